@@ -1,0 +1,84 @@
+// Package link defines the seam between the NIC control program and whatever carries its frames.
+//
+// A driver moves whole frames, in batches, and never blocks:
+//
+//	receive:  Poll ─► Receiver.Receive(from, frame) for every frame that has arrived
+//	send:     Reserve(to) ─► the engine writes the frame in place ─► Commit(n) ─► … ─► Flush
+//
+// A driver that is not Reliable may lose, repeat or reorder frames; one that is not Checked may damage them.
+package link
+
+import (
+	"net/netip"
+
+	"github.com/weftnet/weft/internal/clock"
+)
+
+// Addr is where a driver sends a frame. UDP and AF_XDP use real addresses, mem and shm make up their own in fd57::/16,
+// so that one comparable type, free of allocation, serves them all.
+type Addr = netip.AddrPort
+
+// Properties are what a driver promises of every frame that it accepted. A wrapper that breaks a promise withdraws it.
+type Properties struct {
+	Reliable bool // every committed frame arrives exactly once, while both ends live
+	Ordered  bool // frames between two ends arrive in the order of their commits
+	Checked  bool // a frame that arrives is the frame that was sent; the 16-byte tag may be left out
+}
+
+// Receiver takes the frames that Poll finds. The frame belongs to the driver and is valid only until Receive returns.
+type Receiver interface {
+	Receive(now clock.Time, from Addr, frame []byte)
+}
+
+// Driver is one attachment to a network. It is used by one goroutine at a time, its engine's; no method blocks.
+type Driver interface {
+	// Addr is the address at which others reach this driver.
+	Addr() Addr
+
+	// MTU is the largest frame, in bytes, that Reserve will ever offer. It does not change.
+	MTU() int
+
+	// Properties says what the driver promises. They do not change.
+	Properties() Properties
+
+	// Poll hands over the frames that have arrived, at most a batch of them, and returns how many, with the instant at
+	// which it wants to be polled again even if nothing arrives (Never, for most).
+	Poll(now clock.Time, to Receiver) (frames int, next clock.Time)
+
+	// Reserve offers a buffer of MTU bytes in which to write the next frame for to, or nil when the driver can take no
+	// more before a Flush or before its peer drains. The buffer is the driver's; it is good until Commit.
+	// At most one reservation is open at a time; a Reserve without Commit replaces the one before.
+	Reserve(to Addr) []byte
+
+	// Commit makes the first n bytes of the open reservation a frame. It may leave at once or at the next Flush.
+	Commit(n int)
+
+	// Flush starts every committed frame on its way.
+	Flush(now clock.Time)
+
+	// Counters adds the driver's own counts to c.
+	Counters(c *Counters)
+
+	// Close frees what the driver holds. A closed driver loses every frame.
+	Close() error
+}
+
+// Counters are what every driver counts about itself.
+type Counters struct {
+	FramesIn, FramesOut   uint64 // frames handed to Receive; frames committed
+	BytesIn, BytesOut     uint64 // bytes of those frames
+	SystemCalls           uint64 // system calls made for them
+	DroppedIn, DroppedOut uint64 // frames that the driver had to let go, as it knows of them
+}
+
+// Pollable is a driver that a descriptor can announce frames for. The poller watches it when it parks.
+type Pollable interface {
+	// Fd is a descriptor that becomes readable when a frame arrives.
+	Fd() int
+}
+
+// Notifier is a driver without a descriptor that calls back instead, from any goroutine, when the first frame comes
+// to an empty queue. It is how two engines in one process wake one another.
+type Notifier interface {
+	Notify(wake func())
+}

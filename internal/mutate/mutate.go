@@ -1,0 +1,57 @@
+// Package mutate names defects that can be switched on, one at a time, to prove that the simulator would notice them.
+//
+// A defect is part of a Config, never global, and the zero Config has none. Each is one plausible mistake at one place
+// of the code, which asks for it by name; `weft sim --mutate NAME` must find it within a thousand seeds.
+package mutate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Defect is one named mistake. None is what everybody runs.
+type Defect uint8
+
+const (
+	None                Defect = iota
+	WindowOffByOne             // rel: the receive window takes one segment too many, over the oldest
+	NoDuplicateCheck           // rel: a segment that came before is delivered again
+	OldIncarnation             // rel: frames of an earlier life of the peer are taken
+	WrongSpaceAcked            // rel: acknowledgements are counted for the other space
+	NoRetransmit               // rel: the hotel forgets one guest in a hundred
+	TagIgnored                 // rel: damaged frames are taken
+	EarlyAck                   // rel: a segment beyond a gap is acknowledged cumulatively
+	OrderIgnored               // nic: envelopes are matched as they arrive
+	GrantLeak                  // nic: a permission's bytes are not given back at the end of its message
+	CreditLeak                 // nic: credit is not returned when a staged message is matched
+	LostWakeUp                 // nic: a doorbell is rung without waking the sleeper
+	StaleGenerationOK          // nic: messages for an earlier process of the slot reach the present one
+	CancelLosesMessage         // nic: a cancelled receive that had matched drops its message
+	WithdrawKeepsNumber        // nic: a withdrawn message's number is not passed over
+	ChunkOffByOne              // nic: the last piece of a long message is placed one byte early
+	defects
+)
+
+var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "old-incarnation", "wrong-space-acked",
+	"no-retransmit", "tag-ignored", "early-ack", "order-ignored", "grant-leak", "credit-leak", "lost-wake-up",
+	"stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one"}
+
+func (d Defect) String() string {
+	if d < defects {
+		return names[d]
+	}
+	return fmt.Sprintf("defect-%d", uint8(d))
+}
+
+// Names lists every defect but None, in a fixed order.
+func Names() []string { return append([]string(nil), names[1:]...) }
+
+// Parse finds a defect by name.
+func Parse(name string) (Defect, error) {
+	for i, n := range names {
+		if n == name {
+			return Defect(i), nil
+		}
+	}
+	return None, fmt.Errorf("no defect named %q; there are: %s", name, strings.Join(names[1:], ", "))
+}

@@ -1,0 +1,73 @@
+package wire
+
+import "encoding/binary"
+
+// Space is the sequence to which a segment belongs, for life (decision 4). Each has its own window, so that a burst of
+// small messages that overtakes a large one causes no needless retransmission (the notes' own complaint, USNIC-52).
+type Space uint8
+
+const (
+	Command Space = 0 // fragments up to 768 B, permissions, control (USNIC-15)
+	Data    Space = 1 // everything else
+	Spaces        = 2
+)
+
+func (s Space) String() string {
+	if s == Command {
+		return "command"
+	}
+	return "data"
+}
+
+// InnerLen is the length of the inner header of a Data frame, in bytes.
+const InnerLen = 16
+
+// Overhead is what a frame with one tag adds to the records in it, in bytes.
+const Overhead = OuterLen + InnerLen + TagLen
+
+// Flags of Inner and Ack: which acknowledgements are meant.
+const (
+	AckCommand uint8 = 1 << 0
+	AckData    uint8 = 1 << 1
+)
+
+// Inner is the header of a segment.
+//
+//	 0  space               1
+//	 1  flags               1   AckCommand, AckData
+//	 2  zero                2
+//	 4  sequence            4   of this segment in its space
+//	 8  ack, command space  4   every segment up to and with this one has arrived (USNIC-43, USNIC-44)
+//	12  ack, data space     4
+type Inner struct {
+	Space Space
+	Flags uint8
+	Seq   Seq
+	Ack   [Spaces]Seq
+}
+
+// Put writes the header into b[:InnerLen].
+func (h *Inner) Put(b []byte) {
+	_ = b[InnerLen-1]
+	b[0], b[1], b[2], b[3] = byte(h.Space), h.Flags, 0, 0
+	binary.LittleEndian.PutUint32(b[4:], uint32(h.Seq))
+	binary.LittleEndian.PutUint32(b[8:], uint32(h.Ack[Command]))
+	binary.LittleEndian.PutUint32(b[12:], uint32(h.Ack[Data]))
+}
+
+// ParseInner reads the header of a segment and returns it with the segment's records, whose framing it has checked:
+// every one has a known type, its full header, and ends within the segment. NextRecord cannot fail on them.
+func ParseInner(b []byte) (h Inner, records []byte, err error) {
+	if len(b) < InnerLen {
+		return h, nil, ErrShort
+	}
+	h.Space, h.Flags = Space(b[0]), b[1]
+	if h.Space >= Spaces || h.Flags&^(AckCommand|AckData) != 0 {
+		return h, nil, ErrFormat
+	}
+	h.Seq = Seq(binary.LittleEndian.Uint32(b[4:]))
+	h.Ack[Command] = Seq(binary.LittleEndian.Uint32(b[8:]))
+	h.Ack[Data] = Seq(binary.LittleEndian.Uint32(b[12:]))
+	records = b[InnerLen:]
+	return h, records, CheckRecords(records)
+}

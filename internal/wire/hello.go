@@ -1,0 +1,84 @@
+package wire
+
+import "encoding/binary"
+
+// HelloLen is the length of a Hello's body, in bytes.
+const HelloLen = 96
+
+// Hello opens a pair of NICs, and answers the opening (decision 3). A HelloAck has the same body, with the Echo fields
+// telling which Hello it answers; in a Hello they are zero.
+//
+//	 0  lowest, highest version         1+1
+//	 2  zero                            2
+//	 4  index                           4   what the peer must put into its frames to this NIC
+//	 8  NIC id                          8
+//	16  incarnation                     8   larger in every life of the NIC
+//	24  cookie                          8   what the peer must put into the tags of its frames
+//	32  MTU: command, data              4+4 largest frame taken, in bytes
+//	40  window: command, data           4+4 segments taken beyond the first one missing
+//	48  receive capacity                8   bytes of frames that may be under way to this NIC
+//	56  ACK delay                       4   longest time in µs for which this NIC holds back an acknowledgement
+//	60  first sequence: command, data   4+4 of the segments this NIC will send
+//	68  zero                            4
+//	72  capabilities                    8   bit set, none defined yet
+//	80  echo: the peer's incarnation    8
+//	88  echo: the peer's counter        8   packet counter of the Hello that this one answers: an unambiguous RTT
+type Hello struct {
+	MinVersion, MaxVersion  uint8
+	Index                   uint32
+	NIC                     uint64
+	Incarnation             uint64
+	Cookie                  uint64
+	MTUCommand, MTUData     uint32
+	WinCommand, WinData     uint32
+	ReceiveCapacity         uint64
+	AckDelayMicros          uint32
+	FirstCommand, FirstData Seq
+	Capabilities            uint64
+	EchoIncarnation         uint64
+	EchoCounter             uint64
+}
+
+// Put writes the body into b[:HelloLen].
+func (h *Hello) Put(b []byte) {
+	_ = b[HelloLen-1]
+	le := binary.LittleEndian
+	b[0], b[1], b[2], b[3] = h.MinVersion, h.MaxVersion, 0, 0
+	le.PutUint32(b[4:], h.Index)
+	le.PutUint64(b[8:], h.NIC)
+	le.PutUint64(b[16:], h.Incarnation)
+	le.PutUint64(b[24:], h.Cookie)
+	le.PutUint32(b[32:], h.MTUCommand)
+	le.PutUint32(b[36:], h.MTUData)
+	le.PutUint32(b[40:], h.WinCommand)
+	le.PutUint32(b[44:], h.WinData)
+	le.PutUint64(b[48:], h.ReceiveCapacity)
+	le.PutUint32(b[56:], h.AckDelayMicros)
+	le.PutUint32(b[60:], uint32(h.FirstCommand))
+	le.PutUint32(b[64:], uint32(h.FirstData))
+	le.PutUint32(b[68:], 0)
+	le.PutUint64(b[72:], h.Capabilities)
+	le.PutUint64(b[80:], h.EchoIncarnation)
+	le.PutUint64(b[88:], h.EchoCounter)
+}
+
+// ParseHello reads a body. A longer one is taken, its end ignored: a later version may append fields.
+func ParseHello(b []byte) (h Hello, err error) {
+	if len(b) < HelloLen {
+		return h, ErrShort
+	}
+	le := binary.LittleEndian
+	h = Hello{
+		MinVersion: b[0], MaxVersion: b[1],
+		Index: le.Uint32(b[4:]), NIC: le.Uint64(b[8:]), Incarnation: le.Uint64(b[16:]), Cookie: le.Uint64(b[24:]),
+		MTUCommand: le.Uint32(b[32:]), MTUData: le.Uint32(b[36:]),
+		WinCommand: le.Uint32(b[40:]), WinData: le.Uint32(b[44:]),
+		ReceiveCapacity: le.Uint64(b[48:]), AckDelayMicros: le.Uint32(b[56:]),
+		FirstCommand: Seq(le.Uint32(b[60:])), FirstData: Seq(le.Uint32(b[64:])),
+		Capabilities: le.Uint64(b[72:]), EchoIncarnation: le.Uint64(b[80:]), EchoCounter: le.Uint64(b[88:]),
+	}
+	if h.MinVersion > h.MaxVersion || h.NIC == 0 || h.Index == 0 {
+		return Hello{}, ErrFormat
+	}
+	return h, nil
+}

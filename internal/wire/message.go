@@ -1,0 +1,141 @@
+package wire
+
+import "encoding/binary"
+
+// EnvelopeLen is the length of an envelope, in bytes.
+const EnvelopeLen = 28
+
+// Envelope is what the matcher needs to know of a message (QNIX-15): it is built once, when the command is detected,
+// and goes in front of a short message, into each piece of one sent without permission, and into the request for one.
+//
+//	 0  destination slot        2
+//	 2  source slot             2
+//	 4  destination generation  4
+//	 8  source generation       4
+//	12  message number          4   counts the messages of this source to this destination (decision 5)
+//	16  token                   4   the sender's name for its operation, for Accept, Refuse and a reply
+//	20  tag                     8
+//
+// Flags travel in the flags of the record that carries the envelope.
+type Envelope struct {
+	Flags            uint8 // FlagReply, FlagAccept
+	DstSlot, SrcSlot uint16
+	DstGen, SrcGen   uint32
+	Number           uint32
+	Token            uint32
+	Tag              uint64
+}
+
+// Flags of an envelope.
+const (
+	FlagReply  uint8 = 1 << 1 // answers a message: the tag is that message's token, and only a receive of replies matches
+	FlagAccept uint8 = 1 << 2 // the sender wants an Accept (SendDelivered)
+)
+
+func (e *Envelope) put(b []byte) {
+	_ = b[EnvelopeLen-1]
+	le := binary.LittleEndian
+	le.PutUint16(b, e.DstSlot)
+	le.PutUint16(b[2:], e.SrcSlot)
+	le.PutUint32(b[4:], e.DstGen)
+	le.PutUint32(b[8:], e.SrcGen)
+	le.PutUint32(b[12:], e.Number)
+	le.PutUint32(b[16:], e.Token)
+	le.PutUint64(b[20:], e.Tag)
+}
+
+func parseEnvelope(flags uint8, b []byte) Envelope {
+	_ = b[EnvelopeLen-1]
+	le := binary.LittleEndian
+	return Envelope{
+		Flags: flags, DstSlot: le.Uint16(b), SrcSlot: le.Uint16(b[2:]), DstGen: le.Uint32(b[4:]), SrcGen: le.Uint32(b[8:]),
+		Number: le.Uint32(b[12:]), Token: le.Uint32(b[16:]), Tag: le.Uint64(b[20:]),
+	}
+}
+
+// FragLen is the length of a Frag's header, in bytes.
+const FragLen = RecordLen + EnvelopeLen
+
+// PutFrag writes the header of a Frag of n payload bytes into b[:FragLen].
+//
+//	 4  envelope  28
+//	32  payload
+func PutFrag(b []byte, e *Envelope, n int) {
+	putRecord(b, TypeFrag, e.Flags, FragLen+n)
+	e.put(b[RecordLen:])
+}
+
+// Frag reads the envelope of a Frag.
+func (r Record) Frag() Envelope { return parseEnvelope(r[1], r[RecordLen:]) }
+
+// FragmentID is the sender's number for a fragment while it is active; its receiver keeps it at slot id mod 2048.
+// 0 is no fragment.
+type FragmentID uint32
+
+// ChunkLen is the length of a Chunk's header, in bytes.
+const ChunkLen = 16
+
+// FlagGet marks records about a GET: their fragment id was chosen by the NIC that asked for the bytes, so the NIC that
+// receives the pieces is the one that named them.
+const FlagGet uint8 = 1 << 0
+
+// PutChunk writes the header of a Chunk of n payload bytes into b[:ChunkLen] (USNIC-23).
+//
+//	 4  fragment id  4
+//	 8  offset       8   of the payload in the message
+//	16  payload
+func PutChunk(b []byte, flags uint8, id FragmentID, offset uint64, n int) {
+	_ = b[ChunkLen-1]
+	putRecord(b, TypeChunk, flags, ChunkLen+n)
+	binary.LittleEndian.PutUint32(b[4:], uint32(id))
+	binary.LittleEndian.PutUint64(b[8:], offset)
+}
+
+// Chunk reads the header of a Chunk, or the same fields of an Eager.
+func (r Record) Chunk() (id FragmentID, offset uint64) {
+	return FragmentID(binary.LittleEndian.Uint32(r[4:])), binary.LittleEndian.Uint64(r[8:])
+}
+
+// EagerLen is the length of an Eager's header, in bytes.
+const EagerLen = ChunkLen + 8 + EnvelopeLen
+
+// PutEager writes the header of an Eager of n payload bytes into b[:EagerLen].
+//
+//	 4  fragment id  4
+//	 8  offset       8
+//	16  length       8   of the whole message
+//	24  envelope     28
+//	52  payload
+//
+// Pieces come in any order, so each has the envelope; that is bearable because only credit lets a message go this way.
+func PutEager(b []byte, id FragmentID, offset, length uint64, e *Envelope, n int) {
+	_ = b[EagerLen-1]
+	PutChunk(b, 0, id, offset, n)
+	putRecord(b, TypeEager, e.Flags, EagerLen+n)
+	binary.LittleEndian.PutUint64(b[ChunkLen:], length)
+	e.put(b[ChunkLen+8:])
+}
+
+// Eager reads what an Eager has beyond a Chunk.
+func (r Record) Eager() (length uint64, e Envelope) {
+	return binary.LittleEndian.Uint64(r[ChunkLen:]), parseEnvelope(r[1], r[ChunkLen+8:])
+}
+
+// WithdrawLen is the length of a Withdraw, in bytes.
+const WithdrawLen = 8 + EnvelopeLen
+
+// PutWithdraw writes a Withdraw into b[:WithdrawLen]: the sender gives up the message with this envelope, of which
+// the receiver knows the fragment if it knows anything.
+//
+//	4  fragment id  4
+//	8  envelope     28
+func PutWithdraw(b []byte, id FragmentID, e *Envelope) {
+	putRecord(b, TypeWithdraw, e.Flags, WithdrawLen)
+	binary.LittleEndian.PutUint32(b[4:], uint32(id))
+	e.put(b[8:])
+}
+
+// Withdraw reads a Withdraw.
+func (r Record) Withdraw() (FragmentID, Envelope) {
+	return FragmentID(binary.LittleEndian.Uint32(r[4:])), parseEnvelope(r[1], r[8:])
+}

@@ -1,0 +1,101 @@
+package wire
+
+import "encoding/binary"
+
+// Remote names bytes in a region of a process of the receiving NIC. The key proves that its owner told it to someone.
+//
+//	 0  slot        2
+//	 2  asker       2   slot of the process that asks
+//	 4  generation  4
+//	 8  region      4
+//	12  token       4   the asker's name for its operation
+//	16  key         8
+//	24  offset      8   in the region
+//	32  length      8   bytes to put or get
+type Remote struct {
+	Slot   uint16
+	Asker  uint16
+	Gen    uint32
+	Region uint32
+	Token  uint32
+	Key    uint64
+	Offset uint64
+	Length uint64
+}
+
+const remoteLen = 40
+
+func (m *Remote) put(b []byte) {
+	_ = b[remoteLen-1]
+	le := binary.LittleEndian
+	le.PutUint16(b, m.Slot)
+	le.PutUint16(b[2:], m.Asker)
+	le.PutUint32(b[4:], m.Gen)
+	le.PutUint32(b[8:], m.Region)
+	le.PutUint32(b[12:], m.Token)
+	le.PutUint64(b[16:], m.Key)
+	le.PutUint64(b[24:], m.Offset)
+	le.PutUint64(b[32:], m.Length)
+}
+
+func parseRemote(b []byte) Remote {
+	_ = b[remoteLen-1]
+	le := binary.LittleEndian
+	return Remote{
+		Slot: le.Uint16(b), Asker: le.Uint16(b[2:]), Gen: le.Uint32(b[4:]), Region: le.Uint32(b[8:]), Token: le.Uint32(b[12:]),
+		Key: le.Uint64(b[16:]), Offset: le.Uint64(b[24:]), Length: le.Uint64(b[32:]),
+	}
+}
+
+// PutLen is the length of a Put's header, in bytes.
+const PutLen = 8 + remoteLen
+
+// PutPut writes the header of a Put with n payload bytes into b[:PutLen]. A short PUT is this record alone, its payload
+// n = Length bytes long and its fragment id 0. A long one begins with this record without payload, is permitted like a
+// message, and follows in Chunks.
+//
+//	 4  fragment id  4
+//	 8  remote       40
+//	48  payload
+func PutPut(b []byte, id FragmentID, m *Remote, n int) {
+	putRecord(b, TypePut, 0, PutLen+n)
+	binary.LittleEndian.PutUint32(b[4:], uint32(id))
+	m.put(b[8:])
+}
+
+// Put reads the header of a Put.
+func (r Record) Put() (FragmentID, Remote) {
+	return FragmentID(binary.LittleEndian.Uint32(r[4:])), parseRemote(r[8:])
+}
+
+// GetLen is the length of a Get, in bytes.
+const GetLen = 16 + remoteLen
+
+// PutGet writes a Get into b[:GetLen]: send the bytes as Chunks with FlagGet and this fragment id, of the asker's
+// choosing; those below limit at once, the rest as Permissions with FlagGet come.
+//
+//	 4  fragment id  4
+//	 8  limit        8
+//	16  remote       40
+func PutGet(b []byte, id FragmentID, limit uint64, m *Remote) {
+	_ = b[GetLen-1]
+	putRecord(b, TypeGet, 0, GetLen)
+	binary.LittleEndian.PutUint32(b[4:], uint32(id))
+	binary.LittleEndian.PutUint64(b[8:], limit)
+	m.put(b[16:])
+}
+
+// Get reads a Get.
+func (r Record) Get() (id FragmentID, limit uint64, m Remote) {
+	return FragmentID(binary.LittleEndian.Uint32(r[4:])), binary.LittleEndian.Uint64(r[8:]), parseRemote(r[16:])
+}
+
+// PutTable writes the header of a Table record of n payload bytes into b[:RecordLen]; internal/nic has the payload's
+// format.
+func PutTable(b []byte, n int) { putRecord(b, TypeTable, 0, RecordLen+n) }
+
+// PutVoid writes a Void of n bytes in all into b[:n].
+func PutVoid(b []byte, n int) {
+	putRecord(b, TypeVoid, 0, n)
+	clear(b[RecordLen:n])
+}

@@ -1,0 +1,131 @@
+// Package wire has the formats of everything that Weft puts on a network. docs/wire.md tells them byte by byte.
+//
+// All numbers are little-endian. A frame is what one driver sends in one piece:
+//
+//	0               16                                              n-16           n
+//	┌───────────────┬──────────────────────────────────────────────┬───────────────┐
+//	│ outer header  │ body: by kind                                │ tag           │
+//	└───────────────┴──────────────────────────────────────────────┴───────────────┘
+//	┌───────────────┬───────────────┬────────┬────────┬───     ────┬───────────────┐
+//	│ outer, Data   │ inner header  │ record │ record │ …          │ tag           │
+//	└───────────────┴───────────────┴────────┴────────┴───     ────┴───────────────┘
+//
+// The outer header stays in the clear; what follows it is what sealing will hide. The body of a Data frame is one
+// segment: its inner header gives it a place in the sequence of its space, and its records are pieces of messages.
+// A segment that is sent again has the same sequence number in a new frame with a new packet counter.
+//
+//	outer header            16 bytes
+//	 0  version<<4 | kind   1
+//	 1  flags               1
+//	 2  magic "WF"          2
+//	 4  receiver's index    4   the session at the receiver; 0 in a Hello, which has none yet
+//	 8  packet counter      8   never reused in a session, also not by a retransmission
+//
+// Every type comes as Parse, Append and a length. Parse checks the length once; accessors afterwards cannot fail.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Version is the version of the formats in this package. Hello negotiates it.
+const Version = 1
+
+// OuterLen is the length of the outer header, in bytes.
+const OuterLen = 16
+
+// TagLen is the length of the tag behind the body, in bytes, where a frame has one.
+const TagLen = 16
+
+// Kind is what the body of a frame is.
+type Kind uint8
+
+const (
+	KindHello      Kind = 1 // opens a pair (decision 3)
+	KindHelloAck   Kind = 2 // answers a Hello; answered by any frame of the new session
+	KindData       Kind = 3 // one sequenced segment
+	KindAck        Kind = 4 // acknowledgements alone: no sequence of its own (USNIC-34)
+	KindProbe      Kind = 5 // asks for a ProbeReply of the same size: keepalive and connectivity check (USNIC-61)
+	KindProbeReply Kind = 6
+	KindGoodbye    Kind = 7 // the sender's NIC is closing in an orderly way
+)
+
+func (k Kind) String() string {
+	switch k {
+	case KindHello:
+		return "hello"
+	case KindHelloAck:
+		return "hello-ack"
+	case KindData:
+		return "data"
+	case KindAck:
+		return "ack"
+	case KindProbe:
+		return "probe"
+	case KindProbeReply:
+		return "probe-reply"
+	case KindGoodbye:
+		return "goodbye"
+	}
+	return fmt.Sprintf("kind-%d", uint8(k))
+}
+
+// Outer flags.
+const (
+	FlagTagged uint8 = 1 << 0 // a tag follows the body
+	FlagSealed uint8 = 1 << 1 // the body is sealed and the tag authenticates it; no frame has it yet
+)
+
+const magic = 'W' | 'F'<<8
+
+// Errors of every parser in this package. They are values without detail, because they are counted, not shown.
+var (
+	ErrShort   = errors.New("wire: too short")
+	ErrMagic   = errors.New("wire: not a Weft frame")
+	ErrVersion = errors.New("wire: version not spoken here")
+	ErrKind    = errors.New("wire: unknown kind")
+	ErrTag     = errors.New("wire: tag does not fit the frame")
+	ErrFormat  = errors.New("wire: malformed")
+)
+
+// Outer is the outer header.
+type Outer struct {
+	Kind    Kind
+	Flags   uint8
+	Index   uint32 // the session at the receiver
+	Counter uint64
+}
+
+// Put writes the header into b[:OuterLen].
+func (o Outer) Put(b []byte) {
+	_ = b[OuterLen-1]
+	b[0] = Version<<4 | byte(o.Kind)
+	b[1] = o.Flags
+	binary.LittleEndian.PutUint16(b[2:], magic)
+	binary.LittleEndian.PutUint32(b[4:], o.Index)
+	binary.LittleEndian.PutUint64(b[8:], o.Counter)
+}
+
+// ParseOuter reads the outer header of a frame and returns it with what lies behind it: body, then tag if flagged.
+// A Hello of another version parses: its range is for the hello to judge.
+func ParseOuter(frame []byte) (o Outer, rest []byte, err error) {
+	if len(frame) < OuterLen {
+		return o, nil, ErrShort
+	}
+	if binary.LittleEndian.Uint16(frame[2:]) != magic {
+		return o, nil, ErrMagic
+	}
+	o.Kind = Kind(frame[0] & 0x0f)
+	if o.Kind < KindHello || o.Kind > KindGoodbye {
+		return o, nil, ErrKind
+	}
+	if frame[0]>>4 != Version && o.Kind != KindHello && o.Kind != KindHelloAck {
+		return o, nil, ErrVersion
+	}
+	o.Flags = frame[1]
+	o.Index = binary.LittleEndian.Uint32(frame[4:])
+	o.Counter = binary.LittleEndian.Uint64(frame[8:])
+	return o, frame[OuterLen:], nil
+}
