@@ -96,6 +96,21 @@ func (r Record) Chunk() (id FragmentID, offset uint64) {
 	return FragmentID(binary.LittleEndian.Uint32(r[4:])), binary.LittleEndian.Uint64(r[8:])
 }
 
+// PatchPiece makes the header template in b that of a piece: n payload bytes and, in a Chunk or an Eager, their offset.
+// All else stays as PutFrag, PutEager, PutChunk or PutPut wrote it, so a fragment's header is built once and copied in
+// front of each of its pieces (USNIC-23). A Frag or a Put has no offset and ignores it: it is whole in one piece.
+func PatchPiece(b []byte, offset uint64, n int) {
+	t := Type(b[0])
+	putLength(b, t.HeaderLen()+n)
+	switch t {
+	case TypeChunk, TypeEager:
+		binary.LittleEndian.PutUint64(b[8:], offset)
+	case TypeFrag, TypePut:
+	default:
+		panic("wire: " + t.String() + " is not the header of a piece")
+	}
+}
+
 // EagerLen is the length of an Eager's header, in bytes.
 const EagerLen = ChunkLen + 8 + EnvelopeLen
 

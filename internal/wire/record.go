@@ -97,5 +97,14 @@ func NextRecord(b []byte) (r Record, rest []byte) {
 // putRecord writes the common header of a record of n bytes.
 func putRecord(b []byte, t Type, flags uint8, n int) {
 	b[0], b[1] = byte(t), flags
+	putLength(b, n)
+}
+
+// putLength writes the length of a record of n bytes. A longer one than MaxRecord would be cut to 16 bits and the rest
+// of its segment misread, so it is refused here, where every record passes.
+func putLength(b []byte, n int) {
+	if uint(n) > MaxRecord {
+		panic(fmt.Sprintf("wire: a record of %d bytes does not fit the 16 bits of its length", n))
+	}
 	binary.LittleEndian.PutUint16(b[2:], uint16(n))
 }
