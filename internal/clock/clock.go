@@ -16,16 +16,30 @@ type Time int64
 // Never is later than every instant that happens: "no deadline".
 const Never Time = math.MaxInt64
 
-// Add returns the instant d after t. It saturates at Never, so that "never plus a little" stays never.
+// Add returns the instant d after t. Never plus anything stays Never, less than nothing included; other instants saturate
+// at the ends, so that a sum too large is Never and no sum comes out on the wrong side of t.
 func (t Time) Add(d time.Duration) Time {
-	if s := t + Time(d); d < 0 || s >= t {
-		return s
+	s := t + Time(d)
+	if t == Never || d > 0 && s < t {
+		return Never
 	}
-	return Never
+	if d < 0 && s > t {
+		return math.MinInt64
+	}
+	return s
 }
 
-// Sub returns the duration from u to t.
-func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
+// Sub returns the duration from u to t. It saturates, so that its sign always tells which of the two is earlier.
+func (t Time) Sub(u Time) time.Duration {
+	d := time.Duration(t - u)
+	if (d < 0) == (t < u) {
+		return d
+	}
+	if t < u {
+		return math.MinInt64
+	}
+	return math.MaxInt64
+}
 
 // Before reports whether t is earlier than u.
 func (t Time) Before(u Time) bool { return t < u }

@@ -1,25 +1,34 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // MaxAckWords bounds the selective bits of one space: 64 × 64 = 4096, the window (USNIC-41).
 const MaxAckWords = 64
 
 const ackFixedLen = 32
 
+// MaxAckLen is the length of the longest Ack, both windows full of selective bits, in bytes.
+const MaxAckLen = ackFixedLen + Spaces*8*MaxAckWords
+
 // Ack is the body of a frame that only acknowledges. Selective bits are here and nowhere else: every 16 bytes in a data
 // frame cost one per cent of the bandwidth.
 //
 //	 0  flags                       1   AckCommand, AckData
 //	 1  reason                      1   why now: see AckReason
-//	 2  selective words: command    1
-//	 3  selective words: data       1
+//	 2  words, command space        1   selective words that follow, at most 64; 0 if the space is not acknowledged
+//	 3  words, data space           1
 //	 4  ack, command space          4
 //	 8  ack, data space             4
-//	12  delay                       4   ns since the echoed frame came
-//	16  echoed packet counter       8   of the newest frame that came; 0 if none
+//	12  delay                       4   ns since the echoed frame came, all ones if longer
+//	16  echo counter                8   packet counter of the newest frame that came; 0 if none
 //	24  zero                        8
-//	32  words                       8 each: bit i of word w is segment ack + 2 + 64·w + i of the space; command's first
+//	32  selective bits              8 a word, command's first
+//
+// Bit i of word w stands for segment ack + 2 + 64·w + i of the space: ack + 1 is the first one missing, or there would
+// be no gap.
 type Ack struct {
 	Flags       uint8
 	Reason      AckReason
@@ -39,7 +48,17 @@ const (
 	AckGap       AckReason = 2 // a segment is missing: asks for it (USNIC-50)
 	AckLast      AckReason = 3 // the last chunk of a fragment came
 	AckAsked     AckReason = 4 // the window is filling
+	ackReasons             = 5
 )
+
+var ackReasonNames = [ackReasons]string{"delayed", "duplicate", "gap", "last", "asked"}
+
+func (r AckReason) String() string {
+	if r < ackReasons {
+		return ackReasonNames[r]
+	}
+	return fmt.Sprintf("ack-reason-%d", uint8(r))
+}
 
 // Len is the length of the body in bytes.
 func (a *Ack) Len() int { return ackFixedLen + 8*(a.Words[Command]+a.Words[Data]) }
@@ -63,7 +82,8 @@ func (a *Ack) Put(b []byte) {
 	}
 }
 
-// Parse reads a body into a, in place, since an Ack is too large to copy about.
+// Parse reads a body into a, in place, since an Ack is too large to copy about. Selective words beyond those counted
+// keep what they were; after an error a means nothing.
 func (a *Ack) Parse(b []byte) error {
 	if len(b) < ackFixedLen {
 		return ErrShort
@@ -71,11 +91,19 @@ func (a *Ack) Parse(b []byte) error {
 	le := binary.LittleEndian
 	a.Flags, a.Reason = b[0], AckReason(b[1])
 	a.Words[Command], a.Words[Data] = int(b[2]), int(b[3])
-	if a.Flags&^(AckCommand|AckData) != 0 || a.Words[Command] > MaxAckWords || a.Words[Data] > MaxAckWords {
+	if a.Flags&^(AckCommand|AckData) != 0 || a.Reason >= ackReasons || le.Uint64(b[24:]) != 0 {
 		return ErrFormat
+	}
+	for s, n := range a.Words {
+		if n > MaxAckWords || n > 0 && a.Flags&(AckCommand<<s) == 0 {
+			return ErrFormat
+		}
 	}
 	if len(b) < a.Len() {
 		return ErrShort
+	}
+	if len(b) > a.Len() {
+		return ErrFormat
 	}
 	a.Ack[Command] = Seq(le.Uint32(b[4:]))
 	a.Ack[Data] = Seq(le.Uint32(b[8:]))

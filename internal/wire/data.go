@@ -39,6 +39,8 @@ const (
 //	 4  sequence            4   of this segment in its space
 //	 8  ack, command space  4   every segment up to and with this one has arrived (USNIC-43, USNIC-44)
 //	12  ack, data space     4
+//
+// An acknowledgement whose flag is not set means nothing.
 type Inner struct {
 	Space Space
 	Flags uint8
@@ -55,19 +57,23 @@ func (h *Inner) Put(b []byte) {
 	binary.LittleEndian.PutUint32(b[12:], uint32(h.Ack[Data]))
 }
 
-// ParseInner reads the header of a segment and returns it with the segment's records, whose framing it has checked:
-// every one has a known type, its full header, and ends within the segment. NextRecord cannot fail on them.
+// ParseInner reads the header of a segment and returns it with the segment's records, which it has put through
+// CheckRecords: NextRecord and the accessors cannot fail on them. A segment without records is good: it only holds its
+// place in the sequence.
 func ParseInner(b []byte) (h Inner, records []byte, err error) {
 	if len(b) < InnerLen {
 		return h, nil, ErrShort
 	}
 	h.Space, h.Flags = Space(b[0]), b[1]
-	if h.Space >= Spaces || h.Flags&^(AckCommand|AckData) != 0 {
-		return h, nil, ErrFormat
+	if h.Space >= Spaces || h.Flags&^(AckCommand|AckData) != 0 || binary.LittleEndian.Uint16(b[2:]) != 0 {
+		return Inner{}, nil, ErrFormat
 	}
 	h.Seq = Seq(binary.LittleEndian.Uint32(b[4:]))
 	h.Ack[Command] = Seq(binary.LittleEndian.Uint32(b[8:]))
 	h.Ack[Data] = Seq(binary.LittleEndian.Uint32(b[12:]))
 	records = b[InnerLen:]
-	return h, records, CheckRecords(records)
+	if err := CheckRecords(records); err != nil {
+		return Inner{}, nil, err
+	}
+	return h, records, nil
 }

@@ -5,24 +5,33 @@ import "encoding/binary"
 // HelloLen is the length of a Hello's body, in bytes.
 const HelloLen = 96
 
+// leastMTU is what a Hello may state at least: a NIC that sends a Hello can surely take one.
+const leastMTU = OuterLen + HelloLen + TagLen
+
 // Hello opens a pair of NICs, and answers the opening (decision 3). A HelloAck has the same body, with the Echo fields
 // telling which Hello it answers; in a Hello they are zero.
 //
-//	 0  lowest, highest version         1+1
+//	 0  lowest version                  1
+//	 1  highest version                 1
 //	 2  zero                            2
 //	 4  index                           4   what the peer must put into its frames to this NIC
 //	 8  NIC id                          8
 //	16  incarnation                     8   larger in every life of the NIC
 //	24  cookie                          8   what the peer must put into the tags of its frames
-//	32  MTU: command, data              4+4 largest frame taken, in bytes
-//	40  window: command, data           4+4 segments taken beyond the first one missing
+//	32  MTU, command queue              4   largest frame taken, in bytes, at least 128
+//	36  MTU, data queue                 4
+//	40  window, command space           4   segments taken from the first one missing, it included; at least 1
+//	44  window, data space              4
 //	48  receive capacity                8   bytes of frames that may be under way to this NIC
-//	56  ACK delay                       4   longest time in µs for which this NIC holds back an acknowledgement
-//	60  first sequence: command, data   4+4 of the segments this NIC will send
+//	56  ack delay                       4   longest time in µs for which this NIC holds back an acknowledgement
+//	60  first sequence, command space   4   of the segments this NIC will send
+//	64  first sequence, data space      4
 //	68  zero                            4
-//	72  capabilities                    8   bit set, none defined yet
-//	80  echo: the peer's incarnation    8
-//	88  echo: the peer's counter        8   packet counter of the Hello that this one answers: an unambiguous RTT
+//	72  capabilities                    8   bit set, none defined yet; unknown ones are ignored
+//	80  echo incarnation                8   the peer's
+//	88  echo counter                    8   packet counter of the Hello that this one answers: an unambiguous RTT
+//
+// These 96 bytes keep their places in every version, so that NICs of any two versions can tell each other theirs.
 type Hello struct {
 	MinVersion, MaxVersion  uint8
 	Index                   uint32
@@ -62,7 +71,8 @@ func (h *Hello) Put(b []byte) {
 	le.PutUint64(b[88:], h.EchoCounter)
 }
 
-// ParseHello reads a body. A longer one is taken, its end ignored: a later version may append fields.
+// ParseHello reads a body. A longer one is taken, its end ignored, and so are the places that should be zero: a later
+// version may use them.
 func ParseHello(b []byte) (h Hello, err error) {
 	if len(b) < HelloLen {
 		return h, ErrShort
@@ -77,8 +87,14 @@ func ParseHello(b []byte) (h Hello, err error) {
 		FirstCommand: Seq(le.Uint32(b[60:])), FirstData: Seq(le.Uint32(b[64:])),
 		Capabilities: le.Uint64(b[72:]), EchoIncarnation: le.Uint64(b[80:]), EchoCounter: le.Uint64(b[88:]),
 	}
-	if h.MinVersion > h.MaxVersion || h.NIC == 0 || h.Index == 0 {
+	if !h.valid() {
 		return Hello{}, ErrFormat
 	}
 	return h, nil
+}
+
+// valid reports whether a peer that said h could be talked to at all; whether it is wanted is for rel to judge.
+func (h *Hello) valid() bool {
+	return h.MinVersion >= 1 && h.MinVersion <= h.MaxVersion && h.NIC != 0 && h.Index != 0 &&
+		h.MTUCommand >= leastMTU && h.MTUData >= leastMTU && h.WinCommand >= 1 && h.WinData >= 1
 }

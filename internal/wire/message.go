@@ -1,6 +1,9 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // EnvelopeLen is the length of an envelope, in bytes.
 const EnvelopeLen = 28
@@ -12,7 +15,7 @@ const EnvelopeLen = 28
 //	 2  source slot             2
 //	 4  destination generation  4
 //	 8  source generation       4
-//	12  message number          4   counts the messages of this source to this destination (decision 5)
+//	12  message number          4   counts the messages of this source to this destination and wraps (decision 5)
 //	16  token                   4   the sender's name for its operation, for Accept, Refuse and a reply
 //	20  tag                     8
 //
@@ -30,6 +33,8 @@ type Envelope struct {
 const (
 	FlagReply  uint8 = 1 << 1 // answers a message: the tag is that message's token, and only a receive of replies matches
 	FlagAccept uint8 = 1 << 2 // the sender wants an Accept (SendDelivered)
+
+	envelopeFlags = FlagReply | FlagAccept
 )
 
 func (e *Envelope) put(b []byte) {
@@ -61,6 +66,7 @@ const FragLen = RecordLen + EnvelopeLen
 //	 4  envelope  28
 //	32  payload
 func PutFrag(b []byte, e *Envelope, n int) {
+	_ = b[FragLen-1]
 	putRecord(b, TypeFrag, e.Flags, FragLen+n)
 	e.put(b[RecordLen:])
 }
@@ -111,6 +117,13 @@ func PatchPiece(b []byte, offset uint64, n int) {
 	}
 }
 
+// chunkOK reports whether a Chunk names a fragment and ends at an offset that a signed 64-bit number can hold, so that
+// no receiver needs to fear the sum.
+func chunkOK(r Record) bool {
+	id, offset := r.Chunk()
+	return id != 0 && offset <= math.MaxInt64-uint64(len(r)-ChunkLen)
+}
+
 // EagerLen is the length of an Eager's header, in bytes.
 const EagerLen = ChunkLen + 8 + EnvelopeLen
 
@@ -125,8 +138,9 @@ const EagerLen = ChunkLen + 8 + EnvelopeLen
 // Pieces come in any order, so each has the envelope; that is bearable because only credit lets a message go this way.
 func PutEager(b []byte, id FragmentID, offset, length uint64, e *Envelope, n int) {
 	_ = b[EagerLen-1]
-	PutChunk(b, 0, id, offset, n)
 	putRecord(b, TypeEager, e.Flags, EagerLen+n)
+	binary.LittleEndian.PutUint32(b[4:], uint32(id))
+	binary.LittleEndian.PutUint64(b[8:], offset)
 	binary.LittleEndian.PutUint64(b[ChunkLen:], length)
 	e.put(b[ChunkLen+8:])
 }
@@ -136,15 +150,23 @@ func (r Record) Eager() (length uint64, e Envelope) {
 	return binary.LittleEndian.Uint64(r[ChunkLen:]), parseEnvelope(r[1], r[ChunkLen+8:])
 }
 
+// eagerOK reports whether an Eager names a fragment and lies within its message.
+func eagerOK(r Record) bool {
+	id, offset := r.Chunk()
+	length, _ := r.Eager()
+	return id != 0 && length <= math.MaxInt64 && offset <= length && uint64(len(r)-EagerLen) <= length-offset
+}
+
 // WithdrawLen is the length of a Withdraw, in bytes.
 const WithdrawLen = 8 + EnvelopeLen
 
 // PutWithdraw writes a Withdraw into b[:WithdrawLen]: the sender gives up the message with this envelope, of which
-// the receiver knows the fragment if it knows anything.
+// the receiver knows the fragment if it knows anything. The id is 0 when no piece or request of it has left.
 //
 //	4  fragment id  4
 //	8  envelope     28
 func PutWithdraw(b []byte, id FragmentID, e *Envelope) {
+	_ = b[WithdrawLen-1]
 	putRecord(b, TypeWithdraw, e.Flags, WithdrawLen)
 	binary.LittleEndian.PutUint32(b[4:], uint32(id))
 	e.put(b[8:])

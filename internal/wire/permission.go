@@ -1,6 +1,10 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
 
 // RequestLen is the length of a Request, in bytes.
 const RequestLen = 24 + EnvelopeLen
@@ -12,6 +16,8 @@ const RequestLen = 24 + EnvelopeLen
 //	16  packets        4   that it will come in
 //	20  packet length  4   bytes of the message in each but the last
 //	24  envelope       28
+//
+// Packets and packet length help the receiver to plan; it relies on the length alone.
 type Request struct {
 	ID        FragmentID
 	Length    uint64
@@ -42,6 +48,12 @@ func (r Record) Request() Request {
 	}
 }
 
+// requestOK reports whether a Request names a fragment and asks for a length that a signed 64-bit number can hold.
+func requestOK(r Record) bool {
+	q := r.Request()
+	return q.ID != 0 && q.Length <= math.MaxInt64
+}
+
 // PermissionLen is the length of a Permission, in bytes.
 const PermissionLen = 16
 
@@ -63,7 +75,12 @@ func (r Record) Permission() (id FragmentID, limit uint64) {
 	return FragmentID(binary.LittleEndian.Uint32(r[4:])), binary.LittleEndian.Uint64(r[8:])
 }
 
-// Reason is why a message, PUT or GET was refused.
+func permissionOK(r Record) bool {
+	id, _ := r.Permission()
+	return id != 0
+}
+
+// Reason is why a message, PUT or GET was refused. One that the receiver does not know ends the operation all the same.
 type Reason uint16
 
 const (
@@ -74,7 +91,17 @@ const (
 	ReasonRange           Reason = 4 // bytes beyond the region's end
 	ReasonCancelled       Reason = 5 // the asker withdrew
 	ReasonTruncated       Reason = 6 // delivered, but the receiver's buffer was shorter than the message
+	reasons                      = 7
 )
+
+var reasonNames = [reasons]string{"none", "process-gone", "stale-generation", "region", "range", "cancelled", "truncated"}
+
+func (r Reason) String() string {
+	if r < reasons {
+		return reasonNames[r]
+	}
+	return fmt.Sprintf("reason-%d", uint16(r))
+}
 
 // RefuseLen is the length of a Refuse, in bytes.
 const RefuseLen = 16
@@ -121,10 +148,12 @@ func (r Record) Accept() (slot uint16, token uint32) {
 	return binary.LittleEndian.Uint16(r[8:]), binary.LittleEndian.Uint32(r[4:])
 }
 
+func acceptOK(r Record) bool { return r[10]|r[11] == 0 }
+
 // CreditLen is the length of a Credit, in bytes.
 const CreditLen = 20
 
-// Flags of a Credit: what it does. With none it hands credit out.
+// Flags of a Credit: what it does, one at a time. With none it hands credit out.
 const (
 	FlagRecall uint8 = 1 << 0 // the receiver wants unused credit back
 	FlagReturn uint8 = 1 << 1 // the sender gives it back: Bytes is its total from now on
@@ -160,3 +189,5 @@ func (r Record) Credit() Credit {
 	le := binary.LittleEndian
 	return Credit{Flags: r[1], Slot: le.Uint16(r[4:]), Gen: le.Uint32(r[8:]), Bytes: le.Uint64(r[12:])}
 }
+
+func creditOK(r Record) bool { return r[6]|r[7] == 0 && r[1] != FlagRecall|FlagReturn }

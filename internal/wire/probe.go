@@ -19,21 +19,35 @@ type Probe struct {
 
 // Put writes the body, padding included, into b[:p.Size]; Size is at least ProbeLen.
 func (p Probe) Put(b []byte) {
-	_ = b[p.Size-1]
+	b = b[:p.Size]
+	_ = b[ProbeLen-1]
 	binary.LittleEndian.PutUint64(b, p.ID)
 	binary.LittleEndian.PutUint32(b[8:], p.Size)
-	clear(b[12:p.Size])
+	clear(b[12:])
 }
 
-// ParseProbe reads a body, which must have exactly the size that it states.
+// ParseProbe reads a body, which must have exactly the size that it states: a piece of a large probe proves nothing
+// about large frames.
 func ParseProbe(b []byte) (p Probe, err error) {
 	if len(b) < ProbeLen {
 		return p, ErrShort
 	}
 	p.ID = binary.LittleEndian.Uint64(b)
 	p.Size = binary.LittleEndian.Uint32(b[8:])
-	if int64(p.Size) != int64(len(b)) {
+	if int64(p.Size) > int64(len(b)) {
+		return Probe{}, ErrShort
+	}
+	if int64(p.Size) < int64(len(b)) || !allZero(b[12:]) {
 		return Probe{}, ErrFormat
 	}
 	return p, nil
+}
+
+func allZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -35,16 +35,34 @@ const (
 	typeEnd        Type = 14
 )
 
-var typeNames = [typeEnd]string{"", "void", "frag", "eager", "chunk", "request", "permission", "refuse", "accept",
-	"withdraw", "credit", "put", "get", "table"}
+// shape is what CheckRecords holds a record of one type to.
+type shape struct {
+	name   string
+	header int               // length of its header in bytes, the common four included
+	fixed  bool              // no payload follows the header
+	flags  uint8             // those that it may have
+	ok     func(Record) bool // its fields fit one another; nil if nothing can be wrong with them
+}
 
-// headerLens has the length of each type's header, the common four bytes included; payload follows it.
-var headerLens = [typeEnd]int{0, RecordLen, FragLen, EagerLen, ChunkLen, RequestLen, PermissionLen, RefuseLen, AcceptLen,
-	WithdrawLen, CreditLen, PutLen, GetLen, RecordLen}
+var shapes = [typeEnd]shape{
+	TypeVoid:       {name: "void", header: RecordLen},
+	TypeFrag:       {name: "frag", header: FragLen, flags: envelopeFlags},
+	TypeEager:      {name: "eager", header: EagerLen, flags: envelopeFlags, ok: eagerOK},
+	TypeChunk:      {name: "chunk", header: ChunkLen, flags: FlagGet, ok: chunkOK},
+	TypeRequest:    {name: "request", header: RequestLen, fixed: true, flags: envelopeFlags, ok: requestOK},
+	TypePermission: {name: "permission", header: PermissionLen, fixed: true, flags: FlagGet, ok: permissionOK},
+	TypeRefuse:     {name: "refuse", header: RefuseLen, fixed: true, flags: FlagGet},
+	TypeAccept:     {name: "accept", header: AcceptLen, fixed: true, ok: acceptOK},
+	TypeWithdraw:   {name: "withdraw", header: WithdrawLen, fixed: true, flags: envelopeFlags},
+	TypeCredit:     {name: "credit", header: CreditLen, fixed: true, flags: FlagRecall | FlagReturn, ok: creditOK},
+	TypePut:        {name: "put", header: PutLen, ok: putOK},
+	TypeGet:        {name: "get", header: GetLen, fixed: true, ok: getOK},
+	TypeTable:      {name: "table", header: RecordLen},
+}
 
 func (t Type) String() string {
 	if t > 0 && t < typeEnd {
-		return typeNames[t]
+		return shapes[t].name
 	}
 	return fmt.Sprintf("record-%d", uint8(t))
 }
@@ -52,7 +70,7 @@ func (t Type) String() string {
 // HeaderLen is the length of the header of a record of type t, in bytes; 0 for an unknown type.
 func (t Type) HeaderLen() int {
 	if t < typeEnd {
-		return headerLens[t]
+		return shapes[t].header
 	}
 	return 0
 }
@@ -67,21 +85,28 @@ func (r Record) Type() Type { return Type(r[0]) }
 func (r Record) Flags() uint8 { return r[1] }
 
 // Payload is what lies behind the header of the record's type.
-func (r Record) Payload() []byte { return r[headerLens[r[0]]:] }
+func (r Record) Payload() []byte { return r[shapes[r[0]].header:] }
 
-// CheckRecords reports whether b is a sequence of whole records of known types, each at least as long as its header.
+// CheckRecords returns nil if b is a sequence of whole, well-formed records: known types and flags, lengths that fit the
+// type, fields that fit one another. It does not look at what a process chose.
 func CheckRecords(b []byte) error {
 	for len(b) > 0 {
 		if len(b) < RecordLen {
 			return ErrShort
 		}
-		h := Type(b[0]).HeaderLen()
+		if b[0] == 0 || b[0] >= byte(typeEnd) {
+			return ErrFormat
+		}
+		s := &shapes[b[0]]
 		n := int(binary.LittleEndian.Uint16(b[2:]))
-		if h == 0 || n < h {
+		if n < s.header || s.fixed && n > s.header || b[1]&^s.flags != 0 {
 			return ErrFormat
 		}
 		if n > len(b) {
 			return ErrShort
+		}
+		if s.ok != nil && !s.ok(Record(b[:n:n])) {
+			return ErrFormat
 		}
 		b = b[n:]
 	}
@@ -104,7 +129,7 @@ func putRecord(b []byte, t Type, flags uint8, n int) {
 // of its segment misread, so it is refused here, where every record passes.
 func putLength(b []byte, n int) {
 	if uint(n) > MaxRecord {
-		panic(fmt.Sprintf("wire: a record of %d bytes does not fit the 16 bits of its length", n))
+		panic("wire: a record longer than MaxRecord does not fit the 16 bits of its length")
 	}
 	binary.LittleEndian.PutUint16(b[2:], uint16(n))
 }

@@ -25,6 +25,10 @@ type Remote struct {
 
 const remoteLen = 40
 
+// In reports whether the bytes lie in a region of size bytes. The asker's process chose the numbers, so their sum may
+// overflow; that must not pass for a small one.
+func (m *Remote) In(size uint64) bool { return m.Offset <= size && m.Length <= size-m.Offset }
+
 func (m *Remote) put(b []byte) {
 	_ = b[remoteLen-1]
 	le := binary.LittleEndian
@@ -58,6 +62,7 @@ const PutLen = 8 + remoteLen
 //	 8  remote       40
 //	48  payload
 func PutPut(b []byte, id FragmentID, m *Remote, n int) {
+	_ = b[PutLen-1]
 	putRecord(b, TypePut, 0, PutLen+n)
 	binary.LittleEndian.PutUint32(b[4:], uint32(id))
 	m.put(b[8:])
@@ -66,6 +71,15 @@ func PutPut(b []byte, id FragmentID, m *Remote, n int) {
 // Put reads the header of a Put.
 func (r Record) Put() (FragmentID, Remote) {
 	return FragmentID(binary.LittleEndian.Uint32(r[4:])), parseRemote(r[8:])
+}
+
+// putOK reports whether a Put is one of its two shapes: whole, or the beginning of a long one.
+func putOK(r Record) bool {
+	id, m := r.Put()
+	if id != 0 {
+		return len(r) == PutLen
+	}
+	return m.Length == uint64(len(r)-PutLen)
 }
 
 // GetLen is the length of a Get, in bytes.
@@ -90,12 +104,18 @@ func (r Record) Get() (id FragmentID, limit uint64, m Remote) {
 	return FragmentID(binary.LittleEndian.Uint32(r[4:])), binary.LittleEndian.Uint64(r[8:]), parseRemote(r[16:])
 }
 
+func getOK(r Record) bool {
+	id, _, _ := r.Get()
+	return id != 0
+}
+
 // PutTable writes the header of a Table record of n payload bytes into b[:RecordLen]; internal/nic has the payload's
 // format.
 func PutTable(b []byte, n int) { putRecord(b, TypeTable, 0, RecordLen+n) }
 
-// PutVoid writes a Void of n bytes in all into b[:n].
+// PutVoid writes a Void of n bytes in all, at least RecordLen, into b[:n].
 func PutVoid(b []byte, n int) {
+	_ = b[:n]
 	putRecord(b, TypeVoid, 0, n)
 	clear(b[RecordLen:n])
 }

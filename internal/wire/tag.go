@@ -9,7 +9,7 @@ import (
 //
 //	 0  CRC-32C     4   of the frame up to the tag
 //	 4  zero        4
-//	 8  cookie      8   the receiver's, told to this sender alone in its Hello; 0 in a Hello
+//	 8  cookie      8   the receiver's, told to this sender alone in its Hello or HelloAck; 0 in a Hello, and only there
 //
 // The CRC finds damage. The cookie is no cryptography, but it costs nothing, since the place is there for the AEAD tag:
 // who has not seen the session's frames cannot forge one, even knowing its index.
@@ -26,15 +26,16 @@ func Seal(frame []byte, n int, cookie uint64) int {
 	return n + TagLen
 }
 
-// Open checks the tag of a plain frame, which carries one, and returns the length of the frame without it.
+// Open checks the tag of a plain frame that carries one, and returns the length of the frame without it.
 func Open(frame []byte, cookie uint64) (n int, err error) {
 	n = len(frame) - TagLen
 	if n < OuterLen {
 		return 0, ErrShort
 	}
 	t := frame[n:]
-	if binary.LittleEndian.Uint32(t) != crc32.Checksum(frame[:n], castagnoli) ||
-		binary.LittleEndian.Uint32(t[4:]) != 0 || binary.LittleEndian.Uint64(t[8:]) != cookie {
+	// The cookie first: a flood of frames that guess it should not cost a checksum each.
+	if binary.LittleEndian.Uint64(t[8:]) != cookie || binary.LittleEndian.Uint32(t[4:]) != 0 ||
+		binary.LittleEndian.Uint32(t) != crc32.Checksum(frame[:n], castagnoli) {
 		return 0, ErrTag
 	}
 	return n, nil

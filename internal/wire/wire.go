@@ -18,10 +18,18 @@
 //	 0  version<<4 | kind   1
 //	 1  flags               1
 //	 2  magic "WF"          2
-//	 4  receiver's index    4   the session at the receiver; 0 in a Hello, which has none yet
-//	 8  packet counter      8   never reused in a session, also not by a retransmission
+//	 4  receiver's index    4   the session at the receiver; 0 in a Hello, which has none yet, and only there
+//	 8  packet counter      8   from 1, never reused in a session, also not by a retransmission
 //
-// Every type comes as Parse, Append and a length. Parse checks the length once; accessors afterwards cannot fail.
+// Every type comes as a length, a Put that writes into memory which the caller has reserved, and a Parse (for records:
+// CheckRecords, then an accessor). Parse checks once; accessors afterwards cannot fail.
+//
+// Parsers are strict: a frame has one spelling. Unknown flags, places that should be zero and are not, and bytes too
+// many are ErrFormat, so that nothing is sent which means something to one implementation and nothing to another.
+// Only a Hello is lenient, because it is how versions find each other.
+//
+// What a user's process can choose — a tag, a key, a range in a region — is never a question of format: a NIC answers a
+// bad one with a Refuse. Dropping its frame instead would let one process spoil the session of all.
 package wire
 
 import (
@@ -44,30 +52,19 @@ type Kind uint8
 
 const (
 	KindHello      Kind = 1 // opens a pair (decision 3)
-	KindHelloAck   Kind = 2 // answers a Hello; answered by any frame of the new session
+	KindHelloAck   Kind = 2 // answers a Hello, with the index and cookie that it told; answered by any frame of the new session
 	KindData       Kind = 3 // one sequenced segment
 	KindAck        Kind = 4 // acknowledgements alone: no sequence of its own (USNIC-34)
 	KindProbe      Kind = 5 // asks for a ProbeReply of the same size: keepalive and connectivity check (USNIC-61)
 	KindProbeReply Kind = 6
-	KindGoodbye    Kind = 7 // the sender's NIC is closing in an orderly way
+	KindGoodbye    Kind = 7 // the sender's NIC is closing in an orderly way; no body, and one that is there is ignored
 )
 
+var kindNames = [...]string{"", "hello", "hello-ack", "data", "ack", "probe", "probe-reply", "goodbye"}
+
 func (k Kind) String() string {
-	switch k {
-	case KindHello:
-		return "hello"
-	case KindHelloAck:
-		return "hello-ack"
-	case KindData:
-		return "data"
-	case KindAck:
-		return "ack"
-	case KindProbe:
-		return "probe"
-	case KindProbeReply:
-		return "probe-reply"
-	case KindGoodbye:
-		return "goodbye"
+	if k >= KindHello && k <= KindGoodbye {
+		return kindNames[k]
 	}
 	return fmt.Sprintf("kind-%d", uint8(k))
 }
@@ -75,7 +72,7 @@ func (k Kind) String() string {
 // Outer flags.
 const (
 	FlagTagged uint8 = 1 << 0 // a tag follows the body
-	FlagSealed uint8 = 1 << 1 // the body is sealed and the tag authenticates it; no frame has it yet
+	FlagSealed uint8 = 1 << 1 // the body is sealed and the tag authenticates it; no frame has it yet, ParseOuter refuses it
 )
 
 const magic = 'W' | 'F'<<8
@@ -94,8 +91,8 @@ var (
 type Outer struct {
 	Kind    Kind
 	Flags   uint8
-	Index   uint32 // the session at the receiver
-	Counter uint64
+	Index   uint32 // the session at the receiver; 0 in a Hello alone
+	Counter uint64 // from 1
 }
 
 // Put writes the header into b[:OuterLen].
@@ -110,6 +107,9 @@ func (o Outer) Put(b []byte) {
 
 // ParseOuter reads the outer header of a frame and returns it with what lies behind it: body, then tag if flagged.
 // A Hello of another version parses: its range is for the hello to judge.
+//
+// Nothing in the header can be trusted before Open has found the tag good, FlagTagged included: on a link that needs
+// tags, the caller drops a frame without one.
 func ParseOuter(frame []byte) (o Outer, rest []byte, err error) {
 	if len(frame) < OuterLen {
 		return o, nil, ErrShort
@@ -117,15 +117,19 @@ func ParseOuter(frame []byte) (o Outer, rest []byte, err error) {
 	if binary.LittleEndian.Uint16(frame[2:]) != magic {
 		return o, nil, ErrMagic
 	}
-	o.Kind = Kind(frame[0] & 0x0f)
-	if o.Kind < KindHello || o.Kind > KindGoodbye {
+	version, kind, flags := frame[0]>>4, Kind(frame[0]&0x0f), frame[1]
+	if version != Version {
+		if kind != KindHello && kind != KindHelloAck {
+			return o, nil, ErrVersion
+		}
+		flags &= FlagTagged | FlagSealed // a later version may have flags of its own in its Hello
+	}
+	if kind < KindHello || kind > KindGoodbye {
 		return o, nil, ErrKind
 	}
-	if frame[0]>>4 != Version && o.Kind != KindHello && o.Kind != KindHelloAck {
-		return o, nil, ErrVersion
+	h := Outer{Kind: kind, Flags: flags, Index: binary.LittleEndian.Uint32(frame[4:]), Counter: binary.LittleEndian.Uint64(frame[8:])}
+	if flags&^FlagTagged != 0 || h.Counter == 0 || (h.Index == 0) != (kind == KindHello) {
+		return o, nil, ErrFormat
 	}
-	o.Flags = frame[1]
-	o.Index = binary.LittleEndian.Uint32(frame[4:])
-	o.Counter = binary.LittleEndian.Uint64(frame[8:])
-	return o, frame[OuterLen:], nil
+	return h, frame[OuterLen:], nil
 }
