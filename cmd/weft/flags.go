@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// checkedFlag is a flag whose values are checked as they are given, so that the error names the flag, what was given
+// and what was expected: invalid argument "x" for "--hosts" flag: expected a whole number from 1 to 128.
+type checkedFlag struct {
+	kind string // the word that stands for the value in help
+	text string
+	set  func(s string) bool
+	want string
+}
+
+func (f *checkedFlag) String() string { return f.text }
+func (f *checkedFlag) Type() string   { return f.kind }
+
+func (f *checkedFlag) Set(s string) error {
+	if !f.set(s) {
+		return fmt.Errorf("expected %s", f.want)
+	}
+	f.text = s
+	return nil
+}
+
+// intFlag defines a flag that takes a whole number from least to most.
+func intFlag(fs *pflag.FlagSet, p *int, name string, value, least, most int, usage string) {
+	*p = value
+	fs.Var(&checkedFlag{
+		kind: "N",
+		text: strconv.Itoa(value),
+		want: fmt.Sprintf("a whole number from %d to %d", least, most),
+		set: func(s string) bool {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < least || n > most {
+				return false
+			}
+			*p = n
+			return true
+		},
+	}, name, usage)
+}
+
+// choiceFlag defines a flag that takes one of some words.
+func choiceFlag(fs *pflag.FlagSet, p *string, name, value string, choices []string, usage string) {
+	*p = value
+	fs.Var(&checkedFlag{
+		kind: strings.Join(choices, "|"),
+		text: value,
+		want: "one of " + strings.Join(choices, ", "),
+		set: func(s string) bool {
+			*p = s
+			return slices.Contains(choices, s)
+		},
+	}, name, usage)
+}
+
+// shareFlag defines a flag that takes a share of a whole, from 0 to 1, written as 0.05 or as 5%.
+func shareFlag(fs *pflag.FlagSet, p *float64, name string, usage string) {
+	fs.Var(&checkedFlag{
+		kind: "P",
+		want: "a share such as 5% or 0.05, from 0% to 100%",
+		set: func(s string) bool {
+			v, ok := parseShare(s)
+			if ok {
+				*p = v
+			}
+			return ok
+		},
+	}, name, usage)
+}
+
+func parseShare(s string) (float64, bool) {
+	number, percent := strings.CutSuffix(s, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if percent {
+		v /= 100
+	}
+	return v, err == nil && v >= 0 && v <= 1 // a NaN is neither
+}

@@ -1,0 +1,21 @@
+// Command weft is the one binary of Weft: the NIC daemon and every tool around it.
+//
+//	weft SUBCOMMAND [flags] [arguments]
+//
+// It exits 0 when all went well, 2 when it was called wrongly (an unknown subcommand or flag, a value that is not what
+// the flag takes), and 1 when the work itself failed. Some subcommands pass on the exit status of what they ran.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	// The first SIGINT or SIGTERM cancels the context and so asks for an orderly end; the next one kills.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}

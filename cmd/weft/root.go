@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit statuses of weft itself.
+const (
+	exitFailed = 1 // the work failed
+	exitUsage  = 2 // weft was called wrongly
+)
+
+// constructors make the subcommands. Each file of a subcommand adds its own:
+//
+//	func init() { register(newDemoCommand) }
+//
+// A constructor and not a command, so that every run, and every test, starts from flags at their defaults.
+var constructors []func() *cobra.Command
+
+// register adds a subcommand to weft.
+func register(c func() *cobra.Command) { constructors = append(constructors, c) }
+
+// exitError ends weft with a status. Its message is printed unless it is empty: a status that is passed on from
+// another program needs no words of ours.
+type exitError struct {
+	status int
+	err    error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// usagef is an error of the caller's: it exits 2. Say which flag or argument, what was given, and what was expected.
+func usagef(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// newRoot builds the command tree. begun is set once the command line has been understood and a command starts.
+func newRoot(begun *bool) *cobra.Command {
+	root := newGroup("weft", "A reliable fabric between processes, by a NIC in software")
+	root.SilenceErrors, root.SilenceUsage = true, true // run prints them, in one form
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.PersistentPreRun = func(*cobra.Command, []string) { *begun = true }
+	for _, c := range constructors {
+		root.AddCommand(c())
+	}
+	return root
+}
+
+// newGroup is a command that only holds others. Cobra answers a wrong subcommand of one with help and status 0; here
+// it is an error.
+func newGroup(use, short string, sub ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return usagef("%s needs a subcommand", c.CommandPath())
+		},
+	}
+	c.AddCommand(sub...)
+	return c
+}
+
+// run is weft without its process: it runs one command line and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var begun bool
+	root := newRoot(&begun)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	c, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	status := exitFailed
+	if e := (*exitError)(nil); errors.As(err, &e) {
+		status = e.status
+	} else if !begun {
+		status = exitUsage // cobra did not understand the command line
+	}
+	if err.Error() != "" {
+		fmt.Fprintf(stderr, "weft: %v\n", err)
+		if status == exitUsage {
+			fmt.Fprintf(stderr, "See '%s --help'.\n", c.CommandPath())
+		}
+	}
+	return status
+}

@@ -1,0 +1,19 @@
+// Package weft is a reliable fabric between processes: messages, remote memory and requests, carried by a NIC in software.
+//
+//	process ──commands──► ┌─────┐                         ┌─────┐ ◄──commands── process
+//	        ◄─doorbells── │ NIC │ ◄── frames (UDP, mem) ──► │ NIC │ ──doorbells─►
+//	process ◄───────────► └─────┘                         └─────┘ ◄───────────► process
+//
+// A process takes a name, an application and an index such as "app/3", and talks to others by theirs. The NIC that
+// serves it does the rest: it finds the name, cuts messages into frames, repairs loss, keeps order, matches what arrives
+// with what was asked for, and never lets a sender swamp a receiver. A NIC runs inside the process ([Open]) or in a
+// daemon of the host that many processes share ([Attach]); nothing else differs between the two.
+//
+// # What a send promises
+//
+// A message is never delivered more than once. Send returns when its buffer may be used again, SendDelivered when the
+// destination's NIC has accepted the message. One that failed was delivered once or not at all; one reported as
+// delivered was delivered. Messages from one process to another arrive in the order in which they were sent.
+//
+// Failures are sentinel errors wrapped with who and what: test for them with errors.Is.
+package weft
