@@ -1,0 +1,270 @@
+package sim
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// Link is what the network between the NICs can do when nothing goes wrong. Zero fields take the defaults.
+type Link struct {
+	MTU       int           // bytes of the largest frame; 1452, as of UDP over IPv6 on Ethernet
+	Latency   time.Duration // from a port to any other, without the time on the wire; 20 µs
+	Jitter    time.Duration // added to the latency of each frame, up to; 5 µs. It never reorders
+	Bandwidth int64         // bytes per second that leave a port; 1.25 GB/s
+	SendQueue int           // bytes that a port holds while they wait to leave; 256 KiB
+	RecvQueue int           // bytes that a port holds until its NIC takes them; 208 KiB. What comes on top is dropped
+	Reliable  bool          // as in one host's memory: nothing is lost, repeated, reordered or damaged, whatever Faults says
+}
+
+func (l *Link) setDefaults() {
+	setDefault(&l.MTU, 1452)
+	setDefault(&l.Latency, 20*time.Microsecond)
+	setDefault(&l.Jitter, 5*time.Microsecond)
+	setDefault(&l.Bandwidth, 1_250_000_000)
+	setDefault(&l.SendQueue, 256<<10)
+	setDefault(&l.RecvQueue, 208<<10)
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// network is the switch that all ports hang on.
+//
+//	Reserve, Commit ─► out ─Flush─► wire (bandwidth) ─► path (faults, latency) ─event─► inbox ─Poll─► NIC
+type network struct {
+	s      *sched
+	link   Link
+	faults Faults
+	rng    *rand.Rand
+	counts *Counts
+	ports  []*port
+	paths  []path   // from × len(ports) + to
+	free   []*frame // frames for reuse
+}
+
+// path is one direction between two ports.
+type path struct {
+	last     clock.Time // arrival of the latest frame in order
+	clogged  clock.Time // nothing arrives before
+	blocked  int        // partitions that it crosses: while there is one, everything is lost
+	burst    int        // frames still to be lost of the present burst
+	underway int        // bytes on the wire and in the inbox at its end, of a reliable link
+}
+
+// frame is one frame on its way. It is the event of its own arrival.
+type frame struct {
+	net      *network
+	buf      []byte // MTU bytes
+	n        int
+	from, to int
+	next     *frame
+}
+
+// port is one attachment. It is the link.Driver of the NIC that is plugged in.
+type port struct {
+	net   *network
+	index int
+	addr  link.Addr
+
+	open    *frame   // the reservation
+	out     []*frame // committed
+	outLen  int      // bytes of them
+	freeAt  clock.Time
+	starved bool // Reserve said no since the last look
+
+	in       []*frame // arrived
+	inLen    int      // bytes of them
+	plugged  bool
+	arrived  func() // tells the NIC
+	counters link.Counters
+}
+
+const framesPerPoll = 64
+
+// Addresses are made up: fd57::(index+1), port 1.
+func portAddr(index int) link.Addr {
+	b := [16]byte{0: 0xfd, 1: 0x57}
+	binary.BigEndian.PutUint32(b[12:], uint32(index+1))
+	return netip.AddrPortFrom(netip.AddrFrom16(b), 1)
+}
+
+func portIndex(a link.Addr) int {
+	b := a.Addr().As16()
+	return int(binary.BigEndian.Uint32(b[12:])) - 1
+}
+
+func newNetwork(s *sched, seed uint64, ports int, l Link, faults Faults, counts *Counts) *network {
+	l.setDefaults()
+	net := &network{s: s, link: l, faults: faults, rng: stream(seed, 1), counts: counts, paths: make([]path, ports*ports)}
+	for i := range ports {
+		net.ports = append(net.ports, &port{net: net, index: i, addr: portAddr(i)})
+	}
+	return net
+}
+
+func (net *network) path(from, to int) *path { return &net.paths[from*len(net.ports)+to] }
+
+func (net *network) newFrame() *frame {
+	if n := len(net.free); n > 0 {
+		f := net.free[n-1]
+		net.free = net.free[:n-1]
+		return f
+	}
+	return &frame{net: net, buf: make([]byte, net.link.MTU)}
+}
+
+func (net *network) release(f *frame) { net.free = append(net.free, f) }
+
+// plug connects a NIC; what was under way to the one before it still arrives, as it would on a real wire.
+func (p *port) plug(arrived func()) { p.plugged, p.arrived = true, arrived }
+
+// unplug loses what waits at the port in either direction.
+func (p *port) unplug() {
+	p.plugged = false
+	for _, f := range p.in {
+		p.net.path(f.from, f.to).underway -= f.n
+		p.net.release(f)
+	}
+	for _, f := range p.out {
+		p.net.release(f)
+	}
+	p.in, p.inLen, p.out, p.outLen, p.starved = p.in[:0], 0, p.out[:0], 0, false
+}
+
+func (p *port) Addr() link.Addr { return p.addr }
+func (p *port) MTU() int        { return p.net.link.MTU }
+
+func (p *port) Properties() link.Properties {
+	r := p.net.link.Reliable
+	return link.Properties{Reliable: r, Ordered: r, Checked: r}
+}
+
+func (p *port) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
+	n := min(len(p.in), framesPerPoll)
+	for _, f := range p.in[:n] {
+		p.inLen -= f.n
+		if p.net.link.Reliable {
+			p.net.path(f.from, f.to).underway -= f.n
+		}
+		p.counters.FramesIn++
+		p.counters.BytesIn += uint64(f.n)
+		to.Receive(now, p.net.ports[f.from].addr, f.buf[:f.n])
+		p.net.release(f)
+	}
+	if p.in = append(p.in[:0], p.in[n:]...); len(p.in) > 0 {
+		return n, now
+	}
+	return n, clock.Never
+}
+
+func (p *port) Reserve(to link.Addr) []byte {
+	if p.full(to) {
+		p.starved = true
+		return nil
+	}
+	if p.open == nil {
+		p.open = p.net.newFrame()
+	}
+	p.open.from, p.open.to = p.index, portIndex(to)
+	return p.open.buf[:p.net.link.MTU]
+}
+
+// full reports whether a frame for to has no room in the send queue or, on a reliable link, at its destination.
+func (p *port) full(to link.Addr) bool {
+	waiting := p.outLen
+	if late := p.freeAt.Sub(p.net.s.now); late > 0 {
+		waiting += int(int64(late) * p.net.link.Bandwidth / int64(time.Second))
+	}
+	if waiting > p.net.link.SendQueue {
+		return true
+	}
+	i := portIndex(to)
+	return p.net.link.Reliable && p.net.known(i) && p.net.path(p.index, i).underway > p.net.link.RecvQueue/2
+}
+
+func (net *network) known(port int) bool { return uint(port) < uint(len(net.ports)) }
+
+func (p *port) Commit(n int) {
+	f := p.open
+	p.open = nil
+	f.n = n
+	p.out = append(p.out, f)
+	p.outLen += n
+	if p.net.known(f.to) {
+		p.net.path(f.from, f.to).underway += n
+	}
+}
+
+func (p *port) Flush(now clock.Time) {
+	for _, f := range p.out {
+		p.counters.FramesOut++
+		p.counters.BytesOut += uint64(f.n)
+		p.freeAt = max(p.freeAt, now).Add(p.net.onWire(f.n))
+		p.net.noteFrame(f)
+		p.net.carry(f, p.freeAt)
+	}
+	p.out, p.outLen = p.out[:0], 0
+}
+
+func (p *port) Counters(c *link.Counters) {
+	c.FramesIn += p.counters.FramesIn
+	c.FramesOut += p.counters.FramesOut
+	c.BytesIn += p.counters.BytesIn
+	c.BytesOut += p.counters.BytesOut
+	c.DroppedIn += p.counters.DroppedIn
+}
+
+func (p *port) Close() error { return nil }
+
+// drained is when a starved port can send again, or Never.
+func (p *port) drained() clock.Time {
+	if !p.starved {
+		return clock.Never
+	}
+	p.starved = false
+	return max(p.net.s.now, p.freeAt.Add(-p.net.onWire(p.net.link.SendQueue/2))).Add(p.net.link.Latency)
+}
+
+func (net *network) onWire(bytes int) time.Duration {
+	return time.Duration(int64(bytes) * int64(time.Second) / net.link.Bandwidth)
+}
+
+// noteFrame puts a frame's beginning and length into the trace: headers differ as soon as anything differs.
+func (net *network) noteFrame(f *frame) {
+	h := uint64(f.from)<<48 | uint64(f.to)<<32 | uint64(f.n)
+	for b := f.buf[:min(f.n, 64)]; len(b) >= 8; b = b[8:] {
+		h = (h ^ binary.LittleEndian.Uint64(b)) * 0x9fb21c651e98df25
+	}
+	net.s.note(h)
+}
+
+// happen is the arrival.
+func (f *frame) happen(uint64) {
+	net, p := f.net, f.net.ports[f.to]
+	at := net.path(f.from, f.to)
+	switch {
+	case at.blocked > 0:
+		net.counts.Partitioned++
+	case !p.plugged:
+		net.counts.Unplugged++
+	case p.inLen+f.n > net.link.RecvQueue && !net.link.Reliable:
+		net.counts.Overflowed++
+		p.counters.DroppedIn++
+	default:
+		p.in = append(p.in, f)
+		p.inLen += f.n
+		p.arrived()
+		return
+	}
+	at.underway -= f.n
+	net.release(f)
+}

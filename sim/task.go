@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+)
+
+// task is a function that runs as a coroutine of the scheduler: ordinary blocking code, of which one piece runs at a
+// time.
+//
+//	 spawn        resume            return
+//	──────► ready ──────► running ──────────► over
+//	          ▲              │ park
+//	          └── wake ── parked ── unwind (killed, or the run has ended)
+type task struct {
+	s     *sched
+	name  string
+	owner any // whose coroutine it is; only compared
+
+	next  func() (struct{}, bool)
+	stop  func()
+	yield func(struct{}) bool
+
+	turn   uint64 // counts parks: an event of an earlier one is stale
+	begun  bool
+	parked bool
+	woken  bool // a resumption of this park is in the queue
+	dead   bool // unwinds at its next park
+	over   bool
+
+	why   string     // what it waits for, for the report of a run that does not end
+	since clock.Time // when it began to
+	ctx   context.Context
+	err   error
+	done  func(*task)
+}
+
+// unwound is what park panics with in a task that must not go on. Its deferred calls run, then the task is over.
+type unwound struct{}
+
+// spawn makes a task that starts at an instant a little after now. done is called when it is over.
+func (s *sched) spawn(owner any, name string, fn func() error, done func(*task)) *task {
+	t := &task{s: s, name: name, owner: owner, done: done, parked: true, why: "its start", since: s.now}
+	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
+		t.yield = yield
+		t.err = t.guard(fn)
+	})
+	s.wake(t)
+	return t
+}
+
+// guard runs fn and turns a panic into an error that has its stack.
+func (t *task) guard(fn func() error) (err error) {
+	defer func() {
+		switch r := recover(); r.(type) {
+		case nil:
+		case unwound:
+			err = nil
+		default:
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return fn()
+}
+
+// happen resumes the task, if turn is that of its present park.
+func (t *task) happen(turn uint64) {
+	if t.over || !t.parked || turn != t.turn {
+		return
+	}
+	t.parked, t.woken = false, false
+	t.s.note(t.turn<<8 ^ uint64(t.s.now))
+	if t.dead && !t.begun {
+		t.stop()
+	}
+	t.begun = true
+	before := t.s.current
+	t.s.current = t
+	_, more := t.next()
+	t.s.current = before
+	if !more {
+		t.over = true
+		if t.done != nil {
+			t.done(t)
+		}
+	}
+	t.s.lookAtForeign()
+}
+
+// wake resumes a parked task soon. The little while is drawn, so that tasks woken together run in any order.
+func (s *sched) wake(t *task) {
+	if t.parked && !t.woken && !t.over {
+		t.woken = true
+		s.after(s.jitter(wakeUpTime), t, t.turn)
+	}
+}
+
+// park gives control back to the scheduler until the task is woken. It must be called by the task itself.
+func (t *task) park(why string) {
+	t.mustRun()
+	t.why, t.since = why, t.s.now
+	t.parked = true
+	if t.dead || !t.yield(struct{}{}) || t.dead {
+		t.parked, t.dead = false, true
+		panic(unwound{})
+	}
+	t.turn++
+}
+
+// sleep parks for d. Nothing but death ends it early.
+func (t *task) sleep(d time.Duration) {
+	t.mustRun()
+	t.woken = true // the timer is this park's only resumption
+	t.s.after(max(d, 0), t, t.turn)
+	t.park("sleep")
+}
+
+// mustRun panics if another task, or none, is running: blocking code was called from outside its coroutine.
+func (t *task) mustRun() {
+	if t.s.current != t {
+		panic(fmt.Sprintf("sim: %s blocks, but it is not what the simulator runs now; start functions with Process.Go", t.name))
+	}
+}
+
+// kill ends a task: at once if it is parked, at its next park if it runs.
+func (s *sched) kill(t *task) {
+	t.dead = true
+	if t.parked && !t.over {
+		t.woken = true
+		s.after(0, t, t.turn)
+	}
+}
+
+// abandon unwinds a task that the run leaves behind, now.
+func (s *sched) abandon(t *task) {
+	if t.over {
+		return
+	}
+	t.dead, t.over, t.parked = true, true, false
+	before := s.current
+	s.current = t
+	t.stop()
+	s.current = before
+}
+
+// lookAtForeign wakes what waits on contexts that the standard library ended during the step just made. Our own
+// contexts need no looking at: they wake what waits on them.
+func (s *sched) lookAtForeign() {
+	for _, v := range s.lent {
+		v.followParent()
+	}
+	s.lent = slices.DeleteFunc(s.lent, func(v *timed) bool { return v.err != nil })
+	for _, t := range s.foreign {
+		if t.ctx.Err() != nil {
+			s.wake(t)
+		}
+	}
+}
