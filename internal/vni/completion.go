@@ -1,0 +1,97 @@
+package vni
+
+import "fmt"
+
+// Doorbell is the state of a context (QNIX-31). The zero value is Free.
+//
+//	      process takes
+//	Free ───────────────► Used
+//	 ▲ ▲  NIC, no notify   │ │
+//	 │ └───────────────────┘ │
+//	 │  process reads        │ NIC, notify
+//	 └────────── Done ◄──────┘                    (QNIX-32)
+type Doorbell uint32
+
+const (
+	Free Doorbell = 0
+	Done Doorbell = 1
+	Used Doorbell = 2
+)
+
+func (d Doorbell) String() string {
+	switch d {
+	case Free:
+		return "free"
+	case Done:
+		return "done"
+	case Used:
+		return "used"
+	}
+	return fmt.Sprintf("doorbell-%d", uint32(d))
+}
+
+// Status is how an operation ended, or why a NIC is gone.
+type Status uint32
+
+const (
+	StatusOK              Status = 0
+	StatusTruncated       Status = 1  // delivered, but the buffer was shorter than the message
+	StatusUnreachable     Status = 2  // the peer NIC is silent
+	StatusProcessGone     Status = 3  // no process has that slot, or it is leaving
+	StatusStaleGeneration Status = 4  // another process has that slot by now
+	StatusNameUnknown     Status = 5  // no live NIC knows the name
+	StatusNameLost        Status = 6  // another process has this one's name by an older claim
+	StatusCancelled       Status = 7  // withdrawn by Cancel
+	StatusBadArgument     Status = 8  // the context or its descriptors are invalid
+	StatusBadRegion       Status = 9  // no such region, here or there
+	StatusBadKey          Status = 10 // the key is not the region's
+	StatusOutOfRange      Status = 11 // bytes beyond the region's end
+	StatusClosed          Status = 12 // this process's interface is being closed
+	StatusSessionLost     Status = 13 // the peer NIC restarted, or forgot us
+	StatusNICGone         Status = 14 // this process's NIC has ended
+	StatusDetached        Status = 15 // this process's NIC has thrown it out for an impossible state
+	StatusNoMemory        Status = 16 // a limit of the NIC stands against it
+	statuses              Status = 17
+)
+
+var statusNames = [statuses]string{"ok", "truncated", "unreachable", "process-gone", "stale-generation", "name-unknown", "name-lost",
+	"cancelled", "bad-argument", "bad-region", "bad-key", "out-of-range", "closed", "session-lost", "nic-gone", "detached", "no-memory"}
+
+func (s Status) String() string {
+	if s < statuses {
+		return statusNames[s]
+	}
+	return fmt.Sprintf("status-%d", uint32(s))
+}
+
+// Completion is what the NIC says of a finished operation. Of a send only Status, Len, NIC, Slot and Gen mean something.
+type Completion struct {
+	Status Status
+	Len    uint64 // bytes delivered into the buffer, or sent
+	Full   uint64 // bytes of the message, if more
+	Tag    uint64
+	Token  uint32 // the sender's
+	From   Name   // the sender, if its NIC's names are known here
+	NIC    uint64 // of the sender; of a Resolve, of the process found
+	Slot   uint16
+	Gen    uint32
+}
+
+// completionRecord is a Completion in ro. A send's is the first line alone.
+type completionRecord struct {
+	status uint32
+	token  uint32
+	length uint64
+	full   uint64
+	tag    uint64
+	nic    uint64
+	slot   uint32
+	gen    uint32
+	index  uint32
+	_      [12]byte
+
+	app appWords
+	_   [5]uint64
+}
+
+const completionBytes = 2 * lineBytes

@@ -1,0 +1,242 @@
+package vni
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// Counter is one of the counts that a NIC publishes (decision 17). They only grow, unless their name ends in _now.
+type Counter int
+
+// The counters, in the order of their words in the page. New ones go to the end of their group: a page says which list it
+// was made by.
+const (
+	// internal/rel, in segments unless the name says otherwise
+	RelSends          Counter = iota // sequenced segments sent, the first time
+	RelResendsTimeout                // sent again because time was over
+	RelResendsFast                   // sent again because of duplicate or selective ACKs
+	RelResendsTail                   // tail-loss probes
+	RelFragSends                     // segments of whole small fragments
+	RelChunkSends                    // segments of large fragments
+	RelAckSends                      // frames that only acknowledge
+	RelAckPiggybacked                // segments that carried an ACK due
+	RelProbeSends                    // probes
+	RelHelloSends                    // hellos and their answers
+	RelBytesSent                     // bytes of segments, the first time
+	RelBytesResent                   // bytes of segments sent again
+	RelWindowFull                    // sends that found the window full
+	RelCreditsFull                   // sends that found the channel without credits
+	RelFramesReceived                // frames of any kind that the driver handed over
+	RelReceivedNew                   // segments received in order or ahead
+	RelReceivedAhead                 // of those: beyond a gap
+	RelReceivedDuplicate
+	RelReceivedBeyondWindow
+	RelAcksReceived
+	RelAcksDuplicate
+	RelAcksStale
+	RelSegmentsAcked
+	RelUpSessions
+	RelDownUnreachable
+	RelDownRestarted
+	RelDownLost
+	RelDownGoodbye
+	RelPeersNow
+	RelInFlightNow // segments in the hotel
+
+	// frames dropped, by cause
+	DropShort
+	DropMagic
+	DropVersion
+	DropKind
+	DropFormat
+	DropTag
+	DropIndex
+	DropAddress
+	DropReplay
+	DropStaleHello
+	DropRefusedHello // a NIC that may not talk to this one
+	DropFault        // by a fault hook
+
+	// internal/nic
+	NICMessagesSent
+	NICMessagesReceived
+	NICMessagesLocal // between two processes of this NIC; among sent and received too
+	NICBytesSent
+	NICBytesReceived
+	NICPuts
+	NICGets
+	NICPutBytes
+	NICGetBytes
+	NICCalls
+	NICReplies
+	NICUnexpected      // messages staged
+	NICUnexpectedBytes // bytes of them
+	NICEarly           // envelopes parked for an earlier one
+	NICTruncated
+	NICRequests // permission requests sent
+	NICRequestsHeld
+	NICPermissionsSent
+	NICPermissionsReceived
+	NICCreditsSent
+	NICCreditsReceived
+	NICCreditsRecalled
+	NICRefusedProcessGone
+	NICRefusedStaleGeneration
+	NICRefusedRegion
+	NICRefusedKey
+	NICRefusedRange
+	NICRefusedCancelled
+	NICFailedUnreachable
+	NICFailedNameUnknown
+	NICFailedBadArgument
+	NICCancels
+	NICCancelsLate // Cancels that found their operation ended
+	NICResolves
+	NICNameUpdatesSent
+	NICNameUpdatesReceived
+	NICNameConflicts
+	NICRegistrations
+	NICDetaches // processes thrown out for an impossible state
+	NICCommands
+	NICWakes
+	NICEvents
+	NICEventsLost // reserved for a NIC that must drop one
+	NICPolls
+	NICIdlePolls
+	NICProcessesNow
+	NICActiveNow // processes on the active list
+	NICNamesNow
+	NICStagedBytesNow
+
+	// the link driver
+	LinkFramesIn
+	LinkFramesOut
+	LinkBytesIn
+	LinkBytesOut
+	LinkSystemCalls
+	LinkDroppedIn
+	LinkDroppedOut
+
+	counters
+)
+
+var counterNames = [counters]string{
+	"rel_sends", "rel_resends_timeout", "rel_resends_fast", "rel_resends_tail", "rel_frag_sends", "rel_chunk_sends", "rel_ack_sends",
+	"rel_ack_piggybacked", "rel_probe_sends", "rel_hello_sends", "rel_bytes_sent", "rel_bytes_resent", "rel_window_full",
+	"rel_credits_full", "rel_frames_received", "rel_received_new", "rel_received_ahead", "rel_received_duplicate",
+	"rel_received_beyond_window", "rel_acks_received", "rel_acks_duplicate", "rel_acks_stale", "rel_segments_acked",
+	"rel_up_sessions", "rel_down_unreachable", "rel_down_restarted", "rel_down_lost", "rel_down_goodbye", "rel_peers_now",
+	"rel_in_flight_now",
+
+	"drop_short", "drop_magic", "drop_version", "drop_kind", "drop_format", "drop_tag", "drop_index", "drop_address", "drop_replay",
+	"drop_stale_hello", "drop_refused_hello", "drop_fault",
+
+	"nic_messages_sent", "nic_messages_received", "nic_messages_local", "nic_bytes_sent", "nic_bytes_received", "nic_puts",
+	"nic_gets", "nic_put_bytes", "nic_get_bytes", "nic_calls", "nic_replies", "nic_unexpected", "nic_unexpected_bytes", "nic_early",
+	"nic_truncated", "nic_requests", "nic_requests_held", "nic_permissions_sent", "nic_permissions_received", "nic_credits_sent",
+	"nic_credits_received", "nic_credits_recalled", "nic_refused_process_gone", "nic_refused_stale_generation",
+	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled", "nic_failed_unreachable",
+	"nic_failed_name_unknown", "nic_failed_bad_argument", "nic_cancels", "nic_cancels_late", "nic_resolves",
+	"nic_name_updates_sent", "nic_name_updates_received", "nic_name_conflicts", "nic_registrations", "nic_detaches",
+	"nic_commands", "nic_wakes", "nic_events", "nic_events_lost", "nic_polls", "nic_idle_polls", "nic_processes_now",
+	"nic_active_now", "nic_names_now", "nic_staged_bytes_now",
+
+	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",
+	"link_dropped_out",
+}
+
+func (c Counter) String() string {
+	if c >= 0 && c < counters {
+		return counterNames[c]
+	}
+	return fmt.Sprintf("counter-%d", int(c))
+}
+
+// Names lists the counters in the order of their values. The caller may keep it.
+func Names() []string { return append([]string(nil), counterNames[:]...) }
+
+// CounterPageBytes is the size of a counters page: a header line, then a word for each counter, in whole pages.
+const CounterPageBytes = (lineBytes + 8*int(counters) + limits.PageBytes - 1) / limits.PageBytes * limits.PageBytes
+
+const counterMagic = 0x31_53_54_4e_43_74_66_57 // "WftCNTS1"
+
+// CounterPage is the counters of one NIC, in memory that others may map and read at any time without disturbing it.
+// Each counter has one writer. The zero CounterPage swallows what is stored.
+//
+//	 0  magic          8
+//	 8  counters       8   how many
+//	16  list           8   hash of their names: a reader of another list must not guess
+//	64  words          8 each
+type CounterPage struct{ words *[counters]uint64 }
+
+// NewCounterPage formats b, at least CounterPageBytes long and aligned to 8 bytes, with all counters 0.
+func NewCounterPage(b []byte) (CounterPage, error) {
+	p, head, err := overlayCounters(b)
+	if err != nil {
+		return CounterPage{}, err
+	}
+	clear(b[:CounterPageBytes])
+	*head = [3]uint64{counterMagic, uint64(counters), listHash()}
+	return p, nil
+}
+
+// OpenCounterPage lays a page over what another program formatted. It fails if that program had another list of counters.
+func OpenCounterPage(b []byte) (CounterPage, error) {
+	p, head, err := overlayCounters(b)
+	if err != nil {
+		return CounterPage{}, err
+	}
+	if head[0] != counterMagic {
+		return CounterPage{}, errors.New("vni: not a counters page")
+	}
+	if head[1] != uint64(counters) || head[2] != listHash() {
+		return CounterPage{}, errors.New("vni: the counters page was made by a program with another list of counters")
+	}
+	return p, nil
+}
+
+func overlayCounters(b []byte) (CounterPage, *[3]uint64, error) {
+	if err := aligned(b); err != nil {
+		return CounterPage{}, nil, err
+	}
+	if len(b) < CounterPageBytes {
+		return CounterPage{}, nil, fmt.Errorf("vni: counters page of %d bytes, want %d", len(b), CounterPageBytes)
+	}
+	return CounterPage{(*[counters]uint64)(unsafe.Pointer(&b[lineBytes]))}, (*[3]uint64)(unsafe.Pointer(&b[0])), nil
+}
+
+func listHash() uint64 {
+	h := fnv.New64a()
+	for _, n := range counterNames {
+		io.WriteString(h, n+"\n")
+	}
+	return h.Sum64()
+}
+
+// Store sets a counter.
+func (p CounterPage) Store(c Counter, v uint64) {
+	if p.words != nil {
+		atomic.StoreUint64(&p.words[c], v)
+	}
+}
+
+// Add adds to a counter.
+func (p CounterPage) Add(c Counter, v uint64) {
+	if p.words != nil {
+		atomic.AddUint64(&p.words[c], v)
+	}
+}
+
+// Load reads a counter; 0 in the zero CounterPage.
+func (p CounterPage) Load(c Counter) uint64 {
+	if p.words == nil {
+		return 0
+	}
+	return atomic.LoadUint64(&p.words[c])
+}

@@ -1,0 +1,99 @@
+package vni
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// load copies a send context out of shared memory, every word once. The second line is read only if the process says
+// that it holds something.
+func (r *sendRecord) load() SendContext {
+	c := SendContext{
+		Receiver: loadName(&r.app, &r.index), Gen: atomic.LoadUint32(&r.gen), Tag: atomic.LoadUint64(&r.tag),
+		Len: atomic.LoadUint64(&r.length), Flags: atomic.LoadUint32(&r.flags), Token: atomic.LoadUint32(&r.token),
+		PoolIndex: atomic.LoadInt32(&r.poolIndex), Size: atomic.LoadUint32(&r.size),
+	}
+	if c.Flags&secondLine != 0 {
+		c.Flags &^= secondLine
+		c.NIC, c.Slot = atomic.LoadUint64(&r.nic), uint16(atomic.LoadUint32(&r.slot))
+		c.Remote = Remote{
+			NIC: atomic.LoadUint64(&r.remoteNIC), Slot: uint16(atomic.LoadUint32(&r.remoteSlot)), Gen: atomic.LoadUint32(&r.remoteGen),
+			Region: atomic.LoadUint32(&r.remoteRegion), Key: atomic.LoadUint64(&r.remoteKey), Offset: atomic.LoadUint64(&r.remoteOffset),
+		}
+	}
+	return c
+}
+
+// load copies a receive context out of shared memory, every word once.
+func (r *receiveRecord) load() ReceiveContext {
+	c := ReceiveContext{
+		Sender: loadName(&r.app, &r.index), Gen: atomic.LoadUint32(&r.gen), Tag: atomic.LoadUint64(&r.tag),
+		Len: atomic.LoadUint64(&r.length), Flags: atomic.LoadUint32(&r.flags),
+		PoolIndex: atomic.LoadInt32(&r.poolIndex), Size: atomic.LoadUint32(&r.size),
+	}
+	if c.Flags&secondLine != 0 {
+		c.Flags &^= secondLine
+		c.NIC, c.Slot = atomic.LoadUint64(&r.nic), uint16(atomic.LoadUint32(&r.slot))
+	}
+	return c
+}
+
+func loadName(app *appWords, index *uint32) Name {
+	var w appWords
+	for i := range w {
+		w[i] = atomic.LoadUint64(&app[i])
+	}
+	n := Name{Index: atomic.LoadUint32(index)}
+	n.setWords(w)
+	return n
+}
+
+// validate checks what can be known without the command's code and the process's regions.
+func (c *SendContext) validate(g *Geometry, direct bool) error {
+	if err := validName(c.Receiver); err != nil {
+		return err
+	}
+	if c.Flags&^sendFlags != 0 {
+		return fmt.Errorf("%w: flags %#x", ErrArgument, c.Flags)
+	}
+	if c.Remote.Offset > limits.MaxRegion {
+		return fmt.Errorf("%w: remote offset %d", ErrArgument, c.Remote.Offset)
+	}
+	return validMemory(g, direct, c.PoolIndex, c.Size, c.Len)
+}
+
+func (c *ReceiveContext) validate(g *Geometry, direct bool) error {
+	if err := validName(c.Sender); err != nil {
+		return err
+	}
+	if c.Flags&^receiveFlags != 0 {
+		return fmt.Errorf("%w: flags %#x", ErrArgument, c.Flags)
+	}
+	return validMemory(g, direct, c.PoolIndex, c.Size, c.Len)
+}
+
+func validName(n Name) error {
+	if n.IsZero() || n.Valid() {
+		return nil
+	}
+	return fmt.Errorf("%w: process name %q", ErrArgument, n.String())
+}
+
+// validMemory checks that the pool pages, or so many descriptors, exist and could hold length bytes.
+func validMemory(g *Geometry, direct bool, index int32, size uint32, length uint64) error {
+	switch {
+	case length > limits.MaxRegion:
+		return fmt.Errorf("%w: length %d, at most %d", ErrArgument, length, uint64(limits.MaxRegion))
+	case index == NoPool && (direct || uint64(size) <= uint64(g.Descriptors)):
+		return nil
+	case index == NoPool:
+		return fmt.Errorf("%w: %d descriptors, at most %d", ErrArgument, size, g.Descriptors)
+	case index < 0 || uint64(index)+uint64(size) > uint64(g.PoolPages):
+		return fmt.Errorf("%w: pool pages %d+%d of %d", ErrArgument, index, size, g.PoolPages)
+	case length > uint64(size)*limits.PageBytes:
+		return fmt.Errorf("%w: %d bytes in %d pool pages", ErrArgument, length, size)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package vni
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// Name is the name of a process: its application and its index there, "app/3" (QNIX-55). The zero Name names nobody; as
+// the sender of a receive it is Any_Proc (QNIX-20).
+type Name struct {
+	App   [limits.NameBytes]byte // a–z, 0–9, '.', '_', '-'; at least one; zeros behind
+	Index uint32
+}
+
+// AnyProcess in a receive matches every sender.
+var AnyProcess Name
+
+// MakeName makes the name of process index of an application. The application has 1 to 24 bytes of a–z, 0–9, '.', '_', '-'.
+func MakeName(app string, index uint32) (Name, error) {
+	n := Name{Index: index}
+	if len(app) > len(n.App) {
+		return Name{}, fmt.Errorf("process name %q: the application has %d bytes, at most %d are allowed", app, len(app), len(n.App))
+	}
+	copy(n.App[:], app)
+	if !n.Valid() || len(app) != n.appLen() {
+		return Name{}, fmt.Errorf("process name %q: the application must be 1 to %d bytes of a-z, 0-9, '.', '_' or '-'", app, len(n.App))
+	}
+	return n, nil
+}
+
+// ParseName reads what String writes.
+func ParseName(s string) (Name, error) {
+	app, index, ok := strings.Cut(s, "/")
+	if !ok {
+		return Name{}, fmt.Errorf("process name %q: want APPLICATION/INDEX, as in app/3", s)
+	}
+	i, err := strconv.ParseUint(index, 10, 32)
+	if err != nil || strconv.FormatUint(i, 10) != index {
+		return Name{}, fmt.Errorf("process name %q: the index must be a decimal number below 2^32, without leading zeros", s)
+	}
+	return MakeName(app, uint32(i))
+}
+
+// String returns the name as "app/3", or "any" for the zero Name.
+func (n Name) String() string {
+	if n.IsZero() {
+		return "any"
+	}
+	return string(n.App[:n.appLen()]) + "/" + strconv.FormatUint(uint64(n.Index), 10)
+}
+
+// IsZero reports whether n is AnyProcess.
+func (n Name) IsZero() bool { return n == Name{} }
+
+// Valid reports whether n could have come from MakeName. The zero Name is not valid.
+func (n Name) Valid() bool {
+	k := n.appLen()
+	for i, c := range n.App {
+		inside := c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
+		if i < k && !inside || i >= k && c != 0 {
+			return false
+		}
+	}
+	return k > 0
+}
+
+// Compare orders names by application, then index.
+func (n Name) Compare(m Name) int {
+	if c := strings.Compare(string(n.App[:]), string(m.App[:])); c != 0 {
+		return c
+	}
+	switch {
+	case n.Index < m.Index:
+		return -1
+	case n.Index > m.Index:
+		return 1
+	}
+	return 0
+}
+
+func (n Name) appLen() int {
+	for i, c := range n.App {
+		if c == 0 {
+			return i
+		}
+	}
+	return len(n.App)
+}
+
+// appWords is how an application travels through shared memory: as words, so that each is loaded once and whole.
+type appWords = [limits.NameBytes / 8]uint64
+
+func (n *Name) words() (w appWords) {
+	for i := range w {
+		w[i] = binary.NativeEndian.Uint64(n.App[8*i:])
+	}
+	return w
+}
+
+func (n *Name) setWords(w appWords) {
+	for i := range w {
+		binary.NativeEndian.PutUint64(n.App[8*i:], w[i])
+	}
+}

@@ -1,0 +1,208 @@
+package vni
+
+import (
+	"sync/atomic"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// Process is the process half. There is one per segment. It does no locking; see the package comment for what may be
+// called without the caller's lock.
+type Process struct {
+	s    *Segment
+	tail uint32        // next entry to write; equals status.tail
+	head uint32        // the NIC's head when it was last read
+	next atomic.Uint64 // number of the next event to read, from 1; written under the caller's lock
+}
+
+// Process returns the process half of the segment.
+func (s *Segment) Process() *Process {
+	p := &Process{s: s}
+	p.next.Store(1)
+	return p
+}
+
+// Room reports whether n commands can be posted now. One entry always stays empty, and the head is up to 7 entries
+// late (QNIX-A4), so N−8 can be pending for certain.
+func (p *Process) Room(n int) bool {
+	if p.spare() < n {
+		p.head = atomic.LoadUint32(p.s.head)
+	}
+	return p.spare() >= n
+}
+
+func (p *Process) spare() int {
+	n := p.s.geo.Commands
+	return (int(p.head) - int(p.tail) - 1 + n) % n
+}
+
+// Post puts a command at the tail of the queue (QNIX-29), or reports false if the queue is full. What the command names
+// must be filled in before. Afterwards ask Listening.
+func (p *Process) Post(c Command) bool {
+	if !p.Room(1) {
+		return false
+	}
+	packed := c.pack()
+	e := &p.s.commands[p.tail]
+	e.rest = packed.rest
+	atomic.StoreUint64(&e.word, packed.word)
+	p.tail = step(p.tail, p.s.geo.Commands)
+	p.s.status.tail = p.tail
+	return true
+}
+
+func step(i uint32, n int) uint32 {
+	if i++; int(i) == n {
+		return 0
+	}
+	return i
+}
+
+// TakeSend takes a free send context (QNIX-30): its doorbell becomes Used.
+func (p *Process) TakeSend() (i int, ok bool) { return take(p.s.bells[sendList], &p.s.status.send) }
+
+// TakeReceive takes a free receive context.
+func (p *Process) TakeReceive() (i int, ok bool) {
+	return take(p.s.bells[receiveList], &p.s.status.receive)
+}
+
+// take looks at the context that field refers to, which was posted the longest time ago and so is the likeliest to be
+// free; if it is not, at those behind it, once around.
+func take(bells []uint32, field *uint32) (i int, ok bool) {
+	c := *field
+	for range bells {
+		after := step(c, len(bells))
+		if Doorbell(atomic.LoadUint32(&bells[c])) == Free {
+			atomic.StoreUint32(&bells[c], uint32(Used))
+			*field = after
+			return int(c), true
+		}
+		c = after
+	}
+	return 0, false
+}
+
+// GiveBack returns a context that was taken and never posted: Used → Free. The NIC has not heard of it.
+func (p *Process) GiveBack(receive bool, i int) { p.Release(receive, i) }
+
+// Release makes a context free after its completion was read: Done → Free. The next TakeSend or TakeReceive may
+// have it.
+func (p *Process) Release(receive bool, i int) {
+	if d := p.s.direct; d != nil {
+		g := &d[list(receive)][i]
+		clear(g.parts) // let go of the caller's memory
+		g.parts = g.parts[:0]
+	}
+	atomic.StoreUint32(&p.s.bells[list(receive)][i], uint32(Free))
+}
+
+// SetSend fills in send context i.
+func (p *Process) SetSend(i int, c *SendContext) {
+	r := &p.s.sends[i]
+	flags := c.Flags
+	if c.NIC != 0 || c.Remote != (Remote{}) {
+		flags |= secondLine
+		r.nic, r.slot = c.NIC, uint32(c.Slot)
+		r.remoteSlot, r.remoteNIC, r.remoteGen = uint32(c.Remote.Slot), c.Remote.NIC, c.Remote.Gen
+		r.remoteRegion, r.remoteKey, r.remoteOffset = c.Remote.Region, c.Remote.Key, c.Remote.Offset
+	}
+	r.app, r.index, r.gen = c.Receiver.words(), c.Receiver.Index, c.Gen
+	r.tag, r.length, r.flags, r.token = c.Tag, c.Len, flags, c.Token
+	r.poolIndex, r.size = c.PoolIndex, c.Size
+}
+
+// SetReceive fills in receive context i.
+func (p *Process) SetReceive(i int, c *ReceiveContext) {
+	r := &p.s.receives[i]
+	flags := c.Flags
+	if c.NIC != 0 {
+		flags |= secondLine
+		r.nic, r.slot = c.NIC, uint32(c.Slot)
+	}
+	r.app, r.index, r.gen = c.Sender.words(), c.Sender.Index, c.Gen
+	r.tag, r.length, r.flags = c.Tag, c.Len, flags
+	r.poolIndex, r.size = c.PoolIndex, c.Size
+}
+
+// Inline is the region of send context i as a programmed-I/O buffer (QNIX-18), limits.ShortMessage bytes long.
+func (p *Process) Inline(i int) []byte { return p.s.region(sendList, i)[:limits.ShortMessage] }
+
+// SetDescriptors fills the region of a context with at most K descriptors and marks them valid (QNIX-22).
+func (p *Process) SetDescriptors(receive bool, i int, d []Descriptor) {
+	records := p.s.descriptors(list(receive), i)[:len(d)]
+	for k := range d {
+		records[k] = descriptorRecord{
+			regionFlag: uint64(d[k].Region) | DescriptorValid<<32, offset: d[k].Offset, length: d[k].Len,
+		}
+	}
+}
+
+// SetDirect names the memory of a context's operation, which must stay as it is until the doorbell. The slice parts itself
+// is copied. Only on a segment with EnableDirect.
+func (p *Process) SetDirect(receive bool, i int, parts [][]byte) {
+	g := &p.s.direct[list(receive)][i]
+	g.parts = append(g.parts[:0], parts...)
+}
+
+// Doorbell reads the state of a context.
+func (p *Process) Doorbell(receive bool, i int) Doorbell {
+	return Doorbell(atomic.LoadUint32(&p.s.bells[list(receive)][i]))
+}
+
+// Completion reads how a context's operation ended; the doorbell must be Done. Only a receive's has From.
+func (p *Process) Completion(receive bool, i int) Completion {
+	r := &p.s.done[list(receive)][i]
+	c := Completion{
+		Status: Status(r.status), Len: r.length, Full: r.full, Tag: r.tag, Token: r.token, NIC: r.nic, Slot: uint16(r.slot), Gen: r.gen,
+	}
+	if receive {
+		c.From.Index = r.index
+		c.From.setWords(r.app)
+	}
+	return c
+}
+
+// Listening reports whether the NIC visits this queue by itself. After a Post that finds it false, the NIC must be kicked.
+func (p *Process) Listening() bool { return atomic.LoadUint32(p.s.listening) != 0 }
+
+// SetSleeping tells the NIC that someone here is about to park, or no longer does. After SetSleeping(true) look once more
+// at what is waited for, and only then park.
+func (p *Process) SetSleeping(sleeping bool) {
+	var w uint32
+	if sleeping {
+		w = 1
+	}
+	atomic.StoreUint32(p.s.sleeping, w)
+}
+
+// Gone is StatusOK while the NIC serves this segment, else why it does not any more: no doorbell will ring again.
+func (p *Process) Gone() Status { return Status(atomic.LoadUint32(p.s.gone)) }
+
+// EventPending reports whether NextEvent would find one.
+func (p *Process) EventPending() bool { return atomic.LoadUint64(p.s.published) >= p.next.Load() }
+
+// NextEvent reads the oldest event that is still there, and says how many were lost before it. Under the caller's lock.
+func (p *Process) NextEvent() (e Event, lost uint64, ok bool) {
+	next := p.next.Load()
+	for {
+		published := atomic.LoadUint64(p.s.published)
+		if next > published {
+			break
+		}
+		if oldest := published - min(published, Events) + 1; next < oldest {
+			lost += oldest - next
+			next = oldest
+		}
+		e, ok = p.s.events[(next-1)%Events].load(next)
+		next++
+		if ok {
+			break
+		}
+		lost++ // overwritten while being read
+	}
+	p.next.Store(next)
+	return e, lost, ok
+}
+
+// Identity reads whose segment this is.
+func (p *Process) Identity() Identity { return p.s.info.identity() }
