@@ -1,0 +1,95 @@
+package poller
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/idle"
+)
+
+// While callers poll, the helper looks now and then whether they still do: first soon, then more rarely, since callers
+// who are there tend to stay. The last figure bounds how late a deadline is met when they do not, and costs under one
+// percent of a core.
+const (
+	firstLook = 50 * time.Microsecond
+	rareLook  = 500 * time.Microsecond
+)
+
+// shortSleep is the sleep that is not worth its wake-up: shorter deadlines are yielded for.
+const shortSleep = 100 * time.Microsecond
+
+// help is the helper goroutine.
+func (p *Poller) help() {
+	defer close(p.stopped)
+	for !p.closed.Load() {
+		if p.duty.Load() == helper {
+			p.watch()
+		} else {
+			p.standBy()
+		}
+	}
+}
+
+// standBy waits until the helper has the duty: because the last waiter gave it up, or because nobody has polled for a
+// while.
+func (p *Poller) standBy() {
+	for look := firstLook; !p.closed.Load(); look = min(2*look, rareLook) {
+		switch p.duty.Load() {
+		case helper:
+			return
+		case nobody:
+			quiet := Now().Sub(clock.Time(p.polled.Load()))
+			if quiet >= takeover && p.duty.CompareAndSwap(nobody, helper) {
+				return
+			}
+		}
+		p.sleep.sleep(look, false)
+		p.nudged.Store(false) // behind the sleep, before the next look: see nudge
+	}
+}
+
+// watch polls while the helper has the duty, and parks when there is nothing to do.
+func (p *Poller) watch() {
+	idle.Enter()
+	defer idle.Leave()
+	for p.duty.Load() == helper && !p.closed.Load() {
+		if !p.mu.TryLock() {
+			idle.Relax()
+			continue
+		}
+		p.arrived.Store(false)
+		now := Now()
+		work, next := p.poll(now)
+		woken := p.unlock()
+		switch {
+		case woken:
+			runtime.Gosched()
+		case work > 0:
+		case next.Sub(now) < shortSleep:
+			idle.Relax()
+		default:
+			p.doze(now, next)
+		}
+	}
+}
+
+// doze parks until next, a frame, or a nudge. It says first that it sleeps and looks then for the last time, so that
+// whoever changes something sees that a nudge is needed, or is seen.
+func (p *Poller) doze(now, next clock.Time) {
+	p.asleep.Store(int64(next))
+	if clock.Time(p.next.Load()) >= next && !p.arrived.Load() && !p.closed.Load() && p.duty.Load() == helper {
+		d := time.Duration(-1)
+		if next != clock.Never {
+			d = next.Sub(now)
+		}
+		idle.Leave()
+		p.sleep.sleep(d, true)
+		idle.Enter()
+	}
+	p.asleep.Store(0)
+	p.nudged.Store(false)
+	if p.duty.Load() == nobody { // a waiter took the duty while we slept, and left
+		p.duty.CompareAndSwap(nobody, helper)
+	}
+}

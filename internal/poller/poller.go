@@ -1,0 +1,318 @@
+// Package poller runs one engine on the real clock.
+//
+// Embedded, the engine belongs to whoever holds the lock, and one goroutine at a time has the duty to keep polling:
+//
+//	           a caller waits                     its operation is done, others wait: one of them takes over
+//	┌──────┐ ──────────────────► ┌────────┐ ─────────────────────────────────────────────────┐
+//	│nobody│                     │ waiter │ ◄─────────────────────────────────────────────────┘
+//	└──────┘ ◄────────────────── └────────┘
+//	  │  ▲    done, nobody waits   │    ▲
+//	  │  └─────── (close) ──┐      │    │ a caller waits
+//	  │ 20 µs without poll  │      │ idle: spin, then yield, then
+//	  ▼                     │      ▼    │
+//	┌─────────────────────────────────────┐
+//	│ helper: polls; parks until a frame, │
+//	│ the next deadline, or a nudge       │
+//	└─────────────────────────────────────┘
+//
+// A waiter that does not have the duty sleeps on a channel; whoever polls looks after each poll which of them are
+// ready. So progress does not depend on callers, and an idle process costs no CPU.
+//
+// As a daemon (Run), one locked thread polls and parks in epoll.
+package poller
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/idle"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// Engine is what a poller needs of a NIC. internal/nic's Engine is one.
+type Engine interface {
+	// Poll moves everything along and says when it must run again though nothing comes in from outside.
+	Poll(now clock.Time) (work int, next clock.Time)
+	// Ring says that the process at slot posted a command though its queue was no longer listened to.
+	Ring(slot uint16)
+	// RingAll is Ring for every process.
+	RingAll()
+	// Listening reports whether some process's queue is listened to, so that its posts do not ring.
+	Listening() bool
+}
+
+// ErrClosed is what a Wait ends with when the poller is closed.
+var ErrClosed = errors.New("poller: closed")
+
+// Config is what a Poller may be told. The zero value is good.
+type Config struct {
+	Link link.Driver // the engine's: watched for frames when it is Pollable or a Notifier. May be nil
+	Idle idle.Budget // how long to spin and yield; zero means idle.Default
+}
+
+// Who has the duty to poll.
+const (
+	nobody int32 = iota
+	waiter
+	helper
+)
+
+// takeover is how long nobody may have polled before the helper does.
+const takeover = 20 * time.Microsecond
+
+// Poller runs one engine. All methods are safe from many goroutines.
+type Poller struct {
+	engine Engine
+	cfg    Config
+
+	mu     sync.Mutex   // guards the engine
+	duty   atomic.Int32 // nobody, waiter or helper
+	again  atomic.Bool  // a command was posted: the holder of mu polls once more before it is through
+	closed atomic.Bool
+
+	polled  atomic.Int64 // when the engine was polled last
+	next    atomic.Int64 // when it said that it must be polled again
+	asleep  atomic.Int64 // until when the helper sleeps; 0 while it does not, or looks by itself soon enough
+	arrived atomic.Bool  // the link announced a frame since the helper's last poll
+	nudged  atomic.Bool  // the helper has been woken and has not looked yet
+
+	waiters waitList
+	sleep   *sleeper
+	stopped chan struct{} // closed when the helper has ended
+}
+
+// New returns a poller that serves waiters and has a helper goroutine, until Close.
+func New(e Engine, cfg Config) (*Poller, error) {
+	if cfg.Idle == (idle.Budget{}) {
+		cfg.Idle = idle.Default
+	}
+	s, err := newSleeper(linkFd(cfg.Link))
+	if err != nil {
+		return nil, err
+	}
+	p := &Poller{engine: e, cfg: cfg, sleep: s, stopped: make(chan struct{})}
+	if n, ok := cfg.Link.(link.Notifier); ok {
+		n.Notify(p.frameArrived)
+	}
+	go p.help()
+	return p, nil
+}
+
+// linkFd is the descriptor that announces l's frames, or -1.
+func linkFd(l link.Driver) int {
+	if f, ok := l.(link.Pollable); ok {
+		return f.Fd()
+	}
+	return -1
+}
+
+var epoch = time.Now()
+
+// Now is the clock of every engine in this process: monotonic, from the start of the process.
+func Now() clock.Time { return clock.Time(time.Since(epoch)) }
+
+// Do runs f while nobody polls, and polls afterwards. f must not wait for anything that needs the engine.
+func (p *Poller) Do(f func(now clock.Time)) {
+	p.mu.Lock()
+	p.call(f)
+	p.again.Store(true)
+	p.unlock()
+}
+
+// call runs f with the lock held, and gives the lock back if f panics.
+func (p *Poller) call(f func(now clock.Time)) {
+	done := false
+	defer func() {
+		if !done {
+			p.mu.Unlock()
+		}
+	}()
+	f(Now())
+	done = true
+}
+
+// Kick says that a command has been posted. If nobody is polling it polls once, here and now: with nothing queued, a
+// send enters the engine and leaves by the link within this call. If somebody is, they poll once more. It never blocks.
+func (p *Poller) Kick() {
+	p.again.Store(true)
+	if p.mu.TryLock() {
+		p.unlock()
+	}
+}
+
+// unlock polls if somebody asked for it while the lock was held, gives the lock back, and wakes who is ready.
+func (p *Poller) unlock() (woken bool) {
+	for {
+		if p.again.Swap(false) && !p.closed.Load() {
+			p.engine.RingAll()
+			p.poll(Now())
+		}
+		p.mu.Unlock()
+		woken = p.waiters.wakeReady() || woken
+		p.nudgeIfLate()
+		if !p.again.Load() || !p.mu.TryLock() {
+			return woken // if the lock is taken, its holder comes by here and sees again
+		}
+	}
+}
+
+// poll polls with the lock held.
+func (p *Poller) poll(now clock.Time) (work int, next clock.Time) {
+	if p.closed.Load() {
+		return 0, clock.Never
+	}
+	work, next = p.engine.Poll(now)
+	p.polled.Store(int64(now))
+	p.next.Store(int64(next))
+	return work, next
+}
+
+// nudgeIfLate wakes the helper if it would sleep past the engine's next deadline.
+func (p *Poller) nudgeIfLate() {
+	if p.next.Load() < p.asleep.Load() {
+		p.nudge()
+	}
+}
+
+// frameArrived is what a link without a descriptor calls. It wakes the helper if that is parked.
+func (p *Poller) frameArrived() {
+	p.arrived.Store(true)
+	if p.asleep.Load() > 0 {
+		p.nudge()
+	}
+}
+
+// nudge makes the helper's present or next sleep end at once. What it shall see must be stored before.
+func (p *Poller) nudge() {
+	if !p.nudged.Swap(true) {
+		p.sleep.wake()
+	}
+}
+
+// Close ends the helper and every Wait. It does not touch the engine: the caller closes that with Do first.
+// Nobody polls the engine after Close has returned.
+func (p *Poller) Close() error {
+	if p.closed.Swap(true) {
+		return nil
+	}
+	p.nudge()
+	p.waiters.wakeAll()
+	if p.stopped != nil {
+		<-p.stopped
+	}
+	p.mu.Lock() // nobody is inside Poll any more
+	defer p.mu.Unlock()
+	return p.sleep.close()
+}
+
+// Wait returns nil as soon as ready returns true. It ends with ctx's error when ctx is done, and with ErrClosed when
+// the poller is closed. While nobody else polls, it polls.
+//
+// ready is called often, from any goroutine that polls: it may load atomics and nothing that blocks.
+func (p *Poller) Wait(ctx context.Context, ready func() bool) error {
+	for {
+		if ready() {
+			p.handOver()
+			return nil
+		}
+		if p.closed.Load() {
+			return ErrClosed
+		}
+		var err error
+		if !p.takeDuty() {
+			err = p.follow(ctx, ready)
+		} else if p.lead(ctx, ready) == helper {
+			p.nudge()
+			err = p.park(ctx, p.waiters.add(ready), ready)
+		} else {
+			err = ctx.Err()
+		}
+		if err != nil {
+			p.handOver()
+			return err
+		}
+	}
+}
+
+// takeDuty makes the caller the one who polls, unless another waiter is. The helper gives way.
+func (p *Poller) takeDuty() bool {
+	return p.duty.CompareAndSwap(nobody, waiter) || p.duty.CompareAndSwap(helper, waiter)
+}
+
+// handOver sees to it that somebody polls for those who still wait, when a waiter leaves.
+func (p *Poller) handOver() {
+	if p.duty.Load() == nobody && p.waiters.count.Load() > 0 {
+		p.waiters.wakeOne()
+	}
+}
+
+// lead polls until ready, until ctx is done, or until it has been idle for so long that the helper had better park.
+// It returns to whom it gave the duty.
+func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
+	idle.Enter()
+	defer idle.Leave()
+	done := ctx.Done()
+	for since := Now(); ; {
+		now := Now()
+		if p.mu.TryLock() {
+			if work, _ := p.poll(now); work > 0 {
+				since = now
+			}
+			if p.unlock() {
+				runtime.Gosched() // here and now those run who were woken, rather than when another core finds them
+			}
+		} else { // somebody kicks, or Do runs
+			idle.Relax()
+		}
+		if ready() || isDone(done) || p.closed.Load() {
+			p.duty.Store(nobody)
+			return nobody
+		}
+		switch p.cfg.Idle.Stage(now.Sub(since)) {
+		case idle.Yield:
+			idle.Relax()
+		case idle.Park:
+			p.duty.Store(helper)
+			return helper
+		}
+	}
+}
+
+func isDone(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// follow sleeps while another waiter has the duty.
+func (p *Poller) follow(ctx context.Context, ready func() bool) error {
+	w := p.waiters.add(ready)
+	if p.duty.Load() != waiter { // looked at again behind add: who gives up the duty from now on will find w
+		p.waiters.remove(w)
+		return nil
+	}
+	return p.park(ctx, w, ready)
+}
+
+// park sleeps until w is woken: because it is ready, or to take over the duty, or because of Close. The last look is
+// behind add: what becomes true after it is found by whoever makes it true.
+func (p *Poller) park(ctx context.Context, w *waiting, ready func() bool) error {
+	defer p.waiters.remove(w)
+	if ready() || p.closed.Load() {
+		return nil
+	}
+	select {
+	case <-w.woken:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,48 @@
+//go:build !linux
+
+package poller
+
+import "time"
+
+// lookEvery is how often a link with a descriptor is looked at where we have no way to watch it beside the rest.
+const lookEvery = 500 * time.Microsecond
+
+// sleeper parks one goroutine until a time has passed or wake is called. It watches no descriptor: it sleeps shortly.
+type sleeper struct {
+	woken chan struct{}
+	timer *time.Timer
+	link  bool
+}
+
+func newSleeper(link int) (*sleeper, error) {
+	return &sleeper{woken: make(chan struct{}, 1), timer: time.NewTimer(0), link: link >= 0}, nil
+}
+
+// sleep parks for d, for ever if d is negative. It may end early.
+func (s *sleeper) sleep(d time.Duration, frames bool) {
+	if frames && s.link && (d < 0 || d > lookEvery) {
+		d = lookEvery
+	}
+	if d < 0 {
+		<-s.woken
+		return
+	}
+	s.timer.Reset(d)
+	select {
+	case <-s.woken:
+	case <-s.timer.C:
+	}
+}
+
+// wake ends the present or the next sleep.
+func (s *sleeper) wake() {
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (s *sleeper) close() error {
+	s.timer.Stop()
+	return nil
+}
