@@ -26,6 +26,44 @@ const (
 
 	// Peers is how many peer NICs one NIC talks to by default.
 	Peers = 4096
+
+	// CommandMTU is the largest frame of the command queue, in bytes (USNIC-14): some forty 64-byte messages, and not
+	// more, so that a control record never waits behind much.
+	CommandMTU = 4096
+
+	// ReceiveCapacity is how many bytes of frames may be under way to a NIC that does not say: the socket buffer that
+	// Linux gives a UDP socket which did not ask.
+	ReceiveCapacity = 208 << 10
+
+	// FrameCost is what a frame takes of a receive capacity beside its bytes: the kernel charges a socket buffer for a
+	// packet's bookkeeping too.
+	FrameCost = 768
+
+	// ChannelShare is the part of a receive capacity, as a divisor, that is kept for each channel, so that neither
+	// queue can shut the other out.
+	ChannelShare = 8
+
+	// Rooms is how many segments of one NIC may await acknowledgement, over all peers; RoomReserve of them are let to
+	// control and retransmissions only.
+	Rooms       = 32768
+	RoomReserve = 1024
+
+	// ControlBacklog is how many segments of control may wait for one peer's window. Each peer's records ask for a
+	// bounded number of answers, and coalesce twenty and more to a segment, so only a peer that keeps asking and
+	// acknowledges nothing gets here. It is cut off.
+	ControlBacklog = 1024
+
+	// PendingSessions bounds the half-open sessions of one NIC; the oldest gives way.
+	PendingSessions = 256
+
+	// ReorderFrames is by how many frames one may be overtaken before it counts as lost.
+	ReorderFrames = 3
+
+	// TailProbes is how many tail-loss probes go out before the retransmit timer's turn.
+	TailProbes = 2
+
+	// CheckTries is how often the connectivity check asks in each size (USNIC-61).
+	CheckTries = 8
 )
 
 // Times (internal/rel, decision 7).
@@ -74,4 +112,41 @@ const (
 	// RequestsPerSource bounds the permission requests of one NIC that may stand open at one process; the rest wait in
 	// order at the sender.
 	RequestsPerSource = 64
+)
+
+// Links (internal/link/...).
+const (
+	// MaxFrame is the largest frame, in bytes, of any driver: offsets within a frame fit 16 bits, and UDP takes no more.
+	MaxFrame = 64 << 10
+
+	// LeastFrame is the smallest MTU, in bytes, that a driver may be given: what the smallest IPv4 network carries of UDP.
+	LeastFrame = 548
+
+	// PollBatch is how many frames one Poll hands over, so that timers and the other phases get their turn.
+	PollBatch = 64
+
+	// MemFrame is the MTU of the mem switch: a page.
+	MemFrame = 4096
+
+	// MemQueue is how many frames wait at one mem port before its senders are told to wait.
+	MemQueue = 1024
+
+	// HeldBytes is what one fault wrapper holds back of delayed frames; what is beyond is lost. It is more than a
+	// window of full Ethernet frames.
+	HeldBytes = 16 << 20
+
+	// LoopbackFrame is the MTU of UDP over loopback. Loopback takes 64 KiB, but the 208 KiB receive buffer of an
+	// unprivileged socket would hold three of those; it holds ten of these, and a system call carries enough.
+	LoopbackFrame = 16 << 10
+
+	// SocketBuffer is what UDP sockets ask for, each way, in bytes: 1,024 full Ethernet frames with the kernel's
+	// bookkeeping, and what rmem_max is commonly raised to.
+	SocketBuffer = 4 << 20
+
+	// StageBytes is how many bytes of frames UDP stages before it sends of its own accord: what one segmentation
+	// offload batch can carry, and little enough to stay in the cache.
+	StageBytes = 64 << 10
+
+	// CaptureBuffer is what a capture holds of frames that are not written yet, in bytes.
+	CaptureBuffer = 8 << 20
 )

@@ -46,8 +46,9 @@ type Driver interface {
 	Poll(now clock.Time, to Receiver) (frames int, next clock.Time)
 
 	// Reserve offers a buffer of MTU bytes in which to write the next frame for to, or nil when the driver can take no
-	// more before a Flush or before its peer drains. The buffer is the driver's; it is good until Commit.
-	// At most one reservation is open at a time; a Reserve without Commit replaces the one before.
+	// more before a Flush or before its peer drains. The buffer is the driver's; it is good until Commit, and what is
+	// in it before the caller writes is of no meaning. At most one reservation is open at a time; a Reserve without
+	// Commit replaces the one before. A frame for an address where nobody lives is accepted and lost.
 	Reserve(to Addr) []byte
 
 	// Commit makes the first n bytes of the open reservation a frame. It may leave at once or at the next Flush.
@@ -71,14 +72,26 @@ type Counters struct {
 	DroppedIn, DroppedOut uint64 // frames that the driver had to let go, as it knows of them
 }
 
+// Add adds d to c.
+func (c *Counters) Add(d *Counters) {
+	c.FramesIn += d.FramesIn
+	c.FramesOut += d.FramesOut
+	c.BytesIn += d.BytesIn
+	c.BytesOut += d.BytesOut
+	c.SystemCalls += d.SystemCalls
+	c.DroppedIn += d.DroppedIn
+	c.DroppedOut += d.DroppedOut
+}
+
 // Pollable is a driver that a descriptor can announce frames for. The poller watches it when it parks.
 type Pollable interface {
-	// Fd is a descriptor that becomes readable when a frame arrives.
+	// Fd is a descriptor that becomes readable when a frame arrives. It is -1 for a wrapper around a driver that has none.
 	Fd() int
 }
 
 // Notifier is a driver without a descriptor that calls back instead, from any goroutine, when the first frame comes
-// to an empty queue. It is how two engines in one process wake one another.
+// to an empty queue, or at once if frames wait when it is told of wake. It is how two engines in one process wake one
+// another. wake must be quick and must not call the driver. A wrapper around a driver that is none does nothing.
 type Notifier interface {
 	Notify(wake func())
 }

@@ -1,0 +1,398 @@
+// Package linktest is the suite that every driver passes: what link.Driver promises, in the words of its comments.
+//
+//	func TestDriver(t *testing.T) { linktest.Run(t, linktest.Suite{Make: …}) }
+//
+// A driver without promises may lose frames, but over loopback, one frame at a time, with nobody injecting faults, it
+// has no reason to; the suite holds it to that.
+package linktest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// Suite says how to make the drivers under test and what they claim.
+type Suite struct {
+	// Make returns two new drivers that reach one another. It closes them by tb.Cleanup.
+	Make func(tb testing.TB) (a, b link.Driver)
+
+	// Claims are the promises that the drivers make.
+	Claims link.Properties
+
+	// Bounded: Reserve says nil, sooner or later, while the receiver does not poll. A driver that loses what the
+	// receiver has no room for is not Bounded.
+	Bounded bool
+
+	// Nobody is an address where no driver lives; the zero value leaves that test out.
+	Nobody link.Addr
+
+	// Allocates: the steady state of the driver may allocate. Only a driver with a stated reason sets it.
+	Allocates bool
+}
+
+// Run runs the whole suite.
+func Run(t *testing.T, s Suite) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, Suite)
+	}{
+		{"a frame arrives as it was sent, from the address of its sender", testDelivery},
+		{"frames of every size up to the MTU arrive", testSizes},
+		{"many frames in batches arrive, in order if that is claimed", testBatches},
+		{"an abandoned reservation sends nothing", testAbort},
+		{"a frame never exceeds the MTU", testBounds},
+		{"a full receiver makes Reserve say nil, and draining it helps", testFull},
+		{"frames from within Receive arrive", testEcho},
+		{"the claims are those that were stated", testClaims},
+		{"the counters count frames and bytes", testCounters},
+		{"a frame for nobody is accepted and harms nothing", testNobody},
+		{"nothing arrives after Close, and Close may be repeated", testClose},
+		{"the steady state allocates nothing", testAllocations},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
+	}
+}
+
+// patience is how long the suite waits for a frame that must arrive, in real time.
+const patience = 5 * time.Second
+
+var epoch = time.Now()
+
+func now() clock.Time { return clock.Time(time.Since(epoch)) }
+
+// Inbox is a Receiver that keeps copies.
+type Inbox struct {
+	Frames [][]byte
+	From   []link.Addr
+}
+
+// Receive implements link.Receiver.
+func (in *Inbox) Receive(_ clock.Time, from link.Addr, frame []byte) {
+	in.Frames = append(in.Frames, bytes.Clone(frame))
+	in.From = append(in.From, from)
+}
+
+// Send sends one frame and fails the test if d takes none.
+func Send(tb testing.TB, d link.Driver, to link.Addr, frame []byte) {
+	tb.Helper()
+	if !trySend(d, to, frame) {
+		tb.Fatalf("Reserve(%v) = nil on an idle link", to)
+	}
+	d.Flush(now())
+}
+
+func trySend(d link.Driver, to link.Addr, frame []byte) bool {
+	b := d.Reserve(to)
+	if b == nil {
+		return false
+	}
+	d.Commit(copy(b, frame))
+	return true
+}
+
+// Collect polls d until in has n frames, and fails the test if that does not happen.
+func Collect(tb testing.TB, d link.Driver, in *Inbox, n int) {
+	tb.Helper()
+	for end := time.Now().Add(patience); len(in.Frames) < n; {
+		d.Poll(now(), in)
+		if time.Now().After(end) {
+			tb.Fatalf("%d frames have arrived after %v; want %d", len(in.Frames), patience, n)
+		}
+	}
+}
+
+// settle polls d for a moment and fails the test if anything arrives.
+func settle(tb testing.TB, d link.Driver, why string) {
+	tb.Helper()
+	var in Inbox
+	for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {
+		d.Poll(now(), &in)
+	}
+	if len(in.Frames) > 0 {
+		tb.Fatalf("%s: a frame of %d bytes has arrived", why, len(in.Frames[0]))
+	}
+}
+
+// content returns n bytes that no other seed gives.
+func content(seed uint64, n int) []byte {
+	b := make([]byte, n+8)
+	r := rand.New(rand.NewPCG(seed, uint64(n)))
+	for i := 0; i < n; i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], r.Uint64())
+	}
+	return b[:n]
+}
+
+func testDelivery(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	if a.Addr() == b.Addr() || !a.Addr().IsValid() || !b.Addr().IsValid() {
+		t.Fatalf("addresses %v and %v: want two different ones", a.Addr(), b.Addr())
+	}
+	for _, dir := range []struct{ from, to link.Driver }{{a, b}, {b, a}} {
+		var in Inbox
+		want := content(1, 100)
+		Send(t, dir.from, dir.to.Addr(), want)
+		Collect(t, dir.to, &in, 1)
+		if !bytes.Equal(in.Frames[0], want) {
+			t.Errorf("frame from %v differs from what was sent", dir.from.Addr())
+		}
+		if in.From[0] != dir.from.Addr() {
+			t.Errorf("frame is from %v; want %v", in.From[0], dir.from.Addr())
+		}
+	}
+}
+
+func testSizes(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	sizes := []int{0, 1, 15, 16, 17, 64, 96, 255, 256, 257, 500, 1472, 1500, 4096, 9000, 16384, 65000, 65507, 65535, 65536}
+	sizes = append(sizes, a.MTU()-1, a.MTU())
+	for _, n := range sizes {
+		if n > a.MTU() {
+			continue
+		}
+		var in Inbox
+		want := content(2, n)
+		Send(t, a, b.Addr(), want)
+		Collect(t, b, &in, 1)
+		if !bytes.Equal(in.Frames[0], want) {
+			t.Errorf("%d bytes were sent, %d have arrived, and they differ", n, len(in.Frames[0]))
+		}
+	}
+	settle(t, b, "after all sizes")
+}
+
+func testBatches(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	const rounds, burst = 50, 16
+	r := rand.New(rand.NewPCG(3, 3))
+	var in Inbox
+	var want [][]byte
+	for range rounds {
+		for range burst {
+			f := content(uint64(len(want)), 8+r.IntN(min(a.MTU(), 2000)-8))
+			binary.LittleEndian.PutUint64(f, uint64(len(want)))
+			if !trySend(a, b.Addr(), f) {
+				t.Fatalf("Reserve = nil after %d frames of a burst of %d", len(want)%burst, burst)
+			}
+			want = append(want, f)
+		}
+		a.Flush(now())
+		Collect(t, b, &in, len(want))
+	}
+	for i, f := range in.Frames {
+		n := i
+		if !s.Claims.Ordered {
+			n = int(binary.LittleEndian.Uint64(f))
+		}
+		if !bytes.Equal(f, want[n]) {
+			t.Fatalf("frame %d differs from what was sent", n)
+		}
+	}
+	settle(t, b, "after all frames")
+}
+
+func testAbort(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	for range 3 {
+		if f := a.Reserve(b.Addr()); len(f) != a.MTU() {
+			t.Fatalf("Reserve offers %d bytes; want the MTU, %d", len(f), a.MTU())
+		}
+	}
+	a.Flush(now())
+	settle(t, b, "after reservations without Commit")
+
+	a.Reserve(a.Addr())
+	var in Inbox
+	Send(t, a, b.Addr(), []byte("the second reservation"))
+	Collect(t, b, &in, 1)
+	settle(t, a, "after a reservation that was replaced")
+}
+
+func testBounds(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	if a.MTU() < 548 || a.MTU() > 64<<10 {
+		t.Fatalf("MTU of %d bytes: not in 548…65536", a.MTU())
+	}
+	for _, n := range []int{-1, a.MTU() + 1} {
+		a.Reserve(b.Addr())
+		if !panics(func() { a.Commit(n) }) {
+			t.Errorf("Commit(%d) with an MTU of %d does not panic", n, a.MTU())
+		}
+	}
+	Send(t, a, b.Addr(), nil)
+	if !panics(func() { a.Commit(0) }) {
+		t.Error("a second Commit of one reservation does not panic")
+	}
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}
+
+func testFull(t *testing.T, s Suite) {
+	if !s.Bounded {
+		t.Skip("the driver loses what its receiver has no room for")
+	}
+	a, b := s.Make(t)
+	var in Inbox
+	sent := 0
+	for trySend(a, b.Addr(), content(uint64(sent), 8)) {
+		if sent++; sent > 1<<20 {
+			t.Fatal("a million frames are waiting, and Reserve still takes more")
+		}
+	}
+	a.Flush(now())
+	if n, _ := b.Poll(now(), &in); n == 0 {
+		t.Fatal("Poll of a full queue hands over nothing")
+	}
+	for trySend(a, b.Addr(), content(uint64(sent), 8)) {
+		sent++
+	}
+	a.Flush(now())
+	Collect(t, b, &in, sent)
+	for i, f := range in.Frames {
+		if !bytes.Equal(f, content(uint64(i), 8)) {
+			t.Fatalf("frame %d of %d is not the one that was sent", i, sent)
+		}
+	}
+	Send(t, a, b.Addr(), nil)
+}
+
+// echo answers every frame at once.
+type echo struct {
+	d      link.Driver
+	frames int
+}
+
+func (e *echo) Receive(_ clock.Time, from link.Addr, frame []byte) {
+	if trySend(e.d, from, frame) {
+		e.frames++
+	}
+}
+
+func testEcho(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	e := &echo{d: b}
+	var in Inbox
+	const burst = 8
+	for i := range burst {
+		trySend(a, b.Addr(), content(uint64(i), 300))
+	}
+	a.Flush(now())
+	for end := time.Now().Add(patience); e.frames < burst && time.Now().Before(end); {
+		b.Poll(now(), e)
+	}
+	b.Flush(now())
+	Collect(t, a, &in, burst)
+	for i, f := range in.Frames {
+		if s.Claims.Ordered && !bytes.Equal(f, content(uint64(i), 300)) {
+			t.Errorf("echo %d differs from what was sent", i)
+		}
+	}
+}
+
+func testClaims(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	for _, d := range []link.Driver{a, b} {
+		if got := d.Properties(); got != s.Claims {
+			t.Errorf("Properties() = %+v; want %+v", got, s.Claims)
+		}
+	}
+}
+
+func testCounters(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	var in Inbox
+	for i := range 10 {
+		Send(t, a, b.Addr(), content(5, 100+i))
+		Collect(t, b, &in, i+1)
+	}
+	var out, into link.Counters
+	a.Counters(&out)
+	b.Counters(&into)
+	if out.FramesOut != 10 || out.BytesOut != 1045 || out.DroppedOut != 0 || out.FramesIn != 0 {
+		t.Errorf("the sender counts %+v; want 10 frames and 1045 bytes out", out)
+	}
+	if into.FramesIn != 10 || into.BytesIn != 1045 || into.DroppedIn != 0 || into.FramesOut != 0 {
+		t.Errorf("the receiver counts %+v; want 10 frames and 1045 bytes in", into)
+	}
+	a.Counters(&out)
+	if out.FramesOut != 20 {
+		t.Errorf("Counters into used counters gives %d frames; want the sum, 20", out.FramesOut)
+	}
+}
+
+func testNobody(t *testing.T, s Suite) {
+	if !s.Nobody.IsValid() {
+		t.Skip("the suite was given no such address")
+	}
+	a, b := s.Make(t)
+	var in Inbox
+	for i := range 20 {
+		Send(t, a, s.Nobody, content(6, 50))
+		a.Poll(now(), &in)
+		Send(t, a, b.Addr(), content(7, 50))
+		Collect(t, b, &in, i+1)
+	}
+}
+
+func testClose(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	Send(t, a, b.Addr(), content(8, 50))
+	for range 2 {
+		if err := b.Close(); err != nil {
+			t.Fatalf("Close: %v", err)
+		}
+	}
+	settle(t, b, "after Close")
+	if f := b.Reserve(a.Addr()); f != nil {
+		t.Error("Reserve of a closed driver offers a buffer")
+	}
+	b.Flush(now())
+	Send(t, a, b.Addr(), content(8, 50))
+	settle(t, a, "after the peer's Close")
+}
+
+// counter is a Receiver that keeps nothing.
+type counter struct{ frames int }
+
+func (c *counter) Receive(clock.Time, link.Addr, []byte) { c.frames++ }
+
+func testAllocations(t *testing.T, s Suite) {
+	if s.Allocates {
+		t.Skip("the driver says that it allocates")
+	}
+	a, b := s.Make(t)
+	frame := content(9, 200)
+	c := &counter{}
+	sent := 0
+	round := func() {
+		for range 8 {
+			if trySend(a, b.Addr(), frame) {
+				sent++
+			}
+		}
+		at := now()
+		a.Flush(at)
+		for tries := 0; c.frames < sent && tries < 1<<20; tries++ {
+			b.Poll(at, c)
+		}
+	}
+	for range 100 {
+		round()
+	}
+	if n := testing.AllocsPerRun(500, round); n > 0 {
+		t.Errorf("8 frames cost %v allocations; want none", n)
+	}
+	if c.frames != sent {
+		t.Errorf("%d of %d frames have arrived", c.frames, sent)
+	}
+}

@@ -1,0 +1,201 @@
+package mem_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/linktest"
+	"github.com/weftnet/weft/internal/link/mem"
+)
+
+func TestDriver(t *testing.T) {
+	for _, mtu := range []int{limits.LeastFrame, 0, limits.MaxFrame} {
+		t.Run(fmt.Sprintf("MTU %d", mtu), func(t *testing.T) {
+			linktest.Run(t, linktest.Suite{
+				Make: func(tb testing.TB) (a, b link.Driver) {
+					s := mem.NewSwitch(mem.Config{MTU: mtu})
+					return s.Port(), s.Port()
+				},
+				Claims:  link.Properties{Reliable: true, Ordered: true, Checked: true},
+				Bounded: true,
+				Nobody:  mem.Address(77),
+			})
+		})
+	}
+}
+
+func TestAddressesAreMadeUpAndNeverReused(t *testing.T) {
+	s := mem.NewSwitch(mem.Config{})
+	a := s.Port()
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := a.Addr().String(), "[fd57::1]:1"; got != want {
+		t.Errorf("first port lives at %s; want %s", got, want)
+	}
+	if got, want := s.Port().Addr().String(), "[fd57::2]:1"; got != want {
+		t.Errorf("second port lives at %s; want %s", got, want)
+	}
+}
+
+func TestASwitchRefusesWhatItCannotBe(t *testing.T) {
+	for _, cfg := range []mem.Config{{MTU: limits.MaxFrame + 1}, {MTU: 1}, {Queue: -1}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("NewSwitch(%+v) does not panic", cfg)
+				}
+			}()
+			mem.NewSwitch(cfg)
+		}()
+	}
+}
+
+func TestWakeComesWithTheFirstFrameOfAnEmptyQueueOnly(t *testing.T) {
+	s := mem.NewSwitch(mem.Config{})
+	a, b := s.Port(), s.Port()
+	wakes := 0
+	linktest.Send(t, a, b.Addr(), []byte("before"))
+	b.Notify(func() { wakes++ })
+	if wakes != 1 {
+		t.Fatalf("%d wakes when Notify meets a waiting frame; want 1", wakes)
+	}
+	linktest.Send(t, a, b.Addr(), []byte("second"))
+	if wakes != 1 {
+		t.Fatalf("%d wakes after a frame for a queue that was not empty; want still 1", wakes)
+	}
+	var in linktest.Inbox
+	linktest.Collect(t, b, &in, 2)
+	linktest.Send(t, a, b.Addr(), []byte("third"))
+	if wakes != 2 {
+		t.Fatalf("%d wakes after a frame for an emptied queue; want 2", wakes)
+	}
+}
+
+func TestMemoryFollowsFramesInFlightAndNotPorts(t *testing.T) {
+	s := mem.NewSwitch(mem.Config{})
+	const ports = 4000
+	all := make([]*mem.Port, ports)
+	for i := range all {
+		all[i] = s.Port()
+	}
+	if n := s.Buffers(); n != 0 {
+		t.Fatalf("%d ports that were never used have %d buffers; want none", ports, n)
+	}
+	var in linktest.Inbox
+	for round := range 20 {
+		for i := range 10 {
+			linktest.Send(t, all[i], all[i+10].Addr(), []byte("x"))
+		}
+		for i := range 10 {
+			linktest.Collect(t, all[i+10], &in, round*10+i+1)
+		}
+	}
+	if n := s.Buffers(); n > 20*16 {
+		t.Errorf("20 ports with one frame each in flight have %d buffers", n)
+	}
+}
+
+// checker verifies that what arrives from each source is its own sequence.
+type checker struct {
+	next   map[link.Addr]uint64
+	frames int
+	errs   atomic.Value
+}
+
+func (c *checker) Receive(_ clock.Time, from link.Addr, frame []byte) {
+	n := binary.LittleEndian.Uint64(frame)
+	if n != c.next[from] || len(frame) != 8+int(n%200) {
+		c.errs.Store(fmt.Sprintf("frame %d of %d bytes from %v; want frame %d", n, len(frame), from, c.next[from]))
+	}
+	c.next[from] = n + 1
+	c.frames++
+}
+
+// Every port sends to every other and receives from all, each on a goroutine of its own; queues are short, so that
+// they fill and ports meet at the last place.
+func TestHammer(t *testing.T) {
+	const ports, each = 4, 5000
+	s := mem.NewSwitch(mem.Config{Queue: 16})
+	all := make([]*mem.Port, ports)
+	wakes := make([]atomic.Int64, ports)
+	for i := range all {
+		all[i] = s.Port()
+		all[i].Notify(func() { wakes[i].Add(1) })
+	}
+	var wg sync.WaitGroup
+	for i, p := range all {
+		wg.Go(func() {
+			c := &checker{next: map[link.Addr]uint64{}}
+			var sent [ports]uint64
+			for total := 0; total < each*(ports-1) || c.frames < each*(ports-1); {
+				for j := range all {
+					if j == i || sent[j] == each {
+						continue
+					}
+					if f := p.Reserve(all[j].Addr()); f != nil {
+						binary.LittleEndian.PutUint64(f, sent[j])
+						p.Commit(8 + int(sent[j]%200))
+						sent[j]++
+						total++
+					}
+				}
+				p.Flush(0)
+				p.Poll(0, c)
+			}
+			if e := c.errs.Load(); e != nil {
+				t.Errorf("port %d: %v", i, e)
+			}
+		})
+	}
+	wg.Wait()
+	for i := range wakes {
+		if wakes[i].Load() == 0 {
+			t.Errorf("port %d was never woken", i)
+		}
+	}
+}
+
+func TestPortsMayCloseWhileOthersSendToThem(t *testing.T) {
+	s := mem.NewSwitch(mem.Config{Queue: 8})
+	a := s.Port()
+	for range 200 {
+		b := s.Port()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for i := range 50 {
+				if a.Reserve(b.Addr()) != nil {
+					a.Commit(i)
+				}
+			}
+		})
+		wg.Go(func() {
+			b.Poll(0, &linktest.Inbox{})
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Wait()
+	}
+}
+
+func BenchmarkOneWay(b *testing.B) {
+	s := mem.NewSwitch(mem.Config{})
+	p, q := s.Port(), s.Port()
+	var in drop
+	for b.Loop() {
+		p.Reserve(q.Addr())
+		p.Commit(64)
+		q.Poll(0, in)
+	}
+}
+
+type drop struct{}
+
+func (drop) Receive(clock.Time, link.Addr, []byte) {}

@@ -1,0 +1,218 @@
+package mem
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// Port is one driver of a switch. Its owner is the goroutine that drives it; the queue alone belongs to all who send.
+type Port struct {
+	sw   *Switch
+	addr link.Addr
+
+	// The owner's.
+	spare    [][]byte // empty buffers, at most sw.keep of them after a Poll
+	staged   []byte   // the buffer that Reserve offers; kept when the reservation is replaced
+	to       *Port    // the receiver of the open reservation; nil if nobody lives there
+	open     bool     // a reservation is open
+	batch    []slot   // what one Poll hands over
+	counters link.Counters
+
+	_ [64]byte // what senders touch shares no cache line with what the owner touches
+
+	waiting atomic.Int32 // frames in the queue; read without mu, so that looking at an empty queue costs one load
+	shut    atomic.Bool  // closed; frames for it are lost
+	mu      sync.Mutex   // guards what is below
+	ring    []slot       // 2^k slots; the frame to take next is at head, the next one goes to head + waiting
+	head    uint32
+	wake    func()
+}
+
+// slot is a frame in a queue. The buffer's capacity is the MTU, its length the frame's.
+type slot struct {
+	frame []byte
+	from  *Port
+}
+
+var (
+	_ link.Driver   = (*Port)(nil)
+	_ link.Notifier = (*Port)(nil)
+)
+
+// Addr implements link.Driver.
+func (p *Port) Addr() link.Addr { return p.addr }
+
+// MTU implements link.Driver.
+func (p *Port) MTU() int { return p.sw.mtu }
+
+// Properties implements link.Driver: a switch promises everything.
+func (p *Port) Properties() link.Properties {
+	return link.Properties{Reliable: true, Ordered: true, Checked: true}
+}
+
+// Reserve implements link.Driver. It is nil while the queue at to is full.
+//
+// The queue is looked at here and entered at Commit. Two ports that both saw the last free place both commit, so a
+// queue may exceed its bound by one frame for each port: cheaper than to keep a place, and bounded as well.
+func (p *Port) Reserve(to link.Addr) []byte {
+	p.open = false
+	if p.shut.Load() {
+		return nil
+	}
+	dst := p.sw.lookup(to)
+	if dst != nil && dst.waiting.Load() >= p.sw.queue {
+		return nil
+	}
+	if p.staged == nil {
+		p.staged = p.empty()
+	}
+	p.to, p.open = dst, true
+	return p.staged
+}
+
+// empty returns an empty buffer.
+func (p *Port) empty() []byte {
+	if len(p.spare) == 0 {
+		p.spare = p.sw.take(p.spare, p.sw.keep/2)
+	}
+	last := len(p.spare) - 1
+	b := p.spare[last]
+	p.spare = p.spare[:last]
+	return b
+}
+
+// Commit implements link.Driver. The frame leaves at once. It panics if no reservation is open or n exceeds it.
+func (p *Port) Commit(n int) {
+	if !p.open {
+		panic("mem: Commit without Reserve")
+	}
+	if n < 0 || n > p.sw.mtu {
+		panic(fmt.Sprintf("mem: Commit of %d bytes: a frame has at most %d", n, p.sw.mtu))
+	}
+	p.open = false
+	p.counters.FramesOut++
+	p.counters.BytesOut += uint64(n)
+	if p.to == nil || !p.to.enqueue(slot{p.staged[:n], p}) {
+		p.counters.DroppedOut++
+		return
+	}
+	p.staged = nil
+}
+
+// enqueue puts f at the end of p's queue, and wakes p if the queue was empty. It is false if p is closed.
+func (p *Port) enqueue(f slot) bool {
+	p.mu.Lock()
+	if p.shut.Load() {
+		p.mu.Unlock()
+		return false
+	}
+	n := uint32(p.waiting.Load())
+	if n == uint32(len(p.ring)) {
+		p.grow()
+	}
+	p.ring[(p.head+n)&uint32(len(p.ring)-1)] = f
+	p.waiting.Store(int32(n + 1))
+	wake := p.wake
+	p.mu.Unlock()
+	if n == 0 && wake != nil {
+		wake()
+	}
+	return true
+}
+
+// firstRing is how many slots a ring starts with: most ports of a large simulation never need more.
+const firstRing = 8
+
+// grow doubles the ring. The caller holds mu, and the ring is full.
+func (p *Port) grow() {
+	ring := make([]slot, max(2*len(p.ring), firstRing))
+	n := copy(ring, p.ring[p.head:])
+	copy(ring[n:], p.ring[:p.head])
+	p.ring, p.head = ring, 0
+}
+
+// Flush implements link.Driver. Commit has sent everything already.
+func (p *Port) Flush(clock.Time) {}
+
+// Poll implements link.Driver.
+func (p *Port) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
+	if p.waiting.Load() == 0 {
+		return 0, clock.Never
+	}
+	p.dequeue()
+	for i, f := range p.batch {
+		p.counters.FramesIn++
+		p.counters.BytesIn += uint64(len(f.frame))
+		to.Receive(now, f.from.addr, f.frame)
+		p.spare = append(p.spare, f.frame[:p.sw.mtu])
+		p.batch[i] = slot{}
+	}
+	n := len(p.batch)
+	p.batch = p.batch[:0]
+	if len(p.spare) > p.sw.keep {
+		p.sw.give(p.spare[p.sw.keep/2:])
+		p.spare = p.spare[:p.sw.keep/2]
+	}
+	return n, clock.Never
+}
+
+// dequeue moves up to limits.PollBatch frames from the queue to the batch, so that Receive is called without the lock
+// and may send to anyone.
+func (p *Port) dequeue() {
+	if p.batch == nil {
+		p.batch = make([]slot, 0, limits.PollBatch)
+	}
+	p.mu.Lock()
+	n := min(int(p.waiting.Load()), limits.PollBatch)
+	mask := uint32(len(p.ring) - 1)
+	for range n {
+		p.batch = append(p.batch, p.ring[p.head&mask])
+		p.ring[p.head&mask] = slot{}
+		p.head = (p.head + 1) & mask
+	}
+	p.waiting.Add(int32(-n))
+	p.mu.Unlock()
+}
+
+// Notify implements link.Notifier.
+func (p *Port) Notify(wake func()) {
+	p.mu.Lock()
+	p.wake = wake
+	n := p.waiting.Load()
+	p.mu.Unlock()
+	if n > 0 && wake != nil {
+		wake()
+	}
+}
+
+// Counters implements link.Driver.
+func (p *Port) Counters(c *link.Counters) { c.Add(&p.counters) }
+
+// Close implements link.Driver. The frames in its queue are lost, and so are those that others send to it afterwards.
+func (p *Port) Close() error {
+	p.mu.Lock()
+	already := p.shut.Swap(true)
+	ring := p.ring
+	p.counters.DroppedIn += uint64(p.waiting.Swap(0))
+	p.ring, p.head, p.wake = nil, 0, nil
+	p.mu.Unlock()
+	if already {
+		return nil
+	}
+	for _, f := range ring {
+		if f.frame != nil {
+			p.spare = append(p.spare, f.frame[:p.sw.mtu])
+		}
+	}
+	if p.staged != nil {
+		p.spare = append(p.spare, p.staged)
+	}
+	p.sw.give(p.spare)
+	p.spare, p.staged, p.open = nil, nil, false
+	return nil
+}
