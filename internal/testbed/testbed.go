@@ -1,0 +1,105 @@
+// Package testbed makes hosts out of network namespaces, for tests, demos and benchmarks on one machine.
+//
+// Two hosts without loss share a cable, a veth pair:
+//
+//	host 0 [eth0]────────────────[eth0] host 1
+//
+// With loss, or with another number of hosts, each host's cable goes to a bridge in a namespace of its own:
+//
+//	host 0 [eth0]────[port0 ▼]┐
+//	host 1 [eth0]────[port1 ▼]┤ bridge      ▼ loss program
+//	host 2 [eth0]────[port2 ▼]┘
+//
+// Loss is made by an XDP program on the switch's end of each cable, which sees what the host on the other end sends
+// and nothing else. A frame crosses one such program on its way, its sender's: with loss P, each frame is lost with
+// probability P, once, whatever its direction, and a request with its answer is lost with 1 − (1−P)². A broadcast is
+// lost for all receivers or for none. The host's own end stays free for an XDP program of the host's. What a program
+// costs is that the host's kernel cuts large sends into frames before the cable and not after it, so that each
+// frame is drawn for alone.
+//
+// A host has a network of its own and nothing else: it shares files, process numbers and /sys with the machine. Its
+// neighbours are entered for good in its neighbour tables, since an experiment with loss is about the frames of Weft
+// and not about how long the kernel takes to repeat a lost ARP request.
+//
+// # Why nameless namespaces?
+//
+// A namespace under /run/netns lives until someone removes it, so a test that is killed leaves it behind, and the next
+// one trips over it. Here a namespace is held by a descriptor and by threads of this process alone; links live in
+// namespaces, addresses on links, loss programs on links. When the process ends, however it ends, the kernel closes
+// the descriptors and all of it is gone. Processes started by [Host.Command] get SIGKILL at that moment.
+//
+// # Where it works
+//
+// Linux, with CAP_SYS_ADMIN and CAP_NET_ADMIN; with loss also CAP_BPF. Elsewhere New fails with an error that wraps
+// [ErrUnavailable], says what is missing and how to get it. A test skips with that reason:
+//
+//	tb, err := testbed.New(testbed.Config{Hosts: 2})
+//	if errors.Is(err, testbed.ErrUnavailable) {
+//		t.Skip(err)
+//	}
+package testbed
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrUnavailable is wrapped by errors that say that this machine, or this user, cannot have a testbed.
+var ErrUnavailable = errors.New("testbed unavailable")
+
+// ErrClosed is returned by what is asked of a testbed after Close.
+var ErrClosed = errors.New("testbed closed")
+
+const (
+	// Interface is the name of every host's link.
+	Interface = "eth0"
+
+	// MaxHosts bounds a testbed. Every host knows every other's link address from the start, so the tables grow with
+	// the square; for thousands of hosts there is the simulator.
+	MaxHosts = 128
+
+	// LeastMTU is what IPv6 demands of a link; MostMTU is what a veth carries. In bytes, without the Ethernet header.
+	LeastMTU = 1280
+	MostMTU  = 65535
+
+	// DefaultMTU is Ethernet's, in bytes.
+	DefaultMTU = 1500
+)
+
+// Config says what to build.
+type Config struct {
+	Hosts int     // how many, 1 to MaxHosts
+	Loss  float64 // probability that a frame is lost on its way, 0 to 1
+	MTU   int     // of every link, in bytes, LeastMTU to MostMTU; 0 means DefaultMTU
+
+	// Lossy attaches the loss programs, and so a switch, even where Loss is 0. Then SetLoss works from the start, and a
+	// run without loss differs from one with loss in the loss alone.
+	Lossy bool
+}
+
+// Counters are what loss programs have seen.
+type Counters struct {
+	Dropped, Passed uint64 // frames that hosts sent: lost, and carried on
+}
+
+func (c *Config) validate() error {
+	switch {
+	case c.Hosts < 1 || c.Hosts > MaxHosts:
+		return fmt.Errorf("testbed: Hosts is %d, expected 1 to %d", c.Hosts, MaxHosts)
+	case !(c.Loss >= 0 && c.Loss <= 1): // also a NaN
+		return fmt.Errorf("testbed: Loss is %v, expected 0 to 1", c.Loss)
+	case c.MTU != 0 && (c.MTU < LeastMTU || c.MTU > MostMTU):
+		return fmt.Errorf("testbed: MTU is %d, expected 0 or %d to %d", c.MTU, LeastMTU, MostMTU)
+	}
+	return nil
+}
+
+// direct reports whether the two hosts share one cable.
+func (c *Config) direct() bool { return c.Hosts == 2 && c.Loss == 0 && !c.Lossy }
+
+func (c *Config) mtu() int {
+	if c.MTU == 0 {
+		return DefaultMTU
+	}
+	return c.MTU
+}

@@ -1,0 +1,164 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+)
+
+// Testbed is a set of hosts that reach one another. It is safe for concurrent use.
+type Testbed struct {
+	config Config
+	hosts  []*Host
+	bridge *namespace // the switch's; nil if two hosts share a cable
+
+	once sync.Once
+}
+
+// Host is one network namespace with its link.
+type Host struct {
+	ns    *namespace
+	index int
+	addr6 netip.Addr
+	loss  *lossPort // on the switch's end of the cable; nil if there is none
+}
+
+// New builds a testbed: when it returns, every host reaches every other. It takes some milliseconds a host. The error
+// wraps ErrUnavailable if there can be no testbed here.
+func New(c Config) (t *Testbed, err error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	t = &Testbed{config: c}
+	defer func() {
+		if err != nil {
+			t.Close()
+		}
+	}()
+	for i := range c.Hosts {
+		ns, err := newNamespace()
+		if err != nil {
+			return nil, err
+		}
+		t.hosts = append(t.hosts, &Host{ns: ns, index: i})
+	}
+	if c.direct() {
+		err = t.buildCable()
+	} else {
+		err = t.buildSwitch()
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range t.hosts {
+		if err := h.configure(c.Hosts); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.awaitLinks(); err != nil {
+		return nil, err
+	}
+	if c.Loss > 0 {
+		if err := t.SetLoss(c.Loss); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Check reports whether New could succeed here, as far as that can be told without building anything. Its error is
+// nil or wraps ErrUnavailable. Loss may need more.
+func Check() error {
+	ns, err := newNamespace()
+	if err != nil {
+		return err
+	}
+	return ns.close()
+}
+
+// Hosts returns how many hosts there are.
+func (t *Testbed) Hosts() int { return len(t.hosts) }
+
+// Host returns a host by its index, from 0. An index that is not there is the caller's mistake and panics.
+func (t *Testbed) Host(i int) *Host { return t.hosts[i] }
+
+// SetLoss sets the probability, 0 to 1, that a frame is lost, for all hosts. With 1 nothing passes. It fails if the
+// testbed was built without loss programs; see Config.Lossy.
+func (t *Testbed) SetLoss(p float64) error {
+	for _, h := range t.hosts {
+		if err := h.SetLoss(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Drops returns what the loss programs have counted, all together; zeros if there are none.
+func (t *Testbed) Drops() (Counters, error) {
+	var sum Counters
+	for _, h := range t.hosts {
+		c, err := h.Drops()
+		if err != nil {
+			return Counters{}, err
+		}
+		sum.Dropped += c.Dropped
+		sum.Passed += c.Passed
+	}
+	return sum, nil
+}
+
+// Close takes the testbed down. Processes that still run in it are killed, not waited for. Sockets that were opened by
+// Host.Do keep their host alive, without a way to any other, until they are closed. Closing twice is harmless.
+func (t *Testbed) Close() error {
+	t.once.Do(func() {
+		for _, h := range t.hosts {
+			if h.loss != nil {
+				h.loss.close()
+			}
+			h.ns.close()
+		}
+		if t.bridge != nil {
+			t.bridge.close()
+		}
+	})
+	return nil
+}
+
+// Index returns which host this is, from 0.
+func (h *Host) Index() int { return h.index }
+
+// Addr returns the host's IPv4 address. It can be bound at once.
+func (h *Host) Addr() netip.Addr { return addr4(h.index) }
+
+// Addr6 returns the host's IPv6 address, or the zero Addr if the kernel has no IPv6. It can be bound at once.
+func (h *Host) Addr6() netip.Addr { return h.addr6 }
+
+// SetLoss is Testbed.SetLoss for the frames that this host sends. With 1 the host hears and is not heard.
+func (h *Host) SetLoss(p float64) error {
+	switch {
+	case !(p >= 0 && p <= 1):
+		return fmt.Errorf("testbed: loss of %v, expected 0 to 1", p)
+	case h.loss == nil:
+		return fmt.Errorf("testbed: host %d has no loss program; build with Config.Loss or Config.Lossy", h.index)
+	}
+	return h.loss.set(p)
+}
+
+// Drops is Testbed.Drops for the frames that this host has sent.
+func (h *Host) Drops() (Counters, error) {
+	if h.loss == nil {
+		return Counters{}, nil
+	}
+	return h.loss.read()
+}
+
+// Do runs fn on a thread that is on the host, and returns what fn returns. Sockets that fn opens belong to the host and
+// may be used from anywhere afterwards. Goroutines that fn starts are not on the host; beware of calls that start some,
+// such as net.Dial of a host name. A test may fail inside fn as it may outside.
+func (h *Host) Do(fn func() error) error { return h.ns.do(fn) }
+
+// Command makes a command that will run on the host; see Cmd.
+func (h *Host) Command(ctx context.Context, name string, args ...string) *Cmd {
+	return newCmd(ctx, h.ns, name, args...)
+}

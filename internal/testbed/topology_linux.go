@@ -1,0 +1,278 @@
+package testbed
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Addresses are made from a host's index, so that a log line tells which host it speaks of. Host 0 has
+//
+//	10.87.0.1/16    fd87:5745:4654::1/64    02:57:45:46:00:01
+
+const (
+	bits4 = 16
+	bits6 = 64
+
+	// firstIndex is the interface index of the first link that addCable makes. It is far from those that the kernel
+	// gives out, because the kernel takes a link whose peer has the same index for one without a peer, and then takes
+	// up to a second to notice that the other end is up.
+	firstIndex = 1000
+
+	// patience is how long a link may take to come up. It takes milliseconds.
+	patience = 5 * time.Second
+)
+
+func addr4(i int) netip.Addr {
+	n := i + 1
+	return netip.AddrFrom4([4]byte{10, 87, byte(n >> 8), byte(n)})
+}
+
+func addr6(i int) netip.Addr {
+	n := i + 1
+	return netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x87, 2: 0x57, 3: 0x45, 4: 0x46, 5: 0x54, 14: byte(n >> 8), 15: byte(n)})
+}
+
+func mac(i int) net.HardwareAddr {
+	n := i + 1
+	return net.HardwareAddr{0x02, 0x57, 0x45, 0x46, byte(n >> 8), byte(n)}
+}
+
+// buildCable joins host 0 and host 1. Links are made in the namespaces where they stay and are never seen elsewhere.
+func (t *Testbed) buildCable() error {
+	nl, err := t.hosts[0].ns.netlink()
+	if err != nil {
+		return err
+	}
+	defer nl.Close()
+	return t.addCable(nl, Interface, mac(0), t.hosts[1])
+}
+
+// addCable makes a veth pair: one end where nl is, the other in the host to.
+func (t *Testbed) addCable(nl *netlink.Handle, name string, hw net.HardwareAddr, to *Host) error {
+	veth := netlink.NewVeth(netlink.NewLinkAttrs())
+	veth.Name, veth.MTU, veth.HardwareAddr, veth.Index = name, t.config.mtu(), hw, firstIndex+to.index
+	veth.PeerName, veth.PeerMTU, veth.PeerHardwareAddr = Interface, uint32(t.config.mtu()), mac(to.index)
+	veth.PeerNamespace = netlink.NsFd(to.ns.fd)
+	if err := nl.LinkAdd(veth); err != nil {
+		return explain("making a veth pair", err)
+	}
+	return nil
+}
+
+// buildSwitch makes the namespace of the bridge and gives each host a cable to it.
+func (t *Testbed) buildSwitch() (err error) {
+	if t.bridge, err = newNamespace(); err != nil {
+		return err
+	}
+	nl, err := t.bridge.netlink()
+	if err != nil {
+		return err
+	}
+	defer nl.Close()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = "switch0", t.config.mtu()
+	snooping := false // nobody asks for groups here, so multicast goes to all
+	bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}
+	if err := nl.LinkAdd(bridge); err != nil {
+		return explain("making a bridge", err)
+	}
+	if err := nl.LinkSetUp(bridge); err != nil {
+		return explain("starting the bridge", err)
+	}
+	for _, h := range t.hosts {
+		if err := t.addPort(nl, bridge, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addPort gives one host its cable to the bridge, with a loss program if there is to be loss.
+func (t *Testbed) addPort(nl *netlink.Handle, bridge netlink.Link, h *Host) error {
+	name := portName(h.index)
+	if err := t.addCable(nl, name, nil, h); err != nil {
+		return err
+	}
+	port, err := nl.LinkByName(name)
+	if err != nil {
+		return explain("finding "+name, err)
+	}
+	if t.config.Loss > 0 || t.config.Lossy {
+		err := t.bridge.do(func() (err error) {
+			h.loss, err = attachLoss(port.Attrs().Index)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := nl.LinkSetMaster(port, bridge); err != nil {
+		return explain("joining "+name+" to the bridge", err)
+	}
+	if err := nl.LinkSetUp(port); err != nil {
+		return explain("starting "+name, err)
+	}
+	return nil
+}
+
+func portName(i int) string { return fmt.Sprintf("port%d", i) }
+
+// awaitLinks returns when every link carries frames and every address is in use. A link whose other end comes up is started by a worker of the
+// kernel's, some time later, and loses what is sent before.
+func (t *Testbed) awaitLinks() error {
+	if t.bridge != nil {
+		ports := make([]string, len(t.hosts))
+		for i := range ports {
+			ports[i] = portName(i)
+		}
+		if err := t.bridge.awaitLinks(ports...); err != nil {
+			return err
+		}
+	}
+	for _, h := range t.hosts {
+		if err := h.ns.awaitLinks(Interface); err != nil {
+			return err
+		}
+		if err := h.awaitAddr6(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitAddr6 returns when the host takes its IPv6 address for its own. That too is a worker's work, without duplicate
+// address detection as with it.
+func (h *Host) awaitAddr6() error {
+	if !h.addr6.IsValid() {
+		return nil
+	}
+	nl, err := h.ns.netlink()
+	if err != nil {
+		return err
+	}
+	defer nl.Close()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		routes, err := nl.RouteGet(h.addr6.AsSlice())
+		if err == nil && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("testbed: host %d has not taken up %v after %v (routes %v, error %v)", h.index, h.addr6, patience, routes, err)
+		}
+	}
+}
+
+func (ns *namespace) awaitLinks(names ...string) error {
+	nl, err := ns.netlink()
+	if err != nil {
+		return err
+	}
+	defer nl.Close()
+	deadline := time.Now().Add(patience)
+	for _, name := range names {
+		for ; ; time.Sleep(time.Millisecond) {
+			l, err := nl.LinkByName(name)
+			if err != nil {
+				return explain("looking at "+name, err)
+			}
+			if l.Attrs().OperState == netlink.OperUp {
+				break
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("testbed: %s is %v after %v", name, l.Attrs().OperState, patience)
+			}
+		}
+	}
+	return nil
+}
+
+// configure brings the host's links up and gives it its addresses and its neighbours.
+func (h *Host) configure(hosts int) error {
+	nl, err := h.ns.netlink()
+	if err != nil {
+		return err
+	}
+	defer nl.Close()
+	eth, err := nl.LinkByName(Interface)
+	if err != nil {
+		return explain("finding a host's link", err)
+	}
+	lo, err := nl.LinkByName("lo")
+	if err != nil {
+		return explain("finding a host's loopback", err)
+	}
+	for _, l := range []netlink.Link{lo, eth} {
+		if err := nl.LinkSetUp(l); err != nil {
+			return explain("starting a host's link", err)
+		}
+	}
+	if err := nl.AddrAdd(eth, address(addr4(h.index), bits4)); err != nil {
+		return explain("giving a host its IPv4 address", err)
+	}
+	switch err := nl.AddrAdd(eth, address(addr6(h.index), bits6)); {
+	case err == nil:
+		h.addr6 = addr6(h.index)
+	case !noIPv6(err):
+		return explain("giving a host its IPv6 address", err)
+	}
+	return h.meet(nl, eth.Attrs().Index, hosts)
+}
+
+// meet enters all other hosts in the neighbour tables.
+func (h *Host) meet(nl *netlink.Handle, link, hosts int) error {
+	for i := range hosts {
+		if i == h.index {
+			continue
+		}
+		addrs := []netip.Addr{addr4(i)}
+		if h.addr6.IsValid() {
+			addrs = append(addrs, addr6(i))
+		}
+		for _, a := range addrs {
+			n := &netlink.Neigh{LinkIndex: link, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: mac(i)}
+			if err := nl.NeighSet(n); err != nil {
+				return explain("telling a host its neighbours", err)
+			}
+		}
+	}
+	return nil
+}
+
+// address is an address that is used at once, without asking first whether another has it.
+func address(a netip.Addr, bits int) *netlink.Addr {
+	return &netlink.Addr{
+		IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())},
+		Flags: unix.IFA_F_NODAD,
+	}
+}
+
+// noIPv6 reports whether adding an IPv6 address failed because the kernel has none, or has it switched off for good.
+func noIPv6(err error) bool {
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) {
+		return true
+	}
+	_, e := os.Stat("/proc/sys/net/ipv6")
+	return e != nil || errors.Is(err, unix.EACCES)
+}
+
+// netlink opens a route socket in the namespace. It stays there, whichever thread uses it.
+func (ns *namespace) netlink() (nl *netlink.Handle, err error) {
+	err = ns.do(func() error {
+		// These hold for links that are yet to be made.
+		sysctl("ipv6/conf/default/disable_ipv6", "0")
+		sysctl("ipv6/conf/default/accept_dad", "0")
+		sysctl("ipv6/conf/default/router_solicitations", "0")
+		if nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+			return explain("opening a netlink socket", err)
+		}
+		return nil
+	})
+	return nl, err
+}
