@@ -214,3 +214,11 @@ type Identity struct {
 	Gen         uint32
 	Name        Name
 }
+
+// AlignedBytes returns n zeroed bytes of heap memory that begin on a cache line, for areas that no other process maps.
+// make([]byte, n) promises no alignment at all.
+func AlignedBytes(n int) []byte {
+	b := make([]byte, n+lineBytes-1)
+	pad := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (lineBytes - 1)
+	return b[pad : pad+n : pad+n]
+}
