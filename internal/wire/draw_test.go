@@ -1,0 +1,167 @@
+package wire_test
+
+import (
+	"math"
+
+	"pgregory.net/rapid"
+
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Generators of random well-formed things, for rapid.
+
+var (
+	anyByte    = rapid.Uint8()
+	anyPayload = rapid.SliceOfN(rapid.Byte(), 0, 64)
+)
+
+func drawFlags(t *rapid.T, mask uint8) uint8 { return anyByte.Draw(t, "flags") & mask }
+
+func drawEnvelope(t *rapid.T) wire.Envelope {
+	return wire.Envelope{
+		Flags:   drawFlags(t, wire.FlagReply|wire.FlagAccept),
+		DstSlot: rapid.Uint16().Draw(t, "destination slot"), SrcSlot: rapid.Uint16().Draw(t, "source slot"),
+		DstGen: rapid.Uint32().Draw(t, "destination generation"), SrcGen: rapid.Uint32().Draw(t, "source generation"),
+		Number: rapid.Uint32().Draw(t, "number"), Token: rapid.Uint32().Draw(t, "token"), Tag: rapid.Uint64().Draw(t, "tag"),
+	}
+}
+
+func drawRemote(t *rapid.T) wire.Remote {
+	return wire.Remote{
+		Slot: rapid.Uint16().Draw(t, "slot"), Asker: rapid.Uint16().Draw(t, "asker"), Gen: rapid.Uint32().Draw(t, "gen"),
+		Region: rapid.Uint32().Draw(t, "region"), Token: rapid.Uint32().Draw(t, "token"), Key: rapid.Uint64().Draw(t, "key"),
+		Offset: rapid.Uint64().Draw(t, "offset"), Length: rapid.Uint64().Draw(t, "length"),
+	}
+}
+
+func drawID(t *rapid.T) wire.FragmentID { return wire.FragmentID(rapid.Uint32Min(1).Draw(t, "id")) }
+
+func drawRecord(t *rapid.T) sample {
+	switch typ := rapid.SampledFrom(recordTypes()).Draw(t, "type"); typ {
+	case wire.TypeVoid:
+		return voidSample(rapid.IntRange(wire.RecordLen, 64).Draw(t, "n"))
+	case wire.TypeFrag:
+		return fragSample(drawEnvelope(t), anyPayload.Draw(t, "payload"))
+	case wire.TypeEager:
+		payload := anyPayload.Draw(t, "payload")
+		n := uint64(len(payload))
+		length := rapid.Uint64Range(n, math.MaxInt64).Draw(t, "length")
+		return eagerSample(drawID(t), rapid.Uint64Range(0, length-n).Draw(t, "offset"), length, drawEnvelope(t), payload)
+	case wire.TypeChunk:
+		payload := anyPayload.Draw(t, "payload")
+		offset := rapid.Uint64Range(0, math.MaxInt64-uint64(len(payload))).Draw(t, "offset")
+		return chunkSample(drawFlags(t, wire.FlagGet), drawID(t), offset, payload)
+	case wire.TypeRequest:
+		return requestSample(wire.Request{ID: drawID(t), Length: rapid.Uint64Max(math.MaxInt64).Draw(t, "length"),
+			Packets: rapid.Uint32().Draw(t, "packets"), PacketLen: rapid.Uint32().Draw(t, "packet length"), Envelope: drawEnvelope(t)})
+	case wire.TypePermission:
+		return permissionSample(drawFlags(t, wire.FlagGet), drawID(t), rapid.Uint64().Draw(t, "limit"))
+	case wire.TypeRefuse:
+		return refuseSample(drawFlags(t, wire.FlagGet), wire.FragmentID(rapid.Uint32().Draw(t, "id")),
+			rapid.Uint16().Draw(t, "slot"), rapid.Uint32().Draw(t, "token"), wire.Reason(rapid.Uint16().Draw(t, "reason")))
+	case wire.TypeAccept:
+		return acceptSample(rapid.Uint16().Draw(t, "slot"), rapid.Uint32().Draw(t, "token"))
+	case wire.TypeWithdraw:
+		return withdrawSample(wire.FragmentID(rapid.Uint32().Draw(t, "id")), drawEnvelope(t))
+	case wire.TypeCredit:
+		return creditSample(wire.Credit{Flags: rapid.SampledFrom([]uint8{0, wire.FlagRecall, wire.FlagReturn}).Draw(t, "flags"),
+			Slot: rapid.Uint16().Draw(t, "slot"), Gen: rapid.Uint32().Draw(t, "gen"), Bytes: rapid.Uint64().Draw(t, "bytes")})
+	case wire.TypePut:
+		m, id, payload := drawRemote(t), wire.FragmentID(0), []byte(nil)
+		if rapid.Bool().Draw(t, "short") {
+			payload = anyPayload.Draw(t, "payload")
+			m.Length = uint64(len(payload))
+		} else {
+			id = drawID(t)
+		}
+		return putSample(id, m, payload)
+	case wire.TypeGet:
+		return getSample(drawID(t), rapid.Uint64().Draw(t, "limit"), drawRemote(t))
+	case wire.TypeTable:
+		return tableSample(anyPayload.Draw(t, "payload"))
+	default:
+		panic("no generator for " + typ.String())
+	}
+}
+
+func drawOuter(t *rapid.T) wire.Outer {
+	o := wire.Outer{
+		Kind:  wire.Kind(rapid.Uint8Range(uint8(wire.KindHello), uint8(wire.KindGoodbye)).Draw(t, "kind")),
+		Flags: drawFlags(t, wire.FlagTagged), Counter: rapid.Uint64Min(1).Draw(t, "counter"),
+	}
+	if o.Kind != wire.KindHello {
+		o.Index = rapid.Uint32Min(1).Draw(t, "index")
+	}
+	return o
+}
+
+func drawInner(t *rapid.T) wire.Inner {
+	return wire.Inner{
+		Space: wire.Space(rapid.Uint8Max(1).Draw(t, "space")), Flags: drawFlags(t, wire.AckCommand|wire.AckData),
+		Seq: drawSeq(t), Ack: [wire.Spaces]wire.Seq{drawSeq(t), drawSeq(t)},
+	}
+}
+
+func drawSeq(t *rapid.T) wire.Seq { return wire.Seq(rapid.Uint32().Draw(t, "seq")) }
+
+func drawHello(t *rapid.T) wire.Hello {
+	lowest := rapid.Uint8Min(1).Draw(t, "lowest version")
+	return wire.Hello{
+		MinVersion: lowest, MaxVersion: rapid.Uint8Min(lowest).Draw(t, "highest version"),
+		Index: rapid.Uint32Min(1).Draw(t, "index"), NIC: rapid.Uint64Min(1).Draw(t, "NIC"),
+		Incarnation: rapid.Uint64().Draw(t, "incarnation"), Cookie: rapid.Uint64().Draw(t, "cookie"),
+		MTUCommand: rapid.Uint32Min(128).Draw(t, "MTU"), MTUData: rapid.Uint32Min(128).Draw(t, "MTU"),
+		WinCommand: rapid.Uint32Min(1).Draw(t, "window"), WinData: rapid.Uint32Min(1).Draw(t, "window"),
+		ReceiveCapacity: rapid.Uint64().Draw(t, "capacity"), AckDelayMicros: rapid.Uint32().Draw(t, "delay"),
+		FirstCommand: drawSeq(t), FirstData: drawSeq(t), Capabilities: rapid.Uint64().Draw(t, "capabilities"),
+		EchoIncarnation: rapid.Uint64().Draw(t, "echo"), EchoCounter: rapid.Uint64().Draw(t, "echo"),
+	}
+}
+
+func drawAck(t *rapid.T) *wire.Ack {
+	a := &wire.Ack{
+		Flags: drawFlags(t, wire.AckCommand|wire.AckData), Reason: wire.AckReason(rapid.Uint8Max(4).Draw(t, "reason")),
+		Ack:        [wire.Spaces]wire.Seq{drawSeq(t), drawSeq(t)},
+		DelayNanos: rapid.Uint32().Draw(t, "delay"), EchoCounter: rapid.Uint64().Draw(t, "echo"),
+	}
+	for s := range a.Words {
+		if a.Flags&(wire.AckCommand<<s) != 0 {
+			words := rapid.SliceOfN(rapid.Uint64(), 0, wire.MaxAckWords).Draw(t, "words")
+			a.Words[s] = copy(a.Selective[s][:], words)
+		}
+	}
+	return a
+}
+
+func drawProbe(t *rapid.T) wire.Probe {
+	return wire.Probe{ID: rapid.Uint64().Draw(t, "id"), Size: rapid.Uint32Range(wire.ProbeLen, 256).Draw(t, "size")}
+}
+
+// drawTag draws a whole small frame and returns the tag that it got.
+func drawTag(t *rapid.T) sample {
+	frame := make([]byte, wire.OuterLen+wire.TagLen)
+	drawOuter(t).Put(frame)
+	cookie := rapid.Uint64().Draw(t, "cookie")
+	wire.Seal(frame, wire.OuterLen, cookie)
+	return tagSample(frame[:wire.OuterLen], cookie)
+}
+
+// drawSample draws anything that docs/wire.md has a table of.
+func drawSample(t *rapid.T) sample {
+	switch rapid.IntRange(0, 11).Draw(t, "what") {
+	case 0:
+		return outerSample(drawOuter(t))
+	case 1:
+		return innerSample(drawInner(t))
+	case 2:
+		return helloSample(drawHello(t))
+	case 3:
+		return ackSample(drawAck(t))
+	case 4:
+		return probeSample(drawProbe(t))
+	case 5:
+		return drawTag(t)
+	default:
+		return drawRecord(t)
+	}
+}

@@ -1,0 +1,303 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"testing"
+
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// fields is a header as docs/wire.md tells it: field names to values. Numbers of up to four bytes are uint64, longer ones
+// hex strings, and so is everything without a fixed size. It is what vectors.json holds and what tests compare.
+type fields map[string]any
+
+func u64(v uint64) string { return fmt.Sprintf("0x%016x", v) }
+
+// sample is one thing in both forms: its bytes, as the code writes them, and what it was meant to say.
+type sample struct {
+	name  string // heading of its table in docs/wire.md
+	bytes []byte
+	means fields
+}
+
+// written calls put with memory that is dirty and guarded, and returns what it wrote into the n bytes that are its own.
+// A put that leaves a byte of its own as it was, or touches one beyond, gives itself away.
+func written(n int, put func(b []byte)) []byte {
+	const guard = 16
+	var runs [2][]byte
+	for i, dirt := range []byte{0xa5, 0x5a} {
+		b := bytes.Repeat([]byte{dirt}, n+guard)
+		put(b)
+		if !bytes.Equal(b[n:], bytes.Repeat([]byte{dirt}, guard)) {
+			panic(fmt.Sprintf("wrote beyond its %d bytes", n))
+		}
+		runs[i] = b[:n]
+	}
+	if !bytes.Equal(runs[0], runs[1]) {
+		panic(fmt.Sprintf("left some of its %d bytes unwritten: % x", n, runs[0]))
+	}
+	return runs[0]
+}
+
+func outerSample(o wire.Outer) sample {
+	return sample{"Outer header", written(wire.OuterLen, o.Put), fields{
+		"version and kind": uint64(wire.Version)<<4 | uint64(o.Kind), "flags": uint64(o.Flags),
+		"index": uint64(o.Index), "packet counter": u64(o.Counter),
+	}}
+}
+
+func innerSample(h wire.Inner) sample {
+	return sample{"Inner header", written(wire.InnerLen, h.Put), innerFields(h)}
+}
+
+func helloSample(h wire.Hello) sample {
+	return sample{"Hello", written(wire.HelloLen, h.Put), helloFields(h)}
+}
+
+func ackSample(a *wire.Ack) sample { return sample{"Ack", written(a.Len(), a.Put), ackFields(a)} }
+
+func probeSample(p wire.Probe) sample {
+	return sample{"Probe", written(int(p.Size), p.Put), probeFields(p)}
+}
+
+func innerFields(h wire.Inner) fields {
+	return fields{
+		"space": uint64(h.Space), "flags": uint64(h.Flags), "sequence": uint64(h.Seq),
+		"ack, command space": uint64(h.Ack[wire.Command]), "ack, data space": uint64(h.Ack[wire.Data]),
+	}
+}
+
+func helloFields(h wire.Hello) fields {
+	return fields{
+		"lowest version": uint64(h.MinVersion), "highest version": uint64(h.MaxVersion), "index": uint64(h.Index),
+		"nic id": u64(h.NIC), "incarnation": u64(h.Incarnation), "cookie": u64(h.Cookie),
+		"mtu, command queue": uint64(h.MTUCommand), "mtu, data queue": uint64(h.MTUData),
+		"window, command space": uint64(h.WinCommand), "window, data space": uint64(h.WinData),
+		"receive capacity": u64(h.ReceiveCapacity), "ack delay": uint64(h.AckDelayMicros),
+		"first sequence, command space": uint64(h.FirstCommand), "first sequence, data space": uint64(h.FirstData),
+		"capabilities": u64(h.Capabilities), "echo incarnation": u64(h.EchoIncarnation), "echo counter": u64(h.EchoCounter),
+	}
+}
+
+func ackFields(a *wire.Ack) fields {
+	var bits []byte
+	for s := range a.Selective {
+		for _, w := range a.Selective[s][:a.Words[s]] {
+			for i := range 8 {
+				bits = append(bits, byte(w>>(8*i)))
+			}
+		}
+	}
+	return fields{
+		"flags": uint64(a.Flags), "reason": uint64(a.Reason),
+		"words, command space": uint64(a.Words[wire.Command]), "words, data space": uint64(a.Words[wire.Data]),
+		"ack, command space": uint64(a.Ack[wire.Command]), "ack, data space": uint64(a.Ack[wire.Data]),
+		"delay": uint64(a.DelayNanos), "echo counter": u64(a.EchoCounter), "selective bits": hex.EncodeToString(bits),
+	}
+}
+
+func probeFields(p wire.Probe) fields {
+	return fields{"id": u64(p.ID), "size": uint64(p.Size), "padding": hex.EncodeToString(make([]byte, p.Size-wire.ProbeLen))}
+}
+
+func envelopeFields(e wire.Envelope) fields {
+	return fields{
+		"destination slot": uint64(e.DstSlot), "source slot": uint64(e.SrcSlot), "destination generation": uint64(e.DstGen),
+		"source generation": uint64(e.SrcGen), "message number": uint64(e.Number), "token": uint64(e.Token), "tag": u64(e.Tag),
+	}
+}
+
+func remoteFields(m wire.Remote) fields {
+	return fields{
+		"slot": uint64(m.Slot), "asker": uint64(m.Asker), "generation": uint64(m.Gen), "region": uint64(m.Region),
+		"token": uint64(m.Token), "key": u64(m.Key), "offset": u64(m.Offset), "length": u64(m.Length),
+	}
+}
+
+func recordHeader(t wire.Type, flags uint8, length int) fields {
+	return fields{"type": uint64(t), "flags": uint64(flags), "length": uint64(length)}
+}
+
+// heading is where docs/wire.md has the table of a record type.
+func heading(t wire.Type) string {
+	name := []byte(t.String())
+	name[0] -= 'a' - 'A'
+	return string(name)
+}
+
+// recordSample writes a record of header bytes with put, appends payload, and adds what every record says.
+func recordSample(t wire.Type, flags uint8, payload []byte, put func(b []byte), means fields) sample {
+	b := append(written(t.HeaderLen(), put), payload...)
+	means["record header"] = recordHeader(t, flags, len(b))
+	return sample{heading(t), b, means}
+}
+
+func voidSample(n int) sample {
+	b := written(n, func(b []byte) { wire.PutVoid(b, n) })
+	return sample{"Void", b, fields{
+		"record header": recordHeader(wire.TypeVoid, 0, n), "payload": hex.EncodeToString(make([]byte, n-wire.RecordLen))}}
+}
+
+func fragSample(e wire.Envelope, payload []byte) sample {
+	return recordSample(wire.TypeFrag, e.Flags, payload, func(b []byte) { wire.PutFrag(b, &e, len(payload)) },
+		fields{"envelope": envelopeFields(e), "payload": hex.EncodeToString(payload)})
+}
+
+func eagerSample(id wire.FragmentID, offset, length uint64, e wire.Envelope, payload []byte) sample {
+	return recordSample(wire.TypeEager, e.Flags, payload,
+		func(b []byte) { wire.PutEager(b, id, offset, length, &e, len(payload)) },
+		fields{"fragment id": uint64(id), "offset": u64(offset), "length": u64(length), "envelope": envelopeFields(e),
+			"payload": hex.EncodeToString(payload)})
+}
+
+func chunkSample(flags uint8, id wire.FragmentID, offset uint64, payload []byte) sample {
+	return recordSample(wire.TypeChunk, flags, payload, func(b []byte) { wire.PutChunk(b, flags, id, offset, len(payload)) },
+		fields{"fragment id": uint64(id), "offset": u64(offset), "payload": hex.EncodeToString(payload)})
+}
+
+func requestSample(q wire.Request) sample {
+	return recordSample(wire.TypeRequest, q.Envelope.Flags, nil, q.Put, fields{
+		"fragment id": uint64(q.ID), "length": u64(q.Length), "packets": uint64(q.Packets),
+		"packet length": uint64(q.PacketLen), "envelope": envelopeFields(q.Envelope)})
+}
+
+func permissionSample(flags uint8, id wire.FragmentID, limit uint64) sample {
+	return recordSample(wire.TypePermission, flags, nil, func(b []byte) { wire.PutPermission(b, flags, id, limit) },
+		fields{"fragment id": uint64(id), "limit": u64(limit)})
+}
+
+func refuseSample(flags uint8, id wire.FragmentID, slot uint16, token uint32, why wire.Reason) sample {
+	return recordSample(wire.TypeRefuse, flags, nil, func(b []byte) { wire.PutRefuse(b, flags, id, slot, token, why) },
+		fields{"fragment id": uint64(id), "token": uint64(token), "reason": uint64(why), "slot": uint64(slot)})
+}
+
+func acceptSample(slot uint16, token uint32) sample {
+	return recordSample(wire.TypeAccept, 0, nil, func(b []byte) { wire.PutAccept(b, slot, token) },
+		fields{"token": uint64(token), "slot": uint64(slot)})
+}
+
+func withdrawSample(id wire.FragmentID, e wire.Envelope) sample {
+	return recordSample(wire.TypeWithdraw, e.Flags, nil, func(b []byte) { wire.PutWithdraw(b, id, &e) },
+		fields{"fragment id": uint64(id), "envelope": envelopeFields(e)})
+}
+
+func creditSample(c wire.Credit) sample {
+	return recordSample(wire.TypeCredit, c.Flags, nil, c.Put,
+		fields{"slot": uint64(c.Slot), "generation": uint64(c.Gen), "bytes": u64(c.Bytes)})
+}
+
+func putSample(id wire.FragmentID, m wire.Remote, payload []byte) sample {
+	return recordSample(wire.TypePut, 0, payload, func(b []byte) { wire.PutPut(b, id, &m, len(payload)) },
+		fields{"fragment id": uint64(id), "remote": remoteFields(m), "payload": hex.EncodeToString(payload)})
+}
+
+func getSample(id wire.FragmentID, limit uint64, m wire.Remote) sample {
+	return recordSample(wire.TypeGet, 0, nil, func(b []byte) { wire.PutGet(b, id, limit, &m) },
+		fields{"fragment id": uint64(id), "limit": u64(limit), "remote": remoteFields(m)})
+}
+
+func tableSample(payload []byte) sample {
+	return recordSample(wire.TypeTable, 0, payload, func(b []byte) { wire.PutTable(b, len(payload)) },
+		fields{"payload": hex.EncodeToString(payload)})
+}
+
+// parsedRecord says a record again, from what the accessors read.
+func parsedRecord(r wire.Record) sample {
+	payload := append([]byte(nil), r.Payload()...)
+	switch r.Type() {
+	case wire.TypeVoid:
+		return voidSample(len(r))
+	case wire.TypeFrag:
+		return fragSample(r.Frag(), payload)
+	case wire.TypeEager:
+		id, offset := r.Chunk()
+		length, e := r.Eager()
+		return eagerSample(id, offset, length, e, payload)
+	case wire.TypeChunk:
+		id, offset := r.Chunk()
+		return chunkSample(r.Flags(), id, offset, payload)
+	case wire.TypeRequest:
+		return requestSample(r.Request())
+	case wire.TypePermission:
+		id, limit := r.Permission()
+		return permissionSample(r.Flags(), id, limit)
+	case wire.TypeRefuse:
+		id, slot, token, why := r.Refuse()
+		return refuseSample(r.Flags(), id, slot, token, why)
+	case wire.TypeAccept:
+		return acceptSample(r.Accept())
+	case wire.TypeWithdraw:
+		return withdrawSample(r.Withdraw())
+	case wire.TypeCredit:
+		return creditSample(r.Credit())
+	case wire.TypePut:
+		id, m := r.Put()
+		return putSample(id, m, payload)
+	case wire.TypeGet:
+		return getSample(r.Get())
+	case wire.TypeTable:
+		return tableSample(payload)
+	}
+	panic("no such record: " + r.Type().String())
+}
+
+// records splits a checked sequence.
+func records(b []byte) (all []wire.Record) {
+	for len(b) > 0 {
+		var r wire.Record
+		r, b = wire.NextRecord(b)
+		all = append(all, r)
+	}
+	return all
+}
+
+// recordTypes are all types there are, found by asking.
+func recordTypes() (all []wire.Type) {
+	for t := 1; t < 256; t++ {
+		if wire.Type(t).HeaderLen() > 0 {
+			all = append(all, wire.Type(t))
+		}
+	}
+	return all
+}
+
+// oneOfEach has a record of every type, each with every field different.
+func oneOfEach() []sample {
+	e := wire.Envelope{Flags: wire.FlagReply, DstSlot: 0x0102, SrcSlot: 0x0304, DstGen: 0x05060708, SrcGen: 0x090a0b0c,
+		Number: 0x0d0e0f10, Token: 0x11121314, Tag: 0x15161718191a1b1c}
+	m := wire.Remote{Slot: 0x2122, Asker: 0x2324, Gen: 0x25262728, Region: 0x292a2b2c, Token: 0x2d2e2f30,
+		Key: 0x3132333435363738, Offset: 0x393a3b3c3d3e3f40, Length: 9}
+	return []sample{
+		voidSample(20),
+		fragSample(e, []byte("a short message")),
+		eagerSample(0x41424344, 4, 20, e, []byte("an eager piece")),
+		chunkSample(wire.FlagGet, 0x51525354, 0x5556575859, []byte("a chunk")),
+		requestSample(wire.Request{ID: 0x61626364, Length: 1 << 40, Packets: 0x65666768, PacketLen: 1424, Envelope: e}),
+		permissionSample(0, 0x71727374, 1<<41),
+		refuseSample(0, 0x81828384, 0x8586, 0x8788898a, wire.ReasonRange),
+		acceptSample(0x9192, 0x93949596),
+		withdrawSample(0xa1a2a3a4, e),
+		creditSample(wire.Credit{Flags: wire.FlagReturn, Slot: 0xb1b2, Gen: 0xb3b4b5b6, Bytes: 1 << 42}),
+		putSample(0, m, []byte("nine byte")),
+		getSample(0xc1c2c3c4, 1<<43, m),
+		tableSample([]byte("a table")),
+	}
+}
+
+func join(samples ...sample) (b []byte) {
+	for _, s := range samples {
+		b = append(b, s.bytes...)
+	}
+	return b
+}
+
+func TestTheSamplesHaveEveryRecordType(t *testing.T) {
+	all := oneOfEach()
+	for i, typ := range recordTypes() {
+		if i >= len(all) || all[i].name != heading(typ) {
+			t.Fatalf("no sample of a %v", typ)
+		}
+	}
+}

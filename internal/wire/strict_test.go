@@ -1,0 +1,305 @@
+package wire_test
+
+import (
+	"errors"
+	"math"
+	"math/big"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// parseAs are the parsers of whole bodies, by the heading of what they take.
+var parseAs = map[string]func(b []byte) error{
+	"Outer header": func(b []byte) error { _, _, err := wire.ParseOuter(b); return err },
+	"Inner header": func(b []byte) error { _, _, err := wire.ParseInner(b); return err },
+	"Hello":        func(b []byte) error { _, err := wire.ParseHello(b); return err },
+	"Ack":          func(b []byte) error { return new(wire.Ack).Parse(b) },
+	"Probe":        func(b []byte) error { _, err := wire.ParseProbe(b); return err },
+}
+
+func TestEveryTruncatedPrefixIsShort(t *testing.T) {
+	ack := &wire.Ack{Flags: wire.AckCommand | wire.AckData, Words: [wire.Spaces]int{3, 2}}
+	for _, s := range append(oneOfEach(),
+		outerSample(wire.Outer{Kind: wire.KindData, Index: 1, Counter: 1}),
+		innerSample(wire.Inner{Seq: 1}), helloSample(goodHello), ackSample(ack), probeSample(wire.Probe{Size: 40}),
+	) {
+		parse, first := parseAs[s.name], 0
+		if parse == nil { // a record; no bytes are no record, which is good
+			parse, first = wire.CheckRecords, 1
+		}
+		if err := parse(s.bytes); err != nil {
+			t.Errorf("%s, whole: %v", s.name, err)
+		}
+		for n := first; n < len(s.bytes); n++ {
+			if err := parse(s.bytes[:n:n]); !errors.Is(err, wire.ErrShort) {
+				t.Errorf("%s, %d of %d bytes: %v", s.name, n, len(s.bytes), err)
+			}
+		}
+	}
+}
+
+var goodHello = wire.Hello{
+	MinVersion: 1, MaxVersion: 1, Index: 17, NIC: 0x8cff7fdd60000000, Incarnation: 5, Cookie: testCookie, MTUCommand: 1472, MTUData: 8972,
+	WinCommand: limits.Window, WinData: limits.Window, ReceiveCapacity: 212992, AckDelayMicros: 50, FirstCommand: 0xfffffff0, FirstData: 1,
+}
+
+func TestTheOuterHeaderIsStrict(t *testing.T) {
+	const tagged, sealed = wire.FlagTagged, wire.FlagSealed
+	good := func(k wire.Kind) []byte {
+		o := wire.Outer{Kind: k, Flags: tagged, Index: 1, Counter: 1}
+		if k == wire.KindHello {
+			o.Index = 0
+		}
+		return outerSample(o).bytes
+	}
+	set := func(b []byte, at int, v ...byte) []byte { copy(b[at:], v); return b }
+	zero8 := make([]byte, 8)
+	for name, c := range map[string]struct {
+		frame []byte
+		want  error
+	}{
+		"other magic":                   {set(good(wire.KindData), 2, 'w'), wire.ErrMagic},
+		"other version":                 {set(good(wire.KindData), 0, 2<<4|byte(wire.KindData)), wire.ErrVersion},
+		"other version, unknown kind":   {set(good(wire.KindData), 0, 2<<4|15), wire.ErrVersion},
+		"version 0":                     {set(good(wire.KindData), 0, byte(wire.KindData)), wire.ErrVersion},
+		"hello of another version":      {set(good(wire.KindHello), 0, 2<<4|byte(wire.KindHello), tagged|0x80), nil},
+		"hello-ack of another version":  {set(good(wire.KindHelloAck), 0, 15<<4|byte(wire.KindHelloAck)), nil},
+		"sealed hello, another version": {set(good(wire.KindHello), 0, 2<<4|byte(wire.KindHello), tagged|sealed), wire.ErrFormat},
+		"kind 0":                        {set(good(wire.KindData), 0, 1<<4), wire.ErrKind},
+		"kind 8":                        {set(good(wire.KindData), 0, 1<<4|8), wire.ErrKind},
+		"sealed":                        {set(good(wire.KindData), 1, tagged|sealed), wire.ErrFormat},
+		"unknown flag":                  {set(good(wire.KindData), 1, tagged|0x04), wire.ErrFormat},
+		"unknown flag of a hello":       {set(good(wire.KindHello), 1, tagged|0x04), wire.ErrFormat},
+		"hello with index":              {set(good(wire.KindHello), 4, 1), wire.ErrFormat},
+		"data without index":            {set(good(wire.KindData), 4, 0), wire.ErrFormat},
+		"hello-ack without index":       {set(good(wire.KindHelloAck), 4, 0), wire.ErrFormat},
+		"counter 0":                     {set(good(wire.KindProbe), 8, zero8...), wire.ErrFormat},
+	} {
+		if _, _, err := wire.ParseOuter(c.frame); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+func TestBodiesAreStrict(t *testing.T) {
+	hello := func(change func(h *wire.Hello)) []byte {
+		h := goodHello
+		change(&h)
+		return helloSample(h).bytes
+	}
+	at := func(s sample, i int, v byte) []byte { s.bytes[i] = v; return s.bytes }
+	ack := func() sample { return ackSample(&wire.Ack{Flags: wire.AckData, Words: [wire.Spaces]int{0, 1}}) }
+	inner := func() sample { return innerSample(wire.Inner{Seq: 1}) }
+	probe := func() sample { return probeSample(wire.Probe{Size: 20}) }
+	for name, c := range map[string]struct {
+		as   string
+		body []byte
+		want error
+	}{
+		"hello: range the wrong way round": {"Hello", hello(func(h *wire.Hello) { h.MinVersion = 2 }), wire.ErrFormat},
+		"hello: version 0":                 {"Hello", hello(func(h *wire.Hello) { h.MinVersion = 0 }), wire.ErrFormat},
+		"hello: later versions only":       {"Hello", hello(func(h *wire.Hello) { h.MinVersion, h.MaxVersion = 7, 9 }), nil},
+		"hello: no NIC":                    {"Hello", hello(func(h *wire.Hello) { h.NIC = 0 }), wire.ErrFormat},
+		"hello: no index":                  {"Hello", hello(func(h *wire.Hello) { h.Index = 0 }), wire.ErrFormat},
+		"hello: frames below a hello":      {"Hello", hello(func(h *wire.Hello) { h.MTUCommand = 127 }), wire.ErrFormat},
+		"hello: data frames below a hello": {"Hello", hello(func(h *wire.Hello) { h.MTUData = 127 }), wire.ErrFormat},
+		"hello: frames just a hello":       {"Hello", hello(func(h *wire.Hello) { h.MTUCommand, h.MTUData = 128, 128 }), nil},
+		"hello: no command window":         {"Hello", hello(func(h *wire.Hello) { h.WinCommand = 0 }), wire.ErrFormat},
+		"hello: no data window":            {"Hello", hello(func(h *wire.Hello) { h.WinData = 0 }), wire.ErrFormat},
+		"hello: longer":                    {"Hello", append(hello(func(*wire.Hello) {}), "more of a later version"...), nil},
+		"hello: zero fields used":          {"Hello", at(helloSample(goodHello), 68, 1), nil},
+
+		"ack: unknown flag":          {"Ack", at(ack(), 0, wire.AckData|4), wire.ErrFormat},
+		"ack: unknown reason":        {"Ack", at(ack(), 1, 5), wire.ErrFormat},
+		"ack: words without flag":    {"Ack", at(ack(), 0, wire.AckCommand), wire.ErrFormat},
+		"ack: too many words":        {"Ack", at(ack(), 3, wire.MaxAckWords+1), wire.ErrFormat},
+		"ack: fewer words than told": {"Ack", at(ack(), 3, 2), wire.ErrShort},
+		"ack: more words than told":  {"Ack", at(ack(), 3, 0), wire.ErrFormat},
+		"ack: zero is not":           {"Ack", at(ack(), 31, 1), wire.ErrFormat},
+
+		"inner: third space":  {"Inner header", at(inner(), 0, 2), wire.ErrFormat},
+		"inner: unknown flag": {"Inner header", at(inner(), 1, 4), wire.ErrFormat},
+		"inner: zero is not":  {"Inner header", at(inner(), 3, 1), wire.ErrFormat},
+		"inner: bad record":   {"Inner header", append(inner().bytes, 0, 0, 4, 0), wire.ErrFormat},
+		"inner: no records":   {"Inner header", inner().bytes, nil},
+
+		"probe: longer than it says":  {"Probe", at(probe(), 8, 19), wire.ErrFormat},
+		"probe: shorter than it says": {"Probe", at(probe(), 8, 21), wire.ErrShort},
+		"probe: zero is not":          {"Probe", at(probe(), 12, 1), wire.ErrFormat},
+		"probe: padding is not zeros": {"Probe", at(probe(), 19, 1), wire.ErrFormat},
+	} {
+		if err := parseAs[c.as](c.body); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+func TestFieldsOfARecordMustFitOneAnother(t *testing.T) {
+	var e wire.Envelope
+	p := []byte("four")
+	beyond := wire.Remote{Offset: math.MaxUint64, Length: math.MaxUint64}
+	for name, c := range map[string]struct {
+		record sample
+		good   bool
+	}{
+		"chunk up to 2^63-1":              {chunkSample(0, 1, math.MaxInt64-4, p), true},
+		"chunk beyond 2^63-1":             {chunkSample(0, 1, math.MaxInt64-3, p), false},
+		"chunk whose end overflows":       {chunkSample(0, 1, math.MaxUint64-3, p), false},
+		"chunk of no fragment":            {chunkSample(0, 0, 0, p), false},
+		"chunk without payload":           {chunkSample(0, 1, 9, nil), true},
+		"eager up to its end":             {eagerSample(1, 6, 10, e, p), true},
+		"eager beyond its end":            {eagerSample(1, 7, 10, e, p), false},
+		"eager whose end overflows":       {eagerSample(1, math.MaxUint64-1, 10, e, p), false},
+		"eager longer than 2^63-1":        {eagerSample(1, 0, 1<<63, e, p), false},
+		"eager of no fragment":            {eagerSample(0, 0, 10, e, p), false},
+		"request for 2^63-1":              {requestSample(wire.Request{ID: 1, Length: math.MaxInt64}), true},
+		"request for more":                {requestSample(wire.Request{ID: 1, Length: 1 << 63}), false},
+		"request for nothing":             {requestSample(wire.Request{ID: 1}), true},
+		"request of no fragment":          {requestSample(wire.Request{Length: 1}), false},
+		"permission of no fragment":       {permissionSample(0, 0, 1), false},
+		"refuse of no fragment":           {refuseSample(0, 0, 1, 2, 3), true},
+		"refuse with unknown reason":      {refuseSample(0, 0, 1, 2, 999), true},
+		"credit recalled and returned":    {creditSample(wire.Credit{Flags: wire.FlagRecall | wire.FlagReturn}), false},
+		"put, short, empty":               {putSample(0, wire.Remote{}, nil), true},
+		"put, short, less than it says":   {putSample(0, wire.Remote{Length: 5}, p), false},
+		"put, short, more than it says":   {putSample(0, wire.Remote{Length: 3}, p), false},
+		"put, long":                       {putSample(1, wire.Remote{Length: 5}, nil), true},
+		"put, long, with payload":         {putSample(1, wire.Remote{Length: 4}, p), false},
+		"put, long, range nobody has":     {putSample(1, beyond, nil), true}, // its process's fault: refused, not malformed
+		"get, range nobody has":           {getSample(1, 0, beyond), true},
+		"get of no fragment":              {getSample(0, 0, wire.Remote{}), false},
+		"withdraw before anything left":   {withdrawSample(0, e), true},
+		"void of its header alone":        {voidSample(wire.RecordLen), true},
+		"table without anything in it":    {tableSample(nil), true},
+		"frag without payload":            {fragSample(e, nil), true},
+		"accept whose zero is not zero":   {poke(acceptSample(1, 2), 11), false},
+		"credit whose zero is not zero":   {poke(creditSample(wire.Credit{}), 7), false},
+		"permission with a byte too many": {tooLong(permissionSample(0, 1, 1)), false},
+	} {
+		if err := wire.CheckRecords(c.record.bytes); (err == nil) != c.good {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func poke(s sample, at int) sample { s.bytes[at]++; return s }
+
+func tooLong(s sample) sample {
+	s.bytes = append(s.bytes, 0)
+	s.bytes[2]++
+	return s
+}
+
+// recordsGood is CheckRecords once more, without care for speed: reads by the tables of docs/wire.md, adds in big
+// numbers, and follows the document's sentences.
+func recordsGood(doc document, headerLens map[uint64]int, b []byte) bool {
+	for len(b) > 0 {
+		if len(b) < 4 {
+			return false
+		}
+		n := int(b[2]) + 256*int(b[3])
+		header, known := headerLens[uint64(b[0])]
+		if !known || n < header || n > len(b) {
+			return false
+		}
+		t := wire.Type(b[0])
+		means, err := doc.decode(heading(t), b[:n])
+		if err != nil || !recordGood(t, means, b[1], n-header) {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+func recordGood(t wire.Type, means fields, flags byte, payload int) bool {
+	number := func(field string) *big.Int {
+		v, _ := new(big.Int).SetString(means[field].(string), 0)
+		return v
+	}
+	most := big.NewInt(math.MaxInt64)
+	end := func() *big.Int { return new(big.Int).Add(number("offset"), big.NewInt(int64(payload))) }
+	hasID := func() bool { return means["fragment id"].(uint64) != 0 }
+	switch t {
+	case wire.TypeFrag, wire.TypeWithdraw:
+		return flags&^6 == 0
+	case wire.TypeEager:
+		return flags&^6 == 0 && hasID() && number("length").Cmp(most) <= 0 && end().Cmp(number("length")) <= 0
+	case wire.TypeChunk:
+		return flags&^1 == 0 && hasID() && end().Cmp(most) <= 0
+	case wire.TypeRequest:
+		return flags&^6 == 0 && hasID() && number("length").Cmp(most) <= 0
+	case wire.TypePermission:
+		return flags&^1 == 0 && hasID()
+	case wire.TypeRefuse:
+		return flags&^1 == 0
+	case wire.TypeCredit:
+		return flags <= 2
+	case wire.TypePut:
+		length := means["remote"].(fields)["length"].(string)
+		return flags == 0 && (hasID() && payload == 0 || !hasID() && length == u64(uint64(payload)))
+	case wire.TypeGet:
+		return flags == 0 && hasID()
+	}
+	return flags == 0
+}
+
+func recordHeaderLens(t testing.TB, doc document) map[uint64]int {
+	lens := map[uint64]int{}
+	for _, typ := range recordTypes() {
+		lens[uint64(typ)] = doc.length(t, heading(typ))
+	}
+	return lens
+}
+
+// Records with a few bytes changed are still nearly right, so that both sides of every rule are met often.
+func TestCheckRecordsAgreesWithADumbVersion(t *testing.T) {
+	doc := readDocument(t)
+	lens := recordHeaderLens(t, doc)
+	rapid.Check(t, func(t *rapid.T) {
+		b := join(rapid.SliceOfN(rapid.Custom(drawRecord), 1, 3).Draw(t, "records")...)
+		for range rapid.IntRange(0, 2).Draw(t, "changes") {
+			at := rapid.IntRange(0, len(b)-1).Draw(t, "at")
+			b[at] = rapid.SampledFrom([]byte{0, 1, 2, 4, 127, 128, 255, b[at] + 1, b[at] - 1}).Draw(t, "to")
+		}
+		err := wire.CheckRecords(b)
+		if want := recordsGood(doc, lens, b); (err == nil) != want {
+			t.Fatalf("CheckRecords = %v, the dumb version says good = %v: % x", err, want, b)
+		}
+	})
+}
+
+func TestARangeIsInItsRegion(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.Uint64().Draw(t, "size")
+		near := rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{0, 1, size / 2, size - 1, size, size + 1, math.MaxUint64}))
+		m := wire.Remote{Offset: near.Draw(t, "offset"), Length: near.Draw(t, "length")}
+		end := new(big.Int).Add(new(big.Int).SetUint64(m.Offset), new(big.Int).SetUint64(m.Length))
+		if want := end.Cmp(new(big.Int).SetUint64(size)) <= 0; m.In(size) != want {
+			t.Fatalf("%d+%d in %d: %v", m.Offset, m.Length, size, m.In(size))
+		}
+	})
+}
+
+func TestTheFormatsHoldWhatTheLimitsAllow(t *testing.T) {
+	if 64*wire.MaxAckWords < limits.Window-1 {
+		t.Errorf("selective bits for %d segments, the window has %d", 64*wire.MaxAckWords, limits.Window)
+	}
+	// 1232 is what IPv6 leaves of its least MTU, 1280, for the payload of UDP; every path carries it.
+	if n := wire.OuterLen + wire.MaxAckLen + wire.TagLen; n > 1232 {
+		t.Errorf("the longest ACK frame has %d bytes", n)
+	}
+	if n := wire.Overhead + wire.FragLen + limits.TinyMessage; n > 1232 {
+		t.Errorf("the longest tiny message takes a frame of %d bytes", n)
+	}
+	if limits.MaxProcesses > math.MaxUint16 {
+		t.Errorf("%d slots do not fit 16 bits", limits.MaxProcesses)
+	}
+	if limits.MaxRegion > math.MaxInt64 {
+		t.Errorf("offsets in a region of %d bytes do not fit 63 bits", uint64(limits.MaxRegion))
+	}
+}
