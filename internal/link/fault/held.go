@@ -1,0 +1,116 @@
+package fault
+
+import (
+	"math/bits"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// held is a frame that is not due yet.
+type held struct {
+	due   clock.Time
+	order uint64 // of arrival; decides between frames due at one instant
+	from  link.Addr
+	frame []byte // of the pool
+}
+
+func (h *held) before(o *held) bool {
+	if h.due != o.due {
+		return h.due < o.due
+	}
+	return h.order < o.order
+}
+
+// queue is a binary heap of held frames, the next one due at its top. container/heap would allocate for every push.
+type queue struct {
+	heap  []held
+	order uint64
+	bytes int // memory of the frames
+}
+
+// due is when the next frame is due.
+func (q *queue) due() clock.Time {
+	if len(q.heap) == 0 {
+		return clock.Never
+	}
+	return q.heap[0].due
+}
+
+func (q *queue) push(due clock.Time, from link.Addr, frame []byte) {
+	q.order++
+	q.bytes += cap(frame)
+	q.heap = append(q.heap, held{due, q.order, from, frame})
+	h := q.heap
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h[i].before(&h[up]) {
+			break
+		}
+		h[i], h[up] = h[up], h[i]
+		i = up
+	}
+}
+
+// pop takes the next frame. The queue is not empty.
+func (q *queue) pop() held {
+	h := q.heap
+	top, last := h[0], len(h)-1
+	h[0], h[last] = h[last], held{}
+	h = h[:last]
+	q.heap = h
+	q.bytes -= cap(top.frame)
+	for i := 0; ; {
+		down := 2*i + 1
+		if down >= last {
+			return top
+		}
+		if down+1 < last && h[down+1].before(&h[down]) {
+			down++
+		}
+		if !h[down].before(&h[i]) {
+			return top
+		}
+		h[i], h[down] = h[down], h[i]
+		i = down
+	}
+}
+
+func (q *queue) clear() { *q = queue{order: q.order} }
+
+// pool keeps the memory of frames in classes of doubling size, so that a thousand small frames cost little where a
+// frame may have 64 KiB. Its memory is at most that of the most frames held at once, for each class.
+type pool struct{ classes [classes][][]byte }
+
+const (
+	leastClass = 8  // 2^8 = 256 bytes
+	mostClass  = 16 // 2^16 = 64 KiB
+	classes    = mostClass - leastClass + 1
+)
+
+// The largest class holds the largest frame.
+var _ [1<<mostClass - limits.MaxFrame]struct{}
+
+// classOf is the class that a frame of n bytes belongs to.
+func classOf(n int) int { return max(bits.Len(uint(max(n, 1)-1)), leastClass) - leastClass }
+
+// sizeOf is how much memory a frame of n bytes takes.
+func sizeOf(n int) int { return 1 << (classOf(n) + leastClass) }
+
+func (p *pool) get(n int) []byte {
+	c := classOf(n)
+	free := p.classes[c]
+	if len(free) == 0 {
+		return make([]byte, n, sizeOf(n))
+	}
+	last := len(free) - 1
+	b := free[last]
+	p.classes[c] = free[:last]
+	return b[:n]
+}
+
+func (p *pool) put(b []byte) {
+	c := classOf(cap(b))
+	p.classes[c] = append(p.classes[c], b)
+}
