@@ -81,7 +81,7 @@ type Poller struct {
 	arrived atomic.Bool  // the link announced a frame since the helper's last poll
 	nudged  atomic.Bool  // the helper has been woken and has not looked yet
 
-	waiters waitList
+	waiters idle.Waiters
 	sleep   *sleeper
 	stopped chan struct{} // closed when the helper has ended
 }
@@ -153,7 +153,7 @@ func (p *Poller) unlock() (woken bool) {
 			p.poll(Now())
 		}
 		p.mu.Unlock()
-		woken = p.waiters.wakeReady() || woken
+		woken = p.waiters.WakeReady() || woken
 		p.nudgeIfLate()
 		if !p.again.Load() || !p.mu.TryLock() {
 			return woken // if the lock is taken, its holder comes by here and sees again
@@ -201,7 +201,7 @@ func (p *Poller) Close() error {
 		return nil
 	}
 	p.nudge()
-	p.waiters.wakeAll()
+	p.waiters.WakeAll()
 	if p.stopped != nil {
 		<-p.stopped
 	}
@@ -228,7 +228,7 @@ func (p *Poller) Wait(ctx context.Context, ready func() bool) error {
 			err = p.follow(ctx, ready)
 		} else if p.lead(ctx, ready) == helper {
 			p.nudge()
-			err = p.park(ctx, p.waiters.add(ready), ready)
+			err = p.park(ctx, p.waiters.Add(ready), ready)
 		} else {
 			err = ctx.Err()
 		}
@@ -246,8 +246,8 @@ func (p *Poller) takeDuty() bool {
 
 // handOver sees to it that somebody polls for those who still wait, when a waiter leaves.
 func (p *Poller) handOver() {
-	if p.duty.Load() == nobody && p.waiters.count.Load() > 0 {
-		p.waiters.wakeOne()
+	if p.duty.Load() == nobody && p.waiters.Len() > 0 {
+		p.waiters.WakeOne()
 	}
 }
 
@@ -294,9 +294,9 @@ func isDone(done <-chan struct{}) bool {
 
 // follow sleeps while another waiter has the duty.
 func (p *Poller) follow(ctx context.Context, ready func() bool) error {
-	w := p.waiters.add(ready)
+	w := p.waiters.Add(ready)
 	if p.duty.Load() != waiter { // looked at again behind add: who gives up the duty from now on will find w
-		p.waiters.remove(w)
+		p.waiters.Remove(w)
 		return nil
 	}
 	return p.park(ctx, w, ready)
@@ -304,13 +304,13 @@ func (p *Poller) follow(ctx context.Context, ready func() bool) error {
 
 // park sleeps until w is woken: because it is ready, or to take over the duty, or because of Close. The last look is
 // behind add: what becomes true after it is found by whoever makes it true.
-func (p *Poller) park(ctx context.Context, w *waiting, ready func() bool) error {
-	defer p.waiters.remove(w)
+func (p *Poller) park(ctx context.Context, w *idle.Waiter, ready func() bool) error {
+	defer p.waiters.Remove(w)
 	if ready() || p.closed.Load() {
 		return nil
 	}
 	select {
-	case <-w.woken:
+	case <-w.Woken():
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

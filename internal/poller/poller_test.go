@@ -153,7 +153,7 @@ func TestNobodyIsForgottenAmongManyWaiters(t *testing.T) {
 			}
 			all.Wait()
 		})
-		if n := p.waiters.count.Load(); n != 0 {
+		if n := p.waiters.Len(); n != 0 {
 			t.Errorf("%d waiters are left on the list", n)
 		}
 	}

@@ -1,0 +1,155 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftnet/weft/internal/idle"
+)
+
+// Attachment is a process's VNI at a daemon: its memory, and the ways to ring and to be woken.
+type Attachment struct {
+	Attached
+	RW []byte // shared with the NIC
+	RO []byte // written by the NIC only; mapped read-only
+
+	conn *Conn
+	kick int      // eventfd
+	wake *os.File // the socket that wakes
+	gone atomic.Bool
+
+	mu       sync.Mutex
+	regions  map[uint32][]byte
+	unmapped bool
+}
+
+// Attach makes the caller a process of the daemon's NIC under name, "app/index". geometry may be nil. The connection
+// becomes the attachment's, which closes it.
+func (c *Conn) Attach(ctx context.Context, name string, geometry *Geometry) (*Attachment, error) {
+	r, fds, err := c.call(ctx, &Request{Op: OpAttach, Attach: &Attach{Name: name, Geometry: geometry}}, 4)
+	if err != nil {
+		return nil, err
+	}
+	if r.Attached == nil {
+		closeAll(fds)
+		return nil, errors.New("ctl: the daemon's reply to \"attach\" lacks what was attached")
+	}
+	a := &Attachment{Attached: *r.Attached, conn: c, regions: make(map[uint32][]byte)}
+	a.kick = fds[2]
+	a.wake = os.NewFile(uintptr(fds[3]), "weft wake") // non-blocking already, so the runtime waits for it
+	defer closeAll(fds[:2])
+	if a.RW, err = mapMemory(fds[0], true); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	if a.RO, err = mapMemory(fds[1], false); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// Alloc makes n bytes of zeroed memory that the NIC knows, mapped here. n is rounded up to whole pages.
+func (a *Attachment) Alloc(ctx context.Context, n int) (id uint32, key uint64, mem []byte, err error) {
+	if n <= 0 {
+		return 0, 0, nil, fmt.Errorf("ctl: alloc of %d bytes; expected at least 1", n)
+	}
+	r, fds, err := a.conn.call(ctx, &Request{Op: OpAlloc, Alloc: &Alloc{Bytes: int64(n)}}, 1)
+	if err != nil {
+		return 0, 0, nil, a.explain(err)
+	}
+	defer closeAll(fds)
+	if r.Region == nil {
+		return 0, 0, nil, errors.New("ctl: the daemon's reply to \"alloc\" lacks the region")
+	}
+	mem, err = mapMemory(fds[0], true)
+	if err != nil {
+		return 0, 0, nil, errors.Join(err, a.Free(ctx, r.Region.ID))
+	}
+	a.mu.Lock()
+	a.regions[r.Region.ID] = mem
+	a.mu.Unlock()
+	return r.Region.ID, r.Region.Key, mem, nil
+}
+
+// Free gives a region back and unmaps it. The caller sees to it that nobody uses its memory any more. When the daemon
+// is gone the memory is unmapped all the same.
+func (a *Attachment) Free(ctx context.Context, id uint32) error {
+	a.mu.Lock()
+	mem := a.regions[id]
+	delete(a.regions, id)
+	a.mu.Unlock()
+	_, _, err := a.conn.call(ctx, &Request{Op: OpFree, Free: &Free{Region: id}}, 0)
+	if errors.Is(err, ErrNICGone) || errors.Is(err, ErrClosed) {
+		err = nil // it went with the daemon
+	}
+	if mem != nil {
+		err = errors.Join(err, unmapMemory(mem))
+	}
+	return err
+}
+
+// explain prefers "gone" to whatever the socket said.
+func (a *Attachment) explain(err error) error {
+	if a.gone.Load() && !errors.Is(err, ErrClosed) {
+		return ErrNICGone
+	}
+	return err
+}
+
+// Close leaves the daemon: the process is gone for everybody, every Wait ends with ErrClosed. The memory stays mapped,
+// for who may still look at it, until Unmap.
+func (a *Attachment) Close() error { return errors.Join(a.conn.Close(), a.wake.Close()) }
+
+// Unmap unmaps the VNI and what regions are left, and closes the rest. Nobody may be inside a call any more.
+func (a *Attachment) Unmap() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.unmapped {
+		return nil
+	}
+	a.unmapped = true
+	var errs []error
+	for id, mem := range a.regions {
+		errs = append(errs, unmapMemory(mem))
+		delete(a.regions, id)
+	}
+	for _, mem := range [][]byte{a.RW, a.RO} {
+		if mem != nil {
+			errs = append(errs, unmapMemory(mem))
+		}
+	}
+	a.RW, a.RO = nil, nil
+	closeAll([]int{a.kick})
+	return errors.Join(errs...)
+}
+
+// Hooks are the words of the VNI that waiting needs. Package ctl does not know the layout.
+type Hooks struct {
+	Listening func() bool // whether the NIC looks at the command queue unasked
+	Sleeping  func(bool)  // says to the NIC that it has to wake us, or no longer
+	Idle      idle.Budget // zero: idle.Default
+}
+
+// Waiter is how goroutines of an attached process wait: they look at their doorbells for a while, then sleep until the
+// NIC wakes the process.
+type Waiter struct {
+	a       *Attachment
+	hooks   Hooks
+	looking atomic.Bool // somebody spins or yields for all; one is enough
+	waiters idle.Waiters
+	closed  atomic.Bool
+}
+
+// Waiter starts to listen for wake-ups. It is called once.
+func (a *Attachment) Waiter(h Hooks) *Waiter {
+	if h.Idle == (idle.Budget{}) {
+		h.Idle = idle.Default
+	}
+	w := &Waiter{a: a, hooks: h}
+	w.waiters.Sleeping = h.Sleeping
+	go w.listen()
+	return w
+}

@@ -1,0 +1,164 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Conn is a connection to a daemon. Its methods are safe from many goroutines; requests go one after the other.
+type Conn struct {
+	c *net.UnixConn
+
+	mu     sync.Mutex
+	p      *packets
+	broken error // why the connection can be used no more
+}
+
+// Dial connects to the daemon that listens at socket. The error is ErrNoDaemon if there is none.
+func Dial(ctx context.Context, socket string) (*Conn, error) {
+	if runtime.GOOS != "linux" {
+		return nil, errors.New("ctl: a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
+	}
+	var d net.Dialer
+	c, err := d.DialContext(ctx, network, socket)
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return nil, fmt.Errorf("%w listens at %s; `weft nic --socket %s` starts one", ErrNoDaemon, socket, socket)
+	case err != nil:
+		return nil, fmt.Errorf("ctl: dial: %w", err)
+	}
+	u := c.(*net.UnixConn)
+	return &Conn{c: u, p: newPackets(u)}, nil
+}
+
+// Close ends the connection. A process that attached by it is gone for the daemon.
+func (c *Conn) Close() error { return c.c.Close() }
+
+// call sends r and receives the reply, with wanted descriptors, which are then the caller's.
+func (c *Conn) call(ctx context.Context, r *Request, wanted int) (*Reply, []int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken != nil {
+		return nil, nil, c.broken
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	// The past as a deadline ends reads and writes that are under way. A request cut short leaves the connection
+	// unusable, since its reply would be taken for the next one's.
+	stop := context.AfterFunc(ctx, func() { _ = c.c.SetDeadline(time.Unix(1, 0)) })
+	reply, fds, err := c.exchange(r)
+	if !stop() && err == nil {
+		err = ctx.Err() // the deadline may have been set after the reply came; it would hit the next call
+	}
+	var refused *Error
+	switch {
+	case errors.As(err, &refused):
+	case err != nil:
+		closeAll(fds)
+		c.broken = c.explain(ctx, err)
+		return nil, nil, c.broken
+	case len(fds) != wanted:
+		err = fmt.Errorf("ctl: the reply to %q came with %d descriptors, expected %d", r.Op, len(fds), wanted)
+	}
+	if err != nil {
+		closeAll(fds)
+		return nil, nil, err
+	}
+	return reply, fds, nil
+}
+
+// exchange is one request and its reply. The daemon's refusal is an *Error.
+func (c *Conn) exchange(r *Request) (*Reply, []int, error) {
+	r.Version = Version
+	if err := c.p.send(r); err != nil {
+		return nil, nil, err
+	}
+	b, fds, err := c.p.receive()
+	if err != nil {
+		return nil, nil, err
+	}
+	var reply Reply
+	if err := decode(b, &reply); err != nil {
+		return nil, fds, fmt.Errorf("ctl: the daemon's reply: %w", err)
+	}
+	if reply.Error != nil {
+		return nil, fds, reply.Error
+	}
+	return &reply, fds, nil
+}
+
+// explain turns an error of the socket into what it means.
+func (c *Conn) explain(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, net.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		return ErrNICGone
+	}
+	return err
+}
+
+// Nodes lists the NICs that the daemon's knows.
+func (c *Conn) Nodes(ctx context.Context) ([]Node, error) {
+	return list(ctx, c, OpNodes, func(r *Reply) []Node { return r.Nodes })
+}
+
+// Names lists the processes of the whole fabric.
+func (c *Conn) Names(ctx context.Context) ([]Name, error) {
+	return list(ctx, c, OpNames, func(r *Reply) []Name { return r.Names })
+}
+
+// Processes lists the processes of the daemon's own NIC.
+func (c *Conn) Processes(ctx context.Context) ([]Process, error) {
+	return list(ctx, c, OpProcesses, func(r *Reply) []Process { return r.Processes })
+}
+
+// list collects a list that comes in several replies.
+func list[T any](ctx context.Context, c *Conn, op string, of func(*Reply) []T) (all []T, err error) {
+	for from := 0; ; {
+		r, _, err := c.call(ctx, &Request{Op: op, From: from}, 0)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of(r)...)
+		if r.Next <= from {
+			return all, nil
+		}
+		from = r.Next
+	}
+}
+
+// Shutdown asks the daemon to end as it would on SIGTERM. It returns when the daemon has agreed, not when it has ended.
+func (c *Conn) Shutdown(ctx context.Context) error {
+	_, _, err := c.call(ctx, &Request{Op: OpShutdown}, 0)
+	return err
+}
+
+// Stat returns what the daemon says of itself and its counters, mapped read-only: reading them disturbs nobody. unmap
+// lets them go.
+func (c *Conn) Stat(ctx context.Context) (info *Info, counters []byte, unmap func() error, err error) {
+	r, fds, err := c.call(ctx, &Request{Op: OpStat}, 1)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer closeAll(fds)
+	if r.Info == nil {
+		return nil, nil, nil, errors.New("ctl: the daemon's reply to \"stat\" lacks its info")
+	}
+	b, err := mapMemory(fds[0], false)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return r.Info, b, func() error { return unmapMemory(b) }, nil
+}

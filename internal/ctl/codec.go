@@ -1,0 +1,45 @@
+package ctl
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// decode reads one message strictly: the whole of b is one JSON object and every field of it is known.
+func decode(b []byte, into any) error {
+	if len(b) > MaxMessage {
+		return fmt.Errorf("%w: message of %d bytes; at most %d", ErrBadRequest, len(b), MaxMessage)
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("%w: %v", ErrBadRequest, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("%w: something follows the message", ErrBadRequest)
+	}
+	return nil
+}
+
+// encode writes one message.
+func encode(m any) ([]byte, error) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("ctl: encode: %w", err)
+	}
+	if len(b) > MaxMessage {
+		return nil, fmt.Errorf("ctl: message of %d bytes; at most %d", len(b), MaxMessage)
+	}
+	return b, nil
+}
+
+// DecodeRequest reads a request as the daemon does.
+func DecodeRequest(b []byte) (*Request, error) {
+	var r Request
+	if err := decode(b, &r); err != nil {
+		return nil, err
+	}
+	return &r, r.check()
+}

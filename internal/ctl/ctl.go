@@ -1,0 +1,233 @@
+// Package ctl has the messages between a host's processes and tools, and its NIC daemon.
+//
+// They go over a unix socket of packets (SOCK_SEQPACKET), one JSON object in a packet, strictly decoded: a field that
+// the other side does not know is an error. Descriptors travel beside them (SCM_RIGHTS).
+//
+//	process or tool                                      daemon
+//	  {"version":1,"op":"attach","attach":{…}}  ───────►
+//	                                            ◄───────  {"attached":{…}}     + rw, ro, kick, wake
+//	  {"version":1,"op":"alloc","alloc":{…}}    ───────►
+//	                                            ◄───────  {"region":{…}}       + memory
+//	  {"version":1,"op":"stat"}                 ───────►
+//	                                            ◄───────  {"info":{…}}         + counters, read-only
+//	  {"version":1,"op":"nodes","from":0}       ───────►
+//	                                            ◄───────  {"nodes":[…],"next":512}
+//	  …                                         ◄───────  {"error":{"code":"name-taken","text":"…"}}
+//
+// One request is answered by one reply, in order. The connection that attached is the process: when it ends, the
+// process is gone; when the daemon ends it, the NIC is gone.
+//
+//	rw    memory that the process and the NIC write (internal/vni)
+//	ro    memory that only the NIC writes; the descriptor cannot be mapped for writing
+//	kick  eventfd: the process adds one when the NIC no longer listens to its queue; the NIC never reads it
+//	wake  socket: one packet of one byte comes when something happened to a process that said that it sleeps
+package ctl
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Version is the version of these messages. Both sides must have the same.
+const Version = 1
+
+// MaxMessage is the longest message, in bytes. Lists that are longer come in several replies.
+const MaxMessage = 64 << 10
+
+// maxDescriptors is how many descriptors travel with one message at most.
+const maxDescriptors = 8
+
+// ListPage is how many entries of a list one reply carries: well below MaxMessage at 100 bytes each.
+const ListPage = 256
+
+// Errors of a client. Those that the daemon reports are *Error, and unwrap to one of these where there is one.
+var (
+	ErrNoDaemon   = errors.New("ctl: no NIC daemon")
+	ErrNICGone    = errors.New("ctl: the NIC daemon is gone")
+	ErrClosed     = errors.New("ctl: closed")
+	ErrNameTaken  = errors.New("ctl: name is taken")
+	ErrNoSlot     = errors.New("ctl: the NIC has no room for another process")
+	ErrVersion    = errors.New("ctl: the daemon speaks another version")
+	ErrRefused    = errors.New("ctl: not permitted")
+	ErrBadRequest = errors.New("ctl: bad request")
+	ErrNoRegion   = errors.New("ctl: no such region, or too many")
+	ErrNoMemory   = errors.New("ctl: no memory")
+)
+
+// Codes of Error, and what they unwrap to.
+var codes = map[string]error{
+	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
+	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
+}
+
+// Error is what a daemon answers when it does not do what was asked.
+type Error struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// Unwrap makes errors.Is work across the socket.
+func (e *Error) Unwrap() error { return codes[e.Code] }
+
+// errorFor makes an Error of err, for the reply.
+func errorFor(err error) *Error {
+	text := err.Error()
+	if len(text) > 4096 {
+		text = text[:4096]
+	}
+	for code, sentinel := range codes {
+		if errors.Is(err, sentinel) {
+			return &Error{Code: code, Text: text}
+		}
+	}
+	return &Error{Code: "failed", Text: text}
+}
+
+// Ops of a Request.
+const (
+	OpAttach    = "attach"    // become a process of this NIC
+	OpAlloc     = "alloc"     // memory that other processes can put to and get from, and that needs no copy here
+	OpFree      = "free"      // give it back
+	OpStat      = "stat"      // the counters
+	OpNodes     = "nodes"     // the NICs that this one knows
+	OpNames     = "names"     // the processes of the fabric
+	OpProcesses = "processes" // the processes of this NIC
+	OpShutdown  = "shutdown"  // end the daemon as a signal would
+)
+
+// Request is what a client sends.
+type Request struct {
+	Version int     `json:"version"`
+	Op      string  `json:"op"`
+	Attach  *Attach `json:"attach,omitempty"`
+	Alloc   *Alloc  `json:"alloc,omitempty"`
+	Free    *Free   `json:"free,omitempty"`
+	From    int     `json:"from,omitempty"` // of a list: index of the first entry wanted
+}
+
+// check says what is wrong with r, before anybody looks at it closely.
+func (r *Request) check() error {
+	switch {
+	case r.Version != Version:
+		return fmt.Errorf("%w: got version %d, this daemon has %d; use the weft of the same build", ErrVersion, r.Version, Version)
+	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpFree && r.Free == nil:
+		return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, r.Op)
+	case r.From < 0:
+		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
+	}
+	switch r.Op {
+	case OpAttach, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpShutdown:
+		return nil
+	}
+	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
+}
+
+// Attach asks for a VNI.
+type Attach struct {
+	Name     string    `json:"name"`               // app/index
+	Geometry *Geometry `json:"geometry,omitempty"` // nil: the daemon's choice
+}
+
+// Geometry is the size of a VNI (QNIX-61): N commands, M contexts, K descriptors a context, Q pages of buffer pool.
+type Geometry struct {
+	Commands    int `json:"commands"`
+	Contexts    int `json:"contexts"`
+	Descriptors int `json:"descriptors"`
+	PoolPages   int `json:"pool_pages"`
+}
+
+// Attached describes the VNI that the process got.
+type Attached struct {
+	NIC        uint64   `json:"nic,string"`
+	Slot       uint16   `json:"slot"`
+	Generation uint32   `json:"generation"`
+	Geometry   Geometry `json:"geometry"`
+}
+
+// Alloc asks for memory of so many bytes; the daemon rounds up to pages.
+type Alloc struct {
+	Bytes int64 `json:"bytes"`
+}
+
+// Region is memory that the NIC knows.
+type Region struct {
+	ID    uint32 `json:"id"`
+	Key   uint64 `json:"key,string"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Free gives a region back.
+type Free struct {
+	Region uint32 `json:"region"`
+}
+
+// Info is what a daemon says of itself.
+type Info struct {
+	NIC         uint64 `json:"nic,string"`
+	Incarnation uint64 `json:"incarnation,string"`
+	Address     string `json:"address"`
+	Link        string `json:"link"`
+	PID         int    `json:"pid"`
+	Started     int64  `json:"started"` // Unix time in nanoseconds
+}
+
+// Node is a NIC as another one knows it.
+type Node struct {
+	ID          uint64 `json:"id,string"`
+	Address     string `json:"address"`
+	State       string `json:"state"`
+	Incarnation uint64 `json:"incarnation,string"`
+	RTT         int64  `json:"rtt_ns"` // 0: never measured
+}
+
+// Name is a process of the fabric, as the NIC's name table has it.
+type Name struct {
+	Name       string `json:"name"`
+	NIC        uint64 `json:"nic,string"`
+	Slot       uint16 `json:"slot"`
+	Generation uint32 `json:"generation"`
+}
+
+// Process is a process of the daemon's own NIC.
+type Process struct {
+	Name       string `json:"name"`
+	Slot       uint16 `json:"slot"`
+	Generation uint32 `json:"generation"`
+	PID        int    `json:"pid"`
+	Posted     int    `json:"posted"`     // receives that wait for a message
+	Unexpected int    `json:"unexpected"` // messages that wait for a receive
+	Staged     int    `json:"staged"`     // bytes of those
+	Regions    int    `json:"regions"`
+}
+
+// Reply is what a daemon answers. At most one of the fields is set, beside Next.
+type Reply struct {
+	Error     *Error    `json:"error,omitempty"`
+	Attached  *Attached `json:"attached,omitempty"`
+	Region    *Region   `json:"region,omitempty"`
+	Info      *Info     `json:"info,omitempty"`
+	Nodes     []Node    `json:"nodes,omitempty"`
+	Names     []Name    `json:"names,omitempty"`
+	Processes []Process `json:"processes,omitempty"`
+	Next      int       `json:"next,omitempty"` // of a list: where it goes on; 0: that was all
+}
+
+// DefaultSocket is where the daemon listens and everybody looks for it, unless told otherwise: $WEFT_SOCKET, else
+// weft/nic.sock in the user's runtime directory, else under /run (for root) or the directory for temporary files.
+func DefaultSocket() string {
+	if s := os.Getenv("WEFT_SOCKET"); s != "" {
+		return s
+	}
+	if d := os.Getenv("XDG_RUNTIME_DIR"); d != "" {
+		return filepath.Join(d, "weft", "nic.sock")
+	}
+	if os.Getuid() == 0 {
+		return "/run/weft/nic.sock"
+	}
+	return filepath.Join(os.TempDir(), "weft-"+strconv.Itoa(os.Getuid()), "nic.sock")
+}

@@ -1,0 +1,334 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// serve answers every request with what f makes of it, until the test ends.
+func serve(t *testing.T, f func(c *Client, r *Request) error) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "nic.sock")
+	l, err := Listen(path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for {
+					r, err := c.Receive()
+					if err != nil {
+						return
+					}
+					if f(c, r) != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return path
+}
+
+func dial(t *testing.T, path string) *Conn {
+	t.Helper()
+	c, err := Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func memfd(t *testing.T, size int) int {
+	t.Helper()
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+func TestNoDaemonIsSaidWithTheSocketAndTheRemedy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none.sock")
+	_, err := Dial(t.Context(), path)
+	if !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "weft nic") {
+		t.Errorf("Dial = %v", err)
+	}
+}
+
+func TestASecondListenerIsRefusedByNameAndAStaleSocketIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nic.sock")
+	l, err := Listen(path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Listen(path, 0o600)
+	if !errors.Is(err, ErrSocketTaken) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("second Listen = %v, want who has the socket", err)
+	}
+	l.l.Close() // as a killed daemon leaves it: the socket's file is there, the lock is not held
+	l.lock.Close()
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal("the test wants a stale socket:", err)
+	}
+	l, err = Listen(path, 0o600)
+	if err != nil {
+		t.Fatalf("a stale socket is in the way: %v", err)
+	}
+	l.Close()
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Close left the socket: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(path, 0o600); err == nil || !strings.Contains(err.Error(), "not a socket") {
+		t.Errorf("Listen over a file = %v", err)
+	}
+}
+
+func TestErrorsKeepTheirMeaningAcrossTheSocket(t *testing.T) {
+	path := serve(t, func(c *Client, r *Request) error {
+		return c.Refuse(fmt.Errorf("%w: %s is taken by slot 3", ErrNameTaken, r.Attach.Name))
+	})
+	_, err := dial(t, path).Attach(t.Context(), "app/1", nil)
+	if !errors.Is(err, ErrNameTaken) || !strings.Contains(err.Error(), "app/1 is taken by slot 3") {
+		t.Errorf("Attach = %v", err)
+	}
+}
+
+func TestListsOfAnyLengthArriveWhole(t *testing.T) {
+	for _, n := range []int{0, 1, ListPage, ListPage + 1, 5*ListPage + 7} {
+		all := make([]Name, n)
+		for i := range all {
+			all[i] = Name{Name: fmt.Sprintf("%s/%d", strings.Repeat("x", 24), 1<<32-1-i), NIC: 1<<64 - 1 - uint64(i), Slot: 4095, Generation: 1<<32 - 1}
+		}
+		path := serve(t, func(c *Client, r *Request) error {
+			page, next := Page(all, r.From)
+			return c.Reply(&Reply{Names: page, Next: next})
+		})
+		got, err := dial(t, path).Names(t.Context())
+		if err != nil || len(got) != n {
+			t.Fatalf("%d of %d names, %v", len(got), n, err)
+		}
+		for i := range got {
+			if got[i] != all[i] {
+				t.Fatalf("name %d is %v, want %v", i, got[i], all[i])
+			}
+		}
+	}
+}
+
+func TestACallEndsWithItsContextAndBreaksTheConnection(t *testing.T) {
+	path := serve(t, func(*Client, *Request) error { return nil }) // never answers
+	c := dial(t, path)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := c.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("call = %v", err)
+	}
+	if _, err := c.Nodes(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the next call = %v; want the reason why the connection is unusable", err)
+	}
+}
+
+func TestADaemonThatDiesIsGone(t *testing.T) {
+	path := serve(t, func(*Client, *Request) error { return io.EOF })
+	if err := dial(t, path).Shutdown(t.Context()); !errors.Is(err, ErrNICGone) {
+		t.Errorf("call = %v", err)
+	}
+}
+
+func TestDescriptorsOfAClientAreNotKept(t *testing.T) {
+	got := make(chan *Request, 1)
+	path := serve(t, func(c *Client, r *Request) error { got <- r; return c.Reply(&Reply{}) })
+	before := openFiles(t)
+	c := dial(t, path)
+	fd := memfd(t, 4096)
+	if err := c.p.send(&Request{Version: Version, Op: OpShutdown}, fd, fd, fd); err != nil {
+		t.Fatal(err)
+	}
+	<-got
+	if _, _, err := c.p.receive(); err != nil {
+		t.Fatal(err)
+	}
+	if n := openFiles(t) - before; n > 3 { // both ends of the connection, and the memfd
+		t.Errorf("%d descriptors more than before", n)
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	l, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(l)
+}
+
+func TestPeerCredentialsAreTheKernels(t *testing.T) {
+	got := make(chan Peer, 1)
+	path := serve(t, func(c *Client, r *Request) error { got <- c.Peer; return c.Reply(&Reply{}) })
+	if err := dial(t, path).Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p := <-got; p.PID != os.Getpid() || p.UID != os.Getuid() {
+		t.Errorf("peer = %+v", p)
+	}
+}
+
+// attachment is one whose daemon is the test: words stands for the VNI's.
+type words struct{ listening, sleeping atomic.Bool }
+
+func attachTest(t *testing.T) (a *Attachment, kick, wake int, stop func()) {
+	t.Helper()
+	rw, ro := memfd(t, 8192), memfd(t, 4096)
+	kick, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := serve(t, func(c *Client, r *Request) error {
+		return c.Reply(&Reply{Attached: &Attached{NIC: 7, Slot: 3, Generation: 1}}, rw, ro, kick, pair[1])
+	})
+	a, err = dial(t, path).Attach(t.Context(), "app/3", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(pair[1])
+	t.Cleanup(func() { a.Close(); a.Unmap(); unix.Close(kick) })
+	return a, kick, pair[0], func() { unix.Close(pair[0]) }
+}
+
+func TestAnAttachedProcessHasItsMemoryAndCannotWriteTheNICs(t *testing.T) {
+	a, _, _, stop := attachTest(t)
+	defer stop()
+	if a.NIC != 7 || a.Slot != 3 || len(a.RW) != 8192 || len(a.RO) != 4096 {
+		t.Errorf("attached %+v with %d and %d bytes", a.Attached, len(a.RW), len(a.RO))
+	}
+	a.RW[0] = 1
+}
+
+func TestAParkedProcessIsWokenByAByteAndNoWakeUpIsLost(t *testing.T) {
+	a, _, wake, stop := attachTest(t)
+	defer stop()
+	var w words
+	waiter := a.Waiter(Hooks{Listening: w.listening.Load, Sleeping: w.sleeping.Store})
+	for i := range 200 {
+		var done atomic.Bool
+		go func() {
+			time.Sleep(time.Duration(i%8) * 100 * time.Microsecond) // while it spins, yields, sleeps
+			done.Store(true)
+			if w.sleeping.Load() {
+				unix.SendmsgN(wake, []byte{1}, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+			}
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		if err := waiter.Wait(ctx, done.Load); err != nil {
+			t.Fatalf("round %d: %v", i, err)
+		}
+		cancel()
+	}
+}
+
+func TestTheDeathOfTheDaemonEndsEveryWait(t *testing.T) {
+	a, _, _, stop := attachTest(t)
+	var w words
+	waiter := a.Waiter(Hooks{Listening: w.listening.Load, Sleeping: w.sleeping.Store})
+	errs := make(chan error, 8)
+	for range cap(errs) {
+		go func() { errs <- waiter.Wait(context.Background(), func() bool { return false }) }()
+	}
+	time.Sleep(2 * time.Millisecond)
+	stop()
+	for range cap(errs) {
+		select {
+		case err := <-errs:
+			if !errors.Is(err, ErrNICGone) {
+				t.Errorf("Wait = %v, want ErrNICGone", err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("a wait hangs")
+		}
+	}
+	if err := waiter.Wait(t.Context(), func() bool { return false }); !errors.Is(err, ErrNICGone) {
+		t.Errorf("a later Wait = %v", err)
+	}
+	if err := waiter.Wait(t.Context(), func() bool { return true }); err != nil {
+		t.Errorf("what was done before still counts; Wait = %v", err)
+	}
+}
+
+func TestCloseEndsEveryWaitOfAnAttachedProcess(t *testing.T) {
+	a, _, _, stop := attachTest(t)
+	defer stop()
+	waiter := a.Waiter(Hooks{Listening: func() bool { return true }})
+	errs := make(chan error, 4)
+	for range cap(errs) {
+		go func() { errs <- waiter.Wait(context.Background(), func() bool { return false }) }()
+	}
+	time.Sleep(2 * time.Millisecond)
+	a.Close()
+	for range cap(errs) {
+		if err := <-errs; !errors.Is(err, ErrClosed) {
+			t.Errorf("Wait = %v, want ErrClosed", err)
+		}
+	}
+}
+
+func TestKickRingsOnlyWhenNobodyListens(t *testing.T) {
+	a, kick, _, stop := attachTest(t)
+	defer stop()
+	var w words
+	waiter := a.Waiter(Hooks{Listening: w.listening.Load, Sleeping: w.sleeping.Store})
+	var buf [8]byte
+	w.listening.Store(true)
+	waiter.Kick()
+	if _, err := unix.Read(kick, buf[:]); !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("rang although the NIC listens: %v", err)
+	}
+	w.listening.Store(false)
+	waiter.Kick()
+	if _, err := unix.Read(kick, buf[:]); err != nil {
+		t.Errorf("did not ring: %v", err)
+	}
+}
+
+func TestClosingTheListenerEndsAccept(t *testing.T) {
+	l, err := Listen(filepath.Join(t.TempDir(), "nic.sock"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { _, err := l.Accept(); done <- err }()
+	l.Close()
+	if err := <-done; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept = %v", err)
+	}
+}

@@ -1,0 +1,36 @@
+//go:build unix
+
+package ctl
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockFile takes the lock at path for as long as the file stays open; the kernel lets it go when the process dies.
+// The file says who has it, and is never removed: two daemons could then hold locks on two files of one name.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		holder, _ := os.ReadFile(path)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = fmt.Errorf("process %s holds %s", strings.TrimSpace(string(holder)), path)
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	if err := f.Truncate(0); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if _, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

@@ -1,0 +1,110 @@
+package ctl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// network is the kind of socket: packets keep messages apart, and the end of the connection is seen.
+const network = "unixpacket"
+
+// packets sends and receives messages with descriptors.
+type packets struct {
+	c   *net.UnixConn
+	buf []byte
+	oob []byte
+}
+
+func newPackets(c *net.UnixConn) *packets {
+	return &packets{c: c, buf: make([]byte, MaxMessage), oob: make([]byte, unix.CmsgSpace(4*maxDescriptors))}
+}
+
+// send sends one message. The descriptors stay the caller's.
+func (p *packets) send(m any, fds ...int) error {
+	b, err := encode(m)
+	if err != nil {
+		return err
+	}
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	_, _, err = p.c.WriteMsgUnix(b, oob, nil)
+	return err
+}
+
+// receive returns the next message, which is valid until the next receive, and the descriptors that came with it,
+// which are the caller's. io.EOF says that the other side is gone.
+func (p *packets) receive() (b []byte, fds []int, err error) {
+	n, oobn, flags, _, err := p.c.ReadMsgUnix(p.buf, p.oob) // close-on-exec is set by the runtime
+	if err != nil {
+		if errors.Is(err, syscall.ECONNRESET) {
+			err = io.EOF
+		}
+		return nil, nil, err
+	}
+	fds, err = descriptors(p.oob[:oobn])
+	if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+		err = fmt.Errorf("%w: message longer than %d bytes or with more than %d descriptors", ErrBadRequest, MaxMessage, maxDescriptors)
+	}
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	if err != nil {
+		closeAll(fds)
+		return nil, nil, err
+	}
+	return p.buf[:n], fds, nil
+}
+
+// descriptors takes the descriptors out of control messages.
+func descriptors(oob []byte) (fds []int, err error) {
+	if len(oob) == 0 {
+		return nil, nil
+	}
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, err
+	}
+	for i := range messages {
+		if f, err := unix.ParseUnixRights(&messages[i]); err == nil {
+			fds = append(fds, f...)
+		}
+	}
+	return fds, nil
+}
+
+// Peer is who is at the other end of a connection, as the kernel knows it.
+type Peer struct {
+	PID, UID, GID int
+}
+
+// peer asks the kernel.
+func peer(c *net.UnixConn) (Peer, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return Peer{}, err
+	}
+	var cred *unix.Ucred
+	var inner error
+	if err := raw.Control(func(fd uintptr) {
+		cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return Peer{}, err
+	}
+	if inner != nil {
+		return Peer{}, fmt.Errorf("ctl: peer credentials: %w", inner)
+	}
+	return Peer{PID: int(cred.Pid), UID: int(cred.Uid), GID: int(cred.Gid)}, nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}

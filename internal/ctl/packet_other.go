@@ -1,0 +1,29 @@
+//go:build !linux
+
+package ctl
+
+import (
+	"errors"
+	"net"
+	"runtime"
+)
+
+const network = "unixpacket"
+
+// errNoPackets says why nothing here works: no other system has packet sockets, memfd and eventfd together.
+var errNoPackets = errors.New("ctl: a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
+
+type packets struct{}
+
+func newPackets(*net.UnixConn) *packets          { return &packets{} }
+func (*packets) send(any, ...int) error          { return errNoPackets }
+func (*packets) receive() ([]byte, []int, error) { return nil, nil, errNoPackets }
+
+// Peer is who is at the other end of a connection, as the kernel knows it.
+type Peer struct {
+	PID, UID, GID int
+}
+
+func peer(*net.UnixConn) (Peer, error) { return Peer{}, errNoPackets }
+
+func closeAll([]int) {}

@@ -1,0 +1,153 @@
+package ctl
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// ErrSocketTaken is what Listen ends with when another daemon listens there.
+var ErrSocketTaken = errors.New("ctl: another daemon has the socket")
+
+// Listener is the daemon's end of the socket.
+type Listener struct {
+	l    *net.UnixListener
+	lock *os.File
+}
+
+// Listen makes the socket at path. A lock beside it (path + ".lock") tells a daemon that lives from a socket that one
+// left behind: that is removed, whereas the living one's is an error that names it. mode is the socket's; connecting
+// needs permission to write.
+func Listen(path string, mode os.FileMode) (*Listener, error) {
+	if runtime.GOOS != "linux" {
+		return nil, errors.New("ctl: a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("ctl: directory of the socket: %w", err)
+	}
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrSocketTaken, path, err)
+	}
+	l, err := listen(path, mode)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("ctl: listen: %w", err), lock.Close())
+	}
+	return &Listener{l: l, lock: lock}, nil
+}
+
+// listen replaces what an earlier daemon left at path, with the lock held. Nobody can connect before the mode is set:
+// the socket is made under another name and then moved to its place.
+func listen(path string, mode os.FileMode) (*net.UnixListener, error) {
+	making := path + ".new"
+	if err := removeSocket(making); err != nil {
+		return nil, err
+	}
+	if err := removeSocket(path); err != nil {
+		return nil, err
+	}
+	l, err := net.ListenUnix(network, &net.UnixAddr{Name: making, Net: network})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	if err = os.Chmod(making, mode); err == nil {
+		err = os.Rename(making, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// removeSocket removes a socket, and nothing else that may be at path.
+func removeSocket(path string) error {
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case st.Mode().Type() != os.ModeSocket:
+		return fmt.Errorf("%s is there and is not a socket", path)
+	}
+	return os.Remove(path)
+}
+
+// Close stops listening, removes the socket, and lets the lock go.
+func (l *Listener) Close() error {
+	addr := l.l.Addr().String()
+	_ = os.Remove(filepath.Clean(addr[:len(addr)-len(".new")])) // the address is still the name that it was made under
+	return errors.Join(l.l.Close(), l.lock.Close())
+}
+
+// Accept waits for the next client. After Close it ends with net.ErrClosed.
+func (l *Listener) Accept() (*Client, error) {
+	c, err := l.l.AcceptUnix()
+	if err != nil {
+		return nil, err
+	}
+	p, err := peer(c)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &Client{Peer: p, c: c, p: newPackets(c)}, nil
+}
+
+// Client is the daemon's end of one connection.
+type Client struct {
+	Peer Peer
+
+	c  *net.UnixConn
+	mu sync.Mutex // one reply at a time
+	p  *packets
+}
+
+// replyWithin bounds how long a client may leave its replies unread.
+const replyWithin = 5 * time.Second
+
+// Receive waits for the next request. One that cannot be understood is answered here; the error then says that the
+// connection is to be closed. io.EOF says that the client is gone.
+func (c *Client) Receive() (*Request, error) {
+	b, fds, err := c.p.receive()
+	if err != nil {
+		return nil, err
+	}
+	closeAll(fds) // memory is made by the daemon only; whatever comes is let go
+	r, err := DecodeRequest(b)
+	if err != nil {
+		return nil, errors.Join(err, c.Refuse(err))
+	}
+	return r, nil
+}
+
+// Reply answers, with descriptors that stay the caller's.
+func (c *Client) Reply(r *Reply, fds ...int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.c.SetWriteDeadline(time.Now().Add(replyWithin)); err != nil {
+		return err
+	}
+	return c.p.send(r, fds...)
+}
+
+// Refuse answers with an error; what it wraps of this package's sentinels, the client will find.
+func (c *Client) Refuse(err error) error { return c.Reply(&Reply{Error: errorFor(err)}) }
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.c.Close() }
+
+// Page cuts the part of a list that the next reply carries, and says where the one after goes on; 0 is nowhere.
+func Page[T any](all []T, from int) (page []T, next int) {
+	from = min(from, len(all))
+	end := min(from+ListPage, len(all))
+	if end < len(all) {
+		next = end
+	}
+	return all[from:end], next
+}

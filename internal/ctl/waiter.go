@@ -1,0 +1,118 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/weftnet/weft/internal/idle"
+)
+
+// listen reads the wake socket until its end, which is the end of the daemon or of the attachment.
+func (w *Waiter) listen() {
+	var buf [64]byte
+	for {
+		n, err := w.a.wake.Read(buf[:])
+		if n > 0 && err == nil {
+			w.waiters.WakeReady()
+			continue
+		}
+		if errors.Is(err, os.ErrClosed) {
+			w.closed.Store(true)
+		}
+		w.a.gone.Store(true)
+		w.waiters.WakeAll()
+		return
+	}
+}
+
+// Kick tells the NIC that a command was posted, if it does not look by itself. The post must be visible by then.
+func (w *Waiter) Kick() {
+	if !w.hooks.Listening() {
+		ring(w.a.kick)
+	}
+}
+
+// Gone reports whether the daemon has gone or the attachment was closed.
+func (w *Waiter) Gone() bool { return w.a.gone.Load() }
+
+// Wait returns nil as soon as ready returns true. It ends with ctx's error when ctx is done, with ErrNICGone when the
+// daemon is gone, and with ErrClosed when the attachment was closed.
+//
+// ready is called from several goroutines: it may load atomics and nothing that blocks.
+func (w *Waiter) Wait(ctx context.Context, ready func() bool) error {
+	for {
+		if ready() {
+			return nil
+		}
+		if w.a.gone.Load() {
+			return w.end(ready)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if w.looking.CompareAndSwap(false, true) {
+			again := w.look(ctx, ready)
+			w.looking.Store(false)
+			if again {
+				continue
+			}
+		}
+		if err := w.park(ctx, ready); err != nil {
+			return err
+		}
+	}
+}
+
+// end says why nothing comes any more. What came before still counts.
+func (w *Waiter) end(ready func() bool) error {
+	switch {
+	case ready():
+		return nil
+	case w.closed.Load():
+		return ErrClosed
+	}
+	return ErrNICGone
+}
+
+// look spins and yields. It returns true if Wait should look again before it parks.
+func (w *Waiter) look(ctx context.Context, ready func() bool) bool {
+	idle.Enter()
+	defer idle.Leave()
+	done := ctx.Done()
+	start := time.Now()
+	for !ready() {
+		select {
+		case <-done:
+			return true
+		default:
+		}
+		switch w.hooks.Idle.Stage(time.Since(start)) {
+		case idle.Yield:
+			idle.Relax()
+		case idle.Park:
+			return false
+		}
+		if w.a.gone.Load() {
+			return true
+		}
+	}
+	return true
+}
+
+// park sleeps until ready, the end, or ctx. Add has told the NIC that we sleep; what happened before it took notice is
+// seen by the last look.
+func (w *Waiter) park(ctx context.Context, ready func() bool) error {
+	p := w.waiters.Add(ready)
+	defer w.waiters.Remove(p)
+	if ready() || w.a.gone.Load() {
+		return nil
+	}
+	select {
+	case <-p.Woken():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

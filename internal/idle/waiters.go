@@ -1,0 +1,117 @@
+package idle
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Waiter is one goroutine that sleeps until its condition holds, or until it is wanted.
+type Waiter struct {
+	ready func() bool
+	woken chan struct{} // holds one token once the goroutine has been woken
+	at    int           // place in Waiters.list; -1 when not in it
+}
+
+// Woken holds a token once the goroutine has been woken. It is then off the list, but still has to Remove itself.
+func (w *Waiter) Woken() <-chan struct{} { return w.woken }
+
+// Waiters has the goroutines that sleep. Whoever makes conditions true looks through it each time; it is short, since a
+// process sleeps in few places. The zero value is an empty list.
+type Waiters struct {
+	Sleeping func(bool) // told when the list ceases to be empty, before Add returns, and when it is empty again; may be nil
+
+	count atomic.Int32 // len(list), to be read without the lock
+
+	mu   sync.Mutex
+	list []*Waiter
+	free []*Waiter // kept for the next, so that sleeping allocates nothing in the long run
+}
+
+// Add puts a goroutine on the list, before it looks for the last time whether it has to sleep.
+func (l *Waiters) Add(ready func() bool) *Waiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var w *Waiter
+	if n := len(l.free); n > 0 {
+		w, l.free = l.free[n-1], l.free[:n-1]
+	} else {
+		w = &Waiter{woken: make(chan struct{}, 1)}
+	}
+	w.ready, w.at = ready, len(l.list)
+	l.list = append(l.list, w)
+	if l.count.Add(1) == 1 && l.Sleeping != nil {
+		l.Sleeping(true)
+	}
+	return w
+}
+
+// Len is how many sleep.
+func (l *Waiters) Len() int { return int(l.count.Load()) }
+
+// Remove takes w off the list if nobody has, and forgets a token that came too late.
+func (l *Waiters) Remove(w *Waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.at >= 0 {
+		l.drop(w)
+	}
+	select {
+	case <-w.woken:
+	default:
+	}
+	w.ready = nil
+	l.free = append(l.free, w)
+}
+
+// drop takes w off the list, with the lock held.
+func (l *Waiters) drop(w *Waiter) {
+	last := len(l.list) - 1
+	l.list[w.at] = l.list[last]
+	l.list[w.at].at = w.at
+	l.list[last] = nil
+	l.list = l.list[:last]
+	w.at = -1
+	if l.count.Add(-1) == 0 && l.Sleeping != nil {
+		l.Sleeping(false)
+	}
+}
+
+// wake drops w and lets its goroutine run, with the lock held. Off the list, it is woken no second time.
+func (l *Waiters) wake(w *Waiter) {
+	l.drop(w)
+	w.woken <- struct{}{}
+}
+
+// WakeReady wakes everybody whose wait is over and reports whether there was anybody.
+func (l *Waiters) WakeReady() (any bool) {
+	if l.count.Load() == 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.list) - 1; i >= 0; i-- { // from the end: drop moves the last into the gap
+		if w := l.list[i]; w.ready() {
+			l.wake(w)
+			any = true
+		}
+	}
+	return any
+}
+
+// WakeOne wakes the one who sleeps longest in place 0, to take over the duty.
+func (l *Waiters) WakeOne() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.list) > 0 {
+		l.wake(l.list[0])
+	}
+}
+
+// WakeAll wakes everybody.
+func (l *Waiters) WakeAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.list) > 0 {
+		l.wake(l.list[len(l.list)-1])
+	}
+}
