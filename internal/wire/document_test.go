@@ -217,13 +217,14 @@ func TestDocumentNamesEveryValue(t *testing.T) {
 
 func TestDocumentNamesEveryFlag(t *testing.T) {
 	doc := readDocument(t)
-	for under, want := range map[string]map[string]uint8{
-		"Outer header": {"tagged": wire.FlagTagged, "sealed": wire.FlagSealed},
-		"Inner header": {"ack-command": wire.AckCommand, "ack-data": wire.AckData},
-		"Flags of records": {"get": wire.FlagGet, "reply": wire.FlagReply, "accept": wire.FlagAccept,
-			"recall": wire.FlagRecall, "return": wire.FlagReturn},
+	for under, want := range map[string]map[string]uint64{
+		"Outer header": {"tagged": u(wire.FlagTagged), "sealed": u(wire.FlagSealed)},
+		"Inner header": {"ack-command": u(wire.AckCommand), "ack-data": u(wire.AckData)},
+		"Flags of records": {"get": u(wire.FlagGet), "reply": u(wire.FlagReply), "accept": u(wire.FlagAccept),
+			"recall": u(wire.FlagRecall), "return": u(wire.FlagReturn)},
+		"Hello": {"reliable": wire.CapReliable},
 	} {
-		got := map[string]uint8{}
+		got := map[string]uint64{}
 		for _, r := range doc[under+"/bit"] {
 			bit, err := strconv.Atoi(r[0])
 			if err != nil {
@@ -236,6 +237,8 @@ func TestDocumentNamesEveryFlag(t *testing.T) {
 		}
 	}
 }
+
+func u(flag uint8) uint64 { return uint64(flag) }
 
 // The flags table says which records take which flags; CheckRecords must agree on every type and bit.
 func TestDocumentSaysWhichRecordsTakeAFlag(t *testing.T) {

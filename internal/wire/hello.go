@@ -27,7 +27,7 @@ const leastMTU = OuterLen + HelloLen + TagLen
 //	60  first sequence, command space   4   of the segments this NIC will send
 //	64  first sequence, data space      4
 //	68  zero                            4
-//	72  capabilities                    8   bit set, none defined yet; unknown ones are ignored
+//	72  capabilities                    8   bit set, see CapReliable; unknown ones are ignored
 //	80  echo incarnation                8   the peer's
 //	88  echo counter                    8   packet counter of the Hello that this one answers: an unambiguous RTT
 //
@@ -47,6 +47,10 @@ type Hello struct {
 	EchoIncarnation         uint64
 	EchoCounter             uint64
 }
+
+// CapReliable says that the NIC's link neither loses nor reorders frames. If both NICs say so, they neither acknowledge
+// segments nor send them again.
+const CapReliable uint64 = 1 << 0
 
 // Put writes the body into b[:HelloLen].
 func (h *Hello) Put(b []byte) {

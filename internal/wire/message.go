@@ -82,7 +82,7 @@ type FragmentID uint32
 const ChunkLen = 16
 
 // FlagGet marks records about a GET: their fragment id was chosen by the NIC that asked for the bytes, so the NIC that
-// receives the pieces is the one that named them.
+// receives the pieces is the one that named them. A Refuse has it when the asker gives up.
 const FlagGet uint8 = 1 << 0
 
 // PutChunk writes the header of a Chunk of n payload bytes into b[:ChunkLen] (USNIC-23).

@@ -106,12 +106,13 @@ func (r Reason) String() string {
 // RefuseLen is the length of a Refuse, in bytes.
 const RefuseLen = 16
 
-// PutRefuse writes a Refuse into b[:RefuseLen]: the operation that the process at slot calls token has failed.
+// PutRefuse writes a Refuse into b[:RefuseLen]: the operation that the process at slot calls token has failed. With
+// FlagGet it goes the other way: the asker of the GET gives it up, and the fragment id says which.
 //
-//	 4  fragment id  4   its fragment, 0 if it had none
+//	 4  fragment id  4   its fragment, 0 if it has none
 //	 8  token        4
 //	12  reason       2
-//	14  slot         2   of the process that is told
+//	14  slot         2   of the process whose operation it is
 func PutRefuse(b []byte, flags uint8, id FragmentID, slot uint16, token uint32, why Reason) {
 	_ = b[RefuseLen-1]
 	putRecord(b, TypeRefuse, flags, RefuseLen)
