@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -47,6 +48,24 @@ func intFlag(fs *pflag.FlagSet, p *int, name string, value, least, most int, usa
 	}, name, usage)
 }
 
+// durationFlag defines a flag that takes a length of time from least to most.
+func durationFlag(fs *pflag.FlagSet, p *time.Duration, name string, value, least, most time.Duration, usage string) {
+	*p = value
+	fs.Var(&checkedFlag{
+		kind: "D",
+		text: value.String(),
+		want: fmt.Sprintf("a length of time such as 5s or 200ms, from %v to %v", least, most),
+		set: func(s string) bool {
+			d, err := time.ParseDuration(s)
+			if err != nil || d < least || d > most {
+				return false
+			}
+			*p = d
+			return true
+		},
+	}, name, usage)
+}
+
 // choiceFlag defines a flag that takes one of some words.
 func choiceFlag(fs *pflag.FlagSet, p *string, name, value string, choices []string, usage string) {
 	*p = value
@@ -55,8 +74,11 @@ func choiceFlag(fs *pflag.FlagSet, p *string, name, value string, choices []stri
 		text: value,
 		want: "one of " + strings.Join(choices, ", "),
 		set: func(s string) bool {
-			*p = s
-			return slices.Contains(choices, s)
+			ok := slices.Contains(choices, s)
+			if ok {
+				*p = s
+			}
+			return ok
 		},
 	}, name, usage)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -66,7 +67,13 @@ func newGroup(use, short string, sub ...*cobra.Command) *cobra.Command {
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("%s needs a subcommand", c.CommandPath())
+			var names []string
+			for _, sub := range c.Commands() {
+				if sub.IsAvailableCommand() {
+					names = append(names, sub.Name())
+				}
+			}
+			return usagef("%s needs a subcommand: %s", c.CommandPath(), strings.Join(names, ", "))
 		},
 	}
 	c.AddCommand(sub...)

@@ -400,6 +400,40 @@ func TestDoCarriesGoexitOver(t *testing.T) {
 	}
 }
 
+// TestWhatIsMissingIsNamed runs itself as a user who may have namespaces but no BPF, and as one who may have neither.
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	const key = "WEFT_TESTBED_TEST_PRINTS_ERROR"
+	if os.Getenv(key) != "" {
+		_, err := testbed.New(testbed.Config{Hosts: 3, Loss: 0.1})
+		fmt.Printf("available: %v; error: %v\n", !errors.Is(err, testbed.ErrUnavailable), err)
+		return
+	}
+	nobody := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	root := &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	for _, c := range []struct {
+		as   *syscall.SysProcAttr
+		want string
+	}{
+		{nobody, "available: false; error: testbed unavailable: making a network namespace: operation not permitted (needs CAP_SYS_ADMIN"},
+		{root, "available: false; error: testbed unavailable: making a map for the loss program: "},
+	} {
+		self := exec.Command("/proc/self/exe", "-test.run=^TestWhatIsMissingIsNamed$")
+		self.Env = append(os.Environ(), key+"=1")
+		self.SysProcAttr = c.as
+		out, err := self.CombinedOutput()
+		if errors.Is(err, unix.EPERM) {
+			t.Skip("cannot become another user:", err)
+		}
+		if err != nil || !strings.Contains(string(out), c.want) || !strings.Contains(string(out), "CAP_BPF") {
+			t.Errorf("got %s (%v), want %q", out, err, c.want)
+		}
+	}
+}
+
 func TestNothingIsLeftAfterClose(t *testing.T) {
 	before, links := namespaces(t), interfaces(t)
 	for _, c := range []testbed.Config{{Hosts: 2}, {Hosts: 4, Loss: 0.1}} {

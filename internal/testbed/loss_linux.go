@@ -33,18 +33,21 @@ type lossPort struct {
 //
 // Native mode, never generic: a generic program sees what a host sends before it is cut into frames, and would lose
 // forty frames at once.
-func attachLoss(index int) (p *lossPort, err error) {
-	p = &lossPort{}
-	defer func() {
-		if err != nil {
-			p.close()
-		}
-	}()
+func attachLoss(index int) (*lossPort, error) {
+	p := &lossPort{}
+	if err := p.attach(index); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *lossPort) attach(index int) (err error) {
 	if p.threshold, err = newArray("weft_threshold", 8); err != nil {
-		return nil, explain("making a map for the loss program", err)
+		return explain("making a map for the loss program", err)
 	}
 	if p.counters, err = newArray("weft_counters", 16); err != nil {
-		return nil, explain("making a map for the loss program", err)
+		return explain("making a map for the loss program", err)
 	}
 	p.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name:         "weft_loss",
@@ -55,15 +58,15 @@ func attachLoss(index int) (p *lossPort, err error) {
 	})
 	switch {
 	case errors.Is(err, unix.EINVAL): // the program is always the same one, so it is the kernel that is too old for it
-		return nil, fmt.Errorf("%w: loading the loss program: %w (needs Linux 5.18 or later)", ErrUnavailable, err)
+		return fmt.Errorf("%w: loading the loss program: %w (needs Linux 5.18 or later)", ErrUnavailable, err)
 	case err != nil:
-		return nil, explain("loading the loss program", err)
+		return explain("loading the loss program", err)
 	}
 	p.attached, err = link.AttachXDP(link.XDPOptions{Program: p.program, Interface: index, Flags: link.XDPDriverMode})
 	if err != nil {
-		return nil, explain("attaching the loss program", err)
+		return explain("attaching the loss program", err)
 	}
-	return p, nil
+	return nil
 }
 
 func newArray(name string, valueSize uint32) (*ebpf.Map, error) {

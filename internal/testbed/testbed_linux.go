@@ -26,45 +26,45 @@ type Host struct {
 
 // New builds a testbed: when it returns, every host reaches every other. It takes some milliseconds a host. The error
 // wraps ErrUnavailable if there can be no testbed here.
-func New(c Config) (t *Testbed, err error) {
+func New(c Config) (*Testbed, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	t = &Testbed{config: c}
-	defer func() {
-		if err != nil {
-			t.Close()
-		}
-	}()
-	for i := range c.Hosts {
+	t := &Testbed{config: c}
+	if err := t.build(); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *Testbed) build() error {
+	for i := range t.config.Hosts {
 		ns, err := newNamespace()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		t.hosts = append(t.hosts, &Host{ns: ns, index: i})
 	}
-	if c.direct() {
-		err = t.buildCable()
-	} else {
-		err = t.buildSwitch()
+	join := t.buildSwitch
+	if t.config.direct() {
+		join = t.buildCable
 	}
-	if err != nil {
-		return nil, err
+	if err := join(); err != nil {
+		return err
 	}
 	for _, h := range t.hosts {
-		if err := h.configure(c.Hosts); err != nil {
-			return nil, err
+		if err := h.configure(t.config.Hosts); err != nil {
+			return err
 		}
 	}
 	if err := t.awaitLinks(); err != nil {
-		return nil, err
+		return err
 	}
-	if c.Loss > 0 {
-		if err := t.SetLoss(c.Loss); err != nil {
-			return nil, err
-		}
+	if t.config.Loss > 0 {
+		return t.SetLoss(t.config.Loss)
 	}
-	return t, nil
+	return nil
 }
 
 // Check reports whether New could succeed here, as far as that can be told without building anything. Its error is

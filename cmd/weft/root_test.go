@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// asWeft makes the test binary behave as weft, for tests that need it as a process and for weft starting itself.
+const asWeft = "WEFT_TEST_RUNS_AS_WEFT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asWeft) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// weft runs one command line without a process of its own.
+func weft(args ...string) (status int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	status = run(context.Background(), args, &out, &err)
+	return status, out.String(), err.String()
+}
+
+func TestWrongCommandLinesExit2AndSayWhatWasExpected(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"", "weft needs a subcommand: "},
+		{"nope", `unknown command "nope" for "weft"`},
+		{"--nope", "unknown flag: --nope"},
+		{"testbed", "weft testbed needs a subcommand: exec"},
+		{"testbed nope", `unknown command "nope" for "weft testbed"`},
+		{"testbed exec --nope", "unknown flag: --nope"},
+		{"testbed exec", "no command given: expected weft testbed exec [flags] -- CMD"},
+		{"testbed exec --hosts", "flag needs an argument: --hosts"},
+		{"testbed exec --hosts x -- true", `invalid argument "x" for "--hosts" flag: expected a whole number from 1 to 128`},
+		{"testbed exec --hosts 0 -- true", `invalid argument "0" for "--hosts" flag: expected a whole number from 1 to 128`},
+		{"testbed exec --hosts 3 --on 3 -- true", "--on is 3: expected a host from 0 to 2, since --hosts is 3"},
+		{"testbed exec --on -1 -- true", `invalid argument "-1" for "--on" flag: expected a whole number from 0`},
+		{"testbed exec --loss 101% -- true", `invalid argument "101%" for "--loss" flag: expected a share such as 5% or 0.05`},
+		{"testbed exec --loss 5 -- true", `invalid argument "5" for "--loss" flag: expected a share such as 5% or 0.05`},
+		{"testbed exec --loss NaN -- true", `invalid argument "NaN" for "--loss" flag: expected a share such as 5% or 0.05`},
+		{"testbed exec --mtu 1279 -- true", `invalid argument "1279" for "--mtu" flag: expected a whole number from 1280 to 65535`},
+		{"testbed exec --grace 5 -- true", `invalid argument "5" for "--grace" flag: expected a length of time such as 5s`},
+	} {
+		status, stdout, stderr := weft(strings.Fields(c.line)...)
+		if status != exitUsage || !strings.HasPrefix(stderr, "weft: "+c.want) {
+			t.Errorf("weft %s: status %d, standard error %q; want %d and %q", c.line, status, stderr, exitUsage, c.want)
+		}
+		if stdout != "" {
+			t.Errorf("weft %s: writes an error's text to standard output: %q", c.line, stdout)
+		}
+	}
+}
+
+func TestHelpIsNoError(t *testing.T) {
+	status, stdout, stderr := weft("testbed", "exec", "--help")
+	if status != 0 || stderr != "" || !strings.Contains(stdout, "WEFT_SOCKET") || strings.Contains(stdout, "supervise") {
+		t.Errorf("status %d, standard output %q, standard error %q", status, stdout, stderr)
+	}
+}
+
+func TestFailedWorkExits1(t *testing.T) {
+	status, _, stderr := weft("testbed", "supervise", "--", "true")
+	if status != exitFailed || !strings.HasPrefix(stderr, "weft: ") || strings.Contains(stderr, "--help") {
+		t.Errorf("status %d, standard error %q", status, stderr)
+	}
+}
+
+func TestSharesAreWrittenInTwoWays(t *testing.T) {
+	for s, want := range map[string]float64{"5%": 0.05, "0.05": 0.05, "100%": 1, "1": 1, "0": 0, "0%": 0, "0.5%": 0.005} {
+		if got, ok := parseShare(s); !ok || got != want {
+			t.Errorf("parseShare(%q) = %v, %v, want %v", s, got, ok, want)
+		}
+	}
+	for _, s := range []string{"", "%", "-1%", "1.01", "5 %", "x", "NaN", "Inf", "5%%"} {
+		if got, ok := parseShare(s); ok {
+			t.Errorf("parseShare(%q) = %v, want an error", s, got)
+		}
+	}
+}
+
+func TestChoicesAreKeptOnlyIfOffered(t *testing.T) {
+	var link string
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	choiceFlag(fs, &link, "link", "mem", []string{"mem", "udp"}, "")
+	if err := fs.Set("link", "udp"); err != nil || link != "udp" {
+		t.Errorf("--link udp: %v, link is %q", err, link)
+	}
+	err := fs.Set("link", "tcp")
+	if want := `invalid argument "tcp" for "--link" flag: expected one of mem, udp`; err == nil || err.Error() != want || link != "udp" {
+		t.Errorf("--link tcp: error %v, link is %q; want %s, and the link as it was", err, link, want)
+	}
+}
+
+func TestNoFlagOutlivesItsRun(t *testing.T) {
+	var begun bool
+	for range 2 {
+		root := newRoot(&begun)
+		c, _, err := root.Find([]string{"testbed", "exec"})
+		if err != nil || c.Flags().Lookup("hosts").Value.String() != "2" {
+			t.Fatalf("exec does not start from its defaults: %v", err)
+		}
+		if err := c.Flags().Set("hosts", "7"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestEveryCommandExplainsItself(t *testing.T) {
+	var begun bool
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		if c.Short == "" || c.RunE == nil && c.Run == nil {
+			t.Errorf("%s has no short text, or does nothing", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot(&begun))
+}

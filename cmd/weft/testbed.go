@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+func init() { register(newTestbedCommand) }
+
+// execOptions are the flags and arguments of `weft testbed exec`.
+type execOptions struct {
+	config testbed.Config
+	on     int // -1: on every host
+	grace  time.Duration
+	argv   []string
+
+	// The supervisor's alone; see testbed_exec_linux.go.
+	dir        string
+	foreground bool
+}
+
+func newTestbedCommand() *cobra.Command {
+	return newGroup("testbed", "Hosts out of network namespaces, on one machine (Linux)", newExecCommand(), newSuperviseCommand())
+}
+
+func newExecCommand() *cobra.Command {
+	o := &execOptions{}
+	c := &cobra.Command{
+		Use:   "exec [flags] -- CMD [ARG]…",
+		Short: "Run a command on every host of a new testbed, or on one",
+		Long: `Builds a testbed, runs CMD on every host or on one, and takes it down.
+
+Each CMD finds in its environment
+  WEFT_HOST    the index of its host, from 0
+  WEFT_HOSTS   how many hosts there are
+  WEFT_ADDR    its host's IPv4 address
+  WEFT_ADDRS   the addresses of all hosts, separated by commas
+  WEFT_SOCKET  a path for a unix socket, another one for each host
+
+Each line of output is preceded by [HOST]; with --on, CMD has the terminal and its
+output is left as it is. SIGINT and SIGTERM are passed on to the process group of
+each CMD. When the last CMD has ended, or --grace after a signal, what still runs
+is ended as well: by SIGTERM first, and --grace later by SIGKILL.
+
+The exit status is the first that is not 0, in the order of hosts; 128 + n for a
+CMD that signal n ended. Nothing is left behind, even if weft is killed.
+
+With --loss, or with other than two hosts, the hosts are joined by a switch. A
+frame is lost with probability P once on its way, in either direction.`,
+		Example: `  weft testbed exec --hosts 2 -- ip -brief address
+  weft testbed exec --hosts 3 --loss 5% -- sh -c 'echo $WEFT_HOST of $WEFT_ADDRS'
+  weft testbed exec --hosts 2 --on 0 -- bash`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.complete(args); err != nil {
+				return err
+			}
+			return runTestbedExec(c, o)
+		},
+	}
+	o.define(c)
+	return c
+}
+
+// newSuperviseCommand is the inner half of exec, which exec starts by itself. It takes the same flags.
+func newSuperviseCommand() *cobra.Command {
+	o := &execOptions{}
+	c := &cobra.Command{
+		Use:    "supervise",
+		Short:  "The inner half of exec",
+		Hidden: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.complete(args); err != nil {
+				return err
+			}
+			return runTestbedSupervise(c, o)
+		},
+	}
+	o.define(c)
+	c.Flags().StringVar(&o.dir, "dir", "", "directory for sockets")
+	c.Flags().BoolVar(&o.foreground, "foreground", false, "give CMD the terminal")
+	return c
+}
+
+func (o *execOptions) define(c *cobra.Command) {
+	fs := c.Flags()
+	fs.SetInterspersed(false) // what follows CMD is CMD's
+	intFlag(fs, &o.config.Hosts, "hosts", 2, 1, testbed.MaxHosts, "how many hosts")
+	intFlag(fs, &o.on, "on", -1, 0, testbed.MaxHosts-1, "run CMD on this host alone, counted from 0 (default: on all)")
+	shareFlag(fs, &o.config.Loss, "loss", "share of frames that are lost, such as 5% or 0.05")
+	intFlag(fs, &o.config.MTU, "mtu", testbed.DefaultMTU, testbed.LeastMTU, testbed.MostMTU, "MTU of every link, in bytes")
+	durationFlag(fs, &o.grace, "grace", 5*time.Second, 0, time.Hour, "how long processes have to end after a signal")
+	fs.Lookup("on").DefValue = "" // -1 is ours and not a value to give
+}
+
+// complete takes the arguments and checks what no flag can check alone.
+func (o *execOptions) complete(args []string) error {
+	o.argv = args
+	if len(args) == 0 {
+		return usagef("no command given: expected weft testbed exec [flags] -- CMD [ARG]…")
+	}
+	if o.on >= o.config.Hosts {
+		return usagef("--on is %d: expected a host from 0 to %d, since --hosts is %d", o.on, o.config.Hosts-1, o.config.Hosts)
+	}
+	return nil
+}
+
+// flags writes the options as the flags that say them.
+func (o *execOptions) flags() []string {
+	f := []string{
+		fmt.Sprintf("--hosts=%d", o.config.Hosts),
+		fmt.Sprintf("--loss=%v", o.config.Loss),
+		fmt.Sprintf("--mtu=%d", o.config.MTU),
+		fmt.Sprintf("--grace=%v", o.grace),
+		fmt.Sprintf("--dir=%s", o.dir),
+		fmt.Sprintf("--foreground=%v", o.foreground),
+	}
+	if o.on >= 0 {
+		f = append(f, fmt.Sprintf("--on=%d", o.on))
+	}
+	return f
+}

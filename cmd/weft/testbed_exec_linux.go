@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+// `weft testbed exec` is two processes:
+//
+//	exec ──► supervise ──► CMD on host 0 ──► whatever CMD starts
+//	             │  └────► CMD on host 1 ──► …
+//	             └ process 1 of a process namespace; holds the hosts
+//
+// Daemons that a CMD starts outlive it, and no signal and no process group finds them all. A process namespace does:
+// with its process 1 the kernel kills everything in it. So supervise is that process 1 and does all the work, and exec
+// only watches. Between the two there is a lifeline, a pair of sockets. On it supervise says that it is ready for
+// signals: before that, the kernel would not deliver them to a process 1. If exec is killed, supervise reads the end of
+// the lifeline and cleans up. If supervise is killed, exec removes the directory of sockets.
+
+// lifeline is the descriptor of supervise's end.
+const lifeline = 3
+
+// runTestbedExec is the outer half.
+func runTestbedExec(c *cobra.Command, o *execOptions) error {
+	if _, err := exec.LookPath(o.argv[0]); err != nil {
+		return notStarted(err)
+	}
+	if err := testbed.Check(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "weft-testbed-")
+	if err != nil {
+		return fmt.Errorf("making a directory for sockets: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	o.dir = dir
+	o.foreground = o.on >= 0 && hasTerminal()
+
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("making the lifeline: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "lifeline"), os.NewFile(uintptr(pair[1]), "lifeline")
+	defer ours.Close()
+	inner := supervisor(c, o, theirs)
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
+	defer signal.Stop(signals)
+	err = inner.Start()
+	theirs.Close()
+	if err != nil {
+		return fmt.Errorf("starting the supervisor in namespaces of its own: %w", err)
+	}
+	_, _ = ours.Read(make([]byte, 1)) // it is ready, or has ended
+	ended := make(chan error, 1)
+	go func() { ended <- inner.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			// Only fails if supervise has ended.
+			_ = inner.Process.Signal(s)
+		case err := <-ended:
+			return passOn(err)
+		}
+	}
+}
+
+// supervisor is the command that runs the inner half.
+func supervisor(c *cobra.Command, o *execOptions, lifeline *os.File) *exec.Cmd {
+	args := append([]string{"testbed", "supervise"}, o.flags()...)
+	args = append(append(args, "--"), o.argv...)
+	inner := exec.Command("/proc/self/exe", args...)
+	inner.Args[0] = "weft"
+	inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, c.OutOrStdout(), c.ErrOrStderr()
+	inner.ExtraFiles = []*os.File{lifeline}
+	inner.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS,
+		Setpgid:    true, // the terminal's signals come by way of exec, once
+	}
+	return inner
+}
+
+// passOn turns the end of a process into the end of weft. The process has said itself what was wrong.
+func passOn(err error) error {
+	if e := (*exec.ExitError)(nil); errors.As(err, &e) {
+		return &exitError{status: exitStatus(e.ProcessState)}
+	}
+	return err
+}
+
+// exitStatus is the status of an ended process as a shell tells it.
+func exitStatus(p *os.ProcessState) int {
+	if w := p.Sys().(syscall.WaitStatus); w.Signaled() {
+		return 128 + int(w.Signal())
+	}
+	return p.ExitCode()
+}
+
+// notStarted gives a command that cannot be started the status that a shell would.
+func notStarted(err error) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return &exitError{127, err}
+	}
+	return &exitError{126, err}
+}
+
+// hasTerminal reports whether standard input is a terminal whose keyboard is ours to give away.
+func hasTerminal() bool {
+	group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// longestLine bounds a line of output that stays whole, in bytes. A longer one goes on in further lines.
+const longestLine = 64 << 10
+
+// lines puts the output of several hosts together, line by line, each line marked with its host.
+type lines struct {
+	stdout, stderr io.Writer
+
+	mu      sync.Mutex // held for one line
+	readers sync.WaitGroup
+}
+
+func newLines(stdout, stderr io.Writer) *lines { return &lines{stdout: stdout, stderr: stderr} }
+
+// pipe returns the writing end of a pipe whose lines are printed as a host's.
+func (l *lines) pipe(host int, stderr bool) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	to := l.stdout
+	if stderr {
+		to = l.stderr
+	}
+	l.readers.Go(func() {
+		defer r.Close()
+		l.copy(to, r, fmt.Sprintf("[%d] ", host))
+	})
+	return w, nil
+}
+
+// copy prints the lines of r until its end. A line that the end cuts short is ended.
+func (l *lines) copy(to io.Writer, r io.Reader, mark string) {
+	in := bufio.NewReaderSize(r, longestLine)
+	for {
+		text, err := in.ReadSlice('\n')
+		if n := len(text); n > 0 {
+			line := append([]byte(mark), text...)
+			if text[n-1] != '\n' {
+				line = append(line, '\n')
+			}
+			l.mu.Lock()
+			_, _ = to.Write(line) // a reader that hung up ends weft by SIGPIPE, and all with it
+			l.mu.Unlock()
+		}
+		if err != nil && err != bufio.ErrBufferFull {
+			return
+		}
+	}
+}
+
+// wait returns when every pipe is at its end, that is when no process holds one any more.
+func (l *lines) wait() { l.readers.Wait() }

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+// supervision is one run of the inner half of `weft testbed exec`.
+type supervision struct {
+	o       *execOptions
+	tb      *testbed.Testbed
+	out     *lines
+	running []*testbed.Cmd // in the order of hosts
+}
+
+// runTestbedSupervise is the inner half.
+func runTestbedSupervise(c *cobra.Command, o *execOptions) error {
+	if os.Getpid() != 1 {
+		return errors.New("testbed supervise is for weft testbed exec to start")
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
+	abandoned := holdLifeline()
+	defer os.RemoveAll(o.dir)
+	ownProc()
+
+	tb, err := testbed.New(o.config)
+	if err != nil {
+		return err
+	}
+	defer tb.Close()
+	s := &supervision{o: o, tb: tb, out: newLines(c.OutOrStdout(), c.ErrOrStderr())}
+	if err := s.start(); err != nil {
+		killAll(0)
+		return err
+	}
+	status, patient := s.wait(signals, abandoned)
+	if patient {
+		killAll(o.grace)
+	} else {
+		killAll(0)
+	}
+	s.out.wait()
+	if status != 0 {
+		return &exitError{status: status}
+	}
+	return nil
+}
+
+// holdLifeline says that this process is ready, and returns a channel that is closed when exec has gone.
+func holdLifeline() <-chan struct{} {
+	unix.CloseOnExec(lifeline)
+	exec := os.NewFile(lifeline, "lifeline")
+	_, _ = exec.Write([]byte{0}) // if exec has gone, the read says so
+	abandoned := make(chan struct{})
+	go func() {
+		_, _ = exec.Read(make([]byte, 1)) // it never writes
+		close(abandoned)
+	}()
+	return abandoned
+}
+
+// ownProc mounts a /proc that shows this process namespace. Some containers forbid it; then ps shows the processes
+// outside, and all else works as well.
+func ownProc() {
+	if unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") == nil {
+		_ = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	}
+}
+
+// start starts CMD where it is to run.
+func (s *supervision) start() error {
+	for i := range s.tb.Hosts() {
+		if s.o.on >= 0 && s.o.on != i {
+			continue
+		}
+		cmd := s.tb.Host(i).Command(context.Background(), s.o.argv[0], s.o.argv[1:]...)
+		cmd.Env = s.environment(i)
+		cmd.SysProcAttr.Setpgid = true
+		if err := s.startOne(cmd, i); err != nil {
+			return notStarted(err)
+		}
+		s.running = append(s.running, cmd)
+	}
+	return nil
+}
+
+func (s *supervision) startOne(cmd *testbed.Cmd, host int) error {
+	if s.o.on >= 0 {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, s.out.stdout, s.out.stderr
+		cmd.SysProcAttr.Foreground = s.o.foreground // standard input is the terminal
+		return cmd.Start()
+	}
+	// Pipes of our own: exec's would make Wait wait for every process that has inherited them.
+	stdout, err := s.out.pipe(host, false)
+	if err != nil {
+		return err
+	}
+	defer stdout.Close()
+	stderr, err := s.out.pipe(host, true)
+	if err != nil {
+		return err
+	}
+	defer stderr.Close()
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	return cmd.Start()
+}
+
+// environment is what CMD finds on a host.
+func (s *supervision) environment(host int) []string {
+	addrs := make([]string, s.tb.Hosts())
+	for i := range addrs {
+		addrs[i] = s.tb.Host(i).Addr().String()
+	}
+	return append(os.Environ(),
+		"WEFT_HOST="+strconv.Itoa(host),
+		"WEFT_HOSTS="+strconv.Itoa(len(addrs)),
+		"WEFT_ADDR="+addrs[host],
+		"WEFT_ADDRS="+strings.Join(addrs, ","),
+		"WEFT_SOCKET="+filepath.Join(s.o.dir, fmt.Sprintf("host%d.sock", host)))
+}
+
+// wait waits for every CMD and passes signals on. A grace after the first signal, or when exec has gone, it kills and is
+// patient no more. It returns the exit status for all.
+func (s *supervision) wait(signals <-chan os.Signal, abandoned <-chan struct{}) (status int, patient bool) {
+	type end struct{ which, status int }
+	ended := make(chan end, len(s.running))
+	for i, cmd := range s.running {
+		go func() {
+			_ = cmd.Wait() // the state says it
+			ended <- end{i, exitStatus(cmd.ProcessState)}
+		}()
+	}
+	statuses := make([]int, len(s.running))
+	patient = true
+	var late <-chan time.Time
+	for left := len(s.running); left > 0; {
+		select {
+		case e := <-ended:
+			statuses[e.which] = e.status
+			left--
+		case sig := <-signals:
+			for _, cmd := range s.running {
+				_ = unix.Kill(-cmd.Process.Pid, sig.(syscall.Signal)) // the group may have ended
+			}
+			if late == nil {
+				late = time.After(s.o.grace)
+			}
+		case <-late:
+			s.kill()
+			patient = false
+		case <-abandoned:
+			s.kill()
+			abandoned, patient = nil, false
+		}
+	}
+	failed := slices.IndexFunc(statuses, func(status int) bool { return status != 0 })
+	if failed >= 0 {
+		status = statuses[failed]
+	}
+	return status, patient
+}
+
+func (s *supervision) kill() {
+	for _, cmd := range s.running {
+		_ = cmd.Process.Kill() // it may have ended
+	}
+}
+
+// killAll ends all processes of the namespace but this one, gently first if there is a grace, and returns when none is
+// left. All commands must have been waited for.
+func killAll(grace time.Duration) {
+	if grace > 0 {
+		_ = unix.Kill(-1, unix.SIGTERM)
+		for deadline := time.Now().Add(grace); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if !reap(unix.WNOHANG) {
+				return
+			}
+		}
+	}
+	_ = unix.Kill(-1, unix.SIGKILL)
+	for reap(0) {
+	}
+}
+
+// reap collects the children that have ended and reports whether there are others. Orphans are children of process 1.
+func reap(options int) bool {
+	for {
+		pid, err := unix.Wait4(-1, nil, options, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return false // no child is left
+		case pid == 0:
+			return true // none has ended
+		}
+	}
+}
