@@ -89,6 +89,7 @@ const (
 	Processes    = 128      // P: VNIs that a NIC prepares for (QNIX-3)
 	MaxProcesses = 4096     // P at most
 	Regions      = 1024     // regions that one process may have open
+	Temporaries  = 4        // regions kept by an attached process for messages that its pool cannot hold
 	MaxRegion    = 64 << 30 // bytes; offsets are signed 64-bit everywhere, this is for sanity
 )
 
@@ -149,4 +150,55 @@ const (
 
 	// CaptureBuffer is what a capture holds of frames that are not written yet, in bytes.
 	CaptureBuffer = 8 << 20
+)
+
+// Flow control and turns (internal/nic).
+const (
+	// ReceiveCapacityBytes is what may be under way to a NIC whose driver knows no better: the 208 KiB that a UDP socket
+	// has here when nobody may raise it, halved, since the kernel counts its own overhead.
+	ReceiveCapacityBytes = 104 << 10
+
+	// GrantedBytes is what a NIC permits at a time, over all senders: several times what the link holds, so that the
+	// next sender is already under way when one ends or stalls (decision 8's overcommit).
+	GrantedBytes = 4 << 20
+
+	// GrantBytes is what one permission adds at most, so that one long message does not take all of it.
+	GrantBytes = 1 << 20
+
+	// GrantOldest is how often permission goes to the oldest instead of the shortest: the anti-starvation share is 1/8.
+	GrantOldest = 8
+
+	// CopiedMessage is the longest message that is copied into its segment, so that its memory is free at once. Copying
+	// more costs more than waiting for the acknowledgement.
+	CopiedMessage = 2048
+
+	// LocalPiece is what one turn copies between two processes of one NIC: about 10 µs of work.
+	LocalPiece = 128 << 10
+
+	// CommandsPerPoll is how many commands are taken from one process in one poll: with fewer, draining costs more than
+	// the commands (5–7 against 11–12 M/s).
+	CommandsPerPoll = 32
+
+	// TurnsPerPoll bounds one poll's sending, so that receiving is never left alone for long.
+	TurnsPerPoll = 256
+
+	// IdlePolls is how many polls find a process idle before its queue is listened to no more.
+	IdlePolls = 256
+
+	// BadOperations is how many operations with bad arguments a process may ask for before it is thrown out.
+	BadOperations = 10_000
+)
+
+// Names and nodes (internal/nic, decision 15).
+const (
+	// FailureTimeout is how long the names of a silent NIC are kept, out of reach, for its return.
+	FailureTimeout = 10 * time.Second
+
+	// NameKeep is how long the name of a process that has gone is kept for its last messages: longer than a peer can be
+	// silent without being given up.
+	NameKeep = 5 * time.Second
+
+	// GoneGrace is how long receives from a process outlive the news of its end, since its last messages may come after
+	// it: two of the longest first retransmissions.
+	GoneGrace = 200 * time.Millisecond
 )

@@ -1,0 +1,96 @@
+package nic
+
+import (
+	"errors"
+
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Withdrawal. A process may cancel what it has posted; the answer is always a completion, and which one tells what
+// happened: the message, or Cancelled (decision 9). An operation that has ended already ignores its Cancel.
+
+var errWithdrawn = errors.New("nic: withdrawn")
+
+// cancel takes a Cancel command.
+func (e *Engine) cancel(p *process, ctx int, which uint32) {
+	e.counts[vni.NICCancels]++
+	if which == vni.CancelReceive {
+		if ctx < len(p.recvs) {
+			e.cancelReceive(&p.recvs[ctx])
+		}
+		return
+	}
+	if ctx < len(p.sends) && p.sends[ctx].state != sendIdle {
+		s := &p.sends[ctx]
+		e.giveUp(s, wire.ReasonCancelled)
+		e.completeSend(s, vni.StatusCancelled)
+	}
+}
+
+// cancelReceive withdraws a receive that has not been matched. A matched one gets its message: the sender may have been
+// told already that it is accepted.
+func (e *Engine) cancelReceive(r *receive) {
+	switch {
+	case r.state == recvPosted:
+		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
+	case r.state == recvMatched && e.cfg.Defect == mutate.CancelLosesMessage && r.inb.local == nil:
+		e.freeInbound(r.inb)
+		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
+	}
+}
+
+// giveUp stops a send wherever it is and tells the peer, if the peer knows of it. The caller completes it.
+func (e *Engine) giveUp(s *send, why wire.Reason) {
+	if s.kind != kindGet && s.inb != nil { // local: the other half forgets it
+		inb := s.inb
+		s.inb, inb.local = nil, nil
+		e.abort(inb)
+		return
+	}
+	if s.frag.ID == 0 || s.queued.in != nil { // not left, or left whole
+		return
+	}
+	pr := s.peer
+	switch s.kind {
+	case kindGet:
+		if b := pr.ep.Control(e.now, wire.RefuseLen); b != nil {
+			wire.PutRefuse(b, wire.FlagGet, s.frag.ID, s.remote.Slot, s.env.Token, why)
+		}
+	default: // of a PUT the envelope is empty: the receiver knows the fragment, or has not seen it yet
+		e.withdraw(pr, s.frag.ID, &s.env)
+	}
+	e.stopFragment(s)
+}
+
+// withdraw tells a peer that a fragment will not be sent to its end.
+func (e *Engine) withdraw(pr *peer, id wire.FragmentID, env *wire.Envelope) {
+	if b := pr.ep.Control(e.now, wire.WithdrawLen); b != nil {
+		wire.PutWithdraw(b, id, env)
+	}
+}
+
+// stopFragment takes the memory of a send back from rel and from the inbound of a GET.
+func (e *Engine) stopFragment(s *send) {
+	if s.kind == kindGet {
+		if s.inb != nil {
+			e.freeInbound(s.inb)
+			s.inb = nil
+		}
+		return
+	}
+	if s.frag.HeaderLen > 0 && s.frag.Next > 0 && !s.released {
+		s.frag.Err = errWithdrawn
+		s.peer.ep.Withdraw(e.now, &s.frag)
+	}
+}
+
+// abandonSend ends a send of a process that goes.
+func (e *Engine) abandonSend(s *send) {
+	e.giveUp(s, wire.ReasonProcessGone)
+	e.completeSend(s, vni.StatusClosed)
+}
+
+var _ rel.Handler = (*handler)(nil)

@@ -1,0 +1,75 @@
+package nic
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// drainCommands reads the command queues of the active processes, a batch from each, and starts what they ask for
+// (QNIX-6, QNIX-37). A process that asks for nothing for some polls leaves the active list. more says that a batch was
+// full.
+func (e *Engine) drainCommands() (commands int, more bool) {
+	for n := e.active.head; n != nil; {
+		p := n.v
+		n = n.next
+		got := 0
+		for got < limits.CommandsPerPoll {
+			c, ok := p.vni.Next()
+			if !ok {
+				break
+			}
+			got++
+			e.command(p, c)
+			if p.node.in == nil { // detached by what it asked
+				break
+			}
+		}
+		commands += got
+		if got > 0 {
+			p.idle = 0
+			more = more || got == limits.CommandsPerPoll
+		} else if p.idle++; p.idle > limits.IdlePolls && p.node.in != nil {
+			if p.vni.StopListening() { // else a command came just now (decision 11)
+				p.node.remove()
+			} else {
+				p.idle = 0
+			}
+		}
+	}
+	e.counts[vni.NICCommands] += uint64(commands)
+	return commands, more
+}
+
+// command starts one command.
+func (e *Engine) command(p *process, c vni.Command) {
+	switch c.Code {
+	case vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve:
+		if int(c.Context) >= len(p.sends) {
+			e.detach(p, fmt.Errorf("command %v names send context %d of %d", c.Code, c.Context, len(p.sends)))
+			return
+		}
+		s := &p.sends[c.Context]
+		if s.state != sendIdle {
+			e.detach(p, fmt.Errorf("command %v on send context %d, which is in use", c.Code, c.Context))
+			return
+		}
+		e.startSend(p, s, c.Code)
+	case vni.CodeReceive:
+		if int(c.Context) >= len(p.recvs) {
+			e.detach(p, fmt.Errorf("receive names context %d of %d", c.Context, len(p.recvs)))
+			return
+		}
+		r := &p.recvs[c.Context]
+		if r.state != recvIdle {
+			e.detach(p, fmt.Errorf("receive on context %d, which is in use", c.Context))
+			return
+		}
+		e.startReceive(p, r)
+	case vni.CodeCancel:
+		e.cancel(p, int(c.Context), c.Size)
+	default:
+		e.detach(p, fmt.Errorf("command %v is not served", c.Code))
+	}
+}

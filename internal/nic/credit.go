@@ -1,0 +1,193 @@
+package nic
+
+import (
+	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Credit lets short messages go without asking (decision 8). It belongs to a pair (sending NIC, destination process),
+// is handed out of that process's staging quota, and is handed out again as messages are matched. All totals count
+// from the start of the session.
+//
+//	receiver's NIC (credit)                       sender's NIC (remote)
+//	handed  ──────────── Credit ────────────────► granted
+//	spent   ◄─────────── Frag, Eager ──────────── used
+//	        ──────────── Credit, Recall ────────►
+//	returned◄─────────── Credit, Return ───────── returned (its unused credit counts as used)
+
+// remote is what this NIC knows of a process of another that its own processes send to.
+type remote struct {
+	slot     uint16
+	gen      uint32
+	granted  uint64
+	used     uint64
+	returned uint64
+	requests int        // permission requests that stand open there
+	waiting  list[send] // that have neither credit nor room for a request
+}
+
+func (r *remote) credit() uint64 {
+	if r.used >= r.granted {
+		return 0
+	}
+	return r.granted - r.used
+}
+
+// credit is what one NIC has been handed of the staging of a process of ours.
+type credit struct {
+	pr        *peer
+	handed    uint64
+	announced uint64
+	spent     uint64
+	returned  uint64
+	out       uint64 // of the quota: handed, and not yet come, matched and handed again, or returned
+	lastUse   clockTime
+	recalled  bool
+}
+
+// creditOf finds what a NIC has of a process's staging.
+func (p *process) creditOf(pr *peer) *credit {
+	for _, c := range p.credits {
+		if c.pr == pr {
+			return c
+		}
+	}
+	return nil
+}
+
+// giveCredit hands a NIC its first credit for a process, if the quota has room; if not, it asks for some back from the
+// NIC that has used its own least recently.
+func (e *Engine) giveCredit(pr *peer, p *process) {
+	c := p.creditOf(pr)
+	if c == nil {
+		c = &credit{pr: pr}
+		p.credits = append(p.credits, c)
+	}
+	c.lastUse = e.now
+	want := uint64(0)
+	if target := uint64(max(e.cfg.InitialCreditBytes, 0)); c.out < target {
+		want = target - c.out
+	}
+	room := uint64(max(0, e.cfg.StagingBytes-p.staged-p.credited))
+	if n := min(want, room); n > 0 {
+		c.handed += n
+		c.out += n
+		p.credited += int(n)
+	} else if want > 0 {
+		e.recallCredit(p)
+	}
+	e.announceCredit(p, c, true)
+}
+
+// announceCredit tells a NIC of the credit handed to it, when enough has come together to be worth a record.
+func (e *Engine) announceCredit(p *process, c *credit, now bool) {
+	if c.handed == c.announced || !now && c.handed-c.announced < limits.CreditBytes/4 {
+		return
+	}
+	if b := c.pr.ep.Control(e.now, wire.CreditLen); b != nil {
+		wire.Credit{Slot: p.slot, Gen: p.gen, Bytes: c.handed}.Put(b)
+		c.announced = c.handed
+		c.recalled = false
+	}
+}
+
+// spendCredit takes the credit that a message of n bytes has used; false means that its sender had none.
+func (e *Engine) spendCredit(pr *peer, p *process, n uint64) bool {
+	c := p.creditOf(pr)
+	if c == nil || c.spent+stagedCost(n) > c.handed {
+		return false
+	}
+	c.spent += stagedCost(n)
+	c.lastUse = e.now
+	return true
+}
+
+// restoreCredit hands credit out again that a matched message had used.
+func (e *Engine) restoreCredit(pr *peer, p *process, n uint64) {
+	c := p.creditOf(pr)
+	if c == nil {
+		return
+	}
+	if c.recalled { // it is wanted elsewhere
+		c.out -= stagedCost(n)
+		p.credited -= int(stagedCost(n))
+		return
+	}
+	c.handed += stagedCost(n)
+	e.announceCredit(p, c, false)
+}
+
+// recallCredit asks for the unused credit of the NIC that has let its own lie longest.
+func (e *Engine) recallCredit(p *process) {
+	var idlest *credit
+	for _, c := range p.credits {
+		if c.out > 0 && !c.recalled && e.now.Sub(c.lastUse) > time.Millisecond && (idlest == nil || c.lastUse < idlest.lastUse) {
+			idlest = c
+		}
+	}
+	if idlest == nil {
+		return
+	}
+	if b := idlest.pr.ep.Control(e.now, wire.CreditLen); b != nil {
+		wire.Credit{Flags: wire.FlagRecall, Slot: p.slot, Gen: p.gen}.Put(b)
+		idlest.recalled = true
+	}
+}
+
+// creditRecord takes a Credit: handed to us, recalled from us, or returned to us.
+func (e *Engine) creditRecord(pr *peer, r wire.Record) {
+	k := r.Credit()
+	switch {
+	case k.Flags&wire.FlagReturn != 0:
+		p := e.process(k.Slot)
+		if p == nil || p.gen != k.Gen {
+			return
+		}
+		if c := p.creditOf(pr); c != nil && k.Bytes > c.returned {
+			n := min(k.Bytes-c.returned, c.out, c.handed-c.spent)
+			c.returned = k.Bytes
+			c.spent += n // what was given back cannot be spent
+			c.out -= n
+			p.credited -= int(n)
+		}
+	case k.Flags&wire.FlagRecall != 0:
+		rm := pr.remote(k.Slot, k.Gen)
+		n := rm.credit()
+		rm.used += n
+		rm.returned += n
+		if b := pr.ep.Control(e.now, wire.CreditLen); b != nil {
+			wire.Credit{Flags: wire.FlagReturn, Slot: k.Slot, Gen: k.Gen, Bytes: rm.returned}.Put(b)
+		}
+	default:
+		rm := pr.remote(k.Slot, k.Gen)
+		if k.Bytes > rm.granted {
+			rm.granted = k.Bytes
+			if w := rm.waiting.front(); w != nil {
+				e.ready(w)
+			}
+		}
+	}
+}
+
+// forgetPeerCredits drops what a peer had of the staging of our processes: its session is over.
+func (e *Engine) forgetPeerCredits(pr *peer) {
+	for _, p := range e.procs {
+		if p == nil {
+			continue
+		}
+		for i, c := range p.credits {
+			if c.pr == pr {
+				p.credited -= int(c.out)
+				p.credits = append(p.credits[:i], p.credits[i+1:]...)
+				break
+			}
+		}
+	}
+}
+
+// forgetCredits drops all credit for a process that goes.
+func (e *Engine) forgetCredits(p *process) {
+	p.credits, p.credited = nil, 0
+}

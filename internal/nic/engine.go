@@ -1,0 +1,238 @@
+// Package nic is the NIC control program: it serves the virtual network interfaces of its host's processes, matches
+// messages, permits, schedules, and moves bytes between their memory and the link. It is a value: input and now in,
+// output out.
+//
+//	          process halves (VNIs)                                  other NICs
+//	commands │                 ▲ doorbells, completions          frames │        ▲ frames
+//	         ▼                 │                                        ▼        │
+//	┌─ command.go ──┐   ┌─ receive.go ─┐                        ┌───── link ─────────────┐
+//	│ drain queues  │   │ complete     │◄── match.go ◄─ rx.go ◄─┤ Poll      Reserve/Commit│
+//	└──────┬────────┘   └──────────────┘     order.go           └──▲──────────────┬──────┘
+//	       ▼                                 inbound.go            │ internal/rel │
+//	   send.go ──► sched.go ──► tx.go ──────────────────────────────┘ (one Endpoint a peer)
+//	                  └──► local.go (both processes are ours: one copy, no link)
+//
+// The phases of Poll stand in engine.go, one file each; the files in the order in which a message meets them. Besides:
+// process.go has the process table, permission.go and credit.go the flow control, put.go and get.go the regions,
+// nodes.go, names.go and tables.go what the NICs tell one another, cancel.go the withdrawal of operations.
+package nic
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Config is everything that an Engine is made from. The zero value of each field but ID and Link has a default.
+type Config struct {
+	ID          uint64      // of this NIC; not 0
+	Incarnation uint64      // larger in every life of this NIC
+	Seed        uint64      // of everything random: keys, session indices, cookies, first sequence numbers
+	Link        link.Driver // the engine's alone
+
+	ReceiveCapacity  uint64        // bytes of frames that may be under way to this NIC
+	UnreachableAfter time.Duration // silence after which a peer with anything pending is given up
+	AckDelay         time.Duration
+	ProbeEvery       time.Duration
+
+	StagingBytes       int // per process, for messages that nobody waits for yet
+	InitialCreditBytes int // what a sending NIC is handed of that at a time; -1 hands out none
+	MaxProcesses       int
+	Static             bool // only NICs that AddNode named may open a pair with this one
+
+	Counters vni.CounterPage // where counts are published; may be zero
+	Faults   rel.Faults      // test hooks
+	Defect   mutate.Defect   // test hook
+}
+
+// Errors of Register and of the calls about regions.
+var (
+	ErrNameTaken  = errors.New("nic: name is taken")
+	ErrNoSlot     = errors.New("nic: every slot has a process")
+	ErrNoProcess  = errors.New("nic: no such process")
+	ErrNoRegion   = errors.New("nic: no such region, or too many")
+	ErrRegionBusy = errors.New("nic: region is in use by an operation of its process")
+	ErrClosed     = errors.New("nic: closed")
+)
+
+// Engine is one NIC. It belongs to one goroutine at a time; internal/poller sees to that.
+type Engine struct {
+	cfg    Config
+	now    clock.Time
+	rel    *rel.Module
+	rng    *rand.Rand
+	closed bool
+
+	procs    []*process    // by slot; slot 0 is the NIC's own (decision 1)
+	gens     []uint32      // by slot: the generation given last
+	nextSlot int           // QNIX-60: the slot to try first
+	active   list[process] // first level of the round robin (QNIX-35); idle processes are not in it
+	rung     []*process    // processes with a new doorbell or event in this poll
+	waiting  list[send]    // sends whose receiver's name nobody has told us yet
+	names    nameTable     // every process of the fabric that we know
+	nodes    nodeTable     // every NIC of the fabric that we know
+	peers    map[*rel.Endpoint]*peer
+	inbounds freeList[inbound] // receive-table entries not in use
+	serves   freeList[send]    // sends that answer GETs, not in use
+	staging  stagingPool       // managed memory (QNIX-57)
+	grants   granter           // permissions waiting for room
+	sending  list[process]     // processes with sends that can take a turn
+	detached []Detached
+	descs    [limits.Descriptors]vni.Descriptor
+	gone     []goneProcess // told gone, but their last messages may still be under way
+
+	reconsider  bool       // tables have changed: look at waiting again
+	nextCheck   clock.Time // of expire
+	counts      []uint64   // by vni.Counter
+	dirty       bool       // counts have changed since they were published
+	nextPublish clock.Time
+}
+
+// New returns an engine that has neither processes nor peers. It sends nothing before its first Poll.
+func New(cfg Config) (*Engine, error) {
+	if cfg.ID == 0 {
+		return nil, errors.New("nic: Config.ID is 0, which is no NIC's")
+	}
+	if cfg.Link == nil {
+		return nil, errors.New("nic: Config.Link is nil")
+	}
+	setDefault(&cfg.UnreachableAfter, limits.UnreachableAfter)
+	setDefault(&cfg.AckDelay, limits.AckDelay)
+	setDefault(&cfg.ProbeEvery, limits.ProbeEvery)
+	setDefault(&cfg.StagingBytes, limits.StagingBytes)
+	setDefault(&cfg.MaxProcesses, limits.MaxProcesses)
+	setDefault(&cfg.InitialCreditBytes, limits.CreditBytes)
+	setDefault(&cfg.ReceiveCapacity, uint64(limits.ReceiveCapacityBytes))
+	if cfg.MaxProcesses < 1 || cfg.MaxProcesses > limits.MaxProcesses {
+		return nil, fmt.Errorf("nic: Config.MaxProcesses is %d; expected 1 to %d", cfg.MaxProcesses, limits.MaxProcesses)
+	}
+	e := &Engine{
+		cfg:      cfg,
+		rng:      rand.New(rand.NewPCG(cfg.Seed, cfg.ID)),
+		procs:    make([]*process, 1, 1+min(cfg.MaxProcesses, limits.Processes)),
+		gens:     make([]uint32, 1+cfg.MaxProcesses),
+		nextSlot: 1,
+		peers:    make(map[*rel.Endpoint]*peer),
+	}
+	e.names.init()
+	e.nodes.init()
+	e.counts = make([]uint64, len(vni.Names()))
+	base := e.rng.Uint32()
+	for i := range e.gens {
+		e.gens[i] = base
+	}
+	p := cfg.Link.Properties()
+	e.rel = rel.New(rel.Config{
+		NIC: cfg.ID, Incarnation: cfg.Incarnation, Seed: e.rng.Uint64(),
+		MTU: cfg.Link.MTU(), Tagged: !p.Checked, Reliable: p.Reliable && p.Ordered,
+		ReceiveCapacity: cfg.ReceiveCapacity, UnreachableAfter: cfg.UnreachableAfter,
+		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
+		Faults: cfg.Faults, Defect: cfg.Defect,
+	}, (*handler)(e))
+	return e, nil
+}
+
+func setDefault[T int | uint64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// ID is this NIC's id.
+func (e *Engine) ID() uint64 { return e.cfg.ID }
+
+// Poll is the control program's one loop body. It takes in what the link and the processes have brought, moves what can
+// be moved, and returns how much it did, and when it has to be called again though nothing comes in from outside:
+// at once (≤ now) while work is left over from a full batch, Never when it waits for nothing.
+//
+// It must be called again soon after a frame arrives, a process posts a command, or Ring.
+func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
+	if e.closed {
+		return 0, clock.Never
+	}
+	e.now = now
+	frames, linkNext := e.cfg.Link.Poll(now, e.rel)      // 1. frames in: rel, then rx.go
+	commands, more := e.drainCommands()                  // 2. commands in: command.go
+	e.expire()                                           // 3. nodes.go, names.go: what has waited long enough
+	e.grants.run(e)                                      // 4. permission.go: permissions out
+	turns := e.schedule()                                // 5. sched.go, tx.go: messages out
+	segments, relNext := e.rel.Progress(now, e.cfg.Link) // 6. segments, acknowledgements, retransmissions out
+	e.cfg.Link.Flush(now)                                // 7. frames out
+	e.wake()                                             // 8. doorbells have been rung: wake who sleeps
+	work = frames + commands + turns + segments
+	e.counts[vni.NICPolls]++
+	if work == 0 {
+		e.counts[vni.NICIdlePolls]++
+	}
+	next = clock.Min(clock.Min(linkNext, relNext), clock.Min(e.nextCheck, e.publish(work)))
+	if more || e.sending.n > 0 || e.reconsider {
+		next = now
+	}
+	return work, next
+}
+
+// wake tells the sleeping among the processes that something has happened to them, once each.
+func (e *Engine) wake() {
+	for i, p := range e.rung {
+		e.rung[i] = nil
+		p.rung = false
+		if p.gone || p.wakeUp == nil || !p.vni.Sleeping() {
+			continue
+		}
+		if e.cfg.Defect == mutate.LostWakeUp && e.rng.IntN(50) == 0 {
+			continue
+		}
+		e.counts[vni.NICWakes]++
+		p.wakeUp()
+	}
+	e.rung = e.rung[:0]
+}
+
+// ring notes that p has something new to see. wake does the rest at the end of the poll.
+func (e *Engine) ring(p *process) {
+	if !p.rung {
+		p.rung = true
+		e.rung = append(e.rung, p)
+	}
+}
+
+// Ring says that the process at slot has posted a command though the NIC no longer listened to its queue. The next Poll
+// looks there again (decision 11).
+func (e *Engine) Ring(slot uint16) {
+	if p := e.process(slot); p != nil {
+		e.listen(p)
+	}
+}
+
+// Close takes leave of every peer, so that they need not find out. The engine does nothing afterwards.
+func (e *Engine) Close(now clock.Time) {
+	if e.closed {
+		return
+	}
+	e.now = now
+	for _, p := range e.procs {
+		if p != nil {
+			p.vni.SetGone(vni.StatusNICGone)
+			e.ring(p)
+		}
+	}
+	e.wake()
+	e.rel.Close(now, e.cfg.Link)
+	e.cfg.Link.Flush(now)
+	e.nextPublish = now
+	e.publish(1)
+	e.closed = true
+}
+
+// handler gives rel's upcalls their own method set, so that they are not part of Engine's.
+type handler Engine
+
+func (h *handler) engine() *Engine { return (*Engine)(h) }

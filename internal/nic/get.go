@@ -1,0 +1,111 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A GET reads from a region of another process: the NIC there answers it without a trip up to the process, which is
+// what the notes wish for (USNIC-54). Who asks also permits, since it knows the memory in which the bytes arrive.
+
+// sendGet asks for the bytes.
+func (e *Engine) sendGet(s *send) {
+	pr := s.dest.peer
+	if !e.takeFragment(s) {
+		return
+	}
+	b := pr.ep.Reserve(e.now, wire.Command, wire.GetLen)
+	if b == nil {
+		e.dropFragment(s)
+		e.block(s)
+		return
+	}
+	first := min(s.frag.Length, limits.GrantBytes) // never nothing: bytes that come for a GET given up tell its answerer so
+	wire.PutGet(b, s.frag.ID, first, &s.remote)
+	pr.out.remove(s.frag.ID) // no record speaks of it as a send: its pieces come in, by the other table
+	inb := e.newInbound(nil, &wire.Envelope{SrcSlot: s.p.slot, Token: s.env.Token}, inboundGet, s.frag.Length)
+	inb.peer, inb.id, inb.local, inb.parts = pr, s.frag.ID, s, s.frag.Parts
+	pr.gets.set(s.frag.ID, inb)
+	s.inb = inb
+	s.released, s.accept = true, true // with nothing to get, an Accept is the answer
+	e.enveloped(s)
+	e.countMemory(s)
+	e.settle(s)
+	s.watch(pr)
+	inb.limit = first
+	e.grants.outstanding += first
+	e.grants.add(inb)
+}
+
+// watch has the peer probed until the send is over.
+func (s *send) watch(pr *peer) {
+	if !s.watched {
+		s.watched = true
+		pr.ep.Watch(1)
+	}
+}
+
+// finishGet completes a GET whose last byte has come.
+func (e *Engine) finishGet(inb *inbound) {
+	s := inb.local
+	s.inb = nil
+	e.freeInbound(inb)
+	e.completeSend(s, vni.StatusOK)
+}
+
+// getRecord takes a GET of a peer: its answer joins the sends of the process that owns the region, which pays for it
+// with its turns.
+func (e *Engine) getRecord(pr *peer, r wire.Record) {
+	id, limit, m := r.Get()
+	p := e.process(m.Slot)
+	mem, reg, why := e.remoteMemory(p, &m)
+	if why != wire.ReasonNone {
+		e.refuse(pr, 0, 0, m.Asker, m.Token, why)
+		return
+	}
+	if m.Length == 0 {
+		e.acceptToken(pr, m.Asker, m.Token)
+		return
+	}
+	s := e.serves.take()
+	*s = send{p: p, ctx: -1, kind: kindServe, remote: m, peer: pr}
+	s.node.v, s.queued.v = s, s
+	s.parts[0] = mem
+	s.frag = rel.Fragment{Owner: s, Space: wire.Data, Type: wire.TypeChunk, ID: id, Parts: s.parts[:1],
+		Length: m.Length, Limit: min(limit, m.Length), HeaderLen: wire.ChunkLen}
+	wire.PutChunk(s.frag.HeaderBuf[:], wire.FlagGet, id, 0, 0)
+	if !pr.serving.set(id, s) {
+		e.counts[vni.DropFormat]++
+		e.serves.give(s)
+		return
+	}
+	reg.serving.pushBack(&s.queued)
+	s.state = sendPermission
+	if s.frag.Limit > 0 {
+		e.ready(s)
+	}
+}
+
+// endServe forgets an answered GET.
+func (e *Engine) endServe(s *send) {
+	s.node.remove()
+	s.queued.remove()
+	s.peer.serving.remove(s.frag.ID)
+	s.state = sendIdle
+	s.frag.Parts = nil
+	e.serves.give(s)
+}
+
+// dropServe stops answering a GET.
+func (e *Engine) dropServe(s *send) {
+	e.stopFragment(s)
+	e.endServe(s)
+}
+
+// refuseServe stops answering a GET and tells who asked.
+func (e *Engine) refuseServe(s *send, why wire.Reason) {
+	e.refuse(s.peer, 0, 0, s.remote.Asker, s.remote.Token, why)
+	e.dropServe(s)
+}

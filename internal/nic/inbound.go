@@ -1,0 +1,224 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// An inbound is a message that comes, or has come, for a process: the NIC-made entry of the receive table (QNIX-44,
+// QNIX-47). A PUT into a region and the bytes of a GET are inbounds too, without matching.
+type inboundKind uint8
+
+const (
+	inboundStaged  inboundKind = iota // sent without permission, or permitted into staging
+	inboundRequest                    // its sender waits for permission
+	inboundLocal                      // its sender is a process of this NIC and has the bytes
+	inboundPut
+	inboundGet
+	inboundVoid // withdrawn before it came: only its number counts
+)
+
+type inbound struct {
+	node     node[inbound] // in process.stray or source.early
+	grant    node[inbound] // in granter.waiting
+	kind     inboundKind
+	charged  int  // bytes of its receiver's staging that it uses, if not on credit
+	onCredit bool // it uses its sender's credit until it is matched
+	done     bool // all its bytes are here
+
+	src    *source // nil for PUT and GET
+	peer   *peer   // nil if the sender is local
+	env    wire.Envelope
+	id     wire.FragmentID // 0 when it has come whole
+	length uint64
+	got    uint64
+	limit  uint64  // bytes permitted so far
+	region *region // of a PUT, held while it comes
+
+	staging []byte   // where the bytes are until it is matched
+	parts   [][]byte // where they go then
+	one     [1][]byte
+	recv    *receive // that it is matched with
+	local   *send    // that it comes from, or, of a GET, that asked for it
+}
+
+func (e *Engine) newInbound(src *source, env *wire.Envelope, kind inboundKind, length uint64) *inbound {
+	inb := e.inbounds.take()
+	*inb = inbound{kind: kind, src: src, env: *env, length: length}
+	inb.node.v, inb.grant.v = inb, inb
+	if src != nil {
+		inb.peer = src.key.peer
+	}
+	return inb
+}
+
+// freeInbound lets go of all that an inbound holds.
+func (e *Engine) freeInbound(inb *inbound) {
+	inb.node.remove()
+	e.unstage(inb)
+	e.grants.drop(e, inb)
+	if inb.id != 0 && inb.peer != nil {
+		if inb.kind == inboundGet {
+			inb.peer.gets.remove(inb.id)
+		} else {
+			inb.peer.in.remove(inb.id)
+		}
+	}
+	e.inbounds.give(inb)
+}
+
+// unstage gives back the staging memory of an inbound and what it was charged to.
+func (e *Engine) unstage(inb *inbound) {
+	if inb.staging != nil {
+		e.staging.give(inb.staging)
+		inb.staging = nil
+	}
+	if inb.onCredit {
+		inb.onCredit = false
+		if e.cfg.Defect != mutate.CreditLeak {
+			e.restoreCredit(inb.peer, inb.src.p, inb.length)
+		}
+	}
+	if inb.charged > 0 {
+		inb.src.p.staged -= inb.charged
+		inb.charged = 0
+	}
+}
+
+// offer gives an inbound whose turn it is to the receive that wants it, or keeps it until one does.
+func (e *Engine) offer(inb *inbound) {
+	p := inb.src.p
+	if inb.kind == inboundVoid {
+		e.freeInbound(inb)
+		return
+	}
+	if r := p.findPosted(inb.src, &inb.env); r != nil {
+		e.takeMatch(r)
+		e.bind(inb, r)
+		return
+	}
+	if inb.env.Flags&wire.FlagReply != 0 { // the call has been given up: nobody will ever ask for its reply
+		e.refuseInbound(inb, wire.ReasonCancelled)
+		e.freeInbound(inb)
+		return
+	}
+	e.counts[vni.NICUnexpected]++
+	p.stray.pushBack(&inb.node)
+	switch inb.kind {
+	case inboundRequest:
+		e.stageRequest(inb)
+	case inboundLocal:
+		e.stageLocal(inb)
+	}
+}
+
+// bind joins a message and the receive that it goes to. What has come already is copied out of staging, which is
+// dismissed; what still comes goes to its place directly (QNIX-48). The copy takes whatever staging has, pieces that
+// are missing too, since those will be written over in their place: no map of what has come is needed.
+func (e *Engine) bind(inb *inbound, r *receive) {
+	r.state, r.inb, inb.recv = recvMatched, inb, r
+	inb.parts = r.parts
+	if inb.staging != nil {
+		scatter(r.parts, 0, inb.staging)
+	}
+	e.unstage(inb)
+	switch {
+	case inb.done || inb.length == 0 && inb.kind == inboundStaged:
+		e.deliverInbound(inb)
+	case inb.kind == inboundRequest:
+		if inb.length == 0 { // nothing will follow: the permission of nothing ends it at its sender
+			e.permit(inb, 0)
+			e.finish(inb)
+			return
+		}
+		e.grants.add(inb)
+	case inb.kind == inboundLocal:
+		e.resumeLocal(inb)
+	}
+}
+
+// finish ends an inbound whose last byte has come.
+func (e *Engine) finish(inb *inbound) {
+	inb.done = true
+	switch inb.kind {
+	case inboundPut:
+		e.finishPut(inb)
+		return
+	case inboundGet:
+		e.finishGet(inb)
+		return
+	}
+	if inb.id != 0 {
+		inb.peer.in.remove(inb.id)
+		inb.id = 0
+		e.acceptMessage(inb.peer, &inb.env)
+	}
+	e.grants.drop(e, inb)
+	if inb.recv != nil {
+		e.deliverInbound(inb)
+	}
+}
+
+// deliverInbound completes the receive of an inbound that is wholly in its memory.
+func (e *Engine) deliverInbound(inb *inbound) {
+	r := inb.recv
+	e.completeReceive(r, inb.src, &inb.env, min(inb.length, r.size), inb.length, vni.StatusOK)
+	e.freeInbound(inb)
+}
+
+// abort undoes an inbound that its sender gives up: its number is passed over, and a receive that it was matched with
+// waits again, in its old place.
+func (e *Engine) abort(inb *inbound) {
+	r := inb.recv
+	if inb.kind == inboundPut {
+		e.freeInbound(inb)
+		return
+	}
+	if src := inb.src; src != nil && inb.node.in == &src.early {
+		if e.cfg.Defect == mutate.WithdrawKeepsNumber {
+			e.freeInbound(inb)
+			return
+		}
+		e.unstage(inb)
+		if inb.peer != nil {
+			inb.peer.in.remove(inb.id)
+		}
+		e.grants.drop(e, inb)
+		inb.kind, inb.id = inboundVoid, 0
+		return
+	}
+	e.freeInbound(inb)
+	if r != nil {
+		r.inb = nil
+		e.post(r)
+	}
+}
+
+// refuseInbound tells the sender of an inbound that nobody will take it.
+func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
+	switch {
+	case inb.kind == inboundLocal:
+		if s := inb.local; s != nil {
+			inb.local = nil
+			e.completeSend(s, statusOfReason(why))
+		}
+	case inb.peer != nil && !(inb.done || inb.kind == inboundVoid || inb.id == 0):
+		e.refuse(inb.peer, 0, inb.id, inb.env.SrcSlot, inb.env.Token, why)
+	}
+}
+
+// stageRequest permits a message into staging although nobody waits for it (QNIX-47), if it is short and there is room:
+// its sender has merely run out of credit. A long one waits; its round trip is little beside its transfer.
+func (e *Engine) stageRequest(inb *inbound) {
+	p := inb.src.p
+	cost := int(stagedCost(inb.length))
+	if inb.length == 0 || inb.length > limits.EagerMessage || p.staged+p.credited+cost > e.cfg.StagingBytes {
+		return
+	}
+	inb.charged = cost
+	p.staged += cost
+	inb.staging = e.staging.take(int(inb.length))
+	e.grants.add(inb)
+}

@@ -1,0 +1,313 @@
+package nic
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// peer is another NIC, as this one deals with it: what is under way to it and from it.
+type peer struct {
+	ep      *rel.Endpoint
+	nic     uint64 // 0 until its first hello
+	added   bool   // by AddNode, so that it may stay away and come back
+	failed  bool   // it could not be reached, or was lost, and has not come back
+	retryAt clock.Time
+
+	blocked list[send]         // sends that wait until it can take more
+	remotes []*remote          // its processes that ours send to
+	out     fragTable[send]    // our fragments to it, by our ids
+	in      fragTable[inbound] // its fragments to us, by its ids
+	gets    fragTable[inbound] // what we GET from it, by our ids
+	serving fragTable[send]    // what it GETs from us, by its ids
+
+	claims, claimsDue int  // of its first table: come so far, and announced
+	synced            bool // its table is complete
+}
+
+// remote finds what we know of a process of the peer.
+func (pr *peer) remote(slot uint16, gen uint32) *remote {
+	for _, r := range pr.remotes {
+		if r.slot == slot && r.gen == gen {
+			return r
+		}
+	}
+	r := &remote{slot: slot, gen: gen}
+	pr.remotes = append(pr.remotes, r)
+	return r
+}
+
+// nodeTable is the NIC table (QNIX-52): every NIC of the fabric that this one knows.
+type nodeTable struct {
+	list []*peer
+	byID map[uint64]*peer
+}
+
+func (t *nodeTable) init() { t.byID = make(map[uint64]*peer) }
+
+// mayKnowMore reports whether a name that is unknown here may be one that has not been told yet.
+func (t *nodeTable) mayKnowMore() bool {
+	return slices.ContainsFunc(t.list, func(pr *peer) bool { return !pr.synced && !pr.failed })
+}
+
+// NodeInfo is what tools are told about another NIC.
+type NodeInfo struct {
+	ID          uint64 // 0 if it has never answered
+	Incarnation uint64
+	Addr        link.Addr
+	Up          bool
+	Processes   int
+	RTTNanos    int64
+}
+
+// Nodes lists the other NICs in the order in which this one got to know them.
+func (e *Engine) Nodes() []NodeInfo {
+	var l []NodeInfo
+	for _, pr := range e.nodes.list {
+		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(), RTTNanos: int64(pr.ep.RTT())}
+		for _, m := range e.names.all {
+			if m.nic == pr.nic && m.live() {
+				n.Processes++
+			}
+		}
+		l = append(l, n)
+	}
+	return l
+}
+
+// AddNode says that there is a NIC at addr; id is 0 if that is not known yet. The engine opens a pair with it at once
+// and as often as it is lost, since names spread over pairs.
+func (e *Engine) AddNode(id uint64, addr link.Addr) error {
+	if id == e.cfg.ID {
+		return fmt.Errorf("nic: node %v has this NIC's own id", addr)
+	}
+	ep, err := e.rel.Open(id, addr)
+	if err != nil {
+		return fmt.Errorf("nic: node %v: %w", addr, err)
+	}
+	pr := e.peers[ep]
+	if pr == nil {
+		pr = e.newPeer(ep)
+	}
+	pr.added = true
+	e.checkAt(0)
+	return nil
+}
+
+func (e *Engine) newPeer(ep *rel.Endpoint) *peer {
+	pr := &peer{ep: ep, nic: ep.NIC()}
+	e.peers[ep] = pr
+	e.nodes.list = append(e.nodes.list, pr)
+	if pr.nic != 0 {
+		e.nodes.byID[pr.nic] = pr
+	}
+	return pr
+}
+
+// peerOf finds the peer with an id; nil if there is none.
+func (e *Engine) peerOf(nic uint64) *peer { return e.nodes.byID[nic] }
+
+// errRefused are the reasons for which a hello is refused.
+var (
+	errOwnID   = errors.New("nic: hello with this NIC's own id")
+	errUnknown = errors.New("nic: hello of a NIC that is not in the configuration")
+)
+
+// Admit says whether a NIC that says hello may open a pair with this one (decision 1).
+func (h *handler) Admit(_ clockTime, nic uint64, from link.Addr) error {
+	e := h.engine()
+	if nic == e.cfg.ID {
+		return errOwnID
+	}
+	if e.cfg.Static && !slices.ContainsFunc(e.nodes.list, func(pr *peer) bool { return pr.added && pr.ep.Addr() == from }) {
+		return errUnknown
+	}
+	return nil
+}
+
+// Up begins a session with a peer: the tables go to it before anything else.
+func (h *handler) Up(_ clockTime, ep *rel.Endpoint) {
+	e := h.engine()
+	pr := e.peers[ep]
+	if pr == nil {
+		pr = e.newPeer(ep)
+	}
+	pr.nic = ep.NIC()
+	e.nodes.byID[pr.nic] = pr
+	pr.failed, pr.synced, pr.claims, pr.claimsDue = false, false, 0, -1
+	pr.retryAt = clock.Never
+	e.tellTables(pr)
+	e.unblock(pr)
+}
+
+// Down ends a session, or the attempt at one. Whatever needs the peer ends with the reason; what has come whole stays.
+func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
+	e := h.engine()
+	pr := e.peers[ep]
+	if pr == nil {
+		return
+	}
+	pr.failed, pr.synced = true, false
+	pr.retryAt = e.now.Add(limits.HelloEvery)
+	status := statusOfDown(why)
+	pr.in.all(func(inb *inbound) { e.loseInbound(inb) }) // first, so that receives go back and end with the others
+	for _, p := range e.procs {
+		if p != nil {
+			e.dropPeer(p, pr, status, why)
+		}
+	}
+	pr.serving.all(func(s *send) { e.endServe(s) })
+	pr.remotes = nil
+	e.forgetPeerCredits(pr)
+	e.names.lose(e, pr, status == vni.StatusProcessGone)
+	e.reconsider = true
+	e.checkAt(pr.retryAt)
+}
+
+// dropPeer ends all that a process has under way with a peer.
+func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
+	knew := false
+	for i := range p.sends {
+		if s := &p.sends[i]; s.state != sendIdle && s.dest != nil && s.dest.peer == pr {
+			knew = true
+			e.stopGet(s)
+			e.completeSend(s, status)
+		}
+	}
+	for k, d := range p.dests { // order does not matter: only deletions
+		if d.peer == pr {
+			knew = true
+			delete(p.dests, k)
+		}
+	}
+	for _, src := range sorted(p.sources) {
+		if src.key.peer == pr {
+			knew = true
+			e.endSource(p, src)
+		}
+	}
+	for n := p.stray.head; n != nil; n = n.next { // whole messages stay, but not on the credit of the old session
+		if inb := n.v; inb.peer == pr && inb.done && inb.onCredit {
+			inb.onCredit, inb.charged = false, int(stagedCost(inb.length))
+			p.staged += inb.charged
+		}
+	}
+	e.failReceives(p, status, func(r *receive) bool { return r.watch == pr })
+	if knew {
+		kind := vni.EventUnreachable
+		if errors.Is(why, rel.ErrRestarted) {
+			kind = vni.EventRestarted
+		}
+		e.tell(p, vni.Event{Kind: kind, NIC: pr.nic, Count: e.takeLost(p, pr)})
+	}
+}
+
+// endSource matches what has come whole from a source whose session is over, gaps or not: it may have been reported as
+// delivered. The rest will not come.
+func (e *Engine) endSource(p *process, src *source) {
+	for inb := src.early.front(); inb != nil; inb = src.early.front() {
+		inb.node.remove()
+		if inb.done || inb.kind == inboundStaged && inb.got == inb.length {
+			inb.done = true
+			e.offer(inb)
+		} else {
+			e.loseInbound(inb)
+		}
+	}
+	delete(p.sources, src.key)
+}
+
+// loseInbound drops an inbound whose rest will not come. Its receive waits again, for another message.
+func (e *Engine) loseInbound(inb *inbound) {
+	r := inb.recv
+	e.freeInbound(inb)
+	if r != nil {
+		r.inb = nil
+		e.post(r)
+	}
+}
+
+// stopGet forgets the inbound of a GET.
+func (e *Engine) stopGet(s *send) {
+	if s.kind == kindGet && s.inb != nil {
+		e.freeInbound(s.inb)
+		s.inb = nil
+	}
+}
+
+// tell gives a process an event.
+func (e *Engine) tell(p *process, ev vni.Event) {
+	e.counts[vni.NICEvents]++
+	p.vni.Event(ev)
+	e.ring(p)
+}
+
+// checkAt makes expire run at t or earlier.
+func (e *Engine) checkAt(t clock.Time) { e.nextCheck = clock.Min(e.nextCheck, t) }
+
+// expire does what has waited for its time: pairs are opened again, names of lost NICs and of gone processes forgotten,
+// sends to names looked at again.
+func (e *Engine) expire() {
+	if e.now >= e.nextCheck {
+		e.nextCheck = clock.Never
+		for _, pr := range e.nodes.list {
+			if !pr.added || pr.ep.Up() {
+				continue
+			}
+			if pr.retryAt <= e.now {
+				pr.ep.Connect(e.now)
+				pr.retryAt = e.now.Add(limits.HelloEvery)
+			}
+			e.checkAt(pr.retryAt)
+		}
+		e.names.expire(e)
+		e.bury()
+	}
+	if e.reconsider {
+		e.reconsider = false
+		e.resolveWaiting()
+	}
+}
+
+// resolveWaiting looks the names of waiting sends up again.
+func (e *Engine) resolveWaiting() {
+	for n := e.waiting.n; n > 0; n-- {
+		s := e.waiting.front()
+		s.node.remove()
+		e.resolve(s)
+	}
+}
+
+// sorted returns the sources of a process in a fixed order, so that a run can be replayed.
+func sorted(m map[sourceKey]*source) []*source {
+	l := make([]*source, 0, len(m))
+	for _, s := range m {
+		l = append(l, s)
+	}
+	slices.SortFunc(l, func(a, b *source) int {
+		switch {
+		case a.nic != b.nic:
+			return compare(a.nic, b.nic)
+		case a.key.slot != b.key.slot:
+			return int(a.key.slot) - int(b.key.slot)
+		}
+		return compare(uint64(a.key.gen), uint64(b.key.gen))
+	})
+	return l
+}
+
+func compare(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

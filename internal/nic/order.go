@@ -1,0 +1,152 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Order is the matcher's (decision 5). A source counts the envelopes that have been matched or queued; one that comes
+// early is parked until those before it have come. What a peer can park is bounded by what it may send: its credit, its
+// permission requests, and rel's window.
+
+// sourceKey is one process of the fabric, in one life, as a sender to a process of ours. Its peer is nil if it is ours.
+type sourceKey struct {
+	peer *peer
+	slot uint16
+	gen  uint32
+}
+
+type source struct {
+	key      sourceKey
+	nic      uint64
+	p        *process // the receiver
+	name     vni.Name // zero until the sender's NIC has told it
+	expected uint32   // number of the next envelope to match
+	early    list[inbound]
+}
+
+// sourceOf finds whom an envelope is from, as its receiver knows him. Nil means that there is no such receiver: the
+// sender has been told.
+func (e *Engine) sourceOf(pr *peer, env *wire.Envelope, id wire.FragmentID) *source {
+	p := e.process(env.DstSlot)
+	if p == nil || p.gone {
+		e.refuse(pr, 0, id, env.SrcSlot, env.Token, wire.ReasonProcessGone)
+		return nil
+	}
+	if p.gen != env.DstGen && e.cfg.Defect != mutate.StaleGenerationOK {
+		e.refuse(pr, 0, id, env.SrcSlot, env.Token, wire.ReasonStaleGeneration)
+		return nil
+	}
+	return e.source(p, sourceKey{pr, env.SrcSlot, env.SrcGen})
+}
+
+func (e *Engine) source(p *process, k sourceKey) *source {
+	src := p.sources[k]
+	if src == nil {
+		src = &source{key: k, p: p, expected: 1, nic: e.cfg.ID}
+		if k.peer != nil {
+			src.nic = k.peer.nic
+		}
+		if k.slot == 0 {
+			src.name = controlName
+		} else if n := e.names.byAddr[address{src.nic, k.slot, k.gen}]; n != nil {
+			src.name = n.name
+		}
+		p.sources[k] = src
+	}
+	return src
+}
+
+// fresh reports whether an envelope with this number can still come.
+func (src *source) fresh(number uint32) bool {
+	if int32(number-src.expected) < 0 {
+		return false
+	}
+	for n := src.early.head; n != nil; n = n.next {
+		if n.v.env.Number == number {
+			return false
+		}
+	}
+	return true
+}
+
+// inOrder reports whether the envelope with this number is the one to match now. It is not, either, while the name of
+// its sender is unknown: matching goes by names, and the table that has it is under way.
+func (e *Engine) inOrder(src *source, number uint32) bool {
+	if src.name.IsZero() {
+		return false
+	}
+	return number == src.expected || e.cfg.Defect == mutate.OrderIgnored
+}
+
+// arrive matches an envelope that has come, or parks it.
+func (e *Engine) arrive(inb *inbound) {
+	src := inb.src
+	if e.inOrder(src, inb.env.Number) {
+		e.offer(inb)
+		e.advance(src)
+		return
+	}
+	e.counts[vni.NICEarly]++
+	at := src.early.head
+	for at != nil && int32(at.v.env.Number-inb.env.Number) < 0 {
+		at = at.next
+	}
+	src.early.insertBefore(&inb.node, at)
+}
+
+// advance passes over the envelope just matched, and matches those parked behind it.
+func (e *Engine) advance(src *source) {
+	src.expected++
+	e.release(src)
+}
+
+// release matches the parked envelopes whose turn has come.
+func (e *Engine) release(src *source) {
+	for {
+		inb := src.early.front()
+		if inb == nil || !e.inOrder(src, inb.env.Number) {
+			return
+		}
+		inb.node.remove()
+		if inb.kind == inboundVoid {
+			e.freeInbound(inb)
+		} else {
+			e.offer(inb)
+		}
+		src.expected++
+	}
+}
+
+// named gives the sources at an address their name, and matches what waited for it.
+func (e *Engine) named(n *nameEntry) {
+	pr := e.peerOf(n.nic)
+	for _, p := range e.procs {
+		if p == nil {
+			continue
+		}
+		if src := p.sources[sourceKey{pr, n.slot, n.gen}]; src != nil && src.name.IsZero() {
+			src.name = n.name
+			e.release(src)
+		}
+	}
+}
+
+// withdrawn passes over a message that its sender has given up (USNIC has no such thing; a context that expires needs
+// it).
+func (e *Engine) withdrawn(pr *peer, r wire.Record) {
+	id, env := r.Withdraw()
+	if inb := pr.in.get(id); inb != nil {
+		e.abort(inb)
+		return
+	}
+	p := e.process(env.DstSlot)
+	if env.Number == 0 || p == nil || p.gen != env.DstGen || e.cfg.Defect == mutate.WithdrawKeepsNumber {
+		return
+	}
+	src := e.source(p, sourceKey{pr, env.SrcSlot, env.SrcGen})
+	if src.fresh(env.Number) { // it overtook its own message, which fresh will refuse from now on
+		e.arrive(e.newInbound(src, &env, inboundVoid, 0))
+	}
+}

@@ -1,0 +1,151 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Permission is the flow control of long messages, and of short ones without credit (QNIX-42, decision 8). The sender
+// asks with a Request; the receiver permits bytes, as many at a time as it can take, and the sender sends what is
+// permitted. What is permitted and has not come is bounded over all senders.
+
+// granter hands out permission. Shortest remaining first, but every eighth to the oldest, so that nobody starves.
+type granter struct {
+	waiting     list[inbound] // wanted, not fully permitted; oldest first
+	outstanding uint64        // bytes permitted that have not come
+	turn        int
+}
+
+// add begins to permit an inbound.
+func (g *granter) add(inb *inbound) {
+	if inb.limit < inb.length && inb.grant.in == nil {
+		g.waiting.pushBack(&inb.grant)
+	}
+}
+
+// run permits what there is room for.
+func (g *granter) run(e *Engine) {
+	for g.waiting.n > 0 && g.outstanding < limits.GrantedBytes {
+		inb := g.pick()
+		n := min(inb.length-inb.limit, limits.GrantBytes, limits.GrantedBytes-g.outstanding)
+		g.outstanding += n
+		e.permit(inb, inb.limit+n)
+		if inb.limit == inb.length {
+			inb.grant.remove()
+		}
+	}
+}
+
+func (g *granter) pick() *inbound {
+	best := g.waiting.front()
+	if g.turn++; g.turn%limits.GrantOldest == 0 {
+		return best
+	}
+	for n := g.waiting.head; n != nil; n = n.next {
+		if n.v.length-n.v.limit < best.length-best.limit {
+			best = n.v
+		}
+	}
+	return best
+}
+
+// arrived takes back the permission of bytes that have come.
+func (g *granter) arrived(inb *inbound, n uint64) {
+	g.outstanding -= min(n, g.outstanding)
+}
+
+// drop takes back the permission of bytes that will not come, and forgets the inbound.
+func (g *granter) drop(e *Engine, inb *inbound) {
+	inb.grant.remove()
+	if e.cfg.Defect == mutate.GrantLeak && inb.limit > 0 {
+		inb.limit = 0
+		return
+	}
+	if inb.limit > inb.got {
+		g.outstanding -= inb.limit - inb.got
+	}
+	inb.limit = 0
+}
+
+// permit tells the sender of an inbound that its bytes below limit may come.
+func (e *Engine) permit(inb *inbound, limit uint64) {
+	inb.limit = limit
+	var flags uint8
+	if inb.kind == inboundGet {
+		flags = wire.FlagGet
+	}
+	e.counts[vni.NICPermissionsSent]++
+	if b := inb.peer.ep.Control(e.now, wire.PermissionLen); b != nil {
+		wire.PutPermission(b, flags, inb.id, limit)
+	}
+}
+
+// request takes a permission request (QNIX-43, QNIX-46, QNIX-47).
+func (e *Engine) request(pr *peer, r wire.Record) {
+	q := r.Request()
+	src := e.sourceOf(pr, &q.Envelope, q.ID)
+	if src == nil || !src.fresh(q.Envelope.Number) {
+		return
+	}
+	if q.Length <= limits.EagerMessage { // a short message asks only because its NIC lacks credit
+		e.giveCredit(pr, src.p)
+	}
+	inb := e.newInbound(src, &q.Envelope, inboundRequest, q.Length)
+	inb.id = q.ID
+	if !pr.in.set(q.ID, inb) {
+		e.counts[vni.DropFormat]++
+		inb.id = 0
+		e.freeInbound(inb)
+		return
+	}
+	e.arrive(inb)
+}
+
+// permission takes a permission for a send of ours.
+func (e *Engine) permission(pr *peer, r wire.Record) {
+	id, limit := r.Permission()
+	var s *send
+	if r.Flags()&wire.FlagGet != 0 {
+		s = pr.serving.get(id)
+	} else {
+		s = pr.out.get(id)
+	}
+	if s == nil {
+		if r.Flags()&wire.FlagGet == 0 { // we withdrew it before its request got there
+			e.withdraw(pr, id, &wire.Envelope{})
+		}
+		return
+	}
+	if limit > s.frag.Length {
+		e.counts[vni.DropFormat]++
+		return
+	}
+	e.counts[vni.NICPermissionsReceived]++
+	e.requestClosed(s)
+	if s.frag.Length == 0 {
+		s.released = true
+		e.settle(s)
+		return
+	}
+	if limit > s.frag.Limit {
+		s.frag.Limit = limit
+		if s.state == sendPermission {
+			e.ready(s)
+		}
+	}
+}
+
+// requestClosed notes that a permission request has been answered, or its send is over: the next one may be made.
+func (e *Engine) requestClosed(s *send) {
+	if !s.requested {
+		return
+	}
+	s.requested = false
+	rm := s.dest.remote
+	rm.requests--
+	if w := rm.waiting.front(); w != nil {
+		e.ready(w)
+	}
+}

@@ -1,0 +1,99 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A PUT writes into a region of another process without its help (USNIC-31, USNIC-36, USNIC-53). A short one is one
+// record; a long one asks for permission like a message and comes in chunks. Both are accepted when all is in place.
+
+// sendPut lets a PUT leave.
+func (e *Engine) sendPut(s *send) {
+	ep := s.dest.peer.ep
+	s.accept = true
+	space := wire.Command
+	if s.frag.Length > limits.TinyMessage {
+		space = wire.Data
+	}
+	if n := wire.PutLen + int(s.frag.Length); s.frag.Length <= limits.CopiedMessage && n <= ep.MaxRecord(space) {
+		b := ep.Reserve(e.now, space, n)
+		if b == nil {
+			e.block(s)
+			return
+		}
+		wire.PutPut(b, 0, &s.remote, int(s.frag.Length))
+		copyOut(b[wire.PutLen:], s.frag.Parts)
+		e.enveloped(s)
+		s.released = true
+		e.countMemory(s)
+		e.settle(s)
+		return
+	}
+	if !e.takeFragment(s) {
+		return
+	}
+	b := ep.Reserve(e.now, wire.Command, wire.PutLen)
+	if b == nil {
+		e.dropFragment(s)
+		e.block(s)
+		return
+	}
+	wire.PutPut(b, s.frag.ID, &s.remote, 0)
+	wire.PutChunk(s.frag.HeaderBuf[:], 0, s.frag.ID, 0, 0)
+	s.frag.Type, s.frag.HeaderLen = wire.TypeChunk, wire.ChunkLen
+	e.enveloped(s)
+	e.countMemory(s)
+	e.awaitPermission(s)
+}
+
+// countMemory counts a PUT or GET of ours, or one that we answer.
+func (e *Engine) countMemory(s *send) {
+	switch s.kind {
+	case kindPut:
+		e.counts[vni.NICPuts]++
+		e.counts[vni.NICPutBytes] += s.frag.Length
+	case kindGet:
+		e.counts[vni.NICGets]++
+		e.counts[vni.NICGetBytes] += s.frag.Length
+	}
+}
+
+// putRecord takes a PUT of a peer: all of it, or the announcement of a long one.
+func (e *Engine) putRecord(pr *peer, r wire.Record) {
+	id, m := r.Put()
+	payload := r.Payload()
+	mem, reg, why := e.remoteMemory(e.process(m.Slot), &m)
+	if why != wire.ReasonNone {
+		e.refuse(pr, 0, id, m.Asker, m.Token, why)
+		return
+	}
+	if id == 0 {
+		if uint64(len(payload)) != m.Length {
+			e.counts[vni.DropFormat]++
+			return
+		}
+		copy(mem, payload)
+		e.acceptToken(pr, m.Asker, m.Token)
+		return
+	}
+	inb := e.newInbound(nil, &wire.Envelope{SrcSlot: m.Asker, Token: m.Token}, inboundPut, m.Length)
+	inb.peer, inb.id, inb.region = pr, id, reg
+	inb.one[0] = mem
+	inb.parts = inb.one[:]
+	if m.Length == 0 || !pr.in.set(id, inb) {
+		e.counts[vni.DropFormat]++
+		inb.id, inb.region = 0, nil
+		e.freeInbound(inb)
+		return
+	}
+	reg.busy.pushBack(&inb.node)
+	e.grants.add(inb)
+}
+
+// finishPut accepts a PUT whose last byte is in place.
+func (e *Engine) finishPut(inb *inbound) {
+	e.acceptToken(inb.peer, inb.env.SrcSlot, inb.env.Token)
+	e.freeInbound(inb)
+}

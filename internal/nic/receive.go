@@ -1,0 +1,219 @@
+package nic
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A receive is a posted entry of the receive table (QNIX-44, QNIX-45).
+//
+//	idle ──► posted ──► matched ──► completed: idle again
+//	             ▲          │ its sender withdrew
+//	             └──────────┘
+type recvState uint8
+
+const (
+	recvIdle    recvState = iota
+	recvPosted            // in process.posted
+	recvMatched           // its message is coming in
+)
+
+type receive struct {
+	node   node[receive] // in process.posted
+	p      *process
+	ctx    int
+	state  recvState
+	notify bool
+	reply  bool // matches replies only
+	anyTag bool // QNIX-20
+	tag    uint64
+	sender vni.Name // zero: any, unless exact
+	exact  bool     // from this very process in this very life
+	from   destKey
+	watch  *peer // on whose life it depends
+	parts  [][]byte
+	space  [limits.Descriptors][]byte
+	size   uint64
+	seq    uint64 // its place among the posted
+	inb    *inbound
+}
+
+func (r *receive) init(p *process, ctx int) {
+	r.p, r.ctx = p, ctx
+	r.node.v = r
+}
+
+// startReceive takes a Receive command (QNIX-45): match what has come already, or post.
+func (e *Engine) startReceive(p *process, r *receive) {
+	c, err := p.vni.Receive(r.ctx)
+	if err != nil {
+		e.detach(p, err)
+		return
+	}
+	r.notify = c.Flags&vni.WantNotify != 0
+	r.reply = c.Flags&vni.IsReply != 0
+	r.anyTag = c.Flags&vni.AnyTag != 0
+	r.tag, r.sender, r.size = c.Tag, c.Sender, c.Len
+	r.exact, r.from = c.NIC != 0, destKey{c.NIC, c.Slot, c.Gen}
+	r.parts, err = e.memory(p, true, r.ctx, false, c.PoolIndex, c.Size, c.Len, r.space[:0])
+	if err != nil {
+		e.finishReceive(r, &vni.Completion{Status: statusOf(err)})
+		e.badArgument(p, err)
+		return
+	}
+	p.postSeq++
+	r.seq = p.postSeq
+	if r.exact && !e.alive(r.from) {
+		e.finishReceive(r, &vni.Completion{Status: vni.StatusProcessGone, NIC: r.from.nic, Slot: r.from.slot, Gen: r.from.gen})
+		return
+	}
+	e.post(r)
+}
+
+// post looks among the messages that wait for one that r wants, oldest first, and posts r if there is none (QNIX-48).
+func (e *Engine) post(r *receive) {
+	p := r.p
+	for n := p.stray.head; n != nil; n = n.next {
+		if inb := n.v; r.wants(inb.src, &inb.env) {
+			inb.node.remove()
+			e.bind(inb, r)
+			return
+		}
+	}
+	r.state = recvPosted
+	at := p.posted.tail // nearly always the place; an unmatched receive goes back to its own
+	for at != nil && at.v.seq > r.seq {
+		at = at.prev
+	}
+	if at == nil {
+		p.posted.insertBefore(&r.node, p.posted.head)
+	} else {
+		p.posted.insertBefore(&r.node, at.next)
+	}
+	e.watchSender(r)
+}
+
+// wants is the matching rule (QNIX-19, QNIX-20).
+func (r *receive) wants(src *source, env *wire.Envelope) bool {
+	if r.reply != (env.Flags&wire.FlagReply != 0) || !r.anyTag && r.tag != env.Tag {
+		return false
+	}
+	if r.exact {
+		return src.nic == r.from.nic && src.key.slot == r.from.slot && src.key.gen == r.from.gen
+	}
+	return r.sender.IsZero() || r.sender == src.name
+}
+
+// findPosted returns the receive that a message goes to: first posted, first served.
+func (p *process) findPosted(src *source, env *wire.Envelope) *receive {
+	for n := p.posted.head; n != nil; n = n.next {
+		if n.v.wants(src, env) {
+			return n.v
+		}
+	}
+	return nil
+}
+
+// takeMatch takes a receive off the posted list: it has found its message.
+func (e *Engine) takeMatch(r *receive) {
+	r.node.remove()
+	r.state = recvMatched
+	e.unwatchSender(r)
+}
+
+// watchSender has the peer probed on whom a receive from a named source depends: if it dies, the receive must end
+// (decision 7).
+func (e *Engine) watchSender(r *receive) {
+	nic := r.from.nic
+	if !r.exact {
+		n := e.names.byName[r.sender]
+		if r.sender.IsZero() || n == nil || !n.live() {
+			return
+		}
+		nic = n.nic
+	}
+	if nic == e.cfg.ID || r.watch != nil {
+		return
+	}
+	if pr := e.peerOf(nic); pr != nil {
+		r.watch = pr
+		pr.ep.Watch(1)
+	}
+}
+
+func (e *Engine) unwatchSender(r *receive) {
+	if r.watch != nil {
+		r.watch.ep.Watch(-1)
+		r.watch = nil
+	}
+}
+
+// completeReceive ends a receive with a message of which n bytes out of length were delivered.
+func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n, length uint64, status vni.Status) {
+	if status == vni.StatusOK && length > r.size {
+		status = vni.StatusTruncated
+		e.counts[vni.NICTruncated]++
+	}
+	e.counts[vni.NICMessagesReceived]++
+	e.counts[vni.NICBytesReceived] += length
+	e.finishReceive(r, &vni.Completion{Status: status, Len: n, Full: length, Tag: env.Tag, Token: env.Token, From: src.name,
+		NIC: src.nic, Slot: env.SrcSlot, Gen: env.SrcGen})
+}
+
+// finishReceive ends a receive and tells its process.
+func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
+	r.node.remove()
+	e.unwatchSender(r)
+	clear(r.space[:])
+	r.parts, r.inb, r.state = nil, nil, recvIdle
+	p := r.p
+	if p.gone {
+		return
+	}
+	if err := p.vni.Complete(true, r.ctx, c, r.notify); err != nil {
+		e.detach(p, fmt.Errorf("receive: %w", err))
+		return
+	}
+	if r.notify {
+		e.ring(p)
+	}
+}
+
+// failReceives ends the posted receives for which f says so.
+func (e *Engine) failReceives(p *process, status vni.Status, f func(*receive) bool) {
+	for n := p.posted.head; n != nil; {
+		r := n.v
+		n = n.next
+		if f(r) {
+			e.finishReceive(r, &vni.Completion{Status: status, From: r.sender, NIC: r.from.nic, Slot: r.from.slot, Gen: r.from.gen})
+		}
+	}
+}
+
+// dropReceives empties the receive table of a process that goes.
+func (e *Engine) dropReceives(p *process) {
+	for i := range p.recvs {
+		r := &p.recvs[i]
+		if r.state == recvMatched {
+			inb := r.inb
+			e.refuseInbound(inb, wire.ReasonProcessGone)
+			e.freeInbound(inb)
+		}
+		if r.state != recvIdle {
+			e.finishReceive(r, &vni.Completion{})
+		}
+	}
+	for inb := p.stray.front(); inb != nil; inb = p.stray.front() {
+		e.refuseInbound(inb, wire.ReasonProcessGone)
+		e.freeInbound(inb)
+	}
+	for _, src := range sorted(p.sources) {
+		for inb := src.early.front(); inb != nil; inb = src.early.front() {
+			e.refuseInbound(inb, wire.ReasonProcessGone)
+			e.freeInbound(inb)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package nic
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A region is memory of a process that the NIC may reach: its own sends and receives name it in descriptors, and others
+// PUT into it and GET from it who hold its handle (USNIC-55). The memory was made by whoever calls the engine, never by
+// the process (decision 10).
+type region struct {
+	owner   *process
+	id      uint32
+	key     uint64
+	mem     []byte
+	busy    list[inbound] // PUTs on their way into it
+	serving list[send]    // GETs that are answered from it
+}
+
+// AddRegion lets the NIC reach mem on behalf of the process at slot. The id names it in descriptors, id and key in
+// handles.
+func (e *Engine) AddRegion(slot uint16, mem []byte) (id uint32, key uint64, err error) {
+	p := e.process(slot)
+	if p == nil {
+		return 0, 0, fmt.Errorf("%w at slot %d", ErrNoProcess, slot)
+	}
+	for id = 1; int(id) < len(p.regions) && p.regions[id] != nil; id++ {
+	}
+	if id > limits.Regions {
+		return 0, 0, fmt.Errorf("%w: %v has %d open, which is the limit", ErrNoRegion, p, limits.Regions)
+	}
+	if int(id) == len(p.regions) {
+		p.regions = append(p.regions, nil)
+	}
+	r := &region{owner: p, id: id, key: e.rng.Uint64(), mem: mem}
+	p.regions[id] = r
+	return id, r.key, nil
+}
+
+// RemoveRegion takes a region away. PUTs and GETs of others that are under way there are refused. While operations of
+// the process itself use the memory it fails with ErrRegionBusy and changes nothing; else the engine touches the memory
+// no more when it returns.
+func (e *Engine) RemoveRegion(slot uint16, id uint32) error {
+	p := e.process(slot)
+	if p == nil || id == 0 || int(id) >= len(p.regions) || p.regions[id] == nil {
+		return fmt.Errorf("%w: region %d of slot %d", ErrNoRegion, id, slot)
+	}
+	if p.uses(p.regions[id].mem) {
+		return fmt.Errorf("%w: region %d of slot %d", ErrRegionBusy, id, slot)
+	}
+	e.closeRegion(p.regions[id])
+	return nil
+}
+
+// uses reports whether a send or receive of the process refers to mem.
+func (p *process) uses(mem []byte) bool {
+	if len(mem) == 0 {
+		return false
+	}
+	first, last := uintptr(unsafe.Pointer(&mem[0])), uintptr(unsafe.Pointer(&mem[len(mem)-1]))
+	within := func(parts [][]byte) bool {
+		for _, b := range parts {
+			if len(b) > 0 && uintptr(unsafe.Pointer(&b[0])) >= first && uintptr(unsafe.Pointer(&b[0])) <= last {
+				return true
+			}
+		}
+		return false
+	}
+	for i := range p.sends {
+		if p.sends[i].state != sendIdle && within(p.sends[i].parts[:]) || p.recvs[i].state != recvIdle && within(p.recvs[i].parts) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *Engine) closeRegion(r *region) {
+	for inb := r.busy.front(); inb != nil; inb = r.busy.front() {
+		e.refuse(inb.peer, 0, inb.id, inb.env.SrcSlot, inb.env.Token, wire.ReasonRegion)
+		e.freeInbound(inb)
+	}
+	for s := r.serving.front(); s != nil; s = r.serving.front() {
+		e.refuseServe(s, wire.ReasonRegion)
+	}
+	r.owner.regions[r.id] = nil
+}
+
+// region returns a piece of one of the process's own regions.
+func (p *process) region(id uint32, offset, n uint64) ([]byte, error) {
+	if int(id) >= len(p.regions) || p.regions[id] == nil {
+		return nil, fmt.Errorf("%w: descriptor names region %d, which is not open", errBadRegion, id)
+	}
+	mem := p.regions[id].mem
+	if offset > uint64(len(mem)) || n > uint64(len(mem))-offset {
+		return nil, fmt.Errorf("%w: descriptor names bytes %d to %d of region %d, which has %d", errOutOfRange, offset, offset+n, id, len(mem))
+	}
+	return mem[offset : offset+n : offset+n], nil
+}
+
+// remoteMemory finds the bytes that a PUT or GET means, or the reason why not.
+func (e *Engine) remoteMemory(p *process, m *wire.Remote) ([]byte, *region, wire.Reason) {
+	switch {
+	case p == nil || p.gone:
+		return nil, nil, wire.ReasonProcessGone
+	case p.gen != m.Gen:
+		return nil, nil, wire.ReasonStaleGeneration
+	case m.Region == 0 || int(m.Region) >= len(p.regions) || p.regions[m.Region] == nil || p.regions[m.Region].key != m.Key:
+		return nil, nil, wire.ReasonRegion
+	}
+	r := p.regions[m.Region]
+	if m.Offset > uint64(len(r.mem)) || m.Length > uint64(len(r.mem))-m.Offset {
+		return nil, nil, wire.ReasonRange
+	}
+	return r.mem[m.Offset : m.Offset+m.Length : m.Offset+m.Length], r, wire.ReasonNone
+}

@@ -1,0 +1,228 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+type clockTime = clock.Time
+
+// Deliver takes one record from a peer, exactly once, in whatever order they arrive (decision 5).
+func (h *handler) Deliver(_ clockTime, ep *rel.Endpoint, r wire.Record) {
+	e := h.engine()
+	pr := e.peers[ep]
+	if pr == nil {
+		return
+	}
+	switch r.Type() {
+	case wire.TypeFrag:
+		e.frag(pr, r)
+	case wire.TypeEager:
+		e.eager(pr, r)
+	case wire.TypeChunk:
+		e.chunk(pr, r)
+	case wire.TypeRequest:
+		e.request(pr, r)
+	case wire.TypePermission:
+		e.permission(pr, r)
+	case wire.TypeRefuse:
+		e.refused(pr, r)
+	case wire.TypeAccept:
+		e.acceptedByPeer(pr, r)
+	case wire.TypeWithdraw:
+		e.withdrawn(pr, r)
+	case wire.TypeCredit:
+		e.creditRecord(pr, r)
+	case wire.TypePut:
+		e.putRecord(pr, r)
+	case wire.TypeGet:
+		e.getRecord(pr, r)
+	case wire.TypeTable:
+		e.tableRecord(pr, r.Payload())
+	}
+}
+
+// frag takes a whole short message.
+func (e *Engine) frag(pr *peer, r wire.Record) {
+	env := r.Frag()
+	payload := r.Payload()
+	src := e.sourceOf(pr, &env, 0)
+	if src == nil {
+		return
+	}
+	p := src.p
+	if !src.fresh(env.Number) || !e.spendCredit(pr, p, uint64(len(payload))) {
+		e.counts[vni.DropFormat]++
+		return
+	}
+	if e.inOrder(src, env.Number) {
+		if rc := p.findPosted(src, &env); rc != nil {
+			e.restoreCredit(pr, p, uint64(len(payload)))
+			e.takeMatch(rc)
+			n := scatter(rc.parts, 0, payload)
+			e.acceptMessage(pr, &env)
+			e.completeReceive(rc, src, &env, uint64(n), uint64(len(payload)), vni.StatusOK)
+			e.advance(src)
+			return
+		}
+	}
+	inb := e.newInbound(src, &env, inboundStaged, uint64(len(payload)))
+	inb.onCredit = true
+	inb.staging = e.staging.take(len(payload))
+	inb.got = uint64(copy(inb.staging, payload))
+	e.acceptMessage(pr, &env)
+	e.arrive(inb)
+}
+
+// eager takes a piece of a message that comes on credit in several.
+func (e *Engine) eager(pr *peer, r wire.Record) {
+	id, offset := r.Chunk()
+	inb := pr.in.get(id)
+	if inb == nil {
+		length, env := r.Eager()
+		src := e.sourceOf(pr, &env, id)
+		if src == nil {
+			return
+		}
+		if !src.fresh(env.Number) { // of a message that has been withdrawn
+			return
+		}
+		if offset+uint64(len(r.Payload())) > length || !e.spendCredit(pr, src.p, length) {
+			e.counts[vni.DropFormat]++
+			return
+		}
+		inb = e.newInbound(src, &env, inboundStaged, length)
+		inb.onCredit, inb.id = true, id
+		if !pr.in.set(id, inb) {
+			e.counts[vni.DropFormat]++
+			e.freeInbound(inb)
+			return
+		}
+		inb.staging = e.staging.take(int(length))
+		e.arrive(inb)
+	}
+	e.place(inb, offset, r.Payload())
+}
+
+// chunk takes a piece of a message, PUT or GET that was permitted.
+func (e *Engine) chunk(pr *peer, r wire.Record) {
+	id, offset := r.Chunk()
+	if r.Flags()&wire.FlagGet == 0 {
+		if inb := pr.in.get(id); inb != nil { // else it was withdrawn or refused while this was under way
+			e.place(inb, offset, r.Payload())
+		}
+		return
+	}
+	if inb := pr.gets.get(id); inb != nil {
+		e.place(inb, offset, r.Payload())
+	} else if b := pr.ep.Control(e.now, wire.RefuseLen); b != nil { // given up: its answerer should stop
+		wire.PutRefuse(b, wire.FlagGet, id, 0, 0, wire.ReasonCancelled)
+	}
+}
+
+// place puts a piece where it belongs, and ends its message with the last one.
+func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
+	n := uint64(len(piece))
+	if offset > inb.length || n > inb.length-offset || inb.got+n > inb.length {
+		e.counts[vni.DropFormat]++
+		return
+	}
+	inb.got += n
+	if inb.limit > 0 {
+		e.grants.arrived(inb, n)
+	}
+	if e.cfg.Defect == mutate.ChunkOffByOne && offset > 0 && offset+n == inb.length {
+		offset--
+	}
+	if inb.staging != nil {
+		copy(inb.staging[offset:], piece)
+	} else {
+		scatter(inb.parts, offset, piece)
+	}
+	if inb.got == inb.length {
+		e.finish(inb)
+	}
+}
+
+// scatter copies a piece to its offset in a gather list, and returns how many bytes found room: a receive buffer may be
+// shorter than its message.
+func scatter(parts [][]byte, offset uint64, piece []byte) (n int) {
+	for _, b := range parts {
+		if offset >= uint64(len(b)) {
+			offset -= uint64(len(b))
+			continue
+		}
+		c := copy(b[offset:], piece)
+		n += c
+		if piece = piece[c:]; len(piece) == 0 {
+			break
+		}
+		offset = 0
+	}
+	return n
+}
+
+// acceptMessage tells the sender that this NIC has its message (decision 6), if it wants to know.
+func (e *Engine) acceptMessage(pr *peer, env *wire.Envelope) {
+	if env.Flags&wire.FlagAccept == 0 {
+		return
+	}
+	if pr == nil { // local senders are completed where the message is taken over
+		return
+	}
+	e.acceptToken(pr, env.SrcSlot, env.Token)
+}
+
+func (e *Engine) acceptToken(pr *peer, slot uint16, token uint32) {
+	if b := pr.ep.Control(e.now, wire.AcceptLen); b != nil {
+		wire.PutAccept(b, slot, token)
+	}
+}
+
+// refuse tells a peer that an operation of one of its processes has failed.
+func (e *Engine) refuse(pr *peer, flags uint8, id wire.FragmentID, slot uint16, token uint32, why wire.Reason) {
+	e.counts[refusalCounters[why]]++
+	if b := pr.ep.Control(e.now, wire.RefuseLen); b != nil {
+		wire.PutRefuse(b, flags, id, slot, token, why)
+	}
+}
+
+// sendOf finds the send of a process that a peer's record speaks of.
+func (e *Engine) sendOf(pr *peer, slot uint16, token uint32) *send {
+	p := e.process(slot)
+	if p == nil || int(token&0xffff) >= len(p.sends) {
+		return nil
+	}
+	s := &p.sends[token&0xffff]
+	if s.state == sendIdle || s.env.Token != token || s.dest == nil || s.dest.peer != pr {
+		return nil
+	}
+	return s
+}
+
+// acceptedByPeer completes a send whose message or PUT its destination has accepted.
+func (e *Engine) acceptedByPeer(pr *peer, r wire.Record) {
+	slot, token := r.Accept()
+	if s := e.sendOf(pr, slot, token); s != nil {
+		s.accepted = true
+		e.settle(s)
+	}
+}
+
+// refused fails a send that its destination refuses.
+func (e *Engine) refused(pr *peer, r wire.Record) {
+	id, slot, token, why := r.Refuse()
+	if r.Flags()&wire.FlagGet != 0 {
+		if sv := pr.serving.get(id); sv != nil { // the asker of a GET has given up
+			e.dropServe(sv)
+		}
+		return // slot and token are the asker's; here they may name somebody else's send
+	}
+	if s := e.sendOf(pr, slot, token); s != nil {
+		e.stopFragment(s)
+		e.completeSend(s, statusOfReason(why))
+	}
+}

@@ -1,0 +1,353 @@
+package nic
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A send is an entry of the scheduling queue (QNIX-40): a message, PUT, GET or name look-up under way for a process.
+//
+//	          name unknown          not the first to its destination
+//	idle ──┬─► unresolved ──┬──────► queued ──┐
+//	       └────────────────┴─────────────────┴─► ready ◄─────────────────────────┐
+//	                                                │ turns, one packet each       │
+//	       ┌────────────────┬──────────────────┬────┴─────────┬────────────┐       │
+//	       ▼                ▼                  ▼              ▼            ▼       │
+//	    blocked           credit           permission       local        posted    │
+//	    (window, link)    (none, and too   (asked for,      (receiver    (all out, │
+//	       │               many requests)   not yet given)   not ready)   not all  │
+//	       └────────────────┴──────────────────┴──────────────┴──────────  acked)  │
+//	                                   └──────────────────────────────────────┼────┘
+//	                                                                          ▼
+//	                                                              completed: idle again
+type sendState uint8
+
+const (
+	sendIdle       sendState = iota
+	sendUnresolved           // in Engine.waiting: its receiver's name is not known yet
+	sendQueued               // in its dest's queue, behind an older message to the same process
+	sendReady                // in process.sched: takes turns
+	sendBlocked              // in peer.blocked: the pair is not open, or its window is full
+	sendCredit               // in remote.waiting: neither credit nor room for one more request
+	sendPermission           // every permitted byte is posted; more permission will come (QNIX-42)
+	sendLocal                // an inbound of another process of this NIC refers to it
+	sendPosted               // all is posted: waits for acknowledgement, acceptance, or both
+)
+
+// sendKind is what a send does.
+type sendKind uint8
+
+const (
+	kindMessage sendKind = iota
+	kindPut
+	kindGet
+	kindResolve
+	kindServe // answers a GET of another NIC from a region; has no context
+)
+
+type send struct {
+	node   node[send] // in the list that its state names
+	queued node[send] // in dest.queue from the command until the envelope has left
+	p      *process
+	ctx    int
+	state  sendState
+	kind   sendKind
+
+	notify   bool // the process wants its doorbell rung (QNIX-16)
+	accept   bool // completes only when the destination has accepted it (decision 6)
+	accepted bool
+	released bool // rel needs the memory no more
+	inline   bool // the bytes are in the context region and need to be copied only once
+
+	name      vni.Name // of the receiver, as the process gave it
+	gen       uint32   // of the receiver, if the process insists on one
+	dest      *dest
+	env       wire.Envelope
+	remote    wire.Remote // of a PUT or GET
+	frag      rel.Fragment
+	parts     [limits.Descriptors][]byte
+	inb       *inbound // the other half of a local message, or where a GET arrives
+	watched   bool     // an answer of the peer is waited for, so it is probed while silent
+	requested bool     // a permission request of it stands open at the peer
+	peer      *peer    // whose fragment id this send holds
+}
+
+func (s *send) init(p *process, ctx int) {
+	s.p, s.ctx = p, ctx
+	s.node.v, s.queued.v = s, s
+}
+
+// destKey is one process of the fabric, in one life.
+type destKey struct {
+	nic  uint64
+	slot uint16
+	gen  uint32
+}
+
+// dest is what one process knows about another that it sends to: the count of its messages to it (decision 5), and
+// those whose envelope has not left. They leave in the order of their commands, so that the receiver's parking place
+// for early envelopes has to make up only for what the network does.
+type dest struct {
+	key    destKey
+	peer   *peer   // nil: a process of this NIC
+	remote *remote // nil: a process of this NIC
+	number uint32  // of the next envelope
+	queue  list[send]
+}
+
+// startSend takes a command on a send context (QNIX-15): it loads and judges the context, builds the fixed part of the
+// headers, and puts the send in line.
+func (e *Engine) startSend(p *process, s *send, code vni.Code) {
+	c, err := p.vni.Send(s.ctx)
+	if err != nil {
+		e.detach(p, err)
+		return
+	}
+	s.notify = c.Flags&vni.WantNotify != 0
+	s.accept = c.Flags&vni.WantAccept != 0
+	s.accepted, s.released, s.inline = false, false, code == vni.CodeSendShort
+	s.watched, s.requested = false, false
+	s.kind, s.name, s.gen = kindMessage, c.Receiver, c.Gen
+	s.env = wire.Envelope{SrcSlot: p.slot, SrcGen: p.gen, Token: c.Token, Tag: c.Tag}
+	s.frag = rel.Fragment{Owner: s, Space: wire.Data, Length: c.Len}
+	if int(c.Token&0xffff) != s.ctx || c.Token == 0 {
+		e.rejectSend(s, fmt.Errorf("token %#x does not name send context %d", c.Token, s.ctx))
+		return
+	}
+	if c.Flags&vni.IsReply != 0 {
+		s.env.Flags |= wire.FlagReply
+	}
+	if s.accept {
+		s.env.Flags |= wire.FlagAccept
+	}
+	switch code {
+	case vni.CodeResolve:
+		s.kind = kindResolve
+		e.resolve(s)
+		return
+	case vni.CodePut, vni.CodeGet:
+		s.kind = kindPut
+		if code == vni.CodeGet {
+			s.kind = kindGet
+		}
+		s.remote = wire.Remote{Slot: c.Remote.Slot, Asker: p.slot, Gen: c.Remote.Gen, Region: c.Remote.Region,
+			Token: c.Token, Key: c.Remote.Key, Offset: c.Remote.Offset, Length: c.Len}
+	}
+	if err := e.gather(s, &c); err != nil {
+		e.rejectSend(s, err)
+		return
+	}
+	switch {
+	case s.kind != kindMessage:
+		e.toAddress(s, destKey{c.Remote.NIC, c.Remote.Slot, c.Remote.Gen})
+	case c.NIC != 0:
+		e.toAddress(s, destKey{c.NIC, c.Slot, c.Gen})
+	default:
+		e.resolve(s)
+	}
+}
+
+// gather finds the memory of a send: the context region itself, Go slices of an embedded process, or descriptors.
+func (e *Engine) gather(s *send, c *vni.SendContext) error {
+	parts, err := e.memory(s.p, false, s.ctx, s.inline, c.PoolIndex, c.Size, c.Len, s.parts[:0])
+	s.frag.Parts = parts
+	return err
+}
+
+// memory turns what a context says about memory into slices of total length n, and appends them to parts.
+func (e *Engine) memory(p *process, receive bool, ctx int, inline bool, pool int32, size uint32, n uint64, parts [][]byte) ([][]byte, error) {
+	if inline {
+		if n > limits.ShortMessage {
+			return nil, fmt.Errorf("short message of %d bytes; at most %d", n, limits.ShortMessage)
+		}
+		return append(parts, p.vni.Inline(ctx, int(n))), nil
+	}
+	if d := p.vni.Direct(receive, ctx); d != nil {
+		return clip(parts, d, n)
+	}
+	if pool != vni.NoPool {
+		if pool < 0 {
+			return nil, fmt.Errorf("buffer pool index %d; expected a page or %d", pool, vni.NoPool)
+		}
+		mem, err := p.region(vni.PoolRegion, uint64(pool)*limits.PageBytes, n)
+		return append(parts, mem), err
+	}
+	if size > limits.Descriptors {
+		return nil, fmt.Errorf("%d descriptors; at most %d", size, limits.Descriptors)
+	}
+	ds, err := p.vni.Descriptors(receive, ctx, int(size), e.descs[:0])
+	if err != nil {
+		return nil, err
+	}
+	var sum uint64
+	for _, d := range ds {
+		mem, err := p.region(d.Region, d.Offset, d.Len)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, mem)
+		sum += d.Len
+	}
+	if sum != n {
+		return nil, fmt.Errorf("descriptors hold %d bytes, the operation is of %d", sum, n)
+	}
+	return parts, nil
+}
+
+// clip appends the slices of an embedded process, which must have n bytes together.
+func clip(parts, from [][]byte, n uint64) ([][]byte, error) {
+	var sum uint64
+	for _, b := range from {
+		sum += uint64(len(b))
+	}
+	if sum != n || len(from) > limits.Descriptors {
+		return nil, fmt.Errorf("%d slices of %d bytes in all, the operation is of %d", len(from), sum, n)
+	}
+	return append(parts, from...), nil
+}
+
+// resolve looks the receiver's name up (QNIX-14). A name that nobody knows yet is waited for as long as there are NICs
+// whose tables have not come.
+func (e *Engine) resolve(s *send) {
+	n := e.names.byName[s.name]
+	if n == nil || !n.live() {
+		if s.kind != kindResolve && !e.nodes.mayKnowMore() {
+			e.completeSend(s, vni.StatusNameUnknown)
+			return
+		}
+		s.state = sendUnresolved
+		e.waiting.pushBack(&s.node)
+		return
+	}
+	if s.kind == kindResolve {
+		s.dest = nil
+		s.env.DstSlot, s.env.DstGen, s.remote.Key = n.slot, n.gen, n.nic
+		e.completeSend(s, vni.StatusOK)
+		return
+	}
+	if s.gen != 0 && s.gen != n.gen {
+		e.completeSend(s, vni.StatusStaleGeneration)
+		return
+	}
+	e.toAddress(s, destKey{n.nic, n.slot, n.gen})
+}
+
+// toAddress puts a send in line for a process.
+func (e *Engine) toAddress(s *send, k destKey) {
+	d := s.p.dests[k]
+	if d == nil {
+		var err vni.Status
+		if d, err = e.newDest(s.p, k); err != vni.StatusOK {
+			e.completeSend(s, err)
+			return
+		}
+	}
+	s.dest = d
+	s.env.DstSlot, s.env.DstGen = k.slot, k.gen
+	d.queue.pushBack(&s.queued)
+	if s.kind == kindMessage && d.queue.front() != s {
+		s.state = sendQueued
+		return
+	}
+	e.ready(s)
+}
+
+// newDest begins p's correspondence with a process.
+func (e *Engine) newDest(p *process, k destKey) (*dest, vni.Status) {
+	d := &dest{key: k, number: 1}
+	if k.nic == e.cfg.ID {
+		q := e.process(k.slot)
+		if q == nil && k.slot != 0 {
+			return nil, vni.StatusProcessGone
+		}
+		if q != nil && q.gen != k.gen {
+			return nil, vni.StatusStaleGeneration
+		}
+	} else {
+		pr := e.peerOf(k.nic)
+		if pr == nil {
+			return nil, vni.StatusUnreachable
+		}
+		d.peer, d.remote = pr, pr.remote(k.slot, k.gen)
+	}
+	p.dests[k] = d
+	return d, vni.StatusOK
+}
+
+// ready lets a send take turns.
+func (e *Engine) ready(s *send) {
+	s.node.remove()
+	s.state = sendReady
+	s.p.sched.pushBack(&s.node)
+	e.sendable(s.p)
+}
+
+// enveloped notes that the envelope of s has left: the next message to the same process may follow.
+func (e *Engine) enveloped(s *send) {
+	d := s.dest
+	s.queued.remove()
+	if n := d.queue.front(); n != nil && n.state == sendQueued {
+		e.ready(n)
+	}
+}
+
+// completeSend ends a send and tells its process.
+func (e *Engine) completeSend(s *send, status vni.Status) {
+	c := vni.Completion{Status: status, Len: s.frag.Length, Full: s.frag.Length, Tag: s.env.Tag, Token: s.env.Token,
+		From: s.name, Slot: s.env.DstSlot, Gen: s.env.DstGen}
+	if s.dest != nil {
+		c.NIC = s.dest.key.nic
+	} else if s.kind == kindResolve {
+		c.NIC = s.remote.Key
+	}
+	e.countSend(s, status)
+	p, ctx, notify := s.p, s.ctx, s.notify
+	e.clearSend(s)
+	if p.gone {
+		return
+	}
+	if err := p.vni.Complete(false, ctx, &c, notify); err != nil {
+		e.detach(p, err)
+		return
+	}
+	if notify {
+		e.ring(p)
+	}
+}
+
+// clearSend takes a send out of everything that refers to it.
+func (e *Engine) clearSend(s *send) {
+	s.node.remove()
+	d := s.dest
+	wasQueued := s.queued.in != nil
+	s.queued.remove()
+	if wasQueued && d != nil {
+		if n := d.queue.front(); n != nil && n.state == sendQueued {
+			e.ready(n)
+		}
+	}
+	if s.frag.ID != 0 && s.peer != nil {
+		s.peer.out.remove(s.frag.ID)
+		s.peer.ep.FreeFragment(s.frag.ID)
+		e.unblockOne(s.peer)
+	}
+	if s.watched {
+		s.watched = false
+		d.peer.ep.Watch(-1)
+	}
+	e.requestClosed(s)
+	clear(s.parts[:])
+	s.state, s.dest, s.peer, s.inb = sendIdle, nil, nil, nil
+	s.frag = rel.Fragment{}
+}
+
+// rejectSend ends a send whose arguments are wrong.
+func (e *Engine) rejectSend(s *send, err error) {
+	p := s.p
+	e.completeSend(s, statusOf(err))
+	e.badArgument(p, err)
+}

@@ -1,0 +1,53 @@
+package nic
+
+import (
+	"math/bits"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// stagingPool is the managed memory in which messages wait that nobody has asked for yet (QNIX-47, QNIX-57): buffers in
+// powers of two, kept for the next message. What each process may use of it is bounded by its quota, not here; what is
+// kept beyond use is bounded by keep.
+type stagingPool struct {
+	free  [40][][]byte
+	kept  int // bytes in free
+	inUse int // bytes handed out
+}
+
+const (
+	leastStagingShift = 6       // 64 bytes
+	keepStaging       = 8 << 20 // bytes kept for reuse at most: two processes' quotas
+)
+
+func (sp *stagingPool) take(n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	c := max(bits.Len(uint(n-1)), leastStagingShift)
+	sp.inUse += 1 << c
+	if l := sp.free[c]; len(l) > 0 {
+		b := l[len(l)-1]
+		sp.free[c] = l[:len(l)-1]
+		sp.kept -= 1 << c
+		return b[:n]
+	}
+	return make([]byte, n, 1<<c)
+}
+
+func (sp *stagingPool) give(b []byte) {
+	n := cap(b)
+	if n == 0 {
+		return
+	}
+	sp.inUse -= n
+	if sp.kept+n > keepStaging {
+		return
+	}
+	c := bits.Len(uint(n - 1))
+	sp.kept += n
+	sp.free[c] = append(sp.free[c], b[:0])
+}
+
+// stagedCost is what a message of n bytes costs of a process's staging quota, and so of a sender's credit.
+func stagedCost(n uint64) uint64 { return n + limits.StagedOverhead }

@@ -1,0 +1,66 @@
+package nic
+
+import (
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// publishEvery is how often a busy engine copies its counts to the counters page. Counting in its own memory and copying
+// now and then costs the data path nothing.
+const publishEvery = time.Millisecond
+
+// publish copies the counts to the page that tools map (decision 17).
+// It returns when it wants to do so next.
+func (e *Engine) publish(work int) clock.Time {
+	e.dirty = e.dirty || work > 0
+	switch {
+	case !e.dirty:
+		return clock.Never
+	case e.now < e.nextPublish:
+		return e.nextPublish
+	}
+	e.dirty = false
+	e.nextPublish = e.now.Add(publishEvery)
+	e.collect()
+	for i, v := range e.counts {
+		e.cfg.Counters.Store(vni.Counter(i), v)
+	}
+	return clock.Never
+}
+
+// collect brings the counts of the parts together.
+func (e *Engine) collect() {
+	var l link.Counters
+	e.cfg.Link.Counters(&l)
+	c := e.counts
+	c[vni.LinkFramesIn], c[vni.LinkFramesOut] = l.FramesIn, l.FramesOut
+	c[vni.LinkBytesIn], c[vni.LinkBytesOut] = l.BytesIn, l.BytesOut
+	c[vni.LinkSystemCalls] = l.SystemCalls
+	c[vni.LinkDroppedIn], c[vni.LinkDroppedOut] = l.DroppedIn, l.DroppedOut
+	c[vni.NICActiveNow] = uint64(e.active.n)
+	c[vni.NICStagedBytesNow] = uint64(e.staging.inUse)
+}
+
+// Count returns a counter as it stands now.
+func (e *Engine) Count(c vni.Counter) uint64 {
+	e.collect()
+	return e.counts[c]
+}
+
+// countSend counts an ended send.
+func (e *Engine) countSend(s *send, status vni.Status) {
+	switch {
+	case s.kind == kindResolve:
+		e.counts[vni.NICResolves]++
+	case status == vni.StatusOK && s.kind == kindMessage:
+		e.counts[vni.NICMessagesSent]++
+		e.counts[vni.NICBytesSent] += s.frag.Length
+	case status == vni.StatusUnreachable || status == vni.StatusSessionLost:
+		e.counts[vni.NICFailedUnreachable]++
+	case status == vni.StatusNameUnknown:
+		e.counts[vni.NICFailedNameUnknown]++
+	}
+}

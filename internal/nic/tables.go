@@ -1,0 +1,230 @@
+package nic
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// What the NICs tell one another travels in Table records. Each begins with what it is:
+//
+//	claim, end                     lost                    sync                    node
+//	 0  1 or 2          1           0  4             1      0  3             1      0  5             1
+//	 1  first table?    1           1  zero          1      1  zero          3      1  zero          3
+//	 2  slot            2           2  slot          2      4  claims sent   4      4  port          2
+//	 4  generation      4           4  generation    4                              6  zero          2
+//	 8  age in ns       8                                                           8  address, IPv6 16
+//	16  index           4                                                          24  NIC id        8
+//	20  application    24
+//
+// claim: the process has this name, since so long. end: it has gone. sync: so many claims of the first table were sent,
+// so the receiver can tell when it has them all. lost: the name that you claimed for this process belongs to another.
+// node: there is a NIC at this address.
+const (
+	tableClaim = 1
+	tableEnd   = 2
+	tableSync  = 3
+	tableLost  = 4
+	tableNode  = 5
+
+	claimLen = 20 + limits.NameBytes
+	syncLen  = 8
+	lostLen  = 8
+	nodeLen  = 32
+)
+
+// table reserves a Table record with n bytes of payload.
+func (e *Engine) table(pr *peer, n int) []byte {
+	b := pr.ep.Control(e.now, wire.RecordLen+n)
+	if b == nil {
+		return nil
+	}
+	e.counts[vni.NICNameUpdatesSent]++
+	wire.PutTable(b, n)
+	b = b[wire.RecordLen:]
+	clear(b[:n])
+	return b
+}
+
+// tellTables gives a new peer all that this NIC knows: its own names, and the other NICs.
+func (e *Engine) tellTables(pr *peer) {
+	claims := uint32(0)
+	for _, n := range e.names.all {
+		if n.nic == e.cfg.ID && !n.dead {
+			e.tellClaim(pr, n, true)
+			claims++
+		}
+	}
+	if b := e.table(pr, syncLen); b != nil {
+		b[0] = tableSync
+		binary.LittleEndian.PutUint32(b[4:], claims)
+	}
+	for _, other := range e.nodes.list {
+		if other != pr && other.nic != 0 && other.ep.Up() {
+			e.tellNode(pr, other)
+			e.tellNode(other, pr)
+		}
+	}
+}
+
+func (e *Engine) tellClaim(pr *peer, n *nameEntry, first bool) {
+	b := e.table(pr, claimLen)
+	if b == nil {
+		return
+	}
+	putClaim(b, tableClaim, n, uint64(e.now.Sub(n.since)))
+	if first {
+		b[1] = 1
+	}
+}
+
+func (e *Engine) tellEnd(pr *peer, n *nameEntry) {
+	if b := e.table(pr, claimLen); b != nil {
+		putClaim(b, tableEnd, n, 0)
+	}
+}
+
+func putClaim(b []byte, op byte, n *nameEntry, age uint64) {
+	b[0] = op
+	binary.LittleEndian.PutUint16(b[2:], n.slot)
+	binary.LittleEndian.PutUint32(b[4:], n.gen)
+	binary.LittleEndian.PutUint64(b[8:], age)
+	binary.LittleEndian.PutUint32(b[16:], n.name.Index)
+	copy(b[20:], n.name.App[:])
+}
+
+// tellNode tells to about another NIC, which it may not have heard of.
+func (e *Engine) tellNode(to, about *peer) {
+	b := e.table(to, nodeLen)
+	if b == nil {
+		return
+	}
+	b[0] = tableNode
+	a := about.ep.Addr()
+	binary.LittleEndian.PutUint16(b[4:], a.Port())
+	ip := a.Addr().As16()
+	copy(b[8:], ip[:])
+	binary.LittleEndian.PutUint64(b[24:], about.nic)
+}
+
+// tableRecord takes what a peer tells.
+func (e *Engine) tableRecord(pr *peer, b []byte) {
+	e.counts[vni.NICNameUpdatesReceived]++
+	switch {
+	case len(b) >= claimLen && (b[0] == tableClaim || b[0] == tableEnd):
+		n := nameEntry{address: address{pr.nic, binary.LittleEndian.Uint16(b[2:]), binary.LittleEndian.Uint32(b[4:])}}
+		n.name.Index = binary.LittleEndian.Uint32(b[16:])
+		copy(n.name.App[:], b[20:])
+		if !n.name.Valid() || n.slot == 0 {
+			e.counts[vni.DropFormat]++
+			return
+		}
+		if b[0] == tableEnd {
+			e.takeEnd(&n)
+			return
+		}
+		n.since = e.now - clockTime(binary.LittleEndian.Uint64(b[8:]))
+		e.takeClaim(pr, &n)
+		if b[1] == 1 {
+			pr.claims++
+			e.checkSync(pr)
+		}
+	case len(b) >= syncLen && b[0] == tableSync:
+		pr.claimsDue = int(binary.LittleEndian.Uint32(b[4:]))
+		e.checkSync(pr)
+	case len(b) >= lostLen && b[0] == tableLost:
+		e.loseName(binary.LittleEndian.Uint16(b[2:]), binary.LittleEndian.Uint32(b[4:]), pr)
+	case len(b) >= nodeLen && b[0] == tableNode:
+		e.takeNode(b)
+	default:
+		e.counts[vni.DropFormat]++
+	}
+}
+
+func (e *Engine) checkSync(pr *peer) {
+	if !pr.synced && pr.claims == pr.claimsDue {
+		pr.synced = true
+		e.reconsider = true
+		for _, n := range slices.Clone(e.names.all) { // what a returned NIC no longer claims has gone meanwhile
+			if n.nic == pr.nic && n.stale && !n.dead {
+				e.names.kill(e, n)
+				e.processGone(n.nic, n.slot, n.gen, n.name)
+			}
+		}
+	}
+}
+
+// takeClaim adds a name that a peer claims for one of its processes. Of two claims to one name the older wins; so that
+// both sides judge alike, the NIC with the lower id judges and tells the other.
+func (e *Engine) takeClaim(pr *peer, n *nameEntry) {
+	if old := e.names.byAddr[n.address]; old != nil {
+		if !old.stale { // told already, or its end overtook it
+			return
+		}
+		e.names.drop(old) // its NIC has come back, perhaps in another life
+	}
+	own := e.names.byName[n.name]
+	c := *n
+	e.names.put(e, &c)
+	if own == nil || own.nic != e.cfg.ID || own.dead || e.cfg.ID > pr.nic {
+		return
+	}
+	e.counts[vni.NICNameConflicts]++
+	if own.since <= c.since {
+		if b := e.table(pr, lostLen); b != nil {
+			b[0] = tableLost
+			binary.LittleEndian.PutUint16(b[2:], c.slot)
+			binary.LittleEndian.PutUint32(b[4:], c.gen)
+		}
+		return
+	}
+	e.loseName(own.slot, own.gen, pr)
+}
+
+// loseName takes its name from a process of ours: another has it by an older claim. The process learns it from every
+// operation from now on, and by an event who has the name.
+func (e *Engine) loseName(slot uint16, gen uint32, winner *peer) {
+	p := e.process(slot)
+	if p == nil || p.gen != gen || slot == 0 {
+		return
+	}
+	e.names.removeOwn(e, p)
+	e.tell(p, vni.Event{Kind: vni.EventNameLost, NIC: winner.nic, Name: p.name})
+	p.vni.SetGone(vni.StatusNameLost)
+	p.node.remove()
+	e.ring(p)
+}
+
+// takeEnd takes the news that a process has gone.
+func (e *Engine) takeEnd(n *nameEntry) {
+	old := e.names.byAddr[n.address]
+	if old == nil { // it has overtaken the claim: remember, so that the claim does no harm
+		c := *n
+		e.names.put(e, &c)
+		old = &c
+	}
+	if old.dead {
+		return
+	}
+	e.names.kill(e, old)
+	e.processGone(n.nic, n.slot, n.gen, n.name)
+}
+
+// takeNode takes the news of another NIC.
+func (e *Engine) takeNode(b []byte) {
+	var ip [16]byte
+	copy(ip[:], b[8:])
+	id := binary.LittleEndian.Uint64(b[24:])
+	addr := link.Addr(netip.AddrPortFrom(netip.AddrFrom16(ip).Unmap(), binary.LittleEndian.Uint16(b[4:])))
+	if id == 0 || id == e.cfg.ID || e.cfg.Static || e.peerOf(id) != nil || !addr.IsValid() || addr.Port() == 0 {
+		return
+	}
+	if err := e.AddNode(id, addr); err != nil {
+		e.counts[vni.DropRefusedHello]++
+	}
+}

@@ -1,0 +1,226 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// turn moves one packet of a send, or finds out what it has to wait for.
+func (e *Engine) turn(s *send) {
+	switch {
+	case s.frag.HeaderLen > 0:
+		e.postPiece(s)
+	case s.dest.peer == nil:
+		e.localTurn(s)
+	case !s.dest.peer.ep.Up():
+		s.dest.peer.ep.Connect(e.now)
+		e.block(s)
+	case s.kind == kindMessage:
+		e.sendEnvelope(s)
+	case s.kind == kindPut:
+		e.sendPut(s)
+	case s.kind == kindGet:
+		e.sendGet(s)
+	}
+}
+
+// block parks a send until its peer can take more.
+func (e *Engine) block(s *send) {
+	s.node.remove()
+	s.state = sendBlocked
+	s.dest.peer.blocked.pushBack(&s.node)
+}
+
+// sendEnvelope lets a message leave, on credit if it is short and there is some, else by asking for permission.
+func (e *Engine) sendEnvelope(s *send) {
+	d := s.dest
+	s.env.Number = d.number
+	cost := stagedCost(s.frag.Length)
+	if s.frag.Length > limits.EagerMessage || d.remote.credit() < cost {
+		e.sendRequest(s)
+		return
+	}
+	space := wire.Command
+	if s.frag.Length > limits.TinyMessage {
+		space = wire.Data
+	}
+	if n := wire.FragLen + int(s.frag.Length); s.frag.Length <= limits.CopiedMessage && n <= d.peer.ep.MaxRecord(space) {
+		e.sendFrag(s, space, n)
+		return
+	}
+	e.sendEager(s)
+}
+
+// sendFrag writes a short message of n bytes, header included, straight into a segment (USNIC-22, USNIC-29): its memory
+// is free at once.
+func (e *Engine) sendFrag(s *send, space wire.Space, n int) {
+	d := s.dest
+	b := d.peer.ep.Reserve(e.now, space, n)
+	if b == nil {
+		e.block(s)
+		return
+	}
+	wire.PutFrag(b, &s.env, int(s.frag.Length))
+	copyOut(b[wire.FragLen:], s.frag.Parts)
+	d.number++
+	d.remote.used += stagedCost(s.frag.Length)
+	e.enveloped(s)
+	s.released = true
+	s.frag.Parts = nil
+	e.settle(s)
+}
+
+// sendEager begins a message that goes without permission in several pieces, or in one that is too long to copy.
+func (e *Engine) sendEager(s *send) {
+	if !e.takeFragment(s) {
+		return
+	}
+	d := s.dest
+	wire.PutEager(s.frag.HeaderBuf[:], s.frag.ID, 0, s.frag.Length, &s.env, 0)
+	s.frag.Type, s.frag.HeaderLen, s.frag.Limit = wire.TypeEager, wire.EagerLen, s.frag.Length
+	d.number++
+	d.remote.used += stagedCost(s.frag.Length)
+	e.enveloped(s)
+	e.postPiece(s)
+}
+
+// sendRequest asks for permission (QNIX-42, QNIX-43).
+func (e *Engine) sendRequest(s *send) {
+	d := s.dest
+	if d.remote.requests >= limits.RequestsPerSource {
+		s.node.remove()
+		s.state = sendCredit
+		d.remote.waiting.pushBack(&s.node)
+		return
+	}
+	if !e.takeFragment(s) {
+		return
+	}
+	piece := uint64(d.peer.ep.PieceLen(wire.TypeChunk))
+	q := wire.Request{ID: s.frag.ID, Length: s.frag.Length, PacketLen: uint32(piece), Envelope: s.env}
+	q.Packets = uint32(min((s.frag.Length+piece-1)/piece, 1<<32-1))
+	b := d.peer.ep.Reserve(e.now, wire.Command, wire.RequestLen)
+	if b == nil {
+		e.dropFragment(s)
+		e.block(s)
+		return
+	}
+	q.Put(b)
+	wire.PutChunk(s.frag.HeaderBuf[:], 0, s.frag.ID, 0, 0)
+	s.frag.Type, s.frag.HeaderLen = wire.TypeChunk, wire.ChunkLen
+	d.number++
+	d.remote.requests++
+	s.requested = true
+	e.enveloped(s)
+	e.counts[vni.NICRequests]++
+	e.awaitPermission(s)
+}
+
+// awaitPermission takes a send out of the turns until its peer permits more.
+func (e *Engine) awaitPermission(s *send) {
+	s.node.remove()
+	s.state = sendPermission
+	s.dest.peer.ep.Watch(1)
+	s.watched = true
+}
+
+// takeFragment gives a send a fragment id, or parks it until one is free (USNIC-23).
+func (e *Engine) takeFragment(s *send) bool {
+	pr := s.dest.peer
+	id, ok := pr.ep.NewFragment()
+	if !ok {
+		e.block(s)
+		return false
+	}
+	s.frag.ID, s.peer = id, pr
+	pr.out.set(id, s)
+	return true
+}
+
+func (e *Engine) dropFragment(s *send) {
+	s.peer.out.remove(s.frag.ID)
+	s.peer.ep.FreeFragment(s.frag.ID)
+	s.frag.ID, s.peer = 0, nil
+}
+
+// postPiece posts the next piece of a fragment that is under way (USNIC-23).
+func (e *Engine) postPiece(s *send) {
+	f := &s.frag
+	pr := s.peer
+	n := pr.ep.Post(e.now, f)
+	switch {
+	case f.Next == f.Length:
+		s.node.remove()
+		s.state = sendPosted
+	case f.Next == f.Limit:
+		s.node.remove()
+		s.state = sendPermission
+	case n == 0:
+		s.node.remove()
+		s.state = sendBlocked
+		pr.blocked.pushBack(&s.node)
+	}
+}
+
+// settle completes a send that has nothing more to wait for.
+func (e *Engine) settle(s *send) {
+	if s.kind == kindServe {
+		if s.released {
+			e.endServe(s)
+		}
+		return
+	}
+	if s.released && (!s.accept || s.accepted) {
+		e.completeSend(s, vni.StatusOK)
+		return
+	}
+	s.node.remove()
+	s.state = sendPosted
+	if !s.watched && s.peer == nil && s.dest != nil && s.dest.peer != nil { // nothing but an Accept is awaited
+		s.dest.peer.ep.Watch(1)
+		s.watched = true
+	}
+}
+
+// Released says that rel needs the memory of a fragment no more (USNIC-23): every piece is acknowledged, or the peer is
+// lost, in which case Down follows and ends the send.
+func (h *handler) Released(_ clockTime, f *rel.Fragment) {
+	e := h.engine()
+	s := f.Owner.(*send)
+	if f.Err != nil {
+		return
+	}
+	s.released = true
+	e.settle(s)
+}
+
+// Writable says that a peer which would take no more may do so again.
+func (h *handler) Writable(_ clockTime, ep *rel.Endpoint) {
+	e := h.engine()
+	if pr := e.peers[ep]; pr != nil {
+		e.unblock(pr)
+	}
+}
+
+// unblock lets every send that waits for a peer try again; who fails comes back in the same order.
+func (e *Engine) unblock(pr *peer) {
+	for n := pr.blocked.n; n > 0; n-- {
+		e.ready(pr.blocked.front())
+	}
+}
+
+// unblockOne lets the first send that waits for a peer try again: a fragment id has become free.
+func (e *Engine) unblockOne(pr *peer) {
+	if s := pr.blocked.front(); s != nil {
+		e.ready(s)
+	}
+}
+
+// copyOut copies the parts of a message into one place.
+func copyOut(to []byte, parts [][]byte) {
+	for _, b := range parts {
+		to = to[copy(to, b):]
+	}
+}
