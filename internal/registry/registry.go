@@ -1,0 +1,103 @@
+// Package registry says which NICs there are, and at which addresses. It says nothing of processes: their names are
+// spread by the NICs themselves (decision 15).
+//
+//	Registry ──── Nodes() ───► daemon ───► Engine.AddNode
+//	         ──── Watch ─────►        ───► Engine.AddNode, RemoveNode
+//
+// A Static one, from a list in a configuration, never changes; others may.
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+)
+
+// Node is a NIC and where to reach it.
+type Node struct {
+	ID   NICID          // 0: not known; the first to answer at the address tells
+	Addr netip.AddrPort // of its link
+}
+
+func (n Node) String() string {
+	if n.ID == 0 {
+		return n.Addr.String()
+	}
+	return n.ID.String() + " at " + n.Addr.String()
+}
+
+// Registry knows the NICs of a fabric, this one possibly among them. It is safe from many goroutines.
+type Registry interface {
+	// Nodes is the list as it stands. The caller may keep it.
+	Nodes() []Node
+	// Watch calls changed with the whole list each time that it becomes another, from one goroutine, until ctx is done.
+	// It returns nil then, or earlier the reason why the registry can be watched no more.
+	Watch(ctx context.Context, changed func([]Node)) error
+}
+
+// Static is a list that never changes.
+type Static struct{ nodes []Node }
+
+// NewStatic checks the list: each address is usable and stands there once, each id too.
+func NewStatic(nodes []Node) (*Static, error) {
+	ids, addrs := map[NICID]netip.AddrPort{}, map[netip.AddrPort]bool{}
+	var errs []error
+	for _, n := range nodes {
+		switch first, taken := ids[n.ID]; {
+		case !n.Addr.IsValid() || n.Addr.Port() == 0 || n.Addr.Addr().IsUnspecified():
+			errs = append(errs, fmt.Errorf("registry: node %v: expected an address that others can be reached at, such as 10.0.0.2:7700", n))
+		case addrs[n.Addr]:
+			errs = append(errs, fmt.Errorf("registry: address %v stands twice in the list", n.Addr))
+		case n.ID != 0 && taken:
+			errs = append(errs, fmt.Errorf("registry: NIC %v stands twice in the list, at %v and %v", n.ID, first, n.Addr))
+		}
+		ids[n.ID], addrs[n.Addr] = n.Addr, true
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &Static{append([]Node(nil), nodes...)}, nil
+}
+
+// Nodes is the list.
+func (s *Static) Nodes() []Node { return append([]Node(nil), s.nodes...) }
+
+// Watch waits for ctx: there is nothing to tell.
+func (s *Static) Watch(ctx context.Context, _ func([]Node)) error {
+	<-ctx.Done()
+	return nil
+}
+
+// ParseNode reads "ADDRESS" or "ID@ADDRESS", as flags and lists have it: "10.0.0.2:7700",
+// "0:0:0:96:221:127:255:140@[fe80::2]:7700".
+func ParseNode(s string) (Node, error) {
+	var n Node
+	addr := s
+	for i := range len(s) {
+		if s[i] == '@' {
+			id, err := ParseNICID(s[:i])
+			if err != nil {
+				return Node{}, fmt.Errorf("node %q: %w", s, err)
+			}
+			n.ID, addr = id, s[i+1:]
+			break
+		}
+	}
+	a, err := ParseAddr(addr)
+	if err != nil {
+		return Node{}, fmt.Errorf("node %q: %w", s, err)
+	}
+	n.Addr = a
+	return n, nil
+}
+
+// ParseAddr reads an address with its port. Names of hosts are not looked up: who they are could change under a fabric
+// that binds ids to addresses.
+func ParseAddr(s string) (netip.AddrPort, error) {
+	a, err := netip.ParseAddrPort(s)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("address %q: expected IP:PORT, such as 10.0.0.2:7700 or [fe80::2]:7700", s)
+	}
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), nil
+}
