@@ -59,5 +59,5 @@ func MaySpin() bool { return int(pollers.Load()) < runtime.GOMAXPROCS(0) && runt
 // Relax lets other goroutines and then other threads run.
 func Relax() {
 	runtime.Gosched()
-	yieldThread()
+	YieldThread()
 }

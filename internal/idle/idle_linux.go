@@ -2,9 +2,9 @@ package idle
 
 import "golang.org/x/sys/unix"
 
-// yieldThread gives the rest of the time slice to another thread. RawSyscall: it returns at once, and the runtime
+// YieldThread gives the rest of the time slice to another thread. RawSyscall: it returns at once, and the runtime
 // need not know.
-func yieldThread() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+func YieldThread() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
 // PreciseTimers makes the calling thread's sleeps end on time. By default the kernel may end them 50 µs late, to
 // save wake-ups; a delayed acknowledgement is due in 50 µs.

@@ -2,8 +2,8 @@
 
 package idle
 
-// yieldThread has nothing portable to call: the goroutine has yielded already.
-func yieldThread() {}
+// YieldThread has nothing portable to call: the goroutine has yielded already.
+func YieldThread() {}
 
 // PreciseTimers does nothing here: only Linux lets a thread choose.
 func PreciseTimers() {}

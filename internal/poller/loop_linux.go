@@ -1,0 +1,286 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/idle"
+	"github.com/weftnet/weft/internal/link"
+	"golang.org/x/sys/unix"
+)
+
+// Loop runs a daemon's engine: one thread that polls, and parks in epoll.
+//
+//	        work, or idle for a moment          idle, and nobody is listened to
+//	poll ◄──────────────────────────── poll ──────────────────────────────► parked in epoll until
+//	  │                                                                      · a frame            (the link, by level)
+//	  └── every so many turns: which processes have rung?                    · a process rings    (its eventfd, by edge)
+//	                                                                         · Do                 (an eventfd, by edge)
+//	                                                                         · the next deadline
+//
+// A process's eventfd is watched edge-triggered and never read: its other end could make a read block (decision 11).
+type Loop struct {
+	engine Engine
+	cfg    LoopConfig
+
+	mu     sync.Mutex   // guards the engine; the loop holds it unless it is parked or steps aside
+	wanted atomic.Int32 // Do calls that want mu
+	dirty  atomic.Bool  // something changed that the parked or parking loop must look at
+	parked atomic.Bool
+
+	epoll int
+	nudge int // eventfd, ours alone
+
+	events [64]unix.EpollEvent
+	turns  uint
+}
+
+// LoopConfig is what a Loop needs beside its engine.
+type LoopConfig struct {
+	Link link.Driver // the engine's; watched for frames when it is Pollable or a Notifier
+	Idle idle.Budget // zero: idle.Default
+
+	// Turn is called after each poll, under the lock; nil is nobody.
+	Turn func(now clock.Time)
+	// Fault is told the address of a memory fault inside the engine, under the lock, and returns whether it has removed
+	// the cause, so that the loop may go on. Otherwise the fault is a panic, as is every one if Fault is nil.
+	Fault func(addr uintptr) bool
+}
+
+// lookEvery is how many turns a busy loop makes between two looks at who has rung.
+const lookEvery = 16
+
+// nudgeToken and linkToken stand for the loop's own descriptors in epoll's events; slots stand for processes.
+const (
+	nudgeToken = -1
+	linkToken  = -2
+)
+
+// NewLoop prepares a loop. Run runs it.
+func NewLoop(e Engine, cfg LoopConfig) (*Loop, error) {
+	if cfg.Idle == (idle.Budget{}) {
+		cfg.Idle = idle.Default
+	}
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("poller: epoll: %w", err)
+	}
+	l := &Loop{engine: e, cfg: cfg, epoll: ep, nudge: -1}
+	if l.nudge, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return nil, errors.Join(fmt.Errorf("poller: eventfd: %w", err), l.Close())
+	}
+	if err := l.watch(l.nudge, unix.EPOLLIN|unix.EPOLLET, nudgeToken); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	if fd := linkFd(cfg.Link); fd >= 0 {
+		if err := l.watch(fd, unix.EPOLLIN, linkToken); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	if n, ok := cfg.Link.(link.Notifier); ok {
+		n.Notify(l.wake)
+	}
+	return l, nil
+}
+
+// watch adds a descriptor to epoll.
+func (l *Loop) watch(fd int, events uint32, token int32) error {
+	ev := unix.EpollEvent{Events: events, Fd: token}
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+		return fmt.Errorf("poller: watch descriptor %d: %w", fd, err)
+	}
+	return nil
+}
+
+// AddBell watches the eventfd by which the process at slot rings. A ring that came before counts.
+func (l *Loop) AddBell(fd int, slot uint16) error {
+	return l.watch(fd, unix.EPOLLIN|unix.EPOLLET, int32(slot))
+}
+
+// RemoveBell ends that. Closing the descriptor would not: the process has another for the same eventfd.
+func (l *Loop) RemoveBell(fd int) error { return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
+
+// Do runs f between two polls. f must be short: nothing moves meanwhile.
+func (l *Loop) Do(f func(now clock.Time)) {
+	l.wanted.Add(1)
+	l.mu.Lock()
+	l.wanted.Add(-1)
+	defer l.wake()
+	defer l.mu.Unlock()
+	f(Now())
+}
+
+// wake makes the loop poll again.
+func (l *Loop) wake() {
+	l.dirty.Store(true)
+	if l.parked.Load() {
+		_, _ = unix.Write(l.nudge, one)
+	}
+}
+
+// Run polls until ctx is done. It keeps its thread to itself.
+func (l *Loop) Run(ctx context.Context) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	debug.SetPanicOnFault(true)
+	idle.PreciseTimers()
+	idle.Enter()
+	defer idle.Leave()
+	stop := context.AfterFunc(ctx, l.wake)
+	defer stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	done := ctx.Done()
+	for since := Now(); !isDone(done); {
+		l.stepAside()
+		l.dirty.Store(false)
+		now := Now()
+		work, next := l.poll(now)
+		if l.cfg.Turn != nil {
+			l.cfg.Turn(now)
+		}
+		if work > 0 {
+			since = now
+		}
+		if l.turns++; l.turns%lookEvery == 0 {
+			l.look(0)
+		}
+		if work > 0 || next <= now {
+			continue
+		}
+		l.rest(now, since, next)
+	}
+}
+
+// rest does what the idle time since the last work calls for. Deadlines that are nearer than a sleep is worth are
+// yielded for, as is the end of listening. Yielding the thread is enough: the goroutine has it to itself.
+func (l *Loop) rest(now, since, next clock.Time) {
+	switch stage := l.cfg.Idle.Stage(now.Sub(since)); {
+	case stage == idle.Spin:
+	case stage == idle.Yield, l.engine.Listening(), next.Sub(now) < shortSleep:
+		idle.YieldThread()
+	default:
+		l.park(next)
+	}
+}
+
+// stepAside lets Do calls have the lock.
+func (l *Loop) stepAside() {
+	if l.wanted.Load() == 0 {
+		return
+	}
+	l.mu.Unlock()
+	for l.wanted.Load() > 0 {
+		idle.YieldThread()
+	}
+	l.mu.Lock()
+}
+
+// park sleeps in epoll until something happens or next. It says that it parks and looks then for the last time; who
+// changes something makes it dirty first and looks then whether it parks.
+func (l *Loop) park(next clock.Time) {
+	l.parked.Store(true)
+	if l.dirty.Load() || l.wanted.Load() > 0 {
+		l.parked.Store(false)
+		return
+	}
+	l.mu.Unlock()
+	idle.Leave()
+	d := time.Duration(-1)
+	if next != clock.Never {
+		d = max(0, next.Sub(Now()))
+	}
+	n := l.wait(d)
+	idle.Enter()
+	l.mu.Lock()
+	l.parked.Store(false)
+	l.rings(n)
+}
+
+// look takes the rings that have come, without sleeping.
+func (l *Loop) look(d time.Duration) { l.rings(l.wait(d)) }
+
+// rings tells the engine which processes have rung.
+func (l *Loop) rings(n int) {
+	for i := range n {
+		if token := l.events[i].Fd; token >= 0 {
+			l.engine.Ring(uint16(token))
+		}
+	}
+}
+
+// wait is epoll_pwait2: d may be any number of nanoseconds, for ever if negative. It may end early.
+func (l *Loop) wait(d time.Duration) (n int) {
+	if d == 0 { // returns at once, so the runtime need not know
+		r, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])),
+			uintptr(len(l.events)), 0, 0, 0)
+		return count(r, errno)
+	}
+	var ts *unix.Timespec
+	if d > 0 {
+		t := unix.NsecToTimespec(int64(d))
+		ts = &t
+	}
+	r, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])),
+		uintptr(len(l.events)), uintptr(unsafe.Pointer(ts)), 0, 0)
+	if errno == unix.ENOSYS { // before Linux 5.11: milliseconds have to do
+		ms := -1
+		if d > 0 {
+			ms = int((d + time.Millisecond - 1) / time.Millisecond)
+		}
+		n, _ = unix.EpollWait(l.epoll, l.events[:], ms)
+		return max(n, 0)
+	}
+	return count(r, errno)
+}
+
+func count(r uintptr, errno unix.Errno) int {
+	if errno != 0 { // EINTR is expected
+		return 0
+	}
+	return int(r)
+}
+
+// poll is Engine.Poll, but a memory fault in it ends as Fault decides.
+func (l *Loop) poll(now clock.Time) (work int, next clock.Time) {
+	defer func() {
+		if l.cfg.Fault == nil {
+			return
+		}
+		r := recover()
+		if r == nil {
+			return
+		}
+		f, isFault := r.(interface {
+			runtime.Error
+			Addr() uintptr
+		})
+		if !isFault || !l.cfg.Fault(f.Addr()) {
+			panic(r)
+		}
+		work, next = 1, now
+	}()
+	return l.engine.Poll(now)
+}
+
+// Close frees what the loop holds, once Run has returned and nobody calls anything.
+func (l *Loop) Close() error {
+	if n, ok := l.cfg.Link.(link.Notifier); ok {
+		n.Notify(func() {})
+	}
+	var errs []error
+	for _, fd := range []int{l.nudge, l.epoll} {
+		if fd >= 0 {
+			errs = append(errs, unix.Close(fd))
+		}
+	}
+	return errors.Join(errs...)
+}

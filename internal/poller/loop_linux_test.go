@@ -1,0 +1,224 @@
+package poller
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"golang.org/x/sys/unix"
+)
+
+// bellEngine has one queue a slot and looks only at those that it listens to, as a NIC does.
+type bellEngine struct {
+	fakeEngine
+	queues    [4]atomic.Int64 // commands posted by "processes"
+	listening [4]atomic.Bool  // the word that they look at
+	idle      [4]int
+	served    [4]atomic.Int64
+	timer     atomic.Int64 // a deadline
+	fired     atomic.Int64
+	fault     atomic.Pointer[[]byte] // touched once
+}
+
+func (e *bellEngine) Poll(now clock.Time) (work int, next clock.Time) {
+	e.enter()
+	defer e.leave()
+	e.polls.Add(1)
+	if p := e.fault.Swap(nil); p != nil {
+		defer func() { e.inside.Store(1) }() // as a panic leaves it: leave comes next
+		(*p)[0] = 1
+	}
+	for i := range e.queues {
+		if !e.listening[i].Load() {
+			continue
+		}
+		if n := e.queues[i].Swap(0); n > 0 {
+			e.served[i].Add(n)
+			e.idle[i] = 0
+			work += int(n)
+		} else if e.idle[i]++; e.idle[i] > 20 {
+			e.listening[i].Store(false)
+			if e.queues[i].Load() > 0 {
+				e.listening[i].Store(true)
+			}
+		}
+	}
+	next = clock.Never
+	if d := clock.Time(e.timer.Load()); d != 0 && d <= now {
+		e.timer.Store(0)
+		e.fired.Add(1)
+	} else if d != 0 {
+		next = d
+	}
+	return work, next
+}
+
+func (e *bellEngine) Ring(slot uint16) {
+	e.rings.Add(1)
+	e.idle[slot] = 0
+	e.listening[slot].Store(true)
+}
+
+func (e *bellEngine) Listening() bool {
+	for i := range e.listening {
+		if e.listening[i].Load() {
+			return true
+		}
+	}
+	return false
+}
+
+func runLoop(t *testing.T, e Engine, cfg LoopConfig) *Loop {
+	t.Helper()
+	l, err := NewLoop(e, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); l.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		within(t, 5*time.Second, "the end of the loop", func() { <-done })
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func eventfd(t *testing.T) int {
+	t.Helper()
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !f(); time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			buf := make([]byte, 1<<16)
+			t.Fatalf("%s did not happen\n%s", what, buf[:runtime.Stack(buf, true)])
+		}
+	}
+}
+
+// A post sees that the NIC listens, or rings; none is lost, however the two meet (decision 11).
+func TestNoCommandOfAProcessIsLost(t *testing.T) {
+	e := &bellEngine{}
+	l := runLoop(t, e, LoopConfig{})
+	var all sync.WaitGroup
+	for i := range e.queues {
+		fd := eventfd(t)
+		if err := l.AddBell(fd, uint16(i)); err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			for n := range int64(300) {
+				e.queues[i].Add(1)
+				if !e.listening[i].Load() {
+					unix.Write(fd, one)
+				}
+				deadline := time.Now().Add(5 * time.Second)
+				for e.served[i].Load() != n+1 {
+					if time.Now().After(deadline) {
+						t.Errorf("slot %d: command %d is lost", i, n)
+						return
+					}
+					runtime.Gosched()
+				}
+				if n%10 == 0 {
+					time.Sleep(time.Duration(n) * 3 * time.Microsecond) // long enough to park, sometimes
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestARingBeforeTheBellIsWatchedCounts(t *testing.T) {
+	e := &bellEngine{}
+	l := runLoop(t, e, LoopConfig{})
+	fd := eventfd(t)
+	e.queues[2].Add(1)
+	unix.Write(fd, one)
+	if err := l.AddBell(fd, 2); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the command's turn", func() bool { return e.served[2].Load() == 1 })
+	if err := l.RemoveBell(fd); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(5 * time.Millisecond)
+	rings := e.rings.Load()
+	unix.Write(fd, one)
+	time.Sleep(5 * time.Millisecond)
+	if e.rings.Load() != rings {
+		t.Error("a removed bell was heard")
+	}
+}
+
+func TestADeadlineSetByDoIsMetWhileParked(t *testing.T) {
+	e := &bellEngine{}
+	l := runLoop(t, e, LoopConfig{})
+	for i := range int64(10) {
+		time.Sleep(2 * time.Millisecond) // parked by now
+		start := time.Now()
+		l.Do(func(now clock.Time) { e.timer.Store(int64(now.Add(3 * time.Millisecond))) })
+		eventually(t, "the deadline", func() bool { return e.fired.Load() == i+1 })
+		if d := time.Since(start); d < 3*time.Millisecond {
+			t.Errorf("fired after %v", d)
+		}
+	}
+}
+
+func TestAParkedLoopCostsNothing(t *testing.T) {
+	e := &bellEngine{}
+	runLoop(t, e, LoopConfig{})
+	time.Sleep(10 * time.Millisecond)
+	before := e.polls.Load()
+	time.Sleep(50 * time.Millisecond)
+	if n := e.polls.Load() - before; n > 1 {
+		t.Errorf("%d polls in 50 ms without any reason", n)
+	}
+}
+
+func TestDoHasTheEngineToItselfWhileTheLoopIsBusy(t *testing.T) {
+	e := &countingEngine{}
+	l := runLoop(t, e, LoopConfig{})
+	within(t, 5*time.Second, "1000 Do calls beside a busy loop", func() {
+		for range 1000 {
+			l.Do(func(clock.Time) {
+				before := e.polls.Load()
+				if e.polls.Load() != before {
+					t.Error("the loop polled during Do")
+				}
+			})
+		}
+	})
+}
+
+func TestAMemoryFaultOfAProcessDoesNotEndTheLoop(t *testing.T) { // decision 10
+	e := &bellEngine{}
+	mem, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(mem)
+	var seen atomic.Uintptr
+	l := runLoop(t, e, LoopConfig{Fault: func(addr uintptr) bool { seen.Store(addr); return true }})
+	e.fault.Store(&mem)
+	l.Do(func(clock.Time) {})
+	eventually(t, "the fault", func() bool { return seen.Load() != 0 })
+	before := e.polls.Load()
+	l.Do(func(clock.Time) {})
+	eventually(t, "another poll", func() bool { return e.polls.Load() > before })
+}

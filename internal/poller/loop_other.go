@@ -1,0 +1,36 @@
+//go:build !linux
+
+package poller
+
+import (
+	"context"
+	"errors"
+	"runtime"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/idle"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// Loop runs a daemon's engine. It needs epoll and eventfd, so here NewLoop says that there is none.
+type Loop struct{}
+
+// LoopConfig is what a Loop needs beside its engine.
+type LoopConfig struct {
+	Link  link.Driver
+	Idle  idle.Budget
+	Turn  func(now clock.Time)
+	Fault func(addr uintptr) bool
+}
+
+// NewLoop fails: only Linux has what a daemon needs.
+func NewLoop(Engine, LoopConfig) (*Loop, error) {
+	return nil, errors.New("poller: a NIC daemon needs Linux, this is " + runtime.GOOS)
+}
+
+// AddBell, RemoveBell, Do, Run and Close are never called, since there is no Loop.
+func (*Loop) AddBell(int, uint16) error { return errors.ErrUnsupported }
+func (*Loop) RemoveBell(int) error      { return errors.ErrUnsupported }
+func (*Loop) Do(func(clock.Time))       {}
+func (*Loop) Run(context.Context)       {}
+func (*Loop) Close() error              { return nil }
