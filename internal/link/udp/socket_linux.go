@@ -1,0 +1,184 @@
+//go:build linux && !portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// socket is a non-blocking UDP socket and all that its system calls need, made once.
+type socket struct {
+	fd            int
+	six           bool // the socket is of IPv6; it may carry IPv4 as well, in mapped addresses
+	receiveBuffer int
+	in            inbound
+	outHeaders    []header
+	outVectors    []unix.Iovec
+	outNames      []sockaddr
+	zones         zones
+}
+
+var _ link.Pollable = (*Driver)(nil)
+
+// Fd implements link.Pollable. It is -1 once the driver is closed.
+func (d *Driver) Fd() int { return d.sock.fd }
+
+func (s *socket) open(cfg Config, mtu int) error {
+	err := s.bind(cfg.Addr)
+	if cfg.Addr.Addr() == netip.IPv6Unspecified() &&
+		(errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EADDRNOTAVAIL)) {
+		// A host without IPv6 still has "every address of this host".
+		err = s.bind(netip.AddrPortFrom(netip.IPv4Unspecified(), cfg.Addr.Port()))
+	}
+	if err != nil {
+		return err
+	}
+	s.raiseBuffers(cfg.SocketBuffer)
+	s.in = newInbound(mtu)
+	s.outHeaders = make([]header, stageFrames)
+	s.outVectors = make([]unix.Iovec, stageFrames)
+	s.outNames = make([]sockaddr, stageFrames)
+	return nil
+}
+
+// bind makes the socket. On an error nothing is left open.
+func (s *socket) bind(addr netip.AddrPort) error {
+	s.six = addr.Addr().Is6()
+	family := unix.AF_INET
+	if s.six {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	s.fd = fd
+	if err := s.prepare(addr); err != nil {
+		unix.Close(fd)
+		s.fd = -1
+		return err
+	}
+	return nil
+}
+
+func (s *socket) prepare(addr netip.AddrPort) error {
+	// Don't fragment, and learn from the kernel when a path carries less (EMSGSIZE). A mapped IPv4 address on an
+	// IPv6 socket obeys the option of IPv4.
+	if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO); err != nil && !s.six {
+		return os.NewSyscallError("setsockopt IP_MTU_DISCOVER", err)
+	}
+	if s.six {
+		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO); err != nil {
+			return os.NewSyscallError("setsockopt IPV6_MTU_DISCOVER", err)
+		}
+		only := 1
+		if addr.Addr().IsUnspecified() {
+			only = 0
+		}
+		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, only); err != nil {
+			return os.NewSyscallError("setsockopt IPV6_V6ONLY", err)
+		}
+	}
+	var name sockaddr
+	n, ok := name.set(addr, s.six, &s.zones)
+	if !ok {
+		return fmt.Errorf("no interface %q", addr.Addr().Zone())
+	}
+	_, _, errno := unix.RawSyscall(unix.SYS_BIND, uintptr(s.fd), uintptr(unsafe.Pointer(&name)), uintptr(n))
+	if errno != 0 {
+		return os.NewSyscallError("bind", errno)
+	}
+	return nil
+}
+
+// raiseBuffers asks for larger buffers: with privilege beyond the system's limit, else up to it. Getting less is no
+// error; explain tells.
+func (s *socket) raiseBuffers(want int) {
+	for _, option := range [][2]int{{unix.SO_RCVBUFFORCE, unix.SO_RCVBUF}, {unix.SO_SNDBUFFORCE, unix.SO_SNDBUF}} {
+		if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, option[0], want) != nil {
+			_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, option[1], want)
+		}
+	}
+	// The kernel doubles what it is asked for and answers with the double.
+	got, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	if err != nil {
+		got = 0
+	}
+	s.receiveBuffer = got / 2
+}
+
+// explain says what became of the receive buffer.
+func (s *socket) explain(want int) string {
+	if s.receiveBuffer >= want {
+		return fmt.Sprintf("receive buffer %d KiB", s.receiveBuffer>>10)
+	}
+	return fmt.Sprintf("receive buffer only %d KiB of %d: for more, sysctl -w net.core.rmem_max=%d", s.receiveBuffer>>10, want>>10, want)
+}
+
+func (s *socket) localAddr() link.Addr {
+	var name sockaddr
+	size := uint32(unsafe.Sizeof(name))
+	_, _, errno := unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(s.fd), uintptr(unsafe.Pointer(&name)), uintptr(unsafe.Pointer(&size)))
+	if errno != 0 {
+		panic("udp: getsockname of a bound socket: " + errno.Error())
+	}
+	return name.addr(&s.zones)
+}
+
+// overrun asks the kernel how many datagrams it dropped because the receive buffer was full.
+func (s *socket) overrun() uint64 {
+	if s.fd < 0 {
+		return 0
+	}
+	const drops = 8 // SK_MEMINFO_DROPS
+	var info [drops + 1]uint32
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(s.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return 0
+	}
+	return uint64(info[drops])
+}
+
+func (s *socket) close() error {
+	fd := s.fd
+	s.fd = -1
+	return os.NewSyscallError("close", unix.Close(fd))
+}
+
+// newInbound makes the receive arena: a slot for each frame of a batch, the whole bounded so that it fits the cache
+// where frames are small, and wastes little where they are huge.
+func newInbound(mtu int) inbound {
+	stride := (mtu + 63) &^ 63
+	batch := min(max(arenaBytes/stride, 8), limits.PollBatch)
+	in := inbound{
+		stride:  stride,
+		arena:   make([]byte, batch*stride),
+		headers: make([]header, batch),
+		vectors: make([]unix.Iovec, batch),
+		names:   make([]sockaddr, batch),
+	}
+	for i := range batch {
+		in.vectors[i].Base = &in.arena[i*stride]
+		in.vectors[i].SetLen(mtu)
+		h := &in.headers[i]
+		h.Name = (*byte)(unsafe.Pointer(&in.names[i]))
+		h.Namelen = nameLen
+		h.Iov = &in.vectors[i]
+		h.SetIovlen(1)
+	}
+	return in
+}
+
+// arenaBytes bounds the receive arena.
+const arenaBytes = 1 << 20

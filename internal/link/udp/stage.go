@@ -1,0 +1,94 @@
+package udp
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// stage is where frames are written and wait to be sent, side by side in one buffer:
+//
+//	buf ┌────────┬────────┬──────┬────────┬─ ─ ─ ─ ─ ─ ─┬─────┐
+//	    │ sent   │ frame  │ frame│ frame  │ reservation │     │
+//	    └────────┴────────┴──────┴────────┴─ ─ ─ ─ ─ ─ ─┴─────┘
+//	              ▲ first                  ▲ tail
+//
+// It is empty again, and starts over, once all frames have been sent: there is no wrapping around, so frames that are
+// neighbours in order are neighbours in memory.
+type stage struct {
+	buf    []byte
+	frames []staged
+	mtu    int
+	first  int       // frames[first:] are not sent yet
+	tail   int       // where the next frame goes
+	open   bool      // a reservation is open
+	to     link.Addr // of the open reservation
+}
+
+// staged is one frame.
+type staged struct {
+	to   link.Addr
+	off  int
+	size int
+}
+
+// stageFrames is how many frames are staged at most: as many as one sendmmsg takes.
+const stageFrames = 64
+
+func newStage(mtu int) stage {
+	return stage{
+		// The frame that reaches StageBytes may go beyond it by an MTU.
+		buf:    make([]byte, limits.StageBytes+mtu),
+		frames: make([]staged, 0, stageFrames),
+		mtu:    mtu,
+	}
+}
+
+// full reports whether no frame more can be staged.
+func (s *stage) full() bool { return s.tail >= limits.StageBytes || len(s.frames) == stageFrames }
+
+// abandon ends the open reservation, if there is one.
+func (s *stage) abandon() {
+	s.open = false
+	s.done(0)
+}
+
+// reserve offers room for one frame, or nil. No reservation is open.
+func (s *stage) reserve(to link.Addr) []byte {
+	if s.full() {
+		return nil
+	}
+	s.open, s.to = true, to
+	return s.buf[s.tail : s.tail+s.mtu : s.tail+s.mtu]
+}
+
+// commit makes the first n bytes of the reservation a frame.
+func (s *stage) commit(n int) {
+	if !s.open {
+		panic("udp: Commit without Reserve")
+	}
+	if n < 0 || n > s.mtu {
+		panic(fmt.Sprintf("udp: Commit of %d bytes: a frame has at most %d", n, s.mtu))
+	}
+	s.open = false
+	s.frames = append(s.frames, staged{s.to, s.tail, n})
+	s.tail += n
+}
+
+// pending is how many frames are not sent yet.
+func (s *stage) pending() int { return len(s.frames) - s.first }
+
+// waiting are the frames that are not sent yet.
+func (s *stage) waiting() []staged { return s.frames[s.first:] }
+
+// bytes are the bytes of a frame.
+func (s *stage) bytes(f *staged) []byte { return s.buf[f.off : f.off+f.size] }
+
+// done says that the next n frames are sent, or given up. An open reservation stays where it is.
+func (s *stage) done(n int) {
+	s.first += n
+	if s.first == len(s.frames) && !s.open {
+		s.frames, s.first, s.tail = s.frames[:0], 0, 0
+	}
+}

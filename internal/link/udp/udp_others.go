@@ -1,0 +1,222 @@
+//go:build !linux || portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// socket is a UDP socket of package net. Package net cannot be asked "is there anything?" without waiting, so a
+// goroutine reads ahead into a ring of slots, and Poll takes from there:
+//
+//	slots ┌──────┬──────┬──────┬──────┬──────┐
+//	      │ free │ read │ read │ now… │ free │     [head, head+count) is Poll's, the slot behind it the reader's
+//	      └──────┴──────┴──────┴──────┴──────┘
+//
+// While all slots are full the reader waits, and the kernel's buffer fills. The don't-fragment bit is the system's
+// choice here.
+type socket struct {
+	conn          *net.UDPConn
+	six           bool
+	mtu           int
+	receiveBuffer int
+	slots         []slot
+	finished      chan struct{} // closed when the reader has ended
+
+	count  atomic.Int32 // slots that were read into; changed under mu, read without it: an idle Poll costs one load
+	mu     sync.Mutex   // guards what is below
+	room   sync.Cond    // count has fallen, or closed is set
+	head   int
+	errs   uint64 // errors of reading
+	wake   func()
+	closed bool
+}
+
+// slot holds one datagram. Its buffer is one byte longer than the MTU, so that a longer datagram shows.
+type slot struct {
+	buf  []byte
+	size int
+	from link.Addr
+}
+
+var _ link.Notifier = (*Driver)(nil)
+
+// arenaBytes bounds the memory of the slots.
+const arenaBytes = 1 << 20
+
+func (s *socket) open(cfg Config, mtu int) error {
+	network := "udp4"
+	if s.six = cfg.Addr.Addr().Is6(); s.six {
+		network = "udp6"
+	}
+	if cfg.Addr.Addr() == netip.IPv6Unspecified() {
+		network = "udp" // both families, where the host has them
+	}
+	conn, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(cfg.Addr))
+	if err != nil {
+		return err
+	}
+	s.conn, s.mtu = conn, mtu
+	// Systems refuse more than they permit instead of granting less, so ask for ever less.
+	for want := cfg.SocketBuffer; want >= 64<<10; want /= 2 {
+		if conn.SetReadBuffer(want) == nil {
+			s.receiveBuffer = want
+			break
+		}
+	}
+	for want := cfg.SocketBuffer; want >= 64<<10 && conn.SetWriteBuffer(want) != nil; want /= 2 {
+	}
+	s.slots = make([]slot, min(max(arenaBytes/(mtu+1), 8), 4*limits.PollBatch))
+	for i := range s.slots {
+		s.slots[i].buf = make([]byte, mtu+1)
+	}
+	s.room.L = &s.mu
+	s.finished = make(chan struct{})
+	go s.read()
+	return nil
+}
+
+// read fills slots until the socket is closed.
+func (s *socket) read() {
+	defer close(s.finished)
+	for {
+		slot := s.freeSlot()
+		if slot == nil {
+			return
+		}
+		n, from, err := s.conn.ReadFromUDPAddrPort(slot.buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			// A peer's host refused a frame, on some systems. Whatever else it is, it must not keep a core busy.
+			s.mu.Lock()
+			s.errs++
+			s.mu.Unlock()
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		slot.size, slot.from = n, netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+		s.publish()
+	}
+}
+
+// freeSlot waits for a slot to read into. It is nil once the socket is closed.
+func (s *socket) freeSlot() *slot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for int(s.count.Load()) == len(s.slots) && !s.closed {
+		s.room.Wait()
+	}
+	if s.closed {
+		return nil
+	}
+	return &s.slots[(s.head+int(s.count.Load()))%len(s.slots)]
+}
+
+// publish gives the slot that was read into to Poll.
+func (s *socket) publish() {
+	s.mu.Lock()
+	first, wake := s.count.Add(1) == 1, s.wake
+	s.mu.Unlock()
+	if first && wake != nil {
+		wake()
+	}
+}
+
+// Notify implements link.Notifier.
+func (d *Driver) Notify(wake func()) {
+	s := &d.sock
+	s.mu.Lock()
+	s.wake = wake
+	waiting := s.count.Load() > 0
+	s.mu.Unlock()
+	if waiting && wake != nil {
+		wake()
+	}
+}
+
+func (d *Driver) receive(now clock.Time, to link.Receiver) int {
+	s := &d.sock
+	n := min(int(s.count.Load()), limits.PollBatch)
+	if n == 0 {
+		return 0
+	}
+	frames := 0
+	for i := range n {
+		slot := &s.slots[(s.head+i)%len(s.slots)] // only Poll moves head
+		if slot.size > s.mtu {
+			d.stats.Oversize++
+			continue
+		}
+		d.counters.SystemCalls++
+		d.hand(now, to, slot.from, slot.buf[:slot.size])
+		frames++
+	}
+	s.mu.Lock()
+	s.head = (s.head + n) % len(s.slots)
+	s.count.Add(int32(-n))
+	d.stats.Refused, s.errs = d.stats.Refused+s.errs, 0
+	s.mu.Unlock()
+	s.room.Signal()
+	return frames
+}
+
+// transmit sends the staged frames. Package net waits for room if the kernel has none; systems other than Linux say
+// ENOBUFS instead, and then the rest stays staged.
+func (d *Driver) transmit() {
+	for d.out.pending() > 0 {
+		f := &d.out.waiting()[0]
+		d.counters.SystemCalls++
+		_, err := d.sock.conn.WriteToUDPAddrPort(d.out.bytes(f), f.to)
+		switch {
+		case errors.Is(err, syscall.ENOBUFS):
+			d.stats.Blocked++
+			return
+		case errors.Is(err, syscall.EMSGSIZE):
+			d.stats.TooBig++
+		case errors.Is(err, syscall.ECONNREFUSED):
+			d.stats.Refused++
+		case err != nil:
+			d.stats.Unsendable++
+		}
+		d.out.done(1)
+	}
+}
+
+func (s *socket) explain(want int) string {
+	if s.receiveBuffer >= want {
+		return fmt.Sprintf("receive buffer %d KiB", s.receiveBuffer>>10)
+	}
+	return fmt.Sprintf("receive buffer only %d KiB of %d: for more, sysctl -w kern.ipc.maxsockbuf=%d (macOS, BSD)",
+		s.receiveBuffer>>10, want>>10, 2*want)
+}
+
+func (s *socket) localAddr() link.Addr {
+	a := s.conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+}
+
+// overrun is unknown here.
+func (s *socket) overrun() uint64 { return 0 }
+
+func (s *socket) close() error {
+	s.mu.Lock()
+	s.closed, s.wake = true, nil
+	s.mu.Unlock()
+	s.room.Broadcast()
+	err := s.conn.Close()
+	<-s.finished
+	return err
+}
