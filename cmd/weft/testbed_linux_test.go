@@ -37,7 +37,8 @@ func testbedExec(t *testing.T, args ...string) *execRun {
 	}
 	r := &execRun{tmp: t.TempDir()}
 	r.Cmd = exec.Command("/proc/self/exe", append([]string{"testbed", "exec"}, args...)...)
-	r.Env = append(os.Environ(), asWeft+"=1", "TMPDIR="+r.tmp)
+	// Under -race a process would sleep for a second before it ends.
+	r.Env = append(os.Environ(), asWeft+"=1", "TMPDIR="+r.tmp, "GORACE=atexit_sleep_ms=0")
 	r.Stdout, r.Stderr = &r.stdout, &r.stderr
 	return r
 }

@@ -1,0 +1,426 @@
+package weft_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// importRules is the import picture: "a < b" says that b may import a, and whatever a may import. Where several stand
+// between commas, each may be imported by each on the right. Rules end with the line or with two spaces. Every package
+// must occur. The folder internal/ is left out of names; "weft" is the root.
+//
+// Imports of in-package tests are held to it as well, those of external test packages are not. docs/architecture.md
+// shows the same picture to readers, and a test holds the two together.
+const importRules = `
+NONE < limits, clock, mutate, idle, testbed       limits < all but clock
+clock < wire, link, registry                      mutate < rel, vni, nic, proc, sim
+link < link/{mem,fault,capture,udp,linktest}      clock, wire < rel
+vni, link, rel < nic < poller                     vni < proc
+idle < poller, ctl, daemon
+proc, poller, ctl, link/{mem,fault,capture,udp}, registry < weft
+weft < sim, bench                                 sim < sweep
+poller, link/{mem,fault,capture,udp}, registry, ctl < daemon
+everything < cmd/weft
+`
+
+// rootModules are the modules of others that importing weft may bring along. netlink brings netns.
+var rootModules = []string{
+	"golang.org/x/sys",
+	"github.com/cilium/ebpf",
+	"github.com/vishvananda/netlink",
+	"github.com/vishvananda/netns",
+}
+
+const module = "github.com/weftnet/weft"
+
+// short is a package's name in the rules; ok is false for packages of others.
+func short(path string) (name string, ok bool) {
+	if path == module {
+		return "weft", true
+	}
+	name, ok = strings.CutPrefix(path, module+"/")
+	return strings.TrimPrefix(name, "internal/"), ok
+}
+
+// relation says of each package which others it may import.
+type relation map[string]map[string]bool
+
+// parseRules reads an import picture into the relation that it stands for.
+func parseRules(text string) (relation, error) {
+	rules, err := splitRules(text)
+	if err != nil {
+		return nil, err
+	}
+	r := make(relation)
+	for _, rule := range rules {
+		for _, list := range rule {
+			for _, name := range list {
+				if !strings.HasPrefix(name, "all but ") && name != "everything" && name != "NONE" {
+					r[name] = make(map[string]bool)
+				}
+			}
+		}
+	}
+	for _, rule := range rules {
+		for i := range len(rule) - 1 {
+			if err := r.add(rule[i], rule[i+1]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, r.close()
+}
+
+var (
+	ruleEnd  = regexp.MustCompile(`\n|  +`)
+	ruleName = regexp.MustCompile(`^(all but )?[A-Za-z0-9_/]+$`)
+	braces   = regexp.MustCompile(`([\w/]*)\{([\w,]*)\}`)
+)
+
+// splitRules cuts a text into rules, each a chain of lists of names.
+func splitRules(text string) (rules [][][]string, err error) {
+	text = braces.ReplaceAllStringFunc(text, func(s string) string {
+		m := braces.FindStringSubmatch(s)
+		return m[1] + strings.Join(strings.Split(m[2], ","), ", "+m[1])
+	})
+	for _, line := range ruleEnd.Split(text, -1) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		var rule [][]string
+		for chain := range strings.SplitSeq(line, "<") {
+			var list []string
+			for name := range strings.SplitSeq(chain, ",") {
+				name = strings.TrimPrefix(strings.TrimSpace(name), "internal/")
+				if !ruleName.MatchString(name) {
+					return nil, fmt.Errorf("rule %q: %q is no name", line, name)
+				}
+				list = append(list, name)
+			}
+			rule = append(rule, list)
+		}
+		if len(rule) < 2 {
+			return nil, fmt.Errorf("rule %q: nothing is less than anything", line)
+		}
+		rules = append(rules, rule)
+	}
+	return rules, nil
+}
+
+// add enters that each of high may import each of low.
+func (r relation) add(low, high []string) error {
+	low, high = r.expand(low, high), r.expand(high, low)
+	for _, h := range high {
+		for _, l := range low {
+			if r[l] == nil || r[h] == nil {
+				return fmt.Errorf("%q < %q: not a name", l, h)
+			}
+			r[h][l] = true
+		}
+	}
+	return nil
+}
+
+// expand replaces the words for many packages. Other is the opposite side, which the words leave out.
+func (r relation) expand(list, other []string) []string {
+	var names []string
+	for _, name := range list {
+		but, all := strings.CutPrefix(name, "all but ")
+		switch {
+		case name == "NONE":
+		case all || name == "everything":
+			for _, n := range slices.Sorted(maps.Keys(r)) {
+				if n != but && !slices.Contains(other, n) {
+					names = append(names, n)
+				}
+			}
+		default:
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// close adds what follows, and fails if a package comes to be below itself.
+func (r relation) close() error {
+	for via := range r {
+		for _, may := range r {
+			if may[via] {
+				maps.Copy(may, r[via])
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if r[name][name] {
+			return fmt.Errorf("the rules run in a circle through %s", name)
+		}
+	}
+	return nil
+}
+
+// violations lists what a graph of imports does that it may not.
+func (r relation) violations(graph map[string][]string) (list []string) {
+	for _, path := range slices.Sorted(maps.Keys(graph)) {
+		name, _ := short(path)
+		may, listed := r[name]
+		if !listed {
+			list = append(list, fmt.Sprintf("%s is not in the import picture (deps_test.go)", name))
+			continue
+		}
+		for _, imported := range graph[path] {
+			if i, ours := short(imported); ours && i != name && !may[i] {
+				list = append(list, fmt.Sprintf("%s imports %s", name, i))
+			}
+		}
+	}
+	return list
+}
+
+// listed is what `go list -json` says of a package, as far as it matters here.
+type listed struct {
+	ImportPath           string
+	Standard             bool
+	GoFiles, TestGoFiles []string
+	Imports, TestImports []string
+	Module               *struct{ Path string }
+}
+
+// goList runs go list for each system that Weft has code of its own for, and joins what it says.
+func goList(t *testing.T, args ...string) map[string]*listed {
+	t.Helper()
+	found := make(map[string]*listed)
+	for _, goos := range []string{"linux", "darwin"} {
+		const fields = "-json=ImportPath,Standard,GoFiles,TestGoFiles,Imports,TestImports,Module"
+		cmd := exec.Command("go", append([]string{"list", "-e", fields}, args...)...)
+		cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for d := json.NewDecoder(out); ; {
+			p := new(listed)
+			if err := d.Decode(p); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if q := found[p.ImportPath]; q != nil {
+				p.GoFiles = append(p.GoFiles, q.GoFiles...)
+				p.TestGoFiles = append(p.TestGoFiles, q.TestGoFiles...)
+				p.Imports = append(p.Imports, q.Imports...)
+				p.TestImports = append(p.TestImports, q.TestImports...)
+			}
+			found[p.ImportPath] = p
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	rules, err := parseRules(importRules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	graph := make(map[string][]string)
+	for path, p := range goList(t, "./...") {
+		if len(p.GoFiles)+len(p.TestGoFiles) == 0 {
+			continue // a folder of external tests
+		}
+		imports := append(slices.Clone(p.Imports), p.TestImports...)
+		slices.Sort(imports)
+		graph[path] = slices.Compact(imports)
+	}
+	if len(graph) < 10 {
+		t.Fatalf("go list finds only %d packages", len(graph))
+	}
+	for _, v := range rules.violations(graph) {
+		t.Error(v)
+	}
+}
+
+func TestWeftBringsFewModulesAlong(t *testing.T) {
+	packages := goList(t, "-deps", ".")
+	if packages[module] == nil {
+		t.Fatal("go list does not find the root package")
+	}
+	for _, v := range foreign(packages, module, rootModules) {
+		t.Error(v)
+	}
+}
+
+// foreign lists the packages of modules that are not allowed, among all that root imports, each with the way to it.
+func foreign(packages map[string]*listed, root string, allowed []string) (list []string) {
+	from := map[string]string{root: ""}
+	for queue := []string{root}; len(queue) > 0; queue = queue[1:] {
+		path := queue[0]
+		p := packages[path]
+		if p == nil || p.Standard {
+			continue
+		}
+		if p.Module != nil && p.Module.Path != module && !slices.Contains(allowed, p.Module.Path) {
+			way := path
+			for at := from[path]; at != ""; at = from[at] {
+				way = at + " → " + way
+			}
+			list = append(list, way)
+			continue // what it imports in turn is no news
+		}
+		for _, i := range p.Imports {
+			if _, seen := from[i]; !seen {
+				from[i] = path
+				queue = append(queue, i)
+			}
+		}
+	}
+	return list
+}
+
+// The documents show the picture in a block of their own; it may be laid out in its own way, but must say the same.
+func TestArchitectureShowsTheImportPicture(t *testing.T) {
+	const file = "docs/architecture.md"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```\n(NONE < .*?)```").FindSubmatch(text)
+	if block == nil {
+		t.Fatalf("%s has no block that begins with \"NONE <\"", file)
+	}
+	shown, err := parseRules(string(block[1]))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	held, err := parseRules(importRules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range held.differences(shown) {
+		t.Errorf("%s: %s", file, d)
+	}
+}
+
+// differences lists what another relation says otherwise.
+func (r relation) differences(other relation) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if other[name] == nil {
+			list = append(list, fmt.Sprintf("does not show %s", name))
+			continue
+		}
+		for _, low := range slices.Sorted(maps.Keys(r)) {
+			if r[name][low] && !other[name][low] {
+				list = append(list, fmt.Sprintf("does not show that %s may import %s", name, low))
+			}
+			if !r[name][low] && other[name][low] {
+				list = append(list, fmt.Sprintf("shows that %s may import %s, which it may not", name, low))
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(other)) {
+		if r[name] == nil {
+			list = append(list, fmt.Sprintf("shows %s, of which the rules know nothing", name))
+		}
+	}
+	return list
+}
+
+func TestRulesCatchWrongImports(t *testing.T) {
+	rules, err := parseRules("NONE < limits, clock  limits < all but clock\nclock < link < link/{mem,udp}\nclock < rel  link, rel < nic  everything < cmd/weft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := func(name string) string {
+		if name == "cmd/weft" {
+			return module + "/" + name
+		}
+		return module + "/internal/" + name
+	}
+	for _, c := range []struct{ importer, imported, want string }{
+		{"nic", "rel", ""},
+		{"nic", "clock", ""}, // through link
+		{"link/udp", "link", ""},
+		{"link/udp", "limits", ""},
+		{"cmd/weft", "link/mem", ""},
+		{"cmd/weft", "nic", ""},
+		{"nic", "nic", ""}, // what its in-package test would list
+		{"rel", "link", "rel imports link"},
+		{"link", "nic", "link imports nic"},
+		{"link/udp", "link/mem", "link/udp imports link/mem"},
+		{"nic", "link/mem", "nic imports link/mem"},
+		{"clock", "limits", "clock imports limits"},
+		{"limits", "clock", "limits imports clock"},
+		{"nic", "cmd/weft", "nic imports cmd/weft"},
+		{"nic", "stranger", "nic imports stranger"},
+		{"stranger", "clock", "stranger is not in the import picture (deps_test.go)"},
+	} {
+		got := strings.Join(rules.violations(map[string][]string{path(c.importer): {"fmt", path(c.imported)}}), "; ")
+		if got != c.want {
+			t.Errorf("%s → %s: %q, want %q", c.importer, c.imported, got, c.want)
+		}
+	}
+}
+
+func TestRulesThatMakeNoSenseAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"a < b  b < c  c < a": "the rules run in a circle through a",
+		"a":                   "nothing is less than anything",
+		"a < < b":             `"" is no name`,
+		"a < b c":             `"b c" is no name`,
+	} {
+		if _, err := parseRules(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestForeignModulesAreFoundThroughOthers(t *testing.T) {
+	mod := func(path string) *struct{ Path string } { return &struct{ Path string }{path} }
+	packages := map[string]*listed{
+		module:             {Module: mod(module), Imports: []string{"fmt", module + "/a"}},
+		module + "/a":      {Module: mod(module), Imports: []string{"good.org/x/y", "bad.org/z"}},
+		"good.org/x/y":     {Module: mod("good.org/x"), Imports: []string{"os"}},
+		"bad.org/z":        {Module: mod("bad.org/z"), Imports: []string{"bad.org/z/more"}},
+		"bad.org/z/more":   {Module: mod("bad.org/z")},
+		"fmt":              {Standard: true},
+		"os":               {Standard: true},
+		"bad.org/unneeded": {Module: mod("bad.org/unneeded")},
+	}
+	got := foreign(packages, module, []string{"good.org/x"})
+	if want := []string{module + " → " + module + "/a → bad.org/z"}; !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+func TestPicturesThatDifferAreToldApart(t *testing.T) {
+	a, err := parseRules("NONE < x, y, z  x < y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := parseRules("NONE < x, y, w  y < x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"shows that x may import y, which it may not", "does not show that y may import x",
+		"does not show z", "shows w, of which the rules know nothing"}
+	if got := a.differences(b); !slices.Equal(got, want) {
+		t.Errorf("differences %q, want %q", got, want)
+	}
+	if got := a.differences(a); got != nil {
+		t.Errorf("a picture differs from itself: %q", got)
+	}
+}
