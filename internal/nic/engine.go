@@ -212,6 +212,18 @@ func (e *Engine) Ring(slot uint16) {
 	}
 }
 
+// RingAll is Ring for every process: who rings in the same address space need not say for whom.
+func (e *Engine) RingAll() {
+	for _, p := range e.procs {
+		if p != nil && p.node.in == nil {
+			e.listen(p)
+		}
+	}
+}
+
+// Listening reports whether some process's queue is looked at by every poll, so that its posts do not ring.
+func (e *Engine) Listening() bool { return e.active.n > 0 }
+
 // Close takes leave of every peer, so that they need not find out. The engine does nothing afterwards.
 func (e *Engine) Close(now clock.Time) {
 	if e.closed {

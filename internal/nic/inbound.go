@@ -125,12 +125,11 @@ func (e *Engine) bind(inb *inbound, r *receive) {
 	}
 	e.unstage(inb)
 	switch {
-	case inb.done || inb.length == 0 && inb.kind == inboundStaged:
+	case inb.done:
 		e.deliverInbound(inb)
 	case inb.kind == inboundRequest:
-		if inb.length == 0 { // nothing will follow: the permission of nothing ends it at its sender
-			e.permit(inb, 0)
-			e.finish(inb)
+		if inb.length == 0 {
+			e.permitNothing(inb)
 			return
 		}
 		e.grants.add(inb)
@@ -214,11 +213,22 @@ func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
 func (e *Engine) stageRequest(inb *inbound) {
 	p := inb.src.p
 	cost := int(stagedCost(inb.length))
-	if inb.length == 0 || inb.length > limits.EagerMessage || p.staged+p.credited+cost > e.cfg.StagingBytes {
+	if inb.length > limits.EagerMessage || p.staged+p.credited+cost > e.cfg.StagingBytes {
 		return
 	}
 	inb.charged = cost
 	p.staged += cost
+	if inb.length == 0 {
+		e.permitNothing(inb)
+		return
+	}
 	inb.staging = e.staging.take(int(inb.length))
 	e.grants.add(inb)
+}
+
+// permitNothing ends the transfer of an empty message: its request was all there is, and the permission of nothing
+// ends it at its sender.
+func (e *Engine) permitNothing(inb *inbound) {
+	e.permit(inb, 0)
+	e.finish(inb)
 }

@@ -213,8 +213,7 @@ func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
 func (e *Engine) endSource(p *process, src *source) {
 	for inb := src.early.front(); inb != nil; inb = src.early.front() {
 		inb.node.remove()
-		if inb.done || inb.kind == inboundStaged && inb.got == inb.length {
-			inb.done = true
+		if inb.done {
 			e.offer(inb)
 		} else {
 			e.loseInbound(inb)

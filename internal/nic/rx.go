@@ -70,7 +70,7 @@ func (e *Engine) frag(pr *peer, r wire.Record) {
 		}
 	}
 	inb := e.newInbound(src, &env, inboundStaged, uint64(len(payload)))
-	inb.onCredit = true
+	inb.onCredit, inb.done = true, true
 	inb.staging = e.staging.take(len(payload))
 	inb.got = uint64(copy(inb.staging, payload))
 	e.acceptMessage(pr, &env)

@@ -1,0 +1,261 @@
+package nic
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// fabric is some engines on one switch, moved on together on virtual time.
+type fabric struct {
+	t       testing.TB
+	now     clock.Time
+	sw      *mem.Switch
+	engines []*Engine
+	faults  []*fault.Driver
+}
+
+func newFabric(t testing.TB, nics int, faults fault.Config) *fabric {
+	f := &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: 1472})}
+	for i := range nics {
+		f.addNIC(uint64(i+1), 1, faults)
+	}
+	for i, e := range f.engines {
+		for j := range i {
+			if err := e.AddNode(uint64(j+1), mem.Address(j+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	f.until(5*time.Second, "every NIC knows every other", func() bool {
+		for _, e := range f.engines {
+			known := 0
+			for _, pr := range e.nodes.list {
+				if pr.synced {
+					known++
+				}
+			}
+			if known != nics-1 {
+				return false
+			}
+		}
+		return true
+	})
+	return f
+}
+
+func (f *fabric) addNIC(id, incarnation uint64, faults fault.Config) *Engine {
+	var d link.Driver = f.sw.Port()
+	if faults.Seed != 0 {
+		faults.Seed += id
+		w := fault.Wrap(d, faults)
+		f.faults = append(f.faults, w)
+		d = w
+	}
+	e, err := New(Config{ID: id, Incarnation: incarnation, Seed: id, Link: d})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.engines = append(f.engines, e)
+	return e
+}
+
+// step polls every engine once and moves time on, to the next deadline if nothing happened.
+func (f *fabric) step() {
+	work, next := 0, clock.Never
+	for _, e := range f.engines {
+		w, n := e.Poll(f.now)
+		work += w
+		next = clock.Min(next, n)
+	}
+	f.now = f.now.Add(time.Microsecond)
+	if work == 0 && next > f.now {
+		f.now = clock.Min(next, f.now.Add(10*time.Millisecond))
+	}
+}
+
+// until steps until ok, for at most d of virtual time.
+func (f *fabric) until(d time.Duration, what string, ok func() bool) {
+	f.t.Helper()
+	end := f.now.Add(d)
+	for !ok() {
+		if f.now > end {
+			f.t.Fatalf("%s: not within %v of virtual time", what, d)
+		}
+		f.step()
+	}
+}
+
+// tester is a process half at its simplest: it posts and looks at doorbells.
+type tester struct {
+	f     *fabric
+	e     *Engine
+	name  vni.Name
+	v     *vni.Process
+	seg   *vni.Segment
+	slot  uint16
+	gen   uint32
+	uses  [limits.Contexts]uint32
+	wakes int
+}
+
+func (f *fabric) process(nic int, name string) *tester {
+	f.t.Helper()
+	n, err := vni.ParseName(name)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	g := vni.DefaultGeometry(true)
+	rw, ro := g.Sizes()
+	seg, err := vni.NewSegment(words(rw), words(ro), g)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	seg.EnableDirect()
+	p := &tester{f: f, e: f.engines[nic], name: n, v: seg.Process(), seg: seg}
+	if p.slot, p.gen, err = p.e.Register(n, seg, func() { p.wakes++ }); err != nil {
+		f.t.Fatal(err)
+	}
+	return p
+}
+
+func words(n int) []byte {
+	w := make([]uint64, (n+7)/8)
+	return unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), n)
+}
+
+func (p *tester) post(c vni.Command) {
+	p.f.t.Helper()
+	for !p.v.Post(c) {
+		p.f.step()
+	}
+	if !p.v.Listening() {
+		p.e.Ring(p.slot)
+	}
+}
+
+// send starts a send to a name and returns its context.
+func (p *tester) send(to string, tag uint64, flags uint32, data []byte) int {
+	p.f.t.Helper()
+	n, err := vni.ParseName(to)
+	if err != nil {
+		p.f.t.Fatal(err)
+	}
+	return p.start(vni.CodeSend, &vni.SendContext{Receiver: n, Tag: tag, Flags: flags | vni.WantNotify}, data)
+}
+
+func (p *tester) start(code vni.Code, c *vni.SendContext, data []byte) int {
+	p.f.t.Helper()
+	i, ok := p.v.TakeSend()
+	for !ok {
+		p.f.step()
+		i, ok = p.v.TakeSend()
+	}
+	p.uses[i]++
+	c.Token = p.uses[i]<<16 | uint32(i)
+	c.Len, c.PoolIndex = uint64(len(data)), vni.NoPool
+	p.v.SetSend(i, c)
+	p.v.SetDirect(false, i, [][]byte{data})
+	p.post(vni.Command{Code: code, Context: uint16(i)})
+	return i
+}
+
+// recv posts a receive and returns its context. An empty name is any process.
+func (p *tester) recv(from string, tag uint64, flags uint32, buf []byte) int {
+	p.f.t.Helper()
+	c := &vni.ReceiveContext{Tag: tag, Flags: flags | vni.WantNotify, Len: uint64(len(buf)), PoolIndex: vni.NoPool}
+	if from != "" {
+		n, err := vni.ParseName(from)
+		if err != nil {
+			p.f.t.Fatal(err)
+		}
+		c.Sender = n
+	}
+	i, ok := p.v.TakeReceive()
+	if !ok {
+		p.f.t.Fatal("no receive context is free")
+	}
+	p.v.SetReceive(i, c)
+	p.v.SetDirect(true, i, [][]byte{buf})
+	p.post(vni.Command{Code: vni.CodeReceive, Context: uint16(i)})
+	return i
+}
+
+func (p *tester) done(receive bool, i int) bool { return p.v.Doorbell(receive, i) == vni.Done }
+
+// finish waits for a context and returns its completion.
+func (p *tester) finish(receive bool, i int) vni.Completion {
+	p.f.t.Helper()
+	p.f.until(20*time.Second, fmt.Sprintf("%v: context %d", p.name, i), func() bool { return p.done(receive, i) })
+	c := p.v.Completion(receive, i)
+	p.v.Release(receive, i)
+	return c
+}
+
+func (p *tester) wantSent(i int) {
+	p.f.t.Helper()
+	if c := p.finish(false, i); c.Status != vni.StatusOK {
+		p.f.t.Fatalf("send of %v ended with %v", p.name, c.Status)
+	}
+}
+
+func (p *tester) wantReceived(i int, buf, want []byte) vni.Completion {
+	p.f.t.Helper()
+	c := p.finish(true, i)
+	if c.Status != vni.StatusOK || c.Full != uint64(len(want)) || !bytes.Equal(buf[:c.Len], want) {
+		p.f.t.Fatalf("receive of %v ended with %v, %d of %d bytes, equal: %v; expected %d bytes", p.name, c.Status, c.Len, c.Full,
+			bytes.Equal(buf[:c.Len], want), len(want))
+	}
+	return c
+}
+
+// noLeaks lets the fabric come to rest and asks every engine what it still holds.
+func (f *fabric) noLeaks() {
+	f.t.Helper()
+	end := f.now.Add(2 * time.Second)
+	for f.now < end {
+		f.step()
+	}
+	for _, e := range f.engines {
+		for _, l := range e.Leaks() {
+			f.t.Error(l)
+		}
+	}
+}
+
+func pattern(n int, seed byte) []byte {
+	b := make([]byte, n)
+	x := uint32(seed)*2654435761 + 1
+	for i := range b {
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		b[i] = byte(x)
+	}
+	return b
+}
+
+// known waits until every NIC knows these names.
+func (f *fabric) known(names ...string) {
+	f.t.Helper()
+	f.until(5*time.Second, fmt.Sprint(names, " known"), func() bool {
+		for _, e := range f.engines {
+			for _, s := range names {
+				n, err := vni.ParseName(s)
+				if _, ok := e.Lookup(n); err != nil || !ok {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,182 @@
+package nic
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+var sizes = []int{0, 1, 64, limits.TinyMessage, limits.TinyMessage + 1, 1392, 1393, limits.CopiedMessage, limits.CopiedMessage + 1,
+	limits.EagerMessage, limits.EagerMessage + 1, 100_000, 1 << 20}
+
+// places are where two processes can be to one another, and how the network between them is.
+var places = []struct {
+	name   string
+	nics   int
+	faults fault.Config
+}{
+	{"one NIC", 1, fault.Config{}},
+	{"two NICs", 2, fault.Config{}},
+	{"two NICs and a bad network", 2, fault.Config{Seed: 7, Loss: 0.1, Duplicate: 0.05, Reorder: 0.1, Corrupt: 0.02}},
+}
+
+func eachPlace(t *testing.T, test func(t *testing.T, f *fabric, a, b *tester)) {
+	for _, pl := range places {
+		t.Run(pl.name, func(t *testing.T) {
+			f := newFabric(t, pl.nics, pl.faults)
+			a, b := f.process(0, "a/0"), f.process(pl.nics-1, "b/0")
+			f.known("a/0", "b/0")
+			test(t, f, a, b)
+			f.noLeaks()
+		})
+	}
+}
+
+func TestAMessageOfAnySizeReachesAReceiveThatWaitsForIt(t *testing.T) {
+	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
+		for i, n := range sizes {
+			data, buf := pattern(n, byte(i)), make([]byte, n)
+			r := b.recv("a/0", uint64(i), 0, buf)
+			s := a.send("b/0", uint64(i), 0, data)
+			c := b.wantReceived(r, buf, data)
+			if c.From != a.name || c.Tag != uint64(i) || c.Slot != a.slot || c.Gen != a.gen {
+				t.Errorf("%d bytes: completion names %v, tag %d; expected %v, tag %d", n, c.From, c.Tag, a.name, i)
+			}
+			a.wantSent(s)
+		}
+	})
+}
+
+func TestAMessageOfAnySizeWaitsForItsReceive(t *testing.T) { // QNIX-47, QNIX-48
+	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
+		for i, n := range sizes {
+			data, buf := pattern(n, byte(i)), make([]byte, n)
+			s := a.send("b/0", 1, 0, data)
+			f.until(10*time.Second, "unexpected", func() bool { return b.e.process(b.slot).stray.n == 1 })
+			for range 1000 {
+				f.step()
+			}
+			r := b.recv("", 0, vni.AnyTag, buf)
+			b.wantReceived(r, buf, data)
+			a.wantSent(s)
+		}
+	})
+}
+
+func TestMessagesOfMixedSizesAreMatchedInTheOrderOfTheirSending(t *testing.T) { // decision 5
+	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
+		order := []int{100_000, 10, 3000, 0, 1 << 20, 700, 20_000, 64}
+		var sends, recvs []int
+		var bufs [][]byte
+		for i, n := range order {
+			sends = append(sends, a.send("b/0", 9, 0, pattern(n, byte(i))))
+		}
+		for range order {
+			bufs = append(bufs, make([]byte, 1<<20))
+			recvs = append(recvs, b.recv("", 9, 0, bufs[len(bufs)-1]))
+		}
+		for i, n := range order {
+			b.wantReceived(recvs[i], bufs[i], pattern(n, byte(i)))
+			a.wantSent(sends[i])
+		}
+	})
+}
+
+func TestTagsAndNamesChooseAmongMessages(t *testing.T) { // QNIX-19, QNIX-20
+	f := newFabric(t, 3, fault.Config{})
+	a, b, c := f.process(0, "a/0"), f.process(1, "b/0"), f.process(2, "c/0")
+	f.known("a/0", "b/0", "c/0")
+	bufs := [4][]byte{make([]byte, 10), make([]byte, 10), make([]byte, 10), make([]byte, 10)}
+	fromC := b.recv("c/0", 0, vni.AnyTag, bufs[0])
+	tag2 := b.recv("", 2, 0, bufs[1])
+	first := b.recv("", 0, vni.AnyTag, bufs[2])
+	second := b.recv("", 0, vni.AnyTag, bufs[3])
+	a.wantSent(a.send("b/0", 1, vni.WantAccept, []byte("a1")))
+	a.wantSent(a.send("b/0", 2, vni.WantAccept, []byte("a2")))
+	a.wantSent(a.send("b/0", 3, vni.WantAccept, []byte("a3")))
+	c.wantSent(c.send("b/0", 2, vni.WantAccept, []byte("c2")))
+	b.wantReceived(fromC, bufs[0], []byte("c2"))
+	b.wantReceived(tag2, bufs[1], []byte("a2"))
+	b.wantReceived(first, bufs[2], []byte("a1"))
+	b.wantReceived(second, bufs[3], []byte("a3"))
+	f.noLeaks()
+}
+
+func TestALongerMessageIsCutAndSaysSo(t *testing.T) { // QNIX-A11
+	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
+		for i, n := range []int{100, 5000, 200_000} {
+			data, buf := pattern(n, byte(i)), make([]byte, 60)
+			r := b.recv("", 0, vni.AnyTag, buf)
+			s := a.send("b/0", 5, 0, data)
+			c := b.finish(true, r)
+			if c.Status != vni.StatusTruncated || c.Len != 60 || c.Full != uint64(n) || string(buf) != string(data[:60]) {
+				t.Errorf("%d bytes into 60: %v, %d of %d", n, c.Status, c.Len, c.Full)
+			}
+			a.wantSent(s)
+		}
+	})
+}
+
+func TestDeliveredMeansThatTheOtherNICHasIt(t *testing.T) { // decision 6
+	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
+		for i, n := range []int{0, 64, 3000, 16_000} {
+			a.wantSent(a.send("b/0", 1, vni.WantAccept, pattern(n, byte(i)))) // short: staged
+			buf := make([]byte, n)
+			b.wantReceived(b.recv("", 1, 0, buf), buf, pattern(n, byte(i)))
+		}
+		s := a.send("b/0", 1, vni.WantAccept, pattern(300_000, 3)) // long: only when somebody wants it
+		for range 20000 {
+			f.step()
+		}
+		if a.done(false, s) {
+			t.Error("a long message was reported as delivered before anybody received it")
+		}
+		buf := make([]byte, 300_000)
+		b.wantReceived(b.recv("", 1, 0, buf), buf, pattern(300_000, 3))
+		a.wantSent(s)
+	})
+}
+
+func TestAMessageToANameThatNobodyHasFails(t *testing.T) {
+	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
+		if c := a.finish(false, a.send("nobody/7", 1, 0, []byte("x"))); c.Status != vni.StatusNameUnknown {
+			t.Errorf("ended with %v; expected %v", c.Status, vni.StatusNameUnknown)
+		}
+	})
+}
+
+func TestManySendersShareOneReceiverWithoutLosingAnything(t *testing.T) {
+	f := newFabric(t, 4, fault.Config{Seed: 3, Loss: 0.05, Reorder: 0.1})
+	b := f.process(0, "b/0")
+	var ps []*tester
+	for i := range 9 {
+		ps = append(ps, f.process(i%4, fmt.Sprintf("a/%d", i)))
+	}
+	got := make(map[string]int)
+	sent := make([][]int, len(ps))
+	const each = 12
+	for k := range each {
+		for i, p := range ps {
+			sent[i] = append(sent[i], p.send("b/0", uint64(k), 0, pattern((k*7919)%40_000, byte(i*16+k))))
+		}
+	}
+	buf := make([]byte, 40_000)
+	for range each * len(ps) {
+		c := b.finish(true, b.recv("", 0, vni.AnyTag, buf))
+		k := got[c.From.String()]
+		got[c.From.String()]++
+		if c.Tag != uint64(k) || string(buf[:c.Len]) != string(pattern((k*7919)%40_000, byte(int(c.From.Index)*16+k))) {
+			t.Fatalf("message %d of %v has tag %d, %d bytes", k, c.From, c.Tag, c.Len)
+		}
+	}
+	for i, p := range ps {
+		for _, s := range sent[i] {
+			p.wantSent(s)
+		}
+	}
+	f.noLeaks()
+}
