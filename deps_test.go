@@ -18,10 +18,11 @@ import (
 // between commas, each may be imported by each on the right. Rules end with the line or with two spaces. Every package
 // must occur. The folder internal/ is left out of names; "weft" is the root.
 //
-// Imports of in-package tests are held to it as well, those of external test packages are not. docs/architecture.md
-// shows the same picture to readers, and a test holds the two together.
+// Tests may import what they like: the picture is about what users of a package compile. docs/architecture.md shows the
+// same picture to readers, and a test holds the two together.
 const importRules = `
 NONE < limits, clock, mutate, idle, testbed       limits < all but clock
+NONE < payload < sweep, bench
 clock < wire, link, registry                      mutate < rel, vni, nic, proc, sim
 link < link/{mem,fault,capture,udp,linktest}      clock, wire < rel
 vni, link, rel < nic < poller                     vni < proc
@@ -177,7 +178,7 @@ func (r relation) violations(graph map[string][]string) (list []string) {
 			continue
 		}
 		for _, imported := range graph[path] {
-			if i, ours := short(imported); ours && i != name && !may[i] {
+			if i, ours := short(imported); ours && !may[i] {
 				list = append(list, fmt.Sprintf("%s imports %s", name, i))
 			}
 		}
@@ -187,11 +188,11 @@ func (r relation) violations(graph map[string][]string) (list []string) {
 
 // listed is what `go list -json` says of a package, as far as it matters here.
 type listed struct {
-	ImportPath           string
-	Standard             bool
-	GoFiles, TestGoFiles []string
-	Imports, TestImports []string
-	Module               *struct{ Path string }
+	ImportPath string
+	Standard   bool
+	GoFiles    []string
+	Imports    []string
+	Module     *struct{ Path string }
 }
 
 // goList runs go list for each system that Weft has code of its own for, and joins what it says.
@@ -199,7 +200,7 @@ func goList(t *testing.T, args ...string) map[string]*listed {
 	t.Helper()
 	found := make(map[string]*listed)
 	for _, goos := range []string{"linux", "darwin"} {
-		const fields = "-json=ImportPath,Standard,GoFiles,TestGoFiles,Imports,TestImports,Module"
+		const fields = "-json=ImportPath,Standard,GoFiles,Imports,Module"
 		cmd := exec.Command("go", append([]string{"list", "-e", fields}, args...)...)
 		cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
 		cmd.Stderr = os.Stderr
@@ -219,9 +220,7 @@ func goList(t *testing.T, args ...string) map[string]*listed {
 			}
 			if q := found[p.ImportPath]; q != nil {
 				p.GoFiles = append(p.GoFiles, q.GoFiles...)
-				p.TestGoFiles = append(p.TestGoFiles, q.TestGoFiles...)
 				p.Imports = append(p.Imports, q.Imports...)
-				p.TestImports = append(p.TestImports, q.TestImports...)
 			}
 			found[p.ImportPath] = p
 		}
@@ -239,12 +238,10 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 	graph := make(map[string][]string)
 	for path, p := range goList(t, "./...") {
-		if len(p.GoFiles)+len(p.TestGoFiles) == 0 {
-			continue // a folder of external tests
+		if len(p.GoFiles) == 0 {
+			continue // a folder of tests
 		}
-		imports := append(slices.Clone(p.Imports), p.TestImports...)
-		slices.Sort(imports)
-		graph[path] = slices.Compact(imports)
+		graph[path] = slices.Compact(slices.Sorted(slices.Values(p.Imports)))
 	}
 	if len(graph) < 10 {
 		t.Fatalf("go list finds only %d packages", len(graph))
@@ -357,7 +354,6 @@ func TestRulesCatchWrongImports(t *testing.T) {
 		{"link/udp", "limits", ""},
 		{"cmd/weft", "link/mem", ""},
 		{"cmd/weft", "nic", ""},
-		{"nic", "nic", ""}, // what its in-package test would list
 		{"rel", "link", "rel imports link"},
 		{"link", "nic", "link imports nic"},
 		{"link/udp", "link/mem", "link/udp imports link/mem"},
