@@ -1,9 +1,16 @@
 package rel
 
-import "github.com/weftnet/weft/internal/wire"
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
 
 // Fragment is anything the NIC control program wants sent that is not a short record: a long message, a PUT, the answer
-// to a GET (USNIC-1). The owner fills it in, posts it piece by piece, and keeps its memory until Released.
+// to a GET (USNIC-1, USNIC-9). The owner fills it in and posts it, a segment at a time as far as permission goes
+// (USNIC-11); it keeps the memory of Parts as it is until Released.
 type Fragment struct {
 	Space  wire.Space // Data for large ones
 	Type   wire.Type  // of its records: Chunk or Eager for many pieces; Frag or Put when one piece holds it whole
@@ -15,8 +22,175 @@ type Fragment struct {
 	Err    error    // set before Released
 	Owner  any      // the owner's own
 
-	// HeaderBuf[:HeaderLen] is the header of its records. Each piece gets a copy with its own length and, for Chunk and
-	// Eager, ID and offset.
+	// HeaderBuf[:HeaderLen] is the header of its records, as wire.PutChunk or its like wrote it. Each piece gets a copy
+	// with its own length and, for Chunk and Eager, offset.
 	HeaderBuf [64]byte
 	HeaderLen int
+
+	prev, next *Fragment // among the endpoint's fragments under way
+	active     bool      // posted, not yet Released
+	pieces     int       // segments queued or under way
+	part       int       // Parts[part] begins at partAt: where the last gather ended
+	partAt     uint64
+}
+
+// PieceLen is how many payload bytes a full piece carries behind the header of type t.
+func (e *Endpoint) PieceLen(t wire.Type) int { return e.MaxRecord(wire.Data) - t.HeaderLen() }
+
+// Post queues one segment's worth of f's bytes that are permitted and not yet posted, and returns how many they are.
+// It returns 0 if nothing is permitted, or if the session is not open (then it is being opened), the window is full or
+// the credits are spent; in those cases Writable will follow.
+func (e *Endpoint) Post(now clock.Time, f *Fragment) (n int) {
+	if !e.opened(now) {
+		return 0
+	}
+	allowed := min(f.Limit, f.Length)
+	if allowed <= f.Next {
+		return 0
+	}
+	left := allowed - f.Next
+	n = int(min(left, uint64(e.MaxRecord(f.Space)-f.HeaderLen)))
+	if !e.ready(f.Space, f.HeaderLen+n) {
+		e.blocked = true
+		return 0
+	}
+	g := e.m.pool.get(e, f.Space)
+	g.fragment, g.offset, g.length = f, f.Next, n
+	f.Next += uint64(n)
+	f.pieces++
+	e.fragments.add(f)
+	e.channels[f.Space].enqueue(g, f.HeaderLen+n)
+	e.toSend()
+	return n
+}
+
+// Withdraw stops f. What is queued is dropped; pieces under way keep their place in the sequence but become Voids if they
+// have to be sent again. Released(f) is called before Withdraw returns, with f.Err as the owner set it, so the memory is
+// the owner's at once. A fragment that is not under way is left alone.
+func (e *Endpoint) Withdraw(now clock.Time, f *Fragment) {
+	if !f.active {
+		return
+	}
+	c := &e.channels[f.Space]
+	for g := c.queue.head; g != nil; {
+		after := g.next
+		if g.fragment == f {
+			c.dequeue(g)
+			e.m.pool.put(g)
+		}
+		g = after
+	}
+	w := &e.live.send[f.Space]
+	for s := w.base; s != w.next; s = s.Add(1) {
+		if g := *w.at(s); g != nil && g.fragment == f {
+			g.fragment, g.length = nil, 0
+		}
+	}
+	f.pieces = 0
+	e.fragments.drop(f)
+	e.m.handler.Released(now, f)
+}
+
+// pieceDone notes that a piece of f is acknowledged, and that f is finished when it was the last.
+func (m *Module) pieceDone(e *Endpoint, f *Fragment) {
+	f.pieces--
+	if f.pieces == 0 && f.Next >= f.Length {
+		e.fragments.drop(f)
+		m.finished = append(m.finished, f)
+	}
+}
+
+// put writes the record of one piece into b and returns its length.
+func (f *Fragment) put(b []byte, offset uint64, n int) int {
+	copy(b, f.HeaderBuf[:f.HeaderLen])
+	wire.PatchPiece(b, offset, n)
+	f.gather(b[f.HeaderLen:f.HeaderLen+n], offset)
+	return f.HeaderLen + n
+}
+
+// gather copies the bytes from offset on into b: the one touch of the payload on this side.
+func (f *Fragment) gather(b []byte, offset uint64) {
+	if offset < f.partAt {
+		f.part, f.partAt = 0, 0
+	}
+	for len(b) > 0 {
+		if f.part >= len(f.Parts) {
+			panic(fmt.Sprintf("rel: a fragment of %d bytes has parts for only %d", f.Length, f.partAt))
+		}
+		p := f.Parts[f.part]
+		if at := offset - f.partAt; at < uint64(len(p)) {
+			n := copy(b, p[at:])
+			b, offset = b[n:], offset+uint64(n)
+			continue
+		}
+		f.part++
+		f.partAt += uint64(len(p))
+	}
+}
+
+// fragmentList has an endpoint's fragments that are under way.
+type fragmentList struct{ head *Fragment }
+
+func (l *fragmentList) add(f *Fragment) {
+	if f.active {
+		return
+	}
+	f.active, f.prev, f.next = true, nil, l.head
+	f.part, f.partAt = 0, 0
+	if l.head != nil {
+		l.head.prev = f
+	}
+	l.head = f
+}
+
+func (l *fragmentList) drop(f *Fragment) {
+	if f.prev != nil {
+		f.prev.next = f.next
+	} else {
+		l.head = f.next
+	}
+	if f.next != nil {
+		f.next.prev = f.prev
+	}
+	f.active, f.prev, f.next = false, nil, nil
+}
+
+// fragmentIDs hands out the numbers by which a peer knows this NIC's fragments. An id names a slot, id mod 2048, and is
+// used once in a very long while, so that a late record about an earlier fragment of the slot fits no later one.
+type fragmentIDs struct {
+	last []wire.FragmentID // of each slot that was ever used
+	free []uint16          // slots whose last id is free again, last in first out
+}
+
+// NewFragment returns a free fragment id, never 0; false if limits.ActiveFragments are in use.
+func (e *Endpoint) NewFragment() (wire.FragmentID, bool) {
+	ids := &e.ids
+	if n := len(ids.free); n > 0 {
+		slot := ids.free[n-1]
+		ids.free = ids.free[:n-1]
+		id := ids.last[slot] + limits.ActiveFragments
+		if id == 0 {
+			id = limits.ActiveFragments
+		}
+		ids.last[slot] = id
+		return id, true
+	}
+	if len(ids.last) == limits.ActiveFragments {
+		return 0, false
+	}
+	id := wire.FragmentID(len(ids.last))
+	if id == 0 {
+		id = limits.ActiveFragments
+	}
+	ids.last = append(ids.last, id)
+	return id, true
+}
+
+// FreeFragment gives an id back, when nothing about it is under way any more.
+func (e *Endpoint) FreeFragment(id wire.FragmentID) {
+	slot := uint16(id % limits.ActiveFragments)
+	if int(slot) >= len(e.ids.last) || e.ids.last[slot] != id {
+		panic(fmt.Sprintf("rel: fragment id %d is not in use", id))
+	}
+	e.ids.free = append(e.ids.free, slot)
 }

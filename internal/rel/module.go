@@ -2,10 +2,13 @@ package rel
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -70,4 +73,187 @@ type Handler interface {
 
 	// Down says that the session, or the attempt at one, is over, and why. Its fragments were Released before.
 	Down(now clock.Time, e *Endpoint, why error)
+}
+
+// Module is the reliability layer of one NIC. It has no lock: one goroutine at a time uses it and its endpoints, or the
+// caller keeps a lock around all of it (USNIC-57…60).
+type Module struct {
+	cfg      Config
+	handler  Handler
+	rand     random
+	tagLen   int // bytes of tag on every frame
+	overhead int // bytes of every data frame that are not records
+
+	sessions  sessionTable
+	endpoints []*Endpoint // in order of opening
+	byNIC     map[uint64]*Endpoint
+	byAddr    map[netip.AddrPort]*Endpoint
+	strangers map[uint64]*Endpoint // NICs that said hello and have no session yet
+	pending   []*session           // half-open sessions that peers began, oldest first
+	refusals  []refusal
+	hellos    uint64 // packet counter of the last Hello sent, to whomever
+
+	hotel *hotel[*segment]  // retransmit timers
+	desk  *hotel[*session]  // ACK and tail timers
+	night *hotel[*Endpoint] // session timers
+
+	pool     segmentPool
+	resends  segmentList // segments to send again
+	sending  []*Endpoint // endpoints_with_sends
+	homeless []*Endpoint // endpoints that wait for rooms in the hotel
+	owing    []*Endpoint // endpoints that owe a frame without sequence
+	spare    []*Endpoint // the memory that the two lists take turns with
+	finished []*Fragment // acknowledged whole; their owners are to be told
+
+	deferred deferred
+	fastOK   bool
+
+	now    clock.Time // of the last Receive or Progress
+	work   int        // of this Progress
+	choked bool       // the driver took no more in this Progress
+	closed bool
+
+	ackIn, ackOut wire.Ack // too large to make for each frame
+	scratch       []byte   // where control records of a peer that is cut off go
+
+	received     uint64 // frames
+	stray, total Stats
+}
+
+// New returns a module for the NIC that cfg describes. h is told what happens.
+func New(cfg Config, h Handler) *Module {
+	setDefault(&cfg.ReceiveCapacity, limits.ReceiveCapacity)
+	setDefault(&cfg.UnreachableAfter, limits.UnreachableAfter)
+	setDefault(&cfg.AckDelay, limits.AckDelay)
+	setDefault(&cfg.ProbeEvery, limits.ProbeEvery)
+	setDefault(&cfg.MaxPeers, limits.Peers)
+	m := &Module{
+		cfg: cfg, handler: h, rand: random{cfg.Seed},
+		byNIC: map[uint64]*Endpoint{}, byAddr: map[netip.AddrPort]*Endpoint{}, strangers: map[uint64]*Endpoint{},
+		hotel: newHotel[*segment](hotelShift, limits.Rooms),
+		desk:  newHotel[*session](deskShift, cfg.MaxPeers),
+		night: newHotel[*Endpoint](nightShift, cfg.MaxPeers),
+	}
+	if cfg.Tagged {
+		m.tagLen = wire.TagLen
+	}
+	m.overhead = wire.OuterLen + wire.InnerLen + m.tagLen
+	return m
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// channelMTU is the largest frame of a channel, by this NIC's link.
+func (m *Module) channelMTU(s wire.Space) int {
+	if s == wire.Command {
+		return min(m.cfg.MTU, limits.CommandMTU)
+	}
+	return m.cfg.MTU
+}
+
+func (m *Module) newEndpoint(nic uint64, addr netip.AddrPort) *Endpoint {
+	return &Endpoint{m: m, nic: nic, addr: addr}
+}
+
+// Open returns the endpoint of a peer NIC, made if there is none; id 0 means that the id is not known before the peer
+// says hello. No frame is sent yet. A known NIC that is not up moves to the new address. Errors: ErrPeers, ErrAddress.
+func (m *Module) Open(nic uint64, addr netip.AddrPort) (*Endpoint, error) {
+	e := m.byNIC[nic]
+	if nic == 0 {
+		e = m.byAddr[addr]
+	} else if a := m.byAddr[addr]; e == nil && a != nil && a.nic == 0 {
+		e, a.nic = a, nic
+		m.byNIC[nic] = a
+	}
+	if e == nil {
+		if e = m.strangers[nic]; e == nil {
+			if len(m.endpoints)+len(m.strangers) >= m.cfg.MaxPeers {
+				return nil, fmt.Errorf("open NIC %016x at %v: %w: %d", nic, addr, ErrPeers, m.cfg.MaxPeers)
+			}
+			e = m.newEndpoint(nic, addr)
+		}
+		m.know(e)
+	}
+	if e.addr == addr {
+		return e, nil
+	}
+	if e.live != nil {
+		return nil, fmt.Errorf("open NIC %016x at %v: %w: %v", nic, addr, ErrAddress, e.addr)
+	}
+	m.move(e, addr)
+	return e, nil
+}
+
+// move notes that a peer is at another address.
+func (m *Module) move(e *Endpoint, addr netip.AddrPort) {
+	if m.byAddr[e.addr] == e {
+		delete(m.byAddr, e.addr)
+	}
+	e.addr = addr
+	m.byAddr[addr] = e
+	if e.next != nil {
+		e.next.addr = addr
+	}
+}
+
+// Endpoint returns the endpoint of a peer NIC, nil if it is not known.
+func (m *Module) Endpoint(nic uint64) *Endpoint { return m.byNIC[nic] }
+
+// Endpoints returns all endpoints, in the order in which they were opened. The slice is the module's.
+func (m *Module) Endpoints() []*Endpoint { return m.endpoints }
+
+// Forget removes a peer. Its fragments are Released and it goes Down with ErrForgotten if it was up or on its way; the
+// Endpoint must not be used afterwards.
+func (m *Module) Forget(now clock.Time, e *Endpoint) {
+	m.settleFast()
+	if e.live != nil || e.attempt.wanted {
+		m.ends(now, e, ErrForgotten)
+	}
+	e.attempt.stop()
+	if e.next != nil {
+		m.drop(e.next)
+	}
+	if e.room != 0 {
+		m.night.checkOut(e.room)
+		e.room = 0
+	}
+	m.stray.add(&e.stats)
+	e.stats, e.duties = Stats{}, 0
+	if m.byNIC[e.nic] == e {
+		delete(m.byNIC, e.nic)
+	}
+	if m.byAddr[e.addr] == e {
+		delete(m.byAddr, e.addr)
+	}
+	if i := slices.Index(m.endpoints, e); i >= 0 {
+		m.endpoints = slices.Delete(m.endpoints, i, i+1)
+	}
+	if i := slices.Index(m.owing, e); i >= 0 {
+		m.owing = slices.Delete(m.owing, i, i+1)
+	}
+}
+
+// Close says Goodbye to every peer that is up and opens no session any more. What was under way is Released with
+// ErrGoodbye.
+func (m *Module) Close(now clock.Time, out Frames) {
+	m.settleFast()
+	m.closed = true
+	for _, e := range slices.Clone(m.endpoints) {
+		s := e.live
+		if s == nil && !e.attempt.wanted {
+			continue
+		}
+		if s != nil {
+			if b := out.Reserve(s.addr); b != nil {
+				m.commitFrame(s, b, wire.KindGoodbye, wire.OuterLen, out)
+				e.stats.GoodbyeSends++
+			}
+		}
+		m.ends(now, e, ErrGoodbye)
+	}
 }

@@ -1,0 +1,131 @@
+package rel
+
+import (
+	"math"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// acks is what a session owes its peer as a receiver.
+//
+// An arrival is acknowledged within AckDelay (USNIC-48), by the next segment that goes the other way if one does, and at
+// once if it tells of trouble or if the sender may be waiting: a duplicate (USNIC-49), a gap, the last chunk of a
+// fragment, a good part of the capacity used up. "At once" is in the Progress of the same poll, so there is at most one
+// ACK per peer and poll however many frames came.
+type acks struct {
+	at       clock.Time // when a delayed ACK is due; Never if none is
+	now      bool       // one is due in this Progress
+	reason   wire.AckReason
+	frames   int        // that came since the last ACK
+	bytes    int        // of capacity that they took
+	newest   uint64     // highest packet counter that came, to be echoed
+	newestAt clock.Time // when
+}
+
+// note remembers the newest frame, by whose echo the peer measures the round trip.
+func (a *acks) note(now clock.Time, counter uint64) {
+	if counter > a.newest {
+		a.newest, a.newestAt = counter, now
+	}
+}
+
+// arrived schedules the acknowledgement of a segment, of which the receive window said what, in a frame of n bytes.
+func (s *session) arrived(now clock.Time, space wire.Space, what arrival, hadGap bool, n int) {
+	if s.reliable {
+		return
+	}
+	a := &s.acks
+	a.frames++
+	a.bytes += n + limits.FrameCost
+	capacity := s.endpoint.m.cfg.ReceiveCapacity
+	switch {
+	case what == arrivedOld || what == arrivedDup:
+		s.ackNow(wire.AckDuplicate)
+	case s.receive[space].gap():
+		s.ackNow(wire.AckGap)
+	case hadGap, uint64(a.bytes) >= capacity/limits.ChannelShare, a.frames >= limits.Window/limits.ChannelShare:
+		s.ackNow(wire.AckAsked)
+	case a.at == clock.Never && !a.now:
+		a.at = now.Add(s.endpoint.m.cfg.AckDelay)
+		s.bookDesk(now, a.at)
+	}
+}
+
+// AckNow has what came acknowledged in this poll: the owner calls it when the last chunk of a message has come, because
+// the sender waits for that to give its buffer back.
+func (e *Endpoint) AckNow() {
+	if e.live != nil && !e.live.reliable {
+		e.live.ackNow(wire.AckLast)
+	}
+}
+
+// ackNow makes an ACK due. The reason that asks the sender to do something stands above the others.
+func (s *session) ackNow(why wire.AckReason) {
+	if s.reliable {
+		return
+	}
+	a := &s.acks
+	if !a.now || why == wire.AckGap {
+		a.reason = why
+	}
+	a.now = true
+	s.endpoint.owe(dutyAck)
+}
+
+// acknowledged notes that the peer was told all there is to tell.
+func (s *session) acknowledged() {
+	a := &s.acks
+	a.at, a.now, a.frames, a.bytes = clock.Never, false, 0, 0
+	if s.recovery.tailAt == clock.Never {
+		s.leaveDesk(s.endpoint.m)
+	}
+}
+
+// hasGap reports whether a cumulative acknowledgement alone would leave out something that came.
+func (s *session) hasGap() bool { return s.receive[wire.Command].gap() || s.receive[wire.Data].gap() }
+
+// piggyback puts the acknowledgements of the moment into the header of a segment that leaves anyway, also of one that
+// leaves again: what an earlier frame of it said is stale. They have no selective bits, so an ACK about a gap stays due.
+func (s *session) piggyback(h *wire.Inner) {
+	if s.reliable {
+		return
+	}
+	h.Flags = wire.AckCommand | wire.AckData
+	for i := range s.receive {
+		h.Ack[i] = s.receive[i].ack()
+	}
+	if !s.hasGap() {
+		s.acknowledged()
+	}
+}
+
+// sendAck sends an explicit acknowledgement (USNIC-34), with selective bits as far as they fit the frame.
+func (m *Module) sendAck(now clock.Time, s *session, out Frames) bool {
+	if hit(m.cfg.Faults.FailAck) {
+		s.acknowledged()
+		return true
+	}
+	b := out.Reserve(s.addr)
+	if b == nil {
+		return false
+	}
+	a := &m.ackOut
+	a.Flags, a.Reason = wire.AckCommand|wire.AckData, s.acks.reason
+	room := (s.endpoint.channels[wire.Command].mtu - wire.OuterLen - m.tagLen - ackFixed) / 8
+	for i := range s.receive {
+		a.Ack[i] = s.receive[i].ack()
+		a.Words[i] = min(s.receive[i].selective(&a.Selective[i]), room/2)
+	}
+	a.EchoCounter = s.acks.newest
+	a.DelayNanos = uint32(min(max(now.Sub(s.acks.newestAt), 0), math.MaxUint32))
+	a.Put(b[wire.OuterLen:])
+	m.commitFrame(s, b, wire.KindAck, wire.OuterLen+a.Len(), out)
+	s.endpoint.stats.AckSends++
+	s.acknowledged()
+	return true
+}
+
+// ackFixed is the length of an Ack without selective bits.
+var ackFixed = (&wire.Ack{}).Len()

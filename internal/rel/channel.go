@@ -1,0 +1,73 @@
+package rel
+
+import (
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// channel is one of an endpoint's two ways to its peer (USNIC-12, USNIC-13). The command channel takes tiny messages,
+// control and ACKs, in smaller frames, and is always served first (USNIC-14, USNIC-15); the data channel takes the rest,
+// and every retransmission (USNIC-21).
+//
+// Its credits are bytes of the capacity that the peer announced. A frame takes some when it is posted and returns them
+// when it is acknowledged or given up for lost; what is queued counts already, so that whatever is queued may go.
+type channel struct {
+	mtu      int         // largest frame, in bytes
+	queue    segmentList // to send; these have no sequence number yet (USNIC-17)
+	open     *segment    // the last one queued that takes more records, nil if none does
+	queued   int         // bytes of capacity that the queue will take
+	inFlight int         // bytes of capacity that posted segments take
+}
+
+// spent is the capacity in use and promised, in bytes.
+func (c *channel) spent() int { return c.queued + c.inFlight }
+
+// enqueue appends a segment and accounts for it.
+func (c *channel) enqueue(g *segment, bytes int) {
+	g.cost = segmentBytes + bytes
+	c.queued += g.cost
+	c.queue.push(g)
+}
+
+// dequeue takes a segment off the queue again.
+func (c *channel) dequeue(g *segment) {
+	if c.open == g {
+		c.open = nil
+	}
+	c.queued -= g.cost
+	c.queue.remove(g)
+}
+
+// requeue puts a segment back to the front of the queue.
+func (c *channel) requeue(g *segment) {
+	c.queued += g.cost
+	c.queue.pushFront(g)
+}
+
+// credits reports whether the channel of s may take on a segment of n bytes: together the two stay within what the
+// congestion state allows of the peer's capacity, and each leaves the other its share. One segment may always be on
+// its way, or a tiny capacity would stop everything.
+func (e *Endpoint) credits(s wire.Space, n int) bool {
+	mine, other := e.channels[s].spent(), e.channels[1-s].spent()
+	if mine == 0 {
+		return true
+	}
+	all := e.congestion.window
+	share := all / limits.ChannelShare
+	mine += segmentBytes + n
+	return mine+max(other, share) <= all
+}
+
+// ready reports whether s takes another segment of n record bytes now: the session is open, the window is, and there are
+// credits (USNIC-19).
+func (e *Endpoint) ready(s wire.Space, n int) bool {
+	return e.live.send[s].room() > e.channels[s].queue.n && e.credits(s, n)
+}
+
+// toSend puts e on the module's list of endpoints with something to send (USNIC-18, USNIC-32: check_rts).
+func (e *Endpoint) toSend() {
+	if !e.listed {
+		e.listed = true
+		e.m.sending = append(e.m.sending, e)
+	}
+}

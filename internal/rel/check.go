@@ -1,0 +1,122 @@
+package rel
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// CheckStatus is how a connectivity check stands.
+type CheckStatus uint8
+
+const (
+	CheckNone    CheckStatus = iota // none was asked for
+	CheckRunning                    // not all answers are there
+	CheckOK                         // frames of both sizes get through, both ways
+	CheckFailed                     // the text says which do not
+)
+
+func (s CheckStatus) String() string {
+	return [...]string{"none", "running", "ok", "failed"}[s]
+}
+
+// check is a connectivity check (USNIC-61): probes in two sizes, the smallest and one that fills a frame of the data
+// channel, each sent every ProbeEvery until it is answered, limits.CheckTries times at most. A path that carries small
+// frames but no large ones has an MTU smaller than somebody believes, and that is worth a message of its own.
+type check struct {
+	status CheckStatus
+	text   string
+	id     uint64  // of the small probe; the large one has the next
+	got    [2]bool // small, large
+	tries  int
+	nextAt clock.Time
+	size   int // of the large probe's frame, in bytes
+}
+
+func (c *check) running() bool { return c.status == CheckRunning }
+
+// Check begins a connectivity check, opening a session first if there is none. CheckResult tells the outcome.
+func (e *Endpoint) Check(now clock.Time) {
+	id := e.m.rand.next() | 1 // not keepalive
+	e.check = check{status: CheckRunning, id: id, nextAt: now}
+	if e.opened(now) {
+		e.book(now, e.checkTimer(now))
+	}
+}
+
+// CheckResult returns how the last check stands, and the reason if it failed.
+func (e *Endpoint) CheckResult() (CheckStatus, string) { return e.check.status, e.check.text }
+
+// checkTimer has the probes sent that are due and returns when to look again.
+func (e *Endpoint) checkTimer(now clock.Time) clock.Time {
+	c := &e.check
+	if !c.running() {
+		return clock.Never
+	}
+	if now < c.nextAt {
+		return c.nextAt
+	}
+	if c.tries == limits.CheckTries {
+		c.fail(e)
+		return clock.Never
+	}
+	c.tries++
+	c.nextAt = now.Add(e.m.cfg.ProbeEvery)
+	c.size = e.channels[wire.Data].mtu
+	e.owe(dutyCheck)
+	return c.nextAt
+}
+
+// sendChecks sends the probes that are not answered.
+func (m *Module) sendChecks(s *session, out Frames) bool {
+	e := s.endpoint
+	c := &e.check
+	sizes := [2]int{wire.ProbeLen, e.largestProbe()}
+	for i, size := range sizes {
+		if c.running() && !c.got[i] && !m.sendProbe(s, wire.KindProbe, wire.Probe{ID: c.id + uint64(i), Size: uint32(size)}, out) {
+			return false
+		}
+	}
+	return true
+}
+
+// receiveProbeReply takes the answer to a probe; that to a keepalive has done its work by arriving.
+func (m *Module) receiveProbeReply(s *session, body []byte) {
+	e := s.endpoint
+	p, err := wire.ParseProbe(body)
+	if err != nil {
+		e.stats.Malformed++
+		return
+	}
+	e.stats.ProbeReceives++
+	c := &e.check
+	if i := p.ID - c.id; c.running() && i < 2 {
+		c.got[i] = true
+		if c.got[0] && c.got[1] {
+			c.status = CheckOK
+		}
+	}
+}
+
+// fail ends the check with one of its three texts.
+func (c *check) fail(e *Endpoint) {
+	who := fmt.Sprintf("NIC %016x at %v", e.nic, e.addr)
+	c.status = CheckFailed
+	switch {
+	case c.got[0]:
+		c.text = fmt.Sprintf("%s: small frames get through, frames of %d bytes do not: the path has a smaller MTU than both ends", who, c.size)
+	case c.got[1]:
+		c.text = fmt.Sprintf("%s: frames of %d bytes get through, small ones do not: something on the path filters them", who, c.size)
+	default:
+		c.text = fmt.Sprintf("%s: neither small frames nor large ones get through: the NIC is down, elsewhere, or behind a filter", who)
+	}
+}
+
+// lost ends a check whose session ended.
+func (c *check) lost(e *Endpoint) {
+	if c.running() {
+		c.fail(e)
+	}
+}

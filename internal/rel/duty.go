@@ -1,0 +1,77 @@
+package rel
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// duty is a frame without sequence that an endpoint owes its peer. Duties are discharged at the end of a Progress, ACKs
+// first, so that several causes in one poll make one frame.
+type duty uint8
+
+const (
+	dutyAck        duty = 1 << iota // an explicit acknowledgement
+	dutyHello                       // a Hello of the attempt under way
+	dutyAnswerNext                  // a HelloAck from the half-open session
+	dutyAnswerLive                  // a HelloAck from the open one
+	dutyProbe                       // a keepalive
+	dutyReply                       // ProbeReplies
+	dutyCheck                       // the two probes of the connectivity check
+)
+
+// owe adds a duty and lists the endpoint.
+func (e *Endpoint) owe(d duty) {
+	if e.duties == 0 {
+		e.m.owing = append(e.m.owing, e)
+	}
+	e.duties |= d
+}
+
+// discharge does what e owes, in the order of the bits. It returns false if the driver takes no more; what is left stays
+// owed. Duties that have lost their session are dropped.
+func (m *Module) discharge(now clock.Time, e *Endpoint, out Frames) bool {
+	for e.duties != 0 {
+		d := e.duties & -e.duties
+		done, sent := m.dischargeOne(now, e, d, out)
+		if !done {
+			return false
+		}
+		if sent {
+			m.work++
+		}
+		e.duties &^= d
+	}
+	return true
+}
+
+func (m *Module) dischargeOne(now clock.Time, e *Endpoint, d duty, out Frames) (done, sent bool) {
+	s := e.live
+	if d&(dutyHello|dutyAnswerNext) != 0 {
+		s = e.next
+	}
+	if s == nil {
+		return true, false
+	}
+	switch d {
+	case dutyAck:
+		if !s.acks.now {
+			return true, false // a segment took it along
+		}
+		done = m.sendAck(now, s, out)
+	case dutyHello:
+		done = m.sendHello(now, s, out)
+	case dutyAnswerNext, dutyAnswerLive:
+		if !s.bound {
+			return true, false
+		}
+		done = m.sendHelloAck(now, s, out)
+	case dutyProbe:
+		e.probedAt = now
+		done = m.sendProbe(s, wire.KindProbe, wire.Probe{ID: keepalive, Size: wire.ProbeLen}, out)
+	case dutyReply:
+		done = m.sendReplies(s, out)
+	case dutyCheck:
+		done = m.sendChecks(s, out)
+	}
+	return done, done
+}

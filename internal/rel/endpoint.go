@@ -1,0 +1,195 @@
+package rel
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Endpoint is a Module's end of the connection with one peer NIC. It lives as long as the Module and has one session
+// after another.
+type Endpoint struct {
+	m    *Module
+	nic  uint64 // 0 until known
+	addr netip.AddrPort
+
+	incarnation uint64 // of the last session that opened; earlier ones are over for good
+	helloSeen   uint64 // packet counter of the Hello that opened it
+
+	live *session // open, nil if none is
+	next *session // half open, nil if none is
+
+	channels   [wire.Spaces]channel
+	congestion congestion
+	fragments  fragmentList
+	ids        fragmentIDs
+	watch      int
+
+	listed   bool // on the module's list of endpoints with something to send
+	homeless bool // on the module's list of endpoints that wait for rooms
+	blocked  bool // a Reserve or Post was refused
+	mute     bool // the peer said goodbye, so that late frames of its do not call for a session
+	overrun  bool // its control backlog is full; to be cut off
+	known    bool // in the module's table of peers; strangers get there when their session opens
+
+	attempt  attempt
+	duties   duty
+	replies  [2]wire.Probe // ProbeReplies owed
+	owed     int
+	check    check
+	room     int32 // of the session timer, in the night hotel
+	heard    clock.Time
+	probedAt clock.Time
+	timerAt  clock.Time // when the session timer goes off
+
+	stats Stats
+}
+
+// NIC is the peer's id, 0 as long as it is not known.
+func (e *Endpoint) NIC() uint64 { return e.nic }
+
+// Addr is where the peer is.
+func (e *Endpoint) Addr() netip.AddrPort { return e.addr }
+
+// Incarnation is the peer's, of its last session with us; 0 before the first.
+func (e *Endpoint) Incarnation() uint64 { return e.incarnation }
+
+// Up reports whether a session is open.
+func (e *Endpoint) Up() bool { return e.live != nil }
+
+// RTT is the smoothed time to the peer and back, 0 if it is not known.
+func (e *Endpoint) RTT() time.Duration {
+	if e.live == nil {
+		return 0
+	}
+	return e.live.rtt.smooth
+}
+
+// Stats has what was counted about this peer. It is live; copy it to keep it.
+func (e *Endpoint) Stats() *Stats { return &e.stats }
+
+// MaxRecord is the longest record, in bytes, that a segment of s takes.
+func (e *Endpoint) MaxRecord(s wire.Space) int {
+	mtu := e.m.channelMTU(s)
+	if e.live != nil {
+		mtu = e.channels[s].mtu
+	}
+	return min(mtu-e.m.overhead, wire.MaxRecord)
+}
+
+// opened reports whether there is a session to send in, and sets about one if not.
+func (e *Endpoint) opened(now clock.Time) bool {
+	if e.live != nil {
+		e.attend(now)
+		return true
+	}
+	e.blocked = true
+	e.Connect(now)
+	return false
+}
+
+// Reserve returns room for one record of n bytes, at most MaxRecord(s), which the caller writes at once. It goes out with
+// the next Progress, in one segment with the records before it if they fit (USNIC-22, USNIC-26), and is kept until it is
+// acknowledged. Reserve returns nil if the session is not open (then it is being opened), the window is full or the
+// credits are spent; Writable will follow.
+func (e *Endpoint) Reserve(now clock.Time, s wire.Space, n int) []byte {
+	if n > e.MaxRecord(s) {
+		panic(fmt.Sprintf("rel: a record of %d bytes does not fit a %v segment of %d", n, s, e.MaxRecord(s)))
+	}
+	if !e.opened(now) {
+		return nil
+	}
+	if b := e.coalesce(s, n); b != nil {
+		return b
+	}
+	if !e.ready(s, n) {
+		e.blocked = true
+		return nil
+	}
+	return e.newSegment(s, n)
+}
+
+// Control is Reserve in the command space for what must not be refused: it returns nil only if the session is not open.
+// Where Reserve would say no, the record waits in a backlog. Its bound, limits.ControlBacklog segments, cannot be reached
+// by a peer that keeps to the protocol, whose records ask for a bounded number of answers; one that does is cut off with
+// ErrOverrun at the next Progress.
+func (e *Endpoint) Control(now clock.Time, n int) []byte {
+	if n > e.MaxRecord(wire.Command) {
+		panic(fmt.Sprintf("rel: a control record of %d bytes does not fit a segment of %d", n, e.MaxRecord(wire.Command)))
+	}
+	if e.live == nil {
+		return nil
+	}
+	e.attend(now)
+	b := e.coalesce(wire.Command, n)
+	if b == nil {
+		if e.channels[wire.Command].queue.n >= limits.ControlBacklog {
+			return e.overflow(n)
+		}
+		b = e.newSegment(wire.Command, n)
+	}
+	e.channels[wire.Command].open.control = true
+	return b
+}
+
+// overflow has the endpoint cut off and lets the caller write where nobody reads.
+func (e *Endpoint) overflow(n int) []byte {
+	e.overrun = true
+	e.toSend()
+	if cap(e.m.scratch) < n {
+		e.m.scratch = make([]byte, n)
+	}
+	return e.m.scratch[:n]
+}
+
+// coalesce returns room for n bytes in the open segment of s, nil if there is none or it is too full.
+func (e *Endpoint) coalesce(s wire.Space, n int) []byte {
+	c := &e.channels[s]
+	g, most := c.open, c.mtu-e.m.overhead
+	if g == nil || len(g.buf)+n > most {
+		return nil
+	}
+	g.cost += n
+	c.queued += n
+	return e.m.pool.grow(g, n, most)
+}
+
+// newSegment queues a segment that begins with a record of n bytes, and is open for more.
+func (e *Endpoint) newSegment(s wire.Space, n int) []byte {
+	c := &e.channels[s]
+	g := e.m.pool.get(e, s)
+	g.buf = e.m.pool.buffer(n)[:n]
+	c.enqueue(g, n)
+	c.open = g
+	e.toSend()
+	return g.buf[:n:n]
+}
+
+// Watch adds n, +1 or −1, to the number of things that wait for this peer without anything under way to it: a named
+// receive, a request that awaits permission. While there are any, the peer is probed when it is silent.
+func (e *Endpoint) Watch(n int) {
+	e.watch += n
+	if e.watch < 0 {
+		panic("rel: Watch fell below zero")
+	}
+	if n <= 0 {
+		return
+	}
+	if e.live == nil {
+		e.Connect(e.m.now)
+		return
+	}
+	e.attend(e.m.now)
+}
+
+// writable tells the owner, once, that what was refused may be tried again.
+func (e *Endpoint) writable(now clock.Time) {
+	if e.blocked && e.live != nil && (e.ready(wire.Command, 0) || e.ready(wire.Data, 0)) {
+		e.blocked = false
+		e.m.handler.Writable(now, e)
+	}
+}

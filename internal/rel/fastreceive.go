@@ -1,0 +1,56 @@
+package rel
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// The fast receive path (USNIC-38, USNIC-39): if the first frame of a poll is a new segment of the command space, its
+// records are delivered at once and its bookkeeping is deferred until the next frame or the next Progress, so that a lone
+// short message reaches its process sooner. Only one segment can be deferred, and fastOK, which the fast path clears, is
+// set again by Progress alone: with much coming, the order of work does not matter.
+
+// deferred is the one segment whose bookkeeping waits.
+type deferred struct {
+	session *session // nil if none waits
+	at      clock.Time
+	counter uint64
+	inner   wire.Inner
+	length  int
+}
+
+// receiveFast takes a data frame by the fast path, if it may go there.
+func (m *Module) receiveFast(now clock.Time, s *session, o wire.Outer, body []byte, length int) bool {
+	if !m.fastOK {
+		return false
+	}
+	h, records, err := wire.ParseInner(body)
+	if err != nil || h.Space != wire.Command || s.receive[h.Space].judge(h.Seq) != arrivedNew {
+		return false
+	}
+	m.fastOK = false
+	m.deferred = deferred{session: s, at: now, counter: o.Counter, inner: h, length: length}
+	m.deliver(now, s, records)
+	return true
+}
+
+// settleFast does the deferred bookkeeping. It comes before all else that looks at the session.
+func (m *Module) settleFast() {
+	d := m.deferred
+	s := d.session
+	if s == nil {
+		return
+	}
+	m.deferred.session = nil
+	w := &s.receive[d.inner.Space]
+	hadGap := w.gap()
+	what := w.add(d.inner.Seq)
+	s.countArrival(d.inner.Space, what)
+	s.endpoint.stats.FastReceives++
+	if !s.open {
+		return // its delivery ended the session
+	}
+	m.accept(d.at, s, d.counter)
+	s.arrived(d.at, d.inner.Space, what, hadGap, d.length)
+	m.receivePiggyback(d.at, s, &d.inner)
+}

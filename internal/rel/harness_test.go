@@ -1,0 +1,380 @@
+package rel
+
+import (
+	"container/heap"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// weather is what a pipe does to frames.
+type weather struct {
+	loss, dup, reorder, corrupt float64       // probability per frame
+	delay                       time.Duration // one way
+	jitter                      time.Duration // at most, of a reordered frame
+	nsPerByte                   float64       // of the sender's line; 0 = infinitely fast
+	buffer                      int           // frames that the line queues; 0 = any number
+}
+
+// flight is a frame on its way.
+type flying struct {
+	at    clock.Time
+	order int
+	from  netip.AddrPort
+	to    *node
+	frame []byte
+}
+
+type flyingHeap []*flying
+
+func (h flyingHeap) Len() int { return len(h) }
+func (h flyingHeap) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].order < h[j].order
+}
+func (h flyingHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *flyingHeap) Push(x any)   { *h = append(*h, x.(*flying)) }
+func (h *flyingHeap) Pop() any {
+	old := *h
+	f := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return f
+}
+
+// world is a few modules on virtual time with a lossy network between them.
+type world struct {
+	t       testing.TB
+	rng     *rand.Rand
+	now     clock.Time
+	weather weather
+	nodes   []*node
+	air     flyingHeap
+	order   int
+	sent    int
+	lost    int
+	filter  func(from, to *node, frame []byte) bool // false: the frame is lost
+	polls   int
+}
+
+// node is a module with an owner that remembers what it was told.
+type node struct {
+	w        *world
+	m        *Module
+	cfg      Config
+	addr     netip.AddrPort
+	buf      []byte
+	to       netip.AddrPort
+	next     clock.Time
+	asleep   clock.Time // not polled before then
+	lineFree clock.Time
+
+	got      map[string]int // payload → times delivered
+	order    []string
+	released []*Fragment
+	ups      int
+	downs    []error
+	writable int
+	refuse   func(nic uint64, from netip.AddrPort) error
+	deliver  func(e *Endpoint, r wire.Record)
+	onUp     func(e *Endpoint)
+	onDown   func(e *Endpoint, why error)
+	onRoom   func(e *Endpoint)
+	onFree   func(f *Fragment)
+	dead     bool
+}
+
+func newWorld(t testing.TB, seed uint64, wt weather) *world {
+	if wt.delay == 0 {
+		wt.delay = 10 * time.Microsecond
+	}
+	return &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), weather: wt, now: clock.Time(time.Second)}
+}
+
+func address(i int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 7000)
+}
+
+// add makes a node with id i at address 10.0.0.i.
+func (w *world) add(i int, change func(*Config)) *node {
+	cfg := Config{NIC: uint64(i), Incarnation: 1, Seed: w.rng.Uint64(), MTU: 1472, Tagged: true}
+	if change != nil {
+		change(&cfg)
+	}
+	n := &node{w: w, cfg: cfg, addr: address(i), buf: make([]byte, cfg.MTU), got: map[string]int{}}
+	n.m = New(cfg, n)
+	w.nodes = append(w.nodes, n)
+	return n
+}
+
+// restart gives n a new life.
+func (n *node) restart() {
+	n.cfg.Incarnation++
+	n.cfg.Seed++
+	n.m = New(n.cfg, n)
+	n.next = n.w.now
+}
+
+// open has n know o.
+func (n *node) open(o *node) *Endpoint {
+	e, err := n.m.Open(o.cfg.NIC, o.addr)
+	if err != nil {
+		n.w.t.Fatal(err)
+	}
+	return e
+}
+
+func (n *node) MTU() int { return n.cfg.MTU }
+
+func (n *node) Reserve(to netip.AddrPort) []byte {
+	n.to = to
+	return n.buf
+}
+
+func (n *node) Commit(k int) {
+	w := n.w
+	w.sent++
+	var to *node
+	for _, o := range w.nodes {
+		if o.addr == n.to {
+			to = o
+		}
+	}
+	if to == nil || to.dead || n.dead {
+		return
+	}
+	frame := append([]byte(nil), n.buf[:k]...)
+	if w.filter != nil && !w.filter(n, to, frame) || w.rng.Float64() < w.weather.loss {
+		w.lost++
+		return
+	}
+	if w.rng.Float64() < w.weather.corrupt {
+		frame[w.rng.IntN(len(frame))] ^= byte(1 + w.rng.IntN(255))
+	}
+	at := w.now
+	if w.weather.nsPerByte > 0 {
+		line := float64(len(frame)+42) * w.weather.nsPerByte
+		if w.weather.buffer > 0 && float64(n.lineFree.Sub(at)) > float64(w.weather.buffer)*line {
+			w.lost++
+			return
+		}
+		n.lineFree = max(n.lineFree, at).Add(time.Duration(line))
+		at = n.lineFree
+	}
+	copies := 1
+	if w.rng.Float64() < w.weather.dup {
+		copies = 2
+	}
+	for range copies {
+		late := w.weather.delay
+		if w.rng.Float64() < w.weather.reorder {
+			late += time.Duration(w.rng.Int64N(int64(w.weather.jitter) + 1))
+		}
+		w.order++
+		heap.Push(&w.air, &flying{at.Add(late), w.order, n.addr, to, frame})
+	}
+}
+
+func (n *node) Admit(now clock.Time, nic uint64, from netip.AddrPort) error {
+	if n.refuse != nil {
+		return n.refuse(nic, from)
+	}
+	return nil
+}
+
+func (n *node) Deliver(now clock.Time, e *Endpoint, r wire.Record) {
+	if n.deliver != nil {
+		n.deliver(e, r)
+		return
+	}
+	p := string(r.Payload())
+	n.got[p]++
+	n.order = append(n.order, p)
+}
+
+func (n *node) Released(now clock.Time, f *Fragment) {
+	n.released = append(n.released, f)
+	if n.onFree != nil {
+		n.onFree(f)
+	}
+}
+
+func (n *node) Writable(now clock.Time, e *Endpoint) {
+	n.writable++
+	if n.onRoom != nil {
+		n.onRoom(e)
+	}
+}
+
+func (n *node) Up(now clock.Time, e *Endpoint) {
+	n.ups++
+	if n.onUp != nil {
+		n.onUp(e)
+	}
+}
+
+func (n *node) Down(now clock.Time, e *Endpoint, why error) {
+	n.downs = append(n.downs, why)
+	if n.onDown != nil {
+		n.onDown(e, why)
+	}
+}
+
+// poll lets n work: frames that are there, then Progress.
+func (n *node) poll() {
+	if n.dead {
+		n.next = clock.Never
+		return
+	}
+	_, n.next = n.m.Progress(n.w.now, n)
+	n.w.polls++
+	if n.next <= n.w.now {
+		n.next = n.w.now + 100 // a turn of the poller takes its time
+	}
+}
+
+// step moves time to the next thing that happens, and lets it. It returns false when nothing ever will.
+func (w *world) step(until clock.Time) bool {
+	next := clock.Never
+	for _, n := range w.nodes {
+		next = clock.Min(next, max(n.next, n.asleep))
+	}
+	for _, f := range w.air {
+		if f.to.asleep > w.now {
+			continue
+		}
+		next = clock.Min(next, f.at)
+		break // the heap's first is the earliest of those awake, nearly
+	}
+	if next > until {
+		w.now = until
+		return false
+	}
+	w.now = max(w.now, next)
+	for len(w.air) > 0 && w.air[0].at <= w.now {
+		f := heap.Pop(&w.air).(*flying)
+		if f.to.dead {
+			continue
+		}
+		if f.to.asleep > w.now {
+			f.at = f.to.asleep
+			heap.Push(&w.air, f)
+			continue
+		}
+		f.to.m.Receive(w.now, f.from, f.frame)
+		f.to.next = w.now
+	}
+	for _, n := range w.nodes {
+		if max(n.next, n.asleep) <= w.now {
+			n.poll()
+		}
+	}
+	return true
+}
+
+// run lets d of virtual time pass.
+func (w *world) run(d time.Duration) {
+	for until := w.now.Add(d); w.step(until); {
+	}
+}
+
+// runUntil lets time pass until done says so, and fails the test if it takes longer than d.
+func (w *world) runUntil(d time.Duration, what string, done func() bool) {
+	w.t.Helper()
+	until := w.now.Add(d)
+	for !done() {
+		if !w.step(until) {
+			w.t.Fatalf("%s: not within %v of virtual time", what, d)
+		}
+	}
+}
+
+// wake has n polled at once: its owner asked something of it.
+func (n *node) wake() { n.next = n.w.now }
+
+// frag writes a short message with the given payload for e; false if there was no room.
+func (n *node) frag(e *Endpoint, s wire.Space, payload string) bool {
+	b := e.Reserve(n.w.now, s, wire.FragLen+len(payload))
+	n.wake()
+	if b == nil {
+		return false
+	}
+	wire.PutFrag(b, &wire.Envelope{}, len(payload))
+	copy(b[wire.FragLen:], payload)
+	return true
+}
+
+// chunks makes a fragment of n bytes that says where each byte belongs.
+func chunks(id wire.FragmentID, n int) *Fragment {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(i ^ i>>8 ^ int(id))
+	}
+	f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: id, Length: uint64(n), Limit: uint64(n), HeaderLen: wire.ChunkLen}
+	f.Parts = [][]byte{data[:n/3], data[n/3 : n/3], data[n/3:]}
+	wire.PutChunk(f.HeaderBuf[:], 0, id, 0, 0)
+	return f
+}
+
+// check fails the test if the counts of any module contradict each other, or if it leaks.
+func (w *world) check() {
+	w.t.Helper()
+	for i, n := range w.nodes {
+		if n.dead {
+			continue
+		}
+		if err := n.m.Stats().Check(); err != nil {
+			w.t.Errorf("node %d: %v", i+1, err)
+		}
+		for _, e := range n.m.endpoints {
+			if err := e.stats.Check(); err != nil {
+				w.t.Errorf("node %d about %d: %v", i+1, e.nic, err)
+			}
+		}
+	}
+}
+
+// quiet fails the test unless nothing is left under way anywhere.
+func (w *world) quiet() {
+	w.t.Helper()
+	w.check()
+	for i, n := range w.nodes {
+		if n.dead {
+			continue
+		}
+		m := n.m
+		if m.hotel.guests != 0 || m.resends.n != 0 || len(m.sending) != 0 {
+			w.t.Errorf("node %d: %d guests, %d resends, %d with sends are left", i+1, m.hotel.guests, m.resends.n, len(m.sending))
+		}
+		for _, e := range m.endpoints {
+			for s, c := range e.channels {
+				if c.spent() != 0 || c.queue.n != 0 {
+					w.t.Errorf("node %d: %v channel has %d in flight, %d queued, %d segments", i+1, wire.Space(s), c.inFlight, c.queued, c.queue.n)
+				}
+			}
+			if e.fragments.head != nil {
+				w.t.Errorf("node %d: a fragment is left", i+1)
+			}
+		}
+	}
+}
+
+var errStranger = errors.New("not admitted")
+
+func payload(i, n int) string {
+	b := make([]byte, max(n, 4))
+	binary.LittleEndian.PutUint32(b, uint32(i))
+	for j := 4; j < len(b); j++ {
+		b[j] = byte(i + j)
+	}
+	return string(b)
+}
+
+var _ = fmt.Sprint
+var _ = mutate.None

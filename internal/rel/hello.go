@@ -1,0 +1,367 @@
+package rel
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// How a session opens (decision 3). Each side keeps at most one half-open session per peer; its index and cookie go into
+// its own Hello and into its answer to the peer's alike, so Hellos that cross describe the same session twice and settle
+// without a rule of precedence:
+//
+//	A                                B
+//	│ Hello (a)                      │       half open: a ↔ ?
+//	│ ─────────────────────────────► │       half open: b ↔ a, bound
+//	│              HelloAck (b), to a│
+//	│ ◄───────────────────────────── │
+//	│ Up: a ↔ b                      │
+//	│ Ack and Probe, to b            │
+//	│ ─────────────────────────────► │       the old session, if any, ends; Up: b ↔ a
+//	│               ProbeReply, to a │
+//	│ ◄───────────────────────────── │
+//	│ confirmed                      │
+//
+// A Hello destroys nothing: it makes or rebinds a half-open session. Only a frame with that session's index and cookie,
+// which none but the peer who got the answer can know, swaps it in. An index that is bound to one index of one life of the
+// peer is never bound to another; a new one is made instead, so that a late frame of an earlier life fits nowhere.
+
+// attempt is an endpoint's own wish for a session.
+type attempt struct {
+	wanted  bool
+	own     bool       // rel's idea, not the owner's: gives up silently
+	since   clock.Time // of the wish
+	helloAt clock.Time // when the next Hello is due
+}
+
+func (a *attempt) stop() { *a = attempt{} }
+
+// Connect wants a session with the peer: a Hello now, and every 250 ms again. Down(ErrUnreachable) follows if none opens
+// within UnreachableAfter. With a session open, or on its way, it does nothing.
+func (e *Endpoint) Connect(now clock.Time) {
+	if e.live != nil || e.m.closed {
+		return
+	}
+	e.mute = false
+	if !e.attempt.wanted {
+		e.m.attempts(now, e, false)
+	} else if e.attempt.own {
+		e.attempt.own, e.attempt.since = false, now
+	}
+}
+
+// attempts begins an attempt.
+func (m *Module) attempts(now clock.Time, e *Endpoint, own bool) {
+	e.attempt = attempt{wanted: true, own: own, since: now}
+	if e.next == nil {
+		e.next = m.newSession(now, e)
+	} else {
+		m.unpend(e.next) // it is ours now and lives as long as the attempt
+	}
+	e.hello(now)
+}
+
+// hello has the next Hello sent, and the one after it timed.
+func (e *Endpoint) hello(now clock.Time) {
+	e.attempt.helloAt = now.Add(limits.HelloEvery)
+	e.owe(dutyHello)
+	e.book(now, clock.Min(e.attempt.helloAt, e.attempt.since.Add(e.m.cfg.UnreachableAfter)))
+}
+
+// receiveHello judges a Hello. It is the only frame that comes without a session, so what it may cost is bounded: one
+// half-open session per peer, limits.PendingSessions of them together, and one answer per peer and poll.
+func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer, frame []byte) {
+	body, ok := m.unseal(frame, o, 0)
+	if !ok {
+		m.stray.CRCErrors++
+		return
+	}
+	h, err := wire.ParseHello(body)
+	if err != nil {
+		m.stray.Malformed++
+		return
+	}
+	if h.MinVersion > wire.Version || h.MaxVersion < wire.Version {
+		m.stray.VersionMismatches++
+		m.refuseVersion(from, o, &h)
+		return
+	}
+	if h.NIC == m.cfg.NIC || m.closed {
+		m.stray.Refused++
+		return
+	}
+	e := m.hearsFrom(h.NIC, from)
+	if e != nil && m.staleHello(e, o.Counter, &h) {
+		e.stats.Receives++
+		e.stats.StaleHellos++
+		return
+	}
+	if m.handler.Admit(now, h.NIC, from) != nil {
+		m.stray.Refused++
+		return
+	}
+	if e == nil {
+		if e = m.stranger(h.NIC, from); e == nil {
+			m.stray.Refused++
+			return
+		}
+	}
+	e.stats.Receives++
+	e.stats.HelloReceives++
+	m.answerHello(now, e, from, o.Counter, &h)
+}
+
+// hearsFrom finds the endpoint of a NIC that says hello, nil if there is none. An endpoint opened without an id gets it
+// here, if the address fits.
+func (m *Module) hearsFrom(nic uint64, from netip.AddrPort) *Endpoint {
+	if e := m.byNIC[nic]; e != nil {
+		return e
+	}
+	if e := m.byAddr[from]; e != nil && e.nic == 0 {
+		return e
+	}
+	return m.strangers[nic]
+}
+
+// stranger makes an endpoint for a NIC that nobody opened; it counts as a peer when its session opens. Nil if there are
+// peers enough.
+func (m *Module) stranger(nic uint64, from netip.AddrPort) *Endpoint {
+	if len(m.endpoints)+len(m.strangers) >= m.cfg.MaxPeers {
+		return nil
+	}
+	e := m.newEndpoint(nic, from)
+	m.strangers[nic] = e
+	return e
+}
+
+// staleHello reports whether a Hello is from an earlier life of the peer, or older than the one that opened or will open a
+// session in this life: packet counters of Hellos only grow.
+func (m *Module) staleHello(e *Endpoint, counter uint64, h *wire.Hello) bool {
+	if h.Incarnation < e.incarnation || h.Incarnation == e.incarnation && counter <= e.helloSeen {
+		return true
+	}
+	n := e.next
+	if n == nil || !n.bound {
+		return false
+	}
+	return h.Incarnation < n.peer.Incarnation || h.Incarnation == n.peer.Incarnation && counter < n.answers
+}
+
+// answerHello binds a half-open session to what the peer said and has it answered.
+func (m *Module) answerHello(now clock.Time, e *Endpoint, from netip.AddrPort, counter uint64, h *wire.Hello) {
+	if s := e.live; s != nil && s.names(h) && s.addr == from {
+		s.answers = counter // the peer did not hear that the session is open: tell it again
+		e.owe(dutyAnswerLive)
+		return
+	}
+	e.mute = false
+	if n := e.next; n != nil && n.bound && (!n.names(h) || n.addr != from) {
+		m.replace(now, e)
+	}
+	if e.next == nil {
+		e.next = m.newSession(now, e)
+	}
+	n := e.next
+	n.bound, n.peer, n.answers, n.addr, n.made = true, *h, counter, from, now
+	e.owe(dutyAnswerNext)
+	m.unpend(n)
+	if !e.attempt.wanted {
+		m.pend(n)
+	}
+}
+
+// names reports whether h tells of the peer's end of s.
+func (s *session) names(h *wire.Hello) bool {
+	return s.bound && s.peer.Index == h.Index && s.peer.Incarnation == h.Incarnation
+}
+
+// replace throws e's half-open session away and, if one is wanted, begins with a fresh index.
+func (m *Module) replace(now clock.Time, e *Endpoint) {
+	s := e.next
+	m.sessions.remove(s)
+	m.unpend(s)
+	e.next, e.duties = nil, e.duties&^dutyAnswerNext
+	if e.attempt.wanted {
+		e.next = m.newSession(now, e)
+		e.hello(now)
+	}
+}
+
+// pend lists a half-open session that a peer began. The oldest gives way when there are too many, so that a flood of
+// Hellos keeps nobody out for longer than its own next Hello takes.
+func (m *Module) pend(s *session) {
+	if len(m.pending) >= limits.PendingSessions {
+		m.stray.PendingDropped++
+		m.drop(m.pending[0])
+	}
+	m.pending = append(m.pending, s)
+}
+
+// expirePending drops half-open sessions that nobody confirmed in time.
+func (m *Module) expirePending(now clock.Time) {
+	for len(m.pending) > 0 && now >= m.pendingUntil() {
+		m.drop(m.pending[0])
+	}
+}
+
+// pendingUntil is when the oldest half-open session ends.
+func (m *Module) pendingUntil() clock.Time {
+	if len(m.pending) == 0 {
+		return clock.Never
+	}
+	return m.pending[0].made.Add(m.cfg.UnreachableAfter)
+}
+
+// receiveHelloAck judges the answer to a Hello of ours, which came with the index and the cookie that it told.
+func (m *Module) receiveHelloAck(now clock.Time, s *session, body []byte) {
+	e := s.endpoint
+	h, err := wire.ParseHello(body)
+	if err != nil {
+		e.stats.Malformed++
+		return
+	}
+	if h.EchoIncarnation != m.cfg.Incarnation || h.EchoCounter < s.helloFrom || h.EchoCounter > s.helloTo || s.helloTo == 0 {
+		e.stats.StaleHellos++
+		return
+	}
+	e.stats.HelloReceives++
+	if s.open {
+		return // it only repeats what we know
+	}
+	if why := m.unfit(now, s, &h); why != nil {
+		m.drop(s)
+		m.ends(now, e, why)
+		return
+	}
+	if h.Incarnation < e.incarnation || s.bound && !s.names(&h) {
+		m.replace(now, e)
+		return
+	}
+	if h.EchoCounter == s.helloTo {
+		s.rtt.add(now.Sub(s.helloAt))
+	}
+	s.bound, s.peer = true, h
+	m.opens(now, s)
+	if e.live == s {
+		e.owe(dutyProbe) // so that the peer opens it too; repeated until it is heard to have
+		s.ackNow(wire.AckAsked)
+	}
+}
+
+// unfit returns the reason for which the NIC that answered is not talked to, nil if it is.
+func (m *Module) unfit(now clock.Time, s *session, h *wire.Hello) error {
+	e := s.endpoint
+	switch {
+	case h.MinVersion > wire.Version || h.MaxVersion < wire.Version:
+		return ErrVersion
+	case h.NIC == m.cfg.NIC || e.nic != 0 && h.NIC != e.nic:
+		return ErrRefused
+	case e.nic == 0 && m.byNIC[h.NIC] != nil:
+		return ErrRefused // that NIC has an endpoint already
+	case e.nic == 0 && m.handler.Admit(now, h.NIC, s.addr) != nil:
+		return ErrRefused
+	}
+	return nil
+}
+
+// callBack sets about a session with a peer whose frames belong to none: it has one that we lost, by a restart or by
+// giving the peer up. A Hello tells it so, long before its own patience ends.
+func (m *Module) callBack(now clock.Time, from netip.AddrPort) {
+	e := m.byAddr[from]
+	if e == nil || e.live != nil || e.next != nil || e.mute || m.closed {
+		return
+	}
+	m.attempts(now, e, true)
+}
+
+// refusal is an answer to a NIC of another version: it tells ours, so that the other end can say what is wrong.
+type refusal struct {
+	to      netip.AddrPort
+	index   uint32
+	cookie  uint64
+	counter uint64
+	life    uint64
+}
+
+// maxRefusals bounds the refusals of one poll; who is left out asks again.
+const maxRefusals = 8
+
+func (m *Module) refuseVersion(to netip.AddrPort, o wire.Outer, h *wire.Hello) {
+	if len(m.refusals) < maxRefusals {
+		m.refusals = append(m.refusals, refusal{to, h.Index, h.Cookie, o.Counter, h.Incarnation})
+	}
+}
+
+// sendHello sends a Hello of s.
+func (m *Module) sendHello(now clock.Time, s *session, out Frames) bool {
+	b := out.Reserve(s.addr)
+	if b == nil {
+		return false
+	}
+	m.hellos++
+	if s.helloFrom == 0 {
+		s.helloFrom = m.hellos
+	}
+	s.helloTo, s.helloAt = m.hellos, now
+	h := m.introduce(s)
+	m.commitHello(b, wire.Outer{Kind: wire.KindHello, Counter: m.hellos}, &h, 0, out)
+	s.endpoint.stats.HelloSends++
+	return true
+}
+
+// sendHelloAck answers the newest Hello that s knows of.
+func (m *Module) sendHelloAck(now clock.Time, s *session, out Frames) bool {
+	b := out.Reserve(s.addr)
+	if b == nil {
+		return false
+	}
+	s.counter++
+	s.answered, s.toldAt = s.counter, now
+	h := m.introduce(s)
+	h.EchoIncarnation, h.EchoCounter = s.peer.Incarnation, s.answers
+	m.commitHello(b, wire.Outer{Kind: wire.KindHelloAck, Index: s.peer.Index, Counter: s.counter}, &h, s.peer.Cookie, out)
+	s.endpoint.stats.HelloSends++
+	return true
+}
+
+// sendRefusals sends the answers to NICs of other versions.
+func (m *Module) sendRefusals(out Frames) (sent int) {
+	for _, r := range m.refusals {
+		b := out.Reserve(r.to)
+		if b == nil {
+			break
+		}
+		h := m.introduce(&session{})
+		h.Index, h.EchoIncarnation, h.EchoCounter = 1, r.life, r.counter
+		m.commitHello(b, wire.Outer{Kind: wire.KindHelloAck, Index: r.index, Counter: 1}, &h, r.cookie, out)
+		sent++
+	}
+	m.refusals = m.refusals[:0]
+	return sent
+}
+
+// introduce is what this NIC says of itself and of its end of s.
+func (m *Module) introduce(s *session) wire.Hello {
+	h := wire.Hello{
+		MinVersion: wire.Version, MaxVersion: wire.Version,
+		Index: s.index, NIC: m.cfg.NIC, Incarnation: m.cfg.Incarnation, Cookie: s.cookie,
+		MTUCommand: uint32(m.channelMTU(wire.Command)), MTUData: uint32(m.channelMTU(wire.Data)),
+		WinCommand: limits.Window, WinData: limits.Window,
+		ReceiveCapacity: m.cfg.ReceiveCapacity,
+		AckDelayMicros:  uint32(m.cfg.AckDelay / time.Microsecond),
+		FirstCommand:    s.first[wire.Command], FirstData: s.first[wire.Data],
+	}
+	if m.cfg.Reliable {
+		h.Capabilities |= wire.CapReliable
+	}
+	return h
+}
+
+// commitHello writes a Hello or HelloAck into b and commits it.
+func (m *Module) commitHello(b []byte, o wire.Outer, h *wire.Hello, cookie uint64, out Frames) {
+	h.Put(b[wire.OuterLen:])
+	m.commit(b, o, wire.OuterLen+wire.HelloLen, cookie, out)
+}

@@ -1,0 +1,148 @@
+package rel
+
+import (
+	"math/bits"
+
+	"github.com/weftnet/weft/internal/clock"
+)
+
+// A hotel holds guests until they check out or their stay is over (USNIC-24, USNIC-46). It is a wheel of floors; a guest
+// lives on the floor of the tick in which its stay ends, rounded up, so nobody is evicted early:
+//
+//	floor     … 17   18   19   20   21 …        tick = 1<<shift ns, 4,096 floors
+//	            ·    ├─3  ·    ├─7  ·           a floor is a list of rooms
+//	                      ▲    └─1
+//	                      done: every floor up to here is empty
+//
+// Check-in and check-out cost O(1); a poll looks at one instant, wake, whatever the number of guests (Net*'s low-cost
+// timer). Rooms are numbered from 1, so 0 says "not checked in", and free ones form a LIFO list, as in usNIC.
+// A stay longer than the wheel ends early; whoever books one looks at its own deadline when evicted.
+type hotel[G any] struct {
+	shift  uint       // log2 of a tick in ns
+	most   int        // rooms at most
+	rooms  []room[G]  // rooms[0] is not let
+	vacant int32      // first of the free rooms that were let before, 0 if none
+	guests int        // checked in now
+	done   int64      // number of the last tick whose floor was emptied
+	wake   clock.Time // when the first guest's stay ends, Never if there is none
+	house  uint64     // bit w: words[w] is not zero
+	words  [floors / 64]uint64
+	first  [floors]int32 // first room of each floor
+}
+
+const floors = 4096
+
+type room[G any] struct {
+	guest      G
+	floor      int32
+	next, prev int32 // on the floor; next also links free rooms
+}
+
+// newHotel returns a hotel with at most rooms rooms, built as they are needed, and a tick of 1<<shift ns.
+func newHotel[G any](shift uint, rooms int) *hotel[G] {
+	return &hotel[G]{shift: shift, most: rooms, rooms: make([]room[G], 1, min(rooms+1, 64)), wake: clock.Never}
+}
+
+// vacancies is how many more guests can check in.
+func (h *hotel[G]) vacancies() int { return h.most - h.guests }
+
+// checkIn gives g a room until the given instant and returns its number, 0 if the hotel is full.
+func (h *hotel[G]) checkIn(now, until clock.Time, g G) int32 {
+	r := h.vacant
+	switch {
+	case r != 0:
+		h.vacant = h.rooms[r].next
+	case len(h.rooms) <= h.most:
+		r = int32(len(h.rooms))
+		h.rooms = append(h.rooms, room[G]{})
+	default:
+		return 0
+	}
+	if h.guests == 0 {
+		h.done = int64(now) >> h.shift
+	}
+	tick := int64(until.Add(1<<h.shift-1)) >> h.shift
+	tick = min(max(tick, h.done+1), h.done+floors-1)
+	h.place(r, int32(tick%floors), g)
+	h.guests++
+	h.wake = clock.Min(h.wake, clock.Time(tick<<h.shift))
+	return r
+}
+
+// place puts room r at the front of a floor.
+func (h *hotel[G]) place(r, floor int32, g G) {
+	next := h.first[floor]
+	h.rooms[r] = room[G]{guest: g, floor: floor, next: next}
+	if next != 0 {
+		h.rooms[next].prev = r
+	}
+	h.first[floor] = r
+	h.words[floor/64] |= 1 << (floor % 64)
+	h.house |= 1 << (floor / 64)
+}
+
+// checkOut frees room r.
+func (h *hotel[G]) checkOut(r int32) {
+	o := &h.rooms[r]
+	if o.next != 0 {
+		h.rooms[o.next].prev = o.prev
+	}
+	if o.prev != 0 {
+		h.rooms[o.prev].next = o.next
+	} else {
+		h.first[o.floor] = o.next
+		if o.next == 0 {
+			h.close(o.floor)
+		}
+	}
+	floor := o.floor
+	*o = room[G]{next: h.vacant}
+	h.vacant = r
+	h.guests--
+	if h.first[floor] == 0 && h.floorOf(h.wake) == floor {
+		h.wake = h.nextWake()
+	}
+}
+
+// close notes that a floor is empty.
+func (h *hotel[G]) close(floor int32) {
+	h.words[floor/64] &^= 1 << (floor % 64)
+	if h.words[floor/64] == 0 {
+		h.house &^= 1 << (floor / 64)
+	}
+}
+
+func (h *hotel[G]) floorOf(t clock.Time) int32 { return int32((int64(t) >> h.shift) % floors) }
+
+// evict returns one guest whose stay is over at now, and frees its room. Callers ask until there is none.
+func (h *hotel[G]) evict(now clock.Time) (g G, ok bool) {
+	if now < h.wake {
+		return g, false
+	}
+	h.done = int64(h.wake)>>h.shift - 1
+	r := h.first[h.floorOf(h.wake)]
+	g = h.rooms[r].guest
+	h.checkOut(r)
+	return g, true
+}
+
+// nextWake finds the first floor with guests after done.
+func (h *hotel[G]) nextWake() clock.Time {
+	if h.guests == 0 {
+		return clock.Never
+	}
+	from := (h.done + 1) % floors
+	w := from / 64
+	if x := h.words[w] &^ (1<<(from%64) - 1); x != 0 {
+		return h.tickAt(from, w*64+int64(bits.TrailingZeros64(x)))
+	}
+	// The floors of word w below from come last: rotation puts w itself at the end.
+	turn := bits.RotateLeft64(h.house, -int(w+1))
+	w = (w + 1 + int64(bits.TrailingZeros64(turn))) % (floors / 64)
+	return h.tickAt(from, w*64+int64(bits.TrailingZeros64(h.words[w])))
+}
+
+// tickAt is when the stay of a floor's guests ends, given that from is the floor after done.
+func (h *hotel[G]) tickAt(from, floor int64) clock.Time {
+	return clock.Time((h.done + 1 + (floor-from+floors)%floors) << h.shift)
+}

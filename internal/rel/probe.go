@@ -1,0 +1,157 @@
+package rel
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A peer is only looked after while something is pending on it. Then a session timer goes off every ProbeEvery at the
+// latest; a peer that was silent for so long is probed, and one that was silent for UnreachableAfter is given up. An idle
+// peer costs nothing.
+
+// keepalive is the id of probes that only ask whether anybody is there.
+const keepalive = 0
+
+// pending reports whether somebody would like to know that the peer is gone.
+func (e *Endpoint) pending() bool {
+	s := e.live
+	return e.watch > 0 || !s.confirmed || e.check.running() ||
+		e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 ||
+		s.send[wire.Command].used()+s.send[wire.Data].used() > 0
+}
+
+// attend starts the session timer if it does not run: the peer's silence counts from now.
+func (e *Endpoint) attend(now clock.Time) {
+	if e.room == 0 {
+		e.heard = max(e.heard, now)
+		e.book(now, now.Add(e.m.cfg.ProbeEvery))
+	}
+}
+
+// book has the session timer go off at the given instant, if not earlier.
+func (e *Endpoint) book(now, at clock.Time) {
+	if e.room != 0 {
+		if e.timerAt <= at {
+			return
+		}
+		e.m.night.checkOut(e.room)
+	}
+	e.room, e.timerAt = e.m.night.checkIn(now, at, e), at
+}
+
+// nightTimer looks after one endpoint.
+func (m *Module) nightTimer(now clock.Time, e *Endpoint) {
+	e.room = 0
+	next := clock.Never
+	if e.attempt.wanted {
+		if next = m.attemptTimer(now, e); next == clock.Never {
+			return
+		}
+	}
+	if e.live != nil {
+		if !e.pending() {
+			e.rest()
+			return
+		}
+		silent := now.Sub(e.heard)
+		if silent >= m.cfg.UnreachableAfter {
+			m.ends(now, e, ErrUnreachable)
+			return
+		}
+		next = clock.Min(next, e.heard.Add(m.cfg.UnreachableAfter))
+		next = clock.Min(next, e.keepAlive(now))
+		next = clock.Min(next, e.checkTimer(now))
+	}
+	if next != clock.Never {
+		e.book(now, next)
+	}
+}
+
+// attemptTimer repeats the Hello, and gives the attempt up in time: then it returns Never.
+func (m *Module) attemptTimer(now clock.Time, e *Endpoint) clock.Time {
+	until := e.attempt.since.Add(m.cfg.UnreachableAfter)
+	if now >= until {
+		own := e.attempt.own
+		e.attempt.stop()
+		if e.next != nil {
+			m.drop(e.next)
+		}
+		if !own {
+			m.ends(now, e, ErrUnreachable)
+		}
+		return clock.Never
+	}
+	if now >= e.attempt.helloAt {
+		e.attempt.helloAt = now.Add(limits.HelloEvery)
+		e.owe(dutyHello)
+	}
+	return clock.Min(e.attempt.helloAt, until)
+}
+
+// keepAlive has a silent peer probed, and returns when to look again.
+func (e *Endpoint) keepAlive(now clock.Time) clock.Time {
+	due := max(e.heard, e.probedAt).Add(e.m.cfg.ProbeEvery)
+	if now >= due {
+		e.owe(dutyProbe)
+		due = now.Add(e.m.cfg.ProbeEvery)
+	}
+	return due
+}
+
+// rest gives back what only a busy peer needs.
+func (e *Endpoint) rest() {
+	for i := range e.live.send {
+		e.live.send[i].shrink()
+		e.live.receive[i].shrink()
+	}
+}
+
+// receiveProbe notes a reply to send. There is room for two, so that both sizes of a check are answered in one poll; a
+// peer that asks for more than that gets fewer answers.
+func (m *Module) receiveProbe(s *session, body []byte) {
+	e := s.endpoint
+	p, err := wire.ParseProbe(body)
+	if err != nil {
+		e.stats.Malformed++
+		return
+	}
+	e.stats.ProbeReceives++
+	if int(p.Size) > e.largestProbe() {
+		return // longer than anything that we may send; its sender knows our MTU
+	}
+	if e.owed == len(e.replies) {
+		e.replies[0] = e.replies[1]
+		e.owed--
+	}
+	e.replies[e.owed] = p
+	e.owed++
+	e.owe(dutyReply)
+}
+
+// largestProbe is the size of the body of a probe that fills a frame of the data channel.
+func (e *Endpoint) largestProbe() int {
+	return e.channels[wire.Data].mtu - wire.OuterLen - e.m.tagLen
+}
+
+func (m *Module) sendProbe(s *session, k wire.Kind, p wire.Probe, out Frames) bool {
+	b := out.Reserve(s.addr)
+	if b == nil {
+		return false
+	}
+	p.Put(b[wire.OuterLen:])
+	m.commitFrame(s, b, k, wire.OuterLen+int(p.Size), out)
+	s.endpoint.stats.ProbeSends++
+	return true
+}
+
+func (m *Module) sendReplies(s *session, out Frames) bool {
+	e := s.endpoint
+	for e.owed > 0 {
+		if !m.sendProbe(s, wire.KindProbeReply, e.replies[e.owed-1], out) {
+			return false
+		}
+		e.owed--
+	}
+	return true
+}

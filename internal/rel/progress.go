@@ -1,0 +1,113 @@
+package rel
+
+import (
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+)
+
+// Progress does what is due at now, in this order (USNIC-21):
+//
+//  1. bookkeeping that the fast receive path deferred, then timers
+//  2. retransmissions, at most 16, by the data queue
+//  3. the endpoints with something to send, each until it has nothing left, or no window
+//  4. explicit ACKs that no segment took along; Hellos, probes and their answers
+//
+// It returns how much it did, and when it wants to be called again even if nothing arrives and nothing is asked of it:
+// Never if there is no such instant, now if it stopped before the end. With nothing due it looks at a few numbers.
+func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time) {
+	m.now = now
+	m.work, m.choked = 0, false
+	m.settleFast()
+	m.fastOK = true
+	m.timers(now)
+	m.resendSome(now, out)
+	m.sendAll(now, out)
+	m.dischargeAll(now, out)
+	m.tellFinished(now)
+	return m.work, m.nextPoll(now)
+}
+
+// timers looks at one deadline per hotel, and beyond it only at what is due.
+func (m *Module) timers(now clock.Time) {
+	for g, ok := m.hotel.evict(now); ok; g, ok = m.hotel.evict(now) {
+		m.timeout(now, g)
+		m.work++
+	}
+	for s, ok := m.desk.evict(now); ok; s, ok = m.desk.evict(now) {
+		m.deskTimer(now, s)
+		m.work++
+	}
+	for e, ok := m.night.evict(now); ok; e, ok = m.night.evict(now) {
+		m.nightTimer(now, e)
+		m.work++
+	}
+	m.expirePending(now)
+}
+
+// sendAll works on the list of endpoints with something to send. An endpoint leaves it when it can go on no further.
+func (m *Module) sendAll(now clock.Time, out Frames) {
+	if len(m.homeless) > 0 && m.lodging(false) {
+		for _, e := range m.homeless {
+			e.homeless = false
+			e.toSend()
+		}
+		m.homeless = m.homeless[:0]
+	}
+	if len(m.sending) == 0 {
+		return
+	}
+	todo := m.sending
+	m.sending = m.spare[:0]
+	for _, e := range todo {
+		e.listed = false
+		switch {
+		case e.live == nil:
+		case e.overrun:
+			m.ends(now, e, ErrOverrun)
+		case !m.sendQueues(now, e, out):
+			m.choked = true
+			e.toSend() // others may go on: perhaps only this peer's queue is full
+		case e.live.reliable:
+			e.writable(now) // on a lossy link, acknowledgements say so
+		}
+	}
+	clear(todo)
+	m.spare = todo[:0]
+}
+
+// dischargeAll works on the list of endpoints that owe a frame.
+func (m *Module) dischargeAll(now clock.Time, out Frames) {
+	if len(m.refusals) > 0 {
+		m.work += m.sendRefusals(out)
+	}
+	if len(m.owing) == 0 {
+		return
+	}
+	todo := m.owing
+	m.owing = m.spare[:0]
+	for _, e := range todo {
+		if !m.discharge(now, e, out) {
+			m.choked = true
+			m.owing = append(m.owing, e)
+		}
+	}
+	clear(todo)
+	m.spare = todo[:0]
+}
+
+// retryAfter is when a driver that took nothing is asked again.
+const retryAfter = 20 * time.Microsecond
+
+// nextPoll is when Progress wants to be called again.
+func (m *Module) nextPoll(now clock.Time) clock.Time {
+	left := m.resends.n + len(m.sending) + len(m.owing)
+	switch {
+	case left > 0 && (!m.choked || m.work > 0):
+		return now
+	case left > 0:
+		return now.Add(retryAfter)
+	}
+	next := clock.Min(clock.Min(m.hotel.wake, m.desk.wake), m.night.wake)
+	return clock.Min(next, m.pendingUntil())
+}

@@ -1,0 +1,143 @@
+package rel
+
+import (
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// receiveWindow knows which segments of one space have come (USNIC-44, USNIC-48). Everything before next has; top is one
+// after the highest that has; a ring of bits tells about those between, by sequence number modulo its size:
+//
+//	… come come │ ? ? come ? come │ nothing yet …
+//	            ▲ next            ▲ top              top − next ≤ size ≤ 4,096
+//
+// Delivery is by arrival, so a bit says both "has come" and "was delivered".
+type receiveWindow struct {
+	next, top wire.Seq
+	bits      []uint64 // bit seq % size; clear outside next … top
+	defect    mutate.Defect
+}
+
+// arrival is what the window says of a segment.
+type arrival uint8
+
+const (
+	arrivedNew  arrival = iota
+	arrivedOld          // before next: its ACK was lost (USNIC-49)
+	arrivedDup          // beyond next, and has come before
+	arrivedHigh         // beyond the window; its sender is wrong
+)
+
+func (w *receiveWindow) start(first wire.Seq) {
+	w.next, w.top = first, first
+	w.bits = make([]uint64, limits.FirstRing/64)
+}
+
+// size is how many segments from next the ring can tell about.
+func (w *receiveWindow) size() int { return len(w.bits) * 64 }
+
+// gap reports whether a segment is missing of which a later one has come.
+func (w *receiveWindow) gap() bool { return w.next != w.top }
+
+// depth is how far the window is open, in segments.
+func (w *receiveWindow) depth() int { return w.top.Sub(w.next) }
+
+// ack is the segment up to and with which all have come.
+func (w *receiveWindow) ack() wire.Seq {
+	if w.defect == mutate.EarlyAck {
+		return w.top.Add(-1)
+	}
+	return w.next.Add(-1)
+}
+
+func (w *receiveWindow) has(s wire.Seq) bool {
+	i := uint32(s) % uint32(w.size())
+	return w.bits[i/64]>>(i%64)&1 != 0
+}
+
+// judge says what segment s would be, and changes nothing.
+func (w *receiveWindow) judge(s wire.Seq) arrival {
+	ahead := s.Sub(w.next)
+	switch {
+	case w.defect == mutate.NoDuplicateCheck && ahead < limits.Window:
+		return arrivedNew
+	case ahead < 0:
+		return arrivedOld
+	case ahead >= limits.Window:
+		return arrivedHigh
+	case ahead < w.size() && w.has(s):
+		return arrivedDup
+	}
+	return arrivedNew
+}
+
+// add judges segment s and, if it is new, notes that it has come.
+func (w *receiveWindow) add(s wire.Seq) arrival {
+	a := w.judge(s)
+	ahead := s.Sub(w.next)
+	if a != arrivedNew || ahead < 0 {
+		return a
+	}
+	full := w.size()
+	if w.defect == mutate.WindowOffByOne {
+		full++
+	}
+	for ahead >= full {
+		w.resize(2 * w.size())
+		full = w.size()
+	}
+	i := uint32(s) % uint32(w.size())
+	w.bits[i/64] |= 1 << (i % 64)
+	if !s.Before(w.top) {
+		w.top = s.Add(1)
+	}
+	for w.next != w.top && w.has(w.next) {
+		i := uint32(w.next) % uint32(w.size())
+		w.bits[i/64] &^= 1 << (i % 64)
+		w.next = w.next.Add(1)
+	}
+	return a
+}
+
+// resize moves the bits to a ring of n, a power of two that holds them.
+func (w *receiveWindow) resize(n int) {
+	old := *w
+	w.bits = make([]uint64, n/64)
+	for s := old.next; s != old.top; s = s.Add(1) {
+		if old.has(s) {
+			i := uint32(s) % uint32(n)
+			w.bits[i/64] |= 1 << (i % 64)
+		}
+	}
+}
+
+// shrink gives a grown ring back when it holds nothing.
+func (w *receiveWindow) shrink() {
+	if !w.gap() && w.size() > limits.FirstRing {
+		w.bits = make([]uint64, limits.FirstRing/64)
+	}
+}
+
+// selective fills words with the bits of the segments after the first one missing, and returns how many words it took.
+// Bit i of word j stands for segment next + 1 + 64·j + i, as wire.Ack has it.
+func (w *receiveWindow) selective(words *[wire.MaxAckWords]uint64) int {
+	n := w.top.Sub(w.next) - 1
+	if n <= 0 {
+		return 0
+	}
+	mask := uint32(len(w.bits) - 1)
+	count := (n + 63) / 64
+	for j := range count {
+		i := uint32(w.next.Add(1+64*j)) % uint32(w.size())
+		x := w.bits[i/64] >> (i % 64)
+		if i%64 != 0 {
+			x |= w.bits[(i/64+1)&mask] << (64 - i%64)
+		}
+		words[j] = x
+	}
+	if n%64 != 0 {
+		words[count-1] &= 1<<(n%64) - 1
+	}
+	return count
+}

@@ -1,0 +1,166 @@
+package rel
+
+import (
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Three things send a segment again (decision 7), all through the module's resend list (USNIC-20):
+//
+//	fast     an ACK tells that frames posted after it arrived (USNIC-50)
+//	tail     nothing was heard for about two round trips after the last posting: the end of a burst may be lost, and no
+//	         later frame can tell of it, so the last one goes again and its ACK shows what else is missing
+//	timeout  its stay in the hotel ended (USNIC-45): the oldest one goes again, one per time-out, for if more are missing
+//	         its ACK shows it, and if the peer was merely not scheduled, a window's worth of copies would flood it
+type recovery struct {
+	newest   uint64     // highest packet counter that an ACK showed to have arrived
+	newestAt clock.Time // no earlier than the posting of the newest segment that arrived
+	tails    int        // tail-loss probes since the last progress
+	tailAt   clock.Time // when the next is due; Never if nothing is under way or it is the retransmit timer's turn
+	quietTo  clock.Time // until then the last time-out waits for its answer
+}
+
+type cause uint8
+
+const (
+	causeFast cause = iota
+	causeTail
+	causeTimeout
+)
+
+// posted notes that a segment left.
+func (r *recovery) posted(now clock.Time, s *session) { r.rearm(now, s) }
+
+// progress notes that something new was acknowledged.
+func (r *recovery) progress(now clock.Time, s *session) {
+	r.tails, r.quietTo = 0, 0
+	s.rtt.backoff = 0
+	r.rearm(now, s)
+}
+
+// rearm sets the tail timer by the state of things.
+func (r *recovery) rearm(now clock.Time, s *session) {
+	after := s.rtt.tailAfter(s.peerDelay(), r.tails)
+	if s.flight.n == 0 || after == 0 || r.tails >= limits.TailProbes {
+		r.tailAt = clock.Never
+		if s.acks.at == clock.Never {
+			s.leaveDesk(s.endpoint.m)
+		}
+		return
+	}
+	r.tailAt = now.Add(after)
+	s.bookDesk(now, r.tailAt)
+}
+
+// peerDelay is for how long the peer may hold an ACK back, its timer's tick included.
+func (s *session) peerDelay() time.Duration { return s.ackDelay() + 1<<deskShift }
+
+// detectLoss finds the segments that must be lost, given the newest frame that arrived: those posted three frames
+// earlier, or a round trip earlier, and not acknowledged. Counters rise along the flight, so the search ends at the first
+// that may still come.
+func (m *Module) detectLoss(now clock.Time, s *session) {
+	r := &s.recovery
+	wait := s.rtt.smooth + s.rtt.smooth/4 + limits.AckDelay
+	for g := s.flight.head; g != nil && g.counter < r.newest; g = s.flight.head {
+		if r.newest-g.counter < limits.ReorderFrames && r.newestAt.Sub(g.sentAt) <= wait {
+			return
+		}
+		s.endpoint.congestion.lost++
+		m.resend(s, g, causeFast)
+	}
+}
+
+// resend moves a segment in the hotel to the resend list: checked out, its credits returned (USNIC-46, USNIC-47).
+func (m *Module) resend(s *session, g *segment, why cause) {
+	m.unlist(s, g)
+	g.become(stateInHotel, stateResend)
+	m.resends.push(g)
+	st := &s.endpoint.stats
+	switch why {
+	case causeFast:
+		st.FastResends++
+	case causeTail:
+		st.TailResends++
+	case causeTimeout:
+		st.TimeoutResends++
+	}
+}
+
+// tail sends the last segment of the flight again.
+func (m *Module) tail(now clock.Time, s *session) {
+	s.recovery.tails++
+	if g := s.flight.tail; g != nil {
+		m.resend(s, g, causeTail)
+	}
+	s.recovery.rearm(now, s)
+}
+
+// timeout handles a segment whose stay in the hotel is over.
+func (m *Module) timeout(now clock.Time, g *segment) {
+	s := g.endpoint.live
+	r := &s.recovery
+	g.room = 0
+	if now < r.quietTo {
+		m.lodge(now, s, g)
+		return
+	}
+	oldest := s.flight.head
+	if oldest != g {
+		m.lodge(now, s, g)
+	}
+	s.rtt.backoff++
+	r.quietTo = now.Add(s.rtt.retransmitAfter(s.peerDelay()))
+	m.resend(s, oldest, causeTimeout)
+}
+
+// lodge checks a posted segment into the hotel. There is a room: post asked, and timeout has just freed one.
+func (m *Module) lodge(now clock.Time, s *session, g *segment) {
+	g.room = m.hotel.checkIn(now, now.Add(s.rtt.retransmitAfter(s.peerDelay())), g)
+	if g.room == 0 {
+		panic("rel: the hotel is full, and its reserve too")
+	}
+}
+
+// Ticks of the three hotels. A tick times 4,096 floors is the longest stay.
+const (
+	hotelShift = 17 // 131 µs, 537 ms: longer than limits.LongestRetransmit
+	deskShift  = 13 // 8 µs, 34 ms: ACKs and tail-loss probes
+	nightShift = 20 // 1 ms, 4.3 s: Hellos, probes, unreachability
+)
+
+// bookDesk has the session's fast timers looked at by the given instant, or earlier.
+func (s *session) bookDesk(now, at clock.Time) {
+	if s.room != 0 {
+		if s.roomAt <= at {
+			return // the room is given up early, and a look at the deadlines books anew
+		}
+		s.endpoint.m.desk.checkOut(s.room)
+	}
+	s.room, s.roomAt = s.endpoint.m.desk.checkIn(now, at, s), at
+}
+
+// leaveDesk forgets the session's fast timers.
+func (s *session) leaveDesk(m *Module) {
+	if s.room != 0 {
+		m.desk.checkOut(s.room)
+		s.room = 0
+	}
+}
+
+// deskTimer looks at a session's fast timers.
+func (m *Module) deskTimer(now clock.Time, s *session) {
+	s.room = 0
+	if s.acks.at <= now {
+		s.acks.at = clock.Never
+		s.ackNow(wire.AckDelayed)
+	}
+	if s.recovery.tailAt <= now {
+		m.tail(now, s)
+	}
+	if at := clock.Min(s.acks.at, s.recovery.tailAt); at != clock.Never {
+		s.bookDesk(now, at)
+	}
+}

@@ -1,0 +1,193 @@
+package rel
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A send segment is always in one of four states (USNIC-47), and in exactly one list, by its state:
+//
+//	        Reserve, Post                Progress: transmit
+//	Free ──────────────────► Queued ──────────────────────────► InHotel ◄───────────┐
+//	 ▲                         │                                 │    │             │
+//	 │      Withdraw, Down     │          acknowledged           │    │ lost,       │ Progress:
+//	 ├─────────────────────────┴─────────────────────────────────┘    │ timed out   │ retransmit
+//	 │                     acknowledged after all                     ▼             │
+//	 └───────────────────────────────────────────────────────────── Resend ─────────┘
+//
+//	Free      on the module's free list, owned by nobody
+//	Queued    on its channel's to-send list; has no sequence number yet
+//	InHotel   posted; in its endpoint's flight list, in its send window, and timed by a room of the hotel (USNIC-46)
+//	Resend    on the module's resend list; in its send window, timed by nothing
+//
+// On a reliable link a segment goes from Queued to Free when its frame is committed.
+type segmentState uint8
+
+const (
+	stateFree segmentState = iota
+	stateQueued
+	stateInHotel
+	stateResend
+)
+
+var stateNames = [...]string{"Free", "Queued", "InHotel", "Resend"}
+
+func (s segmentState) String() string { return stateNames[s] }
+
+// segment is what one packet carries (USNIC-2): records that were written into it, or one piece of a fragment, whose
+// bytes stay in the owner's memory and are gathered anew for every transmission (USNIC-8, USNIC-23).
+type segment struct {
+	prev, next *segment // in the list of its state
+	endpoint   *Endpoint
+	state      segmentState
+	space      wire.Space // of its sequence number, for life
+	channel    wire.Space // whose queue posted it last: retransmissions go by the data queue
+	control    bool       // has records that must not be refused for want of memory
+	sends      int        // times it was posted
+	seq        wire.Seq   // once posted
+	counter    uint64     // packet counter of its last posting
+	sentAt     clock.Time // of its last posting
+	room       int32      // in the hotel
+	cost       int        // bytes of the peer's receive capacity that it takes
+	forgotten  bool       // in no list though InHotel: only with mutate.NoRetransmit
+
+	buf []byte // its records; nil for a piece of a fragment, and for a piece that was withdrawn
+
+	fragment *Fragment // whose piece it is
+	offset   uint64    // of the piece in the fragment
+	length   int       // of the piece, in bytes
+}
+
+// become moves g to another state. That it was in the right one is a fact of this package, not of the network, so a
+// breach is a bug and stops the program.
+func (g *segment) become(from, to segmentState) {
+	if g.state != from {
+		panic(fmt.Sprintf("rel: segment %v %d is %v, not %v", g.space, g.seq, g.state, from))
+	}
+	g.state = to
+}
+
+// segmentList is a doubly linked list through the segments themselves.
+type segmentList struct {
+	head, tail *segment
+	n          int
+}
+
+func (l *segmentList) push(g *segment) {
+	g.prev, g.next = l.tail, nil
+	if l.tail != nil {
+		l.tail.next = g
+	} else {
+		l.head = g
+	}
+	l.tail = g
+	l.n++
+}
+
+func (l *segmentList) pushFront(g *segment) {
+	g.prev, g.next = nil, l.head
+	if l.head != nil {
+		l.head.prev = g
+	} else {
+		l.tail = g
+	}
+	l.head = g
+	l.n++
+}
+
+func (l *segmentList) remove(g *segment) {
+	if g.prev != nil {
+		g.prev.next = g.next
+	} else {
+		l.head = g.next
+	}
+	if g.next != nil {
+		g.next.prev = g.prev
+	} else {
+		l.tail = g.prev
+	}
+	g.prev, g.next = nil, nil
+	l.n--
+}
+
+// segmentPool has the free segments and buffers of a module. It never gives memory back: what it holds is what was once
+// under way at one time, which windows, credits and rooms bound (docs/rel.md has the sum).
+type segmentPool struct {
+	free    *segment
+	buffers [bufferClasses][][]byte
+}
+
+// Buffers come in sizes four times apart, so that a lone short message does not hold a whole frame until it is
+// acknowledged.
+const (
+	leastBuffer   = 512
+	bufferClasses = 5 // 512 B, 2 KiB, 8 KiB, 32 KiB, 128 KiB: the last holds the longest record
+	slabSegments  = 64
+)
+
+func bufferClass(n int) int {
+	c := 0
+	for size := leastBuffer; size < n; size *= 4 {
+		c++
+	}
+	return c
+}
+
+// get returns a free segment for e, Queued and otherwise empty.
+func (p *segmentPool) get(e *Endpoint, s wire.Space) *segment {
+	if p.free == nil {
+		slab := make([]segment, slabSegments)
+		for i := range slab {
+			slab[i].next, p.free = p.free, &slab[i]
+		}
+	}
+	g := p.free
+	p.free = g.next
+	*g = segment{endpoint: e, space: s, channel: s}
+	g.become(stateFree, stateQueued)
+	return g
+}
+
+// put takes a segment back, which is in no list any more.
+func (p *segmentPool) put(g *segment) {
+	p.putBuffer(g.buf)
+	*g = segment{next: p.free}
+	p.free = g
+}
+
+// buffer returns an empty buffer with room for n bytes.
+func (p *segmentPool) buffer(n int) []byte {
+	c := bufferClass(n)
+	if l := len(p.buffers[c]); l > 0 {
+		b := p.buffers[c][l-1]
+		p.buffers[c] = p.buffers[c][:l-1]
+		return b
+	}
+	return make([]byte, 0, leastBuffer<<(2*c))
+}
+
+func (p *segmentPool) putBuffer(b []byte) {
+	if b != nil {
+		c := bufferClass(cap(b))
+		p.buffers[c] = append(p.buffers[c], b[:0])
+	}
+}
+
+// grow returns room for n bytes more at the end of g's records, which must not pass most bytes.
+func (p *segmentPool) grow(g *segment, n, most int) []byte {
+	l := len(g.buf)
+	if l+n > cap(g.buf) {
+		// A copy of at most a few hundred bytes, once or twice in the life of a segment that fills up.
+		b := append(p.buffer(min(max(l+n, 2*l), most)), g.buf...)
+		p.putBuffer(g.buf)
+		g.buf = b
+	}
+	g.buf = g.buf[:l+n]
+	return g.buf[l : l+n : l+n]
+}
+
+// segmentBytes is what a segment's frame takes of the receive capacity beside its records.
+const segmentBytes = wire.Overhead + limits.FrameCost

@@ -1,0 +1,75 @@
+package rel
+
+import (
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// sendWindow keeps the segments of one space from their first transmission until they are acknowledged (USNIC-41,
+// USNIC-42). Everything before base is; next is the number that the next segment gets. Between them a slot is nil when
+// its segment was acknowledged selectively: rel delivers as segments arrive, so its receiver never takes that back.
+//
+//	acknowledged │ seg nil seg seg nil seg │ not sent yet
+//	             ▲ base                    ▲ next         next − base ≤ limit ≤ 4,096
+type sendWindow struct {
+	base, next wire.Seq
+	limit      int        // segments that the peer takes beyond the first one missing
+	ring       []*segment // by sequence number modulo its size
+}
+
+func (w *sendWindow) start(first wire.Seq, limit int) {
+	w.base, w.next = first, first
+	w.limit = limit
+	w.ring = make([]*segment, limits.FirstRing)
+}
+
+// used is how many segments lie between base and next.
+func (w *sendWindow) used() int { return w.next.Sub(w.base) }
+
+// room is how many more segments may be sent.
+func (w *sendWindow) room() int { return w.limit - w.used() }
+
+func (w *sendWindow) at(s wire.Seq) **segment { return &w.ring[uint32(s)%uint32(len(w.ring))] }
+
+// push gives segment g the next number. There must be room.
+func (w *sendWindow) push(g *segment) {
+	if w.used() == len(w.ring) {
+		w.resize(2 * len(w.ring))
+	}
+	g.seq = w.next
+	*w.at(w.next) = g
+	w.next = w.next.Add(1)
+}
+
+// take returns the segment with number s and forgets it; nil if it has none, which means that it was taken before.
+func (w *sendWindow) take(s wire.Seq) *segment {
+	if s.Before(w.base) || !s.Before(w.next) {
+		return nil
+	}
+	p := w.at(s)
+	g := *p
+	*p = nil
+	return g
+}
+
+// settle moves base over the segments that were taken.
+func (w *sendWindow) settle() {
+	for w.base != w.next && *w.at(w.base) == nil {
+		w.base = w.base.Add(1)
+	}
+}
+
+func (w *sendWindow) resize(n int) {
+	old := *w
+	w.ring = make([]*segment, n)
+	for s := old.base; s != old.next; s = s.Add(1) {
+		*w.at(s) = *old.at(s)
+	}
+}
+
+// shrink gives a grown ring back when it holds nothing.
+func (w *sendWindow) shrink() {
+	if w.used() == 0 && len(w.ring) > limits.FirstRing {
+		w.ring = make([]*segment, limits.FirstRing)
+	}
+}

@@ -1,0 +1,271 @@
+package rel
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// session is one life of the connection between two NICs. Each side gave it an index, which stands in every frame to that
+// side, and a cookie, which stands in the tags. A half-open one (bound or not) becomes the live one when a frame proves
+// that the peer knows our index and cookie; see hello.go.
+type session struct {
+	endpoint *Endpoint
+	index    uint32 // ours: in the frames that the peer sends
+	cookie   uint64 // ours: in the tags of those frames
+	first    [wire.Spaces]wire.Seq
+	addr     netip.AddrPort // where the peer is; frames from elsewhere are foreign
+	made     clock.Time
+
+	bound     bool // peer is known; an index is bound to one index of one life of the peer, or thrown away
+	open      bool
+	retired   bool       // over, but still found: only with mutate.OldIncarnation
+	confirmed bool       // the peer has it open too
+	peer      wire.Hello // what the peer said
+	answers   uint64     // packet counter of the peer's newest Hello, to be echoed
+	helloFrom uint64     // packet counters of our own Hellos with this index: from here …
+	helloTo   uint64     // … to here
+	helloAt   clock.Time // when the last of them went out
+
+	counter  uint64     // packet counter of the last frame sent
+	answered uint64     // that of our last HelloAck, whose echo gives the first round trip
+	toldAt   clock.Time // when it went out
+	replay   replayWindow
+	reliable bool
+
+	// Of an open session alone:
+	send     [wire.Spaces]sendWindow
+	receive  [wire.Spaces]receiveWindow
+	rtt      roundTrip
+	flight   segmentList // in the hotel, in order of posting, so that packet counters rise along it
+	recovery recovery
+	acks     acks
+	room     int32      // of the ACK and tail timers, in the desk hotel
+	roomAt   clock.Time // when they go off
+}
+
+// ackDelay is for how long the peer may hold an ACK back.
+func (s *session) ackDelay() time.Duration {
+	return time.Duration(s.peer.AckDelayMicros) * time.Microsecond
+}
+
+// newSession makes a half-open session of e with an index and a cookie of its own.
+func (m *Module) newSession(now clock.Time, e *Endpoint) *session {
+	s := &session{endpoint: e, addr: e.addr, made: now, cookie: m.rand.next()}
+	for i := range s.first {
+		s.first[i] = wire.Seq(m.rand.next())
+	}
+	m.sessions.add(s, uint32(m.rand.next()))
+	return s
+}
+
+// sessionTable finds sessions by index: the low bits are a slot, the high ones random, so that an index of an earlier
+// session, or a guessed one, seldom means anything.
+type sessionTable struct {
+	slots []*session
+	free  []uint32
+}
+
+const slotBits = 20
+
+func (t *sessionTable) add(s *session, random uint32) {
+	var slot uint32
+	if n := len(t.free); n > 0 {
+		slot, t.free = t.free[n-1], t.free[:n-1]
+	} else {
+		slot = uint32(len(t.slots))
+		t.slots = append(t.slots, nil)
+	}
+	t.slots[slot] = s
+	s.index = random<<slotBits | slot
+	if s.index>>slotBits == 0 {
+		s.index |= 1 << slotBits // 0 is no index
+	}
+}
+
+func (t *sessionTable) remove(s *session) {
+	slot := s.index & (1<<slotBits - 1)
+	t.slots[slot] = nil
+	t.free = append(t.free, slot)
+}
+
+func (t *sessionTable) find(index uint32) *session {
+	slot := index & (1<<slotBits - 1)
+	if int(slot) >= len(t.slots) {
+		return nil
+	}
+	if s := t.slots[slot]; s != nil && s.index == index {
+		return s
+	}
+	return nil
+}
+
+// opens swaps the half-open session s in: the old one, if any, ends, and the owner hears of both.
+func (m *Module) opens(now clock.Time, s *session) {
+	e := s.endpoint
+	if old := e.live; old != nil {
+		why := ErrSessionLost
+		if s.peer.Incarnation > old.peer.Incarnation {
+			why = ErrRestarted
+		}
+		m.ends(now, e, why)
+	}
+	if e.next != s { // the owner forgot the endpoint when it heard
+		return
+	}
+	e.next = nil
+	m.unpend(s)
+	e.nic = s.peer.NIC
+	if e.addr != s.addr {
+		m.move(e, s.addr)
+	}
+	m.know(e)
+	s.open = true
+	s.reliable = m.cfg.Reliable && s.peer.Capabilities&wire.CapReliable != 0
+	e.live = s
+	if s.peer.Incarnation > e.incarnation {
+		e.incarnation, e.helloSeen = s.peer.Incarnation, 0
+	}
+	e.helloSeen = max(e.helloSeen, s.answers)
+	e.heard, e.probedAt, e.mute = now, now, false
+	e.attempt.stop()
+	e.startWindows(s)
+	e.attend(now)
+	if e.check.running() {
+		e.book(now, e.checkTimer(now))
+	}
+	m.handler.Up(now, e)
+	if e.live == s {
+		e.blocked = false
+		m.handler.Writable(now, e)
+	}
+}
+
+// startWindows prepares all that a fresh session counts.
+func (e *Endpoint) startWindows(s *session) {
+	windows := [wire.Spaces]uint32{s.peer.WinCommand, s.peer.WinData}
+	mtus := [wire.Spaces]uint32{s.peer.MTUCommand, s.peer.MTUData}
+	firsts := [wire.Spaces]wire.Seq{s.peer.FirstCommand, s.peer.FirstData}
+	for i := range wire.Space(wire.Spaces) {
+		s.send[i].start(s.first[i], int(min(windows[i], limits.Window)))
+		s.receive[i].start(firsts[i])
+		s.receive[i].defect = e.m.cfg.Defect
+		e.channels[i] = channel{mtu: min(e.m.channelMTU(i), int(min(mtus[i], 1<<20)))}
+	}
+	s.acks.at, s.recovery.tailAt = clock.Never, clock.Never
+	e.congestion.start(s.peer.ReceiveCapacity)
+	e.overrun, e.owed, e.duties = false, 0, 0
+}
+
+// ends closes e's session, or its attempt at one: whatever was under way is released with the reason, then the owner
+// hears of it.
+func (m *Module) ends(now clock.Time, e *Endpoint, why error) {
+	e.attempt.stop()
+	if s := e.live; s != nil {
+		e.live = nil
+		s.open = false
+		if m.cfg.Defect == mutate.OldIncarnation {
+			s.retired = true // and stays in the table, which is the mistake
+		} else {
+			m.sessions.remove(s)
+		}
+		e.empty(s)
+	}
+	e.duties &= dutyAnswerNext
+	e.blocked, e.overrun = false, false
+	e.check.lost(e)
+	m.release(now, e, why)
+	m.handler.Down(now, e, why)
+}
+
+// empty takes all segments of s out of their lists.
+func (e *Endpoint) empty(s *session) {
+	m := e.m
+	for i := range e.channels {
+		c := &e.channels[i]
+		for c.queue.head != nil {
+			g := c.queue.head
+			c.dequeue(g)
+			m.pool.put(g)
+		}
+		w := &s.send[i]
+		for q := w.base; q != w.next; q = q.Add(1) {
+			if g := w.take(q); g != nil {
+				m.unlist(s, g)
+				m.pool.put(g)
+			}
+		}
+		w.settle()
+	}
+	s.leaveDesk(m)
+}
+
+// unlist takes a posted segment out of the list of its state, and out of the hotel.
+func (m *Module) unlist(s *session, g *segment) {
+	switch g.state {
+	case stateInHotel:
+		if g.room != 0 {
+			m.hotel.checkOut(g.room)
+			g.room = 0
+		}
+		if !g.forgotten {
+			s.flight.remove(g)
+		}
+		s.endpoint.channels[g.channel].inFlight -= g.cost
+	case stateResend:
+		m.resends.remove(g)
+	default:
+		panic("rel: a posted segment is " + g.state.String())
+	}
+}
+
+// release gives every fragment under way back to its owner. The owner may start new ones meanwhile; they are not of the
+// session that ended, which cannot take any.
+func (m *Module) release(now clock.Time, e *Endpoint, why error) {
+	for e.fragments.head != nil {
+		f := e.fragments.head
+		f.Err, f.pieces = why, 0
+		e.fragments.drop(f)
+		m.handler.Released(now, f)
+	}
+}
+
+// know enters a peer into the table, if it is not there.
+func (m *Module) know(e *Endpoint) {
+	if e.nic != 0 {
+		m.byNIC[e.nic] = e
+		delete(m.strangers, e.nic)
+	}
+	if !e.known {
+		e.known = true
+		m.endpoints = append(m.endpoints, e)
+	}
+	m.byAddr[e.addr] = e
+}
+
+// drop throws a half-open session away.
+func (m *Module) drop(s *session) {
+	e := s.endpoint
+	m.sessions.remove(s)
+	m.unpend(s)
+	if e.next == s {
+		e.next = nil
+		e.duties &^= dutyAnswerNext
+	}
+	if !e.known && m.strangers[e.nic] == e {
+		delete(m.strangers, e.nic)
+		m.stray.add(&e.stats)
+	}
+}
+
+// unpend takes s off the list of sessions that peers began.
+func (m *Module) unpend(s *session) {
+	if i := slices.Index(m.pending, s); i >= 0 {
+		m.pending = slices.Delete(m.pending, i, i+1)
+	}
+}

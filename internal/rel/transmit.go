@@ -1,0 +1,174 @@
+package rel
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// post writes segment g into a frame by the queue of channel c and commits it (USNIC-24): the first time it gets its
+// sequence number; every time a new packet counter, the acknowledgements of the moment, and a room in the hotel, which
+// starts its retransmit timer. It returns false if the driver takes no more.
+//
+// Records were written into the segment when they were reserved and are copied here, which is the second touch of a short
+// message on this side: what may have to be sent again cannot stay in a driver's buffer. Pieces of fragments are gathered
+// from the owner's memory, every time, and are touched once.
+func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out Frames) bool {
+	e := s.endpoint
+	b := out.Reserve(s.addr)
+	if b == nil {
+		return false
+	}
+	if g.sends == 0 {
+		if s.reliable {
+			g.seq = s.send[g.space].pass()
+		} else {
+			s.send[g.space].push(g)
+			e.stats.LargestSendWindow = max(e.stats.LargestSendWindow, s.send[g.space].used())
+		}
+	}
+	n := wire.OuterLen + wire.InnerLen
+	n += g.put(b[n:])
+	h := wire.Inner{Space: g.space, Seq: g.seq}
+	s.piggyback(&h)
+	h.Put(b[wire.OuterLen:])
+	m.commitFrame(s, b, wire.KindData, n, out)
+	g.sends++
+	g.counter, g.sentAt, g.channel = s.counter, now, c
+	e.countSend(g)
+	if s.reliable {
+		m.committed(s, g)
+		return true
+	}
+	m.fly(now, s, g)
+	return true
+}
+
+// put writes the segment's records into b and returns their length.
+func (g *segment) put(b []byte) int {
+	switch {
+	case g.fragment != nil:
+		return g.fragment.put(b, g.offset, g.length)
+	case g.buf != nil:
+		return copy(b, g.buf)
+	}
+	wire.PutVoid(b, wire.RecordLen) // its piece was withdrawn; its number must still arrive
+	return wire.RecordLen
+}
+
+// fly enters a posted segment into the flight and the hotel.
+func (m *Module) fly(now clock.Time, s *session, g *segment) {
+	e := s.endpoint
+	if g.state == stateResend {
+		g.become(stateResend, stateInHotel)
+	} else {
+		g.become(stateQueued, stateInHotel)
+	}
+	e.channels[g.channel].inFlight += g.cost
+	e.congestion.sent++
+	if m.cfg.Defect == mutate.NoRetransmit && s.counter%100 == 0 {
+		g.forgotten = true
+		return
+	}
+	s.flight.push(g)
+	m.lodge(now, s, g)
+	s.recovery.posted(now, s)
+}
+
+// committed ends the life of a segment on a reliable link, where a committed frame arrives.
+func (m *Module) committed(s *session, g *segment) {
+	g.become(stateQueued, stateFree)
+	if g.fragment != nil {
+		m.pieceDone(s.endpoint, g.fragment)
+	}
+	m.pool.put(g)
+}
+
+// pass uses up a sequence number that nobody will acknowledge.
+func (w *sendWindow) pass() wire.Seq {
+	q := w.next
+	w.next = w.next.Add(1)
+	w.base = w.next
+	return q
+}
+
+// sendQueues posts what e has queued, the command queue first (USNIC-14). It returns false if the driver takes no more.
+// What the window refuses stays queued until an acknowledgement brings e back; what the hotel refuses, until there are
+// rooms again.
+func (m *Module) sendQueues(now clock.Time, e *Endpoint, out Frames) (all bool) {
+	s := e.live
+	for i := range wire.Space(wire.Spaces) {
+		c := &e.channels[i]
+		for c.queue.head != nil {
+			g := c.queue.head
+			if s.send[i].room() <= 0 {
+				break
+			}
+			if !s.reliable && !m.lodging(g.control) {
+				if !e.homeless {
+					e.homeless = true
+					m.homeless = append(m.homeless, e)
+				}
+				break
+			}
+			c.dequeue(g)
+			if !m.post(now, s, g, i, out) {
+				c.requeue(g)
+				return false
+			}
+			m.work++
+		}
+	}
+	return true
+}
+
+// lodging reports whether the hotel has a room for one more segment: the last ones are for control and retransmissions.
+func (m *Module) lodging(control bool) bool {
+	if control {
+		return m.hotel.vacancies() > limits.RoomReserve/2
+	}
+	return m.hotel.vacancies() > limits.RoomReserve
+}
+
+// resendSome posts retransmissions, always by the data queue, so that in congestion the command queue stays free for
+// ACKs; and a bounded number, so that they do not starve all else (USNIC-21).
+func (m *Module) resendSome(now clock.Time, out Frames) {
+	for range limits.ResendsPerPoll {
+		g := m.resends.head
+		if g == nil {
+			return
+		}
+		s := g.endpoint.live
+		m.resends.remove(g)
+		if hit(m.cfg.Faults.FailResend) {
+			g.channel = wire.Data
+			m.fly(now, s, g)
+			continue
+		}
+		if !m.post(now, s, g, wire.Data, out) {
+			m.resends.push(g) // to the end: perhaps only this peer's queue is full
+			m.choked = true
+			continue
+		}
+		m.work++
+	}
+}
+
+// commitFrame completes a frame of an open or half-open session, whose body ends at n, and commits it.
+func (m *Module) commitFrame(s *session, b []byte, k wire.Kind, n int, out Frames) {
+	s.counter++
+	m.commit(b, wire.Outer{Kind: k, Index: s.peer.Index, Counter: s.counter}, n, s.peer.Cookie, out)
+}
+
+// commit puts the outer header in front, the tag behind, and hands the frame over.
+func (m *Module) commit(b []byte, o wire.Outer, n int, cookie uint64, out Frames) {
+	if m.cfg.Tagged {
+		o.Flags |= wire.FlagTagged
+	}
+	o.Put(b)
+	if m.cfg.Tagged {
+		n = wire.Seal(b, n, cookie)
+	}
+	out.Commit(n)
+}
