@@ -202,3 +202,12 @@ const (
 	// it: two of the longest first retransmissions.
 	GoneGrace = 200 * time.Millisecond
 )
+
+// Closing (package weft).
+const (
+	// LingerAtClose is how long a NIC that is closed waits for its last messages to be acknowledged.
+	LingerAtClose = UnreachableAfter
+
+	// LingerStep is how often it looks.
+	LingerStep = 100 * time.Microsecond
+)

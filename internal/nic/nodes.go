@@ -204,7 +204,7 @@ func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
 		if errors.Is(why, rel.ErrRestarted) {
 			kind = vni.EventRestarted
 		}
-		e.tell(p, vni.Event{Kind: kind, NIC: pr.nic, Count: e.takeLost(p, pr)})
+		e.tell(p, vni.Event{Kind: kind, NIC: pr.nic, Count: p.takeLost()})
 	}
 }
 

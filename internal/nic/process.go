@@ -30,6 +30,8 @@ type process struct {
 	sources map[sourceKey]*source
 	postSeq uint64 // numbers posted receives, so that one can go back to its place
 
+	lost    uint64 // sends completed and never acknowledged, of the session that ends just now
+
 	regions  []*region // by id; 0 is the pool
 	staged   int       // bytes of staging in use by messages that came with permission or locally
 	credited int       // bytes of staging promised to sending NICs as credit

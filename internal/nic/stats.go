@@ -64,3 +64,8 @@ func (e *Engine) countSend(s *send, status vni.Status) {
 		e.counts[vni.NICFailedNameUnknown]++
 	}
 }
+
+// Quiet reports whether everything that processes have handed over has been acknowledged.
+func (e *Engine) Quiet() bool {
+	return e.sending.n == 0 && e.rel.Quiet()
+}

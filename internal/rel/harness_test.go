@@ -4,14 +4,13 @@ import (
 	"container/heap"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
-	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -21,10 +20,11 @@ type weather struct {
 	delay                       time.Duration // one way
 	jitter                      time.Duration // at most, of a reordered frame
 	nsPerByte                   float64       // of the sender's line; 0 = infinitely fast
-	buffer                      int           // frames that the line queues; 0 = any number
+	buffer                      int           // full frames that the line queues; 0 = any number
+	socket                      int           // bytes that a receiver's socket buffer takes; 0 = any number
 }
 
-// flight is a frame on its way.
+// flying is a frame on its way.
 type flying struct {
 	at    clock.Time
 	order int
@@ -50,17 +50,18 @@ func (h *flyingHeap) Pop() any {
 
 // world is a few modules on virtual time with a lossy network between them.
 type world struct {
-	t       testing.TB
-	rng     *rand.Rand
-	now     clock.Time
-	weather weather
-	nodes   []*node
-	air     flyingHeap
-	order   int
-	sent    int
-	lost    int
-	filter  func(from, to *node, frame []byte) bool // false: the frame is lost
-	polls   int
+	t          testing.TB
+	rng        *rand.Rand
+	now        clock.Time
+	weather    weather
+	nodes      []*node
+	air        flyingHeap
+	order      int
+	sent       int
+	lost       int
+	overflowed int
+	filter     func(from, to *node, frame []byte) bool // false: the frame is lost
+	polls      int
 }
 
 // node is a module with an owner that remembers what it was told.
@@ -73,6 +74,8 @@ type node struct {
 	to       netip.AddrPort
 	next     clock.Time
 	asleep   clock.Time // not polled before then
+	inbox    []*flying
+	held     int // bytes in the inbox, as the kernel counts them
 	lineFree clock.Time
 
 	got      map[string]int // payload → times delivered
@@ -160,7 +163,7 @@ func (n *node) Commit(k int) {
 	at := w.now
 	if w.weather.nsPerByte > 0 {
 		line := float64(len(frame)+42) * w.weather.nsPerByte
-		if w.weather.buffer > 0 && float64(n.lineFree.Sub(at)) > float64(w.weather.buffer)*line {
+		if w.weather.buffer > 0 && float64(n.lineFree.Sub(at)) > float64(w.weather.buffer*1514)*w.weather.nsPerByte {
 			w.lost++
 			return
 		}
@@ -232,6 +235,10 @@ func (n *node) poll() {
 		n.next = clock.Never
 		return
 	}
+	for _, f := range n.inbox {
+		n.m.Receive(n.w.now, f.from, f.frame)
+	}
+	n.inbox, n.held = n.inbox[:0], 0
 	_, n.next = n.m.Progress(n.w.now, n)
 	n.w.polls++
 	if n.next <= n.w.now {
@@ -239,18 +246,14 @@ func (n *node) poll() {
 	}
 }
 
-// step moves time to the next thing that happens, and lets it. It returns false when nothing ever will.
+// step moves time to the next thing that happens, and lets it. It returns false when nothing does before until.
 func (w *world) step(until clock.Time) bool {
 	next := clock.Never
 	for _, n := range w.nodes {
 		next = clock.Min(next, max(n.next, n.asleep))
 	}
-	for _, f := range w.air {
-		if f.to.asleep > w.now {
-			continue
-		}
-		next = clock.Min(next, f.at)
-		break // the heap's first is the earliest of those awake, nearly
+	if len(w.air) > 0 {
+		next = clock.Min(next, w.air[0].at)
 	}
 	if next > until {
 		w.now = until
@@ -259,16 +262,7 @@ func (w *world) step(until clock.Time) bool {
 	w.now = max(w.now, next)
 	for len(w.air) > 0 && w.air[0].at <= w.now {
 		f := heap.Pop(&w.air).(*flying)
-		if f.to.dead {
-			continue
-		}
-		if f.to.asleep > w.now {
-			f.at = f.to.asleep
-			heap.Push(&w.air, f)
-			continue
-		}
-		f.to.m.Receive(w.now, f.from, f.frame)
-		f.to.next = w.now
+		f.to.arrive(f)
 	}
 	for _, n := range w.nodes {
 		if max(n.next, n.asleep) <= w.now {
@@ -276,6 +270,21 @@ func (w *world) step(until clock.Time) bool {
 		}
 	}
 	return true
+}
+
+// arrive puts a frame into n's socket buffer, if it has room, as the kernel counts it.
+func (n *node) arrive(f *flying) {
+	if n.dead {
+		return
+	}
+	size := len(f.frame) + limits.FrameCost
+	if socket := n.w.weather.socket; socket > 0 && n.held+size > socket {
+		n.w.overflowed++
+		return
+	}
+	n.held += size
+	n.inbox = append(n.inbox, f)
+	n.next = n.w.now
 }
 
 // run lets d of virtual time pass.
@@ -375,6 +384,3 @@ func payload(i, n int) string {
 	}
 	return string(b)
 }
-
-var _ = fmt.Sprint
-var _ = mutate.None

@@ -191,12 +191,14 @@ func (e *Endpoint) empty(s *session) {
 		for c.queue.head != nil {
 			g := c.queue.head
 			c.dequeue(g)
+			m.tellLost(e, g)
 			m.pool.put(g)
 		}
 		w := &s.send[i]
 		for q := w.base; q != w.next; q = q.Add(1) {
 			if g := w.take(q); g != nil {
 				m.unlist(s, g)
+				m.tellLost(e, g)
 				m.pool.put(g)
 			}
 		}

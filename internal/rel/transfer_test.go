@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -151,5 +150,3 @@ func TestEverythingArrivesOnceInBadWeather(t *testing.T) {
 		}
 	}
 }
-
-var _ clock.Time

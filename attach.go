@@ -1,0 +1,87 @@
+package weft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// AttachConfig says which NIC daemon to attach to, and as whom.
+type AttachConfig struct {
+	// Socket of the daemon; empty takes the environment's WEFT_SOCKET, or else the daemon's default.
+	Socket string
+
+	// Name of the process.
+	Name Name
+}
+
+// Attach makes this program a process of the host's NIC daemon, `weft nic`. If the daemon ends, every operation ends with
+// [ErrNICGone].
+func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
+	if cfg.Name == AnyProcess {
+		return nil, errors.New("weft: AttachConfig.Name is empty; expected one such as app/0")
+	}
+	if _, err := cfg.Name.vni(); err != nil {
+		return nil, fmt.Errorf("weft: AttachConfig.Name: %w", err)
+	}
+	socket := cfg.Socket
+	if socket == "" {
+		socket = ctl.DefaultSocket()
+	}
+	conn, err := ctl.Dial(ctx, socket)
+	if err != nil {
+		return nil, fmt.Errorf("weft: attach %v: %w", cfg.Name, err)
+	}
+	a, err := conn.Attach(ctx, cfg.Name.String(), nil)
+	if err != nil {
+		err = errors.Join(err, conn.Close())
+		if errors.Is(err, ctl.ErrNameTaken) {
+			err = fmt.Errorf("%w (%w)", ErrNameTaken, err)
+		}
+		return nil, fmt.Errorf("weft: attach %v: %w", cfg.Name, err)
+	}
+	seg, err := vni.OpenSegment(a.RW, a.RO)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("weft: attach %v: %w", cfg.Name, err), a.Close(), a.Unmap())
+	}
+	half := seg.Process()
+	w := &attachedWaiter{a.Waiter(ctl.Hooks{Listening: half.Listening, Sleeping: half.SetSleeping})}
+	id := half.Identity()
+	p := &Process{name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
+	p.release = func() { p.closeErr = errors.Join(p.closeErr, a.Close(), a.Unmap()) }
+	if p.p, err = proc.New(seg, w, &attachedMemory{a}, proc.Options{Released: p.release}); err != nil {
+		return nil, errors.Join(err, a.Close(), a.Unmap())
+	}
+	return p, nil
+}
+
+// attachedWaiter lets a process half wait for a daemon.
+type attachedWaiter struct{ w *ctl.Waiter }
+
+func (w *attachedWaiter) Wait(ctx context.Context, ready func() bool) error {
+	err := w.w.Wait(ctx, ready)
+	if errors.Is(err, ctl.ErrNICGone) || errors.Is(err, ctl.ErrClosed) {
+		return proc.ErrNICGone
+	}
+	return err
+}
+
+func (w *attachedWaiter) Kick() { w.w.Kick() }
+func (w *attachedWaiter) Wake() { w.w.Wake() }
+
+// attachedMemory makes regions that the daemon maps too.
+type attachedMemory struct{ a *ctl.Attachment }
+
+func (m *attachedMemory) Alloc(n int) (uint32, uint64, []byte, error) {
+	id, key, mem, err := m.a.Alloc(context.Background(), n)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	return id, key, mem[:n], nil
+}
+
+func (m *attachedMemory) Free(id uint32) error { return m.a.Free(context.Background(), id) }

@@ -1,0 +1,116 @@
+package weft
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/link/udp"
+)
+
+// Config is how a NIC inside this process is made. The zero value but for Name is good for a first try: UDP on
+// loopback, on a port of the system's choice.
+type Config struct {
+	// Name is the name of the process that Open makes. OpenNIC has no use for it.
+	Name Name
+
+	// ID of the NIC; 0 takes a random one.
+	ID NICID
+
+	// Listen is the UDP address of the NIC: "10.0.0.1:7000", "[fe80::1%eth0]:7000", ":7000". Empty is "127.0.0.1:0".
+	Listen string
+
+	// Switch joins the NIC to others of this program instead of UDP.
+	Switch *Switch
+
+	// Nodes are NICs to know from the start. One is enough to join a fabric: NICs tell one another of the rest.
+	Nodes []Node
+
+	// UnreachableAfter is the silence after which a NIC that something is pending on is given up; 0 is 2 s.
+	UnreachableAfter time.Duration
+
+	// Faults makes the link misbehave, for tests and demonstrations.
+	Faults *Faults
+
+	// Seed makes the NIC's random choices repeatable in a test; 0 takes a random one.
+	Seed uint64
+}
+
+// Node is a NIC to know: where it listens, and its id if that is known.
+type Node struct {
+	ID   NICID // 0: whoever is there
+	Addr string
+}
+
+// Faults are rates, 0…1 per frame that arrives, of what networks do to frames.
+type Faults struct {
+	Loss, Duplicate, Reorder, Corrupt float64
+	Seed                              uint64 // 0 takes a random one
+}
+
+// Switch joins NICs of one program by memory, without a network: for tests, and for programs whose parts may be spread
+// over hosts one day.
+type Switch struct{ sw *mem.Switch }
+
+// NewSwitch makes a switch without NICs.
+func NewSwitch() *Switch { return &Switch{mem.NewSwitch(mem.Config{})} }
+
+// driver makes the link that a configuration asks for, wrapped in what it asks for besides.
+func (c *Config) driver() (d link.Driver, err error) {
+	switch {
+	case c.Switch != nil && c.Listen != "":
+		return nil, errors.New("weft: Config has both Listen and Switch; expected one")
+	case c.Switch != nil:
+		d = c.Switch.sw.Port()
+	default:
+		listen := c.Listen
+		if listen == "" {
+			listen = "127.0.0.1:0"
+		}
+		addr, err := udp.ParseAddr(listen)
+		if err != nil {
+			return nil, fmt.Errorf("weft: Config.Listen: %w", err)
+		}
+		if d, err = udp.Listen(udp.Config{Addr: addr}); err != nil {
+			return nil, fmt.Errorf("weft: %w", err)
+		}
+	}
+	if c.Faults != nil {
+		f := fault.Config{Seed: c.Faults.Seed, Loss: c.Faults.Loss, Duplicate: c.Faults.Duplicate, Reorder: c.Faults.Reorder, Corrupt: c.Faults.Corrupt}
+		if f.Seed == 0 {
+			f.Seed = random()
+		}
+		if err := f.Check(); err != nil {
+			return nil, errors.Join(fmt.Errorf("weft: Config.Faults: %w", err), d.Close())
+		}
+		d = fault.Wrap(d, f)
+	}
+	return d, nil
+}
+
+// address reads where a node listens.
+func (n Node) address() (netip.AddrPort, error) {
+	a, err := udp.ParseAddr(n.Addr)
+	if err == nil && (a.Port() == 0 || a.Addr().IsUnspecified()) {
+		err = fmt.Errorf("%q; expected a host's address with its port", n.Addr)
+	}
+	if err != nil {
+		return a, fmt.Errorf("weft: node %w", err)
+	}
+	return a, nil
+}
+
+// random returns a number that nobody can guess; it seeds engines, whose keys and cookies follow from it.
+func random() uint64 {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic("weft: the system gives no random numbers: " + err.Error())
+	}
+	return binary.LittleEndian.Uint64(b[:])
+}

@@ -1,0 +1,28 @@
+package weft
+
+import (
+	"errors"
+
+	"github.com/weftnet/weft/internal/proc"
+)
+
+// What operations fail with. Each comes wrapped with the operation and whom it concerned; test with errors.Is.
+var (
+	ErrUnreachable     = proc.ErrUnreachable     // the other's NIC is silent, or has dropped the connection
+	ErrProcessGone     = proc.ErrProcessGone     // the other process has ended
+	ErrStaleGeneration = proc.ErrStaleGeneration // the address is that of an earlier process
+	ErrNameUnknown     = proc.ErrNameUnknown     // no live NIC knows the name
+	ErrNameLost        = proc.ErrNameLost        // another process has this one's name by an older claim
+	ErrNameTaken       = errors.New("name is taken")
+	ErrTruncated       = proc.ErrTruncated   // the message is longer than the buffer
+	ErrQueueFull       = proc.ErrQueueFull   // too many operations under way
+	ErrClosed          = proc.ErrClosed      // this process, or its NIC, has been closed
+	ErrNICGone         = proc.ErrNICGone     // this process's NIC has ended
+	ErrBadArgument     = proc.ErrBadArgument // what, says the text
+	ErrRegion          = proc.ErrRegion      // the handle is not, or no longer, a region's
+	ErrRange           = proc.ErrRange       // beyond the region's end
+	ErrCancelled       = proc.ErrCancelled   // withdrawn by Cancel
+)
+
+// OpError says which operation failed, whom it concerned, and why. Unwrap gives the why.
+type OpError = proc.OpError

@@ -1,0 +1,205 @@
+package weft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/poller"
+	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// NIC is a network interface inside this process. Whoever waits for it polls it; when nobody does, a goroutine takes
+// over. It serves any number of processes, which here are just names that parts of the program go by.
+type NIC struct {
+	id     NICID
+	addr   string
+	engine *nic.Engine
+	poller *poller.Poller
+	driver link.Driver
+
+	mu     sync.Mutex
+	procs  map[*Process]struct{}
+	closed bool
+}
+
+// Open makes a NIC inside this process with one process on it. Closing the process closes the NIC.
+func Open(ctx context.Context, cfg Config) (*Process, error) {
+	n, err := OpenNIC(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	p, err := n.Attach(ctx, cfg.Name)
+	if err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	p.closeNIC = true
+	return p, nil
+}
+
+// OpenNIC makes a NIC inside this process, with no process on it yet.
+func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if cfg.UnreachableAfter < 0 {
+		return nil, fmt.Errorf("weft: Config.UnreachableAfter is %v; expected a positive duration, or 0 for the default", cfg.UnreachableAfter)
+	}
+	d, err := cfg.driver()
+	if err != nil {
+		return nil, err
+	}
+	n := &NIC{id: cfg.ID, addr: d.Addr().String(), driver: d, procs: make(map[*Process]struct{})}
+	for n.id == 0 {
+		n.id = NICID(random())
+	}
+	ec := nic.Config{ID: uint64(n.id), Incarnation: uint64(time.Now().UnixNano()), Seed: cfg.Seed, Link: d, UnreachableAfter: cfg.UnreachableAfter}
+	if ec.Seed == 0 {
+		ec.Seed = random()
+	}
+	if b, ok := d.(interface{ ReceiveBuffer() int }); ok {
+		ec.ReceiveCapacity = uint64(b.ReceiveBuffer() / 2) // the kernel counts its own overhead into the buffer
+	}
+	if n.engine, err = nic.New(ec); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	for _, node := range cfg.Nodes {
+		if err := n.addNode(node); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	if n.poller, err = poller.New(n.engine, poller.Config{Link: d}); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return n, nil
+}
+
+// ID is the NIC's id.
+func (n *NIC) ID() NICID { return n.id }
+
+// Addr is where the NIC listens, as a [Node] of another one's configuration would name it.
+func (n *NIC) Addr() string { return n.addr }
+
+// AddNode lets the NIC know of another one.
+func (n *NIC) AddNode(node Node) (err error) {
+	if err := n.alive(); err != nil {
+		return err
+	}
+	n.poller.Do(func(clock.Time) { err = n.addNode(node) })
+	return err
+}
+
+func (n *NIC) addNode(node Node) error {
+	addr, err := node.address()
+	if err != nil {
+		return err
+	}
+	return n.engine.AddNode(uint64(node.ID), addr)
+}
+
+// Counters returns what the NIC has counted since it was opened, by name.
+func (n *NIC) Counters() map[string]uint64 {
+	m := make(map[string]uint64)
+	n.poller.Do(func(clock.Time) {
+		for i, name := range vni.Names() {
+			m[name] = n.engine.Count(vni.Counter(i))
+		}
+	})
+	return m
+}
+
+// Attach gives this program one more process on the NIC.
+func (n *NIC) Attach(ctx context.Context, name Name) (*Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if name == AnyProcess {
+		return nil, errors.New("weft: the process has no name; expected one such as app/0")
+	}
+	vn, err := name.vni()
+	if err != nil {
+		return nil, fmt.Errorf("weft: %w", err)
+	}
+	seg, err := newSegment()
+	if err != nil {
+		return nil, err
+	}
+	w := &embeddedWaiter{n: n}
+	var slot uint16
+	var gen uint32
+	if err := n.alive(); err != nil {
+		return nil, err
+	}
+	n.poller.Do(func(clock.Time) { slot, gen, err = n.engine.Register(vn, seg, func() {}) })
+	if err != nil {
+		return nil, attachError(name, err)
+	}
+	p := &Process{name: name, nic: n, addr: Address{n.id, slot, gen}}
+	p.release = func() { n.forget(p, slot, gen) }
+	if p.p, err = proc.New(seg, w, &embeddedMemory{n, slot}, proc.Options{Released: p.release}); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	n.procs[p] = struct{}{}
+	n.mu.Unlock()
+	return p, nil
+}
+
+// newSegment makes a segment in ordinary memory: both halves are in this address space, so that messages go to and from
+// the caller's own slices.
+func newSegment() (*vni.Segment, error) {
+	g := vni.DefaultGeometry(true)
+	rw, ro := g.Sizes()
+	seg, err := vni.NewSegment(words(rw), words(ro), g)
+	if err != nil {
+		return nil, err
+	}
+	seg.EnableDirect()
+	return seg, nil
+}
+
+// forget lets a process of the NIC go.
+func (n *NIC) forget(p *Process, slot uint16, gen uint32) {
+	n.mu.Lock()
+	delete(n.procs, p)
+	n.mu.Unlock()
+	n.poller.Do(func(clock.Time) { n.engine.Unregister(slot, gen) })
+}
+
+func (n *NIC) alive() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Close ends the NIC: its processes are closed, its peers told. It returns when nothing of it runs any more.
+func (n *NIC) Close() error {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil
+	}
+	n.closed = true
+	var procs []*Process
+	for p := range n.procs {
+		procs = append(procs, p)
+	}
+	n.mu.Unlock()
+	var errs []error
+	for _, p := range procs {
+		errs = append(errs, p.close())
+	}
+	n.linger()
+	n.poller.Do(n.engine.Close)
+	errs = append(errs, n.poller.Close(), n.driver.Close())
+	return errors.Join(errs...)
+}

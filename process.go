@@ -1,0 +1,214 @@
+package weft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Process is one process of the fabric: a name, and a virtual network interface to send and receive by. Any number of
+// goroutines may use it at once (USNIC-57…60).
+type Process struct {
+	p        *proc.Process
+	name     Name
+	addr     Address
+	nic      *NIC // that it is embedded with; nil at a daemon
+	closeNIC bool
+	release  func()
+	closing  sync.Once
+	closeErr error
+}
+
+// Name is what the process is called.
+func (p *Process) Name() Name { return p.name }
+
+// Address is the process itself, which no later process of the same name has.
+func (p *Process) Address() Address { return p.addr }
+
+// NIC is the NIC inside this program that the process is on; nil if its NIC is a daemon.
+func (p *Process) NIC() *NIC { return p.nic }
+
+// Message tells of a message that has been received.
+type Message struct {
+	From Name    // who sent it
+	Addr Address // who exactly
+	Tag  Tag
+	Len  int // bytes that are in the buffer
+	Full int // bytes of the message: more than Len if it was truncated
+
+	m proc.Message
+}
+
+// IsCall reports whether the sender waits for a [Process.Reply].
+func (m *Message) IsCall() bool { return m.m.IsCall() }
+
+func messageOf(m proc.Message) Message {
+	return Message{
+		From: nameOf(m.From), Addr: Address{NICID(m.NIC), m.Slot, m.Gen}, Tag: Tag(m.Tag), Len: m.Len, Full: int(m.Full), m: m,
+	}
+}
+
+// Send sends a message, the concatenation of parts, to the process called to. It returns when the parts may be used
+// again; the message is then on its way. If Send fails, the message was delivered once or not at all (decision 6).
+//
+// A message to a name that no live NIC knows fails with [ErrNameUnknown]; see [Process.WaitName].
+func (p *Process) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
+	d, err := p.to("send", to, tag)
+	if err != nil {
+		return err
+	}
+	return p.p.Send(ctx, d, uint64(tag), parts...)
+}
+
+// SendDelivered is Send that returns when the receiver's NIC has accepted the message.
+func (p *Process) SendDelivered(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
+	d, err := p.to("send", to, tag)
+	if err != nil {
+		return err
+	}
+	return p.p.SendDelivered(ctx, d, uint64(tag), parts...)
+}
+
+// Recv receives one message into buf: from a process or [AnyProcess], with a tag or [AnyTag]. Of several receives that a
+// message matches, the one posted first gets it. A message longer than buf fails with [ErrTruncated]; its beginning, and
+// what Message tells of it, are there all the same.
+//
+// If ctx ends first, Recv returns ctx's error and no message is lost: one that was already coming in is returned
+// instead (decision 9).
+func (p *Process) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (Message, error) {
+	d, err := p.from("receive", from)
+	if err != nil {
+		return Message{}, err
+	}
+	m, err := p.p.Recv(ctx, d, match(tag), buf)
+	return messageOf(m), err
+}
+
+// Call sends a request and waits for the reply, which it receives into reply.
+func (p *Process) Call(ctx context.Context, to Name, tag Tag, request, reply []byte) (Message, error) {
+	d, err := p.to("call", to, tag)
+	if err != nil {
+		return Message{}, err
+	}
+	m, err := p.p.Call(ctx, d, uint64(tag), reply, request)
+	return messageOf(m), err
+}
+
+// Reply answers a message that was sent by Call. It goes to the very process that called: if that has ended, Reply fails.
+func (p *Process) Reply(ctx context.Context, m Message, parts ...[]byte) error {
+	return p.p.Reply(ctx, &m.m, parts...)
+}
+
+// Put writes the concatenation of parts into a region of another process, from offset on, without its help (USNIC-31).
+// It returns when the bytes are in place. [ErrRegion] says that the handle is not, or no longer, a region's, [ErrRange]
+// that the bytes go beyond its end.
+func (p *Process) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) error {
+	if offset < 0 {
+		return badOffset("put", offset)
+	}
+	return p.p.Put(ctx, h.proc(), uint64(offset), parts...)
+}
+
+// Get reads len(buf) bytes of a region of another process, from offset on, without its help (USNIC-54).
+func (p *Process) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
+	if offset < 0 {
+		return badOffset("get", offset)
+	}
+	return p.p.Get(ctx, h.proc(), uint64(offset), buf)
+}
+
+// WaitName waits until a live process is called name, and returns its address.
+func (p *Process) WaitName(ctx context.Context, name Name) (Address, error) {
+	n, err := name.vni()
+	if err != nil {
+		return Address{}, &OpError{Op: "wait for", Err: fmt.Errorf("%w: %v", ErrBadArgument, err)}
+	}
+	d, err := p.p.Resolve(ctx, n)
+	return Address{NICID(d.NIC), d.Slot, d.Gen}, err
+}
+
+// Close ends the process: calls under way end with [ErrClosed], everybody who waits for the process is told that it is
+// gone, and its name is free. Regions that are open stay usable memory until they are closed; only then does the process
+// leave its NIC. Close of a process made by [Open] closes the NIC too, with all its regions.
+func (p *Process) Close() error {
+	err := p.close()
+	if p.closeNIC {
+		return errors.Join(err, p.nic.Close())
+	}
+	return err
+}
+
+func (p *Process) close() error {
+	p.closing.Do(func() { p.closeErr = p.p.Close() })
+	return p.closeErr
+}
+
+// to reads the destination of a message.
+func (p *Process) to(op string, to Name, tag Tag) (proc.Dest, error) {
+	if tag == AnyTag {
+		return proc.Dest{}, &OpError{Op: op, Err: fmt.Errorf("%w: AnyTag is for receives; expected a tag below it", ErrBadArgument)}
+	}
+	if to == AnyProcess {
+		return proc.Dest{}, &OpError{Op: op, Err: fmt.Errorf("%w: a message needs a receiver's name; AnyProcess is for receives", ErrBadArgument)}
+	}
+	return p.from(op, to)
+}
+
+func (p *Process) from(op string, n Name) (proc.Dest, error) {
+	vn, err := n.vni()
+	if err != nil {
+		return proc.Dest{}, &OpError{Op: op, Err: fmt.Errorf("%w: %v", ErrBadArgument, err)}
+	}
+	return proc.To(vn), nil
+}
+
+func match(tag Tag) proc.Match {
+	if tag == AnyTag {
+		return proc.AnyTag
+	}
+	return proc.Tagged(uint64(tag))
+}
+
+func (h Handle) proc() proc.Handle {
+	return proc.Handle{NIC: uint64(h.owner.NIC), Slot: h.owner.Slot, Gen: h.owner.Generation, Region: h.region, Key: h.key}
+}
+
+func badOffset(op string, offset int) error {
+	return &OpError{Op: op, Err: fmt.Errorf("%w: offset %d; expected 0 or more", ErrBadArgument, offset)}
+}
+
+// EventKind is what an [Event] tells.
+type EventKind uint32
+
+const (
+	EventUnreachable EventKind = EventKind(vni.EventUnreachable) // a NIC is silent
+	EventRestarted   EventKind = EventKind(vni.EventRestarted)   // a NIC came back in another life
+	EventProcessGone EventKind = EventKind(vni.EventProcessGone) // a process has ended
+	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // another process has this one's name by an older claim
+)
+
+// Event tells of something that belongs to no operation: the end of a NIC or process that this one has dealt with.
+type Event struct {
+	Kind    EventKind
+	Name    Name    // of the process that is meant, if one is
+	Addr    Address // of it, or of the NIC alone
+	InDoubt uint64  // sends to the NIC that had completed, of which it is not known whether they were delivered
+	Missed  uint64  // events before this one that were not fetched in time
+
+	text string
+}
+
+func (e Event) String() string { return e.text }
+
+// NextEvent waits for the next event.
+func (p *Process) NextEvent(ctx context.Context) (Event, error) {
+	e, missed, err := p.p.NextEvent(ctx)
+	if err != nil {
+		return Event{}, err
+	}
+	return Event{Kind: EventKind(e.Kind), Name: nameOf(e.Name), Addr: Address{NICID(e.NIC), e.Slot, e.Gen}, InDoubt: e.Count, Missed: missed, text: e.String()}, nil
+}
