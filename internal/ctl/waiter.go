@@ -34,6 +34,9 @@ func (w *Waiter) Kick() {
 	}
 }
 
+// Wake has everybody who waits look at what they wait for again.
+func (w *Waiter) Wake() { w.waiters.WakeReady() }
+
 // Gone reports whether the daemon has gone or the attachment was closed.
 func (w *Waiter) Gone() bool { return w.a.gone.Load() }
 

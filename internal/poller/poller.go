@@ -145,6 +145,9 @@ func (p *Poller) Kick() {
 	}
 }
 
+// Wake has everybody who waits look at what they wait for again.
+func (p *Poller) Wake() { p.waiters.WakeReady() }
+
 // unlock polls if somebody asked for it while the lock was held, gives the lock back, and wakes who is ready.
 func (p *Poller) unlock() (woken bool) {
 	for {
