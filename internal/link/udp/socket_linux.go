@@ -21,6 +21,7 @@ type socket struct {
 	six           bool // the socket is of IPv6; it may carry IPv4 as well, in mapped addresses
 	receiveBuffer int
 	in            inbound
+	refused       bool // the last send said ECONNREFUSED
 	outHeaders    []header
 	outVectors    []unix.Iovec
 	outNames      []sockaddr

@@ -111,32 +111,43 @@ func (d *Driver) sender(name *sockaddr) link.Addr {
 
 // transmit sends the staged frames until none is left or the kernel takes no more.
 func (d *Driver) transmit() {
-	refused := false
 	for d.out.pending() > 0 {
 		n, errno := d.sendSome()
-		switch errno {
-		case 0:
-			d.out.done(n)
-			refused = false
-		case unix.EINTR:
-		case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
-			d.stats.Blocked++
+		if !d.account(n, errno) {
 			return
-		case unix.EMSGSIZE:
-			d.stats.TooBig++
-			d.out.done(1)
-		case unix.ECONNREFUSED:
-			// The answer to an earlier frame, perhaps another peer's. This one was not looked at: try it again, once.
-			d.stats.Refused++
-			if refused {
-				d.out.done(1)
-			}
-			refused = !refused
-		default:
-			d.stats.Unsendable++
-			d.out.done(1)
 		}
 	}
+}
+
+// account draws the conclusions from one system call: n frames were sent, or the first one was not, because of errno.
+// It is false if the kernel takes no more for now.
+func (d *Driver) account(n int, errno unix.Errno) (goOn bool) {
+	refused := d.sock.refused
+	d.sock.refused = false
+	switch errno {
+	case 0:
+		d.out.done(n)
+	case unix.EINTR:
+	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
+		d.stats.Blocked++
+		return false
+	case unix.EMSGSIZE:
+		d.stats.TooBig++
+		d.out.done(1)
+	case unix.ECONNREFUSED:
+		// The answer to an earlier frame, perhaps to another peer's. This one was not looked at: it has a second try.
+		d.stats.Refused++
+		if refused {
+			d.stats.Unsendable++
+			d.out.done(1)
+		} else {
+			d.sock.refused = true
+		}
+	default:
+		d.stats.Unsendable++
+		d.out.done(1)
+	}
+	return true
 }
 
 // sendSome sends the first of the staged frames, or more of them, and returns how many were sent. An error means that

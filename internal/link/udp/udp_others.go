@@ -188,6 +188,7 @@ func (d *Driver) transmit() {
 			d.stats.TooBig++
 		case errors.Is(err, syscall.ECONNREFUSED):
 			d.stats.Refused++
+			d.stats.Unsendable++
 		case err != nil:
 			d.stats.Unsendable++
 		}
