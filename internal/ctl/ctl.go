@@ -182,6 +182,7 @@ type Node struct {
 	Address     string `json:"address"`
 	State       string `json:"state"`
 	Incarnation uint64 `json:"incarnation,string"`
+	Processes   int    `json:"processes"`
 	RTT         int64  `json:"rtt_ns"` // 0: never measured
 }
 

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes the lock at path for as long as the file stays open; the kernel lets it go when the process dies.
+// LockFile takes the lock at path for as long as the file stays open; the kernel lets it go when the process dies.
 // The file says who has it, and is never removed: two daemons could then hold locks on two files of one name.
-func lockFile(path string) (*os.File, error) {
+func LockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

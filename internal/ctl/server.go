@@ -30,7 +30,7 @@ func Listen(path string, mode os.FileMode) (*Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("ctl: directory of the socket: %w", err)
 	}
-	lock, err := lockFile(path + ".lock")
+	lock, err := LockFile(path + ".lock")
 	if err != nil {
 		return nil, fmt.Errorf("%w %s: %w", ErrSocketTaken, path, err)
 	}

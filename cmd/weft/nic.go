@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/limits"
+)
+
+func init() { register(newNICCommand) }
+
+// nicOptions are the flags of `weft nic`. Those that are given override the configuration file.
+type nicOptions struct {
+	file             string
+	config           daemon.Config
+	nodes            []string
+	unreachableAfter time.Duration
+}
+
+func newNICCommand() *cobra.Command {
+	o := &nicOptions{}
+	c := &cobra.Command{
+		Use:   "nic [flags]",
+		Short: "Run this host's NIC: processes attach to it",
+		Long: `Runs a NIC until SIGINT, SIGTERM or 'weft nic stop'. Processes attach to it over its socket.
+
+Two hosts:
+  host A (10.0.0.1):  weft nic --node 10.0.0.2
+  host B (10.0.0.2):  weft nic --node 10.0.0.1
+
+A list of nodes may hold this NIC itself, so that all hosts can have the same. Everything may stand in a TOML file, too
+(--config); flags go before it.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runNIC(c, o) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.file, "config", "", "TOML `FILE` with the configuration")
+	f.StringVar(&o.config.ID, "id", "", "NIC `ID`, such as 0:0:0:96:221:127:255:140 (default: made from the NIC's key)")
+	f.StringVar(&o.config.Socket, "socket", "", "unix socket at which processes attach, a `PATH` (default: $WEFT_SOCKET, or by user)")
+	f.StringVar(&o.config.StateDir, "state-dir", "", "`DIRECTORY` of the NIC's key and incarnation (default: by socket)")
+	choiceFlag(f, &o.config.Link, "link", "udp", []string{"auto", "udp"}, "what carries the frames")
+	f.StringVar(&o.config.Listen, "listen", "", "`IP:PORT` of the link (default: every address, port 7700)")
+	intFlag(f, &o.config.MTU, "mtu", 0, 0, 65507, "largest frame in bytes; 0: what the interface carries")
+	f.StringSliceVar(&o.nodes, "node", nil, "another NIC, `[ID@]IP[:PORT]`; several by commas or by more flags")
+	f.StringVar(&o.config.Registry, "registry", "", "TOML `FILE` with [[node]] tables, which hosts may share")
+	f.BoolVar(&o.config.Static, "static", false, "NICs that are not listed may not talk to this one")
+	durationFlag(f, &o.unreachableAfter, "unreachable-after", limits.UnreachableAfter, 10*time.Millisecond, time.Hour, "silence after which a NIC is given up")
+	intFlag(f, &o.config.MaxProcesses, "max-processes", limits.Processes, 1, limits.MaxProcesses, "processes that may be attached at a time")
+	choiceFlag(f, &o.config.Log, "log", "info", []string{"debug", "info", "warn", "error"}, "the least that is logged")
+	c.AddCommand(newNICStopCommand())
+	return c
+}
+
+// merged is the file's configuration with the given flags over it. Nodes of both count.
+func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
+	var conf daemon.Config
+	if o.file != "" {
+		var err error
+		if conf, err = daemon.Load(o.file); err != nil {
+			return conf, usagef("%w", err)
+		}
+	}
+	for name, set := range map[string]func(){
+		"id":                func() { conf.ID = o.config.ID },
+		"socket":            func() { conf.Socket = o.config.Socket },
+		"state-dir":         func() { conf.StateDir = o.config.StateDir },
+		"link":              func() { conf.Link = o.config.Link },
+		"listen":            func() { conf.Listen = o.config.Listen },
+		"mtu":               func() { conf.MTU = o.config.MTU },
+		"registry":          func() { conf.Registry = o.config.Registry },
+		"static":            func() { conf.Static = o.config.Static },
+		"unreachable-after": func() { conf.UnreachableAfter = daemon.Duration(o.unreachableAfter) },
+		"max-processes":     func() { conf.MaxProcesses = o.config.MaxProcesses },
+		"log":               func() { conf.Log = o.config.Log },
+	} {
+		if c.Flags().Changed(name) {
+			set()
+		}
+	}
+	for _, n := range o.nodes {
+		e, err := daemon.ParseNode(n)
+		if err != nil {
+			return conf, usagef("--node: %w", err)
+		}
+		conf.Nodes = append(conf.Nodes, e)
+	}
+	if err := conf.Check(); err != nil {
+		return conf, usagef("%w", err)
+	}
+	return conf, nil
+}
+
+func runNIC(c *cobra.Command, o *nicOptions) error {
+	conf, err := o.merged(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	d, err := daemon.New(conf, c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	return d.Run(ctx)
+}
+
+func newNICStopCommand() *cobra.Command {
+	var socket string
+	c := &cobra.Command{
+		Use:   "stop",
+		Short: "End the NIC that runs here, as SIGTERM would",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(c.Context(), answerWithin)
+			defer cancel()
+			conn, err := dialNIC(ctx, socket)
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			return conn.Shutdown(ctx)
+		},
+	}
+	socketFlag(c, &socket)
+	return c
+}

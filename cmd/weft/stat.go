@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+func init() {
+	register(newStatCommand)
+	register(newNodesCommand)
+	register(newPsCommand)
+}
+
+// answerWithin is how long a daemon may take to answer a tool.
+const answerWithin = 5 * time.Second
+
+// socketFlag adds the flag by which tools find the daemon.
+func socketFlag(c *cobra.Command, p *string) {
+	c.Flags().StringVar(p, "socket", "", "socket of the NIC, a `PATH` (default: $WEFT_SOCKET, or by user)")
+}
+
+// dialNIC connects to the daemon of this host.
+func dialNIC(ctx context.Context, socket string) (*ctl.Conn, error) {
+	if socket == "" {
+		socket = ctl.DefaultSocket()
+	}
+	return ctl.Dial(ctx, socket)
+}
+
+type statOptions struct {
+	socket string
+	json   bool
+	all    bool
+	watch  time.Duration
+}
+
+func newStatCommand() *cobra.Command {
+	o := &statOptions{}
+	c := &cobra.Command{
+		Use:   "stat [flags]",
+		Short: "Show what the NIC of this host has counted",
+		Long: `Shows the counters of the NIC that runs here. They are read from memory that the NIC shares, so that looking at them
+disturbs nothing. Names that end in _now are levels; all others only grow.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runStat(c.Context(), c.OutOrStdout(), o) },
+	}
+	socketFlag(c, &o.socket)
+	f := c.Flags()
+	f.BoolVar(&o.json, "json", false, "print one JSON object a reading, with every counter")
+	f.BoolVar(&o.all, "all", false, "print counters that are zero, too")
+	durationFlag(f, &o.watch, "watch", 0, 10*time.Millisecond, time.Hour, "read again and again at this interval, and print what changed")
+	return c
+}
+
+// reading is one look at all the counters.
+type reading struct {
+	at     time.Time
+	values []uint64
+}
+
+func read(page vni.CounterPage) reading {
+	r := reading{at: time.Now(), values: make([]uint64, len(vni.Names()))}
+	for i := range r.values {
+		r.values[i] = page.Load(vni.Counter(i))
+	}
+	return r
+}
+
+func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
+	dialing, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	conn, err := dialNIC(dialing, o.socket)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	info, mem, unmap, err := conn.Stat(dialing)
+	if err != nil {
+		return err
+	}
+	defer unmap()
+	page, err := vni.OpenCounterPage(mem)
+	if err != nil {
+		return err
+	}
+	now := read(page)
+	if err := printStat(out, o, info, nil, &now); err != nil || o.watch == 0 {
+		return err
+	}
+	tick := time.NewTicker(o.watch)
+	defer tick.Stop()
+	for last := now; ; last = now {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := alive(ctx, conn); err != nil {
+			return err
+		}
+		now = read(page)
+		if err := printStat(out, o, info, &last, &now); err != nil {
+			return err
+		}
+	}
+}
+
+// alive finds out whether the daemon still is: its memory would stay readable without it.
+func alive(ctx context.Context, conn *ctl.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	_, _, unmap, err := conn.Stat(ctx)
+	if err != nil {
+		return err
+	}
+	return unmap()
+}
+
+// printStat prints a reading; with one before it, what changed since.
+func printStat(out io.Writer, o *statOptions, info *ctl.Info, last, now *reading) error {
+	if o.json {
+		return printStatJSON(out, info, now)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if last == nil {
+		fmt.Fprintf(out, "NIC %v at %s over %s, incarnation %d, up %v\n", registry.NICID(info.NIC), info.Address, info.Link, info.Incarnation,
+			time.Since(time.Unix(0, info.Started)).Round(time.Second))
+	} else {
+		fmt.Fprintf(out, "%s\n", now.at.Format("15:04:05.000"))
+	}
+	for i, name := range vni.Names() {
+		v := now.values[i]
+		switch {
+		case last == nil && (v != 0 || o.all):
+			fmt.Fprintf(w, "%d\t  %s\t\n", v, name)
+		case last != nil && strings.HasSuffix(name, "_now") && (v != 0 || o.all):
+			fmt.Fprintf(w, "%d\t\t  %s\t\n", v, name)
+		case last != nil && (v != last.values[i] || o.all):
+			grown := v - last.values[i]
+			fmt.Fprintf(w, "+%d\t%.0f/s\t  %s\t\n", grown, float64(grown)/now.at.Sub(last.at).Seconds(), name)
+		}
+	}
+	return w.Flush()
+}
+
+// printStatJSON prints one object on one line: time, who, and the counters by name.
+func printStatJSON(out io.Writer, info *ctl.Info, now *reading) error {
+	counters := make(map[string]uint64, len(now.values))
+	for i, name := range vni.Names() {
+		counters[name] = now.values[i]
+	}
+	return json.NewEncoder(out).Encode(struct {
+		Time        time.Time         `json:"time"`
+		NIC         registry.NICID    `json:"nic"`
+		Incarnation uint64            `json:"incarnation"`
+		Address     string            `json:"address"`
+		Link        string            `json:"link"`
+		PID         int               `json:"pid"`
+		Started     time.Time         `json:"started"`
+		Counters    map[string]uint64 `json:"counters"`
+	}{now.at, registry.NICID(info.NIC), info.Incarnation, info.Address, info.Link, info.PID, time.Unix(0, info.Started), counters})
+}

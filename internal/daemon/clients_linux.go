@@ -1,0 +1,194 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/nic"
+)
+
+// accept takes clients until the socket is closed.
+func (d *Daemon) accept() {
+	for {
+		c, err := d.listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // too many open files, or a client that went at once
+			d.log.Warn("client not accepted", "error", err)
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		if err := d.admit(c); err != nil {
+			d.log.Warn("client refused", "pid", c.Peer.PID, "uid", c.Peer.UID, "error", err)
+			_ = c.Refuse(err)
+			_ = c.Close()
+			continue
+		}
+		go d.serve(c)
+	}
+}
+
+// admit checks who a client is, and counts it in.
+func (d *Daemon) admit(c *ctl.Client) error {
+	conf := &d.settings.config
+	if !d.owner(c) && !slices.Contains(conf.AllowUIDs, c.Peer.UID) && !slices.Contains(conf.AllowGIDs, c.Peer.GID) {
+		return fmt.Errorf("%w: user %d; expected the daemon's user, root, or one of allow_uids or allow_gids", ctl.ErrRefused, c.Peer.UID)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closing {
+		return ctl.ErrNICGone
+	}
+	if len(d.clients) >= maxClients {
+		return fmt.Errorf("%w: %d clients are connected", ctl.ErrNoSlot, maxClients)
+	}
+	d.clients[c] = nil
+	d.served.Add(1)
+	return nil
+}
+
+// owner reports whether a client is the daemon's own user or root.
+func (d *Daemon) owner(c *ctl.Client) bool { return c.Peer.UID == os.Getuid() || c.Peer.UID == 0 }
+
+// serve answers one client until it goes. If it attached, it is a process, and the process then goes with it.
+func (d *Daemon) serve(c *ctl.Client) {
+	defer d.served.Done()
+	var s *session
+	for {
+		r, err := c.Receive()
+		if err != nil {
+			d.gone(c, s, err)
+			return
+		}
+		err = d.answer(c, &s, r)
+		if err == nil {
+			continue
+		}
+		if err = c.Refuse(err); err != nil {
+			d.gone(c, s, err)
+			return
+		}
+	}
+}
+
+// gone cleans up behind a client.
+func (d *Daemon) gone(c *ctl.Client, s *session, why error) {
+	d.mu.Lock()
+	delete(d.clients, c)
+	d.mu.Unlock()
+	err := c.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	if s != nil {
+		err = errors.Join(err, s.end())
+		d.log.Info("process is gone", "process", s.name, "slot", s.slot, "pid", s.pid)
+	}
+	if why != nil && !errors.Is(why, io.EOF) && !errors.Is(why, net.ErrClosed) {
+		d.log.Warn("client lost", "pid", c.Peer.PID, "error", why)
+	}
+	if err != nil {
+		d.log.Error("cleaning up behind a client", "pid", c.Peer.PID, "error", err)
+	}
+}
+
+// answer does what one request asks for. An error is the answer then.
+func (d *Daemon) answer(c *ctl.Client, s **session, r *ctl.Request) error {
+	switch r.Op {
+	case ctl.OpAttach:
+		return d.answerAttach(c, s, r.Attach)
+	case ctl.OpAlloc, ctl.OpFree:
+		if *s == nil {
+			return fmt.Errorf("%w: %q before \"attach\"", ctl.ErrBadRequest, r.Op)
+		}
+		if r.Op == ctl.OpAlloc {
+			return (*s).alloc(c, r.Alloc)
+		}
+		return (*s).free(c, r.Free)
+	case ctl.OpStat:
+		return c.Reply(&ctl.Reply{Info: d.info()}, d.counters.fd)
+	case ctl.OpNodes:
+		page, next := ctl.Page(d.nodes(), r.From)
+		return c.Reply(&ctl.Reply{Nodes: page, Next: next})
+	case ctl.OpNames:
+		page, next := ctl.Page(d.names(), r.From)
+		return c.Reply(&ctl.Reply{Names: page, Next: next})
+	case ctl.OpProcesses:
+		page, next := ctl.Page(d.processes(), r.From)
+		return c.Reply(&ctl.Reply{Processes: page, Next: next})
+	}
+	if !d.owner(c) { // OpShutdown
+		return fmt.Errorf("%w: user %d may not end this daemon", ctl.ErrRefused, c.Peer.UID)
+	}
+	d.log.Info("shutdown asked for", "pid", c.Peer.PID)
+	defer d.stop()
+	return c.Reply(&ctl.Reply{})
+}
+
+func (d *Daemon) answerAttach(c *ctl.Client, into **session, a *ctl.Attach) error {
+	if *into != nil {
+		return fmt.Errorf("%w: this connection is %v already", ctl.ErrBadRequest, (*into).name)
+	}
+	s, err := d.attach(c, a)
+	if err != nil {
+		return err
+	}
+	*into = s // so that it ends with the connection, whatever comes now
+	d.mu.Lock()
+	d.clients[c] = s
+	d.mu.Unlock()
+	d.log.Info("process attached", "process", s.name, "slot", s.slot, "pid", s.pid)
+	return s.tell(c)
+}
+
+func (d *Daemon) info() *ctl.Info {
+	return &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Link: d.linkName(),
+		PID: os.Getpid(), Started: d.started.UnixNano()}
+}
+
+// The three lists are made anew for each page; what changes meanwhile may be missing or twice, as with any such list.
+
+func (d *Daemon) nodes() (l []ctl.Node) {
+	var all []nic.NodeInfo
+	d.loop.Do(func(clock.Time) { all = d.engine.Nodes() })
+	for _, n := range all {
+		state := "down"
+		if n.Up {
+			state = "up"
+		}
+		l = append(l, ctl.Node{ID: n.ID, Address: n.Addr.String(), State: state, Incarnation: n.Incarnation,
+			Processes: n.Processes, RTT: n.RTTNanos})
+	}
+	return l
+}
+
+func (d *Daemon) names() (l []ctl.Name) {
+	var all []nic.NameInfo
+	d.loop.Do(func(clock.Time) { all = d.engine.Names() })
+	for _, n := range all {
+		l = append(l, ctl.Name{Name: n.Name.String(), NIC: n.NIC, Slot: n.Slot, Generation: n.Gen})
+	}
+	return l
+}
+
+func (d *Daemon) processes() (l []ctl.Process) {
+	d.loop.Do(func(clock.Time) {
+		for _, p := range d.engine.Processes() {
+			q := ctl.Process{Name: p.Name.String(), Slot: p.Slot, Generation: p.Generation, Posted: p.Posted,
+				Unexpected: p.Unexpected, Staged: p.Staged}
+			if s := d.sessions[p.Slot]; s != nil {
+				q.PID, q.Regions = s.pid, len(s.regions)
+			}
+			l = append(l, q)
+		}
+	})
+	return l
+}

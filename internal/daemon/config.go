@@ -1,0 +1,215 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/registry"
+)
+
+// DefaultPort is the UDP port of a NIC's link unless told otherwise.
+const DefaultPort = 7700
+
+// Config is what a daemon is made from. Its TOML form is a file of `weft nic --config`:
+//
+//	id                = "0:0:0:96:221:127:255:140"  # default: made from the key in state_dir
+//	socket            = "/run/weft/nic.sock"        # default: $WEFT_SOCKET, or by user
+//	state_dir         = "/var/lib/weft"             # default: by socket
+//	link              = "udp"
+//	listen            = "10.0.0.1:7700"             # default: every address, port 7700
+//	mtu               = 0                           # bytes of a frame; 0: what the interface carries
+//	registry          = "/etc/weft/nodes.toml"      # a file of [[node]] that hosts share
+//	static            = false                       # true: NICs that are not listed may not talk to this one
+//	unreachable_after = "2s"
+//	max_processes     = 128
+//	staging_bytes     = 4194304                     # per process, for messages that nobody waits for yet
+//	allow_uids        = []                          # who may attach beside the daemon's own user and root
+//	allow_gids        = []
+//	log               = "info"                      # debug, info, warn, error
+//
+//	[[node]]
+//	id      = "0:0:0:1:2:3:4:5"                     # may be left out
+//	address = "10.0.0.2:7700"
+type Config struct {
+	ID               string           `toml:"id"`
+	Socket           string           `toml:"socket"`
+	StateDir         string           `toml:"state_dir"`
+	Link             string           `toml:"link"`
+	Listen           string           `toml:"listen"`
+	MTU              int              `toml:"mtu"`
+	Registry         string           `toml:"registry"`
+	Static           bool             `toml:"static"`
+	UnreachableAfter Duration         `toml:"unreachable_after"`
+	MaxProcesses     int              `toml:"max_processes"`
+	StagingBytes     int              `toml:"staging_bytes"`
+	AllowUIDs        []int            `toml:"allow_uids"`
+	AllowGIDs        []int            `toml:"allow_gids"`
+	Log              string           `toml:"log"`
+	Nodes            []registry.Entry `toml:"node"`
+}
+
+const expectedKeys = "id, socket, state_dir, link, listen, mtu, registry, static, unreachable_after, max_processes, staging_bytes, " +
+	"allow_uids, allow_gids, log, or [[node]] with id and address"
+
+// Duration is a length of time that TOML has as a string: "2s", "500ms".
+type Duration time.Duration
+
+// UnmarshalText reads it.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil {
+		return fmt.Errorf("%q: expected a length of time such as \"2s\" or \"500ms\"", b)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Load reads a configuration file. It checks the form only; New checks what it says.
+func Load(path string) (Config, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("configuration: %w", err)
+	}
+	c, err := Parse(b)
+	if err != nil {
+		return Config{}, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Parse reads the text of a configuration file.
+func Parse(b []byte) (c Config, err error) {
+	err = registry.DecodeTOML(b, &c, expectedKeys)
+	return c, err
+}
+
+// Check names everything that is wrong with c, and reads the files that c names.
+func (c Config) Check() error {
+	_, err := c.check()
+	return err
+}
+
+// settings is a checked Config, with every default filled in.
+type settings struct {
+	id       registry.NICID // 0: from the key
+	socket   string
+	stateDir string
+	listen   netip.AddrPort
+	mtu      int
+	nodes    registry.Registry
+	config   Config
+}
+
+// check fills in the defaults and names everything that is wrong.
+func (c Config) check() (s settings, err error) {
+	var errs []error
+	wrong := func(key, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
+	}
+	if c.ID != "" {
+		if s.id, err = registry.ParseNICID(c.ID); err != nil {
+			wrong("id", "%w", err)
+		}
+	}
+	if c.Link != "" && c.Link != "udp" && c.Link != "auto" {
+		wrong("link", "no link is called %q; expected udp, or auto", c.Link)
+	}
+	if s.listen, err = listenAddr(c.Listen); err != nil {
+		wrong("listen", "%w", err)
+	}
+	if c.MTU != 0 && (c.MTU < limits.LeastFrame || c.MTU > 65507) {
+		wrong("mtu", "%d; expected 0, or %d to 65507 bytes", c.MTU, limits.LeastFrame)
+	}
+	if d := time.Duration(c.UnreachableAfter); d != 0 && (d < 10*time.Millisecond || d > time.Hour) {
+		wrong("unreachable_after", "%v; expected 10ms to 1h", d)
+	}
+	if c.MaxProcesses < 0 || c.MaxProcesses > limits.MaxProcesses {
+		wrong("max_processes", "%d; expected 1 to %d", c.MaxProcesses, limits.MaxProcesses)
+	}
+	if c.StagingBytes < 0 || c.StagingBytes > 1<<30 {
+		wrong("staging_bytes", "%d; expected up to %d", c.StagingBytes, 1<<30)
+	}
+	if _, err := logLevel(c.Log); err != nil {
+		wrong("log", "%w", err)
+	}
+	if s.nodes, err = c.nodes(); err != nil {
+		errs = append(errs, err)
+	}
+	s.socket, s.stateDir = c.paths()
+	s.mtu, s.config = c.MTU, c
+	return s, errors.Join(errs...)
+}
+
+// nodes joins the list in the configuration with the file that it names.
+func (c Config) nodes() (registry.Registry, error) {
+	all, err := registry.Nodes(c.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	if c.Registry != "" {
+		f, err := registry.LoadFile(c.Registry)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f.Nodes()...)
+	}
+	return registry.NewStatic(all)
+}
+
+// paths are the socket and the state directory. State belongs to one daemon: that of the default socket has the user's
+// usual place, any other one has its own beside its socket.
+func (c Config) paths() (socket, state string) {
+	socket, state = c.Socket, c.StateDir
+	own := socket != "" || os.Getenv("WEFT_SOCKET") != ""
+	if socket == "" {
+		socket = ctl.DefaultSocket()
+	}
+	switch {
+	case state != "":
+	case own:
+		state = strings.TrimSuffix(socket, ".sock") + ".state"
+	case os.Getuid() == 0:
+		state = "/var/lib/weft"
+	case os.Getenv("XDG_STATE_HOME") != "":
+		state = filepath.Join(os.Getenv("XDG_STATE_HOME"), "weft")
+	default:
+		home, err := os.UserHomeDir()
+		if err != nil {
+			home = filepath.Dir(socket)
+		}
+		state = filepath.Join(home, ".local", "state", "weft")
+	}
+	return socket, state
+}
+
+// listenAddr reads where to listen: IP:PORT, :PORT for every address of the host, or nothing for the default port.
+func listenAddr(s string) (netip.AddrPort, error) {
+	switch {
+	case s == "":
+		return netip.AddrPortFrom(netip.IPv6Unspecified(), DefaultPort), nil
+	case strings.HasPrefix(s, ":"):
+		s = "[::]" + s
+	}
+	return registry.ParseAddr(s)
+}
+
+// ParseNode reads a node as the command line has it: ID@IP:PORT, where the id and the port may be left out.
+func ParseNode(s string) (registry.Entry, error) {
+	id, addr := "", s
+	if i := strings.IndexByte(s, '@'); i >= 0 {
+		id, addr = s[:i], s[i+1:]
+	}
+	if a, err := netip.ParseAddr(addr); err == nil {
+		addr = netip.AddrPortFrom(a, DefaultPort).String()
+	}
+	e := registry.Entry{ID: id, Address: addr}
+	_, err := e.Node()
+	return e, err
+}

@@ -1,0 +1,197 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const wholeConfig = `
+id                = "0:0:0:96:221:127:255:140"
+socket            = "/tmp/x/nic.sock"
+state_dir         = "/tmp/x/state"
+link              = "udp"
+listen            = "127.0.0.1:7701"
+mtu               = 1400
+static            = true
+unreachable_after = "500ms"
+max_processes     = 16
+staging_bytes     = 65536
+allow_uids        = [1000]
+allow_gids        = [100, 101]
+log               = "debug"
+
+[[node]]
+id      = "0:0:0:0:0:0:0:2"
+address = "127.0.0.1:7702"
+
+[[node]]
+address = "[::1]:7703"
+`
+
+func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nic.toml")
+	if err := os.WriteFile(path, []byte(wholeConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.id != 0x60dd7fff8c || s.socket != "/tmp/x/nic.sock" || s.stateDir != "/tmp/x/state" || s.listen.String() != "127.0.0.1:7701" ||
+		s.mtu != 1400 || !c.Static || time.Duration(c.UnreachableAfter) != 500*time.Millisecond || c.MaxProcesses != 16 ||
+		c.StagingBytes != 65536 || len(c.AllowUIDs) != 1 || len(c.AllowGIDs) != 2 || c.Log != "debug" {
+		t.Errorf("read %+v", s)
+	}
+	n := s.nodes.Nodes()
+	if len(n) != 2 || n[0].ID != 2 || n[1].Addr.String() != "[::1]:7703" {
+		t.Errorf("nodes %v", n)
+	}
+	for _, key := range strings.Split(strings.TrimSuffix(expectedKeys, ", or [[node]] with id and address"), ", ") {
+		if key != "registry" && !strings.Contains(wholeConfig, "\n"+key+" ") {
+			t.Errorf("the test forgets %q", key)
+		}
+	}
+}
+
+func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
+	for text, want := range map[string]string{
+		`scoket = "/x"`:                   `line 1: unknown key "scoket"; expected id, socket, state_dir`,
+		"\n[nodes]\nx = 1":                `unknown key "nodes`,
+		`socket = 7`:                      `line 1:`,
+		`socket =`:                        `line 1:`,
+		`id = "17"`:                       `id: NIC id "17": expected eight decimal octets`,
+		`link = "xdp"`:                    `link: no link is called "xdp"; expected udp, or auto`,
+		`listen = "here"`:                 `listen: address "here": expected IP:PORT`,
+		`mtu = 99`:                        `mtu: 99; expected 0, or`,
+		`unreachable_after = "soon"`:      `"soon": expected a length of time`,
+		`unreachable_after = "1ns"`:       `unreachable_after: 1ns; expected 10ms to 1h`,
+		`max_processes = -1`:              `max_processes: -1; expected 1 to`,
+		`staging_bytes = -1`:              `staging_bytes: -1; expected up to`,
+		`log = "loud"`:                    `log: "loud"; expected debug, info, warn, or error`,
+		`registry = "/no/such/file.toml"`: `/no/such/file.toml`,
+		"[[node]]\naddress = \"host:1\"":  `address "host:1": expected IP:PORT`,
+		"[[node]]\nadress = \"x\"":        `unknown key "node.adress"`,
+		`allow_uids = ["root"]`:           `line 1:`,
+	} {
+		c, err := Parse([]byte(text))
+		if err == nil {
+			_, err = c.check()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n\tgives %v\n\twant  %s", text, err, want)
+		}
+	}
+}
+
+func TestAllMistakesAreNamedAtOnce(t *testing.T) {
+	_, err := Config{ID: "x", Link: "y", Listen: "z"}.check()
+	for _, want := range []string{"id:", "link:", "listen:"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %s", err, want)
+		}
+	}
+}
+
+func TestDefaultsAreGood(t *testing.T) {
+	t.Setenv("WEFT_SOCKET", "/tmp/y/nic.sock")
+	s, err := Config{}.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.listen.Port() != DefaultPort || !s.listen.Addr().IsUnspecified() || s.socket != "/tmp/y/nic.sock" || s.stateDir != "/tmp/y/nic.state" {
+		t.Errorf("defaults %+v", s)
+	}
+}
+
+func TestANodeOnTheCommandLineMayLackItsIDAndPort(t *testing.T) {
+	for in, want := range map[string]string{
+		"10.0.0.2":                    "10.0.0.2:7700",
+		"::1":                         "[::1]:7700",
+		"10.0.0.2:9":                  "10.0.0.2:9",
+		"0:0:0:0:0:0:0:2@10.0.0.2":    "10.0.0.2:7700",
+		"0:0:0:0:0:0:0:2@[fe80::1]:9": "[fe80::1]:9",
+	} {
+		if e, err := ParseNode(in); err != nil || e.Address != want || (e.ID != "") != strings.Contains(in, "@") {
+			t.Errorf("%s is %+v, %v", in, e, err)
+		}
+	}
+	if _, err := ParseNode("2@10.0.0.2"); err == nil || !strings.Contains(err.Error(), `"2"`) {
+		t.Errorf("a bad id gives %v", err)
+	}
+}
+
+func TestTheNICIDComesFromTheKeyAndStays(t *testing.T) { // decision 1
+	dir := filepath.Join(t.TempDir(), "state")
+	s, err := openState(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := s.id(0)
+	if err != nil || id == 0 {
+		t.Fatalf("id %v, %v", id, err)
+	}
+	if st, err := os.Stat(filepath.Join(dir, "nic.key")); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("the key's file: %v, %v", st, err)
+	}
+	if _, err := openState(dir); err == nil || !strings.Contains(err.Error(), "--state-dir") {
+		t.Errorf("a second daemon with the same state: %v", err)
+	}
+	s.close()
+	s, err = openState(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if again, err := s.id(0); err != nil || again != id {
+		t.Errorf("id %v in the next life, %v before; %v", again, id, err)
+	}
+	if set, err := s.id(7); err != nil || set != 7 {
+		t.Errorf("an id that is set gives %v, %v", set, err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "nic.key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.id(0); err == nil || !strings.Contains(err.Error(), "0600") {
+		t.Errorf("a key that others can read: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "nic.key"), []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(filepath.Join(dir, "nic.key"), 0o600)
+	if _, err := s.id(0); err == nil || !strings.Contains(err.Error(), "PEM") {
+		t.Errorf("a key that is none: %v", err)
+	}
+}
+
+func TestIncarnationsOnlyGrow(t *testing.T) { // decision 3
+	s, err := openState(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	now := time.Now()
+	var last uint64
+	for i, at := range []time.Time{now, now.Add(time.Second), now.Add(-time.Hour), now.Add(-time.Hour), now.Add(time.Minute)} {
+		n, err := s.nextIncarnation(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n <= last {
+			t.Errorf("life %d has number %d, the one before %d", i, n, last)
+		}
+		last = n
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "incarnation"), []byte("many"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.nextIncarnation(now); err == nil || !strings.Contains(err.Error(), `"many"`) {
+		t.Errorf("a spoiled file: %v", err)
+	}
+}

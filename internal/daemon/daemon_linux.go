@@ -1,0 +1,299 @@
+// Package daemon is `weft nic`: one NIC for all the processes of a host.
+//
+//	                    ctl socket                                loop (one thread)
+//	process ── attach, alloc, free ──► connection's goroutine ──► Do ─┐
+//	        ◄──────── descriptors ────                                ▼
+//	        ═══════ shared memory: commands, payloads, doorbells ═══ engine ── frames ── link
+//	        ── eventfd: "I posted" ─────────────────────────────────► ▲ │
+//	        ◄─────────────────────────────── a byte: "look" ────────────┘
+//
+// It makes all memory that processes share with it, and takes none from them. A process that dies, or does what no
+// working one can, is let go; the others do not notice.
+package daemon
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/link/udp"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/poller"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Daemon is one NIC and its socket.
+type Daemon struct {
+	settings    settings
+	log         *slog.Logger
+	id          registry.NICID
+	incarnation uint64
+	started     time.Time
+
+	state    *state
+	link     *udp.Driver
+	counters *memory
+	engine   *nic.Engine
+	loop     *poller.Loop
+	listener *ctl.Listener
+
+	sessions map[uint16]*session // by slot; under the loop's lock
+	colour   atomic.Uint32
+	stop     context.CancelFunc
+
+	mu      sync.Mutex
+	clients map[*ctl.Client]*session // nil: a tool, or not attached yet
+	closing bool
+	served  sync.WaitGroup
+}
+
+// maxClients bounds the connections at a time: every process that a NIC may have, and tools.
+const maxClients = 5000
+
+// New checks the configuration and takes everything that the daemon needs: state, link, socket. Processes that connect
+// are served from Run on.
+func New(c Config, logTo io.Writer) (*Daemon, error) {
+	s, err := c.check()
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{settings: s, log: newLog(logTo, c.Log), started: time.Now(), sessions: map[uint16]*session{},
+		clients: map[*ctl.Client]*session{}, stop: func() {}}
+	if err := d.take(); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+// take takes what the daemon needs, the socket first: who has that is the one daemon.
+func (d *Daemon) take() (err error) {
+	s := &d.settings
+	if d.listener, err = ctl.Listen(s.socket, s.config.socketMode()); err != nil {
+		return err
+	}
+	if err = d.identify(); err != nil {
+		return err
+	}
+	if d.link, err = udp.Listen(udp.Config{Addr: s.listen, MTU: s.mtu}); err != nil {
+		return err
+	}
+	if err = d.makeEngine(); err != nil {
+		return err
+	}
+	d.loop, err = poller.NewLoop(d.engine, poller.LoopConfig{Link: d.link, Turn: d.turn, Fault: d.fault})
+	return err
+}
+
+// socketMode lets everybody connect if others than the owner are allowed: who they are, the kernel then tells.
+func (c Config) socketMode() os.FileMode {
+	if len(c.AllowUIDs)+len(c.AllowGIDs) > 0 {
+		return 0o666
+	}
+	return 0o600
+}
+
+// identify finds out who this NIC is and begins a new life of it.
+func (d *Daemon) identify() (err error) {
+	if d.state, err = openState(d.settings.stateDir); err != nil {
+		return err
+	}
+	if d.id, err = d.state.id(d.settings.id); err != nil {
+		return err
+	}
+	d.incarnation, err = d.state.nextIncarnation(d.started)
+	return err
+}
+
+func (d *Daemon) makeEngine() (err error) {
+	if d.counters, err = newMemory("counters", vni.CounterPageBytes, true, true); err != nil {
+		return err
+	}
+	page, err := vni.NewCounterPage(d.counters.mem)
+	if err != nil {
+		return err
+	}
+	var seed [8]byte
+	if _, err := crand.Read(seed[:]); err != nil {
+		return err
+	}
+	c := d.settings.config
+	d.engine, err = nic.New(nic.Config{
+		ID: uint64(d.id), Incarnation: d.incarnation, Seed: binary.LittleEndian.Uint64(seed[:]), Link: d.link,
+		ReceiveCapacity:  uint64(d.link.ReceiveBuffer()),
+		UnreachableAfter: time.Duration(c.UnreachableAfter), MaxProcesses: c.MaxProcesses, StagingBytes: c.StagingBytes,
+		Static: c.Static, Counters: page,
+	})
+	if err != nil {
+		return err
+	}
+	for _, n := range d.others(d.settings.nodes.Nodes()) {
+		if err := d.engine.AddNode(uint64(n.ID), n.Addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// others leaves this NIC out of a list that all hosts share.
+func (d *Daemon) others(all []registry.Node) (others []registry.Node) {
+	own := ownAddrs(d.link.Addr())
+	for _, n := range all {
+		if n.ID != d.id && !own[n.Addr] {
+			others = append(others, n)
+		}
+	}
+	return others
+}
+
+// ownAddrs are the addresses at which a link is reached: all of the host's if it is bound to none.
+func ownAddrs(a netip.AddrPort) map[netip.AddrPort]bool {
+	own := map[netip.AddrPort]bool{a: true}
+	if !a.Addr().IsUnspecified() {
+		return own
+	}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return own
+	}
+	for _, i := range all {
+		if p, err := netip.ParsePrefix(i.String()); err == nil {
+			own[netip.AddrPortFrom(p.Addr().Unmap(), a.Port())] = true
+		}
+	}
+	return own
+}
+
+// ID is the NIC's id.
+func (d *Daemon) ID() registry.NICID { return d.id }
+
+// Addr is where the NIC's link listens.
+func (d *Daemon) Addr() netip.AddrPort { return d.link.Addr() }
+
+// Socket is where processes attach.
+func (d *Daemon) Socket() string { return d.settings.socket }
+
+// Run serves until ctx is done or a client asks for the end, and takes leave of peers and processes then. The daemon is
+// of no more use afterwards.
+func (d *Daemon) Run(ctx context.Context) error {
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // the loop's thread does not share its core's turn with the rest
+	ctx, d.stop = context.WithCancel(ctx)
+	defer d.stop()
+	d.log.Info("NIC is up", "nic", d.id, "incarnation", d.incarnation, "address", d.Addr(), "socket", d.Socket(),
+		"link", d.linkName(), "why", d.link.Explain(), "nodes", len(d.others(d.settings.nodes.Nodes())))
+	loopCtx, stopLoop := context.WithCancel(context.Background())
+	var loop, rest sync.WaitGroup
+	loop.Go(func() { d.loop.Run(loopCtx) })
+	rest.Go(func() { d.accept() })
+	rest.Go(func() { d.watchNodes(ctx) })
+	<-ctx.Done()
+	d.log.Info("NIC is going down")
+	d.loop.Do(d.engine.Close) // peers get a goodbye, processes see the word and are woken
+	err := d.hangUp()
+	rest.Wait()
+	d.served.Wait()
+	stopLoop()
+	loop.Wait()
+	return errors.Join(err, d.close())
+}
+
+func (d *Daemon) linkName() string { return "udp" }
+
+// watchNodes keeps the engine's list of nodes up to date.
+func (d *Daemon) watchNodes(ctx context.Context) {
+	err := d.settings.nodes.Watch(ctx, func(all []registry.Node) {
+		for _, n := range d.others(all) {
+			var err error
+			d.loop.Do(func(clock.Time) { err = d.engine.AddNode(uint64(n.ID), n.Addr) })
+			if err != nil {
+				d.log.Warn("node refused", "node", n, "error", err)
+			}
+		}
+	})
+	if err != nil {
+		d.log.Error("the registry can be watched no more", "error", err)
+	}
+}
+
+// hangUp closes the socket and every connection.
+func (d *Daemon) hangUp() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closing = true
+	for c := range d.clients {
+		_ = c.Close()
+	}
+	err := d.listener.Close()
+	d.listener = nil
+	return err
+}
+
+// close frees what New took. Nothing runs any more.
+func (d *Daemon) close() error {
+	var errs []error
+	if d.listener != nil {
+		errs = append(errs, d.listener.Close())
+	}
+	if d.loop != nil {
+		errs = append(errs, d.loop.Close())
+	}
+	if d.link != nil {
+		errs = append(errs, d.link.Close())
+	}
+	if d.counters != nil {
+		errs = append(errs, d.counters.close())
+	}
+	if d.state != nil {
+		errs = append(errs, d.state.close())
+	}
+	return errors.Join(errs...)
+}
+
+// turn is called by the loop after each poll: processes that the engine threw out lose their connection, and with it
+// everything else.
+func (d *Daemon) turn(clock.Time) {
+	for _, out := range d.engine.TakeDetached() {
+		s := d.sessions[out.Slot]
+		if s == nil || s.gen != out.Generation {
+			continue
+		}
+		s.expelled = true
+		go d.expel(s, out.Why)
+	}
+}
+
+// fault is called by the loop when the engine met memory that is not there.
+func (d *Daemon) fault(addr uintptr) bool {
+	for _, s := range d.sessions {
+		if s.fault(addr) {
+			go d.expel(s, fmt.Errorf("memory fault at %#x", addr))
+			return true
+		}
+	}
+	return false
+}
+
+// expel closes the connection of a process; its goroutine does the rest.
+func (d *Daemon) expel(s *session, why error) {
+	d.log.Warn("process thrown out", "process", s.name, "slot", s.slot, "pid", s.pid, "why", why)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for c, of := range d.clients {
+		if of == s {
+			_ = c.Close()
+		}
+	}
+}

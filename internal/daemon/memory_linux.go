@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// memory is shared memory that the daemon made (decision 10). Nobody can make it shorter under the NIC's hands, and
+// what only the NIC writes nobody else can map for writing, whatever they do with the descriptor.
+type memory struct {
+	fd  int
+	mem []byte
+}
+
+// newMemory makes and maps size bytes, zeroed. Fixed memory is touched at once, so that the data path meets no page
+// for the first time.
+func newMemory(name string, size int, nicOnly, touch bool) (*memory, error) {
+	fd, err := unix.MemfdCreate("weft "+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
+		fd, err = unix.MemfdCreate("weft "+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("shared memory: %w", err)
+	}
+	m := &memory{fd: fd}
+	if err := m.init(size, nicOnly, touch); err != nil {
+		return nil, errors.Join(fmt.Errorf("shared memory of %d bytes: %w", size, err), m.close())
+	}
+	return m, nil
+}
+
+func (m *memory) init(size int, nicOnly, touch bool) (err error) {
+	if err = unix.Ftruncate(m.fd, int64(size)); err != nil {
+		return err
+	}
+	flags := unix.MAP_SHARED
+	if touch {
+		flags |= unix.MAP_POPULATE
+	}
+	if m.mem, err = unix.Mmap(m.fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags); err != nil {
+		return err
+	}
+	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
+	if nicOnly {
+		seals |= unix.F_SEAL_FUTURE_WRITE // our mapping was before; every later one is read-only
+	}
+	if _, err = unix.FcntlInt(uintptr(m.fd), unix.F_ADD_SEALS, seals|unix.F_SEAL_SEAL); err != nil {
+		return fmt.Errorf("seal: %w", err)
+	}
+	return nil
+}
+
+// shared gives up the daemon's descriptor once the process has its own. The mapping stays.
+func (m *memory) shared() error {
+	if m.fd < 0 {
+		return nil
+	}
+	fd := m.fd
+	m.fd = -1
+	return unix.Close(fd)
+}
+
+// close unmaps. Nobody may touch the memory any more.
+func (m *memory) close() error {
+	err := m.shared()
+	if m.mem != nil {
+		err = errors.Join(err, unix.Munmap(m.mem))
+		m.mem = nil
+	}
+	return err
+}
+
+// holds reports whether an address is in the mapping.
+func (m *memory) holds(addr uintptr) bool {
+	if len(m.mem) == 0 {
+		return false
+	}
+	start := uintptr(unsafe.Pointer(&m.mem[0]))
+	return addr >= start && addr-start < uintptr(len(m.mem))
+}
+
+// replace puts private zeroes where the shared memory was, so that nobody faults there again.
+func (m *memory) replace() error {
+	addr := unsafe.Pointer(&m.mem[0])
+	_, err := unix.MmapPtr(-1, 0, addr, uintptr(len(m.mem)), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED|unix.MAP_NORESERVE)
+	return err
+}

@@ -1,0 +1,276 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/vni"
+	"golang.org/x/sys/unix"
+)
+
+// A session is one attached process: its VNI, its memory, and the descriptors it is rung by and woken by.
+//
+//	attach: memory, descriptors made ─► registered ─► bell watched ─► told to the process ─► served
+//	end:    bell no longer watched ─► unregistered: the engine lets go of everything ─► unmapped, closed
+//
+// Its goroutine is its connection's. What the loop looks at too is changed under the loop's lock only.
+type session struct {
+	d    *Daemon
+	name vni.Name
+	pid  int
+	slot uint16
+	gen  uint32
+
+	geometry vni.Geometry
+
+	rw, ro *memory
+	kick   int    // eventfd: the process rings
+	wakeUs [2]int // socket pair: ours, by which we wake the process, and the process's
+
+	regions  map[uint32]*memory
+	freed    []*memory // given back by the process while operations of its were still in them
+	bytes    int64     // in regions and freed
+	expelled bool      // by the engine or for a fault; nothing more is served
+}
+
+// attach makes a VNI for a client and registers it.
+func (d *Daemon) attach(c *ctl.Client, a *ctl.Attach) (s *session, err error) {
+	name, err := vni.ParseName(a.Name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
+	}
+	g := vni.DefaultGeometry(false)
+	if a.Geometry != nil {
+		g = vni.Geometry{Commands: a.Geometry.Commands, Contexts: a.Geometry.Contexts,
+			Descriptors: a.Geometry.Descriptors, PoolPages: a.Geometry.PoolPages}
+	}
+	g.Colour = int(d.colour.Add(1)) % vni.Colours
+	if err := permitted(g); err != nil {
+		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
+	}
+	s = &session{d: d, name: name, pid: c.Peer.PID, geometry: g, kick: -1, wakeUs: [2]int{-1, -1}, regions: map[uint32]*memory{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.release())
+		}
+	}()
+	seg, err := s.make(g)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ctl.ErrNoMemory, err)
+	}
+	d.loop.Do(func(clock.Time) {
+		if s.slot, s.gen, err = d.engine.Register(name, seg, s.wake); err == nil {
+			d.sessions[s.slot] = s
+		}
+	})
+	if err != nil {
+		return nil, sentinel(err)
+	}
+	if err := d.loop.AddBell(s.kick, s.slot); err != nil {
+		s.unregister()
+		return nil, err
+	}
+	return s, nil
+}
+
+// permitted bounds what a process may ask for below what the layout could do: it is the daemon's memory.
+func permitted(g vni.Geometry) error {
+	if err := g.Validate(); err != nil {
+		return err
+	}
+	if rw, ro := g.Sizes(); rw+ro > maxSegment {
+		return fmt.Errorf("a VNI of %d bytes; at most %d", rw+ro, maxSegment)
+	}
+	if g.Descriptors > limits.Descriptors {
+		return fmt.Errorf("%d descriptors a context; at most %d", g.Descriptors, limits.Descriptors)
+	}
+	return nil
+}
+
+// maxSegment is the largest VNI that a process may ask for, in bytes: sixty times the usual one.
+const maxSegment = 128 << 20
+
+// make makes everything that the process will share with the NIC.
+func (s *session) make(g vni.Geometry) (seg *vni.Segment, err error) {
+	rw, ro := g.Sizes()
+	if s.rw, err = newMemory("vni rw", rw, false, true); err != nil {
+		return nil, err
+	}
+	if s.ro, err = newMemory("vni ro", ro, true, true); err != nil {
+		return nil, err
+	}
+	if s.kick, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	if s.wakeUs, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		s.wakeUs = [2]int{-1, -1}
+		return nil, fmt.Errorf("socket pair: %w", err)
+	}
+	return vni.NewSegment(s.rw.mem, s.ro.mem, g)
+}
+
+// sentinel translates the engine's refusals for the other side of the socket.
+func sentinel(err error) error {
+	for _, t := range []struct{ is, becomes error }{
+		{nic.ErrNameTaken, ctl.ErrNameTaken}, {nic.ErrNoSlot, ctl.ErrNoSlot},
+		{nic.ErrNoRegion, ctl.ErrNoRegion}, {nic.ErrNoProcess, ctl.ErrNoRegion}, {nic.ErrClosed, ctl.ErrNICGone},
+	} {
+		if errors.Is(err, t.is) {
+			return fmt.Errorf("%w: %w", t.becomes, err)
+		}
+	}
+	return err
+}
+
+// tell answers the attach and gives away the process's ends. From then on only the mappings are ours.
+func (s *session) tell(c *ctl.Client) error {
+	g := s.geometry
+	r := &ctl.Reply{Attached: &ctl.Attached{NIC: uint64(s.d.id), Slot: s.slot, Generation: s.gen, Geometry: ctl.Geometry{
+		Commands: g.Commands, Contexts: g.Contexts, Descriptors: g.Descriptors, PoolPages: g.PoolPages}}}
+	if err := c.Reply(r, s.rw.fd, s.ro.fd, s.kick, s.wakeUs[1]); err != nil {
+		return err
+	}
+	err := errors.Join(s.rw.shared(), s.ro.shared(), unix.Close(s.wakeUs[1]))
+	s.wakeUs[1] = -1
+	return err
+}
+
+var oneByte = [1]byte{1}
+
+// wake sends the process a byte, within Poll. It does not block: if there is no room, bytes enough are there already.
+func (s *session) wake() {
+	_, _, _ = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.wakeUs[0]), uintptr(unsafe.Pointer(&oneByte[0])), 1,
+		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+}
+
+// alloc makes memory that the NIC knows.
+func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
+	if err := s.sweep(); err != nil {
+		return err
+	}
+	if a.Bytes < 1 || a.Bytes > limits.MaxRegion-s.bytes {
+		return fmt.Errorf("%w: region of %d bytes; at most %d are left to this process", ctl.ErrBadRequest, a.Bytes, limits.MaxRegion-s.bytes)
+	}
+	size := (a.Bytes + limits.PageBytes - 1) / limits.PageBytes * limits.PageBytes
+	m, err := newMemory("region", int(size), false, false)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ctl.ErrNoMemory, err)
+	}
+	r := ctl.Region{Bytes: size}
+	s.d.loop.Do(func(clock.Time) {
+		if s.expelled {
+			err = ctl.ErrNICGone
+		} else if r.ID, r.Key, err = s.d.engine.AddRegion(s.slot, m.mem); err == nil {
+			s.regions[r.ID] = m
+		}
+	})
+	if err != nil {
+		return errors.Join(sentinel(err), m.close())
+	}
+	s.bytes += size
+	return errors.Join(c.Reply(&ctl.Reply{Region: &r}, m.fd), m.shared())
+}
+
+// free takes memory back. It stays mapped while operations of the process's own are still in it.
+func (s *session) free(c *ctl.Client, f *ctl.Free) (err error) {
+	s.d.loop.Do(func(clock.Time) {
+		if s.expelled {
+			err = ctl.ErrNICGone
+		} else if err = s.d.engine.RemoveRegion(s.slot, f.Region); err == nil {
+			s.freed = append(s.freed, s.regions[f.Region])
+			delete(s.regions, f.Region)
+		}
+	})
+	if err != nil {
+		return sentinel(err)
+	}
+	return errors.Join(s.sweep(), c.Reply(&ctl.Reply{}))
+}
+
+// sweep unmaps the freed memory that nothing is in any more.
+func (s *session) sweep() error {
+	var idle []*memory
+	s.d.loop.Do(func(clock.Time) {
+		kept := s.freed[:0]
+		for _, m := range s.freed {
+			if s.d.engine.Uses(s.slot, m.mem) {
+				kept = append(kept, m)
+			} else {
+				idle = append(idle, m)
+			}
+		}
+		clear(s.freed[len(kept):])
+		s.freed = kept
+	})
+	var errs []error
+	for _, m := range idle {
+		s.bytes -= int64(len(m.mem))
+		errs = append(errs, m.close())
+	}
+	return errors.Join(errs...)
+}
+
+// unregister makes the engine let go of the process and all of its memory.
+func (s *session) unregister() {
+	s.d.loop.Do(func(clock.Time) { s.leave() })
+}
+
+// leave is unregister with the lock held.
+func (s *session) leave() {
+	if s.d.sessions[s.slot] == s {
+		delete(s.d.sessions, s.slot)
+		s.d.engine.Unregister(s.slot, s.gen)
+	}
+}
+
+// end lets the process go, whatever state it is in.
+func (s *session) end() error {
+	err := s.d.loop.RemoveBell(s.kick)
+	s.unregister()
+	return errors.Join(err, s.release())
+}
+
+// release unmaps and closes. The engine knows none of it any more. The process sees its wake socket end.
+func (s *session) release() error {
+	var errs []error
+	all := append(s.freed, s.rw, s.ro)
+	for _, m := range s.regions {
+		all = append(all, m)
+	}
+	for _, m := range all {
+		if m != nil {
+			errs = append(errs, m.close())
+		}
+	}
+	for _, fd := range []int{s.kick, s.wakeUs[0], s.wakeUs[1]} {
+		if fd >= 0 {
+			errs = append(errs, unix.Close(fd))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// fault takes the blame for a memory fault in the engine: if the address is in the session's memory, that becomes
+// ordinary memory, and the process goes. Called by the loop, with the lock held.
+func (s *session) fault(addr uintptr) bool {
+	all := append([]*memory{s.rw, s.ro}, s.freed...)
+	for _, m := range s.regions {
+		all = append(all, m)
+	}
+	for _, m := range all {
+		if m.holds(addr) {
+			if err := m.replace(); err != nil {
+				return false
+			}
+			s.expelled = true
+			s.leave()
+			return true
+		}
+	}
+	return false
+}
