@@ -26,7 +26,7 @@ func (s *Segment) Process() *Process {
 // late (QNIX-A4), so N−8 can be pending for certain.
 func (p *Process) Room(n int) bool {
 	if p.spare() < n {
-		p.head = atomic.LoadUint32(p.s.head)
+		p.head = p.Head()
 	}
 	return p.spare() >= n
 }
@@ -81,6 +81,21 @@ func take(bells []uint32, field *uint32) (i int, ok bool) {
 	}
 	return 0, false
 }
+
+// AnyFree reports whether a context of a list is free. Like Doorbell it needs no lock, so it only says that taking one is
+// worth a try.
+func (p *Process) AnyFree(receive bool) bool {
+	for i := range p.s.geo.Contexts {
+		if p.Doorbell(receive, i) == Free {
+			return true
+		}
+	}
+	return false
+}
+
+// Head reads how far the NIC has read the command queue, to the last eight. It needs no lock: who found no room waits for
+// this to change.
+func (p *Process) Head() uint32 { return atomic.LoadUint32(p.s.head) }
 
 // GiveBack returns a context that was taken and never posted: Used → Free. The NIC has not heard of it.
 func (p *Process) GiveBack(receive bool, i int) { p.Release(receive, i) }

@@ -66,7 +66,7 @@
 // the NIC detaches it. The process trusts ro, which it cannot write.
 //
 // The process half does no locking: its user posts under one lock of its own. Doorbell, Completion, Release, Listening,
-// Gone, SetSleeping and EventPending may be called at any time by anyone who owns the context they name.
+// Gone, SetSleeping, EventPending, AnyFree and Head need no lock, but whoever releases a context must own it.
 package vni
 
 import "errors"

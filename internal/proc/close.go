@@ -1,0 +1,108 @@
+package proc
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// enter lets the caller look at the segment without owning a context, until leave. It is false once the segment has
+// been released.
+func (p *Process) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.released {
+		return false
+	}
+	p.inside.Add(1)
+	return true
+}
+
+func (p *Process) leave() {
+	p.mu.Lock()
+	p.inside.Add(-1)
+	p.mu.Unlock()
+	p.changed()
+}
+
+// changed is called when a context has become free or a call has left: others may wait for that.
+func (p *Process) changed() {
+	if p.watched.Load() > 0 {
+		p.w.Wake()
+	}
+	if p.closed.Load() {
+		p.letGo()
+	}
+}
+
+// isIdle reports whether nothing of this process looks at the segment any more but one call, Close's. A context's
+// doorbell becomes Free by the last access that its operation makes.
+func (p *Process) isIdle() bool { return p.inside.Load() <= 1 && p.allFree() }
+
+func (p *Process) allFree() bool {
+	for _, receive := range []bool{false, true} {
+		for i := range p.ops[sendList] {
+			if p.vp.Doorbell(receive, i) != vni.Free {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// letGo calls Options.Released if the time has come.
+func (p *Process) letGo() {
+	p.mu.Lock()
+	now := p.closed.Load() && !p.released && p.inside.Load() == 0 && len(p.regions) == 0 && p.allFree()
+	p.released = p.released || now
+	p.mu.Unlock()
+	if now && p.opts.Released != nil {
+		p.opts.Released()
+	}
+}
+
+// Close ends the process's use of its segment: it cancels every operation under way, waits until no call is inside, and
+// lets go. Calls that were blocked, and all later ones, end with ErrClosed. Regions stay until they are closed. A second
+// Close does nothing. If the NIC is gone, Close does not wait: calls that are still inside find that out by themselves, and
+// the last of them lets go.
+func (p *Process) Close() error {
+	p.mu.Lock()
+	if p.closed.Load() {
+		p.mu.Unlock()
+		return nil
+	}
+	p.closed.Store(true)
+	p.inside.Add(1) // Close looks at the segment itself
+	started := p.cancelAll()
+	p.mu.Unlock()
+	p.watched.Add(1)
+	p.w.Kick()
+	p.w.Wake()
+	for _, o := range started {
+		_ = p.wait(context.Background(), o)
+		o.settle()
+	}
+	if err := p.w.Wait(context.Background(), p.idle); errors.Is(err, ErrNICGone) {
+		p.fail()
+	}
+	err := p.trim(0)
+	p.watched.Add(-1)
+	p.leave()
+	return err
+}
+
+// cancelAll posts a Cancel for everything under way and returns what start forms have begun. Under mu.
+func (p *Process) cancelAll() (started []*Op) {
+	for l := range p.ops {
+		for i := range p.ops[l] {
+			o := &p.ops[l][i]
+			if s := p.started[l][i]; s != nil {
+				o = s
+				started = append(started, s)
+			}
+			p.postCancel(o)
+		}
+	}
+	return started
+}

@@ -1,0 +1,95 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// What operations fail with, inside an OpError.
+var (
+	ErrUnreachable     = errors.New("NIC unreachable")
+	ErrProcessGone     = errors.New("process gone")
+	ErrStaleGeneration = errors.New("process replaced by a later one")
+	ErrNameUnknown     = errors.New("no live NIC knows this name")
+	ErrNameLost        = errors.New("name lost to an older claim")
+	ErrSessionLost     = errors.New("peer NIC restarted")
+	ErrTruncated       = errors.New("message longer than the buffer")
+	ErrQueueFull       = errors.New("too many operations under way")
+	ErrClosed          = errors.New("process closed")
+	ErrNICGone         = errors.New("own NIC gone")
+	ErrBadArgument     = errors.New("invalid argument")
+	ErrRegion          = errors.New("no such region")
+	ErrKey             = errors.New("key does not fit the region")
+	ErrRange           = errors.New("beyond the end of the region")
+	ErrCancelled       = errors.New("cancelled")
+	ErrNoMemory        = errors.New("out of memory for messages")
+	ErrDetached        = fmt.Errorf("%w: it has thrown this process out", ErrNICGone)
+)
+
+// OpError says which operation failed, with whom, and why. It unwraps to one of the errors above, to the context's error, or to
+// what Memory failed with.
+type OpError struct {
+	Op   string   // "send", "receive", "put", "get", "call", "reply", "resolve", "alloc", "free", "event"
+	Peer vni.Name // zero if the peer was not named
+	NIC  uint64   // of the peer; 0 if not known
+	Err  error
+}
+
+func (e *OpError) Error() string {
+	s := "weft: " + e.Op
+	if !e.Peer.IsZero() {
+		s += " " + preposition(e.Op) + e.Peer.String()
+	}
+	if e.NIC != 0 {
+		s += " at NIC " + NICText(e.NIC)
+	}
+	return s + ": " + e.Err.Error()
+}
+
+func (e *OpError) Unwrap() error { return e.Err }
+
+func preposition(op string) string {
+	switch op {
+	case "send", "put", "reply":
+		return "to "
+	case "receive", "get":
+		return "from "
+	}
+	return ""
+}
+
+// NICText writes a NIC's id as eight decimal octets (decision 1).
+func NICText(id uint64) string {
+	return fmt.Sprintf("%d:%d:%d:%d:%d:%d:%d:%d", byte(id>>56), byte(id>>48), byte(id>>40), byte(id>>32), byte(id>>24), byte(id>>16),
+		byte(id>>8), byte(id))
+}
+
+var statusErrors = map[vni.Status]error{
+	vni.StatusTruncated: ErrTruncated, vni.StatusUnreachable: ErrUnreachable, vni.StatusProcessGone: ErrProcessGone,
+	vni.StatusStaleGeneration: ErrStaleGeneration, vni.StatusNameUnknown: ErrNameUnknown, vni.StatusNameLost: ErrNameLost,
+	vni.StatusCancelled: ErrCancelled, vni.StatusBadArgument: ErrBadArgument, vni.StatusBadRegion: ErrRegion, vni.StatusBadKey: ErrKey,
+	vni.StatusOutOfRange: ErrRange, vni.StatusClosed: ErrClosed, vni.StatusSessionLost: ErrSessionLost, vni.StatusNICGone: ErrNICGone,
+	vni.StatusDetached: ErrDetached, vni.StatusNoMemory: ErrNoMemory,
+}
+
+// statusError turns a status into its error.
+func statusError(s vni.Status) error {
+	if s == vni.StatusOK {
+		return nil
+	}
+	if err := statusErrors[s]; err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %v", ErrBadArgument, s)
+}
+
+// goneError is why a segment is served no more. Whatever the reason, it is ErrNICGone, unless it is a better known one.
+func goneError(why vni.Status) error {
+	switch why {
+	case vni.StatusNameLost, vni.StatusClosed, vni.StatusDetached:
+		return statusErrors[why]
+	}
+	return ErrNICGone
+}

@@ -1,0 +1,72 @@
+package proc
+
+import "github.com/weftnet/weft/internal/vni"
+
+// Dest is a process: by name, or by exact address if NIC is not 0. As the source of a receive the zero Dest is any process.
+type Dest struct {
+	Name vni.Name
+	NIC  uint64
+	Slot uint16
+	Gen  uint32 // with a name: 0 is whichever process has the name now; any other must be it
+}
+
+// To is the process with a name.
+func To(n vni.Name) Dest { return Dest{Name: n} }
+
+// Match is which tags a receive takes.
+type Match struct {
+	Tag uint64
+	Any bool // all of them
+}
+
+// AnyTag matches every tag (QNIX-20).
+var AnyTag = Match{Any: true}
+
+// Tagged matches one tag.
+func Tagged(tag uint64) Match { return Match{Tag: tag} }
+
+// Message is what is known of a received message.
+type Message struct {
+	From vni.Name // zero if this NIC does not know the sender's name
+	NIC  uint64
+	Slot uint16
+	Gen  uint32
+	Tag  uint64
+	Len  int    // bytes in the buffer
+	Full uint64 // bytes of the message; more than Len if it was truncated
+
+	token uint32
+}
+
+// Source is the exact address of the sender.
+func (m *Message) Source() Dest { return Dest{Name: m.From, NIC: m.NIC, Slot: m.Slot, Gen: m.Gen} }
+
+// IsCall reports whether the sender awaits a Reply.
+func (m *Message) IsCall() bool { return m.token&callBit != 0 }
+
+func messageOf(c *vni.Completion) Message {
+	return Message{From: c.From, NIC: c.NIC, Slot: c.Slot, Gen: c.Gen, Tag: c.Tag, Len: int(c.Len), Full: max(c.Full, c.Len), token: c.Token}
+}
+
+// A token is a process's own name for a send, unique among those that someone may still answer:
+//
+//	31    30           16 15            0
+//	call  use count        context         the count begins at 1, so no token is 0
+//
+// A call says so in its token because an envelope has no flag for it; who answers something else would be answering nobody.
+const (
+	callBit   = 1 << 31
+	countBits = 15
+)
+
+// token makes the token of a send context that was just taken. Under mu.
+func (p *Process) token(i int, call bool) uint32 {
+	if p.uses[i]++; p.uses[i] == 1<<countBits {
+		p.uses[i] = 1
+	}
+	t := uint32(p.uses[i])<<16 | uint32(i)
+	if call {
+		t |= callBit
+	}
+	return t
+}

@@ -1,0 +1,219 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Op is an operation under way, as the start forms return it. Each must be waited for, or tested until it is done: until
+// then it keeps its context, and its memory must stay. Its methods may be called from many goroutines.
+//
+//	begin ──► posted ──► done     posted: the NIC has it; done: the result is here, the context is free
+type Op struct {
+	p       *Process
+	receive bool
+	ctx     int
+	ready   func() bool
+
+	what string // for errors, with whom
+	peer vni.Name
+	nic  uint64
+
+	place place
+	out   []byte // where a receive or GET copies staged bytes to
+
+	posted, asked bool // under p.mu: the NIC knows of it; a Cancel has been posted
+	byUser        bool // under p.mu: by Op.Cancel
+
+	mu   sync.Mutex // of a start form: one at a time settles it
+	done atomic.Bool
+	msg  Message // once done
+	err  error   // once done
+}
+
+// rung reports whether the operation of a blocking form has ended, one way or another.
+func (o *Op) rung() bool {
+	return o.p.vp.Doorbell(o.receive, o.ctx) == vni.Done || o.p.dead.Load() || o.p.vp.Gone() != vni.StatusOK
+}
+
+// settled is rung for a start form, whose context may be another's by now. done is set before the context becomes
+// free: who finds it unset reads the doorbell of its own operation, or looks again.
+func (o *Op) settled() bool { return o.done.Load() || o.rung() }
+
+// wait waits for o. If that ends early it cancels o and waits on: the NIC answers every Cancel, by the completion that o would
+// have had or by StatusCancelled (decision 9). It returns why it ended early; the operation has ended in any case.
+func (p *Process) wait(ctx context.Context, o *Op) (why error) {
+	why = p.w.Wait(ctx, o.ready)
+	if why == nil {
+		return nil
+	}
+	if !errors.Is(why, ErrNICGone) {
+		p.cancel(o, false)
+		if p.w.Wait(context.Background(), o.ready) == nil {
+			return why
+		}
+	}
+	p.fail()
+	return why
+}
+
+// cancel asks the NIC to withdraw o.
+func (p *Process) cancel(o *Op, byUser bool) {
+	p.mu.Lock()
+	o.byUser = o.byUser || byUser
+	p.postCancel(o)
+	kick := !p.released && !p.vp.Listening()
+	p.mu.Unlock()
+	if kick {
+		p.w.Kick()
+	}
+}
+
+// postCancel posts a Cancel for o, unless it has one or the NIC does not know o. Under mu. A Cancel that the NIC reads after
+// the operation has ended does nothing, since the next command for the same context stands behind it in the queue.
+func (p *Process) postCancel(o *Op) {
+	if !o.posted || o.asked || p.nicGone() != nil {
+		return
+	}
+	o.asked = true
+	c := vni.Command{Code: vni.CodeCancel, Context: uint16(o.ctx), Size: vni.CancelSend}
+	if o.receive {
+		c.Size = vni.CancelReceive
+	}
+	if !p.vp.Post(c) {
+		panic("proc: no room for a Cancel in spite of the reserve")
+	}
+}
+
+// finish takes the result of an operation that has ended. why is what its waiting was cut short by.
+func (o *Op) finish(why error) (m Message, err error) {
+	p := o.p
+	if p.vp.Doorbell(o.receive, o.ctx) == vni.Done {
+		c := p.vp.Completion(o.receive, o.ctx)
+		m = messageOf(&c)
+		err = statusError(c.Status)
+		if o.out != nil && (err == nil || c.Status == vni.StatusTruncated) {
+			// The one copy on this side: the NIC of an attached process reaches shared memory only, not the caller's.
+			n := uint64(len(o.place.mem))
+			if o.receive {
+				n = min(n, c.Len)
+			}
+			copy(o.out, o.place.mem[:n])
+		}
+		if c.Status == vni.StatusCancelled {
+			err = o.whyCancelled(why)
+		}
+	} else {
+		err = p.nicGone()
+	}
+	if err != nil {
+		err = &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Err: err}
+	}
+	return m, err
+}
+
+func (o *Op) whyCancelled(why error) error {
+	switch {
+	case why != nil:
+		return why
+	case o.p.closed.Load() && !o.byUser:
+		return ErrClosed
+	}
+	return ErrCancelled
+}
+
+// release gives back all that o holds. The context is free afterwards, and so is o, if a blocking form has it.
+func (o *Op) release() {
+	p, l := o.p, o.list()
+	o.out = nil
+	p.mu.Lock()
+	p.giveUp(&o.place)
+	tooMany := len(p.spare) > limits.Temporaries
+	o.posted = false
+	if p.started[l][o.ctx] == o {
+		p.started[l][o.ctx] = nil
+	}
+	p.vp.Release(o.receive, o.ctx)
+	p.mu.Unlock()
+	if tooMany {
+		_ = p.trim(limits.Temporaries) // one that cannot be freed costs memory only
+	}
+	p.changed()
+}
+
+func (o *Op) list() int {
+	if o.receive {
+		return receiveList
+	}
+	return sendList
+}
+
+// end waits for the operation of a blocking form and takes its result.
+func (p *Process) end(ctx context.Context, o *Op) (Message, error) {
+	m, err := o.finish(p.wait(ctx, o))
+	o.release()
+	return m, err
+}
+
+// settle finishes o if it has ended, and reports whether it is done. Of a start form.
+func (o *Op) settle() bool {
+	if o.done.Load() {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.done.Load() {
+		return true
+	}
+	if !o.rung() {
+		return false
+	}
+	o.msg, o.err = o.finish(nil)
+	o.done.Store(true)
+	o.release()
+	return true
+}
+
+// Wait waits until the operation has ended, and returns how. If ctx ends first, Wait returns its error and the operation goes on:
+// Wait again, or Cancel it. Of a send, PUT or GET the Message means nothing.
+func (o *Op) Wait(ctx context.Context) (Message, error) {
+	for !o.settle() {
+		p := o.p
+		if !p.enter() {
+			continue // released: settled by Close
+		}
+		err := p.w.Wait(ctx, o.ready)
+		if errors.Is(err, ErrNICGone) {
+			p.fail()
+			err = nil
+		}
+		done := o.settle()
+		p.leave()
+		if err != nil && !done {
+			return Message{}, &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Err: err}
+		}
+	}
+	return o.msg, o.err
+}
+
+// Test reports whether the operation has ended, and how. It does not wait.
+func (o *Op) Test() (done bool, m Message, err error) {
+	if !o.settle() {
+		return false, Message{}, nil
+	}
+	return true, o.msg, o.err
+}
+
+// Cancel asks for the operation to end. It then ends as it would have, or with ErrCancelled; Wait tells.
+func (o *Op) Cancel() {
+	o.mu.Lock() // so that it is not settled, and its context another's, in between
+	defer o.mu.Unlock()
+	if !o.done.Load() {
+		o.p.cancel(o, true)
+	}
+}

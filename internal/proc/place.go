@@ -1,0 +1,140 @@
+package proc
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// place is where the bytes of an operation are staged, if they are.
+type place struct {
+	pages int // of the pool, from first
+	first int
+	temp  temporary
+	mem   []byte // as many bytes as the operation has
+}
+
+// temporary is a region for messages that the pool cannot hold. Making one asks the daemon, so a few are kept.
+type temporary struct {
+	id  uint32
+	mem []byte
+}
+
+// put decides where the bytes of r are, brings them there, and fills in r's context accordingly. Without the lock: r's context
+// is its own, and it may copy a lot.
+func (p *Process) put(r *request, parts [][]byte) error {
+	o := r.op
+	one := [1][]byte{r.into}
+	if r.into != nil {
+		parts = one[:]
+	}
+	var few [limits.Descriptors]vni.Descriptor
+	if d, ok := p.inRegions(parts, few[:0]); ok {
+		p.vp.SetDescriptors(r.receive, o.ctx, d)
+		r.memory(vni.NoPool, len(d))
+		return nil
+	}
+	if err := p.stage(&o.place, r.length); err != nil {
+		return err
+	}
+	if o.place.pages > 0 {
+		r.memory(int32(o.place.first), o.place.pages)
+	} else {
+		p.vp.SetDescriptors(r.receive, o.ctx, append(few[:0], vni.Descriptor{Region: o.place.temp.id, Len: r.length}))
+		r.memory(vni.NoPool, 1)
+	}
+	if r.into != nil {
+		o.out = r.into
+		return nil
+	}
+	// The one copy on this side: the NIC of an attached process reaches shared memory only, not the caller's.
+	copyParts(o.place.mem, parts)
+	return nil
+}
+
+// stage finds n bytes of staging memory.
+func (p *Process) stage(pl *place, n uint64) error {
+	pages := pagesFor(n)
+	p.mu.Lock()
+	first, ok := p.pool.take(pages)
+	if !ok {
+		pl.temp, ok = p.takeSpare(n)
+	} else {
+		pl.first, pl.pages = first, pages
+		pl.mem = p.poolMem[first*limits.PageBytes:][:n]
+	}
+	p.mu.Unlock()
+	if !ok {
+		var err error
+		if pl.temp, err = p.newTemporary(n); err != nil {
+			return err
+		}
+	}
+	if pl.pages == 0 {
+		pl.mem = pl.temp.mem[:n]
+	}
+	return nil
+}
+
+// takeSpare takes the smallest kept region that holds n bytes.
+func (p *Process) takeSpare(n uint64) (t temporary, ok bool) {
+	best := -1
+	for i := range p.spare {
+		if uint64(len(p.spare[i].mem)) >= n && (best < 0 || len(p.spare[i].mem) < len(p.spare[best].mem)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return t, false
+	}
+	t = p.spare[best]
+	p.spare = slices.Delete(p.spare, best, best+1)
+	return t, true
+}
+
+// newTemporary makes a region for n bytes, a power of two so that the next message fits as well.
+func (p *Process) newTemporary(n uint64) (temporary, error) {
+	size := uint64(1) << bits.Len64(max(n, limits.PageBytes)-1)
+	id, _, mem, err := p.mem.Alloc(int(size))
+	if err != nil {
+		return temporary{}, fmt.Errorf("staging %d bytes: %w", n, err)
+	}
+	return temporary{id, mem}, nil
+}
+
+// giveUp ends the use of a place. Under mu. A temporary region is kept for the next; trim frees what is
+// too many, without mu, since that may have to ask the daemon.
+func (p *Process) giveUp(pl *place) {
+	if pl.pages > 0 {
+		p.pool.give(pl.first, pl.pages)
+	} else if pl.temp.mem != nil {
+		p.spare = append(p.spare, pl.temp)
+	}
+	*pl = place{}
+}
+
+// trim frees temporary regions until at most keep are kept: the smallest first, as the others can stand in for them.
+func (p *Process) trim(keep int) (err error) {
+	for {
+		p.mu.Lock()
+		if len(p.spare) <= keep {
+			p.mu.Unlock()
+			return err
+		}
+		least := 0
+		for i := range p.spare {
+			if len(p.spare[i].mem) < len(p.spare[least].mem) {
+				least = i
+			}
+		}
+		t := p.spare[least]
+		p.spare = slices.Delete(p.spare, least, least+1)
+		p.mu.Unlock()
+		if e := p.mem.Free(t.id); e != nil {
+			err = &OpError{Op: "free", Err: e}
+		}
+	}
+}

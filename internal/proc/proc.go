@@ -1,0 +1,170 @@
+// Package proc is the process half of Weft: operations on a segment of internal/vni, and the waiting for them.
+//
+//	         lock                                    no lock                 no lock
+//	┌──────────────────────────┐               ┌────────────────┐     ┌────────────────────┐
+//	│ take a context           │   doorbell    │ Waiter.Wait    │     │ copy out, if staged│
+//	│ fill it in, post         │ ────────────► │ until it rings │ ──► │ release the context│
+//	└──────────────────────────┘  kick if the  └────────────────┘     └────────────────────┘
+//	  staged: unlock to copy in   NIC does not    │ ctx ended
+//	                              listen          └─► Cancel, and wait on: the NIC always answers
+//
+// Where the bytes of an operation are:
+//
+//	a message of at most limits.ShortMessage bytes    in the context region (QNIX-18)
+//	direct segment (NIC in this address space)        where the caller has them; no copy
+//	wholly in regions from Alloc                      there; no copy
+//	else, if the pool has a run of pages              in the pool (QNIX-25), one copy
+//	else                                              in a temporary region, one copy; a few are kept for the next
+//
+// Any number of goroutines may call anything. One short lock orders posting; each operation waits for its own doorbell.
+// Blocking forms wait when all contexts are taken; start forms fail with ErrQueueFull.
+//
+// proc starts no goroutine and reads no clock, so that the simulator can run it under virtual time: all waiting is the
+// Waiter's.
+package proc
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Waiter is how a process waits: by polling the NIC inside it, by parking until a daemon wakes it, or by yielding to a
+// simulator. All methods are called from any goroutine.
+type Waiter interface {
+	// Wait returns nil once ready returns true, ctx's error if ctx ends before that, and ErrNICGone if no doorbell
+	// will ring any more. ready only loads atomics; Wait may call it from any goroutine until it returns, and not after.
+	// What makes ready true is a doorbell, an event or the end of the segment, after which the NIC wakes sleepers, or
+	// something in this process, after which Wake is called.
+	Wait(ctx context.Context, ready func() bool) error
+
+	// Kick says that a command was posted while the NIC may not have been listening. It does not block.
+	Kick()
+
+	// Wake has every Wait look at its ready again: something in this process has changed. It does not block.
+	Wake()
+}
+
+// Memory makes regions: memory that this process and its NIC both reach.
+type Memory interface {
+	// Alloc makes a region of n bytes, zeroed.
+	Alloc(n int) (id uint32, key uint64, mem []byte, err error)
+	// Free ends a region. It fails, and the region stays, while operations of others use it. If the NIC is gone it only
+	// has to let go of the memory.
+	Free(id uint32) error
+}
+
+// Options are what New may be told. The zero value is good.
+type Options struct {
+	// Released is called once, when the process is closed, no call is inside and the last region is closed: nothing
+	// refers to the segment any more.
+	Released func()
+}
+
+// The two lists of contexts.
+const (
+	sendList    = 0
+	receiveList = 1
+)
+
+// Process is the process half of one segment.
+type Process struct {
+	vp      *vni.Process
+	w       Waiter
+	mem     Memory
+	opts    Options
+	id      vni.Identity
+	direct  bool
+	poolMem []byte
+	pieces  int // descriptors, or slices, that one operation may name (K)
+
+	// reserve is the room in the command queue that operations leave for Cancels, so that one can always be posted: one for
+	// every context. Between two operations no more Cancels are posted than there are operations under way.
+	reserve int
+
+	ops [2][]Op // of blocking calls: one for each context, so that they allocate nothing
+
+	closed  atomic.Bool  // set under mu: no operation is begun any more
+	dead    atomic.Bool  // the waiter says that the NIC is gone
+	watched atomic.Int32 // how many wait for a context to become free
+	inside  atomic.Int32 // calls that look at the segment without owning a context; changed under mu
+
+	// What is waited for, made once.
+	idle, events func() bool
+	free         [lacks]func() bool // by what was lacking
+
+	mu       sync.Mutex
+	uses     []uint16 // by send context: how often it was taken, for tokens
+	started  [2][]*Op // by context: operations of start forms
+	pool     pool
+	spare    []temporary // temporary regions that nobody uses
+	regions  []*Region   // open ones, by address
+	released bool
+}
+
+// New makes the process half of a segment that is registered at a NIC. If seg is direct, messages go to and from the
+// caller's own memory.
+func New(seg *vni.Segment, w Waiter, mem Memory, opts Options) (*Process, error) {
+	g := seg.Geometry()
+	// With all contexts' Cancels in reserve, a queue without room must hold more than receives, which may stay for ever:
+	// then something in it completes, and whoever waits for room is woken.
+	if least := 3*g.Contexts + 25; g.Commands < least {
+		return nil, fmt.Errorf("weft: %d commands for %d contexts: want at least %d", g.Commands, g.Contexts, least)
+	}
+	p := &Process{
+		vp: seg.Process(), w: w, mem: mem, opts: opts, direct: seg.Direct(), poolMem: seg.Pool(), pieces: g.Descriptors,
+		reserve: 2 * g.Contexts, uses: make([]uint16, g.Contexts), pool: newPool(g.PoolPages),
+	}
+	p.id = p.vp.Identity()
+	for l := range p.ops {
+		p.ops[l] = make([]Op, g.Contexts)
+		p.started[l] = make([]*Op, g.Contexts)
+		for i := range p.ops[l] {
+			o := &p.ops[l][i]
+			o.p, o.receive, o.ctx, o.ready = p, l == receiveList, i, o.rung
+		}
+	}
+	p.idle = p.isIdle
+	p.events = func() bool { return p.vp.EventPending() || p.over() }
+	p.free = [lacks]func() bool{
+		lackSend:    func() bool { return p.vp.AnyFree(false) || p.over() },
+		lackReceive: func() bool { return p.vp.AnyFree(true) || p.over() },
+	}
+	return p, nil
+}
+
+// Identity is who this process is.
+func (p *Process) Identity() vni.Identity { return p.id }
+
+// usable says why no operation can be begun, if none can. Under mu.
+func (p *Process) usable() error {
+	if p.closed.Load() {
+		return ErrClosed
+	}
+	return p.nicGone()
+}
+
+// nicGone says why no doorbell will ring, if none will.
+func (p *Process) nicGone() error {
+	if why := p.vp.Gone(); why != vni.StatusOK {
+		return goneError(why)
+	}
+	if p.dead.Load() {
+		return ErrNICGone
+	}
+	return nil
+}
+
+// over reports whether waiting for anything but operations under way has lost its sense.
+func (p *Process) over() bool {
+	return p.closed.Load() || p.dead.Load() || p.vp.Gone() != vni.StatusOK
+}
+
+// fail notes that a Wait has found the NIC gone. Every operation under way ends.
+func (p *Process) fail() {
+	p.dead.Store(true)
+	p.w.Wake()
+}

@@ -1,0 +1,133 @@
+package proc
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Region is memory that this process and its NIC both reach: the target of PUT and GET, and a place from which messages
+// go without a copy.
+type Region struct {
+	p      *Process
+	id     uint32
+	key    uint64
+	mem    []byte
+	closed bool // under p.mu
+}
+
+// Handle names a region to other processes (USNIC-53). Whoever has it may read and write the region.
+type Handle struct {
+	NIC    uint64
+	Slot   uint16
+	Gen    uint32
+	Region uint32
+	Key    uint64
+}
+
+// Alloc makes a region of n bytes, 1 to limits.MaxRegion, zeroed.
+func (p *Process) Alloc(n int) (*Region, error) {
+	if n < 1 || n > limits.MaxRegion {
+		return nil, &OpError{Op: "alloc", Err: fmt.Errorf("%w: region of %d bytes, want 1 to %d", ErrBadArgument, n, limits.MaxRegion)}
+	}
+	if !p.enter() {
+		return nil, &OpError{Op: "alloc", Err: ErrClosed}
+	}
+	defer p.leave()
+	p.mu.Lock()
+	err := p.usable()
+	p.mu.Unlock()
+	if err != nil {
+		return nil, &OpError{Op: "alloc", Err: err}
+	}
+	id, key, mem, err := p.mem.Alloc(n)
+	if err != nil {
+		return nil, &OpError{Op: "alloc", Err: err}
+	}
+	r := &Region{p: p, id: id, key: key, mem: mem}
+	p.mu.Lock()
+	p.insert(r)
+	p.mu.Unlock()
+	return r, nil
+}
+
+// insert keeps p.regions in the order of addresses. Under mu.
+func (p *Process) insert(r *Region) {
+	i, _ := slices.BinarySearchFunc(p.regions, address(r.mem), byAddress)
+	p.regions = slices.Insert(p.regions, i, r)
+}
+
+// Bytes is the region's memory. It must not be touched after Close.
+func (r *Region) Bytes() []byte { return r.mem }
+
+// Handle is what others need for PUT and GET.
+func (r *Region) Handle() Handle {
+	id := r.p.id
+	return Handle{NIC: id.NIC, Slot: id.Slot, Gen: id.Gen, Region: r.id, Key: r.key}
+}
+
+// Close ends the region. It fails, and the region stays, while operations use it. A second Close does nothing.
+func (r *Region) Close() error {
+	p := r.p
+	p.mu.Lock()
+	if r.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	r.closed = true
+	i := slices.Index(p.regions, r)
+	p.regions = slices.Delete(p.regions, i, i+1)
+	p.mu.Unlock()
+	if err := p.mem.Free(r.id); err != nil {
+		p.mu.Lock()
+		r.closed = false
+		p.insert(r)
+		p.mu.Unlock()
+		return &OpError{Op: "free", Err: err}
+	}
+	if p.closed.Load() {
+		p.letGo()
+	}
+	return nil
+}
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+func byAddress(r *Region, a uintptr) int {
+	switch b := address(r.mem); {
+	case b < a:
+		return -1
+	case b > a:
+		return 1
+	}
+	return 0
+}
+
+// inRegions finds descriptors for parts, if all of them lie in regions and one operation may name so many.
+// They are appended to d.
+func (p *Process) inRegions(parts [][]byte, d []vni.Descriptor) ([]vni.Descriptor, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.regions) == 0 || len(parts) == 0 || len(parts) > p.pieces {
+		return nil, false
+	}
+	for _, part := range parts {
+		i, exact := slices.BinarySearchFunc(p.regions, address(part), byAddress)
+		if !exact {
+			i--
+		}
+		if i < 0 {
+			return nil, false
+		}
+		r := p.regions[i]
+		off := uint64(address(part) - address(r.mem))
+		if off+uint64(len(part)) > uint64(len(r.mem)) {
+			return nil, false
+		}
+		d = append(d, vni.Descriptor{Region: r.id, Offset: off, Len: uint64(len(part))})
+	}
+	return d, true
+}

@@ -1,0 +1,145 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Put writes the concatenation of parts into a region of another process, from offset on (USNIC-31). It returns when the bytes are
+// there. ErrRegion, ErrKey: the handle is not, or no longer, a region's; ErrRange: beyond its end.
+func (p *Process) Put(ctx context.Context, h Handle, offset uint64, parts ...[]byte) error {
+	var r request
+	parts, err := p.putRequest(&r, h, offset, parts)
+	if err != nil {
+		return r.fail(err)
+	}
+	return p.run(ctx, &r, parts)
+}
+
+// Get reads len(buf) bytes of a region of another process, from offset on (USNIC-31). Errors are those of Put.
+func (p *Process) Get(ctx context.Context, h Handle, offset uint64, buf []byte) error {
+	var r request
+	if err := r.getRequest(h, offset, buf); err != nil {
+		return r.fail(err)
+	}
+	return p.run(ctx, &r, nil)
+}
+
+// StartPut begins what Put does. The parts must stay as they are until the operation is done.
+func (p *Process) StartPut(h Handle, offset uint64, parts ...[]byte) (*Op, error) {
+	return started(func(o *Op) error {
+		var r request
+		parts, err := p.putRequest(&r, h, offset, parts)
+		if err != nil {
+			return r.fail(err)
+		}
+		return p.startOp(o, &r, parts)
+	})
+}
+
+// StartGet begins what Get does. buf must be left alone until the operation is done.
+func (p *Process) StartGet(h Handle, offset uint64, buf []byte) (*Op, error) {
+	return started(func(o *Op) error {
+		var r request
+		if err := r.getRequest(h, offset, buf); err != nil {
+			return r.fail(err)
+		}
+		return p.startOp(o, &r, nil)
+	})
+}
+
+func (p *Process) putRequest(r *request, h Handle, offset uint64, parts [][]byte) ([][]byte, error) {
+	r.what, r.code = "put", vni.CodePut
+	if err := r.remote(h, offset); err != nil {
+		return nil, err
+	}
+	return p.gather(r, parts)
+}
+
+func (r *request) getRequest(h Handle, offset uint64, buf []byte) error {
+	r.what, r.code = "get", vni.CodeGet
+	if err := r.remote(h, offset); err != nil {
+		return err
+	}
+	r.to(buf)
+	return nil
+}
+
+func (r *request) remote(h Handle, offset uint64) error {
+	r.with = Dest{NIC: h.NIC, Slot: h.Slot, Gen: h.Gen}
+	if h.NIC == 0 {
+		return errNoHandle
+	}
+	r.send.Remote = vni.Remote{NIC: h.NIC, Slot: h.Slot, Gen: h.Gen, Region: h.Region, Key: h.Key, Offset: offset}
+	return nil
+}
+
+var errNoHandle = fmt.Errorf("%w: the handle is empty", ErrBadArgument)
+
+// Resolve waits until a live process has a name, and returns its address: a Dest that is that process and no later one.
+func (p *Process) Resolve(ctx context.Context, name vni.Name) (Dest, error) {
+	r := request{what: "resolve", code: vni.CodeResolve, with: To(name)}
+	if !name.Valid() {
+		return Dest{}, r.fail(errNobody)
+	}
+	r.send = vni.SendContext{Receiver: name}
+	if err := p.begin(ctx, nil, &r); err != nil {
+		return Dest{}, r.fail(err)
+	}
+	m, err := p.end(ctx, r.op)
+	if err != nil {
+		return Dest{}, err
+	}
+	return Dest{Name: name, NIC: m.NIC, Slot: m.Slot, Gen: m.Gen}, nil
+}
+
+// run begins r and waits for its end.
+func (p *Process) run(ctx context.Context, r *request, parts [][]byte) error {
+	if err := p.begin(ctx, parts, r); err != nil {
+		return r.fail(err)
+	}
+	_, err := p.end(ctx, r.op)
+	return err
+}
+
+// NextEvent waits for the next event and returns it, with how many were lost before it because nobody read them in time.
+func (p *Process) NextEvent(ctx context.Context) (e vni.Event, lost uint64, err error) {
+	for {
+		e, l, ok, err := p.PollEvent()
+		lost += l
+		if ok || err != nil {
+			return e, lost, err
+		}
+		if !p.enter() {
+			continue // closed: PollEvent says so
+		}
+		err = p.w.Wait(ctx, p.events)
+		if errors.Is(err, ErrNICGone) {
+			p.fail()
+			err = nil
+		}
+		p.leave()
+		if err != nil {
+			return vni.Event{}, lost, &OpError{Op: "event", Err: err}
+		}
+	}
+}
+
+// PollEvent returns the next event if there is one. It does not wait. What the NIC published before its end can still be read.
+func (p *Process) PollEvent() (e vni.Event, lost uint64, ok bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed.Load() {
+		return e, 0, false, &OpError{Op: "event", Err: ErrClosed}
+	}
+	e, lost, ok = p.vp.NextEvent()
+	if !ok {
+		if err = p.nicGone(); err != nil {
+			err = &OpError{Op: "event", Err: err}
+		}
+	}
+	return e, lost, ok, err
+}

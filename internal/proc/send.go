@@ -1,0 +1,116 @@
+package proc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Send sends a message, the concatenation of parts, to a process. It returns when the parts may be reused: the message leaves,
+// or has left. With an error it was delivered zero or one time, never more (decision 6). If ctx ends first, the message is
+// withdrawn, unless it is too late for that: then Send succeeds.
+func (p *Process) Send(ctx context.Context, to Dest, tag uint64, parts ...[]byte) error {
+	return p.send(ctx, "send", to, tag, 0, parts)
+}
+
+// SendDelivered is Send that returns when the destination NIC has accepted the message, which is then delivered for certain
+// unless the destination process or its NIC ends.
+func (p *Process) SendDelivered(ctx context.Context, to Dest, tag uint64, parts ...[]byte) error {
+	return p.send(ctx, "send", to, tag, vni.WantAccept, parts)
+}
+
+// Reply answers a message whose sender has used Call. It goes to the very process that called: if that has ended, or another has
+// its slot, Reply fails.
+func (p *Process) Reply(ctx context.Context, m *Message, parts ...[]byte) error {
+	if !m.IsCall() {
+		return &OpError{Op: "reply", Peer: m.From, NIC: m.NIC, Err: errNoCall}
+	}
+	return p.send(ctx, "reply", m.Source(), uint64(m.token), vni.IsReply, parts)
+}
+
+var errNoCall = fmt.Errorf("%w: the sender awaits no reply", ErrBadArgument)
+
+func (p *Process) send(ctx context.Context, what string, to Dest, tag uint64, flags uint32, parts [][]byte) error {
+	r := request{what: what, code: vni.CodeSend, with: to}
+	parts, err := p.sendRequest(&r, tag, flags, parts)
+	if err != nil {
+		return r.fail(err)
+	}
+	return p.run(ctx, &r, parts)
+}
+
+// StartSend begins what Send does, and does not wait: ErrQueueFull if all contexts are taken. The parts must stay as they are until
+// the operation is done.
+func (p *Process) StartSend(to Dest, tag uint64, parts ...[]byte) (*Op, error) {
+	return started(func(o *Op) error { return p.startSend(o, to, tag, 0, parts) })
+}
+
+// StartSendDelivered begins what SendDelivered does.
+func (p *Process) StartSendDelivered(to Dest, tag uint64, parts ...[]byte) (*Op, error) {
+	return started(func(o *Op) error { return p.startSend(o, to, tag, vni.WantAccept, parts) })
+}
+
+// StartSendInto is StartSend that uses an Op again, new or done, so that nothing is allocated.
+func (p *Process) StartSendInto(o *Op, to Dest, tag uint64, parts ...[]byte) error {
+	return p.startSend(o, to, tag, 0, parts)
+}
+
+func (p *Process) startSend(o *Op, to Dest, tag uint64, flags uint32, parts [][]byte) error {
+	r := request{what: "send", code: vni.CodeSend, with: to}
+	parts, err := p.sendRequest(&r, tag, flags, parts)
+	if err != nil {
+		return r.fail(err)
+	}
+	return p.startOp(o, &r, parts)
+}
+
+func (p *Process) sendRequest(r *request, tag uint64, flags uint32, parts [][]byte) ([][]byte, error) {
+	if r.with.NIC == 0 && !r.with.Name.Valid() {
+		return nil, errNobody
+	}
+	r.send = vni.SendContext{
+		Receiver: r.with.Name, Gen: r.with.Gen, NIC: r.with.NIC, Slot: r.with.Slot, Tag: tag, Flags: flags,
+	}
+	return p.gather(r, parts)
+}
+
+var errNobody = fmt.Errorf("%w: the name is empty or malformed", ErrBadArgument)
+
+// started makes an Op for a start form.
+func started(begin func(*Op) error) (*Op, error) {
+	o := new(Op)
+	if err := begin(o); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// startOp begins r as an operation of its own.
+func (p *Process) startOp(o *Op, r *request, parts [][]byte) error {
+	if o.p == nil {
+		o.p, o.ready = p, o.settled
+	} else if !o.done.Load() || o.p != p {
+		return r.fail(errBusy)
+	}
+	r.own = o
+	o.msg, o.err = Message{}, nil
+	o.done.Store(false)
+	l, err := p.start(parts, r)
+	if l != lackNothing {
+		err = ErrQueueFull
+	}
+	if err != nil {
+		o.err = r.fail(err)
+		o.done.Store(true)
+		return o.err
+	}
+	return nil
+}
+
+var errBusy = fmt.Errorf("%w: the Op is under way, or another process's", ErrBadArgument)
+
+// fail says what could not even begin.
+func (r *request) fail(err error) error {
+	return &OpError{Op: r.what, Peer: r.with.Name, NIC: r.with.NIC, Err: err}
+}
