@@ -10,7 +10,7 @@ import (
 // random does not lower it; two things do, judged once a round trip:
 //
 //   - every round trip of the round was far above the least known: a queue is standing somewhere
-//   - more than a third of a round was lost: somebody throws away what we send
+//   - more than a quarter of a round was lost: somebody throws away what we send
 //
 // A round without either raises it again, up to what the peer can take.
 type congestion struct {
@@ -53,7 +53,7 @@ func (c *congestion) acked(counter, next uint64) {
 		return
 	}
 	switch {
-	case c.sent >= leastRound && 3*c.lost > c.sent:
+	case c.sent >= leastRound && 4*c.lost > c.sent:
 		c.window -= c.window / 4
 	case c.roundLeast > 4*c.least+standingQueue:
 		c.window -= c.window / 8

@@ -153,7 +153,7 @@ func (n *node) Commit(k int) {
 		return
 	}
 	frame := append([]byte(nil), n.buf[:k]...)
-	if w.filter != nil && !w.filter(n, to, frame) || w.rng.Float64() < w.weather.loss {
+	if w.filter != nil && !w.filter(n, to, frame) {
 		w.lost++
 		return
 	}
@@ -169,6 +169,10 @@ func (n *node) Commit(k int) {
 		}
 		n.lineFree = max(n.lineFree, at).Add(time.Duration(line))
 		at = n.lineFree
+	}
+	if w.rng.Float64() < w.weather.loss {
+		w.lost++
+		return
 	}
 	copies := 1
 	if w.rng.Float64() < w.weather.dup {

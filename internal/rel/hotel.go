@@ -23,7 +23,7 @@ type hotel[G any] struct {
 	rooms  []room[G]  // rooms[0] is not let
 	vacant int32      // first of the free rooms that were let before, 0 if none
 	guests int        // checked in now
-	done   int64      // number of the last tick whose floor was emptied
+	done   int64      // every tick up to this one is over and its floor empty
 	wake   clock.Time // when the first guest's stay ends, Never if there is none
 	house  uint64     // bit w: words[w] is not zero
 	words  [floors / 64]uint64
@@ -117,6 +117,7 @@ func (h *hotel[G]) floorOf(t clock.Time) int32 { return int32((int64(t) >> h.shi
 // evict returns one guest whose stay is over at now, and frees its room. Callers ask until there is none.
 func (h *hotel[G]) evict(now clock.Time) (g G, ok bool) {
 	if now < h.wake {
+		h.done = max(h.done, int64(now)>>h.shift)
 		return g, false
 	}
 	h.done = int64(h.wake)>>h.shift - 1

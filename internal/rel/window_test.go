@@ -1,0 +1,169 @@
+package rel
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// dumbReceiver is the second implementation of the receive window: it remembers every number that ever came.
+type dumbReceiver struct {
+	came map[wire.Seq]bool
+	next wire.Seq
+}
+
+func (d *dumbReceiver) add(s wire.Seq) arrival {
+	ahead := s.Sub(d.next)
+	switch {
+	case ahead < 0:
+		return arrivedOld
+	case ahead >= limits.Window:
+		return arrivedHigh
+	case d.came[s]:
+		return arrivedDup
+	}
+	d.came[s] = true
+	for d.came[d.next] {
+		d.next++
+	}
+	return arrivedNew
+}
+
+func TestReceiveWindowAgreesWithASet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		first := wire.Seq(rapid.Uint32().Draw(t, "first"))
+		w := receiveWindow{}
+		w.start(first)
+		dumb := dumbReceiver{came: map[wire.Seq]bool{}, next: first}
+		reach := rapid.SampledFrom([]int{3, 70, 600, limits.Window + 20}).Draw(t, "reach")
+		for range rapid.IntRange(1, 400).Draw(t, "steps") {
+			s := dumb.next.Add(rapid.IntRange(-5, reach).Draw(t, "ahead"))
+			if rapid.IntRange(0, 3).Draw(t, "next") == 0 {
+				s = dumb.next
+			}
+			before := w.judge(s)
+			if got, want := w.add(s), dumb.add(s); got != want || before != want {
+				t.Fatalf("segment %d at %d: judged %d, added as %d, want %d", s, dumb.next, before, got, want)
+			}
+			if w.ack() != dumb.next.Add(-1) {
+				t.Fatalf("acknowledges %d, want %d", w.ack(), dumb.next.Add(-1))
+			}
+			var words [wire.MaxAckWords]uint64
+			n := w.selective(&words)
+			for i := range 64 * n {
+				s := dumb.next.Add(1 + i)
+				if got := words[i/64]>>(i%64)&1 != 0; got != dumb.came[s] {
+					t.Fatalf("bit %d of segment %d is %v, it came: %v", i, s, got, dumb.came[s])
+				}
+			}
+			for i := 64 * n; i < limits.Window-1; i++ {
+				if dumb.came[dumb.next.Add(1+i)] {
+					t.Fatalf("no bit for segment %d, which came", dumb.next.Add(1+i))
+				}
+			}
+			w.shrink()
+		}
+	})
+}
+
+// TestSendWindowAgreesWithAMap drives a send window by the acknowledgements of a receiver that loses things.
+func TestSendWindowAgreesWithAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		first := wire.Seq(rapid.Uint32().Draw(t, "first"))
+		limit := rapid.SampledFrom([]int{1, 5, 100, limits.Window}).Draw(t, "limit")
+		w := sendWindow{}
+		w.start(first, limit)
+		dumb := map[wire.Seq]*segment{}
+		base, next := first, first
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			if rapid.Bool().Draw(t, "send") {
+				for range min(w.room(), rapid.IntRange(1, 300).Draw(t, "n")) {
+					g := &segment{}
+					w.push(g)
+					if g.seq != next {
+						t.Fatalf("segment got %d, want %d", g.seq, next)
+					}
+					dumb[next] = g
+					next++
+				}
+			} else {
+				for range rapid.IntRange(1, 50).Draw(t, "n") {
+					s := base.Add(rapid.IntRange(-2, limit+2).Draw(t, "s"))
+					if rapid.Bool().Draw(t, "oldest") {
+						s = base
+					}
+					if got := w.take(s); got != dumb[s] {
+						t.Fatalf("take(%d) gave %p, want %p", s, got, dumb[s])
+					}
+					delete(dumb, s)
+					w.settle()
+					for base != next && dumb[base] == nil {
+						base++
+					}
+				}
+			}
+			w.shrink()
+			if w.base != base || w.next != next || w.used() != next.Sub(base) || w.room() != limit-next.Sub(base) {
+				t.Fatalf("window is %d…%d, want %d…%d", w.base, w.next, base, next)
+			}
+		}
+	})
+}
+
+func TestReplayWindowAgreesWithASet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var w replayWindow
+		taken := map[uint64]bool{}
+		var top uint64
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			reach := rapid.SampledFrom([]uint64{3, 70, 3000, 1 << 40}).Draw(t, "reach")
+			c := top + rapid.Uint64Range(0, reach).Draw(t, "ahead")
+			if back := rapid.Uint64Range(0, 2500).Draw(t, "back"); back < c {
+				c -= back
+			}
+			c = max(c, 1)
+			fresh := w.fresh(c)
+			switch {
+			case taken[c] && fresh:
+				t.Fatalf("counter %d taken twice", c)
+			case !taken[c] && !fresh && c+1984 > top:
+				t.Fatalf("counter %d refused, though %d is only %d higher", c, top, top-c)
+			}
+			if fresh {
+				w.take(c)
+				taken[c] = true
+				top = max(top, c)
+			}
+		}
+	})
+}
+
+func TestRingsStartSmallGrowAndShrink(t *testing.T) {
+	var s sendWindow
+	var r receiveWindow
+	s.start(7, limits.Window)
+	r.start(7)
+	if len(s.ring) != limits.FirstRing || r.size() != limits.FirstRing {
+		t.Errorf("rings start at %d and %d, want %d", len(s.ring), r.size(), limits.FirstRing)
+	}
+	for s.room() > 0 {
+		s.push(&segment{})
+	}
+	r.add(wire.Seq(7 + limits.Window - 1))
+	if len(s.ring) != limits.Window || r.size() != limits.Window {
+		t.Errorf("full rings have %d and %d, want %d (USNIC-41)", len(s.ring), r.size(), limits.Window)
+	}
+	for q := s.base; q != s.next; q++ {
+		s.take(q)
+		r.add(q)
+	}
+	s.settle()
+	s.shrink()
+	r.shrink()
+	if len(s.ring) != limits.FirstRing || r.size() != limits.FirstRing {
+		t.Errorf("idle rings keep %d and %d, want %d", len(s.ring), r.size(), limits.FirstRing)
+	}
+}
