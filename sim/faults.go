@@ -11,7 +11,7 @@ import (
 // Faults that are to happen at a chosen time are methods of Fabric: Partition, Clog, StopNIC, Kill, …
 type Faults struct {
 	Loss      float64 // frames lost, in bursts of LossBurst on average
-	LossBurst float64 // frames; 0 = 1
+	LossBurst float64 // frames; 0 = 1. A burst ends after 2 ms at the latest
 	Duplicate float64 // frames that come again, up to DelayMax later
 	Reorder   float64 // frames that others overtake
 	Corrupt   float64 // frames with one to four bytes damaged
@@ -49,6 +49,7 @@ type Counts struct {
 	Stalls     uint64 `json:"stalls"`
 	Restarts   uint64 `json:"restarts"` // NICs stopped and started again
 	Deaths     uint64 `json:"deaths"`   // processes killed
+	Detached   uint64 `json:"detached"` // processes that their NIC would not serve any longer
 }
 
 // carry takes a frame that leaves its port at an instant and decides what becomes of it.
@@ -100,7 +101,7 @@ func (net *network) arriveInOrder(f *frame, at *path, arrives clock.Time) {
 
 // lose decides about one frame. Losses come in bursts whose lengths are geometric, as from a full switch.
 func (net *network) lose(at *path) bool {
-	if at.burst > 0 {
+	if at.burst > 0 && net.s.now < at.burstEnd {
 		at.burst--
 		return true
 	}
@@ -108,6 +109,7 @@ func (net *network) lose(at *path) bool {
 	if !net.chance(net.faults.Loss / mean) {
 		return false
 	}
+	at.burstEnd = net.s.now.Add(2 * time.Millisecond)
 	for at.burst = 0; at.burst < 1000 && net.chance(1-1/mean); {
 		at.burst++
 	}

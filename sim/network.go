@@ -56,7 +56,8 @@ type path struct {
 	last     clock.Time // arrival of the latest frame in order
 	clogged  clock.Time // nothing arrives before
 	blocked  int        // partitions that it crosses: while there is one, everything is lost
-	burst    int        // frames still to be lost of the present burst
+	burst    int        // frames still to be lost of the present burst of losses,
+	burstEnd clock.Time // which ends by then in any case
 	underway int        // bytes on the wire and in the inbox at its end, of a reliable link
 }
 

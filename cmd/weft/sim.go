@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/sweep"
+)
+
+func init() { register(newSimCommand) }
+
+// mutationSeeds is how many seeds a defect may take to be caught.
+const mutationSeeds = 1000
+
+type simFlags struct {
+	seed   uint64
+	seeds  int
+	mutate string
+	json   bool
+	list   bool
+}
+
+func newSimCommand() *cobra.Command {
+	var f simFlags
+	c := &cobra.Command{
+		Use:   "sim [--seed N | --seeds N] [--mutate NAME] [--json]",
+		Short: "Run simulated fabrics under faults and check every promise",
+		Long: `Run simulated fabrics on virtual time, each from one seed, under loss, duplication, reordering,
+corruption, partitions, restarts and hostile processes, and check after each that every promise of Weft
+was kept. A seed that shows a violation is printed; the same seed has the same run again.
+
+With --mutate, the fabric has a known defect, and success means that it was caught.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runSim(c.Context(), c.OutOrStdout(), &f, c.Flags().Changed("seed") && !c.Flags().Changed("seeds"))
+		},
+	}
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "run this one seed, or begin with it if --seeds is given")
+	intFlag(c.Flags(), &f.seeds, "seeds", 100, 1, 1<<30, "run so many seeds")
+	c.Flags().StringVar(&f.mutate, "mutate", "", "have this defect, and find it; see --list-mutations")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&f.list, "list-mutations", false, "print the names of the defects and exit")
+	return c
+}
+
+func runSim(ctx context.Context, out io.Writer, f *simFlags, oneSeed bool) error {
+	if f.list {
+		_, err := fmt.Fprintln(out, strings.Join(mutate.Names(), "\n"))
+		return err
+	}
+	o := sweep.Options{First: f.seed, Seeds: f.seeds}
+	if oneSeed {
+		o.Seeds = 1
+	}
+	if f.mutate != "" {
+		d, err := mutate.Parse(f.mutate)
+		if err != nil || d == mutate.None {
+			return usagef("--mutate %s: expected one of %s", f.mutate, strings.Join(mutate.Names(), ", "))
+		}
+		o.Defect, o.Stop = d, true
+		if !oneSeed {
+			o.Seeds = mutationSeeds
+		}
+	}
+	r := sweep.Sweep(ctx, o)
+	if err := printReport(out, r, f.json); err != nil {
+		return err
+	}
+	return judge(ctx, r, o)
+}
+
+func printReport(out io.Writer, r *sweep.Report, asJSON bool) error {
+	if !asJSON {
+		r.Write(out)
+		return nil
+	}
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// judge makes the exit status of a report.
+func judge(ctx context.Context, r *sweep.Report, o sweep.Options) error {
+	switch caught := r.Violations > 0; {
+	case o.Defect != mutate.None && caught:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("interrupted after %d seeds", r.Seeds)
+	case o.Defect != mutate.None:
+		return fmt.Errorf("the defect %v was not caught in %d seeds", o.Defect, r.Seeds)
+	case caught:
+		return fmt.Errorf("%d violations", r.Violations)
+	}
+	if m := r.Faults.Missing(); o.Seeds >= mutationSeeds && len(m) > 0 {
+		return fmt.Errorf("in %d seeds these faults never happened: %s", r.Seeds, strings.Join(m, ", "))
+	}
+	return nil
+}

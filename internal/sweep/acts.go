@@ -1,0 +1,119 @@
+package sweep
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// act does what is due after so many messages.
+func (w *world) act() {
+	sent := w.plan.messages - w.toSend
+	w.plan.acts = slices.DeleteFunc(w.plan.acts, func(a act) bool {
+		if a.after > sent {
+			return false
+		}
+		w.pendingActs++
+		w.f.After(time.Duration(w.rng.Int64N(int64(time.Millisecond))), func() { w.do(a) })
+		return true
+	})
+}
+
+func (w *world) do(a act) {
+	host := w.rng.IntN(w.plan.nics)
+	switch a.kind {
+	case actPartition:
+		w.partition(a.lasting)
+	case actClog:
+		other := w.rng.IntN(w.plan.nics)
+		w.touch(host, other)
+		w.f.Clog(host, other, a.lasting)
+		w.f.After(a.lasting, w.actEnded)
+	case actStall:
+		w.touch(host)
+		w.f.Stall(host, a.lasting)
+		w.f.After(a.lasting, w.actEnded)
+	case actStopNIC:
+		w.stopNIC(host, a.lasting)
+	case actKill:
+		w.kill(a.lasting)
+	case actHostile:
+		w.unleash(host)
+		w.actEnded()
+	}
+}
+
+func (w *world) actEnded() { w.pendingActs-- }
+
+func (w *world) touch(hosts ...int) {
+	for _, h := range hosts {
+		w.touched[h] = true
+	}
+}
+
+func (w *world) partition(lasting time.Duration) {
+	if lasting > w.plan.unreachableAfter {
+		w.totals.Faults.LongPartitions++
+	}
+	hosts := w.rng.Perm(w.plan.nics)
+	w.touch(hosts...)
+	heal := w.f.Partition(hosts[:1+w.rng.IntN(w.plan.nics-1)]...)
+	w.f.After(lasting, func() {
+		heal()
+		w.actEnded()
+	})
+}
+
+// stopNIC lets a NIC vanish with its processes' attachments, and come back with new processes of the same names.
+func (w *world) stopNIC(host int, lasting time.Duration) {
+	if w.f.Engine(host) == nil {
+		w.actEnded()
+		return
+	}
+	w.touch(host)
+	w.countNIC(host)
+	var names []string
+	for _, name := range w.names {
+		if lf := w.lives[name]; lf.host == host {
+			w.end(lf)
+			names = append(names, name)
+		}
+	}
+	w.f.StopNIC(host)
+	w.f.After(lasting, func() {
+		w.f.StartNIC(host)
+		for _, name := range names {
+			w.begin(name)
+		}
+		w.actEnded()
+	})
+}
+
+// kill ends a process without warning; another takes its name after a while.
+func (w *world) kill(lasting time.Duration) {
+	name := w.names[w.rng.IntN(len(w.names))]
+	lf := w.lives[name]
+	if lf.ended {
+		w.actEnded()
+		return
+	}
+	w.touch(lf.host)
+	w.end(lf)
+	w.f.Kill(lf.proc)
+	w.f.After(lasting, func() {
+		if w.f.Engine(lf.host) != nil && w.lives[name] == lf {
+			w.begin(name)
+		}
+		w.actEnded()
+	})
+}
+
+// unleash starts a hostile process at a NIC.
+func (w *world) unleash(host int) {
+	if w.f.Engine(host) == nil {
+		return
+	}
+	w.totals.Faults.Hostile++
+	h := &hostile{w: w}
+	w.f.Serve(host, fmt.Sprintf("evil/%d", w.totals.Faults.Hostile), h.main)
+}

@@ -1,0 +1,81 @@
+package sweep
+
+import (
+	"cmp"
+	"slices"
+)
+
+// audit holds the whole ledger against the promises that can be judged only at the end.
+// excused says whether something has happened that explains why an operation from one process to another failed.
+func (l *ledger) audit(excused func(m *message) bool, living map[string]*life) {
+	for _, m := range l.order {
+		l.auditMessage(m, excused, living[m.to])
+	}
+	l.auditOrder()
+}
+
+func (l *ledger) auditMessage(m *message, excused func(m *message) bool, receiver *life) {
+	// Only a receiver that lived before the message was posted, and until the end, has had to take it.
+	lived := receiver != nil && receiver.clean && receiver.born < m.posted
+	switch m.outcome {
+	case pending:
+		if !m.from.ended {
+			l.violate("%v has not ended", m)
+		}
+	case succeeded:
+		if m.deliveries > 0 || !lived {
+			return
+		}
+		if m.accept {
+			l.violate("%v was reported delivered and never came", m)
+		} else if !m.from.ended && !m.from.toldOf(receiver, m) {
+			l.violate("%v was sent without error and never came, and its sender was told of no loss", m)
+		}
+	case failed:
+		if !excused(m) {
+			l.violate("%v failed without a cause: %v", m, m.err)
+		}
+	}
+}
+
+// toldOf reports whether a life has been told, after it posted m, that its receiver or the receiver's NIC was lost.
+func (f *life) toldOf(receiver *life, m *message) bool {
+	return slices.ContainsFunc(f.events, func(e event) bool {
+		return e.at >= m.posted && (e.host == receiver.host || e.name == receiver.name)
+	})
+}
+
+// auditOrder looks at every two messages from one life to another.
+//
+// If receive a was posted before receive b, both fit both messages, and the earlier message is b's, then the matcher has
+// broken the order: when it had the earlier message in hand, a was posted or was about to be, and b was not before it.
+// Only a message that a had matched and that its sender then gave up can explain it: a went back to its place too late.
+func (l *ledger) auditOrder() {
+	type pair struct{ from, to *life }
+	taken := map[pair][]*message{}
+	for _, m := range l.order {
+		if m.deliveries == 1 {
+			p := pair{m.from, m.taker}
+			taken[p] = append(taken[p], m)
+		}
+	}
+	for _, ms := range taken {
+		slices.SortFunc(ms, func(a, b *message) int { return cmp.Compare(a.number, b.number) })
+		for i, later := range ms {
+			for _, earlier := range ms[:i] {
+				if later.by.number < earlier.by.number && later.by.fits(earlier) && earlier.by.fits(later) && !l.occupied(later) {
+					l.violate("%v went to receive %d of %s, but %v to receive %d, and either would have fitted both",
+						earlier, earlier.by.number, earlier.taker.name, later, later.by.number)
+				}
+			}
+		}
+	}
+	slices.Sort(l.violations)
+}
+
+// occupied reports whether the receive that took m may have been matched for a while by a message that was given up.
+func (l *ledger) occupied(m *message) bool {
+	return slices.ContainsFunc(l.order, func(o *message) bool {
+		return o.to == m.to && o.outcome != succeeded && m.by.fits(o) && o.deliveries == 0
+	})
+}

@@ -1,0 +1,187 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// book is a ledger with two processes in it.
+type book struct {
+	*ledger
+	a, b *life
+}
+
+func newBook() *book {
+	return &book{newLedger(), &life{name: "app/0", sent: map[string]int{}}, &life{name: "app/1", host: 1, clean: true, sent: map[string]int{}}}
+}
+
+func (b *book) send(size int, o outcome) *message {
+	m := b.prepare(b.a, "app/1", 2, size, false)
+	b.post(m, time.Second)
+	if o != pending {
+		b.end(m, 2*time.Second, o, errors.New("why"))
+	}
+	return m
+}
+
+func (b *book) take(m *message, r receive) {
+	got := make([]byte, m.size)
+	fill(m.id, got)
+	b.deliver(b.b, r, arrival{m.from.name, m.tag, uint64(m.size), got, m.size})
+}
+
+var anything = receive{anyTag: true}
+
+// check audits and compares the violations with what is wanted: one for each of the words, in the order of the alphabet.
+func (b *book) check(t *testing.T, words ...string) {
+	t.Helper()
+	b.audit(func(*message) bool { return false }, map[string]*life{"app/0": b.a, "app/1": b.b})
+	if len(b.violations) != len(words) {
+		t.Fatalf("violations %q; want %d", b.violations, len(words))
+	}
+	for i, w := range words {
+		if !strings.Contains(b.violations[i], w) {
+			t.Errorf("violation %q does not say %q", b.violations[i], w)
+		}
+	}
+}
+
+func TestWhatKeepsEveryPromiseIsNoViolation(t *testing.T) {
+	b := newBook()
+	for _, size := range []int{0, 1, 15, 16, 1000, MaxMessage} {
+		b.take(b.send(size, succeeded), anything)
+	}
+	b.check(t)
+}
+
+func TestAMessageDeliveredTwiceIsFound(t *testing.T) {
+	b := newBook()
+	m := b.send(100, succeeded)
+	b.take(m, anything)
+	b.take(m, anything)
+	b.check(t, "again")
+}
+
+func TestAMessageThatNobodySentIsFound(t *testing.T) {
+	b := newBook()
+	m := b.prepare(b.a, "app/1", 2, 100, false)
+	b.take(m, anything)
+	b.check(t, "never sent")
+}
+
+func TestDamageIsFound(t *testing.T) {
+	for _, at := range []int{0, 9, 16, 99} {
+		b := newBook()
+		m := b.send(100, succeeded)
+		got := make([]byte, 100)
+		fill(m.id, got)
+		got[at] ^= 1
+		b.deliver(b.b, anything, arrival{"app/0", m.tag, 100, got, 100})
+		if len(b.violations) == 0 {
+			t.Errorf("byte %d was changed, and nobody saw it", at)
+		}
+	}
+}
+
+func TestPiecesInTheWrongPlaceAreFound(t *testing.T) {
+	b := make([]byte, 5000)
+	fill(7, b)
+	copy(b[1000:], b[1001:2001]) // a byte early
+	if compare(7, 5000, b) == nil {
+		t.Error("nobody saw it")
+	}
+}
+
+func TestTheWrongSourceTagAndReceiverAreFound(t *testing.T) {
+	b := newBook()
+	m := b.send(20, succeeded)
+	b.take(m, receive{from: "app/7", anyTag: true})
+	m = b.send(20, succeeded)
+	b.take(m, receive{tag: 3})
+	m = b.send(20, succeeded)
+	m.to = "app/9"
+	b.take(m, anything)
+	if len(b.violations) != 3 {
+		t.Errorf("violations: %q", b.violations)
+	}
+}
+
+func TestAMessageThatVanishesIsFound(t *testing.T) {
+	b := newBook()
+	b.send(100, succeeded)
+	b.check(t, "never came")
+}
+
+func TestAMessageThatVanishesWithItsReceiverIsNone(t *testing.T) {
+	b := newBook()
+	b.send(100, succeeded)
+	b.b.clean = false
+	b.check(t)
+}
+
+func TestALossThatTheSenderWasToldOfIsNone(t *testing.T) {
+	b := newBook()
+	b.send(100, succeeded)
+	b.a.events = append(b.a.events, event{at: 3 * time.Second, host: 1})
+	b.check(t)
+}
+
+func TestAMessageReportedDeliveredHasNoSuchExcuse(t *testing.T) {
+	b := newBook()
+	b.send(100, succeeded).accept = true
+	b.a.events = append(b.a.events, event{at: 3 * time.Second, host: 1})
+	b.check(t, "reported delivered")
+}
+
+func TestAFailureNeedsACause(t *testing.T) {
+	b := newBook()
+	b.send(100, failed)
+	b.send(100, cancelled)
+	b.check(t, "without a cause")
+}
+
+func TestAnOperationThatNeverEndsIsFound(t *testing.T) {
+	b := newBook()
+	b.send(100, pending)
+	b.check(t, "has not ended")
+}
+
+func TestOvertakingIsFound(t *testing.T) {
+	b := newBook()
+	first, second := b.send(100, succeeded), b.send(100, succeeded)
+	b.take(second, receive{number: 0, anyTag: true})
+	b.take(first, receive{number: 1, anyTag: true})
+	b.check(t, "either would have fitted both")
+}
+
+func TestMessagesOfTwoTagsMayOvertakeOneAnother(t *testing.T) {
+	b := newBook()
+	first, second := b.send(100, succeeded), b.send(100, succeeded)
+	second.tag = 3
+	b.take(second, receive{number: 0, tag: 3})
+	b.take(first, receive{number: 1, anyTag: true})
+	b.check(t)
+}
+
+func TestAnOutcomeIsReadFromTheError(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, c := range []struct {
+		ctx  context.Context
+		err  error
+		want outcome
+	}{
+		{context.Background(), nil, succeeded},
+		{ended, nil, succeeded},
+		{ended, context.Canceled, cancelled},
+		{ended, errors.New("gone"), failed},
+		{context.Background(), errors.New("gone"), failed},
+	} {
+		if got := outcomeOf(c.ctx, c.err); got != c.want {
+			t.Errorf("%v, %v: %d", c.ctx, c.err, got)
+		}
+	}
+}

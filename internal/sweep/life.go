@@ -1,0 +1,367 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/weftnet/weft/sim"
+)
+
+// life is one life of a process: from its registration to its end. Its successor of the same name is another life.
+//
+// Its functions are written as a user would write them: blocking calls with contexts. Beside each call they tell the
+// ledger what they do, which nobody else in the fabric sees.
+type life struct {
+	w      *world
+	name   string
+	host   int
+	number int // of all lives of the run
+	born   time.Duration
+	ended  bool
+	clean  bool // it was there when everything had come to rest, so that it had taken in all that came
+
+	proc    *sim.Process
+	region  *region
+	senders int // functions that still send
+
+	sent     map[string]int // messages posted, by name of the destination
+	received int            // receives posted
+	events   []event        // what its NIC told it about others
+}
+
+// event is a peer event as a life has been told it.
+type event struct {
+	at   time.Duration
+	host int
+	name string // "": all processes of the host
+}
+
+// main is the process. It is there until the run closes, or its NIC vanishes.
+func (lf *life) main(p *sim.Process) error {
+	lf.proc = p
+	if err := lf.alloc(); err != nil {
+		return lf.verdict(err)
+	}
+	for i := range 1 + p.Rand().IntN(2) {
+		lf.senders++
+		lf.w.sending++
+		p.Go(fmt.Sprintf("sender %d", i), func(*sim.Process) error { return lf.verdict(lf.send(p.Rand())) })
+	}
+	for i := range 1 + p.Rand().IntN(2) {
+		p.Go(fmt.Sprintf("receiver %d", i), func(*sim.Process) error { return lf.verdict(lf.receive(p.Rand())) })
+	}
+	p.Go("watcher", func(*sim.Process) error { return lf.verdict(lf.watch()) })
+	for lf.w.phase != closing && !lf.ended {
+		p.Sleep(50 * time.Millisecond)
+	}
+	return nil
+}
+
+// errEnded ends a function whose process's NIC has vanished.
+var errEnded = errors.New("the NIC has vanished")
+
+// verdict turns the end of a function into an error of the run, unless the life has been ended from outside.
+func (lf *life) verdict(err error) error {
+	if lf.ended || err == nil {
+		return nil
+	}
+	return err
+}
+
+func (lf *life) now() time.Duration { return lf.w.f.Elapsed() }
+
+// pause sleeps for about d, sometimes much longer.
+func (lf *life) pause(rng *rand.Rand, d time.Duration) {
+	lf.proc.Sleep(time.Duration(rng.ExpFloat64() * float64(d)))
+}
+
+// send is a sending function: it sends, puts and gets until all functions together have done what the plan wants.
+func (lf *life) send(rng *rand.Rand) error {
+	w := lf.w
+	var flight []sending
+	for w.phase == load && !lf.ended {
+		kind := rng.IntN(w.toSend + w.toPut + w.toGet + 1)
+		var err error
+		switch {
+		case w.toSend <= 0:
+			w.toPut, w.toGet = 0, 0
+			for ; len(flight) > 0 && err == nil; flight = flight[1:] {
+				err = lf.finish(rng, flight[0])
+			}
+			lf.senders--
+			w.sending--
+			return err
+		case kind < w.toPut:
+			w.toPut--
+			err = lf.put(rng)
+		case kind < w.toPut+w.toGet:
+			w.toGet--
+			err = lf.get(rng)
+		default:
+			w.toSend--
+			w.act()
+			var s sending
+			if s, err = lf.startMessage(rng); err == nil && s.op != nil {
+				flight = append(flight, s)
+			}
+			for len(flight) >= w.plan.flight && err == nil {
+				i := 0
+				if rng.IntN(8) == 0 {
+					i = rng.IntN(len(flight))
+				}
+				s := flight[i]
+				flight = append(flight[:i], flight[i+1:]...)
+				err = lf.finish(rng, s)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		lf.pause(rng, w.plan.think)
+	}
+	return nil
+}
+
+// sending is a message under way, at its sender.
+type sending struct {
+	m   *message
+	op  *op
+	buf []byte
+}
+
+// destination draws whom to send to: often a process of the same NIC, sometimes itself.
+func (lf *life) destination(rng *rand.Rand) string {
+	w := lf.w
+	if rng.Float64() < w.plan.local {
+		for range 4 {
+			if name := pick(rng, w.names...); w.homes[name] == lf.host {
+				return name
+			}
+		}
+	}
+	return pick(rng, w.names...)
+}
+
+// startMessage posts a message.
+func (lf *life) startMessage(rng *rand.Rand) (sending, error) {
+	w := lf.w
+	m := w.l.prepare(lf, lf.destination(rng), rng.Uint64N(tagClasses), w.plan.drawSize(rng), rng.Float64() < w.plan.accept)
+	buf := w.bufs.take(m.size)
+	fill(m.id, buf)
+	op, err := lf.startSend(m, parts(rng, buf), func() { w.l.post(m, lf.now()) })
+	if err != nil {
+		w.bufs.put(buf)
+		return sending{}, lf.excuse(err)
+	}
+	return sending{m, op, buf}, nil
+}
+
+// tagClasses is how many tags messages of one kind share.
+const tagClasses = 4
+
+// finish waits for the end of a message's sending, sometimes only for so long.
+func (lf *life) finish(rng *rand.Rand, s sending) error {
+	w := lf.w
+	ctx, cancel := lf.deadline(rng)
+	defer cancel()
+	_, err := s.op.wait(ctx)
+	w.bufs.put(s.buf)
+	lf.note(&w.totals, err)
+	w.l.end(s.m, lf.now(), outcomeOf(ctx, err), err)
+	lf.inTime(ctx, s.m, err)
+	return nil
+}
+
+// deadline makes the context of an operation: most have no end.
+func (lf *life) deadline(rng *rand.Rand) (context.Context, context.CancelFunc) {
+	if rng.Float64() >= lf.w.plan.cancel {
+		return context.Background(), func() {}
+	}
+	return lf.proc.WithTimeout(context.Background(), time.Duration(rng.ExpFloat64()*float64(5*time.Millisecond)))
+}
+
+// inTime checks that an operation that its context ended did so soon: a NIC that has its turns answers a Cancel at once.
+func (lf *life) inTime(ctx context.Context, what fmt.Stringer, err error) {
+	at, ok := ctx.Deadline()
+	if ok && outcomeOf(ctx, err) == cancelled && !lf.w.touched[lf.host] && lf.proc.Now().Sub(at) > 5*time.Millisecond {
+		lf.w.l.violate("%v ended %v after its context", what, lf.proc.Now().Sub(at))
+	}
+}
+
+// parts splits a buffer into up to four pieces of memory.
+func parts(rng *rand.Rand, b []byte) [][]byte {
+	if rng.IntN(4) != 0 || len(b) < 4 {
+		return [][]byte{b}
+	}
+	var l [][]byte
+	for len(b) > 0 && len(l) < 3 {
+		n := rng.IntN(len(b) + 1)
+		l = append(l, b[:n:n])
+		b = b[n:]
+	}
+	return append(l, b)
+}
+
+// put puts noise into somebody's region and looks whether it is there.
+func (lf *life) put(rng *rand.Rand) error {
+	w := lf.w
+	to := w.lives[pick(rng, w.names...)]
+	n := min(w.plan.drawSize(rng), mostMoved)
+	if to.region == nil || n == 0 {
+		return nil
+	}
+	at, ok := to.region.reserve(rng, n)
+	if !ok {
+		return nil
+	}
+	w.totals.Puts++
+	buf := w.bufs.take(n)
+	copy(buf, cut(rng.Uint64(), 0, n))
+	wrong := rng.IntN(16) == 0
+	ctx, cancel := lf.deadline(rng)
+	defer cancel()
+	err := lf.putAt(ctx, to, wrong, at.from, buf)
+	lf.judgeMove(ctx, "PUT", to, n, wrong, err)
+	if err == nil && !wrong && !to.ended {
+		if err := to.region.written(at, buf); err != nil {
+			w.l.violate("PUT of %d B by %s to %s at %v succeeded, but %v", n, lf.name, to.name, lf.now(), err)
+		}
+	}
+	w.bufs.put(buf)
+	return nil
+}
+
+// get reads a part of somebody's region and compares it with what must be there.
+func (lf *life) get(rng *rand.Rand) error {
+	w := lf.w
+	from := w.lives[pick(rng, w.names...)]
+	n := min(w.plan.drawSize(rng), mostMoved)
+	if from.region == nil || n == 0 {
+		return nil
+	}
+	w.totals.Gets++
+	buf := w.bufs.take(n)
+	at := rng.IntN(readBytes - n)
+	wrong := rng.IntN(16) == 0
+	ctx, cancel := lf.deadline(rng)
+	defer cancel()
+	err := lf.getAt(ctx, from, wrong, at, buf)
+	lf.judgeMove(ctx, "GET", from, n, wrong, err)
+	if err == nil && !wrong {
+		if i := mismatch(buf, cut(from.region.base, at, at+n)); i < n {
+			w.l.violate("GET of %d B by %s from %s at %v is wrong from byte %d on", n, lf.name, from.name, lf.now(), i)
+		}
+	}
+	w.bufs.put(buf)
+	return nil
+}
+
+// judgeMove holds the end of a PUT or GET against what may happen to it.
+func (lf *life) judgeMove(ctx context.Context, what string, peer *life, n int, wrong bool, err error) {
+	w := lf.w
+	lf.note(&w.totals, err)
+	switch o := outcomeOf(ctx, err); {
+	case o == succeeded && wrong:
+		w.l.violate("%s of %d B by %s at %s with a wrong key succeeded", what, n, lf.name, peer.name)
+	case o == failed && !wrong && !w.excused(lf, peer.name):
+		w.l.violate("%s of %d B by %s at %s failed at %v without a cause: %v", what, n, lf.name, peer.name, lf.now(), err)
+	}
+}
+
+// receive is a receiving function.
+func (lf *life) receive(rng *rand.Rand) error {
+	w := lf.w
+	for w.phase < settle && !lf.ended {
+		if w.phase == load && rng.Float64() < w.plan.lazy {
+			lf.pause(rng, 10*time.Millisecond)
+		}
+		if err := lf.receiveOne(rng); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (lf *life) receiveOne(rng *rand.Rand) error {
+	w := lf.w
+	r := lf.wish(rng)
+	size := MaxMessage
+	if rng.IntN(16) == 0 {
+		size = idBytes + w.plan.drawSize(rng)
+	}
+	buf := w.bufs.take(min(size, MaxMessage))
+	patience := time.Duration((0.1 + rng.ExpFloat64()) * float64(20*time.Millisecond))
+	if w.phase == drain {
+		patience = 200 * time.Millisecond
+	}
+	ctx, cancel := lf.proc.WithTimeout(context.Background(), patience)
+	defer cancel()
+	op, err := lf.startReceive(&r, buf)
+	if err != nil {
+		w.bufs.put(buf)
+		return lf.excuse(err)
+	}
+	got, err := op.wait(ctx)
+	if err == nil {
+		w.lastCame = lf.now()
+		if !byHostile(got.from) {
+			w.totals.Delivered++
+			w.l.deliver(lf, r, arrival{got.from, got.tag, got.full, buf[:got.n], len(buf)})
+		}
+	}
+	w.bufs.put(buf)
+	lf.inTime(ctx, &r, err)
+	if err != nil && outcomeOf(ctx, err) == failed && !(r.from != "" && w.excused(lf, r.from)) && !lf.ended {
+		w.l.violate("%v of %s failed at %v without a cause: %v", &r, lf.name, lf.now(), err)
+	}
+	return lf.excuse(err)
+}
+
+// wish draws what a receive asks for.
+func (lf *life) wish(rng *rand.Rand) receive {
+	w := lf.w
+	r := receive{anyTag: true}
+	if w.phase != load {
+		return r
+	}
+	if rng.Float64() < w.plan.named {
+		r.from = pick(rng, w.names...)
+	}
+	if rng.Float64() < w.plan.tagged {
+		r.anyTag, r.tag = false, rng.Uint64N(tagClasses)
+	}
+	return r
+}
+
+// excuse keeps an error for the function only if it means that the function cannot go on.
+func (lf *life) excuse(err error) error {
+	if isNICGone(err) {
+		return errEnded
+	}
+	return nil
+}
+
+// note counts how an operation ended.
+func (lf *life) note(t *Totals, err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, context.DeadlineExceeded):
+		t.Cancelled++
+	default:
+		t.Failed++
+	}
+}
+
+// outcomeOf says how an operation has ended, from its error.
+func outcomeOf(ctx context.Context, err error) outcome {
+	switch {
+	case err == nil:
+		return succeeded
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return cancelled
+	}
+	return failed
+}

@@ -1,0 +1,148 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/sim"
+)
+
+// The workload's operations, in terms of the process half.
+
+// op is an operation under way.
+type op struct{ *proc.Op }
+
+// got is what a receive has brought.
+type got struct {
+	from string
+	tag  uint64
+	n    int
+	full uint64
+}
+
+func nameOf(s string) vni.Name {
+	n, err := vni.ParseName(s)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// wait waits for the operation's end. If ctx ends first, the operation is cancelled, and how it ends then is what counts.
+func (o *op) wait(ctx context.Context) (got, error) {
+	m, err := o.Wait(ctx)
+	if done, _, _ := o.Test(); !done {
+		o.Cancel()
+		if m, err = o.Wait(context.Background()); errors.Is(err, proc.ErrCancelled) {
+			err = ctx.Err()
+		}
+	}
+	if errors.Is(err, proc.ErrTruncated) {
+		err = nil
+	}
+	return got{m.From.String(), m.Tag, m.Len, m.Full}, err
+}
+
+// retry begins an operation, again and again while all contexts are taken.
+func (lf *life) retry(begin func() (*proc.Op, error)) (*op, error) {
+	for {
+		o, err := begin()
+		if err == nil {
+			return &op{o}, nil
+		}
+		if !errors.Is(err, proc.ErrQueueFull) {
+			return nil, err
+		}
+		lf.proc.Sleep(shortWait)
+	}
+}
+
+func (lf *life) startSend(m *message, parts [][]byte, posted func()) (*op, error) {
+	return lf.retry(func() (o *proc.Op, err error) {
+		if m.accept {
+			o, err = lf.proc.StartSendDelivered(proc.To(nameOf(m.to)), m.tag, parts...)
+		} else {
+			o, err = lf.proc.StartSend(proc.To(nameOf(m.to)), m.tag, parts...)
+		}
+		if err == nil {
+			posted()
+		}
+		return o, err
+	})
+}
+
+func (lf *life) startReceive(r *receive, buf []byte) (*op, error) {
+	var from proc.Dest
+	if r.from != "" {
+		from = proc.To(nameOf(r.from))
+	}
+	match := proc.Tagged(r.tag)
+	if r.anyTag {
+		match = proc.AnyTag
+	}
+	return lf.retry(func() (*proc.Op, error) {
+		o, err := lf.proc.StartRecv(from, match, buf)
+		if err == nil {
+			r.number = lf.received
+			lf.received++
+		}
+		return o, err
+	})
+}
+
+// handle is the handle of a life's region, or one with a key that is not the region's.
+func (lf *life) handle(wrong bool) proc.Handle {
+	h := lf.region.handle
+	if wrong {
+		h.Key ^= 1
+	}
+	return h
+}
+
+func (lf *life) putAt(ctx context.Context, to *life, wrong bool, at int, data []byte) error {
+	return lf.proc.Put(ctx, to.handle(wrong), uint64(readBytes+at), data)
+}
+
+func (lf *life) getAt(ctx context.Context, from *life, wrong bool, at int, buf []byte) error {
+	return lf.proc.Get(ctx, from.handle(wrong), uint64(at), buf)
+}
+
+// alloc makes the life's region.
+func (lf *life) alloc() error {
+	r, err := lf.proc.Alloc(readBytes + writeBytes)
+	if err != nil {
+		return err
+	}
+	lf.region = newRegion(r.Handle(), r.Bytes(), uint64(lf.number)+1)
+	return nil
+}
+
+// watch reads what the NIC tells about others.
+func (lf *life) watch() error {
+	for !lf.ended && lf.w.phase != closing {
+		ctx, cancel := lf.proc.WithTimeout(context.Background(), watchTime)
+		e, _, err := lf.proc.NextEvent(ctx)
+		cancel()
+		switch {
+		case err == nil:
+			lf.events = append(lf.events, event{at: lf.now(), host: int(e.NIC - sim.NICID(0)), name: eventName(e)})
+		case isNICGone(err):
+			return errEnded
+		case !errors.Is(err, context.DeadlineExceeded):
+			return err
+		}
+	}
+	return nil
+}
+
+func eventName(e vni.Event) string {
+	if e.Kind == vni.EventProcessGone {
+		return e.Name.String()
+	}
+	return ""
+}
+
+// isNICGone reports whether an error says that the process's own NIC serves it no more.
+func isNICGone(err error) bool { return errors.Is(err, proc.ErrNICGone) }

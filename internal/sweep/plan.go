@@ -1,0 +1,170 @@
+package sweep
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/sim"
+)
+
+// plan is everything about a run that its seed decides beforehand.
+type plan struct {
+	seed     uint64
+	nics     int
+	procs    int
+	messages int // to be sent by all processes together
+	puts     int
+	gets     int
+
+	link   sim.Link
+	faults sim.Faults
+	hooks  sim.Hooks
+	acts   []act
+
+	unreachableAfter time.Duration
+	think            time.Duration // between two operations of one function, on average
+	cancel           float64       // operations with a deadline
+	accept           float64       // messages sent by SendDelivered
+	local            float64       // messages within one NIC
+	named            float64       // receives from a named source
+	tagged           float64       // receives for one tag
+	lazy             float64       // receives that come only after a pause, so that messages are unexpected
+	flight           int           // sends that one function has under way
+	large            float64       // messages longer than 16 KiB
+}
+
+// act is something that is done to the fabric when a part of the messages has been sent.
+type act struct {
+	after   int // messages
+	kind    actKind
+	lasting time.Duration
+}
+
+type actKind uint8
+
+const (
+	actPartition actKind = iota
+	actClog
+	actStall
+	actStopNIC
+	actKill
+	actHostile
+	actKinds
+)
+
+// pick draws one of some values.
+func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
+
+func newPlan(seed uint64) *plan {
+	rng := rand.New(rand.NewPCG(seed, 0x7377656570))
+	p := &plan{
+		seed:             seed,
+		nics:             8 + rng.IntN(5),
+		messages:         2000 + rng.IntN(200),
+		puts:             60 + rng.IntN(60),
+		gets:             60 + rng.IntN(60),
+		unreachableAfter: pick(rng, 2*time.Second, time.Second, 500*time.Millisecond),
+		think:            pick(rng, 50*time.Microsecond, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond),
+		cancel:           pick(rng, 0, 0.02, 0.2),
+		accept:           pick(rng, 0.1, 0.5, 0.9),
+		local:            pick(rng, 0.1, 0.3),
+		named:            pick(rng, 0, 0.1, 0.3),
+		tagged:           pick(rng, 0, 0.1, 0.3),
+		lazy:             pick(rng, 0, 0.1, 0.5),
+		flight:           pick(rng, 1, 4, 16),
+		large:            pick(rng, 0.02, 0.1, 0.15),
+	}
+	p.procs = 2*p.nics + rng.IntN(p.nics)
+	p.link = sim.Link{
+		MTU:       pick(rng, 1232, 1452, 1452, 4096, 8952),
+		Latency:   pick(rng, 5*time.Microsecond, 20*time.Microsecond, 200*time.Microsecond, 2*time.Millisecond),
+		Jitter:    pick(rng, time.Microsecond, 20*time.Microsecond),
+		Bandwidth: pick[int64](rng, 12_500_000, 125_000_000, 1_250_000_000),
+		SendQueue: pick(rng, 32<<10, 256<<10),
+		RecvQueue: pick(rng, 64<<10, 208<<10),
+		Reliable:  rng.IntN(16) == 0,
+	}
+	p.hooks = sim.Hooks{
+		Geometry:     geometry(rng),
+		StagingBytes: pick(rng, 0, 256<<10, 64<<10),
+		CreditBytes:  pick(rng, 0, 16<<10, 4<<10, -1),
+	}
+	p.hooks.Pool = p.hooks.Geometry.PoolPages > 0
+	if !p.link.Reliable {
+		p.drawFaults(rng)
+	}
+	p.drawActs(rng)
+	return p
+}
+
+func geometry(rng *rand.Rand) vni.Geometry {
+	g := vni.Geometry{Contexts: pick(rng, 8, 16, 64), Descriptors: pick(rng, 4, 16), Colour: rng.IntN(vni.Colours)}
+	g.Commands = 3*g.Contexts + pick(rng, 32, 128)
+	if rng.IntN(4) == 0 {
+		g.PoolPages = pick(rng, 32, 128)
+	}
+	return g
+}
+
+// drawFaults makes most networks somewhat bad, some very bad, and some good.
+func (p *plan) drawFaults(rng *rand.Rand) {
+	rate := func(most float64) float64 {
+		return most * pick(rng, 0, 0, 0.01, 0.1, 0.3, 1)
+	}
+	p.faults = sim.Faults{
+		Loss:      rate(0.1),
+		LossBurst: pick(rng, 1., 1, 4, 20),
+		Duplicate: rate(0.1),
+		Reorder:   rate(0.3),
+		Corrupt:   rate(0.03),
+		Truncate:  rate(0.02),
+		Delay:     rate(0.003),
+		DelayMax:  pick(rng, time.Millisecond, 20*time.Millisecond, 100*time.Millisecond),
+	}
+}
+
+// drawActs plans what is done to the fabric. One run in four is spared, so that every failure in it is a violation.
+func (p *plan) drawActs(rng *rand.Rand) {
+	if rng.IntN(4) == 0 {
+		return
+	}
+	for range 1 + rng.IntN(8) {
+		a := act{after: rng.IntN(p.messages), kind: actKind(rng.IntN(int(actKinds)))}
+		short := time.Duration(rng.Int64N(int64(p.unreachableAfter) / 2))
+		long := p.unreachableAfter + time.Duration(rng.Int64N(int64(3*p.unreachableAfter)))
+		switch a.kind {
+		case actPartition:
+			if p.link.Reliable {
+				continue
+			}
+			a.lasting = pick(rng, short, long)
+		case actClog:
+			a.lasting = pick(rng, short/10, short, long)
+		case actStall:
+			a.lasting = pick(rng, short/10, short, long)
+		case actStopNIC, actKill:
+			a.lasting = pick(rng, 0, short/10, short, long)
+		}
+		p.acts = append(p.acts, a)
+	}
+}
+
+// calm reports whether nothing is done to the fabric from which an operation could fail.
+func (p *plan) calm() bool { return len(p.acts) == 0 }
+
+// drawSize draws the size of a message: most are small.
+func (p *plan) drawSize(rng *rand.Rand) int {
+	switch x := rng.Float64(); {
+	case x < p.large/4:
+		return rng.IntN(MaxMessage + 1)
+	case x < p.large:
+		return 16<<10 + rng.IntN(48<<10)
+	case x < p.large+0.2:
+		return 768 + rng.IntN(15<<10)
+	case x < p.large+0.25:
+		return rng.IntN(idBytes)
+	default:
+		return rng.IntN(1024)
+	}
+}

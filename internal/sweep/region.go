@@ -1,0 +1,91 @@
+package sweep
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/weftnet/weft/internal/proc"
+)
+
+// A life's region, to which others PUT and from which they GET:
+//
+//	0                 readBytes                       readBytes + writeBytes
+//	├─────────────────┼────────────────────────────────┤
+//	│ noise, for GET  │ free, for PUT                  │
+//	└─────────────────┴────────────────────────────────┘
+//
+// shadow has what the second part must hold, as far as that is certain.
+type region struct {
+	handle proc.Handle
+	mem    []byte
+	base   uint64 // the id whose noise the first part holds
+	shadow []byte
+	busy   []span // PUTs under way, and those of which nobody knows how far they came
+}
+
+type span struct{ from, to int }
+
+const (
+	readBytes  = 64 << 10
+	writeBytes = 128 << 10
+	mostMoved  = 48 << 10 // bytes of one PUT or GET
+)
+
+func newRegion(h proc.Handle, mem []byte, base uint64) *region {
+	r := &region{handle: h, mem: mem, base: base, shadow: make([]byte, writeBytes)}
+	copy(mem, cut(base, 0, readBytes))
+	return r
+}
+
+// reserve finds room for a PUT of n bytes that no other writes.
+func (r *region) reserve(rng *rand.Rand, n int) (s span, ok bool) {
+	for range 4 {
+		s.from = rng.IntN(writeBytes - n)
+		s.to = s.from + n
+		if !r.isBusy(s) {
+			r.busy = append(r.busy, s)
+			return s, true
+		}
+	}
+	return s, false
+}
+
+func (r *region) isBusy(s span) bool {
+	for _, b := range r.busy {
+		if s.from < b.to && b.from < s.to {
+			return true
+		}
+	}
+	return false
+}
+
+// written notes that a PUT has succeeded, and says what is wrong if its bytes are not there now.
+func (r *region) written(s span, data []byte) error {
+	copy(r.shadow[s.from:s.to], data)
+	for i, b := range r.busy {
+		if b == s {
+			r.busy = append(r.busy[:i], r.busy[i+1:]...)
+			break
+		}
+	}
+	if i := mismatch(data, r.mem[readBytes+s.from:]); i < len(data) {
+		return fmt.Errorf("byte %d of %d is not there", i, len(data))
+	}
+	return nil
+}
+
+// check says what is wrong with the region when nothing is under way: bytes that nobody has put.
+func (r *region) check() error {
+	if i := mismatch(cut(r.base, 0, readBytes), r.mem); i < readBytes {
+		return fmt.Errorf("byte %d, which nobody may write, has changed", i)
+	}
+	for i := 0; i < writeBytes; i++ {
+		if r.mem[readBytes+i] == r.shadow[i] {
+			continue
+		}
+		if !r.isBusy(span{i, i + 1}) {
+			return fmt.Errorf("byte %d has changed, and no PUT went there", readBytes+i)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package sweep
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"github.com/weftnet/weft/sim"
+)
+
+// Totals are the figures of one run or of many together.
+type Totals struct {
+	Seeds           uint64 `json:"seeds"`
+	NICs            uint64 `json:"nics"`
+	Processes       uint64 `json:"processes"`
+	Messages        uint64 `json:"messages"` // posted
+	Bytes           uint64 `json:"bytes"`    // of them
+	Puts            uint64 `json:"puts"`
+	Gets            uint64 `json:"gets"`
+	Delivered       uint64 `json:"delivered"` // messages that a process has received
+	Cancelled       uint64 `json:"cancelled"` // operations that a deadline ended
+	Failed          uint64 `json:"failed"`    // operations that a lost peer ended
+	Faults          Faults `json:"faults"`
+	Retransmissions uint64 `json:"retransmissions"`
+	Violations      uint64 `json:"violations"`
+}
+
+// Faults counts what was done to the fabrics.
+type Faults struct {
+	sim.Counts
+	LongPartitions uint64 `json:"long_partitions"` // of the partitions, those that outlast unreachable_after
+	Hostile        uint64 `json:"hostile"`         // hostile processes
+	Renamed        uint64 `json:"re_registered"`   // processes that took the name of one that had ended
+}
+
+// add adds o to t, field by field.
+func (t *Totals) add(o *Totals) { addFields(reflect.ValueOf(t).Elem(), reflect.ValueOf(o).Elem()) }
+
+func addFields(t, o reflect.Value) {
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Kind() == reflect.Struct {
+			addFields(f, o.Field(i))
+		} else {
+			f.SetUint(f.Uint() + o.Field(i).Uint())
+		}
+	}
+}
+
+// Missing lists the faults that have never happened.
+func (f *Faults) Missing() []string { return missing(reflect.ValueOf(f).Elem()) }
+
+func missing(v reflect.Value) (names []string) {
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Struct {
+			names = append(names, missing(f)...)
+		} else if name := v.Type().Field(i).Tag.Get("json"); f.Uint() == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Finding is a seed whose run broke promises.
+type Finding struct {
+	Seed       uint64   `json:"seed"`
+	Violations []string `json:"violations"`
+	Replay     string   `json:"replay"`
+}
+
+// Report is what `weft sim` prints.
+type Report struct {
+	Totals
+	Findings []Finding `json:"findings,omitempty"`
+	Seconds  float64   `json:"seconds"`
+}
+
+// Write prints the report for people.
+func (r *Report) Write(w io.Writer) {
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "seed %d:\n", f.Seed)
+		for _, v := range f.Violations {
+			fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(v, "\n", "\n    "))
+		}
+		fmt.Fprintf(w, "    replay: %s\n", f.Replay)
+	}
+	fmt.Fprintf(w, "%d seeds in %.1f s: %d NICs, %d processes, %d messages of %.1f GB, %d PUT, %d GET\n",
+		r.Seeds, r.Seconds, r.NICs, r.Processes, r.Messages, float64(r.Bytes)/1e9, r.Puts, r.Gets)
+	fmt.Fprintf(w, "%d messages delivered; %d operations cancelled, %d failed; %d retransmissions\n",
+		r.Delivered, r.Cancelled, r.Failed, r.Retransmissions)
+	var faults []string
+	list(reflect.ValueOf(&r.Faults).Elem(), func(name string, n uint64) {
+		faults = append(faults, fmt.Sprintf("%d %s", n, strings.ReplaceAll(name, "_", " ")))
+	})
+	fmt.Fprintf(w, "faults: %s\n", strings.Join(faults, ", "))
+	fmt.Fprintf(w, "violations: %d\n", r.Violations)
+}
+
+func list(v reflect.Value, f func(name string, n uint64)) {
+	for i := range v.NumField() {
+		if e := v.Field(i); e.Kind() == reflect.Struct {
+			list(e, f)
+		} else {
+			f(v.Type().Field(i).Tag.Get("json"), e.Uint())
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package sweep
+
+import (
+	"time"
+
+	"github.com/weftnet/weft/internal/nic"
+)
+
+// checkEvery is how many polls pass between two looks at the limits of the NICs.
+const checkEvery = 64
+
+// checkLimits asks a NIC now and then whether it keeps its own limits.
+func (w *world) checkLimits(e *nic.Engine) error {
+	if w.polls++; w.polls%checkEvery != 0 {
+		return nil
+	}
+	return e.Limits()
+}
+
+// takeStock looks at every NIC after everything has come to rest: what was lent must be back.
+func (w *world) takeStock() {
+	for host := range w.plan.nics {
+		e := w.f.Engine(host)
+		if e == nil {
+			continue
+		}
+		for _, leak := range e.Leaks() {
+			w.l.violate("NIC %d leaks: %s", host, leak)
+		}
+		w.countNIC(host)
+	}
+	for _, lf := range w.lives {
+		if lf.region != nil && !lf.ended {
+			if err := lf.region.check(); err != nil {
+				w.l.violate("the region of %s: %v", lf.name, err)
+			}
+		}
+	}
+}
+
+// countNIC adds a NIC's statistics to the totals, after a look at whether they fit one another.
+func (w *world) countNIC(host int) {
+	s := w.f.Engine(host).Transport()
+	if err := s.Check(); err != nil {
+		w.l.violate("the statistics of NIC %d do not fit: %v", host, err)
+	}
+	w.totals.Retransmissions += s.Resends
+}
+
+// judge makes the verdict on the run when it is over; err is how it ended.
+func (w *world) judge(err error) {
+	if err != nil {
+		w.l.violate("%v", err)
+	}
+	w.l.audit(func(m *message) bool { return w.excused(m.from, m.to) }, w.lives)
+	w.totals.Faults.Counts = w.f.Counts()
+	w.totals.Messages = uint64(len(w.l.order))
+	w.totals.Bytes = w.l.bytes
+	w.totals.Violations = uint64(len(w.l.violations))
+}
+
+// excused reports whether something has been done to the fabric that explains why an operation of a life with another
+// process failed. Losing frames is no excuse, unless so many are lost that silence is likely.
+func (w *world) excused(lf *life, peer string) bool {
+	return w.touched[lf.host] || w.touched[w.homes[peer]] || w.plan.hopeless()
+}
+
+// hopeless reports whether so many frames are lost that a peer may seem silent for unreachableAfter by chance.
+func (p *plan) hopeless() bool {
+	lost := p.faults.Loss + p.faults.Corrupt + p.faults.Truncate
+	return lost > 0.05 || lost > 0.01 && p.unreachableAfter < 2*time.Second
+}

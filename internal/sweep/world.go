@@ -1,0 +1,160 @@
+package sweep
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/sim"
+)
+
+// phase is how far a run has come.
+//
+//	load ──all sent──► drain ──all ended, nothing comes──► settle ──resources are back──► closing
+type phase uint8
+
+const (
+	load    phase = iota // lives send, receive, put and get; acts are done to the fabric
+	drain                // nothing new is sent; lives receive whatever comes
+	settle               // no operation is under way; NICs take back what they have lent
+	closing              // lives end
+)
+
+// A run must come to its end within runLimit of virtual time. What was under way must have come to rest settleTime after
+// the last operation, and nobody receives anything any more quietTime after the last message.
+const (
+	runLimit   = 3 * time.Minute
+	settleTime = 4 * time.Second
+	lookEvery  = 20 * time.Millisecond
+	shortWait  = 100 * time.Microsecond // until a context may be free
+	watchTime  = 500 * time.Millisecond // until a watcher looks whether it is still needed
+)
+
+// world is one run.
+type world struct {
+	plan   *plan
+	f      *sim.Fabric
+	l      *ledger
+	rng    *rand.Rand
+	phase  phase
+	lives  map[string]*life // the present life of each name
+	all    []*life
+	names  []string
+	homes  map[string]int
+	bufs   *buffers
+	totals Totals
+
+	toSend, toPut, toGet int
+	sending              int // sender functions that have not ended
+	lastCame             time.Duration
+	touched              []bool // by host: something was done to it from which operations can fail
+	pendingActs          int    // acts that have not ended
+	polls                int
+}
+
+// Result is what one run has shown.
+type Result struct {
+	Totals
+	Seed       uint64
+	Defect     mutate.Defect
+	Violations []string
+	Trace      uint64
+}
+
+// Run makes the run of a seed. The same seed makes the same run.
+func Run(seed uint64, d mutate.Defect) (r *Result) {
+	w := newWorld(newPlan(seed), d)
+	defer w.bufs.giveBack()
+	err := w.run()
+	w.judge(err)
+	return &Result{Totals: w.totals, Seed: seed, Defect: d, Violations: w.l.violations, Trace: w.f.Trace()}
+}
+
+func newWorld(p *plan, d mutate.Defect) *world {
+	p.hooks.Defect = d
+	w := &world{
+		plan: p, l: newLedger(), rng: rand.New(rand.NewPCG(p.seed, 0x776f726c64)),
+		lives: map[string]*life{}, homes: map[string]int{}, bufs: newBuffers(), touched: make([]bool, p.nics),
+		toSend: p.messages, toPut: p.puts, toGet: p.gets,
+	}
+	p.hooks.Check = w.checkLimits
+	w.f = sim.New(sim.Config{
+		Seed: p.seed, NICs: p.nics, Link: p.link, Faults: p.faults, UnreachableAfter: p.unreachableAfter,
+		Replay: replay(p.seed, d), Hooks: p.hooks,
+	})
+	w.totals.Seeds, w.totals.NICs = 1, uint64(p.nics)
+	for i := range p.procs {
+		name := fmt.Sprintf("app/%d", i)
+		w.names = append(w.names, name)
+		w.homes[name] = i % p.nics
+		w.begin(name)
+	}
+	w.f.After(lookEvery, w.look)
+	return w
+}
+
+// run lets the whole run happen. A panic outside of the fabric is a failure of the run, too.
+func (w *world) run() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return w.f.Run(runLimit)
+}
+
+// look brings the run from phase to phase.
+func (w *world) look() {
+	now := w.f.Elapsed()
+	switch {
+	case w.phase == load && w.sending == 0 && w.toSend <= 0 && w.pendingActs == 0:
+		w.phase = drain
+		w.lastCame = now
+	case w.phase == drain && w.l.unended == 0 && now-w.lastCame > w.quiet():
+		w.phase = settle
+		w.f.After(settleTime, w.close)
+		return
+	}
+	w.f.After(lookEvery, w.look)
+}
+
+// quiet is how long nothing must come before nothing will: longer than any retransmission or time-out.
+func (w *world) quiet() time.Duration { return w.plan.unreachableAfter + time.Second }
+
+// close takes stock while all processes are still there, and lets them end.
+func (w *world) close() {
+	w.takeStock()
+	for _, lf := range w.lives {
+		lf.clean = !lf.ended
+	}
+	w.phase = closing
+}
+
+// begin starts a life of a name at its home.
+func (w *world) begin(name string) *life {
+	lf := &life{w: w, name: name, host: w.homes[name], born: w.f.Elapsed(), sent: map[string]int{}, number: len(w.all)}
+	w.all = append(w.all, lf)
+	if w.lives[name] != nil {
+		w.totals.Faults.Renamed++
+	}
+	w.lives[name] = lf
+	w.totals.Processes++
+	lf.proc = w.f.Process(lf.host, name, lf.main)
+	return lf
+}
+
+// end notes that a life has ended, by whatever cause.
+func (w *world) end(lf *life) {
+	if !lf.ended {
+		lf.ended = true
+		w.sending -= lf.senders
+		lf.senders = 0
+		for _, m := range w.l.order {
+			if m.from == lf && m.outcome == pending {
+				w.l.unended-- // nobody will hear of its end
+			}
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+func to(t *testing.T, name string) proc.Dest {
+	n, err := vni.ParseName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proc.To(n)
+}
+
+// pingPong starts two processes that send each other rounds messages.
+func pingPong(t *testing.T, f *Fabric, rounds int) {
+	f.Process(0, "ping/0", func(p *Process) error {
+		for i := range rounds {
+			if err := p.Send(context.Background(), to(t, "pong/0"), 1, fmt.Append(nil, i)); err != nil {
+				return err
+			}
+			var buf [16]byte
+			m, err := p.Recv(context.Background(), proc.Dest{}, proc.AnyTag, buf[:])
+			if err != nil {
+				return err
+			}
+			if got := string(buf[:m.Len]); got != fmt.Sprint(i) {
+				return fmt.Errorf("%q came back in round %d", got, i)
+			}
+		}
+		return nil
+	})
+	f.Serve(1, "pong/0", func(p *Process) error {
+		for {
+			var buf [16]byte
+			m, err := p.Recv(context.Background(), proc.Dest{}, proc.AnyTag, buf[:])
+			if err != nil {
+				return err
+			}
+			if err := p.Send(context.Background(), m.Source(), 2, buf[:m.Len]); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+func TestBlockingCodeRunsUnchanged(t *testing.T) {
+	f := New(Config{Seed: Seed(1)})
+	pingPong(t, f, 100)
+	if err := f.Run(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if f.Elapsed() > 2*time.Second {
+		t.Errorf("100 round trips took %v", f.Elapsed())
+	}
+}
+
+func TestItRunsOverABadNetworkToo(t *testing.T) {
+	for seed := range uint64(20) {
+		f := New(Config{Seed: seed, Faults: Faults{Loss: 0.1, Duplicate: 0.1, Reorder: 0.1, Corrupt: 0.05, Truncate: 0.05}})
+		pingPong(t, f, 50)
+		if err := f.Run(60 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOneSeedIsOneRun(t *testing.T) {
+	run := func(seed uint64) uint64 {
+		f := New(Config{Seed: seed, NICs: 3, Faults: Faults{Loss: 0.05, Duplicate: 0.1, Delay: 0.01}})
+		pingPong(t, f, 50)
+		if err := f.Run(60 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		return f.Trace()
+	}
+	if a, b := run(5), run(5); a != b {
+		t.Errorf("seed 5 gave the traces %x and %x", a, b)
+	}
+	if a, b := run(5), run(6); a == b {
+		t.Error("seeds 5 and 6 gave one trace")
+	}
+}
+
+func TestAnErrorNamesTheSeedAndTheCommand(t *testing.T) {
+	f := New(Config{Seed: 77})
+	ouch := errors.New("ouch")
+	f.Process(0, "app/0", func(p *Process) error {
+		p.Sleep(3 * time.Second)
+		return ouch
+	})
+	err := f.Run(time.Minute)
+	var failure *Failure
+	if !errors.As(err, &failure) || !errors.Is(err, ouch) || failure.Seed != 77 {
+		t.Fatalf("error is %v", err)
+	}
+	for _, want := range []string{"seed 77", "app/0", "3.0", "WEFT_SIM_SEED=77"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+}
+
+func TestWhatHangsIsNamed(t *testing.T) {
+	f := New(Config{Seed: 1})
+	f.Process(0, "app/0", func(p *Process) error {
+		_, err := p.Recv(context.Background(), proc.Dest{}, proc.AnyTag, nil)
+		return err
+	})
+	err := f.Run(5 * time.Second)
+	if err == nil || !strings.Contains(err.Error(), "app/0 on host 0 waits for an operation") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestARealDeadlineIsRefused(t *testing.T) {
+	f := New(Config{Seed: 1})
+	f.Process(0, "app/0", func(p *Process) error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		_, err := p.Recv(ctx, proc.Dest{}, proc.AnyTag, nil)
+		return err
+	})
+	if err := f.Run(5 * time.Second); !errors.Is(err, errRealDeadline) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestAVirtualDeadlineEndsAReceive(t *testing.T) {
+	f := New(Config{Seed: 1})
+	f.Process(0, "app/0", func(p *Process) error {
+		ctx, cancel := p.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		if _, err := p.Recv(ctx, proc.Dest{}, proc.AnyTag, nil); !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("receive ended with %v", err)
+		}
+		return nil
+	})
+	if err := f.Run(2 * time.Hour); err != nil {
+		t.Error(err)
+	}
+	if d := f.Elapsed() - time.Hour; d < 0 || d > time.Millisecond {
+		t.Errorf("it ended after %v", f.Elapsed())
+	}
+}
+
+func TestAPartitionBeyondUnreachableAfterIsTold(t *testing.T) {
+	f := New(Config{Seed: 1})
+	heal := f.Partition(0)
+	f.After(10*time.Second, heal)
+	f.Process(0, "app/0", func(p *Process) error {
+		p.Sleep(time.Second)
+		h := proc.Handle{NIC: NICID(1), Slot: 1, Gen: 1}
+		if err := p.Get(context.Background(), h, 0, make([]byte, 8)); !errors.Is(err, proc.ErrUnreachable) {
+			return fmt.Errorf("GET ended with %v", err)
+		}
+		if d := p.Fabric().Elapsed(); d > 5*time.Second {
+			return fmt.Errorf("it took %v", d)
+		}
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAStoppedNICEndsItsProcessesOperations(t *testing.T) {
+	f := New(Config{Seed: 1})
+	f.Process(0, "app/0", func(p *Process) error {
+		if _, err := p.Recv(context.Background(), proc.Dest{}, proc.AnyTag, nil); !errors.Is(err, proc.ErrNICGone) {
+			return fmt.Errorf("receive ended with %v", err)
+		}
+		return nil
+	})
+	f.After(time.Second, func() { f.StopNIC(0) })
+	if err := f.Run(time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARebootedHostStartsItsProcessesAgain(t *testing.T) {
+	f := New(Config{Seed: 1})
+	starts := 0
+	f.Process(0, "app/0", func(p *Process) error {
+		if starts++; starts == 1 {
+			p.Sleep(time.Hour)
+			return errors.New("it went on")
+		}
+		return nil
+	})
+	f.After(time.Second, func() { f.Reboot(0, time.Second) })
+	if err := f.Run(time.Minute); err != nil || starts != 2 {
+		t.Errorf("%d starts, %v", starts, err)
+	}
+	if c := f.Counts(); c.Restarts != 1 {
+		t.Errorf("%d restarts were counted", c.Restarts)
+	}
+}
+
+func TestAKilledProcessGoesNoFurther(t *testing.T) {
+	f := New(Config{Seed: 1})
+	went := false
+	victim := f.Process(0, "app/0", func(p *Process) error {
+		p.Go("beside", func(p *Process) error { p.Sleep(time.Minute); went = true; return nil })
+		p.Sleep(time.Minute)
+		went = true
+		return nil
+	})
+	f.Process(1, "app/1", func(p *Process) error {
+		p.Sleep(time.Second)
+		f.Kill(victim)
+		p.Sleep(2 * time.Minute)
+		return nil
+	})
+	if err := f.Run(time.Hour); err != nil || went || !victim.Over() {
+		t.Errorf("went on %v, over %v, %v", went, victim.Over(), err)
+	}
+}
+
+func TestRandomEpisodesHappen(t *testing.T) {
+	often := Episodes{Every: 100 * time.Millisecond, Lasting: 20 * time.Millisecond}
+	f := New(Config{Seed: 1, NICs: 4, Faults: Faults{Partitions: often, Clogs: often, Stalls: often, Reboots: often}})
+	f.Process(0, "app/0", func(p *Process) error { return nil })
+	if err := f.Settle(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if c := f.Counts(); min(c.Partitions, c.Stalls, c.Restarts) < 20 || c.Clogs < 20 {
+		t.Errorf("%+v", c)
+	}
+}

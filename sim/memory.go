@@ -1,0 +1,48 @@
+package sim
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/proc"
+)
+
+// memory makes regions in ordinary memory, which the simulated NIC reaches.
+type memory struct{ p *Process }
+
+func (m memory) Alloc(n int) (id uint32, key uint64, mem []byte, err error) {
+	e := m.p.engine()
+	if e == nil {
+		return 0, 0, nil, proc.ErrNICGone
+	}
+	mem = words(n)
+	id, key, err = e.AddRegion(m.p.slot, mem)
+	return id, key, mem, err
+}
+
+func (m memory) Free(id uint32) error {
+	e := m.p.engine()
+	if e == nil {
+		return nil // it went with its NIC
+	}
+	err := e.RemoveRegion(m.p.slot, id)
+	if errors.Is(err, nic.ErrNoProcess) || errors.Is(err, nic.ErrNoRegion) {
+		return nil // it went with its process
+	}
+	return err
+}
+
+// engine is the NIC that serves the process, nil if none does any more.
+func (p *Process) engine() *nic.Engine {
+	if p.gone || p.detached || p.over {
+		return nil
+	}
+	return p.host.engine
+}
+
+// words makes n bytes of zeroed memory, aligned for 64-bit words.
+func words(n int) []byte {
+	w := make([]uint64, (n+7)/8+1)
+	return unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), len(w)*8)[:n]
+}

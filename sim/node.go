@@ -1,0 +1,125 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/nic"
+)
+
+// A turn of a busy NIC takes between leastTurn and leastTurn + turnSpread; an idle one notices a frame or a kick within
+// noticeTime.
+const (
+	leastTurn  = 300 * time.Nanosecond
+	turnSpread = 1500 * time.Nanosecond
+	noticeTime = 2 * time.Microsecond
+)
+
+// node is one host: a port of the network, and the NIC that is plugged in there in its present life.
+type node struct {
+	f     *Fabric
+	index int
+	id    uint64
+	port  *port
+
+	engine  *nic.Engine // nil while the NIC is stopped
+	life    uint64      // incarnation of the present or latest engine
+	pollAt  clock.Time  // when its next turn is; Never: when something comes
+	turn    uint64      // counts turns: an event for an earlier one is stale
+	stalled clock.Time  // no turn before
+
+	procs []*Process // registered here, in order
+	wait  []*Process // start when the NIC does
+}
+
+func newNode(f *Fabric, index int) *node {
+	return &node{f: f, index: index, id: NICID(index), port: f.net.ports[index], pollAt: clock.Never}
+}
+
+// start plugs in a NIC in its next life.
+func (n *node) start() error {
+	h := &n.f.cfg.Hooks
+	n.life++
+	e, err := nic.New(nic.Config{
+		ID: n.id, Incarnation: n.life, Seed: n.f.seeds.Uint64(), Link: n.port,
+		UnreachableAfter: n.f.cfg.UnreachableAfter, Static: true,
+		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes,
+		Faults: h.Faults, Defect: h.Defect,
+	})
+	if err != nil {
+		return err
+	}
+	n.engine = e
+	for _, peer := range n.f.nodes {
+		if peer != n {
+			if err := e.AddNode(peer.id, peer.port.addr); err != nil {
+				return fmt.Errorf("NIC %d: %w", n.index, err)
+			}
+		}
+	}
+	n.port.plug(func() { n.soon(noticeTime) })
+	n.soon(noticeTime)
+	return nil
+}
+
+// vanish takes the NIC away as a crash does: nobody is told.
+func (n *node) vanish() {
+	n.engine = nil
+	n.port.unplug()
+	n.pollAt = clock.Never
+	n.turn++
+}
+
+// soon gives the NIC a turn within a drawn part of limit, if none is due before.
+func (n *node) soon(limit time.Duration) { n.schedule(n.f.s.now.Add(n.f.s.jitter(limit))) }
+
+func (n *node) schedule(at clock.Time) {
+	at = max(at, n.stalled, n.f.s.now)
+	if n.engine == nil || at >= n.pollAt {
+		return
+	}
+	n.pollAt = at
+	n.turn++
+	n.f.s.push(at, n, n.turn)
+}
+
+// happen is the NIC's turn.
+func (n *node) happen(turn uint64) {
+	if turn != n.turn || n.engine == nil {
+		return
+	}
+	s := n.f.s
+	if n.stalled > s.now {
+		n.pollAt = clock.Never
+		n.schedule(n.stalled)
+		return
+	}
+	n.pollAt = clock.Never
+	work, next := n.engine.Poll(s.now)
+	s.note(uint64(n.index)<<56 ^ uint64(s.now)<<8 ^ uint64(work))
+	n.letDetachedGo()
+	if check := n.f.cfg.Hooks.Check; check != nil {
+		if err := check(n.engine); err != nil {
+			n.f.fail(fmt.Errorf("NIC %d: %w", n.index, err))
+		}
+	}
+	if work > 0 || next <= s.now || n.engine.Listening() {
+		next = s.now.Add(leastTurn + s.jitter(turnSpread))
+	}
+	n.schedule(min(next, n.port.drained()))
+}
+
+// letDetachedGo unregisters the processes that the NIC will not serve any more.
+func (n *node) letDetachedGo() {
+	for _, d := range n.engine.TakeDetached() {
+		n.engine.Unregister(d.Slot, d.Generation)
+		for _, p := range n.procs {
+			if p.slot == d.Slot && p.gen == d.Generation {
+				n.f.counts.Detached++
+				p.detached = true
+				p.wakeAll()
+			}
+		}
+	}
+}
