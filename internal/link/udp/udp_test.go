@@ -375,3 +375,29 @@ func BenchmarkOneWay(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkIdlePoll(b *testing.B) {
+	d := listen(b, udp.Config{Addr: loopback4})
+	in := &sink{}
+	for b.Loop() {
+		d.Poll(0, in)
+	}
+}
+
+// Each round the receiver looks in vain before the frame comes, as it does in a ping-pong between hosts.
+func BenchmarkRoundTripAfterIdle(b *testing.B) {
+	p, q := listen(b, udp.Config{Addr: loopback4}), listen(b, udp.Config{Addr: loopback4})
+	in, back := &sink{}, &reflector{q}
+	for b.Loop() {
+		q.Poll(0, in)
+		p.Reserve(q.Addr())
+		p.Commit(64)
+		p.Flush(0)
+		for n := 0; n == 0; n, _ = q.Poll(0, back) {
+		}
+		p.Poll(0, in)
+		q.Flush(0)
+		for n := 0; n == 0; n, _ = p.Poll(0, in) {
+		}
+	}
+}

@@ -1,0 +1,155 @@
+// Package capture wraps a driver and writes every frame, in and out, as a capture file that Wireshark opens.
+//
+//	engine ─ Reserve, Commit ─►┌─────────┐─► driver        chunks           writer's goroutine
+//	       ◄─────── Receive ───│ capture │◄──            ┌──┬──┬──┐  full  ┌─────────────────┐
+//	                           └────┬────┘   ──copy────► │  │  │  │ ─────► │ IP, UDP, pcapng │─► io.Writer
+//	                                                     └──┴──┴──┘ ◄───── └─────────────────┘
+//	                                                                 empty
+//
+// The format is pcapng with link type RAW: each frame gets the IP and UDP headers that its addresses suggest, whatever
+// the link below is, and the direction as packet flag. A frame that is so long that no IP packet holds it is cut in the
+// file, with its true length noted.
+//
+// Capturing never waits and never changes a frame. The engine copies each frame into memory of bounded size, and a
+// goroutine writes it; if that falls behind, frames are missing in the file (Missed, and the statistics block at the
+// file's end) and not on the link. An error of writing ends the capture, and Close reports it.
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// Config says how to capture. The zero value is good.
+type Config struct {
+	Name   string    // of the interface, in the file; "" = "weft"
+	Base   time.Time // the wall clock's time when the engine's clock says 0; the zero Time means the Unix epoch
+	Buffer int       // bytes of memory for frames that are not written yet; 0 = limits.CaptureBuffer
+
+	// Inline writes in Poll, Flush and Close, without a goroutine: nothing is missed and everything happens in the order
+	// of calls, which suits simulations. The engine then waits for the io.Writer.
+	Inline bool
+}
+
+// Driver is the wrapped driver.
+type Driver struct {
+	link.Driver // the driver below
+
+	rec      recorder
+	now      clock.Time // of the last Poll or Flush: the time of what is committed meanwhile
+	reserved []byte     // the open reservation
+	to       link.Addr  // and where it goes
+	tap      tap
+	receiver link.Receiver // during a Poll
+	closed   bool
+	err      error // what Close said
+}
+
+var (
+	_ link.Driver   = (*Driver)(nil)
+	_ link.Pollable = (*Driver)(nil)
+	_ link.Notifier = (*Driver)(nil)
+)
+
+// Wrap captures what passes d and writes it to w. If w is an io.Closer, Close closes it. The error is that of writing
+// the file's beginning.
+func Wrap(d link.Driver, w io.Writer, cfg Config) (*Driver, error) {
+	if cfg.Buffer == 0 {
+		cfg.Buffer = limits.CaptureBuffer
+	}
+	if cfg.Base.IsZero() {
+		cfg.Base = time.Unix(0, 0)
+	}
+	if cfg.Name == "" {
+		cfg.Name = "weft"
+	}
+	out, err := newWriter(w, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("capture: begin the file: %w", err)
+	}
+	c := &Driver{Driver: d}
+	c.tap.c = c
+	c.rec.start(out, cfg)
+	return c, nil
+}
+
+// Missed is how many frames passed that are not in the file, because writing fell behind or has failed.
+func (c *Driver) Missed() uint64 { return c.rec.missed + c.rec.out.lost.Load() }
+
+// Reserve implements link.Driver.
+func (c *Driver) Reserve(to link.Addr) []byte {
+	c.reserved, c.to = c.Driver.Reserve(to), to
+	return c.reserved
+}
+
+// Commit implements link.Driver. The frame is recorded first: afterwards its memory is the driver's.
+func (c *Driver) Commit(n int) {
+	if n >= 0 && n <= len(c.reserved) && c.reserved != nil && !c.closed {
+		c.rec.record(frame{at: c.now, from: c.Addr(), to: c.to, outbound: true}, c.reserved[:n])
+	}
+	c.reserved = nil
+	c.Driver.Commit(n)
+}
+
+// Flush implements link.Driver.
+func (c *Driver) Flush(now clock.Time) {
+	c.now = now
+	c.Driver.Flush(now)
+	c.rec.tick(now)
+}
+
+// Poll implements link.Driver. While recorded frames wait to be written it wants to be polled again before they are
+// old, so that who watches the file sees them.
+func (c *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
+	c.now = now
+	c.receiver = to
+	n, next := c.Driver.Poll(now, &c.tap)
+	c.receiver = nil
+	return n, clock.Min(next, c.rec.tick(now))
+}
+
+// tap takes what the driver below hands over. It is a type of its own so that Driver has no Receive.
+type tap struct{ c *Driver }
+
+func (t *tap) Receive(now clock.Time, from link.Addr, b []byte) {
+	if !t.c.closed {
+		t.c.rec.record(frame{at: now, from: from, to: t.c.Addr()}, b)
+	}
+	t.c.receiver.Receive(now, from, b)
+}
+
+// Fd implements link.Pollable.
+func (c *Driver) Fd() int {
+	if p, ok := c.Driver.(link.Pollable); ok {
+		return p.Fd()
+	}
+	return -1
+}
+
+// Notify implements link.Notifier.
+func (c *Driver) Notify(wake func()) {
+	if n, ok := c.Driver.(link.Notifier); ok {
+		n.Notify(wake)
+	}
+}
+
+// Close closes the driver below, writes what is recorded, and closes the file. Its error is the driver's, or the first
+// one of writing: the capture then ends there.
+func (c *Driver) Close() error {
+	if c.closed {
+		return c.err
+	}
+	c.closed = true
+	err := c.Driver.Close()
+	if writing := c.rec.finish(); writing != nil {
+		err = errors.Join(err, fmt.Errorf("capture: %w", writing))
+	}
+	c.err = err
+	return err
+}

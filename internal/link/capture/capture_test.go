@@ -1,0 +1,328 @@
+package capture_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/capture"
+	"github.com/weftnet/weft/internal/link/linktest"
+	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/link/udp"
+)
+
+func wrap(tb testing.TB, d link.Driver, w io.Writer, cfg capture.Config) *capture.Driver {
+	tb.Helper()
+	c, err := capture.Wrap(d, w, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestDriver(t *testing.T) {
+	for _, inline := range []bool{false, true} {
+		t.Run(fmt.Sprintf("inline %v", inline), func(t *testing.T) {
+			cfg := capture.Config{Inline: inline}
+			linktest.Run(t, linktest.Suite{
+				Make: func(tb testing.TB) (a, b link.Driver) {
+					s := mem.NewSwitch(mem.Config{MTU: limits.MaxFrame})
+					return wrap(tb, s.Port(), io.Discard, cfg), wrap(tb, s.Port(), io.Discard, cfg)
+				},
+				Claims:    link.Properties{Reliable: true, Ordered: true, Checked: true},
+				Bounded:   true,
+				Nobody:    mem.Address(77),
+				Allocates: true, // writing pcapng does; recording has a test of its own
+			})
+		})
+	}
+}
+
+// packet is what a reader of the file sees.
+type packet struct {
+	at       time.Time
+	from, to string
+	payload  []byte
+	length   int
+	outbound bool
+}
+
+func read(t *testing.T, file []byte) (packets []packet, r *pcapgo.NgReader) {
+	t.Helper()
+	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		data, info, options, err := r.ReadPacketDataWithOptions()
+		if err == io.EOF {
+			return packets, r
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := gopacket.NewPacket(data, r.LinkType(), gopacket.Default)
+		if p.ErrorLayer() != nil {
+			t.Fatal(p.ErrorLayer().Error())
+		}
+		u, ok := p.TransportLayer().(*layers.UDP)
+		if !ok {
+			t.Fatal("a packet is not UDP")
+		}
+		if err := u.SetNetworkLayerForChecksum(p.NetworkLayer()); err != nil {
+			t.Fatal(err)
+		}
+		if err, sums := p.VerifyChecksums(); err != nil || len(sums) > 0 {
+			t.Errorf("checksums are wrong: %v, %v", err, sums)
+		}
+		flow := p.NetworkLayer().NetworkFlow()
+		packets = append(packets, packet{
+			at:       info.Timestamp.UTC(),
+			from:     fmt.Sprintf("%s %d", flow.Src(), u.SrcPort),
+			to:       fmt.Sprintf("%s %d", flow.Dst(), u.DstPort),
+			payload:  u.Payload,
+			length:   info.Length,
+			outbound: options.Flags != nil && options.Flags.Direction == pcapgo.NgEpbFlagDirectionOutbound,
+		})
+	}
+}
+
+func TestTheFileTellsEveryFrameWithTimeAddressesAndDirection(t *testing.T) {
+	for _, inline := range []bool{false, true} {
+		s := mem.NewSwitch(mem.Config{})
+		var file bytes.Buffer
+		base := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		a, b := wrap(t, s.Port(), &file, capture.Config{Base: base, Inline: inline, Name: "nic0"}), s.Port()
+		var in linktest.Inbox
+
+		a.Poll(1000, &in)
+		copy(a.Reserve(b.Addr()), "hello")
+		a.Commit(5)
+		copy(a.Reserve(b.Addr()), "abandoned")
+		a.Flush(2000)
+		linktest.Send(t, b, a.Addr(), []byte("and back"))
+		a.Poll(3000, &in)
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+
+		packets, r := read(t, file.Bytes())
+		if len(packets) != 2 {
+			t.Fatalf("%d packets in the file; want 2", len(packets))
+		}
+		out, back := packets[0], packets[1]
+		if !out.outbound || string(out.payload) != "hello" || !out.at.Equal(base.Add(1000)) ||
+			out.from != "fd57::1 1" || out.to != "fd57::2 1" {
+			t.Errorf("first packet: %+v", out)
+		}
+		if back.outbound || string(back.payload) != "and back" || !back.at.Equal(base.Add(3000)) ||
+			back.from != "fd57::2 1" || back.to != "fd57::1 1" {
+			t.Errorf("second packet: %+v", back)
+		}
+		nic, err := r.Interface(0)
+		if err != nil || nic.Name != "nic0" || nic.Statistics.PacketsReceived != 2 || nic.Statistics.PacketsDropped != 0 {
+			t.Errorf("interface %+v, %v; want nic0 with 2 packets", nic, err)
+		}
+	}
+}
+
+func TestUDPOverIPv4IsCapturedAsSuch(t *testing.T) {
+	var file bytes.Buffer
+	listen := func() *udp.Driver {
+		d, err := udp.Listen(udp.Config{Addr: netip.MustParseAddrPort("127.0.0.1:0")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return d
+	}
+	a, b := wrap(t, listen(), &file, capture.Config{}), listen()
+	if _, ok := any(b).(link.Pollable); ok && a.Fd() < 0 {
+		t.Error("the wrapper hides that UDP has a descriptor")
+	}
+	linktest.Send(t, a, b.Addr(), []byte("x"))
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	packets, _ := read(t, file.Bytes())
+	want := fmt.Sprintf("127.0.0.1 %d", a.Addr().Port())
+	if len(packets) != 1 || packets[0].from != want || string(packets[0].payload) != "x" {
+		t.Errorf("%+v; want one packet from %s", packets, want)
+	}
+}
+
+func TestFramesOfEverySizeAreInTheFileAndTheLargestIsCutWithItsLengthNoted(t *testing.T) {
+	s := mem.NewSwitch(mem.Config{MTU: limits.MaxFrame})
+	var file bytes.Buffer
+	a, b := wrap(t, s.Port(), &file, capture.Config{Inline: true}), s.Port()
+	sizes := []int{0, 1, 1472, 65487, 65488, limits.MaxFrame}
+	for _, n := range sizes {
+		linktest.Send(t, a, b.Addr(), bytes.Repeat([]byte{byte(n)}, n))
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	packets, _ := read(t, file.Bytes())
+	if len(packets) != len(sizes) {
+		t.Fatalf("%d packets; want %d", len(packets), len(sizes))
+	}
+	for i, n := range sizes {
+		p := packets[i]
+		if len(p.payload) != min(n, 65487) || p.length != n+48 {
+			t.Errorf("a frame of %d bytes is in the file with %d, of length %d", n, len(p.payload), p.length)
+		}
+	}
+}
+
+// gate is an io.Writer that waits until it is opened.
+type gate struct {
+	open chan struct{}
+	mu   sync.Mutex
+	file bytes.Buffer
+}
+
+func (g *gate) Write(b []byte) (int, error) {
+	<-g.open
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.file.Write(b)
+}
+
+func TestASlowFileCostsFramesInTheFileAndNoneOnTheLink(t *testing.T) {
+	s := mem.NewSwitch(mem.Config{})
+	g := &gate{open: make(chan struct{}, 1)}
+	g.open <- struct{}{} // for the file's beginning
+	a, b := wrap(t, s.Port(), g, capture.Config{Buffer: 512 << 10}), s.Port()
+	var in linktest.Inbox
+	const n = 1000
+	for i := range n {
+		linktest.Send(t, a, b.Addr(), make([]byte, 4000))
+		linktest.Collect(t, b, &in, i+1)
+	}
+	missed := a.Missed()
+	if missed < n/2 || missed > n-66 {
+		t.Errorf("%d of %d frames missed with memory for 66…132", missed, n)
+	}
+	close(g.open)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	packets, r := read(t, g.file.Bytes())
+	nic, _ := r.Interface(0)
+	if len(packets)+int(missed) != n || nic.Statistics.PacketsDropped != missed {
+		t.Errorf("%d frames in the file, %d missed, %d dropped by the file's own statistics; want %d in all",
+			len(packets), missed, nic.Statistics.PacketsDropped, n)
+	}
+}
+
+func TestAFileBeingWatchedIsSoonUpToDate(t *testing.T) {
+	s := mem.NewSwitch(mem.Config{})
+	path := filepath.Join(t.TempDir(), "live.pcapng")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := wrap(t, s.Port(), f, capture.Config{}), s.Port()
+	at := clock.Time(1e12)
+	a.Poll(at, &linktest.Inbox{})
+	for range 2 {
+		a.Reserve(b.Addr())
+		a.Commit(1)
+	}
+	_, next := a.Poll(at, &linktest.Inbox{})
+	if want := at.Add(100 * time.Millisecond); next != want {
+		t.Fatalf("Poll wants to come again at %d; want %d", next, want)
+	}
+	a.Poll(next, &linktest.Inbox{})
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		file, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if packets, _ := read(t, file); len(packets) == 2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the frames do not appear in the file")
+		}
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(nil); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("writing to the file after Close: %v; want that it is closed", err)
+	}
+}
+
+var errFull = errors.New("disk full")
+
+// fullDisk takes some bytes and no more.
+type fullDisk struct{ room int }
+
+func (d *fullDisk) Write(b []byte) (int, error) {
+	if d.room -= len(b); d.room < 0 {
+		return 0, errFull
+	}
+	return len(b), nil
+}
+
+func TestAnErrorOfWritingSurfacesAtClose(t *testing.T) {
+	for _, inline := range []bool{false, true} {
+		s := mem.NewSwitch(mem.Config{})
+		a, b := wrap(t, s.Port(), &fullDisk{room: 10000}, capture.Config{Inline: inline}), s.Port()
+		var in linktest.Inbox
+		for i := range 100 {
+			linktest.Send(t, a, b.Addr(), make([]byte, 1000))
+			linktest.Collect(t, b, &in, i+1)
+		}
+		for range 2 {
+			if err := a.Close(); !errors.Is(err, errFull) || !strings.Contains(err.Error(), "capture") {
+				t.Errorf("inline %v: Close says %v; want %v", inline, err, errFull)
+			}
+		}
+		if a.Missed() == 0 {
+			t.Errorf("inline %v: no frame counts as missed", inline)
+		}
+	}
+	if _, err := capture.Wrap(nil, &fullDisk{}, capture.Config{}); !errors.Is(err, errFull) {
+		t.Errorf("Wrap of a file that takes nothing: %v; want %v", err, errFull)
+	}
+}
+
+func TestRecordingAllocatesNothing(t *testing.T) {
+	s := mem.NewSwitch(mem.Config{})
+	a, b := wrap(t, s.Port(), io.Discard, capture.Config{}), s.Port()
+	round := func() { // time stands still, and one chunk holds all: the writer is not asked to write
+		if a.Reserve(b.Addr()) != nil {
+			a.Commit(100)
+		}
+		a.Flush(0)
+		b.Poll(0, drop{})
+	}
+	for range 20 {
+		round()
+	}
+	if n := testing.AllocsPerRun(1000, round); n > 0 {
+		t.Errorf("a captured frame costs the engine %v allocations; want none", n)
+	}
+}
+
+type drop struct{}
+
+func (drop) Receive(clock.Time, link.Addr, []byte) {}
