@@ -62,10 +62,10 @@ func (p *Process) letGo() {
 	}
 }
 
-// Close ends the process's use of its segment: it cancels every operation under way, waits until no call is inside, and
-// lets go. Calls that were blocked, and all later ones, end with ErrClosed. Regions stay until they are closed. A second
-// Close does nothing. If the NIC is gone, Close does not wait: calls that are still inside find that out by themselves, and
-// the last of them lets go.
+// Close ends the process's use of its segment: it cancels every operation under way, waits until no call is inside,
+// and lets go. Calls that were blocked, and all later ones, end with ErrClosed. Regions stay until they are closed. A
+// second Close does nothing. If the NIC is gone, Close does not wait: calls that are still inside find that out by
+// themselves, and the last of them lets go.
 func (p *Process) Close() error {
 	p.mu.Lock()
 	if p.closed.Load() {
@@ -97,7 +97,7 @@ func (p *Process) cancelAll() (started []*Op) {
 	for l := range p.ops {
 		for i := range p.ops[l] {
 			o := &p.ops[l][i]
-			if s := p.started[l][i]; s != nil {
+			if s := p.started[l][i]; s != nil && s.posted { // one that is not will find out by itself, and give up
 				o = s
 				started = append(started, s)
 			}

@@ -94,6 +94,55 @@ func TestCloseSettlesWhatStartFormsBegan(t *testing.T) {
 	send.Cancel()
 }
 
+// An operation that is still being staged is nobody's but its caller's.
+func TestCloseLeavesAloneWhatIsNotYetPosted(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		n := &toy{}
+		w := &polling{n: n}
+		var released atomic.Int32
+		p, q := n.join(t, smallGeometry, false, func(*vni.Process, *toyProc) Waiter { return w }, Options{Released: func() { released.Add(1) }})
+		enter, gate := make(chan struct{}), make(chan struct{})
+		p.mem.(*toyMemory).enter, p.mem.(*toyMemory).gate = enter, gate
+		errs, closed := make(chan error, 2), make(chan error, 1)
+		go func() { _, err := p.StartSend(app(t, "app/0"), 0, make([]byte, 100_000)); errs <- err }()
+		<-enter
+		go func() { errs <- p.Send(bg, app(t, "app/0"), 0, make([]byte, 100_000)) }()
+		<-enter
+		if gone {
+			w.gone.Store(true) // Close does not wait then
+		}
+		go func() { closed <- p.Close() }()
+		for !p.closed.Load() {
+			time.Sleep(100 * time.Microsecond)
+		}
+		time.Sleep(time.Millisecond)
+		if released.Load() != 0 {
+			t.Errorf("gone %v: released while two calls copy into it", gone)
+		}
+		close(gate)
+		for range 2 {
+			if err := <-errs; !errors.Is(err, ErrClosed) {
+				t.Errorf("gone %v: %v", gone, err)
+			}
+		}
+		if err := <-closed; err != nil {
+			t.Errorf("gone %v: %v", gone, err)
+		}
+		for range 1000 {
+			if released.Load() > 0 {
+				break
+			}
+			time.Sleep(100 * time.Microsecond) // whoever leaves last lets go, after its error is out
+		}
+		if released.Load() != 1 {
+			t.Errorf("gone %v: released %d times", gone, released.Load())
+		}
+		if len(q.regions) != 0 {
+			t.Errorf("gone %v: %d regions left", gone, len(q.regions))
+		}
+	}
+}
+
 func TestABusyRegionStays(t *testing.T) {
 	_, a, _ := pair(t, smallGeometry, false)
 	r, err := a.Alloc(10)

@@ -2,7 +2,8 @@ package proc
 
 import "github.com/weftnet/weft/internal/vni"
 
-// Dest is a process: by name, or by exact address if NIC is not 0. As the source of a receive the zero Dest is any process.
+// Dest is a process: by name, or by exact address if NIC is not 0. As the source of a receive the zero Dest is any
+// process.
 type Dest struct {
 	Name vni.Name
 	NIC  uint64
@@ -53,7 +54,8 @@ func messageOf(c *vni.Completion) Message {
 //	31    30           16 15            0
 //	call  use count        context         the count begins at 1, so no token is 0
 //
-// A call says so in its token because an envelope has no flag for it; who answers something else would be answering nobody.
+// A call says so in its token because an envelope has no flag for it; who answers something else would be answering
+// nobody.
 const (
 	callBit   = 1 << 31
 	countBits = 15

@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Op is an operation under way, as the start forms return it. Each must be waited for, or tested until it is done: until
-// then it keeps its context, and its memory must stay. Its methods may be called from many goroutines.
+// Op is an operation under way, as the start forms return it. Each must be waited for, or tested until it is done:
+// until then it keeps its context, and its memory must stay. Its methods may be called from many goroutines.
 //
 //	begin ──► posted ──► done     posted: the NIC has it; done: the result is here, the context is free
 type Op struct {
@@ -45,8 +45,9 @@ func (o *Op) rung() bool {
 // free: who finds it unset reads the doorbell of its own operation, or looks again.
 func (o *Op) settled() bool { return o.done.Load() || o.rung() }
 
-// wait waits for o. If that ends early it cancels o and waits on: the NIC answers every Cancel, by the completion that o would
-// have had or by StatusCancelled (decision 9). It returns why it ended early; the operation has ended in any case.
+// wait waits for o. If that ends early it cancels o and waits on: the NIC answers every Cancel, by the completion
+// that o would have had or by StatusCancelled (decision 9). It returns why it ended early; the operation has ended in
+// any case.
 func (p *Process) wait(ctx context.Context, o *Op) (why error) {
 	why = p.w.Wait(ctx, o.ready)
 	if why == nil {
@@ -74,8 +75,9 @@ func (p *Process) cancel(o *Op, byUser bool) {
 	}
 }
 
-// postCancel posts a Cancel for o, unless it has one or the NIC does not know o. Under mu. A Cancel that the NIC reads after
-// the operation has ended does nothing, since the next command for the same context stands behind it in the queue.
+// postCancel posts a Cancel for o, unless it has one or the NIC does not know o. Under mu. A Cancel that the NIC
+// reads after the operation has ended does nothing, since the next command for the same context stands behind it in
+// the queue.
 func (p *Process) postCancel(o *Op) {
 	if !o.posted || o.asked || p.nicGone() != nil {
 		return
@@ -133,7 +135,14 @@ func (o *Op) release() {
 	o.out = nil
 	p.mu.Lock()
 	p.giveUp(&o.place)
-	tooMany := len(p.spare) > limits.Temporaries
+	keep := limits.Temporaries
+	if p.closed.Load() {
+		keep = 0
+	}
+	tooMany := len(p.spare) > keep
+	if tooMany {
+		p.inside.Add(1)
+	}
 	o.posted = false
 	if p.started[l][o.ctx] == o {
 		p.started[l][o.ctx] = nil
@@ -141,7 +150,9 @@ func (o *Op) release() {
 	p.vp.Release(o.receive, o.ctx)
 	p.mu.Unlock()
 	if tooMany {
-		_ = p.trim(limits.Temporaries) // one that cannot be freed costs memory only
+		_ = p.trim(keep) // one that cannot be freed costs memory only
+		p.leave()
+		return
 	}
 	p.changed()
 }
@@ -179,8 +190,8 @@ func (o *Op) settle() bool {
 	return true
 }
 
-// Wait waits until the operation has ended, and returns how. If ctx ends first, Wait returns its error and the operation goes on:
-// Wait again, or Cancel it. Of a send, PUT or GET the Message means nothing.
+// Wait waits until the operation has ended, and returns how. If ctx ends first, Wait returns its error and the
+// operation goes on: Wait again, or Cancel it. Of a send, PUT or GET the Message means nothing.
 func (o *Op) Wait(ctx context.Context) (Message, error) {
 	for !o.settle() {
 		p := o.p

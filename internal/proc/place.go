@@ -23,8 +23,8 @@ type temporary struct {
 	mem []byte
 }
 
-// put decides where the bytes of r are, brings them there, and fills in r's context accordingly. Without the lock: r's context
-// is its own, and it may copy a lot.
+// put decides where the bytes of r are, brings them there, and fills in r's context accordingly. Without the lock:
+// r's context is its own, and it may copy a lot.
 func (p *Process) put(r *request, parts [][]byte) error {
 	o := r.op
 	one := [1][]byte{r.into}

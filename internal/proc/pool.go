@@ -6,15 +6,16 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// pool hands out runs of pages of the buffer pool, which QNIX-25 leaves to the process. It is first fit over a list of free
-// runs: operations are short-lived and few at a time, so the list is short and mostly one run.
+// pool hands out runs of pages of the buffer pool, which QNIX-25 leaves to the process. It is first fit over a list
+// of free runs: operations are short-lived and few at a time, so the list is short and mostly one run.
 type pool struct {
 	free []run // by first page; no two touch
 }
 
 type run struct{ first, pages int }
 
-// newPool makes a pool of so many pages, all free. Its list never grows: of n pages at most (n+1)/2 free runs do not touch.
+// newPool makes a pool of so many pages, all free. Its list never grows: of n pages at most (n+1)/2 free runs do not
+// touch.
 func newPool(pages int) pool {
 	p := pool{free: make([]run, 0, (pages+1)/2+1)}
 	if pages > 0 {

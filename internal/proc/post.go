@@ -10,13 +10,13 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// request is what an operation asks for, on its caller's stack. The slices that a send gathers go beside it, as an argument: in it
-// they would be moved to the heap, one allocation a message.
+// request is what an operation asks for, on its caller's stack. The slices that a send gathers go beside it, as an
+// argument: in it they would be moved to the heap, one allocation a message.
 type request struct {
 	what string
 	with Dest
 	code vni.Code
-	call bool // the token shall say so
+	call bool // of a send: its token says that a reply is awaited; of a receive: it takes the reply to the send behind it
 
 	receive bool // which of the two contexts it has
 	send    vni.SendContext
@@ -25,6 +25,8 @@ type request struct {
 	into   []byte // of a receive or GET: the bytes come to it
 	length uint64
 	staged bool // the bytes are not yet where the NIC can reach them
+
+	head uint32 // of the command queue, when there was no room
 
 	own *Op // a start form's
 	op  *Op // own, or that of the context
@@ -79,8 +81,8 @@ func (r *request) memory(pool int32, size int) {
 	}
 }
 
-// start begins operations: all of them, or none. If it lacks nothing and there is no error, they are posted. parts are the
-// bytes of the one that sends.
+// start begins operations: all of them, or none. If it lacks nothing and there is no error, they are posted. parts
+// are the bytes of the one that sends.
 func (p *Process) start(parts [][]byte, rs ...*request) (lack, error) {
 	p.mu.Lock()
 	if l, err := p.take(rs); l != lackNothing || err != nil {
@@ -121,7 +123,7 @@ func (p *Process) stageAll(parts [][]byte, rs []*request) (lack, error) {
 	}
 	p.mu.Lock()
 	err := p.usable()
-	if err == nil && p.vp.Room(len(rs)+p.reserve) {
+	if err == nil && p.room(rs) {
 		return lackNothing, nil
 	}
 	p.mu.Unlock()
@@ -131,13 +133,13 @@ func (p *Process) stageAll(parts [][]byte, rs []*request) (lack, error) {
 	return lackRoom, nil
 }
 
-// take takes a context for each request, or none at all. Under mu. So a call never holds a receive context while it waits
-// for a send context that another call holds.
+// take takes a context for each request, or none at all. Under mu. So a call never holds a receive context while it
+// waits for a send context that another call holds.
 func (p *Process) take(rs []*request) (lack, error) {
 	if err := p.usable(); err != nil {
 		return lackNothing, err
 	}
-	if !p.vp.Room(len(rs) + p.reserve) {
+	if !p.room(rs) {
 		return lackRoom, nil
 	}
 	for k, r := range rs {
@@ -153,6 +155,13 @@ func (p *Process) take(rs []*request) (lack, error) {
 		r.recv.Tag = uint64(rs[1].send.Token)
 	}
 	return lackNothing, nil
+}
+
+// room reports whether there is room for the commands of rs and the reserve behind them. Under mu.
+func (p *Process) room(rs []*request) bool {
+	ok := p.vp.Room(len(rs) + p.reserve)
+	rs[0].head = p.vp.KnownHead()
+	return ok
 }
 
 func (p *Process) takeOne(r *request) lack {
@@ -179,7 +188,8 @@ func (p *Process) takeOne(r *request) lack {
 	return lackNothing
 }
 
-// fill tells the NIC where r's bytes are, or that they are in the context region now, unless they must be staged. Under mu.
+// fill tells the NIC where r's bytes are, or that they are in the context region now, unless they must be staged.
+// Under mu.
 func (p *Process) fill(r *request, parts [][]byte) {
 	r.staged = false
 	one := [1][]byte{r.into}
@@ -240,14 +250,14 @@ func (p *Process) begin(ctx context.Context, parts [][]byte, rs ...*request) err
 		if l == lackNothing {
 			return err
 		}
-		if err := p.waitFor(ctx, l); err != nil {
+		if err := p.waitFor(ctx, l, rs[0].head); err != nil {
 			return err
 		}
 	}
 }
 
-// waitFor waits until it is worth trying again.
-func (p *Process) waitFor(ctx context.Context, l lack) error {
+// waitFor waits until it is worth trying again. head is that of the queue when it had no room.
+func (p *Process) waitFor(ctx context.Context, l lack, head uint32) error {
 	if !p.enter() {
 		return ErrClosed
 	}
@@ -255,8 +265,7 @@ func (p *Process) waitFor(ctx context.Context, l lack) error {
 	ready := p.free[l]
 	if l == lackRoom {
 		// The NIC reads on without being asked, and the end of something that it has read wakes us; see New.
-		seen := p.vp.Head()
-		ready = func() bool { return p.vp.Head() != seen || p.over() }
+		ready = func() bool { return p.vp.Head() != head || p.over() }
 	}
 	p.watched.Add(1)
 	err := p.w.Wait(ctx, ready)

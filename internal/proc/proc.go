@@ -36,9 +36,9 @@ import (
 // simulator. All methods are called from any goroutine.
 type Waiter interface {
 	// Wait returns nil once ready returns true, ctx's error if ctx ends before that, and ErrNICGone if no doorbell
-	// will ring any more. ready only loads atomics; Wait may call it from any goroutine until it returns, and not after.
-	// What makes ready true is a doorbell, an event or the end of the segment, after which the NIC wakes sleepers, or
-	// something in this process, after which Wake is called.
+	// will ring any more. ready only loads atomics; Wait may call it from any goroutine until it returns, and not
+	// after. What makes ready true is a doorbell, an event or the end of the segment, after which the NIC wakes
+	// sleepers, or something in this process, after which Wake is called.
 	Wait(ctx context.Context, ready func() bool) error
 
 	// Kick says that a command was posted while the NIC may not have been listening. It does not block.
@@ -81,8 +81,8 @@ type Process struct {
 	poolMem []byte
 	pieces  int // descriptors, or slices, that one operation may name (K)
 
-	// reserve is the room in the command queue that operations leave for Cancels, so that one can always be posted: one for
-	// every context. Between two operations no more Cancels are posted than there are operations under way.
+	// reserve is the room in the command queue that operations leave for Cancels, so that one can always be posted:
+	// one for every context. Between two operations no more Cancels are posted than there are operations under way.
 	reserve int
 
 	ops [2][]Op // of blocking calls: one for each context, so that they allocate nothing
@@ -109,8 +109,8 @@ type Process struct {
 // caller's own memory.
 func New(seg *vni.Segment, w Waiter, mem Memory, opts Options) (*Process, error) {
 	g := seg.Geometry()
-	// With all contexts' Cancels in reserve, a queue without room must hold more than receives, which may stay for ever:
-	// then something in it completes, and whoever waits for room is woken.
+	// With all contexts' Cancels in reserve, a queue without room must hold more than receives, which may stay for
+	// ever: then something in it completes, and whoever waits for room is woken.
 	if least := 3*g.Contexts + 25; g.Commands < least {
 		return nil, fmt.Errorf("weft: %d commands for %d contexts: want at least %d", g.Commands, g.Contexts, least)
 	}

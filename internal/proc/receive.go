@@ -6,10 +6,10 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Recv receives one message into buf: from a process, or from any if from is zero; with a tag, or any. Of several receives that a
-// message matches, the one posted first gets it. If the message is longer than buf, Recv fails with ErrTruncated, and the
-// Message and the first bytes are there nevertheless. If ctx ends first, Recv returns its error and no message is lost: one that
-// had met this receive already is returned instead (decision 9).
+// Recv receives one message into buf: from a process, or from any if from is zero; with a tag, or any. Of several
+// receives that a message matches, the one posted first gets it. If the message is longer than buf, Recv fails with
+// ErrTruncated, and the Message and the first bytes are there nevertheless. If ctx ends first, Recv returns its error
+// and no message is lost: one that had met this receive already is returned instead (decision 9).
 func (p *Process) Recv(ctx context.Context, from Dest, match Match, buf []byte) (Message, error) {
 	r := request{what: "receive", code: vni.CodeReceive, receive: true, with: from}
 	r.receiveRequest(match, 0, buf)
@@ -19,8 +19,8 @@ func (p *Process) Recv(ctx context.Context, from Dest, match Match, buf []byte) 
 	return p.end(ctx, r.op)
 }
 
-// StartRecv begins what Recv does, and does not wait: ErrQueueFull if all contexts are taken. buf must be left alone until
-// the operation is done.
+// StartRecv begins what Recv does, and does not wait: ErrQueueFull if all contexts are taken. buf must be left alone
+// until the operation is done.
 func (p *Process) StartRecv(from Dest, match Match, buf []byte) (*Op, error) {
 	return started(func(o *Op) error { return p.StartRecvInto(o, from, match, buf) })
 }
@@ -42,8 +42,9 @@ func (r *request) receiveRequest(match Match, flags uint32, buf []byte) {
 	r.to(buf)
 }
 
-// Call sends a message and waits for the reply to it, which it receives into reply; the Message is about the reply. As with
-// Recv, a reply longer than that is ErrTruncated. The receive is posted before the message, so the reply always finds it.
+// Call sends a message and waits for the reply to it, which it receives into reply; the Message is about the reply.
+// As with Recv, a reply longer than that is ErrTruncated. The receive is posted before the message, so the reply
+// always finds it.
 func (p *Process) Call(ctx context.Context, to Dest, tag uint64, reply []byte, parts ...[]byte) (Message, error) {
 	s := request{what: "call", code: vni.CodeSend, with: to, call: true}
 	parts, err := p.sendRequest(&s, tag, vni.IsCall, parts)

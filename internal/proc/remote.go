@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Put writes the concatenation of parts into a region of another process, from offset on (USNIC-31). It returns when the bytes are
-// there. ErrRegion, ErrKey: the handle is not, or no longer, a region's; ErrRange: beyond its end.
+// Put writes the concatenation of parts into a region of another process, from offset on (USNIC-31). It returns when
+// the bytes are there. ErrRegion, ErrKey: the handle is not, or no longer, a region's; ErrRange: beyond its end.
 func (p *Process) Put(ctx context.Context, h Handle, offset uint64, parts ...[]byte) error {
 	var r request
 	parts, err := p.putRequest(&r, h, offset, parts)
@@ -105,7 +105,8 @@ func (p *Process) run(ctx context.Context, r *request, parts [][]byte) error {
 	return err
 }
 
-// NextEvent waits for the next event and returns it, with how many were lost before it because nobody read them in time.
+// NextEvent waits for the next event and returns it, with how many were lost before it because nobody read them in
+// time.
 func (p *Process) NextEvent(ctx context.Context) (e vni.Event, lost uint64, err error) {
 	for {
 		e, l, ok, err := p.PollEvent()
@@ -128,7 +129,8 @@ func (p *Process) NextEvent(ctx context.Context) (e vni.Event, lost uint64, err 
 	}
 }
 
-// PollEvent returns the next event if there is one. It does not wait. What the NIC published before its end can still be read.
+// PollEvent returns the next event if there is one. It does not wait. What the NIC published before its end can still
+// be read.
 func (p *Process) PollEvent() (e vni.Event, lost uint64, ok bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,21 +7,21 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Send sends a message, the concatenation of parts, to a process. It returns when the parts may be reused: the message leaves,
-// or has left. With an error it was delivered zero or one time, never more (decision 6). If ctx ends first, the message is
-// withdrawn, unless it is too late for that: then Send succeeds.
+// Send sends a message, the concatenation of parts, to a process. It returns when the parts may be reused: the
+// message leaves, or has left. With an error it was delivered zero or one time, never more (decision 6). If ctx ends
+// first, the message is withdrawn, unless it is too late for that: then Send succeeds.
 func (p *Process) Send(ctx context.Context, to Dest, tag uint64, parts ...[]byte) error {
 	return p.send(ctx, "send", to, tag, 0, parts)
 }
 
-// SendDelivered is Send that returns when the destination NIC has accepted the message, which is then delivered for certain
-// unless the destination process or its NIC ends.
+// SendDelivered is Send that returns when the destination NIC has accepted the message, which is then delivered for
+// certain unless the destination process or its NIC ends.
 func (p *Process) SendDelivered(ctx context.Context, to Dest, tag uint64, parts ...[]byte) error {
 	return p.send(ctx, "send", to, tag, vni.WantAccept, parts)
 }
 
-// Reply answers a message whose sender has used Call. It goes to the very process that called: if that has ended, or another has
-// its slot, Reply fails.
+// Reply answers a message whose sender has used Call. It goes to the very process that called: if that has ended, or
+// another has its slot, Reply fails.
 func (p *Process) Reply(ctx context.Context, m *Message, parts ...[]byte) error {
 	if !m.IsCall() {
 		return &OpError{Op: "reply", Peer: m.From, NIC: m.NIC, Err: errNoCall}
@@ -40,8 +40,8 @@ func (p *Process) send(ctx context.Context, what string, to Dest, tag uint64, fl
 	return p.run(ctx, &r, parts)
 }
 
-// StartSend begins what Send does, and does not wait: ErrQueueFull if all contexts are taken. The parts must stay as they are until
-// the operation is done.
+// StartSend begins what Send does, and does not wait: ErrQueueFull if all contexts are taken. The parts must stay as
+// they are until the operation is done.
 func (p *Process) StartSend(to Dest, tag uint64, parts ...[]byte) (*Op, error) {
 	return started(func(o *Op) error { return p.startSend(o, to, tag, 0, parts) })
 }

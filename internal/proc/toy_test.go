@@ -12,8 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// toy is a NIC of which only the VNI half is real: processes that it serves reach one another, at once and in order. Some
-// names are special: "silent/…" takes messages and never says anything, "gone/…" has ended.
+// toy is a NIC of which only the VNI half is real: processes that it serves reach one another, at once and in order.
+// Some names are special: "silent/…" takes messages and never says anything, "gone/…" has ended.
 type toy struct {
 	mu    sync.Mutex
 	procs []*toyProc
@@ -244,13 +244,18 @@ func must(err error) {
 
 // Alloc and Free make a toyMemory of a process's regions.
 type toyMemory struct {
-	n    *toy
-	p    *toyProc
-	next uint32
-	busy bool
+	n           *toy
+	p           *toyProc
+	next        uint32
+	busy        bool
+	enter, gate chan struct{} // not nil: Alloc says that it has been called, and waits
 }
 
 func (m *toyMemory) Alloc(n int) (uint32, uint64, []byte, error) {
+	if m.gate != nil {
+		m.enter <- struct{}{}
+		<-m.gate
+	}
 	m.n.mu.Lock()
 	defer m.n.mu.Unlock()
 	if n > 64<<20 {
@@ -298,8 +303,8 @@ func (w *polling) Wait(ctx context.Context, ready func() bool) error {
 func (w *polling) Kick() { w.kicks.Add(1) }
 func (w *polling) Wake() {}
 
-// parking waits as an attached process does: it says that it sleeps, looks once more, and relies on being woken. The NIC has a
-// goroutine of its own, which stops listening and relies on being kicked.
+// parking waits as an attached process does: it says that it sleeps, looks once more, and relies on being woken. The
+// NIC has a goroutine of its own, which stops listening and relies on being kicked.
 type parking struct {
 	vp   *vni.Process
 	kick chan struct{}

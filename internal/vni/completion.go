@@ -64,7 +64,8 @@ func (s Status) String() string {
 	return fmt.Sprintf("status-%d", uint32(s))
 }
 
-// Completion is what the NIC says of a finished operation. Of a send only Status, Len, NIC, Slot and Gen mean something.
+// Completion is what the NIC says of a finished operation. Of a send only Status, Len, NIC, Slot and Gen mean
+// something.
 type Completion struct {
 	Status Status
 	Len    uint64 // bytes delivered into the buffer, or sent

@@ -1,19 +1,19 @@
 package vni
 
-// Flags of a context.
+// Flags of a context. The receive of a reply is posted before its call, so a reply that finds none is late: it is
+// refused, never staged.
 const (
 	WantNotify uint32 = 1 << 0 // ring Done, not Free, when it completes (QNIX-16)
 	WantAccept uint32 = 1 << 1 // a send completes only when the destination NIC has accepted the message (decision 6)
-	IsReply    uint32 = 1 << 2 // a reply, or a receive that only a reply matches: its tag is the token of the call. Its receive was
-	//                            posted before the call, so a reply that finds none is late and is refused, never staged
-	IsCall uint32 = 1 << 3 // the sender awaits a reply
-	AnyTag uint32 = 1 << 4 // a receive takes every tag (QNIX-20)
+	IsReply    uint32 = 1 << 2 // a reply, or a receive that only a reply matches: the tag is the token of the call
+	IsCall     uint32 = 1 << 3 // the sender awaits a reply
+	AnyTag     uint32 = 1 << 4 // a receive takes every tag (QNIX-20)
 
 	sendFlags    = WantNotify | WantAccept | IsReply | IsCall
 	receiveFlags = WantNotify | IsReply | AnyTag
 
-	// secondLine is set by SetSend and SetReceive when the context's second cache line holds something. Most messages go by
-	// name and need only the first, and the NIC then does not fetch the other.
+	// secondLine is set by SetSend and SetReceive when the context's second cache line holds something. Most messages
+	// go by name and need only the first, and the NIC then does not fetch the other.
 	secondLine uint32 = 1 << 31
 )
 

@@ -14,8 +14,8 @@ import (
 // Counter is one of the counts that a NIC publishes (decision 17). They only grow, unless their name ends in _now.
 type Counter int
 
-// The counters, in the order of their words in the page. New ones go to the end of their group: a page says which list it
-// was made by.
+// The counters, in the order of their words in the page. New ones go to the end of their group: a page says which
+// list it was made by.
 const (
 	// internal/rel, in segments unless the name says otherwise
 	RelSends          Counter = iota // sequenced segments sent, the first time
@@ -186,7 +186,8 @@ func NewCounterPage(b []byte) (CounterPage, error) {
 	return p, nil
 }
 
-// OpenCounterPage lays a page over what another program formatted. It fails if that program had another list of counters.
+// OpenCounterPage lays a page over what another program formatted. It fails if that program had another list of
+// counters.
 func OpenCounterPage(b []byte) (CounterPage, error) {
 	p, head, err := overlayCounters(b)
 	if err != nil {

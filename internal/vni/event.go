@@ -41,8 +41,8 @@ func (e Event) String() string {
 // read any word of it: a process that falls behind learns how many it lost.
 const Events = 64
 
-// eventRecord is an Event in ro. number is the event's, counted from 1, and 0 while the record is being written: a reader
-// that finds the same number before and after has a whole event.
+// eventRecord is an Event in ro. number is the event's, counted from 1, and 0 while the record is being written: a
+// reader that finds the same number before and after has a whole event.
 type eventRecord struct {
 	number uint64
 	count  uint64

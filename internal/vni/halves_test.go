@@ -2,6 +2,7 @@ package vni
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,7 +12,8 @@ import (
 
 var small = Geometry{Commands: 16, Contexts: 4, Descriptors: 4, PoolPages: 2, Colour: 1}
 
-// newSegment makes a segment on the heap and returns its two halves, laid over the bytes separately as two programs would.
+// newSegment makes a segment on the heap and returns its two halves, laid over the bytes separately as two programs
+// would.
 func newSegment(t testing.TB, g Geometry) (*Segment, *Process, *NIC) {
 	t.Helper()
 	n, m := g.Sizes()
@@ -225,7 +227,7 @@ func TestQueueFillsAndDrainsAroundItsEnd(t *testing.T) {
 	if read != next || n.Pending() {
 		t.Errorf("%d posted, %d read, pending %v", next, read, n.Pending())
 	}
-	if !p.Room(small.Commands - 8) {
+	if p.Head() != n.head&^7 || !p.Room(small.Commands-8) || p.KnownHead() != p.Head() {
 		t.Error("an empty queue must take N−8 commands for certain")
 	}
 }
@@ -271,6 +273,9 @@ func TestContextSearchEqualsTheDumbOne(t *testing.T) {
 			if rapid.Bool().Draw(rt, "take") {
 				i, ok := take()
 				j, want := dumb.take()
+				if p.AnyFree(receive) != slices.Contains(dumb.free, true) {
+					rt.Fatalf("AnyFree is %v, free are %v", p.AnyFree(receive), dumb.free)
+				}
 				if ok != want || ok && i != j {
 					rt.Fatalf("took %d %v, want %d %v", i, ok, j, want)
 				}

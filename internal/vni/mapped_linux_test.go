@@ -47,8 +47,8 @@ const mappedTotal = 20000
 
 var mappedGeometry = Geometry{Commands: 32, Contexts: 16, Descriptors: 2, PoolPages: 1, Colour: 7}
 
-// TestHammerByTwoProcesses is the NIC; it starts this binary again as the process, which maps the read-only area without
-// the right to write.
+// TestHammerByTwoProcesses is the NIC; it starts this binary again as the process, which maps the read-only area
+// without the right to write.
 func TestHammerByTwoProcesses(t *testing.T) {
 	if os.Getenv("WEFT_VNI_CHILD") != "" {
 		mappedChild(t)

@@ -19,7 +19,8 @@ type Name struct {
 // AnyProcess in a receive matches every sender.
 var AnyProcess Name
 
-// MakeName makes the name of process index of an application. The application has 1 to 24 bytes of a–z, 0–9, '.', '_', '-'.
+// MakeName makes the name of process index of an application. The application has 1 to 24 bytes of a–z, 0–9, '.',
+// '_', '-'.
 func MakeName(app string, index uint32) (Name, error) {
 	n := Name{Index: index}
 	if len(app) > len(n.App) {

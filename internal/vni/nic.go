@@ -49,8 +49,8 @@ func (n *NIC) Pending() bool { return atomic.LoadUint64(&n.s.commands[n.head].wo
 // Listen says that this queue is visited by itself from now on.
 func (n *NIC) Listen() { atomic.StoreUint32(n.s.listening, 1) }
 
-// StopListening tries to leave this queue alone until a kick. It reports false if a command came in the meantime: the queue
-// then goes on being visited. The package comment has the interleavings.
+// StopListening tries to leave this queue alone until a kick. It reports false if a command came in the meantime: the
+// queue then goes on being visited. The package comment has the interleavings.
 func (n *NIC) StopListening() bool {
 	atomic.StoreUint32(n.s.listening, 0)
 	if n.Pending() {
@@ -63,9 +63,9 @@ func (n *NIC) StopListening() bool {
 // Sleeping reports whether someone in the process parks, or is about to. Ask after Complete, Event and SetGone.
 func (n *NIC) Sleeping() bool { return atomic.LoadUint32(n.s.sleeping) != 0 }
 
-// Send loads send context i, which a command has named, and makes it active until its Complete. So it is called once a
-// command. ErrImpossible: no such context, its doorbell is not Used, or it is active already. ErrArgument: its fields do
-// not go together; the context is active all the same, so that Complete can say so.
+// Send loads send context i, which a command has named, and makes it active until its Complete. So it is called once
+// a command. ErrImpossible: no such context, its doorbell is not Used, or it is active already. ErrArgument: its
+// fields do not go together; the context is active all the same, so that Complete can say so.
 func (n *NIC) Send(i int) (SendContext, error) {
 	if err := n.begin(sendList, i); err != nil {
 		return SendContext{}, err
@@ -112,8 +112,8 @@ func (n *NIC) Active(receive bool, i int) bool {
 	return i >= 0 && i < n.s.geo.Contexts && n.active[list(receive)][i]
 }
 
-// Inline is the payload of a short message: the first length bytes of the region of send context i. It is shared memory: copy it
-// once, and judge the copy. nil if length is more than limits.ShortMessage.
+// Inline is the payload of a short message: the first length bytes of the region of send context i. It is shared
+// memory: copy it once, and judge the copy. nil if length is more than limits.ShortMessage.
 func (n *NIC) Inline(i, length int) []byte {
 	if i < 0 || i >= n.s.geo.Contexts || length < 0 || length > limits.ShortMessage {
 		return nil
@@ -121,8 +121,8 @@ func (n *NIC) Inline(i, length int) []byte {
 	return n.s.region(sendList, i)[:length:length]
 }
 
-// Descriptors appends the first count descriptors of a context's region to into. Their regions are the caller's to find. ErrArgument:
-// more than K, an invalid one, or one that no region could hold.
+// Descriptors appends the first count descriptors of a context's region to into. Their regions are the caller's to
+// find. ErrArgument: more than K, an invalid one, or one that no region could hold.
 func (n *NIC) Descriptors(receive bool, i, count int, into []Descriptor) ([]Descriptor, error) {
 	if i < 0 || i >= n.s.geo.Contexts || count < 0 || count > n.s.geo.Descriptors {
 		return into, fmt.Errorf("%w: %d descriptors of %s context %d", ErrArgument, count, listNames[list(receive)], i)
@@ -151,9 +151,9 @@ func (n *NIC) Direct(receive bool, i int) [][]byte {
 	return n.s.direct[list(receive)][i].parts
 }
 
-// Complete ends the operation of a context: writes the completion, then turns the doorbell from Used to Done, or to Free if
-// no notification was asked for (QNIX-32). notify is the NIC's own copy of WantNotify. ErrImpossible: the doorbell is not Used;
-// it is left as it is.
+// Complete ends the operation of a context: writes the completion, then turns the doorbell from Used to Done, or to
+// Free if no notification was asked for (QNIX-32). notify is the NIC's own copy of WantNotify. ErrImpossible: the
+// doorbell is not Used; it is left as it is.
 func (n *NIC) Complete(receive bool, i int, c *Completion, notify bool) error {
 	l := list(receive)
 	if !n.Active(receive, i) {

@@ -82,8 +82,8 @@ func take(bells []uint32, field *uint32) (i int, ok bool) {
 	return 0, false
 }
 
-// AnyFree reports whether a context of a list is free. Like Doorbell it needs no lock, so it only says that taking one is
-// worth a try.
+// AnyFree reports whether a context of a list is free. Like Doorbell it needs no lock, so it only says that taking
+// one is worth a try.
 func (p *Process) AnyFree(receive bool) bool {
 	for i := range p.s.geo.Contexts {
 		if p.Doorbell(receive, i) == Free {
@@ -93,9 +93,12 @@ func (p *Process) AnyFree(receive bool) bool {
 	return false
 }
 
-// Head reads how far the NIC has read the command queue, to the last eight. It needs no lock: who found no room waits for
-// this to change.
+// Head reads how far the NIC has read the command queue, to the last eight. It needs no lock: who found no room waits
+// until this is no longer KnownHead.
 func (p *Process) Head() uint32 { return atomic.LoadUint32(p.s.head) }
+
+// KnownHead is the head by which Room last decided. Under the caller's lock.
+func (p *Process) KnownHead() uint32 { return p.head }
 
 // GiveBack returns a context that was taken and never posted: Used → Free. The NIC has not heard of it.
 func (p *Process) GiveBack(receive bool, i int) { p.Release(receive, i) }
@@ -152,8 +155,8 @@ func (p *Process) SetDescriptors(receive bool, i int, d []Descriptor) {
 	}
 }
 
-// SetDirect names the memory of a context's operation, which must stay as it is until the doorbell. The slice parts itself
-// is copied. Only on a segment with EnableDirect.
+// SetDirect names the memory of a context's operation, which must stay as it is until the doorbell. The slice parts
+// itself is copied. Only on a segment with EnableDirect.
 func (p *Process) SetDirect(receive bool, i int, parts [][]byte) {
 	g := &p.s.direct[list(receive)][i]
 	g.parts = append(g.parts[:0], parts...)
@@ -177,11 +180,12 @@ func (p *Process) Completion(receive bool, i int) Completion {
 	return c
 }
 
-// Listening reports whether the NIC visits this queue by itself. After a Post that finds it false, the NIC must be kicked.
+// Listening reports whether the NIC visits this queue by itself. After a Post that finds it false, the NIC must be
+// kicked.
 func (p *Process) Listening() bool { return atomic.LoadUint32(p.s.listening) != 0 }
 
-// SetSleeping tells the NIC that someone here is about to park, or no longer does. After SetSleeping(true) look once more
-// at what is waited for, and only then park.
+// SetSleeping tells the NIC that someone here is about to park, or no longer does. After SetSleeping(true) look once
+// more at what is waited for, and only then park.
 func (p *Process) SetSleeping(sleeping bool) {
 	var w uint32
 	if sleeping {

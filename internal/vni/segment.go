@@ -27,8 +27,8 @@ type memoryInfo struct {
 	app              appWords
 }
 
-// status is the VNI status (QNIX-28) but for the head, which is in ro. The process alone reads and writes it, so its words
-// are plain; they are in shared memory for whoever looks at a segment from outside.
+// status is the VNI status (QNIX-28) but for the head, which is in ro. The process alone reads and writes it, so its
+// words are plain; they are in shared memory for whoever looks at a segment from outside.
 type status struct {
 	tail, send, receive uint32
 }
@@ -71,8 +71,8 @@ func list(receive bool) int {
 	return sendList
 }
 
-// NewSegment formats two areas of at least the sizes that g.Sizes returns: the NIC's half of making a segment. The areas must
-// be aligned to 8 bytes, and are zeroed: doorbells Free, the queue empty, nobody listening.
+// NewSegment formats two areas of at least the sizes that g.Sizes returns: the NIC's half of making a segment. The
+// areas must be aligned to 8 bytes, and are zeroed: doorbells Free, the queue empty, nobody listening.
 func NewSegment(rw, ro []byte, g Geometry) (*Segment, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err
@@ -178,8 +178,8 @@ func array[T any](b []byte, off, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&piece[0])), n)
 }
 
-// EnableDirect gives the segment gather lists in ordinary Go memory, so that payloads are neither staged nor copied. Only
-// where both halves are in one address space; before either half is used.
+// EnableDirect gives the segment gather lists in ordinary Go memory, so that payloads are neither staged nor copied.
+// Only where both halves are in one address space; before either half is used.
 func (s *Segment) EnableDirect() {
 	s.direct = &[2][]gather{make([]gather, s.geo.Contexts), make([]gather, s.geo.Contexts)}
 }

@@ -42,11 +42,12 @@
 //	p2  read listening                              n2  read the command word at the head
 //
 //	p1 before n2 in the one order of all atomics    n2 sees the command, listening := 1, the queue stays active
-//	n2 before p1: then n1 n2 p1 p2                  p2 reads 0 and the process kicks; the NIC calls Listen, visits the queue
+//	n2 before p1: then n1 n2 p1 p2                  p2 reads 0 and the process kicks; the NIC calls Listen, then visits
 //	p1 before n2 and n1 before p2                   both: a kick too many, which costs a system call and does no harm
 //
-// n2 looks only at the head. That is enough: entries are posted in order and read in order, so if the head's is empty at
-// n2 every later post comes after n2. And between n2's listening := 1 and the next visit the queue is active anyway.
+// n2 looks only at the head. That is enough: entries are posted in order and read in order, so if the head's is empty
+// at n2 every later post comes after n2. And between n2's listening := 1 and the next visit the queue is active
+// anyway.
 //
 // A process that parks:
 //
@@ -61,9 +62,9 @@
 //
 // # Trust
 //
-// The NIC trusts nothing in rw. It loads each word once, atomically, into its own memory, and validates that. Errors are
-// of two kinds: ErrArgument fails one operation, ErrImpossible is a state that no correct process reaches, after which
-// the NIC detaches it. The process trusts ro, which it cannot write.
+// The NIC trusts nothing in rw. It loads each word once, atomically, into its own memory, and validates that. Errors
+// are of two kinds: ErrArgument fails one operation, ErrImpossible is a state that no correct process reaches, after
+// which the NIC detaches it. The process trusts ro, which it cannot write.
 //
 // The process half does no locking: its user posts under one lock of its own. Doorbell, Completion, Release, Listening,
 // Gone, SetSleeping, EventPending, AnyFree and Head need no lock, but whoever releases a context must own it.
