@@ -27,7 +27,9 @@ func (e *Engine) sendGet(s *send) {
 	pr.out.remove(s.frag.ID) // no record speaks of it as a send: its pieces come in, by the other table
 	inb := e.newInbound(nil, &wire.Envelope{SrcSlot: s.p.slot, Token: s.env.Token}, inboundGet, s.frag.Length)
 	inb.peer, inb.id, inb.local, inb.parts = pr, s.frag.ID, s, s.frag.Parts
-	pr.gets.set(s.frag.ID, inb)
+	if !pr.gets.set(s.frag.ID, inb) {
+		panic("nic: a fragment id of ours names a GET that has ended")
+	}
 	s.inb = inb
 	s.released, s.accept = true, true // with nothing to get, an Accept is the answer
 	e.enveloped(s)

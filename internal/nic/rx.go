@@ -208,6 +208,7 @@ func (e *Engine) acceptedByPeer(pr *peer, r wire.Record) {
 	slot, token := r.Accept()
 	if s := e.sendOf(pr, slot, token); s != nil {
 		s.accepted = true
+		e.stopGet(s) // one of nothing, for which nothing will come
 		e.settle(s)
 	}
 }

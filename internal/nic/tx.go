@@ -135,7 +135,9 @@ func (e *Engine) takeFragment(s *send) bool {
 		return false
 	}
 	s.frag.ID, s.peer = id, pr
-	pr.out.set(id, s)
+	if !pr.out.set(id, s) {
+		panic("nic: a fragment id of ours names a send that has ended")
+	}
 	return true
 }
 

@@ -61,12 +61,13 @@ func (p *Poller) watch() {
 		p.arrived.Store(false)
 		now := Now()
 		work, next := p.poll(now)
+		listening := p.engine.Listening()
 		woken := p.unlock()
 		switch {
 		case woken:
 			runtime.Gosched()
 		case work > 0:
-		case next.Sub(now) < shortSleep:
+		case listening, next.Sub(now) < shortSleep: // whoever posts to a queue that is listened to does not ring
 			idle.Relax()
 		default:
 			p.doze(now, next)
