@@ -82,9 +82,6 @@ func (s *stage) pending() int { return len(s.frames) - s.first }
 // waiting are the frames that are not sent yet.
 func (s *stage) waiting() []staged { return s.frames[s.first:] }
 
-// bytes are the bytes of a frame.
-func (s *stage) bytes(f *staged) []byte { return s.buf[f.off : f.off+f.size] }
-
 // done says that the next n frames are sent, or given up. An open reservation stays where it is.
 func (s *stage) done(n int) {
 	s.first += n
