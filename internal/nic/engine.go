@@ -92,6 +92,7 @@ type Engine struct {
 	reconsider  bool       // tables have changed: look at waiting again
 	nextCheck   clock.Time // of expire
 	counts      []uint64   // by vni.Counter
+	relCounted  rel.Stats  // what of rel's statistics is in counts
 	dirty       bool       // counts have changed since they were published
 	nextPublish clock.Time
 }

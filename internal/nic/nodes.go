@@ -142,6 +142,7 @@ func (h *handler) Up(_ clockTime, ep *rel.Endpoint) {
 	e.nodes.byID[pr.nic] = pr
 	pr.failed, pr.synced, pr.claims, pr.claimsDue = false, false, 0, -1
 	pr.retryAt = clock.Never
+	e.counts[vni.RelUpSessions]++
 	e.tellTables(pr)
 	e.unblock(pr)
 }
@@ -156,6 +157,7 @@ func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
 	pr.failed, pr.synced = true, false
 	pr.retryAt = e.now.Add(limits.HelloEvery)
 	status := statusOfDown(why)
+	e.countDown(why)
 	pr.in.all(func(inb *inbound) { e.loseInbound(inb) }) // first, so that receives go back and end with the others
 	for _, p := range e.procs {
 		if p != nil {
