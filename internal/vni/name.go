@@ -1,6 +1,7 @@
 package vni
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -57,17 +58,25 @@ func (n Name) String() string {
 // IsZero reports whether n is AnyProcess.
 func (n Name) IsZero() bool { return n == Name{} }
 
-// Valid reports whether n could have come from MakeName. The zero Name is not valid.
+// Valid reports whether n could have come from MakeName. The zero Name is not valid. Both halves ask for every
+// message, hence the table.
 func (n Name) Valid() bool {
-	k := n.appLen()
-	for i, c := range n.App {
-		inside := c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
-		if i < k && !inside || i >= k && c != 0 {
-			return false
-		}
+	k := 0
+	for k < len(n.App) && appByte[n.App[k]] {
+		k++
 	}
-	return k > 0
+	return k > 0 && bytes.Equal(n.App[k:], noApp[k:])
 }
+
+var (
+	noApp   [limits.NameBytes]byte
+	appByte = func() (t [256]bool) {
+		for _, c := range "abcdefghijklmnopqrstuvwxyz0123456789._-" {
+			t[c] = true
+		}
+		return t
+	}()
+)
 
 // Compare orders names by application, then index.
 func (n Name) Compare(m Name) int {
