@@ -111,6 +111,9 @@ type Client struct {
 // replyWithin bounds how long a client may leave its replies unread.
 const replyWithin = 5 * time.Second
 
+// turnAwayWithin bounds how long somebody unwanted may take to ask.
+const turnAwayWithin = time.Second
+
 // Receive waits for the next request. One that cannot be understood is answered here; the error then says that the
 // connection is to be closed. io.EOF says that the client is gone.
 func (c *Client) Receive() (*Request, error) {
@@ -138,6 +141,20 @@ func (c *Client) Reply(r *Reply, fds ...int) error {
 
 // Refuse answers with an error; what it wraps of this package's sentinels, the client will find.
 func (c *Client) Refuse(err error) error { return c.Reply(&Reply{Error: errorFor(err)}) }
+
+// TurnAway answers the first request with an error and closes: who is not wanted shall know why. It waits for the
+// request, since closing with one unread would lose the answer, but not for long.
+func (c *Client) TurnAway(err error) error {
+	if e := c.c.SetReadDeadline(time.Now().Add(turnAwayWithin)); e != nil {
+		return errors.Join(e, c.Close())
+	}
+	_, fds, e := c.p.receive()
+	if e != nil {
+		return c.Close()
+	}
+	closeAll(fds)
+	return errors.Join(c.Refuse(err), c.Close())
+}
 
 // Close ends the connection.
 func (c *Client) Close() error { return c.c.Close() }

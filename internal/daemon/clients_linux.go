@@ -28,11 +28,23 @@ func (d *Daemon) accept() {
 		}
 		if err := d.admit(c); err != nil {
 			d.log.Warn("client refused", "pid", c.Peer.PID, "uid", c.Peer.UID, "error", err)
-			_ = c.Refuse(err)
-			_ = c.Close()
+			d.turnAway(c, err)
 			continue
 		}
 		go d.serve(c)
+	}
+}
+
+// turnAway tells a client why it is not served, unless too many are being told already.
+func (d *Daemon) turnAway(c *ctl.Client, why error) {
+	select {
+	case d.turning <- struct{}{}:
+		go func() {
+			_ = c.TurnAway(why)
+			<-d.turning
+		}()
+	default:
+		_ = c.Close()
 	}
 }
 

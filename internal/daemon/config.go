@@ -71,6 +71,9 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// MarshalText is the inverse of UnmarshalText.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
 // Load reads a configuration file. It checks the form only; New checks what it says.
 func Load(path string) (Config, error) {
 	b, err := os.ReadFile(path)

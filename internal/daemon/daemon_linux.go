@@ -59,6 +59,7 @@ type Daemon struct {
 	clients map[*ctl.Client]*session // nil: a tool, or not attached yet
 	closing bool
 	served  sync.WaitGroup
+	turning chan struct{} // has a token for each client that is being turned away
 }
 
 // maxClients bounds the connections at a time: every process that a NIC may have, and tools.
@@ -72,7 +73,7 @@ func New(c Config, logTo io.Writer) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{settings: s, log: newLog(logTo, c.Log), started: time.Now(), sessions: map[uint16]*session{},
-		clients: map[*ctl.Client]*session{}, stop: func() {}}
+		clients: map[*ctl.Client]*session{}, stop: func() {}, turning: make(chan struct{}, 16)}
 	if err := d.take(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}

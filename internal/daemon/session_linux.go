@@ -39,7 +39,7 @@ type session struct {
 }
 
 // attach makes a VNI for a client and registers it.
-func (d *Daemon) attach(c *ctl.Client, a *ctl.Attach) (s *session, err error) {
+func (d *Daemon) attach(c *ctl.Client, a *ctl.Attach) (*session, error) {
 	name, err := vni.ParseName(a.Name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
@@ -53,29 +53,33 @@ func (d *Daemon) attach(c *ctl.Client, a *ctl.Attach) (s *session, err error) {
 	if err := permitted(g); err != nil {
 		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
 	}
-	s = &session{d: d, name: name, pid: c.Peer.PID, geometry: g, kick: -1, wakeUs: [2]int{-1, -1}, regions: map[uint32]*memory{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.release())
-		}
-	}()
+	s := &session{d: d, name: name, pid: c.Peer.PID, geometry: g, kick: -1, wakeUs: [2]int{-1, -1}, regions: map[uint32]*memory{}}
 	seg, err := s.make(g)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ctl.ErrNoMemory, err)
+		return nil, errors.Join(fmt.Errorf("%w: %w", ctl.ErrNoMemory, err), s.release())
 	}
+	if err := s.register(seg); err != nil {
+		return nil, errors.Join(sentinel(err), s.release())
+	}
+	return s, nil
+}
+
+// register makes the engine serve the process.
+func (s *session) register(seg *vni.Segment) (err error) {
+	d := s.d
 	d.loop.Do(func(clock.Time) {
-		if s.slot, s.gen, err = d.engine.Register(name, seg, s.wake); err == nil {
+		if s.slot, s.gen, err = d.engine.Register(s.name, seg, s.wake); err == nil {
 			d.sessions[s.slot] = s
 		}
 	})
 	if err != nil {
-		return nil, sentinel(err)
+		return err
 	}
 	if err := d.loop.AddBell(s.kick, s.slot); err != nil {
 		s.unregister()
-		return nil, err
+		return err
 	}
-	return s, nil
+	return nil
 }
 
 // permitted bounds what a process may ask for below what the layout could do: it is the daemon's memory.

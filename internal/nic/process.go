@@ -18,8 +18,9 @@ type process struct {
 	wakeUp   func()
 	rung     bool
 	gone     bool
-	idle     int // polls in a row that found no command
-	badOps   int // operations refused for their arguments; a storm of them detaches
+	detached bool // served no more; its owner has yet to unregister it
+	idle     int  // polls in a row that found no command
+	badOps   int  // operations refused for their arguments; a storm of them detaches
 
 	sends   []send     // by send context
 	sched   list[send] // second level of the round robin (QNIX-40): sends that can take a turn
@@ -30,7 +31,7 @@ type process struct {
 	sources map[sourceKey]*source
 	postSeq uint64 // numbers posted receives, so that one can go back to its place
 
-	lost    uint64 // sends completed and never acknowledged, of the session that ends just now
+	lost uint64 // sends completed and never acknowledged, of the session that ends just now
 
 	regions  []*region // by id; 0 is the pool
 	staged   int       // bytes of staging in use by messages that came with permission or locally
@@ -175,9 +176,10 @@ func (e *Engine) Unregister(slot uint16, gen uint32) {
 // detach ends a process that has done what no working process half can do (decision 10). Its owner, the daemon, sees
 // the word and lets it go; until then it is served no more.
 func (e *Engine) detach(p *process, why error) {
-	if p.gone {
+	if p.gone || p.detached {
 		return
 	}
+	p.detached = true
 	e.counts[vni.NICDetaches]++
 	p.vni.SetGone(vni.StatusDetached)
 	e.ring(p)
@@ -203,7 +205,7 @@ func (e *Engine) TakeDetached() []Detached {
 // listen puts p among the processes whose queues every poll looks at.
 func (e *Engine) listen(p *process) {
 	p.idle = 0
-	if p.node.in == nil && !p.gone {
+	if p.node.in == nil && !p.gone && !p.detached { // whoever was thrown out may ring as much as it likes
 		p.vni.Listen()
 		e.active.pushBack(&p.node)
 	}

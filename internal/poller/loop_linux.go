@@ -139,9 +139,12 @@ func (l *Loop) Run(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	done := ctx.Done()
-	for since := Now(); !isDone(done); {
+	for since := Now(); ; {
+		l.dirty.Store(false) // before looking at anything that somebody may change
+		if isDone(done) {
+			return
+		}
 		l.stepAside()
-		l.dirty.Store(false)
 		now := Now()
 		work, next := l.poll(now)
 		if l.cfg.Turn != nil {
@@ -172,14 +175,15 @@ func (l *Loop) rest(now, since, next clock.Time) {
 	}
 }
 
-// stepAside lets Do calls have the lock.
+// stepAside lets Do calls have the lock. Their goroutines may be waiting for the very processor that the loop has, so
+// that yielding the thread would not do.
 func (l *Loop) stepAside() {
 	if l.wanted.Load() == 0 {
 		return
 	}
 	l.mu.Unlock()
 	for l.wanted.Load() > 0 {
-		idle.YieldThread()
+		runtime.Gosched()
 	}
 	l.mu.Lock()
 }

@@ -1,0 +1,420 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	weft "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/vni"
+	"golang.org/x/sys/unix"
+)
+
+// exchange sends messages of many sizes from a to b and checks each.
+func exchange(t *testing.T, a, b *weft.Process, tag weft.Tag) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	sizes := []int{0, 1, 100, 768, 769, 4096, 20_000, 262_144, 1 << 20}
+	var both sync.WaitGroup
+	both.Go(func() {
+		for i, n := range sizes {
+			if err := a.Send(ctx, b.Name(), tag, payload(uint64(i), n)); err != nil {
+				t.Errorf("send of %d bytes: %v", n, err)
+				return
+			}
+		}
+	})
+	both.Go(func() {
+		buf := make([]byte, 1<<20)
+		for i, n := range sizes {
+			m, err := b.Recv(ctx, a.Name(), tag, buf)
+			if err != nil || m.Len != n || m.From != a.Name() || !bytes.Equal(buf[:n], payload(uint64(i), n)) {
+				t.Errorf("message of %d bytes arrived as %+v, %v", n, m, err)
+				return
+			}
+		}
+	})
+	both.Wait()
+}
+
+func TestProcessesOfOneDaemonAndOfTwoExchangeMessages(t *testing.T) {
+	c := configs(t, 2)
+	run(t, c...)
+	a, b, far := mustAttach(t, c[0], "a/0"), mustAttach(t, c[0], "b/0"), mustAttach(t, c[1], "far/0")
+	wait(t, a, "far/0")
+	wait(t, far, "a/0")
+	t.Run("one daemon", func(t *testing.T) { exchange(t, a, b, 1); exchange(t, b, a, 2) })
+	t.Run("two daemons", func(t *testing.T) { exchange(t, a, far, 3); exchange(t, far, a, 4) })
+}
+
+func TestRegionsOfAttachedProcessesArePutToAndGotFrom(t *testing.T) {
+	c := configs(t, 2)
+	run(t, c...)
+	owner, local, remote := mustAttach(t, c[0], "owner/0"), mustAttach(t, c[0], "local/0"), mustAttach(t, c[1], "remote/0")
+	wait(t, remote, "owner/0")
+	r, err := owner.Alloc(300_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range []*weft.Process{local, remote} {
+		want := payload(uint64(i), 200_000)
+		if err := p.Put(t.Context(), r.Handle(), 1000, want); err != nil {
+			t.Fatalf("%v: put: %v", p.Name(), err)
+		}
+		if !bytes.Equal(r.Bytes()[1000:201_000], want) {
+			t.Errorf("%v: the owner does not see what was put", p.Name())
+		}
+		got := make([]byte, 200_000)
+		if err := p.Get(t.Context(), r.Handle(), 1000, got); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%v: get: %v, equal %v", p.Name(), err, bytes.Equal(got, want))
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*weft.Process{local, remote} {
+		if err := p.Put(t.Context(), r.Handle(), 0, []byte{1}); !errors.Is(err, weft.ErrRegion) {
+			t.Errorf("%v: put into a closed region: %v", p.Name(), err)
+		}
+	}
+}
+
+func TestMemoryIsGivenBackByManyRegions(t *testing.T) {
+	c := configs(t, 1)
+	run(t, c...)
+	p := mustAttach(t, c[0], "a/0")
+	for range 100 { // together far more than a process may have at a time
+		r, err := p.Alloc(4 << 30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Alloc(128 << 30); err == nil || !errors.Is(err, weft.ErrBadArgument) {
+		t.Errorf("a region above the limit: %v", err)
+	}
+}
+
+func TestCallsAreAnswered(t *testing.T) {
+	c := configs(t, 2)
+	run(t, c...)
+	client, server := mustAttach(t, c[0], "client/0"), mustAttach(t, c[1], "server/0")
+	wait(t, client, "server/0")
+	go func() {
+		buf := make([]byte, 100)
+		for {
+			m, err := server.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, buf)
+			if err != nil {
+				return
+			}
+			_ = server.Reply(context.Background(), m, []byte("you said "), buf[:m.Len])
+		}
+	}()
+	for i := range 50 {
+		reply := make([]byte, 100)
+		said := fmt.Sprint("hello ", i)
+		m, err := client.Call(t.Context(), server.Name(), 7, []byte(said), reply)
+		if err != nil || string(reply[:m.Len]) != "you said "+said {
+			t.Fatalf("reply %q, %v", reply[:m.Len], err)
+		}
+		if i%10 == 0 {
+			time.Sleep(3 * time.Millisecond) // all have parked by then
+		}
+	}
+}
+
+func TestAKilledClientIsGoneForEverybody(t *testing.T) {
+	c := configs(t, 2)
+	run(t, c...)
+	near, far := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "far/0")
+	victim := child(t, "client", "victim/0 at "+c[0].Socket)
+	wait(t, near, "victim/0")
+	wait(t, far, "victim/0")
+	pending := map[string]<-chan error{}
+	for who, p := range map[string]*weft.Process{"near": near, "far": far} {
+		pending[who+"'s receive"] = start(func() error {
+			_, err := p.Recv(context.Background(), name(t, "victim/0"), 1, make([]byte, 10))
+			return err
+		})
+		pending[who+"'s long send"] = start(func() error { // it waits for permission, since nobody receives it
+			return p.SendDelivered(context.Background(), name(t, "victim/0"), 5, make([]byte, 8<<20))
+		})
+		pending[who+"'s call"] = start(func() error {
+			_, err := p.Call(context.Background(), name(t, "victim/0"), 6, []byte("hi"), make([]byte, 10))
+			return err
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for what, errs := range pending {
+		if err := ends(t, what, 5*time.Second, errs); !errors.Is(err, weft.ErrProcessGone) {
+			t.Errorf("%s ended with %v, want process gone", what, err)
+		}
+	}
+	exchange(t, near, far, 9) // the rest goes on
+	again := mustAttach(t, c[0], "victim/0")
+	wait(t, far, "victim/0")
+	exchange(t, far, again, 10) // and the name is free
+}
+
+func TestAKilledDaemonIsGoneForItsProcessesAndUnreachableForOthersAndComesBack(t *testing.T) {
+	c := configs(t, 2)
+	run(t, c[0])
+	victim := child(t, "daemon", marshal(t, c[1]))
+	near, own := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "own/0")
+	wait(t, near, "own/0")
+	wait(t, own, "near/0")
+	exchange(t, near, own, 1)
+
+	parked := start(func() error {
+		_, err := own.Recv(context.Background(), weft.AnyProcess, 5, make([]byte, 10))
+		return err
+	})
+	sending := start(func() error {
+		return own.SendDelivered(context.Background(), name(t, "near/0"), 5, make([]byte, 8<<20))
+	})
+	receiving := start(func() error {
+		_, err := near.Recv(context.Background(), name(t, "own/0"), 6, make([]byte, 10))
+		return err
+	})
+	toward := start(func() error {
+		return near.SendDelivered(context.Background(), name(t, "own/0"), 6, make([]byte, 8<<20))
+	})
+	time.Sleep(50 * time.Millisecond)
+	killed := time.Now()
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for what, errs := range map[string]<-chan error{"a parked receive": parked, "a send": sending} {
+		if err := ends(t, what, time.Second, errs); !errors.Is(err, weft.ErrNICGone) {
+			t.Errorf("%s at the killed daemon ended with %v, want NIC gone", what, err)
+		}
+	}
+	for what, errs := range map[string]<-chan error{"a receive": receiving, "a send": toward} {
+		if err := ends(t, what, 2*unreachableAfter-time.Since(killed), errs); !errors.Is(err, weft.ErrUnreachable) {
+			t.Errorf("%s of the peer ended with %v, want unreachable", what, err)
+		}
+	}
+	if err := own.Send(t.Context(), name(t, "near/0"), 1, nil); !errors.Is(err, weft.ErrNICGone) {
+		t.Errorf("a later send: %v", err)
+	}
+	own.Close()
+
+	child(t, "daemon", marshal(t, c[1])) // the same state and socket: a new incarnation of the same NIC
+	again := mustAttach(t, c[1], "own/0")
+	wait(t, near, "own/0")
+	wait(t, again, "near/0")
+	exchange(t, near, again, 11)
+	exchange(t, again, near, 12)
+}
+
+func TestADaemonThatEndsInOrderSaysSo(t *testing.T) {
+	c := configs(t, 2)
+	run(t, c[0])
+	other := child(t, "daemon", marshal(t, c[1]))
+	near, own := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "own/0")
+	wait(t, near, "own/0")
+	parked := start(func() error { _, err := own.Recv(context.Background(), weft.AnyProcess, 5, nil); return err })
+	receiving := start(func() error { _, err := near.Recv(context.Background(), name(t, "own/0"), 6, nil); return err })
+	time.Sleep(20 * time.Millisecond)
+	conn, err := ctl.Dial(t.Context(), c[1].Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := ends(t, "the receive there", time.Second, parked); !errors.Is(err, weft.ErrNICGone) {
+		t.Errorf("the receive there ended with %v", err)
+	}
+	if err := ends(t, "the peer's receive", unreachableAfter, receiving); !errors.Is(err, weft.ErrUnreachable) && !errors.Is(err, weft.ErrProcessGone) {
+		t.Errorf("the peer's receive ended with %v", err)
+	}
+	if err := ends(t, "the daemon", 5*time.Second, start(other.Wait)); err != nil {
+		t.Errorf("the daemon ended with %v", err)
+	}
+	if _, err := os.Stat(c[1].Socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+func TestASecondDaemonOnASocketRefusesToStart(t *testing.T) {
+	c := configs(t, 1)
+	run(t, c[0])
+	second := c[0]
+	second.StateDir, second.Listen = t.TempDir(), "127.0.0.1:0"
+	if _, err := daemon.New(second, &logWriter{t: t}); !errors.Is(err, ctl.ErrSocketTaken) || !strings.Contains(err.Error(), c[0].Socket) {
+		t.Errorf("New = %v", err)
+	}
+	mustAttach(t, c[0], "a/0") // the first is unharmed
+}
+
+func TestASecondProcessOfANameIsRefused(t *testing.T) {
+	c := configs(t, 1)
+	run(t, c[0])
+	mustAttach(t, c[0], "a/0")
+	if _, err := attach(t.Context(), c[0].Socket, "a/0"); !errors.Is(err, weft.ErrNameTaken) || !strings.Contains(err.Error(), "a/0") {
+		t.Errorf("Attach = %v", err)
+	}
+}
+
+func TestCountersAndListsTellWhatHappens(t *testing.T) {
+	c := configs(t, 2)
+	run(t, c...)
+	a, b := mustAttach(t, c[0], "a/0"), mustAttach(t, c[1], "b/7")
+	wait(t, a, "b/7")
+	exchange(t, a, b, 1)
+	conn, err := ctl.Dial(t.Context(), c[0].Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	info, mem, unmap, err := conn.Stat(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unmap()
+	if info.Address != c[0].Listen || info.PID != os.Getpid() {
+		t.Errorf("info %+v", info)
+	}
+	page, err := vni.OpenCounterPage(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); page.Load(vni.NICMessagesSent) < 9; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d messages counted", page.Load(vni.NICMessagesSent))
+		}
+	}
+	if nodes, err := conn.Nodes(t.Context()); err != nil || len(nodes) != 1 || nodes[0].State != "up" || nodes[0].Address != c[1].Listen {
+		t.Errorf("nodes %+v, %v", nodes, err)
+	}
+	if ps, err := conn.Processes(t.Context()); err != nil || len(ps) != 1 || ps[0].Name != "a/0" || ps[0].PID != os.Getpid() {
+		t.Errorf("processes %+v, %v", ps, err)
+	}
+	if names, err := conn.Names(t.Context()); err != nil || len(names) != 2 {
+		t.Errorf("names %+v, %v", names, err)
+	}
+}
+
+func TestWhoIsNotAllowedMayNotAttach(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	c := configs(t, 1)[0]
+	c.AllowGIDs = []int{12345} // so that everybody can connect, and the daemon has to look who it is
+	run(t, c)
+	dir := strings.TrimSuffix(c.Socket, "/0.sock")
+	for d := dir; strings.HasPrefix(d, os.TempDir()+"/"); d = d[:strings.LastIndexByte(d, '/')] {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	try := func(gid uint32) string {
+		x := exec.Command("/proc/self/exe")
+		x.Env = append(os.Environ(), roleVariable+"=outsider="+c.Socket)
+		x.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: gid}}
+		out, err := x.Output()
+		if errors.Is(err, os.ErrPermission) {
+			t.Skip("another user cannot run the test's binary")
+		}
+		return string(out)
+	}
+	if out := try(54321); !strings.Contains(out, "user 65534; expected the daemon's user") {
+		t.Errorf("an outsider was told %q", out)
+	}
+	if out := try(12345); out != "ready\n" {
+		t.Errorf("a member of the group was told %q", out)
+	}
+}
+
+func marshal(t *testing.T, c daemon.Config) string {
+	t.Helper()
+	b, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// rawAttach attaches without a process half, as somebody hostile would.
+func rawAttach(t *testing.T, c daemon.Config, name string) *ctl.Attachment {
+	t.Helper()
+	conn, err := ctl.Dial(t.Context(), c.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := conn.Attach(t.Context(), name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close(); a.Unmap() })
+	return a
+}
+
+func TestAHostileProcessHarmsOnlyItself(t *testing.T) { // decision 10
+	c := configs(t, 2)
+	log := run(t, c...)
+	a, b := mustAttach(t, c[0], "a/0"), mustAttach(t, c[1], "b/0")
+	wait(t, a, "b/0")
+	for i := range 8 {
+		h := rawAttach(t, c[0], fmt.Sprintf("hostile/%d", i))
+		w := h.Waiter(ctl.Hooks{Listening: func() bool { return false }})
+		stop := make(chan struct{})
+		go func() {
+			defer close(stop)
+			garbage := payload(uint64(i), 2*len(h.RW))
+			for round := range 200 {
+				copy(h.RW, garbage[round*4096:]) // every word of it at some time: commands, contexts, doorbells
+				w.Kick()
+				if w.Gone() {
+					return
+				}
+			}
+		}()
+		exchange(t, a, b, weft.Tag(100+i))
+		<-stop
+	}
+	exchange(t, b, a, 50)
+	if !strings.Contains(log.String(), "process thrown out") {
+		t.Error("none of them was thrown out")
+	}
+}
+
+func TestWhatOnlyTheNICWritesCannotBeMadeWritableAndNothingShrinks(t *testing.T) { // decision 10
+	c := configs(t, 1)
+	run(t, c[0])
+	conn, err := ctl.Dial(t.Context(), c[0].Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := rawAttach(t, c[0], "hostile/0")
+	if err := unix.Mprotect(a.RO, unix.PROT_READ|unix.PROT_WRITE); err == nil {
+		t.Error("the NIC's own area became writable")
+	}
+	_, counters, unmap, err := conn.Stat(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unmap()
+	if err := unix.Mprotect(counters, unix.PROT_READ|unix.PROT_WRITE); err == nil {
+		t.Error("the counters became writable")
+	}
+}

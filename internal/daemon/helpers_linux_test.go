@@ -1,0 +1,239 @@
+package daemon_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	weft "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/registry"
+)
+
+// unreachableAfter of the daemons in these tests.
+const unreachableAfter = 500 * time.Millisecond
+
+// The test binary runs itself as a daemon or as a client: then it has a role.
+const roleVariable = "WEFT_DAEMON_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	role, arg, _ := strings.Cut(os.Getenv(roleVariable), "=")
+	if f := roles[role]; f != nil {
+		if err := f(arg); err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// roles are what a child process may be. Each prints "ready" when it is.
+var roles = map[string]func(arg string) error{
+	"daemon": func(arg string) error {
+		var c daemon.Config
+		if err := json.Unmarshal([]byte(arg), &c); err != nil {
+			return err
+		}
+		d, err := daemon.New(c, os.Stderr)
+		if err != nil {
+			return err
+		}
+		fmt.Println("ready")
+		return d.Run(context.Background())
+	},
+	"client": func(arg string) error { // NAME at SOCKET, that waits for a message which does not come
+		name, socket, _ := strings.Cut(arg, " at ")
+		p, err := attach(context.Background(), socket, name)
+		if err != nil {
+			return err
+		}
+		fmt.Println("ready")
+		_, err = p.Recv(context.Background(), weft.AnyProcess, 999, make([]byte, 1))
+		return err
+	},
+	"outsider": func(socket string) error {
+		_, err := attach(context.Background(), socket, "outsider/0")
+		fmt.Println("ready")
+		return err
+	},
+}
+
+// child runs a role in a process of its own and waits until it is ready.
+func child(t *testing.T, role, arg string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), roleVariable+"="+role+"="+arg)
+	c.Stderr = &logWriter{t: t, prefix: role + ": "}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != "ready\n" {
+		t.Fatalf("%s: %q, %v", role, line, err)
+	}
+	return c
+}
+
+// logWriter passes a daemon's log on to the test's, until the test ends.
+type logWriter struct {
+	mu     sync.Mutex
+	t      *testing.T
+	prefix string
+	done   bool
+	text   bytes.Buffer
+}
+
+func (w *logWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Write(b)
+	if !w.done {
+		w.t.Log(w.prefix + strings.TrimSpace(string(b)))
+	}
+	return len(b), nil
+}
+
+func (w *logWriter) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done = true
+}
+
+func (w *logWriter) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// configs are those of n daemons that know one another. Ports are free ones.
+func configs(t *testing.T, n int) []daemon.Config {
+	t.Helper()
+	dir := t.TempDir()
+	all := make([]daemon.Config, n)
+	var nodes []registry.Entry
+	for i := range all {
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		all[i] = daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: c.LocalAddr().String(),
+			UnreachableAfter: daemon.Duration(unreachableAfter)}
+		nodes = append(nodes, registry.Entry{Address: c.LocalAddr().String()})
+	}
+	for i := range all {
+		all[i].Nodes = nodes
+	}
+	return all
+}
+
+// run runs daemons inside the test.
+func run(t *testing.T, configs ...daemon.Config) *logWriter {
+	t.Helper()
+	w := &logWriter{t: t}
+	for _, c := range configs {
+		d, err := daemon.New(c, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- d.Run(ctx) }()
+		t.Cleanup(func() {
+			w.stop()
+			cancel()
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error("daemon:", err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("the daemon does not end")
+			}
+		})
+	}
+	return w
+}
+
+func attach(ctx context.Context, socket, name string) (*weft.Process, error) {
+	n, err := weft.ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	return weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: n})
+}
+
+func mustAttach(t *testing.T, c daemon.Config, name string) *weft.Process {
+	t.Helper()
+	p, err := attach(t.Context(), c.Socket, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func name(t *testing.T, s string) weft.Name {
+	t.Helper()
+	n, err := weft.ParseName(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// wait waits until p knows a name.
+func wait(t *testing.T, p *weft.Process, other string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := p.WaitName(ctx, name(t, other)); err != nil {
+		t.Fatalf("waiting for %s: %v", other, err)
+	}
+}
+
+// payload is n bytes that nobody else has.
+func payload(seed uint64, n int) []byte {
+	b := make([]byte, n)
+	r := rand.New(rand.NewPCG(seed, uint64(n)))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// ends waits for an error that comes within d.
+func ends(t *testing.T, what string, d time.Duration, errs <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-errs:
+		return err
+	case <-time.After(d):
+		t.Fatalf("%s has not ended within %v", what, d)
+		return nil
+	}
+}
+
+// start runs f and passes on how it ended.
+func start(f func() error) <-chan error {
+	c := make(chan error, 1)
+	go func() { c <- f() }()
+	return c
+}
