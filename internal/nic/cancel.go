@@ -30,8 +30,8 @@ func (e *Engine) cancel(p *process, ctx int, which uint32) {
 	}
 }
 
-// cancelReceive withdraws a receive that has not been matched. A matched one gets its message: the sender may have been
-// told already that it is accepted.
+// cancelReceive withdraws a receive that has not been matched. A matched one gets its message, since the sender may have
+// been told already that it is accepted; it is withdrawn if the message does not come to its end.
 func (e *Engine) cancelReceive(r *receive) {
 	switch {
 	case r.state == recvPosted:
@@ -39,6 +39,8 @@ func (e *Engine) cancelReceive(r *receive) {
 	case r.state == recvMatched && e.cfg.Defect == mutate.CancelLosesMessage && r.inb.local == nil:
 		e.freeInbound(r.inb)
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
+	case r.state == recvMatched:
+		r.recall = true
 	}
 }
 

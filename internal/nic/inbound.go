@@ -190,8 +190,7 @@ func (e *Engine) abort(inb *inbound) {
 	}
 	e.freeInbound(inb)
 	if r != nil {
-		r.inb = nil
-		e.post(r)
+		e.repost(r)
 	}
 }
 

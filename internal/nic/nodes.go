@@ -229,8 +229,7 @@ func (e *Engine) loseInbound(inb *inbound) {
 	r := inb.recv
 	e.freeInbound(inb)
 	if r != nil {
-		r.inb = nil
-		e.post(r)
+		e.repost(r)
 	}
 }
 

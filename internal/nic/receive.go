@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -39,6 +40,7 @@ type receive struct {
 	size   uint64
 	seq    uint64 // its place among the posted
 	inb    *inbound
+	recall bool // a Cancel came when it was matched: if its message does not come, it ends
 }
 
 func (r *receive) init(p *process, ctx int) {
@@ -49,6 +51,12 @@ func (r *receive) init(p *process, ctx int) {
 // startReceive takes a Receive command (QNIX-45): match what has come already, or post.
 func (e *Engine) startReceive(p *process, r *receive) {
 	c, err := p.vni.Receive(r.ctx)
+	if errors.Is(err, vni.ErrArgument) {
+		r.notify = true
+		e.finishReceive(r, &vni.Completion{Status: vni.StatusBadArgument})
+		e.badArgument(p, err)
+		return
+	}
 	if err != nil {
 		e.detach(p, err)
 		return
@@ -65,7 +73,7 @@ func (e *Engine) startReceive(p *process, r *receive) {
 		return
 	}
 	p.postSeq++
-	r.seq = p.postSeq
+	r.seq, r.recall = p.postSeq, false
 	if r.exact && !e.alive(r.from) {
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusProcessGone, NIC: r.from.nic, Slot: r.from.slot, Gen: r.from.gen})
 		return
@@ -94,6 +102,16 @@ func (e *Engine) post(r *receive) {
 		p.posted.insertBefore(&r.node, at.next)
 	}
 	e.watchSender(r)
+}
+
+// repost has a receive whose message will not come wait again, in its old place, unless its process has cancelled it.
+func (e *Engine) repost(r *receive) {
+	r.inb = nil
+	if r.recall {
+		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
+		return
+	}
+	e.post(r)
 }
 
 // wants is the matching rule (QNIX-19, QNIX-20).
