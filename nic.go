@@ -55,7 +55,12 @@ func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &NIC{id: cfg.ID, addr: d.Addr().String(), driver: d, procs: make(map[*Process]struct{})}
+	return openNIC(cfg, d)
+}
+
+// openNIC makes a NIC on a link, which is the NIC's from now on.
+func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
+	n = &NIC{id: cfg.ID, addr: d.Addr().String(), driver: d, procs: make(map[*Process]struct{})}
 	for n.id == 0 {
 		n.id = NICID(random())
 	}
