@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -103,6 +104,11 @@ type dest struct {
 // headers, and puts the send in line.
 func (e *Engine) startSend(p *process, s *send, code vni.Code) {
 	c, err := p.vni.Send(s.ctx)
+	if errors.Is(err, vni.ErrArgument) {
+		s.notify, s.kind, s.dest = true, kindMessage, nil
+		e.rejectSend(s, err)
+		return
+	}
 	if err != nil {
 		e.detach(p, err)
 		return

@@ -14,7 +14,6 @@ var (
 	ErrStaleGeneration = errors.New("process replaced by a later one")
 	ErrNameUnknown     = errors.New("no live NIC knows this name")
 	ErrNameLost        = errors.New("name lost to an older claim")
-	ErrSessionLost     = errors.New("peer NIC restarted")
 	ErrTruncated       = errors.New("message longer than the buffer")
 	ErrQueueFull       = errors.New("too many operations under way")
 	ErrClosed          = errors.New("process closed")
@@ -25,6 +24,7 @@ var (
 	ErrRange           = errors.New("beyond the end of the region")
 	ErrCancelled       = errors.New("cancelled")
 	ErrNoMemory        = errors.New("out of memory for messages")
+	ErrSessionLost     = fmt.Errorf("%w: it has dropped the connection", ErrUnreachable)
 	ErrDetached        = fmt.Errorf("%w: it has thrown this process out", ErrNICGone)
 )
 
