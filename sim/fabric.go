@@ -34,6 +34,7 @@ type Hooks struct {
 	Pool         bool         // processes stage through their pool, as attached ones do, instead of lending their memory
 	StagingBytes int
 	CreditBytes  int
+	MaxEvents    uint64                  // a run with more of them fails; 0: any number
 	Check        func(*nic.Engine) error // asked after every poll; an error ends the run
 }
 
@@ -106,6 +107,10 @@ func (f *Fabric) Run(limit time.Duration) (err error) {
 		}
 	}()
 	for f.err == nil && f.open > 0 && f.s.step(clock.Time(limit)) {
+		if most := f.cfg.Hooks.MaxEvents; most > 0 && f.s.steps > most {
+			limit = f.Elapsed()
+			break
+		}
 	}
 	if f.err == nil && f.open > 0 {
 		f.fail(f.hanging(limit))

@@ -27,10 +27,12 @@ func (w *world) do(a act) {
 	case actClog:
 		other := w.rng.IntN(w.plan.nics)
 		w.touch(host, other)
+		w.log("clog from %d to %d for %v", host, other, a.lasting)
 		w.f.Clog(host, other, a.lasting)
 		w.f.After(a.lasting, w.actEnded)
 	case actStall:
 		w.touch(host)
+		w.log("stall of host %d for %v", host, a.lasting)
 		w.f.Stall(host, a.lasting)
 		w.f.After(a.lasting, w.actEnded)
 	case actStopNIC:
@@ -57,7 +59,9 @@ func (w *world) partition(lasting time.Duration) {
 	}
 	hosts := w.rng.Perm(w.plan.nics)
 	w.touch(hosts...)
-	heal := w.f.Partition(hosts[:1+w.rng.IntN(w.plan.nics-1)]...)
+	hosts = hosts[:1+w.rng.IntN(w.plan.nics-1)]
+	w.log("partition of %v for %v", hosts, lasting)
+	heal := w.f.Partition(hosts...)
 	w.f.After(lasting, func() {
 		heal()
 		w.actEnded()
@@ -79,6 +83,7 @@ func (w *world) stopNIC(host int, lasting time.Duration) {
 			names = append(names, name)
 		}
 	}
+	w.log("NIC %d vanishes for %v", host, lasting)
 	w.f.StopNIC(host)
 	w.f.After(lasting, func() {
 		w.f.StartNIC(host)
@@ -99,6 +104,7 @@ func (w *world) kill(lasting time.Duration) {
 	}
 	w.touch(lf.host)
 	w.end(lf)
+	w.log("%s on host %d is killed for %v", name, lf.host, lasting)
 	w.f.Kill(lf.proc)
 	w.f.After(lasting, func() {
 		if w.f.Engine(lf.host) != nil && w.lives[name] == lf {
@@ -114,6 +120,7 @@ func (w *world) unleash(host int) {
 		return
 	}
 	w.totals.Faults.Hostile++
+	w.log("a hostile process on host %d", host)
 	h := &hostile{w: w}
 	w.f.Serve(host, fmt.Sprintf("evil/%d", w.totals.Faults.Hostile), h.main)
 }

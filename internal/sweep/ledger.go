@@ -117,7 +117,9 @@ func (l *ledger) end(m *message, now time.Duration, o outcome, err error) {
 		return
 	}
 	m.outcome, m.ended, m.err = o, now, err
-	l.unended--
+	if !m.from.ended { // else nobody has counted on it any more
+		l.unended--
+	}
 }
 
 // arrival is a receive that completed.

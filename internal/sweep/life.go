@@ -30,7 +30,24 @@ type life struct {
 	sent     map[string]int // messages posted, by name of the destination
 	received int            // receives posted
 	events   []event        // what its NIC told it about others
+
+	open map[fmt.Stringer]time.Duration // receives, PUTs and GETs under way, and since when
 }
+
+// begun notes an operation under way, until the returned function is called.
+func (lf *life) begun(what fmt.Stringer) (ended func()) {
+	lf.open[what] = lf.now()
+	return func() { delete(lf.open, what) }
+}
+
+// move is a PUT or GET, for those who ask what is under way.
+type move struct {
+	what string
+	peer *life
+	size int
+}
+
+func (m *move) String() string { return fmt.Sprintf("%s of %d B at %s", m.what, m.size, m.peer.name) }
 
 // event is a peer event as a life has been told it.
 type event struct {
@@ -171,7 +188,7 @@ func (lf *life) finish(rng *rand.Rand, s sending) error {
 	w.bufs.put(s.buf)
 	lf.note(&w.totals, err)
 	w.l.end(s.m, lf.now(), outcomeOf(ctx, err), err)
-	lf.inTime(ctx, s.m, err)
+	lf.inTime(ctx, s.m, err, answerTime)
 	return nil
 }
 
@@ -183,11 +200,15 @@ func (lf *life) deadline(rng *rand.Rand) (context.Context, context.CancelFunc) {
 	return lf.proc.WithTimeout(context.Background(), time.Duration(rng.ExpFloat64()*float64(5*time.Millisecond)))
 }
 
-// inTime checks that an operation that its context ended did so soon: a NIC that has its turns answers a Cancel at once.
-func (lf *life) inTime(ctx context.Context, what fmt.Stringer, err error) {
+// answerTime is how soon a NIC that has its turns answers a Cancel.
+const answerTime = 5 * time.Millisecond
+
+// inTime checks that an operation that its context ended did so soon.
+func (lf *life) inTime(ctx context.Context, what fmt.Stringer, err error, limit time.Duration) {
 	at, ok := ctx.Deadline()
-	if ok && outcomeOf(ctx, err) == cancelled && !lf.w.touched[lf.host] && lf.proc.Now().Sub(at) > 5*time.Millisecond {
-		lf.w.l.violate("%v ended %v after its context", what, lf.proc.Now().Sub(at))
+	late := lf.proc.Now().Sub(at)
+	if ok && outcomeOf(ctx, err) == cancelled && !lf.w.touched[lf.host] && late > limit {
+		lf.w.l.violate("%v of %s ended %v after its context", what, lf.name, late)
 	}
 }
 
@@ -223,6 +244,7 @@ func (lf *life) put(rng *rand.Rand) error {
 	wrong := rng.IntN(16) == 0
 	ctx, cancel := lf.deadline(rng)
 	defer cancel()
+	defer lf.begun(&move{"PUT", to, n})()
 	err := lf.putAt(ctx, to, wrong, at.from, buf)
 	lf.judgeMove(ctx, "PUT", to, n, wrong, err)
 	if err == nil && !wrong && !to.ended {
@@ -248,6 +270,7 @@ func (lf *life) get(rng *rand.Rand) error {
 	wrong := rng.IntN(16) == 0
 	ctx, cancel := lf.deadline(rng)
 	defer cancel()
+	defer lf.begun(&move{"GET", from, n})()
 	err := lf.getAt(ctx, from, wrong, at, buf)
 	lf.judgeMove(ctx, "GET", from, n, wrong, err)
 	if err == nil && !wrong {
@@ -304,7 +327,9 @@ func (lf *life) receiveOne(rng *rand.Rand) error {
 		w.bufs.put(buf)
 		return lf.excuse(err)
 	}
+	ended := lf.begun(&r)
 	got, err := op.wait(ctx)
+	ended()
 	if err == nil {
 		w.lastCame = lf.now()
 		if !byHostile(got.from) {
@@ -313,7 +338,8 @@ func (lf *life) receiveOne(rng *rand.Rand) error {
 		}
 	}
 	w.bufs.put(buf)
-	lf.inTime(ctx, &r, err)
+	// A receive that has been matched waits for its message, or for the end of its sender.
+	lf.inTime(ctx, &r, err, answerTime+2*w.plan.unreachableAfter)
 	if err != nil && outcomeOf(ctx, err) == failed && !(r.from != "" && w.excused(lf, r.from)) && !lf.ended {
 		w.l.violate("%v of %s failed at %v without a cause: %v", &r, lf.name, lf.now(), err)
 	}

@@ -127,6 +127,7 @@ func (lf *life) watch() error {
 		cancel()
 		switch {
 		case err == nil:
+			lf.w.log("%s is told: %v", lf.name, e)
 			lf.events = append(lf.events, event{at: lf.now(), host: int(e.NIC - sim.NICID(0)), name: eventName(e)})
 		case isNICGone(err):
 			return errEnded

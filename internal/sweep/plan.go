@@ -56,6 +56,9 @@ const (
 // pick draws one of some values.
 func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
+// maxEvents is far more than any run needs: who reaches it does not come to its end.
+const maxEvents = 20_000_000
+
 func newPlan(seed uint64) *plan {
 	rng := rand.New(rand.NewPCG(seed, 0x7377656570))
 	p := &plan{
@@ -86,10 +89,12 @@ func newPlan(seed uint64) *plan {
 		Reliable:  rng.IntN(16) == 0,
 	}
 	p.hooks = sim.Hooks{
+		MaxEvents:    maxEvents,
 		Geometry:     geometry(rng),
 		StagingBytes: pick(rng, 0, 256<<10, 64<<10),
 		CreditBytes:  pick(rng, 0, 16<<10, 4<<10, -1),
 	}
+	p.flight = min(p.flight, p.hooks.Geometry.Contexts/4) // two senders, and PUT and GET, must all find contexts
 	p.hooks.Pool = p.hooks.Geometry.PoolPages > 0
 	if !p.link.Reliable {
 		p.drawFaults(rng)

@@ -29,8 +29,15 @@ func (w *world) takeStock() {
 		}
 		w.countNIC(host)
 	}
-	for _, lf := range w.lives {
-		if lf.region != nil && !lf.ended {
+	for _, name := range w.names {
+		lf := w.lives[name]
+		if lf.ended {
+			continue
+		}
+		for what, since := range lf.open {
+			w.l.violate("%v by %s, begun at %v, has not ended", what, lf.name, since)
+		}
+		if lf.region != nil {
 			if err := lf.region.check(); err != nil {
 				w.l.violate("the region of %s: %v", lf.name, err)
 			}

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"runtime/debug"
 	"time"
@@ -34,6 +35,7 @@ const (
 
 // world is one run.
 type world struct {
+	out    io.Writer // may be nil
 	plan   *plan
 	f      *sim.Fabric
 	l      *ledger
@@ -64,18 +66,21 @@ type Result struct {
 }
 
 // Run makes the run of a seed. The same seed makes the same run.
-func Run(seed uint64, d mutate.Defect) (r *Result) {
-	w := newWorld(newPlan(seed), d)
+func Run(seed uint64, d mutate.Defect) *Result { return RunLogged(seed, d, nil) }
+
+// RunLogged is Run that writes what is done to the fabric, and what its processes are told, to out.
+func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
+	w := newWorld(newPlan(seed), d, out)
 	defer w.bufs.giveBack()
 	err := w.run()
 	w.judge(err)
 	return &Result{Totals: w.totals, Seed: seed, Defect: d, Violations: w.l.violations, Trace: w.f.Trace()}
 }
 
-func newWorld(p *plan, d mutate.Defect) *world {
+func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
 	p.hooks.Defect = d
 	w := &world{
-		plan: p, l: newLedger(), rng: rand.New(rand.NewPCG(p.seed, 0x776f726c64)),
+		out: out, plan: p, l: newLedger(), rng: rand.New(rand.NewPCG(p.seed, 0x776f726c64)),
 		lives: map[string]*life{}, homes: map[string]int{}, bufs: newBuffers(), touched: make([]bool, p.nics),
 		toSend: p.messages, toPut: p.puts, toGet: p.gets,
 	}
@@ -105,15 +110,24 @@ func (w *world) run() (err error) {
 	return w.f.Run(runLimit)
 }
 
+// log tells what happens.
+func (w *world) log(format string, args ...any) {
+	if w.out != nil {
+		fmt.Fprintf(w.out, "%12v  %s\n", w.f.Elapsed(), fmt.Sprintf(format, args...))
+	}
+}
+
 // look brings the run from phase to phase.
 func (w *world) look() {
 	now := w.f.Elapsed()
 	switch {
 	case w.phase == load && w.sending == 0 && w.toSend <= 0 && w.pendingActs == 0:
 		w.phase = drain
+		w.log("nothing new is sent")
 		w.lastCame = now
 	case w.phase == drain && w.l.unended == 0 && now-w.lastCame > w.quiet():
 		w.phase = settle
+		w.log("every operation has ended")
 		w.f.After(settleTime, w.close)
 		return
 	}
@@ -126,6 +140,7 @@ func (w *world) quiet() time.Duration { return w.plan.unreachableAfter + time.Se
 // close takes stock while all processes are still there, and lets them end.
 func (w *world) close() {
 	w.takeStock()
+	w.log("the run closes")
 	for _, lf := range w.lives {
 		lf.clean = !lf.ended
 	}
@@ -134,13 +149,14 @@ func (w *world) close() {
 
 // begin starts a life of a name at its home.
 func (w *world) begin(name string) *life {
-	lf := &life{w: w, name: name, host: w.homes[name], born: w.f.Elapsed(), sent: map[string]int{}, number: len(w.all)}
+	lf := &life{w: w, name: name, host: w.homes[name], born: w.f.Elapsed(), sent: map[string]int{}, number: len(w.all), open: map[fmt.Stringer]time.Duration{}}
 	w.all = append(w.all, lf)
 	if w.lives[name] != nil {
 		w.totals.Faults.Renamed++
 	}
 	w.lives[name] = lf
 	w.totals.Processes++
+	w.log("%s begins on host %d as life %d", name, lf.host, lf.number)
 	lf.proc = w.f.Process(lf.host, name, lf.main)
 	return lf
 }
