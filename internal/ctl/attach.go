@@ -74,21 +74,21 @@ func (a *Attachment) Alloc(ctx context.Context, n int) (id uint32, key uint64, m
 	return r.Region.ID, r.Region.Key, mem, nil
 }
 
-// Free gives a region back and unmaps it. The caller sees to it that nobody uses its memory any more. When the daemon
-// is gone the memory is unmapped all the same.
+// Free gives a region back and unmaps it; nobody may use its memory any more. While operations of the process are in it,
+// Free fails with ErrRegionBusy and the region stays. When the daemon is gone the memory is unmapped all the same.
 func (a *Attachment) Free(ctx context.Context, id uint32) error {
+	_, _, err := a.conn.call(ctx, &Request{Op: OpFree, Free: &Free{Region: id}}, 0)
+	if err != nil && !errors.Is(err, ErrNICGone) && !errors.Is(err, ErrClosed) {
+		return err
+	}
 	a.mu.Lock()
 	mem := a.regions[id]
 	delete(a.regions, id)
 	a.mu.Unlock()
-	_, _, err := a.conn.call(ctx, &Request{Op: OpFree, Free: &Free{Region: id}}, 0)
-	if errors.Is(err, ErrNICGone) || errors.Is(err, ErrClosed) {
-		err = nil // it went with the daemon
+	if mem == nil {
+		return nil
 	}
-	if mem != nil {
-		err = errors.Join(err, unmapMemory(mem))
-	}
-	return err
+	return unmapMemory(mem)
 }
 
 // explain prefers "gone" to whatever the socket said.

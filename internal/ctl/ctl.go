@@ -54,13 +54,14 @@ var (
 	ErrRefused    = errors.New("ctl: not permitted")
 	ErrBadRequest = errors.New("ctl: bad request")
 	ErrNoRegion   = errors.New("ctl: no such region, or too many")
+	ErrRegionBusy = errors.New("ctl: region is in use")
 	ErrNoMemory   = errors.New("ctl: no memory")
 )
 
 // Codes of Error, and what they unwrap to.
 var codes = map[string]error{
 	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
-	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
+	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
 }
 
 // Error is what a daemon answers when it does not do what was asked.

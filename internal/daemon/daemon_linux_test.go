@@ -137,6 +137,15 @@ func TestCallsAreAnswered(t *testing.T) {
 	}
 }
 
+// ending passes on how an operation ends.
+func ending(t *testing.T, o *weft.Op, err error) <-chan error {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start(func() error { _, err := o.Wait(context.Background()); return err })
+}
+
 func TestAKilledClientIsGoneForEverybody(t *testing.T) {
 	c := configs(t, 2)
 	run(t, c...)
@@ -146,13 +155,10 @@ func TestAKilledClientIsGoneForEverybody(t *testing.T) {
 	wait(t, far, "victim/0")
 	pending := map[string]<-chan error{}
 	for who, p := range map[string]*weft.Process{"near": near, "far": far} {
-		pending[who+"'s receive"] = start(func() error {
-			_, err := p.Recv(context.Background(), name(t, "victim/0"), 1, make([]byte, 10))
-			return err
-		})
-		pending[who+"'s long send"] = start(func() error { // it waits for permission, since nobody receives it
-			return p.SendDelivered(context.Background(), name(t, "victim/0"), 5, make([]byte, 8<<20))
-		})
+		receive, err := p.StartRecv(name(t, "victim/0"), 1, make([]byte, 10))
+		pending[who+"'s receive"] = ending(t, receive, err)
+		send, err := p.StartSendDelivered(name(t, "victim/0"), 5, make([]byte, 8<<20)) // it waits for permission: nobody receives it
+		pending[who+"'s long send"] = ending(t, send, err)
 		pending[who+"'s call"] = start(func() error {
 			_, err := p.Call(context.Background(), name(t, "victim/0"), 6, []byte("hi"), make([]byte, 10))
 			return err
@@ -182,20 +188,11 @@ func TestAKilledDaemonIsGoneForItsProcessesAndUnreachableForOthersAndComesBack(t
 	wait(t, own, "near/0")
 	exchange(t, near, own, 1)
 
-	parked := start(func() error {
-		_, err := own.Recv(context.Background(), weft.AnyProcess, 5, make([]byte, 10))
-		return err
-	})
-	sending := start(func() error {
-		return own.SendDelivered(context.Background(), name(t, "near/0"), 5, make([]byte, 8<<20))
-	})
-	receiving := start(func() error {
-		_, err := near.Recv(context.Background(), name(t, "own/0"), 6, make([]byte, 10))
-		return err
-	})
-	toward := start(func() error {
-		return near.SendDelivered(context.Background(), name(t, "own/0"), 6, make([]byte, 8<<20))
-	})
+	begin := func(o *weft.Op, err error) <-chan error { return ending(t, o, err) }
+	parked := begin(own.StartRecv(weft.AnyProcess, 5, make([]byte, 10)))
+	sending := begin(own.StartSendDelivered(name(t, "near/0"), 5, make([]byte, 8<<20)))
+	receiving := begin(near.StartRecv(name(t, "own/0"), 6, make([]byte, 10)))
+	toward := begin(near.StartSendDelivered(name(t, "own/0"), 6, make([]byte, 8<<20)))
 	time.Sleep(50 * time.Millisecond)
 	killed := time.Now()
 	if err := victim.Process.Kill(); err != nil {

@@ -33,9 +33,8 @@ type session struct {
 	wakeUs [2]int // socket pair: ours, by which we wake the process, and the process's
 
 	regions  map[uint32]*memory
-	freed    []*memory // given back by the process while operations of its were still in them
-	bytes    int64     // in regions and freed
-	expelled bool      // by the engine or for a fault; nothing more is served
+	bytes    int64 // in regions
+	expelled bool  // by the engine or for a fault; nothing more is served
 }
 
 // attach makes a VNI for a client and registers it.
@@ -122,7 +121,7 @@ func (s *session) make(g vni.Geometry) (seg *vni.Segment, err error) {
 func sentinel(err error) error {
 	for _, t := range []struct{ is, becomes error }{
 		{nic.ErrNameTaken, ctl.ErrNameTaken}, {nic.ErrNoSlot, ctl.ErrNoSlot},
-		{nic.ErrNoRegion, ctl.ErrNoRegion}, {nic.ErrNoProcess, ctl.ErrNoRegion}, {nic.ErrClosed, ctl.ErrNICGone},
+		{nic.ErrNoRegion, ctl.ErrNoRegion}, {nic.ErrRegionBusy, ctl.ErrRegionBusy}, {nic.ErrNoProcess, ctl.ErrNoRegion}, {nic.ErrClosed, ctl.ErrNICGone},
 	} {
 		if errors.Is(err, t.is) {
 			return fmt.Errorf("%w: %w", t.becomes, err)
@@ -154,9 +153,6 @@ func (s *session) wake() {
 
 // alloc makes memory that the NIC knows.
 func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
-	if err := s.sweep(); err != nil {
-		return err
-	}
 	if a.Bytes < 1 || a.Bytes > limits.MaxRegion-s.bytes {
 		return fmt.Errorf("%w: region of %d bytes; at most %d are left to this process", ctl.ErrBadRequest, a.Bytes, limits.MaxRegion-s.bytes)
 	}
@@ -171,52 +167,32 @@ func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
 			err = ctl.ErrNICGone
 		} else if r.ID, r.Key, err = s.d.engine.AddRegion(s.slot, m.mem); err == nil {
 			s.regions[r.ID] = m
+			s.bytes += size
 		}
 	})
 	if err != nil {
 		return errors.Join(sentinel(err), m.close())
 	}
-	s.bytes += size
 	return errors.Join(c.Reply(&ctl.Reply{Region: &r}, m.fd), m.shared())
 }
 
-// free takes memory back. It stays mapped while operations of the process's own are still in it.
+// free takes memory back. The engine refuses while operations of the process's own are in it; once it agrees, nothing of
+// it touches the memory again.
 func (s *session) free(c *ctl.Client, f *ctl.Free) (err error) {
+	var m *memory
 	s.d.loop.Do(func(clock.Time) {
 		if s.expelled {
 			err = ctl.ErrNICGone
 		} else if err = s.d.engine.RemoveRegion(s.slot, f.Region); err == nil {
-			s.freed = append(s.freed, s.regions[f.Region])
+			m = s.regions[f.Region]
 			delete(s.regions, f.Region)
+			s.bytes -= int64(len(m.mem))
 		}
 	})
 	if err != nil {
 		return sentinel(err)
 	}
-	return errors.Join(s.sweep(), c.Reply(&ctl.Reply{}))
-}
-
-// sweep unmaps the freed memory that nothing is in any more.
-func (s *session) sweep() error {
-	var idle []*memory
-	s.d.loop.Do(func(clock.Time) {
-		kept := s.freed[:0]
-		for _, m := range s.freed {
-			if s.d.engine.Uses(s.slot, m.mem) {
-				kept = append(kept, m)
-			} else {
-				idle = append(idle, m)
-			}
-		}
-		clear(s.freed[len(kept):])
-		s.freed = kept
-	})
-	var errs []error
-	for _, m := range idle {
-		s.bytes -= int64(len(m.mem))
-		errs = append(errs, m.close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(m.close(), c.Reply(&ctl.Reply{}))
 }
 
 // unregister makes the engine let go of the process and all of its memory.
@@ -242,7 +218,7 @@ func (s *session) end() error {
 // release unmaps and closes. The engine knows none of it any more. The process sees its wake socket end.
 func (s *session) release() error {
 	var errs []error
-	all := append(s.freed, s.rw, s.ro)
+	all := []*memory{s.rw, s.ro}
 	for _, m := range s.regions {
 		all = append(all, m)
 	}
@@ -262,7 +238,7 @@ func (s *session) release() error {
 // fault takes the blame for a memory fault in the engine: if the address is in the session's memory, that becomes
 // ordinary memory, and the process goes. Called by the loop, with the lock held.
 func (s *session) fault(addr uintptr) bool {
-	all := append([]*memory{s.rw, s.ro}, s.freed...)
+	all := []*memory{s.rw, s.ro}
 	for _, m := range s.regions {
 		all = append(all, m)
 	}

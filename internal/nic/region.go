@@ -2,7 +2,6 @@ package nic
 
 import (
 	"fmt"
-	"unsafe"
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/wire"
@@ -53,28 +52,6 @@ func (e *Engine) RemoveRegion(slot uint16, id uint32) error {
 	}
 	e.closeRegion(p.regions[id])
 	return nil
-}
-
-// uses reports whether a send or receive of the process refers to mem.
-func (p *process) uses(mem []byte) bool {
-	if len(mem) == 0 {
-		return false
-	}
-	first, last := uintptr(unsafe.Pointer(&mem[0])), uintptr(unsafe.Pointer(&mem[len(mem)-1]))
-	within := func(parts [][]byte) bool {
-		for _, b := range parts {
-			if len(b) > 0 && uintptr(unsafe.Pointer(&b[0])) >= first && uintptr(unsafe.Pointer(&b[0])) <= last {
-				return true
-			}
-		}
-		return false
-	}
-	for i := range p.sends {
-		if p.sends[i].state != sendIdle && within(p.sends[i].parts[:]) || p.recvs[i].state != recvIdle && within(p.recvs[i].parts) {
-			return true
-		}
-	}
-	return false
 }
 
 func (e *Engine) closeRegion(r *region) {

@@ -2,19 +2,12 @@ package nic
 
 import "unsafe"
 
-// Uses reports whether an operation under way of the process at slot may still touch mem. Whoever made the memory of a
-// region asks before unmapping it: RemoveRegion keeps others out, but not what the process itself has begun.
-func (e *Engine) Uses(slot uint16, mem []byte) bool {
-	p := e.process(slot)
-	if p == nil {
-		return false
-	}
+// uses reports whether an operation of the process that is under way may still touch mem.
+func (p *process) uses(mem []byte) bool {
 	for i := range p.sends {
 		if s := &p.sends[i]; s.state != sendIdle && overlaps(s.frag.Parts, mem) {
 			return true
 		}
-	}
-	for i := range p.recvs {
 		if r := &p.recvs[i]; r.state != recvIdle && overlaps(r.parts, mem) {
 			return true
 		}
