@@ -22,13 +22,15 @@ import (
 // same picture to readers, and a test holds the two together.
 const importRules = `
 NONE < limits, clock, mutate, idle, testbed       limits < all but clock
-NONE < payload < sweep, bench
+NONE < payload, together
 clock < wire, link, registry                      mutate < rel, vni, nic, proc, sim
 link < link/{mem,fault,capture,udp,linktest}      clock, wire < rel
 vni, link, rel < nic < poller                     vni < proc
 idle < poller, ctl, daemon
 proc, poller, ctl, link/{mem,fault,capture,udp}, registry < weft
-weft < sim, bench                                 sim < sweep
+weft < sim, inflight                              sim < sweep
+inflight < bench < demo                           payload, together < demo
+payload, together, inflight < soak
 poller, link/{mem,fault,capture,udp}, registry, ctl < daemon
 everything < cmd/weft
 `

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/internal/bench"
+)
+
+func init() { register(newBenchCommand) }
+
+// benchFlags are the flags and the argument of `weft bench KIND`.
+type benchFlags struct {
+	bench.Options
+	json   bool
+	serve  bool
+	child  bool
+	listen string
+}
+
+func newBenchCommand() *cobra.Command {
+	return newGroup("bench", "Measure latency, rate and bandwidth",
+		newBenchKind(bench.KindLatency, "Measure round trips between two processes"),
+		newBenchKind(bench.KindRate, "Measure messages a second from one process to another"),
+		newBenchKind(bench.KindBandwidth, "Measure bytes a second from one process to another"))
+}
+
+func newBenchKind(kind, short string) *cobra.Command {
+	f := &benchFlags{Options: bench.Options{Kind: kind}}
+	c := &cobra.Command{
+		Use:   kind + " [flags] [HOST]",
+		Short: short,
+		Long: short + `.
+
+Without HOST, the other process is started on this host; with --link mem, both are
+one process. With HOST, it is what --serve has started there: HOST is an address
+or a name, with a port unless it is ` + strconv.Itoa(bench.DefaultPort) + `.
+
+With --deployment daemon, each side starts a NIC daemon of its own for the time
+of the measurement. With --json, each size is one object on a line of its own.`,
+		Example: fmt.Sprintf(`  weft bench %[1]s --link udp
+  weft bench %[1]s --size all --time 1s --json
+  weft bench %[1]s --serve              # on one host, and on the other:
+  weft bench %[1]s 10.0.0.1`, kind),
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.complete(c.Flags(), args); err != nil {
+				return err
+			}
+			if f.serve {
+				return f.runServer(c.Context(), c.InOrStdin(), c.OutOrStdout())
+			}
+			return f.run(c.Context(), c.OutOrStdout())
+		},
+	}
+	f.define(c.Flags())
+	return c
+}
+
+func (f *benchFlags) define(fs *pflag.FlagSet) {
+	choiceFlag(fs, &f.Link, "link", bench.LinkUDP, bench.Links(), "what carries the frames")
+	choiceFlag(fs, &f.Deployment, "deployment", bench.DeployedEmbedded, bench.Deployments(), "where the NICs are: in the processes, or in daemons")
+	f.Sizes = []int{bench.DefaultSize(f.Kind)}
+	fs.Var(&checkedFlag{
+		kind: "N|all",
+		text: strconv.Itoa(f.Sizes[0]),
+		want: fmt.Sprintf("a number of bytes from 0 to %d, such as 64, 4KiB or 1MiB, or all", bench.MaxSize),
+		set: func(s string) bool {
+			sizes, ok := bench.ParseSizes(s)
+			if ok {
+				f.Sizes = sizes
+			}
+			return ok
+		},
+	}, "size", "length of a message in bytes; all: 1 B to 4 MiB, in powers of four")
+	durationFlag(fs, &f.Time, "time", 5*time.Second, time.Millisecond, time.Hour, "how long to measure each size")
+	fs.BoolVar(&f.json, "json", false, "print one JSON object for each size")
+	fs.BoolVar(&f.serve, "serve", false, "be the other side for clients from other hosts, until interrupted")
+	fs.StringVar(&f.listen, "listen", ":"+strconv.Itoa(bench.DefaultPort), "address at which --serve waits, IP:PORT")
+	fs.BoolVar(&f.child, "child", false, "print nothing but the address, and end with standard input")
+	fs.Lookup("child").Hidden = true
+}
+
+// complete takes the argument and checks what no flag can check alone.
+func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
+	switch {
+	case f.serve && len(args) > 0:
+		return usagef("a host (%s) with --serve: expected one or the other", args[0])
+	case f.serve && f.Link == bench.LinkMem:
+		return usagef("--serve with --link mem: expected --link udp, since mem joins NICs of one process")
+	case !f.serve && fs.Changed("listen"):
+		return usagef("--listen %s without --serve: only --serve waits at an address", f.listen)
+	}
+	if len(args) > 0 {
+		if f.Host, err = hostPort(args[0]); err != nil {
+			return usagef("host %q: %w; expected an address or a name, such as 10.0.0.1 or 10.0.0.1:%d", args[0], err, bench.DefaultPort)
+		}
+	}
+	if err := f.Check(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	f.Self, err = os.Executable()
+	return err
+}
+
+// hostPort makes an address of a host that may lack the port, or be a name.
+func hostPort(s string) (string, error) {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		host, port = s, strconv.Itoa(bench.DefaultPort)
+	}
+	a, err := net.ResolveUDPAddr("udp", net.JoinHostPort(host, port))
+	if err != nil {
+		return "", err
+	}
+	if a.IP == nil || a.Port == 0 {
+		return "", fmt.Errorf("no host or no port in it")
+	}
+	return a.String(), nil
+}
+
+func (f *benchFlags) run(ctx context.Context, out io.Writer) (err error) {
+	p := bench.NewJSON(out)
+	if !f.json {
+		if p, err = bench.NewTable(out, f.Options); err != nil {
+			return err
+		}
+	}
+	return bench.Run(ctx, f.Options, p)
+}
+
+func (f *benchFlags) runServer(ctx context.Context, in io.Reader, out io.Writer) error {
+	if f.child {
+		ctx = bench.EndWithInput(ctx, in)
+	}
+	return bench.ServeHost(ctx, f.Options, f.listen, func(addr string) (err error) {
+		if f.child {
+			_, err = fmt.Fprintln(out, addr)
+			return err
+		}
+		_, port, _ := net.SplitHostPort(addr)
+		_, err = fmt.Fprintf(out, "Serving at %s until interrupted. On the other host: weft bench %s THIS-HOST:%s\n", addr, f.Kind, port)
+		return err
+	})
+}

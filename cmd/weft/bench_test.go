@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// endsWithin bounds waits that end at once unless something is broken.
+const endsWithin = 10 * time.Second
+
+// rows runs a bench and reads the objects that it prints.
+func rows(t *testing.T, args ...string) []map[string]any {
+	t.Helper()
+	t.Setenv(asWeft, "1") // for the processes that it starts
+	status, stdout, stderr := weft(append([]string{"bench"}, args...)...)
+	if status != 0 {
+		t.Fatalf("weft bench %s: status %d: %s", strings.Join(args, " "), status, stderr)
+	}
+	var all []map[string]any
+	for line := range strings.Lines(stdout) {
+		var r map[string]any
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestBenchPrintsOneObjectForEachSize(t *testing.T) {
+	fields := map[string][]string{
+		"latency":   {"bench", "deployment", "iterations", "link", "p50_ns", "p90_ns", "p999_ns", "p99_ns", "size"},
+		"rate":      {"bench", "deployment", "iterations", "link", "messages_per_s", "size"},
+		"bandwidth": {"bench", "bytes_per_s", "deployment", "iterations", "link", "size"},
+	}
+	for _, kind := range []string{"latency", "rate", "bandwidth"} {
+		for _, link := range []string{"mem", "udp"} {
+			for _, r := range rows(t, kind, "--link", link, "--size", "64", "--time", "20ms", "--json") {
+				if got := slices.Sorted(maps.Keys(r)); !slices.Equal(got, fields[kind]) {
+					t.Errorf("%s has the fields %q, want %q", kind, got, fields[kind])
+				}
+				if r["bench"] != kind || r["link"] != link || r["deployment"] != "embedded" || r["size"] != 64.0 {
+					t.Errorf("%s over %s is called %v", kind, link, r)
+				}
+				for _, f := range fields[kind] {
+					if n, ok := r[f].(float64); ok && n <= 0 {
+						t.Errorf("%s over %s: %s is %v", kind, link, f, n)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestBenchOfAllSizesHasARowForEach(t *testing.T) {
+	all := rows(t, "latency", "--link", "mem", "--size", "all", "--time", "1ms", "--json")
+	var sizes []int
+	for _, r := range all {
+		sizes = append(sizes, int(r["size"].(float64)))
+	}
+	if want := []int{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20}; !slices.Equal(sizes, want) {
+		t.Errorf("sizes %v, want %v", sizes, want)
+	}
+}
+
+func TestBenchPrintsColumns(t *testing.T) {
+	status, stdout, stderr := weft("bench", "latency", "--link", "mem", "--size", "1KiB", "--time", "1ms")
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if status != 0 || len(lines) != 4 || len(strings.Fields(lines[3])) != 6 || strings.Fields(lines[3])[0] != "1024" {
+		t.Errorf("status %d, output:\n%s%s", status, stdout, stderr)
+	}
+}
+
+// serve runs `weft bench latency --serve` as main does, and returns the port at which it waits.
+func serve(t *testing.T, args ...string) (port string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	in, out := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, append([]string{"bench", "latency", "--serve", "--listen", "127.0.0.1:0"}, args...), out, os.Stderr)
+		out.Close()
+	}()
+	t.Cleanup(func() {
+		stop()
+		select {
+		case status := <-ended:
+			if status != 0 {
+				t.Errorf("the server ended with status %d", status)
+			}
+		case <-time.After(endsWithin):
+			t.Error("the server does not end")
+		}
+	})
+	line, err := bufio.NewReader(in).ReadString('\n')
+	go func() { _, _ = io.Copy(io.Discard, in) }()
+	_, port, ok := strings.Cut(strings.TrimSpace(line), "THIS-HOST:")
+	if err != nil || !ok {
+		t.Fatalf("the server says %q: %v", line, err)
+	}
+	return port
+}
+
+func TestAServerServesOneClientAfterTheOther(t *testing.T) {
+	port := serve(t)
+	for _, kind := range []string{"latency", "rate", "bandwidth"} {
+		if got := rows(t, kind, "--time", "5ms", "--json", "127.0.0.1:"+port); len(got) != 1 {
+			t.Errorf("%s: %d rows", kind, len(got))
+		}
+	}
+}
+
+func TestBenchSaysWhatIsWrong(t *testing.T) {
+	for line, want := range map[string]string{
+		"bench":                        "weft bench needs a subcommand: bandwidth, latency, rate",
+		"bench latency --link tcp":     `invalid argument "tcp" for "--link" flag: expected one of mem, udp`,
+		"bench rate --deployment here": `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon`,
+		"bench rate --size few":        `invalid argument "few" for "--size" flag: expected a number of bytes from 0 to 67108864, such as 64, 4KiB or 1MiB, or all`,
+		"bench rate --size -1":         `invalid argument "-1" for "--size" flag: expected a number of bytes`,
+		"bench rate --size 65MiB":      `invalid argument "65MiB" for "--size" flag: expected a number of bytes`,
+		"bench rate --time 5":          `invalid argument "5" for "--time" flag: expected a length of time`,
+		"bench latency --link mem --deployment daemon": "--deployment daemon with --link mem: expected embedded, since mem joins NICs of one process",
+		"bench latency --link mem 10.0.0.1":            "a host (10.0.0.1:7710) with --link mem: expected --link udp",
+		"bench latency --link mem --serve":             "--serve with --link mem: expected --link udp",
+		"bench latency --serve 10.0.0.1":               "a host (10.0.0.1) with --serve: expected one or the other",
+		"bench latency --listen 10.0.0.1:1":            "--listen 10.0.0.1:1 without --serve: only --serve waits at an address",
+		"bench latency 10.0.0.1:x":                     `host "10.0.0.1:x": `,
+		"bench latency a b":                            "accepts at most 1 arg(s), received 2",
+	} {
+		status, stdout, stderr := weft(strings.Fields(line)...)
+		if status != exitUsage || !strings.HasPrefix(stderr, "weft: "+want) || stdout != "" {
+			t.Errorf("weft %s: status %d, standard error %q; want %d and %q", line, status, stderr, exitUsage, want)
+		}
+	}
+}
+
+func TestAServerThatIsNotThereIsNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits as long as a client does")
+	}
+	status, _, stderr := weft("bench", "latency", "--time", "1ms", "127.0.0.1:9")
+	if status != exitFailed || !strings.Contains(stderr, "no server answers at 127.0.0.1:9; `weft bench latency --serve` starts one there") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}

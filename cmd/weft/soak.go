@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/soak"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+func init() { register(newSoakCommand) }
+
+// soakFlags are the flags of `weft soak`.
+type soakFlags struct {
+	name, peer fabric.Name
+	terms      soak.Terms
+	socket     string
+	listen     string
+	nodes      []fabric.Node
+	timeout    time.Duration
+	json       bool
+}
+
+func newSoakCommand() *cobra.Command {
+	f := &soakFlags{}
+	c := &cobra.Command{
+		Use:   "soak --name NAME --peer NAME",
+		Short: "Exchange many messages with a peer and check every byte",
+		Long: `Exchanges messages of random sizes with a peer that runs the same command, the same
+number each way, and checks that each comes once, in order and intact. Prints what
+got through and what had to be sent again. The status is 1, with the reason, if
+any promise was broken.
+
+It attaches to the NIC daemon of this host; with --listen it has a NIC of its own.
+Both sides must have the same --messages, --longest and --seed.`,
+		Example: `  weft soak --name soak/0 --peer soak/1      # on one host
+  weft soak --name soak/1 --peer soak/0      # on another
+
+  weft soak --name soak/0 --peer soak/1 --listen 127.0.0.1:7720 &
+  weft soak --name soak/1 --peer soak/0 --listen 127.0.0.1:0 --node 127.0.0.1:7720`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.complete(c.Flags()); err != nil {
+				return err
+			}
+			return f.run(c.Context(), c.OutOrStdout())
+		},
+	}
+	f.define(c.Flags())
+	return c
+}
+
+func (f *soakFlags) define(fs *pflag.FlagSet) {
+	nameFlag(fs, &f.name, "name", "what this process is called, such as soak/0")
+	nameFlag(fs, &f.peer, "peer", "what the peer is called")
+	intFlag(fs, &f.terms.Messages, "messages", 5000, 1, 1<<30, "how many messages to exchange, each way")
+	intFlag(fs, &f.terms.Longest, "longest", 256<<10, 0, 64<<20, "length of the longest message in bytes; most are short")
+	fs.Uint64Var(&f.terms.Seed, "seed", 1, "what sizes and bytes are drawn from")
+	fs.StringVar(&f.socket, "socket", "", "socket of the NIC, a `PATH` (default: $WEFT_SOCKET, or by user)")
+	fs.StringVar(&f.listen, "listen", "", "have a NIC of one's own, which listens at this address, IP:PORT")
+	fs.Var(&checkedFlag{
+		kind: "[ID@]IP:PORT",
+		want: "a NIC's address, such as 10.0.0.2:7700, with its id before an @ if that is known",
+		set: func(s string) bool {
+			n, err := registry.ParseNode(s)
+			f.nodes = append(f.nodes, fabric.Node{ID: n.ID, Addr: n.Addr.String()})
+			return err == nil
+		},
+	}, "node", "with --listen: a NIC to know from the start; may be repeated")
+	durationFlag(fs, &f.timeout, "timeout", 10*time.Minute, time.Millisecond, 1000*time.Hour, "when to give up")
+	fs.BoolVar(&f.json, "json", false, "print one JSON object")
+}
+
+// nameFlag defines a flag that takes the name of a process.
+func nameFlag(fs *pflag.FlagSet, p *fabric.Name, name, usage string) {
+	fs.Var(&checkedFlag{
+		kind: "NAME",
+		want: "the name of a process, such as soak/0",
+		set: func(s string) bool {
+			n, err := fabric.ParseName(s)
+			*p = n
+			return err == nil && n != fabric.AnyProcess
+		},
+	}, name, usage)
+}
+
+// complete checks what no flag can check alone.
+func (f *soakFlags) complete(fs *pflag.FlagSet) error {
+	for _, name := range []string{"name", "peer"} {
+		if !fs.Changed(name) {
+			return usagef("no --%s given: expected the name of a process, such as soak/0", name)
+		}
+	}
+	switch {
+	case f.name == f.peer:
+		return usagef("--name and --peer are both %v: expected two processes", f.name)
+	case f.listen != "" && f.socket != "":
+		return usagef("--socket and --listen: expected one or the other, since --listen is for a NIC of one's own")
+	case f.listen == "" && len(f.nodes) > 0:
+		return usagef("--node without --listen: a NIC daemon has its nodes from its own configuration")
+	}
+	if f.socket == "" {
+		f.socket = ctl.DefaultSocket()
+	}
+	return nil
+}
+
+func (f *soakFlags) run(ctx context.Context, out io.Writer) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("not done after %v", f.timeout))
+	defer cancel()
+	p, count, err := f.join(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	before, err := count(ctx)
+	if err != nil {
+		return err
+	}
+	var progress soak.Progress
+	if !f.json {
+		fmt.Fprintf(out, "%v and %v: %d messages each way, up to %d bytes long, from seed %d\n", f.name, f.peer, f.terms.Messages, f.terms.Longest, f.terms.Seed)
+		defer f.tell(out, &progress)()
+	}
+	r, err := soak.Run(ctx, p, f.peer, f.terms, &progress)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && ctx.Err() != cause {
+			err = fmt.Errorf("%w (%w; %d messages sent, %d received)", err, cause, progress.Sent.Load(), progress.Received.Load())
+		}
+		return err
+	}
+	after, err := count(ctx)
+	if err != nil {
+		return err
+	}
+	r.Segments, r.Resent = after.first-before.first, after.again-before.again
+	return f.print(out, r)
+}
+
+func (f *soakFlags) print(out io.Writer, r *soak.Report) error {
+	if f.json {
+		return json.NewEncoder(out).Encode(r)
+	}
+	_, err := fmt.Fprintf(out, "%d messages each way came once, in order and intact\n"+
+		"received %.1f MB in %.2f s: %.1f MB/s; sent %.1f MB in %d segments, %d of them again (%.2f %%)\n",
+		r.Messages, float64(r.BytesReceived)/1e6, r.Seconds, r.Goodput/1e6,
+		float64(r.BytesSent)/1e6, r.Segments, r.Resent, 100*float64(r.Resent)/float64(max(r.Segments, 1)))
+	return err
+}
+
+// tell prints how far the exchange is, now and then, until the function that it returns is called.
+func (f *soakFlags) tell(out io.Writer, p *soak.Progress) (stop func()) {
+	ticks := time.NewTicker(2 * time.Second)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-ticks.C:
+				fmt.Fprintf(out, "sent %d, received %d of %d\n", p.Sent.Load(), p.Received.Load(), f.terms.Messages)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		ticks.Stop()
+		close(done)
+		<-ended
+	}
+}
+
+// segments are counts of a NIC.
+type segments struct{ first, again uint64 }
+
+// join makes the process, and a function that reads the counters of its NIC.
+func (f *soakFlags) join(ctx context.Context) (*fabric.Process, func(context.Context) (segments, error), error) {
+	if f.listen == "" {
+		p, err := fabric.Attach(ctx, fabric.AttachConfig{Socket: f.socket, Name: f.name})
+		return p, f.countOfDaemon, err
+	}
+	p, err := fabric.Open(ctx, fabric.Config{Name: f.name, Listen: f.listen, Nodes: f.nodes})
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, func(context.Context) (segments, error) {
+		c := p.NIC().Counters()
+		return segmentsIn(func(n vni.Counter) uint64 { return c[n.String()] }), nil
+	}, nil
+}
+
+func (f *soakFlags) countOfDaemon(ctx context.Context) (s segments, err error) {
+	conn, err := ctl.Dial(ctx, f.socket)
+	if err != nil {
+		return s, err
+	}
+	defer conn.Close()
+	_, page, unmap, err := conn.Stat(ctx)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, unmap()) }()
+	counters, err := vni.OpenCounterPage(page)
+	if err != nil {
+		return s, err
+	}
+	return segmentsIn(counters.Load), nil
+}
+
+func segmentsIn(load func(vni.Counter) uint64) segments {
+	return segments{
+		first: load(vni.RelSends),
+		again: load(vni.RelResendsTimeout) + load(vni.RelResendsFast) + load(vni.RelResendsTail),
+	}
+}

@@ -1,0 +1,74 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/weftnet/weft"
+)
+
+// Latency is how long round trips took.
+type Latency struct {
+	P50  int64 `json:"p50_ns"`
+	P90  int64 `json:"p90_ns"`
+	P99  int64 `json:"p99_ns"`
+	P999 int64 `json:"p999_ns"`
+}
+
+// slowest is the longest round trip that the histogram tells from longer ones.
+const slowest = time.Minute
+
+// warmUp is how long a measurement of length d runs before it counts.
+func warmUp(d time.Duration) time.Duration { return min(d/10, 250*time.Millisecond) }
+
+// Latency sends messages of size bytes one by one for the time d, each after the echo of the one before, and returns how
+// long the round trips took and how many there were.
+func (c *Client) Latency(ctx context.Context, size int, d time.Duration) (Latency, int64, error) {
+	h := hdrhistogram.New(1, int64(slowest), 3)
+	data, echo := make([]byte, size), make([]byte, size)
+	_, _, err := c.measure(ctx, plan{Echo: true, Size: size, Window: 1}, func(ctx context.Context) error {
+		if err := c.bounce(ctx, data, echo, warmUp(d), nil); err != nil {
+			return err
+		}
+		return c.bounce(ctx, data, echo, d, h)
+	})
+	if err != nil {
+		return Latency{}, 0, fmt.Errorf("latency of %d bytes: %w", size, err)
+	}
+	return Latency{
+		P50: h.ValueAtQuantile(50), P90: h.ValueAtQuantile(90), P99: h.ValueAtQuantile(99), P999: h.ValueAtQuantile(99.9),
+	}, h.TotalCount(), nil
+}
+
+// bounce makes round trips for the time d, at least one. The clock is read once for each: the end of one is the
+// beginning of the next.
+func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration, h *hdrhistogram.Histogram) error {
+	begin := time.Now()
+	for last := time.Duration(0); ; {
+		if err := c.p.Send(ctx, c.server, tagData, data); err != nil {
+			return err
+		}
+		m, err := c.p.Recv(ctx, c.server, tagData, echo)
+		if err != nil {
+			return err
+		}
+		if m.Full != len(data) {
+			return wrongSize(m, len(data))
+		}
+		now := time.Since(begin)
+		if h != nil {
+			// Fails for what is longer than the histogram is wide, which the bound excludes.
+			_ = h.RecordValue(int64(min(now-last, slowest)))
+		}
+		if last = now; now >= d {
+			return nil
+		}
+	}
+}
+
+func wrongSize(m weft.Message, want int) error {
+	return fmt.Errorf("bench: message from %v with tag %d has %d bytes instead of %d", m.From, m.Tag, m.Full, want)
+}

@@ -1,0 +1,77 @@
+package bench
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What carries the frames, and where the NICs are.
+const (
+	LinkMem          = "mem"      // a switch in memory: both NICs in one process
+	LinkUDP          = "udp"      // sockets: two processes
+	DeployedEmbedded = "embedded" // the NIC inside the process
+	DeployedDaemon   = "daemon"   // the NIC in a process of its own
+)
+
+// Links lists what can carry frames.
+func Links() []string { return []string{LinkMem, LinkUDP} }
+
+// Deployments lists where a NIC can be.
+func Deployments() []string { return []string{DeployedEmbedded, DeployedDaemon} }
+
+// DefaultPort is the UDP port at which a server waits for a client from another host, unless told otherwise.
+const DefaultPort = 7710
+
+// Options say what to measure.
+type Options struct {
+	Kind       string
+	Link       string
+	Deployment string
+	Sizes      []int         // bytes
+	Time       time.Duration // for each size
+	Host       string        // IP:PORT of a server on another host; empty: a server is started on this one
+	Self       string        // path of the weft binary, for processes that are started
+}
+
+// Check says what is wrong with a combination, of words that are right each by itself.
+func (o *Options) Check() error {
+	if o.Link == LinkMem && o.Deployment != DeployedEmbedded {
+		return fmt.Errorf("--deployment %s with --link mem: expected embedded, since mem joins NICs of one process", o.Deployment)
+	}
+	if o.Link == LinkMem && o.Host != "" {
+		return fmt.Errorf("a host (%s) with --link mem: expected --link udp, since mem joins NICs of one process", o.Host)
+	}
+	return nil
+}
+
+// setting says in words who is measured.
+func (o *Options) setting() string {
+	nics := map[string]string{DeployedEmbedded: "NICs embedded", DeployedDaemon: "NICs in daemons"}[o.Deployment]
+	switch {
+	case o.Link == LinkMem:
+		return "link mem, NICs embedded, one process"
+	case o.Host != "":
+		return fmt.Sprintf("link udp, %s, this host and %s", nics, o.Host)
+	}
+	return fmt.Sprintf("link udp, %s, two processes on this host", nics)
+}
+
+// ParseSizes reads a size in bytes, such as 64, 4KiB or 1MiB, or the word all.
+func ParseSizes(s string) ([]int, bool) {
+	if s == "all" {
+		return Sizes(), true
+	}
+	number, shift := s, 0
+	for i, unit := range []string{"KiB", "MiB"} {
+		if n, ok := strings.CutSuffix(s, unit); ok {
+			number, shift = n, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseUint(number, 10, 32)
+	if err != nil || n<<shift > MaxSize {
+		return nil, false
+	}
+	return []int{int(n << shift)}, true
+}

@@ -1,0 +1,193 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+)
+
+// grace is how long a program that was asked to end has to do so.
+const grace = 3 * time.Second
+
+// place is where a process is to be: its name, and the NIC that serves it.
+type place struct {
+	self       string // the weft binary
+	deployment string
+	name       weft.Name
+	listen     string
+	nodes      []weft.Node
+}
+
+// open makes a process and the NIC that serves it, and returns the address of the NIC's link.
+func (u *undo) open(ctx context.Context, at place) (*weft.Process, string, error) {
+	if at.deployment == DeployedEmbedded {
+		p, err := weft.Open(ctx, weft.Config{Name: at.name, Listen: at.listen, Nodes: at.nodes})
+		if err != nil {
+			return nil, "", err
+		}
+		u.add(p.Close)
+		return p, p.NIC().Addr(), nil
+	}
+	socket, addr, err := u.startDaemon(ctx, at)
+	if err != nil {
+		return nil, "", fmt.Errorf("bench: starting a NIC daemon: %w", err)
+	}
+	p, err := weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: at.name})
+	if err != nil {
+		return nil, "", err
+	}
+	u.add(p.Close)
+	return p, addr, nil
+}
+
+// startServer starts the server of a pair on this host. It ends when its standard input does, so it does not outlive
+// this process.
+func (u *undo) startServer(ctx context.Context, o *Options) (addr string, err error) {
+	c := newChild(o.Self, "bench", o.Kind, "--serve", "--child", "--link", o.Link, "--deployment", o.Deployment, "--listen", "127.0.0.1:0")
+	in, err := c.StdinPipe()
+	if err != nil {
+		return "", err
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := c.start(); err != nil {
+		return "", err
+	}
+	u.add(func() error {
+		in.Close()
+		return c.end()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		in.Close()
+		return "", errors.Join(fmt.Errorf("it told no address: %w", err), c.end())
+	}
+	return strings.TrimSpace(line), ctx.Err()
+}
+
+// startDaemon starts a NIC daemon of its own, in a directory of its own, and waits until it answers.
+func (u *undo) startDaemon(ctx context.Context, at place) (socket, addr string, err error) {
+	dir, err := os.MkdirTemp("", "weft-bench-")
+	if err != nil {
+		return "", "", err
+	}
+	u.add(func() error { return os.RemoveAll(dir) })
+	socket = filepath.Join(dir, "nic.sock")
+	var config strings.Builder
+	fmt.Fprintf(&config, "socket = %q\nstate_dir = %q\nlisten = %q\nlog = \"warn\"\n", socket, dir, at.listen)
+	for _, n := range at.nodes {
+		fmt.Fprintf(&config, "[[node]]\naddress = %q\n", n.Addr)
+	}
+	file := filepath.Join(dir, "nic.toml")
+	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
+		return "", "", err
+	}
+	c := newChild(at.self, "nic", "--config", file)
+	if err := c.start(); err != nil {
+		return "", "", err
+	}
+	u.add(c.end)
+	addr, err = c.whenUp(ctx, socket)
+	return socket, addr, err
+}
+
+// whenUp waits until the daemon at socket answers, and returns the address of its link.
+func (c *child) whenUp(ctx context.Context, socket string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		conn, err := ctl.Dial(ctx, socket)
+		if err == nil {
+			defer conn.Close()
+			info, _, unmap, err := conn.Stat(ctx)
+			if err != nil {
+				return "", err
+			}
+			return info.Address, unmap()
+		}
+		if !errors.Is(err, ctl.ErrNoDaemon) {
+			return "", err
+		}
+		select {
+		case <-c.ended:
+			return "", fmt.Errorf("it ended at once: %w", c.failure())
+		case <-ctx.Done():
+			return "", fmt.Errorf("it does not answer: %w", ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// child is a weft of ours in a process of its own. What it says on standard error is kept for errors.
+type child struct {
+	*exec.Cmd
+	stderr bytes.Buffer
+	ended  chan struct{} // closed when it has ended; then err is how
+	err    error
+}
+
+func newChild(self string, args ...string) *child {
+	c := &child{Cmd: exec.Command(self, args...), ended: make(chan struct{})}
+	c.Stderr = &c.stderr
+	c.WaitDelay = grace
+	return c
+}
+
+func (c *child) start() error {
+	if err := c.Start(); err != nil {
+		return err
+	}
+	go func() {
+		c.err = c.Wait()
+		close(c.ended)
+	}()
+	return nil
+}
+
+// end asks the child to end, insists after a while, and says what went wrong if something did.
+func (c *child) end() error {
+	_ = c.Process.Signal(syscall.SIGTERM) // fails if it has ended already
+	select {
+	case <-c.ended:
+	case <-time.After(grace):
+		_ = c.Process.Kill()
+		<-c.ended
+	}
+	return c.failure()
+}
+
+// failure says how the child has ended, in its own words.
+func (c *child) failure() error {
+	if c.err == nil {
+		return nil
+	}
+	words := strings.TrimSpace(c.stderr.String())
+	if words == "" {
+		words = "without a word"
+	}
+	return fmt.Errorf("%s %s: %w: %s", filepath.Base(c.Path), c.Args[1], c.err, words)
+}
+
+// EndWithInput returns a context that ends when r does: how a child notices that its parent has died.
+func EndWithInput(ctx context.Context, r io.Reader) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, r)
+		cancel()
+	}()
+	return ctx
+}

@@ -1,0 +1,83 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Row is one measurement. In JSON it is one object, with the fields of what was measured beside the common ones.
+type Row struct {
+	Bench      string `json:"bench"`
+	Link       string `json:"link"`
+	Deployment string `json:"deployment"`
+	Size       int    `json:"size"`       // bytes of a message
+	Iterations int64  `json:"iterations"` // messages that count, each way if they came back
+
+	*Latency
+	*Rate
+	*Bandwidth
+}
+
+// Rate is how many messages have gone one way.
+type Rate struct {
+	MessagesPerSecond float64 `json:"messages_per_s"`
+}
+
+// Bandwidth is how many bytes of messages have gone one way.
+type Bandwidth struct {
+	BytesPerSecond float64 `json:"bytes_per_s"`
+}
+
+// Printer writes rows as they come.
+type Printer interface {
+	Row(Row) error
+}
+
+// NewJSON prints one JSON object a line.
+func NewJSON(out io.Writer) Printer { return jsonPrinter{json.NewEncoder(out)} }
+
+type jsonPrinter struct{ e *json.Encoder }
+
+func (p jsonPrinter) Row(r Row) error { return p.e.Encode(r) }
+
+// NewTable prints columns, as OSU's benchmarks do, below a few lines that say what is measured.
+func NewTable(out io.Writer, o Options) (Printer, error) {
+	what := map[string]string{
+		KindLatency:   "round trip of a message and its echo",
+		KindRate:      "messages a second, one way",
+		KindBandwidth: "bytes of messages a second, one way",
+	}[o.Kind]
+	head := fmt.Sprintf("%8s %12s", "bytes", "iterations")
+	switch o.Kind {
+	case KindLatency:
+		head += fmt.Sprintf(" %11s %11s %11s %11s", "p50 µs", "p90 µs", "p99 µs", "p99.9 µs")
+	case KindRate:
+		head += fmt.Sprintf(" %14s", "messages/s")
+	case KindBandwidth:
+		head += fmt.Sprintf(" %14s", "MB/s")
+	}
+	_, err := fmt.Fprintf(out, "# weft bench %s: %s\n# %s, %v for each size\n# %s\n", o.Kind, what, o.setting(), o.Time, head)
+	return &table{out}, err
+}
+
+type table struct{ out io.Writer }
+
+func (t *table) Row(r Row) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%10d %12d", r.Size, r.Iterations)
+	switch {
+	case r.Latency != nil:
+		for _, ns := range []int64{r.P50, r.P90, r.P99, r.P999} {
+			fmt.Fprintf(&b, " %11.2f", float64(ns)/float64(time.Microsecond))
+		}
+	case r.Rate != nil:
+		fmt.Fprintf(&b, " %14.0f", r.MessagesPerSecond)
+	case r.Bandwidth != nil:
+		fmt.Fprintf(&b, " %14.2f", r.BytesPerSecond/1e6)
+	}
+	_, err := fmt.Fprintln(t.out, b.String())
+	return err
+}

@@ -1,0 +1,160 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// patience is how long the two sides have to find each other.
+const patience = 5 * time.Second
+
+// Run sets up two processes as o has it, makes the measurements, and prints them row by row.
+func Run(ctx context.Context, o Options, out Printer) (err error) {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	p, closePair, err := pair(ctx, &o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closePair()) }()
+	c := NewClient(p, ServerName)
+	for _, size := range o.Sizes {
+		r, err := c.row(ctx, &o, size)
+		if err != nil {
+			return err
+		}
+		if err := out.Row(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// row makes one measurement.
+func (c *Client) row(ctx context.Context, o *Options, size int) (Row, error) {
+	r := Row{Bench: o.Kind, Link: o.Link, Deployment: o.Deployment, Size: size}
+	if o.Kind == KindLatency {
+		l, n, err := c.Latency(ctx, size, o.Time)
+		r.Latency, r.Iterations = &l, n
+		return r, err
+	}
+	s, err := c.Stream(ctx, size, o.Time)
+	if err != nil {
+		return r, err
+	}
+	r.Iterations = s.Messages
+	if o.Kind == KindRate {
+		r.Rate = &Rate{s.MessagesPerSecond()}
+	} else {
+		r.Bandwidth = &Bandwidth{s.BytesPerSecond()}
+	}
+	return r, nil
+}
+
+// pair makes the client's process, with a server within its reach.
+func pair(ctx context.Context, o *Options) (*weft.Process, func() error, error) {
+	var down undo
+	p, err := down.pair(ctx, o)
+	if err != nil {
+		return nil, nil, errors.Join(err, down.all())
+	}
+	return p, down.all, nil
+}
+
+func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
+	if o.Link == LinkMem {
+		return u.inMemory(ctx)
+	}
+	addr := o.Host
+	if addr == "" {
+		var err error
+		if addr, err = u.startServer(ctx, o); err != nil {
+			return nil, fmt.Errorf("bench: starting a server: %w", err)
+		}
+	}
+	ip, err := ownAddress(addr)
+	if err != nil {
+		return nil, err
+	}
+	p, _, err := u.open(ctx, place{
+		self: o.Self, deployment: o.Deployment, name: ClientName, listen: net.JoinHostPort(ip, "0"), nodes: []weft.Node{{Addr: addr}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err := p.WaitName(wait, ServerName); err != nil {
+		return nil, fmt.Errorf("bench: no server answers at %s; `weft bench %s --serve` starts one there: %w", addr, o.Kind, err)
+	}
+	return p, nil
+}
+
+// ownAddress is the address of this host that a peer's answers come to. No packet is sent to find it.
+func ownAddress(peer string) (string, error) {
+	c, err := net.Dial("udp", peer)
+	if err != nil {
+		return "", fmt.Errorf("bench: no way to %s: %w", peer, err)
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).IP.String(), nil
+}
+
+// inMemory makes both sides in this process.
+func (u *undo) inMemory(ctx context.Context) (*weft.Process, error) {
+	sw := weft.NewSwitch()
+	server, err := weft.Open(ctx, weft.Config{Name: ServerName, Switch: sw})
+	if err != nil {
+		return nil, err
+	}
+	serving, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(serving, server) }()
+	u.add(func() error {
+		stop()
+		return errors.Join(<-ended, server.Close())
+	})
+	nic := server.NIC()
+	client, err := weft.Open(ctx, weft.Config{Name: ClientName, Switch: sw, Nodes: []weft.Node{{ID: nic.ID(), Addr: nic.Addr()}}})
+	if err != nil {
+		return nil, err
+	}
+	u.add(client.Close)
+	_, err = client.WaitName(ctx, ServerName)
+	return client, err
+}
+
+// ServeHost serves clients from elsewhere, until ctx ends, with a NIC as o has it that listens at an address. ready is
+// told the address once clients may come.
+func ServeHost(ctx context.Context, o Options, listen string, ready func(addr string) error) (err error) {
+	var down undo
+	defer func() { err = errors.Join(err, down.all()) }()
+	p, addr, err := down.open(ctx, place{self: o.Self, deployment: o.Deployment, name: ServerName, listen: listen})
+	if err != nil {
+		return err
+	}
+	if err := ready(addr); err != nil {
+		return err
+	}
+	return Serve(ctx, p)
+}
+
+// undo takes down what was set up, the latest first.
+type undo []func() error
+
+func (u *undo) add(f func() error) { *u = append(*u, f) }
+
+func (u *undo) all() error {
+	var errs []error
+	for i := len(*u) - 1; i >= 0; i-- {
+		errs = append(errs, (*u)[i]())
+	}
+	*u = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/inflight"
+)
+
+// Serve takes part in the measurements of clients, one at a time, until ctx ends, which is no error. A client that dies
+// in the midst of one, or breaks the rules, ends that measurement alone.
+func Serve(ctx context.Context, p *weft.Process) error {
+	buf := make([]byte, answerBytes)
+	for {
+		m, err := p.Recv(ctx, weft.AnyProcess, tagPlan, buf)
+		if err == nil {
+			s := session{p: p, client: m.From}
+			err = s.run(ctx, m, buf[:m.Len])
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, weft.ErrNICGone) || errors.Is(err, weft.ErrClosed) || errors.Is(err, weft.ErrNameLost):
+			return err
+		}
+	}
+}
+
+// session is the server's part in one measurement.
+type session struct {
+	p      *weft.Process
+	client weft.Name
+	plan   plan
+	count  int64
+}
+
+func (s *session) run(ctx context.Context, asked weft.Message, question []byte) error {
+	if err := json.Unmarshal(question, &s.plan); err != nil {
+		return s.answer(ctx, asked, outcome{Error: fmt.Sprintf("plan: %v", err)})
+	}
+	if p := s.plan; p.Size < 0 || p.Size > MaxSize || p.Window < 1 || p.Window > windowFor(0) {
+		return s.answer(ctx, asked, outcome{Error: fmt.Sprintf("plan: %d bytes, %d at a time: more than this server takes", p.Size, p.Window)})
+	}
+	if s.plan.Echo {
+		return s.echo(ctx, asked)
+	}
+	return s.sink(ctx, asked)
+}
+
+func (s *session) answer(ctx context.Context, to weft.Message, o outcome) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return s.p.Reply(ctx, to, b)
+}
+
+// room makes a buffer for a message of the plan, and for the request to stop.
+func (s *session) room() []byte { return make([]byte, max(s.plan.Size, answerBytes)) }
+
+// echo sends every message back.
+func (s *session) echo(ctx context.Context, asked weft.Message) error {
+	if err := s.answer(ctx, asked, outcome{}); err != nil {
+		return err
+	}
+	buf := s.room()
+	for {
+		m, err := s.p.Recv(ctx, s.client, weft.AnyTag, buf)
+		if err != nil {
+			return err
+		}
+		if m.Tag == tagStop {
+			return s.answer(ctx, m, outcome{Messages: s.count})
+		}
+		if m.Full != s.plan.Size {
+			return wrongSize(m, s.plan.Size)
+		}
+		s.count++
+		if err := s.p.Send(ctx, s.client, tagData, buf[:m.Len]); err != nil {
+			return err
+		}
+	}
+}
+
+// sink counts what comes. Its receives are posted before the client begins.
+func (s *session) sink(ctx context.Context, asked weft.Message) error {
+	ring := inflight.New(s.plan.Window)
+	defer ring.Cancel(nil)
+	bufs := make([][]byte, s.plan.Window)
+	for i := range bufs {
+		bufs[i] = s.room()
+		if err := ring.Add(s.p.StartRecv(s.client, weft.AnyTag, bufs[i])); err != nil {
+			return err
+		}
+	}
+	if err := s.answer(ctx, asked, outcome{}); err != nil {
+		return err
+	}
+	for {
+		m, err := ring.Oldest(ctx)
+		if err != nil {
+			return err
+		}
+		if m.Tag == tagStop {
+			return s.answer(ctx, m, outcome{Messages: s.count})
+		}
+		if m.Full != s.plan.Size {
+			return wrongSize(m, s.plan.Size)
+		}
+		at := int(s.count) % len(bufs)
+		s.count++
+		if err := ring.Add(s.p.StartRecv(s.client, weft.AnyTag, bufs[at])); err != nil {
+			return err
+		}
+	}
+}

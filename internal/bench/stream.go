@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weftnet/weft/internal/inflight"
+)
+
+// Stream is how much has gone one way.
+type Stream struct {
+	Messages int64         // that have arrived
+	Bytes    int64         // in them
+	Time     time.Duration // from the first send until the server has told that all have arrived
+}
+
+// MessagesPerSecond is the rate.
+func (s Stream) MessagesPerSecond() float64 { return float64(s.Messages) / s.Time.Seconds() }
+
+// BytesPerSecond is the bandwidth.
+func (s Stream) BytesPerSecond() float64 { return float64(s.Bytes) / s.Time.Seconds() }
+
+// Stream sends messages of size bytes for the time d, a window of them at a time.
+func (c *Client) Stream(ctx context.Context, size int, d time.Duration) (Stream, error) {
+	pl := plan{Size: size, Window: windowFor(size)}
+	if _, err := c.stream(ctx, pl, warmUp(d)); err != nil {
+		return Stream{}, fmt.Errorf("stream of %d bytes: %w", size, err)
+	}
+	s, err := c.stream(ctx, pl, d)
+	if err != nil {
+		return Stream{}, fmt.Errorf("stream of %d bytes: %w", size, err)
+	}
+	return s, nil
+}
+
+func (c *Client) stream(ctx context.Context, pl plan, d time.Duration) (Stream, error) {
+	var sent int64
+	done, took, err := c.measure(ctx, pl, func(ctx context.Context) (err error) {
+		sent, err = c.pour(ctx, pl, d)
+		return err
+	})
+	if err == nil && done.Messages != sent {
+		err = fmt.Errorf("bench: sent %d messages to %v, %d have arrived", sent, c.server, done.Messages)
+	}
+	return Stream{Messages: done.Messages, Bytes: done.Messages * int64(pl.Size), Time: took}, err
+}
+
+// pour sends for the time d, and returns how many messages it sent. All of them may share one buffer: nobody writes it.
+func (c *Client) pour(ctx context.Context, pl plan, d time.Duration) (sent int64, err error) {
+	data := make([]byte, pl.Size)
+	ring := inflight.New(pl.Window)
+	defer ring.Cancel(nil)
+	for begin := time.Now(); ; {
+		// A look at the clock costs as much as a short message; with a window in between it costs next to nothing.
+		for range pl.Window {
+			if ring.Full() {
+				if _, err := ring.Oldest(ctx); err != nil {
+					return sent, err
+				}
+			}
+			if err := ring.Add(c.p.StartSend(c.server, tagData, data)); err != nil {
+				return sent, err
+			}
+			sent++
+		}
+		if time.Since(begin) >= d {
+			return sent, ring.Finish(ctx)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/together"
+)
+
+// tagLong is the tag of the long messages. The others have their number.
+const tagLong weft.Tag = 1 << 32
+
+// quiet is how long the receivers listen for a message too many. Whatever came twice would have done so long before.
+const quiet = 50 * time.Millisecond
+
+// sizes draws the lengths of the messages of one direction: one of each size, and short ones, in random order.
+func (d *demo) sizes(from, to int) []int {
+	rng := rand.New(rand.NewPCG(d.Seed, uint64(from*hosts+to)))
+	sizes := append([]int(nil), d.Sizes...)
+	for range d.Messages {
+		sizes = append(sizes, rng.IntN(1024))
+	}
+	rng.Shuffle(len(sizes), func(i, j int) { sizes[i], sizes[j] = sizes[j], sizes[i] })
+	return sizes
+}
+
+// messageBytes is how many bytes exchange exchanges.
+func (d *demo) messageBytes() (sum int64) {
+	for i := range pairs {
+		for _, n := range d.sizes(i/(hosts-1), (i/(hosts-1)+1+i%(hosts-1))%hosts) {
+			sum += int64(n)
+		}
+	}
+	return sum
+}
+
+// seed is that of one message.
+func (d *demo) seed(from, to int, tag weft.Tag) uint64 {
+	return payload.Seed(d.Seed, uint64(from), uint64(to), uint64(tag))
+}
+
+// exchange sends many messages in all directions at once. Senders wait for nothing but their buffer.
+func (d *demo) exchange(ctx context.Context, done *tally) error {
+	return eachPair(ctx, func(ctx context.Context, from, to int) error {
+		sizes := d.sizes(from, to)
+		return together.Both(ctx,
+			func(ctx context.Context) error { return d.send(ctx, from, to, sizes) },
+			func(ctx context.Context) error { return d.receive(ctx, from, to, sizes, done) })
+	})
+}
+
+func (d *demo) send(ctx context.Context, from, to int, sizes []int) error {
+	for i, n := range sizes {
+		b := make([]byte, n)
+		payload.Fill(b, d.seed(from, to, weft.Tag(i)))
+		send := d.procs[from].Send
+		if i == len(sizes)-1 {
+			send = d.procs[from].SendDelivered
+		}
+		if err := send(ctx, name(to), weft.Tag(i), b); err != nil {
+			return fmt.Errorf("message %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// receive takes the messages of one direction in the order in which they were sent, and then no more.
+func (d *demo) receive(ctx context.Context, from, to int, sizes []int, done *tally) error {
+	buf := make([]byte, d.Sizes[len(d.Sizes)-1]+1)
+	for i, n := range sizes {
+		m, err := d.procs[to].Recv(ctx, name(from), weft.AnyTag, buf)
+		switch {
+		case err != nil:
+			return fmt.Errorf("message %d: %w", i, err)
+		case m.Tag != weft.Tag(i):
+			return fmt.Errorf("message %d came; expected %d: lost, doubled or out of order", m.Tag, i)
+		case m.Full != n:
+			return fmt.Errorf("message %d has %d bytes; expected %d", i, m.Full, n)
+		}
+		if err := payload.Check(buf[:n], d.seed(from, to, m.Tag)); err != nil {
+			return fmt.Errorf("message %d: %w", i, err)
+		}
+		done.add(n, 1)
+	}
+	ctx, cancel := context.WithTimeout(ctx, quiet)
+	defer cancel()
+	m, err := d.procs[to].Recv(ctx, name(from), weft.AnyTag, buf)
+	if err == nil {
+		return fmt.Errorf("message %d came twice", m.Tag)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+// exchangeLong sends one long message in each direction, in rounds, so that four pairs of buffers suffice: in round r,
+// every NIC sends to the r-th after it.
+func (d *demo) exchangeLong(ctx context.Context, done *tally) error {
+	var out, in [hosts][]byte
+	for i := range hosts {
+		out[i], in[i] = make([]byte, d.Long), make([]byte, d.Long)
+	}
+	for round := 1; round < hosts; round++ {
+		err := together.Run(ctx, hosts, func(ctx context.Context, from int) error {
+			to := (from + round) % hosts
+			return together.Both(ctx,
+				func(ctx context.Context) error {
+					payload.Fill(out[from], d.seed(from, to, tagLong))
+					return d.procs[from].SendDelivered(ctx, name(to), tagLong, out[from])
+				},
+				func(ctx context.Context) error { return d.receiveLong(ctx, from, to, in[to], done) })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demo) receiveLong(ctx context.Context, from, to int, buf []byte, done *tally) error {
+	clear(buf)
+	m, err := d.procs[to].Recv(ctx, name(from), tagLong, buf)
+	if err != nil {
+		return err
+	}
+	if m.Full != len(buf) {
+		return fmt.Errorf("from %v to %v: %d bytes came; expected %d", name(from), name(to), m.Full, len(buf))
+	}
+	if err := payload.Check(buf, d.seed(from, to, tagLong)); err != nil {
+		return fmt.Errorf("from %v to %v: %w", name(from), name(to), err)
+	}
+	done.add(len(buf), 1)
+	return nil
+}

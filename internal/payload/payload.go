@@ -1,0 +1,67 @@
+// Package payload makes the bytes of messages from a seed, and knows them again on receipt.
+//
+//	bytes 8·i … 8·i+7  =  word(seed, i), little-endian; the last word is cut off where the message ends
+//
+// Sender and receiver agree on a seed for each message and on nothing else. A byte that is missing, doubled, moved or
+// of another message differs from what is expected, save by a chance of one in 256.
+package payload
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// step is the odd number by which the state advances from word to word: 2⁶⁴ divided by the golden ratio.
+const step = 0x9e3779b97f4a7c15
+
+// mix makes a state into a number that tells nothing of it: the finaliser of SplitMix64.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Seed makes one seed of several numbers, such as a run's seed, who sends, and how manieth message it is.
+func Seed(numbers ...uint64) uint64 {
+	var s uint64
+	for _, n := range numbers {
+		s = mix(s + step ^ n)
+	}
+	return s
+}
+
+// Fill writes the payload that belongs to a seed into b.
+func Fill(b []byte, seed uint64) {
+	for ; len(b) >= 8; b = b[8:] {
+		seed += step
+		binary.LittleEndian.PutUint64(b, mix(seed))
+	}
+	last(b, seed+step, func(at int, want byte) { b[at] = want })
+}
+
+// Check says where b differs from the payload that belongs to a seed, if it does.
+func Check(b []byte, seed uint64) error {
+	for at := 0; ; at += 8 {
+		seed += step
+		rest := b[at:]
+		if len(rest) >= 8 && binary.LittleEndian.Uint64(rest) == mix(seed) {
+			continue
+		}
+		var err error
+		last(rest[:min(8, len(rest))], seed, func(i int, want byte) {
+			if rest[i] != want && err == nil {
+				err = fmt.Errorf("byte %d of %d is %#02x instead of %#02x", at+i, len(b), rest[i], want)
+			}
+		})
+		return err
+	}
+}
+
+// last visits the bytes of one word, of which b may have only the first few.
+func last(b []byte, state uint64, visit func(at int, want byte)) {
+	var word [8]byte
+	binary.LittleEndian.PutUint64(word[:], mix(state))
+	for i := range b {
+		visit(i, word[i])
+	}
+}
