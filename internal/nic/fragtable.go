@@ -21,7 +21,7 @@ func (t *fragTable[T]) get(id wire.FragmentID) *T {
 	return nil
 }
 
-// set puts v at id. It returns false when the slot is another fragment's, which a correct peer does not let happen.
+// set puts v at id. It returns false when the slot is that of a later fragment; see older for an earlier one.
 func (t *fragTable[T]) set(id wire.FragmentID, v *T) bool {
 	i := int(id % limits.ActiveFragments)
 	for i >= len(t.ids) {
@@ -34,6 +34,16 @@ func (t *fragTable[T]) set(id wire.FragmentID, v *T) bool {
 	t.ids[i], t.vals[i] = id, v
 	t.n++
 	return true
+}
+
+// older returns the fragment that has the slot of id, if its own id is an earlier one. The peer uses a slot again when it
+// has ended the fragment before: what tells us of that end is late.
+func (t *fragTable[T]) older(id wire.FragmentID) *T {
+	i := int(id % limits.ActiveFragments)
+	if i < len(t.ids) && t.ids[i] != 0 && int32(id-t.ids[i]) > 0 {
+		return t.vals[i]
+	}
+	return nil
 }
 
 func (t *fragTable[T]) remove(id wire.FragmentID) {

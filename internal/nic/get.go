@@ -78,8 +78,10 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 	s.frag = rel.Fragment{Owner: s, Space: wire.Data, Type: wire.TypeChunk, ID: id, Parts: s.parts[:1],
 		Length: m.Length, Limit: min(limit, m.Length), HeaderLen: wire.ChunkLen}
 	wire.PutChunk(s.frag.HeaderBuf[:], wire.FlagGet, id, 0, 0)
-	if !pr.serving.set(id, s) {
-		e.counts[vni.DropFormat]++
+	if old := pr.serving.older(id); old != nil { // the asker has given it up, and its Refuse is late
+		e.dropServe(old)
+	}
+	if !pr.serving.set(id, s) { // it is this one that has been given up
 		e.serves.give(s)
 		return
 	}

@@ -54,6 +54,26 @@ func (e *Engine) newInbound(src *source, env *wire.Envelope, kind inboundKind, l
 	return inb
 }
 
+// enter makes an inbound known by the id of its fragment. An older fragment in its place has been given up by its sender,
+// whose Withdraw is late. If enter returns false it is the other way round: a newer one has the place, so this one has
+// been given up.
+func (e *Engine) enter(inb *inbound, pr *peer, id wire.FragmentID) bool {
+	if old := pr.in.older(id); old != nil {
+		e.abort(old)
+	}
+	if !pr.in.set(id, inb) {
+		return false
+	}
+	inb.id = id
+	return true
+}
+
+// void makes an inbound one that only passes over its number.
+func (e *Engine) void(inb *inbound) {
+	e.unstage(inb)
+	inb.kind, inb.id = inboundVoid, 0
+}
+
 // freeInbound lets go of all that an inbound holds.
 func (e *Engine) freeInbound(inb *inbound) {
 	inb.node.remove()
@@ -180,12 +200,11 @@ func (e *Engine) abort(inb *inbound) {
 			e.freeInbound(inb)
 			return
 		}
-		e.unstage(inb)
 		if inb.peer != nil {
 			inb.peer.in.remove(inb.id)
 		}
 		e.grants.drop(e, inb)
-		inb.kind, inb.id = inboundVoid, 0
+		e.void(inb)
 		return
 	}
 	e.freeInbound(inb)

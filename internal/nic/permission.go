@@ -93,12 +93,8 @@ func (e *Engine) request(pr *peer, r wire.Record) {
 		e.giveCredit(pr, src.p)
 	}
 	inb := e.newInbound(src, &q.Envelope, inboundRequest, q.Length)
-	inb.id = q.ID
-	if !pr.in.set(q.ID, inb) {
-		e.counts[vni.DropFormat]++
-		inb.id = 0
-		e.freeInbound(inb)
-		return
+	if !e.enter(inb, pr, q.ID) {
+		e.void(inb)
 	}
 	e.arrive(inb)
 }

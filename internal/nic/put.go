@@ -79,12 +79,11 @@ func (e *Engine) putRecord(pr *peer, r wire.Record) {
 		return
 	}
 	inb := e.newInbound(nil, &wire.Envelope{SrcSlot: m.Asker, Token: m.Token}, inboundPut, m.Length)
-	inb.peer, inb.id, inb.region = pr, id, reg
+	inb.peer, inb.region = pr, reg
 	inb.one[0] = mem
 	inb.parts = inb.one[:]
-	if m.Length == 0 || !pr.in.set(id, inb) {
-		e.counts[vni.DropFormat]++
-		inb.id, inb.region = 0, nil
+	if m.Length == 0 || !e.enter(inb, pr, id) {
+		inb.region = nil
 		e.freeInbound(inb)
 		return
 	}

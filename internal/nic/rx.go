@@ -95,10 +95,10 @@ func (e *Engine) eager(pr *peer, r wire.Record) {
 			return
 		}
 		inb = e.newInbound(src, &env, inboundStaged, length)
-		inb.onCredit, inb.id = true, id
-		if !pr.in.set(id, inb) {
-			e.counts[vni.DropFormat]++
-			e.freeInbound(inb)
+		inb.onCredit = true
+		if !e.enter(inb, pr, id) {
+			e.void(inb)
+			e.arrive(inb)
 			return
 		}
 		inb.staging = e.staging.take(int(length))
