@@ -113,12 +113,16 @@ func (m *Module) sendAck(now clock.Time, s *session, out Frames) bool {
 	}
 	a := &m.ackOut
 	a.Flags, a.Reason = wire.AckCommand|wire.AckData, s.acks.reason
+	a.EchoCounter = s.acks.newest
 	room := (s.endpoint.channels[wire.Command].mtu - wire.OuterLen - m.tagLen - ackFixed) / 8
 	for i := range s.receive {
 		a.Ack[i] = s.receive[i].ack()
-		a.Words[i] = min(s.receive[i].selective(&a.Selective[i]), room/2)
+		a.Words[i] = s.receive[i].selective(&a.Selective[i])
+		if a.Words[i] > room/2 {
+			a.Words[i] = room / 2
+			a.EchoCounter = 0 // or the sender would take what is left out for lost
+		}
 	}
-	a.EchoCounter = s.acks.newest
 	a.DelayNanos = uint32(min(max(now.Sub(s.acks.newestAt), 0), math.MaxUint32))
 	a.Put(b[wire.OuterLen:])
 	m.commitFrame(s, b, wire.KindAck, wire.OuterLen+a.Len(), out)

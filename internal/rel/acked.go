@@ -47,9 +47,11 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 		return
 	}
 	n := news{echo: a.EchoCounter, delay: time.Duration(a.DelayNanos)}
+	whole := n.echo != 0 // the ACK tells of every frame that came before the echoed one
 	for i := range wire.Space(wire.Spaces) {
 		from := m.ackedSpace(i)
 		if a.Flags&(wire.AckCommand<<i) == 0 || !m.cumulative(now, s, i, a.Ack[from], &n) {
+			whole = false
 			continue
 		}
 		m.selective(now, s, i, a.Ack[from], a.Selective[from][:a.Words[from]], &n)
@@ -60,11 +62,16 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 	if n.echo > n.newest && n.echo <= s.counter {
 		n.newest = n.echo // it arrived, whatever it was; when it was posted is known only of segments
 	}
+	if !whole {
+		n.newest = 0 // what it leaves out may have come all the same
+	}
 	if n.echo == s.answered {
 		n.rtt = max(now.Sub(s.toldAt)-n.delay, 1)
 	}
 	m.learn(now, s, &n)
-	m.detectLoss(now, s)
+	if whole {
+		m.detectLoss(now, s)
+	}
 }
 
 // ackedSpace is the space whose acknowledgement counts for space i: i itself.

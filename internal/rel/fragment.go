@@ -29,6 +29,7 @@ type Fragment struct {
 
 	prev, next *Fragment // among the endpoint's fragments under way
 	active     bool      // posted, not yet Released
+	endpoint   *Endpoint // to which, while active
 	pieces     int       // segments queued or under way
 	part       int       // Parts[part] begins at partAt: where the last gather ended
 	partAt     uint64
@@ -58,7 +59,7 @@ func (e *Endpoint) Post(now clock.Time, f *Fragment) (n int) {
 	g.fragment, g.offset, g.length = f, f.Next, n
 	f.Next += uint64(n)
 	f.pieces++
-	e.fragments.add(f)
+	e.fragments.add(e, f)
 	e.channels[f.Space].enqueue(g, f.HeaderLen+n)
 	e.toSend()
 	return n
@@ -70,6 +71,9 @@ func (e *Endpoint) Post(now clock.Time, f *Fragment) (n int) {
 func (e *Endpoint) Withdraw(now clock.Time, f *Fragment) {
 	if !f.active {
 		return
+	}
+	if f.endpoint != e {
+		panic(fmt.Sprintf("rel: fragment %d is under way to NIC %016x, not to %016x", f.ID, f.endpoint.nic, e.nic))
 	}
 	c := &e.channels[f.Space]
 	for g := c.queue.head; g != nil; {
@@ -131,11 +135,11 @@ func (f *Fragment) gather(b []byte, offset uint64) {
 // fragmentList has an endpoint's fragments that are under way.
 type fragmentList struct{ head *Fragment }
 
-func (l *fragmentList) add(f *Fragment) {
+func (l *fragmentList) add(e *Endpoint, f *Fragment) {
 	if f.active {
 		return
 	}
-	f.active, f.prev, f.next = true, nil, l.head
+	f.active, f.endpoint, f.prev, f.next = true, e, nil, l.head
 	f.part, f.partAt = 0, 0
 	if l.head != nil {
 		l.head.prev = f
@@ -152,7 +156,7 @@ func (l *fragmentList) drop(f *Fragment) {
 	if f.next != nil {
 		f.next.prev = f.prev
 	}
-	f.active, f.prev, f.next = false, nil, nil
+	f.active, f.endpoint, f.prev, f.next = false, nil, nil, nil
 }
 
 // fragmentIDs hands out the numbers by which a peer knows this NIC's fragments. An id names a slot, id mod 2048, and is

@@ -121,7 +121,7 @@ func (n *node) restart() {
 	n.cfg.Incarnation++
 	n.cfg.Seed++
 	n.m = New(n.cfg, n)
-	n.next = n.w.now
+	n.dead, n.next = false, n.w.now
 }
 
 // open has n know o.
@@ -149,11 +149,11 @@ func (n *node) Commit(k int) {
 			to = o
 		}
 	}
-	if to == nil || to.dead || n.dead {
+	if to == nil || n.dead {
 		return
 	}
 	frame := append([]byte(nil), n.buf[:k]...)
-	if w.filter != nil && !w.filter(n, to, frame) {
+	if w.filter != nil && !w.filter(n, to, frame) || to.dead {
 		w.lost++
 		return
 	}

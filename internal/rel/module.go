@@ -18,7 +18,7 @@ var (
 	ErrUnreachable = errors.New("rel: peer NIC is unreachable")
 	ErrRestarted   = errors.New("rel: peer NIC has restarted")
 	ErrSessionLost = errors.New("rel: peer NIC has dropped the session")
-	ErrGoodbye     = errors.New("rel: peer NIC has closed")
+	ErrGoodbye     = errors.New("rel: NIC has said goodbye")
 	ErrVersion     = errors.New("rel: peer NIC speaks no version spoken here")
 	ErrOverrun     = errors.New("rel: peer NIC acknowledges nothing and keeps asking")
 	ErrRefused     = errors.New("rel: peer NIC is not admitted")

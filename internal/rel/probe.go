@@ -43,6 +43,14 @@ func (e *Endpoint) book(now, at clock.Time) {
 // nightTimer looks after one endpoint.
 func (m *Module) nightTimer(now clock.Time, e *Endpoint) {
 	e.room = 0
+	if late := now.Sub(e.timerAt); late > m.cfg.ProbeEvery {
+		// Nobody called Progress for so long, or the timer was started by an owner whose clock stood still in between:
+		// what nobody listened for was no silence.
+		e.heard = e.heard.Add(late)
+		if e.attempt.wanted {
+			e.attempt.since = e.attempt.since.Add(late)
+		}
+	}
 	next := clock.Never
 	if e.attempt.wanted {
 		if next = m.attemptTimer(now, e); next == clock.Never {

@@ -1,0 +1,159 @@
+package rel
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// wireTo is a link without an allocation in it: frames go straight into the other module's queue.
+type wireTo struct {
+	from   netip.AddrPort
+	frames [256][1472]byte
+	sizes  [256]int
+	n      int
+}
+
+func (l *wireTo) MTU() int { return 1472 }
+func (l *wireTo) Reserve(to netip.AddrPort) []byte {
+	if l.n == len(l.frames) {
+		return nil
+	}
+	return l.frames[l.n][:]
+}
+func (l *wireTo) Commit(n int) { l.sizes[l.n] = n; l.n++ }
+
+func (l *wireTo) drain(now clock.Time, m *Module) {
+	for i := range l.n {
+		m.Receive(now, l.from, l.frames[i][:l.sizes[i]])
+	}
+	l.n = 0
+}
+
+// sink is an owner that wants to know nothing.
+type sink struct{ records, released int }
+
+func (s *sink) Admit(clock.Time, uint64, netip.AddrPort) error { return nil }
+func (s *sink) Deliver(clock.Time, *Endpoint, wire.Record)     { s.records++ }
+func (s *sink) Released(clock.Time, *Fragment)                 { s.released++ }
+func (s *sink) Writable(clock.Time, *Endpoint)                 {}
+func (s *sink) Up(clock.Time, *Endpoint)                       {}
+func (s *sink) Down(now clock.Time, e *Endpoint, why error)    {}
+
+// couple is two modules joined by two wireTos.
+type couple struct {
+	now    clock.Time
+	a, b   *Module
+	ea     *Endpoint
+	ab, ba wireTo
+	sa, sb sink
+}
+
+func newCouple(t testing.TB, reliable bool) *couple {
+	c := &couple{now: clock.Time(time.Second)}
+	c.ab.from, c.ba.from = address(1), address(2)
+	c.a = New(Config{NIC: 1, Incarnation: 1, Seed: 1, MTU: 1472, Tagged: !reliable, Reliable: reliable, ReceiveCapacity: 1 << 20}, &c.sa)
+	c.b = New(Config{NIC: 2, Incarnation: 1, Seed: 2, MTU: 1472, Tagged: !reliable, Reliable: reliable, ReceiveCapacity: 1 << 20}, &c.sb)
+	c.ea, _ = c.a.Open(2, address(2))
+	c.ea.Connect(c.now)
+	for range 10 {
+		c.turn()
+	}
+	if !c.ea.Up() {
+		t.Fatal("no session")
+	}
+	return c
+}
+
+// turn lets both modules work once, and 5 µs pass.
+func (c *couple) turn() {
+	c.a.Progress(c.now, &c.ab)
+	c.ab.drain(c.now, c.b)
+	c.b.Progress(c.now, &c.ba)
+	c.ba.drain(c.now, c.a)
+	c.now += 5000
+}
+
+// short sends n messages of 64 bytes, which share segments.
+func (c *couple) short(n int) {
+	for range n {
+		if b := c.ea.Reserve(c.now, wire.Command, wire.FragLen+64); b != nil {
+			wire.PutFrag(b, &wire.Envelope{}, 64)
+		}
+	}
+	c.turn()
+}
+
+// long posts a fragment as far as the window allows.
+func (c *couple) long(f *Fragment) {
+	f.Next = 0
+	f.Limit = f.Length
+	for c.ea.Post(c.now, f) > 0 {
+	}
+	for f.active {
+		c.turn()
+		for c.ea.Post(c.now, f) > 0 {
+		}
+	}
+}
+
+// The steady state allocates nothing (decision 16, P12): send, receive, acknowledge, time, and start again.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	data := make([]byte, 200_000)
+	for _, reliable := range []bool{false, true} {
+		c := newCouple(t, reliable)
+		f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{data}, Length: uint64(len(data)), HeaderLen: wire.ChunkLen}
+		wire.PutChunk(f.HeaderBuf[:], 0, 1, 0, 0)
+		work := func() {
+			c.short(1)
+			c.short(40)
+			c.long(f)
+			for range 20 {
+				c.turn()
+			}
+		}
+		for range 50 {
+			work()
+		}
+		if n := testing.AllocsPerRun(200, work); n != 0 {
+			t.Errorf("reliable %v: %v allocations for 41 messages and 200 kB", reliable, n)
+		}
+		if c.sb.records == 0 || c.sa.released == 0 {
+			t.Error("nothing was moved")
+		}
+	}
+}
+
+func BenchmarkShort64(b *testing.B) {
+	for _, per := range []int{1, 14, 140} {
+		b.Run(map[int]string{1: "lone", 14: "frame", 140: "batch"}[per], func(b *testing.B) {
+			c := newCouple(b, false)
+			b.ReportAllocs()
+			for i := 0; i < b.N; i += per {
+				c.short(per)
+			}
+		})
+	}
+}
+
+func BenchmarkLong(b *testing.B) {
+	c := newCouple(b, false)
+	data := make([]byte, 1<<20)
+	f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{data}, Length: uint64(len(data)), HeaderLen: wire.ChunkLen}
+	wire.PutChunk(f.HeaderBuf[:], 0, 1, 0, 0)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		c.long(f)
+	}
+}
+
+func BenchmarkIdleProgress(b *testing.B) {
+	c := newCouple(b, false)
+	for b.Loop() {
+		c.a.Progress(c.now, &c.ab)
+	}
+}

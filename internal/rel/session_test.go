@@ -1,0 +1,427 @@
+package rel
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// joined is two nodes with a session.
+func joined(t *testing.T, change func(*Config)) (w *world, a, b *node, e *Endpoint) {
+	t.Helper()
+	w = newWorld(t, 5, weather{})
+	a, b = w.add(1, change), w.add(2, change)
+	e = a.open(b)
+	b.open(a)
+	e.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "hello", func() bool { return e.Up() && b.ups == 1 })
+	w.run(time.Second)
+	return w, a, b, e
+}
+
+// hello is a Hello as NIC id at its own address would send it.
+func helloFrame(id uint64, incarnation, counter uint64, change func(*wire.Hello)) []byte {
+	h := wire.Hello{MinVersion: 1, MaxVersion: 1, Index: uint32(id) | 1<<20, NIC: id, Incarnation: incarnation, Cookie: id, MTUCommand: 1472,
+		MTUData: 1472, WinCommand: 4096, WinData: 4096, ReceiveCapacity: 1 << 20}
+	if change != nil {
+		change(&h)
+	}
+	b := make([]byte, 200)
+	wire.Outer{Kind: wire.KindHello, Flags: wire.FlagTagged, Counter: counter}.Put(b)
+	h.Put(b[wire.OuterLen:])
+	return b[:wire.Seal(b, wire.OuterLen+wire.HelloLen, 0)]
+}
+
+func TestAFloodOfHellosIsBounded(t *testing.T) {
+	w, a, b, _ := joined(t, nil)
+	for i := range uint64(5000) {
+		from := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), 7)
+		b.m.Receive(w.now, from, helloFrame(1000+i, 1, 1, nil))
+	}
+	if n := len(b.m.pending); n != limits.PendingSessions {
+		t.Errorf("%d half-open sessions, want %d", n, limits.PendingSessions)
+	}
+	if n := len(b.m.strangers); n != limits.PendingSessions {
+		t.Errorf("%d strangers, want %d", n, limits.PendingSessions)
+	}
+	if n := len(b.m.endpoints); n != 1 {
+		t.Errorf("%d peers, want 1", n)
+	}
+	b.wake()
+	w.run(3 * time.Second)
+	if len(b.m.pending)+len(b.m.strangers) != 0 {
+		t.Errorf("%d half-open sessions are left", len(b.m.pending))
+	}
+	if len(a.downs)+len(b.downs) != 0 {
+		t.Errorf("the live session ended: %v %v", a.downs, b.downs)
+	}
+	w.check()
+}
+
+func TestAForgedHelloChangesNothing(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	// The forger knows everything but the answers: they go to the real node 1, which has not asked.
+	for i := range uint64(100) {
+		b.m.Receive(w.now, a.addr, helloFrame(1, 99, 1000+i, func(h *wire.Hello) { h.Index += uint32(i) }))
+		b.wake()
+		w.run(10 * time.Millisecond)
+	}
+	if !a.frag(e, wire.Command, "still here") {
+		t.Fatal("no session")
+	}
+	w.run(5 * time.Second)
+	if b.got["still here"] != 1 || len(b.downs) != 0 {
+		t.Errorf("got %v, downs %v", b.got, b.downs)
+	}
+	if b.m.Endpoint(1).Incarnation() != 1 {
+		t.Error("a Hello that nobody confirmed raised the incarnation")
+	}
+	w.check()
+}
+
+func TestOnlyAdmittedNICsGetAnAnswer(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a, b := w.add(1, nil), w.add(2, nil)
+	b.refuse = func(nic uint64, from netip.AddrPort) error { return errStranger }
+	a.open(b).Connect(w.now)
+	a.wake()
+	w.run(3 * time.Second)
+	if len(a.downs) != 1 || !errors.Is(a.downs[0], ErrUnreachable) {
+		t.Errorf("told %v, want %v", a.downs, ErrUnreachable)
+	}
+	if st := b.m.Stats(); st.Refused != 8 || st.HelloSends != 0 {
+		t.Errorf("%d refused, %d answered, want 8 and 0", st.Refused, st.HelloSends)
+	}
+}
+
+func TestANICOfAnotherVersionIsToldOurs(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a := w.add(1, nil)
+	w.add(2, nil)
+	e, _ := a.m.Open(2, address(2))
+	e.Connect(w.now)
+	var hello wire.Hello
+	w.filter = func(from, to *node, frame []byte) bool {
+		_, body, _ := wire.ParseOuter(frame)
+		hello, _ = wire.ParseHello(body)
+		return false
+	}
+	a.wake()
+	w.run(time.Millisecond)
+
+	// Node 2 is of a later time: its answer to our Hello says so.
+	b := make([]byte, 200)
+	answer := wire.Hello{MinVersion: 2, MaxVersion: 3, Index: 7, NIC: 2, MTUCommand: 1472, MTUData: 1472, WinCommand: 1, WinData: 1,
+		EchoIncarnation: 1, EchoCounter: 1}
+	wire.Outer{Kind: wire.KindHelloAck, Flags: wire.FlagTagged, Index: hello.Index, Counter: 1}.Put(b)
+	answer.Put(b[wire.OuterLen:])
+	a.m.Receive(w.now, address(2), b[:wire.Seal(b, wire.OuterLen+wire.HelloLen, hello.Cookie)])
+	if len(a.downs) != 1 || !errors.Is(a.downs[0], ErrVersion) {
+		t.Errorf("told %v, want %v", a.downs, ErrVersion)
+	}
+
+	// And so does its Hello, which is answered with our range.
+	var told wire.Hello
+	w.filter = func(from, to *node, frame []byte) bool {
+		_, body, _ := wire.ParseOuter(frame)
+		told, _ = wire.ParseHello(body)
+		return false
+	}
+	a.m.Receive(w.now, address(2), helloFrame(2, 1, 1, func(h *wire.Hello) { h.MinVersion, h.MaxVersion = 2, 3 }))
+	a.wake()
+	w.run(time.Millisecond)
+	if told.MaxVersion != wire.Version || a.m.Stats().VersionMismatches != 1 {
+		t.Errorf("told version %d, counted %d", told.MaxVersion, a.m.Stats().VersionMismatches)
+	}
+}
+
+func TestAPeerOpenedWithoutItsIDIsNamedByItsAnswer(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a, b := w.add(1, nil), w.add(2, nil)
+	e, err := a.m.Open(0, b.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Connect(w.now)
+	a.wake()
+	w.run(time.Second)
+	if e.NIC() != 2 || a.m.Endpoint(2) != e || !e.Up() {
+		t.Errorf("endpoint is of NIC %d, up %v", e.NIC(), e.Up())
+	}
+	if again, _ := a.m.Open(2, b.addr); again != e {
+		t.Error("opened with its id, the peer got a second endpoint")
+	}
+}
+
+func TestOpenSaysWhyNot(t *testing.T) {
+	_, a, _, _ := joined(t, func(c *Config) { c.MaxPeers = 2 })
+	if _, err := a.m.Open(2, address(9)); !errors.Is(err, ErrAddress) {
+		t.Errorf("a NIC that is up, at another address: %v, want %v", err, ErrAddress)
+	}
+	if _, err := a.m.Open(3, address(3)); err != nil {
+		t.Error(err)
+	}
+	if _, err := a.m.Open(4, address(4)); !errors.Is(err, ErrPeers) {
+		t.Errorf("a third peer of two: %v, want %v", err, ErrPeers)
+	}
+	if _, err := a.m.Open(3, address(5)); err != nil || a.m.Endpoint(3).Addr() != address(5) {
+		t.Errorf("a NIC that is not up did not move: %v", err)
+	}
+}
+
+func TestARestartAtAnotherAddressIsFollowed(t *testing.T) {
+	w, a, b, _ := joined(t, nil)
+	a.addr = address(77)
+	a.restart()
+	a.open(b).Connect(w.now)
+	w.run(time.Second)
+	if e := b.m.Endpoint(1); !e.Up() || e.Addr() != address(77) || e.Incarnation() != 2 {
+		t.Errorf("up %v at %v, incarnation %d", e.Up(), e.Addr(), e.Incarnation())
+	}
+}
+
+// A peer that acknowledges nothing and keeps asking makes the control backlog grow; Control never says no, and the peer
+// is cut off.
+func TestControlIsNeverRefusedAndItsBacklogBounded(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	b.dead = true
+	for range 2 * limits.ControlBacklog {
+		if e.Control(w.now, 1000) == nil {
+			t.Fatal("Control said no")
+		}
+	}
+	if n := e.channels[wire.Command].queue.n; n != limits.ControlBacklog {
+		t.Errorf("%d segments wait, want %d", n, limits.ControlBacklog)
+	}
+	a.wake()
+	w.run(time.Millisecond)
+	if len(a.downs) != 1 || !errors.Is(a.downs[0], ErrOverrun) {
+		t.Errorf("told %v, want %v", a.downs, ErrOverrun)
+	}
+	if e.Control(w.now, 10) != nil {
+		t.Error("Control without a session gave room")
+	}
+	w.quiet()
+}
+
+func TestAFullWindowRefusesAndControlWaitsForIt(t *testing.T) {
+	w, a, b, e := joined(t, func(c *Config) { c.ReceiveCapacity = 1 << 30 })
+	b.asleep = w.now.Add(50 * time.Millisecond)
+	n := 0
+	for a.frag(e, wire.Command, payload(n, 1300)) {
+		n++
+	}
+	if n != limits.Window {
+		t.Errorf("%d segments before the window was full, want %d (USNIC-41)", n, limits.Window)
+	}
+	if c := e.Control(w.now, wire.FragLen+7); c == nil {
+		t.Error("Control said no")
+	} else {
+		wire.PutFrag(c, &wire.Envelope{}, 7)
+		copy(c[wire.FragLen:], "control")
+	}
+	w.runUntil(time.Second, "delivery", func() bool { return len(b.got) == n+1 })
+	w.run(time.Second)
+	if a.writable < 2 {
+		t.Error("nobody was told that there is room again")
+	}
+	w.quiet()
+}
+
+func TestOneSegmentGoesHoweverSmallTheCapacity(t *testing.T) {
+	w, a, b, e := joined(t, func(c *Config) { c.ReceiveCapacity = 1 })
+	if !a.frag(e, wire.Command, "one") {
+		t.Error("nothing may be sent")
+	}
+	w.run(time.Second)
+	if b.got["one"] != 1 {
+		t.Errorf("got %v", b.got)
+	}
+}
+
+func TestEachChannelLeavesTheOtherItsShare(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	b.asleep = w.now.Add(10 * time.Millisecond)
+	f := chunks(1, 1<<20)
+	for e.Post(w.now, f) > 0 {
+	}
+	if !a.frag(e, wire.Command, "small") {
+		t.Error("a long message shut the command channel out (USNIC-52)")
+	}
+	f.Limit = f.Next
+	w.run(time.Second)
+	if b.got["small"] != 1 {
+		t.Errorf("got %d records", len(b.got))
+	}
+}
+
+func TestForgottenPeersAreGone(t *testing.T) {
+	w, a, _, e := joined(t, nil)
+	f := chunks(1, 100_000)
+	for e.Post(w.now, f) > 0 {
+	}
+	received := a.m.Stats().Receives
+	a.m.Forget(w.now, e)
+	if len(a.released) != 1 || !errors.Is(f.Err, ErrForgotten) || len(a.downs) != 1 || !errors.Is(a.downs[0], ErrForgotten) {
+		t.Errorf("released %d with %v, down %v", len(a.released), f.Err, a.downs)
+	}
+	if a.m.Endpoint(2) != nil || len(a.m.Endpoints()) != 0 {
+		t.Error("the endpoint is still there")
+	}
+	a.wake()
+	w.run(time.Second)
+	if got := a.m.Stats().Receives; got < received {
+		t.Errorf("counted %d frames, %d before", got, received)
+	}
+	if err := a.m.Stats().Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGoodbyeEndsBothSides(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	f := chunks(1, 100_000)
+	for e.Post(w.now, f) > 0 {
+	}
+	a.m.Close(w.now, a)
+	if !errors.Is(f.Err, ErrGoodbye) {
+		t.Errorf("fragment released with %v", f.Err)
+	}
+	a.wake()
+	w.run(3 * time.Second)
+	if len(b.downs) != 1 || !errors.Is(b.downs[0], ErrGoodbye) {
+		t.Errorf("node 2 was told %v", b.downs)
+	}
+	e.Connect(w.now)
+	a.wake()
+	w.run(time.Second)
+	if e.Up() {
+		t.Error("a closed module opened a session")
+	}
+}
+
+func TestFaultHooksFailWhatTheySay(t *testing.T) {
+	drop, ack, resend := 0, 0, 0
+	every := func(n *int, k int) func() bool { return func() bool { *n++; return *n%k == 0 } }
+	w := newWorld(t, 1, weather{})
+	faults := func(c *Config) {
+		c.Faults = Faults{DropReceived: every(&drop, 7), FailAck: every(&ack, 3), FailResend: every(&resend, 2)}
+	}
+	a, b := w.add(1, faults), w.add(2, faults)
+	tr := newTraffic(a, b, 300, []int{50_000})
+	tr.pump()
+	w.runUntil(10*time.Second, "the transfer", tr.finished)
+	w.run(time.Second)
+	tr.exactly(t)
+	st := a.m.Stats()
+	if st.FaultDrops == 0 || ack < 3 || resend < 2 || st.Resends == 0 {
+		t.Errorf("hooks: %d drops, %d ACKs, %d resends; %d resent", st.FaultDrops, ack, resend, st.Resends)
+	}
+	w.quiet()
+}
+
+func TestStatsThatContradictThemselvesAreFound(t *testing.T) {
+	for name, s := range map[string]Stats{
+		"a frame without an outcome":     {Receives: 1},
+		"a segment of no kind":           {TotalSends: 2, FragSends: 1},
+		"a retransmission without cause": {Resends: 1},
+	} {
+		if s.Check() == nil {
+			t.Errorf("%s was not found", name)
+		}
+	}
+}
+
+func TestWatchBelowZeroStopsTheProgram(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	_, _, _, e := joined(t, nil)
+	e.Watch(-1)
+}
+
+func TestARecordTooLongStopsTheProgram(t *testing.T) {
+	w, _, _, e := joined(t, nil)
+	for name, call := range map[string]func(){
+		"Reserve": func() { e.Reserve(w.now, wire.Command, e.MaxRecord(wire.Command)+1) },
+		"Control": func() { e.Control(w.now, e.MaxRecord(wire.Command)+1) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			call()
+		}()
+	}
+}
+
+func TestPiecesFillTheirFrames(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	longest := 0
+	w.filter = func(from, to *node, frame []byte) bool { longest = max(longest, len(frame)); return true }
+	f := chunks(1, 100_000)
+	if n := e.Post(w.now, f); n != e.PieceLen(wire.TypeChunk) {
+		t.Errorf("a full piece has %d bytes, want %d", n, e.PieceLen(wire.TypeChunk))
+	}
+	big := bytes.Repeat([]byte("x"), e.MaxRecord(wire.Command)-wire.FragLen)
+	a.frag(e, wire.Command, string(big))
+	f.Limit = f.Next
+	w.run(time.Millisecond)
+	if longest != 1472 {
+		t.Errorf("the longest frame has %d bytes, want 1472", longest)
+	}
+	if b.got[string(big)] != 1 {
+		t.Error("the longest record did not arrive")
+	}
+}
+
+// The next instant that Progress returns is exact: with nothing pending there is none.
+func TestAnIdleModuleNeedsNoPoll(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	a.frag(e, wire.Command, "x")
+	w.run(time.Second)
+	for _, n := range []*node{a, b} {
+		if _, next := n.m.Progress(w.now, n); next != clock.Never {
+			t.Errorf("node %d wants a poll in %v", n.cfg.NIC, next.Sub(w.now))
+		}
+	}
+	before := w.polls
+	w.run(time.Hour)
+	if w.polls != before {
+		t.Errorf("%d polls in an idle hour", w.polls-before)
+	}
+}
+
+// A lone request and its answer: the fast path takes both, and the bookkeeping comes after.
+func TestFastReceiveTakesTheFirstTinySegment(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	for i := range 10 {
+		a.frag(e, wire.Command, fmt.Sprint(i))
+		w.run(time.Millisecond)
+	}
+	if st := b.m.Stats(); st.FastReceives != 10 || st.FragReceives != 10 {
+		t.Errorf("%d of %d by the fast path, want 10 (USNIC-38)", st.FastReceives, st.FragReceives)
+	}
+	// Two in one poll: only the first (USNIC-39).
+	b.asleep = w.now.Add(time.Millisecond)
+	a.frag(e, wire.Command, "first")
+	w.run(100 * time.Microsecond)
+	a.frag(e, wire.Command, "second")
+	w.run(5 * time.Millisecond)
+	if st := b.m.Stats(); st.FastReceives != 11 || b.got["second"] != 1 {
+		t.Errorf("%d by the fast path, want 11", st.FastReceives)
+	}
+	w.quiet()
+}
