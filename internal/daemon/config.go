@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/registry/file"
 )
 
 // DefaultPort is the UDP port of a NIC's link unless told otherwise.
@@ -38,21 +39,21 @@ const DefaultPort = 7700
 //	id      = "0:0:0:1:2:3:4:5"                     # may be left out
 //	address = "10.0.0.2:7700"
 type Config struct {
-	ID               string           `toml:"id"`
-	Socket           string           `toml:"socket"`
-	StateDir         string           `toml:"state_dir"`
-	Link             string           `toml:"link"`
-	Listen           string           `toml:"listen"`
-	MTU              int              `toml:"mtu"`
-	Registry         string           `toml:"registry"`
-	Static           bool             `toml:"static"`
-	UnreachableAfter Duration         `toml:"unreachable_after"`
-	MaxProcesses     int              `toml:"max_processes"`
-	StagingBytes     int              `toml:"staging_bytes"`
-	AllowUIDs        []int            `toml:"allow_uids"`
-	AllowGIDs        []int            `toml:"allow_gids"`
-	Log              string           `toml:"log"`
-	Nodes            []registry.Entry `toml:"node"`
+	ID               string       `toml:"id"`
+	Socket           string       `toml:"socket"`
+	StateDir         string       `toml:"state_dir"`
+	Link             string       `toml:"link"`
+	Listen           string       `toml:"listen"`
+	MTU              int          `toml:"mtu"`
+	Registry         string       `toml:"registry"`
+	Static           bool         `toml:"static"`
+	UnreachableAfter Duration     `toml:"unreachable_after"`
+	MaxProcesses     int          `toml:"max_processes"`
+	StagingBytes     int          `toml:"staging_bytes"`
+	AllowUIDs        []int        `toml:"allow_uids"`
+	AllowGIDs        []int        `toml:"allow_gids"`
+	Log              string       `toml:"log"`
+	Nodes            []file.Entry `toml:"node"`
 }
 
 const expectedKeys = "id, socket, state_dir, link, listen, mtu, registry, static, unreachable_after, max_processes, staging_bytes, " +
@@ -89,7 +90,7 @@ func Load(path string) (Config, error) {
 
 // Parse reads the text of a configuration file.
 func Parse(b []byte) (c Config, err error) {
-	err = registry.DecodeTOML(b, &c, expectedKeys)
+	err = file.DecodeTOML(b, &c, expectedKeys)
 	return c, err
 }
 
@@ -152,12 +153,12 @@ func (c Config) check() (s settings, err error) {
 
 // nodes joins the list in the configuration with the file that it names.
 func (c Config) nodes() (registry.Registry, error) {
-	all, err := registry.Nodes(c.Nodes)
+	all, err := file.Nodes(c.Nodes)
 	if err != nil {
 		return nil, err
 	}
 	if c.Registry != "" {
-		f, err := registry.LoadFile(c.Registry)
+		f, err := file.Load(c.Registry)
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +205,7 @@ func listenAddr(s string) (netip.AddrPort, error) {
 }
 
 // ParseNode reads a node as the command line has it: ID@IP:PORT, where the id and the port may be left out.
-func ParseNode(s string) (registry.Entry, error) {
+func ParseNode(s string) (file.Entry, error) {
 	id, addr := "", s
 	if i := strings.IndexByte(s, '@'); i >= 0 {
 		id, addr = s[:i], s[i+1:]
@@ -212,7 +213,7 @@ func ParseNode(s string) (registry.Entry, error) {
 	if a, err := netip.ParseAddr(addr); err == nil {
 		addr = netip.AddrPortFrom(a, DefaultPort).String()
 	}
-	e := registry.Entry{ID: id, Address: addr}
+	e := file.Entry{ID: id, Address: addr}
 	_, err := e.Node()
 	return e, err
 }

@@ -18,7 +18,7 @@ import (
 
 	weft "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/daemon"
-	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/registry/file"
 )
 
 // unreachableAfter of the daemons in these tests.
@@ -127,7 +127,7 @@ func configs(t *testing.T, n int) []daemon.Config {
 	t.Helper()
 	dir := t.TempDir()
 	all := make([]daemon.Config, n)
-	var nodes []registry.Entry
+	var nodes []file.Entry
 	for i := range all {
 		c, err := net.ListenPacket("udp", "127.0.0.1:0")
 		if err != nil {
@@ -136,7 +136,7 @@ func configs(t *testing.T, n int) []daemon.Config {
 		defer c.Close()
 		all[i] = daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: c.LocalAddr().String(),
 			UnreachableAfter: daemon.Duration(unreachableAfter)}
-		nodes = append(nodes, registry.Entry{Address: c.LocalAddr().String()})
+		nodes = append(nodes, file.Entry{Address: c.LocalAddr().String()})
 	}
 	for i := range all {
 		all[i].Nodes = nodes

@@ -1,4 +1,6 @@
-package registry
+// Package file reads which NICs exist from a TOML file (QNIX-52's configuration file). It stands apart from package
+// registry so that programs which embed a NIC, and have no such file, do not link a TOML parser.
+package file
 
 import (
 	"errors"
@@ -7,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"github.com/weftnet/weft/internal/registry"
 )
 
 // Entry is a node as a TOML file has it:
@@ -20,16 +24,16 @@ type Entry struct {
 }
 
 // Node reads the two fields.
-func (e Entry) Node() (Node, error) {
+func (e Entry) Node() (registry.Node, error) {
 	s := e.Address
 	if e.ID != "" {
 		s = e.ID + "@" + e.Address
 	}
-	return ParseNode(s)
+	return registry.ParseNode(s)
 }
 
-// LoadFile reads a file with nothing but [[node]] tables: one file that all hosts of a fabric share.
-func LoadFile(path string) (*Static, error) {
+// Load reads a file with nothing but [[node]] tables: one file that all hosts of a fabric share.
+func Load(path string) (*registry.Static, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
@@ -44,11 +48,11 @@ func LoadFile(path string) (*Static, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registry: %s: %w", path, err)
 	}
-	return NewStatic(nodes)
+	return registry.NewStatic(nodes)
 }
 
 // Nodes reads a list of entries, and names every one that is wrong.
-func Nodes(entries []Entry) (nodes []Node, err error) {
+func Nodes(entries []Entry) (nodes []registry.Node, err error) {
 	var errs []error
 	for _, e := range entries {
 		n, err := e.Node()
