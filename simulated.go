@@ -1,0 +1,11 @@
+package weft
+
+import "github.com/weftnet/weft/internal/proc"
+
+// Simulated processes, those of package sim, have no NIC that this package has made.
+func init() {
+	proc.Public = func(half *proc.Process) any {
+		id := half.Identity()
+		return &Process{p: half, name: nameOf(id.Name), addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
+	}
+}
