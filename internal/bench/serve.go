@@ -105,6 +105,7 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 			return err
 		}
 		if m.Tag == tagStop {
+			ring.Cancel(nil) // before the client goes on: its next plan is not for these receives
 			return s.answer(ctx, m, outcome{Messages: s.count})
 		}
 		if m.Full != s.plan.Size {
