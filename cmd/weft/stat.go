@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -132,7 +131,6 @@ func printStat(out io.Writer, o *statOptions, info *ctl.Info, last, now *reading
 	if o.json {
 		return printStatJSON(out, info, now)
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if last == nil {
 		fmt.Fprintf(out, "NIC %v at %s over %s, incarnation %d, up %v\n", registry.NICID(info.NIC), info.Address, info.Link, info.Incarnation,
 			time.Since(time.Unix(0, info.Started)).Round(time.Second))
@@ -143,15 +141,15 @@ func printStat(out io.Writer, o *statOptions, info *ctl.Info, last, now *reading
 		v := now.values[i]
 		switch {
 		case last == nil && (v != 0 || o.all):
-			fmt.Fprintf(w, "%d\t  %s\t\n", v, name)
+			fmt.Fprintf(out, "%14d  %s\n", v, name)
 		case last != nil && strings.HasSuffix(name, "_now") && (v != 0 || o.all):
-			fmt.Fprintf(w, "%d\t\t  %s\t\n", v, name)
+			fmt.Fprintf(out, "%14d  %14s  %s\n", v, "", name)
 		case last != nil && (v != last.values[i] || o.all):
 			grown := v - last.values[i]
-			fmt.Fprintf(w, "+%d\t%.0f/s\t  %s\t\n", grown, float64(grown)/now.at.Sub(last.at).Seconds(), name)
+			fmt.Fprintf(out, "%+14d  %12.0f/s  %s\n", grown, float64(grown)/now.at.Sub(last.at).Seconds(), name)
 		}
 	}
-	return w.Flush()
+	return nil
 }
 
 // printStatJSON prints one object on one line: time, who, and the counters by name.

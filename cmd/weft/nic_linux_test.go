@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/vni"
+)
+
+func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nic.toml")
+	if err := os.WriteFile(file, []byte("listen = \"127.0.0.1:7700\"\nspeed = \"fast\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ line, want string }{
+		{"nic --nope", "unknown flag: --nope"},
+		{"nic --link xdp", `invalid argument "xdp" for "--link" flag: expected one of auto, udp`},
+		{"nic --listen here", `listen: address "here": expected IP:PORT`},
+		{"nic --node here", `--node: node "here": address "here": expected IP:PORT`},
+		{"nic --id 7", `id: NIC id "7": expected eight decimal octets`},
+		{"nic --unreachable-after 1", `invalid argument "1" for "--unreachable-after" flag: expected a length of time`},
+		{"nic --config " + file, "configuration " + file + `: line 2: unknown key "speed"; expected id, socket`},
+		{"nic --config /no/such/file", "configuration: open /no/such/file"},
+		{"nic nope", `unknown command "nope" for "weft nic"`},
+		{"stat --watch soon", `invalid argument "soon" for "--watch" flag: expected a length of time`},
+	} {
+		status, _, stderr := weft(strings.Fields(c.line)...)
+		if status != exitUsage || !strings.HasPrefix(stderr, "weft: "+c.want) {
+			t.Errorf("weft %s: status %d, standard error %q; want %d and %q", c.line, status, stderr, exitUsage, c.want)
+		}
+	}
+}
+
+func TestToolsSayThatThereIsNoNICAndHowToStartOne(t *testing.T) {
+	for _, tool := range []string{"stat", "nodes", "ps", "nic stop"} {
+		socket := filepath.Join(t.TempDir(), "none.sock")
+		status, _, stderr := weft(append(strings.Fields(tool), "--socket", socket)...)
+		if status != exitFailed || !strings.Contains(stderr, socket) || !strings.Contains(stderr, "weft nic --socket") {
+			t.Errorf("weft %s: status %d, standard error %q", tool, status, stderr)
+		}
+	}
+}
+
+// lockedBuffer takes what a process writes while a test reads it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// startNIC runs `weft nic` as a process and waits until it is up.
+func startNIC(t *testing.T, args ...string) (*exec.Cmd, *lockedBuffer) {
+	t.Helper()
+	var log lockedBuffer
+	c := exec.Command("/proc/self/exe", append([]string{"nic"}, args...)...)
+	c.Env = append(os.Environ(), asWeft+"=1")
+	c.Stderr = &log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(log.String(), "NIC is up"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no NIC: %s", log.String())
+		}
+	}
+	return c, &log
+}
+
+func TestANICIsLookedAtAndStopped(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "a.sock")
+	file := filepath.Join(dir, "nic.toml")
+	if err := os.WriteFile(file, []byte("id = \"0:0:0:0:0:0:0:9\"\nlisten = \"here\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := startNIC(t, "--config", file, "--listen", "127.0.0.1:0", "--socket", socket) // the flag wins
+	if status, out, stderr := weft("nodes", "--socket", socket); status != 0 || !strings.HasPrefix(out, "NIC") {
+		t.Errorf("weft nodes: %d %q %q", status, out, stderr)
+	}
+	if status, out, stderr := weft("ps", "--socket", socket); status != 0 || !strings.HasPrefix(out, "NAME") {
+		t.Errorf("weft ps: %d %q %q", status, out, stderr)
+	}
+	status, out, stderr := weft("stat", "--json", "--socket", socket)
+	var stat struct {
+		NIC      string            `json:"nic"`
+		Counters map[string]uint64 `json:"counters"`
+	}
+	if err := json.Unmarshal([]byte(out), &stat); status != 0 || err != nil || stat.NIC != "0:0:0:0:0:0:0:9" || len(stat.Counters) != len(vni.Names()) {
+		t.Errorf("weft stat --json: %d %q %q %v", status, out, stderr, err)
+	}
+	if status, out, stderr := weft("stat", "--all", "--socket", socket); status != 0 || strings.Count(out, "\n") != len(vni.Names())+1 {
+		t.Errorf("weft stat --all: %d %q %q", status, out, stderr)
+	}
+	if status, _, stderr := weft("nic", "--socket", socket, "--state-dir", filepath.Join(dir, "other"), "--listen", "127.0.0.1:0"); status != exitFailed ||
+		!strings.Contains(stderr, "another daemon has the socket "+socket) {
+		t.Errorf("a second NIC on the socket: %d %q", status, stderr)
+	}
+	if status, _, stderr := weft("nic", "stop", "--socket", socket); status != 0 {
+		t.Errorf("weft nic stop: %d %q", status, stderr)
+	}
+	if err := first.Wait(); err != nil {
+		t.Errorf("the NIC ended with %v", err)
+	}
+}
+
+func TestANICEndsInOrderOnATermSignalAndWatchersSeeIt(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "a.sock")
+	nic, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", socket)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done := make(chan int, 1)
+	var out, stderr lockedBuffer
+	go func() { done <- run(ctx, []string{"stat", "--watch", "20ms", "--socket", socket}, &out, &stderr) }()
+	time.Sleep(100 * time.Millisecond)
+	if err := nic.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := nic.Wait(); err != nil || !strings.Contains(log.String(), "going down") {
+		t.Errorf("the NIC ended with %v: %s", err, log.String())
+	}
+	if status := <-done; status != exitFailed || !strings.Contains(stderr.String(), "gone") {
+		t.Errorf("the watcher ended with %d: %s", status, stderr.String())
+	}
+	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
+}
