@@ -47,6 +47,7 @@ type Daemon struct {
 	state    *state
 	link     *udp.Driver
 	counters *memory
+	page     vni.CounterPage // over counters
 	engine   *nic.Engine
 	loop     *poller.Loop
 	listener *ctl.Listener
@@ -123,8 +124,7 @@ func (d *Daemon) makeEngine() (err error) {
 	if d.counters, err = newMemory("counters", vni.CounterPageBytes, true, true); err != nil {
 		return err
 	}
-	page, err := vni.NewCounterPage(d.counters.mem)
-	if err != nil {
+	if d.page, err = vni.NewCounterPage(d.counters.mem); err != nil {
 		return err
 	}
 	var seed [8]byte
@@ -136,7 +136,7 @@ func (d *Daemon) makeEngine() (err error) {
 		ID: uint64(d.id), Incarnation: d.incarnation, Seed: binary.LittleEndian.Uint64(seed[:]), Link: d.link,
 		ReceiveCapacity:  uint64(d.link.ReceiveBuffer()),
 		UnreachableAfter: time.Duration(c.UnreachableAfter), MaxProcesses: c.MaxProcesses, StagingBytes: c.StagingBytes,
-		Static: c.Static, Counters: page,
+		Static: c.Static, Counters: d.page,
 	})
 	if err != nil {
 		return err
@@ -200,6 +200,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	loop.Go(func() { d.loop.Run(loopCtx) })
 	rest.Go(func() { d.accept() })
 	rest.Go(func() { d.watchNodes(ctx) })
+	rest.Go(func() { d.watchPeers(ctx) })
 	<-ctx.Done()
 	d.log.Info("NIC is going down")
 	d.loop.Do(d.engine.Close) // peers get a goodbye, processes see the word and are woken

@@ -311,6 +311,30 @@ func TestCountersAndListsTellWhatHappens(t *testing.T) {
 	}
 }
 
+func TestTheLogTellsWhichPeersComeAndGo(t *testing.T) {
+	c := configs(t, 2)
+	log := run(t, c[0])
+	child(t, "daemon", marshal(t, c[1]))
+	says := func(what string) {
+		t.Helper()
+		for deadline := time.Now().Add(5 * time.Second); !strings.Contains(log.String(), what); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the log does not say %q", what)
+			}
+		}
+	}
+	says("peer is up")
+	conn, err := ctl.Dial(t.Context(), c[1].Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	says("peer is down")
+}
+
 func TestWhoIsNotAllowedMayNotAttach(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become another user")
