@@ -34,6 +34,7 @@ type Hooks struct {
 	Pool         bool         // processes stage through their pool, as attached ones do, instead of lending their memory
 	StagingBytes int
 	CreditBytes  int
+	IdlePolls    int
 	MaxEvents    uint64                  // a run with more of them fails; 0: any number
 	Check        func(*nic.Engine) error // asked after every poll; an error ends the run
 }

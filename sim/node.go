@@ -44,7 +44,7 @@ func (n *node) start() error {
 	e, err := nic.New(nic.Config{
 		ID: n.id, Incarnation: n.life, Seed: n.f.seeds.Uint64(), Link: n.port,
 		UnreachableAfter: n.f.cfg.UnreachableAfter, Static: true,
-		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes,
+		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, IdlePolls: h.IdlePolls,
 		Faults: h.Faults, Defect: h.Defect,
 	})
 	if err != nil {
@@ -84,18 +84,26 @@ func (n *node) schedule(at clock.Time) {
 	n.f.s.push(at, n, n.turn)
 }
 
-// happen is the NIC's turn.
+// happen is the NIC's turn, and those that follow before anything else happens.
 func (n *node) happen(turn uint64) {
-	if turn != n.turn || n.engine == nil {
-		return
-	}
 	s := n.f.s
-	if n.stalled > s.now {
+	for turn == n.turn && n.engine != nil {
 		n.pollAt = clock.Never
-		n.schedule(n.stalled)
-		return
+		if n.stalled > s.now {
+			n.schedule(n.stalled)
+			return
+		}
+		next := n.poll()
+		if turn != n.turn || !s.passTo(next) {
+			n.schedule(next)
+			return
+		}
 	}
-	n.pollAt = clock.Never
+}
+
+// poll gives the NIC one turn and returns when it wants the next.
+func (n *node) poll() clock.Time {
+	s := n.f.s
 	work, next := n.engine.Poll(s.now)
 	s.note(uint64(n.index)<<56 ^ uint64(s.now)<<8 ^ uint64(work))
 	n.letDetachedGo()
@@ -107,7 +115,7 @@ func (n *node) happen(turn uint64) {
 	if work > 0 || next <= s.now || n.engine.Listening() {
 		next = s.now.Add(leastTurn + s.jitter(turnSpread))
 	}
-	n.schedule(min(next, n.port.drained()))
+	return min(next, n.port.drained())
 }
 
 // letDetachedGo unregisters the processes that the NIC will not serve any more.

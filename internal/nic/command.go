@@ -30,7 +30,7 @@ func (e *Engine) drainCommands() (commands int, more bool) {
 		if got > 0 {
 			p.idle = 0
 			more = more || got == limits.CommandsPerPoll
-		} else if p.idle++; p.idle > limits.IdlePolls && p.node.in != nil {
+		} else if p.idle++; p.idle > e.cfg.IdlePolls && p.node.in != nil {
 			if p.vni.StopListening() { // else a command came just now (decision 11)
 				p.node.remove()
 			} else {

@@ -46,6 +46,7 @@ type Config struct {
 	StagingBytes       int // per process, for messages that nobody waits for yet
 	InitialCreditBytes int // what a sending NIC is handed of that at a time; -1 hands out none
 	MaxProcesses       int
+	IdlePolls          int  // that find a process idle before its queue is listened to no more
 	Static             bool // only NICs that AddNode named may open a pair with this one
 
 	Counters vni.CounterPage // where counts are published; may be zero
@@ -110,6 +111,7 @@ func New(cfg Config) (*Engine, error) {
 	setDefault(&cfg.ProbeEvery, limits.ProbeEvery)
 	setDefault(&cfg.StagingBytes, limits.StagingBytes)
 	setDefault(&cfg.MaxProcesses, limits.MaxProcesses)
+	setDefault(&cfg.IdlePolls, limits.IdlePolls)
 	setDefault(&cfg.InitialCreditBytes, limits.CreditBytes)
 	setDefault(&cfg.ReceiveCapacity, uint64(limits.ReceiveCapacityBytes))
 	if cfg.MaxProcesses < 1 || cfg.MaxProcesses > limits.MaxProcesses {

@@ -18,6 +18,9 @@ const publishPerPeer = 50 * time.Microsecond
 // publish copies the counts to the page that tools map (decision 17).
 // It returns when it wants to do so next.
 func (e *Engine) publish(work int) clock.Time {
+	if e.cfg.Counters == (vni.CounterPage{}) {
+		return clock.Never
+	}
 	e.dirty = e.dirty || work > 0
 	switch {
 	case !e.dirty:

@@ -93,6 +93,7 @@ func newPlan(seed uint64) *plan {
 		Geometry:     geometry(rng),
 		StagingBytes: pick(rng, 0, 256<<10, 64<<10),
 		CreditBytes:  pick(rng, 0, 16<<10, 4<<10, -1),
+		IdlePolls:    pick(rng, 2, 8, 32),
 	}
 	p.flight = min(p.flight, p.hooks.Geometry.Contexts/4) // two senders, and PUT and GET, must all find contexts
 	p.hooks.Pool = p.hooks.Geometry.PoolPages > 0

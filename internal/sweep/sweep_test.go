@@ -14,6 +14,7 @@ func TestX(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("N"))
 	s, _ := strconv.ParseUint(os.Getenv("S"), 10, 64)
 	if n == 0 {
+		fmt.Printf("%+v\n", *newPlan(s))
 		r := RunLogged(s, mutate.None, os.Stdout)
 		for _, v := range r.Violations {
 			fmt.Println(v)
