@@ -31,6 +31,7 @@ type Endpoint struct {
 
 	listed   bool // on the module's list of endpoints with something to send
 	homeless bool // on the module's list of endpoints that wait for rooms
+	noticed  bool // on the module's list of endpoints that are newly watched
 	blocked  bool // a Reserve or Post was refused
 	mute     bool // the peer said goodbye, so that late frames of its do not call for a session
 	overrun  bool // its control backlog is full; to be cut off
@@ -170,20 +171,17 @@ func (e *Endpoint) newSegment(s wire.Space, n int) []byte {
 }
 
 // Watch adds n, +1 or −1, to the number of things that wait for this peer without anything under way to it: a named
-// receive, a request that awaits permission. While there are any, the peer is probed when it is silent.
+// receive, a request that awaits permission. While there are any, the peer is probed when it is silent; without a session,
+// the next Progress sets about one.
 func (e *Endpoint) Watch(n int) {
 	e.watch += n
 	if e.watch < 0 {
 		panic("rel: Watch fell below zero")
 	}
-	if n <= 0 {
-		return
+	if n > 0 && !e.noticed {
+		e.noticed = true
+		e.m.noticed = append(e.m.noticed, e)
 	}
-	if e.live == nil {
-		e.Connect(e.m.now)
-		return
-	}
-	e.attend(e.m.now)
 }
 
 // writable tells the owner, once, that what was refused may be tried again.

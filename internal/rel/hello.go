@@ -66,10 +66,13 @@ func (m *Module) attempts(now clock.Time, e *Endpoint, own bool) {
 
 // hello has the next Hello sent, and the one after it timed.
 func (e *Endpoint) hello(now clock.Time) {
-	e.attempt.helloAt = now.Add(limits.HelloEvery)
+	e.attempt.helloAt = now.Add(e.m.helloEvery())
 	e.owe(dutyHello)
 	e.book(now, clock.Min(e.attempt.helloAt, e.attempt.since.Add(e.m.cfg.UnreachableAfter)))
 }
+
+// helloEvery is the time between two Hellos of an attempt.
+func (m *Module) helloEvery() time.Duration { return min(limits.HelloEvery, m.cfg.UnreachableAfter/8) }
 
 // receiveHello judges a Hello. It is the only frame that comes without a session, so what it may cost is bounded: one
 // half-open session per peer, limits.PendingSessions of them together, and one answer per peer and poll.

@@ -101,6 +101,7 @@ type Module struct {
 	resends  segmentList // segments to send again
 	sending  []*Endpoint // endpoints_with_sends
 	homeless []*Endpoint // endpoints that wait for rooms in the hotel
+	noticed  []*Endpoint // endpoints that are newly watched
 	owing    []*Endpoint // endpoints that owe a frame without sequence
 	spare    []*Endpoint // the memory that the two lists take turns with
 	finished []*Fragment // acknowledged whole; their owners are to be told
@@ -108,9 +109,8 @@ type Module struct {
 	deferred deferred
 	fastOK   bool
 
-	now    clock.Time // of the last Receive or Progress
-	work   int        // of this Progress
-	choked bool       // the driver took no more in this Progress
+	work   int  // of this Progress
+	choked bool // the driver took no more in this Progress
 	closed bool
 
 	ackIn, ackOut wire.Ack // too large to make for each frame
@@ -125,7 +125,8 @@ func New(cfg Config, h Handler) *Module {
 	setDefault(&cfg.ReceiveCapacity, limits.ReceiveCapacity)
 	setDefault(&cfg.UnreachableAfter, limits.UnreachableAfter)
 	setDefault(&cfg.AckDelay, limits.AckDelay)
-	setDefault(&cfg.ProbeEvery, limits.ProbeEvery)
+	// Several tries must fit into a patience that is shorter than the default.
+	setDefault(&cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8))
 	setDefault(&cfg.MaxPeers, limits.Peers)
 	m := &Module{
 		cfg: cfg, handler: h, rand: random{cfg.Seed},
@@ -223,7 +224,7 @@ func (m *Module) Forget(now clock.Time, e *Endpoint) {
 		e.room = 0
 	}
 	m.stray.add(&e.stats)
-	e.stats, e.duties = Stats{}, 0
+	e.stats, e.duties, e.watch = Stats{}, 0, 0
 	if m.byNIC[e.nic] == e {
 		delete(m.byNIC, e.nic)
 	}
@@ -232,9 +233,6 @@ func (m *Module) Forget(now clock.Time, e *Endpoint) {
 	}
 	if i := slices.Index(m.endpoints, e); i >= 0 {
 		m.endpoints = slices.Delete(m.endpoints, i, i+1)
-	}
-	if i := slices.Index(m.owing, e); i >= 0 {
-		m.owing = slices.Delete(m.owing, i, i+1)
 	}
 }
 
@@ -255,5 +253,13 @@ func (m *Module) Close(now clock.Time, out Frames) {
 			}
 		}
 		m.ends(now, e, ErrGoodbye)
+	}
+	for _, e := range m.endpoints {
+		if e.next != nil {
+			m.drop(e.next)
+		}
+	}
+	for len(m.pending) > 0 {
+		m.drop(m.pending[0])
 	}
 }

@@ -2,7 +2,6 @@ package rel
 
 import (
 	"github.com/weftnet/weft/internal/clock"
-	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -43,14 +42,7 @@ func (e *Endpoint) book(now, at clock.Time) {
 // nightTimer looks after one endpoint.
 func (m *Module) nightTimer(now clock.Time, e *Endpoint) {
 	e.room = 0
-	if late := now.Sub(e.timerAt); late > m.cfg.ProbeEvery {
-		// Nobody called Progress for so long, or the timer was started by an owner whose clock stood still in between:
-		// what nobody listened for was no silence.
-		e.heard = e.heard.Add(late)
-		if e.attempt.wanted {
-			e.attempt.since = e.attempt.since.Add(late)
-		}
-	}
+	e.forgive(now)
 	next := clock.Never
 	if e.attempt.wanted {
 		if next = m.attemptTimer(now, e); next == clock.Never {
@@ -76,6 +68,15 @@ func (m *Module) nightTimer(now clock.Time, e *Endpoint) {
 	}
 }
 
+// forgive does not hold it against the peer that nobody polled this module for a while: if the session timer is that
+// late, no probe went out, and what nobody listened for was no silence.
+func (e *Endpoint) forgive(now clock.Time) {
+	if late := now.Sub(e.timerAt); late > e.m.cfg.ProbeEvery {
+		e.heard = min(e.heard.Add(late), now)
+		e.attempt.since = min(e.attempt.since.Add(late), now)
+	}
+}
+
 // attemptTimer repeats the Hello, and gives the attempt up in time: then it returns Never.
 func (m *Module) attemptTimer(now clock.Time, e *Endpoint) clock.Time {
 	until := e.attempt.since.Add(m.cfg.UnreachableAfter)
@@ -91,7 +92,7 @@ func (m *Module) attemptTimer(now clock.Time, e *Endpoint) clock.Time {
 		return clock.Never
 	}
 	if now >= e.attempt.helloAt {
-		e.attempt.helloAt = now.Add(limits.HelloEvery)
+		e.attempt.helloAt = now.Add(m.helloEvery())
 		e.owe(dutyHello)
 	}
 	return clock.Min(e.attempt.helloAt, until)

@@ -16,16 +16,32 @@ import (
 // It returns how much it did, and when it wants to be called again even if nothing arrives and nothing is asked of it:
 // Never if there is no such instant, now if it stopped before the end. With nothing due it looks at a few numbers.
 func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time) {
-	m.now = now
 	m.work, m.choked = 0, false
 	m.settleFast()
 	m.fastOK = true
+	m.takeNotice(now)
 	m.timers(now)
 	m.resendSome(now, out)
 	m.sendAll(now, out)
 	m.dischargeAll(now, out)
 	m.tellFinished(now)
 	return m.work, m.nextPoll(now)
+}
+
+// takeNotice begins to look after endpoints that are newly watched. Watch does not know what time it is.
+func (m *Module) takeNotice(now clock.Time) {
+	for i := 0; i < len(m.noticed); i++ {
+		e := m.noticed[i]
+		e.noticed = false
+		switch {
+		case e.watch == 0:
+		case e.live == nil:
+			e.Connect(now)
+		default:
+			e.attend(now)
+		}
+	}
+	m.noticed = m.noticed[:0]
 }
 
 // timers looks at one deadline per hotel, and beyond it only at what is due.
@@ -101,7 +117,7 @@ const retryAfter = 20 * time.Microsecond
 
 // nextPoll is when Progress wants to be called again.
 func (m *Module) nextPoll(now clock.Time) clock.Time {
-	left := m.resends.n + len(m.sending) + len(m.owing)
+	left := m.resends.n + len(m.sending) + len(m.owing) + len(m.noticed)
 	switch {
 	case left > 0 && (!m.choked || m.work > 0):
 		return now

@@ -13,7 +13,6 @@ import (
 // address, tag and packet counter are found good, in that order, and nothing is allocated for one that is not. It never
 // fails: a frame of no use is counted by cause.
 func (m *Module) Receive(now clock.Time, from netip.AddrPort, frame []byte) {
-	m.now = now
 	m.received++
 	if hit(m.cfg.Faults.DropReceived) {
 		m.stray.FaultDrops++

@@ -136,8 +136,8 @@ func (m *Module) lodging(control bool) bool {
 func (m *Module) resendSome(now clock.Time, out Frames) {
 	for range limits.ResendsPerPoll {
 		g := m.resends.head
-		if g == nil {
-			return
+		if g == nil || m.hotel.vacancies() == 0 {
+			return // rooms come free when something is acknowledged or somebody given up
 		}
 		s := g.endpoint.live
 		m.resends.remove(g)

@@ -1,0 +1,143 @@
+package rel
+
+import (
+	"fmt"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// What was silent because nobody asked is not held against a peer: neither idle time before a Watch …
+func TestAPeerWatchedAfterALongIdleTimeIsAskedFirst(t *testing.T) {
+	w, a, _, e := joined(t, nil)
+	w.run(time.Hour)
+	e.Watch(1)
+	a.wake()
+	w.run(10 * time.Second)
+	if len(a.downs) != 0 {
+		t.Errorf("told %v", a.downs)
+	}
+	e.Watch(-1)
+}
+
+// … nor a time in which we were not polled.
+func TestOwnAbsenceIsNotThePeersSilence(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	b.asleep = w.now.Add(6 * time.Second)
+	a.frag(e, wire.Command, "x")
+	w.run(time.Millisecond)
+	a.asleep = w.now.Add(5 * time.Second)
+	w.run(10 * time.Second)
+	if len(a.downs) != 0 || b.got["x"] != 1 {
+		t.Errorf("told %v, delivered %v", a.downs, b.got)
+	}
+	w.quiet()
+}
+
+func TestAShortPatienceStillTriesSeveralTimes(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	short := func(c *Config) { c.UnreachableAfter = 40 * time.Millisecond }
+	a, b := w.add(1, short), w.add(2, short)
+	lost := 0
+	w.filter = func(from, to *node, frame []byte) bool { lost++; return lost > 5 }
+	e := a.open(b)
+	e.Connect(w.now)
+	a.wake()
+	w.run(35 * time.Millisecond)
+	if !e.Up() {
+		t.Error("no session after the sixth Hello")
+	}
+	b.dead = true
+	e.Watch(1)
+	a.wake()
+	start := w.now
+	w.runUntil(time.Second, "unreachable", func() bool { return len(a.downs) == 1 })
+	if took := w.now.Sub(start); took > 50*time.Millisecond {
+		t.Errorf("unreachable after %v, want about 40 ms", took)
+	}
+}
+
+// The hotel's last rooms are for control and retransmissions; a sender for whom there is none waits and goes on.
+func TestAFullHotelDelaysAndLosesNothing(t *testing.T) {
+	w := newWorld(t, 3, weather{loss: 0.05})
+	a, b := w.add(1, nil), w.add(2, nil)
+	c := w.add(3, nil)
+	a.m.hotel = newHotel[*segment](hotelShift, limits.RoomReserve+8)
+	b.open(a)
+	tr := newTraffic(a, b, 300, []int{200_000})
+	other := a.open(c)
+	other.Connect(w.now)
+	tr.pump()
+	most := 0
+	w.runUntil(20*time.Second, "the transfer", func() bool {
+		most = max(most, a.m.hotel.guests)
+		if len(c.got) < 20 {
+			a.frag(other, wire.Command, fmt.Sprint("to the other ", len(c.got)))
+			a.next = w.now.Add(100)
+		}
+		return tr.finished() && len(c.got) == 20
+	})
+	w.run(time.Second)
+	tr.exactly(t)
+	w.quiet()
+	if most > limits.RoomReserve+8 || most < 8 {
+		t.Errorf("%d guests at most", most)
+	}
+}
+
+// Several senders share one receiver's socket buffer, and it is polled seldom: much is thrown away, all arrives.
+func TestManySendersOneSmallSocket(t *testing.T) {
+	w := newWorld(t, 1, weather{nsPerByte: 0.8, socket: 208 << 10})
+	to := w.add(1, nil)
+	const senders, bytes = 6, 1 << 20
+	got := 0
+	to.deliver = func(e *Endpoint, r wire.Record) {
+		got += len(r.Payload())
+		to.asleep = w.now.Add(100 * time.Microsecond)
+	}
+	done := 0
+	for i := range senders {
+		n := w.add(2+i, nil)
+		e := n.open(to)
+		f := chunks(1, bytes)
+		pump := func(e *Endpoint) {
+			for e.Post(w.now, f) > 0 {
+			}
+			n.wake()
+		}
+		n.onRoom = pump
+		n.onFree = func(*Fragment) { done++ }
+		pump(e)
+	}
+	start := w.now
+	w.runUntil(20*time.Second, "the transfers", func() bool { return done == senders })
+	took := w.now.Sub(start)
+	if got != senders*bytes {
+		t.Errorf("%d bytes were delivered, want %d", got, senders*bytes)
+	}
+	// The buffer holds some 95 frames of 1,408 bytes per 100 µs, which is 1.3 GB/s.
+	least := time.Duration(senders * bytes * 10 / 13)
+	t.Logf("%v, %.1f times the least possible; %d overflows", took, float64(took)/float64(least), w.overflowed)
+	if took > 4*least {
+		t.Errorf("took %v, though %v would do", took, least)
+	}
+	w.run(time.Second)
+	w.quiet()
+}
+
+// The prices that docs/rel.md quotes.
+func TestAnIdlePeerCostsLittle(t *testing.T) {
+	session := int(unsafe.Sizeof(session{})) + wire.Spaces*limits.FirstRing*(8+8/64)
+	if n := int(unsafe.Sizeof(Endpoint{})) + session; n > 4096 {
+		t.Errorf("an idle peer costs %d bytes, want 4 KiB at most", n)
+	}
+	if n := int(unsafe.Sizeof(segment{})); n > 192 {
+		t.Errorf("a segment costs %d bytes, want 192 at most", n)
+	}
+	if n := 3 * int(unsafe.Sizeof(hotel[int]{})); n > 64<<10 {
+		t.Errorf("empty hotels cost %d bytes, want 64 KiB at most", n)
+	}
+}
