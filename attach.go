@@ -52,6 +52,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	w := &attachedWaiter{a.Waiter(ctl.Hooks{Listening: half.Listening, Sleeping: half.SetSleeping})}
 	id := half.Identity()
 	p := &Process{name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
+	p.leave = a.Close
 	p.release = func() { p.closeErr = errors.Join(p.closeErr, a.Close(), a.Unmap()) }
 	if p.p, err = proc.New(seg, w, &attachedMemory{a}, proc.Options{Released: p.release}); err != nil {
 		return nil, errors.Join(err, a.Close(), a.Unmap())

@@ -147,6 +147,7 @@ func (n *NIC) Attach(ctx context.Context, name Name) (*Process, error) {
 	}
 	p := &Process{name: name, nic: n, addr: Address{n.id, slot, gen}}
 	p.release = func() { n.forget(p, slot, gen) }
+	p.leave = func() error { n.forget(p, slot, gen); return nil }
 	if p.p, err = proc.New(seg, w, &embeddedMemory{n, slot}, proc.Options{Released: p.release}); err != nil {
 		return nil, err
 	}

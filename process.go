@@ -18,7 +18,8 @@ type Process struct {
 	addr     Address
 	nic      *NIC // that it is embedded with; nil at a daemon
 	closeNIC bool
-	release  func()
+	release  func()       // when nothing refers to the segment any more
+	leave    func() error // when Close has ended every operation: the NIC forgets the process
 	closing  sync.Once
 	closeErr error
 }
@@ -132,8 +133,8 @@ func (p *Process) WaitName(ctx context.Context, name Name) (Address, error) {
 }
 
 // Close ends the process: calls under way end with [ErrClosed], everybody who waits for the process is told that it is
-// gone, and its name is free. Regions that are open stay usable memory until they are closed; only then does the process
-// leave its NIC. Close of a process made by [Open] closes the NIC too, with all its regions.
+// gone, and its name is free. Regions that are open stay usable memory until they are closed, but nobody else reaches
+// them any more. Close of a process made by [Open] closes the NIC too.
 func (p *Process) Close() error {
 	err := p.close()
 	if p.closeNIC {
@@ -143,7 +144,10 @@ func (p *Process) Close() error {
 }
 
 func (p *Process) close() error {
-	p.closing.Do(func() { p.closeErr = p.p.Close() })
+	p.closing.Do(func() {
+		err := errors.Join(p.p.Close(), p.leave())
+		p.closeErr = errors.Join(p.closeErr, err) // release may have added to it
+	})
 	return p.closeErr
 }
 

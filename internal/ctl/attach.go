@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weftnet/weft/internal/idle"
 )
@@ -18,9 +19,11 @@ type Attachment struct {
 	RO []byte // written by the NIC only; mapped read-only
 
 	conn *Conn
-	kick int      // eventfd
-	wake *os.File // the socket that wakes
-	gone atomic.Bool
+	kick int         // eventfd
+	wake *os.File    // the socket that wakes
+	gone atomic.Bool // nothing comes any more
+
+	closing atomic.Bool // by us
 
 	mu       sync.Mutex
 	regions  map[uint32][]byte
@@ -99,9 +102,20 @@ func (a *Attachment) explain(err error) error {
 	return err
 }
 
-// Close leaves the daemon: the process is gone for everybody, every Wait ends with ErrClosed. The memory stays mapped,
-// for who may still look at it, until Unmap.
-func (a *Attachment) Close() error { return errors.Join(a.conn.Close(), a.wake.Close()) }
+// leaveWithin bounds how long Close waits for the daemon.
+const leaveWithin = 2 * time.Second
+
+// Close leaves the daemon: the process is gone for everybody and its name is free when Close returns; every Wait ends
+// with ErrClosed. The memory stays mapped, for who may still look at it, until Unmap.
+func (a *Attachment) Close() error {
+	if a.closing.Swap(true) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+	defer cancel()
+	_, _, _ = a.conn.call(ctx, &Request{Op: OpLeave}, 0) // a daemon that does not answer sees the end of the connection
+	return errors.Join(a.conn.Close(), a.wake.Close())
+}
 
 // Unmap unmaps the VNI and what regions are left, and closes the rest. Nobody may be inside a call any more.
 func (a *Attachment) Unmap() error {

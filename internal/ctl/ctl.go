@@ -8,6 +8,8 @@
 //	                                            ◄───────  {"attached":{…}}     + rw, ro, kick, wake
 //	  {"version":1,"op":"alloc","alloc":{…}}    ───────►
 //	                                            ◄───────  {"region":{…}}       + memory
+//	  {"version":1,"op":"leave"}                ───────►
+//	                                            ◄───────  {}
 //	  {"version":1,"op":"stat"}                 ───────►
 //	                                            ◄───────  {"info":{…}}         + counters, read-only
 //	  {"version":1,"op":"nodes","from":0}       ───────►
@@ -15,7 +17,7 @@
 //	  …                                         ◄───────  {"error":{"code":"name-taken","text":"…"}}
 //
 // One request is answered by one reply, in order. The connection that attached is the process: when it ends, the
-// process is gone; when the daemon ends it, the NIC is gone.
+// process is gone, also without a leave; when the daemon ends it, the NIC is gone.
 //
 //	rw    memory that the process and the NIC write (internal/vni)
 //	ro    memory that only the NIC writes; the descriptor cannot be mapped for writing
@@ -92,6 +94,7 @@ func errorFor(err error) *Error {
 // Ops of a Request.
 const (
 	OpAttach    = "attach"    // become a process of this NIC
+	OpLeave     = "leave"     // be one no longer; the answer comes when the name is free
 	OpAlloc     = "alloc"     // memory that other processes can put to and get from, and that needs no copy here
 	OpFree      = "free"      // give it back
 	OpStat      = "stat"      // the counters
@@ -122,7 +125,7 @@ func (r *Request) check() error {
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
 	}
 	switch r.Op {
-	case OpAttach, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpShutdown:
+	case OpAttach, OpLeave, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpShutdown:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)

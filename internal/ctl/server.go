@@ -16,8 +16,10 @@ var ErrSocketTaken = errors.New("ctl: another daemon has the socket")
 
 // Listener is the daemon's end of the socket.
 type Listener struct {
+	path string
 	l    *net.UnixListener
 	lock *os.File
+	once sync.Once
 }
 
 // Listen makes the socket at path. A lock beside it (path + ".lock") tells a daemon that lives from a socket that one
@@ -38,7 +40,7 @@ func Listen(path string, mode os.FileMode) (*Listener, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("ctl: listen: %w", err), lock.Close())
 	}
-	return &Listener{l: l, lock: lock}, nil
+	return &Listener{path: path, l: l, lock: lock}, nil
 }
 
 // listen replaces what an earlier daemon left at path, with the lock held. Nobody can connect before the mode is set:
@@ -79,11 +81,10 @@ func removeSocket(path string) error {
 	return os.Remove(path)
 }
 
-// Close stops listening, removes the socket, and lets the lock go.
-func (l *Listener) Close() error {
-	addr := l.l.Addr().String()
-	_ = os.Remove(filepath.Clean(addr[:len(addr)-len(".new")])) // the address is still the name that it was made under
-	return errors.Join(l.l.Close(), l.lock.Close())
+// Close stops listening, removes the socket, and lets the lock go. A second Close does nothing.
+func (l *Listener) Close() (err error) {
+	l.once.Do(func() { err = errors.Join(removeSocket(l.path), l.l.Close(), l.lock.Close()) })
+	return err
 }
 
 // Accept waits for the next client. After Close it ends with net.ErrClosed.

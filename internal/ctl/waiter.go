@@ -2,8 +2,6 @@ package ctl
 
 import (
 	"context"
-	"errors"
-	"os"
 	"time"
 
 	"github.com/weftnet/weft/internal/idle"
@@ -18,9 +16,7 @@ func (w *Waiter) listen() {
 			w.waiters.WakeReady()
 			continue
 		}
-		if errors.Is(err, os.ErrClosed) {
-			w.closed.Store(true)
-		}
+		w.closed.Store(w.a.closing.Load())
 		w.a.gone.Store(true)
 		w.waiters.WakeAll()
 		return

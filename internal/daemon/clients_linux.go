@@ -101,8 +101,7 @@ func (d *Daemon) gone(c *ctl.Client, s *session, why error) {
 		err = nil
 	}
 	if s != nil {
-		err = errors.Join(err, s.end())
-		d.log.Info("process is gone", "process", s.name, "slot", s.slot, "pid", s.pid)
+		err = errors.Join(err, d.leave(s))
 	}
 	if why != nil && !errors.Is(why, io.EOF) && !errors.Is(why, net.ErrClosed) {
 		d.log.Warn("client lost", "pid", c.Peer.PID, "error", why)
@@ -117,14 +116,8 @@ func (d *Daemon) answer(c *ctl.Client, s **session, r *ctl.Request) error {
 	switch r.Op {
 	case ctl.OpAttach:
 		return d.answerAttach(c, s, r.Attach)
-	case ctl.OpAlloc, ctl.OpFree:
-		if *s == nil {
-			return fmt.Errorf("%w: %q before \"attach\"", ctl.ErrBadRequest, r.Op)
-		}
-		if r.Op == ctl.OpAlloc {
-			return (*s).alloc(c, r.Alloc)
-		}
-		return (*s).free(c, r.Free)
+	case ctl.OpAlloc, ctl.OpFree, ctl.OpLeave:
+		return d.answerProcess(c, s, r)
 	case ctl.OpStat:
 		return c.Reply(&ctl.Reply{Info: d.info()}, d.counters.fd)
 	case ctl.OpNodes:
@@ -159,6 +152,28 @@ func (d *Daemon) answerAttach(c *ctl.Client, into **session, a *ctl.Attach) erro
 	d.mu.Unlock()
 	d.log.Info("process attached", "process", s.name, "slot", s.slot, "pid", s.pid)
 	return s.tell(c)
+}
+
+// answerProcess does what only a process may ask for.
+func (d *Daemon) answerProcess(c *ctl.Client, of **session, r *ctl.Request) error {
+	s := *of
+	if s == nil {
+		return fmt.Errorf("%w: %q before \"attach\"", ctl.ErrBadRequest, r.Op)
+	}
+	switch r.Op {
+	case ctl.OpAlloc:
+		return s.alloc(c, r.Alloc)
+	case ctl.OpFree:
+		return s.free(c, r.Free)
+	}
+	*of = nil
+	return errors.Join(d.leave(s), c.Reply(&ctl.Reply{}))
+}
+
+// leave ends a process.
+func (d *Daemon) leave(s *session) error {
+	d.log.Info("process is gone", "process", s.name, "slot", s.slot, "pid", s.pid)
+	return s.end()
 }
 
 func (d *Daemon) info() *ctl.Info {

@@ -238,9 +238,7 @@ func (d *Daemon) hangUp() error {
 	for c := range d.clients {
 		_ = c.Close()
 	}
-	err := d.listener.Close()
-	d.listener = nil
-	return err
+	return d.listener.Close()
 }
 
 // close frees what New took. Nothing runs any more.

@@ -311,6 +311,47 @@ func TestCountersAndListsTellWhatHappens(t *testing.T) {
 	}
 }
 
+func TestProcessesComeAndGoWhileOthersTalk(t *testing.T) {
+	c := configs(t, 2)
+	run(t, c...)
+	a, b := mustAttach(t, c[0], "a/0"), mustAttach(t, c[1], "b/0")
+	wait(t, a, "b/0")
+	wait(t, b, "a/0")
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() { // comes, leaves something behind at both, and goes
+			for round := range 20 {
+				p, err := attach(t.Context(), c[i%2].Socket, fmt.Sprintf("guest/%d", i))
+				if err != nil {
+					t.Errorf("guest %d, round %d: %v", i, round, err)
+					return
+				}
+				for _, to := range []*weft.Process{a, b} {
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					if _, err := p.WaitName(ctx, to.Name()); err != nil {
+						t.Errorf("guest %d, round %d: %v", i, round, err)
+					}
+					cancel()
+					if _, err := p.StartSend(to.Name(), 1000, make([]byte, 1<<(10+round%10))); err != nil {
+						t.Errorf("guest %d, round %d: %v", i, round, err)
+					}
+				}
+				if _, err := p.Alloc(10_000); err != nil {
+					t.Errorf("guest %d, round %d: %v", i, round, err)
+				}
+				if err := p.Close(); err != nil {
+					t.Errorf("guest %d, round %d: %v", i, round, err)
+				}
+			}
+		})
+	}
+	for tag := range weft.Tag(5) {
+		exchange(t, a, b, 2*tag)
+		exchange(t, b, a, 2*tag+1)
+	}
+	all.Wait()
+}
+
 func TestTheLogTellsWhichPeersComeAndGo(t *testing.T) {
 	c := configs(t, 2)
 	log := run(t, c[0])
