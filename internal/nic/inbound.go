@@ -161,6 +161,9 @@ func (e *Engine) bind(inb *inbound, r *receive) {
 // finish ends an inbound whose last byte has come.
 func (e *Engine) finish(inb *inbound) {
 	inb.done = true
+	if inb.peer != nil {
+		inb.peer.ep.AckNow() // its sender waits for this to have its memory back
+	}
 	switch inb.kind {
 	case inboundPut:
 		e.finishPut(inb)
