@@ -168,13 +168,16 @@ func TestAReceiveWhoseContextEndsLosesNothing(t *testing.T) { // decision 9
 	links(t, func(t *testing.T, cfg weft.Config) {
 		ctx, a, b := pair(t, cfg)
 		const messages = 200
+		sent := make(chan struct{})
 		go func() {
+			defer close(sent)
 			for i := range messages {
 				if err := a.Send(ctx, b.Name(), weft.Tag(i), pattern(uint64(i), i*37)); err != nil {
 					t.Errorf("send: %v", err)
 				}
 			}
 		}()
+		defer func() { <-sent }() // b must not end before its NIC has acknowledged the last
 		buf := make([]byte, messages*37)
 		for next := 0; next < messages; {
 			short, cancel := context.WithTimeout(ctx, time.Duration(next%7)*50*time.Microsecond)
