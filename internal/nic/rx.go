@@ -54,13 +54,14 @@ func (e *Engine) frag(pr *peer, r wire.Record) {
 		return
 	}
 	p := src.p
-	if !src.fresh(env.Number) || !e.spendCredit(pr, p, uint64(len(payload))) {
+	cost := stagedCost(uint64(len(payload)))
+	if !src.fresh(env.Number) || !src.credit.spend(e.now, cost) {
 		e.counts[vni.DropFormat]++
 		return
 	}
 	if e.inOrder(src, env.Number) {
 		if rc := p.findPosted(src, &env); rc != nil {
-			e.restoreCredit(pr, p, uint64(len(payload)))
+			e.restoreCredit(src, cost)
 			e.takeMatch(rc)
 			n := scatter(rc.parts, 0, payload)
 			e.acceptMessage(pr, &env)
@@ -82,29 +83,40 @@ func (e *Engine) eager(pr *peer, r wire.Record) {
 	id, offset := r.Chunk()
 	inb := pr.in.get(id)
 	if inb == nil {
-		length, env := r.Eager()
-		src := e.sourceOf(pr, &env, id)
-		if src == nil {
+		if inb = e.beginEager(pr, r, id); inb == nil {
 			return
 		}
-		if !src.fresh(env.Number) { // of a message that has been withdrawn
-			return
-		}
-		if offset+uint64(len(r.Payload())) > length || !e.spendCredit(pr, src.p, length) {
-			e.counts[vni.DropFormat]++
-			return
-		}
-		inb = e.newInbound(src, &env, inboundStaged, length)
-		inb.onCredit = true
-		if !e.enter(inb, pr, id) {
-			e.void(inb)
-			e.arrive(inb)
-			return
-		}
-		inb.staging = e.staging.take(int(length))
-		e.arrive(inb)
 	}
 	e.place(inb, offset, r.Payload())
+}
+
+// beginEager takes in the message of which r is the first piece to come; nil if its pieces are of no use.
+func (e *Engine) beginEager(pr *peer, r wire.Record, id wire.FragmentID) *inbound {
+	length, env := r.Eager()
+	src := e.sourceOf(pr, &env, id)
+	if src == nil || !src.fresh(env.Number) { // it has been withdrawn
+		return nil
+	}
+	if !src.credit.spend(e.now, stagedCost(length)) {
+		e.counts[vni.DropFormat]++
+		return nil
+	}
+	inb := e.newInbound(src, &env, inboundStaged, length)
+	inb.onCredit = true
+	if !e.enter(inb, pr, id) {
+		e.void(inb)
+		e.arrive(inb)
+		return nil
+	}
+	e.arrive(inb)
+	if pr.in.get(id) != inb { // a reply that comes too late
+		return nil
+	}
+	e.expect(inb)
+	if inb.recv == nil {
+		inb.staging = e.staging.blank(int(length))
+	}
+	return inb
 }
 
 // chunk takes a piece of a message, PUT or GET that was permitted.
@@ -126,7 +138,8 @@ func (e *Engine) chunk(pr *peer, r wire.Record) {
 // place puts a piece where it belongs, and ends its message with the last one.
 func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 	n := uint64(len(piece))
-	if offset > inb.length || n > inb.length-offset || inb.got+n > inb.length {
+	if offset > inb.length || n > inb.length-offset || inb.got+n > inb.length ||
+		inb.kind != inboundStaged && offset+n > inb.limit { // not permitted: nobody counts on it
 		e.counts[vni.DropFormat]++
 		return
 	}
@@ -167,13 +180,9 @@ func scatter(parts [][]byte, offset uint64, piece []byte) (n int) {
 
 // acceptMessage tells the sender that this NIC has its message (decision 6), if it wants to know.
 func (e *Engine) acceptMessage(pr *peer, env *wire.Envelope) {
-	if env.Flags&wire.FlagAccept == 0 {
-		return
+	if env.Flags&wire.FlagAccept != 0 {
+		e.acceptToken(pr, env.SrcSlot, env.Token)
 	}
-	if pr == nil { // local senders are completed where the message is taken over
-		return
-	}
-	e.acceptToken(pr, env.SrcSlot, env.Token)
 }
 
 func (e *Engine) acceptToken(pr *peer, slot uint16, token uint32) {
@@ -206,11 +215,18 @@ func (e *Engine) sendOf(pr *peer, slot uint16, token uint32) *send {
 // acceptedByPeer completes a send whose message or PUT its destination has accepted.
 func (e *Engine) acceptedByPeer(pr *peer, r wire.Record) {
 	slot, token := r.Accept()
-	if s := e.sendOf(pr, slot, token); s != nil {
-		s.accepted = true
-		e.stopGet(s) // one of nothing, for which nothing will come
-		e.settle(s)
+	s := e.sendOf(pr, slot, token)
+	if s == nil {
+		return
 	}
+	empty := s.frag.Length == 0
+	if !(s.state == sendPosted || s.state == sendPermission && empty) || s.kind == kindGet && !empty {
+		e.counts[vni.DropFormat]++ // nobody can have all of what has not left, or answer a GET without bytes
+		return
+	}
+	s.accepted = true
+	e.stopGet(s) // one of nothing, for which nothing will come
+	e.settle(s)
 }
 
 // refused fails a send that its destination refuses.
