@@ -92,7 +92,7 @@ func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer,
 		m.refuseVersion(from, o, &h)
 		return
 	}
-	if h.NIC == m.cfg.NIC || m.closed {
+	if h.NIC == m.cfg.NIC || tooSmall(&h) || m.closed {
 		m.stray.Refused++
 		return
 	}
@@ -260,7 +260,7 @@ func (m *Module) unfit(now clock.Time, s *session, h *wire.Hello) error {
 	switch {
 	case h.MinVersion > wire.Version || h.MaxVersion < wire.Version:
 		return ErrVersion
-	case h.NIC == m.cfg.NIC || e.nic != 0 && h.NIC != e.nic:
+	case h.NIC == m.cfg.NIC || e.nic != 0 && h.NIC != e.nic || tooSmall(h):
 		return ErrRefused
 	case e.nic == 0 && m.byNIC[h.NIC] != nil:
 		return ErrRefused // that NIC has an endpoint already
@@ -268,6 +268,11 @@ func (m *Module) unfit(now clock.Time, s *session, h *wire.Hello) error {
 		return ErrRefused
 	}
 	return nil
+}
+
+// tooSmall reports whether a NIC takes only frames into which the owner's records may not fit. No driver has such.
+func tooSmall(h *wire.Hello) bool {
+	return h.MTUCommand < limits.LeastFrame || h.MTUData < limits.LeastFrame
 }
 
 // callBack sets about a session with a peer whose frames belong to none: it has one that we lost, by a restart or by

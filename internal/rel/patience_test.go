@@ -130,12 +130,12 @@ func TestManySendersOneSmallSocket(t *testing.T) {
 
 // The prices that docs/rel.md quotes.
 func TestAnIdlePeerCostsLittle(t *testing.T) {
-	session := int(unsafe.Sizeof(session{})) + wire.Spaces*limits.FirstRing*(8+8/64)
-	if n := int(unsafe.Sizeof(Endpoint{})) + session; n > 4096 {
-		t.Errorf("an idle peer costs %d bytes, want 4 KiB at most", n)
+	session := int(unsafe.Sizeof(session{})) + wire.Spaces*(limits.FirstRing*8+limits.FirstRing/8)
+	if n := int(unsafe.Sizeof(Endpoint{})) + session; n > 3072 {
+		t.Errorf("an idle peer costs %d bytes, want 3 KiB at most", n)
 	}
-	if n := int(unsafe.Sizeof(segment{})); n > 192 {
-		t.Errorf("a segment costs %d bytes, want 192 at most", n)
+	if n := int(unsafe.Sizeof(segment{})); n > 144 {
+		t.Errorf("a segment costs %d bytes, want 144 at most", n)
 	}
 	if n := 3 * int(unsafe.Sizeof(hotel[int]{})); n > 64<<10 {
 		t.Errorf("empty hotels cost %d bytes, want 64 KiB at most", n)

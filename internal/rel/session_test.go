@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -140,6 +141,41 @@ func TestANICOfAnotherVersionIsToldOurs(t *testing.T) {
 	w.run(time.Millisecond)
 	if told.MaxVersion != wire.Version || a.m.Stats().VersionMismatches != 1 {
 		t.Errorf("told version %d, counted %d", told.MaxVersion, a.m.Stats().VersionMismatches)
+	}
+}
+
+func TestANICThatTakesOnlyTinyFramesIsRefused(t *testing.T) {
+	w, _, b, _ := joined(t, nil)
+	b.m.Receive(w.now, address(3), helloFrame(3, 1, 1, func(h *wire.Hello) { h.MTUCommand = limits.LeastFrame - 1 }))
+	if st := b.m.Stats(); st.Refused != 1 || len(b.m.strangers) != 0 {
+		t.Errorf("%d refused, %d strangers, want 1 and none", st.Refused, len(b.m.strangers))
+	}
+}
+
+// loser is an owner that wants to hear of what was lost.
+type loser struct {
+	*node
+	lost []string
+}
+
+func (l *loser) Lost(e *Endpoint, r wire.Record) { l.lost = append(l.lost, string(r.Payload())) }
+
+func TestRecordsNotAcknowledgedAreToldBeforeDown(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	l := &loser{node: a}
+	a.m.handler = l
+	a.frag(e, wire.Command, "arrives")
+	w.run(time.Second)
+	b.dead = true
+	a.frag(e, wire.Command, "posted")
+	a.frag(e, wire.Command, "posted with it")
+	w.run(time.Millisecond)
+	a.onDown = func(*Endpoint, error) { l.lost = append(l.lost, "down") }
+	a.frag(e, wire.Data, "queued")
+	a.m.Forget(w.now, e)
+	slices.Sort(l.lost[:len(l.lost)-1])
+	if want := []string{"posted", "posted with it", "queued", "down"}; !slices.Equal(l.lost, want) {
+		t.Errorf("told of %q, want %q", l.lost, want)
 	}
 }
 
