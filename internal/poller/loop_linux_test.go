@@ -63,6 +63,12 @@ func (e *bellEngine) Ring(slot uint16) {
 	e.listening[slot].Store(true)
 }
 
+func (e *bellEngine) RingAll() {
+	for i := range e.queues {
+		e.Ring(uint16(i))
+	}
+}
+
 func (e *bellEngine) Listening() bool {
 	for i := range e.listening {
 		if e.listening[i].Load() {
@@ -142,6 +148,26 @@ func TestNoCommandOfAProcessIsLost(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// Embedded, too, a post that sees that the NIC listens does not kick, and nobody need wait for it to be served.
+func TestNoCommandIsLostThoughNobodyWaits(t *testing.T) {
+	e := &bellEngine{}
+	p := open(t, e, Config{})
+	for n := range int64(300) {
+		e.queues[0].Add(1)
+		if !e.listening[0].Load() {
+			p.Kick()
+		}
+		eventually(t, "the command's turn", func() bool { return e.served[0].Load() == n+1 })
+		time.Sleep(time.Duration(n%20) * 50 * time.Microsecond) // so that the helper looks, takes over, or sleeps
+	}
+	time.Sleep(5 * time.Millisecond)
+	before := e.polls.Load()
+	time.Sleep(20 * time.Millisecond)
+	if n := e.polls.Load() - before; n > 2 {
+		t.Errorf("%d polls in 20 ms without any reason", n)
+	}
 }
 
 func TestARingBeforeTheBellIsWatchedCounts(t *testing.T) {

@@ -2,14 +2,13 @@
 //
 // Embedded, the engine belongs to whoever holds the lock, and one goroutine at a time has the duty to keep polling:
 //
-//	           a caller waits                     its operation is done, others wait: one of them takes over
-//	┌──────┐ ──────────────────► ┌────────┐ ─────────────────────────────────────────────────┐
-//	│nobody│                     │ waiter │ ◄─────────────────────────────────────────────────┘
+//	           a caller waits             its operation is done, others wait: one takes over
+//	┌──────┐ ──────────────────► ┌────────┐ ─────────┐
+//	│nobody│                     │ waiter │ ◄────────┘
 //	└──────┘ ◄────────────────── └────────┘
-//	  │  ▲    done, nobody waits   │    ▲
-//	  │  └─────── (close) ──┐      │    │ a caller waits
-//	  │ 20 µs without poll  │      │ idle: spin, then yield, then
-//	  ▼                     │      ▼    │
+//	    │      done, nobody waits  │    ▲
+//	    │ a while without a poll   │    │ a caller waits
+//	    ▼                          ▼    │    (down: idle; spin, then yield, then this)
 //	┌─────────────────────────────────────┐
 //	│ helper: polls; parks until a frame, │
 //	│ the next deadline, or a nudge       │
@@ -18,7 +17,7 @@
 // A waiter that does not have the duty sleeps on a channel; whoever polls looks after each poll which of them are
 // ready. So progress does not depend on callers, and an idle process costs no CPU.
 //
-// As a daemon (Run), one locked thread polls and parks in epoll.
+// As a daemon (Loop), one locked thread polls and parks in epoll.
 package poller
 
 import (
@@ -62,7 +61,7 @@ const (
 	helper
 )
 
-// takeover is how long nobody may have polled before the helper does.
+// takeover is how long nobody must have polled for the helper to take over, when it looks.
 const takeover = 20 * time.Microsecond
 
 // Poller runs one engine. All methods are safe from many goroutines.
@@ -170,6 +169,9 @@ func (p *Poller) poll(now clock.Time) (work int, next clock.Time) {
 		return 0, clock.Never
 	}
 	work, next = p.engine.Poll(now)
+	if p.engine.Listening() { // whoever posts now does not ring, so that somebody has to look
+		next = min(next, now)
+	}
 	p.polled.Store(int64(now))
 	p.next.Store(int64(next))
 	return work, next
