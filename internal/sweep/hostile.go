@@ -13,11 +13,12 @@ import (
 // hostile is a process that writes into its interface whatever comes to its mind: random words anywhere, commands nobody
 // gave, contexts that make no sense and contexts that nearly do. Its NIC may throw it out, and nothing else may happen.
 type hostile struct {
-	w   *world
-	rng *rand.Rand
-	seg *vni.Segment
-	rw  []byte
-	vni *vni.Process
+	w     *world
+	kinds int // of misbehaviour: some are less wild than others, and are borne with longer
+	rng   *rand.Rand
+	seg   *vni.Segment
+	rw    []byte
+	vni   *vni.Process
 }
 
 // byHostile reports whether a name is that of a hostile process, whose messages are not in the ledger.
@@ -27,6 +28,7 @@ func (h *hostile) main(p *sim.Process) error {
 	h.rng = p.Rand()
 	h.seg, h.rw = p.VNI()
 	h.vni = h.seg.Process()
+	h.kinds = 1 + h.rng.IntN(4)
 	for h.w.phase == load && !p.Detached() {
 		for range 1 + h.rng.IntN(20) {
 			h.misbehave()
@@ -39,8 +41,9 @@ func (h *hostile) main(p *sim.Process) error {
 
 func (h *hostile) misbehave() {
 	defer func() { _ = recover() }() // it may well harm itself
-	switch h.rng.IntN(4) {
+	switch 3 - h.rng.IntN(h.kinds) {
 	case 0:
+		// any word
 		at := h.rng.IntN(len(h.rw)/8) * 8
 		binary.LittleEndian.PutUint64(h.rw[at:], h.rng.Uint64()>>h.rng.IntN(64))
 	case 1:
@@ -53,7 +56,7 @@ func (h *hostile) misbehave() {
 	case 3:
 		if i, ok := h.vni.TakeReceive(); ok {
 			h.vni.SetReceive(i, &vni.ReceiveContext{Tag: h.rng.Uint64N(4), PoolIndex: int32(h.rng.Uint32()), Size: h.rng.Uint32() >> h.rng.IntN(32), Len: h.rng.Uint64() >> h.rng.IntN(64)})
-			h.post()
+			h.vni.Post(vni.Command{Code: vni.CodeReceive, Context: uint16(i)})
 		}
 	}
 }

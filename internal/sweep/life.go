@@ -108,8 +108,10 @@ func (lf *life) send(rng *rand.Rand) error {
 			for ; len(flight) > 0 && err == nil; flight = flight[1:] {
 				err = lf.finish(rng, flight[0])
 			}
-			lf.senders--
-			w.sending--
+			if !lf.ended { // else the world has counted it out
+				lf.senders--
+				w.sending--
+			}
 			return err
 		case kind < w.toPut:
 			w.toPut--

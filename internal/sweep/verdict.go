@@ -59,6 +59,9 @@ func (w *world) judge(err error) {
 	if err != nil {
 		w.l.violate("%v", err)
 	}
+	if err != nil && w.phase < closing {
+		w.l.violate("the run did not come to its end: %v, %d messages to send by %d functions, %d under way, %d acts", w.phase, w.toSend, w.sending, w.l.unended, w.pendingActs)
+	}
 	w.l.audit(func(m *message) bool { return w.excused(m.from, m.to) }, w.lives)
 	w.totals.Faults.Counts = w.f.Counts()
 	w.totals.Messages = uint64(len(w.l.order))

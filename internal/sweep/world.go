@@ -23,6 +23,8 @@ const (
 	closing              // lives end
 )
 
+func (p phase) String() string { return [...]string{"load", "drain", "settle", "closing"}[p] }
+
 // A run must come to its end within runLimit of virtual time. What was under way must have come to rest settleTime after
 // the last operation, and nobody receives anything any more quietTime after the last message.
 const (
