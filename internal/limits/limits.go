@@ -165,6 +165,9 @@ const (
 	// GrantBytes is what one permission adds at most, so that one long message does not take all of it.
 	GrantBytes = 1 << 20
 
+	// GrantLook is among how many waiting messages, the oldest, the shortest is sought.
+	GrantLook = 64
+
 	// GrantOldest is how often permission goes to the oldest instead of the shortest: the anti-starvation share is 1/8.
 	GrantOldest = 8
 
@@ -185,7 +188,8 @@ const (
 	// IdlePolls is how many polls find a process idle before its queue is listened to no more.
 	IdlePolls = 256
 
-	// BadOperations is how many operations with bad arguments a process may ask for before it is thrown out.
+	// BadOperations is how many operations with bad arguments a process may ask for within a second before it is thrown
+	// out.
 	BadOperations = 10_000
 )
 
@@ -197,6 +201,18 @@ const (
 	// NameKeep is how long the name of a process that has gone is kept for its last messages: longer than a peer can be
 	// silent without being given up.
 	NameKeep = 5 * time.Second
+
+	// NamesPerNIC is how many names one NIC may have in the tables of the others: all its processes, and those that have
+	// gone within NameKeep.
+	NamesPerNIC = 4 * MaxProcesses
+
+	// SourcesPerPeer is how many processes of one NIC one process of another remembers as senders: all there can be, and
+	// as many that have gone.
+	SourcesPerPeer = 2 * MaxProcesses
+
+	// VoidsPerPeer is how many numbers of withdrawn messages one NIC may have parked at one process. Each cost its sender
+	// a round through its process's queue, so a gap closes long before there are so many.
+	VoidsPerPeer = 8192
 
 	// GoneGrace is how long receives from a process outlive the news of its end, since its last messages may come after
 	// it: two of the longest first retransmissions.

@@ -62,12 +62,17 @@ func (e *Engine) giveUp(s *send, why wire.Reason) {
 			wire.PutRefuse(b, wire.FlagGet, s.frag.ID, s.remote.Slot, s.env.Token, why)
 		}
 	default: // of a PUT the envelope is empty: the receiver knows the fragment, or has not seen it yet
-		e.withdraw(pr, s.frag.ID, &s.env)
+		env := s.env
+		if env.Tag = 0; s.frag.Type == wire.TypeEager {
+			env.Tag = stagedCost(s.frag.Length)
+		}
+		e.withdraw(pr, s.frag.ID, &env)
 	}
 	e.stopFragment(s)
 }
 
-// withdraw tells a peer that a fragment will not be sent to its end.
+// withdraw tells a peer that a fragment will not be sent to its end. In place of the tag, which nobody needs any more,
+// stands the credit that it has used: nobody else can tell if none of its pieces arrives.
 func (e *Engine) withdraw(pr *peer, id wire.FragmentID, env *wire.Envelope) {
 	if b := pr.ep.Control(e.now, wire.WithdrawLen); b != nil {
 		wire.PutWithdraw(b, id, env)

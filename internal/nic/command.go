@@ -11,9 +11,9 @@ import (
 // (QNIX-6, QNIX-37). A process that asks for nothing for some polls leaves the active list. more says that a batch was
 // full.
 func (e *Engine) drainCommands() (commands int, more bool) {
-	for n := e.active.head; n != nil; {
-		p := n.v
-		n = n.next
+	for n := e.active.n; n > 0 && e.active.n > 0; n-- {
+		p := e.active.front()
+		e.active.rotate() // not a walk along the list: what one process asks for may detach the next
 		got := 0
 		for got < limits.CommandsPerPoll {
 			c, ok := p.vni.Next()

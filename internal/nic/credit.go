@@ -3,6 +3,7 @@ package nic
 import (
 	"time"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -19,13 +20,18 @@ import (
 
 // remote is what this NIC knows of a process of another that its own processes send to.
 type remote struct {
-	slot     uint16
-	gen      uint32
+	key      remoteKey
 	granted  uint64
 	used     uint64
 	returned uint64
 	requests int        // permission requests that stand open there
 	waiting  list[send] // that have neither credit nor room for a request
+}
+
+// remoteKey is a process of a peer, in one life.
+type remoteKey struct {
+	slot uint16
+	gen  uint32
 }
 
 func (r *remote) credit() uint64 {
@@ -35,7 +41,15 @@ func (r *remote) credit() uint64 {
 	return r.granted - r.used
 }
 
-// credit is what one NIC has been handed of the staging of a process of ours.
+// admit lets the first send that has waited for credit or for room for a request try again. Whatever leaves calls it too,
+// so that all go on who can.
+func (e *Engine) admit(rm *remote) {
+	if w := rm.waiting.front(); w != nil && (rm.requests < limits.RequestsPerSource || rm.credit() > 0) {
+		e.ready(w)
+	}
+}
+
+// credit is what one NIC has been handed of the staging of a process of ours, and what else it takes of its memory.
 type credit struct {
 	pr        *peer
 	handed    uint64
@@ -45,26 +59,26 @@ type credit struct {
 	out       uint64 // of the quota: handed, and not yet come, matched and handed again, or returned
 	lastUse   clockTime
 	recalled  bool
+	sources   int // processes of that NIC that have sent something
+	voids     int // numbers of withdrawn messages that are parked
 }
 
-// creditOf finds what a NIC has of a process's staging.
+// creditOf finds what a NIC has of a process's staging; nothing, to begin with.
 func (p *process) creditOf(pr *peer) *credit {
 	for _, c := range p.credits {
 		if c.pr == pr {
 			return c
 		}
 	}
-	return nil
+	c := &credit{pr: pr}
+	p.credits = append(p.credits, c)
+	return c
 }
 
 // giveCredit hands a NIC its first credit for a process, if the quota has room; if not, it asks for some back from the
 // NIC that has used its own least recently.
 func (e *Engine) giveCredit(pr *peer, p *process) {
 	c := p.creditOf(pr)
-	if c == nil {
-		c = &credit{pr: pr}
-		p.credits = append(p.credits, c)
-	}
 	c.lastUse = e.now
 	want := uint64(0)
 	if target := uint64(max(e.cfg.InitialCreditBytes, 0)); c.out < target {
@@ -83,7 +97,7 @@ func (e *Engine) giveCredit(pr *peer, p *process) {
 
 // announceCredit tells a NIC of the credit handed to it, when enough has come together to be worth a record.
 func (e *Engine) announceCredit(p *process, c *credit, now bool) {
-	if c.handed == c.announced || !now && c.handed-c.announced < limits.CreditBytes/4 {
+	if c.handed == c.announced || !now && c.handed-c.announced < uint64(e.cfg.InitialCreditBytes)/4 {
 		return
 	}
 	if b := c.pr.ep.Control(e.now, wire.CreditLen); b != nil {
@@ -93,30 +107,34 @@ func (e *Engine) announceCredit(p *process, c *credit, now bool) {
 	}
 }
 
-// spendCredit takes the credit that a message of n bytes has used; false means that its sender had none.
-func (e *Engine) spendCredit(pr *peer, p *process, n uint64) bool {
-	c := p.creditOf(pr)
-	if c == nil || c.spent+stagedCost(n) > c.handed {
+// spend takes the credit that a message has used; false means that its sender had none.
+func (c *credit) spend(now clock.Time, cost uint64) bool {
+	if c.spent+cost > c.handed {
 		return false
 	}
-	c.spent += stagedCost(n)
-	c.lastUse = e.now
+	c.spent += cost
+	c.lastUse = now
 	return true
 }
 
 // restoreCredit hands credit out again that a matched message had used.
-func (e *Engine) restoreCredit(pr *peer, p *process, n uint64) {
-	c := p.creditOf(pr)
-	if c == nil {
-		return
-	}
+func (e *Engine) restoreCredit(src *source, cost uint64) {
+	c := src.credit
 	if c.recalled { // it is wanted elsewhere
-		c.out -= stagedCost(n)
-		p.credited -= int(stagedCost(n))
+		c.out -= cost
+		src.p.credited -= int(cost)
 		return
 	}
-	c.handed += stagedCost(n)
-	e.announceCredit(p, c, false)
+	c.handed += cost
+	e.announceCredit(src.p, c, false)
+}
+
+// refund hands credit out again that a message had used which was withdrawn before it came.
+func (e *Engine) refund(src *source, cost uint64) {
+	if n := min(cost, src.credit.handed-src.credit.spent); n > 0 {
+		src.credit.spent += n
+		e.restoreCredit(src, n)
+	}
 }
 
 // recallCredit asks for the unused credit of the NIC that has let its own lie longest.
@@ -145,7 +163,7 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 		if p == nil || p.gen != k.Gen {
 			return
 		}
-		if c := p.creditOf(pr); c != nil && k.Bytes > c.returned {
+		if c := p.creditOf(pr); k.Bytes > c.returned {
 			n := min(k.Bytes-c.returned, c.out, c.handed-c.spent)
 			c.returned = k.Bytes
 			c.spent += n // what was given back cannot be spent
@@ -153,7 +171,10 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 			p.credited -= int(n)
 		}
 	case k.Flags&wire.FlagRecall != 0:
-		rm := pr.remote(k.Slot, k.Gen)
+		rm := pr.remotes[remoteKey{k.Slot, k.Gen}]
+		if rm == nil {
+			return
+		}
 		n := rm.credit()
 		rm.used += n
 		rm.returned += n
@@ -161,12 +182,9 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 			wire.Credit{Flags: wire.FlagReturn, Slot: k.Slot, Gen: k.Gen, Bytes: rm.returned}.Put(b)
 		}
 	default:
-		rm := pr.remote(k.Slot, k.Gen)
-		if k.Bytes > rm.granted {
+		if rm := pr.remotes[remoteKey{k.Slot, k.Gen}]; rm != nil && k.Bytes > rm.granted {
 			rm.granted = k.Bytes
-			if w := rm.waiting.front(); w != nil {
-				e.ready(w)
-			}
+			e.admit(rm)
 		}
 	}
 }

@@ -88,7 +88,7 @@ type Engine struct {
 	sending  list[process]     // processes with sends that can take a turn
 	detached []Detached
 	descs    [limits.Descriptors]vni.Descriptor
-	gone     []goneProcess // told gone, but their last messages may still be under way
+	doomed   list[receive] // from processes that have gone; by when they end
 
 	reconsider  bool       // tables have changed: look at waiting again
 	nextCheck   clock.Time // of expire
@@ -119,7 +119,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg:      cfg,
-		rng:      rand.New(rand.NewPCG(cfg.Seed, cfg.ID)),
+		rng:      rand.New(rand.NewPCG(cfg.Seed, cfg.ID^cfg.Incarnation*0x9e3779b97f4a7c15)),
 		procs:    make([]*process, 1, 1+min(cfg.MaxProcesses, limits.Processes)),
 		gens:     make([]uint32, 1+cfg.MaxProcesses),
 		nextSlot: 1,

@@ -1,7 +1,6 @@
 package nic
 
 import (
-	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -22,7 +21,7 @@ func (e *Engine) sendGet(s *send) {
 		e.block(s)
 		return
 	}
-	first := min(s.frag.Length, limits.GrantBytes) // never nothing: bytes that come for a GET given up tell its answerer so
+	first := min(s.frag.Length, e.grants.first())
 	wire.PutGet(b, s.frag.ID, first, &s.remote)
 	pr.out.remove(s.frag.ID) // no record speaks of it as a send: its pieces come in, by the other table
 	inb := e.newInbound(nil, &wire.Envelope{SrcSlot: s.p.slot, Token: s.env.Token}, inboundGet, s.frag.Length)
@@ -86,6 +85,7 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 		return
 	}
 	reg.serving.pushBack(&s.queued)
+	s.watch(pr)
 	s.state = sendPermission
 	if s.frag.Limit > 0 {
 		e.ready(s)
@@ -96,6 +96,10 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 func (e *Engine) endServe(s *send) {
 	s.node.remove()
 	s.queued.remove()
+	if s.watched {
+		s.watched = false
+		s.peer.ep.Watch(-1)
+	}
 	s.peer.serving.remove(s.frag.ID)
 	s.state = sendIdle
 	s.frag.Parts = nil

@@ -27,6 +27,7 @@ type inbound struct {
 	charged  int  // bytes of its receiver's staging that it uses, if not on credit
 	onCredit bool // it uses its sender's credit until it is matched
 	done     bool // all its bytes are here
+	watched  bool // its peer is probed while silent, since bytes are due
 
 	src    *source // nil for PUT and GET
 	peer   *peer   // nil if the sender is local
@@ -34,8 +35,7 @@ type inbound struct {
 	id     wire.FragmentID // 0 when it has come whole
 	length uint64
 	got    uint64
-	limit  uint64  // bytes permitted so far
-	region *region // of a PUT, held while it comes
+	limit  uint64 // bytes permitted so far
 
 	staging []byte   // where the bytes are until it is matched
 	parts   [][]byte // where they go then
@@ -71,7 +71,27 @@ func (e *Engine) enter(inb *inbound, pr *peer, id wire.FragmentID) bool {
 // void makes an inbound one that only passes over its number.
 func (e *Engine) void(inb *inbound) {
 	e.unstage(inb)
+	inb.unwatch()
 	inb.kind, inb.id = inboundVoid, 0
+	if inb.peer != nil {
+		inb.src.credit.voids++
+	}
+}
+
+// expect has the peer probed until all bytes of an inbound are here: nothing else may be pending on it, and if it dies
+// the inbound must end (decision 7).
+func (e *Engine) expect(inb *inbound) {
+	if !inb.watched && !inb.done && inb.peer != nil {
+		inb.watched = true
+		inb.peer.ep.Watch(1)
+	}
+}
+
+func (inb *inbound) unwatch() {
+	if inb.watched {
+		inb.watched = false
+		inb.peer.ep.Watch(-1)
+	}
 }
 
 // freeInbound lets go of all that an inbound holds.
@@ -79,6 +99,10 @@ func (e *Engine) freeInbound(inb *inbound) {
 	inb.node.remove()
 	e.unstage(inb)
 	e.grants.drop(e, inb)
+	inb.unwatch()
+	if inb.kind == inboundVoid && inb.peer != nil {
+		inb.src.credit.voids--
+	}
 	if inb.id != 0 && inb.peer != nil {
 		if inb.kind == inboundGet {
 			inb.peer.gets.remove(inb.id)
@@ -98,7 +122,7 @@ func (e *Engine) unstage(inb *inbound) {
 	if inb.onCredit {
 		inb.onCredit = false
 		if e.cfg.Defect != mutate.CreditLeak {
-			e.restoreCredit(inb.peer, inb.src.p, inb.length)
+			e.restoreCredit(inb.src, stagedCost(inb.length))
 		}
 	}
 	if inb.charged > 0 {
@@ -144,6 +168,7 @@ func (e *Engine) bind(inb *inbound, r *receive) {
 		scatter(r.parts, 0, inb.staging)
 	}
 	e.unstage(inb)
+	e.expect(inb)
 	switch {
 	case inb.done:
 		e.deliverInbound(inb)
@@ -199,7 +224,7 @@ func (e *Engine) abort(inb *inbound) {
 		return
 	}
 	if src := inb.src; src != nil && inb.node.in == &src.early {
-		if e.cfg.Defect == mutate.WithdrawKeepsNumber {
+		if e.cfg.Defect == mutate.WithdrawKeepsNumber || !src.mayVoid() {
 			e.freeInbound(inb)
 			return
 		}
@@ -243,7 +268,8 @@ func (e *Engine) stageRequest(inb *inbound) {
 		e.permitNothing(inb)
 		return
 	}
-	inb.staging = e.staging.take(int(inb.length))
+	inb.staging = e.staging.blank(int(inb.length))
+	e.expect(inb)
 	e.grants.add(inb)
 }
 

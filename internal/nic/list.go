@@ -35,22 +35,22 @@ func (l *list[T]) pushBack(n *node[T]) {
 	l.n++
 }
 
-// insertBefore puts n in front of at, which is in l; at the tail if at is nil.
-func (l *list[T]) insertBefore(n, at *node[T]) {
-	if at == nil {
+// insertAfter puts n behind at, which is in l; at the head if at is nil.
+func (l *list[T]) insertAfter(n, at *node[T]) {
+	if at == l.tail {
 		l.pushBack(n)
 		return
 	}
 	if n.in != nil {
 		panic("nic: node is in a list already")
 	}
-	n.in, n.next, n.prev = l, at, at.prev
-	if at.prev != nil {
-		at.prev.next = n
+	n.in, n.prev = l, at
+	if at == nil {
+		n.next, l.head = l.head, n
 	} else {
-		l.head = n
+		n.next, at.next = at.next, n
 	}
-	at.prev = n
+	n.next.prev = n
 	l.n++
 }
 

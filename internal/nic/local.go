@@ -30,7 +30,7 @@ func (e *Engine) localTurn(s *send) {
 func (e *Engine) localEnvelope(s *send) {
 	d := s.dest
 	q := e.process(d.key.slot)
-	if q == nil || q.gen != d.key.gen {
+	if q == nil || q.gen != d.key.gen || !q.served() {
 		e.completeSend(s, vni.StatusProcessGone)
 		return
 	}

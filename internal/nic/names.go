@@ -34,7 +34,8 @@ func (n *nameEntry) live() bool { return !n.dead && !n.stale }
 type nameTable struct {
 	byName map[vni.Name]*nameEntry
 	byAddr map[address]*nameEntry
-	all    []*nameEntry // in the order of learning
+	all    []*nameEntry   // in the order of learning
+	count  map[uint64]int // entries by NIC
 }
 
 // controlName is the name of slot 0 of every NIC. Nobody can claim it.
@@ -49,6 +50,7 @@ var controlName = func() vni.Name {
 func (t *nameTable) init() {
 	t.byName = make(map[vni.Name]*nameEntry)
 	t.byAddr = make(map[address]*nameEntry)
+	t.count = make(map[uint64]int)
 }
 
 // Address is where a name was found.
@@ -95,34 +97,40 @@ func (t *nameTable) addOwn(e *Engine, p *process) {
 	}
 }
 
-// removeOwn takes back the name of a process that goes.
-func (t *nameTable) removeOwn(e *Engine, p *process) {
-	n := t.byAddr[address{e.cfg.ID, p.slot, p.gen}]
-	if n == nil || n.dead {
-		return
+// own finds the process of ours that has a name.
+func (t *nameTable) own(e *Engine, name vni.Name) *nameEntry {
+	for _, p := range e.procs {
+		if p != nil && p.name == name && p.slot != 0 {
+			if n := t.byAddr[address{e.cfg.ID, p.slot, p.gen}]; n != nil && !n.dead {
+				return n
+			}
+		}
 	}
-	t.kill(e, n)
-	for _, pr := range e.nodes.list {
-		e.tellEnd(pr, n)
-	}
+	return nil
 }
 
 // put adds a name and lets everybody who waits for it know.
 func (t *nameTable) put(e *Engine, n *nameEntry) {
 	t.byAddr[n.address] = n
 	t.all = append(t.all, n)
-	if old := t.byName[n.name]; old == nil || !old.live() || n.since < old.since || n.since == old.since && n.nic < old.nic {
-		t.byName[n.name] = n
+	t.count[n.nic]++
+	if n.live() {
+		t.elect(n.name)
 	}
 	e.counts[vni.NICNamesNow] = uint64(len(t.all))
 	e.reconsider = true
 	e.named(n)
-	for _, p := range e.procs { // receives from this name now depend on its NIC
+	e.rewatch(n.name)
+}
+
+// rewatch has receives from a name depend on the NIC that has it now.
+func (e *Engine) rewatch(name vni.Name) {
+	for _, p := range e.procs {
 		if p == nil {
 			continue
 		}
 		for m := p.posted.head; m != nil; m = m.next {
-			if m.v.sender == n.name {
+			if !m.v.exact && m.v.sender == name {
 				e.watchSender(m.v)
 			}
 		}
@@ -131,7 +139,7 @@ func (t *nameTable) put(e *Engine, n *nameEntry) {
 
 // kill marks a process as gone.
 func (t *nameTable) kill(e *Engine, n *nameEntry) {
-	n.dead = true
+	n.dead, n.stale = true, false
 	n.forget = e.now.Add(limits.NameKeep)
 	e.checkAt(n.forget)
 	t.elect(n.name)
@@ -140,16 +148,31 @@ func (t *nameTable) kill(e *Engine, n *nameEntry) {
 
 // drop removes an entry at once.
 func (t *nameTable) drop(n *nameEntry) {
-	delete(t.byAddr, n.address)
+	t.remove(n)
 	t.all = slices.DeleteFunc(t.all, func(m *nameEntry) bool { return m == n })
+}
+
+// remove takes an entry out of everything but the list.
+func (t *nameTable) remove(n *nameEntry) {
+	if t.byAddr[n.address] == n {
+		delete(t.byAddr, n.address)
+	}
+	if t.count[n.nic]--; t.count[n.nic] == 0 {
+		delete(t.count, n.nic)
+	}
+	n.dead = true
 	t.elect(n.name)
 }
 
-// elect finds the entry that a name stands for once the one before is out: another claim may have been waiting.
+// full reports whether a NIC has as many names here as it may have.
+func (t *nameTable) full(nic uint64) bool { return t.count[nic] >= limits.NamesPerNIC }
+
+// elect finds the entry that a name stands for: of several claims, which only a partition lets arise, the oldest whose
+// NIC can be reached. Two of the same age go by the NIC's id.
 func (t *nameTable) elect(name vni.Name) {
 	var best *nameEntry
 	for _, n := range t.all {
-		if n.name == name && !n.dead && (best == nil || best.stale && !n.stale || best.stale == n.stale && n.since < best.since) {
+		if n.name == name && !n.dead && (best == nil || n.before(best)) {
 			best = n
 		}
 	}
@@ -160,15 +183,27 @@ func (t *nameTable) elect(name vni.Name) {
 	}
 }
 
+func (n *nameEntry) before(m *nameEntry) bool {
+	switch {
+	case n.stale != m.stale:
+		return m.stale
+	case n.since != m.since:
+		return n.since < m.since
+	}
+	return n.nic < m.nic
+}
+
 // lose marks the names of a lost NIC: gone with it, or out of reach until it comes back or is given up.
 func (t *nameTable) lose(e *Engine, pr *peer, gone bool) {
 	for _, n := range t.all {
 		if n.nic != pr.nic {
 			continue
 		}
-		n.stale, n.dead = true, n.dead || gone
-		n.forget = e.now.Add(limits.FailureTimeout)
-		if n.dead { // the session of its last messages is over
+		if !n.stale { // else a further attempt to reach its NIC has failed
+			n.stale = true
+			n.forget = e.now.Add(limits.FailureTimeout)
+		}
+		if n.dead = n.dead || gone; n.dead { // the session of its last messages is over
 			n.forget = e.now
 		}
 		e.checkAt(n.forget)
@@ -179,6 +214,7 @@ func (t *nameTable) lose(e *Engine, pr *peer, gone bool) {
 // expire forgets the names whose time is over.
 func (t *nameTable) expire(e *Engine) {
 	kept := t.all[:0]
+	var gone []*nameEntry
 	for _, n := range t.all {
 		switch {
 		case n.live():
@@ -187,18 +223,16 @@ func (t *nameTable) expire(e *Engine) {
 			e.checkAt(n.forget)
 			kept = append(kept, n)
 		default:
-			if t.byAddr[n.address] == n {
-				delete(t.byAddr, n.address)
-			}
-			if t.byName[n.name] == n {
-				delete(t.byName, n.name)
-			}
-			e.reconsider = true
-			e.forgetSources(n.address)
+			gone = append(gone, n)
 		}
 	}
 	clear(t.all[len(kept):])
 	t.all = kept
+	for _, n := range gone {
+		t.remove(n)
+		e.reconsider = true
+		e.forgetSources(n.address)
+	}
 	e.counts[vni.NICNamesNow] = uint64(len(t.all))
 }
 
@@ -210,92 +244,7 @@ func (e *Engine) forgetSources(a address) {
 			continue
 		}
 		if src := p.sources[sourceKey{pr, a.slot, a.gen}]; src != nil && src.early.n == 0 {
-			delete(p.sources, src.key)
+			p.forgetSource(src)
 		}
-	}
-}
-
-// alive reports whether a process may still send. Of a NIC that we have not heard everything of we do not know.
-func (e *Engine) alive(k destKey) bool {
-	if k.slot == 0 {
-		return k.nic == e.cfg.ID || e.peerOf(k.nic) != nil
-	}
-	if k.nic == e.cfg.ID {
-		p := e.process(k.slot)
-		return p != nil && p.gen == k.gen
-	}
-	n := e.names.byAddr[address(k)]
-	if n != nil {
-		return !n.dead
-	}
-	pr := e.peerOf(k.nic)
-	return pr != nil && !pr.synced
-}
-
-// goneProcess is a process that has gone, and when the receives that name it end: its last messages may come after the
-// news of its end, since records overtake one another.
-type goneProcess struct {
-	destKey
-	name vni.Name
-	at   clock.Time
-	seqs []uint64 // by slot of our processes: receives posted later are not meant
-}
-
-// processGone ends the sends to a process that has gone, now, and the receives that name it, a little later.
-func (e *Engine) processGone(nic uint64, slot uint16, gen uint32, name vni.Name) {
-	k := destKey{nic, slot, gen}
-	g := goneProcess{destKey: k, name: name, at: e.now, seqs: make([]uint64, len(e.procs))}
-	if nic != e.cfg.ID {
-		g.at = e.now.Add(limits.GoneGrace)
-	}
-	for i, p := range e.procs {
-		if p == nil {
-			continue
-		}
-		g.seqs[i] = p.postSeq
-		d := p.dests[k]
-		if d == nil {
-			continue
-		}
-		for j := range p.sends {
-			if s := &p.sends[j]; s.state != sendIdle && s.dest == d {
-				e.giveUp(s, 0)
-				e.completeSend(s, vni.StatusProcessGone)
-			}
-		}
-		delete(p.dests, k)
-		e.tell(p, vni.Event{Kind: vni.EventProcessGone, NIC: nic, Slot: slot, Gen: gen, Name: name})
-	}
-	if nic == e.cfg.ID {
-		e.endReceivesFrom(&g)
-		return
-	}
-	e.gone = append(e.gone, g)
-	e.checkAt(g.at)
-}
-
-// bury ends the receives that name processes whose grace is over.
-func (e *Engine) bury() {
-	kept := e.gone[:0]
-	for i := range e.gone {
-		if g := &e.gone[i]; g.at <= e.now {
-			e.endReceivesFrom(g)
-		} else {
-			e.checkAt(g.at)
-			kept = append(kept, *g)
-		}
-	}
-	clear(e.gone[len(kept):])
-	e.gone = kept
-}
-
-func (e *Engine) endReceivesFrom(g *goneProcess) {
-	for i, p := range e.procs {
-		if p == nil || i >= len(g.seqs) {
-			continue
-		}
-		e.failReceives(p, vni.StatusProcessGone, func(r *receive) bool {
-			return r.seq <= g.seqs[i] && (r.exact && r.from == g.destKey || !r.exact && !r.sender.IsZero() && r.sender == g.name)
-		})
 	}
 }

@@ -20,26 +20,25 @@ type peer struct {
 	failed  bool   // it could not be reached, or was lost, and has not come back
 	retryAt clock.Time
 
-	blocked list[send]         // sends that wait until it can take more
-	remotes []*remote          // its processes that ours send to
-	out     fragTable[send]    // our fragments to it, by our ids
-	in      fragTable[inbound] // its fragments to us, by its ids
-	gets    fragTable[inbound] // what we GET from it, by our ids
-	serving fragTable[send]    // what it GETs from us, by its ids
+	blocked list[send]            // sends that wait until it can take more
+	remotes map[remoteKey]*remote // its processes that ours send to
+	out     fragTable[send]       // our fragments to it, by our ids
+	in      fragTable[inbound]    // its fragments to us, by its ids
+	gets    fragTable[inbound]    // what we GET from it, by our ids
+	serving fragTable[send]       // what it GETs from us, by its ids
 
-	claims, claimsDue int  // of its first table: come so far, and announced
-	synced            bool // its table is complete
+	claims, claimsDue int        // of its first table: come so far, and announced
+	synced            bool       // its table is complete
+	syncBy            clock.Time // when that is not waited for any more
 }
 
 // remote finds what we know of a process of the peer.
-func (pr *peer) remote(slot uint16, gen uint32) *remote {
-	for _, r := range pr.remotes {
-		if r.slot == slot && r.gen == gen {
-			return r
-		}
+func (pr *peer) remote(k remoteKey) *remote {
+	r := pr.remotes[k]
+	if r == nil {
+		r = &remote{key: k}
+		pr.remotes[k] = r
 	}
-	r := &remote{slot: slot, gen: gen}
-	pr.remotes = append(pr.remotes, r)
 	return r
 }
 
@@ -52,8 +51,8 @@ type nodeTable struct {
 func (t *nodeTable) init() { t.byID = make(map[uint64]*peer) }
 
 // mayKnowMore reports whether a name that is unknown here may be one that has not been told yet.
-func (t *nodeTable) mayKnowMore() bool {
-	return slices.ContainsFunc(t.list, func(pr *peer) bool { return !pr.synced && !pr.failed })
+func (t *nodeTable) mayKnowMore(now clock.Time) bool {
+	return slices.ContainsFunc(t.list, func(pr *peer) bool { return !pr.synced && !pr.failed && now < pr.syncBy })
 }
 
 // NodeInfo is what tools are told about another NIC.
@@ -101,7 +100,7 @@ func (e *Engine) AddNode(id uint64, addr link.Addr) error {
 }
 
 func (e *Engine) newPeer(ep *rel.Endpoint) *peer {
-	pr := &peer{ep: ep, nic: ep.NIC()}
+	pr := &peer{ep: ep, nic: ep.NIC(), remotes: make(map[remoteKey]*remote), syncBy: clock.Never}
 	e.peers[ep] = pr
 	e.nodes.list = append(e.nodes.list, pr)
 	if pr.nic != 0 {
@@ -165,8 +164,9 @@ func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
 		}
 	}
 	pr.serving.all(func(s *send) { e.endServe(s) })
-	pr.remotes = nil
+	clear(pr.remotes)
 	e.forgetPeerCredits(pr)
+	pr.syncBy = clock.Never
 	e.names.lose(e, pr, status == vni.StatusProcessGone)
 	e.reconsider = true
 	e.checkAt(pr.retryAt)
@@ -221,7 +221,14 @@ func (e *Engine) endSource(p *process, src *source) {
 			e.loseInbound(inb)
 		}
 	}
+	p.forgetSource(src)
+}
+
+func (p *process) forgetSource(src *source) {
 	delete(p.sources, src.key)
+	if src.credit != nil {
+		src.credit.sources--
+	}
 }
 
 // loseInbound drops an inbound whose rest will not come. Its receive waits again, for another message.
@@ -257,6 +264,7 @@ func (e *Engine) expire() {
 	if e.now >= e.nextCheck {
 		e.nextCheck = clock.Never
 		for _, pr := range e.nodes.list {
+			e.checkSyncBy(pr)
 			if !pr.added || pr.ep.Up() {
 				continue
 			}
@@ -272,6 +280,17 @@ func (e *Engine) expire() {
 	if e.reconsider {
 		e.reconsider = false
 		e.resolveWaiting()
+	}
+}
+
+// checkSyncBy has sends to unknown names wait no longer for a peer that keeps its names to itself.
+func (e *Engine) checkSyncBy(pr *peer) {
+	switch {
+	case pr.synced || pr.syncBy == clock.Never:
+	case pr.syncBy <= e.now:
+		e.reconsider = true
+	default:
+		e.checkAt(pr.syncBy)
 	}
 }
 

@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -22,6 +23,7 @@ type source struct {
 	nic      uint64
 	p        *process // the receiver
 	name     vni.Name // zero until the sender's NIC has told it
+	credit   *credit  // of its NIC; nil if it is a process of this one
 	expected uint32   // number of the next envelope to match
 	early    list[inbound]
 }
@@ -30,7 +32,7 @@ type source struct {
 // sender has been told.
 func (e *Engine) sourceOf(pr *peer, env *wire.Envelope, id wire.FragmentID) *source {
 	p := e.process(env.DstSlot)
-	if p == nil || p.gone {
+	if p == nil || !p.served() {
 		e.refuse(pr, 0, id, env.SrcSlot, env.Token, wire.ReasonProcessGone)
 		return nil
 	}
@@ -38,15 +40,24 @@ func (e *Engine) sourceOf(pr *peer, env *wire.Envelope, id wire.FragmentID) *sou
 		e.refuse(pr, 0, id, env.SrcSlot, env.Token, wire.ReasonStaleGeneration)
 		return nil
 	}
-	return e.source(p, sourceKey{pr, env.SrcSlot, env.SrcGen})
+	src := e.source(p, sourceKey{pr, env.SrcSlot, env.SrcGen})
+	if src == nil {
+		e.counts[vni.DropFormat]++
+	}
+	return src
 }
 
+// source finds a sender among those that p has heard of. It returns nil if it is one more than its NIC may have.
 func (e *Engine) source(p *process, k sourceKey) *source {
 	src := p.sources[k]
 	if src == nil {
 		src = &source{key: k, p: p, expected: 1, nic: e.cfg.ID}
 		if k.peer != nil {
-			src.nic = k.peer.nic
+			src.nic, src.credit = k.peer.nic, p.creditOf(k.peer)
+			if src.credit.sources == limits.SourcesPerPeer {
+				return nil
+			}
+			src.credit.sources++
 		}
 		if k.slot == 0 {
 			src.name = controlName
@@ -58,18 +69,27 @@ func (e *Engine) source(p *process, k sourceKey) *source {
 	return src
 }
 
+// behind finds the last parked envelope with a lower number, or with this one. Most come in order, so it looks from the
+// end.
+func (src *source) behind(number uint32) *node[inbound] {
+	n := src.early.tail
+	for n != nil && int32(n.v.env.Number-number) > 0 {
+		n = n.prev
+	}
+	return n
+}
+
 // fresh reports whether an envelope with this number can still come.
 func (src *source) fresh(number uint32) bool {
 	if int32(number-src.expected) < 0 {
 		return false
 	}
-	for n := src.early.head; n != nil; n = n.next {
-		if n.v.env.Number == number {
-			return false
-		}
-	}
-	return true
+	n := src.behind(number)
+	return n == nil || n.v.env.Number != number
 }
+
+// mayVoid reports whether one more withdrawn number may be parked.
+func (src *source) mayVoid() bool { return src.credit == nil || src.credit.voids < limits.VoidsPerPeer }
 
 // inOrder reports whether the envelope with this number is the one to match now. It is not, either, while the name of
 // its sender is unknown: matching goes by names, and the table that has it is under way.
@@ -89,11 +109,7 @@ func (e *Engine) arrive(inb *inbound) {
 		return
 	}
 	e.counts[vni.NICEarly]++
-	at := src.early.head
-	for at != nil && int32(at.v.env.Number-inb.env.Number) < 0 {
-		at = at.next
-	}
-	src.early.insertBefore(&inb.node, at)
+	src.early.insertAfter(&inb.node, src.behind(inb.env.Number))
 }
 
 // advance passes over the envelope just matched, and matches those parked behind it.
@@ -146,7 +162,12 @@ func (e *Engine) withdrawn(pr *peer, r wire.Record) {
 		return
 	}
 	src := e.source(p, sourceKey{pr, env.SrcSlot, env.SrcGen})
-	if src.fresh(env.Number) { // it overtook its own message, which fresh will refuse from now on
-		e.arrive(e.newInbound(src, &env, inboundVoid, 0))
+	if src == nil || !src.fresh(env.Number) || !src.mayVoid() {
+		return
 	}
+	// It overtook its own message, which fresh will refuse from now on.
+	e.refund(src, env.Tag)
+	inb := e.newInbound(src, &env, inboundStaged, 0)
+	e.void(inb)
+	e.arrive(inb)
 }

@@ -38,22 +38,26 @@ func (g *granter) run(e *Engine) {
 	}
 }
 
+// first is what a GET permits in advance, over the bound if need be: never nothing, since bytes that come for a GET that
+// was given up tell its answerer so.
+func (g *granter) first() uint64 {
+	room := limits.GrantedBytes - min(g.outstanding, limits.GrantedBytes)
+	return max(min(room, limits.GrantBytes), limits.EagerMessage)
+}
+
 func (g *granter) pick() *inbound {
 	best := g.waiting.front()
 	if g.turn++; g.turn%limits.GrantOldest == 0 {
 		return best
 	}
-	for n := g.waiting.head; n != nil; n = n.next {
+	looked := 0
+	for n := g.waiting.head; n != nil && looked < limits.GrantLook; n = n.next {
+		looked++
 		if n.v.length-n.v.limit < best.length-best.limit {
 			best = n.v
 		}
 	}
 	return best
-}
-
-// arrived takes back the permission of bytes that have come.
-func (g *granter) arrived(inb *inbound, n uint64) {
-	g.outstanding -= min(n, g.outstanding)
 }
 
 // drop takes back the permission of bytes that will not come, and forgets the inbound.
@@ -139,9 +143,6 @@ func (e *Engine) requestClosed(s *send) {
 		return
 	}
 	s.requested = false
-	rm := s.dest.remote
-	rm.requests--
-	if w := rm.waiting.front(); w != nil {
-		e.ready(w)
-	}
+	s.dest.remote.requests--
+	e.admit(s.dest.remote)
 }

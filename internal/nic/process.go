@@ -2,7 +2,9 @@ package nic
 
 import (
 	"fmt"
+	"time"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -18,9 +20,11 @@ type process struct {
 	wakeUp   func()
 	rung     bool
 	gone     bool
-	detached bool // served no more; its owner has yet to unregister it
-	idle     int  // polls in a row that found no command
-	badOps   int  // operations refused for their arguments; a storm of them detaches
+	detached bool  // served no more; its owner has yet to unregister it
+	lostTo   *peer // which has judged that the name is its own; its claim may come later
+	idle     int   // polls in a row that found no command
+	badOps   int   // operations refused for their arguments since badSince; a storm of them detaches
+	badSince clock.Time
 
 	sends   []send     // by send context
 	sched   list[send] // second level of the round robin (QNIX-40): sends that can take a turn
@@ -38,6 +42,9 @@ type process struct {
 	credited int       // bytes of staging promised to sending NICs as credit
 	credits  []*credit // who has it
 }
+
+// served reports whether the process may still be sent to.
+func (p *process) served() bool { return !p.gone && !p.detached }
 
 func (p *process) String() string { return fmt.Sprintf("%v (slot %d)", p.name, p.slot) }
 
@@ -124,7 +131,7 @@ func (e *Engine) install(i int, gen uint32, name vni.Name, seg *vni.Segment, wak
 		p.recvs[c].init(p, c)
 	}
 	p.regions[0] = &region{owner: p, mem: seg.Pool()}
-	p.vni.SetIdentity(vni.Identity{NIC: e.cfg.ID, Slot: p.slot, Gen: p.gen, Name: name})
+	p.vni.SetIdentity(vni.Identity{NIC: e.cfg.ID, Incarnation: e.cfg.Incarnation, Slot: p.slot, Gen: p.gen, Name: name})
 	e.procs[i] = p
 	e.listen(p)
 	return p
@@ -169,8 +176,7 @@ func (e *Engine) Unregister(slot uint16, gen uint32) {
 	p.sendNode.remove()
 	e.forgetCredits(p)
 	e.procs[slot] = nil
-	e.names.removeOwn(e, p)
-	e.processGone(e.cfg.ID, slot, gen, p.name)
+	e.endName(p)
 }
 
 // detach ends a process that has done what no working process half can do (decision 10). Its owner, the daemon, sees
@@ -214,6 +220,9 @@ func (e *Engine) listen(p *process) {
 // badArgument counts an operation of p that was refused for its arguments; a storm of them detaches (decision 10).
 func (e *Engine) badArgument(p *process, err error) {
 	e.counts[vni.NICFailedBadArgument]++
+	if e.now.Sub(p.badSince) > time.Second {
+		p.badOps, p.badSince = 0, e.now
+	}
 	if p.badOps++; p.badOps > limits.BadOperations {
 		e.detach(p, fmt.Errorf("%d operations with bad arguments, the last: %w", p.badOps, err))
 	}

@@ -79,15 +79,15 @@ func (e *Engine) putRecord(pr *peer, r wire.Record) {
 		return
 	}
 	inb := e.newInbound(nil, &wire.Envelope{SrcSlot: m.Asker, Token: m.Token}, inboundPut, m.Length)
-	inb.peer, inb.region = pr, reg
+	inb.peer = pr
 	inb.one[0] = mem
 	inb.parts = inb.one[:]
 	if m.Length == 0 || !e.enter(inb, pr, id) {
-		inb.region = nil
 		e.freeInbound(inb)
 		return
 	}
 	reg.busy.pushBack(&inb.node)
+	e.expect(inb)
 	e.grants.add(inb)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -24,6 +25,8 @@ const (
 
 type receive struct {
 	node   node[receive] // in process.posted
+	grave  node[receive] // in Engine.doomed
+	endAt  clock.Time    // if it is doomed: when it ends
 	p      *process
 	ctx    int
 	state  recvState
@@ -41,11 +44,12 @@ type receive struct {
 	seq    uint64 // its place among the posted
 	inb    *inbound
 	recall bool // a Cancel came when it was matched: if its message does not come, it ends
+	orphan bool // its sender has gone: likewise
 }
 
 func (r *receive) init(p *process, ctx int) {
 	r.p, r.ctx = p, ctx
-	r.node.v = r
+	r.node.v, r.grave.v = r, r
 }
 
 // startReceive takes a Receive command (QNIX-45): match what has come already, or post.
@@ -73,12 +77,13 @@ func (e *Engine) startReceive(p *process, r *receive) {
 		return
 	}
 	p.postSeq++
-	r.seq, r.recall = p.postSeq, false
-	if r.exact && !e.alive(r.from) {
-		e.finishReceive(r, &vni.Completion{Status: vni.StatusProcessGone, NIC: r.from.nic, Slot: r.from.slot, Gen: r.from.gen})
-		return
-	}
+	r.seq, r.recall, r.orphan = p.postSeq, false, false
 	e.post(r)
+	if r.state == recvPosted && r.exact {
+		if ended, at := e.ended(r.from); ended {
+			e.doom(r, at)
+		}
+	}
 }
 
 // post looks among the messages that wait for one that r wants, oldest first, and posts r if there is none (QNIX-48).
@@ -96,22 +101,27 @@ func (e *Engine) post(r *receive) {
 	for at != nil && at.v.seq > r.seq {
 		at = at.prev
 	}
-	if at == nil {
-		p.posted.insertBefore(&r.node, p.posted.head)
-	} else {
-		p.posted.insertBefore(&r.node, at.next)
-	}
+	p.posted.insertAfter(&r.node, at)
 	e.watchSender(r)
 }
 
-// repost has a receive whose message will not come wait again, in its old place, unless its process has cancelled it.
+// repost has a receive whose message will not come wait again, in its old place, unless its process has cancelled it or
+// its sender has gone.
 func (e *Engine) repost(r *receive) {
 	r.inb = nil
-	if r.recall {
+	switch {
+	case r.recall:
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
-		return
+	case r.orphan:
+		e.endReceive(r, vni.StatusProcessGone)
+	default:
+		e.post(r)
 	}
-	e.post(r)
+}
+
+// endReceive ends a receive for which no message will come.
+func (e *Engine) endReceive(r *receive, status vni.Status) {
+	e.finishReceive(r, &vni.Completion{Status: status, From: r.sender, NIC: r.from.nic, Slot: r.from.slot, Gen: r.from.gen})
 }
 
 // wants is the matching rule (QNIX-19, QNIX-20).
@@ -143,20 +153,22 @@ func (e *Engine) takeMatch(r *receive) {
 }
 
 // watchSender has the peer probed on whom a receive from a named source depends: if it dies, the receive must end
-// (decision 7).
+// (decision 7). The name may have passed to a process of another NIC since it was last looked up.
 func (e *Engine) watchSender(r *receive) {
 	nic := r.from.nic
 	if !r.exact {
 		n := e.names.byName[r.sender]
-		if r.sender.IsZero() || n == nil || !n.live() {
+		if r.sender.IsZero() || n == nil || n.dead {
 			return
 		}
 		nic = n.nic
 	}
-	if nic == e.cfg.ID || r.watch != nil {
+	pr := e.peerOf(nic) // nil for our own
+	if pr == r.watch {
 		return
 	}
-	if pr := e.peerOf(nic); pr != nil {
+	e.unwatchSender(r)
+	if pr != nil {
 		r.watch = pr
 		pr.ep.Watch(1)
 	}
@@ -184,6 +196,7 @@ func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n,
 // finishReceive ends a receive and tells its process.
 func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	r.node.remove()
+	r.grave.remove()
 	e.unwatchSender(r)
 	clear(r.space[:])
 	r.parts, r.inb, r.state = nil, nil, recvIdle
@@ -206,7 +219,7 @@ func (e *Engine) failReceives(p *process, status vni.Status, f func(*receive) bo
 		r := n.v
 		n = n.next
 		if f(r) {
-			e.finishReceive(r, &vni.Completion{Status: status, From: r.sender, NIC: r.from.nic, Slot: r.from.slot, Gen: r.from.gen})
+			e.endReceive(r, status)
 		}
 	}
 }

@@ -23,7 +23,7 @@ type region struct {
 // handles.
 func (e *Engine) AddRegion(slot uint16, mem []byte) (id uint32, key uint64, err error) {
 	p := e.process(slot)
-	if p == nil {
+	if p == nil || !p.served() {
 		return 0, 0, fmt.Errorf("%w at slot %d", ErrNoProcess, slot)
 	}
 	for id = 1; int(id) < len(p.regions) && p.regions[id] != nil; id++ {
@@ -80,7 +80,7 @@ func (p *process) region(id uint32, offset, n uint64) ([]byte, error) {
 // remoteMemory finds the bytes that a PUT or GET means, or the reason why not.
 func (e *Engine) remoteMemory(p *process, m *wire.Remote) ([]byte, *region, wire.Reason) {
 	switch {
-	case p == nil || p.gone:
+	case p == nil || !p.served():
 		return nil, nil, wire.ReasonProcessGone
 	case p.gen != m.Gen:
 		return nil, nil, wire.ReasonStaleGeneration

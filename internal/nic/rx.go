@@ -137,15 +137,17 @@ func (e *Engine) chunk(pr *peer, r wire.Record) {
 
 // place puts a piece where it belongs, and ends its message with the last one.
 func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
-	n := uint64(len(piece))
-	if offset > inb.length || n > inb.length-offset || inb.got+n > inb.length ||
-		inb.kind != inboundStaged && offset+n > inb.limit { // not permitted: nobody counts on it
+	n, allowed := uint64(len(piece)), inb.limit
+	if inb.kind == inboundStaged { // on credit: all of it
+		allowed = inb.length
+	}
+	if offset > allowed || n > allowed-offset || inb.got+n > allowed { // not permitted: nobody counts on it
 		e.counts[vni.DropFormat]++
 		return
 	}
 	inb.got += n
 	if inb.limit > 0 {
-		e.grants.arrived(inb, n)
+		e.grants.outstanding -= n
 	}
 	if e.cfg.Defect == mutate.ChunkOffByOne && offset > 0 && offset+n == inb.length {
 		offset--
@@ -239,6 +241,9 @@ func (e *Engine) refused(pr *peer, r wire.Record) {
 		return // slot and token are the asker's; here they may name somebody else's send
 	}
 	if s := e.sendOf(pr, slot, token); s != nil {
+		if why == wire.ReasonProcessGone || why == wire.ReasonStaleGeneration {
+			s.dest.over = true
+		}
 		e.stopFragment(s)
 		e.completeSend(s, statusOfReason(why))
 	}

@@ -97,6 +97,8 @@ type dest struct {
 	peer   *peer   // nil: a process of this NIC
 	remote *remote // nil: a process of this NIC
 	number uint32  // of the next envelope
+	sends  int     // under way to it
+	over   bool    // the process has gone: to be forgotten with its last send
 	queue  list[send]
 }
 
@@ -221,7 +223,7 @@ func clip(parts, from [][]byte, n uint64) ([][]byte, error) {
 func (e *Engine) resolve(s *send) {
 	n := e.names.byName[s.name]
 	if n == nil || !n.live() {
-		if s.kind != kindResolve && !e.nodes.mayKnowMore() {
+		if s.kind != kindResolve && !e.nodes.mayKnowMore(e.now) {
 			e.completeSend(s, vni.StatusNameUnknown)
 			return
 		}
@@ -253,6 +255,7 @@ func (e *Engine) toAddress(s *send, k destKey) {
 		}
 	}
 	s.dest = d
+	d.sends++
 	s.env.DstSlot, s.env.DstGen = k.slot, k.gen
 	d.queue.pushBack(&s.queued)
 	if s.kind == kindMessage && d.queue.front() != s {
@@ -267,10 +270,10 @@ func (e *Engine) newDest(p *process, k destKey) (*dest, vni.Status) {
 	d := &dest{key: k, number: 1}
 	if k.nic == e.cfg.ID {
 		q := e.process(k.slot)
-		if q == nil && k.slot != 0 {
+		if q == nil || !q.served() {
 			return nil, vni.StatusProcessGone
 		}
-		if q != nil && q.gen != k.gen {
+		if q.gen != k.gen {
 			return nil, vni.StatusStaleGeneration
 		}
 	} else {
@@ -278,10 +281,20 @@ func (e *Engine) newDest(p *process, k destKey) (*dest, vni.Status) {
 		if pr == nil {
 			return nil, vni.StatusUnreachable
 		}
-		d.peer, d.remote = pr, pr.remote(k.slot, k.gen)
+		d.peer, d.remote = pr, pr.remote(remoteKey{k.slot, k.gen})
 	}
 	p.dests[k] = d
 	return d, vni.StatusOK
+}
+
+// forgetDest drops what p, and its NIC, know of a process that has gone.
+func (e *Engine) forgetDest(p *process, d *dest) {
+	if p.dests[d.key] == d {
+		delete(p.dests, d.key)
+	}
+	if d.peer != nil && d.peer.remotes[d.remote.key] == d.remote {
+		delete(d.peer.remotes, d.remote.key)
+	}
 }
 
 // ready lets a send take turns.
@@ -298,6 +311,9 @@ func (e *Engine) enveloped(s *send) {
 	s.queued.remove()
 	if n := d.queue.front(); n != nil && n.state == sendQueued {
 		e.ready(n)
+	}
+	if d.remote != nil {
+		e.admit(d.remote)
 	}
 }
 
@@ -335,6 +351,9 @@ func (e *Engine) clearSend(s *send) {
 		if n := d.queue.front(); n != nil && n.state == sendQueued {
 			e.ready(n)
 		}
+		if d.remote != nil {
+			e.admit(d.remote)
+		}
 	}
 	if s.frag.ID != 0 && s.peer != nil {
 		s.peer.out.remove(s.frag.ID)
@@ -346,6 +365,11 @@ func (e *Engine) clearSend(s *send) {
 		d.peer.ep.Watch(-1)
 	}
 	e.requestClosed(s)
+	if d != nil {
+		if d.sends--; d.sends == 0 && d.over {
+			e.forgetDest(s.p, d)
+		}
+	}
 	clear(s.parts[:])
 	s.state, s.dest, s.peer, s.inb = sendIdle, nil, nil, nil
 	s.frag = rel.Fragment{}

@@ -35,6 +35,14 @@ func (sp *stagingPool) take(n int) []byte {
 	return make([]byte, n, 1<<c)
 }
 
+// blank is take for a message that comes in pieces: whoever looks before all have come sees zeros, not what another
+// process was sent.
+func (sp *stagingPool) blank(n int) []byte {
+	b := sp.take(n)
+	clear(b)
+	return b
+}
+
 func (sp *stagingPool) give(b []byte) {
 	n := cap(b)
 	if n == 0 {

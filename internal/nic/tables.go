@@ -129,6 +129,10 @@ func (e *Engine) tableRecord(pr *peer, b []byte) {
 			return
 		}
 		n.since = e.now - clockTime(binary.LittleEndian.Uint64(b[8:]))
+		if e.names.full(pr.nic) {
+			e.counts[vni.DropFormat]++
+			return
+		}
 		e.takeClaim(pr, &n)
 		if b[1] == 1 {
 			pr.claims++
@@ -138,7 +142,7 @@ func (e *Engine) tableRecord(pr *peer, b []byte) {
 		pr.claimsDue = int(binary.LittleEndian.Uint32(b[4:]))
 		e.checkSync(pr)
 	case len(b) >= lostLen && b[0] == tableLost:
-		e.loseName(binary.LittleEndian.Uint16(b[2:]), binary.LittleEndian.Uint32(b[4:]), pr)
+		e.takeLost(pr, binary.LittleEndian.Uint16(b[2:]), binary.LittleEndian.Uint32(b[4:]))
 	case len(b) >= nodeLen && b[0] == tableNode:
 		e.takeNode(b)
 	default:
@@ -147,16 +151,24 @@ func (e *Engine) tableRecord(pr *peer, b []byte) {
 }
 
 func (e *Engine) checkSync(pr *peer) {
-	if !pr.synced && pr.claims == pr.claimsDue {
-		pr.synced = true
-		e.reconsider = true
-		for _, n := range slices.Clone(e.names.all) { // what a returned NIC no longer claims has gone meanwhile
-			if n.nic == pr.nic && n.stale && !n.dead {
-				e.names.kill(e, n)
-				e.processGone(n.nic, n.slot, n.gen, n.name)
-			}
+	if pr.synced || pr.claims != pr.claimsDue {
+		return
+	}
+	pr.synced = true
+	e.reconsider = true
+	for _, n := range slices.Clone(e.names.all) { // what a returned NIC no longer claims has gone meanwhile
+		if n.nic == pr.nic && n.stale && !n.dead {
+			e.ends(n)
 		}
 	}
+}
+
+// ends takes the news that a process of another NIC has gone.
+func (e *Engine) ends(n *nameEntry) {
+	named := e.names.byName[n.name] == n
+	e.names.kill(e, n)
+	e.processGone(destKey(n.address), n.name, named)
+	e.rewatch(n.name)
 }
 
 // takeClaim adds a name that a peer claims for one of its processes. Of two claims to one name the older wins; so that
@@ -168,51 +180,89 @@ func (e *Engine) takeClaim(pr *peer, n *nameEntry) {
 		}
 		e.names.drop(old) // its NIC has come back, perhaps in another life
 	}
-	own := e.names.byName[n.name]
+	own := e.names.own(e, n.name)
 	c := *n
 	e.names.put(e, &c)
-	if own == nil || own.nic != e.cfg.ID || own.dead || e.cfg.ID > pr.nic {
-		return
-	}
-	e.counts[vni.NICNameConflicts]++
-	if own.since <= c.since {
+	switch {
+	case own == nil:
+	case e.cfg.ID > pr.nic:
+		if p := e.process(own.slot); p.lostTo == pr { // the judgement overtook this claim
+			e.loseName(p, pr)
+		}
+	case own.since <= c.since:
+		e.counts[vni.NICNameConflicts]++
 		if b := e.table(pr, lostLen); b != nil {
 			b[0] = tableLost
 			binary.LittleEndian.PutUint16(b[2:], c.slot)
 			binary.LittleEndian.PutUint32(b[4:], c.gen)
 		}
-		return
+	default:
+		e.counts[vni.NICNameConflicts]++
+		e.loseName(e.process(own.slot), pr)
 	}
-	e.loseName(own.slot, own.gen, pr)
 }
 
-// loseName takes its name from a process of ours: another has it by an older claim. The process learns it from every
-// operation from now on, and by an event who has the name.
-func (e *Engine) loseName(slot uint16, gen uint32, winner *peer) {
+// takeLost takes the judgement of a peer that the name of a process of ours is its own. It may judge if its id is the
+// lower one, and about names that it claims; the claim may still be under way.
+func (e *Engine) takeLost(pr *peer, slot uint16, gen uint32) {
 	p := e.process(slot)
-	if p == nil || p.gen != gen || slot == 0 {
+	if p == nil || p.gen != gen || slot == 0 || pr.nic > e.cfg.ID || p.detached {
+		e.counts[vni.DropFormat]++
 		return
 	}
-	e.names.removeOwn(e, p)
+	p.lostTo = pr
+	for _, n := range e.names.all {
+		if n.nic == pr.nic && n.name == p.name && n.live() {
+			e.counts[vni.NICNameConflicts]++
+			e.loseName(p, pr)
+			return
+		}
+	}
+}
+
+// loseName takes its name from a process of ours: another has it by an older claim. For everybody else it has ended. It
+// learns so itself from every operation from now on, and by an event who has the name.
+func (e *Engine) loseName(p *process, winner *peer) {
+	if p.detached {
+		return
+	}
 	e.tell(p, vni.Event{Kind: vni.EventNameLost, NIC: winner.nic, Name: p.name})
 	p.vni.SetGone(vni.StatusNameLost)
+	p.detached = true
 	p.node.remove()
 	e.ring(p)
+	e.endName(p)
+}
+
+// endName has everybody forget a process of ours and its name.
+func (e *Engine) endName(p *process) {
+	n := e.names.byAddr[address{e.cfg.ID, p.slot, p.gen}]
+	if n == nil || n.dead { // the control process, or one that had lost its name
+		return
+	}
+	e.ends(n)
+	for _, pr := range e.nodes.list {
+		e.tellEnd(pr, n)
+	}
 }
 
 // takeEnd takes the news that a process has gone.
 func (e *Engine) takeEnd(n *nameEntry) {
 	old := e.names.byAddr[n.address]
 	if old == nil { // it has overtaken the claim: remember, so that the claim does no harm
+		if e.names.full(n.nic) {
+			e.counts[vni.DropFormat]++
+			return
+		}
 		c := *n
+		c.dead = true
 		e.names.put(e, &c)
 		old = &c
-	}
-	if old.dead {
+	} else if old.dead {
+		old.stale = false
 		return
 	}
-	e.names.kill(e, old)
-	e.processGone(n.nic, n.slot, n.gen, n.name)
+	e.ends(old)
 }
 
 // takeNode takes the news of another NIC.

@@ -122,8 +122,7 @@ func (e *Engine) sendRequest(s *send) {
 func (e *Engine) awaitPermission(s *send) {
 	s.node.remove()
 	s.state = sendPermission
-	s.dest.peer.ep.Watch(1)
-	s.watched = true
+	s.watch(s.dest.peer)
 }
 
 // takeFragment gives a send a fragment id, or parks it until one is free (USNIC-23).
@@ -180,9 +179,8 @@ func (e *Engine) settle(s *send) {
 	}
 	s.node.remove()
 	s.state = sendPosted
-	if !s.watched && s.peer == nil && s.dest != nil && s.dest.peer != nil { // nothing but an Accept is awaited
-		s.dest.peer.ep.Watch(1)
-		s.watched = true
+	if s.released && s.dest.peer != nil { // nothing but an Accept is awaited
+		s.watch(s.dest.peer)
 	}
 }
 
@@ -190,8 +188,8 @@ func (e *Engine) settle(s *send) {
 // lost, in which case Down follows and ends the send.
 func (h *handler) Released(_ clockTime, f *rel.Fragment) {
 	e := h.engine()
-	s := f.Owner.(*send)
-	if f.Err != nil {
+	s, ok := f.Owner.(*send)
+	if !ok || f.Err != nil || s.state == sendIdle { // its end was told when its peer went down
 		return
 	}
 	s.released = true

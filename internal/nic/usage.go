@@ -40,9 +40,12 @@ func (e *Engine) Leaks() []string {
 		leak(pr.out.n == 0 && pr.in.n == 0 && pr.gets.n == 0 && pr.serving.n == 0, "peer %d: fragments out %d, in %d, gets %d, serving %d",
 			pr.nic, pr.out.n, pr.in.n, pr.gets.n, pr.serving.n)
 		leak(pr.blocked.n == 0, "peer %d: %d sends blocked", pr.nic, pr.blocked.n)
+		requests, waiting := 0, 0
 		for _, r := range pr.remotes {
-			leak(r.requests == 0 && r.waiting.n == 0, "peer %d, slot %d: %d requests open, %d sends waiting", pr.nic, r.slot, r.requests, r.waiting.n)
+			requests += r.requests
+			waiting += r.waiting.n
 		}
+		leak(requests == 0 && waiting == 0, "peer %d: %d requests open, %d sends waiting for credit", pr.nic, requests, waiting)
 	}
 	leak(e.waiting.n == 0, "%d sends wait for names", e.waiting.n)
 	leak(e.inbounds.inUse == kept, "%d inbounds in use, %d messages waiting", e.inbounds.inUse, kept)

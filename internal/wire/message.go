@@ -164,7 +164,7 @@ const WithdrawLen = 8 + EnvelopeLen
 // the receiver knows the fragment if it knows anything. The id is 0 when no piece or request of it has left.
 //
 //	4  fragment id  4
-//	8  envelope     28
+//	8  envelope     28   its tag is the credit that the message has used, in bytes: 0 if it asked for permission
 func PutWithdraw(b []byte, id FragmentID, e *Envelope) {
 	_ = b[WithdrawLen-1]
 	putRecord(b, TypeWithdraw, e.Flags, WithdrawLen)
