@@ -64,6 +64,9 @@ const (
 // takeover is how long nobody must have polled for the helper to take over, when it looks.
 const takeover = 20 * time.Microsecond
 
+// shareAfter is how long a busy poller keeps its processor from other goroutines of the program.
+const shareAfter = 100 * time.Microsecond
+
 // Poller runs one engine. All methods are safe from many goroutines.
 type Poller struct {
 	engine Engine
@@ -262,8 +265,13 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 	idle.Enter()
 	defer idle.Leave()
 	done := ctx.Done()
-	for since := Now(); ; {
+	since := Now()
+	for yielded := since; ; {
 		now := Now()
+		if now.Sub(yielded) > shareAfter {
+			runtime.Gosched()
+			yielded = now
+		}
 		if p.mu.TryLock() {
 			if work, _ := p.poll(now); work > 0 {
 				since = now
