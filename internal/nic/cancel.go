@@ -17,16 +17,15 @@ var errWithdrawn = errors.New("nic: withdrawn")
 // cancel takes a Cancel command.
 func (e *Engine) cancel(p *process, ctx int, which uint32) {
 	e.counts[vni.NICCancels]++
-	if which == vni.CancelReceive {
-		if ctx < len(p.recvs) {
-			e.cancelReceive(&p.recvs[ctx])
-		}
-		return
-	}
-	if ctx < len(p.sends) && p.sends[ctx].state != sendIdle {
+	switch {
+	case which == vni.CancelReceive && ctx < len(p.recvs) && p.recvs[ctx].state != recvIdle:
+		e.cancelReceive(&p.recvs[ctx])
+	case which == vni.CancelSend && ctx < len(p.sends) && p.sends[ctx].state != sendIdle:
 		s := &p.sends[ctx]
 		e.giveUp(s, wire.ReasonCancelled)
 		e.completeSend(s, vni.StatusCancelled)
+	default:
+		e.counts[vni.NICCancelsLate]++
 	}
 }
 

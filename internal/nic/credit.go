@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -101,6 +102,7 @@ func (e *Engine) announceCredit(p *process, c *credit, now bool) {
 		return
 	}
 	if b := c.pr.ep.Control(e.now, wire.CreditLen); b != nil {
+		e.counts[vni.NICCreditsSent]++
 		wire.Credit{Slot: p.slot, Gen: p.gen, Bytes: c.handed}.Put(b)
 		c.announced = c.handed
 		c.recalled = false
@@ -149,6 +151,7 @@ func (e *Engine) recallCredit(p *process) {
 		return
 	}
 	if b := idlest.pr.ep.Control(e.now, wire.CreditLen); b != nil {
+		e.counts[vni.NICCreditsRecalled]++
 		wire.Credit{Flags: wire.FlagRecall, Slot: p.slot, Gen: p.gen}.Put(b)
 		idlest.recalled = true
 	}
@@ -183,6 +186,7 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 		}
 	default:
 		if rm := pr.remotes[remoteKey{k.Slot, k.Gen}]; rm != nil && k.Bytes > rm.granted {
+			e.counts[vni.NICCreditsReceived]++
 			rm.granted = k.Bytes
 			e.admit(rm)
 		}

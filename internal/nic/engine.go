@@ -72,23 +72,25 @@ type Engine struct {
 	rng    *rand.Rand
 	closed bool
 
-	procs    []*process    // by slot; slot 0 is the NIC's own (decision 1)
-	gens     []uint32      // by slot: the generation given last
-	nextSlot int           // QNIX-60: the slot to try first
-	active   list[process] // first level of the round robin (QNIX-35); idle processes are not in it
-	rung     []*process    // processes with a new doorbell or event in this poll
-	waiting  list[send]    // sends whose receiver's name nobody has told us yet
-	names    nameTable     // every process of the fabric that we know
-	nodes    nodeTable     // every NIC of the fabric that we know
-	peers    map[*rel.Endpoint]*peer
-	inbounds freeList[inbound] // receive-table entries not in use
-	serves   freeList[send]    // sends that answer GETs, not in use
-	staging  stagingPool       // managed memory (QNIX-57)
-	grants   granter           // permissions waiting for room
-	sending  list[process]     // processes with sends that can take a turn
-	detached []Detached
-	descs    [limits.Descriptors]vni.Descriptor
-	doomed   list[receive] // from processes that have gone; by when they end
+	procs      []*process    // by slot; slot 0 is the NIC's own (decision 1)
+	gens       []uint32      // by slot: the generation given last
+	registered int           // processes in procs
+	nextSlot   int           // QNIX-60: the slot to try first
+	active     list[process] // first level of the round robin (QNIX-35); idle processes are not in it
+	rung       []*process    // processes with a new doorbell or event in this poll
+	waiting    list[send]    // sends whose receiver's name nobody has told us yet
+	names      nameTable     // every process of the fabric that we know
+	nodes      nodeTable     // every NIC of the fabric that we know
+	peers      map[*rel.Endpoint]*peer
+	lastPeer   *peer             // whom the last record was from: so will be the next, mostly
+	inbounds   freeList[inbound] // receive-table entries not in use
+	serves     freeList[send]    // sends that answer GETs, not in use
+	staging    stagingPool       // managed memory (QNIX-57)
+	grants     granter           // permissions waiting for room
+	sending    list[process]     // processes with sends that can take a turn
+	detached   []Detached
+	descs      [limits.Descriptors]vni.Descriptor
+	doomed     list[receive] // from processes that have gone; by when they end
 
 	reconsider  bool       // tables have changed: look at waiting again
 	nextCheck   clock.Time // of expire
@@ -132,15 +134,20 @@ func New(cfg Config) (*Engine, error) {
 	for i := range e.gens {
 		e.gens[i] = base
 	}
+	e.rel = rel.New(cfg.rel(e.rng.Uint64()), (*handler)(e))
+	return e, nil
+}
+
+// rel is the part of the configuration that rel needs.
+func (cfg *Config) rel(seed uint64) rel.Config {
 	p := cfg.Link.Properties()
-	e.rel = rel.New(rel.Config{
-		NIC: cfg.ID, Incarnation: cfg.Incarnation, Seed: e.rng.Uint64(),
+	return rel.Config{
+		NIC: cfg.ID, Incarnation: cfg.Incarnation, Seed: seed,
 		MTU: cfg.Link.MTU(), Tagged: !p.Checked, Reliable: p.Reliable && p.Ordered,
 		ReceiveCapacity: cfg.ReceiveCapacity, UnreachableAfter: cfg.UnreachableAfter,
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
 		Faults: cfg.Faults, Defect: cfg.Defect,
-	}, (*handler)(e))
-	return e, nil
+	}
 }
 
 func setDefault[T int | uint64 | time.Duration](v *T, d T) {

@@ -149,6 +149,7 @@ func (e *Engine) offer(inb *inbound) {
 		return
 	}
 	e.counts[vni.NICUnexpected]++
+	e.counts[vni.NICUnexpectedBytes] += inb.length
 	p.stray.pushBack(&inb.node)
 	switch inb.kind {
 	case inboundRequest:

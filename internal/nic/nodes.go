@@ -20,6 +20,9 @@ type peer struct {
 	failed  bool   // it could not be reached, or was lost, and has not come back
 	retryAt clock.Time
 
+	doubted     bool // another NIC uses its id: it is probed, to see whether it has moved
+	doubtedTill clock.Time
+
 	blocked list[send]            // sends that wait until it can take more
 	remotes map[remoteKey]*remote // its processes that ours send to
 	out     fragTable[send]       // our fragments to it, by our ids
@@ -116,6 +119,7 @@ func (e *Engine) peerOf(nic uint64) *peer { return e.nodes.byID[nic] }
 var (
 	errOwnID   = errors.New("nic: hello with this NIC's own id")
 	errUnknown = errors.New("nic: hello of a NIC that is not in the configuration")
+	errKnownID = errors.New("nic: hello of a second NIC with a known id")
 )
 
 // Admit says whether a NIC that says hello may open a pair with this one (decision 1).
@@ -127,7 +131,29 @@ func (h *handler) Admit(_ clockTime, nic uint64, from link.Addr) error {
 	if e.cfg.Static && !slices.ContainsFunc(e.nodes.list, func(pr *peer) bool { return pr.added && pr.ep.Addr() == from }) {
 		return errUnknown
 	}
+	if pr := e.peerOf(nic); pr != nil && pr.ep.Up() && pr.ep.Addr() != from {
+		e.doubt(pr)
+		return errKnownID
+	}
 	return nil
+}
+
+// doubt has a peer probed because somebody elsewhere says that he is it: if it does not answer, it has moved, and will be
+// admitted at its new address once the old one is given up.
+func (e *Engine) doubt(pr *peer) {
+	if !pr.doubted {
+		pr.doubted = true
+		pr.ep.Watch(1)
+	}
+	pr.doubtedTill = e.now.Add(e.cfg.UnreachableAfter + e.cfg.ProbeEvery)
+	e.checkAt(pr.doubtedTill)
+}
+
+func (e *Engine) trust(pr *peer) {
+	if pr.doubted {
+		pr.doubted = false
+		pr.ep.Watch(-1)
+	}
 }
 
 // Up begins a session with a peer: the tables go to it before anything else.
@@ -153,6 +179,7 @@ func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
 	if pr == nil {
 		return
 	}
+	e.trust(pr)
 	pr.failed, pr.synced = true, false
 	pr.retryAt = e.now.Add(limits.HelloEvery)
 	status := statusOfDown(why)
@@ -265,14 +292,8 @@ func (e *Engine) expire() {
 		e.nextCheck = clock.Never
 		for _, pr := range e.nodes.list {
 			e.checkSyncBy(pr)
-			if !pr.added || pr.ep.Up() {
-				continue
-			}
-			if pr.retryAt <= e.now {
-				pr.ep.Connect(e.now)
-				pr.retryAt = e.now.Add(limits.HelloEvery)
-			}
-			e.checkAt(pr.retryAt)
+			e.checkDoubt(pr)
+			e.checkRetry(pr)
 		}
 		e.names.expire(e)
 		e.bury()
@@ -280,6 +301,29 @@ func (e *Engine) expire() {
 	if e.reconsider {
 		e.reconsider = false
 		e.resolveWaiting()
+	}
+}
+
+// checkRetry opens a pair again that was lost, or has never been open.
+func (e *Engine) checkRetry(pr *peer) {
+	if !pr.added || pr.ep.Up() {
+		return
+	}
+	if pr.retryAt <= e.now {
+		pr.ep.Connect(e.now)
+		pr.retryAt = e.now.Add(limits.HelloEvery)
+	}
+	e.checkAt(pr.retryAt)
+}
+
+// checkDoubt trusts a peer again that has answered for long enough.
+func (e *Engine) checkDoubt(pr *peer) {
+	switch {
+	case !pr.doubted:
+	case pr.doubtedTill <= e.now:
+		e.trust(pr)
+	default:
+		e.checkAt(pr.doubtedTill)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -84,7 +85,10 @@ func (e *Engine) remoteMemory(p *process, m *wire.Remote) ([]byte, *region, wire
 		return nil, nil, wire.ReasonProcessGone
 	case p.gen != m.Gen:
 		return nil, nil, wire.ReasonStaleGeneration
-	case m.Region == 0 || int(m.Region) >= len(p.regions) || p.regions[m.Region] == nil || p.regions[m.Region].key != m.Key:
+	case m.Region == 0 || int(m.Region) >= len(p.regions) || p.regions[m.Region] == nil:
+		return nil, nil, wire.ReasonRegion
+	case p.regions[m.Region].key != m.Key: // who guesses keys is not told that the region is there
+		e.counts[vni.NICRefusedKey]++
 		return nil, nil, wire.ReasonRegion
 	}
 	r := p.regions[m.Region]

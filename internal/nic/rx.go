@@ -13,9 +13,12 @@ type clockTime = clock.Time
 // Deliver takes one record from a peer, exactly once, in whatever order they arrive (decision 5).
 func (h *handler) Deliver(_ clockTime, ep *rel.Endpoint, r wire.Record) {
 	e := h.engine()
-	pr := e.peers[ep]
-	if pr == nil {
-		return
+	pr := e.lastPeer
+	if pr == nil || pr.ep != ep {
+		if pr = e.peers[ep]; pr == nil {
+			return
+		}
+		e.lastPeer = pr
 	}
 	switch r.Type() {
 	case wire.TypeFrag:

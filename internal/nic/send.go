@@ -107,7 +107,7 @@ type dest struct {
 func (e *Engine) startSend(p *process, s *send, code vni.Code) {
 	c, err := p.vni.Send(s.ctx)
 	if errors.Is(err, vni.ErrArgument) {
-		s.notify, s.kind, s.dest = true, kindMessage, nil
+		s.notify, s.kind, s.env = true, kindMessage, wire.Envelope{}
 		e.rejectSend(s, err)
 		return
 	}
@@ -115,35 +115,14 @@ func (e *Engine) startSend(p *process, s *send, code vni.Code) {
 		e.detach(p, err)
 		return
 	}
-	s.notify = c.Flags&vni.WantNotify != 0
-	s.accept = c.Flags&vni.WantAccept != 0
-	s.accepted, s.released, s.inline = false, false, code == vni.CodeSendShort
-	s.watched, s.requested = false, false
-	s.kind, s.name, s.gen = kindMessage, c.Receiver, c.Gen
-	s.env = wire.Envelope{SrcSlot: p.slot, SrcGen: p.gen, Token: c.Token, Tag: c.Tag}
-	s.frag = rel.Fragment{Owner: s, Space: wire.Data, Length: c.Len}
+	s.load(&c, code)
 	if int(c.Token&0xffff) != s.ctx || c.Token == 0 {
 		e.rejectSend(s, fmt.Errorf("token %#x does not name send context %d", c.Token, s.ctx))
 		return
 	}
-	if c.Flags&vni.IsReply != 0 {
-		s.env.Flags |= wire.FlagReply
-	}
-	if s.accept {
-		s.env.Flags |= wire.FlagAccept
-	}
-	switch code {
-	case vni.CodeResolve:
-		s.kind = kindResolve
+	if s.kind == kindResolve {
 		e.resolve(s)
 		return
-	case vni.CodePut, vni.CodeGet:
-		s.kind = kindPut
-		if code == vni.CodeGet {
-			s.kind = kindGet
-		}
-		s.remote = wire.Remote{Slot: c.Remote.Slot, Asker: p.slot, Gen: c.Remote.Gen, Region: c.Remote.Region,
-			Token: c.Token, Key: c.Remote.Key, Offset: c.Remote.Offset, Length: c.Len}
 	}
 	if err := e.gather(s, &c); err != nil {
 		e.rejectSend(s, err)
@@ -158,6 +137,31 @@ func (e *Engine) startSend(p *process, s *send, code vni.Code) {
 		e.resolve(s)
 	}
 }
+
+// load fills a send in from its context: all that does not depend on where the receiver is.
+func (s *send) load(c *vni.SendContext, code vni.Code) {
+	s.notify = c.Flags&vni.WantNotify != 0
+	s.accept = c.Flags&vni.WantAccept != 0
+	s.accepted, s.released, s.inline = false, false, code == vni.CodeSendShort
+	s.watched, s.requested = false, false
+	s.kind, s.name, s.gen = kinds[code], c.Receiver, c.Gen
+	s.env = wire.Envelope{SrcSlot: s.p.slot, SrcGen: s.p.gen, Token: c.Token, Tag: c.Tag}
+	if c.Flags&vni.IsReply != 0 {
+		s.env.Flags |= wire.FlagReply
+	}
+	if s.accept {
+		s.env.Flags |= wire.FlagAccept
+	}
+	s.frag = rel.Fragment{Owner: s, Space: wire.Data, Length: c.Len}
+	s.remote = wire.Remote{}
+	if s.kind == kindPut || s.kind == kindGet {
+		s.remote = wire.Remote{Slot: c.Remote.Slot, Asker: s.p.slot, Gen: c.Remote.Gen, Region: c.Remote.Region,
+			Token: c.Token, Key: c.Remote.Key, Offset: c.Remote.Offset, Length: c.Len}
+	}
+}
+
+// kinds has what each command makes of a send; a message if nothing stands here.
+var kinds = [256]sendKind{vni.CodePut: kindPut, vni.CodeGet: kindGet, vni.CodeResolve: kindResolve}
 
 // gather finds the memory of a send: the context region itself, Go slices of an embedded process, or descriptors.
 func (e *Engine) gather(s *send, c *vni.SendContext) error {

@@ -6,6 +6,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // publishEvery is how often a busy engine copies its counts to the counters page. Counting in its own memory and copying
@@ -48,6 +49,7 @@ func (e *Engine) collect() {
 	c[vni.LinkDroppedIn], c[vni.LinkDroppedOut] = l.DroppedIn, l.DroppedOut
 	e.collectRel()
 	c[vni.RelPeersNow] = uint64(len(e.rel.Endpoints()))
+	c[vni.NICProcessesNow] = uint64(e.registered)
 	c[vni.NICActiveNow] = uint64(e.active.n)
 	c[vni.NICStagedBytesNow] = uint64(e.staging.inUse)
 }
@@ -58,6 +60,9 @@ func (e *Engine) Count(c vni.Counter) uint64 {
 	return e.counts[c]
 }
 
+// callToken is the bit by which a process marks the token of a message that it awaits a reply to.
+const callToken = 1 << 31
+
 // countSend counts an ended send.
 func (e *Engine) countSend(s *send, status vni.Status) {
 	switch {
@@ -66,6 +71,11 @@ func (e *Engine) countSend(s *send, status vni.Status) {
 	case status == vni.StatusOK && s.kind == kindMessage:
 		e.counts[vni.NICMessagesSent]++
 		e.counts[vni.NICBytesSent] += s.frag.Length
+		if s.env.Flags&wire.FlagReply != 0 {
+			e.counts[vni.NICReplies]++
+		} else if s.env.Token&callToken != 0 {
+			e.counts[vni.NICCalls]++
+		}
 	case status == vni.StatusUnreachable || status == vni.StatusSessionLost:
 		e.counts[vni.NICFailedUnreachable]++
 	case status == vni.StatusNameUnknown:

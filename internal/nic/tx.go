@@ -92,6 +92,7 @@ func (e *Engine) sendRequest(s *send) {
 	if d.remote.requests >= limits.RequestsPerSource {
 		s.node.remove()
 		s.state = sendCredit
+		e.counts[vni.NICRequestsHeld]++
 		d.remote.waiting.pushBack(&s.node)
 		return
 	}
