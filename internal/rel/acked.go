@@ -70,7 +70,7 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 	}
 	m.learn(now, s, &n)
 	if whole {
-		m.detectLoss(now, s)
+		m.detectLoss(s)
 	}
 }
 

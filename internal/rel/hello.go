@@ -10,8 +10,7 @@ import (
 )
 
 // How a session opens (decision 3). Each side keeps at most one half-open session per peer; its index and cookie go into
-// its own Hello and into its answer to the peer's alike, so Hellos that cross describe the same session twice and settle
-// without a rule of precedence:
+// its own Hello and into its answer to the peer's alike, so Hellos that cross describe the same session twice:
 //
 //	A                                B
 //	│ Hello (a)                      │       half open: a ↔ ?
@@ -28,6 +27,10 @@ import (
 // A Hello destroys nothing: it makes or rebinds a half-open session. Only a frame with that session's index and cookie,
 // which none but the peer who got the answer can know, swaps it in. An index that is bound to one index of one life of the
 // peer is never bound to another; a new one is made instead, so that a late frame of an earlier life fits nowhere.
+//
+// If both sides want a session and each is bound to what the other has thrown away, new indices could chase each other for
+// ever. So the NIC with the lower id insists on its own Hello: it repeats it, and moves only when an answer shows that its
+// index is of no use any more, to one that is bound to nothing.
 
 // attempt is an endpoint's own wish for a session.
 type attempt struct {
@@ -162,6 +165,10 @@ func (m *Module) answerHello(now clock.Time, e *Endpoint, from netip.AddrPort, c
 	}
 	e.mute = false
 	if n := e.next; n != nil && n.bound && (!n.names(h) || n.addr != from) {
+		if e.attempt.wanted && m.cfg.NIC < h.NIC && h.Incarnation == n.peer.Incarnation && from == n.addr {
+			e.owe(dutyHello) // we insist: see above
+			return
+		}
 		m.replace(now, e)
 	}
 	if e.next == nil {
@@ -181,7 +188,8 @@ func (s *session) names(h *wire.Hello) bool {
 	return s.bound && s.peer.Index == h.Index && s.peer.Incarnation == h.Incarnation
 }
 
-// replace throws e's half-open session away and, if one is wanted, begins with a fresh index.
+// replace throws e's half-open session away and, if one is wanted, begins with a fresh index. The next Hello tells it;
+// until then an answer may.
 func (m *Module) replace(now clock.Time, e *Endpoint) {
 	s := e.next
 	m.sessions.remove(s)
@@ -189,7 +197,6 @@ func (m *Module) replace(now clock.Time, e *Endpoint) {
 	e.next, e.duties = nil, e.duties&^dutyAnswerNext
 	if e.attempt.wanted {
 		e.next = m.newSession(now, e)
-		e.hello(now)
 	}
 }
 
@@ -241,6 +248,9 @@ func (m *Module) receiveHelloAck(now clock.Time, s *session, body []byte) {
 	}
 	if h.Incarnation < e.incarnation || s.bound && !s.names(&h) {
 		m.replace(now, e)
+		if e.attempt.wanted {
+			e.hello(now)
+		}
 		return
 	}
 	if h.EchoCounter == s.helloTo {

@@ -61,7 +61,7 @@ func (s *session) peerDelay() time.Duration { return s.ackDelay() + 1<<deskShift
 // detectLoss finds the segments that must be lost, given the newest frame that arrived: those posted three frames
 // earlier, or a round trip earlier, and not acknowledged. Counters rise along the flight, so the search ends at the first
 // that may still come.
-func (m *Module) detectLoss(now clock.Time, s *session) {
+func (m *Module) detectLoss(s *session) {
 	r := &s.recovery
 	wait := s.rtt.smooth + s.rtt.smooth/4 + limits.AckDelay
 	for g := s.flight.head; g != nil && g.counter < r.newest; g = s.flight.head {

@@ -461,3 +461,59 @@ func TestFastReceiveTakesTheFirstTinySegment(t *testing.T) {
 	}
 	w.quiet()
 }
+
+// Half-open sessions that know each other's earlier indices must settle as well, on a network without any chance in it:
+// both sides are bound, one restarts, and their Hellos cross.
+func TestCrossingHellosOfARestartSettle(t *testing.T) {
+	for restarts := range 2 {
+		for skew := -30 * time.Microsecond; skew <= 30*time.Microsecond; skew += 5 * time.Microsecond {
+			w := newWorld(t, 1, weather{})
+			a, b := w.add(1, nil), w.add(2, nil)
+			w.filter = func(from, to *node, frame []byte) bool {
+				o, _, _ := wire.ParseOuter(frame)
+				return o.Kind == wire.KindHello
+			}
+			var again clock.Time // when the second Hello goes out
+			for _, n := range []*node{a, b} {
+				o := w.nodes[2-n.cfg.NIC]
+				n.open(o).Connect(w.now)
+				n.wake()
+			}
+			for a.m.hellos < 2 {
+				w.step(w.now.Add(time.Second))
+				again = w.now
+			}
+
+			// The same once more, now knowing when to restart.
+			w = newWorld(t, 1, weather{})
+			a, b = w.add(1, nil), w.add(2, nil)
+			quiet := true
+			hellos := 0
+			w.filter = func(from, to *node, frame []byte) bool {
+				o, _, _ := wire.ParseOuter(frame)
+				if o.Kind == wire.KindHello {
+					hellos++
+				}
+				return !quiet || o.Kind == wire.KindHello
+			}
+			for _, n := range []*node{a, b} {
+				n.open(w.nodes[2-n.cfg.NIC]).Connect(w.now)
+				n.wake()
+			}
+			w.run(again.Add(skew).Sub(w.now))
+			quiet = false
+			n := w.nodes[restarts]
+			n.restart()
+			n.open(w.nodes[1-restarts]).Connect(w.now)
+			hellos = 0
+			w.run(300 * time.Millisecond)
+			ea, eb := a.m.Endpoint(2), b.m.Endpoint(1)
+			if !ea.Up() || !eb.Up() || ea.live.peer.Index != eb.live.index || eb.live.peer.Index != ea.live.index {
+				t.Errorf("node %d restarts, skew %v: up %v and %v, or not the same session", restarts+1, skew, ea.Up(), eb.Up())
+			}
+			if hellos > 12 {
+				t.Errorf("node %d restarts, skew %v: %d Hellos", restarts+1, skew, hellos)
+			}
+		}
+	}
+}
