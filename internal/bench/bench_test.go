@@ -1,0 +1,178 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// served opens a client's process with a server within its reach.
+func served(t *testing.T) *weft.Process {
+	t.Helper()
+	p, down, err := pair(t.Context(), &Options{Kind: KindLatency, Link: LinkMem, Deployment: DeployedEmbedded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := down(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestFiguresFitTogether(t *testing.T) {
+	c := NewClient(served(t), ServerName)
+	l, n, err := c.Latency(within(t), 64, 20*time.Millisecond)
+	if err != nil || n < 1 || l.P50 <= 0 || l.P50 > l.P90 || l.P90 > l.P99 || l.P99 > l.P999 {
+		t.Errorf("%d round trips, %+v, %v", n, l, err)
+	}
+	const size = 100_000
+	s, err := c.Stream(within(t), size, 20*time.Millisecond)
+	if err != nil || s.Messages < int64(windowFor(size)) || s.Bytes != size*s.Messages || s.Time < 20*time.Millisecond {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if got := s.BytesPerSecond() / s.MessagesPerSecond(); got < size-1 || got > size+1 {
+		t.Errorf("%v bytes a message, want %d", got, size)
+	}
+}
+
+func TestEmptyMessagesAreMeasuredToo(t *testing.T) {
+	c := NewClient(served(t), ServerName)
+	if _, _, err := c.Latency(within(t), 0, time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if s, err := c.Stream(within(t), 0, time.Millisecond); err != nil || s.Messages == 0 || s.Bytes != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestTheServerRefusesWhatItCannotDo(t *testing.T) {
+	c := NewClient(served(t), ServerName)
+	for _, pl := range []plan{{Size: MaxSize + 1, Window: 1}, {Size: -1, Window: 1}, {Size: 1}, {Size: 1, Window: 1000}} {
+		_, _, err := c.measure(within(t), pl, nil)
+		if err == nil || !strings.Contains(err.Error(), "weft-bench/0 says: plan: ") {
+			t.Errorf("%+v: %v", pl, err)
+		}
+	}
+	if _, _, err := c.Latency(within(t), 64, time.Millisecond); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+}
+
+func TestTheServerOutlivesItsClients(t *testing.T) {
+	p := served(t)
+	for name, misbehave := range map[string]func(p *weft.Process) error{
+		"dies":       func(p *weft.Process) error { return p.Close() },
+		"is unruly":  func(p *weft.Process) error { return p.Send(t.Context(), ServerName, tagData, make([]byte, 65)) },
+		"asks oddly": func(p *weft.Process) error { return p.Send(t.Context(), ServerName, tagPlan, []byte("?")) },
+	} {
+		for _, echo := range []bool{true, false} {
+			other, err := p.NIC().Attach(t.Context(), weft.Name{App: "other"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ready outcome
+			if err := NewClient(other, ServerName).call(within(t), tagPlan, plan{Echo: echo, Size: 64, Window: 4}, &ready); err != nil {
+				t.Fatalf("a client that %s: %v", name, err)
+			}
+			if err := errors.Join(misbehave(other), other.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := NewClient(p, ServerName).Stream(within(t), 64, time.Millisecond); err != nil {
+				t.Errorf("after a client that %s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestWhatHasNotArrivedIsNotCounted(t *testing.T) {
+	c := NewClient(served(t), ServerName)
+	_, err := c.stream(within(t), plan{Size: 64, Window: 4}, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The same, with a message more than is told.
+	done, _, err := c.measure(within(t), plan{Size: 64, Window: 4}, func(ctx context.Context) error {
+		return errors.Join(c.p.Send(ctx, ServerName, tagData, make([]byte, 64)), c.p.Send(ctx, ServerName, tagData, make([]byte, 64)))
+	})
+	if err != nil || done.Messages != 2 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+func TestSizesAreWrittenInBytesOrUnits(t *testing.T) {
+	for s, want := range map[string]int{"0": 0, "64": 64, "4KiB": 4096, "1MiB": 1 << 20, "64MiB": 64 << 20, "67108864": 64 << 20} {
+		if got, ok := ParseSizes(s); !ok || !slices.Equal(got, []int{want}) {
+			t.Errorf("ParseSizes(%q) = %v, %v", s, got, ok)
+		}
+	}
+	for _, s := range []string{"", "-1", "KiB", "1.5KiB", "64 KiB", "65MiB", "67108865", "4294967295MiB", "1GiB", "ALL"} {
+		if got, ok := ParseSizes(s); ok {
+			t.Errorf("ParseSizes(%q) = %v, want an error", s, got)
+		}
+	}
+	if got, ok := ParseSizes("all"); !ok || !slices.IsSorted(got) || len(got) < 10 {
+		t.Errorf("all is %v", got)
+	}
+}
+
+func TestARowHasTheFieldsOfItsBench(t *testing.T) {
+	common := Row{Bench: "b", Link: "l", Deployment: "d", Size: 1, Iterations: 2}
+	const head = `{"bench":"b","link":"l","deployment":"d","size":1,"iterations":2,`
+	latency, rate, bandwidth := common, common, common
+	latency.Latency = &Latency{3, 4, 5, 6}
+	rate.Rate = &Rate{7}
+	bandwidth.Bandwidth = &Bandwidth{8}
+	for want, r := range map[string]Row{
+		head + `"p50_ns":3,"p90_ns":4,"p99_ns":5,"p999_ns":6}`: latency,
+		head + `"messages_per_s":7}`:                           rate,
+		head + `"bytes_per_s":8}`:                              bandwidth,
+	} {
+		if got, err := json.Marshal(r); err != nil || string(got) != want {
+			t.Errorf("got %s, %v; want %s", got, err, want)
+		}
+	}
+}
+
+func TestColumnsStandBelowTheirNames(t *testing.T) {
+	for _, kind := range Kinds() {
+		var out bytes.Buffer
+		p, err := NewTable(&out, Options{Kind: kind, Link: LinkUDP, Deployment: DeployedDaemon, Time: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Row{Size: 64, Iterations: 1000}
+		switch kind {
+		case KindLatency:
+			r.Latency = &Latency{1000, 2000, 3000, 4000}
+		case KindRate:
+			r.Rate = &Rate{5e6}
+		case KindBandwidth:
+			r.Bandwidth = &Bandwidth{6e9}
+		}
+		if err := p.Row(r); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 4 || len([]rune(lines[2])) != len([]rune(lines[3])) {
+			t.Errorf("%s:\n%s", kind, &out)
+		}
+		if want := "link udp, NICs in daemons, two processes on this host, 1s for each size"; !strings.Contains(lines[1], want) {
+			t.Errorf("%q does not say %q", lines[1], want)
+		}
+	}
+}
