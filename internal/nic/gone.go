@@ -27,8 +27,8 @@ func (e *Engine) processGone(k destKey, name vni.Name, named bool) {
 			}
 		}
 		if d := p.dests[k]; d != nil {
+			e.destOver(p, d)
 			e.endDest(p, d)
-			e.tell(p, vni.Event{Kind: vni.EventProcessGone, NIC: k.nic, Slot: k.slot, Gen: k.gen, Name: name})
 		}
 	}
 	if pr := e.peerOf(k.nic); pr != nil {
@@ -37,9 +37,22 @@ func (e *Engine) processGone(k destKey, name vni.Name, named bool) {
 	e.bury()
 }
 
+// destOver notes that a process which p has sent to has gone, and tells p: once, whether the news comes by the tables or
+// by the refusal of a send, which may be first.
+func (e *Engine) destOver(p *process, d *dest) {
+	if d.over {
+		return
+	}
+	d.over = true
+	ev := vni.Event{Kind: vni.EventProcessGone, NIC: d.key.nic, Slot: d.key.slot, Gen: d.key.gen}
+	if n := e.names.byAddr[address(d.key)]; n != nil {
+		ev.Name = n.name
+	}
+	e.tell(p, ev)
+}
+
 // endDest ends every send of p to a process that has gone.
 func (e *Engine) endDest(p *process, d *dest) {
-	d.over = true
 	for i := range p.sends {
 		if s := &p.sends[i]; s.state != sendIdle && s.dest == d {
 			e.giveUp(s, 0)

@@ -245,7 +245,7 @@ func (e *Engine) refused(pr *peer, r wire.Record) {
 	}
 	if s := e.sendOf(pr, slot, token); s != nil {
 		if why == wire.ReasonProcessGone || why == wire.ReasonStaleGeneration {
-			s.dest.over = true
+			e.destOver(s.p, s.dest)
 		}
 		e.stopFragment(s)
 		e.completeSend(s, statusOfReason(why))
