@@ -90,6 +90,19 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 	}
 }
 
+func TestTheDocumentHasEveryKey(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/nic.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := strings.TrimSuffix(expectedKeys, ", or [[node]] with id and address")
+	for _, key := range append(strings.Split(keys, ", "), "[[node]]") {
+		if !strings.Contains(string(doc), "`"+key+"`") {
+			t.Errorf("docs/nic.md lacks %s", key)
+		}
+	}
+}
+
 func TestAllMistakesAreNamedAtOnce(t *testing.T) {
 	_, err := Config{ID: "x", Link: "y", Listen: "z"}.check()
 	for _, want := range []string{"id:", "link:", "listen:"} {

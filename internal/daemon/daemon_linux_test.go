@@ -352,6 +352,17 @@ func TestProcessesComeAndGoWhileOthersTalk(t *testing.T) {
 	all.Wait()
 }
 
+func TestOneNodeIsEnoughToJoinAFabric(t *testing.T) {
+	c := configs(t, 3)
+	c[0].Nodes, c[2].Nodes = c[0].Nodes[1:2], c[2].Nodes[1:2] // both know the one in the middle only
+	c[1].Nodes = nil
+	run(t, c...)
+	a, b := mustAttach(t, c[0], "a/0"), mustAttach(t, c[2], "b/0")
+	wait(t, a, "b/0")
+	wait(t, b, "a/0")
+	exchange(t, a, b, 1)
+}
+
 func TestTheLogTellsWhichPeersComeAndGo(t *testing.T) {
 	c := configs(t, 2)
 	log := run(t, c[0])
