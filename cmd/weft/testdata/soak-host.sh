@@ -12,7 +12,7 @@ weft=${WEFT:-weft}
 nic=$!
 trap 'kill $nic 2>/dev/null; wait $nic || :' EXIT
 until "$weft" stat >/dev/null 2>&1; do
-	kill -0 $nic || exit 1 # it has said why
+	kill -0 $nic 2>/dev/null || exit 1 # it has said why
 	sleep 0.05
 done
 "$weft" soak --name "soak/$WEFT_HOST" --peer "soak/$((1 - WEFT_HOST))" "$@"
