@@ -170,8 +170,8 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	}
 	e.now = now
 	frames, linkNext := e.cfg.Link.Poll(now, e.rel)      // 1. frames in: rel, then rx.go
-	commands, more := e.drainCommands()                  // 2. commands in: command.go
-	e.expire()                                           // 3. nodes.go, names.go: what has waited long enough
+	e.expire()                                           // 2. nodes.go, names.go: what has waited long enough, or for a name
+	commands, more := e.drainCommands()                  // 3. commands in, behind those that have waited: command.go
 	e.grants.run(e)                                      // 4. permission.go: permissions out
 	turns := e.schedule()                                // 5. sched.go, tx.go: messages out
 	segments, relNext := e.rel.Progress(now, e.cfg.Link) // 6. segments, acknowledgements, retransmissions out
