@@ -1,8 +1,11 @@
 package main
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestBenchWithDaemonsStartsThemAndLeavesNothing(t *testing.T) {
@@ -18,5 +21,32 @@ func TestBenchWithDaemonsStartsThemAndLeavesNothing(t *testing.T) {
 	left, err := filepath.Glob(tmp + "/*")
 	if left = append(left, processesWith(t, "TMPDIR="+tmp)...); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+func TestNoProcessOutlivesABenchThatIsKilled(t *testing.T) {
+	tmp := t.TempDir()
+	c := exec.Command(os.Args[0], "bench", "latency", "--deployment", "daemon", "--time", "1m")
+	c.Env = append(os.Environ(), asWeft+"=1", "TMPDIR="+tmp, "GORACE=atexit_sleep_ms=0")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// The server and its daemon, the client's daemon, and the client.
+	running := func() int { return len(processesWith(t, "TMPDIR="+tmp)) }
+	await(t, "four processes", func() bool { return running() == 4 })
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	await(t, "no process", func() bool { return running() == 0 })
+}
+
+// await waits for something that comes soon unless it is broken.
+func await(t *testing.T, what string, come func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(endsWithin); !come(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("there is still not: %s", what)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -147,15 +148,22 @@ func newChild(self string, args ...string) *child {
 	return c
 }
 
+// start starts the child. It is started by a thread that lives as long as it does, since Linux takes the end of that
+// thread for the end of the parent.
 func (c *child) start() error {
-	if err := c.Start(); err != nil {
-		return err
-	}
+	endWithParent(c.Cmd)
+	started := make(chan error)
 	go func() {
-		c.err = c.Wait()
-		close(c.ended)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := c.Start()
+		started <- err
+		if err == nil {
+			c.err = c.Wait()
+			close(c.ended)
+		}
 	}()
-	return nil
+	return <-started
 }
 
 // end asks the child to end, insists after a while, and says what went wrong if something did.
