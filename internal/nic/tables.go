@@ -187,7 +187,7 @@ func (e *Engine) takeClaim(pr *peer, n *nameEntry) {
 	case own == nil:
 	case e.cfg.ID > pr.nic:
 		if p := e.process(own.slot); p.lostTo == pr { // the judgement overtook this claim
-			e.loseName(p, pr)
+			e.loseName(p, &c)
 		}
 	case own.since <= c.since:
 		e.counts[vni.NICNameConflicts]++
@@ -198,7 +198,7 @@ func (e *Engine) takeClaim(pr *peer, n *nameEntry) {
 		}
 	default:
 		e.counts[vni.NICNameConflicts]++
-		e.loseName(e.process(own.slot), pr)
+		e.loseName(e.process(own.slot), &c)
 	}
 }
 
@@ -214,7 +214,7 @@ func (e *Engine) takeLost(pr *peer, slot uint16, gen uint32) {
 	for _, n := range e.names.all {
 		if n.nic == pr.nic && n.name == p.name && n.live() {
 			e.counts[vni.NICNameConflicts]++
-			e.loseName(p, pr)
+			e.loseName(p, n)
 			return
 		}
 	}
@@ -222,11 +222,11 @@ func (e *Engine) takeLost(pr *peer, slot uint16, gen uint32) {
 
 // loseName takes its name from a process of ours: another has it by an older claim. For everybody else it has ended. It
 // learns so itself from every operation from now on, and by an event who has the name.
-func (e *Engine) loseName(p *process, winner *peer) {
+func (e *Engine) loseName(p *process, winner *nameEntry) {
 	if p.detached {
 		return
 	}
-	e.tell(p, vni.Event{Kind: vni.EventNameLost, NIC: winner.nic, Name: p.name})
+	e.tell(p, vni.Event{Kind: vni.EventNameLost, NIC: winner.nic, Slot: winner.slot, Gen: winner.gen, Name: p.name})
 	p.vni.SetGone(vni.StatusNameLost)
 	p.detached = true
 	p.node.remove()
