@@ -151,7 +151,7 @@ func newChild(self string, args ...string) *child {
 // start starts the child. It is started by a thread that lives as long as it does, since Linux takes the end of that
 // thread for the end of the parent.
 func (c *child) start() error {
-	endWithParent(c.Cmd)
+	bind(c.Cmd)
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()

@@ -22,7 +22,12 @@ func Run(ctx context.Context, o Options, out Printer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closePair()) }()
+	defer func() {
+		err = errors.Join(err, closePair())
+		if ctx.Err() != nil {
+			err = context.Cause(ctx) // whatever else went wrong came of it
+		}
+	}()
 	c := NewClient(p, ServerName)
 	for _, size := range o.Sizes {
 		r, err := c.row(ctx, &o, size)
