@@ -96,7 +96,7 @@ func (w *world) stopNIC(host int, lasting time.Duration) {
 
 // kill ends a process without warning; another takes its name after a while.
 func (w *world) kill(lasting time.Duration) {
-	name := w.names[w.rng.IntN(len(w.names))]
+	name := w.victim()
 	lf := w.lives[name]
 	if lf.ended {
 		w.actEnded()
@@ -114,11 +114,29 @@ func (w *world) kill(lasting time.Duration) {
 	})
 }
 
+// victim draws who is to be killed: somebody to whom a message is just under way.
+func (w *world) victim() string {
+	o := w.l.order
+	for range 10 {
+		if m := o[len(o)-1-w.rng.IntN(min(len(o), 20))]; m.outcome == pending {
+			return m.to
+		}
+	}
+	return pick(w.rng, w.names...)
+}
+
 // unleash starts a hostile process at a NIC.
 func (w *world) unleash(host int) {
-	if w.f.Engine(host) == nil {
+	room := w.plan.hooks.MaxProcesses - w.guests[host]
+	for _, home := range w.homes {
+		if home == host {
+			room--
+		}
+	}
+	if w.f.Engine(host) == nil || room <= 0 {
 		return
 	}
+	w.guests[host]++
 	w.totals.Faults.Hostile++
 	w.log("a hostile process on host %d", host)
 	h := &hostile{w: w}

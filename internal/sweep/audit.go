@@ -64,8 +64,8 @@ func (l *ledger) auditOrder() {
 		for i, later := range ms {
 			for _, earlier := range ms[:i] {
 				if later.by.number < earlier.by.number && later.by.fits(earlier) && earlier.by.fits(later) && !l.occupied(later) {
-					l.violate("%v went to receive %d of %s, but %v to receive %d, and either would have fitted both",
-						earlier, earlier.by.number, earlier.taker.name, later, later.by.number)
+					l.violate("%v went to %v of %s, but %v to %v, and either would have fitted both",
+						earlier, &earlier.by, earlier.taker.name, later, &later.by)
 				}
 			}
 		}

@@ -44,6 +44,7 @@ type receive struct {
 	from   string // "": of any process
 	tag    uint64
 	anyTag bool
+	posted time.Duration
 }
 
 func (r *receive) String() string {
@@ -54,7 +55,7 @@ func (r *receive) String() string {
 	if !r.anyTag {
 		tag = fmt.Sprintf("tag %d", r.tag)
 	}
-	return fmt.Sprintf("receive %d from %s with %s", r.number, from, tag)
+	return fmt.Sprintf("receive %d from %s with %s, posted at %v", r.number, from, tag, r.posted)
 }
 
 func (r *receive) fits(m *message) bool {

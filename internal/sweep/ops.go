@@ -85,7 +85,7 @@ func (lf *life) startReceive(r *receive, buf []byte) (*op, error) {
 	return lf.retry(func() (*proc.Op, error) {
 		o, err := lf.proc.StartRecv(from, match, buf)
 		if err == nil {
-			r.number = lf.received
+			r.number, r.posted = lf.received, lf.now()
 			lf.received++
 		}
 		return o, err

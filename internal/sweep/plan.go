@@ -50,7 +50,6 @@ const (
 	actStopNIC
 	actKill
 	actHostile
-	actKinds
 )
 
 // pick draws one of some values.
@@ -79,6 +78,9 @@ func newPlan(seed uint64) *plan {
 		large:            pick(rng, 0.02, 0.1, 0.15),
 	}
 	p.procs = 2*p.nics + rng.IntN(p.nics)
+	if rng.IntN(2) == 0 {
+		p.procs = (2 + rng.IntN(2)) * p.nics
+	}
 	p.link = sim.Link{
 		MTU:       pick(rng, 1232, 1452, 1452, 4096, 8952),
 		Latency:   pick(rng, 5*time.Microsecond, 20*time.Microsecond, 200*time.Microsecond, 2*time.Millisecond),
@@ -94,6 +96,7 @@ func newPlan(seed uint64) *plan {
 		StagingBytes: pick(rng, 0, 256<<10, 64<<10),
 		CreditBytes:  pick(rng, 0, 16<<10, 4<<10, -1),
 		IdlePolls:    pick(rng, 2, 8, 32),
+		MaxProcesses: (p.procs+p.nics-1)/p.nics + pick(rng, 0, 1, 10), // few slots are soon used again
 	}
 	p.flight = min(p.flight, p.hooks.Geometry.Contexts/4) // two senders, and PUT and GET, must all find contexts
 	p.hooks.Pool = p.hooks.Geometry.PoolPages > 0
@@ -135,8 +138,8 @@ func (p *plan) drawActs(rng *rand.Rand) {
 	if rng.IntN(4) == 0 {
 		return
 	}
-	for range 1 + rng.IntN(8) {
-		a := act{after: rng.IntN(p.messages), kind: actKind(rng.IntN(int(actKinds)))}
+	for range 1 + rng.IntN(10) {
+		a := act{after: rng.IntN(p.messages), kind: pick(rng, actPartition, actClog, actStall, actStopNIC, actKill, actKill, actKill, actHostile)}
 		short := time.Duration(rng.Int64N(int64(p.unreachableAfter) / 2))
 		long := p.unreachableAfter + time.Duration(rng.Int64N(int64(3*p.unreachableAfter)))
 		switch a.kind {
@@ -149,8 +152,10 @@ func (p *plan) drawActs(rng *rand.Rand) {
 			a.lasting = pick(rng, short/10, short, long)
 		case actStall:
 			a.lasting = pick(rng, short/10, short, long)
-		case actStopNIC, actKill:
+		case actStopNIC:
 			a.lasting = pick(rng, 0, short/10, short, long)
+		case actKill:
+			a.lasting = pick(rng, 0, 0, short/100, short/10, short, long)
 		}
 		p.acts = append(p.acts, a)
 	}

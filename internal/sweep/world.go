@@ -53,6 +53,7 @@ type world struct {
 	toSend, toPut, toGet int
 	sending              int // sender functions that have not ended
 	lastCame             time.Duration
+	guests               []int  // by host: hostile processes that were let in
 	touched              []bool // by host: something was done to it from which operations can fail
 	pendingActs          int    // acts that have not ended
 	polls                int
@@ -83,7 +84,7 @@ func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
 	p.hooks.Defect = d
 	w := &world{
 		out: out, plan: p, l: newLedger(), rng: rand.New(rand.NewPCG(p.seed, 0x776f726c64)),
-		lives: map[string]*life{}, homes: map[string]int{}, bufs: newBuffers(), touched: make([]bool, p.nics),
+		lives: map[string]*life{}, homes: map[string]int{}, bufs: newBuffers(), touched: make([]bool, p.nics), guests: make([]int, p.nics),
 		toSend: p.messages, toPut: p.puts, toGet: p.gets,
 	}
 	p.hooks.Check = w.checkLimits
