@@ -302,6 +302,28 @@ func TestCloseEndsEveryWaitOfAnAttachedProcess(t *testing.T) {
 	}
 }
 
+// The steady state of the data path allocates nothing (decision 16).
+func TestAnAttachedProcessWaitsWithoutAllocating(t *testing.T) {
+	a, _, _, stop := attachTest(t)
+	defer stop()
+	var w words
+	waiter := a.Waiter(Hooks{Listening: w.listening.Load, Sleeping: w.sleeping.Store})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	looks := 0
+	ready := func() bool { looks++; return looks >= 5 }
+	wait := func() {
+		looks = 0
+		waiter.Kick()
+		if err := waiter.Wait(ctx, ready); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := testing.AllocsPerRun(100, wait); n != 0 {
+		t.Errorf("%v allocations a wait", n)
+	}
+}
+
 func TestKickRingsOnlyWhenNobodyListens(t *testing.T) {
 	a, kick, _, stop := attachTest(t)
 	defer stop()

@@ -248,3 +248,19 @@ func TestAMemoryFaultOfAProcessDoesNotEndTheLoop(t *testing.T) { // decision 10
 	l.Do(func(clock.Time) {})
 	eventually(t, "another poll", func() bool { return e.polls.Load() > before })
 }
+
+func TestALoopsTurnAllocatesNothing(t *testing.T) { // decision 16
+	l, err := NewLoop(&countingEngine{}, LoopConfig{Fault: func(uintptr) bool { return false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	turn := func() {
+		l.poll(Now())
+		l.rings(l.wait(0))
+		l.wait(time.Microsecond)
+	}
+	if n := testing.AllocsPerRun(100, turn); n != 0 {
+		t.Errorf("%v allocations a turn", n)
+	}
+}
