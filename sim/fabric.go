@@ -35,6 +35,7 @@ type Hooks struct {
 	StagingBytes int
 	CreditBytes  int
 	IdlePolls    int
+	MaxProcesses int                     // of one NIC
 	MaxEvents    uint64                  // a run with more of them fails; 0: any number
 	Check        func(*nic.Engine) error // asked after every poll; an error ends the run
 }

@@ -44,7 +44,7 @@ func (n *node) start() error {
 	e, err := nic.New(nic.Config{
 		ID: n.id, Incarnation: n.life, Seed: n.f.seeds.Uint64(), Link: n.port,
 		UnreachableAfter: n.f.cfg.UnreachableAfter, Static: true,
-		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, IdlePolls: h.IdlePolls,
+		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, IdlePolls: h.IdlePolls, MaxProcesses: h.MaxProcesses,
 		Faults: h.Faults, Defect: h.Defect,
 	})
 	if err != nil {
