@@ -51,7 +51,9 @@ func newEnding(t *testing.T, nics int, faults fault.Config) *ending {
 	return x
 }
 
-func (x *ending) add(p *tester, receive bool, ctx int) { x.ops = append(x.ops, endingOp{p, receive, ctx}) }
+func (x *ending) add(p *tester, receive bool, ctx int) {
+	x.ops = append(x.ops, endingOp{p, receive, ctx})
+}
 
 func (x *ending) exit(p *tester) {
 	p.e.Unregister(p.slot, p.gen)

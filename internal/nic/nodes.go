@@ -167,6 +167,8 @@ func (h *handler) Up(_ clockTime, ep *rel.Endpoint) {
 	e.nodes.byID[pr.nic] = pr
 	pr.failed, pr.synced, pr.claims, pr.claimsDue = false, false, 0, -1
 	pr.retryAt = clock.Never
+	pr.syncBy = e.now.Add(e.cfg.UnreachableAfter)
+	e.checkAt(pr.syncBy)
 	e.counts[vni.RelUpSessions]++
 	e.tellTables(pr)
 	e.unblock(pr)

@@ -1,0 +1,309 @@
+package nic
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// The tests of this file hand one engine records of its peer in whatever order they choose, as a network may that loses
+// and repeats (decision 5).
+type crafted struct {
+	t    *testing.T
+	f    *fabric
+	a, b *tester // a sends, in our words; b is the engine's
+	pr   *peer   // of b's engine: a's NIC
+}
+
+func newCrafted(t *testing.T) *crafted {
+	f := newFabric(t, 2, fault.Config{})
+	c := &crafted{t: t, f: f, a: f.process(0, "a/0"), b: f.process(1, "b/0")}
+	f.known("a/0", "b/0")
+	c.pr = c.b.e.peerOf(1)
+	buf := make([]byte, 1)
+	r := c.b.recv("a/0", 0, 0, buf) // brings credit along
+	c.a.wantSent(c.a.send("b/0", 0, 0, []byte("x")))
+	c.b.wantReceived(r, buf, []byte("x"))
+	f.settle()
+	return c
+}
+
+// env is the envelope of a's message number n; 1 has been used up by newCrafted.
+func (c *crafted) env(n uint32, flags uint8, tag uint64) wire.Envelope {
+	return wire.Envelope{Flags: flags, DstSlot: c.b.slot, DstGen: c.b.gen, SrcSlot: c.a.slot, SrcGen: c.a.gen, Number: n, Token: n<<16 | 1, Tag: tag}
+}
+
+func (c *crafted) deliver(b []byte) { (*handler)(c.b.e).Deliver(c.f.now, c.pr.ep, wire.Record(b)) }
+
+func (c *crafted) frag(e wire.Envelope, payload []byte) {
+	b := make([]byte, wire.FragLen+len(payload))
+	wire.PutFrag(b, &e, len(payload))
+	copy(b[wire.FragLen:], payload)
+	c.deliver(b)
+}
+
+func (c *crafted) eager(e wire.Envelope, id wire.FragmentID, offset, length uint64, payload []byte) {
+	b := make([]byte, wire.EagerLen+len(payload))
+	wire.PutEager(b, id, offset, length, &e, len(payload))
+	copy(b[wire.EagerLen:], payload)
+	c.deliver(b)
+}
+
+func (c *crafted) chunk(flags uint8, id wire.FragmentID, offset uint64, payload []byte) {
+	b := make([]byte, wire.ChunkLen+len(payload))
+	wire.PutChunk(b, flags, id, offset, len(payload))
+	copy(b[wire.ChunkLen:], payload)
+	c.deliver(b)
+}
+
+func (c *crafted) request(e wire.Envelope, id wire.FragmentID, length uint64) {
+	b := make([]byte, wire.RequestLen)
+	q := wire.Request{ID: id, Length: length, Envelope: e}
+	q.Put(b)
+	c.deliver(b)
+}
+
+func (c *crafted) withdraw(e wire.Envelope, id wire.FragmentID) {
+	b := make([]byte, wire.WithdrawLen)
+	wire.PutWithdraw(b, id, &e)
+	c.deliver(b)
+}
+
+func (c *crafted) claim(op byte, n *nameEntry) {
+	b := make([]byte, wire.RecordLen+claimLen)
+	wire.PutTable(b, claimLen)
+	putClaim(b[wire.RecordLen:], op, n, 0)
+	c.deliver(b)
+}
+
+func (c *crafted) down() { (*handler)(c.b.e).Down(c.f.now, c.pr.ep, rel.ErrUnreachable) }
+
+// credit is what a's NIC has of b's staging.
+func (c *crafted) credit() *credit { return c.b.e.process(c.b.slot).creditOf(c.pr) }
+
+func TestWhatWasAcceptedIsDeliveredThoughItsPeerIsLost(t *testing.T) { // decision 6
+	c := newCrafted(t)
+	c.frag(c.env(3, wire.FlagAccept, 5), []byte("early")) // 2 never comes
+	buf := make([]byte, 10)
+	r := c.b.recv("", 5, 0, buf)
+	c.f.settle()
+	if c.b.done(true, r) {
+		t.Fatal("an early envelope was matched before its turn")
+	}
+	c.down()
+	if got := c.b.wantReceived(r, buf, []byte("early")); got.From != c.a.name {
+		t.Errorf("it is said to be from %v", got.From)
+	}
+}
+
+func TestAWithdrawThatOvertakesItsMessage(t *testing.T) { // decisions 8 and 9
+	for _, test := range []struct {
+		name string
+		come func(c *crafted, e wire.Envelope)
+		used uint64
+	}{
+		{"a long one", func(c *crafted, e wire.Envelope) { c.request(e, 4096+5, 100_000) }, 0},
+		{"a short one that asks", func(c *crafted, e wire.Envelope) { c.request(e, 4096+5, 100) }, 0},
+		{"one on credit", func(c *crafted, e wire.Envelope) { c.eager(e, 4096+5, 1000, 5000, make([]byte, 1000)) }, stagedCost(5000)},
+		{"one on credit, of which nothing comes", func(*crafted, wire.Envelope) {}, stagedCost(5000)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCrafted(t)
+			before := *c.credit()
+			e := c.env(2, 0, 7)
+			w := e
+			w.Tag = test.used
+			c.withdraw(w, 4096+5)
+			test.come(c, e)
+			c.frag(c.env(3, 0, 8), []byte("next"))
+			buf := make([]byte, 10)
+			c.b.wantReceived(c.b.recv("", 0, vni.AnyTag, buf), buf, []byte("next"))
+			if now := c.credit(); now.handed-now.spent != before.handed-before.spent || now.out != before.out {
+				t.Errorf("of %d bytes unspent and %d out, %d and %d are left", before.handed-before.spent, before.out, now.handed-now.spent, now.out)
+			}
+			c.f.noLeaks()
+		})
+	}
+}
+
+func TestAMessageThatIsWithdrawnHalfwayShowsNothingOfOthers(t *testing.T) { // decision 10
+	c := newCrafted(t)
+	secret := bytes.Repeat([]byte("secret"), 1000)
+	c.frag(c.env(2, 0, 1), secret[:1024]) // through staging, which is used again
+	c.eager(c.env(3, 0, 1), 2049, 0, 5000, secret[:5000])
+	for _, n := range []int{1024, 5000} {
+		buf := make([]byte, n)
+		c.b.wantReceived(c.b.recv("", 1, 0, buf), buf, secret[:n])
+	}
+	for i, expected := range []bool{true, false} {
+		buf := make([]byte, 8000)
+		var r int
+		if expected {
+			r = c.b.recv("", 2, 0, buf)
+			c.f.settle()
+		}
+		e := c.env(uint32(4+i), 0, 2)
+		c.eager(e, wire.FragmentID(2050+i), 4000, 5000, []byte("piece"))
+		if !expected {
+			r = c.b.recv("", 2, 0, buf)
+			c.f.settle()
+		}
+		c.withdraw(e, wire.FragmentID(2050+i))
+		c.b.post(vni.Command{Code: vni.CodeCancel, Context: uint16(r), Size: vni.CancelReceive})
+		if got := c.b.finish(true, r); got.Status != vni.StatusCancelled {
+			t.Fatalf("the receive ended with %v", got.Status)
+		}
+		if bytes.Contains(buf, []byte("secret")) {
+			t.Errorf("expected %v: the buffer shows what was received before", expected)
+		}
+	}
+	c.f.noLeaks()
+}
+
+func TestPiecesThatNobodyPermittedAreDropped(t *testing.T) { // QNIX-42
+	c := newCrafted(t)
+	c.request(c.env(2, 0, 1), 2049, 100_000)
+	c.chunk(0, 2049, 0, make([]byte, 1000))
+	if inb := c.pr.in.get(2049); inb.got != 0 || c.b.e.grants.outstanding != 0 {
+		t.Fatalf("%d bytes were taken, %d are permitted", inb.got, c.b.e.grants.outstanding)
+	}
+	r := c.b.recv("", 1, 0, make([]byte, 100_000))
+	c.b.e.Poll(c.f.now)
+	if c.b.e.grants.outstanding != 100_000 {
+		t.Fatalf("%d bytes are permitted", c.b.e.grants.outstanding)
+	}
+	for range 300 { // the same again and again
+		c.chunk(0, 2049, 0, make([]byte, 1000))
+	}
+	if !c.b.done(true, r) || c.b.e.grants.outstanding != 0 {
+		t.Errorf("done %v, %d bytes still permitted", c.b.done(true, r), c.b.e.grants.outstanding)
+	}
+}
+
+func TestAnAcceptOfWhatHasNotLeftIsNoAccept(t *testing.T) {
+	c := newCrafted(t)
+	s := c.b.send("a/0", 1, vni.WantAccept, make([]byte, 50_000))
+	g := c.b.start(vni.CodeGet, &vni.SendContext{Flags: vni.WantNotify, Remote: vni.Remote{NIC: 1, Slot: c.a.slot, Gen: c.a.gen, Region: 1}}, make([]byte, 10))
+	c.b.e.Poll(c.f.now)
+	for _, ctx := range []int{s, g} {
+		b := make([]byte, wire.AcceptLen)
+		wire.PutAccept(b, c.b.slot, c.b.uses[ctx]<<16|uint32(ctx))
+		c.deliver(b)
+		if c.b.done(false, ctx) {
+			t.Errorf("context %d is done", ctx)
+		}
+	}
+	buf := make([]byte, 50_000)
+	r := c.a.recv("b/0", 1, 0, buf)
+	c.b.wantSent(s)
+	c.a.wantReceived(r, buf, make([]byte, 50_000))
+	if got := c.b.finish(false, g); got.Status != vni.StatusBadRegion {
+		t.Errorf("the GET ended with %v", got.Status)
+	}
+}
+
+func TestAnEndThatOvertakesItsClaimStaysAnEnd(t *testing.T) { // QNIX-53, QNIX-A10
+	for _, returned := range []bool{false, true} { // known from before its NIC was lost, or not
+		c := newCrafted(t)
+		n := &nameEntry{name: c.a.name, address: address{1, c.a.slot, c.a.gen}}
+		if returned {
+			c.down()
+		} else {
+			n.slot = 9
+			n.name.Index = 9
+		}
+		c.claim(tableEnd, n)
+		c.claim(tableClaim, n)
+		if at, ok := c.b.e.Lookup(n.name); ok {
+			t.Errorf("returned %v: the dead process is found at %v", returned, at)
+		}
+	}
+}
+
+func TestNamesOfASilentNICAreForgottenInTime(t *testing.T) { // limits.FailureTimeout
+	c := newCrafted(t)
+	c.f.engines = c.f.engines[1:] // a's NIC is gone
+	c.pr.ep.Watch(1)
+	c.f.until(limits.UnreachableAfter+limits.FailureTimeout+time.Second, "forgotten", func() bool { return len(c.b.e.names.all) == 1 })
+}
+
+func TestAPeerCannotTakeANameThatItDoesNotClaim(t *testing.T) { // decision 15
+	c := newCrafted(t)
+	b := make([]byte, wire.RecordLen+lostLen)
+	wire.PutTable(b, lostLen)
+	b[wire.RecordLen], b[wire.RecordLen+2] = tableLost, byte(c.b.slot)
+	copy(b[wire.RecordLen+4:], []byte{byte(c.b.gen), byte(c.b.gen >> 8), byte(c.b.gen >> 16), byte(c.b.gen >> 24)})
+	c.deliver(b)
+	if s := c.b.v.Gone(); s != vni.StatusOK {
+		t.Fatalf("the process is told %v", s)
+	}
+	// The judgement had overtaken the claim.
+	c.claim(tableClaim, &nameEntry{name: c.b.name, address: address{1, 5, 5}})
+	if s := c.b.v.Gone(); s != vni.StatusNameLost {
+		t.Errorf("the process is told %v", s)
+	}
+	if ev, _, ok := c.b.v.NextEvent(); !ok || ev.Kind != vni.EventNameLost || ev.NIC != 1 || ev.Slot != 5 {
+		t.Errorf("the event is %v, %v", ev, ok)
+	}
+}
+
+func TestAPeerCannotMakeUsRememberWithoutEnd(t *testing.T) { // decision 16
+	c := newCrafted(t)
+	for i := range uint32(2 * limits.SourcesPerPeer) {
+		e := c.env(1, 0, 0)
+		e.SrcSlot, e.SrcGen = uint16(i), i
+		c.frag(e, nil)
+	}
+	for i := range uint32(2 * limits.VoidsPerPeer) {
+		c.withdraw(c.env(10+i, 0, 0), 2049)
+	}
+	for i := range uint32(2 * limits.NamesPerNIC) {
+		n := &nameEntry{name: c.a.name, address: address{1, 9, i}}
+		c.claim(tableEnd, n)
+		b := make([]byte, wire.CreditLen)
+		wire.Credit{Slot: uint16(i), Gen: i, Bytes: 100}.Put(b)
+		c.deliver(b)
+	}
+	p := c.b.e.process(c.b.slot)
+	if n := len(p.sources); n > limits.SourcesPerPeer {
+		t.Errorf("%d sources", n)
+	}
+	if n := c.credit().voids; n > limits.VoidsPerPeer {
+		t.Errorf("%d withdrawn numbers", n)
+	}
+	if n := len(c.b.e.names.all); n > limits.NamesPerNIC+1 {
+		t.Errorf("%d names", n)
+	}
+	if n := len(c.pr.remotes); n > 0 {
+		t.Errorf("%d correspondents that nobody writes to", n)
+	}
+}
+
+func TestAPeerThatKeepsItsNamesToItselfHoldsNobodyUp(t *testing.T) {
+	f := &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: 1472})}
+	f.addNIC(1, 1, fault.Config{})
+	f.addNIC(2, 1, fault.Config{})
+	if err := f.engines[0].AddNode(2, mem.Address(2)); err != nil {
+		t.Fatal(err)
+	}
+	a := f.process(0, "a/0")
+	f.until(time.Second, "the pair is open", func() bool { pr := f.engines[0].peerOf(2); return pr != nil && pr.synced })
+	pr := f.engines[0].peerOf(2)
+	pr.synced, pr.claimsDue = false, 7 // six claims never come
+	f.engines[0].checkAt(pr.syncBy)
+	start := f.now
+	if c := a.finish(false, a.send("nobody/0", 1, 0, nil)); c.Status != vni.StatusNameUnknown {
+		t.Errorf("ended with %v", c.Status)
+	}
+	if d := f.now.Sub(start); d > limits.UnreachableAfter+time.Second {
+		t.Errorf("after %v", d)
+	}
+}
