@@ -8,27 +8,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/proc"
-	"github.com/weftnet/weft/internal/vni"
 )
 
-func to(t *testing.T, name string) proc.Dest {
-	n, err := vni.ParseName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return proc.To(n)
-}
+var pong = weft.Name{App: "pong"}
 
 // pingPong starts two processes that send each other rounds messages.
-func pingPong(t *testing.T, f *Fabric, rounds int) {
+func pingPong(f *Fabric, rounds int) {
 	f.Process(0, "ping/0", func(p *Process) error {
 		for i := range rounds {
-			if err := p.Send(context.Background(), to(t, "pong/0"), 1, fmt.Append(nil, i)); err != nil {
+			if err := p.Send(context.Background(), pong, 1, fmt.Append(nil, i)); err != nil {
 				return err
 			}
 			var buf [16]byte
-			m, err := p.Recv(context.Background(), proc.Dest{}, proc.AnyTag, buf[:])
+			m, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, buf[:])
 			if err != nil {
 				return err
 			}
@@ -41,11 +35,11 @@ func pingPong(t *testing.T, f *Fabric, rounds int) {
 	f.Serve(1, "pong/0", func(p *Process) error {
 		for {
 			var buf [16]byte
-			m, err := p.Recv(context.Background(), proc.Dest{}, proc.AnyTag, buf[:])
+			m, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, buf[:])
 			if err != nil {
 				return err
 			}
-			if err := p.Send(context.Background(), m.Source(), 2, buf[:m.Len]); err != nil {
+			if err := p.Send(context.Background(), m.From, 2, buf[:m.Len]); err != nil {
 				return err
 			}
 		}
@@ -54,7 +48,7 @@ func pingPong(t *testing.T, f *Fabric, rounds int) {
 
 func TestBlockingCodeRunsUnchanged(t *testing.T) {
 	f := New(Config{Seed: Seed(1)})
-	pingPong(t, f, 100)
+	pingPong(f, 100)
 	if err := f.Run(10 * time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +60,7 @@ func TestBlockingCodeRunsUnchanged(t *testing.T) {
 func TestItRunsOverABadNetworkToo(t *testing.T) {
 	for seed := range uint64(20) {
 		f := New(Config{Seed: seed, Faults: Faults{Loss: 0.1, Duplicate: 0.1, Reorder: 0.1, Corrupt: 0.05, Truncate: 0.05}})
-		pingPong(t, f, 50)
+		pingPong(f, 50)
 		if err := f.Run(60 * time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +70,7 @@ func TestItRunsOverABadNetworkToo(t *testing.T) {
 func TestOneSeedIsOneRun(t *testing.T) {
 	run := func(seed uint64) uint64 {
 		f := New(Config{Seed: seed, NICs: 3, Faults: Faults{Loss: 0.05, Duplicate: 0.1, Delay: 0.01}})
-		pingPong(t, f, 50)
+		pingPong(f, 50)
 		if err := f.Run(60 * time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +106,7 @@ func TestAnErrorNamesTheSeedAndTheCommand(t *testing.T) {
 func TestWhatHangsIsNamed(t *testing.T) {
 	f := New(Config{Seed: 1})
 	f.Process(0, "app/0", func(p *Process) error {
-		_, err := p.Recv(context.Background(), proc.Dest{}, proc.AnyTag, nil)
+		_, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, nil)
 		return err
 	})
 	err := f.Run(5 * time.Second)
@@ -126,7 +120,7 @@ func TestARealDeadlineIsRefused(t *testing.T) {
 	f.Process(0, "app/0", func(p *Process) error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
-		_, err := p.Recv(ctx, proc.Dest{}, proc.AnyTag, nil)
+		_, err := p.Recv(ctx, weft.AnyProcess, weft.AnyTag, nil)
 		return err
 	})
 	if err := f.Run(5 * time.Second); !errors.Is(err, errRealDeadline) {
@@ -139,7 +133,7 @@ func TestAVirtualDeadlineEndsAReceive(t *testing.T) {
 	f.Process(0, "app/0", func(p *Process) error {
 		ctx, cancel := p.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
-		if _, err := p.Recv(ctx, proc.Dest{}, proc.AnyTag, nil); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := p.Recv(ctx, weft.AnyProcess, weft.AnyTag, nil); !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("receive ended with %v", err)
 		}
 		return nil
@@ -159,7 +153,7 @@ func TestAPartitionBeyondUnreachableAfterIsTold(t *testing.T) {
 	f.Process(0, "app/0", func(p *Process) error {
 		p.Sleep(time.Second)
 		h := proc.Handle{NIC: NICID(1), Slot: 1, Gen: 1}
-		if err := p.Get(context.Background(), h, 0, make([]byte, 8)); !errors.Is(err, proc.ErrUnreachable) {
+		if err := p.Half().Get(context.Background(), h, 0, make([]byte, 8)); !errors.Is(err, proc.ErrUnreachable) {
 			return fmt.Errorf("GET ended with %v", err)
 		}
 		if d := p.Fabric().Elapsed(); d > 5*time.Second {
@@ -175,7 +169,7 @@ func TestAPartitionBeyondUnreachableAfterIsTold(t *testing.T) {
 func TestAStoppedNICEndsItsProcessesOperations(t *testing.T) {
 	f := New(Config{Seed: 1})
 	f.Process(0, "app/0", func(p *Process) error {
-		if _, err := p.Recv(context.Background(), proc.Dest{}, proc.AnyTag, nil); !errors.Is(err, proc.ErrNICGone) {
+		if _, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, nil); !errors.Is(err, proc.ErrNICGone) {
 			return fmt.Errorf("receive ended with %v", err)
 		}
 		return nil
@@ -234,5 +228,30 @@ func TestRandomEpisodesHappen(t *testing.T) {
 	}
 	if c := f.Counts(); min(c.Partitions, c.Stalls, c.Restarts) < 20 || c.Clogs < 20 {
 		t.Errorf("%+v", c)
+	}
+}
+
+func TestAClosedProcessIsGoneForEverybody(t *testing.T) {
+	f := New(Config{Seed: 1})
+	f.Process(0, "app/0", func(p *Process) error {
+		p.Sleep(time.Second)
+		if err := p.Close(); err != nil {
+			return err
+		}
+		p.Sleep(time.Second)
+		if _, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, nil); !errors.Is(err, weft.ErrClosed) {
+			return fmt.Errorf("receive after Close ended with %v", err)
+		}
+		return nil
+	})
+	f.Process(1, "app/1", func(p *Process) error {
+		_, err := p.Recv(context.Background(), weft.Name{App: "app"}, weft.AnyTag, nil)
+		if at := p.Fabric().Elapsed(); !errors.Is(err, weft.ErrProcessGone) || at > 1500*time.Millisecond {
+			return fmt.Errorf("receive from a closed process ended with %v after %v", err, at)
+		}
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Error(err)
 	}
 }

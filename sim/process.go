@@ -7,15 +7,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/vni"
 )
 
 // Process is one process of a fabric: a name at a NIC, and functions that run as coroutines.
 //
-// Its Weft operations are those of a real process: Send, Recv, Put, Get and so on.
+// It is a *weft.Process, too, which can be handed to code that knows nothing of simulation. Its operations wait under
+// virtual time.
 type Process struct {
-	*proc.Process
+	*weft.Process
 
 	f      *Fabric
 	host   *node
@@ -24,6 +26,7 @@ type Process struct {
 	serves bool
 	rng    *rand.Rand
 
+	half *proc.Process
 	seg  *vni.Segment
 	rw   []byte
 	slot uint16
@@ -98,8 +101,11 @@ func (p *Process) register() error {
 	}
 	p.host.procs = append(p.host.procs, p)
 	p.host.soon(noticeTime)
-	p.Process, err = proc.New(p.seg, waiter{p}, memory{p}, proc.Options{})
-	return err
+	if p.half, err = proc.New(p.seg, waiter{p}, memory{p}, proc.Options{}); err != nil {
+		return err
+	}
+	p.Process = proc.Public(p.half, p.unregister).(*weft.Process)
+	return nil
 }
 
 // start makes a coroutine of a function of the process.
@@ -123,18 +129,25 @@ func (p *Process) leave() {
 	for _, t := range p.tasks {
 		p.f.s.kill(t)
 	}
+	_ = p.unregister()
 	n := p.host
-	if i := slices.Index(n.procs, p); i >= 0 {
-		n.procs = slices.Delete(n.procs, i, i+1)
-		n.engine.Unregister(p.slot, p.gen)
-		n.soon(noticeTime)
-	}
 	if i := slices.Index(n.wait, p); i >= 0 {
 		n.wait = slices.Delete(n.wait, i, i+1)
 	}
 	if !p.serves {
 		p.f.open--
 	}
+}
+
+// unregister has the NIC forget the process, if it knows it still.
+func (p *Process) unregister() error {
+	n := p.host
+	if i := slices.Index(n.procs, p); i >= 0 {
+		n.procs = slices.Delete(n.procs, i, i+1)
+		n.engine.Unregister(p.slot, p.gen)
+		n.soon(noticeTime)
+	}
+	return nil
 }
 
 // unplug tells the process that its NIC has vanished.
@@ -156,9 +169,6 @@ func (p *Process) wakeAll() {
 		p.f.s.wake(t)
 	}
 }
-
-// Name is the process's name, like "app/3".
-func (p *Process) Name() string { return p.name }
 
 // Host is the number of the host that the process is on.
 func (p *Process) Host() int { return p.host.index }
@@ -187,6 +197,12 @@ func (p *Process) Go(name string, fn func(p *Process) error) {
 	}
 	p.start(p.name+" "+name, fn, nil)
 }
+
+// Weft is the process as an application has it. Code that is written against *weft.Process runs on it as it is.
+func (p *Process) Weft() *weft.Process { return p.Process }
+
+// Half is the process half behind the *weft.Process. It is for Weft's own tests.
+func (p *Process) Half() *proc.Process { return p.half }
 
 // VNI is the process's interface to its NIC and the memory that both write. It is for Weft's own tests.
 func (p *Process) VNI() (seg *vni.Segment, rw []byte) { return p.seg, p.rw }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -24,6 +25,7 @@ type life struct {
 	clean  bool // it was there when everything had come to rest, so that it had taken in all that came
 
 	proc    *sim.Process
+	half    *proc.Process
 	region  *region
 	senders int // functions that still send
 
@@ -58,7 +60,7 @@ type event struct {
 
 // main is the process. It is there until the run closes, or its NIC vanishes.
 func (lf *life) main(p *sim.Process) error {
-	lf.proc = p
+	lf.proc, lf.half = p, p.Half()
 	if err := lf.alloc(); err != nil {
 		return lf.verdict(err)
 	}

@@ -62,9 +62,9 @@ func (lf *life) retry(begin func() (*proc.Op, error)) (*op, error) {
 func (lf *life) startSend(m *message, parts [][]byte, posted func()) (*op, error) {
 	return lf.retry(func() (o *proc.Op, err error) {
 		if m.accept {
-			o, err = lf.proc.StartSendDelivered(proc.To(nameOf(m.to)), m.tag, parts...)
+			o, err = lf.half.StartSendDelivered(proc.To(nameOf(m.to)), m.tag, parts...)
 		} else {
-			o, err = lf.proc.StartSend(proc.To(nameOf(m.to)), m.tag, parts...)
+			o, err = lf.half.StartSend(proc.To(nameOf(m.to)), m.tag, parts...)
 		}
 		if err == nil {
 			posted()
@@ -83,7 +83,7 @@ func (lf *life) startReceive(r *receive, buf []byte) (*op, error) {
 		match = proc.AnyTag
 	}
 	return lf.retry(func() (*proc.Op, error) {
-		o, err := lf.proc.StartRecv(from, match, buf)
+		o, err := lf.half.StartRecv(from, match, buf)
 		if err == nil {
 			r.number, r.posted = lf.received, lf.now()
 			lf.received++
@@ -102,16 +102,16 @@ func (lf *life) handle(wrong bool) proc.Handle {
 }
 
 func (lf *life) putAt(ctx context.Context, to *life, wrong bool, at int, data []byte) error {
-	return lf.proc.Put(ctx, to.handle(wrong), uint64(readBytes+at), data)
+	return lf.half.Put(ctx, to.handle(wrong), uint64(readBytes+at), data)
 }
 
 func (lf *life) getAt(ctx context.Context, from *life, wrong bool, at int, buf []byte) error {
-	return lf.proc.Get(ctx, from.handle(wrong), uint64(at), buf)
+	return lf.half.Get(ctx, from.handle(wrong), uint64(at), buf)
 }
 
 // alloc makes the life's region.
 func (lf *life) alloc() error {
-	r, err := lf.proc.Alloc(readBytes + writeBytes)
+	r, err := lf.half.Alloc(readBytes + writeBytes)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (lf *life) alloc() error {
 func (lf *life) watch() error {
 	for !lf.ended && lf.w.phase != closing {
 		ctx, cancel := lf.proc.WithTimeout(context.Background(), watchTime)
-		e, _, err := lf.proc.NextEvent(ctx)
+		e, _, err := lf.half.NextEvent(ctx)
 		cancel()
 		switch {
 		case err == nil:
