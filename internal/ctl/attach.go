@@ -80,14 +80,20 @@ func (a *Attachment) Alloc(ctx context.Context, n int) (id uint32, key uint64, m
 // Free gives a region back and unmaps it; nobody may use its memory any more. While operations of the process are in it,
 // Free fails with ErrRegionBusy and the region stays. When the daemon is gone the memory is unmapped all the same.
 func (a *Attachment) Free(ctx context.Context, id uint32) error {
-	_, _, err := a.conn.call(ctx, &Request{Op: OpFree, Free: &Free{Region: id}}, 0)
-	if err != nil && !errors.Is(err, ErrNICGone) && !errors.Is(err, ErrClosed) {
-		return err
-	}
+	// Out of the table first: as soon as the daemon has agreed, another Alloc may get the same id.
 	a.mu.Lock()
 	mem := a.regions[id]
 	delete(a.regions, id)
 	a.mu.Unlock()
+	_, _, err := a.conn.call(ctx, &Request{Op: OpFree, Free: &Free{Region: id}}, 0)
+	if err != nil && !errors.Is(err, ErrNICGone) && !errors.Is(err, ErrClosed) {
+		if mem != nil {
+			a.mu.Lock()
+			a.regions[id] = mem
+			a.mu.Unlock()
+		}
+		return err
+	}
 	if mem == nil {
 		return nil
 	}

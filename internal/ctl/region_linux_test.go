@@ -1,0 +1,57 @@
+package ctl
+
+import "testing"
+
+// As soon as the daemon has agreed to a Free, the next Alloc of another goroutine may get the same id and enter its own
+// memory under it. Were the old memory still to be looked up then, the new one would be unmapped.
+func TestFreeLooksItsMemoryUpBeforeTheIdCanBeAnothers(t *testing.T) {
+	const id = 3
+	a := &Attachment{regions: make(map[uint32][]byte)}
+	a.conn = dial(t, serve(t, func(c *Client, r *Request) error {
+		switch r.Op {
+		case OpAlloc:
+			return c.Reply(&Reply{Region: &Region{ID: id, Bytes: r.Alloc.Bytes}}, memfd(t, int(r.Alloc.Bytes)))
+		case OpFree:
+			a.mu.Lock()
+			if a.regions[id] != nil {
+				t.Error("the daemon is asked while the region's memory is still in the table")
+			}
+			a.mu.Unlock()
+		}
+		return c.Reply(&Reply{})
+	}))
+	got, _, mem, err := a.Alloc(t.Context(), 4096)
+	if err != nil || got != id {
+		t.Fatalf("Alloc = %d, %v", got, err)
+	}
+	mem[0] = 1
+	if err := a.Free(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARegionThatIsBusyKeepsItsMemory(t *testing.T) {
+	busy := true
+	a := &Attachment{regions: make(map[uint32][]byte)}
+	a.conn = dial(t, serve(t, func(c *Client, r *Request) error {
+		switch {
+		case r.Op == OpAlloc:
+			return c.Reply(&Reply{Region: &Region{ID: 1, Bytes: r.Alloc.Bytes}}, memfd(t, int(r.Alloc.Bytes)))
+		case busy:
+			return c.Refuse(ErrRegionBusy)
+		}
+		return c.Reply(&Reply{})
+	}))
+	_, _, mem, err := a.Alloc(t.Context(), 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Free(t.Context(), 1); err == nil {
+		t.Error("Free of a busy region succeeded")
+	}
+	mem[0] = 1 // still mapped
+	busy = false
+	if err := a.Free(t.Context(), 1); err != nil || len(a.regions) != 0 {
+		t.Errorf("Free of an idle region: %v, %d left", err, len(a.regions))
+	}
+}
