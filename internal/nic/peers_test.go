@@ -1,0 +1,229 @@
+package nic
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+func emptyFabric(t *testing.T) *fabric {
+	return &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: 1472})}
+}
+
+func (f *fabric) run(d time.Duration) {
+	for end := f.now.Add(d); f.now < end; {
+		f.step()
+	}
+}
+
+func TestASecondNICWithAKnownIDIsRefusedWhileTheFirstLives(t *testing.T) { // decision 1
+	f := emptyFabric(t)
+	one, two, thief := f.addNIC(1, 1, fault.Config{}), f.addNIC(2, 1, fault.Config{}), f.addNIC(2, 9, fault.Config{})
+	if err := two.AddNode(1, mem.Address(1)); err != nil {
+		t.Fatal(err)
+	}
+	f.until(time.Second, "the pair is open", func() bool { return one.peerOf(2) != nil && one.peerOf(2).synced })
+	if err := thief.AddNode(1, mem.Address(1)); err != nil {
+		t.Fatal(err)
+	}
+	f.run(8 * time.Second)
+	if pr := one.peerOf(2); !pr.ep.Up() || pr.ep.Addr() != mem.Address(2) || pr.ep.Incarnation() != 1 {
+		t.Fatalf("the peer is up: %v, at %v, incarnation %d", pr.ep.Up(), pr.ep.Addr(), pr.ep.Incarnation())
+	}
+	if thief.peerOf(1).ep.Up() {
+		t.Error("the second NIC was let in")
+	}
+	f.engines = []*Engine{one, thief} // the first falls silent: it may have moved
+	f.until(8*time.Second, "the NIC at its new address", func() bool { pr := one.peerOf(2); return pr.ep.Up() && pr.ep.Addr() == mem.Address(3) })
+	f.run(4 * time.Second)
+	if pr := one.peerOf(2); pr.doubted || !pr.ep.Up() {
+		t.Errorf("doubted %v, up %v", pr.doubted, pr.ep.Up())
+	}
+}
+
+func TestAStaticNICTalksOnlyToThoseItWasToldOf(t *testing.T) {
+	f := emptyFabric(t)
+	e, err := New(Config{ID: 1, Incarnation: 1, Seed: 1, Link: f.sw.Port(), Static: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.engines = append(f.engines, e)
+	known, stranger := f.addNIC(2, 1, fault.Config{}), f.addNIC(3, 1, fault.Config{})
+	if err := e.AddNode(2, mem.Address(2)); err != nil {
+		t.Fatal(err)
+	}
+	if err := known.AddNode(3, mem.Address(3)); err != nil { // who would spread the word
+		t.Fatal(err)
+	}
+	if err := stranger.AddNode(1, mem.Address(1)); err != nil {
+		t.Fatal(err)
+	}
+	f.run(5 * time.Second)
+	if n := e.Nodes(); len(n) != 1 || n[0].ID != 2 || !n[0].Up {
+		t.Errorf("it knows %+v", n)
+	}
+	if stranger.peerOf(1).ep.Up() {
+		t.Error("a NIC that nobody named was let in")
+	}
+}
+
+func TestTheControlProcessIsReachedByItsAddress(t *testing.T) { // decision 1: slot 0
+	f := newFabric(t, 2, fault.Config{})
+	a := f.process(0, "a/0")
+	g := vni.DefaultGeometry(true)
+	rw, ro := g.Sizes()
+	seg, err := vni.NewSegment(words(rw), words(ro), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seg.EnableDirect()
+	ctl := &tester{f: f, e: f.engines[1], name: controlName, v: seg.Process(), seg: seg, gen: ControlGeneration}
+	to := vni.SendContext{NIC: 2, Gen: ControlGeneration, Tag: 5, Flags: vni.WantNotify}
+	if c := a.finish(false, a.start(vni.CodeSend, &to, []byte("nobody there"))); c.Status != vni.StatusProcessGone {
+		t.Errorf("to a NIC without control process: %v", c.Status)
+	}
+	if err := ctl.e.RegisterControl(seg, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := ctl.e.RegisterControl(seg, nil); err == nil {
+		t.Error("there is a second control process")
+	}
+	buf := make([]byte, 20)
+	r := ctl.recv("a/0", 5, 0, buf)
+	a.wantSent(a.start(vni.CodeSend, &to, []byte("question")))
+	c := ctl.wantReceived(r, buf, []byte("question"))
+	back := make([]byte, 20)
+	r = a.recv("", 6, 0, back)
+	ctl.wantSent(ctl.start(vni.CodeSend, &vni.SendContext{NIC: c.NIC, Slot: c.Slot, Gen: c.Gen, Tag: 6, Flags: vni.WantNotify}, []byte("answer")))
+	if c := a.wantReceived(r, back, []byte("answer")); c.From != controlName || c.NIC != 2 || c.Slot != 0 {
+		t.Errorf("the answer is from %v, NIC %d, slot %d", c.From, c.NIC, c.Slot)
+	}
+	if _, ok := f.engines[0].Lookup(controlName); ok {
+		t.Error("the name of slot 0 is spread")
+	}
+	f.noLeaks()
+}
+
+func TestRequestsAreBoundedAndTheRestWaitsInOrder(t *testing.T) { // decision 8
+	f := newFabric(t, 2, fault.Config{})
+	b := f.process(1, "b/0")
+	var ps []*tester
+	var sends [][]int
+	const each = 40
+	for i := range 5 {
+		p := f.process(0, "a/"+string(rune('0'+i)))
+		ps, sends = append(ps, p), append(sends, nil)
+	}
+	f.known("b/0", "a/4")
+	for k := range each {
+		for i, p := range ps {
+			sends[i] = append(sends[i], p.send("b/0", uint64(k), 0, pattern(limits.EagerMessage+1, byte(k))))
+		}
+	}
+	f.settle()
+	rm := f.engines[0].peerOf(2).remotes[remoteKey{b.slot, b.gen}]
+	if rm.requests != limits.RequestsPerSource || rm.waiting.n == 0 || b.e.process(b.slot).stray.n != limits.RequestsPerSource {
+		t.Fatalf("%d requests are open, %d sends wait, %d requests have come", rm.requests, rm.waiting.n, b.e.process(b.slot).stray.n)
+	}
+	ps[4].post(vni.Command{Code: vni.CodeCancel, Context: uint16(sends[4][each-1]), Size: vni.CancelSend}) // one of those that wait
+	if c := ps[4].finish(false, sends[4][each-1]); c.Status != vni.StatusCancelled {
+		t.Errorf("the cancelled send ended with %v", c.Status)
+	}
+	next := map[vni.Name]uint64{}
+	buf := make([]byte, limits.EagerMessage+1)
+	for range each*len(ps) - 1 {
+		c := b.finish(true, b.recv("", 0, vni.AnyTag, buf))
+		if c.Tag != next[c.From] {
+			t.Fatalf("message %d of %v came when %d was due", c.Tag, c.From, next[c.From])
+		}
+		next[c.From]++
+	}
+	f.noLeaks()
+}
+
+// Waiters are woken one by one; the last must not be forgotten when nothing is open any more.
+func TestWhoWaitsForARequestIsWokenThoughCreditComes(t *testing.T) {
+	c := newCrafted(t)
+	e := c.a.e
+	rm := e.peerOf(2).remotes[remoteKey{c.b.slot, c.b.gen}]
+	rm.requests, rm.used = limits.RequestsPerSource, rm.granted
+	var ps []*tester
+	var sends []int
+	for i := range 6 {
+		p := c.f.process(0, "w/"+string(rune('0'+i)))
+		ps, sends = append(ps, p), append(sends, p.send("b/0", 1, 0, []byte("x")))
+	}
+	c.f.settle()
+	if rm.waiting.n != 6 {
+		t.Fatalf("%d sends wait", rm.waiting.n)
+	}
+	rm.requests = 0 // one event for all of them
+	rm.granted += 1000
+	c.credit().handed += 1000
+	c.credit().out += 1000
+	e.admit(rm)
+	for i, p := range ps {
+		p.wantSent(sends[i])
+	}
+}
+
+func TestSendsWaitForAFragmentID(t *testing.T) { // USNIC-23: limits.ActiveFragments at a time
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	pr := a.e.peerOf(2)
+	var taken []wire.FragmentID
+	for id, ok := pr.ep.NewFragment(); ok; id, ok = pr.ep.NewFragment() {
+		taken = append(taken, id)
+	}
+	data, buf := pattern(50_000, 1), make([]byte, 50_000)
+	r := b.recv("", 1, 0, buf)
+	s := a.send("b/0", 1, 0, data)
+	f.settle()
+	if pr.blocked.n != 1 || len(taken) != limits.ActiveFragments {
+		t.Fatalf("%d sends are blocked, %d ids were taken", pr.blocked.n, len(taken))
+	}
+	pr.ep.FreeFragment(taken[100])
+	a.e.unblockOne(pr)
+	a.wantSent(s)
+	b.wantReceived(r, buf, data)
+}
+
+func TestAFragmentReleasedAfterItsEndIsNobodys(t *testing.T) {
+	c := newCrafted(t)
+	h := (*handler)(c.b.e)
+	h.Released(c.f.now, &rel.Fragment{})
+	h.Released(c.f.now, &rel.Fragment{Owner: &c.b.e.process(c.b.slot).sends[0]})
+	if c.b.done(false, 0) {
+		t.Error("a send that nobody made is done")
+	}
+}
+
+func TestAReceiveFromAProcessThatHasGoneTakesItsLastMessage(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	a.wantSent(a.send("b/0", 1, vni.WantAccept, []byte("last words")))
+	a.e.Unregister(a.slot, a.gen)
+	f.run(time.Second)
+	exactly := func(tag uint64, buf []byte) int {
+		i, _ := b.v.TakeReceive()
+		b.v.SetReceive(i, &vni.ReceiveContext{NIC: 1, Slot: a.slot, Gen: a.gen, Tag: tag, Flags: vni.WantNotify, Len: uint64(len(buf)), PoolIndex: vni.NoPool})
+		b.v.SetDirect(true, i, [][]byte{buf})
+		b.post(vni.Command{Code: vni.CodeReceive, Context: uint16(i)})
+		return i
+	}
+	buf := make([]byte, 20)
+	b.wantReceived(exactly(1, buf), buf, []byte("last words"))
+	if c := b.finish(true, exactly(1, buf)); c.Status != vni.StatusProcessGone {
+		t.Errorf("one more ended with %v", c.Status)
+	}
+	f.noLeaks()
+}
