@@ -58,7 +58,11 @@ func TestBlockingCodeRunsUnchanged(t *testing.T) {
 }
 
 func TestItRunsOverABadNetworkToo(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		f := New(Config{Seed: seed, Faults: Faults{Loss: 0.1, Duplicate: 0.1, Reorder: 0.1, Corrupt: 0.05, Truncate: 0.05}})
 		pingPong(f, 50)
 		if err := f.Run(60 * time.Second); err != nil {

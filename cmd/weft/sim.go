@@ -24,6 +24,7 @@ type simFlags struct {
 	mutate string
 	json   bool
 	list   bool
+	log    bool
 }
 
 func newSimCommand() *cobra.Command {
@@ -38,41 +39,58 @@ was kept. A seed that shows a violation is printed; the same seed has the same r
 With --mutate, the fabric has a known defect, and success means that it was caught.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return runSim(c.Context(), c.OutOrStdout(), &f, c.Flags().Changed("seed") && !c.Flags().Changed("seeds"))
+			return runSim(c.Context(), c.OutOrStdout(), &f, c.Flags().Changed)
 		},
 	}
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "run this one seed, or begin with it if --seeds is given")
 	intFlag(c.Flags(), &f.seeds, "seeds", 100, 1, 1<<30, "run so many seeds")
 	c.Flags().StringVar(&f.mutate, "mutate", "", "have this defect, and find it; see --list-mutations")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&f.log, "log", false, "with --seed: tell what is done to the fabric, and when")
 	c.Flags().BoolVar(&f.list, "list-mutations", false, "print the names of the defects and exit")
 	return c
 }
 
-func runSim(ctx context.Context, out io.Writer, f *simFlags, oneSeed bool) error {
+func runSim(ctx context.Context, out io.Writer, f *simFlags, given func(flag string) bool) error {
 	if f.list {
 		_, err := fmt.Fprintln(out, strings.Join(mutate.Names(), "\n"))
 		return err
 	}
-	o := sweep.Options{First: f.seed, Seeds: f.seeds}
-	if oneSeed {
-		o.Seeds = 1
+	o, err := f.options(given)
+	if err != nil {
+		return err
 	}
-	if f.mutate != "" {
-		d, err := mutate.Parse(f.mutate)
-		if err != nil || d == mutate.None {
-			return usagef("--mutate %s: expected one of %s", f.mutate, strings.Join(mutate.Names(), ", "))
-		}
-		o.Defect, o.Stop = d, true
-		if !oneSeed {
-			o.Seeds = mutationSeeds
-		}
+	if f.log {
+		o.Log = out
 	}
 	r := sweep.Sweep(ctx, o)
 	if err := printReport(out, r, f.json); err != nil {
 		return err
 	}
 	return judge(ctx, r, o)
+}
+
+// options says which runs the flags ask for.
+func (f *simFlags) options(given func(flag string) bool) (o sweep.Options, err error) {
+	o = sweep.Options{First: f.seed, Seeds: f.seeds}
+	if f.mutate != "" {
+		o.Defect, err = mutate.Parse(f.mutate)
+		if err != nil || o.Defect == mutate.None {
+			return o, usagef("--mutate %s: expected one of %s", f.mutate, strings.Join(mutate.Names(), ", "))
+		}
+		o.Stop = true
+		if !given("seeds") {
+			o.Seeds = mutationSeeds
+		}
+	}
+	one := given("seed") && !given("seeds")
+	if one {
+		o.Seeds = 1
+	}
+	if f.log && (!one || f.json) {
+		return o, usagef("--log: expected with --seed alone, which names the one run to tell of")
+	}
+	return o, nil
 }
 
 func printReport(out io.Writer, r *sweep.Report, asJSON bool) error {

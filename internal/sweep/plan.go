@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
 )
@@ -130,6 +131,10 @@ func (p *plan) drawFaults(rng *rand.Rand) {
 		Truncate:  rate(0.02),
 		Delay:     rate(0.003),
 		DelayMax:  pick(rng, time.Millisecond, 20*time.Millisecond, 100*time.Millisecond),
+	}
+	if rng.IntN(8) == 0 { // the hooks inside of rel
+		fails := func(p float64) func() bool { return func() bool { return rng.Float64() < p } }
+		p.hooks.Faults = rel.Faults{DropReceived: fails(0.01), FailAck: fails(0.1), FailResend: fails(0.1)}
 	}
 }
 

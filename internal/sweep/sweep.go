@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -16,8 +17,9 @@ type Options struct {
 	First   uint64 // the first seed
 	Seeds   int    // how many, one after the other
 	Defect  mutate.Defect
-	Stop    bool // at the first seed with a violation
-	Workers int  // runs at a time; 0: as many as there are processors
+	Stop    bool      // at the first seed with a violation
+	Log     io.Writer // told what is done to the fabrics; may be nil
+	Workers int       // runs at a time; 0: as many as there are processors
 }
 
 // mostFindings is how many seeds with violations a report tells in full.
@@ -40,7 +42,7 @@ func Sweep(ctx context.Context, o Options) *Report {
 				if i >= int64(o.Seeds) {
 					return
 				}
-				r := Run(o.First+uint64(i), o.Defect)
+				r := RunLogged(o.First+uint64(i), o.Defect, o.Log)
 				results[i] = r
 				if o.Stop && len(r.Violations) > 0 {
 					stopped.Store(true)
