@@ -6,7 +6,7 @@
 //	commands │                 ▲ doorbells, completions          frames │        ▲ frames
 //	         ▼                 │                                        ▼        │
 //	┌─ command.go ──┐   ┌─ receive.go ─┐                        ┌───── link ─────────────┐
-//	│ drain queues  │   │ complete     │◄── match.go ◄─ rx.go ◄─┤ Poll      Reserve/Commit│
+//	│ drain queues  │   │ match, finish│◄─────────────── rx.go ◄┤ Poll      Reserve/Commit│
 //	└──────┬────────┘   └──────────────┘     order.go           └──▲──────────────┬──────┘
 //	       ▼                                 inbound.go            │ internal/rel │
 //	   send.go ──► sched.go ──► tx.go ──────────────────────────────┘ (one Endpoint a peer)

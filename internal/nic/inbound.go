@@ -27,6 +27,7 @@ type inbound struct {
 	charged  int  // bytes of its receiver's staging that it uses, if not on credit
 	onCredit bool // it uses its sender's credit until it is matched
 	done     bool // all its bytes are here
+	accepted bool // its sender has been told so, if it wants to know
 	watched  bool // its peer is probed while silent, since bytes are due
 
 	src    *source // nil for PUT and GET
@@ -131,6 +132,14 @@ func (e *Engine) unstage(inb *inbound) {
 	}
 }
 
+// accept tells the sender of an inbound that this NIC has all of it (decision 6).
+func (e *Engine) accept(inb *inbound) {
+	if inb.peer != nil && !inb.accepted {
+		inb.accepted = true
+		e.acceptMessage(inb.peer, &inb.env)
+	}
+}
+
 // offer gives an inbound whose turn it is to the receive that wants it, or keeps it until one does.
 func (e *Engine) offer(inb *inbound) {
 	p := inb.src.p
@@ -140,6 +149,9 @@ func (e *Engine) offer(inb *inbound) {
 	}
 	if r := p.findPosted(inb.src, &inb.env); r != nil {
 		e.takeMatch(r)
+		if inb.done {
+			e.accept(inb)
+		}
 		e.bind(inb, r)
 		return
 	}
@@ -201,7 +213,9 @@ func (e *Engine) finish(inb *inbound) {
 	if inb.id != 0 {
 		inb.peer.in.remove(inb.id)
 		inb.id = 0
-		e.acceptMessage(inb.peer, &inb.env)
+		if inb.recv != nil || inb.env.Flags&wire.FlagReply == 0 { // a reply may yet turn out to be late
+			e.accept(inb)
+		}
 	}
 	e.grants.drop(e, inb)
 	if inb.recv != nil {
@@ -250,7 +264,7 @@ func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
 			inb.local = nil
 			e.completeSend(s, statusOfReason(why))
 		}
-	case inb.peer != nil && !(inb.done || inb.kind == inboundVoid || inb.id == 0):
+	case inb.peer != nil && inb.kind != inboundVoid && !inb.accepted && (!inb.done || inb.env.Flags&wire.FlagAccept != 0):
 		e.refuse(inb.peer, 0, inb.id, inb.env.SrcSlot, inb.env.Token, why)
 	}
 }

@@ -20,7 +20,8 @@ type peer struct {
 	failed  bool   // it could not be reached, or was lost, and has not come back
 	retryAt clock.Time
 
-	doubted     bool // another NIC uses its id: it is probed, to see whether it has moved
+	granted     uint64 // bytes that it has been permitted and that have not come
+	doubted     bool   // another NIC uses its id: it is probed, to see whether it has moved
 	doubtedTill clock.Time
 
 	blocked list[send]            // sends that wait until it can take more

@@ -9,7 +9,8 @@ import (
 
 // Permission is the flow control of long messages, and of short ones without credit (QNIX-42, decision 8). The sender
 // asks with a Request; the receiver permits bytes, as many at a time as it can take, and the sender sends what is
-// permitted. What is permitted and has not come is bounded over all senders.
+// permitted. What is permitted and has not come is bounded over all senders, but for a little to each NIC that has
+// nothing else: senders that stall on all that the bound allows must not keep the others waiting.
 
 // granter hands out permission. Shortest remaining first, but every eighth to the oldest, so that nobody starves.
 type granter struct {
@@ -27,10 +28,16 @@ func (g *granter) add(inb *inbound) {
 
 // run permits what there is room for.
 func (g *granter) run(e *Engine) {
-	for g.waiting.n > 0 && g.outstanding < limits.GrantedBytes {
-		inb := g.pick()
-		n := min(inb.length-inb.limit, limits.GrantBytes, limits.GrantedBytes-g.outstanding)
-		g.outstanding += n
+	for g.waiting.n > 0 {
+		room := g.room()
+		inb, most := g.pick(), min(room, limits.GrantBytes)
+		if room == 0 {
+			if inb, most = g.idle(), limits.EagerMessage; inb == nil {
+				return
+			}
+		}
+		n := min(inb.length-inb.limit, most)
+		g.count(inb, n)
 		e.permit(inb, inb.limit+n)
 		if inb.limit == inb.length {
 			inb.grant.remove()
@@ -38,13 +45,26 @@ func (g *granter) run(e *Engine) {
 	}
 }
 
-// first is what a GET permits in advance, over the bound if need be: never nothing, since bytes that come for a GET that
-// was given up tell its answerer so.
-func (g *granter) first() uint64 {
-	room := limits.GrantedBytes - min(g.outstanding, limits.GrantedBytes)
-	return max(min(room, limits.GrantBytes), limits.EagerMessage)
+// room is how many bytes may be permitted in all.
+func (g *granter) room() uint64 { return limits.GrantedBytes - min(g.outstanding, limits.GrantedBytes) }
+
+// count notes that n bytes of an inbound have been permitted.
+func (g *granter) count(inb *inbound, n uint64) {
+	g.outstanding += n
+	inb.peer.granted += n
 }
 
+// settle notes that n permitted bytes of an inbound have come, or will not.
+func (g *granter) settle(inb *inbound, n uint64) {
+	g.outstanding -= n
+	inb.peer.granted -= n
+}
+
+// first is what a GET permits in advance, over the bound if need be: never nothing, since bytes that come for a GET that
+// was given up tell its answerer so.
+func (g *granter) first() uint64 { return max(min(g.room(), limits.GrantBytes), limits.EagerMessage) }
+
+// pick chooses who is permitted next.
 func (g *granter) pick() *inbound {
 	best := g.waiting.front()
 	if g.turn++; g.turn%limits.GrantOldest == 0 {
@@ -60,6 +80,18 @@ func (g *granter) pick() *inbound {
 	return best
 }
 
+// idle chooses among those whose NIC has been permitted nothing else; nil if there is none.
+func (g *granter) idle() *inbound {
+	looked := 0
+	for n := g.waiting.head; n != nil && looked < limits.GrantLook; n = n.next {
+		looked++
+		if n.v.peer.granted == 0 {
+			return n.v
+		}
+	}
+	return nil
+}
+
 // drop takes back the permission of bytes that will not come, and forgets the inbound.
 func (g *granter) drop(e *Engine, inb *inbound) {
 	inb.grant.remove()
@@ -68,7 +100,7 @@ func (g *granter) drop(e *Engine, inb *inbound) {
 		return
 	}
 	if inb.limit > inb.got {
-		g.outstanding -= inb.limit - inb.got
+		g.settle(inb, inb.limit-inb.got)
 	}
 	inb.limit = 0
 }

@@ -77,7 +77,9 @@ func (e *Engine) frag(pr *peer, r wire.Record) {
 	inb.onCredit, inb.done = true, true
 	inb.staging = e.staging.take(len(payload))
 	inb.got = uint64(copy(inb.staging, payload))
-	e.acceptMessage(pr, &env)
+	if env.Flags&wire.FlagReply == 0 {
+		e.accept(inb)
+	}
 	e.arrive(inb)
 }
 
@@ -150,7 +152,7 @@ func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 	}
 	inb.got += n
 	if inb.limit > 0 {
-		e.grants.outstanding -= n
+		e.grants.settle(inb, n)
 	}
 	if e.cfg.Defect == mutate.ChunkOffByOne && offset > 0 && offset+n == inb.length {
 		offset--

@@ -69,6 +69,7 @@ func (l *leaks) memory(p *process) {
 func (l *leaks) peer(pr *peer) {
 	l.unless(pr.out.n == 0 && pr.in.n == 0 && pr.gets.n == 0 && pr.serving.n == 0, "peer %d: fragments out %d, in %d, gets %d, serving %d",
 		pr.nic, pr.out.n, pr.in.n, pr.gets.n, pr.serving.n)
+	l.unless(pr.granted == 0, "peer %d: permissions for %d bytes", pr.nic, pr.granted)
 	l.unless(pr.blocked.n == 0, "peer %d: %d sends blocked", pr.nic, pr.blocked.n)
 	requests, waiting := 0, 0
 	for _, r := range pr.remotes {
