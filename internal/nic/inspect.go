@@ -18,3 +18,37 @@ func (e *Engine) Limits() error {
 	}
 	return nil
 }
+
+// CreditAccount is the credit of one NIC for one process of another, as one of the two sees it.
+type CreditAccount struct {
+	NIC     uint64 // the other one
+	Slot    uint16 // of the process, which is of the NIC that hands out
+	Gen     uint32
+	Unspent uint64 // bytes
+}
+
+// CreditGiven lists what other NICs have been told that they may send to processes of this one, and have not sent.
+func (e *Engine) CreditGiven() (l []CreditAccount) {
+	for _, p := range e.procs {
+		if p == nil {
+			continue
+		}
+		for _, c := range p.credits {
+			l = append(l, CreditAccount{c.pr.nic, p.slot, p.gen, c.announced - c.spent})
+		}
+	}
+	return l
+}
+
+// CreditHeld returns what this NIC may send to a process of another without asking. When no record is under way, the two
+// must agree: what the giver believes to be unspent and the holder does not know of is lost for ever.
+func (e *Engine) CreditHeld(nic uint64, slot uint16, gen uint32) uint64 {
+	if pr := e.nodes.byID[nic]; pr != nil {
+		for _, r := range pr.remotes {
+			if r.key == (remoteKey{slot, gen}) {
+				return r.credit()
+			}
+		}
+	}
+	return 0
+}

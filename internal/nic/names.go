@@ -10,7 +10,8 @@ import (
 
 // Names (QNIX-53, QNIX-55, decision 15). Every NIC keeps the name of every process of the fabric, and tells its own to
 // every other: all of them when a pair opens, each change as it happens. rel loses nothing within a session, so nothing
-// needs to be told twice; records may overtake one another, so each has the version of its owner's table.
+// needs to be told twice; but records may overtake one another, so the end of a process is remembered for a while, lest
+// its claim come after it.
 
 // address is one process of the fabric, in one life.
 type address struct {
@@ -26,6 +27,7 @@ type nameEntry struct {
 	since  clock.Time // when it was claimed, on this NIC's clock
 	dead   bool       // the process has gone; kept for its last messages, which may come after the news
 	stale  bool       // its NIC cannot be reached
+	out    bool       // not in the table any more
 	forget clock.Time // when a dead or stale one is forgotten
 }
 
@@ -34,8 +36,9 @@ func (n *nameEntry) live() bool { return !n.dead && !n.stale }
 type nameTable struct {
 	byName map[vni.Name]*nameEntry
 	byAddr map[address]*nameEntry
-	all    []*nameEntry   // in the order of learning
-	count  map[uint64]int // entries by NIC
+	all    []*nameEntry              // in the order of learning
+	count  map[uint64]int            // entries by NIC
+	claims map[vni.Name][]*nameEntry // to each name, whether dead or alive
 }
 
 // controlName is the name of slot 0 of every NIC. Nobody can claim it.
@@ -51,6 +54,7 @@ func (t *nameTable) init() {
 	t.byName = make(map[vni.Name]*nameEntry)
 	t.byAddr = make(map[address]*nameEntry)
 	t.count = make(map[uint64]int)
+	t.claims = make(map[vni.Name][]*nameEntry)
 }
 
 // Address is where a name was found.
@@ -99,11 +103,14 @@ func (t *nameTable) addOwn(e *Engine, p *process) {
 
 // own finds the process of ours that has a name.
 func (t *nameTable) own(e *Engine, name vni.Name) *nameEntry {
-	for _, p := range e.procs {
-		if p != nil && p.name == name && p.slot != 0 {
-			if n := t.byAddr[address{e.cfg.ID, p.slot, p.gen}]; n != nil && !n.dead {
-				return n
-			}
+	return t.claimOf(e.cfg.ID, name)
+}
+
+// claimOf finds the claim of a NIC to a name.
+func (t *nameTable) claimOf(nic uint64, name vni.Name) *nameEntry {
+	for _, n := range t.claims[name] {
+		if n.nic == nic && n.live() {
+			return n
 		}
 	}
 	return nil
@@ -113,6 +120,7 @@ func (t *nameTable) own(e *Engine, name vni.Name) *nameEntry {
 func (t *nameTable) put(e *Engine, n *nameEntry) {
 	t.byAddr[n.address] = n
 	t.all = append(t.all, n)
+	t.claims[n.name] = append(t.claims[n.name], n)
 	t.count[n.nic]++
 	if n.live() {
 		t.elect(n.name)
@@ -146,21 +154,22 @@ func (t *nameTable) kill(e *Engine, n *nameEntry) {
 	e.reconsider = true
 }
 
-// drop removes an entry at once.
-func (t *nameTable) drop(n *nameEntry) {
-	t.remove(n)
-	t.all = slices.DeleteFunc(t.all, func(m *nameEntry) bool { return m == n })
-}
-
-// remove takes an entry out of everything but the list.
+// remove takes an entry out of everything but the list of all, which expire does.
 func (t *nameTable) remove(n *nameEntry) {
+	if n.out {
+		return
+	}
+	n.out, n.dead, n.forget = true, true, 0
 	if t.byAddr[n.address] == n {
 		delete(t.byAddr, n.address)
 	}
 	if t.count[n.nic]--; t.count[n.nic] == 0 {
 		delete(t.count, n.nic)
 	}
-	n.dead = true
+	claims := slices.DeleteFunc(t.claims[n.name], func(m *nameEntry) bool { return m == n })
+	if t.claims[n.name] = claims; len(claims) == 0 {
+		delete(t.claims, n.name)
+	}
 	t.elect(n.name)
 }
 
@@ -171,8 +180,8 @@ func (t *nameTable) full(nic uint64) bool { return t.count[nic] >= limits.NamesP
 // NIC can be reached. Two of the same age go by the NIC's id.
 func (t *nameTable) elect(name vni.Name) {
 	var best *nameEntry
-	for _, n := range t.all {
-		if n.name == name && !n.dead && (best == nil || n.before(best)) {
+	for _, n := range t.claims[name] {
+		if !n.dead && (best == nil || n.before(best)) {
 			best = n
 		}
 	}
@@ -222,7 +231,7 @@ func (t *nameTable) expire(e *Engine) {
 		case n.forget > e.now:
 			e.checkAt(n.forget)
 			kept = append(kept, n)
-		default:
+		case !n.out:
 			gone = append(gone, n)
 		}
 	}

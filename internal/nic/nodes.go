@@ -67,6 +67,8 @@ type NodeInfo struct {
 	Up          bool
 	Processes   int
 	RTTNanos    int64
+	Check       rel.CheckStatus // how the last connectivity check stands (USNIC-61)
+	CheckText   string          // why it failed
 }
 
 // Nodes lists the other NICs in the order in which this one got to know them.
@@ -74,6 +76,7 @@ func (e *Engine) Nodes() []NodeInfo {
 	var l []NodeInfo
 	for _, pr := range e.nodes.list {
 		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(), RTTNanos: int64(pr.ep.RTT())}
+		n.Check, n.CheckText = pr.ep.CheckResult()
 		for _, m := range e.names.all {
 			if m.nic == pr.nic && m.live() {
 				n.Processes++

@@ -307,3 +307,24 @@ func TestAPeerThatKeepsItsNamesToItselfHoldsNobodyUp(t *testing.T) {
 		t.Errorf("after %v", d)
 	}
 }
+
+func TestAPairThatComesBackGoesOnAfterTheOldNamesAreForgotten(t *testing.T) {
+	c := newCrafted(t)
+	c.f.engines = c.f.engines[1:] // for longer than unreachable_after, shorter than FailureTimeout
+	c.pr.ep.Watch(1)
+	c.f.until(4*time.Second, "given up", func() bool { return !c.pr.ep.Up() })
+	c.pr.ep.Watch(-1)
+	c.f.engines = append([]*Engine{c.a.e}, c.f.engines...)
+	c.a.e.peerOf(2).ep.Watch(1)
+	c.f.known("a/0")
+	buf := make([]byte, 3)
+	for range 3 {
+		for range 3 {
+			c.a.wantSent(c.a.send("b/0", 1, vni.WantAccept, []byte("one")))
+			c.b.wantReceived(c.b.recv("a/0", 1, 0, buf), buf, []byte("one"))
+		}
+		c.f.run(limits.FailureTimeout)
+	}
+	c.a.e.peerOf(2).ep.Watch(-1)
+	c.f.noLeaks()
+}

@@ -178,7 +178,7 @@ func (e *Engine) takeClaim(pr *peer, n *nameEntry) {
 		if !old.stale { // told already, or its end overtook it
 			return
 		}
-		e.names.drop(old) // its NIC has come back, perhaps in another life
+		e.names.remove(old) // its NIC has come back, perhaps in another life
 	}
 	own := e.names.own(e, n.name)
 	c := *n
@@ -211,12 +211,9 @@ func (e *Engine) takeLost(pr *peer, slot uint16, gen uint32) {
 		return
 	}
 	p.lostTo = pr
-	for _, n := range e.names.all {
-		if n.nic == pr.nic && n.name == p.name && n.live() {
-			e.counts[vni.NICNameConflicts]++
-			e.loseName(p, n)
-			return
-		}
+	if n := e.names.claimOf(pr.nic, p.name); n != nil {
+		e.counts[vni.NICNameConflicts]++
+		e.loseName(p, n)
 	}
 }
 
