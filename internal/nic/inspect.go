@@ -44,10 +44,8 @@ func (e *Engine) CreditGiven() (l []CreditAccount) {
 // must agree: what the giver believes to be unspent and the holder does not know of is lost for ever.
 func (e *Engine) CreditHeld(nic uint64, slot uint16, gen uint32) uint64 {
 	if pr := e.nodes.byID[nic]; pr != nil {
-		for _, r := range pr.remotes {
-			if r.key == (remoteKey{slot, gen}) {
-				return r.credit()
-			}
+		if r := pr.remotes[remoteKey{slot, gen}]; r != nil {
+			return r.credit()
 		}
 	}
 	return 0

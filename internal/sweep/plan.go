@@ -32,6 +32,7 @@ type plan struct {
 	tagged           float64       // receives for one tag
 	lazy             float64       // receives that come only after a pause, so that messages are unexpected
 	flight           int           // sends that one function has under way
+	dropped          float64       // frames thrown away by rel's own hook
 	large            float64       // messages longer than 16 KiB
 }
 
@@ -134,7 +135,8 @@ func (p *plan) drawFaults(rng *rand.Rand) {
 	}
 	if rng.IntN(8) == 0 { // the hooks inside of rel
 		fails := func(p float64) func() bool { return func() bool { return rng.Float64() < p } }
-		p.hooks.Faults = rel.Faults{DropReceived: fails(0.01), FailAck: fails(0.1), FailResend: fails(0.1)}
+		p.dropped = 0.01
+		p.hooks.Faults = rel.Faults{DropReceived: fails(p.dropped), FailAck: fails(0.1), FailResend: fails(0.1)}
 	}
 }
 

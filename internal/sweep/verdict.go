@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/sim"
 )
 
 // checkEvery is how many polls pass between two looks at the limits of the NICs.
@@ -27,6 +28,7 @@ func (w *world) takeStock() {
 		for _, leak := range e.Leaks() {
 			w.l.violate("NIC %d leaks: %s", host, leak)
 		}
+		w.checkCredit(host, e)
 		w.countNIC(host)
 	}
 	for _, name := range w.names {
@@ -41,6 +43,19 @@ func (w *world) takeStock() {
 			if err := lf.region.check(); err != nil {
 				w.l.violate("the region of %s: %v", lf.name, err)
 			}
+		}
+	}
+}
+
+// checkCredit compares what a NIC believes that others may send to its processes with what they believe.
+func (w *world) checkCredit(host int, e *nic.Engine) {
+	for _, given := range e.CreditGiven() {
+		holder := w.f.Engine(int(given.NIC - sim.NICID(0)))
+		if holder == nil {
+			continue
+		}
+		if held := holder.CreditHeld(e.ID(), given.Slot, given.Gen); held != given.Unspent {
+			w.l.violate("NIC %d believes that NIC %d has %d bytes of credit for slot %d, and that believes %d", host, given.NIC-sim.NICID(0), given.Unspent, given.Slot, held)
 		}
 	}
 }
@@ -77,6 +92,6 @@ func (w *world) excused(lf *life, peer string) bool {
 
 // hopeless reports whether so many frames are lost that a peer may seem silent for unreachableAfter by chance.
 func (p *plan) hopeless() bool {
-	lost := p.faults.Loss + p.faults.Corrupt + p.faults.Truncate
-	return lost > 0.05 || lost > 0.01 && p.unreachableAfter < 2*time.Second
+	lost := p.faults.Loss + p.faults.Corrupt + p.faults.Truncate + p.dropped
+	return lost > 0.05 || lost >= 0.01 && p.unreachableAfter < 2*time.Second
 }
