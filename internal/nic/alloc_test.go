@@ -101,10 +101,14 @@ func TestTheSteadyDataPathAllocatesNothing(t *testing.T) { // decision 16
 			} {
 				t.Run(pl.name+"/"+size.name+"/"+op.name, func(t *testing.T) {
 					f.t = t
-					for range 300 { // tables and pools reach their size
+					warm, runs := 300, 50
+					if testing.Short() {
+						warm, runs = 100, 10
+					}
+					for range warm { // tables and pools reach their size
 						op.run()
 					}
-					if n := testing.AllocsPerRun(50, op.run); n != 0 {
+					if n := testing.AllocsPerRun(runs, op.run); n != 0 {
 						t.Errorf("%v allocations a time", n)
 					}
 				})

@@ -99,6 +99,7 @@ func (e *Engine) Register(name vni.Name, seg *vni.Segment, wakeUp func()) (slot 
 	}
 	e.gens[i]++
 	p := e.install(i, e.gens[i], name, seg, wakeUp)
+	e.registered++
 	e.names.addOwn(e, p)
 	e.counts[vni.NICRegistrations]++
 	return p.slot, p.gen, nil
@@ -134,7 +135,6 @@ func (e *Engine) install(i int, gen uint32, name vni.Name, seg *vni.Segment, wak
 	p.regions[0] = &region{owner: p, mem: seg.Pool()}
 	p.vni.SetIdentity(vni.Identity{NIC: e.cfg.ID, Incarnation: e.cfg.Incarnation, Slot: p.slot, Gen: p.gen, Name: name})
 	e.procs[i] = p
-	e.registered++
 	e.listen(p)
 	return p
 }
@@ -178,7 +178,9 @@ func (e *Engine) Unregister(slot uint16, gen uint32) {
 	p.sendNode.remove()
 	e.forgetCredits(p)
 	e.procs[slot] = nil
-	e.registered--
+	if slot != 0 {
+		e.registered--
+	}
 	e.endName(p)
 }
 
