@@ -54,7 +54,7 @@ func (l *ledger) auditOrder() {
 	type pair struct{ from, to *life }
 	taken := map[pair][]*message{}
 	for _, m := range l.order {
-		if m.deliveries == 1 {
+		if m.deliveries == 1 && !m.unordered {
 			p := pair{m.from, m.taker}
 			taken[p] = append(taken[p], m)
 		}

@@ -17,17 +17,18 @@ const (
 
 // message is one message that somebody sent.
 type message struct {
-	id      uint64
-	from    *life
-	to      string
-	number  int // of the messages from this life to this name, in the order of their posting
-	tag     uint64
-	size    int
-	accept  bool // SendDelivered
-	posted  time.Duration
-	ended   time.Duration
-	outcome outcome
-	err     error
+	id        uint64
+	from      *life
+	to        string
+	number    int // of the messages from this life to this name, in the order of their posting
+	tag       uint64
+	size      int
+	accept    bool // SendDelivered
+	unordered bool // nobody knows when it was posted
+	posted    time.Duration
+	ended     time.Duration
+	outcome   outcome
+	err       error
 
 	deliveries int
 	taker      *life

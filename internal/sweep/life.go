@@ -124,6 +124,10 @@ func (lf *life) send(rng *rand.Rand) error {
 		default:
 			w.toSend--
 			w.act()
+			if rng.IntN(16) == 0 {
+				err = lf.call(rng)
+				break
+			}
 			var s sending
 			if s, err = lf.startMessage(rng); err == nil && s.op != nil {
 				flight = append(flight, s)
@@ -339,6 +343,10 @@ func (lf *life) receiveOne(rng *rand.Rand) error {
 		if !byHostile(got.from) {
 			w.totals.Delivered++
 			w.l.deliver(lf, r, arrival{got.from, got.tag, got.full, buf[:got.n], len(buf)})
+			if e := lf.answer(&got.msg, buf[:got.n]); e != nil {
+				w.bufs.put(buf)
+				return e
+			}
 		}
 	}
 	w.bufs.put(buf)

@@ -20,6 +20,7 @@ type got struct {
 	tag  uint64
 	n    int
 	full uint64
+	msg  proc.Message
 }
 
 func nameOf(s string) vni.Name {
@@ -42,7 +43,7 @@ func (o *op) wait(ctx context.Context) (got, error) {
 	if errors.Is(err, proc.ErrTruncated) {
 		err = nil
 	}
-	return got{m.From.String(), m.Tag, m.Len, m.Full}, err
+	return got{m.From.String(), m.Tag, m.Len, m.Full, m}, err
 }
 
 // retry begins an operation, again and again while all contexts are taken.

@@ -1,0 +1,61 @@
+package sweep
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/weftnet/weft/internal/proc"
+)
+
+// A call is a message that wants a reply. The ledger knows it as a message; the reply is held against it here.
+
+// callTime bounds a call: whoever gets it may be killed, or have too small a buffer to see what it is.
+const callTime = 50 * time.Millisecond
+
+const (
+	leastCall  = idBytes // so that it can be told which call it is
+	mostCall   = 2000
+	replyBytes = 40
+)
+
+// replyOf is the id whose noise answers a message.
+func replyOf(id uint64) uint64 { return ^id }
+
+// call sends a message and waits for its reply.
+func (lf *life) call(rng *rand.Rand) error {
+	w := lf.w
+	m := w.l.prepare(lf, lf.destination(rng), rng.Uint64N(tagClasses), leastCall+rng.IntN(mostCall-leastCall), false)
+	m.unordered = true // it may wait for a context before it is posted
+	buf, reply := w.bufs.take(m.size), w.bufs.take(replyBytes)
+	fill(m.id, buf)
+	w.l.post(m, lf.now())
+	ctx, cancel := lf.proc.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	got, err := lf.half.Call(ctx, proc.To(nameOf(m.to)), m.tag, reply, buf)
+	if err == nil {
+		w.totals.Calls++
+		if e := compare(replyOf(m.id), replyBytes, reply[:got.Len]); e != nil || got.Len != replyBytes {
+			w.l.violate("the reply of %d bytes to %v is not its own: %v", got.Len, m, e)
+		}
+	}
+	w.bufs.put(buf)
+	w.bufs.put(reply)
+	lf.note(&w.totals, err)
+	w.l.end(m, lf.now(), outcomeOf(ctx, err), err)
+	return lf.excuse(err)
+}
+
+// answer replies to a message, if it is a call that can be recognised.
+func (lf *life) answer(m *proc.Message, b []byte) error {
+	if !m.IsCall() || len(b) < idBytes {
+		return nil
+	}
+	reply := lf.w.bufs.take(replyBytes)
+	fill(replyOf(readID(b)), reply)
+	ctx, cancel := lf.proc.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	err := lf.half.Reply(ctx, m, reply) // it may fail: the caller need not wait any more, nor live
+	lf.w.bufs.put(reply)
+	return lf.excuse(err)
+}
