@@ -225,7 +225,17 @@ func (f *fabric) noLeaks() {
 	for f.now < end {
 		f.step()
 	}
-	for _, e := range f.engines {
+	probes := make([]uint64, len(f.engines))
+	for i, e := range f.engines {
+		probes[i] = e.Count(vni.RelProbeSends)
+	}
+	for end := f.now.Add(time.Second); f.now < end; {
+		f.step()
+	}
+	for i, e := range f.engines {
+		if n := e.Count(vni.RelProbeSends) - probes[i]; n > 0 { // every Watch(1) has had its Watch(-1)
+			f.t.Errorf("NIC %d: probes its peers, %d times a second, though nothing depends on them", e.ID(), n)
+		}
 		for _, l := range e.Leaks() {
 			f.t.Error(l)
 		}
