@@ -31,7 +31,7 @@ proc, poller, ctl, link/{mem,fault,capture,udp}, registry < weft
 weft < sim, inflight                              sim < sweep
 inflight < bench < demo                           payload, together < demo
 payload, together, inflight < soak
-registry < registry/file                           poller, link/{mem,fault,capture,udp}, registry/file, ctl < daemon
+registry < registry/file                           proc, poller, link/{mem,fault,capture,udp}, registry/file, ctl < daemon
 everything < cmd/weft
 `
 

@@ -32,6 +32,8 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 		{"nic --config " + file, "configuration " + file + `: line 2: unknown key "speed"; expected id, socket`},
 		{"nic --config /no/such/file", "configuration: open /no/such/file"},
 		{"nic nope", `unknown command "nope" for "weft nic"`},
+		{"stat --nic 7", `invalid argument "7" for "--nic" flag: expected a NIC id, such as`},
+		{"nodes --nic 0:0:0:0:0:0:0:7 --check", "--check with --nic: a NIC checks for the tools of its own host only"},
 		{"stat --watch soon", `invalid argument "soon" for "--watch" flag: expected a length of time`},
 	} {
 		status, _, stderr := weft(strings.Fields(c.line)...)
@@ -145,5 +147,36 @@ func TestANICEndsInOrderOnATermSignalAndWatchersSeeIt(t *testing.T) {
 	}
 	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+func TestANICIsLookedAtThroughAnotherAndNodesAreChecked(t *testing.T) { // decision 1, USNIC-61
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
+	_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", a, "--id", "0:0:0:0:0:0:0:1")
+	_, address, _ := strings.Cut(log.String(), "address=")
+	address, _, _ = strings.Cut(address, " ")
+	other, _ := startNIC(t, "--listen", "127.0.0.1:0", "--socket", b, "--id", "0:0:0:0:0:0:0:2", "--node", address, "--unreachable-after", "500ms")
+	if status, out, stderr := weft("nodes", "--check", "--socket", b); status != 0 || !strings.Contains(out, "0:0:0:0:0:0:0:1  "+address+"  ok\n") {
+		t.Errorf("weft nodes --check: %d %q %q", status, out, stderr)
+	}
+	far := []string{"--socket", b, "--nic", "0:0:0:0:0:0:0:1"}
+	if status, out, stderr := weft(append([]string{"stat"}, far...)...); status != 0 || !strings.HasPrefix(out, "NIC 0:0:0:0:0:0:0:1 at "+address) {
+		t.Errorf("weft stat --nic: %d %q %q", status, out, stderr)
+	}
+	if status, out, stderr := weft(append([]string{"nodes"}, far...)...); status != 0 || !strings.Contains(out, "0:0:0:0:0:0:0:2") {
+		t.Errorf("weft nodes --nic: %d %q %q", status, out, stderr)
+	}
+	if status, out, stderr := weft(append([]string{"ps"}, far...)...); status != 0 || out != "NAME  SLOT  PID  POSTED  UNEXPECTED  STAGED  REGIONS\n" {
+		t.Errorf("weft ps --nic: %d %q %q", status, out, stderr)
+	}
+	if status, _, stderr := weft("ps", "--socket", b, "--nic", "0:0:0:0:0:0:0:3"); status != exitFailed || !strings.Contains(stderr, "NIC 0:0:0:0:0:0:0:3 is not known") {
+		t.Errorf("weft ps of a NIC that is not: %d %q", status, stderr)
+	}
+	other.Process.Kill()
+	other.Wait()
+	status, out, stderr := weft("nodes", "--check", "--json", "--socket", a)
+	if status != exitFailed || !strings.Contains(out, `"ok":false,"text":"`) || !strings.Contains(stderr, "1 of 1 NICs failed the check") {
+		t.Errorf("weft nodes --check with a NIC that was killed: %d %q %q", status, out, stderr)
 	}
 }

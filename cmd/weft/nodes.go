@@ -14,10 +14,14 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// newListCommand is a command that asks the daemon for a list and prints it, as a table or as JSON.
-func newListCommand(use, short string, print func(ctx context.Context, conn *ctl.Conn, out io.Writer, asJSON bool) error) *cobra.Command {
+// A lister asks a NIC for a list, by way of the daemon of this host, and prints it.
+type lister func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error
+
+// newListCommand is a command that prints a list, as a table or as JSON.
+func newListCommand(use, short string, print lister) *cobra.Command {
 	var socket string
 	var asJSON bool
+	var id registry.NICID
 	c := &cobra.Command{
 		Use:   use,
 		Short: short,
@@ -30,20 +34,74 @@ func newListCommand(use, short string, print func(ctx context.Context, conn *ctl
 				return err
 			}
 			defer conn.Close()
-			return print(ctx, conn, c.OutOrStdout(), asJSON)
+			return print(ctx, conn.NIC(uint64(id)), c.OutOrStdout(), asJSON)
 		},
 	}
 	socketFlag(c, &socket)
+	nicFlag(c.Flags(), &id)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return c
 }
 
 func newNodesCommand() *cobra.Command {
-	return newListCommand("nodes", "List the NICs that the NIC of this host knows", printNodes)
+	var check bool
+	c := newListCommand("nodes", "List the NICs that the NIC of this host knows, or another one",
+		func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
+			if check {
+				return printChecks(ctx, n, out, asJSON)
+			}
+			return printNodes(ctx, n, out, asJSON)
+		})
+	c.Flags().BoolVar(&check, "check", false, "send frames of both sizes to each of them, and tell which come back; exit status 1 if some do not")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if check && c.Flags().Changed("nic") {
+			return usagef("--check with --nic: a NIC checks for the tools of its own host only; expected one of the two")
+		}
+		return nil
+	}
+	return c
 }
 
-func printNodes(ctx context.Context, conn *ctl.Conn, out io.Writer, asJSON bool) error {
-	nodes, err := conn.Nodes(ctx)
+// printChecks prints how the connectivity checks ended (USNIC-61), and fails if one did.
+func printChecks(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
+	all, err := n.Check(ctx)
+	if err != nil {
+		return err
+	}
+	failed := 0
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if !asJSON {
+		fmt.Fprintln(w, "NIC\tADDRESS\tCHECK")
+	}
+	for _, k := range all {
+		result := "ok"
+		if !k.OK {
+			failed++
+			result = k.Text
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", nicText(k.ID), k.Address, result)
+	}
+	if asJSON {
+		err = printLines(out, all)
+	} else {
+		err = w.Flush()
+	}
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("%d of %d NICs failed the check", failed, len(all))
+	}
+	return err
+}
+
+// nicText is a NIC's id, if it has ever told it.
+func nicText(id uint64) string {
+	if id == 0 {
+		return "not known yet"
+	}
+	return registry.NICID(id).String()
+}
+
+func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
+	nodes, err := n.Nodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -53,33 +111,30 @@ func printNodes(ctx context.Context, conn *ctl.Conn, out io.Writer, asJSON bool)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NIC\tADDRESS\tSTATE\tPROCESSES\tRTT")
 	for _, n := range nodes {
-		id, rtt := "not known yet", "-"
-		if n.ID != 0 {
-			id = registry.NICID(n.ID).String()
-		}
+		rtt := "-"
 		if n.RTT != 0 {
 			rtt = time.Duration(n.RTT).Round(100 * time.Nanosecond).String()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", id, n.Address, n.State, n.Processes, rtt)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", nicText(n.ID), n.Address, n.State, n.Processes, rtt)
 	}
 	return w.Flush()
 }
 
 func newPsCommand() *cobra.Command {
 	var fabric bool
-	c := newListCommand("ps", "List the processes of the NIC of this host, or of the whole fabric",
-		func(ctx context.Context, conn *ctl.Conn, out io.Writer, asJSON bool) error {
+	c := newListCommand("ps", "List the processes of the NIC of this host, of another one, or of the whole fabric",
+		func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
 			if fabric {
-				return printNames(ctx, conn, out, asJSON)
+				return printNames(ctx, n, out, asJSON)
 			}
-			return printProcesses(ctx, conn, out, asJSON)
+			return printProcesses(ctx, n, out, asJSON)
 		})
-	c.Flags().BoolVar(&fabric, "fabric", false, "list the processes of every NIC that this one knows of")
+	c.Flags().BoolVar(&fabric, "fabric", false, "list the processes of every NIC that it knows of")
 	return c
 }
 
-func printProcesses(ctx context.Context, conn *ctl.Conn, out io.Writer, asJSON bool) error {
-	all, err := conn.Processes(ctx)
+func printProcesses(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
+	all, err := n.Processes(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,8 +149,8 @@ func printProcesses(ctx context.Context, conn *ctl.Conn, out io.Writer, asJSON b
 	return w.Flush()
 }
 
-func printNames(ctx context.Context, conn *ctl.Conn, out io.Writer, asJSON bool) error {
-	all, err := conn.Names(ctx)
+func printNames(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
+	all, err := n.Names(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,8 +159,8 @@ func printNames(ctx context.Context, conn *ctl.Conn, out io.Writer, asJSON bool)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tNIC\tSLOT")
-	for _, n := range all {
-		fmt.Fprintf(w, "%s\t%v\t%d\n", n.Name, registry.NICID(n.NIC), n.Slot)
+	for _, p := range all {
+		fmt.Fprintf(w, "%s\t%v\t%d\n", p.Name, registry.NICID(p.NIC), p.Slot)
 	}
 	return w.Flush()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/registry"
@@ -19,6 +20,19 @@ func init() {
 	register(newStatCommand)
 	register(newNodesCommand)
 	register(newPsCommand)
+}
+
+// nicFlag adds the flag by which tools look at another NIC.
+func nicFlag(f *pflag.FlagSet, p *registry.NICID) {
+	f.Var(&checkedFlag{
+		kind: "ID",
+		want: "a NIC id, such as 0:0:0:96:221:127:255:140",
+		set: func(s string) bool {
+			id, err := registry.ParseNICID(s)
+			*p = id
+			return err == nil && id != 0
+		},
+	}, "nic", "look at another NIC, by way of that of this host")
 }
 
 // answerWithin is how long a daemon may take to answer a tool.
@@ -39,6 +53,7 @@ func dialNIC(ctx context.Context, socket string) (*ctl.Conn, error) {
 
 type statOptions struct {
 	socket string
+	nic    registry.NICID
 	json   bool
 	all    bool
 	watch  time.Duration
@@ -48,14 +63,15 @@ func newStatCommand() *cobra.Command {
 	o := &statOptions{}
 	c := &cobra.Command{
 		Use:   "stat [flags]",
-		Short: "Show what the NIC of this host has counted",
+		Short: "Show what the NIC of this host, or another one, has counted",
 		Long: `Shows the counters of the NIC that runs here. They are read from memory that the NIC shares, so that looking at them
-disturbs nothing. Names that end in _now are levels; all others only grow.`,
+disturbs nothing. Those of another NIC (--nic) come by a message for each reading. Names that end in _now are levels; all others only grow.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runStat(c.Context(), c.OutOrStdout(), o) },
 	}
 	socketFlag(c, &o.socket)
 	f := c.Flags()
+	nicFlag(f, &o.nic)
 	f.BoolVar(&o.json, "json", false, "print one JSON object a reading, with every counter")
 	f.BoolVar(&o.all, "all", false, "print counters that are zero, too")
 	durationFlag(f, &o.watch, "watch", 0, 10*time.Millisecond, time.Hour, "read again and again at this interval, and print what changed")
@@ -68,12 +84,43 @@ type reading struct {
 	values []uint64
 }
 
-func read(page vni.CounterPage) reading {
-	r := reading{at: time.Now(), values: make([]uint64, len(vni.Names()))}
-	for i := range r.values {
-		r.values[i] = page.Load(vni.Counter(i))
+// A statSource makes a reading. It fails when the NIC is gone.
+type statSource func(ctx context.Context) (reading, error)
+
+// ownStat reads the counters of the daemon's NIC where they are.
+func ownStat(ctx context.Context, conn *ctl.Conn) (*ctl.Info, statSource, error) {
+	info, mem, _, err := conn.Stat(ctx) // mapped for as long as the program runs
+	if err != nil {
+		return nil, nil, err
 	}
-	return r
+	page, err := vni.OpenCounterPage(mem)
+	if err != nil {
+		return nil, nil, err
+	}
+	return info, func(ctx context.Context) (reading, error) {
+		_, _, unmap, err := conn.Stat(ctx) // the daemon must still be there: its memory would stay readable without it
+		if err != nil {
+			return reading{}, err
+		}
+		r := reading{at: time.Now(), values: make([]uint64, len(vni.Names()))}
+		for i := range r.values {
+			r.values[i] = page.Load(vni.Counter(i))
+		}
+		return r, unmap()
+	}, nil
+}
+
+// farStat asks another NIC for each reading. A counter that it does not have is 0.
+func farStat(ctx context.Context, n ctl.NIC) (*ctl.Info, statSource, error) {
+	info, _, err := n.Counters(ctx)
+	return info, func(ctx context.Context) (reading, error) {
+		_, counters, err := n.Counters(ctx)
+		r := reading{at: time.Now()}
+		for _, name := range vni.Names() {
+			r.values = append(r.values, counters[name])
+		}
+		return r, err
+	}, err
 }
 
 func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
@@ -84,17 +131,26 @@ func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
 		return err
 	}
 	defer conn.Close()
-	info, mem, unmap, err := conn.Stat(dialing)
+	var info *ctl.Info
+	var source statSource
+	if o.nic == 0 {
+		info, source, err = ownStat(dialing, conn)
+	} else {
+		info, source, err = farStat(dialing, conn.NIC(uint64(o.nic)))
+	}
 	if err != nil {
 		return err
 	}
-	defer unmap()
-	page, err := vni.OpenCounterPage(mem)
-	if err != nil {
-		return err
+	return watchStat(ctx, out, o, info, source)
+}
+
+// watchStat prints one reading, or one after the other.
+func watchStat(ctx context.Context, out io.Writer, o *statOptions, info *ctl.Info, source statSource) error {
+	now, err := readWithin(ctx, source)
+	if err == nil {
+		err = printStat(out, o, info, nil, &now)
 	}
-	now := read(page)
-	if err := printStat(out, o, info, nil, &now); err != nil || o.watch == 0 {
+	if err != nil || o.watch == 0 {
 		return err
 	}
 	tick := time.NewTicker(o.watch)
@@ -105,25 +161,22 @@ func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
 			return nil
 		case <-tick.C:
 		}
-		if err := alive(ctx, conn); err != nil {
+		if now, err = readWithin(ctx, source); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
 			return err
 		}
-		now = read(page)
 		if err := printStat(out, o, info, &last, &now); err != nil {
 			return err
 		}
 	}
 }
 
-// alive finds out whether the daemon still is: its memory would stay readable without it.
-func alive(ctx context.Context, conn *ctl.Conn) error {
+func readWithin(ctx context.Context, source statSource) (reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	_, _, unmap, err := conn.Stat(ctx)
-	if err != nil {
-		return err
-	}
-	return unmap()
+	return source(ctx)
 }
 
 // printStat prints a reading; with one before it, what changed since.

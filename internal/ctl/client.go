@@ -109,25 +109,63 @@ func (c *Conn) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// Nodes lists the NICs that the daemon's knows.
-func (c *Conn) Nodes(ctx context.Context) ([]Node, error) {
-	return list(ctx, c, OpNodes, func(r *Reply) []Node { return r.Nodes })
+// NIC is a view of one NIC through the daemon.
+type NIC struct {
+	c  *Conn
+	id uint64
+}
+
+// NIC is the NIC with an id, as the daemon reaches it; 0 is the daemon's own. What is asked of it fails with ErrNoNIC if
+// the daemon does not know it, and with ErrNoAnswer if it does not answer in time.
+func (c *Conn) NIC(id uint64) NIC { return NIC{c, id} }
+
+// Nodes lists the NICs that it knows.
+func (n NIC) Nodes(ctx context.Context) ([]Node, error) {
+	return list(ctx, n, OpNodes, func(r *Reply) []Node { return r.Nodes })
 }
 
 // Names lists the processes of the whole fabric.
-func (c *Conn) Names(ctx context.Context) ([]Name, error) {
-	return list(ctx, c, OpNames, func(r *Reply) []Name { return r.Names })
+func (n NIC) Names(ctx context.Context) ([]Name, error) {
+	return list(ctx, n, OpNames, func(r *Reply) []Name { return r.Names })
 }
 
+// Processes lists its own processes.
+func (n NIC) Processes(ctx context.Context) ([]Process, error) {
+	return list(ctx, n, OpProcesses, func(r *Reply) []Process { return r.Processes })
+}
+
+// Counters returns what it says of itself and its counters by name, as they are now. id must not be 0: Conn.Stat is for
+// the daemon's own NIC.
+func (n NIC) Counters(ctx context.Context) (*Info, map[string]uint64, error) {
+	r, _, err := n.c.call(ctx, &Request{Op: OpStat, NIC: n.id}, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.Info == nil {
+		return nil, nil, errors.New("ctl: the reply to \"stat\" lacks the NIC's info")
+	}
+	return r.Info, r.Counters, nil
+}
+
+// Nodes lists the NICs that the daemon's knows.
+func (c *Conn) Nodes(ctx context.Context) ([]Node, error) { return c.NIC(0).Nodes(ctx) }
+
+// Names lists the processes of the whole fabric.
+func (c *Conn) Names(ctx context.Context) ([]Name, error) { return c.NIC(0).Names(ctx) }
+
 // Processes lists the processes of the daemon's own NIC.
-func (c *Conn) Processes(ctx context.Context) ([]Process, error) {
-	return list(ctx, c, OpProcesses, func(r *Reply) []Process { return r.Processes })
+func (c *Conn) Processes(ctx context.Context) ([]Process, error) { return c.NIC(0).Processes(ctx) }
+
+// Check has it check the way to every NIC that it knows, in two sizes of frame (USNIC-61). That takes as long as the daemon
+// waits for answers, a few seconds at most. Only the daemon's own NIC does that: others are only looked at.
+func (n NIC) Check(ctx context.Context) ([]Check, error) {
+	return list(ctx, n, OpCheck, func(r *Reply) []Check { return r.Checks })
 }
 
 // list collects a list that comes in several replies.
-func list[T any](ctx context.Context, c *Conn, op string, of func(*Reply) []T) (all []T, err error) {
+func list[T any](ctx context.Context, n NIC, op string, of func(*Reply) []T) (all []T, err error) {
 	for from := 0; ; {
-		r, _, err := c.call(ctx, &Request{Op: op, From: from}, 0)
+		r, _, err := n.c.call(ctx, &Request{Op: op, From: from, NIC: n.id}, 0)
 		if err != nil {
 			return nil, err
 		}

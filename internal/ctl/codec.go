@@ -43,3 +43,27 @@ func DecodeRequest(b []byte) (*Request, error) {
 	}
 	return &r, r.check()
 }
+
+// DecodeReply reads a reply as a client does. A refusal is an error, an *Error.
+func DecodeReply(b []byte) (*Reply, error) {
+	var r Reply
+	if err := decode(b, &r); err != nil {
+		return nil, err
+	}
+	if r.Error != nil {
+		return nil, r.Error
+	}
+	return &r, nil
+}
+
+// Encode writes a request as a client does.
+func (r *Request) Encode() ([]byte, error) {
+	r.Version = Version
+	return encode(r)
+}
+
+// Encode writes a reply as the daemon does.
+func (r *Reply) Encode() ([]byte, error) { return encode(r) }
+
+// Refusal is the reply that says err.
+func Refusal(err error) *Reply { return &Reply{Error: errorFor(err)} }

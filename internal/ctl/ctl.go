@@ -16,6 +16,10 @@
 //	                                            ◄───────  {"nodes":[…],"next":512}
 //	  …                                         ◄───────  {"error":{"code":"name-taken","text":"…"}}
 //
+// A tool that asks about another NIC names it in "nic"; the daemon then sends the request on, without that, as a message
+// to the NIC's control process (slot 0), and passes on its answer, which is of the same form but has no descriptors:
+// "stat" brings the counters by name.
+//
 // One request is answered by one reply, in order. The connection that attached is the process: when it ends, the
 // process is gone, also without a leave; when the daemon ends it, the NIC is gone.
 //
@@ -58,12 +62,15 @@ var (
 	ErrNoRegion   = errors.New("ctl: no such region, or too many")
 	ErrRegionBusy = errors.New("ctl: region is in use")
 	ErrNoMemory   = errors.New("ctl: no memory")
+	ErrNoNIC      = errors.New("ctl: no such NIC")
+	ErrNoAnswer   = errors.New("ctl: the NIC does not answer")
 )
 
 // Codes of Error, and what they unwrap to.
 var codes = map[string]error{
 	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
 	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
+	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer,
 }
 
 // Error is what a daemon answers when it does not do what was asked.
@@ -101,6 +108,7 @@ const (
 	OpNodes     = "nodes"     // the NICs that this one knows
 	OpNames     = "names"     // the processes of the fabric
 	OpProcesses = "processes" // the processes of this NIC
+	OpCheck     = "check"     // whether frames of both sizes reach the NICs that this one knows, and come back (USNIC-61)
 	OpShutdown  = "shutdown"  // end the daemon as a signal would
 )
 
@@ -111,7 +119,17 @@ type Request struct {
 	Attach  *Attach `json:"attach,omitempty"`
 	Alloc   *Alloc  `json:"alloc,omitempty"`
 	Free    *Free   `json:"free,omitempty"`
-	From    int     `json:"from,omitempty"` // of a list: index of the first entry wanted
+	From    int     `json:"from,omitempty"`       // of a list: index of the first entry wanted
+	NIC     uint64  `json:"nic,omitempty,string"` // whom it is about; 0: the daemon's own
+}
+
+// Remote reports whether one NIC may ask another for r: what only looks, and is answered without descriptors.
+func (r *Request) Remote() bool {
+	switch r.Op {
+	case OpStat, OpNodes, OpNames, OpProcesses:
+		return true
+	}
+	return false
 }
 
 // check says what is wrong with r, before anybody looks at it closely.
@@ -123,9 +141,11 @@ func (r *Request) check() error {
 		return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, r.Op)
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
+	case r.NIC != 0 && !r.Remote():
+		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, or processes", ErrBadRequest, r.Op)
 	}
 	switch r.Op {
-	case OpAttach, OpLeave, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpShutdown:
+	case OpAttach, OpLeave, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpCheck, OpShutdown:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
@@ -190,6 +210,14 @@ type Node struct {
 	RTT         int64  `json:"rtt_ns"` // 0: never measured
 }
 
+// Check is how the connectivity check of a node ended.
+type Check struct {
+	ID      uint64 `json:"id,string"`
+	Address string `json:"address"`
+	OK      bool   `json:"ok"`
+	Text    string `json:"text,omitempty"` // why it failed
+}
+
 // Name is a process of the fabric, as the NIC's name table has it.
 type Name struct {
 	Name       string `json:"name"`
@@ -210,7 +238,7 @@ type Process struct {
 	Regions    int    `json:"regions"`
 }
 
-// Reply is what a daemon answers. At most one of the fields is set, beside Next.
+// Reply is what a daemon answers. At most one of the fields is set, beside Next and Counters.
 type Reply struct {
 	Error     *Error    `json:"error,omitempty"`
 	Attached  *Attached `json:"attached,omitempty"`
@@ -219,7 +247,10 @@ type Reply struct {
 	Nodes     []Node    `json:"nodes,omitempty"`
 	Names     []Name    `json:"names,omitempty"`
 	Processes []Process `json:"processes,omitempty"`
-	Next      int       `json:"next,omitempty"` // of a list: where it goes on; 0: that was all
+	Checks    []Check   `json:"checks,omitempty"`
+
+	Counters map[string]uint64 `json:"counters,omitempty"` // beside Info, from another NIC
+	Next     int               `json:"next,omitempty"`     // of a list: where it goes on; 0: that was all
 }
 
 // DefaultSocket is where the daemon listens and everybody looks for it, unless told otherwise: $WEFT_SOCKET, else

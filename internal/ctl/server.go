@@ -141,7 +141,7 @@ func (c *Client) Reply(r *Reply, fds ...int) error {
 }
 
 // Refuse answers with an error; what it wraps of this package's sentinels, the client will find.
-func (c *Client) Refuse(err error) error { return c.Reply(&Reply{Error: errorFor(err)}) }
+func (c *Client) Refuse(err error) error { return c.Reply(Refusal(err)) }
 
 // TurnAway answers the first request with an error and closes: who is not wanted shall know why. It waits for the
 // request, since closing with one unread would lose the answer, but not for long.

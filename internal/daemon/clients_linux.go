@@ -9,9 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
-	"github.com/weftnet/weft/internal/nic"
 )
 
 // accept takes clients until the socket is closed.
@@ -118,19 +116,24 @@ func (d *Daemon) answer(c *ctl.Client, s **session, r *ctl.Request) error {
 		return d.answerAttach(c, s, r.Attach)
 	case ctl.OpAlloc, ctl.OpFree, ctl.OpLeave:
 		return d.answerProcess(c, s, r)
-	case ctl.OpStat:
-		return c.Reply(&ctl.Reply{Info: d.info()}, d.counters.fd)
-	case ctl.OpNodes:
-		page, next := ctl.Page(d.nodes(), r.From)
-		return c.Reply(&ctl.Reply{Nodes: page, Next: next})
-	case ctl.OpNames:
-		page, next := ctl.Page(d.names(), r.From)
-		return c.Reply(&ctl.Reply{Names: page, Next: next})
-	case ctl.OpProcesses:
-		page, next := ctl.Page(d.processes(), r.From)
-		return c.Reply(&ctl.Reply{Processes: page, Next: next})
+	case ctl.OpCheck:
+		page, next := ctl.Page(d.check(r.From == 0), r.From)
+		return c.Reply(&ctl.Reply{Checks: page, Next: next})
+	case ctl.OpShutdown:
+		return d.answerShutdown(c)
 	}
-	if !d.owner(c) { // OpShutdown
+	if r.Op == ctl.OpStat && r.NIC == 0 {
+		return c.Reply(&ctl.Reply{Info: d.info()}, d.counters.fd)
+	}
+	reply, err := d.inform(d.ctx, r)
+	if err != nil {
+		return err
+	}
+	return c.Reply(reply)
+}
+
+func (d *Daemon) answerShutdown(c *ctl.Client) error {
+	if !d.owner(c) {
 		return fmt.Errorf("%w: user %d may not end this daemon", ctl.ErrRefused, c.Peer.UID)
 	}
 	d.log.Info("shutdown asked for", "pid", c.Peer.PID)
@@ -174,48 +177,4 @@ func (d *Daemon) answerProcess(c *ctl.Client, of **session, r *ctl.Request) erro
 func (d *Daemon) leave(s *session) error {
 	d.log.Info("process is gone", "process", s.name, "slot", s.slot, "pid", s.pid)
 	return s.end()
-}
-
-func (d *Daemon) info() *ctl.Info {
-	return &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Link: d.linkName(),
-		PID: os.Getpid(), Started: d.started.UnixNano()}
-}
-
-// The three lists are made anew for each page; what changes meanwhile may be missing or twice, as with any such list.
-
-func (d *Daemon) nodes() (l []ctl.Node) {
-	var all []nic.NodeInfo
-	d.loop.Do(func(clock.Time) { all = d.engine.Nodes() })
-	for _, n := range all {
-		state := "down"
-		if n.Up {
-			state = "up"
-		}
-		l = append(l, ctl.Node{ID: n.ID, Address: n.Addr.String(), State: state, Incarnation: n.Incarnation,
-			Processes: n.Processes, RTT: n.RTTNanos})
-	}
-	return l
-}
-
-func (d *Daemon) names() (l []ctl.Name) {
-	var all []nic.NameInfo
-	d.loop.Do(func(clock.Time) { all = d.engine.Names() })
-	for _, n := range all {
-		l = append(l, ctl.Name{Name: n.Name.String(), NIC: n.NIC, Slot: n.Slot, Generation: n.Gen})
-	}
-	return l
-}
-
-func (d *Daemon) processes() (l []ctl.Process) {
-	d.loop.Do(func(clock.Time) {
-		for _, p := range d.engine.Processes() {
-			q := ctl.Process{Name: p.Name.String(), Slot: p.Slot, Generation: p.Generation, Posted: p.Posted,
-				Unexpected: p.Unexpected, Staged: p.Staged}
-			if s := d.sessions[p.Slot]; s != nil {
-				q.PID, q.Regions = s.pid, len(s.regions)
-			}
-			l = append(l, q)
-		}
-	})
-	return l
 }

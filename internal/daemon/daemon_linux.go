@@ -50,10 +50,12 @@ type Daemon struct {
 	page     vni.CounterPage // over counters
 	engine   *nic.Engine
 	loop     *poller.Loop
+	control  *control
 	listener *ctl.Listener
 
 	sessions map[uint16]*session // by slot; under the loop's lock
 	colour   atomic.Uint32
+	ctx      context.Context // Run's: done when the daemon goes down
 	stop     context.CancelFunc
 
 	mu      sync.Mutex
@@ -74,7 +76,7 @@ func New(c Config, logTo io.Writer) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{settings: s, log: newLog(logTo, c.Log), started: time.Now(), sessions: map[uint16]*session{},
-		clients: map[*ctl.Client]*session{}, stop: func() {}, turning: make(chan struct{}, 16)}
+		clients: map[*ctl.Client]*session{}, ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16)}
 	if err := d.take(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -97,6 +99,10 @@ func (d *Daemon) take() (err error) {
 		return err
 	}
 	d.loop, err = poller.NewLoop(d.engine, poller.LoopConfig{Link: d.link, Turn: d.turn, Fault: d.fault})
+	if err != nil {
+		return err
+	}
+	d.control, err = newControl(d)
 	return err
 }
 
@@ -193,6 +199,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // the loop's thread does not share its core's turn with the rest
 	ctx, d.stop = context.WithCancel(ctx)
 	defer d.stop()
+	d.ctx = ctx
 	d.log.Info("NIC is up", "nic", d.id, "incarnation", d.incarnation, "address", d.Addr(), "socket", d.Socket(),
 		"link", d.linkName(), "why", d.link.Explain(), "nodes", len(d.others(d.settings.nodes.Nodes())))
 	loopCtx, stopLoop := context.WithCancel(context.Background())
@@ -201,9 +208,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	rest.Go(func() { d.accept() })
 	rest.Go(func() { d.watchNodes(ctx) })
 	rest.Go(func() { d.watchPeers(ctx) })
+	rest.Go(func() { d.control.serve(ctx) })
 	<-ctx.Done()
 	d.log.Info("NIC is going down")
 	d.loop.Do(d.engine.Close) // peers get a goodbye, processes see the word and are woken
+	d.control.close()
 	err := d.hangUp()
 	rest.Wait()
 	d.served.Wait()

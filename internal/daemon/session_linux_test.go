@@ -102,9 +102,7 @@ func TestMemoryInUseIsNotTakenBack(t *testing.T) { // decision 10
 	}
 	receive := b.receive(t, 0, id, uint64(len(mem)))
 	eventually(t, "the refusal", func() bool { // once the engine has begun with the receive
-		posted := 0
-		b.d.loop.Do(func(clock.Time) { posted = b.d.engine.Processes()[0].Posted })
-		return posted == 1
+		return b.d.processes()[0].Posted == 1
 	})
 	if err := b.parts[0].Free(t.Context(), id); !errors.Is(err, ctl.ErrRegionBusy) {
 		t.Fatalf("Free while a receive is posted there: %v", err)
@@ -153,9 +151,7 @@ func TestEverythingOfAProcessGoesWithIt(t *testing.T) {
 		defer b.d.mu.Unlock()
 		return len(b.d.clients) == 1
 	})
-	b.d.loop.Do(func(clock.Time) {
-		if n := len(b.d.engine.Processes()); n != 1 {
-			t.Errorf("%d processes are left", n)
-		}
-	})
+	if n := len(b.d.processes()); n != 1 {
+		t.Errorf("%d processes are left", n)
+	}
 }

@@ -1,0 +1,223 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/idle"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// control is slot 0 of the NIC (decision 1): a process half inside the daemon, by which NICs answer one another's tools.
+//
+//	tool ── ctl, "nic" ──► daemon ── Call to slot 0 ──► the other NIC's daemon
+//	     ◄──────────────── daemon ◄───── Reply ─────── what it would tell a tool of its own
+//
+// The messages are those of package ctl, and go as ordinary messages, over rel. It answers control processes only, and
+// only what looks and changes nothing.
+type control struct {
+	d       *Daemon
+	p       *proc.Process
+	half    *vni.Process // for the waiter's words
+	waiters idle.Waiters
+	closed  atomic.Bool
+}
+
+const (
+	// controlServers is how many requests are answered at a time. A peer that leaves its answer untaken holds one of
+	// them for answerWithin.
+	controlServers = 4
+
+	// maxControlRequest is the longest request that is read, in bytes.
+	maxControlRequest = 4096
+
+	// askWithin is how long another NIC may take to answer: less than tools give the daemon (5 s), so that they hear
+	// which NIC it was, and more than the default unreachable_after.
+	askWithin = 4 * time.Second
+
+	// answerWithin is how long another NIC may take to accept an answer.
+	answerWithin = 2 * time.Second
+)
+
+// newControl makes the process half and has the engine serve it.
+func newControl(d *Daemon) (*control, error) {
+	g := vni.DefaultGeometry(true)
+	rw, ro := g.Sizes()
+	seg, err := vni.NewSegment(vni.AlignedBytes(rw), vni.AlignedBytes(ro), g)
+	if err != nil {
+		return nil, err
+	}
+	seg.EnableDirect()
+	c := &control{d: d, half: seg.Process()}
+	c.waiters.Sleeping = c.half.SetSleeping
+	d.loop.Do(func(clock.Time) { err = d.engine.RegisterControl(seg, func() { c.waiters.WakeReady() }) })
+	if err != nil {
+		return nil, err
+	}
+	c.p, err = proc.New(seg, c, noRegions{}, proc.Options{})
+	return c, err
+}
+
+// noRegions is the memory of a process that needs none: in this address space the engine reaches everything.
+type noRegions struct{}
+
+func (noRegions) Alloc(int) (uint32, uint64, []byte, error) { return 0, 0, nil, proc.ErrNoMemory }
+func (noRegions) Free(uint32) error                         { return nil }
+
+// Wait sleeps until ready; the loop wakes, within its poll, whom it has something for. Nobody waits here for microseconds,
+// so that it neither spins nor yields.
+func (c *control) Wait(ctx context.Context, ready func() bool) error {
+	for {
+		w := c.waiters.Add(ready)
+		if ready() {
+			c.waiters.Remove(w)
+			return nil
+		}
+		if c.closed.Load() {
+			c.waiters.Remove(w)
+			return proc.ErrNICGone
+		}
+		var err error
+		select {
+		case <-w.Woken():
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		c.waiters.Remove(w)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Kick has the loop look at the queue, if it does not by itself.
+func (c *control) Kick() {
+	if !c.half.Listening() {
+		c.d.loop.Do(func(clock.Time) { c.d.engine.Ring(0) })
+	}
+}
+
+// Wake has everybody look again.
+func (c *control) Wake() { c.waiters.WakeReady() }
+
+// close ends every call. The engine is closed already.
+func (c *control) close() {
+	c.closed.Store(true)
+	c.waiters.WakeAll()
+	_ = c.p.Close()
+}
+
+// serve answers requests until the NIC or ctx ends.
+func (c *control) serve(ctx context.Context) {
+	var all sync.WaitGroup
+	for range controlServers {
+		all.Go(func() { c.answerAll(ctx) })
+	}
+	all.Wait()
+}
+
+func (c *control) answerAll(ctx context.Context) {
+	buf := make([]byte, maxControlRequest)
+	for {
+		m, err := c.p.Recv(ctx, proc.Dest{}, proc.AnyTag, buf)
+		switch {
+		case errors.Is(err, proc.ErrTruncated):
+			err = fmt.Errorf("%w: request of %d bytes; at most %d", ctl.ErrBadRequest, m.Full, maxControlRequest)
+		case err != nil:
+			return // the NIC is closed
+		case m.Slot != 0:
+			err = fmt.Errorf("%w: control processes are asked by NICs, not by processes", ctl.ErrRefused)
+		}
+		if m.IsCall() {
+			c.reply(ctx, &m, c.answer(ctx, buf[:m.Len], err))
+		}
+	}
+}
+
+// answer is the reply to one request, unless it was wrong already.
+func (c *control) answer(ctx context.Context, request []byte, wrong error) *ctl.Reply {
+	if wrong != nil {
+		return ctl.Refusal(wrong)
+	}
+	r, err := ctl.DecodeRequest(request)
+	switch {
+	case err != nil:
+	case r.NIC != 0:
+		err = fmt.Errorf("%w: control processes pass no requests on", ctl.ErrBadRequest)
+	default:
+		var reply *ctl.Reply
+		if reply, err = c.d.inform(ctx, r); err == nil {
+			return reply
+		}
+	}
+	return ctl.Refusal(err)
+}
+
+func (c *control) reply(ctx context.Context, m *proc.Message, r *ctl.Reply) {
+	b, err := r.Encode()
+	if err != nil {
+		b, err = ctl.Refusal(err).Encode()
+	}
+	if err != nil {
+		c.d.log.Error("control reply", "error", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	if err := c.p.Reply(ctx, m, b); err != nil {
+		c.d.log.Debug("control reply not taken", "nic", registry.NICID(m.NIC), "error", err)
+	}
+}
+
+// ask sends a request to the control process of the NIC that it is about, and returns the answer.
+func (c *control) ask(ctx context.Context, r *ctl.Request) (*ctl.Reply, error) {
+	who := registry.NICID(r.NIC)
+	if !c.knows(r.NIC) {
+		return nil, fmt.Errorf("%w: NIC %v is not known to NIC %v", ctl.ErrNoNIC, who, c.d.id)
+	}
+	there := *r
+	there.NIC = 0
+	request, err := there.Encode()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	buf := make([]byte, ctl.MaxMessage)
+	m, err := c.p.Call(ctx, proc.Dest{NIC: r.NIC, Slot: 0, Gen: nic.ControlGeneration}, 0, buf, request)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("%w: NIC %v, within %v", ctl.ErrNoAnswer, who, askWithin)
+	case errors.Is(err, proc.ErrUnreachable):
+		return nil, fmt.Errorf("%w: NIC %v is unreachable", ctl.ErrNoAnswer, who)
+	case errors.Is(err, proc.ErrProcessGone), errors.Is(err, proc.ErrStaleGeneration):
+		return nil, fmt.Errorf("%w: NIC %v has no control process; it is inside a program, not a daemon", ctl.ErrNoAnswer, who)
+	case errors.Is(err, proc.ErrNICGone), errors.Is(err, proc.ErrClosed), errors.Is(err, context.Canceled):
+		return nil, ctl.ErrNICGone
+	case err != nil:
+		return nil, fmt.Errorf("%w: NIC %v: %w", ctl.ErrNoAnswer, who, err)
+	}
+	reply, err := ctl.DecodeReply(buf[:m.Len])
+	if err != nil {
+		return nil, fmt.Errorf("NIC %v answers: %w", who, err)
+	}
+	return reply, nil
+}
+
+func (c *control) knows(id uint64) bool {
+	for _, n := range c.d.known() {
+		if n.ID == id {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// inform answers what only looks: about this NIC, or by way of its control process about another.
+func (d *Daemon) inform(ctx context.Context, r *ctl.Request) (*ctl.Reply, error) {
+	if r.NIC != 0 && r.NIC != uint64(d.id) {
+		return d.control.ask(ctx, r)
+	}
+	switch r.Op {
+	case ctl.OpStat:
+		return &ctl.Reply{Info: d.info(), Counters: d.counts()}, nil
+	case ctl.OpNodes:
+		page, next := ctl.Page(d.nodes(), r.From)
+		return &ctl.Reply{Nodes: page, Next: next}, nil
+	case ctl.OpNames:
+		page, next := ctl.Page(d.names(), r.From)
+		return &ctl.Reply{Names: page, Next: next}, nil
+	case ctl.OpProcesses:
+		page, next := ctl.Page(d.processes(), r.From)
+		return &ctl.Reply{Processes: page, Next: next}, nil
+	}
+	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, or processes", ctl.ErrBadRequest, r.Op)
+}
+
+func (d *Daemon) info() *ctl.Info {
+	return &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Link: d.linkName(),
+		PID: os.Getpid(), Started: d.started.UnixNano()}
+}
+
+// counts are the counters by name, from the page that local tools map.
+func (d *Daemon) counts() map[string]uint64 {
+	m := map[string]uint64{}
+	for i, name := range vni.Names() {
+		m[name] = d.page.Load(vni.Counter(i))
+	}
+	return m
+}
+
+// The lists are made anew for each page; what changes meanwhile may be missing or twice, as with any such list.
+
+func (d *Daemon) known() (all []nic.NodeInfo) {
+	d.loop.Do(func(clock.Time) { all = d.engine.Nodes() })
+	return all
+}
+
+func (d *Daemon) nodes() (l []ctl.Node) {
+	for _, n := range d.known() {
+		state := "down"
+		if n.Up {
+			state = "up"
+		}
+		l = append(l, ctl.Node{ID: n.ID, Address: n.Addr.String(), State: state, Incarnation: n.Incarnation,
+			Processes: n.Processes, RTT: n.RTTNanos})
+	}
+	return l
+}
+
+func (d *Daemon) names() (l []ctl.Name) {
+	var all []nic.NameInfo
+	d.loop.Do(func(clock.Time) { all = d.engine.Names() })
+	for _, n := range all {
+		l = append(l, ctl.Name{Name: n.Name.String(), NIC: n.NIC, Slot: n.Slot, Generation: n.Gen})
+	}
+	return l
+}
+
+// processes leaves out slot 0, which is the daemon itself.
+func (d *Daemon) processes() (l []ctl.Process) {
+	d.loop.Do(func(clock.Time) {
+		for _, p := range d.engine.Processes() {
+			if p.Slot == 0 {
+				continue
+			}
+			q := ctl.Process{Name: p.Name.String(), Slot: p.Slot, Generation: p.Generation, Posted: p.Posted,
+				Unexpected: p.Unexpected, Staged: p.Staged}
+			if s := d.sessions[p.Slot]; s != nil {
+				q.PID, q.Regions = s.pid, len(s.regions)
+			}
+			l = append(l, q)
+		}
+	})
+	return l
+}
+
+// checkWithin bounds how long a connectivity check may take: with the default unreachable_after a node that is not there
+// is given up before that.
+const checkWithin = 3 * time.Second
+
+// checkStep is how often a check that is under way is looked at.
+const checkStep = 10 * time.Millisecond
+
+// check tells how the connectivity checks of all nodes ended; if asked, it begins them first, and waits.
+func (d *Daemon) check(begin bool) (l []ctl.Check) {
+	if begin {
+		d.loop.Do(d.engine.CheckAll)
+		for end := time.Now().Add(checkWithin); d.checking() && time.Now().Before(end) && d.ctx.Err() == nil; {
+			time.Sleep(checkStep)
+		}
+	}
+	for _, n := range d.known() {
+		c := ctl.Check{ID: n.ID, Address: n.Addr.String(), OK: n.Check == rel.CheckOK, Text: n.CheckText}
+		if n.Check == rel.CheckRunning {
+			c.Text = fmt.Sprintf("no answer within %v", checkWithin)
+		}
+		l = append(l, c)
+	}
+	return l
+}
+
+func (d *Daemon) checking() bool {
+	for _, n := range d.known() {
+		if n.Check == rel.CheckRunning {
+			return true
+		}
+	}
+	return false
+}
