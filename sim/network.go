@@ -67,7 +67,6 @@ type frame struct {
 	buf      []byte // MTU bytes
 	n        int
 	from, to int
-	next     *frame
 }
 
 // port is one attachment. It is the link.Driver of the NIC that is plugged in.

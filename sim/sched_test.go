@@ -156,11 +156,13 @@ func TestADeadlineEndsAWaitInVirtualTime(t *testing.T) {
 	})
 }
 
+type testKey struct{}
+
 func TestContextsDerivedByTheStandardLibraryEndInTheSameStep(t *testing.T) {
 	inTask(t, func(s *sched, me *task) {
 		outer, cancel := s.withDeadline(context.Background(), s.now.Add(time.Second))
 		defer cancel()
-		child, cancelChild := context.WithCancel(context.WithValue(outer, 1, 2))
+		child, cancelChild := context.WithCancel(context.WithValue(outer, testKey{}, nil))
 		defer cancelChild()
 		inner, cancelInner := s.withDeadline(child, s.now.Add(time.Hour))
 		defer cancelInner()

@@ -39,8 +39,8 @@ func (l *ledger) auditMessage(m *message, excused func(m *message) bool, receive
 }
 
 // toldOf reports whether a life has been told, after it posted m, that its receiver or the receiver's NIC was lost.
-func (f *life) toldOf(receiver *life, m *message) bool {
-	return slices.ContainsFunc(f.events, func(e event) bool {
+func (lf *life) toldOf(receiver *life, m *message) bool {
+	return slices.ContainsFunc(lf.events, func(e event) bool {
 		return e.at >= m.posted && (e.host == receiver.host || e.name == receiver.name)
 	})
 }
