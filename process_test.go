@@ -108,6 +108,7 @@ func TestPutAndGetReachARegionWithoutItsOwner(t *testing.T) { // USNIC-31, USNIC
 			if err := a.Put(ctx, h, (1<<20)-n, want[:n/3], want[n/3:]); err != nil {
 				t.Fatalf("put of %d bytes: %v", n, err)
 			}
+			b.NIC().Counters() // takes the NIC's lock: what it wrote is ordered before what we read, also for the race detector
 			if !bytes.Equal(r.Bytes()[(1<<20)-n:], want) {
 				t.Fatalf("put of %d bytes: the region has others", n)
 			}

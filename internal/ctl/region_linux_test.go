@@ -1,6 +1,9 @@
 package ctl
 
-import "testing"
+import (
+	"sync/atomic"
+	"testing"
+)
 
 // As soon as the daemon has agreed to a Free, the next Alloc of another goroutine may get the same id and enter its own
 // memory under it. Were the old memory still to be looked up then, the new one would be unmapped.
@@ -31,13 +34,13 @@ func TestFreeLooksItsMemoryUpBeforeTheIdCanBeAnothers(t *testing.T) {
 }
 
 func TestARegionThatIsBusyKeepsItsMemory(t *testing.T) {
-	busy := true
+	var idle atomic.Bool
 	a := &Attachment{regions: make(map[uint32][]byte)}
 	a.conn = dial(t, serve(t, func(c *Client, r *Request) error {
 		switch {
 		case r.Op == OpAlloc:
 			return c.Reply(&Reply{Region: &Region{ID: 1, Bytes: r.Alloc.Bytes}}, memfd(t, int(r.Alloc.Bytes)))
-		case busy:
+		case !idle.Load():
 			return c.Refuse(ErrRegionBusy)
 		}
 		return c.Reply(&Reply{})
@@ -50,7 +53,7 @@ func TestARegionThatIsBusyKeepsItsMemory(t *testing.T) {
 		t.Error("Free of a busy region succeeded")
 	}
 	mem[0] = 1 // still mapped
-	busy = false
+	idle.Store(true)
 	if err := a.Free(t.Context(), 1); err != nil || len(a.regions) != 0 {
 		t.Errorf("Free of an idle region: %v, %d left", err, len(a.regions))
 	}
