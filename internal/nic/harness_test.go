@@ -66,6 +66,7 @@ func (f *fabric) addNIC(id, incarnation uint64, faults fault.Config) *Engine {
 		f.t.Fatal(err)
 	}
 	f.engines = append(f.engines, e)
+	f.t.Cleanup(func() { tally(e) })
 	return e
 }
 

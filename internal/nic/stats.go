@@ -49,6 +49,7 @@ func (e *Engine) collect() {
 	c[vni.LinkDroppedIn], c[vni.LinkDroppedOut] = l.DroppedIn, l.DroppedOut
 	e.collectRel()
 	c[vni.RelPeersNow] = uint64(len(e.rel.Endpoints()))
+	c[vni.RelInFlightNow] = uint64(e.rel.InFlight())
 	c[vni.NICProcessesNow] = uint64(e.registered)
 	c[vni.NICActiveNow] = uint64(e.active.n)
 	c[vni.NICStagedBytesNow] = uint64(e.staging.inUse)

@@ -97,6 +97,9 @@ func (s *session) piggyback(h *wire.Inner) {
 		h.Ack[i] = s.receive[i].ack()
 	}
 	if !s.hasGap() {
+		if s.acks.now || s.acks.at != clock.Never {
+			s.endpoint.stats.PiggybackedAcks++
+		}
 		s.acknowledged()
 	}
 }

@@ -133,6 +133,7 @@ func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, n *news) {
 			n.rtt = max(now.Sub(g.sentAt)-n.delay, 1)
 		}
 	}
+	s.endpoint.stats.SegmentsAcked++
 	s.endpoint.congestion.acked(g.counter, s.counter+1)
 	m.unlist(s, g)
 	if g.fragment != nil {

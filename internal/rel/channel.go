@@ -64,6 +64,16 @@ func (e *Endpoint) ready(s wire.Space, n int) bool {
 	return e.live.send[s].room() > e.channels[s].queue.n && e.credits(s, n)
 }
 
+// refuse notes that ready said no to the owner, and why.
+func (e *Endpoint) refuse(s wire.Space) {
+	e.blocked = true
+	if e.live.send[s].room() <= e.channels[s].queue.n {
+		e.stats.WindowFull++
+	} else {
+		e.stats.CreditsFull++
+	}
+}
+
 // toSend puts e on the module's list of endpoints with something to send (USNIC-18, USNIC-32: check_rts).
 func (e *Endpoint) toSend() {
 	if !e.listed {

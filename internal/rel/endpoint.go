@@ -108,7 +108,7 @@ func (e *Endpoint) Reserve(now clock.Time, s wire.Space, n int) []byte {
 		return b
 	}
 	if !e.ready(s, n) {
-		e.blocked = true
+		e.refuse(s)
 		return nil
 	}
 	return e.newSegment(s, n)

@@ -52,7 +52,7 @@ func (e *Endpoint) Post(now clock.Time, f *Fragment) (n int) {
 	left := allowed - f.Next
 	n = int(min(left, uint64(e.MaxRecord(f.Space)-f.HeaderLen)))
 	if !e.ready(f.Space, f.HeaderLen+n) {
-		e.blocked = true
+		e.refuse(f.Space)
 		return 0
 	}
 	g := e.m.pool.get(e, f.Space)

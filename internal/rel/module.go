@@ -208,6 +208,9 @@ func (m *Module) Endpoint(nic uint64) *Endpoint { return m.byNIC[nic] }
 // Endpoints returns all endpoints, in the order in which they were opened. The slice is the module's.
 func (m *Module) Endpoints() []*Endpoint { return m.endpoints }
 
+// InFlight is how many segments are in the hotel: posted, and neither acknowledged nor given up for lost.
+func (m *Module) InFlight() int { return m.hotel.guests }
+
 // Forget removes a peer. Its fragments are Released and it goes Down with ErrForgotten if it was up or on its way; the
 // Endpoint must not be used afterwards.
 func (m *Module) Forget(now clock.Time, e *Endpoint) {

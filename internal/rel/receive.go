@@ -46,6 +46,10 @@ func (m *Module) countUnparsed(err error) {
 		m.stray.VersionMismatches++
 	case errors.Is(err, wire.ErrFormat):
 		m.stray.Malformed++
+	case errors.Is(err, wire.ErrShort):
+		m.stray.Short++
+	case errors.Is(err, wire.ErrMagic):
+		m.stray.Magic++
 	default:
 		m.stray.Unknown++
 	}
@@ -184,6 +188,9 @@ func (s *session) countArrival(space wire.Space, what arrival) {
 			st.FragReceives++
 		} else {
 			st.ChunkReceives++
+		}
+		if s.receive[space].gap() {
+			st.Ahead++
 		}
 		st.LargestReceiveWindow = max(st.LargestReceiveWindow, s.receive[space].depth())
 	}

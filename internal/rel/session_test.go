@@ -369,6 +369,7 @@ func TestStatsThatContradictThemselvesAreFound(t *testing.T) {
 		"a frame without an outcome":     {Receives: 1},
 		"a segment of no kind":           {TotalSends: 2, FragSends: 1},
 		"a retransmission without cause": {Resends: 1},
+		"more acknowledged than sent":    {SegmentsAcked: 1},
 	} {
 		if s.Check() == nil {
 			t.Errorf("%s was not found", name)

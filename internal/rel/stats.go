@@ -16,9 +16,16 @@ type Stats struct {
 	TimeoutResends uint64 // segments put on the resend list by the retransmit timer …
 	FastResends    uint64 // … by ACKs that told of later frames
 	TailResends    uint64 // … by silence at the end of a burst
+	SentBytes      uint64 // of first postings, without the segments' headers and tags
+	ResentBytes    uint64 // of later ones
+	SegmentsAcked  uint64 // segments that are known to have arrived
+	WindowFull     uint64 // Reserve or Post found the window full …
+	CreditsFull    uint64 // … or the channel without credits
 
 	// Other frames sent.
 	AckSends, HelloSends, ProbeSends, GoodbyeSends uint64
+
+	PiggybackedAcks uint64 // ACKs that were due and went with a segment
 
 	// Frames that came, and what became of each.
 	Receives          uint64
@@ -32,7 +39,9 @@ type Stats struct {
 	OutOfWindowLow    uint64 // segments before the window: old duplicates
 	OutOfWindowHigh   uint64 // segments beyond the window
 	Malformed         uint64 // bad fragments: well-formed outside, not inside
-	Unknown           uint64 // not Weft's, or too short, or of an unknown kind
+	Short             uint64 // too short for an outer header
+	Magic             uint64 // not Weft's
+	Unknown           uint64 // of an unknown kind
 	VersionMismatches uint64
 	NoSession         uint64 // the index is of no session, or of one that is over
 	Foreign           uint64 // from another address than the session's
@@ -43,6 +52,7 @@ type Stats struct {
 	FaultDrops        uint64 // by the fault hook
 
 	// Besides.
+	Ahead          uint64 // of the segments delivered, those beyond a gap
 	FastReceives   uint64 // of the segments delivered, those by the fast path
 	Reposts        uint64 // frames given back to the driver
 	OldAcks        uint64 // acknowledgements that were overtaken by later ones
@@ -58,13 +68,16 @@ type Stats struct {
 // sent and the sum of their kinds.
 func (s *Stats) Check() error {
 	outcomes := s.ChunkReceives + s.FragReceives + s.AckReceives + s.HelloReceives + s.ProbeReceives + s.GoodbyeReceives +
-		s.Duplicates + s.OutOfWindowLow + s.OutOfWindowHigh + s.Malformed + s.Unknown + s.VersionMismatches + s.NoSession +
+		s.Duplicates + s.OutOfWindowLow + s.OutOfWindowHigh + s.Malformed + s.Short + s.Magic + s.Unknown + s.VersionMismatches + s.NoSession +
 		s.Foreign + s.CRCErrors + s.Replays + s.StaleHellos + s.Refused + s.FaultDrops
 	if s.Receives != outcomes {
 		return fmt.Errorf("rel: %d frames received, but %d outcomes counted", s.Receives, outcomes)
 	}
 	if s.TotalSends != s.ChunkSends+s.FragSends {
 		return fmt.Errorf("rel: %d segments sent, but %d pieces and %d of records", s.TotalSends, s.ChunkSends, s.FragSends)
+	}
+	if s.SegmentsAcked > s.TotalSends {
+		return fmt.Errorf("rel: %d segments sent, but %d acknowledged", s.TotalSends, s.SegmentsAcked)
 	}
 	if s.Resends > s.TimeoutResends+s.FastResends+s.TailResends {
 		return fmt.Errorf("rel: %d segments sent again, but only %d + %d + %d had a cause", s.Resends, s.TimeoutResends, s.FastResends, s.TailResends)
@@ -100,8 +113,13 @@ func (m *Module) Stats() *Stats {
 	return &m.total
 }
 
-// countSend counts a segment that was posted.
-func (e *Endpoint) countSend(g *segment) {
+// countSend counts a segment that was posted, with n bytes of records.
+func (e *Endpoint) countSend(g *segment, n int) {
+	if g.sends > 1 {
+		e.stats.ResentBytes += uint64(n)
+	} else {
+		e.stats.SentBytes += uint64(n)
+	}
 	switch {
 	case g.sends > 1:
 		e.stats.Resends++

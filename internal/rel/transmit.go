@@ -29,14 +29,15 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 		}
 	}
 	n := wire.OuterLen + wire.InnerLen
-	n += g.put(b[n:])
+	records := g.put(b[n:])
+	n += records
 	h := wire.Inner{Space: g.space, Seq: g.seq}
 	s.piggyback(&h)
 	h.Put(b[wire.OuterLen:])
 	m.commitFrame(s, b, wire.KindData, n, out)
 	g.sends++
 	g.counter, g.sentAt, g.channel = s.counter, now, c
-	e.countSend(g)
+	e.countSend(g, records)
 	if s.reliable {
 		m.committed(s, g)
 		return true
@@ -79,6 +80,7 @@ func (m *Module) fly(now clock.Time, s *session, g *segment) {
 // committed ends the life of a segment on a reliable link, where a committed frame arrives.
 func (m *Module) committed(s *session, g *segment) {
 	g.become(stateQueued, stateFree)
+	s.endpoint.stats.SegmentsAcked++
 	if g.fragment != nil {
 		m.pieceDone(s.endpoint, g.fragment)
 	}

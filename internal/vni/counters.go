@@ -106,7 +106,6 @@ const (
 	NICCommands
 	NICWakes
 	NICEvents
-	NICEventsLost // reserved for a NIC that must drop one
 	NICPolls
 	NICIdlePolls
 	NICProcessesNow
@@ -144,7 +143,7 @@ var counterNames = [counters]string{
 	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled", "nic_failed_unreachable",
 	"nic_failed_name_unknown", "nic_failed_bad_argument", "nic_cancels", "nic_cancels_late", "nic_resolves",
 	"nic_name_updates_sent", "nic_name_updates_received", "nic_name_conflicts", "nic_registrations", "nic_detaches",
-	"nic_commands", "nic_wakes", "nic_events", "nic_events_lost", "nic_polls", "nic_idle_polls", "nic_processes_now",
+	"nic_commands", "nic_wakes", "nic_events", "nic_polls", "nic_idle_polls", "nic_processes_now",
 	"nic_active_now", "nic_names_now", "nic_staged_bytes_now",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",

@@ -1,0 +1,149 @@
+package nic
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// eventOnly are the counters that the scenarios of this package need not move, with the reason.
+var eventOnly = map[vni.Counter]string{
+	vni.RelWindowFull:           "4,096 segments under way at once; internal/rel has tests with a full window",
+	vni.RelReceivedBeyondWindow: "only a sender that breaks the protocol; internal/rel has tests with one",
+	vni.DropAddress:             "a switch tells the true sender; internal/rel has tests with forged ones",
+	vni.DropStaleHello:          "a hello overtaken by a later life; internal/rel has tests with some",
+	vni.DropFault:               "only the fault hooks of internal/rel, which has tests with them",
+	vni.NICCreditsRecalled:      "a credit that was idle while others waited; the simulator's crowded seeds meet it",
+	vni.NICNameConflicts:        "claims that met after a partition; the simulator's partitions meet it",
+	vni.LinkSystemCalls:         "a switch in memory makes none",
+	vni.LinkDroppedOut:          "a switch in memory refuses, and drops nothing",
+}
+
+// moved has what the engines of all tests have counted.
+var moved struct {
+	sync.Mutex
+	counts [512]uint64
+}
+
+// tally adds what an engine has counted at the end of its test.
+func tally(e *Engine) {
+	moved.Lock()
+	defer moved.Unlock()
+	for i := range vni.Names() {
+		moved.counts[i] += e.Count(vni.Counter(i))
+	}
+}
+
+// TestMain has every counter moved by some scenario, when all of them have run.
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if status == 0 && !testing.Short() && flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.fuzz").Value.String() == "" {
+		for i, name := range vni.Names() {
+			if _, excused := eventOnly[vni.Counter(i)]; moved.counts[i] == 0 && !excused {
+				fmt.Printf("counter %s: no test has moved it\n", name)
+				status = 1
+			}
+		}
+	}
+	os.Exit(status)
+}
+
+func TestEveryCounterHasASource(t *testing.T) { // decision 17
+	list, err := os.ReadFile("../vni/counters.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`(?m)^\t((?:Rel|Drop|NIC|Link)\w+)`).FindAllStringSubmatch(string(list), -1)
+	if len(names) != len(vni.Names()) {
+		t.Fatalf("found %d counters of %d in the list", len(names), len(vni.Names()))
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(b)
+	}
+	for _, n := range names {
+		if !regexp.MustCompile(`\bvni\.` + n[1] + `\b`).MatchString(source.String()) {
+			t.Errorf("nothing counts %s", n[1])
+		}
+	}
+}
+
+func TestWhatHappensSeldomIsCounted(t *testing.T) { // decision 17
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	grows := func(e *Engine, c vni.Counter, what func()) {
+		t.Helper()
+		before := e.Count(c)
+		what()
+		f.until(5*time.Second, c.String(), func() bool { return e.Count(c) > before })
+	}
+	grows(b.e, vni.DropShort, func() {
+		stranger := f.sw.Port()
+		if buf := stranger.Reserve(mem.Address(2)); buf != nil {
+			stranger.Commit(3)
+			stranger.Flush(f.now)
+		}
+	})
+	grows(a.e, vni.NICResolves, func() {
+		a.finish(false, a.start(vni.CodeResolve, &vni.SendContext{Receiver: b.name, Flags: vni.WantNotify}, nil))
+	})
+	grows(a.e, vni.NICCalls, func() {
+		i, _ := a.v.TakeSend()
+		a.v.SetSend(i, &vni.SendContext{Receiver: b.name, Flags: vni.WantNotify | vni.IsCall, Token: callToken | 1<<16 | uint32(i), PoolIndex: vni.NoPool})
+		a.post(vni.Command{Code: vni.CodeSend, Context: uint16(i)})
+		a.finish(false, i)
+	})
+	id, key, err := b.e.AddRegion(b.slot, make([]byte, 4096))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(key, offset uint64) {
+		to := vni.Remote{NIC: 2, Slot: b.slot, Gen: b.gen, Region: id, Key: key, Offset: offset}
+		a.finish(false, a.start(vni.CodePut, &vni.SendContext{Remote: to, Flags: vni.WantNotify}, make([]byte, 100)))
+	}
+	grows(b.e, vni.NICRefusedKey, func() { put(key+1, 0) })
+	grows(b.e, vni.NICRefusedRange, func() { put(key, 4000) })
+	grows(b.e, vni.NICWakes, func() {
+		buf := make([]byte, 10)
+		i := b.recv("a/0", 9, 0, buf)
+		b.v.SetSleeping(true)
+		a.wantSent(a.send("b/0", 9, 0, buf))
+		b.finish(true, i)
+		b.v.SetSleeping(false)
+	})
+}
+
+func TestARestartIsCounted(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	later, err := New(Config{ID: 2, Incarnation: 2, Seed: 9, Link: f.engines[1].cfg.Link})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.engines[1] = later
+	if err := later.AddNode(1, mem.Address(1)); err != nil {
+		t.Fatal(err)
+	}
+	f.until(5*time.Second, "the news", func() bool { return f.engines[0].Count(vni.RelDownRestarted) == 1 })
+}
