@@ -8,13 +8,42 @@ import (
 // audit holds the whole ledger against the promises that can be judged only at the end.
 // excused says whether something has happened that explains why an operation from one process to another failed.
 func (l *ledger) audit(excused func(m *message) bool, living map[string]*life) {
+	lost := map[doubt]int{}
 	for _, m := range l.order {
-		l.auditMessage(m, excused, living[m.to])
+		if l.auditMessage(m, excused, living[m.to]) {
+			lost[doubt{m.from, living[m.to].host}]++
+		}
+	}
+	if !l.trusting {
+		l.auditDoubts(lost)
 	}
 	l.auditOrder()
 }
 
-func (l *ledger) auditMessage(m *message, excused func(m *message) bool, receiver *life) {
+// doubt is a life and a host that it was told to be lost.
+type doubt struct {
+	life *life
+	host int
+}
+
+// auditDoubts compares how many messages were lost with how many the sender was told of (decision 6).
+func (l *ledger) auditDoubts(lost map[doubt]int) {
+	for d, n := range lost {
+		told := 0
+		for _, e := range d.life.events {
+			if e.host == d.host {
+				told += e.count
+			}
+		}
+		if n > told && d.life.missed == 0 {
+			l.violate("%d messages of %s to host %d were lost after their sends had succeeded, and it was told of %d", n, d.life.name, d.host, told)
+		}
+	}
+}
+
+// auditMessage judges one message. It reports whether the message was lost after its send had succeeded, as can happen
+// with a peer.
+func (l *ledger) auditMessage(m *message, excused func(m *message) bool, receiver *life) (lost bool) {
 	// Only a receiver that lived before the message was posted, and until the end, has had to take it.
 	lived := receiver != nil && receiver.clean && receiver.born < m.posted
 	switch m.outcome {
@@ -23,19 +52,22 @@ func (l *ledger) auditMessage(m *message, excused func(m *message) bool, receive
 			l.violate("%v has not ended", m)
 		}
 	case succeeded:
-		if m.deliveries > 0 || !lived {
-			return
-		}
-		if m.accept {
+		switch {
+		case m.deliveries > 0 || !lived:
+		case m.accept:
 			l.violate("%v was reported delivered and never came", m)
-		} else if !m.from.ended && !m.from.toldOf(receiver, m) {
+		case m.from.ended:
+		case !m.from.toldOf(receiver, m):
 			l.violate("%v was sent without error and never came, and its sender was told of no loss", m)
+		default:
+			return true
 		}
 	case failed:
 		if !excused(m) {
 			l.violate("%v failed without a cause: %v", m, m.err)
 		}
 	}
+	return false
 }
 
 // toldOf reports whether a life has been told, after it posted m, that its receiver or the receiver's NIC was lost.

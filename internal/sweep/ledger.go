@@ -67,7 +67,8 @@ func (r *receive) fits(m *message) bool {
 //
 //   - delivered never more than once, with the bytes, tag and source with which it was sent, to the name it was sent to;
 //   - reported delivered: delivered, if the receiver lived to take it;
-//   - sent without error: delivered, if the receiver lived to take it, unless the sender was told that the peer was lost;
+//   - sent without error: delivered, if the receiver lived to take it, unless the sender was told that the peer was lost,
+//     and with it at least so many messages;
 //   - failed: only where something has happened that explains it;
 //   - of two messages from one process to another that two receives could both have taken, the earlier message went to
 //     the earlier receive.
@@ -76,6 +77,8 @@ type ledger struct {
 	order      []*message
 	nextID     uint64
 	violations []string
+
+	trusting bool // the link is reliable: NICs keep no account of what they have handed to it
 
 	unended int // messages posted and not ended
 	bytes   uint64

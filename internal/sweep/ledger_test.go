@@ -125,8 +125,16 @@ func TestAMessageThatVanishesWithItsReceiverIsNone(t *testing.T) {
 func TestALossThatTheSenderWasToldOfIsNone(t *testing.T) {
 	b := newBook()
 	b.send(100, succeeded)
-	b.a.events = append(b.a.events, event{at: 3 * time.Second, host: 1})
+	b.a.events = append(b.a.events, event{at: 3 * time.Second, host: 1, count: 1})
 	b.check(t)
+}
+
+func TestMoreLossesThanTheSenderWasToldOfAreFound(t *testing.T) {
+	b := newBook()
+	b.send(100, succeeded)
+	b.send(100, succeeded)
+	b.a.events = append(b.a.events, event{at: 3 * time.Second, host: 1, count: 1})
+	b.check(t, "2 messages of app/0 to host 1 were lost")
 }
 
 func TestAMessageReportedDeliveredHasNoSuchExcuse(t *testing.T) {

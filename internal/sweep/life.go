@@ -32,6 +32,7 @@ type life struct {
 	sent     map[string]int // messages posted, by name of the destination
 	received int            // receives posted
 	events   []event        // what its NIC told it about others
+	missed   uint64         // events that came too fast for it
 
 	open map[fmt.Stringer]time.Duration // receives, PUTs and GETs under way, and since when
 }
@@ -53,9 +54,10 @@ func (m *move) String() string { return fmt.Sprintf("%s of %d B at %s", m.what, 
 
 // event is a peer event as a life has been told it.
 type event struct {
-	at   time.Duration
-	host int
-	name string // "": all processes of the host
+	at    time.Duration
+	host  int
+	name  string // "": all processes of the host
+	count int    // sends to the host that may not have been delivered
 }
 
 // main is the process. It is there until the run closes, or its NIC vanishes.

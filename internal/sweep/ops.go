@@ -124,12 +124,13 @@ func (lf *life) alloc() error {
 func (lf *life) watch() error {
 	for !lf.ended && lf.w.phase != closing {
 		ctx, cancel := lf.proc.WithTimeout(context.Background(), watchTime)
-		e, _, err := lf.half.NextEvent(ctx)
+		e, missed, err := lf.half.NextEvent(ctx)
 		cancel()
+		lf.missed += missed
 		switch {
 		case err == nil:
 			lf.w.log("%s is told: %v", lf.name, e)
-			lf.events = append(lf.events, event{at: lf.now(), host: int(e.NIC - sim.NICID(0)), name: eventName(e)})
+			lf.events = append(lf.events, event{at: lf.now(), host: int(e.NIC - sim.NICID(0)), name: eventName(e), count: int(e.Count)})
 		case isNICGone(err):
 			return errEnded
 		case !errors.Is(err, context.DeadlineExceeded):

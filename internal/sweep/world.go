@@ -88,6 +88,7 @@ func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
 		toSend: p.messages, toPut: p.puts, toGet: p.gets,
 	}
 	p.hooks.Check = w.checkLimits
+	w.l.trusting = p.link.Reliable
 	w.f = sim.New(sim.Config{
 		Seed: p.seed, NICs: p.nics, Link: p.link, Faults: p.faults, UnreachableAfter: p.unreachableAfter,
 		Replay: replay(p.seed, d), Hooks: p.hooks,
