@@ -52,12 +52,12 @@ func (l *ledger) auditMessage(m *message, excused func(m *message) bool, receive
 			l.violate("%v has not ended", m)
 		}
 	case succeeded:
-		switch {
+		switch { // a message to a process that ended, and whose successor has its name, went with it
 		case m.deliveries > 0 || !lived:
 		case m.accept:
 			l.violate("%v was reported delivered and never came", m)
-		case m.from.ended:
-		case !m.from.toldOf(receiver, m):
+		case m.from.ended || m.from.toldOf(m, func(e event) bool { return e.name == receiver.name }):
+		case !m.from.toldOf(m, func(e event) bool { return e.host == receiver.host }):
 			l.violate("%v was sent without error and never came, and its sender was told of no loss", m)
 		default:
 			return true
@@ -70,11 +70,9 @@ func (l *ledger) auditMessage(m *message, excused func(m *message) bool, receive
 	return false
 }
 
-// toldOf reports whether a life has been told, after it posted m, that its receiver or the receiver's NIC was lost.
-func (lf *life) toldOf(receiver *life, m *message) bool {
-	return slices.ContainsFunc(lf.events, func(e event) bool {
-		return e.at >= m.posted && (e.host == receiver.host || e.name == receiver.name)
-	})
+// toldOf reports whether a life has been told something after it posted m.
+func (lf *life) toldOf(m *message, what func(event) bool) bool {
+	return slices.ContainsFunc(lf.events, func(e event) bool { return e.at >= m.posted && what(e) })
 }
 
 // auditOrder looks at every two messages from one life to another.

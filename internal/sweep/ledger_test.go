@@ -30,7 +30,7 @@ func (b *book) send(size int, o outcome) *message {
 func (b *book) take(m *message, r receive) {
 	got := make([]byte, m.size)
 	fill(m.id, got)
-	b.deliver(b.b, r, arrival{m.from.name, m.tag, uint64(m.size), got, m.size})
+	b.deliver(b.b, r, arrival{m.from.name, m.tag, uint64(m.size), got, m.size, false})
 }
 
 var anything = receive{anyTag: true}
@@ -79,7 +79,7 @@ func TestDamageIsFound(t *testing.T) {
 		got := make([]byte, 100)
 		fill(m.id, got)
 		got[at] ^= 1
-		b.deliver(b.b, anything, arrival{"app/0", m.tag, 100, got, 100})
+		b.deliver(b.b, anything, arrival{"app/0", m.tag, 100, got, 100, false})
 		if len(b.violations) == 0 {
 			t.Errorf("byte %d was changed, and nobody saw it", at)
 		}

@@ -344,7 +344,7 @@ func (lf *life) receiveOne(rng *rand.Rand) error {
 		w.lastCame = lf.now()
 		if !byHostile(got.from) {
 			w.totals.Delivered++
-			w.l.deliver(lf, r, arrival{got.from, got.tag, got.full, buf[:got.n], len(buf)})
+			w.l.deliver(lf, r, arrival{got.from, got.tag, got.full, buf[:got.n], len(buf), !w.plan.calm()})
 			if e := lf.answer(&got.msg, buf[:got.n]); e != nil {
 				w.bufs.put(buf)
 				return e
