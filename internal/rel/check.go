@@ -103,6 +103,9 @@ func (m *Module) receiveProbeReply(s *session, body []byte) {
 // fail ends the check with one of its three texts.
 func (c *check) fail(e *Endpoint) {
 	who := fmt.Sprintf("NIC %016x at %v", e.nic, e.addr)
+	if e.nic == 0 {
+		who = fmt.Sprintf("the NIC at %v", e.addr) // it has never told its id
+	}
 	c.status = CheckFailed
 	switch {
 	case c.got[0]:
