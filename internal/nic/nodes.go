@@ -17,6 +17,8 @@ type peer struct {
 	ep      *rel.Endpoint
 	nic     uint64 // 0 until its first hello
 	added   bool   // by AddNode, so that it may stay away and come back
+	removed bool   // by RemoveNode; forgotten when its pair is down
+	watched bool   // and probed until then
 	failed  bool   // it could not be reached, or was lost, and has not come back
 	retryAt clock.Time
 
@@ -101,6 +103,7 @@ func (e *Engine) AddNode(id uint64, addr link.Addr) error {
 	if pr == nil {
 		pr = e.newPeer(ep)
 	}
+	pr.keep()
 	pr.added = true
 	e.checkAt(0)
 	return nil
@@ -203,6 +206,9 @@ func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
 	e.names.lose(e, pr, status == vni.StatusProcessGone)
 	e.reconsider = true
 	e.checkAt(pr.retryAt)
+	if pr.removed {
+		e.checkAt(0)
+	}
 }
 
 // dropPeer ends all that a process has under way with a peer.
@@ -296,6 +302,7 @@ func (e *Engine) checkAt(t clock.Time) { e.nextCheck = clock.Min(e.nextCheck, t)
 func (e *Engine) expire() {
 	if e.now >= e.nextCheck {
 		e.nextCheck = clock.Never
+		e.forgetRemoved()
 		for _, pr := range e.nodes.list {
 			e.checkSyncBy(pr)
 			e.checkDoubt(pr)
