@@ -90,12 +90,17 @@ func (e *Engine) Nodes() []NodeInfo {
 }
 
 // AddNode says that there is a NIC at addr; id is 0 if that is not known yet. The engine opens a pair with it at once
-// and as often as it is lost, since names spread over pairs.
+// and as often as it is lost, since names spread over pairs. A NIC that is up at another address is refused, unless it
+// was removed from there before.
 func (e *Engine) AddNode(id uint64, addr link.Addr) error {
 	if id == e.cfg.ID {
 		return fmt.Errorf("nic: node %v has this NIC's own id", addr)
 	}
 	ep, err := e.rel.Open(id, addr)
+	if pr := e.peerOf(id); errors.Is(err, rel.ErrAddress) && pr != nil && pr.removed {
+		e.forget(pr) // whoever has the session is not whom the registry means by this id
+		ep, err = e.rel.Open(id, addr)
+	}
 	if err != nil {
 		return fmt.Errorf("nic: node %v: %w", addr, err)
 	}

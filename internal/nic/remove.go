@@ -60,6 +60,7 @@ func (e *Engine) forgetRemoved() {
 // opened.
 func (e *Engine) forget(pr *peer) {
 	pr.keep()
+	e.trust(pr)
 	e.rel.Forget(e.now, pr.ep)
 	for _, n := range e.names.all {
 		if pr.nic != 0 && n.nic == pr.nic {

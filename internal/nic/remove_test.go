@@ -125,11 +125,11 @@ func TestARemovedNICThatLivesStaysUntilItsPairIsDown(t *testing.T) {
 func TestANICThatIsAddedAgainIsKept(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a := f.engines[0]
-	a.RemoveNode(2, mem.Address(2))
-	f.step()
 	if err := a.AddNode(2, mem.Address(7)); !errors.Is(err, rel.ErrAddress) {
 		t.Errorf("added at another address while it is up at its own: %v", err)
 	}
+	a.RemoveNode(2, mem.Address(2))
+	f.step()
 	if err := a.AddNode(2, mem.Address(2)); err != nil {
 		t.Fatal(err)
 	}
@@ -145,4 +145,43 @@ func TestANICThatIsAddedAgainIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until(time.Second, "another NIC takes its place", func() bool { return len(back.Nodes()) == 1 && back.Nodes()[0].Up })
+}
+
+// The registry has found out that it is not the NIC with the session that has the id.
+func TestANICThatIsRemovedAndAddedElsewhereIsThereAtOnce(t *testing.T) { // decision 1
+	f := newFabric(t, 2, fault.Config{})
+	a, wrong := f.engines[0], f.process(1, "wrong/0")
+	f.until(time.Second, "the name is spread", func() bool { return knowsName(a, wrong.name) })
+	f.addNIC(2, 1, fault.Config{})
+	right := f.process(2, "right/0")
+	a.RemoveNode(2, mem.Address(2))
+	if err := a.AddNode(2, mem.Address(3)); err != nil {
+		t.Fatal(err)
+	}
+	f.until(time.Second, "the other NIC is up", func() bool { return knowsName(a, right.name) })
+	if n := a.Nodes(); knowsName(a, wrong.name) || len(n) != 1 || n[0].Addr != mem.Address(3) {
+		t.Errorf("names %v, nodes %+v", a.Names(), n)
+	}
+}
+
+func TestASecondNICWithTheIDOfOneThatLivesIsNotAdmitted(t *testing.T) { // decision 1
+	f := newFabric(t, 2, fault.Config{})
+	a, first := f.engines[0], f.process(1, "first/0")
+	f.until(time.Second, "the name is spread", func() bool { return knowsName(a, first.name) })
+	second := f.addNIC(2, 9, fault.Config{}) // a later life, as it says
+	if err := second.AddNode(1, mem.Address(1)); err != nil {
+		t.Fatal(err)
+	}
+	f.wait(3 * limits.UnreachableAfter)
+	if n := a.Nodes(); !knowsName(a, first.name) || len(n) != 1 || n[0].Addr != mem.Address(2) || !n[0].Up || n[0].Incarnation != 1 {
+		t.Errorf("the first is not left alone: nodes %+v", n)
+	}
+	if n := second.Nodes(); len(n) != 1 || n[0].Up {
+		t.Errorf("the second has a session: nodes %+v", n)
+	}
+	f.kill(1)
+	f.until(2*limits.UnreachableAfter, "the first is found dead, and the second let in", func() bool {
+		n := a.Nodes()
+		return len(n) == 1 && n[0].Up && n[0].Addr == mem.Address(3)
+	})
 }
