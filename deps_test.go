@@ -31,7 +31,8 @@ proc, poller, ctl, link/{mem,fault,capture,udp}, registry < weft
 weft < sim, inflight                              sim < sweep
 inflight < bench < demo                           payload, together < demo
 payload, together, inflight < soak
-registry < registry/file                           proc, poller, link/{mem,fault,capture,udp}, registry/file, ctl < daemon
+registry < registry/file                          limits, registry < registry/gossip
+proc, poller, link/{mem,fault,capture,udp}, registry/{file,gossip}, ctl < daemon
 everything < cmd/weft
 `
 

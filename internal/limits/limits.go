@@ -198,6 +198,21 @@ const (
 	// FailureTimeout is how long the names of a silent NIC are kept, out of reach, for its return.
 	FailureTimeout = 10 * time.Second
 
+	// GossipJoinEvery is how often a NIC asks its seeds until one answers: a fabric whose hosts start together is complete
+	// a second after the last.
+	GossipJoinEvery = time.Second
+
+	// GossipRejoinEvery is how often it calls seeds and lost members afterwards, so that a healed partition is noticed.
+	GossipRejoinEvery = 5 * time.Second
+
+	// GossipCall is how long it waits for one of them to answer.
+	GossipCall = 2 * time.Second
+
+	// GossipLost is how many addresses of lost members are remembered, one of which is called each time, and GossipForget
+	// for how long: the longest partition that heals by itself when no seed is left.
+	GossipLost   = 64
+	GossipForget = 24 * time.Hour
+
 	// NameKeep is how long the name of a process that has gone is kept for its last messages: longer than a peer can be
 	// silent without being given up.
 	NameKeep = 5 * time.Second

@@ -25,6 +25,10 @@ func TestLimitsFitOneAnother(t *testing.T) {
 		{limits.ResendsPerPoll <= 16, "retransmissions are at most 16 a poll"},
 		{limits.ResendsPerPoll < limits.FirstRing, "a poll's retransmissions leave room for new segments"},
 
+		{limits.FailureTimeout > limits.UnreachableAfter+limits.ProbeEvery+time.Second, "a NIC that seems gone can be asked before it must be"},
+		{limits.GossipCall < limits.GossipRejoinEvery, "a call that is not answered has ended before the next"},
+		{limits.GossipJoinEvery < limits.GossipRejoinEvery, "a NIC that knows nobody calls more often than one that does"},
+
 		{limits.AckDelay < limits.LeastRetransmit, "an acknowledgement held back is not taken for a loss"},
 		{limits.LeastRetransmit < limits.FirstRetransmit, "the first time-out is not below the least"},
 		{limits.FirstRetransmit < limits.LongestRetransmit, "the time-out can back off from its start"},

@@ -31,8 +31,9 @@ func (n Node) String() string {
 type Registry interface {
 	// Nodes is the list as it stands. The caller may keep it.
 	Nodes() []Node
-	// Watch calls changed with the whole list each time that it becomes another, from one goroutine, until ctx is done.
-	// It returns nil then, or earlier the reason why the registry can be watched no more.
+	// Watch calls changed with the whole list each time that it becomes another, one call at a time, until ctx is done. It
+	// may begin with the list as it stands, so that a change just before the call is not missed. It returns nil at the
+	// end, or earlier the reason why the registry can be watched no more.
 	Watch(ctx context.Context, changed func([]Node)) error
 }
 

@@ -1,0 +1,129 @@
+package gossip
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft/internal/registry"
+)
+
+// holders remembers who has each id, so that the first who claims it keeps it.
+type holders map[registry.NICID]netip.AddrPort
+
+// dispute is a claim to an id that another NIC has.
+type dispute struct {
+	id              registry.NICID
+	holder, ignored netip.AddrPort
+}
+
+// judge says which NICs there are, by id, and which claims count for nothing. Whoever has an id keeps it as long as it
+// is there and does not give it up; of several new claims the one of the oldest life wins. Claims at one address are
+// lives of one NIC, and the latest speaks for it.
+func (h holders) judge(claims []claim) (nodes []registry.Node, disputes []dispute) {
+	byID := make(map[registry.NICID][]claim)
+	for _, c := range latest(claims) {
+		byID[c.id] = append(byID[c.id], c)
+	}
+	for id := range h {
+		if byID[id] == nil {
+			delete(h, id)
+		}
+	}
+	for id, of := range byID {
+		winner, ok := h.winner(id, of)
+		if !ok {
+			delete(h, id)
+			continue
+		}
+		h[id] = winner
+		nodes = append(nodes, registry.Node{ID: id, Addr: winner})
+		for _, c := range of {
+			if c.addr != winner {
+				disputes = append(disputes, dispute{id, winner, c.addr})
+			}
+		}
+	}
+	slices.SortFunc(nodes, func(a, b registry.Node) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1 // an id stands there once
+	})
+	return nodes, disputes
+}
+
+// winner picks the address of the NIC that has the id.
+func (h holders) winner(id registry.NICID, of []claim) (addr netip.AddrPort, ok bool) {
+	var best claim
+	for _, c := range of {
+		switch {
+		case c.addr == h[id] && c.stance != refused:
+			return c.addr, true
+		case c.stance == claiming && (!ok || c.less(best)):
+			best, ok = c, true
+		}
+	}
+	return best.addr, ok
+}
+
+// latest leaves one claim of each NIC: a NIC that was killed may still be a member while its next life is one, too.
+func latest(claims []claim) (kept []claim) {
+	type nic struct {
+		id   registry.NICID
+		addr netip.AddrPort
+	}
+	at := make(map[nic]int)
+	for _, c := range claims {
+		n := nic{c.id, c.addr}
+		i, seen := at[n]
+		switch {
+		case !seen:
+			at[n] = len(kept)
+			kept = append(kept, c)
+		case kept[i].incarnation < c.incarnation:
+			kept[i] = c
+		}
+	}
+	return kept
+}
+
+// self is this NIC's own claim:
+//
+//	          nobody else claims the id
+//	starting ───────────────────────────► claiming ◄──┐
+//	    │                                     │       │ nobody else has claimed it for grace
+//	    │ another claims it                   │ another of an older life claims it, too:
+//	    └────────────────► refused ◄──────────┘ they met after a partition
+//	                          └───────────────────────┘
+//
+// A refused one waits because the one that has the id may only be restarting.
+type self struct {
+	claim
+	grace time.Duration
+	since time.Time      // refused: when the id was last seen claimed
+	by    netip.AddrPort // refused: who has it
+}
+
+// look brings the stance up to date with the claims of all members, its own possibly among them. It returns when to
+// look again, if nothing changes before; 0 is never.
+func (s *self) look(now time.Time, claims []claim) (again time.Duration) {
+	var other claim // the oldest that claims our id elsewhere
+	for _, c := range claims {
+		if c.id == s.id && c.addr != s.addr && c.stance == claiming && (other.id == 0 || c.less(other)) {
+			other = c
+		}
+	}
+	switch {
+	case other.id != 0 && (s.stance != claiming || other.less(s.claim)):
+		s.stance, s.since, s.by = refused, now, other.addr
+		return s.grace
+	case s.stance == starting:
+		s.stance = claiming
+	case s.stance == refused && now.Sub(s.since) < s.grace:
+		return s.grace - now.Sub(s.since)
+	case s.stance == refused:
+		s.stance = claiming
+	}
+	return 0
+}

@@ -1,0 +1,248 @@
+// Package gossip is a registry that needs no list of nodes: the NICs of a fabric tell one another who is there
+// (decision 15). Members, failure detection and encryption are memberlist's, which runs SWIM over UDP and TCP:
+//
+//	        ┌── memberlist ──┐  joins, leaves   ┌─ members ─┐  claims  ┌─ judge ─┐  list
+//	UDP ◄──►│ probes, gossip ├─────────────────►│ who says  ├─────────►│ who has ├───────► Watch
+//	TCP ◄──►│ whole states   │                  │ what      │          │ an id   │
+//	        └──────▲───▲─────┘                  └───────────┘          └─────────┘
+//	 own claim ────┘   └──── Join: seeds, and members that were lost, until they are there
+//
+// Each member tells its NIC's id, incarnation and address. One address of another member, a seed, is enough to find all.
+// It has goroutines, timers and sockets of its own, far from any engine.
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/registry"
+)
+
+// LeastFailureTimeout is the shortest Config.FailureTimeout: below it, a busy host would seem dead.
+const LeastFailureTimeout = time.Second
+
+// Config is what a Registry is made from. ID, Incarnation, Addr, Listen and Key must be set.
+type Config struct {
+	ID          registry.NICID
+	Incarnation uint64         // larger in every life of the NIC; the older of two lives keeps a disputed id
+	Addr        netip.AddrPort // of the NIC's link; its IP may be unspecified, and is then that of the gossip
+
+	Listen netip.AddrPort   // UDP and TCP; port 0 is any that is free; the IP may be unspecified
+	Seeds  []netip.AddrPort // other members, this one possibly among them; may be empty: then others call
+	Key    Key
+
+	FailureTimeout time.Duration // silence after which a NIC is taken off the list; 0 = limits.FailureTimeout
+	Log            *slog.Logger  // nil = none
+
+	wrap func(memberlist.NodeAwareTransport) memberlist.NodeAwareTransport // tests cut the network here
+}
+
+// Registry knows the NICs that gossip. It is safe from many goroutines. Close ends it.
+type Registry struct {
+	config  Config
+	log     *slog.Logger
+	members *members
+	list    *memberlist.Memberlist
+	at      netip.AddrPort // where others reach the gossip
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	joined  chan struct{} // closed when a seed has answered, or none has, for the first time
+	closing sync.Once
+
+	self     self             // of the judging goroutine, as the two below
+	holders  holders          // who has which id
+	disputes map[dispute]bool // that have been logged
+
+	mu      sync.Mutex
+	nodes   []registry.Node
+	changed chan struct{} // closed when nodes becomes another list
+}
+
+// New starts to gossip. Seeds that do not answer are no error: they are called again until they do.
+func New(c Config) (*Registry, error) {
+	if c.FailureTimeout == 0 {
+		c.FailureTimeout = limits.FailureTimeout
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.FailureTimeout < LeastFailureTimeout {
+		return nil, fmt.Errorf("gossip: a failure timeout of %v; expected at least %v", c.FailureTimeout, LeastFailureTimeout)
+	}
+	if c.Key == (Key{}) {
+		return nil, fmt.Errorf("gossip: %w: none is set", ErrKey)
+	}
+	advertised, err := advertisedIP(c.Listen.Addr(), c.Seeds)
+	if err != nil {
+		return nil, err
+	}
+	if c.Addr.Addr().IsUnspecified() {
+		c.Addr = netip.AddrPortFrom(advertised, c.Addr.Port())
+	}
+	r := &Registry{config: c, log: c.Log, members: newMembers(), joined: make(chan struct{}), changed: make(chan struct{}),
+		self:    self{claim: claim{id: c.ID, incarnation: c.Incarnation, addr: c.Addr}, grace: c.FailureTimeout},
+		holders: make(holders), disputes: make(map[dispute]bool)}
+	if err := r.self.check(); err != nil {
+		return nil, err
+	}
+	r.members.setMeta(r.self.claim)
+	if err := r.start(advertised); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	r.running.Go(func() { r.call(ctx) })
+	r.running.Go(func() { r.judge(ctx) })
+	return r, nil
+}
+
+// start takes the sockets and makes the member. Its name has its address: of two members of one name, memberlist would
+// believe what the second says about the first, that it leaves for example.
+func (r *Registry) start(advertised netip.Addr) error {
+	logger := log.New(&logWriter{to: r.log}, "", 0)
+	c := r.config.timing()
+	t, err := listen(&memberlist.NetTransportConfig{BindAddrs: []string{r.config.Listen.Addr().String()},
+		BindPort: int(r.config.Listen.Port()), Logger: logger})
+	if err != nil {
+		return fmt.Errorf("gossip: %v: %w", r.config.Listen, err)
+	}
+	r.at = netip.AddrPortFrom(advertised, uint16(t.GetAutoBindPort()))
+	c.Name = fmt.Sprintf("%v@%v", r.config.ID, r.at)
+	c.Transport, c.Logger = t, logger
+	if r.config.wrap != nil {
+		c.Transport = r.config.wrap(t)
+	}
+	c.AdvertiseAddr, c.AdvertisePort = r.at.Addr().String(), int(r.at.Port())
+	c.SecretKey = r.config.Key[:]
+	c.Delegate, c.Events, c.Alive = r.members, r.members, r.members
+	if r.list, err = memberlist.Create(c); err != nil {
+		return errors.Join(fmt.Errorf("gossip: %w", err), t.Shutdown())
+	}
+	return nil
+}
+
+// listen takes the UDP and the TCP port of one number. If any will do, the first that is free for TCP may be taken for
+// UDP; then the next one is tried.
+func listen(c *memberlist.NetTransportConfig) (t *memberlist.NetTransport, err error) {
+	for range 10 {
+		if t, err = memberlist.NewNetTransport(c); err == nil || c.BindPort != 0 {
+			break
+		}
+	}
+	return t, err
+}
+
+// probesInTimeout is how many probes' time it takes at most until all know that a member is gone, in a fabric of up to a
+// thousand: three until somebody's turn comes to probe it, one for the probe and as much again on a host that has had
+// failures before, nine (three for each power of ten) in which it may object, two for the news to go round.
+const probesInTimeout = 16
+
+// timing turns the failure timeout into memberlist's numbers.
+func (c *Config) timing() *memberlist.Config {
+	m := memberlist.DefaultLANConfig()
+	m.ProbeInterval = c.FailureTimeout / probesInTimeout
+	m.ProbeTimeout = m.ProbeInterval / 2
+	m.AwarenessMaxMultiplier = 2
+	m.SuspicionMult = 3
+	m.SuspicionMaxTimeoutMult = 1 // memberlist would wait longer where few suspect; the timeout is a promise here
+	m.GossipInterval = min(m.ProbeInterval, 100*time.Millisecond)
+	m.GossipToTheDeadTime = 3 * c.FailureTimeout
+	m.TCPTimeout = limits.GossipCall
+	m.EnableCompression = false // what is sealed and small gains nothing
+	return m
+}
+
+// advertisedIP is the IP at which others reach what listens at ip: this host's on the way to the first seed, or else
+// the first that is not for this host alone.
+func advertisedIP(ip netip.Addr, seeds []netip.AddrPort) (netip.Addr, error) {
+	if !ip.IsUnspecified() {
+		return ip, nil
+	}
+	for _, s := range seeds {
+		c, err := net.Dial("udp", s.String()) // sends nothing
+		if err != nil {
+			continue
+		}
+		from := c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+		_ = c.Close()
+		return from, nil
+	}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return ip, fmt.Errorf("gossip: %w", err)
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().IsGlobalUnicast() {
+			return p.Addr().Unmap(), nil
+		}
+	}
+	return ip, errors.New("gossip: this host has no address that others could reach; name one to listen at")
+}
+
+// Addr is where other members reach this one: what they can have as a seed.
+func (r *Registry) Addr() netip.AddrPort { return r.at }
+
+// Nodes is the list as it stands, this NIC among it. It is empty as long as another NIC has this one's id.
+func (r *Registry) Nodes() []registry.Node {
+	l, _ := r.now()
+	return l
+}
+
+func (r *Registry) now() ([]registry.Node, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.nodes), r.changed
+}
+
+// Watch calls changed with the list as it stands, and each time that it becomes another, until ctx is done.
+func (r *Registry) Watch(ctx context.Context, changed func([]registry.Node)) error {
+	for {
+		l, next := r.now()
+		changed(l)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next:
+		}
+	}
+}
+
+// publish makes l the list.
+func (r *Registry) publish(l []registry.Node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.Equal(l, r.nodes) {
+		return
+	}
+	r.nodes = l
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// leaveWithin is how long a member that ends waits for the news of it to be sent.
+const leaveWithin = 300 * time.Millisecond
+
+// Close leaves the others, who need not wait for the failure timeout then, and frees everything. It may be called twice.
+func (r *Registry) Close() (err error) {
+	r.closing.Do(func() {
+		r.stop()
+		if lerr := r.list.Leave(leaveWithin); lerr != nil && !r.members.alone() {
+			r.log.Debug("gossip: nobody may have heard that this NIC leaves", "error", lerr)
+		}
+		err = r.list.Shutdown()
+		r.running.Wait()
+	})
+	return err
+}

@@ -1,0 +1,375 @@
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/registry"
+)
+
+// failureTimeout of the registries in these tests; long enough that a busy machine does not make members seem dead.
+const failureTimeout = 3 * time.Second
+
+// book is a log that tests read.
+type book struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *book) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *book) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// peer is a registry under test, its log and its network.
+type peer struct {
+	*Registry
+	log  *book
+	wire *wire
+}
+
+func testKey(t *testing.T) Key {
+	t.Helper()
+	k, err := DeriveKey([]byte(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// begin starts to gossip for NIC id at 127.0.0.1:port, which nothing listens at: the registry only tells of it.
+func begin(t *testing.T, id registry.NICID, port uint16, change func(*Config), seeds ...netip.AddrPort) *peer {
+	t.Helper()
+	p := &peer{log: new(book), wire: new(wire)}
+	c := Config{ID: id, Incarnation: uint64(time.Now().UnixNano()), Addr: loopback(port), Listen: loopback(0), Seeds: seeds,
+		Key: testKey(t), FailureTimeout: failureTimeout, wrap: p.wire.wrap,
+		Log: slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelInfo}))}
+	if change != nil {
+		change(&c)
+	}
+	r, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Registry = r
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("log of NIC %v at %v:\n%s", id, c.Addr, p.log)
+		}
+	})
+	return p
+}
+
+func loopback(port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
+}
+
+// kill ends a registry without a word to the others.
+func (p *peer) kill() {
+	p.wire.cut.Store(true)
+	p.Close()
+}
+
+// wire is a network that can be cut.
+type wire struct {
+	memberlist.NodeAwareTransport
+	cut atomic.Bool
+}
+
+func (w *wire) wrap(t memberlist.NodeAwareTransport) memberlist.NodeAwareTransport {
+	w.NodeAwareTransport = t
+	return w
+}
+
+func (w *wire) WriteTo(b []byte, addr string) (time.Time, error) {
+	return w.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+func (w *wire) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	if w.cut.Load() {
+		return time.Now(), nil
+	}
+	return w.NodeAwareTransport.WriteToAddress(b, a)
+}
+
+func (w *wire) DialTimeout(addr string, d time.Duration) (net.Conn, error) {
+	return w.DialAddressTimeout(memberlist.Address{Addr: addr}, d)
+}
+
+func (w *wire) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.Conn, error) {
+	if w.cut.Load() {
+		return nil, errors.New("the network is cut")
+	}
+	return w.NodeAwareTransport.DialAddressTimeout(a, d)
+}
+
+// knows waits until p's list is of these NICs, by id and port.
+func (p *peer) knows(t *testing.T, within time.Duration, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	var got []string
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	err := p.Watch(ctx, func(l []registry.Node) {
+		got = nil
+		for _, n := range l {
+			got = append(got, fmt.Sprintf("%d:%d", uint64(n.ID), n.Addr.Port()))
+		}
+		slices.Sort(got)
+		if slices.Equal(got, want) {
+			cancel()
+		}
+	})
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("%v knows %v after %v; want %v; %v", p.config.Addr, got, within, want, err)
+	}
+	t.Logf("%v knows %v after %v", p.config.Addr, want, time.Since(began).Round(time.Millisecond))
+}
+
+func (p *peer) says(t *testing.T, within time.Duration, parts ...string) {
+	t.Helper()
+	for end := time.Now().Add(within); ; time.Sleep(5 * time.Millisecond) {
+		for line := range strings.Lines(p.log.String()) {
+			if !slices.ContainsFunc(parts, func(s string) bool { return !strings.Contains(line, s) }) {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no line of the log has %q", parts)
+		}
+	}
+}
+
+const soon = 5 * time.Second
+
+func TestOneSeedIsEnoughToFindAll(t *testing.T) {
+	a := begin(t, 1, 7001, nil)
+	b := begin(t, 2, 7002, nil, a.Addr())
+	c := begin(t, 3, 7003, nil, a.Addr())
+	for _, p := range []*peer{a, b, c} {
+		p.knows(t, soon, "1:7001", "2:7002", "3:7003")
+	}
+	a.Close()
+	d := begin(t, 4, 7004, nil, c.Addr()) // every member is a seed
+	for _, p := range []*peer{b, c, d} {
+		p.knows(t, soon, "2:7002", "3:7003", "4:7004")
+	}
+}
+
+func TestWhoLeavesSaysSo(t *testing.T) {
+	patient := func(c *Config) { c.FailureTimeout = 10 * soon }
+	a := begin(t, 1, 7001, patient)
+	b := begin(t, 2, 7002, patient, a.Addr())
+	a.knows(t, soon, "1:7001", "2:7002")
+	b.Close()
+	a.knows(t, soon, "1:7001")
+}
+
+func TestGossipGoesOverIPv6(t *testing.T) {
+	here := netip.MustParseAddrPort("[::1]:0")
+	if l, err := net.Listen("tcp", here.String()); err != nil {
+		t.Skip("this host has no IPv6:", err)
+	} else {
+		l.Close()
+	}
+	six := func(c *Config) {
+		c.Listen, c.Addr = here, netip.AddrPortFrom(here.Addr(), c.Addr.Port())
+	}
+	a := begin(t, 1, 7001, six)
+	b := begin(t, 2, 7002, six, a.Addr())
+	a.knows(t, soon, "1:7001", "2:7002")
+	b.knows(t, soon, "1:7001", "2:7002")
+	if n := a.Nodes()[1]; n.Addr.String() != "[::1]:7002" {
+		t.Errorf("NIC 2 is at %v", n.Addr)
+	}
+}
+
+func TestASilentNICIsRemovedAndComesBackInItsNextLife(t *testing.T) {
+	a := begin(t, 1, 7001, nil)
+	b := begin(t, 2, 7002, nil, a.Addr())
+	a.knows(t, soon, "1:7001", "2:7002")
+	at := b.Addr()
+	b.kill()
+	a.knows(t, failureTimeout, "1:7001")
+	again := begin(t, 2, 7002, func(c *Config) { c.Listen = at }, a.Addr())
+	a.knows(t, soon, "1:7001", "2:7002")
+	again.knows(t, soon, "1:7001", "2:7002")
+	again.kill()
+	elsewhere := begin(t, 2, 7002, nil, a.Addr()) // at once, and its gossip has another port
+	elsewhere.knows(t, soon, "1:7001", "2:7002")
+	a.knows(t, soon, "1:7001", "2:7002")
+}
+
+func TestTwoHalvesFindOneAnotherAfterAPartition(t *testing.T) {
+	a := begin(t, 1, 7001, nil)
+	b := begin(t, 2, 7002, nil, a.Addr())
+	for _, p := range []*peer{a, b} {
+		p.knows(t, soon, "1:7001", "2:7002")
+	}
+	cut := func(c bool) { a.wire.cut.Store(c); b.wire.cut.Store(c) }
+	cut(true)
+	a.knows(t, 2*failureTimeout, "1:7001")
+	b.knows(t, 2*failureTimeout, "2:7002")
+	cut(false)
+	a.knows(t, 10*time.Second, "1:7001", "2:7002")
+	b.knows(t, 10*time.Second, "1:7001", "2:7002")
+}
+
+func TestLostMembersAreCalledThoughTheyAreNoSeeds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits until members no longer gossip to the dead of their own accord")
+	}
+	short := func(c *Config) { c.FailureTimeout = LeastFailureTimeout }
+	seed := begin(t, 1, 7001, short)
+	b, c := begin(t, 2, 7002, short, seed.Addr()), begin(t, 3, 7003, short, seed.Addr())
+	b.knows(t, soon, "1:7001", "2:7002", "3:7003")
+	c.knows(t, soon, "1:7001", "2:7002", "3:7003")
+	seed.kill()
+	b.wire.cut.Store(true)
+	c.wire.cut.Store(true)
+	b.knows(t, 2*soon, "2:7002")
+	c.knows(t, 2*soon, "3:7003")
+	time.Sleep(b.config.timing().GossipToTheDeadTime)
+	b.wire.cut.Store(false)
+	c.wire.cut.Store(false)
+	b.knows(t, 3*limits.GossipRejoinEvery, "2:7002", "3:7003")
+	c.knows(t, soon, "2:7002", "3:7003")
+}
+
+func TestOnlySoManyLostMembersAreRemembered(t *testing.T) {
+	m, now := newMembers(), time.Unix(1_000_000, 0)
+	for i := range 2 * limits.GossipLost {
+		m.remember(loopback(uint16(i+1)), now.Add(time.Duration(i)*time.Second))
+	}
+	_, lost := m.absent(nil, now.Add(time.Hour))
+	slices.SortFunc(lost, netip.AddrPort.Compare)
+	if len(lost) != limits.GossipLost || lost[0].Port() != limits.GossipLost+1 {
+		t.Errorf("%d are remembered, from %v on", len(lost), lost[0])
+	}
+	if _, lost := m.absent(nil, now.Add(limits.GossipForget+time.Hour)); len(lost) != 0 {
+		t.Errorf("%v are never forgotten", lost)
+	}
+	seeds, _ := m.absent([]netip.AddrPort{loopback(1)}, now)
+	if !slices.Equal(seeds, []netip.AddrPort{loopback(1)}) {
+		t.Errorf("seeds to call are %v", seeds)
+	}
+}
+
+func TestTheSecondNICOfAnIDIsRefusedUntilTheFirstIsGone(t *testing.T) { // decision 1
+	a := begin(t, 1, 7001, nil)
+	first := begin(t, 2, 7002, nil, a.Addr())
+	a.knows(t, soon, "1:7001", "2:7002")
+	// Its life is older, as on a host whose clock is slow; the first has the id nevertheless.
+	second := begin(t, 2, 7003, func(c *Config) { c.Incarnation = 5 }, a.Addr())
+	second.says(t, soon, "level=ERROR", "nic=0:0:0:0:0:0:0:2", "here=127.0.0.1:7003", "there=127.0.0.1:7002")
+	a.says(t, soon, "level=WARN", "nic=0:0:0:0:0:0:0:2", "first=127.0.0.1:7002", "second=127.0.0.1:7003")
+	second.knows(t, soon) // it must not talk to anybody
+	late := begin(t, 4, 7004, nil, a.Addr())
+	for _, p := range []*peer{a, first, late} {
+		p.knows(t, soon, "1:7001", "2:7002", "4:7004")
+	}
+	first.Close()
+	for _, p := range []*peer{a, second, late} {
+		p.knows(t, 2*failureTimeout, "1:7001", "2:7003", "4:7004")
+	}
+}
+
+func TestWhoHasAnotherKeyIsNotLetIn(t *testing.T) {
+	a := begin(t, 1, 7001, nil)
+	b := begin(t, 2, 7002, func(c *Config) { c.Key[0] ^= 1 }, a.Addr())
+	b.says(t, soon, "no seed has let this NIC join", "fabric key", a.Addr().String())
+	a.says(t, soon, "level=WARN", "no installed keys could decrypt", "from=127.0.0.1")
+	a.knows(t, soon, "1:7001")
+	b.knows(t, soon, "2:7002")
+}
+
+func TestSeedsThatDoNotAnswerAreCalledUntilTheyDo(t *testing.T) {
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(loopback(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Addr().(*net.TCPAddr).AddrPort()
+	l.Close()
+	b := begin(t, 2, 7002, nil, at)
+	b.says(t, soon, "no seed has let this NIC join", at.String())
+	b.knows(t, soon, "2:7002") // the first of a fabric has nobody to ask
+	begin(t, 1, 7001, func(c *Config) { c.Listen = at })
+	b.knows(t, 2*soon, "1:7001", "2:7002")
+	b.says(t, soon, "joined the gossip")
+}
+
+func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
+	taken := begin(t, 9, 7009, nil)
+	good := Config{ID: 1, Incarnation: 1, Addr: loopback(7001), Listen: loopback(0), Key: testKey(t), FailureTimeout: failureTimeout}
+	for want, change := range map[string]func(*Config){
+		"NIC id 0":                     func(c *Config) { c.ID = 0 },
+		"incarnation 0":                func(c *Config) { c.Incarnation = 0 },
+		"127.0.0.1:0, where others":    func(c *Config) { c.Addr = loopback(0) },
+		"fabric key: none is set":      func(c *Config) { c.Key = Key{} },
+		"failure timeout of 1ms":       func(c *Config) { c.FailureTimeout = time.Millisecond },
+		"address already in use":       func(c *Config) { c.Listen = taken.Addr() },
+		"192.0.2.1:0: failed to start": func(c *Config) { c.Listen = netip.MustParseAddrPort("192.0.2.1:0") },
+	} {
+		c := good
+		change(&c)
+		if r, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New = %v; want %q", err, want)
+			if r != nil {
+				r.Close()
+			}
+		}
+	}
+}
+
+func TestWhoListensEverywhereTellsTheAddressTowardsItsSeed(t *testing.T) {
+	a := begin(t, 1, 7001, nil)
+	b := begin(t, 2, 7002, func(c *Config) {
+		c.Addr, c.Listen = netip.MustParseAddrPort("[::]:7002"), netip.MustParseAddrPort("0.0.0.0:0")
+	}, a.Addr())
+	a.knows(t, soon, "1:7001", "2:7002")
+	if got := a.Nodes()[1].Addr; got != loopback(7002) || b.Addr().Addr() != loopback(0).Addr() {
+		t.Errorf("NIC 2 is at %v, its gossip at %v", got, b.Addr())
+	}
+}
+
+func TestStrangersCannotFillTheLog(t *testing.T) {
+	b := new(book)
+	w := &logWriter{to: slog.New(slog.NewTextHandler(b, nil))}
+	for i := range 1000 {
+		fmt.Fprintf(w, "[ERR] memberlist: packet %d is garbage\n", i)
+		fmt.Fprintf(w, "[DEBUG] memberlist: detail %d\n", i)
+	}
+	if n := strings.Count(b.String(), "\n"); n != logLines {
+		t.Errorf("%d lines", n)
+	}
+	w.begun = time.Now().Add(-logStretch - time.Second)
+	fmt.Fprintf(w, "[ERR] memberlist: later\n")
+	if s := b.String(); !strings.Contains(s, "dropped=980") || !strings.Contains(s, "level=WARN msg=\"gossip: memberlist: later\"") {
+		t.Errorf("the log ends with %s", s[max(0, len(s)-300):])
+	}
+}

@@ -1,0 +1,64 @@
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// logWriter passes memberlist's log on. What memberlist calls an error is a packet that it threw away or a peer that did
+// not answer, so everything goes down by one level; and since strangers can cause it, there is a limit to it.
+type logWriter struct {
+	to *slog.Logger
+
+	mu      sync.Mutex
+	begun   time.Time // of the stretch that is counted
+	lines   int       // passed on in it, above debug
+	dropped int
+}
+
+const (
+	logStretch = 10 * time.Second
+	logLines   = 20 // a stretch
+)
+
+// Write takes one line: "[WARN] memberlist: text".
+func (w *logWriter) Write(line []byte) (int, error) {
+	level := slog.LevelDebug
+	text := bytes.TrimSpace(line)
+	for prefix, l := range map[string]slog.Level{"[ERR] ": slog.LevelWarn, "[WARN] ": slog.LevelInfo, "[INFO] ": slog.LevelDebug, "[DEBUG] ": slog.LevelDebug} {
+		if rest, ok := bytes.CutPrefix(text, []byte(prefix)); ok {
+			level, text = l, rest
+			break
+		}
+	}
+	ok, dropped := w.admit(level)
+	if dropped > 0 {
+		w.to.Warn("gossip: too much to log", "dropped", dropped)
+	}
+	if ok {
+		w.to.Log(context.Background(), level, "gossip: "+string(text))
+	}
+	return len(line), nil
+}
+
+// admit says whether a line may pass, and how many did not in the stretch that has just ended.
+func (w *logWriter) admit(l slog.Level) (ok bool, dropped int) {
+	if l < slog.LevelInfo {
+		return true, 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := time.Now(); now.Sub(w.begun) > logStretch {
+		dropped = w.dropped
+		w.begun, w.lines, w.dropped = now, 0, 0
+	}
+	if w.lines >= logLines {
+		w.dropped++
+		return false, 0
+	}
+	w.lines++
+	return true, dropped
+}

@@ -1,0 +1,142 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/registry"
+)
+
+// judge brings the list and this NIC's own claim up to date whenever members change. It is a goroutine.
+func (r *Registry) judge(ctx context.Context) {
+	joined := (<-chan struct{})(r.joined)
+	again := time.NewTimer(0)
+	again.Stop()
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-joined:
+			joined = nil
+		case <-r.members.changed:
+		case <-again.C:
+		}
+		claims := r.members.claims()
+		if joined == nil { // before, this NIC may be the only one that it knows
+			if d := r.lookAtSelf(claims); d > 0 {
+				again.Reset(d)
+			}
+		}
+		nodes, disputes := r.holders.judge(claims)
+		r.report(disputes)
+		if r.self.stance == refused {
+			nodes = nil
+		}
+		r.publish(nodes)
+	}
+}
+
+// lookAtSelf takes a stance to this NIC's own id, and tells the others if it is another than before.
+func (r *Registry) lookAtSelf(claims []claim) (again time.Duration) {
+	before := r.self.stance
+	again = r.self.look(time.Now(), claims)
+	if r.self.stance == before {
+		return again
+	}
+	switch r.self.stance {
+	case refused:
+		r.log.Error("this NIC's id belongs to another NIC; this one stays alone until that is gone, or gets an id of its own",
+			"nic", r.self.id, "here", r.self.addr, "there", r.self.by)
+	case claiming:
+		r.log.Info("this NIC is known to the fabric", "nic", r.self.id, "address", r.self.addr, "gossip", r.at)
+	}
+	r.members.setMeta(r.self.claim)
+	// The news is queued at once; waiting for it to be sent to everybody would hold up the list.
+	_ = r.list.UpdateNode(time.Nanosecond)
+	return again
+}
+
+// report logs each dispute once as long as it lasts.
+func (r *Registry) report(disputes []dispute) {
+	now := make(map[dispute]bool, len(disputes))
+	for _, d := range disputes {
+		now[d] = true
+		if !r.disputes[d] && d.ignored != r.self.addr {
+			r.log.Warn("two NICs claim one id; the second is ignored", "nic", d.id, "first", d.holder, "second", d.ignored)
+		}
+	}
+	r.disputes = now
+}
+
+// call finds the others, and finds them again after the network was divided: it calls seeds that are no members until
+// they are, and besides one lost member at a time. It is a goroutine.
+func (r *Registry) call(ctx context.Context) {
+	first := sync.OnceFunc(func() { close(r.joined) })
+	defer first()
+	every, silent, alone := limits.GossipJoinEvery, false, true
+	var turn int
+	for {
+		seeds, lost := r.members.absent(r.others(), time.Now())
+		to := seeds
+		if len(lost) > 0 {
+			to = append(to, lost[turn%len(lost)])
+			turn++
+		}
+		answered, err := r.join(to, first)
+		switch {
+		case answered > 0 && alone:
+			r.log.Info("joined the gossip", "answered", answered)
+			silent, alone = false, false
+		case len(seeds) > 0 && r.members.alone() && !silent:
+			r.log.Warn("no seed has let this NIC join; they are called on. Is the fabric key the same there?", "seeds", seeds, "error", err)
+			silent = true
+		}
+		first()
+		if answered > 0 || !r.members.alone() || len(seeds) == 0 {
+			every = limits.GossipRejoinEvery
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(every):
+		}
+	}
+}
+
+// others are the seeds without this member.
+func (r *Registry) others() (l []netip.AddrPort) {
+	for _, s := range r.config.Seeds {
+		if s != r.at {
+			l = append(l, s)
+		}
+	}
+	return l
+}
+
+// join calls all of to at once, and answered as soon as one has answered.
+func (r *Registry) join(to []netip.AddrPort, answered func()) (n int, err error) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for _, a := range to {
+		all.Go(func() {
+			_, e := r.list.Join([]string{a.String()})
+			mu.Lock()
+			defer mu.Unlock()
+			if e != nil {
+				err = errors.Join(err, e)
+				return
+			}
+			n++
+			answered()
+		})
+	}
+	all.Wait()
+	return n, err
+}
+
+var _ registry.Registry = (*Registry)(nil)

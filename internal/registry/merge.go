@@ -1,0 +1,56 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+)
+
+// merged is what several registries know together.
+type merged []Registry
+
+// Merge returns a registry of what all of them know. Where two tell different things of one id or one address, the one
+// that stands first is believed: a list that somebody wrote should stand before one that was heard.
+func Merge(registries ...Registry) Registry { return merged(registries) }
+
+// Nodes is the list as it stands.
+func (m merged) Nodes() (all []Node) {
+	ids, addrs := map[NICID]bool{}, map[netip.AddrPort]bool{}
+	for _, r := range m {
+		for _, n := range r.Nodes() {
+			if addrs[n.Addr] || n.ID != 0 && ids[n.ID] {
+				continue
+			}
+			ids[n.ID], addrs[n.Addr] = true, true
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// Watch watches all of them until ctx is done, or one of them can be watched no more.
+func (m merged) Watch(ctx context.Context, changed func([]Node)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var one sync.Mutex // changed is called by one at a time
+	var errs []error
+	var all sync.WaitGroup
+	for _, r := range m {
+		all.Go(func() {
+			err := r.Watch(ctx, func([]Node) {
+				one.Lock()
+				defer one.Unlock()
+				changed(m.Nodes())
+			})
+			if err != nil {
+				one.Lock()
+				errs = append(errs, err)
+				one.Unlock()
+				stop()
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}

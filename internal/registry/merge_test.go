@@ -1,0 +1,83 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// told is a registry that is told what to say.
+type told struct {
+	nodes chan []Node
+	now   []Node
+	fails error
+}
+
+func (r *told) Nodes() []Node { return r.now }
+
+func (r *told) Watch(ctx context.Context, changed func([]Node)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case l, ok := <-r.nodes:
+			if !ok {
+				return r.fails
+			}
+			r.now = l
+			changed(l)
+		}
+	}
+}
+
+func node(s string) Node {
+	n, err := ParseNode(s)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func TestOfTwoRegistriesTheFirstIsBelieved(t *testing.T) {
+	written := &told{now: []Node{node("10.0.0.1:1"), node("0:0:0:0:0:0:0:2@10.0.0.2:1"), node("10.0.0.9:1")}}
+	heard := &told{now: []Node{
+		node("0:0:0:0:0:0:0:1@10.0.0.1:1"), // the same address
+		node("0:0:0:0:0:0:0:2@10.0.0.8:1"), // the same id elsewhere
+		node("0:0:0:0:0:0:0:3@10.0.0.3:1"),
+		node("10.0.0.4:1"),
+	}}
+	got := fmt.Sprint(Merge(written, heard).Nodes())
+	want := "[10.0.0.1:1 0:0:0:0:0:0:0:2 at 10.0.0.2:1 10.0.0.9:1 0:0:0:0:0:0:0:3 at 10.0.0.3:1 10.0.0.4:1]"
+	if got != want {
+		t.Errorf("together they say\n%s, want\n%s", got, want)
+	}
+}
+
+func TestAChangeInEitherRegistryIsToldWhole(t *testing.T) {
+	a, b := &told{nodes: make(chan []Node)}, &told{nodes: make(chan []Node)}
+	heard := make(chan string)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- Merge(a, b).Watch(ctx, func(l []Node) { heard <- fmt.Sprint(l) }) }()
+	a.nodes <- []Node{node("10.0.0.1:1")}
+	if got := <-heard; got != "[10.0.0.1:1]" {
+		t.Errorf("heard %s", got)
+	}
+	b.nodes <- []Node{node("10.0.0.2:1")}
+	if got := <-heard; got != "[10.0.0.1:1 10.0.0.2:1]" {
+		t.Errorf("heard %s", got)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestOneRegistryThatFailsEndsTheWatch(t *testing.T) {
+	a, b := &told{nodes: make(chan []Node)}, &told{nodes: make(chan []Node), fails: errors.New("broken")}
+	close(b.nodes)
+	if err := Merge(a, b).Watch(t.Context(), func([]Node) {}); !errors.Is(err, b.fails) {
+		t.Errorf("ended with %v", err)
+	}
+}
