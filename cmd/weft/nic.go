@@ -19,7 +19,9 @@ type nicOptions struct {
 	file             string
 	config           daemon.Config
 	nodes            []string
+	gossip           daemon.Gossip
 	unreachableAfter time.Duration
+	failureTimeout   time.Duration
 }
 
 func newNICCommand() *cobra.Command {
@@ -33,8 +35,12 @@ Two hosts:
   host A (10.0.0.1):  weft nic --node 10.0.0.2
   host B (10.0.0.2):  weft nic --node 10.0.0.1
 
-A list of nodes may hold this NIC itself, so that all hosts can have the same. Everything may stand in a TOML file, too
-(--config); flags go before it.`,
+A list of nodes may hold this NIC itself, so that all hosts can have the same. Or there is none, and NICs find one another by
+gossip, from any one that is there, with a key that all hosts have (openssl rand -base64 32 > fabric.key):
+  host A:             weft nic --gossip-key fabric.key
+  all others:         weft nic --gossip-key fabric.key --seed 10.0.0.1
+
+Everything may stand in a TOML file, too (--config); flags go before it.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runNIC(c, o) },
 	}
@@ -47,6 +53,10 @@ A list of nodes may hold this NIC itself, so that all hosts can have the same. E
 	f.StringVar(&o.config.Listen, "listen", "", "`IP:PORT` of the link (default: every address, port 7700)")
 	intFlag(f, &o.config.MTU, "mtu", 0, 0, 65507, "largest frame in bytes; 0: what the interface carries")
 	f.StringSliceVar(&o.nodes, "node", nil, "another NIC, `[ID@]IP[:PORT]`; several by commas or by more flags")
+	f.StringVar(&o.gossip.KeyFile, "gossip-key", "", "`FILE` with the fabric key; with it, NICs find one another by gossip")
+	f.StringVar(&o.gossip.Listen, "gossip-listen", "", "`IP:PORT` of the gossip, UDP and TCP (default: the IP of --listen, port 7701)")
+	f.StringSliceVar(&o.gossip.Seeds, "seed", nil, "where another NIC gossips, `IP[:PORT]`; several by commas or by more flags")
+	durationFlag(f, &o.failureTimeout, "failure-timeout", limits.FailureTimeout, time.Second, time.Hour, "silence after which a NIC that gossips is gone, with its names")
 	f.StringVar(&o.config.Registry, "registry", "", "TOML `FILE` with [[node]] tables, which hosts may share")
 	f.BoolVar(&o.config.Static, "static", false, "NICs that are not listed may not talk to this one")
 	durationFlag(f, &o.unreachableAfter, "unreachable-after", limits.UnreachableAfter, 10*time.Millisecond, time.Hour, "silence after which a NIC is given up")
@@ -82,6 +92,7 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 			set()
 		}
 	}
+	o.mergeGossip(c, &conf)
 	for _, n := range o.nodes {
 		e, err := daemon.ParseNode(n)
 		if err != nil {
@@ -93,6 +104,24 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 		return conf, usagef("%w", err)
 	}
 	return conf, nil
+}
+
+// mergeGossip puts the given flags over the configuration's [gossip]. Any of them begins one.
+func (o *nicOptions) mergeGossip(c *cobra.Command, conf *daemon.Config) {
+	for name, set := range map[string]func(g *daemon.Gossip){
+		"gossip-key":      func(g *daemon.Gossip) { g.KeyFile = o.gossip.KeyFile },
+		"gossip-listen":   func(g *daemon.Gossip) { g.Listen = o.gossip.Listen },
+		"seed":            func(g *daemon.Gossip) { g.Seeds = append(g.Seeds, o.gossip.Seeds...) }, // those of both count
+		"failure-timeout": func(g *daemon.Gossip) { g.FailureTimeout = daemon.Duration(o.failureTimeout) },
+	} {
+		if !c.Flags().Changed(name) {
+			continue
+		}
+		if conf.Gossip == nil {
+			conf.Gossip = new(daemon.Gossip)
+		}
+		set(conf.Gossip)
+	}
 }
 
 func runNIC(c *cobra.Command, o *nicOptions) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
+	"github.com/weftnet/weft/internal/registry/gossip"
 )
 
 // DefaultPort is the UDP port of a NIC's link unless told otherwise.
@@ -38,6 +39,12 @@ const DefaultPort = 7700
 //	[[node]]
 //	id      = "0:0:0:1:2:3:4:5"                     # may be left out
 //	address = "10.0.0.2:7700"
+//
+//	[gossip]                                        # instead of a list, or besides
+//	listen          = "10.0.0.1:7701"               # default: the IP of listen, port 7701; UDP and TCP
+//	seeds           = ["10.0.0.2:7701"]             # one that is there is enough; the first NIC of a fabric needs none
+//	key_file        = "/etc/weft/fabric.key"        # the same on all hosts; 32 bytes or more, readable by its owner only
+//	failure_timeout = "10s"                         # silence after which a NIC and its names are gone
 type Config struct {
 	ID               string       `toml:"id"`
 	Socket           string       `toml:"socket"`
@@ -54,10 +61,11 @@ type Config struct {
 	AllowGIDs        []int        `toml:"allow_gids"`
 	Log              string       `toml:"log"`
 	Nodes            []file.Entry `toml:"node"`
+	Gossip           *Gossip      `toml:"gossip"` // nil: none
 }
 
 const expectedKeys = "id, socket, state_dir, link, listen, mtu, registry, static, unreachable_after, max_processes, staging_bytes, " +
-	"allow_uids, allow_gids, log, or [[node]] with id and address"
+	"allow_uids, allow_gids, log, [[node]] with id and address, or [gossip] with listen, seeds, key_file and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".
 type Duration time.Duration
@@ -107,7 +115,8 @@ type settings struct {
 	stateDir string
 	listen   netip.AddrPort
 	mtu      int
-	nodes    registry.Registry
+	nodes    registry.Registry // that the configuration lists
+	gossip   *gossip.Config    // what is known of it before there is a link; nil: none
 	config   Config
 }
 
@@ -144,6 +153,9 @@ func (c Config) check() (s settings, err error) {
 		wrong("log", "%w", err)
 	}
 	if s.nodes, err = c.nodes(); err != nil {
+		errs = append(errs, err)
+	}
+	if s.gossip, err = c.gossip(s.listen.Addr()); err != nil {
 		errs = append(errs, err)
 	}
 	s.socket, s.stateDir = c.paths()

@@ -1,11 +1,15 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/registry/gossip"
 )
 
 const wholeConfig = `
@@ -29,11 +33,30 @@ address = "127.0.0.1:7702"
 
 [[node]]
 address = "[::1]:7703"
+
+[gossip]
+listen          = "127.0.0.1:7711"
+seeds           = ["127.0.0.1:7712", "127.0.0.2", "::1"]
+key_file        = "KEY"
+failure_timeout = "5s"
 `
+
+const fabricKey = "a fabric key that is long enough for tests\n"
+
+// keyFile writes a fabric key.
+func keyFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fabric.key")
+	if err := os.WriteFile(path, []byte(fabricKey), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nic.toml")
-	if err := os.WriteFile(path, []byte(wholeConfig), 0o600); err != nil {
+	key := keyFile(t)
+	if err := os.WriteFile(path, []byte(strings.Replace(wholeConfig, "KEY", key, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := Load(path)
@@ -53,7 +76,14 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 	if len(n) != 2 || n[0].ID != 2 || n[1].Addr.String() != "[::1]:7703" {
 		t.Errorf("nodes %v", n)
 	}
-	for _, key := range strings.Split(strings.TrimSuffix(expectedKeys, ", or [[node]] with id and address"), ", ") {
+	g := s.gossip
+	if g == nil || g.Listen.String() != "127.0.0.1:7711" || fmt.Sprint(g.Seeds) != "[127.0.0.1:7712 127.0.0.2:7701 [::1]:7701]" || g.Key == (gossip.Key{}) {
+		t.Errorf("gossip %+v", g)
+	} else if g.FailureTimeout != 5*time.Second-500*time.Millisecond-limits.ProbeEvery {
+		t.Errorf("gossip may take %v to notice a silent NIC, which leaves too much or too little for the engine to ask it", g.FailureTimeout)
+	}
+	keys, _, _ := strings.Cut(expectedKeys, ", [[node]]")
+	for _, key := range strings.Split(keys, ", ") {
 		if key != "registry" && !strings.Contains(wholeConfig, "\n"+key+" ") {
 			t.Errorf("the test forgets %q", key)
 		}
@@ -79,6 +109,19 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 		"[[node]]\naddress = \"host:1\"":  `address "host:1": expected IP:PORT`,
 		"[[node]]\nadress = \"x\"":        `unknown key "node.adress"`,
 		`allow_uids = ["root"]`:           `line 1:`,
+
+		"[gossip]\nseed = [\"10.0.0.2\"]":                   `line 2: unknown key "gossip.seed"; expected`,
+		"[gossip]\nseeds = \"10.0.0.2\"":                    `line 2:`,
+		"[gossip]":                                          `gossip.key_file: expected a file with the fabric key`,
+		"[gossip]\nkey_file = \"/no/such/key\"":             `gossip.key_file: fabric key: stat /no/such/key: no such file`,
+		"[gossip]\nlisten = \"here\"":                       `gossip.listen: address "here": expected IP:PORT`,
+		"[gossip]\nseeds = [\"host:7701\"]":                 `gossip.seeds: address "host:7701": expected IP:PORT`,
+		"[gossip]\nseeds = [\"host\"]":                      `gossip.seeds: address "host": expected IP or IP:PORT, such as`,
+		"[gossip]\nseeds = [\"0.0.0.0:1\"]":                 `gossip.seeds: address "0.0.0.0:1": expected one that this host can call`,
+		"[gossip]\nseeds = [\"10.0.0.2:0\"]":                `gossip.seeds: address "10.0.0.2:0": expected one that this host can call`,
+		"[gossip]\nfailure_timeout = \"3s\"":                `gossip.failure_timeout: 3s; expected 3.25s or more, so that a silent NIC can be asked for unreachable_after (2s)`,
+		"[gossip]\nfailure_timeout = \"2h\"":                `gossip.failure_timeout: 2h0m0s; expected 3.25s or more`,
+		"unreachable_after=\"1m\"\n[gossip]\nlisten=\":1\"": `gossip.failure_timeout: 10s; expected 1m1.25s or more`,
 	} {
 		c, err := Parse([]byte(text))
 		if err == nil {
@@ -95,8 +138,8 @@ func TestTheDocumentHasEveryKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := strings.TrimSuffix(expectedKeys, ", or [[node]] with id and address")
-	for _, key := range append(strings.Split(keys, ", "), "[[node]]") {
+	keys, _, _ := strings.Cut(expectedKeys, ", [[node]]")
+	for _, key := range append(strings.Split(keys, ", "), "[[node]]", "[gossip]", "seeds", "key_file", "failure_timeout") {
 		if !strings.Contains(string(doc), "`"+key+"`") {
 			t.Errorf("docs/nic.md lacks %s", key)
 		}
@@ -104,8 +147,8 @@ func TestTheDocumentHasEveryKey(t *testing.T) {
 }
 
 func TestAllMistakesAreNamedAtOnce(t *testing.T) {
-	_, err := Config{ID: "x", Link: "y", Listen: "z"}.check()
-	for _, want := range []string{"id:", "link:", "listen:"} {
+	_, err := Config{ID: "x", Link: "y", Listen: "z", Gossip: &Gossip{Listen: "x", Seeds: []string{"y"}, FailureTimeout: 1}}.check()
+	for _, want := range []string{"id:", "link:", "listen:", "gossip.listen:", "gossip.seeds:", "gossip.key_file:", "gossip.failure_timeout:"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %s", err, want)
 		}
@@ -114,11 +157,15 @@ func TestAllMistakesAreNamedAtOnce(t *testing.T) {
 
 func TestDefaultsAreGood(t *testing.T) {
 	t.Setenv("WEFT_SOCKET", "/tmp/y/nic.sock")
+	g, err := Config{Listen: "127.0.0.3:9", Gossip: &Gossip{KeyFile: keyFile(t)}}.check()
+	if err != nil || g.gossip.Listen.String() != "127.0.0.3:7701" || g.gossip.FailureTimeout < limits.FailureTimeout/2 {
+		t.Errorf("gossip %+v, %v", g.gossip, err)
+	}
 	s, err := Config{}.check()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.listen.Port() != DefaultPort || !s.listen.Addr().IsUnspecified() || s.socket != "/tmp/y/nic.sock" || s.stateDir != "/tmp/y/nic.state" {
+	if s.listen.Port() != DefaultPort || !s.listen.Addr().IsUnspecified() || s.socket != "/tmp/y/nic.sock" || s.stateDir != "/tmp/y/nic.state" || s.gossip != nil {
 		t.Errorf("defaults %+v", s)
 	}
 }

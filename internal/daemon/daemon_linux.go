@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"runtime"
@@ -33,6 +32,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/registry/gossip"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -52,6 +52,8 @@ type Daemon struct {
 	loop     *poller.Loop
 	control  *control
 	listener *ctl.Listener
+	gossip   *gossip.Registry  // nil: none
+	registry registry.Registry // what the configuration lists, and what is heard by gossip
 
 	sessions map[uint16]*session // by slot; under the loop's lock
 	colour   atomic.Uint32
@@ -102,8 +104,10 @@ func (d *Daemon) take() (err error) {
 	if err != nil {
 		return err
 	}
-	d.control, err = newControl(d)
-	return err
+	if d.control, err = newControl(d); err != nil {
+		return err
+	}
+	return d.joinGossip()
 }
 
 // socketMode lets everybody connect if others than the owner are allowed: who they are, the kernel then tells.
@@ -155,35 +159,6 @@ func (d *Daemon) makeEngine() (err error) {
 	return nil
 }
 
-// others leaves this NIC out of a list that all hosts share.
-func (d *Daemon) others(all []registry.Node) (others []registry.Node) {
-	own := ownAddrs(d.link.Addr())
-	for _, n := range all {
-		if n.ID != d.id && !own[n.Addr] {
-			others = append(others, n)
-		}
-	}
-	return others
-}
-
-// ownAddrs are the addresses at which a link is reached: all of the host's if it is bound to none.
-func ownAddrs(a netip.AddrPort) map[netip.AddrPort]bool {
-	own := map[netip.AddrPort]bool{a: true}
-	if !a.Addr().IsUnspecified() {
-		return own
-	}
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return own
-	}
-	for _, i := range all {
-		if p, err := netip.ParsePrefix(i.String()); err == nil {
-			own[netip.AddrPortFrom(p.Addr().Unmap(), a.Port())] = true
-		}
-	}
-	return own
-}
-
 // ID is the NIC's id.
 func (d *Daemon) ID() registry.NICID { return d.id }
 
@@ -213,7 +188,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("NIC is going down")
 	d.loop.Do(d.engine.Close) // peers get a goodbye, processes see the word and are woken
 	d.control.close()
-	err := d.hangUp()
+	err := errors.Join(d.hangUp(), d.leaveGossip())
 	rest.Wait()
 	d.served.Wait()
 	stopLoop()
@@ -222,22 +197,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 }
 
 func (d *Daemon) linkName() string { return "udp" }
-
-// watchNodes keeps the engine's list of nodes up to date.
-func (d *Daemon) watchNodes(ctx context.Context) {
-	err := d.settings.nodes.Watch(ctx, func(all []registry.Node) {
-		for _, n := range d.others(all) {
-			var err error
-			d.loop.Do(func(clock.Time) { err = d.engine.AddNode(uint64(n.ID), n.Addr) })
-			if err != nil {
-				d.log.Warn("node refused", "node", n, "error", err)
-			}
-		}
-	})
-	if err != nil {
-		d.log.Error("the registry can be watched no more", "error", err)
-	}
-}
 
 // hangUp closes the socket and every connection.
 func (d *Daemon) hangUp() error {
@@ -256,6 +215,7 @@ func (d *Daemon) close() error {
 	if d.listener != nil {
 		errs = append(errs, d.listener.Close())
 	}
+	errs = append(errs, d.leaveGossip())
 	if d.loop != nil {
 		errs = append(errs, d.loop.Close())
 	}

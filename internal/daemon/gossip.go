@@ -1,0 +1,92 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/registry/gossip"
+)
+
+// DefaultGossipPort is the UDP and TCP port of gossip unless told otherwise.
+const DefaultGossipPort = 7701
+
+// Gossip is the part of a Config that has NICs find one another without a list of nodes.
+type Gossip struct {
+	Listen         string   `toml:"listen"`
+	Seeds          []string `toml:"seeds"`
+	KeyFile        string   `toml:"key_file"`
+	FailureTimeout Duration `toml:"failure_timeout"`
+}
+
+// gossip checks the part and reads the key. ip is that of the link.
+func (c Config) gossip(ip netip.Addr) (*gossip.Config, error) {
+	if c.Gossip == nil {
+		return nil, nil
+	}
+	var errs []error
+	wrong := func(key string, err error) { errs = append(errs, fmt.Errorf("gossip.%s: %w", key, err)) }
+	g := &gossip.Config{Listen: netip.AddrPortFrom(ip, DefaultGossipPort)}
+	var err error
+	if c.Gossip.Listen != "" {
+		if g.Listen, err = listenAddr(c.Gossip.Listen); err != nil {
+			wrong("listen", err)
+		}
+	}
+	for _, s := range c.Gossip.Seeds {
+		a, err := ParseSeed(s)
+		if err != nil {
+			wrong("seeds", err)
+		}
+		g.Seeds = append(g.Seeds, a)
+	}
+	if c.Gossip.KeyFile == "" {
+		wrong("key_file", errors.New("expected a file with the fabric key, which is the same on all hosts"))
+	} else if g.Key, err = gossip.LoadKey(c.Gossip.KeyFile); err != nil {
+		wrong("key_file", err)
+	}
+	if g.FailureTimeout, err = c.detection(); err != nil {
+		wrong("failure_timeout", err)
+	}
+	return g, errors.Join(errs...)
+}
+
+// detection is how long the gossip may take to notice that a NIC is gone. What remains of the failure timeout is for the
+// engine, which asks a peer that seems gone itself before it forgets it.
+func (c Config) detection() (time.Duration, error) {
+	whole, asking := time.Duration(c.Gossip.FailureTimeout), time.Duration(c.UnreachableAfter)
+	if whole == 0 {
+		whole = limits.FailureTimeout
+	}
+	if asking == 0 {
+		asking = limits.UnreachableAfter
+	}
+	d := whole - asking - limits.ProbeEvery
+	if d < gossip.LeastFailureTimeout || whole > time.Hour {
+		return 0, fmt.Errorf("%v; expected %v or more, so that a silent NIC can be asked for unreachable_after (%v), and at most 1h",
+			whole, whole-d+gossip.LeastFailureTimeout, asking)
+	}
+	return d, nil
+}
+
+// ParseSeed reads the address of a seed: IP:PORT, where the port may be left out.
+func ParseSeed(s string) (netip.AddrPort, error) {
+	a, err := netip.ParseAddr(s)
+	if err == nil {
+		return netip.AddrPortFrom(a.Unmap(), DefaultGossipPort), nil
+	}
+	at, err := registry.ParseAddr(s)
+	switch {
+	case err != nil && !strings.Contains(s, ":"):
+		return at, fmt.Errorf("address %q: expected IP or IP:PORT, such as 10.0.0.2 or 10.0.0.2:%d", s, DefaultGossipPort)
+	case err != nil:
+		return at, err
+	case at.Port() == 0 || at.Addr().IsUnspecified():
+		return at, fmt.Errorf("address %q: expected one that this host can call", s)
+	}
+	return at, nil
+}

@@ -1,0 +1,160 @@
+package daemon
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/registry/gossip"
+)
+
+// joinGossip starts to gossip if the configuration has it so. What the configuration lists stands before what is heard.
+func (d *Daemon) joinGossip() (err error) {
+	d.registry = d.settings.nodes
+	if d.settings.gossip == nil {
+		return nil
+	}
+	c := *d.settings.gossip
+	c.ID, c.Incarnation, c.Addr, c.Log = d.id, d.incarnation, d.Addr(), d.log
+	if d.gossip, err = gossip.New(c); err != nil {
+		return err
+	}
+	d.registry = registry.Merge(d.settings.nodes, d.gossip)
+	return nil
+}
+
+// leaveGossip says goodbye to the others' registries, so that they need not wait. It may be called twice.
+func (d *Daemon) leaveGossip() error {
+	if d.gossip == nil {
+		return nil
+	}
+	return d.gossip.Close()
+}
+
+// others leaves this NIC out of a list that all hosts share.
+func (d *Daemon) others(all []registry.Node) (others []registry.Node) {
+	own := ownAddrs(d.link.Addr())
+	for _, n := range all {
+		if n.ID != d.id && !own[n.Addr] {
+			others = append(others, n)
+		}
+	}
+	return others
+}
+
+// ownAddrs are the addresses at which a link is reached: all of the host's if it is bound to none.
+func ownAddrs(a netip.AddrPort) map[netip.AddrPort]bool {
+	own := map[netip.AddrPort]bool{a: true}
+	if !a.Addr().IsUnspecified() {
+		return own
+	}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return own
+	}
+	for _, i := range all {
+		if p, err := netip.ParsePrefix(i.String()); err == nil {
+			own[netip.AddrPortFrom(p.Addr().Unmap(), a.Port())] = true
+		}
+	}
+	return own
+}
+
+// retryNodesEvery is how often the engine is asked again to take a node that it has refused.
+const retryNodesEvery = time.Second
+
+// watchNodes keeps the engine's nodes those of the registry.
+func (d *Daemon) watchNodes(ctx context.Context) {
+	f := follower{d: d, have: make(map[registry.Node]bool), refused: make(map[registry.Node]bool)}
+	for _, n := range d.others(d.settings.nodes.Nodes()) { // which the engine was made with
+		f.have[n] = true
+	}
+	var again sync.WaitGroup
+	defer again.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	again.Go(func() { f.retry(ctx) })
+	if err := d.registry.Watch(ctx, f.follow); err != nil {
+		d.log.Error("the registry can be watched no more", "error", err)
+	}
+}
+
+// follower brings a list of nodes to the engine.
+type follower struct {
+	d *Daemon
+
+	mu      sync.Mutex
+	want    []registry.Node
+	have    map[registry.Node]bool // that the engine was told of
+	refused map[registry.Node]bool // that it did not take; logged once
+}
+
+// follow makes all the list that the engine should have.
+func (f *follower) follow(all []registry.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.want = f.d.others(all)
+	f.apply()
+}
+
+// retry offers the engine again what it has refused: it takes no NIC at a new address as long as it has a session with
+// it at the old one.
+func (f *follower) retry(ctx context.Context) {
+	tick := time.NewTicker(retryNodesEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		f.mu.Lock()
+		if len(f.refused) > 0 {
+			f.apply()
+		}
+		f.mu.Unlock()
+	}
+}
+
+// apply tells the engine what has changed: first who is gone, since somebody else may have the id or the address now.
+func (f *follower) apply() {
+	want := make(map[registry.Node]bool, len(f.want))
+	for _, n := range f.want {
+		want[n] = true
+	}
+	for n := range f.have {
+		if !want[n] {
+			f.d.loop.Do(func(clock.Time) { f.d.engine.RemoveNode(uint64(n.ID), n.Addr) })
+			f.d.log.Info("node is gone", "node", n)
+			delete(f.have, n)
+		}
+	}
+	for n := range f.refused {
+		if !want[n] {
+			delete(f.refused, n)
+		}
+	}
+	for _, n := range f.want {
+		if !f.have[n] {
+			f.add(n)
+		}
+	}
+}
+
+func (f *follower) add(n registry.Node) {
+	var err error
+	f.d.loop.Do(func(clock.Time) { err = f.d.engine.AddNode(uint64(n.ID), n.Addr) })
+	switch {
+	case err == nil:
+		f.d.log.Info("node is known", "node", n)
+		f.have[n] = true
+		delete(f.refused, n)
+	case !f.refused[n]:
+		f.d.log.Warn("node refused; it is tried again", "node", n, "error", err)
+		f.refused[n] = true
+	}
+}
