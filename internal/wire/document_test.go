@@ -66,7 +66,7 @@ func readDocument(t testing.TB) document {
 }
 
 // nested are fields that have a table of their own.
-var nested = map[string]string{"record header": "Record header", "envelope": "Envelope", "remote": "Remote"}
+var nested = map[string]string{"record header": "Record header", "envelope": "Envelope", "remote": "Remote", "group header": "Group header"}
 
 // decode reads b by the table under a heading and by nothing else: it is a second implementation of this package's
 // parsers, as dumb as can be, and it finds out whether the document suffices to write one.

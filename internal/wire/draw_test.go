@@ -36,6 +36,11 @@ func drawRemote(t *rapid.T) wire.Remote {
 
 func drawID(t *rapid.T) wire.FragmentID { return wire.FragmentID(rapid.Uint32Min(1).Draw(t, "id")) }
 
+func drawGroupHeader(t *rapid.T) wire.GroupHeader {
+	return wire.GroupHeader{Group: rapid.Uint32Min(1).Draw(t, "group"), Epoch: rapid.Uint32().Draw(t, "epoch"),
+		Operation: rapid.Uint32().Draw(t, "operation"), Rank: rapid.Uint32().Draw(t, "rank")}
+}
+
 func drawRecord(t *rapid.T) sample {
 	switch typ := rapid.SampledFrom(recordTypes()).Draw(t, "type"); typ {
 	case wire.TypeVoid:
@@ -79,6 +84,15 @@ func drawRecord(t *rapid.T) sample {
 		return getSample(drawID(t), rapid.Uint64().Draw(t, "limit"), drawRemote(t))
 	case wire.TypeTable:
 		return tableSample(anyPayload.Draw(t, "payload"))
+	case wire.TypeSignal:
+		return signalSample(wire.Signal{GroupHeader: drawGroupHeader(t), What: anyByte.Draw(t, "what"), Round: anyByte.Draw(t, "round"),
+			Value: rapid.Uint64().Draw(t, "value")})
+	case wire.TypePiece:
+		payload := anyPayload.Draw(t, "payload")
+		n := uint32(len(payload))
+		length := rapid.Uint32Min(n).Draw(t, "length")
+		return pieceSample(wire.Piece{GroupHeader: drawGroupHeader(t), Root: rapid.Uint32().Draw(t, "root"), Length: length,
+			Offset: rapid.Uint32Max(length-n).Draw(t, "offset"), What: anyByte.Draw(t, "what"), Operator: anyByte.Draw(t, "operator")}, payload)
 	default:
 		panic("no generator for " + typ.String())
 	}

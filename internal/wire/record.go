@@ -32,7 +32,9 @@ const (
 	TypePut        Type = 11 // asks for permission to PUT, or carries a short PUT whole (USNIC-31)
 	TypeGet        Type = 12 // asks the peer's NIC for the bytes of a region (USNIC-54)
 	TypeTable      Type = 13 // a piece of the NICs' own tables (QNIX-53)
-	typeEnd        Type = 14
+	TypeSignal     Type = 14 // one step of a collective operation, without data
+	TypePiece      Type = 15 // a piece of a collective operation's data
+	typeEnd        Type = 16
 )
 
 // shape is what CheckRecords holds a record of one type to.
@@ -58,6 +60,8 @@ var shapes = [typeEnd]shape{
 	TypePut:        {name: "put", header: PutLen, ok: putOK},
 	TypeGet:        {name: "get", header: GetLen, fixed: true, ok: getOK},
 	TypeTable:      {name: "table", header: RecordLen},
+	TypeSignal:     {name: "signal", header: SignalLen, fixed: true, ok: signalOK},
+	TypePiece:      {name: "piece", header: PieceLen, ok: pieceOK},
 }
 
 func (t Type) String() string {

@@ -203,6 +203,21 @@ func tableSample(payload []byte) sample {
 		fields{"payload": hex.EncodeToString(payload)})
 }
 
+func groupFields(h wire.GroupHeader) fields {
+	return fields{"group": uint64(h.Group), "epoch": uint64(h.Epoch), "operation": uint64(h.Operation), "rank": uint64(h.Rank)}
+}
+
+func signalSample(s wire.Signal) sample {
+	return recordSample(wire.TypeSignal, 0, nil, s.Put, fields{"group header": groupFields(s.GroupHeader),
+		"what": uint64(s.What), "round": uint64(s.Round), "value": u64(s.Value)})
+}
+
+func pieceSample(p wire.Piece, payload []byte) sample {
+	return recordSample(wire.TypePiece, 0, payload, func(b []byte) { p.Put(b, len(payload)) },
+		fields{"group header": groupFields(p.GroupHeader), "root": uint64(p.Root), "offset": uint64(p.Offset), "length": uint64(p.Length),
+			"what": uint64(p.What), "operator": uint64(p.Operator), "payload": hex.EncodeToString(payload)})
+}
+
 // parsedRecord says a record again, from what the accessors read.
 func parsedRecord(r wire.Record) sample {
 	payload := append([]byte(nil), r.Payload()...)
@@ -239,6 +254,10 @@ func parsedRecord(r wire.Record) sample {
 		return getSample(r.Get())
 	case wire.TypeTable:
 		return tableSample(payload)
+	case wire.TypeSignal:
+		return signalSample(r.Signal())
+	case wire.TypePiece:
+		return pieceSample(r.Piece(), payload)
 	}
 	panic("no such record: " + r.Type().String())
 }
@@ -269,6 +288,7 @@ func oneOfEach() []sample {
 		Number: 0x0d0e0f10, Token: 0x11121314, Tag: 0x15161718191a1b1c}
 	m := wire.Remote{Slot: 0x2122, Asker: 0x2324, Gen: 0x25262728, Region: 0x292a2b2c, Token: 0x2d2e2f30,
 		Key: 0x3132333435363738, Offset: 0x393a3b3c3d3e3f40, Length: 9}
+	h := wire.GroupHeader{Group: 0xd1d2d3d4, Epoch: 0xd5d6d7d8, Operation: 0xd9dadbdc, Rank: 0xdddedfe0}
 	return []sample{
 		voidSample(20),
 		fragSample(e, []byte("a short message")),
@@ -283,6 +303,8 @@ func oneOfEach() []sample {
 		putSample(0, m, []byte("nine byte")),
 		getSample(0xc1c2c3c4, 1<<43, m),
 		tableSample([]byte("a table")),
+		signalSample(wire.Signal{GroupHeader: h, What: 0xe1, Round: 0xe2, Value: 1 << 44}),
+		pieceSample(wire.Piece{GroupHeader: h, Root: 0xf1f2f3f4, Offset: 7, Length: 20, What: 0xe3, Operator: 0xe4}, []byte("a piece")),
 	}
 }
 

@@ -140,6 +140,7 @@ func TestBodiesAreStrict(t *testing.T) {
 
 func TestFieldsOfARecordMustFitOneAnother(t *testing.T) {
 	var e wire.Envelope
+	g := wire.GroupHeader{Group: 1}
 	p := []byte("four")
 	beyond := wire.Remote{Offset: math.MaxUint64, Length: math.MaxUint64}
 	for name, c := range map[string]struct {
@@ -179,6 +180,13 @@ func TestFieldsOfARecordMustFitOneAnother(t *testing.T) {
 		"accept whose zero is not zero":   {poke(acceptSample(1, 2), 11), false},
 		"credit whose zero is not zero":   {poke(creditSample(wire.Credit{}), 7), false},
 		"permission with a byte too many": {tooLong(permissionSample(0, 1, 1)), false},
+		"signal of no group":              {signalSample(wire.Signal{}), false},
+		"signal whose zero is not zero":   {poke(signalSample(wire.Signal{GroupHeader: g}), 22), false},
+		"piece up to its end":             {pieceSample(wire.Piece{GroupHeader: g, Offset: 6, Length: 10}, p), true},
+		"piece beyond its end":            {pieceSample(wire.Piece{GroupHeader: g, Offset: 7, Length: 10}, p), false},
+		"piece whose end overflows":       {pieceSample(wire.Piece{GroupHeader: g, Offset: math.MaxUint32 - 1, Length: 10}, p), false},
+		"piece of no group":               {pieceSample(wire.Piece{Length: 10}, p), false},
+		"piece of nothing":                {pieceSample(wire.Piece{GroupHeader: g}, nil), true},
 	} {
 		if err := wire.CheckRecords(c.record.bytes); (err == nil) != c.good {
 			t.Errorf("%s: %v", name, err)
@@ -224,6 +232,7 @@ func recordGood(t wire.Type, means fields, flags byte, payload int) bool {
 	most := big.NewInt(math.MaxInt64)
 	end := func() *big.Int { return new(big.Int).Add(number("offset"), big.NewInt(int64(payload))) }
 	hasID := func() bool { return means["fragment id"].(uint64) != 0 }
+	hasGroup := func() bool { return means["group header"].(fields)["group"].(uint64) != 0 }
 	switch t {
 	case wire.TypeFrag, wire.TypeWithdraw:
 		return flags&^6 == 0
@@ -244,6 +253,11 @@ func recordGood(t wire.Type, means fields, flags byte, payload int) bool {
 		return flags == 0 && (hasID() && payload == 0 || !hasID() && length == u64(uint64(payload)))
 	case wire.TypeGet:
 		return flags == 0 && hasID()
+	case wire.TypeSignal:
+		return flags == 0 && hasGroup()
+	case wire.TypePiece:
+		end := means["offset"].(uint64) + uint64(payload)
+		return flags == 0 && hasGroup() && end <= means["length"].(uint64)
 	}
 	return flags == 0
 }
