@@ -234,6 +234,37 @@ const (
 	GoneGrace = 200 * time.Millisecond
 )
 
+// Groups (internal/nic).
+const (
+	// GroupMembers is the largest group: every host of the largest fabric that Weft is tested on, four times.
+	GroupMembers = 4096
+
+	// Groups is how many groups one process may be in.
+	Groups = 64
+
+	// BroadcastBytes is the most that one broadcast carries; longer ones are several, so that a NIC never holds more than
+	// this of one.
+	BroadcastBytes = 256 << 10
+
+	// TransitBytes is what the NIC holds for one membership of what is on its way to others: two broadcasts, so that
+	// one comes while the other goes.
+	TransitBytes = 2 * BroadcastBytes
+
+	// GroupStaging is what it holds besides of broadcasts that are complete and whose process has not asked for them.
+	// What comes on top is fetched from the root later.
+	GroupStaging = 2 * BroadcastBytes
+
+	// GroupStagedOperations bounds the number of those, since short ones take up tables rather than memory.
+	GroupStagedOperations = 64
+
+	// GroupAhead is how many operations other members may be ahead of a process, beside one for each of them.
+	GroupAhead = 256
+
+	// CollectivesUnderWay is how many operations of one group a process has under way at a time when it cuts a long one into
+	// pieces.
+	CollectivesUnderWay = 4
+)
+
 // Closing (package weft).
 const (
 	// LingerAtClose is how long a NIC that is closed waits for its last messages to be acknowledged.

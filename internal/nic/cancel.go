@@ -22,6 +22,10 @@ func (e *Engine) cancel(p *process, ctx int, which uint32) {
 		e.cancelReceive(&p.recvs[ctx])
 	case which == vni.CancelSend && ctx < len(p.sends) && p.sends[ctx].state != sendIdle:
 		s := &p.sends[ctx]
+		if s.kind == kindCollective {
+			e.cancelCollective(s)
+			return
+		}
 		e.giveUp(s, wire.ReasonCancelled)
 		e.completeSend(s, vni.StatusCancelled)
 	default:

@@ -56,6 +56,17 @@ func (e *Engine) command(p *process, c vni.Command) {
 			return
 		}
 		e.startSend(p, s, c.Code)
+	case vni.CodeJoinGroup, vni.CodeBarrier, vni.CodeBroadcast, vni.CodeBroadcastShort, vni.CodeReduce, vni.CodeLeave:
+		if int(c.Context) >= len(p.sends) {
+			e.detach(p, fmt.Errorf("command %v names send context %d of %d", c.Code, c.Context, len(p.sends)))
+			return
+		}
+		s := &p.sends[c.Context]
+		if s.state != sendIdle {
+			e.detach(p, fmt.Errorf("command %v on send context %d, which is in use", c.Code, c.Context))
+			return
+		}
+		e.startCollective(p, s, c)
 	case vni.CodeReceive:
 		if int(c.Context) >= len(p.recvs) {
 			e.detach(p, fmt.Errorf("receive names context %d of %d", c.Context, len(p.recvs)))

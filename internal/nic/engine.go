@@ -91,6 +91,7 @@ type Engine struct {
 	detached   []Detached
 	descs      [limits.Descriptors]vni.Descriptor
 	doomed     list[receive] // from processes that have gone; by when they end
+	groups     groupTable
 
 	reconsider  bool       // tables have changed: look at waiting again
 	nextCheck   clock.Time // of expire
@@ -129,6 +130,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.names.init()
 	e.nodes.init()
+	e.groups.init()
 	e.counts = make([]uint64, len(vni.Names()))
 	base := e.rng.Uint32()
 	for i := range e.gens {
@@ -172,6 +174,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	frames, linkNext := e.cfg.Link.Poll(now, e.rel)      // 1. frames in: rel, then rx.go
 	e.expire()                                           // 2. nodes.go, names.go: what has waited long enough, or for a name
 	commands, more := e.drainCommands()                  // 3. commands in, behind those that have waited: command.go
+	e.runGroups()                                        //    collective.go: what members here tell one another
 	e.grants.run(e)                                      // 4. permission.go: permissions out
 	turns := e.schedule()                                // 5. sched.go, tx.go: messages out
 	segments, relNext := e.rel.Progress(now, e.cfg.Link) // 6. segments, acknowledgements, retransmissions out
@@ -183,7 +186,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		e.counts[vni.NICIdlePolls]++
 	}
 	next = clock.Min(clock.Min(linkNext, relNext), clock.Min(e.nextCheck, e.publish(work)))
-	if more || e.sending.n > 0 || e.reconsider {
+	if more || e.sending.n > 0 || e.reconsider || len(e.groups.here) > 0 {
 		next = now
 	}
 	return work, next

@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // peer is another NIC, as this one deals with it: what is under way to it and from it.
@@ -32,6 +33,8 @@ type peer struct {
 	in      fragTable[inbound]    // its fragments to us, by its ids
 	gets    fragTable[inbound]    // what we GET from it, by our ids
 	serving fragTable[send]       // what it GETs from us, by its ids
+	legs    list[leg]             // of collective operations, that wait until it can take more
+	signals []wire.Signal         // that wait until the pair is open
 
 	claims, claimsDue int        // of its first table: come so far, and announced
 	synced            bool       // its table is complete
@@ -183,6 +186,7 @@ func (h *handler) Up(_ clockTime, ep *rel.Endpoint) {
 	e.checkAt(pr.syncBy)
 	e.counts[vni.RelUpSessions]++
 	e.tellTables(pr)
+	e.flushSignals(pr)
 	e.unblock(pr)
 }
 
@@ -209,6 +213,7 @@ func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
 	e.forgetPeerCredits(pr)
 	pr.syncBy = clock.Never
 	e.names.lose(e, pr, status == vni.StatusProcessGone)
+	e.losePeerSeats(pr, errors.Is(why, rel.ErrGoodbye))
 	e.reconsider = true
 	e.checkAt(pr.retryAt)
 	if pr.removed {

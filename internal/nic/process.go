@@ -41,6 +41,8 @@ type process struct {
 	staged   int       // bytes of staging in use by messages that came with permission or locally
 	credited int       // bytes of staging promised to sending NICs as credit
 	credits  []*credit // who has it
+
+	members []*member // its memberships in groups
 }
 
 // served reports whether the process may still be sent to.
@@ -163,6 +165,7 @@ func (e *Engine) Unregister(slot uint16, gen uint32) {
 		return
 	}
 	p.gone = true
+	e.leaveAll(p)
 	for i := range p.sends {
 		if s := &p.sends[i]; s.state != sendIdle {
 			e.abandonSend(s)

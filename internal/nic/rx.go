@@ -45,6 +45,10 @@ func (h *handler) Deliver(_ clockTime, ep *rel.Endpoint, r wire.Record) {
 		e.getRecord(pr, r)
 	case wire.TypeTable:
 		e.tableRecord(pr, r.Payload())
+	case wire.TypeSignal:
+		e.signalRecord(pr, r.Signal())
+	case wire.TypePiece:
+		e.pieceRecord(pr, r.Piece(), r.Payload())
 	}
 }
 

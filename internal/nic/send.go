@@ -47,7 +47,8 @@ const (
 	kindPut
 	kindGet
 	kindResolve
-	kindServe // answers a GET of another NIC from a region; has no context
+	kindServe      // answers a GET of another NIC from a region; has no context
+	kindCollective // an operation of a group, by coll.go
 )
 
 type send struct {
@@ -102,22 +103,31 @@ type dest struct {
 	queue  list[send]
 }
 
-// startSend takes a command on a send context (QNIX-15): it loads and judges the context, builds the fixed part of the
-// headers, and puts the send in line.
-func (e *Engine) startSend(p *process, s *send, code vni.Code) {
+// loadSend loads the send context of a command (QNIX-15) and judges what all commands have in common. If ok is false the
+// command is over.
+func (e *Engine) loadSend(p *process, s *send, code vni.Code) (c vni.SendContext, ok bool) {
 	c, err := p.vni.Send(s.ctx)
 	if errors.Is(err, vni.ErrArgument) {
 		s.notify, s.kind, s.env = true, kindMessage, wire.Envelope{}
 		e.rejectSend(s, err)
-		return
+		return c, false
 	}
 	if err != nil {
 		e.detach(p, err)
-		return
+		return c, false
 	}
 	s.load(&c, code)
 	if int(c.Token&0xffff) != s.ctx || c.Token == 0 {
 		e.rejectSend(s, fmt.Errorf("token %#x does not name send context %d", c.Token, s.ctx))
+		return c, false
+	}
+	return c, true
+}
+
+// startSend takes a command on a send context: it builds the fixed part of the headers, and puts the send in line.
+func (e *Engine) startSend(p *process, s *send, code vni.Code) {
+	c, ok := e.loadSend(p, s, code)
+	if !ok {
 		return
 	}
 	if s.kind == kindResolve {
@@ -142,7 +152,7 @@ func (e *Engine) startSend(p *process, s *send, code vni.Code) {
 func (s *send) load(c *vni.SendContext, code vni.Code) {
 	s.notify = c.Flags&vni.WantNotify != 0
 	s.accept = c.Flags&vni.WantAccept != 0
-	s.accepted, s.released, s.inline = false, false, code == vni.CodeSendShort
+	s.accepted, s.released, s.inline = false, false, code == vni.CodeSendShort || code == vni.CodeBroadcastShort
 	s.watched, s.requested = false, false
 	s.kind, s.name, s.gen = kinds[code], c.Receiver, c.Gen
 	s.env = wire.Envelope{SrcSlot: s.p.slot, SrcGen: s.p.gen, Token: c.Token, Tag: c.Tag}
@@ -331,12 +341,17 @@ func (e *Engine) completeSend(s *send, status vni.Status) {
 		c.NIC = s.remote.Key
 	}
 	e.countSend(s, status)
+	e.endSend(s, &c)
+}
+
+// endSend tells the process of a send how it ended.
+func (e *Engine) endSend(s *send, c *vni.Completion) {
 	p, ctx, notify := s.p, s.ctx, s.notify
 	e.clearSend(s)
 	if p.gone {
 		return
 	}
-	if err := p.vni.Complete(false, ctx, &c, notify); err != nil {
+	if err := p.vni.Complete(false, ctx, c, notify); err != nil {
 		e.detach(p, err)
 		return
 	}

@@ -53,6 +53,8 @@ func (e *Engine) collect() {
 	c[vni.NICProcessesNow] = uint64(e.registered)
 	c[vni.NICActiveNow] = uint64(e.active.n)
 	c[vni.NICStagedBytesNow] = uint64(e.staging.inUse)
+	c[vni.NICGroupsNow] = uint64(len(e.groups.list))
+	c[vni.NICTransitBytesNow] = uint64(e.groups.transit.inUse)
 }
 
 // Count returns a counter as it stands now.
@@ -86,5 +88,5 @@ func (e *Engine) countSend(s *send, status vni.Status) {
 
 // Quiet reports whether everything that processes have handed over has been acknowledged.
 func (e *Engine) Quiet() bool {
-	return e.sending.n == 0 && e.rel.Quiet()
+	return e.sending.n == 0 && e.groups.quiet() && e.rel.Quiet()
 }

@@ -22,6 +22,8 @@ import (
 //	16  index           4                                                          24  NIC id        8
 //	20  application    24
 //
+// join and leave are in groups.go.
+//
 // claim: the process has this name, since so long. end: it has gone. sync: so many claims of the first table were sent,
 // so the receiver can tell when it has them all. lost: the name that you claimed for this process belongs to another.
 // node: there is a NIC at this address.
@@ -31,6 +33,8 @@ const (
 	tableSync  = 3
 	tableLost  = 4
 	tableNode  = 5
+	tableJoin  = 6
+	tableLeave = 7
 
 	claimLen = 20 + limits.NameBytes
 	syncLen  = 8
@@ -64,6 +68,7 @@ func (e *Engine) tellTables(pr *peer) {
 		b[0] = tableSync
 		binary.LittleEndian.PutUint32(b[4:], claims)
 	}
+	e.tellSeats(pr)
 	for _, other := range e.nodes.list {
 		if other != pr && other.nic != 0 && other.ep.Up() {
 			e.tellNode(pr, other)
@@ -145,6 +150,8 @@ func (e *Engine) tableRecord(pr *peer, b []byte) {
 		e.takeLost(pr, binary.LittleEndian.Uint16(b[2:]), binary.LittleEndian.Uint32(b[4:]))
 	case len(b) >= nodeLen && b[0] == tableNode:
 		e.takeNode(b)
+	case len(b) >= seatLen && (b[0] == tableJoin || b[0] == tableLeave):
+		e.seatRecord(pr, b)
 	default:
 		e.counts[vni.DropFormat]++
 	}

@@ -202,6 +202,7 @@ func (h *handler) Writable(_ clockTime, ep *rel.Endpoint) {
 	e := h.engine()
 	if pr := e.peers[ep]; pr != nil {
 		e.unblock(pr)
+		e.unblockLegs(pr)
 	}
 }
 

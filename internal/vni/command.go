@@ -20,7 +20,52 @@ const (
 	CodeGet     Code = 33 // send context; Remote is read into its descriptors, pool pages or direct slices
 	CodeCancel  Code = 34 // withdraws the operation of a context: a send's if Size is CancelSend, a receive's if CancelReceive
 	CodeResolve Code = 35 // send context; completes with the address of Receiver once a live process has that name
+	CodeReduce  Code = 36 // send context; its memory has the process's vector, and in the end the result
+	CodeLeave   Code = 37 // send context; the process leaves Group
 )
+
+// Group operations have a send context (QNIX-9, QNIX-10). Group is the number by which the NIC knows the membership; it is
+// told by the completion of the join.
+//
+//	JoinGroup   Receiver.App is the group's name and Receiver.Index its epoch; Size the number of members; Group is 0, or
+//	            the broken membership that this one follows. Memory for RosterBytes a member, which the NIC fills in by
+//	            rank. Completion: Gen is the number, Tag is rank<<32 | size
+//	Barrier     Size is the number of members
+//	Broadcast   Tag is the rank of the root, from whose memory the bytes go into that of the others
+//	Reduce      Tag is the rank of the root, or AllRanks, and operator<<32
+//
+// An operation that the end of a member has made fail ends with StatusGroupBroken and the rank of that member in Tag.
+
+// AllRanks, as the root of a Reduce, lets every member have the result.
+const AllRanks = 1<<32 - 1
+
+// RosterBytes is what JoinGroup writes for each member.
+//
+//	 0  application  24
+//	24  index         4
+//	28  generation    4
+//	32  NIC           8
+//	40  slot          2
+//	42  zero          6
+const RosterBytes = 48
+
+// Operator is what a Reduce does with two elements of 64 bits.
+type Operator uint8
+
+const (
+	SumInt64 Operator = iota + 1
+	MinInt64
+	MaxInt64
+	AndInt64
+	OrInt64
+	XorInt64
+	SumFloat64
+	MinFloat64
+	MaxFloat64
+)
+
+// Valid reports whether there is such an operator.
+func (o Operator) Valid() bool { return o >= SumInt64 && o <= MaxFloat64 }
 
 // Size of a CodeCancel.
 const (
@@ -32,6 +77,7 @@ var codeNames = map[Code]string{
 	CodeSend: "send", CodeSendShort: "send-short", CodeBroadcast: "broadcast", CodeBroadcastShort: "broadcast-short",
 	CodeMulticast: "multicast", CodeMulticastShort: "multicast-short", CodeJoinGroup: "join-group", CodeReceive: "receive",
 	CodeBarrier: "barrier", CodePut: "put", CodeGet: "get", CodeCancel: "cancel", CodeResolve: "resolve",
+	CodeReduce: "reduce", CodeLeave: "leave",
 }
 
 func (c Code) String() string {

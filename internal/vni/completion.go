@@ -51,11 +51,17 @@ const (
 	StatusNICGone         Status = 14 // this process's NIC has ended
 	StatusDetached        Status = 15 // this process's NIC has thrown it out for an impossible state
 	StatusNoMemory        Status = 16 // a limit of the NIC stands against it
-	statuses              Status = 17
+	StatusGroupBroken     Status = 17 // a member of the group has gone
+	StatusGroupSize       Status = 18 // the group has another size, or has all its members
+	StatusGroupJoined     Status = 19 // the process is in the group already
+	StatusNoGroup         Status = 20 // the process is not in such a group
+	StatusGroupMismatch   Status = 21 // the members do not agree on what they do, or on who they are
+	statuses              Status = 22
 )
 
 var statusNames = [statuses]string{"ok", "truncated", "unreachable", "process-gone", "stale-generation", "name-unknown", "name-lost",
-	"cancelled", "bad-argument", "bad-region", "bad-key", "out-of-range", "closed", "session-lost", "nic-gone", "detached", "no-memory"}
+	"cancelled", "bad-argument", "bad-region", "bad-key", "out-of-range", "closed", "session-lost", "nic-gone", "detached", "no-memory",
+	"group-broken", "group-size", "group-joined", "no-group", "group-mismatch"}
 
 func (s Status) String() string {
 	if s < statuses {

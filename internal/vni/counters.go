@@ -112,6 +112,16 @@ const (
 	NICActiveNow // processes on the active list
 	NICNamesNow
 	NICStagedBytesNow
+	NICJoins             // memberships begun
+	NICBarriers          // collective operations that ended well, of each member
+	NICBroadcasts        //
+	NICReductions        //
+	NICCollectivesFailed // and those that did not
+	NICCollectivesLate   // broadcasts that a process must fetch, since its quota was full when they came by
+	NICSignalsSent       // steps of collective operations, without data
+	NICPiecesSent        // and with
+	NICGroupsNow
+	NICTransitBytesNow
 
 	// the link driver
 	LinkFramesIn
@@ -144,7 +154,9 @@ var counterNames = [counters]string{
 	"nic_failed_name_unknown", "nic_failed_bad_argument", "nic_cancels", "nic_cancels_late", "nic_resolves",
 	"nic_name_updates_sent", "nic_name_updates_received", "nic_name_conflicts", "nic_registrations", "nic_detaches",
 	"nic_commands", "nic_wakes", "nic_events", "nic_polls", "nic_idle_polls", "nic_processes_now",
-	"nic_active_now", "nic_names_now", "nic_staged_bytes_now",
+	"nic_active_now", "nic_names_now", "nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts",
+	"nic_reductions", "nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent",
+	"nic_groups_now", "nic_transit_bytes_now",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",
 	"link_dropped_out",

@@ -1,0 +1,436 @@
+package nic
+
+import (
+	"math/bits"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A coll is one collective operation as one member sees it. It exists from the first that is heard of it, from the
+// process or from another member, until the process has its result and this NIC owes the others nothing more.
+//
+//	command of the process ──┐
+//	                         ├─► under way ──► result is here ──► process told ──┐
+//	signal or piece of       │         │                                         ├─► freed
+//	another member ──────────┘         └──► passed on to those below ────────────┘
+//
+// What arrives early, before the process has asked for the operation or even finished those before, is kept here; how
+// many operations that can be is bounded: a member is ahead by at most one that waits for this one, but by any number of
+// those that do not, so their data is kept within a quota and fetched later beyond it (broadcast.go).
+type collKind uint8
+
+const (
+	collUnknown collKind = iota
+	collBarrier
+	collBroadcast
+	collReduce
+)
+
+// The signals.
+const (
+	signalRound    = 1 // barrier: the sender has entered the round; value: sum over the seats as it sees them, in operation 0
+	signalOffer    = 2 // broadcast: value is root<<32 | length of data that can be had from the sender
+	signalGrant    = 3 // broadcast: send it
+	signalFetch    = 4 // broadcast, to the root: send it to me, I had no room when it came by
+	signalAck      = 5 // broadcast: everybody below the sender has it. Reduction: your contribution has been taken in
+	signalLost     = 6 // value: rank of a member that has gone
+	signalMismatch = 7 // the members do not agree; value: sum over the seats as the sender sees them
+)
+
+// What a piece is.
+const (
+	pieceBroadcast    = 1
+	pieceContribution = 2 // of a reduction, towards the root
+	pieceResult       = 3 // of a reduction, to all
+)
+
+type coll struct {
+	m       *member
+	number  uint32
+	kind    collKind
+	entered bool  // the process has asked for it
+	s       *send // where it waits
+	wait    node[coll]
+
+	// barrier.go
+	round  int
+	rounds uint32 // that have been heard of, a bit each
+	sum    uint64 // over the seats, as those say who have entered operation 0
+
+	// broadcast.go, reduce.go
+	root     int
+	known    bool // root, length and, of a reduction, operator are known
+	length   int
+	operator vni.Operator
+	buf      []byte // NIC-owned: what passes through, or the sum
+	order    []uint16
+	have     [limits.BroadcastBytes/leastPiece/64 + 1]uint64
+	legs     []*leg // to those below
+	acks     int    // that have come from below
+	offered  int    // rank that has made an offer which has not been granted; -1 none
+	complete bool   // all the data is here, or was
+	staged   bool   // buf is kept for the process alone
+	late     bool   // buf had to be given up: the process fetches it from the root
+	fetching bool
+	acked    bool
+	parts    [32][]byte // contributions by place of the child
+	took     int        // how many of them are here
+	held     bool       // buf is accounted for, be it empty
+}
+
+// leastPiece bounds how many pieces a broadcast has.
+const leastPiece = 256
+
+// collFor finds an operation of a member, or makes it.
+func (e *Engine) collFor(m *member, number uint32) *coll {
+	c := m.ops[number]
+	if c == nil {
+		c = e.groups.colls.take()
+		order, legs := c.order[:0], c.legs[:0]
+		*c = coll{m: m, number: number, order: order, legs: legs, offered: -1}
+		c.wait.v = c
+		m.ops[number] = c
+	}
+	return c
+}
+
+// freeColl forgets an operation, done or not.
+func (e *Engine) freeColl(c *coll) {
+	m := c.m
+	delete(m.ops, c.number)
+	for _, l := range c.legs {
+		l.node.remove()
+		*l = leg{}
+		e.groups.legs.give(l)
+	}
+	c.legs = c.legs[:0]
+	c.wait.remove()
+	e.dropBuffer(c)
+	for i, b := range c.parts {
+		if b != nil {
+			e.groups.transit.give(b)
+			c.parts[i] = nil
+		}
+	}
+	e.groups.colls.give(c)
+	e.retryWaiting(m)
+	if m.left {
+		e.retire(m)
+	}
+}
+
+// enterColl takes an operation that the process of a member asks for.
+func (e *Engine) enterColl(m *member, s *send, sc *vni.SendContext, code vni.Code) {
+	root, op := int(uint32(sc.Tag)), vni.Operator(sc.Tag>>32)
+	all := code == vni.CodeReduce && uint32(sc.Tag) == vni.AllRanks
+	if all {
+		root = 0
+	}
+	n := len(m.g.seats)
+	length := int(sc.Len)
+	bad := code != vni.CodeBarrier && (root < 0 || root >= n) || code != vni.CodeReduce && length > limits.BroadcastBytes ||
+		code == vni.CodeReduce && (!op.Valid() || length > m.g.piece || length%8 != 0)
+	if bad {
+		e.rejectSend(s, errGroupArgument)
+		return
+	}
+	c := e.collFor(m, m.next)
+	m.next++
+	c.s, c.entered = s, true
+	kind := collBarrier
+	switch code {
+	case vni.CodeBroadcast, vni.CodeBroadcastShort:
+		kind = collBroadcast
+	case vni.CodeReduce:
+		kind = collReduce
+	}
+	if c.kind != collUnknown && c.kind != kind || c.known && (c.root != root || kind == collReduce && (c.length != length || c.operator != withAll(op, all))) {
+		e.mismatch(m)
+		return
+	}
+	c.kind = kind
+	if kind != collBarrier {
+		c.root = root
+	}
+	e.watchColl(c, 1)
+	switch kind {
+	case collBarrier:
+		e.advanceBarrier(c)
+	case collBroadcast:
+		e.enterBroadcast(c, length)
+	case collReduce:
+		c.known, c.length, c.operator = true, length, withAll(op, all)
+		e.enterReduce(c)
+	}
+}
+
+// finishColl gives the process of an operation its result.
+func (e *Engine) finishColl(c *coll, status vni.Status, n, full int) {
+	s := c.s
+	if s == nil {
+		return
+	}
+	c.s = nil
+	e.watchColl(c, -1)
+	switch c.kind {
+	case collBarrier:
+		if c.number == 0 {
+			e.joined(c.m)
+			return
+		}
+		e.counts[vni.NICBarriers]++
+	case collBroadcast:
+		e.counts[vni.NICBroadcasts]++
+	case collReduce:
+		e.counts[vni.NICReductions]++
+	}
+	e.endSend(s, &vni.Completion{Status: status, Len: uint64(n), Full: uint64(full)})
+}
+
+// watchColl has the peers probed that an operation waits for, or no longer does: if one dies, the operation must end
+// (decision 7).
+func (e *Engine) watchColl(c *coll, by int) {
+	m := c.m
+	n := len(m.g.seats)
+	if c.kind == collBarrier {
+		for d := 1; d < n; d *= 2 {
+			e.watchRank(m, (m.rank-d+n)%n, by)
+		}
+		return
+	}
+	v := virtual(m.rank, c.root, n)
+	if v != 0 {
+		e.watchRank(m, rankOf(parent(v), c.root, n), by)
+		e.watchRank(m, c.root, by)
+	}
+	for d := firstChild(v, n); d > 0; d /= 2 {
+		e.watchRank(m, rankOf(v+d, c.root, n), by)
+	}
+}
+
+func (e *Engine) watchRank(m *member, rank, by int) {
+	if s := &m.g.seats[rank]; s.nic != e.cfg.ID {
+		if pr := e.peerOf(s.nic); pr != nil {
+			pr.ep.Watch(by)
+		}
+	}
+}
+
+// The tree of a broadcast or reduction is binomial: ranks are counted from the root, and a member's parent has its
+// number without the lowest bit. No way is longer than log2 of the members, and the members with the longest ways below
+// them are served first.
+//
+//	0 ─┬─ 4 ─┬─ 6 ─── 7
+//	   │     └─ 5
+//	   ├─ 2 ─── 3
+//	   └─ 1
+func virtual(rank, root, n int) int { return (rank - root + n) % n }
+func rankOf(v, root, n int) int     { return (v + root) % n }
+func parent(v int) int              { return v & (v - 1) }
+
+// firstChild is the largest d for which v+d is a child of v, among n; smaller ones are its halves. 0 if v has no child.
+func firstChild(v, n int) int {
+	low := v & -v
+	if v == 0 {
+		low = 1 << bits.Len(uint(n-1))
+	}
+	d := low >> 1
+	for d > 0 && v+d >= n {
+		d /= 2
+	}
+	return d
+}
+
+// hereSignal is a signal between two members of this NIC. They are passed on by a queue, so that one does not follow
+// another on the stack without end.
+type hereSignal struct {
+	to   *member
+	from int
+	sig  wire.Signal
+}
+
+// signal sends a signal to another member.
+func (e *Engine) signal(m *member, rank int, number uint32, what, round uint8, value uint64) {
+	to := &m.g.seats[rank]
+	s := wire.Signal{GroupHeader: wire.GroupHeader{Group: to.number, Epoch: m.g.key.Index, Operation: number, Rank: uint32(m.rank)},
+		What: what, Round: round, Value: value}
+	if to.nic == e.cfg.ID {
+		if o := e.groups.members[to.number]; o != nil {
+			e.groups.here = append(e.groups.here, hereSignal{o, m.rank, s})
+		}
+		return
+	}
+	if pr := e.peerOf(to.nic); pr != nil {
+		e.sendSignal(pr, s)
+	}
+}
+
+func (e *Engine) sendSignal(pr *peer, s wire.Signal) {
+	e.counts[vni.NICSignalsSent]++
+	b := pr.ep.Control(e.now, wire.SignalLen)
+	if b == nil {
+		pr.ep.Connect(e.now)
+		pr.signals = append(pr.signals, s)
+		return
+	}
+	s.Put(b)
+}
+
+// flushSignals sends what has waited for the pair to open.
+func (e *Engine) flushSignals(pr *peer) {
+	l := pr.signals
+	pr.signals = nil
+	for _, s := range l {
+		e.sendSignal(pr, s)
+	}
+}
+
+// runGroups passes on the signals between members of this NIC.
+func (e *Engine) runGroups() {
+	t := &e.groups
+	for i := 0; i < len(t.here); i++ {
+		h := t.here[i]
+		t.here[i] = hereSignal{}
+		if t.members[h.sig.Group] == h.to {
+			e.takeSignal(h.to, h.from, h.sig)
+		}
+	}
+	t.here = t.here[:0]
+}
+
+// receiverOf finds the member that a record of a peer is for, and judges what every such record has. Nil: it is for
+// nobody, or for nobody any more.
+func (e *Engine) receiverOf(pr *peer, h *wire.GroupHeader) *member {
+	m := e.groups.members[h.Group]
+	if m == nil || h.Epoch != m.g.key.Index {
+		return nil // it has left
+	}
+	if m.g.complete {
+		if int(h.Rank) >= len(m.g.seats) || m.g.seats[h.Rank].nic != pr.nic {
+			e.stranger(pr, m)
+			return nil
+		}
+	}
+	return m
+}
+
+// stranger answers a NIC whose process takes itself for a member of m's group, and is not: its join must not wait for ever.
+func (e *Engine) stranger(pr *peer, m *member) {
+	e.counts[vni.DropFormat]++
+	for _, g := range e.groups.list {
+		if g == m.g || g.key != m.g.key {
+			continue
+		}
+		for i := range g.seats {
+			if s := &g.seats[i]; s.nic == pr.nic && !s.gone {
+				e.sendSignal(pr, wire.Signal{GroupHeader: wire.GroupHeader{Group: s.number, Epoch: g.key.Index}, What: signalMismatch})
+			}
+		}
+	}
+}
+
+// open reports whether a member's operation may still go on, and that it is not one that has ended.
+func (m *member) open(number uint32) bool {
+	if m.state == memberBroken && (m.over || int32(number-m.last) > 0) {
+		return false
+	}
+	return m.ops[number] != nil || int32(number-m.next) >= 0 && !m.left
+}
+
+// tooFar reports whether others are further ahead of m than they can be.
+func (m *member) tooFar(number uint32) bool {
+	return m.ops[number] == nil && len(m.ops) > len(m.g.seats)*limits.CollectivesUnderWay+limits.GroupAhead
+}
+
+// signalRecord takes a signal of a peer.
+func (e *Engine) signalRecord(pr *peer, s wire.Signal) {
+	if m := e.groups.members[s.Group]; m != nil && s.What == signalMismatch && m.g.key.Index == s.Epoch {
+		if m.join != nil || m.g.complete && s.Value == m.g.sum {
+			e.disagreed(m)
+		}
+		return
+	}
+	if m := e.receiverOf(pr, &s.GroupHeader); m != nil {
+		e.takeSignal(m, int(s.Rank), s)
+	}
+}
+
+// takeSignal takes a signal from another member.
+func (e *Engine) takeSignal(m *member, from int, s wire.Signal) {
+	switch s.What {
+	case signalLost:
+		if m.g.complete && s.Value < uint64(len(m.g.seats)) && !m.g.seats[s.Value].gone {
+			e.loseSeat(m.g, int(s.Value), 0, true)
+		}
+		return
+	case signalMismatch:
+		if m.join != nil || s.Value == m.g.sum {
+			e.disagreed(m)
+		}
+		return
+	}
+	if !m.open(s.Operation) {
+		if s.What == signalRound && s.Operation == 0 && m.g.complete && s.Value != m.g.sum {
+			if pr := e.peerOf(m.g.seats[from].nic); pr != nil {
+				e.stranger(pr, m)
+			}
+		}
+		return
+	}
+	if m.tooFar(s.Operation) {
+		e.counts[vni.DropFormat]++
+		e.mismatch(m)
+		return
+	}
+	switch s.What {
+	case signalRound:
+		e.roundHeard(m, s)
+	case signalOffer:
+		e.offerHeard(m, from, s)
+	case signalGrant, signalFetch, signalAck:
+		if c := m.ops[s.Operation]; c != nil && c.known {
+			e.legHeard(c, from, s.What)
+		}
+	default:
+		e.counts[vni.DropFormat]++
+	}
+}
+
+// pieceRecord takes a piece of a peer.
+func (e *Engine) pieceRecord(pr *peer, p wire.Piece, payload []byte) {
+	if m := e.receiverOf(pr, &p.GroupHeader); m != nil {
+		e.takePiece(m, int(p.Rank), &p, payload)
+	}
+}
+
+// takePiece takes a piece from another member.
+func (e *Engine) takePiece(m *member, from int, p *wire.Piece, payload []byte) {
+	if !m.g.complete || !m.open(p.Operation) {
+		return
+	}
+	if int(p.Root) >= len(m.g.seats) || m.tooFar(p.Operation) {
+		e.counts[vni.DropFormat]++
+		return
+	}
+	c := e.collFor(m, p.Operation)
+	kind := collReduce
+	if p.What == pieceBroadcast {
+		kind = collBroadcast
+	}
+	if c.kind != collUnknown && c.kind != kind || (c.known || c.entered) && c.root != int(p.Root) {
+		e.mismatch(m)
+		return
+	}
+	c.kind, c.root = kind, int(p.Root)
+	if kind == collBroadcast {
+		e.broadcastPiece(c, p, payload)
+		return
+	}
+	if c.known && (c.length != int(p.Length) || c.operator != vni.Operator(p.Operator)) {
+		e.mismatch(m)
+		return
+	}
+	e.reducePiece(c, from, p, payload)
+}

@@ -1,0 +1,368 @@
+package nic
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"slices"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// The Group Table (QNIX-54). Every NIC knows the members of every group of the fabric, and tells its own to every other
+// as it does with names: all of them when a pair opens, each change as it happens.
+//
+//	join, leave
+//	 0  6 or 7             1
+//	 1  zero               1
+//	 2  slot               2
+//	 4  generation         4
+//	 8  member's number    4   by which its NIC knows it
+//	12  size               4   that it expects; 0 of one who shrinks a group
+//	16  epoch              4   of the group
+//	20  group             24
+//	44  largest piece      4   that its NIC takes, in bytes
+//	48  process's index    4
+//	52  application       24
+//	76  last operation     4   of a leave: what it has completed; later ones fail
+//
+// A group is one name in one epoch. It gathers seats until it has as many as it should; then they are put in the order
+// of their names, which gives the ranks, and nobody joins any more. Whether all members see the same group is found out
+// by its operation 0, a barrier whose signals carry a sum over all seats: a join completes with that barrier.
+//
+//	            join                    size seats              a member leaves
+//	(nothing) ───────► gathering ──────────────────► complete ──────────────────► broken ──► forgotten with its last seat
+const seatLen = 80
+
+// seat is a member, as every NIC knows it.
+type seat struct {
+	address
+	name   vni.Name
+	number uint32 // by which its NIC knows it
+	size   uint32
+	piece  uint32
+	gone   bool
+}
+
+type group struct {
+	key      vni.Name  // the application is the group's name, the index its epoch
+	seats    []seat    // by rank once complete
+	local    []*member // on this NIC, also those that are leaving
+	complete bool
+	broken   bool
+	piece    int    // bytes of the data in one piece, which every member's NIC takes
+	sum      uint64 // over all seats
+}
+
+type groupTable struct {
+	byKey   map[vni.Name]*group // the latest of each key
+	list    []*group            // all, in the order of learning
+	members map[uint32]*member  // by number
+	number  uint32              // given to the latest
+	here    []hereSignal        // what members of this NIC have to tell one another
+	transit stagingPool         // what is on its way to others, and what waits for processes to ask for it
+	colls   freeList[coll]
+	legs    freeList[leg]
+	scratch []byte // for one piece
+}
+
+func (t *groupTable) init() {
+	t.byKey = make(map[vni.Name]*group)
+	t.members = make(map[uint32]*member)
+}
+
+// quiet reports whether this NIC owes no other anything of a collective operation.
+func (t *groupTable) quiet() bool { return t.legs.inUse == 0 && len(t.here) == 0 }
+
+// GroupInfo is what tools are told about a group.
+type GroupInfo struct {
+	Name    string
+	Epoch   uint32
+	Size    int // 0 if it is not known
+	Members []NameInfo
+	State   string // gathering, complete or broken
+}
+
+// Groups lists the groups of the fabric by name and epoch.
+func (e *Engine) Groups() []GroupInfo {
+	var l []GroupInfo
+	for _, g := range e.groups.list {
+		i := GroupInfo{Name: groupText(g.key), Epoch: g.key.Index, State: "gathering"}
+		for k := range g.seats {
+			s := &g.seats[k]
+			i.Size = max(i.Size, int(s.size))
+			if !s.gone {
+				i.Members = append(i.Members, NameInfo{s.name, Address{s.nic, s.slot, s.gen}, true})
+			}
+		}
+		if g.complete {
+			i.State, i.Size = "complete", len(g.seats)
+		}
+		if g.broken {
+			i.State = "broken"
+		}
+		l = append(l, i)
+	}
+	slices.SortStableFunc(l, func(a, b GroupInfo) int {
+		if a.Name != b.Name {
+			return slices.Compare([]byte(a.Name), []byte(b.Name))
+		}
+		return int(a.Epoch) - int(b.Epoch)
+	})
+	return l
+}
+
+// groupText is a group's name without its epoch.
+func groupText(key vni.Name) string {
+	n := slices.Index(key.App[:], 0)
+	if n < 0 {
+		n = len(key.App)
+	}
+	return string(key.App[:n])
+}
+
+// groupFor finds the group that a process with this address joins: a new one if there is none, or if the one of that name
+// is over for somebody, who then begins the next.
+func (t *groupTable) groupFor(key vni.Name, a address) *group {
+	g := t.byKey[key]
+	if g != nil && g.complete && (g.broken || g.seatOf(a) >= 0) {
+		g = nil
+	}
+	if g == nil {
+		g = &group{key: key}
+		t.byKey[key] = g
+		t.list = append(t.list, g)
+	}
+	return g
+}
+
+// seatOf finds the seat of a process that has not gone.
+func (g *group) seatOf(a address) int {
+	return slices.IndexFunc(g.seats, func(s seat) bool { return s.address == a && !s.gone })
+}
+
+// forget drops a group that has neither members nor operations here.
+func (t *groupTable) forget(g *group) {
+	if len(g.local) > 0 || slices.ContainsFunc(g.seats, func(s seat) bool { return !s.gone }) {
+		return
+	}
+	if t.byKey[g.key] == g {
+		delete(t.byKey, g.key)
+	}
+	t.list = slices.DeleteFunc(t.list, func(h *group) bool { return h == g })
+}
+
+// close fixes the ranks.
+func (g *group) close() {
+	g.seats = slices.DeleteFunc(g.seats, func(s seat) bool { return s.gone })
+	slices.SortFunc(g.seats, func(a, b seat) int { return a.name.Compare(b.name) })
+	g.complete = true
+	h := fnv.New64a()
+	var b [seatLen + 8]byte
+	least := uint32(limits.PageBytes)
+	for i := range g.seats {
+		s := &g.seats[i]
+		putSeat(b[:], 0, s, g.key, 0)
+		binary.LittleEndian.PutUint64(b[seatLen:], s.nic)
+		h.Write(b[:])
+		least = min(least, s.piece)
+	}
+	g.piece = int(least) &^ 7 // elements of a vector are not cut
+	g.sum = h.Sum64()
+}
+
+// ownPiece is the largest piece that this NIC takes.
+func (e *Engine) ownPiece() uint32 {
+	return uint32(min(max(e.cfg.Link.MTU()-wire.Overhead-wire.PieceLen, leastPiece), limits.PageBytes))
+}
+
+// takeSeat adds a member to its group, and lets those who wait for it know.
+func (e *Engine) takeSeat(g *group, s seat) {
+	if g.complete || g.seatOf(s.address) >= 0 {
+		return
+	}
+	g.seats = append(g.seats, s)
+	e.gathered(g)
+}
+
+// gathered looks whether a group is complete, and whether a member of it here can never be in it. Joins of different
+// sizes can cross on their way; then the member with the lowest name decides.
+func (e *Engine) gathered(g *group) {
+	if first, n := g.first(); !g.complete && first >= 0 {
+		size := g.seats[first].size
+		for _, m := range slices.Clone(g.local) {
+			if m.join != nil && m.base == nil && m.own.size != size {
+				e.endJoin(m, vni.StatusGroupSize)
+			}
+		}
+		if size > 0 && n == int(size) && !g.disagrees(size) {
+			g.close()
+		}
+	}
+	for _, m := range slices.Clone(g.local) {
+		if m.state == memberJoining {
+			e.tryJoin(m)
+		}
+	}
+}
+
+// first finds the live seat with the lowest name, and counts all live ones.
+func (g *group) first() (first, n int) {
+	first = -1
+	for i := range g.seats {
+		if s := &g.seats[i]; !s.gone {
+			n++
+			if first < 0 || s.name.Compare(g.seats[first].name) < 0 {
+				first = i
+			}
+		}
+	}
+	return first, n
+}
+
+// tellSeats gives a new peer the memberships of this NIC's processes.
+func (e *Engine) tellSeats(pr *peer) {
+	for _, g := range e.groups.list {
+		for _, m := range g.local {
+			if !m.left {
+				e.tellSeat(pr, tableJoin, m, 0)
+			}
+		}
+	}
+}
+
+func (e *Engine) tellSeat(pr *peer, op byte, m *member, last uint32) {
+	if b := e.table(pr, seatLen); b != nil {
+		putSeat(b, op, &m.own, m.g.key, last)
+	}
+}
+
+// spreadSeat tells every NIC that m has joined or left.
+func (e *Engine) spreadSeat(op byte, m *member, last uint32) {
+	for _, pr := range e.nodes.list {
+		e.tellSeat(pr, op, m, last)
+	}
+}
+
+func putSeat(b []byte, op byte, s *seat, key vni.Name, last uint32) {
+	le := binary.LittleEndian
+	b[0] = op
+	le.PutUint16(b[2:], s.slot)
+	le.PutUint32(b[4:], s.gen)
+	le.PutUint32(b[8:], s.number)
+	le.PutUint32(b[12:], s.size)
+	le.PutUint32(b[16:], key.Index)
+	copy(b[20:], key.App[:])
+	le.PutUint32(b[44:], s.piece)
+	le.PutUint32(b[48:], s.name.Index)
+	copy(b[52:], s.name.App[:])
+	le.PutUint32(b[76:], last)
+}
+
+func parseSeat(nic uint64, b []byte) (s seat, key vni.Name, last uint32) {
+	le := binary.LittleEndian
+	s = seat{address: address{nic, le.Uint16(b[2:]), le.Uint32(b[4:])}, number: le.Uint32(b[8:]), size: le.Uint32(b[12:]),
+		piece: le.Uint32(b[44:])}
+	key.Index = le.Uint32(b[16:])
+	copy(key.App[:], b[20:44])
+	s.name.Index = le.Uint32(b[48:])
+	copy(s.name.App[:], b[52:76])
+	return s, key, le.Uint32(b[76:])
+}
+
+// seatRecord takes the news that a process of a peer has joined or left a group.
+func (e *Engine) seatRecord(pr *peer, b []byte) {
+	s, key, last := parseSeat(pr.nic, b)
+	if !key.Valid() || !s.name.Valid() || s.slot == 0 || s.number == 0 || s.size > limits.GroupMembers || s.piece < leastPiece {
+		e.counts[vni.DropFormat]++
+		return
+	}
+	g, i := e.groups.find(key, s.address, s.number)
+	if b[0] == tableLeave {
+		if g == nil { // it has overtaken the join: remember, so that the join does no harm
+			g = e.groups.groupFor(key, s.address)
+			if !g.complete {
+				s.gone = true
+				g.seats = append(g.seats, s)
+			}
+			return
+		}
+		e.loseSeat(g, i, last, false)
+		return
+	}
+	switch {
+	case g == nil:
+		e.takeSeat(e.groups.groupFor(key, s.address), s)
+	case g.seats[i].gone && !g.complete: // its leave has overtaken it: both are done with now
+		g.seats = slices.Delete(g.seats, i, i+1)
+		e.groups.forget(g)
+	}
+}
+
+// find returns the group that has this very membership, and its place there.
+func (t *groupTable) find(key vni.Name, a address, number uint32) (*group, int) {
+	for _, g := range t.list {
+		if g.key != key {
+			continue
+		}
+		if i := slices.IndexFunc(g.seats, func(s seat) bool { return s.address == a && s.number == number }); i >= 0 {
+			return g, i
+		}
+	}
+	return nil, 0
+}
+
+// loseSeat notes that a member has gone. Operations after last fail for the members here; if all is set, every one does.
+func (e *Engine) loseSeat(g *group, i int, last uint32, all bool) {
+	s := &g.seats[i]
+	if s.gone && !all {
+		return
+	}
+	s.gone = true
+	if !g.complete {
+		g.seats = slices.Delete(g.seats, i, i+1)
+		e.gathered(g) // who shrinks a group waits for it no more
+	} else {
+		g.broken = true
+		for _, m := range slices.Clone(g.local) {
+			e.breakMember(m, i, last, all)
+		}
+		for _, h := range slices.Clone(e.groups.list) { // those who shrink this group wait for it no more
+			if h != g && !h.complete {
+				e.gathered(h)
+			}
+		}
+	}
+	e.groups.forget(g)
+}
+
+// losePeerSeats notes that the members at a peer have gone with it, and tells the others, who may not have noticed. A
+// peer that has taken its leave has sent all that it owed.
+func (e *Engine) losePeerSeats(pr *peer, leave bool) {
+	pr.signals = nil
+	for _, g := range slices.Clone(e.groups.list) {
+		for i := len(g.seats) - 1; i >= 0; i-- {
+			if s := &g.seats[i]; s.nic == pr.nic && !(s.gone && (leave || !g.complete)) {
+				news := !s.gone && g.complete
+				e.loseSeat(g, i, 0, true)
+				if news {
+					e.spreadLoss(g, i)
+				}
+			}
+		}
+	}
+}
+
+// spreadLoss tells the other members of a group that one of them has gone.
+func (e *Engine) spreadLoss(g *group, rank int) {
+	if len(g.local) == 0 {
+		return
+	}
+	m := g.local[0]
+	for i := range g.seats {
+		if s := &g.seats[i]; !s.gone && s.nic != e.cfg.ID {
+			e.signal(m, i, 0, signalLost, 0, uint64(rank))
+		}
+	}
+}

@@ -1,0 +1,398 @@
+package nic
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// A member is a process of this NIC in a group.
+//
+//	 join                 all seats taken, operation 0        a member goes            leave
+//	──────► joining ────────────────────────────────► open ──────────────► broken ──────────────► leaving ──► (forgotten)
+//	           └────────────── another size, another idea of who is a member ─────────────────────────▲
+//
+// A member that is leaving is still known, since its NIC may have to pass on what came before.
+type memberState uint8
+
+const (
+	memberJoining memberState = iota
+	memberOpen
+	memberBroken
+)
+
+type member struct {
+	p     *process // nil once it is leaving
+	g     *group
+	own   seat
+	state memberState
+	left  bool
+	rank  int
+	join  *send  // until it is complete
+	base  *group // that it shrinks; nil else
+
+	next  uint32 // number of its process's next operation
+	ops   map[uint32]*coll
+	dead  int    // rank of the member that broke the group
+	last  uint32 // of a broken group: later operations are over
+	over  bool   // and so are all others
+	wrong bool   // broken by a disagreement, not an end
+
+	inTransit int        // bytes held for others
+	staged    int        // bytes held for its process
+	stagedOps int        // operations that they belong to
+	waiting   list[coll] // operations that need transit memory
+}
+
+// startCollective takes a command about a group.
+func (e *Engine) startCollective(p *process, s *send, c vni.Command) {
+	sc, ok := e.loadSend(p, s, c.Code)
+	if !ok {
+		return
+	}
+	s.kind, s.dest, s.state = kindCollective, nil, sendPosted
+	s.accept = false
+	if err := e.gather(s, &sc); err != nil {
+		e.rejectSend(s, err)
+		return
+	}
+	if c.Code == vni.CodeJoinGroup {
+		e.join(s, &sc, c)
+		return
+	}
+	m := p.member(c.Group)
+	switch {
+	case m == nil || m.state == memberJoining:
+		e.failGroupOp(s, vni.StatusNoGroup, nil)
+	case c.Code == vni.CodeLeave:
+		e.leave(m)
+		e.completeSend(s, vni.StatusOK)
+	case m.state == memberBroken:
+		e.failGroupOp(s, m.brokenStatus(), m)
+	case c.Code == vni.CodeBarrier && int(c.Size) != len(m.g.seats):
+		e.failGroupOp(s, vni.StatusGroupSize, nil)
+	default:
+		e.enterColl(m, s, &sc, c.Code)
+	}
+}
+
+// member finds a membership of the process by the number that its NIC gave it.
+func (p *process) member(number uint32) *member {
+	for _, m := range p.members {
+		if m.own.number == number {
+			return m
+		}
+	}
+	return nil
+}
+
+// brokenStatus is what an operation of a broken group fails with.
+func (m *member) brokenStatus() vni.Status {
+	if m.wrong {
+		return vni.StatusGroupMismatch
+	}
+	return vni.StatusGroupBroken
+}
+
+// failGroupOp ends an operation that cannot be done. With m, its process is told who has gone.
+func (e *Engine) failGroupOp(s *send, status vni.Status, m *member) {
+	e.counts[vni.NICCollectivesFailed]++
+	if status == vni.StatusNoGroup || status == vni.StatusGroupSize || status == vni.StatusGroupJoined {
+		p := s.p
+		e.endSend(s, &vni.Completion{Status: status})
+		e.badArgument(p, fmt.Errorf("group operation: %v", status))
+		return
+	}
+	c := vni.Completion{Status: status}
+	if m != nil {
+		c.Tag = uint64(m.dead)
+		if m.dead < len(m.g.seats) {
+			d := &m.g.seats[m.dead]
+			c.NIC, c.Slot, c.Gen = d.nic, d.slot, d.gen
+		}
+	}
+	e.endSend(s, &c)
+}
+
+// join takes a JoinGroup (QNIX-54): its size is checked against those who are there, the membership is told to every
+// NIC, and it completes when all members have come.
+func (e *Engine) join(s *send, sc *vni.SendContext, c vni.Command) {
+	p, key := s.p, sc.Receiver
+	var base *group
+	if c.Group != 0 {
+		old := p.member(c.Group)
+		if old == nil || !old.g.complete {
+			e.failGroupOp(s, vni.StatusNoGroup, nil)
+			return
+		}
+		base = old.g
+	}
+	bad := c.Size == 0 || c.Size > limits.GroupMembers || key.Index != 0
+	if base != nil {
+		bad = c.Size != 0 || key.App != base.key.App || key.Index <= base.key.Index
+	}
+	if !key.Valid() || bad || p.slot == 0 || len(p.members) >= limits.Groups {
+		e.rejectSend(s, fmt.Errorf("join of group %v with size %d", key, c.Size))
+		return
+	}
+	a := address{e.cfg.ID, p.slot, p.gen}
+	g := e.groups.byKey[key]
+	if g != nil && g.seatOf(a) >= 0 {
+		e.failGroupOp(s, vni.StatusGroupJoined, nil)
+		return
+	}
+	if g != nil && (g.complete && !g.broken || !g.complete && g.disagrees(c.Size)) {
+		e.failGroupOp(s, vni.StatusGroupSize, nil)
+		e.groups.forget(g)
+		return
+	}
+	g = e.groups.groupFor(key, a)
+	e.groups.number++
+	m := &member{p: p, g: g, join: s, base: base, ops: make(map[uint32]*coll)}
+	m.own = seat{address: a, name: p.name, number: e.groups.number, size: c.Size, piece: e.ownPiece()}
+	e.groups.members[m.own.number] = m
+	p.members = append(p.members, m)
+	g.local = append(g.local, m)
+	e.counts[vni.NICJoins]++
+	e.spreadSeat(tableJoin, m, 0)
+	e.takeSeat(g, m.own)
+}
+
+// disagrees reports whether somebody there expects another size.
+func (g *group) disagrees(size uint32) bool {
+	return slices.ContainsFunc(g.seats, func(s seat) bool { return !s.gone && s.size != size })
+}
+
+// tryJoin begins m's part in a group that is complete, and completes one that m shrinks to.
+func (e *Engine) tryJoin(m *member) {
+	g := m.g
+	if m.join == nil || m.next != 0 {
+		return
+	}
+	if g.complete {
+		if m.rank = g.rankOf(m); m.rank >= 0 {
+			e.openMember(m)
+		}
+		return
+	}
+	if m.base == nil {
+		return
+	}
+	for i := range m.base.seats {
+		if s := &m.base.seats[i]; !s.gone && g.seatOf(s.address) < 0 {
+			return
+		}
+	}
+	g.close()
+	for _, o := range slices.Clone(g.local) {
+		if o.state == memberJoining {
+			e.tryJoin(o)
+		}
+	}
+}
+
+func (g *group) rankOf(m *member) int {
+	return slices.IndexFunc(g.seats, func(s seat) bool { return s.number == m.own.number && s.address == m.own.address })
+}
+
+// openMember begins operation 0, by which the members find out that they agree on who they are.
+func (e *Engine) openMember(m *member) {
+	m.next = 1
+	c := e.collFor(m, 0)
+	if c.rounds != 0 && c.sum != m.g.sum {
+		e.mismatch(m)
+		return
+	}
+	c.kind, c.entered, c.s, c.sum = collBarrier, true, m.join, m.g.sum
+	e.watchColl(c, 1)
+	e.advanceBarrier(c)
+}
+
+// joined completes a join.
+func (e *Engine) joined(m *member) {
+	s := m.join
+	m.join, m.state = nil, memberOpen
+	if s == nil {
+		return
+	}
+	var b [vni.RosterBytes]byte
+	n := uint64(0)
+	for i := range m.g.seats {
+		st := &m.g.seats[i]
+		clear(b[:])
+		copy(b[:], st.name.App[:])
+		binary.LittleEndian.PutUint32(b[24:], st.name.Index)
+		binary.LittleEndian.PutUint32(b[28:], st.gen)
+		binary.LittleEndian.PutUint64(b[32:], st.nic)
+		binary.LittleEndian.PutUint16(b[40:], st.slot)
+		scatter(s.frag.Parts, n, b[:])
+		n += vni.RosterBytes
+	}
+	e.endSend(s, &vni.Completion{Status: vni.StatusOK, Len: n, Full: n, Gen: m.own.number, Tag: uint64(m.rank)<<32 | uint64(len(m.g.seats))})
+}
+
+// takeJoin takes the operation of a join away from its membership, and returns it with the number of the last operation
+// that has been completed.
+func (e *Engine) takeJoin(m *member) (s *send, last uint32) {
+	s, last = m.join, m.finished()
+	m.join = nil
+	if c := m.ops[0]; c != nil && c.s == s && s != nil {
+		c.s = nil
+		e.watchColl(c, -1)
+	}
+	return s, last
+}
+
+// endJoin fails a join.
+func (e *Engine) endJoin(m *member, status vni.Status) {
+	s, last := e.takeJoin(m)
+	e.leaveAfter(m, last)
+	if s != nil {
+		e.failGroupOp(s, status, m)
+	}
+}
+
+// finished is the number of the last operation up to which m has completed all.
+func (m *member) finished() uint32 {
+	last := m.next - 1
+	for n, c := range m.ops { // the least of them, whatever the order
+		if c.entered && c.s != nil && int32(n-1-last) < 0 {
+			last = n - 1
+		}
+	}
+	return last
+}
+
+// leave ends a membership.
+func (e *Engine) leave(m *member) { e.leaveAfter(m, m.finished()) }
+
+// leaveAfter ends a membership. The others' operations later than last fail.
+func (e *Engine) leaveAfter(m *member, last uint32) {
+	if m.left {
+		return
+	}
+	m.left = true
+	e.spreadSeat(tableLeave, m, last)
+	if p := m.p; p != nil {
+		p.members = slices.DeleteFunc(p.members, func(o *member) bool { return o == m })
+		m.p = nil
+	}
+	if i := m.g.rankOf(m); i >= 0 {
+		e.loseSeat(m.g, i, last, false)
+	}
+	e.breakMember(m, max(m.rank, 0), last, m.state == memberJoining)
+	e.retire(m)
+}
+
+// leaveAll ends the memberships of a process that goes. Its operations end with it.
+func (e *Engine) leaveAll(p *process) {
+	for len(p.members) > 0 {
+		m := p.members[len(p.members)-1]
+		s, last := e.takeJoin(m)
+		if s != nil {
+			e.completeSend(s, vni.StatusClosed)
+		}
+		e.leaveAfter(m, last)
+	}
+}
+
+// retire forgets a member that has left, once nobody needs its NIC for what came before.
+func (e *Engine) retire(m *member) {
+	if !m.left || len(m.ops) > 0 {
+		return
+	}
+	delete(e.groups.members, m.own.number)
+	m.g.local = slices.DeleteFunc(m.g.local, func(o *member) bool { return o == m })
+	e.groups.forget(m.g)
+}
+
+// breakMember ends the operations of m that can no longer complete: those after last, or all. rank is who has gone.
+func (e *Engine) breakMember(m *member, rank int, last uint32, all bool) {
+	if m.state != memberBroken {
+		if m.join != nil && m.g.complete {
+			m.dead = rank
+			e.endJoin(m, vni.StatusGroupBroken)
+			return
+		}
+		m.state, m.dead, m.last = memberBroken, rank, last
+	}
+	if int32(last-m.last) < 0 {
+		m.last = last
+	}
+	m.over = m.over || all
+	for _, n := range sortedOps(m.ops) {
+		c := m.ops[n]
+		if !m.over && int32(n-m.last) <= 0 {
+			continue
+		}
+		if s := c.s; s != nil {
+			c.s = nil
+			e.watchColl(c, -1)
+			e.failGroupOp(s, m.brokenStatus(), m)
+		}
+		e.freeColl(c)
+	}
+	e.retire(m)
+}
+
+// mismatch breaks the group because its members do different things.
+func (e *Engine) mismatch(m *member) {
+	if m.state != memberBroken {
+		m.wrong = true
+	}
+	for i := range m.g.seats {
+		if s := &m.g.seats[i]; !s.gone && !(s.nic == e.cfg.ID && s.number == m.own.number) {
+			e.signal(m, i, 0, signalMismatch, 0, m.g.sum)
+		}
+	}
+	e.disagreed(m)
+}
+
+// disagreed takes it that the members of a group do not agree.
+func (e *Engine) disagreed(m *member) {
+	if m.join != nil {
+		e.endJoin(m, vni.StatusGroupMismatch)
+		return
+	}
+	if m.state != memberBroken {
+		m.wrong = true
+	}
+	e.breakMember(m, max(m.rank, 0), 0, true)
+}
+
+// cancelCollective withdraws an operation of a group. One who has begun it cannot do so without the others, so its
+// process leaves the group.
+func (e *Engine) cancelCollective(s *send) {
+	for _, m := range s.p.members {
+		if m.join == s {
+			e.endJoin(m, vni.StatusCancelled)
+			return
+		}
+		for _, n := range sortedOps(m.ops) {
+			if c := m.ops[n]; c.s == s {
+				last := m.finished()
+				c.s = nil
+				e.watchColl(c, -1)
+				e.completeSend(s, vni.StatusCancelled)
+				e.leaveAfter(m, last)
+				return
+			}
+		}
+	}
+	e.completeSend(s, vni.StatusCancelled)
+}
+
+func sortedOps(ops map[uint32]*coll) []uint32 {
+	if len(ops) == 0 {
+		return nil
+	}
+	l := make([]uint32, 0, len(ops))
+	for n := range ops {
+		l = append(l, n)
+	}
+	slices.SortFunc(l, func(a, b uint32) int { return int(int32(a - b)) })
+	return l
+}
