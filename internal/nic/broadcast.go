@@ -198,7 +198,7 @@ func (e *Engine) legHeard(c *coll, from int, what uint8) {
 	}
 	l := c.legTo(from)
 	switch {
-	case what == signalFetch && c.root == m.rank && c.s != nil:
+	case what == signalFetch && c.root == m.rank && c.s != nil && !c.fetchedBy(from):
 		l = e.newLeg(c, from, pieceBroadcast)
 		l.granted, l.fetch = true, true
 		e.pump(l)

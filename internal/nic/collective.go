@@ -51,6 +51,7 @@ type coll struct {
 	number  uint32
 	kind    collKind
 	entered bool  // the process has asked for it
+	watched bool  // so the peers that it waits for are probed
 	s       *send // where it waits
 	wait    node[coll]
 
@@ -192,6 +193,10 @@ func (e *Engine) finishColl(c *coll, status vni.Status, n, full int) {
 // watchColl has the peers probed that an operation waits for, or no longer does: if one dies, the operation must end
 // (decision 7).
 func (e *Engine) watchColl(c *coll, by int) {
+	if c.watched == (by > 0) {
+		return
+	}
+	c.watched = by > 0
 	m := c.m
 	n := len(m.g.seats)
 	if c.kind == collBarrier {

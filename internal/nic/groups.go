@@ -2,6 +2,7 @@ package nic
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"slices"
 
@@ -74,6 +75,18 @@ func (t *groupTable) init() {
 
 // quiet reports whether this NIC owes no other anything of a collective operation.
 func (t *groupTable) quiet() bool { return t.legs.inUse == 0 && len(t.here) == 0 }
+
+// limits says which of its limits a membership does not keep, if any.
+func (t *groupTable) limits() error {
+	for _, g := range t.list {
+		for _, m := range g.local {
+			if m.staged < 0 || m.staged > limits.GroupStaging || m.stagedOps < 0 || m.stagedOps > limits.GroupStagedOperations || m.inTransit < 0 {
+				return fmt.Errorf("%v in group %v has %d bytes of %d operations staged, %d in transit", m.own.name, g.key, m.staged, m.stagedOps, m.inTransit)
+			}
+		}
+	}
+	return nil
+}
 
 // GroupInfo is what tools are told about a group.
 type GroupInfo struct {

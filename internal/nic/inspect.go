@@ -16,7 +16,7 @@ func (e *Engine) Limits() error {
 			return fmt.Errorf("%v has %d bytes of staging and %d of credit in a quota of %d", p, p.staged, p.credited, e.cfg.StagingBytes)
 		}
 	}
-	return nil
+	return e.groups.limits()
 }
 
 // CreditAccount is the credit of one NIC for one process of another, as one of the two sees it.

@@ -38,6 +38,11 @@ func (c *coll) legTo(rank int) *leg {
 	return c.legs[i]
 }
 
+// fetchedBy reports whether a member has come for what it had no room for.
+func (c *coll) fetchedBy(rank int) bool {
+	return slices.ContainsFunc(c.legs, func(l *leg) bool { return l.rank == rank && l.fetch })
+}
+
 // pieces is how many pieces the data of an operation has; an empty one has one.
 func (c *coll) pieces() int { return max((c.length+c.m.g.piece-1)/c.m.g.piece, 1) }
 

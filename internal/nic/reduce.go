@@ -48,7 +48,7 @@ func (e *Engine) reducePiece(c *coll, from int, p *wire.Piece, payload []byte) {
 		return
 	}
 	if p.What == pieceResult {
-		if v == 0 || w != parent(v) || c.s == nil || !c.known || c.operator&wantedByAll == 0 || c.complete {
+		if v == 0 || w != parent(v) || c.s == nil || !c.known || c.operator&wantedByAll == 0 || c.complete || !c.held {
 			e.counts[vni.DropFormat]++
 			return
 		}

@@ -21,6 +21,9 @@ func (e *Engine) Leaks() []string {
 	l.unless(e.waiting.n == 0, "%d sends wait for names", e.waiting.n)
 	l.unless(e.inbounds.inUse == kept, "%d inbounds in use, %d messages waiting", e.inbounds.inUse, kept)
 	l.unless(kept > 0 || e.staging.inUse == 0, "%d bytes of staging in use", e.staging.inUse)
+	t := &e.groups
+	l.unless(t.colls.inUse == 0 && t.legs.inUse == 0 && t.transit.inUse == 0 && len(t.here) == 0,
+		"%d collective operations, %d legs of them, %d bytes in transit", t.colls.inUse, t.legs.inUse, t.transit.inUse)
 	l.unless(e.serves.inUse == 0, "%d GETs being answered", e.serves.inUse)
 	l.unless(e.doomed.n == 0, "%d receives from processes that have gone", e.doomed.n)
 	l.unless(e.grants.outstanding == 0 && e.grants.waiting.n == 0, "permissions for %d bytes outstanding, %d waiting", e.grants.outstanding, e.grants.waiting.n)

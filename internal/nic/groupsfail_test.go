@@ -1,0 +1,254 @@
+package nic
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+func TestJoinsThatCannotBeAreToldSo(t *testing.T) {
+	f := newFabric(t, 3, fault.Config{})
+	g := newTeam(f, 3)
+	stranger, other := f.process(0, "x/0"), f.process(1, "y/0")
+	f.known("x/0", "y/0")
+	roster := make([]byte, 5*vni.RosterBytes)
+	member := g.members[0]
+	member.wantStatus(member.startJoin("team", 0, 3, 0, roster), vni.StatusGroupJoined)
+	stranger.wantStatus(stranger.startJoin("team", 0, 3, 0, roster), vni.StatusGroupSize) // has all its members
+	stranger.wantStatus(stranger.startJoin("Team", 0, 3, 0, roster), vni.StatusBadArgument)
+	stranger.wantStatus(stranger.startJoin("none", 0, 0, 0, roster), vni.StatusBadArgument)
+	stranger.wantStatus(stranger.startJoin("late", 3, 2, 0, roster), vni.StatusBadArgument) // an epoch nobody has shrunk to
+	stranger.wantStatus(stranger.startJoin("late", 1, 0, 77, roster), vni.StatusNoGroup)
+
+	first := stranger.startJoin("pair", 0, 2, 0, roster)
+	f.until(time.Second, "the join is known", func() bool { return len(f.engines[1].groups.list) == 2 })
+	other.wantStatus(other.startJoin("pair", 0, 3, 0, roster), vni.StatusGroupSize) // and the first notices nothing
+	second := other.startJoin("pair", 0, 2, 0, make([]byte, len(roster)))
+	stranger.wantStatus(first, vni.StatusOK)
+	other.wantStatus(second, vni.StatusOK)
+
+	member.wantStatus(member.barrier(g.numbers[0], 4), vni.StatusGroupSize)
+	member.wantStatus(member.barrier(99, 3), vni.StatusNoGroup)
+	member.wantStatus(member.broadcast(g.numbers[0], 3, roster), vni.StatusBadArgument)
+	member.wantStatus(member.reduce(g.numbers[0], 0, vni.SumInt64, roster[:7]), vni.StatusBadArgument)
+	member.wantStatus(member.reduce(g.numbers[0], 0, 0, roster[:8]), vni.StatusBadArgument)
+	g.each(func(i int, p *tester) int { return p.barrier(g.numbers[i], 3) }, g.ok)
+	f.noLeaks()
+}
+
+func TestJoinsOfDifferentSizesThatCrossAreDecidedByName(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b, c := f.process(0, "a/0"), f.process(1, "b/0"), f.process(0, "c/0")
+	f.known("a/0", "b/0", "c/0")
+	roster := make([]byte, 3*vni.RosterBytes)
+	first := a.startJoin("crossed", 0, 2, 0, roster)
+	wrong := b.startJoin("crossed", 0, 3, 0, make([]byte, len(roster)))
+	b.wantStatus(wrong, vni.StatusGroupSize)
+	second := c.startJoin("crossed", 0, 2, 0, make([]byte, len(roster)))
+	a.wantStatus(first, vni.StatusOK)
+	c.wantStatus(second, vni.StatusOK)
+	f.noLeaks()
+}
+
+// How a member can end, and what the others' operation finds out by.
+func TestADeathEndsWhatTheOthersWaitForAndNamesTheDead(t *testing.T) {
+	for name, end := range map[string]func(f *fabric, p *tester){
+		"its process ends": func(f *fabric, p *tester) { p.e.Unregister(p.slot, p.gen) },
+		"its NIC falls silent": func(f *fabric, p *tester) {
+			for i, e := range f.engines {
+				if e == p.e {
+					f.engines = append(f.engines[:i:i], f.engines[i+1:]...)
+				}
+			}
+		},
+		"its NIC says goodbye": func(f *fabric, p *tester) { p.e.Close(f.now) },
+		"it leaves": func(f *fabric, p *tester) {
+			p.startGroup(vni.Command{Code: vni.CodeLeave, Group: p.e.process(p.slot).members[0].own.number}, &vni.SendContext{}, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFabric(t, 5, fault.Config{Seed: 9, Loss: 0.05})
+			g := newTeam(f, 5)
+			const dead = 2
+			g.each(func(i int, p *tester) int { return p.barrier(g.numbers[i], 5) }, g.ok)
+			ctx := make([]int, 5)
+			for i, p := range g.members {
+				if i != dead {
+					ctx[i] = p.barrier(g.numbers[i], 5)
+				}
+			}
+			for range 500 {
+				f.step()
+			}
+			end(f, g.members[dead])
+			for i, p := range g.members {
+				if i == dead {
+					continue
+				}
+				c := p.finish(false, ctx[i])
+				if c.Status != vni.StatusGroupBroken || c.Tag != dead || c.Slot != g.members[dead].slot || c.NIC != g.members[dead].e.ID() {
+					t.Errorf("member %d: %v because of rank %d, slot %d of NIC %d", i, c.Status, c.Tag, c.Slot, c.NIC)
+				}
+				p.wantStatus(p.barrier(g.numbers[i], 5), vni.StatusGroupBroken)
+			}
+			shrink(t, g, dead)
+		})
+	}
+}
+
+func TestWhoGivesAnOperationUpLeavesTheGroup(t *testing.T) {
+	f := newFabric(t, 5, fault.Config{Seed: 9, Loss: 0.05})
+	g := newTeam(f, 5)
+	const quitter, late = 2, 4
+	ctx := make([]int, 5)
+	for i, p := range g.members {
+		if i != late {
+			ctx[i] = p.barrier(g.numbers[i], 5)
+		}
+	}
+	for range 500 {
+		f.step()
+	}
+	g.members[quitter].post(vni.Command{Code: vni.CodeCancel, Context: uint16(ctx[quitter])})
+	g.members[quitter].wantStatus(ctx[quitter], vni.StatusCancelled)
+	g.members[quitter].wantStatus(g.members[quitter].barrier(g.numbers[quitter], 5), vni.StatusNoGroup)
+	for i, p := range g.members {
+		if i != late && i != quitter {
+			if c := p.wantStatus(ctx[i], vni.StatusGroupBroken); c.Tag != quitter {
+				t.Errorf("member %d: because of rank %d", i, c.Tag)
+			}
+		}
+	}
+	g.members[late].wantStatus(g.members[late].barrier(g.numbers[late], 5), vni.StatusGroupBroken)
+	shrink(t, g, quitter)
+
+	join := g.members[0].startJoin("never", 0, 2, 0, make([]byte, 2*vni.RosterBytes))
+	f.step()
+	g.members[0].post(vni.Command{Code: vni.CodeCancel, Context: uint16(join)})
+	g.members[0].wantStatus(join, vni.StatusCancelled)
+}
+
+// shrink has the survivors of a team agree on a new group, and use it.
+func shrink(t *testing.T, g *team, dead int) {
+	t.Helper()
+	n := len(g.members)
+	ctx := make([]int, n)
+	rosters := make([][]byte, n)
+	for i, p := range g.members {
+		if i != dead {
+			rosters[i] = make([]byte, n*vni.RosterBytes)
+			ctx[i] = p.startJoin("team", 1, 0, g.numbers[i], rosters[i])
+		}
+	}
+	rank := 0
+	for i, p := range g.members {
+		if i == dead {
+			continue
+		}
+		c := p.wantStatus(ctx[i], vni.StatusOK)
+		if c.Tag != uint64(rank)<<32|uint64(n-1) {
+			t.Errorf("member %d: rank and size %#x; expected %d of %d", i, c.Tag, rank, n-1)
+		}
+		rank++
+		g.numbers[i] = c.Gen
+	}
+	want := pattern(50_000, 8)
+	for i, p := range g.members {
+		if i == dead {
+			continue
+		}
+		b := make([]byte, len(want))
+		if i == 0 {
+			copy(b, want)
+		}
+		rosters[i], ctx[i] = b, p.broadcast(g.numbers[i], 0, b)
+	}
+	for i, p := range g.members {
+		if i != dead {
+			p.wantStatus(ctx[i], vni.StatusOK)
+			if !bytes.Equal(rosters[i], want) {
+				t.Errorf("member %d has other bytes", i)
+			}
+		}
+	}
+}
+
+func TestWhatAMemberHasCompletedBeforeItEndsCompletesEverywhere(t *testing.T) {
+	for seed := range uint64(20) {
+		f := newFabric(t, 5, fault.Config{Seed: seed*100 + 1, Loss: 0.2, Reorder: 0.2})
+		g := newTeam(f, 5)
+		ctx := make([]int, 5)
+		for i, p := range g.members {
+			ctx[i] = p.barrier(g.numbers[i], 5)
+		}
+		quick := -1
+		f.until(10*time.Second, "one is through", func() bool {
+			for i, p := range g.members {
+				if p.done(false, ctx[i]) {
+					quick = i
+				}
+			}
+			return quick >= 0
+		})
+		p := g.members[quick]
+		p.e.Unregister(p.slot, p.gen)
+		for i, p := range g.members {
+			if i != quick {
+				p.wantStatus(ctx[i], vni.StatusOK)
+				if c := p.finish(false, p.barrier(g.numbers[i], 5)); c.Status != vni.StatusGroupBroken || c.Tag != uint64(quick) {
+					t.Fatalf("the next barrier of %d: %v because of %d; expected %d", i, c.Status, c.Tag, quick)
+				}
+			}
+		}
+	}
+}
+
+func TestMembersWhoDoDifferentThingsAreTold(t *testing.T) {
+	f := newFabric(t, 3, fault.Config{})
+	g := newTeam(f, 3)
+	one := g.members[0].barrier(g.numbers[0], 3)
+	two := g.members[1].broadcast(g.numbers[1], 1, []byte("x"))
+	g.members[0].wantStatus(one, vni.StatusGroupMismatch)
+	g.members[1].wantStatus(two, vni.StatusGroupMismatch)
+	f.until(time.Second, "the third hears", func() bool {
+		return g.members[2].e.process(g.members[2].slot).members[0].state == memberBroken
+	})
+	g.members[2].wantStatus(g.members[2].barrier(g.numbers[2], 3), vni.StatusGroupMismatch)
+}
+
+func TestAProcessIsInSeveralGroupsAndReturnsToOneOfTheSameName(t *testing.T) {
+	f := newFabric(t, 3, fault.Config{Seed: 5, Loss: 0.1, Reorder: 0.3})
+	g := newTeam(f, 6)
+	var numbers [2][6]uint32
+	for round := range 6 {
+		var ctx [2][6]int
+		for i, p := range g.members {
+			for k := range 2 {
+				ctx[k][i] = p.startJoin(fmt.Sprint("parity.", k*(i%2)+2*k), 0, []uint32{6, 3}[k], 0, make([]byte, 6*vni.RosterBytes))
+			}
+		}
+		for i, p := range g.members {
+			for k := range 2 {
+				numbers[k][i] = p.wantStatus(ctx[k][i], vni.StatusOK).Gen
+			}
+		}
+		for i, p := range g.members {
+			for k := range 2 {
+				ctx[k][i] = p.barrier(numbers[k][i], []uint32{6, 3}[k])
+			}
+		}
+		for i, p := range g.members {
+			for k := range 2 {
+				if c := p.finish(false, ctx[k][i]); c.Status != vni.StatusOK {
+					t.Fatalf("round %d, group %d, member %d: %v", round, k, i, c.Status)
+				}
+				p.wantStatus(p.startGroup(vni.Command{Code: vni.CodeLeave, Group: numbers[k][i]}, &vni.SendContext{}, nil), vni.StatusOK)
+			}
+		}
+	}
+	f.noLeaks()
+}

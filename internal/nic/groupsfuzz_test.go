@@ -1,0 +1,68 @@
+package nic
+
+import (
+	"testing"
+
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// FuzzRecordsAboutGroups is a peer that says anything about groups while operations are under way. It may spoil the group,
+// but nothing else: no panic, no limit broken, and all comes back when the processes end.
+func FuzzRecordsAboutGroups(f *testing.F) {
+	for _, h := range []wire.GroupHeader{{Group: 1, Rank: 1}, {Group: 1, Operation: 1, Rank: 1}, {Group: 2, Operation: 2, Rank: 1}} {
+		for what := range uint8(8) {
+			s := wire.Signal{GroupHeader: h, What: what, Value: 1<<32 | 5000}
+			b := make([]byte, wire.SignalLen)
+			s.Put(b)
+			f.Add(b)
+		}
+		for what := range uint8(4) {
+			p := wire.Piece{GroupHeader: h, Root: 1, Length: 8, What: what, Operator: uint8(vni.SumInt64)}
+			b := make([]byte, wire.PieceLen+8)
+			p.Put(b, 8)
+			f.Add(b)
+		}
+	}
+	for op := range byte(2) {
+		b := make([]byte, wire.RecordLen+seatLen)
+		wire.PutTable(b, seatLen)
+		s := seat{address: address{0, 1, 7}, number: 1, size: 3, piece: 1400}
+		copy(s.name.App[:], "m")
+		key := vni.Name{}
+		copy(key.App[:], "team")
+		putSeat(b[wire.RecordLen:], tableJoin+op, &s, key, 0)
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if wire.CheckRecords(b) != nil {
+			return
+		}
+		fb := newFabric(t, 2, fault.Config{})
+		g := newTeam(fb, 3) // ranks 0 and 2 on the first NIC, with numbers 1 and 2; rank 1 on the second
+		e := fb.engines[0]
+		g.members[0].broadcast(g.numbers[0], 1, make([]byte, 8))
+		g.members[2].reduce(g.numbers[2], vni.AllRanks, vni.SumInt64, make([]byte, 8))
+		g.members[2].barrier(g.numbers[2], 3)
+		fb.step()
+		for len(b) > 0 {
+			var r wire.Record
+			r, b = wire.NextRecord(b)
+			switch r.Type() {
+			case wire.TypeSignal, wire.TypePiece, wire.TypeTable:
+				(*handler)(e).Deliver(fb.now, e.nodes.list[0].ep, r)
+			}
+		}
+		for range 200 {
+			fb.step()
+			if err := e.Limits(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, p := range g.members {
+			p.e.Unregister(p.slot, p.gen)
+		}
+		fb.noLeaks()
+	})
+}
