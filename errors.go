@@ -22,6 +22,12 @@ var (
 	ErrRegion          = proc.ErrRegion      // the handle is not, or no longer, a region's
 	ErrRange           = proc.ErrRange       // beyond the region's end
 	ErrCancelled       = proc.ErrCancelled   // withdrawn by Cancel
+
+	ErrGroupBroken   = proc.ErrGroupBroken   // a member of the group has gone
+	ErrGroupSize     = proc.ErrGroupSize     // the group has another size, or all its members
+	ErrGroupJoined   = proc.ErrGroupJoined   // this process is in the group already
+	ErrNoGroup       = proc.ErrNoGroup       // this process has left the group
+	ErrGroupMismatch = proc.ErrGroupMismatch // the members do different things
 )
 
 // OpError says which operation failed, whom it concerned, and why. Unwrap gives the why.

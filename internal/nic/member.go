@@ -231,7 +231,8 @@ func (e *Engine) joined(m *member) {
 		scatter(s.frag.Parts, n, b[:])
 		n += vni.RosterBytes
 	}
-	e.endSend(s, &vni.Completion{Status: vni.StatusOK, Len: n, Full: n, Gen: m.own.number, Tag: uint64(m.rank)<<32 | uint64(len(m.g.seats))})
+	e.endSend(s, &vni.Completion{Status: vni.StatusOK, Len: n, Full: n, Gen: m.own.number, NIC: uint64(m.g.piece),
+		Tag: uint64(m.rank)<<32 | uint64(len(m.g.seats))})
 }
 
 // takeJoin takes the operation of a join away from its membership, and returns it with the number of the last operation

@@ -24,6 +24,11 @@ var (
 	ErrRange           = errors.New("beyond the end of the region")
 	ErrCancelled       = errors.New("cancelled")
 	ErrNoMemory        = errors.New("out of memory for messages")
+	ErrGroupBroken     = errors.New("the group is broken")
+	ErrGroupSize       = errors.New("the group has another size, or all its members")
+	ErrGroupJoined     = errors.New("already in the group")
+	ErrNoGroup         = errors.New("not in the group")
+	ErrGroupMismatch   = errors.New("the members of the group do different things")
 	ErrSessionLost     = fmt.Errorf("%w: it has dropped the connection", ErrUnreachable)
 	ErrDetached        = fmt.Errorf("%w: it has thrown this process out", ErrNICGone)
 )
@@ -71,7 +76,9 @@ var statusErrors = map[vni.Status]error{
 	vni.StatusStaleGeneration: ErrStaleGeneration, vni.StatusNameUnknown: ErrNameUnknown, vni.StatusNameLost: ErrNameLost,
 	vni.StatusCancelled: ErrCancelled, vni.StatusBadArgument: ErrBadArgument, vni.StatusBadRegion: ErrRegion, vni.StatusBadKey: ErrKey,
 	vni.StatusOutOfRange: ErrRange, vni.StatusClosed: ErrClosed, vni.StatusSessionLost: ErrSessionLost, vni.StatusNICGone: ErrNICGone,
-	vni.StatusDetached: ErrDetached, vni.StatusNoMemory: ErrNoMemory,
+	vni.StatusDetached: ErrDetached, vni.StatusNoMemory: ErrNoMemory, vni.StatusGroupBroken: ErrGroupBroken,
+	vni.StatusGroupSize: ErrGroupSize, vni.StatusGroupJoined: ErrGroupJoined, vni.StatusNoGroup: ErrNoGroup,
+	vni.StatusGroupMismatch: ErrGroupMismatch,
 }
 
 // statusError turns a status into its error.

@@ -26,6 +26,7 @@ type Op struct {
 
 	place place
 	out   []byte // where a receive or GET copies staged bytes to
+	upTo  bool   // only as many as the completion says
 
 	posted, asked bool // under p.mu: the NIC knows of it; a Cancel has been posted
 	byUser        bool // under p.mu: by Op.Cancel
@@ -102,7 +103,7 @@ func (o *Op) finish(why error) (m Message, err error) {
 		if o.out != nil && (err == nil || c.Status == vni.StatusTruncated) {
 			// The one copy on this side: the NIC of an attached process reaches shared memory only, not the caller's.
 			n := uint64(len(o.place.mem))
-			if o.receive {
+			if o.upTo {
 				n = min(n, c.Len)
 			}
 			copy(o.out, o.place.mem[:n])

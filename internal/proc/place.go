@@ -48,7 +48,9 @@ func (p *Process) put(r *request, parts [][]byte) error {
 	}
 	if r.into != nil {
 		o.out = r.into
-		return nil
+		if !r.both {
+			return nil
+		}
 	}
 	// The one copy on this side: the NIC of an attached process reaches shared memory only, not the caller's.
 	copyParts(o.place.mem, parts)

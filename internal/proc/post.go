@@ -22,6 +22,10 @@ type request struct {
 	send    vni.SendContext
 	recv    vni.ReceiveContext
 
+	group uint32 // number of the membership, of an operation of a group
+	size  uint32 // of the group
+	both  bool   // into also has the bytes that go out
+
 	into   []byte // of a receive or GET: the bytes come to it
 	length uint64
 	staged bool // the bytes are not yet where the NIC can reach them
@@ -33,7 +37,9 @@ type request struct {
 }
 
 // short reports whether the bytes go into the context region (QNIX-18).
-func (r *request) short() bool { return r.code == vni.CodeSend && r.length <= limits.ShortMessage }
+func (r *request) short() bool {
+	return (r.code == vni.CodeSend || r.code == vni.CodeBroadcast && r.into == nil) && r.length <= limits.ShortMessage
+}
 
 // lack is what kept an operation from beginning.
 type lack int
@@ -182,6 +188,7 @@ func (p *Process) takeOne(r *request) lack {
 	o := r.op
 	o.what, o.peer, o.nic = r.what, r.with.Name, r.with.NIC
 	o.posted, o.asked, o.byUser = false, false, false
+	o.upTo = r.receive || r.group != 0 || r.code == vni.CodeJoinGroup
 	if !r.receive {
 		r.send.Token = p.token(i, r.call)
 	}
@@ -232,8 +239,11 @@ func (p *Process) post(r *request) {
 	code := r.code
 	if r.short() {
 		code = vni.CodeSendShort
+		if r.code == vni.CodeBroadcast {
+			code = vni.CodeBroadcastShort
+		}
 	}
-	p.vp.Post(vni.Command{Code: code, Context: uint16(i)})
+	p.vp.Post(vni.Command{Code: code, Context: uint16(i), Group: r.group, Size: r.size})
 }
 
 // abandon undoes take and stageAll.

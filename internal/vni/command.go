@@ -29,7 +29,7 @@ const (
 //
 //	JoinGroup   Receiver.App is the group's name and Receiver.Index its epoch; Size the number of members; Group is 0, or
 //	            the broken membership that this one follows. Memory for RosterBytes a member, which the NIC fills in by
-//	            rank. Completion: Gen is the number, Tag is rank<<32 | size
+//	            rank. Completion: Gen is the number, Tag is rank<<32 | size, NIC is the most bytes of one Reduce
 //	Barrier     Size is the number of members
 //	Broadcast   Tag is the rank of the root, from whose memory the bytes go into that of the others
 //	Reduce      Tag is the rank of the root, or AllRanks, and operator<<32

@@ -1,0 +1,272 @@
+package weft_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// crowd opens n processes w/0…, on nics NICs, and joins them in a group.
+func crowd(t testing.TB, cfg weft.Config, nics, n int) (context.Context, []*weft.Group, []*weft.Process) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+	t.Cleanup(cancel)
+	var hosts []*weft.NIC
+	var nodes []weft.Node
+	for range nics {
+		c := cfg
+		c.Nodes = nodes
+		h, err := weft.OpenNIC(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		hosts = append(hosts, h)
+		nodes = append(nodes, weft.Node{ID: h.ID(), Addr: h.Addr()})
+	}
+	groups, procs := make([]*weft.Group, n), make([]*weft.Process, n)
+	for i := range n {
+		p, err := hosts[i%nics].Attach(ctx, weft.Name{App: "w", Index: uint32(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		procs[i] = p
+	}
+	together(t, n, func(i int) (err error) {
+		groups[i], err = procs[i].Join(ctx, "w", n)
+		return err
+	})
+	for i, g := range groups {
+		if g.Rank() != i || g.Size() != n || g.Member(n-1) != procs[n-1].Name() || g.Name() != "w" {
+			t.Fatalf("member %d has rank %d of %d; the last is %v", i, g.Rank(), g.Size(), g.Member(n-1))
+		}
+	}
+	return ctx, groups, procs
+}
+
+// together runs one function for each member at the same time.
+func together(t testing.TB, n int, f func(i int) error) {
+	t.Helper()
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			errs[i] = f(i)
+		}()
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			t.Errorf("member %d: %v", i, err)
+		}
+	}
+}
+
+func TestAGroupDoesThingsTogether(t *testing.T) {
+	links(t, func(t *testing.T, cfg weft.Config) {
+		const n = 5
+		ctx, groups, _ := crowd(t, cfg, 3, n)
+		together(t, n, func(i int) error {
+			g := groups[i]
+			for k := range 20 {
+				if err := g.Barrier(ctx); err != nil {
+					return err
+				}
+				if k%5 == 0 {
+					if err := collectives(ctx, g, k/5); err != nil {
+						return fmt.Errorf("round %d: %w", k, err)
+					}
+				}
+			}
+			return g.Close()
+		})
+	})
+}
+
+// collectives does one of each, and looks at the results.
+func collectives(ctx context.Context, g *weft.Group, k int) error {
+	n, me := g.Size(), g.Rank()
+	size := []int{0, 100, 20_000, 1 << 20}[k]
+	want, buf := pattern(uint64(k), size), make([]byte, size)
+	if me == k%n {
+		copy(buf, want)
+	}
+	if err := g.Broadcast(ctx, k%n, buf); err != nil || !bytes.Equal(buf, want) {
+		return fmt.Errorf("broadcast of %d bytes: equal %v, %w", size, bytes.Equal(buf, want), err)
+	}
+	v := make([]int64, 1+size/64)
+	f := make([]float64, 3)
+	sum := int64(0)
+	for i := range v {
+		v[i] = int64(me*i + 1)
+	}
+	for i := range n {
+		sum += int64(i*(len(v)-1) + 1)
+	}
+	if err := weft.AllReduce(ctx, g, weft.Sum, v); err != nil || v[len(v)-1] != sum {
+		return fmt.Errorf("sum of %d elements: the last is %d, expected %d, %w", len(v), v[len(v)-1], sum, err)
+	}
+	f[2] = -float64(me) / 2
+	if err := weft.Reduce(ctx, g, n-1, weft.Min, f); err != nil || me == n-1 && f[2] != -float64(n-1)/2 || me != n-1 && f[2] != -float64(me)/2 {
+		return fmt.Errorf("least of the members: %v, %w", f, err)
+	}
+	part := pattern(uint64(me), size)
+	all, every := make([]byte, n*size), make([]byte, 0, n*size)
+	for i := range n {
+		every = append(every, pattern(uint64(i), size)...)
+	}
+	if err := g.Gather(ctx, 1, part, all); err != nil || me == 1 && !bytes.Equal(all, every) {
+		return fmt.Errorf("gather: %w", err)
+	}
+	if err := g.AllGather(ctx, part, all); err != nil || !bytes.Equal(all, every) {
+		return fmt.Errorf("all-gather: %w", err)
+	}
+	clear(part)
+	if err := g.Scatter(ctx, 2, all, part); err != nil || !bytes.Equal(part, pattern(uint64(me), size)) {
+		return fmt.Errorf("scatter: %w", err)
+	}
+	from, to := make([]byte, n*8), make([]byte, n*8)
+	for i := range n {
+		from[i*8], from[i*8+1] = byte(me), byte(i)
+	}
+	if err := g.AllToAll(ctx, from, to); err != nil {
+		return err
+	}
+	for i := range n {
+		if to[i*8] != byte(i) || to[i*8+1] != byte(me) {
+			return fmt.Errorf("all-to-all: part %d is %v", i, to[i*8:i*8+8])
+		}
+	}
+	return nil
+}
+
+func TestAGroupThatLosesAMemberNamesItAndShrinks(t *testing.T) {
+	links(t, func(t *testing.T, cfg weft.Config) {
+		const n, dead = 4, 2
+		ctx, groups, procs := crowd(t, cfg, 2, n)
+		together(t, n, func(i int) error {
+			if err := groups[i].Barrier(ctx); err != nil {
+				return err
+			}
+			if i == dead {
+				return procs[i].Close()
+			}
+			err := groups[i].Barrier(ctx)
+			var ge *weft.GroupError
+			if !errors.Is(err, weft.ErrGroupBroken) || !errors.As(err, &ge) || ge.Dead != procs[dead].Name() {
+				return fmt.Errorf("barrier without %v: %w", procs[dead].Name(), err)
+			}
+			g, err := groups[i].Shrink(ctx)
+			if err != nil {
+				return err
+			}
+			if g.Size() != n-1 || g.Epoch() != 1 || g.Name() != "w" {
+				return fmt.Errorf("shrunk to %d in epoch %d of %s", g.Size(), g.Epoch(), g.Name())
+			}
+			v := []int64{1}
+			if err := weft.AllReduce(ctx, g, weft.Sum, v); err != nil || v[0] != n-1 {
+				return fmt.Errorf("sum over the survivors: %d, %w", v[0], err)
+			}
+			return g.Close()
+		})
+	})
+}
+
+func TestABarrierWhoseContextEndsIsGivenUpByAll(t *testing.T) {
+	ctx, groups, procs := crowd(t, weft.Config{Switch: weft.NewSwitch()}, 2, 3)
+	together(t, 2, func(i int) error {
+		c := ctx
+		if i == 1 {
+			var cancel context.CancelFunc
+			c, cancel = context.WithTimeout(ctx, 20*time.Millisecond)
+			defer cancel()
+		}
+		err := groups[i].Barrier(c)
+		if i == 1 && !errors.Is(err, context.DeadlineExceeded) || i == 0 && !errors.Is(err, weft.ErrGroupBroken) {
+			return fmt.Errorf("barrier: %w", err)
+		}
+		return nil
+	})
+	if err := groups[1].Barrier(ctx); !errors.Is(err, weft.ErrNoGroup) {
+		t.Errorf("barrier of who has given up: %v", err)
+	}
+	var ge *weft.GroupError
+	if err := groups[2].Barrier(ctx); !errors.As(err, &ge) || ge.Dead != procs[1].Name() {
+		t.Errorf("barrier of the third: %v", err)
+	}
+}
+
+func TestErrorsOfGroupsNameTheGroup(t *testing.T) {
+	ctx, groups, procs := crowd(t, weft.Config{Switch: weft.NewSwitch()}, 1, 2)
+	_, again := procs[0].Join(ctx, "w", 2)
+	_, long := procs[0].Join(ctx, "a.name.of.more.than.24.bytes", 2)
+	_, none := procs[0].Join(ctx, "x", 0)
+	for _, c := range []struct {
+		what string
+		err  error
+		is   error
+	}{
+		{"a second join", again, weft.ErrGroupJoined},
+		{"a long name", long, weft.ErrBadArgument},
+		{"no size", none, weft.ErrBadArgument},
+		{"a root that is not", groups[0].Broadcast(ctx, 2, nil), weft.ErrBadArgument},
+		{"an operator of ints on floats", weft.AllReduce(ctx, groups[0], weft.Xor, []float64{1}), weft.ErrBadArgument},
+		{"a gather into too little", groups[0].Gather(ctx, 0, make([]byte, 3), make([]byte, 5)), weft.ErrBadArgument},
+	} {
+		var ge *weft.GroupError
+		if !errors.Is(c.err, c.is) || !errors.As(c.err, &ge) || ge.Group == "" {
+			t.Errorf("%s: %v; expected a GroupError with %q", c.what, c.err, c.is)
+		}
+	}
+	together(t, 2, func(i int) error { return groups[i].Barrier(ctx) }) // and nothing of this has harmed the group
+}
+
+// Three processes add up what they have, on one NIC here; they could as well be on three hosts.
+func ExampleProcess_Join() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	nic, err := weft.OpenNIC(ctx, weft.Config{Switch: weft.NewSwitch()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nic.Close()
+
+	const members = 3
+	results := make([]int64, members)
+	var wg sync.WaitGroup
+	for i := range members {
+		wg.Go(func() {
+			p, err := nic.Attach(ctx, weft.Name{App: "sum", Index: uint32(i)})
+			if err != nil {
+				log.Fatal(err)
+			}
+			g, err := p.Join(ctx, "sum", members)
+			if err != nil {
+				log.Fatal(err)
+			}
+			defer g.Close()
+			v := []int64{int64(10 * (i + 1))}
+			if err := weft.AllReduce(ctx, g, weft.Sum, v); err != nil {
+				log.Fatal(err)
+			}
+			results[g.Rank()] = v[0]
+		})
+	}
+	wg.Wait()
+	fmt.Println(results, slices.Max(results))
+	// Output: [60 60 60] 60
+}

@@ -1,0 +1,225 @@
+package proc
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// Gather, scatter and all-to-all move different bytes between each two members, so that a NIC in between could not save
+// anything. They are made of what there is: the member in the middle tells the others the handle of a region, they PUT
+// into it or GET from it, and a barrier says that all is done.
+
+const handleBytes = 40 // of a Handle and a length, as members tell them
+
+func (h *Handle) put(b []byte) {
+	le := binary.LittleEndian
+	le.PutUint64(b, h.NIC)
+	le.PutUint32(b[8:], uint32(h.Slot))
+	le.PutUint32(b[12:], h.Gen)
+	le.PutUint32(b[16:], h.Region)
+	le.PutUint64(b[24:], h.Key)
+}
+
+func (h *Handle) get(b []byte) {
+	le := binary.LittleEndian
+	*h = Handle{NIC: le.Uint64(b), Slot: uint16(le.Uint32(b[8:])), Gen: le.Uint32(b[12:]), Region: le.Uint32(b[16:]), Key: le.Uint64(b[24:])}
+}
+
+// region is memory of n bytes for others to put into, or get from.
+func (g *Group) region(n int) (*Region, error) {
+	if r := g.shared; r != nil {
+		if len(r.mem) >= n {
+			return r, nil
+		}
+		g.shared = nil
+		if err := r.Close(); err != nil {
+			return nil, err
+		}
+	}
+	r, err := g.p.Alloc(max(n, limits.PageBytes))
+	g.shared = r
+	return r, err
+}
+
+// show tells all members the handle of a region of root, and how much each one's part of it has. Members with another
+// length find that out here, and so does the root, by the barrier at the end.
+func (g *Group) show(ctx context.Context, op string, root, n, part int) (h Handle, mem []byte, err error) {
+	var b [handleBytes]byte
+	if g.rank == root {
+		r, err := g.region(n)
+		if err != nil {
+			return h, nil, g.fail(op, Message{}, err)
+		}
+		h, mem = r.Handle(), r.mem[:n]
+		h.put(b[:])
+		binary.LittleEndian.PutUint64(b[32:], uint64(part))
+	}
+	if err := g.broadcast(ctx, op, root, b[:]); err != nil {
+		return h, nil, err
+	}
+	h.get(b[:])
+	if theirs := binary.LittleEndian.Uint64(b[32:]); theirs != uint64(part) {
+		g.quit()
+		return h, nil, g.fail(op, Message{}, fmt.Errorf("%w: parts of %d bytes, those of the root have %d", ErrBadArgument, part, theirs))
+	}
+	return h, mem, nil
+}
+
+// Gather brings part of every member, equally long, to the member with rank root, which has them in all by rank. The
+// others' all is not looked at.
+func (g *Group) Gather(ctx context.Context, root int, part, all []byte) error {
+	if err := g.begin("gather"); err != nil {
+		return err
+	}
+	defer g.done()
+	return g.gather(ctx, "gather", root, part, all)
+}
+
+func (g *Group) gather(ctx context.Context, op string, root int, part, all []byte) error {
+	if err := g.checkRoot(op, root); err != nil {
+		return err
+	}
+	if g.rank == root && len(all) != len(part)*len(g.roster) {
+		return g.badLength(op, len(all), len(part))
+	}
+	h, mem, err := g.show(ctx, op, root, len(part)*len(g.roster), len(part))
+	if err != nil {
+		return err
+	}
+	if g.rank == root {
+		copy(mem[root*len(part):], part)
+	} else if len(part) > 0 {
+		if err := g.p.Put(ctx, h, uint64(g.rank*len(part)), part); err != nil {
+			g.quit()
+			return g.fail(op, Message{}, err)
+		}
+	}
+	if err := g.barrier(ctx, op); err != nil {
+		return err
+	}
+	if g.rank == root {
+		copy(all, mem)
+	}
+	return nil
+}
+
+func (g *Group) badLength(op string, all, part int) error {
+	return g.fail(op, Message{}, fmt.Errorf("%w: %d bytes for %d members of %d bytes each", ErrBadArgument, all, len(g.roster), part))
+}
+
+// AllGather is Gather that gives all to every member.
+func (g *Group) AllGather(ctx context.Context, part, all []byte) error {
+	if err := g.begin("all-gather"); err != nil {
+		return err
+	}
+	defer g.done()
+	return g.allGather(ctx, "all-gather", part, all)
+}
+
+func (g *Group) allGather(ctx context.Context, op string, part, all []byte) error {
+	if len(all) != len(part)*len(g.roster) {
+		return g.badLength(op, len(all), len(part))
+	}
+	if err := g.gather(ctx, op, 0, part, all); err != nil {
+		return err
+	}
+	return g.broadcast(ctx, op, 0, all)
+}
+
+// Scatter cuts all of the member with rank root into equal parts and brings each member the one of its rank. The others'
+// all is not looked at.
+func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
+	const op = "scatter"
+	if err := g.begin(op); err != nil {
+		return err
+	}
+	defer g.done()
+	if err := g.checkRoot(op, root); err != nil {
+		return err
+	}
+	if g.rank == root {
+		if len(all) != len(part)*len(g.roster) {
+			return g.badLength(op, len(all), len(part))
+		}
+		r, err := g.region(len(all))
+		if err != nil {
+			return g.fail(op, Message{}, err)
+		}
+		copy(r.mem, all)
+	}
+	h, mem, err := g.show(ctx, op, root, len(part)*len(g.roster), len(part))
+	if err != nil {
+		return err
+	}
+	if g.rank == root {
+		copy(part, mem[root*len(part):])
+	} else if len(part) > 0 {
+		if err := g.p.Get(ctx, h, uint64(g.rank*len(part)), part); err != nil {
+			g.quit()
+			return g.fail(op, Message{}, err)
+		}
+	}
+	return g.barrier(ctx, op)
+}
+
+// AllToAll brings part j of every member i to part i of member j. Both have one part for each member, equally long.
+func (g *Group) AllToAll(ctx context.Context, from, to []byte) error {
+	const op = "all-to-all"
+	if err := g.begin(op); err != nil {
+		return err
+	}
+	defer g.done()
+	n := len(g.roster)
+	if len(from) != len(to) || len(from)%n != 0 {
+		return g.badLength(op, len(from), len(to)/n)
+	}
+	// Not the region that gathers use: theirs is told and used up in between.
+	r, err := g.p.Alloc(max(len(to), 1))
+	if err != nil {
+		return g.fail(op, Message{}, err)
+	}
+	err = g.exchange(ctx, op, r, from, len(to)/n)
+	if err == nil {
+		copy(to, r.mem)
+	}
+	if cerr := r.Close(); err == nil && cerr != nil {
+		return g.fail(op, Message{}, cerr)
+	}
+	return err
+}
+
+// exchange puts each part of from into the regions of all members.
+func (g *Group) exchange(ctx context.Context, op string, r *Region, from []byte, part int) error {
+	n := len(g.roster)
+	var own [handleBytes]byte
+	h := r.Handle()
+	h.put(own[:])
+	binary.LittleEndian.PutUint64(own[32:], uint64(part))
+	handles := make([]byte, n*handleBytes)
+	if err := g.allGather(ctx, op, own[:], handles); err != nil {
+		return err
+	}
+	for i := range n {
+		to := (g.rank + i) % n // not all to the same one first
+		b := handles[to*handleBytes:]
+		h.get(b)
+		bytes := from[to*part : (to+1)*part]
+		var err error
+		switch theirs := binary.LittleEndian.Uint64(b[32:]); {
+		case theirs != uint64(part):
+			err = fmt.Errorf("%w: parts of %d bytes, those of %v have %d", ErrBadArgument, part, g.roster[to].Name, theirs)
+		case to == g.rank:
+			copy(r.mem[to*part:], bytes)
+		case part > 0:
+			err = g.p.Put(ctx, h, uint64(g.rank*part), bytes)
+		}
+		if err != nil {
+			g.quit()
+			return g.fail(op, Message{}, err)
+		}
+	}
+	return g.barrier(ctx, op)
+}

@@ -1,0 +1,306 @@
+package proc
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Group is this process's membership in a group (QNIX-54). Its operations are collective: each member calls the same ones
+// in the same order, one at a time. The NICs do them; a process that waits is woken once.
+//
+//	Join ──► Barrier, Broadcast, Reduce, Gather … ──► Close
+//	              │ a member has gone
+//	              └──► every call fails with ErrGroupBroken ──► Shrink: the same group without it
+type Group struct {
+	p      *Process
+	name   string
+	epoch  uint32
+	number uint32 // by which the NIC knows the membership
+	rank   int
+	roster []Dest
+	piece  int // bytes of one reduction
+	busy   atomic.Bool
+	shared *Region // where others put what is gathered; kept for the next time
+}
+
+// GroupError says which operation of which group failed, and why. If a member has gone, Dead is its name.
+type GroupError struct {
+	Op    string // "join", "barrier", "broadcast", "reduce", "gather", "shrink", "leave" …
+	Group string
+	Dead  vni.Name
+	Err   error
+}
+
+func (e *GroupError) Error() string {
+	s := "weft: " + e.Op + " in group " + e.Group + ": "
+	if !e.Dead.IsZero() {
+		s += e.Dead.String() + " has gone: "
+	}
+	return s + e.Err.Error()
+}
+
+func (e *GroupError) Unwrap() error { return e.Err }
+
+// Join makes this process a member of a group of size members, and returns when all have joined. The group's name has 1
+// to 24 bytes of a–z, 0–9, '.', '_', '-'. ErrGroupSize: others expect another size, or all are there already;
+// ErrGroupJoined: this process is a member; ErrGroupBroken: a member went while the group gathered.
+func (p *Process) Join(ctx context.Context, name string, size int) (*Group, error) {
+	if size < 1 || size > limits.GroupMembers {
+		return nil, &GroupError{Op: "join", Group: name, Err: fmt.Errorf("%w: size %d, want 1 to %d", ErrBadArgument, size, limits.GroupMembers)}
+	}
+	key, err := vni.MakeName(name, 0)
+	if err != nil {
+		return nil, &GroupError{Op: "join", Group: name, Err: fmt.Errorf("%w: a group's name has 1 to %d bytes of a-z, 0-9, '.', '_' or '-'", ErrBadArgument, limits.NameBytes)}
+	}
+	g, err := p.join(ctx, key, size, 0, size)
+	if err != nil {
+		return nil, &GroupError{Op: "join", Group: name, Err: reason(err)}
+	}
+	g.name = name
+	return g, nil
+}
+
+// join asks the NIC for a membership of a group of at most n. base is that of a group that shrinks to it.
+func (p *Process) join(ctx context.Context, key vni.Name, size int, base uint32, n int) (*Group, error) {
+	roster := make([]byte, n*vni.RosterBytes)
+	r := request{what: "join", code: vni.CodeJoinGroup, group: base, size: uint32(size)}
+	r.send = vni.SendContext{Receiver: key}
+	r.to(roster)
+	if err := p.begin(ctx, nil, &r); err != nil {
+		return nil, err
+	}
+	m, err := p.end(ctx, r.op)
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{p: p, epoch: key.Index, number: m.Gen, rank: int(m.Tag >> 32), piece: int(m.NIC)}
+	le := binary.LittleEndian
+	for i := range min(int(uint32(m.Tag)), n) {
+		b := roster[i*vni.RosterBytes:]
+		d := Dest{NIC: le.Uint64(b[32:]), Slot: le.Uint16(b[40:]), Gen: le.Uint32(b[28:])}
+		copy(d.Name.App[:], b)
+		d.Name.Index = le.Uint32(b[24:])
+		g.roster = append(g.roster, d)
+	}
+	return g, nil
+}
+
+// reason is why an operation failed, without which it was.
+func reason(err error) error {
+	var o *OpError
+	if errors.As(err, &o) {
+		return o.Err
+	}
+	return err
+}
+
+// Name is the group's name.
+func (g *Group) Name() string { return g.name }
+
+// Epoch is how often the group has shrunk.
+func (g *Group) Epoch() int { return int(g.epoch) }
+
+// Rank is this process's place among the members, which are in the order of their names.
+func (g *Group) Rank() int { return g.rank }
+
+// Size is how many members the group has.
+func (g *Group) Size() int { return len(g.roster) }
+
+// Member is the member with a rank.
+func (g *Group) Member(rank int) Dest { return g.roster[rank] }
+
+// begin makes sure that one operation of the group is under way at a time.
+func (g *Group) begin(op string) error {
+	if !g.busy.CompareAndSwap(false, true) {
+		return g.fail(op, Message{}, errGroupBusy)
+	}
+	return nil
+}
+
+var errGroupBusy = fmt.Errorf("%w: another operation of the group is under way in this process", ErrBadArgument)
+
+func (g *Group) done() { g.busy.Store(false) }
+
+func (g *Group) fail(op string, m Message, err error) error {
+	e := &GroupError{Op: op, Group: g.name, Err: reason(err)}
+	if errors.Is(err, ErrGroupBroken) && m.Tag < uint64(len(g.roster)) {
+		e.Dead = g.roster[m.Tag].Name
+	}
+	return e
+}
+
+// Barrier returns when every member has entered it (QNIX-8). If ctx ends first, this process leaves the group, and the
+// others' barriers fail: one that has entered a collective operation cannot take that back. That is so of all of them.
+func (g *Group) Barrier(ctx context.Context) error {
+	if err := g.begin("barrier"); err != nil {
+		return err
+	}
+	defer g.done()
+	return g.barrier(ctx, "barrier")
+}
+
+func (g *Group) barrier(ctx context.Context, op string) error {
+	r := request{what: op, code: vni.CodeBarrier, group: g.number, size: uint32(len(g.roster))}
+	if err := g.p.begin(ctx, nil, &r); err != nil {
+		return g.fail(op, Message{}, err)
+	}
+	if m, err := g.p.end(ctx, r.op); err != nil {
+		return g.fail(op, m, err)
+	}
+	return nil
+}
+
+// Broadcast copies buf of the member with rank root into buf of all others, which must be of the same length. It returns
+// at the root when every member's NIC has the bytes, elsewhere when they are in buf. ErrTruncated: the root's are more.
+func (g *Group) Broadcast(ctx context.Context, root int, buf []byte) error {
+	if err := g.begin("broadcast"); err != nil {
+		return err
+	}
+	defer g.done()
+	return g.broadcast(ctx, "broadcast", root, buf)
+}
+
+func (g *Group) broadcast(ctx context.Context, op string, root int, buf []byte) error {
+	if err := g.checkRoot(op, root); err != nil {
+		return err
+	}
+	return g.cut(ctx, op, len(buf), limits.BroadcastBytes, func(r *request, at, n int) [][]byte {
+		r.code, r.send.Tag = vni.CodeBroadcast, uint64(root)
+		if g.rank != root {
+			r.to(buf[at : at+n])
+			return nil
+		}
+		r.length = uint64(n)
+		return [][]byte{buf[at : at+n]}
+	})
+}
+
+// All, as the root of a Reduce, gives the result to every member.
+const All = -1
+
+// Reduce combines the vectors of all members element by element, with the operator, and leaves the result in that of the
+// member with rank root, or of every member if root is All. The vector has 64-bit little-endian elements, equally many at
+// each member.
+func (g *Group) Reduce(ctx context.Context, root int, o vni.Operator, vector []byte) error {
+	if err := g.begin("reduce"); err != nil {
+		return err
+	}
+	defer g.done()
+	tag := uint64(vni.AllRanks)
+	if root != All {
+		if err := g.checkRoot("reduce", root); err != nil {
+			return err
+		}
+		tag = uint64(root)
+	}
+	if !o.Valid() || len(vector)%8 != 0 {
+		return g.fail("reduce", Message{}, fmt.Errorf("%w: operator %d on %d bytes", ErrBadArgument, o, len(vector)))
+	}
+	return g.cut(ctx, "reduce", len(vector), g.piece, func(r *request, at, n int) [][]byte {
+		r.code, r.send.Tag, r.both = vni.CodeReduce, tag|uint64(o)<<32, true
+		r.to(vector[at : at+n])
+		return nil
+	})
+}
+
+func (g *Group) checkRoot(op string, root int) error {
+	if root < 0 || root >= len(g.roster) {
+		return g.fail(op, Message{}, fmt.Errorf("%w: root %d, want 0 to %d", ErrBadArgument, root, len(g.roster)-1))
+	}
+	return nil
+}
+
+// cut does an operation on length bytes as several on at most most bytes each, some of them at a time. fill completes the
+// request for the n bytes at at, and returns those that go out.
+func (g *Group) cut(ctx context.Context, op string, length, most int, fill func(r *request, at, n int) [][]byte) error {
+	var under [limits.CollectivesUnderWay]*Op
+	var failed error
+	begun, ended := 0, 0
+	end := func() {
+		o := under[ended%len(under)]
+		ended++
+		if m, err := g.p.end(ctx, o); err != nil && failed == nil {
+			failed = g.fail(op, m, err)
+		}
+	}
+	for at := 0; failed == nil && (at < length || begun == 0); at += most {
+		if begun-ended == len(under) {
+			end()
+			if failed != nil {
+				break
+			}
+		}
+		r := request{what: op, group: g.number}
+		parts := fill(&r, at, min(most, length-at))
+		if err := g.p.begin(ctx, parts, &r); err != nil {
+			failed = g.fail(op, Message{}, err)
+			if begun > 0 {
+				g.quit() // the others have begun what will not be ended
+			}
+			break
+		}
+		under[begun%len(under)] = r.op
+		begun++
+	}
+	for ended < begun {
+		end()
+	}
+	return failed
+}
+
+// quit leaves the group without waiting for anybody.
+func (g *Group) quit() {
+	r := request{what: "leave", code: vni.CodeLeave, group: g.number}
+	if err := g.p.begin(context.Background(), nil, &r); err == nil {
+		_, _ = g.p.end(context.Background(), r.op) // it has left already, or the NIC is gone
+	}
+}
+
+// Shrink makes a new group of the members that are left, in a new epoch, and closes this one. Every surviving member must
+// call it. It returns when they agree on who they are.
+func (g *Group) Shrink(ctx context.Context) (*Group, error) {
+	if err := g.begin("shrink"); err != nil {
+		return nil, err
+	}
+	defer g.done()
+	key, err := vni.MakeName(g.name, g.epoch)
+	if err != nil {
+		return nil, g.fail("shrink", Message{}, err)
+	}
+	for {
+		key.Index++
+		n, err := g.p.join(ctx, key, 0, g.number, len(g.roster))
+		if err == nil {
+			n.name = g.name
+			return n, g.close()
+		}
+		// Another member has gone meanwhile, or not all knew yet that one had: once more, in the next epoch.
+		if !errors.Is(err, ErrGroupBroken) && !errors.Is(err, ErrGroupMismatch) {
+			return nil, g.fail("shrink", Message{}, err)
+		}
+	}
+}
+
+// Close ends the membership. Operations that this process has completed complete at the others too; later ones fail.
+func (g *Group) Close() error {
+	if err := g.begin("leave"); err != nil {
+		return err
+	}
+	defer g.done()
+	return g.close()
+}
+
+func (g *Group) close() error {
+	g.quit()
+	if r := g.shared; r != nil {
+		g.shared = nil
+		return r.Close()
+	}
+	return nil
+}
