@@ -151,12 +151,12 @@ func TestNobodyLeavesABarrierBeforeAllHaveEntered(t *testing.T) { // QNIX-8
 					ctx[i] = p.barrier(g.numbers[i], uint32(n))
 				}
 			}
-			for range 2000 {
+			for range 300 { // not longer: on the bad network, even probes would all be lost at some time
 				f.step()
 			}
 			for i, p := range g.members {
 				if i != last && p.done(false, ctx[i]) {
-					t.Fatalf("round %d: member %d has left, and %d has not entered", round, i, last)
+					t.Fatalf("round %d: member %d has left with %v, and %d has not entered", round, i, p.v.Completion(false, ctx[i]), last)
 				}
 			}
 			ctx[last] = g.members[last].barrier(g.numbers[last], uint32(n))
