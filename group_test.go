@@ -17,7 +17,7 @@ import (
 // crowd opens n processes w/0…, on nics NICs, and joins them in a group.
 func crowd(t testing.TB, cfg weft.Config, nics, n int) (context.Context, []*weft.Group, []*weft.Process) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
 	var hosts []*weft.NIC
 	var nodes []weft.Node

@@ -36,6 +36,7 @@ type Hooks struct {
 	CreditBytes  int
 	IdlePolls    int
 	MaxProcesses int                     // of one NIC
+	Peers        func(a, b int) bool     // which NICs know of each other; nil: all
 	MaxEvents    uint64                  // a run with more of them fails; 0: any number
 	Check        func(*nic.Engine) error // asked after every poll; an error ends the run
 }

@@ -52,7 +52,7 @@ func (n *node) start() error {
 	}
 	n.engine = e
 	for _, peer := range n.f.nodes {
-		if peer != n {
+		if peer != n && (h.Peers == nil || h.Peers(n.index, peer.index)) {
 			if err := e.AddNode(peer.id, peer.port.addr); err != nil {
 				return fmt.Errorf("NIC %d: %w", n.index, err)
 			}

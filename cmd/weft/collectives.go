@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/internal/sweep"
+)
+
+// newCollectivesCommand is weft sim collectives.
+func newCollectivesCommand() *cobra.Command {
+	var nics int
+	var seed uint64
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "collectives [--nics N] [--seed N] [--json]",
+		Short: "Count the rounds of barriers over many simulated NICs",
+		Long: `Run barriers, a broadcast and a reduction over 2, 4, 8 … simulated NICs on virtual time, and print how many
+rounds a barrier took, the bound, which is log2 of the NICs, and the virtual time of one barrier. The exit status
+is 1 if the bound was exceeded.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runCollectives(c.Context(), c.OutOrStdout(), seed, nics, asJSON)
+		},
+	}
+	intFlag(c.Flags(), &nics, "nics", 1024, 2, 1024, "run up to so many NICs")
+	c.Flags().Uint64Var(&seed, "seed", 1, "run this seed")
+	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return c
+}
+
+func runCollectives(ctx context.Context, out io.Writer, seed uint64, nics int, asJSON bool) error {
+	runs, err := sweep.Collectives(ctx, seed, nics)
+	if asJSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		if err := e.Encode(runs); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(out, "%8s %8s %8s %14s\n", "nics", "rounds", "bound", "virtual ns")
+		for _, r := range runs {
+			fmt.Fprintf(out, "%8d %8d %8d %14d\n", r.NICs, r.Rounds, r.Bound, r.VirtualNS)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		if !r.Kept() {
+			return fmt.Errorf("a barrier of %d NICs took %d rounds; the bound is %d", r.NICs, r.Rounds, r.Bound)
+		}
+	}
+	return nil
+}
