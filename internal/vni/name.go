@@ -80,7 +80,7 @@ var (
 
 // Compare orders names by application, then index.
 func (n Name) Compare(m Name) int {
-	if c := strings.Compare(string(n.App[:]), string(m.App[:])); c != 0 {
+	if c := bytes.Compare(n.App[:], m.App[:]); c != 0 {
 		return c
 	}
 	switch {
