@@ -214,7 +214,10 @@ func (e *Engine) openMember(m *member) {
 // joined completes a join.
 func (e *Engine) joined(m *member) {
 	s := m.join
-	m.join, m.state = nil, memberOpen
+	m.join = nil
+	if m.state == memberJoining {
+		m.state = memberOpen
+	}
 	if s == nil {
 		return
 	}
@@ -312,12 +315,12 @@ func (e *Engine) retire(m *member) {
 
 // breakMember ends the operations of m that can no longer complete: those after last, or all. rank is who has gone.
 func (e *Engine) breakMember(m *member, rank int, last uint32, all bool) {
+	if m.join != nil && m.g.complete && (all || int32(last) < 0) { // one who has gone after its own join owes ours nothing
+		m.dead = rank
+		e.endJoin(m, vni.StatusGroupBroken)
+		return
+	}
 	if m.state != memberBroken {
-		if m.join != nil && m.g.complete {
-			m.dead = rank
-			e.endJoin(m, vni.StatusGroupBroken)
-			return
-		}
 		m.state, m.dead, m.last = memberBroken, rank, last
 	}
 	if int32(last-m.last) < 0 {

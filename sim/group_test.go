@@ -1,0 +1,100 @@
+package sim_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/sim"
+)
+
+// members runs a function in each of n processes, two to a host, once they are a group.
+func members(t *testing.T, seed uint64, hooks sim.Hooks, faults sim.Faults, n int, main func(p *sim.Process, g *proc.Group) error) {
+	t.Helper()
+	f := sim.New(sim.Config{Seed: seed, NICs: (n + 1) / 2, Hooks: hooks, Faults: faults})
+	for i := range n {
+		f.Process(i/2, fmt.Sprintf("m/%d", i), func(p *sim.Process) error {
+			g, err := p.Join(context.Background(), "m", n)
+			if err != nil {
+				return err
+			}
+			return main(p, g)
+		})
+	}
+	if err := f.Run(10 * time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGroupsThatStageThroughTheirPool(t *testing.T) {
+	for seed := range uint64(6) {
+		hooks := sim.Hooks{Pool: seed%2 == 0}
+		members(t, seed, hooks, sim.Faults{Loss: 0.03, Duplicate: 0.02, Reorder: 0.05}, 5, func(p *sim.Process, g *proc.Group) error {
+			ctx := context.Background()
+			for k, size := range []int{0, 8, 800, 30_000, 600_000} {
+				p.Sleep(time.Duration(p.Rand().IntN(3000)) * time.Microsecond)
+				want, buf := bytes.Repeat([]byte{byte(k + 1)}, size), make([]byte, size)
+				if g.Rank() == k {
+					copy(buf, want)
+				}
+				if err := g.Broadcast(ctx, k, buf); err != nil || !bytes.Equal(buf, want) {
+					return fmt.Errorf("broadcast of %d bytes: %w", size, err)
+				}
+				v := make([]byte, size/8*8)
+				for i := 0; i < len(v); i += 8 {
+					binary.LittleEndian.PutUint64(v[i:], uint64(g.Rank()+i))
+				}
+				if err := g.Reduce(ctx, proc.All, vni.SumInt64, v); err != nil {
+					return err
+				}
+				for i := 0; i < len(v); i += 8 {
+					if x := binary.LittleEndian.Uint64(v[i:]); x != uint64(10+5*i) {
+						return fmt.Errorf("sum of %d bytes: element %d is %d", size, i/8, x)
+					}
+				}
+				all := make([]byte, 5*size)
+				if err := g.AllGather(ctx, bytes.Repeat([]byte{byte(g.Rank())}, size), all); err != nil {
+					return err
+				}
+				for i, b := range all {
+					if int(b) != i/size {
+						return fmt.Errorf("all-gather of %d bytes: byte %d is %d", size, i, b)
+					}
+				}
+			}
+			return g.Close()
+		})
+	}
+}
+
+func TestAGroupOutlivesItsMembersOneByOne(t *testing.T) {
+	for seed := range uint64(12) {
+		members(t, seed, sim.Hooks{}, sim.Faults{Loss: 0.05}, 6, func(p *sim.Process, g *proc.Group) (err error) {
+			ctx := context.Background()
+			me := g.Rank()
+			for alive := 6; alive > 1; alive-- {
+				p.Sleep(time.Duration(p.Rand().IntN(2000)) * time.Microsecond)
+				if me == 6-alive { // ends without a word, at some moment of the others' barriers
+					return nil
+				}
+				for err == nil {
+					err = g.Barrier(ctx)
+				}
+				var ge *proc.GroupError
+				if !errors.Is(err, proc.ErrGroupBroken) || !errors.As(err, &ge) || ge.Dead.Index != uint32(6-alive) {
+					return fmt.Errorf("with %d alive: %w", alive, err)
+				}
+				if g, err = g.Shrink(ctx); err != nil || g.Size() != alive-1 {
+					return fmt.Errorf("shrink from %d: %w", alive, err)
+				}
+			}
+			return g.Close()
+		})
+	}
+}
