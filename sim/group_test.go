@@ -3,19 +3,17 @@ package sim_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/proc"
-	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/sim"
 )
 
 // members runs a function in each of n processes, two to a host, once they are a group.
-func members(t *testing.T, seed uint64, hooks sim.Hooks, faults sim.Faults, n int, main func(p *sim.Process, g *proc.Group) error) {
+func members(t *testing.T, seed uint64, hooks sim.Hooks, faults sim.Faults, n int, main func(p *sim.Process, g *weft.Group) error) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: seed, NICs: (n + 1) / 2, Hooks: hooks, Faults: faults})
 	for i := range n {
@@ -35,7 +33,7 @@ func members(t *testing.T, seed uint64, hooks sim.Hooks, faults sim.Faults, n in
 func TestGroupsThatStageThroughTheirPool(t *testing.T) {
 	for seed := range uint64(6) {
 		hooks := sim.Hooks{Pool: seed%2 == 0}
-		members(t, seed, hooks, sim.Faults{Loss: 0.03, Duplicate: 0.02, Reorder: 0.05}, 5, func(p *sim.Process, g *proc.Group) error {
+		members(t, seed, hooks, sim.Faults{Loss: 0.03, Duplicate: 0.02, Reorder: 0.05}, 5, func(p *sim.Process, g *weft.Group) error {
 			ctx := context.Background()
 			for k, size := range []int{0, 8, 800, 30_000, 600_000} {
 				p.Sleep(time.Duration(p.Rand().IntN(3000)) * time.Microsecond)
@@ -46,16 +44,16 @@ func TestGroupsThatStageThroughTheirPool(t *testing.T) {
 				if err := g.Broadcast(ctx, k, buf); err != nil || !bytes.Equal(buf, want) {
 					return fmt.Errorf("broadcast of %d bytes: %w", size, err)
 				}
-				v := make([]byte, size/8*8)
-				for i := 0; i < len(v); i += 8 {
-					binary.LittleEndian.PutUint64(v[i:], uint64(g.Rank()+i))
+				v := make([]int64, size/8)
+				for i := range v {
+					v[i] = int64(g.Rank() + i)
 				}
-				if err := g.Reduce(ctx, proc.All, vni.SumInt64, v); err != nil {
+				if err := weft.AllReduce(ctx, g, weft.Sum, v); err != nil {
 					return err
 				}
-				for i := 0; i < len(v); i += 8 {
-					if x := binary.LittleEndian.Uint64(v[i:]); x != uint64(10+5*i) {
-						return fmt.Errorf("sum of %d bytes: element %d is %d", size, i/8, x)
+				for i, x := range v {
+					if x != int64(10+5*i) {
+						return fmt.Errorf("sum of %d elements: the one at %d is %d", len(v), i, x)
 					}
 				}
 				all := make([]byte, 5*size)
@@ -75,7 +73,7 @@ func TestGroupsThatStageThroughTheirPool(t *testing.T) {
 
 func TestAGroupOutlivesItsMembersOneByOne(t *testing.T) {
 	for seed := range uint64(12) {
-		members(t, seed, sim.Hooks{}, sim.Faults{Loss: 0.05}, 6, func(p *sim.Process, g *proc.Group) (err error) {
+		members(t, seed, sim.Hooks{}, sim.Faults{Loss: 0.05}, 6, func(p *sim.Process, g *weft.Group) (err error) {
 			ctx := context.Background()
 			me := g.Rank()
 			for alive := 6; alive > 1; alive-- {
@@ -86,8 +84,8 @@ func TestAGroupOutlivesItsMembersOneByOne(t *testing.T) {
 				for err == nil {
 					err = g.Barrier(ctx)
 				}
-				var ge *proc.GroupError
-				if !errors.Is(err, proc.ErrGroupBroken) || !errors.As(err, &ge) || ge.Dead.Index != uint32(6-alive) {
+				var ge *weft.GroupError
+				if !errors.Is(err, weft.ErrGroupBroken) || !errors.As(err, &ge) || ge.Dead.Index != uint32(6-alive) {
 					return fmt.Errorf("with %d alive: %w", alive, err)
 				}
 				if g, err = g.Shrink(ctx); err != nil || g.Size() != alive-1 {

@@ -2,11 +2,11 @@ package sweep
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"time"
 
+	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
@@ -90,10 +90,7 @@ func collective(seed uint64, n int) (Rounds, error) {
 }
 
 // together looks whether a broadcast and a reduction of all members come out right.
-func together(g interface {
-	Broadcast(ctx context.Context, root int, buf []byte) error
-	Reduce(ctx context.Context, root int, o vni.Operator, vector []byte) error
-}, rank int, sum int64) error {
+func together(g *weft.Group, rank int, sum int64) error {
 	buf := make([]byte, 8)
 	if rank == 0 {
 		copy(buf, "together")
@@ -101,10 +98,9 @@ func together(g interface {
 	if err := g.Broadcast(context.Background(), 0, buf); err != nil || string(buf) != "together" {
 		return fmt.Errorf("broadcast brought %q: %w", buf, err)
 	}
-	v := make([]byte, 8)
-	binary.LittleEndian.PutUint64(v, uint64(rank))
-	if err := g.Reduce(context.Background(), -1, vni.SumInt64, v); err != nil || binary.LittleEndian.Uint64(v) != uint64(sum) {
-		return fmt.Errorf("the sum of all ranks is %d, not %d: %w", binary.LittleEndian.Uint64(v), sum, err)
+	v := []int64{int64(rank)}
+	if err := weft.AllReduce(context.Background(), g, weft.Sum, v); err != nil || v[0] != sum {
+		return fmt.Errorf("the sum of all ranks is %d, not %d: %w", v[0], sum, err)
 	}
 	return nil
 }
