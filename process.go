@@ -74,6 +74,21 @@ func (p *Process) SendDelivered(ctx context.Context, to Name, tag Tag, parts ...
 	return p.p.SendDelivered(ctx, d, uint64(tag), parts...)
 }
 
+// Multicast sends a message to each of some processes, by one command to the NIC, and returns when the parts may be used
+// again. To each receiver it is a message like any other. If some could not be served, the others have been
+// nevertheless, and the error names the first that was not.
+func (p *Process) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]byte) error {
+	names := make([]vni.Name, len(to))
+	for i, n := range to {
+		d, err := p.to("multicast", n, tag)
+		if err != nil {
+			return err
+		}
+		names[i] = d.Name
+	}
+	return p.p.Multicast(ctx, names, uint64(tag), parts...)
+}
+
 // Recv receives one message into buf: from a process or [AnyProcess], with a tag or [AnyTag]. Of several receives that a
 // message matches, the one posted first gets it. A message longer than buf fails with [ErrTruncated]; its beginning, and
 // what Message tells of it, are there all the same.

@@ -242,6 +242,9 @@ const (
 	// Groups is how many groups one process may be in.
 	Groups = 64
 
+	// MulticastReceivers is how many receivers one Multicast names: what four pages of names hold.
+	MulticastReceivers = 512
+
 	// BroadcastBytes is the most that one broadcast carries; longer ones are several, so that a NIC never holds more than
 	// this of one.
 	BroadcastBytes = 256 << 10

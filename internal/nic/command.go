@@ -45,7 +45,7 @@ func (e *Engine) drainCommands() (commands int, more bool) {
 // command starts one command.
 func (e *Engine) command(p *process, c vni.Command) {
 	switch c.Code {
-	case vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve:
+	case vni.CodeSend, vni.CodeSendShort, vni.CodeMulticast, vni.CodeMulticastShort, vni.CodePut, vni.CodeGet, vni.CodeResolve:
 		if int(c.Context) >= len(p.sends) {
 			e.detach(p, fmt.Errorf("command %v names send context %d of %d", c.Code, c.Context, len(p.sends)))
 			return
@@ -53,6 +53,10 @@ func (e *Engine) command(p *process, c vni.Command) {
 		s := &p.sends[c.Context]
 		if s.state != sendIdle {
 			e.detach(p, fmt.Errorf("command %v on send context %d, which is in use", c.Code, c.Context))
+			return
+		}
+		if c.Code == vni.CodeMulticast || c.Code == vni.CodeMulticastShort {
+			e.startMulticast(p, s, c)
 			return
 		}
 		e.startSend(p, s, c.Code)

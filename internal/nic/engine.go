@@ -92,6 +92,7 @@ type Engine struct {
 	descs      [limits.Descriptors]vni.Descriptor
 	doomed     list[receive] // from processes that have gone; by when they end
 	groups     groupTable
+	multicasts freeList[multicast]
 
 	reconsider  bool       // tables have changed: look at waiting again
 	nextCheck   clock.Time // of expire

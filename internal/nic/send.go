@@ -74,8 +74,9 @@ type send struct {
 	parts     [limits.Descriptors][]byte
 	inb       *inbound // the other half of a local message, or where a GET arrives
 	watched   bool     // an answer of the peer is waited for, so it is probed while silent
-	requested bool     // a permission request of it stands open at the peer
-	peer      *peer    // whose fragment id this send holds
+	multi     *multicast
+	requested bool  // a permission request of it stands open at the peer
+	peer      *peer // whose fragment id this send holds
 }
 
 func (s *send) init(p *process, ctx int) {
@@ -152,7 +153,7 @@ func (e *Engine) startSend(p *process, s *send, code vni.Code) {
 func (s *send) load(c *vni.SendContext, code vni.Code) {
 	s.notify = c.Flags&vni.WantNotify != 0
 	s.accept = c.Flags&vni.WantAccept != 0
-	s.accepted, s.released, s.inline = false, false, code == vni.CodeSendShort || code == vni.CodeBroadcastShort
+	s.accepted, s.released, s.inline = false, false, code == vni.CodeSendShort || code == vni.CodeBroadcastShort || code == vni.CodeMulticastShort
 	s.watched, s.requested = false, false
 	s.kind, s.name, s.gen = kinds[code], c.Receiver, c.Gen
 	s.env = wire.Envelope{SrcSlot: s.p.slot, SrcGen: s.p.gen, Token: c.Token, Tag: c.Tag}
@@ -333,6 +334,10 @@ func (e *Engine) enveloped(s *send) {
 
 // completeSend ends a send and tells its process.
 func (e *Engine) completeSend(s *send, status vni.Status) {
+	if s.multi != nil {
+		e.served(s, status)
+		return
+	}
 	c := vni.Completion{Status: status, Len: s.frag.Length, Full: s.frag.Length, Tag: s.env.Tag, Token: s.env.Token,
 		From: s.name, Slot: s.env.DstSlot, Gen: s.env.DstGen}
 	if s.dest != nil {

@@ -24,6 +24,7 @@ func (e *Engine) Leaks() []string {
 	t := &e.groups
 	l.unless(t.colls.inUse == 0 && t.legs.inUse == 0 && t.transit.inUse == 0 && len(t.here) == 0,
 		"%d collective operations, %d legs of them, %d bytes in transit", t.colls.inUse, t.legs.inUse, t.transit.inUse)
+	l.unless(e.multicasts.inUse == 0, "%d multicasts", e.multicasts.inUse)
 	l.unless(e.serves.inUse == 0, "%d GETs being answered", e.serves.inUse)
 	l.unless(e.doomed.n == 0, "%d receives from processes that have gone", e.doomed.n)
 	l.unless(e.grants.outstanding == 0 && e.grants.waiting.n == 0, "permissions for %d bytes outstanding, %d waiting", e.grants.outstanding, e.grants.waiting.n)

@@ -57,7 +57,7 @@ func (e *OpError) Unwrap() error { return e.Err }
 
 func preposition(op string) string {
 	switch op {
-	case "send", "put", "reply":
+	case "send", "multicast", "put", "reply":
 		return "to "
 	case "receive", "get":
 		return "from "

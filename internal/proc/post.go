@@ -38,7 +38,7 @@ type request struct {
 
 // short reports whether the bytes go into the context region (QNIX-18).
 func (r *request) short() bool {
-	return (r.code == vni.CodeSend || r.code == vni.CodeBroadcast && r.into == nil) && r.length <= limits.ShortMessage
+	return (r.code == vni.CodeSend || r.code == vni.CodeMulticast || r.code == vni.CodeBroadcast && r.into == nil) && r.length <= limits.ShortMessage
 }
 
 // lack is what kept an operation from beginning.
@@ -239,8 +239,11 @@ func (p *Process) post(r *request) {
 	code := r.code
 	if r.short() {
 		code = vni.CodeSendShort
-		if r.code == vni.CodeBroadcast {
+		switch r.code {
+		case vni.CodeBroadcast:
 			code = vni.CodeBroadcastShort
+		case vni.CodeMulticast:
+			code = vni.CodeMulticastShort
 		}
 	}
 	p.vp.Post(vni.Command{Code: code, Context: uint16(i), Group: r.group, Size: r.size})

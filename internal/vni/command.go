@@ -36,6 +36,17 @@ const (
 //
 // An operation that the end of a member has made fail ends with StatusGroupBroken and the rank of that member in Tag.
 
+// Multicast has Size receivers, whose names are the first Size·ReceiverBytes bytes of the operation's memory; the message
+// is what follows (QNIX-11; QNIX leaves open where the list is). It completes when each of them has been served; if one
+// could not be, with the first such status, and that receiver's place in the list in Tag.
+
+// ReceiverBytes is what a Multicast has for each receiver: its name and four bytes of zeros.
+//
+//	 0  application  24
+//	24  index         4
+//	28  zero          4
+const ReceiverBytes = 32
+
 // AllRanks, as the root of a Reduce, lets every member have the result.
 const AllRanks = 1<<32 - 1
 
