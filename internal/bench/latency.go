@@ -38,9 +38,7 @@ func (c *Client) Latency(ctx context.Context, size int, d time.Duration) (Latenc
 	if err != nil {
 		return Latency{}, 0, fmt.Errorf("latency of %d bytes: %w", size, err)
 	}
-	return Latency{
-		P50: h.ValueAtQuantile(50), P90: h.ValueAtQuantile(90), P99: h.ValueAtQuantile(99), P999: h.ValueAtQuantile(99.9),
-	}, h.TotalCount(), nil
+	return latencyOf(h), h.TotalCount(), nil
 }
 
 // bounce makes round trips for the time d, at least one. The clock is read once for each: the end of one is the

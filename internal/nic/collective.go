@@ -338,7 +338,7 @@ func (e *Engine) stranger(pr *peer, m *member) {
 
 // open reports whether a member's operation may still go on, and that it is not one that has ended.
 func (m *member) open(number uint32) bool {
-	if m.state == memberBroken && (m.over || int32(number-m.last) > 0) {
+	if m.ended(number) {
 		return false
 	}
 	return m.ops[number] != nil || int32(number-m.next) >= 0 && !m.left

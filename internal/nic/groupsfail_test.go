@@ -252,3 +252,32 @@ func TestAProcessIsInSeveralGroupsAndReturnsToOneOfTheSameName(t *testing.T) {
 	}
 	f.noLeaks()
 }
+
+func TestALateMemberDoesWhatThoseWhoHaveLeftHaveDone(t *testing.T) {
+	f := newFabric(t, 4, fault.Config{})
+	g := newTeam(f, 4)
+	want := pattern(9000, 1)
+	const late = 3
+	ctx := make([]int, 4)
+	for i, p := range g.members[:late] {
+		b := make([]byte, len(want))
+		if i == 0 {
+			copy(b, want)
+		}
+		ctx[i] = p.broadcast(g.numbers[i], 0, b)
+	}
+	for i, p := range g.members[:late] {
+		p.wantStatus(ctx[i], vni.StatusOK) // it is staged for the late one
+		p.wantStatus(p.startGroup(vni.Command{Code: vni.CodeLeave, Group: g.numbers[i]}, &vni.SendContext{}, nil), vni.StatusOK)
+	}
+	for range 1000 {
+		f.step()
+	}
+	p, b := g.members[late], make([]byte, len(want))
+	p.wantStatus(p.broadcast(g.numbers[late], 0, b), vni.StatusOK)
+	if !bytes.Equal(b, want) {
+		t.Error("the late member has other bytes")
+	}
+	p.wantStatus(p.broadcast(g.numbers[late], 0, b), vni.StatusGroupBroken)
+	f.noLeaks()
+}

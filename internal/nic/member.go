@@ -70,7 +70,7 @@ func (e *Engine) startCollective(p *process, s *send, c vni.Command) {
 	case c.Code == vni.CodeLeave:
 		e.leave(m)
 		e.completeSend(s, vni.StatusOK)
-	case m.state == memberBroken:
+	case m.ended(m.next):
 		e.failGroupOp(s, m.brokenStatus(), m)
 	case c.Code == vni.CodeBarrier && int(c.Size) != len(m.g.seats):
 		e.failGroupOp(s, vni.StatusGroupSize, nil)
@@ -87,6 +87,11 @@ func (p *process) member(number uint32) *member {
 		}
 	}
 	return nil
+}
+
+// ended reports whether an operation cannot be done any more, since a member has gone that has not done it.
+func (m *member) ended(number uint32) bool {
+	return m.state == memberBroken && (m.over || int32(number-m.last) > 0)
 }
 
 // brokenStatus is what an operation of a broken group fails with.
@@ -329,7 +334,7 @@ func (e *Engine) breakMember(m *member, rank int, last uint32, all bool) {
 	m.over = m.over || all
 	for _, n := range sortedOps(m.ops) {
 		c := m.ops[n]
-		if !m.over && int32(n-m.last) <= 0 {
+		if !m.ended(n) {
 			continue
 		}
 		if s := c.s; s != nil {

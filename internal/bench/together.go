@@ -1,0 +1,143 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/weftnet/weft"
+)
+
+// What members of a group can be measured at.
+const (
+	KindBarrier   = "barrier"
+	KindBroadcast = "broadcast"
+	KindAllReduce = "allreduce"
+)
+
+// GroupOptions say what to measure of a group: so many members, each on a NIC of its own, all in this program.
+type GroupOptions struct {
+	Kind    string
+	Link    string
+	Members int
+	Sizes   []int // bytes; a barrier has none
+	Time    time.Duration
+}
+
+// GroupRow is one measurement: how long the operation took at rank 0, which is the root of broadcasts.
+type GroupRow struct {
+	Bench      string `json:"bench"`
+	Link       string `json:"link"`
+	Members    int    `json:"members"`
+	Size       int    `json:"size"` // bytes
+	Iterations int64  `json:"iterations"`
+	Latency
+}
+
+// groupName is the application, and the group, of what is measured.
+const groupName = "weft-bench"
+
+// batch is how many operations the members do between two times that rank 0 tells them whether to go on.
+const batch = 32
+
+// RunGroup opens the NICs, makes the measurements, and hands over row by row.
+func RunGroup(ctx context.Context, o GroupOptions, out func(GroupRow) error) (err error) {
+	procs, closeAll, err := openMembers(ctx, o)
+	defer func() { err = errors.Join(err, closeAll()) }()
+	if err != nil {
+		return err
+	}
+	for _, size := range o.Sizes {
+		h := hdrhistogram.New(1, int64(slowest), 3)
+		if err := eachMember(procs, func(i int, p *weft.Process) error { return o.member(ctx, p, size, h) }); err != nil {
+			return fmt.Errorf("%s of %d members, %d bytes: %w", o.Kind, o.Members, size, err)
+		}
+		r := GroupRow{Bench: o.Kind, Link: o.Link, Members: o.Members, Size: size, Iterations: h.TotalCount(), Latency: latencyOf(h)}
+		if err := out(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openMembers opens a NIC with one process for each member. The function that it returns closes what was opened, also
+// with an error.
+func openMembers(ctx context.Context, o GroupOptions) (procs []*weft.Process, closeAll func() error, err error) {
+	closeAll = func() error {
+		var errs []error
+		for _, p := range procs {
+			errs = append(errs, p.Close())
+		}
+		return errors.Join(errs...)
+	}
+	cfg := weft.Config{}
+	if o.Link == LinkMem {
+		cfg.Switch = weft.NewSwitch()
+	}
+	for i := range o.Members {
+		cfg.Name = weft.Name{App: groupName, Index: uint32(i)}
+		p, err := weft.Open(ctx, cfg)
+		if err != nil {
+			return procs, closeAll, err
+		}
+		procs = append(procs, p)
+		cfg.Nodes = append(cfg.Nodes, weft.Node{ID: p.NIC().ID(), Addr: p.NIC().Addr()})
+	}
+	return procs, closeAll, nil
+}
+
+// eachMember runs one function for each process at a time.
+func eachMember(procs []*weft.Process, f func(i int, p *weft.Process) error) error {
+	errs := make([]error, len(procs))
+	var all sync.WaitGroup
+	for i, p := range procs {
+		all.Go(func() { errs[i] = f(i, p) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// member does its part of one measurement. Rank 0 has the clock.
+func (o *GroupOptions) member(ctx context.Context, p *weft.Process, size int, h *hdrhistogram.Histogram) error {
+	g, err := p.Join(ctx, groupName, o.Members)
+	if err != nil {
+		return err
+	}
+	buf, vector, on := make([]byte, size), make([]int64, (size+7)/8), []byte{1}
+	begin := time.Now()
+	warm := begin.Add(warmUp(o.Time))
+	for on[0] == 1 {
+		for range batch {
+			start := time.Now()
+			switch o.Kind {
+			case KindBarrier:
+				err = g.Barrier(ctx)
+			case KindBroadcast:
+				err = g.Broadcast(ctx, 0, buf)
+			case KindAllReduce:
+				err = weft.AllReduce(ctx, g, weft.Sum, vector)
+			}
+			if err != nil {
+				return err
+			}
+			if g.Rank() == 0 && start.After(warm) {
+				_ = h.RecordValue(int64(min(time.Since(start), slowest))) // in range by the bound
+			}
+		}
+		if time.Since(begin) >= o.Time+warmUp(o.Time) {
+			on[0] = 0
+		}
+		if err := g.Broadcast(ctx, 0, on); err != nil {
+			return err
+		}
+	}
+	return g.Close()
+}
+
+func latencyOf(h *hdrhistogram.Histogram) Latency {
+	return Latency{P50: h.ValueAtQuantile(50), P90: h.ValueAtQuantile(90), P99: h.ValueAtQuantile(99), P999: h.ValueAtQuantile(99.9)}
+}
