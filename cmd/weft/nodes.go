@@ -165,6 +165,25 @@ func printNames(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 	return w.Flush()
 }
 
+func newGroupsCommand() *cobra.Command {
+	return newListCommand("groups", "List the members of the groups of the whole fabric, as the NIC of this host knows them, or another one",
+		func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
+			all, err := n.Groups(ctx)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printLines(out, all)
+			}
+			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "GROUP\tEPOCH\tSIZE\tSTATE\tMEMBER\tNIC")
+			for _, m := range all {
+				fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%v\n", m.Group, m.Epoch, m.Size, m.State, m.Name, registry.NICID(m.NIC))
+			}
+			return w.Flush()
+		})
+}
+
 // printLines prints a list as JSON, one object a line.
 func printLines[T any](out io.Writer, all []T) error {
 	e := json.NewEncoder(out)

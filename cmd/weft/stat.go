@@ -20,6 +20,7 @@ func init() {
 	register(newStatCommand)
 	register(newNodesCommand)
 	register(newPsCommand)
+	register(newGroupsCommand)
 }
 
 // nicFlag adds the flag by which tools look at another NIC.

@@ -129,6 +129,11 @@ func (n NIC) Names(ctx context.Context) ([]Name, error) {
 	return list(ctx, n, OpNames, func(r *Reply) []Name { return r.Names })
 }
 
+// Groups lists the members of the groups of the whole fabric.
+func (n NIC) Groups(ctx context.Context) ([]Member, error) {
+	return list(ctx, n, OpGroups, func(r *Reply) []Member { return r.Groups })
+}
+
 // Processes lists its own processes.
 func (n NIC) Processes(ctx context.Context) ([]Process, error) {
 	return list(ctx, n, OpProcesses, func(r *Reply) []Process { return r.Processes })

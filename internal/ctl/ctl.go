@@ -108,6 +108,7 @@ const (
 	OpNodes     = "nodes"     // the NICs that this one knows
 	OpNames     = "names"     // the processes of the fabric
 	OpProcesses = "processes" // the processes of this NIC
+	OpGroups    = "groups"    // the groups of the fabric, member by member
 	OpCheck     = "check"     // whether frames of both sizes reach the NICs that this one knows, and come back (USNIC-61)
 	OpShutdown  = "shutdown"  // end the daemon as a signal would
 )
@@ -126,7 +127,7 @@ type Request struct {
 // Remote reports whether one NIC may ask another for r: what only looks, and is answered without descriptors.
 func (r *Request) Remote() bool {
 	switch r.Op {
-	case OpStat, OpNodes, OpNames, OpProcesses:
+	case OpStat, OpNodes, OpNames, OpProcesses, OpGroups:
 		return true
 	}
 	return false
@@ -142,10 +143,10 @@ func (r *Request) check() error {
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
 	case r.NIC != 0 && !r.Remote():
-		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, or processes", ErrBadRequest, r.Op)
+		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, or processes", ErrBadRequest, r.Op)
 	}
 	switch r.Op {
-	case OpAttach, OpLeave, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpCheck, OpShutdown:
+	case OpAttach, OpLeave, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpCheck, OpShutdown:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
@@ -226,6 +227,18 @@ type Name struct {
 	Generation uint32 `json:"generation"`
 }
 
+// Member is a member of a group of the fabric (QNIX-54).
+type Member struct {
+	Group      string `json:"group"`
+	Epoch      uint32 `json:"epoch"` // how often the group has shrunk
+	Size       int    `json:"size"`  // members that it has, or waits for; 0: that is not known
+	State      string `json:"state"` // gathering, complete, broken
+	Name       string `json:"name"`
+	NIC        uint64 `json:"nic,string"`
+	Slot       uint16 `json:"slot"`
+	Generation uint32 `json:"generation"`
+}
+
 // Process is a process of the daemon's own NIC.
 type Process struct {
 	Name       string `json:"name"`
@@ -247,6 +260,7 @@ type Reply struct {
 	Nodes     []Node    `json:"nodes,omitempty"`
 	Names     []Name    `json:"names,omitempty"`
 	Processes []Process `json:"processes,omitempty"`
+	Groups    []Member  `json:"groups,omitempty"`
 	Checks    []Check   `json:"checks,omitempty"`
 
 	Counters map[string]uint64 `json:"counters,omitempty"` // beside Info, from another NIC

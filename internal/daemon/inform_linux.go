@@ -27,11 +27,14 @@ func (d *Daemon) inform(ctx context.Context, r *ctl.Request) (*ctl.Reply, error)
 	case ctl.OpNames:
 		page, next := ctl.Page(d.names(), r.From)
 		return &ctl.Reply{Names: page, Next: next}, nil
+	case ctl.OpGroups:
+		page, next := ctl.Page(d.members(), r.From)
+		return &ctl.Reply{Groups: page, Next: next}, nil
 	case ctl.OpProcesses:
 		page, next := ctl.Page(d.processes(), r.From)
 		return &ctl.Reply{Processes: page, Next: next}, nil
 	}
-	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, or processes", ctl.ErrBadRequest, r.Op)
+	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, or processes", ctl.ErrBadRequest, r.Op)
 }
 
 func (d *Daemon) info() *ctl.Info {
@@ -72,6 +75,18 @@ func (d *Daemon) names() (l []ctl.Name) {
 	d.loop.Do(func(clock.Time) { all = d.engine.Names() })
 	for _, n := range all {
 		l = append(l, ctl.Name{Name: n.Name.String(), NIC: n.NIC, Slot: n.Slot, Generation: n.Gen})
+	}
+	return l
+}
+
+func (d *Daemon) members() (l []ctl.Member) {
+	var all []nic.GroupInfo
+	d.loop.Do(func(clock.Time) { all = d.engine.Groups() })
+	for _, g := range all {
+		for _, m := range g.Members {
+			l = append(l, ctl.Member{Group: g.Name, Epoch: g.Epoch, Size: g.Size, State: g.State, Name: m.Name.String(), NIC: m.NIC,
+				Slot: m.Slot, Generation: m.Gen})
+		}
 	}
 	return l
 }
