@@ -29,12 +29,16 @@ const (
 	CancelLosesMessage         // nic: a cancelled receive that had matched drops its message
 	WithdrawKeepsNumber        // nic: a withdrawn message's number is not passed over
 	ChunkOffByOne              // nic: the last piece of a long message is placed one byte early
+	BarrierRoundSkipped        // nic: only the first round of a barrier is waited for
+	ContributionLost           // nic: a reduction forgets the vector of its last child
+	LeaveNotTold               // nic: the others do not hear that a member has gone
 	defects
 )
 
 var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "old-incarnation", "wrong-space-acked",
 	"no-retransmit", "tag-ignored", "early-ack", "order-ignored", "grant-leak", "credit-leak", "lost-wake-up",
-	"stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one"}
+	"stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
+	"barrier-round-skipped", "contribution-lost", "leave-not-told"}
 
 func (d Defect) String() string {
 	if d < defects {

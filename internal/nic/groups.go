@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -253,6 +254,9 @@ func (e *Engine) tellSeat(pr *peer, op byte, m *member, last uint32) {
 
 // spreadSeat tells every NIC that m has joined or left.
 func (e *Engine) spreadSeat(op byte, m *member, last uint32) {
+	if op == tableLeave && e.cfg.Defect == mutate.LeaveNotTold {
+		return
+	}
 	for _, pr := range e.nodes.list {
 		e.tellSeat(pr, op, m, last)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/bits"
 
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -82,7 +83,9 @@ func (e *Engine) tryReduce(c *coll) {
 	n := len(m.g.seats)
 	v := virtual(m.rank, c.root, n)
 	for i := range c.children() {
-		combine(c.operator&^wantedByAll, c.buf, c.parts[i])
+		if e.cfg.Defect != mutate.ContributionLost || i+1 < c.children() {
+			combine(c.operator&^wantedByAll, c.buf, c.parts[i])
+		}
 		if c.parts[i] != nil {
 			e.groups.transit.give(c.parts[i])
 			c.parts[i] = nil

@@ -18,10 +18,11 @@ type Totals struct {
 	Bytes           uint64 `json:"bytes"`    // of them
 	Puts            uint64 `json:"puts"`
 	Gets            uint64 `json:"gets"`
-	Calls           uint64 `json:"calls"`     // that were answered
-	Delivered       uint64 `json:"delivered"` // messages that a process has received
-	Cancelled       uint64 `json:"cancelled"` // operations that a deadline ended
-	Failed          uint64 `json:"failed"`    // operations that a lost peer ended
+	Calls           uint64 `json:"calls"`       // that were answered
+	Collectives     uint64 `json:"collectives"` // operations of groups, of each member
+	Delivered       uint64 `json:"delivered"`   // messages that a process has received
+	Cancelled       uint64 `json:"cancelled"`   // operations that a deadline ended
+	Failed          uint64 `json:"failed"`      // operations that a lost peer ended
 	Faults          Faults `json:"faults"`
 	Retransmissions uint64 `json:"retransmissions"`
 	Violations      uint64 `json:"violations"`
@@ -85,8 +86,8 @@ func (r *Report) Write(w io.Writer) {
 		}
 		fmt.Fprintf(w, "    replay: %s\n", f.Replay)
 	}
-	fmt.Fprintf(w, "%d seeds in %.1f s: %d NICs, %d processes, %d messages of %.1f GB, %d calls, %d PUT, %d GET\n",
-		r.Seeds, r.Seconds, r.NICs, r.Processes, r.Messages, float64(r.Bytes)/1e9, r.Calls, r.Puts, r.Gets)
+	fmt.Fprintf(w, "%d seeds in %.1f s: %d NICs, %d processes, %d messages of %.1f GB, %d calls, %d PUT, %d GET, %d collective operations\n",
+		r.Seeds, r.Seconds, r.NICs, r.Processes, r.Messages, float64(r.Bytes)/1e9, r.Calls, r.Puts, r.Gets, r.Collectives)
 	fmt.Fprintf(w, "%d messages delivered; %d operations cancelled, %d failed; %d retransmissions\n",
 		r.Delivered, r.Cancelled, r.Failed, r.Retransmissions)
 	var faults []string

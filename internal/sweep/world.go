@@ -77,6 +77,11 @@ func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
 	defer w.bufs.giveBack()
 	err := w.run()
 	w.judge(err)
+	found, done := runTeam(seed, d)
+	for _, v := range found {
+		w.l.violate("%s", v)
+	}
+	w.totals.Collectives, w.totals.Violations = done, uint64(len(w.l.violations))
 	return &Result{Totals: w.totals, Seed: seed, Defect: d, Violations: w.l.violations, Trace: w.f.Trace()}
 }
 

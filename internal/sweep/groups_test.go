@@ -1,0 +1,33 @@
+package sweep
+
+import (
+	"testing"
+
+	"github.com/weftnet/weft/internal/mutate"
+)
+
+func TestTeamsKeepTheirPromises(t *testing.T) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 15
+	}
+	for seed := range seeds {
+		if found, done := runTeam(seed, mutate.None); len(found) > 0 || done == 0 {
+			t.Fatalf("seed %d: %d operations, %q", seed, done, found)
+		}
+	}
+}
+
+func TestTeamsFindTheDefectsOfGroups(t *testing.T) {
+	for _, d := range []mutate.Defect{mutate.BarrierRoundSkipped, mutate.ContributionLost, mutate.LeaveNotTold} {
+		seed := uint64(0)
+		for ; seed < 40; seed++ {
+			if found, _ := runTeam(seed, d); len(found) > 0 {
+				break
+			}
+		}
+		if seed == 40 {
+			t.Errorf("%v was not found in 40 seeds", d)
+		}
+	}
+}
