@@ -144,10 +144,15 @@ func (t *groupTable) groupFor(key vni.Name, a address) *group {
 		g = nil
 	}
 	if g == nil {
-		g = &group{key: key}
-		t.byKey[key] = g
-		t.list = append(t.list, g)
+		g = t.newGroup(key)
 	}
+	return g
+}
+
+func (t *groupTable) newGroup(key vni.Name) *group {
+	g := &group{key: key}
+	t.byKey[key] = g
+	t.list = append(t.list, g)
 	return g
 }
 
@@ -158,8 +163,8 @@ func (g *group) seatOf(a address) int {
 
 // forget drops a group that has neither members nor operations here.
 func (t *groupTable) forget(g *group) {
-	if len(g.local) > 0 || slices.ContainsFunc(g.seats, func(s seat) bool { return !s.gone }) {
-		return
+	if len(g.local) > 0 || slices.ContainsFunc(g.seats, func(s seat) bool { return !s.gone || !g.complete }) {
+		return // a seat that has gone from a group that gathers is one whose join is still to come
 	}
 	if t.byKey[g.key] == g {
 		delete(t.byKey, g.key)
@@ -298,11 +303,11 @@ func (e *Engine) seatRecord(pr *peer, b []byte) {
 	g, i := e.groups.find(key, s.address, s.number)
 	if b[0] == tableLeave {
 		if g == nil { // it has overtaken the join: remember, so that the join does no harm
-			g = e.groups.groupFor(key, s.address)
-			if !g.complete {
-				s.gone = true
-				g.seats = append(g.seats, s)
+			if g = e.groups.groupFor(key, s.address); g.complete {
+				g = e.groups.newGroup(key)
 			}
+			s.gone = true
+			g.seats = append(g.seats, s)
 			return
 		}
 		e.loseSeat(g, i, last, false)
@@ -360,7 +365,7 @@ func (e *Engine) losePeerSeats(pr *peer, leave bool) {
 	pr.signals = nil
 	for _, g := range slices.Clone(e.groups.list) {
 		for i := len(g.seats) - 1; i >= 0; i-- {
-			if s := &g.seats[i]; s.nic == pr.nic && !(s.gone && (leave || !g.complete)) {
+			if s := &g.seats[i]; s.nic == pr.nic && !(s.gone && leave && g.complete) {
 				news := !s.gone && g.complete
 				e.loseSeat(g, i, 0, true)
 				if news {
