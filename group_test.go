@@ -8,6 +8,7 @@ import (
 	"log"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -183,6 +184,37 @@ func TestAGroupThatLosesAMemberNamesItAndShrinks(t *testing.T) {
 			}
 			return g.Close()
 		})
+	})
+}
+
+func TestAThousandBarriersAndBroadcastsGetThroughLoss(t *testing.T) {
+	times := 1000
+	if testing.Short() {
+		times = 100
+	}
+	ctx, groups, _ := crowd(t, weft.Config{Faults: &weft.Faults{Loss: 0.05}}, 4, 4)
+	entered := make([]atomic.Int64, 4)
+	together(t, 4, func(i int) error {
+		for k := range times {
+			entered[i].Store(int64(k + 1))
+			if err := groups[i].Barrier(ctx); err != nil {
+				return fmt.Errorf("barrier %d: %w", k, err)
+			}
+			for j := range entered {
+				if entered[j].Load() <= int64(k) {
+					return fmt.Errorf("through barrier %d, which member %d has not entered", k, j)
+				}
+			}
+			want := pattern(uint64(k), k%3000)
+			buf := make([]byte, len(want))
+			if i == k%4 {
+				copy(buf, want)
+			}
+			if err := groups[i].Broadcast(ctx, k%4, buf); err != nil || !bytes.Equal(buf, want) {
+				return fmt.Errorf("broadcast %d: equal %v, %w", k, bytes.Equal(buf, want), err)
+			}
+		}
+		return nil
 	})
 }
 

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+)
+
+func TestSimCollectivesPrintsTheRoundsOfEachNumberOfNICs(t *testing.T) {
+	status, stdout, stderr := weft("sim", "collectives", "--nics", "16", "--json")
+	var runs []map[string]int64
+	if err := json.Unmarshal([]byte(stdout), &runs); err != nil || status != 0 || len(runs) != 4 {
+		t.Fatalf("status %d, %v: %s%s", status, err, stdout, stderr)
+	}
+	for i, r := range runs {
+		if got := slices.Sorted(maps.Keys(r)); !slices.Equal(got, []string{"bound", "nics", "rounds", "virtual_ns"}) {
+			t.Errorf("run %d has the fields %q", i, got)
+		}
+		if r["nics"] != 2<<i || r["rounds"] != int64(i+1) || r["bound"] != int64(i+1) || r["virtual_ns"] <= 0 {
+			t.Errorf("run %d: %v", i, r)
+		}
+	}
+}
+
+func TestBenchMeasuresGroups(t *testing.T) {
+	for _, kind := range []string{"barrier", "broadcast", "allreduce"} {
+		args := []string{kind, "--members", "3", "--link", "mem", "--time", "20ms", "--json"}
+		if kind != "barrier" {
+			args = append(args, "--size", "4KiB")
+		}
+		for _, r := range rows(t, args...) {
+			if r["bench"] != kind || r["members"] != 3.0 || r["p50_ns"].(float64) <= 0 || r["iterations"].(float64) <= 0 {
+				t.Errorf("%s: %v", kind, r)
+			}
+		}
+	}
+	if status, _, _ := weft("bench", "barrier", "--size", "7"); status != exitUsage {
+		t.Errorf("a barrier of 7 bytes: status %d; expected %d", status, exitUsage)
+	}
+}
