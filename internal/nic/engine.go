@@ -14,7 +14,9 @@
 //
 // The phases of Poll stand in engine.go, one file each; the files in the order in which a message meets them. Besides:
 // process.go has the process table, permission.go and credit.go the flow control, put.go and get.go the regions,
-// nodes.go, names.go and tables.go what the NICs tell one another, cancel.go the withdrawal of operations.
+// groups.go and member.go the groups, collective.go, barrier.go, broadcast.go, legs.go and reduce.go what their members do
+// together, multicast.go messages to several; nodes.go, names.go and tables.go what the NICs tell one another, cancel.go
+// the withdrawal of operations.
 package nic
 
 import (
