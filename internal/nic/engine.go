@@ -14,7 +14,7 @@
 //
 // The phases of Poll stand in engine.go, one file each; the files in the order in which a message meets them. Besides:
 // process.go has the process table, permission.go and credit.go the flow control, put.go and get.go the regions,
-// groups.go and member.go the groups, collective.go, barrier.go, broadcast.go, legs.go and reduce.go what their members do
+// groups.go, member.go and join.go the groups, collective.go, signal.go, barrier.go, broadcast.go, legs.go and reduce.go what their members do
 // together, multicast.go messages to several; nodes.go, names.go and tables.go what the NICs tell one another, cancel.go
 // the withdrawal of operations.
 package nic
@@ -177,7 +177,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	frames, linkNext := e.cfg.Link.Poll(now, e.rel)      // 1. frames in: rel, then rx.go
 	e.expire()                                           // 2. nodes.go, names.go: what has waited long enough, or for a name
 	commands, more := e.drainCommands()                  // 3. commands in, behind those that have waited: command.go
-	e.runGroups()                                        //    collective.go: what members here tell one another
+	e.runGroups()                                        //    signal.go: what members of groups here tell one another
 	e.grants.run(e)                                      // 4. permission.go: permissions out
 	turns := e.schedule()                                // 5. sched.go, tx.go: messages out
 	segments, relNext := e.rel.Progress(now, e.cfg.Link) // 6. segments, acknowledgements, retransmissions out
