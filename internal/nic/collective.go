@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -49,9 +50,9 @@ type coll struct {
 	m       *member
 	number  uint32
 	kind    collKind
-	entered bool  // the process has asked for it
-	watched bool  // so the peers that it waits for are probed
-	s       *send // where it waits
+	entered bool            // the process has asked for it
+	watched []*rel.Endpoint // the peers that it waits for, which are probed
+	s       *send           // where it waits
 	wait    node[coll]
 
 	// barrier.go
@@ -88,8 +89,8 @@ func (e *Engine) collFor(m *member, number uint32) *coll {
 	c := m.ops[number]
 	if c == nil {
 		c = e.groups.colls.take()
-		order, legs := c.order[:0], c.legs[:0]
-		*c = coll{m: m, number: number, order: order, legs: legs, offered: -1}
+		order, legs, watched := c.order[:0], c.legs[:0], c.watched[:0]
+		*c = coll{m: m, number: number, order: order, legs: legs, watched: watched, offered: -1}
 		c.wait.v = c
 		m.ops[number] = c
 	}
@@ -100,6 +101,7 @@ func (e *Engine) collFor(m *member, number uint32) *coll {
 func (e *Engine) freeColl(c *coll) {
 	m := c.m
 	delete(m.ops, c.number)
+	e.watchColl(c, -1)
 	for _, l := range c.legs {
 		l.node.remove()
 		*l = leg{}
@@ -192,32 +194,37 @@ func (e *Engine) finishColl(c *coll, status vni.Status, n, full int) {
 // watchColl has the peers probed that an operation waits for, or no longer does: if one dies, the operation must end
 // (decision 7).
 func (e *Engine) watchColl(c *coll, by int) {
-	if c.watched == (by > 0) {
+	if by < 0 {
+		for i, ep := range c.watched { // those very endpoints: a peer may have been forgotten, and another come
+			ep.Watch(-1)
+			c.watched[i] = nil
+		}
+		c.watched = c.watched[:0]
 		return
 	}
-	c.watched = by > 0
 	m := c.m
 	n := len(m.g.seats)
 	if c.kind == collBarrier {
 		for d := 1; d < n; d *= 2 {
-			e.watchRank(m, (m.rank-d+n)%n, by)
+			e.watchRank(c, (m.rank-d+n)%n)
 		}
 		return
 	}
 	v := virtual(m.rank, c.root, n)
 	if v != 0 {
-		e.watchRank(m, rankOf(parent(v), c.root, n), by)
-		e.watchRank(m, c.root, by)
+		e.watchRank(c, rankOf(parent(v), c.root, n))
+		e.watchRank(c, c.root)
 	}
 	for d := firstChild(v, n); d > 0; d /= 2 {
-		e.watchRank(m, rankOf(v+d, c.root, n), by)
+		e.watchRank(c, rankOf(v+d, c.root, n))
 	}
 }
 
-func (e *Engine) watchRank(m *member, rank, by int) {
-	if s := &m.g.seats[rank]; s.nic != e.cfg.ID {
+func (e *Engine) watchRank(c *coll, rank int) {
+	if s := &c.m.g.seats[rank]; s.nic != e.cfg.ID {
 		if pr := e.peerOf(s.nic); pr != nil {
-			pr.ep.Watch(by)
+			pr.ep.Watch(1)
+			c.watched = append(c.watched, pr.ep)
 		}
 	}
 }
