@@ -9,8 +9,8 @@ import (
 // Op is an operation under way. Its memory belongs to the NIC until it is done.
 type Op struct{ o *proc.Op }
 
-// Wait waits for the end of the operation. If ctx ends first the operation is withdrawn, and Wait returns what became of
-// it: ctx's error, or its end if that came first. Of a receive the Message tells what came.
+// Wait waits for the end of the operation and returns how it ended. If ctx ends first, Wait returns its error and the
+// operation goes on: Wait again, or Cancel it. Of a receive the Message tells what came.
 func (o *Op) Wait(ctx context.Context) (Message, error) {
 	m, err := o.o.Wait(ctx)
 	return messageOf(m), err
