@@ -69,7 +69,7 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 		ec.Seed = random()
 	}
 	if b, ok := d.(interface{ ReceiveBuffer() int }); ok {
-		ec.ReceiveCapacity = uint64(b.ReceiveBuffer() / 2) // the kernel counts its own overhead into the buffer
+		ec.ReceiveCapacity = uint64(b.ReceiveBuffer())
 	}
 	if n.engine, err = nic.New(ec); err != nil {
 		return nil, errors.Join(err, d.Close())
