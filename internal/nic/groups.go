@@ -65,7 +65,6 @@ type groupTable struct {
 	transit stagingPool         // what is on its way to others, and what waits for processes to ask for it
 	colls   freeList[coll]
 	legs    freeList[leg]
-	scratch []byte // for one piece
 }
 
 func (t *groupTable) init() {
