@@ -242,6 +242,9 @@ const (
 	// Groups is how many groups one process may be in.
 	Groups = 64
 
+	// SeatsPerNIC is how many memberships of one NIC's processes every other keeps: all that these may have.
+	SeatsPerNIC = MaxProcesses * Groups
+
 	// MulticastReceivers is how many receivers one Multicast names: what four pages of names hold.
 	MulticastReceivers = 512
 

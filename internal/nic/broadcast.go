@@ -58,6 +58,7 @@ func (e *Engine) learnBroadcast(c *coll, length int) {
 	for d := firstChild(v, n); d > 0; d /= 2 {
 		rank := rankOf(v+d, c.root, n)
 		l := e.newLeg(c, rank, pieceBroadcast)
+		e.watchLeg(l)
 		l.granted = length <= m.g.piece
 		if !l.granted {
 			e.signal(m, rank, c.number, signalOffer, 0, uint64(c.root)<<32|uint64(length))
@@ -82,10 +83,25 @@ func (e *Engine) offerHeard(m *member, from int, s wire.Signal) {
 	e.tryGrant(c)
 }
 
+// mayTake reports whether there is transit memory for an operation. There always is for the oldest: broadcasts of several
+// roots go different ways, and if NICs kept newer ones while they wait for one another to take older ones, that could
+// close a circle in which nobody goes on.
+func (m *member) mayTake(c *coll) bool {
+	if m.inTransit == 0 || m.inTransit+c.length <= limits.TransitBytes {
+		return true
+	}
+	for n, o := range m.ops { // order does not matter: all are looked at, or one decides
+		if o != c && o.held && !o.staged && int32(n-c.number) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // tryGrant takes memory for the data of an operation and asks for it, or waits until there is some.
 func (e *Engine) tryGrant(c *coll) {
 	m := c.m
-	if m.inTransit > 0 && m.inTransit+c.length > limits.TransitBytes {
+	if !m.mayTake(c) {
 		if c.wait.in == nil {
 			m.waiting.pushBack(&c.wait)
 		}
@@ -101,11 +117,16 @@ func (e *Engine) tryGrant(c *coll) {
 	c.offered = -1
 }
 
-// retryWaiting lets operations that wait for transit memory try again.
+// retryWaiting lets operations that wait for transit memory try again, the oldest first.
 func (e *Engine) retryWaiting(m *member) {
-	for n := m.waiting.n; n > 0; n-- {
+	for m.waiting.n > 0 {
 		c := m.waiting.front()
-		if c == nil || m.inTransit > 0 && m.inTransit+c.length > limits.TransitBytes {
+		for n := m.waiting.head; n != nil; n = n.next {
+			if int32(n.v.number-c.number) < 0 {
+				c = n.v
+			}
+		}
+		if !m.mayTake(c) {
 			return
 		}
 		c.wait.remove()
@@ -207,6 +228,7 @@ func (e *Engine) legHeard(c *coll, from int, what uint8) {
 		e.pump(l)
 	case what == signalAck && l != nil && !l.acked:
 		l.acked = true
+		l.unwatch()
 		c.acks++
 	}
 	if m.ops[number] == c {

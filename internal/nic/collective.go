@@ -37,6 +37,7 @@ const (
 	signalAck      = 5 // broadcast: everybody below the sender has it. Reduction: your contribution has been taken in
 	signalLost     = 6 // value: rank of a member that has gone
 	signalMismatch = 7 // the members do not agree; value: sum over the seats as the sender sees them
+	signalFull     = 8 // to one that joins: the group has all its members
 )
 
 // What a piece is.
@@ -104,6 +105,7 @@ func (e *Engine) freeColl(c *coll) {
 	e.watchColl(c, -1)
 	for _, l := range c.legs {
 		l.node.remove()
+		l.unwatch()
 		*l = leg{}
 		e.groups.legs.give(l)
 	}
@@ -139,7 +141,9 @@ func (e *Engine) enterColl(m *member, s *send, sc *vni.SendContext, code vni.Cod
 		return
 	}
 	c := e.collFor(m, m.next)
-	m.next++
+	if m.next++; m.next == 0 { // which is the join's, also after four thousand million
+		m.next++
+	}
 	c.s, c.entered = s, true
 	kind := collBarrier
 	switch code {

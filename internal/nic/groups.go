@@ -27,6 +27,9 @@ import (
 //	48  process's index    4
 //	52  application       24
 //	76  last operation     4   of a leave: what it has completed; later ones fail
+//	80  change             4   of the joins and leaves in this session the how-many-th, from 1
+//
+// Records overtake one another, and a join and its leave must not: each has its number, and is taken when its turn comes.
 //
 // A group is one name in one epoch. It gathers seats until it has as many as it should; then they are put in the order
 // of their names, which gives the ranks, and nobody joins any more. Whether all members see the same group is found out
@@ -34,7 +37,7 @@ import (
 //
 //	            join                    size seats              a member leaves
 //	(nothing) ───────► gathering ──────────────────► complete ──────────────────► broken ──► forgotten with its last seat
-const seatLen = 80
+const seatLen = 84
 
 // seat is a member, as every NIC knows it.
 type seat struct {
@@ -161,8 +164,8 @@ func (g *group) seatOf(a address) int {
 
 // forget drops a group that has neither members nor operations here.
 func (t *groupTable) forget(g *group) {
-	if len(g.local) > 0 || slices.ContainsFunc(g.seats, func(s seat) bool { return !s.gone || !g.complete }) {
-		return // a seat that has gone from a group that gathers is one whose join is still to come
+	if len(g.local) > 0 || slices.ContainsFunc(g.seats, func(s seat) bool { return !s.gone }) {
+		return
 	}
 	if t.byKey[g.key] == g {
 		delete(t.byKey, g.key)
@@ -196,11 +199,9 @@ func (e *Engine) ownPiece() uint32 {
 
 // takeSeat adds a member to its group, and lets those who wait for it know.
 func (e *Engine) takeSeat(g *group, s seat) {
-	if g.complete || g.seatOf(s.address) >= 0 {
-		return
-	}
 	g.seats = append(g.seats, s)
 	e.gathered(g)
+	e.overtaken(g, s.address)
 }
 
 // gathered looks whether a group is complete, and whether a member of it here can never be in it. Joins of different
@@ -257,12 +258,11 @@ func (e *Engine) loseSeat(g *group, i int, last uint32, all bool) {
 	if s.gone && !all {
 		return
 	}
-	s.gone = true
 	if !g.complete {
 		g.seats = slices.Delete(g.seats, i, i+1)
 		e.gathered(g) // who shrinks a group waits for it no more
 	} else {
-		g.broken = true
+		s.gone, g.broken = true, true
 		for _, m := range slices.Clone(g.local) {
 			e.breakMember(m, i, last, all)
 		}
@@ -278,11 +278,19 @@ func (e *Engine) loseSeat(g *group, i int, last uint32, all bool) {
 // losePeerSeats notes that the members at a peer have gone with it, and tells the others, who may not have noticed. A
 // peer that has taken its leave has sent all that it owed.
 func (e *Engine) losePeerSeats(pr *peer, leave bool) {
-	pr.signals = nil
+	pr.signals, pr.seats = nil, peerSeats{}
 	for _, g := range slices.Clone(e.groups.list) {
-		for i := len(g.seats) - 1; i >= 0; i-- {
-			if s := &g.seats[i]; s.nic == pr.nic && !(s.gone && leave && g.complete) {
-				news := !s.gone && g.complete
+		if !g.complete { // all at once: what is left may be a group, with other ranks
+			n := len(g.seats)
+			if g.seats = slices.DeleteFunc(g.seats, func(s seat) bool { return s.nic == pr.nic }); len(g.seats) < n {
+				e.gathered(g)
+				e.groups.forget(g)
+			}
+			continue
+		}
+		for i := range g.seats {
+			if s := &g.seats[i]; s.nic == pr.nic && !(s.gone && leave) {
+				news := !s.gone
 				e.loseSeat(g, i, 0, true)
 				if news {
 					e.spreadLoss(g, i)
@@ -294,10 +302,11 @@ func (e *Engine) losePeerSeats(pr *peer, leave bool) {
 
 // spreadLoss tells the other members of a group that one of them has gone.
 func (e *Engine) spreadLoss(g *group, rank int) {
-	if len(g.local) == 0 {
+	k := slices.IndexFunc(g.local, func(m *member) bool { return g.rankOf(m) >= 0 })
+	if k < 0 {
 		return
 	}
-	m := g.local[0]
+	m := g.local[k]
 	for i := range g.seats {
 		if s := &g.seats[i]; !s.gone && s.nic != e.cfg.ID {
 			e.signal(m, i, 0, signalLost, 0, uint64(rank))

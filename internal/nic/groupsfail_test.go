@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -280,4 +281,57 @@ func TestALateMemberDoesWhatThoseWhoHaveLeftHaveDone(t *testing.T) {
 	}
 	p.wantStatus(p.broadcast(g.numbers[late], 0, b), vni.StatusGroupBroken)
 	f.noLeaks()
+}
+
+// A member that has no room takes part, fetches later, and its NIC dies before: nobody's process but the root's waits for
+// it, and the root's NIC does not talk to it.
+func TestTheRootHearsOfTheDeathOfAMemberThatOnlyOthersKnow(t *testing.T) {
+	f := newFabric(t, 4, fault.Config{})
+	g := newTeam(f, 4)
+	const leaf = 3 // below 2
+	size := limits.BroadcastBytes
+	var root int
+	for range 3 { // the third is beyond what is staged for the leaf
+		ctx := make([]int, 4)
+		for i, p := range g.members[:leaf] {
+			ctx[i] = p.broadcast(g.numbers[i], 0, make([]byte, size))
+		}
+		for i, p := range g.members[1:leaf] {
+			p.wantStatus(ctx[1+i], vni.StatusOK)
+		}
+		root = ctx[0]
+	}
+	for end := f.now.Add(time.Second); f.now < end; {
+		f.step()
+	}
+	if g.members[0].done(false, root) || g.members[leaf].e.Count(vni.NICCollectivesLate) != 1 {
+		t.Fatal("the root does not wait for the leaf to fetch; the test shows nothing")
+	}
+	f.engines = f.engines[:leaf]
+	if c := g.members[0].wantStatus(root, vni.StatusGroupBroken); c.Tag != leaf {
+		t.Errorf("the root blames rank %d", c.Tag)
+	}
+}
+
+// Two survivors that are not in the same epoch find one another: who is behind goes on.
+func TestThoseWhoShrinkMeetInTheLatestEpoch(t *testing.T) {
+	f := newFabric(t, 4, fault.Config{})
+	g := newTeam(f, 4)
+	g.members[3].e.Unregister(g.members[3].slot, g.members[3].gen)
+	for i, p := range g.members[:3] {
+		p.wantStatus(p.barrier(g.numbers[i], 4), vni.StatusGroupBroken)
+	}
+	join := func(i int, epoch uint32) int {
+		return g.members[i].startJoin("team", epoch, 0, g.numbers[i], make([]byte, 4*vni.RosterBytes))
+	}
+	behind := join(0, 1)
+	f.step()
+	ahead := join(1, 2) // it has given the first up
+	g.members[0].wantStatus(behind, vni.StatusGroupMismatch)
+	late := join(2, 1) // has yet to begin
+	g.members[2].wantStatus(late, vni.StatusGroupMismatch)
+	ctx := []int{join(0, 2), ahead, join(2, 2)}
+	for i, p := range g.members[:3] {
+		p.wantStatus(ctx[i], vni.StatusOK)
+	}
 }

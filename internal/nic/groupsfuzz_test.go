@@ -33,6 +33,7 @@ func FuzzRecordsAboutGroups(f *testing.F) {
 		key := vni.Name{}
 		copy(key.App[:], "team")
 		putSeat(b[wire.RecordLen:], tableJoin+op, &s, key, 0)
+		b[wire.RecordLen+80] = 2 // the peer has told of rank 1
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

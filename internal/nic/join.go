@@ -42,7 +42,7 @@ func (e *Engine) join(s *send, sc *vni.SendContext, c vni.Command) {
 		return
 	}
 	g = e.groups.groupFor(key, a)
-	e.groups.number++
+	e.groups.nextNumber()
 	m := &member{p: p, g: g, join: s, base: base, ops: make(map[uint32]*coll)}
 	m.own = seat{address: a, name: p.name, number: e.groups.number, size: c.Size, piece: e.ownPiece()}
 	e.groups.members[m.own.number] = m
@@ -51,6 +51,36 @@ func (e *Engine) join(s *send, sc *vni.SendContext, c vni.Command) {
 	e.counts[vni.NICJoins]++
 	e.spreadSeat(tableJoin, m, 0)
 	e.takeSeat(g, m.own)
+}
+
+// nextNumber finds the number of the next member: none is 0 or that of another, also after four thousand million.
+func (t *groupTable) nextNumber() {
+	for t.number++; t.number == 0 || t.members[t.number] != nil; t.number++ {
+	}
+}
+
+// overtaken has those here who shrink a group to g's name look whether the member at a has gone on to a later epoch than
+// theirs, where it waits for them; and if it is here, whether others have. They end, and try the next.
+func (e *Engine) overtaken(g *group, a address) {
+	for _, h := range slices.Clone(e.groups.list) {
+		if h.key.App != g.key.App || h.complete {
+			continue
+		}
+		for _, m := range slices.Clone(h.local) {
+			if m.join != nil && m.base != nil && (h == g && m.own.address == a || h.key.Index < g.key.Index) && e.ahead(m) {
+				e.endJoin(m, vni.StatusGroupMismatch)
+			}
+		}
+	}
+}
+
+// ahead reports whether a member of the group that m shrinks has a seat in a later epoch than m.
+func (e *Engine) ahead(m *member) bool {
+	return slices.ContainsFunc(e.groups.list, func(h *group) bool {
+		return h.key.App == m.g.key.App && int32(h.key.Index-m.g.key.Index) > 0 && slices.ContainsFunc(m.base.seats, func(s seat) bool {
+			return !s.gone && h.seatOf(s.address) >= 0
+		})
+	})
 }
 
 // disagrees reports whether somebody there expects another size.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -16,10 +17,11 @@ type leg struct {
 	c       *coll
 	rank    int
 	what    uint8
-	next    int  // index in coll.order of the next piece
-	granted bool // the other has room for it
-	acked   bool // everybody below has it
-	fetch   bool // asked for later by one whose NIC had no room
+	next    int           // index in coll.order of the next piece
+	watched *rel.Endpoint // the other's NIC, which is probed until everybody below has it; nil if it is this one
+	granted bool          // the other has room for it
+	acked   bool          // everybody below has it
+	fetch   bool          // asked for later by one whose NIC had no room
 }
 
 func (e *Engine) newLeg(c *coll, rank int, what uint8) *leg {
@@ -28,6 +30,22 @@ func (e *Engine) newLeg(c *coll, rank int, what uint8) *leg {
 	l.node.v = l
 	c.legs = append(c.legs, l)
 	return l
+}
+
+// watchLeg has the NIC below probed: its answer is waited for whether our process waits for anything or not, and perhaps
+// by somebody else, who cannot tell that it has fallen silent.
+func (e *Engine) watchLeg(l *leg) {
+	if pr := e.peerOf(l.c.m.g.seats[l.rank].nic); pr != nil && pr.nic != e.cfg.ID {
+		l.watched = pr.ep
+		pr.ep.Watch(1)
+	}
+}
+
+func (l *leg) unwatch() {
+	if l.watched != nil {
+		l.watched.Watch(-1)
+		l.watched = nil
+	}
 }
 
 func (c *coll) legTo(rank int) *leg {

@@ -35,6 +35,7 @@ type peer struct {
 	serving fragTable[send]       // what it GETs from us, by its ids
 	legs    list[leg]             // of collective operations, that wait until it can take more
 	signals []wire.Signal         // that wait until the pair is open
+	seats   peerSeats             // what it has been told of groups, and has told
 
 	claims, claimsDue int        // of its first table: come so far, and announced
 	synced            bool       // its table is complete

@@ -7,6 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // Seat is a membership as NICs tell it to one another. It means nothing to others.
@@ -53,7 +54,7 @@ func (e *Engine) AddSeats(seats []Seat) {
 func (e *Engine) tellSeats(pr *peer) {
 	for _, g := range e.groups.list {
 		for _, m := range g.local {
-			if !m.left {
+			if !m.left && !g.broken { // one that is over means nothing to who has not been in it
 				e.tellSeat(pr, tableJoin, m, 0)
 			}
 		}
@@ -62,7 +63,9 @@ func (e *Engine) tellSeats(pr *peer) {
 
 func (e *Engine) tellSeat(pr *peer, op byte, m *member, last uint32) {
 	if b := e.table(pr, seatLen); b != nil {
+		pr.seats.told++
 		putSeat(b, op, &m.own, m.g.key, last)
+		binary.LittleEndian.PutUint32(b[80:], pr.seats.told)
 	}
 }
 
@@ -102,31 +105,89 @@ func parseSeat(nic uint64, b []byte) (s seat, key vni.Name, last uint32) {
 	return s, key, le.Uint32(b[76:])
 }
 
-// seatRecord takes the news that a process of a peer has joined or left a group.
+// peerSeats is how the joins and leaves of a session with a peer stand.
+type peerSeats struct {
+	told  uint32 // how many it has been told
+	heard uint32 // how many of its own have been taken, in their order
+	early map[uint32][seatLen]byte
+	live  int // of its members here
+}
+
+// seatRecord takes the news that a process of a peer has joined or left a group, when its turn has come.
 func (e *Engine) seatRecord(pr *peer, b []byte) {
+	t := &pr.seats
+	change := binary.LittleEndian.Uint32(b[80:])
+	if ahead := change - t.heard - 1; ahead > 0 {
+		if ahead > limits.SeatsPerNIC || len(t.early) >= limits.SeatsPerNIC {
+			e.counts[vni.DropFormat]++
+			return
+		}
+		if t.early == nil {
+			t.early = make(map[uint32][seatLen]byte)
+		}
+		t.early[change] = [seatLen]byte(b)
+		return
+	}
+	for {
+		t.heard++
+		e.seatChange(pr, b)
+		next, ok := t.early[t.heard+1]
+		if !ok {
+			return
+		}
+		delete(t.early, t.heard+1)
+		b = next[:]
+	}
+}
+
+// seatChange takes the next join or leave of a peer's process.
+func (e *Engine) seatChange(pr *peer, b []byte) {
 	s, key, last := parseSeat(pr.nic, b)
 	if !key.Valid() || !s.name.Valid() || s.slot == 0 || s.number == 0 || s.size > limits.GroupMembers || s.piece < leastPiece {
 		e.counts[vni.DropFormat]++
 		return
 	}
 	g, i := e.groups.find(key, s.address, s.number)
-	if b[0] == tableLeave {
-		if g == nil { // it has overtaken the join: remember, so that the join does no harm
-			if g = e.groups.groupFor(key, s.address); g.complete {
-				g = e.groups.newGroup(key)
-			}
-			s.gone = true
-			g.seats = append(g.seats, s)
-			return
+	switch {
+	case b[0] == tableLeave && g == nil: // one that had been refused, or not told since its group was over
+	case b[0] == tableLeave:
+		if !g.seats[i].gone {
+			pr.seats.live--
 		}
 		e.loseSeat(g, i, last, false)
+	case g != nil:
+		e.returned(g, i)
+	case pr.seats.live >= limits.SeatsPerNIC:
+		e.counts[vni.DropFormat]++
+	default:
+		e.seatJoined(pr, s, key)
+	}
+}
+
+// seatJoined takes a join. To a group that has all its members and has some here it is refused. If it has none here, its
+// end may be news that is still on its way, and the join one to the next group of the name.
+func (e *Engine) seatJoined(pr *peer, s seat, key vni.Name) {
+	g := e.groups.groupFor(key, s.address)
+	if g.complete {
+		if slices.ContainsFunc(g.local, func(m *member) bool { return !m.left }) {
+			e.sendSignal(pr, wire.Signal{GroupHeader: wire.GroupHeader{Group: s.number, Epoch: key.Index}, What: signalFull})
+			return
+		}
+		g = e.groups.newGroup(key)
+	}
+	if g.seatOf(s.address) >= 0 {
+		e.counts[vni.DropFormat]++
 		return
 	}
-	switch {
-	case g == nil:
-		e.takeSeat(e.groups.groupFor(key, s.address), s)
-	case g.seats[i].gone && !g.complete: // its leave has overtaken it: both are done with now
-		g.seats = slices.Delete(g.seats, i, i+1)
-		e.groups.forget(g)
+	pr.seats.live++
+	e.takeSeat(g, s)
+}
+
+// returned takes a member back whose NIC had been lost to this one alone. To members here it stays lost.
+func (e *Engine) returned(g *group, i int) {
+	if !g.complete || !g.seats[i].gone || len(g.local) > 0 {
+		return
 	}
+	g.seats[i].gone = false
+	g.broken = slices.ContainsFunc(g.seats, func(s seat) bool { return s.gone })
 }

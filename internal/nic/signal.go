@@ -109,10 +109,15 @@ func (m *member) tooFar(number uint32) bool {
 
 // signalRecord takes a signal of a peer.
 func (e *Engine) signalRecord(pr *peer, s wire.Signal) {
-	if m := e.groups.members[s.Group]; m != nil && s.What == signalMismatch && m.g.key.Index == s.Epoch {
-		if m.join != nil || m.g.complete && s.Value == m.g.sum {
+	if m := e.groups.members[s.Group]; m != nil && m.g.key.Index == s.Epoch {
+		switch {
+		case s.What == signalMismatch && (m.join != nil || m.g.complete && s.Value == m.g.sum):
 			e.disagreed(m)
+		case s.What == signalFull && m.join != nil && m.base == nil:
+			e.endJoin(m, vni.StatusGroupSize)
 		}
+	}
+	if s.What == signalMismatch || s.What == signalFull {
 		return
 	}
 	if m := e.receiverOf(pr, &s.GroupHeader); m != nil {
