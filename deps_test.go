@@ -29,7 +29,7 @@ vni, link, rel < nic < poller                     vni < proc
 idle < poller, ctl, daemon
 proc, poller, ctl, link/{mem,fault,capture,udp}, registry < weft
 weft < sim, inflight                              sim < sweep
-inflight < bench < demo                           payload, together < demo
+inflight, together < bench < demo                 payload, together < demo
 payload, together, inflight < soak
 registry < registry/file                          limits, registry < registry/gossip
 proc, poller, link/{mem,fault,capture,udp}, registry/{file,gossip}, ctl < daemon

@@ -31,6 +31,7 @@ func newBenchCommand() *cobra.Command {
 		newBenchKind(bench.KindLatency, "Measure round trips between two processes"),
 		newBenchKind(bench.KindRate, "Measure messages a second from one process to another"),
 		newBenchKind(bench.KindBandwidth, "Measure bytes a second from one process to another"),
+		newBenchFairness(),
 		newBenchGroup(bench.KindBarrier, "Measure barriers of a group"),
 		newBenchGroup(bench.KindBroadcast, "Measure broadcasts to a group"),
 		newBenchGroup(bench.KindAllReduce, "Measure reductions of which every member gets the result"))

@@ -24,6 +24,27 @@ func TestBenchWithDaemonsStartsThemAndLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestBenchOfFairnessServesAllProcessesAndLeavesNothing(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
+	all := rows(t, "fairness", "--processes", "6", "--programs", "2", "--size", "64KiB", "--time", "300ms", "--json")
+	if len(all) != 1 || all[0]["bench"] != "fairness" || all[0]["processes"] != 6.0 || all[0]["size"] != 65536.0 {
+		t.Fatalf("%v", all)
+	}
+	rate := func(f string) float64 { return all[0][f].(float64) }
+	if j := rate("jain"); j <= 0 || j > 1 {
+		t.Errorf("Jain's index is %v", j)
+	}
+	if least, most := rate("min_bytes_per_s"), rate("max_bytes_per_s"); least > rate("median_bytes_per_s") || rate("median_bytes_per_s") > most || 6*most < rate("bytes_per_s") {
+		t.Errorf("the rates do not fit together: %v", all[0])
+	}
+	left, err := filepath.Glob(tmp + "/*")
+	if left = append(left, processesWith(t, "TMPDIR="+tmp)...); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
 func TestNoProcessOutlivesABenchThatIsKilled(t *testing.T) {
 	tmp := t.TempDir()
 	c := exec.Command(os.Args[0], "bench", "latency", "--deployment", "daemon", "--time", "1m")

@@ -120,7 +120,7 @@ func TestAServerServesOneClientAfterTheOther(t *testing.T) {
 
 func TestBenchSaysWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
-		"bench":                                        "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, latency, rate",
+		"bench":                                        "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, fairness, latency, rate",
 		"bench latency --link tcp":                     `invalid argument "tcp" for "--link" flag: expected one of mem, udp`,
 		"bench rate --deployment here":                 `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon`,
 		"bench rate --size few":                        `invalid argument "few" for "--size" flag: expected a number of bytes from 0 to 67108864, such as 64, 4KiB or 1MiB, or all`,
@@ -133,6 +133,8 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench latency --serve 10.0.0.1":               "a host (10.0.0.1) with --serve: expected one or the other",
 		"bench latency --listen 10.0.0.1:1":            "--listen 10.0.0.1:1 without --serve: only --serve waits at an address",
 		"bench latency 10.0.0.1:x":                     `host "10.0.0.1:x": `,
+		"bench fairness --processes 1":                 `invalid argument "1" for "--processes" flag: expected a whole number from 2 to 1024`,
+		"bench fairness --size all":                    `invalid argument "all" for "--size" flag: expected a number of bytes from 1 to 67108864`,
 		"bench latency a b":                            "accepts at most 1 arg(s), received 2",
 	} {
 		status, stdout, stderr := weft(strings.Fields(line)...)

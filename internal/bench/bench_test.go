@@ -176,3 +176,14 @@ func TestColumnsStandBelowTheirNames(t *testing.T) {
 		}
 	}
 }
+
+func TestJainIsOneForEqualSharesAndItsLeastForOneThatHasAll(t *testing.T) {
+	for _, c := range []struct {
+		shares []float64
+		want   float64
+	}{{[]float64{5, 5, 5, 5}, 1}, {[]float64{0, 0, 8, 0}, 0.25}, {[]float64{1, 3}, 0.8}, {[]float64{0, 0}, 0}} {
+		if got := Jain(c.shares); got != c.want {
+			t.Errorf("Jain(%v) = %v, want %v", c.shares, got, c.want)
+		}
+	}
+}

@@ -29,6 +29,7 @@ type place struct {
 	name       weft.Name
 	listen     string
 	nodes      []weft.Node
+	config     string // of a daemon: more lines of its configuration
 }
 
 // open makes a process and the NIC that serves it, and returns the address of the NIC's link.
@@ -89,7 +90,7 @@ func (u *undo) startDaemon(ctx context.Context, at place) (socket, addr string, 
 	u.add(func() error { return os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "nic.sock")
 	var config strings.Builder
-	fmt.Fprintf(&config, "socket = %q\nstate_dir = %q\nlisten = %q\nlog = \"warn\"\n", socket, dir, at.listen)
+	fmt.Fprintf(&config, "socket = %q\nstate_dir = %q\nlisten = %q\nlog = \"warn\"\n%s", socket, dir, at.listen, at.config)
 	for _, n := range at.nodes {
 		fmt.Fprintf(&config, "[[node]]\naddress = %q\n", n.Addr)
 	}

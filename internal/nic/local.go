@@ -61,9 +61,10 @@ func (e *Engine) stageLocal(inb *inbound) {
 	e.completeSend(s, vni.StatusOK)
 }
 
-// resumeLocal starts the copy of a message that has found its receive.
+// resumeLocal starts the copy of a message that has found its receive. What is longer than a command should take waits for
+// its turns, or whoever posts receives would get copies made between all turns.
 func (e *Engine) resumeLocal(inb *inbound) {
-	if inb.length > limits.LocalPiece {
+	if inb.length > limits.EagerMessage {
 		e.ready(inb.local)
 		return
 	}

@@ -1,0 +1,198 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// Fairness measures how evenly one NIC serves many processes that all want as much as they can get. Two daemons on this
+// host, joined by loopback; the processes are attachments of a few programs:
+//
+//	┌─ programs ─────────────────┐   NIC under test          other NIC    ┌─ program ─┐
+//	│ 0 ─► 1 ─► 2 ─► … n-1 ─► 0  │ ─── local, by copy                     │  16 sinks │
+//	│ └────┴────┴──────────────────────────────── over the link ─────────► │           │
+//	└────────────────────────────┘                                        └───────────┘
+//
+// Each process sends to its neighbour on the same NIC and to a sink on the other, two messages of the size under way to
+// each, and receives from its other neighbour. What counts is the bytes of messages that it has sent and received.
+
+// KindFairness is the word for it.
+const KindFairness = "fairness"
+
+// FairOptions say how much is asked of the NIC.
+type FairOptions struct {
+	Processes int
+	Programs  int // that the processes are spread over
+	Size      int // bytes of a message
+	Time      time.Duration
+	Self      string // path of the weft binary
+}
+
+// FairRow is what came of it. Rates are bytes a second of one process; Total is over all.
+type FairRow struct {
+	Bench     string  `json:"bench"`
+	Processes int     `json:"processes"`
+	Size      int     `json:"size"` // bytes of a message
+	Jain      float64 `json:"jain"`
+	Least     float64 `json:"min_bytes_per_s"`
+	Median    float64 `json:"median_bytes_per_s"`
+	Most      float64 `json:"max_bytes_per_s"`
+	Total     float64 `json:"bytes_per_s"`
+}
+
+// sinks is how many processes of the other NIC receive. Each of them has requests of a sixteenth of the senders, which
+// stays below what one NIC may have open at one process.
+const sinks = 16
+
+// fairWindow is how many messages each process has under way to each of its two receivers.
+const fairWindow = 16
+
+// RunFairness sets all of it up, and measures.
+func RunFairness(ctx context.Context, o FairOptions) (r FairRow, err error) {
+	var down undo
+	defer func() {
+		err = errors.Join(err, down.all())
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
+	more := fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128))
+	far, addr, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: more})
+	if err != nil {
+		return r, fmt.Errorf("bench: starting the other NIC daemon: %w", err)
+	}
+	socket, _, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", nodes: []weft.Node{{Addr: addr}}, config: more})
+	if err != nil {
+		return r, fmt.Errorf("bench: starting the NIC daemon: %w", err)
+	}
+	if _, err := down.startCrew(o.Self, FairCrew{Socket: far, Sink: true, Count: sinks, Processes: o.Processes, Size: o.Size}); err != nil {
+		return r, err
+	}
+	var crews []*crew
+	for i := range o.Programs {
+		first, next := i*o.Processes/o.Programs, (i+1)*o.Processes/o.Programs
+		c, err := down.startCrew(o.Self, FairCrew{Socket: socket, First: first, Count: next - first, Processes: o.Processes,
+			Size: o.Size, Time: o.Time})
+		if err != nil {
+			return r, err
+		}
+		crews = append(crews, c)
+	}
+	rates, err := measureCrews(ctx, crews)
+	if err != nil {
+		return r, err
+	}
+	return fairRow(&o, rates), nil
+}
+
+// measureCrews lets all begin and returns the rate of each process.
+func measureCrews(ctx context.Context, crews []*crew) (rates []float64, err error) {
+	stop := context.AfterFunc(ctx, func() {
+		for _, c := range crews {
+			_ = c.in.Close()
+		}
+	})
+	defer stop()
+	for _, c := range crews {
+		if _, err := fmt.Fprintln(c.in, "go"); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range crews {
+		line, err := c.line()
+		if err != nil {
+			return nil, err
+		}
+		var some []float64
+		if err := json.Unmarshal([]byte(line), &some); err != nil {
+			return nil, fmt.Errorf("bench: a program of processes says %q: %w", line, err)
+		}
+		rates = append(rates, some...)
+	}
+	return rates, nil
+}
+
+func fairRow(o *FairOptions, rates []float64) FairRow {
+	slices.Sort(rates)
+	r := FairRow{Bench: KindFairness, Processes: o.Processes, Size: o.Size, Jain: Jain(rates), Least: rates[0],
+		Median: rates[len(rates)/2], Most: rates[len(rates)-1]}
+	for _, x := range rates {
+		r.Total += x
+	}
+	return r
+}
+
+// Jain is the fairness index of shares: 1 when all are equal, 1/n when one of n has everything, 0 when nobody has
+// anything.
+func Jain(shares []float64) float64 {
+	var sum, squares float64
+	for _, x := range shares {
+		sum += x
+		squares += x * x
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(shares)) * squares)
+}
+
+// crew is a program of several processes, as the one that measures sees it.
+type crew struct {
+	*child
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// startCrew starts a program and waits until all its processes are attached. It ends with its standard input.
+func (u *undo) startCrew(self string, f FairCrew) (*crew, error) {
+	c := &crew{child: newChild(self, "bench", KindFairness, "--child", "--socket", f.Socket,
+		"--first", strconv.Itoa(f.First), "--count", strconv.Itoa(f.Count), "--processes", strconv.Itoa(f.Processes),
+		"--size", strconv.Itoa(f.Size), "--time", max(f.Time, time.Millisecond).String(), fmt.Sprintf("--sink=%v", f.Sink))}
+	if err := c.begin(u); err != nil {
+		return nil, fmt.Errorf("bench: starting a program of processes: %w", err)
+	}
+	if _, err := c.line(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// begin starts the program with pipes to and from it.
+func (c *crew) begin(u *undo) (err error) {
+	if c.in, err = c.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	c.out = bufio.NewReader(out)
+	if err := c.start(); err != nil {
+		return err
+	}
+	u.add(func() error {
+		_ = c.in.Close() // it may be closed already
+		return c.end()
+	})
+	return nil
+}
+
+// line is the next line that the program says.
+func (c *crew) line() (string, error) {
+	s, err := c.out.ReadString('\n')
+	if err != nil {
+		_ = c.in.Close()
+		return "", errors.Join(fmt.Errorf("bench: a program of processes said nothing: %w", err), c.end())
+	}
+	return strings.TrimSpace(s), nil
+}
