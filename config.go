@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/link/shm"
 	"github.com/weftnet/weft/internal/link/udp"
 )
 
@@ -24,6 +26,7 @@ type Config struct {
 	ID NICID
 
 	// Listen is the UDP address of the NIC: "10.0.0.1:7000", "[fe80::1%eth0]:7000", ":7000". Empty is "127.0.0.1:0".
+	// "shm:NAME" joins it by shared memory to others of the same host and user instead; "shm:" takes a name of its own.
 	Listen string
 
 	// Switch joins the NIC to others of this program instead of UDP.
@@ -42,7 +45,7 @@ type Config struct {
 	Seed uint64
 }
 
-// Node is a NIC to know: where it listens, and its id if that is known.
+// Node is a NIC to know: where it listens, as [NIC.Addr] of it says, and its id if that is known.
 type Node struct {
 	ID   NICID // 0: whoever is there
 	Addr string
@@ -68,6 +71,10 @@ func (c *Config) driver() (d link.Driver, err error) {
 		return nil, errors.New("weft: Config has both Listen and Switch; expected one")
 	case c.Switch != nil:
 		d = c.Switch.sw.Port()
+	case shm.IsName(c.Listen):
+		if d, err = shm.Listen(shm.Config{Name: strings.TrimPrefix(c.Listen, shm.Prefix)}); err != nil {
+			return nil, fmt.Errorf("weft: %w", err)
+		}
 	default:
 		listen := c.Listen
 		if listen == "" {
@@ -96,6 +103,13 @@ func (c *Config) driver() (d link.Driver, err error) {
 
 // address reads where a node listens.
 func (n Node) address() (netip.AddrPort, error) {
+	if shm.IsName(n.Addr) {
+		a, err := shm.Parse(n.Addr)
+		if err != nil {
+			err = fmt.Errorf("weft: node %w", err)
+		}
+		return a, err
+	}
 	a, err := udp.ParseAddr(n.Addr)
 	if err == nil && (a.Port() == 0 || a.Addr().IsUnspecified()) {
 		err = fmt.Errorf("%q; expected a host's address with its port", n.Addr)
@@ -113,4 +127,12 @@ func random() uint64 {
 		panic("weft: the system gives no random numbers: " + err.Error())
 	}
 	return binary.LittleEndian.Uint64(b[:])
+}
+
+// addrString is an address as Node.Addr would have it.
+func addrString(a netip.AddrPort) string {
+	if shm.Is(a) {
+		return shm.String(a)
+	}
+	return a.String()
 }

@@ -24,10 +24,10 @@ const importRules = `
 NONE < limits, clock, mutate, idle, testbed       limits < all but clock
 NONE < payload, together
 clock < wire, link, registry                      mutate < rel, vni, nic, proc, sim
-link < link/{mem,fault,capture,udp,linktest}      clock, wire < rel
+link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
 vni, link, rel < nic < poller                     vni < proc
 idle < poller, ctl, daemon
-proc, poller, ctl, link/{mem,fault,capture,udp}, registry < weft
+proc, poller, ctl, link/{mem,fault,capture,udp,shm}, registry < weft
 weft < sim, inflight                              sim < sweep
 inflight, together < bench < demo                 payload, together < demo
 payload, together, inflight < soak

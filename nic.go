@@ -60,7 +60,7 @@ func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 
 // openNIC makes a NIC on a link, which is the NIC's from now on.
 func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
-	n = &NIC{id: cfg.ID, addr: d.Addr().String(), driver: d, procs: make(map[*Process]struct{})}
+	n = &NIC{id: cfg.ID, addr: addrString(d.Addr()), driver: d, procs: make(map[*Process]struct{})}
 	for n.id == 0 {
 		n.id = NICID(random())
 	}

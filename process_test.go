@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -46,6 +47,12 @@ func pair(t testing.TB, cfg weft.Config) (ctx context.Context, a, b *weft.Proces
 func links(t *testing.T, test func(t *testing.T, cfg weft.Config)) {
 	t.Run("switch", func(t *testing.T) { test(t, weft.Config{Switch: weft.NewSwitch()}) })
 	t.Run("udp", func(t *testing.T) { test(t, weft.Config{}) })
+	if runtime.GOOS == "linux" {
+		t.Run("shm", func(t *testing.T) { test(t, weft.Config{Listen: "shm:"}) })
+		t.Run("bad shm", func(t *testing.T) { // the link withdraws its promises, and rel has to keep them
+			test(t, weft.Config{Listen: "shm:", Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}})
+		})
+	}
 	t.Run("bad udp", func(t *testing.T) {
 		test(t, weft.Config{Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}})
 	})

@@ -98,8 +98,8 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 	switch {
 	case f.serve && len(args) > 0:
 		return usagef("a host (%s) with --serve: expected one or the other", args[0])
-	case f.serve && f.Link == bench.LinkMem:
-		return usagef("--serve with --link mem: expected --link udp, since mem joins NICs of one process")
+	case f.serve && !f.child && bench.Reaches(f.Link) != "":
+		return usagef("--serve with --link %s: expected --link udp, since %s", f.Link, bench.Reaches(f.Link))
 	case !f.serve && fs.Changed("listen"):
 		return usagef("--listen %s without --serve: only --serve waits at an address", f.listen)
 	}

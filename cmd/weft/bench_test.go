@@ -42,7 +42,7 @@ func TestBenchPrintsOneObjectForEachSize(t *testing.T) {
 		"bandwidth": {"bench", "bytes_per_s", "deployment", "iterations", "link", "size"},
 	}
 	for _, kind := range []string{"latency", "rate", "bandwidth"} {
-		for _, link := range []string{"mem", "udp"} {
+		for _, link := range []string{"mem", "shm", "udp"} {
 			for _, r := range rows(t, kind, "--link", link, "--size", "64", "--time", "20ms", "--json") {
 				if got := slices.Sorted(maps.Keys(r)); !slices.Equal(got, fields[kind]) {
 					t.Errorf("%s has the fields %q, want %q", kind, got, fields[kind])
@@ -121,13 +121,14 @@ func TestAServerServesOneClientAfterTheOther(t *testing.T) {
 func TestBenchSaysWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
 		"bench":                                        "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, fairness, latency, rate",
-		"bench latency --link tcp":                     `invalid argument "tcp" for "--link" flag: expected one of mem, udp`,
+		"bench latency --link tcp":                     `invalid argument "tcp" for "--link" flag: expected one of mem, shm, udp`,
 		"bench rate --deployment here":                 `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon`,
 		"bench rate --size few":                        `invalid argument "few" for "--size" flag: expected a number of bytes from 0 to 67108864, such as 64, 4KiB or 1MiB, or all`,
 		"bench rate --size -1":                         `invalid argument "-1" for "--size" flag: expected a number of bytes`,
 		"bench rate --size 65MiB":                      `invalid argument "65MiB" for "--size" flag: expected a number of bytes`,
 		"bench rate --time 5":                          `invalid argument "5" for "--time" flag: expected a length of time`,
 		"bench latency --link mem --deployment daemon": "--deployment daemon with --link mem: expected embedded, since mem joins NICs of one process",
+		"bench latency --link shm --deployment daemon": "--deployment daemon with --link shm: expected embedded, since shm joins NICs embedded in processes of one host",
 		"bench latency --link mem 10.0.0.1":            "a host (10.0.0.1:7710) with --link mem: expected --link udp",
 		"bench latency --link mem --serve":             "--serve with --link mem: expected --link udp",
 		"bench latency --serve 10.0.0.1":               "a host (10.0.0.1) with --serve: expected one or the other",

@@ -10,13 +10,14 @@ import (
 // What carries the frames, and where the NICs are.
 const (
 	LinkMem          = "mem"      // a switch in memory: both NICs in one process
+	LinkShm          = "shm"      // memory that two processes share
 	LinkUDP          = "udp"      // sockets: two processes
 	DeployedEmbedded = "embedded" // the NIC inside the process
 	DeployedDaemon   = "daemon"   // the NIC in a process of its own
 )
 
 // Links lists what can carry frames.
-func Links() []string { return []string{LinkMem, LinkUDP} }
+func Links() []string { return []string{LinkMem, LinkShm, LinkUDP} }
 
 // Deployments lists where a NIC can be.
 func Deployments() []string { return []string{DeployedEmbedded, DeployedDaemon} }
@@ -37,14 +38,23 @@ type Options struct {
 
 // Check says what is wrong with a combination, of words that are right each by itself.
 func (o *Options) Check() error {
-	if o.Link == LinkMem && o.Deployment != DeployedEmbedded {
-		return fmt.Errorf("--deployment %s with --link mem: expected embedded, since mem joins NICs of one process", o.Deployment)
+	if o.Link != LinkUDP && o.Deployment != DeployedEmbedded {
+		return fmt.Errorf("--deployment %s with --link %s: expected embedded, since %s", o.Deployment, o.Link, joins[o.Link])
 	}
-	if o.Link == LinkMem && o.Host != "" {
-		return fmt.Errorf("a host (%s) with --link mem: expected --link udp, since mem joins NICs of one process", o.Host)
+	if o.Link != LinkUDP && o.Host != "" {
+		return fmt.Errorf("a host (%s) with --link %s: expected --link udp, since %s", o.Host, o.Link, joins[o.Link])
 	}
 	return nil
 }
+
+// joins says what the links join that reach no other host.
+var joins = map[string]string{
+	LinkMem: "mem joins NICs of one process",
+	LinkShm: "shm joins NICs embedded in processes of one host",
+}
+
+// Reaches says why a link reaches no other host, if so.
+func Reaches(link string) (not string) { return joins[link] }
 
 // setting says in words who is measured.
 func (o *Options) setting() string {
@@ -55,7 +65,7 @@ func (o *Options) setting() string {
 	case o.Host != "":
 		return fmt.Sprintf("link udp, %s, this host and %s", nics, o.Host)
 	}
-	return fmt.Sprintf("link udp, %s, two processes on this host", nics)
+	return fmt.Sprintf("link %s, %s, two processes on this host", o.Link, nics)
 }
 
 // ParseSizes reads a size in bytes, such as 64, 4KiB or 1MiB, or the word all.

@@ -57,7 +57,7 @@ func (u *undo) open(ctx context.Context, at place) (*weft.Process, string, error
 // startServer starts the server of a pair on this host. It ends when its standard input does, so it does not outlive
 // this process.
 func (u *undo) startServer(ctx context.Context, o *Options) (addr string, err error) {
-	c := newChild(o.Self, "bench", o.Kind, "--serve", "--child", "--link", o.Link, "--deployment", o.Deployment, "--listen", "127.0.0.1:0")
+	c := newChild(o.Self, "bench", o.Kind, "--serve", "--child", "--link", o.Link, "--deployment", o.Deployment, "--listen", o.anyAddress())
 	in, err := c.StdinPipe()
 	if err != nil {
 		return "", err
@@ -79,6 +79,14 @@ func (u *undo) startServer(ctx context.Context, o *Options) (addr string, err er
 		return "", errors.Join(fmt.Errorf("it told no address: %w", err), c.end())
 	}
 	return strings.TrimSpace(line), ctx.Err()
+}
+
+// anyAddress is where a NIC on this host may listen.
+func (o *Options) anyAddress() string {
+	if o.Link == LinkShm {
+		return "shm:"
+	}
+	return "127.0.0.1:0"
 }
 
 // startDaemon starts a NIC daemon of its own, in a directory of its own, and waits until it answers.

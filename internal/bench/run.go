@@ -83,12 +83,16 @@ func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
 			return nil, fmt.Errorf("bench: starting a server: %w", err)
 		}
 	}
-	ip, err := ownAddress(addr)
-	if err != nil {
-		return nil, err
+	listen := o.anyAddress()
+	if o.Link == LinkUDP {
+		ip, err := ownAddress(addr)
+		if err != nil {
+			return nil, err
+		}
+		listen = net.JoinHostPort(ip, "0")
 	}
 	p, _, err := u.open(ctx, place{
-		self: o.Self, deployment: o.Deployment, name: ClientName, listen: net.JoinHostPort(ip, "0"), nodes: []weft.Node{{Addr: addr}},
+		self: o.Self, deployment: o.Deployment, name: ClientName, listen: listen, nodes: []weft.Node{{Addr: addr}},
 	})
 	if err != nil {
 		return nil, err

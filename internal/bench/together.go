@@ -75,8 +75,11 @@ func openMembers(ctx context.Context, o GroupOptions) (procs []*weft.Process, cl
 		return errors.Join(errs...)
 	}
 	cfg := weft.Config{}
-	if o.Link == LinkMem {
+	switch o.Link {
+	case LinkMem:
 		cfg.Switch = weft.NewSwitch()
+	case LinkShm:
+		cfg.Listen = "shm:"
 	}
 	for i := range o.Members {
 		cfg.Name = weft.Name{App: groupName, Index: uint32(i)}

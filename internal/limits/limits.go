@@ -148,6 +148,15 @@ const (
 	// offload batch can carry, and little enough to stay in the cache.
 	StageBytes = 64 << 10
 
+	// ShmRing is the data of one ring of shared memory, in bytes: as much as two processors pass on to one another without
+	// its leaving their caches. ShmFrame is the MTU: a bulk frame costs its reader one cache miss for the record's words in
+	// 32 KiB, and a ring holds 31 of them.
+	ShmRing  = 1 << 20
+	ShmFrame = 32<<10 - 64
+
+	// ShmPeers is how many others one driver of shared memory sends to, and receives from.
+	ShmPeers = 1024
+
 	// CaptureBuffer is what a capture holds of frames that are not written yet, in bytes.
 	CaptureBuffer = 8 << 20
 )

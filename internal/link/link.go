@@ -95,3 +95,12 @@ type Pollable interface {
 type Notifier interface {
 	Notify(wake func())
 }
+
+// Sleeper is a driver whose peers announce frames by its descriptor only while they are asked to, since the announcement
+// costs them a system call. Whoever is about to park calls Sleep, as the driver's one user, and parks only if it is
+// false: true says that there are frames. Polls do not end the sleep; Awake does. A wrapper around a driver that is none
+// returns false.
+type Sleeper interface {
+	Sleep() (ready bool)
+	Awake()
+}

@@ -64,6 +64,9 @@ func (p *Poller) watch() {
 			continue
 		}
 		p.arrived.Store(false)
+		if p.drowsy != nil {
+			p.drowsy.Awake()
+		}
 		now := Now()
 		work, next := p.poll(now)
 		listening := p.engine.Listening()
@@ -84,7 +87,7 @@ func (p *Poller) watch() {
 // whoever changes something sees that a nudge is needed, or is seen.
 func (p *Poller) doze(now, next clock.Time) {
 	p.asleep.Store(int64(next))
-	if clock.Time(p.next.Load()) >= next && !p.arrived.Load() && !p.closed.Load() && p.duty.Load() == helper {
+	if p.linkSleeps() && clock.Time(p.next.Load()) >= next && !p.arrived.Load() && !p.closed.Load() && p.duty.Load() == helper {
 		d := time.Duration(-1)
 		if next != clock.Never {
 			d = next.Sub(now)
@@ -98,4 +101,19 @@ func (p *Poller) doze(now, next clock.Time) {
 	if p.duty.Load() == nobody { // a waiter took the duty while we slept, and left
 		p.duty.CompareAndSwap(nobody, helper)
 	}
+}
+
+// linkSleeps tells a link that has to know that the helper parks. It is false if there are frames, or if somebody polls
+// right now. Polls of others do not end the link's sleep: the first frame then wakes the helper for nothing, which is
+// better than frames that come when they are through and wake nobody.
+func (p *Poller) linkSleeps() bool {
+	if p.drowsy == nil {
+		return true
+	}
+	if !p.mu.TryLock() {
+		return false
+	}
+	ready := p.drowsy.Sleep()
+	p.unlock()
+	return !ready
 }

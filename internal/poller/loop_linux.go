@@ -192,7 +192,8 @@ func (l *Loop) stepAside() {
 // changes something makes it dirty first and looks then whether it parks.
 func (l *Loop) park(next clock.Time) {
 	l.parked.Store(true)
-	if l.dirty.Load() || l.wanted.Load() > 0 {
+	drowsy, ok := l.cfg.Link.(link.Sleeper)
+	if l.dirty.Load() || l.wanted.Load() > 0 || ok && drowsy.Sleep() {
 		l.parked.Store(false)
 		return
 	}
@@ -206,6 +207,9 @@ func (l *Loop) park(next clock.Time) {
 	idle.Enter()
 	l.mu.Lock()
 	l.parked.Store(false)
+	if ok {
+		drowsy.Awake()
+	}
 	l.rings(n)
 }
 

@@ -85,6 +85,7 @@ type Poller struct {
 
 	waiters idle.Waiters
 	sleep   *sleeper
+	drowsy  link.Sleeper  // the link, if it must be told that nobody polls
 	stopped chan struct{} // closed when the helper has ended
 }
 
@@ -98,6 +99,7 @@ func New(e Engine, cfg Config) (*Poller, error) {
 		return nil, err
 	}
 	p := &Poller{engine: e, cfg: cfg, sleep: s, stopped: make(chan struct{})}
+	p.drowsy, _ = cfg.Link.(link.Sleeper)
 	if n, ok := cfg.Link.(link.Notifier); ok {
 		n.Notify(p.frameArrived)
 	}

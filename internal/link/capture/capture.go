@@ -55,6 +55,7 @@ var (
 	_ link.Driver   = (*Driver)(nil)
 	_ link.Pollable = (*Driver)(nil)
 	_ link.Notifier = (*Driver)(nil)
+	_ link.Sleeper  = (*Driver)(nil)
 )
 
 // Wrap captures what passes d and writes it to w. If w is an io.Closer, Close closes it. The error is that of writing
@@ -136,6 +137,19 @@ func (c *Driver) Fd() int {
 func (c *Driver) Notify(wake func()) {
 	if n, ok := c.Driver.(link.Notifier); ok {
 		n.Notify(wake)
+	}
+}
+
+// Sleep implements link.Sleeper.
+func (c *Driver) Sleep() bool {
+	s, ok := c.Driver.(link.Sleeper)
+	return ok && s.Sleep()
+}
+
+// Awake implements link.Sleeper.
+func (c *Driver) Awake() {
+	if s, ok := c.Driver.(link.Sleeper); ok {
+		s.Awake()
 	}
 }
 

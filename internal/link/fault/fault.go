@@ -128,6 +128,7 @@ var (
 	_ link.Driver   = (*Driver)(nil)
 	_ link.Pollable = (*Driver)(nil)
 	_ link.Notifier = (*Driver)(nil)
+	_ link.Sleeper  = (*Driver)(nil)
 )
 
 // Wrap puts faults between d and its engine. It panics if cfg does not pass its Check.
@@ -208,6 +209,19 @@ func (f *Driver) Fd() int {
 func (f *Driver) Notify(wake func()) {
 	if n, ok := f.Driver.(link.Notifier); ok {
 		n.Notify(wake)
+	}
+}
+
+// Sleep implements link.Sleeper.
+func (f *Driver) Sleep() bool {
+	s, ok := f.Driver.(link.Sleeper)
+	return ok && s.Sleep()
+}
+
+// Awake implements link.Sleeper.
+func (f *Driver) Awake() {
+	if s, ok := f.Driver.(link.Sleeper); ok {
+		s.Awake()
 	}
 }
 

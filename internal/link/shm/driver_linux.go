@@ -1,0 +1,286 @@
+package shm
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// Driver is one NIC's attachment to shared memory.
+type Driver struct {
+	addr   link.Addr
+	mtu    int
+	epoll  int // listen, and the sockets of all connections
+	listen int
+
+	out      map[link.Addr]*outgoing
+	last     *outgoing   // whom the last frame was for: so will be the next, mostly
+	unsent   []*outgoing // with a batch that is not published
+	open     *outgoing   // of the reservation
+	reserved bool
+	scratch  []byte // offered for frames that nobody will get
+
+	hellos   []int // connections whose hello has not come
+	in       []*incoming
+	first    int // of in, where the next Poll begins
+	sleeping bool
+	polls    int // since the last look at the sockets
+	now      clock.Time
+	counters link.Counters
+	closed   bool
+}
+
+var (
+	_ link.Driver   = (*Driver)(nil)
+	_ link.Pollable = (*Driver)(nil)
+	_ link.Sleeper  = (*Driver)(nil)
+)
+
+// Listen makes a driver that others can reach.
+func Listen(cfg Config) (*Driver, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	d := &Driver{mtu: cfg.MTU, epoll: -1, listen: -1, out: make(map[link.Addr]*outgoing)}
+	if err := d.bind(cfg.Name); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Addr implements link.Driver.
+func (d *Driver) Addr() link.Addr { return d.addr }
+
+// MTU implements link.Driver.
+func (d *Driver) MTU() int { return d.mtu }
+
+// Properties implements link.Driver: shared memory promises everything.
+func (d *Driver) Properties() link.Properties {
+	return link.Properties{Reliable: true, Ordered: true, Checked: true}
+}
+
+// Fd implements link.Pollable. It is -1 once the driver is closed.
+func (d *Driver) Fd() int { return d.epoll }
+
+// lookEvery is how many polls pass between two looks at the sockets, which cost a system call: whoever connects or
+// dies can wait for so long, and sixteen loads a poll are as nothing beside it.
+const lookEvery = 1024
+
+// Poll implements link.Driver.
+func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.Time) {
+	d.now = now
+	if d.closed {
+		return 0, clock.Never
+	}
+	if d.polls++; d.polls >= lookEvery {
+		d.look()
+	}
+	for i := 0; i < len(d.in) && frames < limits.PollBatch; i++ {
+		at := d.first + i
+		if at >= len(d.in) {
+			at -= len(d.in)
+		}
+		if in := d.in[at]; in.read.ready() {
+			frames += d.take(in, now, to, limits.PollBatch-frames)
+		}
+	}
+	if frames >= limits.PollBatch { // whose turn did not come begins the next time
+		d.first = (d.first + 1) % len(d.in)
+	}
+	if d.closed || !d.sweep() {
+		return frames, clock.Never
+	}
+	return frames, now.Add(time.Millisecond)
+}
+
+// take hands over at most so many frames of one sender.
+func (d *Driver) take(in *incoming, now clock.Time, to link.Receiver, most int) (frames int) {
+	for frames < most {
+		f, err := in.read.next()
+		if err != nil {
+			in.ended, in.broken = true, true
+			d.counters.DroppedIn++
+			return frames
+		}
+		if f == nil {
+			return frames
+		}
+		frames++
+		d.counters.FramesIn++
+		d.counters.BytesIn += uint64(len(f))
+		to.Receive(now, in.from, f)
+		if in.mem == nil { // closed by what it received
+			return frames
+		}
+		in.read.done(len(f))
+	}
+	return frames
+}
+
+// sweep lets go of senders that have ended, once all they sent has been read. more says that some have not.
+func (d *Driver) sweep() (more bool) {
+	for i := 0; i < len(d.in); i++ {
+		in := d.in[i]
+		if !in.ended {
+			continue
+		}
+		if !in.broken && in.read.ready() {
+			more = true
+			continue
+		}
+		in.close()
+		d.in = append(d.in[:i], d.in[i+1:]...)
+		d.first = 0
+		i--
+	}
+	return more
+}
+
+// Reserve implements link.Driver. It is nil while the ring to that address is full.
+func (d *Driver) Reserve(to link.Addr) []byte {
+	d.reserved, d.open = false, nil
+	if d.closed {
+		return nil
+	}
+	o := d.last
+	if o == nil || o.to != to || o.dead {
+		if o = d.connection(to); o == nil {
+			d.reserved = true
+			return d.nowhere()
+		}
+		d.last = o
+	}
+	b := o.write.reserve(d.mtu)
+	if b == nil {
+		d.publish(o) // a reader that waits for the rest of a batch frees nothing
+		if d.look(); o.dead {
+			d.reserved = true
+			return d.nowhere()
+		}
+		return nil
+	}
+	d.open, d.reserved = o, true
+	return b
+}
+
+// nowhere is memory for a frame that will not arrive.
+func (d *Driver) nowhere() []byte {
+	if d.scratch == nil {
+		d.scratch = make([]byte, d.mtu)
+	}
+	return d.scratch
+}
+
+// batchFrames and batchBytes are after how much a batch is published though nobody has called Flush: enough to have paid for
+// the cache line that publishing costs, little enough for the reader to work while the writer does.
+const (
+	batchFrames = 16
+	batchBytes  = 64 << 10
+)
+
+// Commit implements link.Driver. It panics if no reservation is open or n exceeds it.
+func (d *Driver) Commit(n int) {
+	if !d.reserved {
+		panic("shm: Commit without Reserve")
+	}
+	if n < 0 || n > d.mtu {
+		panic(fmt.Sprintf("shm: Commit of %d bytes: a frame has at most %d", n, d.mtu))
+	}
+	o := d.open
+	d.reserved, d.open = false, nil
+	d.counters.FramesOut++
+	d.counters.BytesOut += uint64(n)
+	if o == nil || o.dead {
+		d.counters.DroppedOut++
+		return
+	}
+	if !o.unsent {
+		o.unsent = true
+		d.unsent = append(d.unsent, o)
+	}
+	o.write.commit(n)
+	if o.write.frames >= batchFrames || o.write.bytes >= batchBytes {
+		d.publish(o)
+	}
+}
+
+// Flush implements link.Driver.
+func (d *Driver) Flush(now clock.Time) {
+	d.now = now
+	for i, o := range d.unsent {
+		d.publish(o)
+		o.unsent = false
+		d.unsent[i] = nil
+	}
+	d.unsent = d.unsent[:0]
+}
+
+// publish shows a batch to its reader, and wakes that if it sleeps.
+func (d *Driver) publish(o *outgoing) {
+	if o.dead || !o.write.publish() {
+		return
+	}
+	d.counters.SystemCalls++
+	if err := unix.Sendto(o.socket, wakeByte, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil); err == unix.EPIPE || err == unix.ECONNRESET {
+		d.drop(o)
+	} // EAGAIN: bytes that it has not read will wake it as well
+}
+
+var wakeByte = []byte{1}
+
+// Sleep implements link.Sleeper.
+func (d *Driver) Sleep() (ready bool) {
+	if d.closed {
+		return false
+	}
+	d.sleeping = true
+	for _, in := range d.in {
+		ready = in.read.sleep() || ready
+	}
+	return ready
+}
+
+// Awake implements link.Sleeper.
+func (d *Driver) Awake() {
+	if d.closed || !d.sleeping {
+		return
+	}
+	d.sleeping = false
+	for _, in := range d.in {
+		in.read.awake()
+	}
+	d.look()
+}
+
+// Counters implements link.Driver.
+func (d *Driver) Counters(c *link.Counters) { c.Add(&d.counters) }
+
+// Close implements link.Driver. What it sent before can still be read by others.
+func (d *Driver) Close() error {
+	if d.closed {
+		return nil
+	}
+	d.Flush(d.now)
+	d.closed = true
+	for _, o := range d.out {
+		o.close()
+	}
+	for _, in := range d.in {
+		in.close()
+	}
+	d.out, d.in, d.last, d.open, d.reserved = nil, nil, nil, nil, false
+	err := unix.Close(d.listen)
+	if e := unix.Close(d.epoll); err == nil {
+		err = e
+	}
+	d.listen, d.epoll = -1, -1
+	if err != nil {
+		return fmt.Errorf("shm: close: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,266 @@
+package shm
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/linktest"
+)
+
+func listen(tb testing.TB, cfg Config) *Driver {
+	tb.Helper()
+	d, err := Listen(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestDriver(t *testing.T) {
+	for _, mtu := range []int{0, 1500, limits.MaxFrame} {
+		linktest.Run(t, linktest.Suite{
+			Make: func(tb testing.TB) (a, b link.Driver) {
+				return listen(tb, Config{MTU: mtu}), listen(tb, Config{MTU: mtu})
+			},
+			Claims:  link.Properties{Reliable: true, Ordered: true, Checked: true},
+			Bounded: true,
+			Nobody:  Address("nobody"),
+		})
+	}
+}
+
+func TestAnAddressIsWrittenAndReadBack(t *testing.T) {
+	a := Address("worker/3")
+	if b, err := Parse(String(a)); err != nil || b != a || !Is(b) {
+		t.Errorf("%s is read back as %v, %v", String(a), b, err)
+	}
+	if b, err := Parse("shm:worker/3"); err != nil || b != a {
+		t.Errorf("shm:worker/3 is %v, %v; expected %v", b, err, a)
+	}
+	for _, s := range []string{"", "shm", "shm:", "127.0.0.1:7", "shm:" + strings.Repeat("x", 65)} {
+		if _, err := Parse(s); !errors.Is(err, ErrAddress) {
+			t.Errorf("Parse(%q) = %v; expected ErrAddress", s, err)
+		}
+	}
+}
+
+func TestASecondDriverOfANameIsRefused(t *testing.T) {
+	listen(t, Config{Name: "twice"})
+	d, err := Listen(Config{Name: "twice"})
+	if !errors.Is(err, ErrAddressInUse) {
+		t.Fatalf("a second driver: %v, %v; expected ErrAddressInUse", d, err)
+	}
+}
+
+// readable reports whether a descriptor becomes readable soon.
+func readable(t *testing.T, fd int) bool {
+	t.Helper()
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 200)
+	if err != nil && err != unix.EINTR {
+		t.Fatal(err)
+	}
+	return n > 0
+}
+
+var epoch = time.Now()
+
+func now() clock.Time { return clock.Time(time.Since(epoch)) }
+
+func TestAFrameWakesWhoeverSleepsAndNobodyElse(t *testing.T) {
+	a, b := listen(t, Config{}), listen(t, Config{})
+	var in linktest.Inbox
+	linktest.Send(t, a, b.Addr(), []byte("connect"))
+	linktest.Collect(t, b, &in, 1)
+
+	linktest.Send(t, a, b.Addr(), []byte("awake"))
+	if readable(t, b.Fd()) {
+		t.Error("a frame for a driver that does not sleep has cost a wake-up")
+	}
+	if !b.Sleep() {
+		t.Error("Sleep finds no frame, but there is one")
+	}
+	linktest.Collect(t, b, &in, 2)
+	if b.Sleep() {
+		t.Error("Sleep finds a frame, but all have been taken")
+	}
+	linktest.Send(t, a, b.Addr(), []byte("asleep"))
+	if !readable(t, b.Fd()) {
+		t.Fatal("a frame for a sleeping driver has not woken it")
+	}
+	b.Awake()
+	linktest.Collect(t, b, &in, 3)
+	if readable(t, b.Fd()) {
+		t.Error("the descriptor is readable though the wake-up has been seen")
+	}
+}
+
+// Others may poll while the helper sleeps: it must still be woken by what comes when they are through.
+func TestAPollDoesNotEndTheSleep(t *testing.T) {
+	a, b := listen(t, Config{}), listen(t, Config{})
+	var in linktest.Inbox
+	b.Sleep()
+	linktest.Send(t, a, b.Addr(), []byte("connect")) // which wakes, too
+	linktest.Collect(t, b, &in, 1)
+	if readable(t, b.Fd()) {
+		t.Fatal("the descriptor is readable though the connection has been seen")
+	}
+	linktest.Send(t, a, b.Addr(), []byte("wake"))
+	if !readable(t, b.Fd()) {
+		t.Error("a frame that came after a poll has not woken the sleeper")
+	}
+}
+
+func TestAConnectionWakesWhoeverSleeps(t *testing.T) {
+	a, b := listen(t, Config{}), listen(t, Config{})
+	if b.Sleep() {
+		t.Error("Sleep finds a frame where nobody has sent any")
+	}
+	linktest.Send(t, a, b.Addr(), []byte("the first frame"))
+	if !readable(t, b.Fd()) {
+		t.Fatal("a new connection has not woken a sleeping driver")
+	}
+	var in linktest.Inbox
+	linktest.Collect(t, b, &in, 1)
+}
+
+func TestWhatWasSentBeforeCloseStillArrives(t *testing.T) {
+	a, b := listen(t, Config{}), listen(t, Config{})
+	for range 20 {
+		linktest.Send(t, a, b.Addr(), []byte("last words"))
+	}
+	a.Close()
+	var in linktest.Inbox
+	linktest.Collect(t, b, &in, 20)
+	pollUntil(t, b, "the ring of a closed driver is let go of", func() bool { return len(b.in) == 0 })
+}
+
+func TestAClosedReceiverIsFoundAgainWhenItIsBack(t *testing.T) {
+	a, b := listen(t, Config{}), listen(t, Config{Name: "back"})
+	var in linktest.Inbox
+	linktest.Send(t, a, b.Addr(), []byte("one"))
+	linktest.Collect(t, b, &in, 1)
+	b.Close()
+	pollUntil(t, a, "its ring is given up", func() bool { return a.out[b.addr].dead })
+	linktest.Send(t, a, Address("back"), []byte("to nobody"))
+	again := listen(t, Config{Name: "back"})
+	time.Sleep(2 * retryAfter)
+	in = linktest.Inbox{}
+	a.Poll(now(), &in)
+	linktest.Send(t, a, Address("back"), []byte("two"))
+	linktest.Collect(t, again, &in, 1)
+	if string(in.Frames[0]) != "two" {
+		t.Errorf("the new receiver got %q", in.Frames[0])
+	}
+}
+
+// pollUntil polls d until something is so.
+func pollUntil(t *testing.T, d *Driver, what string, so func() bool) {
+	t.Helper()
+	var in linktest.Inbox
+	for end := time.Now().Add(5 * time.Second); !so(); {
+		d.Poll(now(), &in)
+		if time.Now().After(end) {
+			t.Fatalf("after 5 s it is not so that %s", what)
+		}
+	}
+}
+
+// A process that is killed in the midst of sending, again and again: what it had published arrives whole and in order, and its
+// end is noticed.
+func TestAKilledSenderLeavesWholeFrames(t *testing.T) {
+	if os.Getenv("WEFT_SHM_SENDER") != "" {
+		sendForEver(os.Getenv("WEFT_SHM_SENDER"))
+		return
+	}
+	for range 5 {
+		b := listen(t, Config{})
+		cmd := exec.Command(os.Args[0], "-test.run=^TestAKilledSenderLeavesWholeFrames$")
+		cmd.Env = append(os.Environ(), "WEFT_SHM_SENDER="+String(b.Addr()))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		c := &counter{t: t}
+		for end := time.Now().Add(10 * time.Second); c.frames < 2000 && time.Now().Before(end); {
+			b.Poll(now(), c)
+		}
+		if c.frames < 2000 {
+			t.Errorf("%d frames have come from another process in 10 s; expected 2000", c.frames)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		for end := time.Now().Add(5 * time.Second); len(b.in) > 0 && time.Now().Before(end); {
+			b.Poll(now(), c)
+		}
+		if len(b.in) > 0 {
+			t.Error("the end of the sender has not been noticed")
+		}
+		b.Close()
+	}
+}
+
+func sendForEver(to string) {
+	d, err := Listen(Config{})
+	if err != nil {
+		panic(err)
+	}
+	a, _ := Parse(to)
+	for i := 0; ; {
+		if f := d.Reserve(a); f != nil {
+			n := 1 + i*37%5000
+			for k := range n {
+				f[k] = byte(i + k)
+			}
+			d.Commit(n)
+			i++
+		}
+		d.Flush(now())
+		d.Poll(now(), nil)
+	}
+}
+
+// counter checks the frames of sendForEver.
+type counter struct {
+	t      *testing.T
+	frames int
+}
+
+func (c *counter) Receive(_ clock.Time, _ link.Addr, frame []byte) {
+	i := c.frames
+	c.frames++
+	if n := 1 + i*37%5000; len(frame) != n || frame[0] != byte(i) || frame[n-1] != byte(i+n-1) {
+		c.t.Fatalf("frame %d has %d bytes, or other bytes than were sent; expected %d", i, len(frame), n)
+	}
+}
+
+func TestAHelloThatNoDriverSendsIsRefused(t *testing.T) {
+	d := listen(t, Config{})
+	for _, hello := range []string{"", "x", "0123456789abcdef", strings.Repeat("y", 100)} {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Connect(fd, socketName(d.addr)); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Sendto(fd, []byte(hello), 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		before := d.counters.DroppedIn
+		pollUntil(t, d, "the connection is refused", func() bool { return d.counters.DroppedIn > before })
+		unix.Close(fd)
+	}
+	if len(d.in)+len(d.hellos) != 0 {
+		t.Errorf("%d connections and %d hellos are left; expected none", len(d.in), len(d.hellos))
+	}
+}

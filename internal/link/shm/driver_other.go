@@ -1,0 +1,18 @@
+//go:build !linux
+
+package shm
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/link"
+)
+
+// Listen needs Linux: memory files that are passed through sockets, and sealed.
+func Listen(cfg Config) (link.Driver, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("shm: shared memory between NICs needs Linux: %w", errors.ErrUnsupported)
+}
