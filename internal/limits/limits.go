@@ -258,6 +258,10 @@ const (
 	// MulticastReceivers is how many receivers one Multicast names: what four pages of names hold.
 	MulticastReceivers = 512
 
+	// MulticastCopies is how many messages of multicasts a process has under way: twice what one multicast has, so that
+	// the next begins while the last of the one before are still waited for. Each is a kilobyte of the NIC's tables.
+	MulticastCopies = 2 * MulticastReceivers
+
 	// BroadcastBytes is the most that one broadcast carries; longer ones are several, so that a NIC never holds more than
 	// this of one.
 	BroadcastBytes = 256 << 10

@@ -22,12 +22,15 @@ func (e *Engine) cancel(p *process, ctx int, which uint32) {
 		e.cancelReceive(&p.recvs[ctx])
 	case which == vni.CancelSend && ctx < len(p.sends) && p.sends[ctx].state != sendIdle:
 		s := &p.sends[ctx]
-		if s.kind == kindCollective {
+		switch s.kind {
+		case kindCollective:
 			e.cancelCollective(s)
-			return
+		case kindMulticast:
+			e.stopMulticast(s, wire.ReasonCancelled, vni.StatusCancelled)
+		default:
+			e.giveUp(s, wire.ReasonCancelled)
+			e.completeSend(s, vni.StatusCancelled)
 		}
-		e.giveUp(s, wire.ReasonCancelled)
-		e.completeSend(s, vni.StatusCancelled)
 	default:
 		e.counts[vni.NICCancelsLate]++
 	}
@@ -99,6 +102,10 @@ func (e *Engine) stopFragment(s *send) {
 
 // abandonSend ends a send of a process that goes.
 func (e *Engine) abandonSend(s *send) {
+	if s.kind == kindMulticast {
+		e.stopMulticast(s, wire.ReasonProcessGone, vni.StatusClosed)
+		return
+	}
 	e.giveUp(s, wire.ReasonProcessGone)
 	e.completeSend(s, vni.StatusClosed)
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // ending is two processes with something of every kind under way between them, at both of them: short, staged, eager and
-// long messages, expected and not, PUTs and GETs.
+// long messages, expected and not, multicasts, PUTs
+// and GETs.
 type ending struct {
 	t     *testing.T
 	f     *fabric
@@ -43,6 +44,7 @@ func newEnding(t *testing.T, nics int, faults fault.Config) *ending {
 			x.add(p, true, p.recv(o.name.String(), uint64(j), 0, make([]byte, n)))
 			x.add(p, false, p.send(o.name.String(), uint64(j), uint32(j%2)*vni.WantAccept, pattern(n, 1)))
 			x.add(p, false, p.send(o.name.String(), 99, 0, pattern(n, 1))) // nobody wants these
+			x.add(p, false, p.multicast([]string{o.name.String(), o.name.String()}, 98, pattern(n, 1)))
 			x.add(p, false, p.start(vni.CodePut, &vni.SendContext{Flags: vni.WantNotify, Remote: remote}, pattern(n, 1)))
 			x.add(p, false, p.start(vni.CodeGet, &vni.SendContext{Flags: vni.WantNotify, Remote: remote}, make([]byte, n)))
 		}

@@ -95,6 +95,8 @@ type Engine struct {
 	doomed     list[receive] // from processes that have gone; by when they end
 	groups     groupTable
 	multicasts freeList[multicast]
+	copies     freeList[send]  // of multicasts, not in use
+	resumed    list[multicast] // whose process may have more copies now
 
 	reconsider  bool       // tables have changed: look at waiting again
 	nextCheck   clock.Time // of expire
@@ -177,6 +179,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	frames, linkNext := e.cfg.Link.Poll(now, e.rel)      // 1. frames in: rel, then rx.go
 	e.expire()                                           // 2. nodes.go, names.go: what has waited long enough, or for a name
 	commands, more := e.drainCommands()                  // 3. commands in, behind those that have waited: command.go
+	e.resume()                                           //    multicast.go: those that waited for copies to come free
 	e.runGroups()                                        //    signal.go: what members of groups here tell one another
 	e.grants.run(e)                                      // 4. permission.go: permissions out
 	turns := e.schedule()                                // 5. sched.go, tx.go: messages out
@@ -189,7 +192,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		e.counts[vni.NICIdlePolls]++
 	}
 	next = clock.Min(clock.Min(linkNext, relNext), clock.Min(e.nextCheck, e.publish(work)))
-	if more || e.sending.n > 0 || e.reconsider || len(e.groups.here) > 0 {
+	if more || e.sending.n > 0 || e.reconsider || e.resumed.n > 0 || len(e.groups.here) > 0 {
 		next = now
 	}
 	return work, next

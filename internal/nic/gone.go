@@ -53,8 +53,8 @@ func (e *Engine) destOver(p *process, d *dest) {
 
 // endDest ends every send of p to a process that has gone.
 func (e *Engine) endDest(p *process, d *dest) {
-	for i := range p.sends {
-		if s := &p.sends[i]; s.state != sendIdle && s.dest == d {
+	for i := range p.sendNumbers() {
+		if s := p.sendAt(i); s != nil && s.state != sendIdle && s.dest == d {
 			e.giveUp(s, 0)
 			e.completeSend(s, vni.StatusProcessGone)
 		}

@@ -156,6 +156,12 @@ func (p *tester) send(to string, tag uint64, flags uint32, data []byte) int {
 
 func (p *tester) start(code vni.Code, c *vni.SendContext, data []byte) int {
 	p.f.t.Helper()
+	return p.startSized(code, 0, c, data)
+}
+
+// startSized is start for a command that says how many it is for.
+func (p *tester) startSized(code vni.Code, size uint32, c *vni.SendContext, parts ...[]byte) int {
+	p.f.t.Helper()
 	i, ok := p.v.TakeSend()
 	for !ok {
 		p.f.step()
@@ -163,10 +169,13 @@ func (p *tester) start(code vni.Code, c *vni.SendContext, data []byte) int {
 	}
 	p.uses[i]++
 	c.Token = p.uses[i]<<16 | uint32(i)
-	c.Len, c.PoolIndex = uint64(len(data)), vni.NoPool
+	c.Len, c.PoolIndex = 0, vni.NoPool
+	for _, b := range parts {
+		c.Len += uint64(len(b))
+	}
 	p.v.SetSend(i, c)
-	p.v.SetDirect(false, i, [][]byte{data})
-	p.post(vni.Command{Code: code, Context: uint16(i)})
+	p.v.SetDirect(false, i, parts)
+	p.post(vni.Command{Code: code, Context: uint16(i), Size: size})
 	return i
 }
 

@@ -60,7 +60,7 @@ type nodeTable struct {
 
 func (t *nodeTable) init() { t.byID = make(map[uint64]*peer) }
 
-// mayKnowMore reports whether a name that is unknown here may be one that has not been told yet.
+// mayKnowMore reports whether there is a NIC whose names have not all been told yet.
 func (t *nodeTable) mayKnowMore(now clock.Time) bool {
 	return slices.ContainsFunc(t.list, func(pr *peer) bool { return !pr.synced && !pr.failed && now < pr.syncBy })
 }
@@ -225,8 +225,8 @@ func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
 // dropPeer ends all that a process has under way with a peer.
 func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
 	knew := false
-	for i := range p.sends {
-		if s := &p.sends[i]; s.state != sendIdle && s.dest != nil && s.dest.peer == pr {
+	for i := range p.sendNumbers() {
+		if s := p.sendAt(i); s != nil && s.state != sendIdle && s.dest != nil && s.dest.peer == pr {
 			knew = true
 			e.stopGet(s)
 			e.completeSend(s, status)

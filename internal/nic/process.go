@@ -27,6 +27,8 @@ type process struct {
 	badSince clock.Time
 
 	sends   []send     // by send context
+	copies  []*send    // of multicasts, numbered behind the contexts; nil where there is none
+	free    []int      // the places in copies that are free
 	sched   list[send] // second level of the round robin (QNIX-40): sends that can take a turn
 	dests   map[destKey]*dest
 	recvs   []receive     // by receive context
@@ -43,6 +45,23 @@ type process struct {
 	credits  []*credit // who has it
 
 	members []*member // its memberships in groups
+
+	held     list[multicast] // that wait for copies to come free
+	lastCopy uint32          // counts the copies, for their tokens
+}
+
+// sendNumbers is how many numbers the sends of the process have, those of its contexts and the copies of its multicasts.
+func (p *process) sendNumbers() int { return len(p.sends) + len(p.copies) }
+
+// sendAt finds a send by its number, which is in the lower half of its token; nil if there is none.
+func (p *process) sendAt(i int) *send {
+	if i < len(p.sends) {
+		return &p.sends[i]
+	}
+	if i -= len(p.sends); i < len(p.copies) {
+		return p.copies[i]
+	}
+	return nil
 }
 
 // served reports whether the process may still be sent to.

@@ -213,11 +213,11 @@ func (e *Engine) refuse(pr *peer, flags uint8, id wire.FragmentID, slot uint16, 
 // sendOf finds the send of a process that a peer's record speaks of.
 func (e *Engine) sendOf(pr *peer, slot uint16, token uint32) *send {
 	p := e.process(slot)
-	if p == nil || int(token&0xffff) >= len(p.sends) {
+	if p == nil {
 		return nil
 	}
-	s := &p.sends[token&0xffff]
-	if s.state == sendIdle || s.env.Token != token || s.dest == nil || s.dest.peer != pr {
+	s := p.sendAt(int(token & 0xffff))
+	if s == nil || s.state == sendIdle || s.env.Token != token || s.dest == nil || s.dest.peer != pr {
 		return nil
 	}
 	return s

@@ -37,6 +37,7 @@ const (
 	sendPermission           // every permitted byte is posted; more permission will come (QNIX-42)
 	sendLocal                // an inbound of another process of this NIC refers to it
 	sendPosted               // all is posted: waits for acknowledgement, acceptance, or both
+	sendCopies               // a multicast, whose copies are on their ways
 )
 
 // sendKind is what a send does.
@@ -49,6 +50,7 @@ const (
 	kindResolve
 	kindServe      // answers a GET of another NIC from a region; has no context
 	kindCollective // an operation of a group, by coll.go
+	kindMulticast  // waits for its copies, each of which is a message
 )
 
 type send struct {
@@ -72,11 +74,12 @@ type send struct {
 	remote    wire.Remote // of a PUT or GET
 	frag      rel.Fragment
 	parts     [limits.Descriptors][]byte
-	inb       *inbound // the other half of a local message, or where a GET arrives
-	watched   bool     // an answer of the peer is waited for, so it is probed while silent
-	multi     *multicast
-	requested bool  // a permission request of it stands open at the peer
-	peer      *peer // whose fragment id this send holds
+	inb       *inbound   // the other half of a local message, or where a GET arrives
+	watched   bool       // an answer of the peer is waited for, so it is probed while silent
+	multi     *multicast // that it is, or is a copy of
+	place     int        // of a copy: its receiver's in the list
+	requested bool       // a permission request of it stands open at the peer
+	peer      *peer      // whose fragment id this send holds
 }
 
 func (s *send) init(p *process, ctx int) {
@@ -233,8 +236,8 @@ func clip(parts, from [][]byte, n uint64) ([][]byte, error) {
 	return append(parts, from...), nil
 }
 
-// resolve looks the receiver's name up (QNIX-14). A name that nobody knows yet is waited for as long as there are NICs
-// whose tables have not come.
+// resolve looks the receiver's name up (QNIX-14). A name that nobody knows yet is waited for as long as it may come: there
+// are NICs whose tables have not come, or it has been heard of.
 func (e *Engine) resolve(s *send) {
 	n := e.names.byName[s.name]
 	if n == nil || !n.live() {
@@ -335,7 +338,7 @@ func (e *Engine) enveloped(s *send) {
 // completeSend ends a send and tells its process.
 func (e *Engine) completeSend(s *send, status vni.Status) {
 	if s.multi != nil {
-		e.served(s, status)
+		e.copyEnded(s, status)
 		return
 	}
 	c := vni.Completion{Status: status, Len: s.frag.Length, Full: s.frag.Length, Tag: s.env.Tag, Token: s.env.Token,

@@ -66,6 +66,9 @@ func (e *Engine) Count(c vni.Counter) uint64 {
 // callToken is the bit by which a process marks the token of a message that it awaits a reply to.
 const callToken = 1 << 31
 
+// tokenCounts is how many counts a token has between that bit and the number of its send.
+const tokenCounts = callToken>>16 - 1
+
 // countSend counts an ended send.
 func (e *Engine) countSend(s *send, status vni.Status) {
 	switch {

@@ -24,7 +24,8 @@ func (e *Engine) Leaks() []string {
 	t := &e.groups
 	l.unless(t.colls.inUse == 0 && t.legs.inUse == 0 && t.transit.inUse == 0 && len(t.here) == 0,
 		"%d collective operations, %d legs of them, %d bytes in transit", t.colls.inUse, t.legs.inUse, t.transit.inUse)
-	l.unless(e.multicasts.inUse == 0, "%d multicasts", e.multicasts.inUse)
+	l.unless(e.multicasts.inUse == 0 && e.copies.inUse == 0 && e.resumed.n == 0, "%d multicasts with %d copies, %d of them to go on",
+		e.multicasts.inUse, e.copies.inUse, e.resumed.n)
 	l.unless(e.serves.inUse == 0, "%d GETs being answered", e.serves.inUse)
 	l.unless(e.doomed.n == 0, "%d receives from processes that have gone", e.doomed.n)
 	l.unless(e.grants.outstanding == 0 && e.grants.waiting.n == 0, "permissions for %d bytes outstanding, %d waiting", e.grants.outstanding, e.grants.waiting.n)
@@ -46,6 +47,7 @@ func (l *leaks) unless(ok bool, format string, args ...any) {
 // process looks for operations.
 func (l *leaks) process(p *process) {
 	l.unless(p.sched.n == 0, "%v: %d sends scheduled", p, p.sched.n)
+	l.unless(len(p.free) == len(p.copies) && p.held.n == 0, "%v: %d copies of multicasts, %d multicasts held", p, len(p.copies)-len(p.free), p.held.n)
 	for i := range p.sends {
 		l.unless(p.sends[i].state == sendIdle, "%v: send context %d in state %d", p, i, p.sends[i].state)
 		l.unless(p.recvs[i].state == recvIdle, "%v: receive context %d in state %d", p, i, p.recvs[i].state)
