@@ -39,6 +39,7 @@ type nameTable struct {
 	all    []*nameEntry              // in the order of learning
 	count  map[uint64]int            // entries by NIC
 	claims map[vni.Name][]*nameEntry // to each name, whether dead or alive
+	due    map[vni.Name]address      // heard of otherwise, by processes too: the claim is still under way
 }
 
 // controlName is the name of slot 0 of every NIC. Nobody can claim it.
@@ -55,6 +56,7 @@ func (t *nameTable) init() {
 	t.byAddr = make(map[address]*nameEntry)
 	t.count = make(map[uint64]int)
 	t.claims = make(map[vni.Name][]*nameEntry)
+	t.due = make(map[vni.Name]address)
 }
 
 // Address is where a name was found.
@@ -116,9 +118,43 @@ func (t *nameTable) claimOf(nic uint64, name vni.Name) *nameEntry {
 	return nil
 }
 
+// expect notes that a process has been heard of by its name: rel loses nothing, so its claim will come, or its NIC will be
+// lost. Who sends to the name until then waits, as for the tables of a new peer.
+func (t *nameTable) expect(name vni.Name, a address) {
+	if t.byAddr[a] == nil && len(t.due) < limits.NamesPerNIC {
+		t.due[name] = a
+	}
+}
+
+// awaitName has a send wait for a name that is unknown here and may be told yet, if there is hope.
+func (e *Engine) awaitName(s *send) bool {
+	a, due := e.names.due[s.name]
+	if !due && s.kind != kindResolve && !e.nodes.mayKnowMore(e.now) {
+		return false
+	}
+	if pr := e.peerOf(a.nic); due && pr != nil { // it may have nothing else to be probed for, and if it dies the send must end
+		s.herald = pr
+		pr.ep.Watch(1)
+	}
+	s.state = sendUnresolved
+	e.waiting.pushBack(&s.node)
+	return true
+}
+
+// heard ends what awaitName began.
+func (s *send) heard() {
+	if s.herald != nil {
+		s.herald.ep.Watch(-1)
+		s.herald = nil
+	}
+}
+
 // put adds a name and lets everybody who waits for it know.
 func (t *nameTable) put(e *Engine, n *nameEntry) {
 	t.byAddr[n.address] = n
+	if t.due[n.name] == n.address {
+		delete(t.due, n.name)
+	}
 	t.all = append(t.all, n)
 	t.claims[n.name] = append(t.claims[n.name], n)
 	t.count[n.nic]++
@@ -204,6 +240,11 @@ func (n *nameEntry) before(m *nameEntry) bool {
 
 // lose marks the names of a lost NIC: gone with it, or out of reach until it comes back or is given up.
 func (t *nameTable) lose(e *Engine, pr *peer, gone bool) {
+	for name, a := range t.due { // order does not matter: only deletions
+		if a.nic == pr.nic {
+			delete(t.due, name)
+		}
+	}
 	for _, n := range t.all {
 		if n.nic != pr.nic {
 			continue

@@ -180,6 +180,7 @@ func (e *Engine) seatJoined(pr *peer, s seat, key vni.Name) {
 		return
 	}
 	pr.seats.live++
+	e.names.expect(s.name, s.address)
 	e.takeSeat(g, s)
 }
 

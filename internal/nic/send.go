@@ -75,6 +75,7 @@ type send struct {
 	frag      rel.Fragment
 	parts     [limits.Descriptors][]byte
 	inb       *inbound   // the other half of a local message, or where a GET arrives
+	herald    *peer      // whose claim to the receiver's name is awaited, so it is probed while silent
 	watched   bool       // an answer of the peer is waited for, so it is probed while silent
 	multi     *multicast // that it is, or is a copy of
 	place     int        // of a copy: its receiver's in the list
@@ -239,14 +240,12 @@ func clip(parts, from [][]byte, n uint64) ([][]byte, error) {
 // resolve looks the receiver's name up (QNIX-14). A name that nobody knows yet is waited for as long as it may come: there
 // are NICs whose tables have not come, or it has been heard of.
 func (e *Engine) resolve(s *send) {
+	s.heard()
 	n := e.names.byName[s.name]
 	if n == nil || !n.live() {
-		if s.kind != kindResolve && !e.nodes.mayKnowMore(e.now) {
+		if !e.awaitName(s) {
 			e.completeSend(s, vni.StatusNameUnknown)
-			return
 		}
-		s.state = sendUnresolved
-		e.waiting.pushBack(&s.node)
 		return
 	}
 	if s.kind == kindResolve {
@@ -387,6 +386,7 @@ func (e *Engine) clearSend(s *send) {
 		s.peer.ep.FreeFragment(s.frag.ID)
 		e.unblockOne(s.peer)
 	}
+	s.heard()
 	if s.watched {
 		s.watched = false
 		d.peer.ep.Watch(-1)

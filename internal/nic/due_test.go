@@ -1,0 +1,57 @@
+package nic
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Records overtake one another, so a process can be known as a member of a group before its claim to its name has come.
+// A member who then sends to it by that name, which the group has told him, must not be told that nobody has it.
+func TestAMemberWhoseClaimIsStillUnderWayCanBeSentTo(t *testing.T) {
+	const loss = "until its NIC is lost"
+	for _, end := range []string{"until the claim comes", "until its end comes", loss} {
+		f := newFabric(t, 2, fault.Config{})
+		a := f.process(0, "a/0")
+		name, err := vni.ParseName("b/0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := vni.ParseName("team/0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, pr := a.e, a.e.peerOf(2)
+		n := nameEntry{name: name, address: address{2, 1, f.engines[1].gens[1] + 1}} // what it will be
+		var b [seatLen]byte
+		putSeat(b[:], tableJoin, &seat{address: n.address, name: name, number: 1, size: 2, piece: 4096}, key, 0)
+		e.seatChange(pr, b[:])
+		s := a.send("b/0", 1, 0, []byte("member"))
+		f.run(time.Second)
+		if a.done(false, s) {
+			t.Fatalf("%s: the send ended with %v", end, a.finish(false, s).Status)
+		}
+		want := vni.StatusNameUnknown
+		switch end {
+		case "until the claim comes":
+			want = vni.StatusOK
+			p := f.process(1, "b/0")
+			buf := make([]byte, 6)
+			defer p.wantReceived(p.recv("a/0", 1, 0, buf), buf, []byte("member"))
+		case "until its end comes":
+			var c [claimLen]byte
+			putClaim(c[:], tableEnd, &n, 0)
+			e.tableRecord(pr, c[:])
+		case loss:
+			f.engines = f.engines[:1]
+		}
+		if c := a.finish(false, s); c.Status != want {
+			t.Errorf("%s: the send ended with %v, want %v", end, c.Status, want)
+		}
+		if len(e.names.due) > 0 {
+			t.Errorf("%s: %d names are still waited for", end, len(e.names.due))
+		}
+	}
+}
