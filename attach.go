@@ -53,8 +53,8 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	id := half.Identity()
 	p := &Process{name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
 	p.leave = a.Close
-	p.release = func() { p.closeErr = errors.Join(p.closeErr, a.Close(), a.Unmap()) }
-	if p.p, err = proc.New(seg, w, &attachedMemory{a}, proc.Options{Released: p.release}); err != nil {
+	release := func() { p.closeErr = errors.Join(p.closeErr, a.Close(), a.Unmap()) }
+	if p.p, err = proc.New(seg, w, &attachedMemory{a}, proc.Options{Released: release}); err != nil {
 		return nil, errors.Join(err, a.Close(), a.Unmap())
 	}
 	return p, nil

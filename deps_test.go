@@ -25,7 +25,7 @@ NONE < limits, clock, mutate, idle, testbed       limits < all but clock
 NONE < payload, together
 clock < wire, link, registry                      mutate < rel, vni, nic, proc, sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
-vni, link, rel < nic < poller                     vni < proc
+vni, link, rel, driver < nic < poller             vni < proc, driver
 idle < poller, ctl, daemon
 proc, poller, ctl, link/{mem,fault,capture,udp,shm}, registry < weft
 weft < sim, inflight                              sim < sweep

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
@@ -22,7 +24,8 @@ type NIC struct {
 	addr   string
 	engine *nic.Engine
 	poller *poller.Poller
-	driver link.Driver
+	link   link.Driver
+	driver *driver.Registrar // of processes
 
 	mu     sync.Mutex
 	procs  map[*Process]struct{}
@@ -60,7 +63,7 @@ func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 
 // openNIC makes a NIC on a link, which is the NIC's from now on.
 func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
-	n = &NIC{id: cfg.ID, addr: addrString(d.Addr()), driver: d, procs: make(map[*Process]struct{})}
+	n = &NIC{id: cfg.ID, addr: addrString(d.Addr()), link: d, procs: make(map[*Process]struct{})}
 	for n.id == 0 {
 		n.id = NICID(random())
 	}
@@ -82,6 +85,7 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 	if n.poller, err = poller.New(n.engine, poller.Config{Link: d}); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	n.driver = driver.NewRegistrar(n.engine.Driver(), n.poller)
 	return n, nil
 }
 
@@ -135,20 +139,14 @@ func (n *NIC) Attach(ctx context.Context, name Name) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &embeddedWaiter{n: n}
-	var slot uint16
-	var gen uint32
-	if err := n.alive(); err != nil {
-		return nil, err
-	}
-	n.poller.Do(func(clock.Time) { slot, gen, err = n.engine.Register(vn, seg, func() {}) })
+	slot, gen, err := n.register(ctx, vn, seg)
 	if err != nil {
 		return nil, attachError(name, err)
 	}
+	w := &embeddedWaiter{n: n}
 	p := &Process{name: name, nic: n, addr: Address{n.id, slot, gen}}
-	p.release = func() { n.forget(p, slot, gen) }
-	p.leave = func() error { n.forget(p, slot, gen); return nil }
-	if p.p, err = proc.New(seg, w, &embeddedMemory{n, slot}, proc.Options{Released: p.release}); err != nil {
+	p.leave = sync.OnceValue(func() error { return n.forget(p, slot) })
+	if p.p, err = proc.New(seg, w, &embeddedMemory{n, slot}, proc.Options{}); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()
@@ -170,12 +168,30 @@ func newSegment() (*vni.Segment, error) {
 	return seg, nil
 }
 
+// register has the engine serve a process.
+func (n *NIC) register(ctx context.Context, name vni.Name, seg *vni.Segment) (slot uint16, gen uint32, err error) {
+	if err := n.alive(); err != nil {
+		return 0, 0, err
+	}
+	slot, err = n.driver.Take(os.Getpid())
+	if err != nil {
+		return 0, 0, err
+	}
+	gen, err = n.driver.New(ctx, slot, os.Getpid(), name, driver.Entry{VNI: seg})
+	if err != nil {
+		n.driver.GiveBack(slot)
+	}
+	return slot, gen, err
+}
+
 // forget lets a process of the NIC go.
-func (n *NIC) forget(p *Process, slot uint16, gen uint32) {
+func (n *NIC) forget(p *Process, slot uint16) error {
 	n.mu.Lock()
 	delete(n.procs, p)
 	n.mu.Unlock()
-	n.poller.Do(func(clock.Time) { n.engine.Unregister(slot, gen) })
+	err := n.driver.Delete(slot)
+	n.driver.GiveBack(slot)
+	return err
 }
 
 func (n *NIC) alive() error {
@@ -206,6 +222,6 @@ func (n *NIC) Close() error {
 	}
 	n.linger()
 	n.poller.Do(n.engine.Close)
-	errs = append(errs, n.poller.Close(), n.driver.Close())
+	errs = append(errs, n.poller.Close(), n.link.Close())
 	return errors.Join(errs...)
 }

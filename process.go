@@ -18,7 +18,6 @@ type Process struct {
 	addr     Address
 	nic      *NIC // that it is embedded with; nil at a daemon
 	closeNIC bool
-	release  func()       // when nothing refers to the segment any more
 	leave    func() error // when Close has ended every operation: the NIC forgets the process
 	closing  sync.Once
 	closeErr error
@@ -161,7 +160,7 @@ func (p *Process) Close() error {
 func (p *Process) close() error {
 	p.closing.Do(func() {
 		err := errors.Join(p.p.Close(), p.leave())
-		p.closeErr = errors.Join(p.closeErr, err) // release may have added to it
+		p.closeErr = errors.Join(p.closeErr, err) // what lets the segment go may have added to it
 	})
 	return p.closeErr
 }

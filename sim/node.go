@@ -29,7 +29,8 @@ type node struct {
 	turn    uint64      // counts turns: an event for an earlier one is stale
 	stalled clock.Time  // no turn before
 
-	procs []*Process // registered here, in order
+	procs []*Process // registered here, or about to be, in order
+	asks  []*ask     // of the driver, in order; those of an earlier life are forgotten
 	wait  []*Process // start when the NIC does
 }
 
@@ -65,7 +66,7 @@ func (n *node) start() error {
 
 // vanish takes the NIC away as a crash does: nobody is told.
 func (n *node) vanish() {
-	n.engine = nil
+	n.engine, n.asks = nil, nil
 	n.port.unplug()
 	n.pollAt = clock.Never
 	n.turn++
@@ -107,6 +108,7 @@ func (n *node) poll() clock.Time {
 	work, next := n.engine.Poll(s.now)
 	s.note(uint64(n.index)<<56 ^ uint64(s.now)<<8 ^ uint64(work))
 	n.letDetachedGo()
+	n.answered()
 	if check := n.f.cfg.Hooks.Check; check != nil {
 		if err := check(n.engine); err != nil {
 			n.f.fail(fmt.Errorf("NIC %d: %w", n.index, err))
@@ -118,15 +120,15 @@ func (n *node) poll() clock.Time {
 	return min(next, n.port.drained())
 }
 
-// letDetachedGo unregisters the processes that the NIC will not serve any more.
+// letDetachedGo has the driver delete the processes that the NIC will not serve any more.
 func (n *node) letDetachedGo() {
 	for _, d := range n.engine.TakeDetached() {
-		n.engine.Unregister(d.Slot, d.Generation)
 		for _, p := range n.procs {
 			if p.slot == d.Slot && p.gen == d.Generation {
 				n.f.counts.Detached++
 				p.detached = true
 				p.wakeAll()
+				p.askToLeave()
 			}
 		}
 	}

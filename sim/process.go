@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -26,11 +27,14 @@ type Process struct {
 	serves bool
 	rng    *rand.Rand
 
-	half *proc.Process
-	seg  *vni.Segment
-	rw   []byte
-	slot uint16
-	gen  uint32
+	half    *proc.Process // nil until the NIC has taken the process in, as is the *weft.Process
+	seg     *vni.Segment
+	rw      []byte
+	vniName vni.Name
+	pid     uint32
+	slot    uint16 // 0: none yet
+	gen     uint32
+	leaving bool // the driver has been asked to delete it
 
 	tasks    []*task
 	waiting  []*task // parked in an operation
@@ -54,6 +58,7 @@ func (f *Fabric) launch(host int, name string, main func(p *Process) error, serv
 	p := &Process{f: f, host: f.nodes[host], name: name, main: main, serves: serves}
 	p.rng = rand.New(rand.NewPCG(f.seeds.Uint64(), f.seeds.Uint64()))
 	f.procs = append(f.procs, p)
+	p.pid = uint32(len(f.procs))
 	if !serves {
 		f.open++
 	}
@@ -65,22 +70,22 @@ func (f *Fabric) launch(host int, name string, main func(p *Process) error, serv
 	return p
 }
 
-// begin registers the process at its NIC and starts its main function.
+// begin asks the driver of the process's NIC to register it. Its main function starts when the NIC has taken it in.
 func (p *Process) begin() {
 	if p.over {
 		return
 	}
-	if err := p.register(); err != nil {
-		p.leave()
-		p.f.fail(fmt.Errorf("%v on host %d: %w", p.name, p.host.index, err))
+	if err := p.prepare(); err != nil {
+		p.refused(err)
 		return
 	}
-	p.start(p.name, p.main, func(*task) { p.leave() })
+	p.host.procs = append(p.host.procs, p)
+	p.host.ask(p, false)
 }
 
-func (p *Process) register() error {
-	name, err := vni.ParseName(p.name)
-	if err != nil {
+// prepare makes the process's VNI.
+func (p *Process) prepare() (err error) {
+	if p.vniName, err = vni.ParseName(p.name); err != nil {
 		return err
 	}
 	h := &p.f.cfg.Hooks
@@ -96,16 +101,35 @@ func (p *Process) register() error {
 	if !h.Pool {
 		p.seg.EnableDirect()
 	}
-	if p.slot, p.gen, err = p.host.engine.Register(name, p.seg, p.wakeAll); err != nil {
-		return err
+	return nil
+}
+
+// taken is told how the process's registration has ended.
+func (p *Process) taken(r driver.Result) {
+	n := p.host
+	if p.leaving { // its end has been asked for meanwhile, and will be answered next
+		return
 	}
-	p.host.procs = append(p.host.procs, p)
-	p.host.soon(noticeTime)
+	if r.Err != nil {
+		n.procs = slices.DeleteFunc(n.procs, func(q *Process) bool { return q == p })
+		n.engine.Driver().GiveBack(p.slot)
+		p.refused(r.Err)
+		return
+	}
+	p.gen = r.Gen
+	var err error
 	if p.half, err = proc.New(p.seg, waiter{p}, memory{p}, proc.Options{}); err != nil {
-		return err
+		p.refused(err)
+		return
 	}
 	p.Process = proc.Public(p.half, p.unregister).(*weft.Process)
-	return nil
+	p.start(p.name, p.main, func(*task) { p.leave() })
+}
+
+// refused ends a process that has not begun.
+func (p *Process) refused(err error) {
+	p.leave()
+	p.f.fail(fmt.Errorf("%v on host %d: %w", p.name, p.host.index, err))
 }
 
 // start makes a coroutine of a function of the process.
@@ -139,19 +163,31 @@ func (p *Process) leave() {
 	}
 }
 
-// unregister has the NIC forget the process, if it knows it still.
+// unregister has the NIC forget the process, if it knows it still, or is about to.
 func (p *Process) unregister() error {
 	n := p.host
 	if i := slices.Index(n.procs, p); i >= 0 {
 		n.procs = slices.Delete(n.procs, i, i+1)
-		n.engine.Unregister(p.slot, p.gen)
-		n.soon(noticeTime)
+		p.askToLeave()
 	}
 	return nil
 }
 
-// unplug tells the process that its NIC has vanished.
+// askToLeave asks the driver to delete the process, once.
+func (p *Process) askToLeave() {
+	if !p.leaving && !p.host.withdraw(p) {
+		p.host.ask(p, true)
+	}
+	p.leaving = true
+}
+
+// unplug tells the process that its NIC has vanished. One that had not yet begun waits for the next.
 func (p *Process) unplug() {
+	if p.half == nil {
+		p.slot = 0
+		p.host.wait = append(p.host.wait, p)
+		return
+	}
 	p.gone = true
 	p.wakeAll()
 }

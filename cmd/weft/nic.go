@@ -60,7 +60,7 @@ Everything may stand in a TOML file, too (--config); flags go before it.`,
 	f.StringVar(&o.config.Registry, "registry", "", "TOML `FILE` with [[node]] tables, which hosts may share")
 	f.BoolVar(&o.config.Static, "static", false, "NICs that are not listed may not talk to this one")
 	durationFlag(f, &o.unreachableAfter, "unreachable-after", limits.UnreachableAfter, 10*time.Millisecond, time.Hour, "silence after which a NIC is given up")
-	intFlag(f, &o.config.MaxProcesses, "max-processes", limits.Processes, 1, limits.MaxProcesses, "processes that may be attached at a time")
+	intFlag(f, &o.config.MaxProcesses, "max-processes", limits.DefaultProcesses, 1, limits.MaxProcesses, "processes that may be attached at a time")
 	choiceFlag(f, &o.config.Log, "log", "info", []string{"debug", "info", "warn", "error"}, "the least that is logged")
 	c.AddCommand(newNICStopCommand())
 	return c

@@ -153,6 +153,9 @@ func (d *Daemon) answerAttach(c *ctl.Client, into **session, a *ctl.Attach) erro
 	d.mu.Lock()
 	d.clients[c] = s
 	d.mu.Unlock()
+	if s.expelled.Load() { // before it was known whose connection to end
+		return ctl.ErrNICGone
+	}
 	d.log.Info("process attached", "process", s.name, "slot", s.slot, "pid", s.pid)
 	return s.tell(c)
 }

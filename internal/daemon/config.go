@@ -30,7 +30,7 @@ const DefaultPort = 7700
 //	registry          = "/etc/weft/nodes.toml"      # a file of [[node]] that hosts share
 //	static            = false                       # true: NICs that are not listed may not talk to this one
 //	unreachable_after = "2s"
-//	max_processes     = 128
+//	max_processes     = 1024
 //	staging_bytes     = 4194304                     # per process, for messages that nobody waits for yet
 //	allow_uids        = []                          # who may attach beside the daemon's own user and root
 //	allow_gids        = []
@@ -203,6 +203,14 @@ func (c Config) paths() (socket, state string) {
 		state = filepath.Join(home, ".local", "state", "weft")
 	}
 	return socket, state
+}
+
+// maxProcesses is how many may be attached at a time.
+func (c Config) maxProcesses() int {
+	if c.MaxProcesses == 0 {
+		return limits.DefaultProcesses
+	}
+	return c.MaxProcesses
 }
 
 // listenAddr reads where to listen: IP:PORT, :PORT for every address of the host, or nothing for the default port.

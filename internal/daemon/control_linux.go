@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/idle"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
@@ -48,8 +50,8 @@ const (
 	answerWithin = 2 * time.Second
 )
 
-// newControl makes the process half and has the engine serve it.
-func newControl(d *Daemon) (*control, error) {
+// newControl makes the process half and has the engine serve it. The loop runs.
+func newControl(ctx context.Context, d *Daemon) (*control, error) {
 	g := vni.DefaultGeometry(true)
 	rw, ro := g.Sizes()
 	seg, err := vni.NewSegment(vni.AlignedBytes(rw), vni.AlignedBytes(ro), g)
@@ -59,8 +61,8 @@ func newControl(d *Daemon) (*control, error) {
 	seg.EnableDirect()
 	c := &control{d: d, half: seg.Process()}
 	c.waiters.Sleeping = c.half.SetSleeping
-	d.loop.Do(func(clock.Time) { err = d.engine.RegisterControl(seg, func() { c.waiters.WakeReady() }) })
-	if err != nil {
+	at := driver.Entry{VNI: seg, WakeUp: func() { c.waiters.WakeReady() }}
+	if _, err := d.driver.New(ctx, 0, os.Getpid(), vni.Name{}, at); err != nil {
 		return nil, err
 	}
 	c.p, err = proc.New(seg, c, noRegions{}, proc.Options{})
@@ -76,27 +78,11 @@ func (noRegions) Free(uint32) error                         { return nil }
 // Wait sleeps until ready; the loop wakes, within its poll, whom it has something for. Nobody waits here for microseconds,
 // so that it neither spins nor yields.
 func (c *control) Wait(ctx context.Context, ready func() bool) error {
-	for {
-		w := c.waiters.Add(ready)
-		if ready() {
-			c.waiters.Remove(w)
-			return nil
-		}
-		if c.closed.Load() {
-			c.waiters.Remove(w)
-			return proc.ErrNICGone
-		}
-		var err error
-		select {
-		case <-w.Woken():
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		c.waiters.Remove(w)
-		if err != nil {
-			return err
-		}
+	err := c.waiters.Wait(ctx, func() bool { return ready() || c.closed.Load() })
+	if err == nil && !ready() {
+		err = proc.ErrNICGone
 	}
+	return err
 }
 
 // Kick has the loop look at the queue, if it does not by itself.

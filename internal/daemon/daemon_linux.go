@@ -28,6 +28,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/link/udp"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
@@ -50,6 +51,8 @@ type Daemon struct {
 	page     vni.CounterPage // over counters
 	engine   *nic.Engine
 	loop     *poller.Loop
+	driver   *driver.Registrar
+	rings    driverWaiter // of driver
 	control  *control
 	listener *ctl.Listener
 	gossip   *gossip.Registry  // nil: none
@@ -104,9 +107,8 @@ func (d *Daemon) take() (err error) {
 	if err != nil {
 		return err
 	}
-	if d.control, err = newControl(d); err != nil {
-		return err
-	}
+	d.rings.loop = d.loop
+	d.driver = driver.NewRegistrar(d.engine.Driver(), &d.rings)
 	return d.joinGossip()
 }
 
@@ -145,8 +147,8 @@ func (d *Daemon) makeEngine() (err error) {
 	d.engine, err = nic.New(nic.Config{
 		ID: uint64(d.id), Incarnation: d.incarnation, Seed: binary.LittleEndian.Uint64(seed[:]), Link: d.link,
 		ReceiveCapacity:  uint64(d.link.ReceiveBuffer()),
-		UnreachableAfter: time.Duration(c.UnreachableAfter), MaxProcesses: c.MaxProcesses, StagingBytes: c.StagingBytes,
-		Static: c.Static, Counters: d.page,
+		UnreachableAfter: time.Duration(c.UnreachableAfter), MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
+		Static: c.Static, Counters: d.page, Rung: d.rings.rung,
 	})
 	if err != nil {
 		return err
@@ -178,8 +180,20 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("NIC is up", "nic", d.id, "incarnation", d.incarnation, "address", d.Addr(), "socket", d.Socket(),
 		"link", d.linkName(), "why", d.link.Explain(), "nodes", len(d.others(d.settings.nodes.Nodes())))
 	loopCtx, stopLoop := context.WithCancel(context.Background())
-	var loop, rest sync.WaitGroup
+	var loop sync.WaitGroup
 	loop.Go(func() { d.loop.Run(loopCtx) })
+	err := d.serveAll(ctx)
+	stopLoop()
+	loop.Wait()
+	return errors.Join(err, d.close())
+}
+
+// serveAll serves until ctx is done, and then lets everybody go. The loop runs.
+func (d *Daemon) serveAll(ctx context.Context) (err error) {
+	if d.control, err = newControl(ctx, d); err != nil {
+		return err
+	}
+	var rest sync.WaitGroup
 	rest.Go(func() { d.accept() })
 	rest.Go(func() { d.watchNodes(ctx) })
 	rest.Go(func() { d.watchPeers(ctx) })
@@ -188,12 +202,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("NIC is going down")
 	d.loop.Do(d.engine.Close) // peers get a goodbye, processes see the word and are woken
 	d.control.close()
-	err := errors.Join(d.hangUp(), d.leaveGossip())
+	err = errors.Join(d.hangUp(), d.leaveGossip())
 	rest.Wait()
 	d.served.Wait()
-	stopLoop()
-	loop.Wait()
-	return errors.Join(err, d.close())
+	return err
 }
 
 func (d *Daemon) linkName() string { return "udp" }
@@ -235,11 +247,11 @@ func (d *Daemon) close() error {
 // everything else.
 func (d *Daemon) turn(clock.Time) {
 	for _, out := range d.engine.TakeDetached() {
-		s := d.sessions[out.Slot]
-		if s == nil || s.gen != out.Generation {
+		s := d.sessions[out.Slot] // never a later process there: the engine forgets whom it has detached when they are deleted
+		if s == nil {
 			continue
 		}
-		s.expelled = true
+		s.expelled.Store(true)
 		go d.expel(s, out.Why)
 	}
 }

@@ -98,10 +98,10 @@ func (d *Daemon) processes() (l []ctl.Process) {
 			if p.Slot == 0 {
 				continue
 			}
-			q := ctl.Process{Name: p.Name.String(), Slot: p.Slot, Generation: p.Generation, Posted: p.Posted,
+			q := ctl.Process{Name: p.Name.String(), Slot: p.Slot, Generation: p.Generation, PID: int(p.PID), Posted: p.Posted,
 				Unexpected: p.Unexpected, Staged: p.Staged}
 			if s := d.sessions[p.Slot]; s != nil {
-				q.PID, q.Regions = s.pid, len(s.regions)
+				q.Regions = len(s.regions)
 			}
 			l = append(l, q)
 		}

@@ -1,12 +1,16 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/vni"
@@ -15,15 +19,15 @@ import (
 
 // A session is one attached process: its VNI, its memory, and the descriptors it is rung by and woken by.
 //
-//	attach: memory, descriptors made ─► registered ─► bell watched ─► told to the process ─► served
-//	end:    bell no longer watched ─► unregistered: the engine lets go of everything ─► unmapped, closed
+//	attach: slot taken ─► memory, descriptors made ─► bell watched ─► New_Process ─► told to the process ─► served
+//	end:    bell no longer watched ─► Delete_Process: the engine lets go of everything ─► unmapped, closed ─► slot given back
 //
 // Its goroutine is its connection's. What the loop looks at too is changed under the loop's lock only.
 type session struct {
 	d    *Daemon
 	name vni.Name
 	pid  int
-	slot uint16
+	slot uint16 // 0: none yet
 	gen  uint32
 
 	geometry vni.Geometry
@@ -33,8 +37,8 @@ type session struct {
 	wakeUs [2]int // socket pair: ours, by which we wake the process, and the process's
 
 	regions  map[uint32]*memory
-	bytes    int64 // in regions
-	expelled bool  // by the engine or for a fault; nothing more is served
+	bytes    int64       // in regions
+	expelled atomic.Bool // by the engine or for a fault; nothing more is served
 }
 
 // attach makes a VNI for a client and registers it.
@@ -53,6 +57,9 @@ func (d *Daemon) attach(c *ctl.Client, a *ctl.Attach) (*session, error) {
 		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
 	}
 	s := &session{d: d, name: name, pid: c.Peer.PID, geometry: g, kick: -1, wakeUs: [2]int{-1, -1}, regions: map[uint32]*memory{}}
+	if s.slot, err = d.driver.Take(s.pid); err != nil {
+		return nil, fmt.Errorf("%w: all %d have one", ctl.ErrNoSlot, d.settings.config.maxProcesses())
+	}
 	seg, err := s.make(g)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ctl.ErrNoMemory, err), s.release())
@@ -66,19 +73,26 @@ func (d *Daemon) attach(c *ctl.Client, a *ctl.Attach) (*session, error) {
 // register makes the engine serve the process.
 func (s *session) register(seg *vni.Segment) (err error) {
 	d := s.d
-	d.loop.Do(func(clock.Time) {
-		if s.slot, s.gen, err = d.engine.Register(s.name, seg, s.wake); err == nil {
-			d.sessions[s.slot] = s
+	d.loop.Do(func(clock.Time) { d.sessions[s.slot] = s })
+	if err = d.loop.AddBell(s.kick, s.slot); err == nil {
+		ctx, cancel := context.WithTimeout(d.ctx, registerWithin)
+		defer cancel()
+		if s.gen, err = d.driver.New(ctx, s.slot, s.pid, s.name, driver.Entry{VNI: seg, WakeUp: s.wake}); err == nil {
+			return nil
 		}
-	})
-	if err != nil {
-		return err
+		err = errors.Join(err, d.loop.RemoveBell(s.kick))
 	}
-	if err := d.loop.AddBell(s.kick, s.slot); err != nil {
-		s.unregister()
-		return err
-	}
-	return nil
+	s.forget()
+	return err
+}
+
+// registerWithin is how long the NIC may take to accept a process: less than tools wait for the daemon. It answers at its
+// next poll, but for names that another NIC has to confirm.
+const registerWithin = 4 * time.Second
+
+// forget takes the session off the loop's table.
+func (s *session) forget() {
+	s.d.loop.Do(func(clock.Time) { delete(s.d.sessions, s.slot) })
 }
 
 // permitted bounds what a process may ask for below what the layout could do: it is the daemon's memory.
@@ -120,7 +134,7 @@ func (s *session) make(g vni.Geometry) (seg *vni.Segment, err error) {
 // sentinel translates the engine's refusals for the other side of the socket.
 func sentinel(err error) error {
 	for _, t := range []struct{ is, becomes error }{
-		{nic.ErrNameTaken, ctl.ErrNameTaken}, {nic.ErrNoSlot, ctl.ErrNoSlot},
+		{nic.ErrNameTaken, ctl.ErrNameTaken}, {context.Canceled, ctl.ErrNICGone},
 		{nic.ErrNoRegion, ctl.ErrNoRegion}, {nic.ErrRegionBusy, ctl.ErrRegionBusy}, {nic.ErrNoProcess, ctl.ErrNoRegion}, {nic.ErrClosed, ctl.ErrNICGone},
 	} {
 		if errors.Is(err, t.is) {
@@ -163,7 +177,7 @@ func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
 	}
 	r := ctl.Region{Bytes: size}
 	s.d.loop.Do(func(clock.Time) {
-		if s.expelled {
+		if s.expelled.Load() {
 			err = ctl.ErrNICGone
 		} else if r.ID, r.Key, err = s.d.engine.AddRegion(s.slot, m.mem); err == nil {
 			s.regions[r.ID] = m
@@ -181,7 +195,7 @@ func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
 func (s *session) free(c *ctl.Client, f *ctl.Free) (err error) {
 	var m *memory
 	s.d.loop.Do(func(clock.Time) {
-		if s.expelled {
+		if s.expelled.Load() {
 			err = ctl.ErrNICGone
 		} else if err = s.d.engine.RemoveRegion(s.slot, f.Region); err == nil {
 			m = s.regions[f.Region]
@@ -195,28 +209,17 @@ func (s *session) free(c *ctl.Client, f *ctl.Free) (err error) {
 	return errors.Join(m.close(), c.Reply(&ctl.Reply{}))
 }
 
-// unregister makes the engine let go of the process and all of its memory.
-func (s *session) unregister() {
-	s.d.loop.Do(func(clock.Time) { s.leave() })
-}
-
-// leave is unregister with the lock held.
-func (s *session) leave() {
-	if s.d.sessions[s.slot] == s {
-		delete(s.d.sessions, s.slot)
-		s.d.engine.Unregister(s.slot, s.gen)
-	}
-}
-
 // end lets the process go, whatever state it is in.
 func (s *session) end() error {
-	err := s.d.loop.RemoveBell(s.kick)
-	s.unregister()
+	err := errors.Join(s.d.loop.RemoveBell(s.kick), s.d.driver.Delete(s.slot))
+	s.forget()
 	return errors.Join(err, s.release())
 }
 
-// release unmaps and closes. The engine knows none of it any more. The process sees its wake socket end.
+// release unmaps, closes, and gives the slot back. The engine knows none of it any more. The process sees its wake socket
+// end.
 func (s *session) release() error {
+	defer s.d.driver.GiveBack(s.slot)
 	var errs []error
 	all := []*memory{s.rw, s.ro}
 	for _, m := range s.regions {
@@ -236,7 +239,7 @@ func (s *session) release() error {
 }
 
 // fault takes the blame for a memory fault in the engine: if the address is in the session's memory, that becomes
-// ordinary memory, and the process goes. Called by the loop, with the lock held.
+// ordinary memory, so that the engine can go on until the process is deleted. Called by the loop, with the lock held.
 func (s *session) fault(addr uintptr) bool {
 	all := []*memory{s.rw, s.ro}
 	for _, m := range s.regions {
@@ -247,8 +250,7 @@ func (s *session) fault(addr uintptr) bool {
 			if err := m.replace(); err != nil {
 				return false
 			}
-			s.expelled = true
-			s.leave()
+			s.expelled.Store(true)
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -96,6 +97,30 @@ func (l *Waiters) WakeReady() (any bool) {
 		}
 	}
 	return any
+}
+
+// Wait sleeps until ready is true, or until ctx ends, whose error it then returns. Who makes ready true calls WakeReady.
+func (l *Waiters) Wait(ctx context.Context, ready func() bool) error {
+	for !ready() {
+		if err := l.sleep(ctx, ready); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Waiters) sleep(ctx context.Context, ready func() bool) error {
+	w := l.Add(ready)
+	defer l.Remove(w)
+	if ready() { // what became true before Add was nobody's to tell
+		return nil
+	}
+	select {
+	case <-w.Woken():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // WakeOne wakes the one who sleeps longest in place 0, to take over the duty.

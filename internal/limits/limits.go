@@ -86,11 +86,19 @@ const (
 	PageBytes    = 4096     // the page of every host that Weft runs on
 	ShortMessage = 768      // longest message written into its context region (QNIX-18); equals TinyMessage
 	NameBytes    = 24       // longest application name
-	Processes    = 128      // P: VNIs that a NIC prepares for (QNIX-3)
+	Processes    = 128      // VNIs that a NIC makes before anybody asks (QNIX-3)
 	MaxProcesses = 4096     // P at most
 	Regions      = 1024     // regions that one process may have open
 	Temporaries  = 4        // regions kept by an attached process for messages that its pool cannot hold
 	MaxRegion    = 64 << 30 // bytes; offsets are signed 64-bit everywhere, this is for sanity
+
+	// DefaultProcesses is P unless configured: what the 4,096 file descriptors that many systems allow a program suffice for,
+	// with three for each process.
+	DefaultProcesses = 1024
+
+	// DriverCommands is D: commands of the driver that are not yet answered (QNIX-61). A New_Process may wait for news from
+	// another NIC, and this is how many may do so before those behind them have to wait too.
+	DriverCommands = 256
 )
 
 // Messages (internal/nic, decision 8).

@@ -39,7 +39,9 @@ func TestLimitsFitOneAnother(t *testing.T) {
 		{limits.FirstRetransmit == 100*time.Millisecond, "USNIC-45: the retransmission timer"},
 		{limits.ProbeEvery == 250*time.Millisecond, "USNIC-61: the ping interval"},
 
-		{limits.Processes <= limits.MaxProcesses, "the default does not exceed the most"},
+		{limits.Processes >= 128, "QNIX-3: at least 128 processes"},
+		{limits.Processes <= limits.DefaultProcesses && limits.DefaultProcesses <= limits.MaxProcesses, "what is made beforehand may be used, and the default does not exceed the most"},
+		{limits.DriverCommands > 8 && limits.DriverCommands%8 == 0, "QNIX-A4: D > 8, since the head is published every eight entries"},
 		{limits.MaxProcesses <= 1<<16, "a slot has 16 bits on the wire"},
 		{limits.Contexts <= 1<<16, "a command names its context in 16 bits"},
 		{limits.ShortMessage <= limits.PageBytes, "a context region is within a page"},

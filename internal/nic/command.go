@@ -11,7 +11,10 @@ import (
 // (QNIX-6, QNIX-37). A process that asks for nothing for some polls leaves the active list. more says that a batch was
 // full.
 func (e *Engine) drainCommands() (commands int, more bool) {
-	for n := e.active.n; n > 0 && e.active.n > 0; n-- {
+	for n := e.active.n; n > 0; n-- {
+		if e.drive(); e.active.n == 0 {
+			break
+		}
 		p := e.active.front()
 		e.active.rotate() // not a walk along the list: what one process asks for may detach the next
 		got := 0

@@ -58,7 +58,7 @@ func (x *ending) add(p *tester, receive bool, ctx int) {
 }
 
 func (x *ending) exit(p *tester) {
-	p.e.Unregister(p.slot, p.gen)
+	p.exit()
 	x.alive[p] = false
 }
 

@@ -13,8 +13,8 @@
 //	                  └──► local.go (both processes are ours: one copy, no link)
 //
 // The phases of Poll stand in engine.go, one file each; the files in the order in which a message meets them. Besides:
-// process.go has the process table, permission.go and credit.go the flow control, put.go and get.go the regions,
-// groups.go, member.go and join.go the groups, collective.go, signal.go, barrier.go, broadcast.go, legs.go and reduce.go what their members do
+// process.go has the process table, driver.go how processes get into it, permission.go and credit.go the flow control,
+// put.go and get.go the regions, groups.go, member.go and join.go the groups, collective.go, signal.go, barrier.go, broadcast.go, legs.go and reduce.go what their members do
 // together, multicast.go messages to several; nodes.go, names.go and tables.go what the NICs tell one another, cancel.go
 // the withdrawal of operations.
 package nic
@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/mutate"
@@ -51,15 +52,16 @@ type Config struct {
 	IdlePolls          int  // that find a process idle before its queue is listened to no more
 	Static             bool // only NICs that AddNode named may open a pair with this one
 
+	Rung     func()          // called within Poll when a driver doorbell has rung; may be nil
 	Counters vni.CounterPage // where counts are published; may be zero
 	Faults   rel.Faults      // test hooks
 	Defect   mutate.Defect   // test hook
 }
 
-// Errors of Register and of the calls about regions.
+// Errors of driver commands and of the calls about regions.
 var (
 	ErrNameTaken  = errors.New("nic: name is taken")
-	ErrNoSlot     = errors.New("nic: every slot has a process")
+	ErrDeleted    = errors.New("nic: process was deleted before it was taken in")
 	ErrNoProcess  = errors.New("nic: no such process")
 	ErrNoRegion   = errors.New("nic: no such region, or too many")
 	ErrRegionBusy = errors.New("nic: region is in use by an operation of its process")
@@ -74,10 +76,13 @@ type Engine struct {
 	rng    *rand.Rand
 	closed bool
 
-	procs      []*process    // by slot; slot 0 is the NIC's own (decision 1)
-	gens       []uint32      // by slot: the generation given last
-	registered int           // processes in procs
-	nextSlot   int           // QNIX-60: the slot to try first
+	procs      []*process  // by slot; slot 0 is the NIC's own (decision 1)
+	gens       []uint32    // by slot: the generation given last
+	registered int         // processes in procs, beside the one at slot 0
+	driver     *driver.NIC // Driver Info (QNIX-51)
+	driverHalf *driver.Driver
+	driven     int           // driver commands executed in this poll
+	driverRung bool          // a driver doorbell has rung in this poll
 	active     list[process] // first level of the round robin (QNIX-35); idle processes are not in it
 	rung       []*process    // processes with a new doorbell or event in this poll
 	waiting    list[send]    // sends whose receiver's name nobody has told us yet
@@ -118,7 +123,7 @@ func New(cfg Config) (*Engine, error) {
 	setDefault(&cfg.AckDelay, limits.AckDelay)
 	setDefault(&cfg.ProbeEvery, limits.ProbeEvery)
 	setDefault(&cfg.StagingBytes, limits.StagingBytes)
-	setDefault(&cfg.MaxProcesses, limits.MaxProcesses)
+	setDefault(&cfg.MaxProcesses, limits.DefaultProcesses)
 	setDefault(&cfg.IdlePolls, limits.IdlePolls)
 	setDefault(&cfg.InitialCreditBytes, limits.CreditBytes)
 	setDefault(&cfg.ReceiveCapacity, uint64(limits.ReceiveCapacityBytes))
@@ -126,13 +131,14 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("nic: Config.MaxProcesses is %d; expected 1 to %d", cfg.MaxProcesses, limits.MaxProcesses)
 	}
 	e := &Engine{
-		cfg:      cfg,
-		rng:      rand.New(rand.NewPCG(cfg.Seed, cfg.ID^cfg.Incarnation*0x9e3779b97f4a7c15)),
-		procs:    make([]*process, 1, 1+min(cfg.MaxProcesses, limits.Processes)),
-		gens:     make([]uint32, 1+cfg.MaxProcesses),
-		nextSlot: 1,
-		peers:    make(map[*rel.Endpoint]*peer),
+		cfg:   cfg,
+		rng:   rand.New(rand.NewPCG(cfg.Seed, cfg.ID^cfg.Incarnation*0x9e3779b97f4a7c15)),
+		procs: make([]*process, 1, 1+min(cfg.MaxProcesses, limits.Processes)),
+		gens:  make([]uint32, 1+cfg.MaxProcesses),
+		peers: make(map[*rel.Endpoint]*peer),
 	}
+	q := driver.NewQueue(cfg.MaxProcesses)
+	e.driver, e.driverHalf = q.NIC(), q.Driver()
 	e.names.init()
 	e.nodes.init()
 	e.groups.init()
@@ -170,13 +176,16 @@ func (e *Engine) ID() uint64 { return e.cfg.ID }
 // be moved, and returns how much it did, and when it has to be called again though nothing comes in from outside:
 // at once (≤ now) while work is left over from a full batch, Never when it waits for nothing.
 //
-// It must be called again soon after a frame arrives, a process posts a command, or Ring.
+// It must be called again soon after a frame arrives, a process or the driver posts a command, or Ring.
 func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
+	e.now, e.driven = now, 0
 	if e.closed {
-		return 0, clock.Never
+		e.drive() // processes still go
+		e.wake()
+		return e.driven, clock.Never
 	}
-	e.now = now
 	frames, linkNext := e.cfg.Link.Poll(now, e.rel)      // 1. frames in: rel, then rx.go
+	e.drive()                                            //    driver.go: processes come and go, here and in 3 and 5
 	e.expire()                                           // 2. nodes.go, names.go: what has waited long enough, or for a name
 	commands, more := e.drainCommands()                  // 3. commands in, behind those that have waited: command.go
 	e.resume()                                           //    multicast.go: those that waited for copies to come free
@@ -186,7 +195,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	segments, relNext := e.rel.Progress(now, e.cfg.Link) // 6. segments, acknowledgements, retransmissions out
 	e.cfg.Link.Flush(now)                                // 7. frames out
 	e.wake()                                             // 8. doorbells have been rung: wake who sleeps
-	work = frames + commands + turns + segments
+	work = e.driven + frames + commands + turns + segments
 	e.counts[vni.NICPolls]++
 	if work == 0 {
 		e.counts[vni.NICIdlePolls]++
@@ -198,8 +207,14 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	return work, next
 }
 
-// wake tells the sleeping among the processes that something has happened to them, once each.
+// wake tells the sleeping among the processes that something has happened to them, once each, and the driver.
 func (e *Engine) wake() {
+	if e.driverRung {
+		e.driverRung = false
+		if e.cfg.Rung != nil {
+			e.cfg.Rung()
+		}
+	}
 	for i, p := range e.rung {
 		e.rung[i] = nil
 		p.rung = false

@@ -54,7 +54,7 @@ func hostileProcess(t *testing.T, script []byte) {
 		t.Fatal("memory of another process was written")
 	}
 	a.e.TakeDetached()
-	a.e.Unregister(h.slot, h.gen)
+	unregister(a.e, h.slot)
 	buf := make([]byte, 1<<20)
 	for p := range 2 { // what it sent to the others is theirs
 		at := []*tester{a, b}[p]
@@ -93,7 +93,7 @@ func newVandal(w *fabric, script []byte) *vandal {
 			w.t.Fatal(err)
 		}
 	}
-	if h.slot, h.gen, err = h.e.Register(h.names[0], h.seg, func() {}); err != nil {
+	if h.slot, h.gen, err = register(h.e, h.names[0], h.seg, func() {}); err != nil {
 		w.t.Fatal(err)
 	}
 	return h
@@ -184,6 +184,6 @@ func TestAProcessThatWasThrownOutCannotRingItselfBack(t *testing.T) { // decisio
 	if c := a.finish(false, a.send("h/0", 1, 0, []byte("x"))); c.Status != vni.StatusProcessGone {
 		t.Errorf("a message to it ended with %v", c.Status)
 	}
-	h.e.Unregister(h.slot, h.gen)
+	unregister(h.e, h.slot)
 	w.until(time.Second, "its name is free", func() bool { _, ok := h.e.Lookup(h.names[0]); return !ok })
 }

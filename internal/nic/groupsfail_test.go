@@ -58,7 +58,7 @@ func TestJoinsOfDifferentSizesThatCrossAreDecidedByName(t *testing.T) {
 // How a member can end, and what the others' operation finds out by.
 func TestADeathEndsWhatTheOthersWaitForAndNamesTheDead(t *testing.T) {
 	for name, end := range map[string]func(f *fabric, p *tester){
-		"its process ends": func(f *fabric, p *tester) { p.e.Unregister(p.slot, p.gen) },
+		"its process ends": func(f *fabric, p *tester) { p.exit() },
 		"its NIC falls silent": func(f *fabric, p *tester) {
 			for i, e := range f.engines {
 				if e == p.e {
@@ -196,7 +196,7 @@ func TestWhatAMemberHasCompletedBeforeItEndsCompletesEverywhere(t *testing.T) {
 			return quick >= 0
 		})
 		p := g.members[quick]
-		p.e.Unregister(p.slot, p.gen)
+		p.exit()
 		for i, p := range g.members {
 			if i != quick {
 				p.wantStatus(ctx[i], vni.StatusOK)
@@ -317,7 +317,7 @@ func TestTheRootHearsOfTheDeathOfAMemberThatOnlyOthersKnow(t *testing.T) {
 func TestThoseWhoShrinkMeetInTheLatestEpoch(t *testing.T) {
 	f := newFabric(t, 4, fault.Config{})
 	g := newTeam(f, 4)
-	g.members[3].e.Unregister(g.members[3].slot, g.members[3].gen)
+	g.members[3].exit()
 	for i, p := range g.members[:3] {
 		p.wantStatus(p.barrier(g.numbers[i], 4), vni.StatusGroupBroken)
 	}

@@ -62,7 +62,7 @@ func FuzzRecordsAboutGroups(f *testing.F) {
 			}
 		}
 		for _, p := range g.members {
-			p.e.Unregister(p.slot, p.gen)
+			p.exit()
 		}
 		fb.noLeaks()
 	})

@@ -76,8 +76,8 @@ func TestAJoinAfterACancelledOneIsKnownEverywhere(t *testing.T) {
 		two := b.startJoin("pair", 0, 2, 0, make([]byte, len(roster)))
 		a.wantStatus(one, vni.StatusOK)
 		b.wantStatus(two, vni.StatusOK)
-		a.e.Unregister(a.slot, a.gen)
-		b.e.Unregister(b.slot, b.gen)
+		a.exit()
+		b.exit()
 		f.until(5*time.Second, "all is forgotten", func() bool {
 			return len(f.engines[0].groups.list)+len(f.engines[1].groups.list)+len(f.engines[2].groups.list) == 0
 		})

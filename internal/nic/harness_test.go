@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/fault"
@@ -115,6 +116,56 @@ func (f *fabric) process(nic int, name string) *tester {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	seg := f.segment()
+	p := &tester{f: f, e: f.engines[nic], name: n, v: seg.Process(), seg: seg}
+	if p.slot, p.gen, err = register(p.e, n, seg, func() { p.wakes++ }); err != nil {
+		f.t.Fatal(err)
+	}
+	return p
+}
+
+// command posts a driver command and has it executed at once.
+func command(e *Engine, c driver.Command) driver.Result {
+	d := e.Driver()
+	at, ok := d.Post(c)
+	if !ok {
+		panic("the driver command queue is full")
+	}
+	e.drive()
+	r, ok := d.Answered(at)
+	if !ok {
+		panic(fmt.Sprintf("%v is not answered", c.Code))
+	}
+	return r
+}
+
+// register has an engine serve a process.
+func register(e *Engine, name vni.Name, seg *vni.Segment, wakeUp func()) (slot uint16, gen uint32, err error) {
+	d := e.Driver()
+	slot, ok := d.Take(1)
+	if !ok {
+		return 0, 0, driver.ErrNoSlot
+	}
+	d.Tie(slot, driver.Entry{VNI: seg, WakeUp: wakeUp})
+	r := command(e, driver.Command{Code: driver.NewProcess, Index: slot, PID: 1, Name: name})
+	if r.Err != nil {
+		d.GiveBack(slot)
+	}
+	return slot, r.Gen, r.Err
+}
+
+// unregister has an engine let a process go.
+func unregister(e *Engine, slot uint16) {
+	command(e, driver.Command{Code: driver.DeleteProcess, Index: slot})
+	e.Driver().GiveBack(slot)
+}
+
+// exit ends a process.
+func (p *tester) exit() { unregister(p.e, p.slot) }
+
+// segment makes a VNI of the default geometry.
+func (f *fabric) segment() *vni.Segment {
+	f.t.Helper()
 	g := vni.DefaultGeometry(true)
 	rw, ro := g.Sizes()
 	seg, err := vni.NewSegment(words(rw), words(ro), g)
@@ -122,11 +173,7 @@ func (f *fabric) process(nic int, name string) *tester {
 		f.t.Fatal(err)
 	}
 	seg.EnableDirect()
-	p := &tester{f: f, e: f.engines[nic], name: n, v: seg.Process(), seg: seg}
-	if p.slot, p.gen, err = p.e.Register(n, seg, func() { p.wakes++ }); err != nil {
-		f.t.Fatal(err)
-	}
-	return p
+	return seg
 }
 
 func words(n int) []byte {

@@ -110,7 +110,7 @@ func TestALateRefusalOfACopyHitsNobodyElse(t *testing.T) {
 	a.wantSent(a.send("gone/0", 1, 0, []byte("x"))) // from now on a short message goes without asking
 	want := pattern(40_000, 1)
 	buf := make([]byte, len(want))
-	gone.e.Unregister(gone.slot, gone.gen)
+	gone.exit()
 	m := a.multicast([]string{"gone/0", "gone/0", "gone/0", "gone/0"}, 2, []byte("never"))
 	f.engines[0].Poll(f.now)
 	a.wantSent(m)

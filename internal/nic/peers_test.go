@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/link/mem"
@@ -89,11 +90,9 @@ func TestTheControlProcessIsReachedByItsAddress(t *testing.T) { // decision 1: s
 	if c := a.finish(false, a.start(vni.CodeSend, &to, []byte("nobody there"))); c.Status != vni.StatusProcessGone {
 		t.Errorf("to a NIC without control process: %v", c.Status)
 	}
-	if err := ctl.e.RegisterControl(seg, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := ctl.e.RegisterControl(seg, nil); err == nil {
-		t.Error("there is a second control process")
+	ctl.e.Driver().Tie(0, driver.Entry{VNI: seg})
+	if r := command(ctl.e, driver.Command{Code: driver.NewProcess, PID: 1}); r.Err != nil || r.Gen != ControlGeneration {
+		t.Fatalf("the control process is generation %d, %v", r.Gen, r.Err)
 	}
 	buf := make([]byte, 20)
 	r := ctl.recv("a/0", 5, 0, buf)
@@ -211,7 +210,7 @@ func TestAReceiveFromAProcessThatHasGoneTakesItsLastMessage(t *testing.T) {
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
 	f.known("a/0", "b/0")
 	a.wantSent(a.send("b/0", 1, vni.WantAccept, []byte("last words")))
-	a.e.Unregister(a.slot, a.gen)
+	a.exit()
 	f.run(time.Second)
 	exactly := func(tag uint64, buf []byte) int {
 		i, _ := b.v.TakeReceive()

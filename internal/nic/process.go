@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -15,12 +16,14 @@ type process struct {
 	sendNode node[process] // in Engine.sending while it has sends that can take a turn
 	slot     uint16
 	gen      uint32
+	pid      uint32 // of its program
 	name     vni.Name
 	vni      *vni.NIC
 	wakeUp   func()
 	rung     bool
+	newAt    int // position of its New_Process, while that is not answered; else noCommand
 	gone     bool
-	detached bool  // served no more; its owner has yet to unregister it
+	detached bool  // served no more; the driver has yet to delete it
 	lostTo   *peer // which has judged that the name is its own; its claim may come later
 	idle     int   // polls in a row that found no command
 	badOps   int   // operations refused for their arguments since badSince; a storm of them detaches
@@ -74,6 +77,7 @@ type ProcessInfo struct {
 	Name       vni.Name
 	Slot       uint16
 	Generation uint32
+	PID        uint32
 	Posted     int // receives waiting for a message
 	Unexpected int // messages waiting for a receive
 	Staged     int // bytes of them in staging
@@ -84,7 +88,7 @@ func (e *Engine) Processes() []ProcessInfo {
 	var l []ProcessInfo
 	for _, p := range e.procs {
 		if p != nil {
-			l = append(l, ProcessInfo{p.name, p.slot, p.gen, p.posted.n, p.stray.n, p.staged})
+			l = append(l, ProcessInfo{p.name, p.slot, p.gen, p.pid, p.posted.n, p.stray.n, p.staged})
 		}
 	}
 	return l
@@ -98,52 +102,13 @@ func (e *Engine) process(slot uint16) *process {
 	return nil
 }
 
-// Register takes a process in (QNIX-62, New_Process): it gets a slot, its name is told to every NIC, and its command
-// queue is listened to. wakeUp is called, within Poll, when the process sleeps and something has happened to it.
-// The segment is the engine's until Unregister returns.
-func (e *Engine) Register(name vni.Name, seg *vni.Segment, wakeUp func()) (slot uint16, gen uint32, err error) {
-	if e.closed {
-		return 0, 0, ErrClosed
-	}
-	if name.IsZero() {
-		return 0, 0, fmt.Errorf("nic: a process without a name cannot register; expected app/index")
-	}
-	if n := e.names.byName[name]; n != nil && n.live() {
-		return 0, 0, fmt.Errorf("%w: %v is the process at slot %d of NIC %d", ErrNameTaken, name, n.slot, n.nic)
-	}
-	if name.App == controlName.App {
-		return 0, 0, fmt.Errorf("%w: %v; application %q is the NICs' own", ErrNameTaken, name, "nic")
-	}
-	i, ok := e.takeSlot()
-	if !ok {
-		return 0, 0, ErrNoSlot
-	}
-	e.gens[i]++
-	p := e.install(i, e.gens[i], name, seg, wakeUp)
-	e.registered++
-	e.names.addOwn(e, p)
-	e.counts[vni.NICRegistrations]++
-	return p.slot, p.gen, nil
-}
-
-// ControlGeneration is the generation of slot 0, which has one process in each life of the NIC.
-const ControlGeneration = 1
-
-// RegisterControl makes a process half of the NIC's owner the NIC's control process, slot 0 (decision 1): others reach
-// it by the address (NIC, 0, ControlGeneration), not by name.
-func (e *Engine) RegisterControl(seg *vni.Segment, wakeUp func()) error {
-	if e.procs[0] != nil {
-		return fmt.Errorf("%w: slot 0", ErrNameTaken)
-	}
-	e.install(0, ControlGeneration, controlName, seg, wakeUp)
-	return nil
-}
-
 // install makes the table entry of a process and begins to listen to it.
-func (e *Engine) install(i int, gen uint32, name vni.Name, seg *vni.Segment, wakeUp func()) *process {
+func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
+	at := e.driver.Entry(c.Index)
+	seg := at.VNI
 	g := seg.Geometry()
 	p := &process{
-		slot: uint16(i), gen: gen, name: name, vni: seg.NIC(), wakeUp: wakeUp,
+		slot: c.Index, gen: gen, pid: c.PID, name: name, vni: seg.NIC(), wakeUp: at.WakeUp, newAt: noCommand,
 		sends: make([]send, g.Contexts), recvs: make([]receive, g.Contexts),
 		dests: make(map[destKey]*dest), sources: make(map[sourceKey]*source),
 		regions: make([]*region, 1),
@@ -155,55 +120,12 @@ func (e *Engine) install(i int, gen uint32, name vni.Name, seg *vni.Segment, wak
 	}
 	p.regions[0] = &region{owner: p, mem: seg.Pool()}
 	p.vni.SetIdentity(vni.Identity{NIC: e.cfg.ID, Incarnation: e.cfg.Incarnation, Slot: p.slot, Gen: p.gen, Name: name})
-	e.procs[i] = p
+	for int(c.Index) >= len(e.procs) {
+		e.procs = append(e.procs, nil)
+	}
+	e.procs[c.Index] = p
 	e.listen(p)
 	return p
-}
-
-// takeSlot finds a free slot as QNIX-60 says: the one at the mark, which is the one used longest ago, or the next free
-// one behind it.
-func (e *Engine) takeSlot() (int, bool) {
-	for range e.cfg.MaxProcesses {
-		i := e.nextSlot
-		e.nextSlot = i%e.cfg.MaxProcesses + 1
-		for i >= len(e.procs) {
-			e.procs = append(e.procs, nil)
-		}
-		if e.procs[i] == nil {
-			return i, true
-		}
-	}
-	return 0, false
-}
-
-// Unregister lets a process go (Delete_Process): whatever it has under way ends, who waits for it is told, its name
-// vanishes from every NIC. When it returns, the engine touches neither the segment nor the process's regions again.
-func (e *Engine) Unregister(slot uint16, gen uint32) {
-	p := e.process(slot)
-	if p == nil || p.gen != gen {
-		return
-	}
-	p.gone = true
-	e.leaveAll(p)
-	for i := range p.sends {
-		if s := &p.sends[i]; s.state != sendIdle {
-			e.abandonSend(s)
-		}
-	}
-	e.dropReceives(p)
-	for _, r := range p.regions {
-		if r != nil {
-			e.closeRegion(r)
-		}
-	}
-	p.node.remove()
-	p.sendNode.remove()
-	e.forgetCredits(p)
-	e.procs[slot] = nil
-	if slot != 0 {
-		e.registered--
-	}
-	e.endName(p)
 }
 
 // detach ends a process that has done what no working process half can do (decision 10). Its owner, the daemon, sees
@@ -228,7 +150,8 @@ type Detached struct {
 	Why        error
 }
 
-// TakeDetached returns the processes detached since the last call. The caller unregisters them.
+// TakeDetached returns the processes detached since the last call, but not those that the driver has deleted meanwhile. The
+// caller has the driver delete them.
 func (e *Engine) TakeDetached() []Detached {
 	d := e.detached
 	e.detached = nil

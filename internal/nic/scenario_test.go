@@ -129,7 +129,7 @@ func (s *scenario) command() {
 		s.names = append(s.names, s.arg(1))
 	case "exit": // exit NAME
 		p := s.procs[s.arg(0)]
-		p.e.Unregister(p.slot, p.gen)
+		p.exit()
 		delete(s.procs, s.arg(0))
 		s.names = slices.DeleteFunc(s.names, func(n string) bool { return n == s.arg(0) })
 	case "send", "recv", "cancel", "region", "close", "put", "get":

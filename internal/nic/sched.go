@@ -6,6 +6,7 @@ import "github.com/weftnet/weft/internal/limits"
 // sends, one packet a turn (QNIX-35, QNIX-39). It stops when nobody can move or the poll's share of turns is used up.
 func (e *Engine) schedule() (turns int) {
 	for turns < limits.TurnsPerPoll {
+		e.drive()
 		p := e.sending.front()
 		if p == nil {
 			return turns

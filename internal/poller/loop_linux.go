@@ -118,6 +118,9 @@ func (l *Loop) Do(f func(now clock.Time)) {
 	f(Now())
 }
 
+// Kick has the loop poll, soon and once more. It does not wait for that.
+func (l *Loop) Kick() { l.wake() }
+
 // wake makes the loop poll again.
 func (l *Loop) wake() {
 	l.dirty.Store(true)

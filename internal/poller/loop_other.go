@@ -28,9 +28,10 @@ func NewLoop(Engine, LoopConfig) (*Loop, error) {
 	return nil, errors.New("poller: a NIC daemon needs Linux, this is " + runtime.GOOS)
 }
 
-// AddBell, RemoveBell, Do, Run and Close are never called, since there is no Loop.
+// AddBell, RemoveBell, Do, Kick, Run and Close are never called, since there is no Loop.
 func (*Loop) AddBell(int, uint16) error { return errors.ErrUnsupported }
 func (*Loop) RemoveBell(int) error      { return errors.ErrUnsupported }
 func (*Loop) Do(func(clock.Time))       {}
+func (*Loop) Kick()                     {}
 func (*Loop) Run(context.Context)       {}
 func (*Loop) Close() error              { return nil }

@@ -1,0 +1,136 @@
+package nic
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weftnet/weft/internal/driver"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// The driver's commands are the only way by which a process comes to a NIC and leaves it (QNIX-49). They are looked for
+// behind a poll's frames, before each process's commands and before each turn: between operations, where nobody holds on to
+// a process. Looking is one load.
+
+// ControlGeneration is the generation of slot 0, which has one process in each life of the NIC.
+const ControlGeneration = 1
+
+// noCommand is the position of no driver command.
+const noCommand = -1
+
+// Driver is the driver's half of the queue by which it tells the NIC of its processes. It may be used while the engine is
+// polled.
+func (e *Engine) Driver() *driver.Driver { return e.driverHalf }
+
+// drive executes what the driver has asked for, at once and in its order.
+func (e *Engine) drive() {
+	for range limits.DriverCommands {
+		c, at, ok := e.driver.Next()
+		if !ok {
+			return
+		}
+		e.driven++
+		switch c.Code {
+		case driver.NewProcess:
+			e.newProcess(c, at)
+		case driver.DeleteProcess:
+			e.deleteProcess(c, at)
+		default:
+			panic(fmt.Sprintf("nic: the driver posts %v", c.Code))
+		}
+	}
+}
+
+// answer rings a driver doorbell. The driver is woken at the end of the poll.
+func (e *Engine) answer(at int, r driver.Result) {
+	e.driver.Ring(at, r)
+	e.driverRung = true
+}
+
+// newProcess takes a process in (QNIX-62): its name is told to every NIC, and its command queue is listened to.
+func (e *Engine) newProcess(c driver.Command, at int) {
+	if e.process(c.Index) != nil {
+		panic(fmt.Sprintf("nic: New_Process of %v at slot %d, where there is %v", c.Name, c.Index, e.procs[c.Index]))
+	}
+	if err := e.acceptable(c); err != nil {
+		e.answer(at, driver.Result{Err: err})
+		return
+	}
+	if c.Index == 0 { // others reach it by the address (NIC, 0, ControlGeneration), not by name (decision 1)
+		e.install(c, ControlGeneration, controlName)
+		e.answer(at, driver.Result{Gen: ControlGeneration})
+		return
+	}
+	e.gens[c.Index]++
+	p := e.install(c, e.gens[c.Index], c.Name)
+	p.newAt = at
+	e.registered++
+	e.names.addOwn(e, p)
+	e.counts[vni.NICRegistrations]++
+	e.welcome(p)
+}
+
+// acceptable says why a process cannot be taken in, if it cannot.
+func (e *Engine) acceptable(c driver.Command) error {
+	switch {
+	case e.closed:
+		return ErrClosed
+	case c.Index == 0:
+		return nil
+	case c.Name.IsZero():
+		return fmt.Errorf("nic: a process without a name cannot register; expected app/index")
+	case c.Name.App == controlName.App:
+		return fmt.Errorf("%w: %v; application %q is the NICs' own", ErrNameTaken, c.Name, "nic")
+	}
+	if n := e.names.byName[c.Name]; n != nil && n.live() {
+		return fmt.Errorf("%w: %v is the process at slot %d of NIC %d", ErrNameTaken, c.Name, n.slot, n.nic)
+	}
+	return nil
+}
+
+// welcome answers a process's New_Process. Only the driver waits for that, so it may come in a later poll than the command.
+func (e *Engine) welcome(p *process) {
+	e.answerNew(p, driver.Result{Gen: p.gen})
+}
+
+func (e *Engine) answerNew(p *process, r driver.Result) {
+	if p.newAt != noCommand {
+		e.answer(p.newAt, r)
+		p.newAt = noCommand
+	}
+}
+
+// deleteProcess lets a process go: whatever it has under way ends, who waits for it is told, its name vanishes from every
+// NIC. Afterwards the engine touches neither the process's VNI nor its regions again.
+func (e *Engine) deleteProcess(c driver.Command, at int) {
+	p := e.process(c.Index)
+	if p == nil { // its New_Process was refused
+		e.answer(at, driver.Result{})
+		return
+	}
+	p.gone = true
+	e.answerNew(p, driver.Result{Err: ErrDeleted})
+	e.leaveAll(p)
+	for i := range p.sends {
+		if s := &p.sends[i]; s.state != sendIdle {
+			e.abandonSend(s)
+		}
+	}
+	e.dropReceives(p)
+	for _, r := range p.regions {
+		if r != nil {
+			e.closeRegion(r)
+		}
+	}
+	p.node.remove()
+	p.sendNode.remove()
+	e.forgetCredits(p)
+	e.detached = slices.DeleteFunc(e.detached, func(d Detached) bool { return d.Slot == p.slot })
+	e.procs[p.slot] = nil
+	if p.slot != 0 {
+		e.registered--
+	}
+	e.endName(p)
+	e.answer(at, driver.Result{})
+}

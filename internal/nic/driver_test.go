@@ -1,0 +1,119 @@
+package nic
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/driver"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// hookedPort calls back from the middle of a poll, whenever a frame is written.
+type hookedPort struct {
+	link.Driver
+	reserve func()
+}
+
+func (p *hookedPort) Reserve(to link.Addr) []byte {
+	if p.reserve != nil {
+		p.reserve()
+	}
+	return p.Driver.Reserve(to)
+}
+
+// QNIX-49: the driver's commands are executed at once, between any two operations.
+func TestAProcessComesAndAnotherGoesInTheMiddleOfAPoll(t *testing.T) {
+	for at := 1; at < 40; at++ {
+		f := newFabric(t, 1, fault.Config{})
+		port := &hookedPort{Driver: f.sw.Port()}
+		e, err := New(Config{ID: 2, Incarnation: 1, Seed: 2, Link: port})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.engines = append(f.engines, e)
+		if err := e.AddNode(1, mem.Address(1)); err != nil {
+			t.Fatal(err)
+		}
+		to := f.process(0, "to/0")
+		stays, goes := f.process(1, "stays/0"), f.process(1, "goes/0")
+		f.known("to/0", "stays/0", "goes/0")
+
+		// While the two send, one is deleted in the middle of a poll; its slot's successor comes in a later poll's middle.
+		data, there := pattern(200_000, 1), make([]byte, 200_000)
+		r := to.recv("stays/0", 1, 0, there)
+		lost := to.recv("goes/0", 1, 0, make([]byte, 200_000))
+		s := stays.send("to/0", 1, vni.WantAccept, data)
+		goes.send("to/0", 1, vni.WantAccept, data)
+		d, frames, gone, came := e.Driver(), 0, 0, 0
+		next := f.segment()
+		port.reserve = func() {
+			switch frames++; frames {
+			case at:
+				gone, _ = d.Post(driver.Command{Code: driver.DeleteProcess, Index: goes.slot})
+			case at + 7:
+				index, _ := d.Take(1)
+				d.Tie(index, driver.Entry{VNI: next})
+				came, _ = d.Post(driver.Command{Code: driver.NewProcess, Index: index, PID: 1, Name: goes.name})
+			}
+		}
+		to.wantReceived(r, there, data)
+		stays.wantSent(s)
+		if c := to.finish(true, lost); c.Status != vni.StatusOK && c.Status != vni.StatusProcessGone {
+			t.Fatalf("frame %d: the message of the one that goes ended with %v", at, c.Status)
+		}
+		f.until(time.Second, "both commands are answered", func() bool {
+			return frames >= at+7 && d.Doorbell(gone) == vni.Done && d.Doorbell(came) == vni.Done
+		})
+		if r, _ := d.Answered(came); r.Err != nil || r.Gen == 0 {
+			t.Fatalf("frame %d: the successor is generation %d, %v", at, r.Gen, r.Err)
+		}
+		f.noLeaks()
+	}
+}
+
+func TestDriverCommandsAreRefusedWithAReason(t *testing.T) {
+	f := newFabric(t, 1, fault.Config{})
+	p := f.process(0, "a/0")
+	for _, c := range []struct {
+		name string
+		want error
+	}{{"a/0", ErrNameTaken}, {"nic/3", ErrNameTaken}} {
+		n, err := vni.ParseName(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := register(p.e, n, f.segment(), nil); !errors.Is(err, c.want) {
+			t.Errorf("a second process called %s: %v", c.name, err)
+		}
+	}
+	if _, _, err := register(p.e, vni.Name{}, f.segment(), nil); err == nil {
+		t.Error("a process without a name is taken in")
+	}
+	p.e.Close(f.now)
+	n := vni.Name{App: [limits.NameBytes]byte{'b'}}
+	if _, _, err := register(p.e, n, f.segment(), nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("at a NIC that is closed: %v", err)
+	}
+	p.exit() // that works all the same: its memory has to be let go of
+}
+
+// A process that is deleted before its New_Process has been answered takes that doorbell with it.
+func TestAProcessMayBeDeletedBeforeItIsTakenIn(t *testing.T) {
+	f := newFabric(t, 1, fault.Config{})
+	p := f.process(0, "a/0")
+	d := p.e.Driver()
+	at, _ := d.Post(driver.Command{Code: driver.NewProcess})
+	if c, read, ok := p.e.driver.Next(); !ok || read != at || c.Code != driver.NewProcess {
+		t.Fatal("the command is not read")
+	}
+	p.e.process(p.slot).newAt = at // as if something about it had to be found out first
+	p.exit()
+	if r, ok := d.Answered(at); !ok || !errors.Is(r.Err, ErrDeleted) {
+		t.Errorf("its New_Process is answered: %v, with %v", ok, r.Err)
+	}
+}
