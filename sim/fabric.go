@@ -19,6 +19,7 @@ import (
 type Config struct {
 	Seed             uint64
 	NICs             int           // hosts, each with one NIC; 2
+	TorusWidth       int           // columns of the torus on which the NICs are, row by row; 0: they have no positions
 	Link             Link          // between all of them
 	Faults           Faults        // by chance
 	UnreachableAfter time.Duration // silence after which a NIC gives another up; 2 s

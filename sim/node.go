@@ -38,6 +38,16 @@ func newNode(f *Fabric, index int) *node {
 	return &node{f: f, index: index, id: NICID(index), port: f.net.ports[index], pollAt: clock.Never}
 }
 
+// position is the NIC's on the torus, if there is one.
+func (n *node) position() nic.Position {
+	w := n.f.cfg.TorusWidth
+	if w == 0 {
+		return nic.Position{}
+	}
+	h := (n.f.cfg.NICs + w - 1) / w
+	return nic.Position{X: uint16(n.index % w), Y: uint16(n.index / w), Width: uint16(w), Height: uint16(h)}
+}
+
 // start plugs in a NIC in its next life.
 func (n *node) start() error {
 	h := &n.f.cfg.Hooks
@@ -46,7 +56,7 @@ func (n *node) start() error {
 		ID: n.id, Incarnation: n.life, Seed: n.f.seeds.Uint64(), Link: n.port,
 		UnreachableAfter: n.f.cfg.UnreachableAfter, Static: true,
 		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, IdlePolls: h.IdlePolls, MaxProcesses: h.MaxProcesses,
-		Faults: h.Faults, Defect: h.Defect,
+		Faults: h.Faults, Defect: h.Defect, Position: n.position(),
 	})
 	if err != nil {
 		return err

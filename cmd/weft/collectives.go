@@ -18,10 +18,11 @@ func newCollectivesCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "collectives [--nics N] [--seed N] [--json]",
-		Short: "Count the rounds of barriers over many simulated NICs",
+		Short: "Count the rounds of barriers and the steps of trees over many simulated NICs",
 		Long: `Run barriers, a broadcast and a reduction over 2, 4, 8 … simulated NICs on virtual time, and print how many
-rounds a barrier took, the bound, which is log2 of the NICs, and the virtual time of one barrier. The exit status
-is 1 if the bound was exceeded.`,
+rounds a barrier took, the bound, which is log2 of the NICs, and the virtual time of one barrier; then the longest
+way of a broadcast by a binomial tree, which has the same bound, and by a tree on a torus, with its bound. The exit
+status is 1 if a bound was exceeded.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return runCollectives(c.Context(), c.OutOrStdout(), seed, nics, asJSON)
@@ -42,9 +43,9 @@ func runCollectives(ctx context.Context, out io.Writer, seed uint64, nics int, a
 			return err
 		}
 	} else {
-		fmt.Fprintf(out, "%8s %8s %8s %14s\n", "nics", "rounds", "bound", "virtual ns")
+		fmt.Fprintf(out, "%8s %8s %8s %14s %10s %8s %12s\n", "nics", "rounds", "bound", "virtual ns", "binomial", "torus", "torus bound")
 		for _, r := range runs {
-			fmt.Fprintf(out, "%8d %8d %8d %14d\n", r.NICs, r.Rounds, r.Bound, r.VirtualNS)
+			fmt.Fprintf(out, "%8d %8d %8d %14d %10d %8d %12d\n", r.NICs, r.Rounds, r.Bound, r.VirtualNS, r.Binomial, r.Torus, r.TorusBound)
 		}
 	}
 	if err != nil {
@@ -52,7 +53,8 @@ func runCollectives(ctx context.Context, out io.Writer, seed uint64, nics int, a
 	}
 	for _, r := range runs {
 		if !r.Kept() {
-			return fmt.Errorf("a barrier of %d NICs took %d rounds; the bound is %d", r.NICs, r.Rounds, r.Bound)
+			return fmt.Errorf("%d NICs: a barrier took %d rounds, a binomial tree %d steps; the bound is %d. A tree on a torus took %d; the bound is %d",
+				r.NICs, r.Rounds, r.Binomial, r.Bound, r.Torus, r.TorusBound)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ func TestSimCollectivesPrintsTheRoundsOfEachNumberOfNICs(t *testing.T) {
 		t.Fatalf("status %d, %v: %s%s", status, err, stdout, stderr)
 	}
 	for i, r := range runs {
-		if got := slices.Sorted(maps.Keys(r)); !slices.Equal(got, []string{"bound", "nics", "rounds", "virtual_ns"}) {
+		if got := slices.Sorted(maps.Keys(r)); !slices.Equal(got, []string{"binomial", "bound", "nics", "rounds", "torus", "torus_bound", "virtual_ns"}) {
 			t.Errorf("run %d has the fields %q", i, got)
 		}
 		if r["nics"] != 2<<i || r["rounds"] != int64(i+1) || r["bound"] != int64(i+1) || r["virtual_ns"] <= 0 {

@@ -57,7 +57,7 @@ Everything may stand in a TOML file, too (--config); flags go before it.`,
 	f.StringVar(&o.gossip.Listen, "gossip-listen", "", "`IP:PORT` of the gossip, UDP and TCP (default: the IP of --listen, port 7701)")
 	f.StringSliceVar(&o.gossip.Seeds, "seed", nil, "where another NIC gossips, `IP[:PORT]`; several by commas or by more flags")
 	durationFlag(f, &o.failureTimeout, "failure-timeout", limits.FailureTimeout, time.Second, time.Hour, "silence after which a NIC that gossips is gone, with its names")
-	f.StringVar(&o.config.Registry, "registry", "", "TOML `FILE` with [[node]] tables, which hosts may share")
+	f.StringVar(&o.config.Registry, "registry", "", "TOML `FILE` with [[node]] tables and the torus, which hosts may share")
 	f.BoolVar(&o.config.Static, "static", false, "NICs that are not listed may not talk to this one")
 	durationFlag(f, &o.unreachableAfter, "unreachable-after", limits.UnreachableAfter, 10*time.Millisecond, time.Hour, "silence after which a NIC is given up")
 	intFlag(f, &o.config.MaxProcesses, "max-processes", limits.DefaultProcesses, 1, limits.MaxProcesses, "processes that may be attached at a time")

@@ -109,13 +109,17 @@ func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 		return printLines(out, nodes)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NIC\tADDRESS\tSTATE\tPROCESSES\tRTT")
+	fmt.Fprintln(w, "NIC\tADDRESS\tPOSITION\tSTATE\tPROCESSES\tRTT")
 	for _, n := range nodes {
 		rtt := "-"
 		if n.RTT != 0 {
 			rtt = time.Duration(n.RTT).Round(100 * time.Nanosecond).String()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", nicText(n.ID), n.Address, n.State, n.Processes, rtt)
+		position := "-"
+		if len(n.Position) == 2 {
+			position = fmt.Sprintf("%d,%d", n.Position[0], n.Position[1])
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", nicText(n.ID), n.Address, position, n.State, n.Processes, rtt)
 	}
 	return w.Flush()
 }

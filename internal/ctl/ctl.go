@@ -208,7 +208,8 @@ type Node struct {
 	State       string `json:"state"`
 	Incarnation uint64 `json:"incarnation,string"`
 	Processes   int    `json:"processes"`
-	RTT         int64  `json:"rtt_ns"` // 0: never measured
+	RTT         int64  `json:"rtt_ns"`             // 0: never measured
+	Position    []int  `json:"position,omitempty"` // x and y on the torus; none: it has none, or has not told
 }
 
 // Check is how the connectivity check of a node ended.

@@ -27,7 +27,9 @@ const DefaultPort = 7700
 //	link              = "udp"
 //	listen            = "10.0.0.1:7700"             # default: every address, port 7700
 //	mtu               = 0                           # bytes of a frame; 0: what the interface carries
-//	registry          = "/etc/weft/nodes.toml"      # a file of [[node]] that hosts share
+//	registry          = "/etc/weft/nodes.toml"      # a file of torus and [[node]] that hosts share
+//	torus             = [8, 4]                      # width and height, if the fabric is one
+//	position          = [3, 0]                      # of this NIC; default: that of its [[node]]
 //	static            = false                       # true: NICs that are not listed may not talk to this one
 //	unreachable_after = "2s"
 //	max_processes     = 1024
@@ -39,6 +41,7 @@ const DefaultPort = 7700
 //	[[node]]
 //	id      = "0:0:0:1:2:3:4:5"                     # may be left out
 //	address = "10.0.0.2:7700"
+//	position = [4, 0]                               # may be left out
 //
 //	[gossip]                                        # instead of a list, or besides
 //	listen          = "10.0.0.1:7701"               # default: the IP of listen, port 7701; UDP and TCP
@@ -53,6 +56,8 @@ type Config struct {
 	Listen           string       `toml:"listen"`
 	MTU              int          `toml:"mtu"`
 	Registry         string       `toml:"registry"`
+	Torus            []int        `toml:"torus"`
+	Position         []int        `toml:"position"`
 	Static           bool         `toml:"static"`
 	UnreachableAfter Duration     `toml:"unreachable_after"`
 	MaxProcesses     int          `toml:"max_processes"`
@@ -64,8 +69,8 @@ type Config struct {
 	Gossip           *Gossip      `toml:"gossip"` // nil: none
 }
 
-const expectedKeys = "id, socket, state_dir, link, listen, mtu, registry, static, unreachable_after, max_processes, staging_bytes, " +
-	"allow_uids, allow_gids, log, [[node]] with id and address, or [gossip] with listen, seeds, key_file and failure_timeout"
+const expectedKeys = "id, socket, state_dir, link, listen, mtu, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
+	"allow_uids, allow_gids, log, [[node]] with id, address and position, or [gossip] with listen, seeds, key_file and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".
 type Duration time.Duration
@@ -116,6 +121,8 @@ type settings struct {
 	listen   netip.AddrPort
 	mtu      int
 	nodes    registry.Registry // that the configuration lists
+	torus    registry.Torus
+	position registry.Position // that the configuration gives this NIC, if not in the list
 	gossip   *gossip.Config    // what is known of it before there is a link; nil: none
 	config   Config
 }
@@ -152,7 +159,9 @@ func (c Config) check() (s settings, err error) {
 	if _, err := logLevel(c.Log); err != nil {
 		wrong("log", "%w", err)
 	}
-	if s.nodes, err = c.nodes(); err != nil {
+	if s.nodes, s.torus, err = c.nodes(); err != nil {
+		errs = append(errs, err)
+	} else if s.position, err = s.torus.ParsePosition(c.Position); err != nil {
 		errs = append(errs, err)
 	}
 	if s.gossip, err = c.gossip(s.listen.Addr()); err != nil {
@@ -163,20 +172,31 @@ func (c Config) check() (s settings, err error) {
 	return s, errors.Join(errs...)
 }
 
-// nodes joins the list in the configuration with the file that it names.
-func (c Config) nodes() (registry.Registry, error) {
-	all, err := file.Nodes(c.Nodes)
+// nodes joins the list in the configuration with the file that it names. Both may say how large the torus is.
+func (c Config) nodes() (registry.Registry, registry.Torus, error) {
+	torus, err := registry.ParseTorus(c.Torus)
 	if err != nil {
-		return nil, err
+		return nil, torus, err
 	}
+	var shared []registry.Node
 	if c.Registry != "" {
-		f, err := file.Load(c.Registry)
+		f, t, err := file.Load(c.Registry)
 		if err != nil {
-			return nil, err
+			return nil, torus, err
 		}
-		all = append(all, f.Nodes()...)
+		if none := (registry.Torus{}); torus == none {
+			torus = t
+		} else if t != none && t != torus {
+			return nil, torus, fmt.Errorf("torus: [%d, %d], but [%d, %d] in %s", torus.Width, torus.Height, t.Width, t.Height, c.Registry)
+		}
+		shared = f.Nodes()
 	}
-	return registry.NewStatic(all)
+	all, err := file.Nodes(c.Nodes, torus)
+	if err != nil {
+		return nil, torus, err
+	}
+	list, err := registry.NewStatic(append(all, shared...))
+	return list, torus, err
 }
 
 // paths are the socket and the state directory. State belongs to one daemon: that of the default socket has the user's
@@ -234,6 +254,6 @@ func ParseNode(s string) (file.Entry, error) {
 		addr = netip.AddrPortFrom(a, DefaultPort).String()
 	}
 	e := file.Entry{ID: id, Address: addr}
-	_, err := e.Node()
+	_, err := e.Node(registry.Torus{})
 	return e, err
 }

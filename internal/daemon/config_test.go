@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/gossip"
 )
 
@@ -19,6 +20,8 @@ state_dir         = "/tmp/x/state"
 link              = "udp"
 listen            = "127.0.0.1:7701"
 mtu               = 1400
+torus             = [4, 3]
+position          = [1, 2]
 static            = true
 unreachable_after = "500ms"
 max_processes     = 16
@@ -30,6 +33,7 @@ log               = "debug"
 [[node]]
 id      = "0:0:0:0:0:0:0:2"
 address = "127.0.0.1:7702"
+position = [3, 0]
 
 [[node]]
 address = "[::1]:7703"
@@ -73,7 +77,10 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 		t.Errorf("read %+v", s)
 	}
 	n := s.nodes.Nodes()
-	if len(n) != 2 || n[0].ID != 2 || n[1].Addr.String() != "[::1]:7703" {
+	if at := (registry.Position{Known: true, X: 1, Y: 2}); s.position != at || s.torus.Height != 3 {
+		t.Errorf("at %v on a torus of %v", s.position, s.torus)
+	}
+	if len(n) != 2 || n[0].ID != 2 || n[0].At.X != 3 || n[1].At.Known || n[1].Addr.String() != "[::1]:7703" {
 		t.Errorf("nodes %v", n)
 	}
 	g := s.gossip
@@ -92,23 +99,26 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 
 func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 	for text, want := range map[string]string{
-		`scoket = "/x"`:                   `line 1: unknown key "scoket"; expected id, socket, state_dir`,
-		"\n[nodes]\nx = 1":                `unknown key "nodes`,
-		`socket = 7`:                      `line 1:`,
-		`socket =`:                        `line 1:`,
-		`id = "17"`:                       `id: NIC id "17": expected eight decimal octets`,
-		`link = "xdp"`:                    `link: no link is called "xdp"; expected udp, or auto`,
-		`listen = "here"`:                 `listen: address "here": expected IP:PORT`,
-		`mtu = 99`:                        `mtu: 99; expected 0, or`,
-		`unreachable_after = "soon"`:      `"soon": expected a length of time`,
-		`unreachable_after = "1ns"`:       `unreachable_after: 1ns; expected 10ms to 1h`,
-		`max_processes = -1`:              `max_processes: -1; expected 1 to`,
-		`staging_bytes = -1`:              `staging_bytes: -1; expected up to`,
-		`log = "loud"`:                    `log: "loud"; expected debug, info, warn, or error`,
-		`registry = "/no/such/file.toml"`: `/no/such/file.toml`,
-		"[[node]]\naddress = \"host:1\"":  `address "host:1": expected IP:PORT`,
-		"[[node]]\nadress = \"x\"":        `unknown key "node.adress"`,
-		`allow_uids = ["root"]`:           `line 1:`,
+		`scoket = "/x"`:                     `line 1: unknown key "scoket"; expected id, socket, state_dir`,
+		"\n[nodes]\nx = 1":                  `unknown key "nodes`,
+		`socket = 7`:                        `line 1:`,
+		`socket =`:                          `line 1:`,
+		`id = "17"`:                         `id: NIC id "17": expected eight decimal octets`,
+		`link = "xdp"`:                      `link: no link is called "xdp"; expected udp, or auto`,
+		`listen = "here"`:                   `listen: address "here": expected IP:PORT`,
+		`mtu = 99`:                          `mtu: 99; expected 0, or`,
+		`unreachable_after = "soon"`:        `"soon": expected a length of time`,
+		`unreachable_after = "1ns"`:         `unreachable_after: 1ns; expected 10ms to 1h`,
+		`max_processes = -1`:                `max_processes: -1; expected 1 to`,
+		`staging_bytes = -1`:                `staging_bytes: -1; expected up to`,
+		`torus = [4]`:                       `torus [4]: expected [WIDTH, HEIGHT], 1 to`,
+		`position = [1, 1]`:                 `position [1 1]: expected torus = [WIDTH, HEIGHT] beside it`,
+		"torus = [2, 2]\nposition = [2, 0]": `position [2 0]: expected [X, Y] on a torus of 2 by 2`,
+		`log = "loud"`:                      `log: "loud"; expected debug, info, warn, or error`,
+		`registry = "/no/such/file.toml"`:   `/no/such/file.toml`,
+		"[[node]]\naddress = \"host:1\"":    `address "host:1": expected IP:PORT`,
+		"[[node]]\nadress = \"x\"":          `unknown key "node.adress"`,
+		`allow_uids = ["root"]`:             `line 1:`,
 
 		"[gossip]\nseed = [\"10.0.0.2\"]":                   `line 2: unknown key "gossip.seed"; expected`,
 		"[gossip]\nseeds = \"10.0.0.2\"":                    `line 2:`,

@@ -148,7 +148,7 @@ func (d *Daemon) makeEngine() (err error) {
 		ID: uint64(d.id), Incarnation: d.incarnation, Seed: binary.LittleEndian.Uint64(seed[:]), Link: d.link,
 		ReceiveCapacity:  uint64(d.link.ReceiveBuffer()),
 		UnreachableAfter: time.Duration(c.UnreachableAfter), MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
-		Static: c.Static, Counters: d.page, Rung: d.rings.rung,
+		Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.position(),
 	})
 	if err != nil {
 		return err

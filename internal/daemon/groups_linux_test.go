@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	weft "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/daemon"
 )
 
 func init() {
@@ -100,5 +103,60 @@ func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
 	cancel()
 	if err := ends(t, "root", 10*time.Second, root); !errors.Is(err, context.Canceled) {
 		t.Errorf("the root: %v", err)
+	}
+}
+
+// One file with the torus and all positions does for every host (QNIX-52): each NIC finds its own in it, and tells the others.
+func TestNICsFindTheirPositionsInTheSharedFile(t *testing.T) {
+	c := configs(t, 3)
+	text := "torus = [3, 1]\n"
+	for i := range c {
+		text += fmt.Sprintf("[[node]]\naddress = %q\nposition = [%d, 0]\n", c[i].Listen, i)
+		c[i].Nodes = nil
+	}
+	path := filepath.Join(t.TempDir(), "fabric.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range c {
+		c[i].Registry = path
+	}
+	run(t, c...)
+	for i := range c {
+		conn, err := ctl.Dial(t.Context(), c[i].Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		nodes, err := conn.Nodes(t.Context())
+		if err != nil || len(nodes) != 2 {
+			t.Fatalf("nodes %+v, %v", nodes, err)
+		}
+		for _, n := range nodes {
+			k := slices.IndexFunc(c, func(c daemon.Config) bool { return c.Listen == n.Address })
+			if !slices.Equal(n.Position, []int{k, 0}) {
+				t.Errorf("NIC %d has %s at %v; expected %d, 0", i, n.Address, n.Position, k)
+			}
+		}
+	}
+	joins := make([]<-chan error, len(c))
+	for i := range c {
+		p := mustAttach(t, c[i], fmt.Sprintf("m/%d", i))
+		joins[i] = start(func() error {
+			g, err := p.Join(t.Context(), "torus", len(c))
+			if err != nil {
+				return err
+			}
+			v := []int64{int64(i)}
+			if err := weft.AllReduce(t.Context(), g, weft.Sum, v); err != nil || v[0] != 3 {
+				return fmt.Errorf("sum %d: %w", v[0], err)
+			}
+			return g.Close()
+		})
+	}
+	for _, j := range joins {
+		if err := ends(t, "a member", 10*time.Second, j); err != nil {
+			t.Error(err)
+		}
 	}
 }

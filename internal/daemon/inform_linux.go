@@ -3,12 +3,14 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -59,13 +61,23 @@ func (d *Daemon) known() (all []nic.NodeInfo) {
 }
 
 func (d *Daemon) nodes() (l []ctl.Node) {
+	listed := map[netip.AddrPort]registry.Position{} // of those that have yet to tell theirs
+	for _, n := range d.settings.nodes.Nodes() {
+		listed[n.Addr] = n.At
+	}
 	for _, n := range d.known() {
 		state := "down"
 		if n.Up {
 			state = "up"
 		}
-		l = append(l, ctl.Node{ID: n.ID, Address: n.Addr.String(), State: state, Incarnation: n.Incarnation,
-			Processes: n.Processes, RTT: n.RTTNanos})
+		c := ctl.Node{ID: n.ID, Address: n.Addr.String(), State: state, Incarnation: n.Incarnation,
+			Processes: n.Processes, RTT: n.RTTNanos}
+		if at := listed[n.Addr]; n.Position.Width > 0 {
+			c.Position = []int{int(n.Position.X), int(n.Position.Y)}
+		} else if at.Known {
+			c.Position = []int{at.X, at.Y}
+		}
+		l = append(l, c)
 	}
 	return l
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/gossip"
 )
@@ -37,13 +38,34 @@ func (d *Daemon) leaveGossip() error {
 
 // others leaves this NIC out of a list that all hosts share.
 func (d *Daemon) others(all []registry.Node) (others []registry.Node) {
-	own := ownAddrs(d.link.Addr())
+	own := d.isOwn()
 	for _, n := range all {
-		if n.ID != d.id && !own[n.Addr] {
+		if !own(n) {
 			others = append(others, n)
 		}
 	}
 	return others
+}
+
+// isOwn tells which nodes of a list are this NIC itself.
+func (d *Daemon) isOwn() func(registry.Node) bool {
+	own := ownAddrs(d.link.Addr())
+	return func(n registry.Node) bool { return n.ID == d.id || own[n.Addr] }
+}
+
+// position is where this NIC is on the torus (QNIX-52): where the configuration says, or the list that all hosts share.
+func (d *Daemon) position() nic.Position {
+	at, own := d.settings.position, d.isOwn()
+	for _, n := range d.settings.nodes.Nodes() {
+		if !at.Known && own(n) {
+			at = n.At
+		}
+	}
+	if !at.Known {
+		return nic.Position{}
+	}
+	t := d.settings.torus
+	return nic.Position{X: uint16(at.X), Y: uint16(at.Y), Width: uint16(t.Width), Height: uint16(t.Height)}
 }
 
 // ownAddrs are the addresses at which a link is reached: all of the host's if it is bound to none.

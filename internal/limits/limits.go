@@ -288,6 +288,12 @@ const (
 	// GroupAhead is how many operations other members may be ahead of a process, beside one for each of them.
 	GroupAhead = 256
 
+	// TorusSide is the longest side of a torus: a row of the largest group.
+	TorusSide = GroupMembers
+
+	// TreesKept is of how many roots a member remembers its place in the tree: most groups have no more members.
+	TreesKept = 256
+
 	// CollectivesUnderWay is how many operations of one group a process has under way at a time when it cuts a long one into
 	// pieces.
 	CollectivesUnderWay = 4

@@ -32,13 +32,14 @@ const (
 	BarrierRoundSkipped        // nic: only the first round of a barrier is waited for
 	ContributionLost           // nic: a reduction forgets the vector of its last child
 	LeaveNotTold               // nic: the others do not hear that a member has gone
+	TorusForgotten             // nic: some NICs take the binomial tree though all members have a position
 	defects
 )
 
 var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "old-incarnation", "wrong-space-acked",
 	"no-retransmit", "tag-ignored", "early-ack", "order-ignored", "grant-leak", "credit-leak", "lost-wake-up",
 	"stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
-	"barrier-round-skipped", "contribution-lost", "leave-not-told"}
+	"barrier-round-skipped", "contribution-lost", "leave-not-told", "torus-forgotten"}
 
 func (d Defect) String() string {
 	if d < defects {

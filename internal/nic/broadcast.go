@@ -6,7 +6,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A broadcast goes down a binomial tree (collective.go) from NIC to NIC; the processes in between are not asked, and one
+// A broadcast goes down a tree (tree.go) from NIC to NIC; the processes in between are not asked, and one
 // that is stopped delays nobody below it.
 //
 //	root            member in between                      members below
@@ -53,10 +53,7 @@ func (e *Engine) enterBroadcast(c *coll, length int) {
 func (e *Engine) learnBroadcast(c *coll, length int) {
 	m := c.m
 	c.known, c.length = true, length
-	n := len(m.g.seats)
-	v := virtual(m.rank, c.root, n)
-	for d := firstChild(v, n); d > 0; d /= 2 {
-		rank := rankOf(v+d, c.root, n)
+	for _, rank := range e.branch(m, c.root).children {
 		l := e.newLeg(c, rank, pieceBroadcast)
 		e.watchLeg(l)
 		l.granted = length <= m.g.piece
@@ -265,8 +262,7 @@ func (e *Engine) settleColl(c *coll) {
 	}
 	if !c.acked {
 		c.acked = true
-		n := len(m.g.seats)
-		e.signal(m, rankOf(parent(virtual(m.rank, c.root, n)), c.root, n), c.number, signalAck, 0, 0)
+		e.signal(m, e.branch(m, c.root).parent, c.number, signalAck, 0, 0)
 	}
 	if c.entered && c.s == nil {
 		e.freeColl(c)

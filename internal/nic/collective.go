@@ -1,8 +1,6 @@
 package nic
 
 import (
-	"math/bits"
-
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -58,7 +56,7 @@ type coll struct {
 
 	// barrier.go
 	round  int
-	rounds uint32 // that have been heard of, a bit each
+	rounds uint64 // that have been heard of, a bit each; of a reduction, children
 	sum    uint64 // over the seats, as those say who have entered operation 0
 
 	// broadcast.go, reduce.go
@@ -77,10 +75,14 @@ type coll struct {
 	late     bool   // buf had to be given up: the process fetches it from the root
 	fetching bool
 	acked    bool
-	parts    [32][]byte // contributions by place of the child
-	took     int        // how many of them are here
-	held     bool       // buf is accounted for, be it empty
+	parts    [mostChildren][]byte // contributions by place of the child
+	took     int                  // how many of them are here
+	held     bool                 // buf is accounted for, be it empty
 }
+
+// mostChildren of a member in a tree: on a torus both ways of a row, both of a column, and those at one position, which
+// among 4,096 members have not more than 12 children each.
+const mostChildren = 64
 
 // leastPiece bounds how many pieces a broadcast has.
 const leastPiece = 256
@@ -207,20 +209,20 @@ func (e *Engine) watchColl(c *coll, by int) {
 		return
 	}
 	m := c.m
-	n := len(m.g.seats)
 	if c.kind == collBarrier {
+		n := len(m.g.seats)
 		for d := 1; d < n; d *= 2 {
 			e.watchRank(c, (m.rank-d+n)%n)
 		}
 		return
 	}
-	v := virtual(m.rank, c.root, n)
-	if v != 0 {
-		e.watchRank(c, rankOf(parent(v), c.root, n))
+	b := e.branch(m, c.root)
+	if b.parent >= 0 {
+		e.watchRank(c, b.parent)
 		e.watchRank(c, c.root)
 	}
-	for d := firstChild(v, n); d > 0; d /= 2 {
-		e.watchRank(c, rankOf(v+d, c.root, n))
+	for _, rank := range b.children {
+		e.watchRank(c, rank)
 	}
 }
 
@@ -231,29 +233,4 @@ func (e *Engine) watchRank(c *coll, rank int) {
 			c.watched = append(c.watched, pr.ep)
 		}
 	}
-}
-
-// The tree of a broadcast or reduction is binomial: ranks are counted from the root, and a member's parent has its
-// number without the lowest bit. No way is longer than log2 of the members, and the members with the longest ways below
-// them are served first.
-//
-//	0 ─┬─ 4 ─┬─ 6 ─── 7
-//	   │     └─ 5
-//	   ├─ 2 ─── 3
-//	   └─ 1
-func virtual(rank, root, n int) int { return (rank - root + n) % n }
-func rankOf(v, root, n int) int     { return (v + root) % n }
-func parent(v int) int              { return v & (v - 1) }
-
-// firstChild is the largest d for which v+d is a child of v, among n; smaller ones are its halves. 0 if v has no child.
-func firstChild(v, n int) int {
-	low := v & -v
-	if v == 0 {
-		low = 1 << bits.Len(uint(n-1))
-	}
-	d := low >> 1
-	for d > 0 && v+d >= n {
-		d /= 2
-	}
-	return d
 }

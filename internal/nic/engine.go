@@ -14,9 +14,9 @@
 //
 // The phases of Poll stand in engine.go, one file each; the files in the order in which a message meets them. Besides:
 // process.go has the process table, driver.go how processes get into it, permission.go and credit.go the flow control,
-// put.go and get.go the regions, groups.go, member.go and join.go the groups, collective.go, signal.go, barrier.go, broadcast.go, legs.go and reduce.go what their members do
-// together, multicast.go messages to several; nodes.go, names.go and tables.go what the NICs tell one another, cancel.go
-// the withdrawal of operations.
+// put.go and get.go the regions, groups.go, member.go and join.go the groups, collective.go, tree.go, signal.go, barrier.go,
+// broadcast.go, legs.go and reduce.go what their members do together, multicast.go messages to several; nodes.go, names.go and
+// tables.go what the NICs tell one another, cancel.go the withdrawal of operations.
 package nic
 
 import (
@@ -49,8 +49,9 @@ type Config struct {
 	StagingBytes       int // per process, for messages that nobody waits for yet
 	InitialCreditBytes int // what a sending NIC is handed of that at a time; -1 hands out none
 	MaxProcesses       int
-	IdlePolls          int  // that find a process idle before its queue is listened to no more
-	Static             bool // only NICs that AddNode named may open a pair with this one
+	IdlePolls          int      // that find a process idle before its queue is listened to no more
+	Position           Position // on the torus of the fabric, if it is one (QNIX-52)
+	Static             bool     // only NICs that AddNode named may open a pair with this one
 
 	Rung     func()          // called within Poll when a driver doorbell has rung; may be nil
 	Counters vni.CounterPage // where counts are published; may be zero
@@ -129,6 +130,9 @@ func New(cfg Config) (*Engine, error) {
 	setDefault(&cfg.ReceiveCapacity, uint64(limits.ReceiveCapacityBytes))
 	if cfg.MaxProcesses < 1 || cfg.MaxProcesses > limits.MaxProcesses {
 		return nil, fmt.Errorf("nic: Config.MaxProcesses is %d; expected 1 to %d", cfg.MaxProcesses, limits.MaxProcesses)
+	}
+	if !cfg.Position.Valid() {
+		return nil, fmt.Errorf("nic: Config.Position is %v on a torus of %d by %d", cfg.Position, cfg.Position.Width, cfg.Position.Height)
 	}
 	e := &Engine{
 		cfg:   cfg,

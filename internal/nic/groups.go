@@ -28,6 +28,7 @@ import (
 //	52  application       24
 //	76  last operation     4   of a leave: what it has completed; later ones fail
 //	80  change             4   of the joins and leaves in this session the how-many-th, from 1
+//	84  position           8   of the NIC on a torus: x, y, width, height, 2 each; width 0: none
 //
 // Records overtake one another, and a join and its leave must not: each has its number, and is taken when its turn comes.
 //
@@ -37,7 +38,7 @@ import (
 //
 //	            join                    size seats              a member leaves
 //	(nothing) ───────► gathering ──────────────────► complete ──────────────────► broken ──► forgotten with its last seat
-const seatLen = 84
+const seatLen = 92
 
 // seat is a member, as every NIC knows it.
 type seat struct {
@@ -46,6 +47,7 @@ type seat struct {
 	number uint32 // by which its NIC knows it
 	size   uint32
 	piece  uint32
+	at     Position // of its NIC
 	gone   bool
 }
 
@@ -55,6 +57,7 @@ type group struct {
 	local    []*member // on this NIC, also those that are leaving
 	complete bool
 	broken   bool
+	torus    bool   // all members have a position on the same torus
 	piece    int    // bytes of the data in one piece, which every member's NIC takes
 	sum      uint64 // over all seats
 }
@@ -188,6 +191,7 @@ func (g *group) close() {
 		h.Write(b[:])
 		least = min(least, s.piece)
 	}
+	g.torus = onTorus(g.seats)
 	g.piece = int(least) &^ 7 // elements of a vector are not cut
 	g.sum = h.Sum64()
 }

@@ -44,7 +44,7 @@ func (e *Engine) join(s *send, sc *vni.SendContext, c vni.Command) {
 	g = e.groups.groupFor(key, a)
 	e.groups.nextNumber()
 	m := &member{p: p, g: g, join: s, base: base, ops: make(map[uint32]*coll)}
-	m.own = seat{address: a, name: p.name, number: e.groups.number, size: c.Size, piece: e.ownPiece()}
+	m.own = seat{address: a, name: p.name, number: e.groups.number, size: c.Size, piece: e.ownPiece(), at: e.cfg.Position}
 	e.groups.members[m.own.number] = m
 	p.members = append(p.members, m)
 	g.local = append(g.local, m)

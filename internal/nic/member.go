@@ -32,6 +32,8 @@ type member struct {
 	join  *send  // until it is complete
 	base  *group // that it shrinks; nil else
 
+	branches map[int]*branch // its place in the trees of some roots
+
 	next  uint32 // number of its process's next operation
 	ops   map[uint32]*coll
 	dead  int    // rank of the member that broke the group

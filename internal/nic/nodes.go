@@ -17,10 +17,11 @@ import (
 type peer struct {
 	ep      *rel.Endpoint
 	nic     uint64 // 0 until its first hello
-	added   bool   // by AddNode, so that it may stay away and come back
-	removed bool   // by RemoveNode; forgotten when its pair is down
-	watched bool   // and probed until then
-	failed  bool   // it could not be reached, or was lost, and has not come back
+	at      Position
+	added   bool // by AddNode, so that it may stay away and come back
+	removed bool // by RemoveNode; forgotten when its pair is down
+	watched bool // and probed until then
+	failed  bool // it could not be reached, or was lost, and has not come back
 	retryAt clock.Time
 
 	granted     uint64 // bytes that it has been permitted and that have not come
@@ -73,6 +74,7 @@ type NodeInfo struct {
 	Up          bool
 	Processes   int
 	RTTNanos    int64
+	Position    Position
 	Check       rel.CheckStatus // how the last connectivity check stands (USNIC-61)
 	CheckText   string          // why it failed
 }
@@ -81,7 +83,7 @@ type NodeInfo struct {
 func (e *Engine) Nodes() []NodeInfo {
 	var l []NodeInfo
 	for _, pr := range e.nodes.list {
-		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(), RTTNanos: int64(pr.ep.RTT())}
+		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(), RTTNanos: int64(pr.ep.RTT()), Position: pr.at}
 		n.Check, n.CheckText = pr.ep.CheckResult()
 		for _, m := range e.names.all {
 			if m.nic == pr.nic && m.live() {

@@ -2,7 +2,7 @@ package nic
 
 import (
 	"errors"
-	"math/bits"
+	"slices"
 
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
@@ -30,26 +30,19 @@ func withAll(o vni.Operator, all bool) vni.Operator {
 	return o
 }
 
-// children is how many members contribute directly to this one.
-func (c *coll) children() int {
-	n := len(c.m.g.seats)
-	return bits.Len(uint(firstChild(virtual(c.m.rank, c.root, n), n)))
-}
-
 // enterReduce is the process's part.
 func (e *Engine) enterReduce(c *coll) { e.tryReduce(c) }
 
 // reducePiece takes a contribution from below, or the result from above.
 func (e *Engine) reducePiece(c *coll, from int, p *wire.Piece, payload []byte) {
 	m := c.m
-	n := len(m.g.seats)
-	v, w := virtual(m.rank, c.root, n), virtual(from, c.root, n)
+	b := e.branch(m, c.root)
 	if len(payload) != int(p.Length) || len(payload) > m.g.piece || len(payload)%8 != 0 {
 		e.counts[vni.DropFormat]++
 		return
 	}
 	if p.What == pieceResult {
-		if v == 0 || w != parent(v) || c.s == nil || !c.known || c.operator&wantedByAll == 0 || c.complete || !c.held {
+		if b.parent != from || c.s == nil || !c.known || c.operator&wantedByAll == 0 || c.complete || !c.held {
 			e.counts[vni.DropFormat]++
 			return
 		}
@@ -57,8 +50,8 @@ func (e *Engine) reducePiece(c *coll, from int, p *wire.Piece, payload []byte) {
 		e.result(c)
 		return
 	}
-	i := bits.Len(uint(w-v)) - 1
-	if w <= v || parent(w) != v || c.rounds&(1<<i) != 0 || !(vni.Operator(p.Operator) &^ wantedByAll).Valid() {
+	i := slices.Index(b.children, from)
+	if i < 0 || c.rounds&(1<<i) != 0 || !(vni.Operator(p.Operator) &^ wantedByAll).Valid() {
 		e.counts[vni.DropFormat]++
 		return
 	}
@@ -75,15 +68,14 @@ func (e *Engine) reducePiece(c *coll, from int, p *wire.Piece, payload []byte) {
 // tryReduce adds up when all is here, and sends the sum on.
 func (e *Engine) tryReduce(c *coll) {
 	m := c.m
-	if !c.entered || c.took < c.children() || c.held {
+	b := e.branch(m, c.root)
+	if !c.entered || c.took < len(b.children) || c.held {
 		return
 	}
 	e.takeBuffer(c)
 	gatherRange(c.buf, c.s.frag.Parts, 0)
-	n := len(m.g.seats)
-	v := virtual(m.rank, c.root, n)
-	for i := range c.children() {
-		if e.cfg.Defect != mutate.ContributionLost || i+1 < c.children() {
+	for i, rank := range b.children {
+		if e.cfg.Defect != mutate.ContributionLost || i+1 < len(b.children) {
 			combine(c.operator&^wantedByAll, c.buf, c.parts[i])
 		}
 		if c.parts[i] != nil {
@@ -91,15 +83,15 @@ func (e *Engine) tryReduce(c *coll) {
 			c.parts[i] = nil
 		}
 		if c.operator&wantedByAll == 0 { // else the result says it
-			e.signal(m, rankOf(v+1<<i, c.root, n), c.number, signalAck, 0, 0)
+			e.signal(m, rank, c.number, signalAck, 0, 0)
 		}
 	}
-	if v == 0 {
+	if b.parent < 0 {
 		e.result(c)
 		return
 	}
 	c.order = append(c.order[:0], 0)
-	l := e.newLeg(c, rankOf(parent(v), c.root, n), pieceContribution)
+	l := e.newLeg(c, b.parent, pieceContribution)
 	l.granted = true
 	number := c.number
 	e.pumpAll(c)
@@ -110,9 +102,7 @@ func (e *Engine) tryReduce(c *coll) {
 
 // contributionTaken completes the reduction of a member that wants no result.
 func (e *Engine) contributionTaken(c *coll, from int) {
-	n := len(c.m.g.seats)
-	v := virtual(c.m.rank, c.root, n)
-	if v == 0 || virtual(from, c.root, n) != parent(v) || c.operator&wantedByAll != 0 || !c.held {
+	if e.branch(c.m, c.root).parent != from || c.operator&wantedByAll != 0 || !c.held {
 		e.counts[vni.DropFormat]++
 		return
 	}
@@ -126,12 +116,10 @@ func (e *Engine) result(c *coll) {
 	m := c.m
 	c.complete = true
 	scatter(c.s.frag.Parts, 0, c.buf[:c.length])
-	n := len(m.g.seats)
 	if c.operator&wantedByAll != 0 {
-		v := virtual(m.rank, c.root, n)
 		c.order = append(c.order[:0], 0)
-		for d := firstChild(v, n); d > 0; d /= 2 {
-			e.newLeg(c, rankOf(v+d, c.root, n), pieceResult).granted = true
+		for _, rank := range e.branch(m, c.root).children {
+			e.newLeg(c, rank, pieceResult).granted = true
 		}
 	}
 	e.finishColl(c, vni.StatusOK, c.length, c.length)

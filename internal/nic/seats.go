@@ -92,6 +92,7 @@ func putSeat(b []byte, op byte, s *seat, key vni.Name, last uint32) {
 	le.PutUint32(b[48:], s.name.Index)
 	copy(b[52:], s.name.App[:])
 	le.PutUint32(b[76:], last)
+	putPosition(b[84:], s.at)
 }
 
 func parseSeat(nic uint64, b []byte) (s seat, key vni.Name, last uint32) {
@@ -102,7 +103,19 @@ func parseSeat(nic uint64, b []byte) (s seat, key vni.Name, last uint32) {
 	copy(key.App[:], b[20:44])
 	s.name.Index = le.Uint32(b[48:])
 	copy(s.name.App[:], b[52:76])
+	s.at = parsePosition(b[84:])
 	return s, key, le.Uint32(b[76:])
+}
+
+func putPosition(b []byte, p Position) {
+	for i, v := range [...]uint16{p.X, p.Y, p.Width, p.Height} {
+		binary.LittleEndian.PutUint16(b[2*i:], v)
+	}
+}
+
+func parsePosition(b []byte) Position {
+	le := binary.LittleEndian
+	return Position{le.Uint16(b), le.Uint16(b[2:]), le.Uint16(b[4:]), le.Uint16(b[6:])}
 }
 
 // peerSeats is how the joins and leaves of a session with a peer stand.
@@ -143,7 +156,8 @@ func (e *Engine) seatRecord(pr *peer, b []byte) {
 // seatChange takes the next join or leave of a peer's process.
 func (e *Engine) seatChange(pr *peer, b []byte) {
 	s, key, last := parseSeat(pr.nic, b)
-	if !key.Valid() || !s.name.Valid() || s.slot == 0 || s.number == 0 || s.size > limits.GroupMembers || s.piece < leastPiece {
+	if !key.Valid() || !s.name.Valid() || s.slot == 0 || s.number == 0 || s.size > limits.GroupMembers || s.piece < leastPiece ||
+		!s.at.Valid() {
 		e.counts[vni.DropFormat]++
 		return
 	}

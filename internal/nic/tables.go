@@ -22,7 +22,8 @@ import (
 //	16  index           4                                                          24  NIC id        8
 //	20  application    24
 //
-// join and leave are in groups.go.
+// join and leave are in groups.go. position is 8, zero to the fourth byte, and the 8 bytes of the place on a torus that
+// the NIC itself has (tree.go).
 //
 // claim: the process has this name, since so long. end: it has gone. sync: so many claims of the first table were sent,
 // so the receiver can tell when it has them all. lost: the name that you claimed for this process belongs to another.
@@ -35,11 +36,13 @@ const (
 	tableNode  = 5
 	tableJoin  = 6
 	tableLeave = 7
+	tablePlace = 8
 
 	claimLen = 20 + limits.NameBytes
 	syncLen  = 8
 	lostLen  = 8
 	nodeLen  = 32
+	placeLen = 12
 )
 
 // table reserves a Table record with n bytes of payload.
@@ -67,6 +70,12 @@ func (e *Engine) tellTables(pr *peer) {
 	if b := e.table(pr, syncLen); b != nil {
 		b[0] = tableSync
 		binary.LittleEndian.PutUint32(b[4:], claims)
+	}
+	if e.cfg.Position.Width > 0 {
+		if b := e.table(pr, placeLen); b != nil {
+			b[0] = tablePlace
+			putPosition(b[4:], e.cfg.Position)
+		}
 	}
 	e.tellSeats(pr)
 	for _, other := range e.nodes.list {
@@ -152,6 +161,8 @@ func (e *Engine) tableRecord(pr *peer, b []byte) {
 		e.takeNode(b)
 	case len(b) >= seatLen && (b[0] == tableJoin || b[0] == tableLeave):
 		e.seatRecord(pr, b)
+	case len(b) >= placeLen && b[0] == tablePlace && parsePosition(b[4:]).Valid():
+		pr.at = parsePosition(b[4:])
 	default:
 		e.counts[vni.DropFormat]++
 	}

@@ -12,12 +12,48 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // Node is a NIC and where to reach it.
 type Node struct {
 	ID   NICID          // 0: not known; the first to answer at the address tells
 	Addr netip.AddrPort // of its link
+	At   Position
+}
+
+// Position is where a NIC is on a torus (QNIX-52). The zero one says that it has none, or that it is not known.
+type Position struct {
+	Known bool
+	X, Y  int
+}
+
+// Torus is the size of the torus that positions are on; nothing if a fabric has none.
+type Torus struct{ Width, Height int }
+
+// ParseTorus reads [WIDTH, HEIGHT]; nothing is no torus.
+func ParseTorus(v []int) (Torus, error) {
+	switch {
+	case len(v) == 0:
+		return Torus{}, nil
+	case len(v) != 2 || min(v[0], v[1]) < 1 || max(v[0], v[1]) > limits.TorusSide:
+		return Torus{}, fmt.Errorf("torus %v: expected [WIDTH, HEIGHT], 1 to %d each", v, limits.TorusSide)
+	}
+	return Torus{v[0], v[1]}, nil
+}
+
+// ParsePosition reads [X, Y]; nothing is no position.
+func (t Torus) ParsePosition(v []int) (Position, error) {
+	switch {
+	case len(v) == 0:
+		return Position{}, nil
+	case t == Torus{}:
+		return Position{}, fmt.Errorf("position %v: expected torus = [WIDTH, HEIGHT] beside it", v)
+	case len(v) != 2 || min(v[0], v[1]) < 0 || v[0] >= t.Width || v[1] >= t.Height:
+		return Position{}, fmt.Errorf("position %v: expected [X, Y] on a torus of %d by %d", v, t.Width, t.Height)
+	}
+	return Position{true, v[0], v[1]}, nil
 }
 
 func (n Node) String() string {
@@ -42,7 +78,7 @@ type Static struct{ nodes []Node }
 
 // NewStatic checks the list: each address is usable and stands there once, each id too.
 func NewStatic(nodes []Node) (*Static, error) {
-	ids, addrs := map[NICID]netip.AddrPort{}, map[netip.AddrPort]bool{}
+	ids, addrs, places := map[NICID]netip.AddrPort{}, map[netip.AddrPort]bool{}, map[Position]netip.AddrPort{}
 	var errs []error
 	for _, n := range nodes {
 		switch first, taken := ids[n.ID]; {
@@ -52,7 +88,10 @@ func NewStatic(nodes []Node) (*Static, error) {
 			errs = append(errs, fmt.Errorf("registry: address %v stands twice in the list", n.Addr))
 		case n.ID != 0 && taken:
 			errs = append(errs, fmt.Errorf("registry: NIC %v stands twice in the list, at %v and %v", n.ID, first, n.Addr))
+		case n.At.Known && places[n.At].IsValid():
+			errs = append(errs, fmt.Errorf("registry: nodes %v and %v are both at position %d,%d", places[n.At], n.Addr, n.At.X, n.At.Y))
 		}
+		places[n.At] = n.Addr
 		ids[n.ID], addrs[n.Addr] = n.Addr, true
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -12,26 +12,33 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Rounds is what a barrier over so many NICs took.
+// Rounds is what collective operations over so many NICs took.
 type Rounds struct {
 	NICs      int   `json:"nics"`
 	Rounds    int   `json:"rounds"`     // that the busiest NIC went through in one barrier
-	Bound     int   `json:"bound"`      // ⌈log2 NICs⌉
+	Bound     int   `json:"bound"`      // ⌈log2 NICs⌉, of a barrier and of a binomial tree
 	VirtualNS int64 `json:"virtual_ns"` // from the first entry to the last exit, of one barrier, in ns of virtual time
+
+	Binomial   int `json:"binomial"`    // the longest way from the root of a binomial tree, in steps
+	Torus      int `json:"torus"`       // and of one on a torus that is as square as can be
+	TorusBound int `json:"torus_bound"` // log2 of half its row, and of half its column
 }
 
-// Kept reports whether the barrier kept its bound.
-func (r Rounds) Kept() bool { return r.Rounds <= r.Bound }
+// Kept reports whether the bounds were kept.
+func (r Rounds) Kept() bool {
+	return r.Rounds <= r.Bound && r.Binomial <= r.Bound && r.Torus <= r.TorusBound
+}
 
 const (
 	roundBarriers = 4                // measured together
 	roundLimit    = 10 * time.Minute // of virtual time
 	roundPairs    = 2 * time.Second  // by when all pairs are open
+	roundPause    = 10 * time.Millisecond
 )
 
-// Collectives runs barriers and a broadcast over 2, 4, 8 … most NICs, one process on each. Each NIC knows those that its
-// rounds and trees lead to, since a thousand NICs that all know each other are half a million pairs; the group is told to
-// them directly.
+// Collectives runs barriers, broadcasts and reductions over 2, 4, 8 … most NICs, one process on each, without positions and
+// on a torus. Each NIC knows those that its rounds and trees lead to, since a thousand NICs that all know each other are
+// half a million pairs; the group is told to them directly.
 func Collectives(ctx context.Context, seed uint64, most int) ([]Rounds, error) {
 	var all []Rounds
 	for n := 2; n <= most; n *= 2 {
@@ -47,46 +54,91 @@ func Collectives(ctx context.Context, seed uint64, most int) ([]Rounds, error) {
 	return all, nil
 }
 
-func collective(seed uint64, n int) (Rounds, error) {
-	r := Rounds{NICs: n, Bound: bits.Len(uint(n - 1))}
-	f := sim.New(sim.Config{Seed: seed, NICs: n, Hooks: sim.Hooks{Peers: func(a, b int) bool {
-		d := (b - a + n) % n
-		return bits.OnesCount(uint(d)) == 1 || bits.OnesCount(uint(n-d)) == 1
-	}}})
-	var entered, left time.Time
-	var before, after uint64
-	sum := int64(n) * int64(n-1) / 2
-	for i := range n {
-		f.Process(i, fmt.Sprintf("m/%d", i), func(p *sim.Process) error {
-			p.Sleep(roundPairs)
-			g, err := p.Join(context.Background(), "all", n)
-			if err != nil {
-				return err
-			}
-			count := func() uint64 { return f.Engine(i).Count(vni.NICSignalsSent) }
-			first := count()
-			if entered.IsZero() {
-				entered = p.Now()
-			}
-			for range roundBarriers {
-				if err := g.Barrier(context.Background()); err != nil {
-					return err
-				}
-			}
-			left = p.Now()
-			if d := count() - first; d > after-before {
-				before, after = first, first+d
-			}
-			return together(g, i, sum)
-		})
-	}
-	f.After(roundPairs+100*time.Millisecond, func() { tellSeats(f, n) })
-	if err := f.Run(roundLimit); err != nil {
+func collective(seed uint64, n int) (r Rounds, err error) {
+	bound := bits.Len(uint(n - 1))
+	width := 1 << (bound / 2)
+	plain := crowd{seed: seed, n: n}
+	if err := plain.run(); err != nil {
 		return r, err
 	}
-	r.Rounds = int((after - before + roundBarriers - 1) / roundBarriers)
-	r.VirtualNS = int64(left.Sub(entered)) / roundBarriers
-	return r, nil
+	square := crowd{seed: seed, n: n, width: width}
+	if err := square.run(); err != nil {
+		return r, fmt.Errorf("on a torus: %w", err)
+	}
+	return Rounds{NICs: n, Rounds: plain.rounds, Bound: bound, VirtualNS: int64(plain.left.Sub(plain.entered)) / roundBarriers,
+		Binomial: plain.deepest, Torus: square.deepest, TorusBound: bits.Len(uint(width/2)) + bits.Len(uint(n/width/2))}, nil
+}
+
+// crowd is a fabric of n NICs with a process each, which are one group.
+type crowd struct {
+	seed          uint64
+	n             int
+	width         int // of the torus; 0: none
+	f             *sim.Fabric
+	entered, left time.Time // the first and the last of the barriers
+	rounds        int       // signals of the busiest NIC in one barrier
+	deepest       int       // the longest way in the tree of rank 0
+}
+
+func (c *crowd) run() error {
+	positions := make([]nic.Position, c.n)
+	for i := range positions {
+		if w := c.width; w > 0 {
+			positions[i] = nic.Position{X: uint16(i % w), Y: uint16(i / w), Width: uint16(w), Height: uint16((c.n + w - 1) / w)}
+		}
+	}
+	above := nic.Parents(positions, 0, c.n)
+	c.f = sim.New(sim.Config{Seed: c.seed, NICs: c.n, TorusWidth: c.width, Hooks: sim.Hooks{Peers: func(a, b int) bool {
+		d := (b - a + c.n) % c.n
+		return bits.OnesCount(uint(d)) == 1 || bits.OnesCount(uint(c.n-d)) == 1 || above[a] == b || above[b] == a
+	}}})
+	for i := range c.n {
+		c.f.Process(i, fmt.Sprintf("m/%d", i), func(p *sim.Process) error { return c.member(p, i) })
+	}
+	c.f.After(roundPairs+100*time.Millisecond, func() { tellSeats(c.f, c.n) })
+	return c.f.Run(roundLimit)
+}
+
+// member is the main function of one.
+func (c *crowd) member(p *sim.Process, i int) error {
+	p.Sleep(roundPairs)
+	g, err := p.Join(context.Background(), "all", c.n)
+	if err != nil {
+		return err
+	}
+	count := func() int { return int(c.f.Engine(i).Count(vni.NICSignalsSent)) }
+	first := count()
+	if c.entered.IsZero() {
+		c.entered = p.Now()
+	}
+	for range roundBarriers {
+		if err := g.Barrier(context.Background()); err != nil {
+			return err
+		}
+	}
+	c.left = p.Now()
+	c.rounds = max(c.rounds, (count()-first+roundBarriers-1)/roundBarriers)
+	p.Sleep(roundPause) // what comes next has signals too
+	depth, err := c.depth(i)
+	if err != nil {
+		return err
+	}
+	c.deepest = max(c.deepest, depth)
+	return together(g, i, int64(c.n)*int64(c.n-1)/2)
+}
+
+// depth is how many steps the data of rank 0 has taken to a member, by what the NICs on its way say.
+func (c *crowd) depth(rank int) (depth int, err error) {
+	key, err := vni.MakeName("all", 0)
+	for rank != 0 && err == nil {
+		parent, ok := c.f.Engine(rank).Above(key, 0)
+		if !ok || parent < 0 || depth > c.n {
+			return 0, fmt.Errorf("rank %d has no way from rank 0", rank)
+		}
+		rank = parent
+		depth++
+	}
+	return depth, err
 }
 
 // together looks whether a broadcast and a reduction of all members come out right.

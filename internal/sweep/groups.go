@@ -53,7 +53,7 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	nics := 1 + rng.IntN(t.members)
 	rate := func(most float64) float64 { return most * rng.Float64() * float64(rng.IntN(2)) }
 	t.f = sim.New(sim.Config{
-		Seed: seed, NICs: max(nics, 2), Replay: replay(seed, d), UnreachableAfter: 8 * time.Second, // no bad luck with probes
+		Seed: seed, NICs: max(nics, 2), TorusWidth: rng.IntN(3), Replay: replay(seed, d), UnreachableAfter: 8 * time.Second, // no bad luck with probes
 		Faults: sim.Faults{Loss: rate(0.05), Duplicate: rate(0.05), Reorder: rate(0.1), Corrupt: rate(0.01)},
 		Hooks:  sim.Hooks{Defect: d, Pool: rng.IntN(3) == 0},
 	})

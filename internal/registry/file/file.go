@@ -18,44 +18,63 @@ import (
 //	[[node]]
 //	id      = "0:0:0:96:221:127:255:140"   # may be left out
 //	address = "10.0.0.2:7700"
+//	position = [3, 0]                       # on the torus, if the fabric is one
 type Entry struct {
-	ID      string `toml:"id"`
-	Address string `toml:"address"`
+	ID       string `toml:"id"`
+	Address  string `toml:"address"`
+	Position []int  `toml:"position"`
 }
 
-// Node reads the two fields.
-func (e Entry) Node() (registry.Node, error) {
+// Node reads the fields. A position is one on t.
+func (e Entry) Node(t registry.Torus) (registry.Node, error) {
 	s := e.Address
 	if e.ID != "" {
 		s = e.ID + "@" + e.Address
 	}
-	return registry.ParseNode(s)
+	n, err := registry.ParseNode(s)
+	if err != nil {
+		return n, err
+	}
+	if n.At, err = t.ParsePosition(e.Position); err != nil {
+		return n, fmt.Errorf("node %v: %w", n, err)
+	}
+	return n, nil
 }
 
-// Load reads a file with nothing but [[node]] tables: one file that all hosts of a fabric share.
-func Load(path string) (*registry.Static, error) {
+// Load reads a file with [[node]] tables and perhaps the size of the torus, and nothing else: one file that all hosts of a
+// fabric share.
+func Load(path string) (*registry.Static, registry.Torus, error) {
+	fail := func(err error) (*registry.Static, registry.Torus, error) {
+		return nil, registry.Torus{}, fmt.Errorf("registry: %s: %w", path, err)
+	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("registry: %w", err)
+		return nil, registry.Torus{}, fmt.Errorf("registry: %w", err)
 	}
 	var f struct {
-		Node []Entry `toml:"node"`
+		Torus []int   `toml:"torus"`
+		Node  []Entry `toml:"node"`
 	}
-	if err := DecodeTOML(b, &f, "[[node]] with id and address"); err != nil {
-		return nil, fmt.Errorf("registry: %s: %w", path, err)
+	if err := DecodeTOML(b, &f, "torus, or [[node]] with id, address and position"); err != nil {
+		return fail(err)
 	}
-	nodes, err := Nodes(f.Node)
+	t, err := registry.ParseTorus(f.Torus)
 	if err != nil {
-		return nil, fmt.Errorf("registry: %s: %w", path, err)
+		return fail(err)
 	}
-	return registry.NewStatic(nodes)
+	nodes, err := Nodes(f.Node, t)
+	if err != nil {
+		return fail(err)
+	}
+	s, err := registry.NewStatic(nodes)
+	return s, t, err
 }
 
-// Nodes reads a list of entries, and names every one that is wrong.
-func Nodes(entries []Entry) (nodes []registry.Node, err error) {
+// Nodes reads a list of entries on a torus, and names every one that is wrong.
+func Nodes(entries []Entry, t registry.Torus) (nodes []registry.Node, err error) {
 	var errs []error
 	for _, e := range entries {
-		n, err := e.Node()
+		n, err := e.Node(t)
 		errs = append(errs, err)
 		nodes = append(nodes, n)
 	}

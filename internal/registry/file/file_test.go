@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weftnet/weft/internal/registry"
 )
 
 func write(t *testing.T, text string) string {
@@ -17,12 +19,17 @@ func write(t *testing.T, text string) string {
 }
 
 func TestAFileOfNodesIsReadAndItsMistakesAreNamed(t *testing.T) {
-	s, err := Load(write(t, "[[node]]\nid = \"0:0:0:0:0:0:0:1\"\naddress = \"10.0.0.1:7700\"\n[[node]]\naddress = \"10.0.0.2:7700\"\n"))
-	if err != nil || len(s.Nodes()) != 2 || s.Nodes()[0].ID != 1 || s.Nodes()[1].ID != 0 {
+	s, torus, err := Load(write(t, "torus = [4, 2]\n[[node]]\nid = \"0:0:0:0:0:0:0:1\"\naddress = \"10.0.0.1:7700\"\n[[node]]\naddress = \"10.0.0.2:7700\"\nposition = [3, 1]\n"))
+	if at := (registry.Position{Known: true, X: 3, Y: 1}); err != nil || torus.Width != 4 || torus.Height != 2 || len(s.Nodes()) != 2 || s.Nodes()[0].At.Known || s.Nodes()[1].At != at || s.Nodes()[0].ID != 1 || s.Nodes()[1].ID != 0 {
 		t.Errorf("nodes %v, %v", s, err)
 	}
 	for text, want := range map[string]string{
-		"[[node]]\naddres = \"10.0.0.1:7700\"\n": `line 2: unknown key "node.addres"; expected [[node]] with id and address`,
+		"[[node]]\naddres = \"10.0.0.1:7700\"\n":                                  `line 2: unknown key "node.addres"; expected torus, or [[node]] with id, address and position`,
+		"[[node]]\naddress = \"10.0.0.1:1\"\nposition = [0, 0]\n":                 "node 10.0.0.1:1: position [0 0]: expected torus = [WIDTH, HEIGHT] beside it",
+		"torus = [2, 2]\n[[node]]\naddress = \"10.0.0.1:1\"\nposition = [0, 2]\n": "node 10.0.0.1:1: position [0 2]: expected [X, Y] on a torus of 2 by 2",
+		"torus = [2]\n":    "torus [2]: expected [WIDTH, HEIGHT], 1 to 4096 each",
+		"torus = [2, 0]\n": "torus [2 0]: expected [WIDTH, HEIGHT], 1 to 4096 each",
+		"torus = [2, 2]\n[[node]]\naddress = \"10.0.0.1:1\"\nposition = [0, 1]\n[[node]]\naddress = \"10.0.0.2:1\"\nposition = [0, 1]\n": "nodes 10.0.0.1:1 and 10.0.0.2:1 are both at position 0,1",
 		"[[node]]\naddress = 7\n":                "line 2:",
 		"[[node]\n":                              "line 1:",
 		"[[node]]\naddress = \"here\"\n":         `address "here": expected IP:PORT`,
@@ -32,7 +39,7 @@ func TestAFileOfNodesIsReadAndItsMistakesAreNamed(t *testing.T) {
 		"[[node]]\nid=\"0:0:0:0:0:0:0:1\"\naddress=\"10.0.0.1:1\"\n[[node]]\nid=\"0:0:0:0:0:0:0:1\"\naddress=\"10.0.0.2:1\"\n": "NIC 0:0:0:0:0:0:0:1 stands twice in the list, at 10.0.0.1:1 and 10.0.0.2:1",
 	} {
 		path := write(t, text)
-		if _, err := Load(path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Load(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q", text, err, want)
 		}
 	}
