@@ -64,7 +64,9 @@ func (p *Process) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) e
 	return p.p.Send(ctx, d, uint64(tag), parts...)
 }
 
-// SendDelivered is Send that returns when the receiver's NIC has accepted the message.
+// SendDelivered is Send that returns when the receiver's NIC has accepted the message. It fails with [ErrTruncated] if the
+// receive that the message met keeps only its beginning. A message of at most 16 KiB may be accepted before it
+// meets a receive, when nobody knows that yet.
 func (p *Process) SendDelivered(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
 	d, err := p.to("send", to, tag)
 	if err != nil {

@@ -33,13 +33,16 @@ const (
 	ContributionLost           // nic: a reduction forgets the vector of its last child
 	LeaveNotTold               // nic: the others do not hear that a member has gone
 	TorusForgotten             // nic: some NICs take the binomial tree though all members have a position
+	ConsumedEarly              // nic: a descriptor is given back when its bytes are posted, before they are acknowledged
+	PermitUndescribed          // nic: bytes are permitted for which the receiver has described no place yet
 	defects
 )
 
 var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "old-incarnation", "wrong-space-acked",
 	"no-retransmit", "tag-ignored", "early-ack", "order-ignored", "grant-leak", "credit-leak", "lost-wake-up",
 	"stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
-	"barrier-round-skipped", "contribution-lost", "leave-not-told", "torus-forgotten"}
+	"barrier-round-skipped", "contribution-lost", "leave-not-told", "torus-forgotten",
+	"consumed-early", "permit-undescribed"}
 
 func (d Defect) String() string {
 	if d < defects {

@@ -87,6 +87,8 @@ func (e *Engine) command(p *process, c vni.Command) {
 		e.startReceive(p, r)
 	case vni.CodeCancel:
 		e.cancel(p, int(c.Context), c.Size)
+	case vni.CodeRefill:
+		e.refillCommand(p, int(c.Context), c.Size)
 	default:
 		e.detach(p, fmt.Errorf("command %v is not served", c.Code))
 	}

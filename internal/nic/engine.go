@@ -103,6 +103,7 @@ type Engine struct {
 	multicasts freeList[multicast]
 	copies     freeList[send]  // of multicasts, not in use
 	resumed    list[multicast] // whose process may have more copies now
+	refills    freeList[refill]
 
 	reconsider  bool       // tables have changed: look at waiting again
 	nextCheck   clock.Time // of expire

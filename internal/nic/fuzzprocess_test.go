@@ -134,7 +134,7 @@ func (h *vandal) act() {
 
 func (h *vandal) post(receive bool) {
 	defer func() { _ = recover() }() // its own half trips over what it has scribbled; nothing of the engine is called here
-	codes := [...]vni.Code{vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve, vni.CodeCancel, vni.CodeSend, vni.CodeReceive, vni.CodeBarrier}
+	codes := [...]vni.Code{vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve, vni.CodeCancel, vni.CodeSend, vni.CodeReceive, vni.CodeBarrier, vni.CodeRefill}
 	take, code := h.v.TakeSend, codes[int(h.next())%len(codes)]
 	if receive {
 		take, code = h.v.TakeReceive, vni.CodeReceive
@@ -148,7 +148,7 @@ func (h *vandal) post(receive bool) {
 		h.v.SetReceive(i%8, &vni.ReceiveContext{Sender: h.names[h.next()%3], Tag: uint64(h.next() % 3), Flags: uint32(h.next()), PoolIndex: int32(h.next()%6) - 1,
 			Size: uint32(h.next() % 6), Len: size})
 	} else {
-		c := vni.SendContext{Receiver: h.names[h.next()%3], Tag: uint64(h.next() % 3), Flags: uint32(h.next() & 15), Token: 1<<16 | uint32(i), PoolIndex: int32(h.next()%6) - 1,
+		c := vni.SendContext{Receiver: h.names[h.next()%3], Tag: uint64(h.next() % 3), Flags: uint32(h.next() & 47), Token: 1<<16 | uint32(i), PoolIndex: int32(h.next()%6) - 1,
 			Size: uint32(h.next() % 6), Len: size}
 		if h.next()%4 == 0 {
 			c.NIC, c.Slot, c.Gen = uint64(h.next()%4), uint16(h.next()%4), h.gen+uint32(h.next()%2)

@@ -21,7 +21,7 @@ func (e *Engine) sendGet(s *send) {
 		e.block(s)
 		return
 	}
-	first := min(s.frag.Length, e.grants.first())
+	first := min(s.described(), e.grants.first())
 	wire.PutGet(b, s.frag.ID, first, &s.remote)
 	pr.out.remove(s.frag.ID) // no record speaks of it as a send: its pieces come in, by the other table
 	inb := e.newInbound(nil, &wire.Envelope{SrcSlot: s.p.slot, Token: s.env.Token}, inboundGet, s.frag.Length)
@@ -37,7 +37,7 @@ func (e *Engine) sendGet(s *send) {
 	s.watch(pr)
 	inb.limit = first
 	e.grants.count(inb, first)
-	e.grants.add(inb)
+	e.grants.add(e, inb)
 }
 
 // watch has the peer probed until the send is over.

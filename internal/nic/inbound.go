@@ -38,7 +38,8 @@ type inbound struct {
 	got    uint64
 	limit  uint64 // bytes permitted so far
 
-	staging []byte   // where the bytes are until it is matched
+	staging []byte   // where the bytes are until it is matched, or there is a place for all of them
+	drained uint64   // bytes of them that have gone on to a stretch
 	parts   [][]byte // where they go then
 	one     [1][]byte
 	recv    *receive // that it is matched with
@@ -132,11 +133,12 @@ func (e *Engine) unstage(inb *inbound) {
 	}
 }
 
-// accept tells the sender of an inbound that this NIC has all of it (decision 6).
-func (e *Engine) accept(inb *inbound) {
+// accept tells the sender of an inbound that this NIC has all of it (decision 6), and whether the receive that it has met,
+// if it has, keeps only the beginning.
+func (e *Engine) accept(inb *inbound, r *receive) {
 	if inb.peer != nil && !inb.accepted {
 		inb.accepted = true
-		e.acceptMessage(inb.peer, &inb.env)
+		e.acceptMessage(inb.peer, &inb.env, r != nil && inb.length > r.size)
 	}
 }
 
@@ -150,7 +152,7 @@ func (e *Engine) offer(inb *inbound) {
 	if r := p.findPosted(inb.src, &inb.env); r != nil {
 		e.takeMatch(r)
 		if inb.done {
-			e.accept(inb)
+			e.accept(inb, r)
 		}
 		e.bind(inb, r)
 		return
@@ -177,6 +179,11 @@ func (e *Engine) offer(inb *inbound) {
 func (e *Engine) bind(inb *inbound, r *receive) {
 	r.state, r.inb, inb.recv = recvMatched, inb, r
 	inb.parts = r.parts
+	if inb.staging != nil && !r.covers(inb.length) {
+		e.expect(inb)
+		e.drain(inb)
+		return
+	}
 	if inb.staging != nil {
 		scatter(r.parts, 0, inb.staging)
 	}
@@ -190,7 +197,7 @@ func (e *Engine) bind(inb *inbound, r *receive) {
 			e.permitNothing(inb)
 			return
 		}
-		e.grants.add(inb)
+		e.grants.add(e, inb)
 	case inb.kind == inboundLocal:
 		e.resumeLocal(inb)
 	}
@@ -214,11 +221,15 @@ func (e *Engine) finish(inb *inbound) {
 		inb.peer.in.remove(inb.id)
 		inb.id = 0
 		if inb.recv != nil || inb.env.Flags&wire.FlagReply == 0 { // a reply may yet turn out to be late
-			e.accept(inb)
+			e.accept(inb, inb.recv)
 		}
 	}
 	e.grants.drop(e, inb)
-	if inb.recv != nil {
+	switch {
+	case inb.recv == nil:
+	case inb.staging != nil:
+		e.drain(inb)
+	default:
 		e.deliverInbound(inb)
 	}
 }
@@ -226,7 +237,7 @@ func (e *Engine) finish(inb *inbound) {
 // deliverInbound completes the receive of an inbound that is wholly in its memory.
 func (e *Engine) deliverInbound(inb *inbound) {
 	r := inb.recv
-	e.completeReceive(r, inb.src, &inb.env, min(inb.length, r.size), inb.length, vni.StatusOK)
+	e.completeReceive(r, inb.src, &inb.env, min(inb.length, r.keeps()), inb.length, vni.StatusOK)
 	e.freeInbound(inb)
 }
 
@@ -285,7 +296,7 @@ func (e *Engine) stageRequest(inb *inbound) {
 	}
 	inb.staging = e.staging.blank(int(inb.length))
 	e.expect(inb)
-	e.grants.add(inb)
+	e.grants.add(e, inb)
 }
 
 // permitNothing ends the transfer of an empty message: its request was all there is, and the permission of nothing

@@ -15,12 +15,7 @@ func (e *Engine) localTurn(s *send) {
 	case s.kind == kindMessage && s.inb == nil:
 		e.localEnvelope(s)
 	case s.kind == kindMessage:
-		if e.localCopy(s, s.inb.parts, s.frag.Parts) {
-			inb := s.inb
-			inb.local, inb.done = nil, true
-			e.deliverInbound(inb)
-			e.completeSend(s, vni.StatusOK)
-		}
+		e.localMessage(s)
 	default:
 		e.localMemory(s)
 	}
@@ -50,7 +45,7 @@ func (e *Engine) localEnvelope(s *send) {
 func (e *Engine) stageLocal(inb *inbound) {
 	p, s := inb.src.p, inb.local
 	cost := int(stagedCost(inb.length))
-	if inb.length > limits.EagerMessage || p.staged+p.credited+cost > e.cfg.StagingBytes {
+	if inb.length > limits.EagerMessage || s.refill != nil || p.staged+p.credited+cost > e.cfg.StagingBytes {
 		return
 	}
 	inb.charged = cost
@@ -71,17 +66,48 @@ func (e *Engine) resumeLocal(inb *inbound) {
 	e.localTurn(inb.local)
 }
 
-// localCopy copies the next piece of s from one gather list to another, and reports whether that was the last.
-func (e *Engine) localCopy(s *send, to, from [][]byte) bool {
-	n := min(s.frag.Length-s.frag.Next, limits.LocalPiece)
-	copyRange(to, from, s.frag.Next, n)
-	s.frag.Next += n
-	return s.frag.Next == s.frag.Length
+// localMessage copies the next piece of a message that has found its receive, as far as both sides are described. Of
+// one that its receiver keeps only the beginning of, the rest is not looked at.
+func (e *Engine) localMessage(s *send) {
+	inb := s.inb
+	f, r := &s.frag, inb.recv
+	n := min(s.described(), e.reach(inb), f.Next+limits.LocalPiece) - f.Next
+	toAt := f.Next
+	if r.refill != nil {
+		toAt -= r.refill.base
+	}
+	copyRange(inb.parts, f.Parts, toAt, f.Next-f.Base, n)
+	if r.refill != nil {
+		e.over(r.refill, f.Next, n)
+		inb.slide(r.refill)
+	}
+	e.localCopied(s, n)
+	switch {
+	case f.Next == f.Length, r.covers(f.Length) && f.Next >= r.keeps():
+		inb.local, inb.done = nil, true
+		status := vni.StatusOK
+		if s.accept && inb.length > r.size {
+			status = vni.StatusTruncated
+		}
+		e.deliverInbound(inb)
+		e.completeSend(s, status)
+	case f.Next == min(s.described(), e.reach(inb)):
+		s.node.remove()
+		s.state = sendLocal
+	}
 }
 
-// copyRange copies n bytes at offset of one gather list to the same place of another; what has no room is left out.
-func copyRange(to, from [][]byte, offset, n uint64) {
-	at := offset
+// localCopied notes that the next n bytes of a send have been copied.
+func (e *Engine) localCopied(s *send, n uint64) {
+	s.frag.Next += n
+	if s.refill != nil {
+		e.over(s.refill, s.frag.Next-n, n)
+		s.slide()
+	}
+}
+
+// copyRange copies n bytes at one place of a gather list to a place of another; what has no room there is left out.
+func copyRange(to, from [][]byte, offset, at, n uint64) {
 	for _, b := range from {
 		if at >= uint64(len(b)) {
 			at -= uint64(len(b))
@@ -110,8 +136,19 @@ func (e *Engine) localMemory(s *send) {
 	if s.kind == kindGet {
 		to, from = from, to
 	}
-	if e.localCopy(s, to, from) {
+	toAt, fromAt := s.frag.Next, s.frag.Next-s.frag.Base
+	if s.kind == kindGet {
+		toAt, fromAt = fromAt, toAt
+	}
+	n := min(s.described()-s.frag.Next, limits.LocalPiece)
+	copyRange(to, from, toAt, fromAt, n)
+	e.localCopied(s, n)
+	switch s.frag.Next {
+	case s.frag.Length:
 		e.countMemory(s)
 		e.completeSend(s, vni.StatusOK)
+	case s.described():
+		s.node.remove()
+		s.state = sendPermission
 	}
 }

@@ -19,9 +19,9 @@ type granter struct {
 	turn        int
 }
 
-// add begins to permit an inbound.
-func (g *granter) add(inb *inbound) {
-	if inb.limit < inb.length && inb.grant.in == nil {
+// add begins to permit an inbound, as far as there is a place for its bytes.
+func (g *granter) add(e *Engine, inb *inbound) {
+	if inb.limit < e.reach(inb) && inb.grant.in == nil {
 		g.waiting.pushBack(&inb.grant)
 	}
 }
@@ -36,10 +36,11 @@ func (g *granter) run(e *Engine) {
 				return
 			}
 		}
-		n := min(inb.length-inb.limit, most)
+		reach := e.reach(inb)
+		n := min(reach-inb.limit, most)
 		g.count(inb, n)
 		e.permit(inb, inb.limit+n)
-		if inb.limit == inb.length {
+		if inb.limit == reach {
 			inb.grant.remove()
 		}
 	}
@@ -161,11 +162,8 @@ func (e *Engine) permission(pr *peer, r wire.Record) {
 		e.settle(s)
 		return
 	}
-	if limit > s.frag.Limit {
-		s.frag.Limit = limit
-		if s.state == sendPermission {
-			e.ready(s)
-		}
+	if s.allow(limit) && s.state == sendPermission {
+		e.ready(s)
 	}
 }
 

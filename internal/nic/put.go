@@ -17,7 +17,7 @@ func (e *Engine) sendPut(s *send) {
 	if s.frag.Length > limits.TinyMessage {
 		space = wire.Data
 	}
-	if n := wire.PutLen + int(s.frag.Length); s.frag.Length <= limits.CopiedMessage && n <= ep.MaxRecord(space) {
+	if n := wire.PutLen + int(s.frag.Length); s.refill == nil && s.frag.Length <= limits.CopiedMessage && n <= ep.MaxRecord(space) {
 		b := ep.Reserve(e.now, space, n)
 		if b == nil {
 			e.block(s)
@@ -88,7 +88,7 @@ func (e *Engine) putRecord(pr *peer, r wire.Record) {
 	}
 	reg.busy.pushBack(&inb.node)
 	e.expect(inb)
-	e.grants.add(inb)
+	e.grants.add(e, inb)
 }
 
 // finishPut accepts a PUT whose last byte is in place.

@@ -39,6 +39,7 @@ type receive struct {
 	from   destKey
 	watch  *peer // on whose life it depends
 	parts  [][]byte
+	refill *refill // its memory is a stretch
 	space  [limits.Descriptors][]byte
 	size   uint64
 	seq    uint64 // its place among the posted
@@ -70,7 +71,13 @@ func (e *Engine) startReceive(p *process, r *receive) {
 	r.anyTag = c.Flags&vni.AnyTag != 0
 	r.tag, r.sender, r.size = c.Tag, c.Sender, c.Len
 	r.exact, r.from = c.NIC != 0, destKey{c.NIC, c.Slot, c.Gen}
-	r.parts, err = e.memory(p, true, r.ctx, false, c.PoolIndex, c.Size, c.Len, r.space[:0])
+	if c.Flags&vni.Refilled != 0 {
+		if r.refill, err = e.newRefill(p, true, r.ctx, c.Len); err == nil {
+			r.parts = r.refill.parts()
+		}
+	} else {
+		r.parts, err = e.memory(p, true, r.ctx, false, c.PoolIndex, c.Size, c.Len, r.space[:0])
+	}
 	if err != nil {
 		e.finishReceive(r, &vni.Completion{Status: statusOf(err)})
 		e.badArgument(p, err)
@@ -114,6 +121,10 @@ func (e *Engine) repost(r *receive) {
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
 	case r.orphan:
 		e.endReceive(r, vni.StatusProcessGone)
+	case r.refill != nil && r.refill.broken != vni.StatusOK:
+		e.endReceive(r, r.refill.broken)
+	case r.refill != nil && !r.refill.restart():
+		e.endReceive(r, vni.StatusWithdrawn)
 	default:
 		e.post(r)
 	}
@@ -183,6 +194,9 @@ func (e *Engine) unwatchSender(r *receive) {
 
 // completeReceive ends a receive with a message of which n bytes out of length were delivered.
 func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n, length uint64, status vni.Status) {
+	if r.refill != nil && r.refill.broken != vni.StatusOK {
+		status = r.refill.broken
+	}
 	if status == vni.StatusOK && length > r.size {
 		status = vni.StatusTruncated
 		e.counts[vni.NICTruncated]++
@@ -199,6 +213,8 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	r.grave.remove()
 	e.unwatchSender(r)
 	clear(r.space[:])
+	e.freeRefill(r.refill)
+	r.refill = nil
 	r.parts, r.inb, r.state = nil, nil, recvIdle
 	p := r.p
 	if p.gone {

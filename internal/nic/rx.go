@@ -67,11 +67,11 @@ func (e *Engine) frag(pr *peer, r wire.Record) {
 		return
 	}
 	if e.inOrder(src, env.Number) {
-		if rc := p.findPosted(src, &env); rc != nil {
+		if rc := p.findPosted(src, &env); rc != nil && rc.covers(uint64(len(payload))) {
 			e.restoreCredit(src, cost)
 			e.takeMatch(rc)
 			n := scatter(rc.parts, 0, payload)
-			e.acceptMessage(pr, &env)
+			e.acceptMessage(pr, &env, uint64(len(payload)) > rc.size)
 			e.completeReceive(rc, src, &env, uint64(n), uint64(len(payload)), vni.StatusOK)
 			e.advance(src)
 			return
@@ -82,7 +82,7 @@ func (e *Engine) frag(pr *peer, r wire.Record) {
 	inb.staging = e.staging.take(len(payload))
 	inb.got = uint64(copy(inb.staging, payload))
 	if env.Flags&wire.FlagReply == 0 {
-		e.accept(inb)
+		e.accept(inb, nil)
 	}
 	e.arrive(inb)
 }
@@ -122,7 +122,7 @@ func (e *Engine) beginEager(pr *peer, r wire.Record, id wire.FragmentID) *inboun
 		return nil
 	}
 	e.expect(inb)
-	if inb.recv == nil {
+	if inb.recv == nil || !inb.recv.covers(length) {
 		inb.staging = e.staging.blank(int(length))
 	}
 	return inb
@@ -163,6 +163,9 @@ func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 	}
 	if inb.staging != nil {
 		copy(inb.staging[offset:], piece)
+	} else if rf := inb.stretch(); rf != nil {
+		e.placeRefilled(rf, offset, piece)
+		inb.slide(rf)
 	} else {
 		scatter(inb.parts, offset, piece)
 	}
@@ -189,9 +192,16 @@ func scatter(parts [][]byte, offset uint64, piece []byte) (n int) {
 	return n
 }
 
-// acceptMessage tells the sender that this NIC has its message (decision 6), if it wants to know.
-func (e *Engine) acceptMessage(pr *peer, env *wire.Envelope) {
-	if env.Flags&wire.FlagAccept != 0 {
+// acceptMessage tells the sender that this NIC has its message (decision 6), if it wants to know: by an Accept, or by a
+// Refuse that says truncated. A message that is accepted before it meets its receive is accepted whole.
+func (e *Engine) acceptMessage(pr *peer, env *wire.Envelope, truncated bool) {
+	switch {
+	case env.Flags&wire.FlagAccept == 0:
+	case truncated:
+		if b := pr.ep.Control(e.now, wire.RefuseLen); b != nil {
+			wire.PutRefuse(b, 0, 0, env.SrcSlot, env.Token, wire.ReasonTruncated)
+		}
+	default:
 		e.acceptToken(pr, env.SrcSlot, env.Token)
 	}
 }

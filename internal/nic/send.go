@@ -34,7 +34,7 @@ const (
 	sendReady                // in process.sched: takes turns
 	sendBlocked              // in peer.blocked: the pair is not open, or its window is full
 	sendCredit               // in remote.waiting: neither credit nor room for one more request
-	sendPermission           // every permitted byte is posted; more permission will come (QNIX-42)
+	sendPermission           // every byte that is permitted and described is posted; more will be (QNIX-42, QNIX-22)
 	sendLocal                // an inbound of another process of this NIC refers to it
 	sendPosted               // all is posted: waits for acknowledgement, acceptance, or both
 	sendCopies               // a multicast, whose copies are on their ways
@@ -79,6 +79,7 @@ type send struct {
 	watched   bool       // an answer of the peer is waited for, so it is probed while silent
 	multi     *multicast // that it is, or is a copy of
 	place     int        // of a copy: its receiver's in the list
+	refill    *refill    // its memory is a stretch
 	requested bool       // a permission request of it stands open at the peer
 	peer      *peer      // whose fragment id this send holds
 }
@@ -124,6 +125,10 @@ func (e *Engine) loadSend(p *process, s *send, code vni.Code) (c vni.SendContext
 	s.load(&c, code)
 	if int(c.Token&0xffff) != s.ctx || c.Token == 0 {
 		e.rejectSend(s, fmt.Errorf("token %#x does not name send context %d", c.Token, s.ctx))
+		return c, false
+	}
+	if c.Flags&vni.Refilled != 0 && code != vni.CodeSend && code != vni.CodePut && code != vni.CodeGet {
+		e.rejectSend(s, fmt.Errorf("a %v cannot be refilled", code))
 		return c, false
 	}
 	return c, true
@@ -179,7 +184,14 @@ func (s *send) load(c *vni.SendContext, code vni.Code) {
 var kinds = [256]sendKind{vni.CodePut: kindPut, vni.CodeGet: kindGet, vni.CodeResolve: kindResolve}
 
 // gather finds the memory of a send: the context region itself, Go slices of an embedded process, or descriptors.
-func (e *Engine) gather(s *send, c *vni.SendContext) error {
+func (e *Engine) gather(s *send, c *vni.SendContext) (err error) {
+	if c.Flags&vni.Refilled != 0 {
+		if s.refill, err = e.newRefill(s.p, false, s.ctx, c.Len); err == nil {
+			s.frag.Slides = true
+			s.slide()
+		}
+		return err
+	}
 	parts, err := e.memory(s.p, false, s.ctx, s.inline, c.PoolIndex, c.Size, c.Len, s.parts[:0])
 	s.frag.Parts = parts
 	return err
@@ -398,6 +410,8 @@ func (e *Engine) clearSend(s *send) {
 		}
 	}
 	clear(s.parts[:])
+	e.freeRefill(s.refill)
+	s.refill = nil
 	s.state, s.dest, s.peer, s.inb = sendIdle, nil, nil, nil
 	s.frag = rel.Fragment{}
 }

@@ -74,7 +74,7 @@ func (e *Engine) countSend(s *send, status vni.Status) {
 	switch {
 	case s.kind == kindResolve:
 		e.counts[vni.NICResolves]++
-	case status == vni.StatusOK && s.kind == kindMessage:
+	case (status == vni.StatusOK || status == vni.StatusTruncated) && s.kind == kindMessage:
 		e.counts[vni.NICMessagesSent]++
 		e.counts[vni.NICBytesSent] += s.frag.Length
 		if s.env.Flags&wire.FlagReply != 0 {

@@ -38,7 +38,9 @@ func (e *Engine) sendEnvelope(s *send) {
 	d := s.dest
 	s.env.Number = d.number
 	cost := stagedCost(s.frag.Length)
-	if s.frag.Length > limits.EagerMessage || d.remote.credit() < cost {
+	// What is refilled asks in any case: its process may take its time to describe the rest, which must not lie half come
+	// in somebody's staging.
+	if s.frag.Length > limits.EagerMessage || s.refill != nil || d.remote.credit() < cost {
 		e.sendRequest(s)
 		return
 	}
@@ -152,6 +154,9 @@ func (e *Engine) postPiece(s *send) {
 	f := &s.frag
 	pr := s.peer
 	n := pr.ep.Post(e.now, f)
+	if s.refill != nil {
+		e.tellTooEarly(s.refill, f.Next)
+	}
 	switch {
 	case f.Next == f.Length:
 		s.node.remove()

@@ -26,6 +26,7 @@ func (e *Engine) Leaks() []string {
 		"%d collective operations, %d legs of them, %d bytes in transit", t.colls.inUse, t.legs.inUse, t.transit.inUse)
 	l.unless(e.multicasts.inUse == 0 && e.copies.inUse == 0 && e.resumed.n == 0, "%d multicasts with %d copies, %d of them to go on",
 		e.multicasts.inUse, e.copies.inUse, e.resumed.n)
+	l.unless(e.refills.inUse == 0, "%d stretches of memory", e.refills.inUse)
 	l.unless(e.serves.inUse == 0, "%d GETs being answered", e.serves.inUse)
 	l.unless(e.doomed.n == 0, "%d receives from processes that have gone", e.doomed.n)
 	l.unless(e.grants.outstanding == 0 && e.grants.waiting.n == 0, "permissions for %d bytes outstanding, %d waiting", e.grants.outstanding, e.grants.waiting.n)

@@ -30,6 +30,7 @@ var (
 	ErrNoGroup         = errors.New("not in the group")
 	ErrGroupMismatch   = errors.New("the members of the group do different things")
 	ErrSessionLost     = fmt.Errorf("%w: it has dropped the connection", ErrUnreachable)
+	errWithdrawn       = errors.New("the sender has given up")
 	ErrDetached        = fmt.Errorf("%w: it has thrown this process out", ErrNICGone)
 )
 
@@ -78,7 +79,7 @@ var statusErrors = map[vni.Status]error{
 	vni.StatusOutOfRange: ErrRange, vni.StatusClosed: ErrClosed, vni.StatusSessionLost: ErrSessionLost, vni.StatusNICGone: ErrNICGone,
 	vni.StatusDetached: ErrDetached, vni.StatusNoMemory: ErrNoMemory, vni.StatusGroupBroken: ErrGroupBroken,
 	vni.StatusGroupSize: ErrGroupSize, vni.StatusGroupJoined: ErrGroupJoined, vni.StatusNoGroup: ErrNoGroup,
-	vni.StatusGroupMismatch: ErrGroupMismatch,
+	vni.StatusGroupMismatch: ErrGroupMismatch, vni.StatusWithdrawn: errWithdrawn,
 }
 
 // statusError turns a status into its error.

@@ -15,7 +15,7 @@ func (p *Process) Send(ctx context.Context, to Dest, tag uint64, parts ...[]byte
 }
 
 // SendDelivered is Send that returns when the destination NIC has accepted the message, which is then delivered for
-// certain unless the destination process or its NIC ends.
+// certain unless the destination process or its NIC ends. ErrTruncated: it met a receive that keeps only its beginning.
 func (p *Process) SendDelivered(ctx context.Context, to Dest, tag uint64, parts ...[]byte) error {
 	return p.send(ctx, "send", to, tag, vni.WantAccept, parts)
 }

@@ -137,7 +137,7 @@ func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, n *news) {
 	s.endpoint.congestion.acked(g.counter, s.counter+1)
 	m.unlist(s, g)
 	if g.fragment != nil {
-		m.pieceDone(s.endpoint, g.fragment)
+		m.pieceDone(s.endpoint, g)
 	}
 	m.pool.put(g)
 }

@@ -38,6 +38,7 @@ type sink struct{ records, released int }
 
 func (s *sink) Admit(clock.Time, uint64, netip.AddrPort) error { return nil }
 func (s *sink) Deliver(clock.Time, *Endpoint, wire.Record)     { s.records++ }
+func (s *sink) Acknowledged(*Fragment, uint64, uint64)         {}
 func (s *sink) Released(clock.Time, *Fragment)                 { s.released++ }
 func (s *sink) Writable(clock.Time, *Endpoint)                 {}
 func (s *sink) Up(clock.Time, *Endpoint)                       {}

@@ -15,7 +15,9 @@ type Fragment struct {
 	Space  wire.Space // Data for large ones
 	Type   wire.Type  // of its records: Chunk or Eager for many pieces; Frag or Put when one piece holds it whole
 	ID     wire.FragmentID
-	Parts  [][]byte // gather list of the payload, Length bytes in all (USNIC-25…27)
+	Parts  [][]byte // gather list of the payload (USNIC-25…27): Length bytes, or from Base on at least to Limit
+	Base   uint64   // offset of Parts[0] in the payload
+	Slides bool     // Parts are a stretch that moves on: the owner is told of each acknowledged piece, and calls Slide
 	Length uint64   // bytes
 	Limit  uint64   // bytes that may be posted now: the permission; ≤ Length
 	Next   uint64   // bytes posted so far
@@ -33,6 +35,13 @@ type Fragment struct {
 	pieces     int       // segments queued or under way
 	part       int       // Parts[part] begins at partAt: where the last gather ended
 	partAt     uint64
+}
+
+// Slide gives f another stretch of its payload: bytes that no piece under way needs may have left it at the front, and
+// others have come at the end. Only of a fragment that Slides.
+func (f *Fragment) Slide(parts [][]byte, base uint64) {
+	f.Parts, f.Base = parts, base
+	f.part, f.partAt = 0, base
 }
 
 // PieceLen is how many payload bytes a full piece carries behind the header of type t.
@@ -95,8 +104,13 @@ func (e *Endpoint) Withdraw(now clock.Time, f *Fragment) {
 	e.m.handler.Released(now, f)
 }
 
-// pieceDone notes that a piece of f is acknowledged, and that f is finished when it was the last.
-func (m *Module) pieceDone(e *Endpoint, f *Fragment) {
+// pieceDone notes that the piece of a fragment that g carried is acknowledged, and that the fragment is finished when it
+// was the last.
+func (m *Module) pieceDone(e *Endpoint, g *segment) {
+	f := g.fragment
+	if f.Slides {
+		m.handler.Acknowledged(f, g.offset, uint64(g.length))
+	}
 	f.pieces--
 	if f.pieces == 0 && f.Next >= f.Length {
 		e.fragments.drop(f)
@@ -115,7 +129,10 @@ func (f *Fragment) put(b []byte, offset uint64, n int) int {
 // gather copies the bytes from offset on into b: the one touch of the payload on this side.
 func (f *Fragment) gather(b []byte, offset uint64) {
 	if offset < f.partAt {
-		f.part, f.partAt = 0, 0
+		f.part, f.partAt = 0, f.Base
+	}
+	if offset < f.partAt {
+		panic(fmt.Sprintf("rel: byte %d of a fragment is sent, whose stretch begins at %d", offset, f.partAt))
 	}
 	for len(b) > 0 {
 		if f.part >= len(f.Parts) {
@@ -140,7 +157,7 @@ func (l *fragmentList) add(e *Endpoint, f *Fragment) {
 		return
 	}
 	f.active, f.endpoint, f.prev, f.next = true, e, nil, l.head
-	f.part, f.partAt = 0, 0
+	f.part, f.partAt = 0, f.Base
 	if l.head != nil {
 		l.head.prev = f
 	}

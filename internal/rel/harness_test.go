@@ -90,6 +90,7 @@ type node struct {
 	onDown   func(e *Endpoint, why error)
 	onRoom   func(e *Endpoint)
 	onFree   func(f *Fragment)
+	onAcked  func(f *Fragment, offset, n uint64)
 	dead     bool
 }
 
@@ -203,6 +204,12 @@ func (n *node) Deliver(now clock.Time, e *Endpoint, r wire.Record) {
 	p := string(r.Payload())
 	n.got[p]++
 	n.order = append(n.order, p)
+}
+
+func (n *node) Acknowledged(f *Fragment, offset, size uint64) {
+	if n.onAcked != nil {
+		n.onAcked(f, offset, size)
+	}
 }
 
 func (n *node) Released(now clock.Time, f *Fragment) {

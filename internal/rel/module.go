@@ -61,6 +61,10 @@ type Handler interface {
 	// Deliver hands over one record, exactly once, in order of arrival; it is valid during the call. Void never comes.
 	Deliver(now clock.Time, e *Endpoint, r wire.Record)
 
+	// Acknowledged says that n bytes from offset on, a piece of a fragment that Slides, will not be sent again. Pieces
+	// may be acknowledged out of order.
+	Acknowledged(f *Fragment, offset, n uint64)
+
 	// Released says that f's memory is needed no more: every piece is acknowledged (f.Err nil), the owner withdrew it, or
 	// the peer is down (f.Err says why).
 	Released(now clock.Time, f *Fragment)

@@ -82,7 +82,7 @@ func (m *Module) committed(s *session, g *segment) {
 	g.become(stateQueued, stateFree)
 	s.endpoint.stats.SegmentsAcked++
 	if g.fragment != nil {
-		m.pieceDone(s.endpoint, g.fragment)
+		m.pieceDone(s.endpoint, g)
 	}
 	m.pool.put(g)
 }

@@ -22,6 +22,7 @@ const (
 	CodeResolve Code = 35 // send context; completes with the address of Receiver once a live process has that name
 	CodeReduce  Code = 36 // send context; its memory has the process's vector, and in the end the result
 	CodeLeave   Code = 37 // send context; the process leaves Group
+	CodeRefill  Code = 38 // the operation of a context has new descriptors; Size says which list, as of a Cancel
 )
 
 // Group operations have a send context (QNIX-9, QNIX-10). Group is the number by which the NIC knows the membership; it is
@@ -78,7 +79,7 @@ const (
 // Valid reports whether there is such an operator.
 func (o Operator) Valid() bool { return o >= SumInt64 && o <= MaxFloat64 }
 
-// Size of a CodeCancel.
+// Size of a CodeCancel or CodeRefill.
 const (
 	CancelSend    uint32 = 0
 	CancelReceive uint32 = 1
@@ -88,7 +89,7 @@ var codeNames = map[Code]string{
 	CodeSend: "send", CodeSendShort: "send-short", CodeBroadcast: "broadcast", CodeBroadcastShort: "broadcast-short",
 	CodeMulticast: "multicast", CodeMulticastShort: "multicast-short", CodeJoinGroup: "join-group", CodeReceive: "receive",
 	CodeBarrier: "barrier", CodePut: "put", CodeGet: "get", CodeCancel: "cancel", CodeResolve: "resolve",
-	CodeReduce: "reduce", CodeLeave: "leave",
+	CodeReduce: "reduce", CodeLeave: "leave", CodeRefill: "refill",
 }
 
 func (c Code) String() string {
@@ -103,7 +104,7 @@ type Command struct {
 	Code    Code
 	Context uint16 // index of a send or receive context (QNIX-9)
 	Group   uint32 // for group operations (QNIX-10)
-	Size    uint32 // how many processes are involved (QNIX-11); of a Cancel, which list Context indexes
+	Size    uint32 // how many processes are involved (QNIX-11); of a Cancel or Refill, which list Context indexes
 }
 
 // commandEntry is a Command in the queue. word is what makes it present; the rest is written before it, plainly.

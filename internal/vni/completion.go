@@ -56,12 +56,13 @@ const (
 	StatusGroupJoined     Status = 19 // the process is in the group already
 	StatusNoGroup         Status = 20 // the process is not in such a group
 	StatusGroupMismatch   Status = 21 // the members do not agree on what they do, or on who they are
-	statuses              Status = 22
+	StatusWithdrawn       Status = 22 // of a receive: its sender gave up when some of the message had been consumed
+	statuses              Status = 23
 )
 
 var statusNames = [statuses]string{"ok", "truncated", "unreachable", "process-gone", "stale-generation", "name-unknown", "name-lost",
 	"cancelled", "bad-argument", "bad-region", "bad-key", "out-of-range", "closed", "session-lost", "nic-gone", "detached", "no-memory",
-	"group-broken", "group-size", "group-joined", "no-group", "group-mismatch"}
+	"group-broken", "group-size", "group-joined", "no-group", "group-mismatch", "withdrawn"}
 
 func (s Status) String() string {
 	if s < statuses {
@@ -84,7 +85,8 @@ type Completion struct {
 	Gen    uint32
 }
 
-// completionRecord is a Completion in ro. A send's is the first line alone.
+// completionRecord is a Completion in ro, and two counts for operations that are Refilled. A send's is the first line
+// alone.
 type completionRecord struct {
 	status uint32
 	token  uint32
@@ -95,7 +97,10 @@ type completionRecord struct {
 	slot   uint32
 	gen    uint32
 	index  uint32
-	_      [12]byte
+
+	taken    uint32 // descriptors, of all operations of the context
+	consumed uint32
+	_        uint32
 
 	app appWords
 	_   [5]uint64

@@ -8,9 +8,10 @@ const (
 	IsReply    uint32 = 1 << 2 // a reply, or a receive that only a reply matches: the tag is the token of the call
 	IsCall     uint32 = 1 << 3 // the sender awaits a reply
 	AnyTag     uint32 = 1 << 4 // a receive takes every tag (QNIX-20)
+	Refilled   uint32 = 1 << 5 // the descriptors are the first of a ring; more follow by Refill
 
-	sendFlags    = WantNotify | WantAccept | IsReply | IsCall
-	receiveFlags = WantNotify | IsReply | AnyTag
+	sendFlags    = WantNotify | WantAccept | IsReply | IsCall | Refilled
+	receiveFlags = WantNotify | IsReply | AnyTag | Refilled
 
 	// secondLine is set by SetSend and SetReceive when the context's second cache line holds something. Most messages
 	// go by name and need only the first, and the NIC then does not fetch the other.
@@ -64,6 +65,21 @@ type ReceiveContext struct {
 }
 
 // Descriptor names a piece of memory (QNIX-22). A region's pages are contiguous here, so a piece may be of any length.
+//
+// An operation that is Refilled has more of them than a context region holds, which is then a ring: descriptor k is in
+// record k mod K. The NIC takes them in order, each once, and empties the record of one that is consumed: all its bytes
+// are acknowledged, or have come, and so have those of all before it. The process fills it anew.
+//
+//	process                                              NIC
+//	SetDescriptor: the record, then its flag  ─────────► Descriptor: takes it, Took counts it
+//	Taken? if all before were taken, post a Refill        …
+//	Consumed? the record may be filled again   ◄──────── Consume: empties the record and counts it
+//
+// Taken spares a Refill if the last one has not been read yet. It is the third place that follows Dekker's pattern: the
+// process writes the flag and reads the count of the taken; the NIC writes that count and looks at the next flag again.
+// So of the Refills of one operation at most one is unread.
+//
+// The counts go on from operation to operation: a process remembers what they were when it took the context.
 type Descriptor struct {
 	Region uint32 // of the process; PoolRegion is the buffer pool
 	Flag   uint32 // DescriptorValid, or the entry is not filled
@@ -74,7 +90,7 @@ type Descriptor struct {
 // PoolRegion is the region that every process has: its buffer pool.
 const PoolRegion = 0
 
-// DescriptorValid is the Flag of a filled descriptor.
+// DescriptorValid is the Flag of a filled descriptor; that of an empty one is 0.
 const DescriptorValid = 1
 
 // sendRecord is a SendContext in shared memory: what sends by name need is in the first line.

@@ -96,6 +96,7 @@ const (
 	NICFailedNameUnknown
 	NICFailedBadArgument
 	NICCancels
+	NICRefills
 	NICCancelsLate // Cancels that found their operation ended
 	NICResolves
 	NICNameUpdatesSent
@@ -151,7 +152,7 @@ var counterNames = [counters]string{
 	"nic_truncated", "nic_requests", "nic_requests_held", "nic_permissions_sent", "nic_permissions_received", "nic_credits_sent",
 	"nic_credits_received", "nic_credits_recalled", "nic_refused_process_gone", "nic_refused_stale_generation",
 	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled", "nic_failed_unreachable",
-	"nic_failed_name_unknown", "nic_failed_bad_argument", "nic_cancels", "nic_cancels_late", "nic_resolves",
+	"nic_failed_name_unknown", "nic_failed_bad_argument", "nic_cancels", "nic_refills", "nic_cancels_late", "nic_resolves",
 	"nic_name_updates_sent", "nic_name_updates_received", "nic_name_conflicts", "nic_registrations", "nic_detaches",
 	"nic_commands", "nic_wakes", "nic_events", "nic_polls", "nic_idle_polls", "nic_processes_now",
 	"nic_active_now", "nic_names_now", "nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts",

@@ -74,7 +74,8 @@ func TestRecordsHaveTheirSizesAndOffsets(t *testing.T) {
 		{"receive context", unsafe.Sizeof(r), contextBytes}, {"receive context, tag", unsafe.Offsetof(r.tag), 32},
 		{"receive context, second line", unsafe.Offsetof(r.nic), lineBytes},
 		{"descriptor", unsafe.Sizeof(d), descriptorBytes},
-		{"completion", unsafe.Sizeof(f), completionBytes}, {"completion, second line", unsafe.Offsetof(f.app), lineBytes},
+		{"completion", unsafe.Sizeof(f), completionBytes}, {"completion, taken", unsafe.Offsetof(f.taken), 52},
+		{"completion, consumed", unsafe.Offsetof(f.consumed), 56}, {"completion, second line", unsafe.Offsetof(f.app), lineBytes},
 		{"event", unsafe.Sizeof(e), eventBytes}, {"event, application", unsafe.Offsetof(e.app), 40},
 		{"memory info, offsets", unsafe.Offsetof(m.offsets), 48}, {"memory info, identity", unsafe.Offsetof(m.nic), 168},
 	} {

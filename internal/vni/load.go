@@ -61,7 +61,7 @@ func (c *SendContext) validate(g *Geometry, direct bool) error {
 	if c.Remote.Offset > limits.MaxRegion {
 		return fmt.Errorf("%w: remote offset %d", ErrArgument, c.Remote.Offset)
 	}
-	return validMemory(g, direct, c.PoolIndex, c.Size, c.Len)
+	return validMemory(g, direct, c.Flags, c.PoolIndex, c.Size, c.Len)
 }
 
 func (c *ReceiveContext) validate(g *Geometry, direct bool) error {
@@ -71,7 +71,7 @@ func (c *ReceiveContext) validate(g *Geometry, direct bool) error {
 	if c.Flags&^receiveFlags != 0 {
 		return fmt.Errorf("%w: flags %#x", ErrArgument, c.Flags)
 	}
-	return validMemory(g, direct, c.PoolIndex, c.Size, c.Len)
+	return validMemory(g, direct, c.Flags, c.PoolIndex, c.Size, c.Len)
 }
 
 func validName(n Name) error {
@@ -82,10 +82,12 @@ func validName(n Name) error {
 }
 
 // validMemory checks that the pool pages, or so many descriptors, exist and could hold length bytes.
-func validMemory(g *Geometry, direct bool, index int32, size uint32, length uint64) error {
+func validMemory(g *Geometry, direct bool, flags uint32, index int32, size uint32, length uint64) error {
 	switch {
 	case length > limits.MaxRegion:
 		return fmt.Errorf("%w: length %d, at most %d", ErrArgument, length, uint64(limits.MaxRegion))
+	case flags&Refilled != 0 && (direct || index != NoPool || length == 0):
+		return fmt.Errorf("%w: an operation of %d bytes with pool index %d cannot be refilled", ErrArgument, length, index)
 	case index == NoPool && (direct || uint64(size) <= uint64(g.Descriptors)):
 		return nil
 	case index == NoPool:

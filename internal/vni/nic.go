@@ -15,11 +15,18 @@ type NIC struct {
 	sinceHead int       // commands read since the process was told of the head
 	active    [2][]bool // by list: contexts that a command named and no Complete has ended
 	published uint64    // events
+
+	taken, consumed [2][]uint32 // by list: descriptors, as the process is told
 }
 
 // NIC returns the NIC half of the segment.
 func (s *Segment) NIC() *NIC {
-	return &NIC{s: s, active: [2][]bool{make([]bool, s.geo.Contexts), make([]bool, s.geo.Contexts)}}
+	n := &NIC{s: s}
+	for l := range n.active {
+		n.active[l] = make([]bool, s.geo.Contexts)
+		n.taken[l], n.consumed[l] = make([]uint32, s.geo.Contexts), make([]uint32, s.geo.Contexts)
+	}
+	return n
 }
 
 // Segment returns the segment that this is a half of.
@@ -141,6 +148,39 @@ func (n *NIC) Descriptors(receive bool, i, count int, into []Descriptor) ([]Desc
 		into = append(into, d)
 	}
 	return into, nil
+}
+
+// Descriptor loads descriptor k of an operation that is Refilled, once; false if the process has not filled it yet.
+// Its region is the caller's to find. ErrArgument: it is empty or malformed.
+func (n *NIC) Descriptor(receive bool, i int, k uint32) (d Descriptor, ok bool, err error) {
+	records := n.s.descriptors(list(receive), i)
+	r := &records[int(k%uint32(len(records)))]
+	word := atomic.LoadUint64(&r.regionFlag)
+	d = Descriptor{Region: uint32(word), Flag: uint32(word >> 32), Offset: atomic.LoadUint64(&r.offset), Len: atomic.LoadUint64(&r.length)}
+	switch {
+	case d.Flag == 0:
+		return d, false, nil
+	case d.Flag != DescriptorValid || d.Len == 0 || d.Offset > limits.MaxRegion || d.Len > limits.MaxRegion-d.Offset:
+		return d, false, fmt.Errorf("%w: descriptor %d of %s context %d: flag %d, offset %d, length %d", ErrArgument, k,
+			listNames[list(receive)], i, d.Flag, d.Offset, d.Len)
+	}
+	return d, true, nil
+}
+
+// Took tells the process that one more descriptor was taken. Look for the next one afterwards, not before.
+func (n *NIC) Took(receive bool, i int) {
+	l := list(receive)
+	n.taken[l][i]++
+	atomic.StoreUint32(&n.s.done[l][i].taken, n.taken[l][i])
+}
+
+// Consume empties the record of descriptor k of an operation and tells the process that it is consumed.
+func (n *NIC) Consume(receive bool, i int, k uint32) {
+	l := list(receive)
+	records := n.s.descriptors(l, i)
+	atomic.StoreUint64(&records[int(k%uint32(len(records)))].regionFlag, 0)
+	n.consumed[l][i]++
+	atomic.StoreUint32(&n.s.done[l][i].consumed, n.consumed[l][i])
 }
 
 // Direct is the memory of an operation on a direct segment. The slice is valid until Complete; nil on other segments.

@@ -155,6 +155,32 @@ func (p *Process) SetDescriptors(receive bool, i int, d []Descriptor) {
 	}
 }
 
+// SetDescriptor fills record k mod K with descriptor k of an operation that is Refilled (QNIX-22). The record must be
+// empty: descriptor k−K is consumed, or ClearDescriptors was called before the operation was posted.
+func (p *Process) SetDescriptor(receive bool, i int, k uint32, d Descriptor) {
+	records := p.s.descriptors(list(receive), i)
+	r := &records[int(k%uint32(len(records)))]
+	r.offset, r.length = d.Offset, d.Len
+	atomic.StoreUint64(&r.regionFlag, uint64(d.Region)|DescriptorValid<<32)
+}
+
+// ClearDescriptors empties all records of a context, in which an earlier operation or a short message may have left
+// something. The context is the caller's and not posted.
+func (p *Process) ClearDescriptors(receive bool, i int) {
+	clear(p.s.descriptors(list(receive), i))
+}
+
+// Taken is how many descriptors of a context the NIC has taken, of operations that were Refilled, wrapping around.
+// Like Doorbell it needs no lock.
+func (p *Process) Taken(receive bool, i int) uint32 {
+	return atomic.LoadUint32(&p.s.done[list(receive)][i].taken)
+}
+
+// Consumed is how many of them are consumed, so that their records and their memory may be used again.
+func (p *Process) Consumed(receive bool, i int) uint32 {
+	return atomic.LoadUint32(&p.s.done[list(receive)][i].consumed)
+}
+
 // SetDirect names the memory of a context's operation, which must stay as it is until the doorbell. The slice parts
 // itself is copied. Only on a segment with EnableDirect.
 func (p *Process) SetDirect(receive bool, i int, parts [][]byte) {

@@ -1,0 +1,336 @@
+package nic
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A refill is the memory of an operation that has more pieces than a context region holds, or whose process does not want
+// to hold all of it at once (QNIX-22; QNIX-24 needed two transfers here, decision 5 one). It is a stretch: the process
+// describes more at the one end, and it moves on at the other, as bytes are acknowledged or have come.
+//
+//	│ consumed      │ parts: taken, not consumed  │ not described   │
+//	├───────────────┼─────────┬─────────┬─────────┼─────────────────┤
+//	0              base                          end               size
+//
+// A send posts up to end, a receive permits up to end, and whoever comes to it waits for a Refill. What is described is
+// loaded from shared memory once; what the process writes into its region afterwards, this NIC does not see.
+//
+// Pieces of a message arrive, and are acknowledged, in any order, each once. So each part counts what it still waits for,
+// and it is consumed when that is nothing and the parts before it are consumed. The descriptor map of QNIX-46 is no
+// table here: a piece has its offset in the message, and is scattered from there over the parts, however these are cut.
+type refill struct {
+	p       *process
+	receive bool
+	ctx     int
+
+	space [][]byte // K of them; the first n are the parts
+	left  []uint64 // by part: bytes that it waits for
+	n     int
+
+	base, end, size uint64
+	taken, consumed uint32 // descriptors, of this operation
+	told            uint32 // of the consumed, those that the process has been told of
+
+	permitted uint64     // of a send: by its receiver, who does not know what is described
+	broken    vni.Status // of a receive that has met its message: a later descriptor was wrong, so nothing more is kept
+}
+
+// newRefill begins the stretch of an operation of size bytes. It must have something to begin with: a GET asks for at
+// least a byte.
+func (e *Engine) newRefill(p *process, receive bool, ctx int, size uint64) (*refill, error) {
+	rf := e.refills.take()
+	k := p.vni.Segment().Geometry().Descriptors
+	if len(rf.space) < k {
+		rf.space, rf.left = make([][]byte, k), make([]uint64, k)
+	}
+	*rf = refill{p: p, receive: receive, ctx: ctx, space: rf.space[:k], left: rf.left[:k], size: size}
+	err := rf.extend()
+	if err == nil && rf.end == 0 {
+		err = fmt.Errorf("%w: no descriptor is filled", vni.ErrArgument)
+	}
+	if err != nil {
+		e.freeRefill(rf)
+		return nil, err
+	}
+	return rf, nil
+}
+
+func (e *Engine) freeRefill(rf *refill) {
+	if rf != nil {
+		clear(rf.space)
+		e.refills.give(rf)
+	}
+}
+
+// parts is the memory of the bytes from base to end.
+func (rf *refill) parts() [][]byte { return rf.space[:rf.n] }
+
+// complete reports whether no more will be described.
+func (rf *refill) complete() bool { return rf.end == rf.size || rf.broken != vni.StatusOK }
+
+// extend takes the descriptors that the process has filled.
+func (rf *refill) extend() error {
+	for rf.end < rf.size && rf.n < len(rf.space) {
+		d, ok, err := rf.p.vni.Descriptor(rf.receive, rf.ctx, rf.taken)
+		if err != nil || !ok {
+			return err
+		}
+		if d.Len > rf.size-rf.end {
+			return fmt.Errorf("%w: descriptor %d ends at byte %d of %d", vni.ErrArgument, rf.taken, rf.end+d.Len, rf.size)
+		}
+		mem, err := rf.p.region(d.Region, d.Offset, d.Len)
+		if err != nil {
+			return err
+		}
+		rf.space[rf.n], rf.left[rf.n] = mem, d.Len
+		rf.n++
+		rf.taken++
+		rf.end += d.Len
+		rf.p.vni.Took(rf.receive, rf.ctx) // and then look once more; vni.Descriptor says why
+	}
+	return nil
+}
+
+// over notes that n bytes from offset on are done with, and moves the stretch on past the parts of which all are.
+func (e *Engine) over(rf *refill, offset, n uint64) {
+	at := rf.base
+	for i := 0; i < rf.n && n > 0; i++ {
+		end := at + uint64(len(rf.space[i]))
+		if offset < end {
+			c := min(end-offset, n)
+			rf.left[i] -= min(c, rf.left[i])
+			offset, n = offset+c, n-c
+		}
+		at = end
+	}
+	k := 0
+	for ; k < rf.n && rf.left[k] == 0; k++ {
+		rf.base += uint64(len(rf.space[k]))
+		rf.consumed++
+	}
+	if k == 0 {
+		return
+	}
+	copy(rf.space, rf.space[k:rf.n])
+	copy(rf.left, rf.left[k:rf.n])
+	clear(rf.space[rf.n-k : rf.n])
+	rf.n -= k
+	e.tellConsumed(rf, rf.consumed)
+}
+
+// tellConsumed tells the process that its first descriptors up to so many are consumed.
+func (e *Engine) tellConsumed(rf *refill, count uint32) {
+	for ; rf.told < count; rf.told++ {
+		rf.p.vni.Consume(rf.receive, rf.ctx, rf.told)
+		e.ring(rf.p)
+	}
+}
+
+// tellTooEarly is a defect: the process is told of what is merely posted.
+func (e *Engine) tellTooEarly(rf *refill, posted uint64) {
+	if e.cfg.Defect != mutate.ConsumedEarly {
+		return
+	}
+	count, at := rf.consumed, rf.base
+	for _, b := range rf.parts() {
+		if at += uint64(len(b)); at <= posted {
+			count++
+		}
+	}
+	e.tellConsumed(rf, count)
+}
+
+// placeRefilled puts a piece of a message where it belongs in the stretch. What is before it came twice, by a peer's fault.
+func (e *Engine) placeRefilled(rf *refill, offset uint64, piece []byte) {
+	if offset < rf.base {
+		piece = piece[min(rf.base-offset, uint64(len(piece))):]
+		offset = rf.base
+	}
+	scatter(rf.parts(), offset-rf.base, piece)
+	e.over(rf, offset, uint64(len(piece)))
+}
+
+// restart makes the stretch ready for another message, unless some of it is consumed and may be in use for something else.
+func (rf *refill) restart() (ok bool) {
+	if rf.consumed > 0 {
+		return false
+	}
+	for i, b := range rf.parts() {
+		rf.left[i] = uint64(len(b))
+	}
+	return true
+}
+
+// refillCommand takes a Refill: the operation of a context may go on where it waits for descriptors. One that has ended
+// ignores it.
+func (e *Engine) refillCommand(p *process, ctx int, which uint32) {
+	switch {
+	case which == vni.CancelReceive && ctx < len(p.recvs):
+		if r := &p.recvs[ctx]; r.state != recvIdle && r.refill != nil {
+			e.refillReceive(r)
+		}
+	case which == vni.CancelSend && ctx < len(p.sends):
+		if s := &p.sends[ctx]; s.state != sendIdle && s.refill != nil {
+			e.refillSend(s)
+		}
+	default:
+		e.detach(p, fmt.Errorf("refill names context %d of list %d", ctx, which))
+	}
+}
+
+// refillSend extends what a send may post, or what a GET may permit.
+func (e *Engine) refillSend(s *send) {
+	e.counts[vni.NICRefills]++
+	if err := s.refill.extend(); err != nil {
+		e.giveUp(s, wire.ReasonCancelled)
+		e.rejectSend(s, err)
+		return
+	}
+	s.slide()
+	switch {
+	case s.frag.HeaderLen > 0:
+		if s.allow(0) && s.state == sendPermission {
+			e.ready(s)
+		}
+	case s.kind == kindGet && s.inb != nil:
+		e.grants.add(e, s.inb)
+	case s.state == sendPermission, s.state == sendLocal && s.inb.recv != nil:
+		e.ready(s)
+	}
+}
+
+// slide tells the others who use the stretch of s that it has changed.
+func (s *send) slide() {
+	s.frag.Slide(s.refill.parts(), s.refill.base)
+	if s.kind == kindGet && s.inb != nil {
+		s.inb.parts = s.frag.Parts
+	}
+}
+
+// described is how many bytes of a send may leave, as far as its own process goes.
+func (s *send) described() uint64 {
+	if s.refill != nil {
+		return s.refill.end
+	}
+	return s.frag.Length
+}
+
+// allow notes that bytes below limit are permitted, and reports whether more may be posted than before.
+func (s *send) allow(limit uint64) bool {
+	if rf := s.refill; rf != nil {
+		rf.permitted = max(rf.permitted, limit)
+		limit = min(rf.permitted, rf.end)
+	}
+	if limit <= s.frag.Limit {
+		return false
+	}
+	s.frag.Limit = limit
+	return true
+}
+
+// Acknowledged moves the stretch of a send on.
+func (h *handler) Acknowledged(f *rel.Fragment, offset, n uint64) {
+	if s, ok := f.Owner.(*send); ok && s.refill != nil {
+		h.engine().over(s.refill, offset, n)
+		s.slide()
+	}
+}
+
+// refillReceive extends what a receive may permit. If its process gets that wrong when the message is already coming,
+// the message runs into the void and the receive ends with it: its sender cannot help it.
+func (e *Engine) refillReceive(r *receive) {
+	e.counts[vni.NICRefills]++
+	if err := r.refill.extend(); err != nil {
+		p := r.p
+		if r.inb == nil {
+			e.finishReceive(r, &vni.Completion{Status: statusOf(err)})
+		} else {
+			r.refill.broken = statusOf(err)
+			e.grown(r)
+		}
+		e.badArgument(p, err)
+		return
+	}
+	e.grown(r)
+}
+
+// grown lets the message of a receive go on whose stretch has changed.
+func (e *Engine) grown(r *receive) {
+	r.parts = r.refill.parts()
+	inb := r.inb
+	if inb == nil {
+		return
+	}
+	inb.parts = r.parts
+	switch {
+	case inb.staging != nil:
+		e.drain(inb)
+	case inb.kind == inboundRequest:
+		e.grants.add(e, inb)
+	case inb.kind == inboundLocal:
+		e.resumeLocal(inb)
+	}
+}
+
+// covers reports whether there is a place for all bytes of a message of n that the receive will keep.
+func (r *receive) covers(n uint64) bool {
+	return r.refill == nil || r.refill.complete() || r.refill.end >= n
+}
+
+// keeps is how many bytes of a message the receive keeps at most.
+func (r *receive) keeps() uint64 {
+	if r.refill != nil && r.refill.broken != vni.StatusOK {
+		return r.refill.end
+	}
+	return r.size
+}
+
+// stretch is the refill that the bytes of an inbound go to, nil if all of their place is known.
+func (inb *inbound) stretch() *refill {
+	switch {
+	case inb.recv != nil:
+		return inb.recv.refill
+	case inb.kind == inboundGet:
+		return inb.local.refill
+	}
+	return nil
+}
+
+// slide tells the others who use the stretch of an inbound that it has changed.
+func (inb *inbound) slide(rf *refill) {
+	inb.parts = rf.parts()
+	if inb.recv != nil {
+		inb.recv.parts = inb.parts
+	} else {
+		inb.local.frag.Slide(inb.parts, rf.base)
+	}
+}
+
+// reach is how many bytes of an inbound have a place, or will be dropped: so many may be permitted.
+func (e *Engine) reach(inb *inbound) uint64 {
+	rf := inb.stretch()
+	if rf == nil || inb.staging != nil || rf.complete() || e.cfg.Defect == mutate.PermitUndescribed {
+		return inb.length
+	}
+	return min(rf.end, inb.length)
+}
+
+// drain moves a message from staging on into a stretch that does not hold all of it, as far as it is described.
+func (e *Engine) drain(inb *inbound) {
+	if !inb.done {
+		return
+	}
+	r := inb.recv
+	to := min(r.refill.end, inb.length)
+	e.placeRefilled(r.refill, inb.drained, inb.staging[inb.drained:to])
+	inb.drained = to
+	inb.slide(r.refill)
+	if r.covers(inb.length) {
+		e.deliverInbound(inb)
+	}
+}
