@@ -32,7 +32,7 @@ func (f *fabric) describer(nic int, name string, bytes int) *describer {
 		f.t.Fatal(err)
 	}
 	p := &describer{tester: &tester{f: f, e: f.engines[nic], name: n, v: seg.Process(), seg: seg}, mem: make([]byte, bytes)}
-	if p.slot, p.gen, err = p.e.Register(n, seg, func() { p.wakes++ }); err != nil {
+	if p.slot, p.gen, err = register(p.e, n, seg, func() { p.wakes++ }); err != nil {
 		f.t.Fatal(err)
 	}
 	if p.region, _, err = p.e.AddRegion(p.slot, p.mem); err != nil {
@@ -507,14 +507,14 @@ func TestTheEndOfOneProcessEndsARefilledMessageForTheOther(t *testing.T) {
 					s.refill()
 				}
 				if sender {
-					a.e.Unregister(a.slot, a.gen)
+					a.exit()
 					f.settle()
 					b.post(vni.Command{Code: vni.CodeCancel, Context: uint16(r.ctx), Size: vni.CancelReceive})
 					if c := r.ends(); c.Status != vni.StatusCancelled && c.Status != vni.StatusWithdrawn && c.Status != vni.StatusOK {
 						t.Errorf("%s, step %d: the receive ended with %v", at.name, step, c.Status)
 					}
 				} else {
-					b.e.Unregister(b.slot, b.gen)
+					b.exit()
 					if c := s.ends(); c.Status != vni.StatusProcessGone && c.Status != vni.StatusOK {
 						t.Errorf("%s, step %d: the send ended with %v", at.name, step, c.Status)
 					}
