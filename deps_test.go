@@ -29,7 +29,8 @@ vni, link, rel, driver < nic < poller             vni < proc, driver
 idle < poller, ctl, daemon
 proc, poller, ctl, link/{mem,fault,capture,udp,shm}, registry < weft
 weft < sim, inflight                              sim < sweep
-inflight, together < bench < demo                 payload, together < demo
+inflight, together, hostile < bench < demo        payload, together < demo
+vni, ctl < hostile                                payload < bench
 payload, together, inflight < soak
 registry < registry/file                          limits, registry < registry/gossip
 proc, poller, link/{mem,fault,capture,udp}, registry/{file,gossip}, ctl < daemon

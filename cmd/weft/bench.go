@@ -34,7 +34,8 @@ func newBenchCommand() *cobra.Command {
 		newBenchFairness(),
 		newBenchGroup(bench.KindBarrier, "Measure barriers of a group"),
 		newBenchGroup(bench.KindBroadcast, "Measure broadcasts to a group"),
-		newBenchGroup(bench.KindAllReduce, "Measure reductions of which every member gets the result"))
+		newBenchGroup(bench.KindAllReduce, "Measure reductions of which every member gets the result"),
+		newBenchHostile())
 }
 
 func newBenchKind(kind, short string) *cobra.Command {

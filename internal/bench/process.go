@@ -91,9 +91,15 @@ func (o *Options) anyAddress() string {
 
 // startDaemon starts a NIC daemon of its own, in a directory of its own, and waits until it answers.
 func (u *undo) startDaemon(ctx context.Context, at place) (socket, addr string, err error) {
+	_, socket, addr, err = u.runDaemon(ctx, at)
+	return socket, addr, err
+}
+
+// runDaemon is startDaemon for who wants to look after the daemon.
+func (u *undo) runDaemon(ctx context.Context, at place) (c *child, socket, addr string, err error) {
 	dir, err := os.MkdirTemp("", "weft-bench-")
 	if err != nil {
-		return "", "", err
+		return nil, "", "", err
 	}
 	u.add(func() error { return os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "nic.sock")
@@ -104,15 +110,15 @@ func (u *undo) startDaemon(ctx context.Context, at place) (socket, addr string, 
 	}
 	file := filepath.Join(dir, "nic.toml")
 	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
-		return "", "", err
+		return nil, "", "", err
 	}
-	c := newChild(at.self, "nic", "--config", file)
+	c = newChild(at.self, "nic", "--config", file)
 	if err := c.start(); err != nil {
-		return "", "", err
+		return nil, "", "", err
 	}
 	u.add(c.end)
 	addr, err = c.whenUp(ctx, socket)
-	return socket, addr, err
+	return c, socket, addr, err
 }
 
 // whenUp waits until the daemon at socket answers, and returns the address of its link.

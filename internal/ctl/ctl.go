@@ -199,6 +199,7 @@ type Info struct {
 	Link        string `json:"link"`
 	PID         int    `json:"pid"`
 	Started     int64  `json:"started"` // Unix time in nanoseconds
+	Goroutines  int    `json:"goroutines"`
 }
 
 // Node is a NIC as another one knows it.

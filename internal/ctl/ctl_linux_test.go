@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/idle"
 	"golang.org/x/sys/unix"
 )
 
@@ -307,7 +308,8 @@ func TestAnAttachedProcessWaitsWithoutAllocating(t *testing.T) {
 	a, _, _, stop := attachTest(t)
 	defer stop()
 	var w words
-	waiter := a.Waiter(Hooks{Listening: w.listening.Load, Sleeping: w.sleeping.Store})
+	// It never parks: nobody would wake it, since what it waits for comes of its own looking.
+	waiter := a.Waiter(Hooks{Listening: w.listening.Load, Sleeping: w.sleeping.Store, Idle: idle.Budget{Spin: time.Hour, Yield: time.Hour}})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	looks := 0

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -41,7 +42,7 @@ func (d *Daemon) inform(ctx context.Context, r *ctl.Request) (*ctl.Reply, error)
 
 func (d *Daemon) info() *ctl.Info {
 	return &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Link: d.linkName(),
-		PID: os.Getpid(), Started: d.started.UnixNano()}
+		PID: os.Getpid(), Started: d.started.UnixNano(), Goroutines: runtime.NumGoroutine()}
 }
 
 // counts are the counters by name, from the page that local tools map.

@@ -1,0 +1,95 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// holding is what a daemon holds on behalf of processes.
+type holding struct {
+	files      int // file descriptors
+	maps       int // mapped memory that it shares with processes
+	goroutines int
+	processes  uint64
+	staged     uint64
+	groups     uint64
+}
+
+// holds looks at the daemon from outside, and asks it for what it counts.
+func (r *hostileRun) holds() (h holding, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := ctl.Dial(ctx, r.socket)
+	if err != nil {
+		return h, err
+	}
+	defer conn.Close()
+	info, page, unmap, err := conn.Stat(ctx)
+	if err != nil {
+		return h, err
+	}
+	defer func() { err = errors.Join(err, unmap()) }()
+	counters, err := vni.OpenCounterPage(page)
+	if err != nil {
+		return h, err
+	}
+	h.goroutines = info.Goroutines
+	h.processes, h.staged, h.groups = counters.Load(vni.NICProcessesNow), counters.Load(vni.NICStagedBytesNow), counters.Load(vni.NICGroupsNow)
+	proc := fmt.Sprintf("/proc/%d/", r.daemon.Process.Pid)
+	files, err := os.ReadDir(proc + "fd")
+	if err != nil {
+		return h, err
+	}
+	h.files = len(files)
+	maps, err := os.ReadFile(proc + "maps")
+	h.maps = strings.Count(string(maps), "memfd:weft")
+	return h, err
+}
+
+// within reports whether nothing of h is more than it was.
+func (h holding) within(was holding) bool {
+	return h.files <= was.files && h.maps <= was.maps && h.goroutines <= was.goroutines &&
+		h.processes <= was.processes && h.staged <= was.staged && h.groups <= was.groups
+}
+
+// letGo waits until the daemon holds no more than before, now that everybody has gone.
+func (r *hostileRun) letGo(before holding) error {
+	var now holding
+	var err error
+	for deadline := time.Now().Add(patienceAmongHostile); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if now, err = r.holds(); err != nil {
+			return errors.Join(err, r.daemon.alive())
+		}
+		if now.within(before) {
+			return nil
+		}
+	}
+	return fmt.Errorf("bench: when all have gone the daemon holds %+v; before they came it held %+v", now, before)
+}
+
+// alive is an error if the child has ended.
+func (c *child) alive() error {
+	select {
+	case <-c.ended:
+		return fmt.Errorf("the daemon has ended: %w", errors.Join(c.failure(), errors.New(c.stderr.String())))
+	default:
+		return nil
+	}
+}
+
+// named finds the line in which the daemon says whom of a kind it has thrown out. It has ended.
+func (r *hostileRun) named(kind string) string {
+	for line := range strings.Lines(r.daemon.stderr.String()) {
+		if strings.Contains(line, `msg="process thrown out"`) && strings.Contains(line, "process=evil-"+kind+"/") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
+}
