@@ -17,6 +17,10 @@ type AttachConfig struct {
 
 	// Name of the process.
 	Name Name
+
+	// Groups that it is a member of from the start, such as {Size: 4}: the four processes of the application. Attach waits
+	// until they have all their members. What every process belongs to anyway is [Process.AppGroup].
+	Groups []Membership
 }
 
 // Attach makes this program a process of the host's NIC daemon, `weft nic`. If the daemon ends, every operation ends with
@@ -54,10 +58,27 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	p := &Process{name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
 	p.leave = a.Close
 	release := func() { p.closeErr = errors.Join(p.closeErr, a.Close(), a.Unmap()) }
-	if p.p, err = proc.New(seg, w, &attachedMemory{a}, proc.Options{Released: release}); err != nil {
+	if p.p, err = proc.New(seg, w, &attachedMemory{a}, proc.Options{Released: release, Names: attachedNames(conn)}); err != nil {
 		return nil, errors.Join(err, a.Close(), a.Unmap())
 	}
-	return p, nil
+	return p.joined(ctx, cfg.Groups)
+}
+
+// attachedNames asks the daemon for the processes of the fabric.
+func attachedNames(conn *ctl.Conn) func(context.Context) ([]vni.Name, error) {
+	return func(ctx context.Context) ([]vni.Name, error) {
+		all, err := conn.Names(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var names []vni.Name
+		for i := range all {
+			if n, err := vni.ParseName(all[i].Name); err == nil && !all[i].Unreachable {
+				names = append(names, n)
+			}
+		}
+		return names, nil
+	}
 }
 
 // attachedWaiter lets a process half wait for a daemon.

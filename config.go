@@ -22,6 +22,9 @@ type Config struct {
 	// Name is the name of the process that Open makes. OpenNIC has no use for it.
 	Name Name
 
+	// Groups that the process is a member of from the start. Open waits until they have all their members.
+	Groups []Membership
+
 	// ID of the NIC; 0 takes a random one.
 	ID NICID
 

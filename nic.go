@@ -38,7 +38,7 @@ func Open(ctx context.Context, cfg Config) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := n.Attach(ctx, cfg.Name)
+	p, err := n.Attach(ctx, cfg.Name, cfg.Groups...)
 	if err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
@@ -123,8 +123,9 @@ func (n *NIC) Counters() map[string]uint64 {
 	return m
 }
 
-// Attach gives this program one more process on the NIC.
-func (n *NIC) Attach(ctx context.Context, name Name) (*Process, error) {
+// Attach gives this program one more process on the NIC. It returns when the process is in all the groups; if it cannot be
+// in one of them, it is closed again, with a [GroupError].
+func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -146,13 +147,22 @@ func (n *NIC) Attach(ctx context.Context, name Name) (*Process, error) {
 	w := &embeddedWaiter{n: n}
 	p := &Process{name: name, nic: n, addr: Address{n.id, slot, gen}}
 	p.leave = sync.OnceValue(func() error { return n.forget(p, slot) })
-	if p.p, err = proc.New(seg, w, &embeddedMemory{n, slot}, proc.Options{}); err != nil {
+	if p.p, err = proc.New(seg, w, &embeddedMemory{n, slot}, proc.Options{Names: n.names}); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()
 	n.procs[p] = struct{}{}
 	n.mu.Unlock()
-	return p, nil
+	return p.joined(ctx, groups)
+}
+
+// names are those of the processes that live.
+func (n *NIC) names(context.Context) (l []vni.Name, err error) {
+	if err := n.alive(); err != nil {
+		return nil, err
+	}
+	n.poller.Do(func(clock.Time) { l = liveNames(n.engine.Names()) })
+	return l, nil
 }
 
 // newSegment makes a segment in ordinary memory: both halves are in this address space, so that messages go to and from

@@ -18,7 +18,8 @@ type Process struct {
 	addr     Address
 	nic      *NIC // that it is embedded with; nil at a daemon
 	closeNIC bool
-	leave    func() error // when Close has ended every operation: the NIC forgets the process
+	groups   map[string]*Group // joined as it attached
+	leave    func() error      // when Close has ended every operation: the NIC forgets the process
 	closing  sync.Once
 	closeErr error
 }

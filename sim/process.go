@@ -118,12 +118,25 @@ func (p *Process) taken(r driver.Result) {
 	}
 	p.gen = r.Gen
 	var err error
-	if p.half, err = proc.New(p.seg, waiter{p}, memory{p}, proc.Options{}); err != nil {
+	if p.half, err = proc.New(p.seg, waiter{p}, memory{p}, proc.Options{Names: p.liveNames}); err != nil {
 		p.refused(err)
 		return
 	}
 	p.Process = proc.Public(p.half, p.unregister).(*weft.Process)
 	p.start(p.name, p.main, func(*task) { p.leave() })
+}
+
+// liveNames are those of the processes that the NIC can reach.
+func (p *Process) liveNames(context.Context) (l []vni.Name, err error) {
+	if p.host.engine == nil {
+		return nil, proc.ErrNICGone
+	}
+	for _, n := range p.host.engine.Names() {
+		if n.Reachable {
+			l = append(l, n.Name)
+		}
+	}
+	return l, nil
 }
 
 // refused ends a process that has not begun.

@@ -227,6 +227,8 @@ type Name struct {
 	NIC        uint64 `json:"nic,string"`
 	Slot       uint16 `json:"slot"`
 	Generation uint32 `json:"generation"`
+
+	Unreachable bool `json:"unreachable,omitempty"` // its NIC does not answer
 }
 
 // Member is a member of a group of the fabric (QNIX-54).
@@ -234,7 +236,7 @@ type Member struct {
 	Group      string `json:"group"`
 	Epoch      uint32 `json:"epoch"` // how often the group has shrunk
 	Size       int    `json:"size"`  // members that it has, or waits for; 0: that is not known
-	State      string `json:"state"` // gathering, complete, broken
+	State      string `json:"state"` // gathering, complete, broken; application: whoever lives of one
 	Name       string `json:"name"`
 	NIC        uint64 `json:"nic,string"`
 	Slot       uint16 `json:"slot"`

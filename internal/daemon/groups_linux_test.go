@@ -50,9 +50,11 @@ func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
 	c := configs(t, 2)
 	run(t, c...)
 	var groups [4]*weft.Group
+	var procs [4]*weft.Process
 	var joins []<-chan error
 	for _, i := range []int{0, 1, 3} {
 		p := mustAttach(t, c[i%2], fmt.Sprintf("m/%d", i))
+		procs[i] = p
 		joins = append(joins, start(func() (err error) {
 			if groups[i], err = p.Join(t.Context(), "team", 4); err != nil {
 				return err
@@ -72,8 +74,17 @@ func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
 	}
 	defer conn.Close()
 	members, err := conn.NIC(0).Groups(t.Context())
-	if err != nil || len(members) != 4 || members[3].Name != "m/3" || members[0].State != "complete" || members[0].Size != 4 {
+	// The application's group, to which all belong anyway, and the one that they have joined.
+	if err != nil || len(members) != 8 || members[7].Name != "m/3" || members[4].State != "complete" || members[4].Size != 4 || members[4].Group != "team" ||
+		members[3].Name != "m/3" || members[0].State != "application" || members[0].Size != 4 || members[0].Group != "m" {
 		t.Errorf("groups %+v, %v", members, err)
+	}
+	of := func(p *weft.Process) string {
+		names, err := p.AppGroup(t.Context())
+		return fmt.Sprint(names, err)
+	}
+	if l := of(procs[3]); l != "[m/0 m/1 m/2 m/3] <nil>" {
+		t.Errorf("the application's group is %s", l)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	want := payload(5, 200_000)

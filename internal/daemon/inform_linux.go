@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -87,14 +88,14 @@ func (d *Daemon) names() (l []ctl.Name) {
 	var all []nic.NameInfo
 	d.loop.Do(func(clock.Time) { all = d.engine.Names() })
 	for _, n := range all {
-		l = append(l, ctl.Name{Name: n.Name.String(), NIC: n.NIC, Slot: n.Slot, Generation: n.Gen})
+		l = append(l, ctl.Name{Name: n.Name.String(), NIC: n.NIC, Slot: n.Slot, Generation: n.Gen, Unreachable: !n.Reachable})
 	}
 	return l
 }
 
 func (d *Daemon) members() (l []ctl.Member) {
 	var all []nic.GroupInfo
-	d.loop.Do(func(clock.Time) { all = d.engine.Groups() })
+	d.loop.Do(func(clock.Time) { all = slices.Concat(d.engine.Applications(), d.engine.Groups()) })
 	for _, g := range all {
 		for _, m := range g.Members {
 			l = append(l, ctl.Member{Group: g.Name, Epoch: g.Epoch, Size: g.Size, State: g.State, Name: m.Name.String(), NIC: m.NIC,

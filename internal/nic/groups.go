@@ -99,7 +99,7 @@ type GroupInfo struct {
 	Epoch   uint32
 	Size    int // 0 if it is not known
 	Members []NameInfo
-	State   string // gathering, complete or broken
+	State   string // gathering, complete or broken; application
 }
 
 // Groups lists the groups of the fabric by name and epoch.
@@ -128,6 +128,24 @@ func (e *Engine) Groups() []GroupInfo {
 		}
 		return int(a.Epoch) - int(b.Epoch)
 	})
+	return l
+}
+
+// Applications lists the group to which the processes of each application belong without joining (QNIX-55): who lives and
+// can be reached, by name.
+func (e *Engine) Applications() (l []GroupInfo) {
+	for _, n := range e.Names() {
+		if !n.Reachable {
+			continue
+		}
+		name := groupText(n.Name)
+		if len(l) == 0 || l[len(l)-1].Name != name {
+			l = append(l, GroupInfo{Name: name, State: "application"})
+		}
+		g := &l[len(l)-1]
+		g.Members = append(g.Members, n)
+		g.Size++
+	}
 	return l
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -64,6 +65,23 @@ func (p *Process) Join(ctx context.Context, name string, size int) (*Group, erro
 	}
 	g.name = name
 	return g, nil
+}
+
+// AppGroup lists the processes that live and are of the same application as this one (QNIX-55), by index.
+func (p *Process) AppGroup(ctx context.Context) ([]vni.Name, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &OpError{Op: "application's group", Err: err}
+	}
+	if p.closed.Load() {
+		return nil, &OpError{Op: "application's group", Err: ErrClosed}
+	}
+	all, err := p.opts.Names(ctx)
+	if err != nil {
+		return nil, &OpError{Op: "application's group", Err: err}
+	}
+	all = slices.DeleteFunc(all, func(n vni.Name) bool { return n.App != p.id.Name.App })
+	slices.SortFunc(all, vni.Name.Compare)
+	return all, nil
 }
 
 // join asks the NIC for a membership of a group of at most n. base is that of a group that shrinks to it.

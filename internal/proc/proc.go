@@ -62,6 +62,9 @@ type Options struct {
 	// Released is called once, when the process is closed, no call is inside and the last region is closed: nothing
 	// refers to the segment any more.
 	Released func()
+
+	// Names lists the processes of the fabric that live, as the NIC knows them.
+	Names func(ctx context.Context) ([]vni.Name, error)
 }
 
 // The two lists of contexts.

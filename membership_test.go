@@ -1,0 +1,112 @@
+package weft_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// hosts opens n NICs on one switch that know one another.
+func hosts(t *testing.T, n int) (all []*weft.NIC) {
+	t.Helper()
+	cfg := weft.Config{Switch: weft.NewSwitch()}
+	for range n {
+		h, err := weft.OpenNIC(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		all = append(all, h)
+		cfg.Nodes = append(cfg.Nodes, weft.Node{ID: h.ID(), Addr: h.Addr()})
+	}
+	return all
+}
+
+func TestEveryProcessBelongsToTheGroupOfItsApplication(t *testing.T) { // QNIX-55
+	h := hosts(t, 2)
+	attach := func(nic int, app string, index uint32) *weft.Process {
+		p, err := h[nic].Attach(t.Context(), weft.Name{App: app, Index: index})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	a, other, b := attach(0, "w", 10), attach(0, "x", 0), attach(1, "w", 9)
+	becomes := func(p *weft.Process, want string) {
+		t.Helper()
+		var got string
+		for deadline := time.Now().Add(10 * time.Second); got != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%v is with %s; expected %s", p.Name(), got, want)
+			}
+			names, err := p.AppGroup(t.Context())
+			got = fmt.Sprint(names, err)
+		}
+	}
+	becomes(a, "[w/9 w/10] <nil>")
+	becomes(b, "[w/9 w/10] <nil>")
+	becomes(other, "[x/0] <nil>")
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	becomes(a, "[w/10] <nil>")
+	if names, err := b.AppGroup(t.Context()); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("of a closed process: %v, %v", names, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if names, err := a.AppGroup(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that has ended: %v, %v", names, err)
+	}
+}
+
+func TestGroupsAreJoinedAtAttachInAnyOrder(t *testing.T) { // QNIX-54
+	h := hosts(t, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	orders := [][]weft.Membership{
+		{{Size: 3}, {Group: "pair", Size: 2}, {Group: "other", Size: 2}},
+		{{Group: "other", Size: 2}, {Group: "pair", Size: 2}, {Group: "w", Size: 3}},
+		{{Size: 3}},
+	}
+	together(t, len(orders), func(i int) error {
+		p, err := h[i%2].Attach(ctx, weft.Name{App: "w", Index: uint32(i)}, orders[i]...)
+		if err != nil {
+			return err
+		}
+		v := []int64{1}
+		if err := weft.AllReduce(ctx, p.Group(""), weft.Sum, v); err != nil || v[0] != 3 || p.Group("w").Size() != 3 {
+			return fmt.Errorf("sum %d over the application: %w", v[0], err)
+		}
+		if (p.Group("pair") == nil) != (i == 2) || p.Group("none") != nil {
+			return errors.New("other groups than at attach")
+		}
+		if i == 2 {
+			return nil
+		}
+		return p.Group("other").Barrier(ctx)
+	})
+}
+
+func TestAProcessThatCannotBeInItsGroupIsNotAttached(t *testing.T) {
+	h := hosts(t, 1)
+	name := weft.Name{App: "w", Index: 0}
+	for _, l := range [][]weft.Membership{{{Size: 1}, {Size: 2}}, {{Size: -1}}, {{Group: "No", Size: 1}}, {{Group: "a", Size: 1}, {Group: "a", Size: 1}}} {
+		var ge *weft.GroupError
+		if p, err := h[0].Attach(t.Context(), name, l...); !errors.As(err, &ge) || p != nil {
+			t.Errorf("%v: %v, %v; expected a GroupError", l, p, err)
+		}
+	}
+	p, err := h[0].Attach(t.Context(), name, weft.Membership{Size: 1})
+	if err != nil || p.Group("").Rank() != 0 {
+		t.Errorf("nothing is left of those that failed, but: %v", err)
+	}
+}
