@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/link/shm"
 	"github.com/weftnet/weft/internal/link/udp"
+	"github.com/weftnet/weft/internal/link/xdp"
 )
 
 // Config is how a NIC inside this process is made. The zero value but for Name is good for a first try: UDP on
@@ -29,7 +30,8 @@ type Config struct {
 	ID NICID
 
 	// Listen is the UDP address of the NIC: "10.0.0.1:7000", "[fe80::1%eth0]:7000", ":7000". Empty is "127.0.0.1:0".
-	// "shm:NAME" joins it by shared memory to others of the same host and user instead; "shm:" takes a name of its own.
+	// "xdp:10.0.0.1:7000" is that address by AF_XDP, which passes by the kernel's network stack and needs privileges.
+	// "shm:NAME" joins the NIC by shared memory to others of the same host and user; "shm:" takes a name of its own.
 	Listen string
 
 	// Switch joins the NIC to others of this program instead of UDP.
@@ -79,16 +81,8 @@ func (c *Config) driver() (d link.Driver, err error) {
 			return nil, fmt.Errorf("weft: %w", err)
 		}
 	default:
-		listen := c.Listen
-		if listen == "" {
-			listen = "127.0.0.1:0"
-		}
-		addr, err := udp.ParseAddr(listen)
-		if err != nil {
-			return nil, fmt.Errorf("weft: Config.Listen: %w", err)
-		}
-		if d, err = udp.Listen(udp.Config{Addr: addr}); err != nil {
-			return nil, fmt.Errorf("weft: %w", err)
+		if d, err = c.network(); err != nil {
+			return nil, err
 		}
 	}
 	if c.Faults != nil {
@@ -103,6 +97,30 @@ func (c *Config) driver() (d link.Driver, err error) {
 	}
 	return d, nil
 }
+
+// network makes a link that reaches other hosts.
+func (c *Config) network() (d link.Driver, err error) {
+	listen, byXDP := strings.CutPrefix(c.Listen, xdpPrefix)
+	if listen == "" && !byXDP {
+		listen = "127.0.0.1:0"
+	}
+	addr, err := udp.ParseAddr(listen)
+	if err != nil {
+		return nil, fmt.Errorf("weft: Config.Listen: %w", err)
+	}
+	if byXDP { // by name only: an XDP program takes the interface's segmentation offload from everybody
+		d, err = xdp.Listen(xdp.Config{Addr: addr})
+	} else {
+		d, err = udp.Listen(udp.Config{Addr: addr})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("weft: %w", err)
+	}
+	return d, nil
+}
+
+// xdpPrefix asks for AF_XDP. Frames look the same on the wire, so that the address of such a NIC is that of any other.
+const xdpPrefix = "xdp:"
 
 // address reads where a node listens.
 func (n Node) address() (netip.AddrPort, error) {

@@ -22,18 +22,18 @@ import (
 // same picture to readers, and a test holds the two together.
 const importRules = `
 NONE < limits, clock, mutate, idle, testbed       limits < all but clock
-NONE < payload, together
+NONE < payload, together                          link/udp < link/xdp
 clock < wire, link, registry                      mutate < rel, vni, nic, proc, sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
 vni, link, rel, driver < nic < poller             vni < proc, driver
 idle < poller, ctl, daemon
-proc, poller, ctl, link/{mem,fault,capture,udp,shm}, registry < weft
+proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 weft < sim, inflight                              sim < sweep
 inflight, together, hostile < bench < demo        payload, together < demo
 vni, ctl < hostile                                payload < bench
 payload, together, inflight < soak
 registry < registry/file                          limits, registry < registry/gossip
-proc, poller, link/{mem,fault,capture,udp}, registry/{file,gossip}, ctl < daemon
+proc, poller, link/{mem,fault,capture,udp,xdp}, registry/{file,gossip}, ctl < daemon
 everything < cmd/weft
 `
 

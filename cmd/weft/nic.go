@@ -49,7 +49,7 @@ Everything may stand in a TOML file, too (--config); flags go before it.`,
 	f.StringVar(&o.config.ID, "id", "", "NIC `ID`, such as 0:0:0:96:221:127:255:140 (default: made from the NIC's key)")
 	f.StringVar(&o.config.Socket, "socket", "", "unix socket at which processes attach, a `PATH` (default: $WEFT_SOCKET, or by user)")
 	f.StringVar(&o.config.StateDir, "state-dir", "", "`DIRECTORY` of the NIC's key and incarnation (default: by socket)")
-	choiceFlag(f, &o.config.Link, "link", "udp", []string{"auto", "udp"}, "what carries the frames")
+	choiceFlag(f, &o.config.Link, "link", "udp", daemon.Links(), "what carries the frames")
 	f.StringVar(&o.config.Listen, "listen", "", "`IP:PORT` of the link (default: every address, port 7700)")
 	intFlag(f, &o.config.MTU, "mtu", 0, 0, 65507, "largest frame in bytes; 0: what the interface carries")
 	f.StringSliceVar(&o.nodes, "node", nil, "another NIC, `[ID@]IP[:PORT]`; several by commas or by more flags")

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,9 @@ import (
 
 // DefaultPort is the UDP port of a NIC's link unless told otherwise.
 const DefaultPort = 7700
+
+// Links are what may carry a daemon's frames; auto chooses.
+func Links() []string { return []string{"auto", "udp", "xdp"} }
 
 // Config is what a daemon is made from. Its TOML form is a file of `weft nic --config`:
 //
@@ -138,8 +142,8 @@ func (c Config) check() (s settings, err error) {
 			wrong("id", "%w", err)
 		}
 	}
-	if c.Link != "" && c.Link != "udp" && c.Link != "auto" {
-		wrong("link", "no link is called %q; expected udp, or auto", c.Link)
+	if c.Link != "" && !slices.Contains(Links(), c.Link) {
+		wrong("link", "no link is called %q; expected one of %s", c.Link, strings.Join(Links(), ", "))
 	}
 	if s.listen, err = listenAddr(c.Listen); err != nil {
 		wrong("listen", "%w", err)

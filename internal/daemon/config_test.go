@@ -104,7 +104,7 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 		`socket = 7`:                        `line 1:`,
 		`socket =`:                          `line 1:`,
 		`id = "17"`:                         `id: NIC id "17": expected eight decimal octets`,
-		`link = "xdp"`:                      `link: no link is called "xdp"; expected udp, or auto`,
+		`link = "tcp"`:                      `link: no link is called "tcp"; expected one of auto, udp, xdp`,
 		`listen = "here"`:                   `listen: address "here": expected IP:PORT`,
 		`mtu = 99`:                          `mtu: 99; expected 0, or`,
 		`unreachable_after = "soon"`:        `"soon": expected a length of time`,

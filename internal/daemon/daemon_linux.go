@@ -29,7 +29,9 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/driver"
+	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/udp"
+	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/registry"
@@ -46,7 +48,7 @@ type Daemon struct {
 	started     time.Time
 
 	state    *state
-	link     *udp.Driver
+	link     carrier
 	counters *memory
 	page     vni.CounterPage // over counters
 	engine   *nic.Engine
@@ -97,7 +99,7 @@ func (d *Daemon) take() (err error) {
 	if err = d.identify(); err != nil {
 		return err
 	}
-	if d.link, err = udp.Listen(udp.Config{Addr: s.listen, MTU: s.mtu}); err != nil {
+	if d.link, err = s.openLink(); err != nil {
 		return err
 	}
 	if err = d.makeEngine(); err != nil {
@@ -110,6 +112,27 @@ func (d *Daemon) take() (err error) {
 	d.rings.loop = d.loop
 	d.driver = driver.NewRegistrar(d.engine.Driver(), &d.rings)
 	return d.joinGossip()
+}
+
+// carrier is a link that explains itself, and says how much may be under way to it, in bytes.
+type carrier interface {
+	link.Driver
+	ReceiveBuffer() int
+	Explain() string
+}
+
+// openLink makes the link that the configuration names. One that was asked for by name is had or refused: auto is UDP, which
+// works everywhere and leaves the interface its offloads.
+func (s *settings) openLink() (d carrier, err error) {
+	if s.config.Link == "xdp" {
+		d, err = xdp.Listen(xdp.Config{Addr: s.listen, MTU: s.mtu})
+	} else {
+		d, err = udp.Listen(udp.Config{Addr: s.listen, MTU: s.mtu})
+	}
+	if err != nil {
+		return nil, err // not a nil pointer in an interface
+	}
+	return d, nil
 }
 
 // socketMode lets everybody connect if others than the owner are allowed: who they are, the kernel then tells.
@@ -208,7 +231,12 @@ func (d *Daemon) serveAll(ctx context.Context) (err error) {
 	return err
 }
 
-func (d *Daemon) linkName() string { return "udp" }
+func (d *Daemon) linkName() string {
+	if d.settings.config.Link == "xdp" {
+		return "xdp"
+	}
+	return "udp"
+}
 
 // hangUp closes the socket and every connection.
 func (d *Daemon) hangUp() error {

@@ -165,6 +165,9 @@ const (
 	// ShmPeers is how many others one driver of shared memory sends to, and receives from.
 	ShmPeers = 1024
 
+	// XDPQueues is on how many queues of an interface AF_XDP listens unless told: each has 12 MiB of locked memory.
+	XDPQueues = 16
+
 	// CaptureBuffer is what a capture holds of frames that are not written yet, in bytes.
 	CaptureBuffer = 8 << 20
 )

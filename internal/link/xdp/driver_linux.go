@@ -1,0 +1,211 @@
+package xdp
+
+import (
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/udp"
+)
+
+// Driver is one NIC's attachment to an interface.
+type Driver struct {
+	addr   link.Addr
+	zone   string // of link-local addresses
+	mtu    int
+	why    string // what was chosen
+	slow   *udp.Driver
+	steer  steering
+	queues []*queue
+	routes *routes
+	epoll  int
+
+	lastTo link.Addr // whom the last frame was for
+	last   *route
+	chunk  uint64 // of the open reservation
+	open   reservation
+	polls  int // since the last look
+	now    clock.Time
+
+	counters  link.Counters
+	congested uint64
+	closed    bool
+}
+
+// reservation says where the open one is.
+type reservation uint8
+
+const (
+	none reservation = iota
+	direct
+	slow
+)
+
+var (
+	_ link.Driver   = (*Driver)(nil)
+	_ link.Pollable = (*Driver)(nil)
+)
+
+// Addr implements link.Driver.
+func (d *Driver) Addr() link.Addr { return d.addr }
+
+// MTU implements link.Driver.
+func (d *Driver) MTU() int { return d.mtu }
+
+// Properties implements link.Driver: a network promises nothing.
+func (d *Driver) Properties() link.Properties { return link.Properties{} }
+
+// Fd implements link.Pollable. It is -1 once the driver is closed.
+func (d *Driver) Fd() int { return d.epoll }
+
+// Explain says how the driver is attached.
+func (d *Driver) Explain() string { return d.why }
+
+// ReceiveBuffer is how many bytes of frames may be under way to this driver: what the rings hold of full ones.
+func (d *Driver) ReceiveBuffer() int { return len(d.queues) * fillRing * d.mtu }
+
+// lookEvery is how many polls pass between two looks at the ordinary socket and at the news, which cost system calls.
+const lookEvery = 256
+
+// Poll implements link.Driver.
+func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.Time) {
+	d.now = now
+	if d.closed {
+		return 0, clock.Never
+	}
+	if d.polls++; d.polls >= lookEvery {
+		d.polls = 0
+		d.routes.look()
+		frames, _ = d.slow.Poll(now, to)
+	}
+	for _, q := range d.queues {
+		frames += d.receive(q, now, to, limits.PollBatch-frames)
+	}
+	return frames, clock.Never
+}
+
+// receive hands over at most so many frames of one queue, and gives their chunks back to the kernel.
+func (d *Driver) receive(q *queue, now clock.Time, to link.Receiver, most int) (frames int) {
+	for frames < most {
+		e, ok := q.rx.get()
+		if !ok {
+			break
+		}
+		frames++
+		from, frame, congested, ok := parse(q.umem[e.addr : e.addr+uint64(e.length)])
+		if ok && len(frame) <= limits.MaxFrame {
+			if congested {
+				d.congested++
+			}
+			if d.zone != "" && from.Addr().IsLinkLocalUnicast() {
+				from = netip.AddrPortFrom(from.Addr().WithZone(d.zone), from.Port())
+			}
+			d.counters.FramesIn++
+			d.counters.BytesIn += uint64(len(frame))
+			to.Receive(now, from, frame)
+			if d.closed {
+				return frames
+			}
+		} else {
+			d.counters.DroppedIn++
+		}
+		q.fill.put(e.addr &^ (chunkBytes - 1)) // there is room: the ring holds as many as there are chunks
+	}
+	if frames > 0 {
+		q.rx.done()
+		q.fill.show()
+	}
+	if q.fill.wants() {
+		d.counters.SystemCalls++
+		_, _, _ = unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(q.fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
+	}
+	return frames
+}
+
+// Reserve implements link.Driver. It is nil while all chunks for sending are under way.
+func (d *Driver) Reserve(to link.Addr) []byte {
+	d.open = none
+	if d.closed {
+		return nil
+	}
+	if d.last == nil || d.lastTo != to || d.last.check || !d.last.direct {
+		d.last, d.lastTo = d.routes.find(d.now, to), to
+	}
+	if !d.last.direct {
+		b := d.slow.Reserve(to)
+		if b != nil {
+			d.open = slow
+		}
+		return b
+	}
+	q := d.queues[0]
+	if len(q.free) == 0 {
+		if q.reclaim(); len(q.free) == 0 {
+			q.tx.show()
+			d.counters.SystemCalls += q.kick()
+			if q.reclaim(); len(q.free) == 0 {
+				return nil
+			}
+		}
+	}
+	d.chunk, d.open = q.free[len(q.free)-1], direct
+	at := d.chunk + frameAt
+	return q.umem[at : at+uint64(d.mtu) : at+uint64(d.mtu)]
+}
+
+// frameAt is where in its chunk a frame to be sent begins: on a cache line, with room for the headers before it.
+const frameAt = 128
+
+// Commit implements link.Driver. It panics if no reservation is open or n exceeds it.
+func (d *Driver) Commit(n int) {
+	switch {
+	case d.open == none:
+		panic("xdp: Commit without Reserve")
+	case n < 0 || n > d.mtu:
+		panic(fmt.Sprintf("xdp: Commit of %d bytes: a frame has at most %d", n, d.mtu))
+	case d.open == slow:
+		d.open = none
+		d.slow.Commit(n)
+		return
+	}
+	d.open = none
+	q, h := d.queues[0], &d.last.header
+	at := d.chunk + frameAt - uint64(h.n)
+	h.put(q.umem[at : d.chunk+frameAt+uint64(n)])
+	q.free = q.free[:len(q.free)-1]
+	q.tx.put(desc{addr: at, length: uint32(h.n + n)})
+	d.counters.FramesOut++
+	d.counters.BytesOut += uint64(n)
+}
+
+// Flush implements link.Driver.
+func (d *Driver) Flush(now clock.Time) {
+	d.now = now
+	if d.closed {
+		return
+	}
+	d.slow.Flush(now)
+	if q := d.queues[0]; q.tx.show() > 0 || len(q.free) < sendRing/2 && q.tx.pending() {
+		d.counters.SystemCalls += q.kick()
+		q.reclaim()
+	}
+}
+
+// Counters implements link.Driver.
+func (d *Driver) Counters(c *link.Counters) {
+	c.Add(&d.counters)
+	d.slow.Counters(c)
+}
+
+// Close implements link.Driver. The program goes first, so that the kernel gets the frames that come from now on.
+func (d *Driver) Close() error {
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	return d.release()
+}

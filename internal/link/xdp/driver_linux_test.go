@@ -1,0 +1,166 @@
+package xdp_test
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/linktest"
+	"github.com/weftnet/weft/internal/link/udp"
+	"github.com/weftnet/weft/internal/link/xdp"
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+// hosts makes two hosts on one cable, or skips.
+func hosts(tb testing.TB, cfg testbed.Config) *testbed.Testbed {
+	tb.Helper()
+	cfg.Hosts = 2
+	bed, err := testbed.New(cfg)
+	if errors.Is(err, testbed.ErrUnavailable) {
+		tb.Skip(err)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { bed.Close() })
+	return bed
+}
+
+// listen opens a driver on a host.
+func listen(tb testing.TB, h *testbed.Host, cfg xdp.Config) (d *xdp.Driver) {
+	tb.Helper()
+	if !cfg.Addr.IsValid() {
+		cfg.Addr = netip.AddrPortFrom(h.Addr(), 0)
+	}
+	err := h.Do(func() (err error) {
+		d, err = xdp.Listen(cfg)
+		return err
+	})
+	if errors.Is(err, xdp.ErrUnavailable) && !errors.Is(err, unix.EBUSY) {
+		tb.Skip(err)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestDriver(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		bed  testbed.Config
+		cfg  xdp.Config
+	}{
+		{"native", testbed.Config{}, xdp.Config{}},
+		{"native, jumbo", testbed.Config{MTU: 9000}, xdp.Config{}},
+		{"generic", testbed.Config{}, xdp.Config{Generic: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			linktest.Run(t, linktest.Suite{
+				Make: func(tb testing.TB) (a, b link.Driver) {
+					bed := hosts(tb, c.bed)
+					x, y := listen(tb, bed.Host(0), c.cfg), listen(tb, bed.Host(1), c.cfg)
+					return x, y
+				},
+				Nobody: netip.MustParseAddrPort("203.0.113.1:7"),
+			})
+		})
+	}
+}
+
+var epoch = time.Now()
+
+func now() clock.Time { return clock.Time(time.Since(epoch)) }
+
+func TestTheUDPLinkIsUnderstoodAndUnderstands(t *testing.T) {
+	bed := hosts(t, testbed.Config{})
+	x := listen(t, bed.Host(0), xdp.Config{})
+	var u *udp.Driver
+	if err := bed.Host(1).Do(func() (err error) {
+		u, err = udp.Listen(udp.Config{Addr: netip.AddrPortFrom(bed.Host(1).Addr(), 0)})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	for i, way := range []struct{ from, to link.Driver }{{x, u}, {u, x}} {
+		var in linktest.Inbox
+		want := bytes.Repeat([]byte{byte(i + 1)}, 700)
+		linktest.Send(t, way.from, way.to.Addr(), want)
+		linktest.Collect(t, way.to, &in, 1)
+		if !bytes.Equal(in.Frames[0], want) || in.From[0] != way.from.Addr() {
+			t.Errorf("way %d: %d bytes from %v; expected %d from %v", i, len(in.Frames[0]), in.From[0], len(want), way.from.Addr())
+		}
+	}
+}
+
+// What is not for the NIC goes on to the kernel.
+func TestOtherTrafficPassesTheProgram(t *testing.T) {
+	bed := hosts(t, testbed.Config{})
+	listen(t, bed.Host(0), xdp.Config{})
+	var server, client *net.UDPConn
+	if err := bed.Host(0).Do(func() (err error) {
+		server, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(bed.Host(0).Addr(), 0)))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	if err := bed.Host(1).Do(func() (err error) {
+		client, err = net.DialUDP("udp", nil, server.LocalAddr().(*net.UDPAddr))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.Write([]byte("for the kernel")); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 100)
+	_ = server.SetReadDeadline(time.Now().Add(5 * time.Second))
+	n, err := server.Read(b)
+	if err != nil || string(b[:n]) != "for the kernel" {
+		t.Errorf("the kernel's socket got %q, %v", b[:n], err)
+	}
+}
+
+func TestASecondDriverOnAnInterfaceIsRefusedWithTheReason(t *testing.T) {
+	bed := hosts(t, testbed.Config{})
+	listen(t, bed.Host(0), xdp.Config{})
+	err := bed.Host(0).Do(func() error {
+		d, err := xdp.Listen(xdp.Config{Addr: netip.AddrPortFrom(bed.Host(0).Addr(), 0)})
+		if err == nil {
+			d.Close()
+		}
+		return err
+	})
+	if !errors.Is(err, xdp.ErrUnavailable) {
+		t.Errorf("a second driver: %v; expected ErrUnavailable", err)
+	}
+}
+
+func TestACloseMakesRoomForTheNext(t *testing.T) {
+	bed := hosts(t, testbed.Config{})
+	for range 5 {
+		if err := listen(t, bed.Host(0), xdp.Config{}).Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAddressesThatNoInterfaceHasAreRefused(t *testing.T) {
+	for _, a := range []string{"127.0.0.1:0", "0.0.0.0:7", "203.0.113.9:0", "[::1]:0"} {
+		d, err := xdp.Listen(xdp.Config{Addr: netip.MustParseAddrPort(a)})
+		if !errors.Is(err, xdp.ErrUnavailable) {
+			t.Errorf("Listen(%s) = %v, %v; expected ErrUnavailable", a, d, err)
+		}
+	}
+}

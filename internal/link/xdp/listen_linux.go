@@ -1,0 +1,244 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	ebpflink "github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/udp"
+)
+
+// steering is the program on the interface, with the table of its sockets.
+type steering struct {
+	sockets  *ebpf.Map
+	program  *ebpf.Program
+	attached ebpflink.Link
+}
+
+// place is where an address lives: its interface, and the one below it that frames come by.
+type place struct {
+	name    string
+	index   int // of the interface that has the address
+	lower   int // of the interface below a VLAN; else index
+	vlan    uint16
+	hw      mac
+	mtu     int
+	rxQueue int
+}
+
+// Listen makes a driver on the interface that has an address of this host.
+func Listen(cfg Config) (d *Driver, err error) {
+	at, err := find(cfg.Addr.Addr())
+	if err != nil {
+		return nil, err
+	}
+	d = &Driver{epoll: -1}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("xdp: interface %s: %w", at.name, err), d.release())
+			d = nil
+		}
+	}()
+	if err := d.size(cfg.MTU, at, cfg.Addr.Addr()); err != nil {
+		return d, err
+	}
+	if d.slow, err = udp.Listen(udp.Config{Addr: cfg.Addr, MTU: d.mtu}); err != nil {
+		return d, err
+	}
+	d.addr = d.slow.Addr()
+	if d.addr.Addr().IsLinkLocalUnicast() {
+		d.zone = d.addr.Addr().Zone()
+	}
+	if d.routes, err = newRoutes(at.index, at.hw, at.vlan, d.addr); err != nil {
+		return d, err
+	}
+	if err := d.openQueues(cfg, at); err != nil {
+		return d, err
+	}
+	if err := d.attach(cfg.Generic, at); err != nil {
+		return d, err
+	}
+	return d, d.watch()
+}
+
+// find looks for the interface of an address.
+func find(ip netip.Addr) (at place, err error) {
+	ip = ip.Unmap()
+	if !ip.IsValid() || ip.IsUnspecified() || ip.IsLoopback() {
+		return at, fmt.Errorf("%w: the address is %v; expected one of a network interface", ErrUnavailable, ip)
+	}
+	all, err := netlink.LinkList()
+	if err != nil {
+		return at, fmt.Errorf("xdp: list the interfaces: %w", err)
+	}
+	for _, l := range all {
+		addrs, err := netlink.AddrList(l, netlink.FAMILY_ALL)
+		if err != nil {
+			return at, fmt.Errorf("xdp: addresses of %s: %w", l.Attrs().Name, err)
+		}
+		a := l.Attrs()
+		if !slices.ContainsFunc(addrs, func(b netlink.Addr) bool { return b.IP.Equal(net.IP(ip.WithZone("").AsSlice())) }) ||
+			ip.Zone() != "" && ip.Zone() != a.Name {
+			continue
+		}
+		at = place{name: a.Name, index: a.Index, lower: a.Index, mtu: a.MTU, rxQueue: max(a.NumRxQueues, 1)}
+		if len(a.HardwareAddr) != len(at.hw) {
+			return at, fmt.Errorf("%w: interface %s has no Ethernet address", ErrUnavailable, a.Name)
+		}
+		copy(at.hw[:], a.HardwareAddr)
+		if v, ok := l.(*netlink.Vlan); ok {
+			lower, err := netlink.LinkByIndex(a.ParentIndex)
+			if err != nil {
+				return at, fmt.Errorf("xdp: interface below %s: %w", a.Name, err)
+			}
+			at.lower, at.vlan, at.rxQueue = a.ParentIndex, uint16(v.VlanId), max(lower.Attrs().NumRxQueues, 1)
+		}
+		return at, nil
+	}
+	return at, fmt.Errorf("%w: no interface of this host has the address %v", ErrUnavailable, ip)
+}
+
+// size decides how large a frame may be: what the interface carries, and what fits into a chunk.
+func (d *Driver) size(asked int, at place, ip netip.Addr) error {
+	headers := ipv4Len + udpLen
+	if !ip.Unmap().Is4() {
+		headers = ipv6Len + udpLen
+	}
+	d.mtu = min(at.mtu-headers, chunkBytes-chunkSpare-ethernetLen-vlanLen-headers)
+	if asked == 0 {
+		asked = d.mtu
+	}
+	if asked < limits.LeastFrame || asked > d.mtu {
+		return fmt.Errorf("MTU of %d bytes: not in %d…%d (the interface carries %d, and a frame has to fit into a chunk of %d)",
+			asked, limits.LeastFrame, d.mtu, at.mtu, chunkBytes)
+	}
+	d.mtu = asked
+	return nil
+}
+
+// openQueues makes a socket for each queue of the interface. An interface may have fewer in use than it could have.
+func (d *Driver) openQueues(cfg Config, at place) error {
+	want := cfg.Queues
+	if want == 0 {
+		want = min(at.rxQueue, limits.XDPQueues)
+	}
+	for n := range want {
+		q, err := openQueue(at.lower, n, cfg.Copy || cfg.Generic)
+		if err != nil && n > 0 && cfg.Queues == 0 && errors.Is(err, unix.EINVAL) {
+			break
+		}
+		if err != nil {
+			return unavailable(err)
+		}
+		d.queues = append(d.queues, q)
+	}
+	how := "copying"
+	if d.queues[0].zeroCopy {
+		how = "zero-copy"
+	}
+	mode := "native"
+	if cfg.Generic {
+		mode = "generic"
+	}
+	d.why = fmt.Sprintf("AF_XDP on %s: %s, %s, %d queues, frames of %d bytes", at.name, mode, how, len(d.queues), d.mtu)
+	return nil
+}
+
+// attach loads the program and puts it on the interface.
+func (d *Driver) attach(generic bool, at place) (err error) {
+	s := &d.steer
+	s.sockets, err = ebpf.NewMap(&ebpf.MapSpec{Name: "weft_sockets", Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(max(at.rxQueue, len(d.queues)))})
+	if err != nil {
+		return unavailable(fmt.Errorf("making the table of sockets: %w", err))
+	}
+	for n, q := range d.queues {
+		if err := s.sockets.Put(uint32(n), uint32(q.fd)); err != nil {
+			return unavailable(fmt.Errorf("entering the socket of queue %d: %w", n, err))
+		}
+	}
+	spec := &ebpf.ProgramSpec{Name: "weft_steer", Type: ebpf.XDP, License: "Apache-2.0", Instructions: steer(s.sockets.FD(), d.addr, at.vlan != 0)}
+	if at.mtu > chunkBytes-chunkSpare-ethernetLen-vlanLen && !generic {
+		spec.Flags = unix.BPF_F_XDP_HAS_FRAGS // drivers refuse other programs where frames may be longer than a page
+	}
+	if s.program, err = ebpf.NewProgram(spec); err != nil {
+		return unavailable(fmt.Errorf("loading the program: %w", err))
+	}
+	mode := ebpflink.XDPDriverMode
+	if generic {
+		mode = ebpflink.XDPGenericMode
+	}
+	s.attached, err = ebpflink.AttachXDP(ebpflink.XDPOptions{Program: s.program, Interface: at.lower, Flags: mode})
+	switch {
+	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
+		return fmt.Errorf("%w: the interface has another XDP program: %w", ErrUnavailable, err)
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("%w: its driver has no native XDP (generic mode is there for those who ask for it): %w", ErrUnavailable, err)
+	case err != nil:
+		return unavailable(fmt.Errorf("attaching the program: %w", err))
+	}
+	return nil
+}
+
+// unavailable says what is missing, if the kernel does not let us.
+func unavailable(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w: %w (needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF)", ErrUnavailable, err)
+	case errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.ENOPROTOOPT), errors.Is(err, unix.ENOSYS):
+		return fmt.Errorf("%w: %w (needs Linux 5.9 or later, with CONFIG_XDP_SOCKETS)", ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// watch makes the descriptor that announces frames of all kinds.
+func (d *Driver) watch() (err error) {
+	if d.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	fds := []int{d.slow.Fd(), d.routes.newsFd}
+	for _, q := range d.queues {
+		fds = append(fds, q.fd)
+	}
+	for _, fd := range fds {
+		if err := unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+			return fmt.Errorf("epoll: %w", err)
+		}
+	}
+	return nil
+}
+
+// release frees whatever there is of a driver.
+func (d *Driver) release() (err error) {
+	if d.steer.attached != nil {
+		err = d.steer.attached.Close()
+	}
+	if d.epoll >= 0 {
+		err = errors.Join(err, unix.Close(d.epoll))
+		d.epoll = -1
+	}
+	for _, q := range d.queues {
+		err = errors.Join(err, q.close())
+	}
+	if d.steer.program != nil {
+		err = errors.Join(err, d.steer.program.Close())
+	}
+	if d.steer.sockets != nil {
+		err = errors.Join(err, d.steer.sockets.Close())
+	}
+	if d.routes != nil {
+		d.routes.close()
+	}
+	if d.slow != nil {
+		err = errors.Join(err, d.slow.Close())
+	}
+	d.queues, d.steer = nil, steering{}
+	return err
+}

@@ -1,0 +1,86 @@
+package xdp
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"testing"
+)
+
+// pair is a ring with both its halves ours: a producer for one side, a consumer for the other.
+func pair(n int) (*producer[uint64], *consumer[uint64]) {
+	i := indices{new(uint32), new(uint32), new(uint32)}
+	*i.producer, *i.consumer = 1<<32-5, 1<<32-5 // soon wraps
+	entries := make([]uint64, n)
+	return newProducer(i, entries), newConsumer(i, entries)
+}
+
+// A ring against the dumbest second version.
+func TestARingIsAQueue(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		n := 1 << rng.IntN(6)
+		p, c := pair(n)
+		var queue []uint64
+		shown, taken := 0, 0 // of queue: what the consumer may see, what it has read and not given back
+		for step := range 3000 {
+			switch rng.IntN(4) {
+			case 0:
+				if room := p.room(1); room > 0 {
+					v := rng.Uint64()
+					p.put(v)
+					queue = append(queue, v)
+				} else if len(queue) < n {
+					t.Fatalf("seed %d, step %d: no room with %d of %d", seed, step, len(queue), n)
+				}
+				if len(queue) > n {
+					t.Fatalf("seed %d, step %d: %d entries in a ring of %d", seed, step, len(queue), n)
+				}
+			case 1:
+				p.show()
+				shown = len(queue)
+			case 2:
+				v, ok := c.get()
+				if ok != (taken < shown) || ok && v != queue[taken] {
+					t.Fatalf("seed %d, step %d: get = %d, %v; %d shown, %d taken", seed, step, v, ok, shown, taken)
+				}
+				if ok {
+					taken++
+				}
+			case 3:
+				c.done()
+				queue, shown, taken = queue[taken:], shown-taken, 0
+			}
+		}
+	}
+}
+
+func TestBothHalvesAtFullSpeed(t *testing.T) {
+	const entries = 200_000
+	p, c := pair(64)
+	go func() {
+		for i := uint64(0); i < entries; {
+			for p.room(1) > 0 && i < entries && i%7 != 6 {
+				p.put(i)
+				i++
+			}
+			if p.room(1) > 0 && i < entries {
+				p.put(i)
+				i++
+			}
+			p.show()
+			runtime.Gosched()
+		}
+	}()
+	for want := uint64(0); want < entries; {
+		v, ok := c.get()
+		if !ok {
+			c.done()
+			runtime.Gosched()
+			continue
+		}
+		if v != want {
+			t.Fatalf("entry %d came out as %d", want, v)
+		}
+		want++
+	}
+}

@@ -1,0 +1,208 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sizes of one queue, in entries. A chunk is a page: the kernel takes no frames that are longer without more machinery.
+const (
+	chunkBytes = 4096
+	chunkSpare = 256 // what the kernel keeps before a received frame
+	fillRing   = 2048
+	sendRing   = 1024
+	chunks     = fillRing + sendRing
+)
+
+// queue is an AF_XDP socket on one queue of the interface, with memory of its own: the umem. The first fillRing chunks
+// go to the kernel to be filled, the others are for sending.
+type queue struct {
+	fd       int
+	umem     []byte
+	maps     [][]byte
+	fill     *producer[uint64]
+	rx       *consumer[desc]
+	tx       *producer[desc]
+	done     *consumer[uint64]
+	free     []uint64 // chunks for sending
+	zeroCopy bool
+}
+
+// openQueue makes the socket, and binds it: zero-copy where the driver can, unless it must copy.
+func openQueue(ifindex, number int, copying bool) (q *queue, err error) {
+	q = &queue{fd: -1}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, q.close())
+			q = nil
+		}
+	}()
+	if q.fd, err = unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		return q, fmt.Errorf("AF_XDP socket: %w", err)
+	}
+	if q.umem, err = unix.Mmap(-1, 0, chunks*chunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE); err != nil {
+		return q, fmt.Errorf("%d bytes for frames: %w", chunks*chunkBytes, err)
+	}
+	reg := unix.XDPUmemReg{Addr: uint64(uintptr(unsafe.Pointer(&q.umem[0]))), Len: uint64(len(q.umem)), Size: chunkBytes}
+	if err := q.set(unix.XDP_UMEM_REG, unsafe.Pointer(&reg), unsafe.Sizeof(reg)); err != nil {
+		return q, fmt.Errorf("registering the memory for frames (it must be locked: CAP_IPC_LOCK or a larger RLIMIT_MEMLOCK): %w", err)
+	}
+	for _, r := range []struct {
+		option int
+		size   uint32
+	}{{unix.XDP_UMEM_FILL_RING, fillRing}, {unix.XDP_UMEM_COMPLETION_RING, sendRing}, {unix.XDP_RX_RING, fillRing}, {unix.XDP_TX_RING, sendRing}} {
+		if err := q.set(r.option, unsafe.Pointer(&r.size), 4); err != nil {
+			return q, fmt.Errorf("a ring of %d: %w", r.size, err)
+		}
+	}
+	if err := q.mapRings(); err != nil {
+		return q, err
+	}
+	for i := range uint64(fillRing) {
+		q.fill.put(i * chunkBytes)
+	}
+	q.fill.show()
+	for i := range uint64(sendRing) {
+		q.free = append(q.free, (fillRing+i)*chunkBytes)
+	}
+	return q, q.bind(ifindex, number, copying)
+}
+
+func (q *queue) set(option int, v unsafe.Pointer, n uintptr) error {
+	if _, _, errno := unix.Syscall6(unix.SYS_SETSOCKOPT, uintptr(q.fd), unix.SOL_XDP, uintptr(option), uintptr(v), n, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// mapRings maps the four rings where the kernel says that their parts are.
+func (q *queue) mapRings() error {
+	var off unix.XDPMmapOffsets
+	n := uint32(unsafe.Sizeof(off))
+	if _, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(q.fd), unix.SOL_XDP, unix.XDP_MMAP_OFFSETS,
+		uintptr(unsafe.Pointer(&off)), uintptr(unsafe.Pointer(&n)), 0); errno != 0 || n != uint32(unsafe.Sizeof(off)) {
+		return fmt.Errorf("where the rings are: %d bytes, %w (needs Linux 5.4 or later)", n, errno)
+	}
+	var err error
+	if q.fill, err = mapProducer[uint64](q, unix.XDP_UMEM_PGOFF_FILL_RING, off.Fr, fillRing); err != nil {
+		return err
+	}
+	if q.done, err = mapConsumer[uint64](q, unix.XDP_UMEM_PGOFF_COMPLETION_RING, off.Cr, sendRing); err != nil {
+		return err
+	}
+	if q.rx, err = mapConsumer[desc](q, unix.XDP_PGOFF_RX_RING, off.Rx, fillRing); err != nil {
+		return err
+	}
+	q.tx, err = mapProducer[desc](q, unix.XDP_PGOFF_TX_RING, off.Tx, sendRing)
+	return err
+}
+
+func mapProducer[T any](q *queue, at int64, off unix.XDPRingOffset, n int) (*producer[T], error) {
+	i, entries, err := mapRing[T](q, at, off, n)
+	if err != nil {
+		return nil, err
+	}
+	return newProducer(i, entries), nil
+}
+
+func mapConsumer[T any](q *queue, at int64, off unix.XDPRingOffset, n int) (*consumer[T], error) {
+	i, entries, err := mapRing[T](q, at, off, n)
+	if err != nil {
+		return nil, err
+	}
+	return newConsumer(i, entries), nil
+}
+
+func mapRing[T any](q *queue, at int64, off unix.XDPRingOffset, n int) (i indices, entries []T, err error) {
+	var v T
+	mem, err := unix.Mmap(q.fd, at, int(off.Desc)+n*int(unsafe.Sizeof(v)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+	if err != nil {
+		return i, nil, fmt.Errorf("mapping a ring: %w", err)
+	}
+	q.maps = append(q.maps, mem)
+	word := func(o uint64) *uint32 { return (*uint32)(unsafe.Pointer(&mem[o])) }
+	return indices{word(off.Producer), word(off.Consumer), word(off.Flags)}, unsafe.Slice((*T)(unsafe.Pointer(&mem[off.Desc])), n), nil
+}
+
+// The kernel frees the queue of a socket that was closed a moment later than the socket.
+const (
+	bindTries = 100
+	bindPause = 2 * time.Millisecond
+)
+
+// bind joins the socket to its queue. What the driver cannot do zero-copy, it copies.
+func (q *queue) bind(ifindex, number int, copying bool) error {
+	sa := &unix.SockaddrXDP{Ifindex: uint32(ifindex), QueueID: uint32(number)}
+	why := errors.New("copying was asked for")
+	if !copying {
+		sa.Flags = unix.XDP_ZEROCOPY | unix.XDP_USE_NEED_WAKEUP
+		if why = unix.Bind(q.fd, sa); why == nil {
+			q.zeroCopy = true
+			return nil
+		}
+	}
+	sa.Flags = unix.XDP_COPY | unix.XDP_USE_NEED_WAKEUP
+	err := unix.Bind(q.fd, sa)
+	for range bindTries {
+		if !errors.Is(err, unix.EBUSY) {
+			break
+		}
+		time.Sleep(bindPause)
+		err = unix.Bind(q.fd, sa)
+	}
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("queue %d has another AF_XDP socket already: %w", number, err)
+	case err != nil:
+		return fmt.Errorf("binding to queue %d: zero-copy: %w; copying: %w", number, why, err)
+	}
+	return nil
+}
+
+// kick has the kernel send what is in the tx ring. Copying, it takes a few dozen frames a call.
+func (q *queue) kick() (calls uint64) {
+	for range 2 * sendRing / 32 {
+		if !q.tx.wants() {
+			return calls
+		}
+		calls++
+		// A raw system call: it does not block. The destination is the socket's own.
+		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(q.fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
+		if errno != 0 && errno != unix.EAGAIN && errno != unix.EBUSY && errno != unix.ENOBUFS || !q.tx.pending() {
+			return calls
+		}
+		q.reclaim()
+	}
+	return calls
+}
+
+// reclaim takes back the chunks of frames that have left.
+func (q *queue) reclaim() {
+	for {
+		addr, ok := q.done.get()
+		if !ok {
+			q.done.done()
+			return
+		}
+		q.free = append(q.free, addr&^(chunkBytes-1))
+	}
+}
+
+func (q *queue) close() (err error) {
+	if q.fd >= 0 {
+		err = unix.Close(q.fd)
+	}
+	// The mappings hold the socket and with it the queue: unmapped later, the next bind would find it busy.
+	for _, m := range q.maps {
+		err = errors.Join(err, unix.Munmap(m))
+	}
+	if q.umem != nil {
+		err = errors.Join(err, unix.Munmap(q.umem))
+	}
+	*q = queue{fd: -1}
+	return err
+}
