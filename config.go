@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +32,7 @@ type Config struct {
 	ID NICID
 
 	// Listen is the UDP address of the NIC: "10.0.0.1:7000", "[fe80::1%eth0]:7000", ":7000". Empty is "127.0.0.1:0".
+	// Frames leave and come in batches where the system's segmentation offload works, unless $WEFT_GSO is false.
 	// "xdp:10.0.0.1:7000" is that address by AF_XDP, which passes by the kernel's network stack and needs privileges.
 	// "shm:NAME" joins the NIC by shared memory to others of the same host and user; "shm:" takes a name of its own.
 	Listen string
@@ -108,10 +111,14 @@ func (c *Config) network() (d link.Driver, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("weft: Config.Listen: %w", err)
 	}
+	plain, err := withoutOffload()
+	if err != nil {
+		return nil, err
+	}
 	if byXDP { // by name only: an XDP program takes the interface's segmentation offload from everybody
 		d, err = xdp.Listen(xdp.Config{Addr: addr})
 	} else {
-		d, err = udp.Listen(udp.Config{Addr: addr})
+		d, err = udp.Listen(udp.Config{Addr: addr, NoOffload: plain})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("weft: %w", err)
@@ -121,6 +128,19 @@ func (c *Config) network() (d link.Driver, err error) {
 
 // xdpPrefix asks for AF_XDP. Frames look the same on the wire, so that the address of such a NIC is that of any other.
 const xdpPrefix = "xdp:"
+
+// withoutOffload reads the kill switch of segmentation offload, $WEFT_GSO.
+func withoutOffload() (bool, error) {
+	s, set := os.LookupEnv("WEFT_GSO")
+	if !set || s == "" {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, fmt.Errorf("weft: $WEFT_GSO is %q; expected true or false", s)
+	}
+	return !on, nil
+}
 
 // address reads where a node listens.
 func (n Node) address() (netip.AddrPort, error) {

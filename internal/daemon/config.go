@@ -31,6 +31,7 @@ func Links() []string { return []string{"auto", "udp", "xdp"} }
 //	link              = "udp"
 //	listen            = "10.0.0.1:7700"             # default: every address, port 7700
 //	mtu               = 0                           # bytes of a frame; 0: what the interface carries
+//	gso               = true                        # false: frames leave and come one by one, without segmentation offload
 //	registry          = "/etc/weft/nodes.toml"      # a file of torus and [[node]] that hosts share
 //	torus             = [8, 4]                      # width and height, if the fabric is one
 //	position          = [3, 0]                      # of this NIC; default: that of its [[node]]
@@ -59,6 +60,7 @@ type Config struct {
 	Link             string       `toml:"link"`
 	Listen           string       `toml:"listen"`
 	MTU              int          `toml:"mtu"`
+	GSO              *bool        `toml:"gso"` // nil: true
 	Registry         string       `toml:"registry"`
 	Torus            []int        `toml:"torus"`
 	Position         []int        `toml:"position"`
@@ -73,7 +75,7 @@ type Config struct {
 	Gossip           *Gossip      `toml:"gossip"` // nil: none
 }
 
-const expectedKeys = "id, socket, state_dir, link, listen, mtu, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
+const expectedKeys = "id, socket, state_dir, link, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
 	"allow_uids, allow_gids, log, [[node]] with id, address and position, or [gossip] with listen, seeds, key_file and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".

@@ -20,6 +20,7 @@ state_dir         = "/tmp/x/state"
 link              = "udp"
 listen            = "127.0.0.1:7701"
 mtu               = 1400
+gso               = false
 torus             = [4, 3]
 position          = [1, 2]
 static            = true
@@ -72,7 +73,7 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.id != 0x60dd7fff8c || s.socket != "/tmp/x/nic.sock" || s.stateDir != "/tmp/x/state" || s.listen.String() != "127.0.0.1:7701" ||
-		s.mtu != 1400 || !c.Static || time.Duration(c.UnreachableAfter) != 500*time.Millisecond || c.MaxProcesses != 16 ||
+		s.mtu != 1400 || c.GSO == nil || *c.GSO || !c.Static || time.Duration(c.UnreachableAfter) != 500*time.Millisecond || c.MaxProcesses != 16 ||
 		c.StagingBytes != 65536 || len(c.AllowUIDs) != 1 || len(c.AllowGIDs) != 2 || c.Log != "debug" {
 		t.Errorf("read %+v", s)
 	}

@@ -99,7 +99,7 @@ func (d *Daemon) take() (err error) {
 	if err = d.identify(); err != nil {
 		return err
 	}
-	if d.link, err = s.openLink(); err != nil {
+	if d.link, err = s.openLink(d.linkSays); err != nil {
 		return err
 	}
 	if err = d.makeEngine(); err != nil {
@@ -123,11 +123,11 @@ type carrier interface {
 
 // openLink makes the link that the configuration names. One that was asked for by name is had or refused: auto is UDP, which
 // works everywhere and leaves the interface its offloads.
-func (s *settings) openLink() (d carrier, err error) {
+func (s *settings) openLink(log func(text string)) (d carrier, err error) {
 	if s.config.Link == "xdp" {
 		d, err = xdp.Listen(xdp.Config{Addr: s.listen, MTU: s.mtu})
 	} else {
-		d, err = udp.Listen(udp.Config{Addr: s.listen, MTU: s.mtu})
+		d, err = udp.Listen(udp.Config{Addr: s.listen, MTU: s.mtu, NoOffload: s.config.GSO != nil && !*s.config.GSO, Log: log})
 	}
 	if err != nil {
 		return nil, err // not a nil pointer in an interface
@@ -230,6 +230,9 @@ func (d *Daemon) serveAll(ctx context.Context) (err error) {
 	d.served.Wait()
 	return err
 }
+
+// linkSays logs what the link has to say. It does so from the engine's thread, which does not wait for a log.
+func (d *Daemon) linkSays(text string) { go d.log.Warn("link", "what", text) }
 
 func (d *Daemon) linkName() string {
 	if d.settings.config.Link == "xdp" {

@@ -145,15 +145,15 @@ const (
 	HeldBytes = 16 << 20
 
 	// LoopbackFrame is the MTU of UDP over loopback. Loopback takes 64 KiB, but the 208 KiB receive buffer of an
-	// unprivileged socket would hold three of those; it holds ten of these, and a system call carries enough.
-	LoopbackFrame = 16 << 10
+	// unprivileged socket would hold three of those; it holds twelve of these, and a batch has room for just four.
+	LoopbackFrame = 65507 / 4
 
 	// SocketBuffer is what UDP sockets ask for, each way, in bytes: 1,024 full Ethernet frames with the kernel's
 	// bookkeeping, and what rmem_max is commonly raised to.
 	SocketBuffer = 4 << 20
 
-	// StageBytes is how many bytes of frames UDP stages before it sends of its own accord: what one segmentation
-	// offload batch can carry, and little enough to stay in the cache.
+	// StageBytes is how many bytes of frames UDP stages before it sends of its own accord: what one batch of segmentation
+	// offload can carry, and little enough to stay in the cache.
 	StageBytes = 64 << 10
 
 	// ShmRing is the data of one ring of shared memory, in bytes: as much as two processors pass on to one another without
@@ -167,6 +167,10 @@ const (
 
 	// XDPQueues is on how many queues of an interface AF_XDP listens unless told: each has 12 MiB of locked memory.
 	XDPQueues = 16
+
+	// PlainDestinations is how many destinations may be remembered that batches do not get through to. With more, none is
+	// sent to anybody: this host's interface is to blame, and a long list would be searched for every batch.
+	PlainDestinations = 16
 
 	// CaptureBuffer is what a capture holds of frames that are not written yet, in bytes.
 	CaptureBuffer = 8 << 20

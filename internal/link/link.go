@@ -70,6 +70,8 @@ type Counters struct {
 	BytesIn, BytesOut     uint64 // bytes of those frames
 	SystemCalls           uint64 // system calls made for them
 	DroppedIn, DroppedOut uint64 // frames that the driver had to let go, as it knows of them
+	FramesBatched         uint64 // of FramesOut, those that left in company, several as one
+	ECNMarked             uint64 // frames that came with the mark of a congested router, where the driver sees that
 }
 
 // Add adds d to c.
@@ -81,12 +83,20 @@ func (c *Counters) Add(d *Counters) {
 	c.SystemCalls += d.SystemCalls
 	c.DroppedIn += d.DroppedIn
 	c.DroppedOut += d.DroppedOut
+	c.FramesBatched += d.FramesBatched
+	c.ECNMarked += d.ECNMarked
 }
 
 // Pollable is a driver that a descriptor can announce frames for. The poller watches it when it parks.
 type Pollable interface {
 	// Fd is a descriptor that becomes readable when a frame arrives. It is -1 for a wrapper around a driver that has none.
 	Fd() int
+}
+
+// Batcher is a driver that sends several frames in one piece where it can. Something on the way may lose such pieces whole.
+type Batcher interface {
+	// Doubt says that much of the first frames to an address was lost, so that they had better leave one by one.
+	Doubt(to Addr)
 }
 
 // Notifier is a driver without a descriptor that calls back instead, from any goroutine, when the first frame comes

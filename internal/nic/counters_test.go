@@ -27,6 +27,8 @@ var eventOnly = map[vni.Counter]string{
 	vni.NICNameConflicts:        "claims that met after a partition; the simulator's partitions meet it",
 	vni.NICTransitBytesNow:      "a level, and back at 0 when a test ends, or Leaks would complain",
 	vni.LinkSystemCalls:         "a switch in memory makes none",
+	vni.LinkFramesBatched:       "nor does it send batches",
+	vni.LinkECNMarked:           "or mark frames",
 	vni.LinkDroppedOut:          "a switch in memory refuses, and drops nothing",
 }
 

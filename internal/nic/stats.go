@@ -47,6 +47,7 @@ func (e *Engine) collect() {
 	c[vni.LinkBytesIn], c[vni.LinkBytesOut] = l.BytesIn, l.BytesOut
 	c[vni.LinkSystemCalls] = l.SystemCalls
 	c[vni.LinkDroppedIn], c[vni.LinkDroppedOut] = l.DroppedIn, l.DroppedOut
+	c[vni.LinkFramesBatched], c[vni.LinkECNMarked] = l.FramesBatched, l.ECNMarked
 	e.collectRel()
 	c[vni.RelPeersNow] = uint64(len(e.rel.Endpoints()))
 	c[vni.RelInFlightNow] = uint64(e.rel.InFlight())

@@ -132,6 +132,8 @@ const (
 	LinkSystemCalls
 	LinkDroppedIn
 	LinkDroppedOut
+	LinkFramesBatched // that left in company, by segmentation offload
+	LinkECNMarked     // that came with the mark of a congested router
 
 	counters
 )
@@ -160,7 +162,7 @@ var counterNames = [counters]string{
 	"nic_groups_now", "nic_transit_bytes_now",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",
-	"link_dropped_out",
+	"link_dropped_out", "link_frames_batched", "link_ecn_marked",
 }
 
 func (c Counter) String() string {

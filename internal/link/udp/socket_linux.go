@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 )
 
@@ -21,10 +20,8 @@ type socket struct {
 	six           bool // the socket is of IPv6; it may carry IPv4 as well, in mapped addresses
 	receiveBuffer int
 	in            inbound
-	refused       bool // the last send said ECONNREFUSED
-	outHeaders    []header
-	outVectors    []unix.Iovec
-	outNames      []sockaddr
+	out           outbound
+	offload       offload
 	zones         zones
 }
 
@@ -44,10 +41,8 @@ func (s *socket) open(cfg Config, mtu int) error {
 		return err
 	}
 	s.raiseBuffers(cfg.SocketBuffer)
-	s.in = newInbound(mtu)
-	s.outHeaders = make([]header, stageFrames)
-	s.outVectors = make([]unix.Iovec, stageFrames)
-	s.outNames = make([]sockaddr, stageFrames)
+	s.in = newInbound(mtu, s.offload.receive)
+	s.out = newOutbound()
 	return nil
 }
 
@@ -156,30 +151,3 @@ func (s *socket) close() error {
 	s.fd = -1
 	return os.NewSyscallError("close", unix.Close(fd))
 }
-
-// newInbound makes the receive arena: a slot for each frame of a batch, the whole bounded so that it fits the cache
-// where frames are small, and wastes little where they are huge.
-func newInbound(mtu int) inbound {
-	stride := (mtu + 63) &^ 63
-	batch := min(max(arenaBytes/stride, 8), limits.PollBatch)
-	in := inbound{
-		stride:  stride,
-		arena:   make([]byte, batch*stride),
-		headers: make([]header, batch),
-		vectors: make([]unix.Iovec, batch),
-		names:   make([]sockaddr, batch),
-	}
-	for i := range batch {
-		in.vectors[i].Base = &in.arena[i*stride]
-		in.vectors[i].SetLen(mtu)
-		h := &in.headers[i]
-		h.Name = (*byte)(unsafe.Pointer(&in.names[i]))
-		h.Namelen = nameLen
-		h.Iov = &in.vectors[i]
-		h.SetIovlen(1)
-	}
-	return in
-}
-
-// arenaBytes bounds the receive arena.
-const arenaBytes = 1 << 20

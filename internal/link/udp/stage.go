@@ -38,15 +38,16 @@ const stageFrames = 64
 
 func newStage(mtu int) stage {
 	return stage{
-		// The frame that reaches StageBytes may go beyond it by an MTU.
 		buf:    make([]byte, limits.StageBytes+mtu),
 		frames: make([]staged, 0, stageFrames),
 		mtu:    mtu,
 	}
 }
 
-// full reports whether no frame more can be staged.
-func (s *stage) full() bool { return s.tail >= limits.StageBytes || len(s.frames) == stageFrames }
+// full reports whether no frame more can be staged. The first one always can.
+func (s *stage) full() bool {
+	return len(s.frames) == stageFrames || s.tail > 0 && s.tail+s.mtu > limits.StageBytes
+}
 
 // abandon ends the open reservation, if there is one.
 func (s *stage) abandon() {
@@ -81,6 +82,25 @@ func (s *stage) pending() int { return len(s.frames) - s.first }
 
 // waiting are the frames that are not sent yet.
 func (s *stage) waiting() []staged { return s.frames[s.first:] }
+
+// batch is how many of the waiting frames, from the ith on, may leave as one batch: neighbours for one address, all as long
+// as the first, but for the last, which may be shorter. A frame without bytes would leave no trace in one.
+func (s *stage) batch(i int) int {
+	waiting := s.waiting()[i:]
+	first := &waiting[0]
+	bytes := first.size
+	for n := 1; n < len(waiting); n++ {
+		f := &waiting[n]
+		bytes += f.size
+		if f.size > first.size || f.size == 0 || bytes > Largest || f.to != first.to {
+			return n
+		}
+		if f.size < first.size {
+			return n + 1
+		}
+	}
+	return len(waiting)
+}
 
 // done says that the next n frames are sent, or given up. An open reservation stays where it is.
 func (s *stage) done(n int) {

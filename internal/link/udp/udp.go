@@ -1,10 +1,11 @@
 // Package udp carries frames in UDP datagrams, one frame each, over IPv4 and IPv6.
 //
-//	Reserve ─► stage: frames side by side ─► Flush ─► sendto (one frame), sendmmsg (more)
-//	arena: a slot for each frame of a batch ◄─ Poll ◄─ recvfrom, recvmmsg; the same slots every time
+//	Reserve ─► stage: frames side by side ─► Flush ─► sendto (one frame), sendmsg (one batch), sendmmsg (more)
+//	arena: a slot for each frame or each batch ◄─ Poll ◄─ recvfrom, recvmmsg; the same slots every time
 //
 // Frames are staged without gaps in one small buffer, so that it stays in the cache and so that segmentation offload
-// can send neighbours of one length and one destination as a single packet. A full stage is sent of its own accord.
+// can send neighbours of one length and one destination as a single packet, a batch (offload_linux.go). Nothing waits for
+// company: whatever is staged leaves at the Flush. A full stage, which is one full batch, is sent of its own accord.
 // What the kernel does not take (its buffer is full) stays staged until the next Flush, and while the stage is full,
 // Reserve says nil. What cannot be sent at all is dropped and counted by cause.
 //
@@ -36,6 +37,13 @@ type Config struct {
 
 	// SocketBuffer is how many bytes of socket buffer to ask for, each way; 0 = limits.SocketBuffer.
 	SocketBuffer int
+
+	// NoOffload is the kill switch of segmentation offload, both ways: frames are sent and received one by one.
+	NoOffload bool
+
+	// Log, if set, is told in a sentence when the driver has to change how it goes about things. It is called from within
+	// the driver's methods and must be quick.
+	Log func(text string)
 }
 
 // Largest is the largest MTU, in bytes: what the 16-bit length of IPv4 leaves for UDP's payload. An interface carries
@@ -81,6 +89,7 @@ type Driver struct {
 	addr     link.Addr
 	mtu      int
 	why      string // what Explain says
+	log      func(text string)
 	out      stage
 	sock     socket // the system's part
 	counters link.Counters
@@ -99,18 +108,26 @@ func Listen(cfg Config) (*Driver, error) {
 	if cfg.SocketBuffer == 0 {
 		cfg.SocketBuffer = limits.SocketBuffer
 	}
-	d := &Driver{}
+	d := &Driver{log: cfg.Log}
 	why, err := d.chooseMTU(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("udp: listen on %v: %w", cfg.Addr, err)
 	}
+	offload := d.chooseOffload(cfg)
 	if err := d.sock.open(cfg, d.mtu); err != nil {
 		return nil, fmt.Errorf("udp: listen on %v: %w", cfg.Addr, err)
 	}
 	d.addr = d.sock.localAddr()
-	d.why = why + "; " + d.sock.explain(cfg.SocketBuffer)
 	d.out = newStage(d.mtu)
+	d.why = why + "; " + offload + "; " + d.sock.explain(cfg.SocketBuffer)
 	return d, nil
+}
+
+// say tells who wants to know.
+func (d *Driver) say(text string) {
+	if d.log != nil {
+		d.log(text)
+	}
 }
 
 func (d *Driver) chooseMTU(cfg Config) (why string, err error) {
@@ -194,14 +211,19 @@ func (d *Driver) Flush(clock.Time) {
 // gigabit link sends some ten frames.
 const retry = 100 * time.Microsecond
 
-// Poll implements link.Driver. It makes one system call. While sent frames wait for the kernel it wants to be polled,
+// Poll implements link.Driver. It makes one system call, or none if the last one brought more than a batch. While sent frames wait for the kernel it wants to be polled,
 // and flushed, again soon.
 func (d *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	if d.closed {
 		return 0, clock.Never
 	}
 	n := d.receive(now, to)
-	if d.out.pending() > 0 && !d.closed {
+	switch {
+	case d.closed:
+		return n, clock.Never
+	case d.sock.more():
+		return n, now
+	case d.out.pending() > 0:
 		return n, now.Add(retry)
 	}
 	return n, clock.Never

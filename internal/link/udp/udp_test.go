@@ -52,8 +52,10 @@ func TestDriver(t *testing.T) {
 		{Addr: loopback4, MTU: 1472},
 		{Addr: loopback4, MTU: udp.Largest},
 		{Addr: loopback6, MTU: 65488},
+		{Addr: loopback4, NoOffload: true},
+		{Addr: loopback6, MTU: 1452, NoOffload: true},
 	} {
-		t.Run(fmt.Sprintf("%v MTU %d", cfg.Addr.Addr(), cfg.MTU), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%v MTU %d no offload %v", cfg.Addr.Addr(), cfg.MTU, cfg.NoOffload), func(t *testing.T) {
 			linktest.Run(t, linktest.Suite{
 				Make: func(tb testing.TB) (a, b link.Driver) {
 					return listen(tb, cfg), listen(tb, cfg)

@@ -1,0 +1,293 @@
+//go:build linux && !portable
+
+package udp
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// inbound is the receive arena, and how the next system call asks for frames:
+//
+//	        a frame came                many at once
+//	lone ─────────────────► several ──────────────────► bulk
+//	  ▲   nothing came         │                          │ nothing came, and nothing much
+//	  └────────────────────────┴──────────────────────────┘ for bulkPolls
+//
+// An idle link is asked for a lone frame by recvfrom, which fails in three quarters of the time; once one has come,
+// recvmmsg asks for more. In bulk the kernel may coalesce what comes in a row from one sender (UDP_GRO), and says with
+// each buffer how long the frames in it are, and what the network has marked. Being told costs 260 ns a call, a
+// twentieth of a small round trip, so only bulk has it.
+type inbound struct {
+	mode  receiveMode
+	told  bool // the kernel coalesces and marks: options of the socket, set while in bulk
+	full  bool // the buffers of the last call were full of frames
+	quiet int  // polls in bulk that brought nothing much
+
+	arena   []byte
+	several rack // a slot for each frame
+	bulk    rack // a slot for each buffer, or frame if the kernel does not coalesce
+
+	// What the last system call brought and nobody has had yet: of from, buffers next to end, the first from byte at on.
+	rack      *rack
+	next, end int
+	at        int
+	length    int // of the frames in the first buffer
+
+	size uint32    // of the name, for recvfrom
+	last sockaddr  // the sender of the last frame, as the kernel says it
+	from link.Addr // and as we say it; most frames come from where the last one came from
+}
+
+type receiveMode uint8
+
+const (
+	modeLone receiveMode = iota
+	modeSeveral
+	modeBulk
+)
+
+const (
+	// bulkFrames is how many frames of one call make bulk: more than any lone exchange has.
+	bulkFrames = 16
+
+	// bulkPolls is how many polls that brought less end it: half a millisecond, longer than a pause between two batches.
+	bulkPolls = 1024
+
+	// arenaBytes bounds the arena of slots for single frames: it fits the cache where they are small, and wastes little
+	// where they are huge.
+	arenaBytes = 1 << 20
+
+	// fullBuffers is how many buffers one call asks for while they come full of frames: as much as fits the cache of a core
+	// until it has been handed over.
+	fullBuffers = 8
+)
+
+// rack is the slots of one kind and what recvmmsg needs to fill them.
+type rack struct {
+	stride   int
+	headers  []header
+	vectors  []unix.Iovec
+	names    []sockaddr
+	controls []receiveControl // empty if nothing is told
+}
+
+// newInbound makes the arena and its slots. Buffers are coalesced if bulk may bring several frames in one.
+func newInbound(mtu int, coalesced bool) inbound {
+	// A slot for several frames is as large as a datagram can be; what is never written takes no memory. Page-aligned, all
+	// would compete for the same lines of the cache, so each begins a little further on.
+	const buffer, colour = 64 << 10, 9 * 64
+	stride := (mtu + 63) &^ 63
+	slots := min(max(arenaBytes/stride, 8), limits.PollBatch)
+	if !coalesced {
+		in := inbound{arena: make([]byte, slots*stride)}
+		in.several, in.bulk = newRack(in.arena, stride, mtu, slots, false), newRack(in.arena, stride, mtu, slots, true)
+		return in
+	}
+	in := inbound{arena: make([]byte, limits.PollBatch*(buffer+colour))}
+	in.several = newRack(in.arena, stride, mtu, slots, false)
+	in.bulk = newRack(in.arena, buffer+colour, buffer, limits.PollBatch, true)
+	return in
+}
+
+func newRack(arena []byte, stride, size, slots int, told bool) rack {
+	r := rack{
+		stride:  stride,
+		headers: make([]header, slots),
+		vectors: make([]unix.Iovec, slots),
+		names:   make([]sockaddr, slots),
+	}
+	if told {
+		r.controls = make([]receiveControl, slots)
+	}
+	for i := range slots {
+		r.vectors[i].Base = &arena[i*stride]
+		r.vectors[i].SetLen(size)
+		h := &r.headers[i]
+		h.Name = (*byte)(unsafe.Pointer(&r.names[i]))
+		h.Iov = &r.vectors[i]
+		h.SetIovlen(1)
+		if told {
+			h.Control = &r.controls[i].bytes[0]
+		}
+		r.ready(i)
+	}
+	return r
+}
+
+// ready prepares a header for the next call, which changes these.
+func (r *rack) ready(i int) {
+	h := &r.headers[i]
+	h.Namelen, h.Flags = nameLen, 0
+	if len(r.controls) > 0 {
+		h.SetControllen(len(r.controls[i].bytes))
+	}
+}
+
+// receive hands over what one system call brings, or what an earlier one has brought and was too much. None is called
+// again to hear that nothing is left.
+//
+// All calls are RawSyscalls: they never block, and telling the scheduler about them costs a quarter more.
+func (d *Driver) receive(now clock.Time, to link.Receiver) int {
+	in := &d.sock.in
+	if in.next == in.end {
+		d.counters.SystemCalls++
+		if in.mode == modeLone {
+			return d.receiveOne(now, to)
+		}
+		d.receiveMany()
+	}
+	return d.handOver(now, to)
+}
+
+func (d *Driver) receiveOne(now clock.Time, to link.Receiver) int {
+	in := &d.sock.in
+	in.size = nameLen
+	name := &in.several.names[0]
+	// MSG_TRUNC makes it return the datagram's true length.
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(d.sock.fd), uintptr(unsafe.Pointer(&in.arena[0])), uintptr(d.mtu),
+		unix.MSG_DONTWAIT|unix.MSG_TRUNC, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&in.size)))
+	if errno != 0 {
+		d.receiveError(errno)
+		return 0
+	}
+	in.mode = modeSeveral
+	if int(n) > d.mtu {
+		d.stats.Oversize++
+		return 0
+	}
+	d.hand(now, to, d.sender(name), in.arena[:n])
+	return 1
+}
+
+// receiveMany fills slots by recvmmsg.
+func (d *Driver) receiveMany() {
+	in := &d.sock.in
+	in.rack = &in.several
+	if in.mode == modeBulk {
+		in.rack = &in.bulk
+	}
+	slots := len(in.rack.headers)
+	if in.full {
+		slots = fullBuffers
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(d.sock.fd), uintptr(unsafe.Pointer(&in.rack.headers[0])),
+		uintptr(slots), unix.MSG_DONTWAIT, 0, 0)
+	if errno != 0 {
+		n = 0
+		d.receiveError(errno)
+	}
+	in.next, in.end, in.at = 0, int(n), 0
+	d.changeMode()
+}
+
+// changeMode draws the conclusions from how much the last call brought.
+func (d *Driver) changeMode() {
+	in := &d.sock.in
+	in.full = in.mode == modeBulk && in.end > 0 && d.sock.told(in.bulk.message(0)).size > 0
+	switch {
+	case in.full || in.end >= bulkFrames:
+		in.quiet = 0
+		in.mode = modeBulk
+		if !in.told {
+			in.told = true
+			d.sock.tell(1)
+		}
+	case in.mode == modeBulk:
+		if in.quiet++; in.quiet < bulkPolls {
+			return
+		}
+		if in.told {
+			in.told = false
+			d.sock.tell(0)
+		} else if in.end == 0 {
+			in.mode = modeLone // nothing that was coalesced is left
+		}
+	case in.end == 0:
+		in.mode = modeLone
+	}
+}
+
+// message is what the ith header was told.
+func (r *rack) message(i int) []byte { return r.controls[i].bytes[:r.headers[i].Controllen] }
+
+// handOver hands over frames of the last call, at most a batch of them.
+func (d *Driver) handOver(now clock.Time, to link.Receiver) (frames int) {
+	in := &d.sock.in
+	for in.next < in.end && frames < limits.PollBatch && !d.closed {
+		i, r := in.next, in.rack
+		size := int(r.headers[i].size)
+		if in.at == 0 {
+			d.openBuffer(r, i)
+		}
+		n := min(in.length, size-in.at)
+		if in.length <= d.mtu {
+			frame := r.slot(i)[in.at : in.at+n]
+			d.hand(now, to, d.sender(&r.names[i]), frame)
+			frames++
+		}
+		if in.at += n; in.at >= size {
+			r.ready(i)
+			in.next, in.at = i+1, 0
+		}
+	}
+	return frames
+}
+
+// openBuffer finds out how long the frames in the ith buffer are, and counts what is to be counted of all of them.
+func (d *Driver) openBuffer(r *rack, i int) {
+	in, h := &d.sock.in, &r.headers[i]
+	size := int(h.size)
+	in.length = size
+	var t told
+	if len(r.controls) > 0 {
+		if t = d.sock.told(r.message(i)); t.size > 0 {
+			in.length = t.size
+		}
+	}
+	frames := uint64(1)
+	if in.length < size {
+		frames = uint64((size + in.length - 1) / in.length)
+	}
+	if t.marked {
+		d.counters.ECNMarked += frames
+	}
+	if h.Flags&unix.MSG_TRUNC != 0 {
+		in.length = d.mtu + 1 // or more; what did not fit is gone
+	}
+	if in.length > d.mtu {
+		d.stats.Oversize += frames
+	}
+}
+
+// slot is the memory of the ith slot.
+func (r *rack) slot(i int) []byte { return unsafe.Slice(r.vectors[i].Base, r.vectors[i].Len) }
+
+// more reports whether a Poll now would find frames without a system call.
+func (s *socket) more() bool { return s.in.next < s.in.end }
+
+// receiveError counts an error of a peer's host that the kernel reports on our socket. Nothing to receive is no error,
+// and a signal only means that the next poll tries again.
+func (d *Driver) receiveError(errno unix.Errno) {
+	if errno != unix.EAGAIN && errno != unix.EINTR {
+		d.stats.Refused++
+	}
+}
+
+// sender is the address in name.
+func (d *Driver) sender(name *sockaddr) link.Addr {
+	in := &d.sock.in
+	if name.Family == unix.AF_INET {
+		// What lies behind an IPv4 address in memory is not the kernel's.
+		name.Addr, name.Scope_id = [16]byte{}, 0
+	}
+	if *name != in.last {
+		in.last, in.from = *name, name.addr(&d.sock.zones)
+	}
+	return in.from
+}

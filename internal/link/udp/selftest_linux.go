@@ -1,0 +1,154 @@
+//go:build linux && !portable
+
+package udp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// The self-test of segmentation offload sends real frames over this host's own loopback path, by a socket like the one
+// that is to be, on another port, talking to itself. So it finds out what the kernel has and whether it works, before any
+// peer depends on it; and it takes no frames that peers send meanwhile. What lies beyond this host shows later: by errors
+// of sending, and by rel, which doubts batches of which much was lost (Doubt).
+
+// testFrame, testFrames and testLast are the frames of the test, in bytes: a batch and a shorter last one.
+const (
+	testFrame  = 500
+	testFrames = 20
+	testLast   = 77
+)
+
+// testPatience is how long the test waits for its frames, which loopback delivers at once.
+const testPatience = 100 * time.Millisecond
+
+// chooseOffload switches on what works, and says what and why not. It comes before the socket is opened.
+func (d *Driver) chooseOffload(cfg Config) (why string) {
+	o := &d.sock.offload
+	if cfg.NoOffload {
+		return "no segmentation offload, as configured"
+	}
+	send, receive := testOffload(cfg.Addr.Addr())
+	o.send, o.receive = send == nil, receive == nil
+	o.plain = make([]link.Addr, 0, limits.PlainDestinations)
+	return explainOffload(send, receive)
+}
+
+// explainOffload says what is used, given why not.
+func explainOffload(send, receive error) string {
+	switch {
+	case send == nil && receive == nil:
+		return "segmentation offload both ways (GSO, GRO)"
+	case send == nil:
+		return fmt.Sprintf("segmentation offload for sending only (GSO): %v", receive)
+	case receive == nil:
+		return fmt.Sprintf("segmentation offload for receiving only (GRO): %v", send)
+	}
+	return fmt.Sprintf("no segmentation offload: %v; %v", send, receive)
+}
+
+// testOffload tries both directions; nil means that it works.
+func testOffload(ip netip.Addr) (send, receive error) {
+	t := &Driver{mtu: testFrame, out: newStage(testFrame)}
+	t.sock.offload.receive = true // so that there is room for a batch
+	if err := t.sock.open(Config{Addr: netip.AddrPortFrom(ip, 0), SocketBuffer: 256 << 10}, testFrame); err != nil {
+		err = fmt.Errorf("the self-test has no socket: %w", err)
+		return err, err
+	}
+	defer t.sock.close()
+	t.addr = t.sock.localAddr()
+	if t.addr.Addr().IsUnspecified() {
+		self := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		t.addr = netip.AddrPortFrom(self, t.addr.Port())
+	}
+	send = t.testSending()
+	t.sock.offload.send = send == nil
+	return send, t.testReceiving()
+}
+
+func (t *Driver) testSending() error {
+	if _, err := unix.GetsockoptInt(t.sock.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT); err != nil {
+		return fmt.Errorf("this kernel has no UDP_SEGMENT, which came with Linux 4.18 (%w)", err)
+	}
+	t.sock.offload.send = true
+	if err := t.testRound(); err != nil {
+		return fmt.Errorf("sending a batch over loopback: %w", err)
+	}
+	if t.counters.FramesBatched == 0 {
+		return errors.New("the kernel took no batch over loopback")
+	}
+	return nil
+}
+
+func (t *Driver) testReceiving() error {
+	if err := unix.SetsockoptInt(t.sock.fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1); err != nil {
+		return fmt.Errorf("this kernel has no UDP_GRO, which came with Linux 5.0 (%w)", err)
+	}
+	t.sock.in.mode, t.sock.in.told = modeBulk, true
+	if err := t.testRound(); err != nil {
+		return fmt.Errorf("receiving a batch over loopback: %w", err)
+	}
+	return nil
+}
+
+// testRound sends a batch to itself and looks whether its frames come, each as it was, and nothing else.
+func (t *Driver) testRound() error {
+	r := &testReceiver{}
+	for i := range testFrames {
+		b := t.Reserve(t.addr)
+		t.Commit(len(r.expect(b[:0], i)))
+	}
+	t.Flush(0)
+	if t.out.pending() > 0 || t.stats.Unsendable+t.stats.TooBig > 0 {
+		return errors.New("the kernel did not take it")
+	}
+	for end := time.Now().Add(testPatience); r.frames < testFrames && r.err == nil; {
+		n, _ := t.Poll(0, r)
+		switch {
+		case t.stats.Oversize > 0:
+			return errors.New("several frames have come as one")
+		case n == 0 && time.Now().After(end):
+			return fmt.Errorf("%d of %d frames have come after %v", r.frames, testFrames, testPatience)
+		case n == 0:
+			time.Sleep(10 * time.Microsecond)
+		}
+	}
+	return r.err
+}
+
+// testReceiver compares frames with what was sent, in its order.
+type testReceiver struct {
+	frames int
+	err    error
+	buf    [testFrame]byte
+}
+
+// expect appends the ith frame to b.
+func (r *testReceiver) expect(b []byte, i int) []byte {
+	size := testFrame
+	if i == testFrames-1 {
+		size = testLast
+	}
+	for len(b) < size {
+		b = binary.LittleEndian.AppendUint16(b, uint16(i<<9+len(b)))
+	}
+	return b[:size]
+}
+
+// Receive implements link.Receiver.
+func (r *testReceiver) Receive(_ clock.Time, _ link.Addr, frame []byte) {
+	if want := r.expect(r.buf[:0], r.frames); !bytes.Equal(frame, want) && r.err == nil {
+		r.err = fmt.Errorf("frame %d of %d bytes differs from what was sent, %d bytes", r.frames, len(frame), len(want))
+	}
+	r.frames++
+}

@@ -1,0 +1,182 @@
+//go:build linux && !portable
+
+package udp
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// header is struct mmsghdr.
+type header struct {
+	unix.Msghdr
+	size uint32 // bytes received or sent
+}
+
+// outbound is what sending needs, made once: a header for each batch of frames, of which there are as many as frames if
+// none have company.
+type outbound struct {
+	headers  []header
+	vectors  []unix.Iovec
+	names    []sockaddr
+	segments []segmentControl
+	frames   []int // in each batch
+	refused  bool  // the last send said ECONNREFUSED
+	single   int   // so many frames go each by itself, since the kernel did not take them as a batch
+}
+
+func newOutbound() outbound {
+	return outbound{
+		headers:  make([]header, stageFrames),
+		vectors:  make([]unix.Iovec, stageFrames),
+		names:    make([]sockaddr, stageFrames),
+		segments: newSegmentControls(stageFrames),
+		frames:   make([]int, stageFrames),
+	}
+}
+
+// transmit sends the staged frames until none is left or the kernel takes no more.
+func (d *Driver) transmit() {
+	for d.out.pending() > 0 {
+		n, errno := d.sendSome()
+		if !d.account(n, errno) {
+			return
+		}
+	}
+}
+
+// account draws the conclusions from one system call: n frames were sent, or the first n, a batch or a single frame,
+// were not, because of errno. It is false if the kernel takes no more for now.
+func (d *Driver) account(n int, errno unix.Errno) (goOn bool) {
+	out := &d.sock.out
+	refused := out.refused
+	out.refused = false
+	if errno != 0 && n > 1 && d.unbatch(n, errno) {
+		return true
+	}
+	switch errno {
+	case 0:
+		d.gone(n)
+	case unix.EINTR:
+	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
+		d.stats.Blocked++
+		return false
+	case unix.EMSGSIZE:
+		d.stats.TooBig += uint64(n)
+		d.gone(n)
+	case unix.ECONNREFUSED:
+		// The answer to an earlier frame, perhaps to another peer's. This one was not looked at: it has a second try.
+		d.stats.Refused++
+		if refused {
+			d.stats.Unsendable += uint64(n)
+			d.gone(n)
+		} else {
+			out.refused = true
+		}
+	default:
+		d.stats.Unsendable += uint64(n)
+		d.gone(n)
+	}
+	return true
+}
+
+// gone says that the next n frames are sent, or given up.
+func (d *Driver) gone(n int) {
+	d.sock.out.single = max(0, d.sock.out.single-n)
+	d.out.done(n)
+}
+
+// unbatch reports whether errno is about a batch of n frames as such, which then go each by itself. What says that
+// batches cannot be had on the way to that destination is remembered.
+func (d *Driver) unbatch(n int, errno unix.Errno) bool {
+	switch errno {
+	case unix.EMSGSIZE: // perhaps the last one still fits, and each is to be counted
+	case unix.EIO, unix.EINVAL, unix.EOPNOTSUPP, unix.ENOPROTOOPT:
+		d.renounce(d.out.waiting()[0].to, "the kernel said: "+errno.Error())
+	default:
+		return false
+	}
+	d.sock.out.single = n
+	return true
+}
+
+// sendSome sends the first of the staged frames, or more of them, and returns how many were sent; with an error, how many
+// of them, from the first on, it is about.
+func (d *Driver) sendSome() (int, unix.Errno) {
+	waiting := d.out.waiting()
+	s, out := &d.sock, &d.sock.out
+	batches := 0
+	for i := 0; i < len(waiting); batches++ {
+		n := 1
+		if i >= out.single && s.offload.batches(waiting[i].to) {
+			n = d.out.batch(i)
+		}
+		if !d.prepare(batches, &waiting[i], waiting[i:i+n]) {
+			break
+		}
+		i += n
+	}
+	if batches == 0 {
+		return 1, unix.EAFNOSUPPORT
+	}
+	d.counters.SystemCalls++
+	if batches > 1 {
+		sent, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&out.headers[0])), uintptr(batches),
+			unix.MSG_DONTWAIT, 0, 0)
+		if errno != 0 {
+			return out.frames[0], errno
+		}
+		n := 0
+		for _, frames := range out.frames[:sent] {
+			n += frames
+			d.countBatch(frames)
+		}
+		return n, 0
+	}
+	h, v := &out.headers[0], &out.vectors[0]
+	var errno unix.Errno
+	if out.frames[0] == 1 {
+		_, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(v.Base)), uintptr(v.Len),
+			unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(h.Name)), uintptr(h.Namelen))
+	} else {
+		_, _, errno = unix.RawSyscall(unix.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&h.Msghdr)), unix.MSG_DONTWAIT)
+		if errno == 0 {
+			d.countBatch(out.frames[0])
+		}
+	}
+	return out.frames[0], errno
+}
+
+func (d *Driver) countBatch(frames int) {
+	if frames > 1 {
+		d.counters.FramesBatched += uint64(frames)
+	}
+}
+
+// prepare fills in the ith header for a batch, which may be of one frame. It is false if the socket cannot reach its
+// destination.
+func (d *Driver) prepare(i int, first *staged, batch []staged) bool {
+	s, out := &d.sock, &d.sock.out
+	size, ok := out.names[i].set(first.to, s.six, &s.zones)
+	if !ok {
+		return false
+	}
+	last := &batch[len(batch)-1]
+	v, h := &out.vectors[i], &out.headers[i]
+	v.Base = &d.out.buf[first.off]
+	v.SetLen(last.off + last.size - first.off)
+	h.Name = (*byte)(unsafe.Pointer(&out.names[i]))
+	h.Namelen = size
+	h.Iov = v
+	h.SetIovlen(1)
+	out.frames[i] = len(batch)
+	h.Control = nil
+	h.SetControllen(0)
+	if len(batch) > 1 {
+		out.segments[i].size = uint16(first.size)
+		h.Control = (*byte)(unsafe.Pointer(&out.segments[i]))
+		h.SetControllen(int(unsafe.Sizeof(out.segments[i])))
+	}
+	return true
+}
