@@ -21,6 +21,18 @@ type AttachConfig struct {
 	// Groups that it is a member of from the start, such as {Size: 4}: the four processes of the application. Attach waits
 	// until they have all their members. What every process belongs to anyway is [Process.AppGroup].
 	Groups []Membership
+
+	// Geometry of its virtual network interface. The zero value is the daemon's choice, as is each zero field.
+	Geometry Geometry
+}
+
+// Geometry is how large a process's virtual network interface is (QNIX-61). A daemon has bounds for each number, in the
+// [vni] table of its configuration.
+type Geometry struct {
+	Commands    int // N: entries of the command queue; a multiple of 8. By default enough for the contexts
+	Contexts    int // M: sends that may be under way at a time, and as many receives
+	Descriptors int // K: pieces of memory that one operation may name
+	PoolPages   int // Q: pages of 4 KiB in which messages are staged that are not in regions
 }
 
 // Attach makes this program a process of the host's NIC daemon, `weft nic`. If the daemon ends, every operation ends with
@@ -40,11 +52,14 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("weft: attach %v: %w", cfg.Name, err)
 	}
-	a, err := conn.Attach(ctx, cfg.Name.String(), nil)
+	a, err := conn.Attach(ctx, cfg.Name.String(), cfg.Geometry.ctl())
 	if err != nil {
 		err = errors.Join(err, conn.Close())
-		if errors.Is(err, ctl.ErrNameTaken) {
+		switch {
+		case errors.Is(err, ctl.ErrNameTaken):
 			err = fmt.Errorf("%w (%w)", ErrNameTaken, err)
+		case errors.Is(err, ctl.ErrBadRequest):
+			err = fmt.Errorf("%w (%w)", ErrBadArgument, err)
 		}
 		return nil, fmt.Errorf("weft: attach %v: %w", cfg.Name, err)
 	}
@@ -79,6 +94,13 @@ func attachedNames(conn *ctl.Conn) func(context.Context) ([]vni.Name, error) {
 		}
 		return names, nil
 	}
+}
+
+func (g Geometry) ctl() *ctl.Geometry {
+	if g == (Geometry{}) {
+		return nil
+	}
+	return &ctl.Geometry{Commands: g.Commands, Contexts: g.Contexts, Descriptors: g.Descriptors, PoolPages: g.PoolPages}
 }
 
 // attachedWaiter lets a process half wait for a daemon.

@@ -158,7 +158,8 @@ type Attach struct {
 	Geometry *Geometry `json:"geometry,omitempty"` // nil: the daemon's choice
 }
 
-// Geometry is the size of a VNI (QNIX-61): N commands, M contexts, K descriptors a context, Q pages of buffer pool.
+// Geometry is the size of a VNI (QNIX-61): N commands, M contexts, K descriptors a context, Q pages of buffer pool. In a
+// request, 0 is the daemon's choice.
 type Geometry struct {
 	Commands    int `json:"commands"`
 	Contexts    int `json:"contexts"`

@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
 	"github.com/weftnet/weft/internal/registry/gossip"
+	"github.com/weftnet/weft/internal/vni"
 )
 
 // DefaultPort is the UDP port of a NIC's link unless told otherwise.
@@ -48,6 +49,17 @@ func Links() []string { return []string{"auto", "udp", "xdp"} }
 //	address = "10.0.0.2:7700"
 //	position = [4, 0]                               # may be left out
 //
+//	[vni]                                           # virtual network interfaces (QNIX-61)
+//	commands        = 256                           # N, and so on: of who does not ask for another number
+//	contexts        = 64                            # M
+//	descriptors     = 16                            # K
+//	pool_pages      = 256                           # Q
+//	max_commands    = 4096                          # the most that may be asked for
+//	max_contexts    = 1024
+//	max_descriptors = 16
+//	max_pool_pages  = 16384
+//	prepared        = 128                           # made before anybody asks
+//
 //	[gossip]                                        # instead of a list, or besides
 //	listen          = "10.0.0.1:7701"               # default: the IP of listen, port 7701; UDP and TCP
 //	seeds           = ["10.0.0.2:7701"]             # one that is there is enough; the first NIC of a fabric needs none
@@ -72,11 +84,13 @@ type Config struct {
 	AllowGIDs        []int        `toml:"allow_gids"`
 	Log              string       `toml:"log"`
 	Nodes            []file.Entry `toml:"node"`
+	VNI              *VNIs        `toml:"vni"`    // nil: as usual
 	Gossip           *Gossip      `toml:"gossip"` // nil: none
 }
 
 const expectedKeys = "id, socket, state_dir, link, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
-	"allow_uids, allow_gids, log, [[node]] with id, address and position, or [gossip] with listen, seeds, key_file and failure_timeout"
+	"allow_uids, allow_gids, log, [[node]] with id, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, " +
+	"or [gossip] with listen, seeds, key_file and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".
 type Duration time.Duration
@@ -129,6 +143,9 @@ type settings struct {
 	nodes    registry.Registry // that the configuration lists
 	torus    registry.Torus
 	position registry.Position // that the configuration gives this NIC, if not in the list
+	usual    vni.Geometry      // of a process that does not ask for another
+	most     vni.Geometry      // that a process may ask for
+	prepared int               // VNIs made before anybody asks
 	gossip   *gossip.Config    // what is known of it before there is a link; nil: none
 	config   Config
 }
@@ -164,6 +181,9 @@ func (c Config) check() (s settings, err error) {
 	}
 	if _, err := logLevel(c.Log); err != nil {
 		wrong("log", "%w", err)
+	}
+	if s.usual, s.most, s.prepared, err = c.geometry(); err != nil {
+		errs = append(errs, err)
 	}
 	if s.nodes, s.torus, err = c.nodes(); err != nil {
 		errs = append(errs, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/gossip"
+	"github.com/weftnet/weft/internal/vni"
 )
 
 const wholeConfig = `
@@ -38,6 +39,17 @@ position = [3, 0]
 
 [[node]]
 address = "[::1]:7703"
+
+[vni]
+commands        = 128
+contexts        = 32
+descriptors     = 8
+pool_pages      = 64
+max_commands    = 512
+max_contexts    = 100
+max_descriptors = 12
+max_pool_pages  = 65
+prepared        = 3
 
 [gossip]
 listen          = "127.0.0.1:7711"
@@ -76,6 +88,10 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 		s.mtu != 1400 || c.GSO == nil || *c.GSO || !c.Static || time.Duration(c.UnreachableAfter) != 500*time.Millisecond || c.MaxProcesses != 16 ||
 		c.StagingBytes != 65536 || len(c.AllowUIDs) != 1 || len(c.AllowGIDs) != 2 || c.Log != "debug" {
 		t.Errorf("read %+v", s)
+	}
+	if s.usual != (vni.Geometry{Commands: 128, Contexts: 32, Descriptors: 8, PoolPages: 64}) ||
+		s.most != (vni.Geometry{Commands: 512, Contexts: 100, Descriptors: 12, PoolPages: 65}) || s.prepared != 3 {
+		t.Errorf("VNIs %+v, at most %+v, %d prepared", s.usual, s.most, s.prepared)
 	}
 	n := s.nodes.Nodes()
 	if at := (registry.Position{Known: true, X: 1, Y: 2}); s.position != at || s.torus.Height != 3 {
@@ -120,6 +136,11 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 		"[[node]]\naddress = \"host:1\"":    `address "host:1": expected IP:PORT`,
 		"[[node]]\nadress = \"x\"":          `unknown key "node.adress"`,
 		`allow_uids = ["root"]`:             `line 1:`,
+		"[vni]\ncontexts = 5000":            `vni: 5000 contexts (M); expected 1 to 1024`,
+		"[vni]\nmax_pool_pages = -1":        `vni: at most -1 pool pages (Q); expected a bound of 1 to 16384`,
+		"[vni]\ncommands = 100":             `100 commands for 64 contexts`,
+		"[vni]\nprepared = 2000":            `vni: prepared: 2000; expected up to max_processes, 1024`,
+		"[vni]\npages = 1":                  `unknown key "vni.pages"`,
 
 		"[gossip]\nseed = [\"10.0.0.2\"]":                   `line 2: unknown key "gossip.seed"; expected`,
 		"[gossip]\nseeds = \"10.0.0.2\"":                    `line 2:`,

@@ -53,6 +53,7 @@ type Daemon struct {
 	page     vni.CounterPage // over counters
 	engine   *nic.Engine
 	loop     *poller.Loop
+	vnis     vnis
 	driver   *driver.Registrar
 	rings    driverWaiter // of driver
 	control  *control
@@ -109,6 +110,12 @@ func (d *Daemon) take() (err error) {
 	if err != nil {
 		return err
 	}
+	if err = d.provideFiles(); err != nil {
+		return err
+	}
+	if err = d.vnis.prepare(s.usual, s.prepared); err != nil {
+		return err
+	}
 	d.rings.loop = d.loop
 	d.driver = driver.NewRegistrar(d.engine.Driver(), &d.rings)
 	return d.joinGossip()
@@ -156,7 +163,7 @@ func (d *Daemon) identify() (err error) {
 }
 
 func (d *Daemon) makeEngine() (err error) {
-	if d.counters, err = newMemory("counters", vni.CounterPageBytes, true, true); err != nil {
+	if d.counters, err = newMemory("counters", vni.CounterPageBytes, true); err != nil {
 		return err
 	}
 	if d.page, err = vni.NewCounterPage(d.counters.mem); err != nil {
@@ -265,6 +272,7 @@ func (d *Daemon) close() error {
 	if d.link != nil {
 		errs = append(errs, d.link.Close())
 	}
+	errs = append(errs, d.vnis.close())
 	if d.counters != nil {
 		errs = append(errs, d.counters.close())
 	}

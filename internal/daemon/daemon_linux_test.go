@@ -491,3 +491,35 @@ func TestWhatOnlyTheNICWritesCannotBeMadeWritableAndNothingShrinks(t *testing.T)
 		t.Error("the counters became writable")
 	}
 }
+
+func TestAProcessWithMoreContextsHasMoreUnderWay(t *testing.T) { // QNIX-61
+	c := configs(t, 1)[0]
+	run(t, c)
+	a := mustAttach(t, c, "a/0")
+	b, err := weft.Attach(t.Context(), weft.AttachConfig{Socket: c.Socket, Name: name(t, "b/0"), Geometry: weft.Geometry{Contexts: 200, PoolPages: 300}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	const receives = 200
+	var all []<-chan error
+	for i := range receives {
+		all = append(all, start(func() error {
+			_, err := b.Recv(t.Context(), weft.AnyProcess, weft.Tag(i), make([]byte, 8))
+			return err
+		}))
+	}
+	wait(t, a, "b/0")
+	for i := range receives { // the last first, so that all are posted
+		if err := a.Send(t.Context(), name(t, "b/0"), weft.Tag(receives-1-i), []byte("message")); err != nil {
+			t.Fatal(err)
+		}
+		if err := ends(t, "a receive", 10*time.Second, all[receives-1-i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = weft.Attach(t.Context(), weft.AttachConfig{Socket: c.Socket, Name: name(t, "c/0"), Geometry: weft.Geometry{Contexts: 5000}})
+	if !errors.Is(err, weft.ErrBadArgument) || !strings.Contains(err.Error(), "5000 contexts (M); this NIC permits 1 to 1024") {
+		t.Errorf("5000 contexts: %v", err)
+	}
+}

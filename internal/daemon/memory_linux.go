@@ -15,9 +15,8 @@ type memory struct {
 	mem []byte
 }
 
-// newMemory makes and maps size bytes, zeroed. Fixed memory is touched at once, so that the data path meets no page
-// for the first time.
-func newMemory(name string, size int, nicOnly, touch bool) (*memory, error) {
+// newMemory makes and maps size bytes, zeroed. Nothing of it is touched.
+func newMemory(name string, size int, nicOnly bool) (*memory, error) {
 	fd, err := unix.MemfdCreate("weft "+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
 		fd, err = unix.MemfdCreate("weft "+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -26,21 +25,17 @@ func newMemory(name string, size int, nicOnly, touch bool) (*memory, error) {
 		return nil, fmt.Errorf("shared memory: %w", err)
 	}
 	m := &memory{fd: fd}
-	if err := m.init(size, nicOnly, touch); err != nil {
+	if err := m.init(size, nicOnly); err != nil {
 		return nil, errors.Join(fmt.Errorf("shared memory of %d bytes: %w", size, err), m.close())
 	}
 	return m, nil
 }
 
-func (m *memory) init(size int, nicOnly, touch bool) (err error) {
+func (m *memory) init(size int, nicOnly bool) (err error) {
 	if err = unix.Ftruncate(m.fd, int64(size)); err != nil {
 		return err
 	}
-	flags := unix.MAP_SHARED
-	if touch {
-		flags |= unix.MAP_POPULATE
-	}
-	if m.mem, err = unix.Mmap(m.fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags); err != nil {
+	if m.mem, err = unix.Mmap(m.fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return err
 	}
 	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW

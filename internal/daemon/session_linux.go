@@ -32,7 +32,7 @@ type session struct {
 
 	geometry vni.Geometry
 
-	rw, ro *memory
+	vni    *vniMemory
 	kick   int    // eventfd: the process rings
 	wakeUs [2]int // socket pair: ours, by which we wake the process, and the process's
 
@@ -47,15 +47,11 @@ func (d *Daemon) attach(c *ctl.Client, a *ctl.Attach) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
 	}
-	g := vni.DefaultGeometry(false)
-	if a.Geometry != nil {
-		g = vni.Geometry{Commands: a.Geometry.Commands, Contexts: a.Geometry.Contexts,
-			Descriptors: a.Geometry.Descriptors, PoolPages: a.Geometry.PoolPages}
-	}
-	g.Colour = int(d.colour.Add(1)) % vni.Colours
-	if err := permitted(g); err != nil {
+	g, err := d.settings.choose(a.Geometry)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
 	}
+	g.Colour = int(d.colour.Add(1)) % vni.Colours
 	s := &session{d: d, name: name, pid: c.Peer.PID, geometry: g, kick: -1, wakeUs: [2]int{-1, -1}, regions: map[uint32]*memory{}}
 	if s.slot, err = d.driver.Take(s.pid); err != nil {
 		return nil, fmt.Errorf("%w: all %d have one", ctl.ErrNoSlot, d.settings.config.maxProcesses())
@@ -95,40 +91,19 @@ func (s *session) forget() {
 	s.d.loop.Do(func(clock.Time) { delete(s.d.sessions, s.slot) })
 }
 
-// permitted bounds what a process may ask for below what the layout could do: it is the daemon's memory.
-func permitted(g vni.Geometry) error {
-	if err := g.Validate(); err != nil {
-		return err
-	}
-	if rw, ro := g.Sizes(); rw+ro > maxSegment {
-		return fmt.Errorf("a VNI of %d bytes; at most %d", rw+ro, maxSegment)
-	}
-	if g.Descriptors > limits.Descriptors {
-		return fmt.Errorf("%d descriptors a context; at most %d", g.Descriptors, limits.Descriptors)
-	}
-	return nil
-}
-
-// maxSegment is the largest VNI that a process may ask for, in bytes: sixty times the usual one.
-const maxSegment = 128 << 20
-
 // make makes everything that the process will share with the NIC.
 func (s *session) make(g vni.Geometry) (seg *vni.Segment, err error) {
-	rw, ro := g.Sizes()
-	if s.rw, err = newMemory("vni rw", rw, false, true); err != nil {
-		return nil, err
-	}
-	if s.ro, err = newMemory("vni ro", ro, true, true); err != nil {
+	if s.vni, err = s.d.vnis.take(g); err != nil {
 		return nil, err
 	}
 	if s.kick, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return nil, fmt.Errorf("eventfd: %w", err)
+		return nil, fmt.Errorf("eventfd: %w", explainFiles(err))
 	}
 	if s.wakeUs, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 		s.wakeUs = [2]int{-1, -1}
-		return nil, fmt.Errorf("socket pair: %w", err)
+		return nil, fmt.Errorf("socket pair: %w", explainFiles(err))
 	}
-	return vni.NewSegment(s.rw.mem, s.ro.mem, g)
+	return vni.NewSegment(s.vni.rw.mem, s.vni.ro.mem, g)
 }
 
 // sentinel translates the engine's refusals for the other side of the socket.
@@ -149,10 +124,10 @@ func (s *session) tell(c *ctl.Client) error {
 	g := s.geometry
 	r := &ctl.Reply{Attached: &ctl.Attached{NIC: uint64(s.d.id), Slot: s.slot, Generation: s.gen, Geometry: ctl.Geometry{
 		Commands: g.Commands, Contexts: g.Contexts, Descriptors: g.Descriptors, PoolPages: g.PoolPages}}}
-	if err := c.Reply(r, s.rw.fd, s.ro.fd, s.kick, s.wakeUs[1]); err != nil {
+	if err := c.Reply(r, s.vni.rw.fd, s.vni.ro.fd, s.kick, s.wakeUs[1]); err != nil {
 		return err
 	}
-	err := errors.Join(s.rw.shared(), s.ro.shared(), unix.Close(s.wakeUs[1]))
+	err := errors.Join(s.vni.rw.shared(), s.vni.ro.shared(), unix.Close(s.wakeUs[1]))
 	s.wakeUs[1] = -1
 	return err
 }
@@ -171,9 +146,9 @@ func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
 		return fmt.Errorf("%w: region of %d bytes; at most %d are left to this process", ctl.ErrBadRequest, a.Bytes, limits.MaxRegion-s.bytes)
 	}
 	size := (a.Bytes + limits.PageBytes - 1) / limits.PageBytes * limits.PageBytes
-	m, err := newMemory("region", int(size), false, false)
+	m, err := newMemory("region", int(size), false)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ctl.ErrNoMemory, err)
+		return fmt.Errorf("%w: %w", ctl.ErrNoMemory, explainFiles(err))
 	}
 	r := ctl.Region{Bytes: size}
 	s.d.loop.Do(func(clock.Time) {
@@ -221,14 +196,11 @@ func (s *session) end() error {
 func (s *session) release() error {
 	defer s.d.driver.GiveBack(s.slot)
 	var errs []error
-	all := []*memory{s.rw, s.ro}
 	for _, m := range s.regions {
-		all = append(all, m)
+		errs = append(errs, m.close())
 	}
-	for _, m := range all {
-		if m != nil {
-			errs = append(errs, m.close())
-		}
+	if s.vni != nil {
+		errs = append(errs, s.d.vnis.give(s.vni))
 	}
 	for _, fd := range []int{s.kick, s.wakeUs[0], s.wakeUs[1]} {
 		if fd >= 0 {
@@ -241,7 +213,7 @@ func (s *session) release() error {
 // fault takes the blame for a memory fault in the engine: if the address is in the session's memory, that becomes
 // ordinary memory, so that the engine can go on until the process is deleted. Called by the loop, with the lock held.
 func (s *session) fault(addr uintptr) bool {
-	all := []*memory{s.rw, s.ro}
+	all := []*memory{s.vni.rw, s.vni.ro}
 	for _, m := range s.regions {
 		all = append(all, m)
 	}

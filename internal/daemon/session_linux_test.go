@@ -125,7 +125,7 @@ func TestMemoryInUseIsNotTakenBack(t *testing.T) { // decision 10
 func TestAFaultInAProcessesMemoryThrowsOutThatProcessOnly(t *testing.T) { // decision 10
 	b := newBench(t)
 	s := b.session(0)
-	if err := unix.Mprotect(s.rw.mem, unix.PROT_NONE); err != nil { // as if its memory could not be had
+	if err := unix.Mprotect(s.vni.rw.mem, unix.PROT_NONE); err != nil { // as if its memory could not be had
 		t.Fatal(err)
 	}
 	b.d.loop.Do(func(clock.Time) { b.d.engine.Ring(s.slot) })

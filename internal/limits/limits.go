@@ -96,6 +96,12 @@ const (
 	// with three for each process.
 	DefaultProcesses = 1024
 
+	// MaxCommands, MaxContexts and MaxPoolPages bound what a process may ask for: sixteen times the usual, and 64 MiB of pool,
+	// which take 67 MiB of the daemon's address space and 3 MiB of its memory before they are used.
+	MaxCommands  = 16 * Commands
+	MaxContexts  = 16 * Contexts
+	MaxPoolPages = 64 * PoolPages
+
 	// DriverCommands is D: commands of the driver that are not yet answered (QNIX-61). A New_Process may wait for news from
 	// another NIC, and this is how many may do so before those behind them have to wait too.
 	DriverCommands = 256

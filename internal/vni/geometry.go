@@ -65,6 +65,12 @@ func (g Geometry) Sizes() (rw, ro int) {
 	return l.rwBytes, l.roBytes
 }
 
+// PoolRange returns where in rw the pages of the buffer pool are: those that are not used before a process stages something.
+func (g Geometry) PoolRange() (from, to int) {
+	l := g.layout()
+	return l.pool, l.pool + g.PoolPages*limits.PageBytes
+}
+
 // layout has the offset of every component. It follows from the geometry; memory info repeats it (QNIX-27) so that the
 // process can check that both halves compute the same.
 type layout struct {

@@ -72,7 +72,8 @@ func list(receive bool) int {
 }
 
 // NewSegment formats two areas of at least the sizes that g.Sizes returns: the NIC's half of making a segment. The
-// areas must be aligned to 8 bytes, and are zeroed: doorbells Free, the queue empty, nobody listening.
+// areas must be aligned to 8 bytes and all zeros, as they come from the kernel or from make: doorbells Free, the queue empty,
+// nobody listening. It writes memory info only, so that pages which nobody uses are never touched.
 func NewSegment(rw, ro []byte, g Geometry) (*Segment, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err
@@ -81,8 +82,6 @@ func NewSegment(rw, ro []byte, g Geometry) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	clear(s.rw)
-	clear(s.ro)
 	*s.info = memoryInfo{
 		magic: magic, version: version, colour: uint32(g.Colour), commands: uint32(g.Commands), contexts: uint32(g.Contexts),
 		descriptors: uint32(g.Descriptors), poolSize: uint32(g.PoolPages), rwBytes: uint64(s.lay.rwBytes), roBytes: uint64(s.lay.roBytes),

@@ -1,0 +1,170 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// vnis makes the memory of virtual network interfaces. Some are made before anybody asks (QNIX-2), since what is short will
+// then be short when the daemon starts; more are made as they are needed (QNIX-4).
+//
+//	prepare ──► idle ── take ──► used ── give ──► unmapped
+//	              ▲                        │
+//	              └────── a new one ───────┘  unless there are enough
+//
+// No memory is used a second time: its process keeps a mapping for as long as it likes, and would see what its successor
+// does. Memory that is idle has no pages: the kernel gives them as they are touched.
+type vnis struct {
+	usual    vni.Geometry // of those made beforehand
+	prepared int          // how many of the usual geometry are there at least, idle or used
+
+	mu   sync.Mutex
+	idle []*vniMemory
+	used vniUse
+}
+
+// vniUse counts.
+type vniUse struct {
+	usual  int // in use, of the usual geometry
+	other  int // in use, of another
+	onFly  int // of both, those that were made when they were asked for
+	mapped int // bytes of all in use
+}
+
+// vniMemory is the memory of one VNI.
+type vniMemory struct {
+	rw, ro *memory
+	usual  bool // geometry
+	onFly  bool // made when it was asked for
+}
+
+// sameSizes compares geometries but for the colour, on which no size depends.
+func sameSizes(a, b vni.Geometry) bool {
+	a.Colour, b.Colour = 0, 0
+	return a == b
+}
+
+// prepare makes the VNIs that are there before anybody asks.
+func (v *vnis) prepare(g vni.Geometry, n int) error {
+	v.usual, v.prepared = g, n
+	for range n {
+		m, err := newVNIMemory(g)
+		if err != nil {
+			return fmt.Errorf("VNI %d of %d: %w", len(v.idle)+1, n, explainFiles(err))
+		}
+		m.usual = true
+		v.idle = append(v.idle, m)
+	}
+	return nil
+}
+
+// take hands out memory for a VNI, zeroed, of which all but the pool's pages are there.
+func (v *vnis) take(g vni.Geometry) (m *vniMemory, err error) {
+	usual := sameSizes(g, v.usual)
+	v.mu.Lock()
+	if last := len(v.idle) - 1; usual && last >= 0 {
+		m, v.idle = v.idle[last], v.idle[:last]
+	}
+	v.mu.Unlock()
+	if m == nil {
+		if m, err = newVNIMemory(g); err != nil {
+			return nil, explainFiles(err)
+		}
+		m.usual, m.onFly = usual, true
+	}
+	if err := m.provide(g); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	v.mu.Lock()
+	v.used.count(m, 1)
+	v.mu.Unlock()
+	return m, nil
+}
+
+// give takes back the memory of a VNI that nobody of ours touches any more, and makes another in its place if it was one of
+// those made beforehand. A lack of memory then is no error of the process that goes: the next one will hear of it.
+func (v *vnis) give(m *vniMemory) error {
+	v.mu.Lock()
+	v.used.count(m, -1)
+	more := v.used.usual+len(v.idle) < v.prepared
+	v.mu.Unlock()
+	err := m.close()
+	if !more {
+		return err
+	}
+	if m, e := newVNIMemory(v.usual); e == nil {
+		m.usual = true
+		v.mu.Lock()
+		v.idle = append(v.idle, m)
+		v.mu.Unlock()
+	}
+	return err
+}
+
+// close frees what is idle.
+func (v *vnis) close() error {
+	var errs []error
+	for _, m := range v.idle {
+		errs = append(errs, m.close())
+	}
+	v.idle = nil
+	return errors.Join(errs...)
+}
+
+func (u *vniUse) count(m *vniMemory, by int) {
+	if m.usual {
+		u.usual += by
+	} else {
+		u.other += by
+	}
+	if m.onFly {
+		u.onFly += by
+	}
+	u.mapped += by * m.mapped()
+}
+
+func newVNIMemory(g vni.Geometry) (*vniMemory, error) {
+	rw, ro := g.Sizes()
+	m := &vniMemory{}
+	var err error
+	if m.rw, err = newMemory("vni rw", rw, false); err != nil {
+		return nil, err
+	}
+	if m.ro, err = newMemory("vni ro", ro, true); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return m, nil
+}
+
+// mapped is its size in bytes.
+func (m *vniMemory) mapped() int { return len(m.rw.mem) + len(m.ro.mem) }
+
+// provide has the kernel give the pages that every process uses, so that their lack is seen here and not on the data path.
+// Those of the pool come as they are used: they are nine tenths of a VNI, and most processes use few.
+func (m *vniMemory) provide(g vni.Geometry) error {
+	from, to := g.PoolRange()
+	for _, part := range []struct {
+		m        *memory
+		from, to int
+	}{{m.rw, 0, from}, {m.rw, to, len(m.rw.mem)}, {m.ro, 0, len(m.ro.mem)}} {
+		if err := unix.Fallocate(part.m.fd, 0, int64(part.from), int64(part.to-part.from)); err != nil {
+			return fmt.Errorf("shared memory of %d bytes: %w", part.to-part.from, err)
+		}
+	}
+	return nil
+}
+
+func (m *vniMemory) close() error {
+	var errs []error
+	for _, part := range []*memory{m.rw, m.ro} {
+		if part != nil {
+			errs = append(errs, part.close())
+		}
+	}
+	return errors.Join(errs...)
+}
