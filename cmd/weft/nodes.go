@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -146,11 +149,43 @@ func printProcesses(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) 
 		return printLines(out, all)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tSLOT\tPID\tPOSTED\tUNEXPECTED\tSTAGED\tREGIONS")
+	fmt.Fprintln(w, "NAME\tSLOT\tPID\tSENT\tRECEIVED\tTURNS\tSENDING\tPOSTED\tUNEXPECTED\tOLDEST\tSTAGED\tREGIONS\tREFUSED\tNOTE")
 	for _, p := range all {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d B\t%d\n", p.Name, p.Slot, p.PID, p.Posted, p.Unexpected, p.Staged, p.Regions)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%d B\t%d B\t%d\t%s\n", p.Name, p.Slot, p.PID, p.Sent, p.Received, p.Turns,
+			p.Sending, p.Posted, p.Unexpected, time.Duration(p.Oldest).Round(time.Millisecond), p.Staged, p.RegionBytes, p.Refusals(), noteOn(&p))
 	}
 	return w.Flush()
+}
+
+// slowAfter is how long a message may wait for a process before ps calls the process slow.
+const slowAfter = time.Second
+
+// noteOn says what is remarkable about a process: that others wait for it, that it takes more than its share would be, or
+// that it is refused things, with the most frequent cause.
+func noteOn(p *ctl.Process) string {
+	var notes []string
+	if time.Duration(p.Oldest) >= slowAfter {
+		notes = append(notes, "slow to receive")
+	}
+	if p.Crowded > 0 {
+		notes = append(notes, "crowds others out")
+	}
+	if p.EmptyRings > p.Rings/2 && p.EmptyRings > 2 {
+		notes = append(notes, "rings without a command")
+	}
+	most := ""
+	for _, cause := range slices.Sorted(maps.Keys(p.Refused)) {
+		if most == "" || p.Refused[cause] > p.Refused[most] {
+			most = cause
+		}
+	}
+	if most != "" {
+		notes = append(notes, "refused: "+most)
+	}
+	if len(notes) == 0 {
+		return "-"
+	}
+	return strings.Join(notes, ", ")
 }
 
 func printNames(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {

@@ -252,8 +252,39 @@ type Process struct {
 	PID        int    `json:"pid"`
 	Posted     int    `json:"posted"`     // receives that wait for a message
 	Unexpected int    `json:"unexpected"` // messages that wait for a receive
+	Oldest     int64  `json:"oldest_ns"`  // how long the first of those has waited
 	Staged     int    `json:"staged"`     // bytes of those
+	Credit     int    `json:"credit"`     // bytes that other NICs may send it without asking
+	Sending    int    `json:"sending"`    // sends, PUTs and GETs under way
+	Rooms      int    `json:"rooms"`      // segments of those that are queued or not acknowledged
 	Regions    int    `json:"regions"`
+
+	RegionBytes int64 `json:"region_bytes"`
+
+	// What follows only grows.
+	Commands      uint64 `json:"commands"`
+	Turns         uint64 `json:"turns"`   // packets and other steps of its sends
+	Crowded       uint64 `json:"crowded"` // times that its turns stopped because it had as many rooms as were left
+	Held          uint64 `json:"held"`    // sends that had neither credit nor room for one more permission request
+	Sent          uint64 `json:"sent"`    // messages
+	SentBytes     uint64 `json:"sent_bytes"`
+	Received      uint64 `json:"received"`
+	ReceivedBytes uint64 `json:"received_bytes"`
+	Truncated     uint64 `json:"truncated"`
+	Early         uint64 `json:"early"`           // messages that came before it had asked for them
+	LongestWait   int64  `json:"longest_wait_ns"` // of those
+	Rings         uint64 `json:"rings"`
+	EmptyRings    uint64 `json:"empty_rings"` // of those, without a command
+
+	Refused map[string]uint64 `json:"refused,omitempty"` // operations that failed, by how they ended
+}
+
+// Refusals is how many operations of p failed.
+func (p *Process) Refusals() (n uint64) {
+	for _, k := range p.Refused {
+		n += k
+	}
+	return n
 }
 
 // Reply is what a daemon answers. At most one of the fields is set, beside Next and Counters.

@@ -40,6 +40,7 @@ func Links() []string { return []string{"auto", "udp", "xdp"} }
 //	unreachable_after = "2s"
 //	max_processes     = 1024
 //	staging_bytes     = 4194304                     # per process, for messages that nobody waits for yet
+//	region_bytes      = 1073741824                  # per process, of memory that it registers
 //	allow_uids        = []                          # who may attach beside the daemon's own user and root
 //	allow_gids        = []
 //	log               = "info"                      # debug, info, warn, error
@@ -80,6 +81,7 @@ type Config struct {
 	UnreachableAfter Duration     `toml:"unreachable_after"`
 	MaxProcesses     int          `toml:"max_processes"`
 	StagingBytes     int          `toml:"staging_bytes"`
+	RegionBytes      int64        `toml:"region_bytes"`
 	AllowUIDs        []int        `toml:"allow_uids"`
 	AllowGIDs        []int        `toml:"allow_gids"`
 	Log              string       `toml:"log"`
@@ -89,7 +91,7 @@ type Config struct {
 }
 
 const expectedKeys = "id, socket, state_dir, link, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
-	"allow_uids, allow_gids, log, [[node]] with id, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, " +
+	"region_bytes, allow_uids, allow_gids, log, [[node]] with id, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, " +
 	"or [gossip] with listen, seeds, key_file and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".
@@ -176,6 +178,9 @@ func (c Config) check() (s settings, err error) {
 	if c.MaxProcesses < 0 || c.MaxProcesses > limits.MaxProcesses {
 		wrong("max_processes", "%d; expected 1 to %d", c.MaxProcesses, limits.MaxProcesses)
 	}
+	if c.RegionBytes < 0 || c.RegionBytes > limits.MaxRegion {
+		wrong("region_bytes", "%d; expected up to %d", c.RegionBytes, int64(limits.MaxRegion))
+	}
 	if c.StagingBytes < 0 || c.StagingBytes > 1<<30 {
 		wrong("staging_bytes", "%d; expected up to %d", c.StagingBytes, 1<<30)
 	}
@@ -194,6 +199,9 @@ func (c Config) check() (s settings, err error) {
 		errs = append(errs, err)
 	}
 	s.socket, s.stateDir = c.paths()
+	if c.RegionBytes == 0 {
+		c.RegionBytes = limits.RegionBytes
+	}
 	s.mtu, s.config = c.MTU, c
 	return s, errors.Join(errs...)
 }

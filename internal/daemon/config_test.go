@@ -28,6 +28,7 @@ static            = true
 unreachable_after = "500ms"
 max_processes     = 16
 staging_bytes     = 65536
+region_bytes      = 131072
 allow_uids        = [1000]
 allow_gids        = [100, 101]
 log               = "debug"
@@ -86,7 +87,7 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 	}
 	if s.id != 0x60dd7fff8c || s.socket != "/tmp/x/nic.sock" || s.stateDir != "/tmp/x/state" || s.listen.String() != "127.0.0.1:7701" ||
 		s.mtu != 1400 || c.GSO == nil || *c.GSO || !c.Static || time.Duration(c.UnreachableAfter) != 500*time.Millisecond || c.MaxProcesses != 16 ||
-		c.StagingBytes != 65536 || len(c.AllowUIDs) != 1 || len(c.AllowGIDs) != 2 || c.Log != "debug" {
+		c.StagingBytes != 65536 || c.RegionBytes != 131072 || len(c.AllowUIDs) != 1 || len(c.AllowGIDs) != 2 || c.Log != "debug" {
 		t.Errorf("read %+v", s)
 	}
 	if s.usual != (vni.Geometry{Commands: 128, Contexts: 32, Descriptors: 8, PoolPages: 64}) ||
@@ -127,6 +128,7 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 		`unreachable_after = "soon"`:        `"soon": expected a length of time`,
 		`unreachable_after = "1ns"`:         `unreachable_after: 1ns; expected 10ms to 1h`,
 		`max_processes = -1`:                `max_processes: -1; expected 1 to`,
+		`region_bytes = 68719476737`:        `region_bytes: 68719476737; expected up to 68719476736`,
 		`staging_bytes = -1`:                `staging_bytes: -1; expected up to`,
 		`torus = [4]`:                       `torus [4]: expected [WIDTH, HEIGHT], 1 to`,
 		`position = [1, 1]`:                 `position [1 1]: expected torus = [WIDTH, HEIGHT] beside it`,

@@ -91,8 +91,33 @@ func TestRegionsOfAttachedProcessesArePutToAndGotFrom(t *testing.T) {
 	}
 }
 
+func TestAProcessRegistersNoMoreThanItsQuota(t *testing.T) {
+	c := configs(t, 1)
+	c[0].RegionBytes = 64 << 10
+	run(t, c...)
+	p, other := mustAttach(t, c[0], "a/0"), mustAttach(t, c[0], "b/0")
+	r, err := p.Alloc(40_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Alloc(30_000)
+	if err == nil || !strings.Contains(err.Error(), "region of 32768 bytes: a/0 has 40960 registered, and its quota is 65536 (region_bytes)") {
+		t.Errorf("beyond the quota: %v", err)
+	}
+	if _, err := other.Alloc(64 << 10); err != nil {
+		t.Errorf("another process, whose quota is its own: %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Alloc(64 << 10); err != nil {
+		t.Errorf("after all was given back: %v", err)
+	}
+}
+
 func TestMemoryIsGivenBackByManyRegions(t *testing.T) {
 	c := configs(t, 1)
+	c[0].RegionBytes = 5 << 30
 	run(t, c...)
 	p := mustAttach(t, c[0], "a/0")
 	for range 100 { // together far more than a process may have at a time
@@ -303,7 +328,8 @@ func TestCountersAndListsTellWhatHappens(t *testing.T) {
 	if nodes, err := conn.Nodes(t.Context()); err != nil || len(nodes) != 1 || nodes[0].State != "up" || nodes[0].Address != c[1].Listen {
 		t.Errorf("nodes %+v, %v", nodes, err)
 	}
-	if ps, err := conn.Processes(t.Context()); err != nil || len(ps) != 1 || ps[0].Name != "a/0" || ps[0].PID != os.Getpid() {
+	if ps, err := conn.Processes(t.Context()); err != nil || len(ps) != 1 || ps[0].Name != "a/0" || ps[0].PID != os.Getpid() ||
+		ps[0].Sent < 9 || ps[0].SentBytes == 0 || ps[0].Commands < ps[0].Sent || ps[0].Turns < ps[0].Sent {
 		t.Errorf("processes %+v, %v", ps, err)
 	}
 	if names, err := conn.Names(t.Context()); err != nil || len(names) != 2 {

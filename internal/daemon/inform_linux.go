@@ -112,15 +112,36 @@ func (d *Daemon) processes() (l []ctl.Process) {
 			if p.Slot == 0 {
 				continue
 			}
-			q := ctl.Process{Name: p.Name.String(), Slot: p.Slot, Generation: p.Generation, PID: int(p.PID), Posted: p.Posted,
-				Unexpected: p.Unexpected, Staged: p.Staged}
+			q := told(&p)
 			if s := d.sessions[p.Slot]; s != nil {
-				q.Regions = len(s.regions)
+				q.Regions, q.RegionBytes = len(s.regions), s.bytes
 			}
 			l = append(l, q)
 		}
 	})
 	return l
+}
+
+// told is what tools are told of a process.
+func told(p *nic.ProcessInfo) ctl.Process {
+	q := ctl.Process{
+		Name: p.Name.String(), Slot: p.Slot, Generation: p.Generation, PID: int(p.PID),
+		Posted: p.Posted, Unexpected: p.Unexpected, Oldest: int64(p.Oldest), Staged: p.Staged, Credit: p.Credit,
+		Sending: p.Sending, Rooms: p.Rooms,
+		Commands: p.Commands, Turns: p.Turns, Crowded: p.Crowded, Held: p.Held,
+		Sent: p.Sent, SentBytes: p.SentBytes, Received: p.Received, ReceivedBytes: p.ReceivedBytes,
+		Truncated: p.Truncated, Early: p.Account.Unexpected, LongestWait: int64(p.LongestWait),
+		Rings: p.Rings, EmptyRings: p.EmptyRings,
+	}
+	for status, n := range p.Refused {
+		if n > 0 {
+			if q.Refused == nil {
+				q.Refused = map[string]uint64{}
+			}
+			q.Refused[vni.Status(status).String()] = n
+		}
+	}
+	return q
 }
 
 // checkWithin bounds how long a connectivity check may take: with the default unreachable_after a node that is not there

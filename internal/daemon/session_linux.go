@@ -140,12 +140,15 @@ func (s *session) wake() {
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 }
 
-// alloc makes memory that the NIC knows.
+// alloc makes memory that the NIC knows, within what the process may have of it.
 func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
-	if a.Bytes < 1 || a.Bytes > limits.MaxRegion-s.bytes {
-		return fmt.Errorf("%w: region of %d bytes; at most %d are left to this process", ctl.ErrBadRequest, a.Bytes, limits.MaxRegion-s.bytes)
+	if a.Bytes < 1 || a.Bytes > limits.MaxRegion {
+		return fmt.Errorf("%w: region of %d bytes; expected 1 to %d", ctl.ErrBadRequest, a.Bytes, int64(limits.MaxRegion))
 	}
 	size := (a.Bytes + limits.PageBytes - 1) / limits.PageBytes * limits.PageBytes
+	if quota := s.d.settings.config.RegionBytes; size > quota-s.bytes {
+		return fmt.Errorf("%w: region of %d bytes: %v has %d registered, and its quota is %d (region_bytes)", ctl.ErrNoMemory, size, s.name, s.bytes, quota)
+	}
 	m, err := newMemory("region", int(size), false)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ctl.ErrNoMemory, explainFiles(err))

@@ -43,10 +43,10 @@ const (
 	// queue can shut the other out.
 	ChannelShare = 8
 
-	// Rooms is how many segments of one NIC may await acknowledgement, over all peers; RoomReserve of them are let to
-	// control and retransmissions only.
+	// Rooms is how many segments of one NIC may await acknowledgement, over all peers; one in RoomReserve of them is let
+	// to control and retransmissions only.
 	Rooms       = 32768
-	RoomReserve = 1024
+	RoomReserve = 32
 
 	// ControlBacklog is how many segments of control may wait for one peer's window. Each peer's records ask for a
 	// bounded number of answers, and coalesce twenty and more to a segment, so only a peer that keeps asking and
@@ -90,6 +90,7 @@ const (
 	MaxProcesses = 4096     // P at most
 	Regions      = 1024     // regions that one process may have open
 	Temporaries  = 4        // regions kept by an attached process for messages that its pool cannot hold
+	RegionBytes  = 1 << 30  // registered by one attached process, unless the daemon's configuration says otherwise
 	MaxRegion    = 64 << 30 // bytes; offsets are signed 64-bit everywhere, this is for sanity
 
 	// DefaultProcesses is P unless configured: what the 4,096 file descriptors that many systems allow a program suffice for,
@@ -218,6 +219,10 @@ const (
 
 	// IdlePolls is how many polls find a process idle before its queue is listened to no more.
 	IdlePolls = 256
+
+	// EmptyRings is how often in a row a process may ring without a command before it is thrown out. A process rings only
+	// after a post, so that one or two are a race, and not more.
+	EmptyRings = 1000
 
 	// BadOperations is how many operations with bad arguments a process may ask for within a second before it is thrown
 	// out.

@@ -31,7 +31,8 @@ func (e *Engine) drainCommands() (commands int, more bool) {
 		}
 		commands += got
 		if got > 0 {
-			p.idle = 0
+			p.idle, p.silent = 0, 0
+			p.account.Commands += uint64(got)
 			more = more || got == limits.CommandsPerPoll
 		} else if p.idle++; p.idle > e.cfg.IdlePolls && p.node.in != nil {
 			if p.vni.StopListening() { // else a command came just now (decision 11)

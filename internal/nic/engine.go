@@ -49,6 +49,7 @@ type Config struct {
 	StagingBytes       int // per process, for messages that nobody waits for yet
 	InitialCreditBytes int // what a sending NIC is handed of that at a time; -1 hands out none
 	MaxProcesses       int
+	Rooms              int      // segments of all processes that may await acknowledgement; 0 = limits.Rooms
 	IdlePolls          int      // that find a process idle before its queue is listened to no more
 	Position           Position // on the torus of the fabric, if it is one (QNIX-52)
 	Static             bool     // only NICs that AddNode named may open a pair with this one
@@ -96,6 +97,7 @@ type Engine struct {
 	staging    stagingPool       // managed memory (QNIX-57)
 	grants     granter           // permissions waiting for room
 	sending    list[process]     // processes with sends that can take a turn
+	crowded    list[process]     // processes with such sends that have as many rooms as are left
 	detached   []Detached
 	descs      [limits.Descriptors]vni.Descriptor
 	doomed     list[receive] // from processes that have gone; by when they end
@@ -162,7 +164,7 @@ func (cfg *Config) rel(seed uint64) rel.Config {
 	return rel.Config{
 		NIC: cfg.ID, Incarnation: cfg.Incarnation, Seed: seed,
 		MTU: cfg.Link.MTU(), Tagged: !p.Checked, Reliable: p.Reliable && p.Ordered,
-		ReceiveCapacity: cfg.ReceiveCapacity, UnreachableAfter: cfg.UnreachableAfter,
+		ReceiveCapacity: cfg.ReceiveCapacity, Rooms: cfg.Rooms, UnreachableAfter: cfg.UnreachableAfter,
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
 		Faults: cfg.Faults, Defect: cfg.Defect,
 	}
@@ -246,8 +248,8 @@ func (e *Engine) ring(p *process) {
 // Ring says that the process at slot has posted a command though the NIC no longer listened to its queue. The next Poll
 // looks there again (decision 11).
 func (e *Engine) Ring(slot uint16) {
-	if p := e.process(slot); p != nil {
-		e.listen(p)
+	if p := e.process(slot); p != nil && p.served() {
+		e.rang(p)
 	}
 }
 
@@ -255,7 +257,7 @@ func (e *Engine) Ring(slot uint16) {
 func (e *Engine) RingAll() {
 	for _, p := range e.procs {
 		if p != nil && p.node.in == nil {
-			e.listen(p)
+			e.listen(p, e.cfg.IdlePolls)
 		}
 	}
 }

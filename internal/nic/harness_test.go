@@ -54,7 +54,7 @@ func newFabric(t testing.TB, nics int, faults fault.Config) *fabric {
 	return f
 }
 
-func (f *fabric) addNIC(id, incarnation uint64, faults fault.Config) *Engine {
+func (f *fabric) addNIC(id, incarnation uint64, faults fault.Config, change ...func(*Config)) *Engine {
 	var d link.Driver = f.sw.Port()
 	if faults.Seed != 0 {
 		faults.Seed += id
@@ -62,7 +62,11 @@ func (f *fabric) addNIC(id, incarnation uint64, faults fault.Config) *Engine {
 		f.faults = append(f.faults, w)
 		d = w
 	}
-	e, err := New(Config{ID: id, Incarnation: incarnation, Seed: id, Link: d})
+	cfg := Config{ID: id, Incarnation: incarnation, Seed: id, Link: d}
+	for _, c := range change {
+		c(&cfg)
+	}
+	e, err := New(cfg)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
@@ -24,11 +25,12 @@ type inbound struct {
 	node     node[inbound] // in process.stray or source.early
 	grant    node[inbound] // in granter.waiting
 	kind     inboundKind
-	charged  int  // bytes of its receiver's staging that it uses, if not on credit
-	onCredit bool // it uses its sender's credit until it is matched
-	done     bool // all its bytes are here
-	accepted bool // its sender has been told so, if it wants to know
-	watched  bool // its peer is probed while silent, since bytes are due
+	charged  int        // bytes of its receiver's staging that it uses, if not on credit
+	onCredit bool       // it uses its sender's credit until it is matched
+	at       clock.Time // when it began to wait for a receive
+	done     bool       // all its bytes are here
+	accepted bool       // its sender has been told so, if it wants to know
+	watched  bool       // its peer is probed while silent, since bytes are due
 
 	src    *source // nil for PUT and GET
 	peer   *peer   // nil if the sender is local
@@ -164,6 +166,8 @@ func (e *Engine) offer(inb *inbound) {
 	}
 	e.counts[vni.NICUnexpected]++
 	e.counts[vni.NICUnexpectedBytes] += inb.length
+	p.account.Unexpected++
+	inb.at = e.now
 	p.stray.pushBack(&inb.node)
 	switch inb.kind {
 	case inboundRequest:

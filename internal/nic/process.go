@@ -7,13 +7,14 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 )
 
 // process is an entry of the process table (QNIX-34): one registered process, its VNI, and what it has under way.
 type process struct {
 	node     node[process] // in Engine.active while the NIC listens to its queue
-	sendNode node[process] // in Engine.sending while it has sends that can take a turn
+	sendNode node[process] // in Engine.sending while it has sends that can take a turn, or in Engine.crowded
 	slot     uint16
 	gen      uint32
 	pid      uint32 // of its program
@@ -26,6 +27,7 @@ type process struct {
 	detached bool  // served no more; the driver has yet to delete it
 	lostTo   *peer // which has judged that the name is its own; its claim may come later
 	idle     int   // polls in a row that found no command
+	silent   int   // rings in a row without a command
 	badOps   int   // operations refused for their arguments since badSince; a storm of them detaches
 	badSince clock.Time
 
@@ -51,6 +53,9 @@ type process struct {
 
 	held     list[multicast] // that wait for copies to come free
 	lastCopy uint32          // counts the copies, for their tokens
+
+	rooms   rel.Account // segments of its sends
+	account Account
 }
 
 // sendNumbers is how many numbers the sends of the process have, those of its contexts and the copies of its multicasts.
@@ -71,28 +76,6 @@ func (p *process) sendAt(i int) *send {
 func (p *process) served() bool { return !p.gone && !p.detached }
 
 func (p *process) String() string { return fmt.Sprintf("%v (slot %d)", p.name, p.slot) }
-
-// ProcessInfo is what tools are told about a process.
-type ProcessInfo struct {
-	Name       vni.Name
-	Slot       uint16
-	Generation uint32
-	PID        uint32
-	Posted     int // receives waiting for a message
-	Unexpected int // messages waiting for a receive
-	Staged     int // bytes of them in staging
-}
-
-// Processes lists the registered processes by slot.
-func (e *Engine) Processes() []ProcessInfo {
-	var l []ProcessInfo
-	for _, p := range e.procs {
-		if p != nil {
-			l = append(l, ProcessInfo{p.name, p.slot, p.gen, p.pid, p.posted.n, p.stray.n, p.staged})
-		}
-	}
-	return l
-}
 
 // process returns the process at slot, nil if there is none.
 func (e *Engine) process(slot uint16) *process {
@@ -124,7 +107,7 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 		e.procs = append(e.procs, nil)
 	}
 	e.procs[c.Index] = p
-	e.listen(p)
+	e.listen(p, e.cfg.IdlePolls)
 	return p
 }
 
@@ -158,13 +141,32 @@ func (e *Engine) TakeDetached() []Detached {
 	return d
 }
 
-// listen puts p among the processes whose queues every poll looks at.
-func (e *Engine) listen(p *process) {
-	p.idle = 0
+// listen puts p among the processes whose queues every poll looks at, until it has been idle for so many polls.
+func (e *Engine) listen(p *process, polls int) {
+	p.idle = e.cfg.IdlePolls - polls
 	if p.node.in == nil && !p.gone && !p.detached { // whoever was thrown out may ring as much as it likes
 		p.vni.Listen()
 		e.active.pushBack(&p.node)
 	}
+}
+
+// rang takes a ring of p. One that brings no command buys less and less patience, so that ringing does not keep the NIC
+// from parking; a storm of them detaches.
+func (e *Engine) rang(p *process) {
+	p.account.Rings++
+	e.counts[vni.NICRings]++
+	if p.silent > 0 { // since the last one there was no command
+		p.account.EmptyRings++
+		e.counts[vni.NICRingsEmpty]++
+	}
+	if p.silent > limits.EmptyRings {
+		e.detach(p, fmt.Errorf("it rang %d times in a row without a command", p.silent))
+		return
+	}
+	if p.silent == 0 || p.node.in == nil {
+		e.listen(p, max(e.cfg.IdlePolls>>min(p.silent, 16), 1))
+	}
+	p.silent++
 }
 
 // badArgument counts an operation of p that was refused for its arguments; a storm of them detaches (decision 10).

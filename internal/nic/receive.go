@@ -99,6 +99,7 @@ func (e *Engine) post(r *receive) {
 	for n := p.stray.head; n != nil; n = n.next {
 		if inb := n.v; r.wants(inb.src, &inb.env) {
 			inb.node.remove()
+			p.account.LongestWait = max(p.account.LongestWait, e.now.Sub(inb.at))
 			e.bind(inb, r)
 			return
 		}
@@ -194,15 +195,19 @@ func (e *Engine) unwatchSender(r *receive) {
 
 // completeReceive ends a receive with a message of which n bytes out of length were delivered.
 func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n, length uint64, status vni.Status) {
+	a := &r.p.account
 	if r.refill != nil && r.refill.broken != vni.StatusOK {
 		status = r.refill.broken
 	}
 	if status == vni.StatusOK && length > r.size {
 		status = vni.StatusTruncated
 		e.counts[vni.NICTruncated]++
+		a.Truncated++
 	}
 	e.counts[vni.NICMessagesReceived]++
 	e.counts[vni.NICBytesReceived] += length
+	a.Received++
+	a.ReceivedBytes += length
 	e.finishReceive(r, &vni.Completion{Status: status, Len: n, Full: length, Tag: env.Tag, Token: env.Token, From: src.name,
 		NIC: src.nic, Slot: env.SrcSlot, Gen: env.SrcGen})
 }
@@ -220,6 +225,7 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	if p.gone {
 		return
 	}
+	p.ended(c.Status)
 	if err := p.vni.Complete(true, r.ctx, c, r.notify); err != nil {
 		e.detach(p, fmt.Errorf("receive: %w", err))
 		return

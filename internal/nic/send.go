@@ -366,6 +366,7 @@ func (e *Engine) completeSend(s *send, status vni.Status) {
 // endSend tells the process of a send how it ended.
 func (e *Engine) endSend(s *send, c *vni.Completion) {
 	p, ctx, notify := s.p, s.ctx, s.notify
+	p.ended(c.Status)
 	e.clearSend(s)
 	if p.gone {
 		return

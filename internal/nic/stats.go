@@ -76,6 +76,8 @@ func (e *Engine) countSend(s *send, status vni.Status) {
 	case s.kind == kindResolve:
 		e.counts[vni.NICResolves]++
 	case (status == vni.StatusOK || status == vni.StatusTruncated) && s.kind == kindMessage:
+		s.p.account.Sent++
+		s.p.account.SentBytes += s.frag.Length
 		e.counts[vni.NICMessagesSent]++
 		e.counts[vni.NICBytesSent] += s.frag.Length
 		if s.env.Flags&wire.FlagReply != 0 {
@@ -92,5 +94,5 @@ func (e *Engine) countSend(s *send, status vni.Status) {
 
 // Quiet reports whether everything that processes have handed over has been acknowledged.
 func (e *Engine) Quiet() bool {
-	return e.sending.n == 0 && e.groups.quiet() && e.rel.Quiet()
+	return e.sending.n == 0 && e.crowded.n == 0 && e.groups.quiet() && e.rel.Quiet()
 }

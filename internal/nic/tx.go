@@ -95,6 +95,7 @@ func (e *Engine) sendRequest(s *send) {
 		s.node.remove()
 		s.state = sendCredit
 		e.counts[vni.NICRequestsHeld]++
+		s.p.account.Held++
 		d.remote.waiting.pushBack(&s.node)
 		return
 	}

@@ -48,6 +48,7 @@ type Config struct {
 	UnreachableAfter, AckDelay, ProbeEvery time.Duration // 0 = default of limits
 
 	MaxPeers int           // 0 = limits.Peers
+	Rooms    int           // segments that may await acknowledgement; 0 = limits.Rooms
 	Faults   Faults        // hooks for tests; nil = off
 	Defect   mutate.Defect // for the simulator's own test
 }
@@ -97,9 +98,10 @@ type Module struct {
 	refusals  []refusal
 	hellos    uint64 // packet counter of the last Hello sent, to whomever
 
-	hotel *hotel[*segment]  // retransmit timers
-	desk  *hotel[*session]  // ACK and tail timers
-	night *hotel[*Endpoint] // session timers
+	hotel   *hotel[*segment]  // retransmit timers
+	reserve int               // rooms of it that are for control and retransmissions
+	desk    *hotel[*session]  // ACK and tail timers
+	night   *hotel[*Endpoint] // session timers
 
 	pool     segmentPool
 	resends  segmentList // segments to send again
@@ -132,10 +134,11 @@ func New(cfg Config, h Handler) *Module {
 	// Several tries must fit into a patience that is shorter than the default.
 	setDefault(&cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8))
 	setDefault(&cfg.MaxPeers, limits.Peers)
+	setDefault(&cfg.Rooms, limits.Rooms)
 	m := &Module{
 		cfg: cfg, handler: h, rand: random{cfg.Seed},
 		byNIC: map[uint64]*Endpoint{}, byAddr: map[netip.AddrPort]*Endpoint{}, strangers: map[uint64]*Endpoint{},
-		hotel: newHotel[*segment](hotelShift, limits.Rooms),
+		hotel: newHotel[*segment](hotelShift, cfg.Rooms), reserve: cfg.Rooms / limits.RoomReserve,
 		desk:  newHotel[*session](deskShift, cfg.MaxPeers),
 		night: newHotel[*Endpoint](nightShift, cfg.MaxPeers),
 	}

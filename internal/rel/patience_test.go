@@ -65,7 +65,7 @@ func TestAFullHotelDelaysAndLosesNothing(t *testing.T) {
 	w := newWorld(t, 3, weather{loss: 0.05})
 	a, b := w.add(1, nil), w.add(2, nil)
 	c := w.add(3, nil)
-	a.m.hotel = newHotel[*segment](hotelShift, limits.RoomReserve+8)
+	a.m.hotel = newHotel[*segment](hotelShift, a.m.reserve+8)
 	b.open(a)
 	tr := newTraffic(a, b, 300, []int{200_000})
 	other := a.open(c)
@@ -83,7 +83,7 @@ func TestAFullHotelDelaysAndLosesNothing(t *testing.T) {
 	w.run(time.Second)
 	tr.exactly(t)
 	w.quiet()
-	if most > limits.RoomReserve+8 || most < 8 {
+	if most > a.m.reserve+8 || most < 8 {
 		t.Errorf("%d guests at most", most)
 	}
 }

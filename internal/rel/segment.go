@@ -54,6 +54,8 @@ type segment struct {
 	cost       int        // bytes of the peer's receive capacity that it takes
 	forgotten  bool       // in no list though InHotel: only with mutate.NoRetransmit
 
+	account *Account // whom it is charged to, nil if nobody
+
 	buf []byte // its records; nil for a piece of a fragment, and for a piece that was withdrawn
 
 	fragment *Fragment // whose piece it is
@@ -117,6 +119,8 @@ func (l *segmentList) remove(g *segment) {
 // under way at one time, which windows, credits and rooms bound (docs/rel.md has the sum).
 type segmentPool struct {
 	free    *segment
+	inUse   int
+	account *Account // that new segments are charged to
 	buffers [bufferClasses][][]byte
 }
 
@@ -146,7 +150,11 @@ func (p *segmentPool) get(e *Endpoint, s wire.Space) *segment {
 	}
 	g := p.free
 	p.free = g.next
-	*g = segment{endpoint: e, space: s, channel: s}
+	*g = segment{endpoint: e, space: s, channel: s, account: p.account}
+	p.inUse++
+	if g.account != nil {
+		g.account.segments++
+	}
 	g.become(stateFree, stateQueued)
 	return g
 }
@@ -154,6 +162,10 @@ func (p *segmentPool) get(e *Endpoint, s wire.Space) *segment {
 // put takes a segment back, which is in no list any more.
 func (p *segmentPool) put(g *segment) {
 	p.putBuffer(g.buf)
+	p.inUse--
+	if g.account != nil {
+		g.account.segments--
+	}
 	*g = segment{next: p.free}
 	p.free = g
 }

@@ -128,9 +128,9 @@ func (m *Module) sendQueues(now clock.Time, e *Endpoint, out Frames) (all bool) 
 // lodging reports whether the hotel has a room for one more segment: the last ones are for control and retransmissions.
 func (m *Module) lodging(control bool) bool {
 	if control {
-		return m.hotel.vacancies() > limits.RoomReserve/2
+		return m.hotel.vacancies() > m.reserve/2
 	}
-	return m.hotel.vacancies() > limits.RoomReserve
+	return m.hotel.vacancies() > m.reserve
 }
 
 // resendSome posts retransmissions, always by the data queue, so that in congestion the command queue stays free for

@@ -57,15 +57,15 @@ const (
 	StatusNoGroup         Status = 20 // the process is not in such a group
 	StatusGroupMismatch   Status = 21 // the members do not agree on what they do, or on who they are
 	StatusWithdrawn       Status = 22 // of a receive: its sender gave up when some of the message had been consumed
-	statuses              Status = 23
+	Statuses                     = 23 // how many there are
 )
 
-var statusNames = [statuses]string{"ok", "truncated", "unreachable", "process-gone", "stale-generation", "name-unknown", "name-lost",
+var statusNames = [Statuses]string{"ok", "truncated", "unreachable", "process-gone", "stale-generation", "name-unknown", "name-lost",
 	"cancelled", "bad-argument", "bad-region", "bad-key", "out-of-range", "closed", "session-lost", "nic-gone", "detached", "no-memory",
 	"group-broken", "group-size", "group-joined", "no-group", "group-mismatch", "withdrawn"}
 
 func (s Status) String() string {
-	if s < statuses {
+	if s < Statuses {
 		return statusNames[s]
 	}
 	return fmt.Sprintf("status-%d", uint32(s))

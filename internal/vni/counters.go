@@ -123,6 +123,9 @@ const (
 	NICPiecesSent        // and with
 	NICGroupsNow
 	NICTransitBytesNow
+	NICCrowded    // times that a process's turns stopped because it had as many rooms as were left
+	NICRings      // times that a process rang
+	NICRingsEmpty // of those: without a command since the last
 
 	// the link driver
 	LinkFramesIn
@@ -159,7 +162,7 @@ var counterNames = [counters]string{
 	"nic_commands", "nic_wakes", "nic_events", "nic_polls", "nic_idle_polls", "nic_processes_now",
 	"nic_active_now", "nic_names_now", "nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts",
 	"nic_reductions", "nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent",
-	"nic_groups_now", "nic_transit_bytes_now",
+	"nic_groups_now", "nic_transit_bytes_now", "nic_crowded", "nic_rings", "nic_rings_empty",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",
 	"link_dropped_out", "link_frames_batched", "link_ecn_marked",
