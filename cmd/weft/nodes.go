@@ -128,15 +128,19 @@ func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 }
 
 func newPsCommand() *cobra.Command {
-	var fabric bool
+	var fabric, thrown bool
 	c := newListCommand("ps", "List the processes of the NIC of this host, of another one, or of the whole fabric",
 		func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
-			if fabric {
+			switch {
+			case thrown:
+				return printThrown(ctx, n, out, asJSON)
+			case fabric:
 				return printNames(ctx, n, out, asJSON)
 			}
 			return printProcesses(ctx, n, out, asJSON)
 		})
 	c.Flags().BoolVar(&fabric, "fabric", false, "list the processes of every NIC that it knows of")
+	c.Flags().BoolVar(&thrown, "thrown-out", false, "list those that it has thrown out lately, and why; only the NIC of this host tells")
 	return c
 }
 
@@ -186,6 +190,22 @@ func noteOn(p *ctl.Process) string {
 		return "-"
 	}
 	return strings.Join(notes, ", ")
+}
+
+func printThrown(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
+	all, err := n.Thrown(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printLines(out, all)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tSLOT\tPID\tUID\tTIMES\tLAST\tWHY")
+	for _, p := range all {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Name, p.Slot, p.PID, p.UID, p.Times, time.Unix(0, p.Last).Format(time.DateTime), p.Why)
+	}
+	return w.Flush()
 }
 
 func printNames(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {

@@ -36,7 +36,7 @@ func Dial(ctx context.Context, socket string) (*Conn, error) {
 		return nil, fmt.Errorf("ctl: dial: %w", err)
 	}
 	u := c.(*net.UnixConn)
-	return &Conn{c: u, p: newPackets(u)}, nil
+	return &Conn{c: u, p: newPackets(u, MaxMessage, maxDescriptors)}, nil
 }
 
 // Close ends the connection. A process that attached by it is gone for the daemon.
@@ -160,6 +160,11 @@ func (c *Conn) Names(ctx context.Context) ([]Name, error) { return c.NIC(0).Name
 
 // Processes lists the processes of the daemon's own NIC.
 func (c *Conn) Processes(ctx context.Context) ([]Process, error) { return c.NIC(0).Processes(ctx) }
+
+// Thrown lists the processes that it has thrown out lately, the latest last. Only the daemon's own NIC tells.
+func (n NIC) Thrown(ctx context.Context) ([]Thrown, error) {
+	return list(ctx, n, OpThrown, func(r *Reply) []Thrown { return r.Thrown })
+}
 
 // Check has it check the way to every NIC that it knows, in two sizes of frame (USNIC-61). That takes as long as the daemon
 // waits for answers, a few seconds at most. Only the daemon's own NIC does that: others are only looked at.

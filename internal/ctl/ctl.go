@@ -43,7 +43,11 @@ const Version = 1
 // MaxMessage is the longest message, in bytes. Lists that are longer come in several replies.
 const MaxMessage = 64 << 10
 
-// maxDescriptors is how many descriptors travel with one message at most.
+// MaxRequest is the longest request, in bytes: some twenty times as long as one ever is. Each connection of a daemon has
+// memory for one.
+const MaxRequest = 4096
+
+// maxDescriptors is how many descriptors travel with one reply at most. None travel with a request.
 const maxDescriptors = 8
 
 // ListPage is how many entries of a list one reply carries: well below MaxMessage at 100 bytes each.
@@ -110,6 +114,7 @@ const (
 	OpProcesses = "processes" // the processes of this NIC
 	OpGroups    = "groups"    // the groups of the fabric, member by member
 	OpCheck     = "check"     // whether frames of both sizes reach the NICs that this one knows, and come back (USNIC-61)
+	OpThrown    = "thrown"    // the processes that it has thrown out lately
 	OpShutdown  = "shutdown"  // end the daemon as a signal would
 )
 
@@ -146,7 +151,7 @@ func (r *Request) check() error {
 		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, or processes", ErrBadRequest, r.Op)
 	}
 	switch r.Op {
-	case OpAttach, OpLeave, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpCheck, OpShutdown:
+	case OpAttach, OpLeave, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpCheck, OpThrown, OpShutdown:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
@@ -287,6 +292,18 @@ func (p *Process) Refusals() (n uint64) {
 	return n
 }
 
+// Thrown is a process that the daemon has thrown out. Those of one program, one after the other, are one.
+type Thrown struct {
+	Name       string `json:"name"`
+	Slot       uint16 `json:"slot"`
+	Generation uint32 `json:"generation"`
+	PID        int    `json:"pid"`
+	UID        int    `json:"uid"`
+	Why        string `json:"why"`
+	Last       int64  `json:"last"` // Unix time in nanoseconds
+	Times      int    `json:"times"`
+}
+
 // Reply is what a daemon answers. At most one of the fields is set, beside Next and Counters.
 type Reply struct {
 	Error     *Error    `json:"error,omitempty"`
@@ -298,6 +315,7 @@ type Reply struct {
 	Processes []Process `json:"processes,omitempty"`
 	Groups    []Member  `json:"groups,omitempty"`
 	Checks    []Check   `json:"checks,omitempty"`
+	Thrown    []Thrown  `json:"thrown,omitempty"`
 
 	Counters map[string]uint64 `json:"counters,omitempty"` // beside Info, from another NIC
 	Next     int               `json:"next,omitempty"`     // of a list: where it goes on; 0: that was all

@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -163,21 +164,38 @@ func TestADaemonThatDiesIsGone(t *testing.T) {
 	}
 }
 
-func TestDescriptorsOfAClientAreNotKept(t *testing.T) {
-	got := make(chan *Request, 1)
-	path := serve(t, func(c *Client, r *Request) error { got <- r; return c.Reply(&Reply{}) })
+func TestARequestWithDescriptorsIsRefusedAndNoneIsKept(t *testing.T) { // decision 10
+	path := serve(t, func(c *Client, r *Request) error { return c.Reply(&Reply{}) })
 	before := openFiles(t)
 	c := dial(t, path)
 	fd := memfd(t, 4096)
 	if err := c.p.send(&Request{Version: Version, Op: OpShutdown}, fd, fd, fd); err != nil {
 		t.Fatal(err)
 	}
-	<-got
-	if _, _, err := c.p.receive(); err != nil {
+	b, _, err := c.p.receive()
+	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := DecodeReply(b); !errors.Is(err, ErrBadRequest) {
+		t.Errorf("the answer is %v", err)
 	}
 	if n := openFiles(t) - before; n > 3 { // both ends of the connection, and the memfd
 		t.Errorf("%d descriptors more than before", n)
+	}
+}
+
+func TestARequestThatIsTooLongIsRefused(t *testing.T) {
+	path := serve(t, func(c *Client, r *Request) error { return c.Reply(&Reply{}) })
+	c := dial(t, path)
+	if _, err := c.c.Write(bytes.Repeat([]byte(" "), MaxRequest+1)); err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := c.p.receive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DecodeReply(b); !errors.Is(err, ErrBadRequest) {
+		t.Errorf("the answer is %v", err)
 	}
 }
 

@@ -20,8 +20,14 @@ type packets struct {
 	oob []byte
 }
 
-func newPackets(c *net.UnixConn) *packets {
-	return &packets{c: c, buf: make([]byte, MaxMessage), oob: make([]byte, unix.CmsgSpace(4*maxDescriptors))}
+// newPackets takes in messages of so many bytes, with so many descriptors. Where none are wanted the kernel lets go of
+// those that come without ever making them ours.
+func newPackets(c *net.UnixConn, longest, descriptors int) *packets {
+	p := &packets{c: c, buf: make([]byte, longest)}
+	if descriptors > 0 {
+		p.oob = make([]byte, unix.CmsgSpace(4*descriptors))
+	}
+	return p
 }
 
 // send sends one message. The descriptors stay the caller's.
@@ -50,7 +56,7 @@ func (p *packets) receive() (b []byte, fds []int, err error) {
 	}
 	fds, err = descriptors(p.oob[:oobn])
 	if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
-		err = fmt.Errorf("%w: message longer than %d bytes or with more than %d descriptors", ErrBadRequest, MaxMessage, maxDescriptors)
+		err = fmt.Errorf("%w: message longer than %d bytes, or with more descriptors than are expected", ErrBadRequest, len(p.buf))
 	}
 	if err == nil && n == 0 {
 		err = io.EOF

@@ -15,9 +15,9 @@ var errNoPackets = errors.New("ctl: a NIC daemon needs Linux, this is " + runtim
 
 type packets struct{}
 
-func newPackets(*net.UnixConn) *packets          { return &packets{} }
-func (*packets) send(any, ...int) error          { return errNoPackets }
-func (*packets) receive() ([]byte, []int, error) { return nil, nil, errNoPackets }
+func newPackets(*net.UnixConn, int, int) *packets { return &packets{} }
+func (*packets) send(any, ...int) error           { return errNoPackets }
+func (*packets) receive() ([]byte, []int, error)  { return nil, nil, errNoPackets }
 
 // Peer is who is at the other end of a connection, as the kernel knows it.
 type Peer struct {

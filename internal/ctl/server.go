@@ -97,7 +97,7 @@ func (l *Listener) Accept() (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &Client{Peer: p, c: c, p: newPackets(c)}, nil
+	return &Client{Peer: p, c: c, p: newPackets(c, MaxRequest, 0)}, nil
 }
 
 // Client is the daemon's end of one connection.
@@ -118,11 +118,13 @@ const turnAwayWithin = time.Second
 // Receive waits for the next request. One that cannot be understood is answered here; the error then says that the
 // connection is to be closed. io.EOF says that the client is gone.
 func (c *Client) Receive() (*Request, error) {
-	b, fds, err := c.p.receive()
+	b, _, err := c.p.receive()
+	if errors.Is(err, ErrBadRequest) { // too long, or with descriptors: memory is made by the daemon only
+		return nil, errors.Join(err, c.Refuse(err))
+	}
 	if err != nil {
 		return nil, err
 	}
-	closeAll(fds) // memory is made by the daemon only; whatever comes is let go
 	r, err := DecodeRequest(b)
 	if err != nil {
 		return nil, errors.Join(err, c.Refuse(err))
@@ -149,11 +151,9 @@ func (c *Client) TurnAway(err error) error {
 	if e := c.c.SetReadDeadline(time.Now().Add(turnAwayWithin)); e != nil {
 		return errors.Join(e, c.Close())
 	}
-	_, fds, e := c.p.receive()
-	if e != nil {
+	if _, _, e := c.p.receive(); e != nil {
 		return c.Close()
 	}
-	closeAll(fds)
 	return errors.Join(c.Refuse(err), c.Close())
 }
 

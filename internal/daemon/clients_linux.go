@@ -24,12 +24,13 @@ func (d *Daemon) accept() {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		if err := d.admit(c); err != nil {
+		known, err := d.admit(c)
+		if err != nil {
 			d.log.Warn("client refused", "pid", c.Peer.PID, "uid", c.Peer.UID, "error", err)
 			d.turnAway(c, err)
 			continue
 		}
-		go d.serve(c)
+		go d.serve(known)
 	}
 }
 
@@ -47,53 +48,47 @@ func (d *Daemon) turnAway(c *ctl.Client, why error) {
 }
 
 // admit checks who a client is, and counts it in.
-func (d *Daemon) admit(c *ctl.Client) error {
+func (d *Daemon) admit(c *ctl.Client) (*client, error) {
 	conf := &d.settings.config
 	if !d.owner(c) && !slices.Contains(conf.AllowUIDs, c.Peer.UID) && !slices.Contains(conf.AllowGIDs, c.Peer.GID) {
-		return fmt.Errorf("%w: user %d; expected the daemon's user, root, or one of allow_uids or allow_gids", ctl.ErrRefused, c.Peer.UID)
+		return nil, fmt.Errorf("%w: user %d; expected the daemon's user, root, or one of allow_uids or allow_gids", ctl.ErrRefused, c.Peer.UID)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closing {
-		return ctl.ErrNICGone
-	}
-	if len(d.clients) >= maxClients {
-		return fmt.Errorf("%w: %d clients are connected", ctl.ErrNoSlot, maxClients)
-	}
-	d.clients[c] = nil
-	d.served.Add(1)
-	return nil
+	return d.enter(c)
 }
 
 // owner reports whether a client is the daemon's own user or root.
 func (d *Daemon) owner(c *ctl.Client) bool { return c.Peer.UID == os.Getuid() || c.Peer.UID == 0 }
 
 // serve answers one client until it goes. If it attached, it is a process, and the process then goes with it.
-func (d *Daemon) serve(c *ctl.Client) {
+func (d *Daemon) serve(k *client) {
 	defer d.served.Done()
 	var s *session
 	for {
-		r, err := c.Receive()
-		if err != nil {
-			d.gone(c, s, err)
-			return
-		}
-		err = d.answer(c, &s, r)
+		r, err := k.conn.Receive()
 		if err == nil {
-			continue
+			err = d.answerInTurn(k, &s, r)
 		}
-		if err = c.Refuse(err); err != nil {
-			d.gone(c, s, err)
+		if err != nil {
+			d.gone(k, s, err)
 			return
 		}
 	}
 }
 
+// answerInTurn answers one request when it is its caller's turn. An error says that the client cannot be told any more.
+func (d *Daemon) answerInTurn(k *client, s **session, r *ctl.Request) error {
+	d.begin(k)
+	defer k.end()
+	if err := d.answer(k, s, r); err != nil {
+		return k.conn.Refuse(err)
+	}
+	return nil
+}
+
 // gone cleans up behind a client.
-func (d *Daemon) gone(c *ctl.Client, s *session, why error) {
-	d.mu.Lock()
-	delete(d.clients, c)
-	d.mu.Unlock()
+func (d *Daemon) gone(k *client, s *session, why error) {
+	d.exit(k)
+	c := k.conn
 	err := c.Close()
 	if errors.Is(err, net.ErrClosed) {
 		err = nil
@@ -110,15 +105,19 @@ func (d *Daemon) gone(c *ctl.Client, s *session, why error) {
 }
 
 // answer does what one request asks for. An error is the answer then.
-func (d *Daemon) answer(c *ctl.Client, s **session, r *ctl.Request) error {
+func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
+	c := k.conn
 	switch r.Op {
 	case ctl.OpAttach:
-		return d.answerAttach(c, s, r.Attach)
+		return d.answerAttach(k, s, r.Attach)
 	case ctl.OpAlloc, ctl.OpFree, ctl.OpLeave:
 		return d.answerProcess(c, s, r)
 	case ctl.OpCheck:
 		page, next := ctl.Page(d.check(r.From == 0), r.From)
 		return c.Reply(&ctl.Reply{Checks: page, Next: next})
+	case ctl.OpThrown:
+		page, next := ctl.Page(d.thrownOut(), r.From)
+		return c.Reply(&ctl.Reply{Thrown: page, Next: next})
 	case ctl.OpShutdown:
 		return d.answerShutdown(c)
 	}
@@ -141,23 +140,21 @@ func (d *Daemon) answerShutdown(c *ctl.Client) error {
 	return c.Reply(&ctl.Reply{})
 }
 
-func (d *Daemon) answerAttach(c *ctl.Client, into **session, a *ctl.Attach) error {
+func (d *Daemon) answerAttach(k *client, into **session, a *ctl.Attach) error {
 	if *into != nil {
 		return fmt.Errorf("%w: this connection is %v already", ctl.ErrBadRequest, (*into).name)
 	}
-	s, err := d.attach(c, a)
+	s, err := d.attach(k.conn, a)
 	if err != nil {
 		return err
 	}
 	*into = s // so that it ends with the connection, whatever comes now
-	d.mu.Lock()
-	d.clients[c] = s
-	d.mu.Unlock()
+	d.attached(k, s)
 	if s.expelled.Load() { // before it was known whose connection to end
 		return ctl.ErrNICGone
 	}
 	d.log.Info("process attached", "process", s.name, "slot", s.slot, "pid", s.pid)
-	return s.tell(c)
+	return s.tell(k.conn)
 }
 
 // answerProcess does what only a process may ask for.

@@ -66,15 +66,15 @@ type Daemon struct {
 	ctx      context.Context // Run's: done when the daemon goes down
 	stop     context.CancelFunc
 
-	mu      sync.Mutex
-	clients map[*ctl.Client]*session // nil: a tool, or not attached yet
-	closing bool
-	served  sync.WaitGroup
-	turning chan struct{} // has a token for each client that is being turned away
+	mu        sync.Mutex
+	clients   map[*client]bool
+	callers   map[int]*caller // by pid
+	strangers int             // connections that have not attached
+	thrown    []ctl.Thrown
+	closing   bool
+	served    sync.WaitGroup
+	turning   chan struct{} // has a token for each client that is being turned away
 }
-
-// maxClients bounds the connections at a time: every process that a NIC may have, and tools.
-const maxClients = 5000
 
 // New checks the configuration and takes everything that the daemon needs: state, link, socket. Processes that connect
 // are served from Run on.
@@ -84,7 +84,7 @@ func New(c Config, logTo io.Writer) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{settings: s, log: newLog(logTo, c.Log), started: time.Now(), sessions: map[uint16]*session{},
-		clients: map[*ctl.Client]*session{}, ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16)}
+		clients: map[*client]bool{}, callers: map[int]*caller{}, ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16)}
 	if err := d.take(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -254,7 +254,7 @@ func (d *Daemon) hangUp() error {
 	defer d.mu.Unlock()
 	d.closing = true
 	for c := range d.clients {
-		_ = c.Close()
+		_ = c.conn.Close()
 	}
 	return d.listener.Close()
 }
@@ -304,16 +304,4 @@ func (d *Daemon) fault(addr uintptr) bool {
 		}
 	}
 	return false
-}
-
-// expel closes the connection of a process; its goroutine does the rest.
-func (d *Daemon) expel(s *session, why error) {
-	d.log.Warn("process thrown out", "process", s.name, "slot", s.slot, "pid", s.pid, "why", why)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for c, of := range d.clients {
-		if of == s {
-			_ = c.Close()
-		}
-	}
 }

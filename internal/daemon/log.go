@@ -27,5 +27,5 @@ func newLog(w io.Writer, level string) *slog.Logger {
 	if err != nil { // check has refused it before
 		l = slog.LevelInfo
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))
+	return slog.New(newLimited(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})))
 }

@@ -27,6 +27,7 @@ type session struct {
 	d    *Daemon
 	name vni.Name
 	pid  int
+	uid  int
 	slot uint16 // 0: none yet
 	gen  uint32
 
@@ -52,7 +53,7 @@ func (d *Daemon) attach(c *ctl.Client, a *ctl.Attach) (*session, error) {
 		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
 	}
 	g.Colour = int(d.colour.Add(1)) % vni.Colours
-	s := &session{d: d, name: name, pid: c.Peer.PID, geometry: g, kick: -1, wakeUs: [2]int{-1, -1}, regions: map[uint32]*memory{}}
+	s := &session{d: d, name: name, pid: c.Peer.PID, uid: c.Peer.UID, geometry: g, kick: -1, wakeUs: [2]int{-1, -1}, regions: map[uint32]*memory{}}
 	if s.slot, err = d.driver.Take(s.pid); err != nil {
 		return nil, fmt.Errorf("%w: all %d have one", ctl.ErrNoSlot, d.settings.config.maxProcesses())
 	}
@@ -103,7 +104,16 @@ func (s *session) make(g vni.Geometry) (seg *vni.Segment, err error) {
 		s.wakeUs = [2]int{-1, -1}
 		return nil, fmt.Errorf("socket pair: %w", explainFiles(err))
 	}
+	if err = s.oneWay(); err != nil {
+		return nil, fmt.Errorf("socket pair: %w", err)
+	}
 	return vni.NewSegment(s.vni.rw.mem, s.vni.ro.mem, g)
+}
+
+// oneWay makes the wake socket one that goes to the process only, and holds no more than a few bytes: what the process
+// would put into it, nobody would ever take out, file descriptors included.
+func (s *session) oneWay() error {
+	return errors.Join(unix.Shutdown(s.wakeUs[0], unix.SHUT_RD), unix.SetsockoptInt(s.wakeUs[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 1)) // 1: the least there is
 }
 
 // sentinel translates the engine's refusals for the other side of the socket.

@@ -31,9 +31,9 @@ type Loop struct {
 	engine Engine
 	cfg    LoopConfig
 
-	mu     sync.Mutex   // guards the engine; the loop holds it unless it is parked or steps aside
-	wanted atomic.Int32 // Do calls that want mu
-	dirty  atomic.Bool  // something changed that the parked or parking loop must look at
+	mu sync.Mutex // guards the engine; the loop holds it from its start to its end
+	jobs
+	dirty  atomic.Bool // something changed that the parked or parking loop must look at
 	parked atomic.Bool
 
 	epoll int
@@ -108,16 +108,6 @@ func (l *Loop) AddBell(fd int, slot uint16) error {
 // RemoveBell ends that. Closing the descriptor would not: the process has another for the same eventfd.
 func (l *Loop) RemoveBell(fd int) error { return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// Do runs f between two polls. f must be short: nothing moves meanwhile.
-func (l *Loop) Do(f func(now clock.Time)) {
-	l.wanted.Add(1)
-	l.mu.Lock()
-	l.wanted.Add(-1)
-	defer l.wake()
-	defer l.mu.Unlock()
-	f(Now())
-}
-
 // Kick has the loop poll, soon and once more. It does not wait for that.
 func (l *Loop) Kick() { l.wake() }
 
@@ -141,13 +131,14 @@ func (l *Loop) Run(ctx context.Context) {
 	defer stop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.open()
+	defer l.finish()
 	done := ctx.Done()
 	for since := Now(); ; {
 		l.dirty.Store(false) // before looking at anything that somebody may change
 		if isDone(done) {
 			return
 		}
-		l.stepAside()
 		now := Now()
 		work, next := l.poll(now)
 		if l.cfg.Turn != nil {
@@ -159,7 +150,8 @@ func (l *Loop) Run(ctx context.Context) {
 		if l.turns++; l.turns%lookEvery == 0 {
 			l.rings(l.wait(0))
 		}
-		if work > 0 || next <= now {
+		busy := work > 0 || next <= now
+		if l.job(now, busy) || busy {
 			continue
 		}
 		l.rest(now, since, next)
@@ -178,29 +170,15 @@ func (l *Loop) rest(now, since, next clock.Time) {
 	}
 }
 
-// stepAside lets Do calls have the lock. Their goroutines may be waiting for the very processor that the loop has, so
-// that yielding the thread would not do.
-func (l *Loop) stepAside() {
-	if l.wanted.Load() == 0 {
-		return
-	}
-	l.mu.Unlock()
-	for l.wanted.Load() > 0 {
-		runtime.Gosched()
-	}
-	l.mu.Lock()
-}
-
 // park sleeps in epoll until something happens or next. It says that it parks and looks then for the last time; who
 // changes something makes it dirty first and looks then whether it parks.
 func (l *Loop) park(next clock.Time) {
 	l.parked.Store(true)
 	drowsy, ok := l.cfg.Link.(link.Sleeper)
-	if l.dirty.Load() || l.wanted.Load() > 0 || ok && drowsy.Sleep() {
+	if l.dirty.Load() || l.queued.Load() > 0 || ok && drowsy.Sleep() {
 		l.parked.Store(false)
 		return
 	}
-	l.mu.Unlock()
 	idle.Leave()
 	d := time.Duration(-1)
 	if next != clock.Never {
@@ -208,7 +186,6 @@ func (l *Loop) park(next clock.Time) {
 	}
 	n := l.wait(d)
 	idle.Enter()
-	l.mu.Lock()
 	l.parked.Store(false)
 	if ok {
 		drowsy.Awake()

@@ -1,0 +1,94 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// limited is a log that nobody can flood: of what is said of one process in the same words, LogLines lines at once and one
+// each LogEvery. The next line that is printed says how many were not. What is of no process is always printed.
+type limited struct {
+	slog.Handler
+	*said
+}
+
+// said counts lines by what they say and of whom.
+type said struct {
+	mu     sync.Mutex
+	counts map[lineKey]*lineCount
+}
+
+type lineKey struct {
+	message string
+	pid     int64
+}
+
+type lineCount struct {
+	left   float64 // lines that may be printed
+	at     time.Time
+	missed int
+}
+
+// mostCounts bounds what is remembered: beyond it all is forgotten, and everybody may print a few lines more.
+const mostCounts = 4096
+
+func newLimited(h slog.Handler) slog.Handler {
+	return &limited{h, &said{counts: map[lineKey]*lineCount{}}}
+}
+
+// Handle prints a line, or counts it.
+func (l *limited) Handle(ctx context.Context, r slog.Record) error {
+	k := lineKey{message: r.Message}
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "pid" {
+			k.pid = a.Value.Int64()
+		}
+		return k.pid == 0
+	})
+	if k.pid == 0 {
+		return l.Handler.Handle(ctx, r)
+	}
+	missed, ok := l.count(k, r.Time)
+	if !ok {
+		return nil
+	}
+	if missed > 0 {
+		r.AddAttrs(slog.Int("and_not_printed", missed))
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+// count reports whether a line may be printed, and how many were not since the last.
+func (s *said) count(k lineKey, now time.Time) (missed int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.counts[k]
+	if c == nil {
+		if len(s.counts) >= mostCounts {
+			clear(s.counts)
+		}
+		c = &lineCount{left: limits.LogLines, at: now}
+		s.counts[k] = c
+	}
+	c.left = min(limits.LogLines, c.left+float64(now.Sub(c.at))/float64(limits.LogEvery))
+	c.at = now
+	if c.left < 1 {
+		c.missed++
+		return 0, false
+	}
+	c.left--
+	missed, c.missed = c.missed, 0
+	return missed, true
+}
+
+// WithAttrs and WithGroup keep the limit.
+func (l *limited) WithAttrs(a []slog.Attr) slog.Handler {
+	return &limited{l.Handler.WithAttrs(a), l.said}
+}
+func (l *limited) WithGroup(name string) slog.Handler {
+	return &limited{l.Handler.WithGroup(name), l.said}
+}
