@@ -59,6 +59,15 @@ const (
 	// ReorderFrames is by how many frames one may be overtaken before it counts as lost.
 	ReorderFrames = 3
 
+	// FirstRounds is in how many of a session's first rounds much loss throws doubt on the driver's batches. Later on it is
+	// somebody's queue that is full.
+	FirstRounds = 4
+
+	// SizeDoubt is how often a large frame is lost before its size is doubted, and SureFrame what nobody doubts, in bytes:
+	// every IPv6 path carries 1,280 with its headers.
+	SizeDoubt = 4
+	SureFrame = 1232
+
 	// TailProbes is how many tail-loss probes go out before the retransmit timer's turn.
 	TailProbes = 2
 
@@ -178,6 +187,10 @@ const (
 	// PlainDestinations is how many destinations may be remembered that batches do not get through to. With more, none is
 	// sent to anybody: this host's interface is to blame, and a long list would be searched for every batch.
 	PlainDestinations = 16
+
+	// NarrowDestinations is how many destinations may be remembered whose paths carry less than the MTU. Where there are
+	// more, this host's MTU is wrong.
+	NarrowDestinations = 64
 
 	// CaptureBuffer is what a capture holds of frames that are not written yet, in bytes.
 	CaptureBuffer = 8 << 20

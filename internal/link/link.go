@@ -93,10 +93,13 @@ type Pollable interface {
 	Fd() int
 }
 
-// Batcher is a driver that sends several frames in one piece where it can. Something on the way may lose such pieces whole.
-type Batcher interface {
-	// Doubt says that much of the first frames to an address was lost, so that they had better leave one by one.
-	Doubt(to Addr)
+// Doubter is a driver that can send in more than one way, and is told when the losses on the way to an address are odd.
+type Doubter interface {
+	// DoubtBatches says that much of the first frames was lost: if some leave in one piece, perhaps it is lost whole.
+	DoubtBatches(to Addr)
+
+	// DoubtSize says that large frames are lost again and again while small ones arrive.
+	DoubtSize(to Addr)
 }
 
 // Notifier is a driver without a descriptor that calls back instead, from any goroutine, when the first frame comes

@@ -166,7 +166,24 @@ func (cfg *Config) rel(seed uint64) rel.Config {
 		MTU: cfg.Link.MTU(), Tagged: !p.Checked, Reliable: p.Reliable && p.Ordered,
 		ReceiveCapacity: cfg.ReceiveCapacity, Rooms: cfg.Rooms, UnreachableAfter: cfg.UnreachableAfter,
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
+		Doubt:  cfg.doubt(),
 		Faults: cfg.Faults, Defect: cfg.Defect,
+	}
+}
+
+// doubt passes on to the link what rel's losses say of a path, if the link wants to know.
+func (cfg *Config) doubt() func(to link.Addr, what rel.Doubt) {
+	d, ok := cfg.Link.(link.Doubter)
+	if !ok {
+		return nil
+	}
+	return func(to link.Addr, what rel.Doubt) {
+		switch what {
+		case rel.DoubtBatches:
+			d.DoubtBatches(to)
+		case rel.DoubtSize:
+			d.DoubtSize(to)
+		}
 	}
 }
 

@@ -134,7 +134,10 @@ func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, n *news) {
 		}
 	}
 	s.endpoint.stats.SegmentsAcked++
-	s.endpoint.congestion.acked(g.counter, s.counter+1)
+	s.doubts.largest = max(s.doubts.largest, g.cost)
+	if s.endpoint.congestion.acked(g.counter, s.counter+1) {
+		m.doubt(s, DoubtBatches)
+	}
 	m.unlist(s, g)
 	if g.fragment != nil {
 		m.pieceDone(s.endpoint, g)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // congestion bounds the bytes that may be under way to a peer. It begins with all that the peer can take. Loss that looks
@@ -20,6 +21,7 @@ type congestion struct {
 	roundEnd   uint64        // packet counter whose acknowledgement ends the round
 	roundLeast time.Duration // least round trip of this round, 0 if none was measured
 	sent, lost int           // segments posted in this round, given up for lost in this round
+	rounds     int           // of leastRound segments or more, so far
 
 	least   time.Duration // least round trip known, 0 if none
 	leastAt clock.Time    // when it was measured
@@ -47,13 +49,18 @@ func (c *congestion) sample(now clock.Time, d time.Duration) {
 	}
 }
 
-// acked notes that a frame with this packet counter was acknowledged; next is the counter that the next frame gets.
-func (c *congestion) acked(counter, next uint64) {
+// acked notes that a frame with this packet counter was acknowledged; next is the counter that the next frame gets. It is
+// true if that ended one of the first rounds, and more than a quarter of the round was lost.
+func (c *congestion) acked(counter, next uint64) (badStart bool) {
 	if counter < c.roundEnd {
-		return
+		return false
+	}
+	if c.sent >= leastRound {
+		c.rounds++
 	}
 	switch {
 	case c.sent >= leastRound && 4*c.lost > c.sent:
+		badStart = c.rounds <= limits.FirstRounds
 		c.window -= c.window / 4
 	case c.roundLeast > 4*c.least+standingQueue:
 		c.window -= c.window / 8
@@ -62,4 +69,5 @@ func (c *congestion) acked(counter, next uint64) {
 	}
 	c.window = min(max(c.window, leastWindow), c.most)
 	c.roundEnd, c.roundLeast, c.sent, c.lost = next, 0, 0, 0
+	return badStart
 }

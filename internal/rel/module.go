@@ -47,6 +47,8 @@ type Config struct {
 
 	UnreachableAfter, AckDelay, ProbeEvery time.Duration // 0 = default of limits
 
+	Doubt func(to netip.AddrPort, what Doubt) // told what losses say of a path; nil = nobody
+
 	MaxPeers int           // 0 = limits.Peers
 	Rooms    int           // segments that may await acknowledgement; 0 = limits.Rooms
 	Faults   Faults        // hooks for tests; nil = off

@@ -44,6 +44,7 @@ type session struct {
 	rtt      roundTrip
 	flight   segmentList // in the hotel, in order of posting, so that packet counters rise along it
 	recovery recovery
+	doubts   doubts
 	acks     acks
 	room     int32      // of the ACK and tail timers, in the desk hotel
 	roomAt   clock.Time // when they go off

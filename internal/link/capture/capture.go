@@ -56,6 +56,7 @@ var (
 	_ link.Pollable = (*Driver)(nil)
 	_ link.Notifier = (*Driver)(nil)
 	_ link.Sleeper  = (*Driver)(nil)
+	_ link.Doubter  = (*Driver)(nil)
 )
 
 // Wrap captures what passes d and writes it to w. If w is an io.Closer, Close closes it. The error is that of writing
@@ -137,6 +138,20 @@ func (c *Driver) Fd() int {
 func (c *Driver) Notify(wake func()) {
 	if n, ok := c.Driver.(link.Notifier); ok {
 		n.Notify(wake)
+	}
+}
+
+// DoubtBatches implements link.Doubter.
+func (c *Driver) DoubtBatches(to link.Addr) {
+	if d, ok := c.Driver.(link.Doubter); ok {
+		d.DoubtBatches(to)
+	}
+}
+
+// DoubtSize implements link.Doubter.
+func (c *Driver) DoubtSize(to link.Addr) {
+	if d, ok := c.Driver.(link.Doubter); ok {
+		d.DoubtSize(to)
 	}
 }
 

@@ -129,6 +129,7 @@ var (
 	_ link.Pollable = (*Driver)(nil)
 	_ link.Notifier = (*Driver)(nil)
 	_ link.Sleeper  = (*Driver)(nil)
+	_ link.Doubter  = (*Driver)(nil)
 )
 
 // Wrap puts faults between d and its engine. It panics if cfg does not pass its Check.
@@ -209,6 +210,20 @@ func (f *Driver) Fd() int {
 func (f *Driver) Notify(wake func()) {
 	if n, ok := f.Driver.(link.Notifier); ok {
 		n.Notify(wake)
+	}
+}
+
+// DoubtBatches implements link.Doubter.
+func (f *Driver) DoubtBatches(to link.Addr) {
+	if d, ok := f.Driver.(link.Doubter); ok {
+		d.DoubtBatches(to)
+	}
+}
+
+// DoubtSize implements link.Doubter.
+func (f *Driver) DoubtSize(to link.Addr) {
+	if d, ok := f.Driver.(link.Doubter); ok {
+		d.DoubtSize(to)
 	}
 }
 

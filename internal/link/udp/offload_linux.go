@@ -5,6 +5,7 @@ package udp
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -31,12 +32,7 @@ func (o *offload) batches(to link.Addr) bool {
 	if !o.send {
 		return false
 	}
-	for _, a := range o.plain {
-		if a == to {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(o.plain, to)
 }
 
 // renounce sends frames for to one by one from now on. Where that is so of many, it is so of all: the list is searched for
@@ -55,8 +51,8 @@ func (d *Driver) renounce(to link.Addr, why string) {
 	d.say(fmt.Sprintf("%s leave one by one from now on, without segmentation offload: %s", what, why))
 }
 
-// Doubt implements link.Batcher.
-func (d *Driver) Doubt(to link.Addr) {
+// DoubtBatches implements link.Doubter.
+func (d *Driver) DoubtBatches(to link.Addr) {
 	d.renounce(to, "much of the first that was sent so was lost")
 }
 

@@ -217,8 +217,8 @@ func TestManyDoubtfulDestinationsEndBatchesForAll(t *testing.T) {
 	a.log = func(string) { said++ }
 	for i := range limits.PlainDestinations + 5 {
 		to := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(i+1))
-		a.Doubt(to)
-		a.Doubt(to)
+		a.DoubtBatches(to)
+		a.DoubtBatches(to)
 	}
 	if a.sock.offload.batches(b.Addr()) || said != limits.PlainDestinations+1 {
 		t.Errorf("batches still leave, or it was said %d times; want once for each, and once for all", said)

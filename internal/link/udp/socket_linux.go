@@ -22,6 +22,7 @@ type socket struct {
 	in            inbound
 	out           outbound
 	offload       offload
+	paths         paths
 	zones         zones
 }
 
