@@ -32,6 +32,7 @@ func newBenchCommand() *cobra.Command {
 		newBenchKind(bench.KindRate, "Measure messages a second from one process to another"),
 		newBenchKind(bench.KindBandwidth, "Measure bytes a second from one process to another"),
 		newBenchFairness(),
+		newBenchIncast(),
 		newBenchGroup(bench.KindBarrier, "Measure barriers of a group"),
 		newBenchGroup(bench.KindBroadcast, "Measure broadcasts to a group"),
 		newBenchGroup(bench.KindAllReduce, "Measure reductions of which every member gets the result"),

@@ -45,6 +45,27 @@ func TestBenchOfFairnessServesAllProcessesAndLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestBenchOfIncastStarvesNobody(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
+	all := rows(t, "incast", "--senders", "5", "--size", "256KiB", "--time", "500ms", "--json")
+	if len(all) != 1 || all[0]["bench"] != "incast" || all[0]["senders"] != 5.0 || all[0]["size"] != 262144.0 {
+		t.Fatalf("%v", all)
+	}
+	for _, f := range []string{"jain", "small_p50_ns", "small_p99_ns", "alone_p50_ns", "alone_p99_ns", "bytes_per_s"} {
+		if n := all[0][f].(float64); n <= 0 || f == "jain" && n > 1 {
+			t.Errorf("%s is %v", f, n)
+		}
+	}
+	if _, ok := all[0]["drops"].(float64); !ok {
+		t.Errorf("drops is %v", all[0]["drops"])
+	}
+	if left := processesWith(t, "TMPDIR="+tmp); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
 func TestNoProcessOutlivesABenchThatIsKilled(t *testing.T) {
 	tmp := t.TempDir()
 	c := exec.Command(os.Args[0], "bench", "latency", "--deployment", "daemon", "--time", "1m")

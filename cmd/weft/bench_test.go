@@ -120,7 +120,7 @@ func TestAServerServesOneClientAfterTheOther(t *testing.T) {
 
 func TestBenchSaysWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
-		"bench":                                        "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, fairness, hostile, latency, rate",
+		"bench":                                        "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, fairness, hostile, incast, latency, rate",
 		"bench latency --link tcp":                     `invalid argument "tcp" for "--link" flag: expected one of mem, shm, udp`,
 		"bench rate --deployment here":                 `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon`,
 		"bench rate --size few":                        `invalid argument "few" for "--size" flag: expected a number of bytes from 0 to 67108864, such as 64, 4KiB or 1MiB, or all`,

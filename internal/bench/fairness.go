@@ -75,14 +75,14 @@ func RunFairness(ctx context.Context, o FairOptions) (r FairRow, err error) {
 	if err != nil {
 		return r, fmt.Errorf("bench: starting the NIC daemon: %w", err)
 	}
-	if _, err := down.startCrew(o.Self, FairCrew{Socket: far, Sink: true, Count: sinks, Processes: o.Processes, Size: o.Size}); err != nil {
+	if _, _, err := down.startCrew(o.Self, KindFairness, FairCrew{Socket: far, Sink: true, Count: sinks, Processes: o.Processes, Size: o.Size}.args()...); err != nil {
 		return r, err
 	}
 	var crews []*crew
 	for i := range o.Programs {
 		first, next := i*o.Processes/o.Programs, (i+1)*o.Processes/o.Programs
-		c, err := down.startCrew(o.Self, FairCrew{Socket: socket, First: first, Count: next - first, Processes: o.Processes,
-			Size: o.Size, Time: o.Time})
+		c, _, err := down.startCrew(o.Self, KindFairness, FairCrew{Socket: socket, First: first, Count: next - first, Processes: o.Processes,
+			Size: o.Size, Time: o.Time}.args()...)
 		if err != nil {
 			return r, err
 		}
@@ -97,12 +97,7 @@ func RunFairness(ctx context.Context, o FairOptions) (r FairRow, err error) {
 
 // measureCrews lets all begin and returns the rate of each process.
 func measureCrews(ctx context.Context, crews []*crew) (rates []float64, err error) {
-	stop := context.AfterFunc(ctx, func() {
-		for _, c := range crews {
-			_ = c.in.Close()
-		}
-	})
-	defer stop()
+	defer crews[0].hangUpWith(ctx, crews[1:]...)()
 	for _, c := range crews {
 		if _, err := fmt.Fprintln(c.in, "go"); err != nil {
 			return nil, err
@@ -153,18 +148,30 @@ type crew struct {
 	out *bufio.Reader
 }
 
-// startCrew starts a program and waits until all its processes are attached. It ends with its standard input.
-func (u *undo) startCrew(self string, f FairCrew) (*crew, error) {
-	c := &crew{child: newChild(self, "bench", KindFairness, "--child", "--socket", f.Socket,
+// args are the arguments by which the program of a crew is started.
+func (f FairCrew) args() []string {
+	return []string{"--child", "--socket", f.Socket,
 		"--first", strconv.Itoa(f.First), "--count", strconv.Itoa(f.Count), "--processes", strconv.Itoa(f.Processes),
-		"--size", strconv.Itoa(f.Size), "--time", max(f.Time, time.Millisecond).String(), fmt.Sprintf("--sink=%v", f.Sink))}
+		"--size", strconv.Itoa(f.Size), "--time", max(f.Time, time.Millisecond).String(), fmt.Sprintf("--sink=%v", f.Sink)}
+}
+
+// startCrew starts `weft bench KIND` with arguments and waits for its first line. It ends with its standard input.
+func (u *undo) startCrew(self, kind string, args ...string) (*crew, string, error) {
+	c := &crew{child: newChild(self, append([]string{"bench", kind}, args...)...)}
 	if err := c.begin(u); err != nil {
-		return nil, fmt.Errorf("bench: starting a program of processes: %w", err)
+		return nil, "", fmt.Errorf("bench: starting a program of processes: %w", err)
 	}
-	if _, err := c.line(); err != nil {
-		return nil, err
-	}
-	return c, nil
+	line, err := c.line()
+	return c, line, err
+}
+
+// hangUpWith ends c and others when ctx does, unless the function that it returns is called before.
+func (c *crew) hangUpWith(ctx context.Context, others ...*crew) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		for _, c := range append(others, c) {
+			_ = c.in.Close()
+		}
+	})
 }
 
 // begin starts the program with pipes to and from it.

@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/weftnet/weft"
+)
+
+// Incast measures what becomes of a NIC to which many send long messages at once, and of the short messages to it:
+//
+//	program 1: so many NICs    0 … n-1  ═══ long messages, two of each under way ═══►  program 2: one NIC
+//	this program: one more NIC          ◄── 64 bytes there and back, one by one ────►
+//
+// Long and short go over UDP on loopback. Times with the long messages take turns with times without, so that both see
+// the same machine.
+
+// KindIncast is the word for it.
+const KindIncast = "incast"
+
+// IncastOptions say how much is sent.
+type IncastOptions struct {
+	Senders int
+	Size    int // bytes of a long message
+	Time    time.Duration
+	Self    string // path of the weft binary
+}
+
+// IncastRow is what came of it.
+type IncastRow struct {
+	Bench   string  `json:"bench"`
+	Senders int     `json:"senders"`
+	Size    int     `json:"size"`  // bytes of a long message
+	Drops   uint64  `json:"drops"` // frames that sockets and links had no room for
+	Jain    float64 `json:"jain"`  // over the bytes of each sender
+	Small   int64   `json:"small_p50_ns"`
+	Small99 int64   `json:"small_p99_ns"`
+	Alone   int64   `json:"alone_p50_ns"` // of the same without the others
+	Alone99 int64   `json:"alone_p99_ns"`
+	Rate    float64 `json:"bytes_per_s"` // of long messages
+}
+
+// The processes of an incast.
+var incastReceiver = weft.Name{App: "weft-incast", Index: 1 << 20}
+
+func incastSender(i int) weft.Name { return weft.Name{App: "weft-incast", Index: uint32(i)} }
+
+// Tags of its messages.
+const (
+	tagLong weft.Tag = iota + 200
+	tagShort
+)
+
+// incastRounds is how often times with and without long messages take turns.
+const incastRounds = 5
+
+// shortBytes is the length of the short messages.
+const shortBytes = 64
+
+// IncastReport is what one of the programs says when asked.
+type IncastReport struct {
+	Bytes   []int64 // of each sender, since the beginning
+	Seconds float64 // in which they were sent
+	Drops   uint64
+}
+
+// RunIncast sets all of it up, and measures.
+func RunIncast(ctx context.Context, o IncastOptions) (r IncastRow, err error) {
+	var down undo
+	defer func() {
+		err = errors.Join(err, down.all())
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
+	receiver, addr, err := down.startCrew(o.Self, KindIncast, "--child", "receive", "--senders", strconv.Itoa(o.Senders), "--size", strconv.Itoa(o.Size))
+	if err != nil {
+		return r, err
+	}
+	senders, _, err := down.startCrew(o.Self, KindIncast, "--child", "send", "--to", addr, "--senders", strconv.Itoa(o.Senders), "--size", strconv.Itoa(o.Size))
+	if err != nil {
+		return r, err
+	}
+	p, _, err := down.open(ctx, place{deployment: DeployedEmbedded, name: ClientName, listen: "127.0.0.1:0", nodes: []weft.Node{{Addr: addr}}})
+	if err != nil {
+		return r, err
+	}
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err := p.WaitName(wait, incastReceiver); err != nil {
+		return r, err
+	}
+	return o.measure(ctx, p, receiver, senders)
+}
+
+func (o *IncastOptions) measure(ctx context.Context, p *weft.Process, receiver, senders *crew) (r IncastRow, err error) {
+	defer senders.hangUpWith(ctx, receiver)()
+	var sent, received IncastReport
+	alone, among := hdrhistogram.New(1, int64(slowest), 3), hdrhistogram.New(1, int64(slowest), 3)
+	phase := o.Time / (2 * incastRounds)
+	if err := ping(ctx, p, warmUp(o.Time), nil); err != nil {
+		return r, err
+	}
+	for range incastRounds {
+		if err := ping(ctx, p, phase, alone); err != nil {
+			return r, err
+		}
+		if err := senders.ask("go", nil); err != nil {
+			return r, err
+		}
+		if err := ping(ctx, p, phase, among); err != nil {
+			return r, err
+		}
+		if err := senders.ask("stop", &sent); err != nil {
+			return r, err
+		}
+	}
+	if err := receiver.ask("report", &received); err != nil {
+		return r, err
+	}
+	r = IncastRow{Bench: KindIncast, Senders: o.Senders, Size: o.Size, Drops: sent.Drops + received.Drops,
+		Small: among.ValueAtQuantile(50), Small99: among.ValueAtQuantile(99), Alone: alone.ValueAtQuantile(50), Alone99: alone.ValueAtQuantile(99)}
+	var shares []float64
+	for _, n := range sent.Bytes {
+		shares = append(shares, float64(n))
+		r.Rate += float64(n) / sent.Seconds
+	}
+	r.Jain = Jain(shares)
+	return r, nil
+}
+
+// ask says a line, and reads the answer, if there is to be one.
+func (c *crew) ask(what string, answer any) error {
+	if _, err := fmt.Fprintln(c.in, what); err != nil {
+		return err
+	}
+	if answer == nil {
+		return nil
+	}
+	line, err := c.line()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal([]byte(line), answer); err != nil {
+		return fmt.Errorf("bench: a program says %q: %w", line, err)
+	}
+	return nil
+}
+
+// ping sends short messages there and back, one by one, for the time d.
+func ping(ctx context.Context, p *weft.Process, d time.Duration, h *hdrhistogram.Histogram) error {
+	buf := make([]byte, shortBytes)
+	for begin, last := time.Now(), time.Duration(0); ; {
+		if err := p.Send(ctx, incastReceiver, tagShort, buf); err != nil {
+			return err
+		}
+		if _, err := p.Recv(ctx, incastReceiver, tagShort, buf); err != nil {
+			return err
+		}
+		now := time.Since(begin)
+		if h != nil {
+			_ = h.RecordValue(int64(min(now-last, slowest))) // in range by the bound
+		}
+		if last = now; now >= d {
+			return nil
+		}
+	}
+}
