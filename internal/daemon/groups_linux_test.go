@@ -3,7 +3,6 @@ package daemon_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,16 +14,23 @@ import (
 	weft "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+const (
+	teamSize      = 8
+	teamBroadcast = 200_000 // bytes; two of them are staged for a member that is stopped
+	teamRounds    = 5
 )
 
 func init() {
-	roles["member"] = func(arg string) error { // NAME at SOCKET in a group of four, that stops itself once it is a member
+	roles["member"] = func(arg string) error { // NAME at SOCKET in the team, that stops itself once it is a member, and goes on when it can
 		name, socket, _ := cutAt(arg)
 		p, err := attach(context.Background(), socket, name)
 		if err != nil {
 			return err
 		}
-		g, err := p.Join(context.Background(), "team", 4)
+		g, err := p.Join(context.Background(), "team", teamSize)
 		if err != nil {
 			return err
 		}
@@ -35,8 +41,22 @@ func init() {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 			return err
 		}
-		select {}
+		for k := range teamRounds {
+			if err := received(context.Background(), g, k); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
+}
+
+// received takes part in the k-th broadcast of the team, and looks at the bytes.
+func received(ctx context.Context, g *weft.Group, k int) error {
+	buf := make([]byte, teamBroadcast)
+	if err := g.Broadcast(ctx, 0, buf); err != nil || !bytes.Equal(buf, payload(uint64(k), teamBroadcast)) {
+		return fmt.Errorf("broadcast %d at member %d: other bytes, or %w", k, g.Rank(), err)
+	}
+	return nil
 }
 
 func cutAt(s string) (name, socket string, ok bool) {
@@ -44,77 +64,135 @@ func cutAt(s string) (name, socket string, ok bool) {
 	return string(b), string(a), ok
 }
 
-// Attached processes stage what they broadcast and reduce, and one in the middle of the tree that is stopped delays
-// nobody below it: member 2 of 4 has member 3 below it.
+// Attached processes stage what they broadcast and reduce, and one in the middle of the tree that is stopped delays nobody
+// below it: of eight members on four hosts, 4 has 5 and 6 below it, and 6 has 7. What its NIC has no room for it fetches from
+// the root when it goes on, and nobody but the root waits for that.
 func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
-	c := configs(t, 2)
+	const stopped = 4
+	c := configs(t, 4)
 	run(t, c...)
-	var groups [4]*weft.Group
-	var procs [4]*weft.Process
+	var groups [teamSize]*weft.Group
+	var procs [teamSize]*weft.Process
 	var joins []<-chan error
-	for _, i := range []int{0, 1, 3} {
-		p := mustAttach(t, c[i%2], fmt.Sprintf("m/%d", i))
+	for i := range teamSize {
+		if i == stopped {
+			continue
+		}
+		p := mustAttach(t, c[i%len(c)], fmt.Sprintf("m/%d", i))
 		procs[i] = p
 		joins = append(joins, start(func() (err error) {
-			if groups[i], err = p.Join(t.Context(), "team", 4); err != nil {
+			if groups[i], err = p.Join(t.Context(), "team", teamSize); err != nil {
 				return err
 			}
 			return groups[i].Barrier(t.Context())
 		}))
 	}
-	child(t, "member", "m/2 at "+c[0].Socket)
+	member := child(t, "member", fmt.Sprintf("m/%d at %s", stopped, c[stopped%len(c)].Socket))
 	for _, j := range joins {
 		if err := ends(t, "join", 10*time.Second, j); err != nil {
 			t.Fatal(err)
 		}
 	}
-	conn, err := ctl.Dial(t.Context(), c[1].Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	members, err := conn.NIC(0).Groups(t.Context())
-	// The application's group, to which all belong anyway, and the one that they have joined.
-	if err != nil || len(members) != 8 || members[7].Name != "m/3" || members[4].State != "complete" || members[4].Size != 4 || members[4].Group != "team" ||
-		members[3].Name != "m/3" || members[0].State != "application" || members[0].Size != 4 || members[0].Group != "m" {
-		t.Errorf("groups %+v, %v", members, err)
-	}
-	of := func(p *weft.Process) string {
-		names, err := p.AppGroup(t.Context())
-		return fmt.Sprint(names, err)
-	}
-	if l := of(procs[3]); l != "[m/0 m/1 m/2 m/3] <nil>" {
-		t.Errorf("the application's group is %s", l)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	want := payload(5, 200_000)
+	listsGroups(t, c[1], procs[3])
+
 	root := start(func() error {
-		for k := range 5 { // more than is staged for the stopped one
-			buf := append([]byte(nil), want[k:]...)
-			if err := groups[0].Broadcast(ctx, 0, buf); err != nil {
+		for k := range teamRounds {
+			if err := groups[0].Broadcast(t.Context(), 0, payload(uint64(k), teamBroadcast)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	served := start(func() error {
-		for k := range 2 { // the root goes on only when all NICs have it, which they have for as long as there is room
-			for _, i := range []int{3, 1} {
-				buf := make([]byte, len(want)-k)
-				if err := groups[i].Broadcast(ctx, 0, buf); err != nil || !bytes.Equal(buf, want[k:]) {
-					return fmt.Errorf("broadcast %d at member %d: equal %v, %w", k, i, bytes.Equal(buf, want[k:]), err)
+	const before = 3 // the third goes by though there is no room for the stopped one; then the root waits
+	each := func(from, to int) {
+		t.Helper()
+		var served []<-chan error
+		for i, g := range groups {
+			if i == 0 || i == stopped {
+				continue
+			}
+			served = append(served, start(func() error {
+				for k := from; k < to; k++ {
+					if err := received(t.Context(), g, k); err != nil {
+						return err
+					}
 				}
+				return nil
+			}))
+		}
+		for _, s := range served {
+			if err := ends(t, "broadcasts past the stopped member", 10*time.Second, s); err != nil {
+				t.Error(err)
 			}
 		}
-		return nil
-	})
-	if err := ends(t, "broadcasts past the stopped member", 10*time.Second, served); err != nil {
-		t.Error(err)
 	}
-	cancel()
-	if err := ends(t, "root", 10*time.Second, root); !errors.Is(err, context.Canceled) {
+	each(0, before)
+	select {
+	case err := <-root:
+		t.Fatalf("the root has done more than its members: %v", err)
+	default:
+	}
+	if n := counted(t, c[stopped%len(c)], vni.NICCollectivesLate); n == 0 {
+		t.Error("nothing is to be fetched; the test shows too little")
+	}
+	if err := member.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	each(before, teamRounds)
+	if err := ends(t, "root", 10*time.Second, root); err != nil {
 		t.Errorf("the root: %v", err)
 	}
+	if err := ends(t, "the stopped member", 10*time.Second, start(member.Wait)); err != nil {
+		t.Errorf("the stopped member: %v", err)
+	}
+}
+
+// listsGroups looks at what weft groups would print: the application's group, to which all belong anyway, and the one that
+// they have joined. A process is told the same.
+func listsGroups(t *testing.T, c daemon.Config, p *weft.Process) {
+	t.Helper()
+	conn, err := ctl.Dial(t.Context(), c.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	members, err := conn.NIC(0).Groups(t.Context())
+	if err != nil || len(members) != 2*teamSize {
+		t.Fatalf("groups %+v, %v", members, err)
+	}
+	for i, m := range members {
+		group, state := "m", "application"
+		if i >= teamSize {
+			group, state = "team", "complete"
+		}
+		if m.Group != group || m.State != state || m.Size != teamSize || m.Name != fmt.Sprintf("m/%d", i%teamSize) {
+			t.Errorf("line %d: %+v", i, m)
+		}
+	}
+	names, err := p.AppGroup(t.Context())
+	if err != nil || len(names) != teamSize || names[teamSize-1].String() != "m/7" {
+		t.Errorf("the application's group is %v, %v", names, err)
+	}
+}
+
+// counted is what a daemon has counted.
+func counted(t *testing.T, c daemon.Config, n vni.Counter) uint64 {
+	t.Helper()
+	conn, err := ctl.Dial(t.Context(), c.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, b, unmap, err := conn.Stat(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unmap()
+	page, err := vni.OpenCounterPage(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Load(n)
 }
 
 // One file with the torus and all positions does for every host (QNIX-52): each NIC finds its own in it, and tells the others.

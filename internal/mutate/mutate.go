@@ -32,6 +32,9 @@ const (
 	BarrierRoundSkipped        // nic: only the first round of a barrier is waited for
 	ContributionLost           // nic: a reduction forgets the vector of its last child
 	LeaveNotTold               // nic: the others do not hear that a member has gone
+	SeatsOvertake              // nic: joins and leaves are taken as they arrive
+	LateForgotten              // nic: a member that has yet to fetch a broadcast says that it has it
+	LossNotSpread              // nic: who finds a member's NIC silent keeps it to itself
 	TorusForgotten             // nic: some NICs take the binomial tree though all members have a position
 	ConsumedEarly              // nic: a descriptor is given back when its bytes are posted, before they are acknowledged
 	PermitUndescribed          // nic: bytes are permitted for which the receiver has described no place yet
@@ -41,7 +44,8 @@ const (
 var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "old-incarnation", "wrong-space-acked",
 	"no-retransmit", "tag-ignored", "early-ack", "order-ignored", "grant-leak", "credit-leak", "lost-wake-up",
 	"stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
-	"barrier-round-skipped", "contribution-lost", "leave-not-told", "torus-forgotten",
+	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",
+	"late-forgotten", "loss-not-spread", "torus-forgotten",
 	"consumed-early", "permit-undescribed"}
 
 func (d Defect) String() string {

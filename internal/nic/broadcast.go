@@ -2,6 +2,7 @@ package nic
 
 import (
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -80,10 +81,12 @@ func (e *Engine) offerHeard(m *member, from int, s wire.Signal) {
 	e.tryGrant(c)
 }
 
-// mayTake reports whether there is transit memory for an operation. There always is for the oldest: broadcasts of several
-// roots go different ways, and if NICs kept newer ones while they wait for one another to take older ones, that could
-// close a circle in which nobody goes on.
-func (m *member) mayTake(c *coll) bool {
+// mayTake reports whether there is transit memory for an operation. There always is for the oldest that wants some. Offers
+// overtake one another, and broadcasts of several roots go different ways; if one NIC kept newer ones until the next took
+// them, while that kept its memory for older ones, nobody would go on. So a membership holds TransitBytes and besides, of each
+// broadcast that came after newer ones, what that needs.
+func (e *Engine) mayTake(c *coll) bool {
+	m := c.m
 	if m.inTransit == 0 || m.inTransit+c.length <= limits.TransitBytes {
 		return true
 	}
@@ -98,7 +101,7 @@ func (m *member) mayTake(c *coll) bool {
 // tryGrant takes memory for the data of an operation and asks for it, or waits until there is some.
 func (e *Engine) tryGrant(c *coll) {
 	m := c.m
-	if !m.mayTake(c) {
+	if !e.mayTake(c) {
 		if c.wait.in == nil {
 			m.waiting.pushBack(&c.wait)
 		}
@@ -123,7 +126,7 @@ func (e *Engine) retryWaiting(m *member) {
 				c = n.v
 			}
 		}
-		if !m.mayTake(c) {
+		if !e.mayTake(c) {
 			return
 		}
 		c.wait.remove()
@@ -257,7 +260,7 @@ func (e *Engine) settleColl(c *coll) {
 		return
 	}
 	e.shelve(c)
-	if c.acks < below || c.late || c.fetching && c.s != nil {
+	if c.acks < below || (c.late || c.fetching && c.s != nil) && e.cfg.Defect != mutate.LateForgotten {
 		return
 	}
 	if !c.acked {

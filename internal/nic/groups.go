@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -325,7 +326,7 @@ func (e *Engine) losePeerSeats(pr *peer, leave bool) {
 // spreadLoss tells the other members of a group that one of them has gone.
 func (e *Engine) spreadLoss(g *group, rank int) {
 	k := slices.IndexFunc(g.local, func(m *member) bool { return g.rankOf(m) >= 0 })
-	if k < 0 {
+	if k < 0 || e.cfg.Defect == mutate.LossNotSpread {
 		return
 	}
 	m := g.local[k]

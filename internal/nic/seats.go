@@ -130,7 +130,7 @@ type peerSeats struct {
 func (e *Engine) seatRecord(pr *peer, b []byte) {
 	t := &pr.seats
 	change := binary.LittleEndian.Uint32(b[80:])
-	if ahead := change - t.heard - 1; ahead > 0 {
+	if ahead := change - t.heard - 1; ahead > 0 && e.cfg.Defect != mutate.SeatsOvertake {
 		if ahead > limits.SeatsPerNIC || len(t.early) >= limits.SeatsPerNIC {
 			e.counts[vni.DropFormat]++
 			return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -27,8 +28,12 @@ type team struct {
 	rng     *rand.Rand
 	seed    uint64
 	members int
+	nics    int
 	rounds  int
 	ends    map[int]int // by rank in the first group: the operation before which the member ends
+	crash   bool        // not it alone, but its NIC with all that are there
+	unsure  int         // how often the first member joins and thinks better of it
+	joined  int         // members that are in the first group
 	gone    map[weft.Name]bool
 	entered map[string]map[weft.Name]bool // by group and operation: who has entered it
 	done    uint64
@@ -36,8 +41,9 @@ type team struct {
 }
 
 const (
-	teamLimit  = 2 * time.Minute // of virtual time
+	teamLimit  = 3 * time.Minute // of virtual time
 	teamSettle = 4 * time.Second
+	teamWaits  = time.Second // for what is said of joins that have been given up
 )
 
 // runTeam makes the team run of a seed, and returns what it has found and how many collective operations were done.
@@ -50,15 +56,17 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 			t.ends[rng.IntN(t.members)] = rng.IntN(t.rounds)
 		}
 	}
-	nics := 1 + rng.IntN(t.members)
+	t.nics = 1 + rng.IntN(t.members)
+	t.crash, t.unsure = rng.IntN(2) == 0, 4*rng.IntN(2)
+	hosts := max(t.nics, 2)
 	rate := func(most float64) float64 { return most * rng.Float64() * float64(rng.IntN(2)) }
 	t.f = sim.New(sim.Config{
-		Seed: seed, NICs: max(nics, 2), TorusWidth: rng.IntN(3), Replay: replay(seed, d), UnreachableAfter: 8 * time.Second, // no bad luck with probes
+		Seed: seed, NICs: hosts, TorusWidth: rng.IntN(3), Replay: replay(seed, d), UnreachableAfter: 8 * time.Second, // no bad luck with probes
 		Faults: sim.Faults{Loss: rate(0.05), Duplicate: rate(0.05), Reorder: rate(0.1), Corrupt: rate(0.01)},
 		Hooks:  sim.Hooks{Defect: d, Pool: rng.IntN(3) == 0},
 	})
 	for i := range t.members {
-		t.f.Process(i%nics, fmt.Sprintf("team/%d", i), func(p *sim.Process) error { return t.member(p, i) })
+		t.f.Process(i%t.nics, fmt.Sprintf("team/%d", i), func(p *sim.Process) error { return t.member(p, i) })
 	}
 	err := t.f.Run(teamLimit)
 	if err == nil {
@@ -68,16 +76,27 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 		t.violate("%v", err)
 		return t.found, t.done
 	}
-	for host := range max(nics, 2) {
+	for host := range hosts {
 		e := t.f.Engine(host)
+		if e == nil {
+			continue // it has crashed
+		}
 		for _, leak := range e.Leaks() {
 			t.violate("NIC %d leaks: %s", host, leak)
 		}
-		if g := e.Groups(); len(g) > 0 {
-			t.violate("NIC %d still knows the groups %+v", host, g)
+		for _, g := range e.Groups() {
+			if !t.silent(g.Members) {
+				t.violate("NIC %d still knows the group %+v", host, g)
+			}
 		}
 	}
 	return t.found, t.done
+}
+
+// silent reports whether all of some members are on NICs that have crashed: who has never waited for those has not noticed,
+// and nobody else is there to tell it.
+func (t *team) silent(members []nic.NameInfo) bool {
+	return len(members) > 0 && !slices.ContainsFunc(members, func(m nic.NameInfo) bool { return t.f.Engine(int(m.NIC-sim.NICID(0))) != nil })
 }
 
 func (t *team) violate(format string, args ...any) {
@@ -87,14 +106,40 @@ func (t *team) violate(format string, args ...any) {
 // member is the main function of one. It goes on from group to group until it ends or all rounds are done.
 func (t *team) member(p *sim.Process, i int) error {
 	self := weft.Name{App: "team", Index: uint32(i)}
-	g, err := p.Join(context.Background(), "team", t.members)
+	g, err := t.join(p, i)
 	if err != nil {
 		return err // nobody ends before all have joined
 	}
+	t.joined++
+	if err := t.work(p, g, self); err != nil && !(t.gone[self] && errors.Is(err, weft.ErrNICGone)) {
+		return err
+	}
+	return nil
+}
+
+// join joins the first group. One member may be unsure, and give up the join a few times before it means it: the others
+// let the news of that arrive, so that what they join is a group of those who do.
+func (t *team) join(p *sim.Process, i int) (*weft.Group, error) {
+	if i > 0 && t.unsure > 0 {
+		p.Sleep(teamWaits)
+	}
+	for n := t.unsure; i == 0 && n > 0; n-- {
+		ctx, cancel := p.WithTimeout(context.Background(), time.Duration(1+p.Rand().IntN(200))*time.Microsecond)
+		g, err := p.Join(ctx, "team", t.members)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return g, err
+		}
+	}
+	return p.Join(context.Background(), "team", t.members)
+}
+
+// work is what a member does in the group.
+func (t *team) work(p *sim.Process, g *weft.Group, self weft.Name) error {
 	for next := 0; next < t.rounds; next++ {
 		p.Sleep(time.Duration(p.Rand().IntN(500)) * time.Microsecond)
-		if at, ends := t.ends[i]; ends && next >= at {
-			t.gone[self] = true
+		if at, ends := t.ends[int(self.Index)]; ends && next >= at {
+			t.end(p, self)
 			return nil
 		}
 		if err := t.operation(p, g, self, next); err != nil {
@@ -108,6 +153,25 @@ func (t *team) member(p *sim.Process, i int) error {
 	}
 	t.gone[self] = true
 	return g.Close()
+}
+
+// end ends a member, and if the run is one of crashes, all that are on its NIC. That is back after a while.
+func (t *team) end(p *sim.Process, self weft.Name) {
+	for t.crash && t.joined < t.members {
+		p.Sleep(time.Millisecond)
+	}
+	t.gone[self] = true
+	if !t.crash {
+		return
+	}
+	host := int(self.Index) % t.nics
+	for i := host; i < t.members; i += t.nics {
+		t.gone[weft.Name{App: "team", Index: uint32(i)}] = true
+	}
+	t.f.StopNIC(host)
+	if p.Rand().IntN(2) == 0 {
+		t.f.After(time.Duration(p.Rand().IntN(20_000))*time.Millisecond, func() { t.f.StartNIC(host) })
+	}
 }
 
 // recover shrinks a broken group, and has its members agree on the operation to go on after.
@@ -146,7 +210,7 @@ func (t *team) blamesTheDead(err error) bool {
 func (t *team) operation(p *sim.Process, g *weft.Group, self weft.Name, round int) error {
 	ctx := context.Background()
 	drawn := rand.New(rand.NewPCG(t.seed, uint64(round)))
-	kind, root := drawn.IntN(4), drawn.IntN(g.Size())
+	kind, root := drawn.IntN(5), drawn.IntN(g.Size())
 	size := pick(drawn, 0, 8, 64, 1000, 5000, 70_000, 600_000)
 	key := fmt.Sprint(g.Epoch(), " ", round)
 	if t.entered[key] == nil {
@@ -165,16 +229,7 @@ func (t *team) operation(p *sim.Process, g *weft.Group, self weft.Name, round in
 			}
 		}
 	case 2:
-		buf, want := make([]byte, size), bytes.Repeat([]byte{byte(round + 1)}, size)
-		if g.Rank() == root {
-			copy(buf, want)
-		}
-		if err := g.Broadcast(ctx, root, buf); err != nil {
-			return err
-		}
-		if !bytes.Equal(buf, want) {
-			t.violate("%v got other bytes than were broadcast in round %d", self, round)
-		}
+		return t.broadcast(g, self, root, size, byte(round))
 	case 3:
 		v := slices.Repeat([]int64{int64(g.Rank() + round)}, size/64)
 		if err := weft.AllReduce(ctx, g, weft.Sum, v); err != nil {
@@ -187,6 +242,30 @@ func (t *team) operation(p *sim.Process, g *weft.Group, self weft.Name, round in
 				break
 			}
 		}
+	case 4: // more than is kept for one that comes late
+		if g.Rank() == drawn.IntN(g.Size()) && g.Rank() != root {
+			p.Sleep(20 * time.Millisecond)
+		}
+		for k := range byte(4) {
+			if err := t.broadcast(g, self, root, 180_000, k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// broadcast looks whether all get the root's bytes.
+func (t *team) broadcast(g *weft.Group, self weft.Name, root, size int, with byte) error {
+	buf, want := make([]byte, size), bytes.Repeat([]byte{with + 1}, size)
+	if g.Rank() == root {
+		copy(buf, want)
+	}
+	if err := g.Broadcast(context.Background(), root, buf); err != nil {
+		return err
+	}
+	if !bytes.Equal(buf, want) {
+		t.violate("%v got other bytes than rank %d has broadcast in epoch %d", self, root, g.Epoch())
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ func TestTeamsKeepTheirPromises(t *testing.T) {
 }
 
 func TestTeamsFindTheDefectsOfGroups(t *testing.T) {
-	for _, d := range []mutate.Defect{mutate.BarrierRoundSkipped, mutate.ContributionLost, mutate.LeaveNotTold, mutate.TorusForgotten} {
+	for _, d := range []mutate.Defect{mutate.BarrierRoundSkipped, mutate.ContributionLost, mutate.LeaveNotTold,
+		mutate.SeatsOvertake, mutate.LateForgotten, mutate.LossNotSpread, mutate.TorusForgotten} {
 		seed := uint64(0)
 		for ; seed < 40; seed++ {
 			if found, _ := runTeam(seed, d); len(found) > 0 {

@@ -1,0 +1,140 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	weft "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/registry/file"
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+var long = flag.Bool("long", false, "run the long forms of the tests: 10,000 barriers and broadcasts over a network with loss")
+
+// lossyHosts are daemons, each a process in a network namespace of its own, on a network that loses frames.
+func lossyHosts(t *testing.T, n int, loss float64) (*testbed.Testbed, []daemon.Config) {
+	t.Helper()
+	tb, err := testbed.New(testbed.Config{Hosts: n, Loss: loss})
+	if errors.Is(err, testbed.ErrUnavailable) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tb.Close() })
+	dir := t.TempDir()
+	all := make([]daemon.Config, n)
+	var nodes []file.Entry
+	for i := range all {
+		listen := fmt.Sprintf("%v:%d", tb.Host(i).Addr(), daemon.DefaultPort)
+		nodes = append(nodes, file.Entry{Address: listen})
+		all[i] = daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: listen, Log: "warn",
+			UnreachableAfter: daemon.Duration(20 * time.Second)} // no bad luck with probes
+	}
+	for i := range all {
+		all[i].Nodes = nodes
+		arg, err := json.Marshal(all[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := tb.Host(i).Command(context.Background(), "/proc/self/exe")
+		c.Env = append(os.Environ(), roleVariable+"=daemon="+string(arg))
+		w := &logWriter{t: t, prefix: fmt.Sprintf("host %d: ", i)}
+		c.Stderr = w
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { w.stop(); c.Process.Kill(); c.Wait() })
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			conn, err := ctl.Dial(t.Context(), all[i].Socket)
+			if err == nil {
+				conn.Close()
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("host %d: %v", i, err)
+			}
+		}
+	}
+	return tb, all
+}
+
+func TestBarriersAndBroadcastsGetThroughANetworkThatLosesFrames(t *testing.T) {
+	const hosts = 4
+	times := 100
+	switch {
+	case *long:
+		times = 10_000
+	case testing.Short():
+		times = 20
+	}
+	tb, c := lossyHosts(t, hosts, 0.05)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(times)*100*time.Millisecond)
+	defer cancel()
+	entered := make([]atomic.Int64, hosts)
+	var members []<-chan error
+	for i := range hosts {
+		members = append(members, start(func() error {
+			p, err := weft.Attach(ctx, weft.AttachConfig{Socket: c[i].Socket, Name: weft.Name{App: "lossy", Index: uint32(i)},
+				Groups: []weft.Membership{{Size: hosts}}})
+			if err != nil {
+				return err
+			}
+			defer p.Close()
+			g := p.Group("")
+			for k := range times {
+				if err := barrierAndBroadcast(ctx, g, entered, k); err != nil {
+					return err
+				}
+			}
+			return g.Barrier(ctx) // what was sent last is acknowledged before anybody leaves
+		}))
+	}
+	for i, m := range members {
+		if err := <-m; err != nil {
+			t.Errorf("member %d: %v", i, err)
+			cancel()
+		}
+	}
+	drops, err := tb.Drops()
+	if err != nil || drops.Dropped == 0 {
+		t.Errorf("the network has lost nothing: %+v, %v", drops, err)
+	}
+}
+
+// barrierAndBroadcast is one round: nobody may leave the barrier before all have entered it, and all must have the bytes of
+// the root, which is another one each time.
+func barrierAndBroadcast(ctx context.Context, g *weft.Group, entered []atomic.Int64, k int) error {
+	entered[g.Rank()].Store(int64(k + 1))
+	if err := g.Barrier(ctx); err != nil {
+		return fmt.Errorf("barrier %d: %w", k, err)
+	}
+	for j := range entered {
+		if entered[j].Load() <= int64(k) {
+			return fmt.Errorf("through barrier %d, which member %d has not entered", k, j)
+		}
+	}
+	size, root := k*7%3000, k%g.Size()
+	if k%50 == 49 {
+		size = 100_000
+	}
+	want, buf := payload(uint64(k), size), make([]byte, size)
+	if g.Rank() == root {
+		copy(buf, want)
+	}
+	if err := g.Broadcast(ctx, root, buf); err != nil || !bytes.Equal(buf, want) {
+		return fmt.Errorf("broadcast %d of %d bytes: equal %v, %w", k, size, bytes.Equal(buf, want), err)
+	}
+	return nil
+}
