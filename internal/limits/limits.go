@@ -215,6 +215,10 @@ const (
 	// GrantOldest is how often permission goes to the oldest instead of the shortest: the anti-starvation share is 1/8.
 	GrantOldest = 8
 
+	// SearchedMessages is how many messages that nobody has asked for are searched one by one; more are indexed. It takes a
+	// microsecond, as the index does.
+	SearchedMessages = 256
+
 	// CopiedMessage is the longest message that is copied into its segment, so that its memory is free at once. Copying
 	// more costs more than waiting for the acknowledgement.
 	CopiedMessage = 2048

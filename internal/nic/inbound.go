@@ -29,6 +29,7 @@ type inbound struct {
 	onCredit bool       // it uses its sender's credit until it is matched
 	at       clock.Time // when it began to wait for a receive
 	done     bool       // all its bytes are here
+	piled    bool       // it is in piles of process.stray
 	accepted bool       // its sender has been told so, if it wants to know
 	watched  bool       // its peer is probed while silent, since bytes are due
 
@@ -45,7 +46,8 @@ type inbound struct {
 	parts   [][]byte // where they go then
 	one     [1][]byte
 	recv    *receive // that it is matched with
-	local   *send    // that it comes from, or, of a GET, that asked for it
+	piles   [pileKinds]node[inbound] // in those of process.stray
+	local   *send // that it comes from, or, of a GET, that asked for it
 }
 
 func (e *Engine) newInbound(src *source, env *wire.Envelope, kind inboundKind, length uint64) *inbound {
@@ -100,7 +102,11 @@ func (inb *inbound) unwatch() {
 
 // freeInbound lets go of all that an inbound holds.
 func (e *Engine) freeInbound(inb *inbound) {
-	inb.node.remove()
+	if inb.piled {
+		inb.src.p.stray.remove(inb)
+	} else {
+		inb.node.remove()
+	}
 	e.unstage(inb)
 	e.grants.drop(e, inb)
 	inb.unwatch()
@@ -168,7 +174,7 @@ func (e *Engine) offer(inb *inbound) {
 	e.counts[vni.NICUnexpectedBytes] += inb.length
 	p.account.Unexpected++
 	inb.at = e.now
-	p.stray.pushBack(&inb.node)
+	p.stray.add(inb)
 	switch inb.kind {
 	case inboundRequest:
 		e.stageRequest(inb)

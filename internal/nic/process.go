@@ -38,7 +38,7 @@ type process struct {
 	dests   map[destKey]*dest
 	recvs   []receive     // by receive context
 	posted  list[receive] // receive table, first half: posted and not yet matched, oldest first
-	stray   list[inbound] // receive table, second half: envelopes that nobody has asked for yet, oldest first
+	stray   strays        // receive table, second half: envelopes that nobody has asked for yet, oldest first
 	sources map[sourceKey]*source
 	postSeq uint64 // numbers posted receives, so that one can go back to its place
 

@@ -96,13 +96,11 @@ func (e *Engine) startReceive(p *process, r *receive) {
 // post looks among the messages that wait for one that r wants, oldest first, and posts r if there is none (QNIX-48).
 func (e *Engine) post(r *receive) {
 	p := r.p
-	for n := p.stray.head; n != nil; n = n.next {
-		if inb := n.v; r.wants(inb.src, &inb.env) {
-			inb.node.remove()
-			p.account.LongestWait = max(p.account.LongestWait, e.now.Sub(inb.at))
-			e.bind(inb, r)
-			return
-		}
+	if inb := p.stray.find(e, r); inb != nil {
+		p.stray.remove(inb)
+		p.account.LongestWait = max(p.account.LongestWait, e.now.Sub(inb.at))
+		e.bind(inb, r)
+		return
 	}
 	r.state = recvPosted
 	at := p.posted.tail // nearly always the place; an unmatched receive goes back to its own

@@ -1,0 +1,145 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// strays are the second half of a receive table: messages that nobody has asked for yet, oldest first. Whoever floods a
+// process with small ones fills its staging with tens of thousands, and each of its receives would go through all of them, in
+// the NIC's time and so in everybody's. So many are indexed: by sender and tag, by sender, by tag, each pile oldest first.
+// Few are searched faster as they are.
+//
+//	receive     from a process    from any
+//	one tag     pile of both      pile of the tag
+//	any tag     pile of sender    all
+type strays struct {
+	list[inbound]
+	indexed bool
+	piles   map[pileKey]*list[inbound]
+	spare   []*list[inbound]
+}
+
+// pileKey names a pile. A pile of one tag has no name, one of a sender no tag.
+type pileKey struct {
+	name vni.Name
+	tag  uint64
+	by   pileKind
+}
+
+type pileKind uint8
+
+const (
+	byBoth pileKind = iota
+	bySender
+	byTag
+	pileKinds
+)
+
+func keyOf(by pileKind, name vni.Name, tag uint64) pileKey {
+	switch by {
+	case bySender:
+		tag = 0
+	case byTag:
+		name = vni.Name{}
+	}
+	return pileKey{name, tag, by}
+}
+
+// add puts a message behind all others.
+func (s *strays) add(inb *inbound) {
+	s.pushBack(&inb.node)
+	if s.indexed {
+		s.pile(inb)
+		return
+	}
+	if s.n > limits.SearchedMessages {
+		s.indexed = true
+		if s.piles == nil {
+			s.piles = make(map[pileKey]*list[inbound])
+		}
+		for n := s.head; n != nil; n = n.next {
+			s.pile(n.v)
+		}
+	}
+}
+
+func (s *strays) pile(inb *inbound) {
+	inb.piled = true
+	for by := range pileKinds {
+		k := keyOf(by, inb.src.name, inb.env.Tag)
+		l := s.piles[k]
+		if l == nil {
+			if n := len(s.spare); n > 0 {
+				l, s.spare = s.spare[n-1], s.spare[:n-1]
+			} else {
+				l = new(list[inbound])
+			}
+			s.piles[k] = l
+		}
+		inb.piles[by].v = inb
+		l.pushBack(&inb.piles[by])
+	}
+}
+
+// remove takes a message out.
+func (s *strays) remove(inb *inbound) {
+	inb.node.remove()
+	if inb.piled {
+		inb.piled = false
+		for by := range pileKinds {
+			inb.piles[by].remove()
+			if k := keyOf(by, inb.src.name, inb.env.Tag); s.piles[k].n == 0 {
+				s.spare = append(s.spare, s.piles[k])
+				delete(s.piles, k)
+			}
+		}
+	}
+	if s.n == 0 {
+		s.indexed, s.piles, s.spare = false, nil, nil // a flood's memory goes with it
+	}
+}
+
+// find returns the oldest message that a receive wants, or nil.
+func (s *strays) find(e *Engine, r *receive) *inbound {
+	if r.reply { // replies that nobody waits for are not kept
+		return nil
+	}
+	l := &s.list
+	if k, ok := s.key(e, r); ok {
+		if l = s.piles[k]; l == nil {
+			return nil
+		}
+	}
+	for n := l.head; n != nil; n = n.next {
+		if r.wants(n.v.src, &n.v.env) {
+			return n.v
+		}
+	}
+	return nil
+}
+
+// key names the pile in which all is that a receive wants. There is none if it wants anything, or if little is there.
+func (s *strays) key(e *Engine, r *receive) (k pileKey, ok bool) {
+	name := r.sender
+	if r.exact {
+		var pr *peer
+		if r.from.nic != e.cfg.ID {
+			pr = e.peerOf(r.from.nic)
+		}
+		src := r.p.sources[sourceKey{pr, r.from.slot, r.from.gen}]
+		if src == nil || src.nic != r.from.nic {
+			return k, false
+		}
+		name = src.name
+	}
+	switch {
+	case !s.indexed || name.IsZero() && r.anyTag:
+		return k, false
+	case name.IsZero():
+		return keyOf(byTag, name, r.tag), true
+	case r.anyTag:
+		return keyOf(bySender, name, 0), true
+	}
+	return keyOf(byBoth, name, r.tag), true
+}
