@@ -13,9 +13,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/internal/bench"
+	"github.com/weftnet/weft/internal/testbed"
 )
 
 func init() { register(newBenchCommand) }
+
+// Where the two sides of a measurement are.
+const (
+	testbedLoopback = "loopback"
+	testbedVeth     = "veth"
+)
 
 // benchFlags are the flags and the argument of `weft bench KIND`.
 type benchFlags struct {
@@ -24,6 +31,10 @@ type benchFlags struct {
 	serve  bool
 	child  bool
 	listen string
+
+	testbed string
+	loss    float64
+	mtu     int
 }
 
 func newBenchCommand() *cobra.Command {
@@ -50,16 +61,24 @@ Without HOST, the other process is started on this host; with --link mem, both a
 one process. With HOST, it is what --serve has started there: HOST is an address
 or a name, with a port unless it is ` + strconv.Itoa(bench.DefaultPort) + `.
 
+With --testbed veth, the two sides are on two hosts of their own, joined by a cable:
+network namespaces that are made for the time of the measurement (needs root). There
+--loss P loses packets, each way, with that probability.
+
 With --deployment daemon, each side starts a NIC daemon of its own for the time
 of the measurement. With --json, each size is one object on a line of its own.`,
 		Example: fmt.Sprintf(`  weft bench %[1]s --link udp
   weft bench %[1]s --size all --time 1s --json
+  weft bench %[1]s --testbed veth --link xdp
   weft bench %[1]s --serve              # on one host, and on the other:
   weft bench %[1]s 10.0.0.1`, kind),
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.complete(c.Flags(), args); err != nil {
 				return err
+			}
+			if f.testbed == testbedVeth {
+				return f.runOnTestbed(c)
 			}
 			if f.serve {
 				return f.runServer(c.Context(), c.InOrStdin(), c.OutOrStdout())
@@ -91,6 +110,9 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.json, "json", false, "print one JSON object for each size")
 	fs.BoolVar(&f.serve, "serve", false, "be the other side for clients from other hosts, until interrupted")
 	fs.StringVar(&f.listen, "listen", ":"+strconv.Itoa(bench.DefaultPort), "address at which --serve waits, IP:PORT")
+	choiceFlag(fs, &f.testbed, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
+	shareFlag(fs, &f.loss, "loss", "packets that a testbed loses, each way")
+	fs.IntVar(&f.mtu, "mtu", testbed.DefaultMTU, "`bytes` that the testbed's cable carries")
 	fs.BoolVar(&f.child, "child", false, "print nothing but the address, and end with standard input")
 	fs.Lookup("child").Hidden = true
 }
@@ -102,6 +124,12 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 		return usagef("a host (%s) with --serve: expected one or the other", args[0])
 	case f.serve && !f.child && bench.Reaches(f.Link) != "":
 		return usagef("--serve with --link %s: expected --link udp, since %s", f.Link, bench.Reaches(f.Link))
+	case f.testbed == testbedVeth && (f.serve || len(args) > 0):
+		return usagef("--testbed veth with --serve or a host: expected neither, since it makes both hosts")
+	case f.testbed == testbedVeth && bench.Reaches(f.Link) != "":
+		return usagef("--testbed veth with --link %s: expected udp or xdp, since %s", f.Link, bench.Reaches(f.Link))
+	case f.testbed != testbedVeth && (fs.Changed("loss") || fs.Changed("mtu")):
+		return usagef("--loss or --mtu without --testbed veth: expected them together, since only a testbed's cable can be chosen")
 	case !f.serve && fs.Changed("listen"):
 		return usagef("--listen %s without --serve: only --serve waits at an address", f.listen)
 	}

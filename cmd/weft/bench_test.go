@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/internal/testbed"
 )
 
 // endsWithin bounds waits that end at once unless something is broken.
@@ -118,10 +120,22 @@ func TestAServerServesOneClientAfterTheOther(t *testing.T) {
 	}
 }
 
+func TestBenchMakesTheHostsThatItMeasuresOn(t *testing.T) {
+	if err := testbed.Check(); err != nil {
+		t.Skip(err)
+	}
+	for _, line := range []string{"--link udp", "--link udp --loss 5%", "--link udp --deployment daemon", "--link xdp", "--link xdp --deployment daemon --mtu 9000"} {
+		got := rows(t, append([]string{"latency", "--testbed", "veth", "--time", "20ms", "--json"}, strings.Fields(line)...)...)
+		if len(got) != 1 || got[0]["iterations"].(float64) < 1 || got[0]["link"] != strings.Fields(line)[1] {
+			t.Errorf("%s: rows %v; expected one with iterations", line, got)
+		}
+	}
+}
+
 func TestBenchSaysWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
 		"bench":                                        "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, fairness, hostile, incast, latency, rate",
-		"bench latency --link tcp":                     `invalid argument "tcp" for "--link" flag: expected one of mem, shm, udp`,
+		"bench latency --link tcp":                     `invalid argument "tcp" for "--link" flag: expected one of mem, shm, udp, xdp`,
 		"bench rate --deployment here":                 `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon`,
 		"bench rate --size few":                        `invalid argument "few" for "--size" flag: expected a number of bytes from 0 to 67108864, such as 64, 4KiB or 1MiB, or all`,
 		"bench rate --size -1":                         `invalid argument "-1" for "--size" flag: expected a number of bytes`,
@@ -131,6 +145,9 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench latency --link shm --deployment daemon": "--deployment daemon with --link shm: expected embedded, since shm joins NICs embedded in processes of one host",
 		"bench latency --link mem 10.0.0.1":            "a host (10.0.0.1:7710) with --link mem: expected --link udp",
 		"bench latency --link mem --serve":             "--serve with --link mem: expected --link udp",
+		"bench latency --testbed veth --link shm":      "--testbed veth with --link shm: expected udp or xdp, since shm joins NICs embedded in processes of one host",
+		"bench latency --testbed veth 10.0.0.1":        "--testbed veth with --serve or a host: expected neither",
+		"bench latency --loss 5%":                      "--loss or --mtu without --testbed veth: expected them together",
 		"bench latency --serve 10.0.0.1":               "a host (10.0.0.1) with --serve: expected one or the other",
 		"bench latency --listen 10.0.0.1:1":            "--listen 10.0.0.1:1 without --serve: only --serve waits at an address",
 		"bench latency 10.0.0.1:x":                     `host "10.0.0.1:x": `,

@@ -12,12 +12,13 @@ const (
 	LinkMem          = "mem"      // a switch in memory: both NICs in one process
 	LinkShm          = "shm"      // memory that two processes share
 	LinkUDP          = "udp"      // sockets: two processes
+	LinkXDP          = "xdp"      // AF_XDP: two processes on two hosts
 	DeployedEmbedded = "embedded" // the NIC inside the process
 	DeployedDaemon   = "daemon"   // the NIC in a process of its own
 )
 
 // Links lists what can carry frames.
-func Links() []string { return []string{LinkMem, LinkShm, LinkUDP} }
+func Links() []string { return []string{LinkMem, LinkShm, LinkUDP, LinkXDP} }
 
 // Deployments lists where a NIC can be.
 func Deployments() []string { return []string{DeployedEmbedded, DeployedDaemon} }
@@ -38,10 +39,10 @@ type Options struct {
 
 // Check says what is wrong with a combination, of words that are right each by itself.
 func (o *Options) Check() error {
-	if o.Link != LinkUDP && o.Deployment != DeployedEmbedded {
+	if joins[o.Link] != "" && o.Deployment != DeployedEmbedded {
 		return fmt.Errorf("--deployment %s with --link %s: expected embedded, since %s", o.Deployment, o.Link, joins[o.Link])
 	}
-	if o.Link != LinkUDP && o.Host != "" {
+	if joins[o.Link] != "" && o.Host != "" {
 		return fmt.Errorf("a host (%s) with --link %s: expected --link udp, since %s", o.Host, o.Link, joins[o.Link])
 	}
 	return nil
@@ -63,7 +64,7 @@ func (o *Options) setting() string {
 	case o.Link == LinkMem:
 		return "link mem, NICs embedded, one process"
 	case o.Host != "":
-		return fmt.Sprintf("link udp, %s, this host and %s", nics, o.Host)
+		return fmt.Sprintf("link %s, %s, this host and %s", o.Link, nics, o.Host)
 	}
 	return fmt.Sprintf("link %s, %s, two processes on this host", o.Link, nics)
 }

@@ -26,6 +26,7 @@ const grace = 3 * time.Second
 type place struct {
 	self       string // the weft binary
 	deployment string
+	link       string
 	name       weft.Name
 	listen     string
 	nodes      []weft.Node
@@ -35,7 +36,11 @@ type place struct {
 // open makes a process and the NIC that serves it, and returns the address of the NIC's link.
 func (u *undo) open(ctx context.Context, at place) (*weft.Process, string, error) {
 	if at.deployment == DeployedEmbedded {
-		p, err := weft.Open(ctx, weft.Config{Name: at.name, Listen: at.listen, Nodes: at.nodes})
+		listen := at.listen
+		if at.link == LinkXDP {
+			listen = "xdp:" + listen
+		}
+		p, err := weft.Open(ctx, weft.Config{Name: at.name, Listen: listen, Nodes: at.nodes})
 		if err != nil {
 			return nil, "", err
 		}
@@ -104,6 +109,9 @@ func (u *undo) runDaemon(ctx context.Context, at place) (c *child, socket, addr 
 	u.add(func() error { return os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "nic.sock")
 	var config strings.Builder
+	if at.link != "" {
+		fmt.Fprintf(&config, "link = %q\n", at.link)
+	}
 	fmt.Fprintf(&config, "socket = %q\nstate_dir = %q\nlisten = %q\nlog = \"warn\"\n%s", socket, dir, at.listen, at.config)
 	for _, n := range at.nodes {
 		fmt.Fprintf(&config, "[[node]]\naddress = %q\n", n.Addr)

@@ -84,7 +84,7 @@ func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
 		}
 	}
 	listen := o.anyAddress()
-	if o.Link == LinkUDP {
+	if joins[o.Link] == "" {
 		ip, err := ownAddress(addr)
 		if err != nil {
 			return nil, err
@@ -92,7 +92,7 @@ func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
 		listen = net.JoinHostPort(ip, "0")
 	}
 	p, _, err := u.open(ctx, place{
-		self: o.Self, deployment: o.Deployment, name: ClientName, listen: listen, nodes: []weft.Node{{Addr: addr}},
+		self: o.Self, deployment: o.Deployment, link: o.Link, name: ClientName, listen: listen, nodes: []weft.Node{{Addr: addr}},
 	})
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (u *undo) inMemory(ctx context.Context) (*weft.Process, error) {
 func ServeHost(ctx context.Context, o Options, listen string, ready func(addr string) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	p, addr, err := down.open(ctx, place{self: o.Self, deployment: o.Deployment, name: ServerName, listen: listen})
+	p, addr, err := down.open(ctx, place{self: o.Self, deployment: o.Deployment, link: o.Link, name: ServerName, listen: listen})
 	if err != nil {
 		return err
 	}
