@@ -21,6 +21,12 @@ import (
 // DefaultPort is the UDP port of a NIC's link unless told otherwise.
 const DefaultPort = 7700
 
+// What link = "auto" goes by.
+const (
+	preferBandwidth = "bandwidth"
+	preferLatency   = "latency"
+)
+
 // Links are what may carry a daemon's frames; auto chooses.
 func Links() []string { return []string{"auto", "udp", "xdp"} }
 
@@ -30,6 +36,7 @@ func Links() []string { return []string{"auto", "udp", "xdp"} }
 //	socket            = "/run/weft/nic.sock"        # default: $WEFT_SOCKET, or by user
 //	state_dir         = "/var/lib/weft"             # default: by socket
 //	link              = "udp"
+//	prefer            = "bandwidth"                 # what link = "auto" goes by: "bandwidth" or "latency"
 //	listen            = "10.0.0.1:7700"             # default: every address, port 7700
 //	mtu               = 0                           # bytes of a frame; 0: what the interface carries
 //	gso               = true                        # false: frames leave and come one by one, without segmentation offload
@@ -71,6 +78,7 @@ type Config struct {
 	Socket           string       `toml:"socket"`
 	StateDir         string       `toml:"state_dir"`
 	Link             string       `toml:"link"`
+	Prefer           string       `toml:"prefer"` // empty: bandwidth
 	Listen           string       `toml:"listen"`
 	MTU              int          `toml:"mtu"`
 	GSO              *bool        `toml:"gso"` // nil: true
@@ -90,7 +98,7 @@ type Config struct {
 	Gossip           *Gossip      `toml:"gossip"` // nil: none
 }
 
-const expectedKeys = "id, socket, state_dir, link, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
+const expectedKeys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
 	"region_bytes, allow_uids, allow_gids, log, [[node]] with id, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, " +
 	"or [gossip] with listen, seeds, key_file and failure_timeout"
 
@@ -165,6 +173,12 @@ func (c Config) check() (s settings, err error) {
 	}
 	if c.Link != "" && !slices.Contains(Links(), c.Link) {
 		wrong("link", "no link is called %q; expected one of %s", c.Link, strings.Join(Links(), ", "))
+	}
+	switch {
+	case c.Prefer != "" && c.Prefer != preferBandwidth && c.Prefer != preferLatency:
+		wrong("prefer", "%q; expected %s or %s", c.Prefer, preferBandwidth, preferLatency)
+	case c.Prefer != "" && c.Link != "auto":
+		wrong("prefer", "%q has a link named already; expected link = \"auto\" with it", c.Prefer)
 	}
 	if s.listen, err = listenAddr(c.Listen); err != nil {
 		wrong("listen", "%w", err)

@@ -18,7 +18,8 @@ const wholeConfig = `
 id                = "0:0:0:96:221:127:255:140"
 socket            = "/tmp/x/nic.sock"
 state_dir         = "/tmp/x/state"
-link              = "udp"
+link              = "auto"
+prefer            = "latency"
 listen            = "127.0.0.1:7701"
 mtu               = 1400
 gso               = false
@@ -86,7 +87,7 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.id != 0x60dd7fff8c || s.socket != "/tmp/x/nic.sock" || s.stateDir != "/tmp/x/state" || s.listen.String() != "127.0.0.1:7701" ||
-		s.mtu != 1400 || c.GSO == nil || *c.GSO || !c.Static || time.Duration(c.UnreachableAfter) != 500*time.Millisecond || c.MaxProcesses != 16 ||
+		s.mtu != 1400 || c.Prefer != "latency" || c.GSO == nil || *c.GSO || !c.Static || time.Duration(c.UnreachableAfter) != 500*time.Millisecond || c.MaxProcesses != 16 ||
 		c.StagingBytes != 65536 || c.RegionBytes != 131072 || len(c.AllowUIDs) != 1 || len(c.AllowGIDs) != 2 || c.Log != "debug" {
 		t.Errorf("read %+v", s)
 	}
@@ -117,32 +118,34 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 
 func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 	for text, want := range map[string]string{
-		`scoket = "/x"`:                     `line 1: unknown key "scoket"; expected id, socket, state_dir`,
-		"\n[nodes]\nx = 1":                  `unknown key "nodes`,
-		`socket = 7`:                        `line 1:`,
-		`socket =`:                          `line 1:`,
-		`id = "17"`:                         `id: NIC id "17": expected eight decimal octets`,
-		`link = "tcp"`:                      `link: no link is called "tcp"; expected one of auto, udp, xdp`,
-		`listen = "here"`:                   `listen: address "here": expected IP:PORT`,
-		`mtu = 99`:                          `mtu: 99; expected 0, or`,
-		`unreachable_after = "soon"`:        `"soon": expected a length of time`,
-		`unreachable_after = "1ns"`:         `unreachable_after: 1ns; expected 10ms to 1h`,
-		`max_processes = -1`:                `max_processes: -1; expected 1 to`,
-		`region_bytes = 68719476737`:        `region_bytes: 68719476737; expected up to 68719476736`,
-		`staging_bytes = -1`:                `staging_bytes: -1; expected up to`,
-		`torus = [4]`:                       `torus [4]: expected [WIDTH, HEIGHT], 1 to`,
-		`position = [1, 1]`:                 `position [1 1]: expected torus = [WIDTH, HEIGHT] beside it`,
-		"torus = [2, 2]\nposition = [2, 0]": `position [2 0]: expected [X, Y] on a torus of 2 by 2`,
-		`log = "loud"`:                      `log: "loud"; expected debug, info, warn, or error`,
-		`registry = "/no/such/file.toml"`:   `/no/such/file.toml`,
-		"[[node]]\naddress = \"host:1\"":    `address "host:1": expected IP:PORT`,
-		"[[node]]\nadress = \"x\"":          `unknown key "node.adress"`,
-		`allow_uids = ["root"]`:             `line 1:`,
-		"[vni]\ncontexts = 5000":            `vni: 5000 contexts (M); expected 1 to 1024`,
-		"[vni]\nmax_pool_pages = -1":        `vni: at most -1 pool pages (Q); expected a bound of 1 to 16384`,
-		"[vni]\ncommands = 100":             `100 commands for 64 contexts`,
-		"[vni]\nprepared = 2000":            `vni: prepared: 2000; expected up to max_processes, 1024`,
-		"[vni]\npages = 1":                  `unknown key "vni.pages"`,
+		`scoket = "/x"`:                        `line 1: unknown key "scoket"; expected id, socket, state_dir`,
+		"\n[nodes]\nx = 1":                     `unknown key "nodes`,
+		`socket = 7`:                           `line 1:`,
+		`socket =`:                             `line 1:`,
+		`id = "17"`:                            `id: NIC id "17": expected eight decimal octets`,
+		`prefer = "speed"`:                     `prefer: "speed"; expected bandwidth or latency`,
+		"link = \"udp\"\nprefer = \"latency\"": `prefer: "latency" has a link named already; expected link = "auto"`,
+		`link = "tcp"`:                         `link: no link is called "tcp"; expected one of auto, udp, xdp`,
+		`listen = "here"`:                      `listen: address "here": expected IP:PORT`,
+		`mtu = 99`:                             `mtu: 99; expected 0, or`,
+		`unreachable_after = "soon"`:           `"soon": expected a length of time`,
+		`unreachable_after = "1ns"`:            `unreachable_after: 1ns; expected 10ms to 1h`,
+		`max_processes = -1`:                   `max_processes: -1; expected 1 to`,
+		`region_bytes = 68719476737`:           `region_bytes: 68719476737; expected up to 68719476736`,
+		`staging_bytes = -1`:                   `staging_bytes: -1; expected up to`,
+		`torus = [4]`:                          `torus [4]: expected [WIDTH, HEIGHT], 1 to`,
+		`position = [1, 1]`:                    `position [1 1]: expected torus = [WIDTH, HEIGHT] beside it`,
+		"torus = [2, 2]\nposition = [2, 0]":    `position [2 0]: expected [X, Y] on a torus of 2 by 2`,
+		`log = "loud"`:                         `log: "loud"; expected debug, info, warn, or error`,
+		`registry = "/no/such/file.toml"`:      `/no/such/file.toml`,
+		"[[node]]\naddress = \"host:1\"":       `address "host:1": expected IP:PORT`,
+		"[[node]]\nadress = \"x\"":             `unknown key "node.adress"`,
+		`allow_uids = ["root"]`:                `line 1:`,
+		"[vni]\ncontexts = 5000":               `vni: 5000 contexts (M); expected 1 to 1024`,
+		"[vni]\nmax_pool_pages = -1":           `vni: at most -1 pool pages (Q); expected a bound of 1 to 16384`,
+		"[vni]\ncommands = 100":                `100 commands for 64 contexts`,
+		"[vni]\nprepared = 2000":               `vni: prepared: 2000; expected up to max_processes, 1024`,
+		"[vni]\npages = 1":                     `unknown key "vni.pages"`,
 
 		"[gossip]\nseed = [\"10.0.0.2\"]":                   `line 2: unknown key "gossip.seed"; expected`,
 		"[gossip]\nseeds = \"10.0.0.2\"":                    `line 2:`,

@@ -29,9 +29,6 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/driver"
-	"github.com/weftnet/weft/internal/link"
-	"github.com/weftnet/weft/internal/link/udp"
-	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/registry"
@@ -48,7 +45,7 @@ type Daemon struct {
 	started     time.Time
 
 	state    *state
-	link     carrier
+	link     carried
 	counters *memory
 	page     vni.CounterPage // over counters
 	engine   *nic.Engine
@@ -100,13 +97,13 @@ func (d *Daemon) take() (err error) {
 	if err = d.identify(); err != nil {
 		return err
 	}
-	if d.link, err = s.openLink(d.linkSays); err != nil {
+	if d.link, err = d.openLink(); err != nil {
 		return err
 	}
 	if err = d.makeEngine(); err != nil {
 		return err
 	}
-	d.loop, err = poller.NewLoop(d.engine, poller.LoopConfig{Link: d.link, Turn: d.turn, Fault: d.fault})
+	d.loop, err = poller.NewLoop(d.engine, poller.LoopConfig{Link: d.link.carrier, Turn: d.turn, Fault: d.fault})
 	if err != nil {
 		return err
 	}
@@ -119,27 +116,6 @@ func (d *Daemon) take() (err error) {
 	d.rings.loop = d.loop
 	d.driver = driver.NewRegistrar(d.engine.Driver(), &d.rings)
 	return d.joinGossip()
-}
-
-// carrier is a link that explains itself, and says how much may be under way to it, in bytes.
-type carrier interface {
-	link.Driver
-	ReceiveBuffer() int
-	Explain() string
-}
-
-// openLink makes the link that the configuration names. One that was asked for by name is had or refused: auto is UDP, which
-// works everywhere and leaves the interface its offloads.
-func (s *settings) openLink(log func(text string)) (d carrier, err error) {
-	if s.config.Link == "xdp" {
-		d, err = xdp.Listen(xdp.Config{Addr: s.listen, MTU: s.mtu})
-	} else {
-		d, err = udp.Listen(udp.Config{Addr: s.listen, MTU: s.mtu, NoOffload: s.config.GSO != nil && !*s.config.GSO, Log: log})
-	}
-	if err != nil {
-		return nil, err // not a nil pointer in an interface
-	}
-	return d, nil
 }
 
 // socketMode lets everybody connect if others than the owner are allowed: who they are, the kernel then tells.
@@ -175,7 +151,7 @@ func (d *Daemon) makeEngine() (err error) {
 	}
 	c := d.settings.config
 	d.engine, err = nic.New(nic.Config{
-		ID: uint64(d.id), Incarnation: d.incarnation, Seed: binary.LittleEndian.Uint64(seed[:]), Link: d.link,
+		ID: uint64(d.id), Incarnation: d.incarnation, Seed: binary.LittleEndian.Uint64(seed[:]), Link: d.link.carrier,
 		ReceiveCapacity:  uint64(d.link.ReceiveBuffer()),
 		UnreachableAfter: time.Duration(c.UnreachableAfter), MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
 		Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.position(),
@@ -208,7 +184,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.stop()
 	d.ctx = ctx
 	d.log.Info("NIC is up", "nic", d.id, "incarnation", d.incarnation, "address", d.Addr(), "socket", d.Socket(),
-		"link", d.linkName(), "why", d.link.Explain(), "nodes", len(d.others(d.settings.nodes.Nodes())))
+		"link", d.link.name, "why", d.link.why(), "nodes", len(d.others(d.settings.nodes.Nodes())))
 	loopCtx, stopLoop := context.WithCancel(context.Background())
 	var loop sync.WaitGroup
 	loop.Go(func() { d.loop.Run(loopCtx) })
@@ -238,16 +214,6 @@ func (d *Daemon) serveAll(ctx context.Context) (err error) {
 	return err
 }
 
-// linkSays logs what the link has to say. It does so from the engine's thread, which does not wait for a log.
-func (d *Daemon) linkSays(text string) { go d.log.Warn("link", "what", text) }
-
-func (d *Daemon) linkName() string {
-	if d.settings.config.Link == "xdp" {
-		return "xdp"
-	}
-	return "udp"
-}
-
 // hangUp closes the socket and every connection.
 func (d *Daemon) hangUp() error {
 	d.mu.Lock()
@@ -269,7 +235,7 @@ func (d *Daemon) close() error {
 	if d.loop != nil {
 		errs = append(errs, d.loop.Close())
 	}
-	if d.link != nil {
+	if d.link.carrier != nil {
 		errs = append(errs, d.link.Close())
 	}
 	errs = append(errs, d.vnis.close())

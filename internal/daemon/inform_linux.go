@@ -42,7 +42,7 @@ func (d *Daemon) inform(ctx context.Context, r *ctl.Request) (*ctl.Reply, error)
 }
 
 func (d *Daemon) info() *ctl.Info {
-	return &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Link: d.linkName(),
+	return &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Link: d.link.name,
 		PID: os.Getpid(), Started: d.started.UnixNano(), Goroutines: runtime.NumGoroutine()}
 }
 
