@@ -305,6 +305,18 @@ const (
 	// the next begins while the last of the one before are still waited for. Each is a kilobyte of the NIC's tables.
 	MulticastCopies = 2 * MulticastReceivers
 
+	// RelayBody is the longest relay, in bytes: the longest eager message, behind a list of as many NICs as a multicast
+	// has receivers, with one receiver each: 32 + 512·(16 + 12).
+	RelayBody = EagerMessage + 32 + MulticastReceivers*28
+
+	// RelayBytes is what one NIC may have under way through another, that has not been answered: four of the longest
+	// relays, and hundreds of short ones. That is also what a NIC may have to keep of each other until the rest of a relay
+	// has come, or the next NIC can take it. Who is beyond it gets the message from its source.
+	RelayBytes = 128 << 10
+
+	// RelayOverhead is counted for each relay besides, for the tables that it takes up, in bytes.
+	RelayOverhead = 256
+
 	// BroadcastBytes is the most that one broadcast carries; longer ones are several, so that a NIC never holds more than
 	// this of one.
 	BroadcastBytes = 256 << 10

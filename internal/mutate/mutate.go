@@ -38,6 +38,8 @@ const (
 	TorusForgotten             // nic: some NICs take the binomial tree though all members have a position
 	ConsumedEarly              // nic: a descriptor is given back when its bytes are posted, before they are acknowledged
 	PermitUndescribed          // nic: bytes are permitted for which the receiver has described no place yet
+	RelayMissForgotten         // nic: who was not reached by a relay is not sent the message
+	RelayRenumbered            // nic: or is sent it with a new number
 	defects
 )
 
@@ -46,7 +48,7 @@ var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "
 	"stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
 	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
-	"consumed-early", "permit-undescribed"}
+	"consumed-early", "permit-undescribed", "relay-miss-forgotten", "relay-renumbered"}
 
 func (d Defect) String() string {
 	if d < defects {

@@ -58,6 +58,10 @@ func (e *Engine) giveUp(s *send, why wire.Reason) {
 		e.abort(inb)
 		return
 	}
+	if s.again && s.frag.ID == 0 { // a message in its turn must not leave a gap in the numbers
+		e.withdrawNumber(s.dest, &s.env, s.frag.Length)
+		return
+	}
 	if s.frag.ID == 0 || s.queued.in != nil { // not left, or left whole
 		return
 	}
@@ -83,6 +87,14 @@ func (e *Engine) withdraw(pr *peer, id wire.FragmentID, env *wire.Envelope) {
 	if b := pr.ep.Control(e.now, wire.WithdrawLen); b != nil {
 		wire.PutWithdraw(b, id, env)
 	}
+}
+
+// withdrawNumber tells the NIC of d that the message with this number will not come, if it has not come by a relay. It
+// went on credit, if at all.
+func (e *Engine) withdrawNumber(d *dest, env *wire.Envelope, length uint64) {
+	v := *env
+	v.Tag = stagedCost(length)
+	e.withdraw(d.peer, 0, &v)
 }
 
 // stopFragment takes the memory of a send back from rel and from the inbound of a GET.

@@ -125,6 +125,7 @@ func (e *Engine) deleteProcess(c driver.Command, at int) {
 	}
 	p.node.remove()
 	p.sendNode.remove()
+	p.resumeNode.remove()
 	e.forgetCredits(p)
 	e.detached = slices.DeleteFunc(e.detached, func(d Detached) bool { return d.Slot == p.slot })
 	e.procs[p.slot] = nil

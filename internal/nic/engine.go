@@ -15,7 +15,7 @@
 // The phases of Poll stand in engine.go, one file each; the files in the order in which a message meets them. Besides:
 // process.go has the process table, driver.go how processes get into it, permission.go and credit.go the flow control,
 // put.go and get.go the regions, groups.go, member.go and join.go the groups, collective.go, tree.go, signal.go, barrier.go,
-// broadcast.go, legs.go and reduce.go what their members do together, multicast.go messages to several; nodes.go, names.go and
+// broadcast.go, legs.go and reduce.go what their members do together, multicast.go, copies.go and relay.go messages to several; nodes.go, names.go and
 // tables.go what the NICs tell one another, cancel.go the withdrawal of operations.
 package nic
 
@@ -103,8 +103,9 @@ type Engine struct {
 	doomed     list[receive] // from processes that have gone; by when they end
 	groups     groupTable
 	multicasts freeList[multicast]
-	copies     freeList[send]  // of multicasts, not in use
-	resumed    list[multicast] // whose process may have more copies now
+	copies     freeList[send] // of multicasts, not in use
+	relays     relayTable
+	resumed    list[process] // whose multicasts have copies to begin
 	refills    freeList[refill]
 
 	reconsider  bool       // tables have changed: look at waiting again
@@ -149,6 +150,7 @@ func New(cfg Config) (*Engine, error) {
 	e.names.init()
 	e.nodes.init()
 	e.groups.init()
+	e.relays.legs = make(map[uint32]*relayLeg)
 	e.counts = make([]uint64, len(vni.Names()))
 	base := e.rng.Uint32()
 	for i := range e.gens {
@@ -211,8 +213,8 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	frames, linkNext := e.cfg.Link.Poll(now, e.rel)      // 1. frames in: rel, then rx.go
 	e.drive()                                            //    driver.go: processes come and go, here and in 3 and 5
 	e.expire()                                           // 2. nodes.go, names.go: what has waited long enough, or for a name
+	e.resume()                                           //    copies.go: multicasts that have more to begin
 	commands, more := e.drainCommands()                  // 3. commands in, behind those that have waited: command.go
-	e.resume()                                           //    multicast.go: those that waited for copies to come free
 	e.runGroups()                                        //    signal.go: what members of groups here tell one another
 	e.grants.run(e)                                      // 4. permission.go: permissions out
 	turns := e.schedule()                                // 5. sched.go, tx.go: messages out

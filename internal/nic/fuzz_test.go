@@ -29,7 +29,12 @@ func meetHostilePeer(t *testing.T, script []byte) {
 	h := hostile{script: script, victim: a, self: b}
 	_, h.key, _ = a.e.AddRegion(a.slot, make([]byte, 4096))
 	pr := a.e.peerOf(2)
+	first := make([]byte, 1)
+	b.recv("a/0", 5, 0, first)
+	a.wantSent(a.send("b/0", 5, 0, first)) // so that there is credit
+	w.settle()
 	h.busy(a, b)
+	h.session = pr.ep.Session()
 	for steps := 0; len(h.script) > 0 && steps < 200; steps++ {
 		if r := h.record(); wire.CheckRecords(r) == nil {
 			(*handler)(a.e).Deliver(w.now, pr.ep, r)
@@ -60,6 +65,7 @@ type hostile struct {
 	script       []byte
 	victim, self *tester
 	key          uint64
+	session      uint32
 }
 
 // busy leaves the victim with something of every kind under way, so that records can be about it.
@@ -69,6 +75,7 @@ func (h *hostile) busy(a, b *tester) {
 		a.send("b/0", 1, 0, pattern(20_000*i, 1))
 	}
 	a.send("b/0", 1, vni.WantAccept, pattern(100, 1))
+	a.multicast([]string{"b/0", "b/0"}, 1, pattern(700, 1)) // by a relay
 	a.start(vni.CodeGet, &vni.SendContext{Flags: vni.WantNotify, Remote: vni.Remote{NIC: 2, Slot: b.slot, Gen: b.gen, Region: 1}}, make([]byte, 9000))
 }
 
@@ -109,13 +116,40 @@ func (h *hostile) remote() wire.Remote {
 	}
 }
 
+// relayBody appends the body of a relay, most of which is right: for up to three NICs, the victim's and others.
+func (h *hostile) relayBody(b []byte, message int) []byte {
+	nics := 1 + int(h.next()%3)
+	b = b[:wire.RelayHeadLen]
+	head := wire.RelayHead{NIC: pick[uint64](h, 2, 2, 1, 9), Gen: pick(h, h.self.gen, h.self.gen, 1), Slot: pick[uint16](h, h.self.slot, h.self.slot, 7),
+		NICs: uint16(nics) + pick[uint16](h, 0, 0, 0, 1), Token: h.token(), Tag: uint64(h.next() % 4)}
+	head.Put(b)
+	for i := range nics {
+		n := wire.RelayNIC{NIC: pick[uint64](h, 1, 2, 9), Session: pick(h, h.session, h.session, 5), Receivers: 1 + uint16(h.next()%3)}
+		if i == 0 && h.next()%8 != 0 {
+			n.NIC = 1
+		}
+		b = b[:len(b)+wire.RelayNICLen]
+		n.Put(b[len(b)-wire.RelayNICLen:])
+		for range n.Receivers {
+			v := wire.RelayReceiver{Gen: pick(h, h.victim.gen, h.victim.gen, 5), Number: uint32(h.next() % 16), Slot: pick(h, h.victim.slot, h.victim.slot, 0, 9)}
+			b = b[:len(b)+wire.RelayReceiverLen]
+			v.Put(b[len(b)-wire.RelayReceiverLen:])
+		}
+	}
+	return b[:min(len(b)+message, 2048-wire.RelayLen)]
+}
+
 // record makes the next record, payload included.
 func (h *hostile) record() wire.Record {
 	b := make([]byte, 2048)
 	n := pick(h, 0, 1, 100, 1200)
 	flags := h.next() & 3
 	e, m := h.envelope(), h.remote()
-	switch t := wire.Type(2 + h.next()%12); t {
+	t := wire.Type(2 + h.next()%14)
+	if t > wire.TypeTable { // those about groups have a test of their own
+		t += wire.TypeRelay - wire.TypeTable - 1
+	}
+	switch t {
 	case wire.TypeFrag:
 		wire.PutFrag(b, &e, n)
 	case wire.TypeEager:
@@ -139,6 +173,11 @@ func (h *hostile) record() wire.Record {
 		wire.PutPut(b, h.id(), &m, n)
 	case wire.TypeGet:
 		wire.PutGet(b, h.id(), h.number(), &m)
+	case wire.TypeRelay:
+		body := h.relayBody(b[wire.RelayLen:wire.RelayLen], n)
+		wire.PutRelay(b, uint32(h.next()%4), pick[uint32](h, 0, 0, 50), uint32(len(body))+pick[uint32](h, 0, 0, 50, 1<<20), len(body))
+	case wire.TypeRelayed:
+		wire.PutRelayed(b, flags, uint32(h.next()%4), []uint64{uint64(h.next()), 0, 1 << 63}[:h.next()%4])
 	default:
 		wire.PutTable(b, 60)
 		for i := range 60 {

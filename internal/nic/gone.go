@@ -57,6 +57,8 @@ func (e *Engine) endDest(p *process, d *dest) {
 		if s := p.sendAt(i); s != nil && s.state != sendIdle && s.dest == d {
 			e.giveUp(s, 0)
 			e.completeSend(s, vni.StatusProcessGone)
+		} else if s != nil && s.kind == kindMulticast && s.state != sendIdle {
+			e.loseReceivers(s.multi, vni.StatusProcessGone, func(o *dest) bool { return o == d })
 		}
 	}
 	e.forgetDest(p, d)

@@ -1,11 +1,14 @@
 package nic
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
+	"math/bits"
+	"slices"
 
 	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -13,17 +16,28 @@ import (
 // A multicast is one command and as many messages as it has receivers, which need not be a group nor expect anything but
 // a message (QNIX-8, QNIX-11).
 //
-//	command ──► a copy to each receiver: resolved, queued, ready … ──► all have ended: completed
+//	              short, on credit             has it
+//	receiver ──┬──────────────────► relayed ───────────────────────────┐
+//	           │                       │ missed: again, same number    ├─► ended; the last completes the command
+//	           └──────────────────► its own copy ──────────────────────┘
+//	              else
 //
-// A copy is a send like that of a context, by all the rules of a message: order, credit, permission. It is begun with the
-// command, so that it has its place before whatever the process sends to that receiver later, and none waits for another.
-// The end of a copy begins nothing: who ends sends walks along lists of them, and would meet the new one.
+// A relay (relay.go) takes the message down a tree of NICs and costs the source the logarithm of their number. It can be
+// had for what may leave without asking: a message of EagerMessage bytes at most for whose receiver there is credit, and
+// none before it that waits. Of longer ones receivers take as much as each has room for, so each gets a copy by itself.
+//
+// A copy (copies.go) is a send like that of a context, by all the rules of a message. All are begun with the command, so
+// that they have their places before whatever the process sends to those receivers later, and none waits for another.
 type multicast struct {
-	node      node[multicast] // in process.held or Engine.resumed
+	node      node[multicast] // in process.held
 	s         *send           // of its context
-	receivers []vni.Name
-	begun     int // receivers that have got a copy
-	left      int // receivers that have not ended; and 1 until all have begun
+	receivers []receiver
+	todo      []uint16 // places of the receivers that are to have a copy
+	begun     int      // of todo
+	started   bool     // the command has been taken
+	left      int      // receivers that have not ended
+	relay     *relay   // of those that are relayed, until it is over
+	relayed   []uint16 // their places, in the order of the relay's list
 	parts     [limits.Descriptors][]byte
 	n         int // of parts
 	length    uint64
@@ -32,9 +46,27 @@ type multicast struct {
 	which     int        // its place
 }
 
+// receiver is one whom a multicast is for.
+type receiver struct {
+	name   vni.Name
+	state  receiverState
+	number uint32 // of the message to it, if it is relayed
+	dest   *dest  // likewise
+}
+
+type receiverState uint8
+
+const (
+	receiverWaits   receiverState = iota // for a copy
+	receiverRelayed                      // a relay is under way to it
+	receiverMissed                       // by its relay: it waits for a copy with the same number
+	receiverCopied                       // has a copy of its own
+	receiverEnded
+)
+
 var errMulticast = errors.New("nic: multicast with a bad list of receivers")
 
-// startMulticast takes a Multicast: it copies the list out of the process's memory, judges it, and begins the copies.
+// startMulticast takes a Multicast: it copies the list out of the process's memory, judges it, and begins.
 func (e *Engine) startMulticast(p *process, s *send, c vni.Command) {
 	sc, ok := e.loadSend(p, s, c.Code)
 	if !ok {
@@ -50,7 +82,8 @@ func (e *Engine) startMulticast(p *process, s *send, c vni.Command) {
 		return
 	}
 	mc := e.multicasts.take()
-	*mc = multicast{s: s, receivers: mc.receivers[:0], left: int(c.Size) + 1, length: s.frag.Length - list, tag: s.env.Tag}
+	*mc = multicast{s: s, receivers: mc.receivers[:0], todo: mc.todo[:0], relayed: mc.relayed[:0], left: int(c.Size),
+		length: s.frag.Length - list, tag: s.env.Tag}
 	mc.node.v = mc
 	for i := range uint64(c.Size) {
 		var b [vni.ReceiverBytes]byte
@@ -63,15 +96,22 @@ func (e *Engine) startMulticast(p *process, s *send, c vni.Command) {
 			e.rejectSend(s, errMulticast)
 			return
 		}
-		mc.receivers = append(mc.receivers, n)
+		mc.receivers = append(mc.receivers, receiver{name: n})
 	}
 	mc.cut(s.frag.Parts, list)
 	s.kind, s.state, s.multi = kindMulticast, sendCopies, mc
-	if p.held.n > 0 { // those before it wait
-		p.held.pushBack(&mc.node)
-		return
+	if p.held.n == 0 && e.pickRelayed(mc) {
+		e.startRelay(mc)
 	}
-	e.serve(mc)
+	for i := range mc.receivers {
+		if mc.receivers[i].state == receiverWaits {
+			mc.todo = append(mc.todo, uint16(i))
+		}
+	}
+	mc.started = true
+	if p.held.n > 0 || !e.serve(mc) { // in the first case those before it wait
+		p.held.pushBack(&mc.node)
+	}
 }
 
 // cut makes what lies behind the list of receivers, of so many bytes, the multicast's message.
@@ -86,105 +126,254 @@ func (mc *multicast) cut(parts [][]byte, list uint64) {
 	}
 }
 
-// serve begins a copy for each receiver, as far as its process may have more of them.
-func (e *Engine) serve(mc *multicast) {
-	p := mc.s.p
-	for ; mc.begun < len(mc.receivers); mc.begun++ {
-		s := e.newCopy(mc, mc.begun)
-		if s == nil {
-			p.held.pushBack(&mc.node)
-			return
+// pickRelayed chooses the receivers that a relay can be for, and orders them by NIC. It reports whether a relay saves this
+// NIC anything; if so, the message has its number for each of them and has used its credit.
+func (e *Engine) pickRelayed(mc *multicast) bool {
+	if mc.length > limits.EagerMessage {
+		return false
+	}
+	cost := stagedCost(mc.length)
+	for i := range mc.receivers {
+		v := &mc.receivers[i]
+		if v.dest = e.openTo(mc.s.p, v.name, cost); v.dest != nil {
+			v.dest.remote.used += cost
+			mc.relayed = append(mc.relayed, uint16(i))
 		}
-		e.resolve(s)
 	}
-	e.receiverEnded(mc)
+	slices.SortStableFunc(mc.relayed, func(a, b uint16) int {
+		x, y := mc.receivers[a].dest.peer, mc.receivers[b].dest.peer
+		return cmp.Or(cmp.Compare(e.way(x), e.way(y)), cmp.Compare(x.nic-e.cfg.ID, y.nic-e.cfg.ID))
+	})
+	nics := 0
+	for i := range mc.relayed {
+		if i == 0 || mc.at(i).dest.peer != mc.at(i-1).dest.peer {
+			nics++
+		}
+	}
+	worth := bits.Len(uint(nics)) < len(mc.relayed)
+	for i := range mc.relayed {
+		v := mc.at(i)
+		if !worth {
+			v.dest.remote.used -= cost
+			v.dest = nil
+			continue
+		}
+		v.state, v.number = receiverRelayed, v.dest.number
+		v.dest.number++
+		v.dest.sends++
+	}
+	return worth
 }
 
-// newCopy makes the send to one receiver; nil if its process has as many as it may. It has a number among the sends of
-// its process, behind the contexts, and so a token of its own: what the peer says of one copy is not taken for another.
-func (e *Engine) newCopy(mc *multicast, place int) *send {
-	p := mc.s.p
-	i := len(p.copies)
-	switch n := len(p.free); {
-	case n > 0:
-		i, p.free = p.free[n-1], p.free[:n-1]
-	case i == limits.MulticastCopies:
+// way orders the NICs of a relay, whose list is divided as it stands. On a torus (QNIX-52) they come column by column, from
+// this NIC's own one round, so that what is below a NIC are its neighbours. Elsewhere they come by id, from this NIC's own
+// one round: so the multicasts of different NICs are passed on by different ones.
+func (e *Engine) way(pr *peer) uint32 {
+	own, at := e.cfg.Position, pr.at
+	if own.Width == 0 || at.Width != own.Width || at.Height != own.Height {
+		return 0
+	}
+	w, h := uint32(own.Width), uint32(own.Height)
+	return (uint32(at.X)+w-uint32(own.X))%w*h + (uint32(at.Y)+h-uint32(own.Y))%h
+}
+
+// at is the receiver with a place in the relay's list.
+func (mc *multicast) at(i int) *receiver { return &mc.receivers[mc.relayed[i]] }
+
+// openTo finds a process of another NIC by name, if a message of this cost could leave for it at once and on credit.
+func (e *Engine) openTo(p *process, name vni.Name, cost uint64) *dest {
+	n := e.names.byName[name]
+	if n == nil || !n.live() || n.nic == e.cfg.ID {
 		return nil
-	default:
-		p.copies = append(p.copies, nil)
 	}
-	p.lastCopy = p.lastCopy%tokenCounts + 1
-	s := e.copies.take()
-	*s = send{p: p, ctx: len(p.sends) + i, kind: kindMessage, name: mc.receivers[place], multi: mc, place: place}
-	s.node.v, s.queued.v = s, s
-	s.env = wire.Envelope{SrcSlot: p.slot, SrcGen: p.gen, Token: p.lastCopy<<16 | uint32(s.ctx), Tag: mc.tag}
-	s.frag = rel.Fragment{Owner: s, Space: wire.Data, Length: mc.length, Parts: mc.parts[:mc.n]}
-	p.copies[i] = s
-	return s
+	d := p.dests[destKey(n.address)]
+	if d == nil || d.over || !d.peer.ep.Up() || d.queue.n > 0 || d.remote.credit() < cost {
+		return nil
+	}
+	return d
 }
 
-// copyEnded takes the end of a copy.
-func (e *Engine) copyEnded(s *send, status vni.Status) {
-	mc, p := s.multi, s.p
-	e.countSend(s, status)
-	e.clearSend(s)
-	if status != vni.StatusOK && (mc.failed == vni.StatusOK || s.place < mc.which) {
-		mc.failed, mc.which = status, s.place
+// startRelay makes the relay and lets it take turns. Its bytes are a copy, the one that a multicast costs beyond those of
+// a message: so it can go on when the process has what it waited for, or has ended.
+func (e *Engine) startRelay(mc *multicast) {
+	s := mc.s
+	most := wire.RelayHeadLen + len(mc.relayed)*(wire.RelayNICLen+wire.RelayReceiverLen) + int(mc.length)
+	r := e.newRelay(e.groups.transit.take(most), true)
+	b := r.body[wire.RelayHeadLen:]
+	nics := uint16(0)
+	for i := 0; i < len(mc.relayed); {
+		pr, n := mc.at(i).dest.peer, 0
+		for ; i < len(mc.relayed) && mc.at(i).dest.peer == pr; i++ {
+			v := mc.at(i)
+			w := wire.RelayReceiver{Gen: v.dest.key.gen, Number: v.number, Slot: v.dest.key.slot}
+			w.Put(b[wire.RelayNICLen+n*wire.RelayReceiverLen:])
+			n++
+		}
+		w := wire.RelayNIC{NIC: pr.nic, Session: pr.ep.Session(), Receivers: uint16(n)}
+		w.Put(b)
+		b = b[wire.RelayNICLen+n*wire.RelayReceiverLen:]
+		nics++
 	}
-	i := s.ctx - len(p.sends)
-	p.copies[i] = nil
-	p.free = append(p.free, i)
-	s.multi = nil
-	e.copies.give(s)
-	if next := p.held.front(); next != nil {
-		next.node.remove()
-		e.resumed.pushBack(&next.node)
+	gatherRange(b[:mc.length], mc.parts[:mc.n], 0)
+	head := wire.RelayHead{NIC: e.cfg.ID, Gen: s.p.gen, Slot: s.p.slot, NICs: nics, Token: s.env.Token, Tag: mc.tag}
+	head.Put(r.body)
+	r.body = r.body[:most-len(b)+int(mc.length)]
+	if !r.parse() {
+		panic("nic: a relay of our own making is malformed")
 	}
-	e.receiverEnded(mc)
+	r.multi, mc.relay = mc, r
+	e.beginLegs(r, 0)
+	if r.unsent() {
+		e.ready(s)
+	}
+	e.relayBegun(r)
 }
 
-// resume goes on with the multicasts for which there may be copies again.
-func (e *Engine) resume() {
-	for n := e.resumed.n; n > 0; n-- {
-		mc := e.resumed.front()
-		mc.node.remove()
-		e.serve(mc)
+// relayTurn sends a packet of a relay, in a turn of its process. Its legs go one after the other, those first that have
+// the most NICs below them, but for one whose peer takes no more just now.
+func (e *Engine) relayTurn(s *send) {
+	var full *peer
+	r := s.multi.relay
+	for _, l := range r.legs {
+		if l.sent == l.length {
+			continue
+		}
+		if e.relayPiece(l) {
+			full = nil
+			break
+		}
+		if full == nil {
+			full = l.pr
+		}
+	}
+	switch {
+	case !r.unsent():
+		s.node.remove()
+		s.state = sendCopies
+		e.carried(r)
+	case full != nil:
+		s.node.remove()
+		s.state = sendBlocked
+		full.blocked.pushBack(&s.node)
 	}
 }
 
-// receiverEnded completes a multicast with its last receiver.
-func (e *Engine) receiverEnded(mc *multicast) {
+// relayOver takes what has become of a multicast's relay.
+func (e *Engine) relayOver(r *relay) {
+	mc, p, missed := r.multi, r.multi.s.p, false
+	e.disown(mc)
+	for i := range mc.relayed {
+		v := mc.at(i)
+		switch {
+		case v.state != receiverRelayed: // its NIC was lost, or it has gone
+		case r.hasMissed(i) && e.cfg.Defect != mutate.RelayMissForgotten:
+			v.state = receiverMissed
+			mc.todo = append(mc.todo, mc.relayed[i])
+			missed = true
+			e.counts[vni.NICRelaysMissed]++
+		default:
+			e.countMessage(p, vni.StatusOK, mc.length)
+			e.endReceiver(mc, int(mc.relayed[i]), vni.StatusOK)
+		}
+	}
+	if missed && mc.started {
+		if mc.node.in == nil { // else it waits for copies anyway
+			p.held.pushBack(&mc.node)
+		}
+		e.resumeSoon(p)
+	}
+}
+
+// disown lets a relay go on without its multicast.
+func (e *Engine) disown(mc *multicast) {
+	r, s := mc.relay, mc.s
+	if r == nil {
+		return
+	}
+	r.multi, mc.relay = nil, nil
+	s.node.remove()
+	s.state = sendCopies
+}
+
+// endReceiver notes that a receiver has its message, or will not get it. The last one completes the multicast.
+func (e *Engine) endReceiver(mc *multicast, place int, status vni.Status) {
+	v := &mc.receivers[place]
+	v.state = receiverEnded
+	if d := v.dest; d != nil {
+		v.dest = nil
+		e.leaveDest(mc.s.p, d)
+	}
+	if status != vni.StatusOK && (mc.failed == vni.StatusOK || place < mc.which) {
+		mc.failed, mc.which = status, place
+	}
 	if mc.left--; mc.left > 0 {
 		return
 	}
 	s := mc.s
 	c := vni.Completion{Status: mc.failed, Len: mc.length, Full: mc.length, Tag: uint64(mc.which), Token: s.env.Token}
+	e.abandonRelay(mc)
+	mc.node.remove()
 	s.multi = nil
 	clear(mc.parts[:])
 	e.multicasts.give(mc)
 	e.endSend(s, &c)
 }
 
-// stopMulticast ends a multicast with all its copies, wherever they are.
-func (e *Engine) stopMulticast(s *send, why wire.Reason, status vni.Status) {
-	mc, p := s.multi, s.p
-	mc.failed, mc.which = status, mc.begun
-	for _, c := range p.copies {
-		if c != nil && c.multi == mc {
-			mc.which = min(mc.which, c.place)
+// abandonRelay lets a relay whose outcome nobody waits for take its way alone: those who have a part of it must get the
+// rest. Whom it has not been sent to yet it spares.
+func (e *Engine) abandonRelay(mc *multicast) {
+	r := mc.relay
+	if r == nil {
+		return
+	}
+	e.disown(mc)
+	r.begun = false
+	for _, l := range slices.Clone(r.legs) {
+		switch {
+		case l.sent == 0:
+			e.loseLeg(l)
+		case l.sent < l.length:
+			e.pumpRelay(l)
 		}
 	}
-	unbegun := len(mc.receivers) - mc.begun
+	e.relayBegun(r)
+}
+
+// loseReceivers ends the receivers at which a relay may or may not arrive any more: their session is over, or they have
+// gone. It reports whether there were any.
+func (e *Engine) loseReceivers(mc *multicast, status vni.Status, lost func(*dest) bool) (some bool) {
+	for i := range mc.receivers {
+		if d := mc.receivers[i].dest; d != nil && lost(d) {
+			some = true
+			e.countMessage(mc.s.p, status, mc.length)
+			e.endReceiver(mc, i, status)
+		}
+	}
+	return some
+}
+
+// stopMulticast ends a multicast wherever it is. What a relay has not brought by now shall not come: its number is
+// withdrawn.
+func (e *Engine) stopMulticast(s *send, why wire.Reason, status vni.Status) {
+	mc, p := s.multi, s.p
+	mc.failed = status
+	mc.which = slices.IndexFunc(mc.receivers, func(v receiver) bool { return v.state != receiverEnded })
 	mc.node.remove()
-	mc.begun += unbegun
-	mc.left -= unbegun
+	e.abandonRelay(mc)
 	for _, c := range p.copies {
 		if c != nil && c.multi == mc {
 			e.giveUp(c, why)
 			e.completeSend(c, status)
 		}
 	}
-	if unbegun > 0 {
-		e.receiverEnded(mc)
+	for i := range mc.receivers {
+		v := &mc.receivers[i]
+		if v.state == receiverEnded {
+			continue
+		}
+		if d := v.dest; d != nil {
+			e.withdrawNumber(d, &wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen, Number: v.number}, mc.length)
+		}
+		e.endReceiver(mc, i, status)
 	}
 }

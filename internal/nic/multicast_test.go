@@ -111,7 +111,7 @@ func TestALateRefusalOfACopyHitsNobodyElse(t *testing.T) {
 	want := pattern(40_000, 1)
 	buf := make([]byte, len(want))
 	gone.exit()
-	m := a.multicast([]string{"gone/0", "gone/0", "gone/0", "gone/0"}, 2, []byte("never"))
+	m := a.multicast([]string{"a/0", "gone/0"}, 2, []byte("never"))
 	f.engines[0].Poll(f.now)
 	a.wantSent(m)
 	for i, _ := a.v.TakeSend(); i != m; i, _ = a.v.TakeSend() { // so that the next can have no other context
@@ -126,5 +126,6 @@ func TestALateRefusalOfACopyHitsNobodyElse(t *testing.T) {
 	r := b.recv("a/0", 3, 0, buf)
 	a.wantSent(s)
 	b.wantReceived(r, buf, want)
+	a.wantReceived(a.recv("a/0", 2, 0, buf), buf, []byte("never"))
 	f.noLeaks()
 }

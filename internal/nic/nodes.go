@@ -36,7 +36,14 @@ type peer struct {
 	serving fragTable[send]       // what it GETs from us, by its ids
 	legs    list[leg]             // of collective operations, that wait until it can take more
 	signals []wire.Signal         // that wait until the pair is open
-	seats   peerSeats             // what it has been told of groups, and has told
+
+	relays      list[relay]          // that it wants an answer to
+	legsOut     list[relayLeg]       // of relays, that it has not answered
+	legsBlocked list[relayLeg]       // those of them that wait until it can take more
+	relayed     int                  // what those that it has not answered cost
+	assemblies  map[uint32]*assembly // relays of its that have not come whole
+	assembling  int                  // what they cost
+	seats       peerSeats            // what it has been told of groups, and has told
 
 	claims, claimsDue int        // of its first table: come so far, and announced
 	synced            bool       // its table is complete
@@ -206,6 +213,7 @@ func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
 	status := statusOfDown(why)
 	e.countDown(why)
 	pr.in.all(func(inb *inbound) { e.loseInbound(inb) }) // first, so that receives go back and end with the others
+	e.losePeerRelays(pr)
 	for _, p := range e.procs {
 		if p != nil {
 			e.dropPeer(p, pr, status, why)
@@ -232,6 +240,9 @@ func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
 			knew = true
 			e.stopGet(s)
 			e.completeSend(s, status)
+		} else if s != nil && s.kind == kindMulticast && s.state != sendIdle {
+			lost := e.loseReceivers(s.multi, status, func(d *dest) bool { return d.peer == pr })
+			knew = knew || lost
 		}
 	}
 	for k, d := range p.dests { // order does not matter: only deletions

@@ -51,8 +51,9 @@ type process struct {
 
 	members []*member // its memberships in groups
 
-	held     list[multicast] // that wait for copies to come free
-	lastCopy uint32          // counts the copies, for their tokens
+	held       list[multicast] // that have copies to begin
+	resumeNode node[process]   // in Engine.resumed
+	lastCopy   uint32          // counts the copies, for their tokens
 
 	rooms   rel.Account // segments of its sends
 	account Account
@@ -96,7 +97,7 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 		dests: make(map[destKey]*dest), sources: make(map[sourceKey]*source),
 		regions: make([]*region, 1),
 	}
-	p.node.v, p.sendNode.v = p, p
+	p.node.v, p.sendNode.v, p.resumeNode.v = p, p, p
 	for c := range p.sends {
 		p.sends[c].init(p, c)
 		p.recvs[c].init(p, c)

@@ -49,6 +49,10 @@ func (h *handler) Deliver(_ clockTime, ep *rel.Endpoint, r wire.Record) {
 		e.signalRecord(pr, r.Signal())
 	case wire.TypePiece:
 		e.pieceRecord(pr, r.Piece(), r.Payload())
+	case wire.TypeRelay:
+		e.relayRecord(pr, r)
+	case wire.TypeRelayed:
+		e.relayedRecord(pr, r)
 	}
 }
 
@@ -60,24 +64,31 @@ func (e *Engine) frag(pr *peer, r wire.Record) {
 	if src == nil {
 		return
 	}
-	p := src.p
-	cost := stagedCost(uint64(len(payload)))
-	if !src.fresh(env.Number) || !src.credit.spend(e.now, cost) {
+	if !src.fresh(env.Number) {
+		e.counts[vni.NICDuplicates]++ // a relay has brought it, or it has been withdrawn
+		return
+	}
+	if !src.credit.spend(e.now, stagedCost(uint64(len(payload)))) {
 		e.counts[vni.DropFormat]++
 		return
 	}
+	e.takeWhole(src, &env, payload)
+}
+
+// takeWhole takes a message that has come whole, on credit.
+func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 	if e.inOrder(src, env.Number) {
-		if rc := p.findPosted(src, &env); rc != nil && rc.covers(uint64(len(payload))) {
-			e.restoreCredit(src, cost)
+		if rc := src.p.findPosted(src, env); rc != nil && rc.covers(uint64(len(payload))) {
+			e.restoreCredit(src, stagedCost(uint64(len(payload))))
 			e.takeMatch(rc)
 			n := scatter(rc.parts, 0, payload)
-			e.acceptMessage(pr, &env, uint64(len(payload)) > rc.size)
-			e.completeReceive(rc, src, &env, uint64(n), uint64(len(payload)), vni.StatusOK)
+			e.acceptMessage(src.key.peer, env, uint64(len(payload)) > rc.size)
+			e.completeReceive(rc, src, env, uint64(n), uint64(len(payload)), vni.StatusOK)
 			e.advance(src)
 			return
 		}
 	}
-	inb := e.newInbound(src, &env, inboundStaged, uint64(len(payload)))
+	inb := e.newInbound(src, env, inboundStaged, uint64(len(payload)))
 	inb.onCredit, inb.done = true, true
 	inb.staging = e.staging.take(len(payload))
 	inb.got = uint64(copy(inb.staging, payload))

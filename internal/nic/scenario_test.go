@@ -132,7 +132,7 @@ func (s *scenario) command() {
 		p.exit()
 		delete(s.procs, s.arg(0))
 		s.names = slices.DeleteFunc(s.names, func(n string) bool { return n == s.arg(0) })
-	case "send", "recv", "cancel", "region", "close", "put", "get":
+	case "send", "multicast", "recv", "cancel", "region", "close", "put", "get":
 		s.operation()
 	case "run": // run DURATION
 		d, err := time.ParseDuration(s.arg(0))
@@ -165,6 +165,7 @@ func (s *scenario) boot(id int, incarnation uint64) {
 // operation starts one:
 //
 //	send OP FROM TO tag=T size=N [delivered] [gen=G]     recv OP WHO from=NAME|any tag=T|any size=N
+//	multicast OP FROM to=(NAME, …) tag=T size=N
 //	region WHO size=N                                   put OP WHO size=N [offset=O] [key=wrong]      get likewise
 //	cancel OP                                           close WHO: the region
 func (s *scenario) operation() {
@@ -187,6 +188,14 @@ func (s *scenario) operation() {
 			c.NIC, c.Slot, c.Gen = at.NIC, at.Slot, at.Gen-1
 		}
 		op.ctx = op.p.start(vni.CodeSend, c, pattern(size, byte(tag)))
+	case "multicast":
+		var to []string
+		for _, a := range s.d.CmdArgs {
+			if a.Key == "to" {
+				to = a.Vals
+			}
+		}
+		op.ctx = op.p.multicast(to, tag, pattern(size, byte(tag)))
 	case "recv":
 		from := s.value("from")
 		if from == "any" {
@@ -374,8 +383,36 @@ func describe(r wire.Record) string {
 		return fmt.Sprintf("get of slot %d, fragment %d, %d bytes at %d, up to byte %d", m.Asker, id, m.Length, m.Offset, limit)
 	case wire.TypeTable:
 		return describeTable(r.Payload())
+	case wire.TypeRelay:
+		return describeRelay(r)
+	case wire.TypeRelayed:
+		id, missed := r.Relayed()
+		return fmt.Sprintf("relayed %d: missed %b", id, missed[0])
 	}
 	return r.Type().String()
+}
+
+// describeRelay tells of a relay, and of its list if the record has it.
+func describeRelay(r wire.Record) string {
+	id, offset, length := r.Relay()
+	s := fmt.Sprintf("relay %d, bytes %d…%d of %d", id, offset, int(offset)+len(r.Payload()), length)
+	if offset > 0 {
+		return s
+	}
+	h, b, err := wire.ParseRelayHead(r.Payload())
+	s += fmt.Sprintf(", of slot %d of NIC %d, tag %d:", h.Slot, h.NIC, h.Tag)
+	for range h.NICs {
+		var n wire.RelayNIC
+		var vs []byte
+		if n, vs, b, err = wire.ParseRelayNIC(b); err != nil {
+			return s + " …"
+		}
+		for ; len(vs) > 0; vs = vs[wire.RelayReceiverLen:] {
+			v := wire.ParseRelayReceiver(vs)
+			s += fmt.Sprintf(" #%d to slot %d of NIC %d,", v.Number, v.Slot, n.NIC)
+		}
+	}
+	return s + fmt.Sprintf(" %d bytes", int(length)-(len(r.Payload())-len(b)))
 }
 
 func describeTable(b []byte) string {

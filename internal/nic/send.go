@@ -80,6 +80,7 @@ type send struct {
 	multi     *multicast // that it is, or is a copy of
 	place     int        // of a copy: its receiver's in the list
 	refill    *refill    // its memory is a stretch
+	again     bool       // a relay has missed its receiver: it has its number, and its credit is spent
 	requested bool       // a permission request of it stands open at the peer
 	peer      *peer      // whose fragment id this send holds
 }
@@ -316,6 +317,13 @@ func (e *Engine) newDest(p *process, k destKey) (*dest, vni.Status) {
 	return d, vni.StatusOK
 }
 
+// leaveDest notes that a send to a process has ended.
+func (e *Engine) leaveDest(p *process, d *dest) {
+	if d.sends--; d.sends == 0 && d.over {
+		e.forgetDest(p, d)
+	}
+}
+
 // forgetDest drops what p, and its NIC, know of a process that has gone.
 func (e *Engine) forgetDest(p *process, d *dest) {
 	if p.dests[d.key] == d {
@@ -406,9 +414,7 @@ func (e *Engine) clearSend(s *send) {
 	}
 	e.requestClosed(s)
 	if d != nil {
-		if d.sends--; d.sends == 0 && d.over {
-			e.forgetDest(s.p, d)
-		}
+		e.leaveDest(s.p, d)
 	}
 	clear(s.parts[:])
 	e.freeRefill(s.refill)

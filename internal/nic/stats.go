@@ -76,23 +76,33 @@ func (e *Engine) countSend(s *send, status vni.Status) {
 	case s.kind == kindResolve:
 		e.counts[vni.NICResolves]++
 	case (status == vni.StatusOK || status == vni.StatusTruncated) && s.kind == kindMessage:
-		s.p.account.Sent++
-		s.p.account.SentBytes += s.frag.Length
-		e.counts[vni.NICMessagesSent]++
-		e.counts[vni.NICBytesSent] += s.frag.Length
+		e.countMessage(s.p, vni.StatusOK, s.frag.Length)
 		if s.env.Flags&wire.FlagReply != 0 {
 			e.counts[vni.NICReplies]++
 		} else if s.env.Token&callToken != 0 {
 			e.counts[vni.NICCalls]++
 		}
-	case status == vni.StatusUnreachable || status == vni.StatusSessionLost:
+	case status != vni.StatusOK:
+		e.countMessage(s.p, status, s.frag.Length)
+	}
+}
+
+// countMessage counts a message that has left, or failed.
+func (e *Engine) countMessage(p *process, status vni.Status, length uint64) {
+	switch status {
+	case vni.StatusOK:
+		p.account.Sent++
+		p.account.SentBytes += length
+		e.counts[vni.NICMessagesSent]++
+		e.counts[vni.NICBytesSent] += length
+	case vni.StatusUnreachable, vni.StatusSessionLost:
 		e.counts[vni.NICFailedUnreachable]++
-	case status == vni.StatusNameUnknown:
+	case vni.StatusNameUnknown:
 		e.counts[vni.NICFailedNameUnknown]++
 	}
 }
 
 // Quiet reports whether everything that processes have handed over has been acknowledged.
 func (e *Engine) Quiet() bool {
-	return e.sending.n == 0 && e.crowded.n == 0 && e.groups.quiet() && e.rel.Quiet()
+	return e.sending.n == 0 && e.crowded.n == 0 && len(e.relays.legs) == 0 && e.groups.quiet() && e.rel.Quiet()
 }

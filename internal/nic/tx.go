@@ -12,6 +12,8 @@ func (e *Engine) turn(s *send) {
 	switch {
 	case s.frag.HeaderLen > 0:
 		e.postPiece(s)
+	case s.kind == kindMulticast:
+		e.relayTurn(s)
 	case s.dest.peer == nil:
 		e.localTurn(s)
 	case !s.dest.peer.ep.Up():
@@ -36,13 +38,14 @@ func (e *Engine) block(s *send) {
 // sendEnvelope lets a message leave, on credit if it is short and there is some, else by asking for permission.
 func (e *Engine) sendEnvelope(s *send) {
 	d := s.dest
-	s.env.Number = d.number
-	cost := stagedCost(s.frag.Length)
-	// What is refilled asks in any case: its process may take its time to describe the rest, which must not lie half come
-	// in somebody's staging.
-	if s.frag.Length > limits.EagerMessage || s.refill != nil || d.remote.credit() < cost {
-		e.sendRequest(s)
-		return
+	if !s.again {
+		s.env.Number = d.number
+		// What is refilled asks in any case: its process may take its time to describe the rest, which must not lie half come
+		// in somebody's staging.
+		if s.frag.Length > limits.EagerMessage || s.refill != nil || d.remote.credit() < stagedCost(s.frag.Length) {
+			e.sendRequest(s)
+			return
+		}
 	}
 	space := wire.Command
 	if s.frag.Length > limits.TinyMessage {
@@ -66,12 +69,20 @@ func (e *Engine) sendFrag(s *send, space wire.Space, n int) {
 	}
 	wire.PutFrag(b, &s.env, int(s.frag.Length))
 	copyOut(b[wire.FragLen:], s.frag.Parts)
-	d.number++
-	d.remote.used += stagedCost(s.frag.Length)
-	e.enveloped(s)
+	e.onCredit(s)
 	s.released = true
 	s.frag.Parts = nil
 	e.settle(s)
+}
+
+// onCredit notes that the envelope of a message has left on credit.
+func (e *Engine) onCredit(s *send) {
+	if s.again { // its number and its credit are those of the relay that has missed it
+		return
+	}
+	s.dest.number++
+	s.dest.remote.used += stagedCost(s.frag.Length)
+	e.enveloped(s)
 }
 
 // sendEager begins a message that goes without permission in several pieces, or in one that is too long to copy.
@@ -79,12 +90,9 @@ func (e *Engine) sendEager(s *send) {
 	if !e.takeFragment(s) {
 		return
 	}
-	d := s.dest
 	wire.PutEager(s.frag.HeaderBuf[:], s.frag.ID, 0, s.frag.Length, &s.env, 0)
 	s.frag.Type, s.frag.HeaderLen, s.frag.Limit = wire.TypeEager, wire.EagerLen, s.frag.Length
-	d.number++
-	d.remote.used += stagedCost(s.frag.Length)
-	e.enveloped(s)
+	e.onCredit(s)
 	e.postPiece(s)
 }
 
@@ -209,6 +217,7 @@ func (h *handler) Writable(_ clockTime, ep *rel.Endpoint) {
 	if pr := e.peers[ep]; pr != nil {
 		e.unblock(pr)
 		e.unblockLegs(pr)
+		e.unblockRelays(pr)
 	}
 }
 

@@ -27,6 +27,7 @@ func (e *Engine) Leaks() []string {
 	l.unless(e.multicasts.inUse == 0 && e.copies.inUse == 0 && e.resumed.n == 0, "%d multicasts with %d copies, %d of them to go on",
 		e.multicasts.inUse, e.copies.inUse, e.resumed.n)
 	l.unless(e.refills.inUse == 0, "%d stretches of memory", e.refills.inUse)
+	l.unless(len(e.relays.legs) == 0 && e.relays.relays.inUse == 0, "%d relays, %d legs of them", e.relays.relays.inUse, len(e.relays.legs))
 	l.unless(e.serves.inUse == 0, "%d GETs being answered", e.serves.inUse)
 	l.unless(e.doomed.n == 0, "%d receives from processes that have gone", e.doomed.n)
 	l.unless(e.grants.outstanding == 0 && e.grants.waiting.n == 0, "permissions for %d bytes outstanding, %d waiting", e.grants.outstanding, e.grants.waiting.n)
@@ -77,6 +78,8 @@ func (l *leaks) peer(pr *peer) {
 	l.unless(pr.out.n == 0 && pr.in.n == 0 && pr.gets.n == 0 && pr.serving.n == 0, "peer %d: fragments out %d, in %d, gets %d, serving %d",
 		pr.nic, pr.out.n, pr.in.n, pr.gets.n, pr.serving.n)
 	l.unless(pr.granted == 0, "peer %d: permissions for %d bytes", pr.nic, pr.granted)
+	l.unless(pr.relayed == 0 && pr.assembling == 0 && pr.relays.n == 0, "peer %d: relays for %d bytes out, %d in, %d to answer",
+		pr.nic, pr.relayed, pr.assembling, pr.relays.n)
 	l.unless(pr.blocked.n == 0, "peer %d: %d sends blocked", pr.nic, pr.blocked.n)
 	requests, waiting := 0, 0
 	for _, r := range pr.remotes {

@@ -23,6 +23,7 @@ type Op struct {
 	what string // for errors, with whom
 	peer vni.Name
 	nic  uint64
+	to   []vni.Name // instead of peer, of a multicast
 
 	place place
 	out   []byte // where a receive or GET copies staged bytes to
@@ -110,6 +111,9 @@ func (o *Op) finish(why error) (m Message, err error) {
 		}
 		if c.Status == vni.StatusCancelled {
 			err = o.whyCancelled(why)
+		}
+		if c.Tag < uint64(len(o.to)) && c.Status != vni.StatusBadArgument { // it says which could not be served
+			o.peer = o.to[c.Tag]
 		}
 	} else {
 		err = p.nicGone()

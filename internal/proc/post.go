@@ -26,6 +26,8 @@ type request struct {
 	size  uint32 // of the group
 	both  bool   // into also has the bytes that go out
 
+	receivers []vni.Name // of a multicast
+
 	into   []byte // of a receive or GET: the bytes come to it
 	length uint64
 	staged bool // the bytes are not yet where the NIC can reach them
@@ -186,7 +188,7 @@ func (p *Process) takeOne(r *request) lack {
 		p.started[l][i] = r.op
 	}
 	o := r.op
-	o.what, o.peer, o.nic = r.what, r.with.Name, r.with.NIC
+	o.what, o.peer, o.nic, o.to = r.what, r.with.Name, r.with.NIC, r.receivers
 	o.posted, o.asked, o.byUser = false, false, false
 	o.upTo = r.receive || r.group != 0 || r.code == vni.CodeJoinGroup
 	if !r.receive {

@@ -13,6 +13,7 @@ const (
 	succeeded         // a Send: its buffer may be reused; a SendDelivered: the destination's NIC has accepted it
 	cancelled         // by its own deadline
 	failed
+	undecided // a multicast that failed for somebody else, so that nobody knows
 )
 
 // message is one message that somebody sent.
@@ -63,6 +64,12 @@ func (r *receive) fits(m *message) bool {
 	return (r.from == "" || r.from == m.from.name) && (r.anyTag || r.tag == m.tag)
 }
 
+// copyID is what a message is known by: those of one multicast have the same id, since they have the same bytes.
+type copyID struct {
+	id uint64
+	to string
+}
+
 // ledger knows of every message what has become of it, and holds that against the promises of Weft:
 //
 //   - delivered never more than once, with the bytes, tag and source with which it was sent, to the name it was sent to;
@@ -73,8 +80,9 @@ func (r *receive) fits(m *message) bool {
 //   - of two messages from one process to another that two receives could both have taken, the earlier message went to
 //     the earlier receive.
 type ledger struct {
-	messages   map[uint64]*message
+	messages   map[copyID]*message
 	order      []*message
+	sent       map[uint64]*message // the first of each id
 	nextID     uint64
 	violations []string
 
@@ -84,7 +92,9 @@ type ledger struct {
 	bytes   uint64
 }
 
-func newLedger() *ledger { return &ledger{messages: map[uint64]*message{}, nextID: 1} }
+func newLedger() *ledger {
+	return &ledger{messages: map[copyID]*message{}, sent: map[uint64]*message{}, nextID: 1}
+}
 
 // violate notes a broken promise.
 func (l *ledger) violate(format string, args ...any) {
@@ -109,7 +119,10 @@ func (l *ledger) post(m *message, now time.Duration) {
 	m.posted = now
 	m.number = m.from.sent[m.to]
 	m.from.sent[m.to]++
-	l.messages[m.id] = m
+	l.messages[copyID{m.id, m.to}] = m
+	if l.sent[m.id] == nil {
+		l.sent[m.id] = m
+	}
 	l.order = append(l.order, m)
 	l.unended++
 	l.bytes += uint64(m.size)
@@ -153,7 +166,10 @@ func (l *ledger) deliver(to *life, r receive, a arrival) {
 		}
 		id = readID(a.got)
 	}
-	m := l.messages[id]
+	m := l.messages[copyID{id, to.name}]
+	if m == nil {
+		m = l.sent[id] // which was sent to others
+	}
 	if m == nil {
 		l.violate("%s got a message of %d B with tag %d from %s that was never sent", to.name, a.full, a.tag, a.from)
 		return

@@ -130,8 +130,12 @@ func (lf *life) send(rng *rand.Rand) error {
 				err = lf.call(rng)
 				break
 			}
+			start := lf.startMessage
+			if rng.IntN(40) == 0 {
+				start = lf.startMulticast
+			}
 			var s sending
-			if s, err = lf.startMessage(rng); err == nil && s.op != nil {
+			if s, err = start(rng); err == nil && s.op != nil {
 				flight = append(flight, s)
 			}
 			for len(flight) >= w.plan.flight && err == nil {
@@ -152,9 +156,9 @@ func (lf *life) send(rng *rand.Rand) error {
 	return nil
 }
 
-// sending is a message under way, at its sender.
+// sending is a message under way, at its sender, or those of a multicast.
 type sending struct {
-	m   *message
+	ms  []*message
 	op  *op
 	buf []byte
 }
@@ -183,7 +187,7 @@ func (lf *life) startMessage(rng *rand.Rand) (sending, error) {
 		w.bufs.put(buf)
 		return sending{}, lf.excuse(err)
 	}
-	return sending{m, op, buf}, nil
+	return sending{[]*message{m}, op, buf}, nil
 }
 
 // tagClasses is how many tags messages of one kind share.
@@ -197,8 +201,10 @@ func (lf *life) finish(rng *rand.Rand, s sending) error {
 	_, err := s.op.wait(ctx)
 	w.bufs.put(s.buf)
 	lf.note(&w.totals, err)
-	w.l.end(s.m, lf.now(), outcomeOf(ctx, err), err)
-	lf.inTime(ctx, s.m, err, answerTime)
+	for _, m := range s.ms {
+		w.l.end(m, lf.now(), outcomeFor(m, len(s.ms), outcomeOf(ctx, err), err), err)
+	}
+	lf.inTime(ctx, s.ms[0], err, answerTime)
 	return nil
 }
 

@@ -121,6 +121,10 @@ const (
 	NICCollectivesLate   // broadcasts that a process must fetch, since its quota was full when they came by
 	NICSignalsSent       // steps of collective operations, without data
 	NICPiecesSent        // and with
+	NICRelays            // copies of multicasts sent to a NIC that passes them on
+	NICRelayedMessages   // messages taken from such
+	NICRelaysMissed      // receivers that a relay has not reached, so that they were sent to by themselves
+	NICDuplicates        // short messages that had come before, by a relay
 	NICGroupsNow
 	NICTransitBytesNow
 	NICCrowded    // times that a process's turns stopped because it had as many rooms as were left
@@ -162,6 +166,7 @@ var counterNames = [counters]string{
 	"nic_commands", "nic_wakes", "nic_events", "nic_polls", "nic_idle_polls", "nic_processes_now",
 	"nic_active_now", "nic_names_now", "nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts",
 	"nic_reductions", "nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent",
+	"nic_relays", "nic_relayed_messages", "nic_relays_missed", "nic_duplicates",
 	"nic_groups_now", "nic_transit_bytes_now", "nic_crowded", "nic_rings", "nic_rings_empty",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",

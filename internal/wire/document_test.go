@@ -221,7 +221,7 @@ func TestDocumentNamesEveryFlag(t *testing.T) {
 		"Outer header": {"tagged": u(wire.FlagTagged), "sealed": u(wire.FlagSealed)},
 		"Inner header": {"ack-command": u(wire.AckCommand), "ack-data": u(wire.AckData)},
 		"Flags of records": {"get": u(wire.FlagGet), "reply": u(wire.FlagReply), "accept": u(wire.FlagAccept),
-			"recall": u(wire.FlagRecall), "return": u(wire.FlagReturn)},
+			"recall": u(wire.FlagRecall), "return": u(wire.FlagReturn), "none": u(wire.FlagNone)},
 		"Hello": {"reliable": wire.CapReliable},
 	} {
 		got := map[string]uint64{}

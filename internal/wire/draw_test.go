@@ -93,6 +93,14 @@ func drawRecord(t *rapid.T) sample {
 		length := rapid.Uint32Min(n).Draw(t, "length")
 		return pieceSample(wire.Piece{GroupHeader: drawGroupHeader(t), Root: rapid.Uint32().Draw(t, "root"), Length: length,
 			Offset: rapid.Uint32Max(length-n).Draw(t, "offset"), What: anyByte.Draw(t, "what"), Operator: anyByte.Draw(t, "operator")}, payload)
+	case wire.TypeRelay:
+		payload := anyPayload.Draw(t, "payload")
+		n := uint32(len(payload))
+		length := rapid.Uint32Min(n).Draw(t, "length")
+		return relaySample(rapid.Uint32Min(1).Draw(t, "id"), rapid.Uint32Max(length-n).Draw(t, "offset"), length, payload)
+	case wire.TypeRelayed:
+		missed := rapid.SliceOfN(rapid.Uint64(), 0, wire.MaxMissed).Draw(t, "missed")
+		return relayedSample(drawFlags(t, wire.FlagNone), rapid.Uint32Min(1).Draw(t, "id"), missed)
 	default:
 		panic("no generator for " + typ.String())
 	}

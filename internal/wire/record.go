@@ -34,7 +34,9 @@ const (
 	TypeTable      Type = 13 // a piece of the NICs' own tables (QNIX-53)
 	TypeSignal     Type = 14 // one step of a collective operation, without data
 	TypePiece      Type = 15 // a piece of a collective operation's data
-	typeEnd        Type = 16
+	TypeRelay      Type = 16 // a piece of a message to several processes, to be passed on (QNIX-11)
+	TypeRelayed    Type = 17 // whom it has not reached
+	typeEnd        Type = 18
 )
 
 // shape is what CheckRecords holds a record of one type to.
@@ -62,6 +64,8 @@ var shapes = [typeEnd]shape{
 	TypeTable:      {name: "table", header: RecordLen},
 	TypeSignal:     {name: "signal", header: SignalLen, fixed: true, ok: signalOK},
 	TypePiece:      {name: "piece", header: PieceLen, ok: pieceOK},
+	TypeRelay:      {name: "relay", header: RelayLen, ok: relayOK},
+	TypeRelayed:    {name: "relayed", header: RelayedLen, flags: FlagNone, ok: relayedOK},
 }
 
 func (t Type) String() string {

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"testing"
@@ -218,6 +219,20 @@ func pieceSample(p wire.Piece, payload []byte) sample {
 			"what": uint64(p.What), "operator": uint64(p.Operator), "payload": hex.EncodeToString(payload)})
 }
 
+func relaySample(id, offset, length uint32, payload []byte) sample {
+	return recordSample(wire.TypeRelay, 0, payload, func(b []byte) { wire.PutRelay(b, id, offset, length, len(payload)) },
+		fields{"relay id": uint64(id), "offset": uint64(offset), "length": uint64(length), "payload": hex.EncodeToString(payload)})
+}
+
+func relayedSample(flags uint8, id uint32, missed []uint64) sample {
+	var bits []byte
+	for _, w := range missed {
+		bits = binary.LittleEndian.AppendUint64(bits, w)
+	}
+	b := written(wire.RelayedLen+len(bits), func(b []byte) { wire.PutRelayed(b, flags, id, missed) })
+	return sample{"Relayed", b, fields{"record header": recordHeader(wire.TypeRelayed, flags, len(b)), "relay id": uint64(id), "missed": hex.EncodeToString(bits)}}
+}
+
 // parsedRecord says a record again, from what the accessors read.
 func parsedRecord(r wire.Record) sample {
 	payload := append([]byte(nil), r.Payload()...)
@@ -258,6 +273,12 @@ func parsedRecord(r wire.Record) sample {
 		return signalSample(r.Signal())
 	case wire.TypePiece:
 		return pieceSample(r.Piece(), payload)
+	case wire.TypeRelay:
+		id, offset, length := r.Relay()
+		return relaySample(id, offset, length, payload)
+	case wire.TypeRelayed:
+		id, missed := r.Relayed()
+		return relayedSample(r.Flags(), id, missed[:len(payload)/8])
 	}
 	panic("no such record: " + r.Type().String())
 }
@@ -305,6 +326,8 @@ func oneOfEach() []sample {
 		tableSample([]byte("a table")),
 		signalSample(wire.Signal{GroupHeader: h, What: 0xe1, Round: 0xe2, Value: 1 << 44}),
 		pieceSample(wire.Piece{GroupHeader: h, Root: 0xf1f2f3f4, Offset: 7, Length: 20, What: 0xe3, Operator: 0xe4}, []byte("a piece")),
+		relaySample(0x31415926, 5, 20, []byte("of a relay")),
+		relayedSample(0, 0x27182818, []uint64{1 << 40, 1<<63 | 1}),
 	}
 }
 

@@ -187,6 +187,16 @@ func TestFieldsOfARecordMustFitOneAnother(t *testing.T) {
 		"piece whose end overflows":       {pieceSample(wire.Piece{GroupHeader: g, Offset: math.MaxUint32 - 1, Length: 10}, p), false},
 		"piece of no group":               {pieceSample(wire.Piece{Length: 10}, p), false},
 		"piece of nothing":                {pieceSample(wire.Piece{GroupHeader: g}, nil), true},
+		"relay up to its end":             {relaySample(1, 6, 10, p), true},
+		"relay beyond its end":            {relaySample(1, 7, 10, p), false},
+		"relay whose end overflows":       {relaySample(1, math.MaxUint32-1, 10, p), false},
+		"relay without an id":             {relaySample(0, 0, 10, p), false},
+		"relayed to all":                  {relayedSample(0, 1, nil), true},
+		"relayed to as many as can be":    {relayedSample(0, 1, make([]uint64, wire.MaxMissed)), true},
+		"relayed to more than can be":     {relayedSample(0, 1, make([]uint64, wire.MaxMissed+1)), false},
+		"relayed to nobody":               {relayedSample(wire.FlagNone, 1, nil), true},
+		"relayed with half a word":        {tooLong(relayedSample(0, 1, nil)), false},
+		"relayed without an id":           {relayedSample(0, 0, nil), false},
 	} {
 		if err := wire.CheckRecords(c.record.bytes); (err == nil) != c.good {
 			t.Errorf("%s: %v", name, err)
@@ -258,6 +268,11 @@ func recordGood(t wire.Type, means fields, flags byte, payload int) bool {
 	case wire.TypePiece:
 		end := means["offset"].(uint64) + uint64(payload)
 		return flags == 0 && hasGroup() && end <= means["length"].(uint64)
+	case wire.TypeRelay:
+		end := means["offset"].(uint64) + uint64(payload)
+		return flags == 0 && means["relay id"].(uint64) != 0 && end <= means["length"].(uint64)
+	case wire.TypeRelayed:
+		return flags <= 1 && means["relay id"].(uint64) != 0 && payload%8 == 0 && payload <= 64
 	}
 	return flags == 0
 }

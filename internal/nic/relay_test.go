@@ -1,0 +1,290 @@
+package nic
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// audience is a process a/0 on the first of some NICs and receivers r/0, r/1 … on the others, each of which has given the
+// first NIC credit.
+type audience struct {
+	*fabric
+	a     *tester
+	to    []*tester
+	names []string
+}
+
+func newAudience(t testing.TB, nics, each int, faults fault.Config) *audience {
+	x := &audience{fabric: newFabric(t, nics, faults)}
+	x.a = x.process(0, "a/0")
+	for i := range (nics - 1) * each {
+		name := fmt.Sprintf("r/%d", i)
+		x.to, x.names = append(x.to, x.process(1+i%(nics-1), name)), append(x.names, name)
+	}
+	x.known(append([]string{"a/0"}, x.names...)...)
+	for _, p := range x.to {
+		buf := make([]byte, 1)
+		r := p.recv("a/0", 0, 0, buf)
+		x.a.wantSent(x.a.send(p.name.String(), 0, 0, []byte("x")))
+		p.wantReceived(r, buf, []byte("x"))
+	}
+	x.settle()
+	return x
+}
+
+// receive has everybody want one message of a tag. The returned function waits for them.
+func (x *audience) receive(tag uint64, want []byte) (received func()) {
+	var bufs [][]byte
+	var rs []int
+	for _, p := range x.to {
+		buf := make([]byte, len(want))
+		bufs, rs = append(bufs, buf), append(rs, p.recv("a/0", tag, 0, buf))
+	}
+	return func() {
+		x.t.Helper()
+		for i, p := range x.to {
+			p.wantReceived(rs[i], bufs[i], want)
+		}
+	}
+}
+
+func (x *audience) count(c vni.Counter) (n uint64) {
+	for _, e := range x.engines {
+		n += e.Count(c)
+	}
+	return n
+}
+
+// The source sends the message as often as the number of NICs has binary digits, whatever the number of receivers; the
+// NICs do the rest, by one copy to each.
+func TestAMulticastCostsTheSourceTheLogarithmOfTheNICs(t *testing.T) {
+	for _, nics := range []int{4, 8, 13, 16} {
+		for _, size := range []int{0, 10, 700, 5000, limits.EagerMessage} {
+			x := newAudience(t, nics, 2, fault.Config{})
+			want := pattern(size, 3)
+			received := x.receive(1, want)
+			x.a.wantSent(x.a.multicast(x.names, 1, want))
+			received()
+			if got, most := x.a.e.Count(vni.NICRelays), uint64(bits.Len(uint(nics-1))); got > most {
+				t.Errorf("%d NICs, %d bytes: the source sent %d copies, more than %d", nics, size, got, most)
+			}
+			if got := x.count(vni.NICRelays); got != uint64(nics-1) {
+				t.Errorf("%d NICs, %d bytes: %d copies in all", nics, size, got)
+			}
+			if got := x.count(vni.NICRelayedMessages); got != uint64(len(x.to)) {
+				t.Errorf("%d NICs, %d bytes: %d messages came by the relay", nics, size, got)
+			}
+			x.noLeaks()
+		}
+	}
+}
+
+// Loss on every link makes it slower and changes nothing else; messages before and after keep their order.
+func TestARelayKeepsTheOrderOfMessagesOnBadLinks(t *testing.T) {
+	x := newAudience(t, 6, 2, fault.Config{Seed: 5, Loss: 0.1, Duplicate: 0.05, Reorder: 0.1})
+	const rounds = 12
+	var want [][]byte
+	var ends []int
+	for k := range rounds {
+		data := pattern([]int{3, 900, 12_000}[k%3], byte(k))
+		want = append(want, data)
+		if k%4 == 3 {
+			for _, name := range x.names {
+				ends = append(ends, x.a.send(name, 7, 0, data))
+			}
+		} else {
+			ends = append(ends, x.a.multicast(x.names, 7, data))
+		}
+	}
+	for _, p := range x.to {
+		for k := range rounds {
+			buf := make([]byte, 12_000)
+			p.wantReceived(p.recv("a/0", 7, 0, buf), buf, want[k])
+		}
+	}
+	for _, i := range ends {
+		x.a.wantSent(i)
+	}
+	if x.count(vni.NICRelayedMessages) == 0 {
+		t.Error("nothing was relayed: this test tests nothing")
+	}
+	x.noLeaks()
+}
+
+// The NIC that passes a relay on dies when it has taken it, at any moment. Everybody else gets the message once.
+func TestTheDeathOfARelayCostsNobodyElseTheMessage(t *testing.T) {
+	var missed, twice uint64
+	for steps := range 24 {
+		x := newAudience(t, 8, 1, fault.Config{})
+		want := pattern([]int{600, 3000}[steps%2], 1)
+		dead := x.to[0] // at the NIC behind the source's, which has most of the others below it
+		x.to = x.to[1:]
+		received := x.receive(1, want)
+		m := x.a.multicast(x.names, 1, want)
+		for range steps / 2 {
+			x.step()
+		}
+		x.engines = append(x.engines[:1:1], x.engines[2:]...)
+		received()
+		if c := x.a.finish(false, m); c.Status != vni.StatusOK && (c.Status != vni.StatusUnreachable || x.names[c.Tag] != dead.name.String()) {
+			t.Errorf("after %d steps: the multicast ended with %v of %s", steps, c.Status, x.names[c.Tag])
+		}
+		later := x.receive(1, []byte("later"))
+		x.a.wantSent(x.a.multicast(x.names[1:], 1, []byte("later")))
+		later() // and nothing came twice before it
+		x.noLeaks()
+		missed += x.count(vni.NICRelaysMissed)
+		twice += x.count(vni.NICDuplicates)
+	}
+	if missed == 0 || twice == 0 {
+		t.Errorf("%d receivers were missed, %d got the message twice: this test tests too little", missed, twice)
+	}
+}
+
+// A process goes while a relay is on its way to it, or between two others. Those who stay get the message; the source is
+// told of the one who has gone.
+func TestARelayThatFindsAProcessGoneNamesIt(t *testing.T) {
+	x := newAudience(t, 8, 1, fault.Config{})
+	gone := x.to[2]
+	x.to = append(x.to[:2:2], x.to[3:]...)
+	want := pattern(5000, 1)
+	received := x.receive(1, want)
+	m := x.a.multicast(x.names, 1, want)
+	gone.exit()
+	received()
+	if c := x.a.finish(false, m); c.Status != vni.StatusProcessGone || x.names[c.Tag] != gone.name.String() {
+		t.Errorf("the multicast ended with %v of %s", c.Status, x.names[c.Tag])
+	}
+	x.noLeaks()
+}
+
+// The pair of two NICs that a relay would use is not open. Those below get the message from its source.
+func TestWhoCannotBeReachedByARelayIsReachedByTheSource(t *testing.T) {
+	x := newAudience(t, 8, 1, fault.Config{})
+	relaying := x.engines[1]
+	for id := uint64(3); id <= 8; id++ {
+		relaying.forget(relaying.peerOf(id))
+	}
+	want := pattern(700, 1)
+	received := x.receive(1, want)
+	m := x.a.multicast(x.names, 1, want)
+	received()
+	x.a.wantSent(m)
+	if x.a.e.Count(vni.NICRelaysMissed) == 0 {
+		t.Error("nobody was missed: this test tests nothing")
+	}
+	x.noLeaks()
+}
+
+// What a process cancels shall not come; if it has come, it has come. Either way the numbers have no gap.
+func TestACancelledMulticastLeavesNoGapInTheNumbers(t *testing.T) {
+	for steps := range 10 {
+		for _, exit := range []bool{false, true} {
+			x := newAudience(t, 8, 1, fault.Config{})
+			m := x.a.multicast(x.names, 1, pattern(14_000, 1))
+			for range steps {
+				x.step()
+			}
+			if exit {
+				x.a.exit()
+			} else {
+				x.a.post(vni.Command{Code: vni.CodeCancel, Context: uint16(m), Size: vni.CancelSend})
+				if c := x.a.finish(false, m); c.Status != vni.StatusCancelled && c.Status != vni.StatusOK {
+					t.Errorf("after %d steps: ended with %v", steps, c.Status)
+				}
+				later := x.receive(2, []byte("later"))
+				x.a.wantSent(x.a.multicast(x.names, 2, []byte("later")))
+				later()
+			}
+			x.run(100 * time.Millisecond)
+			for _, p := range x.to {
+				for p.e.process(p.slot).stray.n > 0 {
+					p.finish(true, p.recv("", 1, 0, make([]byte, 14_000)))
+				}
+			}
+			x.noLeaks()
+			if t.Failed() {
+				t.Fatalf("after %d steps, exit %v", steps, exit)
+			}
+		}
+	}
+}
+
+// On a torus a relay goes from neighbour to neighbour: its list is in the order of the columns, from the source's on.
+func TestARelayFollowsTheTorus(t *testing.T) { // QNIX-52
+	x := newAudience(t, 6, 1, fault.Config{})
+	e := x.a.e
+	e.cfg.Position = Position{X: 2, Y: 1, Width: 3, Height: 2}
+	for id, at := range map[uint64][2]uint16{2: {1, 0}, 3: {0, 1}, 4: {2, 0}, 5: {1, 1}, 6: {0, 0}} {
+		e.peerOf(id).at = Position{X: at[0], Y: at[1], Width: 3, Height: 2}
+	}
+	m := x.a.multicast(x.names, 1, []byte("all"))
+	e.Poll(x.now)
+	var got []uint64
+	for _, n := range e.process(x.a.slot).sends[m].multi.relay.nics[:5] {
+		got = append(got, n.nic)
+	}
+	if want := []uint64{4, 3, 6, 5, 2}; !slices.Equal(got, want) {
+		t.Errorf("the list has the NICs %d, want %d", got, want)
+	}
+	received := x.receive(1, []byte("all"))
+	x.a.wantSent(m)
+	received()
+}
+
+// There is a bound to what two NICs have under way between them as relays. Whoever is beyond it gets the message from its
+// source; nothing is lost, nothing waits for memory.
+func TestMoreRelaysThanThereIsRoomForGoWithoutThem(t *testing.T) {
+	x := newAudience(t, 5, 1, fault.Config{})
+	const rounds = 30
+	want := pattern(16_000, 1)
+	var ms []int
+	for range rounds {
+		ms = append(ms, x.a.multicast(x.names, 1, want[:2000]))
+	}
+	for range rounds {
+		received := x.receive(1, want[:2000])
+		received()
+		for _, e := range x.engines {
+			if err := e.Limits(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, m := range ms {
+		x.a.wantSent(m)
+	}
+	x.noLeaks()
+}
+
+// A relay names the session that its message numbers are of. One that comes late, when source and receiver have begun
+// another, must not be taken: its numbers mean nothing there, or something else.
+func TestARelayOfAnotherSessionIsNotTaken(t *testing.T) {
+	x := newAudience(t, 3, 1, fault.Config{})
+	e, pr := x.engines[2], x.engines[2].peerOf(2)
+	p := x.to[1]
+	body := make([]byte, wire.RelayHeadLen+wire.RelayNICLen+wire.RelayReceiverLen+4)
+	for _, wrong := range []uint32{1, 0} {
+		head := wire.RelayHead{NIC: 1, Gen: x.a.gen, Slot: x.a.slot, NICs: 1, Token: 1 << 16, Tag: 5}
+		head.Put(body)
+		n := wire.RelayNIC{NIC: 3, Session: e.peerOf(1).ep.Session() + wrong, Receivers: 1}
+		n.Put(body[wire.RelayHeadLen:])
+		v := wire.RelayReceiver{Gen: p.gen, Number: 2, Slot: p.slot}
+		v.Put(body[wire.RelayHeadLen+wire.RelayNICLen:])
+		e.takeRelay(pr, 77, body, false)
+		if got := e.Count(vni.NICRelayedMessages); got != uint64(1-wrong) {
+			t.Errorf("session off by %d: %d messages taken", wrong, got)
+		}
+	}
+	if x.a.e.peerOf(3).ep.Session() != e.peerOf(1).ep.Session() {
+		t.Error("the two ends of a session name it differently")
+	}
+}

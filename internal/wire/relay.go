@@ -1,0 +1,190 @@
+package wire
+
+import "encoding/binary"
+
+// RelayLen is the length of a Relay's header, in bytes.
+const RelayLen = 16
+
+// PutRelay writes the header of a Relay of n payload bytes into b[:RelayLen]: a piece of a message to several processes,
+// with the list of them in front, which the receiving NIC passes on to others.
+//
+//	 4  relay id  4   of the sending NIC's making
+//	 8  offset    4   of the payload
+//	12  length    4   of all the bytes: a relay body
+//	16  payload
+func PutRelay(b []byte, id, offset, length uint32, n int) {
+	_ = b[RelayLen-1]
+	putRecord(b, TypeRelay, 0, RelayLen+n)
+	binary.LittleEndian.PutUint32(b[4:], id)
+	binary.LittleEndian.PutUint32(b[8:], offset)
+	binary.LittleEndian.PutUint32(b[12:], length)
+}
+
+// Relay reads the header of a Relay.
+func (r Record) Relay() (id, offset, length uint32) {
+	_ = r[RelayLen-1]
+	return binary.LittleEndian.Uint32(r[4:]), binary.LittleEndian.Uint32(r[8:]), binary.LittleEndian.Uint32(r[12:])
+}
+
+// relayOK reports whether a Relay lies within its body.
+func relayOK(r Record) bool {
+	id, offset, length := r.Relay()
+	return id != 0 && uint64(offset)+uint64(len(r)-RelayLen) <= uint64(length)
+}
+
+// RelayHeadLen is the length of what a relay body begins with, in bytes.
+const RelayHeadLen = 32
+
+// RelayHead begins the body of a relay. Behind it come, for each NIC that shall get it, the NIC and its receivers, the
+// NIC that the relay is sent to first; then the message.
+//
+//	 0  source NIC         8
+//	 8  source generation  4
+//	12  source slot        2
+//	14  nics               2   that are named
+//	16  token              4
+//	20  zero               4
+//	24  tag                8
+type RelayHead struct {
+	NIC   uint64 // that the message is from
+	Gen   uint32
+	Slot  uint16
+	NICs  uint16
+	Token uint32
+	Tag   uint64
+}
+
+// Put writes the head into b[:RelayHeadLen].
+func (h *RelayHead) Put(b []byte) {
+	_ = b[RelayHeadLen-1]
+	le := binary.LittleEndian
+	le.PutUint64(b, h.NIC)
+	le.PutUint32(b[8:], h.Gen)
+	le.PutUint16(b[12:], h.Slot)
+	le.PutUint16(b[14:], h.NICs)
+	le.PutUint32(b[16:], h.Token)
+	le.PutUint32(b[20:], 0)
+	le.PutUint64(b[24:], h.Tag)
+}
+
+// ParseRelayHead reads the head of a relay body and returns what is behind it.
+func ParseRelayHead(b []byte) (h RelayHead, rest []byte, err error) {
+	if len(b) < RelayHeadLen {
+		return h, nil, ErrShort
+	}
+	le := binary.LittleEndian
+	h = RelayHead{NIC: le.Uint64(b), Gen: le.Uint32(b[8:]), Slot: le.Uint16(b[12:]), NICs: le.Uint16(b[14:]), Token: le.Uint32(b[16:]), Tag: le.Uint64(b[24:])}
+	if h.NICs == 0 || le.Uint32(b[20:]) != 0 {
+		return h, nil, ErrFormat
+	}
+	return h, b[RelayHeadLen:], nil
+}
+
+// RelayNICLen is the length of a NIC in a relay body without its receivers, in bytes.
+const RelayNICLen = 16
+
+// RelayNIC is one NIC of a relay body.
+//
+//	 0  NIC        8
+//	 8  session    4   of that NIC and the source's, as both of them name it: message numbers are of this one
+//	12  receivers  2
+//	14  zero       2
+type RelayNIC struct {
+	NIC       uint64
+	Session   uint32
+	Receivers uint16
+}
+
+// Put writes the NIC into b[:RelayNICLen].
+func (n *RelayNIC) Put(b []byte) {
+	_ = b[RelayNICLen-1]
+	binary.LittleEndian.PutUint64(b, n.NIC)
+	binary.LittleEndian.PutUint32(b[8:], n.Session)
+	binary.LittleEndian.PutUint16(b[12:], n.Receivers)
+	binary.LittleEndian.PutUint16(b[14:], 0)
+}
+
+// ParseRelayNIC reads one NIC of a relay body, and returns its receivers and what is behind them.
+func ParseRelayNIC(b []byte) (n RelayNIC, receivers, rest []byte, err error) {
+	if len(b) < RelayNICLen {
+		return n, nil, nil, ErrShort
+	}
+	le := binary.LittleEndian
+	n = RelayNIC{NIC: le.Uint64(b), Session: le.Uint32(b[8:]), Receivers: le.Uint16(b[12:])}
+	if n.Receivers == 0 || le.Uint16(b[14:]) != 0 {
+		return n, nil, nil, ErrFormat
+	}
+	b = b[RelayNICLen:]
+	most := int(n.Receivers) * RelayReceiverLen
+	if len(b) < most {
+		return n, nil, nil, ErrShort
+	}
+	return n, b[:most], b[most:], nil
+}
+
+// RelayReceiverLen is the length of a receiver in a relay body, in bytes.
+const RelayReceiverLen = 12
+
+// RelayReceiver is one process that shall get the message.
+//
+//	 0  generation      4
+//	 4  message number  4   of the source to it
+//	 8  slot            2
+//	10  zero            2
+type RelayReceiver struct {
+	Gen, Number uint32
+	Slot        uint16
+}
+
+// Put writes the receiver into b[:RelayReceiverLen].
+func (v *RelayReceiver) Put(b []byte) {
+	_ = b[RelayReceiverLen-1]
+	binary.LittleEndian.PutUint32(b, v.Gen)
+	binary.LittleEndian.PutUint32(b[4:], v.Number)
+	binary.LittleEndian.PutUint16(b[8:], v.Slot)
+	binary.LittleEndian.PutUint16(b[10:], 0)
+}
+
+// ParseRelayReceiver reads a receiver from b[:RelayReceiverLen].
+func ParseRelayReceiver(b []byte) RelayReceiver {
+	_ = b[RelayReceiverLen-1]
+	return RelayReceiver{Gen: binary.LittleEndian.Uint32(b), Number: binary.LittleEndian.Uint32(b[4:]), Slot: binary.LittleEndian.Uint16(b[8:])}
+}
+
+// RelayedLen is the length of a Relayed's header, in bytes.
+const RelayedLen = 8
+
+// MaxMissed is how many words of bits a Relayed has at most: one for each receiver that a relay can name.
+const MaxMissed = 8
+
+// FlagNone of a Relayed says that the relay was not taken at all: it reached nobody, whatever the bits say.
+const FlagNone uint8 = 1 << 0
+
+// PutRelayed writes a Relayed of len(missed) words into b[:RelayedLen+8·len(missed)]: every receiver of a relay has the
+// message, but for those whose bit is set. It is sent when all who passed the message on have said so.
+//
+//	4  relay id  4
+//	8  bits          the lowest of the first byte is that of the receiver named first; words of eight bytes
+func PutRelayed(b []byte, flags uint8, id uint32, missed []uint64) {
+	n := RelayedLen + 8*len(missed)
+	_ = b[n-1]
+	putRecord(b, TypeRelayed, flags, n)
+	binary.LittleEndian.PutUint32(b[4:], id)
+	for i, w := range missed {
+		binary.LittleEndian.PutUint64(b[RelayedLen+8*i:], w)
+	}
+}
+
+// Relayed reads a Relayed. Words that it does not have are zero.
+func (r Record) Relayed() (id uint32, missed [MaxMissed]uint64) {
+	id = binary.LittleEndian.Uint32(r[4:])
+	for i := range (len(r) - RelayedLen) / 8 {
+		missed[i] = binary.LittleEndian.Uint64(r[RelayedLen+8*i:])
+	}
+	return id, missed
+}
+
+func relayedOK(r Record) bool {
+	id, n := binary.LittleEndian.Uint32(r[4:]), len(r)-RelayedLen
+	return id != 0 && n%8 == 0 && n <= 8*MaxMissed
+}
