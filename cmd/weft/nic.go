@@ -62,7 +62,7 @@ Everything may stand in a TOML file, too (--config); flags go before it.`,
 	durationFlag(f, &o.unreachableAfter, "unreachable-after", limits.UnreachableAfter, 10*time.Millisecond, time.Hour, "silence after which a NIC is given up")
 	intFlag(f, &o.config.MaxProcesses, "max-processes", limits.DefaultProcesses, 1, limits.MaxProcesses, "processes that may be attached at a time")
 	choiceFlag(f, &o.config.Log, "log", "info", []string{"debug", "info", "warn", "error"}, "the least that is logged")
-	c.AddCommand(newNICStopCommand())
+	c.AddCommand(newNICStopCommand(), newNICInfoCommand())
 	return c
 }
 

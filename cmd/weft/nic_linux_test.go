@@ -49,7 +49,7 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 }
 
 func TestToolsSayThatThereIsNoNICAndHowToStartOne(t *testing.T) {
-	for _, tool := range []string{"stat", "nodes", "ps", "nic stop"} {
+	for _, tool := range []string{"stat", "nodes", "ps", "nic stop", "nic info"} {
 		socket := filepath.Join(t.TempDir(), "none.sock")
 		status, _, stderr := weft(append(strings.Fields(tool), "--socket", socket)...)
 		if status != exitFailed || !strings.Contains(stderr, socket) || !strings.Contains(stderr, "weft nic --socket") {

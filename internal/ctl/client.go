@@ -139,6 +139,18 @@ func (n NIC) Processes(ctx context.Context) ([]Process, error) {
 	return list(ctx, n, OpProcesses, func(r *Reply) []Process { return r.Processes })
 }
 
+// Memory returns its memory map.
+func (n NIC) Memory(ctx context.Context) (*Memory, error) {
+	r, _, err := n.c.call(ctx, &Request{Op: OpMemory, NIC: n.id}, 0)
+	if err != nil {
+		return nil, err
+	}
+	if r.Memory == nil {
+		return nil, errors.New("ctl: the reply to \"memory\" lacks the memory map")
+	}
+	return r.Memory, nil
+}
+
 // Counters returns what it says of itself and its counters by name, as they are now. id must not be 0: Conn.Stat is for
 // the daemon's own NIC.
 func (n NIC) Counters(ctx context.Context) (*Info, map[string]uint64, error) {

@@ -113,6 +113,7 @@ const (
 	OpNames     = "names"     // the processes of the fabric
 	OpProcesses = "processes" // the processes of this NIC
 	OpGroups    = "groups"    // the groups of the fabric, member by member
+	OpMemory    = "memory"    // the memory map of the NIC (QNIX-56)
 	OpCheck     = "check"     // whether frames of both sizes reach the NICs that this one knows, and come back (USNIC-61)
 	OpThrown    = "thrown"    // the processes that it has thrown out lately
 	OpShutdown  = "shutdown"  // end the daemon as a signal would
@@ -132,7 +133,7 @@ type Request struct {
 // Remote reports whether one NIC may ask another for r: what only looks, and is answered without descriptors.
 func (r *Request) Remote() bool {
 	switch r.Op {
-	case OpStat, OpNodes, OpNames, OpProcesses, OpGroups:
+	case OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory:
 		return true
 	}
 	return false
@@ -148,10 +149,10 @@ func (r *Request) check() error {
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
 	case r.NIC != 0 && !r.Remote():
-		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, or processes", ErrBadRequest, r.Op)
+		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, or memory", ErrBadRequest, r.Op)
 	}
 	switch r.Op {
-	case OpAttach, OpLeave, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpCheck, OpThrown, OpShutdown:
+	case OpAttach, OpLeave, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpShutdown:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
@@ -314,6 +315,7 @@ type Reply struct {
 	Names     []Name    `json:"names,omitempty"`
 	Processes []Process `json:"processes,omitempty"`
 	Groups    []Member  `json:"groups,omitempty"`
+	Memory    *Memory   `json:"memory,omitempty"`
 	Checks    []Check   `json:"checks,omitempty"`
 	Thrown    []Thrown  `json:"thrown,omitempty"`
 

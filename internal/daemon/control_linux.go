@@ -39,9 +39,6 @@ const (
 	// them for answerWithin.
 	controlServers = 4
 
-	// maxControlRequest is the longest request that is read, in bytes.
-	maxControlRequest = 4096
-
 	// askWithin is how long another NIC may take to answer: less than tools give the daemon (5 s), so that they hear
 	// which NIC it was, and more than the default unreachable_after.
 	askWithin = 4 * time.Second
@@ -112,12 +109,12 @@ func (c *control) serve(ctx context.Context) {
 }
 
 func (c *control) answerAll(ctx context.Context) {
-	buf := make([]byte, maxControlRequest)
+	buf := make([]byte, ctl.MaxRequest)
 	for {
 		m, err := c.p.Recv(ctx, proc.Dest{}, proc.AnyTag, buf)
 		switch {
 		case errors.Is(err, proc.ErrTruncated):
-			err = fmt.Errorf("%w: request of %d bytes; at most %d", ctl.ErrBadRequest, m.Full, maxControlRequest)
+			err = fmt.Errorf("%w: request of %d bytes; at most %d", ctl.ErrBadRequest, m.Full, ctl.MaxRequest)
 		case err != nil:
 			return // the NIC is closed
 		case m.Slot != 0:

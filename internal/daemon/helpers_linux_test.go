@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -62,6 +63,20 @@ var roles = map[string]func(arg string) error{
 		fmt.Println("ready")
 		_, err = p.Recv(context.Background(), weft.AnyProcess, 999, make([]byte, 1))
 		return err
+	},
+	"crowd": func(arg string) error { // N at SOCKET: so many processes that do nothing
+		n, socket, _ := strings.Cut(arg, " at ")
+		many, err := strconv.Atoi(n)
+		if err != nil {
+			return err
+		}
+		for i := range many {
+			if _, err := attach(context.Background(), socket, fmt.Sprintf("crowd/%d", i)); err != nil {
+				return err
+			}
+		}
+		fmt.Println("ready")
+		select {}
 	},
 	"outsider": func(socket string) error {
 		_, err := attach(context.Background(), socket, "outsider/0")

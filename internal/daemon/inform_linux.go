@@ -34,11 +34,13 @@ func (d *Daemon) inform(ctx context.Context, r *ctl.Request) (*ctl.Reply, error)
 	case ctl.OpGroups:
 		page, next := ctl.Page(d.members(), r.From)
 		return &ctl.Reply{Groups: page, Next: next}, nil
+	case ctl.OpMemory:
+		return &ctl.Reply{Memory: d.memoryMap()}, nil
 	case ctl.OpProcesses:
 		page, next := ctl.Page(d.processes(), r.From)
 		return &ctl.Reply{Processes: page, Next: next}, nil
 	}
-	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, or processes", ctl.ErrBadRequest, r.Op)
+	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, or memory", ctl.ErrBadRequest, r.Op)
 }
 
 func (d *Daemon) info() *ctl.Info {

@@ -20,20 +20,13 @@ import (
 // No memory is used a second time: its process keeps a mapping for as long as it likes, and would see what its successor
 // does. Memory that is idle has no pages: the kernel gives them as they are touched.
 type vnis struct {
-	usual    vni.Geometry // of those made beforehand
+	geometry vni.Geometry // the usual one, of those made beforehand
 	prepared int          // how many of the usual geometry are there at least, idle or used
 
-	mu   sync.Mutex
-	idle []*vniMemory
-	used vniUse
-}
-
-// vniUse counts.
-type vniUse struct {
-	usual  int // in use, of the usual geometry
-	other  int // in use, of another
-	onFly  int // of both, those that were made when they were asked for
-	mapped int // bytes of all in use
+	mu    sync.Mutex
+	idle  []*vniMemory
+	used  map[*vniMemory]struct{}
+	ready int // of the usual geometry: those used, idle, and about to be made
 }
 
 // vniMemory is the memory of one VNI.
@@ -51,7 +44,7 @@ func sameSizes(a, b vni.Geometry) bool {
 
 // prepare makes the VNIs that are there before anybody asks.
 func (v *vnis) prepare(g vni.Geometry, n int) error {
-	v.usual, v.prepared = g, n
+	v.geometry, v.prepared, v.ready, v.used = g, n, n, make(map[*vniMemory]struct{})
 	for range n {
 		m, err := newVNIMemory(g)
 		if err != nil {
@@ -65,7 +58,7 @@ func (v *vnis) prepare(g vni.Geometry, n int) error {
 
 // take hands out memory for a VNI, zeroed, of which all but the pool's pages are there.
 func (v *vnis) take(g vni.Geometry) (m *vniMemory, err error) {
-	usual := sameSizes(g, v.usual)
+	usual := sameSizes(g, v.geometry)
 	v.mu.Lock()
 	if last := len(v.idle) - 1; usual && last >= 0 {
 		m, v.idle = v.idle[last], v.idle[:last]
@@ -78,10 +71,18 @@ func (v *vnis) take(g vni.Geometry) (m *vniMemory, err error) {
 		m.usual, m.onFly = usual, true
 	}
 	if err := m.provide(g); err != nil {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if !m.onFly {
+			v.ready--
+		}
 		return nil, errors.Join(err, m.close())
 	}
 	v.mu.Lock()
-	v.used.count(m, 1)
+	v.used[m] = struct{}{}
+	if m.usual && m.onFly {
+		v.ready++
+	}
 	v.mu.Unlock()
 	return m, nil
 }
@@ -90,19 +91,28 @@ func (v *vnis) take(g vni.Geometry) (m *vniMemory, err error) {
 // those made beforehand. A lack of memory then is no error of the process that goes: the next one will hear of it.
 func (v *vnis) give(m *vniMemory) error {
 	v.mu.Lock()
-	v.used.count(m, -1)
-	more := v.used.usual+len(v.idle) < v.prepared
+	delete(v.used, m)
+	if m.usual {
+		v.ready--
+	}
+	more := v.ready < v.prepared
+	if more {
+		v.ready++
+	}
 	v.mu.Unlock()
 	err := m.close()
 	if !more {
 		return err
 	}
-	if m, e := newVNIMemory(v.usual); e == nil {
-		m.usual = true
-		v.mu.Lock()
-		v.idle = append(v.idle, m)
-		v.mu.Unlock()
+	m, e := newVNIMemory(v.geometry)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e != nil {
+		v.ready--
+		return err
 	}
+	m.usual = true
+	v.idle = append(v.idle, m)
 	return err
 }
 
@@ -114,18 +124,6 @@ func (v *vnis) close() error {
 	}
 	v.idle = nil
 	return errors.Join(errs...)
-}
-
-func (u *vniUse) count(m *vniMemory, by int) {
-	if m.usual {
-		u.usual += by
-	} else {
-		u.other += by
-	}
-	if m.onFly {
-		u.onFly += by
-	}
-	u.mapped += by * m.mapped()
 }
 
 func newVNIMemory(g vni.Geometry) (*vniMemory, error) {
@@ -152,7 +150,11 @@ func (m *vniMemory) provide(g vni.Geometry) error {
 		m        *memory
 		from, to int
 	}{{m.rw, 0, from}, {m.rw, to, len(m.rw.mem)}, {m.ro, 0, len(m.ro.mem)}} {
-		if err := unix.Fallocate(part.m.fd, 0, int64(part.from), int64(part.to-part.from)); err != nil {
+		err := unix.Madvise(part.m.mem[part.from:part.to], unix.MADV_POPULATE_WRITE)
+		if errors.Is(err, unix.EINVAL) { // before Linux 5.14; the pages are then there, and mapped as they are touched
+			err = unix.Fallocate(part.m.fd, 0, int64(part.from), int64(part.to-part.from))
+		}
+		if err != nil {
 			return fmt.Errorf("shared memory of %d bytes: %w", part.to-part.from, err)
 		}
 	}

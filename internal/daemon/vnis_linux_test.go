@@ -92,17 +92,15 @@ func TestNobodyIsGivenTheMemoryOfAProcessThatHasGone(t *testing.T) {
 
 func TestVNIsAreMadeBeforehandAndMoreAsTheyAreNeeded(t *testing.T) { // QNIX-2, QNIX-4
 	d := runDaemon(t, Config{VNI: &VNIs{Prepared: 3}})
-	want := func(when string, idle int, use vniUse) {
+	want := func(when string, idle, used, onFly int) {
 		t.Helper()
-		d.vnis.mu.Lock()
-		defer d.vnis.mu.Unlock()
-		got := d.vnis.used
-		got.mapped = 0
-		if len(d.vnis.idle) != idle || got != use {
-			t.Errorf("%s: %d idle, %+v; want %d, %+v", when, len(d.vnis.idle), got, idle, use)
+		var got ctl.VNIs
+		d.vnis.segment(&got)
+		if got.Idle != idle || got.Used != used || got.OnTheFly != onFly {
+			t.Errorf("%s: %+v; want %d idle, %d used, %d of them made on the fly", when, got, idle, used, onFly)
 		}
 	}
-	want("at first", 3, vniUse{})
+	want("at first", 3, 0, 0)
 	var all []*ctl.Attachment
 	for i := range 5 {
 		a, err := d.attachment(t, fmt.Sprintf("p/%d", i), nil)
@@ -111,18 +109,18 @@ func TestVNIsAreMadeBeforehandAndMoreAsTheyAreNeeded(t *testing.T) { // QNIX-2, 
 		}
 		all = append(all, a)
 	}
-	want("with five processes", 0, vniUse{usual: 5, onFly: 2})
+	want("with five processes", 0, 5, 2)
 	small, err := d.attachment(t, "small/0", &ctl.Geometry{Contexts: 16, PoolPages: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want("with one of another geometry", 0, vniUse{usual: 5, other: 1, onFly: 3})
+	want("with one of another geometry", 0, 6, 3)
 	all[4].Close()
 	all[3].Close()
-	want("when two have gone", 0, vniUse{usual: 3, other: 1, onFly: 1})
+	want("when two have gone", 0, 4, 1)
 	all[0].Close()
 	small.Close()
-	want("when one of those made beforehand has gone", 1, vniUse{usual: 2})
+	want("when one of those made beforehand has gone", 1, 2, 0)
 }
 
 // Idle VNIs cost address space, file descriptors and table entries, but no pages.

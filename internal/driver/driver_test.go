@@ -72,7 +72,7 @@ func TestCommandsAreReadInOrderAndTheHeadIsToldEveryEight(t *testing.T) { // QNI
 			if !ok || c != (Command{Code: NewProcess, Index: serial, PID: uint32(i) + 1}) {
 				t.Fatalf("round %d: command %d is %+v, %v", round, i, c, ok)
 			}
-			if moved := q.head.Load() != told; moved != (q.head.Load() == n.head && n.head%headBatch == 0) {
+			if moved := q.head.Load() != told; moved != (q.head.Load() == n.head && n.head%HeadBatch == 0) {
 				t.Fatalf("round %d: the head is told: %v, after %d commands", round, moved, n.head)
 			}
 			n.Ring(at, Result{Gen: uint32(serial)})

@@ -24,7 +24,7 @@ func (n *NIC) Next() (c Command, at int, ok bool) {
 	e.word.Store(0)
 	at = int(n.head)
 	n.head = step(n.head)
-	if n.sinceHead++; n.sinceHead == headBatch {
+	if n.sinceHead++; n.sinceHead == HeadBatch {
 		n.sinceHead = 0
 		n.q.head.Store(n.head)
 	}

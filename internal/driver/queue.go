@@ -29,6 +29,7 @@ package driver
 import (
 	"fmt"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
@@ -73,8 +74,9 @@ type Entry struct {
 	WakeUp func()       // Doorbell Info: called within the NIC's poll when the process sleeps and something has happened to it
 }
 
-// headBatch is how many commands the NIC reads between two updates of the head that the driver sees (QNIX-51).
-const headBatch = 8
+// HeadBatch is how many commands the NIC reads between two updates of the head that the driver sees (QNIX-51): QNIX's one
+// constant (QNIX-61).
+const HeadBatch = 8
 
 // Queue is the memory of both halves.
 type Queue struct {
@@ -95,3 +97,11 @@ type entry struct {
 func NewQueue(processes int) *Queue { return &Queue{table: make([]Entry, 1+processes)} }
 
 func step(i uint32) uint32 { return (i + 1) % limits.DriverCommands }
+
+// QueueBytes is the size of the queue with its doorbells and results.
+const QueueBytes = int64(unsafe.Sizeof(Queue{}))
+
+// TableBytes is the size of what the driver ties to a process table of so many entries, and of its flags.
+func TableBytes(processes int) int64 {
+	return int64(1+processes) * int64(unsafe.Sizeof(Entry{})+unsafe.Sizeof(uint32(0)))
+}

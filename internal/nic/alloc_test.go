@@ -141,8 +141,23 @@ func TestAnIdlePollVisitsNoIdleProcess(t *testing.T) { // decision 11
 	if e.Listening() || e.active.n != 0 || e.sending.n != 0 {
 		t.Fatalf("%d processes are still visited, %d take turns", e.active.n, e.sending.n)
 	}
+	visits := func(what string, polls, want uint64) {
+		t.Helper()
+		before := e.Count(vni.NICVisits)
+		for range polls {
+			f.now = f.now.Add(time.Microsecond)
+			e.Poll(f.now)
+		}
+		if n := e.Count(vni.NICVisits) - before; n != want {
+			t.Errorf("%s: %d polls make %d visits; want %d", what, polls, n, want)
+		}
+	}
+	visits("all are idle", 100, 0)
 	e.Ring(7)
 	if e.active.n != 1 || e.active.front().slot != 7 {
 		t.Error("the process that rang is not the one that is visited")
 	}
+	visits("one rang", 100, 100) // whatever the number of the others
+	e.Ring(8)
+	visits("two rang", 100, 200)
 }

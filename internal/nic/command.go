@@ -16,6 +16,7 @@ func (e *Engine) drainCommands() (commands int, more bool) {
 			break
 		}
 		p := e.active.front()
+		e.counts[vni.NICVisits]++
 		e.active.rotate() // not a walk along the list: what one process asks for may detach the next
 		got := 0
 		for got < limits.CommandsPerPoll {

@@ -109,6 +109,7 @@ const (
 	NICEvents
 	NICPolls
 	NICIdlePolls
+	NICVisits // command queues looked at: as many a poll as there are active processes
 	NICProcessesNow
 	NICActiveNow // processes on the active list
 	NICNamesNow
@@ -163,7 +164,7 @@ var counterNames = [counters]string{
 	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled", "nic_failed_unreachable",
 	"nic_failed_name_unknown", "nic_failed_bad_argument", "nic_cancels", "nic_refills", "nic_cancels_late", "nic_resolves",
 	"nic_name_updates_sent", "nic_name_updates_received", "nic_name_conflicts", "nic_registrations", "nic_detaches",
-	"nic_commands", "nic_wakes", "nic_events", "nic_polls", "nic_idle_polls", "nic_processes_now",
+	"nic_commands", "nic_wakes", "nic_events", "nic_polls", "nic_idle_polls", "nic_visits", "nic_processes_now",
 	"nic_active_now", "nic_names_now", "nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts",
 	"nic_reductions", "nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent",
 	"nic_relays", "nic_relayed_messages", "nic_relays_missed", "nic_duplicates",
