@@ -206,12 +206,24 @@ const (
 	// has here when nobody may raise it, halved, since the kernel counts its own overhead.
 	ReceiveCapacityBytes = 104 << 10
 
-	// GrantedBytes is what a NIC permits at a time, over all senders: several times what the link holds, so that the
-	// next sender is already under way when one ends or stalls (decision 8's overcommit).
-	GrantedBytes = 4 << 20
+	// GrantedBytes is what a NIC permits at a time, over all senders, where its link has room for that: several times what
+	// is under way in a round trip, so that the next sender has begun when one ends or stalls (decision 8's overcommit),
+	// and not more, since all of it may stand in the socket before a short message: half a millisecond at 2 GB/s.
+	GrantedBytes = 1 << 20
+
+	// GrantShare is how many NICs share that, as far as so many want some: one that is slow, or has long messages, leaves
+	// the others room.
+	GrantShare = 4
+
+	// GrantPatience is how long a NIC may leave what it was permitted lie, beside some round trips: longer than an
+	// operating system lets another program run.
+	GrantPatience = 10 * time.Millisecond
+
+	// GetAdvance is what a GET permits though the bound is reached: its bytes have to begin somewhere.
+	GetAdvance = 2 << 10
 
 	// GrantBytes is what one permission adds at most, so that one long message does not take all of it.
-	GrantBytes = 1 << 20
+	GrantBytes = GrantedBytes / GrantShare
 
 	// GrantLook is among how many waiting messages, the oldest, the shortest is sought.
 	GrantLook = 64

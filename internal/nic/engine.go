@@ -147,6 +147,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	q := driver.NewQueue(cfg.MaxProcesses)
 	e.driver, e.driverHalf = q.NIC(), q.Driver()
+	e.grants.bound = cfg.grantBound()
 	e.names.init()
 	e.nodes.init()
 	e.groups.init()
@@ -227,6 +228,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		e.counts[vni.NICIdlePolls]++
 	}
 	next = clock.Min(clock.Min(linkNext, relNext), clock.Min(e.nextCheck, e.publish(work)))
+	next = clock.Min(next, e.grants.next())
 	if more || e.sending.n > 0 || e.reconsider || e.resumed.n > 0 || len(e.groups.here) > 0 {
 		next = now
 	}

@@ -36,7 +36,7 @@ func (e *Engine) sendGet(s *send) {
 	e.settle(s)
 	s.watch(pr)
 	inb.limit = first
-	e.grants.count(inb, first)
+	e.grants.count(e.now, inb, first)
 	e.grants.add(e, inb)
 }
 

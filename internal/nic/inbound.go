@@ -45,9 +45,9 @@ type inbound struct {
 	drained uint64   // bytes of them that have gone on to a stretch
 	parts   [][]byte // where they go then
 	one     [1][]byte
-	recv    *receive // that it is matched with
+	recv    *receive                 // that it is matched with
 	piles   [pileKinds]node[inbound] // in those of process.stray
-	local   *send // that it comes from, or, of a GET, that asked for it
+	local   *send                    // that it comes from, or, of a GET, that asked for it
 }
 
 func (e *Engine) newInbound(src *source, env *wire.Envelope, kind inboundKind, length uint64) *inbound {

@@ -3,6 +3,7 @@ package nic
 import (
 	"fmt"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
 )
 
@@ -15,6 +16,9 @@ func (e *Engine) Limits() error {
 		if p != nil && (p.staged < 0 || p.credited < 0 || p.staged+p.credited > e.cfg.StagingBytes) {
 			return fmt.Errorf("%v has %d bytes of staging and %d of credit in a quota of %d", p, p.staged, p.credited, e.cfg.StagingBytes)
 		}
+	}
+	if err := e.grants.limits(e); err != nil {
+		return err
 	}
 	return e.groups.limits()
 }
@@ -49,4 +53,20 @@ func (e *Engine) CreditHeld(nic uint64, slot uint16, gen uint32) uint64 {
 		}
 	}
 	return 0
+}
+
+// limits says what is wrong with the permissions given, if anything: their sums, or the bound of what may be outstanding.
+func (g *granter) limits(e *Engine) error {
+	var sum, advance uint64
+	for _, pr := range e.nodes.list {
+		sum += pr.granted
+		advance += uint64(pr.gets.n) * limits.GetAdvance
+		if (pr.granted > 0) != (pr.holder.in == &g.holders) {
+			return fmt.Errorf("peer %d has permission for %d bytes, and is among those who have some: %v", pr.nic, pr.granted, pr.holder.in != nil)
+		}
+	}
+	if sum != g.outstanding || sum > g.bound+advance {
+		return fmt.Errorf("permissions for %d bytes are outstanding, of peers for %d, of a bound of %d and %d for GETs", g.outstanding, sum, g.bound, advance)
+	}
+	return nil
 }

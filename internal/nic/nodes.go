@@ -24,8 +24,11 @@ type peer struct {
 	failed  bool // it could not be reached, or was lost, and has not come back
 	retryAt clock.Time
 
-	granted     uint64 // bytes that it has been permitted and that have not come
-	doubted     bool   // another NIC uses its id: it is probed, to see whether it has moved
+	granted     uint64     // bytes that it has been permitted and that have not come
+	writtenOff  uint64     // such bytes that are waited for no more
+	progressAt  clock.Time // when some came, or it began to have any
+	holder      node[peer] // in granter.holders
+	doubted     bool       // another NIC uses its id: it is probed, to see whether it has moved
 	doubtedTill clock.Time
 
 	blocked list[send]            // sends that wait until it can take more
@@ -129,6 +132,7 @@ func (e *Engine) AddNode(id uint64, addr link.Addr) error {
 
 func (e *Engine) newPeer(ep *rel.Endpoint) *peer {
 	pr := &peer{ep: ep, nic: ep.NIC(), remotes: make(map[remoteKey]*remote), syncBy: clock.Never}
+	pr.holder.v = pr
 	e.peers[ep] = pr
 	e.nodes.list = append(e.nodes.list, pr)
 	if pr.nic != 0 {

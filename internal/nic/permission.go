@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
@@ -9,14 +10,29 @@ import (
 
 // Permission is the flow control of long messages, and of short ones without credit (QNIX-42, decision 8). The sender
 // asks with a Request; the receiver permits bytes, as many at a time as it can take, and the sender sends what is
-// permitted. What is permitted and has not come is bounded over all senders, but for a little to each NIC that has
-// nothing else: senders that stall on all that the bound allows must not keep the others waiting.
+// permitted. What is permitted and has not come is bounded over all senders, below what the link holds, so that nothing
+// is lost however many send at once.
+//
+// A NIC that has permission and sends nothing must not keep the others waiting. What it holds is written off after a
+// while: it counts against the bound no more, and until it has come its NIC is permitted nothing else.
 
-// granter hands out permission. Shortest remaining first, but every eighth to the oldest, so that nobody starves.
+// granter hands out permission. Shortest remaining first, but every eighth to the oldest, so that nobody starves; and to
+// several NICs at a time, so that the next is under way when one ends or is slow.
 type granter struct {
+	bound       uint64        // of outstanding
 	waiting     list[inbound] // wanted, not fully permitted; oldest first
-	outstanding uint64        // bytes permitted that have not come
+	outstanding uint64        // bytes permitted that have not come, without those written off
+	holders     list[peer]    // who has some of it; the first has made no progress for longest
 	turn        int
+}
+
+// bound is how much a NIC with this configuration permits at a time. A link that loses nothing holds its senders up by
+// itself; of the others' room a quarter is left to what comes without permission.
+func (cfg *Config) grantBound() uint64 {
+	if cfg.Link.Properties().Reliable {
+		return limits.GrantedBytes
+	}
+	return max(min(limits.GrantedBytes, cfg.ReceiveCapacity*3/4), limits.EagerMessage)
 }
 
 // add begins to permit an inbound, as far as there is a place for its bytes.
@@ -28,17 +44,20 @@ func (g *granter) add(e *Engine, inb *inbound) {
 
 // run permits what there is room for.
 func (g *granter) run(e *Engine) {
+	g.writeOff(e.now)
 	for g.waiting.n > 0 {
-		room := g.room()
-		inb, most := g.pick(), min(room, limits.GrantBytes)
-		if room == 0 {
-			if inb, most = g.idle(), limits.EagerMessage; inb == nil {
-				return
-			}
+		inb := g.pick()
+		if inb == nil {
+			return
 		}
 		reach := e.reach(inb)
-		n := min(reach-inb.limit, most)
-		g.count(inb, n)
+		n := min(reach-inb.limit, limits.GrantBytes)
+		room := g.room()
+		if room < min(n, limits.EagerMessage) { // in crumbs, each would be a frame of its own
+			return
+		}
+		n = min(n, room)
+		g.count(e.now, inb, n)
 		e.permit(inb, inb.limit+n)
 		if inb.limit == reach {
 			inb.grant.remove()
@@ -47,50 +66,81 @@ func (g *granter) run(e *Engine) {
 }
 
 // room is how many bytes may be permitted in all.
-func (g *granter) room() uint64 { return limits.GrantedBytes - min(g.outstanding, limits.GrantedBytes) }
+func (g *granter) room() uint64 { return g.bound - min(g.outstanding, g.bound) }
 
 // count notes that n bytes of an inbound have been permitted.
-func (g *granter) count(inb *inbound, n uint64) {
+func (g *granter) count(now clockTime, inb *inbound, n uint64) {
+	pr := inb.peer
 	g.outstanding += n
-	inb.peer.granted += n
+	pr.granted += n
+	if pr.holder.in == nil && n > 0 {
+		pr.progressAt = now
+		g.holders.pushBack(&pr.holder)
+	}
 }
 
-// settle notes that n permitted bytes of an inbound have come, or will not.
-func (g *granter) settle(inb *inbound, n uint64) {
+// settle notes that n permitted bytes of an inbound have come, or will not. They may be any of its NIC's: those that are
+// written off first.
+func (g *granter) settle(now clockTime, inb *inbound, n uint64) {
+	pr := inb.peer
+	late := min(n, pr.writtenOff)
+	pr.writtenOff -= late
+	n -= late
 	g.outstanding -= n
-	inb.peer.granted -= n
+	pr.granted -= n
+	pr.progressAt = now
+	pr.holder.remove()
+	if pr.granted > 0 {
+		g.holders.pushBack(&pr.holder)
+	}
+}
+
+// patience is how long a NIC with permission may send nothing: several round trips, and the time in which an operating
+// system lets somebody else run.
+func (pr *peer) patience() clockTime { return pr.progressAt.Add(limits.GrantPatience + 4*pr.ep.RTT()) }
+
+// writeOff ends the waiting for NICs whose patience is over.
+func (g *granter) writeOff(now clockTime) {
+	for pr := g.holders.front(); pr != nil && g.waiting.n > 0 && pr.patience() <= now; pr = g.holders.front() {
+		g.outstanding -= pr.granted
+		pr.writtenOff += pr.granted
+		pr.granted = 0
+		pr.holder.remove()
+	}
+}
+
+// next is when somebody's patience will be over, if anybody waits for that.
+func (g *granter) next() clockTime {
+	if pr := g.holders.front(); pr != nil && g.waiting.n > 0 {
+		return pr.patience()
+	}
+	return clock.Never
 }
 
 // first is what a GET permits in advance, over the bound if need be: never nothing, since bytes that come for a GET that
 // was given up tell its answerer so.
-func (g *granter) first() uint64 { return max(min(g.room(), limits.GrantBytes), limits.EagerMessage) }
+func (g *granter) first() uint64 { return max(min(g.room(), limits.GrantBytes), limits.GetAdvance) }
 
-// pick chooses who is permitted next.
-func (g *granter) pick() *inbound {
-	best := g.waiting.front()
-	if g.turn++; g.turn%limits.GrantOldest == 0 {
-		return best
+// pick chooses who is permitted next: among NICs that have less than their share of the bound, if there are any. Nil says
+// that all who wait are of NICs that have been written off.
+func (g *granter) pick() (best *inbound) {
+	for n := g.waiting.n; n > 0 && g.waiting.front().peer.writtenOff > 0; n-- {
+		g.waiting.rotate()
 	}
-	looked := 0
+	g.turn++
+	looked, share := 0, g.bound/limits.GrantShare
 	for n := g.waiting.head; n != nil && looked < limits.GrantLook; n = n.next {
 		looked++
-		if n.v.length-n.v.limit < best.length-best.limit {
-			best = n.v
+		inb := n.v
+		switch more := best != nil && inb.peer.granted >= share; {
+		case inb.peer.writtenOff > 0:
+		case best == nil, best.peer.granted >= share && !more:
+			best = inb
+		case g.turn%limits.GrantOldest != 0 && more == (best.peer.granted >= share) && inb.length-inb.limit < best.length-best.limit:
+			best = inb
 		}
 	}
 	return best
-}
-
-// idle chooses among those whose NIC has been permitted nothing else; nil if there is none.
-func (g *granter) idle() *inbound {
-	looked := 0
-	for n := g.waiting.head; n != nil && looked < limits.GrantLook; n = n.next {
-		looked++
-		if n.v.peer.granted == 0 {
-			return n.v
-		}
-	}
-	return nil
 }
 
 // drop takes back the permission of bytes that will not come, and forgets the inbound.
@@ -101,7 +151,7 @@ func (g *granter) drop(e *Engine, inb *inbound) {
 		return
 	}
 	if inb.limit > inb.got {
-		g.settle(inb, inb.limit-inb.got)
+		g.settle(e.now, inb, inb.limit-inb.got)
 	}
 	inb.limit = 0
 }

@@ -167,7 +167,7 @@ func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 	}
 	inb.got += n
 	if inb.limit > 0 {
-		e.grants.settle(inb, n)
+		e.grants.settle(e.now, inb, n)
 	}
 	if e.cfg.Defect == mutate.ChunkOffByOne && offset > 0 && offset+n == inb.length {
 		offset--

@@ -77,7 +77,7 @@ func (l *leaks) memory(p *process) {
 func (l *leaks) peer(pr *peer) {
 	l.unless(pr.out.n == 0 && pr.in.n == 0 && pr.gets.n == 0 && pr.serving.n == 0, "peer %d: fragments out %d, in %d, gets %d, serving %d",
 		pr.nic, pr.out.n, pr.in.n, pr.gets.n, pr.serving.n)
-	l.unless(pr.granted == 0, "peer %d: permissions for %d bytes", pr.nic, pr.granted)
+	l.unless(pr.granted == 0 && pr.writtenOff == 0, "peer %d: permissions for %d bytes, and for %d that are written off", pr.nic, pr.granted, pr.writtenOff)
 	l.unless(pr.relayed == 0 && pr.assembling == 0 && pr.relays.n == 0, "peer %d: relays for %d bytes out, %d in, %d to answer",
 		pr.nic, pr.relayed, pr.assembling, pr.relays.n)
 	l.unless(pr.blocked.n == 0, "peer %d: %d sends blocked", pr.nic, pr.blocked.n)
