@@ -208,8 +208,8 @@ const (
 
 	// GrantedBytes is what a NIC permits at a time, over all senders, where its link has room for that: several times what
 	// is under way in a round trip, so that the next sender has begun when one ends or stalls (decision 8's overcommit),
-	// and not more, since all of it may stand in the socket before a short message: half a millisecond at 2 GB/s.
-	GrantedBytes = 1 << 20
+	// and not more, since all of it may stand in the socket before a short message: some half a millisecond.
+	GrantedBytes = 512 << 10
 
 	// GrantShare is how many NICs share that, as far as so many want some: one that is slow, or has long messages, leaves
 	// the others room.

@@ -51,7 +51,7 @@ func TestAGreedyProcessHasNoMoreTurnsThanTheOthers(t *testing.T) { // QNIX-39
 		to, size int
 		count    func(*tester) uint64
 		turn     uint64
-	}{"on one NIC": {0, 16 << 20, turnsOf, 1}, "to another": {1, 90_000, posted, 1472}} {
+	}{"on one NIC": {0, 16 << 20, turnsOf, 1}, "to another": {1, 40_000, posted, 1472}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFabric(t, 2, fault.Config{})
 			senders := backlog(f, place.to, 8, place.size)
