@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -73,7 +74,8 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	p := &Process{name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
 	p.leave = a.Close
 	release := func() { p.closeErr = errors.Join(p.closeErr, a.Close(), a.Unmap()) }
-	if p.p, err = proc.New(seg, w, &attachedMemory{a}, proc.Options{Released: release, Names: attachedNames(conn)}); err != nil {
+	options := proc.Options{Released: release, Names: attachedNames(conn), Patience: daemonPatience}
+	if p.p, err = proc.New(seg, w, &attachedMemory{a}, options); err != nil {
 		return nil, errors.Join(err, a.Close(), a.Unmap())
 	}
 	return p.joined(ctx, cfg.Groups)
@@ -103,6 +105,11 @@ func (g Geometry) ctl() *ctl.Geometry {
 	return &ctl.Geometry{Commands: g.Commands, Contexts: g.Contexts, Descriptors: g.Descriptors, PoolPages: g.PoolPages}
 }
 
+// daemonPatience is how long the daemon may take with what it does at once. One that is stopped, or hangs, takes longer.
+func daemonPatience() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), limits.DaemonPatience)
+}
+
 // attachedWaiter lets a process half wait for a daemon.
 type attachedWaiter struct{ w *ctl.Waiter }
 
@@ -121,11 +128,17 @@ func (w *attachedWaiter) Wake() { w.w.Wake() }
 type attachedMemory struct{ a *ctl.Attachment }
 
 func (m *attachedMemory) Alloc(n int) (uint32, uint64, []byte, error) {
-	id, key, mem, err := m.a.Alloc(context.Background(), n)
+	ctx, cancel := daemonPatience()
+	defer cancel()
+	id, key, mem, err := m.a.Alloc(ctx, n)
 	if err != nil {
 		return 0, 0, nil, err
 	}
 	return id, key, mem[:n], nil
 }
 
-func (m *attachedMemory) Free(id uint32) error { return m.a.Free(context.Background(), id) }
+func (m *attachedMemory) Free(id uint32) error {
+	ctx, cancel := daemonPatience()
+	defer cancel()
+	return m.a.Free(ctx, id)
+}

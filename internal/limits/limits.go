@@ -373,6 +373,10 @@ const (
 
 // Clients of a daemon (internal/daemon).
 const (
+	// DaemonPatience is how long its processes wait for what a daemon does at once: requests, and answers to a Cancel when
+	// whoever waited has lost patience. Beyond it the daemon counts as gone; by then it is unreachable for other NICs too.
+	DaemonPatience = 5 * time.Second
+
 	// Strangers is how many connections that have not attached a daemon has at a time, and StrangersPerProcess how many of
 	// them one operating-system process may have: tools have one, for moments.
 	Strangers           = 512

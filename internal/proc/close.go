@@ -1,9 +1,6 @@
 package proc
 
 import (
-	"context"
-	"errors"
-
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -79,11 +76,13 @@ func (p *Process) Close() error {
 	p.watched.Add(1)
 	p.w.Kick()
 	p.w.Wake()
+	ctx, cancel := p.patience()
+	defer cancel()
 	for _, o := range started {
-		_ = p.wait(context.Background(), o)
+		_ = p.wait(ctx, o)
 		o.settle()
 	}
-	if err := p.w.Wait(context.Background(), p.idle); errors.Is(err, ErrNICGone) {
+	if p.w.Wait(ctx, p.idle) != nil {
 		p.fail()
 	}
 	err := p.trim(0)

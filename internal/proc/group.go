@@ -275,8 +275,10 @@ func (g *Group) cut(ctx context.Context, op string, length, most int, fill func(
 // quit leaves the group without waiting for anybody.
 func (g *Group) quit() {
 	r := request{what: "leave", code: vni.CodeLeave, group: g.number}
-	if err := g.p.begin(context.Background(), nil, &r); err == nil {
-		_, _ = g.p.end(context.Background(), r.op) // it has left already, or the NIC is gone
+	ctx, cancel := g.p.patience()
+	defer cancel()
+	if err := g.p.begin(ctx, nil, &r); err == nil {
+		_, _ = g.p.end(ctx, r.op) // it has left already, or the NIC is gone
 	}
 }
 

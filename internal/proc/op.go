@@ -3,6 +3,7 @@ package proc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -48,8 +49,8 @@ func (o *Op) rung() bool {
 func (o *Op) settled() bool { return o.done.Load() || o.rung() }
 
 // wait waits for o. If that ends early it cancels o and waits on: the NIC answers every Cancel, by the completion
-// that o would have had or by StatusCancelled (decision 9). It returns why it ended early; the operation has ended in
-// any case.
+// that o would have had or by StatusCancelled (decision 9). One that does not within its patience is as good as gone: to
+// give up this operation alone could lose its message. It returns why it ended early; the operation has ended in any case.
 func (p *Process) wait(ctx context.Context, o *Op) (why error) {
 	why = p.w.Wait(ctx, o.ready)
 	if why == nil {
@@ -57,7 +58,9 @@ func (p *Process) wait(ctx context.Context, o *Op) (why error) {
 	}
 	if !errors.Is(why, ErrNICGone) {
 		p.cancel(o, false)
-		if p.w.Wait(context.Background(), o.ready) == nil {
+		ctx, cancel := p.patience()
+		defer cancel()
+		if p.w.Wait(ctx, o.ready) == nil {
 			return why
 		}
 	}
@@ -115,8 +118,8 @@ func (o *Op) finish(why error) (m Message, err error) {
 		if c.Tag < uint64(len(o.to)) && c.Status != vni.StatusBadArgument { // it says which could not be served
 			o.peer = o.to[c.Tag]
 		}
-	} else {
-		err = p.nicGone()
+	} else if err = p.nicGone(); err != nil && why != nil && !errors.Is(why, ErrNICGone) {
+		err = fmt.Errorf("%w: it did not answer when the operation was cancelled: %w", err, why)
 	}
 	if err != nil {
 		err = &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Err: err}

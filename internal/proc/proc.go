@@ -63,6 +63,10 @@ type Options struct {
 	// refers to the segment any more.
 	Released func()
 
+	// Patience bounds how long the NIC may take to answer a Cancel, by a context. Nil: for ever, of a NIC that cannot stop
+	// while this process runs.
+	Patience func() (context.Context, context.CancelFunc)
+
 	// Names lists the processes of the fabric that live, as the NIC knows them.
 	Names func(ctx context.Context) ([]vni.Name, error)
 }
@@ -159,6 +163,14 @@ func (p *Process) nicGone() error {
 		return ErrNICGone
 	}
 	return nil
+}
+
+// patience is how long the NIC may take with what it does at once.
+func (p *Process) patience() (context.Context, context.CancelFunc) {
+	if p.opts.Patience == nil {
+		return context.Background(), func() {}
+	}
+	return p.opts.Patience()
 }
 
 // over reports whether waiting for anything but operations under way has lost its sense.

@@ -1,0 +1,52 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	weft "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// A daemon that is stopped neither answers nor goes: whoever waits for it has a context, and a context that ends ends the
+// call.
+func TestAStoppedDaemonHoldsNobodyBeyondItsPatience(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as patience with a daemon does")
+	}
+	c := configs(t, 1)
+	d := child(t, "daemon", marshal(t, c[0]))
+	p, q := mustAttach(t, c[0], "p/0"), mustAttach(t, c[0], "q/0")
+	wait(t, p, "q/0")
+	exchange(t, p, q, 1)
+	if err := d.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	calls := map[string]<-chan error{
+		"a receive":        start(func() error { _, err := p.Recv(ctx, weft.AnyProcess, 7, make([]byte, 10)); return err }),
+		"a delivered send": start(func() error { return p.SendDelivered(ctx, name(t, "q/0"), 7, make([]byte, 10)) }),
+		"a receive of q's": start(func() error { _, err := q.Recv(ctx, weft.AnyProcess, 7, make([]byte, 10)); return err }),
+		"a call":           start(func() error { _, err := q.Call(ctx, name(t, "p/0"), 7, nil, make([]byte, 10)); return err }),
+	}
+	for what, errs := range calls {
+		if err := ends(t, what, 4*limits.DaemonPatience, errs); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s at a stopped daemon ended with %v; want its context's error", what, err)
+		}
+	}
+	if err := ends(t, "a send of more than the pool holds", 4*limits.DaemonPatience,
+		start(func() error { return q.Send(t.Context(), name(t, "p/0"), 7, make([]byte, 8<<20)) })); err == nil {
+		t.Error("a send at a stopped daemon succeeded")
+	}
+	ends(t, "Close", 4*limits.DaemonPatience, start(func() error { p.Close(); q.Close(); return nil }))
+	if err := d.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	r, s := mustAttach(t, c[0], "r/0"), mustAttach(t, c[0], "s/0") // it has survived its processes
+	wait(t, r, "s/0")
+	exchange(t, r, s, 2)
+}
