@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+func TestAProcessHasSoManyConnectionsThatHaveNotAttached(t *testing.T) {
+	b := newBench(t)
+	var held []*ctl.Conn
+	for range limits.StrangersPerProcess {
+		c, err := ctl.Dial(t.Context(), b.d.Socket())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		held = append(held, c)
+	}
+	strangers := func(n int) func() bool {
+		return func() bool {
+			b.d.mu.Lock()
+			defer b.d.mu.Unlock()
+			return b.d.strangers == n
+		}
+	}
+	eventually(t, "all connections", strangers(len(held)))
+	more, err := ctl.Dial(t.Context(), b.d.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer more.Close()
+	if _, err := more.Nodes(t.Context()); !errors.Is(err, ctl.ErrRefused) || !strings.Contains(err.Error(), "connections that have not attached") {
+		t.Errorf("one more is answered: %v", err)
+	}
+	if _, err := held[0].Nodes(t.Context()); err != nil {
+		t.Errorf("one of those: %v", err)
+	}
+	for _, c := range held {
+		c.Close()
+	}
+	eventually(t, "the end of all", strangers(0))
+	again, err := ctl.Dial(t.Context(), b.d.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if _, err := again.Nodes(t.Context()); err != nil {
+		t.Errorf("when those have gone: %v", err)
+	}
+}
+
+func TestWhoIsThrownOutIsKnown(t *testing.T) { // decision 10
+	b := newBench(t)
+	name := b.session(0).name.String()
+	b.post(t, 0, vni.Command{Code: 255})
+	eventually(t, "its end", func() bool { return b.session(0) == nil })
+	conn, err := ctl.Dial(t.Context(), b.d.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	all, err := conn.NIC(0).Thrown(t.Context())
+	if err != nil || len(all) != 1 {
+		t.Fatalf("thrown out: %v, %v", all, err)
+	}
+	if p := all[0]; p.Name != name || p.PID != os.Getpid() || p.UID != os.Getuid() || p.Times != 1 || !strings.Contains(p.Why, "command-255") {
+		t.Errorf("thrown out: %+v", p)
+	}
+}
+
+func TestRequestsBeyondTheAllowanceWait(t *testing.T) {
+	b := newBench(t)
+	b.d.mu.Lock()
+	k := &client{caller: b.d.callerOf(os.Getpid())}
+	b.d.mu.Unlock()
+	wait := b.d.spend(k, 2*limits.RequestBurst)
+	if least := time.Second * limits.RequestBurst / limits.RequestsPerSecond; wait < least {
+		t.Errorf("twice as many requests as may be made in a row wait %v; want at least %v", wait, least)
+	}
+	if most := time.Second * limits.MostOwed / limits.RequestsPerSecond; b.d.spend(k, 1e9) > most {
+		t.Errorf("nobody waits more than %v", most)
+	}
+	b.d.mu.Lock()
+	defer b.d.mu.Unlock()
+	other := b.d.callerOf(1)
+	if other.allowance != limits.RequestBurst {
+		t.Errorf("another process may make %v requests", other.allowance)
+	}
+}
