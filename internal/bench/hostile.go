@@ -96,7 +96,12 @@ func RunHostile(ctx context.Context, o HostileOptions, out func(HostileRow) erro
 	if err := down.all(); err != nil { // the daemon ends in order, and its log is whole
 		return err
 	}
-	var over []error
+	return r.judge(rows, out)
+}
+
+// judge passes the rows on, with a line of the log for each, and says what is wrong.
+func (r *hostileRun) judge(rows []HostileRow, out func(HostileRow) error) error {
+	var wrong []error
 	var slow SlowError
 	for _, row := range rows {
 		row.Named = r.named(row.Kind)
@@ -104,16 +109,16 @@ func RunHostile(ctx context.Context, o HostileOptions, out func(HostileRow) erro
 			return err
 		}
 		if row.ThrownOut > 0 && row.Named == "" && row.Kind != allKinds {
-			over = append(over, fmt.Errorf("bench: processes of kind %q were thrown out, and the daemon's log names none", row.Kind))
+			wrong = append(wrong, fmt.Errorf("bench: processes of kind %q were thrown out, and the daemon's log names none", row.Kind))
 		}
 		if row.Ratio > HostileBound {
 			slow = append(slow, row)
 		}
 	}
-	if len(over) == 0 && len(slow) > 0 {
+	if len(wrong) == 0 && len(slow) > 0 {
 		return &slow
 	}
-	return errors.Join(over...)
+	return errors.Join(wrong...)
 }
 
 // SlowError says beside which kinds round trips took longer than HostileBound allows. Nothing else was wrong.
@@ -216,51 +221,61 @@ const burn = "burn"
 // wild runs one process of a kind until stop is closed. One of the kind that is stopped is started again when killed.
 func (r *hostileRun) wild(kind string, seed uint64, stop <-chan struct{}, t *tally) error {
 	for {
-		var out bytes.Buffer
-		c := newChild(r.o.Self, "bench", KindHostile, "--child", kind, "--socket", r.socket, "--seed", fmt.Sprint(seed), "--others", strings.Join(workers, ","))
-		c.Env = append(os.Environ(), "GOMAXPROCS=1")
-		c.Stdout = &out
-		in, err := c.StdinPipe()
-		if err != nil {
+		killed, err := r.life(kind, seed, stop, t)
+		if err != nil || !killed {
 			return err
 		}
-		if err := c.start(); err != nil {
-			return err
-		}
-		killed := false
-		if kind == "stop" {
-			killed = harass(c, stop)
-		} else {
-			select {
-			case <-stop:
-			case <-c.ended:
-			}
-		}
-		in.Close()
-		if killed {
-			<-c.ended
-			t.killed++
-			continue
-		}
-		select {
-		case <-c.ended:
-		case <-time.After(2 * grace):
-			_ = c.Process.Kill()
-			<-c.ended
-		}
-		if err := c.failure(); err != nil {
-			return err
-		}
-		var one hostile.Tally
-		if kind != burn {
-			if err := json.Unmarshal(out.Bytes(), &one); err != nil {
-				return fmt.Errorf("what a hostile process says of itself: %w: %q", err, out.String())
-			}
-		}
-		t.Attached, t.Refused, t.ThrownOut, t.Acts = t.Attached+one.Attached, t.Refused+one.Refused, t.ThrownOut+one.ThrownOut, t.Acts+one.Acts
-		t.Broken = one.Broken
-		return nil
+		t.killed++
 	}
+}
+
+// life is that of one process. It ends by stop, with a word on what it came to, or is killed.
+func (r *hostileRun) life(kind string, seed uint64, stop <-chan struct{}, t *tally) (killed bool, err error) {
+	var out bytes.Buffer
+	c := newChild(r.o.Self, "bench", KindHostile, "--child", kind, "--socket", r.socket, "--seed", fmt.Sprint(seed), "--others", strings.Join(workers, ","))
+	c.Env = append(os.Environ(), "GOMAXPROCS=1")
+	c.Stdout = &out
+	in, err := c.StdinPipe()
+	if err != nil {
+		return false, err
+	}
+	if err := c.start(); err != nil {
+		return false, err
+	}
+	defer in.Close()
+	if kind == "stop" && harass(c, stop) {
+		<-c.ended
+		return true, nil
+	}
+	select {
+	case <-stop:
+	case <-c.ended:
+	}
+	in.Close()
+	select {
+	case <-c.ended:
+	case <-time.After(2 * grace):
+		_ = c.Process.Kill()
+		<-c.ended
+	}
+	if err := c.failure(); err != nil || kind == burn {
+		return false, err
+	}
+	return false, t.add(out.Bytes())
+}
+
+// add reckons in what a process says of itself at its end.
+func (t *tally) add(said []byte) error {
+	var one hostile.Tally
+	if err := json.Unmarshal(said, &one); err != nil {
+		return fmt.Errorf("bench: what a hostile process says of itself: %w: %q", err, said)
+	}
+	t.Attached += one.Attached
+	t.Refused += one.Refused
+	t.ThrownOut += one.ThrownOut
+	t.Acts += one.Acts
+	t.Broken = one.Broken
+	return nil
 }
 
 // harass stops a process at random instants and lets it go on, or kills it, until stop is closed. It reports whether it
