@@ -24,7 +24,7 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 	}
 	for _, c := range []struct{ line, want string }{
 		{"nic --nope", "unknown flag: --nope"},
-		{"nic --link xdp", `invalid argument "xdp" for "--link" flag: expected one of auto, udp`},
+		{"nic --link tcp", `invalid argument "tcp" for "--link" flag: expected one of auto, udp`},
 		{"nic --listen here", `listen: address "here": expected IP:PORT`},
 		{"nic --node here", `--node: node "here": address "here": expected IP:PORT`},
 		{"nic --id 7", `id: NIC id "7": expected eight decimal octets`},

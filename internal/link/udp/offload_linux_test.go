@@ -382,3 +382,38 @@ func TestExplainSaysWhatIsOffloadedAndWhyNot(t *testing.T) {
 		}
 	}
 }
+
+// What rel lets be under way to a receiver, limits.FrameCost beside each frame, must fit the socket buffer in whatever form
+// it comes: in batches that stay whole, or one by one.
+func TestABurstOfTheAnnouncedCapacityDoesNotOverrunTheReceiver(t *testing.T) {
+	for _, coalesce := range []bool{false, true} {
+		for _, size := range []int{64, 700, 1472, limits.LoopbackFrame} {
+			cfg := Config{Addr: netip.MustParseAddrPort("127.0.0.1:0"), MTU: limits.LoopbackFrame, SocketBuffer: limits.ReceiveCapacityBytes}
+			a, errA := Listen(cfg)
+			b, errB := Listen(cfg)
+			if errA != nil || errB != nil {
+				t.Fatal(errA, errB)
+			}
+			if coalesce {
+				b.sock.in.mode, b.sock.in.told = modeBulk, true
+				b.sock.tell(1)
+			}
+			n := b.ReceiveBuffer() / (size + limits.FrameCost)
+			for range n {
+				a.Reserve(b.Addr())
+				a.Commit(size)
+			}
+			a.Flush(0)
+			in := &counted{}
+			for end := time.Now().Add(time.Second); in.frames < n && time.Now().Before(end); {
+				b.Poll(0, in)
+			}
+			if s := b.Stats(); in.frames != n || s.Overrun != 0 {
+				t.Errorf("coalesced %v: of %d frames of %d bytes, which the buffer of %d is to hold, %d have arrived and %d found no room",
+					coalesce, n, size, b.ReceiveBuffer(), in.frames, s.Overrun)
+			}
+			a.Close()
+			b.Close()
+		}
+	}
+}

@@ -33,7 +33,7 @@ type inbound struct {
 	several rack // a slot for each frame
 	bulk    rack // a slot for each buffer, or frame if the kernel does not coalesce
 
-	// What the last system call brought and nobody has had yet: of from, buffers next to end, the first from byte at on.
+	// What the last system call brought and nobody has had yet: slots next to end of rack, the first from byte at on.
 	rack      *rack
 	next, end int
 	at        int
