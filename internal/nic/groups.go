@@ -89,6 +89,17 @@ func (t *groupTable) limits() error {
 			if m.staged < 0 || m.staged > limits.GroupStaging || m.stagedOps < 0 || m.stagedOps > limits.GroupStagedOperations || m.inTransit < 0 {
 				return fmt.Errorf("%v in group %v has %d bytes of %d operations staged, %d in transit", m.own.name, g.key, m.staged, m.stagedOps, m.inTransit)
 			}
+			transit, staged := 0, 0
+			for _, c := range m.ops { // sums: order does not matter
+				if c.held && c.staged {
+					staged += c.length
+				} else if c.held {
+					transit += c.length
+				}
+			}
+			if transit != m.inTransit || staged != m.staged {
+				return fmt.Errorf("%v in group %v holds %d bytes in transit and %d staged, and has counted %d and %d", m.own.name, g.key, transit, staged, m.inTransit, m.staged)
+			}
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-func TestJoinsThatCannotBeAreToldSo(t *testing.T) {
+func TestJoinsThatCannotBeAreToldSo(t *testing.T) { // QNIX-11, decision 10
 	f := newFabric(t, 3, fault.Config{})
 	g := newTeam(f, 3)
 	stranger, other := f.process(0, "x/0"), f.process(1, "y/0")
@@ -37,6 +37,11 @@ func TestJoinsThatCannotBeAreToldSo(t *testing.T) {
 	member.wantStatus(member.broadcast(g.numbers[0], 3, roster), vni.StatusBadArgument)
 	member.wantStatus(member.reduce(g.numbers[0], 0, vni.SumInt64, roster[:7]), vni.StatusBadArgument)
 	member.wantStatus(member.reduce(g.numbers[0], 0, 0, roster[:8]), vni.StatusBadArgument)
+	for i, want := range []uint64{11, 1, 0} { // each is counted where it was asked for, and nobody else notices
+		if n := f.engines[i].Count(vni.NICFailedBadArgument); n != want {
+			t.Errorf("NIC %d counts %d operations with bad arguments; expected %d", i, n, want)
+		}
+	}
 	g.each(func(i int, p *tester) int { return p.barrier(g.numbers[i], 3) }, g.ok)
 	f.noLeaks()
 }

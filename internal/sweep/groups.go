@@ -22,6 +22,7 @@ import (
 //	a broadcast brings the root's bytes, a reduction the right result
 //	everything ends; it fails only because of a member that has gone, and names that one
 //	the survivors shrink to a group of exactly themselves
+//	no NIC holds more than its limits, or other than it has counted
 //	in the end every NIC has given back what it held, and forgotten the group
 type team struct {
 	f       *sim.Fabric
@@ -37,6 +38,7 @@ type team struct {
 	gone    map[weft.Name]bool
 	entered map[string]map[weft.Name]bool // by group and operation: who has entered it
 	done    uint64
+	polls   int
 	found   []string
 }
 
@@ -63,7 +65,7 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	t.f = sim.New(sim.Config{
 		Seed: seed, NICs: hosts, TorusWidth: rng.IntN(3), Replay: replay(seed, d), UnreachableAfter: 8 * time.Second, // no bad luck with probes
 		Faults: sim.Faults{Loss: rate(0.05), Duplicate: rate(0.05), Reorder: rate(0.1), Corrupt: rate(0.01)},
-		Hooks:  sim.Hooks{Defect: d, Pool: rng.IntN(3) == 0},
+		Hooks:  sim.Hooks{Defect: d, Pool: rng.IntN(3) == 0, Check: t.checkLimits},
 	})
 	for i := range t.members {
 		t.f.Process(i%t.nics, fmt.Sprintf("team/%d", i), func(p *sim.Process) error { return t.member(p, i) })
@@ -91,6 +93,14 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 		}
 	}
 	return t.found, t.done
+}
+
+// checkLimits asks a NIC now and then whether it keeps its own limits.
+func (t *team) checkLimits(e *nic.Engine) error {
+	if t.polls++; t.polls%checkEvery != 0 {
+		return nil
+	}
+	return e.Limits()
 }
 
 // silent reports whether all of some members are on NICs that have crashed: who has never waited for those has not noticed,
