@@ -96,3 +96,13 @@ func TestAGroupOutlivesItsMembersOneByOne(t *testing.T) {
 		})
 	}
 }
+
+func TestSimulatedProcessesListTheirApplication(t *testing.T) { // QNIX-55
+	members(t, 2, sim.Hooks{}, sim.Faults{Loss: 0.05}, 4, func(p *sim.Process, g *weft.Group) error {
+		names, err := p.AppGroup(context.Background())
+		if err != nil || len(names) != 4 || names[3] != g.Member(3) {
+			return fmt.Errorf("the application's group is %v, %w", names, err)
+		}
+		return g.Barrier(context.Background())
+	})
+}

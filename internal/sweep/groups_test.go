@@ -19,16 +19,17 @@ func TestTeamsKeepTheirPromises(t *testing.T) {
 }
 
 func TestTeamsFindTheDefectsOfGroups(t *testing.T) {
+	const mostSeeds = 300 // of the thousand that a defect may take
 	for _, d := range []mutate.Defect{mutate.BarrierRoundSkipped, mutate.ContributionLost, mutate.LeaveNotTold,
 		mutate.SeatsOvertake, mutate.LateForgotten, mutate.LossNotSpread, mutate.TorusForgotten} {
 		seed := uint64(0)
-		for ; seed < 40; seed++ {
+		for ; seed < mostSeeds; seed++ {
 			if found, _ := runTeam(seed, d); len(found) > 0 {
 				break
 			}
 		}
-		if seed == 40 {
-			t.Errorf("%v was not found in 40 seeds", d)
+		if seed == mostSeeds {
+			t.Errorf("%v was not found in %d seeds", d, mostSeeds)
 		}
 	}
 }
