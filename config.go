@@ -11,12 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/link/shm"
 	"github.com/weftnet/weft/internal/link/udp"
 	"github.com/weftnet/weft/internal/link/xdp"
+	"github.com/weftnet/weft/internal/nic"
 )
 
 // Config is how a NIC inside this process is made. The zero value but for Name is good for a first try: UDP on
@@ -43,6 +45,9 @@ type Config struct {
 	// Nodes are NICs to know from the start. One is enough to join a fabric: NICs tell one another of the rest.
 	Nodes []Node
 
+	// Position of the NIC on the torus of the fabric, if it is one.
+	Position Position
+
 	// UnreachableAfter is the silence after which a NIC that something is pending on is given up; 0 is 2 s.
 	UnreachableAfter time.Duration
 
@@ -51,6 +56,21 @@ type Config struct {
 
 	// Seed makes the NIC's random choices repeatable in a test; 0 takes a random one.
 	Seed uint64
+}
+
+// Position is where a NIC is on a torus of Width columns and Height rows (QNIX-52). The zero value is nowhere. What a group
+// broadcasts and reduces follows the torus if the NICs of all members have a position on one of the same size.
+type Position struct{ X, Y, Width, Height int }
+
+func (p Position) nic() (nic.Position, error) {
+	if p == (Position{}) {
+		return nic.Position{}, nil
+	}
+	if min(p.Width, p.Height) < 1 || max(p.Width, p.Height) > limits.TorusSide || min(p.X, p.Y) < 0 || p.X >= p.Width || p.Y >= p.Height {
+		return nic.Position{}, fmt.Errorf("weft: Config.Position is %d,%d on a torus of %d by %d; expected sides of 1 to %d, and a place between them",
+			p.X, p.Y, p.Width, p.Height, limits.TorusSide)
+	}
+	return nic.Position{X: uint16(p.X), Y: uint16(p.Y), Width: uint16(p.Width), Height: uint16(p.Height)}, nil
 }
 
 // Node is a NIC to know: where it listens, as [NIC.Addr] of it says, and its id if that is known.

@@ -110,3 +110,38 @@ func TestAProcessThatCannotBeInItsGroupIsNotAttached(t *testing.T) {
 		t.Errorf("nothing is left of those that failed, but: %v", err)
 	}
 }
+
+func TestEmbeddedNICsHavePositionsOnATorus(t *testing.T) { // QNIX-52
+	cfg := weft.Config{Switch: weft.NewSwitch()}
+	for _, p := range []weft.Position{{X: 1}, {X: 2, Width: 2, Height: 1}, {Y: -1, Width: 2, Height: 2}, {Width: 5000, Height: 1}} {
+		cfg.Position = p
+		if n, err := weft.OpenNIC(t.Context(), cfg); err == nil || n != nil {
+			t.Errorf("a NIC at %+v: %v; expected an error", p, err)
+		}
+	}
+	const side = 2
+	var all []*weft.NIC
+	for i := range side * side {
+		cfg.Position = weft.Position{X: i % side, Y: i / side, Width: side, Height: side}
+		h, err := weft.OpenNIC(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		all = append(all, h)
+		cfg.Nodes = append(cfg.Nodes, weft.Node{ID: h.ID(), Addr: h.Addr()})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	together(t, len(all), func(i int) error {
+		p, err := all[i].Attach(ctx, weft.Name{App: "t", Index: uint32(i)}, weft.Membership{Size: len(all)})
+		if err != nil {
+			return err
+		}
+		v := []int64{int64(i)}
+		if err := weft.AllReduce(ctx, p.Group(""), weft.Max, v); err != nil || v[0] != side*side-1 {
+			return fmt.Errorf("the largest rank is %d: %w", v[0], err)
+		}
+		return nil
+	})
+}

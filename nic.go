@@ -68,6 +68,9 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 		n.id = NICID(random())
 	}
 	ec := nic.Config{ID: uint64(n.id), Incarnation: uint64(time.Now().UnixNano()), Seed: cfg.Seed, Link: d, UnreachableAfter: cfg.UnreachableAfter}
+	if ec.Position, err = cfg.Position.nic(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
 	if ec.Seed == 0 {
 		ec.Seed = random()
 	}
