@@ -123,7 +123,7 @@ type peerSeats struct {
 	told  uint32 // how many it has been told
 	heard uint32 // how many of its own have been taken, in their order
 	early map[uint32][seatLen]byte
-	live  int // of its members here
+	taken int // joins since its seats here were last counted, and those that there were
 }
 
 // seatRecord takes the news that a process of a peer has joined or left a group, when its turn has come.
@@ -165,13 +165,10 @@ func (e *Engine) seatChange(pr *peer, b []byte) {
 	switch {
 	case b[0] == tableLeave && g == nil: // one that had been refused, or not told since its group was over
 	case b[0] == tableLeave:
-		if !g.seats[i].gone {
-			pr.seats.live--
-		}
 		e.loseSeat(g, i, last, false)
 	case g != nil:
 		e.returned(g, i)
-	case pr.seats.live >= limits.SeatsPerNIC:
+	case e.seatsFull(pr):
 		e.counts[vni.DropFormat]++
 	default:
 		e.seatJoined(pr, s, key)
@@ -193,9 +190,27 @@ func (e *Engine) seatJoined(pr *peer, s seat, key vni.Name) {
 		e.counts[vni.DropFormat]++
 		return
 	}
-	pr.seats.live++
+	pr.seats.taken++
 	e.names.expect(s.name, s.address)
 	e.takeSeat(g, s)
+}
+
+// seatsFull reports whether a peer has as many seats here as it may have. They go in many ways, so they are counted anew each
+// time that there could be too many.
+func (e *Engine) seatsFull(pr *peer) bool {
+	t := &pr.seats
+	if t.taken < limits.SeatsPerNIC {
+		return false
+	}
+	t.taken = 0
+	for _, g := range e.groups.list {
+		for i := range g.seats {
+			if g.seats[i].nic == pr.nic {
+				t.taken++
+			}
+		}
+	}
+	return t.taken >= limits.SeatsPerNIC
 }
 
 // returned takes a member back whose NIC had been lost to this one alone. To members here it stays lost.
