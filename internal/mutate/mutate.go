@@ -40,6 +40,8 @@ const (
 	PermitUndescribed          // nic: bytes are permitted for which the receiver has described no place yet
 	RelayMissForgotten         // nic: who was not reached by a relay is not sent the message
 	RelayRenumbered            // nic: or is sent it with a new number
+	DriverBellLost             // nic: a driver command is executed without an answer
+	DeleteUnfinished           // nic: a process that has sends under way is deleted in name only
 	defects
 )
 
@@ -48,7 +50,8 @@ var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "
 	"stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
 	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
-	"consumed-early", "permit-undescribed", "relay-miss-forgotten", "relay-renumbered"}
+	"consumed-early", "permit-undescribed", "relay-miss-forgotten", "relay-renumbered",
+	"driver-bell-lost", "delete-unfinished"}
 
 func (d Defect) String() string {
 	if d < defects {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -44,6 +45,9 @@ func (e *Engine) drive() {
 
 // answer rings a driver doorbell. The driver is woken at the end of the poll.
 func (e *Engine) answer(at int, r driver.Result) {
+	if e.cfg.Defect == mutate.DriverBellLost && e.rng.IntN(20) == 0 {
+		return
+	}
 	e.driver.Ring(at, r)
 	e.driverRung = true
 }
@@ -106,6 +110,10 @@ func (e *Engine) answerNew(p *process, r driver.Result) {
 func (e *Engine) deleteProcess(c driver.Command, at int) {
 	p := e.process(c.Index)
 	if p == nil { // its New_Process was refused
+		e.answer(at, driver.Result{})
+		return
+	}
+	if e.cfg.Defect == mutate.DeleteUnfinished && busySends(p) > 0 {
 		e.answer(at, driver.Result{})
 		return
 	}
