@@ -50,8 +50,8 @@ const MaxRequest = 4096
 // maxDescriptors is how many descriptors travel with one reply at most. None travel with a request.
 const maxDescriptors = 8
 
-// ListPage is how many entries of a list one reply carries: well below MaxMessage at 100 bytes each.
-const ListPage = 256
+// ListPage is how many entries of a list one reply carries: well below MaxMessage at 350 bytes each, a process with its counts.
+const ListPage = 128
 
 // Errors of a client. Those that the daemon reports are *Error, and unwrap to one of these where there is one.
 var (

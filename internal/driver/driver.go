@@ -2,19 +2,20 @@ package driver
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Driver is the driver half (QNIX-59, NIC Status). There is one for a queue. Its user locks, or is alone; but Doorbell and
-// Room's loads are safe at any time.
+// Driver is the driver half (QNIX-59, NIC Status). There is one for a queue. Its user locks, or is alone; only Doorbell, Room
+// and Pending need no lock.
 type Driver struct {
 	q     *Queue
-	tail  uint32   // Driver Command Queue Tail: the next entry to be written
-	mark  int      // Process Table Entry: the one used longest ago, and so the most probably free
-	flags []uint32 // Process Flag Array: by index, the PID of the process there, 0 = free; entry 0 is nobody's to take
-	used  int      // flags that are not 0
+	tail  atomic.Uint32 // Driver Command Queue Tail: the next entry to be written. Changed under the user's lock
+	mark  int           // Process Table Entry: the one used longest ago, and so the most probably free
+	flags []uint32      // Process Flag Array: by index, the PID of the process there, 0 = free; entry 0 is nobody's to take
+	used  int           // flags that are not 0
 }
 
 // unknownPID is the flag of a process whose PID cannot be told, such as one of another PID namespace.
@@ -62,22 +63,25 @@ func (d *Driver) Tie(index uint16, e Entry) { d.q.table[index] = e }
 // Post puts a command at the tail of the queue, and returns the position of its doorbell, which is Used from now on. It
 // reports false if there is no room: the queue is full, or the command that was in the entry is not answered yet.
 func (d *Driver) Post(c Command) (at int, ok bool) {
-	if !d.q.room(d.tail) {
+	if !d.Room() {
 		return 0, false
 	}
-	at = int(d.tail)
+	tail := d.tail.Load()
+	at = int(tail)
 	d.q.bells[at].Store(uint32(vni.Used))
 	e := &d.q.entries[at]
 	e.name = c.Name
 	e.word.Store(uint64(c.Code) | uint64(c.Index)<<16 | uint64(c.PID)<<32)
-	d.tail = step(d.tail)
+	d.tail.Store(step(tail))
 	return at, true
 }
 
-// room reports whether an entry can be written: one entry always stays empty, so that head and tail tell a full queue
-// from an empty one, and its last command has been answered and looked at.
-func (q *Queue) room(tail uint32) bool {
-	return step(tail) != q.head.Load() && vni.Doorbell(q.bells[tail].Load()) == vni.Free
+// Room reports whether a command can be posted. One entry always stays empty, so that head and tail tell a full queue from an
+// empty one, and the last command at the tail has been answered and looked at. Without the lock it only says that posting is
+// worth a try.
+func (d *Driver) Room() bool {
+	tail := d.tail.Load()
+	return step(tail) != d.q.head.Load() && d.Doorbell(int(tail)) == vni.Free
 }
 
 // Pending is how many commands have been posted and are not answered, of how many.

@@ -116,13 +116,12 @@ func (r *Registrar) post(ctx context.Context, c Command) (int, error) {
 	for {
 		r.mu.Lock()
 		at, ok := r.d.Post(c)
-		tail := r.d.tail
 		r.mu.Unlock()
 		if ok {
 			r.w.Kick()
 			return at, nil
 		}
-		if err := r.w.Wait(ctx, func() bool { return r.d.q.room(tail) }); err != nil {
+		if err := r.w.Wait(ctx, r.d.Room); err != nil {
 			return 0, err
 		}
 	}

@@ -204,3 +204,33 @@ func TestWhoFindsNoRoomWaitsForIt(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// As when a daemon ends: more processes leave at once than the queue has entries.
+func TestAllLeaveAtOnce(t *testing.T) {
+	const many = 3 * limits.DriverCommands
+	q := NewQueue(many)
+	w := newToyNIC(q, func() bool { return false })
+	r := NewRegistrar(q.Driver(), w)
+	seg := segments(t, 1)[0]
+	for range 20 {
+		for _, f := range []func(slot uint16) error{
+			func(slot uint16) error {
+				_, err := r.New(t.Context(), slot, 1, vni.Name{}, Entry{VNI: seg})
+				return err
+			}, r.Delete,
+		} {
+			var all sync.WaitGroup
+			for slot := range uint16(many) {
+				all.Go(func() {
+					if err := f(slot + 1); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		}
+	}
+	if err := w.end(); err != nil {
+		t.Error(err)
+	}
+}
