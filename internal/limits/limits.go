@@ -88,19 +88,22 @@ const (
 
 // Shared memory (internal/vni). M = Contexts, N = Commands, K = Descriptors, Q = PoolPages (QNIX-61).
 const (
-	Contexts     = 64       // pending sends, and pending receives, of one process
-	Commands     = 256      // N ≥ 2M, so that every context can have its command and a Cancel posted
-	Descriptors  = 16       // pieces of memory that one operation names
-	PoolPages    = 256      // 1 MiB staged at a time by an attached process
-	PageBytes    = 4096     // the page of every host that Weft runs on
-	ShortMessage = 768      // longest message written into its context region (QNIX-18); equals TinyMessage
-	NameBytes    = 24       // longest application name
-	Processes    = 128      // VNIs that a NIC makes before anybody asks (QNIX-3)
-	MaxProcesses = 4096     // P at most
-	Regions      = 1024     // regions that one process may have open
-	Temporaries  = 4        // regions kept by an attached process for messages that its pool cannot hold
-	RegionBytes  = 1 << 30  // registered by one attached process, unless the daemon's configuration says otherwise
-	MaxRegion    = 64 << 30 // bytes; offsets are signed 64-bit everywhere, this is for sanity
+	Contexts     = 64        // pending sends, and pending receives, of one process
+	Commands     = 256       // N ≥ 2M, so that every context can have its command and a Cancel posted
+	Descriptors  = 16        // pieces of memory that one operation describes at a time
+	PoolPages    = 256       // 1 MiB staged at a time by an attached process
+	PageBytes    = 4096      // the page of every host that Weft runs on
+	ShortMessage = 768       // longest message written into its context region (QNIX-18); equals TinyMessage
+	NameBytes    = 24        // longest application name
+	Processes    = 128       // VNIs that a NIC makes before anybody asks (QNIX-3)
+	MaxProcesses = 4096      // P at most
+	Refills      = 16        // operations of one process whose descriptors may be refilled at a time
+	RefillBytes  = 512 << 10 // of the pool that one of them takes at most: half, so that two large ones go on at a time
+	RefillSlots  = 8         // pieces of that: one is copied while others are posted and acknowledged
+	Regions      = 1024      // regions that one process may have open
+	Temporaries  = 4         // regions kept by an attached process for messages that its pool cannot hold
+	RegionBytes  = 1 << 30   // registered by one attached process, unless the daemon's configuration says otherwise
+	MaxRegion    = 64 << 30  // bytes; offsets are signed 64-bit everywhere, this is for sanity
 
 	// DefaultProcesses is P unless configured: what the 4,096 file descriptors that many systems allow a program suffice for,
 	// with three for each process.

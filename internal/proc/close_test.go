@@ -101,6 +101,7 @@ func TestCloseLeavesAloneWhatIsNotYetPosted(t *testing.T) {
 		w := &polling{n: n}
 		var released atomic.Int32
 		p, q := n.join(t, smallGeometry, false, func(*vni.Process, *toyProc) Waiter { return w }, Options{Released: func() { released.Add(1) }})
+		p.pool = newPool(0) // as if others had it all
 		enter, gate := make(chan struct{}), make(chan struct{})
 		p.mem.(*toyMemory).enter, p.mem.(*toyMemory).gate = enter, gate
 		errs, closed := make(chan error, 2), make(chan error, 1)

@@ -26,9 +26,10 @@ type Op struct {
 	nic  uint64
 	to   []vni.Name // instead of peer, of a multicast
 
-	place place
-	out   []byte // where a receive or GET copies staged bytes to
-	upTo  bool   // only as many as the completion says
+	place  place
+	refill *refill // its memory is described while it goes on; of a blocking form
+	out    []byte  // where a receive or GET copies staged bytes to
+	upTo   bool    // only as many as the completion says
 
 	posted, asked bool // under p.mu: the NIC knows of it; a Cancel has been posted
 	byUser        bool // under p.mu: by Op.Cancel
@@ -52,7 +53,7 @@ func (o *Op) settled() bool { return o.done.Load() || o.rung() }
 // that o would have had or by StatusCancelled (decision 9). One that does not within its patience is as good as gone: to
 // give up this operation alone could lose its message. It returns why it ended early; the operation has ended in any case.
 func (p *Process) wait(ctx context.Context, o *Op) (why error) {
-	why = p.w.Wait(ctx, o.ready)
+	why = p.attend(ctx, o)
 	if why == nil {
 		return nil
 	}
@@ -60,7 +61,7 @@ func (p *Process) wait(ctx context.Context, o *Op) (why error) {
 		p.cancel(o, false)
 		ctx, cancel := p.patience()
 		defer cancel()
-		if p.w.Wait(ctx, o.ready) == nil {
+		if p.attend(ctx, o) == nil {
 			return why
 		}
 	}
@@ -104,6 +105,9 @@ func (o *Op) finish(why error) (m Message, err error) {
 		c := p.vp.Completion(o.receive, o.ctx)
 		m = messageOf(&c)
 		err = statusError(c.Status)
+		if f := o.refill; f != nil && f.into != nil && (err == nil || c.Status == vni.StatusTruncated) {
+			f.copyOut(min(c.Len, f.length))
+		}
 		if o.out != nil && (err == nil || c.Status == vni.StatusTruncated) {
 			// The one copy on this side: the NIC of an attached process reaches shared memory only, not the caller's.
 			n := uint64(len(o.place.mem))
@@ -142,6 +146,7 @@ func (o *Op) release() {
 	p, l := o.p, o.list()
 	o.out = nil
 	p.mu.Lock()
+	p.giveRefill(o)
 	p.giveUp(&o.place)
 	keep := limits.Temporaries
 	if p.closed.Load() {

@@ -27,6 +27,8 @@ type temporary struct {
 // r's context is its own, and it may copy a lot.
 func (p *Process) put(r *request, parts [][]byte) error {
 	o := r.op
+	r.send.Flags &^= vni.Refilled // it may have been tried before
+	r.recv.Flags &^= vni.Refilled
 	one := [1][]byte{r.into}
 	if r.into != nil {
 		parts = one[:]
@@ -36,6 +38,14 @@ func (p *Process) put(r *request, parts [][]byte) error {
 		p.vp.SetDescriptors(r.receive, o.ctx, d)
 		r.memory(vni.NoPool, len(d))
 		return nil
+	}
+	if r.waits && r.length > limits.EagerMessage {
+		if len(parts) > p.pieces && p.refillRegions(r, parts) {
+			return nil
+		}
+		if !p.fitsPool(r.length) && p.takeRefill(o) {
+			return p.refillBuffer(r, parts)
+		}
 	}
 	if err := p.stage(&o.place, r.length); err != nil {
 		return err
@@ -57,27 +67,38 @@ func (p *Process) put(r *request, parts [][]byte) error {
 	return nil
 }
 
+// fitsPool reports whether the pool has room for n bytes just now.
+func (p *Process) fitsPool(n uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pool.fits(pagesFor(n))
+}
+
 // stage finds n bytes of staging memory.
 func (p *Process) stage(pl *place, n uint64) error {
 	pages := pagesFor(n)
 	p.mu.Lock()
 	first, ok := p.pool.take(pages)
-	if !ok {
-		pl.temp, ok = p.takeSpare(n)
-	} else {
-		pl.first, pl.pages = first, pages
-		pl.mem = p.poolMem[first*limits.PageBytes:][:n]
-	}
 	p.mu.Unlock()
 	if !ok {
-		var err error
-		if pl.temp, err = p.newTemporary(n); err != nil {
+		return p.takeTemporary(pl, n)
+	}
+	pl.first, pl.pages = first, pages
+	pl.mem = p.poolMem[first*limits.PageBytes:][:n]
+	return nil
+}
+
+// takeTemporary finds a temporary region for n bytes, or makes one.
+func (p *Process) takeTemporary(pl *place, n uint64) (err error) {
+	p.mu.Lock()
+	t, ok := p.takeSpare(n)
+	p.mu.Unlock()
+	if !ok {
+		if t, err = p.newTemporary(n); err != nil {
 			return err
 		}
 	}
-	if pl.pages == 0 {
-		pl.mem = pl.temp.mem[:n]
-	}
+	pl.temp, pl.mem = t, t.mem[:n]
 	return nil
 }
 

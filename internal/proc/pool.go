@@ -42,6 +42,16 @@ func (p *pool) take(pages int) (first int, ok bool) {
 	return 0, false
 }
 
+// fits reports whether take would find a run.
+func (p *pool) fits(pages int) bool {
+	for _, r := range p.free {
+		if r.pages >= pages {
+			return true
+		}
+	}
+	return false
+}
+
 // give takes a run back.
 func (p *pool) give(first, pages int) {
 	i, _ := slices.BinarySearchFunc(p.free, first, func(r run, first int) int { return r.first - first })

@@ -14,6 +14,7 @@
 //	direct segment (NIC in this address space)        where the caller has them; no copy
 //	wholly in regions from Alloc                      there; no copy
 //	else, if the pool has a run of pages              in the pool (QNIX-25), one copy
+//	else, if somebody waits for it                    piece by piece through a part of the pool, one copy; refill.go
 //	else                                              in a temporary region, one copy; a few are kept for the next
 //
 // Any number of goroutines may call anything. One short lock orders posting; each operation waits for its own doorbell.
@@ -89,7 +90,8 @@ type Process struct {
 	pieces  int // descriptors, or slices, that one operation may name (K)
 
 	// reserve is the room in the command queue that operations leave for Cancels, so that one can always be posted:
-	// one for every context. Between two operations no more Cancels are posted than there are operations under way.
+	// one for every context. Between two operations no more Cancels are posted than there are operations under way. And
+	// for Refills, of which no operation has more than one that is not read.
 	reserve int
 
 	ops [2][]Op // of blocking calls: one for each context, so that they allocate nothing
@@ -108,6 +110,7 @@ type Process struct {
 	started  [2][]*Op // by context: operations of start forms
 	pool     pool
 	spare    []temporary // temporary regions that nobody uses
+	refills  []*refill   // that no operation has
 	regions  []*Region   // open ones, by address
 	released bool
 }
@@ -125,13 +128,19 @@ func New(seg *vni.Segment, w Waiter, mem Memory, opts Options) (*Process, error)
 		vp: seg.Process(), w: w, mem: mem, opts: opts, direct: seg.Direct(), poolMem: seg.Pool(), pieces: g.Descriptors,
 		reserve: 2 * g.Contexts, uses: make([]uint16, g.Contexts), pool: newPool(g.PoolPages),
 	}
+	for n := refills(g.Commands, g.Contexts, g.Descriptors); n > 0 && !p.direct; n-- {
+		p.refills = append(p.refills, new(refill))
+	}
+	if n := len(p.refills); n > 0 {
+		p.reserve += n + 8 // the head that we see is up to 7 entries late, and each has one unread
+	}
 	p.id = p.vp.Identity()
 	for l := range p.ops {
 		p.ops[l] = make([]Op, g.Contexts)
 		p.started[l] = make([]*Op, g.Contexts)
 		for i := range p.ops[l] {
 			o := &p.ops[l][i]
-			o.p, o.receive, o.ctx, o.ready = p, l == receiveList, i, o.rung
+			o.p, o.receive, o.ctx, o.ready = p, l == receiveList, i, o.stirred
 		}
 	}
 	p.idle = p.isIdle

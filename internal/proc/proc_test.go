@@ -411,8 +411,12 @@ func TestBytesInRegionsAreNotStaged(t *testing.T) {
 func TestTemporaryRegionsAreKeptButNotAll(t *testing.T) {
 	n, a, b := pair(t, smallGeometry, false)
 	big := pattern(200_000, 2)
-	for range 5 {
-		if err := a.Send(bg, app(t, "app/1"), 1, big); err != nil {
+	for range 5 { // of start forms, which nobody refills
+		op, err := a.StartSend(app(t, "app/1"), 1, big)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := op.Wait(bg); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -439,7 +443,7 @@ func TestTemporaryRegionsAreKeptButNotAll(t *testing.T) {
 		t.Errorf("%d regions after Close, %v", len(n.procs[0].regions), err)
 	}
 	huge := make([]byte, 65<<20)
-	if err := b.Send(bg, app(t, "app/0"), 0, huge); err == nil || !strings.Contains(err.Error(), "staging") {
+	if _, err := b.StartSend(app(t, "app/0"), 0, huge); err == nil || !strings.Contains(err.Error(), "staging") {
 		t.Errorf("without memory: %v", err)
 	}
 }

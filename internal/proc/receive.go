@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"errors"
 
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -11,12 +12,18 @@ import (
 // ErrTruncated, and the Message and the first bytes are there nevertheless. If ctx ends first, Recv returns its error
 // and no message is lost: one that had met this receive already is returned instead (decision 9).
 func (p *Process) Recv(ctx context.Context, from Dest, match Match, buf []byte) (Message, error) {
-	r := request{what: "receive", code: vni.CodeReceive, receive: true, with: from}
-	r.receiveRequest(match, 0, buf)
-	if err := p.begin(ctx, nil, &r); err != nil {
-		return Message{}, r.fail(err)
+	for {
+		r := request{what: "receive", code: vni.CodeReceive, receive: true, with: from, waits: true}
+		r.receiveRequest(match, 0, buf)
+		if err := p.begin(ctx, nil, &r); err != nil {
+			return Message{}, r.fail(err)
+		}
+		// A message whose sender gives up when some of it has been consumed ends its receive: the NIC cannot begin again
+		// with memory that is not described any more. Nobody needs to know.
+		if m, err := p.end(ctx, r.op); !errors.Is(err, errWithdrawn) {
+			return m, err
+		}
 	}
-	return p.end(ctx, r.op)
 }
 
 // StartRecv begins what Recv does, and does not wait: ErrQueueFull if all contexts are taken. buf must be left alone

@@ -17,6 +17,8 @@ type Region struct {
 	key    uint64
 	mem    []byte
 	closed bool // under p.mu
+
+	refills int // under p.mu: pieces of operations that are refilled from it
 }
 
 // Handle names a region to other processes (USNIC-53). Whoever has it may read and write the region.
@@ -77,6 +79,10 @@ func (r *Region) Close() error {
 		p.mu.Unlock()
 		return nil
 	}
+	if err := r.inUse(); err != nil {
+		p.mu.Unlock()
+		return err
+	}
 	r.closed = true
 	i := slices.Index(p.regions, r)
 	p.regions = slices.Delete(p.regions, i, i+1)
@@ -115,19 +121,28 @@ func (p *Process) inRegions(parts [][]byte, d []vni.Descriptor) ([]vni.Descripto
 		return nil, false
 	}
 	for _, part := range parts {
-		i, exact := slices.BinarySearchFunc(p.regions, address(part), byAddress)
-		if !exact {
-			i--
-		}
-		if i < 0 {
+		r, piece := p.find(part)
+		if r == nil {
 			return nil, false
 		}
-		r := p.regions[i]
-		off := uint64(address(part) - address(r.mem))
-		if off+uint64(len(part)) > uint64(len(r.mem)) {
-			return nil, false
-		}
-		d = append(d, vni.Descriptor{Region: r.id, Offset: off, Len: uint64(len(part))})
+		d = append(d, piece)
 	}
 	return d, true
+}
+
+// find returns the region that a part lies in, nil if it lies in none, and the descriptor that names it. Under mu.
+func (p *Process) find(part []byte) (*Region, vni.Descriptor) {
+	i, exact := slices.BinarySearchFunc(p.regions, address(part), byAddress)
+	if !exact {
+		i--
+	}
+	if i < 0 {
+		return nil, vni.Descriptor{}
+	}
+	r := p.regions[i]
+	off := uint64(address(part) - address(r.mem))
+	if off+uint64(len(part)) > uint64(len(r.mem)) {
+		return nil, vni.Descriptor{}
+	}
+	return r, vni.Descriptor{Region: r.id, Offset: off, Len: uint64(len(part))}
 }

@@ -11,7 +11,7 @@ import (
 // Put writes the concatenation of parts into a region of another process, from offset on (USNIC-31). It returns when
 // the bytes are there. ErrRegion, ErrKey: the handle is not, or no longer, a region's; ErrRange: beyond its end.
 func (p *Process) Put(ctx context.Context, h Handle, offset uint64, parts ...[]byte) error {
-	var r request
+	r := request{waits: true}
 	parts, err := p.putRequest(&r, h, offset, parts)
 	if err != nil {
 		return r.fail(err)
@@ -21,7 +21,7 @@ func (p *Process) Put(ctx context.Context, h Handle, offset uint64, parts ...[]b
 
 // Get reads len(buf) bytes of a region of another process, from offset on (USNIC-31). Errors are those of Put.
 func (p *Process) Get(ctx context.Context, h Handle, offset uint64, buf []byte) error {
-	var r request
+	r := request{waits: true}
 	if err := r.getRequest(h, offset, buf); err != nil {
 		return r.fail(err)
 	}

@@ -32,7 +32,7 @@ func (p *Process) Reply(ctx context.Context, m *Message, parts ...[]byte) error 
 var errNoCall = fmt.Errorf("%w: the sender awaits no reply", ErrBadArgument)
 
 func (p *Process) send(ctx context.Context, what string, to Dest, tag uint64, flags uint32, parts [][]byte) error {
-	r := request{what: what, code: vni.CodeSend, with: to}
+	r := request{what: what, code: vni.CodeSend, with: to, waits: true}
 	parts, err := p.sendRequest(&r, tag, flags, parts)
 	if err != nil {
 		return r.fail(err)

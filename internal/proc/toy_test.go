@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,6 +31,8 @@ type toyProc struct {
 	posted  []*toyRecv
 	stray   []toyMsg
 	held    map[int]vni.SendContext
+	flows   []*toyFlow
+	flown   []byte           // of the operation that just now has all its bytes
 	codes   map[vni.Code]int // commands served
 	refused int              // replies that found nobody
 }
@@ -59,6 +62,9 @@ func (n *toy) poll() (work int) {
 			n.serve(p, c)
 			work++
 		}
+		for _, f := range slices.Clone(p.flows) {
+			work += f.advance()
+		}
 	}
 	return work
 }
@@ -80,6 +86,7 @@ func (n *toy) serve(p *toyProc, c vni.Command) {
 		p.posted = append(p.posted, r)
 	case vni.CodeCancel:
 		n.cancel(p, i, c.Size)
+	case vni.CodeRefill: // it looks at every poll
 	default:
 		sc, err := p.nic.Send(i)
 		must(err)
@@ -114,8 +121,19 @@ func (n *toy) send(p *toyProc, i int, code vni.Code, sc vni.SendContext) {
 		p.complete(false, i, &vni.Completion{Status: vni.StatusProcessGone})
 		return
 	}
+	if sc.Flags&vni.Refilled != 0 && code != vni.CodeGet {
+		f := &toyFlow{p: p, ctx: i, size: sc.Len, in: true}
+		f.then = func() {
+			sc.Flags &^= vni.Refilled
+			p.flown = f.data
+			n.send(p, i, code, sc)
+			p.flown = nil
+		}
+		p.flows = append(p.flows, f)
+		return
+	}
 	if code == vni.CodePut || code == vni.CodeGet {
-		p.complete(false, i, &vni.Completion{Status: n.remote(p, i, code, sc)})
+		n.remote(p, i, code, sc)
 		return
 	}
 	q := n.find(&sc)
@@ -157,32 +175,95 @@ func (n *toy) find(sc *vni.SendContext) *toyProc {
 	return nil
 }
 
-func (n *toy) remote(p *toyProc, i int, code vni.Code, sc vni.SendContext) vni.Status {
+func (n *toy) remote(p *toyProc, i int, code vni.Code, sc vni.SendContext) {
+	mem, status := n.far(sc)
+	switch {
+	case status != vni.StatusOK:
+	case code == vni.CodeGet && sc.Flags&vni.Refilled != 0:
+		p.flows = append(p.flows, &toyFlow{p: p, ctx: i, size: sc.Len, data: slices.Clone(mem), then: func() {
+			p.complete(false, i, &vni.Completion{Len: sc.Len})
+		}})
+		return
+	default:
+		for _, b := range p.memory(false, i, sc.PoolIndex, sc.Size, sc.Len) {
+			if code == vni.CodePut {
+				copy(mem, b)
+			} else {
+				copy(b, mem)
+			}
+			mem = mem[len(b):]
+		}
+	}
+	p.complete(false, i, &vni.Completion{Status: status})
+}
+
+// far is the memory that a PUT or GET means.
+func (n *toy) far(sc vni.SendContext) ([]byte, vni.Status) {
 	q := n.procs[sc.Remote.Slot]
 	mem := q.regions[sc.Remote.Region]
 	switch {
 	case mem == nil:
-		return vni.StatusBadRegion
+		return nil, vni.StatusBadRegion
 	case sc.Remote.Key != toyKey(sc.Remote.Region):
-		return vni.StatusBadKey
+		return nil, vni.StatusBadKey
 	case sc.Remote.Offset+sc.Len > uint64(len(mem)):
-		return vni.StatusOutOfRange
+		return nil, vni.StatusOutOfRange
 	}
-	mem = mem[sc.Remote.Offset:]
-	for _, b := range p.memory(false, i, sc.PoolIndex, sc.Size, sc.Len) {
-		if code == vni.CodePut {
-			copy(mem, b)
-		} else {
-			copy(b, mem)
+	return mem[sc.Remote.Offset:][:sc.Len], vni.StatusOK
+}
+
+// toyFlow is memory that is refilled, which comes in or goes out as its process describes it.
+type toyFlow struct {
+	p         *toyProc
+	receive   bool
+	in        bool // into the NIC
+	ctx       int
+	size      uint64 // of what the process describes
+	described uint64
+	taken     uint32
+	data      []byte // that has come in, or has still to go out
+	then      func()
+}
+
+func (f *toyFlow) advance() (work int) {
+	for f.described < f.size && (f.in || len(f.data) > 0) {
+		d, ok, err := f.p.nic.Descriptor(f.receive, f.ctx, f.taken)
+		must(err)
+		if !ok {
+			return work
 		}
-		mem = mem[len(b):]
+		mem := f.p.seg.Pool()
+		if d.Region != vni.PoolRegion {
+			mem = f.p.regions[d.Region]
+		}
+		mem = mem[d.Offset:][:d.Len]
+		if f.in {
+			f.data = append(f.data, mem...)
+		} else {
+			f.data = f.data[copy(mem, f.data):]
+		}
+		f.described += d.Len
+		if f.in || len(f.data) > 0 || f.described == f.size { // the last may not be filled
+			f.p.nic.Consume(f.receive, f.ctx, f.taken)
+		}
+		f.taken++
+		f.p.nic.Took(f.receive, f.ctx)
+		if f.p.nic.Sleeping() {
+			f.p.wake()
+		}
+		work++
 	}
-	return vni.StatusOK
+	f.p.flows = slices.DeleteFunc(f.p.flows, func(x *toyFlow) bool { return x == f })
+	f.then()
+	return work + 1
 }
 
 func toyKey(region uint32) uint64 { return uint64(region)<<32 | 0xabc }
 
 func (p *toyProc) memory(receive bool, i int, pool int32, size uint32, length uint64) (parts [][]byte) {
+	if p.flown != nil {
+		return [][]byte{p.flown}
+	}
 	if pool != vni.NoPool {
 		return [][]byte{p.seg.Pool()[int(pool)*limits.PageBytes:][:length]}
 	}
@@ -218,6 +299,18 @@ func (p *toyProc) arrive(m toyMsg) {
 }
 
 func (p *toyProc) deliver(r *toyRecv, m toyMsg) {
+	if r.c.Flags&vni.Refilled != 0 {
+		f := &toyFlow{p: p, receive: true, ctx: r.ctx, size: r.c.Len, data: m.data}
+		f.then = func() {
+			m.c.Len = min(uint64(len(m.data)), r.c.Len)
+			if m.c.Len < uint64(len(m.data)) {
+				m.c.Status = vni.StatusTruncated
+			}
+			p.complete(true, r.ctx, &m.c)
+		}
+		p.flows = append(p.flows, f)
+		return
+	}
 	rest := m.data
 	for _, b := range p.memory(true, r.ctx, r.c.PoolIndex, r.c.Size, r.c.Len) {
 		rest = rest[copy(b, rest):]

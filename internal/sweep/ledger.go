@@ -47,6 +47,8 @@ type receive struct {
 	tag    uint64
 	anyTag bool
 	posted time.Duration
+
+	unordered bool // nobody knows when it was posted
 }
 
 func (r *receive) String() string {
@@ -192,4 +194,5 @@ func (l *ledger) deliver(to *life, r receive, a arrival) {
 		}
 	}
 	m.taker, m.by = to, r
+	m.unordered = m.unordered || r.unordered
 }

@@ -24,10 +24,12 @@ type life struct {
 	ended  bool
 	clean  bool // it was there when everything had come to rest, so that it had taken in all that came
 
-	proc    *sim.Process
-	half    *proc.Process
-	region  *region
-	senders int // functions that still send
+	proc   *sim.Process
+	half   *proc.Process
+	region *region
+	// scattered is a region from which long messages go in pieces; nil while one does.
+	scattered []byte
+	senders   int // functions that still send
 
 	sent     map[string]int // messages posted, by name of the destination
 	received int            // receives posted
@@ -128,6 +130,10 @@ func (lf *life) send(rng *rand.Rand) error {
 			w.act()
 			if rng.IntN(16) == 0 {
 				err = lf.call(rng)
+				break
+			}
+			if w.plan.hooks.Pool && rng.IntN(8) == 0 {
+				err = lf.sendWaiting(rng)
 				break
 			}
 			start := lf.startMessage
@@ -338,14 +344,7 @@ func (lf *life) receiveOne(rng *rand.Rand) error {
 	}
 	ctx, cancel := lf.proc.WithTimeout(context.Background(), patience)
 	defer cancel()
-	op, err := lf.startReceive(&r, buf)
-	if err != nil {
-		w.bufs.put(buf)
-		return lf.excuse(err)
-	}
-	ended := lf.begun(&r)
-	got, err := op.wait(ctx)
-	ended()
+	got, err := lf.receiveBy(ctx, rng, &r, buf)
 	if err == nil {
 		w.lastCame = lf.now()
 		if !byHostile(got.from) {
@@ -364,6 +363,20 @@ func (lf *life) receiveOne(rng *rand.Rand) error {
 		w.l.violate("%v of %s failed at %v without a cause: %v", &r, lf.name, lf.now(), err)
 	}
 	return lf.excuse(err)
+}
+
+// receiveBy receives in one way or another.
+func (lf *life) receiveBy(ctx context.Context, rng *rand.Rand, r *receive, buf []byte) (got, error) {
+	if lf.w.plan.hooks.Pool && rng.IntN(2) == 0 {
+		defer lf.begun(r)()
+		return lf.receiveWaiting(ctx, r, buf)
+	}
+	op, err := lf.startReceive(r, buf)
+	if err != nil {
+		return got{}, err
+	}
+	defer lf.begun(r)()
+	return op.wait(ctx)
 }
 
 // wish draws what a receive asks for.

@@ -117,6 +117,12 @@ func (lf *life) alloc() error {
 		return err
 	}
 	lf.region = newRegion(r.Handle(), r.Bytes(), uint64(lf.number)+1)
+	if lf.w.plan.hooks.Pool {
+		if r, err = lf.half.Alloc(MaxMessage); err != nil {
+			return err
+		}
+		lf.scattered = r.Bytes()
+	}
 	return nil
 }
 

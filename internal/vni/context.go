@@ -72,7 +72,7 @@ type ReceiveContext struct {
 //
 //	process                                              NIC
 //	SetDescriptor: the record, then its flag  ─────────► Descriptor: takes it, Took counts it
-//	Taken? if all before were taken, post a Refill        …
+//	Taken? if all before it were, post a Refill           …
 //	Consumed? the record may be filled again   ◄──────── Consume: empties the record and counts it
 //
 // Taken spares a Refill if the last one has not been read yet. It is the third place that follows Dekker's pattern: the

@@ -1,0 +1,271 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// A refill describes the memory of an operation to the NIC piece by piece while it goes on (QNIX-22), so that neither its
+// pieces nor its bytes have to fit anywhere at once. Who waits for the operation does it: that is why only blocking forms
+// have one.
+//
+//	in regions      more pieces than a context region has descriptors; no copy
+//	by a buffer     a few slots of the pool, or of a temporary region, take turns:
+//
+//	         copied in             posted, permitted            consumed
+//	  send  ───────────► slot k ──────────────────► NIC ──────────────────► slot k takes piece k+slots
+//	                     slot k ──────────────────► NIC ──────────────────► copied out, and so on      receive
+//
+// One piece is copied while the others are on their way.
+type refill struct {
+	length, described uint64
+	filled            uint32 // descriptors
+	seen              uint32 // of them, consumed when last looked
+	taken, consumed   uint32 // counts of the context when the operation began
+
+	pieces  []vni.Descriptor // in regions: all of them
+	regions []*Region        // where they lie, once for each piece
+
+	mem    []byte // the buffer, nil if pieces has all
+	region uint32 // where it is
+	offset uint64
+	slot   uint64   // bytes of one piece
+	slots  int      // descriptors that may be filled and not consumed
+	from   [][]byte // of a send: what is copied in, from part on; what has been is cut off
+	part   int
+	into   []byte // of a receive or GET
+	copied uint64 // bytes of it that have been copied out
+}
+
+// takeRefill gives o a refill, if one more may be under way: the command queue has room in reserve for so many.
+func (p *Process) takeRefill(o *Op) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.takeRefillLocked(o)
+}
+
+func (p *Process) takeRefillLocked(o *Op) bool {
+	n := len(p.refills)
+	if n == 0 {
+		return false
+	}
+	o.refill = p.refills[n-1]
+	p.refills = p.refills[:n-1]
+	return true
+}
+
+// giveRefill takes it back. Under mu.
+func (p *Process) giveRefill(o *Op) {
+	f := o.refill
+	if f == nil {
+		return
+	}
+	for _, r := range f.regions {
+		r.refills--
+	}
+	clear(f.regions)
+	clear(f.from)
+	*f = refill{pieces: f.pieces[:0], regions: f.regions[:0], from: f.from[:0]}
+	p.refills = append(p.refills, f)
+	o.refill = nil
+}
+
+// refillRegions makes r one that is refilled from the regions in which all of parts lie; false if they do not.
+func (p *Process) refillRegions(r *request, parts [][]byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.takeRefillLocked(r.op) {
+		return false
+	}
+	f := r.op.refill
+	for _, part := range parts {
+		reg, d := p.find(part)
+		if reg == nil {
+			p.giveRefill(r.op)
+			return false
+		}
+		reg.refills++
+		f.pieces, f.regions = append(f.pieces, d), append(f.regions, reg)
+	}
+	f.slots = p.pieces
+	p.beginRefill(r)
+	return true
+}
+
+// refillBuffer makes r one that goes through a buffer.
+func (p *Process) refillBuffer(r *request, parts [][]byte) error {
+	o := r.op
+	f := o.refill
+	f.slots = min(limits.RefillSlots, p.pieces)
+	if err := p.takeBuffer(&o.place, f.slots, r.length); err != nil {
+		return err
+	}
+	f.mem, f.region = o.place.mem, vni.PoolRegion
+	if o.place.pages > 0 {
+		f.offset = uint64(o.place.first) * limits.PageBytes
+	} else {
+		f.region = o.place.temp.id
+	}
+	f.slot = uint64(len(f.mem)/f.slots) &^ (limits.PageBytes - 1)
+	if r.into != nil {
+		f.into = r.into
+	} else {
+		f.from = append(f.from, parts...)
+	}
+	p.beginRefill(r)
+	return nil
+}
+
+// takeBuffer finds the memory of a buffer of so many slots: half the pool, or less if there is no more, or a temporary
+// region, of which no more than of the pool is needed.
+func (p *Process) takeBuffer(pl *place, slots int, n uint64) error {
+	p.mu.Lock()
+	most := min(limits.RefillBytes/limits.PageBytes, len(p.poolMem)/limits.PageBytes/2)
+	for pages := most; pages >= max(slots, most/4); pages /= 2 {
+		if first, ok := p.pool.take(pages); ok {
+			pl.first, pl.pages = first, pages
+			pl.mem = p.poolMem[first*limits.PageBytes:][:pages*limits.PageBytes]
+			p.mu.Unlock()
+			return nil
+		}
+	}
+	p.mu.Unlock()
+	whole := uint64(pagesFor(n)+slots) * limits.PageBytes
+	return p.takeTemporary(pl, min(whole, limits.RefillBytes))
+}
+
+// beginRefill describes the first pieces. The context is r's own and not posted.
+func (p *Process) beginRefill(r *request) {
+	o := r.op
+	f := o.refill
+	f.length = r.length
+	f.taken, f.consumed = p.vp.Taken(o.receive, o.ctx), p.vp.Consumed(o.receive, o.ctx)
+	p.vp.ClearDescriptors(o.receive, o.ctx)
+	p.describe(o)
+	r.memory(vni.NoPool, int(f.filled))
+	if r.receive {
+		r.recv.Flags |= vni.Refilled
+	} else {
+		r.send.Flags |= vni.Refilled
+	}
+}
+
+// describe fills the descriptors that are free, and brings bytes to or from where the NIC reaches them. It reports whether
+// the NIC may have looked at one of them before it was filled: when it had taken all before that one.
+func (p *Process) describe(o *Op) (missed bool) {
+	f := o.refill
+	f.seen = p.vp.Consumed(o.receive, o.ctx) - f.consumed
+	if f.into != nil {
+		f.copyOut(min(uint64(f.seen)*f.slot, f.length))
+	}
+	for f.described < f.length && int(f.filled-f.seen) < f.slots {
+		d := f.next()
+		p.vp.SetDescriptor(o.receive, o.ctx, f.filled, d)
+		missed = missed || p.vp.Taken(o.receive, o.ctx)-f.taken == f.filled
+		f.filled++
+		f.described += d.Len
+	}
+	return missed
+}
+
+// next makes the next descriptor.
+func (f *refill) next() vni.Descriptor {
+	if f.mem == nil {
+		return f.pieces[f.filled]
+	}
+	at := uint64(int(f.filled)%f.slots) * f.slot
+	n := min(f.slot, f.length-f.described)
+	if f.into == nil {
+		f.copyIn(f.mem[at:][:n])
+	}
+	return vni.Descriptor{Region: f.region, Offset: f.offset + at, Len: n}
+}
+
+// copyIn fills a slot: the one copy on this side, since the NIC of an attached process reaches shared memory only.
+func (f *refill) copyIn(slot []byte) {
+	for len(slot) > 0 {
+		b := &f.from[f.part]
+		n := copy(slot, *b)
+		slot = slot[n:]
+		if *b = (*b)[n:]; len(*b) == 0 {
+			f.part++
+		}
+	}
+}
+
+// copyOut brings what has come, up to a byte of the message, to the caller: the one copy on this side.
+func (f *refill) copyOut(to uint64) {
+	for f.copied < to {
+		at := f.copied / f.slot % uint64(f.slots) * f.slot
+		f.copied += uint64(copy(f.into[f.copied:to], f.mem[at:][:f.slot]))
+	}
+}
+
+// stirred reports whether the operation waits for its process.
+func (f *refill) stirred(vp *vni.Process, receive bool, ctx int) bool {
+	return (f.described < f.length || f.into != nil) && vp.Consumed(receive, ctx)-f.consumed != f.seen
+}
+
+// stirred is rung for who refills o while waiting.
+func (o *Op) stirred() bool {
+	return o.rung() || o.refill != nil && o.refill.stirred(o.p.vp, o.receive, o.ctx)
+}
+
+// attend waits for o, and refills it.
+func (p *Process) attend(ctx context.Context, o *Op) error {
+	for {
+		err := p.w.Wait(ctx, o.ready)
+		if err != nil || o.refill == nil || o.rung() {
+			return err
+		}
+		p.postRefill(o)
+		if err := ctx.Err(); err != nil { // it may be stirred every time we look
+			return err
+		}
+	}
+}
+
+// postRefill describes more of o and has the NIC look, unless it has yet to see what was described before: then it will
+// find this as well.
+func (p *Process) postRefill(o *Op) {
+	if !p.describe(o) {
+		return
+	}
+	c := vni.Command{Code: vni.CodeRefill, Context: uint16(o.ctx), Size: vni.CancelSend}
+	if o.receive {
+		c.Size = vni.CancelReceive
+	}
+	p.mu.Lock()
+	if p.nicGone() == nil && !p.vp.Post(c) {
+		panic("proc: no room for a Refill in spite of the reserve")
+	}
+	kick := !p.vp.Listening()
+	p.mu.Unlock()
+	if kick {
+		p.w.Kick()
+	}
+}
+
+// refills is how many operations of a process with so large a command queue may be refilled at a time. Each may have one
+// Refill in the queue that is not read. A queue that has no room for another operation holds all of those, receives,
+// which may stay for ever, and something besides that ends and wakes whoever waits for room; see New.
+func refills(commands, contexts, descriptors int) int {
+	if descriptors < 2 {
+		return 0 // a send would wait for each piece
+	}
+	return max(0, min(limits.Refills, (commands-3*contexts-17)/2))
+}
+
+var errRegionInUse = errors.New("an operation under way names it")
+
+// inUse says why a region cannot be closed.
+func (r *Region) inUse() error {
+	if r.refills == 0 {
+		return nil
+	}
+	return &OpError{Op: "free", Err: fmt.Errorf("region %d: %w", r.id, errRegionInUse)}
+}
