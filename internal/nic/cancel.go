@@ -3,6 +3,7 @@ package nic
 import (
 	"errors"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -47,6 +48,49 @@ func (e *Engine) cancelReceive(r *receive) {
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
 	case r.state == recvMatched:
 		r.recall = true
+		e.await(r)
+	}
+}
+
+// await gives the message of a cancelled receive some time. A sender that is stopped in the middle of describing its
+// message must not keep the receiver for ever.
+func (e *Engine) await(r *receive) {
+	r.recalled.remove()
+	r.seen, r.stalledAt = r.inb.moved(), e.now.Add(limits.RecallPatience)
+	e.recalled.pushBack(&r.recalled)
+	e.checkAt(r.stalledAt)
+}
+
+// moved is how many bytes of an inbound have come.
+func (inb *inbound) moved() uint64 {
+	if inb.local != nil {
+		return inb.local.frag.Next
+	}
+	return inb.got
+}
+
+// owed reports whether an inbound waits for nothing but its sender.
+func (inb *inbound) owed() bool {
+	if s := inb.local; s != nil {
+		return s.frag.Next == s.described()
+	}
+	return inb.limit > inb.got
+}
+
+// giveUpStalled ends cancelled receives of whose message nothing has come for too long, and refuses the message.
+func (e *Engine) giveUpStalled() {
+	for r := e.recalled.front(); r != nil && r.stalledAt <= e.now; r = e.recalled.front() {
+		inb := r.inb
+		if inb.moved() != r.seen || !inb.owed() {
+			e.await(r)
+			continue
+		}
+		e.refuseInbound(inb, wire.ReasonCancelled)
+		e.freeInbound(inb)
+		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
+	}
+	if r := e.recalled.front(); r != nil {
+		e.checkAt(r.stalledAt)
 	}
 }
 

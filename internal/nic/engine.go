@@ -101,6 +101,7 @@ type Engine struct {
 	detached   []Detached
 	descs      [limits.Descriptors]vni.Descriptor
 	doomed     list[receive] // from processes that have gone; by when they end
+	recalled   list[receive] // cancelled when their messages were on their way
 	groups     groupTable
 	multicasts freeList[multicast]
 	copies     freeList[send] // of multicasts, not in use

@@ -338,6 +338,7 @@ func (e *Engine) expire() {
 		}
 		e.names.expire(e)
 		e.bury()
+		e.giveUpStalled()
 	}
 	if e.reconsider {
 		e.reconsider = false

@@ -24,33 +24,36 @@ const (
 )
 
 type receive struct {
-	node   node[receive] // in process.posted
-	grave  node[receive] // in Engine.doomed
-	endAt  clock.Time    // if it is doomed: when it ends
-	p      *process
-	ctx    int
-	state  recvState
-	notify bool
-	reply  bool // matches replies only
-	anyTag bool // QNIX-20
-	tag    uint64
-	sender vni.Name // zero: any, unless exact
-	exact  bool     // from this very process in this very life
-	from   destKey
-	watch  *peer // on whose life it depends
-	parts  [][]byte
-	refill *refill // its memory is a stretch
-	space  [limits.Descriptors][]byte
-	size   uint64
-	seq    uint64 // its place among the posted
-	inb    *inbound
-	recall bool // a Cancel came when it was matched: if its message does not come, it ends
-	orphan bool // its sender has gone: likewise
+	node      node[receive] // in process.posted
+	grave     node[receive] // in Engine.doomed
+	endAt     clock.Time    // if it is doomed: when it ends
+	p         *process
+	ctx       int
+	state     recvState
+	notify    bool
+	reply     bool // matches replies only
+	anyTag    bool // QNIX-20
+	tag       uint64
+	sender    vni.Name // zero: any, unless exact
+	exact     bool     // from this very process in this very life
+	from      destKey
+	watch     *peer // on whose life it depends
+	parts     [][]byte
+	refill    *refill // its memory is a stretch
+	space     [limits.Descriptors][]byte
+	size      uint64
+	seq       uint64 // its place among the posted
+	inb       *inbound
+	recalled  node[receive] // in Engine.recalled: cancelled when it was matched
+	stalledAt clock.Time    // when its message is given up if nothing more has come than
+	seen      uint64        // these bytes
+	recall    bool          // a Cancel came when it was matched: if its message does not come, it ends
+	orphan    bool          // its sender has gone: likewise
 }
 
 func (r *receive) init(p *process, ctx int) {
 	r.p, r.ctx = p, ctx
-	r.node.v, r.grave.v = r, r
+	r.node.v, r.grave.v, r.recalled.v = r, r, r
 }
 
 // startReceive takes a Receive command (QNIX-45): match what has come already, or post.
@@ -214,6 +217,7 @@ func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n,
 func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	r.node.remove()
 	r.grave.remove()
+	r.recalled.remove()
 	e.unwatchSender(r)
 	clear(r.space[:])
 	e.freeRefill(r.refill)

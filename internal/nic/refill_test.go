@@ -525,6 +525,26 @@ func TestTheEndOfOneProcessEndsARefilledMessageForTheOther(t *testing.T) {
 	}
 }
 
+// A sender that is stopped in the middle of its message keeps nobody: the receive can be cancelled.
+func TestAStoppedSenderDoesNotKeepACancelledReceive(t *testing.T) {
+	const n = 50_000
+	for _, at := range distances {
+		f := newFabric(t, at.nics, at.bad)
+		a, b := f.describer(0, "a/0", n), f.describer(at.nics-1, "b/0", n)
+		f.known("a/0", "b/0")
+		r, s := b.recvPieces(1, b.cut(n, 20_000)), a.sendPieces(b.name, 1, 0, a.cut(n, 1000))
+		f.until(time.Second, "what is described has come", func() bool { return a.v.Consumed(false, s.ctx)-s.consumed == 4 })
+		b.post(vni.Command{Code: vni.CodeCancel, Context: uint16(r.ctx), Size: vni.CancelReceive})
+		if c := r.ends(); c.Status != vni.StatusCancelled {
+			t.Errorf("%s: the receive ended with %v", at.name, c.Status)
+		}
+		if c := a.finish(false, s.ctx); c.Status != vni.StatusCancelled {
+			t.Errorf("%s: the send ended with %v", at.name, c.Status)
+		}
+		f.noLeaks()
+	}
+}
+
 func TestRefilledOperationsAllocateNothing(t *testing.T) { // decision 16
 	for _, at := range distances[:2] {
 		const n = 100_000
