@@ -1,6 +1,7 @@
 package weft_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -48,4 +49,108 @@ func BenchmarkRoundTrip(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkMulticast is a message to several processes, on 8 other NICs of this program, by one command; and beside it the
+// same by a send to each, all under way at once.
+func BenchmarkMulticast(b *testing.B) {
+	for _, l := range []struct {
+		name string
+		cfg  weft.Config
+	}{{"switch", weft.Config{Switch: weft.NewSwitch()}}, {"udp", weft.Config{}}} {
+		for _, n := range []int{8, 64} {
+			for _, size := range []int{64, 4096, 65536} {
+				for _, way := range []string{"multicast", "sends"} {
+					b.Run(fmt.Sprintf("%s/%s/%d/%d", l.name, way, n, size), func(b *testing.B) { multicasts(b, l.cfg, way == "multicast", n, size) })
+				}
+			}
+		}
+	}
+}
+
+func multicasts(b *testing.B, cfg weft.Config, multicast bool, n, size int) {
+	ctx, source, receivers := hall(b, cfg, 8, n)
+	msg := make([]byte, size)
+	var to []weft.Name
+	got := make(chan error, n)
+	for _, p := range receivers {
+		to = append(to, p.Name())
+		go func() {
+			buf := make([]byte, size)
+			for {
+				_, err := p.Recv(ctx, source.Name(), 1, buf)
+				got <- err
+				if err != nil {
+					return
+				}
+			}
+		}()
+	}
+	ops := make([]*weft.Op, n)
+	round := func() {
+		if multicast {
+			if err := source.Multicast(ctx, to, 1, msg); err != nil {
+				b.Fatal(err)
+			}
+		} else {
+			for i, name := range to {
+				var err error
+				if ops[i], err = source.StartSend(name, 1, msg); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for _, o := range ops {
+				if _, err := o.Wait(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		for range n {
+			if err := <-got; err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for range 20 {
+		round()
+	}
+	b.SetBytes(int64(n * size))
+	b.ResetTimer()
+	for range b.N {
+		round()
+	}
+}
+
+// hall opens a source and n receivers, the latter on so many NICs.
+func hall(b *testing.B, cfg weft.Config, nics, n int) (ctx context.Context, source *weft.Process, receivers []*weft.Process) {
+	ctx, cancel := context.WithCancel(context.Background())
+	b.Cleanup(cancel)
+	var nodes []weft.Node
+	for i := range nics + 1 {
+		c := cfg
+		c.Nodes = nodes
+		h, err := weft.OpenNIC(ctx, c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { h.Close() })
+		nodes = append(nodes, weft.Node{ID: h.ID(), Addr: h.Addr()})
+		for k := 0; k == 0 || i > 0 && k < n/nics; k++ {
+			p, err := h.Attach(ctx, weft.Name{App: "hall", Index: uint32(i*1000 + k)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if i == 0 {
+				source = p
+			} else {
+				receivers = append(receivers, p)
+			}
+		}
+	}
+	for _, p := range receivers {
+		if _, err := source.WaitName(ctx, p.Name()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return ctx, source, receivers
 }

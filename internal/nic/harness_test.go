@@ -112,6 +112,7 @@ type tester struct {
 	gen   uint32
 	uses  [limits.Contexts]uint32
 	wakes int
+	list  []byte // of receivers, of the last multicast
 }
 
 func (f *fabric) process(nic int, name string) *tester {

@@ -20,6 +20,11 @@ func (e *Engine) Limits() error {
 	if err := e.grants.limits(e); err != nil {
 		return err
 	}
+	for _, pr := range e.nodes.list {
+		if max(pr.relayed, pr.assembling) > limits.RelayBytes || min(pr.relayed, pr.assembling) < 0 {
+			return fmt.Errorf("peer %d has relays for %d bytes to answer and %d coming, at most %d", pr.nic, pr.relayed, pr.assembling, limits.RelayBytes)
+		}
+	}
 	return e.groups.limits()
 }
 

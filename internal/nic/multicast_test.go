@@ -22,6 +22,7 @@ func (p *tester) multicast(to []string, tag uint64, data []byte) int {
 		copy(list[i*vni.ReceiverBytes:], n.App[:])
 		binary.LittleEndian.PutUint32(list[i*vni.ReceiverBytes+24:], n.Index)
 	}
+	p.list = list
 	return p.startSized(vni.CodeMulticast, uint32(len(to)), &vni.SendContext{Tag: tag, Flags: vni.WantNotify}, list, data)
 }
 

@@ -40,13 +40,13 @@ type peer struct {
 	legs    list[leg]             // of collective operations, that wait until it can take more
 	signals []wire.Signal         // that wait until the pair is open
 
-	relays      list[relay]          // that it wants an answer to
-	legsOut     list[relayLeg]       // of relays, that it has not answered
-	legsBlocked list[relayLeg]       // those of them that wait until it can take more
-	relayed     int                  // what those that it has not answered cost
-	assemblies  map[uint32]*assembly // relays of its that have not come whole
-	assembling  int                  // what they cost
-	seats       peerSeats            // what it has been told of groups, and has told
+	relays      list[relay]         // that it wants an answer to
+	legsOut     list[relayLeg]      // of relays, that it has not answered
+	legsBlocked list[relayLeg]      // those of them that wait until it can take more
+	relayed     int                 // what those that it has not answered cost
+	assemblies  map[uint32]assembly // relays of its that have not come whole
+	assembling  int                 // what they cost
+	seats       peerSeats           // what it has been told of groups, and has told
 
 	claims, claimsDue int        // of its first table: come so far, and announced
 	synced            bool       // its table is complete

@@ -85,16 +85,16 @@ func (e *Engine) relayRecord(pr *peer, rec wire.Record) {
 		e.takeRelay(pr, id, piece, false)
 		return
 	}
-	a := pr.assemblies[id]
-	if a == nil {
+	a, begun := pr.assemblies[id]
+	if !begun {
 		if int(length) > limits.RelayBody || pr.assembling+relayCost(int(length)) > limits.RelayBytes { // no peer sends such
 			e.counts[vni.DropFormat]++
 			e.answerRelay(pr, id, nil)
 			return
 		}
-		a = &assembly{body: e.groups.transit.blank(int(length))}
+		a.body = e.groups.transit.blank(int(length))
 		if pr.assemblies == nil {
-			pr.assemblies = make(map[uint32]*assembly)
+			pr.assemblies = make(map[uint32]assembly)
 		}
 		pr.assemblies[id] = a
 		pr.assembling += relayCost(len(a.body))
@@ -105,6 +105,7 @@ func (e *Engine) relayRecord(pr *peer, rec wire.Record) {
 	}
 	copy(a.body[offset:], piece)
 	if a.got += len(piece); a.got < len(a.body) {
+		pr.assemblies[id] = a
 		return
 	}
 	delete(pr.assemblies, id)
