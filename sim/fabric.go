@@ -36,6 +36,7 @@ type Hooks struct {
 	StagingBytes int
 	CreditBytes  int
 	IdlePolls    int
+	RelaySaves   int
 	MaxProcesses int                     // of one NIC
 	Peers        func(a, b int) bool     // which NICs know of each other; nil: all
 	MaxEvents    uint64                  // a run with more of them fails; 0: any number

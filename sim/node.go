@@ -55,7 +55,7 @@ func (n *node) start() error {
 	e, err := nic.New(nic.Config{
 		ID: n.id, Incarnation: n.life, Seed: n.f.seeds.Uint64(), Link: n.port,
 		UnreachableAfter: n.f.cfg.UnreachableAfter, Static: true,
-		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, IdlePolls: h.IdlePolls, MaxProcesses: h.MaxProcesses,
+		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, IdlePolls: h.IdlePolls, RelaySaves: h.RelaySaves, MaxProcesses: h.MaxProcesses,
 		Faults: h.Faults, Defect: h.Defect, Position: n.position(),
 	})
 	if err != nil {

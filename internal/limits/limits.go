@@ -338,6 +338,12 @@ const (
 	// has come, or the next NIC can take it. Who is beyond it gets the message from its source.
 	RelayBytes = 128 << 10
 
+	// RelaySaves is what a relay must save its source: two pages. Each level of the tree costs the time in which a NIC
+	// notices a frame, and the way back as much; so a few short messages, which share frames, are there sooner without it.
+	// With 8 NICs in one program on two cores, over UDP, 64 B to 8 processes took 1.2 ms by a relay and 0.4 ms without,
+	// 4 KiB to 8 took 1.3 and 1.9 ms, and 4 KiB to 64 took 1.5 and 7 ms.
+	RelaySaves = 2 * PageBytes
+
 	// RelayOverhead is counted for each relay besides, for the tables that it takes up, in bytes.
 	RelayOverhead = 256
 

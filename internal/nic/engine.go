@@ -50,6 +50,7 @@ type Config struct {
 	InitialCreditBytes int // what a sending NIC is handed of that at a time; -1 hands out none
 	MaxProcesses       int
 	Rooms              int      // segments of all processes that may await acknowledgement; 0 = limits.Rooms
+	RelaySaves         int      // bytes that a relay must save its source to be made; -1: whatever it saves
 	IdlePolls          int      // that find a process idle before its queue is listened to no more
 	Position           Position // on the torus of the fabric, if it is one (QNIX-52)
 	Static             bool     // only NICs that AddNode named may open a pair with this one
@@ -131,6 +132,7 @@ func New(cfg Config) (*Engine, error) {
 	setDefault(&cfg.StagingBytes, limits.StagingBytes)
 	setDefault(&cfg.MaxProcesses, limits.DefaultProcesses)
 	setDefault(&cfg.IdlePolls, limits.IdlePolls)
+	setDefault(&cfg.RelaySaves, limits.RelaySaves)
 	setDefault(&cfg.InitialCreditBytes, limits.CreditBytes)
 	setDefault(&cfg.ReceiveCapacity, uint64(limits.ReceiveCapacityBytes))
 	if cfg.MaxProcesses < 1 || cfg.MaxProcesses > limits.MaxProcesses {

@@ -62,7 +62,7 @@ func (f *fabric) addNIC(id, incarnation uint64, faults fault.Config, change ...f
 		f.faults = append(f.faults, w)
 		d = w
 	}
-	cfg := Config{ID: id, Incarnation: incarnation, Seed: id, Link: d}
+	cfg := Config{ID: id, Incarnation: incarnation, Seed: id, Link: d, RelaySaves: -1}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -127,7 +127,7 @@ func (mc *multicast) cut(parts [][]byte, list uint64) {
 }
 
 // pickRelayed chooses the receivers that a relay can be for, and orders them by NIC. It reports whether a relay saves this
-// NIC anything; if so, the message has its number for each of them and has used its credit.
+// NIC enough; if so, the message has its number for each of them and has used its credit.
 func (e *Engine) pickRelayed(mc *multicast) bool {
 	if mc.length > limits.EagerMessage {
 		return false
@@ -150,7 +150,8 @@ func (e *Engine) pickRelayed(mc *multicast) bool {
 			nics++
 		}
 	}
-	worth := bits.Len(uint(nics)) < len(mc.relayed)
+	saved := len(mc.relayed) - bits.Len(uint(nics)) // copies
+	worth := saved > 0 && saved*(wire.FragLen+int(mc.length)) >= e.cfg.RelaySaves
 	for i := range mc.relayed {
 		v := mc.at(i)
 		if !worth {

@@ -87,6 +87,27 @@ func TestAMulticastCostsTheSourceTheLogarithmOfTheNICs(t *testing.T) {
 	}
 }
 
+// A tree takes longer, the less there is to send; so it must be worth it.
+func TestARelayMustSaveItsSourceEnough(t *testing.T) {
+	const saved = 5 // of eight messages to seven NICs
+	for _, c := range []struct {
+		size   int
+		relays bool
+	}{{64, false}, {limits.RelaySaves/saved - wire.FragLen, false}, {limits.RelaySaves/saved - wire.FragLen + 1, true}, {limits.EagerMessage, true}} {
+		x := newAudience(t, 8, 1, fault.Config{})
+		x.a.e.cfg.RelaySaves = limits.RelaySaves
+		x.to, x.names = append(x.to, x.to[0]), append(x.names, x.names[0])
+		want := pattern(c.size, 1)
+		m := x.a.multicast(x.names, 1, want)
+		x.receive(1, want)()
+		x.a.wantSent(m)
+		if got := x.a.e.Count(vni.NICRelays) > 0; got != c.relays {
+			t.Errorf("%d bytes: relayed %v", c.size, got)
+		}
+		x.noLeaks()
+	}
+}
+
 // Loss on every link makes it slower and changes nothing else; messages before and after keep their order.
 func TestARelayKeepsTheOrderOfMessagesOnBadLinks(t *testing.T) {
 	x := newAudience(t, 6, 2, fault.Config{Seed: 5, Loss: 0.1, Duplicate: 0.05, Reorder: 0.1})

@@ -149,6 +149,7 @@ func (s *scenario) command() {
 
 func (s *scenario) boot(id int, incarnation uint64) {
 	cfg := s.extra
+	cfg.RelaySaves = -1
 	cfg.ID, cfg.Incarnation, cfg.Seed, cfg.Link = uint64(id), incarnation, uint64(id), s.taps[id-1]
 	e, err := New(cfg)
 	if err != nil {

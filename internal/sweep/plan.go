@@ -98,6 +98,7 @@ func newPlan(seed uint64) *plan {
 		StagingBytes: pick(rng, 0, 256<<10, 64<<10),
 		CreditBytes:  pick(rng, 0, 16<<10, 4<<10, -1),
 		IdlePolls:    pick(rng, 2, 8, 32),
+		RelaySaves:   pick(rng, 0, -1, -1),
 		MaxProcesses: (p.procs+p.nics-1)/p.nics + pick(rng, 0, 1, 10), // few slots are soon used again
 	}
 	p.flight = min(p.flight, p.hooks.Geometry.Contexts/4) // two senders, and PUT and GET, must all find contexts
