@@ -43,13 +43,13 @@ func (f *fabric) describer(nic int, name string, bytes int) *describer {
 
 // ringed is an operation whose descriptors are refilled.
 type ringed struct {
-	p                   *describer
-	receive             bool
-	ctx                 int
-	pieces              []vni.Descriptor // all of them
-	filled              uint32
-	taken, consumed     uint32 // before it began
-	refills, mostFilled int
+	p               *describer
+	receive         bool
+	ctx             int
+	pieces          []vni.Descriptor // all of them
+	filled          uint32
+	taken, consumed uint32 // before it began
+	refills         int
 }
 
 // cut makes descriptors of p's region from its start on: size bytes, in pieces whose lengths come around.

@@ -401,6 +401,9 @@ func describeRelay(r wire.Record) string {
 		return s
 	}
 	h, b, err := wire.ParseRelayHead(r.Payload())
+	if err != nil {
+		return s + " …"
+	}
 	s += fmt.Sprintf(", of slot %d of NIC %d, tag %d:", h.Slot, h.NIC, h.Tag)
 	for range h.NICs {
 		var n wire.RelayNIC

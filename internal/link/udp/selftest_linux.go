@@ -76,46 +76,46 @@ func testOffload(ip netip.Addr) (send, receive error) {
 	return send, t.testReceiving()
 }
 
-func (t *Driver) testSending() error {
-	if _, err := unix.GetsockoptInt(t.sock.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT); err != nil {
+func (d *Driver) testSending() error {
+	if _, err := unix.GetsockoptInt(d.sock.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT); err != nil {
 		return fmt.Errorf("this kernel has no UDP_SEGMENT, which came with Linux 4.18 (%w)", err)
 	}
-	t.sock.offload.send = true
-	if err := t.testRound(); err != nil {
+	d.sock.offload.send = true
+	if err := d.testRound(); err != nil {
 		return fmt.Errorf("sending a batch over loopback: %w", err)
 	}
-	if t.counters.FramesBatched == 0 {
+	if d.counters.FramesBatched == 0 {
 		return errors.New("the kernel took no batch over loopback")
 	}
 	return nil
 }
 
-func (t *Driver) testReceiving() error {
-	if err := unix.SetsockoptInt(t.sock.fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1); err != nil {
+func (d *Driver) testReceiving() error {
+	if err := unix.SetsockoptInt(d.sock.fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1); err != nil {
 		return fmt.Errorf("this kernel has no UDP_GRO, which came with Linux 5.0 (%w)", err)
 	}
-	t.sock.in.mode, t.sock.in.told = modeBulk, true
-	if err := t.testRound(); err != nil {
+	d.sock.in.mode, d.sock.in.told = modeBulk, true
+	if err := d.testRound(); err != nil {
 		return fmt.Errorf("receiving a batch over loopback: %w", err)
 	}
 	return nil
 }
 
 // testRound sends a batch to itself and looks whether its frames come, each as it was, and nothing else.
-func (t *Driver) testRound() error {
+func (d *Driver) testRound() error {
 	r := &testReceiver{}
 	for i := range testFrames {
-		b := t.Reserve(t.addr)
-		t.Commit(len(r.expect(b[:0], i)))
+		b := d.Reserve(d.addr)
+		d.Commit(len(r.expect(b[:0], i)))
 	}
-	t.Flush(0)
-	if t.out.pending() > 0 || t.stats.Unsendable+t.stats.TooBig > 0 {
+	d.Flush(0)
+	if d.out.pending() > 0 || d.stats.Unsendable+d.stats.TooBig > 0 {
 		return errors.New("the kernel did not take it")
 	}
 	for end := time.Now().Add(testPatience); r.frames < testFrames && r.err == nil; {
-		n, _ := t.Poll(0, r)
+		n, _ := d.Poll(0, r)
 		switch {
-		case t.stats.Oversize > 0:
+		case d.stats.Oversize > 0:
 			return errors.New("several frames have come as one")
 		case n == 0 && time.Now().After(end):
 			return fmt.Errorf("%d of %d frames have come after %v", r.frames, testFrames, testPatience)

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/linktest"
 	"github.com/weftnet/weft/internal/link/udp"
@@ -75,10 +74,6 @@ func TestDriver(t *testing.T) {
 		})
 	}
 }
-
-var epoch = time.Now()
-
-func now() clock.Time { return clock.Time(time.Since(epoch)) }
 
 func TestTheUDPLinkIsUnderstoodAndUnderstands(t *testing.T) {
 	bed := hosts(t, testbed.Config{})

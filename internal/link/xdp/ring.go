@@ -16,9 +16,9 @@ import "sync/atomic"
 
 // desc is an entry of the rx and tx rings, as the kernel has it.
 type desc struct {
-	addr    uint64 // in the umem
-	length  uint32
-	options uint32
+	addr   uint64 // in the umem
+	length uint32
+	_      uint32 // options, of which this link asks none
 }
 
 // indices are what both sides of a ring share.
