@@ -35,8 +35,13 @@ func (cfg *Config) grantBound() uint64 {
 	return max(min(limits.GrantedBytes, cfg.ReceiveCapacity*3/4), limits.EagerMessage)
 }
 
-// add begins to permit an inbound, as far as there is a place for its bytes.
+// add begins to permit an inbound, as far as there is a place for its bytes. The answer to a GET must have begun, which
+// has a first permission of its own: records may overtake one another, and a permission that comes before its GET means
+// nothing to who gets it. The first piece has it added again.
 func (g *granter) add(e *Engine, inb *inbound) {
+	if inb.kind == inboundGet && inb.got == 0 && e.cfg.Defect != mutate.PermitUnasked {
+		return
+	}
 	if inb.limit < e.reach(inb) && inb.grant.in == nil {
 		g.waiting.pushBack(&inb.grant)
 	}

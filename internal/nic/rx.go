@@ -169,6 +169,9 @@ func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 	if inb.limit > 0 {
 		e.grants.settle(e.now, inb, n)
 	}
+	if inb.kind == inboundGet && inb.got == n {
+		e.grants.add(e, inb)
+	}
 	if e.cfg.Defect == mutate.ChunkOffByOne && offset > 0 && offset+n == inb.length {
 		offset--
 	}
