@@ -156,10 +156,11 @@ func (n *NIC) Descriptor(receive bool, i int, k uint32) (d Descriptor, ok bool, 
 	records := n.s.descriptors(list(receive), i)
 	r := &records[int(k%uint32(len(records)))]
 	word := atomic.LoadUint64(&r.regionFlag)
+	if word>>32 == 0 { // the process may be writing the rest just now
+		return d, false, nil
+	}
 	d = Descriptor{Region: uint32(word), Flag: uint32(word >> 32), Offset: atomic.LoadUint64(&r.offset), Len: atomic.LoadUint64(&r.length)}
 	switch {
-	case d.Flag == 0:
-		return d, false, nil
 	case d.Flag != DescriptorValid || d.Len == 0 || d.Offset > limits.MaxRegion || d.Len > limits.MaxRegion-d.Offset:
 		return d, false, fmt.Errorf("%w: descriptor %d of %s context %d: flag %d, offset %d, length %d", ErrArgument, k,
 			listNames[list(receive)], i, d.Flag, d.Offset, d.Len)
