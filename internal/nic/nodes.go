@@ -262,9 +262,11 @@ func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
 		}
 	}
 	for n := p.stray.head; n != nil; n = n.next { // whole messages stay, but not on the credit of the old session
-		if inb := n.v; inb.peer == pr && inb.done && inb.onCredit {
-			inb.onCredit, inb.charged = false, int(stagedCost(inb.length))
-			p.staged += inb.charged
+		n.v.leaveCredit(pr)
+	}
+	for i := range p.recvs { // likewise those that wait for more of their place
+		if inb := p.recvs[i].inb; inb != nil {
+			inb.leaveCredit(pr)
 		}
 	}
 	e.failReceives(p, status, func(r *receive) bool { return r.watch == pr })
@@ -274,6 +276,14 @@ func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
 			kind = vni.EventRestarted
 		}
 		e.tell(p, vni.Event{Kind: kind, NIC: pr.nic, Count: p.takeLost()})
+	}
+}
+
+// leaveCredit has a whole message of a peer take of its receiver's staging what it took of the peer's credit.
+func (inb *inbound) leaveCredit(pr *peer) {
+	if inb.peer == pr && inb.done && inb.onCredit {
+		inb.onCredit, inb.charged = false, int(stagedCost(inb.length))
+		inb.src.p.staged += inb.charged
 	}
 }
 

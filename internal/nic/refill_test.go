@@ -254,6 +254,36 @@ func TestAShortMessageWaitsInStagingForTheRestOfItsPlace(t *testing.T) {
 	}
 }
 
+// Credit is that of a session. What has come whole stays when the session ends, and takes of the quota what it took of credit;
+// else its end would hand out credit that a later session knows nothing of.
+func TestAMessageThatWaitsForItsPlaceOutlivesTheCreditThatItCameOn(t *testing.T) {
+	const n = 2000
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.describer(1, "b/0", n)
+	f.known("a/0", "b/0")
+	a.wantSent(a.send("b/0", 1, 0, nil)) // brings credit, and stays
+	want := pattern(n, 1)
+	a.wantSent(a.send("b/0", 7, 0, want))
+	f.settle()
+	r := b.recvPieces(7, b.cut(n, 100))
+	p := b.e.procs[b.slot]
+	f.until(time.Second, "it is matched", func() bool { return p.recvs[r.ctx].state == recvMatched })
+	if !p.recvs[r.ctx].inb.onCredit {
+		t.Fatal("it did not come on credit")
+	}
+	a.e.Close(f.now)
+	f.until(time.Second, "its NIC is gone", func() bool { return !b.e.peerOf(1).ep.Up() })
+	if cost := int(stagedCost(n) + stagedCost(0)); p.staged != cost || p.credited != 0 {
+		t.Errorf("%d bytes are staged and %d promised, want %d and none", p.staged, p.credited, cost)
+	}
+	if c := r.ends(); c.Status != vni.StatusOK || !bytes.Equal(b.mem, want) {
+		t.Errorf("the receive ended with %v, whole: %v", c.Status, bytes.Equal(b.mem, want))
+	}
+	if cost := int(stagedCost(0)); p.staged != cost {
+		t.Errorf("%d bytes are staged afterwards, want %d", p.staged, cost)
+	}
+}
+
 // Issue 3: a Send from a region or the pool is not copied on the sending side: what the link's frames are gathered from is
 // that very memory, as long as it is not acknowledged.
 func TestASendFromARegionOrThePoolIsGatheredFromThere(t *testing.T) {
