@@ -84,6 +84,17 @@ func (e *Engine) void(inb *inbound) {
 	}
 }
 
+// passOver has the number of a message passed over that was given up before it came, if its NIC may have one more such
+// number parked.
+func (e *Engine) passOver(inb *inbound) {
+	if !inb.src.mayVoid() {
+		e.freeInbound(inb)
+		return
+	}
+	e.void(inb)
+	e.arrive(inb)
+}
+
 // expect has the peer probed until all bytes of an inbound are here: nothing else may be pending on it, and if it dies
 // the inbound must end (decision 7).
 func (e *Engine) expect(inb *inbound) {

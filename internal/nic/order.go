@@ -167,7 +167,5 @@ func (e *Engine) withdrawn(pr *peer, r wire.Record) {
 	}
 	// It overtook its own message, which fresh will refuse from now on.
 	e.refund(src, env.Tag)
-	inb := e.newInbound(src, &env, inboundStaged, 0)
-	e.void(inb)
-	e.arrive(inb)
+	e.passOver(e.newInbound(src, &env, inboundStaged, 0))
 }

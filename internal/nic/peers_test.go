@@ -173,6 +173,24 @@ func TestWhoWaitsForARequestIsWokenThoughCreditComes(t *testing.T) {
 	}
 }
 
+// Decision 8: what a peer can have parked is bounded, those of its messages included that it gave up before they came.
+func TestNumbersOfMessagesThatWereGivenUpAreParkedWithinABound(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	a.wantSent(a.send("b/0", 1, 0, nil))
+	pr := b.e.peerOf(1)
+	for i := range uint32(2 * limits.VoidsPerPeer) {
+		q := wire.Request{ID: 5, Length: 100_000, Envelope: wire.Envelope{DstSlot: b.slot, DstGen: b.gen, SrcSlot: a.slot, SrcGen: a.gen, Number: 10 + i}}
+		var rec [wire.RequestLen]byte
+		q.Put(rec[:])
+		b.e.request(pr, rec[:]) // all but the first have the fragment id of another
+	}
+	if n := b.e.inbounds.inUse; n > limits.VoidsPerPeer+2 {
+		t.Errorf("%d messages are kept", n)
+	}
+}
+
 func TestSendsWaitForAFragmentID(t *testing.T) { // USNIC-23: limits.ActiveFragments at a time
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")

@@ -186,7 +186,8 @@ func (e *Engine) request(pr *peer, r wire.Record) {
 	}
 	inb := e.newInbound(src, &q.Envelope, inboundRequest, q.Length)
 	if !e.enter(inb, pr, q.ID) {
-		e.void(inb)
+		e.passOver(inb)
+		return
 	}
 	e.arrive(inb)
 }

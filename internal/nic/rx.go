@@ -124,8 +124,7 @@ func (e *Engine) beginEager(pr *peer, r wire.Record, id wire.FragmentID) *inboun
 	inb := e.newInbound(src, &env, inboundStaged, length)
 	inb.onCredit = true
 	if !e.enter(inb, pr, id) {
-		e.void(inb)
-		e.arrive(inb)
+		e.passOver(inb)
 		return nil
 	}
 	e.arrive(inb)
