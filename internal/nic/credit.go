@@ -10,8 +10,8 @@ import (
 )
 
 // Credit lets short messages go without asking (decision 8). It belongs to a pair (sending NIC, destination process),
-// is handed out of that process's staging quota, and is handed out again as messages are matched. All totals count
-// from the start of the session.
+// is handed out of that process's staging quota, and is handed out again as messages are matched, unless others stand in
+// line for staging. All totals count from the start of the session.
 //
 //	receiver's NIC (credit)                       sender's NIC (remote)
 //	handed  ──────────── Credit ────────────────► granted
@@ -85,7 +85,10 @@ func (e *Engine) giveCredit(pr *peer, p *process) {
 	if target := uint64(max(e.cfg.InitialCreditBytes, 0)); c.out < target {
 		want = target - c.out
 	}
-	room := uint64(max(0, e.cfg.StagingBytes-p.staged-p.credited))
+	room := uint64(e.stagingLeft(p))
+	if p.unstaged.n > 0 { // they were first
+		room = 0
+	}
 	if n := min(want, room); n > 0 {
 		c.handed += n
 		c.out += n
@@ -122,9 +125,10 @@ func (c *credit) spend(now clock.Time, cost uint64) bool {
 // restoreCredit hands credit out again that a matched message had used.
 func (e *Engine) restoreCredit(src *source, cost uint64) {
 	c := src.credit
-	if c.recalled { // it is wanted elsewhere
+	if c.recalled || src.p.unstaged.n > 0 { // it is wanted elsewhere
 		c.out -= cost
 		src.p.credited -= int(cost)
+		e.restage(src.p)
 		return
 	}
 	c.handed += cost
@@ -172,6 +176,7 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 			c.spent += n // what was given back cannot be spent
 			c.out -= n
 			p.credited -= int(n)
+			e.restage(p)
 		}
 	case k.Flags&wire.FlagRecall != 0:
 		rm := pr.remotes[remoteKey{k.Slot, k.Gen}]
@@ -203,6 +208,7 @@ func (e *Engine) forgetPeerCredits(pr *peer) {
 			if c.pr == pr {
 				p.credited -= int(c.out)
 				p.credits = append(p.credits[:i], p.credits[i+1:]...)
+				e.restage(p)
 				break
 			}
 		}

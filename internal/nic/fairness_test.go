@@ -190,3 +190,143 @@ func TestASilentPeerTakesNoMoreThanItsShareOfTheRooms(t *testing.T) {
 		t.Errorf("%d segments of it are still counted", n)
 	}
 }
+
+// eachStaging runs a test for a process b/0 with so much staging, whose NIC hands out so much credit, and a sender a/0
+// beside it or on another NIC.
+func eachStaging(t *testing.T, bytes, credit int, test func(t *testing.T, f *fabric, a, b *tester)) {
+	for name, from := range map[string]int{"on one NIC": 0, "from another": 1} {
+		t.Run(name, func(t *testing.T) {
+			f := newFabric(t, 0, fault.Config{})
+			for id := range uint64(2) {
+				e := f.addNIC(id+1, 1, fault.Config{}, func(c *Config) { c.StagingBytes, c.InitialCreditBytes = bytes, credit })
+				if err := e.AddNode(1, mem.Address(1)); id > 0 && err != nil {
+					t.Fatal(err)
+				}
+			}
+			b, a := f.process(0, "b/0"), f.process(from, "a/0")
+			f.known("a/0", "b/0")
+			test(t, f, a, b)
+		})
+	}
+}
+
+// sendEach sends b/0 a message of each length, tagged 0, 1, ….
+func (p *tester) sendEach(sizes ...int) (sends []int) {
+	for i, n := range sizes {
+		sends = append(sends, p.send("b/0", uint64(i), 0, pattern(n, byte(i))))
+	}
+	return sends
+}
+
+// wantOver says which sends are over by now, as in x.x.
+func (p *tester) wantOver(sends []int, want string) {
+	p.f.t.Helper()
+	p.f.run(10 * time.Millisecond)
+	got := ""
+	for _, s := range sends {
+		got += map[bool]string{true: "x", false: "."}[p.done(false, s)]
+	}
+	if got != want {
+		p.f.t.Errorf("of the sends are over %s, want %s", got, want)
+	}
+}
+
+func TestMessagesWaitInLineForStaging(t *testing.T) { // QNIX-A6
+	const size = 5000
+	eachStaging(t, 2*size+200, -1, func(t *testing.T, f *fabric, a, b *tester) {
+		sends := a.sendEach(size, size, size, size)
+		a.wantOver(sends, "xx..")
+		buf := make([]byte, size)
+		b.wantReceived(b.recv("", 1, 0, buf), buf, pattern(size, 1))
+		a.wantOver(sends, "xxx.") // though nobody has asked for the third
+		for _, i := range []int{3, 0, 2} {
+			b.wantReceived(b.recv("", uint64(i), 0, buf), buf, pattern(size, byte(i)))
+		}
+		a.wantOver(sends, "xxxx")
+		f.noLeaks()
+	})
+}
+
+func TestSmallMessagesDoNotPassALargeOneInTheLine(t *testing.T) { // QNIX-A6
+	eachStaging(t, 10_000, -1, func(t *testing.T, f *fabric, a, b *tester) {
+		sizes := []int{4000, 4000, 9000, 10, 10}
+		sends := a.sendEach(sizes...)
+		a.wantOver(sends, "xx...")
+		buf := make([]byte, 9000)
+		get := func(tag int) {
+			b.wantReceived(b.recv("", uint64(tag), 0, buf[:sizes[tag]]), buf[:sizes[tag]], pattern(sizes[tag], byte(tag)))
+		}
+		get(0)
+		a.wantOver(sends, "xx...")
+		get(1)
+		a.wantOver(sends, "xxxxx")
+		for _, tag := range []int{2, 3, 4} {
+			get(tag)
+		}
+		f.noLeaks()
+	})
+}
+
+func TestWhoLeavesTheLineLetsTheNextIn(t *testing.T) { // QNIX-A6
+	sizes := []int{9000, 5000, 10, 20}
+	for name, leave := range map[string]func(f *fabric, a, b *tester, first int){
+		"cancelled": func(f *fabric, a, b *tester, first int) {
+			a.post(vni.Command{Code: vni.CodeCancel, Context: uint16(first), Size: vni.CancelSend})
+			if c := a.finish(false, first); c.Status != vni.StatusCancelled {
+				f.t.Errorf("the send ended with %v", c.Status)
+			}
+		},
+		"received": func(f *fabric, a, b *tester, first int) {
+			buf := make([]byte, sizes[1])
+			b.wantReceived(b.recv("", 1, 0, buf), buf, pattern(len(buf), 1))
+			a.wantSent(first)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachStaging(t, 10_000, -1, func(t *testing.T, f *fabric, a, b *tester) {
+				sends := a.sendEach(sizes...)
+				a.wantOver(sends, "x...")
+				leave(f, a, b, sends[1])
+				a.wantOver(sends[2:], "xx")
+				for _, tag := range []int{0, 2, 3} {
+					buf := make([]byte, sizes[tag])
+					b.wantReceived(b.recv("", uint64(tag), 0, buf), buf, pattern(len(buf), byte(tag)))
+				}
+				f.noLeaks()
+			})
+		})
+	}
+}
+
+func TestADeadSenderLeavesTheLine(t *testing.T) { // decision 8
+	eachStaging(t, 10_000, -1, func(t *testing.T, f *fabric, a, b *tester) {
+		other := f.process(0, "other/0")
+		f.known("other/0", "b/0")
+		a.wantOver(a.sendEach(9000, 5000, 5000), "x..")
+		late := other.sendEach(800)
+		other.wantOver(late, ".")
+		a.exit()
+		other.wantOver(late, "x")
+		buf := make([]byte, 9000)
+		b.wantReceived(b.recv("other/0", 0, 0, buf[:800]), buf[:800], pattern(800, 0))
+		b.wantReceived(b.recv("", 0, 0, buf), buf, pattern(9000, 0))
+		f.noLeaks()
+	})
+}
+
+func TestTheLineTakesCreditThatLiesIdle(t *testing.T) { // decision 8
+	eachStaging(t, 10_000, 10_000, func(t *testing.T, f *fabric, a, b *tester) {
+		far, buf := f.process(1, "far/0"), make([]byte, 5000)
+		f.known("far/0", "b/0")
+		first := far.send("b/0", 9, 0, buf[:10]) // asks, and so its NIC gets all of the staging as credit
+		b.wantReceived(b.recv("", 9, 0, buf[:10]), buf[:10], make([]byte, 10))
+		far.wantSent(first)
+		f.run(10 * time.Millisecond)
+		if got := b.e.process(b.slot).credited; got == 0 {
+			t.Fatal("there is no credit")
+		}
+		a.wantOver(a.sendEach(5000), "x")
+		b.wantReceived(b.recv("", 0, 0, buf), buf, pattern(5000, 0))
+		f.noLeaks()
+	})
+}

@@ -23,7 +23,7 @@ const (
 
 type inbound struct {
 	node     node[inbound] // in process.stray or source.early
-	grant    node[inbound] // in granter.waiting
+	grant    node[inbound] // in granter.waiting or process.unstaged
 	kind     inboundKind
 	charged  int        // bytes of its receiver's staging that it uses, if not on credit
 	onCredit bool       // it uses its sender's credit until it is matched
@@ -119,6 +119,7 @@ func (e *Engine) freeInbound(inb *inbound) {
 		inb.node.remove()
 	}
 	e.unstage(inb)
+	e.leaveLine(inb)
 	e.grants.drop(e, inb)
 	inb.unwatch()
 	if inb.kind == inboundVoid && inb.peer != nil {
@@ -147,8 +148,10 @@ func (e *Engine) unstage(inb *inbound) {
 		}
 	}
 	if inb.charged > 0 {
-		inb.src.p.staged -= inb.charged
+		p := inb.src.p
+		p.staged -= inb.charged
 		inb.charged = 0
+		e.restage(p)
 	}
 }
 
@@ -198,6 +201,7 @@ func (e *Engine) offer(inb *inbound) {
 // dismissed; what still comes goes to its place directly (QNIX-48). The copy takes whatever staging has, pieces that
 // are missing too, since those will be written over in their place: no map of what has come is needed.
 func (e *Engine) bind(inb *inbound, r *receive) {
+	e.leaveLine(inb)
 	r.state, r.inb, inb.recv = recvMatched, inb, r
 	inb.parts = r.parts
 	if inb.staging != nil && !r.covers(inb.length) {
@@ -304,13 +308,9 @@ func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
 // stageRequest permits a message into staging although nobody waits for it (QNIX-47), if it is short and there is room:
 // its sender has merely run out of credit. A long one waits; its round trip is little beside its transfer.
 func (e *Engine) stageRequest(inb *inbound) {
-	p := inb.src.p
-	cost := int(stagedCost(inb.length))
-	if inb.length > limits.EagerMessage || p.staged+p.credited+cost > e.cfg.StagingBytes {
+	if inb.length > limits.EagerMessage || !e.charge(inb, int(stagedCost(inb.length))) {
 		return
 	}
-	inb.charged = cost
-	p.staged += cost
 	if inb.length == 0 {
 		e.permitNothing(inb)
 		return

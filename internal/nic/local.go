@@ -43,13 +43,10 @@ func (e *Engine) localEnvelope(s *send) {
 
 // stageLocal frees the sender of a message that nobody waits for yet, if the message is short and there is room.
 func (e *Engine) stageLocal(inb *inbound) {
-	p, s := inb.src.p, inb.local
-	cost := int(stagedCost(inb.length))
-	if inb.length > limits.EagerMessage || s.refill != nil || p.staged+p.credited+cost > e.cfg.StagingBytes {
+	s, cost := inb.local, int(stagedCost(inb.length))
+	if inb.length > limits.EagerMessage || s.refill != nil || !e.charge(inb, cost) {
 		return
 	}
-	inb.charged = cost
-	p.staged += cost
 	inb.staging = e.staging.take(int(inb.length))
 	copyOut(inb.staging, s.frag.Parts)
 	inb.kind, inb.done, inb.got, inb.local = inboundStaged, true, inb.length, nil

@@ -44,10 +44,11 @@ type process struct {
 
 	lost uint64 // sends completed and never acknowledged, of the session that ends just now
 
-	regions  []*region // by id; 0 is the pool
-	staged   int       // bytes of staging in use by messages that came with permission or locally
-	credited int       // bytes of staging promised to sending NICs as credit
-	credits  []*credit // who has it
+	regions  []*region     // by id; 0 is the pool
+	staged   int           // bytes of staging in use by messages that came with permission or locally
+	credited int           // bytes of staging promised to sending NICs as credit
+	credits  []*credit     // who has it
+	unstaged list[inbound] // short messages among stray that staging had no room for; oldest first
 
 	members []*member // its memberships in groups
 

@@ -59,3 +59,50 @@ func (sp *stagingPool) give(b []byte) {
 
 // stagedCost is what a message of n bytes costs of a process's staging quota, and so of a sender's credit.
 func stagedCost(n uint64) uint64 { return n + limits.StagedOverhead }
+
+// charge takes room for a message that nobody has asked for out of its receiver's staging. If there is none, the message
+// waits for it in line, and its sender for the message (QNIX-A6). Nobody passes those in line, or small ones would keep
+// a large one waiting for ever; and credit that lies idle is asked back for them.
+func (e *Engine) charge(inb *inbound, cost int) bool {
+	p := inb.src.p
+	if first := p.unstaged.front(); first != nil && first != inb || cost > e.stagingLeft(p) {
+		if inb.grant.in == nil && cost <= e.cfg.StagingBytes {
+			p.unstaged.pushBack(&inb.grant)
+		}
+		e.recallCredit(p)
+		return false
+	}
+	inb.grant.remove()
+	inb.charged = cost
+	p.staged += cost
+	return true
+}
+
+// stagingLeft is how much of p's staging is neither in use nor promised.
+func (e *Engine) stagingLeft(p *process) int { return max(0, e.cfg.StagingBytes-p.staged-p.credited) }
+
+// leaveLine has a message wait for room no longer: it has met its receive, or its sender has given it up.
+func (e *Engine) leaveLine(inb *inbound) {
+	if inb.src != nil && inb.grant.in == &inb.src.p.unstaged {
+		inb.grant.remove()
+		e.restage(inb.src.p)
+	}
+}
+
+// restage stages what has waited for room in the staging of p, in its order, as far as there is some again.
+func (e *Engine) restage(p *process) {
+	for p.served() {
+		inb := p.unstaged.front()
+		if inb == nil {
+			return
+		}
+		if inb.kind == inboundLocal {
+			e.stageLocal(inb)
+		} else {
+			e.stageRequest(inb)
+		}
+		if p.unstaged.front() == inb {
+			return
+		}
+	}
+}

@@ -69,6 +69,7 @@ func (l *leaks) memory(p *process) {
 		l.unless(c.voids == 0, "%v: %d numbers of withdrawn messages of NIC %d parked", p, c.voids, c.pr.nic)
 	}
 	l.unless(out == p.credited, "%v: credits of %d bytes, counted as %d", p, out, p.credited)
+	l.unless(p.stray.n >= p.unstaged.n, "%v: %d messages wait for staging, %d for receives", p, p.unstaged.n, p.stray.n)
 	l.unless(p.stray.n > 0 || p.staged == 0, "%v: %d bytes staged, but no message waits", p, p.staged)
 	l.unless(p.staged+p.credited <= quota, "%v: %d bytes of staging and %d of credit in a quota of %d", p, p.staged, p.credited, quota)
 }
