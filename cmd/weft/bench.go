@@ -47,7 +47,8 @@ func newBenchCommand() *cobra.Command {
 		newBenchGroup(bench.KindBarrier, "Measure barriers of a group"),
 		newBenchGroup(bench.KindBroadcast, "Measure broadcasts to a group"),
 		newBenchGroup(bench.KindAllReduce, "Measure reductions of which every member gets the result"),
-		newBenchHostile())
+		newBenchHostile(),
+		newBenchLimits())
 }
 
 func newBenchKind(kind, short string) *cobra.Command {

@@ -134,7 +134,7 @@ func TestBenchMakesTheHostsThatItMeasuresOn(t *testing.T) {
 
 func TestBenchSaysWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
-		"bench":                                        "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, fairness, hostile, incast, latency, rate",
+		"bench":                                        "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, fairness, hostile, incast, latency, limits, rate",
 		"bench latency --link tcp":                     `invalid argument "tcp" for "--link" flag: expected one of mem, shm, udp, xdp`,
 		"bench rate --deployment here":                 `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon`,
 		"bench rate --size few":                        `invalid argument "few" for "--size" flag: expected a number of bytes from 0 to 67108864, such as 64, 4KiB or 1MiB, or all`,
@@ -153,6 +153,7 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench latency 10.0.0.1:x":                     `host "10.0.0.1:x": `,
 		"bench fairness --processes 1":                 `invalid argument "1" for "--processes" flag: expected a whole number from 2 to 1024`,
 		"bench fairness --size all":                    `invalid argument "all" for "--size" flag: expected a number of bytes from 1 to 67108864`,
+		"bench limits --only fast":                     `invalid argument "fast" for "--only" flag: expected some of line, copy, `,
 		"bench latency a b":                            "accepts at most 1 arg(s), received 2",
 	} {
 		status, stdout, stderr := weft(strings.Fields(line)...)

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/weftnet/weft/internal/bench/limit"
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+func TestEachLimitHasItsFigure(t *testing.T) {
+	fields := map[limit.Kind]string{limit.Latency: "p50_ns", limit.Rate: "messages_per_s", limit.Bandwidth: "bytes_per_s"}
+	args := []string{"limits", "--time", "5ms", "--rounds", "1", "--json"}
+	if testing.Short() {
+		args = append(args, "--only", "line,stream,udp,xdp,chain")
+	}
+	bed := testbed.Check()
+	if bed != nil && testing.Short() {
+		t.Skip(bed)
+	}
+	measured := map[string]int{}
+	for _, r := range rows(t, args...) {
+		l, ok := limit.Find(r["limit"].(string))
+		if n, _ := r[fields[l.Kind]].(float64); !ok || n <= 0 || len(r) != 3 || r["size"].(float64) <= 0 {
+			t.Errorf("%v; expected a limit, its size, and one figure: %s", r, fields[l.Kind])
+		}
+		measured[l.Name]++
+	}
+	for _, l := range limit.All() {
+		if n := measured[l.Name]; n != len(l.Sizes) && !testing.Short() && !(l.Veth && bed != nil) {
+			t.Errorf("%d rows for %s, want %d", n, l.Name, len(l.Sizes))
+		}
+	}
+}

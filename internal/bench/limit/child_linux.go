@@ -1,0 +1,163 @@
+package limit
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
+)
+
+// job is what a role is told when it is started.
+type job struct {
+	Limit string        `json:"limit"`
+	Role  int           `json:"role"`
+	Size  int           `json:"size"` // of a message, in bytes
+	Time  time.Duration `json:"time"` // to measure; role 0 only
+	MTU   int           `json:"mtu"`
+	Hosts [2]host       `json:"hosts"`
+	Port  int           `json:"port"` // of the role that was started before, if it has one
+}
+
+// host is where a role reaches another over a network.
+type host struct {
+	Addr string `json:"addr"`          // IPv4
+	MAC  []byte `json:"mac,omitempty"` // of the interface; none on loopback
+}
+
+// What the roles inherit.
+const (
+	memoryFd = 3 // the memory file
+	eventFd  = 4 // two eventfds
+)
+
+// child is a role at work.
+type child struct {
+	job
+	mem    []byte
+	events [2]int
+	out    io.Writer
+}
+
+// RunChild is the whole of a role: what it is told stands in told. It ends with in at the latest.
+func RunChild(told string, in io.Reader, out io.Writer) error {
+	c := &child{out: out, events: [2]int{eventFd, eventFd + 1}}
+	if err := json.Unmarshal([]byte(told), &c.job); err != nil {
+		return fmt.Errorf("limit: what a role is told: %w", err)
+	}
+	p := find(c.Limit)
+	if p == nil || c.Role < 0 || c.Role >= len(p.roles) {
+		return fmt.Errorf("limit: no role %d of %q", c.Role, c.Limit)
+	}
+	// One processor more than the roles' own thread needs: for whoever waits for the end of in.
+	runtime.GOMAXPROCS(2)
+	debug.SetGCPercent(-1)
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		os.Exit(0) // the roles wait in ways that nothing else can interrupt
+	}()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := pin(p, c.Role); err != nil {
+		return err
+	}
+	mem, err := unix.Mmap(memoryFd, 0, memoryBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("limit: mapping the shared memory: %w", err)
+	}
+	c.mem = mem
+	if err := p.roles[c.Role](c); err != nil {
+		return fmt.Errorf("limit: role %d of %s: %w", c.Role, c.Limit, err)
+	}
+	return nil
+}
+
+// pin keeps a role on its processor.
+func pin(p *program, role int) error {
+	at := role
+	if p.cpus != nil {
+		at = p.cpus[role]
+	}
+	var may, set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &may); err != nil {
+		return err
+	}
+	at %= may.Count()
+	for cpu := 0; ; cpu++ {
+		if may.IsSet(cpu) {
+			if at == 0 {
+				set.Set(cpu)
+				return unix.SchedSetaffinity(0, &set)
+			}
+			at--
+		}
+	}
+}
+
+// here is the host that the role is on: the first half of the roles are on host 0.
+func (c *child) here() int { return c.Role * 2 / len(find(c.Limit).roles) }
+
+// ready tells the roles that are started next that this one serves, at a port if it has one.
+func (c *child) ready(port int) error {
+	_, err := fmt.Fprintln(c.out, port)
+	return err
+}
+
+// result tells what was measured.
+func (c *child) result(r Result) error { return json.NewEncoder(c.out).Encode(r) }
+
+// warmUp is how long a measurement of length d runs before it counts.
+func warmUp(d time.Duration) time.Duration { return min(d/10, 100*time.Millisecond) }
+
+// slowest is the longest time that the histogram tells from longer ones.
+const slowest = 10 * time.Second
+
+// time measures how long once takes, over and over for the time of the job, in batches of so many.
+func (c *child) time(batch int, once func() error) error {
+	h := hdrhistogram.New(1, int64(slowest), 3)
+	warm := warmUp(c.Time)
+	begin := time.Now()
+	for last := time.Duration(0); ; {
+		for range batch {
+			if err := once(); err != nil {
+				return err
+			}
+		}
+		now := time.Since(begin)
+		if now > warm {
+			_ = h.RecordValue(int64(min((now-last)/time.Duration(batch), slowest))) // in range by the bound
+		}
+		if last = now; now >= warm+c.Time {
+			return c.result(Result{P50: h.ValueAtQuantile(50)})
+		}
+	}
+}
+
+// count measures how many bytes come in the time of the job. take waits for some and says how many came.
+func (c *child) count(take func() (bytes int, err error)) error {
+	var bytes int64
+	warm := warmUp(c.Time)
+	began := false
+	for begin := time.Now(); ; {
+		for range 16 {
+			n, err := take()
+			if err != nil {
+				return err
+			}
+			bytes += int64(n)
+		}
+		took := time.Since(begin)
+		switch {
+		case !began && took >= warm:
+			began, bytes, begin = true, 0, time.Now()
+		case began && took >= c.Time:
+			perSec := float64(bytes) / took.Seconds()
+			return c.result(Result{MessagesPerSec: perSec / float64(max(c.Size, 1)), BytesPerSec: perSec})
+		}
+	}
+}

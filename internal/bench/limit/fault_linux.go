@@ -1,0 +1,146 @@
+package limit
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A page that is missing in one process is filled in by another, as a memory server's would be. What hands the pages out
+// must not be the process that waits for them: its garbage collector could not stop the thread that waits.
+
+const (
+	uffdAPI      = 0xc018aa3f // ioctls of <linux/userfaultfd.h>
+	uffdRegister = 0xc020aa00
+	uffdCopy     = 0xc028aa03
+	uffdVersion  = 0xaa
+	uffdMissing  = 1 // mode of registering; also where the address stands in what is read is fixed by these:
+	uffdMessage  = 32
+	uffdAddress  = 16
+
+	page       = 4096
+	faultPages = 256
+)
+
+func ioctl(fd int, request uintptr, p unsafe.Pointer) error {
+	if _, _, errno := unix.RawSyscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(p)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// handover is the socket by which the descriptor goes to the handler.
+func handover(pid int) *unix.SockaddrUnix {
+	return &unix.SockaddrUnix{Name: fmt.Sprintf("@weft-limit-%d", pid)}
+}
+
+// faultTake touches one missing page after the other.
+func faultTake(c *child) error {
+	fd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("%w: userfaultfd: %w", ErrUnavailable, errno)
+	}
+	api := [3]uint64{uffdVersion}
+	if err := ioctl(int(fd), uffdAPI, unsafe.Pointer(&api)); err != nil {
+		return fmt.Errorf("%w: userfaultfd: %w", ErrUnavailable, err)
+	}
+	mem, err := unix.Mmap(-1, 0, faultPages*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return err
+	}
+	reg := [4]uint64{uint64(uintptr(unsafe.Pointer(&mem[0]))), uint64(len(mem)), uffdMissing}
+	if err := ioctl(int(fd), uffdRegister, unsafe.Pointer(&reg)); err != nil {
+		return fmt.Errorf("registering memory: %w", err)
+	}
+	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.Connect(s, handover(c.Port)); err != nil {
+		return err
+	}
+	if err := unix.Sendmsg(s, []byte{0}, unix.UnixRights(int(fd)), nil, 0); err != nil {
+		return err
+	}
+	var sum byte
+	next := 0
+	return c.time(1, func() error {
+		if next == faultPages {
+			next = 0
+			if err := unix.Madvise(mem, unix.MADV_DONTNEED); err != nil {
+				return err
+			}
+		}
+		sum += mem[next*page]
+		next++
+		return nil
+	})
+}
+
+// faultServe fills in the pages.
+func faultServe(spin bool) func(*child) error {
+	return func(c *child) error {
+		fd, err := c.receiveFault()
+		if err != nil {
+			return err
+		}
+		if err := unix.SetNonblock(fd, spin); err != nil {
+			return err
+		}
+		content := make([]byte, 2*page)
+		from := (uintptr(unsafe.Pointer(&content[0])) + page - 1) &^ (page - 1)
+		for {
+			var m [uffdMessage]byte
+			_, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&m[0])), uffdMessage)
+			if errno == unix.EAGAIN || errno == unix.EINTR {
+				continue
+			}
+			if errno != 0 {
+				return errno
+			}
+			at := binary.NativeEndian.Uint64(m[uffdAddress:]) &^ (page - 1)
+			fill := [5]uint64{at, uint64(from), page}
+			if err := ioctl(fd, uffdCopy, unsafe.Pointer(&fill)); err != nil && err != unix.EEXIST {
+				return fmt.Errorf("filling in a page: %w", err)
+			}
+		}
+	}
+}
+
+// receiveFault gets the descriptor by which faults are told.
+func (c *child) receiveFault() (int, error) {
+	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.Bind(s, handover(os.Getpid())); err != nil {
+		return -1, err
+	}
+	if err := unix.Listen(s, 1); err != nil {
+		return -1, err
+	}
+	if err := c.ready(os.Getpid()); err != nil {
+		return -1, err
+	}
+	conn, _, err := unix.Accept(s)
+	if err != nil {
+		return -1, err
+	}
+	oob := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(conn, make([]byte, 1), oob, 0)
+	if err != nil {
+		return -1, err
+	}
+	m, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(m) != 1 {
+		return -1, fmt.Errorf("%d control messages instead of one: %w", len(m), err)
+	}
+	fds, err := unix.ParseUnixRights(&m[0])
+	if err != nil {
+		return -1, err
+	}
+	return fds[0], nil
+}

@@ -1,0 +1,204 @@
+package limit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+// Ground is where limits are measured: this host, and, if asked for, two hosts of a testbed for what goes over a network.
+type Ground struct {
+	self  string
+	mtu   int
+	bed   *testbed.Testbed // nil: over loopback
+	hosts [2]host
+}
+
+// loopbackMTU is what loopback carries.
+const loopbackMTU = 65536
+
+// NewGround prepares to measure with processes of the weft binary self: over a cable of that MTU between two hosts that
+// are made for it, or over loopback.
+func NewGround(self string, mtu int, veth bool) (g *Ground, err error) {
+	g = &Ground{self: self, mtu: loopbackMTU, hosts: [2]host{{Addr: "127.0.0.1"}, {Addr: "127.0.0.1"}}}
+	if !veth {
+		return g, nil
+	}
+	g.mtu = mtu
+	if g.bed, err = testbed.New(testbed.Config{Hosts: 2, MTU: mtu}); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	for i := range g.hosts {
+		h := g.bed.Host(i)
+		err := h.Do(func() error {
+			l, err := net.InterfaceByName(testbed.Interface)
+			if err == nil {
+				g.hosts[i] = host{h.Addr().String(), l.HardwareAddr}
+			}
+			return err
+		})
+		if err != nil {
+			return nil, errors.Join(err, g.bed.Close())
+		}
+	}
+	return g, nil
+}
+
+// Close takes down the hosts.
+func (g *Ground) Close() error {
+	if g.bed == nil {
+		return nil
+	}
+	return g.bed.Close()
+}
+
+// patience is how long the roles have to start, and to come to an end after the time of the measurement.
+const patience = 10 * time.Second
+
+// Measure measures a limit for the time d, with messages of size bytes.
+func (g *Ground) Measure(ctx context.Context, name string, size int, d time.Duration) (r Result, err error) {
+	p := find(name)
+	if p == nil {
+		return r, fmt.Errorf("limit: %q: no such limit", name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d+patience)
+	defer cancel()
+	shared, err := shares()
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		for _, f := range shared {
+			f.Close()
+		}
+	}()
+	j := job{Limit: name, Size: size, Time: d, MTU: g.mtu, Hosts: g.hosts}
+	for j.Role = len(p.roles) - 1; j.Role >= 0; j.Role-- {
+		role, err := g.start(ctx, p, j, shared)
+		if err != nil {
+			return r, fmt.Errorf("limit: starting role %d of %s: %w", j.Role, name, err)
+		}
+		defer role.end()
+		line, err := bufio.NewReader(role.out).ReadString('\n')
+		if err != nil {
+			return r, role.failure(ctx, name)
+		}
+		if j.Role == 0 {
+			return r, json.Unmarshal([]byte(line), &r)
+		}
+		if j.Port, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
+			return r, fmt.Errorf("limit: role %d of %s says %q", j.Role, name, line)
+		}
+	}
+	return r, nil
+}
+
+// memoryBytes is the size of the memory file: four of the longest messages, and some room. What nobody touches takes none.
+const memoryBytes = 4*MaxSize + 1<<20
+
+// shares makes what the roles inherit: see memoryFd and eventFd.
+func shares() (files []*os.File, err error) {
+	keep := func(fd int, name string) {
+		files = append(files, os.NewFile(uintptr(fd), name))
+	}
+	fd, err := unix.MemfdCreate("weft-limit", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("limit: memory file: %w", err)
+	}
+	keep(fd, "memory")
+	err = unix.Ftruncate(fd, memoryBytes)
+	for range 2 {
+		var e error
+		if fd, e = unix.Eventfd(0, unix.EFD_CLOEXEC); e != nil {
+			err = errors.Join(err, e)
+			continue
+		}
+		keep(fd, "event")
+	}
+	return files, err
+}
+
+// role is a process of ours.
+type role struct {
+	*exec.Cmd
+	in     io.Closer
+	out    io.Reader
+	stderr bytes.Buffer
+	ended  chan struct{}
+}
+
+// start starts a role, on its host if there are two.
+func (g *Ground) start(ctx context.Context, p *program, j job, shared []*os.File) (*role, error) {
+	told, err := json.Marshal(j)
+	if err != nil {
+		return nil, err
+	}
+	r := &role{ended: make(chan struct{})}
+	args := []string{"bench", "limits", "--child", string(told)}
+	start := func() error { return r.Start() }
+	if g.bed != nil && p.Veth {
+		c := g.bed.Host(j.Role*2/len(p.roles)).Command(ctx, g.self, args...)
+		r.Cmd, start = c.Cmd, c.Start
+	} else {
+		r.Cmd = exec.CommandContext(ctx, g.self, args...)
+		r.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	}
+	r.SysProcAttr.Setpgid = true // a signal from the terminal is for whoever measures
+	r.ExtraFiles, r.Stderr = shared, &r.stderr
+	if r.in, err = r.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if r.out, err = r.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	return r, r.launch(start)
+}
+
+// launch starts the process by a thread that lives as long as it does, since Linux takes the end of that thread for the
+// end of the parent.
+func (r *role) launch(start func() error) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := start()
+		started <- err
+		if err == nil {
+			<-r.ended
+		}
+	}()
+	return <-started
+}
+
+// end ends the role and waits until it has.
+func (r *role) end() {
+	r.in.Close()
+	_ = r.Process.Kill() // fails if it has ended already
+	_ = r.Wait()         // it was killed, mostly
+	close(r.ended)
+}
+
+// failure says why a role has said nothing.
+func (r *role) failure(ctx context.Context, limit string) error {
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("limit: %s: %w", limit, err)
+	}
+	time.Sleep(10 * time.Millisecond) // its last words may come behind the end of its output
+	return fmt.Errorf("limit: %s: %s", limit, strings.TrimPrefix(strings.TrimSpace(r.stderr.String()), "weft: "))
+}

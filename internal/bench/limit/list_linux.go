@@ -1,0 +1,95 @@
+package limit
+
+// program is how a limit is measured: one function a role. Role 0 measures. The processes of a limit over a network are on
+// host 0 in the first half of the roles, on host 1 in the second.
+type program struct {
+	Limit
+	roles []func(*child) error
+	cpus  []int // of the roles, by their place among those that we may use; nil: each role its own
+}
+
+var (
+	sameCore  = []int{0, 0}
+	coreAHost = []int{0, 0, 1, 1}
+)
+
+// programs are all limits, in the order in which they are measured.
+var programs []program
+
+// The list is filled at start, since the functions in it ask for limits themselves.
+func init() {
+	small, bulk := []int{64}, []int{1 << 20}
+	add := func(name, what string, kind Kind, sizes []int, roles ...func(*child) error) *program {
+		programs = append(programs, program{Limit: Limit{Name: name, What: what, Kind: kind, Sizes: sizes}, roles: roles})
+		return &programs[len(programs)-1]
+	}
+	veth := func(name, what string, kind Kind, sizes []int, roles ...func(*child) error) *program {
+		p := add(name, what, kind, sizes, roles...)
+		p.Veth = true
+		return p
+	}
+
+	add("line", "one cache line each way, busy", Latency, small, linePing, linePong)
+	add("copy", "the message copied in and out each way, busy", Latency, small, copyPing, copyPong)
+	add("futex", "a futex put to sleep and woken, two cores", Latency, []int{8}, futexPing(0), futexPong(0))
+	add("futex-same", "the same, one core", Latency, []int{8}, futexPing(0), futexPong(0)).cpus = sameCore
+	add("futex-2000", "2,000 polls, then a futex", Latency, []int{8}, futexPing(2000), futexPong(2000))
+	add("futex-20000", "20,000 polls, then a futex", Latency, []int{8}, futexPing(20000), futexPong(20000))
+	add("eventfd", "an eventfd read and written, two cores", Latency, []int{8}, eventPing, eventPong)
+	add("yield", "sched_yield between two looks, two cores", Latency, []int{8}, yieldPing, yieldPong)
+	add("yield-same", "the same, one core", Latency, []int{8}, yieldPing, yieldPong).cpus = sameCore
+
+	add("ring", "ring of one producer, each message published", Rate, small, ringTake, ringPut)
+	add("stream", "copied into shared memory and out of it", Bandwidth, bulk, streamTake, streamPut)
+	add("memcpy", "copied within one process", Bandwidth, []int{4 << 10, 64 << 10, 1 << 20, 64 << 20}, memcpy)
+
+	veth("udp", "UDP, non-blocking and busy", Latency, small, udpPing(busy), udpPong(busy))
+	veth("udp-yield", "UDP, sched_yield between two looks", Latency, small, udpPing(yielding), udpPong(yielding))
+	veth("udp-block", "UDP, blocking", Latency, small, udpPing(blocking), udpPong(blocking))
+	veth("udp-rate", "UDP segments of the message's size, as many a call as fit (GSO, GRO)", Rate, small, udpTake, udpGSO)
+	veth("udp-bandwidth", "UDP, full frames, as many a call as fit (GSO, GRO)", Bandwidth, bulk, udpTake, udpGSO)
+	veth("udp-single", "UDP, one datagram a call", Rate, small, udpTake, udpSingle)
+	veth("udp-single-full", "UDP, one full frame a call", Bandwidth, []int{1472}, udpTake, udpSingle)
+	veth("udp-mmsg", "UDP, 64 datagrams a call (sendmmsg)", Rate, small, udpTake, udpMany)
+	veth("tcp", "TCP", Bandwidth, bulk, tcpTake, tcpPut)
+
+	veth("xdp", "AF_XDP", Latency, []int{64, 1400}, xdpPing, xdpPong)
+	veth("xdp-rate", "AF_XDP, one way", Rate, small, xdpTake, xdpPut)
+	veth("xdp-bandwidth", "AF_XDP, one way, full frames", Bandwidth, bulk, xdpTake, xdpPut)
+	veth("xdptx", "AF_XDP, answered by XDP_TX in the far driver", Latency, small, xdpPing, xdpEcho)
+	veth("xdptx-udp", "UDP, busy, answered by XDP_TX in the far driver", Latency, small, udpPingEcho, xdpEcho)
+	veth("udp-bandwidth-xdp", "UDP as above, an XDP program on the receiving end", Bandwidth, bulk, beside(udpTake), udpGSO)
+	veth("tcp-xdp", "TCP, an XDP program on the receiving end", Bandwidth, bulk, beside(tcpTake), tcpPut)
+
+	add("seal", "AES-128-GCM, seal", Latency, []int{64, 1400, 8192}, seal)
+	add("open", "AES-128-GCM, open", Latency, []int{64, 1400, 8192}, open)
+	add("fault", "userfaultfd, a page of 4 KiB, a blocking handler on another core", Latency, []int{4096}, faultTake, faultServe(false))
+	add("fault-spin", "the same, the handler spins", Latency, []int{4096}, faultTake, faultServe(true))
+	add("fault-same", "the same, a blocking handler on the same core", Latency, []int{4096}, faultTake, faultServe(false)).cpus = sameCore
+
+	chain := func(name, what string, w waiting, wire func(*child) (wire, error)) {
+		veth(name, "process, relay, relay, process, "+what, Latency, small, chainFirst(w), chainRelay(w, 0, wire), chainRelay(w, 1, wire), chainLast(w)).cpus = coreAHost
+	}
+	chain("chain-spin", "over UDP, all spin", busy, newUDP)
+	chain("chain-yield", "over UDP, all yield", yielding, newUDP)
+	chain("chain", "over UDP, all yield and then block", yieldThenBlock, newUDP)
+	chain("chain-block", "over UDP, all block", blocking, newUDP)
+	chain("chain-xdp", "over AF_XDP, all yield and then block", yieldThenBlock, newXDP)
+}
+
+// All lists the limits.
+func All() (ls []Limit) {
+	for _, p := range programs {
+		ls = append(ls, p.Limit)
+	}
+	return ls
+}
+
+func find(name string) *program {
+	for i := range programs {
+		if programs[i].Name == name {
+			return &programs[i]
+		}
+	}
+	return nil
+}

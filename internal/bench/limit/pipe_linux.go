@@ -1,0 +1,76 @@
+package limit
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// pipe is a ring of slots in shared memory with one producer and one consumer:
+//
+//	┌────────┬────────────────────────┐ ┌─ ─
+//	│ word   │ up to chunk bytes      │ │        slots, each on cache lines of its own
+//	└────────┴────────────────────────┘ └─ ─     word: index + 1 of the chunk that stands there
+//
+// Each chunk is published when it stands. What was consumed is told every quarter of the ring. The cache line in which it
+// is told stands before the slots.
+type pipe struct {
+	mem           []byte
+	chunk, stride int
+	slots         uint64
+	next          uint64 // chunk to put or take
+	limit         uint64 // the producer may not go beyond
+	consumed      *uint64
+	since         uint64 // what the consumer has told
+}
+
+// pipeHead is before the slots. The line after the one that is told in stays empty: processors fetch lines in pairs.
+const pipeHead = 128
+
+func newPipe(mem []byte, chunk, slots int) *pipe {
+	p := &pipe{mem: mem[pipeHead:], chunk: chunk, stride: (8 + chunk + 63) &^ 63, slots: uint64(slots)}
+	p.consumed = (*uint64)(unsafe.Pointer(&mem[0]))
+	p.limit = p.slots
+	return p
+}
+
+// pipeBytes is how much memory a pipe takes.
+func pipeBytes(chunk, slots int) int { return pipeHead + slots*((8+chunk+63)&^63) }
+
+func (p *pipe) slot() (word *uint64, data []byte) {
+	at := int(p.next%p.slots) * p.stride
+	return (*uint64)(unsafe.Pointer(&p.mem[at])), p.mem[at+8 : at+8+p.chunk]
+}
+
+// put copies a message in, chunk by chunk, as there is room.
+func (p *pipe) put(b []byte) {
+	for {
+		for p.next == p.limit {
+			p.limit = atomic.LoadUint64(p.consumed) + p.slots
+		}
+		word, data := p.slot()
+		n := copy(data, b)
+		p.next++
+		atomic.StoreUint64(word, p.next)
+		if b = b[n:]; len(b) == 0 {
+			return
+		}
+	}
+}
+
+// take copies a message of len(b) bytes out, chunk by chunk, as they come.
+func (p *pipe) take(b []byte) {
+	for {
+		word, data := p.slot()
+		for atomic.LoadUint64(word) != p.next+1 {
+		}
+		n := copy(b, data)
+		p.next++
+		if p.next-p.since >= (p.slots+3)/4 {
+			p.since = p.next
+			atomic.StoreUint64(p.consumed, p.next)
+		}
+		if b = b[n:]; len(b) == 0 {
+			return
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package limit
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What comes is counted where it comes: what a network or a full socket loses was not carried. A sender that gives a
+// receiver no time loses more; both have a core.
+
+// mmsghdr is what sendmmsg and recvmmsg take for each message.
+type mmsghdr struct {
+	unix.Msghdr
+	n uint32
+	_ [4]byte
+}
+
+// headers makes n of them, each with a part of buf.
+func headers(buf []byte, n int) []mmsghdr {
+	hs, vs := make([]mmsghdr, n), make([]unix.Iovec, n)
+	size := len(buf) / n
+	for i := range hs {
+		vs[i].Base = &buf[i*size]
+		vs[i].SetLen(size)
+		hs[i].Iov = &vs[i]
+		hs[i].SetIovlen(1)
+	}
+	return hs
+}
+
+// udpTake counts what comes.
+func udpTake(c *child) error {
+	w, err := c.openUDP(busy)
+	if err != nil {
+		return err
+	}
+	if err := w.join(); err != nil {
+		return err
+	}
+	hs := headers(make([]byte, udpReceives*udpLanding), udpReceives)
+	return c.count(func() (bytes int, err error) {
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])), uintptr(len(hs)), unix.MSG_DONTWAIT, 0, 0)
+		if errno != 0 {
+			if errno != unix.EAGAIN && errno != unix.EINTR && errno != unix.ECONNREFUSED {
+				return 0, fmt.Errorf("recvmmsg: %w", errno)
+			}
+			return 0, nil
+		}
+		for i := range int(n) {
+			bytes += int(hs[i].n)
+		}
+		return bytes, nil
+	})
+}
+
+// datagram is how long the datagrams of a stream are: as long as messages are, if their number is what counts.
+func (c *child) datagram(w wire) int {
+	if find(c.Limit).Kind == Rate {
+		return min(max(c.Size, 1), w.piece())
+	}
+	return w.piece()
+}
+
+// udpGSO sends as many datagrams a call as fit.
+func udpGSO(c *child) error {
+	w, err := c.openUDP(busy)
+	if err != nil {
+		return err
+	}
+	if err := w.segments(c.datagram(w)); err != nil {
+		return err
+	}
+	for b := make([]byte, w.batch); ; {
+		if err := w.send(b); err != nil {
+			return err
+		}
+	}
+}
+
+// udpSingle sends one datagram a call.
+func udpSingle(c *child) error {
+	w, err := c.openUDP(busy)
+	if err != nil {
+		return err
+	}
+	for b := make([]byte, min(max(c.Size, 1), w.segment)); ; {
+		if err := w.send(b); err != nil {
+			return err
+		}
+	}
+}
+
+// udpMany sends several datagrams a call, each by itself.
+func udpMany(c *child) error {
+	w, err := c.openUDP(busy)
+	if err != nil {
+		return err
+	}
+	for hs := headers(make([]byte, mostPieces*c.datagram(w)), mostPieces); ; {
+		_, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])), uintptr(len(hs)), 0, 0, 0)
+		if errno != 0 && errno != unix.EINTR && errno != unix.ECONNREFUSED {
+			return fmt.Errorf("sendmmsg: %w", errno)
+		}
+	}
+}
