@@ -41,6 +41,7 @@ type Hooks struct {
 	Peers        func(a, b int) bool     // which NICs know of each other; nil: all
 	MaxEvents    uint64                  // a run with more of them fails; 0: any number
 	Check        func(*nic.Engine) error // asked after every poll; an error ends the run
+	Refused      func(*Process, error)   // told of a process whose name is another's; nil: that ends the run
 }
 
 // Fabric is a simulated fabric. It and all that belongs to it are for one goroutine.

@@ -142,6 +142,10 @@ func (p *Process) liveNames(context.Context) (l []vni.Name, err error) {
 // refused ends a process that has not begun.
 func (p *Process) refused(err error) {
 	p.leave()
+	if told := p.f.cfg.Hooks.Refused; told != nil {
+		told(p, err)
+		return
+	}
 	p.f.fail(fmt.Errorf("%v on host %d: %w", p.name, p.host.index, err))
 }
 
@@ -252,6 +256,9 @@ func (p *Process) Weft() *weft.Process { return p.Process }
 
 // Half is the process half behind the *weft.Process. It is for Weft's own tests.
 func (p *Process) Half() *proc.Process { return p.half }
+
+// Slot is its place in its NIC's process table, and which process of that place it is. It is for Weft's own tests.
+func (p *Process) Slot() (slot uint16, gen uint32) { return p.slot, p.gen }
 
 // VNI is the process's interface to its NIC and the memory that both write. It is for Weft's own tests.
 func (p *Process) VNI() (seg *vni.Segment, rw []byte) { return p.seg, p.rw }

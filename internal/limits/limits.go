@@ -290,6 +290,18 @@ const (
 	GossipLost   = 64
 	GossipForget = 24 * time.Hour
 
+	// GatherWithin is how long claims to names wait for a NIC that should be there to come up and tell its own: a hello that
+	// was lost is sent again by then.
+	GatherWithin = 2 * HelloEvery
+
+	// RetryAtMost is the longest pause between two attempts to open a pair with a NIC that is to be there and is not. Each
+	// attempt takes as long as it takes to be sure. One that comes back calls the others itself, if it knows of them.
+	RetryAtMost = 4 * time.Second
+
+	// ConfirmWithin is how long a claim waits at most for the name's home: less than attaching processes wait for their
+	// daemon, and with the usual unreachable_after long enough to give up a silent home and ask the next.
+	ConfirmWithin = 3 * time.Second
+
 	// NameKeep is how long the name of a process that has gone is kept for its last messages: longer than a peer can be
 	// silent without being given up.
 	NameKeep = 5 * time.Second

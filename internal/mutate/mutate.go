@@ -25,6 +25,7 @@ const (
 	GrantLeak                  // nic: a permission's bytes are not given back at the end of its message
 	CreditLeak                 // nic: credit is not returned when a staged message is matched
 	LostWakeUp                 // nic: a doorbell is rung without waking the sleeper
+	HomeForgets                // nic: a name's home confirms it twice before the first claim is told
 	StaleGenerationOK          // nic: messages for an earlier process of the slot reach the present one
 	CancelLosesMessage         // nic: a cancelled receive that had matched drops its message
 	WithdrawKeepsNumber        // nic: a withdrawn message's number is not passed over
@@ -48,7 +49,7 @@ const (
 
 var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "old-incarnation", "wrong-space-acked",
 	"no-retransmit", "tag-ignored", "early-ack", "order-ignored", "grant-leak", "credit-leak", "lost-wake-up",
-	"stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
+	"home-forgets", "stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
 	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
 	"consumed-early", "permit-undescribed", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",

@@ -129,7 +129,7 @@ func TestAnIdlePollVisitsNoIdleProcess(t *testing.T) { // decision 11
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := register(f.engines[0], vni.Name{App: [limits.NameBytes]byte{'p'}, Index: uint32(i)}, seg, nil); err != nil {
+		if _, _, err := f.register(f.engines[0], vni.Name{App: [limits.NameBytes]byte{'p'}, Index: uint32(i)}, seg, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

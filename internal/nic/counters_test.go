@@ -22,6 +22,7 @@ var eventOnly = map[vni.Counter]string{
 	vni.RelReceivedBeyondWindow: "only a sender that breaks the protocol; internal/rel has tests with one",
 	vni.DropAddress:             "a switch tells the true sender; internal/rel has tests with forged ones",
 	vni.DropStaleHello:          "a hello overtaken by a later life; internal/rel has tests with some",
+	vni.DropVersion:             "a NIC of another version; internal/rel has tests with some",
 	vni.DropFault:               "only the fault hooks of internal/rel, which has tests with them",
 	vni.NICCreditsRecalled:      "a credit that was idle while others waited; the simulator's crowded seeds meet it",
 	vni.NICNameConflicts:        "claims that met after a partition; the simulator's partitions meet it",

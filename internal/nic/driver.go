@@ -7,7 +7,6 @@ import (
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
-	"github.com/weftnet/weft/internal/vni"
 )
 
 // The driver's commands are the only way by which a process comes to a NIC and leaves it (QNIX-49). They are looked for
@@ -52,7 +51,8 @@ func (e *Engine) answer(at int, r driver.Result) {
 	e.driverRung = true
 }
 
-// newProcess takes a process in (QNIX-62): its name is told to every NIC, and its command queue is listened to.
+// newProcess takes a process in (QNIX-62): its name is claimed, and its command queue is listened to. It is answered when
+// the name is its own (confirm.go).
 func (e *Engine) newProcess(c driver.Command, at int) {
 	if e.process(c.Index) != nil {
 		panic(fmt.Sprintf("nic: New_Process of %v at slot %d, where there is %v", c.Name, c.Index, e.procs[c.Index]))
@@ -70,9 +70,7 @@ func (e *Engine) newProcess(c driver.Command, at int) {
 	p := e.install(c, e.gens[c.Index], c.Name)
 	p.newAt = at
 	e.registered++
-	e.names.addOwn(e, p)
-	e.counts[vni.NICRegistrations]++
-	e.welcome(p)
+	e.names.claim(e, p)
 }
 
 // acceptable says why a process cannot be taken in, if it cannot.
@@ -86,9 +84,6 @@ func (e *Engine) acceptable(c driver.Command) error {
 		return fmt.Errorf("nic: a process without a name cannot register; expected app/index")
 	case c.Name.App == controlName.App:
 		return fmt.Errorf("%w: %v; application %q is the NICs' own", ErrNameTaken, c.Name, "nic")
-	}
-	if n := e.names.byName[c.Name]; n != nil && n.live() {
-		return fmt.Errorf("%w: %v is the process at slot %d of NIC %d", ErrNameTaken, c.Name, n.slot, n.nic)
 	}
 	return nil
 }
@@ -117,8 +112,14 @@ func (e *Engine) deleteProcess(c driver.Command, at int) {
 		e.answer(at, driver.Result{})
 		return
 	}
-	p.gone = true
 	e.answerNew(p, driver.Result{Err: ErrDeleted})
+	e.vacate(p)
+	e.answer(at, driver.Result{})
+}
+
+// vacate ends all that a process has under way, and frees its slot.
+func (e *Engine) vacate(p *process) {
+	p.gone = true
 	e.leaveAll(p)
 	for i := range p.sends {
 		if s := &p.sends[i]; s.state != sendIdle {
@@ -141,5 +142,4 @@ func (e *Engine) deleteProcess(c driver.Command, at int) {
 		e.registered--
 	}
 	e.endName(p)
-	e.answer(at, driver.Result{})
 }

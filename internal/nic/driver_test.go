@@ -87,16 +87,16 @@ func TestDriverCommandsAreRefusedWithAReason(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := register(p.e, n, f.segment(), nil); !errors.Is(err, c.want) {
+		if _, _, err := p.f.register(p.e, n, f.segment(), nil); !errors.Is(err, c.want) {
 			t.Errorf("a second process called %s: %v", c.name, err)
 		}
 	}
-	if _, _, err := register(p.e, vni.Name{}, f.segment(), nil); err == nil {
+	if _, _, err := p.f.register(p.e, vni.Name{}, f.segment(), nil); err == nil {
 		t.Error("a process without a name is taken in")
 	}
 	p.e.Close(f.now)
 	n := vni.Name{App: [limits.NameBytes]byte{'b'}}
-	if _, _, err := register(p.e, n, f.segment(), nil); !errors.Is(err, ErrClosed) {
+	if _, _, err := p.f.register(p.e, n, f.segment(), nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("at a NIC that is closed: %v", err)
 	}
 	p.exit() // that works all the same: its memory has to be let go of

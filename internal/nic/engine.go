@@ -297,6 +297,7 @@ func (e *Engine) Close(now clock.Time) {
 	e.now = now
 	for _, p := range e.procs {
 		if p != nil {
+			e.answerNew(p, driver.Result{Err: ErrClosed})
 			p.vni.SetGone(vni.StatusNICGone)
 			e.ring(p)
 		}

@@ -93,7 +93,7 @@ func newVandal(w *fabric, script []byte) *vandal {
 			w.t.Fatal(err)
 		}
 	}
-	if h.slot, h.gen, err = register(h.e, h.names[0], h.seg, func() {}); err != nil {
+	if h.slot, h.gen, err = w.register(h.e, h.names[0], h.seg, func() {}); err != nil {
 		w.t.Fatal(err)
 	}
 	return h

@@ -23,6 +23,7 @@ type fabric struct {
 	sw      *mem.Switch
 	engines []*Engine
 	faults  []*fault.Driver
+	stepBy  func() // instead of a poll of every engine
 }
 
 func newFabric(t testing.TB, nics int, faults fault.Config) *fabric {
@@ -77,6 +78,10 @@ func (f *fabric) addNIC(id, incarnation uint64, faults fault.Config, change ...f
 
 // step polls every engine once and moves time on, to the next deadline if nothing happened.
 func (f *fabric) step() {
+	if f.stepBy != nil {
+		f.stepBy()
+		return
+	}
 	work, next := 0, clock.Never
 	for _, e := range f.engines {
 		w, n := e.Poll(f.now)
@@ -113,9 +118,32 @@ type tester struct {
 	uses  [limits.Contexts]uint32
 	wakes int
 	list  []byte // of receivers, of the last multicast
+
+	newAt   int   // position of its New_Process
+	heard   bool  // which has been answered
+	refused error // in this way
+}
+
+// claimed reports whether its registration has ended.
+func (p *tester) claimed() bool {
+	if r, ok := p.e.Driver().Answered(p.newAt); ok && !p.heard {
+		p.heard, p.gen, p.refused = true, r.Gen, r.Err
+	}
+	return p.heard
 }
 
 func (f *fabric) process(nic int, name string) *tester {
+	f.t.Helper()
+	p := f.claim(nic, name)
+	f.until(5*time.Second, name+" has its name", p.claimed)
+	if p.refused != nil {
+		f.t.Fatal(p.refused)
+	}
+	return p
+}
+
+// claim starts a process whose registration ends later.
+func (f *fabric) claim(nic int, name string) *tester {
 	f.t.Helper()
 	n, err := vni.ParseName(name)
 	if err != nil {
@@ -123,21 +151,35 @@ func (f *fabric) process(nic int, name string) *tester {
 	}
 	seg := f.segment()
 	p := &tester{f: f, e: f.engines[nic], name: n, v: seg.Process(), seg: seg}
-	if p.slot, p.gen, err = register(p.e, n, seg, func() { p.wakes++ }); err != nil {
+	if p.slot, p.newAt, err = ask(p.e, n, seg, func() { p.wakes++ }); err != nil {
 		f.t.Fatal(err)
 	}
 	return p
 }
 
-// command posts a driver command and has it executed at once.
-func command(e *Engine, c driver.Command) driver.Result {
+// ask posts a New_Process, and has it executed at once.
+func ask(e *Engine, name vni.Name, seg *vni.Segment, wakeUp func()) (slot uint16, at int, err error) {
 	d := e.Driver()
-	at, ok := d.Post(c)
+	slot, ok := d.Take(1)
+	if !ok {
+		return 0, 0, driver.ErrNoSlot
+	}
+	d.Tie(slot, driver.Entry{VNI: seg, WakeUp: wakeUp})
+	return slot, post(e, driver.Command{Code: driver.NewProcess, Index: slot, PID: 1, Name: name}), nil
+}
+
+func post(e *Engine, c driver.Command) (at int) {
+	at, ok := e.Driver().Post(c)
 	if !ok {
 		panic("the driver command queue is full")
 	}
 	e.drive()
-	r, ok := d.Answered(at)
+	return at
+}
+
+// command posts a driver command that is answered at once.
+func command(e *Engine, c driver.Command) driver.Result {
+	r, ok := e.Driver().Answered(post(e, c))
 	if !ok {
 		panic(fmt.Sprintf("%v is not answered", c.Code))
 	}
@@ -145,16 +187,20 @@ func command(e *Engine, c driver.Command) driver.Result {
 }
 
 // register has an engine serve a process.
-func register(e *Engine, name vni.Name, seg *vni.Segment, wakeUp func()) (slot uint16, gen uint32, err error) {
-	d := e.Driver()
-	slot, ok := d.Take(1)
-	if !ok {
-		return 0, 0, driver.ErrNoSlot
+func (f *fabric) register(e *Engine, name vni.Name, seg *vni.Segment, wakeUp func()) (slot uint16, gen uint32, err error) {
+	slot, at, err := ask(e, name, seg, wakeUp)
+	if err != nil {
+		return 0, 0, err
 	}
-	d.Tie(slot, driver.Entry{VNI: seg, WakeUp: wakeUp})
-	r := command(e, driver.Command{Code: driver.NewProcess, Index: slot, PID: 1, Name: name})
+	r, ok := e.Driver().Answered(at)
+	if !ok {
+		f.until(5*time.Second, fmt.Sprintf("%v is answered", name), func() bool {
+			r, ok = e.Driver().Answered(at)
+			return ok
+		})
+	}
 	if r.Err != nil {
-		d.GiveBack(slot)
+		e.Driver().GiveBack(slot)
 	}
 	return slot, r.Gen, r.Err
 }
@@ -295,7 +341,7 @@ func (f *fabric) noLeaks() {
 		f.step()
 	}
 	for i, e := range f.engines {
-		if n := e.Count(vni.RelProbeSends) - probes[i]; n > 0 { // every Watch(1) has had its Watch(-1)
+		if n := e.Count(vni.RelProbeSends) - probes[i]; n > uint64(len(f.engines)) { // every Watch(1) has had its Watch(-1); a look costs one
 			f.t.Errorf("NIC %d: probes its peers, %d times a second, though nothing depends on them", e.ID(), n)
 		}
 		for _, l := range e.Leaks() {

@@ -24,21 +24,31 @@ type address struct {
 type nameEntry struct {
 	name vni.Name
 	address
+	number uint32     // of its NIC's claims
 	since  clock.Time // when it was claimed, on this NIC's clock
 	dead   bool       // the process has gone; kept for its last messages, which may come after the news
 	stale  bool       // its NIC cannot be reached
 	out    bool       // not in the table any more
 	forget clock.Time // when a dead or stale one is forgotten
+
+	state    claimState
+	patience clock.Time // of an open claim: until when its answer waits
+	home     *peer      // of a claim of ours: who is asked to confirm it
+	granted  bool       // and has
+	asked    []*peer    // whoever was asked, and has to hear of its end
+	promised []*peer    // whoever was told in our first table that it is to come
 }
 
-func (n *nameEntry) live() bool { return !n.dead && !n.stale }
+func (n *nameEntry) live() bool { return n.state == claimHeld && !n.dead && !n.stale }
 
 type nameTable struct {
 	byName map[vni.Name]*nameEntry
 	byAddr map[address]*nameEntry
 	all    []*nameEntry              // in the order of learning
 	count  map[uint64]int            // entries by NIC
-	claims map[vni.Name][]*nameEntry // to each name, whether dead or alive
+	claims map[vni.Name][]*nameEntry // to each name, whether dead or alive, in the order of their coming
+	number uint32                    // of our latest claim
+	open   []*nameEntry              // claims that are not decided: ours, and those that we are to judge
 	due    map[vni.Name]address      // heard of otherwise, by processes too: the claim is still under way
 }
 
@@ -86,21 +96,12 @@ func (e *Engine) Lookup(name vni.Name) (Address, bool) {
 func (e *Engine) Names() []NameInfo {
 	var l []NameInfo
 	for _, n := range e.names.all {
-		if !n.dead {
+		if !n.dead && n.state == claimHeld {
 			l = append(l, NameInfo{n.name, Address{n.nic, n.slot, n.gen}, !n.stale})
 		}
 	}
 	slices.SortFunc(l, func(a, b NameInfo) int { return a.Name.Compare(b.Name) })
 	return l
-}
-
-// addOwn claims the name of a process that has just registered.
-func (t *nameTable) addOwn(e *Engine, p *process) {
-	n := &nameEntry{name: p.name, address: address{e.cfg.ID, p.slot, p.gen}, since: e.now}
-	t.put(e, n)
-	for _, pr := range e.nodes.list {
-		e.tellClaim(pr, n, false)
-	}
 }
 
 // own finds the process of ours that has a name.
@@ -121,7 +122,7 @@ func (t *nameTable) claimOf(nic uint64, name vni.Name) *nameEntry {
 // expect notes that a process has been heard of by its name: rel loses nothing, so its claim will come, or its NIC will be
 // lost. Who sends to the name until then waits, as for the tables of a new peer.
 func (t *nameTable) expect(name vni.Name, a address) {
-	if t.byAddr[a] == nil && len(t.due) < limits.NamesPerNIC {
+	if n := t.byAddr[a]; (n == nil || !n.dead && n.state != claimHeld) && len(t.due) < limits.NamesPerNIC {
 		t.due[name] = a
 	}
 }
@@ -129,7 +130,7 @@ func (t *nameTable) expect(name vni.Name, a address) {
 // awaitName has a send wait for a name that is unknown here and may be told yet, if there is hope.
 func (e *Engine) awaitName(s *send) bool {
 	a, due := e.names.due[s.name]
-	if !due && s.kind != kindResolve && !e.nodes.mayKnowMore(e.now) {
+	if !due && s.kind != kindResolve && !e.names.undecided(s.name) && !e.nodes.mayKnowMore(e.now) {
 		return false
 	}
 	if pr := e.peerOf(a.nic); due && pr != nil { // it may have nothing else to be probed for, and if it dies the send must end
@@ -141,6 +142,11 @@ func (e *Engine) awaitName(s *send) bool {
 	return true
 }
 
+// undecided reports whether somebody claims a name who is not sure of it yet.
+func (t *nameTable) undecided(name vni.Name) bool {
+	return slices.ContainsFunc(t.claims[name], func(n *nameEntry) bool { return n.state != claimHeld && !n.dead })
+}
+
 // heard ends what awaitName began.
 func (s *send) heard() {
 	if s.herald != nil {
@@ -149,19 +155,24 @@ func (s *send) heard() {
 	}
 }
 
-// put adds a name and lets everybody who waits for it know.
+// put adds a claim. If it holds, everybody who waits for the name is let know.
 func (t *nameTable) put(e *Engine, n *nameEntry) {
 	t.byAddr[n.address] = n
-	if t.due[n.name] == n.address {
-		delete(t.due, n.name)
-	}
 	t.all = append(t.all, n)
 	t.claims[n.name] = append(t.claims[n.name], n)
 	t.count[n.nic]++
-	if n.live() {
-		t.elect(n.name)
-	}
 	e.counts[vni.NICNamesNow] = uint64(len(t.all))
+	if n.state == claimHeld {
+		t.stands(e, n)
+	}
+}
+
+// stands lets everybody know who waits for a name that it has a process now.
+func (t *nameTable) stands(e *Engine, n *nameEntry) {
+	if t.due[n.name] == n.address {
+		delete(t.due, n.name)
+	}
+	t.elect(n.name)
 	e.reconsider = true
 	e.named(n)
 	e.rewatch(n.name)
@@ -217,7 +228,7 @@ func (t *nameTable) full(nic uint64) bool { return t.count[nic] >= limits.NamesP
 func (t *nameTable) elect(name vni.Name) {
 	var best *nameEntry
 	for _, n := range t.claims[name] {
-		if !n.dead && (best == nil || n.before(best)) {
+		if !n.dead && n.state == claimHeld && (best == nil || n.before(best)) {
 			best = n
 		}
 	}
@@ -238,15 +249,24 @@ func (n *nameEntry) before(m *nameEntry) bool {
 	return n.nic < m.nic
 }
 
-// lose marks the names of a lost NIC: gone with it, or out of reach until it comes back or is given up.
+// lose marks the names of a lost NIC: gone with it, or out of reach until it comes back or is given up. It confirms
+// nothing any more, and its own claims that were not confirmed are void.
 func (t *nameTable) lose(e *Engine, pr *peer, gone bool) {
 	for name, a := range t.due { // order does not matter: only deletions
 		if a.nic == pr.nic {
 			delete(t.due, name)
 		}
 	}
+	for _, n := range t.open {
+		e.forgetAsked(n, pr)
+	}
 	for _, n := range t.all {
-		if n.nic != pr.nic {
+		if n.nic != pr.nic || n.out {
+			continue
+		}
+		if n.state != claimHeld {
+			t.remove(n)
+			e.checkAt(e.now)
 			continue
 		}
 		if !n.stale { // else a further attempt to reach its NIC has failed
@@ -267,7 +287,7 @@ func (t *nameTable) expire(e *Engine) {
 	var gone []*nameEntry
 	for _, n := range t.all {
 		switch {
-		case n.live():
+		case n.live(), n.state != claimHeld && !n.dead && !n.stale:
 			kept = append(kept, n)
 		case n.forget > e.now:
 			e.checkAt(n.forget)

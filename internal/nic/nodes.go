@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
@@ -18,11 +19,17 @@ type peer struct {
 	ep      *rel.Endpoint
 	nic     uint64 // 0 until its first hello
 	at      Position
-	added   bool // by AddNode, so that it may stay away and come back
+	added   bool // by AddNode or the word of another NIC, so that it may stay away and come back
+	named   bool // by AddNode, so that it is not forgotten however long it stays away
 	removed bool // by RemoveNode; forgotten when its pair is down
 	watched bool // and probed until then
 	failed  bool // it could not be reached, or was lost, and has not come back
 	retryAt clock.Time
+	pause   time.Duration // before that, after an attempt that failed
+
+	looked   bool // since lookedAt it is probed, for it has been silent for long
+	lookedAt clock.Time
+	forgetAt clock.Time // unless it has come back, or is named
 
 	granted     uint64     // bytes that it has been permitted and that have not come
 	writtenOff  uint64     // such bytes that are waited for no more
@@ -48,9 +55,12 @@ type peer struct {
 	assembling  int                 // what they cost
 	seats       peerSeats           // what it has been told of groups, and has told
 
-	claims, claimsDue int        // of its first table: come so far, and announced
-	synced            bool       // its table is complete
-	syncBy            clock.Time // when that is not waited for any more
+	first, firstDue       int        // records of its first table: come so far, and announced
+	promised, promisedDue int        // claims whose fate was to follow: known so far, and announced
+	told                  bool       // its first table is complete
+	synced                bool       // and what was to follow has come
+	syncBy                clock.Time // when sends to unknown names do not wait for that any more
+	gatherBy              clock.Time // when claims do not wait for its table; 0 until that is timed
 }
 
 // remote finds what we know of a process of the peer.
@@ -109,8 +119,16 @@ func (e *Engine) Nodes() []NodeInfo {
 // and as often as it is lost, since names spread over pairs. A NIC that is up at another address is refused, unless it
 // was removed from there before.
 func (e *Engine) AddNode(id uint64, addr link.Addr) error {
+	pr, err := e.addNode(id, addr)
+	if err == nil {
+		pr.named = true
+	}
+	return err
+}
+
+func (e *Engine) addNode(id uint64, addr link.Addr) (*peer, error) {
 	if id == e.cfg.ID {
-		return fmt.Errorf("nic: node %v has this NIC's own id", addr)
+		return nil, fmt.Errorf("nic: node %v has this NIC's own id", addr)
 	}
 	ep, err := e.rel.Open(id, addr)
 	if pr := e.peerOf(id); errors.Is(err, rel.ErrAddress) && pr != nil && pr.removed {
@@ -118,7 +136,7 @@ func (e *Engine) AddNode(id uint64, addr link.Addr) error {
 		ep, err = e.rel.Open(id, addr)
 	}
 	if err != nil {
-		return fmt.Errorf("nic: node %v: %w", addr, err)
+		return nil, fmt.Errorf("nic: node %v: %w", addr, err)
 	}
 	pr := e.peers[ep]
 	if pr == nil {
@@ -127,7 +145,7 @@ func (e *Engine) AddNode(id uint64, addr link.Addr) error {
 	pr.keep()
 	pr.added = true
 	e.checkAt(0)
-	return nil
+	return pr, nil
 }
 
 func (e *Engine) newPeer(ep *rel.Endpoint) *peer {
@@ -194,10 +212,12 @@ func (h *handler) Up(_ clockTime, ep *rel.Endpoint) {
 	}
 	pr.nic = ep.NIC()
 	e.nodes.byID[pr.nic] = pr
-	pr.failed, pr.synced, pr.claims, pr.claimsDue = false, false, 0, -1
-	pr.retryAt = clock.Never
+	pr.failed, pr.told, pr.synced = false, false, false
+	pr.first, pr.firstDue, pr.promised, pr.promisedDue = 0, -1, 0, 0
+	pr.retryAt, pr.pause = clock.Never, 0
 	pr.syncBy = e.now.Add(e.cfg.UnreachableAfter)
-	e.checkAt(pr.syncBy)
+	pr.gatherBy = 0
+	e.checkAt(0)
 	e.counts[vni.RelUpSessions]++
 	e.tellTables(pr)
 	e.flushSignals(pr)
@@ -212,8 +232,13 @@ func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
 		return
 	}
 	e.trust(pr)
-	pr.failed, pr.synced = true, false
-	pr.retryAt = e.now.Add(limits.HelloEvery)
+	e.lookAway(pr)
+	if !pr.failed {
+		pr.forgetAt = e.now.Add(limits.FailureTimeout)
+		e.checkAt(pr.forgetAt)
+	}
+	pr.failed, pr.told, pr.synced = true, false, false
+	pr.retryAt = e.now.Add(max(pr.pause, limits.HelloEvery))
 	status := statusOfDown(why)
 	e.countDown(why)
 	pr.in.all(func(inb *inbound) { e.loseInbound(inb) }) // first, so that receives go back and end with the others
@@ -340,32 +365,25 @@ func (e *Engine) checkAt(t clock.Time) { e.nextCheck = clock.Min(e.nextCheck, t)
 func (e *Engine) expire() {
 	if e.now >= e.nextCheck {
 		e.nextCheck = clock.Never
-		e.forgetRemoved()
 		for _, pr := range e.nodes.list {
 			e.checkSyncBy(pr)
+			e.checkGather(pr)
 			e.checkDoubt(pr)
 			e.checkRetry(pr)
+			e.checkLook(pr)
+			e.checkForget(pr)
 		}
+		e.forgetRemoved()
 		e.names.expire(e)
 		e.bury()
 		e.giveUpStalled()
+		e.decide()
 	}
 	if e.reconsider {
+		e.decide()
 		e.reconsider = false
 		e.resolveWaiting()
 	}
-}
-
-// checkRetry opens a pair again that was lost, or has never been open.
-func (e *Engine) checkRetry(pr *peer) {
-	if !pr.added || pr.ep.Up() {
-		return
-	}
-	if pr.retryAt <= e.now {
-		pr.ep.Connect(e.now)
-		pr.retryAt = e.now.Add(limits.HelloEvery)
-	}
-	e.checkAt(pr.retryAt)
 }
 
 // checkDoubt trusts a peer again that has answered for long enough.

@@ -297,7 +297,7 @@ func TestAPeerThatKeepsItsNamesToItselfHoldsNobodyUp(t *testing.T) {
 	a := f.process(0, "a/0")
 	f.until(time.Second, "the pair is open", func() bool { pr := f.engines[0].peerOf(2); return pr != nil && pr.synced })
 	pr := f.engines[0].peerOf(2)
-	pr.synced, pr.claimsDue = false, 7 // six claims never come
+	pr.synced, pr.firstDue = false, 7 // six claims never come
 	f.engines[0].checkAt(pr.syncBy)
 	start := f.now
 	if c := a.finish(false, a.send("nobody/0", 1, 0, nil)); c.Status != vni.StatusNameUnknown {

@@ -32,7 +32,7 @@ func (f *fabric) describer(nic int, name string, bytes int) *describer {
 		f.t.Fatal(err)
 	}
 	p := &describer{tester: &tester{f: f, e: f.engines[nic], name: n, v: seg.Process(), seg: seg}, mem: make([]byte, bytes)}
-	if p.slot, p.gen, err = register(p.e, n, seg, func() { p.wakes++ }); err != nil {
+	if p.slot, p.gen, err = f.register(p.e, n, seg, func() { p.wakes++ }); err != nil {
 		f.t.Fatal(err)
 	}
 	if p.region, _, err = p.e.AddRegion(p.slot, p.mem); err != nil {
@@ -369,8 +369,14 @@ func TestAReceivePostedInTheMiddleOfAMessageEndsItsStaging(t *testing.T) {
 	if inb.staging != nil || b.e.staging.inUse != 0 {
 		t.Error("it is staged still")
 	}
-	if !bytes.Equal(buf[:before], want[:before]) {
-		t.Error("what had come is not in its place")
+	there := uint64(0)
+	for i := range buf { // pieces come in any order
+		if buf[i] == want[i] {
+			there++
+		}
+	}
+	if there < before {
+		t.Errorf("%d bytes had come, %d are in their place", before, there)
 	}
 	b.wantReceived(r, buf, want)
 	a.wantSent(s)

@@ -27,7 +27,7 @@ func (e *Engine) RemoveNode(id uint64, addr link.Addr) {
 	if pr.removed {
 		return
 	}
-	pr.added, pr.removed = false, true
+	pr.added, pr.named, pr.removed = false, false, true
 	if pr.ep.Up() {
 		pr.ep.Watch(1)
 		pr.watched = true
@@ -61,11 +61,15 @@ func (e *Engine) forgetRemoved() {
 func (e *Engine) forget(pr *peer) {
 	pr.keep()
 	e.trust(pr)
+	e.lookAway(pr)
 	e.rel.Forget(e.now, pr.ep)
 	for _, n := range e.names.all {
 		if pr.nic != 0 && n.nic == pr.nic {
 			n.stale, n.forget = true, e.now
 		}
+	}
+	for _, n := range e.names.open {
+		e.forgetAsked(n, pr)
 	}
 	e.names.expire(e)
 	delete(e.peers, pr.ep)

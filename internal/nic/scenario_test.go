@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/vni"
@@ -28,6 +29,7 @@ import (
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		s := &scenario{f: &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: 1472})}, procs: map[string]*tester{}, ops: map[string]*scenarioOp{}}
+		s.f.stepBy = func() { s.step() }
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			s.f.t, s.d = t, d
 			s.out.Reset()
@@ -124,8 +126,15 @@ func (s *scenario) command() {
 		for _, t := range s.taps {
 			t.apart = false
 		}
+		s.run(limits.HelloEvery)
 	case "process": // process NIC NAME
-		s.procs[s.arg(1)] = s.f.process(s.number(0)-1, s.arg(1))
+		p := s.f.claim(s.number(0)-1, s.arg(1))
+		s.f.until(5*time.Second, "the registration has ended", p.claimed)
+		if p.refused != nil {
+			s.printf("%v", p.refused)
+			return
+		}
+		s.procs[s.arg(1)] = p
 		s.names = append(s.names, s.arg(1))
 	case "exit": // exit NAME
 		p := s.procs[s.arg(0)]
@@ -139,11 +148,15 @@ func (s *scenario) command() {
 		if err != nil {
 			s.d.Fatalf(s.f.t, "%v", err)
 		}
-		for end := s.f.now.Add(d); s.f.now < end; {
-			s.step()
-		}
+		s.run(d)
 	default:
 		s.d.Fatalf(s.f.t, "no command %q", s.d.Cmd)
+	}
+}
+
+func (s *scenario) run(d time.Duration) {
+	for end := s.f.now.Add(d); s.f.now < end; {
+		s.step()
 	}
 }
 
@@ -421,14 +434,19 @@ func describeRelay(r wire.Record) string {
 
 func describeTable(b []byte) string {
 	switch b[0] {
-	case tableClaim, tableEnd:
+	case tableClaim, tableEnd, tableAsk:
 		n := vni.Name{Index: uint32(b[16])}
 		copy(n.App[:], b[20:])
-		return fmt.Sprintf("%s %v at slot %d", map[byte]string{tableClaim: "claim", tableEnd: "end of"}[b[0]], n, b[2])
+		return fmt.Sprintf("%s %v at slot %d", map[byte]string{tableClaim: "claim", tableEnd: "end of", tableAsk: "ask for"}[b[0]], n, b[2])
 	case tableSync:
-		return fmt.Sprintf("sync: %d claims", b[4])
+		return fmt.Sprintf("sync: %d records, %d promised", b[4], b[8])
 	case tableLost:
 		return fmt.Sprintf("lost: the name of slot %d", b[2])
+	case tableAnswer:
+		if b[1] == askGranted {
+			return fmt.Sprintf("answer: slot %d has its name", b[2])
+		}
+		return fmt.Sprintf("answer: the name of slot %d is that of slot %d of NIC %d", b[2], b[20], b[8])
 	case tableNode:
 		return fmt.Sprintf("node %d", b[24])
 	}

@@ -18,6 +18,7 @@ func (e *Engine) Leaks() []string {
 	for _, pr := range e.nodes.list {
 		l.peer(pr)
 	}
+	l.unless(len(e.names.open) == 0, "%d claims are open", len(e.names.open))
 	l.unless(e.waiting.n == 0, "%d sends wait for names", e.waiting.n)
 	l.unless(e.inbounds.inUse == kept, "%d inbounds in use, %d messages waiting", e.inbounds.inUse, kept)
 	l.unless(kept > 0 || e.staging.inUse == 0, "%d bytes of staging in use", e.staging.inUse)

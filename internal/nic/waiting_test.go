@@ -17,13 +17,14 @@ func TestMessagesThatWaitForANameAreNotOvertaken(t *testing.T) { // decision 5
 	for id := range uint64(2) {
 		f.addNIC(id+1, 1, fault.Config{})
 	}
+	a := f.process(0, "a/0")
 	if err := f.engines[1].AddNode(1, mem.Address(1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.engines[0].AddNode(2, mem.Address(2)); err != nil {
 		t.Fatal(err)
 	}
-	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	b := f.claim(1, "b/0")
 	var received []int
 	for range messages {
 		received = append(received, b.recv("", 0, vni.AnyTag, make([]byte, 8)))

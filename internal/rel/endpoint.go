@@ -170,6 +170,9 @@ func (e *Endpoint) newSegment(s wire.Space, n int) []byte {
 	return g.buf[:n:n]
 }
 
+// Heard is when the last frame of the peer's session came; what nobody listened for is no silence.
+func (e *Endpoint) Heard() clock.Time { return e.heard }
+
 // Watch adds n, +1 or −1, to the number of things that wait for this peer without anything under way to it: a named
 // receive, a request that awaits permission. While there are any, the peer is probed when it is silent; without a session,
 // the next Progress sets about one.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
@@ -95,7 +96,7 @@ func (c *crowd) run() error {
 	for i := range c.n {
 		c.f.Process(i, fmt.Sprintf("m/%d", i), func(p *sim.Process) error { return c.member(p, i) })
 	}
-	c.f.After(roundPairs+100*time.Millisecond, func() { tellSeats(c.f, c.n) })
+	c.f.After(roundPairs+limits.GatherWithin+100*time.Millisecond, func() { tellSeats(c.f, c.n) })
 	return c.f.Run(roundLimit)
 }
 

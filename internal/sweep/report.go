@@ -21,6 +21,7 @@ type Totals struct {
 	Calls           uint64 `json:"calls"` // that were answered
 	Multicasts      uint64 `json:"multicasts"`
 	Collectives     uint64 `json:"collectives"` // operations of groups, of each member
+	Claims          uint64 `json:"claims"`      // to contested names
 	Delivered       uint64 `json:"delivered"`   // messages that a process has received
 	Cancelled       uint64 `json:"cancelled"`   // operations that a deadline ended
 	Failed          uint64 `json:"failed"`      // operations that a lost peer ended
@@ -87,8 +88,8 @@ func (r *Report) Write(w io.Writer) {
 		}
 		fmt.Fprintf(w, "    replay: %s\n", f.Replay)
 	}
-	fmt.Fprintf(w, "%d seeds in %.1f s: %d NICs, %d processes, %d messages of %.1f GB, %d calls, %d PUT, %d GET, %d multicasts, %d collective operations\n",
-		r.Seeds, r.Seconds, r.NICs, r.Processes, r.Messages, float64(r.Bytes)/1e9, r.Calls, r.Puts, r.Gets, r.Multicasts, r.Collectives)
+	fmt.Fprintf(w, "%d seeds in %.1f s: %d NICs, %d processes, %d messages of %.1f GB, %d calls, %d PUT, %d GET, %d multicasts, %d collective operations, %d contested names\n",
+		r.Seeds, r.Seconds, r.NICs, r.Processes, r.Messages, float64(r.Bytes)/1e9, r.Calls, r.Puts, r.Gets, r.Multicasts, r.Collectives, r.Claims)
 	fmt.Fprintf(w, "%d messages delivered; %d operations cancelled, %d failed; %d retransmissions\n",
 		r.Delivered, r.Cancelled, r.Failed, r.Retransmissions)
 	var faults []string

@@ -81,6 +81,11 @@ func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
 	for _, v := range found {
 		w.l.violate("%s", v)
 	}
+	contested, claims := runContest(seed, d)
+	for _, v := range contested {
+		w.l.violate("%s", v)
+	}
+	w.totals.Claims = claims
 	w.totals.Collectives, w.totals.Violations = done, uint64(len(w.l.violations))
 	return &Result{Totals: w.totals, Seed: seed, Defect: d, Violations: w.l.violations, Trace: w.f.Trace()}
 }

@@ -102,6 +102,8 @@ const (
 	NICNameUpdatesSent
 	NICNameUpdatesReceived
 	NICNameConflicts
+	NICNamesRefused     // registrations refused because another process has the name
+	NICNamesUnconfirmed // names held without an answer of their home
 	NICRegistrations
 	NICDetaches // processes thrown out for an impossible state
 	NICCommands
@@ -163,7 +165,8 @@ var counterNames = [counters]string{
 	"nic_credits_received", "nic_credits_recalled", "nic_refused_process_gone", "nic_refused_stale_generation",
 	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled", "nic_failed_unreachable",
 	"nic_failed_name_unknown", "nic_failed_bad_argument", "nic_cancels", "nic_refills", "nic_cancels_late", "nic_resolves",
-	"nic_name_updates_sent", "nic_name_updates_received", "nic_name_conflicts", "nic_registrations", "nic_detaches",
+	"nic_name_updates_sent", "nic_name_updates_received", "nic_name_conflicts",
+	"nic_names_refused", "nic_names_unconfirmed", "nic_registrations", "nic_detaches",
 	"nic_commands", "nic_wakes", "nic_events", "nic_polls", "nic_idle_polls", "nic_visits", "nic_processes_now",
 	"nic_active_now", "nic_names_now", "nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts",
 	"nic_reductions", "nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent",

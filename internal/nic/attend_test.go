@@ -1,0 +1,92 @@
+package nic
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+func TestANICThatDiesIdleIsDownWithinTheFailureTimeout(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	p := f.process(1, "b/0")
+	f.known("b/0")
+	f.run(30 * time.Second) // idle, but alive
+	one := f.engines[0]
+	if !one.Nodes()[0].Up || one.Count(vni.RelDownUnreachable) > 0 {
+		t.Fatal("an idle NIC was given up")
+	}
+	if n := one.Count(vni.RelProbeSends); n > 10 {
+		t.Errorf("%d probes in 30 idle seconds", n)
+	}
+	f.engines = f.engines[:1]
+	died := f.now
+	f.until(2*limits.FailureTimeout, "the other is down", func() bool { return !one.Nodes()[0].Up })
+	if d := f.now.Sub(died); d > limits.FailureTimeout {
+		t.Errorf("it took %v", d)
+	}
+	if _, ok := one.Lookup(p.name); ok {
+		t.Error("its name still leads there")
+	}
+}
+
+func TestWhoIsNotThereIsCalledEverLessOften(t *testing.T) {
+	f := emptyFabric(t)
+	one := f.addNIC(1, 1, fault.Config{})
+	if err := one.AddNode(2, mem.Address(2)); err != nil {
+		t.Fatal(err)
+	}
+	f.run(time.Minute)
+	before := one.Count(vni.RelHelloSends)
+	f.run(time.Minute)
+	if n := one.Count(vni.RelHelloSends) - before; n < 20 || n > 100 {
+		t.Errorf("%d hellos a minute to a NIC that is not there", n)
+	}
+	f.addNIC(2, 1, fault.Config{}) // which knows of nobody
+	f.until(limits.RetryAtMost+limits.HelloEvery, "it is found", func() bool { return one.peerOf(2).ep.Up() })
+}
+
+func TestANICKnownByHearsayIsForgottenWhenItHasGone(t *testing.T) {
+	f := emptyFabric(t)
+	one, two, three := f.addNIC(1, 1, fault.Config{}), f.addNIC(2, 1, fault.Config{}), f.addNIC(3, 1, fault.Config{})
+	for _, e := range []*Engine{two, three} {
+		if err := e.AddNode(1, mem.Address(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.until(time.Second, "all are known to all", func() bool {
+		return two.peerOf(3) != nil && two.peerOf(3).told && three.peerOf(2) != nil && three.peerOf(2).told
+	})
+	f.engines = []*Engine{one, two}
+	f.until(3*limits.FailureTimeout, "it is forgotten", func() bool { return len(one.Nodes()) == 1 && len(two.Nodes()) == 1 })
+	f.engines = []*Engine{one, three}
+	f.until(3*limits.FailureTimeout, "the one that was named is kept", func() bool { return !three.peerOf(1).failed && len(one.Nodes()) == 1 })
+	f.run(3 * limits.FailureTimeout)
+	if pr := three.peerOf(1); pr == nil || !pr.ep.Up() {
+		t.Error("the pair with the named NIC is not open")
+	}
+}
+
+func TestAddressesAreToldToThoseWhomTheyLeadSomewhere(t *testing.T) {
+	for _, c := range []struct {
+		a, to string
+		ok    bool
+	}{
+		{"10.0.0.1", "10.0.0.2", true},
+		{"127.0.0.1", "10.0.0.2", false},
+		{"127.0.0.1", "127.0.0.1", true},
+		{"127.0.0.2", "127.0.0.1", true},
+		{"10.0.0.1", "127.0.0.1", true},
+		{"::1", "fd00::2", false},
+		{"fe80::1", "fe80::2", false},
+		{"fd00::1", "fe80::2", true},
+	} {
+		if ok := tellable(netip.MustParseAddr(c.a), netip.MustParseAddr(c.to)); ok != c.ok {
+			t.Errorf("%s to one at %s: %v", c.a, c.to, ok)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/sim"
+)
+
+// contest is a small fabric beside the one of a run, whose processes claim the same names at the same moments, at any of
+// its NICs. It has promises of its own (decision 15):
+//
+//	as long as the fabric is connected, no two have one name, and nobody loses one
+//	whoever is refused is told who has the name, and that is who has it
+//	a name that is looked up leads to who has it, or had it a moment ago
+//	when everything has come to rest, also after partitions, a name has one owner at most, and every NIC finds that one
+//	names of processes that have gone, and of NICs that have, are gone everywhere
+type contest struct {
+	f       *sim.Fabric
+	rng     *rand.Rand
+	nics    int
+	names   []vni.Name
+	stormy  bool // the fabric is divided now and then, and NICs vanish
+	closing bool
+	all     []*contender
+	done    uint64
+	found   []string
+}
+
+// contender is a process that claims a name.
+type contender struct {
+	c    *contest
+	name vni.Name
+	host int
+	proc *sim.Process
+	fate fate
+	gone time.Duration // when it ended, lost its name or vanished
+	told string        // refused: who has the name
+}
+
+type fate uint8
+
+const (
+	claims fate = iota
+	has
+	refused
+	lost  // its name, to an older claim
+	ended // by itself, or with its NIC
+)
+
+const (
+	contestLasts = 3 * time.Second
+	newsTakes    = time.Second // for all NICs to hear of an end, with frames lost
+)
+
+// runContest makes the contest of a seed, and returns what it has found and how many claims were made.
+func runContest(seed uint64, d mutate.Defect) (violations []string, done uint64) {
+	rng := rand.New(rand.NewPCG(seed, 0x6e616d6573))
+	c := &contest{rng: rng, nics: 2 + rng.IntN(5), stormy: rng.IntN(3) == 0}
+	rate := func(most float64) float64 { return most * rng.Float64() * float64(rng.IntN(2)) }
+	c.f = sim.New(sim.Config{
+		Seed: seed, NICs: c.nics, Replay: replay(seed, d),
+		Faults: sim.Faults{Loss: rate(0.05), Duplicate: rate(0.05), Reorder: rate(0.1), Corrupt: rate(0.01)},
+		Hooks:  sim.Hooks{Defect: d, Refused: c.refused},
+	})
+	for i := range 1 + rng.IntN(4) {
+		name, err := vni.ParseName(fmt.Sprintf("prize/%d", i))
+		if err != nil {
+			panic(err)
+		}
+		c.names = append(c.names, name)
+	}
+	c.f.Process(0, "umpire/0", c.main)
+	if err := c.f.Run(time.Minute); err != nil {
+		c.violate("%v", err)
+	}
+	return c.found, c.done
+}
+
+func (c *contest) violate(format string, args ...any) {
+	c.found = append(c.found, fmt.Sprintf("contest, at %v: ", c.f.Elapsed())+fmt.Sprintf(format, args...))
+}
+
+// main holds round after round, and then looks at what every NIC knows.
+func (c *contest) main(p *sim.Process) error {
+	for c.f.Elapsed() < contestLasts {
+		c.round()
+		p.Sleep(time.Duration(c.rng.ExpFloat64() * float64(pick(c.rng, time.Millisecond, 20*time.Millisecond, 200*time.Millisecond))))
+		c.look()
+		if c.stormy && c.rng.IntN(8) == 0 {
+			c.storm()
+		}
+	}
+	c.closing = true
+	p.Sleep(20 * time.Second) // for what is divided to meet, and what has gone to be forgotten
+	c.atRest()
+	return nil
+}
+
+// round has some processes claim one name, at once or nearly so.
+func (c *contest) round() {
+	name := pick(c.rng, c.names...)
+	spread := pick(c.rng, 0, 30*time.Microsecond, time.Millisecond)
+	for range 1 + c.rng.IntN(4) {
+		m := &contender{c: c, name: name, host: c.rng.IntN(c.nics)}
+		c.f.After(time.Duration(c.rng.Int64N(int64(spread)+1)), m.enter)
+	}
+}
+
+func (m *contender) enter() {
+	m.c.all = append(m.c.all, m)
+	m.c.done++
+	m.proc = m.c.f.Serve(m.host, m.name.String(), m.main)
+}
+
+// main is a contender that has the name. It keeps it for a while.
+func (m *contender) main(p *sim.Process) error {
+	c := m.c
+	for _, o := range c.all {
+		if o != m && o.fate == has && o.name == m.name && !c.stormy {
+			c.violate("%v is had by NIC %d, and by NIC %d", m.name, o.host, m.host)
+		}
+	}
+	m.proc, m.fate = p, has
+	defer m.leaves(ended)
+	seg, _ := p.VNI()
+	half := seg.Process()
+	for until := c.f.Elapsed() + time.Duration(c.rng.ExpFloat64()*float64(300*time.Millisecond)); c.closing || c.f.Elapsed() < until; {
+		p.Sleep(time.Millisecond)
+		switch half.Gone() {
+		case vni.StatusOK:
+			continue
+		case vni.StatusNameLost:
+			if !c.stormy {
+				c.violate("the process of NIC %d has lost %v, though nothing was divided", m.host, m.name)
+			}
+			m.leaves(lost)
+		}
+		return nil
+	}
+	return nil
+}
+
+func (m *contender) leaves(f fate) {
+	if m.fate == has || m.fate == claims {
+		m.fate, m.gone = f, m.c.f.Elapsed()
+	}
+}
+
+// refused takes the end of a claim.
+func (c *contest) refused(p *sim.Process, err error) {
+	i := slices.IndexFunc(c.all, func(m *contender) bool { return m.proc == p || m.proc == nil && m.fate == claims && m.host == p.Host() })
+	if i < 0 || !errors.Is(err, nic.ErrNameTaken) {
+		c.violate("a claim ended with %v", err)
+		return
+	}
+	c.all[i].fate, c.all[i].gone, c.all[i].told = refused, c.f.Elapsed(), err.Error()
+}
+
+// storm divides the fabric for a while, or takes a NIC away.
+func (c *contest) storm() {
+	lasting := time.Duration(c.rng.ExpFloat64() * float64(2*time.Second))
+	host := 1 + c.rng.IntN(c.nics-1) // the umpire's stays
+	if c.rng.IntN(2) == 0 {
+		c.f.After(lasting, c.f.Partition(host))
+		return
+	}
+	c.f.StopNIC(host)
+	for _, m := range c.all {
+		if m.host == host && m.fate == has {
+			m.leaves(ended)
+		}
+	}
+	if c.rng.IntN(3) > 0 {
+		c.f.After(lasting, func() { c.f.StartNIC(host) })
+	}
+}
+
+// owner finds who has a name by its own account.
+func (c *contest) owner(name vni.Name) *contender {
+	for _, m := range c.all {
+		if m.name == name && m.fate == has {
+			return m
+		}
+	}
+	return nil
+}
+
+// look looks a name up at some NIC.
+func (c *contest) look() {
+	name, host := pick(c.rng, c.names...), c.rng.IntN(c.nics)
+	e := c.f.Engine(host)
+	if e == nil || c.stormy {
+		return
+	}
+	at, ok := e.Lookup(name)
+	if !ok {
+		return
+	}
+	if m := c.at(name, at); m == nil || m.fate != has && m.fate != claims && c.f.Elapsed()-m.gone > newsTakes {
+		c.violate("NIC %d finds %v at slot %d of NIC %d, which does not have it", host, name, at.Slot, at.NIC-sim.NICID(0))
+	}
+}
+
+// at finds the contender with an address.
+func (c *contest) at(name vni.Name, at nic.Address) *contender {
+	for _, m := range c.all {
+		if slot, gen := m.proc.Slot(); m.name == name && sim.NICID(m.host) == at.NIC && slot == at.Slot && gen == at.Gen {
+			return m
+		}
+	}
+	return nil
+}
+
+// atRest looks at what every NIC knows when nothing has changed for long.
+func (c *contest) atRest() {
+	for host := range c.nics {
+		e := c.f.Engine(host)
+		if e == nil {
+			continue
+		}
+		known := 1 // the umpire
+		for _, name := range c.names {
+			m := c.owner(name)
+			at, ok := e.Lookup(name)
+			switch {
+			case m == nil && ok:
+				c.violate("NIC %d finds %v at slot %d of NIC %d; it has gone", host, name, at.Slot, at.NIC-sim.NICID(0))
+			case m != nil && (!ok || c.at(name, at) != m):
+				c.violate("NIC %d finds %v at %+v, %v; NIC %d has it", host, name, at, ok, m.host)
+			case m != nil:
+				known++
+			}
+		}
+		if l := e.Names(); len(l) != known {
+			c.violate("NIC %d knows %d names of %d: %v", host, len(l), known, l)
+		}
+		for _, leak := range e.Leaks() {
+			c.violate("NIC %d leaks: %s", host, leak)
+		}
+	}
+	for _, m := range c.all {
+		c.judge(m)
+	}
+}
+
+var address = regexp.MustCompile(`slot (\d+) of NIC ([\d:]+)$`)
+
+// judge looks at how a claim ended.
+func (c *contest) judge(m *contender) {
+	for _, o := range c.all {
+		if o != m && o.name == m.name && o.fate == has && m.fate == has {
+			c.violate("%v has two owners, at NIC %d and NIC %d", m.name, m.host, o.host)
+		}
+	}
+	if m.fate == claims && c.f.Engine(m.host) != nil && !m.proc.Over() {
+		c.violate("the claim of NIC %d to %v has not ended", m.host, m.name)
+	}
+	if m.fate != refused {
+		return
+	}
+	found := address.FindStringSubmatch(m.told)
+	if found == nil {
+		c.violate("who was refused was not told who has the name: %s", m.told)
+		return
+	}
+	slot, _ := strconv.Atoi(found[1])
+	id, err := registry.ParseNICID(found[2])
+	if err != nil || !slices.ContainsFunc(c.all, func(o *contender) bool {
+		s, _ := o.proc.Slot()
+		return o != m && o.name == m.name && int(s) == slot && sim.NICID(o.host) == uint64(id) && (c.stormy || o.fate != refused && o.fate != claims)
+	}) {
+		c.violate("NIC %d was refused %v because of one that never had it: %s", m.host, m.name, m.told)
+	}
+}

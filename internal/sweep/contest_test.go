@@ -1,0 +1,20 @@
+package sweep
+
+import (
+	"testing"
+
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/sim"
+)
+
+func TestWhoeverClaimsANameAtOnceThereIsOneOwner(t *testing.T) { // decision 15
+	first, claims := sim.Seed(1), uint64(0)
+	for i := range uint64(seeds(100, 400, 4000)) {
+		found, n := runContest(first+i, mutate.None)
+		for _, v := range found {
+			t.Errorf("seed %d: %s", first+i, v)
+		}
+		claims += n
+	}
+	t.Logf("%d claims", claims)
+}
