@@ -31,10 +31,11 @@ type team struct {
 	members int
 	nics    int
 	rounds  int
-	ends    map[int]int // by rank in the first group: the operation before which the member ends
-	crash   bool        // not it alone, but its NIC with all that are there
-	unsure  int         // how often the first member joins and thinks better of it
-	joined  int         // members that are in the first group
+	ends    map[int]int   // by rank in the first group: the operation before which the member ends
+	crash   bool          // not it alone, but its NIC with all that are there
+	crashed time.Duration // when that was, the last time
+	unsure  int           // how often the first member joins and thinks better of it
+	joined  int           // members that are in the first group
 	gone    map[weft.Name]bool
 	entered map[string]map[weft.Name]bool // by group and operation: who has entered it
 	done    uint64
@@ -45,7 +46,9 @@ type team struct {
 const (
 	teamLimit  = 3 * time.Minute // of virtual time
 	teamSettle = 4 * time.Second
-	teamWaits  = time.Second // for what is said of joins that have been given up
+	teamSilent = 8 * time.Second            // until a NIC is given up: long, so that probes have no bad luck
+	teamNews   = teamSilent + 2*time.Second // until every member knows; one that nobody tells finds out later
+	teamWaits  = time.Second                // for what is said of joins that have been given up
 )
 
 // runTeam makes the team run of a seed, and returns what it has found and how many collective operations were done.
@@ -63,7 +66,7 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	hosts := max(t.nics, 2)
 	rate := func(most float64) float64 { return most * rng.Float64() * float64(rng.IntN(2)) }
 	t.f = sim.New(sim.Config{
-		Seed: seed, NICs: hosts, TorusWidth: rng.IntN(3), Replay: replay(seed, d), UnreachableAfter: 8 * time.Second, // no bad luck with probes
+		Seed: seed, NICs: hosts, TorusWidth: rng.IntN(3), Replay: replay(seed, d), UnreachableAfter: teamSilent,
 		Faults: sim.Faults{Loss: rate(0.05), Duplicate: rate(0.05), Reorder: rate(0.1), Corrupt: rate(0.01)},
 		Hooks:  sim.Hooks{Defect: d, Pool: rng.IntN(3) == 0, Check: t.checkLimits},
 	})
@@ -179,6 +182,7 @@ func (t *team) end(p *sim.Process, self weft.Name) {
 		t.gone[weft.Name{App: "team", Index: uint32(i)}] = true
 	}
 	t.f.StopNIC(host)
+	t.crashed = t.f.Elapsed()
 	if p.Rand().IntN(2) == 0 {
 		t.f.After(time.Duration(p.Rand().IntN(20_000))*time.Millisecond, func() { t.f.StartNIC(host) })
 	}
@@ -186,6 +190,9 @@ func (t *team) end(p *sim.Process, self weft.Name) {
 
 // recover shrinks a broken group, and has its members agree on the operation to go on after.
 func (t *team) recover(p *sim.Process, g *weft.Group, next int, err error) (*weft.Group, int, error) {
+	if late := t.f.Elapsed() - t.crashed; t.crash && late > teamNews {
+		t.violate("a member on host %d learned only after %v that a NIC of members has crashed", p.Host(), late)
+	}
 	for {
 		if !t.blamesTheDead(err) {
 			return nil, 0, err
