@@ -26,7 +26,7 @@ NONE < payload, together                          link/udp < link/xdp
 clock < wire, link, registry                      mutate < rel, vni, nic, proc, sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
 vni, link, rel, driver < nic < poller             vni < proc, driver
-idle < poller, ctl, daemon
+idle < poller, ctl, daemon                        registry < ctl
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 weft < sim, inflight                              sim < sweep
 inflight, together, hostile < bench < demo        payload, together < demo

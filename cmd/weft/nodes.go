@@ -96,11 +96,11 @@ func printChecks(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) err
 }
 
 // nicText is a NIC's id, if it has ever told it.
-func nicText(id uint64) string {
+func nicText(id registry.NICID) string {
 	if id == 0 {
 		return "not known yet"
 	}
-	return registry.NICID(id).String()
+	return id.String()
 }
 
 func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
@@ -219,7 +219,7 @@ func printNames(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tNIC\tSLOT")
 	for _, p := range all {
-		fmt.Fprintf(w, "%s\t%v\t%d\n", p.Name, registry.NICID(p.NIC), p.Slot)
+		fmt.Fprintf(w, "%s\t%v\t%d\n", p.Name, p.NIC, p.Slot)
 	}
 	return w.Flush()
 }
@@ -237,7 +237,7 @@ func newGroupsCommand() *cobra.Command {
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "GROUP\tEPOCH\tSIZE\tSTATE\tMEMBER\tNIC")
 			for _, m := range all {
-				fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%v\n", m.Group, m.Epoch, m.Size, m.State, m.Name, registry.NICID(m.NIC))
+				fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%v\n", m.Group, m.Epoch, m.Size, m.State, m.Name, m.NIC)
 			}
 			return w.Flush()
 		})

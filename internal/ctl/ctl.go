@@ -35,6 +35,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/weftnet/weft/internal/registry"
 )
 
 // Version is the version of these messages. Both sides must have the same.
@@ -211,43 +213,43 @@ type Info struct {
 
 // Node is a NIC as another one knows it.
 type Node struct {
-	ID          uint64 `json:"id,string"`
-	Address     string `json:"address"`
-	State       string `json:"state"`
-	Incarnation uint64 `json:"incarnation,string"`
-	Processes   int    `json:"processes"`
-	RTT         int64  `json:"rtt_ns"`             // 0: never measured
-	Position    []int  `json:"position,omitempty"` // x and y on the torus; none: it has none, or has not told
+	ID          registry.NICID `json:"id,omitempty"` // as eight octets, as everywhere; none: it has never told
+	Address     string         `json:"address"`
+	State       string         `json:"state"`              // up or down
+	Incarnation uint64         `json:"incarnation,string"` // of its present life; 0: it was never up
+	Processes   int            `json:"processes"`          // of it that can be reached
+	RTT         int64          `json:"rtt_ns"`             // 0: never measured
+	Position    []int          `json:"position,omitempty"` // x and y on the torus; none: it has none, or has not told
 }
 
 // Check is how the connectivity check of a node ended.
 type Check struct {
-	ID      uint64 `json:"id,string"`
-	Address string `json:"address"`
-	OK      bool   `json:"ok"`
-	Text    string `json:"text,omitempty"` // why it failed
+	ID      registry.NICID `json:"id,omitempty"`
+	Address string         `json:"address"`
+	OK      bool           `json:"ok"`
+	Text    string         `json:"text,omitempty"` // why it failed
 }
 
 // Name is a process of the fabric, as the NIC's name table has it.
 type Name struct {
-	Name       string `json:"name"`
-	NIC        uint64 `json:"nic,string"`
-	Slot       uint16 `json:"slot"`
-	Generation uint32 `json:"generation"`
+	Name       string         `json:"name"`
+	NIC        registry.NICID `json:"nic"`
+	Slot       uint16         `json:"slot"`
+	Generation uint32         `json:"generation"`
 
 	Unreachable bool `json:"unreachable,omitempty"` // its NIC does not answer
 }
 
 // Member is a member of a group of the fabric (QNIX-54).
 type Member struct {
-	Group      string `json:"group"`
-	Epoch      uint32 `json:"epoch"` // how often the group has shrunk
-	Size       int    `json:"size"`  // members that it has, or waits for; 0: that is not known
-	State      string `json:"state"` // gathering, complete, broken; application: whoever lives of one
-	Name       string `json:"name"`
-	NIC        uint64 `json:"nic,string"`
-	Slot       uint16 `json:"slot"`
-	Generation uint32 `json:"generation"`
+	Group      string         `json:"group"`
+	Epoch      uint32         `json:"epoch"` // how often the group has shrunk
+	Size       int            `json:"size"`  // members that it has, or waits for; 0: that is not known
+	State      string         `json:"state"` // gathering, complete, broken; application: whoever lives of one
+	Name       string         `json:"name"`
+	NIC        registry.NICID `json:"nic"`
+	Slot       uint16         `json:"slot"`
+	Generation uint32         `json:"generation"`
 }
 
 // Process is a process of the daemon's own NIC.

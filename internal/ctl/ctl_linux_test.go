@@ -16,6 +16,8 @@ import (
 
 	"github.com/weftnet/weft/internal/idle"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/registry"
 )
 
 // serve answers every request with what f makes of it, until the test ends.
@@ -126,7 +128,7 @@ func TestListsOfAnyLengthArriveWhole(t *testing.T) {
 	for _, n := range []int{0, 1, ListPage, ListPage + 1, 5*ListPage + 7} {
 		all := make([]Name, n)
 		for i := range all {
-			all[i] = Name{Name: fmt.Sprintf("%s/%d", strings.Repeat("x", 24), 1<<32-1-i), NIC: 1<<64 - 1 - uint64(i), Slot: 4095, Generation: 1<<32 - 1}
+			all[i] = Name{Name: fmt.Sprintf("%s/%d", strings.Repeat("x", 24), 1<<32-1-i), NIC: 1<<64 - 1 - registry.NICID(i), Slot: 4095, Generation: 1<<32 - 1}
 		}
 		path := serve(t, func(c *Client, r *Request) error {
 			page, next := Page(all, r.From)

@@ -74,7 +74,7 @@ func (d *Daemon) nodes() (l []ctl.Node) {
 		if n.Up {
 			state = "up"
 		}
-		c := ctl.Node{ID: n.ID, Address: n.Addr.String(), State: state, Incarnation: n.Incarnation,
+		c := ctl.Node{ID: registry.NICID(n.ID), Address: n.Addr.String(), State: state, Incarnation: n.Incarnation,
 			Processes: n.Processes, RTT: n.RTTNanos}
 		if at := listed[n.Addr]; n.Position.Width > 0 {
 			c.Position = []int{int(n.Position.X), int(n.Position.Y)}
@@ -90,7 +90,7 @@ func (d *Daemon) names() (l []ctl.Name) {
 	var all []nic.NameInfo
 	d.loop.Do(func(clock.Time) { all = d.engine.Names() })
 	for _, n := range all {
-		l = append(l, ctl.Name{Name: n.Name.String(), NIC: n.NIC, Slot: n.Slot, Generation: n.Gen, Unreachable: !n.Reachable})
+		l = append(l, ctl.Name{Name: n.Name.String(), NIC: registry.NICID(n.NIC), Slot: n.Slot, Generation: n.Gen, Unreachable: !n.Reachable})
 	}
 	return l
 }
@@ -100,7 +100,7 @@ func (d *Daemon) members() (l []ctl.Member) {
 	d.loop.Do(func(clock.Time) { all = slices.Concat(d.engine.Applications(), d.engine.Groups()) })
 	for _, g := range all {
 		for _, m := range g.Members {
-			l = append(l, ctl.Member{Group: g.Name, Epoch: g.Epoch, Size: g.Size, State: g.State, Name: m.Name.String(), NIC: m.NIC,
+			l = append(l, ctl.Member{Group: g.Name, Epoch: g.Epoch, Size: g.Size, State: g.State, Name: m.Name.String(), NIC: registry.NICID(m.NIC),
 				Slot: m.Slot, Generation: m.Gen})
 		}
 	}
@@ -162,7 +162,7 @@ func (d *Daemon) check(begin bool) (l []ctl.Check) {
 		}
 	}
 	for _, n := range d.known() {
-		c := ctl.Check{ID: n.ID, Address: n.Addr.String(), OK: n.Check == rel.CheckOK, Text: n.CheckText}
+		c := ctl.Check{ID: registry.NICID(n.ID), Address: n.Addr.String(), OK: n.Check == rel.CheckOK, Text: n.CheckText}
 		if n.Check == rel.CheckRunning {
 			c.Text = fmt.Sprintf("no answer within %v", checkWithin)
 		}

@@ -54,12 +54,22 @@ func messageOf(c *vni.Completion) Message {
 //	31    30           16 15            0
 //	call  use count        context         the count begins at 1, so no token is 0
 //
+// The counts of a process begin at a place of its own, far from those of the processes that had its slot before: an answer
+// to one of them that comes late names a send by slot and token only, and must not end another's.
+//
 // A call says so in its token because an envelope has no flag for it; who answers something else would be answering
 // nobody.
 const (
 	callBit   = 1 << 31
 	countBits = 15
+
+	// countStep is how far the counts of one generation begin from those of the one before: the golden part of all there
+	// are, so that also those of many generations in a row stay apart.
+	countStep = 20251
 )
+
+// firstCount is where the counts of a generation begin.
+func firstCount(gen uint32) uint16 { return uint16(gen * countStep & (1<<countBits - 1)) }
 
 // token makes the token of a send context that was just taken. Under mu.
 func (p *Process) token(i int, call bool) uint32 {

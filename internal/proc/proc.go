@@ -135,6 +135,9 @@ func New(seg *vni.Segment, w Waiter, mem Memory, opts Options) (*Process, error)
 		p.reserve += n + 8 // the head that we see is up to 7 entries late, and each has one unread
 	}
 	p.id = p.vp.Identity()
+	for i := range p.uses {
+		p.uses[i] = firstCount(p.id.Gen)
+	}
 	for l := range p.ops {
 		p.ops[l] = make([]Op, g.Contexts)
 		p.started[l] = make([]*Op, g.Contexts)
