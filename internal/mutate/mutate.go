@@ -25,6 +25,9 @@ const (
 	GrantLeak                  // nic: a permission's bytes are not given back at the end of its message
 	CreditLeak                 // nic: credit is not returned when a staged message is matched
 	LostWakeUp                 // nic: a doorbell is rung without waking the sleeper
+	YoungerWins                // nic: of two claims that meet after a partition the younger wins
+	StagingNotCharged          // nic: what waits in staging without credit is not charged to its receiver
+	GrantBeyond                // nic: bytes are permitted whatever has been permitted already
 	HomeForgets                // nic: a name's home confirms it twice before the first claim is told
 	StaleGenerationOK          // nic: messages for an earlier process of the slot reach the present one
 	CancelLosesMessage         // nic: a cancelled receive that had matched drops its message
@@ -49,6 +52,7 @@ const (
 
 var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "old-incarnation", "wrong-space-acked",
 	"no-retransmit", "tag-ignored", "early-ack", "order-ignored", "grant-leak", "credit-leak", "lost-wake-up",
+	"younger-wins", "staging-not-charged", "grant-beyond",
 	"home-forgets", "stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
 	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",
 	"late-forgotten", "loss-not-spread", "torus-forgotten",

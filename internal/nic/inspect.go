@@ -10,24 +10,6 @@ import (
 // Transport returns what the reliability layer has counted. It is the engine's and is computed anew by the next call.
 func (e *Engine) Transport() *rel.Stats { return e.rel.Stats() }
 
-// Limits says which of its limits the engine does not keep, if any. It is cheap enough to be asked during a run.
-func (e *Engine) Limits() error {
-	for _, p := range e.procs {
-		if p != nil && (p.staged < 0 || p.credited < 0 || p.staged+p.credited > e.cfg.StagingBytes) {
-			return fmt.Errorf("%v has %d bytes of staging and %d of credit in a quota of %d", p, p.staged, p.credited, e.cfg.StagingBytes)
-		}
-	}
-	if err := e.grants.limits(e); err != nil {
-		return err
-	}
-	for _, pr := range e.nodes.list {
-		if max(pr.relayed, pr.assembling) > limits.RelayBytes || min(pr.relayed, pr.assembling) < 0 {
-			return fmt.Errorf("peer %d has relays for %d bytes to answer and %d coming, at most %d", pr.nic, pr.relayed, pr.assembling, limits.RelayBytes)
-		}
-	}
-	return e.groups.limits()
-}
-
 // CreditAccount is the credit of one NIC for one process of another, as one of the two sees it.
 type CreditAccount struct {
 	NIC     uint64 // the other one

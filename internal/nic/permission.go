@@ -58,6 +58,9 @@ func (g *granter) run(e *Engine) {
 		reach := e.reach(inb)
 		n := min(reach-inb.limit, limits.GrantBytes)
 		room := g.room()
+		if e.cfg.Defect == mutate.GrantBeyond {
+			room = limits.GrantBytes
+		}
 		if room < min(n, limits.EagerMessage) { // in crumbs, each would be a frame of its own
 			return
 		}

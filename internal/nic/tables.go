@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -266,7 +267,7 @@ func (e *Engine) takeClaim(pr *peer, n *nameEntry) {
 		if p := e.process(own.slot); p.lostTo == pr { // the judgement overtook this claim
 			e.loseName(p, c)
 		}
-	case own.since <= c.since:
+	case (own.since <= c.since) != (e.cfg.Defect == mutate.YoungerWins):
 		e.counts[vni.NICNameConflicts]++
 		if b := e.table(pr, lostLen); b != nil {
 			b[0] = tableLost

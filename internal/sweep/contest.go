@@ -43,6 +43,8 @@ type contender struct {
 	host int
 	proc *sim.Process
 	fate fate
+	came time.Duration // when it claimed the name
+	held bool          // that later, since its NIC was not there
 	gone time.Duration // when it ended, lost its name or vanished
 	told string        // refused: who has the name
 }
@@ -119,6 +121,7 @@ func (c *contest) round() {
 func (m *contender) enter() {
 	m.c.all = append(m.c.all, m)
 	m.c.done++
+	m.came, m.held = m.c.f.Elapsed(), m.c.f.Engine(m.host) == nil
 	m.proc = m.c.f.Serve(m.host, m.name.String(), m.main)
 }
 
@@ -144,10 +147,25 @@ func (m *contender) main(p *sim.Process) error {
 				c.violate("the process of NIC %d has lost %v, though nothing was divided", m.host, m.name)
 			}
 			m.leaves(lost)
+			m.loses(half)
 		}
 		return nil
 	}
 	return nil
+}
+
+// loses looks who has the name now: one who claimed it before. How long before is known only as well as the news of it is
+// young.
+func (m *contender) loses(half *vni.Process) {
+	for ev, _, ok := half.NextEvent(); ok; ev, _, ok = half.NextEvent() {
+		if ev.Kind != vni.EventNameLost {
+			continue
+		}
+		o := m.c.at(m.name, nic.Address{NIC: ev.NIC, Slot: ev.Slot, Gen: ev.Gen})
+		if o == nil || o.came > m.came+newsTakes && !m.held {
+			m.c.violate("NIC %d has lost %v, claimed at %v, to a later claim: %v", m.host, m.name, m.came, ev)
+		}
+	}
 }
 
 func (m *contender) leaves(f fate) {
@@ -176,8 +194,11 @@ func (c *contest) storm() {
 	}
 	c.f.StopNIC(host)
 	for _, m := range c.all {
-		if m.host == host && m.fate == has {
+		switch {
+		case m.host == host && m.fate == has:
 			m.leaves(ended)
+		case m.host == host && m.fate == claims:
+			m.held = true
 		}
 	}
 	if c.rng.IntN(3) > 0 {
