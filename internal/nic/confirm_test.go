@@ -225,6 +225,27 @@ func TestOnEachSideOfAPartitionAClaimHolds(t *testing.T) {
 	})
 }
 
+// A NIC counts its claims, and in another life anew. Who still has an old one must not take it for the later.
+func TestNamesOfANICComeBackWithIt(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	f.process(1, "app/1")
+	f.process(1, "app/2")
+	f.known("app/1", "app/2")
+	f.kill(1)
+	f.run(limits.UnreachableAfter / 2)
+	back := f.addNIC(2, 2, fault.Config{})
+	if err := back.AddNode(1, mem.Address(1)); err != nil {
+		t.Fatal(err)
+	}
+	f.process(len(f.engines)-1, "app/2") // its first claim now, its second then
+	f.known("app/2")
+	f.run(limits.FailureTimeout + time.Second)
+	f.known("app/2")
+	if l := f.engines[0].Names(); len(l) != 1 {
+		t.Errorf("the other knows %v", l)
+	}
+}
+
 func TestAClosedNICEndsItsRegistrations(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	p := f.claim(0, f.homed(1))

@@ -280,12 +280,13 @@ func (e *Engine) takeClaim(pr *peer, n *nameEntry) {
 	}
 }
 
-// supersede ends the earlier claims of a NIC to the name that it claims by n. It returns false if there is a later one.
+// supersede ends the earlier claims of a NIC to the name that it claims by n. It returns false if there is a later one. What
+// is left from before this session is earlier, whatever its number: in another life the NIC has counted anew.
 func (e *Engine) supersede(n *nameEntry) bool {
 	for _, o := range slices.Clone(e.names.claims[n.name]) {
 		switch {
 		case o.nic != n.nic || o.address == n.address || o.dead:
-		case int32(o.number-n.number) > 0:
+		case int32(o.number-n.number) > 0 && !o.stale:
 			return false
 		case o.state == claimHeld:
 			e.ends(o)

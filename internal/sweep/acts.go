@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/weftnet/weft/sim"
 )
 
 // act does what is due after so many messages.
@@ -77,14 +79,21 @@ func (w *world) stopNIC(host int, lasting time.Duration) {
 	w.touch(host)
 	w.countNIC(host)
 	var names []string
+	var early []*sim.Process // that wait for their names, and would go on to wait for the next NIC
 	for _, name := range w.names {
 		if lf := w.lives[name]; lf.host == host {
 			w.end(lf)
 			names = append(names, name)
+			if lf.proc.Half() == nil {
+				early = append(early, lf.proc)
+			}
 		}
 	}
 	w.log("NIC %d vanishes for %v", host, lasting)
 	w.f.StopNIC(host)
+	for _, p := range early {
+		w.f.Kill(p)
+	}
 	w.f.After(lasting, func() {
 		w.f.StartNIC(host)
 		for _, name := range names {

@@ -47,6 +47,7 @@ type contender struct {
 	held bool          // that later, since its NIC was not there
 	gone time.Duration // when it ended, lost its name or vanished
 	told string        // refused: who has the name
+	were []uint16      // slots at which it claimed the name in earlier lives of its NIC
 }
 
 type fate uint8
@@ -192,15 +193,18 @@ func (c *contest) storm() {
 		c.f.After(lasting, c.f.Partition(host))
 		return
 	}
-	c.f.StopNIC(host)
 	for _, m := range c.all {
 		switch {
 		case m.host == host && m.fate == has:
 			m.leaves(ended)
 		case m.host == host && m.fate == claims:
 			m.held = true
+			if slot, _ := m.proc.Slot(); slot != 0 {
+				m.were = append(m.were, slot)
+			}
 		}
 	}
+	c.f.StopNIC(host)
 	if c.rng.IntN(3) > 0 {
 		c.f.After(lasting, func() { c.f.StartNIC(host) })
 	}
@@ -298,7 +302,8 @@ func (c *contest) judge(m *contender) {
 	id, err := registry.ParseNICID(found[2])
 	if err != nil || !slices.ContainsFunc(c.all, func(o *contender) bool {
 		s, _ := o.proc.Slot()
-		return o != m && o.name == m.name && int(s) == slot && sim.NICID(o.host) == uint64(id) && (c.stormy || o.fate != refused && o.fate != claims)
+		at := int(s) == slot || slices.Contains(o.were, uint16(slot))
+		return o != m && o.name == m.name && at && sim.NICID(o.host) == uint64(id) && (c.stormy || o.fate != refused && o.fate != claims)
 	}) {
 		c.violate("NIC %d was refused %v because of one that never had it: %s", m.host, m.name, m.told)
 	}
