@@ -52,8 +52,9 @@ const MaxRequest = 4096
 // maxDescriptors is how many descriptors travel with one reply at most. None travel with a request.
 const maxDescriptors = 8
 
-// ListPage is how many entries of a list one reply carries: well below MaxMessage at 350 bytes each, a process with its counts.
-const ListPage = 128
+// ListBytes is how many bytes the entries of a list take at most in one reply: half of MaxMessage, since the rest of the
+// reply needs room too. Entries are counted as they are encoded: a process with its counts may take 400 bytes or 2,000.
+const ListBytes = MaxMessage / 2
 
 // Errors of a client. Those that the daemon reports are *Error, and unwrap to one of these where there is one.
 var (

@@ -3,20 +3,23 @@ package ctl
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/idle"
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/internal/idle"
 	"github.com/weftnet/weft/internal/registry"
 )
 
@@ -125,7 +128,7 @@ func TestErrorsKeepTheirMeaningAcrossTheSocket(t *testing.T) {
 }
 
 func TestListsOfAnyLengthArriveWhole(t *testing.T) {
-	for _, n := range []int{0, 1, ListPage, ListPage + 1, 5*ListPage + 7} {
+	for _, n := range []int{0, 1, 2, 200, 1000} {
 		all := make([]Name, n)
 		for i := range all {
 			all[i] = Name{Name: fmt.Sprintf("%s/%d", strings.Repeat("x", 24), 1<<32-1-i), NIC: 1<<64 - 1 - registry.NICID(i), Slot: 4095, Generation: 1<<32 - 1}
@@ -143,6 +146,44 @@ func TestListsOfAnyLengthArriveWhole(t *testing.T) {
 				t.Fatalf("name %d is %v, want %v", i, got[i], all[i])
 			}
 		}
+	}
+}
+
+// widest is a process with all counts as long as they get, and refusals of every kind.
+func widest(i int) Process {
+	p := Process{Name: fmt.Sprintf("%s/%d", strings.Repeat("x", 24), 1<<32-1-i), Slot: 4095, Generation: 1<<32 - 1, Refused: map[string]uint64{}}
+	v := reflect.ValueOf(&p).Elem()
+	for f := range v.NumField() {
+		switch f := v.Field(f); {
+		case f.CanInt():
+			f.SetInt(math.MinInt64)
+		case f.CanUint() && f.Kind() == reflect.Uint64:
+			f.SetUint(math.MaxUint64)
+		}
+	}
+	for kind := range 40 { // there are fewer, with shorter names
+		p.Refused[fmt.Sprintf("%024d", kind)] = math.MaxUint64
+	}
+	return p
+}
+
+func TestTheWidestEntriesFitIntoReplies(t *testing.T) {
+	all := make([]Process, 400)
+	for i := range all {
+		all[i] = widest(i)
+	}
+	pages := 0
+	path := serve(t, func(c *Client, r *Request) error {
+		page, next := Page(all, r.From)
+		pages++
+		return c.Reply(&Reply{Processes: page, Next: next})
+	})
+	got, err := dial(t, path).Processes(t.Context())
+	if err != nil || !reflect.DeepEqual(got, all) {
+		t.Errorf("%d of %d processes, %v", len(got), len(all), err)
+	}
+	if row, err := json.Marshal(all[0]); err != nil || pages < len(all)*len(row)/ListBytes {
+		t.Errorf("%d pages for %d entries of %d bytes, %v", pages, len(all), len(row), err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -160,12 +161,19 @@ func (c *Client) TurnAway(err error) error {
 // Close ends the connection.
 func (c *Client) Close() error { return c.c.Close() }
 
-// Page cuts the part of a list that the next reply carries, and says where the one after goes on; 0 is nowhere.
+// Page cuts the part of a list that the next reply carries, as many entries as ListBytes hold but one at least, and says
+// where the one after goes on; 0 is nowhere.
 func Page[T any](all []T, from int) (page []T, next int) {
 	from = min(from, len(all))
-	end := min(from+ListPage, len(all))
-	if end < len(all) {
-		next = end
+	size := 0
+	for i := from; i < len(all); i++ {
+		b, err := json.Marshal(all[i])
+		if err != nil {
+			panic(fmt.Sprintf("ctl: an entry of a list that cannot be encoded: %v", err))
+		}
+		if size += len(b) + 1; size > ListBytes && i > from {
+			return all[from:i], i
+		}
 	}
-	return all[from:end], next
+	return all[from:], 0
 }

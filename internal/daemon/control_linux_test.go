@@ -74,20 +74,21 @@ func TestToolsLookAtOtherNICsByWayOfTheirOwn(t *testing.T) { // decision 1
 }
 
 func TestListsOfOtherNICsComeInPages(t *testing.T) {
+	const many = 131 // more than ListBytes hold, at some 400 bytes each
 	c := configs(t, 2)
-	c[1].MaxProcesses = ctl.ListPage + 10
+	c[1].MaxProcesses = many + 7
 	run(t, c...)
 	first := mustAttach(t, c[0], "a/0")
-	for i := range ctl.ListPage + 3 {
+	for i := range many {
 		g := &ctl.Geometry{Commands: 64, Contexts: 8, Descriptors: 1, PoolPages: 1}
 		if _, err := dialTool(t, c[1]).Attach(t.Context(), fmt.Sprintf("many/%d", i), g); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wait(t, first, fmt.Sprintf("many/%d", ctl.ListPage+2))
+	wait(t, first, fmt.Sprintf("many/%d", many-1))
 	ps, err := dialTool(t, c[0]).NIC(idOf(t, dialTool(t, c[1]))).Processes(t.Context())
-	if err != nil || len(ps) != ctl.ListPage+3 {
-		t.Errorf("%d processes of %d, %v", len(ps), ctl.ListPage+3, err)
+	if err != nil || len(ps) != many {
+		t.Errorf("%d processes of %d, %v", len(ps), many, err)
 	}
 }
 
