@@ -41,6 +41,10 @@ type inbound struct {
 	got    uint64
 	limit  uint64 // bytes permitted so far
 
+	owes      uint64 // bytes of them that have not come
+	hopeful   uint64 // of those: not written off, if writeOffs is its peer's
+	writeOffs uint32
+
 	staging []byte   // where the bytes are until it is matched, or there is a place for all of them
 	drained uint64   // bytes of them that have gone on to a stretch
 	parts   [][]byte // where they go then

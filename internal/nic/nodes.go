@@ -33,6 +33,7 @@ type peer struct {
 
 	granted     uint64     // bytes that it has been permitted and that have not come
 	writtenOff  uint64     // such bytes that are waited for no more
+	writeOffs   uint32     // how often
 	progressAt  clock.Time // when some came, or it began to have any
 	holder      node[peer] // in granter.holders
 	doubted     bool       // another NIC uses its id: it is probed, to see whether it has moved

@@ -14,7 +14,9 @@ import (
 // is lost however many send at once.
 //
 // A NIC that has permission and sends nothing must not keep the others waiting. What it holds is written off after a
-// while: it counts against the bound no more, and until it has come its NIC is permitted nothing else.
+// while: it counts against the bound no more, and until it has come its message is permitted nothing else. Other messages
+// of that NIC are, one grant at a time: perhaps it is well, and one of its processes has stopped before it described its
+// message to the end.
 
 // granter hands out permission. Shortest remaining first, but every eighth to the oldest, so that nobody starves; and to
 // several NICs at a time, so that the next is under way when one ends or is slow.
@@ -79,6 +81,9 @@ func (g *granter) room() uint64 { return g.bound - min(g.outstanding, g.bound) }
 // count notes that n bytes of an inbound have been permitted.
 func (g *granter) count(now clockTime, inb *inbound, n uint64) {
 	pr := inb.peer
+	inb.age()
+	inb.owes += n
+	inb.hopeful += n
 	g.outstanding += n
 	pr.granted += n
 	if pr.holder.in == nil && n > 0 {
@@ -87,13 +92,22 @@ func (g *granter) count(now clockTime, inb *inbound, n uint64) {
 	}
 }
 
-// settle notes that n permitted bytes of an inbound have come, or will not. They may be any of its NIC's: those that are
-// written off first.
+// age notes that what an inbound owes has been written off, if that was since somebody looked.
+func (inb *inbound) age() {
+	if inb.writeOffs != inb.peer.writeOffs {
+		inb.writeOffs, inb.hopeful = inb.peer.writeOffs, 0
+	}
+}
+
+// settle notes that n permitted bytes of an inbound have come, or will not: those that are written off first.
 func (g *granter) settle(now clockTime, inb *inbound, n uint64) {
 	pr := inb.peer
-	late := min(n, pr.writtenOff)
+	inb.age()
+	late := min(n, inb.owes-inb.hopeful)
+	inb.owes -= n
 	pr.writtenOff -= late
 	n -= late
+	inb.hopeful -= n
 	g.outstanding -= n
 	pr.granted -= n
 	pr.progressAt = now
@@ -112,6 +126,7 @@ func (g *granter) writeOff(now clockTime) {
 	for pr := g.holders.front(); pr != nil && g.waiting.n > 0 && pr.patience() <= now; pr = g.holders.front() {
 		g.outstanding -= pr.granted
 		pr.writtenOff += pr.granted
+		pr.writeOffs++
 		pr.granted = 0
 		pr.holder.remove()
 	}
@@ -129,10 +144,16 @@ func (g *granter) next() clockTime {
 // was given up tell its answerer so.
 func (g *granter) first() uint64 { return max(min(g.room(), limits.GrantBytes), limits.GetAdvance) }
 
+// barred reports whether a message is permitted nothing just now, since of its own or others of its NIC too little came.
+func (inb *inbound) barred() bool {
+	inb.age()
+	return inb.peer.writtenOff > 0 && (inb.owes > inb.hopeful || inb.peer.granted > 0)
+}
+
 // pick chooses who is permitted next: among NICs that have less than their share of the bound, if there are any. Nil says
-// that all who wait are of NICs that have been written off.
+// that all who wait are barred.
 func (g *granter) pick() (best *inbound) {
-	for n := g.waiting.n; n > 0 && g.waiting.front().peer.writtenOff > 0; n-- {
+	for n := g.waiting.n; n > 0 && g.waiting.front().barred(); n-- {
 		g.waiting.rotate()
 	}
 	g.turn++
@@ -141,7 +162,7 @@ func (g *granter) pick() (best *inbound) {
 		looked++
 		inb := n.v
 		switch more := best != nil && inb.peer.granted >= share; {
-		case inb.peer.writtenOff > 0:
+		case inb.barred():
 		case best == nil, best.peer.granted >= share && !more:
 			best = inb
 		case g.turn%limits.GrantOldest != 0 && more == (best.peer.granted >= share) && inb.length-inb.limit < best.length-best.limit:

@@ -621,3 +621,32 @@ func TestRefilledOperationsAllocateNothing(t *testing.T) { // decision 16
 		}
 	}
 }
+
+func TestASenderThatDescribesNoMoreHoldsUpNobodyBesideIt(t *testing.T) { // decision 8
+	for _, d := range distances[1:] {
+		t.Run(d.name, func(t *testing.T) {
+			f := newFabric(t, d.nics, d.bad)
+			stopped, other := f.describer(0, "stopped/0", 4<<20), f.process(0, "other/0")
+			b := f.process(1, "b/0")
+			f.known("stopped/0", "other/0", "b/0")
+			buf := make([]byte, 4<<20)
+			first := b.recv("stopped/0", 1, 0, buf)
+			r := stopped.sendPieces(b.name, 1, 0, stopped.cut(4<<20, 10_000))
+			f.run(100 * time.Millisecond)
+			if got := b.e.process(b.slot).recvs[first].inb; got == nil || got.got == 0 {
+				t.Fatal("nothing of the first message has come")
+			}
+			data, got := pattern(300_000, 2), make([]byte, 300_000)
+			for range 3 {
+				second := b.recv("other/0", 2, 0, got)
+				s := other.send("b/0", 2, 0, data)
+				b.wantReceived(second, got, data)
+				other.wantSent(s)
+				f.run(100 * time.Millisecond)
+			}
+			r.ends()
+			b.wantReceived(first, buf, stopped.mem)
+			f.noLeaks()
+		})
+	}
+}
