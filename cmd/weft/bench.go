@@ -33,8 +33,7 @@ type benchFlags struct {
 	listen string
 
 	testbed string
-	loss    float64
-	mtu     int
+	against string
 }
 
 func newBenchCommand() *cobra.Command {
@@ -66,11 +65,14 @@ With --testbed veth, the two sides are on two hosts of their own, joined by a ca
 network namespaces that are made for the time of the measurement (needs root). There
 --loss P loses packets, each way, with that probability.
 
+With --against limit, the barest program that goes the same way is measured in turns
+with Weft, and the ratio of the medians is printed: Weft's figure by the limit's.
+
 With --deployment daemon, each side starts a NIC daemon of its own for the time
 of the measurement. With --json, each size is one object on a line of its own.`,
 		Example: fmt.Sprintf(`  weft bench %[1]s --link udp
   weft bench %[1]s --size all --time 1s --json
-  weft bench %[1]s --testbed veth --link xdp
+  weft bench %[1]s --testbed veth --link xdp --against limit
   weft bench %[1]s --serve              # on one host, and on the other:
   weft bench %[1]s 10.0.0.1`, kind),
 		Args: cobra.MaximumNArgs(1),
@@ -78,11 +80,11 @@ of the measurement. With --json, each size is one object on a line of its own.`,
 			if err := f.complete(c.Flags(), args); err != nil {
 				return err
 			}
-			if f.testbed == testbedVeth {
-				return f.runOnTestbed(c)
-			}
-			if f.serve {
+			switch {
+			case f.serve:
 				return f.runServer(c.Context(), c.InOrStdin(), c.OutOrStdout())
+			case f.child:
+				return bench.Answer(c.Context(), f.Options, c.InOrStdin(), c.OutOrStdout())
 			}
 			return f.run(c.Context(), c.OutOrStdout())
 		},
@@ -112,9 +114,11 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.serve, "serve", false, "be the other side for clients from other hosts, until interrupted")
 	fs.StringVar(&f.listen, "listen", ":"+strconv.Itoa(bench.DefaultPort), "address at which --serve waits, IP:PORT")
 	choiceFlag(fs, &f.testbed, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
-	shareFlag(fs, &f.loss, "loss", "packets that a testbed loses, each way")
-	fs.IntVar(&f.mtu, "mtu", testbed.DefaultMTU, "`bytes` that the testbed's cable carries")
-	fs.BoolVar(&f.child, "child", false, "print nothing but the address, and end with standard input")
+	shareFlag(fs, &f.Loss, "loss", "packets that a testbed loses, each way")
+	fs.IntVar(&f.MTU, "mtu", testbed.DefaultMTU, "`bytes` that the testbed's cable carries")
+	choiceFlag(fs, &f.against, "against", "", []string{"limit"}, "measure beside what the ground allows, in turns with it")
+	intFlag(fs, &f.Rounds, "rounds", 5, 1, 1000, "how often they take turns; what is printed are medians")
+	fs.BoolVar(&f.child, "child", false, "be a side of a measurement that another weft makes, and end with standard input")
 	fs.Lookup("child").Hidden = true
 }
 
@@ -131,9 +135,14 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 		return usagef("--testbed veth with --link %s: expected udp or xdp, since %s", f.Link, bench.Reaches(f.Link))
 	case f.testbed != testbedVeth && (fs.Changed("loss") || fs.Changed("mtu")):
 		return usagef("--loss or --mtu without --testbed veth: expected them together, since only a testbed's cable can be chosen")
+	case f.serve && f.against != "":
+		return usagef("--serve with --against: expected one or the other, since it is the client that compares")
+	case fs.Changed("rounds") && f.against == "":
+		return usagef("--rounds without --against: expected them together, since there is nothing to take turns with")
 	case !f.serve && fs.Changed("listen"):
 		return usagef("--listen %s without --serve: only --serve waits at an address", f.listen)
 	}
+	f.Veth, f.Lossy, f.Against = f.testbed == testbedVeth, fs.Changed("loss"), f.against != ""
 	if len(args) > 0 {
 		if f.Host, err = hostPort(args[0]); err != nil {
 			return usagef("host %q: %w; expected an address or a name, such as 10.0.0.1 or 10.0.0.1:%d", args[0], err, bench.DefaultPort)

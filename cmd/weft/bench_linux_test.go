@@ -1,11 +1,15 @@
 package main
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/internal/testbed"
 )
 
 func TestBenchWithDaemonsStartsThemAndLeavesNothing(t *testing.T) {
@@ -21,6 +25,28 @@ func TestBenchWithDaemonsStartsThemAndLeavesNothing(t *testing.T) {
 	left, err := filepath.Glob(tmp + "/*")
 	if left = append(left, processesWith(t, "TMPDIR="+tmp)...); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+func TestBenchAgainstTheLimitTellsTheRatio(t *testing.T) {
+	lines := []string{"latency --link shm", "rate --link shm --size 0", "bandwidth --link udp", "latency --link udp --deployment daemon"}
+	if err := testbed.Check(); err != nil {
+		t.Log(err)
+	} else {
+		lines = append(lines, "latency --testbed veth --link xdp --size 4MiB", "rate --testbed veth --link udp", "bandwidth --testbed veth --link xdp",
+			"latency --testbed veth --link udp --size 256KiB --mtu 9000")
+	}
+	for _, line := range lines {
+		args := strings.Fields(line)
+		for _, r := range rows(t, append(args, "--against", "limit", "--rounds", "2", "--time", "20ms", "--json")...) {
+			field := map[string]string{"latency": "p50_ns", "rate": "messages_per_s", "bandwidth": "bytes_per_s"}[args[0]]
+			measured, _ := r[field].(float64)
+			limit, _ := r["limit_"+field].(float64)
+			ratio, _ := r["ratio"].(float64)
+			if measured <= 0 || limit <= 0 || math.Abs(ratio/(measured/limit)-1) > 1e-9 {
+				t.Errorf("%s: %v is not %v by %v, in %v", line, ratio, measured, limit, r)
+			}
+		}
 	}
 }
 

@@ -11,5 +11,3 @@ import (
 func runTestbedExec(*cobra.Command, *execOptions) error { return testbed.Check() }
 
 func runTestbedSupervise(*cobra.Command, *execOptions) error { return testbed.Check() }
-
-func (f *benchFlags) runOnTestbed(*cobra.Command) error { return testbed.Check() }

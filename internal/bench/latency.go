@@ -27,7 +27,16 @@ func warmUp(d time.Duration) time.Duration { return min(d/10, 250*time.Milliseco
 // Latency sends messages of size bytes one by one for the time d, each after the echo of the one before, and returns how
 // long the round trips took and how many there were.
 func (c *Client) Latency(ctx context.Context, size int, d time.Duration) (Latency, int64, error) {
-	h := hdrhistogram.New(1, int64(slowest), 3)
+	h, err := c.roundTrips(ctx, size, d)
+	if err != nil {
+		return Latency{}, 0, err
+	}
+	return latencyOf(h), h.TotalCount(), nil
+}
+
+// roundTrips is Latency, with all of the times, in nanoseconds.
+func (c *Client) roundTrips(ctx context.Context, size int, d time.Duration) (*hdrhistogram.Histogram, error) {
+	h := newHistogram()
 	data, echo := make([]byte, size), make([]byte, size)
 	_, _, err := c.measure(ctx, plan{Echo: true, Size: size, Window: 1}, func(ctx context.Context) error {
 		if err := c.bounce(ctx, data, echo, warmUp(d), nil); err != nil {
@@ -36,10 +45,12 @@ func (c *Client) Latency(ctx context.Context, size int, d time.Duration) (Latenc
 		return c.bounce(ctx, data, echo, d, h)
 	})
 	if err != nil {
-		return Latency{}, 0, fmt.Errorf("latency of %d bytes: %w", size, err)
+		return nil, fmt.Errorf("latency of %d bytes: %w", size, err)
 	}
-	return latencyOf(h), h.TotalCount(), nil
+	return h, nil
 }
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(slowest), 3) }
 
 // bounce makes round trips for the time d, at least one. The clock is read once for each: the end of one is the
 // beginning of the next.

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // What carries the frames, and where the NICs are.
@@ -35,6 +37,15 @@ type Options struct {
 	Time       time.Duration // for each size
 	Host       string        // IP:PORT of a server on another host; empty: a server is started on this one
 	Self       string        // path of the weft binary, for processes that are started
+
+	Veth  bool    // the two sides are on two hosts that are made for it
+	Loss  float64 // there: the share of packets that is lost, each way
+	Lossy bool    // there: what loses packets is in the way, even if Loss is 0
+	MTU   int     // there: of the cable, bytes; 0 = testbed.DefaultMTU
+
+	Against bool                                            // the limit is measured beside
+	Rounds  int                                             // then: how often the two take turns, within Time each
+	HDR     func(size int, h *hdrhistogram.Histogram) error // is told all round trips of a size; nil is nobody
 }
 
 // Check says what is wrong with a combination, of words that are right each by itself.
@@ -44,6 +55,9 @@ func (o *Options) Check() error {
 	}
 	if joins[o.Link] != "" && o.Host != "" {
 		return fmt.Errorf("a host (%s) with --link %s: expected --link udp, since %s", o.Host, o.Link, joins[o.Link])
+	}
+	if o.Against {
+		return o.checkAgainst()
 	}
 	return nil
 }
@@ -63,6 +77,8 @@ func (o *Options) setting() string {
 	switch {
 	case o.Link == LinkMem:
 		return "link mem, NICs embedded, one process"
+	case o.Veth:
+		return fmt.Sprintf("link %s, %s, two hosts made for it", o.Link, nics)
 	case o.Host != "":
 		return fmt.Sprintf("link %s, %s, this host and %s", o.Link, nics, o.Host)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/testbed"
 )
 
 // grace is how long a program that was asked to end has to do so.
@@ -59,10 +60,9 @@ func (u *undo) open(ctx context.Context, at place) (*weft.Process, string, error
 	return p, addr, nil
 }
 
-// startServer starts the server of a pair on this host. It ends when its standard input does, so it does not outlive
-// this process.
-func (u *undo) startServer(ctx context.Context, o *Options) (addr string, err error) {
-	c := newChild(o.Self, "bench", o.Kind, "--serve", "--child", "--link", o.Link, "--deployment", o.Deployment, "--listen", o.anyAddress())
+// startServer starts the server of a pair, and returns its address. It ends when its standard input does, so it does not
+// outlive this process.
+func (u *undo) startServer(c *child) (addr string, err error) {
 	in, err := c.StdinPipe()
 	if err != nil {
 		return "", err
@@ -83,7 +83,12 @@ func (u *undo) startServer(ctx context.Context, o *Options) (addr string, err er
 		in.Close()
 		return "", errors.Join(fmt.Errorf("it told no address: %w", err), c.end())
 	}
-	return strings.TrimSpace(line), ctx.Err()
+	return strings.TrimSpace(line), nil
+}
+
+// arguments are those of a side that is a process of its own, and more.
+func (o *Options) arguments(more ...string) []string {
+	return append([]string{"bench", o.Kind, "--child", "--link", o.Link, "--deployment", o.Deployment}, more...)
 }
 
 // anyAddress is where a NIC on this host may listen.
@@ -159,13 +164,26 @@ func (c *child) whenUp(ctx context.Context, socket string) (string, error) {
 // child is a weft of ours in a process of its own. What it says on standard error is kept for errors.
 type child struct {
 	*exec.Cmd
+	launch func() error
 	stderr bytes.Buffer
 	ended  chan struct{} // closed when it has ended; then err is how
 	err    error
 }
 
 func newChild(self string, args ...string) *child {
-	c := &child{Cmd: exec.Command(self, args...), ended: make(chan struct{})}
+	cmd := exec.Command(self, args...)
+	bind(cmd)
+	return watched(cmd, cmd.Start)
+}
+
+// newChildOn is newChild on a host of a testbed. It is killed when the testbed ends.
+func newChildOn(h *testbed.Host, self string, args ...string) *child {
+	cmd := h.Command(context.Background(), self, args...)
+	return watched(cmd.Cmd, cmd.Start)
+}
+
+func watched(cmd *exec.Cmd, launch func() error) *child {
+	c := &child{Cmd: cmd, launch: launch, ended: make(chan struct{})}
 	c.Stderr = &c.stderr
 	c.WaitDelay = grace
 	return c
@@ -174,12 +192,11 @@ func newChild(self string, args ...string) *child {
 // start starts the child. It is started by a thread that lives as long as it does, since Linux takes the end of that
 // thread for the end of the parent.
 func (c *child) start() error {
-	bind(c.Cmd)
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := c.Start()
+		err := c.launch()
 		started <- err
 		if err == nil {
 			c.err = c.Wait()

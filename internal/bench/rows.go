@@ -19,6 +19,16 @@ type Row struct {
 	*Latency
 	*Rate
 	*Bandwidth
+	*Against
+}
+
+// Against compares a row with what the ground allows, measured in turns with it.
+type Against struct {
+	Limit             string  `json:"limit"` // its name, of those of weft bench limits
+	LimitP50          int64   `json:"limit_p50_ns,omitempty"`
+	LimitMessagesPerS float64 `json:"limit_messages_per_s,omitempty"`
+	LimitBytesPerS    float64 `json:"limit_bytes_per_s,omitempty"`
+	Ratio             float64 `json:"ratio"` // what was measured, by the limit
 }
 
 // Rate is how many messages have gone one way.
@@ -59,7 +69,12 @@ func NewTable(out io.Writer, o Options) (Printer, error) {
 	case KindBandwidth:
 		head += fmt.Sprintf(" %14s", "MB/s")
 	}
-	_, err := fmt.Fprintf(out, "# weft bench %s: %s\n# %s, %v for each size\n# %s\n", o.Kind, what, o.setting(), o.Time, head)
+	turns := ""
+	if o.Against {
+		head += fmt.Sprintf(" %14s %7s", "limit", "ratio")
+		turns = fmt.Sprintf(", medians of %d rounds in turns with the limit", o.Rounds)
+	}
+	_, err := fmt.Fprintf(out, "# weft bench %s: %s\n# %s, %v for each size%s\n# %s\n", o.Kind, what, o.setting(), o.Time, turns, head)
 	return &table{out}, err
 }
 
@@ -77,6 +92,17 @@ func (t *table) Row(r Row) error {
 		fmt.Fprintf(&b, " %14.0f", r.MessagesPerSecond)
 	case r.Bandwidth != nil:
 		fmt.Fprintf(&b, " %14.2f", r.BytesPerSecond/1e6)
+	}
+	if a := r.Against; a != nil {
+		switch {
+		case r.Latency != nil:
+			fmt.Fprintf(&b, " %14.2f", float64(a.LimitP50)/float64(time.Microsecond))
+		case r.Rate != nil:
+			fmt.Fprintf(&b, " %14.0f", a.LimitMessagesPerS)
+		default:
+			fmt.Fprintf(&b, " %14.2f", a.LimitBytesPerS/1e6)
+		}
+		fmt.Fprintf(&b, " %7.2f  %s", a.Ratio, a.Limit)
 	}
 	_, err := fmt.Fprintln(t.out, b.String())
 	return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/bench/limit"
 )
 
 // patience is how long the two sides have to find each other.
@@ -18,48 +19,48 @@ func Run(ctx context.Context, o Options, out Printer) (err error) {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	p, closePair, err := pair(ctx, &o)
-	if err != nil {
-		return err
-	}
+	var down undo
 	defer func() {
-		err = errors.Join(err, closePair())
+		err = errors.Join(err, down.all())
 		if ctx.Err() != nil {
 			err = context.Cause(ctx) // whatever else went wrong came of it
 		}
 	}()
-	c := NewClient(p, ServerName)
+	r := rounds{o: &o}
+	if o.Veth {
+		r.side, err = down.onHosts(ctx, &o)
+	} else {
+		r.side, err = down.here(ctx, &o)
+	}
+	if err != nil {
+		return err
+	}
+	if o.Against {
+		if r.ground, err = limit.NewGround(o.Self, o.mtu(), o.Veth); err != nil {
+			return err
+		}
+		down.add(r.ground.Close)
+	}
 	for _, size := range o.Sizes {
-		r, err := c.row(ctx, &o, size)
+		row, err := r.row(ctx, size)
 		if err != nil {
 			return err
 		}
-		if err := out.Row(r); err != nil {
+		if err := out.Row(row); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// row makes one measurement.
-func (c *Client) row(ctx context.Context, o *Options, size int) (Row, error) {
-	r := Row{Bench: o.Kind, Link: o.Link, Deployment: o.Deployment, Size: size}
-	if o.Kind == KindLatency {
-		l, n, err := c.Latency(ctx, size, o.Time)
-		r.Latency, r.Iterations = &l, n
-		return r, err
-	}
-	s, err := c.Stream(ctx, size, o.Time)
+// here is a pair of processes on this host, of which we are one.
+func (u *undo) here(ctx context.Context, o *Options) (side, error) {
+	p, down, err := pair(ctx, o)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	r.Iterations = s.Messages
-	if o.Kind == KindRate {
-		r.Rate = &Rate{s.MessagesPerSecond()}
-	} else {
-		r.Bandwidth = &Bandwidth{s.BytesPerSecond()}
-	}
-	return r, nil
+	u.add(down)
+	return &localSide{o, NewClient(p, ServerName)}, nil
 }
 
 // pair makes the client's process, with a server within its reach.
@@ -79,7 +80,7 @@ func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
 	addr := o.Host
 	if addr == "" {
 		var err error
-		if addr, err = u.startServer(ctx, o); err != nil {
+		if addr, err = u.startServer(newChild(o.Self, o.arguments("--serve", "--listen", o.anyAddress())...)); err != nil {
 			return nil, fmt.Errorf("bench: starting a server: %w", err)
 		}
 	}

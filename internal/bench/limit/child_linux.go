@@ -138,7 +138,8 @@ func (c *child) time(batch int, once func() error) error {
 	}
 }
 
-// count measures how many bytes come in the time of the job. take waits for some and says how many came.
+// count measures how many bytes come in the time of the job, or in as much as it takes for some to come. take looks for some
+// and says how many came.
 func (c *child) count(take func() (bytes int, err error)) error {
 	var bytes int64
 	warm := warmUp(c.Time)
@@ -155,9 +156,9 @@ func (c *child) count(take func() (bytes int, err error)) error {
 		switch {
 		case !began && took >= warm:
 			began, bytes, begin = true, 0, time.Now()
-		case began && took >= c.Time:
+		case began && took >= c.Time && bytes > 0:
 			perSec := float64(bytes) / took.Seconds()
-			return c.result(Result{MessagesPerSec: perSec / float64(max(c.Size, 1)), BytesPerSec: perSec})
+			return c.result(Result{MessagesPerSec: perSec / float64(c.Size), BytesPerSec: perSec})
 		}
 	}
 }

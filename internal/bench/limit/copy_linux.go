@@ -3,7 +3,7 @@ package limit
 // copyPipes are the ways there and back of a message that is copied. A long one goes in chunks, so that one side writes while
 // the other reads.
 func (c *child) copyPipes() (there, back *pipe) {
-	chunk := min(max(c.Size, 1), streamChunk)
+	chunk := min(c.Size, streamChunk)
 	slots := min(lines, len(c.mem)/2/pipeBytes(chunk, 1)) &^ 1
 	half := len(c.mem) / 2
 	return newPipe(c.mem[:half], chunk, slots), newPipe(c.mem[half:], chunk, slots)

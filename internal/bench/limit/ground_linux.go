@@ -71,7 +71,7 @@ func (g *Ground) Close() error {
 // patience is how long the roles have to start, and to come to an end after the time of the measurement.
 const patience = 10 * time.Second
 
-// Measure measures a limit for the time d, with messages of size bytes.
+// Measure measures a limit for the time d, with messages of size bytes. Empty ones are measured as of one.
 func (g *Ground) Measure(ctx context.Context, name string, size int, d time.Duration) (r Result, err error) {
 	p := find(name)
 	if p == nil {
@@ -88,7 +88,7 @@ func (g *Ground) Measure(ctx context.Context, name string, size int, d time.Dura
 			f.Close()
 		}
 	}()
-	j := job{Limit: name, Size: size, Time: d, MTU: g.mtu, Hosts: g.hosts}
+	j := job{Limit: name, Size: max(size, 1), Time: d, MTU: g.mtu, Hosts: g.hosts}
 	for j.Role = len(p.roles) - 1; j.Role >= 0; j.Role-- {
 		role, err := g.start(ctx, p, j, shared)
 		if err != nil {

@@ -8,8 +8,8 @@ const (
 )
 
 func (c *child) ring() *pipe {
-	slots := min(ringSlots, (len(c.mem)-pipeHead)/(max(c.Size, 1)+128)) &^ 3
-	return newPipe(c.mem, max(c.Size, 1), slots)
+	slots := min(ringSlots, (len(c.mem)-pipeHead)/(c.Size+128)) &^ 3
+	return newPipe(c.mem, c.Size, slots)
 }
 
 func ringPut(c *child) error {
@@ -31,7 +31,7 @@ func streamTake(c *child) error { return c.drain(newPipe(c.mem, streamChunk, str
 
 // pour puts messages into a pipe for ever.
 func (c *child) pour(p *pipe) error {
-	b := make([]byte, max(c.Size, 1))
+	b := make([]byte, c.Size)
 	if err := c.ready(0); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (c *child) pour(p *pipe) error {
 
 // drain counts what comes out.
 func (c *child) drain(p *pipe) error {
-	b := make([]byte, max(c.Size, 1))
+	b := make([]byte, c.Size)
 	messages := 1 + 4096/len(b)
 	return c.count(func() (int, error) {
 		for range messages {

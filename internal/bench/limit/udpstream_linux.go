@@ -58,7 +58,7 @@ func udpTake(c *child) error {
 // datagram is how long the datagrams of a stream are: as long as messages are, if their number is what counts.
 func (c *child) datagram(w wire) int {
 	if find(c.Limit).Kind == Rate {
-		return min(max(c.Size, 1), w.piece())
+		return min(c.Size, w.piece())
 	}
 	return w.piece()
 }
@@ -85,7 +85,7 @@ func udpSingle(c *child) error {
 	if err != nil {
 		return err
 	}
-	for b := make([]byte, min(max(c.Size, 1), w.segment)); ; {
+	for b := make([]byte, min(c.Size, w.segment)); ; {
 		if err := w.send(b); err != nil {
 			return err
 		}

@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/weftnet/weft/internal/bench/limit"
+)
+
+// sample is one measurement of one size.
+type sample struct {
+	Iterations int64
+	Rate       float64 // messages a second
+	Bandwidth  float64 // bytes a second
+	Times      *hdrhistogram.Histogram
+}
+
+// side makes measurements.
+type side interface {
+	sample(ctx context.Context, size int, d time.Duration) (sample, error)
+}
+
+// localSide is a client in this process.
+type localSide struct {
+	o *Options
+	c *Client
+}
+
+func (s *localSide) sample(ctx context.Context, size int, d time.Duration) (sample, error) {
+	if s.o.Kind == KindLatency {
+		h, err := s.c.roundTrips(ctx, size, d)
+		if err != nil {
+			return sample{}, err
+		}
+		return sample{Iterations: h.TotalCount(), Times: h}, nil
+	}
+	st, err := s.c.Stream(ctx, size, d)
+	if err != nil {
+		return sample{}, err
+	}
+	return sample{Iterations: st.Messages, Rate: st.MessagesPerSecond(), Bandwidth: st.BytesPerSecond()}, nil
+}
+
+// rounds makes the rows of a measurement.
+//
+//	round      1              2              3
+//	side   ────────       ────────       ────────
+//	limit          ────────       ────────       ────────   if asked for
+//
+// A machine that slows down for a while so slows both down; what counts is the median of each.
+type rounds struct {
+	o      *Options
+	side   side
+	ground *limit.Ground
+}
+
+func (r *rounds) row(ctx context.Context, size int) (Row, error) {
+	o := r.o
+	row := Row{Bench: o.Kind, Link: o.Link, Deployment: o.Deployment, Size: size}
+	turns := 1
+	if o.Against {
+		turns = o.Rounds
+	}
+	var samples []sample
+	var limits []limit.Result
+	for range turns {
+		s, err := r.side.sample(ctx, size, o.Time/time.Duration(turns))
+		if err != nil {
+			return row, err
+		}
+		samples = append(samples, s)
+		if !o.Against {
+			continue
+		}
+		l, err := r.ground.Measure(ctx, o.limit(size), size, o.Time/time.Duration(turns))
+		if err != nil {
+			return row, err
+		}
+		limits = append(limits, l)
+	}
+	row.sum(o.Kind, samples)
+	if o.Against {
+		row.against(o.limit(size), limit.Median(limits))
+	}
+	if o.HDR != nil {
+		return row, o.HDR(size, merged(samples))
+	}
+	return row, nil
+}
+
+// sum fills in the medians of the samples, each figure by itself.
+func (r *Row) sum(kind string, samples []sample) {
+	for _, s := range samples {
+		r.Iterations += s.Iterations
+	}
+	switch kind {
+	case KindLatency:
+		l := latencies(samples)
+		r.Latency = &l
+	case KindRate:
+		r.Rate = &Rate{medianOf(samples, func(s sample) float64 { return s.Rate })}
+	default:
+		r.Bandwidth = &Bandwidth{medianOf(samples, func(s sample) float64 { return s.Bandwidth })}
+	}
+}
+
+// latencies are the medians of percentiles.
+func latencies(samples []sample) Latency {
+	at := func(q float64) int64 {
+		return int64(medianOf(samples, func(s sample) float64 { return float64(s.Times.ValueAtQuantile(q)) }))
+	}
+	return Latency{P50: at(50), P90: at(90), P99: at(99), P999: at(99.9)}
+}
+
+func medianOf(samples []sample, figure func(sample) float64) float64 {
+	vs := make([]float64, len(samples))
+	for i, s := range samples {
+		vs[i] = figure(s)
+	}
+	slices.Sort(vs)
+	return (vs[(len(vs)-1)/2] + vs[len(vs)/2]) / 2
+}
+
+// merged has the round trips of all samples.
+func merged(samples []sample) *hdrhistogram.Histogram {
+	h := newHistogram()
+	for _, s := range samples {
+		h.Merge(s.Times)
+	}
+	return h
+}
+
+// against fills in the comparison.
+func (r *Row) against(name string, l limit.Result) {
+	a := Against{Limit: name}
+	switch {
+	case r.Latency != nil:
+		a.LimitP50, a.Ratio = l.P50, float64(r.P50)/float64(l.P50)
+	case r.Rate != nil:
+		a.LimitMessagesPerS, a.Ratio = l.MessagesPerSec, r.MessagesPerSecond/l.MessagesPerSec
+	default:
+		a.LimitBytesPerS, a.Ratio = l.BytesPerSec, r.BytesPerSecond/l.BytesPerSec
+	}
+	r.Against = &a
+}
