@@ -45,6 +45,7 @@ const (
 	PermitUnasked              // nic: more of a GET is permitted before it is known to have come
 	RelayMissForgotten         // nic: who was not reached by a relay is not sent the message
 	RelayRenumbered            // nic: or is sent it with a new number
+	LineForgotten              // nic: who waits for staging is not looked at when some comes free
 	DriverBellLost             // nic: a driver command is executed without an answer
 	DeleteUnfinished           // nic: a process that has sends under way is deleted in name only
 	defects
@@ -57,7 +58,7 @@ var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "
 	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
 	"consumed-early", "permit-undescribed", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",
-	"driver-bell-lost", "delete-unfinished"}
+	"line-forgotten", "driver-bell-lost", "delete-unfinished"}
 
 func (d Defect) String() string {
 	if d < defects {

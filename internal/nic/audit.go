@@ -33,6 +33,9 @@ func (e *Engine) auditQuotas() error {
 		if out != uint64(p.credited) {
 			return fmt.Errorf("%v: credits of %d bytes are counted as %d", p, out, p.credited)
 		}
+		if inb := p.unstaged.front(); inb != nil && p.served() && int(stagedCost(inb.length)) <= e.stagingLeft(p) {
+			return fmt.Errorf("%v: a message of %d bytes waits for staging, and %d bytes are free", p, inb.length, e.stagingLeft(p))
+		}
 		accounted += p.staged + p.credited
 	}
 	if e.staging.inUse > 2*accounted {

@@ -95,6 +95,9 @@ func (e *Engine) leaveLine(inb *inbound) {
 
 // restage stages what has waited for room in the staging of p, in its order, as far as there is some again.
 func (e *Engine) restage(p *process) {
+	if e.cfg.Defect == mutate.LineForgotten {
+		return
+	}
 	for p.served() {
 		inb := p.unstaged.front()
 		if inb == nil {
