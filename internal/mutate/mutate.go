@@ -42,6 +42,7 @@ const (
 	TorusForgotten             // nic: some NICs take the binomial tree though all members have a position
 	ConsumedEarly              // nic: a descriptor is given back when its bytes are posted, before they are acknowledged
 	PermitUndescribed          // nic: bytes are permitted for which the receiver has described no place yet
+	PermitUnready              // nic: bytes are permitted that the sender's process has not described yet
 	PermitUnasked              // nic: more of a GET is permitted before it is known to have come
 	RelayMissForgotten         // nic: who was not reached by a relay is not sent the message
 	RelayRenumbered            // nic: or is sent it with a new number
@@ -57,7 +58,7 @@ var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "
 	"home-forgets", "stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
 	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
-	"consumed-early", "permit-undescribed", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",
+	"consumed-early", "permit-undescribed", "permit-unready", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",
 	"line-forgotten", "driver-bell-lost", "delete-unfinished"}
 
 func (d Defect) String() string {

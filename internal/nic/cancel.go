@@ -74,7 +74,7 @@ func (inb *inbound) owed() bool {
 	if s := inb.local; s != nil {
 		return s.frag.Next == s.described()
 	}
-	return inb.limit > inb.got
+	return inb.limit > inb.got || inb.limit == inb.ready && inb.ready < inb.length
 }
 
 // giveUpStalled ends cancelled receives of whose message nothing has come for too long, and refuses the message.

@@ -157,7 +157,8 @@ func (h *hostile) record() wire.Record {
 	case wire.TypeChunk:
 		wire.PutChunk(b, flags, h.id(), h.number(), n)
 	case wire.TypeRequest:
-		q := wire.Request{ID: h.id(), Length: h.number(), Packets: uint32(h.number()), PacketLen: uint32(h.number()), Envelope: e}
+		length := h.number()
+		q := wire.Request{ID: h.id(), Length: length, Ready: min(h.number(), length), Packets: uint32(h.number()), PacketLen: uint32(h.number()), Envelope: e}
 		q.Put(b)
 	case wire.TypePermission:
 		wire.PutPermission(b, flags, h.id(), h.number())
@@ -170,7 +171,11 @@ func (h *hostile) record() wire.Record {
 	case wire.TypeCredit:
 		wire.Credit{Flags: flags, Slot: pick(h, h.victim.slot, h.self.slot), Gen: pick(h, h.victim.gen, h.self.gen), Bytes: h.number()}.Put(b)
 	case wire.TypePut:
-		wire.PutPut(b, h.id(), &m, n)
+		if id := h.id(); id != 0 {
+			wire.PutLongPut(b, id, &m, min(h.number(), m.Length))
+		} else {
+			wire.PutPut(b, id, &m, n)
+		}
 	case wire.TypeGet:
 		wire.PutGet(b, h.id(), h.number(), &m)
 	case wire.TypeRelay:

@@ -40,6 +40,7 @@ type inbound struct {
 	length uint64
 	got    uint64
 	limit  uint64 // bytes permitted so far
+	ready  uint64 // bytes that its sender's NIC has, and can send when they are permitted
 
 	owes      uint64 // bytes of them that have not come
 	hopeful   uint64 // of those: not written off, if writeOffs is its peer's
@@ -56,7 +57,7 @@ type inbound struct {
 
 func (e *Engine) newInbound(src *source, env *wire.Envelope, kind inboundKind, length uint64) *inbound {
 	inb := e.inbounds.take()
-	*inb = inbound{kind: kind, src: src, env: *env, length: length}
+	*inb = inbound{kind: kind, src: src, env: *env, length: length, ready: length}
 	inb.node.v, inb.grant.v = inb, inb
 	if src != nil {
 		inb.peer = src.key.peer

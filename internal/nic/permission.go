@@ -15,8 +15,7 @@ import (
 //
 // A NIC that has permission and sends nothing must not keep the others waiting. What it holds is written off after a
 // while: it counts against the bound no more, and until it has come its message is permitted nothing else. Other messages
-// of that NIC are, one grant at a time: perhaps it is well, and one of its processes has stopped before it described its
-// message to the end.
+// of that NIC are, one grant at a time, since it may be well. What its processes have yet to describe it is not permitted.
 
 // granter hands out permission. Shortest remaining first, but every eighth to the oldest, so that nobody starves; and to
 // several NICs at a time, so that the next is under way when one ends or is slow.
@@ -201,6 +200,10 @@ func (e *Engine) permit(inb *inbound, limit uint64) {
 // request takes a permission request (QNIX-43, QNIX-46, QNIX-47).
 func (e *Engine) request(pr *peer, r wire.Record) {
 	q := r.Request()
+	if inb := pr.in.get(q.ID); inb != nil && inb.kind == inboundRequest && inb.env.Number == q.Envelope.Number {
+		e.readier(inb, q.Ready)
+		return
+	}
 	src := e.sourceOf(pr, &q.Envelope, q.ID)
 	if src == nil || !src.fresh(q.Envelope.Number) {
 		return
@@ -209,6 +212,7 @@ func (e *Engine) request(pr *peer, r wire.Record) {
 		e.giveCredit(pr, src.p)
 	}
 	inb := e.newInbound(src, &q.Envelope, inboundRequest, q.Length)
+	inb.ready = q.Ready
 	if !e.enter(inb, pr, q.ID) {
 		e.passOver(inb)
 		return
@@ -231,7 +235,7 @@ func (e *Engine) permission(pr *peer, r wire.Record) {
 		}
 		return
 	}
-	if limit > s.frag.Length {
+	if limit > s.frag.Length || s.refill != nil && limit > s.refill.announced {
 		e.counts[vni.DropFormat]++
 		return
 	}
@@ -245,6 +249,7 @@ func (e *Engine) permission(pr *peer, r wire.Record) {
 	if s.allow(limit) && s.state == sendPermission {
 		e.ready(s)
 	}
+	e.announce(s)
 }
 
 // requestClosed notes that a permission request has been answered, or its send is over: the next one may be made.

@@ -34,13 +34,13 @@ func (e *Engine) sendPut(s *send) {
 	if !e.takeFragment(s) {
 		return
 	}
-	b := ep.Reserve(e.now, wire.Command, wire.PutLen)
+	b := ep.Reserve(e.now, wire.Command, wire.LongPutLen)
 	if b == nil {
 		e.dropFragment(s)
 		e.block(s)
 		return
 	}
-	wire.PutPut(b, s.frag.ID, &s.remote, 0)
+	s.putRequest(b)
 	wire.PutChunk(s.frag.HeaderBuf[:], 0, s.frag.ID, 0, 0)
 	s.frag.Type, s.frag.HeaderLen = wire.TypeChunk, wire.ChunkLen
 	e.enveloped(s)
@@ -64,6 +64,10 @@ func (e *Engine) countMemory(s *send) {
 func (e *Engine) putRecord(pr *peer, r wire.Record) {
 	id, m := r.Put()
 	payload := r.Payload()
+	if inb := pr.in.get(id); inb != nil && inb.kind == inboundPut {
+		e.readier(inb, r.PutReady())
+		return
+	}
 	mem, reg, why := e.remoteMemory(e.process(m.Slot), &m)
 	if why != wire.ReasonNone {
 		e.refuse(pr, 0, id, m.Asker, m.Token, why)
@@ -79,7 +83,7 @@ func (e *Engine) putRecord(pr *peer, r wire.Record) {
 		return
 	}
 	inb := e.newInbound(nil, &wire.Envelope{SrcSlot: m.Asker, Token: m.Token}, inboundPut, m.Length)
-	inb.peer = pr
+	inb.peer, inb.ready = pr, r.PutReady()
 	inb.one[0] = mem
 	inb.parts = inb.one[:]
 	if m.Length == 0 || !e.enter(inb, pr, id) {

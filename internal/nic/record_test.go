@@ -66,7 +66,7 @@ func (c *crafted) chunk(flags uint8, id wire.FragmentID, offset uint64, payload 
 
 func (c *crafted) request(e wire.Envelope, id wire.FragmentID, length uint64) {
 	b := make([]byte, wire.RequestLen)
-	q := wire.Request{ID: id, Length: length, Envelope: e}
+	q := wire.Request{ID: id, Length: length, Ready: length, Envelope: e}
 	q.Put(b)
 	c.deliver(b)
 }

@@ -3,6 +3,7 @@ package nic
 import (
 	"fmt"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -17,7 +18,7 @@ import (
 //	├───────────────┼─────────┬─────────┬─────────┼─────────────────┤
 //	0              base                          end               size
 //
-// A send posts up to end, a receive permits up to end, and whoever comes to it waits for a Refill. What is described is
+// A send posts up to end, and says that so much is ready; a receive permits up to end, and whoever comes to it waits for a Refill. What is described is
 // loaded from shared memory once; what the process writes into its region afterwards, this NIC does not see.
 //
 // Pieces of a message arrive, and are acknowledged, in any order, each once. So each part counts what it still waits for,
@@ -36,7 +37,8 @@ type refill struct {
 	taken, consumed uint32 // descriptors, of this operation
 	told            uint32 // of the consumed, those that the process has been told of
 
-	permitted uint64     // of a send: by its receiver, who does not know what is described
+	permitted uint64     // of a send: by its receiver
+	announced uint64     // of a send: what its receiver has been told is described
 	broken    vni.Status // of a receive that has met its message: a later descriptor was wrong, so nothing more is kept
 }
 
@@ -192,6 +194,7 @@ func (e *Engine) refillSend(s *send) {
 		return
 	}
 	s.slide()
+	e.announce(s)
 	switch {
 	case s.frag.HeaderLen > 0:
 		if s.allow(0) && s.state == sendPermission {
@@ -311,13 +314,60 @@ func (inb *inbound) slide(rf *refill) {
 	}
 }
 
-// reach is how many bytes of an inbound have a place, or will be dropped: so many may be permitted.
+// reach is how many bytes of an inbound are ready at their sender, and have a place or will be dropped: so many may be
+// permitted.
 func (e *Engine) reach(inb *inbound) uint64 {
-	rf := inb.stretch()
-	if rf == nil || inb.staging != nil || rf.complete() || e.cfg.Defect == mutate.PermitUndescribed {
+	if e.cfg.Defect == mutate.PermitUnready {
 		return inb.length
 	}
-	return min(rf.end, inb.length)
+	rf := inb.stretch()
+	if rf == nil || inb.staging != nil || rf.complete() || e.cfg.Defect == mutate.PermitUndescribed {
+		return inb.ready
+	}
+	return min(rf.end, inb.ready)
+}
+
+// announce tells the receiver of s how much of it is ready, if that is more than it knows of, and worth a record: much, or
+// all, or what the receiver waits for. It does so by the record that s began with, so that either may overtake the other.
+// If the receiver permitted what is not ready, one process that is stopped could keep what all of its NIC are permitted.
+func (e *Engine) announce(s *send) {
+	rf := s.refill
+	if rf == nil || s.frag.Type != wire.TypeChunk || rf.announced == rf.end {
+		return
+	}
+	if rf.end < rf.size && rf.end-rf.announced < limits.EagerMessage && rf.permitted < rf.announced {
+		return // it will be looked at again when the receiver has permitted what it knows of
+	}
+	n := wire.RequestLen
+	if s.kind == kindPut {
+		n = wire.LongPutLen
+	}
+	if b := s.peer.ep.Control(e.now, n); b != nil {
+		s.putRequest(b)
+	}
+}
+
+// putRequest writes the record that asks for permission to send s, and tells how much of it is ready.
+func (s *send) putRequest(b []byte) {
+	if s.refill != nil {
+		s.refill.announced = s.refill.end
+	}
+	if s.kind == kindPut {
+		wire.PutLongPut(b, s.frag.ID, &s.remote, s.described())
+		return
+	}
+	piece := uint64(s.peer.ep.PieceLen(wire.TypeChunk))
+	q := wire.Request{ID: s.frag.ID, Length: s.frag.Length, PacketLen: uint32(piece), Ready: s.described(), Envelope: s.env}
+	q.Packets = uint32(min((s.frag.Length+piece-1)/piece, 1<<32-1))
+	q.Put(b)
+}
+
+// readier notes that more of a message is ready than its NIC has said before.
+func (e *Engine) readier(inb *inbound, ready uint64) {
+	inb.ready = max(inb.ready, min(ready, inb.length))
+	if inb.kind == inboundPut || inb.recv != nil || inb.staging != nil {
+		e.grants.add(e, inb)
+	}
 }
 
 // drain moves a message from staging on into a stretch that does not hold all of it, as far as it is described.

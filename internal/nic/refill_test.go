@@ -254,6 +254,43 @@ func TestAShortMessageWaitsInStagingForTheRestOfItsPlace(t *testing.T) {
 	}
 }
 
+// Decision 8: what a NIC is permitted it can send, whatever its processes do. One that is stopped while it describes a message
+// holds up nobody else's, however many such messages it has begun.
+func TestAStoppedStreamHoldsUpNobody(t *testing.T) {
+	const n, small = 1 << 20, 300_000
+	for _, code := range []vni.Code{vni.CodeSend, vni.CodePut} {
+		t.Run(code.String(), func(t *testing.T) {
+			f := newFabric(t, 2, fault.Config{Seed: 1, Jitter: 10 * time.Microsecond})
+			stopped, a := f.describer(0, "stopped/0", n), f.process(0, "a/0")
+			b, c := f.process(1, "b/0"), f.process(1, "c/0")
+			f.known("stopped/0", "a/0", "b/0", "c/0")
+			id, key, err := b.e.AddRegion(b.slot, make([]byte, n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := vni.Remote{NIC: b.e.ID(), Slot: b.slot, Gen: b.gen, Region: id, Key: key}
+			for range 6 { // and none is refilled
+				if code == vni.CodePut {
+					stopped.memory(code, h, stopped.cut(n, 1000))
+				} else {
+					b.recv("", 1, 0, make([]byte, n))
+					stopped.sendPieces(b.name, 1, 0, stopped.cut(n, 1000))
+				}
+			}
+			f.settle()
+			if g := &b.e.grants; g.outstanding > 0 || g.waiting.n > 0 {
+				t.Errorf("%d bytes are permitted that do not come, and %d messages wait for permission", g.outstanding, g.waiting.n)
+			}
+			for i := range byte(3) {
+				buf := make([]byte, small)
+				r, s := c.recv("", 2, 0, buf), a.send("c/0", 2, 0, pattern(small, i))
+				c.wantReceived(r, buf, pattern(small, i))
+				a.wantSent(s)
+			}
+		})
+	}
+}
+
 // Credit is that of a session. What has come whole stays when the session ends, and takes of the quota what it took of credit;
 // else its end would hand out credit that a later session knows nothing of.
 func TestAMessageThatWaitsForItsPlaceOutlivesTheCreditThatItCameOn(t *testing.T) {

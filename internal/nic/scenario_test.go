@@ -391,6 +391,9 @@ func describe(r wire.Record) string {
 		return fmt.Sprintf("credit%s for slot %d: %d bytes", map[uint8]string{wire.FlagRecall: " recalled", wire.FlagReturn: " returned"}[c.Flags], c.Slot, c.Bytes)
 	case wire.TypePut:
 		id, m := r.Put()
+		if id != 0 {
+			return fmt.Sprintf("put of slot %d, fragment %d, %d bytes at %d, %d of them ready", m.Asker, id, m.Length, m.Offset, r.PutReady())
+		}
 		return fmt.Sprintf("put of slot %d, fragment %d, %d bytes at %d, %d bytes here", m.Asker, id, m.Length, m.Offset, len(r.Payload()))
 	case wire.TypeGet:
 		id, limit, m := r.Get()

@@ -110,16 +110,13 @@ func (e *Engine) sendRequest(s *send) {
 	if !e.takeFragment(s) {
 		return
 	}
-	piece := uint64(d.peer.ep.PieceLen(wire.TypeChunk))
-	q := wire.Request{ID: s.frag.ID, Length: s.frag.Length, PacketLen: uint32(piece), Envelope: s.env}
-	q.Packets = uint32(min((s.frag.Length+piece-1)/piece, 1<<32-1))
 	b := d.peer.ep.Reserve(e.now, wire.Command, wire.RequestLen)
 	if b == nil {
 		e.dropFragment(s)
 		e.block(s)
 		return
 	}
-	q.Put(b)
+	s.putRequest(b)
 	wire.PutChunk(s.frag.HeaderBuf[:], 0, s.frag.ID, 0, 0)
 	s.frag.Type, s.frag.HeaderLen = wire.TypeChunk, wire.ChunkLen
 	d.number++

@@ -57,7 +57,8 @@ func drawRecord(t *rapid.T) sample {
 		offset := rapid.Uint64Range(0, math.MaxInt64-uint64(len(payload))).Draw(t, "offset")
 		return chunkSample(drawFlags(t, wire.FlagGet), drawID(t), offset, payload)
 	case wire.TypeRequest:
-		return requestSample(wire.Request{ID: drawID(t), Length: rapid.Uint64Max(math.MaxInt64).Draw(t, "length"),
+		length := rapid.Uint64Max(math.MaxInt64).Draw(t, "length")
+		return requestSample(wire.Request{ID: drawID(t), Length: length, Ready: rapid.Uint64Max(length).Draw(t, "ready"),
 			Packets: rapid.Uint32().Draw(t, "packets"), PacketLen: rapid.Uint32().Draw(t, "packet length"), Envelope: drawEnvelope(t)})
 	case wire.TypePermission:
 		return permissionSample(drawFlags(t, wire.FlagGet), drawID(t), rapid.Uint64().Draw(t, "limit"))
@@ -72,14 +73,13 @@ func drawRecord(t *rapid.T) sample {
 		return creditSample(wire.Credit{Flags: rapid.SampledFrom([]uint8{0, wire.FlagRecall, wire.FlagReturn}).Draw(t, "flags"),
 			Slot: rapid.Uint16().Draw(t, "slot"), Gen: rapid.Uint32().Draw(t, "gen"), Bytes: rapid.Uint64().Draw(t, "bytes")})
 	case wire.TypePut:
-		m, id, payload := drawRemote(t), wire.FragmentID(0), []byte(nil)
-		if rapid.Bool().Draw(t, "short") {
-			payload = anyPayload.Draw(t, "payload")
-			m.Length = uint64(len(payload))
-		} else {
-			id = drawID(t)
+		m := drawRemote(t)
+		if !rapid.Bool().Draw(t, "short") {
+			return longPutSample(drawID(t), m, rapid.Uint64Max(m.Length).Draw(t, "ready"))
 		}
-		return putSample(id, m, payload)
+		payload := anyPayload.Draw(t, "payload")
+		m.Length = uint64(len(payload))
+		return putSample(0, m, payload)
 	case wire.TypeGet:
 		return getSample(drawID(t), rapid.Uint64().Draw(t, "limit"), drawRemote(t))
 	case wire.TypeTable:

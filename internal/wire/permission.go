@@ -7,7 +7,7 @@ import (
 )
 
 // RequestLen is the length of a Request, in bytes.
-const RequestLen = 24 + EnvelopeLen
+const RequestLen = 32 + EnvelopeLen
 
 // Request asks for permission to send (QNIX-43): destination, source and tag are in the envelope.
 //
@@ -15,14 +15,18 @@ const RequestLen = 24 + EnvelopeLen
 //	 8  length         8   of the message in bytes
 //	16  packets        4   that it will come in
 //	20  packet length  4   bytes of the message in each but the last
-//	24  envelope       28
+//	24  ready          8   bytes of it that can leave as soon as they are permitted
+//	32  envelope       28
 //
-// Packets and packet length help the receiver to plan; it relies on the length alone.
+// Packets and packet length help the receiver to plan; it relies on the length alone. A message that its process describes
+// piece by piece is not ready at once: its Request comes again, the same but for ready, whenever there is more. The most
+// that arrived counts.
 type Request struct {
 	ID        FragmentID
 	Length    uint64
 	Packets   uint32
 	PacketLen uint32
+	Ready     uint64
 	Envelope  Envelope
 }
 
@@ -35,7 +39,8 @@ func (q *Request) Put(b []byte) {
 	le.PutUint64(b[8:], q.Length)
 	le.PutUint32(b[16:], q.Packets)
 	le.PutUint32(b[20:], q.PacketLen)
-	q.Envelope.put(b[24:])
+	le.PutUint64(b[24:], q.Ready)
+	q.Envelope.put(b[32:])
 }
 
 // Request reads a Request.
@@ -44,14 +49,15 @@ func (r Record) Request() Request {
 	le := binary.LittleEndian
 	return Request{
 		ID: FragmentID(le.Uint32(r[4:])), Length: le.Uint64(r[8:]), Packets: le.Uint32(r[16:]),
-		PacketLen: le.Uint32(r[20:]), Envelope: parseEnvelope(r[1], r[24:]),
+		PacketLen: le.Uint32(r[20:]), Ready: le.Uint64(r[24:]), Envelope: parseEnvelope(r[1], r[32:]),
 	}
 }
 
-// requestOK reports whether a Request names a fragment and asks for a length that a signed 64-bit number can hold.
+// requestOK reports whether a Request names a fragment, asks for a length that a signed 64-bit number can hold, and has no
+// more ready.
 func requestOK(r Record) bool {
 	q := r.Request()
-	return q.ID != 0 && q.Length <= math.MaxInt64
+	return q.ID != 0 && q.Length <= math.MaxInt64 && q.Ready <= q.Length
 }
 
 // PermissionLen is the length of a Permission, in bytes.

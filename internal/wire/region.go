@@ -55,8 +55,7 @@ func parseRemote(b []byte) Remote {
 const PutLen = 8 + remoteLen
 
 // PutPut writes the header of a Put with n payload bytes into b[:PutLen]. A short PUT is this record alone, its payload
-// n = Length bytes long and its fragment id 0. A long one begins with this record without payload, is permitted like a
-// message, and follows in Chunks.
+// n = Length bytes long and its fragment id 0. A long one is announced, by PutLongPut.
 //
 //	 4  fragment id  4
 //	 8  remote       40
@@ -68,6 +67,24 @@ func PutPut(b []byte, id FragmentID, m *Remote, n int) {
 	m.put(b[8:])
 }
 
+// LongPutLen is the length of a Put that announces a long PUT, in bytes.
+const LongPutLen = PutLen + 8
+
+// PutLongPut writes the Put that announces a long PUT into b[:LongPutLen]. It is permitted like a message, and follows in
+// Chunks. Of its bytes so many are ready; as with a Request, the same record says later that there are more.
+//
+//	 4  fragment id  4
+//	 8  remote       40
+//	48  ready        8
+func PutLongPut(b []byte, id FragmentID, m *Remote, ready uint64) {
+	_ = b[LongPutLen-1]
+	PutPut(b, id, m, LongPutLen-PutLen)
+	binary.LittleEndian.PutUint64(b[PutLen:], ready)
+}
+
+// PutReady reads how many bytes of a long PUT are ready.
+func (r Record) PutReady() uint64 { return binary.LittleEndian.Uint64(r[PutLen:LongPutLen]) }
+
 // Put reads the header of a Put.
 func (r Record) Put() (FragmentID, Remote) {
 	return FragmentID(binary.LittleEndian.Uint32(r[4:])), parseRemote(r[8:])
@@ -77,7 +94,7 @@ func (r Record) Put() (FragmentID, Remote) {
 func putOK(r Record) bool {
 	id, m := r.Put()
 	if id != 0 {
-		return len(r) == PutLen
+		return len(r) == LongPutLen && r.PutReady() <= m.Length
 	}
 	return m.Length == uint64(len(r)-PutLen)
 }

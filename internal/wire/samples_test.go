@@ -161,7 +161,7 @@ func chunkSample(flags uint8, id wire.FragmentID, offset uint64, payload []byte)
 func requestSample(q wire.Request) sample {
 	return recordSample(wire.TypeRequest, q.Envelope.Flags, nil, q.Put, fields{
 		"fragment id": uint64(q.ID), "length": u64(q.Length), "packets": uint64(q.Packets),
-		"packet length": uint64(q.PacketLen), "envelope": envelopeFields(q.Envelope)})
+		"packet length": uint64(q.PacketLen), "ready": u64(q.Ready), "envelope": envelopeFields(q.Envelope)})
 }
 
 func permissionSample(flags uint8, id wire.FragmentID, limit uint64) sample {
@@ -192,6 +192,10 @@ func creditSample(c wire.Credit) sample {
 func putSample(id wire.FragmentID, m wire.Remote, payload []byte) sample {
 	return recordSample(wire.TypePut, 0, payload, func(b []byte) { wire.PutPut(b, id, &m, len(payload)) },
 		fields{"fragment id": uint64(id), "remote": remoteFields(m), "payload": hex.EncodeToString(payload)})
+}
+
+func longPutSample(id wire.FragmentID, m wire.Remote, ready uint64) sample {
+	return putSample(id, m, binary.LittleEndian.AppendUint64(nil, ready))
 }
 
 func getSample(id wire.FragmentID, limit uint64, m wire.Remote) sample {
@@ -315,7 +319,7 @@ func oneOfEach() []sample {
 		fragSample(e, []byte("a short message")),
 		eagerSample(0x41424344, 4, 20, e, []byte("an eager piece")),
 		chunkSample(wire.FlagGet, 0x51525354, 0x5556575859, []byte("a chunk")),
-		requestSample(wire.Request{ID: 0x61626364, Length: 1 << 40, Packets: 0x65666768, PacketLen: 1424, Envelope: e}),
+		requestSample(wire.Request{ID: 0x61626364, Length: 1 << 40, Packets: 0x65666768, PacketLen: 1424, Ready: 0x696a6b6c, Envelope: e}),
 		permissionSample(0, 0x71727374, 1<<41),
 		refuseSample(0, 0x81828384, 0x8586, 0x8788898a, wire.ReasonRange),
 		acceptSample(0x9192, 0x93949596),

@@ -1,9 +1,12 @@
 package wire_test
 
 import (
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -159,6 +162,8 @@ func TestFieldsOfARecordMustFitOneAnother(t *testing.T) {
 		"eager of no fragment":            {eagerSample(0, 0, 10, e, p), false},
 		"request for 2^63-1":              {requestSample(wire.Request{ID: 1, Length: math.MaxInt64}), true},
 		"request for more":                {requestSample(wire.Request{ID: 1, Length: 1 << 63}), false},
+		"request, half of it ready":       {requestSample(wire.Request{ID: 1, Length: 2, Ready: 1}), true},
+		"request, more than it ready":     {requestSample(wire.Request{ID: 1, Length: 2, Ready: 3}), false},
 		"request for nothing":             {requestSample(wire.Request{ID: 1}), true},
 		"request of no fragment":          {requestSample(wire.Request{Length: 1}), false},
 		"permission of no fragment":       {permissionSample(0, 0, 1), false},
@@ -168,9 +173,12 @@ func TestFieldsOfARecordMustFitOneAnother(t *testing.T) {
 		"put, short, empty":               {putSample(0, wire.Remote{}, nil), true},
 		"put, short, less than it says":   {putSample(0, wire.Remote{Length: 5}, p), false},
 		"put, short, more than it says":   {putSample(0, wire.Remote{Length: 3}, p), false},
-		"put, long":                       {putSample(1, wire.Remote{Length: 5}, nil), true},
+		"put, long":                       {longPutSample(1, wire.Remote{Length: 5}, 5), true},
+		"put, long, all but one ready":    {longPutSample(1, wire.Remote{Length: 5}, 4), true},
+		"put, long, more than all ready":  {longPutSample(1, wire.Remote{Length: 5}, 6), false},
+		"put, long, nothing said":         {putSample(1, wire.Remote{Length: 5}, nil), false},
 		"put, long, with payload":         {putSample(1, wire.Remote{Length: 4}, p), false},
-		"put, long, range nobody has":     {putSample(1, beyond, nil), true}, // its process's fault: refused, not malformed
+		"put, long, range nobody has":     {longPutSample(1, beyond, 0), true}, // its process's fault: refused, not malformed
 		"get, range nobody has":           {getSample(1, 0, beyond), true},
 		"get of no fragment":              {getSample(0, 0, wire.Remote{}), false},
 		"withdraw before anything left":   {withdrawSample(0, e), true},
@@ -251,7 +259,7 @@ func recordGood(t wire.Type, means fields, flags byte, payload int) bool {
 	case wire.TypeChunk:
 		return flags&^1 == 0 && hasID() && end().Cmp(most) <= 0
 	case wire.TypeRequest:
-		return flags&^6 == 0 && hasID() && number("length").Cmp(most) <= 0
+		return flags&^6 == 0 && hasID() && number("length").Cmp(most) <= 0 && number("ready").Cmp(number("length")) <= 0
 	case wire.TypePermission:
 		return flags&^1 == 0 && hasID()
 	case wire.TypeRefuse:
@@ -260,7 +268,12 @@ func recordGood(t wire.Type, means fields, flags byte, payload int) bool {
 		return flags <= 2
 	case wire.TypePut:
 		length := means["remote"].(fields)["length"].(string)
-		return flags == 0 && (hasID() && payload == 0 || !hasID() && length == u64(uint64(payload)))
+		if !hasID() {
+			return flags == 0 && length == u64(uint64(payload))
+		}
+		ready, _ := hex.DecodeString(means["payload"].(string))
+		slices.Reverse(ready) // u64 has its digits in that order
+		return flags == 0 && payload == 8 && fmt.Sprintf("%#x", ready) <= length
 	case wire.TypeGet:
 		return flags == 0 && hasID()
 	case wire.TypeSignal:
