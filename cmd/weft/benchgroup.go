@@ -52,11 +52,11 @@ rank 0. With --json, each size is one object on a line of its own.`,
 		want: fmt.Sprintf("a number of bytes from 0 to %d, such as 64, 4KiB or 1MiB, or all", bench.MaxSize),
 		set: func(s string) bool {
 			sizes, ok := bench.ParseSizes(s)
-			if ok {
+			if ok && kind != bench.KindBarrier {
 				o.Sizes = sizes
 			}
-			return ok && (kind != bench.KindBarrier || len(sizes) == 1 && sizes[0] == 0)
+			return ok
 		},
-	}, "size", "length of the data in bytes, 0 for a barrier; all: 1 B to 4 MiB, in powers of four")
+	}, "size", "length of the data in bytes, of which a barrier has none; all: 1 B to 4 MiB, in powers of four")
 	return c
 }

@@ -19,8 +19,8 @@ type life struct {
 	w      *world
 	name   string
 	host   int
-	number int // of all lives of the run
-	born   time.Duration
+	number int           // of all lives of the run
+	born   time.Duration // when its NIC had taken it in; until then messages to its name may reach the life before it
 	ended  bool
 	clean  bool // it was there when everything had come to rest, so that it had taken in all that came
 
@@ -64,7 +64,7 @@ type event struct {
 
 // main is the process. It is there until the run closes, or its NIC vanishes.
 func (lf *life) main(p *sim.Process) error {
-	lf.proc, lf.half = p, p.Half()
+	lf.proc, lf.half, lf.born = p, p.Half(), lf.now()
 	if err := lf.alloc(); err != nil {
 		return lf.verdict(err)
 	}

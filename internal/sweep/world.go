@@ -163,7 +163,7 @@ func (w *world) close() {
 
 // begin starts a life of a name at its home.
 func (w *world) begin(name string) *life {
-	lf := &life{w: w, name: name, host: w.homes[name], born: w.f.Elapsed(), sent: map[string]int{}, number: len(w.all), open: map[fmt.Stringer]time.Duration{}}
+	lf := &life{w: w, name: name, host: w.homes[name], sent: map[string]int{}, number: len(w.all), open: map[fmt.Stringer]time.Duration{}}
 	w.all = append(w.all, lf)
 	if w.lives[name] != nil {
 		w.totals.Faults.Renamed++
