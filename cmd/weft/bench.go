@@ -34,6 +34,7 @@ type benchFlags struct {
 
 	testbed string
 	against string
+	hdr     string
 }
 
 func newBenchCommand() *cobra.Command {
@@ -47,7 +48,10 @@ func newBenchCommand() *cobra.Command {
 		newBenchGroup(bench.KindBroadcast, "Measure broadcasts to a group"),
 		newBenchGroup(bench.KindAllReduce, "Measure reductions of which every member gets the result"),
 		newBenchHostile(),
-		newBenchLimits())
+		newBenchLimits(),
+		newBenchLoss(),
+		newBenchIdle(),
+		newBenchPoll())
 }
 
 func newBenchKind(kind, short string) *cobra.Command {
@@ -86,6 +90,8 @@ of the measurement. With --json, each size is one object on a line of its own.`,
 			case f.child:
 				return bench.Answer(c.Context(), f.Options, c.InOrStdin(), c.OutOrStdout())
 			}
+			warn(c)
+			f.HDR = writeHDR(f.hdr)
 			return f.run(c.Context(), c.OutOrStdout())
 		},
 	}
@@ -118,6 +124,9 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.IntVar(&f.MTU, "mtu", testbed.DefaultMTU, "`bytes` that the testbed's cable carries")
 	choiceFlag(fs, &f.against, "against", "", []string{"limit"}, "measure beside what the ground allows, in turns with it")
 	intFlag(fs, &f.Rounds, "rounds", 5, 1, 1000, "how often they take turns; what is printed are medians")
+	if f.Kind == bench.KindLatency {
+		hdrFlag(fs, &f.hdr)
+	}
 	fs.BoolVar(&f.child, "child", false, "be a side of a measurement that another weft makes, and end with standard input")
 	fs.Lookup("child").Hidden = true
 }
@@ -139,6 +148,8 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 		return usagef("--serve with --against: expected one or the other, since it is the client that compares")
 	case fs.Changed("rounds") && f.against == "":
 		return usagef("--rounds without --against: expected them together, since there is nothing to take turns with")
+	case f.hdr != "" && (f.serve || len(f.Sizes) > 1):
+		return usagef("--hdr with --serve or several sizes: expected a client, and one size")
 	case !f.serve && fs.Changed("listen"):
 		return usagef("--listen %s without --serve: only --serve waits at an address", f.listen)
 	}

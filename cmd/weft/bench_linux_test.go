@@ -50,6 +50,41 @@ func TestBenchAgainstTheLimitTellsTheRatio(t *testing.T) {
 	}
 }
 
+func TestBenchOfLossTellsWhatItCosts(t *testing.T) {
+	if err := testbed.Check(); err != nil {
+		t.Skip(err)
+	}
+	for _, line := range []string{"--loss 5%", "--link xdp --loss 0.01", "--deployment daemon"} {
+		args := append([]string{"loss", "--testbed", "veth", "--size", "64KiB", "--rounds", "2", "--time", "60ms", "--json"}, strings.Fields(line)...)
+		r := rows(t, args...)[0]
+		goodput, clean, ratio := r["bytes_per_s"].(float64), r["clean_bytes_per_s"].(float64), r["goodput_ratio"].(float64)
+		if goodput <= 0 || clean <= 0 || math.Abs(ratio/(goodput/clean)-1) > 1e-9 {
+			t.Errorf("%s: %v is not %v by %v", line, ratio, goodput, clean)
+		}
+		if r["p50_ns"].(float64) <= 0 || r["p99_ns"].(float64) < r["p50_ns"].(float64) || r["round_trips"].(float64) < 1 {
+			t.Errorf("%s: round trips: %v", line, r)
+		}
+		if l := r["lost"].(float64); l <= 0 || l > 0.2 {
+			t.Errorf("%s: a share of %v was lost", line, l)
+		}
+	}
+}
+
+func TestBenchOfIdleLeavesNothing(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
+	r := rows(t, "idle", "--processes", "6", "--programs", "2", "--time", "100ms", "--json")[0]
+	all, daemon, attached := r["core_fraction"].(float64), r["daemon_core_fraction"].(float64), r["attached_core_fraction"].(float64)
+	if r["processes"] != 6.0 || daemon < 0 || attached < 0 || math.Abs(all-daemon-attached) > 1e-9 || r["seconds"].(float64) < 0.1 {
+		t.Errorf("%v", r)
+	}
+	left, err := filepath.Glob(tmp + "/*")
+	if left = append(left, processesWith(t, "TMPDIR="+tmp)...); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
 func TestBenchOfFairnessServesAllProcessesAndLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +83,28 @@ func TestBenchPrintsColumns(t *testing.T) {
 	}
 }
 
+func TestAPollOfIdleProcessesHasItsTime(t *testing.T) {
+	all := rows(t, "poll", "--processes", "1,40", "--time", "5ms", "--json")
+	if len(all) != 2 || all[0]["processes"] != 1.0 || all[1]["processes"] != 40.0 {
+		t.Fatalf("%v; expected a row for 1 and one for 40", all)
+	}
+	for _, r := range all {
+		if n := r["poll_ns"].(float64); n <= 0 || r["iterations"].(float64) <= 0 {
+			t.Errorf("%v", r)
+		}
+	}
+}
+
+func TestTheDistributionOfRoundTripsIsWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.hgrm")
+	r := rows(t, "latency", "--link", "mem", "--time", "20ms", "--hdr", file, "--json")[0]
+	b, err := os.ReadFile(file)
+	count := fmt.Sprintf("Total count    = %12.0f]", r["iterations"])
+	if text := string(b); err != nil || !strings.Contains(text, "Percentile") || !strings.Contains(text, count) {
+		t.Errorf("%v; expected percentiles, and %s:\n%s", err, count, text)
+	}
+}
+
 // serve runs `weft bench latency --serve` as main does, and returns the port at which it waits.
 func serve(t *testing.T, args ...string) (port string) {
 	t.Helper()
@@ -134,7 +158,7 @@ func TestBenchMakesTheHostsThatItMeasuresOn(t *testing.T) {
 
 func TestBenchSaysWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
-		"bench":                                        "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, fairness, hostile, incast, latency, limits, rate",
+		"bench":                                        "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, fairness, hostile, idle, incast, latency, limits, loss, poll, rate",
 		"bench latency --link tcp":                     `invalid argument "tcp" for "--link" flag: expected one of mem, shm, udp, xdp`,
 		"bench rate --deployment here":                 `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon`,
 		"bench rate --size few":                        `invalid argument "few" for "--size" flag: expected a number of bytes from 0 to 67108864, such as 64, 4KiB or 1MiB, or all`,
@@ -153,6 +177,11 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench rate --against limit --size 5MiB":       "--against limit with --size 5242880: expected at most 4194304",
 		"bench rate --rounds 3":                        "--rounds without --against: expected them together",
 		"bench rate --serve --against limit":           "--serve with --against: expected one or the other",
+		"bench poll --processes 1,x":                   `invalid argument "1,x" for "--processes" flag: expected whole numbers from 1 to 4096`,
+		"bench loss --testbed loopback":                `invalid argument "loopback" for "--testbed" flag: expected one of veth`,
+		"bench loss --link shm":                        `invalid argument "shm" for "--link" flag: expected one of udp, xdp`,
+		"bench latency --size all --hdr x":             "--hdr with --serve or several sizes: expected a client, and one size",
+		"bench rate --hdr x":                           "unknown flag: --hdr",
 		"bench latency --serve 10.0.0.1":               "a host (10.0.0.1) with --serve: expected one or the other",
 		"bench latency --listen 10.0.0.1:1":            "--listen 10.0.0.1:1 without --serve: only --serve waits at an address",
 		"bench latency 10.0.0.1:x":                     `host "10.0.0.1:x": `,

@@ -38,6 +38,7 @@ All are measured in each round; what is printed is the median of the rounds.
 			if o.Self, err = os.Executable(); err != nil {
 				return err
 			}
+			warn(c)
 			if !asJSON {
 				fmt.Fprintf(out, "# weft bench limits: medians of %d rounds, %v for each size\n# %16s %9s %17s\n", o.Rounds, o.Time, "limit", "bytes", "")
 			}

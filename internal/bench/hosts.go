@@ -60,6 +60,7 @@ func (u *undo) startClient(ctx context.Context, tb *testbed.Testbed, c *child) (
 
 // question is what a client in a process of its own is asked, and told what it answers.
 type question struct {
+	Kind string        `json:"kind"`
 	Size int           `json:"size"`
 	Time time.Duration `json:"time"`
 }
@@ -71,9 +72,9 @@ type told struct {
 	Times      []byte  `json:"times"` // a histogram, as HdrHistogram encodes it
 }
 
-func (s *hostSide) sample(ctx context.Context, size int, d time.Duration) (sample, error) {
+func (s *hostSide) sample(ctx context.Context, kind string, size int, d time.Duration) (sample, error) {
 	var t told
-	err := s.ask.Encode(question{size, d})
+	err := s.ask.Encode(question{kind, size, d})
 	if err == nil {
 		err = s.told.Decode(&t)
 	}
@@ -118,7 +119,7 @@ func Answer(ctx context.Context, o Options, in io.Reader, out io.Writer) (err er
 			}
 			return err
 		}
-		r, err := s.sample(ctx, q.Size, q.Time)
+		r, err := s.sample(ctx, q.Kind, q.Size, q.Time)
 		if err != nil {
 			return err
 		}

@@ -18,19 +18,19 @@ type sample struct {
 	Times      *hdrhistogram.Histogram
 }
 
+func (s sample) rate() float64      { return s.Rate }
+func (s sample) bandwidth() float64 { return s.Bandwidth }
+
 // side makes measurements.
 type side interface {
-	sample(ctx context.Context, size int, d time.Duration) (sample, error)
+	sample(ctx context.Context, kind string, size int, d time.Duration) (sample, error)
 }
 
 // localSide is a client in this process.
-type localSide struct {
-	o *Options
-	c *Client
-}
+type localSide struct{ c *Client }
 
-func (s *localSide) sample(ctx context.Context, size int, d time.Duration) (sample, error) {
-	if s.o.Kind == KindLatency {
+func (s localSide) sample(ctx context.Context, kind string, size int, d time.Duration) (sample, error) {
+	if kind == KindLatency {
 		h, err := s.c.roundTrips(ctx, size, d)
 		if err != nil {
 			return sample{}, err
@@ -67,7 +67,7 @@ func (r *rounds) row(ctx context.Context, size int) (Row, error) {
 	var samples []sample
 	var limits []limit.Result
 	for range turns {
-		s, err := r.side.sample(ctx, size, o.Time/time.Duration(turns))
+		s, err := r.side.sample(ctx, o.Kind, size, o.Time/time.Duration(turns))
 		if err != nil {
 			return row, err
 		}
@@ -101,9 +101,9 @@ func (r *Row) sum(kind string, samples []sample) {
 		l := latencies(samples)
 		r.Latency = &l
 	case KindRate:
-		r.Rate = &Rate{medianOf(samples, func(s sample) float64 { return s.Rate })}
+		r.Rate = &Rate{medianOf(samples, sample.rate)}
 	default:
-		r.Bandwidth = &Bandwidth{medianOf(samples, func(s sample) float64 { return s.Bandwidth })}
+		r.Bandwidth = &Bandwidth{medianOf(samples, sample.bandwidth)}
 	}
 }
 

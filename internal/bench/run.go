@@ -60,7 +60,7 @@ func (u *undo) here(ctx context.Context, o *Options) (side, error) {
 		return nil, err
 	}
 	u.add(down)
-	return &localSide{o, NewClient(p, ServerName)}, nil
+	return localSide{NewClient(p, ServerName)}, nil
 }
 
 // pair makes the client's process, with a server within its reach.

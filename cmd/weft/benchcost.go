@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/internal/bench"
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+// newBenchLoss is weft bench loss.
+func newBenchLoss() *cobra.Command {
+	o := bench.LossOptions{Loss: 0.01}
+	var asJSON bool
+	var on, hdr string
+	c := &cobra.Command{
+		Use:   bench.KindLoss + " [flags]",
+		Short: "Measure what lost packets cost: goodput, and round trips",
+		Long: `Measures a stream between two hosts whose network loses packets, each way, beside the
+same stream between two hosts with the same programs attached that lose none; and
+round trips of 64 bytes with the loss. The hosts are made for it (needs root).`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if o.Self, err = os.Executable(); err != nil {
+				return err
+			}
+			o.HDR = writeHDR(hdr)
+			warn(c)
+			r, err := bench.RunLoss(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			out := c.OutOrStdout()
+			if asJSON {
+				return json.NewEncoder(out).Encode(r)
+			}
+			us := func(ns int64) float64 { return float64(ns) / 1e3 }
+			_, err = fmt.Fprintf(out, "# weft bench %s: link %s, %s, messages of %d bytes, %.2f %% lost each way\n# %10s %12s %14s %11s %11s %11s %11s\n%12.2f %12.2f %14.3f %11.2f %11.2f %11.2f %11.2f\n",
+				r.Bench, r.Link, r.Deployment, r.Size, 100*r.Lost, "MB/s", "at no loss", "goodput ratio", "p50 µs", "p90 µs", "p99 µs", "p99.9 µs",
+				r.Goodput/1e6, r.Clean/1e6, r.Ratio, us(r.P50), us(r.P90), us(r.P99), us(r.P999))
+			return err
+		},
+	}
+	fs := c.Flags()
+	choiceFlag(fs, &o.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkXDP}, "what carries the frames")
+	choiceFlag(fs, &o.Deployment, "deployment", bench.DeployedEmbedded, bench.Deployments(), "where the NICs are: in the processes, or in daemons")
+	choiceFlag(fs, &on, "testbed", testbedVeth, []string{testbedVeth}, "where the two sides are: on hosts made for it")
+	shareFlag(fs, &o.Loss, "loss", "packets that are lost, each way (default 1%)")
+	fs.IntVar(&o.MTU, "mtu", testbed.DefaultMTU, "`bytes` that the testbed's cable carries")
+	sizeFlag(fs, &o.Size, 1<<20, "length of a message of the stream in bytes")
+	durationFlag(fs, &o.Time, "time", 5*time.Second, time.Millisecond, time.Hour, "how long to measure each of the three")
+	intFlag(fs, &o.Rounds, "rounds", 5, 1, 1000, "how often they take turns")
+	fs.BoolVar(&asJSON, "json", false, "print one JSON object")
+	hdrFlag(fs, &hdr)
+	return c
+}
+
+// newBenchIdle is weft bench idle.
+func newBenchIdle() *cobra.Command {
+	var o bench.IdleOptions
+	var asJSON, child bool
+	var socket string
+	var first, count int
+	c := &cobra.Command{
+		Use:   bench.KindIdle + " [flags]",
+		Short: "Measure what a NIC daemon costs, and its processes, when nothing is to be done",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			out := c.OutOrStdout()
+			if child {
+				return bench.BeIdle(c.Context(), socket, first, count, c.InOrStdin(), out)
+			}
+			if o.Self, err = os.Executable(); err != nil {
+				return err
+			}
+			r, err := bench.RunIdle(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(out).Encode(r)
+			}
+			_, err = fmt.Fprintf(out, "# weft bench %s: %d processes that wait, %.1f s\n# %10s %12s %12s   %% of a core\n%12.4f %12.4f %12.4f\n",
+				r.Bench, r.Processes, r.Seconds, "daemon", "processes", "all", 100*r.Daemon, 100*r.Attached, 100*r.Core)
+			return err
+		},
+	}
+	fs := c.Flags()
+	intFlag(fs, &o.Processes, "processes", 128, 1, 1024, "how many processes are attached")
+	intFlag(fs, &o.Programs, "programs", 4, 1, 128, "how many programs they are spread over")
+	durationFlag(fs, &o.Time, "time", 5*time.Second, time.Millisecond, time.Hour, "how long to measure")
+	fs.BoolVar(&asJSON, "json", false, "print one JSON object")
+	fs.BoolVar(&child, "child", false, "be one of the programs")
+	fs.StringVar(&socket, "socket", "", "of the daemon that serves them")
+	fs.IntVar(&first, "first", 0, "index of the first process")
+	fs.IntVar(&count, "count", 0, "how many")
+	for _, name := range []string{"child", "socket", "first", "count"} {
+		fs.Lookup(name).Hidden = true
+	}
+	return c
+}
+
+// newBenchPoll is weft bench poll.
+func newBenchPoll() *cobra.Command {
+	o := bench.PollOptions{Processes: []int{1, 128, 1024}}
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   bench.KindPoll + " [flags]",
+		Short: "Measure a poll of an engine that serves idle processes",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			out := c.OutOrStdout()
+			warn(c)
+			if !asJSON {
+				fmt.Fprintf(out, "# weft bench %s: one poll, while all processes are idle; %v each\n# %8s %12s %12s\n", bench.KindPoll, o.Time, "idle", "polls", "ns a poll")
+			}
+			return bench.RunPoll(c.Context(), o, func(r bench.PollRow) error {
+				if asJSON {
+					return json.NewEncoder(out).Encode(r)
+				}
+				_, err := fmt.Fprintf(out, "%10d %12d %12.1f\n", r.Processes, r.Iterations, r.Poll)
+				return err
+			})
+		},
+	}
+	fs := c.Flags()
+	fs.Var(&checkedFlag{
+		kind: "N,…",
+		text: "1,128,1024",
+		want: "whole numbers from 1 to 4096, with commas between them",
+		set: func(s string) bool {
+			o.Processes = nil
+			for word := range strings.SplitSeq(s, ",") {
+				n, err := strconv.Atoi(word)
+				if err != nil || n < 1 || n > 4096 {
+					return false
+				}
+				o.Processes = append(o.Processes, n)
+			}
+			return true
+		},
+	}, "processes", "how many processes are idle")
+	durationFlag(fs, &o.Time, "time", time.Second, time.Millisecond, time.Hour, "how long to measure with each number")
+	fs.BoolVar(&asJSON, "json", false, "print one JSON object for each number")
+	return c
+}
+
+// warn says what spoils a measurement.
+func warn(c *cobra.Command) {
+	for _, why := range bench.Spoils() {
+		fmt.Fprintf(c.ErrOrStderr(), "weft: warning: %s\n", why)
+	}
+}
+
+func hdrFlag(fs *pflag.FlagSet, file *string) {
+	fs.StringVar(file, "hdr", "", "write the distribution of the round trips, in µs, to `FILE`, as HdrHistogram's plotters read it")
+}
+
+// writeHDR returns what writes a distribution to a file; nil if there is none to write to.
+func writeHDR(name string) func(int, *hdrhistogram.Histogram) error {
+	if name == "" {
+		return nil
+	}
+	return func(_ int, h *hdrhistogram.Histogram) (err error) {
+		f, err := os.Create(name)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		_, err = h.PercentilesPrint(f, 5, 1000)
+		return err
+	}
+}

@@ -1,0 +1,128 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/together"
+)
+
+// KindIdle is the measurement of what those cost who do nothing.
+const KindIdle = "idle"
+
+// IdleOptions say who does nothing.
+type IdleOptions struct {
+	Self      string // path of the weft binary
+	Processes int
+	Programs  int // that the processes are spread over
+	Time      time.Duration
+}
+
+// IdleRow is what it came to, in shares of a core.
+type IdleRow struct {
+	Bench     string  `json:"bench"`
+	Processes int     `json:"processes"`
+	Seconds   float64 `json:"seconds"`
+	Daemon    float64 `json:"daemon_core_fraction"`
+	Attached  float64 `json:"attached_core_fraction"` // all of the processes together
+	Core      float64 `json:"core_fraction"`          // both
+}
+
+// settle is how long those who have just started have to come to rest.
+const settle = time.Second
+
+// RunIdle starts a daemon and processes that attach to it and wait for a message that does not come, and measures how
+// much of a core all of them use.
+func RunIdle(ctx context.Context, o IdleOptions) (r IdleRow, err error) {
+	var down undo
+	defer func() {
+		err = errors.Join(err, down.all())
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
+	daemon, socket, _, err := down.runDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128))})
+	if err != nil {
+		return r, fmt.Errorf("bench: starting a NIC daemon: %w", err)
+	}
+	var pids []int
+	for i := range o.Programs {
+		first, next := i*o.Processes/o.Programs, (i+1)*o.Processes/o.Programs
+		c, _, err := down.startCrew(o.Self, KindIdle, "--child", "--socket", socket, "--first", fmt.Sprint(first), "--count", fmt.Sprint(next-first))
+		if err != nil {
+			return r, err
+		}
+		pids = append(pids, c.Process.Pid)
+	}
+	if err := sleep(ctx, settle); err != nil {
+		return r, err
+	}
+	begin := time.Now()
+	daemonAt, err := processorTime([]int{daemon.Process.Pid})
+	if err != nil {
+		return r, err
+	}
+	attachedAt, err := processorTime(pids)
+	if err != nil {
+		return r, err
+	}
+	if err := sleep(ctx, o.Time); err != nil {
+		return r, err
+	}
+	took := time.Since(begin)
+	daemonTo, err := processorTime([]int{daemon.Process.Pid})
+	if err != nil {
+		return r, err
+	}
+	attachedTo, err := processorTime(pids)
+	if err != nil {
+		return r, err
+	}
+	r = IdleRow{Bench: KindIdle, Processes: o.Processes, Seconds: took.Seconds()}
+	r.Daemon = (daemonTo - daemonAt).Seconds() / r.Seconds
+	r.Attached = (attachedTo - attachedAt).Seconds() / r.Seconds
+	r.Core = r.Daemon + r.Attached
+	return r, errors.Join(daemon.alive())
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// BeIdle is a program of idle processes. It says "ready" when all are attached, and ends with its input.
+func BeIdle(ctx context.Context, socket string, first, count int, in io.Reader, out io.Writer) (err error) {
+	ctx = EndWithInput(ctx, in)
+	var procs []*weft.Process
+	defer func() {
+		for _, p := range procs {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	for i := range count {
+		p, err := weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: weft.Name{App: "weft-idle", Index: uint32(first + i)}})
+		if err != nil {
+			return err
+		}
+		procs = append(procs, p)
+	}
+	if _, err := fmt.Fprintln(out, "ready"); err != nil {
+		return err
+	}
+	err = together.Run(ctx, count, func(ctx context.Context, i int) error {
+		_, err := procs[i].Recv(ctx, weft.AnyProcess, weft.AnyTag, make([]byte, 64))
+		return err
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
