@@ -219,8 +219,8 @@ const (
 	// the others room.
 	GrantShare = 4
 
-	// RecallPatience is how long nothing may come of a message whose receive was cancelled: longer than a NIC is silent
-	// without being given up, shorter than its process waits for an answer.
+	// RecallPatience is how long a message may take to come whose receive was cancelled: longer than a NIC is silent without
+	// being given up, shorter than its process waits for an answer.
 	RecallPatience = 3 * time.Second
 
 	// GrantPatience is how long a NIC may leave what it was permitted lie, beside some round trips: longer than an

@@ -38,7 +38,7 @@ func (e *Engine) cancel(p *process, ctx int, which uint32) {
 }
 
 // cancelReceive withdraws a receive that has not been matched. A matched one gets its message, since the sender may have
-// been told already that it is accepted; it is withdrawn if the message does not come to its end.
+// been told already that it is accepted; it is withdrawn if the message does not come to its end soon.
 func (e *Engine) cancelReceive(r *receive) {
 	switch {
 	case r.state == recvPosted:
@@ -52,45 +52,30 @@ func (e *Engine) cancelReceive(r *receive) {
 	}
 }
 
-// await gives the message of a cancelled receive some time. A sender that is stopped in the middle of describing its
-// message must not keep the receiver for ever.
+// await gives the message of a cancelled receive some time to come. It is not as much as it likes: its sender may be slow, or
+// stopped in the middle of describing it, and the process waits for its answer.
 func (e *Engine) await(r *receive) {
-	r.recalled.remove()
-	r.seen, r.stalledAt = r.inb.moved(), e.now.Add(limits.RecallPatience)
+	if r.recalled.in != nil {
+		return
+	}
+	r.recallEnd = e.now.Add(limits.RecallPatience)
 	e.recalled.pushBack(&r.recalled)
-	e.checkAt(r.stalledAt)
+	e.checkAt(r.recallEnd)
 }
 
-// moved is how many bytes of an inbound have come.
-func (inb *inbound) moved() uint64 {
-	if inb.local != nil {
-		return inb.local.frag.Next
-	}
-	return inb.got
-}
-
-// owed reports whether an inbound waits for nothing but its sender.
-func (inb *inbound) owed() bool {
-	if s := inb.local; s != nil {
-		return s.frag.Next == s.described()
-	}
-	return inb.limit > inb.got || inb.limit == inb.ready && inb.ready < inb.length
-}
-
-// giveUpStalled ends cancelled receives of whose message nothing has come for too long, and refuses the message.
-func (e *Engine) giveUpStalled() {
-	for r := e.recalled.front(); r != nil && r.stalledAt <= e.now; r = e.recalled.front() {
-		inb := r.inb
-		if inb.moved() != r.seen || !inb.owed() {
-			e.await(r)
-			continue
+// endRecalled ends cancelled receives whose messages have not come in time, and refuses the messages. One that has come whole
+// waits for the receive's own process alone, and its sender may know that it was accepted.
+func (e *Engine) endRecalled() {
+	for r := e.recalled.front(); r != nil && r.recallEnd <= e.now; r = e.recalled.front() {
+		r.recalled.remove()
+		if inb := r.inb; !inb.done {
+			e.refuseInbound(inb, wire.ReasonCancelled)
+			e.freeInbound(inb)
+			e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
 		}
-		e.refuseInbound(inb, wire.ReasonCancelled)
-		e.freeInbound(inb)
-		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
 	}
 	if r := e.recalled.front(); r != nil {
-		e.checkAt(r.stalledAt)
+		e.checkAt(r.recallEnd)
 	}
 }
 

@@ -377,7 +377,7 @@ func (e *Engine) expire() {
 		e.forgetRemoved()
 		e.names.expire(e)
 		e.bury()
-		e.giveUpStalled()
+		e.endRecalled()
 		e.decide()
 	}
 	if e.reconsider {

@@ -45,8 +45,7 @@ type receive struct {
 	seq       uint64 // its place among the posted
 	inb       *inbound
 	recalled  node[receive] // in Engine.recalled: cancelled when it was matched
-	stalledAt clock.Time    // when its message is given up if nothing more has come than
-	seen      uint64        // these bytes
+	recallEnd clock.Time    // when its message is given up
 	recall    bool          // a Cancel came when it was matched: if its message does not come, it ends
 	orphan    bool          // its sender has gone: likewise
 }

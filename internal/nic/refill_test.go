@@ -618,6 +618,35 @@ func TestAStoppedSenderDoesNotKeepACancelledReceive(t *testing.T) {
 	}
 }
 
+// Nor does one that goes on, but slowly: the process takes a NIC that does not answer its Cancel for a while for dead.
+func TestASlowSenderDoesNotKeepACancelledReceive(t *testing.T) {
+	const n = 50_000
+	for _, at := range distances {
+		f := newFabric(t, at.nics, at.bad)
+		a, b := f.describer(0, "a/0", n), f.describer(at.nics-1, "b/0", n)
+		f.known("a/0", "b/0")
+		r, s := b.recvPieces(1, b.cut(n, 20_000)), a.sendPieces(b.name, 1, 0, a.cut(n, 1000))
+		f.until(time.Second, "what is described has come", func() bool { return a.v.Consumed(false, s.ctx)-s.consumed == 4 })
+		cancelled := f.now
+		b.post(vni.Command{Code: vni.CodeCancel, Context: uint16(r.ctx), Size: vni.CancelReceive})
+		last := f.now
+		f.until(limits.DaemonPatience, at.name+": the Cancel is answered", func() bool {
+			if f.now.Sub(last) > time.Second {
+				last = f.now
+				s.refill()
+			}
+			r.refill()
+			return b.done(true, r.ctx)
+		})
+		if c := b.v.Completion(true, r.ctx); c.Status != vni.StatusCancelled || f.now.Sub(cancelled) < time.Second {
+			t.Errorf("%s: the receive ended with %v, %v after the Cancel", at.name, c.Status, f.now.Sub(cancelled))
+		}
+		b.v.Release(true, r.ctx)
+		s.ends()
+		f.noLeaks()
+	}
+}
+
 func TestRefilledOperationsAllocateNothing(t *testing.T) { // decision 16
 	for _, at := range distances[:2] {
 		const n = 100_000
