@@ -212,7 +212,7 @@ func (d *Driver) accept() {
 		if err != nil {
 			return
 		}
-		if len(d.in) >= limits.ShmPeers || sameUser(fd) != nil || d.watch(fd) != nil {
+		if len(d.in)+len(d.hellos) >= limits.ShmPeers || sameUser(fd) != nil || d.watch(fd) != nil {
 			d.counters.DroppedIn++
 			_ = unix.Close(fd)
 			continue

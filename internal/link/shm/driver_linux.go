@@ -89,7 +89,7 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 			frames += d.take(in, now, to, limits.PollBatch-frames)
 		}
 	}
-	if frames >= limits.PollBatch { // whose turn did not come begins the next time
+	if frames >= limits.PollBatch && len(d.in) > 0 { // whose turn did not come begins the next time
 		d.first = (d.first + 1) % len(d.in)
 	}
 	if d.closed || !d.sweep() {
@@ -273,7 +273,10 @@ func (d *Driver) Close() error {
 	for _, in := range d.in {
 		in.close()
 	}
-	d.out, d.in, d.last, d.open, d.reserved = nil, nil, nil, nil, false
+	for _, fd := range d.hellos {
+		_ = unix.Close(fd)
+	}
+	d.out, d.in, d.hellos, d.last, d.open, d.reserved = nil, nil, nil, nil, nil, false
 	err := unix.Close(d.listen)
 	if e := unix.Close(d.epoll); err == nil {
 		err = e

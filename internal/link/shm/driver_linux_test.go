@@ -264,3 +264,65 @@ func TestAHelloThatNoDriverSendsIsRefused(t *testing.T) {
 		t.Errorf("%d connections and %d hellos are left; expected none", len(d.in), len(d.hellos))
 	}
 }
+
+// silent connects to a driver and says nothing.
+func silent(t *testing.T, d *Driver) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Connect(fd, socketName(d.Addr())); err != nil {
+		t.Fatal(err)
+	}
+	d.look()
+}
+
+func TestConnectionsThatSayNothingAreBoundedAndEndWithTheDriver(t *testing.T) {
+	d := listen(t, Config{})
+	silent(t, d)
+	if len(d.hellos) != 1 {
+		t.Fatalf("%d connections wait for their hello; expected 1", len(d.hellos))
+	}
+	waiting := d.hellos[0]
+	for len(d.hellos) < limits.ShmPeers {
+		d.hellos = append(d.hellos, -1)
+	}
+	silent(t, d)
+	if d.hellos = d.hellos[:1]; d.counters.DroppedIn != 1 {
+		t.Errorf("%d connections were refused beyond the bound; expected 1", d.counters.DroppedIn)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(uintptr(waiting), unix.F_GETFD, 0); err != unix.EBADF {
+		t.Errorf("its descriptor after Close: %v; expected %v", err, unix.EBADF)
+	}
+}
+
+// closer closes its driver after some frames.
+type closer struct {
+	d    *Driver
+	left int
+}
+
+func (c *closer) Receive(clock.Time, link.Addr, []byte) {
+	if c.left--; c.left == 0 {
+		_ = c.d.Close()
+	}
+}
+
+func TestADriverMayBeClosedByTheLastFrameOfABatch(t *testing.T) {
+	a, b := listen(t, Config{}), listen(t, Config{})
+	for range limits.PollBatch {
+		if a.Reserve(b.Addr()) == nil {
+			t.Fatal("the ring is full")
+		}
+		a.Commit(1)
+	}
+	a.Flush(0)
+	b.look()
+	if n, next := b.Poll(0, &closer{b, limits.PollBatch}); n != limits.PollBatch || next != clock.Never {
+		t.Errorf("a poll of %d frames, next at %v", n, next)
+	}
+}
