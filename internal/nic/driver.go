@@ -31,6 +31,7 @@ func (e *Engine) drive() {
 			return
 		}
 		e.driven++
+		e.driverRung = true // if its doorbell does not ring now, there is room in the queue all the same
 		switch c.Code {
 		case driver.NewProcess:
 			e.newProcess(c, at)

@@ -117,3 +117,30 @@ func TestAProcessMayBeDeletedBeforeItIsTakenIn(t *testing.T) {
 		t.Errorf("its New_Process is answered: %v, with %v", ok, r.Err)
 	}
 }
+
+// Who waits for room in the driver's queue is woken when there is some, whether or not what was in it is answered yet.
+func TestTheDriverIsWokenWhenItsQueueWasRead(t *testing.T) {
+	f := newFabric(t, 0, fault.Config{})
+	rung := 0
+	e := f.addNIC(1, 1, fault.Config{}, func(c *Config) { c.Rung = func() { rung++ } })
+	f.addNIC(2, 1, fault.Config{})
+	if err := e.AddNode(2, mem.Address(2)); err != nil {
+		t.Fatal(err)
+	}
+	f.until(time.Second, "the pair is open", func() bool { return e.peerOf(2) != nil && e.peerOf(2).synced })
+	name := vni.Name{Index: 1}
+	for copy(name.App[:], "a"); e.homeOf(name) == nil; name.Index++ { // its home is the other NIC, which is not asked here
+	}
+	d := e.Driver()
+	slot, _ := d.Take(1)
+	d.Tie(slot, driver.Entry{VNI: f.segment()})
+	at, _ := d.Post(driver.Command{Code: driver.NewProcess, Index: slot, Name: name})
+	rung = 0
+	e.Poll(f.now)
+	if _, ok := d.Answered(at); ok {
+		t.Fatal("it is answered though its name is not confirmed")
+	}
+	if rung != 1 {
+		t.Errorf("the driver was woken %d times", rung)
+	}
+}

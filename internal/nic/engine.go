@@ -55,7 +55,7 @@ type Config struct {
 	Position           Position // on the torus of the fabric, if it is one (QNIX-52)
 	Static             bool     // only NICs that AddNode named may open a pair with this one
 
-	Rung     func()          // called within Poll when a driver doorbell has rung; may be nil
+	Rung     func()          // called within Poll when a driver doorbell has rung, or driver commands were read; may be nil
 	Counters vni.CounterPage // where counts are published; may be zero
 	Faults   rel.Faults      // test hooks
 	Defect   mutate.Defect   // test hook
@@ -85,7 +85,7 @@ type Engine struct {
 	driver     *driver.NIC // Driver Info (QNIX-51)
 	driverHalf *driver.Driver
 	driven     int           // driver commands executed in this poll
-	driverRung bool          // a driver doorbell has rung in this poll
+	driverRung bool          // a driver doorbell has rung in this poll, or a command was read
 	active     list[process] // first level of the round robin (QNIX-35); idle processes are not in it
 	rung       []*process    // processes with a new doorbell or event in this poll
 	waiting    list[send]    // sends whose receiver's name nobody has told us yet
