@@ -134,7 +134,8 @@ func (h *vandal) act() {
 
 func (h *vandal) post(receive bool) {
 	defer func() { _ = recover() }() // its own half trips over what it has scribbled; nothing of the engine is called here
-	codes := [...]vni.Code{vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve, vni.CodeCancel, vni.CodeSend, vni.CodeReceive, vni.CodeBarrier, vni.CodeRefill}
+	codes := [...]vni.Code{vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve, vni.CodeCancel, vni.CodeSend, vni.CodeReceive, vni.CodeBarrier, vni.CodeRefill,
+		vni.CodeMulticast, vni.CodeMulticastShort}
 	take, code := h.v.TakeSend, codes[int(h.next())%len(codes)]
 	if receive {
 		take, code = h.v.TakeReceive, vni.CodeReceive
@@ -156,12 +157,26 @@ func (h *vandal) post(receive bool) {
 		}
 		h.v.SetSend(i%8, &c)
 	}
+	if code == vni.CodeMulticast || code == vni.CodeMulticastShort {
+		h.list(h.seg.Pool())
+		h.list(h.v.Inline(i % 8))
+	}
 	h.v.SetDescriptors(receive, i%8, []vni.Descriptor{{Region: uint32(h.next() % 2), Offset: h.number(), Len: size}})
-	h.v.Post(vni.Command{Code: code, Context: uint16(i), Size: uint32(h.next() % 3)})
+	h.v.Post(vni.Command{Code: code, Context: uint16(i), Size: uint32(h.next() % 5)})
 	for k := range 8 { // it reads its doorbells, mostly
 		if h.next()%4 != 0 && h.v.Doorbell(receive, k) == vni.Done {
 			h.v.Release(receive, k)
 		}
+	}
+}
+
+// list writes receivers of a multicast, who are there as a rule.
+func (h *vandal) list(b []byte) {
+	for i := range 4 {
+		n := &h.names[h.next()%3]
+		copy(b[i*vni.ReceiverBytes:], n.App[:])
+		binary.LittleEndian.PutUint32(b[i*vni.ReceiverBytes+24:], n.Index)
+		b[i*vni.ReceiverBytes] ^= h.next() / 250
 	}
 }
 
