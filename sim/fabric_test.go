@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
 )
 
@@ -180,6 +183,41 @@ func TestAStoppedNICEndsItsProcessesOperations(t *testing.T) {
 	})
 	f.After(time.Second, func() { f.StopNIC(0) })
 	if err := f.Run(time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheNamesOfADeadNICVanishThoughNobodySendsToIt(t *testing.T) {
+	f := New(Config{Seed: 1, NICs: 4})
+	for host := range 4 {
+		f.Process(host, fmt.Sprintf("app/%d", host), func(p *Process) error {
+			p.Sleep(time.Minute)
+			return nil
+		})
+	}
+	lists := func(when string, want int) {
+		for host := range 3 {
+			l := f.Engine(host).Names()
+			if len(l) != want || slices.ContainsFunc(l, func(n nic.NameInfo) bool { return !n.Reachable }) {
+				t.Errorf("%s NIC %d lists %v", when, host, l)
+			}
+			processes := 1 // its own
+			for _, n := range f.Engine(host).Nodes() {
+				processes += n.Processes
+			}
+			if processes != want {
+				t.Errorf("%s NIC %d knows of %d processes by NIC", when, host, processes)
+			}
+		}
+	}
+	const died, returns = 20 * time.Second, 40 * time.Second
+	f.After(died, func() {
+		lists("before,", 4)
+		f.Reboot(3, returns-died)
+	})
+	f.After(died+limits.FailureTimeout, func() { lists("after the failure timeout", 3) })
+	f.After(returns+2*limits.RetryAtMost, func() { lists("when it is back", 4) })
+	if err := f.Run(3 * time.Minute); err != nil {
 		t.Error(err)
 	}
 }

@@ -153,7 +153,7 @@ func (d *Daemon) makeEngine() (err error) {
 	d.engine, err = nic.New(nic.Config{
 		ID: uint64(d.id), Incarnation: d.incarnation, Seed: binary.LittleEndian.Uint64(seed[:]), Link: d.link.carrier,
 		ReceiveCapacity:  uint64(d.link.ReceiveBuffer()),
-		UnreachableAfter: time.Duration(c.UnreachableAfter), MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
+		UnreachableAfter: time.Duration(c.UnreachableAfter), FailureTimeout: c.failureTimeout(), MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
 		Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.position(),
 	})
 	if err != nil {

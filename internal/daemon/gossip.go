@@ -55,10 +55,18 @@ func (c Config) gossip(ip netip.Addr) (*gossip.Config, error) {
 	return g, errors.Join(errs...)
 }
 
+// failureTimeout is the silence after which a NIC and its names are gone; 0 is the engine's default.
+func (c Config) failureTimeout() time.Duration {
+	if c.Gossip == nil {
+		return 0
+	}
+	return time.Duration(c.Gossip.FailureTimeout)
+}
+
 // detection is how long the gossip may take to notice that a NIC is gone. What remains of the failure timeout is for the
 // engine, which asks a peer that seems gone itself before it forgets it.
 func (c Config) detection() (time.Duration, error) {
-	whole, asking := time.Duration(c.Gossip.FailureTimeout), time.Duration(c.UnreachableAfter)
+	whole, asking := c.failureTimeout(), time.Duration(c.UnreachableAfter)
 	if whole == 0 {
 		whole = limits.FailureTimeout
 	}

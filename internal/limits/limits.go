@@ -272,7 +272,8 @@ const (
 
 // Names and nodes (internal/nic, decision 15).
 const (
-	// FailureTimeout is how long the names of a silent NIC are kept, out of reach, for its return.
+	// FailureTimeout is how long a NIC may be silent until its names are forgotten: several times as long as it takes to be
+	// sure that it does not answer.
 	FailureTimeout = 10 * time.Second
 
 	// GossipJoinEvery is how often a NIC asks its seeds until one answers: a fabric whose hosts start together is complete

@@ -11,17 +11,18 @@ import (
 // seem to be up for ever, and its names to lead somewhere; so the engine looks after the others, seldom:
 //
 //	up ── silent for lookAfter ──► looked at: asked whether it is there ── it answers ──► up
-//	▲                                        │ silent for UnreachableAfter more
+//	▲                                        │ silent for UnreachableAfter more: its names lead nowhere,
+//	│                                        │ and when it has been silent for FailureTimeout they are forgotten
 //	│                                        ▼
 //	└──────────────── it comes back ─────── down ── for FailureTimeout, and the owner did not name it ──► forgotten
 //	                                         │ ▲
 //	                                         └─┘ one that is to be there is called again, ever less often
 
-// lookAfter is how long a peer may be silent before it is asked whether it is there: one that is not is down when it has
-// been silent for limits.FailureTimeout.
+// lookAfter is how long a peer may be silent before it is asked whether it is there: one that is not is down before it has
+// been silent for FailureTimeout.
 func (e *Engine) lookAfter() clock.Time {
-	d := limits.FailureTimeout - e.cfg.UnreachableAfter - 4*e.cfg.ProbeEvery
-	return clock.Time(max(d, e.cfg.UnreachableAfter))
+	d := e.cfg.FailureTimeout - e.cfg.UnreachableAfter - 4*e.cfg.ProbeEvery
+	return clock.Time(max(d, e.cfg.ProbeEvery))
 }
 
 // checkLook begins to look at a peer, and ends it when the peer has been heard.

@@ -43,6 +43,7 @@ type Config struct {
 
 	ReceiveCapacity  uint64        // bytes of frames that may be under way to this NIC
 	UnreachableAfter time.Duration // silence after which a peer with anything pending is given up
+	FailureTimeout   time.Duration // silence after which a peer's names are forgotten; 0 = limits.FailureTimeout, or more if it takes more to be sure
 	AckDelay         time.Duration
 	ProbeEvery       time.Duration
 
@@ -127,6 +128,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, errors.New("nic: Config.Link is nil")
 	}
 	setDefault(&cfg.UnreachableAfter, limits.UnreachableAfter)
+	setDefault(&cfg.FailureTimeout, max(limits.FailureTimeout, 2*cfg.UnreachableAfter))
 	setDefault(&cfg.AckDelay, limits.AckDelay)
 	setDefault(&cfg.ProbeEvery, limits.ProbeEvery)
 	setDefault(&cfg.StagingBytes, limits.StagingBytes)
@@ -137,6 +139,9 @@ func New(cfg Config) (*Engine, error) {
 	setDefault(&cfg.ReceiveCapacity, uint64(limits.ReceiveCapacityBytes))
 	if cfg.MaxProcesses < 1 || cfg.MaxProcesses > limits.MaxProcesses {
 		return nil, fmt.Errorf("nic: Config.MaxProcesses is %d; expected 1 to %d", cfg.MaxProcesses, limits.MaxProcesses)
+	}
+	if cfg.FailureTimeout <= cfg.UnreachableAfter {
+		return nil, fmt.Errorf("nic: Config.FailureTimeout is %v; expected more than UnreachableAfter, %v", cfg.FailureTimeout, cfg.UnreachableAfter)
 	}
 	if !cfg.Position.Valid() {
 		return nil, fmt.Errorf("nic: Config.Position is %v on a torus of %d by %d", cfg.Position, cfg.Position.Width, cfg.Position.Height)

@@ -249,8 +249,8 @@ func (n *nameEntry) before(m *nameEntry) bool {
 	return n.nic < m.nic
 }
 
-// lose marks the names of a lost NIC: gone with it, or out of reach until it comes back or is given up. It confirms
-// nothing any more, and its own claims that were not confirmed are void.
+// lose marks the names of a lost NIC: gone with it, or out of reach until it comes back or has been silent for
+// FailureTimeout. It confirms nothing any more, and its own claims that were not confirmed are void.
 func (t *nameTable) lose(e *Engine, pr *peer, gone bool) {
 	for name, a := range t.due { // order does not matter: only deletions
 		if a.nic == pr.nic {
@@ -271,7 +271,7 @@ func (t *nameTable) lose(e *Engine, pr *peer, gone bool) {
 		}
 		if !n.stale { // else a further attempt to reach its NIC has failed
 			n.stale = true
-			n.forget = e.now.Add(limits.FailureTimeout)
+			n.forget = max(e.now, pr.ep.Heard().Add(e.cfg.FailureTimeout))
 		}
 		if n.dead = n.dead || gone; n.dead { // the session of its last messages is over
 			n.forget = e.now

@@ -235,7 +235,7 @@ func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
 	e.trust(pr)
 	e.lookAway(pr)
 	if !pr.failed {
-		pr.forgetAt = e.now.Add(limits.FailureTimeout)
+		pr.forgetAt = e.now.Add(e.cfg.FailureTimeout)
 		e.checkAt(pr.forgetAt)
 	}
 	pr.failed, pr.told, pr.synced = true, false, false

@@ -232,7 +232,7 @@ func TestNamesOfASilentNICAreForgottenInTime(t *testing.T) { // limits.FailureTi
 	c := newCrafted(t)
 	c.f.engines = c.f.engines[1:] // a's NIC is gone
 	c.pr.ep.Watch(1)
-	c.f.until(limits.UnreachableAfter+limits.FailureTimeout+time.Second, "forgotten", func() bool { return len(c.b.e.names.all) == 1 })
+	c.f.until(limits.FailureTimeout, "forgotten", func() bool { return len(c.b.e.names.all) == 1 })
 }
 
 func TestAPeerCannotTakeANameThatItDoesNotClaim(t *testing.T) { // decision 15

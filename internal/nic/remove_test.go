@@ -39,7 +39,7 @@ func TestARemovedNICThatIsDeadIsForgottenWithItsNames(t *testing.T) {
 	own := f.process(0, "own/0")
 	f.until(time.Second, "names are spread", func() bool { return knowsName(a, gone.name) && knowsName(a, other.name) })
 	f.kill(1)
-	f.wait(limits.FailureTimeout) // nothing was pending, so nobody has noticed
+	f.wait(limits.FailureTimeout / 2) // nothing was pending, so nobody has noticed
 	if !knowsName(a, gone.name) {
 		t.Fatal("the test is void: the name is forgotten without RemoveNode")
 	}

@@ -42,8 +42,9 @@ type Endpoint struct {
 	replies  [2]wire.Probe // ProbeReplies owed
 	owed     int
 	check    check
-	room     int32 // of the session timer, in the night hotel
-	heard    clock.Time
+	room     int32      // of the session timer, in the night hotel
+	heard    clock.Time // when the last frame of its session came
+	attended clock.Time // since when its silence counts, unless it has been heard since
 	probedAt clock.Time
 	timerAt  clock.Time // when the session timer goes off
 

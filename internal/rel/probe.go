@@ -20,10 +20,13 @@ func (e *Endpoint) pending() bool {
 		s.send[wire.Command].used()+s.send[wire.Data].used() > 0
 }
 
+// silentSince is since when the peer has been silent while somebody listened.
+func (e *Endpoint) silentSince() clock.Time { return max(e.heard, e.attended) }
+
 // attend starts the session timer if it does not run: the peer's silence counts from now.
 func (e *Endpoint) attend(now clock.Time) {
 	if e.room == 0 {
-		e.heard = max(e.heard, now)
+		e.attended = now
 		e.book(now, now.Add(e.m.cfg.ProbeEvery))
 	}
 }
@@ -54,12 +57,12 @@ func (m *Module) nightTimer(now clock.Time, e *Endpoint) {
 			e.rest()
 			return
 		}
-		silent := now.Sub(e.heard)
+		silent := now.Sub(e.silentSince())
 		if silent >= m.cfg.UnreachableAfter {
 			m.ends(now, e, ErrUnreachable)
 			return
 		}
-		next = clock.Min(next, e.heard.Add(m.cfg.UnreachableAfter))
+		next = clock.Min(next, e.silentSince().Add(m.cfg.UnreachableAfter))
 		next = clock.Min(next, e.keepAlive(now))
 		next = clock.Min(next, e.checkTimer(now))
 	}
@@ -73,6 +76,7 @@ func (m *Module) nightTimer(now clock.Time, e *Endpoint) {
 func (e *Endpoint) forgive(now clock.Time) {
 	if late := now.Sub(e.timerAt); late > e.m.cfg.ProbeEvery {
 		e.heard = min(e.heard.Add(late), now)
+		e.attended = min(e.attended.Add(late), now)
 		e.attempt.since = min(e.attempt.since.Add(late), now)
 	}
 }
@@ -100,7 +104,7 @@ func (m *Module) attemptTimer(now clock.Time, e *Endpoint) clock.Time {
 
 // keepAlive has a silent peer probed, and returns when to look again.
 func (e *Endpoint) keepAlive(now clock.Time) clock.Time {
-	due := max(e.heard, e.probedAt).Add(e.m.cfg.ProbeEvery)
+	due := max(e.silentSince(), e.probedAt).Add(e.m.cfg.ProbeEvery)
 	if now >= due {
 		e.owe(dutyProbe)
 		due = now.Add(e.m.cfg.ProbeEvery)
