@@ -27,7 +27,9 @@ import (
 // none before it that waits. Of longer ones receivers take as much as each has room for, so each gets a copy by itself.
 //
 // A copy (copies.go) is a send like that of a context, by all the rules of a message. All are begun with the command, so
-// that they have their places before whatever the process sends to those receivers later, and none waits for another.
+// that they have their places before whatever the process sends to those receivers later, and none waits for another. The
+// exception is a process with limits.MulticastCopies of them under way: its further multicasts wait for some to end, and a
+// message that it sends meanwhile may pass them. To hold that back, too, would let it wait for receivers who wait for it.
 type multicast struct {
 	node      node[multicast] // in process.held
 	s         *send           // of its context

@@ -11,7 +11,9 @@ import (
 
 // Multicast sends a message, the concatenation of parts, to each of some processes, by one command (QNIX-8). It returns
 // when the parts may be reused. To each receiver it is a message like any other. If some could not be served, the
-// others were nevertheless, and the error names the first in the list that was not.
+// others were nevertheless, and the error names the first in the list that was not. Messages sent later come later, unless
+// more than limits.MulticastCopies of this process wait for their receivers: then multicasts wait as well, and messages
+// to one receiver may pass them.
 func (p *Process) Multicast(ctx context.Context, to []vni.Name, tag uint64, parts ...[]byte) error {
 	var r request
 	parts, err := p.multicastRequest(&r, to, tag, parts)
