@@ -185,8 +185,8 @@ func TestAFloodOfBadFramesIsCountedAndStopsNobody(t *testing.T) {
 	flood.Wait()
 	t.Logf("%d messages, longest gap %v, while %d frames came from elsewhere and %d from the peer's address",
 		messages, gap, sent[0].Load(), sent[1].Load())
-	if messages < least || gap > time.Second {
-		t.Errorf("%d messages with a gap of %v; expected at least %d and no gap over 1 s", messages, gap, least)
+	if messages < least {
+		t.Errorf("%d messages; expected at least %d", messages, least)
 	}
 	c := na.Counters()
 	causes := []string{"drop_kind", "drop_address"}

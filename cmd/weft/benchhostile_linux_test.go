@@ -28,27 +28,45 @@ func TestHostileProcessesHarmOnlyThemselves(t *testing.T) {
 	case testing.Short():
 		o.Time, o.Kinds = time.Second, []string{"scribble", "garble", "stop"}
 	}
-	thrown := map[string]int64{}
-	err := bench.RunHostile(t.Context(), o, func(r bench.HostileRow) error {
+	came := map[string]bench.HostileRow{}
+	row := func(r bench.HostileRow) error {
 		t.Logf("%-12s %6d exchanges, median %7.1f µs, beside busy processes %7.1f: ratio %.2f; attached %d times, thrown out %d times, refused %d times; %s",
 			r.Kind, r.Exchanges, float64(r.P50)/1e3, float64(r.BesideP50)/1e3, r.Ratio, r.Attached, r.ThrownOut, r.Refused, r.Named)
-		if r.Exchanges == 0 || r.Attached == 0 {
-			t.Errorf("%s: nothing happened: %+v", r.Kind, r)
-		}
-		thrown[r.Kind] = r.ThrownOut
+		was := came[r.Kind]
+		r.Exchanges, r.Attached, r.ThrownOut = r.Exchanges+was.Exchanges, r.Attached+was.Attached, r.ThrownOut+was.ThrownOut
+		came[r.Kind] = r
 		return nil
-	})
+	}
+	kinds := o.Kinds
+	if len(kinds) == 0 {
+		kinds = hostile.Kinds()
+	}
+	benchHostile(t, o, row)
+	for _, kind := range kinds {
+		o.Kinds = []string{kind} // again, if it did not get far in its time
+		for end := time.Now().Add(2 * time.Minute); !t.Failed(); o.Seed++ {
+			r := came[kind]
+			if r.Exchanges > 0 && r.Attached > 0 && (r.ThrownOut > 0 || kind != "scribble" && kind != "garble") {
+				break
+			}
+			if time.Now().After(end) {
+				t.Errorf("no process that does %q was thrown out: %+v", hostile.What(kind), r)
+			}
+			benchHostile(t, o, row)
+		}
+	}
+}
+
+// benchHostile makes one run.
+func benchHostile(t *testing.T, o bench.HostileOptions, row func(bench.HostileRow) error) {
+	t.Helper()
+	err := bench.RunHostile(t.Context(), o, row)
 	var slow *bench.SlowError
 	switch {
 	case errors.As(err, &slow) && !*long:
 		t.Log(err)
 	case err != nil:
 		t.Error(err)
-	}
-	for _, kind := range []string{"scribble", "garble"} {
-		if thrown[kind] == 0 {
-			t.Errorf("no process that does %q was thrown out", hostile.What(kind))
-		}
 	}
 }
 

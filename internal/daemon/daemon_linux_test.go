@@ -248,6 +248,9 @@ func TestAKilledDaemonIsGoneForItsProcessesAndUnreachableForOthersAndComesBack(t
 
 func TestADaemonThatEndsInOrderSaysSo(t *testing.T) {
 	c := configs(t, 2)
+	for i := range c {
+		c[i].UnreachableAfter = daemon.Duration(time.Hour) // what ends does not end by silence
+	}
 	run(t, c[0])
 	other := child(t, "daemon", marshal(t, c[1]))
 	near, own := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "own/0")
@@ -263,13 +266,13 @@ func TestADaemonThatEndsInOrderSaysSo(t *testing.T) {
 	if err := conn.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := ends(t, "the receive there", time.Second, parked); !errors.Is(err, weft.ErrNICGone) {
+	if err := ends(t, "the receive there", time.Minute, parked); !errors.Is(err, weft.ErrNICGone) {
 		t.Errorf("the receive there ended with %v", err)
 	}
-	if err := ends(t, "the peer's receive", unreachableAfter, receiving); !errors.Is(err, weft.ErrUnreachable) && !errors.Is(err, weft.ErrProcessGone) {
+	if err := ends(t, "the peer's receive", time.Minute, receiving); !errors.Is(err, weft.ErrUnreachable) && !errors.Is(err, weft.ErrProcessGone) {
 		t.Errorf("the peer's receive ended with %v", err)
 	}
-	if err := ends(t, "the daemon", 5*time.Second, start(other.Wait)); err != nil {
+	if err := ends(t, "the daemon", time.Minute, start(other.Wait)); err != nil {
 		t.Errorf("the daemon ended with %v", err)
 	}
 	if _, err := os.Stat(c[1].Socket); !errors.Is(err, os.ErrNotExist) {
