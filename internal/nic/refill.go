@@ -3,7 +3,6 @@ package nic
 import (
 	"fmt"
 
-	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -327,16 +326,16 @@ func (e *Engine) reach(inb *inbound) uint64 {
 	return min(rf.end, inb.ready)
 }
 
-// announce tells the receiver of s how much of it is ready, if that is more than it knows of, and worth a record: much, or
-// all, or what the receiver waits for. It does so by the record that s began with, so that either may overtake the other.
+// announce tells the receiver of s how much of it is ready, if that is more than it knows of, and worth a record: all, or as
+// much again as it has yet to permit. So the records of one message are few however a process cuts it up. It does so by the record that s began with, so that either may overtake the other.
 // If the receiver permitted what is not ready, one process that is stopped could keep what all of its NIC are permitted.
 func (e *Engine) announce(s *send) {
 	rf := s.refill
 	if rf == nil || s.frag.Type != wire.TypeChunk || rf.announced == rf.end {
 		return
 	}
-	if rf.end < rf.size && rf.end-rf.announced < limits.EagerMessage && rf.permitted < rf.announced {
-		return // it will be looked at again when the receiver has permitted what it knows of
+	if rf.end < rf.size && rf.end-rf.announced < rf.announced-rf.permitted {
+		return // it will be looked at again with the next permission
 	}
 	n := wire.RequestLen
 	if s.kind == kindPut {
