@@ -29,6 +29,8 @@ const (
 	StagingNotCharged          // nic: what waits in staging without credit is not charged to its receiver
 	GrantBeyond                // nic: bytes are permitted whatever has been permitted already
 	HomeForgets                // nic: a name's home confirms it twice before the first claim is told
+	OtherLifeCountsOn          // nic: claims of a NIC's earlier life are told from its present ones by their numbers
+	IdleUnattended             // nic: a NIC that nobody wants anything of is not looked after
 	StaleGenerationOK          // nic: messages for an earlier process of the slot reach the present one
 	CancelLosesMessage         // nic: a cancelled receive that had matched drops its message
 	WithdrawKeepsNumber        // nic: a withdrawn message's number is not passed over
@@ -55,7 +57,7 @@ const (
 var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "old-incarnation", "wrong-space-acked",
 	"no-retransmit", "tag-ignored", "early-ack", "order-ignored", "grant-leak", "credit-leak", "lost-wake-up",
 	"younger-wins", "staging-not-charged", "grant-beyond",
-	"home-forgets", "stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
+	"home-forgets", "other-life-counts-on", "idle-unattended", "stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
 	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
 	"consumed-early", "permit-undescribed", "permit-unready", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // rel looks after a peer only while something is pending on it. A NIC that dies while nobody wants anything of it would
@@ -27,7 +28,7 @@ func (e *Engine) lookAfter() clock.Time {
 
 // checkLook begins to look at a peer, and ends it when the peer has been heard.
 func (e *Engine) checkLook(pr *peer) {
-	if !pr.ep.Up() {
+	if !pr.ep.Up() || e.cfg.Defect == mutate.IdleUnattended {
 		return
 	}
 	heard := pr.ep.Heard()

@@ -286,7 +286,7 @@ func (e *Engine) supersede(n *nameEntry) bool {
 	for _, o := range slices.Clone(e.names.claims[n.name]) {
 		switch {
 		case o.nic != n.nic || o.address == n.address || o.dead:
-		case int32(o.number-n.number) > 0 && !o.stale:
+		case int32(o.number-n.number) > 0 && (!o.stale || e.cfg.Defect == mutate.OtherLifeCountsOn):
 			return false
 		case o.state == claimHeld:
 			e.ends(o)

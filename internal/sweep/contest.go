@@ -104,6 +104,7 @@ func (c *contest) main(p *sim.Process) error {
 		}
 	}
 	c.closing = true
+	c.finale(p)
 	p.Sleep(20 * time.Second) // for what is divided to meet, and what has gone to be forgotten
 	c.atRest()
 	return nil
@@ -114,16 +115,18 @@ func (c *contest) round() {
 	name := pick(c.rng, c.names...)
 	spread := pick(c.rng, 0, 30*time.Microsecond, time.Millisecond)
 	for range 1 + c.rng.IntN(4) {
-		m := &contender{c: c, name: name, host: c.rng.IntN(c.nics)}
-		c.f.After(time.Duration(c.rng.Int64N(int64(spread)+1)), m.enter)
+		host := c.rng.IntN(c.nics)
+		c.f.After(time.Duration(c.rng.Int64N(int64(spread)+1)), func() { c.enter(name, host) })
 	}
 }
 
-func (m *contender) enter() {
-	m.c.all = append(m.c.all, m)
-	m.c.done++
-	m.came, m.held = m.c.f.Elapsed(), m.c.f.Engine(m.host) == nil
-	m.proc = m.c.f.Serve(m.host, m.name.String(), m.main)
+// enter has a process of a host claim a name.
+func (c *contest) enter(name vni.Name, host int) {
+	m := &contender{c: c, name: name, host: host}
+	c.all = append(c.all, m)
+	c.done++
+	m.came, m.held = c.f.Elapsed(), c.f.Engine(host) == nil
+	m.proc = c.f.Serve(host, name.String(), m.main)
 }
 
 // main is a contender that has the name. It keeps it for a while.
@@ -193,6 +196,14 @@ func (c *contest) storm() {
 		c.f.After(lasting, c.f.Partition(host))
 		return
 	}
+	c.vanish(host)
+	if c.rng.IntN(3) > 0 {
+		c.f.After(lasting, func() { c.f.StartNIC(host) })
+	}
+}
+
+// vanish takes a NIC away, with the names of its processes.
+func (c *contest) vanish(host int) {
 	for _, m := range c.all {
 		switch {
 		case m.host == host && m.fate == has:
@@ -205,9 +216,6 @@ func (c *contest) storm() {
 		}
 	}
 	c.f.StopNIC(host)
-	if c.rng.IntN(3) > 0 {
-		c.f.After(lasting, func() { c.f.StartNIC(host) })
-	}
 }
 
 // owner finds who has a name by its own account.
