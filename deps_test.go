@@ -21,12 +21,12 @@ import (
 // Tests may import what they like: the picture is about what users of a package compile. docs/architecture.md shows the
 // same picture to readers, and a test holds the two together.
 const importRules = `
-NONE < limits, clock, mutate, idle, testbed       limits < all but clock
+NONE < limits, clock, mutate, testbed             limits < all but clock
 NONE < payload, together                          link/udp < link/xdp
 clock < wire, link, registry                      mutate < rel, vni, nic, proc, sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
 vni, link, rel, driver < nic < poller             vni < proc, driver
-idle < poller, ctl, daemon                        registry < ctl
+clock < idle < poller, ctl, daemon                registry < ctl
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 weft < sim, inflight                              sim < sweep
 inflight, together, hostile < bench < demo        payload, together < demo

@@ -148,9 +148,9 @@ func (a *Attachment) Unmap() error {
 
 // Hooks are the words of the VNI that waiting needs. Package ctl does not know the layout.
 type Hooks struct {
-	Listening func() bool // whether the NIC looks at the command queue unasked
-	Sleeping  func(bool)  // says to the NIC that it has to wake us, or no longer
-	Idle      idle.Budget // zero: idle.Default
+	Listening func() bool   // whether the NIC looks at the command queue unasked
+	Sleeping  func(bool)    // says to the NIC that it has to wake us, or no longer
+	Awake     time.Duration // how long to look before sleeping; zero: idle.Awake
 }
 
 // Waiter is how goroutines of an attached process wait: they look at their doorbells for a while, then sleep until the
@@ -159,14 +159,15 @@ type Waiter struct {
 	a       *Attachment
 	hooks   Hooks
 	looking atomic.Bool // somebody spins or yields for all; one is enough
+	pace    idle.Pace   // of that one
 	waiters idle.Waiters
 	closed  atomic.Bool
 }
 
 // Waiter starts to listen for wake-ups. It is called once.
 func (a *Attachment) Waiter(h Hooks) *Waiter {
-	if h.Idle == (idle.Budget{}) {
-		h.Idle = idle.Default
+	if h.Awake == 0 {
+		h.Awake = idle.Awake
 	}
 	w := &Waiter{a: a, hooks: h}
 	w.waiters.Sleeping = h.Sleeping

@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weftnet/weft/internal/idle"
 	"github.com/weftnet/weft/internal/registry"
 )
 
@@ -370,7 +369,7 @@ func TestAnAttachedProcessWaitsWithoutAllocating(t *testing.T) {
 	defer stop()
 	var w words
 	// It never parks: nobody would wake it, since what it waits for comes of its own looking.
-	waiter := a.Waiter(Hooks{Listening: w.listening.Load, Sleeping: w.sleeping.Store, Idle: idle.Budget{Spin: time.Hour, Yield: time.Hour}})
+	waiter := a.Waiter(Hooks{Listening: w.listening.Load, Sleeping: w.sleeping.Store, Awake: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	looks := 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/idle"
 )
 
@@ -75,24 +76,27 @@ func (w *Waiter) end(ready func() bool) error {
 	return ErrNICGone
 }
 
+var epoch = time.Now()
+
+func sinceEpoch() clock.Time { return clock.Time(time.Since(epoch)) }
+
 // look spins and yields. It returns true if Wait should look again before it parks.
 func (w *Waiter) look(ctx context.Context, ready func() bool) bool {
 	idle.Enter()
 	defer idle.Leave()
 	done := ctx.Done()
-	start := time.Now()
+	start := sinceEpoch()
 	for !ready() {
 		select {
 		case <-done:
 			return true
 		default:
 		}
-		switch w.hooks.Idle.Stage(time.Since(start)) {
-		case idle.Yield:
-			idle.Relax()
-		case idle.Park:
+		now := sinceEpoch()
+		if now.Sub(start) >= w.hooks.Awake {
 			return false
 		}
+		w.pace.Rest(now, idle.Relax)
 		if w.a.gone.Load() {
 			return true
 		}

@@ -1,48 +1,73 @@
-// Package idle says what a loop that found nothing to do does next: spin, then yield, then park.
+// Package idle says what a loop that found nothing to do does next: poll again, yield, or park.
 //
-//	idle for    0 ─── Spin ────────── Yield ───────────────►
-//	stage       Spin     Yield            Park
+//	idle for    0 ──────────────── Awake ──────────────►
+//	            │ a Pace: spin or yield │ park: sleep until something happens
+//
+//	        yield: nobody else ran          yield: nobody else ran
+//	yield ────────────────────────► spin 1 µs ─────────► … spin 8 µs, yield, spin 8 µs, …
+//	  ▲                                                     │
+//	  └─────────────────────────────────────────────────────┘ yield: somebody ran, he needs this core, too
 //
 // Spinning answers soonest, but only where cores outnumber pollers: two spinners that share a core cost each other a
-// whole time slice, 16 ms a round trip, where yielding costs 10 µs. A core that nobody else wants is yielded for half a
-// microsecond only, so that little is lost by yielding where it was not needed. Together the two must outlast a wake-up,
-// about 14 µs, or both ends lock into sleeping: each parks just before the other's answer. Parking costs no CPU.
+// whole time slice, 16 ms a round trip, where yielding costs 10 µs. To count cores and pollers does not tell: pollers of
+// other processes do not show, and the kernel places them as it likes. So a loop asks the kernel whether anybody ran
+// when it yielded.
+//
+// Awake must outlast a wake-up, about 14 µs, or both ends lock into sleeping: each parks just before the other's answer.
+// Parking costs no CPU.
 package idle
 
 import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/weftnet/weft/internal/clock"
 )
 
-// Stage is what to do after a poll that found nothing.
-type Stage uint8
+// Awake is how long a loop that was not told otherwise goes on after the last poll that found work: it covers a wake-up
+// of the peer, and a peer that computes a little between two messages.
+const Awake = 400 * time.Microsecond
 
+// How long a loop that shares its core with nobody spins between two yields: at first, and at most. What it finds out
+// too late costs somebody else so long; a yield costs half a microsecond, in which the loop does not look.
 const (
-	Spin  Stage = iota // poll again at once
-	Yield              // let others run, then poll again
-	Park               // sleep until something happens
+	firstSpin = 1 * time.Microsecond
+	longSpin  = 8 * time.Microsecond
 )
 
-// Budget is how long each stage lasts, counted from the last poll that found work.
-type Budget struct {
-	Spin  time.Duration // end of spinning
-	Yield time.Duration // end of yielding; ≥ Spin
+// lookEvery is how many yields in a row a loop that shares its core makes before it asks again whether it still does:
+// to ask costs half as much as to yield.
+const lookEvery = 8
+
+// Pace is how one loop waits between polls that find nothing. The zero value is ready. It is not safe for several
+// goroutines.
+type Pace struct {
+	spin     time.Duration
+	until    clock.Time // poll again at once until then
+	yields   int
+	switches int64 // as the kernel said last
 }
 
-// Default is the budget of every loop that was not told otherwise. Spinning outlasts a wake-up of the peer twice over;
-// yielding covers a peer that computes a little between two messages.
-var Default = Budget{Spin: 30 * time.Microsecond, Yield: 400 * time.Microsecond}
+// Rest is called after a poll at now that found nothing, with how to yield.
+func (p *Pace) Rest(now clock.Time, yield func()) { p.rest(now, yield, switches) }
 
-// Stage says what to do after the loop has been idle for so long. Spinning becomes yielding while too many poll.
-func (b Budget) Stage(idle time.Duration) Stage {
-	switch {
-	case idle < b.Spin && MaySpin():
-		return Spin
-	case idle < b.Yield:
-		return Yield
+func (p *Pace) rest(now clock.Time, yield func(), switches func() int64) {
+	if now < p.until {
+		return
 	}
-	return Park
+	yield()
+	if p.spin == 0 {
+		if p.yields++; p.yields%lookEvery != 0 {
+			return
+		}
+	}
+	if n := switches(); n != p.switches { // of another thread now and then, which looks the same and is as rare
+		p.switches, p.spin = n, 0
+		return
+	}
+	p.spin = min(max(2*p.spin, firstSpin), longSpin)
+	p.until = now.Add(p.spin)
 }
 
 // pollers counts the loops of this process that are not parked.
@@ -54,15 +79,11 @@ func Enter() { pollers.Add(1) }
 // Leave takes back one Enter.
 func Leave() { pollers.Add(-1) }
 
-// coresPerPoller is how many cores there must be for each poller of this process before it spins. We cannot see the
-// pollers of other processes, but there are some: the NIC's or the client's, and the other end's if that is here, too.
-const coresPerPoller = 4
-
-// MaySpin reports whether cores outnumber pollers.
-func MaySpin() bool { return runtime.NumCPU() >= coresPerPoller*int(pollers.Load()) }
-
-// Relax lets other goroutines and then other threads run.
+// Relax lets other threads run, and other goroutines if the pollers of this program leave them no processor. Else the
+// goroutines have one, and are spared: Gosched wakes another thread to go on with the caller, which costs 5 µs.
 func Relax() {
-	runtime.Gosched()
+	if int(pollers.Load()) >= runtime.GOMAXPROCS(0) {
+		runtime.Gosched()
+	}
 	YieldThread()
 }

@@ -1,30 +1,62 @@
 package idle
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/internal/clock"
 )
 
-func TestIdlenessGoesFromSpinningOverYieldingToParking(t *testing.T) { // decision 11
-	b := Budget{Spin: 10, Yield: 100}
-	first := Spin // nobody polls, so that there are cores for one more
-	for idle, want := range map[time.Duration]Stage{0: first, 9: first, 10: Yield, 99: Yield, 100: Park, time.Hour: Park} {
-		if got := b.Stage(idle); got != want {
-			t.Errorf("idle for %d ns of %+v: stage %d, want %d", idle, b, got, want)
+// polls is a loop that finds nothing, a poll every 100 ns, and notes when it yields.
+type polls struct {
+	pace     Pace
+	now      clock.Time
+	yields   []clock.Time
+	asked    int
+	switches int64 // so far
+	shared   bool  // somebody else runs at each yield
+}
+
+func (l *polls) run(n int) {
+	l.yields, l.asked = nil, 0
+	for range n {
+		l.now = l.now.Add(100)
+		l.pace.rest(l.now, func() {
+			l.yields = append(l.yields, l.now)
+			if l.shared {
+				l.switches++
+			}
+		}, func() int64 { l.asked++; return l.switches })
+	}
+}
+
+func TestALoopThatHasItsCoreForItselfSpins(t *testing.T) { // decision 11
+	var l polls
+	l.run(1000)
+	for i, want := range []time.Duration{firstSpin, 2 * firstSpin, 4 * firstSpin, longSpin, longSpin} {
+		at := lookEvery - 1 + i
+		if got := l.yields[at+1].Sub(l.yields[at]); got != want {
+			t.Errorf("%v between yields %d and %d, expected %v", got, at, at+1, want)
 		}
 	}
 }
 
-func TestNobodySpinsWhenPollersHaveEveryCore(t *testing.T) {
-	for range runtime.NumCPU()/coresPerPoller + 1 {
-		Enter()
-		defer Leave()
+func TestALoopThatSharesItsCoreYieldsAfterEachPoll(t *testing.T) {
+	var l polls
+	l.run(1000)
+	l.shared = true
+	l.run(200) // it finds out at its next yield
+	l.run(1000)
+	if len(l.yields) != 1000 || l.asked != 1000/lookEvery {
+		t.Errorf("%d yields in 1000 polls, and asked %d times", len(l.yields), l.asked)
 	}
-	if s := (Budget{Spin: 10, Yield: 100}).Stage(0); s != Yield {
-		t.Errorf("stage %d, want to yield", s)
+	l.shared = false
+	l.run(2 * lookEvery) // it asks, and finds that somebody has run since it asked last; then that nobody has
+	l.run(1000)
+	if len(l.yields) > 1000/50 {
+		t.Errorf("%d yields in 1000 polls, though it has its core for itself again", len(l.yields))
 	}
 }
 

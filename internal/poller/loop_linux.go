@@ -39,14 +39,15 @@ type Loop struct {
 	epoll int
 	nudge int // eventfd, ours alone
 
+	pace   idle.Pace
 	events [64]unix.EpollEvent
 	turns  uint
 }
 
 // LoopConfig is what a Loop needs beside its engine.
 type LoopConfig struct {
-	Link link.Driver // the engine's; watched for frames when it is Pollable or a Notifier
-	Idle idle.Budget // zero: idle.Default
+	Link  link.Driver   // the engine's; watched for frames when it is Pollable or a Notifier
+	Awake time.Duration // zero: idle.Awake
 
 	// Turn is called after each poll, under the lock; nil is nobody.
 	Turn func(now clock.Time)
@@ -66,8 +67,8 @@ const (
 
 // NewLoop prepares a loop. Run runs it.
 func NewLoop(e Engine, cfg LoopConfig) (*Loop, error) {
-	if cfg.Idle == (idle.Budget{}) {
-		cfg.Idle = idle.Default
+	if cfg.Awake == 0 {
+		cfg.Awake = idle.Awake
 	}
 	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -159,13 +160,11 @@ func (l *Loop) Run(ctx context.Context) {
 }
 
 // rest does what the idle time since the last work calls for. Deadlines that are nearer than a sleep is worth are
-// yielded for, as is the end of listening. Yielding the thread is enough: the goroutine has it to itself.
+// waited for awake, as is the end of listening. Yielding the thread is enough: the goroutine has it to itself.
 func (l *Loop) rest(now, since, next clock.Time) {
-	switch stage := l.cfg.Idle.Stage(now.Sub(since)); {
-	case stage == idle.Spin:
-	case stage == idle.Yield, l.engine.Listening(), next.Sub(now) < shortSleep:
-		idle.YieldThread()
-	default:
+	if now.Sub(since) < l.cfg.Awake || l.engine.Listening() || next.Sub(now) < shortSleep {
+		l.pace.Rest(now, idle.YieldThread)
+	} else {
 		l.park(next)
 	}
 }

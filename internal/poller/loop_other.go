@@ -6,9 +6,9 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"time"
 
 	"github.com/weftnet/weft/internal/clock"
-	"github.com/weftnet/weft/internal/idle"
 	"github.com/weftnet/weft/internal/link"
 )
 
@@ -18,7 +18,7 @@ type Loop struct{}
 // LoopConfig is what a Loop needs beside its engine.
 type LoopConfig struct {
 	Link  link.Driver
-	Idle  idle.Budget
+	Awake time.Duration
 	Turn  func(now clock.Time)
 	Fault func(addr uintptr) bool
 }

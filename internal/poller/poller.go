@@ -50,8 +50,8 @@ var ErrClosed = errors.New("poller: closed")
 
 // Config is what a Poller may be told. The zero value is good.
 type Config struct {
-	Link link.Driver // the engine's: watched for frames when it is Pollable or a Notifier. May be nil
-	Idle idle.Budget // how long to spin and yield; zero means idle.Default
+	Link  link.Driver   // the engine's: watched for frames when it is Pollable or a Notifier. May be nil
+	Awake time.Duration // how long to poll without work before parking; zero means idle.Awake
 }
 
 // Who has the duty to poll.
@@ -74,6 +74,7 @@ type Poller struct {
 
 	mu     sync.Mutex   // guards the engine
 	duty   atomic.Int32 // nobody, waiter or helper
+	pace   idle.Pace    // of the waiter with the duty
 	again  atomic.Bool  // a command was posted: the holder of mu polls once more before it is through
 	closed atomic.Bool
 
@@ -91,8 +92,8 @@ type Poller struct {
 
 // New returns a poller that serves waiters and has a helper goroutine, until Close.
 func New(e Engine, cfg Config) (*Poller, error) {
-	if cfg.Idle == (idle.Budget{}) {
-		cfg.Idle = idle.Default
+	if cfg.Awake == 0 {
+		cfg.Awake = idle.Awake
 	}
 	s, err := newSleeper(linkFd(cfg.Link))
 	if err != nil {
@@ -288,13 +289,11 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 			p.duty.Store(nobody)
 			return nobody
 		}
-		switch p.cfg.Idle.Stage(now.Sub(since)) {
-		case idle.Yield:
-			idle.Relax()
-		case idle.Park:
+		if now.Sub(since) >= p.cfg.Awake {
 			p.duty.Store(helper)
 			return helper
 		}
+		p.pace.Rest(now, idle.Relax)
 	}
 }
 
