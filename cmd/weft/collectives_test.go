@@ -24,18 +24,14 @@ func TestSimCollectivesPrintsTheRoundsOfEachNumberOfNICs(t *testing.T) {
 }
 
 func TestBenchMeasuresGroups(t *testing.T) {
-	for _, kind := range []string{"barrier", "broadcast", "allreduce"} {
-		args := []string{kind, "--members", "3", "--link", "mem", "--time", "20ms", "--json"}
-		if kind != "barrier" {
-			args = append(args, "--size", "4KiB")
-		}
-		for _, r := range rows(t, args...) {
-			if r["bench"] != kind || r["members"] != 3.0 || r["p50_ns"].(float64) <= 0 || r["iterations"].(float64) <= 0 {
+	for kind, size := range map[string]float64{"barrier": 0, "broadcast": 4096, "allreduce": 4096} {
+		for _, r := range rows(t, kind, "--members", "3", "--link", "mem", "--time", "20ms", "--size", "4KiB", "--json") {
+			if r["bench"] != kind || r["size"] != size || r["members"] != 3.0 || r["p50_ns"].(float64) <= 0 || r["iterations"].(float64) <= 0 {
 				t.Errorf("%s: %v", kind, r)
 			}
 		}
 	}
-	if status, _, _ := weft("bench", "barrier", "--size", "7"); status != exitUsage {
-		t.Errorf("a barrier of 7 bytes: status %d; expected %d", status, exitUsage)
+	if status, _, _ := weft("bench", "barrier", "--size", "7x"); status != exitUsage {
+		t.Errorf("a barrier of 7x bytes: status %d; expected %d", status, exitUsage)
 	}
 }
