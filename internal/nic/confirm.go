@@ -119,7 +119,7 @@ func (e *Engine) pursue(n *nameEntry) {
 	if n.patience > e.now && (o != nil || e.gathering()) {
 		return
 	}
-	switch home := e.homeOf(n.name); {
+	switch home := e.homeOfClaim(n); {
 	case home == nil:
 		e.hold(n)
 	case n.patience <= e.now:
@@ -157,6 +157,9 @@ func (e *Engine) askNobody(n *nameEntry) {
 
 // forgetAsked notes that the session with a peer is over: whatever it knew of a claim of ours is gone.
 func (e *Engine) forgetAsked(n *nameEntry, pr *peer) {
+	if n.near.home == pr {
+		n.near.found = false
+	}
 	if n.home == pr {
 		e.askNobody(n)
 	}
@@ -252,7 +255,7 @@ func (e *Engine) judge(n *nameEntry) {
 		e.names.remove(n)
 		e.checkAt(0)
 		e.reconsider = true
-	case waits && (o != nil || e.gathering() || e.homeOf(n.name) != nil):
+	case waits && (o != nil || e.gathering() || e.homeOfClaim(n) != nil):
 		e.checkAt(n.patience)
 	default:
 		e.closeClaim(n)

@@ -2,6 +2,7 @@ package nic
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"slices"
 
@@ -14,22 +15,64 @@ import (
 // all who know the same NICs agree, and one that comes or goes moves only the names whose home it is. The home of a name
 // says who may have it (confirm.go).
 
+// nearest is the home of an open claim. Such a claim is looked at again whenever anything changes, and a fabric may have a
+// thousand NICs: so a NIC that comes is compared with the home alone, and all are only when the home itself has gone.
+type nearest struct {
+	found  bool
+	home   *peer // nil is this NIC itself
+	sum    uint64
+	weight uint64
+}
+
 // homeOf finds a name's home as this NIC sees the fabric; nil is this NIC itself.
-func (e *Engine) homeOf(name vni.Name) (home *peer) {
+func (e *Engine) homeOf(name vni.Name) *peer { return e.nearestTo(name).home }
+
+func (e *Engine) nearestTo(name vni.Name) nearest {
 	h := fnv.New64a()
 	h.Write(name.App[:])
 	h.Write(binary.LittleEndian.AppendUint32(nil, name.Index))
-	sum := h.Sum64()
-	best := mix(sum ^ e.cfg.ID)
+	n := nearest{found: true, sum: h.Sum64()}
+	n.weight = mix(n.sum ^ e.cfg.ID)
 	for _, pr := range e.nodes.list {
-		if pr.nic == 0 || !pr.ep.Up() {
-			continue
-		}
-		if w := mix(sum ^ pr.nic); w > best {
-			home, best = pr, w
+		if pr.nic != 0 && pr.ep.Up() {
+			n.comes(pr)
 		}
 	}
-	return home
+	return n
+}
+
+// comes has a NIC that is up be the home if it is nearer.
+func (n *nearest) comes(pr *peer) {
+	if w := mix(n.sum ^ pr.nic); w > n.weight {
+		n.home, n.weight = pr, w
+	}
+}
+
+// homeOfClaim is homeOf, of an open claim.
+func (e *Engine) homeOfClaim(n *nameEntry) *peer {
+	if !n.near.found {
+		n.near = e.nearestTo(n.name)
+	}
+	return n.near.home
+}
+
+// comes tells the open claims of a NIC that has come up.
+func (t *nameTable) comes(pr *peer) {
+	for _, n := range t.open {
+		if n.near.found {
+			n.near.comes(pr)
+		}
+	}
+}
+
+// auditHomes looks whether open claims know their homes.
+func (e *Engine) auditHomes() error {
+	for _, n := range e.names.open {
+		if n.near.found && n.near.home != e.homeOf(n.name) {
+			return fmt.Errorf("the claim of slot %d of NIC %d to %v takes another NIC for its home", n.slot, n.nic, n.name)
+		}
+	}
+	return nil
 }
 
 // mix scatters x over all bits. Different numbers stay different.

@@ -35,6 +35,7 @@ type nameEntry struct {
 	patience clock.Time // of an open claim: until when its answer waits
 	home     *peer      // of a claim of ours: who is asked to confirm it
 	granted  bool       // and has
+	near     nearest    // its home
 	asked    []*peer    // whoever was asked, and has to hear of its end
 	promised []*peer    // whoever was told in our first table that it is to come
 }

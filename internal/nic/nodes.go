@@ -213,6 +213,7 @@ func (h *handler) Up(_ clockTime, ep *rel.Endpoint) {
 	}
 	pr.nic = ep.NIC()
 	e.nodes.byID[pr.nic] = pr
+	e.names.comes(pr)
 	pr.failed, pr.told, pr.synced = false, false, false
 	pr.first, pr.firstDue, pr.promised, pr.promisedDue = 0, -1, 0, 0
 	pr.retryAt, pr.pause = clock.Never, 0
