@@ -123,7 +123,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	shareFlag(fs, &f.Loss, "loss", "packets that a testbed loses, each way")
 	fs.IntVar(&f.MTU, "mtu", testbed.DefaultMTU, "`bytes` that the testbed's cable carries")
 	choiceFlag(fs, &f.against, "against", "", []string{"limit"}, "measure beside what the ground allows, in turns with it")
-	intFlag(fs, &f.Rounds, "rounds", 5, 1, 1000, "how often they take turns; what is printed are medians")
+	intFlag(fs, &f.Rounds, "rounds", 9, 1, 1000, "how often they take turns; what is printed are medians")
 	if f.Kind == bench.KindLatency {
 		hdrFlag(fs, &f.hdr)
 	}

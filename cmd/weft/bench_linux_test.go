@@ -43,6 +43,9 @@ func TestBenchAgainstTheLimitTellsTheRatio(t *testing.T) {
 			measured, _ := r[field].(float64)
 			limit, _ := r["limit_"+field].(float64)
 			ratio, _ := r["ratio"].(float64)
+			if each, _ := r["round_ratios"].([]any); len(each) != 2 {
+				t.Errorf("%s: the ratios of two rounds are %v", line, each)
+			}
 			if measured <= 0 || limit <= 0 || math.Abs(ratio/(measured/limit)-1) > 1e-9 {
 				t.Errorf("%s: %v is not %v by %v, in %v", line, ratio, measured, limit, r)
 			}

@@ -83,7 +83,7 @@ func (r *rounds) row(ctx context.Context, size int) (Row, error) {
 	}
 	row.sum(o.Kind, samples)
 	if o.Against {
-		row.against(o.limit(size), limit.Median(limits))
+		row.against(o.limit(size), samples, limits)
 	}
 	if o.HDR != nil {
 		return row, o.HDR(size, merged(samples))
@@ -134,8 +134,9 @@ func merged(samples []sample) *hdrhistogram.Histogram {
 }
 
 // against fills in the comparison.
-func (r *Row) against(name string, l limit.Result) {
+func (r *Row) against(name string, samples []sample, limits []limit.Result) {
 	a := Against{Limit: name}
+	l := limit.Median(limits)
 	switch {
 	case r.Latency != nil:
 		a.LimitP50, a.Ratio = l.P50, float64(r.P50)/float64(l.P50)
@@ -143,6 +144,17 @@ func (r *Row) against(name string, l limit.Result) {
 		a.LimitMessagesPerS, a.Ratio = l.MessagesPerSec, r.MessagesPerSecond/l.MessagesPerSec
 	default:
 		a.LimitBytesPerS, a.Ratio = l.BytesPerSec, r.BytesPerSecond/l.BytesPerSec
+	}
+	for i, s := range samples {
+		l := limits[i]
+		switch {
+		case r.Latency != nil:
+			a.RoundRatios = append(a.RoundRatios, float64(s.Times.ValueAtQuantile(50))/float64(l.P50))
+		case r.Rate != nil:
+			a.RoundRatios = append(a.RoundRatios, s.Rate/l.MessagesPerSec)
+		default:
+			a.RoundRatios = append(a.RoundRatios, s.Bandwidth/l.BytesPerSec)
+		}
 	}
 	r.Against = &a
 }
