@@ -61,32 +61,43 @@ func RunIdle(ctx context.Context, o IdleOptions) (r IdleRow, err error) {
 	if err := sleep(ctx, settle); err != nil {
 		return r, err
 	}
-	begin := time.Now()
-	daemonAt, err := processorTime([]int{daemon.Process.Pid})
+	fractions, took, err := coreFractions(ctx, o.Time, []int{daemon.Process.Pid}, pids)
 	if err != nil {
 		return r, err
 	}
-	attachedAt, err := processorTime(pids)
-	if err != nil {
-		return r, err
-	}
-	if err := sleep(ctx, o.Time); err != nil {
-		return r, err
-	}
-	took := time.Since(begin)
-	daemonTo, err := processorTime([]int{daemon.Process.Pid})
-	if err != nil {
-		return r, err
-	}
-	attachedTo, err := processorTime(pids)
-	if err != nil {
-		return r, err
-	}
-	r = IdleRow{Bench: KindIdle, Processes: o.Processes, Seconds: took.Seconds()}
-	r.Daemon = (daemonTo - daemonAt).Seconds() / r.Seconds
-	r.Attached = (attachedTo - attachedAt).Seconds() / r.Seconds
+	r = IdleRow{Bench: KindIdle, Processes: o.Processes, Seconds: took.Seconds(), Daemon: fractions[0], Attached: fractions[1]}
 	r.Core = r.Daemon + r.Attached
-	return r, errors.Join(daemon.alive())
+	return r, daemon.alive()
+}
+
+// coreFractions is how much of a core each group of programs uses in the time d, and how long that was indeed.
+func coreFractions(ctx context.Context, d time.Duration, groups ...[]int) (fractions []float64, took time.Duration, err error) {
+	var before, after []time.Duration
+	read := func(into *[]time.Duration) error {
+		for _, pids := range groups {
+			t, err := processorTime(pids)
+			if err != nil {
+				return err
+			}
+			*into = append(*into, t)
+		}
+		return nil
+	}
+	begin := time.Now()
+	if err := read(&before); err != nil {
+		return nil, 0, err
+	}
+	if err := sleep(ctx, d); err != nil {
+		return nil, 0, err
+	}
+	took = time.Since(begin)
+	if err := read(&after); err != nil {
+		return nil, 0, err
+	}
+	for i := range groups {
+		fractions = append(fractions, (after[i]-before[i]).Seconds()/took.Seconds())
+	}
+	return fractions, took, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

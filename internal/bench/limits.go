@@ -42,61 +42,80 @@ func LimitNames() (names []string) {
 // RunLimits measures limits, all of them in each round, so that a machine that is slow for a while is slow for all; it
 // hands over their medians. Limits that cannot be had here are left out, and said to be missing, unless they were named.
 func RunLimits(ctx context.Context, o LimitsOptions, missing func(name string, why error), out func(LimitRow) error) (err error) {
-	all := limit.All()
-	if len(o.Names) > 0 {
-		all = slices.DeleteFunc(all, func(l limit.Limit) bool { return !slices.Contains(o.Names, l.Name) })
-	}
-	here, err := limit.NewGround(o.Self, o.MTU, false)
-	if err != nil {
-		return err
-	}
-	between, err := limit.NewGround(o.Self, o.MTU, true)
-	if err == nil {
-		defer func() { err = errors.Join(err, between.Close()) }()
-	}
-	noHosts := err
-	type key struct {
-		name string
-		size int
-	}
-	results, gone := map[key][]limit.Result{}, map[string]bool{}
-	for range o.Rounds {
-		for _, l := range all {
-			ground := here
-			if l.Veth {
-				ground = between
-			}
-			for _, size := range l.Sizes {
-				if gone[l.Name] {
-					break
-				}
-				var r limit.Result
-				err := noHosts
-				if !l.Veth || err == nil {
-					r, err = ground.Measure(ctx, l.Name, size, o.Time/time.Duration(o.Rounds))
-				}
-				switch {
-				case err == nil:
-					results[key{l.Name, size}] = append(results[key{l.Name, size}], r)
-				case len(o.Names) > 0 || ctx.Err() != nil || !unavailable(err):
-					return err
-				default:
-					gone[l.Name] = true
-					missing(l.Name, err)
-				}
-			}
+	r := limitsRun{o: &o, missing: missing, gone: map[string]bool{}}
+	for _, l := range limit.All() {
+		if len(o.Names) == 0 || slices.Contains(o.Names, l.Name) {
+			r.limits = append(r.limits, l)
 		}
 	}
-	for _, l := range all {
+	if r.here, err = limit.NewGround(o.Self, o.MTU, false); err != nil {
+		return err
+	}
+	if r.between, r.noHosts = limit.NewGround(o.Self, o.MTU, true); r.noHosts == nil {
+		defer func() { err = errors.Join(err, r.between.Close()) }()
+	}
+	r.results = make(map[LimitRow][]limit.Result)
+	for range o.Rounds {
+		if err := r.round(ctx); err != nil {
+			return err
+		}
+	}
+	for _, l := range r.limits {
 		for _, size := range l.Sizes {
-			if rs := results[key{l.Name, size}]; len(rs) > 0 {
-				if err := out(LimitRow{l.Name, size, limit.Median(rs).Only(l.Kind)}); err != nil {
+			row := LimitRow{Limit: l.Name, Size: size}
+			if rs := r.results[row]; len(rs) > 0 {
+				row.Result = limit.Median(rs).Only(l.Kind)
+				if err := out(row); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// limitsRun is a measurement of several limits.
+type limitsRun struct {
+	o             *LimitsOptions
+	limits        []limit.Limit
+	here, between *limit.Ground
+	noHosts       error // why there is no between
+	results       map[LimitRow][]limit.Result
+	missing       func(name string, why error)
+	gone          map[string]bool // said to be missing
+}
+
+// round measures each limit once.
+func (r *limitsRun) round(ctx context.Context) error {
+	for _, l := range r.limits {
+		for _, size := range l.Sizes {
+			if r.gone[l.Name] {
+				break
+			}
+			switch res, err := r.measure(ctx, l, size); {
+			case err == nil:
+				key := LimitRow{Limit: l.Name, Size: size}
+				r.results[key] = append(r.results[key], res)
+			case len(r.o.Names) > 0 || ctx.Err() != nil || !unavailable(err):
+				return err
+			default:
+				r.gone[l.Name] = true
+				r.missing(l.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *limitsRun) measure(ctx context.Context, l limit.Limit, size int) (limit.Result, error) {
+	d := r.o.Time / time.Duration(r.o.Rounds)
+	if !l.Veth {
+		return r.here.Measure(ctx, l.Name, size, d)
+	}
+	if r.noHosts != nil {
+		return limit.Result{}, r.noHosts
+	}
+	return r.between.Measure(ctx, l.Name, size, d)
 }
 
 // unavailable reports whether a limit cannot be had here, rather than being broken. The processes say it in words.

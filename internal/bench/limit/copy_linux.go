@@ -1,9 +1,12 @@
 package limit
 
+// copyChunk is how much of a long message is copied at a time.
+const copyChunk = 16 << 10
+
 // copyPipes are the ways there and back of a message that is copied. A long one goes in chunks, so that one side writes while
 // the other reads.
 func (c *child) copyPipes() (there, back *pipe) {
-	chunk := min(c.Size, streamChunk)
+	chunk := min(c.Size, copyChunk)
 	slots := min(lines, len(c.mem)/2/pipeBytes(chunk, 1)) &^ 1
 	half := len(c.mem) / 2
 	return newPipe(c.mem[:half], chunk, slots), newPipe(c.mem[half:], chunk, slots)

@@ -39,7 +39,8 @@ func init() {
 	add("yield", "sched_yield between two looks, two cores", Latency, []int{8}, yieldPing, yieldPong)
 	add("yield-same", "the same, one core", Latency, []int{8}, yieldPing, yieldPong).cpus = sameCore
 
-	add("ring", "ring of one producer, each message published", Rate, small, ringTake, ringPut)
+	add("ring", "ring of one producer, each message published", Rate, small, ringTake(ringSlots), ringPut(ringSlots))
+	add("ring-deep", "the same, with room for 65,536 messages instead of 2,048", Rate, small, ringTake(deepSlots), ringPut(deepSlots))
 	add("stream", "copied into shared memory and out of it", Bandwidth, bulk, streamTake, streamPut)
 	add("memcpy", "copied within one process", Bandwidth, []int{4 << 10, 64 << 10, 1 << 20, 64 << 20}, memcpy)
 
