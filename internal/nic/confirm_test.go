@@ -254,3 +254,26 @@ func TestAClosedNICEndsItsRegistrations(t *testing.T) {
 		t.Errorf("registration over: %v, %v", p.claimed(), p.refused)
 	}
 }
+
+func TestAnOpenClaimNoticesThatItsHomeIsAnother(t *testing.T) {
+	f := newFabric(t, 3, fault.Config{})
+	name := f.homed(2)
+	f.kill(2)
+	f.claim(0, name)
+	one := f.engines[0]
+	n := one.names.open[0]
+	f.until(time.Second, "the dead home is asked", func() bool { return n.home == one.peerOf(3) })
+	id := uint64(4)
+	for mix(n.near.sum^id) <= n.near.weight {
+		id++
+	}
+	if err := f.addNIC(id, 1, fault.Config{}).AddNode(1, mem.Address(1)); err != nil {
+		t.Fatal(err)
+	}
+	f.until(time.Second, "a NIC that comes is nearer, and asked", func() bool { return n.home != nil && n.home.nic == id })
+	for _, e := range f.engines {
+		if err := e.Limits(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -33,6 +33,7 @@ type contest struct {
 	closing bool
 	all     []*contender
 	done    uint64
+	polls   int
 	found   []string
 }
 
@@ -73,7 +74,7 @@ func runContest(seed uint64, d mutate.Defect) (violations []string, done uint64)
 	c.f = sim.New(sim.Config{
 		Seed: seed, NICs: c.nics, Replay: replay(seed, d),
 		Faults: sim.Faults{Loss: rate(0.05), Duplicate: rate(0.05), Reorder: rate(0.1), Corrupt: rate(0.01)},
-		Hooks:  sim.Hooks{Defect: d, Refused: c.refused},
+		Hooks:  sim.Hooks{Defect: d, Refused: c.refused, Check: c.check},
 	})
 	for i := range 1 + rng.IntN(4) {
 		name, err := vni.ParseName(fmt.Sprintf("prize/%d", i))
@@ -91,6 +92,14 @@ func runContest(seed uint64, d mutate.Defect) (violations []string, done uint64)
 
 func (c *contest) violate(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf("contest, at %v: ", c.f.Elapsed())+fmt.Sprintf(format, args...))
+}
+
+// check audits a NIC now and then.
+func (c *contest) check(e *nic.Engine) error {
+	if c.polls++; c.polls%checkEvery != 0 {
+		return nil
+	}
+	return e.Limits()
 }
 
 // main holds round after round, and then looks at what every NIC knows.
