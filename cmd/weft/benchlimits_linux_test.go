@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/internal/bench/limit"
 	"github.com/weftnet/weft/internal/testbed"
@@ -28,6 +30,23 @@ func TestEachLimitHasItsFigure(t *testing.T) {
 	for _, l := range limit.All() {
 		if n := measured[l.Name]; n != len(l.Sizes) && !testing.Short() && !(l.Veth && bed != nil) {
 			t.Errorf("%d rows for %s, want %d", n, l.Name, len(l.Sizes))
+		}
+	}
+}
+
+func TestWhyALimitCannotBeHadIsSaid(t *testing.T) {
+	t.Setenv(asWeft, "1")
+	g, err := limit.NewGround(os.Args[0], testbed.DefaultMTU, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	for name, want := range map[string]string{
+		"xdp":  "limit: xdp: role 1: limit unavailable: AF_XDP needs an interface: there is none on loopback",
+		"fast": `limit: "fast": no such limit`,
+	} {
+		if _, err := g.Measure(t.Context(), name, 64, time.Millisecond); err == nil || err.Error() != want {
+			t.Errorf("%s: %v; want %s", name, err, want)
 		}
 	}
 }

@@ -63,31 +63,40 @@ func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 	if err != nil {
 		return r, err
 	}
-	var without, with, trips []sample
-	d := o.Time / time.Duration(o.Rounds)
+	var l lossRun
 	for range o.Rounds {
-		for _, part := range []struct {
-			side *hostSide
-			kind string
-			size int
-			into *[]sample
-		}{{clean, KindBandwidth, o.Size, &without}, {lossy, KindBandwidth, o.Size, &with}, {lossy, KindLatency, pingSize, &trips}} {
-			s, err := part.side.sample(ctx, part.kind, part.size, d)
-			if err != nil {
-				return r, err
-			}
-			*part.into = append(*part.into, s)
+		if err := l.round(ctx, &o, clean, lossy); err != nil {
+			return r, err
 		}
 	}
-	h := merged(trips)
-	r = LossRow{Bench: KindLoss, Link: o.Link, Deployment: o.Deployment, Loss: o.Loss, Size: o.Size, Goodput: medianOf(with, sample.bandwidth),
-		Clean: medianOf(without, sample.bandwidth), RoundTrips: h.TotalCount(), Latency: latencyOf(h)}
+	h := merged(l.trips)
+	r = LossRow{Bench: KindLoss, Link: o.Link, Deployment: o.Deployment, Loss: o.Loss, Size: o.Size, Goodput: medianOf(l.with, sample.bandwidth),
+		Clean: medianOf(l.without, sample.bandwidth), RoundTrips: h.TotalCount(), Latency: latencyOf(h)}
 	r.Ratio = r.Goodput / r.Clean
 	if c, err := lossy.bed.Drops(); err == nil && c.Dropped+c.Passed > 0 {
 		r.Lost = float64(c.Dropped) / float64(c.Dropped+c.Passed)
 	}
 	if o.HDR != nil {
-		return r, o.HDR(pingSize, h)
+		err = o.HDR(pingSize, h)
 	}
-	return r, nil
+	return r, err
+}
+
+// lossRun has the samples: of streams without loss and with it, and of round trips with it.
+type lossRun struct{ without, with, trips []sample }
+
+func (l *lossRun) round(ctx context.Context, o *LossOptions, clean, lossy *hostSide) error {
+	for _, part := range []struct {
+		side *hostSide
+		kind string
+		size int
+		into *[]sample
+	}{{clean, KindBandwidth, o.Size, &l.without}, {lossy, KindBandwidth, o.Size, &l.with}, {lossy, KindLatency, pingSize, &l.trips}} {
+		s, err := part.side.sample(ctx, part.kind, part.size, o.Time/time.Duration(o.Rounds))
+		if err != nil {
+			return err
+		}
+		*part.into = append(*part.into, s)
+	}
+	return nil
 }

@@ -72,7 +72,7 @@ func RunChild(told string, in io.Reader, out io.Writer) error {
 	}
 	c.mem = mem
 	if err := p.roles[c.Role](c); err != nil {
-		return fmt.Errorf("limit: role %d of %s: %w", c.Role, c.Limit, err)
+		return fmt.Errorf("role %d: %w", c.Role, err)
 	}
 	return nil
 }

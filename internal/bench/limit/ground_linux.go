@@ -80,33 +80,61 @@ func (g *Ground) Measure(ctx context.Context, name string, size int, d time.Dura
 	ctx, cancel := context.WithTimeout(ctx, d+patience)
 	defer cancel()
 	shared, err := shares()
-	if err != nil {
-		return r, err
-	}
 	defer func() {
 		for _, f := range shared {
 			f.Close()
 		}
 	}()
-	j := job{Limit: name, Size: max(size, 1), Time: d, MTU: g.mtu, Hosts: g.hosts}
+	if err != nil {
+		return r, err
+	}
+	var c cast
+	line, err := c.play(ctx, g, p, job{Limit: name, Size: max(size, 1), Time: d, MTU: g.mtu, Hosts: g.hosts}, shared)
+	said := c.end()
+	if err == nil {
+		err = json.Unmarshal([]byte(line), &r)
+	}
+	switch {
+	case err == nil:
+		return r, nil
+	case said != "":
+		err = errors.New(said)
+	case context.Cause(ctx) != nil:
+		err = context.Cause(ctx)
+	}
+	return r, fmt.Errorf("limit: %s: %w", name, err)
+}
+
+// cast are the processes of a limit.
+type cast []*role
+
+// play starts the roles, the last first, and returns the line that role 0 says in the end.
+func (c *cast) play(ctx context.Context, g *Ground, p *program, j job, shared []*os.File) (line string, err error) {
 	for j.Role = len(p.roles) - 1; j.Role >= 0; j.Role-- {
-		role, err := g.start(ctx, p, j, shared)
+		r, err := g.start(ctx, p, j, shared)
 		if err != nil {
-			return r, fmt.Errorf("limit: starting role %d of %s: %w", j.Role, name, err)
+			return "", err
 		}
-		defer role.end()
-		line, err := bufio.NewReader(role.out).ReadString('\n')
-		if err != nil {
-			return r, role.failure(ctx, name)
-		}
-		if j.Role == 0 {
-			return r, json.Unmarshal([]byte(line), &r)
+		*c = append(*c, r)
+		if line, err = bufio.NewReader(r.out).ReadString('\n'); err != nil || j.Role == 0 {
+			return line, err
 		}
 		if j.Port, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
-			return r, fmt.Errorf("limit: role %d of %s says %q", j.Role, name, line)
+			return "", err
 		}
 	}
-	return r, nil
+	return line, nil
+}
+
+// end ends all, and returns what one of them has said was wrong.
+func (c *cast) end() (said string) {
+	for _, r := range *c {
+		r.end()
+		if words := strings.TrimSpace(r.stderr.String()); words != "" && said == "" {
+			said = strings.TrimPrefix(words, "weft: ")
+		}
+	}
+	return said
 }
 
 // memoryBytes is the size of the memory file: four of the longest messages, and some room. What nobody touches takes none.
@@ -142,6 +170,9 @@ type role struct {
 	stderr bytes.Buffer
 	ended  chan struct{}
 }
+
+// gentle is how long a role has to end once its input has.
+const gentle = 100 * time.Millisecond
 
 // start starts a role, on its host if there are two.
 func (g *Ground) start(ctx context.Context, p *program, j job, shared []*os.File) (*role, error) {
@@ -186,19 +217,11 @@ func (r *role) launch(start func() error) error {
 	return <-started
 }
 
-// end ends the role and waits until it has.
+// end ends the role and waits until it has. One that has said what is wrong is about to end by itself.
 func (r *role) end() {
 	r.in.Close()
-	_ = r.Process.Kill() // fails if it has ended already
-	_ = r.Wait()         // it was killed, mostly
+	insist := time.AfterFunc(gentle, func() { _ = r.Process.Kill() })
+	_ = r.Wait() // what was wrong it has said itself
+	insist.Stop()
 	close(r.ended)
-}
-
-// failure says why a role has said nothing.
-func (r *role) failure(ctx context.Context, limit string) error {
-	if err := context.Cause(ctx); err != nil {
-		return fmt.Errorf("limit: %s: %w", limit, err)
-	}
-	time.Sleep(10 * time.Millisecond) // its last words may come behind the end of its output
-	return fmt.Errorf("limit: %s: %s", limit, strings.TrimPrefix(strings.TrimSpace(r.stderr.String()), "weft: "))
 }
