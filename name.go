@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/vni"
@@ -65,6 +66,28 @@ func nameOf(n vni.Name) Name {
 		k++
 	}
 	return Name{App: string(n.App[:k]), Index: n.Index}
+}
+
+// heardNames remembers who messages were from, so that the next from the same process allocates no string. Names that
+// meet in one place take turns there.
+type heardNames [64]atomic.Pointer[heardName]
+
+type heardName struct {
+	name Name
+	vni  vni.Name
+}
+
+func (h *heardNames) name(n vni.Name) Name {
+	if n.IsZero() {
+		return AnyProcess
+	}
+	at := &h[(uint32(n.App[0])+uint32(n.App[1])+n.Index)%uint32(len(h))]
+	k := at.Load()
+	if k == nil || k.vni != n {
+		k = &heardName{nameOf(n), n}
+		at.Store(k)
+	}
+	return k.name
 }
 
 // Tag is what a receive may choose messages by. It means what the processes agree on.

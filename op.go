@@ -6,20 +6,24 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Op is an operation under way. Its memory belongs to the NIC until it is done.
-type Op struct{ o *proc.Op }
+// Op is an operation under way. Its memory belongs to the NIC until it is done. The zero Op is for [Process.StartSendInto]
+// and [Process.StartRecvInto]. It must not be copied.
+type Op struct {
+	o proc.Op
+	p *Process
+}
 
 // Wait waits for the end of the operation and returns how it ended. If ctx ends first, Wait returns its error and the
 // operation goes on: Wait again, or Cancel it. Of a receive the Message tells what came.
 func (o *Op) Wait(ctx context.Context) (Message, error) {
 	m, err := o.o.Wait(ctx)
-	return messageOf(m), err
+	return o.p.messageOf(m), err
 }
 
 // Test reports whether the operation is done and, if so, how it ended. It does not wait.
 func (o *Op) Test() (m Message, done bool, err error) {
 	done, pm, err := o.o.Test()
-	return messageOf(pm), done, err
+	return o.p.messageOf(pm), done, err
 }
 
 // Cancel withdraws the operation, if it is not too late for that. It is done soon in either case.
@@ -28,11 +32,16 @@ func (o *Op) Cancel() { o.o.Cancel() }
 // StartSend begins what Send does, and does not wait. It fails with [ErrQueueFull] when too many operations are under
 // way. The parts must stay as they are until the operation is done.
 func (p *Process) StartSend(to Name, tag Tag, parts ...[]byte) (*Op, error) {
+	return started(func(o *Op) error { return p.StartSendInto(o, to, tag, parts...) })
+}
+
+// StartSendInto is StartSend that uses an Op again, new or done, so that nothing is allocated.
+func (p *Process) StartSendInto(o *Op, to Name, tag Tag, parts ...[]byte) error {
 	d, err := p.to("send", to, tag)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return started(p.p.StartSend(d, uint64(tag), parts...))
+	return p.owns(o, p.p.StartSendInto(&o.o, d, uint64(tag), parts...))
 }
 
 // StartSendDelivered begins what SendDelivered does.
@@ -41,16 +50,21 @@ func (p *Process) StartSendDelivered(to Name, tag Tag, parts ...[]byte) (*Op, er
 	if err != nil {
 		return nil, err
 	}
-	return started(p.p.StartSendDelivered(d, uint64(tag), parts...))
+	return started(func(o *Op) error { return p.owns(o, p.p.StartSendDeliveredInto(&o.o, d, uint64(tag), parts...)) })
 }
 
 // StartRecv begins what Recv does. buf must be left alone until the operation is done.
 func (p *Process) StartRecv(from Name, tag Tag, buf []byte) (*Op, error) {
+	return started(func(o *Op) error { return p.StartRecvInto(o, from, tag, buf) })
+}
+
+// StartRecvInto is StartRecv that uses an Op again, new or done, so that nothing is allocated.
+func (p *Process) StartRecvInto(o *Op, from Name, tag Tag, buf []byte) error {
 	d, err := p.from("receive", from)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return started(p.p.StartRecv(d, match(tag), buf))
+	return p.owns(o, p.p.StartRecvInto(&o.o, d, match(tag), buf))
 }
 
 // StartPut begins what Put does.
@@ -58,7 +72,7 @@ func (p *Process) StartPut(h Handle, offset int, parts ...[]byte) (*Op, error) {
 	if offset < 0 {
 		return nil, badOffset("put", offset)
 	}
-	return started(p.p.StartPut(h.proc(), uint64(offset), parts...))
+	return started(func(o *Op) error { return p.owns(o, p.p.StartPutInto(&o.o, h.proc(), uint64(offset), parts...)) })
 }
 
 // StartGet begins what Get does. buf must be left alone until the operation is done.
@@ -66,12 +80,22 @@ func (p *Process) StartGet(h Handle, offset int, buf []byte) (*Op, error) {
 	if offset < 0 {
 		return nil, badOffset("get", offset)
 	}
-	return started(p.p.StartGet(h.proc(), uint64(offset), buf))
+	return started(func(o *Op) error { return p.owns(o, p.p.StartGetInto(&o.o, h.proc(), uint64(offset), buf)) })
 }
 
-func started(o *proc.Op, err error) (*Op, error) {
-	if err != nil {
+// owns notes whose operation o is, if it has begun.
+func (p *Process) owns(o *Op, err error) error {
+	if err == nil {
+		o.p = p
+	}
+	return err
+}
+
+// started makes an Op for a start form.
+func started(begin func(*Op) error) (*Op, error) {
+	o := new(Op)
+	if err := begin(o); err != nil {
 		return nil, err
 	}
-	return &Op{o}, nil
+	return o, nil
 }

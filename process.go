@@ -19,7 +19,8 @@ type Process struct {
 	nic      *NIC // that it is embedded with; nil at a daemon
 	closeNIC bool
 	groups   map[string]*Group // joined as it attached
-	leave    func() error      // when Close has ended every operation: the NIC forgets the process
+	heard    heardNames
+	leave    func() error // when Close has ended every operation: the NIC forgets the process
 	closing  sync.Once
 	closeErr error
 }
@@ -47,9 +48,9 @@ type Message struct {
 // IsCall reports whether the sender waits for a [Process.Reply].
 func (m *Message) IsCall() bool { return m.m.IsCall() }
 
-func messageOf(m proc.Message) Message {
+func (p *Process) messageOf(m proc.Message) Message {
 	return Message{
-		From: nameOf(m.From), Addr: Address{NICID(m.NIC), m.Slot, m.Gen}, Tag: Tag(m.Tag), Len: m.Len, Full: int(m.Full), m: m,
+		From: p.heard.name(m.From), Addr: Address{NICID(m.NIC), m.Slot, m.Gen}, Tag: Tag(m.Tag), Len: m.Len, Full: int(m.Full), m: m,
 	}
 }
 
@@ -103,7 +104,7 @@ func (p *Process) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (Mes
 		return Message{}, err
 	}
 	m, err := p.p.Recv(ctx, d, match(tag), buf)
-	return messageOf(m), err
+	return p.messageOf(m), err
 }
 
 // Call sends a request and waits for the reply, which it receives into reply.
@@ -113,7 +114,7 @@ func (p *Process) Call(ctx context.Context, to Name, tag Tag, request, reply []b
 		return Message{}, err
 	}
 	m, err := p.p.Call(ctx, d, uint64(tag), reply, request)
-	return messageOf(m), err
+	return p.messageOf(m), err
 }
 
 // Reply answers a message that was sent by Call. It goes to the very process that called: if that has ended, Reply fails.

@@ -92,7 +92,8 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 	bufs := make([][]byte, s.plan.Window)
 	for i := range bufs {
 		bufs[i] = s.room()
-		if err := ring.Add(s.p.StartRecv(s.client, weft.AnyTag, bufs[i])); err != nil {
+		op := ring.Next()
+		if err := ring.Add(op, s.p.StartRecvInto(op, s.client, weft.AnyTag, bufs[i])); err != nil {
 			return err
 		}
 	}
@@ -113,7 +114,8 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 		}
 		at := int(s.count) % len(bufs)
 		s.count++
-		if err := ring.Add(s.p.StartRecv(s.client, weft.AnyTag, bufs[at])); err != nil {
+		op := ring.Next()
+		if err := ring.Add(op, s.p.StartRecvInto(op, s.client, weft.AnyTag, bufs[at])); err != nil {
 			return err
 		}
 	}

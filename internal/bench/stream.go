@@ -59,7 +59,8 @@ func (c *Client) pour(ctx context.Context, pl plan, d time.Duration) (sent int64
 					return sent, err
 				}
 			}
-			if err := ring.Add(c.p.StartSend(c.server, tagData, data)); err != nil {
+			op := ring.Next()
+			if err := ring.Add(op, c.p.StartSendInto(op, c.server, tagData, data)); err != nil {
 				return sent, err
 			}
 			sent++

@@ -25,6 +25,16 @@ func (r *Ring) Len() int { return r.begun - r.ended }
 // Full reports whether Oldest must come before the next Add.
 func (r *Ring) Full() bool { return r.Len() == len(r.ops) }
 
+// Next is an Op for the next operation: one that was in the ring before, so that a begin of the form Into allocates nothing.
+// The ring must not be full.
+func (r *Ring) Next() *weft.Op {
+	op := &r.ops[r.begun%len(r.ops)]
+	if *op == nil {
+		*op = new(weft.Op)
+	}
+	return *op
+}
+
 // Add takes an operation that has just begun, as the start forms return it: with an error it takes nothing and returns
 // that error. The ring must not be full.
 func (r *Ring) Add(op *weft.Op, err error) error {

@@ -64,22 +64,36 @@ func (s *strays) add(inb *inbound) {
 	}
 }
 
+// pile puts a message on its piles. Those of a flood are mostly the ones of the message before it.
 func (s *strays) pile(inb *inbound) {
 	inb.piled = true
+	var before *inbound
+	if n := inb.node.prev; n != nil && n.v.piled {
+		before = n.v
+	}
 	for by := range pileKinds {
-		k := keyOf(by, inb.src.name, inb.env.Tag)
-		l := s.piles[k]
-		if l == nil {
-			if n := len(s.spare); n > 0 {
-				l, s.spare = s.spare[n-1], s.spare[:n-1]
-			} else {
-				l = new(list[inbound])
-			}
-			s.piles[k] = l
+		var l *list[inbound]
+		if before != nil && (by == byTag || before.src == inb.src) && (by == bySender || before.env.Tag == inb.env.Tag) {
+			l = before.piles[by].in
+		} else {
+			l = s.pileOf(keyOf(by, inb.src.name, inb.env.Tag))
 		}
 		inb.piles[by].v = inb
 		l.pushBack(&inb.piles[by])
 	}
+}
+
+func (s *strays) pileOf(k pileKey) *list[inbound] {
+	l := s.piles[k]
+	if l == nil {
+		if n := len(s.spare); n > 0 {
+			l, s.spare = s.spare[n-1], s.spare[:n-1]
+		} else {
+			l = new(list[inbound])
+		}
+		s.piles[k] = l
+	}
+	return l
 }
 
 // remove takes a message out.
@@ -88,10 +102,11 @@ func (s *strays) remove(inb *inbound) {
 	if inb.piled {
 		inb.piled = false
 		for by := range pileKinds {
+			l := inb.piles[by].in
 			inb.piles[by].remove()
-			if k := keyOf(by, inb.src.name, inb.env.Tag); s.piles[k].n == 0 {
-				s.spare = append(s.spare, s.piles[k])
-				delete(s.piles, k)
+			if l.n == 0 {
+				s.spare = append(s.spare, l)
+				delete(s.piles, keyOf(by, inb.src.name, inb.env.Tag))
 			}
 		}
 	}
@@ -104,6 +119,9 @@ func (s *strays) remove(inb *inbound) {
 func (s *strays) find(e *Engine, r *receive) *inbound {
 	if r.reply { // replies that nobody waits for are not kept
 		return nil
+	}
+	if s.head != nil && r.wants(s.head.v.src, &s.head.v.env) { // whoever falls behind takes them in their order
+		return s.head.v
 	}
 	l := &s.list
 	if k, ok := s.key(e, r); ok {

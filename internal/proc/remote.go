@@ -30,25 +30,31 @@ func (p *Process) Get(ctx context.Context, h Handle, offset uint64, buf []byte) 
 
 // StartPut begins what Put does. The parts must stay as they are until the operation is done.
 func (p *Process) StartPut(h Handle, offset uint64, parts ...[]byte) (*Op, error) {
-	return started(func(o *Op) error {
-		var r request
-		parts, err := p.putRequest(&r, h, offset, parts)
-		if err != nil {
-			return r.fail(err)
-		}
-		return p.startOp(o, &r, parts)
-	})
+	return started(func(o *Op) error { return p.StartPutInto(o, h, offset, parts...) })
+}
+
+// StartPutInto is StartPut with an Op as StartSendInto has it.
+func (p *Process) StartPutInto(o *Op, h Handle, offset uint64, parts ...[]byte) error {
+	var r request
+	parts, err := p.putRequest(&r, h, offset, parts)
+	if err != nil {
+		return r.fail(err)
+	}
+	return p.startOp(o, &r, parts)
 }
 
 // StartGet begins what Get does. buf must be left alone until the operation is done.
 func (p *Process) StartGet(h Handle, offset uint64, buf []byte) (*Op, error) {
-	return started(func(o *Op) error {
-		var r request
-		if err := r.getRequest(h, offset, buf); err != nil {
-			return r.fail(err)
-		}
-		return p.startOp(o, &r, nil)
-	})
+	return started(func(o *Op) error { return p.StartGetInto(o, h, offset, buf) })
+}
+
+// StartGetInto is StartGet with an Op as StartSendInto has it.
+func (p *Process) StartGetInto(o *Op, h Handle, offset uint64, buf []byte) error {
+	var r request
+	if err := r.getRequest(h, offset, buf); err != nil {
+		return r.fail(err)
+	}
+	return p.startOp(o, &r, nil)
 }
 
 func (p *Process) putRequest(r *request, h Handle, offset uint64, parts [][]byte) ([][]byte, error) {

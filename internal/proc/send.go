@@ -51,6 +51,11 @@ func (p *Process) StartSendDelivered(to Dest, tag uint64, parts ...[]byte) (*Op,
 	return started(func(o *Op) error { return p.startSend(o, to, tag, vni.WantAccept, parts) })
 }
 
+// StartSendDeliveredInto is StartSendDelivered with an Op as StartSendInto has it.
+func (p *Process) StartSendDeliveredInto(o *Op, to Dest, tag uint64, parts ...[]byte) error {
+	return p.startSend(o, to, tag, vni.WantAccept, parts)
+}
+
 // StartSendInto is StartSend that uses an Op again, new or done, so that nothing is allocated.
 func (p *Process) StartSendInto(o *Op, to Dest, tag uint64, parts ...[]byte) error {
 	return p.startSend(o, to, tag, 0, parts)

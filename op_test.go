@@ -1,0 +1,34 @@
+package weft_test
+
+import (
+	"testing"
+
+	"github.com/weftnet/weft"
+)
+
+// Decision 16, as the program sees it: an Op that is used again, and the name of a sender who is known.
+func TestOperationsThatBeginInAUsedOpAllocateNothing(t *testing.T) {
+	ctx, p, q := pair(t, weft.Config{Switch: weft.NewSwitch()})
+	var send, recv weft.Op
+	msg, buf := make([]byte, 64), make([]byte, 64)
+	turn := func() {
+		if err := q.StartRecvInto(&recv, p.Name(), weft.AnyTag, buf); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.StartSendInto(&send, q.Name(), 7, msg); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := send.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := recv.Wait(ctx); err != nil || m.From != p.Name() || m.Tag != 7 || m.Len != 64 {
+			t.Fatalf("%+v, %v", m, err)
+		}
+	}
+	for range 1000 {
+		turn()
+	}
+	if n := testing.AllocsPerRun(1000, turn); n != 0 {
+		t.Errorf("%v allocations a message", n)
+	}
+}
