@@ -11,7 +11,7 @@ import (
 // act does what is due after so many messages.
 func (w *world) act() {
 	sent := w.plan.messages - w.toSend
-	w.plan.acts = slices.DeleteFunc(w.plan.acts, func(a act) bool {
+	w.acts = slices.DeleteFunc(w.acts, func(a act) bool {
 		if a.after > sent {
 			return false
 		}

@@ -10,7 +10,7 @@ import (
 func (l *ledger) audit(excused func(m *message) bool, living map[string]*life) {
 	lost := map[doubt]int{}
 	for _, m := range l.order {
-		if l.auditMessage(m, excused, living[m.to]) {
+		if l.auditMessage(m, excused, living[m.to]) && !l.mayBeForAncestor(m, living[m.to]) {
 			lost[doubt{m.from, living[m.to].host}]++
 		}
 	}
@@ -18,6 +18,13 @@ func (l *ledger) audit(excused func(m *message) bool, living map[string]*life) {
 		l.auditDoubts(lost)
 	}
 	l.auditOrder()
+}
+
+// mayBeForAncestor reports whether a message may have gone to the process that had its receiver's name before, because
+// the news of that one's end was still under way. Its NIC acknowledged it then and refused it, and when the refusal is lost
+// with the session, it is none of those in doubt: it went with its receiver.
+func (l *ledger) mayBeForAncestor(m *message, receiver *life) bool {
+	return receiver.heir && m.posted < receiver.born+l.newsTake
 }
 
 // doubt is a life and a host that it was told to be lost.

@@ -88,6 +88,8 @@ type ledger struct {
 	nextID     uint64
 	violations []string
 
+	newsTake time.Duration // until a session has brought them, or has ended
+
 	trusting bool // the link is reliable: NICs keep no account of what they have handed to it
 
 	unended int // messages posted and not ended

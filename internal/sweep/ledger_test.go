@@ -137,6 +137,20 @@ func TestMoreLossesThanTheSenderWasToldOfAreFound(t *testing.T) {
 	b.check(t, "2 messages of app/0 to host 1 were lost")
 }
 
+func TestAMessageToAProcessThatHasJustEndedIsNotInDoubt(t *testing.T) {
+	for born, words := range map[time.Duration][]string{
+		900 * time.Millisecond: nil, // the news of its birth may have been under way
+		100 * time.Millisecond: {"1 messages of app/0 to host 1 were lost"},
+	} {
+		b := newBook()
+		b.newsTake = 500 * time.Millisecond
+		b.b.heir, b.b.born = true, born
+		b.send(100, succeeded)
+		b.a.events = append(b.a.events, event{at: 3 * time.Second, host: 1})
+		b.check(t, words...)
+	}
+}
+
 func TestAMessageReportedDeliveredHasNoSuchExcuse(t *testing.T) {
 	b := newBook()
 	b.send(100, succeeded).accept = true

@@ -21,6 +21,7 @@ type life struct {
 	host   int
 	number int           // of all lives of the run
 	born   time.Duration // when its NIC had taken it in; until then messages to its name may reach the life before it
+	heir   bool          // another had its name before
 	ended  bool
 	clean  bool // it was there when everything had come to rest, so that it had taken in all that came
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/weftnet/weft/internal/mutate"
@@ -55,6 +56,7 @@ type world struct {
 	lastCame             time.Duration
 	guests               []int  // by host: hostile processes that were let in
 	touched              []bool // by host: something was done to it from which operations can fail
+	acts                 []act  // to come
 	pendingActs          int    // acts that have not ended
 	polls                int
 }
@@ -95,10 +97,10 @@ func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
 	w := &world{
 		out: out, plan: p, l: newLedger(), rng: rand.New(rand.NewPCG(p.seed, 0x776f726c64)),
 		lives: map[string]*life{}, homes: map[string]int{}, bufs: newBuffers(), touched: make([]bool, p.nics), guests: make([]int, p.nics),
-		toSend: p.messages, toPut: p.puts, toGet: p.gets,
+		toSend: p.messages, toPut: p.puts, toGet: p.gets, acts: slices.Clone(p.acts),
 	}
 	p.hooks.Check = w.checkLimits
-	w.l.trusting = p.link.Reliable
+	w.l.trusting, w.l.newsTake = p.link.Reliable, p.unreachableAfter+newsTakes
 	w.f = sim.New(sim.Config{
 		Seed: p.seed, NICs: p.nics, Link: p.link, Faults: p.faults, UnreachableAfter: p.unreachableAfter,
 		Replay: replay(p.seed, d), Hooks: p.hooks,
@@ -167,6 +169,7 @@ func (w *world) begin(name string) *life {
 	w.all = append(w.all, lf)
 	if w.lives[name] != nil {
 		w.totals.Faults.Renamed++
+		lf.heir = true
 	}
 	w.lives[name] = lf
 	w.totals.Processes++
