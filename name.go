@@ -68,23 +68,44 @@ func nameOf(n vni.Name) Name {
 	return Name{App: string(n.App[:k]), Index: n.Index}
 }
 
-// heardNames remembers who messages were from, so that the next from the same process allocates no string. Names that
-// meet in one place take turns there.
-type heardNames [64]atomic.Pointer[heardName]
+// nameCache remembers the processes that messages go to and come from, so that the next message checks no name and
+// allocates no string. Senders who meet in one place take turns there; a receiver takes only one that is empty, which
+// spares the allocation.
+type nameCache [64]atomic.Pointer[knownName]
 
-type heardName struct {
+type knownName struct {
 	name Name
 	vni  vni.Name
 }
 
-func (h *heardNames) name(n vni.Name) Name {
-	if n.IsZero() {
+func (c *nameCache) at(first byte, index uint32) *atomic.Pointer[knownName] {
+	return &c[(uint32(first)+index)%uint32(len(c))]
+}
+
+// known finds a name that has been learnt; nil if it has not.
+func (c *nameCache) known(n Name) *knownName {
+	if n.App == "" {
+		return nil
+	}
+	if k := c.at(n.App[0], n.Index).Load(); k != nil && k.name == n {
+		return k
+	}
+	return nil
+}
+
+func (c *nameCache) learn(n Name, vn vni.Name) {
+	c.at(n.App[0], n.Index).CompareAndSwap(nil, &knownName{n, vn})
+}
+
+// name is nameOf.
+func (c *nameCache) name(vn vni.Name) Name {
+	if vn.IsZero() {
 		return AnyProcess
 	}
-	at := &h[(uint32(n.App[0])+uint32(n.App[1])+n.Index)%uint32(len(h))]
+	at := c.at(vn.App[0], vn.Index)
 	k := at.Load()
-	if k == nil || k.vni != n {
-		k = &heardName{nameOf(n), n}
+	if k == nil || k.vni != vn {
+		k = &knownName{nameOf(vn), vn}
 		at.Store(k)
 	}
 	return k.name

@@ -19,7 +19,7 @@ type Process struct {
 	nic      *NIC // that it is embedded with; nil at a daemon
 	closeNIC bool
 	groups   map[string]*Group // joined as it attached
-	heard    heardNames
+	names    nameCache
 	leave    func() error // when Close has ended every operation: the NIC forgets the process
 	closing  sync.Once
 	closeErr error
@@ -50,7 +50,7 @@ func (m *Message) IsCall() bool { return m.m.IsCall() }
 
 func (p *Process) messageOf(m proc.Message) Message {
 	return Message{
-		From: p.heard.name(m.From), Addr: Address{NICID(m.NIC), m.Slot, m.Gen}, Tag: Tag(m.Tag), Len: m.Len, Full: int(m.Full), m: m,
+		From: p.names.name(m.From), Addr: Address{NICID(m.NIC), m.Slot, m.Gen}, Tag: Tag(m.Tag), Len: m.Len, Full: int(m.Full), m: m,
 	}
 }
 
@@ -181,10 +181,17 @@ func (p *Process) to(op string, to Name, tag Tag) (proc.Dest, error) {
 }
 
 func (p *Process) from(op string, n Name) (proc.Dest, error) {
+	if n == AnyProcess {
+		return proc.Dest{}, nil
+	}
+	if k := p.names.known(n); k != nil {
+		return proc.To(k.vni), nil
+	}
 	vn, err := n.vni()
 	if err != nil {
 		return proc.Dest{}, &OpError{Op: op, Err: fmt.Errorf("%w: %v", ErrBadArgument, err)}
 	}
+	p.names.learn(n, vn)
 	return proc.To(vn), nil
 }
 

@@ -12,6 +12,9 @@ type NIC struct {
 // NIC returns the NIC half of the queue.
 func (q *Queue) NIC() *NIC { return &NIC{q: q} }
 
+// Pending reports whether Next would find a command.
+func (n *NIC) Pending() bool { return n.q.entries[n.head].word.Load() != 0 }
+
 // Next takes the command at the head, if there is one, and the position by which to ring for it: zeroes its entry, and
 // every eight tells the driver of the new head.
 func (n *NIC) Next() (c Command, at int, ok bool) {

@@ -25,6 +25,12 @@ func (e *Engine) Driver() *driver.Driver { return e.driverHalf }
 
 // drive executes what the driver has asked for, at once and in its order.
 func (e *Engine) drive() {
+	if e.driver.Pending() { // a look is made for each message
+		e.driveSome()
+	}
+}
+
+func (e *Engine) driveSome() {
 	for range limits.DriverCommands {
 		c, at, ok := e.driver.Next()
 		if !ok {

@@ -57,7 +57,8 @@ type inbound struct {
 
 func (e *Engine) newInbound(src *source, env *wire.Envelope, kind inboundKind, length uint64) *inbound {
 	inb := e.inbounds.take()
-	*inb = inbound{kind: kind, src: src, env: *env, length: length, ready: length}
+	*inb = inbound{}
+	inb.kind, inb.src, inb.env, inb.length, inb.ready = kind, src, *env, length, length
 	inb.node.v, inb.grant.v = inb, inb
 	if src != nil {
 		inb.peer = src.key.peer

@@ -49,8 +49,8 @@ type member struct {
 
 // startCollective takes a command about a group.
 func (e *Engine) startCollective(p *process, s *send, c vni.Command) {
-	sc, ok := e.loadSend(p, s, c.Code)
-	if !ok {
+	var sc vni.SendContext
+	if !e.loadSend(p, s, c.Code, &sc) {
 		return
 	}
 	s.kind, s.dest, s.state = kindCollective, nil, sendPosted

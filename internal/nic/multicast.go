@@ -70,8 +70,8 @@ var errMulticast = errors.New("nic: multicast with a bad list of receivers")
 
 // startMulticast takes a Multicast: it copies the list out of the process's memory, judges it, and begins.
 func (e *Engine) startMulticast(p *process, s *send, c vni.Command) {
-	sc, ok := e.loadSend(p, s, c.Code)
-	if !ok {
+	var sc vni.SendContext
+	if !e.loadSend(p, s, c.Code, &sc) {
 		return
 	}
 	if err := e.gather(s, &sc); err != nil {

@@ -44,6 +44,7 @@ func (n *nameEntry) live() bool { return n.state == claimHeld && !n.dead && !n.s
 
 type nameTable struct {
 	byName map[vni.Name]*nameEntry
+	last   *nameEntry // of byName, that find found last
 	byAddr map[address]*nameEntry
 	all    []*nameEntry              // in the order of learning
 	count  map[uint64]int            // entries by NIC
@@ -224,9 +225,19 @@ func (t *nameTable) remove(n *nameEntry) {
 // full reports whether a NIC has as many names here as it may have.
 func (t *nameTable) full(nic uint64) bool { return t.count[nic] >= limits.NamesPerNIC }
 
+// find returns the entry that a name stands for, nil if there is none. Mostly it is the one that was asked for last.
+func (t *nameTable) find(name *vni.Name) *nameEntry {
+	if n := t.last; n != nil && n.name == *name {
+		return n
+	}
+	t.last = t.byName[*name]
+	return t.last
+}
+
 // elect finds the entry that a name stands for: of several claims, which only a partition lets arise, the oldest whose
 // NIC can be reached. Two of the same age go by the NIC's id.
 func (t *nameTable) elect(name vni.Name) {
+	t.last = nil
 	var best *nameEntry
 	for _, n := range t.claims[name] {
 		if !n.dead && n.state == claimHeld && (best == nil || n.before(best)) {

@@ -280,6 +280,7 @@ func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
 		if d.peer == pr {
 			knew = true
 			delete(p.dests, k)
+			p.lastDest = nil
 		}
 	}
 	for _, src := range sorted(p.sources) {
@@ -330,6 +331,7 @@ func (e *Engine) endSource(p *process, src *source) {
 
 func (p *process) forgetSource(src *source) {
 	delete(p.sources, src.key)
+	p.lastSource = nil
 	if src.credit != nil {
 		src.credit.sources--
 	}

@@ -49,6 +49,9 @@ func (e *Engine) sourceOf(pr *peer, env *wire.Envelope, id wire.FragmentID) *sou
 
 // source finds a sender among those that p has heard of. It returns nil if it is one more than its NIC may have.
 func (e *Engine) source(p *process, k sourceKey) *source {
+	if src := p.lastSource; src != nil && src.key == k {
+		return src
+	}
 	src := p.sources[k]
 	if src == nil {
 		src = &source{key: k, p: p, expected: 1, nic: e.cfg.ID}
@@ -66,6 +69,7 @@ func (e *Engine) source(p *process, k sourceKey) *source {
 		}
 		p.sources[k] = src
 	}
+	p.lastSource = src
 	return src
 }
 

@@ -57,7 +57,8 @@ func (r *receive) init(p *process, ctx int) {
 
 // startReceive takes a Receive command (QNIX-45): match what has come already, or post.
 func (e *Engine) startReceive(p *process, r *receive) {
-	c, err := p.vni.Receive(r.ctx)
+	var c vni.ReceiveContext
+	err := p.vni.Receive(r.ctx, &c)
 	if errors.Is(err, vni.ErrArgument) {
 		r.notify = true
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusBadArgument})
@@ -218,7 +219,7 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	r.grave.remove()
 	r.recalled.remove()
 	e.unwatchSender(r)
-	clear(r.space[:])
+	forget(r.space[:])
 	e.freeRefill(r.refill)
 	r.refill = nil
 	r.parts, r.inb, r.state = nil, nil, recvIdle

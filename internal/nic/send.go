@@ -112,33 +112,33 @@ type dest struct {
 
 // loadSend loads the send context of a command (QNIX-15) and judges what all commands have in common. If ok is false the
 // command is over.
-func (e *Engine) loadSend(p *process, s *send, code vni.Code) (c vni.SendContext, ok bool) {
-	c, err := p.vni.Send(s.ctx)
+func (e *Engine) loadSend(p *process, s *send, code vni.Code, c *vni.SendContext) (ok bool) {
+	err := p.vni.Send(s.ctx, c)
 	if errors.Is(err, vni.ErrArgument) {
 		s.notify, s.kind, s.env = true, kindMessage, wire.Envelope{}
 		e.rejectSend(s, err)
-		return c, false
+		return false
 	}
 	if err != nil {
 		e.detach(p, err)
-		return c, false
+		return false
 	}
-	s.load(&c, code)
+	s.load(c, code)
 	if int(c.Token&0xffff) != s.ctx || c.Token == 0 {
 		e.rejectSend(s, fmt.Errorf("token %#x does not name send context %d", c.Token, s.ctx))
-		return c, false
+		return false
 	}
 	if c.Flags&vni.Refilled != 0 && code != vni.CodeSend && code != vni.CodePut && code != vni.CodeGet {
 		e.rejectSend(s, fmt.Errorf("a %v cannot be refilled", code))
-		return c, false
+		return false
 	}
-	return c, true
+	return true
 }
 
 // startSend takes a command on a send context: it builds the fixed part of the headers, and puts the send in line.
 func (e *Engine) startSend(p *process, s *send, code vni.Code) {
-	c, ok := e.loadSend(p, s, code)
-	if !ok {
+	var c vni.SendContext
+	if !e.loadSend(p, s, code, &c) {
 		return
 	}
 	if s.kind == kindResolve {
@@ -166,14 +166,15 @@ func (s *send) load(c *vni.SendContext, code vni.Code) {
 	s.accepted, s.released, s.inline = false, false, code == vni.CodeSendShort || code == vni.CodeBroadcastShort || code == vni.CodeMulticastShort
 	s.watched, s.requested = false, false
 	s.kind, s.name, s.gen = kinds[code], c.Receiver, c.Gen
-	s.env = wire.Envelope{SrcSlot: s.p.slot, SrcGen: s.p.gen, Token: c.Token, Tag: c.Tag}
+	s.env = wire.Envelope{}
+	s.env.SrcSlot, s.env.SrcGen, s.env.Token, s.env.Tag = s.p.slot, s.p.gen, c.Token, c.Tag
 	if c.Flags&vni.IsReply != 0 {
 		s.env.Flags |= wire.FlagReply
 	}
 	if s.accept {
 		s.env.Flags |= wire.FlagAccept
 	}
-	s.frag = rel.Fragment{Owner: s, Space: wire.Data, Length: c.Len}
+	s.frag.Owner, s.frag.Space, s.frag.Length = s, wire.Data, c.Len // the rest is empty: see clearSend
 	s.remote = wire.Remote{}
 	if s.kind == kindPut || s.kind == kindGet {
 		s.remote = wire.Remote{Slot: c.Remote.Slot, Asker: s.p.slot, Gen: c.Remote.Gen, Region: c.Remote.Region,
@@ -254,7 +255,7 @@ func clip(parts, from [][]byte, n uint64) ([][]byte, error) {
 // are NICs whose tables have not come, or it has been heard of.
 func (e *Engine) resolve(s *send) {
 	s.heard()
-	n := e.names.byName[s.name]
+	n := e.names.find(&s.name)
 	if n == nil || !n.live() {
 		if !e.awaitName(s) {
 			e.completeSend(s, vni.StatusNameUnknown)
@@ -276,7 +277,11 @@ func (e *Engine) resolve(s *send) {
 
 // toAddress puts a send in line for a process.
 func (e *Engine) toAddress(s *send, k destKey) {
-	d := s.p.dests[k]
+	d := s.p.lastDest
+	if d == nil || d.key != k {
+		d = s.p.dests[k]
+		s.p.lastDest = d
+	}
 	if d == nil {
 		var err vni.Status
 		if d, err = e.newDest(s.p, k); err != vni.StatusOK {
@@ -326,6 +331,7 @@ func (e *Engine) leaveDest(p *process, d *dest) {
 
 // forgetDest drops what p, and its NIC, know of a process that has gone.
 func (e *Engine) forgetDest(p *process, d *dest) {
+	p.lastDest = nil
 	if p.dests[d.key] == d {
 		delete(p.dests, d.key)
 	}
@@ -361,7 +367,7 @@ func (e *Engine) completeSend(s *send, status vni.Status) {
 		return
 	}
 	c := vni.Completion{Status: status, Len: s.frag.Length, Full: s.frag.Length, Tag: s.env.Tag, Token: s.env.Token,
-		From: s.name, Slot: s.env.DstSlot, Gen: s.env.DstGen}
+		Slot: s.env.DstSlot, Gen: s.env.DstGen}
 	if s.dest != nil {
 		c.NIC = s.dest.key.nic
 	} else if s.kind == kindResolve {
@@ -416,11 +422,21 @@ func (e *Engine) clearSend(s *send) {
 	if d != nil {
 		e.leaveDest(s.p, d)
 	}
-	clear(s.parts[:])
+	forget(s.parts[:])
 	e.freeRefill(s.refill)
 	s.refill = nil
 	s.state, s.dest, s.peer, s.inb = sendIdle, nil, nil, nil
 	s.frag = rel.Fragment{}
+}
+
+// forget lets go of memory that a context named: the slices up to the first that is not there.
+func forget(parts [][]byte) {
+	for i := range parts {
+		if parts[i] == nil {
+			return
+		}
+		parts[i] = nil
+	}
 }
 
 // rejectSend ends a send whose arguments are wrong.

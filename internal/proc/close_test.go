@@ -321,10 +321,10 @@ func finishAll(n *toy, c *vni.Completion) {
 		for cmd, ok := p.nic.Next(); ok; cmd, ok = p.nic.Next() {
 			receive := cmd.Code == vni.CodeReceive
 			if receive {
-				_, err := p.nic.Receive(int(cmd.Context))
+				err := p.nic.Receive(int(cmd.Context), new(vni.ReceiveContext))
 				must(err)
 			} else {
-				_, err := p.nic.Send(int(cmd.Context))
+				err := p.nic.Send(int(cmd.Context), new(vni.SendContext))
 				must(err)
 			}
 			must(p.nic.Complete(receive, int(cmd.Context), c, true))

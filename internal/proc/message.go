@@ -45,8 +45,9 @@ func (m *Message) Source() Dest { return Dest{Name: m.From, NIC: m.NIC, Slot: m.
 // IsCall reports whether the sender awaits a Reply.
 func (m *Message) IsCall() bool { return m.token&callBit != 0 }
 
-func messageOf(c *vni.Completion) Message {
-	return Message{From: c.From, NIC: c.NIC, Slot: c.Slot, Gen: c.Gen, Tag: c.Tag, Len: int(c.Len), Full: max(c.Full, c.Len), token: c.Token}
+func (m *Message) set(c *vni.Completion) {
+	m.From, m.NIC, m.Slot, m.Gen = c.From, c.NIC, c.Slot, c.Gen
+	m.Tag, m.Len, m.Full, m.token = c.Tag, int(c.Len), max(c.Full, c.Len), c.Token
 }
 
 // A token is a process's own name for a send, unique among those that someone may still answer:

@@ -98,12 +98,13 @@ func (p *Process) postCancel(o *Op) {
 	}
 }
 
-// finish takes the result of an operation that has ended. why is what its waiting was cut short by.
-func (o *Op) finish(why error) (m Message, err error) {
+// finish takes the result of an operation that has ended, into m, which is empty. why is what its waiting was cut short by.
+func (o *Op) finish(m *Message, why error) (err error) {
 	p := o.p
 	if p.vp.Doorbell(o.receive, o.ctx) == vni.Done {
-		c := p.vp.Completion(o.receive, o.ctx)
-		m = messageOf(&c)
+		var c vni.Completion
+		p.vp.ReadCompletion(o.receive, o.ctx, &c)
+		m.set(&c)
 		err = statusError(c.Status)
 		if f := o.refill; f != nil && f.into != nil && (err == nil || c.Status == vni.StatusTruncated) {
 			f.copyOut(min(c.Len, f.length))
@@ -128,7 +129,7 @@ func (o *Op) finish(why error) (m Message, err error) {
 	if err != nil {
 		err = &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Err: err}
 	}
-	return m, err
+	return err
 }
 
 func (o *Op) whyCancelled(why error) error {
@@ -179,7 +180,8 @@ func (o *Op) list() int {
 
 // end waits for the operation of a blocking form and takes its result.
 func (p *Process) end(ctx context.Context, o *Op) (Message, error) {
-	m, err := o.finish(p.wait(ctx, o))
+	var m Message
+	err := o.finish(&m, p.wait(ctx, o))
 	o.release()
 	return m, err
 }
@@ -197,7 +199,7 @@ func (o *Op) settle() bool {
 	if !o.rung() {
 		return false
 	}
-	o.msg, o.err = o.finish(nil)
+	o.err = o.finish(&o.msg, nil)
 	o.done.Store(true)
 	o.release()
 	return true

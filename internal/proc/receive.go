@@ -43,9 +43,8 @@ func (r *request) receiveRequest(match Match, flags uint32, buf []byte) {
 	if match.Any {
 		flags |= vni.AnyTag
 	}
-	r.recv = vni.ReceiveContext{
-		Sender: r.with.Name, NIC: r.with.NIC, Slot: r.with.Slot, Gen: r.with.Gen, Tag: match.Tag, Flags: flags,
-	}
+	r.recv.Sender, r.recv.Gen, r.recv.NIC, r.recv.Slot = r.with.Name, r.with.Gen, r.with.NIC, r.with.Slot
+	r.recv.Tag, r.recv.Flags = match.Tag, flags
 	r.to(buf)
 }
 

@@ -74,9 +74,9 @@ func (p *Process) sendRequest(r *request, tag uint64, flags uint32, parts [][]by
 	if r.with.NIC == 0 && !r.with.Name.Valid() {
 		return nil, errNobody
 	}
-	r.send = vni.SendContext{
-		Receiver: r.with.Name, Gen: r.with.Gen, NIC: r.with.NIC, Slot: r.with.Slot, Tag: tag, Flags: flags,
-	}
+	// Field by field, here and where messages are received: see vni's load.
+	r.send.Receiver, r.send.Gen, r.send.NIC, r.send.Slot = r.with.Name, r.with.Gen, r.with.NIC, r.with.Slot
+	r.send.Tag, r.send.Flags = tag, flags
 	return p.gather(r, parts)
 }
 

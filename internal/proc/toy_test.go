@@ -73,7 +73,8 @@ func (n *toy) serve(p *toyProc, c vni.Command) {
 	i := int(c.Context)
 	switch c.Code {
 	case vni.CodeReceive:
-		rc, err := p.nic.Receive(i)
+		var rc vni.ReceiveContext
+		err := p.nic.Receive(i, &rc)
 		must(err)
 		r := &toyRecv{i, rc}
 		for k, m := range p.stray {
@@ -88,7 +89,8 @@ func (n *toy) serve(p *toyProc, c vni.Command) {
 		n.cancel(p, i, c.Size)
 	case vni.CodeRefill: // it looks at every poll
 	default:
-		sc, err := p.nic.Send(i)
+		var sc vni.SendContext
+		err := p.nic.Send(i, &sc)
 		must(err)
 		n.send(p, i, c.Code, sc)
 	}

@@ -93,9 +93,9 @@ func begin(t testing.TB, p *Process, n *NIC, receive bool, i int) {
 	}
 	var err error
 	if receive {
-		_, err = n.Receive(i)
+		_, err = receiveOf(n, i)
 	} else {
-		_, err = n.Send(i)
+		_, err = sendOf(n, i)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestContextsArriveAsTheyWereWritten(t *testing.T) {
 		for _, want := range sends {
 			i, _ := p.TakeSend()
 			p.SetSend(i, &want)
-			got, err := n.Send(i)
+			got, err := sendOf(n, i)
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Fatalf("send context %d: %v %s", i, err, diff)
 			}
@@ -132,7 +132,7 @@ func TestContextsArriveAsTheyWereWritten(t *testing.T) {
 	} {
 		i, _ := p.TakeReceive()
 		p.SetReceive(i, &want)
-		got, err := n.Receive(i)
+		got, err := receiveOf(n, i)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Fatalf("receive context %d: %v %s", i, err, diff)
 		}
@@ -308,18 +308,18 @@ func TestImpossibleStatesAreNamed(t *testing.T) {
 			t.Errorf("%s: %v, want ErrImpossible", what, err)
 		}
 	}
-	_, err := n.Send(0)
+	_, err := sendOf(n, 0)
 	wantImpossible("command for a free context", err)
-	_, err = n.Receive(small.Contexts)
+	_, err = receiveOf(n, small.Contexts)
 	wantImpossible("context beyond the list", err)
-	_, err = n.Send(-1)
+	_, err = sendOf(n, -1)
 	wantImpossible("negative context", err)
 	wantImpossible("completion of nothing", n.Complete(true, 0, &Completion{}, true))
 	wantImpossible("completion beyond the list", n.Complete(true, 99, &Completion{}, true))
 
 	i, _ := p.TakeSend()
 	begin(t, p, n, false, i)
-	_, err = n.Send(i)
+	_, err = sendOf(n, i)
 	wantImpossible("second command for a context", err)
 	s.bells[sendList][i] = 17
 	wantImpossible("unknown doorbell", n.Complete(false, i, &Completion{}, true))
@@ -351,7 +351,7 @@ func TestInvalidContextsFailAloneAndCanBeCompleted(t *testing.T) {
 	} {
 		i, _ := p.TakeSend()
 		p.SetSend(i, &c)
-		if _, err := n.Send(i); !errors.Is(err, ErrArgument) || errors.Is(err, ErrImpossible) {
+		if _, err := sendOf(n, i); !errors.Is(err, ErrArgument) || errors.Is(err, ErrImpossible) {
 			t.Errorf("%s: %v, want ErrArgument", what, err)
 		}
 		if err := n.Complete(false, i, &Completion{Status: StatusBadArgument}, true); err != nil {
@@ -469,7 +469,7 @@ func TestOneOperationAllocatesNothing(t *testing.T) {
 		p.SetDescriptors(false, i, pieces)
 		p.Post(Command{Code: CodeSend, Context: uint16(i)})
 		c, _ := n.Next()
-		sc, err := n.Send(int(c.Context))
+		sc, err := sendOf(n, int(c.Context))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -488,4 +488,14 @@ func TestOneOperationAllocatesNothing(t *testing.T) {
 	if allocs != 0 {
 		t.Errorf("%v allocations", allocs)
 	}
+}
+
+func sendOf(n *NIC, i int) (c SendContext, err error) {
+	err = n.Send(i, &c)
+	return c, err
+}
+
+func receiveOf(n *NIC, i int) (c ReceiveContext, err error) {
+	err = n.Receive(i, &c)
+	return c, err
 }

@@ -183,7 +183,7 @@ func hammerNIC(n *NIC, total int, kick, wake bell) (sleeps int, err error) {
 
 func hammerServe(n *NIC, c Command) (l int, done Completion, err error) {
 	if c.Code == CodeReceive {
-		r, err := n.Receive(int(c.Context))
+		r, err := receiveOf(n, int(c.Context))
 		if err != nil {
 			return receiveList, done, err
 		}
@@ -193,7 +193,7 @@ func hammerServe(n *NIC, c Command) (l int, done Completion, err error) {
 		}
 		return receiveList, Completion{Tag: r.Tag, Len: r.Len}, err
 	}
-	s, err := n.Send(int(c.Context))
+	s, err := sendOf(n, int(c.Context))
 	if err != nil {
 		return sendList, done, err
 	}
@@ -291,7 +291,7 @@ func hostileRound(t *testing.T, n *NIC) {
 			break
 		}
 		i := int(c.Context)
-		if sc, err := n.Send(i); err == nil {
+		if sc, err := sendOf(n, i); err == nil {
 			if sc.PoolIndex != NoPool && int(sc.PoolIndex)+int(sc.Size) > g.PoolPages {
 				t.Fatalf("pool range beyond the pool: %+v", sc)
 			}
@@ -302,7 +302,7 @@ func hostileRound(t *testing.T, n *NIC) {
 				t.Fatalf("%d descriptors", len(d))
 			}
 		}
-		if rc, err := n.Receive(i); err == nil && rc.Len > limits.MaxRegion {
+		if rc, err := receiveOf(n, i); err == nil && rc.Len > limits.MaxRegion {
 			t.Fatalf("buffer of %d bytes", rc.Len)
 		}
 		_ = n.Complete(c.Size&1 != 0, i, &Completion{Status: StatusBadArgument}, c.Group&1 != 0)

@@ -1,6 +1,7 @@
 package vni
 
 import (
+	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 
@@ -9,12 +10,15 @@ import (
 
 // load copies a send context out of shared memory, every word once. The second line is read only if the process says
 // that it holds something.
-func (r *sendRecord) load() SendContext {
-	c := SendContext{
-		Receiver: loadName(&r.app, &r.index), Gen: atomic.LoadUint32(&r.gen), Tag: atomic.LoadUint64(&r.tag),
-		Len: atomic.LoadUint64(&r.length), Flags: atomic.LoadUint32(&r.flags), Token: atomic.LoadUint32(&r.token),
-		PoolIndex: atomic.LoadInt32(&r.poolIndex), Size: atomic.LoadUint32(&r.size),
-	}
+//
+// It fills c in where it is, field by field, as what is copied once for each message is on both sides: a copy of a struct
+// that was written in smaller pieces a moment ago waits for these stores.
+func (r *sendRecord) load(c *SendContext) {
+	*c = SendContext{}
+	loadName(&c.Receiver, &r.app, &r.index)
+	c.Gen, c.Tag = atomic.LoadUint32(&r.gen), atomic.LoadUint64(&r.tag)
+	c.Len, c.Flags, c.Token = atomic.LoadUint64(&r.length), atomic.LoadUint32(&r.flags), atomic.LoadUint32(&r.token)
+	c.PoolIndex, c.Size = atomic.LoadInt32(&r.poolIndex), atomic.LoadUint32(&r.size)
 	if c.Flags&secondLine != 0 {
 		c.Flags &^= secondLine
 		c.NIC, c.Slot = atomic.LoadUint64(&r.nic), uint16(atomic.LoadUint32(&r.slot))
@@ -23,36 +27,31 @@ func (r *sendRecord) load() SendContext {
 			Region: atomic.LoadUint32(&r.remoteRegion), Key: atomic.LoadUint64(&r.remoteKey), Offset: atomic.LoadUint64(&r.remoteOffset),
 		}
 	}
-	return c
 }
 
 // load copies a receive context out of shared memory, every word once.
-func (r *receiveRecord) load() ReceiveContext {
-	c := ReceiveContext{
-		Sender: loadName(&r.app, &r.index), Gen: atomic.LoadUint32(&r.gen), Tag: atomic.LoadUint64(&r.tag),
-		Len: atomic.LoadUint64(&r.length), Flags: atomic.LoadUint32(&r.flags),
-		PoolIndex: atomic.LoadInt32(&r.poolIndex), Size: atomic.LoadUint32(&r.size),
-	}
+func (r *receiveRecord) load(c *ReceiveContext) {
+	*c = ReceiveContext{}
+	loadName(&c.Sender, &r.app, &r.index)
+	c.Gen, c.Tag = atomic.LoadUint32(&r.gen), atomic.LoadUint64(&r.tag)
+	c.Len, c.Flags = atomic.LoadUint64(&r.length), atomic.LoadUint32(&r.flags)
+	c.PoolIndex, c.Size = atomic.LoadInt32(&r.poolIndex), atomic.LoadUint32(&r.size)
 	if c.Flags&secondLine != 0 {
 		c.Flags &^= secondLine
 		c.NIC, c.Slot = atomic.LoadUint64(&r.nic), uint16(atomic.LoadUint32(&r.slot))
 	}
-	return c
 }
 
-func loadName(app *appWords, index *uint32) Name {
-	var w appWords
-	for i := range w {
-		w[i] = atomic.LoadUint64(&app[i])
+func loadName(n *Name, app *appWords, index *uint32) {
+	for i := range app {
+		binary.NativeEndian.PutUint64(n.App[8*i:], atomic.LoadUint64(&app[i]))
 	}
-	n := Name{Index: atomic.LoadUint32(index)}
-	n.setWords(w)
-	return n
+	n.Index = atomic.LoadUint32(index)
 }
 
 // validate checks what can be known without the command's code and the process's regions.
 func (c *SendContext) validate(g *Geometry, direct bool) error {
-	if err := validName(c.Receiver); err != nil {
+	if err := validName(&c.Receiver); err != nil {
 		return err
 	}
 	if c.Flags&^sendFlags != 0 {
@@ -65,7 +64,7 @@ func (c *SendContext) validate(g *Geometry, direct bool) error {
 }
 
 func (c *ReceiveContext) validate(g *Geometry, direct bool) error {
-	if err := validName(c.Sender); err != nil {
+	if err := validName(&c.Sender); err != nil {
 		return err
 	}
 	if c.Flags&^receiveFlags != 0 {
@@ -74,7 +73,7 @@ func (c *ReceiveContext) validate(g *Geometry, direct bool) error {
 	return validMemory(g, direct, c.Flags, c.PoolIndex, c.Size, c.Len)
 }
 
-func validName(n Name) error {
+func validName(n *Name) error {
 	if n.IsZero() || n.Valid() {
 		return nil
 	}

@@ -70,32 +70,30 @@ func (n *NIC) StopListening() bool {
 // Sleeping reports whether someone in the process parks, or is about to. Ask after Complete, Event and SetGone.
 func (n *NIC) Sleeping() bool { return atomic.LoadUint32(n.s.sleeping) != 0 }
 
-// Send loads send context i, which a command has named, and makes it active until its Complete. So it is called once
+// Send loads send context i, which a command has named, into c and makes it active until its Complete. So it is called once
 // a command. ErrImpossible: no such context, its doorbell is not Used, or it is active already. ErrArgument: its
 // fields do not go together; the context is active all the same, so that Complete can say so.
-func (n *NIC) Send(i int) (SendContext, error) {
+func (n *NIC) Send(i int, c *SendContext) error {
 	if err := n.begin(sendList, i); err != nil {
-		return SendContext{}, err
+		return err
 	}
-	c := n.s.sends[i].load()
-	err := c.validate(&n.s.geo, n.s.Direct())
-	if err != nil {
-		err = fmt.Errorf("send context %d: %w", i, err)
+	n.s.sends[i].load(c)
+	if err := c.validate(&n.s.geo, n.s.Direct()); err != nil {
+		return fmt.Errorf("send context %d: %w", i, err)
 	}
-	return c, err
+	return nil
 }
 
 // Receive loads receive context i, as Send does a send context.
-func (n *NIC) Receive(i int) (ReceiveContext, error) {
+func (n *NIC) Receive(i int, c *ReceiveContext) error {
 	if err := n.begin(receiveList, i); err != nil {
-		return ReceiveContext{}, err
+		return err
 	}
-	c := n.s.receives[i].load()
-	err := c.validate(&n.s.geo, n.s.Direct())
-	if err != nil {
-		err = fmt.Errorf("receive context %d: %w", i, err)
+	n.s.receives[i].load(c)
+	if err := c.validate(&n.s.geo, n.s.Direct()); err != nil {
+		return fmt.Errorf("receive context %d: %w", i, err)
 	}
-	return c, err
+	return nil
 }
 
 func (n *NIC) begin(list, i int) error {

@@ -194,16 +194,20 @@ func (p *Process) Doorbell(receive bool, i int) Doorbell {
 }
 
 // Completion reads how a context's operation ended; the doorbell must be Done. Only a receive's has From.
-func (p *Process) Completion(receive bool, i int) Completion {
+func (p *Process) Completion(receive bool, i int) (c Completion) {
+	p.ReadCompletion(receive, i, &c)
+	return c
+}
+
+// ReadCompletion is Completion into c, which is empty.
+func (p *Process) ReadCompletion(receive bool, i int, c *Completion) {
 	r := &p.s.done[list(receive)][i]
-	c := Completion{
-		Status: Status(r.status), Len: r.length, Full: r.full, Tag: r.tag, Token: r.token, NIC: r.nic, Slot: uint16(r.slot), Gen: r.gen,
-	}
+	c.Status, c.Len, c.Full, c.Tag, c.Token = Status(r.status), r.length, r.full, r.tag, r.token
+	c.NIC, c.Slot, c.Gen = r.nic, uint16(r.slot), r.gen
 	if receive {
 		c.From.Index = r.index
 		c.From.setWords(r.app)
 	}
-	return c
 }
 
 // Listening reports whether the NIC visits this queue by itself. After a Post that finds it false, the NIC must be

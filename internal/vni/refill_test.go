@@ -62,10 +62,10 @@ func TestAMalformedDescriptorIsAnArgumentOfItsOperation(t *testing.T) { // decis
 	p.SetReceive(0, &ReceiveContext{Flags: Refilled, PoolIndex: NoPool})
 	p.TakeSend()
 	p.TakeReceive()
-	if _, err := n.Send(0); !errors.Is(err, ErrArgument) {
+	if _, err := sendOf(n, 0); !errors.Is(err, ErrArgument) {
 		t.Errorf("pool pages that are refilled: %v", err)
 	}
-	if _, err := n.Receive(0); !errors.Is(err, ErrArgument) {
+	if _, err := receiveOf(n, 0); !errors.Is(err, ErrArgument) {
 		t.Errorf("a refilled receive of nothing: %v", err)
 	}
 }
