@@ -70,9 +70,8 @@ func TestOfTwoWhoClaimANameAtOnceTheSecondIsToldWhoHasIt(t *testing.T) { // deci
 			if at, ok := e.Lookup(owner.name); !ok || at.NIC != owner.e.ID() || at.Slot != owner.slot || at.Gen != owner.gen {
 				t.Errorf("home %d: NIC %d finds %v at %+v, %v", home, e.ID(), name, at, ok)
 			}
-			if n := len(e.names.open) + len(e.Names()); n != 1 {
-				t.Errorf("home %d: NIC %d knows %d names", home, e.ID(), n)
-			}
+			what := fmt.Sprintf("home %d: NIC %d knows one name", home, e.ID())
+			f.until(time.Second, what, func() bool { return len(e.names.open)+len(e.Names()) == 1 })
 		}
 		if _, _, lost := owner.v.NextEvent(); lost {
 			t.Error("the owner has lost its name")

@@ -219,11 +219,12 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		e.wake()
 		return e.driven, clock.Never
 	}
-	frames, linkNext := e.cfg.Link.Poll(now, e.rel)      // 1. frames in: rel, then rx.go
-	e.drive()                                            //    driver.go: processes come and go, here and in 3 and 5
-	e.expire()                                           // 2. nodes.go, names.go: what has waited long enough, or for a name
+	e.drive()                                            // 1. driver.go: processes come and go, here and in 2, 3 and 5
+	e.expire()                                           //    nodes.go, names.go: what has waited long enough, or for a name
 	e.resume()                                           //    copies.go: multicasts that have more to begin
-	commands, more := e.drainCommands()                  // 3. commands in, behind those that have waited: command.go
+	commands, more := e.drainCommands()                  // 2. commands in, behind those that have waited: command.go
+	frames, linkNext := e.cfg.Link.Poll(now, e.rel)      // 3. frames in, which so find the receives: rel, then rx.go
+	e.drive()
 	e.runGroups()                                        //    signal.go: what members of groups here tell one another
 	e.grants.run(e)                                      // 4. permission.go: permissions out
 	turns := e.schedule()                                // 5. sched.go, tx.go: messages out

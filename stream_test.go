@@ -1,0 +1,41 @@
+package weft_test
+
+import (
+	"testing"
+
+	"github.com/weftnet/weft"
+)
+
+// BenchmarkStream is what one short message costs both sides, and their NICs, together: one goroutine does all of it, so
+// that nothing waits for another processor. `weft bench rate` measures between two programs.
+func BenchmarkStream(b *testing.B) {
+	const window = 32
+	ctx, p, q := pair(b, weft.Config{Switch: weft.NewSwitch()})
+	var sends, recvs [window]weft.Op
+	var bufs [window][64]byte
+	data := make([]byte, 64)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for n := 0; n < b.N; n += window {
+		for i := range window {
+			if err := q.StartRecvInto(&recvs[i], p.Name(), weft.AnyTag, bufs[i][:]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for i := range window {
+			if err := p.StartSendInto(&sends[i], q.Name(), 1, data); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for i := range window {
+			if _, err := sends[i].Wait(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for i := range window {
+			if _, err := recvs[i].Wait(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
