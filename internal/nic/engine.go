@@ -219,11 +219,11 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		e.wake()
 		return e.driven, clock.Never
 	}
-	e.drive()                                            // 1. driver.go: processes come and go, here and in 2, 3 and 5
-	e.expire()                                           //    nodes.go, names.go: what has waited long enough, or for a name
-	e.resume()                                           //    copies.go: multicasts that have more to begin
-	commands, more := e.drainCommands()                  // 2. commands in, behind those that have waited: command.go
-	frames, linkNext := e.cfg.Link.Poll(now, e.rel)      // 3. frames in, which so find the receives: rel, then rx.go
+	e.drive()                                       // 1. driver.go: processes come and go, here and in 2, 3 and 5
+	e.expire()                                      //    nodes.go, names.go: what has waited long enough, or for a name
+	e.resume()                                      //    copies.go: multicasts that have more to begin
+	commands, more := e.drainCommands()             // 2. commands in, behind those that have waited: command.go
+	frames, linkNext := e.cfg.Link.Poll(now, e.rel) // 3. frames in, which so find the receives: rel, then rx.go
 	e.drive()
 	e.runGroups()                                        //    signal.go: what members of groups here tell one another
 	e.grants.run(e)                                      // 4. permission.go: permissions out
