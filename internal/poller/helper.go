@@ -49,7 +49,7 @@ func (p *Poller) standBy() {
 				return
 			}
 		}
-		p.sleep.sleep(look, false)
+		p.sleep.nap(look)
 		p.nudged.Store(false) // behind the sleep, before the next look: see nudge
 	}
 }

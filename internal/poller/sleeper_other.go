@@ -34,6 +34,9 @@ func (s *sleeper) sleep(d time.Duration, frames bool) {
 	}
 }
 
+// nap is a short sleep, which only wake ends early.
+func (s *sleeper) nap(d time.Duration) { s.sleep(d, false) }
+
 // wake ends the present or the next sleep.
 func (s *sleeper) wake() {
 	select {
