@@ -1,0 +1,43 @@
+package weft
+
+import (
+	"testing"
+
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Names that meet in one place of the cache are told apart, whether they were learnt from a send or from a receive.
+func TestNamesThatMeetInTheCacheStayApart(t *testing.T) {
+	var c nameCache
+	names := []Name{{"alpha", 1}, {"alpha", 65}, {"a", 1}, {"aleph", 129}, {"beta", 0}}
+	for _, n := range names {
+		if k := c.known(n); k != nil {
+			t.Errorf("%v is known as %v before anybody has named it", n, k.name)
+		}
+		vn, err := n.vni()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.learn(n, vn)
+		if k := c.known(n); k != nil && k.vni != vn {
+			t.Errorf("%v is known as %v", n, k.vni)
+		}
+	}
+	for range 2 {
+		for _, n := range names {
+			vn, _ := n.vni()
+			if got := c.name(vn); got != n {
+				t.Errorf("%v is heard as %v", n, got)
+			}
+			if k := c.known(n); k == nil || k.vni != vn {
+				t.Errorf("%v has been heard just now, and is not known", n)
+			}
+		}
+	}
+	if got := c.name(vni.AnyProcess); got != AnyProcess {
+		t.Errorf("nobody is heard as %v", got)
+	}
+	if c.known(AnyProcess) != nil {
+		t.Error("nobody is known")
+	}
+}
