@@ -93,10 +93,9 @@ func (w *Waiter) look(ctx context.Context, ready func() bool) bool {
 		default:
 		}
 		now := sinceEpoch()
-		if now.Sub(start) >= w.hooks.Awake {
+		if now.Sub(start) >= w.hooks.Awake || w.pace.Rest(now, idle.Relax, sinceEpoch) {
 			return false
 		}
-		w.pace.Rest(now, idle.Relax)
 		if w.a.gone.Load() {
 			return true
 		}

@@ -7,11 +7,16 @@
 //	yield ────────────────────────► spin 1 µs ─────────► … spin 8 µs, yield, spin 8 µs, …
 //	  ▲                                                     │
 //	  └─────────────────────────────────────────────────────┘ yield: somebody ran, he needs this core, too
+//	  │
+//	  └─► park at once, for the next 100 ms                     yield: somebody computes here, and gave the core back late
 //
 // Spinning answers soonest, but only where cores outnumber pollers: two spinners that share a core cost each other a
 // whole time slice, 16 ms a round trip, where yielding costs 10 µs. To count cores and pollers does not tell: pollers of
 // other processes do not show, and the kernel places them as it likes. So a loop asks the kernel whether anybody ran
 // when it yielded.
+//
+// Who computes and shares the core keeps it for a time slice, milliseconds, when it is yielded to him; but who sleeps is
+// given it at once when he wakes. So beside such a one parking is the sooner answer.
 //
 // Awake must outlast a wake-up, about 14 µs, or both ends lock into sleeping: each parks just before the other's answer.
 // Parking costs no CPU.
@@ -36,6 +41,13 @@ const (
 	longSpin  = 8 * time.Microsecond
 )
 
+// A yield that took so long went to somebody who computes: pollers yield again after microseconds. He may be there for long,
+// so the loop parks at once for a while.
+const (
+	lateYield = 500 * time.Microsecond
+	parkFor   = 100 * time.Millisecond
+)
+
 // lookEvery is how many yields in a row a loop that shares its core makes before it asks again whether it still does:
 // to ask costs half as much as to yield.
 const lookEvery = 8
@@ -45,29 +57,41 @@ const lookEvery = 8
 type Pace struct {
 	spin     time.Duration
 	until    clock.Time // poll again at once until then
+	park     clock.Time // and do not yield until then
 	yields   int
 	switches int64 // as the kernel said last
 }
 
-// Rest is called after a poll at now that found nothing, with how to yield.
-func (p *Pace) Rest(now clock.Time, yield func()) { p.rest(now, yield, switches) }
+// Rest is called after a poll at now that found nothing, with how to yield, and the clock that now comes from. It returns
+// true if the loop had better park.
+func (p *Pace) Rest(now clock.Time, yield func(), clock func() clock.Time) (park bool) {
+	return p.rest(now, yield, clock, switches)
+}
 
-func (p *Pace) rest(now clock.Time, yield func(), switches func() int64) {
+func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switches func() int64) (park bool) {
+	if now < p.park {
+		return true
+	}
 	if now < p.until {
-		return
+		return false
 	}
 	yield()
+	if after := clock(); after.Sub(now) >= lateYield {
+		p.park, p.spin = after.Add(parkFor), 0
+		return true
+	}
 	if p.spin == 0 {
 		if p.yields++; p.yields%lookEvery != 0 {
-			return
+			return false
 		}
 	}
 	if n := switches(); n != p.switches { // of another thread now and then, which looks the same and is as rare
 		p.switches, p.spin = n, 0
-		return
+		return false
 	}
 	p.spin = min(max(2*p.spin, firstSpin), longSpin)
 	p.until = now.Add(p.spin)
+	return false
 }
 
 // pollers counts the loops of this process that are not parked.

@@ -15,20 +15,44 @@ type polls struct {
 	now      clock.Time
 	yields   []clock.Time
 	asked    int
-	switches int64 // so far
-	shared   bool  // somebody else runs at each yield
+	switches int64         // so far
+	shared   bool          // somebody else runs at each yield
+	takes    time.Duration // what a yield takes
+	parks    int
 }
 
 func (l *polls) run(n int) {
-	l.yields, l.asked = nil, 0
+	l.yields, l.asked, l.parks = nil, 0, 0
 	for range n {
 		l.now = l.now.Add(100)
-		l.pace.rest(l.now, func() {
-			l.yields = append(l.yields, l.now)
-			if l.shared {
-				l.switches++
-			}
-		}, func() int64 { l.asked++; return l.switches })
+		if l.pace.rest(l.now, l.yield, func() clock.Time { return l.now }, func() int64 { l.asked++; return l.switches }) {
+			l.parks++
+		}
+	}
+}
+
+func (l *polls) yield() {
+	l.yields = append(l.yields, l.now)
+	l.now = l.now.Add(l.takes)
+	if l.shared {
+		l.switches++
+	}
+}
+
+func TestALoopParksBesideSomebodyWhoComputes(t *testing.T) {
+	l := polls{shared: true, takes: lateYield}
+	l.run(1)
+	first := l.now
+	for l.now < first.Add(parkFor-100) {
+		l.run(1)
+		if l.parks != 1 || len(l.yields) != 0 {
+			t.Fatalf("%v after a late yield: yields %d, parks %d", l.now.Sub(first), len(l.yields), l.parks)
+		}
+	}
+	l.takes = 5 * time.Microsecond // a poller is there instead
+	l.run(1000)
+	if l.parks != 0 || len(l.yields) != 1000 {
+		t.Errorf("%d yields in 1000 polls, and parks %d times, beside a poller", len(l.yields), l.parks)
 	}
 }
 

@@ -76,7 +76,7 @@ func (p *Poller) watch() {
 			runtime.Gosched()
 		case work > 0:
 		case listening, next.Sub(now) < shortSleep: // whoever posts to a queue that is listened to does not ring
-			idle.Relax()
+			p.slow.Rest(now, idle.Relax, Now)
 		default:
 			p.doze(now, next)
 		}

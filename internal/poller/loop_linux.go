@@ -162,11 +162,13 @@ func (l *Loop) Run(ctx context.Context) {
 // rest does what the idle time since the last work calls for. Deadlines that are nearer than a sleep is worth are
 // waited for awake, as is the end of listening. Yielding the thread is enough: the goroutine has it to itself.
 func (l *Loop) rest(now, since, next clock.Time) {
-	if now.Sub(since) < l.cfg.Awake || l.engine.Listening() || next.Sub(now) < shortSleep {
-		l.pace.Rest(now, idle.YieldThread)
-	} else {
-		l.park(next)
+	must := l.engine.Listening() || next.Sub(now) < shortSleep
+	if must || now.Sub(since) < l.cfg.Awake {
+		if late := l.pace.Rest(now, idle.YieldThread, Now); must || !late {
+			return
+		}
 	}
+	l.park(next)
 }
 
 // park sleeps in epoll until something happens or next. It says that it parks and looks then for the last time; who

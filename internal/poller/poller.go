@@ -75,6 +75,7 @@ type Poller struct {
 	mu     sync.Mutex   // guards the engine
 	duty   atomic.Int32 // nobody, waiter or helper
 	pace   idle.Pace    // of the waiter with the duty
+	slow   idle.Pace    // of the helper
 	again  atomic.Bool  // a command was posted: the holder of mu polls once more before it is through
 	closed atomic.Bool
 
@@ -292,11 +293,10 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 			p.duty.Store(nobody)
 			return nobody
 		}
-		if now.Sub(since) >= p.cfg.Awake {
+		if now.Sub(since) >= p.cfg.Awake || p.pace.Rest(now, idle.Relax, Now) {
 			p.duty.Store(helper)
 			return helper
 		}
-		p.pace.Rest(now, idle.Relax)
 	}
 }
 
