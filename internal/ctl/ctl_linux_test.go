@@ -171,18 +171,18 @@ func TestTheWidestEntriesFitIntoReplies(t *testing.T) {
 	for i := range all {
 		all[i] = widest(i)
 	}
-	pages := 0
+	var pages atomic.Int64
 	path := serve(t, func(c *Client, r *Request) error {
 		page, next := Page(all, r.From)
-		pages++
+		pages.Add(1)
 		return c.Reply(&Reply{Processes: page, Next: next})
 	})
 	got, err := dial(t, path).Processes(t.Context())
 	if err != nil || !reflect.DeepEqual(got, all) {
 		t.Errorf("%d of %d processes, %v", len(got), len(all), err)
 	}
-	if row, err := json.Marshal(all[0]); err != nil || pages < len(all)*len(row)/ListBytes {
-		t.Errorf("%d pages for %d entries of %d bytes, %v", pages, len(all), len(row), err)
+	if row, err := json.Marshal(all[0]); err != nil || int(pages.Load()) < len(all)*len(row)/ListBytes {
+		t.Errorf("%d pages for %d entries of %d bytes, %v", pages.Load(), len(all), len(row), err)
 	}
 }
 

@@ -130,9 +130,9 @@ func (l *Loop) Run(ctx context.Context) {
 	defer idle.Leave()
 	stop := context.AfterFunc(ctx, l.wake)
 	defer stop()
+	l.open() // before the engine is ours: Do takes the two locks in this order
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open()
 	defer l.finish()
 	done := ctx.Done()
 	for since := Now(); ; {

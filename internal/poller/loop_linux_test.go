@@ -222,6 +222,35 @@ func TestDoHasTheEngineToItselfWhileTheLoopIsBusy(t *testing.T) {
 	})
 }
 
+func TestDoMayMeetTheStartAndTheEndOfTheLoop(t *testing.T) {
+	for range 500 {
+		l, err := NewLoop(&countingEngine{}, LoopConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { l.Run(ctx) })
+		done := 0
+		all.Go(func() {
+			for range 20 {
+				l.Do(func(clock.Time) { done++ })
+			}
+			cancel()
+			for range 20 {
+				l.Do(func(clock.Time) { done++ })
+			}
+		})
+		within(t, 20*time.Second, "Do at the start and the end of a loop", all.Wait)
+		if done != 40 {
+			t.Errorf("%d of 40 calls were made", done)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestAMemoryFaultOfAProcessDoesNotEndTheLoop(t *testing.T) { // decision 10
 	e := &bellEngine{}
 	mem, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE)
