@@ -17,7 +17,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}{{"switch", weft.Config{Switch: weft.NewSwitch()}}, {"udp", weft.Config{}}} {
 		for _, size := range []int{64, 4096, 65536, 1 << 20} {
 			b.Run(fmt.Sprintf("%s/%d", l.name, size), func(b *testing.B) {
-				ctx, p, q := pair(b, l.cfg)
+				ctx, p, q := pair(b, on(l.cfg))
 				msg, buf, back := make([]byte, size), make([]byte, size), make([]byte, size)
 				go func() {
 					for range b.N + 100 {

@@ -16,19 +16,19 @@ import (
 )
 
 // crowd opens n processes w/0…, on nics NICs, and joins them in a group.
-func crowd(t testing.TB, cfg weft.Config, nics, n int) (context.Context, []*weft.Group, []*weft.Process) {
+func crowd(t testing.TB, net *network, nics, n int) (context.Context, []*weft.Group, []*weft.Process) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
 	var hosts []*weft.NIC
 	var nodes []weft.Node
 	for range nics {
-		c := cfg
-		c.Nodes = nodes
-		h, err := weft.OpenNIC(ctx, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var h *weft.NIC
+		net.add(t, func(c weft.Config) (err error) {
+			c.Nodes = nodes
+			h, err = weft.OpenNIC(ctx, c)
+			return err
+		})
 		t.Cleanup(func() {
 			if err := h.Close(); err != nil {
 				t.Error(err)
@@ -78,9 +78,9 @@ func together(t testing.TB, n int, f func(i int) error) {
 }
 
 func TestAGroupDoesThingsTogether(t *testing.T) {
-	links(t, func(t *testing.T, cfg weft.Config) {
+	links(t, func(t *testing.T, net *network) {
 		const n = 5
-		ctx, groups, _ := crowd(t, cfg, 3, n)
+		ctx, groups, _ := crowd(t, net, 3, n)
 		together(t, n, func(i int) error {
 			g := groups[i]
 			for k := range 20 {
@@ -156,9 +156,9 @@ func collectives(ctx context.Context, g *weft.Group, k int) error {
 }
 
 func TestAGroupThatLosesAMemberNamesItAndShrinks(t *testing.T) {
-	links(t, func(t *testing.T, cfg weft.Config) {
+	links(t, func(t *testing.T, net *network) {
 		const n, dead = 4, 2
-		ctx, groups, procs := crowd(t, cfg, 2, n)
+		ctx, groups, procs := crowd(t, net, 2, n)
 		together(t, n, func(i int) error {
 			if err := groups[i].Barrier(ctx); err != nil {
 				return err
@@ -192,7 +192,7 @@ func TestAThousandBarriersAndBroadcastsGetThroughLoss(t *testing.T) {
 	if testing.Short() {
 		times = 100
 	}
-	ctx, groups, _ := crowd(t, weft.Config{Faults: &weft.Faults{Loss: 0.05}}, 4, 4)
+	ctx, groups, _ := crowd(t, on(weft.Config{Faults: &weft.Faults{Loss: 0.05}}), 4, 4)
 	entered := make([]atomic.Int64, 4)
 	together(t, 4, func(i int) error {
 		for k := range times {
@@ -219,7 +219,7 @@ func TestAThousandBarriersAndBroadcastsGetThroughLoss(t *testing.T) {
 }
 
 func TestABarrierWhoseContextEndsIsGivenUpByAll(t *testing.T) {
-	ctx, groups, procs := crowd(t, weft.Config{Switch: weft.NewSwitch()}, 2, 3)
+	ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 2, 3)
 	together(t, 2, func(i int) error {
 		c := ctx
 		if i == 1 {
@@ -243,7 +243,7 @@ func TestABarrierWhoseContextEndsIsGivenUpByAll(t *testing.T) {
 }
 
 func TestErrorsOfGroupsNameTheGroup(t *testing.T) {
-	ctx, groups, procs := crowd(t, weft.Config{Switch: weft.NewSwitch()}, 1, 2)
+	ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 1, 2)
 	_, again := procs[0].Join(ctx, "w", 2)
 	_, long := procs[0].Join(ctx, "a.name.of.more.than.24.bytes", 2)
 	_, none := procs[0].Join(ctx, "x", 0)

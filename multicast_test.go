@@ -9,8 +9,8 @@ import (
 )
 
 func TestAMulticastIsAMessageToEachReceiver(t *testing.T) { // QNIX-8, QNIX-11
-	links(t, func(t *testing.T, cfg weft.Config) {
-		ctx, _, procs := crowd(t, cfg, 3, 5)
+	links(t, func(t *testing.T, net *network) {
+		ctx, _, procs := crowd(t, net, 3, 5)
 		var to []weft.Name
 		for _, p := range procs {
 			to = append(to, p.Name())

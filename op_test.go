@@ -8,7 +8,7 @@ import (
 
 // Decision 16, as the program sees it: an Op that is used again, and the name of a sender who is known.
 func TestOperationsThatBeginInAUsedOpAllocateNothing(t *testing.T) {
-	ctx, p, q := pair(t, weft.Config{Switch: weft.NewSwitch()})
+	ctx, p, q := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
 	var send, recv weft.Op
 	msg, buf := make([]byte, 64), make([]byte, 64)
 	turn := func() {

@@ -6,57 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/weftnet/weft"
 )
-
-// pair opens two processes, a/0 and b/0, on two NICs.
-func pair(t testing.TB, cfg weft.Config) (ctx context.Context, a, b *weft.Process) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	t.Cleanup(cancel)
-	open := func(name string, nodes ...weft.Node) *weft.Process {
-		c := cfg
-		c.Name, c.Nodes = weft.Name{App: name}, nodes
-		p, err := weft.Open(ctx, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := p.Close(); err != nil {
-				t.Errorf("close %v: %v", p.Name(), err)
-			}
-		})
-		return p
-	}
-	a = open("a")
-	b = open("b", weft.Node{ID: a.NIC().ID(), Addr: a.NIC().Addr()})
-	for _, w := range []struct{ p, to *weft.Process }{{a, b}, {b, a}} {
-		if _, err := w.p.WaitName(ctx, w.to.Name()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return ctx, a, b
-}
-
-// links are the ways in which two NICs of one test can be joined.
-func links(t *testing.T, test func(t *testing.T, cfg weft.Config)) {
-	t.Run("switch", func(t *testing.T) { test(t, weft.Config{Switch: weft.NewSwitch()}) })
-	t.Run("udp", func(t *testing.T) { test(t, weft.Config{}) })
-	if runtime.GOOS == "linux" {
-		t.Run("shm", func(t *testing.T) { test(t, weft.Config{Listen: "shm:"}) })
-		t.Run("bad shm", func(t *testing.T) { // the link withdraws its promises, and rel has to keep them
-			test(t, weft.Config{Listen: "shm:", Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}})
-		})
-	}
-	t.Run("bad udp", func(t *testing.T) {
-		test(t, weft.Config{Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}})
-	})
-}
 
 func pattern(seed uint64, n int) []byte {
 	b := make([]byte, n)
@@ -66,8 +21,8 @@ func pattern(seed uint64, n int) []byte {
 }
 
 func TestMessagesOfAllSizesArriveIntactAndInOrderBothWays(t *testing.T) {
-	links(t, func(t *testing.T, cfg weft.Config) {
-		ctx, a, b := pair(t, cfg)
+	links(t, func(t *testing.T, n *network) {
+		ctx, a, b := pair(t, n)
 		sizes := []int{0, 1, 64, 768, 769, 1472, 2048, 2049, 16384, 16385, 65536, 300_000, 1 << 20, 3}
 		var wg sync.WaitGroup
 		for _, w := range []struct{ from, to *weft.Process }{{a, b}, {b, a}} {
@@ -96,8 +51,8 @@ func TestMessagesOfAllSizesArriveIntactAndInOrderBothWays(t *testing.T) {
 }
 
 func TestPutAndGetReachARegionWithoutItsOwner(t *testing.T) { // USNIC-31, USNIC-54
-	links(t, func(t *testing.T, cfg weft.Config) {
-		ctx, a, b := pair(t, cfg)
+	links(t, func(t *testing.T, n *network) {
+		ctx, a, b := pair(t, n)
 		r, err := b.Alloc(1 << 20)
 		if err != nil {
 			t.Fatal(err)
@@ -138,8 +93,8 @@ func TestPutAndGetReachARegionWithoutItsOwner(t *testing.T) { // USNIC-31, USNIC
 }
 
 func TestCallsFindTheirReplies(t *testing.T) {
-	links(t, func(t *testing.T, cfg weft.Config) {
-		ctx, a, b := pair(t, cfg)
+	links(t, func(t *testing.T, n *network) {
+		ctx, a, b := pair(t, n)
 		const callers, calls = 8, 20
 		go func() {
 			buf := make([]byte, 100)
@@ -174,8 +129,8 @@ func TestCallsFindTheirReplies(t *testing.T) {
 }
 
 func TestAReceiveWhoseContextEndsLosesNothing(t *testing.T) { // decision 9
-	links(t, func(t *testing.T, cfg weft.Config) {
-		ctx, a, b := pair(t, cfg)
+	links(t, func(t *testing.T, n *network) {
+		ctx, a, b := pair(t, n)
 		const messages = 200
 		sent := make(chan struct{})
 		go func() {
@@ -206,7 +161,7 @@ func TestAReceiveWhoseContextEndsLosesNothing(t *testing.T) { // decision 9
 }
 
 func TestErrorsNameWhatFailedAndWhom(t *testing.T) {
-	ctx, a, b := pair(t, weft.Config{Switch: weft.NewSwitch()})
+	ctx, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
 	nobody := weft.Name{App: "nobody", Index: 4}
 	for _, c := range []struct {
 		what string
@@ -232,8 +187,8 @@ func TestErrorsNameWhatFailedAndWhom(t *testing.T) {
 }
 
 func TestWhoWaitsForAProcessThatEndsIsTold(t *testing.T) {
-	links(t, func(t *testing.T, cfg weft.Config) {
-		ctx, a, b := pair(t, cfg)
+	links(t, func(t *testing.T, n *network) {
+		ctx, a, b := pair(t, n)
 		c, err := b.NIC().Attach(ctx, weft.Name{App: "c"})
 		if err != nil {
 			t.Fatal(err)
@@ -272,8 +227,8 @@ func TestWhoWaitsForAProcessThatEndsIsTold(t *testing.T) {
 }
 
 func TestWhatWasSentBeforeACloseArrives(t *testing.T) {
-	links(t, func(t *testing.T, cfg weft.Config) {
-		ctx, a, b := pair(t, cfg)
+	links(t, func(t *testing.T, n *network) {
+		ctx, a, b := pair(t, n)
 		for i := range 50 {
 			if err := a.Send(ctx, b.Name(), weft.Tag(i), pattern(1, 200)); err != nil {
 				t.Fatal(err)

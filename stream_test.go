@@ -10,7 +10,7 @@ import (
 // that nothing waits for another processor. `weft bench rate` measures between two programs.
 func BenchmarkStream(b *testing.B) {
 	const window = 32
-	ctx, p, q := pair(b, weft.Config{Switch: weft.NewSwitch()})
+	ctx, p, q := pair(b, on(weft.Config{Switch: weft.NewSwitch()}))
 	var sends, recvs [window]weft.Op
 	var bufs [window][64]byte
 	data := make([]byte, 64)

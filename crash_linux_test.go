@@ -1,0 +1,174 @@
+package weft_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+// The test binary runs itself as a process with a NIC of its own, which echoes: then it has a configuration.
+const echoVariable = "WEFT_TEST_ECHO"
+
+func TestMain(m *testing.M) {
+	if c := os.Getenv(echoVariable); c != "" {
+		if err := echoForEver(c); err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// echoForEver opens a NIC, prints its address, and sends every message back where it came from.
+func echoForEver(config string) error {
+	var c weft.Config
+	if err := json.Unmarshal([]byte(config), &c); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	p, err := weft.Open(ctx, c)
+	// The kernel takes the queue of an AF_XDP socket back when it finds the time, also from one that was killed.
+	for end := time.Now().Add(time.Minute); errors.Is(err, unix.EBUSY) && time.Now().Before(end); {
+		p, err = weft.Open(ctx, c)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Println(p.NIC().Addr())
+	for buf := make([]byte, 1<<20); ; {
+		m, err := p.Recv(ctx, weft.AnyProcess, weft.AnyTag, buf)
+		if err == nil {
+			err = p.Send(ctx, m.From, m.Tag, buf[:m.Len])
+		}
+		if err != nil && !errors.Is(err, weft.ErrUnreachable) && !errors.Is(err, weft.ErrProcessGone) {
+			return err
+		}
+	}
+}
+
+// echoing starts such a process, and returns where its NIC listens.
+func echoing(t *testing.T, h *testbed.Host, c weft.Config) (kill func(), addr string) {
+	t.Helper()
+	config, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, start := exec.Command("/proc/self/exe"), (*exec.Cmd).Start
+	if h != nil {
+		there := h.Command(context.Background(), "/proc/self/exe")
+		cmd, start = there.Cmd, func(*exec.Cmd) error { return there.Start() }
+	}
+	cmd.Env = append(os.Environ(), echoVariable+"="+string(config))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	kill = func() { cmd.Process.Kill(); cmd.Wait() }
+	t.Cleanup(kill)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if strings.Contains(line, "AF_XDP unavailable") {
+		t.Skip(line)
+	}
+	if err != nil || strings.HasPrefix(line, "failed") {
+		t.Fatalf("the process says %q, %v", line, err)
+	}
+	return kill, strings.TrimSpace(line)
+}
+
+// place is where a NIC listens that keeps its address in all its lives.
+func place(t *testing.T, n *network) (h *testbed.Host, listen string) {
+	t.Helper()
+	h, listen = n.host()
+	switch listen {
+	case "shm:":
+		listen = fmt.Sprintf("shm:%s/%d", t.Name()[strings.LastIndexByte(t.Name(), '/')+1:], os.Getpid())
+	case "":
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		listen = c.LocalAddr().String()
+	}
+	return h, listen
+}
+
+func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
+	links(t, func(t *testing.T, n *network) {
+		if n.Switch != nil {
+			t.Skip("a switch joins NICs of one program")
+		}
+		const unreachableAfter = time.Second
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		echo := weft.Name{App: "echo"}
+		h, listen := place(t, n)
+		c := weft.Config{Name: echo, ID: 77, Listen: listen, Faults: n.Faults, UnreachableAfter: unreachableAfter}
+		kill, addr := echoing(t, h, c)
+		var p *weft.Process
+		n.add(t, func(own weft.Config) (err error) {
+			own.Name, own.Nodes, own.UnreachableAfter = weft.Name{App: "near"}, []weft.Node{{ID: 77, Addr: addr}}, unreachableAfter
+			p, err = weft.Open(ctx, own)
+			return err
+		})
+		defer p.Close()
+		thereAndBack(t, ctx, p, echo)
+
+		receive, err := p.StartRecv(echo, 5, make([]byte, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		send, err := p.StartSendDelivered(echo, 5, make([]byte, 8<<20)) // more than anybody receives
+		if err != nil {
+			t.Fatal(err)
+		}
+		kill()
+		killed := time.Now()
+		for what, o := range map[string]*weft.Op{"a receive": receive, "a long send": send} {
+			if _, err := o.Wait(ctx); !errors.Is(err, weft.ErrUnreachable) {
+				t.Errorf("%s ended with %v; expected %v", what, err, weft.ErrUnreachable)
+			}
+		}
+		if d := time.Since(killed); d > 2*unreachableAfter {
+			t.Errorf("it took %v to notice; expected 2 × %v at most", d, unreachableAfter)
+		}
+		c.Nodes = []weft.Node{{ID: p.NIC().ID(), Addr: p.NIC().Addr()}}
+		echoing(t, h, c) // the same NIC, in another life
+		thereAndBack(t, ctx, p, echo)
+	})
+}
+
+// thereAndBack sends messages to a process that echoes, and compares what comes back.
+func thereAndBack(t *testing.T, ctx context.Context, p *weft.Process, echo weft.Name) {
+	t.Helper()
+	if _, err := p.WaitName(ctx, echo); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 1<<20)
+	for i, size := range []int{0, 1, 700, 2000, 30_000, 500_000, 1 << 20} {
+		want := pattern(uint64(i), size)
+		if err := p.Send(ctx, echo, 1, want); err != nil {
+			t.Fatalf("send of %d bytes: %v", size, err)
+		}
+		if m, err := p.Recv(ctx, echo, 1, buf); err != nil || string(buf[:m.Len]) != string(want) {
+			t.Fatalf("of %d bytes %d have come back, or others: %v", size, m.Len, err)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package weft_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/link/xdp"
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+// network is a way in which the NICs of one test are joined.
+type network struct {
+	weft.Config                  // of each NIC; of one on a host of its own, Listen is but the prefix of its address
+	bed         *testbed.Testbed // hosts for a NIC each; nil: all NICs are on this one
+	used        int              // of the hosts
+}
+
+// on is a network of NICs on this host.
+func on(cfg weft.Config) *network { return &network{Config: cfg} }
+
+// host is where the next NIC belongs, nil for this host, and the address at which it listens there.
+func (n *network) host() (h *testbed.Host, listen string) {
+	if n.bed == nil {
+		return nil, n.Listen
+	}
+	h = n.bed.Host(n.used)
+	n.used++
+	return h, fmt.Sprintf("%s%v:7700", n.Listen, h.Addr())
+}
+
+// add opens one more NIC, where it belongs.
+func (n *network) add(t testing.TB, open func(c weft.Config) error) {
+	t.Helper()
+	c := n.Config
+	h, listen := n.host()
+	c.Listen = listen
+	var err error
+	if h == nil {
+		err = open(c)
+	} else {
+		err = h.Do(func() error { return open(c) })
+	}
+	if errors.Is(err, xdp.ErrUnavailable) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pair opens two processes, a/0 and b/0, on two NICs.
+func pair(t testing.TB, n *network) (ctx context.Context, a, b *weft.Process) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	open := func(name string, nodes ...weft.Node) (p *weft.Process) {
+		n.add(t, func(c weft.Config) (err error) {
+			c.Name, c.Nodes = weft.Name{App: name}, nodes
+			p, err = weft.Open(ctx, c)
+			return err
+		})
+		t.Cleanup(func() {
+			if err := p.Close(); err != nil {
+				t.Errorf("close %v: %v", p.Name(), err)
+			}
+		})
+		return p
+	}
+	a = open("a")
+	b = open("b", weft.Node{ID: a.NIC().ID(), Addr: a.NIC().Addr()})
+	for _, w := range []struct{ p, to *weft.Process }{{a, b}, {b, a}} {
+		if _, err := w.p.WaitName(ctx, w.to.Name()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ctx, a, b
+}
+
+// mostHosts is how many NICs a test on all links may have.
+const mostHosts = 4
+
+// links runs a test on every link: as it is, and where frames are lost, doubled, reordered and damaged. A link that
+// promises none of that takes its promise back then (decision 12).
+func links(t *testing.T, test func(t *testing.T, n *network)) {
+	bad := &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}
+	for _, l := range []struct {
+		name   string
+		listen string // "shm:" and "xdp:" are had on Linux alone
+		faults *weft.Faults
+		bed    *testbed.Config
+	}{
+		{name: "udp"},
+		{name: "bad udp", faults: bad},
+		{name: "udp between hosts, lossy", bed: &testbed.Config{Loss: 0.05}},
+		{name: "shm", listen: "shm:"},
+		{name: "bad shm", listen: "shm:", faults: bad},
+		{name: "xdp", listen: "xdp:", bed: &testbed.Config{}},
+		{name: "xdp, lossy", listen: "xdp:", bed: &testbed.Config{Loss: 0.05}},
+		{name: "bad xdp", listen: "xdp:", bed: &testbed.Config{}, faults: bad},
+	} {
+		t.Run(l.name, func(t *testing.T) {
+			n := on(weft.Config{Listen: l.listen, Faults: l.faults})
+			if l.listen != "" && runtime.GOOS != "linux" {
+				t.Skip(strings.TrimSuffix(l.listen, ":"), "is a link of Linux")
+			}
+			if l.bed != nil {
+				l.bed.Hosts = mostHosts
+				bed, err := testbed.New(*l.bed)
+				if errors.Is(err, testbed.ErrUnavailable) {
+					t.Skip(err)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { bed.Close() })
+				n.bed = bed
+			}
+			test(t, n)
+		})
+	}
+	t.Run("switch", func(t *testing.T) { test(t, on(weft.Config{Switch: weft.NewSwitch()})) })
+}
