@@ -126,3 +126,20 @@ func links(t *testing.T, test func(t *testing.T, n *network)) {
 	}
 	t.Run("switch", func(t *testing.T) { test(t, on(weft.Config{Switch: weft.NewSwitch()})) })
 }
+
+// A link that is asked for by name is had or refused, with the cause.
+func TestALinkThatCannotBeHadIsRefusedWithTheCause(t *testing.T) {
+	for listen, want := range map[string]string{
+		"xdp:127.0.0.1:0": "127.0.0.1",
+		"xdp::0":          "::",
+		"10.0.0.1":        "10.0.0.1",
+	} {
+		p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Listen: listen})
+		if err == nil {
+			p.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.HasPrefix(listen, "xdp:") && runtime.GOOS == "linux" && !errors.Is(err, xdp.ErrUnavailable) {
+			t.Errorf("%s: %v; expected an error that names %s", listen, err, want)
+		}
+	}
+}

@@ -50,13 +50,16 @@ func exchange(t *testing.T, a, b *weft.Process, tag weft.Tag) {
 }
 
 func TestProcessesOfOneDaemonAndOfTwoExchangeMessages(t *testing.T) {
-	c := configs(t, 2)
-	run(t, c...)
-	a, b, far := mustAttach(t, c[0], "a/0"), mustAttach(t, c[0], "b/0"), mustAttach(t, c[1], "far/0")
-	wait(t, a, "far/0")
-	wait(t, far, "a/0")
-	t.Run("one daemon", func(t *testing.T) { exchange(t, a, b, 1); exchange(t, b, a, 2) })
-	t.Run("two daemons", func(t *testing.T) { exchange(t, a, far, 3); exchange(t, far, a, 4) })
+	onLinks(t, 0.05, func(t *testing.T, s *site) {
+		c := s.c
+		s.run(t, 0)
+		s.run(t, 1)
+		a, b, far := mustAttach(t, c[0], "a/0"), mustAttach(t, c[0], "b/0"), mustAttach(t, c[1], "far/0")
+		wait(t, a, "far/0")
+		wait(t, far, "a/0")
+		t.Run("one daemon", func(t *testing.T) { exchange(t, a, b, 1); exchange(t, b, a, 2) })
+		t.Run("two daemons", func(t *testing.T) { exchange(t, a, far, 3); exchange(t, far, a, 4) })
+	})
 }
 
 func TestRegionsOfAttachedProcessesArePutToAndGotFrom(t *testing.T) {
@@ -172,112 +175,119 @@ func ending(t *testing.T, o *weft.Op, err error) <-chan error {
 }
 
 func TestAKilledClientIsGoneForEverybody(t *testing.T) {
-	c := configs(t, 2)
-	run(t, c...)
-	near, far := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "far/0")
-	victim := child(t, "client", "victim/0 at "+c[0].Socket)
-	wait(t, near, "victim/0")
-	wait(t, far, "victim/0")
-	pending := map[string]<-chan error{}
-	for who, p := range map[string]*weft.Process{"near": near, "far": far} {
-		receive, err := p.StartRecv(name(t, "victim/0"), 1, make([]byte, 10))
-		pending[who+"'s receive"] = ending(t, receive, err)
-		send, err := p.StartSendDelivered(name(t, "victim/0"), 5, make([]byte, 8<<20)) // it waits for permission: nobody receives it
-		pending[who+"'s long send"] = ending(t, send, err)
-		pending[who+"'s call"] = start(func() error {
-			_, err := p.Call(context.Background(), name(t, "victim/0"), 6, []byte("hi"), make([]byte, 10))
-			return err
-		})
-	}
-	time.Sleep(50 * time.Millisecond)
-	if err := victim.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	for what, errs := range pending {
-		if err := ends(t, what, 5*time.Second, errs); !errors.Is(err, weft.ErrProcessGone) {
-			t.Errorf("%s ended with %v, want process gone", what, err)
+	onLinks(t, 0.05, func(t *testing.T, s *site) {
+		c := s.c
+		s.run(t, 0)
+		s.run(t, 1)
+		near, far := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "far/0")
+		victim := child(t, "client", "victim/0 at "+c[0].Socket)
+		wait(t, near, "victim/0")
+		wait(t, far, "victim/0")
+		pending := map[string]<-chan error{}
+		for who, p := range map[string]*weft.Process{"near": near, "far": far} {
+			receive, err := p.StartRecv(name(t, "victim/0"), 1, make([]byte, 10))
+			pending[who+"'s receive"] = ending(t, receive, err)
+			send, err := p.StartSendDelivered(name(t, "victim/0"), 5, make([]byte, 8<<20)) // it waits for permission: nobody receives it
+			pending[who+"'s long send"] = ending(t, send, err)
+			pending[who+"'s call"] = start(func() error {
+				_, err := p.Call(context.Background(), name(t, "victim/0"), 6, []byte("hi"), make([]byte, 10))
+				return err
+			})
 		}
-	}
-	exchange(t, near, far, 9) // the rest goes on
-	again := mustAttach(t, c[0], "victim/0")
-	wait(t, far, "victim/0")
-	exchange(t, far, again, 10) // and the name is free
+		time.Sleep(50 * time.Millisecond)
+		if err := victim.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for what, errs := range pending {
+			if err := ends(t, what, 5*time.Second, errs); !errors.Is(err, weft.ErrProcessGone) {
+				t.Errorf("%s ended with %v, want process gone", what, err)
+			}
+		}
+		exchange(t, near, far, 9) // the rest goes on
+		again := mustAttach(t, c[0], "victim/0")
+		wait(t, far, "victim/0")
+		exchange(t, far, again, 10) // and the name is free
+	})
 }
 
 func TestAKilledDaemonIsGoneForItsProcessesAndUnreachableForOthersAndComesBack(t *testing.T) {
-	c := configs(t, 2)
-	run(t, c[0])
-	victim := child(t, "daemon", marshal(t, c[1]))
-	near, own := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "own/0")
-	wait(t, near, "own/0")
-	wait(t, own, "near/0")
-	exchange(t, near, own, 1)
+	onLinks(t, 0.05, func(t *testing.T, s *site) {
+		c := s.c
+		s.run(t, 0)
+		victim := s.child(t, 1)
+		near, own := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "own/0")
+		wait(t, near, "own/0")
+		wait(t, own, "near/0")
+		exchange(t, near, own, 1)
 
-	begin := func(o *weft.Op, err error) <-chan error { return ending(t, o, err) }
-	parked := begin(own.StartRecv(weft.AnyProcess, 5, make([]byte, 10)))
-	sending := begin(own.StartSendDelivered(name(t, "near/0"), 5, make([]byte, 8<<20)))
-	receiving := begin(near.StartRecv(name(t, "own/0"), 6, make([]byte, 10)))
-	toward := begin(near.StartSendDelivered(name(t, "own/0"), 6, make([]byte, 8<<20)))
-	time.Sleep(50 * time.Millisecond)
-	killed := time.Now()
-	if err := victim.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	for what, errs := range map[string]<-chan error{"a parked receive": parked, "a send": sending} {
-		if err := ends(t, what, time.Second, errs); !errors.Is(err, weft.ErrNICGone) {
-			t.Errorf("%s at the killed daemon ended with %v, want NIC gone", what, err)
+		begin := func(o *weft.Op, err error) <-chan error { return ending(t, o, err) }
+		parked := begin(own.StartRecv(weft.AnyProcess, 5, make([]byte, 10)))
+		sending := begin(own.StartSendDelivered(name(t, "near/0"), 5, make([]byte, 8<<20)))
+		receiving := begin(near.StartRecv(name(t, "own/0"), 6, make([]byte, 10)))
+		toward := begin(near.StartSendDelivered(name(t, "own/0"), 6, make([]byte, 8<<20)))
+		time.Sleep(50 * time.Millisecond)
+		killed := time.Now()
+		if err := victim.Process.Kill(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	for what, errs := range map[string]<-chan error{"a receive": receiving, "a send": toward} {
-		if err := ends(t, what, 2*unreachableAfter-time.Since(killed), errs); !errors.Is(err, weft.ErrUnreachable) {
-			t.Errorf("%s of the peer ended with %v, want unreachable", what, err)
+		for what, errs := range map[string]<-chan error{"a parked receive": parked, "a send": sending} {
+			if err := ends(t, what, time.Second, errs); !errors.Is(err, weft.ErrNICGone) {
+				t.Errorf("%s at the killed daemon ended with %v, want NIC gone", what, err)
+			}
 		}
-	}
-	if err := own.Send(t.Context(), name(t, "near/0"), 1, nil); !errors.Is(err, weft.ErrNICGone) {
-		t.Errorf("a later send: %v", err)
-	}
-	own.Close()
+		for what, errs := range map[string]<-chan error{"a receive": receiving, "a send": toward} {
+			if err := ends(t, what, 2*unreachableAfter-time.Since(killed), errs); !errors.Is(err, weft.ErrUnreachable) {
+				t.Errorf("%s of the peer ended with %v, want unreachable", what, err)
+			}
+		}
+		if err := own.Send(t.Context(), name(t, "near/0"), 1, nil); !errors.Is(err, weft.ErrNICGone) {
+			t.Errorf("a later send: %v", err)
+		}
+		own.Close()
 
-	child(t, "daemon", marshal(t, c[1])) // the same state and socket: a new incarnation of the same NIC
-	again := mustAttach(t, c[1], "own/0")
-	wait(t, near, "own/0")
-	wait(t, again, "near/0")
-	exchange(t, near, again, 11)
-	exchange(t, again, near, 12)
+		s.child(t, 1) // the same state and socket: a new incarnation of the same NIC
+		again := mustAttach(t, c[1], "own/0")
+		wait(t, near, "own/0")
+		wait(t, again, "near/0")
+		exchange(t, near, again, 11)
+		exchange(t, again, near, 12)
+	})
 }
 
 func TestADaemonThatEndsInOrderSaysSo(t *testing.T) {
-	c := configs(t, 2)
-	for i := range c {
-		c[i].UnreachableAfter = daemon.Duration(time.Hour) // what ends does not end by silence
-	}
-	run(t, c[0])
-	other := child(t, "daemon", marshal(t, c[1]))
-	near, own := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "own/0")
-	wait(t, near, "own/0")
-	parked := start(func() error { _, err := own.Recv(context.Background(), weft.AnyProcess, 5, nil); return err })
-	receiving := start(func() error { _, err := near.Recv(context.Background(), name(t, "own/0"), 6, nil); return err })
-	time.Sleep(20 * time.Millisecond)
-	conn, err := ctl.Dial(t.Context(), c[1].Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := ends(t, "the receive there", time.Minute, parked); !errors.Is(err, weft.ErrNICGone) {
-		t.Errorf("the receive there ended with %v", err)
-	}
-	if err := ends(t, "the peer's receive", time.Minute, receiving); !errors.Is(err, weft.ErrUnreachable) && !errors.Is(err, weft.ErrProcessGone) {
-		t.Errorf("the peer's receive ended with %v", err)
-	}
-	if err := ends(t, "the daemon", time.Minute, start(other.Wait)); err != nil {
-		t.Errorf("the daemon ended with %v", err)
-	}
-	if _, err := os.Stat(c[1].Socket); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket is left: %v", err)
-	}
+	onLinks(t, 0, func(t *testing.T, s *site) {
+		c := s.c
+		for i := range c {
+			c[i].UnreachableAfter = daemon.Duration(time.Hour) // what ends does not end by silence
+		}
+		s.run(t, 0)
+		other := s.child(t, 1)
+		near, own := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "own/0")
+		wait(t, near, "own/0")
+		parked := start(func() error { _, err := own.Recv(context.Background(), weft.AnyProcess, 5, nil); return err })
+		receiving := start(func() error { _, err := near.Recv(context.Background(), name(t, "own/0"), 6, nil); return err })
+		time.Sleep(20 * time.Millisecond)
+		conn, err := ctl.Dial(t.Context(), c[1].Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := ends(t, "the receive there", time.Minute, parked); !errors.Is(err, weft.ErrNICGone) {
+			t.Errorf("the receive there ended with %v", err)
+		}
+		if err := ends(t, "the peer's receive", time.Minute, receiving); !errors.Is(err, weft.ErrUnreachable) && !errors.Is(err, weft.ErrProcessGone) {
+			t.Errorf("the peer's receive ended with %v", err)
+		}
+		if err := ends(t, "the daemon", time.Minute, start(other.Wait)); err != nil {
+			t.Errorf("the daemon ended with %v", err)
+		}
+		if _, err := os.Stat(c[1].Socket); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the socket is left: %v", err)
+		}
+	})
 }
 
 func TestASecondDaemonOnASocketRefusesToStart(t *testing.T) {

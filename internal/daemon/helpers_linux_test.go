@@ -89,13 +89,19 @@ var roles = map[string]func(arg string) error{
 func child(t *testing.T, role, arg string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("/proc/self/exe")
+	return begin(t, c, c.Start, role, arg)
+}
+
+// begin starts the test binary in a role, somehow, and waits until it is ready.
+func begin(t *testing.T, c *exec.Cmd, start func() error, role, arg string) *exec.Cmd {
+	t.Helper()
 	c.Env = append(os.Environ(), roleVariable+"="+role+"="+arg)
 	c.Stderr = &logWriter{t: t, prefix: role + ": "}
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Start(); err != nil {
+	if err := start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
@@ -168,23 +174,28 @@ func run(t *testing.T, configs ...daemon.Config) *logWriter {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() { done <- d.Run(ctx) }()
-		t.Cleanup(func() {
-			w.stop()
-			cancel()
-			select {
-			case err := <-done:
-				if err != nil {
-					t.Error("daemon:", err)
-				}
-			case <-time.After(10 * time.Second):
-				t.Error("the daemon does not end")
-			}
-		})
+		serve(t, w, d)
 	}
 	return w
+}
+
+// serve runs a daemon until the test ends.
+func serve(t *testing.T, w *logWriter, d *daemon.Daemon) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		w.stop()
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error("daemon:", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("the daemon does not end")
+		}
+	})
 }
 
 func attach(ctx context.Context, socket, name string) (*weft.Process, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,12 +19,16 @@ var names = [2]weft.Name{{App: "soak", Index: 0}, {App: "soak", Index: 1}}
 // two opens a pair of processes on two NICs with a bad network between them.
 func two(t *testing.T) (p [2]*weft.Process) {
 	t.Helper()
-	sw := weft.NewSwitch()
+	return twoOn(t, weft.Config{Switch: weft.NewSwitch()})
+}
+
+func twoOn(t *testing.T, cfg weft.Config) (p [2]*weft.Process) {
+	t.Helper()
 	var nodes []weft.Node
 	for i := range p {
 		var err error
 		p[i], err = weft.Open(t.Context(), weft.Config{
-			Name: names[i], Switch: sw, Nodes: nodes, Seed: 1,
+			Name: names[i], Switch: cfg.Switch, Listen: cfg.Listen, Nodes: nodes, Seed: 1,
 			Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.05, Seed: uint64(i + 1)},
 		})
 		if err != nil {
@@ -43,7 +48,17 @@ func within(t *testing.T) context.Context {
 }
 
 func TestEverythingComesThroughABadNetwork(t *testing.T) {
-	p := two(t)
+	links := map[string]weft.Config{"switch": {Switch: weft.NewSwitch()}, "udp": {}}
+	if runtime.GOOS == "linux" {
+		links["shm"] = weft.Config{Listen: "shm:"}
+	}
+	for name, cfg := range links {
+		t.Run(name, func(t *testing.T) { comesThrough(t, twoOn(t, cfg)) })
+	}
+}
+
+func comesThrough(t *testing.T, p [2]*weft.Process) {
+	t.Helper()
 	var reports [2]*Report
 	err := together.Run(within(t), 2, func(ctx context.Context, i int) (err error) {
 		reports[i], err = Run(ctx, p[i], names[1-i], Terms{Messages: 300, Longest: 64 << 10, Seed: 7}, &Progress{})

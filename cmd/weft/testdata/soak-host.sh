@@ -4,11 +4,11 @@
 #
 #	weft testbed exec --hosts 2 --loss 5% -- cmd/weft/testdata/soak-host.sh --messages 5000
 #
-# $WEFT is the weft to use, unless it is the one on the path.
+# $WEFT is the weft to use, unless it is the one on the path; $WEFT_LINK is the link of the daemon, unless it is udp.
 set -eu
 weft=${WEFT:-weft}
 
-"$weft" nic --listen "$WEFT_ADDR:7700" --node "$WEFT_ADDRS" --log warn &
+"$weft" nic --link "${WEFT_LINK:-udp}" --listen "$WEFT_ADDR:7700" --node "$WEFT_ADDRS" --log warn &
 nic=$!
 trap 'kill $nic 2>/dev/null; wait $nic || :' EXIT
 until "$weft" stat >/dev/null 2>&1; do
