@@ -1,0 +1,156 @@
+package contest
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Where something is measured.
+const (
+	Host = "host" // two processes on one host
+	Veth = "veth" // two hosts and a cable between them
+	Loss = "loss" // the same with a program that loses packets, each way
+)
+
+// Result is all that a run has found out.
+type Result struct {
+	Machine   Machine   `json:"machine"`
+	Commit    string    `json:"commit"`
+	Date      string    `json:"date"` // of the beginning, RFC 3339
+	Seconds   float64   `json:"seconds"`
+	Rounds    int       `json:"rounds"`
+	Warnings  []string  `json:"warnings,omitempty"` // what spoiled the run
+	Rows      []Row     `json:"rows"`
+	Skipped   []Skipped `json:"skipped,omitempty"`
+	Failures  []Failure `json:"failures,omitempty"`
+	Elsewhere []Row     `json:"elsewhere"` // figures that are not of this run
+}
+
+// Machine is what a run was made on.
+type Machine struct {
+	CPU    string  `json:"cpu"`
+	Cores  int     `json:"cores"`
+	Kernel string  `json:"kernel"`
+	OS     string  `json:"os"`
+	Go     string  `json:"go"`
+	Load   float64 `json:"load"` // of one minute, before the run
+}
+
+// Row is one figure of one contestant: the median of its rounds.
+type Row struct {
+	Contestant string    `json:"contestant"`
+	Ground     string    `json:"ground"`
+	Loss       float64   `json:"loss"`    // share of the packets, each way
+	Measure    string    `json:"measure"` // and with it the unit of Value: ns, messages/s, bytes/s
+	Size       int       `json:"size"`    // bytes of a message
+	Value      float64   `json:"value"`
+	Rounds     []float64 `json:"rounds,omitempty"` // of which Value is the median
+	P99        float64   `json:"p99_ns,omitempty"` // of the round trips of all rounds together
+	Trips      int64     `json:"round_trips,omitempty"`
+
+	Percentiles []Percentile `json:"percentiles,omitempty"` // likewise
+	Note        string       `json:"note,omitempty"`        // what differs from what the others do
+}
+
+// Skipped is a contestant that is not there.
+type Skipped struct {
+	Contestant string `json:"contestant"`
+	Why        string `json:"why"`
+}
+
+// Failure is a contestant that did not do its part of a round.
+type Failure struct {
+	Contestant string  `json:"contestant"`
+	Ground     string  `json:"ground"`
+	Loss       float64 `json:"loss"`
+	Round      int     `json:"round"` // from 1
+	Why        string  `json:"why"`
+}
+
+// Sample is one figure of one round.
+type Sample struct {
+	Measure string  `json:"measure"`
+	Size    int     `json:"size"`
+	Value   float64 `json:"value"`
+	Steps   Steps   `json:"steps,omitempty"`
+}
+
+// Median is the middle of the values, or the mean of the two in the middle; 0 if there are none.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// rowsOf makes rows of the samples of all rounds of one contestant, in the order in which they first came.
+func rowsOf(c *Contestant, rounds [][]Sample) (rows []Row) {
+	type key struct {
+		measure string
+		size    int
+	}
+	at := make(map[key]int)
+	var steps []Steps
+	for _, samples := range rounds {
+		for _, s := range samples {
+			k := key{s.Measure, s.Size}
+			i, ok := at[k]
+			if !ok {
+				i = len(rows)
+				at[k] = i
+				rows = append(rows, Row{Contestant: c.Name, Ground: c.Ground, Loss: c.Loss, Measure: s.Measure, Size: s.Size, Note: c.Notes[s.Measure]})
+				steps = append(steps, nil)
+			}
+			rows[i].Rounds = append(rows[i].Rounds, s.Value)
+			steps[i] = append(steps[i], s.Steps...)
+		}
+	}
+	for i := range rows {
+		r := &rows[i]
+		r.Value = Median(r.Rounds)
+		if all := Merge(steps[i]); all.Total() > 0 {
+			r.Trips, r.P99 = all.Total(), all.At(99)
+			if r.Size == SmallSize {
+				r.Percentiles = all.Curve()
+			}
+		}
+	}
+	return rows
+}
+
+// Find returns the row of a figure; of this run or from elsewhere.
+func (r *Result) Find(contestant, ground string, loss float64, measure string, size int) (Row, bool) {
+	for _, row := range slices.Concat(r.Rows, r.Elsewhere) {
+		if row.Contestant == contestant && row.Ground == ground && row.Loss == loss && row.Measure == measure && row.Size == size {
+			return row, true
+		}
+	}
+	return Row{}, false
+}
+
+// Contestants lists who has figures on a ground, in the order in which they take part; those from elsewhere last.
+func (r *Result) Contestants(ground string) (names []string) {
+	for _, row := range slices.Concat(r.Rows, r.Elsewhere) {
+		if row.Ground == ground && !slices.Contains(names, row.Contestant) {
+			names = append(names, row.Contestant)
+		}
+	}
+	return names
+}
+
+// IsElsewhere reports whether a contestant's figures are not of this run.
+func (r *Result) IsElsewhere(contestant string) bool {
+	return slices.ContainsFunc(r.Elsewhere, func(row Row) bool { return row.Contestant == contestant })
+}
+
+// Weft reports whether a contestant is Weft.
+func Weft(contestant string) bool { return strings.HasPrefix(contestant, "Weft") }
+
+// Losses are the shares of packets that are lost, each way.
+func Losses() []float64 { return []float64{0, 0.001, 0.01, 0.05} }
+
+// begun is a date as it stands in a result.
+func begun(t time.Time) string { return t.UTC().Format(time.RFC3339) }

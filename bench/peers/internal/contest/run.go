@@ -1,0 +1,105 @@
+package contest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Contestant is one who takes part, on one ground.
+type Contestant struct {
+	Name   string
+	Ground string
+	Loss   float64
+	Jobs   Jobs
+	Notes  map[string]string // by measure: what differs from what the others do
+
+	// Run does the jobs once. It may leave out what the contestant cannot do, and returns what it has with an error.
+	Run func(ctx context.Context, jobs Jobs) ([]Sample, error)
+}
+
+// Options say how the contest goes.
+type Options struct {
+	Rounds   int
+	Patience time.Duration // for each contestant's part of a round
+	After    func()        // is called after each part: tidies up what it left behind
+	Progress func(line string)
+}
+
+// mostFailures is how many parts of a contestant may fail before it is left out. Each costs up to the whole patience.
+const mostFailures = 2
+
+// Run lets the contestants take turns, and fills in rows and failures of the result. Whatever happens to a contestant is
+// a line in the result. It ends early only if ctx does.
+func (r *Result) Run(ctx context.Context, cs []*Contestant, o Options) {
+	began := time.Now()
+	r.Date, r.Rounds = begun(began), o.Rounds
+	found := make(map[*Contestant][][]Sample)
+	failed := make(map[*Contestant]int)
+	for round := range o.Rounds {
+		for _, c := range order(cs, round) {
+			if failed[c] >= mostFailures || ctx.Err() != nil {
+				continue
+			}
+			samples, err := c.part(ctx, o)
+			if ctx.Err() != nil {
+				continue
+			}
+			found[c] = append(found[c], samples)
+			line := fmt.Sprintf("round %d of %d: %s", round+1, o.Rounds, c.Label())
+			if err != nil {
+				failed[c]++
+				why := oneLine(err)
+				r.Failures = append(r.Failures, Failure{c.Name, c.Ground, c.Loss, round + 1, why})
+				line += ": " + why
+			}
+			o.Progress(line)
+		}
+	}
+	for _, c := range cs {
+		r.Rows = append(r.Rows, rowsOf(c, found[c])...)
+	}
+	r.Seconds = time.Since(began).Seconds()
+}
+
+// order is the contestants in the order of a round.
+func order(cs []*Contestant, round int) []*Contestant {
+	if len(cs) == 0 {
+		return nil
+	}
+	first := round * max(len(cs)/3, 1) % len(cs)
+	return slices.Concat(cs[first:], cs[:first])
+}
+
+// part is a contestant's part of one round.
+func (c *Contestant) part(ctx context.Context, o Options) (samples []Sample, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Patience, fmt.Errorf("not done after %v", o.Patience))
+	defer cancel()
+	defer o.After()
+	samples, err = c.Run(ctx, c.Jobs)
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	return samples, err
+}
+
+// Label is the contestant's name and ground.
+func (c *Contestant) Label() string {
+	if c.Ground == Loss {
+		return fmt.Sprintf("%s, %v %% of loss", c.Name, 100*c.Loss)
+	}
+	return c.Name + ", " + c.Ground
+}
+
+// oneLine is an error as a line of a table.
+func oneLine(err error) string {
+	const most = 300
+	s := strings.Join(strings.Fields(err.Error()), " ")
+	if len(s) > most {
+		s = s[:most] + " …"
+	}
+	return s
+}

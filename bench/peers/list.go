@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+
+	"github.com/weftnet/weft/bench/peers/internal/contest"
+	"github.com/weftnet/weft/bench/peers/internal/gopeer"
+	"github.com/weftnet/weft/bench/peers/internal/ground"
+	"github.com/weftnet/weft/bench/peers/internal/tool"
+)
+
+// list is who takes part, and where.
+type list struct {
+	f    *flags
+	self string // this program, for processes of contestants
+	dir  string // for files
+
+	here, veth *ground.Site
+	lossy      map[float64]*ground.Site
+	noHosts    error // why there are no sites but here
+
+	contestants []*contest.Contestant
+	skipped     []contest.Skipped
+	only        *regexp.Regexp
+}
+
+// newList makes the sites, and finds out who is there.
+func newList(ctx context.Context, f *flags, dir string) (*list, error) {
+	only, err := regexp.Compile(f.only)
+	if err != nil {
+		return nil, fmt.Errorf("--only: %w", err)
+	}
+	l := &list{f: f, dir: dir, only: only, here: ground.Here(), lossy: make(map[float64]*ground.Site)}
+	if l.self, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	if l.noHosts = l.makeHosts(); l.noHosts != nil {
+		l.skip("everything between two hosts", l.noHosts)
+	}
+	l.addWeft()
+	l.addGo()
+	return l, nil
+}
+
+func (l *list) makeHosts() (err error) {
+	if l.veth, err = ground.Between(false, 0); err != nil {
+		return err
+	}
+	for _, loss := range contest.Losses() {
+		if l.lossy[loss], err = ground.Between(true, loss); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *list) close() error {
+	var errs []error
+	if l.veth != nil {
+		errs = append(errs, l.veth.Close())
+	}
+	for _, s := range l.lossy {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (l *list) skip(who string, why error) {
+	l.skipped = append(l.skipped, contest.Skipped{Contestant: who, Why: why.Error()})
+}
+
+// add takes a contestant in, if it is asked for and its ground is there.
+func (l *list) add(c contest.Contestant) {
+	if l.only.MatchString(c.Name) && (c.Ground == contest.Host || l.noHosts == nil) {
+		l.contestants = append(l.contestants, &c)
+	}
+}
+
+// full are the jobs of a contestant that is on the curves.
+func (l *list) full() contest.Jobs { return contest.FullJobs(l.f.head, l.f.point) }
+
+// addWeft adds Weft by each of its links. It makes hosts of its own, as `weft bench` does for everybody.
+func (l *list) addWeft() {
+	weft := func(args ...string) *tool.Weft { return &tool.Weft{Binary: l.f.weft, Dir: l.dir, Args: args} }
+	l.add(contest.Contestant{Name: "Weft, shm", Ground: contest.Host, Jobs: l.full(), Run: weft("--link", "shm").Run})
+	for _, link := range []string{"udp", "xdp"} {
+		l.add(contest.Contestant{Name: "Weft, " + link, Ground: contest.Veth, Jobs: l.full(), Run: weft("--link", link, "--testbed", "veth").Run})
+	}
+	l.add(contest.Contestant{Name: "Weft, udp, daemons", Ground: contest.Veth, Jobs: contest.HeadJobs(l.f.head),
+		Run: weft("--link", "udp", "--testbed", "veth", "--deployment", "daemon").Run})
+	for _, loss := range contest.Losses() {
+		for _, link := range []string{"udp", "xdp"} {
+			l.add(contest.Contestant{Name: "Weft, " + link, Ground: contest.Loss, Loss: loss, Jobs: contest.LossJobs(l.f.head),
+				Run: weft("--link", link, "--testbed", "veth", "--loss", fmt.Sprint(loss)).Run})
+		}
+	}
+}
+
+// addGo adds the libraries for Go.
+func (l *list) addGo() {
+	for _, p := range gopeer.All() {
+		if err := p.Available(); err != nil {
+			l.skip(p.Name, err)
+			continue
+		}
+		at := func(s *ground.Site) func(context.Context, contest.Jobs) ([]contest.Sample, error) {
+			return (&tool.Pair{Self: l.self, Site: s, Kind: p.Kind}).Run
+		}
+		if p.Clean {
+			jobs := l.full().Upto(p.Most, p.Measures...)
+			l.add(contest.Contestant{Name: p.Name, Ground: contest.Host, Jobs: jobs, Notes: p.Notes, Run: at(l.here)})
+			l.add(contest.Contestant{Name: p.Name, Ground: contest.Veth, Jobs: jobs, Notes: p.Notes, Run: at(l.veth)})
+		}
+		for _, loss := range contest.Losses() {
+			if p.Lossy {
+				l.add(contest.Contestant{Name: p.Name, Ground: contest.Loss, Loss: loss, Jobs: contest.LossJobs(l.f.head), Notes: p.Notes, Run: at(l.lossy[loss])})
+			}
+		}
+	}
+}

@@ -1,0 +1,173 @@
+// Command peers does the same work with Weft and with what a user would pick instead, in turns, in one run.
+//
+//	cd bench/peers && go run .                                      # about six minutes; needs root for hosts of their own
+//	go run . --out ../../docs/performance                           # and writes JSON, charts and the page there
+//
+// Contestants that are not installed are skipped, and said to be. It is a module of its own, so that Weft does not depend on those
+// that it is compared with. Linux only.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/weftnet/weft/bench/peers/internal/contest"
+	"github.com/weftnet/weft/bench/peers/internal/gopeer"
+	"github.com/weftnet/weft/bench/peers/internal/ground"
+)
+
+// childWord is the first argument of a process of a contestant.
+const childWord = "child"
+
+func main() {
+	args := os.Args[1:]
+	inside := len(args) > 0 && args[0] == ground.InsideWord
+	switch {
+	case len(args) > 0 && args[0] == childWord:
+		exit(beChild(args[1:]))
+	case inside:
+		ground.Enter()
+		args = args[1:]
+	}
+	f, err := parseFlags(args)
+	if errors.Is(err, flag.ErrHelp) {
+		os.Exit(0)
+	}
+	if err != nil {
+		os.Exit(2)
+	}
+	if !inside {
+		status, err := ground.InOwnSpace(args)
+		if err == nil {
+			os.Exit(status)
+		}
+		if !errors.Is(err, ground.ErrNoSpace) {
+			exit(err)
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err = run(ctx, f, os.Stdout, os.Stderr)
+	stop()
+	exit(err)
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// flags are those of the command line.
+type flags struct {
+	rounds      int
+	head, point time.Duration
+	patience    time.Duration
+	only        string
+	weft        string
+	out         string
+	json        bool
+}
+
+func parseFlags(args []string) (*flags, error) {
+	var f flags
+	fs := flag.NewFlagSet("peers", flag.ContinueOnError)
+	fs.IntVar(&f.rounds, "rounds", 5, "how often the contestants take turns; what counts are medians")
+	fs.DurationVar(&f.head, "time", 200*time.Millisecond, "for each figure of the table, in each round")
+	fs.DurationVar(&f.point, "point", 40*time.Millisecond, "for each other point of the curves, in each round")
+	fs.DurationVar(&f.patience, "patience", 20*time.Second, "how long a contestant's part of a round may take")
+	fs.StringVar(&f.only, "only", "", "only contestants whose name matches this regular `expression`")
+	fs.StringVar(&f.weft, "weft", "", "the weft `binary`; it is built if none is named")
+	fs.StringVar(&f.out, "out", "", "write JSON, charts and the page to this `directory`")
+	fs.BoolVar(&f.json, "json", false, "print JSON instead of a table")
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	err := error(nil)
+	switch {
+	case fs.NArg() > 0:
+		err = fmt.Errorf("argument %q: expected none", fs.Arg(0))
+	case f.rounds < 1 || f.head < time.Millisecond || f.point < time.Millisecond || f.patience < time.Second:
+		err = errors.New("--rounds, --time, --point or --patience: expected at least 1, 1ms, 1ms, 1s")
+	}
+	if err != nil {
+		fmt.Fprintln(fs.Output(), "peers:", err)
+	}
+	return &f, err
+}
+
+// run makes the contest and reports it.
+func run(ctx context.Context, f *flags, out, progress io.Writer) error {
+	dir, err := os.MkdirTemp("", "weft-peers-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if f.weft, err = weftBinary(ctx, f.weft, dir); err != nil {
+		return err
+	}
+	r := &contest.Result{Machine: machine(), Commit: commit(ctx), Elsewhere: contest.Elsewhere()}
+	l, err := newList(ctx, f, dir)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	for _, s := range l.skipped {
+		fmt.Fprintf(progress, "peers: %s is skipped: %s\n", s.Contestant, s.Why)
+	}
+	r.Skipped = l.skipped
+	r.Run(ctx, l.contestants, contest.Options{
+		Rounds: f.rounds, Patience: f.patience,
+		After:    func() { ground.Sweep(ctx) },
+		Progress: func(line string) { fmt.Fprintln(progress, "peers:", line) },
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return report(r, f, out)
+}
+
+// beChild is a process of a contestant: server KIND ADDRESS, or client KIND ADDRESS JOBS.
+func beChild(args []string) error {
+	switch {
+	case len(args) == 3 && args[0] == "server":
+		return gopeer.Serve(context.Background(), args[1], args[2], os.Stdout)
+	case len(args) == 4 && args[0] == "client":
+		jobs, err := contest.ParseJobs(args[3])
+		if err != nil {
+			return err
+		}
+		return gopeer.Measure(context.Background(), args[1], args[2], jobs, os.Stdout)
+	}
+	return fmt.Errorf("%s %q: expected server KIND ADDRESS or client KIND ADDRESS JOBS", childWord, args)
+}
+
+// report prints the result, and writes it where that was asked for.
+func report(r *contest.Result, f *flags, out io.Writer) error {
+	text, err := r.JSON()
+	if err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := os.MkdirAll(f.out, 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(f.out, "peers.json"), text, 0o644); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		_, err = out.Write(text)
+		return err
+	}
+	return r.WriteTable(out)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/bench/peers/internal/contest"
+)
+
+// TestMain makes this binary one that contestants' processes can be started from.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == childWord {
+		exit(beChild(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+func short(t *testing.T, more ...string) *flags {
+	t.Helper()
+	f, err := parseFlags(append([]string{"--rounds", "2", "--time", "5ms", "--point", "2ms", "--weft", "/bin/false"}, more...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestARunWritesAllOfItsResult(t *testing.T) {
+	dir := t.TempDir()
+	var out strings.Builder
+	if err := run(t.Context(), short(t, "--only", "Go net TCP$", "--out", dir), &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "peers.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r contest.Result
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range contest.Columns(contest.Host) {
+		row, ok := r.Find("Go net TCP", contest.Host, 0, c.Measure, c.Size)
+		if !ok || row.Value <= 0 || len(row.Rounds) != 2 {
+			t.Errorf("%s of %d bytes: %+v", c.Measure, c.Size, row)
+		}
+	}
+	if len(r.Failures) > 0 {
+		t.Errorf("failures %+v", r.Failures)
+	}
+	if r.Machine.Cores < 1 || r.Machine.Kernel == "" || r.Commit == "" {
+		t.Errorf("the machine is %+v, the commit %q", r.Machine, r.Commit)
+	}
+	for _, want := range []string{"Go net TCP", "Aeron", "GB/s"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestAContestantThatFailsEndsNothing(t *testing.T) {
+	var out strings.Builder
+	if err := run(t.Context(), short(t, "--only", "Weft, shm|Go net UDP"), &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "failed: Weft, shm, host, round 1: false: exit status 1") || !strings.Contains(out.String(), "Go net UDP") {
+		t.Errorf("the table is\n%s", out.String())
+	}
+}
+
+func TestAnInterruptedRunSaysSo(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	if err := run(ctx, short(t, "--only", "Go net UDP"), io.Discard, io.Discard); err == nil {
+		t.Error("a run that was interrupted reports")
+	}
+}
+
+func TestBadFlagsAreRefused(t *testing.T) {
+	for _, args := range [][]string{{"more"}, {"--rounds", "0"}, {"--time", "1ns"}, {"--patience", "soon"}} {
+		if _, err := parseFlags(args); err == nil {
+			t.Errorf("%q was accepted", args)
+		}
+	}
+}
