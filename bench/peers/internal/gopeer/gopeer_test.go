@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// server starts a peer's server in this process and returns its address.
-func server(t *testing.T, p *Peer) string {
+// started starts a peer's server in this process and returns its address.
+func started(t *testing.T, p *Peer) string {
 	t.Helper()
 	at, failed := make(chan string, 1), make(chan error, 1)
 	go func() {
@@ -40,7 +40,7 @@ func TestEveryPeerDoesEveryJobThatItTakes(t *testing.T) {
 			}
 			jobs := asked.Upto(p.Most, p.Measures...)
 			var out bytes.Buffer
-			if err := Measure(t.Context(), p.Kind, server(t, p), jobs, &out); err != nil {
+			if err := Measure(t.Context(), p.Kind, started(t, p), jobs, &out); err != nil {
 				t.Fatal(err)
 			}
 			d := json.NewDecoder(&out)
@@ -68,7 +68,7 @@ func TestAStreamCountsWhatArrivesAndForgetsItAfterwards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := p.dial(t.Context(), server(t, p))
+	c, err := p.dial(t.Context(), started(t, p))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,124 @@
+package gopeer
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/weftnet/weft/bench/peers/internal/contest"
+)
+
+func init() {
+	all = append(all, &Peer{Name: "grpc-go", Kind: "grpc", Most: maxSize, Measures: everything, Clean: true, serve: serveGRPC, dial: dialGRPC,
+		Notes: map[string]string{contest.Latency: "unary calls", contest.Rate: "one stream of messages", contest.Bandwidth: "one stream of messages"}})
+}
+
+// rawCodec carries bytes as they are: what is measured is the transport, and not protocol buffers.
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "raw" }
+
+func (rawCodec) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
+
+func (rawCodec) Unmarshal(data []byte, v any) error {
+	*v.(*[]byte) = append((*v.(*[]byte))[:0], data...)
+	return nil
+}
+
+const (
+	grpcService = "weft.bench.Peer"
+	grpcEcho    = "/" + grpcService + "/Echo"
+	grpcPour    = "/" + grpcService + "/Pour"
+)
+
+// pourDesc is a stream of messages from the client, answered by their count.
+var pourDesc = grpc.StreamDesc{StreamName: "Pour", ClientStreams: true, Handler: func(_ any, s grpc.ServerStream) error {
+	var message []byte
+	for count := uint64(0); ; count++ {
+		switch err := s.RecvMsg(&message); {
+		case errors.Is(err, io.EOF):
+			answer := binary.BigEndian.AppendUint64(nil, count)
+			return s.SendMsg(&answer)
+		case err != nil:
+			return err
+		}
+	}
+}}
+
+var grpcDesc = grpc.ServiceDesc{
+	ServiceName: grpcService,
+	HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{{MethodName: "Echo", Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		var message []byte
+		err := decode(&message)
+		return &message, err
+	}}},
+	Streams: []grpc.StreamDesc{pourDesc},
+}
+
+func serveGRPC(_ context.Context, addr string, ready func(string) error) error {
+	l, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))
+	if err != nil {
+		return err
+	}
+	s := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(maxSize), grpc.MaxSendMsgSize(maxSize))
+	s.RegisterService(&grpcDesc, struct{}{})
+	if err := ready(l.Addr().String()); err != nil {
+		return err
+	}
+	return s.Serve(l)
+}
+
+// calls is a conn by gRPC.
+type calls struct {
+	*grpc.ClientConn
+	ctx    context.Context
+	answer []byte
+}
+
+func dialGRPC(ctx context.Context, addr string) (conn, error) {
+	c, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}), grpc.MaxCallRecvMsgSize(maxSize), grpc.MaxCallSendMsgSize(maxSize)))
+	if err != nil {
+		return nil, err
+	}
+	return &calls{ClientConn: c, ctx: ctx}, nil
+}
+
+func (c *calls) echo(message []byte) error {
+	if err := c.Invoke(c.ctx, grpcEcho, &message, &c.answer); err != nil {
+		return err
+	}
+	if len(c.answer) != len(message) {
+		return fmt.Errorf("an echo of %d bytes, expected %d", len(c.answer), len(message))
+	}
+	return nil
+}
+
+func (c *calls) pour(message []byte, more func() bool) (int64, error) {
+	s, err := c.NewStream(c.ctx, &pourDesc, grpcPour)
+	if err != nil {
+		return 0, err
+	}
+	for last := false; !last; {
+		last = !more()
+		if err := s.SendMsg(&message); err != nil {
+			return 0, errors.Join(err, s.RecvMsg(&c.answer)) // which says why
+		}
+	}
+	if err := s.CloseSend(); err != nil {
+		return 0, err
+	}
+	if err := s.RecvMsg(&c.answer); err != nil {
+		return 0, err
+	}
+	return int64(binary.BigEndian.Uint64(c.answer)), nil
+}
+
+func (c *calls) close() error { return c.Close() }

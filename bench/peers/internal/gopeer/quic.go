@@ -1,0 +1,82 @@
+package gopeer
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/weftnet/weft/bench/peers/internal/contest"
+)
+
+func init() {
+	all = append(all, &Peer{Name: "quic-go", Kind: "quic", Most: maxSize, Measures: everything, Clean: true, Lossy: true, serve: serveQUIC, dial: dialQUIC,
+		Notes: map[string]string{contest.Latency: "one stream; always encrypted", contest.Rate: "one stream; always encrypted", contest.Bandwidth: "one stream; always encrypted"}})
+}
+
+// quicProtocol is what the two sides agree upon in their handshake.
+const quicProtocol = "weft-bench"
+
+func serveQUIC(ctx context.Context, addr string, ready func(string) error) error {
+	cert, err := certificate()
+	if err != nil {
+		return err
+	}
+	l, err := quic.ListenAddr(net.JoinHostPort(addr, "0"), &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{quicProtocol}}, nil)
+	if err != nil {
+		return err
+	}
+	if err := ready(l.Addr().String()); err != nil {
+		return err
+	}
+	for {
+		c, err := l.Accept(ctx)
+		if err != nil {
+			return err
+		}
+		go func() {
+			s, err := c.AcceptStream(ctx)
+			if err == nil {
+				_ = serveStream(s) // the client says what is wrong
+			}
+		}()
+	}
+}
+
+// certificate makes one for this process, which nobody checks.
+func certificate() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}
+
+// quicStream is a stream with its connection.
+type quicStream struct {
+	*quic.Stream
+	c *quic.Conn
+}
+
+func (s quicStream) Close() error { return s.c.CloseWithError(0, "") }
+
+func dialQUIC(ctx context.Context, addr string) (conn, error) {
+	c, err := quic.DialAddr(ctx, addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{quicProtocol}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.OpenStreamSync(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &stream{rw: quicStream{s, c}}, nil
+}
