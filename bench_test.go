@@ -154,3 +154,50 @@ func hall(b *testing.B, cfg weft.Config, nics, n int) (ctx context.Context, sour
 	}
 	return ctx, source, receivers
 }
+
+// BenchmarkMessage is the work of one short message at both ends, by one goroutine: nobody waits for anybody. lone sends
+// and receives in turns, burst so many at a time.
+func BenchmarkMessage(b *testing.B) {
+	b.Run("lone", func(b *testing.B) {
+		ctx, p, q := pair(b, weft.Config{Switch: weft.NewSwitch()})
+		msg, buf := make([]byte, 64), make([]byte, 64)
+		b.ReportAllocs()
+		for range b.N {
+			if err := p.Send(ctx, q.Name(), 1, msg); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := q.Recv(ctx, p.Name(), 1, buf); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("burst", func(b *testing.B) {
+		const n = 64
+		ctx, p, q := pair(b, weft.Config{Switch: weft.NewSwitch()})
+		msg, buf := make([]byte, 64), make([]byte, 64*n)
+		var sends, recvs [n]weft.Op
+		b.ReportAllocs()
+		for range b.N / n {
+			for i := range n {
+				if err := q.StartRecvInto(&recvs[i], p.Name(), 1, buf[64*i:][:64]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for i := range n {
+				if err := p.StartSendInto(&sends[i], q.Name(), 1, msg); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for i := range n {
+				if _, err := sends[i].Wait(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for i := range n {
+				if _, err := recvs[i].Wait(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}

@@ -150,7 +150,11 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 	w := &embeddedWaiter{n: n}
 	p := &Process{name: name, nic: n, addr: Address{n.id, slot, gen}}
 	p.leave = sync.OnceValue(func() error { return n.forget(p, slot) })
-	if p.p, err = proc.New(seg, w, &embeddedMemory{n, slot}, proc.Options{Names: n.names}); err != nil {
+	way, err := n.newStraight(slot, gen)
+	if err != nil {
+		return nil, errors.Join(err, p.leave())
+	}
+	if p.p, err = proc.New(seg, w, &embeddedMemory{n, slot}, proc.Options{Names: n.names, Straight: way}); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()

@@ -256,6 +256,9 @@ const (
 	// the commands (5–7 against 11–12 M/s).
 	CommandsPerPoll = 16
 
+	// HeldMessages is how many messages that nobody waits for are kept for a common flush.
+	HeldMessages = 64
+
 	// TurnsPerPoll bounds one poll's sending, so that receiving is never left alone for long.
 	TurnsPerPoll = 256
 

@@ -102,6 +102,14 @@ type Doubter interface {
 	DoubtSize(to Addr)
 }
 
+// Glancer is a driver that knows without a system call whether a frame has come. Its engine's user may ask it many times in
+// place of a Poll that finds nothing.
+type Glancer interface {
+	// Glance reports whether a Poll would find a frame. It may overlook some for a while, but not for ever, if it is
+	// Pollable or a Notifier as well.
+	Glance() bool
+}
+
 // Notifier is a driver without a descriptor that calls back instead, from any goroutine, when the first frame comes
 // to an empty queue, or at once if frames wait when it is told of wake. It is how two engines in one process wake one
 // another. wake must be quick and must not call the driver. A wrapper around a driver that is none does nothing.

@@ -51,6 +51,7 @@ const (
 	LineForgotten              // nic: who waits for staging is not looked at when some comes free
 	DriverBellLost             // nic: a driver command is executed without an answer
 	DeleteUnfinished           // nic: a process that has sends under way is deleted in name only
+	StraightOvertakes          // nic: a message takes the straight way past commands that are not read
 	defects
 )
 
@@ -61,7 +62,7 @@ var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "
 	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
 	"consumed-early", "permit-undescribed", "permit-unready", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",
-	"line-forgotten", "driver-bell-lost", "delete-unfinished"}
+	"line-forgotten", "driver-bell-lost", "delete-unfinished", "straight-overtakes"}
 
 func (d Defect) String() string {
 	if d < defects {

@@ -111,6 +111,10 @@ type Engine struct {
 	resumed    list[process] // whose multicasts have copies to begin
 	refills    freeList[refill]
 
+	served      bool       // a straight receive has been finished in this poll
+	hurried     bool       // the poll before this one ended early; see hurry
+	held        int        // messages that wait for company; see straight.go
+	heldAt      clock.Time // when the last one began to
 	reconsider  bool       // tables have changed: look at waiting again
 	nextCheck   clock.Time // of expire
 	counts      []uint64   // by vni.Counter
@@ -213,7 +217,7 @@ func (e *Engine) ID() uint64 { return e.cfg.ID }
 //
 // It must be called again soon after a frame arrives, a process or the driver posts a command, or Ring.
 func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
-	e.now, e.driven = now, 0
+	e.now, e.driven, e.held = now, 0, 0
 	if e.closed {
 		e.drive() // processes still go
 		e.wake()
@@ -224,6 +228,9 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	e.resume()                                      //    copies.go: multicasts that have more to begin
 	commands, more := e.drainCommands()             // 2. commands in, behind those that have waited: command.go
 	frames, linkNext := e.cfg.Link.Poll(now, e.rel) // 3. frames in, which so find the receives: rel, then rx.go
+	if e.hurry(frames, commands) {
+		return frames + e.driven, now
+	}
 	e.drive()
 	e.runGroups()                                        //    signal.go: what members of groups here tell one another
 	e.grants.run(e)                                      // 4. permission.go: permissions out
@@ -242,6 +249,19 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		next = now
 	}
 	return work, next
+}
+
+// hurry ends a poll early that has brought somebody a message who waits for it in the same address space (USNIC-38): all
+// else waits for the next poll, which is due at once. Only one poll in a row may, and only if nobody else asked for
+// anything.
+func (e *Engine) hurry(frames, commands int) bool {
+	yes := e.served && !e.hurried && frames == 1 && commands == 0 && e.sending.n == 0
+	e.served, e.hurried = false, yes
+	if yes {
+		e.counts[vni.NICPolls]++
+		e.wake()
+	}
+	return yes
 }
 
 // wake tells the sleeping among the processes that something has happened to them, once each, and the driver.
@@ -292,8 +312,11 @@ func (e *Engine) RingAll() {
 	}
 }
 
-// Listening reports whether some process's queue is looked at by every poll, so that its posts do not ring.
-func (e *Engine) Listening() bool { return e.active.n > 0 }
+// Listening reports whether some process's queue is looked at by every poll, so that its posts do not ring, or messages are
+// held that nobody rings for.
+func (e *Engine) Listening() bool {
+	return e.active.n > 0 || e.held > 0 || e.heldAt != 0 && e.now.Sub(e.heldAt) < heldLong
+}
 
 // Close takes leave of every peer, so that they need not find out. The engine does nothing afterwards.
 func (e *Engine) Close(now clock.Time) {

@@ -20,8 +20,7 @@ func (e *Engine) processGone(k destKey, name vni.Name, named bool) {
 		if p == nil {
 			continue
 		}
-		for i := range p.recvs {
-			r := &p.recvs[i]
+		for r := range p.receives {
 			if r.state != recvIdle && (r.exact && r.from == k || named && !r.exact && r.sender == name) {
 				e.doom(r, at)
 			}

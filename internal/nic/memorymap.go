@@ -113,8 +113,8 @@ func (e *Engine) managedSegment() Segment {
 			continue
 		}
 		sends.add(len(p.sends), busySends(p), size[send]())
-		receives.add(len(p.recvs), p.posted.n, size[receive]()-mapBytes)
-		maps.add(len(p.recvs), matched(p), mapBytes)
+		receives.add(len(p.recvs)+len(p.straights), p.posted.n, size[receive]()-mapBytes)
+		maps.add(len(p.recvs)+len(p.straights), matched(p), mapBytes)
 		receives.Used += p.stray.n
 	}
 	sends.InUse = int64(sends.Used) * size[send]()
@@ -150,8 +150,8 @@ func busySends(p *process) (n int) {
 }
 
 func matched(p *process) (n int) {
-	for i := range p.recvs {
-		if p.recvs[i].state == recvMatched {
+	for r := range p.receives {
+		if r.state == recvMatched {
 			n++
 		}
 	}

@@ -292,8 +292,8 @@ func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
 	for n := p.stray.head; n != nil; n = n.next { // whole messages stay, but not on the credit of the old session
 		n.v.leaveCredit(pr)
 	}
-	for i := range p.recvs { // likewise those that wait for more of their place
-		if inb := p.recvs[i].inb; inb != nil {
+	for r := range p.receives { // likewise those that wait for more of their place
+		if inb := r.inb; inb != nil {
 			inb.leaveCredit(pr)
 		}
 	}

@@ -31,18 +31,21 @@ type process struct {
 	badOps   int   // operations refused for their arguments since badSince; a storm of them detaches
 	badSince clock.Time
 
-	sends      []send     // by send context
-	copies     []*send    // of multicasts, numbered behind the contexts; nil where there is none
-	free       []int      // the places in copies that are free
-	sched      list[send] // second level of the round robin (QNIX-40): sends that can take a turn
-	dests      map[destKey]*dest
-	lastDest   *dest         // that a send went to: so will the next, mostly
-	recvs      []receive     // by receive context
-	posted     list[receive] // receive table, first half: posted and not yet matched, oldest first
-	stray      strays        // receive table, second half: envelopes that nobody has asked for yet, oldest first
-	sources    map[sourceKey]*source
-	lastSource *source // that an envelope was from: likewise
-	postSeq    uint64  // numbers posted receives, so that one can go back to its place
+	sends          []send     // by send context
+	copies         []*send    // of multicasts, numbered behind the contexts; nil where there is none
+	free           []int      // the places in copies that are free
+	sched          list[send] // second level of the round robin (QNIX-40): sends that can take a turn
+	dests          map[destKey]*dest
+	lastDest       *dest         // that a send went to: so will the next, mostly
+	recvs          []receive     // by receive context
+	posted         list[receive] // receive table, first half: posted and not yet matched, oldest first
+	stray          strays        // receive table, second half: envelopes that nobody has asked for yet, oldest first
+	sources        map[sourceKey]*source
+	lastSource     *source    // that an envelope was from: likewise
+	straight       *Straight  // its straight way, if it has one
+	straights      []*receive // entries of the receive table that are not of a context
+	spareStraights []*receive // of those, not in use
+	postSeq        uint64     // numbers posted receives, so that one can go back to its place
 
 	lost uint64 // sends completed and never acknowledged, of the session that ends just now
 

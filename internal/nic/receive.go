@@ -44,10 +44,11 @@ type receive struct {
 	size      uint64
 	seq       uint64 // its place among the posted
 	inb       *inbound
-	recalled  node[receive] // in Engine.recalled: cancelled when it was matched
-	recallEnd clock.Time    // when its message is given up
-	recall    bool          // a Cancel came when it was matched: if its message does not come, it ends
-	orphan    bool          // its sender has gone: likewise
+	recalled  node[receive]        // in Engine.recalled: cancelled when it was matched
+	recallEnd clock.Time           // when its message is given up
+	wanted    *vni.StraightReceive // it has come the straight way; nil: it has a context
+	recall    bool                 // a Cancel came when it was matched: if its message does not come, it ends
+	orphan    bool                 // its sender has gone: likewise
 }
 
 func (r *receive) init(p *process, ctx int) {
@@ -86,6 +87,12 @@ func (e *Engine) startReceive(p *process, r *receive) {
 		e.badArgument(p, err)
 		return
 	}
+	e.enterReceive(r)
+}
+
+// enterReceive gives a receive its place behind all others.
+func (e *Engine) enterReceive(r *receive) {
+	p := r.p
 	p.postSeq++
 	r.seq, r.recall, r.orphan = p.postSeq, false, false
 	e.post(r)
@@ -170,7 +177,7 @@ func (e *Engine) takeMatch(r *receive) {
 func (e *Engine) watchSender(r *receive) {
 	nic := r.from.nic
 	if !r.exact {
-		n := e.names.byName[r.sender]
+		n := e.names.find(&r.sender)
 		if r.sender.IsZero() || n == nil || n.dead {
 			return
 		}
@@ -224,6 +231,10 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	r.refill = nil
 	r.parts, r.inb, r.state = nil, nil, recvIdle
 	p := r.p
+	if r.wanted != nil {
+		e.finishStraight(r, c)
+		return
+	}
 	if p.gone {
 		return
 	}
@@ -250,8 +261,7 @@ func (e *Engine) failReceives(p *process, status vni.Status, f func(*receive) bo
 
 // dropReceives empties the receive table of a process that goes.
 func (e *Engine) dropReceives(p *process) {
-	for i := range p.recvs {
-		r := &p.recvs[i]
+	for r := range p.receives {
 		if r.state == recvMatched {
 			inb := r.inb
 			e.refuseInbound(inb, wire.ReasonProcessGone)

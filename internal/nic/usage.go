@@ -53,7 +53,9 @@ func (l *leaks) process(p *process) {
 	l.unless(len(p.free) == len(p.copies) && p.held.n == 0, "%v: %d copies of multicasts, %d multicasts held", p, len(p.copies)-len(p.free), p.held.n)
 	for i := range p.sends {
 		l.unless(p.sends[i].state == sendIdle, "%v: send context %d in state %d", p, i, p.sends[i].state)
-		l.unless(p.recvs[i].state == recvIdle, "%v: receive context %d in state %d", p, i, p.recvs[i].state)
+	}
+	for r := range p.receives {
+		l.unless(r.state == recvIdle, "%v: receive context %d in state %d", p, r.ctx, r.state)
 	}
 	for _, src := range sorted(p.sources) {
 		l.unless(src.early.n == 0, "%v: %d envelopes of slot %d of NIC %d parked, the first %d, expected %d",

@@ -8,7 +8,9 @@ func (p *process) uses(mem []byte) bool {
 		if s := &p.sends[i]; s.state != sendIdle && overlaps(s.frag.Parts, mem) {
 			return true
 		}
-		if r := &p.recvs[i]; r.state != recvIdle && overlaps(r.parts, mem) {
+	}
+	for r := range p.receives {
+		if r.state != recvIdle && overlaps(r.parts, mem) {
 			return true
 		}
 	}

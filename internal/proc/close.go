@@ -35,7 +35,7 @@ func (p *Process) changed() {
 
 // isIdle reports whether nothing of this process looks at the segment any more but one call, Close's. A context's
 // doorbell becomes Free by the last access that its operation makes.
-func (p *Process) isIdle() bool { return p.inside.Load() <= 1 && p.allFree() }
+func (p *Process) isIdle() bool { return p.inside.Load() <= 1 && p.allFree() && p.straightIdle() }
 
 func (p *Process) allFree() bool {
 	for _, receive := range []bool{false, true} {
@@ -51,7 +51,7 @@ func (p *Process) allFree() bool {
 // letGo calls Options.Released if the time has come.
 func (p *Process) letGo() {
 	p.mu.Lock()
-	now := p.closed.Load() && !p.released && p.inside.Load() == 0 && len(p.regions) == 0 && p.allFree()
+	now := p.closed.Load() && !p.released && p.inside.Load() == 0 && len(p.regions) == 0 && p.allFree() && p.straightIdle()
 	p.released = p.released || now
 	p.mu.Unlock()
 	if now && p.opts.Released != nil {
@@ -73,6 +73,9 @@ func (p *Process) Close() error {
 	p.inside.Add(1) // Close looks at the segment itself
 	started := p.cancelAll()
 	p.mu.Unlock()
+	if p.opts.Straight != nil {
+		p.opts.Straight.Close()
+	}
 	p.watched.Add(1)
 	p.w.Kick()
 	p.w.Wake()

@@ -26,6 +26,10 @@ type Op struct {
 	nic  uint64
 	to   []vni.Name // instead of peer, of a multicast
 
+	straight bool // it has gone the straight way, and has no context
+	pooled   bool // it is one of spareOps
+	wanted   vni.StraightReceive
+
 	place  place
 	refill *refill // its memory is described while it goes on; of a blocking form
 	out    []byte  // where a receive or GET copies staged bytes to
@@ -42,6 +46,9 @@ type Op struct {
 
 // rung reports whether the operation of a blocking form has ended, one way or another.
 func (o *Op) rung() bool {
+	if o.straight {
+		return o.wanted.Done() || o.p.dead.Load() || o.p.vp.Gone() != vni.StatusOK
+	}
 	return o.p.vp.Doorbell(o.receive, o.ctx) == vni.Done || o.p.dead.Load() || o.p.vp.Gone() != vni.StatusOK
 }
 
@@ -71,6 +78,10 @@ func (p *Process) wait(ctx context.Context, o *Op) (why error) {
 
 // cancel asks the NIC to withdraw o.
 func (p *Process) cancel(o *Op, byUser bool) {
+	if o.straight {
+		o.cancelStraight(byUser)
+		return
+	}
 	p.mu.Lock()
 	o.byUser = o.byUser || byUser
 	p.postCancel(o)
@@ -101,6 +112,9 @@ func (p *Process) postCancel(o *Op) {
 // finish takes the result of an operation that has ended, into m, which is empty. why is what its waiting was cut short by.
 func (o *Op) finish(m *Message, why error) (err error) {
 	p := o.p
+	if o.straight {
+		return o.finishStraight(m, why)
+	}
 	if p.vp.Doorbell(o.receive, o.ctx) == vni.Done {
 		var c vni.Completion
 		p.vp.ReadCompletion(o.receive, o.ctx, &c)
@@ -123,11 +137,20 @@ func (o *Op) finish(m *Message, why error) (err error) {
 		if c.Tag < uint64(len(o.to)) && c.Status != vni.StatusBadArgument { // it says which could not be served
 			o.peer = o.to[c.Tag]
 		}
-	} else if err = p.nicGone(); err != nil && why != nil && !errors.Is(why, ErrNICGone) {
-		err = fmt.Errorf("%w: it did not answer when the operation was cancelled: %w", err, why)
+	} else {
+		err = o.unanswered(why)
 	}
 	if err != nil {
 		err = &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Err: err}
+	}
+	return err
+}
+
+// unanswered is why an operation has ended of which the NIC says nothing.
+func (o *Op) unanswered(why error) error {
+	err := o.p.nicGone()
+	if err != nil && why != nil && !errors.Is(why, ErrNICGone) {
+		err = fmt.Errorf("%w: it did not answer when the operation was cancelled: %w", err, why)
 	}
 	return err
 }
@@ -144,6 +167,10 @@ func (o *Op) whyCancelled(why error) error {
 
 // release gives back all that o holds. The context is free afterwards, and so is o, if a blocking form has it.
 func (o *Op) release() {
+	if o.straight {
+		o.releaseStraight()
+		return
+	}
 	p, l := o.p, o.list()
 	o.out = nil
 	p.mu.Lock()

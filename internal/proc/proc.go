@@ -68,6 +68,9 @@ type Options struct {
 	// while this process runs.
 	Patience func() (context.Context, context.CancelFunc)
 
+	// Straight is the straight way to a NIC in this address space; nil if there is none.
+	Straight vni.Straight
+
 	// Names lists the processes of the fabric that live, as the NIC knows them.
 	Names func(ctx context.Context) ([]vni.Name, error)
 }

@@ -12,6 +12,9 @@ import (
 // ErrTruncated, and the Message and the first bytes are there nevertheless. If ctx ends first, Recv returns its error
 // and no message is lost: one that had met this receive already is returned instead (decision 9).
 func (p *Process) Recv(ctx context.Context, from Dest, match Match, buf []byte) (Message, error) {
+	if o := p.recvStraight(from, match, buf); o != nil {
+		return p.end(ctx, o)
+	}
 	for {
 		r := request{what: "receive", code: vni.CodeReceive, receive: true, with: from, waits: true}
 		r.receiveRequest(match, 0, buf)
@@ -34,6 +37,9 @@ func (p *Process) StartRecv(from Dest, match Match, buf []byte) (*Op, error) {
 
 // StartRecvInto is StartRecv that uses an Op again, new or done, so that nothing is allocated.
 func (p *Process) StartRecvInto(o *Op, from Dest, match Match, buf []byte) error {
+	if o.free(p) && p.startStraight(o, from, match, buf) {
+		return nil
+	}
 	r := request{what: "receive", code: vni.CodeReceive, receive: true, with: from}
 	r.receiveRequest(match, 0, buf)
 	return p.startOp(o, &r, nil)

@@ -32,6 +32,9 @@ func (p *Process) Reply(ctx context.Context, m *Message, parts ...[]byte) error 
 var errNoCall = fmt.Errorf("%w: the sender awaits no reply", ErrBadArgument)
 
 func (p *Process) send(ctx context.Context, what string, to Dest, tag uint64, flags uint32, parts [][]byte) error {
+	if flags == 0 && p.sendStraight(to, tag, parts, false) {
+		return nil
+	}
 	r := request{what: what, code: vni.CodeSend, with: to, waits: true}
 	parts, err := p.sendRequest(&r, tag, flags, parts)
 	if err != nil {
@@ -62,6 +65,11 @@ func (p *Process) StartSendInto(o *Op, to Dest, tag uint64, parts ...[]byte) err
 }
 
 func (p *Process) startSend(o *Op, to Dest, tag uint64, flags uint32, parts [][]byte) error {
+	if flags == 0 && o.free(p) && p.sendStraight(to, tag, parts, true) {
+		o.begin(p)
+		o.done.Store(true)
+		return nil
+	}
 	r := request{what: "send", code: vni.CodeSend, with: to}
 	parts, err := p.sendRequest(&r, tag, flags, parts)
 	if err != nil {
@@ -93,14 +101,11 @@ func started(begin func(*Op) error) (*Op, error) {
 
 // startOp begins r as an operation of its own.
 func (p *Process) startOp(o *Op, r *request, parts [][]byte) error {
-	if o.p == nil {
-		o.p, o.ready = p, o.settled
-	} else if !o.done.Load() || o.p != p {
+	if !o.free(p) {
 		return r.fail(errBusy)
 	}
+	o.begin(p)
 	r.own = o
-	o.msg, o.err = Message{}, nil
-	o.done.Store(false)
 	l, err := p.start(parts, r)
 	if l != lackNothing {
 		err = ErrQueueFull
@@ -111,6 +116,18 @@ func (p *Process) startOp(o *Op, r *request, parts [][]byte) error {
 		return o.err
 	}
 	return nil
+}
+
+// free reports whether the Op of a start form may be used: it is new, or p's and done.
+func (o *Op) free(p *Process) bool { return o.p == nil || o.p == p && o.done.Load() }
+
+// begin makes an Op that is free one that is under way.
+func (o *Op) begin(p *Process) {
+	if o.p == nil {
+		o.p, o.ready = p, o.settled
+	}
+	o.msg, o.err, o.straight = Message{}, nil, false
+	o.done.Store(false)
 }
 
 var errBusy = fmt.Errorf("%w: the Op is under way, or another process's", ErrBadArgument)

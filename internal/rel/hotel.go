@@ -114,10 +114,13 @@ func (h *hotel[G]) close(floor int32) {
 
 func (h *hotel[G]) floorOf(t clock.Time) int32 { return int32((int64(t) >> h.shift) % floors) }
 
+// pass notes that it is now, and nobody's stay is over.
+func (h *hotel[G]) pass(now clock.Time) { h.done = max(h.done, int64(now)>>h.shift) }
+
 // evict returns one guest whose stay is over at now, and frees its room. Callers ask until there is none.
 func (h *hotel[G]) evict(now clock.Time) (g G, ok bool) {
 	if now < h.wake {
-		h.done = max(h.done, int64(now)>>h.shift)
+		h.pass(now)
 		return g, false
 	}
 	h.done = int64(h.wake)>>h.shift - 1

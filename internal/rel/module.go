@@ -117,6 +117,8 @@ type Module struct {
 	deferred deferred
 	fastOK   bool
 
+	direct []byte // the frame of an Endpoint's Direct
+
 	work   int  // of this Progress
 	choked bool // the driver took no more in this Progress
 	closed bool

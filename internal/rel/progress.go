@@ -28,6 +28,28 @@ func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time
 	return m.work, m.nextPoll(now)
 }
 
+// Push posts what one endpoint has queued, at once: the part of Progress that a lone message needs. It returns when
+// Progress wants to be called, as Progress does.
+func (m *Module) Push(now clock.Time, e *Endpoint, out Frames) (next clock.Time) {
+	m.settleFast() // so that an acknowledgement goes along
+	m.work, m.choked = 0, false
+	if e.live == nil || e.overrun {
+		return now
+	}
+	if !m.sendQueues(now, e, out) {
+		m.choked = true
+	} else if n := len(m.sending); n > 0 && m.sending[n-1] == e {
+		m.sending, e.listed = m.sending[:n-1], false
+		if e.live.reliable {
+			e.writable(now)
+		}
+	}
+	return m.nextPoll(now)
+}
+
+// Idle reports whether a Progress would find nothing to do but what is due.
+func (m *Module) Idle() bool { return m.resends.n+len(m.sending)+len(m.owing)+len(m.noticed) == 0 }
+
 // takeNotice begins to look after endpoints that are newly watched. Watch does not know what time it is.
 func (m *Module) takeNotice(now clock.Time) {
 	for i := 0; i < len(m.noticed); i++ {
@@ -46,6 +68,13 @@ func (m *Module) takeNotice(now clock.Time) {
 
 // timers looks at one deadline per hotel, and beyond it only at what is due.
 func (m *Module) timers(now clock.Time) {
+	m.expirePending(now)
+	if now < m.hotel.wake && now < m.desk.wake && now < m.night.wake {
+		m.hotel.pass(now)
+		m.desk.pass(now)
+		m.night.pass(now)
+		return
+	}
 	for g, ok := m.hotel.evict(now); ok; g, ok = m.hotel.evict(now) {
 		m.timeout(now, g)
 		m.work++
@@ -58,7 +87,6 @@ func (m *Module) timers(now clock.Time) {
 		m.nightTimer(now, e)
 		m.work++
 	}
-	m.expirePending(now)
 }
 
 // sendAll works on the list of endpoints with something to send. An endpoint leaves it when it can go on no further.

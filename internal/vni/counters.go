@@ -130,9 +130,11 @@ const (
 	NICDuplicates        // short messages that had come before, by a relay
 	NICGroupsNow
 	NICTransitBytesNow
-	NICCrowded    // times that a process's turns stopped because it had as many rooms as were left
-	NICRings      // times that a process rang
-	NICRingsEmpty // of those: without a command since the last
+	NICCrowded       // times that a process's turns stopped because it had as many rooms as were left
+	NICRings         // times that a process rang
+	NICRingsEmpty    // of those: without a command since the last
+	NICStraightSends // messages that took the straight way, without a command
+	NICStraightReceives
 
 	// the link driver
 	LinkFramesIn
@@ -171,7 +173,7 @@ var counterNames = [counters]string{
 	"nic_active_now", "nic_names_now", "nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts",
 	"nic_reductions", "nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent",
 	"nic_relays", "nic_relayed_messages", "nic_relays_missed", "nic_duplicates",
-	"nic_groups_now", "nic_transit_bytes_now", "nic_crowded", "nic_rings", "nic_rings_empty",
+	"nic_groups_now", "nic_transit_bytes_now", "nic_crowded", "nic_rings", "nic_rings_empty", "nic_straight_sends", "nic_straight_receives",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",
 	"link_dropped_out", "link_frames_batched", "link_ecn_marked",

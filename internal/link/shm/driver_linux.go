@@ -39,6 +39,7 @@ var (
 	_ link.Driver   = (*Driver)(nil)
 	_ link.Pollable = (*Driver)(nil)
 	_ link.Sleeper  = (*Driver)(nil)
+	_ link.Glancer  = (*Driver)(nil)
 )
 
 // Listen makes a driver that others can reach.
@@ -96,6 +97,16 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 		return frames, clock.Never
 	}
 	return frames, now.Add(time.Millisecond)
+}
+
+// Glance implements link.Glancer: one load a sender.
+func (d *Driver) Glance() bool {
+	for _, in := range d.in {
+		if in.read.ready() {
+			return true
+		}
+	}
+	return false
 }
 
 // take hands over at most so many frames of one sender.

@@ -103,6 +103,9 @@ func (c *consumer[T]) get() (v T, ok bool) {
 	return v, true
 }
 
+// any reports whether get would return an entry.
+func (c *consumer[T]) any() bool { return c.next != c.last || c.next != atomic.LoadUint32(c.producer) }
+
 // done lets the kernel have the entries that were read.
 func (c *consumer[T]) done() {
 	if c.shown != c.next {

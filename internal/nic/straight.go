@@ -1,0 +1,239 @@
+package nic
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Straight is the straight way of one process into the engine (USNIC-28, USNIC-38; vni.Straight says what it is). It
+// goes where a command would go, by the same tables and with the same judgement, or not at all: it refuses whatever would
+// have to wait. So order, credit, accounts and the peer's view are those of the command queue.
+//
+// It belongs to whoever has the engine, as Poll does.
+type Straight struct {
+	e       *Engine
+	p       *process
+	ep      *rel.Endpoint // of the Send that is open
+	space   wire.Space    // and of its record,
+	n       int           // which has so many bytes; 0: it is queued
+	active  int           // receives that are not finished
+	closing bool
+	idle    atomic.Bool // closing, and none is active
+}
+
+// Straight returns the straight way of the process at slot; nil if there is no such process.
+func (e *Engine) Straight(slot uint16, gen uint32) *Straight {
+	p := e.process(slot)
+	if p == nil || p.gen != gen {
+		return nil
+	}
+	p.straight = &Straight{e: e, p: p}
+	return p.straight
+}
+
+// usable reports whether the process is served and no command of its stands before what comes now.
+func (s *Straight) usable() bool {
+	first := !s.p.vni.Pending() || s.e.cfg.Defect == mutate.StraightOvertakes
+	return first && !s.closing && !s.e.closed && s.p.served()
+}
+
+// Send returns room for the payload of a message that may leave now: its receiver is known and the pair open, nothing to
+// the same receiver waits, there is credit, and it fits into a segment. Otherwise nil. Sent must follow.
+func (s *Straight) Send(m *vni.StraightSend) []byte {
+	e, p := s.e, s.p
+	if m.Len > limits.CopiedMessage || !s.usable() {
+		return nil
+	}
+	d := s.dest(m)
+	if d == nil || d.peer == nil || d.queue.n > 0 || !d.peer.ep.Up() {
+		return nil
+	}
+	cost := stagedCost(uint64(m.Len))
+	if d.remote.credit() < cost || d.remote.waiting.n > 0 || p.rooms.Segments() > 0 && p.rooms.Segments() >= e.rel.Vacancies() {
+		return nil
+	}
+	space, n := wire.Command, wire.FragLen+m.Len
+	if m.Len > limits.TinyMessage {
+		space = wire.Data
+	}
+	if n > d.peer.ep.MaxRecord(space) {
+		return nil
+	}
+	s.ep, s.space, s.n = d.peer.ep, space, 0
+	var b []byte
+	if !m.Hold {
+		if b = s.ep.Direct(e.now, space, n, e.cfg.Link); b != nil {
+			s.n = n
+		}
+	}
+	if b == nil {
+		e.rel.Charge(&p.rooms)
+		b = s.ep.Reserve(e.now, space, n)
+		e.rel.Charge(nil)
+	}
+	if b == nil {
+		return nil
+	}
+	wire.PutFrag(b, &wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen, Number: d.number, Tag: m.Tag}, m.Len)
+	d.number++
+	d.remote.used += cost
+	e.countMessage(p, vni.StatusOK, uint64(m.Len))
+	e.counts[vni.NICStraightSends]++
+	return b[wire.FragLen:]
+}
+
+// dest finds whom a message is for; nil if a command has to find out.
+func (s *Straight) dest(m *vni.StraightSend) *dest {
+	k := destKey{m.NIC, m.Slot, m.Gen}
+	if m.NIC == 0 {
+		n := s.e.names.find(&m.To)
+		if n == nil || !n.live() || m.Gen != 0 && m.Gen != n.gen {
+			return nil
+		}
+		k = destKey{n.nic, n.slot, n.gen}
+	}
+	if d := s.p.lastDest; d != nil && d.key == k {
+		return d
+	}
+	d := s.p.dests[k]
+	if d != nil {
+		s.p.lastDest = d
+	}
+	return d
+}
+
+// Sent lets the message of Send leave at once, with all that was held before it, and returns when the engine must be polled
+// at the latest. It reads the clock only if somebody will want to know when the message left.
+func (s *Straight) Sent(read func() clock.Time) (next clock.Time) {
+	e := s.e
+	if s.n > 0 { // in a frame already, on a link that needs no timers
+		s.ep.SendDirect(s.space, s.n, e.cfg.Link)
+		e.cfg.Link.Flush(e.now)
+		return clock.Never
+	}
+	e.now = max(e.now, read())
+	e.held = 0
+	next = e.rel.Push(e.now, s.ep, e.cfg.Link)
+	e.cfg.Link.Flush(e.now)
+	if e.sending.n > 0 { // it has made room for others
+		return e.now
+	}
+	return next
+}
+
+// Hold leaves the message of Send to the next Sent or Poll, and reports whether there are as many by now as are worth
+// a frame of their own, so that it is time for Sent.
+func (s *Straight) Hold() (enough bool) {
+	s.e.held++
+	s.e.heldAt = s.e.now
+	return s.e.held >= limits.HeldMessages
+}
+
+// heldLong is for how long after a message was held the engine wants to be looked at often: whoever holds one holds more.
+const heldLong = 2 * time.Millisecond
+
+// Receive posts a receive, as a command would (QNIX-45), and returns when the engine must be polled at the latest. ok is
+// false if it cannot now.
+func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
+	if !s.usable() {
+		return clock.Never, false
+	}
+	e, p := s.e, s.p
+	r := p.takeStraight()
+	w.Begin()
+	w.Entry, r.wanted = r, w
+	r.notify, r.reply, r.anyTag, r.tag = false, false, w.AnyTag, w.Tag
+	r.sender, r.size = w.From, uint64(len(w.Buf))
+	r.exact, r.from = w.NIC != 0, destKey{w.NIC, w.Slot, w.Gen}
+	r.parts = r.space[:0]
+	if len(w.Buf) > 0 {
+		r.parts = append(r.parts, w.Buf)
+	}
+	e.counts[vni.NICStraightReceives]++
+	s.active++
+	e.enterReceive(r)
+	if e.sending.n > 0 || e.grants.waiting.n > 0 || !e.rel.Idle() {
+		return e.now, true
+	}
+	return clock.Never, true
+}
+
+// Cancel withdraws a receive, at most once for each time that it was posted.
+func (s *Straight) Cancel(now clock.Time, w *vni.StraightReceive) {
+	r, ok := w.Entry.(*receive)
+	if !ok || r.wanted != w {
+		return
+	}
+	s.e.now = max(s.e.now, now)
+	s.e.counts[vni.NICCancels]++
+	s.e.cancelReceive(r)
+}
+
+// Close refuses everything from now on, and withdraws what is posted.
+func (s *Straight) Close(now clock.Time) {
+	s.closing = true
+	for _, r := range s.p.straights {
+		if r.wanted != nil {
+			s.Cancel(now, r.wanted)
+		}
+	}
+	s.idle.Store(s.active == 0)
+}
+
+// Idle reports, after Close, whether no receive is posted or on its way any more. It may be asked at any time, by anybody.
+func (s *Straight) Idle() bool { return s.idle.Load() }
+
+// finishStraight tells a process of the end of a receive. One that has gone hears nothing: its memory says so.
+func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
+	p, w := r.p, r.wanted
+	r.wanted, w.Entry = nil, nil
+	s := p.straight
+	if s.active--; s.closing && s.active == 0 {
+		s.idle.Store(true)
+	}
+	p.spareStraights = append(p.spareStraights, r)
+	if p.gone {
+		return
+	}
+	p.ended(c.Status)
+	w.Result = *c
+	w.Finish()
+	e.served = true
+	if p.wakeUp != nil {
+		e.ring(p)
+	}
+}
+
+// takeStraight takes an entry of the receive table for a receive that has no context.
+func (p *process) takeStraight() *receive {
+	if n := len(p.spareStraights); n > 0 {
+		r := p.spareStraights[n-1]
+		p.spareStraights = p.spareStraights[:n-1]
+		return r
+	}
+	r := new(receive)
+	r.init(p, -1)
+	p.straights = append(p.straights, r)
+	return r
+}
+
+// receives are all entries of the receive table that may be in use: those of the contexts, and the straight ones.
+func (p *process) receives(yield func(*receive) bool) {
+	for i := range p.recvs {
+		if !yield(&p.recvs[i]) {
+			return
+		}
+	}
+	for _, r := range p.straights {
+		if !yield(r) {
+			return
+		}
+	}
+}

@@ -1,0 +1,341 @@
+package nic
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// rider is a tester that has a straight way, too.
+type rider struct {
+	*tester
+	way *Straight
+}
+
+func (f *fabric) rider(nic int, name string) *rider {
+	p := f.process(nic, name)
+	return &rider{p, p.e.Straight(p.slot, p.gen)}
+}
+
+// ride sends by the straight way, and reports whether it could.
+func (p *rider) ride(to *tester, tag uint64, hold bool, data []byte) bool {
+	b := p.way.Send(&vni.StraightSend{To: to.name, Tag: tag, Len: len(data), Hold: hold})
+	if b == nil {
+		return false
+	}
+	copy(b, data)
+	if hold {
+		p.way.Hold()
+	} else {
+		p.way.Sent(func() clock.Time { return p.f.now })
+	}
+	return true
+}
+
+func (p *rider) want(from *tester, tag uint64, buf []byte) *vni.StraightReceive {
+	p.f.t.Helper()
+	w := &vni.StraightReceive{Tag: tag, Buf: buf}
+	if from != nil {
+		w.From = from.name
+	}
+	if _, ok := p.way.Receive(w); !ok {
+		p.f.t.Fatal("the straight way refuses a receive")
+	}
+	return w
+}
+
+func (p *rider) got(w *vni.StraightReceive, want []byte) {
+	p.f.t.Helper()
+	p.f.until(10*time.Second, "a straight receive", w.Done)
+	if c := w.Result; c.Status != vni.StatusOK || c.Full != uint64(len(want)) || !bytes.Equal(w.Buf[:c.Len], want) {
+		p.f.t.Fatalf("ended with %v, %d of %d bytes; expected %d", c.Status, c.Len, c.Full, len(want))
+	}
+}
+
+// met opens the pair and has each know the other, as the first message by a command does.
+func (f *fabric) met(a, b *rider) {
+	f.t.Helper()
+	f.known(a.name.String(), b.name.String())
+	for _, p := range [][2]*rider{{a, b}, {b, a}} {
+		buf := make([]byte, 4)
+		r := p[1].recv("", 0, vni.AnyTag, buf)
+		s := p[0].send(p[1].name.String(), 0, 0, buf)
+		p[1].wantReceived(r, buf, buf)
+		p[0].wantSent(s)
+	}
+	f.until(time.Second, "the command queues are at rest", func() bool { return !a.way.p.vni.Pending() && !b.way.p.vni.Pending() })
+}
+
+func straightPlaces(t *testing.T, test func(t *testing.T, f *fabric, a, b *rider)) {
+	for _, pl := range places[1:] { // between processes of one NIC the queue is as straight
+		t.Run(pl.name, func(t *testing.T) {
+			f := newFabric(t, pl.nics, pl.faults)
+			a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+			f.met(a, b)
+			test(t, f, a, b)
+			f.noLeaks()
+		})
+	}
+}
+
+// ready has the sender wait until the straight way takes one more.
+func (p *rider) mustRide(to *tester, tag uint64, hold bool, data []byte) {
+	p.f.t.Helper()
+	p.f.until(10*time.Second, "the straight way", func() bool { return p.ride(to, tag, hold, data) })
+}
+
+func TestShortMessagesTakeTheStraightWay(t *testing.T) { // USNIC-28, USNIC-38
+	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
+		commands := a.e.Count(vni.NICCommands) + b.e.Count(vni.NICCommands)
+		for i, n := range []int{0, 1, 64, limits.TinyMessage, limits.TinyMessage + 1, 1300} {
+			for _, early := range []bool{false, true} {
+				data, buf := pattern(n, byte(i)), make([]byte, n)
+				if early {
+					a.mustRide(b.tester, 7, false, data)
+					for range 50 {
+						f.step()
+					}
+				}
+				w := b.want(a.tester, 7, buf)
+				if !early {
+					a.mustRide(b.tester, 7, false, data)
+				}
+				b.got(w, data)
+				if c := w.Result; c.From != a.name || c.Slot != a.slot || c.Gen != a.gen || c.Tag != 7 || c.NIC != 1 {
+					t.Errorf("it says %+v", c)
+				}
+			}
+		}
+		if n := a.e.Count(vni.NICCommands) + b.e.Count(vni.NICCommands); n != commands {
+			t.Errorf("%d commands were read", n-commands)
+		}
+		if s, r := a.e.Count(vni.NICStraightSends), b.e.Count(vni.NICStraightReceives); s < 12 || r != 12 {
+			t.Errorf("counted %d sends and %d receives", s, r)
+		}
+	})
+}
+
+func TestTheStraightWayKeepsTheOrderOfCallsAndCommands(t *testing.T) { // decision 5
+	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
+		const n = 300
+		var sends []int
+		refused := 0
+		for i := range n {
+			data := []byte{byte(i), byte(i >> 8)}
+			if i%7 < 3 || !a.ride(b.tester, 1, i%2 == 0, data) {
+				if i%7 >= 3 {
+					refused++
+				}
+				sends = append(sends, a.send("b/0", 1, 0, data))
+			}
+			if i%5 == 0 {
+				f.step()
+			}
+			for len(sends) > 20 {
+				a.wantSent(sends[0])
+				sends = sends[1:]
+			}
+		}
+		if refused == 0 {
+			t.Error("nothing was refused though commands were waiting")
+		}
+		for i := range n {
+			buf := make([]byte, 2)
+			if i%3 == 0 && !b.way.p.vni.Pending() {
+				w := b.want(a.tester, 1, buf)
+				f.until(10*time.Second, "a message", w.Done)
+			} else {
+				b.finish(true, b.recv("a/0", 1, 0, buf))
+			}
+			if got := int(buf[0]) | int(buf[1])<<8; got != i {
+				t.Fatalf("message %d came in place of %d", got, i)
+			}
+		}
+		for _, s := range sends {
+			a.wantSent(s)
+		}
+	})
+}
+
+func TestAStraightReceiveStandsBehindThosePostedBefore(t *testing.T) {
+	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
+		first, second, third := make([]byte, 1), make([]byte, 1), make([]byte, 1)
+		r1 := b.recv("a/0", 1, 0, first)
+		f.until(time.Second, "the command is read", func() bool { return !b.way.p.vni.Pending() })
+		w2 := b.want(nil, 1, second)
+		r3 := b.recv("a/0", 1, 0, third)
+		if _, ok := b.way.Receive(&vni.StraightReceive{Tag: 1, Buf: third}); ok {
+			t.Error("a receive passed a command that is not read")
+		}
+		for i := range 3 {
+			a.mustRide(b.tester, 1, false, []byte{byte(i)})
+		}
+		b.wantReceived(r1, first, []byte{0})
+		b.got(w2, []byte{1})
+		b.wantReceived(r3, third, []byte{2})
+	})
+}
+
+func TestTheStraightWayRefusesWhatHasToWait(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	c := f.process(0, "c/0")
+	if a.ride(&tester{name: vni.Name{App: [len(vni.Name{}.App)]byte{'x'}}}, 1, false, nil) {
+		t.Error("sent to a name that nobody has")
+	}
+	f.met(a, b)
+	if a.ride(c, 1, false, []byte{1}) {
+		t.Error("sent to a process of the same NIC")
+	}
+	if a.ride(b.tester, 1, false, make([]byte, limits.CopiedMessage+1)) {
+		t.Error("sent a message that is not copied")
+	}
+	if a.way.Send(&vni.StraightSend{To: b.name, Gen: b.gen + 1, Len: 1}) != nil {
+		t.Error("sent to another generation")
+	}
+	n := 0
+	for a.ride(b.tester, 1, true, make([]byte, 500)) { // until credit is spent
+		if n++; n > limits.CreditBytes/500 {
+			t.Fatal("sent beyond the credit")
+		}
+	}
+	s := a.send("b/0", 1, 0, []byte{1})
+	if a.ride(b.tester, 1, false, []byte{2}) {
+		t.Error("passed a command")
+	}
+	for range n + 1 {
+		b.finish(true, b.recv("a/0", 1, 0, make([]byte, 500)))
+	}
+	a.wantSent(s)
+	f.noLeaks()
+}
+
+func TestAStraightReceiveIsCancelledAndTruncated(t *testing.T) { // decision 9
+	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
+		w := b.want(nil, 3, make([]byte, 4))
+		b.way.Cancel(f.now, w)
+		f.until(time.Second, "the cancelled receive", w.Done)
+		if w.Result.Status != vni.StatusCancelled {
+			t.Errorf("ended with %v", w.Result.Status)
+		}
+		b.way.Cancel(f.now, w) // late
+		w = b.want(nil, 3, make([]byte, 4))
+		a.mustRide(b.tester, 3, false, []byte("truncated"))
+		f.until(10*time.Second, "the message", w.Done)
+		if c := w.Result; c.Status != vni.StatusTruncated || c.Len != 4 || c.Full != 9 || string(w.Buf) != "trun" {
+			t.Errorf("ended with %+v, %q", c, w.Buf)
+		}
+	})
+}
+
+func TestCloseWithdrawsStraightReceivesAndRefusesMore(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	w := b.want(nil, 3, make([]byte, 4))
+	if b.way.Idle() {
+		t.Error("idle though it is not closed")
+	}
+	b.way.Close(f.now)
+	if !w.Done() || w.Result.Status != vni.StatusCancelled || !b.way.Idle() {
+		t.Errorf("done %v, %v, idle %v", w.Done(), w.Result.Status, b.way.Idle())
+	}
+	if _, ok := b.way.Receive(w); ok || b.ride(a.tester, 1, false, nil) {
+		t.Error("a closed way takes more")
+	}
+	f.noLeaks()
+}
+
+func TestStraightReceivesEndWithTheirSenderAndWithTheirProcess(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	w := b.want(a.tester, 3, make([]byte, 4))
+	a.exit()
+	f.until(5*time.Second, "the end of the receive", w.Done)
+	if w.Result.Status != vni.StatusProcessGone {
+		t.Errorf("ended with %v", w.Result.Status)
+	}
+	w = b.want(nil, 3, make([]byte, 4))
+	b.exit()
+	for range 100 {
+		f.step()
+	}
+	if w.Done() {
+		t.Error("a process that has gone was told of the end of its receive")
+	}
+	f.noLeaks()
+}
+
+func TestARegionThatAStraightReceiveNamesIsBusy(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	mem := make([]byte, 4096)
+	id, _, err := b.e.AddRegion(b.slot, mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := b.want(nil, 3, mem[100:200])
+	if err := b.e.RemoveRegion(b.slot, id); err == nil {
+		t.Error("the region was removed")
+	}
+	b.way.Cancel(f.now, w)
+	if err := b.e.RemoveRegion(b.slot, id); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHeldMessagesLeaveWithTheNextPoll(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	sent := a.e.Count(vni.RelSends)
+	for range 10 {
+		if !a.ride(b.tester, 1, true, make([]byte, 64)) {
+			t.Fatal("refused")
+		}
+	}
+	if n := a.e.Count(vni.RelSends); n != sent || !a.e.Listening() {
+		t.Errorf("%d segments left though all were held; listening: %v", n-sent, a.e.Listening())
+	}
+	for range 10 {
+		b.finish(true, b.recv("a/0", 1, 0, make([]byte, 64)))
+	}
+	if n := a.e.Count(vni.RelSends) - sent; n != 1 {
+		t.Errorf("10 held messages took %d segments", n)
+	}
+	f.noLeaks()
+}
+
+func TestTheStraightWayAllocatesNothing(t *testing.T) { // decision 16
+	for _, pl := range []fault.Config{{}, {Seed: 1}} {
+		f := newFabric(t, 2, pl)
+		a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+		f.met(a, b)
+		w := &vni.StraightReceive{From: a.name, Tag: 1, Buf: make([]byte, 64)}
+		msg := make([]byte, 64)
+		turn := func() {
+			if _, ok := b.way.Receive(w); !ok {
+				t.Fatal("refused")
+			}
+			for !a.ride(b.tester, 1, false, msg) {
+				f.step()
+			}
+			for !w.Done() {
+				f.step()
+			}
+		}
+		for range 5000 {
+			turn()
+		}
+		if n := testing.AllocsPerRun(1000, turn); n != 0 {
+			t.Errorf("%v allocations a message", n)
+		}
+	}
+}

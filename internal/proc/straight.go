@@ -1,0 +1,123 @@
+package proc
+
+import (
+	"sync"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// The straight way (vni.Straight): a process whose NIC is in its own address space calls it, for short messages and for
+// receives. What is refused there takes the long way, by context and command, which has no limits. Which way an
+// operation has gone its caller cannot tell.
+
+// sendStraight sends a message by the straight way, if it can go there. parts are copied, so they are free at once.
+func (p *Process) sendStraight(to Dest, tag uint64, parts [][]byte, hold bool) bool {
+	way := p.opts.Straight
+	if way == nil || p.closed.Load() || to.NIC == 0 && !to.Name.Valid() {
+		return false
+	}
+	n := 0
+	for _, b := range parts {
+		n += len(b)
+	}
+	if n > limits.CopiedMessage {
+		return false
+	}
+	room := way.Send(vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Len: n, Hold: hold})
+	if room == nil {
+		return false
+	}
+	copyParts(room, parts)
+	way.Sent()
+	return true
+}
+
+// spareOps are those of blocking receives that took the straight way, so that they allocate nothing.
+var spareOps = sync.Pool{New: func() any { return new(Op) }}
+
+// recvStraight posts a receive of a blocking form by the straight way; nil if it cannot.
+func (p *Process) recvStraight(from Dest, match Match, buf []byte) *Op {
+	if p.opts.Straight == nil || p.closed.Load() {
+		return nil
+	}
+	o := spareOps.Get().(*Op)
+	if o.ready == nil {
+		o.ready = o.rung
+	}
+	o.p = p
+	if !o.postStraight(from, match, buf) {
+		o.p = nil
+		spareOps.Put(o)
+		return nil
+	}
+	o.pooled = true
+	return o
+}
+
+// startStraight is the same for a start form, whose Op is free.
+func (p *Process) startStraight(o *Op, from Dest, match Match, buf []byte) bool {
+	if p.opts.Straight == nil || p.closed.Load() {
+		return false
+	}
+	o.begin(p)
+	if !o.postStraight(from, match, buf) {
+		o.done.Store(true) // free again
+		return false
+	}
+	return true
+}
+
+func (o *Op) postStraight(from Dest, match Match, buf []byte) bool {
+	o.straight, o.receive = true, true
+	o.what, o.peer, o.nic, o.to = "receive", from.Name, from.NIC, nil
+	o.byUser = false
+	w := &o.wanted
+	w.From, w.NIC, w.Slot, w.Gen, w.Tag, w.AnyTag, w.Buf = from.Name, from.NIC, from.Slot, from.Gen, match.Tag, match.Any, buf
+	if o.p.opts.Straight.Receive(w) {
+		return true
+	}
+	o.straight, w.Buf = false, nil
+	return false
+}
+
+// cancelStraight asks the NIC to withdraw o.
+func (o *Op) cancelStraight(byUser bool) {
+	o.p.mu.Lock()
+	o.byUser = o.byUser || byUser
+	o.p.mu.Unlock()
+	o.p.opts.Straight.Cancel(&o.wanted)
+}
+
+// finishStraight takes the result of o, which has ended. why is what its waiting was cut short by.
+func (o *Op) finishStraight(m *Message, why error) (err error) {
+	if !o.wanted.Done() {
+		err = o.unanswered(why)
+	} else {
+		c := &o.wanted.Result
+		m.set(c)
+		if err = statusError(c.Status); c.Status == vni.StatusCancelled {
+			err = o.whyCancelled(why)
+		}
+	}
+	if err != nil {
+		err = &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Err: err}
+	}
+	return err
+}
+
+// releaseStraight lets go of the caller's memory. One that the NIC may still write to is not used again.
+func (o *Op) releaseStraight() {
+	p := o.p
+	if o.pooled && o.wanted.Done() {
+		o.wanted.Buf, o.p = nil, nil
+		o.pooled = false
+		spareOps.Put(o)
+	} else {
+		o.wanted.Buf = nil
+	}
+	p.changed()
+}
+
+// straightIdle reports whether nothing is under way by the straight way, once it is closed.
+func (p *Process) straightIdle() bool { return p.opts.Straight == nil || p.opts.Straight.Idle() }

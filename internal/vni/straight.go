@@ -1,0 +1,71 @@
+package vni
+
+import "sync/atomic"
+
+// Straight is the straight way into a NIC that lives in the process's own address space: a call in place of a command, and a
+// word in the process's memory in place of a doorbell (USNIC-28, USNIC-38). It is for what most messages are: short ones
+// to a process that is known, and receives. Whoever is refused goes by the command queue, which takes everything. A
+// command that is posted and not yet read refuses whoever comes behind it, so the order is that of the calls in any case.
+//
+//	process                         NIC
+//	Send    ──────────────────────► room in a segment, or in the link's own frame; nil: by the queue
+//	copy the payload there
+//	Sent    ──────────────────────► what is held leaves
+//
+//	Receive ──────────────────────► match what has come, or post; false: by the queue
+//	Done?   ◄────────────────────── Finish
+//
+// Any goroutine may call it. Nothing blocks longer than a poll of the NIC takes.
+type Straight interface {
+	// Send returns room for the payload of a message, which is on its way when Sent has been called: at once, by the same
+	// goroutine, which must not call anything else of the NIC in between.
+	Send(m StraightSend) []byte
+	// Sent ends a Send.
+	Sent()
+
+	// Receive posts a receive. Its Finish may come before it returns. The NIC writes into Buf until then.
+	Receive(r *StraightReceive) bool
+	// Cancel withdraws a receive. It is finished soon, by its message or by StatusCancelled.
+	Cancel(r *StraightReceive)
+
+	// Close refuses everything from now on and withdraws all receives.
+	Close()
+	// Idle reports, after Close, whether they all are finished.
+	Idle() bool
+}
+
+// StraightSend is a short message.
+type StraightSend struct {
+	To   Name   // whom to send to, unless NIC says
+	Gen  uint32 // of the receiver; 0 = whichever lives
+	NIC  uint64 // not 0: the receiver is Slot of this NIC
+	Slot uint16
+	Tag  uint64
+	Len  int  // bytes
+	Hold bool // it may wait for others, or for the next poll
+}
+
+// StraightReceive is a receive, and what came of it.
+type StraightReceive struct {
+	From   Name // whose message, unless NIC says; AnyProcess takes all
+	NIC    uint64
+	Slot   uint16
+	Gen    uint32
+	Tag    uint64
+	AnyTag bool
+	Buf    []byte
+
+	Result Completion // once it is Done
+	Entry  any        // the NIC's own
+
+	done atomic.Bool
+}
+
+// Begin makes r one that is not done.
+func (r *StraightReceive) Begin() { r.done.Store(false) }
+
+// Finish is the NIC's: Result is there.
+func (r *StraightReceive) Finish() { r.done.Store(true) }
+
+// Done reports whether Result is there.
+func (r *StraightReceive) Done() bool { return r.done.Load() }

@@ -1,0 +1,74 @@
+package weft
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/poller"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// straight is the straight way of an embedded process: whoever finds the engine unused takes it, for as long as one message
+// needs. If it is in use, the command queue does as well: who has the engine will look there.
+type straight struct {
+	poller *poller.Poller
+	way    *nic.Straight
+	hold   bool // the Send that is open may wait
+}
+
+// newStraight finds the straight way of the process at slot.
+func (n *NIC) newStraight(slot uint16, gen uint32) (s *straight, err error) {
+	n.poller.Do(func(clock.Time) {
+		if way := n.engine.Straight(slot, gen); way != nil {
+			s = &straight{poller: n.poller, way: way}
+		}
+	})
+	if s == nil {
+		return nil, ErrClosed
+	}
+	return s, nil
+}
+
+// Send implements vni.Straight. The engine is the caller's until Sent.
+func (s *straight) Send(m vni.StraightSend) []byte {
+	if !s.poller.Enter() {
+		return nil
+	}
+	b := s.way.Send(&m)
+	if s.hold = m.Hold; b == nil {
+		s.poller.Leave(clock.Never)
+	}
+	return b
+}
+
+// Sent implements vni.Straight.
+func (s *straight) Sent() {
+	switch {
+	case !s.hold:
+		s.poller.Leave(s.way.Sent(poller.Now))
+	case s.way.Hold(): // there are as many as are worth a poll, which takes in acknowledgements and credit as well
+		s.poller.LeavePolling()
+	default:
+		s.poller.Leave(0) // somebody must look soon, and often
+	}
+}
+
+// Receive implements vni.Straight.
+func (s *straight) Receive(r *vni.StraightReceive) bool {
+	if !s.poller.Enter() {
+		return false
+	}
+	next, ok := s.way.Receive(r)
+	s.poller.Leave(next)
+	return ok
+}
+
+// Cancel implements vni.Straight.
+func (s *straight) Cancel(r *vni.StraightReceive) {
+	s.poller.Do(func(now clock.Time) { s.way.Cancel(now, r) })
+}
+
+// Close implements vni.Straight.
+func (s *straight) Close() { s.poller.Do(s.way.Close) }
+
+// Idle implements vni.Straight.
+func (s *straight) Idle() bool { return s.way.Idle() }
