@@ -159,7 +159,7 @@ func hall(b *testing.B, cfg weft.Config, nics, n int) (ctx context.Context, sour
 // and receives in turns, burst so many at a time.
 func BenchmarkMessage(b *testing.B) {
 	b.Run("lone", func(b *testing.B) {
-		ctx, p, q := pair(b, weft.Config{Switch: weft.NewSwitch()})
+		ctx, p, q := pair(b, on(weft.Config{Switch: weft.NewSwitch()}))
 		msg, buf := make([]byte, 64), make([]byte, 64)
 		b.ReportAllocs()
 		for range b.N {
@@ -173,7 +173,7 @@ func BenchmarkMessage(b *testing.B) {
 	})
 	b.Run("burst", func(b *testing.B) {
 		const n = 64
-		ctx, p, q := pair(b, weft.Config{Switch: weft.NewSwitch()})
+		ctx, p, q := pair(b, on(weft.Config{Switch: weft.NewSwitch()}))
 		msg, buf := make([]byte, 64), make([]byte, 64*n)
 		var sends, recvs [n]weft.Op
 		b.ReportAllocs()
