@@ -42,6 +42,7 @@ func newList(ctx context.Context, f *flags, dir string) (*list, error) {
 		l.skip("everything between two hosts", l.noHosts)
 	}
 	l.addWeft()
+	l.addDebian(ctx)
 	l.addGo()
 	return l, nil
 }
@@ -122,5 +123,46 @@ func (l *list) addGo() {
 				l.add(contest.Contestant{Name: p.Name, Ground: contest.Loss, Loss: loss, Jobs: contest.LossJobs(l.f.head), Notes: p.Notes, Run: at(l.lossy[loss])})
 			}
 		}
+	}
+}
+
+// addDebian adds what Debian has: programs, and libraries with programs of ours.
+func (l *list) addDebian(ctx context.Context) {
+	all := []string{contest.Latency, contest.Rate, contest.Bandwidth}
+	const most = 4 << 20
+	if t, err := tool.NewUCX(l.dir); l.there("UCX", err) {
+		l.addBoth("UCX", l.full().Upto(most, all...), nil, t.Run)
+	}
+	if t, err := tool.NewOpenMPI(ctx, l.dir); l.there("Open MPI", err) {
+		l.addBoth("Open MPI", l.full().Upto(most, all...), nil, t.Run)
+	}
+	if t, err := tool.NewLibfabric(); l.there("libfabric", err) {
+		l.addBoth("libfabric", l.full().Upto(most, tool.LibfabricMeasures()...), tool.LibfabricNotes(), t.Run)
+	}
+	if t, err := tool.NewZeroMQ(ctx, l.dir); l.there("ZeroMQ", err) {
+		l.addBoth("ZeroMQ", l.full().Upto(most, all...), nil, t.Run)
+	}
+	if t, err := tool.NewSockperf(); l.there("sockperf", err) {
+		l.addBoth("sockperf", contest.HeadJobs(l.f.head).Upto(contest.SmallSize, tool.SockperfMeasures()...), tool.SockperfNotes(), t.Run)
+	}
+}
+
+// there reports whether a contestant is, and notes why not.
+func (l *list) there(who string, err error) bool {
+	if err != nil && l.only.MatchString(who) {
+		l.skip(who, err)
+	}
+	return err == nil
+}
+
+// addBoth adds a contestant on one host and between two.
+func (l *list) addBoth(name string, jobs contest.Jobs, notes map[string]string, run func(context.Context, *ground.Site, contest.Jobs) ([]contest.Sample, error)) {
+	for _, at := range []struct {
+		ground string
+		site   *ground.Site
+	}{{contest.Host, l.here}, {contest.Veth, l.veth}} {
+		l.add(contest.Contestant{Name: name, Ground: at.ground, Jobs: jobs, Notes: notes, Run: func(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, error) {
+			return run(ctx, at.site, jobs)
+		}})
 	}
 }

@@ -84,7 +84,7 @@ func parseFlags(args []string) (*flags, error) {
 	fs.IntVar(&f.rounds, "rounds", 5, "how often the contestants take turns; what counts are medians")
 	fs.DurationVar(&f.head, "time", 200*time.Millisecond, "for each figure of the table, in each round")
 	fs.DurationVar(&f.point, "point", 40*time.Millisecond, "for each other point of the curves, in each round")
-	fs.DurationVar(&f.patience, "patience", 20*time.Second, "how long a contestant's part of a round may take")
+	fs.DurationVar(&f.patience, "patience", 10*time.Second, "how long a contestant's part of a round may take")
 	fs.StringVar(&f.only, "only", "", "only contestants whose name matches this regular `expression`")
 	fs.StringVar(&f.weft, "weft", "", "the weft `binary`; it is built if none is named")
 	fs.StringVar(&f.out, "out", "", "write JSON, charts and the page to this `directory`")

@@ -2,7 +2,6 @@ package contest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,7 +80,7 @@ func (c *Contestant) part(ctx context.Context, o Options) (samples []Sample, err
 	defer o.After()
 	samples, err = c.Run(ctx, c.Jobs)
 	if err != nil && ctx.Err() != nil {
-		err = errors.Join(context.Cause(ctx), err)
+		err = context.Cause(ctx) // what else went wrong came of it
 	}
 	return samples, err
 }

@@ -77,3 +77,25 @@ func TestOutsideASpaceOfItsOwnNothingIsSwept(t *testing.T) {
 	default:
 	}
 }
+
+func TestAListenerIsFoundInTheKernelsTables(t *testing.T) {
+	const tcp = "  sl  local_address rem_address   st\n   0: 0100007F:0BB8 00000000:0000 0A 0\n   1: 0100007F:0BB9 00000000:0000 01 0\n"
+	for port, want := range map[int]bool{3000: true, 3001: false, 3002: false} {
+		if hasPort(tcp, "tcp", port) != want {
+			t.Errorf("port %d: %v, want %v", port, !want, want)
+		}
+	}
+	if !hasPort("   0: 0100007F:0BB8 00000000:0000 07 0\n", "udp", 3000) {
+		t.Error("a UDP socket was not found")
+	}
+}
+
+func TestWhoEndsBeforeListeningIsNotWaitedFor(t *testing.T) {
+	p := Here().Program(t.Context(), 1, "sh", "-c", "echo out of ports >&2; exit 1")
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.AwaitPort(t.Context(), "tcp", 1); err == nil || !strings.Contains(err.Error(), "out of ports") {
+		t.Errorf("error %v", err)
+	}
+}

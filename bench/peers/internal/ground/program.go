@@ -103,8 +103,13 @@ func (p *Program) StartServer() (line string, err error) {
 	return strings.TrimSpace(line), nil
 }
 
-// Failure says how a program that has ended did so, in its own words; nil if all was well.
+// Failure says how a program that has ended did so, in its own words; nil if all was well, or it goes on.
 func (p *Program) Failure() error {
+	select {
+	case <-p.ended:
+	default:
+		return nil
+	}
 	if p.err == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -51,17 +52,23 @@ func InOwnSpace(args []string) (status int, err error) {
 // ErrNoSpace is wrapped by errors that say that this user can have no process namespace.
 var ErrNoSpace = errors.New("no process namespace")
 
-// Enter prepares process 1 of a process space: it mounts a /proc that shows that space.
+// sharedFiles is where programs keep memory that they share, by names made of process numbers, which begin anew in each space.
+const sharedFiles = "/dev/shm"
+
+// ownFiles says that what is in sharedFiles is this space's alone.
+var ownFiles bool
+
+// Enter prepares process 1 of a process space: it mounts a /proc that shows that space, and shared memory that is empty.
+// Some containers forbid both.
 func Enter() {
-	if os.Getpid() != 1 {
+	if os.Getpid() != 1 || unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") != nil {
 		return
 	}
-	if unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") == nil {
-		_ = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "") // some containers forbid it
-	}
+	_ = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	ownFiles = unix.Mount("tmpfs", sharedFiles, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "") == nil
 }
 
-// Sweep ends all processes of an own space but this one. All programs must have been waited for. It is only for who came
+// Sweep ends all processes of an own space but this one, and removes the shared memory of those that were killed. All programs must have been waited for. It is only for who came
 // by InOwnSpace, and does nothing elsewhere, where the processes of others are.
 func Sweep(ctx context.Context) {
 	if os.Getpid() != 1 || len(os.Args) < 2 || os.Args[1] != InsideWord {
@@ -70,9 +77,15 @@ func Sweep(ctx context.Context) {
 	for ctx.Err() == nil {
 		_ = unix.Kill(-1, unix.SIGKILL) // fails if there are none
 		if !reap() {
-			return
+			break
 		}
 		time.Sleep(time.Millisecond)
+	}
+	if ownFiles {
+		files, _ := filepath.Glob(sharedFiles + "/*")
+		for _, f := range files {
+			_ = os.RemoveAll(f) // the mount goes with the space in any case
+		}
 	}
 }
 
