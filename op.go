@@ -15,9 +15,12 @@ type Op struct {
 
 // Wait waits for the end of the operation and returns how it ended. If ctx ends first, Wait returns its error and the
 // operation goes on: Wait again, or Cancel it. Of a receive the Message tells what came.
-func (o *Op) Wait(ctx context.Context) (Message, error) {
-	m, err := o.o.Wait(ctx)
-	return o.p.messageOf(m), err
+func (o *Op) Wait(ctx context.Context) (m Message, err error) {
+	pm, err := o.o.Result(ctx)
+	if pm != nil {
+		m.set(o.p, pm)
+	}
+	return m, err
 }
 
 // Test reports whether the operation is done and, if so, how it ended. It does not wait.

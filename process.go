@@ -48,10 +48,15 @@ type Message struct {
 // IsCall reports whether the sender waits for a [Process.Reply].
 func (m *Message) IsCall() bool { return m.m.IsCall() }
 
-func (p *Process) messageOf(m proc.Message) Message {
-	return Message{
-		From: p.names.name(m.From), Addr: Address{NICID(m.NIC), m.Slot, m.Gen}, Tag: Tag(m.Tag), Len: m.Len, Full: int(m.Full), m: m,
-	}
+func (p *Process) messageOf(pm proc.Message) (m Message) {
+	m.set(p, &pm)
+	return m
+}
+
+// set makes m what p tells of a message. It is some 200 bytes, so it is written in its place.
+func (m *Message) set(p *Process, pm *proc.Message) {
+	m.From, m.Addr = p.names.name(pm.From), Address{NICID(pm.NIC), pm.Slot, pm.Gen}
+	m.Tag, m.Len, m.Full, m.m = Tag(pm.Tag), pm.Len, int(pm.Full), *pm
 }
 
 // Send sends a message, the concatenation of parts, to the process called to. It returns when the parts may be used

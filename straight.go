@@ -7,8 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// straight is the straight way of an embedded process: whoever finds the engine unused takes it, for as long as one message
-// needs. If it is in use, the command queue does as well: who has the engine will look there.
+// straight is the straight way of an embedded process: it takes the engine for as long as one message needs.
 type straight struct {
 	poller *poller.Poller
 	way    *nic.Straight
@@ -58,9 +57,17 @@ func (s *straight) Receive(r *vni.StraightReceive) bool {
 		return false
 	}
 	next, ok := s.way.Receive(r)
+	for n := 0; !ok && s.way.Behind() && n < behindPolls; n++ {
+		s.poller.Poll()
+		next, ok = s.way.Receive(r)
+	}
 	s.poller.Leave(next)
 	return ok
 }
+
+// behindPolls is how many polls a receive does to have the commands read that stand before it. With contexts for all
+// of them, there may be more.
+const behindPolls = 4
 
 // Cancel implements vni.Straight.
 func (s *straight) Cancel(r *vni.StraightReceive) {

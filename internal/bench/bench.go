@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // What there is to measure.
@@ -82,6 +83,15 @@ const answerBytes = 512
 func windowFor(size int) int {
 	const most, bytes = 32, 8 << 20
 	return min(max(bytes/max(size, 1), 2), most)
+}
+
+// postedFor is how many receives a server posts: the window, or for short messages as many as come at once. An embedded
+// process has no bound on these.
+func (pl plan) postedFor(p *weft.Process) int {
+	if pl.Size <= limits.CopiedMessage && p.NIC() != nil {
+		return 1024
+	}
+	return pl.Window
 }
 
 // Client is the side with the clock.

@@ -87,9 +87,9 @@ func (s *session) echo(ctx context.Context, asked weft.Message) error {
 
 // sink counts what comes. Its receives are posted before the client begins.
 func (s *session) sink(ctx context.Context, asked weft.Message) error {
-	ring := inflight.New(s.plan.Window)
+	ring := inflight.New(s.plan.postedFor(s.p))
 	defer ring.Cancel(nil)
-	bufs := make([][]byte, s.plan.Window)
+	bufs := make([][]byte, s.plan.postedFor(s.p))
 	for i := range bufs {
 		bufs[i] = s.room()
 		op := ring.Next()

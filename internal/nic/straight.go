@@ -38,6 +38,9 @@ func (e *Engine) Straight(slot uint16, gen uint32) *Straight {
 	return p.straight
 }
 
+// Behind reports whether commands stand before whatever comes now, so that a poll may make it possible.
+func (s *Straight) Behind() bool { return s.p.vni.Pending() && s.p.served() && !s.closing }
+
 // usable reports whether the process is served and no command of its stands before what comes now.
 func (s *Straight) usable() bool {
 	first := !s.p.vni.Pending() || s.e.cfg.Defect == mutate.StraightOvertakes
@@ -133,6 +136,9 @@ func (s *Straight) Sent(read func() clock.Time) (next clock.Time) {
 func (s *Straight) Hold() (enough bool) {
 	s.e.held++
 	s.e.heldAt = s.e.now
+	if s.ep.Reliable() {
+		return s.e.held >= limits.HeldMessages/4
+	}
 	return s.e.held >= limits.HeldMessages
 }
 
@@ -162,7 +168,7 @@ func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
 	if e.sending.n > 0 || e.grants.waiting.n > 0 || !e.rel.Idle() {
 		return e.now, true
 	}
-	return clock.Never, true
+	return e.now.Add(e.cfg.ProbeEvery), true // its sender may be silent
 }
 
 // Cancel withdraws a receive, at most once for each time that it was posted.

@@ -144,15 +144,16 @@ func (p *Poller) call(f func(now clock.Time)) {
 	done = true
 }
 
-// Enter gives the caller the engine, for a moment, if nobody has it: then Leave must follow. Whoever enters counts as
-// one who polls, so that the helper stays away.
+// Enter gives the caller the engine, for a moment: Leave must follow. It waits while somebody polls. Whoever enters counts
+// as one who polls, so that the helper stays away. It is false when the poller is closed.
 func (p *Poller) Enter() bool {
 	if p.closed.Load() {
 		return false
 	}
 	for tries := 0; !p.mu.TryLock(); tries++ {
 		if tries == enterTries {
-			return false
+			p.mu.Lock()
+			break
 		}
 	}
 	if p.duty.Load() == helper {
@@ -161,8 +162,14 @@ func (p *Poller) Enter() bool {
 	return true
 }
 
-// enterTries is how often Enter tries: for as long as a poll of little work takes.
+// enterTries is how often Enter tries before it sleeps: for as long as a poll of little work takes.
 const enterTries = 100
+
+// Poll polls in between.
+func (p *Poller) Poll() {
+	p.engine.RingAll()
+	p.poll(Now())
+}
 
 // LeavePolling is Leave with a poll first.
 func (p *Poller) LeavePolling() {

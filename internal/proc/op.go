@@ -235,6 +235,15 @@ func (o *Op) settle() bool {
 // Wait waits until the operation has ended, and returns how. If ctx ends first, Wait returns its error and the
 // operation goes on: Wait again, or Cancel it. Of a send, PUT or GET the Message means nothing.
 func (o *Op) Wait(ctx context.Context) (Message, error) {
+	m, err := o.Result(ctx)
+	if m == nil {
+		return Message{}, err
+	}
+	return *m, err
+}
+
+// Result is Wait that copies nothing: the Message is o's, until its next use; nil if it is not done.
+func (o *Op) Result(ctx context.Context) (*Message, error) {
 	for !o.settle() {
 		p := o.p
 		if !p.enter() {
@@ -248,10 +257,10 @@ func (o *Op) Wait(ctx context.Context) (Message, error) {
 		done := o.settle()
 		p.leave()
 		if err != nil && !done {
-			return Message{}, &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Err: err}
+			return nil, &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Err: err}
 		}
 	}
-	return o.msg, o.err
+	return &o.msg, o.err
 }
 
 // Test reports whether the operation has ended, and how. It does not wait.

@@ -47,8 +47,8 @@ func (m *Module) Push(now clock.Time, e *Endpoint, out Frames) (next clock.Time)
 	return m.nextPoll(now)
 }
 
-// Idle reports whether a Progress would find nothing to do but what is due.
-func (m *Module) Idle() bool { return m.resends.n+len(m.sending)+len(m.owing)+len(m.noticed) == 0 }
+// Idle reports whether nothing is to be sent by the next Progress.
+func (m *Module) Idle() bool { return m.resends.n+len(m.sending)+len(m.owing) == 0 }
 
 // takeNotice begins to look after endpoints that are newly watched. Watch does not know what time it is.
 func (m *Module) takeNotice(now clock.Time) {

@@ -9,6 +9,9 @@ import (
 // comes: they come in order, each once. So both ends have a short way for what is most of the traffic there. What is not
 // as it should be goes the long way, which says why.
 
+// Reliable reports whether the session's link is.
+func (e *Endpoint) Reliable() bool { return e.live != nil && e.live.reliable }
+
 // Direct returns room for one record of n bytes in the link's own frame, if the session's link is Reliable and nothing is
 // queued before it; nil otherwise, and then Reserve may do. The caller writes the record, nothing else of the Module is
 // called, and Direct's frame leaves with SendDirect.
