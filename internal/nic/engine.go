@@ -112,7 +112,7 @@ type Engine struct {
 	refills    freeList[refill]
 
 	served      bool       // a straight receive has been finished in this poll
-	hurried     bool       // the poll before this one ended early; see hurry
+	hurried     int        // polls in a row that ended early; see hurry
 	held        int        // messages that wait for company; see straight.go
 	heldAt      clock.Time // when the last one began to
 	reconsider  bool       // tables have changed: look at waiting again
@@ -251,13 +251,18 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	return work, next
 }
 
+// hurries is how many polls in a row may end early: timers and acknowledgements wait for some microseconds.
+const hurries = 8
+
 // hurry ends a poll early that has brought somebody a message who waits for it in the same address space (USNIC-38): all
-// else waits for the next poll, which is due at once. Only one poll in a row may, and only if nobody else asked for
+// else waits for the next poll, which is due at once. Only so many polls in a row may, and only if nobody else asked for
 // anything.
 func (e *Engine) hurry(frames, commands int) bool {
-	yes := e.served && !e.hurried && frames == 1 && commands == 0 && e.sending.n == 0
-	e.served, e.hurried = false, yes
-	if yes {
+	yes := e.served && e.hurried < hurries && frames == 1 && commands == 0 && e.sending.n == 0
+	e.served = false
+	if e.hurried++; !yes {
+		e.hurried = 0
+	} else {
 		e.counts[vni.NICPolls]++
 		e.wake()
 	}

@@ -155,13 +155,18 @@ func (e *Engine) newPeer(ep *rel.Endpoint) *peer {
 	e.peers[ep] = pr
 	e.nodes.list = append(e.nodes.list, pr)
 	if pr.nic != 0 {
-		e.nodes.byID[pr.nic] = pr
+		e.nodes.byID[pr.nic], e.lastPeer = pr, nil
 	}
 	return pr
 }
 
 // peerOf finds the peer with an id; nil if there is none.
-func (e *Engine) peerOf(nic uint64) *peer { return e.nodes.byID[nic] }
+func (e *Engine) peerOf(nic uint64) *peer {
+	if pr := e.lastPeer; pr != nil && pr.nic == nic && nic != 0 { // mostly
+		return pr
+	}
+	return e.nodes.byID[nic]
+}
 
 // errRefused are the reasons for which a hello is refused.
 var (
@@ -212,7 +217,7 @@ func (h *handler) Up(_ clockTime, ep *rel.Endpoint) {
 		pr = e.newPeer(ep)
 	}
 	pr.nic = ep.NIC()
-	e.nodes.byID[pr.nic] = pr
+	e.nodes.byID[pr.nic], e.lastPeer = pr, nil
 	e.names.comes(pr)
 	pr.failed, pr.told, pr.synced = false, false, false
 	pr.first, pr.firstDue, pr.promised, pr.promisedDue = 0, -1, 0, 0

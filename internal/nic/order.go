@@ -23,6 +23,7 @@ type source struct {
 	nic      uint64
 	p        *process // the receiver
 	name     vni.Name // zero until the sender's NIC has told it
+	named    bool     // it has
 	credit   *credit  // of its NIC; nil if it is a process of this one
 	expected uint32   // number of the next envelope to match
 	early    list[inbound]
@@ -63,9 +64,9 @@ func (e *Engine) source(p *process, k sourceKey) *source {
 			src.credit.sources++
 		}
 		if k.slot == 0 {
-			src.name = controlName
+			src.name, src.named = controlName, true
 		} else if n := e.names.byAddr[address{src.nic, k.slot, k.gen}]; n != nil {
-			src.name = n.name
+			src.name, src.named = n.name, true
 		}
 		p.sources[k] = src
 	}
@@ -98,7 +99,7 @@ func (src *source) mayVoid() bool { return src.credit == nil || src.credit.voids
 // inOrder reports whether the envelope with this number is the one to match now. It is not, either, while the name of
 // its sender is unknown: matching goes by names, and the table that has it is under way.
 func (e *Engine) inOrder(src *source, number uint32) bool {
-	if src.name.IsZero() {
+	if !src.named {
 		return false
 	}
 	return number == src.expected || e.cfg.Defect == mutate.OrderIgnored
@@ -146,8 +147,8 @@ func (e *Engine) named(n *nameEntry) {
 		if p == nil {
 			continue
 		}
-		if src := p.sources[sourceKey{pr, n.slot, n.gen}]; src != nil && src.name.IsZero() {
-			src.name = n.name
+		if src := p.sources[sourceKey{pr, n.slot, n.gen}]; src != nil && !src.named {
+			src.name, src.named = n.name, true
 			e.release(src)
 		}
 	}

@@ -73,6 +73,7 @@ func (e *Engine) forget(pr *peer) {
 	}
 	e.names.expire(e)
 	delete(e.peers, pr.ep)
+	e.lastPeer = nil
 	if e.nodes.byID[pr.nic] == pr {
 		delete(e.nodes.byID, pr.nic)
 	}

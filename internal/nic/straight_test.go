@@ -339,3 +339,29 @@ func TestTheStraightWayAllocatesNothing(t *testing.T) { // decision 16
 		}
 	}
 }
+
+func TestAPollThatServesAStraightReceiveEndsThereNowAndThenNot(t *testing.T) { // USNIC-38
+	f := newFabric(t, 2, fault.Config{Seed: 1}) // a link that is not reliable: something is owed for each message
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	early, row, longest := 0, 0, 0
+	for range 5 * hurries {
+		w := b.want(a.tester, 1, make([]byte, 8))
+		f.until(time.Second, "the straight way", func() bool { return a.way.Behind() || a.ride(b.tester, 1, false, make([]byte, 8)) })
+		for !w.Done() {
+			f.now = f.now.Add(time.Microsecond)
+			_, next := b.e.Poll(f.now)
+			if w.Done() && next == f.now && b.e.hurried > 0 {
+				early++
+				row++
+			} else {
+				row = 0
+			}
+			longest = max(longest, row)
+		}
+	}
+	if early < 3*hurries || longest > hurries {
+		t.Errorf("%d of %d polls ended early, %d in a row; expected most, and at most %d in a row", early, 5*hurries, longest, hurries)
+	}
+	f.noLeaks()
+}

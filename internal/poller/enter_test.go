@@ -1,0 +1,105 @@
+package poller
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
+)
+
+func TestWhoEntersHasTheEngineToItself(t *testing.T) {
+	e := newFake(time.Microsecond)
+	p := open(t, e, Config{})
+	var all sync.WaitGroup
+	total := 0
+	within(t, 20*time.Second, "entering", func() {
+		for range 4 {
+			all.Go(func() {
+				for range 2000 {
+					if !p.Enter() {
+						t.Error("refused though it is open")
+						return
+					}
+					total++
+					p.Leave(clock.Never)
+				}
+			})
+		}
+		all.Wait()
+	})
+	if total != 8000 {
+		t.Errorf("entered %d times, expected 8000", total)
+	}
+}
+
+func TestNobodyEntersAPollerThatIsClosed(t *testing.T) {
+	p := open(t, newFake(time.Microsecond), Config{})
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if p.Enter() {
+		t.Error("entered")
+	}
+}
+
+func TestADeadlineSetByLeaveIsMetWhileAllSleep(t *testing.T) {
+	e := &bellEngine{}
+	p := open(t, e, Config{})
+	for i := range int64(10) {
+		time.Sleep(3 * time.Millisecond) // the helper dozes
+		if !p.Enter() {
+			t.Fatal("refused")
+		}
+		due := Now().Add(2 * time.Millisecond)
+		e.timer.Store(int64(due))
+		p.Leave(due)
+		eventually(t, "the deadline", func() bool { return e.fired.Load() == i+1 })
+	}
+}
+
+func TestLeavePollingPolls(t *testing.T) {
+	e := &bellEngine{}
+	p := open(t, e, Config{})
+	p.Enter()
+	before := e.polls.Load()
+	p.LeavePolling()
+	if e.polls.Load() == before {
+		t.Error("nobody polled")
+	}
+}
+
+// glancing is a link on which a frame is seen before the engine is polled.
+type glancing struct {
+	link.Driver
+	glances atomic.Int64
+	frame   atomic.Bool
+}
+
+func (g *glancing) Glance() bool { g.glances.Add(1); return g.frame.Load() }
+
+func TestAGlanceEndsWithAFrameWithACommandAndByItself(t *testing.T) {
+	g := &glancing{}
+	p := open(t, newFake(time.Microsecond), Config{Link: g})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	look := func() (saw bool, n int64) {
+		g.glances.Store(0)
+		saw = p.glance()
+		return saw, g.glances.Load()
+	}
+	if saw, n := look(); saw || n != glances {
+		t.Errorf("of nothing: %v after %d glances", saw, n)
+	}
+	p.again.Store(true)
+	if saw, n := look(); saw || n != 1 {
+		t.Errorf("with a command: %v after %d glances", saw, n)
+	}
+	g.frame.Store(true)
+	if saw, n := look(); !saw || n != 1 {
+		t.Errorf("with a frame: %v after %d glances", saw, n)
+	}
+	p.again.Store(false)
+}

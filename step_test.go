@@ -1,0 +1,157 @@
+package weft
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/shm"
+	"github.com/weftnet/weft/internal/poller"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// BenchmarkStep takes the way of a message of 64 bytes over shared memory apart: each step does what the one before it does,
+// and more, for both ends, by one goroutine. So nobody waits, and no cache line travels. docs/performance.md reads the figures.
+func BenchmarkStep(b *testing.B) {
+	b.Run("clock", func(b *testing.B) {
+		var now clock.Time
+		for range b.N {
+			now = poller.Now()
+		}
+		_ = now
+	})
+	b.Run("engine-taken", func(b *testing.B) {
+		p, _ := neighbours(b)
+		for range b.N {
+			p.nic.poller.Enter()
+			p.nic.poller.Leave(clock.Never)
+		}
+	})
+	b.Run("idle-poll", func(b *testing.B) {
+		p, _ := neighbours(b)
+		p.nic.poller.Do(func(now clock.Time) {
+			for range b.N {
+				p.nic.engine.Poll(now)
+			}
+		})
+	})
+	b.Run("link", stepLink)
+	b.Run("engines", stepEngines)
+	b.Run("processes", stepProcesses)
+}
+
+// neighbours are two processes on two NICs of this host, which have met.
+func neighbours(b *testing.B) (p, q *Process) {
+	ctx := b.Context()
+	open := func(name string, nodes ...Node) *Process {
+		p, err := Open(ctx, Config{Name: Name{App: name}, Listen: fmt.Sprintf("shm:%s-%d", name, time.Now().UnixNano()), Nodes: nodes})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { p.Close() })
+		return p
+	}
+	p = open("p")
+	q = open("q", Node{ID: p.nic.ID(), Addr: p.nic.Addr()})
+	within, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if _, err := p.WaitName(within, q.name); err != nil {
+		b.Fatal(err)
+	}
+	for range 100 {
+		exchange(b, within, p, q, make([]byte, 64))
+		exchange(b, within, q, p, make([]byte, 64))
+	}
+	b.ResetTimer()
+	return p, q
+}
+
+func exchange(b *testing.B, ctx context.Context, p, q *Process, buf []byte) {
+	if err := p.Send(ctx, q.name, 1, buf); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := q.Recv(ctx, p.name, 1, buf); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// stepLink is the ring alone: a frame as long as that of the message, written and read.
+func stepLink(b *testing.B) {
+	listen := func() *shm.Driver {
+		d, err := shm.Listen(shm.Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { d.Close() })
+		return d
+	}
+	from, to := listen(), listen()
+	var count counter
+	send := func() {
+		from.Reserve(to.Addr())
+		from.Commit(128)
+		from.Flush(0)
+	}
+	for send(); count == 0; {
+		to.Poll(0, &count)
+	}
+	b.ResetTimer()
+	for range b.N {
+		send()
+		to.Poll(0, &count)
+	}
+	if int(count) != b.N+1 {
+		b.Errorf("%d frames have come of %d", count, b.N+1)
+	}
+}
+
+type counter int
+
+func (c *counter) Receive(clock.Time, link.Addr, []byte) { *c++ }
+
+// stepEngines is the two engines with their link: headers, window, matching, the copy.
+func stepEngines(b *testing.B) {
+	p, q := neighbours(b)
+	w := &vni.StraightReceive{From: vniName(b, p.name), Tag: 1, Buf: make([]byte, 64)}
+	to, msg := vniName(b, q.name), make([]byte, 64)
+	p.nic.poller.Do(func(now clock.Time) {
+		q.nic.poller.Do(func(clock.Time) {
+			out, in := p.nic.engine.Straight(p.addr.Slot, p.addr.Generation), q.nic.engine.Straight(q.addr.Slot, q.addr.Generation)
+			b.ResetTimer()
+			for range b.N {
+				if _, ok := in.Receive(w); !ok {
+					b.Fatal("a receive is refused")
+				}
+				room := out.Send(&vni.StraightSend{To: to, Tag: 1, Len: 64})
+				for ; room == nil; room = out.Send(&vni.StraightSend{To: to, Tag: 1, Len: 64}) {
+					p.nic.engine.Poll(now) // takes in credit
+				}
+				copy(room, msg)
+				out.Sent(poller.Now)
+				for !w.Done() {
+					q.nic.engine.Poll(now)
+				}
+			}
+		})
+	})
+}
+
+// stepProcesses is all that Send and Recv do.
+func stepProcesses(b *testing.B) {
+	p, q := neighbours(b)
+	ctx, buf := context.Background(), make([]byte, 64)
+	for range b.N {
+		exchange(b, ctx, p, q, buf)
+	}
+}
+
+func vniName(b *testing.B, n Name) vni.Name {
+	vn, err := n.vni()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return vn
+}
