@@ -27,6 +27,10 @@ const (
 	// Peers is how many peer NICs one NIC talks to by default.
 	Peers = 4096
 
+	// PaceBurst is what a paced sender may send at once, in bytes: one batch of segmentation offload, and less than what a
+	// switch keeps for a port.
+	PaceBurst = 64 << 10
+
 	// CommandMTU is the largest frame of the command queue, in bytes (USNIC-14): some forty 64-byte messages, and not
 	// more, so that a control record never waits behind much.
 	CommandMTU = 4096

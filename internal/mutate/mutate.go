@@ -51,6 +51,7 @@ const (
 	LineForgotten              // nic: who waits for staging is not looked at when some comes free
 	DriverBellLost             // nic: a driver command is executed without an answer
 	DeleteUnfinished           // nic: a process that has sends under way is deleted in name only
+	PaceForgotten              // rel: who was held back by its pace is not let go
 	StraightOvertakes          // nic: a message takes the straight way past commands that are not read
 	defects
 )
@@ -62,7 +63,7 @@ var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "
 	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
 	"consumed-early", "permit-undescribed", "permit-unready", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",
-	"line-forgotten", "driver-bell-lost", "delete-unfinished", "straight-overtakes"}
+	"line-forgotten", "driver-bell-lost", "delete-unfinished", "pace-forgotten", "straight-overtakes"}
 
 func (d Defect) String() string {
 	if d < defects {

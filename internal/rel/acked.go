@@ -135,7 +135,7 @@ func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, n *news) {
 	}
 	s.endpoint.stats.SegmentsAcked++
 	s.doubts.largest = max(s.doubts.largest, g.cost)
-	if s.endpoint.congestion.acked(g.counter, s.counter+1) {
+	if s.endpoint.congestion.acked(now, g.cost, g.counter, s.counter+1) {
 		m.doubt(s, DoubtBatches)
 	}
 	m.unlist(s, g)

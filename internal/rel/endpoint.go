@@ -25,11 +25,13 @@ type Endpoint struct {
 
 	channels   [wire.Spaces]channel
 	congestion congestion
+	pace       pace
 	fragments  fragmentList
 	ids        fragmentIDs
 	watch      int
 
 	listed   bool // on the module's list of endpoints with something to send
+	held     bool // on the module's list of endpoints that their pace holds back
 	homeless bool // on the module's list of endpoints that wait for rooms
 	noticed  bool // on the module's list of endpoints that are newly watched
 	blocked  bool // a Reserve or Post was refused

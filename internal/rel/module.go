@@ -109,10 +109,14 @@ type Module struct {
 	resends  segmentList // segments to send again
 	sending  []*Endpoint // endpoints_with_sends
 	homeless []*Endpoint // endpoints that wait for rooms in the hotel
+	held     []*Endpoint // endpoints that their pace holds back
 	noticed  []*Endpoint // endpoints that are newly watched
 	owing    []*Endpoint // endpoints that owe a frame without sequence
 	spare    []*Endpoint // the memory that the two lists take turns with
 	finished []*Fragment // acknowledged whole; their owners are to be told
+
+	resendsHeld bool       // all of them are
+	heldUntil   clock.Time // when the first of the held, or of the resends, may go on; Never if nobody is held back
 
 	deferred deferred
 	fastOK   bool
@@ -143,8 +147,9 @@ func New(cfg Config, h Handler) *Module {
 		cfg: cfg, handler: h, rand: random{cfg.Seed},
 		byNIC: map[uint64]*Endpoint{}, byAddr: map[netip.AddrPort]*Endpoint{}, strangers: map[uint64]*Endpoint{},
 		hotel: newHotel[*segment](hotelShift, cfg.Rooms), reserve: cfg.Rooms / limits.RoomReserve,
-		desk:  newHotel[*session](deskShift, cfg.MaxPeers),
-		night: newHotel[*Endpoint](nightShift, cfg.MaxPeers),
+		heldUntil: clock.Never,
+		desk:      newHotel[*session](deskShift, cfg.MaxPeers),
+		night:     newHotel[*Endpoint](nightShift, cfg.MaxPeers),
 	}
 	if cfg.Tagged {
 		m.tagLen = wire.TagLen

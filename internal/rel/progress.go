@@ -22,6 +22,7 @@ func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time
 	m.takeNotice(now)
 	m.timers(now)
 	m.resendSome(now, out)
+	m.letGo(now)
 	m.sendAll(now, out)
 	m.dischargeAll(now, out)
 	m.tellFinished(now)
@@ -145,7 +146,10 @@ const retryAfter = 20 * time.Microsecond
 
 // nextPoll is when Progress wants to be called again.
 func (m *Module) nextPoll(now clock.Time) clock.Time {
-	left := m.resends.n + len(m.sending) + len(m.owing) + len(m.noticed)
+	left := len(m.sending) + len(m.owing) + len(m.noticed)
+	if !m.resendsHeld {
+		left += m.resends.n
+	}
 	switch {
 	case left > 0 && (!m.choked || m.work > 0):
 		return now
@@ -153,5 +157,5 @@ func (m *Module) nextPoll(now clock.Time) clock.Time {
 		return now.Add(retryAfter)
 	}
 	next := clock.Min(clock.Min(m.hotel.wake, m.desk.wake), m.night.wake)
-	return clock.Min(next, m.pendingUntil())
+	return clock.Min(clock.Min(next, m.heldUntil), m.pendingUntil())
 }

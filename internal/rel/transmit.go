@@ -114,6 +114,12 @@ func (m *Module) sendQueues(now clock.Time, e *Endpoint, out Frames) (all bool) 
 				}
 				break
 			}
+			if i == wire.Data {
+				if at, ok := e.mayLeave(now, g.cost); !ok {
+					m.holdBack(e, at)
+					break
+				}
+			}
 			c.dequeue(g)
 			if !m.post(now, s, g, i, out) {
 				c.requeue(g)
@@ -136,6 +142,8 @@ func (m *Module) lodging(control bool) bool {
 // resendSome posts retransmissions, always by the data queue, so that in congestion the command queue stays free for
 // ACKs; and a bounded number, so that they do not starve all else (USNIC-21).
 func (m *Module) resendSome(now clock.Time, out Frames) {
+	held := 0
+	defer func() { m.resendsHeld = held > 0 && held >= m.resends.n }()
 	for range limits.ResendsPerPoll {
 		g := m.resends.head
 		if g == nil || m.hotel.vacancies() == 0 {
@@ -143,6 +151,12 @@ func (m *Module) resendSome(now clock.Time, out Frames) {
 		}
 		s := g.endpoint.live
 		m.resends.remove(g)
+		if at, ok := s.endpoint.mayLeave(now, g.cost); !ok {
+			m.resends.push(g) // to the end: other paths need not wait
+			m.wait(at)
+			held++
+			continue
+		}
 		if hit(m.cfg.Faults.FailResend) {
 			g.channel = wire.Data
 			m.fly(now, s, g)

@@ -1,0 +1,104 @@
+package rel
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A line of 1 Gbit/s with a queue of 40 frames in front of it, 200 µs there and back.
+func shallow(t *testing.T, megabytes int) (w *world, st Stats, most int) {
+	t.Helper()
+	w = newWorld(t, 7, weather{delay: 100 * time.Microsecond, nsPerByte: 8, buffer: 40})
+	a, b := w.add(1, func(c *Config) { c.ReceiveCapacity = 4 << 20 }), w.add(2, func(c *Config) { c.ReceiveCapacity = 4 << 20 })
+	e := a.open(b)
+	b.open(a)
+	b.deliver = func(*Endpoint, wire.Record) {}
+	e.Connect(w.now)
+	a.wake()
+	w.runUntil(3*time.Second, "hello", func() bool { return e.Up() })
+	data := make([]byte, megabytes<<20)
+	f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{data}, Length: uint64(len(data)), Limit: uint64(len(data)), HeaderLen: wire.ChunkLen}
+	wire.PutChunk(f.HeaderBuf[:], 0, 1, 0, 0)
+	pump := func(e *Endpoint) {
+		for e.Post(w.now, f) > 0 {
+		}
+		a.wake()
+	}
+	a.onRoom = pump
+	pump(e)
+	sends, paced := a.m.Stats().ChunkSends+a.m.Stats().Resends, false
+	w.runUntil(60*time.Second, "the transfer", func() bool {
+		n := a.m.Stats().ChunkSends + a.m.Stats().Resends
+		if paced { // it was before the step that has just been made
+			most = max(most, int(n-sends))
+		}
+		sends, paced = n, e.Up() && w.now < e.congestion.pacedUntil && e.congestion.rate > 0
+		return len(a.released) > 0
+	})
+	w.check()
+	return w, *a.m.Stats(), most
+}
+
+func TestAShortQueueOnTheWayIsNotFloodedAgainAndAgain(t *testing.T) {
+	w, st, most := shallow(t, 8)
+	t.Logf("%d sends, %d resends, %d lost, %d at once", st.TotalSends, st.Resends, w.lost, most)
+	if w.lost < 1000 {
+		t.Fatalf("%d frames were lost: the first burst should have shown the queue", w.lost)
+	}
+	if uint64(st.Resends) > st.TotalSends {
+		t.Errorf("%d of %d segments were sent again: bursts go on", st.Resends, st.TotalSends)
+	}
+	frame := 1472 - wire.Overhead + segmentBytes
+	if most == 0 || most > limits.PaceBurst/frame+2 {
+		t.Errorf("%d frames at once, expected at most a burst of %d bytes", most, limits.PaceBurst)
+	}
+}
+
+// met are two nodes with an open session.
+func met(t *testing.T) (*world, *Endpoint) {
+	t.Helper()
+	w := newWorld(t, 7, weather{})
+	a, b := w.add(1, nil), w.add(2, nil)
+	e := a.open(b)
+	e.Connect(w.now)
+	a.wake()
+	w.runUntil(3*time.Second, "hello", func() bool { return e.Up() })
+	return w, e
+}
+
+func TestAPathThatHasLostLittleIsNotPaced(t *testing.T) {
+	w, e := met(t)
+	e.congestion.rate = 0.001
+	for range 1000 {
+		if _, ok := e.mayLeave(w.now, 10_000); !ok {
+			t.Fatal("held back")
+		}
+	}
+}
+
+func TestAPacedPathIsSentAnEighthMoreThanArrives(t *testing.T) {
+	w, e := met(t)
+	const frame, frames = 1000, 400
+	e.congestion.rate, e.congestion.pacedUntil = 0.1, clock.Never // 100 MB/s
+	e.pace = pace{0, w.now}
+	now, left := w.now, 0
+	for left < frames {
+		at, ok := e.mayLeave(now, frame)
+		if ok {
+			left++
+			continue
+		}
+		if at <= now || at > now.Add(time.Millisecond) {
+			t.Fatalf("after %d frames it may go on in %v", left, at.Sub(now))
+		}
+		now = at
+	}
+	want := time.Duration(frames * frame / e.congestion.rate / paceGain)
+	if took := now.Sub(w.now); (took - want).Abs() > want/100 {
+		t.Errorf("%d frames took %v, expected %v", frames, took, want)
+	}
+}
