@@ -9,13 +9,13 @@ import (
 )
 
 // pace spreads what is sent over the round trip, retransmissions included, when the path has thrown much away: somewhere is
-// a queue that is shorter than our bursts. As much leaves then as arrived lately, and an eighth more, to find out whether
-// there is room; so of a path that has no more to give an eighth is lost at most, where a window would be lost again
-// and again. Elsewhere bursts are the cheapest thing: they cost one system call.
+// a queue that is shorter than our bursts. As much leaves then as arrived lately, and a third more: to find out whether there
+// is room, and because a quarter may be lost for another reason, which must not slow us ever further. So of a path that has no
+// more to give a quarter is lost at most, where a window would be lost again and again. Elsewhere bursts are the cheapest thing: they cost one system call.
 //
 //	credit   ┌── limits.PaceBurst: what may leave at once
 //	        ╱│╲      ╱│
-//	       ╱   ╲    ╱     grows by 9/8 of what arrives
+//	       ╱   ╲    ╱     grows by 4/3 of what arrives
 //	──────╱─────╲──╱────► time
 //	            posted
 type pace struct {
@@ -23,7 +23,7 @@ type pace struct {
 	at     clock.Time // when that was reckoned
 }
 
-const paceGain = 1.125
+const paceGain = 4.0 / 3
 
 // mayLeave takes n bytes from the pace's credit. If there are not as many it says when there will be.
 func (e *Endpoint) mayLeave(now clock.Time, n int) (at clock.Time, ok bool) {

@@ -80,7 +80,7 @@ func TestAPathThatHasLostLittleIsNotPaced(t *testing.T) {
 	}
 }
 
-func TestAPacedPathIsSentAnEighthMoreThanArrives(t *testing.T) {
+func TestAPacedPathIsSentAThirdMoreThanArrives(t *testing.T) {
 	w, e := met(t)
 	const frame, frames = 1000, 400
 	e.congestion.rate, e.congestion.pacedUntil = 0.1, clock.Never // 100 MB/s
