@@ -76,6 +76,15 @@ func (f *Fabric) Clog(from, to int, d time.Duration) {
 	p.clogged = max(p.clogged, f.s.now.Add(d))
 }
 
+// Narrow loses all frames from one host to another that have more than longest bytes, without a word, as a switch does
+// whose MTU is smaller than the hosts'. The frames of a session get through if longest is 548 at least. With longest 0 all do again.
+func (f *Fabric) Narrow(from, to, longest int) {
+	if longest > 0 {
+		f.counts.Narrows++
+	}
+	f.net.path(from, to).narrow = longest
+}
+
 // Stall gives a host's NIC no turn for d.
 func (f *Fabric) Stall(host int, d time.Duration) {
 	f.counts.Stalls++

@@ -8,7 +8,7 @@ import (
 )
 
 // Faults are what goes wrong by chance. Rates are probabilities per frame; the zero value is a network without faults.
-// Faults that are to happen at a chosen time are methods of Fabric: Partition, Clog, StopNIC, Kill, …
+// Faults that are to happen at a chosen time are methods of Fabric: Partition, Clog, Narrow, StopNIC, Kill, …
 type Faults struct {
 	Loss      float64 // frames lost, in bursts of LossBurst on average
 	LossBurst float64 // frames; 0 = 1. A burst ends after 2 ms at the latest
@@ -41,11 +41,13 @@ type Counts struct {
 	Delayed     uint64 `json:"delayed"`
 	Partitioned uint64 `json:"partitioned"` // frames lost to partitions
 	Clogged     uint64 `json:"clogged"`     // frames held up by clogs
+	TooLong     uint64 `json:"too_long"`    // frames lost because they were longer than their path carries
 	Overflowed  uint64 `json:"overflowed"`  // frames lost because a receive queue was full
 	Unplugged   uint64 `json:"unplugged"`   // frames that came to a stopped NIC
 
 	Partitions uint64 `json:"partitions"`
 	Clogs      uint64 `json:"clogs"`
+	Narrows    uint64 `json:"narrows"` // paths that began to carry less
 	Stalls     uint64 `json:"stalls"`
 	Restarts   uint64 `json:"restarts"` // NICs stopped and started again
 	Deaths     uint64 `json:"deaths"`   // processes killed
@@ -64,10 +66,13 @@ func (net *network) carry(f *frame, leaves clock.Time) {
 		net.arriveInOrder(f, at, arrives)
 		return
 	}
-	if at.blocked > 0 || net.lose(at) {
-		if at.blocked > 0 {
+	if long := at.narrow > 0 && f.n > at.narrow; long || at.blocked > 0 || net.lose(at) {
+		switch {
+		case at.blocked > 0:
 			net.counts.Partitioned++
-		} else {
+		case long:
+			net.counts.TooLong++
+		default:
 			net.counts.Lost++
 		}
 		at.underway -= f.n

@@ -56,6 +56,7 @@ type path struct {
 	last     clock.Time // arrival of the latest frame in order
 	clogged  clock.Time // nothing arrives before
 	blocked  int        // partitions that it crosses: while there is one, everything is lost
+	narrow   int        // frames of more bytes are lost; 0: none are
 	burst    int        // frames still to be lost of the present burst of losses,
 	burstEnd clock.Time // which ends by then in any case
 	underway int        // bytes on the wire and in the inbox at its end, of a reliable link
@@ -145,7 +146,7 @@ func (p *port) MTU() int        { return p.net.link.MTU }
 
 func (p *port) Properties() link.Properties {
 	r := p.net.link.Reliable
-	return link.Properties{Reliable: r, Ordered: r, Checked: r}
+	return link.Properties{Reliable: r, Ordered: r, Checked: r, Whole: r}
 }
 
 func (p *port) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {

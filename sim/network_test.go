@@ -105,7 +105,7 @@ func TestAReliableNetworkHoldsBackInstead(t *testing.T) {
 	if len(net.ports[1].in) < 5 || len(net.ports[1].in) > 10 || *counts != (Counts{}) {
 		t.Errorf("%d frames wait; %+v", len(net.ports[1].in), *counts)
 	}
-	if net.ports[0].Properties() != (link.Properties{Reliable: true, Ordered: true, Checked: true}) {
+	if net.ports[0].Properties() != (link.Properties{Reliable: true, Ordered: true, Checked: true, Whole: true}) {
 		t.Error("it does not say what it is")
 	}
 }

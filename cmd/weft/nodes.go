@@ -112,7 +112,7 @@ func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 		return printLines(out, nodes)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NIC\tADDRESS\tPOSITION\tSTATE\tPROCESSES\tRTT")
+	fmt.Fprintln(w, "NIC\tADDRESS\tPOSITION\tSTATE\tPROCESSES\tRTT\tFRAME")
 	for _, n := range nodes {
 		rtt := "-"
 		if n.RTT != 0 {
@@ -122,7 +122,14 @@ func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 		if len(n.Position) == 2 {
 			position = fmt.Sprintf("%d,%d", n.Position[0], n.Position[1])
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", nicText(n.ID), n.Address, position, n.State, n.Processes, rtt)
+		frame := "-"
+		if n.Frame != 0 {
+			frame = fmt.Sprint(n.Frame)
+		}
+		if n.Frame < n.WholeFrame { // the path is narrow, or has not been tried yet
+			frame = fmt.Sprintf("%d of %d", n.Frame, n.WholeFrame)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", nicText(n.ID), n.Address, position, n.State, n.Processes, rtt, frame)
 	}
 	return w.Flush()
 }

@@ -220,6 +220,8 @@ type Node struct {
 	Incarnation uint64         `json:"incarnation,string"` // of its present life; 0: it was never up
 	Processes   int            `json:"processes"`          // of it that can be reached
 	RTT         int64          `json:"rtt_ns"`             // 0: never measured
+	Frame       int            `json:"frame"`              // bytes of the longest frame that is known to reach it; 0: it is down
+	WholeFrame  int            `json:"whole_frame"`        // bytes of the longest that both NICs take
 	Position    []int          `json:"position,omitempty"` // x and y on the torus; none: it has none, or has not told
 }
 

@@ -368,12 +368,13 @@ func TestAnAttachedProcessWaitsWithoutAllocating(t *testing.T) {
 	a, _, _, stop := attachTest(t)
 	defer stop()
 	var w words
-	// It never parks: nobody would wake it, since what it waits for comes of its own looking.
+	// It never parks, since nobody would wake it: what it waits for comes of its own looking. The third look is the last before
+	// it would, if it finds somebody beside it who computes.
 	waiter := a.Waiter(Hooks{Listening: w.listening.Load, Sleeping: w.sleeping.Store, Awake: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	looks := 0
-	ready := func() bool { looks++; return looks >= 5 }
+	ready := func() bool { looks++; return looks >= 3 }
 	wait := func() {
 		looks = 0
 		waiter.Kick()

@@ -75,7 +75,7 @@ func (d *Daemon) nodes() (l []ctl.Node) {
 			state = "up"
 		}
 		c := ctl.Node{ID: registry.NICID(n.ID), Address: n.Addr.String(), State: state, Incarnation: n.Incarnation,
-			Processes: n.Processes, RTT: n.RTTNanos}
+			Processes: n.Processes, RTT: n.RTTNanos, Frame: n.Frame, WholeFrame: n.WholeFrame}
 		if at := listed[n.Addr]; n.Position.Width > 0 {
 			c.Position = []int{int(n.Position.X), int(n.Position.Y)}
 		} else if at.Known {

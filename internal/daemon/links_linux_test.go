@@ -24,8 +24,8 @@ type site struct {
 	bed *testbed.Testbed // nil: this host
 }
 
-// run runs the ith daemon inside the test.
-func (s *site) run(t *testing.T, i int) {
+// run runs the ith daemon inside the test, and returns its log.
+func (s *site) run(t *testing.T, i int) *logWriter {
 	t.Helper()
 	w := &logWriter{t: t}
 	var d *daemon.Daemon
@@ -46,6 +46,7 @@ func (s *site) run(t *testing.T, i int) {
 		t.Fatal(err)
 	}
 	serve(t, w, d)
+	return w
 }
 
 // child runs the ith daemon in a process of its own.
@@ -63,27 +64,32 @@ func (s *site) child(t *testing.T, i int) *exec.Cmd {
 func onLinks(t *testing.T, loss float64, test func(t *testing.T, s *site)) {
 	t.Run("udp", func(t *testing.T) { test(t, &site{c: configs(t, 2)}) })
 	for _, link := range []string{"udp", "xdp"} {
-		t.Run(link+" between hosts", func(t *testing.T) {
-			bed, err := testbed.New(testbed.Config{Hosts: 2, Loss: loss})
-			if errors.Is(err, testbed.ErrUnavailable) {
-				t.Skip(err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { bed.Close() })
-			s := &site{c: configs(t, 2), bed: bed}
-			var nodes []file.Entry
-			for i := range s.c {
-				s.c[i].Link, s.c[i].Listen = link, fmt.Sprintf("%v:%d", bed.Host(i).Addr(), daemon.DefaultPort)
-				nodes = append(nodes, file.Entry{Address: s.c[i].Listen})
-			}
-			for i := range s.c {
-				s.c[i].Nodes = nodes
-			}
-			test(t, s)
-		})
+		t.Run(link+" between hosts", func(t *testing.T) { test(t, onHosts(t, link, testbed.Config{Loss: loss})) })
 	}
+}
+
+// onHosts is two daemons with a link between hosts.
+func onHosts(t *testing.T, link string, c testbed.Config) *site {
+	t.Helper()
+	c.Hosts = 2
+	bed, err := testbed.New(c)
+	if errors.Is(err, testbed.ErrUnavailable) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bed.Close() })
+	s := &site{c: configs(t, 2), bed: bed}
+	var nodes []file.Entry
+	for i := range s.c {
+		s.c[i].Link, s.c[i].Listen = link, fmt.Sprintf("%v:%d", bed.Host(i).Addr(), daemon.DefaultPort)
+		nodes = append(nodes, file.Entry{Address: s.c[i].Listen})
+	}
+	for i := range s.c {
+		s.c[i].Nodes = nodes
+	}
+	return s
 }
 
 // Who asks for AF_XDP by name and may not have it is told why; who leaves the choice to the daemon gets another link, and

@@ -67,10 +67,21 @@ const (
 	// somebody's queue that is full.
 	FirstRounds = 4
 
-	// SizeDoubt is how often a large frame is lost before its size is doubted, and SureFrame what nobody doubts, in bytes:
-	// every IPv6 path carries 1,280 with its headers.
+	// SizeDoubt is how often a long frame is lost before its length is doubted, and SureFrame the length that a session begins
+	// with, in bytes: every IPv6 path carries 1,280 with its headers. Should even that be lost, there is LeastFrame.
 	SizeDoubt = 4
 	SureFrame = 1232
+
+	// PathTries is how often a probe is lost, and a small one is not, before its length counts as more than the path carries: with
+	// one frame in five lost each way, that is wrong once in 350 times, and found out PathRaise later. PathStep is how exactly
+	// the length of the longest frame is found out, in bytes: 1 % of Ethernet's.
+	PathTries = 4
+	PathStep  = 16
+
+	// PartedSegments is how many segments of one peer may be put together of parts at a time, and PartedSegmentsInAll of all
+	// peers: parts come in order but for what is lost, so that few are open, and each takes a frame's length of memory.
+	PartedSegments      = 8
+	PartedSegmentsInAll = 256
 
 	// TailProbes is how many tail-loss probes go out before the retransmit timer's turn.
 	TailProbes = 2
@@ -81,6 +92,11 @@ const (
 
 // Times (internal/rel, decision 7).
 const (
+	// PathPatience is for how long probes of a path's MTU are waited for at the least, beyond which it is four round trips, and
+	// PathRaise after how long a path that carried less is tried anew.
+	PathPatience = 20 * time.Millisecond
+	PathRaise    = 30 * time.Second
+
 	AckDelay          = 50 * time.Microsecond  // USNIC-48
 	FirstRetransmit   = 100 * time.Millisecond // USNIC-45: until an RTT has been measured
 	LeastRetransmit   = time.Millisecond       // below this, a descheduled peer looks like a loss
@@ -199,10 +215,6 @@ const (
 	// PlainDestinations is how many destinations may be remembered that batches do not get through to. With more, none is
 	// sent to anybody: this host's interface is to blame, and a long list would be searched for every batch.
 	PlainDestinations = 16
-
-	// NarrowDestinations is how many destinations may be remembered whose paths carry less than the MTU. Where there are
-	// more, this host's MTU is wrong.
-	NarrowDestinations = 64
 
 	// CaptureBuffer is what a capture holds of frames that are not written yet, in bytes.
 	CaptureBuffer = 8 << 20

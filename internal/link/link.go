@@ -23,6 +23,7 @@ type Properties struct {
 	Reliable bool // every committed frame arrives exactly once, while both ends live
 	Ordered  bool // frames between two ends arrive in the order of their commits
 	Checked  bool // a frame that arrives is the frame that was sent; the 16-byte tag may be left out
+	Whole    bool // no address is behind a path that carries less than the MTU
 }
 
 // Receiver takes the frames that Poll finds. The frame belongs to the driver and is valid only until Receive returns.
@@ -97,9 +98,6 @@ type Pollable interface {
 type Doubter interface {
 	// DoubtBatches says that much of the first frames was lost: if some leave in one piece, perhaps it is lost whole.
 	DoubtBatches(to Addr)
-
-	// DoubtSize says that large frames are lost again and again while small ones arrive.
-	DoubtSize(to Addr)
 }
 
 // Glancer is a driver that knows without a system call whether a frame has come. Its engine's user may ask it many times in

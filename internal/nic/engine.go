@@ -181,7 +181,7 @@ func (cfg *Config) rel(seed uint64) rel.Config {
 		MTU: cfg.Link.MTU(), Tagged: !p.Checked, Reliable: p.Reliable && p.Ordered,
 		ReceiveCapacity: cfg.ReceiveCapacity, Rooms: cfg.Rooms, UnreachableAfter: cfg.UnreachableAfter,
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
-		Doubt:  cfg.doubt(),
+		Narrow: !p.Whole, Doubt: cfg.doubt(),
 		Faults: cfg.Faults, Defect: cfg.Defect,
 	}
 }
@@ -193,11 +193,8 @@ func (cfg *Config) doubt() func(to link.Addr, what rel.Doubt) {
 		return nil
 	}
 	return func(to link.Addr, what rel.Doubt) {
-		switch what {
-		case rel.DoubtBatches:
+		if what == rel.DoubtBatches {
 			d.DoubtBatches(to)
-		case rel.DoubtSize:
-			d.DoubtSize(to)
 		}
 	}
 }

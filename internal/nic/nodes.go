@@ -95,6 +95,9 @@ type NodeInfo struct {
 	Up          bool
 	Processes   int
 	RTTNanos    int64
+	Frame       int // bytes of the longest frame that is known to reach it; 0 if it is down
+	WholeFrame  int // bytes of the longest that both NICs take
+	Narrow      int // Frame, if the path was found to carry no more; else 0
 	Position    Position
 	Check       rel.CheckStatus // how the last connectivity check stands (USNIC-61)
 	CheckText   string          // why it failed
@@ -105,6 +108,7 @@ func (e *Engine) Nodes() []NodeInfo {
 	var l []NodeInfo
 	for _, pr := range e.nodes.list {
 		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(), RTTNanos: int64(pr.ep.RTT()), Position: pr.at}
+		n.Frame, n.WholeFrame, n.Narrow = pr.ep.FrameLengths()
 		n.Check, n.CheckText = pr.ep.CheckResult()
 		for _, m := range e.names.all {
 			if m.nic == pr.nic && m.live() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -134,7 +135,9 @@ func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, n *news) {
 		}
 	}
 	s.endpoint.stats.SegmentsAcked++
-	s.doubts.largest = max(s.doubts.largest, g.cost)
+	if g.cost > limits.LeastFrame+limits.FrameCost {
+		s.path.lost = 0
+	}
 	if s.endpoint.congestion.acked(now, g.cost, g.counter, s.counter+1) {
 		m.doubt(s, DoubtBatches)
 	}

@@ -12,7 +12,8 @@ import (
 // Its credits are bytes of the capacity that the peer announced. A frame takes some when it is posted and returns them
 // when it is acknowledged or given up for lost; what is queued counts already, so that whatever is queued may go.
 type channel struct {
-	mtu      int         // largest frame, in bytes
+	mtu      int         // largest frame that gets through, in bytes
+	most     int         // largest frame that both NICs take, in bytes
 	queue    segmentList // to send; these have no sequence number yet (USNIC-17)
 	open     *segment    // the last one queued that takes more records, nil if none does
 	queued   int         // bytes of capacity that the queue will take

@@ -64,7 +64,7 @@ func (e *Endpoint) checkTimer(now clock.Time) clock.Time {
 	}
 	c.tries++
 	c.nextAt = now.Add(e.m.cfg.ProbeEvery)
-	c.size = e.channels[wire.Data].mtu
+	c.size = e.channels[wire.Data].most
 	e.owe(dutyCheck)
 	return c.nextAt
 }
@@ -83,7 +83,7 @@ func (m *Module) sendChecks(s *session, out Frames) bool {
 }
 
 // receiveProbeReply takes the answer to a probe; that to a keepalive has done its work by arriving.
-func (m *Module) receiveProbeReply(s *session, body []byte) {
+func (m *Module) receiveProbeReply(now clock.Time, s *session, body []byte) {
 	e := s.endpoint
 	p, err := wire.ParseProbe(body)
 	if err != nil {
@@ -91,6 +91,7 @@ func (m *Module) receiveProbeReply(s *session, body []byte) {
 		return
 	}
 	e.stats.ProbeReceives++
+	e.pathReply(now, s, p)
 	c := &e.check
 	if i := p.ID - c.id; c.running() && i < 2 {
 		c.got[i] = true

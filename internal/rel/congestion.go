@@ -78,7 +78,8 @@ func (c *congestion) acked(now clock.Time, n int, counter, next uint64) (badStar
 	}
 	c.window = min(max(c.window, leastWindow), c.most)
 	if took := now.Sub(c.roundAt); took > 0 && c.roundAt > 0 {
-		c.rate = max(float64(c.delivered)/float64(took), c.rate*7/8)
+		// As much as the least window in any case: where more is lost than the pace allows for, it would slow down for ever.
+		c.rate = max(float64(max(c.delivered, leastWindow))/float64(took), c.rate*7/8)
 	}
 	c.roundEnd, c.roundLeast, c.sent, c.lost, c.roundAt, c.delivered = next, 0, 0, 0, now, 0
 	return badStart

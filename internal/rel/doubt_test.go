@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"testing"
 	"time"
-
-	"github.com/weftnet/weft/internal/limits"
 )
 
 // The link driver hears of odd losses, once, and of ordinary ones never.
@@ -21,7 +19,6 @@ func TestOddLossesThrowDoubtOnThePathAndOrdinaryOnesDoNot(t *testing.T) {
 		{"none", weather{}, nil, true, "[]"},
 		{"one in twenty", weather{loss: 0.05}, nil, true, "[]"},
 		{"every second at the start", weather{}, func(w *world, f []byte) bool { return len(f) > 1000 && w.sent%2 == 0 }, true, "[1]"},
-		{"all that are large", weather{}, func(_ *world, f []byte) bool { return len(f) > limits.SureFrame }, false, "[2]"},
 		{"everything, after the start", weather{}, func(w *world, _ []byte) bool { return w.nodes[0].ups > 0 }, false, "[]"},
 	} {
 		w := newWorld(t, 3, test.weather)

@@ -17,6 +17,7 @@ const (
 	dutyProbe                       // a keepalive
 	dutyReply                       // ProbeReplies
 	dutyCheck                       // the two probes of the connectivity check
+	dutyPath                        // two probes of the path's MTU
 )
 
 // owe adds a duty and lists the endpoint.
@@ -72,6 +73,8 @@ func (m *Module) dischargeOne(now clock.Time, e *Endpoint, d duty, out Frames) (
 		done = m.sendReplies(s, out)
 	case dutyCheck:
 		done = m.sendChecks(s, out)
+	case dutyPath:
+		done = m.sendPathProbes(now, s, out)
 	}
 	return done, done
 }

@@ -76,11 +76,21 @@ func (e *Endpoint) RTT() time.Duration {
 // Stats has what was counted about this peer. It is live; copy it to keep it.
 func (e *Endpoint) Stats() *Stats { return &e.stats }
 
-// MaxRecord is the longest record, in bytes, that a segment of s takes.
+// MaxRecord is the longest record, in bytes, that a segment of s takes in one frame. It changes with what is known of the
+// path.
 func (e *Endpoint) MaxRecord(s wire.Space) int {
 	mtu := e.m.channelMTU(s)
 	if e.live != nil {
 		mtu = e.channels[s].mtu
+	}
+	return min(mtu-e.m.overhead, wire.MaxRecord)
+}
+
+// mostRecord is the longest record, in bytes, that a segment of s takes at all.
+func (e *Endpoint) mostRecord(s wire.Space) int {
+	mtu := e.m.channelMTU(s)
+	if e.live != nil {
+		mtu = e.channels[s].most
 	}
 	return min(mtu-e.m.overhead, wire.MaxRecord)
 }
@@ -96,13 +106,14 @@ func (e *Endpoint) opened(now clock.Time) bool {
 	return false
 }
 
-// Reserve returns room for one record of n bytes, at most MaxRecord(s), which the caller writes at once. It goes out with
+// Reserve returns room for one record of n bytes, at most MaxRecord(s), which the caller writes at once. A longer one, up to
+// what both NICs take, goes in parts. It goes out with
 // the next Progress, in one segment with the records before it if they fit (USNIC-22, USNIC-26), and is kept until it is
 // acknowledged. Reserve returns nil if the session is not open (then it is being opened), the window is full or the
 // credits are spent; Writable will follow.
 func (e *Endpoint) Reserve(now clock.Time, s wire.Space, n int) []byte {
-	if n > e.MaxRecord(s) {
-		panic(fmt.Sprintf("rel: a record of %d bytes does not fit a %v segment of %d", n, s, e.MaxRecord(s)))
+	if n > e.mostRecord(s) {
+		panic(fmt.Sprintf("rel: a record of %d bytes does not fit a %v segment of %d", n, s, e.mostRecord(s)))
 	}
 	if !e.opened(now) {
 		return nil
@@ -122,8 +133,8 @@ func (e *Endpoint) Reserve(now clock.Time, s wire.Space, n int) []byte {
 // by a peer that keeps to the protocol, whose records ask for a bounded number of answers; one that does is cut off with
 // ErrOverrun at the next Progress.
 func (e *Endpoint) Control(now clock.Time, n int) []byte {
-	if n > e.MaxRecord(wire.Command) {
-		panic(fmt.Sprintf("rel: a control record of %d bytes does not fit a segment of %d", n, e.MaxRecord(wire.Command)))
+	if n > e.mostRecord(wire.Command) {
+		panic(fmt.Sprintf("rel: a control record of %d bytes does not fit a segment of %d", n, e.mostRecord(wire.Command)))
 	}
 	if e.live == nil {
 		return nil

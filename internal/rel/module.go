@@ -47,7 +47,8 @@ type Config struct {
 
 	UnreachableAfter, AckDelay, ProbeEvery time.Duration // 0 = default of limits
 
-	Doubt func(to netip.AddrPort, what Doubt) // told what losses say of a path; nil = nobody
+	Narrow bool                                // paths may carry less than MTU, so that lengths are probed (pathmtu.go)
+	Doubt  func(to netip.AddrPort, what Doubt) // told what losses say of a path; nil = nobody
 
 	MaxPeers int           // 0 = limits.Peers
 	Rooms    int           // segments that may await acknowledgement; 0 = limits.Rooms
@@ -117,6 +118,9 @@ type Module struct {
 
 	resendsHeld bool       // all of them are
 	heldUntil   clock.Time // when the first of the held, or of the resends, may go on; Never if nobody is held back
+
+	assemblies []*assembly // segments of which some parts have come, oldest first
+	parts      []byte      // where a segment lies that is sent in parts
 
 	deferred deferred
 	fastOK   bool

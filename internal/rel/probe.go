@@ -15,7 +15,7 @@ const keepalive = 0
 // pending reports whether somebody would like to know that the peer is gone.
 func (e *Endpoint) pending() bool {
 	s := e.live
-	return e.watch > 0 || !s.confirmed || e.check.running() ||
+	return e.watch > 0 || !s.confirmed || e.check.running() || s.path.trying > 0 ||
 		e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 ||
 		s.send[wire.Command].used()+s.send[wire.Data].used() > 0
 }
@@ -65,6 +65,7 @@ func (m *Module) nightTimer(now clock.Time, e *Endpoint) {
 		next = clock.Min(next, e.silentSince().Add(m.cfg.UnreachableAfter))
 		next = clock.Min(next, e.keepAlive(now))
 		next = clock.Min(next, e.checkTimer(now))
+		next = clock.Min(next, e.pathTimer(now))
 	}
 	if next != clock.Never {
 		e.book(now, next)
@@ -118,6 +119,7 @@ func (e *Endpoint) rest() {
 		e.live.send[i].shrink()
 		e.live.receive[i].shrink()
 	}
+	e.m.forgetParts(e.live)
 }
 
 // receiveProbe notes a reply to send. There is room for two, so that both sizes of a check are answered in one poll; a
@@ -142,9 +144,9 @@ func (m *Module) receiveProbe(s *session, body []byte) {
 	e.owe(dutyReply)
 }
 
-// largestProbe is the size of the body of a probe that fills a frame of the data channel.
+// largestProbe is the size of the body of a probe that fills the largest frame which both NICs take.
 func (e *Endpoint) largestProbe() int {
-	return e.channels[wire.Data].mtu - wire.OuterLen - e.m.tagLen
+	return e.channels[wire.Data].most - wire.OuterLen - e.m.tagLen
 }
 
 func (m *Module) sendProbe(s *session, k wire.Kind, p wire.Probe, out Frames) bool {

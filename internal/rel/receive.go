@@ -120,7 +120,9 @@ func (m *Module) receiveFrame(now clock.Time, s *session, o wire.Outer, body []b
 	case wire.KindProbe:
 		m.receiveProbe(s, body)
 	case wire.KindProbeReply:
-		m.receiveProbeReply(s, body)
+		m.receiveProbeReply(now, s, body)
+	case wire.KindPart:
+		m.receivePart(now, s, body, length)
 	case wire.KindGoodbye:
 		s.endpoint.stats.GoodbyeReceives++
 		m.ends(now, s.endpoint, ErrGoodbye)

@@ -78,7 +78,7 @@ func (m *Module) resend(s *session, g *segment, why cause) {
 	m.unlist(s, g)
 	g.become(stateInHotel, stateResend)
 	m.resends.push(g)
-	m.doubtSize(s, g)
+	m.pathLoses(s, g)
 	st := &s.endpoint.stats
 	switch why {
 	case causeFast:

@@ -44,7 +44,8 @@ type session struct {
 	rtt      roundTrip
 	flight   segmentList // in the hotel, in order of posting, so that packet counters rise along it
 	recovery recovery
-	doubts   doubts
+	doubts   Doubt // that the driver was told of
+	path     path
 	acks     acks
 	room     int32      // of the ACK and tail timers, in the desk hotel
 	roomAt   clock.Time // when they go off
@@ -137,6 +138,7 @@ func (m *Module) opens(now clock.Time, s *session) {
 	e.attempt.stop()
 	e.startWindows(s)
 	e.attend(now)
+	e.search(s)
 	if e.check.running() {
 		e.book(now, e.checkTimer(now))
 	}
@@ -156,8 +158,10 @@ func (e *Endpoint) startWindows(s *session) {
 		s.send[i].start(s.first[i], int(min(windows[i], limits.Window)))
 		s.receive[i].start(firsts[i])
 		s.receive[i].defect = e.m.cfg.Defect
-		e.channels[i] = channel{mtu: min(e.m.channelMTU(i), int(min(mtus[i], 1<<20)))}
+		most := min(e.m.channelMTU(i), int(min(mtus[i], 1<<20)))
+		e.channels[i] = channel{mtu: most, most: most}
 	}
+	e.startPath(s)
 	s.acks.at, s.recovery.tailAt = clock.Never, clock.Never
 	e.congestion.start(s.peer.ReceiveCapacity)
 	e.overrun, e.owed, e.duties = false, 0, 0
@@ -206,6 +210,7 @@ func (e *Endpoint) empty(s *session) {
 		w.settle()
 	}
 	s.leaveDesk(m)
+	m.forgetParts(s)
 }
 
 // unlist takes a posted segment out of the list of its state, and out of the hotel.

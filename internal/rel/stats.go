@@ -25,6 +25,12 @@ type Stats struct {
 	// Other frames sent.
 	AckSends, HelloSends, ProbeSends, GoodbyeSends uint64
 
+	// Paths (pathmtu.go).
+	PathDoubts    uint64 // times that long frames were lost again and again, so that short ones took their place
+	PathsNarrowed uint64 // times that a path was found to carry less than both NICs take …
+	PathsWidened  uint64 // … or all of it again
+	PartSends     uint64 // frames with parts of segments
+
 	PiggybackedAcks uint64 // ACKs that were due and went with a segment
 
 	// Frames that came, and what became of each.
@@ -34,6 +40,7 @@ type Stats struct {
 	AckReceives       uint64
 	HelloReceives     uint64
 	ProbeReceives     uint64
+	PartReceives      uint64 // parts of segments, but for those that made one whole
 	GoodbyeReceives   uint64
 	Duplicates        uint64 // segments beyond a gap that had come before
 	OutOfWindowLow    uint64 // segments before the window: old duplicates
@@ -67,7 +74,7 @@ type Stats struct {
 // Check returns an error if the counts contradict each other: frames received and the sum of their outcomes, segments
 // sent and the sum of their kinds.
 func (s *Stats) Check() error {
-	outcomes := s.ChunkReceives + s.FragReceives + s.AckReceives + s.HelloReceives + s.ProbeReceives + s.GoodbyeReceives +
+	outcomes := s.ChunkReceives + s.FragReceives + s.AckReceives + s.HelloReceives + s.ProbeReceives + s.PartReceives + s.GoodbyeReceives +
 		s.Duplicates + s.OutOfWindowLow + s.OutOfWindowHigh + s.Malformed + s.Short + s.Magic + s.Unknown + s.VersionMismatches + s.NoSession +
 		s.Foreign + s.CRCErrors + s.Replays + s.StaleHellos + s.Refused + s.FaultDrops
 	if s.Receives != outcomes {

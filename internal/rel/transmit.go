@@ -15,6 +15,9 @@ import (
 // message on this side: what may have to be sent again cannot stay in a driver's buffer. Pieces of fragments are gathered
 // from the owner's memory, every time, and are touched once.
 func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out Frames) bool {
+	if g.cost > s.path.limit {
+		return m.postParts(now, s, g, c, out)
+	}
 	e := s.endpoint
 	b := out.Reserve(s.addr)
 	if b == nil {

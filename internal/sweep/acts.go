@@ -21,6 +21,18 @@ func (w *world) act() {
 	})
 }
 
+// actsAtOnce makes paths narrow that are so before the first session opens.
+func (w *world) actsAtOnce() {
+	w.acts = slices.DeleteFunc(w.acts, func(a act) bool {
+		if a.kind != actNarrow || a.after > 0 {
+			return false
+		}
+		w.pendingActs++
+		w.do(a)
+		return true
+	})
+}
+
 func (w *world) do(a act) {
 	host := w.rng.IntN(w.plan.nics)
 	switch a.kind {
@@ -44,6 +56,8 @@ func (w *world) do(a act) {
 	case actHostile:
 		w.unleash(host)
 		w.actEnded()
+	case actNarrow:
+		w.narrow(host, a)
 	}
 }
 
@@ -66,6 +80,23 @@ func (w *world) partition(lasting time.Duration) {
 	heal := w.f.Partition(hosts...)
 	w.f.After(lasting, func() {
 		heal()
+		w.actEnded()
+	})
+}
+
+// narrow has some paths from a host carry less. That is no excuse: every message comes through all the same.
+func (w *world) narrow(host int, a act) {
+	others := w.rng.Perm(w.plan.nics)[:1+w.rng.IntN(3)]
+	w.log("frames of more than %d bytes from %d to %v vanish for %v", a.longest, host, others, a.lasting)
+	for _, o := range others {
+		w.f.Narrow(host, o, a.longest)
+	}
+	w.f.After(a.lasting, func() {
+		if a.lasting > 0 {
+			for _, o := range others {
+				w.f.Narrow(host, o, 0)
+			}
+		}
 		w.actEnded()
 	})
 }

@@ -2,8 +2,10 @@ package sweep
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
@@ -41,6 +43,7 @@ type act struct {
 	after   int // messages
 	kind    actKind
 	lasting time.Duration
+	longest int // of actNarrow: frame, in bytes
 }
 
 type actKind uint8
@@ -52,6 +55,7 @@ const (
 	actStopNIC
 	actKill
 	actHostile
+	actNarrow // some paths carry less, for lasting or, if that is 0, for good; no operation may fail of it
 )
 
 // pick draws one of some values.
@@ -107,6 +111,9 @@ func newPlan(seed uint64) *plan {
 		p.drawFaults(rng)
 	}
 	p.drawActs(rng)
+	if !p.link.Reliable {
+		p.drawNarrow(rng)
+	}
 	return p
 }
 
@@ -169,8 +176,22 @@ func (p *plan) drawActs(rng *rand.Rand) {
 	}
 }
 
+// drawNarrow has some paths of every third fabric carry less than both their ends take, from the start or from some time on.
+func (p *plan) drawNarrow(rng *rand.Rand) {
+	if rng.IntN(3) > 0 {
+		return
+	}
+	for range 1 + rng.IntN(3) {
+		a := act{kind: actNarrow, after: pick(rng, 0, rng.IntN(p.messages)), longest: pick(rng, limits.LeastFrame, 1000, limits.SureFrame, 1300, 1400, 4000)}
+		a.lasting = pick(rng, 0, time.Duration(rng.Int64N(int64(p.unreachableAfter))))
+		p.acts = append(p.acts, a)
+	}
+}
+
 // calm reports whether nothing is done to the fabric from which an operation could fail.
-func (p *plan) calm() bool { return len(p.acts) == 0 }
+func (p *plan) calm() bool {
+	return !slices.ContainsFunc(p.acts, func(a act) bool { return a.kind != actNarrow })
+}
 
 // drawSize draws the size of a message: most are small.
 func (p *plan) drawSize(rng *rand.Rand) int {

@@ -106,6 +106,7 @@ func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
 		Replay: replay(p.seed, d), Hooks: p.hooks,
 	})
 	w.totals.Seeds, w.totals.NICs = 1, uint64(p.nics)
+	w.actsAtOnce()
 	for i := range p.procs {
 		name := fmt.Sprintf("app/%d", i)
 		w.names = append(w.names, name)

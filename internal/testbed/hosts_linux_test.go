@@ -273,6 +273,29 @@ func TestMTUIsThatOfEveryLink(t *testing.T) {
 	}
 }
 
+func TestASwitchMayCarryLessThanItsHosts(t *testing.T) {
+	tb := build(t, testbed.Config{Hosts: 2, Lossy: true})
+	if err := tb.Host(1).SetPathMTU(1300); err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range [][2]int{{0, 1}, {1, 0}} {
+		from, to := tb.Host(way[0]), tb.Host(way[1])
+		a, b := listen(t, from, from.Addr()), listen(t, to, to.Addr())
+		forbidFragments(t, a)
+		for _, n := range []int{1500 - 28, 1300 - 28 + 20, 1300 - 28} { // a few bytes more may pass: room for a VLAN's tag
+			if _, err := a.WriteToUDPAddrPort(make([]byte, n), port(b)); err != nil {
+				t.Fatalf("%d bytes: %v", n, err)
+			}
+		}
+		if n, _, err := b.ReadFromUDPAddrPort(make([]byte, 1500)); err != nil || n != 1300-28 {
+			t.Errorf("from host %d: %d bytes have arrived, %v; expected the shortest datagram alone", way[0], n, err)
+		}
+	}
+	if err := build(t, testbed.Config{Hosts: 2}).Host(0).SetPathMTU(1300); err == nil {
+		t.Error("a cable without a switch takes a path MTU")
+	}
+}
+
 func forbidFragments(t *testing.T, c *net.UDPConn) {
 	t.Helper()
 	raw, err := c.SyscallConn()

@@ -18,10 +18,11 @@ type Testbed struct {
 
 // Host is one network namespace with its link.
 type Host struct {
-	ns    *namespace
-	index int
-	addr6 netip.Addr
-	loss  *lossPort // on the switch's end of the cable; nil if there is none
+	ns     *namespace
+	bridge *namespace // the switch's; nil if there is none
+	index  int
+	addr6  netip.Addr
+	loss   *lossPort // on the switch's end of the cable; nil if there is none
 }
 
 // New builds a testbed: when it returns, every host reaches every other. It takes some milliseconds a host. The error
@@ -143,6 +144,28 @@ func (h *Host) SetLoss(p float64) error {
 		return fmt.Errorf("testbed: host %d has no loss program; build with Config.Loss or Config.Lossy", h.index)
 	}
 	return h.loss.set(p)
+}
+
+// SetPathMTU has the switch carry no more than n bytes a frame to and from the host, LeastMTU or less too, and drop longer ones
+// without a word, as a switch between larger ones would. The host's own link keeps its MTU. It fails if there is no switch; without
+// loss programs there, what segmentation offload sends in one piece passes uncut, and so is not dropped.
+func (h *Host) SetPathMTU(n int) error {
+	if h.bridge == nil {
+		return fmt.Errorf("testbed: host %d has no switch; build with Config.Lossy", h.index)
+	}
+	nl, err := h.bridge.netlink()
+	if err != nil {
+		return err
+	}
+	defer nl.Close()
+	port, err := nl.LinkByName(portName(h.index))
+	if err != nil {
+		return explain("finding "+portName(h.index), err)
+	}
+	if err := nl.LinkSetMTU(port, n); err != nil {
+		return explain(fmt.Sprintf("setting the MTU of %s to %d", portName(h.index), n), err)
+	}
+	return nil
 }
 
 // Drops is Testbed.Drops for the frames that this host has sent.

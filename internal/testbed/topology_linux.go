@@ -96,6 +96,7 @@ func (t *Testbed) buildSwitch() (err error) {
 
 // addPort gives one host its cable to the bridge, with a loss program if there is to be loss.
 func (t *Testbed) addPort(nl *netlink.Handle, bridge netlink.Link, h *Host) error {
+	h.bridge = t.bridge
 	name := portName(h.index)
 	if err := t.addCable(nl, name, nil, h); err != nil {
 		return err

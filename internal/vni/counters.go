@@ -47,7 +47,12 @@ const (
 	RelDownLost
 	RelDownGoodbye
 	RelPeersNow
-	RelInFlightNow // segments in the hotel
+	RelInFlightNow   // segments in the hotel
+	RelPathDoubts    // times that long frames to a peer were lost again and again, so that short ones took their place
+	RelPathsNarrowed // times that a path was found to carry less than both NICs take …
+	RelPathsWidened  // … or all of it again
+	RelPartsSent     // frames with parts of segments that are too long for their path
+	RelPartsReceived // those of peers, but for the last of each segment
 
 	// frames dropped, by cause
 	DropShort
@@ -156,7 +161,7 @@ var counterNames = [counters]string{
 	"rel_credits_full", "rel_frames_received", "rel_received_new", "rel_received_ahead", "rel_received_duplicate",
 	"rel_received_beyond_window", "rel_acks_received", "rel_acks_duplicate", "rel_acks_stale", "rel_segments_acked",
 	"rel_up_sessions", "rel_down_unreachable", "rel_down_restarted", "rel_down_lost", "rel_down_goodbye", "rel_peers_now",
-	"rel_in_flight_now",
+	"rel_in_flight_now", "rel_path_doubts", "rel_paths_narrowed", "rel_paths_widened", "rel_parts_sent", "rel_parts_received",
 
 	"drop_short", "drop_magic", "drop_version", "drop_kind", "drop_format", "drop_tag", "drop_index", "drop_address", "drop_replay",
 	"drop_stale_hello", "drop_refused_hello", "drop_fault",

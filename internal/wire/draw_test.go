@@ -108,7 +108,7 @@ func drawRecord(t *rapid.T) sample {
 
 func drawOuter(t *rapid.T) wire.Outer {
 	o := wire.Outer{
-		Kind:  wire.Kind(rapid.Uint8Range(uint8(wire.KindHello), uint8(wire.KindGoodbye)).Draw(t, "kind")),
+		Kind:  wire.Kind(rapid.Uint8Range(uint8(wire.KindHello), uint8(wire.KindPart)).Draw(t, "kind")),
 		Flags: drawFlags(t, wire.FlagTagged), Counter: rapid.Uint64Min(1).Draw(t, "counter"),
 	}
 	if o.Kind != wire.KindHello {
@@ -155,6 +155,20 @@ func drawAck(t *rapid.T) *wire.Ack {
 	return a
 }
 
+func drawPart(t *rapid.T) (p wire.Part, payload []byte) {
+	p = wire.Part{Space: wire.Space(rapid.Uint8Max(1).Draw(t, "space")), Seq: drawSeq(t)}
+	units, last := rapid.IntRange(0, 3).Draw(t, "units"), rapid.IntRange(0, wire.PartUnit-1).Draw(t, "last")
+	if units == 0 {
+		last = max(last, 1)
+	}
+	p.Offset = wire.PartUnit * rapid.Uint32Max(100).Draw(t, "before")
+	p.Length = p.Offset + uint32(units*wire.PartUnit+last)
+	if last == 0 {
+		p.Length += rapid.Uint32Max(5000).Draw(t, "after")
+	}
+	return p, make([]byte, units*wire.PartUnit+last)
+}
+
 func drawProbe(t *rapid.T) wire.Probe {
 	return wire.Probe{ID: rapid.Uint64().Draw(t, "id"), Size: rapid.Uint32Range(wire.ProbeLen, 256).Draw(t, "size")}
 }
@@ -183,6 +197,8 @@ func drawSample(t *rapid.T) sample {
 		return probeSample(drawProbe(t))
 	case 5:
 		return drawTag(t)
+	case 6:
+		return partSample(drawPart(t))
 	default:
 		return drawRecord(t)
 	}

@@ -56,6 +56,8 @@ func checkBody(t *testing.T, k wire.Kind, body []byte) {
 		checkAck(t, body)
 	case wire.KindProbe, wire.KindProbeReply:
 		checkProbe(t, body)
+	case wire.KindPart:
+		checkPart(t, body)
 	}
 }
 
@@ -107,6 +109,18 @@ func FuzzProbe(f *testing.F) {
 func checkProbe(t *testing.T, b []byte) {
 	if p, err := wire.ParseProbe(b); err == nil {
 		same(t, "probe", probeSample(p).bytes, b)
+	}
+}
+
+func FuzzPart(f *testing.F) {
+	f.Add(partSample(wire.Part{Space: wire.Data, Seq: 7, Offset: 64, Length: 200}, make([]byte, 128)).bytes)
+	f.Add(partSample(wire.Part{Seq: 7, Offset: 192, Length: 200}, make([]byte, 8)).bytes)
+	f.Fuzz(checkPart)
+}
+
+func checkPart(t *testing.T, b []byte) {
+	if p, payload, err := wire.ParsePart(b); err == nil {
+		same(t, "part", partSample(p, payload).bytes, b)
 	}
 }
 

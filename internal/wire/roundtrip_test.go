@@ -53,6 +53,15 @@ func TestProbeComesBack(t *testing.T) {
 	})
 }
 
+func TestAPartComesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, payload := drawPart(t)
+		if got, rest, err := wire.ParsePart(partSample(p, payload).bytes); err != nil || got != p || len(rest) != len(payload) {
+			t.Fatalf("ParsePart = %+v, %d bytes, %v; wrote %+v, %d bytes", got, len(rest), err, p, len(payload))
+		}
+	})
+}
+
 func TestASegmentComesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, all := drawInner(t), rapid.SliceOfN(rapid.Custom(drawRecord), 0, 8).Draw(t, "records")

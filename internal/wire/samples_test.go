@@ -63,6 +63,16 @@ func probeSample(p wire.Probe) sample {
 	return sample{"Probe", written(int(p.Size), p.Put), probeFields(p)}
 }
 
+func partSample(p wire.Part, payload []byte) sample {
+	b := written(wire.PartLen, func(b []byte) { p.Put(b, len(payload)) })
+	return sample{"Part", append(b, payload...), partFields(p, payload)}
+}
+
+func partFields(p wire.Part, payload []byte) fields {
+	return fields{"space": uint64(p.Space), "size": uint64(len(payload)), "sequence": uint64(p.Seq), "offset": uint64(p.Offset),
+		"length": uint64(p.Length), "payload": hex.EncodeToString(payload)}
+}
+
 func innerFields(h wire.Inner) fields {
 	return fields{
 		"space": uint64(h.Space), "flags": uint64(h.Flags), "sequence": uint64(h.Seq),

@@ -22,6 +22,7 @@ var parseAs = map[string]func(b []byte) error{
 	"Hello":        func(b []byte) error { _, err := wire.ParseHello(b); return err },
 	"Ack":          func(b []byte) error { return new(wire.Ack).Parse(b) },
 	"Probe":        func(b []byte) error { _, err := wire.ParseProbe(b); return err },
+	"Part":         func(b []byte) error { _, _, err := wire.ParsePart(b); return err },
 }
 
 func TestEveryTruncatedPrefixIsShort(t *testing.T) {
@@ -29,6 +30,7 @@ func TestEveryTruncatedPrefixIsShort(t *testing.T) {
 	for _, s := range append(oneOfEach(),
 		outerSample(wire.Outer{Kind: wire.KindData, Index: 1, Counter: 1}),
 		innerSample(wire.Inner{Seq: 1}), helloSample(goodHello), ackSample(ack), probeSample(wire.Probe{Size: 40}),
+		partSample(wire.Part{Seq: 1, Length: 200}, make([]byte, 128)),
 	) {
 		parse, first := parseAs[s.name], 0
 		if parse == nil { // a record; no bytes are no record, which is good
@@ -73,7 +75,7 @@ func TestTheOuterHeaderIsStrict(t *testing.T) {
 		"hello-ack of another version":  {set(good(wire.KindHelloAck), 0, 15<<4|byte(wire.KindHelloAck)), nil},
 		"sealed hello, another version": {set(good(wire.KindHello), 0, 2<<4|byte(wire.KindHello), tagged|sealed), wire.ErrFormat},
 		"kind 0":                        {set(good(wire.KindData), 0, 1<<4), wire.ErrKind},
-		"kind 8":                        {set(good(wire.KindData), 0, 1<<4|8), wire.ErrKind},
+		"kind 9":                        {set(good(wire.KindData), 0, 1<<4|9), wire.ErrKind},
 		"sealed":                        {set(good(wire.KindData), 1, tagged|sealed), wire.ErrFormat},
 		"unknown flag":                  {set(good(wire.KindData), 1, tagged|0x04), wire.ErrFormat},
 		"unknown flag of a hello":       {set(good(wire.KindHello), 1, tagged|0x04), wire.ErrFormat},
@@ -98,6 +100,9 @@ func TestBodiesAreStrict(t *testing.T) {
 	ack := func() sample { return ackSample(&wire.Ack{Flags: wire.AckData, Words: [wire.Spaces]int{0, 1}}) }
 	inner := func() sample { return innerSample(wire.Inner{Seq: 1}) }
 	probe := func() sample { return probeSample(wire.Probe{Size: 20}) }
+	part := func(offset, length uint32, n int) sample {
+		return partSample(wire.Part{Offset: offset, Length: length}, make([]byte, n))
+	}
 	for name, c := range map[string]struct {
 		as   string
 		body []byte
@@ -134,6 +139,20 @@ func TestBodiesAreStrict(t *testing.T) {
 		"probe: shorter than it says": {"Probe", at(probe(), 8, 21), wire.ErrShort},
 		"probe: zero is not":          {"Probe", at(probe(), 12, 1), wire.ErrFormat},
 		"probe: padding is not zeros": {"Probe", at(probe(), 19, 1), wire.ErrFormat},
+
+		"part: third space":            {"Part", at(part(0, 64, 64), 0, 2), wire.ErrFormat},
+		"part: zero is not":            {"Part", at(part(0, 64, 64), 1, 1), wire.ErrFormat},
+		"part: empty":                  {"Part", part(0, 64, 0).bytes, wire.ErrFormat},
+		"part: whole":                  {"Part", part(0, 1, 1).bytes, nil},
+		"part: the end":                {"Part", part(64, 65, 1).bytes, nil},
+		"part: ends within a unit":     {"Part", part(0, 65, 63).bytes, wire.ErrFormat},
+		"part: begins within a unit":   {"Part", part(1, 65, 64).bytes, wire.ErrFormat},
+		"part: beyond the segment":     {"Part", part(64, 128, 65).bytes, wire.ErrFormat},
+		"part: far beyond the segment": {"Part", part(1<<32-64, 64, 64).bytes, wire.ErrFormat},
+		"part: of too long a segment":  {"Part", part(0, wire.MaxParted+1, 64).bytes, wire.ErrFormat},
+		"part: of the longest segment": {"Part", part(0, wire.MaxParted, 64).bytes, nil},
+		"part: longer than it says":    {"Part", append(part(0, 128, 64).bytes, 0), wire.ErrFormat},
+		"part: shorter than it says":   {"Part", part(0, 128, 64).bytes[:wire.PartLen+63], wire.ErrShort},
 	} {
 		if err := parseAs[c.as](c.body); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

@@ -44,6 +44,7 @@ type parts struct {
 	Hello   fields   `json:"hello,omitempty"`
 	Ack     fields   `json:"ack,omitempty"`
 	Probe   fields   `json:"probe,omitempty"`
+	Part    fields   `json:"part,omitempty"`
 	Inner   fields   `json:"inner,omitempty"`
 	Records []fields `json:"records,omitempty"`
 	Tag     fields   `json:"tag,omitempty"`
@@ -138,6 +139,12 @@ func (p *parts) takeBody(k wire.Kind, body []byte) error {
 			p.Probe = probeFields(pr)
 		}
 		return err
+	case wire.KindPart:
+		pt, payload, err := wire.ParsePart(body)
+		if err == nil {
+			p.Part = partFields(pt, payload)
+		}
+		return err
 	case wire.KindData:
 		h, rest, err := wire.ParseInner(body)
 		p.Inner = innerFields(h)
@@ -209,6 +216,8 @@ func (d document) take(b []byte) (p parts, err error) {
 		p.Ack = get("Ack", len(b))
 	case "probe", "probe-reply":
 		p.Probe = get("Probe", len(b))
+	case "part":
+		p.Part = get("Part", len(b))
 	case "data":
 		p.Inner = get("Inner header", 16)
 		for len(b) > 0 && err == nil {

@@ -32,6 +32,8 @@ func (f *frame) build() (b []byte, p parts) {
 			p.Ack = s.means
 		case "Probe":
 			p.Probe = s.means
+		case "Part":
+			p.Part = s.means
 		case "Inner header":
 			p.Inner = s.means
 		default:
@@ -76,6 +78,9 @@ func goodFrames() []frame {
 		{name: "ack: a full space", note: "every second segment arrived", outer: of(wire.KindAck, 13), body: []sample{ackSample(full)}},
 		{name: "probe: small", outer: of(wire.KindProbe, 14), body: []sample{probeSample(wire.Probe{ID: 1, Size: wire.ProbeLen})}},
 		{name: "probe-reply: padded", outer: of(wire.KindProbeReply, 15), body: []sample{probeSample(wire.Probe{ID: 1 << 63, Size: 64})}},
+		{name: "part: the first of two", outer: of(wire.KindPart, 16), body: []sample{partSample(wire.Part{Space: wire.Data, Seq: 102, Length: 100}, make([]byte, 64))}},
+		{name: "part: the last of two", note: "it ends with its segment", outer: of(wire.KindPart, 17),
+			body: []sample{partSample(wire.Part{Space: wire.Data, Seq: 102, Offset: 64, Length: 100}, make([]byte, 36))}},
 		{name: "goodbye", outer: of(wire.KindGoodbye, 1<<64-1)},
 	}
 	for i := range all {
@@ -117,7 +122,7 @@ func badFrames() (all []badVector) {
 	add("another cookie", frag, "tag", vectorCookie+1, func(b []byte) []byte { return b })
 	resealed("other magic", frag, "magic", vectorCookie, set(2, 'w'))
 	resealed("version 2", frag, "version", vectorCookie, set(0, 2<<4|byte(wire.KindData)))
-	resealed("kind 8", frag, "kind", vectorCookie, set(0, 1<<4|8))
+	resealed("kind 9", frag, "kind", vectorCookie, set(0, 1<<4|9))
 	resealed("sealed", frag, "malformed", vectorCookie, set(1, wire.FlagTagged|wire.FlagSealed))
 	resealed("counter 0", frag, "malformed", vectorCookie, set(8, 0))
 	resealed("index 0", frag, "malformed", vectorCookie, set(4, 0))
@@ -141,6 +146,12 @@ func badFrames() (all []badVector) {
 	resealed("ack with 65 words", "ack: a full space", "malformed", vectorCookie, set(body+3, 65))
 	resealed("ack longer than its words", "ack: nothing selective", "malformed", vectorCookie, func(b []byte) []byte { return append(b, 0) })
 	resealed("probe smaller than it says", "probe-reply: padded", "short", vectorCookie, func(b []byte) []byte { return b[:len(b)-1] })
+	first := "part: the first of two"
+	resealed("part that begins within a unit", first, "malformed", vectorCookie, set(body+8, 1))
+	resealed("part that ends within a unit", first, "malformed", vectorCookie, set(body+2, 63))
+	resealed("part beyond its segment", first, "malformed", vectorCookie, set(body+12, 63))
+	resealed("part longer than it says", first, "malformed", vectorCookie, func(b []byte) []byte { return append(b, 0) })
+	resealed("part shorter than it says", first, "short", vectorCookie, func(b []byte) []byte { return b[:len(b)-1] })
 	return all
 }
 

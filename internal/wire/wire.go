@@ -58,12 +58,13 @@ const (
 	KindProbe      Kind = 5 // asks for a ProbeReply of the same size: keepalive and connectivity check (USNIC-61)
 	KindProbeReply Kind = 6
 	KindGoodbye    Kind = 7 // the sender's NIC is closing in an orderly way; no body, and one that is there is ignored
+	KindPart       Kind = 8 // a piece of a segment whose frame is too long for its path
 )
 
-var kindNames = [...]string{"", "hello", "hello-ack", "data", "ack", "probe", "probe-reply", "goodbye"}
+var kindNames = [...]string{"", "hello", "hello-ack", "data", "ack", "probe", "probe-reply", "goodbye", "part"}
 
 func (k Kind) String() string {
-	if k >= KindHello && k <= KindGoodbye {
+	if k >= KindHello && k <= KindPart {
 		return kindNames[k]
 	}
 	return fmt.Sprintf("kind-%d", uint8(k))
@@ -124,7 +125,7 @@ func ParseOuter(frame []byte) (o Outer, rest []byte, err error) {
 		}
 		flags &= FlagTagged | FlagSealed // a later version may have flags of its own in its Hello
 	}
-	if kind < KindHello || kind > KindGoodbye {
+	if kind < KindHello || kind > KindPart {
 		return o, nil, ErrKind
 	}
 	h := Outer{Kind: kind, Flags: flags, Index: binary.LittleEndian.Uint32(frame[4:]), Counter: binary.LittleEndian.Uint64(frame[8:])}

@@ -148,13 +148,6 @@ func (c *Driver) DoubtBatches(to link.Addr) {
 	}
 }
 
-// DoubtSize implements link.Doubter.
-func (c *Driver) DoubtSize(to link.Addr) {
-	if d, ok := c.Driver.(link.Doubter); ok {
-		d.DoubtSize(to)
-	}
-}
-
 // Sleep implements link.Sleeper.
 func (c *Driver) Sleep() bool {
 	s, ok := c.Driver.(link.Sleeper)

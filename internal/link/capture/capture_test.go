@@ -45,7 +45,7 @@ func TestDriver(t *testing.T) {
 					s := mem.NewSwitch(mem.Config{MTU: limits.MaxFrame})
 					return wrap(tb, s.Port(), io.Discard, cfg), wrap(tb, s.Port(), io.Discard, cfg)
 				},
-				Claims:    link.Properties{Reliable: true, Ordered: true, Checked: true},
+				Claims:    link.Properties{Reliable: true, Ordered: true, Checked: true, Whole: true},
 				Bounded:   true,
 				Nobody:    mem.Address(77),
 				Allocates: true, // writing pcapng does; recording has a test of its own

@@ -220,13 +220,6 @@ func (f *Driver) DoubtBatches(to link.Addr) {
 	}
 }
 
-// DoubtSize implements link.Doubter.
-func (f *Driver) DoubtSize(to link.Addr) {
-	if d, ok := f.Driver.(link.Doubter); ok {
-		d.DoubtSize(to)
-	}
-}
-
 // Sleep implements link.Sleeper.
 func (f *Driver) Sleep() bool {
 	s, ok := f.Driver.(link.Sleeper)

@@ -23,7 +23,7 @@ func TestDriver(t *testing.T) {
 					s := mem.NewSwitch(mem.Config{MTU: mtu})
 					return s.Port(), s.Port()
 				},
-				Claims:  link.Properties{Reliable: true, Ordered: true, Checked: true},
+				Claims:  link.Properties{Reliable: true, Ordered: true, Checked: true, Whole: true},
 				Bounded: true,
 				Nobody:  mem.Address(77),
 			})

@@ -52,7 +52,7 @@ func (p *Port) MTU() int { return p.sw.mtu }
 
 // Properties implements link.Driver: a switch promises everything.
 func (p *Port) Properties() link.Properties {
-	return link.Properties{Reliable: true, Ordered: true, Checked: true}
+	return link.Properties{Reliable: true, Ordered: true, Checked: true, Whole: true}
 }
 
 // Reserve implements link.Driver. It is nil while the queue at to is full.

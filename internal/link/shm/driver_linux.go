@@ -62,7 +62,7 @@ func (d *Driver) MTU() int { return d.mtu }
 
 // Properties implements link.Driver: shared memory promises everything.
 func (d *Driver) Properties() link.Properties {
-	return link.Properties{Reliable: true, Ordered: true, Checked: true}
+	return link.Properties{Reliable: true, Ordered: true, Checked: true, Whole: true}
 }
 
 // Fd implements link.Pollable. It is -1 once the driver is closed.

@@ -32,7 +32,7 @@ func TestDriver(t *testing.T) {
 			Make: func(tb testing.TB) (a, b link.Driver) {
 				return listen(tb, Config{MTU: mtu}), listen(tb, Config{MTU: mtu})
 			},
-			Claims:  link.Properties{Reliable: true, Ordered: true, Checked: true},
+			Claims:  link.Properties{Reliable: true, Ordered: true, Checked: true, Whole: true},
 			Bounded: true,
 			Nobody:  Address("nobody"),
 		})

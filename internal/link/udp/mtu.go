@@ -15,7 +15,7 @@ const (
 )
 
 // interfaceMTU says how large a frame may be that leaves by the interface of a local address, and why. The path beyond
-// may carry less: that shows when large frames do not arrive, which rel's connectivity check in two sizes tells.
+// may carry less, which rel finds out by probes (internal/rel/pathmtu.go).
 //
 //	a loopback address             limits.LoopbackFrame
 //	an address of an interface     the interface's MTU less headers (1472 for IPv4 on Ethernet), at most LoopbackFrame

@@ -22,7 +22,6 @@ type socket struct {
 	in            inbound
 	out           outbound
 	offload       offload
-	paths         paths
 	zones         zones
 }
 
@@ -68,13 +67,14 @@ func (s *socket) bind(addr netip.AddrPort) error {
 }
 
 func (s *socket) prepare(addr netip.AddrPort) error {
-	// Don't fragment, and learn from the kernel when a path carries less (EMSGSIZE). A mapped IPv4 address on an
-	// IPv6 socket obeys the option of IPv4.
-	if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO); err != nil && !s.six {
+	// Don't fragment, whatever a router is said to have said: how long frames may be on a path is found out by frames that
+	// arrive (internal/rel), and whoever can forge a router's word must not make them short. What the interface cannot
+	// carry is refused (EMSGSIZE). A mapped IPv4 address on an IPv6 socket obeys the option of IPv4.
+	if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE); err != nil && !s.six {
 		return os.NewSyscallError("setsockopt IP_MTU_DISCOVER", err)
 	}
 	if s.six {
-		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO); err != nil {
+		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE); err != nil {
 			return os.NewSyscallError("setsockopt IPV6_MTU_DISCOVER", err)
 		}
 		only := 1

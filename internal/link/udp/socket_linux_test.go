@@ -77,8 +77,7 @@ func TestErrorsOfSendingAreCountedByCauseAndCostOnlyTheFrameTheyName(t *testing.
 		want   result
 	}{
 		{[]unix.Errno{unix.EINTR}, result{0, Stats{}}},
-		{[]unix.Errno{unix.EMSGSIZE}, result{0, Stats{}}}, // in IP fragments, then
-		{[]unix.Errno{unix.EMSGSIZE, unix.EMSGSIZE}, result{1, Stats{TooBig: 1}}},
+		{[]unix.Errno{unix.EMSGSIZE}, result{1, Stats{TooBig: 1}}},
 		{[]unix.Errno{unix.EPERM, unix.ENETUNREACH}, result{2, Stats{Unsendable: 2}}},
 		{[]unix.Errno{unix.ECONNREFUSED}, result{0, Stats{Refused: 1}}},
 		{[]unix.Errno{unix.ECONNREFUSED, 0, unix.ECONNREFUSED}, result{1, Stats{Refused: 2}}},

@@ -9,7 +9,7 @@
 // What the kernel does not take (its buffer is full) stays staged until the next Flush, and while the stage is full,
 // Reserve says nil. What cannot be sent at all is dropped and counted by cause.
 //
-// Datagrams have the don't-fragment bit, unless the path to their destination was found to be narrow (path_linux.go).
+// Datagrams have the don't-fragment bit. A path that carries less than the MTU is found out above, by internal/rel.
 // Linux has system calls of its own, none of which ever blocks; other systems use package
 // net, with a goroutine that reads (udp_others.go; on Linux build tag "portable" chooses it for tests).
 package udp

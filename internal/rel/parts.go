@@ -1,0 +1,153 @@
+package rel
+
+import (
+	"slices"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A segment keeps its number and its records for life, and its path may have become too narrow for them meanwhile. It
+// cannot be cut into shorter segments: the peer may have it already, and only the acknowledgement was lost. So it
+// goes in parts that the peer puts together, and has arrived when it is whole:
+//
+//	segment 102  ├──────────────────────────────────────┤ records
+//	Part frames  ├───────────────┤├──────────────┤├─────┤
+//	assembly     x x x x x x x x x . . . . . . . . x x x     a bit for each unit of 64 bytes
+//
+// This is for what was under way when a path became narrow, and for records that are longer than a path carries; all else is cut to
+// fit. A part that is lost has the whole segment sent again, of which the missing ones count.
+
+// assembly is a segment of which some parts have come.
+type assembly struct {
+	session *session
+	space   wire.Space
+	seq     wire.Seq
+	buf     []byte   // its records
+	have    []uint64 // a bit for each unit that has come
+	units   int      // that have not
+}
+
+// postParts posts segment g in parts, because its frame is too long for its path. It returns false if the driver takes nothing.
+func (m *Module) postParts(now clock.Time, s *session, g *segment, c wire.Space, out Frames) bool {
+	e := s.endpoint
+	b := out.Reserve(s.addr)
+	if b == nil {
+		return false
+	}
+	if g.sends == 0 {
+		s.send[g.space].push(g)
+		e.stats.LargestSendWindow = max(e.stats.LargestSendWindow, s.send[g.space].used())
+	}
+	if len(m.parts) < m.cfg.MTU {
+		m.parts = make([]byte, m.cfg.MTU)
+	}
+	records := g.put(m.parts)
+	most := (s.path.size - wire.OuterLen - wire.PartLen - m.tagLen) / wire.PartUnit * wire.PartUnit
+	for at := 0; at < records; at += most {
+		if at > 0 {
+			if b = out.Reserve(s.addr); b == nil {
+				break // what is left out is as good as lost
+			}
+		}
+		n := min(most, records-at)
+		p := wire.Part{Space: g.space, Seq: g.seq, Offset: uint32(at), Length: uint32(records)}
+		p.Put(b[wire.OuterLen:], n)
+		copy(b[wire.OuterLen+wire.PartLen:], m.parts[at:at+n])
+		m.commitFrame(s, b, wire.KindPart, wire.OuterLen+wire.PartLen+n, out)
+		e.stats.PartSends++
+	}
+	g.sends++
+	g.counter, g.sentAt, g.channel = s.counter, now, c
+	e.countSend(g, records)
+	m.fly(now, s, g)
+	return true
+}
+
+// receivePart takes one part of a segment.
+func (m *Module) receivePart(now clock.Time, s *session, body []byte, length int) {
+	e := s.endpoint
+	p, payload, err := wire.ParsePart(body)
+	if err != nil || int(p.Length) > m.cfg.MTU {
+		e.stats.Malformed++
+		return
+	}
+	w := &s.receive[p.Space]
+	if what := w.judge(p.Seq); what != arrivedNew { // also if it has come whole
+		s.countArrival(p.Space, what)
+		if what != arrivedHigh {
+			s.arrived(now, p.Space, what, w.gap(), length)
+		}
+		return
+	}
+	a := m.assemblyOf(s, &p)
+	if len(a.buf) != int(p.Length) {
+		e.stats.Malformed++ // a segment has one length
+		return
+	}
+	if a.take(int(p.Offset), payload); a.units > 0 && m.cfg.Defect != mutate.PartsUnfinished {
+		e.stats.PartReceives++
+		return
+	}
+	m.forgetAssembly(a)
+	if wire.CheckRecords(a.buf) != nil {
+		e.stats.Malformed++
+		return
+	}
+	hadGap := w.gap()
+	what := w.add(p.Seq)
+	s.countArrival(p.Space, what)
+	s.arrived(now, p.Space, what, hadGap, length)
+	m.deliver(now, s, a.buf)
+}
+
+// take notes that bytes have come.
+func (a *assembly) take(at int, payload []byte) {
+	copy(a.buf[at:], payload)
+	for u := at / wire.PartUnit; u*wire.PartUnit < at+len(payload); u++ {
+		if bit := uint64(1) << (u % 64); a.have[u/64]&bit == 0 {
+			a.have[u/64] |= bit
+			a.units--
+		}
+	}
+}
+
+// assemblyOf finds what has come of a segment, or begins with it. Where there is no room the oldest gives way: its parts
+// will come again.
+func (m *Module) assemblyOf(s *session, p *wire.Part) *assembly {
+	own, first := 0, -1
+	for i, a := range m.assemblies {
+		if a.session != s {
+			continue
+		}
+		if a.space == p.Space && a.seq == p.Seq {
+			return a
+		}
+		if own++; first < 0 {
+			first = i
+		}
+	}
+	switch {
+	case own == limits.PartedSegments:
+		m.assemblies = slices.Delete(m.assemblies, first, first+1)
+	case len(m.assemblies) == limits.PartedSegmentsInAll:
+		m.assemblies = slices.Delete(m.assemblies, 0, 1)
+	}
+	units := (int(p.Length) + wire.PartUnit - 1) / wire.PartUnit
+	a := &assembly{session: s, space: p.Space, seq: p.Seq, buf: make([]byte, p.Length), have: make([]uint64, (units+63)/64), units: units}
+	m.assemblies = append(m.assemblies, a)
+	return a
+}
+
+func (m *Module) forgetAssembly(a *assembly) {
+	if i := slices.Index(m.assemblies, a); i >= 0 {
+		m.assemblies = slices.Delete(m.assemblies, i, i+1)
+	}
+}
+
+// forgetParts forgets all parts of a session's segments.
+func (m *Module) forgetParts(s *session) {
+	m.assemblies = slices.DeleteFunc(m.assemblies, func(a *assembly) bool { return a.session == s })
+}
