@@ -53,7 +53,7 @@ const (
 	LineForgotten              // nic: who waits for staging is not looked at when some comes free
 	DriverBellLost             // nic: a driver command is executed without an answer
 	DeleteUnfinished           // nic: a process that has sends under way is deleted in name only
-	PaceForgotten              // rel: who was held back by its pace is not let go
+	PaceForgotten              // rel: who was held back by its pace once is never let go
 	StraightOvertakes          // nic: a message takes the straight way past commands that are not read
 	defects
 )

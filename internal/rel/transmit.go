@@ -118,7 +118,7 @@ func (m *Module) sendQueues(now clock.Time, e *Endpoint, out Frames) (all bool) 
 				break
 			}
 			if i == wire.Data {
-				if at, ok := e.mayLeave(now, g.cost); !ok {
+				if at, ok := e.mayLeave(now, g.cost); !ok || e.held && m.cfg.Defect == mutate.PaceForgotten {
 					m.holdBack(e, at)
 					break
 				}
