@@ -128,11 +128,13 @@ func (f *soakFlags) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	var progress soak.Progress
+	told := func() {}
 	if !f.json {
 		fmt.Fprintf(out, "%v and %v: %d messages each way, up to %d bytes long, from seed %d\n", f.name, f.peer, f.terms.Messages, f.terms.Longest, f.terms.Seed)
-		defer f.tell(out, &progress)()
+		told = f.tell(out, &progress)
 	}
 	r, err := soak.Run(ctx, p, f.peer, f.terms, &progress)
+	told() // before anything else is printed
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && ctx.Err() != cause {
 			err = fmt.Errorf("%w (%w; %d messages sent, %d received)", err, cause, progress.Sent.Load(), progress.Received.Load())

@@ -60,8 +60,8 @@ func TestSoakReportsAsJSON(t *testing.T) {
 }
 
 func TestSoakWithoutPeerGivesUpInTime(t *testing.T) {
-	status, _, stderr := weft("soak", "--name", "soak/0", "--peer", "soak/1", "--listen", "127.0.0.1:0", "--timeout", "50ms")
-	if status != exitFailed || !strings.Contains(stderr, "waiting for soak/1: ") || !strings.Contains(stderr, "not done after 50ms") {
+	status, _, stderr := weft("soak", "--name", "soak/0", "--peer", "soak/1", "--listen", "127.0.0.1:0", "--timeout", "1s")
+	if status != exitFailed || !strings.Contains(stderr, "waiting for soak/1: ") || !strings.Contains(stderr, "not done after 1s") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }
