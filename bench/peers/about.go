@@ -9,6 +9,9 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
@@ -16,23 +19,29 @@ import (
 // weftModule is where the weft command is.
 const weftModule = "github.com/weftnet/weft"
 
-// weftBinary is the one that is named, or one that is built of what this module stands beside.
+// weftBinary is the one that is named, or one that is built of the module that this one stands beside.
 func weftBinary(ctx context.Context, named, dir string) (string, error) {
 	if named != "" {
 		return filepath.Abs(named)
 	}
+	const where = "building weft (run this in bench/peers, or name a binary with --weft): "
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", weftModule).Output()
+	if err != nil {
+		return "", fmt.Errorf(where+"looking for its module: %w", err)
+	}
 	binary := filepath.Join(dir, "weft")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, weftModule+"/cmd/weft")
+	build := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(module)), "-o", binary, "./cmd/weft")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building weft (run this in bench/peers, or name a binary with --weft): %w: %s", err, out)
+		return "", fmt.Errorf(where+"%w: %s", err, out)
 	}
 	return binary, nil
 }
 
 // machine is what this runs on, as far as it tells.
 func machine() contest.Machine {
-	m := contest.Machine{CPU: "unknown", Cores: runtime.NumCPU(), Kernel: field("/proc/sys/kernel/osrelease", ""), Go: runtime.Version()}
+	kernel, _, _ := strings.Cut(field("/proc/sys/kernel/osrelease", ""), "-") // what comes then is the builder's
+	m := contest.Machine{CPU: "unknown", Cores: runtime.NumCPU(), Kernel: kernel, Go: runtime.Version()}
 	if cpu := field("/proc/cpuinfo", "model name"); cpu != "" {
 		m.CPU = cpu
 	}
@@ -59,7 +68,7 @@ func field(file, name string) string {
 	return ""
 }
 
-// commit names what was measured; with a + if files other than documents differ from it.
+// commit names the Weft that was measured; with a + if its files differ from it, other than documents and this module.
 func commit(ctx context.Context) string {
 	git := func(args ...string) string {
 		out, err := exec.CommandContext(ctx, "git", args...).Output()
@@ -72,8 +81,38 @@ func commit(ctx context.Context) string {
 	if name == "" {
 		return "unknown"
 	}
-	if git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":!:/docs") != "" {
+	if git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":!:/docs", ":!:/bench/peers") != "" {
 		name += "+"
 	}
 	return name
+}
+
+// processorTime is what all programs of this machine have used, and what this one has with all that it has started and waited for.
+// The kernel's own work for the network is in neither.
+func processorTime() (all, ours time.Duration) {
+	const jiffy = 10 * time.Millisecond // of /proc/stat, everywhere
+	words := strings.Fields(field("/proc/stat", "cpu "))
+	for i, w := range words {
+		if i < 3 { // user, nice, system
+			n, _ := strconv.ParseInt(w, 10, 64)
+			all += time.Duration(n) * jiffy
+		}
+	}
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var u unix.Rusage
+		if unix.Getrusage(who, &u) == nil {
+			ours += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}
+	}
+	return all, ours
+}
+
+// othersTook returns a function that tells how many cores others have used since.
+func othersTook() func() float64 {
+	begin := time.Now()
+	all, ours := processorTime()
+	return func() float64 {
+		allNow, oursNow := processorTime()
+		return max(0, ((allNow-all)-(oursNow-ours)).Seconds()/time.Since(begin).Seconds())
+	}
 }

@@ -143,7 +143,7 @@ func (l *list) addDebian(ctx context.Context) {
 		l.addBoth("ZeroMQ", l.full().Upto(most, all...), nil, t.Run)
 	}
 	if t, err := tool.NewSockperf(); l.there("sockperf", err) {
-		l.addBoth("sockperf", contest.HeadJobs(l.f.head).Upto(contest.SmallSize, tool.SockperfMeasures()...), tool.SockperfNotes(), t.Run)
+		l.addBoth("sockperf", contest.HeadJobs(l.f.head).Upto(contest.SmallSize, contest.Latency), nil, t.Run)
 	}
 }
 

@@ -9,10 +9,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -22,6 +24,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 	"github.com/weftnet/weft/bench/peers/internal/gopeer"
 	"github.com/weftnet/weft/bench/peers/internal/ground"
+	"github.com/weftnet/weft/bench/peers/internal/page"
 )
 
 // childWord is the first argument of a process of a contestant.
@@ -43,6 +46,9 @@ func main() {
 	}
 	if err != nil {
 		os.Exit(2)
+	}
+	if f.from != "" {
+		exit(again(f, os.Stdout))
 	}
 	if !inside {
 		status, err := ground.InOwnSpace(args)
@@ -74,7 +80,7 @@ type flags struct {
 	patience    time.Duration
 	only        string
 	weft        string
-	out         string
+	out, from   string
 	json        bool
 }
 
@@ -83,11 +89,12 @@ func parseFlags(args []string) (*flags, error) {
 	fs := flag.NewFlagSet("peers", flag.ContinueOnError)
 	fs.IntVar(&f.rounds, "rounds", 5, "how often the contestants take turns; what counts are medians")
 	fs.DurationVar(&f.head, "time", 200*time.Millisecond, "for each figure of the table, in each round")
-	fs.DurationVar(&f.point, "point", 40*time.Millisecond, "for each other point of the curves, in each round")
+	fs.DurationVar(&f.point, "point", 30*time.Millisecond, "for each other point of the curves, in each round")
 	fs.DurationVar(&f.patience, "patience", 10*time.Second, "how long a contestant's part of a round may take")
 	fs.StringVar(&f.only, "only", "", "only contestants whose name matches this regular `expression`")
 	fs.StringVar(&f.weft, "weft", "", "the weft `binary`; it is built if none is named")
 	fs.StringVar(&f.out, "out", "", "write JSON, charts and the page to this `directory`")
+	fs.StringVar(&f.from, "from", "", "measure nothing: report what this `file` has, a JSON of an earlier run")
 	fs.BoolVar(&f.json, "json", false, "print JSON instead of a table")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
@@ -125,6 +132,7 @@ func run(ctx context.Context, f *flags, out, progress io.Writer) error {
 		fmt.Fprintf(progress, "peers: %s is skipped: %s\n", s.Contestant, s.Why)
 	}
 	r.Skipped = l.skipped
+	others := othersTook()
 	r.Run(ctx, l.contestants, contest.Options{
 		Rounds: f.rounds, Patience: f.patience,
 		After:    func() { ground.Sweep(ctx) },
@@ -133,6 +141,7 @@ func run(ctx context.Context, f *flags, out, progress io.Writer) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	r.Machine.Others = math.Round(100*others()) / 100
 	return report(r, f, out)
 }
 
@@ -158,10 +167,7 @@ func report(r *contest.Result, f *flags, out io.Writer) error {
 		return err
 	}
 	if f.out != "" {
-		if err := os.MkdirAll(f.out, 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(f.out, "peers.json"), text, 0o644); err != nil {
+		if err := writeAll(r, text, f.out); err != nil {
 			return err
 		}
 	}
@@ -170,4 +176,34 @@ func report(r *contest.Result, f *flags, out io.Writer) error {
 		return err
 	}
 	return r.WriteTable(out)
+}
+
+// writeAll writes the result to a directory: as it is, as charts and as a page.
+func writeAll(r *contest.Result, text []byte, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	files := map[string][]byte{"peers.json": text, "peers.md": page.Markdown(r)}
+	for _, p := range page.Pictures(r) {
+		files[p.File] = p.SVG
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again reports an earlier run.
+func again(f *flags, out io.Writer) error {
+	b, err := os.ReadFile(f.from)
+	if err != nil {
+		return err
+	}
+	var r contest.Result
+	if err := json.Unmarshal(b, &r); err != nil {
+		return fmt.Errorf("%s: %w", f.from, err)
+	}
+	return report(&r, f, out)
 }

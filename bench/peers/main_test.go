@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,6 +88,57 @@ func TestBadFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{{"more"}, {"--rounds", "0"}, {"--time", "1ns"}, {"--patience", "soon"}} {
 		if _, err := parseFlags(args); err == nil {
 			t.Errorf("%q was accepted", args)
+		}
+	}
+}
+
+func TestWeftIsBuiltIfNoneIsNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds weft")
+	}
+	binary, err := weftBinary(t.Context(), "", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(binary, "bench", "--help").CombinedOutput(); err != nil || !strings.Contains(string(out), "latency") {
+		t.Errorf("weft bench --help: %v: %s", err, out)
+	}
+}
+
+// What is committed was made of what is committed: a page is not mended by hand.
+func TestThePageIsThatOfItsFigures(t *testing.T) {
+	const committed = "../../docs/performance"
+	dir := t.TempDir()
+	if err := again(&flags{from: filepath.Join(committed, "peers.json"), out: dir}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		made, err1 := os.ReadFile(filepath.Join(dir, f.Name()))
+		there, err2 := os.ReadFile(filepath.Join(committed, f.Name()))
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(made, there) {
+			t.Errorf("%s is not what is made of peers.json: go run . --from %[2]s/peers.json --out %[2]s", f.Name(), committed)
+		}
+	}
+	if len(files) < 10 {
+		t.Errorf("%d files", len(files))
+	}
+}
+
+func TestAResultThatCannotBeReadIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "peers.json")
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{file, file + ".gone"} {
+		if err := again(&flags{from: from}, io.Discard); err == nil {
+			t.Errorf("%s was read", from)
 		}
 	}
 }

@@ -100,9 +100,10 @@ func HeadJobs(head time.Duration) Jobs {
 	return Jobs{{Latency, SmallSize, head}, {Rate, SmallSize, head}, {Bandwidth, LargeSize, head}}
 }
 
-// LossJobs are what is measured where packets are lost. Round trips get twice the time: few of them meet a loss.
+// LossJobs are what is measured where packets are lost. They get more time: a stream has to lose something before it shows
+// what it makes of it, and few round trips meet a loss.
 func LossJobs(head time.Duration) Jobs {
-	return Jobs{{Bandwidth, LargeSize, head}, {Latency, SmallSize, 2 * head}}
+	return Jobs{{Bandwidth, LargeSize, 2 * head}, {Latency, SmallSize, 3 * head}}
 }
 
 // Upto leaves out what is longer than most bytes, and the measures that are not named.

@@ -20,7 +20,6 @@ type Result struct {
 	Date      string    `json:"date"` // of the beginning, RFC 3339
 	Seconds   float64   `json:"seconds"`
 	Rounds    int       `json:"rounds"`
-	Warnings  []string  `json:"warnings,omitempty"` // what spoiled the run
 	Rows      []Row     `json:"rows"`
 	Skipped   []Skipped `json:"skipped,omitempty"`
 	Failures  []Failure `json:"failures,omitempty"`
@@ -34,7 +33,8 @@ type Machine struct {
 	Kernel string  `json:"kernel"`
 	OS     string  `json:"os"`
 	Go     string  `json:"go"`
-	Load   float64 `json:"load"` // of one minute, before the run
+	Load   float64 `json:"load"`   // of one minute, before the run
+	Others float64 `json:"others"` // cores that others took during the run, about
 }
 
 // Row is one figure of one contestant: the median of its rounds.

@@ -43,12 +43,13 @@ func (r *Result) Run(ctx context.Context, cs []*Contestant, o Options) {
 			if failed[c] >= mostFailures || ctx.Err() != nil {
 				continue
 			}
+			start := time.Now()
 			samples, err := c.part(ctx, o)
 			if ctx.Err() != nil {
 				continue
 			}
 			found[c] = append(found[c], samples)
-			line := fmt.Sprintf("round %d of %d: %s", round+1, o.Rounds, c.Label())
+			line := fmt.Sprintf("round %d of %d: %s: %.1f s", round+1, o.Rounds, c.Label(), time.Since(start).Seconds())
 			if err != nil {
 				failed[c]++
 				why := oneLine(err)

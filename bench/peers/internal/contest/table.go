@@ -93,7 +93,7 @@ func Figure(measure string, value float64) string {
 // WriteTable prints all tables, for a terminal.
 func (r *Result) WriteTable(out io.Writer) error {
 	m := r.Machine
-	fmt.Fprintf(out, "# %s, %d cores, Linux %s, load %.1f before; commit %s; medians of %d rounds, %.0f s\n", m.CPU, m.Cores, m.Kernel, m.Load, r.Commit, r.Rounds, r.Seconds)
+	fmt.Fprintf(out, "# %s, %d cores, Linux %s, load %.1f before, others took %.1f cores; commit %s; medians of %d rounds, %.0f s\n", m.CPU, m.Cores, m.Kernel, m.Load, m.Others, r.Commit, r.Rounds, r.Seconds)
 	for _, ground := range []string{Host, Veth, Loss} {
 		who := r.Contestants(ground)
 		if len(who) == 0 {

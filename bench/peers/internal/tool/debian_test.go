@@ -29,10 +29,7 @@ func TestSockperfIsRead(t *testing.T) {
 			t.Errorf("percentile %v is %v ns, want %v", p, got, want)
 		}
 	}
-	if s, err := parseSockperf(recorded(t, "sockperf-throughput.txt")); err != nil || s.Measure != contest.Rate || s.Value != 975214 {
-		t.Errorf("rate: %+v, error %v", s, err)
-	}
-	for _, bad := range []string{"", "sockperf: No messages were sent", "Message Rate is 0 [msg/sec]", "Total 10 observations"} {
+	for _, bad := range []string{"", "sockperf: No messages were sent", "Total 10 observations"} {
 		if _, err := parseSockperf(bad); err == nil {
 			t.Errorf("%q was taken for figures", bad)
 		}
@@ -177,6 +174,6 @@ func TestInstalledOnesDoASmallJob(t *testing.T) {
 	}, 2)
 	s, err := NewSockperf()
 	try("sockperf", err, func() ([]contest.Sample, error) {
-		return s.Run(t.Context(), ground.Here(), jobs.Upto(64, SockperfMeasures()...))
-	}, 2)
+		return s.Run(t.Context(), ground.Here(), jobs.Upto(64, contest.Latency))
+	}, 1)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
@@ -81,21 +82,21 @@ func NewOpenMPI(ctx context.Context, dir string) (*OpenMPI, error) {
 
 // Run does the jobs on a site.
 func (m *OpenMPI) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]contest.Sample, error) {
-	args := []string{"-n", "2", "--mca", "btl", "self,vader"}
+	launch := []string{"mpirun", "-n", "2", "--mca", "btl", "self,vader"}
 	if s.Hosts() {
 		agent, end, err := m.agent(ctx, s)
 		if err != nil {
 			return nil, err
 		}
 		defer end()
-		// Each host would bind its rank to its first processor, and both are the same.
-		args = []string{"-n", "2", "--bind-to", "none", "--host", s.Addr(0) + ":1," + s.Addr(1) + ":1", "--mca", "plm_rsh_agent", agent,
+		// By itself each host would bind its rank to its first processor, and both are the same one here.
+		launch = []string{"taskset", "-c", "0", "mpirun", "-n", "2", "--bind-to", "none", "--host", s.Addr(0) + ":1," + s.Addr(1) + ":1", "--mca", "plm_rsh_agent", agent,
 			"--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"}
 	}
 	if os.Getuid() == 0 {
-		args = append(args, "--allow-run-as-root")
+		launch = append(launch, "--allow-run-as-root")
 	}
-	launcher := s.Program(ctx, 0, "mpirun", append(args, m.binary, jobs.String())...)
+	launcher := s.Program(ctx, 0, launch[0], append(launch[1:], m.binary, jobs.String())...)
 	launcher.Env = append(os.Environ(), "TMPDIR="+m.dir) // where it keeps its sessions
 	out, err := launcher.Output()
 	samples, bad := parseSamples(out)
@@ -103,9 +104,9 @@ func (m *OpenMPI) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([
 }
 
 // agent writes what mpirun starts its daemon on another host by: as ssh would, but into the network namespace of a program
-// that does nothing there.
+// that does nothing there, and on the last processor.
 func (m *OpenMPI) agent(ctx context.Context, s *ground.Site) (name string, end func(), err error) {
-	if err := need("util-linux", "nsenter"); err != nil {
+	if err := need("util-linux", "nsenter", "taskset"); err != nil {
 		return "", nil, err
 	}
 	holder := s.Program(ctx, 1, "sh", "-c", "echo here; exec sleep 1000")
@@ -113,7 +114,7 @@ func (m *OpenMPI) agent(ctx context.Context, s *ground.Site) (name string, end f
 		return "", nil, err
 	}
 	name = filepath.Join(m.dir, "agent")
-	script := []string{"#!/bin/sh", "shift # the host", fmt.Sprintf(`exec nsenter --net=/proc/%d/ns/net sh -c "$*"`, holder.Process.Pid), ""}
+	script := []string{"#!/bin/sh", "shift # the host", fmt.Sprintf(`exec taskset -c %d nsenter --net=/proc/%d/ns/net sh -c "$*"`, runtime.NumCPU()-1, holder.Process.Pid), ""}
 	if err := os.WriteFile(name, []byte(strings.Join(script, "\n")), 0o700); err != nil {
 		holder.End()
 		return "", nil, err

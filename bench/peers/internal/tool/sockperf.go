@@ -14,21 +14,14 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/ground"
 )
 
-// Sockperf is sockets, from C: round trips over UDP, messages over TCP. It measures for whole seconds, so it has two figures only.
+// Sockperf is UDP sockets, from C. It rests for two seconds before it measures, and then for whole ones, so round trips are all
+// that it is asked for. Its rate counts what was sent, which is no figure of the same kind as the others'.
 type Sockperf struct{}
 
 // NewSockperf finds it.
 func NewSockperf() (*Sockperf, error) { return &Sockperf{}, need("sockperf", "sockperf") }
 
-// SockperfMeasures is what it can be asked for, SmallSize bytes each.
-func SockperfMeasures() []string { return []string{contest.Latency, contest.Rate} }
-
-// SockperfNotes say what it does differently.
-func SockperfNotes() map[string]string {
-	return map[string]string{contest.Latency: "UDP", contest.Rate: "TCP, which gathers (Nagle); what was sent"}
-}
-
-// Run does the jobs on a site.
+// Run does jobs on a site: round trips.
 func (*Sockperf) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) (samples []contest.Sample, err error) {
 	for _, j := range jobs {
 		sample, err := sockperf(ctx, s, j)
@@ -41,42 +34,30 @@ func (*Sockperf) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) (sa
 }
 
 func sockperf(ctx context.Context, s *ground.Site, j contest.Job) (contest.Sample, error) {
-	mode, network, flags := "ping-pong", "udp", []string{"--full-rtt"}
-	if j.Measure == contest.Rate {
-		mode, network, flags = "throughput", "tcp", []string{"--tcp"}
-	}
 	port, err := ground.FreePort()
 	if err != nil {
 		return contest.Sample{}, err
 	}
 	where := []string{"-i", s.Addr(1), "-p", strconv.Itoa(port)}
-	serve := append([]string{"server"}, where...)
-	if network == "tcp" {
-		serve = append(serve, "--tcp")
-	}
-	server := s.Program(ctx, 1, "sockperf", serve...)
+	server := s.Program(ctx, 1, "sockperf", append([]string{"server"}, where...)...)
 	if err := server.Start(); err != nil {
 		return contest.Sample{}, err
 	}
 	defer server.End()
-	if err := server.AwaitPort(ctx, network, port); err != nil {
+	if err := server.AwaitPort(ctx, "udp", port); err != nil {
 		return contest.Sample{}, err
 	}
-	args := slices.Concat([]string{mode}, where, flags, []string{"-m", strconv.Itoa(j.Size), "-t", "1", "--dontwarmup"})
+	args := slices.Concat([]string{"ping-pong"}, where, []string{"--full-rtt", "-m", strconv.Itoa(j.Size), "-t", "1"})
 	out, err := s.Program(ctx, 0, "sockperf", args...).Output()
 	if err != nil {
 		return contest.Sample{}, err
 	}
 	sample, err := parseSockperf(out)
 	sample.Size = j.Size
-	if err == nil && sample.Measure != j.Measure {
-		err = fmt.Errorf("sockperf measured %s, asked for %s", sample.Measure, j.Measure)
-	}
 	return sample, err
 }
 
 var (
-	sockperfRate       = regexp.MustCompile(`Summary: Message Rate is (\d+) \[msg/sec\]`)
 	sockperfTotal      = regexp.MustCompile(`Total (\d+) observations`)
 	sockperfPercentile = regexp.MustCompile(`percentile ([\d.]+) = +([\d.]+)`)
 	sockperfMax        = regexp.MustCompile(`<MAX> observation = +([\d.]+)`)
@@ -84,16 +65,9 @@ var (
 
 // parseSockperf reads what the client prints. Percentiles, in µs, make the steps of a distribution.
 func parseSockperf(out string) (contest.Sample, error) {
-	if m := sockperfRate.FindStringSubmatch(out); m != nil {
-		rate, err := strconv.ParseFloat(m[1], 64)
-		if err == nil && rate <= 0 {
-			err = errors.New("sockperf sent nothing")
-		}
-		return contest.Sample{Measure: contest.Rate, Value: rate}, err
-	}
 	total, most := sockperfTotal.FindStringSubmatch(out), sockperfMax.FindStringSubmatch(out)
 	if total == nil || most == nil {
-		return contest.Sample{}, errors.New("sockperf printed neither a rate nor percentiles")
+		return contest.Sample{}, errors.New("sockperf printed no percentiles")
 	}
 	n, err := strconv.ParseFloat(total[1], 64)
 	points := [][2]float64{}

@@ -1,0 +1,110 @@
+package page
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft/bench/peers/internal/contest"
+)
+
+// result is one that somebody made up: Weft is twice as fast as UCX, which is slower than NATS in nothing but the rate.
+func result() *contest.Result {
+	r := &contest.Result{Machine: contest.Machine{CPU: "Abacus", Cores: 2, Kernel: "6.1.0-some-name"}, Commit: "abc", Date: "2026-01-02T03:04:05Z", Rounds: 5, Elsewhere: contest.Elsewhere(),
+		Skipped: []contest.Skipped{{Contestant: "ZeroMQ", Why: "no gcc: apt-get install gcc"}}, Failures: []contest.Failure{{Contestant: "NATS", Ground: contest.Loss, Loss: 0.01, Round: 3, Why: "fell over"}}}
+	add := func(name, ground string, latency, rate, bandwidth float64) {
+		r.Rows = append(r.Rows,
+			contest.Row{Contestant: name, Ground: ground, Measure: contest.Latency, Size: 64, Value: latency, P99: 3 * latency, Note: "in theory",
+				Percentiles: []contest.Percentile{{P: 50, Nanoseconds: latency}, {P: 99, Nanoseconds: 3 * latency}}},
+			contest.Row{Contestant: name, Ground: ground, Measure: contest.Latency, Size: 1024, Value: 2 * latency},
+			contest.Row{Contestant: name, Ground: ground, Measure: contest.Rate, Size: 64, Value: rate},
+			contest.Row{Contestant: name, Ground: ground, Measure: contest.Bandwidth, Size: 1 << 20, Value: bandwidth})
+	}
+	add("Weft, shm", contest.Host, 500, 10e6, 8e9)
+	add("UCX", contest.Host, 1000, 4e6, 8e9)
+	add("NATS", contest.Host, 50_000, 5e6, 1e9)
+	add("Weft, udp", contest.Veth, 7000, 9e6, 3e9)
+	add("UCX", contest.Veth, 15_000, 3e6, 4e9)
+	for _, loss := range contest.Losses() {
+		for _, who := range []struct {
+			name         string
+			goodput, p99 float64
+		}{{"Weft, udp", 1e9 * (1 - 6*loss), 90_000}, {"quic-go", 1e9 * (1 - 12*loss), 90_000 * (1 + 1000*loss)}} {
+			r.Rows = append(r.Rows, contest.Row{Contestant: who.name, Ground: contest.Loss, Loss: loss, Measure: contest.Bandwidth, Size: 1 << 20, Value: who.goodput},
+				contest.Row{Contestant: who.name, Ground: contest.Loss, Loss: loss, Measure: contest.Latency, Size: 64, Value: 9000, P99: who.p99})
+		}
+	}
+	return r
+}
+
+func TestThePageSaysWhoIsAheadAndByHowMuch(t *testing.T) {
+	text := string(Markdown(result()))
+	for _, want := range []string{
+		"| P1 | one host, 64 B there and back | 0.500 µs | UCX, 1.00 µs | 2.00 | ≥ 1 | met |",
+		"| P2 | one host, 64 B messages a second | 10.0 M/s | NATS, 5.00 M/s | 2.00 | ≥ 1 | met |",
+		"| P2 | one host, 1 MiB one way | 8.00 GB/s | UCX, 8.00 GB/s | 1.00 | ≥ 1 | met |",
+		"| P5 | two hosts, 64 B messages a second | 9.00 M/s | UCX, 3.00 M/s | 3.00 | ≥ 4 | missed by 25 % |",
+		"| P6 | two hosts, 1 MiB one way | 3.00 GB/s | UCX, 4.00 GB/s | 0.75 | ≥ 1 | missed by 25 % |",
+		"| P9 | goodput with 1 % of loss, by that without | 0.94 | quic-go, 0.88 | 1.07 | Weft ≥ 0.90 | met |",
+		"| P9 | goodput with 5 % of loss, by that without | 0.70 | quic-go, 0.40 | 1.75 | Weft ≥ 0.75 | missed by 7 % |",
+		"| P10 | 64 B there and back with 1 % of loss, 99 % | 90.0 µs | quic-go, 990 µs | 11 | Weft ≤ 500 µs | met |",
+		"| **Weft, shm** | 0.500 µs | 1.50 µs | 10.0 M/s | 8.00 GB/s |",
+		"| Aeron 1.53 * | 0.690 µs | — | 19.8 M/s | 4.50 GB/s |",
+		"measured elsewhere on a like machine, not in this run",
+		"- ZeroMQ: no gcc: apt-get install gcc.",
+		"- NATS (1 % lost), round 3: fell over.",
+		"- UCX: in theory (latency).",
+		"Abacus, 2 cores",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(text, "Others worked on this machine") {
+		t.Error("the page warns of others, of whom there were none")
+	}
+	busy := result()
+	busy.Machine.Others = 1.5
+	if !strings.Contains(string(Markdown(busy)), "Others worked on this machine") {
+		t.Error("the page does not warn of others")
+	}
+	if strings.Contains(text, "| P3 |") {
+		t.Error("the page compares what was not measured")
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+func TestEveryPictureIsOnThePageAndWellFormed(t *testing.T) {
+	r := result()
+	text := string(Markdown(r))
+	for _, p := range append(Pictures(r), Pictures(&contest.Result{})...) {
+		if !strings.Contains(text, "]("+p.File+")") {
+			t.Errorf("the page has no %s", p.File)
+		}
+		for d := xml.NewDecoder(bytes.NewReader(p.SVG)); ; {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", p.File, err)
+			}
+		}
+		if bytes.Contains(p.SVG, []byte("NaN")) {
+			t.Errorf("%s has figures that are none", p.File)
+		}
+	}
+}
+
+func TestEveryContestantThatCanBeThereHasItsColour(t *testing.T) {
+	seen := make(map[string]string)
+	for name, style := range styles {
+		if other, ok := seen[style]; ok && !contest.Weft(name) {
+			t.Errorf("%s and %s have one colour", name, other)
+		}
+		seen[style] = name
+	}
+}
