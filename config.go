@@ -35,7 +35,8 @@ type Config struct {
 
 	// Listen is the UDP address of the NIC: "10.0.0.1:7000", "[fe80::1%eth0]:7000", ":7000". Empty is "127.0.0.1:0".
 	// Frames leave and come in batches where the system's segmentation offload works, unless $WEFT_GSO is false.
-	// "xdp:10.0.0.1:7000" is that address by AF_XDP, which passes by the kernel's network stack and needs privileges.
+	// "xdp:10.0.0.1:7000" is that address by AF_XDP, which passes by the kernel's network stack and needs privileges;
+	// "xdp-generic:10.0.0.1:7000" by the kernel's emulation of it, which is slower than UDP and works on every interface.
 	// "shm:NAME" joins the NIC by shared memory to others of the same host and user; "shm:" takes a name of its own.
 	Listen string
 
@@ -124,6 +125,8 @@ func (c *Config) driver() (d link.Driver, err error) {
 // network makes a link that reaches other hosts.
 func (c *Config) network() (d link.Driver, err error) {
 	listen, byXDP := strings.CutPrefix(c.Listen, xdpPrefix)
+	listen, generic := strings.CutPrefix(listen, xdpGenericPrefix)
+	byXDP = byXDP || generic
 	if listen == "" && !byXDP {
 		listen = "127.0.0.1:0"
 	}
@@ -136,7 +139,7 @@ func (c *Config) network() (d link.Driver, err error) {
 		return nil, err
 	}
 	if byXDP { // by name only: an XDP program takes the interface's segmentation offload from everybody
-		d, err = xdp.Listen(xdp.Config{Addr: addr})
+		d, err = xdp.Listen(xdp.Config{Addr: addr, Generic: generic})
 	} else {
 		d, err = udp.Listen(udp.Config{Addr: addr, NoOffload: plain})
 	}
@@ -147,7 +150,10 @@ func (c *Config) network() (d link.Driver, err error) {
 }
 
 // xdpPrefix asks for AF_XDP. Frames look the same on the wire, so that the address of such a NIC is that of any other.
-const xdpPrefix = "xdp:"
+const (
+	xdpPrefix        = "xdp:"
+	xdpGenericPrefix = "xdp-generic:"
+)
 
 // withoutOffload reads the kill switch of segmentation offload, $WEFT_GSO.
 func withoutOffload() (bool, error) {

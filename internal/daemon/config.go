@@ -28,7 +28,7 @@ const (
 )
 
 // Links are what may carry a daemon's frames; auto chooses.
-func Links() []string { return []string{"auto", "udp", "xdp"} }
+func Links() []string { return []string{"auto", "udp", "xdp", "xdp-generic"} }
 
 // Config is what a daemon is made from. Its TOML form is a file of `weft nic --config`:
 //

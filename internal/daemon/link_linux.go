@@ -33,16 +33,17 @@ func (c *carried) why() string {
 
 // openLink makes the link that the configuration asks for (decision 12). One that was asked for by name is had or refused:
 //
-//	udp    works everywhere
-//	xdp    AF_XDP, native
-//	auto   prefer = "bandwidth": UDP, since an XDP program costs many interfaces their segmentation offload
-//	       prefer = "latency": AF_XDP where it can be had, else UDP
+//	udp          works everywhere
+//	xdp          AF_XDP, native
+//	xdp-generic  the same by the kernel's emulation, for interfaces whose driver has no XDP
+//	auto         prefer = "bandwidth": UDP, since an XDP program costs many interfaces their segmentation offload
+//	             prefer = "latency": AF_XDP where it can be had, else UDP
 func (d *Daemon) openLink() (carried, error) {
 	c := &d.settings.config
 	switch {
-	case c.Link == "xdp":
-		x, err := d.openXDP()
-		return named("xdp", x, err, "")
+	case c.Link == "xdp", c.Link == "xdp-generic":
+		x, err := d.openXDP(c.Link == "xdp-generic")
+		return named(c.Link, x, err, "")
 	case c.Link != "auto":
 		u, err := d.openUDP()
 		return named("udp", u, err, "")
@@ -50,7 +51,7 @@ func (d *Daemon) openLink() (carried, error) {
 		u, err := d.openUDP()
 		return named("udp", u, err, "auto: UDP rather than AF_XDP, which costs the bandwidth of segmentation offload; prefer = \"latency\" would try it")
 	}
-	x, err := d.openXDP()
+	x, err := d.openXDP(false)
 	if err == nil {
 		return named("xdp", x, nil, "auto: AF_XDP, as latency is preferred")
 	}
@@ -69,8 +70,8 @@ func named[D carrier](name string, d D, err error, choice string) (carried, erro
 	return carried{d, name, choice}, nil
 }
 
-func (d *Daemon) openXDP() (*xdp.Driver, error) {
-	return xdp.Listen(xdp.Config{Addr: d.settings.listen, MTU: d.settings.mtu})
+func (d *Daemon) openXDP(generic bool) (*xdp.Driver, error) {
+	return xdp.Listen(xdp.Config{Addr: d.settings.listen, MTU: d.settings.mtu, Generic: generic})
 }
 
 func (d *Daemon) openUDP() (*udp.Driver, error) {

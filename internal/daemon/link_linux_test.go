@@ -49,10 +49,17 @@ func TestWhoPrefersLatencyGetsAFXDPWhereItCanBeHad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bed.Close()
-	for prefer, want := range map[string]string{preferBandwidth: "udp", preferLatency: "xdp"} {
+	for _, test := range []struct {
+		config     Config
+		want, says string
+	}{
+		{Config{Link: "auto", Prefer: preferBandwidth}, "udp", "auto: UDP"},
+		{Config{Link: "auto", Prefer: preferLatency}, "xdp", "native, copying (zero-copy: "}, // a veth has no zero-copy, and the log says so
+		{Config{Link: "xdp-generic"}, "xdp-generic", "generic, copying"},
+	} {
 		var name, why string
 		if err := bed.Host(0).Do(func() error {
-			name, why = opened(t, Config{Link: "auto", Prefer: prefer}, netip.AddrPortFrom(bed.Host(0).Addr(), 0))
+			name, why = opened(t, test.config, netip.AddrPortFrom(bed.Host(0).Addr(), 0))
 			return nil
 		}); err != nil {
 			t.Fatal(err)
@@ -60,8 +67,8 @@ func TestWhoPrefersLatencyGetsAFXDPWhereItCanBeHad(t *testing.T) {
 		if strings.Contains(why, "AF_XDP unavailable") {
 			t.Skip("this system has none:", why)
 		}
-		if name != want {
-			t.Errorf("who prefers %s gets %s; want %s (%s)", prefer, name, want, why)
+		if name != test.want || !strings.Contains(why, test.says) {
+			t.Errorf("link %q, prefer %q: %s (%s); want %s, %q", test.config.Link, test.config.Prefer, name, why, test.want, test.says)
 		}
 	}
 }

@@ -64,6 +64,9 @@ const (
 
 	// DefaultMTU is Ethernet's, in bytes.
 	DefaultMTU = 1500
+
+	// MostQueues is as many as a large network card has.
+	MostQueues = 64
 )
 
 // Config says what to build.
@@ -71,6 +74,8 @@ type Config struct {
 	Hosts int     // how many, 1 to MaxHosts
 	Loss  float64 // probability that a frame is lost on its way, 0 to 1
 	MTU   int     // of every link, in bytes, LeastMTU to MostMTU; 0 means DefaultMTU
+
+	Queues int // of every host's link, each way; 0 means 1
 
 	// Lossy attaches the loss programs, and so a switch, even where Loss is 0. Then SetLoss works from the start, and a
 	// run without loss differs from one with loss in the loss alone.
@@ -88,6 +93,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("testbed: Hosts is %d, expected 1 to %d", c.Hosts, MaxHosts)
 	case !(c.Loss >= 0 && c.Loss <= 1): // also a NaN
 		return fmt.Errorf("testbed: Loss is %v, expected 0 to 1", c.Loss)
+	case c.Queues < 0 || c.Queues > MostQueues:
+		return fmt.Errorf("testbed: Queues is %d, expected 0 to %d", c.Queues, MostQueues)
 	case c.MTU != 0 && (c.MTU < LeastMTU || c.MTU > MostMTU):
 		return fmt.Errorf("testbed: MTU is %d, expected 0 or %d to %d", c.MTU, LeastMTU, MostMTU)
 	}
@@ -96,6 +103,8 @@ func (c *Config) validate() error {
 
 // direct reports whether the two hosts share one cable.
 func (c *Config) direct() bool { return c.Hosts == 2 && c.Loss == 0 && !c.Lossy }
+
+func (c *Config) queues() int { return max(c.Queues, 1) }
 
 func (c *Config) mtu() int {
 	if c.MTU == 0 {

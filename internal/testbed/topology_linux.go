@@ -59,6 +59,8 @@ func (t *Testbed) addCable(nl *netlink.Handle, name string, hw net.HardwareAddr,
 	veth := netlink.NewVeth(netlink.NewLinkAttrs())
 	veth.Name, veth.MTU, veth.HardwareAddr, veth.Index = name, t.config.mtu(), hw, firstIndex+to.index
 	veth.PeerName, veth.PeerMTU, veth.PeerHardwareAddr = Interface, uint32(t.config.mtu()), mac(to.index)
+	veth.NumTxQueues, veth.NumRxQueues = t.config.queues(), t.config.queues()
+	veth.PeerNumTxQueues, veth.PeerNumRxQueues = uint32(t.config.queues()), uint32(t.config.queues())
 	veth.PeerNamespace = netlink.NsFd(to.ns.fd)
 	if err := nl.LinkAdd(veth); err != nil {
 		return explain("making a veth pair", err)

@@ -19,6 +19,7 @@ type socket struct {
 	fd            int
 	six           bool // the socket is of IPv6; it may carry IPv4 as well, in mapped addresses
 	receiveBuffer int
+	sendBuffer    int
 	in            inbound
 	out           outbound
 	offload       offload
@@ -106,19 +107,26 @@ func (s *socket) raiseBuffers(want int) {
 		}
 	}
 	// The kernel doubles what it is asked for and answers with the double.
-	got, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
-	if err != nil {
-		got = 0
+	granted := func(option int) int {
+		got, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, option)
+		if err != nil {
+			return 0
+		}
+		return got / 2
 	}
-	s.receiveBuffer = got / 2
+	s.receiveBuffer, s.sendBuffer = granted(unix.SO_RCVBUF), granted(unix.SO_SNDBUF)
 }
 
-// explain says what became of the receive buffer.
+// explain says what became of the buffers. Of the one for sending only if it is short: frames wait for it, and none is lost.
 func (s *socket) explain(want int) string {
-	if s.receiveBuffer >= want {
-		return fmt.Sprintf("receive buffer %d KiB", s.receiveBuffer>>10)
+	why := fmt.Sprintf("receive buffer %d KiB", s.receiveBuffer>>10)
+	if s.receiveBuffer < want {
+		why = fmt.Sprintf("receive buffer only %d KiB of %d: for more, sysctl -w net.core.rmem_max=%d", s.receiveBuffer>>10, want>>10, want)
 	}
-	return fmt.Sprintf("receive buffer only %d KiB of %d: for more, sysctl -w net.core.rmem_max=%d", s.receiveBuffer>>10, want>>10, want)
+	if s.sendBuffer < want {
+		why += fmt.Sprintf("; send buffer only %d KiB: for more, sysctl -w net.core.wmem_max=%d", s.sendBuffer>>10, want)
+	}
+	return why
 }
 
 func (s *socket) localAddr() link.Addr {

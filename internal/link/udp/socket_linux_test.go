@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -169,5 +170,15 @@ func TestAddressesSurviveTheKernelsForm(t *testing.T) {
 	}
 	if _, ok := s.set(netip.MustParseAddrPort("[fe80::1%no-such-interface]:1"), true, &z); ok {
 		t.Error("a zone that does not exist is accepted")
+	}
+}
+
+func TestAShortSendBufferNamesItsRemedy(t *testing.T) {
+	s := socket{receiveBuffer: 4 << 20, sendBuffer: 200 << 10}
+	if got, want := s.explain(4<<20), "send buffer only 200 KiB: for more, sysctl -w net.core.wmem_max=4194304"; !strings.Contains(got, want) {
+		t.Errorf("explain says %q; want %q", got, want)
+	}
+	if got := s.explain(200 << 10); strings.Contains(got, "send") {
+		t.Errorf("with the buffer for sending as large as wanted, explain says %q", got)
 	}
 }

@@ -31,9 +31,8 @@ type Driver struct {
 	polls  int // since the last look
 	now    clock.Time
 
-	counters  link.Counters
-	congested uint64
-	closed    bool
+	counters link.Counters
+	closed   bool
 }
 
 // reservation says where the open one is.
@@ -109,7 +108,7 @@ func (d *Driver) receive(q *queue, now clock.Time, to link.Receiver, most int) (
 		from, frame, congested, ok := parse(q.umem[e.addr : e.addr+uint64(e.length)])
 		if ok && len(frame) <= limits.MaxFrame {
 			if congested {
-				d.congested++
+				d.counters.ECNMarked++
 			}
 			if d.zone != "" && from.Addr().IsLinkLocalUnicast() {
 				from = netip.AddrPortFrom(from.Addr().WithZone(d.zone), from.Port())

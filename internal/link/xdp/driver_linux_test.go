@@ -21,6 +21,17 @@ import (
 func hosts(tb testing.TB, cfg testbed.Config) *testbed.Testbed {
 	tb.Helper()
 	cfg.Hosts = 2
+	return build(tb, cfg)
+}
+
+// hostsOf makes n hosts on a switch, or skips.
+func hostsOf(tb testing.TB, n int) *testbed.Testbed {
+	tb.Helper()
+	return build(tb, testbed.Config{Hosts: n})
+}
+
+func build(tb testing.TB, cfg testbed.Config) *testbed.Testbed {
+	tb.Helper()
 	bed, err := testbed.New(cfg)
 	if errors.Is(err, testbed.ErrUnavailable) {
 		tb.Skip(err)
@@ -53,21 +64,32 @@ func listen(tb testing.TB, h *testbed.Host, cfg xdp.Config) (d *xdp.Driver) {
 }
 
 func TestDriver(t *testing.T) {
+	four, six := (*testbed.Host).Addr, (*testbed.Host).Addr6
 	for _, c := range []struct {
 		name string
+		at   func(*testbed.Host) netip.Addr
 		bed  testbed.Config
 		cfg  xdp.Config
 	}{
-		{"native", testbed.Config{}, xdp.Config{}},
-		{"native, jumbo", testbed.Config{MTU: 9000}, xdp.Config{}},
-		{"generic", testbed.Config{}, xdp.Config{Generic: true}},
+		{"native", four, testbed.Config{}, xdp.Config{}},
+		{"native, IPv6", six, testbed.Config{}, xdp.Config{}},
+		{"native, jumbo", four, testbed.Config{MTU: 9000}, xdp.Config{}},
+		{"native, four queues", four, testbed.Config{Queues: 4}, xdp.Config{}},
+		{"generic", four, testbed.Config{}, xdp.Config{Generic: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			linktest.Run(t, linktest.Suite{
 				Make: func(tb testing.TB) (a, b link.Driver) {
 					bed := hosts(tb, c.bed)
-					x, y := listen(tb, bed.Host(0), c.cfg), listen(tb, bed.Host(1), c.cfg)
-					return x, y
+					on := func(i int) *xdp.Driver {
+						cfg := c.cfg
+						cfg.Addr = netip.AddrPortFrom(c.at(bed.Host(i)), 0)
+						if !cfg.Addr.Addr().IsValid() {
+							tb.Skip("this kernel has no IPv6")
+						}
+						return listen(tb, bed.Host(i), cfg)
+					}
+					return on(0), on(1)
 				},
 				Nobody: netip.MustParseAddrPort("203.0.113.1:7"),
 			})
@@ -152,11 +174,16 @@ func TestACloseMakesRoomForTheNext(t *testing.T) {
 }
 
 // listenSoon opens a driver on a host whose queue the kernel is still taking back, which it does when it finds the time.
-func listenSoon(t *testing.T, h *testbed.Host) (d *xdp.Driver) {
+func listenSoon(t *testing.T, h *testbed.Host) *xdp.Driver {
+	t.Helper()
+	return listenSoonAt(t, h, h.Addr())
+}
+
+func listenSoonAt(t *testing.T, h *testbed.Host, at netip.Addr) (d *xdp.Driver) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
 		err := h.Do(func() (err error) {
-			d, err = xdp.Listen(xdp.Config{Addr: netip.AddrPortFrom(h.Addr(), 0)})
+			d, err = xdp.Listen(xdp.Config{Addr: netip.AddrPortFrom(at, 0)})
 			return err
 		})
 		if !errors.Is(err, unix.EBUSY) || time.Now().After(end) {

@@ -140,16 +140,23 @@ func (d *Driver) openQueues(cfg Config, at place) error {
 		}
 		d.queues = append(d.queues, q)
 	}
-	how := "copying"
-	if d.queues[0].zeroCopy {
-		how = "zero-copy"
-	}
-	mode := "native"
-	if cfg.Generic {
-		mode = "generic"
-	}
-	d.why = fmt.Sprintf("AF_XDP on %s: %s, %s, %d queues, frames of %d bytes", at.name, mode, how, len(d.queues), d.mtu)
+	d.why = d.explain(cfg, at)
 	return nil
+}
+
+// explain says how the driver is attached, and why not better.
+func (d *Driver) explain(cfg Config, at place) string {
+	mode, how := "native", "zero-copy"
+	if why := d.queues[0].copying; why != nil && cfg.Generic {
+		mode, how = "generic", "copying"
+	} else if why != nil {
+		how = fmt.Sprintf("copying (zero-copy: %v)", why)
+	}
+	size := fmt.Sprintf("frames of %d bytes: %s carries %d", d.mtu, at.name, at.mtu)
+	if carried := at.mtu - chunkBytes + chunkSpare + ethernetLen + vlanLen; carried > 0 {
+		size += fmt.Sprintf(", and the memory of a frame holds %d less", carried)
+	}
+	return fmt.Sprintf("AF_XDP on %s: %s, %s, %d queues; %s; %s", at.name, mode, how, len(d.queues), size, d.slow.Explain())
 }
 
 // attach loads the program and puts it on the interface.

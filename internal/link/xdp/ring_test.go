@@ -54,6 +54,47 @@ func TestARingIsAQueue(t *testing.T) {
 	}
 }
 
+// The same with steps of the fuzzer's choosing: the low two bits of a byte say what, the others where it matters how much.
+func FuzzRing(f *testing.F) {
+	f.Add(uint8(3), []byte{0, 1, 2, 3, 4, 8, 12, 1, 2, 2, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2})
+	f.Fuzz(func(t *testing.T, size uint8, steps []byte) {
+		n := 1 << (size % 6)
+		p, c := pair(n)
+		var queue []uint64
+		shown, taken := 0, 0
+		for i, s := range steps {
+			for range 1 + s>>2%8 {
+				switch s & 3 {
+				case 0:
+					if p.room(1) > 0 != (len(queue) < n) {
+						t.Fatalf("step %d: room %d with %d of %d", i, p.room(1), len(queue), n)
+					}
+					if len(queue) < n {
+						p.put(uint64(i))
+						queue = append(queue, uint64(i))
+					}
+				case 1:
+					if got := p.show(); int(got) != len(queue)-shown || p.pending() != (len(queue) > 0) {
+						t.Fatalf("step %d: show = %d with %d of %d shown", i, got, shown, len(queue))
+					}
+					shown = len(queue)
+				case 2:
+					v, ok := c.get()
+					if ok != (taken < shown) || ok && v != queue[taken] {
+						t.Fatalf("step %d: get = %d, %v; %d shown, %d taken", i, v, ok, shown, taken)
+					}
+					if ok {
+						taken++
+					}
+				case 3:
+					c.done()
+					queue, shown, taken = queue[taken:], shown-taken, 0
+				}
+			}
+		}
+	})
+}
+
 func TestBothHalvesAtFullSpeed(t *testing.T) {
 	const entries = 200_000
 	p, c := pair(64)

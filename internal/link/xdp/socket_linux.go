@@ -21,15 +21,15 @@ const (
 // queue is an AF_XDP socket on one queue of the interface, with memory of its own: the umem. The first fillRing chunks
 // go to the kernel to be filled, the others are for sending.
 type queue struct {
-	fd       int
-	umem     []byte
-	maps     [][]byte
-	fill     *producer[uint64]
-	rx       *consumer[desc]
-	tx       *producer[desc]
-	done     *consumer[uint64]
-	free     []uint64 // chunks for sending
-	zeroCopy bool
+	fd      int
+	umem    []byte
+	maps    [][]byte
+	fill    *producer[uint64]
+	rx      *consumer[desc]
+	tx      *producer[desc]
+	done    *consumer[uint64]
+	free    []uint64 // chunks for sending
+	copying error    // why the kernel copies frames; nil if it does not
 }
 
 // openQueue makes the socket, and binds it: zero-copy where the driver can, unless it must copy.
@@ -137,11 +137,10 @@ const (
 // bind joins the socket to its queue. What the driver cannot do zero-copy, it copies.
 func (q *queue) bind(ifindex, number int, copying bool) error {
 	sa := &unix.SockaddrXDP{Ifindex: uint32(ifindex), QueueID: uint32(number)}
-	why := errors.New("copying was asked for")
+	q.copying = errors.New("copying was asked for")
 	if !copying {
 		sa.Flags = unix.XDP_ZEROCOPY | unix.XDP_USE_NEED_WAKEUP
-		if why = unix.Bind(q.fd, sa); why == nil {
-			q.zeroCopy = true
+		if q.copying = unix.Bind(q.fd, sa); q.copying == nil {
 			return nil
 		}
 	}
@@ -158,7 +157,7 @@ func (q *queue) bind(ifindex, number int, copying bool) error {
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("queue %d has another AF_XDP socket already: %w", number, err)
 	case err != nil:
-		return fmt.Errorf("binding to queue %d: zero-copy: %w; copying: %w", number, why, err)
+		return fmt.Errorf("binding to queue %d: zero-copy: %w; copying: %w", number, q.copying, err)
 	}
 	return nil
 }

@@ -1,0 +1,254 @@
+package xdp_test
+
+import (
+	"bufio"
+	"bytes"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/linktest"
+	"github.com/weftnet/weft/internal/link/udp"
+	"github.com/weftnet/weft/internal/link/xdp"
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+// on runs f with netlink on a host.
+func on(t *testing.T, h *testbed.Host, f func(eth netlink.Link) error) {
+	t.Helper()
+	if err := h.Do(func() error {
+		eth, err := netlink.LinkByName(testbed.Interface)
+		if err != nil {
+			return err
+		}
+		return f(eth)
+	}); err != nil {
+		t.Fatalf("host %d: %v", h.Index(), err)
+	}
+}
+
+// plain opens a UDP driver on a host.
+func plain(t *testing.T, h *testbed.Host, at netip.Addr) (d *udp.Driver) {
+	t.Helper()
+	if err := h.Do(func() (err error) {
+		d, err = udp.Listen(udp.Config{Addr: netip.AddrPortFrom(at, 0), MTU: 1400})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// arrives sends frames until some have arrived: the first may go astray while the kernel learns of the way.
+func arrives(t *testing.T, from, to link.Driver, what string) {
+	t.Helper()
+	var in linktest.Inbox
+	want := bytes.Repeat([]byte{7}, 300)
+	for began := time.Now(); len(in.Frames) < 5; {
+		now := clock.Time(time.Since(began))
+		linktest.Send(t, from, to.Addr(), want)
+		from.Poll(now, &linktest.Inbox{})
+		to.Poll(now, &in)
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%s: %d frames have arrived", what, len(in.Frames))
+		}
+	}
+	if !bytes.Equal(in.Frames[4], want) || in.From[4] != from.Addr() {
+		t.Errorf("%s: %d bytes from %v; expected %d from %v", what, len(in.Frames[4]), in.From[4], len(want), from.Addr())
+	}
+}
+
+// direct reports whether a driver sends to another by itself, and not by the kernel's stack.
+func direct(t *testing.T, from *xdp.Driver, to link.Driver) bool {
+	t.Helper()
+	calls := func() uint64 {
+		var c link.Counters
+		from.Slow().Counters(&c)
+		return c.FramesOut
+	}
+	var in linktest.Inbox
+	before := calls()
+	linktest.Send(t, from, to.Addr(), []byte("which way?"))
+	linktest.Collect(t, to, &in, 1)
+	return calls() == before
+}
+
+func TestFramesGoByARouterWhereTheKernelWouldSendThemByOne(t *testing.T) {
+	bed := hostsOf(t, 3)
+	far := netip.MustParseAddr("10.99.0.1")
+	route := func(eth netlink.Link, via netip.Addr) error {
+		return netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: &net.IPNet{IP: far.AsSlice(), Mask: net.CIDRMask(32, 32)}, Gw: via.AsSlice()})
+	}
+	on(t, bed.Host(0), func(eth netlink.Link) error { return route(eth, bed.Host(1).Addr()) })
+	on(t, bed.Host(1), func(eth netlink.Link) error {
+		if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
+			t.Skip("host 1 cannot be made a router:", err)
+		}
+		return route(eth, bed.Host(2).Addr())
+	})
+	on(t, bed.Host(2), func(netlink.Link) error {
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		return netlink.AddrAdd(lo, &netlink.Addr{IPNet: &net.IPNet{IP: far.AsSlice(), Mask: net.CIDRMask(32, 32)}})
+	})
+	x, u := listen(t, bed.Host(0), xdp.Config{}), plain(t, bed.Host(2), far)
+	arrives(t, x, u, "through a router")
+	if !direct(t, x, u) {
+		t.Error("frames for a router go by the kernel's stack")
+	}
+}
+
+func TestANeighbourThatHasAnotherAddressIsFoundAgain(t *testing.T) {
+	bed := hosts(t, testbed.Config{})
+	x, u := listen(t, bed.Host(0), xdp.Config{}), plain(t, bed.Host(1), bed.Host(1).Addr())
+	arrives(t, x, u, "before")
+	if !direct(t, x, u) {
+		t.Fatal("frames for a known neighbour go by the kernel's stack")
+	}
+	hw := net.HardwareAddr{2, 0xaa, 0xbb, 0xcc, 0xdd, 0xee}
+	on(t, bed.Host(1), func(eth netlink.Link) error { return netlink.LinkSetHardwareAddr(eth, hw) })
+	on(t, bed.Host(0), func(eth netlink.Link) error {
+		return netlink.NeighSet(&netlink.Neigh{LinkIndex: eth.Attrs().Index, State: netlink.NUD_PERMANENT, IP: bed.Host(1).Addr().AsSlice(), HardwareAddr: hw})
+	})
+	arrives(t, x, u, "after the neighbour has got another address")
+	if !direct(t, x, u) {
+		t.Error("frames for a neighbour with another address go by the kernel's stack")
+	}
+}
+
+// On a VLAN nobody has told the hosts of their neighbours: the kernel asks, since the first frames go by its stack.
+func TestFramesOnAVLANHaveItsTagAndTheKernelAsksForNeighbours(t *testing.T) {
+	bed := hosts(t, testbed.Config{})
+	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 97, 0, byte(i + 1)}) }
+	for i := range 2 {
+		on(t, bed.Host(i), func(eth netlink.Link) error {
+			v := &netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Name: "vlan7", ParentIndex: eth.Attrs().Index}, VlanId: 7}
+			if err := netlink.LinkAdd(v); err != nil {
+				t.Skip("no VLAN here:", err)
+			}
+			if err := netlink.AddrAdd(v, &netlink.Addr{IPNet: &net.IPNet{IP: at(i).AsSlice(), Mask: net.CIDRMask(24, 32)}}); err != nil {
+				return err
+			}
+			return netlink.LinkSetUp(v)
+		})
+	}
+	x := listen(t, bed.Host(0), xdp.Config{Addr: netip.AddrPortFrom(at(0), 0)})
+	y := listen(t, bed.Host(1), xdp.Config{Addr: netip.AddrPortFrom(at(1), 0)})
+	arrives(t, x, y, "on a VLAN")
+	arrives(t, y, x, "on a VLAN, back")
+	for end := time.Now().Add(10 * time.Second); !direct(t, x, y); {
+		if time.Now().After(end) {
+			t.Fatal("frames on a VLAN go by the kernel's stack though the neighbour is known")
+		}
+	}
+}
+
+func TestMarksOfCongestionAreCounted(t *testing.T) {
+	bed := hosts(t, testbed.Config{})
+	for _, at := range []func(*testbed.Host) netip.Addr{(*testbed.Host).Addr, (*testbed.Host).Addr6} {
+		if !at(bed.Host(0)).IsValid() {
+			continue // no IPv6
+		}
+		x := listenSoonAt(t, bed.Host(0), at(bed.Host(0)))
+		var c *net.UDPConn
+		if err := bed.Host(1).Do(func() (err error) {
+			c, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(x.Addr()))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		raw, err := c.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TOS, 3)
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_TCLASS, 3)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte("marked")); err != nil {
+			t.Fatal(err)
+		}
+		var in linktest.Inbox
+		linktest.Collect(t, x, &in, 1)
+		var n link.Counters
+		if x.Counters(&n); n.ECNMarked != 1 {
+			t.Errorf("from %v: %d frames are counted as marked; expected 1", c.LocalAddr(), n.ECNMarked)
+		}
+		x.Close()
+	}
+}
+
+func TestFramesComeByAllQueuesOfTheInterface(t *testing.T) {
+	bed := hosts(t, testbed.Config{Queues: 4})
+	x := listen(t, bed.Host(0), xdp.Config{})
+	const senders = 64 // each a flow of its own, which the kernel puts into one queue or another
+	var in linktest.Inbox
+	for i := range senders {
+		linktest.Send(t, plain(t, bed.Host(1), bed.Host(1).Addr()), x.Addr(), []byte{byte(i)})
+		linktest.Collect(t, x, &in, i+1)
+	}
+	if n := x.QueuesUsed(); n < 2 {
+		t.Errorf("the frames of %d senders have come by %d of 4 queues", senders, n)
+	}
+}
+
+// listenVariable has the test binary listen at an address until it is killed.
+const listenVariable = "WEFT_XDP_TEST_LISTEN"
+
+func TestNothingIsLeftOnTheInterfaceOfAProcessThatIsKilled(t *testing.T) {
+	if at := os.Getenv(listenVariable); at != "" {
+		d, err := xdp.Listen(xdp.Config{Addr: netip.MustParseAddrPort(at)})
+		if err != nil {
+			os.Stdout.WriteString(err.Error() + "\n")
+			return
+		}
+		defer d.Close()
+		os.Stdout.WriteString("attached\n")
+		select {}
+	}
+	bed := hosts(t, testbed.Config{})
+	attached := func() (yes bool) {
+		on(t, bed.Host(0), func(eth netlink.Link) error {
+			yes = eth.Attrs().Xdp != nil && eth.Attrs().Xdp.Attached
+			return nil
+		})
+		return yes
+	}
+	c := bed.Host(0).Command(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	c.Env = append(os.Environ(), listenVariable+"="+netip.AddrPortFrom(bed.Host(0).Addr(), 0).String())
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, _ := bufio.NewReader(out).ReadString('\n')
+	if said != "attached\n" {
+		t.Skip("no driver there:", said)
+	}
+	if !attached() {
+		t.Error("the program is not on the interface")
+	}
+	c.Process.Kill()
+	c.Wait()
+	for end := time.Now().Add(10 * time.Second); attached(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the program is still on the interface of a process that was killed")
+		}
+	}
+	listenSoon(t, bed.Host(0))
+}
