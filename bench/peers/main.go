@@ -51,7 +51,7 @@ func main() {
 		exit(again(f, os.Stdout))
 	}
 	if !inside {
-		status, err := ground.InOwnSpace(args)
+		status, err := ground.InOwnSpace(args, f.nice)
 		if err == nil {
 			os.Exit(status)
 		}
@@ -78,6 +78,7 @@ type flags struct {
 	rounds      int
 	head, point time.Duration
 	patience    time.Duration
+	nice        int
 	only        string
 	weft        string
 	out, from   string
@@ -91,6 +92,7 @@ func parseFlags(args []string) (*flags, error) {
 	fs.DurationVar(&f.head, "time", 200*time.Millisecond, "for each figure of the table, in each round")
 	fs.DurationVar(&f.point, "point", 30*time.Millisecond, "for each other point of the curves, in each round")
 	fs.DurationVar(&f.patience, "patience", 10*time.Second, "how long a contestant's part of a round may take")
+	fs.IntVar(&f.nice, "nice", -10, "how nice all contestants are to others on this machine, -20 to 19; below 0 needs privilege")
 	fs.StringVar(&f.only, "only", "", "only contestants whose name matches this regular `expression`")
 	fs.StringVar(&f.weft, "weft", "", "the weft `binary`; it is built if none is named")
 	fs.StringVar(&f.out, "out", "", "write JSON, charts and the page to this `directory`")
@@ -103,6 +105,8 @@ func parseFlags(args []string) (*flags, error) {
 	switch {
 	case fs.NArg() > 0:
 		err = fmt.Errorf("argument %q: expected none", fs.Arg(0))
+	case f.nice < -20 || f.nice > 19:
+		err = fmt.Errorf("--nice %d: expected -20 to 19", f.nice)
 	case f.rounds < 1 || f.head < time.Millisecond || f.point < time.Millisecond || f.patience < time.Second:
 		err = errors.New("--rounds, --time, --point or --patience: expected at least 1, 1ms, 1ms, 1s")
 	}

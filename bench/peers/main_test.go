@@ -85,7 +85,7 @@ func TestAnInterruptedRunSaysSo(t *testing.T) {
 }
 
 func TestBadFlagsAreRefused(t *testing.T) {
-	for _, args := range [][]string{{"more"}, {"--rounds", "0"}, {"--time", "1ns"}, {"--patience", "soon"}} {
+	for _, args := range [][]string{{"more"}, {"--rounds", "0"}, {"--time", "1ns"}, {"--patience", "soon"}, {"--nice", "20"}} {
 		if _, err := parseFlags(args); err == nil {
 			t.Errorf("%q was accepted", args)
 		}

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -20,23 +21,27 @@ const InsideWord = "inside"
 
 // InOwnSpace runs this program again, as process 1 of a process namespace, with InsideWord before its arguments, and returns
 // its exit status. Launchers such as Open MPI's leave processes behind when they are killed, in sessions and groups of their
-// own; of a namespace, none outlives process 1. It fails with ErrNoSpace where there can be none.
-func InOwnSpace(args []string) (status int, err error) {
+// own; of a namespace, none outlives process 1. All in it are as nice as that says, if the kernel lets us: below 0, those outside
+// disturb them less. It fails with ErrNoSpace where there can be none.
+func InOwnSpace(args []string, nice int) (status int, err error) {
 	inner := exec.Command("/proc/self/exe", append([]string{InsideWord}, args...)...)
 	inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, os.Stdout, os.Stderr
 	inner.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS,
 		Pdeathsig:  syscall.SIGKILL,
-		Setpgid:    true, // the terminal's signals come by way of this process, once
+		Setsid:     true, // the terminal's signals come by way of this process, once
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
 	defer signal.Stop(signals)
 	runtime.LockOSThread() // whose end the kernel would take for the parent's
 	defer runtime.UnlockOSThread()
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, nice) // of this thread; what it starts has it from there
 	if err := inner.Start(); err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
+	// Where sessions are scheduled as groups, a process is nice within its session only, and the session by this.
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", inner.Process.Pid), []byte(strconv.Itoa(nice)), 0)
 	go func() {
 		for s := range signals {
 			_ = inner.Process.Signal(s) // it may have ended
