@@ -116,8 +116,8 @@ type Module struct {
 	spare    []*Endpoint // the memory that the two lists take turns with
 	finished []*Fragment // acknowledged whole; their owners are to be told
 
-	resendsHeld bool       // all of them are
-	heldUntil   clock.Time // when the first of the held, or of the resends, may go on; Never if nobody is held back
+	heldInRow int        // resends that were looked at since one came or left, or heldUntil: all had to wait
+	heldUntil clock.Time // when the first of the held, or of the resends, may go on; Never if nobody is held back
 
 	assemblies []*assembly // segments of which some parts have come, oldest first
 	parts      []byte      // where a segment lies that is sent in parts

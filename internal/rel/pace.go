@@ -63,7 +63,7 @@ func (m *Module) letGo(now clock.Time) {
 	if now < m.heldUntil {
 		return
 	}
-	m.heldUntil = clock.Never
+	m.heldUntil, m.heldInRow = clock.Never, 0
 	if m.cfg.Defect == mutate.PaceForgotten {
 		return
 	}

@@ -102,3 +102,62 @@ func TestAPacedPathIsSentAThirdMoreThanArrives(t *testing.T) {
 		t.Errorf("%d frames took %v, expected %v", frames, took, want)
 	}
 }
+
+// What is held back twice waits for the earlier instant, and then for the later one.
+func TestARetransmissionStaysHeldWhenWhatWasHeldBesideItIsLetGo(t *testing.T) {
+	w, e := met(t)
+	m, out := e.m, w.nodes[0]
+	w.weather.loss = 1
+	wire.PutVoid(e.Reserve(w.now, wire.Data, 1000), 1000)
+	m.Progress(w.now, out)
+	m.resend(e.live, e.live.flight.tail, causeTail)
+	e.congestion.rate, e.congestion.pacedUntil = 0.001, clock.Never // 1 MB/s: some 700 µs for each
+	e.pace = pace{0, w.now}
+	f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{make([]byte, 500)}, Length: 500, Limit: 500, HeaderLen: wire.ChunkLen}
+	wire.PutChunk(f.HeaderBuf[:], 0, 1, 0, 0)
+	e.Post(w.now, f)
+	resent := m.Stats().Resends
+	_, next := m.Progress(w.now, out)
+	f.Err = ErrForgotten
+	e.Withdraw(w.now, f)
+	for polls := 0; m.Stats().Resends == resent; polls++ {
+		if next > w.now.Add(time.Millisecond) || polls > 10 {
+			t.Fatalf("poll %d has it wait for %v, expected a millisecond at most, and few polls", polls, next.Sub(w.now))
+		}
+		w.now = next
+		_, next = m.Progress(w.now, out)
+	}
+}
+
+// However many wait, who polls is told to wait as well, once all have been looked at.
+func TestManyRetransmissionsThatAreHeldBackKeepNobodyAwake(t *testing.T) {
+	w, e := met(t)
+	m, out := e.m, w.nodes[0]
+	w.weather.loss = 1
+	const many = 4 * limits.ResendsPerPoll
+	for range many {
+		wire.PutVoid(e.Reserve(w.now, wire.Data, 1000), 1000)
+	}
+	m.Progress(w.now, out)
+	for e.live.flight.n > 0 {
+		m.resend(e.live, e.live.flight.tail, causeTail)
+	}
+	e.congestion.rate, e.congestion.pacedUntil = 0.001, clock.Never
+	e.pace = pace{0, w.now}
+	for polls := 0; ; polls++ {
+		_, next := m.Progress(w.now, out)
+		if next > w.now {
+			break
+		}
+		if polls > many/limits.ResendsPerPoll {
+			t.Fatalf("%d polls, and it wants the next at once", polls)
+		}
+	}
+	before := m.Stats().Resends
+	for end := w.now.Add(3 * many * time.Millisecond); w.now < end; {
+		_, w.now = m.Progress(w.now, out)
+	}
+	if n := m.Stats().Resends - before; n < many {
+		t.Errorf("%d of %d retransmissions have left", n, many)
+	}
+}

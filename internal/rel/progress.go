@@ -21,8 +21,8 @@ func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time
 	m.fastOK = true
 	m.takeNotice(now)
 	m.timers(now)
+	m.letGo(now) // before anybody is held back anew
 	m.resendSome(now, out)
-	m.letGo(now)
 	m.sendAll(now, out)
 	m.dischargeAll(now, out)
 	m.tellFinished(now)
@@ -147,7 +147,7 @@ const retryAfter = 20 * time.Microsecond
 // nextPoll is when Progress wants to be called again.
 func (m *Module) nextPoll(now clock.Time) clock.Time {
 	left := len(m.sending) + len(m.owing) + len(m.noticed)
-	if !m.resendsHeld {
+	if m.heldInRow < m.resends.n { // else all have been looked at
 		left += m.resends.n
 	}
 	switch {

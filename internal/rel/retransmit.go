@@ -78,6 +78,7 @@ func (m *Module) resend(s *session, g *segment, why cause) {
 	m.unlist(s, g)
 	g.become(stateInHotel, stateResend)
 	m.resends.push(g)
+	m.heldInRow = 0 // nobody has asked whether this one may leave
 	m.pathLoses(s, g)
 	st := &s.endpoint.stats
 	switch why {

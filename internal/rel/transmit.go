@@ -145,8 +145,6 @@ func (m *Module) lodging(control bool) bool {
 // resendSome posts retransmissions, always by the data queue, so that in congestion the command queue stays free for
 // ACKs; and a bounded number, so that they do not starve all else (USNIC-21).
 func (m *Module) resendSome(now clock.Time, out Frames) {
-	held := 0
-	defer func() { m.resendsHeld = held > 0 && held >= m.resends.n }()
 	for range limits.ResendsPerPoll {
 		g := m.resends.head
 		if g == nil || m.hotel.vacancies() == 0 {
@@ -157,9 +155,10 @@ func (m *Module) resendSome(now clock.Time, out Frames) {
 		if at, ok := s.endpoint.mayLeave(now, g.cost); !ok {
 			m.resends.push(g) // to the end: other paths need not wait
 			m.wait(at)
-			held++
+			m.heldInRow++
 			continue
 		}
+		m.heldInRow = 0
 		if hit(m.cfg.Faults.FailResend) {
 			g.channel = wire.Data
 			m.fly(now, s, g)
