@@ -103,3 +103,25 @@ func TestAGlanceEndsWithAFrameWithACommandAndByItself(t *testing.T) {
 	}
 	p.again.Store(false)
 }
+
+func TestNobodyGlancesAtALinkOnceThePollerIsClosed(t *testing.T) { // it is closed next
+	g := &glancing{}
+	p := open(t, newFake(time.Microsecond), Config{Link: g})
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.lead(t.Context(), func() bool { return false })
+	if n := g.glances.Load(); n > 0 {
+		t.Errorf("glanced %d times", n)
+	}
+}
+
+// Who enters takes the duty away, perhaps before the helper has done what it took it for, and does not poll.
+func TestTheHelperPollsThoughItsDutyIsTakenAway(t *testing.T) {
+	e := newFake(time.Microsecond)
+	p := &Poller{engine: e}
+	within(t, 5*time.Second, "watching", p.watch)
+	if n := e.polls.Load(); n != 1 {
+		t.Errorf("polled %d times, expected once", n)
+	}
+}

@@ -54,15 +54,17 @@ func (p *Poller) standBy() {
 	}
 }
 
-// watch polls while the helper has the duty, and parks when there is nothing to do.
+// watch polls while the helper has the duty, and parks when there is nothing to do. It polls once in any case: it took the
+// duty because nobody had polled for long, and whoever enters again and again takes it away, but does not poll.
 func (p *Poller) watch() {
 	idle.Enter()
 	defer idle.Leave()
-	for p.duty.Load() == helper && !p.closed.Load() {
+	for polled := false; (!polled || p.duty.Load() == helper) && !p.closed.Load(); {
 		if !p.mu.TryLock() {
 			idle.Relax()
 			continue
 		}
+		polled = true
 		p.arrived.Store(false)
 		if p.drowsy != nil {
 			p.drowsy.Awake()
@@ -72,6 +74,7 @@ func (p *Poller) watch() {
 		listening := p.engine.Listening()
 		woken := p.unlock()
 		switch {
+		case p.duty.Load() != helper:
 		case woken:
 			runtime.Gosched()
 		case work > 0:
@@ -79,6 +82,7 @@ func (p *Poller) watch() {
 			p.slow.Rest(now, idle.Relax, Now)
 		default:
 			p.doze(now, next)
+			polled = p.duty.Load() == waiter // else somebody has to see what ended the sleep
 		}
 	}
 }

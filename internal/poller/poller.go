@@ -353,7 +353,7 @@ const glances = 64
 
 // glance waits a little for a frame, with the lock held. It ends at once if somebody wants the engine to look at commands.
 func (p *Poller) glance() bool {
-	if p.glancer == nil {
+	if p.glancer == nil || p.closed.Load() { // Close waits for the lock, and then the link is closed
 		return false
 	}
 	for range glances {
