@@ -45,6 +45,8 @@ type scenario struct {
 	frags map[string]*Fragment
 	count int
 	mute  bool
+
+	longest int // frames of more bytes are lost; 0: none are
 }
 
 type kept struct {
@@ -99,7 +101,14 @@ func (s *scenario) command(d *datadriven.TestData) string {
 	case "lose":
 		s.drops = append(s.drops, strings.Split(strings.TrimSpace(d.Input), "\n")...)
 	case "lose-nothing":
-		s.drops = nil
+		s.drops, s.longest = nil, 0
+	case "narrow": // BYTES: longer frames are lost
+		s.longest = s.number(d, 0)
+	case "lengths":
+		s.pair(d, func(a, b *node) {
+			size, goal, _ := a.m.Endpoint(b.cfg.NIC).FrameLengths()
+			fmt.Fprintf(&s.out, "frames of %d bytes, of %d\n", size, goal)
+		})
 	case "run":
 		s.run(d)
 	case "restart":
@@ -142,7 +151,7 @@ func (s *scenario) pair(d *datadriven.TestData, do func(a, b *node)) {
 	do(s.node(d, 0), s.node(d, 1))
 }
 
-// world: makes nodes 1 … n. Arguments: nodes, mtu, reliable.
+// world: makes nodes 1 … n. Arguments: nodes, mtu, reliable, probing (of paths).
 func (s *scenario) world(d *datadriven.TestData) {
 	nodes, mtu := 2, 1472
 	d.MaybeScanArgs(s.t, "nodes", &nodes)
@@ -153,6 +162,7 @@ func (s *scenario) world(d *datadriven.TestData) {
 		n := s.w.add(i+1, func(c *Config) {
 			c.MTU = mtu
 			c.Reliable = d.HasArg("reliable")
+			c.Narrow = d.HasArg("probing")
 			c.Tagged = !c.Reliable
 		})
 		s.listen(n)
@@ -198,6 +208,9 @@ func (s *scenario) frame(from, to *node, frame []byte) bool {
 			arrives, mark = false, " ✗"
 			break
 		}
+	}
+	if s.longest > 0 && len(frame) > s.longest {
+		arrives, mark = false, " ✗"
 	}
 	s.printf("%s%s", what, mark)
 	return arrives
@@ -247,6 +260,9 @@ func (s *scenario) describe(from, to *node, frame []byte) string {
 			}
 		}
 		return text
+	case wire.KindPart:
+		p, payload, _ := wire.ParsePart(body)
+		return fmt.Sprintf("%s of %v %d, bytes %d…%d of %d", head, p.Space, p.Seq.Sub(mine[p.Space]), p.Offset, int(p.Offset)+len(payload), p.Length)
 	case wire.KindProbe, wire.KindProbeReply:
 		p, _ := wire.ParseProbe(body)
 		return fmt.Sprintf("%s of %d bytes", head, p.Size)
