@@ -27,7 +27,12 @@ type fabric struct {
 }
 
 func newFabric(t testing.TB, nics int, faults fault.Config) *fabric {
-	f := &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: 1472})}
+	return newWideFabric(t, 1472, nics, faults)
+}
+
+// newWideFabric is newFabric with frames of another length.
+func newWideFabric(t testing.TB, mtu, nics int, faults fault.Config) *fabric {
+	f := &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: mtu})}
 	for i := range nics {
 		f.addNIC(uint64(i+1), 1, faults)
 	}

@@ -48,10 +48,11 @@ func (s *Straight) usable() bool {
 }
 
 // Send returns room for the payload of a message that may leave now: its receiver is known and the pair open, nothing to
-// the same receiver waits, there is credit, and it fits into a segment. Otherwise nil. Sent must follow.
+// the same receiver waits, there is credit, and it fits into a segment, or into a frame of a link that needs none kept.
+// Otherwise nil. Sent must follow.
 func (s *Straight) Send(m *vni.StraightSend) []byte {
 	e, p := s.e, s.p
-	if m.Len > limits.CopiedMessage || !s.usable() {
+	if m.Len > limits.EagerMessage || !s.usable() {
 		return nil
 	}
 	d := s.dest(m)
@@ -71,12 +72,12 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 	}
 	s.ep, s.space, s.n = d.peer.ep, space, 0
 	var b []byte
-	if !m.Hold {
+	if !m.Hold || m.Len > limits.CopiedMessage { // what is long wants no company
 		if b = s.ep.Direct(e.now, space, n, e.cfg.Link); b != nil {
 			s.n = n
 		}
 	}
-	if b == nil {
+	if b == nil && m.Len <= limits.CopiedMessage { // else the segment's copy would cost more than to wait does
 		e.rel.Charge(&p.rooms)
 		b = s.ep.Reserve(e.now, space, n)
 		e.rel.Charge(nil)
@@ -134,6 +135,11 @@ func (s *Straight) Sent(read func() clock.Time) (next clock.Time) {
 // Hold leaves the message of Send to the next Sent or Poll, and reports whether there are as many by now as are worth
 // a frame of their own, so that it is time for Sent.
 func (s *Straight) Hold() (enough bool) {
+	if s.n > 0 {
+		s.ep.SendDirect(s.space, s.n, s.e.cfg.Link)
+		s.e.cfg.Link.Flush(s.e.now)
+		return false
+	}
 	s.e.held++
 	s.e.heldAt = s.e.now
 	if s.ep.Reliable() {

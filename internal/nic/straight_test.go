@@ -92,7 +92,7 @@ func (p *rider) mustRide(to *tester, tag uint64, hold bool, data []byte) {
 func TestShortMessagesTakeTheStraightWay(t *testing.T) { // USNIC-28, USNIC-38
 	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
 		commands := a.e.Count(vni.NICCommands) + b.e.Count(vni.NICCommands)
-		for i, n := range []int{0, 1, 64, limits.TinyMessage, limits.TinyMessage + 1, 1300} {
+		for i, n := range []int{0, 1, 64, limits.TinyMessage, limits.TinyMessage + 1, 1392} {
 			for _, early := range []bool{false, true} {
 				data, buf := pattern(n, byte(i)), make([]byte, n)
 				if early {
@@ -118,6 +118,32 @@ func TestShortMessagesTakeTheStraightWay(t *testing.T) { // USNIC-28, USNIC-38
 			t.Errorf("counted %d sends and %d receives", s, r)
 		}
 	})
+}
+
+func TestLongerMessagesTakeTheStraightWayInTheLinksOwnFrames(t *testing.T) {
+	for _, hold := range []bool{false, true} {
+		f := newWideFabric(t, 32<<10, 2, fault.Config{})
+		a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+		f.met(a, b)
+		for i, n := range []int{limits.CopiedMessage, limits.CopiedMessage + 1, limits.EagerMessage} {
+			data, buf := pattern(n, byte(i)), make([]byte, n)
+			w := b.want(nil, 1, buf)
+			if !a.ride(b.tester, 1, hold, data) {
+				t.Fatalf("%d bytes are refused", n)
+			}
+			b.got(w, data)
+		}
+		if a.ride(b.tester, 1, hold, make([]byte, limits.EagerMessage+1)) {
+			t.Error("sent a message that needs permission")
+		}
+		f.noLeaks()
+	}
+	f := newWideFabric(t, 32<<10, 2, fault.Config{Seed: 1})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	if a.ride(b.tester, 1, false, make([]byte, limits.CopiedMessage+1)) {
+		t.Error("a long message was copied into a segment")
+	}
 }
 
 func TestTheStraightWayKeepsTheOrderOfCallsAndCommands(t *testing.T) { // decision 5

@@ -21,7 +21,7 @@ func (p *Process) sendStraight(to Dest, tag uint64, parts [][]byte, hold bool) b
 	for _, b := range parts {
 		n += len(b)
 	}
-	if n > limits.CopiedMessage {
+	if n > limits.EagerMessage {
 		return false
 	}
 	room := way.Send(vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Len: n, Hold: hold})
