@@ -188,8 +188,13 @@ func (e *Endpoint) nextLength(now clock.Time, s *session) {
 // again while short ones come. If nothing was heard since the segment was posted, the peer is silent rather than the path narrow.
 func (m *Module) pathLoses(s *session, g *segment) {
 	p, e := &s.path, s.endpoint
-	if p.limit == math.MaxInt || g.cost <= limits.LeastFrame+limits.FrameCost || g.counter <= p.from || e.heard <= g.sentAt ||
-		m.cfg.Defect == mutate.BlackHole {
+	if p.limit == math.MaxInt || g.cost <= limits.LeastFrame+limits.FrameCost || g.counter <= p.from || m.cfg.Defect == mutate.BlackHole {
+		return
+	}
+	if g.sends > 1 {
+		e.owe(dutyProbe) // so that the peer is heard, if it is there
+	}
+	if e.heard <= g.sentAt {
 		return
 	}
 	p.lost++
