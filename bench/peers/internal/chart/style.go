@@ -20,7 +20,7 @@ var styles = []colours{
 	{"olive", "#7a7a1f", "#cfcf6a"},
 	{"sand", "#9a7b2d", "#d9bd63"},
 	{"brown", "#6d4c41", "#c9a595"},
-	{"clay", "#a07060", "#e0b8a8"},
+	{"slate", "#64798a", "#a3bccd"},
 	{"pink", "#b0447a", "#ee93bd"},
 	{"indigo", "#3949ab", "#98a5f5"},
 	{"cyan", "#00798c", "#5cd6e2"},

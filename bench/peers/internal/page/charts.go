@@ -21,7 +21,7 @@ type Picture struct {
 var styles = map[string]string{
 	"Weft, shm": "weft", "Weft, udp": "weft", "Weft, xdp": "weft2", "Weft, udp, daemons": "weft3",
 	"UCX": "blue", "Open MPI": "teal", "libfabric": "green", "ZeroMQ": "purple", "sockperf": "olive",
-	"Go net UDP": "sand", "Go net TCP": "brown", "Go net TCP, BBR": "clay", "grpc-go": "pink", "NATS": "indigo", "quic-go": "cyan",
+	"Go net UDP": "sand", "Go net TCP": "brown", "Go net TCP, BBR": "slate", "grpc-go": "pink", "NATS": "indigo", "quic-go": "cyan",
 }
 
 func styleOf(contestant string) string { return cmp.Or(styles[contestant], "else") }
