@@ -127,13 +127,8 @@ func (e *Engine) deleteProcess(c driver.Command, at int) {
 // vacate ends all that a process has under way, and frees its slot.
 func (e *Engine) vacate(p *process) {
 	p.gone = true
-	e.leaveAll(p)
-	for i := range p.sends {
-		if s := &p.sends[i]; s.state != sendIdle {
-			e.abandonSend(s)
-		}
-	}
-	e.dropReceives(p)
+	e.stop(p)
+	e.dropArrived(p)
 	for _, r := range p.regions {
 		if r != nil {
 			e.closeRegion(r)
@@ -149,4 +144,15 @@ func (e *Engine) vacate(p *process) {
 		e.registered--
 	}
 	e.endName(p)
+}
+
+// stop ends all that a process has under way that is served no more, and touches the memory of it no more.
+func (e *Engine) stop(p *process) {
+	e.leaveAll(p)
+	for i := range p.sends {
+		if s := &p.sends[i]; s.state != sendIdle {
+			e.abandonSend(s)
+		}
+	}
+	e.dropReceives(p)
 }

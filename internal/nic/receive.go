@@ -235,7 +235,7 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 		e.finishStraight(r, c)
 		return
 	}
-	if p.gone {
+	if !p.served() {
 		return
 	}
 	p.ended(c.Status)
@@ -259,7 +259,7 @@ func (e *Engine) failReceives(p *process, status vni.Status, f func(*receive) bo
 	}
 }
 
-// dropReceives empties the receive table of a process that goes.
+// dropReceives ends the receives of a process that is told of nothing any more.
 func (e *Engine) dropReceives(p *process) {
 	for r := range p.receives {
 		if r.state == recvMatched {
@@ -271,6 +271,10 @@ func (e *Engine) dropReceives(p *process) {
 			e.finishReceive(r, &vni.Completion{})
 		}
 	}
+}
+
+// dropArrived refuses what has come for a process that goes and has met no receive.
+func (e *Engine) dropArrived(p *process) {
 	for inb := p.stray.front(); inb != nil; inb = p.stray.front() {
 		e.refuseInbound(inb, wire.ReasonProcessGone)
 		e.freeInbound(inb)

@@ -382,7 +382,7 @@ func (e *Engine) endSend(s *send, c *vni.Completion) {
 	p, ctx, notify := s.p, s.ctx, s.notify
 	p.ended(c.Status)
 	e.clearSend(s)
-	if p.gone {
+	if !p.served() {
 		return
 	}
 	if err := p.vni.Complete(false, ctx, c, notify); err != nil {

@@ -202,7 +202,7 @@ func (s *Straight) Close(now clock.Time) {
 // Idle reports, after Close, whether no receive is posted or on its way any more. It may be asked at any time, by anybody.
 func (s *Straight) Idle() bool { return s.idle.Load() }
 
-// finishStraight tells a process of the end of a receive. One that has gone hears nothing: its memory says so.
+// finishStraight tells a process of the end of a receive. One that is served no more hears nothing: its memory says so.
 func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 	p, w := r.p, r.wanted
 	r.wanted, w.Entry = nil, nil
@@ -211,7 +211,7 @@ func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 		s.idle.Store(true)
 	}
 	p.spareStraights = append(p.spareStraights, r)
-	if p.gone {
+	if !p.served() {
 		return
 	}
 	p.ended(c.Status)

@@ -391,3 +391,52 @@ func TestAPollThatServesAStraightReceiveEndsThereNowAndThenNot(t *testing.T) { /
 	}
 	f.noLeaks()
 }
+
+// A process that has lost its name hears of it from whatever it has under way, and may use the memory again from then on.
+func TestNothingIsWrittenToOrReadFromTheMemoryOfAProcessThatHasLostItsName(t *testing.T) {
+	const long = 1 << 20
+	for _, straight := range []bool{false, true} {
+		f := newFabric(t, 2, fault.Config{})
+		a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+		f.met(a, b)
+		buf := make([]byte, long)
+		posted := func() (done func() bool) {
+			if straight {
+				return b.want(a.tester, 1, buf).Done
+			}
+			r := b.recv("a/0", 1, 0, buf)
+			return func() bool { return b.done(true, r) }
+		}
+		done := posted()
+		data := pattern(long, 1)
+		s := a.send("b/0", 1, 0, data)
+		f.until(time.Second, "half of the message", func() bool { return buf[long/2] != 0 })
+		b.e.loseName(b.way.p, &nameEntry{address: address{nic: 1}})
+		kept := bytes.Clone(buf)
+		if c := a.finish(false, s); c.Status != vni.StatusProcessGone {
+			t.Errorf("straight %v: its send ended with %v", straight, c.Status)
+		}
+		for range 100 {
+			f.step()
+		}
+		if !bytes.Equal(buf, kept) || done() {
+			t.Errorf("straight %v: the NIC went on writing: %v; the receive is done: %v", straight, !bytes.Equal(buf, kept), done())
+		}
+		f.noLeaks()
+
+		f = newFabric(t, 2, fault.Config{})
+		a, b = f.rider(0, "a/0"), f.rider(1, "b/0")
+		f.met(a, b)
+		clear(buf)
+		done = posted()
+		a.send("b/0", 1, 0, data)
+		f.until(time.Second, "half of the message", func() bool { return buf[long/2] != 0 })
+		a.e.loseName(a.way.p, &nameEntry{address: address{nic: 2}})
+		clear(data)
+		f.until(5*time.Second, "the end of the receive", done)
+		if buf[long-1] == 0 && b.way.p.account.Received > 1 {
+			t.Errorf("straight %v: a message was made up of two", straight)
+		}
+		f.noLeaks()
+	}
+}

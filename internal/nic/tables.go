@@ -324,6 +324,7 @@ func (e *Engine) loseName(p *process, winner *nameEntry) {
 	p.detached = true
 	p.node.remove()
 	e.ring(p)
+	e.stop(p) // it may use its memory for something else now
 	e.endName(p)
 }
 
