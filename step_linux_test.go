@@ -119,7 +119,7 @@ func stepEngines(b *testing.B) {
 	to, msg := vniName(b, q.name), make([]byte, 64)
 	p.nic.poller.Do(func(now clock.Time) {
 		q.nic.poller.Do(func(clock.Time) {
-			out, in := p.nic.engine.Straight(p.addr.Slot, p.addr.Generation), q.nic.engine.Straight(q.addr.Slot, q.addr.Generation)
+			out, in := p.nic.engine.Straight(p.addr.Slot, p.addr.Generation, poller.Now), q.nic.engine.Straight(q.addr.Slot, q.addr.Generation, poller.Now)
 			b.ResetTimer()
 			for range b.N {
 				if _, ok := in.Receive(w); !ok {
@@ -130,7 +130,7 @@ func stepEngines(b *testing.B) {
 					p.nic.engine.Poll(now) // takes in credit
 				}
 				copy(room, msg)
-				out.Sent(poller.Now)
+				out.Sent()
 				for !w.Done() {
 					q.nic.engine.Poll(now)
 				}

@@ -17,7 +17,7 @@ type straight struct {
 // newStraight finds the straight way of the process at slot.
 func (n *NIC) newStraight(slot uint16, gen uint32) (s *straight, err error) {
 	n.poller.Do(func(clock.Time) {
-		if way := n.engine.Straight(slot, gen); way != nil {
+		if way := n.engine.Straight(slot, gen, poller.Now); way != nil {
 			s = &straight{poller: n.poller, way: way}
 		}
 	})
@@ -43,7 +43,7 @@ func (s *straight) Send(m vni.StraightSend) []byte {
 func (s *straight) Sent() {
 	switch {
 	case !s.hold:
-		s.poller.Leave(s.way.Sent(poller.Now))
+		s.poller.Leave(s.way.Sent())
 	case s.way.Hold(): // there are as many as are worth a poll, which takes in acknowledgements and credit as well
 		s.poller.LeavePolling()
 	default:

@@ -27,7 +27,7 @@ func newStraight(p *Process) vni.Straight {
 	if !p.seg.Direct() {
 		return nil
 	}
-	way := p.host.engine.Straight(p.slot, p.gen)
+	way := p.host.engine.Straight(p.slot, p.gen, func() clock.Time { return p.f.s.now })
 	if way == nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (s *straight) Sent() {
 		n.soon(noticeTime)
 		return
 	}
-	n.schedule(s.way.Sent(func() clock.Time { return n.f.s.now }))
+	n.schedule(s.way.Sent())
 }
 
 func (s *straight) Receive(r *vni.StraightReceive) bool {

@@ -214,6 +214,7 @@ func (e *Engine) ID() uint64 { return e.cfg.ID }
 //
 // It must be called again soon after a frame arrives, a process or the driver posts a command, or Ring.
 func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
+	held := e.held
 	e.now, e.driven, e.held = now, 0, 0
 	if e.closed {
 		e.drive() // processes still go
@@ -225,7 +226,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	e.resume()                                      //    copies.go: multicasts that have more to begin
 	commands, more := e.drainCommands()             // 2. commands in, behind those that have waited: command.go
 	frames, linkNext := e.cfg.Link.Poll(now, e.rel) // 3. frames in, which so find the receives: rel, then rx.go
-	if e.hurry(frames, commands) {
+	if e.hurry(frames, commands+held) {
 		return frames + e.driven, now
 	}
 	e.drive()
@@ -242,10 +243,15 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	}
 	next = clock.Min(clock.Min(linkNext, relNext), clock.Min(e.nextCheck, e.publish(work)))
 	next = clock.Min(next, e.grants.next())
-	if more || e.sending.n > 0 || e.reconsider || e.resumed.n > 0 || len(e.groups.here) > 0 {
+	if more || e.unfinished() {
 		next = now
 	}
 	return work, next
+}
+
+// unfinished reports whether there is something for the next Poll to do at once.
+func (e *Engine) unfinished() bool {
+	return e.sending.n > 0 || e.reconsider || e.resumed.n > 0 || len(e.groups.here) > 0
 }
 
 // hurries is how many polls in a row may end early: timers and acknowledgements wait for some microseconds.
@@ -254,8 +260,8 @@ const hurries = 8
 // hurry ends a poll early that has brought somebody a message who waits for it in the same address space (USNIC-38): all
 // else waits for the next poll, which is due at once. Only so many polls in a row may, and only if nobody else asked for
 // anything.
-func (e *Engine) hurry(frames, commands int) bool {
-	yes := e.served && e.hurried < hurries && frames == 1 && commands == 0 && e.sending.n == 0
+func (e *Engine) hurry(frames, asked int) bool {
+	yes := e.served && e.hurried < hurries && frames == 1 && asked == 0 && e.sending.n == 0
 	e.served = false
 	if e.hurried++; !yes {
 		e.hurried = 0

@@ -20,6 +20,7 @@ import (
 type Straight struct {
 	e       *Engine
 	p       *process
+	clock   func() clock.Time
 	ep      *rel.Endpoint // of the Send that is open
 	space   wire.Space    // and of its record,
 	n       int           // which has so many bytes; 0: it is queued
@@ -28,13 +29,16 @@ type Straight struct {
 	idle    atomic.Bool // closing, and none is active
 }
 
-// Straight returns the straight way of the process at slot; nil if there is no such process.
-func (e *Engine) Straight(slot uint16, gen uint32) *Straight {
+// Straight returns the straight way of the process at slot; nil if there is no such process. now is read where the time since
+// the last Poll may matter, and no more often, since that takes a tenth of the whole way.
+func (e *Engine) Straight(slot uint16, gen uint32, now func() clock.Time) *Straight {
 	p := e.process(slot)
 	if p == nil || p.gen != gen {
 		return nil
 	}
-	p.straight = &Straight{e: e, p: p}
+	if p.straight == nil {
+		p.straight = &Straight{e: e, p: p, clock: now}
+	}
 	return p.straight
 }
 
@@ -71,6 +75,9 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 		return nil
 	}
 	s.ep, s.space, s.n = d.peer.ep, space, 0
+	if !s.ep.Attended() { // its silence will count from e.now
+		s.readClock()
+	}
 	var b []byte
 	if !m.Hold || m.Len > limits.CopiedMessage { // what is long wants no company
 		if b = s.ep.Direct(e.now, space, n, e.cfg.Link); b != nil {
@@ -93,10 +100,16 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 	return b[wire.FragLen:]
 }
 
+// readClock brings the engine's time up to date: the last Poll may be long ago.
+func (s *Straight) readClock() { s.e.now = max(s.e.now, s.clock()) }
+
 // dest finds whom a message is for; nil if a command has to find out.
 func (s *Straight) dest(m *vni.StraightSend) *dest {
 	k := destKey{m.NIC, m.Slot, m.Gen}
 	if m.NIC == 0 {
+		if s.e.reconsider && s.e.waiting.n > 0 { // for a name that the tables have just brought, perhaps this one
+			return nil
+		}
 		n := s.e.names.find(&m.To)
 		if n == nil || !n.live() || m.Gen != 0 && m.Gen != n.gen {
 			return nil
@@ -115,18 +128,18 @@ func (s *Straight) dest(m *vni.StraightSend) *dest {
 
 // Sent lets the message of Send leave at once, with all that was held before it, and returns when the engine must be polled
 // at the latest. It reads the clock only if somebody will want to know when the message left.
-func (s *Straight) Sent(read func() clock.Time) (next clock.Time) {
+func (s *Straight) Sent() (next clock.Time) {
 	e := s.e
 	if s.n > 0 { // in a frame already, on a link that needs no timers
 		s.ep.SendDirect(s.space, s.n, e.cfg.Link)
 		e.cfg.Link.Flush(e.now)
 		return clock.Never
 	}
-	e.now = max(e.now, read())
+	s.readClock()
 	e.held = 0
 	next = e.rel.Push(e.now, s.ep, e.cfg.Link)
 	e.cfg.Link.Flush(e.now)
-	if e.sending.n > 0 { // it has made room for others
+	if e.unfinished() { // it has made room for others
 		return e.now
 	}
 	return next
@@ -170,11 +183,14 @@ func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
 	}
 	e.counts[vni.NICStraightReceives]++
 	s.active++
+	if p.stray.n > 0 { // it may meet one, and much may follow from that
+		s.readClock()
+	}
 	e.enterReceive(r)
-	if e.sending.n > 0 || e.grants.waiting.n > 0 || !e.rel.Idle() {
+	if e.unfinished() || e.grants.waiting.n > 0 || !e.rel.Idle() {
 		return e.now, true
 	}
-	return e.now.Add(e.cfg.ProbeEvery), true // its sender may be silent
+	return clock.Min(e.nextCheck, e.now.Add(e.cfg.ProbeEvery)), true // its sender may have gone, or be silent
 }
 
 // Cancel withdraws a receive, at most once for each time that it was posted.

@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -19,7 +20,7 @@ type rider struct {
 
 func (f *fabric) rider(nic int, name string) *rider {
 	p := f.process(nic, name)
-	return &rider{p, p.e.Straight(p.slot, p.gen)}
+	return &rider{p, p.e.Straight(p.slot, p.gen, func() clock.Time { return f.now })}
 }
 
 // ride sends by the straight way, and reports whether it could.
@@ -32,7 +33,7 @@ func (p *rider) ride(to *tester, tag uint64, hold bool, data []byte) bool {
 	if hold {
 		p.way.Hold()
 	} else {
-		p.way.Sent(func() clock.Time { return p.f.now })
+		p.way.Sent()
 	}
 	return true
 }
@@ -392,6 +393,33 @@ func TestAPollThatServesAStraightReceiveEndsThereNowAndThenNot(t *testing.T) { /
 	f.noLeaks()
 }
 
+// An engine that nobody needed does not know how late it is. The peer's silence counts from the message, not from the Poll
+// before it.
+func TestAMessageAfterALongPauseMakesNobodyUnreachable(t *testing.T) {
+	for _, hold := range []bool{false, true} {
+		f := newFabric(t, 0, fault.Config{})
+		for i := range uint64(2) {
+			f.addNIC(i+1, 1, fault.Config{Seed: 1}, func(c *Config) { c.UnreachableAfter = 200 * time.Millisecond })
+		}
+		if err := f.engines[0].AddNode(2, mem.Address(2)); err != nil {
+			t.Fatal(err)
+		}
+		a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+		f.met(a, b)
+		ep := f.engines[0].peerOf(2).ep
+		f.until(5*time.Second, "nothing is under way", func() bool { return !ep.Attended() && a.e.Quiet() })
+		f.now = f.now.Add(300 * time.Millisecond)
+		if !a.ride(b.tester, 1, hold, []byte{1}) {
+			t.Fatal("refused")
+		}
+		a.e.Poll(f.now.Add(time.Microsecond))
+		if !ep.Up() {
+			t.Errorf("held %v: given up at once", hold)
+		}
+		b.finish(true, b.recv("a/0", 1, 0, make([]byte, 1)))
+	}
+}
+
 // A process that has lost its name hears of it from whatever it has under way, and may use the memory again from then on.
 func TestNothingIsWrittenToOrReadFromTheMemoryOfAProcessThatHasLostItsName(t *testing.T) {
 	const long = 1 << 20
@@ -439,4 +467,64 @@ func TestNothingIsWrittenToOrReadFromTheMemoryOfAProcessThatHasLostItsName(t *te
 		}
 		f.noLeaks()
 	}
+}
+
+func TestAStraightReceiveFromNobodyEndsAtOnce(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	b.e.Poll(f.now)
+	w := &vni.StraightReceive{NIC: 99, Slot: 1, Gen: 1}
+	if next, ok := b.way.Receive(w); !ok || next > f.now {
+		t.Errorf("taken: %v; the NIC wants to be polled in %v, expected at once", ok, next.Sub(f.now))
+	}
+	if b.e.Poll(f.now); !w.Done() || w.Result.Status != vni.StatusProcessGone {
+		t.Errorf("done %v, status %v", w.Done(), w.Result.Status)
+	}
+	f.noLeaks()
+}
+
+// What is held shall leave with the next poll, whatever that brings.
+func TestAPollThatHeldMessagesWaitForDoesNotEndEarly(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{Seed: 1})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	for range 5 {
+		w := b.want(a.tester, 1, make([]byte, 8))
+		a.mustRide(b.tester, 1, false, make([]byte, 8))
+		if !b.ride(a.tester, 1, true, make([]byte, 8)) {
+			t.Fatal("refused")
+		}
+		sent := b.e.Count(vni.RelSends)
+		for !w.Done() {
+			f.now = f.now.Add(time.Microsecond)
+			b.e.Poll(f.now)
+		}
+		if b.e.Count(vni.RelSends) == sent {
+			t.Error("it is still there")
+		}
+		a.finish(true, a.recv("b/0", 1, 0, make([]byte, 8)))
+	}
+	f.noLeaks()
+}
+
+// A message to a name that is not known yet waits. When the name has come, it goes first.
+func TestTheStraightWayPassesNoMessageThatWaitsForTheName(t *testing.T) { // decision 5
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	n, pr := a.e.names.find(&b.name), a.e.peerOf(2)
+	n.stale, pr.synced, pr.syncBy = true, false, clock.Never
+	first := a.send("b/0", 1, 0, []byte{0})
+	f.until(time.Second, "it waits for the name", func() bool { return a.e.waiting.n > 0 })
+	n.stale, pr.synced, a.e.reconsider = false, true, true // as the peer's table does
+	a.mustRide(b.tester, 1, false, []byte{1})
+	for i := range 2 {
+		buf := make([]byte, 1)
+		if b.finish(true, b.recv("a/0", 1, 0, buf)); int(buf[0]) != i {
+			t.Errorf("message %d came in place of %d", buf[0], i)
+		}
+	}
+	a.wantSent(first)
+	f.noLeaks()
 }
