@@ -1,6 +1,10 @@
 package xdp
 
-import "github.com/weftnet/weft/internal/link/udp"
+import (
+	"time"
+
+	"github.com/weftnet/weft/internal/link/udp"
+)
 
 // Slow is the driver's ordinary socket.
 func (d *Driver) Slow() *udp.Driver { return d.slow }
@@ -13,4 +17,16 @@ func (d *Driver) QueuesUsed() (n int) {
 		}
 	}
 	return n
+}
+
+// Test is the self-test of zero-copy, on queues of any kind.
+func (d *Driver) Test() error { return d.test() }
+
+// Stick has the kernel find no frame to send any more, as if it had forgotten how.
+func (d *Driver) Stick() bool {
+	q := d.queues[0]
+	stuck := *q
+	stuck.tx = newProducer(indices{new(uint32), new(uint32), new(uint32)}, make([]desc, sendRing))
+	stuck.free = append([]uint64(nil), q.free...)
+	return !stuck.test(d.routes.source, time.Millisecond)
 }

@@ -34,8 +34,8 @@ type place struct {
 	rxQueue int
 }
 
-// Listen makes a driver on the interface that has an address of this host.
-func Listen(cfg Config) (d *Driver, err error) {
+// listen makes a driver on the interface that has an address of this host.
+func listen(cfg Config) (d *Driver, err error) {
 	at, err := find(cfg.Addr.Addr())
 	if err != nil {
 		return nil, err

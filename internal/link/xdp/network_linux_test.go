@@ -252,3 +252,17 @@ func TestNothingIsLeftOnTheInterfaceOfAProcessThatIsKilled(t *testing.T) {
 	}
 	listenSoon(t, bed.Host(0))
 }
+
+// Zero-copy cannot be had on a veth, but its test can be tried on what there is.
+func TestTheSelfTestSendsAFrameAndNoticesWhenNoneLeaves(t *testing.T) {
+	bed := hosts(t, testbed.Config{Queues: 2})
+	x, y := listen(t, bed.Host(0), xdp.Config{}), listen(t, bed.Host(1), xdp.Config{})
+	if err := x.Test(); err != nil {
+		t.Error(err)
+	}
+	if !x.Stick() {
+		t.Error("a ring that the kernel does not see passes the test")
+	}
+	arrives(t, x, y, "after the test")
+	arrives(t, y, x, "to who has tested")
+}

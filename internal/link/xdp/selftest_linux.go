@@ -1,0 +1,69 @@
+package xdp
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// A driver of the kernel may take a zero-copy socket and then not move its frames. So a frame is sent on each queue before anybody
+// depends on it: to the interface's own address, of a type that is for experiments, so that it means nothing to
+// whoever gets it. If its chunk does not come back, frames are copied.
+const (
+	testType     = 0x88b5 // IEEE Std 802: local experimental
+	testLen      = 60     // of the shortest Ethernet frame, without its checksum
+	testPatience = 100 * time.Millisecond
+	testPause    = 100 * time.Microsecond
+)
+
+// Listen makes a driver on the interface that has an address of this host: zero-copy if that can be had and works.
+func Listen(cfg Config) (*Driver, error) {
+	d, err := listen(cfg)
+	if err != nil || d.queues[0].copying != nil {
+		return d, err
+	}
+	why := d.test()
+	if why == nil {
+		return d, nil
+	}
+	if err := d.Close(); err != nil {
+		return nil, fmt.Errorf("xdp: giving up zero-copy, because %w: %w", why, err)
+	}
+	cfg.Copy = true
+	if d, err = listen(cfg); err == nil {
+		d.why += fmt.Sprintf("; zero-copy failed its test: %v", why)
+	}
+	return d, err
+}
+
+// test sends a frame on each queue.
+func (d *Driver) test() error {
+	for n, q := range d.queues {
+		if !q.test(d.routes.source, testPatience) {
+			return fmt.Errorf("a frame on queue %d has not left within %v", n, testPatience)
+		}
+	}
+	return nil
+}
+
+// test reports whether the queue sends a frame and gives its chunk back.
+func (q *queue) test(hw mac, patience time.Duration) bool {
+	chunk, before := q.free[len(q.free)-1], len(q.free)
+	q.free = q.free[:before-1]
+	b := q.umem[chunk : chunk+testLen]
+	clear(b)
+	copy(b, hw[:])
+	copy(b[6:], hw[:])
+	binary.BigEndian.PutUint16(b[12:], testType)
+	q.tx.put(desc{addr: chunk, length: testLen})
+	q.tx.show()
+	for end := time.Now().Add(patience); ; time.Sleep(testPause) {
+		q.kick()
+		if q.reclaim(); len(q.free) == before {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+	}
+}
