@@ -13,7 +13,7 @@ import (
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{}, uint8(0))
 	f.Add([]byte("WF WF WF WF WF WF WF WF WF WF"), uint8(0))
-	for k := wire.KindHello; k <= wire.KindGoodbye; k++ {
+	for k := wire.KindHello; k <= wire.KindPart; k++ {
 		f.Add(make([]byte, 96), uint8(k))
 	}
 	f.Add(helloFrame(1, 5, 9, nil)[wire.OuterLen:], uint8(wire.KindHello))
@@ -24,13 +24,18 @@ func FuzzReceive(f *testing.F) {
 	body := make([]byte, ack.Len())
 	ack.Put(body)
 	f.Add(body, uint8(wire.KindAck))
+	part := make([]byte, wire.PartLen+wire.PartUnit)
+	p := wire.Part{Space: wire.Data, Seq: 7, Length: 2 * wire.PartUnit}
+	p.Put(part, wire.PartUnit)
+	f.Add(part, uint8(wire.KindPart))
 	f.Fuzz(func(t *testing.T, input []byte, kind uint8) {
 		kind %= 16
 		if len(input) > 4000 {
 			return
 		}
 		w := newWorld(t, 1, weather{})
-		a, b := w.add(1, nil), w.add(2, nil)
+		probing := func(c *Config) { c.Narrow = true }
+		a, b := w.add(1, probing), w.add(2, probing)
 		e := a.open(b)
 		b.open(a)
 		e.Connect(w.now)
@@ -67,7 +72,7 @@ func FuzzReceive(f *testing.F) {
 			w.run(100 * time.Millisecond)
 		}
 		w.run(5 * time.Second)
-		if k := wire.Kind(kind); len(b.got) != 1 && k != wire.KindData && k != wire.KindGoodbye { // good forgeries of those may end the session
+		if k := wire.Kind(kind); len(b.got) != 1 && k != wire.KindData && k != wire.KindPart && k != wire.KindGoodbye { // good forgeries of those may end the session
 			t.Errorf("the message after all did not arrive: %v, node 1 was told %v, node 2 %v", b.got, a.downs, b.downs)
 		}
 		if w.polls > 5000 {
