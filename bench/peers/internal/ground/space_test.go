@@ -1,0 +1,73 @@
+package ground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain makes this binary one that InOwnSpace can run again.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == InsideWord {
+		Enter()
+		if err := leaveAndSweep(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// leaveAndSweep leaves a process behind in a session of its own, and memory, as a launcher does that was killed; and looks
+// whether both are gone after a sweep.
+func leaveAndSweep() error {
+	if err := exec.Command("sh", "-c", "setsid sleep 1000 & echo left > "+sharedFiles+"/left").Run(); err != nil {
+		return err
+	}
+	if self, _ := os.Readlink("/proc/self"); self != "1" {
+		return nil // this container forbids a /proc of one's own, so nothing can be counted
+	}
+	if n := processes(); n < 2 {
+		return fmt.Errorf("%d processes before the sweep: nothing was left behind", n)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	Sweep(ctx)
+	if n := processes(); n != 1 {
+		return fmt.Errorf("%d processes after the sweep, want this one alone", n)
+	}
+	if files, _ := filepath.Glob(sharedFiles + "/*"); ownFiles && len(files) > 0 {
+		return fmt.Errorf("shared memory after the sweep: %s", files)
+	}
+	return nil
+}
+
+// processes counts what runs, as /proc shows it.
+func processes() int {
+	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	return len(found)
+}
+
+func TestASpaceIsSweptAndItsStatusTold(t *testing.T) {
+	before, _ := os.ReadDir(sharedFiles)
+	status, err := InOwnSpace(nil, 0)
+	if errors.Is(err, ErrNoSpace) {
+		t.Skip(err)
+	}
+	if err != nil || status != 0 {
+		t.Errorf("status %d, error %v", status, err)
+	}
+	after, _ := os.ReadDir(sharedFiles)
+	for _, f := range after {
+		if strings.Contains(f.Name(), "left") && len(after) > len(before) {
+			t.Errorf("%s/%s is there outside", sharedFiles, f.Name())
+		}
+	}
+}
