@@ -1,12 +1,20 @@
 package daemon_test
 
 import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/registry/file"
 	"github.com/weftnet/weft/internal/testbed"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -93,4 +101,61 @@ func counters(t *testing.T, c daemon.Config) map[string]uint64 {
 		all[name] = p.Load(vni.Counter(i))
 	}
 	return all
+}
+
+// Host 1 is the router between hosts 0 and 2, of which the latter has an address behind a network of 1,300 bytes. It
+// complains of longer frames, and nobody needs to listen.
+func TestAPathBehindARouterThatCarriesLessIsFoundAndCrossed(t *testing.T) {
+	for _, link := range []string{"udp", "xdp"} {
+		t.Run(link, func(t *testing.T) {
+			bed, err := testbed.New(testbed.Config{Hosts: 3})
+			if errors.Is(err, testbed.ErrUnavailable) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { bed.Close() })
+			far := net.IPNet{IP: net.IPv4(10, 99, 0, 1).To4(), Mask: net.CIDRMask(32, 32)}
+			on := func(host int, device string, f func(l netlink.Link) error) {
+				t.Helper()
+				if err := bed.Host(host).Do(func() error {
+					l, err := netlink.LinkByName(device)
+					if err != nil {
+						return err
+					}
+					return f(l)
+				}); err != nil {
+					t.Fatalf("host %d: %v", host, err)
+				}
+			}
+			on(2, "lo", func(lo netlink.Link) error { return netlink.AddrAdd(lo, &netlink.Addr{IPNet: &far}) })
+			on(0, testbed.Interface, func(eth netlink.Link) error {
+				return netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: &far, Gw: bed.Host(1).Addr().AsSlice()})
+			})
+			on(1, testbed.Interface, func(eth netlink.Link) error {
+				for name, value := range map[string]string{"ip_forward": "1", "conf/all/send_redirects": "0", "conf/eth0/send_redirects": "0"} {
+					if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0); err != nil {
+						t.Skip("host 1 cannot be made a router:", err)
+					}
+				}
+				return netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: &far, Gw: bed.Host(2).Addr().AsSlice(), MTU: 1300, MTULock: true})
+			})
+			s := &site{c: configs(t, 3), bed: bed}
+			s.c[0].Link, s.c[0].Listen = link, fmt.Sprintf("%v:%d", bed.Host(0).Addr(), daemon.DefaultPort)
+			s.c[2].Link, s.c[2].Listen, s.c[2].MTU = "udp", fmt.Sprintf("10.99.0.1:%d", daemon.DefaultPort), 1472
+			s.c[0].Nodes = []file.Entry{{Address: s.c[2].Listen}}
+			s.c[2].Nodes = []file.Entry{{Address: s.c[0].Listen}}
+			s.run(t, 0)
+			s.run(t, 2)
+			a, b := mustAttach(t, s.c[0], "a/0"), mustAttach(t, s.c[2], "b/0")
+			wait(t, a, "b/0")
+			wait(t, b, "a/0")
+			exchange(t, a, b, 1)
+			exchange(t, b, a, 2)
+			if n := peerOf(t, s.c[0]); n.Frame > 1272 || n.Frame < limits.SureFrame || n.WholeFrame != 1472 {
+				t.Errorf("over a network of 1300 bytes, frames have %d of %d; expected 1232 to 1272 of 1472", n.Frame, n.WholeFrame)
+			}
+		})
+	}
 }
