@@ -66,10 +66,16 @@ func TestThePageSaysWhoIsAheadAndByHowMuch(t *testing.T) {
 	if strings.Contains(text, "Others worked on this machine") {
 		t.Error("the page warns of others, of whom there were none")
 	}
-	busy := result()
-	busy.Machine.Others = 1.5
-	if !strings.Contains(string(Markdown(busy)), "Others worked on this machine") {
-		t.Error("the page does not warn of others")
+	if !strings.Contains(text, "- P6. TCP hands") {
+		t.Error("the page does not say why P6 is missed")
+	}
+	crowded := result()
+	crowded.Machine.Others = 1.5
+	crowded.Rows[0].Value = 5000
+	for _, want := range []string{"Others worked on this machine", "- P1. A side of Weft that waits"} {
+		if !strings.Contains(string(Markdown(crowded)), want) {
+			t.Errorf("the page of a busy machine lacks %q", want)
+		}
 	}
 	if strings.Contains(text, "| P3 |") {
 		t.Error("the page compares what was not measured")
