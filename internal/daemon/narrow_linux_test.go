@@ -159,3 +159,30 @@ func TestAPathBehindARouterThatCarriesLessIsFoundAndCrossed(t *testing.T) {
 		})
 	}
 }
+
+// The kernel then refuses what is too long.
+func TestAnInterfaceMayCarryLessThanWhenTheDaemonStarted(t *testing.T) {
+	s := onHosts(t, "udp", testbed.Config{})
+	s.run(t, 0)
+	s.run(t, 1)
+	a, b := mustAttach(t, s.c[0], "a/0"), mustAttach(t, s.c[1], "b/0")
+	wait(t, a, "b/0")
+	wait(t, b, "a/0")
+	exchange(t, a, b, 1)
+	for i := range 2 {
+		if err := s.bed.Host(i).Do(func() error {
+			eth, err := netlink.LinkByName(testbed.Interface)
+			if err != nil {
+				return err
+			}
+			return netlink.LinkSetMTU(eth, 1300)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exchange(t, a, b, 2)
+	exchange(t, b, a, 3)
+	if c := counters(t, s.c[0]); c["rel_path_doubts"] == 0 || c["link_dropped_out"] == 0 {
+		t.Errorf("%d doubts, %d frames refused by the kernel; expected some of both", c["rel_path_doubts"], c["link_dropped_out"])
+	}
+}
