@@ -44,6 +44,11 @@ func (e *Endpoint) mayLeave(now clock.Time, n int) (at clock.Time, ok bool) {
 	return now.Add(time.Duration(wait)), false
 }
 
+// stays gives the pace's credit for n bytes back: the driver did not take them.
+func (e *Endpoint) stays(n int) {
+	e.pace.credit = min(e.pace.credit+float64(min(n, limits.PaceBurst)), limits.PaceBurst)
+}
+
 // holdBack leaves an endpoint alone until its pace lets it go on.
 func (m *Module) holdBack(e *Endpoint, until clock.Time) {
 	m.wait(until)

@@ -1,6 +1,7 @@
 package rel
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -159,5 +160,28 @@ func TestManyRetransmissionsThatAreHeldBackKeepNobodyAwake(t *testing.T) {
 	}
 	if n := m.Stats().Resends - before; n < many {
 		t.Errorf("%d of %d retransmissions have left", n, many)
+	}
+}
+
+// full is a driver that takes nothing.
+type full struct{ *node }
+
+func (full) Reserve(netip.AddrPort) []byte { return nil }
+
+func TestWhatTheDriverDoesNotTakeCostsNoPace(t *testing.T) {
+	w, e := met(t)
+	m := e.m
+	w.weather.loss = 1
+	wire.PutVoid(e.Reserve(w.now, wire.Data, 1000), 1000)
+	m.Progress(w.now, w.nodes[0])
+	m.resend(e.live, e.live.flight.tail, causeTail)
+	wire.PutVoid(e.Reserve(w.now, wire.Data, 1000), 1000)
+	e.congestion.rate, e.congestion.pacedUntil = 0.001, clock.Never
+	e.pace = pace{limits.PaceBurst / 2, w.now}
+	for range 100 {
+		m.Progress(w.now, full{w.nodes[0]})
+	}
+	if e.pace.credit != limits.PaceBurst/2 {
+		t.Errorf("%.0f bytes may leave, expected %d", e.pace.credit, limits.PaceBurst/2)
 	}
 }

@@ -126,6 +126,9 @@ func (m *Module) sendQueues(now clock.Time, e *Endpoint, out Frames) (all bool) 
 			c.dequeue(g)
 			if !m.post(now, s, g, i, out) {
 				c.requeue(g)
+				if i == wire.Data {
+					e.stays(g.cost)
+				}
 				return false
 			}
 			m.work++
@@ -166,6 +169,7 @@ func (m *Module) resendSome(now clock.Time, out Frames) {
 		}
 		if !m.post(now, s, g, wire.Data, out) {
 			m.resends.push(g) // to the end: perhaps only this peer's queue is full
+			s.endpoint.stays(g.cost)
 			m.choked = true
 			continue
 		}
