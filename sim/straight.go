@@ -46,6 +46,7 @@ func (s *straight) Send(m vni.StraightSend) []byte {
 	if !s.free() {
 		return nil
 	}
+	m.Hold = m.Hold && s.rng.IntN(2) > 0 // what may wait need not: most that is sent here may
 	s.hold = m.Hold
 	return s.way.Send(&m)
 }

@@ -55,7 +55,7 @@ type Driver interface {
 	// Commit makes the first n bytes of the open reservation a frame. It may leave at once or at the next Flush.
 	Commit(n int)
 
-	// Flush starts every committed frame on its way.
+	// Flush starts every committed frame on its way. If the driver is Reliable, now may be as early as the last Poll was.
 	Flush(now clock.Time)
 
 	// Counters adds the driver's own counts to c.
