@@ -528,3 +528,44 @@ func TestTheStraightWayPassesNoMessageThatWaitsForTheName(t *testing.T) { // dec
 	a.wantSent(first)
 	f.noLeaks()
 }
+
+// An entry of the receive table is used again, whatever list it was on when its receive ended.
+func TestAProcessGoesWithStraightReceivesInEveryState(t *testing.T) {
+	const long = 1 << 20
+	for _, how := range []string{"matched", "cancelled", "sender gone", "cancelled, then delivered"} {
+		f := newFabric(t, 2, fault.Config{})
+		a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+		f.met(a, b)
+		buf, data := make([]byte, long), pattern(long, 1)
+		w := b.want(a.tester, 1, buf)
+		s := a.send("b/0", 1, 0, data)
+		f.until(time.Second, "half of the message", func() bool { return buf[long/2] != 0 })
+		posted := b.want(a.tester, 1, make([]byte, 8))
+		switch how {
+		case "cancelled":
+			b.way.Cancel(f.now, w)
+			b.way.Cancel(f.now, w)
+		case "sender gone":
+			a.exit()
+			f.until(time.Second, "the news", func() bool { return b.e.doomed.n > 0 || w.Done() })
+		case "cancelled, then delivered":
+			b.way.Cancel(f.now, w)
+			b.way.Cancel(f.now, posted)
+			b.got(w, data)
+			a.wantSent(s)
+			for i := range byte(3) {
+				w := b.want(a.tester, 1, make([]byte, 8))
+				a.mustRide(b.tester, 1, false, []byte{i})
+				b.got(w, []byte{i})
+			}
+		}
+		b.exit()
+		for range 100 {
+			f.step()
+		}
+		if n := b.e.doomed.n + b.e.recalled.n; n > 0 || posted.Done() && posted.Result.Status != vni.StatusCancelled && posted.Result.Status != vni.StatusProcessGone {
+			t.Errorf("%s: %d receives are still listed; the posted one is done: %v", how, n, posted.Done())
+		}
+		f.noLeaks()
+	}
+}

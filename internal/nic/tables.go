@@ -320,11 +320,11 @@ func (e *Engine) loseName(p *process, winner *nameEntry) {
 		return
 	}
 	e.tell(p, vni.Event{Kind: vni.EventNameLost, NIC: winner.nic, Slot: winner.slot, Gen: winner.gen, Name: p.name})
-	p.vni.SetGone(vni.StatusNameLost)
 	p.detached = true
 	p.node.remove()
+	e.stop(p)
+	p.vni.SetGone(vni.StatusNameLost) // from here on it may use its memory for something else
 	e.ring(p)
-	e.stop(p) // it may use its memory for something else now
 	e.endName(p)
 }
 
