@@ -214,6 +214,7 @@ func (e *Engine) ID() uint64 { return e.cfg.ID }
 //
 // It must be called again soon after a frame arrives, a process or the driver posts a command, or Ring.
 func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
+	now = max(now, e.now) // who polls may have read the clock before somebody who sent straight
 	held := e.held
 	e.now, e.driven, e.held = now, 0, 0
 	if e.closed {

@@ -569,3 +569,16 @@ func TestAProcessGoesWithStraightReceivesInEveryState(t *testing.T) {
 		f.noLeaks()
 	}
 }
+
+func TestTimeDoesNotGoBackForWhoeverPollsAfterAStraightSend(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{Seed: 1})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	a.mustRide(b.tester, 1, false, []byte{1})
+	sent := a.e.now
+	if a.e.Poll(sent.Add(-time.Millisecond)); a.e.now < sent {
+		t.Errorf("it is %v before the message left", sent.Sub(a.e.now))
+	}
+	b.finish(true, b.recv("a/0", 1, 0, make([]byte, 1)))
+	f.noLeaks()
+}

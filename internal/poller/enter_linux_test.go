@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -123,5 +124,44 @@ func TestTheHelperPollsThoughItsDutyIsTakenAway(t *testing.T) {
 	within(t, 5*time.Second, "watching", p.watch)
 	if n := e.polls.Load(); n != 1 {
 		t.Errorf("polled %d times, expected once", n)
+	}
+}
+
+// late is an engine that always has work, and is told how late it is.
+type late struct {
+	fakeEngine
+	entered atomic.Int64 // when somebody entered last
+	before  atomic.Int64 // polls with an earlier time than that
+}
+
+func (e *late) Poll(now clock.Time) (work int, next clock.Time) {
+	if int64(now) < e.entered.Load() {
+		e.before.Add(1)
+	}
+	return 1, now
+}
+
+// Whoever had the processor while the poller shared it may have read the clock. A round trip that ends before it began
+// would be told as one of nothing.
+func TestAPollerThatSharedItsProcessorLooksAtTheClockAgain(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	e := &late{}
+	p := open(t, e, Config{})
+	const times = 20000
+	var done atomic.Bool
+	go func() {
+		for range times {
+			p.Enter()
+			e.entered.Store(int64(Now()))
+			p.Leave(clock.Never)
+			runtime.Gosched()
+		}
+		done.Store(true)
+	}()
+	if err := p.Wait(t.Context(), done.Load); err != nil {
+		t.Fatal(err)
+	}
+	if n := e.before.Load(); n > times/200 { // a few by preemption
+		t.Errorf("%d of %d times the engine was polled with a time of before", n, times)
 	}
 }

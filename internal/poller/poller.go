@@ -320,6 +320,7 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 	for yielded := since; ; now = Now() {
 		if now.Sub(yielded) > shareAfter {
 			runtime.Gosched()
+			now = Now() // others have read the clock, too: for the engine it must not go back
 			yielded = now
 		}
 		if p.mu.TryLock() {
