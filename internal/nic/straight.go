@@ -75,16 +75,16 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 		return nil
 	}
 	s.ep, s.space, s.n = d.peer.ep, space, 0
-	if !s.ep.Attended() { // its silence will count from e.now
-		s.readClock()
-	}
 	var b []byte
 	if !m.Hold || m.Len > limits.CopiedMessage { // what is long wants no company
-		if b = s.ep.Direct(e.now, space, n, e.cfg.Link); b != nil {
+		if b = s.ep.Direct(space, n, e.cfg.Link); b != nil {
 			s.n = n
 		}
 	}
 	if b == nil && m.Len <= limits.CopiedMessage { // else the segment's copy would cost more than to wait does
+		if !s.ep.Attended() { // its silence will count from e.now
+			s.readClock()
+		}
 		e.rel.Charge(&p.rooms)
 		b = s.ep.Reserve(e.now, space, n)
 		e.rel.Charge(nil)

@@ -582,3 +582,30 @@ func TestTimeDoesNotGoBackForWhoeverPollsAfterAStraightSend(t *testing.T) {
 	b.finish(true, b.recv("a/0", 1, 0, make([]byte, 1)))
 	f.noLeaks()
 }
+
+// A message that is in the peer's memory waits for nothing of the peer: nobody need look at its silence, nor does.
+func TestAMessageByAReliableLinkDoesNotBeginASilence(t *testing.T) {
+	f := newFabric(t, 0, fault.Config{})
+	for i := range uint64(2) {
+		f.addNIC(i+1, 1, fault.Config{}, func(c *Config) { c.UnreachableAfter = 200 * time.Millisecond })
+	}
+	if err := f.engines[0].AddNode(2, mem.Address(2)); err != nil {
+		t.Fatal(err)
+	}
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	ep := f.engines[0].peerOf(2).ep
+	f.until(5*time.Second, "nothing is under way", func() bool { return !ep.Attended() && a.e.Quiet() })
+	if !a.ride(b.tester, 1, false, []byte{1}) {
+		t.Fatal("refused")
+	}
+	f.now = f.now.Add(300 * time.Millisecond) // nobody has been asked to poll
+	w := a.want(b.tester, 2, make([]byte, 1))
+	if a.e.Poll(f.now); !ep.Up() {
+		t.Error("the peer is given up though it was not asked for anything yet")
+	}
+	b.finish(true, b.recv("a/0", 1, 0, make([]byte, 1)))
+	b.mustRide(a.tester, 2, false, []byte{2})
+	a.got(w, []byte{2})
+	f.noLeaks()
+}

@@ -14,13 +14,12 @@ func (e *Endpoint) Reliable() bool { return e.live != nil && e.live.reliable }
 
 // Direct returns room for one record of n bytes in the link's own frame, if the session's link is Reliable and nothing is
 // queued before it; nil otherwise, and then Reserve may do. The caller writes the record, nothing else of the Module is
-// called, and Direct's frame leaves with SendDirect.
-func (e *Endpoint) Direct(now clock.Time, space wire.Space, n int, out Frames) []byte {
+// called, and Direct's frame leaves with SendDirect. Nothing is pending on the peer then, so its silence does not count.
+func (e *Endpoint) Direct(space wire.Space, n int, out Frames) []byte {
 	s := e.live
 	if s == nil || !s.reliable || e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 || s.send[space].room() <= 0 {
 		return nil
 	}
-	e.attend(now)
 	b := out.Reserve(s.addr)
 	if b == nil {
 		return nil
