@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"debug/buildinfo"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,12 +31,15 @@ func weftBinary(ctx context.Context, named, dir string) (string, error) {
 		return "", fmt.Errorf(where+"looking for its module: %w", err)
 	}
 	binary := filepath.Join(dir, "weft")
-	build := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(module)), "-o", binary, "./cmd/weft")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf(where+"%w: %s", err, out)
+	var out []byte
+	for _, stamp := range []string{"auto", "false"} { // git may be unwilling to say which commit this is
+		build := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(module)), "-buildvcs="+stamp, "-o", binary, "./cmd/weft")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err = build.CombinedOutput(); err == nil {
+			return binary, nil
+		}
 	}
-	return binary, nil
+	return "", fmt.Errorf(where+"%w: %s", err, out)
 }
 
 // machine is what this runs on, as far as it tells.
@@ -68,23 +72,36 @@ func field(file, name string) string {
 	return ""
 }
 
-// commit names the Weft that was measured; with a + if its files differ from it, other than documents and this module.
-func commit(ctx context.Context) string {
-	git := func(args ...string) string {
-		out, err := exec.CommandContext(ctx, "git", args...).Output()
-		if err != nil {
-			return ""
-		}
-		return strings.TrimSpace(string(out))
-	}
-	name := git("rev-parse", "--short=12", "HEAD")
-	if name == "" {
+// commit names the Weft that was measured: by what the binary says of itself, with a + if it was built of files that differ
+// from it. It says so of a document that differs, too; of that, git is asked where the binary was built of what is here.
+func commit(ctx context.Context, binary string, named bool) string {
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
 		return "unknown"
 	}
-	if git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":!:/docs", ":!:/bench/peers") != "" {
+	var revision, modified string
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			revision = s.Value
+		case "vcs.modified":
+			modified = s.Value
+		}
+	}
+	if revision == "" {
+		return "unknown"
+	}
+	name := revision[:min(12, len(revision))]
+	if modified == "true" && (named || differs(ctx)) {
 		name += "+"
 	}
 	return name
+}
+
+// differs reports whether files differ from their commit, other than documents and this module.
+func differs(ctx context.Context) bool {
+	out, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)docs", ":(exclude,top)bench/peers").Output()
+	return err != nil || strings.TrimSpace(string(out)) != ""
 }
 
 // processorTime is what all programs of this machine have used, and what this one has with all that it has started and waited for.

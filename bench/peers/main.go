@@ -123,10 +123,11 @@ func run(ctx context.Context, f *flags, out, progress io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	named := f.weft != ""
 	if f.weft, err = weftBinary(ctx, f.weft, dir); err != nil {
 		return err
 	}
-	r := &contest.Result{Machine: machine(), Commit: commit(ctx), Elsewhere: contest.Elsewhere()}
+	r := &contest.Result{Machine: machine(), Commit: commit(ctx, f.weft, named), Elsewhere: contest.Elsewhere()}
 	l, err := newList(ctx, f, dir)
 	if err != nil {
 		return err

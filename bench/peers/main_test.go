@@ -100,6 +100,11 @@ func TestWeftIsBuiltIfNoneIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got := commit(t.Context(), binary, false); got == "unknown" {
+		t.Log("it does not say which commit it was built of") // as where there is no git
+	} else if len(strings.TrimSuffix(got, "+")) != 12 {
+		t.Errorf("it was built of commit %q", got)
+	}
 	if out, err := exec.Command(binary, "bench", "--help").CombinedOutput(); err != nil || !strings.Contains(string(out), "latency") {
 		t.Errorf("weft bench --help: %v: %s", err, out)
 	}
