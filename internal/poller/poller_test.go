@@ -120,9 +120,9 @@ func TestDeadlinesAreMetWhileAllSleep(t *testing.T) {
 	within(t, 5*time.Second, "waiting", func() {
 		for range 20 {
 			r := &request{}
+			start := time.Now()
 			e.posted <- r
 			p.Kick()
-			start := time.Now()
 			if err := p.Wait(t.Context(), r.done.Load); err != nil {
 				t.Error(err)
 			}
