@@ -59,6 +59,7 @@ func main() {
 			exit(err)
 		}
 	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // who reads no further, as head does, must not keep us from tidying up
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err = run(ctx, f, os.Stdout, os.Stderr)
 	stop()
