@@ -59,8 +59,8 @@ func echoForEver(config string) error {
 	}
 }
 
-// echoing starts such a process, and returns where its NIC listens.
-func echoing(t *testing.T, h *testbed.Host, c weft.Config) (kill func(), addr string) {
+// echoing starts such a process, and returns how to stop and to kill it, and where its NIC listens.
+func echoing(t *testing.T, h *testbed.Host, c weft.Config) (stop, kill func(), addr string) {
 	t.Helper()
 	config, err := json.Marshal(c)
 	if err != nil {
@@ -80,6 +80,11 @@ func echoing(t *testing.T, h *testbed.Host, c weft.Config) (kill func(), addr st
 	if err := start(cmd); err != nil {
 		t.Fatal(err)
 	}
+	stop = func() {
+		if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
 	kill = func() { cmd.Process.Kill(); cmd.Wait() }
 	t.Cleanup(kill)
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -89,7 +94,7 @@ func echoing(t *testing.T, h *testbed.Host, c weft.Config) (kill func(), addr st
 	if err != nil || strings.HasPrefix(line, "failed") {
 		t.Fatalf("the process says %q, %v", line, err)
 	}
-	return kill, strings.TrimSpace(line)
+	return stop, kill, strings.TrimSpace(line)
 }
 
 // place is where a NIC listens that keeps its address in all its lives.
@@ -121,7 +126,7 @@ func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
 		echo := weft.Name{App: "echo"}
 		h, listen := place(t, n)
 		c := weft.Config{Name: echo, ID: 77, Listen: listen, Faults: n.Faults, UnreachableAfter: unreachableAfter}
-		kill, addr := echoing(t, h, c)
+		stop, kill, addr := echoing(t, h, c)
 		var p *weft.Process
 		n.add(t, func(own weft.Config) (err error) {
 			own.Name, own.Nodes, own.UnreachableAfter = weft.Name{App: "near"}, []weft.Node{{ID: 77, Addr: addr}}, unreachableAfter
@@ -131,11 +136,12 @@ func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
 		defer p.Close()
 		thereAndBack(t, ctx, p, echo)
 
+		stop() // or it receives all there is before it is killed
 		receive, err := p.StartRecv(echo, 5, make([]byte, 10))
 		if err != nil {
 			t.Fatal(err)
 		}
-		send, err := p.StartSendDelivered(echo, 5, make([]byte, 8<<20)) // more than anybody receives
+		send, err := p.StartSendDelivered(echo, 5, make([]byte, 8<<20))
 		if err != nil {
 			t.Fatal(err)
 		}
