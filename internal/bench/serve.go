@@ -61,14 +61,20 @@ func (s *session) answer(ctx context.Context, to weft.Message, o outcome) error 
 // room makes a buffer for a message of the plan, and for the request to stop.
 func (s *session) room() []byte { return make([]byte, max(s.plan.Size, answerBytes)) }
 
-// echo sends every message back.
+// echo sends every message back. Its first receive is posted before the client begins: one from a client that has died
+// already would wait for whoever takes its name.
 func (s *session) echo(ctx context.Context, asked weft.Message) error {
+	buf := s.room()
+	ring := inflight.New(1)
+	defer ring.Cancel(nil)
+	op := ring.Next()
+	if err := ring.Add(op, s.p.StartRecvInto(op, s.client, weft.AnyTag, buf)); err != nil {
+		return err
+	}
 	if err := s.answer(ctx, asked, outcome{}); err != nil {
 		return err
 	}
-	buf := s.room()
-	for {
-		m, err := s.p.Recv(ctx, s.client, weft.AnyTag, buf)
+	for m, err := ring.Oldest(ctx); ; m, err = s.p.Recv(ctx, s.client, weft.AnyTag, buf) {
 		if err != nil {
 			return err
 		}
