@@ -12,13 +12,10 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// goodput moves megabytes through a line of 10 Gbit/s, 20 µs there and back, with socket buffers of 208 KiB, and returns
-// bytes per second.
-func goodput(t *testing.T, loss float64, megabytes int, change func(w *world, a, b *node)) (rate float64, st Stats) {
-	t.Helper()
-	w := newWorld(t, 7, weather{loss: loss, nsPerByte: 0.8, socket: 208 << 10})
-	a, b := w.add(1, nil), w.add(2, nil)
-	e := a.open(b)
+// stream opens a pair, and returns what begins to send megabytes from a to b.
+func (w *world) stream(a, b *node, megabytes int) (e *Endpoint, begin func(e *Endpoint)) {
+	w.t.Helper()
+	e = a.open(b)
 	b.open(a)
 	b.deliver = func(*Endpoint, wire.Record) {}
 	e.Connect(w.now)
@@ -27,19 +24,29 @@ func goodput(t *testing.T, loss float64, megabytes int, change func(w *world, a,
 	data := make([]byte, megabytes<<20)
 	f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{data}, Length: uint64(len(data)), Limit: uint64(len(data)), HeaderLen: wire.ChunkLen}
 	wire.PutChunk(f.HeaderBuf[:], 0, 1, 0, 0)
-	pump := func(e *Endpoint) {
+	begin = func(e *Endpoint) {
 		for e.Post(w.now, f) > 0 {
 		}
 		a.wake()
 	}
-	a.onRoom = pump
+	a.onRoom = begin
+	return e, begin
+}
+
+// goodput moves megabytes through a line of 10 Gbit/s, 20 µs there and back, with socket buffers of 208 KiB, and returns
+// bytes per second.
+func goodput(t *testing.T, loss float64, megabytes int, change func(w *world, a, b *node)) (rate float64, st Stats) {
+	t.Helper()
+	w := newWorld(t, 7, weather{loss: loss, nsPerByte: 0.8, socket: 208 << 10})
+	a, b := w.add(1, nil), w.add(2, nil)
+	e, pump := w.stream(a, b, megabytes)
 	if change != nil {
 		change(w, a, b)
 	}
 	start := w.now
 	pump(e)
 	w.runUntil(20*time.Second, "the transfer", func() bool { return len(a.released) > 0 })
-	rate = float64(len(data)) / w.now.Sub(start).Seconds()
+	rate = float64(megabytes<<20) / w.now.Sub(start).Seconds()
 	w.check()
 	return rate, *a.m.Stats()
 }

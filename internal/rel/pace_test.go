@@ -15,21 +15,7 @@ func shallow(t *testing.T, megabytes int) (w *world, st Stats, most int) {
 	t.Helper()
 	w = newWorld(t, 7, weather{delay: 100 * time.Microsecond, nsPerByte: 8, buffer: 40})
 	a, b := w.add(1, func(c *Config) { c.ReceiveCapacity = 4 << 20 }), w.add(2, func(c *Config) { c.ReceiveCapacity = 4 << 20 })
-	e := a.open(b)
-	b.open(a)
-	b.deliver = func(*Endpoint, wire.Record) {}
-	e.Connect(w.now)
-	a.wake()
-	w.runUntil(3*time.Second, "hello", func() bool { return e.Up() })
-	data := make([]byte, megabytes<<20)
-	f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{data}, Length: uint64(len(data)), Limit: uint64(len(data)), HeaderLen: wire.ChunkLen}
-	wire.PutChunk(f.HeaderBuf[:], 0, 1, 0, 0)
-	pump := func(e *Endpoint) {
-		for e.Post(w.now, f) > 0 {
-		}
-		a.wake()
-	}
-	a.onRoom = pump
+	e, pump := w.stream(a, b, megabytes)
 	pump(e)
 	sends, paced := a.m.Stats().ChunkSends+a.m.Stats().Resends, false
 	w.runUntil(60*time.Second, "the transfer", func() bool {
