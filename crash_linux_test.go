@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/testbed"
 )
 
@@ -105,12 +105,7 @@ func place(t *testing.T, n *network) (h *testbed.Host, listen string) {
 	case "shm:":
 		listen = fmt.Sprintf("shm:%s/%d", t.Name()[strings.LastIndexByte(t.Name(), '/')+1:], os.Getpid())
 	case "":
-		c, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		listen = c.LocalAddr().String()
+		listen = freeport.Loopback(t)
 	}
 	return h, listen
 }

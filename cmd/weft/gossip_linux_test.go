@@ -2,24 +2,20 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/internal/freeport"
 )
 
 // One is told everything by flags, the other the most by its file.
 func TestTwoNICsGossipAsTheCommandLineSays(t *testing.T) {
 	dir := t.TempDir()
 	key, file := filepath.Join(dir, "fabric.key"), filepath.Join(dir, "nic.toml")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seed := l.Addr().String()
-	l.Close()
+	seed := freeport.Loopback(t)
 	for path, text := range map[string]string{
 		key:  "YSBmYWJyaWMga2V5IHRoYXQgaXMgbG9uZyBlbm91Z2g=\n",
 		file: fmt.Sprintf("listen = \"127.0.0.1:0\"\n[gossip]\nlisten = \"127.0.0.1:0\"\nkey_file = %q\nfailure_timeout = \"20s\"\n", key),

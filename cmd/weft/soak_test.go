@@ -2,22 +2,17 @@ package main
 
 import (
 	"encoding/json"
-	"net"
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/soak"
 )
 
 // soakPair runs both sides, each with a NIC of its own, and returns what they print.
 func soakPair(t *testing.T, flags ...string) (outputs [2]string) {
 	t.Helper()
-	free, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := free.LocalAddr().String()
-	free.Close()
+	addr := freeport.Loopback(t)
 	ended := make(chan struct{})
 	sides := [2][]string{
 		{"soak", "--name", "soak/0", "--peer", "soak/1", "--listen", addr},

@@ -3,7 +3,6 @@ package daemon_test
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	weft "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/limits"
 )
 
@@ -25,12 +25,7 @@ func gossiping(t *testing.T, n int) []daemon.Config {
 	if err := os.WriteFile(key, []byte("a fabric key that is long enough for tests\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seed := l.Addr().String()
-	l.Close()
+	seed := freeport.Loopback(t)
 	all := configs(t, n)
 	for i := range all {
 		all[i].Nodes = nil

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 
 	weft "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/registry/file"
 )
 
@@ -150,14 +150,9 @@ func configs(t *testing.T, n int) []daemon.Config {
 	all := make([]daemon.Config, n)
 	var nodes []file.Entry
 	for i := range all {
-		c, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		all[i] = daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: c.LocalAddr().String(),
+		all[i] = daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: freeport.Loopback(t),
 			UnreachableAfter: daemon.Duration(unreachableAfter)}
-		nodes = append(nodes, file.Entry{Address: c.LocalAddr().String()})
+		nodes = append(nodes, file.Entry{Address: all[i].Listen})
 	}
 	for i := range all {
 		all[i].Nodes = nodes

@@ -4,22 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
 )
-
-// FreePort returns a port that no one on this host listens at, for programs that cannot choose one themselves. It is
-// free between two hosts as well, where nobody else is.
-func FreePort() (int, error) {
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
 
 // AwaitPort waits until somebody on the program's host listens at a port: tcp or udp. It asks the kernel, since some servers
 // take any connection for their client's, and print nothing before that.

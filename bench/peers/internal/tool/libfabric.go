@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 	"github.com/weftnet/weft/bench/peers/internal/ground"
+	"github.com/weftnet/weft/internal/freeport"
 )
 
 // Libfabric is fi_pingpong with tagged messages, by the provider shm on one host and tcp between two. It knows round trips
@@ -48,7 +49,7 @@ func (*Libfabric) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) (s
 }
 
 func pingpong(ctx context.Context, s *ground.Site, j contest.Job) (time.Duration, error) {
-	port, err := ground.FreePort()
+	port, err := freeport.Take()
 	if err != nil {
 		return 0, err
 	}

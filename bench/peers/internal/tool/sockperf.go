@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 	"github.com/weftnet/weft/bench/peers/internal/ground"
+	"github.com/weftnet/weft/internal/freeport"
 )
 
 // Sockperf is UDP sockets, from C. It rests for two seconds before it measures, and then for whole ones, so round trips are all
@@ -34,7 +35,7 @@ func (*Sockperf) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) (sa
 }
 
 func sockperf(ctx context.Context, s *ground.Site, j contest.Job) (contest.Sample, error) {
-	port, err := ground.FreePort()
+	port, err := freeport.Take()
 	if err != nil {
 		return contest.Sample{}, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 	"github.com/weftnet/weft/bench/peers/internal/ground"
+	"github.com/weftnet/weft/internal/freeport"
 )
 
 // UCX is ucx_perftest with its tag-matched messages, over shared memory on one host and tcp between two.
@@ -24,7 +25,7 @@ func NewUCX(dir string) (*UCX, error) { return &UCX{dir}, need("ucx-utils", "ucx
 
 // Run does the jobs on a site: all by one pair of programs, with a batch file that both read.
 func (u *UCX) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]contest.Sample, error) {
-	port, err := ground.FreePort()
+	port, err := freeport.Take()
 	if err != nil {
 		return nil, err
 	}
