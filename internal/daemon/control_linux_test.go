@@ -98,7 +98,7 @@ func TestANICThatIsNotKnownOrNotThereIsNamed(t *testing.T) {
 	peer := child(t, "daemon", marshal(t, c[1]))
 	conn, there := dialTool(t, c[0]), dialTool(t, c[1])
 	id := idOf(t, there)
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if _, _, err := conn.NIC(id).Counters(t.Context()); err == nil {
 			break
 		} else if time.Now().After(deadline) {
@@ -110,10 +110,11 @@ func TestANICThatIsNotKnownOrNotThereIsNamed(t *testing.T) {
 	}
 	peer.Process.Kill()
 	peer.Wait()
-	start := time.Now()
+	watch := startWatch(t)
 	_, err := conn.NIC(id).Nodes(t.Context())
-	if !errors.Is(err, ctl.ErrNoAnswer) || !strings.Contains(err.Error(), registry.NICID(id).String()) || time.Since(start) > 4500*time.Millisecond {
-		t.Errorf("a NIC that was killed, after %v: %v", time.Since(start), err)
+	watch.within(t, "a NIC that was killed has not answered", 4500*time.Millisecond)
+	if !errors.Is(err, ctl.ErrNoAnswer) || !strings.Contains(err.Error(), registry.NICID(id).String()) {
+		t.Errorf("a NIC that was killed: %v", err)
 	}
 }
 
@@ -174,10 +175,12 @@ func rawProcess(t *testing.T, c daemon.Config, name string) *proc.Process {
 
 func TestEveryNodeIsCheckedInBothSizes(t *testing.T) { // USNIC-61
 	c := configs(t, 3)
+	c[0].UnreachableAfter = daemon.Duration(time.Second) // before the check itself gives up
 	run(t, c[0], c[1])
 	conn := dialTool(t, c[0])
-	start := time.Now()
+	watch := startWatch(t)
 	got, err := conn.NIC(0).Check(t.Context())
+	watch.within(t, "all are checked", 4*time.Second)
 	if err != nil || len(got) != 2 {
 		t.Fatalf("check: %v, %v", got, err)
 	}
@@ -188,9 +191,6 @@ func TestEveryNodeIsCheckedInBothSizes(t *testing.T) { // USNIC-61
 		if k.Address == c[2].Listen && (k.OK || !strings.Contains(k.Text, "neither small frames nor large ones")) {
 			t.Errorf("the NIC that does not: %+v", k)
 		}
-	}
-	if d := time.Since(start); d > 4*time.Second {
-		t.Errorf("it took %v", d)
 	}
 }
 
@@ -210,10 +210,13 @@ func TestAnIdleDaemonWithAControlProcessCostsNoProcessor(t *testing.T) {
 		}
 		return page.Load(vni.NICPolls)
 	}
-	time.Sleep(100 * time.Millisecond)
-	before := polls()
-	time.Sleep(300 * time.Millisecond)
-	if n := polls() - before; n > 5000 {
-		t.Errorf("%d polls in 300 ms of nothing", n)
+	var n uint64
+	for end := time.Now().Add(patience); time.Now().Before(end); { // it may take its time to come to rest
+		before := polls()
+		time.Sleep(300 * time.Millisecond)
+		if n = polls() - before; n <= 5000 {
+			return
+		}
 	}
+	t.Errorf("%d polls in 300 ms of nothing", n)
 }

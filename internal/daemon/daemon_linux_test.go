@@ -24,7 +24,7 @@ import (
 // exchange sends messages of many sizes from a to b and checks each.
 func exchange(t *testing.T, a, b *weft.Process, tag weft.Tag) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	sizes := []int{0, 1, 100, 768, 769, 4096, 20_000, 262_144, 1 << 20}
 	var both sync.WaitGroup
@@ -199,7 +199,7 @@ func TestAKilledClientIsGoneForEverybody(t *testing.T) {
 			t.Fatal(err)
 		}
 		for what, errs := range pending {
-			if err := ends(t, what, 5*time.Second, errs); !errors.Is(err, weft.ErrProcessGone) {
+			if err := ends(t, what, errs); !errors.Is(err, weft.ErrProcessGone) {
 				t.Errorf("%s ended with %v, want process gone", what, err)
 			}
 		}
@@ -213,6 +213,9 @@ func TestAKilledClientIsGoneForEverybody(t *testing.T) {
 func TestAKilledDaemonIsGoneForItsProcessesAndUnreachableForOthersAndComesBack(t *testing.T) {
 	onLinks(t, 0.05, func(t *testing.T, s *site) {
 		c := s.c
+		for i := range c {
+			c[i].UnreachableAfter = daemon.Duration(soonUnreachable)
+		}
 		s.run(t, 0)
 		victim := s.child(t, 1)
 		near, own := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "own/0")
@@ -226,19 +229,21 @@ func TestAKilledDaemonIsGoneForItsProcessesAndUnreachableForOthersAndComesBack(t
 		receiving := begin(near.StartRecv(name(t, "own/0"), 6, make([]byte, 10)))
 		toward := begin(near.StartSendDelivered(name(t, "own/0"), 6, make([]byte, 8<<20)))
 		time.Sleep(50 * time.Millisecond)
-		killed := time.Now()
+		watch := startWatch(t)
 		if err := victim.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		for what, errs := range map[string]<-chan error{"a parked receive": parked, "a send": sending} {
-			if err := ends(t, what, time.Second, errs); !errors.Is(err, weft.ErrNICGone) {
+			if err := ends(t, what, errs); !errors.Is(err, weft.ErrNICGone) {
 				t.Errorf("%s at the killed daemon ended with %v, want NIC gone", what, err)
 			}
+			watch.within(t, what+" at the killed daemon has ended", time.Second)
 		}
 		for what, errs := range map[string]<-chan error{"a receive": receiving, "a send": toward} {
-			if err := ends(t, what, 2*unreachableAfter-time.Since(killed), errs); !errors.Is(err, weft.ErrUnreachable) {
+			if err := ends(t, what, errs); !errors.Is(err, weft.ErrUnreachable) {
 				t.Errorf("%s of the peer ended with %v, want unreachable", what, err)
 			}
+			watch.within(t, what+" of the peer has ended", 2*soonUnreachable)
 		}
 		if err := own.Send(t.Context(), name(t, "near/0"), 1, nil); !errors.Is(err, weft.ErrNICGone) {
 			t.Errorf("a later send: %v", err)
@@ -275,13 +280,13 @@ func TestADaemonThatEndsInOrderSaysSo(t *testing.T) {
 		if err := conn.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := ends(t, "the receive there", time.Minute, parked); !errors.Is(err, weft.ErrNICGone) {
+		if err := ends(t, "the receive there", parked); !errors.Is(err, weft.ErrNICGone) {
 			t.Errorf("the receive there ended with %v", err)
 		}
-		if err := ends(t, "the peer's receive", time.Minute, receiving); !errors.Is(err, weft.ErrUnreachable) && !errors.Is(err, weft.ErrProcessGone) {
+		if err := ends(t, "the peer's receive", receiving); !errors.Is(err, weft.ErrUnreachable) && !errors.Is(err, weft.ErrProcessGone) {
 			t.Errorf("the peer's receive ended with %v", err)
 		}
-		if err := ends(t, "the daemon", time.Minute, start(other.Wait)); err != nil {
+		if err := ends(t, "the daemon", start(other.Wait)); err != nil {
 			t.Errorf("the daemon ended with %v", err)
 		}
 		if _, err := os.Stat(c[1].Socket); !errors.Is(err, os.ErrNotExist) {
@@ -333,7 +338,7 @@ func TestCountersAndListsTellWhatHappens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); page.Load(vni.NICMessagesSent) < 9; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); page.Load(vni.NICMessagesSent) < 9; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d messages counted", page.Load(vni.NICMessagesSent))
 		}
@@ -366,7 +371,7 @@ func TestProcessesComeAndGoWhileOthersTalk(t *testing.T) {
 					return
 				}
 				for _, to := range []*weft.Process{a, b} {
-					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					if _, err := p.WaitName(ctx, to.Name()); err != nil {
 						t.Errorf("guest %d, round %d: %v", i, round, err)
 					}
@@ -408,7 +413,7 @@ func TestTheLogTellsWhichPeersComeAndGo(t *testing.T) {
 	child(t, "daemon", marshal(t, c[1]))
 	says := func(what string) {
 		t.Helper()
-		for deadline := time.Now().Add(5 * time.Second); !strings.Contains(log.String(), what); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); !strings.Contains(log.String(), what); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("the log does not say %q", what)
 			}
@@ -553,7 +558,7 @@ func TestAProcessWithMoreContextsHasMoreUnderWay(t *testing.T) { // QNIX-61
 		if err := a.Send(t.Context(), name(t, "b/0"), weft.Tag(receives-1-i), []byte("message")); err != nil {
 			t.Fatal(err)
 		}
-		if err := ends(t, "a receive", 10*time.Second, all[receives-1-i]); err != nil {
+		if err := ends(t, "a receive", all[receives-1-i]); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -89,7 +89,7 @@ func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
 	}
 	member := child(t, "member", fmt.Sprintf("m/%d at %s", stopped, c[stopped%len(c)].Socket))
 	for _, j := range joins {
-		if err := ends(t, "join", 10*time.Second, j); err != nil {
+		if err := ends(t, "join", j); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +121,7 @@ func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
 			}))
 		}
 		for _, s := range served {
-			if err := ends(t, "broadcasts past the stopped member", 10*time.Second, s); err != nil {
+			if err := ends(t, "broadcasts past the stopped member", s); err != nil {
 				t.Error(err)
 			}
 		}
@@ -132,7 +132,7 @@ func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
 		t.Fatalf("the root has done more than its members: %v", err)
 	default:
 	}
-	for deadline := time.Now().Add(10 * time.Second); counted(t, c[stopped%len(c)], vni.NICCollectivesLate) == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); counted(t, c[stopped%len(c)], vni.NICCollectivesLate) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) { // counts are published now and then
 			t.Fatal("nothing is to be fetched; the test shows too little")
 		}
@@ -141,10 +141,10 @@ func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	each(before, teamRounds)
-	if err := ends(t, "root", 10*time.Second, root); err != nil {
+	if err := ends(t, "root", root); err != nil {
 		t.Errorf("the root: %v", err)
 	}
-	if err := ends(t, "the stopped member", 10*time.Second, start(member.Wait)); err != nil {
+	if err := ends(t, "the stopped member", start(member.Wait)); err != nil {
 		t.Errorf("the stopped member: %v", err)
 	}
 }
@@ -246,7 +246,7 @@ func TestNICsFindTheirPositionsInTheSharedFile(t *testing.T) {
 		})
 	}
 	for _, j := range joins {
-		if err := ends(t, "a member", 10*time.Second, j); err != nil {
+		if err := ends(t, "a member", j); err != nil {
 			t.Error(err)
 		}
 	}

@@ -40,7 +40,7 @@ func lossyHosts(t *testing.T, n int, loss float64) (*testbed.Testbed, []daemon.C
 		listen := fmt.Sprintf("%v:%d", tb.Host(i).Addr(), daemon.DefaultPort)
 		nodes = append(nodes, file.Entry{Address: listen})
 		all[i] = daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: listen, Log: "warn",
-			UnreachableAfter: daemon.Duration(20 * time.Second)} // no bad luck with probes
+			UnreachableAfter: daemon.Duration(unreachableAfter)} // no bad luck with probes
 	}
 	for i := range all {
 		all[i].Nodes = nodes
@@ -56,7 +56,7 @@ func lossyHosts(t *testing.T, n int, loss float64) (*testbed.Testbed, []daemon.C
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { w.stop(); c.Process.Kill(); c.Wait() })
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 			conn, err := ctl.Dial(t.Context(), all[i].Socket)
 			if err == nil {
 				conn.Close()

@@ -137,7 +137,7 @@ func TestALinkThatCannotBeHadIsRefusedByNameAndReplacedIfNobodyNamedIt(t *testin
 		all := func() bool {
 			return !slices.ContainsFunc(test.want, func(w string) bool { return !strings.Contains(said.String(), w) })
 		}
-		for end := time.Now().Add(20 * time.Second); !all() && time.Now().Before(end); {
+		for end := time.Now().Add(patience); !all() && time.Now().Before(end); {
 			time.Sleep(5 * time.Millisecond)
 		}
 		if !all() {

@@ -41,7 +41,7 @@ func TestAPathThatCarriesLessThanItsEndsIsFoundAndCrossed(t *testing.T) {
 				exchange(t, a, b, 2)
 				exchange(t, b, a, 3)
 				var n ctl.Node
-				for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					if n = peerOf(t, s.c[0]); n.Frame > mtu-28-24 && n.Frame <= mtu-28+4 {
 						break // with the room that the kernel leaves for a VLAN's tag
 					}
@@ -51,7 +51,7 @@ func TestAPathThatCarriesLessThanItsEndsIsFoundAndCrossed(t *testing.T) {
 				}
 			}
 			const says = "the path to a peer carries less than both ends"
-			for end := time.Now().Add(10 * time.Second); !strings.Contains(log.String(), says) && time.Now().Before(end); {
+			for end := time.Now().Add(patience); !strings.Contains(log.String(), says) && time.Now().Before(end); {
 				time.Sleep(10 * time.Millisecond)
 			}
 			if !strings.Contains(log.String(), says) {

@@ -25,6 +25,7 @@ func TestAStoppedDaemonHoldsNobodyBeyondItsPatience(t *testing.T) {
 	if err := d.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	watch := startWatch(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	calls := map[string]<-chan error{
@@ -34,15 +35,20 @@ func TestAStoppedDaemonHoldsNobodyBeyondItsPatience(t *testing.T) {
 		"a call":           start(func() error { _, err := q.Call(ctx, name(t, "p/0"), 7, nil, make([]byte, 10)); return err }),
 	}
 	for what, errs := range calls {
-		if err := ends(t, what, 4*limits.DaemonPatience, errs); !errors.Is(err, context.DeadlineExceeded) {
+		if err := ends(t, what, errs); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s at a stopped daemon ended with %v; want its context's error", what, err)
 		}
 	}
-	if err := ends(t, "a send of more than the pool holds", 4*limits.DaemonPatience,
+	watch.within(t, "all calls have ended", 4*limits.DaemonPatience)
+	watch = startWatch(t)
+	if err := ends(t, "a send of more than the pool holds",
 		start(func() error { return q.Send(t.Context(), name(t, "p/0"), 7, make([]byte, 8<<20)) })); err == nil {
 		t.Error("a send at a stopped daemon succeeded")
 	}
-	ends(t, "Close", 4*limits.DaemonPatience, start(func() error { p.Close(); q.Close(); return nil }))
+	watch.within(t, "the send has ended", 4*limits.DaemonPatience)
+	watch = startWatch(t)
+	ends(t, "Close", start(func() error { p.Close(); q.Close(); return nil }))
+	watch.within(t, "both are closed", 4*limits.DaemonPatience)
 	if err := d.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
