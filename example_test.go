@@ -11,7 +11,7 @@ import (
 
 // Two processes on two NICs that know one another by one address. They could as well be on two hosts.
 func Example() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
 	server, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "server"}})

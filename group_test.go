@@ -18,7 +18,7 @@ import (
 // crowd opens n processes w/0…, on nics NICs, and joins them in a group.
 func crowd(t testing.TB, net *network, nics, n int) (context.Context, []*weft.Group, []*weft.Process) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	var hosts []*weft.NIC
 	var nodes []weft.Node
@@ -269,7 +269,7 @@ func TestErrorsOfGroupsNameTheGroup(t *testing.T) {
 
 // Three processes add up what they have, on one NIC here; they could as well be on three hosts.
 func ExampleProcess_Join() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	nic, err := weft.OpenNIC(ctx, weft.Config{Switch: weft.NewSwitch()})
 	if err != nil {

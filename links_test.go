@@ -57,7 +57,7 @@ func (n *network) add(t testing.TB, open func(c weft.Config) error) {
 // pair opens two processes, a/0 and b/0, on two NICs.
 func pair(t testing.TB, n *network) (ctx context.Context, a, b *weft.Process) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	open := func(name string, nodes ...weft.Node) (p *weft.Process) {
 		n.add(t, func(c weft.Config) (err error) {

@@ -56,7 +56,7 @@ func neighbours(b *testing.B) (p, q *Process) {
 	}
 	p = open("p")
 	q = open("q", Node{ID: p.nic.ID(), Addr: p.nic.Addr()})
-	within, cancel := context.WithTimeout(ctx, 10*time.Second)
+	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if _, err := p.WaitName(within, q.name); err != nil {
 		b.Fatal(err)

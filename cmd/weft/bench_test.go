@@ -17,8 +17,8 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// endsWithin bounds waits that end at once unless something is broken.
-const endsWithin = 10 * time.Second
+// patience bounds waits that end soon unless something is broken.
+const patience = time.Minute
 
 // rows runs a bench and reads the objects that it prints.
 func rows(t *testing.T, args ...string) []map[string]any {
@@ -122,7 +122,7 @@ func serve(t *testing.T, args ...string) (port string) {
 			if status != 0 {
 				t.Errorf("the server ended with status %d", status)
 			}
-		case <-time.After(endsWithin):
+		case <-time.After(patience):
 			t.Error("the server does not end")
 		}
 	})

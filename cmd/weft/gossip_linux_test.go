@@ -28,7 +28,7 @@ func TestTwoNICsGossipAsTheCommandLineSays(t *testing.T) {
 	startNIC(t, "--socket", a, "--listen", "127.0.0.1:0", "--gossip-key", key, "--gossip-listen", seed, "--id", "0:0:0:0:0:0:0:1")
 	startNIC(t, "--socket", b, "--config", file, "--seed", seed, "--id", "0:0:0:0:0:0:0:2", "--failure-timeout", "5s")
 	for socket, other := range map[string]string{a: "0:0:0:0:0:0:0:2", b: "0:0:0:0:0:0:0:1"} {
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 			status, out, stderr := weft("nodes", "--socket", socket)
 			if status == 0 && strings.Contains(out, other) && strings.Contains(out, "up") {
 				break

@@ -87,7 +87,7 @@ func startNIC(t *testing.T, args ...string) (*exec.Cmd, *lockedBuffer) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(log.String(), "NIC is up"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(log.String(), "NIC is up"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no NIC: %s", log.String())
 		}
@@ -135,12 +135,12 @@ func TestANICIsLookedAtAndStopped(t *testing.T) {
 func TestANICEndsInOrderOnATermSignalAndWatchersSeeIt(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "a.sock")
 	nic, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", socket)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	done := make(chan int, 1)
 	var out, stderr lockedBuffer
 	go func() { done <- run(ctx, []string{"stat", "--watch", "20ms", "--socket", socket}, &out, &stderr) }()
-	time.Sleep(100 * time.Millisecond)
+	await(t, "what the watcher sees", func() bool { return out.String() != "" })
 	if err := nic.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestANICIsLookedAtThroughAnotherAndNodesAreChecked(t *testing.T) { // decis
 	_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", a, "--id", "0:0:0:0:0:0:0:1")
 	_, address, _ := strings.Cut(log.String(), "address=")
 	address, _, _ = strings.Cut(address, " ")
-	other, _ := startNIC(t, "--listen", "127.0.0.1:0", "--socket", b, "--id", "0:0:0:0:0:0:0:2", "--node", address, "--unreachable-after", "500ms")
+	other, _ := startNIC(t, "--listen", "127.0.0.1:0", "--socket", b, "--id", "0:0:0:0:0:0:0:2", "--node", address, "--unreachable-after", "20s")
 	if status, out, stderr := weft("nodes", "--check", "--socket", b); status != 0 || !strings.Contains(out, "0:0:0:0:0:0:0:1  "+address+"  ok\n") {
 		t.Errorf("weft nodes --check: %d %q %q", status, out, stderr)
 	}

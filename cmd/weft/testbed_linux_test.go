@@ -19,9 +19,6 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// patience bounds waits that end at once unless something is broken.
-const patience = 10 * time.Second
-
 // execRun is a `weft testbed exec` as a process, with a temporary directory of its own.
 type execRun struct {
 	*exec.Cmd
@@ -50,17 +47,17 @@ func (r *execRun) status(t *testing.T) int {
 	if e := (*exec.ExitError)(nil); err != nil && !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	r.leavesNothing(t)
+	leavesNothing(t, r.tmp)
 	return r.ProcessState.ExitCode()
 }
 
-// leavesNothing fails the test if the run has left a file or, a moment after its end, a process.
-func (r *execRun) leavesNothing(t *testing.T) {
+// leavesNothing fails the test if a run has left a file or, a moment after its end, a process.
+func leavesNothing(t *testing.T, tmp string) {
 	t.Helper()
 	var left []string
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		left, _ = filepath.Glob(r.tmp + "/*")
-		left = append(left, processesWith(t, "TMPDIR="+r.tmp)...)
+		left, _ = filepath.Glob(tmp + "/*")
+		left = append(left, processesWith(t, "TMPDIR="+tmp)...)
 		if len(left) == 0 {
 			return
 		}
@@ -213,13 +210,13 @@ func (r *execRun) end(t *testing.T) int {
 	kill := time.AfterFunc(patience, func() { r.Process.Kill() })
 	defer kill.Stop()
 	_ = r.Wait()
-	r.leavesNothing(t)
+	leavesNothing(t, r.tmp)
 	return r.ProcessState.ExitCode()
 }
 
 func TestExecPassesSignalsOn(t *testing.T) {
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM} {
-		r := testbedExec(t, "--", "sh", "-c", "trap 'exit 40' INT; trap 'exit 41' TERM; echo ready; while :; do sleep 0.01; done")
+		r := testbedExec(t, "--grace", "1m", "--", "sh", "-c", "trap 'exit 40' INT; trap 'exit 41' TERM; echo ready; while :; do sleep 0.01; done")
 		r.begin(t, 2)
 		if err := r.Process.Signal(sig); err != nil {
 			t.Fatal(err)
@@ -243,8 +240,10 @@ func TestExecKillsStragglersAfterTheGrace(t *testing.T) {
 }
 
 func TestExecEndsWhatCommandsLeaveRunning(t *testing.T) {
-	// The second one is in a session of its own, so that no process group has both.
-	r := testbedExec(t, "--", "sh", "-c", `sleep 60 & setsid sh -c 'trap "echo asked; exit" TERM; echo ready; while :; do sleep 0.01; done' & sleep 0.2`)
+	// The second one is in a session of its own, so that no process group has both. The command ends once that one is ready.
+	r := testbedExec(t, "--grace", "1m", "--", "sh", "-c", `export F=$TMPDIR/ready$WEFT_HOST; sleep 60 &
+		setsid sh -c 'trap "echo asked; exit" TERM; echo ready; : >$F; while :; do sleep 0.01; done' &
+		until test -e $F; do sleep 0.01; done; rm $F`)
 	if got := r.status(t); got != 0 {
 		t.Errorf("status %d: %s", got, &r.stderr)
 	}

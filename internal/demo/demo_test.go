@@ -90,7 +90,7 @@ func wrongly(t *testing.T, do func(d *demo, from *weft.Process) error) error {
 	o := small(&bytes.Buffer{})
 	o.Loss = 0
 	d := &demo{Options: o, screen: newScreen(o.Out, false)}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := d.open(ctx); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ func TestWhoEntersHasTheEngineToItself(t *testing.T) {
 	p := open(t, e, Config{})
 	var all sync.WaitGroup
 	total := 0
-	within(t, 20*time.Second, "entering", func() {
+	within(t, "entering", func() {
 		for range 4 {
 			all.Go(func() {
 				for range 2000 {
@@ -121,7 +121,7 @@ func TestNobodyGlancesAtALinkOnceThePollerIsClosed(t *testing.T) { // it is clos
 func TestTheHelperPollsThoughItsDutyIsTakenAway(t *testing.T) {
 	e := newFake(time.Microsecond)
 	p := &Poller{engine: e}
-	within(t, 5*time.Second, "watching", p.watch)
+	within(t, "watching", p.watch)
 	if n := e.polls.Load(); n != 1 {
 		t.Errorf("polled %d times, expected once", n)
 	}

@@ -87,22 +87,26 @@ func open(t testing.TB, e Engine, cfg Config) *Poller {
 	return p
 }
 
-func within(t testing.TB, d time.Duration, what string, f func()) {
+// patience bounds waits that end soon unless something is broken.
+const patience = time.Minute
+
+// within fails the test if f hangs.
+func within(t testing.TB, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); f() }()
 	select {
 	case <-done:
-	case <-time.After(d):
+	case <-time.After(patience):
 		buf := make([]byte, 1<<16)
-		t.Fatalf("%s took more than %v\n%s", what, d, buf[:runtime.Stack(buf, true)])
+		t.Fatalf("%s took more than %v\n%s", what, patience, buf[:runtime.Stack(buf, true)])
 	}
 }
 
 func TestAWaiterPollsUntilItsOperationIsDone(t *testing.T) {
 	e := newFake(50 * time.Microsecond)
 	p := open(t, e, Config{})
-	within(t, 5*time.Second, "waiting", func() {
+	within(t, "waiting", func() {
 		for range 200 {
 			r := &request{}
 			e.posted <- r
@@ -117,7 +121,7 @@ func TestAWaiterPollsUntilItsOperationIsDone(t *testing.T) {
 func TestDeadlinesAreMetWhileAllSleep(t *testing.T) {
 	e := newFake(5 * time.Millisecond) // longer than anybody spins or yields
 	p := open(t, e, Config{})
-	within(t, 5*time.Second, "waiting", func() {
+	within(t, "waiting", func() {
 		for range 20 {
 			r := &request{}
 			start := time.Now()
@@ -137,7 +141,7 @@ func TestNobodyIsForgottenAmongManyWaiters(t *testing.T) {
 	for _, delay := range []time.Duration{0, 30 * time.Microsecond, time.Millisecond} {
 		e := newFake(delay)
 		p := open(t, e, Config{})
-		within(t, 20*time.Second, "hammering", func() {
+		within(t, "hammering", func() {
 			var all sync.WaitGroup
 			for range 32 {
 				all.Go(func() {
@@ -165,7 +169,7 @@ func TestTheHelperServesWhenNobodyCalls(t *testing.T) {
 	r := &request{}
 	e.posted <- r
 	p.Kick() // and never Wait
-	deadline := time.Now().Add(2 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !r.done.Load() {
 		if time.Now().After(deadline) {
 			t.Fatal("nobody polled")
@@ -184,7 +188,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 	e := newFake(-1) // nothing is ever done
 	p := open(t, e, Config{})
 	never := func() bool { return false }
-	within(t, 10*time.Second, "cancelled waits", func() {
+	within(t, "cancelled waits", func() {
 		var all sync.WaitGroup
 		for i := range 16 {
 			all.Go(func() {
@@ -214,7 +218,7 @@ func TestCloseEndsEveryWait(t *testing.T) {
 		go func() { errs <- p.Wait(context.Background(), func() bool { return false }) }()
 	}
 	time.Sleep(3 * time.Millisecond)
-	within(t, 5*time.Second, "Close", func() {
+	within(t, "Close", func() {
 		p.Close()
 		for range cap(errs) {
 			if err := <-errs; !errors.Is(err, ErrClosed) {
@@ -241,7 +245,7 @@ func TestAFrameOfALinkWithoutDescriptorWakesTheSleeper(t *testing.T) {
 	e := newFake(-1)
 	l := &notifyLink{}
 	p := open(t, e, Config{Link: l})
-	within(t, 10*time.Second, "frames", func() {
+	within(t, "frames", func() {
 		for i := range 300 {
 			r := &request{}
 			e.posted <- r
@@ -266,7 +270,7 @@ func TestDoExcludesThePollersAndChangesWhatTheyWaitFor(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		p.Do(func(clock.Time) { e.enter(); flag.Store(true); e.leave() })
 	}()
-	within(t, 5*time.Second, "Do", func() {
+	within(t, "Do", func() {
 		if err := p.Wait(context.Background(), flag.Load); err != nil {
 			t.Error(err)
 		}
@@ -320,7 +324,7 @@ func BenchmarkWait(b *testing.B) {
 // machine; a poller that has nothing to do must not go on for ever.
 func comesToRest(t *testing.T, polls *atomic.Int64) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		before := polls.Load()
 		time.Sleep(50 * time.Millisecond)
 		if polls.Load() == before {

@@ -42,7 +42,7 @@ func twoOn(t *testing.T, cfg weft.Config) (p [2]*weft.Process) {
 
 // within bounds a context, so that a test that waits for ever says where.
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds waits that end at once unless something is broken.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // build makes a testbed for one test, or skips it where there can be none.
 func build(t *testing.T, c testbed.Config) *testbed.Testbed {
@@ -163,6 +163,7 @@ func counted(t *testing.T, h *testbed.Host, before testbed.Counters, n int) test
 
 func TestFramesAreLostAtTheRateThatIsSet(t *testing.T) {
 	const n = 20000
+	const burst = 100 // half of what a cable holds until the kernel finds the time to run the program
 	tb := build(t, testbed.Config{Hosts: 2, Loss: 0.05})
 	for i, h := range []*testbed.Host{tb.Host(0), tb.Host(1)} {
 		a, b := listen(t, h, h.Addr()), listen(t, tb.Host(1-i), tb.Host(1-i).Addr())
@@ -171,8 +172,11 @@ func TestFramesAreLostAtTheRateThatIsSet(t *testing.T) {
 				t.Fatal(err)
 			}
 			mine, other := drops(t, h), drops(t, tb.Host(1-i))
-			flood(t, a, b, n)
-			c := counted(t, h, mine, n)
+			var c testbed.Counters
+			for sent := burst; sent <= n; sent += burst {
+				flood(t, a, b, burst)
+				c = counted(t, h, mine, sent)
+			}
 			total := float64(c.Dropped + c.Passed)
 			if total > n+100 {
 				t.Errorf("host %d sent %d datagrams and the program saw %.0f frames", i, n, total)
@@ -196,7 +200,7 @@ func TestWhatIsCountedAsPassedArrives(t *testing.T) {
 	// IPv6 may have announced itself meanwhile, so the counters bound what arrives from above and nearly from below.
 	before := drops(t, tb.Host(0))
 	flood(t, a, b, n)
-	c := counted(t, tb.Host(0), before, n)
+	counted(t, tb.Host(0), before, n)
 	if err := tb.SetLoss(0); err != nil {
 		t.Fatal(err)
 	}
@@ -214,6 +218,7 @@ func TestWhatIsCountedAsPassedArrives(t *testing.T) {
 		}
 		arrived++
 	}
+	c := counted(t, tb.Host(0), before, n+1) // what came before the last has been counted before it
 	if uint64(arrived) > c.Passed || arrived > n-int(c.Dropped)+10 || arrived < n-int(c.Dropped) {
 		t.Errorf("%d of %d datagrams arrived, the program counted %+v", arrived, n, c)
 	}

@@ -29,7 +29,7 @@ func (b chanBell) wait() error {
 	select {
 	case <-b:
 		return nil
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		return fmt.Errorf("nobody rang: lost wake-up")
 	}
 }

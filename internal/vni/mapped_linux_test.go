@@ -28,7 +28,7 @@ func newPipeBell(t *testing.T) pipeBell {
 func (b pipeBell) ring() { b.w.Write([]byte{1}) }
 
 func (b pipeBell) wait() error {
-	b.r.SetReadDeadline(time.Now().Add(10 * time.Second))
+	b.r.SetReadDeadline(time.Now().Add(time.Minute))
 	_, err := b.r.Read(make([]byte, 1<<12))
 	return err
 }
