@@ -8,7 +8,7 @@
 //	  ▲                                                     │
 //	  └─────────────────────────────────────────────────────┘ yield: somebody ran, he needs this core, too
 //	  │
-//	  └─► park at once, for the next 100 ms                     yield: somebody computes here, and gave the core back late
+//	  └─► park at once, for the next 100 ms               two yields: somebody computes here, and gave the core back late
 //
 // Spinning answers soonest, but only where cores outnumber pollers: two spinners that share a core cost each other a
 // whole time slice, 16 ms a round trip, where yielding costs 10 µs. To count cores and pollers does not tell: pollers of
@@ -16,7 +16,8 @@
 // when it yielded.
 //
 // Who computes and shares the core keeps it for a time slice, milliseconds, when it is yielded to him; but who sleeps is
-// given it at once when he wakes. So beside such a one parking is the sooner answer.
+// given it at once when he wakes. So beside such a one parking is the sooner answer. One late yield is no sign of him: the
+// kernel's own threads, and a hypervisor, take a core for a millisecond now and then.
 //
 // Awake must outlast a wake-up, about 14 µs, or both ends lock into sleeping: each parks just before the other's answer.
 // Parking costs no CPU.
@@ -41,8 +42,8 @@ const (
 	longSpin  = 8 * time.Microsecond
 )
 
-// A yield that took so long went to somebody who computes: pollers yield again after microseconds. He may be there for long,
-// so the loop parks at once for a while.
+// Two yields in a row that took so long went to somebody who computes: pollers yield again after microseconds. He may be there
+// for long, so the loop parks at once for a while. The first yield after that tells whether he still is.
 const (
 	lateYield = 500 * time.Microsecond
 	parkFor   = 100 * time.Millisecond
@@ -58,6 +59,7 @@ type Pace struct {
 	spin     time.Duration
 	until    clock.Time // poll again at once until then
 	park     clock.Time // and do not yield until then
+	late     bool       // the last yield took long
 	yields   int
 	switches int64 // as the kernel said last
 }
@@ -76,8 +78,7 @@ func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switc
 		return false
 	}
 	yield()
-	if after := clock(); after.Sub(now) >= lateYield {
-		p.park, p.spin = after.Add(parkFor), 0
+	if p.neighbour(now, clock()) {
 		return true
 	}
 	if p.spin == 0 {
@@ -92,6 +93,28 @@ func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switc
 	p.spin = min(max(2*p.spin, firstSpin), longSpin)
 	p.until = now.Add(p.spin)
 	return false
+}
+
+// neighbour draws the conclusion from a yield at now that was over at after: whether somebody computes here.
+func (p *Pace) neighbour(now, after clock.Time) bool {
+	before := p.late
+	if p.late = after.Sub(now) >= lateYield; !p.late || !before {
+		return false
+	}
+	p.park, p.spin = after.Add(parkFor), 0
+	return true
+}
+
+// Pass is called in place of Rest after a poll at now that found work, and left none: whom the work was for may share the
+// core, and then has something to do.
+func (p *Pace) Pass(now clock.Time, yield func(), clock func() clock.Time) {
+	p.pass(now, yield, clock, switches)
+}
+
+func (p *Pace) pass(now clock.Time, yield func(), clock func() clock.Time, switches func() int64) {
+	if p.spin == 0 {
+		p.rest(now, yield, clock, switches)
+	}
 }
 
 // pollers counts the loops of this process that are not parked.

@@ -42,6 +42,10 @@ func (l *polls) yield() {
 func TestALoopParksBesideSomebodyWhoComputes(t *testing.T) {
 	l := polls{shared: true, takes: lateYield}
 	l.run(1)
+	if l.parks != 0 {
+		t.Error("one late yield is no sign of somebody who computes")
+	}
+	l.run(1)
 	first := l.now
 	for l.now < first.Add(parkFor-100) {
 		l.run(1)
@@ -49,10 +53,51 @@ func TestALoopParksBesideSomebodyWhoComputes(t *testing.T) {
 			t.Fatalf("%v after a late yield: yields %d, parks %d", l.now.Sub(first), len(l.yields), l.parks)
 		}
 	}
+	l.run(1)
+	if l.parks != 1 || len(l.yields) != 1 {
+		t.Fatalf("after that, yields %d, parks %d: expected to find out at the first yield that he is still there", len(l.yields), l.parks)
+	}
+	l.now = l.now.Add(parkFor)
 	l.takes = 5 * time.Microsecond // a poller is there instead
 	l.run(1000)
 	if l.parks != 0 || len(l.yields) != 1000 {
 		t.Errorf("%d yields in 1000 polls, and parks %d times, beside a poller", len(l.yields), l.parks)
+	}
+}
+
+func TestALoopIsNotImpressedByTheKernelsOwnThreads(t *testing.T) {
+	l := polls{shared: true}
+	for range 10 {
+		l.takes = lateYield
+		l.run(1)
+		l.takes = 5 * time.Microsecond
+		l.run(1)
+		if l.parks != 0 {
+			t.Fatal("parks because of yields of which every other one is late")
+		}
+	}
+}
+
+func TestALoopWithWorkLetsOthersRunOnlyIfItSharesItsCore(t *testing.T) {
+	l := polls{shared: true}
+	pass := func() {
+		l.now = l.now.Add(100)
+		l.pace.pass(l.now, l.yield, func() clock.Time { return l.now }, func() int64 { return l.switches })
+	}
+	l.run(100)
+	l.yields = nil
+	for range 100 {
+		pass()
+	}
+	if len(l.yields) != 100 {
+		t.Errorf("%d yields after 100 polls that found work, on a shared core", len(l.yields))
+	}
+	l.shared, l.yields = false, nil
+	for range 100 {
+		pass()
+	}
+	if len(l.yields) > 2*lookEvery {
+		t.Errorf("%d yields after 100 polls that found work, though nobody else is there", len(l.yields))
 	}
 }
 

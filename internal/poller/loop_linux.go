@@ -42,6 +42,7 @@ type Loop struct {
 	pace   idle.Pace
 	events [64]unix.EpollEvent
 	turns  uint
+	looks  uint // that found nothing
 }
 
 // LoopConfig is what a Loop needs beside its engine.
@@ -58,6 +59,10 @@ type LoopConfig struct {
 
 // lookEvery is how many turns a busy loop makes between two looks at who has rung.
 const lookEvery = 16 // an epoll_wait that finds nothing costs as much as a poll of an idle link
+
+// looksPerYield is how many polls that find nothing a loop makes for each time that it lets others run, if it shares its
+// core: a look is cheaper than to go to a process and back. With four, the processes wait for longer than is won.
+const looksPerYield = 2
 
 // nudgeToken and linkToken stand for the loop's own descriptors in epoll's events; slots stand for processes.
 const (
@@ -152,16 +157,22 @@ func (l *Loop) Run(ctx context.Context) {
 			l.rings(l.wait(0))
 		}
 		busy := work > 0 || next <= now
-		if l.job(now, busy) || busy {
-			continue
+		switch {
+		case l.job(now, busy), next <= now:
+		case busy:
+			l.pace.Pass(now, idle.YieldThread, Now)
+		default:
+			l.rest(now, since, next)
 		}
-		l.rest(now, since, next)
 	}
 }
 
 // rest does what the idle time since the last work calls for. Deadlines that are nearer than a sleep is worth are
 // waited for awake, as is the end of listening. Yielding the thread is enough: the goroutine has it to itself.
 func (l *Loop) rest(now, since, next clock.Time) {
+	if l.looks++; l.looks%looksPerYield != 0 {
+		return
+	}
 	must := l.engine.Listening() || next.Sub(now) < shortSleep
 	if must || now.Sub(since) < l.cfg.Awake {
 		if late := l.pace.Rest(now, idle.YieldThread, Now); must || !late {
