@@ -129,10 +129,7 @@ func TestCloseLeavesAloneWhatIsNotYetPosted(t *testing.T) {
 		if err := <-closed; err != nil {
 			t.Errorf("gone %v: %v", gone, err)
 		}
-		for range 1000 {
-			if released.Load() > 0 {
-				break
-			}
+		for end := time.Now().Add(time.Minute); released.Load() == 0 && time.Now().Before(end); {
 			time.Sleep(100 * time.Microsecond) // whoever leaves last lets go, after its error is out
 		}
 		if released.Load() != 1 {
