@@ -27,16 +27,25 @@ func Dial(ctx context.Context, socket string) (*Conn, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("ctl: a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
 	}
-	var d net.Dialer
-	c, err := d.DialContext(ctx, network, socket)
+	c, err := connect(ctx, socket)
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%w listens at %s; `weft nic --socket %s` starts one", ErrNoDaemon, socket, socket)
 	case err != nil:
-		return nil, fmt.Errorf("ctl: dial: %w", err)
+		return nil, fmt.Errorf("ctl: dial %s: %w", socket, err)
 	}
 	u := c.(*net.UnixConn)
 	return &Conn{c: u, p: newPackets(u, MaxMessage, maxDescriptors)}, nil
+}
+
+func connect(ctx context.Context, socket string) (net.Conn, error) {
+	name, done, err := reach(socket)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var d net.Dialer
+	return d.DialContext(ctx, network, name)
 }
 
 // Close ends the connection. A process that attached by it is gone for the daemon.

@@ -116,6 +116,27 @@ func TestASecondListenerIsRefusedByNameAndAStaleSocketIsReplaced(t *testing.T) {
 	}
 }
 
+func TestASocketMayHaveALongPath(t *testing.T) {
+	tmp := t.TempDir()
+	for n := range 300 { // among them all about the longest that an address holds
+		path := tmp + strings.Repeat("/", 1+n%2) + strings.Repeat("d/", n/2) + "nic.sock"
+		if _, err := Dial(t.Context(), path); !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), path) {
+			t.Fatalf("%d bytes, before somebody listens: %v", len(path), err)
+		}
+		l, err := Listen(path, 0o600)
+		if err != nil {
+			t.Fatalf("%d bytes: %v", len(path), err)
+		}
+		c, err := Dial(t.Context(), path)
+		if err != nil {
+			t.Fatalf("%d bytes: %v", len(path), err)
+		}
+		if err := errors.Join(c.Close(), l.Close()); err != nil {
+			t.Errorf("%d bytes: %v", len(path), err)
+		}
+	}
+}
+
 func TestErrorsKeepTheirMeaningAcrossTheSocket(t *testing.T) {
 	path := serve(t, func(c *Client, r *Request) error {
 		return c.Refuse(fmt.Errorf("%w: %s is taken by slot 3", ErrNameTaken, r.Attach.Name))

@@ -54,9 +54,13 @@ func listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	if err := removeSocket(path); err != nil {
 		return nil, err
 	}
-	l, err := net.ListenUnix(network, &net.UnixAddr{Name: making, Net: network})
+	name, done, err := reach(making)
 	if err != nil {
 		return nil, err
+	}
+	l, err := net.ListenUnix(network, &net.UnixAddr{Name: name, Net: network})
+	if err := errors.Join(err, done()); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	l.SetUnlinkOnClose(false)
 	if err = os.Chmod(making, mode); err == nil {

@@ -66,9 +66,9 @@ func TestOnATerminalProgressIsDrawnInPlace(t *testing.T) {
 func TestANetworkThatLosesEverythingIsTold(t *testing.T) {
 	var out bytes.Buffer
 	o := small(&out)
-	o.Loss, o.Within = 1, 4*time.Second // each NIC waits a while for those before it, which know the names
+	o.Loss, o.Within = 1, 8*time.Second // each NIC waits a while for those before it, which know the names
 	err := Run(t.Context(), o)
-	if err == nil || !strings.HasPrefix(err.Error(), "not done after 4s: names: from demo/") {
+	if err == nil || !strings.HasPrefix(err.Error(), "not done after 8s: names: from demo/") {
 		t.Errorf("the error is %v", err)
 	}
 	if !strings.Contains(out.String(), "!!  names") || strings.Contains(out.String(), "All is well") {

@@ -158,10 +158,12 @@ func TestAPollerThatSharedItsProcessorLooksAtTheClockAgain(t *testing.T) {
 		}
 		done.Store(true)
 	}()
+	begun := time.Now()
 	if err := p.Wait(t.Context(), done.Load); err != nil {
 		t.Fatal(err)
 	}
-	if n := e.before.Load(); n > times/200 { // a few by preemption
+	preempted := int64(time.Since(begun) / (10 * time.Millisecond)) // the runtime lets a goroutine run for so long at the least
+	if n := e.before.Load(); n > times/200+preempted {
 		t.Errorf("%d of %d times the engine was polled with a time of before", n, times)
 	}
 }
