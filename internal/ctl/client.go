@@ -39,7 +39,7 @@ func Dial(ctx context.Context, socket string) (*Conn, error) {
 }
 
 func connect(ctx context.Context, socket string) (net.Conn, error) {
-	name, done, err := reach(socket)
+	name, done, err := Reach(socket)
 	if err != nil {
 		return nil, err
 	}

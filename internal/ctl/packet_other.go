@@ -28,4 +28,5 @@ func peer(*net.UnixConn) (Peer, error) { return Peer{}, errNoPackets }
 
 func closeAll([]int) {}
 
-func reach(string) (string, func() error, error) { return "", nil, errNoPackets }
+// Reach is for the sockets of daemons, which are only on Linux.
+func Reach(string) (string, func() error, error) { return "", nil, errNoPackets }

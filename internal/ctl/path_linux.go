@@ -11,9 +11,9 @@ import (
 // longestPath is what fits into the address of a socket, beside the zero at its end.
 const longestPath = len(unix.RawSockaddrUnix{}.Path) - 1
 
-// reach returns a path to a socket that fits into its address: a longer one leads there by its directory, which must be
+// Reach returns a path to a socket that fits into its address: a longer one leads there by its directory, which must be
 // kept open as long as the path is used. A temporary directory may well have a name of half the length by itself.
-func reach(path string) (short string, done func() error, err error) {
+func Reach(path string) (short string, done func() error, err error) {
 	if len(path) <= longestPath {
 		return path, func() error { return nil }, nil
 	}

@@ -54,7 +54,7 @@ func listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	if err := removeSocket(path); err != nil {
 		return nil, err
 	}
-	name, done, err := reach(making)
+	name, done, err := Reach(making)
 	if err != nil {
 		return nil, err
 	}

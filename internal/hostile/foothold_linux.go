@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/vni"
 	"golang.org/x/sys/unix"
 )
@@ -49,13 +50,18 @@ var patience = unix.Timeval{Sec: 2}
 
 // dial connects without a word.
 func dial(socket string) (int, error) {
+	name, done, err := ctl.Reach(socket)
+	if err != nil {
+		return -1, err
+	}
+	defer done()
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience)
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &patience)
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: socket}); err != nil {
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
 		_ = unix.Close(fd)
 		return -1, err
 	}
