@@ -74,6 +74,20 @@ func (s *straight) Cancel(r *vni.StraightReceive) {
 	s.poller.Do(func(now clock.Time) { s.way.Cancel(now, r) })
 }
 
+// Swap implements vni.Straight.
+func (s *straight) Swap(r *vni.StraightReceive, empty *vni.Batch) (taken *vni.Batch) {
+	if s.poller.Enter() {
+		taken = s.way.Swap(r, empty)
+		s.poller.Leave(clock.Never)
+	}
+	return taken
+}
+
+// Return implements vni.Straight.
+func (s *straight) Return(r *vni.StraightReceive, first int, batches ...*vni.Batch) {
+	s.poller.Do(func(now clock.Time) { s.way.Return(now, r, first, batches...) })
+}
+
 // Close implements vni.Straight.
 func (s *straight) Close() { s.poller.Do(s.way.Close) }
 

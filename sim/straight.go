@@ -76,6 +76,20 @@ func (s *straight) Cancel(r *vni.StraightReceive) {
 	}
 }
 
+func (s *straight) Swap(r *vni.StraightReceive, empty *vni.Batch) *vni.Batch {
+	if !s.mine() {
+		return nil
+	}
+	return s.way.Swap(r, empty)
+}
+
+func (s *straight) Return(r *vni.StraightReceive, first int, batches ...*vni.Batch) {
+	if n := s.p.host; n.engine == s.engine {
+		s.way.Return(n.f.s.now, r, first, batches...)
+		n.soon(noticeTime)
+	}
+}
+
 func (s *straight) Close() {
 	if n := s.p.host; n.engine == s.engine {
 		s.way.Close(n.f.s.now)

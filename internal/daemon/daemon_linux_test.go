@@ -165,6 +165,52 @@ func TestCallsAreAnswered(t *testing.T) {
 	}
 }
 
+func TestAnInboxOfAnAttachedProcessReceivesOneByOne(t *testing.T) {
+	c := configs(t, 2)
+	run(t, c...)
+	p, q := mustAttach(t, c[0], "p/0"), mustAttach(t, c[1], "q/0")
+	wait(t, p, "q/0")
+	in, err := q.Inbox(p.Name(), weft.AnyTag, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sent := start(func() error {
+		for i := range 20 {
+			if err := p.Send(ctx, q.Name(), weft.Tag(i), bytes.Repeat([]byte{byte(i)}, i*5000)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for i := range 20 {
+		m, data, err := in.Next(ctx)
+		if cut := i*5000 > 64<<10; cut != errors.Is(err, weft.ErrTruncated) || err != nil && !cut {
+			t.Fatalf("message %d: %v", i, err)
+		}
+		if m.From != p.Name() || m.Tag != weft.Tag(i) || m.Full != i*5000 || !bytes.Equal(data, bytes.Repeat([]byte{byte(i)}, min(i*5000, 64<<10))) {
+			t.Fatalf("message %d came as %+v", i, m)
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if err := p.SendDelivered(ctx, q.Name(), 1, []byte{byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, data, err := in.Next(ctx); err != nil || data[0] != 0 {
+		t.Fatalf("%v, %v", data, err)
+	}
+	in.Close()
+	buf := make([]byte, 1)
+	if _, err := q.Recv(ctx, p.Name(), 1, buf); err != nil || buf[0] != 1 {
+		t.Errorf("after the Inbox was closed: %v, %v", buf, err)
+	}
+}
+
 // ending passes on how an operation ends.
 func ending(t *testing.T, o *weft.Op, err error) <-chan error {
 	t.Helper()

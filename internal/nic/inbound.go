@@ -47,6 +47,9 @@ type inbound struct {
 	writeOffs uint32
 
 	staging []byte   // where the bytes are until it is matched, or there is a place for all of them
+	foreign bool     // staging is not of the NIC's pool: the message was in a batch, or on its way there, that was given back
+	counted bool     // as received, before it was given back
+	kept    uint64   // bytes of it that are in a foreign staging at last, if it was cut short
 	drained uint64   // bytes of them that have gone on to a stretch
 	parts   [][]byte // where they go then
 	one     [1][]byte
@@ -144,7 +147,9 @@ func (e *Engine) freeInbound(inb *inbound) {
 // unstage gives back the staging memory of an inbound and what it was charged to.
 func (e *Engine) unstage(inb *inbound) {
 	if inb.staging != nil {
-		e.staging.give(inb.staging)
+		if !inb.foreign {
+			e.staging.give(inb.staging)
+		}
 		inb.staging = nil
 	}
 	if inb.onCredit {
@@ -177,7 +182,10 @@ func (e *Engine) offer(inb *inbound) {
 		e.freeInbound(inb)
 		return
 	}
-	if r := p.findPosted(inb.src, &inb.env); r != nil {
+	if r := e.findReceive(inb.src, &inb.env, inb.length, inb.whole()); r != nil {
+		if e.packInbound(r, inb) {
+			return
+		}
 		e.takeMatch(r)
 		if inb.done {
 			e.accept(inb, r)
@@ -268,7 +276,14 @@ func (e *Engine) finish(inb *inbound) {
 // deliverInbound completes the receive of an inbound that is wholly in its memory.
 func (e *Engine) deliverInbound(inb *inbound) {
 	r := inb.recv
-	e.completeReceive(r, inb.src, &inb.env, min(inb.length, r.keeps()), inb.length, vni.StatusOK)
+	if !inb.counted {
+		e.countReceived(r.p, inb.length)
+	}
+	n, status := min(inb.length, r.keeps()), vni.StatusOK
+	if inb.cut() {
+		n, status = min(n, inb.kept), vni.StatusTruncated
+	}
+	e.completeReceive(r, inb.src, &inb.env, n, inb.length, status)
 	e.freeInbound(inb)
 }
 

@@ -39,7 +39,8 @@ type receive struct {
 	from      destKey
 	watch     *peer // on whose life it depends
 	parts     [][]byte
-	refill    *refill // its memory is a stretch
+	refill    *refill    // its memory is a stretch
+	batch     *vni.Batch // it goes on taking messages; batch.go
 	space     [limits.Descriptors][]byte
 	size      uint64
 	seq       uint64 // its place among the posted
@@ -106,11 +107,17 @@ func (e *Engine) enterReceive(r *receive) {
 // post looks among the messages that wait for one that r wants, oldest first, and posts r if there is none (QNIX-48).
 func (e *Engine) post(r *receive) {
 	p := r.p
-	if inb := p.stray.find(e, r); inb != nil {
+	for inb := p.stray.find(e, r); inb != nil; inb = p.stray.find(e, r) {
+		if r.full(inb.length, inb.whole()) {
+			e.finishReceive(r, &vni.Completion{})
+			return
+		}
 		p.stray.remove(inb)
 		p.account.LongestWait = max(p.account.LongestWait, e.now.Sub(inb.at))
-		e.bind(inb, r)
-		return
+		if !e.packInbound(r, inb) {
+			e.bind(inb, r)
+			return
+		}
 	}
 	r.state = recvPosted
 	at := p.posted.tail // nearly always the place; an unmatched receive goes back to its own
@@ -203,21 +210,28 @@ func (e *Engine) unwatchSender(r *receive) {
 
 // completeReceive ends a receive with a message of which n bytes out of length were delivered.
 func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n, length uint64, status vni.Status) {
-	a := &r.p.account
 	if r.refill != nil && r.refill.broken != vni.StatusOK {
 		status = r.refill.broken
 	}
 	if status == vni.StatusOK && length > r.size {
 		status = vni.StatusTruncated
 		e.counts[vni.NICTruncated]++
-		a.Truncated++
+		r.p.account.Truncated++
 	}
-	e.counts[vni.NICMessagesReceived]++
-	e.counts[vni.NICBytesReceived] += length
-	a.Received++
-	a.ReceivedBytes += length
+	if b := r.batch; b != nil {
+		from(b, src)
+		b.Add(int(n), length, env.Tag, env.Token)
+	}
 	e.finishReceive(r, &vni.Completion{Status: status, Len: n, Full: length, Tag: env.Tag, Token: env.Token, From: src.name,
 		NIC: src.nic, Slot: env.SrcSlot, Gen: env.SrcGen})
+}
+
+// countReceived counts a message that a process has asked for and got.
+func (e *Engine) countReceived(p *process, length uint64) {
+	e.counts[vni.NICMessagesReceived]++
+	e.counts[vni.NICBytesReceived] += length
+	p.account.Received++
+	p.account.ReceivedBytes += length
 }
 
 // finishReceive ends a receive and tells its process.
@@ -228,7 +242,7 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	e.unwatchSender(r)
 	forget(r.space[:])
 	e.freeRefill(r.refill)
-	r.refill = nil
+	r.refill, r.batch = nil, nil
 	r.parts, r.inb, r.state = nil, nil, recvIdle
 	p := r.p
 	if r.wanted != nil {

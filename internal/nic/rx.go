@@ -78,11 +78,21 @@ func (e *Engine) frag(pr *peer, r wire.Record) {
 // takeWhole takes a message that has come whole, on credit.
 func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 	if e.inOrder(src, env.Number) {
-		if rc := src.p.findPosted(src, env); rc != nil && rc.covers(uint64(len(payload))) {
+		rc := e.findReceive(src, env, uint64(len(payload)), true)
+		if rc != nil && rc.packs(uint64(len(payload)), true) {
+			e.restoreCredit(src, stagedCost(uint64(len(payload))))
+			e.acceptMessage(src.key.peer, env, false)
+			e.countReceived(src.p, uint64(len(payload)))
+			copy(e.pack(rc, src, env, len(payload)), payload)
+			e.advance(src)
+			return
+		}
+		if rc != nil && rc.covers(uint64(len(payload))) {
 			e.restoreCredit(src, stagedCost(uint64(len(payload))))
 			e.takeMatch(rc)
 			n := scatter(rc.parts, 0, payload)
 			e.acceptMessage(src.key.peer, env, uint64(len(payload)) > rc.size)
+			e.countReceived(src.p, uint64(len(payload)))
 			e.completeReceive(rc, src, env, uint64(n), uint64(len(payload)), vni.StatusOK)
 			e.advance(src)
 			return
@@ -175,7 +185,7 @@ func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 		offset--
 	}
 	if inb.staging != nil {
-		copy(inb.staging[offset:], piece)
+		copy(inb.staging[min(offset, uint64(len(inb.staging))):], piece) // it is short if it is foreign
 	} else if rf := inb.stretch(); rf != nil {
 		e.placeRefilled(rf, offset, piece)
 		inb.slide(rf)

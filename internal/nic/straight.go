@@ -177,6 +177,11 @@ func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
 	r.notify, r.reply, r.anyTag, r.tag = false, false, w.AnyTag, w.Tag
 	r.sender, r.size = w.From, uint64(len(w.Buf))
 	r.exact, r.from = w.NIC != 0, destKey{w.NIC, w.Slot, w.Gen}
+	if w.Batch != nil {
+		w.Batch.Reset()
+		w.Buf = w.Batch.Buf
+		r.batch, r.size = w.Batch, uint64(len(w.Buf))
+	}
 	r.parts = r.space[:0]
 	if len(w.Buf) > 0 {
 		r.parts = append(r.parts, w.Buf)

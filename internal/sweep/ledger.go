@@ -154,21 +154,35 @@ type arrival struct {
 	lost bool   // sessions may have ended, and with one the word of who is behind an address
 }
 
+// id is the id of the message that has come, if it can be told.
+func (a *arrival) id() (id uint64, known bool) {
+	if a.tag&uniqueTag != 0 {
+		return a.tag &^ uniqueTag, true
+	}
+	if len(a.got) < idBytes {
+		return 0, false
+	}
+	return readID(a.got), true
+}
+
+// find is the message to a process that has come; nil if nobody can tell.
+func (l *ledger) find(to *life, a arrival) *message {
+	id, _ := a.id()
+	return l.messages[copyID{id, to.name}]
+}
+
 // nameless is the name of a sender whose NIC was lost before it could tell it.
 const nameless = "any"
 
 // deliver notes that a receive of a life has got a message.
 func (l *ledger) deliver(to *life, r receive, a arrival) {
-	id := a.tag &^ uniqueTag
-	if a.tag&uniqueTag == 0 {
-		if len(a.got) < idBytes {
-			if a.room < idBytes && a.full >= idBytes {
-				return // cut so short by its receiver that nobody can tell which it was
-			}
-			l.violate("%s got %d bytes with tag %d from %s, which nobody sends", to.name, len(a.got), a.tag, a.from)
-			return
+	id, known := a.id()
+	if !known {
+		if a.room < idBytes && a.full >= idBytes {
+			return // cut so short by its receiver that nobody can tell which it was
 		}
-		id = readID(a.got)
+		l.violate("%s got %d bytes with tag %d from %s, which nobody sends", to.name, len(a.got), a.tag, a.from)
+		return
 	}
 	m := l.messages[copyID{id, to.name}]
 	if m == nil {
@@ -188,7 +202,7 @@ func (l *ledger) deliver(to *life, r receive, a arrival) {
 		l.violate("%v came as one from %s", m, a.from)
 	case m.tag != a.tag || !r.fits(m):
 		l.violate("%v with tag %d was delivered to a receive that wants another: %+v", m, a.tag, r)
-	case a.full != uint64(m.size) || len(a.got) != min(m.size, a.room):
+	case a.full != uint64(m.size) || len(a.got) != min(m.size, a.room) && !to.cutBack(m, len(a.got)):
 		l.violate("%v came with %d of %d bytes into %d", m, len(a.got), a.full, a.room)
 	default:
 		if err := compare(m.id, m.size, a.got); err != nil {
@@ -196,5 +210,5 @@ func (l *ledger) deliver(to *life, r receive, a arrival) {
 		}
 	}
 	m.taker, m.by = to, r
-	m.unordered = m.unordered || r.unordered
+	m.unordered = m.unordered || r.unordered || to.mayHavePutBack(m, nil)
 }

@@ -37,6 +37,8 @@ type life struct {
 	events   []event        // what its NIC told it about others
 	missed   uint64         // events that came too fast for it
 
+	inboxes []*inbox
+
 	open map[fmt.Stringer]time.Duration // receives, PUTs and GETs under way, and since when
 }
 
@@ -324,7 +326,11 @@ func (lf *life) receive(rng *rand.Rand) error {
 		if w.phase == load && rng.Float64() < w.plan.lazy {
 			lf.pause(rng, 10*time.Millisecond)
 		}
-		if err := lf.receiveOne(rng); err != nil {
+		receive := lf.receiveOne
+		if rng.IntN(10) == 0 {
+			receive = lf.receiveMany
+		}
+		if err := receive(rng); err != nil {
 			return err
 		}
 	}

@@ -75,16 +75,8 @@ func (lf *life) startSend(m *message, parts [][]byte, posted func()) (*op, error
 }
 
 func (lf *life) startReceive(r *receive, buf []byte) (*op, error) {
-	var from proc.Dest
-	if r.from != "" {
-		from = proc.To(nameOf(r.from))
-	}
-	match := proc.Tagged(r.tag)
-	if r.anyTag {
-		match = proc.AnyTag
-	}
 	return lf.retry(func() (*proc.Op, error) {
-		o, err := lf.half.StartRecv(from, match, buf)
+		o, err := lf.half.StartRecv(source(r.from), match(r), buf)
 		if err == nil {
 			r.number, r.posted = lf.received, lf.now()
 			lf.received++

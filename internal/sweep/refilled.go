@@ -65,15 +65,7 @@ func scatter(rng *rand.Rand, b, mem []byte) (pieces [][]byte) {
 // receiveWaiting receives by the blocking form.
 func (lf *life) receiveWaiting(ctx context.Context, r *receive, buf []byte) (got, error) {
 	r.unordered, r.posted = true, lf.now()
-	var from proc.Dest
-	if r.from != "" {
-		from = proc.To(nameOf(r.from))
-	}
-	match := proc.Tagged(r.tag)
-	if r.anyTag {
-		match = proc.AnyTag
-	}
-	m, err := lf.half.Recv(ctx, from, match, buf)
+	m, err := lf.half.Recv(ctx, source(r.from), match(r), buf)
 	if errors.Is(err, proc.ErrTruncated) {
 		err = nil
 	}

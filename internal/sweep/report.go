@@ -23,6 +23,7 @@ type Totals struct {
 	Collectives     uint64 `json:"collectives"` // operations of groups, of each member
 	Claims          uint64 `json:"claims"`      // to contested names
 	Delivered       uint64 `json:"delivered"`   // messages that a process has received
+	Inboxes         uint64 `json:"inboxes"`     // of those, by an Inbox
 	Cancelled       uint64 `json:"cancelled"`   // operations that a deadline ended
 	Failed          uint64 `json:"failed"`      // operations that a lost peer ended
 	Faults          Faults `json:"faults"`

@@ -1,0 +1,49 @@
+package weft
+
+import (
+	"context"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/proc"
+)
+
+// Inbox receives messages one after the other, at less cost than so many calls of [Process.Recv]: an embedded NIC puts
+// whatever comes into its memory, and Next hands it out from there. It is for streams of short messages; a long one comes
+// through it like any other.
+//
+// An Inbox takes part in matching as one receive that stays posted. Messages that match it go to it before
+// they go to receives that were posted later. It belongs to one goroutine at a time.
+type Inbox struct {
+	b   *proc.Inbox
+	p   *Process
+	msg Message
+}
+
+// Inbox opens an Inbox for the messages of a process, or of [AnyProcess], with a tag, or with [AnyTag]. Messages of more than
+// size bytes, and of more than 64 KiB, are cut short.
+func (p *Process) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
+	d, err := p.from("receive", from)
+	if err != nil {
+		return nil, err
+	}
+	return &Inbox{b: p.p.OpenInbox(d, match(tag), max(size, limits.BatchBytes), limits.BatchMessages), p: p}, nil
+}
+
+// Next waits for the next message. What it returns is the Inbox's until the next call: the Message, and the bytes. A
+// message that was cut short comes with [ErrTruncated]. If ctx ends first, no message is lost.
+func (b *Inbox) Next(ctx context.Context) (*Message, []byte, error) {
+	pm, data, err := b.b.Next(ctx)
+	if pm == nil {
+		return nil, nil, err
+	}
+	m := &b.msg
+	if pm.NIC != m.m.NIC || pm.Slot != m.m.Slot || pm.Gen != m.m.Gen || pm.From != m.m.From {
+		m.From, m.Addr = b.p.names.name(pm.From), Address{NICID(pm.NIC), pm.Slot, pm.Gen}
+	}
+	m.Tag, m.Len, m.Full, m.m = Tag(pm.Tag), pm.Len, int(pm.Full), *pm
+	return m, data, err
+}
+
+// Close gives up the Inbox. Messages that came and that Next has not returned yet wait for the next receive, in their
+// order; of one that had to be cut short there is no more than there was.
+func (b *Inbox) Close() { b.b.Close() }

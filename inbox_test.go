@@ -1,0 +1,171 @@
+package weft_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+func inbox(t testing.TB, p *weft.Process, from weft.Name, tag weft.Tag, size int) *weft.Inbox {
+	t.Helper()
+	in, err := p.Inbox(from, tag, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(in.Close)
+	return in
+}
+
+func TestAnInboxHandsOutMessagesInTheirOrder(t *testing.T) { // USNIC-28
+	links(t, func(t *testing.T, n *network) {
+		ctx, p, q := pair(t, n)
+		in := inbox(t, q, weft.AnyProcess, weft.AnyTag, 100_000)
+		sizes := []int{0, 1, 64, 5000, 64, 100_000, 1, 100_001, 2}
+		done := make(chan error, 1)
+		go func() {
+			for i, size := range sizes {
+				msg := make([]byte, size)
+				scribble(msg, i)
+				if err := p.Send(ctx, q.Name(), weft.Tag(i), msg); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+		for i, size := range sizes {
+			m, data, err := in.Next(ctx)
+			if cut := size > 100_000; cut != errors.Is(err, weft.ErrTruncated) || err != nil && !cut {
+				t.Fatalf("message %d of %d bytes: %v", i, size, err)
+			}
+			want := make([]byte, size)
+			scribble(want, i)
+			if m.Tag != weft.Tag(i) || m.From != p.Name() || m.Addr != p.Address() || m.Full != size || m.Len != min(size, 100_000) || string(data) != string(want[:m.Len]) {
+				t.Fatalf("message %d of %d bytes came as %+v with %d", i, size, m, len(data))
+			}
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnInboxAnswersCalls(t *testing.T) {
+	n := on(weft.Config{Switch: weft.NewSwitch()})
+	ctx, p, q := pair(t, n)
+	in := inbox(t, q, p.Name(), 1, 0)
+	go func() {
+		for range 3 {
+			m, data, err := in.Next(ctx)
+			if err != nil || !m.IsCall() || q.Reply(ctx, *m, data, []byte("!")) != nil {
+				t.Errorf("%v, is a call: %v", err, err == nil && m.IsCall())
+				return
+			}
+		}
+	}()
+	for i := range 3 {
+		reply := make([]byte, 10)
+		m, err := p.Call(ctx, q.Name(), 1, fmt.Append(nil, i), reply)
+		if err != nil || string(reply[:m.Len]) != fmt.Sprint(i, "!") {
+			t.Fatalf("call %d: %q, %v", i, reply[:m.Len], err)
+		}
+	}
+}
+
+func TestNextEndsWithItsContextAndLosesNothing(t *testing.T) { // decision 9
+	n := on(weft.Config{Switch: weft.NewSwitch()})
+	ctx, p, q := pair(t, n)
+	in := inbox(t, q, p.Name(), 1, 0)
+	for i := range byte(20) {
+		short, cancel := context.WithTimeout(ctx, time.Duration(i)*50*time.Microsecond)
+		_, _, err := in.Next(short)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("nothing was sent, and Next ends with %v", err)
+		}
+		if err := p.Send(ctx, q.Name(), 1, []byte{i}); err != nil {
+			t.Fatal(err)
+		}
+		if _, data, err := in.Next(ctx); err != nil || data[0] != i {
+			t.Fatalf("message %d came as %v, %v", i, data, err)
+		}
+	}
+}
+
+func TestAClosedInboxLeavesItsMessagesToOthers(t *testing.T) { // decision 9
+	n := on(weft.Config{Switch: weft.NewSwitch()})
+	ctx, p, q := pair(t, n)
+	for _, read := range []int{0, 1, 7} {
+		in := inbox(t, q, p.Name(), 1, 0)
+		for i := range byte(8) {
+			if err := p.SendDelivered(ctx, q.Name(), 1, []byte{i}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range read {
+			if _, data, err := in.Next(ctx); err != nil || int(data[0]) != i {
+				t.Fatalf("message %d came as %v, %v", i, data, err)
+			}
+		}
+		in.Close()
+		in.Close()
+		if _, _, err := in.Next(ctx); !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("a closed Inbox says %v", err)
+		}
+		for i := read; i < 8; i++ {
+			buf := make([]byte, 1)
+			if _, err := q.Recv(ctx, p.Name(), 1, buf); err != nil || int(buf[0]) != i {
+				t.Fatalf("after %d were read, message %d came as %v, %v", read, i, buf, err)
+			}
+		}
+	}
+}
+
+func TestAnInboxEndsWithItsSenderAndWithItsProcess(t *testing.T) { // decision 7
+	n := on(weft.Config{Switch: weft.NewSwitch()})
+	ctx, p, q := pair(t, n)
+	in := inbox(t, q, p.Name(), 1, 0)
+	if err := p.SendDelivered(ctx, q.Name(), 1, []byte("last words")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, data, err := in.Next(ctx); err != nil || string(data) != "last words" {
+		t.Fatalf("%q, %v", data, err)
+	}
+	if _, _, err := in.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
+		t.Errorf("the sender has gone: %v", err)
+	}
+	other := inbox(t, q, weft.AnyProcess, 1, 0)
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := other.Next(ctx)
+		ended <- err
+	}()
+	time.Sleep(time.Millisecond) // it waits by now, or finds the process closed: either must end it
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("the process is closed: %v", err)
+	}
+}
+
+func TestAnInboxOfANameThatCannotBeIsRefused(t *testing.T) {
+	_, p, _ := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	if _, err := p.Inbox(weft.Name{App: "No name"}, 1, 0); !errors.Is(err, weft.ErrBadArgument) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// scribble fills b with bytes that only message i has.
+func scribble(b []byte, i int) {
+	for k := range b {
+		b[k] = byte(k*7 + k>>8 + i*31)
+	}
+}
