@@ -33,7 +33,9 @@ func (m *Module) receivePiggyback(now clock.Time, s *session, h *wire.Inner) {
 			m.cumulative(now, s, i, h.Ack[m.ackedSpace(i)], &n)
 		}
 	}
-	m.learn(now, s, &n)
+	if n.progress { // nearly every frame of a stream says what the one before said
+		m.learn(now, s, &n)
+	}
 }
 
 // receiveAck takes an explicit acknowledgement.
@@ -95,6 +97,9 @@ func (m *Module) cumulative(now clock.Time, s *session, i wire.Space, ack wire.S
 			s.endpoint.stats.BadAcks++
 		}
 		return false
+	}
+	if count == 0 {
+		return true
 	}
 	for range count {
 		if g := w.take(w.base); g != nil {

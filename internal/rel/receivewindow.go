@@ -15,7 +15,7 @@ import (
 // Delivery is by arrival, so a bit says both "has come" and "was delivered".
 type receiveWindow struct {
 	next, top wire.Seq
-	bits      []uint64 // bit seq % size; clear outside next … top
+	bits      []uint64 // bit seq % size, which is a power of two; clear outside next … top
 	defect    mutate.Defect
 }
 
@@ -51,8 +51,11 @@ func (w *receiveWindow) ack() wire.Seq {
 	return w.next.Add(-1)
 }
 
+// place is the bit of segment s. A division would cost as much as the rest of what is done for a segment that is in order.
+func (w *receiveWindow) place(s wire.Seq) int { return int(s) & (w.size() - 1) }
+
 func (w *receiveWindow) has(s wire.Seq) bool {
-	i := uint32(s) % uint32(w.size())
+	i := w.place(s)
 	return w.bits[i/64]>>(i%64)&1 != 0
 }
 
@@ -74,6 +77,11 @@ func (w *receiveWindow) judge(s wire.Seq) arrival {
 
 // add judges segment s and, if it is new, notes that it has come.
 func (w *receiveWindow) add(s wire.Seq) arrival {
+	if s == w.next && !w.gap() { // its bit would be set and cleared
+		w.next = w.next.Add(1)
+		w.top = w.next
+		return arrivedNew
+	}
 	a := w.judge(s)
 	ahead := s.Sub(w.next)
 	if a != arrivedNew || ahead < 0 {
@@ -87,13 +95,13 @@ func (w *receiveWindow) add(s wire.Seq) arrival {
 		w.resize(2 * w.size())
 		full = w.size()
 	}
-	i := uint32(s) % uint32(w.size())
+	i := w.place(s)
 	w.bits[i/64] |= 1 << (i % 64)
 	if !s.Before(w.top) {
 		w.top = s.Add(1)
 	}
 	for w.next != w.top && w.has(w.next) {
-		i := uint32(w.next) % uint32(w.size())
+		i := w.place(w.next)
 		w.bits[i/64] &^= 1 << (i % 64)
 		w.next = w.next.Add(1)
 	}
@@ -106,7 +114,7 @@ func (w *receiveWindow) resize(n int) {
 	w.bits = make([]uint64, n/64)
 	for s := old.next; s != old.top; s = s.Add(1) {
 		if old.has(s) {
-			i := uint32(s) % uint32(n)
+			i := w.place(s)
 			w.bits[i/64] |= 1 << (i % 64)
 		}
 	}
@@ -126,10 +134,10 @@ func (w *receiveWindow) selective(words *[wire.MaxAckWords]uint64) int {
 	if n <= 0 {
 		return 0
 	}
-	mask := uint32(len(w.bits) - 1)
+	mask := len(w.bits) - 1
 	count := (n + 63) / 64
 	for j := range count {
-		i := uint32(w.next.Add(1+64*j)) % uint32(w.size())
+		i := w.place(w.next.Add(1 + 64*j))
 		x := w.bits[i/64] >> (i % 64)
 		if i%64 != 0 {
 			x |= w.bits[(i/64+1)&mask] << (64 - i%64)

@@ -14,7 +14,7 @@ import (
 type sendWindow struct {
 	base, next wire.Seq
 	limit      int        // segments that the peer takes beyond the first one missing
-	ring       []*segment // by sequence number modulo its size
+	ring       []*segment // by sequence number modulo its size, a power of two
 }
 
 func (w *sendWindow) start(first wire.Seq, limit int) {
@@ -29,7 +29,7 @@ func (w *sendWindow) used() int { return w.next.Sub(w.base) }
 // room is how many more segments may be sent.
 func (w *sendWindow) room() int { return w.limit - w.used() }
 
-func (w *sendWindow) at(s wire.Seq) **segment { return &w.ring[uint32(s)%uint32(len(w.ring))] }
+func (w *sendWindow) at(s wire.Seq) **segment { return &w.ring[int(s)&(len(w.ring)-1)] }
 
 // push gives segment g the next number. There must be room.
 func (w *sendWindow) push(g *segment) {

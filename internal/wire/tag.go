@@ -2,7 +2,8 @@ package wire
 
 import (
 	"encoding/binary"
-	"hash/crc32"
+
+	"github.com/weftnet/weft/internal/crc"
 )
 
 // The tag of a plain frame:
@@ -14,13 +15,11 @@ import (
 // The CRC finds damage. The cookie is no cryptography, but it costs nothing, since the place is there for the AEAD tag:
 // who has not seen the session's frames cannot forge one, even knowing its index.
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Seal writes the tag of a plain frame behind its first n bytes and returns the length of the whole.
 // The frame must have FlagTagged set and room for TagLen bytes more.
 func Seal(frame []byte, n int, cookie uint64) int {
 	t := frame[n : n+TagLen]
-	binary.LittleEndian.PutUint32(t, crc32.Checksum(frame[:n], castagnoli))
+	binary.LittleEndian.PutUint32(t, crc.Checksum(frame[:n]))
 	binary.LittleEndian.PutUint32(t[4:], 0)
 	binary.LittleEndian.PutUint64(t[8:], cookie)
 	return n + TagLen
@@ -35,7 +34,7 @@ func Open(frame []byte, cookie uint64) (n int, err error) {
 	t := frame[n:]
 	// The cookie first: a flood of frames that guess it should not cost a checksum each.
 	if binary.LittleEndian.Uint64(t[8:]) != cookie || binary.LittleEndian.Uint32(t[4:]) != 0 ||
-		binary.LittleEndian.Uint32(t) != crc32.Checksum(frame[:n], castagnoli) {
+		binary.LittleEndian.Uint32(t) != crc.Checksum(frame[:n]) {
 		return 0, ErrTag
 	}
 	return n, nil

@@ -1,0 +1,54 @@
+// Package crc computes the checksum of frames, CRC-32C, at the speed of the memory that they lie in.
+//
+// A checksum is the remainder of the bytes, read as a polynomial over two elements, divided by another polynomial. Package
+// hash/crc32 divides by an instruction that takes eight bytes each three cycles, or each one if it divides three stretches at a
+// time; a full Ethernet frame is too short for much of that. What is here instead folds: a stretch is multiplied by what is
+// left of its distance to a later one, and added to that, until one of 16 bytes is left of all:
+//
+//	bytes   │ a: 256       │ b: 256       │ c: 256       │ 64  │ 64  │ rest
+//	        └──── × x²⁰⁴⁸ ►┴──── × x²⁰⁴⁸ ►┘                         │
+//	                                      └─ 4 × 64, × x⁵¹² ► ► ► ─┘ 4 × 16, × x³⁸⁴, x²⁵⁶, x¹²⁸ ► 16 ► division
+//
+// The processor multiplies 64 bytes at a time (AVX-512 with VPCLMULQDQ: fold_amd64.s). Where it does not, hash/crc32 serves,
+// and so it does for what is too short to fold.
+package crc
+
+import "hash/crc32"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Checksum returns the CRC-32C of b: the Castagnoli polynomial, 0x82f63b78 reflected, as in iSCSI and SCTP.
+func Checksum(b []byte) uint32 {
+	if folds && len(b) >= leastFolded {
+		return ^fold(^uint32(0), b, &distances)
+	}
+	return crc32.Checksum(b, castagnoli)
+}
+
+// leastFolded is the shortest stretch that is folded, in bytes: the four lanes that it begins with.
+const leastFolded = 256
+
+// distances has the factors that fold wants, two for each lane of 16 bytes: x to the distance, in bits, that the lower and the higher
+// half of the lane are moved by, divided by the polynomial. All lanes of a kind move alike, but for the last kind.
+var distances = [...]uint64{
+	0: factor(2048 + 32), 1: factor(2048 - 32), // four lanes of 64 bytes over the next four
+	2: factor(512 + 32), 3: factor(512 - 32), // one over the next
+	4: factor(384 + 32), 5: factor(384 - 32), // its four parts onto the last of them
+	6: factor(256 + 32), 7: factor(256 - 32),
+	8: factor(128 + 32), 9: factor(128 - 32),
+	10: 0, 11: 0, // which stays
+}
+
+// factor is x to the nth, divided by the polynomial, the lowest power in the highest of 33 bits. A product of two such numbers
+// comes out shifted by one bit, which the 33rd makes up for.
+func factor(n int) uint64 {
+	r := uint32(1) << 31 // x to the 0th
+	for range n {
+		low := r & 1
+		r >>= 1
+		if low != 0 {
+			r ^= crc32.Castagnoli
+		}
+	}
+	return uint64(r) << 1
+}
