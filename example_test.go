@@ -42,7 +42,7 @@ func Example() {
 
 // A stream of short messages is best read from an Inbox.
 func ExampleProcess_Inbox() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
 	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "self"}})
