@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -16,6 +17,9 @@ const (
 	noticeTime = 2 * time.Microsecond
 )
 
+// parksEarly is one in how many turns of a NIC that listens to a process it would park if it could.
+const parksEarly = 64
+
 // node is one host: a port of the network, and the NIC that is plugged in there in its present life.
 type node struct {
 	f     *Fabric
@@ -27,6 +31,7 @@ type node struct {
 	life    uint64      // incarnation of the present or latest engine
 	pollAt  clock.Time  // when its next turn is; Never: when something comes
 	turn    uint64      // counts turns: an event for an earlier one is stale
+	rng     *rand.Rand  // of parksEarly
 	stalled clock.Time  // no turn before
 
 	procs []*Process // registered here, or about to be, in order
@@ -35,7 +40,7 @@ type node struct {
 }
 
 func newNode(f *Fabric, index int) *node {
-	return &node{f: f, index: index, id: NICID(index), port: f.net.ports[index], pollAt: clock.Never}
+	return &node{f: f, index: index, id: NICID(index), port: f.net.ports[index], pollAt: clock.Never, rng: stream(f.cfg.Seed, 2<<32+uint64(index))}
 }
 
 // position is the NIC's on the torus, if there is one.
@@ -115,6 +120,9 @@ func (n *node) happen(turn uint64) {
 // poll gives the NIC one turn and returns when it wants the next.
 func (n *node) poll() clock.Time {
 	s := n.f.s
+	if n.rng.IntN(parksEarly) == 0 { // as beside somebody who computes
+		n.engine.EndListening()
+	}
 	work, next := n.engine.Poll(s.now)
 	s.note(uint64(n.index)<<56 ^ uint64(s.now)<<8 ^ uint64(work))
 	n.letDetachedGo()

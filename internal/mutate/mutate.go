@@ -57,6 +57,7 @@ const (
 	StraightOvertakes          // nic: a message takes the straight way past commands that are not read
 	BatchPassedOver            // nic: a message that has no room in a batch leaves it open for those behind
 	BatchNotReturned           // nic: messages in a batch that is given up are dropped
+	StoppedDeaf                // nic: a queue is listened to no more though a command came just then
 	defects
 )
 
@@ -68,7 +69,7 @@ var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
 	"consumed-early", "permit-undescribed", "permit-unready", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",
 	"line-forgotten", "driver-bell-lost", "delete-unfinished", "pace-forgotten", "straight-overtakes",
-	"batch-passed-over", "batch-not-returned"}
+	"batch-passed-over", "batch-not-returned", "stopped-deaf"}
 
 func (d Defect) String() string {
 	if d < defects {

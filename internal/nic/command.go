@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -36,15 +37,30 @@ func (e *Engine) drainCommands() (commands int, more bool) {
 			p.account.Commands += uint64(got)
 			more = more || got == limits.CommandsPerPoll
 		} else if p.idle++; p.idle > e.cfg.IdlePolls && p.node.in != nil {
-			if p.vni.StopListening() { // else a command came just now (decision 11)
-				p.node.remove()
-			} else {
-				p.idle = 0
-			}
+			e.stopListening(p)
 		}
 	}
 	e.counts[vni.NICCommands] += uint64(commands)
 	return commands, more
+}
+
+// stopListening takes p from the active list, unless a command has come just now (decision 11).
+func (e *Engine) stopListening(p *process) {
+	if p.vni.StopListening() || e.cfg.Defect == mutate.StoppedDeaf {
+		p.node.remove()
+	} else {
+		p.idle = 0
+	}
+}
+
+// EndListening has the processes whose queues are empty ring for their next commands, however long they have been idle.
+// It is for who had better park than poll.
+func (e *Engine) EndListening() {
+	for n := e.active.n; n > 0; n-- {
+		p := e.active.front()
+		e.active.rotate()
+		e.stopListening(p)
+	}
 }
 
 // command starts one command.

@@ -139,6 +139,29 @@ func TestRingingWithoutWorkNeitherKeepsTheNICAwakeNorLastsLong(t *testing.T) {
 	served(t, f, 10)
 }
 
+// A NIC that had better park than poll need not wait for its processes to have been idle for long (decision 11).
+func TestListeningEndsAtOnceWhereNoCommandIs(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(0, "b/0")
+	f.known("b/0")
+	if !a.v.Listening() || !b.v.Listening() {
+		t.Fatal("a process that has just come is not listened to")
+	}
+	if !a.v.Post(vni.Command{Code: vni.CodeCancel, Context: 0, Size: 1}) {
+		t.Fatal("no room for a command")
+	}
+	a.e.EndListening()
+	if !a.v.Listening() || b.v.Listening() || !a.e.Listening() {
+		t.Errorf("listened to: %v with a command, %v without; expected only the former", a.v.Listening(), b.v.Listening())
+	}
+	a.e.Poll(f.now)
+	a.e.EndListening()
+	if a.v.Listening() || a.e.Listening() {
+		t.Error("it listens though nobody has a command")
+	}
+	served(t, f, 10) // who posts now rings
+}
+
 func TestWhoRingsForItsCommandsMayDoSoForEver(t *testing.T) {
 	f := newFabric(t, 1, fault.Config{})
 	a := f.process(0, "a/0")

@@ -40,6 +40,7 @@ type Loop struct {
 	nudge int // eventfd, ours alone
 
 	pace   idle.Pace
+	yield  func()
 	events [64]unix.EpollEvent
 	turns  uint
 	looks  uint // that found nothing
@@ -79,7 +80,7 @@ func NewLoop(e Engine, cfg LoopConfig) (*Loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("poller: epoll: %w", err)
 	}
-	l := &Loop{engine: e, cfg: cfg, epoll: ep, nudge: -1}
+	l := &Loop{engine: e, cfg: cfg, epoll: ep, nudge: -1, yield: idle.YieldThread}
 	if l.nudge, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, errors.Join(fmt.Errorf("poller: eventfd: %w", err), l.Close())
 	}
@@ -160,7 +161,7 @@ func (l *Loop) Run(ctx context.Context) {
 		switch {
 		case l.job(now, busy), next <= now:
 		case busy:
-			l.pace.Pass(now, idle.YieldThread, Now)
+			l.pace.Pass(now, l.yield, Now)
 		default:
 			l.rest(now, since, next)
 		}
@@ -168,14 +169,18 @@ func (l *Loop) Run(ctx context.Context) {
 }
 
 // rest does what the idle time since the last work calls for. Deadlines that are nearer than a sleep is worth are
-// waited for awake, as is the end of listening. Yielding the thread is enough: the goroutine has it to itself.
+// waited for awake, as is the end of listening, unless somebody computes beside the loop: then it parks at once. Yielding
+// the thread is enough: the goroutine has it to itself.
 func (l *Loop) rest(now, since, next clock.Time) {
 	if l.looks++; l.looks%looksPerYield != 0 {
 		return
 	}
 	must := l.engine.Listening() || next.Sub(now) < shortSleep
 	if must || now.Sub(since) < l.cfg.Awake {
-		if late := l.pace.Rest(now, idle.YieldThread, Now); must || !late {
+		if !l.pace.Rest(now, l.yield, Now) {
+			return
+		}
+		if l.engine.EndListening(); l.engine.Listening() {
 			return
 		}
 	}

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"sync"
@@ -18,6 +19,7 @@ type bellEngine struct {
 	queues    [4]atomic.Int64 // commands posted by "processes"
 	listening [4]atomic.Bool  // the word that they look at
 	idle      [4]int
+	patience  int // polls that find a queue empty before it is listened to no more; 0 is 20
 	served    [4]atomic.Int64
 	timer     atomic.Int64 // a deadline
 	fired     atomic.Int64
@@ -40,11 +42,8 @@ func (e *bellEngine) Poll(now clock.Time) (work int, next clock.Time) {
 			e.served[i].Add(n)
 			e.idle[i] = 0
 			work += int(n)
-		} else if e.idle[i]++; e.idle[i] > 20 {
-			e.listening[i].Store(false)
-			if e.queues[i].Load() > 0 {
-				e.listening[i].Store(true)
-			}
+		} else if e.idle[i]++; e.idle[i] > cmp.Or(e.patience, 20) {
+			e.stop(i)
 		}
 	}
 	next = clock.Never
@@ -55,6 +54,23 @@ func (e *bellEngine) Poll(now clock.Time) (work int, next clock.Time) {
 		next = d
 	}
 	return work, next
+}
+
+func (e *bellEngine) stop(i int) {
+	e.listening[i].Store(false)
+	if e.queues[i].Load() > 0 {
+		e.listening[i].Store(true)
+	}
+}
+
+func (e *bellEngine) EndListening() {
+	e.enter()
+	defer e.leave()
+	for i := range e.listening {
+		if e.listening[i].Load() {
+			e.stop(i)
+		}
+	}
 }
 
 func (e *bellEngine) Ring(slot uint16) {
@@ -84,6 +100,11 @@ func runLoop(t *testing.T, e Engine, cfg LoopConfig) *Loop {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return run(t, l)
+}
+
+func run(t *testing.T, l *Loop) *Loop {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); l.Run(ctx) }()
@@ -207,6 +228,29 @@ func TestADeadlineSetByDoIsMetWhileParked(t *testing.T) {
 func TestAParkedLoopCostsNothing(t *testing.T) {
 	e := &bellEngine{}
 	runLoop(t, e, LoopConfig{})
+	comesToRest(t, &e.polls)
+}
+
+func TestALoopBesideSomebodyWhoComputesParksThoughItListens(t *testing.T) {
+	e := &bellEngine{patience: 1 << 30}
+	l, err := NewLoop(e, LoopConfig{Awake: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.yield = func() { time.Sleep(time.Millisecond) } // he has the core meanwhile
+	run(t, l)
+	fd := eventfd(t)
+	if err := l.AddBell(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	for n := range int64(20) {
+		e.queues[0].Add(1)
+		if !e.listening[0].Load() {
+			unix.Write(fd, one)
+		}
+		eventually(t, "the command's turn", func() bool { return e.served[0].Load() == n+1 })
+		eventually(t, "the end of listening", func() bool { return !e.Listening() })
+	}
 	comesToRest(t, &e.polls)
 }
 

@@ -43,6 +43,8 @@ type Engine interface {
 	RingAll()
 	// Listening reports whether some process's queue is listened to, so that its posts do not ring.
 	Listening() bool
+	// EndListening has processes ring for their next commands, where there are none by now.
+	EndListening()
 }
 
 // ErrClosed is what a Wait ends with when the poller is closed.

@@ -76,6 +76,7 @@ func (e *fakeEngine) Poll(now clock.Time) (work int, next clock.Time) {
 func (e *fakeEngine) Ring(uint16)     { e.rings.Add(1) }
 func (e *fakeEngine) RingAll()        { e.enter(); e.rings.Add(1); e.leave() }
 func (e *fakeEngine) Listening() bool { return false }
+func (e *fakeEngine) EndListening()   {}
 
 func open(t testing.TB, e Engine, cfg Config) *Poller {
 	t.Helper()
@@ -303,6 +304,7 @@ func (e *countingEngine) Poll(now clock.Time) (int, clock.Time) {
 func (*countingEngine) Ring(uint16)     {}
 func (*countingEngine) RingAll()        {}
 func (*countingEngine) Listening() bool { return false }
+func (*countingEngine) EndListening()   {}
 
 func BenchmarkWait(b *testing.B) {
 	e := newFake(0)
