@@ -3,6 +3,7 @@ package weft_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/weftnet/weft"
@@ -200,26 +201,18 @@ func BenchmarkMessage(b *testing.B) {
 			}
 		}
 	})
-	b.Run("inbox", func(b *testing.B) {
+	b.Run("many", func(b *testing.B) {
 		const n = 64
 		ctx, p, q := pair(b, on(weft.Config{Switch: weft.NewSwitch()}))
 		in, err := q.Inbox(p.Name(), 1, 0)
 		if err != nil {
 			b.Fatal(err)
 		}
-		msg := make([]byte, 64)
-		var sends [n]weft.Op
+		messages := slices.Repeat([][]byte{make([]byte, 64)}, n)
 		b.ReportAllocs()
 		for range b.N / n {
-			for i := range n {
-				if err := p.StartSendInto(&sends[i], q.Name(), 1, msg); err != nil {
-					b.Fatal(err)
-				}
-			}
-			for i := range n {
-				if _, err := sends[i].Wait(ctx); err != nil {
-					b.Fatal(err)
-				}
+			if _, err := p.SendMany(ctx, q.Name(), 1, messages); err != nil {
+				b.Fatal(err)
 			}
 			for range n {
 				if _, _, err := in.Next(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,61 @@ func TestAnInboxHandsOutMessagesInTheirOrder(t *testing.T) { // USNIC-28
 			t.Error(err)
 		}
 	})
+}
+
+func TestManyMessagesArriveInTheirOrder(t *testing.T) { // decision 5
+	links(t, func(t *testing.T, n *network) {
+		ctx, p, q := pair(t, n)
+		in := inbox(t, q, p.Name(), 1, 0)
+		const many, calls = 100, 30
+		sent := make(chan error, 1)
+		go func() {
+			messages := make([][]byte, many)
+			for c := range calls {
+				for i := range messages {
+					messages[i] = fmt.Append(nil, c*many+i)
+				}
+				messages[many/2] = append(messages[many/2], make([]byte, c*1000)...) // some are long
+				if k, err := p.SendMany(ctx, q.Name(), 1, messages); err != nil || k != many {
+					sent <- fmt.Errorf("%d of %d were sent: %w", k, many, err)
+					return
+				}
+				for i := range messages {
+					clear(messages[i]) // they are ours again
+				}
+			}
+			sent <- nil
+		}()
+		for i := range many * calls {
+			_, data, err := in.Next(ctx)
+			if want := fmt.Sprint(i); err != nil || !strings.HasPrefix(string(data), want) {
+				t.Fatalf("message %d came as %.20q, %v", i, data, err)
+			}
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestSendManySaysWhatItHasSent(t *testing.T) {
+	ctx, p, q := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	messages := [][]byte{{1}, {2}, {3}}
+	if n, err := p.SendMany(ctx, weft.Name{App: "nobody"}, 1, messages); n != 0 || !errors.Is(err, weft.ErrNameUnknown) {
+		t.Errorf("to nobody: %d, %v", n, err)
+	}
+	if n, err := p.SendMany(ctx, q.Name(), weft.AnyTag, messages); n != 0 || !errors.Is(err, weft.ErrBadArgument) {
+		t.Errorf("with any tag: %d, %v", n, err)
+	}
+	if n, err := p.SendMany(ctx, q.Name(), 1, nil); n != 0 || err != nil {
+		t.Errorf("nothing: %d, %v", n, err)
+	}
+	messages[1] = make([]byte, 1<<20) // nobody receives it
+	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if n, err := p.SendMany(short, q.Name(), 1, messages); n != 1 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with one that waits: %d, %v", n, err)
+	}
 }
 
 func TestAnInboxAnswersCalls(t *testing.T) {

@@ -71,6 +71,17 @@ func (p *Process) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) e
 	return p.p.Send(ctx, d, uint64(tag), parts...)
 }
 
+// SendMany sends messages to the process called to, each as Send does, in their order. It is for streams of short ones: an
+// embedded NIC takes them in one visit, and they share its frames. It returns how many were sent: fewer than all with the
+// error of the next.
+func (p *Process) SendMany(ctx context.Context, to Name, tag Tag, messages [][]byte) (sent int, err error) {
+	d, err := p.to("send", to, tag)
+	if err != nil {
+		return 0, err
+	}
+	return p.p.SendMany(ctx, d, uint64(tag), messages)
+}
+
 // SendDelivered is Send that returns when the receiver's NIC has accepted the message. It fails with [ErrTruncated] if the
 // receive that the message met keeps only its beginning. A message of at most 16 KiB may be accepted before it
 // meets a receive, when nobody knows that yet.

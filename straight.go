@@ -51,6 +51,28 @@ func (s *straight) Sent() {
 	}
 }
 
+// SendMany implements vni.Straight.
+func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
+	if !s.poller.Enter() {
+		return 0
+	}
+	m.Hold = true
+	for _, data := range messages {
+		m.Len = len(data)
+		b := s.way.Send(&m)
+		if b == nil {
+			break
+		}
+		copy(b, data)
+		sent++
+		if s.way.Hold() {
+			s.poller.Poll()
+		}
+	}
+	s.poller.Leave(s.way.Release())
+	return sent
+}
+
 // Receive implements vni.Straight.
 func (s *straight) Receive(r *vni.StraightReceive) bool {
 	if !s.poller.Enter() {

@@ -60,6 +60,26 @@ func (s *straight) Sent() {
 	n.schedule(s.way.Sent())
 }
 
+func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
+	if !s.free() {
+		return 0
+	}
+	n := s.p.host
+	m.Hold = true
+	for _, data := range messages {
+		m.Len = len(data)
+		b := s.way.Send(&m)
+		if b == nil {
+			break
+		}
+		copy(b, data)
+		sent++
+		s.way.Hold()
+	}
+	n.schedule(s.way.Release())
+	return sent
+}
+
 func (s *straight) Receive(r *vni.StraightReceive) bool {
 	if !s.free() {
 		return false

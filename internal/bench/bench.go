@@ -85,14 +85,9 @@ func windowFor(size int) int {
 	return min(max(bytes/max(size, 1), 2), most)
 }
 
-// postedFor is how many receives a server posts: the window, or for short messages as many as come at once. An embedded
-// process has no bound on these.
-func (pl plan) postedFor(p *weft.Process) int {
-	if pl.Size <= limits.CopiedMessage && p.NIC() != nil {
-		return 1024
-	}
-	return pl.Window
-}
+// manyFor reports whether messages of a size go many at a time, and are taken out of an Inbox: short ones of an embedded
+// process.
+func manyFor(p *weft.Process, size int) bool { return p.NIC() != nil && size <= limits.CopiedMessage }
 
 // Client is the side with the clock.
 type Client struct {

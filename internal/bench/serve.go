@@ -93,12 +93,12 @@ func (s *session) echo(ctx context.Context, asked weft.Message) error {
 
 // sink counts what comes. It is ready for that before the client begins.
 func (s *session) sink(ctx context.Context, asked weft.Message) error {
-	if s.p.NIC() != nil && s.plan.Size <= inboxSize {
+	if manyFor(s.p, s.plan.Size) {
 		return s.sinkInbox(ctx, asked)
 	}
-	ring := inflight.New(s.plan.postedFor(s.p))
+	ring := inflight.New(s.plan.Window)
 	defer ring.Cancel(nil)
-	bufs := make([][]byte, s.plan.postedFor(s.p))
+	bufs := make([][]byte, s.plan.Window)
 	for i := range bufs {
 		bufs[i] = s.room()
 		op := ring.Next()
@@ -129,9 +129,6 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 		}
 	}
 }
-
-// inboxSize is the longest message that an Inbox is worth opening for.
-const inboxSize = 2 << 10
 
 // sinkInbox is sink for short messages to an embedded process, which come by an Inbox.
 func (s *session) sinkInbox(ctx context.Context, asked weft.Message) error {

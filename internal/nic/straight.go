@@ -161,6 +161,15 @@ func (s *Straight) Hold() (enough bool) {
 	return s.e.held >= limits.HeldMessages
 }
 
+// Release lets what Hold has left to later leave now, and returns when the engine must be polled at the latest.
+func (s *Straight) Release() (next clock.Time) {
+	if s.e.held == 0 {
+		return clock.Never
+	}
+	s.n = 0
+	return s.Sent()
+}
+
 // heldLong is for how long after a message was held the engine wants to be looked at often: whoever holds one holds more.
 const heldLong = 2 * time.Millisecond
 

@@ -242,7 +242,7 @@ func (o *Op) Wait(ctx context.Context) (Message, error) {
 	return *m, err
 }
 
-// Result is Wait that copies nothing: the Message is o's, until its next use; nil if it is not done.
+// Result is Wait that copies nothing: the Message is o's, until its next use; nil if it is not done, or not a receive.
 func (o *Op) Result(ctx context.Context) (*Message, error) {
 	for !o.settle() {
 		p := o.p
@@ -259,6 +259,9 @@ func (o *Op) Result(ctx context.Context) (*Message, error) {
 		if err != nil && !done {
 			return nil, &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Err: err}
 		}
+	}
+	if !o.receive {
+		return nil, o.err
 	}
 	return &o.msg, o.err
 }

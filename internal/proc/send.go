@@ -14,6 +14,22 @@ func (p *Process) Send(ctx context.Context, to Dest, tag uint64, parts ...[]byte
 	return p.send(ctx, "send", to, tag, 0, parts)
 }
 
+// SendMany sends messages to one process, each as Send does, in their order, and returns how many were sent: fewer than all
+// with the error of the next.
+func (p *Process) SendMany(ctx context.Context, to Dest, tag uint64, messages [][]byte) (sent int, err error) {
+	for sent < len(messages) {
+		n := p.sendManyStraight(to, tag, messages[sent:])
+		if sent += n; n > 0 {
+			continue
+		}
+		if err := p.Send(ctx, to, tag, messages[sent]); err != nil {
+			return sent, err
+		}
+		sent++
+	}
+	return sent, nil
+}
+
 // SendDelivered is Send that returns when the destination NIC has accepted the message, which is then delivered for
 // certain unless the destination process or its NIC ends. ErrTruncated: it met a receive that keeps only its beginning.
 func (p *Process) SendDelivered(ctx context.Context, to Dest, tag uint64, parts ...[]byte) error {

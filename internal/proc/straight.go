@@ -33,6 +33,15 @@ func (p *Process) sendStraight(to Dest, tag uint64, parts [][]byte, hold bool) b
 	return true
 }
 
+// sendManyStraight is the same for messages, of which it returns how many have gone.
+func (p *Process) sendManyStraight(to Dest, tag uint64, messages [][]byte) int {
+	way := p.opts.Straight
+	if way == nil || p.closed.Load() || to.NIC == 0 && !to.Name.Valid() {
+		return 0
+	}
+	return way.SendMany(vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag}, messages)
+}
+
 // spareOps are those of blocking receives that took the straight way, so that they allocate nothing.
 var spareOps = sync.Pool{New: func() any { return new(Op) }}
 

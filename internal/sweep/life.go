@@ -139,6 +139,10 @@ func (lf *life) send(rng *rand.Rand) error {
 				err = lf.sendWaiting(rng)
 				break
 			}
+			if rng.IntN(30) == 0 {
+				err = lf.sendMany(rng)
+				break
+			}
 			start := lf.startMessage
 			if rng.IntN(40) == 0 {
 				start = lf.startMulticast

@@ -23,6 +23,10 @@ type Straight interface {
 	// Sent ends a Send.
 	Sent()
 
+	// SendMany sends messages to one process, as Send and Sent do each, m.Len and m.Hold aside, and returns how many have gone. The
+	// others go by the queue, or later.
+	SendMany(m StraightSend, messages [][]byte) (sent int)
+
 	// Receive posts a receive. Its Finish may come before it returns. The NIC writes into Buf until then.
 	Receive(r *StraightReceive) bool
 	// Cancel withdraws a receive. It is finished soon, by its message or by StatusCancelled.
