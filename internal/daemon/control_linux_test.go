@@ -46,9 +46,9 @@ func idOf(t *testing.T, conn *ctl.Conn) uint64 {
 func TestToolsLookAtOtherNICsByWayOfTheirOwn(t *testing.T) { // decision 1
 	c := configs(t, 2)
 	run(t, c...)
-	a := mustAttach(t, c[0], "a/0")
-	mustAttach(t, c[1], "b/0")
+	a, b := mustAttach(t, c[0], "a/0"), mustAttach(t, c[1], "b/0")
 	wait(t, a, "b/0")
+	wait(t, b, "a/0")
 	conn, there := dialTool(t, c[0]), dialTool(t, c[1])
 	far := conn.NIC(idOf(t, there))
 	info, counters, err := far.Counters(t.Context())

@@ -220,6 +220,25 @@ func ending(t *testing.T, o *weft.Op, err error) <-chan error {
 	return start(func() error { _, err := o.Wait(context.Background()); return err })
 }
 
+// unexpected waits until so many messages wait for a process to receive them.
+func unexpected(t *testing.T, c daemon.Config, process string, n int) {
+	t.Helper()
+	conn := dialTool(t, c)
+	var all []ctl.Process
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		var err error
+		if all, err = conn.Processes(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range all {
+			if p.Name == process && p.Unexpected == n {
+				return
+			}
+		}
+	}
+	t.Fatalf("there are not %d messages that wait for %s: %+v", n, process, all)
+}
+
 func TestAKilledClientIsGoneForEverybody(t *testing.T) {
 	onLinks(t, 0.05, func(t *testing.T, s *site) {
 		c := s.c
@@ -240,7 +259,7 @@ func TestAKilledClientIsGoneForEverybody(t *testing.T) {
 				return err
 			})
 		}
-		time.Sleep(50 * time.Millisecond)
+		unexpected(t, c[0], "victim/0", 4) // the sends and the calls are all under way
 		if err := victim.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +293,7 @@ func TestAKilledDaemonIsGoneForItsProcessesAndUnreachableForOthersAndComesBack(t
 		sending := begin(own.StartSendDelivered(name(t, "near/0"), 5, make([]byte, 8<<20)))
 		receiving := begin(near.StartRecv(name(t, "own/0"), 6, make([]byte, 10)))
 		toward := begin(near.StartSendDelivered(name(t, "own/0"), 6, make([]byte, 8<<20)))
-		time.Sleep(50 * time.Millisecond)
+		unexpected(t, c[1], "own/0", 1) // what is sent toward it is under way
 		watch := startWatch(t)
 		if err := victim.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -315,9 +334,9 @@ func TestADaemonThatEndsInOrderSaysSo(t *testing.T) {
 		other := s.child(t, 1)
 		near, own := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "own/0")
 		wait(t, near, "own/0")
-		parked := start(func() error { _, err := own.Recv(context.Background(), weft.AnyProcess, 5, nil); return err })
-		receiving := start(func() error { _, err := near.Recv(context.Background(), name(t, "own/0"), 6, nil); return err })
-		time.Sleep(20 * time.Millisecond)
+		begin := func(o *weft.Op, err error) <-chan error { return ending(t, o, err) }
+		parked := begin(own.StartRecv(weft.AnyProcess, 5, nil))
+		receiving := begin(near.StartRecv(name(t, "own/0"), 6, nil))
 		conn, err := ctl.Dial(t.Context(), c[1].Socket)
 		if err != nil {
 			t.Fatal(err)
