@@ -53,6 +53,7 @@ func TestBenchOfLossTellsWhatItCosts(t *testing.T) {
 	if err := testbed.Check(); err != nil {
 		t.Skip(err)
 	}
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	for _, line := range []string{"--loss 5%", "--link xdp --loss 0.01", "--deployment daemon"} {
 		var r map[string]any
 		for d := 60 * time.Millisecond; ; d *= 4 { // a slow machine sends little in a short time, and of that nothing may be lost

@@ -17,11 +17,13 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// grace is how long a program that was asked to end has to do so.
-const grace = 3 * time.Second
+// grace is how long a program that was asked to end has to do so. Its NIC may linger, for a peer whose last word was lost,
+// and a busy machine takes its time with the rest.
+const grace = 10 * limits.LingerAtClose
 
 // place is where a process is to be: its name, and the NIC that serves it.
 type place struct {

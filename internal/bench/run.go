@@ -11,8 +11,13 @@ import (
 	"github.com/weftnet/weft/internal/bench/limit"
 )
 
-// patience is how long the two sides have to find each other.
-const patience = 5 * time.Second
+const (
+	// patience is how long programs that are all ours have to find one another, on a busy machine too.
+	patience = 20 * time.Second
+
+	// answerWithin is how long a server that somebody else is to have started has to answer.
+	answerWithin = 5 * time.Second
+)
 
 // Run sets up two processes as o has it, makes the measurements, and prints them row by row.
 func Run(ctx context.Context, o Options, out Printer) (err error) {
@@ -98,7 +103,11 @@ func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	wait, cancel := context.WithTimeout(ctx, patience)
+	within := patience
+	if o.Host != "" {
+		within = answerWithin
+	}
+	wait, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if _, err := p.WaitName(wait, ServerName); err != nil {
 		return nil, fmt.Errorf("bench: no server answers at %s; `weft bench %s --serve` starts one there: %w", addr, o.Kind, err)

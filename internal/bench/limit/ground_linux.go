@@ -69,7 +69,7 @@ func (g *Ground) Close() error {
 }
 
 // patience is how long the roles have to start, and to come to an end after the time of the measurement.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // Measure measures a limit for the time d, with messages of size bytes. Empty ones are measured as of one.
 func (g *Ground) Measure(ctx context.Context, name string, size int, d time.Duration) (r Result, err error) {
