@@ -23,7 +23,7 @@ func TestSendersThatStallKeepNobodyElseWaiting(t *testing.T) { // decision 8: ov
 		c.request(c.env(1+i, 0, 1), wire.FragmentID(1+i), 1<<20)
 	}
 	b.e.Poll(f.now)
-	if got := b.e.grants.outstanding; got != b.e.grants.bound || b.e.grants.waiting.n == 0 {
+	if got := b.e.grants.outstanding; b.e.grants.room() >= limits.GrantBytes || b.e.grants.waiting.n == 0 {
 		t.Fatalf("%d bytes are permitted, %d messages wait for permission", got, b.e.grants.waiting.n)
 	}
 	data, buf := pattern(300_000, 1), make([]byte, 300_000)
@@ -105,7 +105,7 @@ func TestNoMoreIsPermittedThanTheLinkCanTakeIn(t *testing.T) { // decision 8
 	}
 	for range 1000 {
 		a.g.run(a.e)
-		if err := a.g.limits(a.e); err != nil || a.g.outstanding > 300_000 || a.g.waiting.n > 0 && a.g.room() >= limits.EagerMessage {
+		if err := a.g.limits(a.e); err != nil || a.g.outstanding > 300_000 || a.g.waiting.n > 0 && a.g.room() >= a.g.bound/limits.GrantShare {
 			t.Fatalf("%d bytes of 300,000 are outstanding; %v", a.g.outstanding, err)
 		}
 		for _, inb := range all {
@@ -116,6 +116,26 @@ func TestNoMoreIsPermittedThanTheLinkCanTakeIn(t *testing.T) { // decision 8
 	}
 	if a.g.waiting.n != 0 || a.g.outstanding != 0 {
 		t.Errorf("in the end %d messages wait, and %d bytes are outstanding", a.g.waiting.n, a.g.outstanding)
+	}
+}
+
+func TestPermissionEndsWhereABatchOfFramesDoes(t *testing.T) {
+	a := newAsking(t, 1, 10<<20)
+	inb := a.ask(0, "", 1<<20)
+	frame := uint64(inb.peer.ep.PieceLen(wire.TypeChunk))
+	batch := limits.StageBytes / (frame + wire.ChunkLen + wire.Overhead) * frame
+	for inb.limit < inb.length {
+		before := inb.limit
+		a.g.run(a.e)
+		if inb.limit < inb.length && inb.limit%batch != 0 || inb.limit == before {
+			t.Fatalf("permitted up to %d of %d, after %d; a batch is %d", inb.limit, inb.length, before, batch)
+		}
+		a.come(inb, inb.limit-inb.got)
+	}
+	for _, c := range []struct{ n, want uint64 }{{frame - 1, frame - 1}, {2*frame + 5, 2 * frame}, {batch + frame, batch}} {
+		if got := inb.inBatches(c.n); got != c.want {
+			t.Errorf("%d bytes are cut to %d, want %d", c.n, got, c.want)
+		}
 	}
 }
 
@@ -149,7 +169,7 @@ func TestSlowNICsLeaveTheOthersRoom(t *testing.T) { // decision 8: overcommit
 	if a.pr[1].granted == 0 {
 		t.Errorf("a NIC has all, %d bytes, and another waits", a.pr[0].granted)
 	}
-	late := a.ask(2, "", 50_000)
+	late := a.ask(2, "", 60_000)
 	a.g.run(a.e)
 	if late.limit != 0 {
 		t.Fatalf("%d bytes were permitted beyond the bound", late.limit)
@@ -160,11 +180,12 @@ func TestSlowNICsLeaveTheOthersRoom(t *testing.T) { // decision 8: overcommit
 	held := a.g.outstanding
 	a.e.now = a.e.now.Add(time.Second) // neither has sent anything
 	a.g.run(a.e)
-	a.check(t, 50_000+limits.GrantBytes) // another message of the first NIC has been permitted some: perhaps only the others stall
-	if a.pr[0].granted != limits.GrantBytes {
+	grant := late.inBatches(limits.GrantBytes)
+	a.check(t, 60_000+grant) // another message of the first NIC has been permitted some: perhaps only the others stall
+	if a.pr[0].granted != grant {
 		t.Errorf("the NIC that owes is permitted %d bytes more, want one grant", a.pr[0].granted)
 	}
-	if late.limit != 50_000 || a.pr[0].writtenOff+a.pr[1].writtenOff != held {
+	if late.limit != 60_000 || a.pr[0].writtenOff+a.pr[1].writtenOff != held {
 		t.Errorf("%d bytes permitted, %d and %d written off of %d", late.limit, a.pr[0].writtenOff, a.pr[1].writtenOff, held)
 	}
 }

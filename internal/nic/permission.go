@@ -62,16 +62,30 @@ func (g *granter) run(e *Engine) {
 		if e.cfg.Defect == mutate.GrantBeyond {
 			room = limits.GrantBytes
 		}
-		if room < min(n, limits.EagerMessage) { // in crumbs, each would be a frame of its own
+		if room < min(n, max(limits.EagerMessage, g.bound/limits.GrantShare)) { // in crumbs, each would be a frame of its own
 			return
 		}
-		n = min(n, room)
+		if n = min(n, room); inb.limit+n < reach {
+			n = inb.inBatches(n)
+		}
 		g.count(e.now, inb, n)
 		e.permit(inb, inb.limit+n)
 		if inb.limit == reach {
 			inb.grant.remove()
 		}
 	}
+}
+
+// inBatches makes n bytes end where a frame of the inbound's sender does, and a batch of them if there are as many: a short frame
+// in the middle of a message ends the batch that it leaves in.
+func (inb *inbound) inBatches(n uint64) uint64 {
+	frame := uint64(inb.peer.ep.PieceLen(wire.TypeChunk))
+	for _, unit := range [2]uint64{limits.StageBytes / (frame + wire.ChunkLen + wire.Overhead) * frame, frame} {
+		if unit > 0 && n >= unit {
+			return n - n%unit
+		}
+	}
+	return n
 }
 
 // room is how many bytes may be permitted in all.
