@@ -76,8 +76,8 @@ func (c *Client) pour(ctx context.Context, pl plan, d time.Duration) (sent int64
 	}
 }
 
-// many is how many messages pourMany hands over at once: two or three frames of a common size.
-const many = 64
+// many is how many messages pourMany hands over at once: 18 frames of a common size, which leave by one system call.
+const many = 256
 
 // pourMany is pour of an embedded process for short messages.
 func (c *Client) pourMany(ctx context.Context, pl plan, d time.Duration) (sent int64, err error) {
