@@ -20,7 +20,7 @@ type Inbox struct {
 }
 
 // Inbox opens an Inbox for the messages of a process, or of [AnyProcess], with a tag, or with [AnyTag]. Messages of more than
-// size bytes, and of more than 64 KiB, are cut short.
+// size bytes, and of more than 256 KiB, are cut short.
 func (p *Process) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
 	d, err := p.from("receive", from)
 	if err != nil {

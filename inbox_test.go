@@ -24,8 +24,8 @@ func inbox(t testing.TB, p *weft.Process, from weft.Name, tag weft.Tag, size int
 func TestAnInboxHandsOutMessagesInTheirOrder(t *testing.T) { // USNIC-28
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, q := pair(t, n)
-		in := inbox(t, q, weft.AnyProcess, weft.AnyTag, 100_000)
-		sizes := []int{0, 1, 64, 5000, 64, 100_000, 1, 100_001, 2}
+		in := inbox(t, q, weft.AnyProcess, weft.AnyTag, 300_000)
+		sizes := []int{0, 1, 64, 5000, 64, 300_000, 1, 300_001, 2}
 		done := make(chan error, 1)
 		go func() {
 			for i, size := range sizes {
@@ -40,12 +40,12 @@ func TestAnInboxHandsOutMessagesInTheirOrder(t *testing.T) { // USNIC-28
 		}()
 		for i, size := range sizes {
 			m, data, err := in.Next(ctx)
-			if cut := size > 100_000; cut != errors.Is(err, weft.ErrTruncated) || err != nil && !cut {
+			if cut := size > 300_000; cut != errors.Is(err, weft.ErrTruncated) || err != nil && !cut {
 				t.Fatalf("message %d of %d bytes: %v", i, size, err)
 			}
 			want := make([]byte, size)
 			scribble(want, i)
-			if m.Tag != weft.Tag(i) || m.From != p.Name() || m.Addr != p.Address() || m.Full != size || m.Len != min(size, 100_000) || string(data) != string(want[:m.Len]) {
+			if m.Tag != weft.Tag(i) || m.From != p.Name() || m.Addr != p.Address() || m.Full != size || m.Len != min(size, 300_000) || string(data) != string(want[:m.Len]) {
 				t.Fatalf("message %d of %d bytes came as %+v with %d", i, size, m, len(data))
 			}
 		}

@@ -57,20 +57,33 @@ func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 		return 0
 	}
 	m.Hold = true
-	for _, data := range messages {
-		m.Len = len(data)
-		b := s.way.Send(&m)
-		if b == nil {
+	polled := false // for credit, since the last message
+	for sent < len(messages) {
+		n, enough := s.way.SendFrame(&m, messages[sent:]), false
+		if n == 0 {
+			n, enough = s.sendOne(&m, messages[sent])
+		}
+		if n == 0 && polled {
 			break
 		}
-		copy(b, data)
-		sent++
-		if s.way.Hold() {
+		if polled = n == 0; polled || enough {
 			s.poller.Poll()
 		}
+		sent += n
 	}
 	s.poller.Leave(s.way.Release())
 	return sent
+}
+
+// sendOne sends one of many messages by a segment, where it is held until there are enough.
+func (s *straight) sendOne(m *vni.StraightSend, data []byte) (n int, enough bool) {
+	m.Len = len(data)
+	b := s.way.Send(m)
+	if b == nil {
+		return 0, false
+	}
+	copy(b, data)
+	return 1, s.way.Hold()
 }
 
 // Receive implements vni.Straight.

@@ -66,13 +66,17 @@ func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	}
 	n := s.p.host
 	m.Hold = true
-	for _, data := range messages {
-		m.Len = len(data)
+	for sent < len(messages) {
+		if k := s.way.SendFrame(&m, messages[sent:]); k > 0 {
+			sent += k
+			continue
+		}
+		m.Len = len(messages[sent])
 		b := s.way.Send(&m)
 		if b == nil {
 			break
 		}
-		copy(b, data)
+		copy(b, messages[sent])
 		sent++
 		s.way.Hold()
 	}

@@ -178,7 +178,7 @@ func TestAnInboxOfAnAttachedProcessReceivesOneByOne(t *testing.T) {
 	defer cancel()
 	sent := start(func() error {
 		for i := range 20 {
-			if err := p.Send(ctx, q.Name(), weft.Tag(i), bytes.Repeat([]byte{byte(i)}, i*5000)); err != nil {
+			if err := p.Send(ctx, q.Name(), weft.Tag(i), bytes.Repeat([]byte{byte(i)}, i*20000)); err != nil {
 				return err
 			}
 		}
@@ -186,10 +186,10 @@ func TestAnInboxOfAnAttachedProcessReceivesOneByOne(t *testing.T) {
 	})
 	for i := range 20 {
 		m, data, err := in.Next(ctx)
-		if cut := i*5000 > 64<<10; cut != errors.Is(err, weft.ErrTruncated) || err != nil && !cut {
+		if cut := i*20000 > 256<<10; cut != errors.Is(err, weft.ErrTruncated) || err != nil && !cut {
 			t.Fatalf("message %d: %v", i, err)
 		}
-		if m.From != p.Name() || m.Tag != weft.Tag(i) || m.Full != i*5000 || !bytes.Equal(data, bytes.Repeat([]byte{byte(i)}, min(i*5000, 64<<10))) {
+		if m.From != p.Name() || m.Tag != weft.Tag(i) || m.Full != i*20000 || !bytes.Equal(data, bytes.Repeat([]byte{byte(i)}, min(i*20000, 256<<10))) {
 			t.Fatalf("message %d came as %+v", i, m)
 		}
 	}

@@ -321,3 +321,51 @@ func TestABatchAllocatesNothing(t *testing.T) { // decision 16
 		}
 	}
 }
+
+func TestManyMessagesShareFramesOfALinkThatKeepsNone(t *testing.T) { // USNIC-28
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	w := b.gather(nil, anything, 1<<20, 10_000)
+	m := &vni.StraightSend{To: b.name, Tag: 5}
+	messages := make([][]byte, 100)
+	for i := range messages {
+		messages[i] = pattern(i%70, byte(i))
+	}
+	messages[60] = pattern(limits.TinyMessage+1, 60) // which goes by the other channel
+	frames, sends := a.e.Count(vni.LinkFramesOut), a.e.Count(vni.NICStraightSends)
+	var lots []int
+	for sent := 0; sent < len(messages); {
+		n := a.way.SendFrame(m, messages[sent:])
+		if n == 0 {
+			t.Fatalf("refused after %v", lots)
+		}
+		sent += n
+		lots = append(lots, n)
+	}
+	f.until(time.Second, "all of them", func() bool { return len(w.Batch.Items) == len(messages) })
+	wantBatch(t, w.Batch, messages...)
+	if n := int(a.e.Count(vni.LinkFramesOut) - frames); n < len(lots) || n > len(lots)+10 || len(lots) > 20 || a.e.Count(vni.NICStraightSends)-sends != 100 {
+		t.Errorf("%d frames, %v; %d were counted", n, lots, a.e.Count(vni.NICStraightSends)-sends)
+	}
+	for _, bad := range [][]byte{make([]byte, limits.EagerMessage+1), make([]byte, 1473)} {
+		if n := a.way.SendFrame(m, [][]byte{bad}); n != 0 {
+			t.Errorf("%d bytes went in a frame of 1,472", len(bad))
+		}
+	}
+	total := 0
+	for n := 1; n > 0; total += n { // until credit is spent
+		n = a.way.SendFrame(m, messages[:60])
+	}
+	if total == 0 || total > limits.CreditBytes/limits.StagedOverhead {
+		t.Errorf("%d messages went on credit", total)
+	}
+	b.way.Cancel(f.now, w)
+	f.noLeaks()
+	lossy := newFabric(t, 2, fault.Config{Seed: 1})
+	c, d := lossy.rider(0, "a/0"), lossy.rider(1, "b/0")
+	lossy.met(c, d)
+	if n := c.way.SendFrame(&vni.StraightSend{To: d.name}, messages); n != 0 {
+		t.Errorf("%d messages went by a frame of a link that may lose it", n)
+	}
+}

@@ -56,21 +56,12 @@ func (s *Straight) usable() bool {
 // Otherwise nil. Sent must follow.
 func (s *Straight) Send(m *vni.StraightSend) []byte {
 	e, p := s.e, s.p
-	if m.Len > limits.EagerMessage || !s.usable() {
-		return nil
-	}
-	d := s.dest(m)
-	if d == nil || d.peer == nil || d.queue.n > 0 || !d.peer.ep.Up() {
-		return nil
-	}
 	cost := stagedCost(uint64(m.Len))
-	if d.remote.credit() < cost || d.remote.waiting.n > 0 || p.rooms.Segments() > 0 && p.rooms.Segments() >= e.rel.Vacancies() {
+	d := s.mayLeave(m, m.Len)
+	if d == nil || p.rooms.Segments() > 0 && p.rooms.Segments() >= e.rel.Vacancies() {
 		return nil
 	}
-	space, n := wire.Command, wire.FragLen+m.Len
-	if m.Len > limits.TinyMessage {
-		space = wire.Data
-	}
+	space, n := spaceFor(m.Len), wire.FragLen+m.Len
 	if n > d.peer.ep.MaxRecord(space) {
 		return nil
 	}
@@ -98,6 +89,29 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 	e.countMessage(p, vni.StatusOK, uint64(m.Len))
 	e.counts[vni.NICStraightSends]++
 	return b[wire.FragLen:]
+}
+
+// mayLeave finds whom a message is for if one of n bytes may leave now; nil if it may not.
+func (s *Straight) mayLeave(m *vni.StraightSend, n int) *dest {
+	if n > limits.EagerMessage || !s.usable() {
+		return nil
+	}
+	d := s.dest(m)
+	if d == nil || d.peer == nil || d.queue.n > 0 || !d.peer.ep.Up() {
+		return nil
+	}
+	if d.remote.credit() < stagedCost(uint64(n)) || d.remote.waiting.n > 0 {
+		return nil
+	}
+	return d
+}
+
+// spaceFor is where a message of n bytes belongs that goes in one piece.
+func spaceFor(n int) wire.Space {
+	if n > limits.TinyMessage {
+		return wire.Data
+	}
+	return wire.Command
 }
 
 // readClock brings the engine's time up to date: the last Poll may be long ago.

@@ -47,10 +47,7 @@ func (e *Engine) sendEnvelope(s *send) {
 			return
 		}
 	}
-	space := wire.Command
-	if s.frag.Length > limits.TinyMessage {
-		space = wire.Data
-	}
+	space := spaceFor(int(s.frag.Length))
 	if n := wire.FragLen + int(s.frag.Length); s.frag.Length <= limits.CopiedMessage && n <= d.peer.ep.MaxRecord(space) {
 		e.sendFrag(s, space, n)
 		return
