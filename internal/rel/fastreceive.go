@@ -19,11 +19,8 @@ type deferred struct {
 	length  int
 }
 
-// receiveFast takes a data frame by the fast path, if it may go there.
+// receiveFast takes a data frame by the fast path, if it may go there. It is called while fastOK.
 func (m *Module) receiveFast(now clock.Time, s *session, o wire.Outer, body []byte, length int) bool {
-	if !m.fastOK {
-		return false
-	}
 	h, records, err := wire.ParseInner(body)
 	if err != nil || h.Space != wire.Command || s.receive[h.Space].judge(h.Seq) != arrivedNew {
 		return false
@@ -36,11 +33,14 @@ func (m *Module) receiveFast(now clock.Time, s *session, o wire.Outer, body []by
 
 // settleFast does the deferred bookkeeping. It comes before all else that looks at the session.
 func (m *Module) settleFast() {
+	if m.deferred.session != nil { // asked for each frame
+		m.settleDeferred()
+	}
+}
+
+func (m *Module) settleDeferred() {
 	d := m.deferred
 	s := d.session
-	if s == nil {
-		return
-	}
 	m.deferred.session = nil
 	w := &s.receive[d.inner.Space]
 	hadGap := w.gap()

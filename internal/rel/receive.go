@@ -108,7 +108,7 @@ func (m *Module) receiveFrame(now clock.Time, s *session, o wire.Outer, body []b
 			return
 		}
 	}
-	if o.Kind == wire.KindData && (s.reliable && m.receiveReliable(now, s, o, body) || !s.reliable && m.receiveFast(now, s, o, body, length)) {
+	if o.Kind == wire.KindData && (s.reliable && m.receiveReliable(now, s, o, body) || !s.reliable && m.fastOK && m.receiveFast(now, s, o, body, length)) {
 		return
 	}
 	m.accept(now, s, o.Counter)
