@@ -126,10 +126,13 @@ func Enter() { pollers.Add(1) }
 // Leave takes back one Enter.
 func Leave() { pollers.Add(-1) }
 
+// Crowded reports whether the pollers of this program leave its other goroutines no processor.
+func Crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
+
 // Relax lets other threads run, and other goroutines if the pollers of this program leave them no processor. Else the
 // goroutines have one, and are spared: Gosched wakes another thread to go on with the caller, which costs 5 µs.
 func Relax() {
-	if int(pollers.Load()) >= runtime.GOMAXPROCS(0) {
+	if Crowded() {
 		runtime.Gosched()
 	}
 	YieldThread()
