@@ -41,7 +41,8 @@ against what the ground allows, and what is left.
 	}
 	b.WriteString(`
 In each round each contestant takes its turn once, for a fraction of a second each figure; what counts is the median of its rounds. All do the
-same: a message and its echo, one at a time; or messages one way, until the other side has told how many have come. Round trips are timed one by one. A star marks
+same: a message and its echo, one at a time; or messages one way, until the other side has told how many have come. Round trips are timed one by one. Short messages
+one way go as each is best at it: Weft is handed 256 at a time and reads an Inbox, ZeroMQ and NATS batch by themselves, UCX and MPI have many under way. A star marks
 figures of Aeron, which was **measured elsewhere on a like machine, not in this run**.
 
 ![Round trips of 64 bytes](round-trip.svg)
