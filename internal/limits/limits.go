@@ -209,7 +209,7 @@ const (
 	// ShmPeers is how many others one driver of shared memory sends to, and receives from.
 	ShmPeers = 1024
 
-	// XDPQueues is on how many queues of an interface AF_XDP listens unless told: each has 12 MiB of locked memory.
+	// XDPQueues is on how many queues of an interface AF_XDP listens unless told: each has 6 MiB of locked memory.
 	XDPQueues = 16
 
 	// PlainDestinations is how many destinations may be remembered that batches do not get through to. With more, none is

@@ -13,9 +13,15 @@ import (
 const (
 	chunkBytes = 4096
 	chunkSpare = 256 // what the kernel keeps before a received frame
-	fillRing   = 2048
-	sendRing   = 1024
-	chunks     = fillRing + sendRing
+
+	// A chunk is filled again when all others have been: the fewer there are, the warmer they are. And all frames begin at
+	// the same place of a page, so that they compete for the same lines of the cache. With 2,048, a round trip of 64 bytes
+	// took a quarter longer; with 256, no less than with 512. As many frames are what senders may have under way, half a
+	// millisecond of the fastest.
+	fillRing = 512
+
+	sendRing = 1024
+	chunks   = fillRing + sendRing
 )
 
 // queue is an AF_XDP socket on one queue of the interface, with memory of its own: the umem. The first fillRing chunks
