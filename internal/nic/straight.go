@@ -27,8 +27,6 @@ type Straight struct {
 	active  int           // receives that are not finished
 	closing bool
 	idle    atomic.Bool // closing, and none is active
-
-	frame [limits.CommandMTU]byte // of SendFrame, before it is the link's
 }
 
 // Straight returns the straight way of the process at slot; nil if there is no such process. now is read where the time since
