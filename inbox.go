@@ -2,6 +2,7 @@ package weft
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/proc"
@@ -25,6 +26,9 @@ func (p *Process) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
 	d, err := p.from("receive", from)
 	if err != nil {
 		return nil, err
+	}
+	if size < 0 || size > limits.InboxBytes {
+		return nil, &OpError{Op: "receive", Err: fmt.Errorf("%w: an Inbox of %d bytes; expected 0 to %d", ErrBadArgument, size, limits.InboxBytes)}
 	}
 	return &Inbox{b: p.p.OpenInbox(d, match(tag), max(size, limits.BatchBytes), limits.BatchMessages), p: p}, nil
 }

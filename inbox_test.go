@@ -219,10 +219,15 @@ func TestAnInboxEndsWithItsSenderAndWithItsProcess(t *testing.T) { // decision 7
 	}
 }
 
-func TestAnInboxOfANameThatCannotBeIsRefused(t *testing.T) {
+func TestAnInboxThatCannotBeIsRefused(t *testing.T) {
 	_, p, _ := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
 	if _, err := p.Inbox(weft.Name{App: "No name"}, 1, 0); !errors.Is(err, weft.ErrBadArgument) {
-		t.Errorf("got %v", err)
+		t.Errorf("of a name that cannot be: %v", err)
+	}
+	for _, size := range []int{-1, 1<<30 + 1} {
+		if _, err := p.Inbox(p.Name(), 1, size); !errors.Is(err, weft.ErrBadArgument) || !strings.Contains(err.Error(), fmt.Sprint(size)) {
+			t.Errorf("of %d bytes: %v", size, err)
+		}
 	}
 }
 

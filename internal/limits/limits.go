@@ -281,6 +281,10 @@ const (
 	BatchBytes    = CreditBytes
 	BatchMessages = CreditBytes / (64 + StagedOverhead)
 
+	// InboxBytes is the longest message that an Inbox takes whole: it has two buffers of that size, and their offsets are
+	// 32 bits wide. Who receives longer ones has a buffer for each.
+	InboxBytes = 1 << 30
+
 	// TurnsPerPoll bounds one poll's sending, so that receiving is never left alone for long.
 	TurnsPerPoll = 256
 
