@@ -12,8 +12,10 @@ import (
 // whatever comes into its memory, and Next hands it out from there. It is for streams of short messages; a long one comes
 // through it like any other.
 //
-// An Inbox takes part in matching as one receive that stays posted. Messages that match it go to it before
-// they go to receives that were posted later. It belongs to one goroutine at a time.
+// It takes part in matching as one receive, posted when Next first waits, and posted again whenever Next has handed out all that
+// it had: it ends, for the while, with a message that has no room beside the others. Of a process's other receives
+// those that match the same messages may then get some. On a daemon's process it is posted while Next waits, and
+// no longer. It belongs to one goroutine at a time.
 type Inbox struct {
 	b   *proc.Inbox
 	p   *Process

@@ -90,6 +90,63 @@ func TestManyMessagesArriveInTheirOrder(t *testing.T) { // decision 5
 	})
 }
 
+func TestManyMessagesLeaveBesideThoseThatAnotherProcessHolds(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sw := weft.NewSwitch()
+	var nics []*weft.NIC
+	var nodes []weft.Node
+	for range 3 {
+		h, err := weft.OpenNIC(ctx, weft.Config{Switch: sw, Nodes: nodes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		nics, nodes = append(nics, h), append(nodes, weft.Node{ID: h.ID(), Addr: h.Addr()})
+	}
+	attach := func(nic int, app string) *weft.Process {
+		p, err := nics[nic].Attach(ctx, weft.Name{App: app})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	holder, sender, one, other := attach(2, "holder"), attach(2, "sender"), attach(0, "one"), attach(1, "other")
+	in, from := inbox(t, other, sender.Name(), 1, 0), inbox(t, one, holder.Name(), 1, 0)
+	for _, p := range []*weft.Process{holder, sender} { // by the queue, which opens the pairs
+		for _, to := range []weft.Name{one.Name(), other.Name()} {
+			if _, err := p.WaitName(ctx, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := holder.SendDelivered(ctx, one.Name(), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := sender.SendDelivered(ctx, other.Name(), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	const rounds = 100
+	for range rounds {
+		if _, err := holder.StartSend(one.Name(), 1, []byte("held")); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := sender.SendMany(ctx, other.Name(), 1, [][]byte{{1}, {2}}); n != 2 || err != nil {
+			t.Fatalf("%d were sent, %v", n, err)
+		}
+	}
+	for range 2*rounds + 1 {
+		if _, _, err := in.Next(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range rounds + 1 {
+		if _, _, err := from.Next(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestSendManySaysWhatItHasSent(t *testing.T) {
 	ctx, p, q := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
 	messages := [][]byte{{1}, {2}, {3}}
@@ -216,6 +273,32 @@ func TestAnInboxEndsWithItsSenderAndWithItsProcess(t *testing.T) { // decision 7
 	}
 	if err := <-ended; !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("the process is closed: %v", err)
+	}
+}
+
+func TestAnInboxWhoseBatchWasFullWhenItsSenderWentSaysSoWhenAllIsRead(t *testing.T) { // decision 7
+	ctx, p, q := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	in := inbox(t, q, p.Name(), 1, 0)
+	const many = 5000 // more than a batch has
+	messages := make([][]byte, many)
+	sent := make(chan error, 1)
+	go func() {
+		_, err := p.SendMany(ctx, q.Name(), 1, messages)
+		sent <- errors.Join(err, p.SendDelivered(ctx, q.Name(), 1, []byte("the last")), p.Close())
+	}()
+	for i := range many + 1 {
+		if i == many/2 { // all has come by now that will, or waits for credit
+			time.Sleep(10 * time.Millisecond)
+		}
+		if _, _, err := in.Next(ctx); err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := in.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
+		t.Errorf("the sender has gone: %v", err)
 	}
 }
 

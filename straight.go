@@ -2,6 +2,7 @@ package weft
 
 import (
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/vni"
@@ -57,21 +58,29 @@ func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 		return 0
 	}
 	m.Hold = true
-	polled := false // for credit, since the last message
+	messages = messages[:min(len(messages), limits.HeldMessages)] // others want the engine, too
+	polled := false                                               // for credit, since the last message
+	held := false                                                 // some of them, since the last poll
 	for sent < len(messages) {
 		n, enough := s.way.SendFrame(&m, messages[sent:]), false
 		if n == 0 {
 			n, enough = s.sendOne(&m, messages[sent])
+			held = held || n > 0
 		}
 		if n == 0 && polled {
 			break
 		}
 		if polled = n == 0; polled || enough {
 			s.poller.Poll()
+			held = false
 		}
 		sent += n
 	}
-	s.poller.Leave(s.way.Release())
+	if held {
+		s.poller.Leave(s.way.Sent())
+	} else {
+		s.poller.Leave(clock.Never)
+	}
 	return sent
 }
 

@@ -64,8 +64,8 @@ func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	if !s.free() {
 		return 0
 	}
-	n := s.p.host
 	m.Hold = true
+	held := false
 	for sent < len(messages) {
 		if k := s.way.SendFrame(&m, messages[sent:]); k > 0 {
 			sent += k
@@ -78,9 +78,12 @@ func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 		}
 		copy(b, messages[sent])
 		sent++
+		held = true
 		s.way.Hold()
 	}
-	n.schedule(s.way.Release())
+	if held {
+		s.p.host.schedule(s.way.Sent())
+	}
 	return sent
 }
 
@@ -101,7 +104,7 @@ func (s *straight) Cancel(r *vni.StraightReceive) {
 }
 
 func (s *straight) Swap(r *vni.StraightReceive, empty *vni.Batch) *vni.Batch {
-	if !s.mine() {
+	if s.p.host.engine != s.engine {
 		return nil
 	}
 	return s.way.Swap(r, empty)

@@ -1,6 +1,8 @@
 package nic
 
 import (
+	"slices"
+
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
@@ -112,7 +114,7 @@ func (s *Straight) Swap(w *vni.StraightReceive, empty *vni.Batch) (taken *vni.Ba
 // Return has the messages of batches that nobody has looked at wait for receives again, before all that has come since: of
 // the first batch those from number first on, then those of the others, then the one that w has met and that is on its
 // way. w, which takes into the last of them, is withdrawn in the same moment, so that nobody gets a later message before
-// them. Their bytes stay where they are.
+// them.
 func (s *Straight) Return(now clock.Time, w *vni.StraightReceive, first int, batches ...*vni.Batch) {
 	e, p := s.e, s.p
 	e.now = max(e.now, now)
@@ -143,7 +145,9 @@ func (s *Straight) Return(now clock.Time, w *vni.StraightReceive, first int, bat
 	e.meet(p)
 }
 
-// unbind takes the message back that a receive into a batch has met. What comes of it goes where it went.
+// unbind takes the message back that a receive into a batch has met. What has come of it, and what still comes, has memory
+// of its own then. Its sender, if it is of this NIC, describes nothing piece by piece: processes with batches are direct,
+// and all of a NIC are of one kind.
 func (e *Engine) unbind(r *receive) *inbound {
 	inb := r.inb
 	if s := inb.local; s != nil { // it begins again: nothing was promised
@@ -156,23 +160,48 @@ func (e *Engine) unbind(r *receive) *inbound {
 			kept = min(kept, inb.kept)
 		}
 		inb.foreign, inb.kept = true, kept
-		inb.staging = r.batch.Buf[:inb.kept:inb.kept]
+		inb.staging = slices.Clone(r.batch.Buf[:kept])
 	}
 	inb.recv, inb.parts, r.inb = nil, nil, nil
 	inb.at = e.now
 	return inb
 }
 
-// putBack makes message i of a batch one that has come and waits for a receive.
+// putBack makes message i of a batch one that has come and waits for a receive. It takes of its process's staging if there is
+// room, as it would if nobody had asked for it.
 func (e *Engine) putBack(p *process, b *vni.Batch, i int) *inbound {
 	it := &b.Items[i]
 	src := b.Sources[it.Source].Entry.(*source)
 	env := wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: src.key.slot, SrcGen: src.key.gen, Tag: it.Tag, Token: it.Token}
 	inb := e.newInbound(src, &env, inboundStaged, it.Full)
-	inb.done, inb.accepted, inb.counted, inb.foreign = true, true, true, true
-	inb.staging, inb.got, inb.kept, inb.at = b.Payload(i), inb.length, uint64(it.Len), e.now
+	inb.done, inb.accepted, inb.counted = true, true, true
+	inb.got, inb.kept, inb.at = inb.length, uint64(it.Len), e.now
+	cost := int(stagedCost(inb.length))
+	if inb.foreign = inb.kept < inb.length || cost > e.stagingLeft(p); inb.foreign {
+		inb.staging = slices.Clone(b.Payload(i))
+	} else {
+		inb.charged = cost
+		p.staged += cost
+		inb.staging = e.staging.take(int(it.Len))
+		copy(inb.staging, b.Payload(i))
+	}
 	e.counts[vni.NICReturned]++
 	return inb
+}
+
+// goOn ends a receive from a name, as one that had been posted all the time, if the process that bore the name when its
+// batch took the last message has ended, and nobody bears it now.
+func (e *Engine) goOn(r *receive, last destKey) {
+	if n := e.names.find(&r.sender); n != nil && n.live() {
+		return
+	}
+	ended, at := e.ended(last)
+	if pr := e.peerOf(last.nic); pr != nil && !pr.ep.Up() { // its NIC has gone with it
+		ended = true
+	}
+	if ended {
+		e.doom(r, at)
+	}
 }
 
 // cut reports whether a message was put back of which only the beginning had been kept.

@@ -274,6 +274,62 @@ func TestALocalMessageOnItsWayIntoABatchBeginsAgain(t *testing.T) {
 	f.noLeaks()
 }
 
+func TestABatchThatIsPostedAgainEndsIfItsSenderHasGone(t *testing.T) { // decision 7
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	w := b.gather(a.tester, anything, 4096, 1)
+	a.mustRide(b.tester, 1, false, []byte{1})
+	a.mustRide(b.tester, 1, false, []byte{2})
+	f.until(time.Second, "the first, and the second behind it", w.Done)
+	s := w.Batch.Sources[0]
+	w.Life.NIC, w.Life.Slot, w.Life.Gen = s.NIC, s.Slot, s.Gen
+	a.exit()
+	f.run(5 * time.Second)
+	b.repostBatch(w) // takes the second
+	wantBatch(t, w.Batch, []byte{2})
+	b.way.Cancel(f.now, w)
+	b.repostBatch(w)
+	f.until(5*time.Second, "the end", w.Done)
+	if w.Result.Status != vni.StatusProcessGone {
+		t.Errorf("ended with %v", w.Result.Status)
+	}
+	heir := f.rider(0, "a/0") // another life of the name
+	f.met(heir, b)
+	b.repostBatch(w)
+	heir.mustRide(b.tester, 1, false, []byte{3})
+	f.until(time.Second, "a message of the heir", w.Some)
+	b.way.Cancel(f.now, w)
+	f.noLeaks()
+}
+
+func TestWhatIsPutBackIsChargedToItsReceiverAsLongAsThereIsRoom(t *testing.T) { // QNIX-47
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	w := b.gather(nil, anything, 1<<20, 10_000)
+	for range 20 {
+		a.mustRide(b.tester, 1, false, make([]byte, 1000))
+	}
+	f.until(time.Second, "all", func() bool { return len(w.Batch.Items) == 20 })
+	p := b.way.p
+	before := p.staged
+	room := 10 * int(stagedCost(1000))
+	b.e.cfg.StagingBytes = p.staged + p.credited + room // room for half of them
+	b.way.Return(f.now, w, 0, w.Batch)
+	if p.staged-before != room || p.stray.n != 20 || b.e.Limits() != nil {
+		t.Errorf("%d bytes are charged for %d messages, want %d; %v", p.staged-before, p.stray.n, room, b.e.Limits())
+	}
+	for range 20 {
+		buf := make([]byte, 1000)
+		b.wantReceived(b.recv("a/0", 1, 0, buf), buf, make([]byte, 1000))
+	}
+	if p.staged != before {
+		t.Errorf("%d bytes are still charged", p.staged-before)
+	}
+	f.noLeaks()
+}
+
 func TestABatchEndsWithItsSenderAndKeepsWhatItHas(t *testing.T) { // decision 7
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")

@@ -47,7 +47,7 @@ type inbound struct {
 	writeOffs uint32
 
 	staging []byte   // where the bytes are until it is matched, or there is a place for all of them
-	foreign bool     // staging is not of the NIC's pool: the message was in a batch, or on its way there, that was given back
+	foreign bool     // staging is not of the NIC's pool: the message was in a batch, or on its way there, and was put back
 	counted bool     // as received, before it was given back
 	kept    uint64   // bytes of it that are in a foreign staging at last, if it was cut short
 	drained uint64   // bytes of them that have gone on to a stretch
@@ -171,7 +171,7 @@ func (e *Engine) unstage(inb *inbound) {
 func (e *Engine) accept(inb *inbound, r *receive) {
 	if inb.peer != nil && !inb.accepted {
 		inb.accepted = true
-		e.acceptMessage(inb.peer, &inb.env, r != nil && inb.length > r.size)
+		e.acceptMessage(inb.peer, &inb.env, inb.cut() || r != nil && inb.length > r.size)
 	}
 }
 

@@ -40,6 +40,7 @@ func (s *Straight) SendFrame(m *vni.StraightSend, messages [][]byte) (n int) {
 		spent += cost
 		n++
 	}
+	s.ep = ep
 	d.remote.used += spent
 	e.counts[vni.NICStraightSends] += uint64(n)
 	ep.SendDirect(space, at, e.cfg.Link)

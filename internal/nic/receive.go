@@ -215,6 +215,8 @@ func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n,
 	}
 	if status == vni.StatusOK && length > r.size {
 		status = vni.StatusTruncated
+	}
+	if status == vni.StatusTruncated {
 		e.counts[vni.NICTruncated]++
 		r.p.account.Truncated++
 	}

@@ -165,6 +165,7 @@ func (s *Straight) Hold() (enough bool) {
 	if s.n > 0 {
 		s.ep.SendDirect(s.space, s.n, s.e.cfg.Link)
 		s.e.cfg.Link.Flush(s.e.now)
+		s.n = 0
 		return false
 	}
 	s.e.held++
@@ -173,15 +174,6 @@ func (s *Straight) Hold() (enough bool) {
 		return s.e.held >= limits.HeldMessages/4
 	}
 	return s.e.held >= limits.HeldMessages
-}
-
-// Release lets what Hold has left to later leave now, and returns when the engine must be polled at the latest.
-func (s *Straight) Release() (next clock.Time) {
-	if s.e.held == 0 {
-		return clock.Never
-	}
-	s.n = 0
-	return s.Sent()
 }
 
 // heldLong is for how long after a message was held the engine wants to be looked at often: whoever holds one holds more.
@@ -215,6 +207,9 @@ func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
 		s.readClock()
 	}
 	e.enterReceive(r)
+	if r.state == recvPosted && w.Batch != nil && w.Life.NIC != 0 {
+		e.goOn(r, destKey{w.Life.NIC, w.Life.Slot, w.Life.Gen})
+	}
 	if e.unfinished() || e.grants.waiting.n > 0 || !e.rel.Idle() {
 		return e.now, true
 	}

@@ -69,6 +69,10 @@ func (b *Inbox) Next(ctx context.Context) (*Message, []byte, error) {
 // fetch brings messages to be read, or says what came instead.
 func (b *Inbox) fetch(ctx context.Context) error {
 	p := b.p
+	if n := len(b.reading.Sources); n > 0 && b.w.Batch != nil && b.from.NIC == 0 && !b.from.Name.IsZero() {
+		s := &b.reading.Sources[n-1]
+		b.w.Life.NIC, b.w.Life.Slot, b.w.Life.Gen = s.NIC, s.Slot, s.Gen
+	}
 	b.reading.Reset()
 	b.next = 0
 	if err := b.err; err != nil {
@@ -91,7 +95,15 @@ func (b *Inbox) fetch(ctx context.Context) error {
 	case b.w.Done():
 		b.ended()
 	case b.w.Some():
-		if taken := p.opts.Straight.Swap(&b.w, b.reading); taken != nil { // else it has ended just now
+		taken := p.opts.Straight.Swap(&b.w, b.reading)
+		if taken == nil && !b.w.Done() { // nobody serves us: what ends otherwise has been told by now
+			if err := p.nicGone(); err != nil {
+				return err
+			}
+			p.fail()
+			return p.nicGone()
+		}
+		if taken != nil { // else it has ended just now
 			b.reading = taken
 		}
 	default:
@@ -155,7 +167,7 @@ func (b *Inbox) Close() {
 	}
 	b.closed = true
 	reading, filled, next := b.reading, b.w.Batch, b.next
-	b.reading, b.w.Batch, b.next = new(vni.Batch), nil, 0 // they are the NIC's now
+	b.reading, b.w.Batch, b.next = new(vni.Batch), nil, 0
 	if !b.posted {
 		if filled == nil || next == len(reading.Items) {
 			return

@@ -18,6 +18,9 @@ func (p *Process) Send(ctx context.Context, to Dest, tag uint64, parts ...[]byte
 // with the error of the next.
 func (p *Process) SendMany(ctx context.Context, to Dest, tag uint64, messages [][]byte) (sent int, err error) {
 	for sent < len(messages) {
+		if err := ctx.Err(); err != nil && sent > 0 {
+			return sent, &OpError{Op: "send", Peer: to.Name, NIC: to.NIC, Err: err}
+		}
 		n := p.sendManyStraight(to, tag, messages[sent:])
 		if sent += n; n > 0 {
 			continue

@@ -36,8 +36,7 @@ type Straight interface {
 	// empty one, in its place.
 	Swap(r *StraightReceive, empty *Batch) (taken *Batch)
 	// Return withdraws a receive into a Batch and brings messages of batches back, as if they had not been taken: whoever
-	// receives next gets them. Of the first batch those before number first stay taken; the last may be the receive's. The
-	// batches are the NIC's for good.
+	// receives next gets them. Of the first batch those before number first stay taken; the last may be the receive's.
 	Return(r *StraightReceive, first int, batches ...*Batch)
 
 	// Close refuses everything from now on and withdraws all receives.
@@ -66,7 +65,12 @@ type StraightReceive struct {
 	Tag    uint64
 	AnyTag bool
 	Buf    []byte
-	Batch  *Batch // in place of Buf: it takes messages until it is full; once Done, what it has
+	Batch  *Batch   // in place of Buf: it takes messages until it is full; once Done, what it has
+	Life   struct { // with a Batch, and a name in From: who bore it when the last message came; NIC 0 if none has
+		NIC  uint64
+		Slot uint16
+		Gen  uint32
+	}
 
 	Result Completion // once it is Done. If a Batch has messages, only the status means something
 	Entry  any        // the NIC's own
