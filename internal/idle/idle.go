@@ -8,7 +8,7 @@
 //	  ▲                                                     │
 //	  └─────────────────────────────────────────────────────┘ yield: somebody ran, he needs this core, too
 //	  │
-//	  └─► park at once, for the next 100 ms               two yields: somebody computes here, and gave the core back late
+//	  └─► park at once, for the next 100 ms               two yields, or a very late one: somebody computes here
 //
 // Spinning answers soonest, but only where cores outnumber pollers: two spinners that share a core cost each other a
 // whole time slice, 16 ms a round trip, where yielding costs 10 µs. To count cores and pollers does not tell: pollers of
@@ -16,8 +16,8 @@
 // when it yielded.
 //
 // Who computes and shares the core keeps it for a time slice, milliseconds, when it is yielded to him; but who sleeps is
-// given it at once when he wakes. So beside such a one parking is the sooner answer. One late yield is no sign of him: the
-// kernel's own threads, and a hypervisor, take a core for a millisecond now and then.
+// given it at once when he wakes. So beside such a one parking is the sooner answer. One late yield is no sign of him, unless a
+// whole time slice has gone: the kernel's own threads, and a hypervisor, take a core for a millisecond now and then.
 //
 // Awake must outlast a wake-up, about 14 µs, or both ends lock into sleeping: each parks just before the other's answer.
 // Parking costs no CPU.
@@ -42,11 +42,14 @@ const (
 	longSpin  = 8 * time.Microsecond
 )
 
-// Two yields in a row that took so long went to somebody who computes: pollers yield again after microseconds. He may be there
-// for long, so the loop parks at once for a while. The first yield after that tells whether he still is.
+// Two yields in a row that took lateYield each, or one that took wholeSlice, went to somebody who computes: pollers yield again
+// after microseconds. He may be there for long, so the loop parks at once for a while. The first yield after that tells
+// whether he still is. To wait for a second slice of his each time costs those who share a core with him half as many
+// messages again.
 const (
-	lateYield = 500 * time.Microsecond
-	parkFor   = 100 * time.Millisecond
+	lateYield  = 500 * time.Microsecond
+	wholeSlice = 2 * time.Millisecond
+	parkFor    = 100 * time.Millisecond
 )
 
 // lookEvery is how many yields in a row a loop that shares its core makes before it asks again whether it still does:
@@ -97,8 +100,8 @@ func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switc
 
 // neighbour draws the conclusion from a yield at now that was over at after: whether somebody computes here.
 func (p *Pace) neighbour(now, after clock.Time) bool {
-	before := p.late
-	if p.late = after.Sub(now) >= lateYield; !p.late || !before {
+	before, took := p.late, after.Sub(now)
+	if p.late = took >= lateYield; took < wholeSlice && (!p.late || !before) {
 		return false
 	}
 	p.park, p.spin = after.Add(parkFor), 0

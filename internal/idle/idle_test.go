@@ -65,6 +65,14 @@ func TestALoopParksBesideSomebodyWhoComputes(t *testing.T) {
 	}
 }
 
+func TestAWholeSliceIsSignEnough(t *testing.T) {
+	l := polls{shared: true, takes: wholeSlice}
+	l.run(1)
+	if l.parks != 1 || len(l.yields) != 1 {
+		t.Errorf("yields %d, parks %d; expected to park after a yield that took a whole slice", len(l.yields), l.parks)
+	}
+}
+
 func TestALoopIsNotImpressedByTheKernelsOwnThreads(t *testing.T) {
 	l := polls{shared: true}
 	for range 10 {
