@@ -56,7 +56,7 @@ type HostileRow struct {
 }
 
 // sliceTime is how long hostile and busy processes take turns.
-const sliceTime = 700 * time.Millisecond
+const sliceTime = 350 * time.Millisecond
 
 // hostileRun is one daemon, those who work, and those who do not let them.
 type hostileRun struct {

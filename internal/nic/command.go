@@ -12,6 +12,7 @@ import (
 // (QNIX-6, QNIX-37). A process that asks for nothing for some polls leaves the active list. more says that a batch was
 // full.
 func (e *Engine) drainCommands() (commands int, more bool) {
+	batch := max(limits.CommandsPerPoll/max(e.active.n, 1), limits.CommandsPerVisit)
 	for n := e.active.n; n > 0; n-- {
 		if e.drive(); e.active.n == 0 {
 			break
@@ -20,7 +21,7 @@ func (e *Engine) drainCommands() (commands int, more bool) {
 		e.counts[vni.NICVisits]++
 		e.active.rotate() // not a walk along the list: what one process asks for may detach the next
 		got := 0
-		for got < limits.CommandsPerPoll {
+		for got < batch {
 			c, ok := p.vni.Next()
 			if !ok {
 				break
@@ -35,7 +36,7 @@ func (e *Engine) drainCommands() (commands int, more bool) {
 		if got > 0 {
 			p.idle, p.silent = 0, 0
 			p.account.Commands += uint64(got)
-			more = more || got == limits.CommandsPerPoll
+			more = more || got == batch
 		} else if p.idle++; p.idle > e.cfg.IdlePolls && p.node.in != nil {
 			e.stopListening(p)
 		}

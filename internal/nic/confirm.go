@@ -185,8 +185,9 @@ func (e *Engine) refuseOwn(n *nameEntry, owner Address) {
 	p := e.process(n.slot)
 	e.dropOwn(n)
 	e.counts[vni.NICNamesRefused]++
-	e.answerNew(p, driver.Result{Err: nameTaken(n.name, owner)})
-	e.vacate(p)
+	at := p.newAt
+	p.newAt = noCommand
+	e.vacate(p, at, driver.Result{Err: nameTaken(n.name, owner)})
 }
 
 func nameTaken(name vni.Name, owner Address) error {

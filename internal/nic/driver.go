@@ -2,7 +2,6 @@ package nic
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
@@ -107,8 +106,8 @@ func (e *Engine) answerNew(p *process, r driver.Result) {
 	}
 }
 
-// deleteProcess lets a process go: whatever it has under way ends, who waits for it is told, its name vanishes from every
-// NIC. Afterwards the engine touches neither the process's VNI nor its regions again.
+// deleteProcess lets a process go (leaving.go). When it is answered, the engine touches neither the process's VNI nor its
+// regions again.
 func (e *Engine) deleteProcess(c driver.Command, at int) {
 	p := e.process(c.Index)
 	if p == nil { // its New_Process was refused
@@ -120,39 +119,5 @@ func (e *Engine) deleteProcess(c driver.Command, at int) {
 		return
 	}
 	e.answerNew(p, driver.Result{Err: ErrDeleted})
-	e.vacate(p)
-	e.answer(at, driver.Result{})
-}
-
-// vacate ends all that a process has under way, and frees its slot.
-func (e *Engine) vacate(p *process) {
-	p.gone = true
-	e.stop(p)
-	e.dropArrived(p)
-	for _, r := range p.regions {
-		if r != nil {
-			e.closeRegion(r)
-		}
-	}
-	p.node.remove()
-	p.sendNode.remove()
-	p.resumeNode.remove()
-	e.forgetCredits(p)
-	e.detached = slices.DeleteFunc(e.detached, func(d Detached) bool { return d.Slot == p.slot })
-	e.procs[p.slot] = nil
-	if p.slot != 0 {
-		e.registered--
-	}
-	e.endName(p)
-}
-
-// stop ends all that a process has under way that is served no more, and touches the memory of it no more.
-func (e *Engine) stop(p *process) {
-	e.leaveAll(p)
-	for i := range p.sends {
-		if s := &p.sends[i]; s.state != sendIdle {
-			e.abandonSend(s)
-		}
-	}
-	e.dropReceives(p)
+	e.vacate(p, at, driver.Result{})
 }

@@ -101,6 +101,7 @@ type Engine struct {
 	sending    list[process]     // processes with sends that can take a turn
 	crowded    list[process]     // processes with such sends that have as many rooms as are left
 	detached   []Detached
+	leaving    list[process] // of which something is left
 	descs      [limits.Descriptors]vni.Descriptor
 	doomed     list[receive] // from processes that have gone; by when they end
 	recalled   list[receive] // cancelled when their messages were on their way
@@ -219,16 +220,18 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	e.now, e.driven, e.held = now, 0, 0
 	if e.closed {
 		e.drive() // processes still go
+		e.runLeaving()
 		e.wake()
 		return e.driven, clock.Never
 	}
 	e.drive()                                       // 1. driver.go: processes come and go, here and in 2, 3 and 5
+	left := e.runLeaving()                          //    leaving.go: those that go, a little at a time
 	e.expire()                                      //    nodes.go, names.go: what has waited long enough, or for a name
 	e.resume()                                      //    copies.go: multicasts that have more to begin
 	commands, more := e.drainCommands()             // 2. commands in, behind those that have waited: command.go
 	frames, linkNext := e.cfg.Link.Poll(now, e.rel) // 3. frames in, which so find the receives: rel, then rx.go
 	if e.hurry(frames, commands+held) {
-		return frames + e.driven, now
+		return frames + e.driven + left, now
 	}
 	e.drive()
 	e.runGroups()                                        //    signal.go: what members of groups here tell one another
@@ -237,7 +240,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	segments, relNext := e.rel.Progress(now, e.cfg.Link) // 6. segments, acknowledgements, retransmissions out
 	e.cfg.Link.Flush(now)                                // 7. frames out
 	e.wake()                                             // 8. doorbells have been rung: wake who sleeps
-	work = e.driven + frames + commands + turns + segments
+	work = e.driven + left + frames + commands + turns + segments
 	e.counts[vni.NICPolls]++
 	if work == 0 {
 		e.counts[vni.NICIdlePolls]++
@@ -252,7 +255,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 
 // unfinished reports whether there is something for the next Poll to do at once.
 func (e *Engine) unfinished() bool {
-	return e.sending.n > 0 || e.reconsider || e.resumed.n > 0 || len(e.groups.here) > 0
+	return e.sending.n > 0 || e.reconsider || e.resumed.n > 0 || e.leaving.n > 0 || len(e.groups.here) > 0
 }
 
 // hurries is how many polls in a row may end early: timers and acknowledgements wait for some microseconds.

@@ -98,7 +98,7 @@ func (e *Engine) bury() {
 func (e *Engine) ended(k destKey) (bool, clock.Time) {
 	if k.nic == e.cfg.ID {
 		p := e.process(k.slot)
-		return p == nil || p.gen != k.gen, e.now
+		return p == nil || p.gone || p.gen != k.gen, e.now
 	}
 	pr := e.peerOf(k.nic)
 	if pr == nil {

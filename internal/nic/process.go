@@ -22,13 +22,16 @@ type process struct {
 	vni      *vni.NIC
 	wakeUp   func()
 	rung     bool
-	newAt    int // position of its New_Process, while that is not answered; else noCommand
-	gone     bool
-	detached bool  // served no more; the driver has yet to delete it
-	lostTo   *peer // which has judged that the name is its own; its claim may come later
-	idle     int   // polls in a row that found no command
-	silent   int   // rings in a row without a command
-	badOps   int   // operations refused for their arguments since badSince; a storm of them detaches
+	newAt    int  // position of its New_Process, while that is not answered; else noCommand
+	gone     bool // it leaves: its name and its operations have ended
+	leaving  node[process]
+	leftAt   int           // then: position of the command that is answered when nothing is left of it
+	leftWith driver.Result // and with what
+	detached bool          // served no more; the driver has yet to delete it
+	lostTo   *peer         // which has judged that the name is its own; its claim may come later
+	idle     int           // polls in a row that found no command
+	silent   int           // rings in a row without a command
+	badOps   int           // operations refused for their arguments since badSince; a storm of them detaches
 	badSince clock.Time
 
 	sends          []send     // by send context
@@ -103,7 +106,7 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 		dests: make(map[destKey]*dest), sources: make(map[sourceKey]*source),
 		regions: make([]*region, 1),
 	}
-	p.node.v, p.sendNode.v, p.resumeNode.v = p, p, p
+	p.node.v, p.sendNode.v, p.resumeNode.v, p.leaving.v = p, p, p, p
 	for c := range p.sends {
 		p.sends[c].init(p, c)
 		p.recvs[c].init(p, c)

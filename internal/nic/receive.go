@@ -288,17 +288,3 @@ func (e *Engine) dropReceives(p *process) {
 		}
 	}
 }
-
-// dropArrived refuses what has come for a process that goes and has met no receive.
-func (e *Engine) dropArrived(p *process) {
-	for inb := p.stray.front(); inb != nil; inb = p.stray.front() {
-		e.refuseInbound(inb, wire.ReasonProcessGone)
-		e.freeInbound(inb)
-	}
-	for _, src := range sorted(p.sources) {
-		for inb := src.early.front(); inb != nil; inb = src.early.front() {
-			e.refuseInbound(inb, wire.ReasonProcessGone)
-			e.freeInbound(inb)
-		}
-	}
-}

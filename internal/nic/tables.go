@@ -302,7 +302,7 @@ func (e *Engine) supersede(n *nameEntry) bool {
 // lower one, and about names that it claims; the claim may still be under way.
 func (e *Engine) takeLost(pr *peer, slot uint16, gen uint32) {
 	p := e.process(slot)
-	if p == nil || p.gen != gen || slot == 0 || pr.nic > e.cfg.ID || p.detached {
+	if p == nil || p.gen != gen || slot == 0 || pr.nic > e.cfg.ID || !p.served() {
 		e.counts[vni.DropFormat]++
 		return
 	}
@@ -316,7 +316,7 @@ func (e *Engine) takeLost(pr *peer, slot uint16, gen uint32) {
 // loseName takes its name from a process of ours: another has it by an older claim. For everybody else it has ended. It
 // learns so itself from every operation from now on, and by an event who has the name.
 func (e *Engine) loseName(p *process, winner *nameEntry) {
-	if p.detached {
+	if !p.served() {
 		return
 	}
 	e.tell(p, vni.Event{Kind: vni.EventNameLost, NIC: winner.nic, Slot: winner.slot, Gen: winner.gen, Name: p.name})

@@ -1,0 +1,89 @@
+package nic
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/driver"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/fault"
+)
+
+// flooded has b be sent so many messages that it never asks for, and waits until all have come.
+func flooded(f *fabric, a, b *tester, messages int) {
+	f.t.Helper()
+	have := func() int { return b.e.process(b.slot).stray.n }
+	for n := range messages {
+		a.wantSent(a.send(b.name.String(), uint64(n), 0, nil))
+	}
+	f.until(time.Second, "they have come", func() bool { return have() == messages })
+}
+
+// QNIX-49 as amended by decision 10: what one leaves behind is not to cost the others a tenth of a second.
+func TestWhoLeavesThousandsOfMessagesBehindKeepsNobodyWaiting(t *testing.T) {
+	const messages = 2000
+	for _, from := range []int{0, 1} { // the NIC of the receiver, another
+		f := newFabric(t, 2, fault.Config{})
+		a, b, c := f.process(from, "a/0"), f.process(0, "b/0"), f.process(0, "c/0")
+		f.known("a/0", "b/0", "c/0")
+		flooded(f, a, b, messages)
+
+		e := b.e
+		before := e.inbounds.inUse
+		at := post(e, driver.Command{Code: driver.DeleteProcess, Index: b.slot})
+		answered := func() bool { _, ok := e.Driver().Answered(at); return ok }
+		buf := make([]byte, 1)
+		r, served := c.recv("a/0", 5, 0, buf), false
+		s := a.send("c/0", 5, 0, []byte{7})
+		for e.inbounds.inUse > 0 {
+			if answered() {
+				t.Fatalf("Delete_Process is answered, and %d messages are left", e.inbounds.inUse)
+			}
+			f.step()
+			if dropped := before - e.inbounds.inUse; dropped > 2*limits.DropsPerPoll {
+				t.Fatalf("%d messages dropped between two polls; expected %d at most", dropped, limits.DropsPerPoll)
+			}
+			before = e.inbounds.inUse
+			served = served || c.done(true, r)
+		}
+		if !served {
+			t.Error("a message to another process had to wait until all that was left behind was gone")
+		}
+		f.until(time.Second, "Delete_Process is answered", answered)
+		e.Driver().GiveBack(b.slot)
+		a.wantSent(s)
+		c.wantReceived(r, buf, []byte{7})
+		f.noLeaks()
+	}
+}
+
+func TestTheNameOfWhoLeavesMuchBehindIsFreeAtOnce(t *testing.T) {
+	f := newFabric(t, 1, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(0, "b/0")
+	f.known("a/0", "b/0")
+	flooded(f, a, b, 1000)
+	at := post(b.e, driver.Command{Code: driver.DeleteProcess, Index: b.slot})
+	next := f.process(0, "b/0")
+	if _, ok := b.e.Driver().Answered(at); ok {
+		t.Fatal("nothing was left behind: this test shows nothing")
+	}
+	s, buf := a.send("b/0", 1, 0, []byte{9}), make([]byte, 1)
+	next.wantReceived(next.recv("a/0", 1, 0, buf), buf, []byte{9})
+	a.wantSent(s)
+	f.until(time.Second, "the first is gone", func() bool { _, ok := b.e.Driver().Answered(at); return ok })
+	b.e.Driver().GiveBack(b.slot)
+	f.noLeaks()
+}
+
+func TestAClosedNICLetsGoOfAllThatIsLeftBehind(t *testing.T) {
+	f := newFabric(t, 1, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(0, "b/0")
+	f.known("a/0", "b/0")
+	flooded(f, a, b, 1000)
+	at := post(b.e, driver.Command{Code: driver.DeleteProcess, Index: b.slot})
+	b.e.Close(f.now)
+	b.e.Poll(f.now)
+	if _, ok := b.e.Driver().Answered(at); !ok || b.e.inbounds.inUse != 0 {
+		t.Errorf("answered %v, and %d messages are left", ok, b.e.inbounds.inUse)
+	}
+}
