@@ -14,7 +14,6 @@ import (
 func TestBenchWithDaemonsStartsThemAndLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	for _, kind := range []string{"latency", "rate", "bandwidth"} {
 		all := rows(t, kind, "--deployment", "daemon", "--size", "64", "--time", "20ms", "--json")
 		if len(all) != 1 || all[0]["deployment"] != "daemon" || all[0]["link"] != "udp" {
@@ -53,7 +52,6 @@ func TestBenchOfLossTellsWhatItCosts(t *testing.T) {
 	if err := testbed.Check(); err != nil {
 		t.Skip(err)
 	}
-	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	for _, line := range []string{"--loss 5%", "--link xdp --loss 0.01", "--deployment daemon"} {
 		var r map[string]any
 		for d := 60 * time.Millisecond; ; d *= 4 { // a slow machine sends little in a short time, and of that nothing may be lost
@@ -78,7 +76,6 @@ func TestBenchOfLossTellsWhatItCosts(t *testing.T) {
 func TestBenchOfIdleLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	r := rows(t, "idle", "--processes", "6", "--programs", "2", "--time", "100ms", "--json")[0]
 	all, daemon, attached := r["core_fraction"].(float64), r["daemon_core_fraction"].(float64), r["attached_core_fraction"].(float64)
 	if r["processes"] != 6.0 || daemon < 0 || attached < 0 || math.Abs(all-daemon-attached) > 1e-9 || r["seconds"].(float64) < 0.1 {
@@ -90,7 +87,6 @@ func TestBenchOfIdleLeavesNothing(t *testing.T) {
 func TestBenchOfFairnessServesAllProcessesAndLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	all := rows(t, "fairness", "--processes", "6", "--programs", "2", "--size", "64KiB", "--time", "300ms", "--json")
 	if len(all) != 1 || all[0]["bench"] != "fairness" || all[0]["processes"] != 6.0 || all[0]["size"] != 65536.0 {
 		t.Fatalf("%v", all)
@@ -108,7 +104,6 @@ func TestBenchOfFairnessServesAllProcessesAndLeavesNothing(t *testing.T) {
 func TestBenchOfIncastStarvesNobody(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	all := rows(t, "incast", "--senders", "5", "--size", "256KiB", "--time", "500ms", "--json")
 	if len(all) != 1 || all[0]["bench"] != "incast" || all[0]["senders"] != 5.0 || all[0]["size"] != 262144.0 {
 		t.Fatalf("%v", all)

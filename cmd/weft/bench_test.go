@@ -23,7 +23,8 @@ const patience = time.Minute
 // rows runs a bench and reads the objects that it prints.
 func rows(t *testing.T, args ...string) []map[string]any {
 	t.Helper()
-	t.Setenv(asWeft, "1") // for the processes that it starts
+	t.Setenv(asWeft, "1")                   // for the processes that it starts
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // each would sleep a second in the end if it looked for races
 	status, stdout, stderr := weft(append([]string{"bench"}, args...)...)
 	if status != 0 {
 		t.Fatalf("weft bench %s: status %d: %s", strings.Join(args, " "), status, stderr)

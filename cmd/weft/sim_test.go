@@ -29,7 +29,17 @@ func TestSimPrintsItsTotalsAsJSON(t *testing.T) {
 	}
 }
 
+// oneRun passes over a test of one run where the detector of races looks on: a run is in one goroutine, and takes seconds then.
+// TestSimPrintsItsTotalsAsJSON has two at a time.
+func oneRun(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one run, in one goroutine, is long")
+	}
+}
+
 func TestSimTellsOfOneRun(t *testing.T) {
+	oneRun(t)
 	status, out, stderr := weft("sim", "--seed", "7", "--log")
 	if status != 0 || !strings.Contains(out, "app/0 begins on host 0") || !strings.Contains(out, "\n1 seeds in") {
 		t.Errorf("exit %d, %s, %s", status, out, stderr)
@@ -37,6 +47,7 @@ func TestSimTellsOfOneRun(t *testing.T) {
 }
 
 func TestSimCatchesADefectAndSaysWhere(t *testing.T) {
+	oneRun(t)
 	status, out, stderr := weft("sim", "--mutate", "lost-wake-up")
 	if status != 0 || !strings.Contains(out, "replay: weft sim --seed") || !strings.Contains(out, "--mutate lost-wake-up") {
 		t.Errorf("exit %d, %s, %s", status, out, stderr)
@@ -44,6 +55,7 @@ func TestSimCatchesADefectAndSaysWhere(t *testing.T) {
 }
 
 func TestSimFailsWhenADefectIsNotCaught(t *testing.T) {
+	oneRun(t)
 	status, _, stderr := weft("sim", "--mutate", "stale-generation-ok", "--seed", "1", "--seeds", "1")
 	if status != 1 || !strings.Contains(stderr, "was not caught in 1 seeds") {
 		t.Errorf("exit %d, %s", status, stderr)
