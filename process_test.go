@@ -204,7 +204,9 @@ func TestWhoWaitsForAProcessThatEndsIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Millisecond)
+		if err := a.SendDelivered(ctx, c.Name(), 2, nil); err != nil { // by the queue, behind those two: both are under way
+			t.Fatal(err)
+		}
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -149,9 +149,8 @@ func TestALongMessageHasABatchToItself(t *testing.T) {
 
 func TestABatchTakesWhatWaitedAndWhatComesFromItsOwnNIC(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	a, b := f.riders()
 	c := f.process(1, "c/0")
-	f.met(a, b)
 	f.known("c/0")
 	a.mustRide(b.tester, 1, false, []byte("first"))
 	f.run(time.Millisecond)
@@ -212,16 +211,19 @@ func TestWhatABatchGivesBackIsReceivedBeforeAllThatCameLater(t *testing.T) { // 
 	})
 }
 
+// begun reports whether a message is on its way into the batch.
+func begun(w *vni.StraightReceive) bool {
+	r, ok := w.Entry.(*receive)
+	return ok && r.state == recvMatched
+}
+
 func TestAMessageThatIsOnItsWayIntoABatchCanBeGivenBack(t *testing.T) {
 	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
 		for _, room := range []int{200_000, 100_000} { // all of it, and a part
 			w := b.gather(nil, anything, room, 100)
 			long := pattern(150_000, 3)
 			s := a.send("b/0", 1, 0, long)
-			f.until(10*time.Second, "a part of it", func() bool {
-				r, ok := w.Entry.(*receive)
-				return ok && r.state == recvMatched && r.inb.got > 0
-			})
+			f.until(10*time.Second, "a part of it", func() bool { return begun(w) && w.Entry.(*receive).inb.got > 0 })
 			buf := make([]byte, len(long))
 			behind := b.recv("a/0", 1, 0, make([]byte, 1)) // gets nothing of it
 			f.until(time.Second, "the command is read", func() bool { return !b.way.p.vni.Pending() })
@@ -235,10 +237,7 @@ func TestAMessageThatIsOnItsWayIntoABatchCanBeGivenBack(t *testing.T) {
 			a.wantSent(s)
 			w = b.gather(nil, anything, room, 100)
 			s = a.send("b/0", 1, 0, long)
-			f.until(10*time.Second, "a part of it", func() bool {
-				r, ok := w.Entry.(*receive)
-				return ok && r.state == recvMatched && r.inb.got > 0
-			})
+			f.until(10*time.Second, "a part of it", func() bool { return begun(w) && w.Entry.(*receive).inb.got > 0 })
 			b.way.Return(f.now, w, 0, w.Batch)
 			c := b.finish(true, b.recv("a/0", 1, 0, buf))
 			want := vni.StatusOK
@@ -255,17 +254,13 @@ func TestAMessageThatIsOnItsWayIntoABatchCanBeGivenBack(t *testing.T) {
 
 func TestALocalMessageOnItsWayIntoABatchBeginsAgain(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
+	_, b := f.riders()
 	c := f.process(1, "c/0")
-	f.met(a, b)
 	f.known("c/0")
 	w := b.gather(nil, anything, 24<<20, 100)
 	long := pattern(24<<20, 3) // more than one poll copies
 	s := c.send("b/0", 1, 0, long)
-	f.until(10*time.Second, "a part of it", func() bool {
-		r, ok := w.Entry.(*receive)
-		return ok && r.state == recvMatched && r.inb.local.frag.Next > 0
-	})
+	f.until(10*time.Second, "a part of it", func() bool { return begun(w) && w.Entry.(*receive).inb.local.frag.Next > 0 })
 	b.way.Return(f.now, w, 0, w.Batch)
 	f.run(time.Millisecond)
 	buf := make([]byte, len(long))
@@ -276,8 +271,7 @@ func TestALocalMessageOnItsWayIntoABatchBeginsAgain(t *testing.T) {
 
 func TestABatchThatIsPostedAgainEndsIfItsSenderHasGone(t *testing.T) { // decision 7
 	f := newFabric(t, 2, fault.Config{})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	w := b.gather(a.tester, anything, 4096, 1)
 	a.mustRide(b.tester, 1, false, []byte{1})
 	a.mustRide(b.tester, 1, false, []byte{2})
@@ -305,8 +299,7 @@ func TestABatchThatIsPostedAgainEndsIfItsSenderHasGone(t *testing.T) { // decisi
 
 func TestWhatIsPutBackIsChargedToItsReceiverAsLongAsThereIsRoom(t *testing.T) { // QNIX-47
 	f := newFabric(t, 2, fault.Config{})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	w := b.gather(nil, anything, 1<<20, 10_000)
 	for range 20 {
 		a.mustRide(b.tester, 1, false, make([]byte, 1000))
@@ -332,8 +325,7 @@ func TestWhatIsPutBackIsChargedToItsReceiverAsLongAsThereIsRoom(t *testing.T) { 
 
 func TestABatchEndsWithItsSenderAndKeepsWhatItHas(t *testing.T) { // decision 7
 	f := newFabric(t, 2, fault.Config{})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	w := b.gather(a.tester, anything, 4096, 100)
 	a.mustRide(b.tester, 1, false, []byte("the last"))
 	f.until(time.Second, "it", w.Some)
@@ -356,8 +348,7 @@ func TestABatchEndsWithItsSenderAndKeepsWhatItHas(t *testing.T) { // decision 7
 func TestABatchAllocatesNothing(t *testing.T) { // decision 16
 	for _, pl := range []fault.Config{{}, {Seed: 1}} {
 		f := newFabric(t, 2, pl)
-		a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-		f.met(a, b)
+		a, b := f.riders()
 		w, other := b.gather(a.tester, 1, 4096, 100), vni.NewBatch(4096, 100)
 		msg := make([]byte, 64)
 		turn := func() {
@@ -380,8 +371,7 @@ func TestABatchAllocatesNothing(t *testing.T) { // decision 16
 
 func TestManyMessagesShareFramesOfALinkThatKeepsNone(t *testing.T) { // USNIC-28
 	f := newFabric(t, 2, fault.Config{})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	w := b.gather(nil, anything, 1<<20, 10_000)
 	m := &vni.StraightSend{To: b.name, Tag: 5}
 	messages := make([][]byte, 100)
@@ -419,8 +409,7 @@ func TestManyMessagesShareFramesOfALinkThatKeepsNone(t *testing.T) { // USNIC-28
 	b.way.Cancel(f.now, w)
 	f.noLeaks()
 	lossy := newFabric(t, 2, fault.Config{Seed: 1})
-	c, d := lossy.rider(0, "a/0"), lossy.rider(1, "b/0")
-	lossy.met(c, d)
+	c, d := lossy.riders()
 	if n := c.way.SendFrame(&vni.StraightSend{To: d.name}, messages); n != 0 {
 		t.Errorf("%d messages went by a frame of a link that may lose it", n)
 	}

@@ -72,12 +72,19 @@ func (f *fabric) met(a, b *rider) {
 	f.until(time.Second, "the command queues are at rest", func() bool { return !a.way.p.vni.Pending() && !b.way.p.vni.Pending() })
 }
 
+// riders are two that have met, on two NICs.
+func (f *fabric) riders() (a, b *rider) {
+	f.t.Helper()
+	a, b = f.rider(0, "a/0"), f.rider(1, "b/0")
+	f.met(a, b)
+	return a, b
+}
+
 func straightPlaces(t *testing.T, test func(t *testing.T, f *fabric, a, b *rider)) {
 	for _, pl := range places[1:] { // between processes of one NIC the queue is as straight
 		t.Run(pl.name, func(t *testing.T) {
 			f := newFabric(t, pl.nics, pl.faults)
-			a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-			f.met(a, b)
+			a, b := f.riders()
 			test(t, f, a, b)
 			f.noLeaks()
 		})
@@ -124,8 +131,7 @@ func TestShortMessagesTakeTheStraightWay(t *testing.T) { // USNIC-28, USNIC-38
 func TestLongerMessagesTakeTheStraightWayInTheLinksOwnFrames(t *testing.T) {
 	for _, hold := range []bool{false, true} {
 		f := newWideFabric(t, 32<<10, 2, fault.Config{})
-		a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-		f.met(a, b)
+		a, b := f.riders()
 		for i, n := range []int{limits.CopiedMessage, limits.CopiedMessage + 1, limits.EagerMessage} {
 			data, buf := pattern(n, byte(i)), make([]byte, n)
 			w := b.want(nil, 1, buf)
@@ -140,8 +146,7 @@ func TestLongerMessagesTakeTheStraightWayInTheLinksOwnFrames(t *testing.T) {
 		f.noLeaks()
 	}
 	f := newWideFabric(t, 32<<10, 2, fault.Config{Seed: 1})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	if a.ride(b.tester, 1, false, make([]byte, limits.CopiedMessage+1)) {
 		t.Error("a long message was copied into a segment")
 	}
@@ -262,8 +267,7 @@ func TestAStraightReceiveIsCancelledAndTruncated(t *testing.T) { // decision 9
 
 func TestCloseWithdrawsStraightReceivesAndRefusesMore(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	w := b.want(nil, 3, make([]byte, 4))
 	if b.way.Idle() {
 		t.Error("idle though it is not closed")
@@ -280,8 +284,7 @@ func TestCloseWithdrawsStraightReceivesAndRefusesMore(t *testing.T) {
 
 func TestStraightReceivesEndWithTheirSenderAndWithTheirProcess(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	w := b.want(a.tester, 3, make([]byte, 4))
 	a.exit()
 	f.until(5*time.Second, "the end of the receive", w.Done)
@@ -301,8 +304,7 @@ func TestStraightReceivesEndWithTheirSenderAndWithTheirProcess(t *testing.T) {
 
 func TestARegionThatAStraightReceiveNamesIsBusy(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	_, b := f.riders()
 	mem := make([]byte, 4096)
 	id, _, err := b.e.AddRegion(b.slot, mem)
 	if err != nil {
@@ -320,8 +322,7 @@ func TestARegionThatAStraightReceiveNamesIsBusy(t *testing.T) {
 
 func TestHeldMessagesLeaveWithTheNextPoll(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	sent := a.e.Count(vni.RelSends)
 	for range 10 {
 		if !a.ride(b.tester, 1, true, make([]byte, 64)) {
@@ -343,8 +344,7 @@ func TestHeldMessagesLeaveWithTheNextPoll(t *testing.T) {
 func TestTheStraightWayAllocatesNothing(t *testing.T) { // decision 16
 	for _, pl := range []fault.Config{{}, {Seed: 1}} {
 		f := newFabric(t, 2, pl)
-		a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-		f.met(a, b)
+		a, b := f.riders()
 		w := &vni.StraightReceive{From: a.name, Tag: 1, Buf: make([]byte, 64)}
 		msg := make([]byte, 64)
 		turn := func() {
@@ -369,8 +369,7 @@ func TestTheStraightWayAllocatesNothing(t *testing.T) { // decision 16
 
 func TestAPollThatServesAStraightReceiveEndsThereNowAndThenNot(t *testing.T) { // USNIC-38
 	f := newFabric(t, 2, fault.Config{Seed: 1}) // a link that is not reliable: something is owed for each message
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	early, row, longest := 0, 0, 0
 	for range 5 * hurries {
 		w := b.want(a.tester, 1, make([]byte, 8))
@@ -404,8 +403,7 @@ func TestAMessageAfterALongPauseMakesNobodyUnreachable(t *testing.T) {
 		if err := f.engines[0].AddNode(2, mem.Address(2)); err != nil {
 			t.Fatal(err)
 		}
-		a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-		f.met(a, b)
+		a, b := f.riders()
 		ep := f.engines[0].peerOf(2).ep
 		f.until(5*time.Second, "nothing is under way", func() bool { return !ep.Attended() && a.e.Quiet() })
 		f.now = f.now.Add(300 * time.Millisecond)
@@ -425,8 +423,7 @@ func TestNothingIsWrittenToOrReadFromTheMemoryOfAProcessThatHasLostItsName(t *te
 	const long = 1 << 20
 	for _, straight := range []bool{false, true} {
 		f := newFabric(t, 2, fault.Config{})
-		a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-		f.met(a, b)
+		a, b := f.riders()
 		buf := make([]byte, long)
 		posted := func() (done func() bool) {
 			if straight {
@@ -471,8 +468,7 @@ func TestNothingIsWrittenToOrReadFromTheMemoryOfAProcessThatHasLostItsName(t *te
 
 func TestAStraightReceiveFromNobodyEndsAtOnce(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	_, b := f.riders()
 	b.e.Poll(f.now)
 	w := &vni.StraightReceive{NIC: 99, Slot: 1, Gen: 1}
 	if next, ok := b.way.Receive(w); !ok || next > f.now {
@@ -487,8 +483,7 @@ func TestAStraightReceiveFromNobodyEndsAtOnce(t *testing.T) {
 // What is held shall leave with the next poll, whatever that brings.
 func TestAPollThatHeldMessagesWaitForDoesNotEndEarly(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{Seed: 1})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	for range 5 {
 		w := b.want(a.tester, 1, make([]byte, 8))
 		a.mustRide(b.tester, 1, false, make([]byte, 8))
@@ -511,8 +506,7 @@ func TestAPollThatHeldMessagesWaitForDoesNotEndEarly(t *testing.T) {
 // A message to a name that is not known yet waits. When the name has come, it goes first.
 func TestTheStraightWayPassesNoMessageThatWaitsForTheName(t *testing.T) { // decision 5
 	f := newFabric(t, 2, fault.Config{})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	n, pr := a.e.names.find(&b.name), a.e.peerOf(2)
 	n.stale, pr.synced, pr.syncBy = true, false, clock.Never
 	first := a.send("b/0", 1, 0, []byte{0})
@@ -534,8 +528,7 @@ func TestAProcessGoesWithStraightReceivesInEveryState(t *testing.T) {
 	const long = 1 << 20
 	for _, how := range []string{"matched", "cancelled", "sender gone", "cancelled, then delivered"} {
 		f := newFabric(t, 2, fault.Config{})
-		a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-		f.met(a, b)
+		a, b := f.riders()
 		buf, data := make([]byte, long), pattern(long, 1)
 		w := b.want(a.tester, 1, buf)
 		s := a.send("b/0", 1, 0, data)
@@ -572,8 +565,7 @@ func TestAProcessGoesWithStraightReceivesInEveryState(t *testing.T) {
 
 func TestTimeDoesNotGoBackForWhoeverPollsAfterAStraightSend(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{Seed: 1})
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	a.mustRide(b.tester, 1, false, []byte{1})
 	sent := a.e.now
 	if a.e.Poll(sent.Add(-time.Millisecond)); a.e.now < sent {
@@ -592,8 +584,7 @@ func TestAMessageByAReliableLinkDoesNotBeginASilence(t *testing.T) {
 	if err := f.engines[0].AddNode(2, mem.Address(2)); err != nil {
 		t.Fatal(err)
 	}
-	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
-	f.met(a, b)
+	a, b := f.riders()
 	ep := f.engines[0].peerOf(2).ep
 	f.until(5*time.Second, "nothing is under way", func() bool { return !ep.Attended() && a.e.Quiet() })
 	if !a.ride(b.tester, 1, false, []byte{1}) {

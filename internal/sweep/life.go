@@ -356,18 +356,17 @@ func (lf *life) receiveOne(rng *rand.Rand) error {
 	ctx, cancel := lf.proc.WithTimeout(context.Background(), patience)
 	defer cancel()
 	got, err := lf.receiveBy(ctx, rng, &r, buf)
+	defer func() { w.bufs.put(buf[:got.n]) }() // nobody reads the rest
 	if err == nil {
 		w.lastCame = lf.now()
 		if !byHostile(got.from) {
 			w.totals.Delivered++
 			w.l.deliver(lf, r, arrival{got.from, got.tag, got.full, buf[:got.n], len(buf), !w.plan.calm()})
 			if e := lf.answer(&got.msg, buf[:got.n]); e != nil {
-				w.bufs.put(buf)
 				return e
 			}
 		}
 	}
-	w.bufs.put(buf)
 	// A receive that has been matched waits for its message, or for the end of its sender.
 	lf.inTime(ctx, &r, err, answerTime+2*w.plan.unreachableAfter)
 	if err != nil && outcomeOf(ctx, err) == failed && !(r.from != "" && w.excused(lf, r.from)) && !lf.ended {

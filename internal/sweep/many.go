@@ -11,6 +11,7 @@ func (lf *life) sendMany(rng *rand.Rand) error {
 	w := lf.w
 	to, tag := lf.destination(rng), rng.Uint64N(tagClasses)
 	ms := make([]*message, 1+rng.IntN(20))
+	w.toSend = max(0, w.toSend-len(ms)+1)
 	data := make([][]byte, len(ms))
 	for i := range ms {
 		size := idBytes + rng.IntN(600) // so that all have one tag
