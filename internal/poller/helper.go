@@ -66,9 +66,6 @@ func (p *Poller) watch() {
 		}
 		polled = true
 		p.arrived.Store(false)
-		if p.drowsy != nil {
-			p.drowsy.Awake()
-		}
 		now := Now()
 		work, next := p.poll(now)
 		listening := p.engine.Listening()

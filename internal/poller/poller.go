@@ -225,6 +225,9 @@ func (p *Poller) poll(now clock.Time) (work int, next clock.Time) {
 	if p.closed.Load() {
 		return 0, clock.Never
 	}
+	if p.drowsy != nil && p.asleep.Load() == 0 { // not while the helper sleeps, whom others' polls do not wake
+		p.drowsy.Awake()
+	}
 	work, next = p.engine.Poll(now)
 	due := next
 	if p.engine.Listening() { // whoever posts now does not ring, so that somebody has to look

@@ -115,11 +115,18 @@ func (s *socket) told(b []byte) (t told) {
 // tell has the kernel coalesce what comes (1), and tell of it and of marks, or not (0). What a kernel does not know it does
 // not do: frames then come one by one, or marks are not counted.
 func (s *socket) tell(on int) {
-	if s.offload.receive {
-		_ = unix.SetsockoptInt(s.fd, unix.IPPROTO_UDP, unix.UDP_GRO, on)
+	s.tellOf(s.fd, on)
+	if s.direct.fd >= 0 {
+		s.tellOf(s.direct.fd, on)
 	}
-	_ = unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_RECVTOS, on)
+}
+
+func (s *socket) tellOf(fd, on int) {
+	if s.offload.receive {
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, on)
+	}
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_RECVTOS, on)
 	if s.six {
-		_ = unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, on)
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, on)
 	}
 }

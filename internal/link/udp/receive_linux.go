@@ -135,22 +135,28 @@ func (r *rack) ready(i int) {
 // All calls are RawSyscalls: they never block, and telling the scheduler about them costs a quarter more.
 func (d *Driver) receive(now clock.Time, to link.Receiver) int {
 	in := &d.sock.in
-	if in.next == in.end {
-		d.counters.SystemCalls++
-		if in.mode == modeLone {
-			return d.receiveOne(now, to)
-		}
-		d.receiveMany()
+	if in.next < in.end {
+		return d.handOver(now, to)
 	}
-	return d.handOver(now, to)
+	fd, aside := d.sock.choose()
+	n := 0
+	if in.mode == modeLone {
+		n = d.receiveOne(fd, now, to)
+	} else {
+		d.receiveMany(fd, aside)
+		n = d.handOver(now, to)
+	}
+	d.sock.direct.looked(aside, n > 0)
+	return n
 }
 
-func (d *Driver) receiveOne(now clock.Time, to link.Receiver) int {
+func (d *Driver) receiveOne(fd int, now clock.Time, to link.Receiver) int {
 	in := &d.sock.in
+	d.counters.SystemCalls++
 	in.size = nameLen
 	name := &in.several.names[0]
 	// MSG_TRUNC makes it return the datagram's true length.
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(d.sock.fd), uintptr(unsafe.Pointer(&in.arena[0])), uintptr(d.mtu),
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&in.arena[0])), uintptr(d.mtu),
 		unix.MSG_DONTWAIT|unix.MSG_TRUNC, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&in.size)))
 	if errno != 0 {
 		d.receiveError(errno)
@@ -165,9 +171,10 @@ func (d *Driver) receiveOne(now clock.Time, to link.Receiver) int {
 	return 1
 }
 
-// receiveMany fills slots by recvmmsg.
-func (d *Driver) receiveMany() {
+// receiveMany fills slots by recvmmsg. A look aside that finds nothing says nothing of how frames come.
+func (d *Driver) receiveMany(fd int, aside bool) {
 	in := &d.sock.in
+	d.counters.SystemCalls++
 	in.rack = &in.several
 	if in.mode == modeBulk {
 		in.rack = &in.bulk
@@ -176,14 +183,16 @@ func (d *Driver) receiveMany() {
 	if in.full {
 		slots = fullBuffers
 	}
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(d.sock.fd), uintptr(unsafe.Pointer(&in.rack.headers[0])),
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&in.rack.headers[0])),
 		uintptr(slots), unix.MSG_DONTWAIT, 0, 0)
 	if errno != 0 {
 		n = 0
 		d.receiveError(errno)
 	}
 	in.next, in.end, in.at = 0, int(n), 0
-	d.changeMode()
+	if n > 0 || !aside {
+		d.changeMode()
+	}
 }
 
 // changeMode draws the conclusions from how much the last call brought.

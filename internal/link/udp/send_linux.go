@@ -20,6 +20,7 @@ type outbound struct {
 	headers  []header
 	vectors  []unix.Iovec
 	names    []sockaddr
+	nameSize uint32 // of each
 	segments []segmentControl
 	frames   []int // in each batch
 	refused  bool  // the last send said ECONNREFUSED
@@ -38,6 +39,7 @@ func newOutbound() outbound {
 
 // transmit sends the staged frames until none is left or the kernel takes no more.
 func (d *Driver) transmit() {
+	d.turnDirect()
 	for d.out.pending() > 0 {
 		n, errno := d.sendSome()
 		if !d.account(n, errno) {
@@ -106,7 +108,7 @@ func (d *Driver) unbatch(n int, errno unix.Errno) bool {
 func (d *Driver) sendSome() (int, unix.Errno) {
 	waiting := d.out.waiting()
 	s, out := &d.sock, &d.sock.out
-	batches := 0
+	batches, alike := 0, true
 	for i := 0; i < len(waiting); batches++ {
 		n := 1
 		if i >= out.single && s.offload.batches(waiting[i].to) {
@@ -115,14 +117,51 @@ func (d *Driver) sendSome() (int, unix.Errno) {
 		if !d.prepare(batches, &waiting[i], waiting[i:i+n]) {
 			break
 		}
+		alike = alike && waiting[i].to == waiting[0].to
 		i += n
 	}
-	if batches == 0 {
+	s.direct.sent(waiting[0].to, batches == 1 && out.frames[0] == 1)
+	switch {
+	case batches == 0:
 		return 1, unix.EAFNOSUPPORT
+	case alike && s.direct.turned && waiting[0].to == s.direct.peer:
+		return d.sendDirect(batches)
 	}
+	return d.send(s.fd, batches)
+}
+
+// sendDirect sends the prepared batches by the direct socket. An error may be about an earlier frame, since the kernel reports
+// there what routers and the peer's host said of those. So that it is not charged to a frame that it is not about, and however much has
+// changed on the way, the listening socket has the last word.
+func (d *Driver) sendDirect(batches int) (int, unix.Errno) {
+	out := &d.sock.out
+	for i := range batches {
+		out.headers[i].Name, out.headers[i].Namelen = nil, 0
+	}
+	n, errno := d.send(d.sock.direct.fd, batches)
+	switch errno {
+	case 0:
+		d.stats.Direct += uint64(n)
+		return n, 0
+	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM, unix.EINTR:
+		return n, errno
+	}
+	for i := range batches {
+		out.headers[i].Name, out.headers[i].Namelen = (*byte)(unsafe.Pointer(&out.names[i])), out.nameSize
+	}
+	if n, errno = d.send(d.sock.fd, batches); errno == 0 {
+		d.stats.Refused++
+	}
+	d.restDirect()
+	return n, errno
+}
+
+// send sends the prepared batches by a socket.
+func (d *Driver) send(fd, batches int) (int, unix.Errno) {
+	out := &d.sock.out
 	d.counters.SystemCalls++
 	if batches > 1 {
-		sent, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&out.headers[0])), uintptr(batches),
+		sent, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&out.headers[0])), uintptr(batches),
 			unix.MSG_DONTWAIT, 0, 0)
 		if errno != 0 {
 			return out.frames[0], errno
@@ -137,10 +176,10 @@ func (d *Driver) sendSome() (int, unix.Errno) {
 	h, v := &out.headers[0], &out.vectors[0]
 	var errno unix.Errno
 	if out.frames[0] == 1 {
-		_, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(v.Base)), uintptr(v.Len),
+		_, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(v.Base)), uintptr(v.Len),
 			unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(h.Name)), uintptr(h.Namelen))
 	} else {
-		_, _, errno = unix.RawSyscall(unix.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&h.Msghdr)), unix.MSG_DONTWAIT)
+		_, _, errno = unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.Msghdr)), unix.MSG_DONTWAIT)
 		if errno == 0 {
 			d.countBatch(out.frames[0])
 		}
@@ -167,7 +206,7 @@ func (d *Driver) prepare(i int, first *staged, batch []staged) bool {
 	v.Base = &d.out.buf[first.off]
 	v.SetLen(last.off + last.size - first.off)
 	h.Name = (*byte)(unsafe.Pointer(&out.names[i]))
-	h.Namelen = size
+	h.Namelen, out.nameSize = size, size
 	h.Iov = v
 	h.SetIovlen(1)
 	out.frames[i] = len(batch)

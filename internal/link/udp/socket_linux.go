@@ -14,24 +14,29 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// socket is a non-blocking UDP socket and all that its system calls need, made once.
+// socket is a non-blocking UDP socket, with a second one beside it, and all that their system calls need, made once.
 type socket struct {
-	fd            int
-	six           bool // the socket is of IPv6; it may carry IPv4 as well, in mapped addresses
+	fd            int  // the listening socket
+	six           bool // the sockets are of IPv6; the listening one may carry IPv4 as well, in mapped addresses
 	receiveBuffer int
 	sendBuffer    int
 	in            inbound
 	out           outbound
+	direct        direct
 	offload       offload
 	zones         zones
 }
 
-var _ link.Pollable = (*Driver)(nil)
+var (
+	_ link.Pollable = (*Driver)(nil)
+	_ link.Sleeper  = (*Driver)(nil)
+)
 
 // Fd implements link.Pollable. It is -1 once the driver is closed.
 func (d *Driver) Fd() int { return d.sock.fd }
 
 func (s *socket) open(cfg Config, mtu int) error {
+	s.direct.fd = -1
 	err := s.bind(cfg.Addr)
 	if cfg.Addr.Addr() == netip.IPv6Unspecified() &&
 		(errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EADDRNOTAVAIL)) {
@@ -41,80 +46,92 @@ func (s *socket) open(cfg Config, mtu int) error {
 	if err != nil {
 		return err
 	}
-	s.raiseBuffers(cfg.SocketBuffer)
+	s.receiveBuffer, s.sendBuffer = raiseBuffers(s.fd, cfg.SocketBuffer)
 	s.in = newInbound(mtu, s.offload.receive)
 	s.out = newOutbound()
 	return nil
 }
 
-// bind makes the socket. On an error nothing is left open.
-func (s *socket) bind(addr netip.AddrPort) error {
+// bind makes the listening socket. On an error nothing is left open.
+func (s *socket) bind(addr netip.AddrPort) (err error) {
 	s.six = addr.Addr().Is6()
-	family := unix.AF_INET
-	if s.six {
-		family = unix.AF_INET6
-	}
-	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return os.NewSyscallError("socket", err)
-	}
-	s.fd = fd
-	if err := s.prepare(addr); err != nil {
-		unix.Close(fd)
-		s.fd = -1
+	if s.fd, err = newSocket(s.six); err != nil {
 		return err
 	}
-	return nil
+	if err = s.prepare(addr); err != nil {
+		unix.Close(s.fd)
+		s.fd = -1
+	}
+	return err
+}
+
+func newSocket(six bool) (fd int, err error) {
+	family := unix.AF_INET
+	if six {
+		family = unix.AF_INET6
+	}
+	fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	return fd, os.NewSyscallError("socket", err)
 }
 
 func (s *socket) prepare(addr netip.AddrPort) error {
-	// Don't fragment, whatever a router is said to have said: how long frames may be on a path is found out by frames that
-	// arrive (internal/rel), and whoever can forge a router's word must not make them short. What the interface cannot
-	// carry is refused (EMSGSIZE). A mapped IPv4 address on an IPv6 socket obeys the option of IPv4.
-	if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE); err != nil && !s.six {
-		return os.NewSyscallError("setsockopt IP_MTU_DISCOVER", err)
-	}
-	if s.six {
-		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE); err != nil {
-			return os.NewSyscallError("setsockopt IPV6_MTU_DISCOVER", err)
-		}
-		only := 1
-		if addr.Addr().IsUnspecified() {
-			only = 0
-		}
-		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, only); err != nil {
-			return os.NewSyscallError("setsockopt IPV6_V6ONLY", err)
-		}
+	if err := setOptions(s.fd, s.six, addr.Addr()); err != nil {
+		return err
 	}
 	var name sockaddr
 	n, ok := name.set(addr, s.six, &s.zones)
 	if !ok {
 		return fmt.Errorf("no interface %q", addr.Addr().Zone())
 	}
-	_, _, errno := unix.RawSyscall(unix.SYS_BIND, uintptr(s.fd), uintptr(unsafe.Pointer(&name)), uintptr(n))
+	return bindTo(s.fd, &name, n)
+}
+
+func bindTo(fd int, name *sockaddr, size uint32) error {
+	_, _, errno := unix.RawSyscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(name)), uintptr(size))
 	if errno != 0 {
 		return os.NewSyscallError("bind", errno)
 	}
 	return nil
 }
 
+// setOptions sets what must be set before a socket is bound to ip.
+func setOptions(fd int, six bool, ip netip.Addr) error {
+	// Don't fragment, whatever a router is said to have said: how long frames may be on a path is found out by frames that
+	// arrive (internal/rel), and whoever can forge a router's word must not make them short. What the interface cannot
+	// carry is refused (EMSGSIZE). A mapped IPv4 address on an IPv6 socket obeys the option of IPv4.
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE); err != nil && !six {
+		return os.NewSyscallError("setsockopt IP_MTU_DISCOVER", err)
+	}
+	if !six {
+		return nil
+	}
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE); err != nil {
+		return os.NewSyscallError("setsockopt IPV6_MTU_DISCOVER", err)
+	}
+	only := 1
+	if ip.IsUnspecified() {
+		only = 0
+	}
+	return os.NewSyscallError("setsockopt IPV6_V6ONLY", unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, only))
+}
+
 // raiseBuffers asks for larger buffers: with privilege beyond the system's limit, else up to it. Getting less is no
 // error; explain tells.
-func (s *socket) raiseBuffers(want int) {
+func raiseBuffers(fd, want int) (receive, send int) {
 	for _, option := range [][2]int{{unix.SO_RCVBUFFORCE, unix.SO_RCVBUF}, {unix.SO_SNDBUFFORCE, unix.SO_SNDBUF}} {
-		if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, option[0], want) != nil {
-			_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, option[1], want)
+		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, option[0], want) != nil {
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option[1], want)
 		}
 	}
 	// The kernel doubles what it is asked for and answers with the double.
 	granted := func(option int) int {
-		got, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, option)
+		got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
 		if err != nil {
 			return 0
 		}
 		return got / 2
 	}
-	s.receiveBuffer, s.sendBuffer = granted(unix.SO_RCVBUF), granted(unix.SO_SNDBUF)
+	return granted(unix.SO_RCVBUF), granted(unix.SO_SNDBUF)
 }
 
 // explain says what became of the buffers. Of the one for sending only if it is short: frames wait for it, and none is lost.
@@ -139,15 +156,17 @@ func (s *socket) localAddr() link.Addr {
 	return name.addr(&s.zones)
 }
 
-// overrun asks the kernel how many datagrams it dropped because the receive buffer was full.
-func (s *socket) overrun() uint64 {
-	if s.fd < 0 {
+// overrun asks the kernel how many datagrams it dropped because a receive buffer was full.
+func (s *socket) overrun() uint64 { return dropped(s.fd) + dropped(s.direct.fd) }
+
+func dropped(fd int) uint64 {
+	if fd < 0 {
 		return 0
 	}
 	const drops = 8 // SK_MEMINFO_DROPS
 	var info [drops + 1]uint32
 	size := uint32(unsafe.Sizeof(info))
-	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(s.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
 		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
 	if errno != 0 {
 		return 0
@@ -156,7 +175,13 @@ func (s *socket) overrun() uint64 {
 }
 
 func (s *socket) close() error {
-	fd := s.fd
-	s.fd = -1
-	return os.NewSyscallError("close", unix.Close(fd))
+	fds := []int{s.fd, s.direct.fd}
+	s.fd, s.direct = -1, direct{fd: -1}
+	var errs []error
+	for _, fd := range fds {
+		if fd >= 0 {
+			errs = append(errs, os.NewSyscallError("close", unix.Close(fd)))
+		}
+	}
+	return errors.Join(errs...)
 }

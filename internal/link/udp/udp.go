@@ -10,6 +10,8 @@
 // Reserve says nil. What cannot be sent at all is dropped and counted by cause.
 //
 // Datagrams have the don't-fragment bit. A path that carries less than the MTU is found out above, by internal/rel.
+// Where one peer has most of the frames, they leave by a socket that is connected to it (direct_linux.go).
+//
 // Linux has system calls of its own, none of which ever blocks; other systems use package
 // net, with a goroutine that reads (udp_others.go; on Linux build tag "portable" chooses it for tests).
 package udp
@@ -40,6 +42,9 @@ type Config struct {
 
 	// NoOffload is the kill switch of segmentation offload, both ways: frames are sent and received one by one.
 	NoOffload bool
+
+	// OneSocket does without a direct socket (direct_linux.go), for whom a link of another kind has most frames.
+	OneSocket bool
 
 	// Log, if set, is told in a sentence when the driver has to change how it goes about things. It is called from within
 	// the driver's methods and must be quick.
@@ -81,10 +86,12 @@ type Stats struct {
 	Blocked    uint64 // times the kernel took no more for now; nothing was lost
 	Refused    uint64 // times the kernel reported that a peer's host sent an ICMP error
 	Oversize   uint64 // received, but larger than the MTU, and dropped
-	Overrun    uint64 // dropped by the kernel because the receive buffer was full (where it tells)
+	Overrun    uint64 // dropped by the kernel because a receive buffer was full (where it tells)
+	Turned     uint64 // times the direct socket was turned to a peer
+	Direct     uint64 // frames that left by it
 }
 
-// Driver is one UDP socket.
+// Driver is one UDP address.
 type Driver struct {
 	addr     link.Addr
 	mtu      int
@@ -119,7 +126,7 @@ func Listen(cfg Config) (*Driver, error) {
 	}
 	d.addr = d.sock.localAddr()
 	d.out = newStage(d.mtu)
-	d.why = why + "; " + offload + "; " + d.sock.explain(cfg.SocketBuffer)
+	d.why = why + "; " + offload + "; " + d.sock.explain(cfg.SocketBuffer) + d.sock.addDirect(cfg, d.addr)
 	return d, nil
 }
 

@@ -210,6 +210,9 @@ func (s *socket) explain(want int) string {
 		s.receiveBuffer>>10, want>>10, 2*want)
 }
 
+// addDirect makes no direct socket: package net has no way to have it get a peer's frames, and no others.
+func (s *socket) addDirect(Config, link.Addr) (why string) { return "" }
+
 func (s *socket) localAddr() link.Addr {
 	a := s.conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())

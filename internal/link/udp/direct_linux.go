@@ -1,0 +1,250 @@
+//go:build linux && !portable
+
+package udp
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// direct is the direct socket: a second one at the same address, which the kernel connects to one peer.
+//
+//	          of the last sends most were of a lone frame for one peer
+//	at rest ─────────────────────────────────────────────────────────────► turned to that peer
+//	   ▲                                                                     │
+//	   └─────────────────────────────────────────────────────────────────────┘ they no longer are; much comes; sending
+//	                                                                           fails; whoever polls parks
+//
+// The kernel knows the route of a connected socket; for each call of another it looks it up, 0.6 µs. Of the frames that
+// come it gives the connected socket those of its peer, and the listening socket the rest. So both are to be asked for
+// frames while the direct socket is turned, and each look is a system call: the other one is asked now and then. That is
+// why there is one direct socket rather than one for each peer, and why it rests while peers are sent to by turns, and
+// where frames go or come in batches, each of which needs but one route.
+//
+// At rest it is connected to our own address, from which nobody sends, so that the listening socket gets all frames:
+// who parks watches that one alone, and no frame pays for a second descriptor. Only once its user has said that
+// it does not park (link.Sleeper) is the direct socket turned. Frames that are in a socket, or on their way into it, when it is
+// turned are found later by a look at the other one: whose frame is found in which socket makes no difference.
+//
+// To close it instead, or to take its connection away, would lose frames that wait in it, or have it compete with the
+// listening socket for those of others.
+type direct struct {
+	fd     int       // -1: there is none
+	own    sockaddr  // our address
+	size   uint32    // of own
+	turned bool      // to peer
+	peer   link.Addr // turned to last
+	parked bool      // whoever polls parks, or has not said that it does not
+	failed bool      // it could not be turned, and that has been said
+
+	// The peer that may have most of the frames, and by how many sends it is ahead of all others together: at most
+	// limits.DirectAfter, and 0 if another takes its place.
+	most link.Addr
+	lead int
+
+	// Looks at the other socket: the listening one while turned, this one at rest.
+	first  int // so many come before all others, until one finds nothing
+	strays int // at rest, as many as are to find nothing
+	turn   int // so many polls until the next, at asideBusy
+}
+
+const (
+	// The other socket is asked after asideIdle polls that found nothing, so seldom that the average frame of the peer is found 30 ns
+	// later, and often enough that one of somebody else waits for a microsecond; and after asideBusy that found something.
+	asideIdle = 4
+	asideBusy = 16
+
+	// firstLooks bounds how many looks in a row empty the other socket after a turn: it holds older frames, unless they
+	// come faster than they are taken.
+	firstLooks = 32
+
+	// strayLooks is how often this socket is asked at rest. A frame that the kernel was putting there while it was turned
+	// is there by the second.
+	strayLooks = 2
+)
+
+// addDirect makes the direct socket if it can be had, and says why not. The system chooses from which of our addresses a
+// frame for an unspecified one leaves, for each peer and each time; a connected socket would hold to one of them.
+func (s *socket) addDirect(cfg Config, own link.Addr) (why string) {
+	if cfg.OneSocket {
+		return ""
+	}
+	if own.Addr().IsUnspecified() {
+		return "; no direct socket for a busy peer, which needs one local address to listen at"
+	}
+	if err := s.openDirect(cfg, own); err != nil {
+		return fmt.Sprintf("; no direct socket for a busy peer: %v", err)
+	}
+	return "; a direct socket for a busy peer"
+}
+
+// openDirect makes the direct socket, at rest. It is made together with the listening one, since the program may be without its privileges
+// or in another network namespace later.
+func (s *socket) openDirect(cfg Config, own link.Addr) error {
+	o := &s.direct
+	fd, err := newSocket(s.six)
+	if err != nil {
+		return err
+	}
+	o.size, _ = o.own.set(own, s.six, &s.zones)
+	if err := s.bindBeside(fd, own); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	raiseBuffers(fd, cfg.SocketBuffer)
+	o.fd, o.parked, o.strays, o.turn = fd, true, strayLooks, asideBusy
+	return nil
+}
+
+// bindBeside binds fd to the address of the listening socket, and connects it to just that. Others can do so in
+// between only.
+func (s *socket) bindBeside(fd int, own link.Addr) error {
+	if err := setOptions(fd, s.six, own.Addr()); err != nil {
+		return err
+	}
+	share := func(on int) error {
+		for _, socket := range []int{s.fd, fd} {
+			if err := unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_REUSEPORT, on); err != nil {
+				return os.NewSyscallError("setsockopt SO_REUSEPORT", err)
+			}
+		}
+		return nil
+	}
+	err := share(1)
+	if err == nil {
+		err = bindTo(fd, &s.direct.own, s.direct.size)
+	}
+	if again := share(0); err == nil {
+		err = again
+	}
+	if err == nil {
+		err = os.NewSyscallError("connect", connect(fd, &s.direct.own, s.direct.size))
+	}
+	return err
+}
+
+func connect(fd int, to *sockaddr, size uint32) error {
+	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(to)), uintptr(size))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// sent notes that a call sends to a peer: a lone frame, or more.
+func (o *direct) sent(to link.Addr, lone bool) {
+	switch {
+	case !lone:
+		o.lead = max(o.lead-1, 0)
+	case to == o.most:
+		o.lead = min(o.lead+1, limits.DirectAfter)
+	case o.lead > 0:
+		o.lead--
+	default:
+		o.most, o.lead = to, 1
+	}
+}
+
+// turnDirect turns the direct socket to whom most is sent to, or lets it rest, if that is due.
+func (d *Driver) turnDirect() {
+	s, o := &d.sock, &d.sock.direct
+	bulk := s.in.mode == modeBulk
+	if o.turned && (o.lead == 0 || bulk) {
+		d.restDirect()
+		return
+	}
+	if o.lead < limits.DirectAfter || o.parked || bulk || o.fd < 0 || o.turned && o.most == o.peer {
+		return
+	}
+	var name sockaddr
+	size, ok := name.set(o.most, s.six, &s.zones)
+	if !ok {
+		return
+	}
+	o.lead = 0
+	if err := connect(o.fd, &name, size); err != nil {
+		if !o.failed {
+			o.failed = true
+			d.say(fmt.Sprintf("frames for %v leave by the listening socket, which is slower, since the direct one cannot be connected: %v", o.most, err))
+		}
+		d.restDirect() // whatever it was connected to, it no longer may be
+		return
+	}
+	o.lead = limits.DirectAfter
+	o.turned, o.peer, o.first, o.turn = true, o.most, firstLooks, asideBusy
+	d.stats.Turned++
+}
+
+// restDirect has the listening socket get all frames again.
+func (d *Driver) restDirect() {
+	o := &d.sock.direct
+	o.turned, o.lead = false, 0
+	o.first, o.strays, o.turn = firstLooks, strayLooks, asideBusy
+	if err := connect(o.fd, &d.sock.direct.own, o.size); err != nil {
+		unix.Close(o.fd) // frames in it are lost; but this address is no longer ours
+		*o = direct{fd: -1}
+		d.say(fmt.Sprintf("all frames leave by the listening socket from now on, which is slower, since the direct one cannot be connected to this NIC's own address: %v", err))
+	}
+}
+
+// choose says which socket a poll asks for frames, and whether that is the other one.
+func (s *socket) choose() (fd int, aside bool) {
+	o := &s.direct
+	fd, other := s.fd, o.fd
+	if o.turned {
+		fd, other = other, fd
+	} else if o.strays == 0 {
+		return fd, false
+	}
+	if o.first > 0 {
+		o.first--
+		return other, true
+	}
+	if o.turn <= 0 {
+		o.turn = asideBusy
+		return other, true
+	}
+	return fd, false
+}
+
+// looked draws the conclusions from a look: more may wait in the other socket where there was something.
+func (o *direct) looked(aside, found bool) {
+	switch {
+	case !aside && found:
+		o.turn--
+	case !aside:
+		o.turn -= asideBusy / asideIdle
+	case found:
+		o.turn = 1
+	case o.turned || o.strays == 0:
+		o.first = 0
+	default:
+		o.first = 0
+		o.strays--
+	}
+}
+
+// Sleep implements link.Sleeper.
+func (d *Driver) Sleep() (ready bool) {
+	o := &d.sock.direct
+	if d.closed || o.fd < 0 {
+		return false
+	}
+	if o.turned {
+		d.restDirect()
+	}
+	if !d.sock.more() && o.strays > 0 {
+		d.receiveMany(o.fd, true)
+	}
+	o.lead, o.parked = 0, !d.sock.more()
+	return !o.parked
+}
+
+// Awake implements link.Sleeper.
+func (d *Driver) Awake() { d.sock.direct.parked = false }

@@ -1,0 +1,392 @@
+//go:build linux && !portable
+
+package udp
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// awakePair is two drivers whose user does not park.
+func awakePair(t *testing.T) (a, b *Driver) {
+	t.Helper()
+	a, b = pairOf(t, 1472)
+	for _, d := range []*Driver{a, b} {
+		if d.sock.direct.fd < 0 {
+			t.Fatal("no direct socket:", d.Explain())
+		}
+		d.Awake()
+	}
+	return a, b
+}
+
+// say sends n frames from one to another, each in a call of its own, and has them arrive.
+func say(t *testing.T, from, to *Driver, n int) {
+	t.Helper()
+	in := &collect{}
+	for i := range n {
+		text := fmt.Appendf(nil, "frame %d", i)
+		f := from.Reserve(to.Addr())
+		from.Commit(copy(f, text))
+		from.Flush(0)
+		drain(t, to, in, i+1)
+		if !bytes.Equal(in.frames[i], text) {
+			t.Fatalf("frame %d of %v for %v arrives as %q", i, from.Addr(), to.Addr(), in.frames[i])
+		}
+	}
+	for range 3 * asideIdle {
+		to.Poll(0, in)
+	}
+	if len(in.frames) != n {
+		t.Fatalf("%d frames have arrived of %d", len(in.frames), n)
+	}
+}
+
+// turned fails the test unless d's direct socket is turned to peer.
+func turned(t *testing.T, d, peer *Driver) {
+	t.Helper()
+	if o := &d.sock.direct; !o.turned || o.peer != peer.Addr() {
+		t.Fatalf("the direct socket is turned: %v, last to %v; want it to be to %v", o.turned, o.peer, peer.Addr())
+	}
+}
+
+func resting(t *testing.T, d *Driver) {
+	t.Helper()
+	if o := &d.sock.direct; o.turned {
+		t.Fatalf("the direct socket is turned to %v; want it to rest", o.peer)
+	}
+}
+
+func TestABusyPeerIsSentToByTheDirectSocketAndNothingElseChanges(t *testing.T) {
+	a, b := awakePair(t)
+	say(t, a, b, limits.DirectAfter)
+	resting(t, a)
+	say(t, a, b, 100)
+	turned(t, a, b)
+	say(t, b, a, 100) // before and after it is turned at the other end
+	turned(t, b, a)
+	if s := a.Stats(); s.Turned != 1 || s.Direct != 100 {
+		t.Errorf("turned %d times, %d frames left by it; want 1 and 100", s.Turned, s.Direct)
+	}
+	if s := a.Stats(); s.Refused+s.Unsendable+s.TooBig+s.Overrun != 0 {
+		t.Errorf("%+v; want nothing refused or dropped", s)
+	}
+}
+
+func TestIPv6HasADirectSocketToo(t *testing.T) {
+	var ends [2]*Driver
+	for i := range ends {
+		d, err := Listen(Config{Addr: netip.MustParseAddrPort("[::1]:0"), MTU: 1452})
+		if err != nil {
+			t.Skip("this host has no IPv6:", err)
+		}
+		defer d.Close()
+		d.Awake()
+		ends[i] = d
+	}
+	say(t, ends[0], ends[1], 2*limits.DirectAfter)
+	turned(t, ends[0], ends[1])
+	say(t, ends[1], ends[0], 2*limits.DirectAfter)
+}
+
+func TestFramesOfOthersArriveWhileTheDirectSocketIsTurned(t *testing.T) {
+	a, b := awakePair(t)
+	c, d := pairOf(t, 1472)
+	say(t, a, b, 2*limits.DirectAfter)
+	turned(t, a, b)
+	in := &collect{}
+	for i := range 50 {
+		for j, from := range []*Driver{b, c, d} {
+			f := from.Reserve(a.Addr())
+			from.Commit(copy(f, fmt.Sprint(3*i+j)))
+			from.Flush(0)
+		}
+		drain(t, a, in, 3*(i+1))
+	}
+	turned(t, a, b)
+	say(t, a, c, 1) // one for somebody else leaves as ever
+	say(t, a, b, 1)
+	turned(t, a, b)
+}
+
+func TestTheDirectSocketFollowsWhoIsSentToMost(t *testing.T) {
+	a, b := awakePair(t)
+	c, d := pairOf(t, 1472)
+	for range 3 * limits.DirectAfter {
+		say(t, a, b, 1)
+		say(t, a, c, 1)
+		say(t, a, d, 1)
+	}
+	if s := a.Stats(); s.Turned != 0 {
+		t.Errorf("turned %d times where three peers are sent to by turns", s.Turned)
+	}
+	say(t, a, b, 2*limits.DirectAfter)
+	turned(t, a, b)
+	say(t, a, c, limits.DirectAfter+1)
+	resting(t, a)
+	say(t, a, c, limits.DirectAfter+1)
+	turned(t, a, c)
+	say(t, c, a, 10)
+	say(t, b, a, 10)
+}
+
+// A descriptor is watched by whoever parks: it must announce all frames, also those of the peer that was busy.
+func TestWhoParksWatchesOneDescriptor(t *testing.T) {
+	a, b := awakePair(t)
+	say(t, a, b, 2*limits.DirectAfter)
+	turned(t, a, b)
+	in := &collect{}
+	send := func() {
+		f := b.Reserve(a.Addr())
+		b.Commit(copy(f, "wake up"))
+		b.Flush(0)
+	}
+	send() // it waits in the direct socket when a is about to park
+	if !a.Sleep() {
+		t.Fatal("Sleep says that nothing waits")
+	}
+	drain(t, a, in, 1)
+	for a.Sleep() {
+		a.Poll(0, in)
+	}
+	resting(t, a)
+	send()
+	fds := []unix.PollFd{{Fd: int32(a.Fd()), Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, 60_000); n != 1 || err != nil {
+		t.Fatalf("poll says %d, %v; want the descriptor to announce a frame", n, err)
+	}
+	drain(t, a, in, 2)
+	say(t, a, b, 3*limits.DirectAfter)
+	resting(t, a) // since nobody has said that a is awake
+	a.Awake()
+	say(t, a, b, 2*limits.DirectAfter)
+	turned(t, a, b)
+}
+
+func TestAUserWhoDoesNotSayThatItIsAwakeNeverHasTheDirectSocketTurned(t *testing.T) {
+	a, b := pairOf(t, 1472)
+	say(t, a, b, 3*limits.DirectAfter)
+	if s := a.Stats(); s.Turned != 0 {
+		t.Errorf("turned %d times", s.Turned)
+	}
+}
+
+// While the direct socket is turned, and between its being bound and connected, the kernel may put anybody's frame there.
+func TestAFrameThatWaitsInTheDirectSocketIsNotLostHoweverItTurns(t *testing.T) {
+	a, b := awakePair(t)
+	c, _ := pairOf(t, 1472)
+	in := &collect{}
+	for round, turn := range []func(){
+		func() { say(t, a, c, 2*limits.DirectAfter) }, // to rest, and to another peer
+		func() { a.Sleep() },
+		a.restDirect,
+	} {
+		a.Awake()
+		say(t, a, b, 3*limits.DirectAfter)
+		turned(t, a, b)
+		for i := range 5 {
+			f := b.Reserve(a.Addr())
+			b.Commit(copy(f, fmt.Sprint(i)))
+		}
+		b.Flush(0)
+		turn()
+		drain(t, a, in, 5*(round+1))
+	}
+}
+
+func TestAPeerThatIsGoneIsCountedAndComesBackAtItsAddress(t *testing.T) {
+	a, b := awakePair(t)
+	say(t, a, b, 2*limits.DirectAfter)
+	turned(t, a, b)
+	at := b.Addr()
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 * limits.DirectAfter { // each after the kernel said of the one before that nobody is there
+		a.Reserve(at)
+		a.Commit(10)
+		a.Flush(0)
+		a.Poll(0, &collect{})
+	}
+	if s := a.Stats(); s.Refused == 0 || s.Unsendable != 0 || a.out.pending() != 0 {
+		t.Errorf("%+v, %d wait; want refusals that are counted, and no frame charged with them", s, a.out.pending())
+	}
+	b, err := Listen(Config{Addr: at, MTU: 1472})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	say(t, a, b, 3*limits.DirectAfter)
+	turned(t, a, b)
+	say(t, b, a, 100)
+}
+
+// What the kernel says on the direct socket may be about any earlier frame: it costs none.
+func TestAnErrorOfTheDirectSocketCostsNoFrame(t *testing.T) {
+	a, b := awakePair(t)
+	say(t, a, b, 2*limits.DirectAfter)
+	turned(t, a, b)
+	unix.Close(a.sock.direct.fd)
+	fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0) // which sends nothing, and cannot be connected
+	if err != nil || fd != a.sock.direct.fd {
+		t.Skip("another descriptor is opened meanwhile:", fd, err)
+	}
+	told := ""
+	a.log = func(text string) { told = text }
+	say(t, a, b, 100)
+	if s := a.Stats(); s.Unsendable != 0 || s.Refused != 1 {
+		t.Errorf("%+v; want one refusal", s)
+	}
+	if a.sock.direct.fd >= 0 || !strings.Contains(told, "leave by the listening socket") {
+		t.Errorf("a direct socket that cannot rest is kept, or nobody is told, but %q", told)
+	}
+	if a.Sleep() {
+		t.Error("without a direct socket, Sleep finds frames")
+	}
+}
+
+func TestAPeerThatCannotBeConnectedToIsSentToByTheListeningSocket(t *testing.T) {
+	a, b := awakePair(t)
+	told := 0
+	a.log = func(string) { told++ }
+	for range 3 * limits.DirectAfter { // no host may send to it without asking for it
+		a.Reserve(netip.AddrPortFrom(netip.MustParseAddr("255.255.255.255"), 9))
+		a.Commit(10)
+		a.Flush(0)
+	}
+	resting(t, a)
+	if told != 1 {
+		t.Errorf("told %d times; want once", told)
+	}
+	say(t, a, b, 3*limits.DirectAfter)
+	turned(t, a, b)
+}
+
+func TestExplainSaysWhetherThereIsADirectSocket(t *testing.T) {
+	for _, test := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{Addr: netip.MustParseAddrPort("127.0.0.1:0")}, "a direct socket for a busy peer"},
+		{Config{Addr: netip.MustParseAddrPort("0.0.0.0:0")}, "no direct socket for a busy peer, which needs one local address"},
+	} {
+		d, err := Listen(test.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(d.Explain(), test.want) {
+			t.Errorf("Explain() = %q; want %q in it", d.Explain(), test.want)
+		}
+		d.Close()
+	}
+	d, err := Listen(Config{Addr: netip.MustParseAddrPort("127.0.0.1:0"), OneSocket: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if d.sock.direct.fd >= 0 || strings.Contains(d.Explain(), "direct") {
+		t.Errorf("with OneSocket there are two, or it is explained: %s", d.Explain())
+	}
+}
+
+// The address stays this driver's: that two sockets share it must not let a third in.
+func TestNobodyElseCanListenAtTheAddressOfTwoSockets(t *testing.T) {
+	a, _ := awakePair(t)
+	fd, err := newSocket(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		t.Fatal(err)
+	}
+	var name sockaddr
+	size, _ := name.set(a.Addr(), false, &a.sock.zones)
+	if bindTo(fd, &name, size) == nil {
+		t.Errorf("somebody else listens at %v, too", a.Addr())
+	}
+}
+
+func TestTurningAndSendingDirectlyAllocateNothing(t *testing.T) {
+	a, b := awakePair(t)
+	c, _ := pairOf(t, 1472)
+	in := &count{}
+	exchange := func(to *Driver) {
+		for range 2*limits.DirectAfter + 1 {
+			a.Reserve(to.Addr())
+			a.Commit(100)
+			a.Flush(0)
+			to.Poll(0, in)
+			a.Poll(0, in)
+		}
+	}
+	before := a.Stats().Turned
+	if n := testing.AllocsPerRun(20, func() {
+		exchange(b)
+		exchange(c)
+		a.Sleep()
+		a.Awake()
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if got := a.Stats().Turned - before; got < 40 {
+		t.Errorf("turned %d times in 21 rounds; want 42", got)
+	}
+}
+
+type count struct{ frames int }
+
+func (c *count) Receive(clock.Time, link.Addr, []byte) { c.frames++ }
+
+// Batches gain nothing by it: they leave and come by the listening socket, but for those that find the direct one turned.
+func TestTheDirectSocketRestsWhereMuchGoesOrComes(t *testing.T) {
+	offloading(t)
+	a, b := awakePair(t)
+	in := &collect{}
+	n := 0
+	batches := func(from, to *Driver, rounds int) {
+		t.Helper()
+		for range rounds {
+			for range 40 {
+				f := from.Reserve(to.Addr())
+				copy(f, fmt.Sprintf("%06d", n))
+				from.Commit(1472)
+				n++
+			}
+			from.Flush(0)
+			drain(t, to, in, n)
+			to.Reserve(from.Addr()) // which is acknowledged
+			to.Commit(1)
+			to.Flush(0)
+			drain(t, from, &collect{}, 1)
+		}
+	}
+	for _, pair := range [][2]*Driver{{a, b}, {b, a}} {
+		say(t, a, b, 3*limits.DirectAfter)
+		say(t, b, a, 3*limits.DirectAfter)
+		if pair[0] == a {
+			turned(t, a, b)
+			turned(t, b, a)
+		}
+		batches(pair[0], pair[1], 2*limits.DirectAfter)
+		resting(t, a)
+		resting(t, b)
+	}
+	for i, f := range in.frames {
+		if len(f) != 1472 || string(f[:6]) != fmt.Sprintf("%06d", i) {
+			t.Fatalf("frame %d has %d bytes and says %q", i, len(f), f[:6])
+		}
+	}
+	if s := a.Stats(); s.Direct <= 3*limits.DirectAfter || framesBatched(a) == 0 {
+		t.Errorf("%+v, %d frames in batches; want some of them by the direct socket", s, framesBatched(a))
+	}
+}
