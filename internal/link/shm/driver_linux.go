@@ -65,6 +65,10 @@ func (d *Driver) Properties() link.Properties {
 	return link.Properties{Reliable: true, Ordered: true, Checked: true, Whole: true}
 }
 
+// ReceiveBuffer is how many bytes may be under way to this driver: half of a ring, so that one half is read while the other
+// is written. With 104 KiB in place of that, 1 MiB took 1.2 times as long: a poll wrote two frames, and found no more to do.
+func (d *Driver) ReceiveBuffer() int { return limits.ShmRing / 2 }
+
 // Fd implements link.Pollable. It is -1 once the driver is closed.
 func (d *Driver) Fd() int { return d.epoll }
 
