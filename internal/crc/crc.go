@@ -9,8 +9,8 @@
 //	        └──── × x²⁰⁴⁸ ►┴──── × x²⁰⁴⁸ ►┘                         │
 //	                                      └─ 4 × 64, × x⁵¹² ► ► ► ─┘ 4 × 16, × x³⁸⁴, x²⁵⁶, x¹²⁸ ► 16 ► division
 //
-// The processor multiplies 64 bytes at a time (AVX-512 with VPCLMULQDQ: fold_amd64.s). Where it does not, hash/crc32 serves,
-// and so it does for what is too short to fold.
+// The processor multiplies 64 bytes at a time (AVX-512 with VPCLMULQDQ: fold_amd64.s). Where it does not, hash/crc32 serves, and so it
+// does for what is too short to fold.
 package crc
 
 import "hash/crc32"
@@ -23,6 +23,16 @@ func Checksum(b []byte) uint32 {
 		return ^fold(^uint32(0), b, &distances)
 	}
 	return crc32.Checksum(b, castagnoli)
+}
+
+// Copy copies b to the beginning of to, which is as long at least, and returns the checksum of what sum is the checksum of with b
+// behind it. To do both at once costs little more than to copy: the bytes are in registers anyway. Each is read once, so that the sum is
+// that of the copy even if somebody writes to b meanwhile.
+func Copy(to, b []byte, sum uint32) uint32 {
+	if folds && len(b) >= leastFolded {
+		return ^foldCopy(^sum, &to[:len(b)][0], b, &distances)
+	}
+	return crc32.Update(sum, castagnoli, to[:copy(to[:len(b)], b)])
 }
 
 // leastFolded is the shortest stretch that is folded, in bytes: the four lanes that it begins with.

@@ -9,3 +9,8 @@ var folds = cpu.X86.HasSSE42 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQD
 //
 //go:noescape
 func fold(crc uint32, b []byte, distances *[12]uint64) uint32
+
+// foldCopy is fold, and copies b to where to points.
+//
+//go:noescape
+func foldCopy(crc uint32, to *byte, b []byte, distances *[12]uint64) uint32

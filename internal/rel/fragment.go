@@ -120,33 +120,53 @@ func (m *Module) pieceDone(e *Endpoint, g *segment) {
 
 // put writes the record of one piece into b and returns its length.
 func (f *Fragment) put(b []byte, offset uint64, n int) int {
+	head := f.putHeader(b, offset, n)
+	f.gather(b[head:head+n], offset)
+	return head + n
+}
+
+// putHeader writes the header of that record and returns its length.
+func (f *Fragment) putHeader(b []byte, offset uint64, n int) int {
 	copy(b, f.HeaderBuf[:f.HeaderLen])
 	wire.PatchPiece(b, offset, n)
-	f.gather(b[f.HeaderLen:f.HeaderLen+n], offset)
-	return f.HeaderLen + n
+	return f.HeaderLen
 }
 
 // gather copies the bytes from offset on into b: the one touch of the payload on this side.
 func (f *Fragment) gather(b []byte, offset uint64) {
+	for len(b) > 0 {
+		n := copy(b, f.from(offset))
+		b, offset = b[n:], offset+uint64(n)
+	}
+}
+
+// gatherSum does the same, and returns the checksum of what sum is the checksum of with those bytes behind it.
+func (f *Fragment) gatherSum(b []byte, offset uint64, sum uint32) uint32 {
+	for len(b) > 0 {
+		p := f.from(offset)
+		n := min(len(p), len(b))
+		sum = wire.SumCopy(b, p[:n], sum)
+		b, offset = b[n:], offset+uint64(n)
+	}
+	return sum
+}
+
+// from is what lies in one piece of memory from the byte at offset on: at least that byte.
+func (f *Fragment) from(offset uint64) []byte {
 	if offset < f.partAt {
 		f.part, f.partAt = 0, f.Base
 	}
 	if offset < f.partAt {
 		panic(fmt.Sprintf("rel: byte %d of a fragment is sent, whose stretch begins at %d", offset, f.partAt))
 	}
-	for len(b) > 0 {
-		if f.part >= len(f.Parts) {
-			panic(fmt.Sprintf("rel: a fragment of %d bytes has parts for only %d", f.Length, f.partAt))
-		}
+	for ; f.part < len(f.Parts); f.part++ {
 		p := f.Parts[f.part]
 		if at := offset - f.partAt; at < uint64(len(p)) {
-			n := copy(b, p[at:])
-			b, offset = b[n:], offset+uint64(n)
-			continue
+			return p[at:]
 		}
-		f.part++
 		f.partAt += uint64(len(p))
 	}
+	panic(fmt.Sprintf("rel: a fragment of %d bytes has parts for only %d", f.Length, f.partAt))
 }
 
 // fragmentList has an endpoint's fragments that are under way.

@@ -7,6 +7,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
+// dataHead is the length of a data frame's headers.
+const dataHead = wire.OuterLen + wire.InnerLen
+
 // post writes segment g into a frame by the queue of channel c and commits it (USNIC-24): the first time it gets its
 // sequence number; every time a new packet counter, the acknowledgements of the moment, and a room in the hotel, which
 // starts its retransmit timer. It returns false if the driver takes no more.
@@ -31,13 +34,16 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 			e.stats.LargestSendWindow = max(e.stats.LargestSendWindow, s.send[g.space].used())
 		}
 	}
-	n := wire.OuterLen + wire.InnerLen
-	records := g.put(b[n:])
-	n += records
 	h := wire.Inner{Space: g.space, Seq: g.seq}
 	s.piggyback(&h)
 	h.Put(b[wire.OuterLen:])
-	m.commitFrame(s, b, wire.KindData, n, out)
+	records := 0
+	if g.fragment != nil && m.cfg.Tagged {
+		records = m.commitPiece(s, b, g, out)
+	} else {
+		records = g.put(b[dataHead:])
+		m.commitFrame(s, b, wire.KindData, dataHead+records, out)
+	}
 	g.sends++
 	g.counter, g.sentAt, g.channel = s.counter, now, c
 	e.countSend(g, records)
@@ -181,6 +187,19 @@ func (m *Module) resendSome(now clock.Time, out Frames) {
 func (m *Module) commitFrame(s *session, b []byte, k wire.Kind, n int, out Frames) {
 	s.counter++
 	m.commit(b, wire.Outer{Kind: k, Index: s.peer.Index, Counter: s.counter}, n, s.peer.Cookie, out)
+}
+
+// commitPiece writes the piece of a fragment into a data frame with a tag, commits it, and returns the length of its record. The
+// tag's checksum is made of the payload on its way out of the owner's memory, when it is all but free.
+func (m *Module) commitPiece(s *session, b []byte, g *segment, out Frames) (records int) {
+	s.counter++
+	o := wire.Outer{Flags: wire.FlagTagged, Kind: wire.KindData, Index: s.peer.Index, Counter: s.counter}
+	o.Put(b)
+	n := dataHead + g.fragment.putHeader(b[dataHead:], g.offset, g.length)
+	sum := g.fragment.gatherSum(b[n:n+g.length], g.offset, wire.Sum(b[:n]))
+	n += g.length
+	out.Commit(wire.SealSum(b, n, s.peer.Cookie, sum))
+	return n - dataHead
 }
 
 // commit puts the outer header in front, the tag behind, and hands the frame over.

@@ -18,8 +18,19 @@ import (
 // Seal writes the tag of a plain frame behind its first n bytes and returns the length of the whole.
 // The frame must have FlagTagged set and room for TagLen bytes more.
 func Seal(frame []byte, n int, cookie uint64) int {
+	return SealSum(frame, n, cookie, Sum(frame[:n]))
+}
+
+// Sum is the checksum of the beginning of a frame.
+func Sum(begin []byte) uint32 { return crc.Checksum(begin) }
+
+// SumCopy copies b into a frame behind what sum is the checksum of, and returns that of both: one look at the payload serves both ends.
+func SumCopy(to, b []byte, sum uint32) uint32 { return crc.Copy(to, b, sum) }
+
+// SealSum is Seal of a frame whose first n bytes have that checksum.
+func SealSum(frame []byte, n int, cookie uint64, sum uint32) int {
 	t := frame[n : n+TagLen]
-	binary.LittleEndian.PutUint32(t, crc.Checksum(frame[:n]))
+	binary.LittleEndian.PutUint32(t, sum)
 	binary.LittleEndian.PutUint32(t[4:], 0)
 	binary.LittleEndian.PutUint64(t[8:], cookie)
 	return n + TagLen
