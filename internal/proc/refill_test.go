@@ -125,8 +125,12 @@ func TestARefilledOperationCanBeCancelledAtAnyTime(t *testing.T) {
 		}
 	}()
 	ended := map[bool]int{}
-	for i := range 200 {
-		ctx, cancel := context.WithTimeout(bg, time.Duration(i*10)*time.Microsecond)
+	longer := 10 * time.Microsecond
+	if testing.Short() {
+		longer = 40 * time.Microsecond
+	}
+	for wait := time.Duration(0); wait < 2*time.Millisecond; wait += longer {
+		ctx, cancel := context.WithTimeout(bg, wait)
 		m, err := b.Recv(ctx, Dest{}, AnyTag, got)
 		cancel()
 		if err == nil && (m.Len != len(want) || !bytes.Equal(got, want)) {
