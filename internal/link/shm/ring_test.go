@@ -51,7 +51,11 @@ func TestTheReaderSeesABatchWhenItIsPublishedAndNotBefore(t *testing.T) {
 // A ring against the dumbest second version: a slice. Every frame that reserve found room for comes out, whole and in
 // order, and both agree on what is in between.
 func TestARingIsAQueueOfFrames(t *testing.T) {
-	for seed := range uint64(200) {
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		r := heapRing(1 << (9 + rng.IntN(6)))
 		most := int(r.size) / 4
