@@ -64,7 +64,7 @@ func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	for sent < len(messages) {
 		n, enough := s.way.SendFrame(&m, messages[sent:]), false
 		if n == 0 {
-			n, enough = s.sendOne(&m, messages[sent])
+			n, enough = s.sendHeld(&m, messages[sent:])
 			held = held || n > 0
 		}
 		if n == 0 && polled {
@@ -84,14 +84,17 @@ func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	return sent
 }
 
-// sendOne sends one of many messages by a segment, where it is held until there are enough.
-func (s *straight) sendOne(m *vni.StraightSend, data []byte) (n int, enough bool) {
-	m.Len = len(data)
+// sendHeld sends the first of many messages by a segment, where they are held until there are enough.
+func (s *straight) sendHeld(m *vni.StraightSend, messages [][]byte) (n int, enough bool) {
+	if n, enough = s.way.SendSegment(m, messages); n > 0 {
+		return n, enough
+	}
+	m.Len = len(messages[0])
 	b := s.way.Send(m)
 	if b == nil {
 		return 0, false
 	}
-	copy(b, data)
+	copy(b, messages[0])
 	return 1, s.way.Hold()
 }
 

@@ -71,6 +71,11 @@ func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 			sent += k
 			continue
 		}
+		if k, _ := s.way.SendSegment(&m, messages[sent:]); k > 0 {
+			sent += k
+			held = true
+			continue
+		}
 		m.Len = len(messages[sent])
 		b := s.way.Send(&m)
 		if b == nil {

@@ -414,3 +414,51 @@ func TestManyMessagesShareFramesOfALinkThatKeepsNone(t *testing.T) { // USNIC-28
 		t.Errorf("%d messages went by a frame of a link that may lose it", n)
 	}
 }
+
+func TestManyMessagesShareSegmentsOfALinkThatMayLoseThem(t *testing.T) { // USNIC-28, decision 5
+	f := newFabric(t, 2, fault.Config{Seed: 1})
+	a, b := f.riders()
+	w := b.gather(nil, anything, 1<<20, 10_000)
+	m := &vni.StraightSend{To: b.name, Tag: 5}
+	messages := make([][]byte, 100)
+	for i := range messages {
+		messages[i] = pattern(i%70, byte(i))
+	}
+	messages[60] = pattern(limits.TinyMessage+1, 60) // which goes by the other channel
+	posted, sends := a.e.Count(vni.RelSends), a.e.Count(vni.NICStraightSends)
+	var lots []int
+	for sent := 0; sent < len(messages); {
+		n, enough := a.way.SendSegment(m, messages[sent:])
+		if n == 0 || enough != (sent+n >= limits.HeldMessages) {
+			t.Fatalf("%d messages went, behind %v; enough: %v", n, lots, enough)
+		}
+		sent += n
+		lots = append(lots, n)
+	}
+	a.way.Sent()
+	f.until(time.Second, "all of them", func() bool { return len(w.Batch.Items) == len(messages) })
+	wantBatch(t, w.Batch, messages...)
+	if n := int(a.e.Count(vni.RelSends) - posted); n == 0 || n > len(lots)+10 || len(lots) > 20 || a.e.Count(vni.NICStraightSends)-sends != 100 {
+		t.Errorf("%d segments, %v; %d messages were counted", n, lots, a.e.Count(vni.NICStraightSends)-sends)
+	}
+	if n, _ := a.way.SendSegment(m, [][]byte{make([]byte, limits.CopiedMessage+1)}); n != 0 {
+		t.Error("a message went by a segment that is too long to copy")
+	}
+	for lots = nil; ; {
+		n, enough := a.way.SendSegment(m, messages[:60])
+		if lots = append(lots, n); n == 0 || enough {
+			break
+		}
+	}
+	total := 0
+	for _, n := range lots {
+		total += n
+	}
+	if lots[len(lots)-1] > 0 && total < limits.HeldMessages { // else credit or the window was spent
+		t.Errorf("%v are held, and called enough; expected %d", lots, limits.HeldMessages)
+	}
+	a.way.Sent()
+	f.until(time.Second, "the rest", func() bool { return len(w.Batch.Items) == len(messages)+total })
+	b.way.Cancel(f.now, w)
+	f.noLeaks()
+}

@@ -1,49 +1,108 @@
 package nic
 
 import (
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// SendFrame writes as many of the messages as have room, from the first on, straight into one frame of a link that needs none
-// kept, and lets it go: one copy, and no segment (USNIC-28). Each by itself would pass Send. It returns how many went; 0 where
-// Send may do.
-func (s *Straight) SendFrame(m *vni.StraightSend, messages [][]byte) (n int) {
-	e, p := s.e, s.p
-	space := spaceFor(len(messages[0]))
-	d := s.mayLeave(m, len(messages[0]))
-	if d == nil || !d.peer.ep.Reliable() {
-		return 0
+// Many messages to one process go by frames or segments full of them, so that what can be judged once is judged once: whom
+// they are for, whether that may be sent to, how much credit there is. Each by itself would pass Send.
+//
+//	messages ──► batch: one channel, one room, one credit ──► SendFrame: a frame of a link that needs none kept; it leaves
+//	                                                     └──► SendSegment: a segment, held until there are enough
+
+// batch is messages that go together.
+type batch struct {
+	d     *dest
+	space wire.Space
+	n     int    // of them
+	bytes int    // of their records
+	cost  uint64 // of credit
+}
+
+// batch is the first of the messages, as many as have room in so many bytes; room is asked when it is known who they go to.
+func (s *Straight) batch(m *vni.StraightSend, messages [][]byte, room func(d *dest, space wire.Space, first int) int) (b batch) {
+	b.d, b.space = s.mayLeave(m, len(messages[0])), spaceFor(len(messages[0]))
+	if b.d == nil {
+		return b
 	}
-	ep, credit := d.peer.ep, d.remote.credit()
-	room := ep.MaxRecord(space)
-	if wire.FragLen+len(messages[0]) > room {
-		return 0
-	}
-	b := ep.Direct(space, room, e.cfg.Link)
-	if b == nil {
-		return 0
-	}
-	env := wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen, Tag: m.Tag}
-	at, spent := 0, uint64(0)
+	all, credit := room(b.d, b.space, wire.FragLen+len(messages[0])), b.d.remote.credit()
 	for _, data := range messages {
 		k, cost := wire.FragLen+len(data), stagedCost(uint64(len(data)))
-		if k > room-at || spaceFor(len(data)) != space || spent+cost > credit {
+		if k > all-b.bytes || spaceFor(len(data)) != b.space || b.cost+cost > credit {
 			break
 		}
+		b.bytes += k
+		b.cost += cost
+		b.n++
+	}
+	return b
+}
+
+// put writes them where they go, which uses up their numbers and their credit.
+func (s *Straight) put(b *batch, to []byte, tag uint64, messages [][]byte) {
+	e, p, d := s.e, s.p, b.d
+	env := wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen, Tag: tag}
+	for _, data := range messages[:b.n] {
 		env.Number = d.number
-		wire.PutFrag(b[at:], &env, len(data))
-		copy(b[at+wire.FragLen:], data)
+		wire.PutFrag(to, &env, len(data))
+		copy(to[wire.FragLen:], data)
+		to = to[wire.FragLen+len(data):]
 		e.countMessage(p, vni.StatusOK, uint64(len(data)))
 		d.number++
-		at += k
-		spent += cost
-		n++
 	}
-	s.ep = ep
-	d.remote.used += spent
-	e.counts[vni.NICStraightSends] += uint64(n)
-	ep.SendDirect(space, at, e.cfg.Link)
-	e.cfg.Link.Flush(e.now)
-	return n
+	d.remote.used += b.cost
+	e.counts[vni.NICStraightSends] += uint64(b.n)
+	s.ep, s.n = d.peer.ep, 0
+}
+
+// SendFrame writes as many of the messages as have room, from the first on, straight into one frame of a link that needs none
+// kept, and lets it go: one copy, and no segment (USNIC-28). It returns how many went; 0 where SendSegment or Send may do.
+func (s *Straight) SendFrame(m *vni.StraightSend, messages [][]byte) (n int) {
+	b := s.batch(m, messages, func(d *dest, space wire.Space, _ int) int {
+		if !d.peer.ep.Reliable() {
+			return 0
+		}
+		return d.peer.ep.MaxRecord(space)
+	})
+	if b.n == 0 {
+		return 0
+	}
+	ep := b.d.peer.ep
+	to := ep.Direct(b.space, b.bytes, s.e.cfg.Link)
+	if to == nil {
+		return 0
+	}
+	s.put(&b, to, m.Tag, messages)
+	ep.SendDirect(b.space, b.bytes, s.e.cfg.Link)
+	s.e.cfg.Link.Flush(s.e.now)
+	return b.n
+}
+
+// SendSegment writes as many of the messages as have room, from the first on, into the segment that is open, or a new one, and
+// holds them as Hold does. It returns how many, 0 where Send may do, and what Hold would.
+func (s *Straight) SendSegment(m *vni.StraightSend, messages [][]byte) (n int, enough bool) {
+	e, p := s.e, s.p
+	if len(messages[0]) > limits.CopiedMessage || p.rooms.Segments() > 0 && p.rooms.Segments() >= e.rel.Vacancies() {
+		return 0, false
+	}
+	b := s.batch(m, messages, func(d *dest, space wire.Space, first int) int {
+		return d.peer.ep.Room(space, first)
+	})
+	if b.n == 0 {
+		return 0, false
+	}
+	ep := b.d.peer.ep
+	if !ep.Attended() { // its silence will count from e.now
+		s.readClock()
+	}
+	e.rel.Charge(&p.rooms)
+	to := ep.Reserve(e.now, b.space, b.bytes)
+	e.rel.Charge(nil)
+	if to == nil {
+		return 0, false
+	}
+	s.put(&b, to, m.Tag, messages)
+	return b.n, s.hold(b.n)
 }

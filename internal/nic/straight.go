@@ -168,7 +168,12 @@ func (s *Straight) Hold() (enough bool) {
 		s.n = 0
 		return false
 	}
-	s.e.held++
+	return s.hold(1)
+}
+
+// hold is Hold for so many messages, in segments.
+func (s *Straight) hold(n int) (enough bool) {
+	s.e.held += n
 	s.e.heldAt = s.e.now
 	if s.ep.Reliable() {
 		return s.e.held >= limits.HeldMessages/4

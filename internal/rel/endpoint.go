@@ -161,6 +161,18 @@ func (e *Endpoint) overflow(n int) []byte {
 	return e.m.scratch[:n]
 }
 
+// Room is for how many bytes, n at least, Reserve has room in one segment of s, in one frame: what is left of the open one,
+// or all of a new one.
+func (e *Endpoint) Room(s wire.Space, n int) int {
+	c := &e.channels[s]
+	if g := c.open; g != nil && e.live != nil {
+		if rest := c.mtu - e.m.overhead - len(g.buf); rest >= n {
+			return rest
+		}
+	}
+	return e.MaxRecord(s)
+}
+
 // coalesce returns room for n bytes in the open segment of s, nil if there is none or it is too full.
 func (e *Endpoint) coalesce(s wire.Space, n int) []byte {
 	c := &e.channels[s]
