@@ -16,7 +16,8 @@ import (
 //	          its operations end, who waits for it          │                  ▲
 //	          is told, its name vanishes from every NIC     └── DropsPerPoll ──┘
 
-// vacate begins that. The command at the position at is answered with r when the slot is free again.
+// vacate begins that. The driver command at this position, if there is one, is answered with r when
+// the slot is free again.
 func (e *Engine) vacate(p *process, at int, r driver.Result) {
 	p.gone, p.leftAt, p.leftWith = true, at, r
 	e.stop(p)
@@ -71,7 +72,9 @@ func (e *Engine) letGo(p *process) {
 	if p.slot != 0 {
 		e.registered--
 	}
-	e.answer(p.leftAt, p.leftWith)
+	if p.leftAt != noCommand {
+		e.answer(p.leftAt, p.leftWith)
+	}
 }
 
 // dropArrived refuses up to so many of the messages that have come for a process that goes and have met no receive. It returns
