@@ -14,15 +14,16 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/linktest"
 )
 
 // awakePair is two drivers whose user does not park.
-func awakePair(t *testing.T) (a, b *Driver) {
-	t.Helper()
-	a, b = pairOf(t, 1472)
+func awakePair(tb testing.TB) (a, b *Driver) {
+	tb.Helper()
+	a, b = pairOf(tb, 1472)
 	for _, d := range []*Driver{a, b} {
 		if d.sock.direct.fd < 0 {
-			t.Fatal("no direct socket:", d.Explain())
+			tb.Fatal("no direct socket:", d.Explain())
 		}
 		d.Awake()
 	}
@@ -79,6 +80,34 @@ func TestABusyPeerIsSentToByTheDirectSocketAndNothingElseChanges(t *testing.T) {
 	}
 	if s := a.Stats(); s.Refused+s.Unsendable+s.TooBig+s.Overrun != 0 {
 		t.Errorf("%+v; want nothing refused or dropped", s)
+	}
+}
+
+// What a link promises, it promises whichever socket carries it, at either end.
+func TestDriverWithDirectSocketsTurned(t *testing.T) {
+	turn := func(d, to *Driver) {
+		d.sock.direct.most, d.sock.direct.lead = to.Addr(), limits.DirectAfter
+		d.turnDirect()
+	}
+	for _, ends := range []string{"sender", "receiver", "both"} {
+		t.Run(ends, func(t *testing.T) {
+			linktest.Run(t, linktest.Suite{
+				Make: func(tb testing.TB) (link.Driver, link.Driver) {
+					a, b := awakePair(tb)
+					if ends != "receiver" {
+						turn(a, b)
+					}
+					if ends != "sender" {
+						turn(b, a)
+					}
+					if a.stats.Turned+b.stats.Turned == 0 {
+						tb.Fatal("no direct socket is turned")
+					}
+					return a, b
+				},
+				Nobody: netip.MustParseAddrPort("127.0.0.1:1"),
+			})
+		})
 	}
 }
 

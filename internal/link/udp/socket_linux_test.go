@@ -15,14 +15,14 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-func pairOf(t *testing.T, mtu int) (a, b *Driver) {
-	t.Helper()
+func pairOf(tb testing.TB, mtu int) (a, b *Driver) {
+	tb.Helper()
 	for _, d := range []**Driver{&a, &b} {
 		var err error
 		if *d, err = Listen(Config{Addr: netip.MustParseAddrPort("127.0.0.1:0"), MTU: mtu}); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
-		t.Cleanup(func() { (*d).Close() })
+		tb.Cleanup(func() { (*d).Close() })
 	}
 	return a, b
 }
