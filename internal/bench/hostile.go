@@ -36,7 +36,7 @@ type HostileOptions struct {
 }
 
 // HostileRow is what one kind of misbehaviour came to. Beside as many processes that only burn the processor, in turns
-// with the hostile ones, round trips took the times of Beside.
+// with the hostile ones of all kinds, round trips took the times of Beside.
 type HostileRow struct {
 	Bench     string  `json:"bench"`
 	Kind      string  `json:"kind"`
@@ -67,7 +67,7 @@ type hostileRun struct {
 }
 
 // RunHostile starts a daemon and processes that work, and sets hostile processes on them, one kind after the other and
-// then all kinds at once. Every message of those who work is checked. The error is a promise that was broken: a message
+// then all kinds at once, in rounds. Every message of those who work is checked. The error is a promise that was broken: a message
 // lost, doubled or altered; a daemon that ended; something that it still holds when all have gone; an offender that it does not
 // name; or, beyond HostileBound, what the others paid.
 func RunHostile(ctx context.Context, o HostileOptions, out func(HostileRow) error) (err error) {
@@ -135,7 +135,7 @@ func (e *SlowError) Error() string {
 // allKinds are all kinds at once, a process each.
 const allKinds = "all"
 
-// measure has them all work beside one kind after the other.
+// measure has them all work beside one kind after the other, in rounds.
 func (r *hostileRun) measure(ctx context.Context) (rows []HostileRow, err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
@@ -144,51 +144,73 @@ func (r *hostileRun) measure(ctx context.Context) (rows []HostileRow, err error)
 	}
 	rounds := max(1, int(r.o.Time/(2*sliceTime))/len(r.o.Kinds))
 	slice := min(sliceTime, r.o.Time/time.Duration(2*rounds*len(r.o.Kinds)))
-	for _, kind := range r.o.Kinds {
-		row, err := r.kind(ctx, kind, rounds, slice)
-		if err != nil {
-			return rows, fmt.Errorf("bench: beside hostile processes of kind %q: %w", kind, err)
+	turns := make([]*turns, len(r.o.Kinds))
+	busy := make(map[int]*hdrhistogram.Histogram)
+	for i, kind := range r.o.Kinds {
+		turns[i] = r.turns(kind, busy)
+	}
+	for range rounds { // every kind has its turns all over the time, so that what the machine does besides falls upon all alike
+		for _, t := range turns {
+			if err := r.take(ctx, t, slice); err != nil {
+				return nil, fmt.Errorf("bench: beside hostile processes of kind %q: %w", t.row.Kind, err)
+			}
 		}
-		rows = append(rows, row)
+	}
+	for _, t := range turns {
+		rows = append(rows, t.done())
 	}
 	return rows, nil
 }
 
-// kind measures one kind, in turns with busy processes.
-func (r *hostileRun) kind(ctx context.Context, kind string, rounds int, slice time.Duration) (HostileRow, error) {
-	row := HostileRow{Bench: KindHostile, Kind: kind, What: hostile.What(kind)}
-	kinds := slices.Repeat([]string{kind}, r.o.Each)
+// turns are those of one kind. Beside as many busy processes it does not matter whose turn follows: those round trips are
+// counted together, since they depend more on who shares a core with whom than on anything else.
+type turns struct {
+	row         HostileRow
+	kinds       []string // of the processes
+	among, busy *hdrhistogram.Histogram
+}
+
+func (r *hostileRun) turns(kind string, busy map[int]*hdrhistogram.Histogram) *turns {
+	t := &turns{row: HostileRow{Bench: KindHostile, Kind: kind, What: hostile.What(kind)}, kinds: slices.Repeat([]string{kind}, r.o.Each)}
 	if kind == allKinds {
-		kinds, row.What = hostile.Kinds(), "all of these at once"
+		t.kinds, t.row.What = hostile.Kinds(), "all of these at once"
 	}
-	among, beside := hdrhistogram.New(1, int64(slowest), 3), hdrhistogram.New(1, int64(slowest), 3)
-	for range rounds {
-		busy := slices.Repeat([]string{burn}, len(kinds))
-		if _, err := r.beside(ctx, busy, slice, beside); err != nil {
-			return row, err
-		}
-		tallies, err := r.beside(ctx, kinds, slice, among)
-		if err != nil {
-			return row, err
-		}
-		for _, t := range tallies {
-			row.Attached += t.Attached
-			row.Refused += t.Refused
-			row.ThrownOut += t.ThrownOut
-			row.Acts += t.Acts
-			row.Killed += t.killed
-			if t.Broken != "" {
-				return row, errors.New(t.Broken)
-			}
-		}
-		if err := r.daemon.alive(); err != nil {
-			return row, err
+	n := len(t.kinds)
+	if busy[n] == nil {
+		busy[n] = hdrhistogram.New(1, int64(slowest), 3)
+	}
+	t.among, t.busy = hdrhistogram.New(1, int64(slowest), 3), busy[n]
+	return t
+}
+
+// take has everybody work beside busy processes, and then beside hostile ones.
+func (r *hostileRun) take(ctx context.Context, t *turns, slice time.Duration) error {
+	if _, err := r.beside(ctx, slices.Repeat([]string{burn}, len(t.kinds)), slice, t.busy); err != nil {
+		return err
+	}
+	tallies, err := r.beside(ctx, t.kinds, slice, t.among)
+	if err != nil {
+		return err
+	}
+	for _, said := range tallies {
+		t.row.Attached += said.Attached
+		t.row.Refused += said.Refused
+		t.row.ThrownOut += said.ThrownOut
+		t.row.Acts += said.Acts
+		t.row.Killed += said.killed
+		if said.Broken != "" {
+			return errors.New(said.Broken)
 		}
 	}
-	l, b := latencyOf(among), latencyOf(beside)
-	row.Exchanges, row.P50, row.P99, row.BesideP50, row.BesideP99 = among.TotalCount(), l.P50, l.P99, b.P50, b.P99
+	return r.daemon.alive()
+}
+
+// done is what the turns came to.
+func (t *turns) done() HostileRow {
+	row, l, b := t.row, latencyOf(t.among), latencyOf(t.busy)
+	row.Exchanges, row.P50, row.P99, row.BesideP50, row.BesideP99 = t.among.TotalCount(), l.P50, l.P99, b.P50, b.P99
 	row.Ratio = float64(row.P50) / float64(max(row.BesideP50, 1))
-	return row, nil
+	return row
 }
 
 // beside works for a while beside processes of these kinds.

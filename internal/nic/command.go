@@ -12,7 +12,10 @@ import (
 // (QNIX-6, QNIX-37). A process that asks for nothing for some polls leaves the active list. more says that a batch was
 // full.
 func (e *Engine) drainCommands() (commands int, more bool) {
-	batch := max(limits.CommandsPerPoll/max(e.active.n, 1), limits.CommandsPerVisit)
+	batch := limits.CommandsPerPoll
+	if e.active.n > 1 {
+		batch = max(limits.CommandsShared/e.active.n, limits.CommandsPerVisit)
+	}
 	for n := e.active.n; n > 0; n-- {
 		if e.drive(); e.active.n == 0 {
 			break

@@ -133,7 +133,7 @@ func TestEveryOperationEndsWhateverEndsUnderIt(t *testing.T) {
 				}
 				for steps := 0; steps < 60; steps += 1 + steps/stride {
 					x := newEnding(t, pl.nics, pl.faults)
-					for range 4 + steps { // all commands have been read, of two processes half of CommandsPerPoll at a time
+					for range 7 + steps { // all commands have been read, of two processes half of CommandsShared at a time
 						x.f.step()
 					}
 					ev.do(x)
