@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/inflight"
@@ -130,6 +131,10 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 	}
 }
 
+// askAgain is how often a server whose Inbox waits for a client asks whether that is still there: the first Next posts the
+// receive, and one from a client that has died by then waits for whoever takes its name.
+const askAgain = time.Second
+
 // sinkInbox is sink for short messages to an embedded process, which come by an Inbox.
 func (s *session) sinkInbox(ctx context.Context, asked weft.Message) error {
 	in, err := s.p.Inbox(s.client, weft.AnyTag, answerBytes)
@@ -140,18 +145,34 @@ func (s *session) sinkInbox(ctx context.Context, asked weft.Message) error {
 	if err := s.answer(ctx, asked, outcome{}); err != nil {
 		return err
 	}
-	for {
-		m, data, err := in.Next(ctx)
-		if err != nil {
+	for done := false; !done; {
+		if done, err = s.sinkWhile(ctx, in); err != nil {
 			return err
 		}
-		if m.Tag == tagStop {
+	}
+	return nil
+}
+
+// sinkWhile counts what comes until the client says stop, which is answered, or it is time to ask whether the client is there.
+func (s *session) sinkWhile(ctx context.Context, in *weft.Inbox) (done bool, err error) {
+	wait, cancel := context.WithTimeout(ctx, askAgain)
+	defer cancel()
+	for {
+		m, data, err := in.Next(wait)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			ask, cancel := context.WithTimeout(ctx, askAgain)
+			defer cancel()
+			_, err = s.p.WaitName(ask, s.client)
+			return false, err
+		case err != nil:
+			return false, err
+		case m.Tag == tagStop:
 			stop := *m
 			in.Close() // before the client goes on: its next plan is not for this
-			return s.answer(ctx, stop, outcome{Messages: s.count})
-		}
-		if len(data) != s.plan.Size {
-			return wrongSize(*m, s.plan.Size)
+			return true, s.answer(ctx, stop, outcome{Messages: s.count})
+		case len(data) != s.plan.Size:
+			return false, wrongSize(*m, s.plan.Size)
 		}
 		s.count++
 	}
