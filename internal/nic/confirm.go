@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/internal/clock"
-	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
@@ -185,9 +184,7 @@ func (e *Engine) refuseOwn(n *nameEntry, owner Address) {
 	p := e.process(n.slot)
 	e.dropOwn(n)
 	e.counts[vni.NICNamesRefused]++
-	at := p.newAt
-	p.newAt = noCommand
-	e.vacate(p, at, driver.Result{Err: nameTaken(n.name, owner)})
+	e.vacate(p, nameTaken(n.name, owner))
 }
 
 func nameTaken(name vni.Name, owner Address) error {

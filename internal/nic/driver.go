@@ -118,6 +118,8 @@ func (e *Engine) deleteProcess(c driver.Command, at int) {
 		e.answer(at, driver.Result{})
 		return
 	}
-	e.answerNew(p, driver.Result{Err: ErrDeleted})
-	e.vacate(p, at, driver.Result{})
+	p.deleteAt = at
+	if !p.gone { // else its name was refused, and its driver has not heard so
+		e.vacate(p, ErrDeleted)
+	}
 }

@@ -337,7 +337,7 @@ func (e *Engine) Close(now clock.Time) {
 	}
 	e.now = now
 	for _, p := range e.procs {
-		if p != nil {
+		if p != nil && !p.gone { // who has gone is answered when nothing is left of him
 			e.answerNew(p, driver.Result{Err: ErrClosed})
 			p.vni.SetGone(vni.StatusNICGone)
 			e.ring(p)

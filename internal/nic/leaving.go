@@ -12,14 +12,15 @@ import (
 // A process that leaves may leave behind what it was sent and never asked for: tens of thousands of messages, if it was
 // flooded, and to let go of them takes a tenth of a second. That is the others' time, so each poll drops a few.
 //
-//	served ── Delete_Process, or its name is refused ──► gone ── nothing is left ──► forgotten: the command is answered
+//	served ── Delete_Process, or its name is refused ──► gone ── nothing is left ──► forgotten: its commands are answered
 //	          its operations end, who waits for it          │                  ▲
 //	          is told, its name vanishes from every NIC     └── DropsPerPoll ──┘
+//
+// Both of its driver commands may wait for that: whoever withdraws a registration does not know that it is refused just now.
 
-// vacate begins that. The driver command at this position, if there is one, is answered with r when
-// the slot is free again.
-func (e *Engine) vacate(p *process, at int, r driver.Result) {
-	p.gone, p.leftAt, p.leftWith = true, at, r
+// vacate begins that. why is what its New_Process is answered with, if it has not been taken in.
+func (e *Engine) vacate(p *process, why error) {
+	p.gone, p.refused = true, why
 	e.stop(p)
 	for _, r := range p.regions {
 		if r != nil {
@@ -46,15 +47,19 @@ func (e *Engine) stop(p *process) {
 	e.dropReceives(p)
 }
 
-// runLeaving lets go of a little more of each process that leaves. It returns how many there were.
-func (e *Engine) runLeaving() (n int) {
-	n = e.leaving.n
-	for range n {
+// runLeaving lets go of a little more of what those that leave leave behind: each poll of another's, or a program that ends with
+// all its processes would keep the others waiting after all. It returns how many had a turn.
+func (e *Engine) runLeaving() (turns int) {
+	turns = min(e.leaving.n, 1)
+	if e.closed {
+		turns = e.leaving.n
+	}
+	for range turns {
 		p := e.leaving.front()
 		e.leaving.rotate()
 		e.letGo(p)
 	}
-	return n
+	return turns
 }
 
 // letGo lets go of a little of what p leaves behind, and of p if that was all.
@@ -72,8 +77,9 @@ func (e *Engine) letGo(p *process) {
 	if p.slot != 0 {
 		e.registered--
 	}
-	if p.leftAt != noCommand {
-		e.answer(p.leftAt, p.leftWith)
+	e.answerNew(p, driver.Result{Err: p.refused})
+	if p.deleteAt != noCommand {
+		e.answer(p.deleteAt, driver.Result{})
 	}
 }
 

@@ -1,12 +1,15 @@
 package nic
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/vni"
 )
 
 // flooded has b be sent so many messages that it never asks for, and waits until all have come.
@@ -57,6 +60,36 @@ func TestWhoLeavesThousandsOfMessagesBehindKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
+func TestHoweverManyLeaveAtOnceAPollLetsGoOfAFewMessages(t *testing.T) {
+	const messages = 200
+	f := newFabric(t, 1, fault.Config{})
+	a := f.process(0, "a/0")
+	e, d, at := a.e, a.e.Driver(), map[uint16]int{}
+	var all []*tester
+	for i := range 4 {
+		b := f.process(0, fmt.Sprintf("b/%d", i))
+		flooded(f, a, b, messages)
+		all = append(all, b)
+	}
+	for _, b := range all {
+		at[b.slot] = post(e, driver.Command{Code: driver.DeleteProcess, Index: b.slot})
+	}
+	for e.inbounds.inUse > 0 {
+		before := e.inbounds.inUse
+		f.step()
+		if dropped := before - e.inbounds.inUse; dropped == 0 || dropped > limits.DropsPerPoll {
+			t.Fatalf("a poll drops %d of %d messages; expected some, and %d at most", dropped, before, limits.DropsPerPoll)
+		}
+	}
+	for slot, at := range at {
+		if _, ok := d.Answered(at); !ok {
+			t.Fatalf("the Delete_Process of slot %d is not answered", slot)
+		}
+		d.GiveBack(slot)
+	}
+	f.noLeaks()
+}
+
 func TestTheNameOfWhoLeavesMuchBehindIsFreeAtOnce(t *testing.T) {
 	f := newFabric(t, 1, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(0, "b/0")
@@ -86,4 +119,36 @@ func TestAClosedNICLetsGoOfAllThatIsLeftBehind(t *testing.T) {
 	if _, ok := b.e.Driver().Answered(at); !ok || b.e.inbounds.inUse != 0 {
 		t.Errorf("answered %v, and %d messages are left", ok, b.e.inbounds.inUse)
 	}
+}
+
+// A process whose name is refused while much waits for it, and that its driver withdraws before it has heard so: both commands
+// are answered, when nothing is left.
+func TestAProcessThatIsRefusedMayBeDeletedBeforeItsDriverHears(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a := f.process(0, "flood/0")
+	e, name := a.e, f.homed(1)
+	owner := f.claim(1, name)
+	b := f.claim(0, name)
+	p := e.process(b.slot)
+	for range 4 * limits.DropsPerPoll { // by address: nobody knows the name yet
+		a.start(vni.CodeSend, &vni.SendContext{NIC: e.ID(), Slot: b.slot, Gen: p.gen, Tag: 1, Flags: vni.WantNotify}, nil)
+	}
+	for p.stray.n < 4*limits.DropsPerPoll { // the home is slow
+		e.Poll(f.now)
+		f.now++
+	}
+	f.until(5*time.Second, "it is refused", func() bool { return p.gone })
+	if e.process(b.slot) != p {
+		t.Fatal("nothing was left behind: this test shows nothing")
+	}
+	at, answered := post(e, driver.Command{Code: driver.DeleteProcess, Index: b.slot}), false
+	f.until(time.Second, "Delete_Process is answered", func() bool { _, answered = e.Driver().Answered(at); return answered })
+	if !b.claimed() || !errors.Is(b.refused, ErrNameTaken) {
+		t.Errorf("New_Process is answered: %v, with %v; expected %v", b.claimed(), b.refused, ErrNameTaken)
+	}
+	if e.process(b.slot) != nil || e.leaving.n != 0 {
+		t.Error("the process is answered for, and not forgotten")
+	}
+	e.Driver().GiveBack(b.slot)
+	f.until(time.Second, "the owner has the name", owner.claimed)
 }

@@ -363,8 +363,11 @@ func (e *Engine) stopGet(s *send) {
 	}
 }
 
-// tell gives a process an event.
+// tell gives a process an event, unless it leaves.
 func (e *Engine) tell(p *process, ev vni.Event) {
+	if p.gone {
+		return
+	}
 	e.counts[vni.NICEvents]++
 	p.vni.Event(ev)
 	e.ring(p)

@@ -25,13 +25,13 @@ type process struct {
 	newAt    int  // position of its New_Process, while that is not answered; else noCommand
 	gone     bool // it leaves: its name and its operations have ended
 	leaving  node[process]
-	leftAt   int           // then: position of the command that is answered when nothing is left of it
-	leftWith driver.Result // and with what
-	detached bool          // served no more; the driver has yet to delete it
-	lostTo   *peer         // which has judged that the name is its own; its claim may come later
-	idle     int           // polls in a row that found no command
-	silent   int           // rings in a row without a command
-	badOps   int           // operations refused for their arguments since badSince; a storm of them detaches
+	refused  error // then: what its New_Process is answered with, if that has yet to be
+	deleteAt int   // position of its Delete_Process, if that has come; else noCommand
+	detached bool  // served no more; the driver has yet to delete it
+	lostTo   *peer // which has judged that the name is its own; its claim may come later
+	idle     int   // polls in a row that found no command
+	silent   int   // rings in a row without a command
+	badOps   int   // operations refused for their arguments since badSince; a storm of them detaches
 	badSince clock.Time
 
 	sends          []send     // by send context
@@ -101,7 +101,7 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	seg := at.VNI
 	g := seg.Geometry()
 	p := &process{
-		slot: c.Index, gen: gen, pid: c.PID, name: name, vni: seg.NIC(), wakeUp: at.WakeUp, newAt: noCommand,
+		slot: c.Index, gen: gen, pid: c.PID, name: name, vni: seg.NIC(), wakeUp: at.WakeUp, newAt: noCommand, deleteAt: noCommand,
 		sends: make([]send, g.Contexts), recvs: make([]receive, g.Contexts),
 		dests: make(map[destKey]*dest), sources: make(map[sourceKey]*source),
 		regions: make([]*region, 1),
