@@ -369,16 +369,21 @@ func TestABatchAllocatesNothing(t *testing.T) { // decision 16
 	}
 }
 
-func TestManyMessagesShareFramesOfALinkThatKeepsNone(t *testing.T) { // USNIC-28
-	f := newFabric(t, 2, fault.Config{})
-	a, b := f.riders()
-	w := b.gather(nil, anything, 1<<20, 10_000)
-	m := &vni.StraightSend{To: b.name, Tag: 5}
+// assorted are a hundred short messages, one of which goes by the other channel.
+func assorted() [][]byte {
 	messages := make([][]byte, 100)
 	for i := range messages {
 		messages[i] = pattern(i%70, byte(i))
 	}
-	messages[60] = pattern(limits.TinyMessage+1, 60) // which goes by the other channel
+	messages[60] = pattern(limits.TinyMessage+1, 60)
+	return messages
+}
+
+func TestManyMessagesShareFramesOfALinkThatKeepsNone(t *testing.T) { // USNIC-28
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.riders()
+	w := b.gather(nil, anything, 1<<20, 10_000)
+	m, messages := &vni.StraightSend{To: b.name, Tag: 5}, assorted()
 	frames, sends := a.e.Count(vni.LinkFramesOut), a.e.Count(vni.NICStraightSends)
 	var lots []int
 	for sent := 0; sent < len(messages); {
@@ -419,12 +424,7 @@ func TestManyMessagesShareSegmentsOfALinkThatMayLoseThem(t *testing.T) { // USNI
 	f := newFabric(t, 2, fault.Config{Seed: 1})
 	a, b := f.riders()
 	w := b.gather(nil, anything, 1<<20, 10_000)
-	m := &vni.StraightSend{To: b.name, Tag: 5}
-	messages := make([][]byte, 100)
-	for i := range messages {
-		messages[i] = pattern(i%70, byte(i))
-	}
-	messages[60] = pattern(limits.TinyMessage+1, 60) // which goes by the other channel
+	m, messages := &vni.StraightSend{To: b.name, Tag: 5}, assorted()
 	posted, sends := a.e.Count(vni.RelSends), a.e.Count(vni.NICStraightSends)
 	var lots []int
 	for sent := 0; sent < len(messages); {

@@ -90,12 +90,17 @@ func TestHoweverManyLeaveAtOnceAPollLetsGoOfAFewMessages(t *testing.T) {
 	f.noLeaks()
 }
 
-func TestTheNameOfWhoLeavesMuchBehindIsFreeAtOnce(t *testing.T) {
-	f := newFabric(t, 1, fault.Config{})
-	a, b := f.process(0, "a/0"), f.process(0, "b/0")
+// floodedAndGoing are two processes of a NIC, of which b leaves, and much behind: its Delete_Process is posted, at a position.
+func floodedAndGoing(t *testing.T) (f *fabric, a, b *tester, at int) {
+	f = newFabric(t, 1, fault.Config{})
+	a, b = f.process(0, "a/0"), f.process(0, "b/0")
 	f.known("a/0", "b/0")
 	flooded(f, a, b, 1000)
-	at := post(b.e, driver.Command{Code: driver.DeleteProcess, Index: b.slot})
+	return f, a, b, post(b.e, driver.Command{Code: driver.DeleteProcess, Index: b.slot})
+}
+
+func TestTheNameOfWhoLeavesMuchBehindIsFreeAtOnce(t *testing.T) {
+	f, a, b, at := floodedAndGoing(t)
 	next := f.process(0, "b/0")
 	if _, ok := b.e.Driver().Answered(at); ok {
 		t.Fatal("nothing was left behind: this test shows nothing")
@@ -109,11 +114,7 @@ func TestTheNameOfWhoLeavesMuchBehindIsFreeAtOnce(t *testing.T) {
 }
 
 func TestAClosedNICLetsGoOfAllThatIsLeftBehind(t *testing.T) {
-	f := newFabric(t, 1, fault.Config{})
-	a, b := f.process(0, "a/0"), f.process(0, "b/0")
-	f.known("a/0", "b/0")
-	flooded(f, a, b, 1000)
-	at := post(b.e, driver.Command{Code: driver.DeleteProcess, Index: b.slot})
+	f, _, b, at := floodedAndGoing(t)
 	b.e.Close(f.now)
 	b.e.Poll(f.now)
 	if _, ok := b.e.Driver().Answered(at); !ok || b.e.inbounds.inUse != 0 {
