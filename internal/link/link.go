@@ -115,10 +115,10 @@ type Notifier interface {
 	Notify(wake func())
 }
 
-// Sleeper is a driver whose peers announce frames by its descriptor only while they are asked to, since the announcement
-// costs them a system call. Whoever is about to park calls Sleep, as the driver's one user, and parks only if it is
-// false: true says that there are frames. Polls do not end the sleep; Awake does. A wrapper around a driver that is none
-// returns false.
+// Sleeper is a driver whose frames are announced by its descriptor only while somebody asks for it, since the announcement
+// costs whoever sends them time: a system call, or a way through the kernel's lists of those who wait. Whoever is about
+// to park calls Sleep, as the driver's one user, and parks only if it is false: true says that there are frames. Polls do
+// not end the sleep; Awake does. A wrapper around a driver that is none returns false.
 type Sleeper interface {
 	Sleep() (ready bool)
 	Awake()

@@ -22,7 +22,9 @@ type Driver struct {
 	steer  steering
 	queues []*queue
 	routes *routes
-	epoll  int
+
+	epoll   int
+	watched bool // the queues by it
 
 	lastTo link.Addr // whom the last frame was for
 	last   *route
@@ -47,6 +49,8 @@ const (
 var (
 	_ link.Driver   = (*Driver)(nil)
 	_ link.Pollable = (*Driver)(nil)
+	_ link.Glancer  = (*Driver)(nil)
+	_ link.Sleeper  = (*Driver)(nil)
 )
 
 // Addr implements link.Driver.

@@ -3,6 +3,8 @@ package xdp
 import (
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weftnet/weft/internal/link/udp"
 )
 
@@ -29,4 +31,18 @@ func (d *Driver) Stick() bool {
 	stuck.tx = newProducer(indices{new(uint32), new(uint32), new(uint32)}, make([]desc, sendRing))
 	stuck.free = append([]uint64(nil), q.free...)
 	return !stuck.test(d.routes.source, time.Millisecond)
+}
+
+// Announced reports whether the driver's descriptor is readable because of a frame in one of the AF_XDP sockets.
+func (d *Driver) Announced() bool {
+	var events [8]unix.EpollEvent
+	n, _ := unix.EpollWait(d.epoll, events[:], 0)
+	for _, ev := range events[:max(n, 0)] {
+		for _, q := range d.queues {
+			if int(ev.Fd) == q.fd {
+				return true
+			}
+		}
+	}
+	return false
 }

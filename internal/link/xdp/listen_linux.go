@@ -205,23 +205,6 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// watch makes the descriptor that announces frames of all kinds.
-func (d *Driver) watch() (err error) {
-	if d.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return fmt.Errorf("epoll: %w", err)
-	}
-	fds := []int{d.slow.Fd(), d.routes.newsFd}
-	for _, q := range d.queues {
-		fds = append(fds, q.fd)
-	}
-	for _, fd := range fds {
-		if err := unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
-			return fmt.Errorf("epoll: %w", err)
-		}
-	}
-	return nil
-}
-
 // release frees whatever there is of a driver.
 func (d *Driver) release() (err error) {
 	if d.steer.attached != nil {
