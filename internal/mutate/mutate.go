@@ -58,6 +58,7 @@ const (
 	BatchPassedOver            // nic: a message that has no room in a batch leaves it open for those behind
 	BatchNotReturned           // nic: messages in a batch that is given up are dropped
 	StoppedDeaf                // nic: a queue is listened to no more though a command came just then
+	PlainUncounted             // rel: a segment without inner header does not take its number
 	LeftBehind                 // nic: a process that leaves is forgotten before what came for it is let go of
 	defects
 )
@@ -70,7 +71,7 @@ var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
 	"consumed-early", "permit-undescribed", "permit-unready", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",
 	"line-forgotten", "driver-bell-lost", "delete-unfinished", "pace-forgotten", "straight-overtakes",
-	"batch-passed-over", "batch-not-returned", "stopped-deaf", "left-behind"}
+	"batch-passed-over", "batch-not-returned", "stopped-deaf", "plain-uncounted", "left-behind"}
 
 func (d Defect) String() string {
 	if d < defects {

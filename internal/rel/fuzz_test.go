@@ -13,7 +13,7 @@ import (
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{}, uint8(0))
 	f.Add([]byte("WF WF WF WF WF WF WF WF WF WF"), uint8(0))
-	for k := wire.KindHello; k <= wire.KindPart; k++ {
+	for k := wire.KindHello; k <= wire.KindPlain; k++ {
 		f.Add(make([]byte, 96), uint8(k))
 	}
 	f.Add(helloFrame(1, 5, 9, nil)[wire.OuterLen:], uint8(wire.KindHello))

@@ -19,6 +19,9 @@ func (m *Module) Receive(now clock.Time, from netip.AddrPort, frame []byte) {
 		return
 	}
 	m.settleFast()
+	if index, counter, ok := wire.ParsePlain(frame); ok && m.receivePlain(now, from, index, counter, frame[wire.OuterLen:]) {
+		return
+	}
 	o, _, err := wire.ParseOuter(frame)
 	if err != nil {
 		m.countUnparsed(err)
@@ -115,6 +118,12 @@ func (m *Module) receiveFrame(now clock.Time, s *session, o wire.Outer, body []b
 	switch o.Kind {
 	case wire.KindData:
 		m.receiveData(now, s, body, length)
+	case wire.KindPlain:
+		if !s.reliable || m.cfg.Tagged || wire.CheckRecords(body) != nil {
+			s.endpoint.stats.Malformed++
+			return
+		}
+		m.takePlain(now, s, body)
 	case wire.KindAck:
 		m.receiveAck(now, s, body)
 	case wire.KindProbe:

@@ -1,16 +1,32 @@
 package rel
 
 import (
+	"fmt"
+	"net/netip"
+
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
 
 // Over a Reliable link there is nothing to remember of a segment that was sent, and nothing to find out about one that
-// comes: they come in order, each once. So both ends have a short way for what is most of the traffic there. What is not
-// as it should be goes the long way, which says why.
+// comes: they come in order, each once. So both ends have a short way for what is most of the traffic there, and a segment of
+// the command space needs no header of its own (wire.KindPlain). What is not as it should be goes the long way, which says why.
 
 // Reliable reports whether the session's link is.
 func (e *Endpoint) Reliable() bool { return e.live != nil && e.live.reliable }
+
+// plainly reports whether segments of space leave as Plains, when they leave by Direct. On a Checked link alone: a tag at the end of
+// a frame would cost more than the header.
+func (m *Module) plainly(space wire.Space) bool { return space == wire.Command && !m.cfg.Tagged }
+
+// directHead is what stands before the record in a frame of Direct.
+func (m *Module) directHead(space wire.Space) int {
+	if m.plainly(space) {
+		return wire.OuterLen
+	}
+	return wire.OuterLen + wire.InnerLen
+}
 
 // Direct returns room for one record of n bytes in the link's own frame, if the session's link is Reliable and nothing is
 // queued before it; nil otherwise, and then Reserve may do. The caller writes the record, nothing else of the Module is
@@ -25,22 +41,56 @@ func (e *Endpoint) Direct(space wire.Space, n int, out Frames) []byte {
 		return nil
 	}
 	e.m.direct = b
-	n += wire.OuterLen + wire.InnerLen
-	return b[wire.OuterLen+wire.InnerLen : n : n]
+	head := e.m.directHead(space)
+	return b[head : head+n : head+n]
 }
 
 // SendDirect commits the frame of Direct, with its record of n bytes.
 func (e *Endpoint) SendDirect(space wire.Space, n int, out Frames) {
 	m, s := e.m, e.live
-	h := wire.Inner{Space: space, Seq: s.send[space].pass()}
-	h.Put(m.direct[wire.OuterLen:])
-	m.commitFrame(s, m.direct, wire.KindData, wire.OuterLen+wire.InnerLen+n, out)
+	seq, head := s.send[space].pass(), m.directHead(space)
+	if m.plainly(space) {
+		s.counter++
+		wire.PutPlain(m.direct, s.peer.Index, s.counter)
+		out.Commit(head + n)
+	} else {
+		h := wire.Inner{Space: space, Seq: seq}
+		h.Put(m.direct[wire.OuterLen:])
+		m.commitFrame(s, m.direct, wire.KindData, head+n, out)
+	}
 	m.direct = nil
 	st := &e.stats
 	st.TotalSends++
 	st.FragSends++
 	st.SentBytes += uint64(n)
 	st.SegmentsAcked++
+}
+
+// receivePlain takes a Plain of an open session, if nothing is wrong with it.
+func (m *Module) receivePlain(now clock.Time, from netip.AddrPort, index uint32, counter uint64, records []byte) bool {
+	s := m.sessions.find(index)
+	if s == nil || !s.open || !s.reliable || m.cfg.Tagged || counter <= s.replay.top || from != s.addr {
+		return false
+	}
+	if wire.CheckRecords(records) != nil {
+		return false
+	}
+	s.endpoint.stats.Receives++
+	s.replay.take(counter)
+	m.takePlain(now, s, records)
+	return true
+}
+
+// takePlain delivers the records of the segment that is the next of its space.
+func (m *Module) takePlain(now clock.Time, s *session, records []byte) {
+	if w := &s.receive[wire.Command]; m.cfg.Defect != mutate.PlainUncounted {
+		w.add(w.next)
+	}
+	st := &s.endpoint.stats
+	st.FragReceives++
+	s.confirmed = true
+	s.endpoint.heard = now
+	m.deliver(now, s, records)
 }
 
 // receiveReliable takes a data frame of a session whose link is Reliable, if it is the next of its space, as it will be.
@@ -59,4 +109,20 @@ func (m *Module) receiveReliable(now clock.Time, s *session, o wire.Outer, body 
 	m.accept(now, s, o.Counter)
 	m.deliver(now, s, records)
 	return true
+}
+
+// Gaps says in which session a segment is missing though its link loses none: then the two ends do not count alike.
+func (m *Module) Gaps() error {
+	for _, e := range m.endpoints {
+		s := e.live
+		if s == nil || !s.reliable {
+			continue
+		}
+		for i := range s.receive {
+			if w := &s.receive[i]; w.gap() {
+				return fmt.Errorf("rel: NIC %d: %v segment %d has not come, and %d has, over a link that keeps order", e.nic, wire.Space(i), w.next, w.top.Add(-1))
+			}
+		}
+	}
+	return nil
 }

@@ -108,7 +108,7 @@ func drawRecord(t *rapid.T) sample {
 
 func drawOuter(t *rapid.T) wire.Outer {
 	o := wire.Outer{
-		Kind:  wire.Kind(rapid.Uint8Range(uint8(wire.KindHello), uint8(wire.KindPart)).Draw(t, "kind")),
+		Kind:  wire.Kind(rapid.Uint8Range(uint8(wire.KindHello), uint8(wire.KindPlain)).Draw(t, "kind")),
 		Flags: drawFlags(t, wire.FlagTagged), Counter: rapid.Uint64Min(1).Draw(t, "counter"),
 	}
 	if o.Kind != wire.KindHello {

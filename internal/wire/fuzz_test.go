@@ -58,6 +58,8 @@ func checkBody(t *testing.T, k wire.Kind, body []byte) {
 		checkProbe(t, body)
 	case wire.KindPart:
 		checkPart(t, body)
+	case wire.KindPlain:
+		_ = wire.CheckRecords(body)
 	}
 }
 

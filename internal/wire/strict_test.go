@@ -75,7 +75,7 @@ func TestTheOuterHeaderIsStrict(t *testing.T) {
 		"hello-ack of another version":  {set(good(wire.KindHelloAck), 0, 15<<4|byte(wire.KindHelloAck)), nil},
 		"sealed hello, another version": {set(good(wire.KindHello), 0, 2<<4|byte(wire.KindHello), tagged|sealed), wire.ErrFormat},
 		"kind 0":                        {set(good(wire.KindData), 0, 1<<4), wire.ErrKind},
-		"kind 9":                        {set(good(wire.KindData), 0, 1<<4|9), wire.ErrKind},
+		"kind 10":                       {set(good(wire.KindData), 0, 1<<4|10), wire.ErrKind},
 		"sealed":                        {set(good(wire.KindData), 1, tagged|sealed), wire.ErrFormat},
 		"unknown flag":                  {set(good(wire.KindData), 1, tagged|0x04), wire.ErrFormat},
 		"unknown flag of a hello":       {set(good(wire.KindHello), 1, tagged|0x04), wire.ErrFormat},

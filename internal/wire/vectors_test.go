@@ -145,15 +145,25 @@ func (p *parts) takeBody(k wire.Kind, body []byte) error {
 			p.Part = partFields(pt, payload)
 		}
 		return err
+	case wire.KindPlain:
+		err := wire.CheckRecords(body)
+		if err == nil {
+			p.takeRecords(body)
+		}
+		return err
 	case wire.KindData:
 		h, rest, err := wire.ParseInner(body)
 		p.Inner = innerFields(h)
-		for _, r := range records(rest) {
-			p.Records = append(p.Records, parsedRecord(r).means)
-		}
+		p.takeRecords(rest)
 		return err
 	}
 	return nil
+}
+
+func (p *parts) takeRecords(b []byte) {
+	for _, r := range records(b) {
+		p.Records = append(p.Records, parsedRecord(r).means)
+	}
 }
 
 func TestGoodVectorsAreTakenAndMeanWhatTheySay(t *testing.T) {
@@ -218,8 +228,10 @@ func (d document) take(b []byte) (p parts, err error) {
 		p.Probe = get("Probe", len(b))
 	case "part":
 		p.Part = get("Part", len(b))
-	case "data":
-		p.Inner = get("Inner header", 16)
+	case "data", "plain":
+		if p.Kind == "data" {
+			p.Inner = get("Inner header", 16)
+		}
 		for len(b) > 0 && err == nil {
 			typ := name("Record types", uint64(b[0]))
 			p.Records = append(p.Records, get(strings.ToUpper(typ[:1])+typ[1:], int(b[2])+256*int(b[3])))

@@ -81,6 +81,8 @@ func goodFrames() []frame {
 		{name: "part: the first of two", outer: of(wire.KindPart, 16), body: []sample{partSample(wire.Part{Space: wire.Data, Seq: 102, Length: 100}, make([]byte, 64))}},
 		{name: "part: the last of two", note: "it ends with its segment", outer: of(wire.KindPart, 17),
 			body: []sample{partSample(wire.Part{Space: wire.Data, Seq: 102, Offset: 64, Length: 100}, make([]byte, 36))}},
+		{name: "plain: one frag", note: "its number is one more than that of the segment before", untagged: true, outer: of(wire.KindPlain, 18),
+			body: []sample{fragSample(hi, []byte("hello"))}},
 		{name: "goodbye", outer: of(wire.KindGoodbye, 1<<64-1)},
 	}
 	for i := range all {
@@ -122,13 +124,14 @@ func badFrames() (all []badVector) {
 	add("another cookie", frag, "tag", vectorCookie+1, func(b []byte) []byte { return b })
 	resealed("other magic", frag, "magic", vectorCookie, set(2, 'w'))
 	resealed("version 2", frag, "version", vectorCookie, set(0, 2<<4|byte(wire.KindData)))
-	resealed("kind 9", frag, "kind", vectorCookie, set(0, 1<<4|9))
+	resealed("kind 10", frag, "kind", vectorCookie, set(0, 1<<4|10))
 	resealed("sealed", frag, "malformed", vectorCookie, set(1, wire.FlagTagged|wire.FlagSealed))
 	resealed("counter 0", frag, "malformed", vectorCookie, set(8, 0))
 	resealed("index 0", frag, "malformed", vectorCookie, set(4, 0))
 	resealed("hello with an index", "hello", "malformed", 0, set(4, 1))
 	resealed("hello cut short", "hello", "short", 0, func(b []byte) []byte { return b[:len(b)-1] })
 	resealed("hello, version range the wrong way round", "hello", "malformed", 0, set(body, 2, 1))
+	add("plain with a record of type 0", "plain: one frag", "malformed", 0, set(wire.OuterLen, 0))
 	resealed("third space", frag, "malformed", vectorCookie, set(body, 2))
 	resealed("record of type 0", frag, "malformed", vectorCookie, set(records, 0))
 	resealed("record of unknown type", frag, "malformed", vectorCookie, set(records, 200))

@@ -59,15 +59,36 @@ const (
 	KindProbeReply Kind = 6
 	KindGoodbye    Kind = 7 // the sender's NIC is closing in an orderly way; no body, and one that is there is ignored
 	KindPart       Kind = 8 // a piece of a segment whose frame is too long for its path
+	KindPlain      Kind = 9 // the next segment of the command space, between links that keep order and lose nothing
 )
 
-var kindNames = [...]string{"", "hello", "hello-ack", "data", "ack", "probe", "probe-reply", "goodbye", "part"}
+var kindNames = [...]string{"", "hello", "hello-ack", "data", "ack", "probe", "probe-reply", "goodbye", "part", "plain"}
 
 func (k Kind) String() string {
-	if k >= KindHello && k <= KindPart {
+	if k >= KindHello && k <= KindPlain {
 		return kindNames[k]
 	}
 	return fmt.Sprintf("kind-%d", uint8(k))
+}
+
+// plainStart is how the outer header of a Plain without a tag begins.
+const plainStart = magic<<16 | Version<<4 | uint32(KindPlain)
+
+// PutPlain writes the outer header of a Plain without a tag into b[:OuterLen].
+func PutPlain(b []byte, index uint32, counter uint64) {
+	_ = b[OuterLen-1]
+	binary.LittleEndian.PutUint64(b, uint64(index)<<32|uint64(plainStart))
+	binary.LittleEndian.PutUint64(b[8:], counter)
+}
+
+// ParsePlain reads the outer header of a Plain without a tag, by one comparison. ok is false of every other frame, good or not:
+// ParseOuter says what it is.
+func ParsePlain(frame []byte) (index uint32, counter uint64, ok bool) {
+	if len(frame) < OuterLen || binary.LittleEndian.Uint32(frame) != plainStart {
+		return 0, 0, false
+	}
+	index, counter = binary.LittleEndian.Uint32(frame[4:]), binary.LittleEndian.Uint64(frame[8:])
+	return index, counter, index != 0 && counter != 0
 }
 
 // Outer flags.
@@ -125,7 +146,7 @@ func ParseOuter(frame []byte) (o Outer, rest []byte, err error) {
 		}
 		flags &= FlagTagged | FlagSealed // a later version may have flags of its own in its Hello
 	}
-	if kind < KindHello || kind > KindPart {
+	if kind < KindHello || kind > KindPlain {
 		return o, nil, ErrKind
 	}
 	h := Outer{Kind: kind, Flags: flags, Index: binary.LittleEndian.Uint32(frame[4:]), Counter: binary.LittleEndian.Uint64(frame[8:])}
