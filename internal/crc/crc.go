@@ -9,8 +9,8 @@
 //	        └──── × x²⁰⁴⁸ ►┴──── × x²⁰⁴⁸ ►┘                         │
 //	                                      └─ 4 × 64, × x⁵¹² ► ► ► ─┘ 4 × 16, × x³⁸⁴, x²⁵⁶, x¹²⁸ ► 16 ► division
 //
-// The processor multiplies 64 bytes at a time (AVX-512 with VPCLMULQDQ: fold_amd64.s). Where it does not, hash/crc32 serves, and so it
-// does for what is too short to fold.
+// The processor multiplies 64 bytes at a time (AVX-512 with VPCLMULQDQ: fold_amd64.s). What is too short to fold is divided
+// by that instruction, without the overhead of hash/crc32, which serves where the processor does not multiply so.
 package crc
 
 import "hash/crc32"
@@ -19,10 +19,13 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Checksum returns the CRC-32C of b: the Castagnoli polynomial, 0x82f63b78 reflected, as in iSCSI and SCTP.
 func Checksum(b []byte) uint32 {
-	if folds && len(b) >= leastFolded {
-		return ^fold(^uint32(0), b, &distances)
+	switch {
+	case !folds:
+		return crc32.Checksum(b, castagnoli)
+	case len(b) < leastFolded:
+		return ^short(^uint32(0), b)
 	}
-	return crc32.Checksum(b, castagnoli)
+	return ^fold(^uint32(0), b, &distances)
 }
 
 // Copy copies b to the beginning of to, which is as long at least, and returns the checksum of what sum is the checksum of with b

@@ -10,6 +10,11 @@ var folds = cpu.X86.HasSSE42 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQD
 //go:noescape
 func fold(crc uint32, b []byte, distances *[12]uint64) uint32
 
+// short is fold of less.
+//
+//go:noescape
+func short(crc uint32, b []byte) uint32
+
 // foldCopy is fold, and copies b to where to points.
 //
 //go:noescape

@@ -197,3 +197,31 @@ bytes:
 done:
 	MOVL AX, ret+48(FP)
 	RET
+
+// func short(crc uint32, b []byte) uint32
+//
+// What is too short to be folded is divided eight bytes at a time.
+TEXT ·short(SB), NOSPLIT, $0-36
+	MOVL crc+0(FP), AX
+	MOVQ b_base+8(FP), SI
+	MOVQ b_len+16(FP), CX
+
+words:
+	CMPQ   CX, $8
+	JB     bytes
+	CRC32Q (SI), AX
+	ADDQ   $8, SI
+	SUBQ   $8, CX
+	JMP    words
+
+bytes:
+	TESTQ  CX, CX
+	JZ     done
+	CRC32B (SI), AX
+	INCQ   SI
+	DECQ   CX
+	JMP    bytes
+
+done:
+	MOVL AX, ret+32(FP)
+	RET

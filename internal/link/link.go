@@ -100,6 +100,16 @@ type Doubter interface {
 	DoubtBatches(to Addr)
 }
 
+// Runner is a driver whose frames may lie side by side, so that several of one length are offered, written and committed at once.
+type Runner interface {
+	// ReserveRun is Reserve for frames of size bytes, at most the MTU, of which n are to be written: it offers room for as many, or for
+	// fewer if the driver has no more for now, one behind the other.
+	ReserveRun(to Addr, size, n int) []byte
+
+	// CommitRun makes the first n of the frames that ReserveRun has offered frames.
+	CommitRun(n int)
+}
+
 // Glancer is a driver that knows without a system call whether a frame has come. Its engine's user may ask it many times in
 // place of a Poll that finds nothing.
 type Glancer interface {

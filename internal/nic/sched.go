@@ -6,7 +6,8 @@ import (
 )
 
 // schedule hands out turns: round robin over the processes that have something to send, and within a process over its
-// sends, one packet a turn (QNIX-35, QNIX-39). It stops when nobody can move or the poll's share of turns is used up.
+// sends, one packet a turn (QNIX-35, QNIX-39). It stops when nobody can move or the poll's share of turns is used up. Who is alone
+// takes as many turns at once as he has packets of one message.
 func (e *Engine) schedule() (turns int) {
 	e.uncrowd()
 	defer e.rel.Charge(nil)
@@ -25,9 +26,9 @@ func (e *Engine) schedule() (turns int) {
 			continue
 		}
 		e.rel.Charge(&p.rooms)
-		e.turn(s)
-		turns++
-		p.account.Turns++
+		n := e.turn(s, e.inRow(p, limits.TurnsPerPoll-turns))
+		turns += n
+		p.account.Turns += uint64(n)
 		if p.sched.front() == s {
 			p.sched.rotate()
 		}
@@ -36,6 +37,15 @@ func (e *Engine) schedule() (turns int) {
 		}
 	}
 	return turns
+}
+
+// inRow is how many of so many turns p may take at once with one of its sends: if nobody else has something to send, as many as make a
+// batch of frames, and none that it would not get one by one; see crowds.
+func (e *Engine) inRow(p *process, turns int) int {
+	if e.sending.n > 1 || p.sched.n > 1 {
+		return 1
+	}
+	return max(min(turns, limits.StageBytes/e.cfg.Link.MTU(), (e.rel.Vacancies()-p.rooms.Segments()+1)/2), 1)
 }
 
 // sendable puts p in line for turns.

@@ -7,11 +7,11 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// turn moves one packet of a send, or finds out what it has to wait for.
-func (e *Engine) turn(s *send) {
+// turn moves one packet of a send, or finds out what it has to wait for. Of pieces it moves as many as most, and returns how many.
+func (e *Engine) turn(s *send, most int) (packets int) {
 	switch {
 	case s.frag.HeaderLen > 0:
-		e.postPiece(s)
+		return e.postPiece(s, most)
 	case s.kind == kindMulticast:
 		e.relayTurn(s)
 	case s.dest.peer == nil:
@@ -26,6 +26,7 @@ func (e *Engine) turn(s *send) {
 	case s.kind == kindGet:
 		e.sendGet(s)
 	}
+	return 1
 }
 
 // block parks a send until its peer can take more.
@@ -90,7 +91,7 @@ func (e *Engine) sendEager(s *send) {
 	wire.PutEager(s.frag.HeaderBuf[:], s.frag.ID, 0, s.frag.Length, &s.env, 0)
 	s.frag.Type, s.frag.HeaderLen, s.frag.Limit = wire.TypeEager, wire.EagerLen, s.frag.Length
 	e.onCredit(s)
-	e.postPiece(s)
+	e.postPiece(s, 1)
 }
 
 // sendRequest asks for permission (QNIX-42, QNIX-43).
@@ -152,11 +153,12 @@ func (e *Engine) dropFragment(s *send) {
 	s.frag.ID, s.peer = 0, nil
 }
 
-// postPiece posts the next piece of a fragment that is under way (USNIC-23).
-func (e *Engine) postPiece(s *send) {
+// postPiece posts the next piece of a fragment that is under way (USNIC-23), or as many full ones as most, and returns how many: one, if
+// none could be.
+func (e *Engine) postPiece(s *send, most int) (packets int) {
 	f := &s.frag
 	pr := s.peer
-	n := pr.ep.Post(e.now, f)
+	n := pr.ep.Post(e.now, f, most)
 	if s.refill != nil {
 		e.tellTooEarly(s.refill, f.Next)
 	}
@@ -172,6 +174,7 @@ func (e *Engine) postPiece(s *send) {
 		s.state = sendBlocked
 		pr.blocked.pushBack(&s.node)
 	}
+	return max(n, 1)
 }
 
 // settle completes a send that has nothing more to wait for.

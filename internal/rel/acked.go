@@ -24,7 +24,7 @@ type news struct {
 // segment that is missing from one that came beyond a gap, so they cause no retransmission; the ACK that the gap itself
 // causes does.
 func (m *Module) receivePiggyback(now clock.Time, s *session, h *wire.Inner) {
-	if h.Flags == 0 || s.reliable {
+	if h.Flags == 0 || s.reliable || h.Flags == wire.AckCommand|wire.AckData && s.knows(h) {
 		return
 	}
 	var n news
@@ -33,9 +33,14 @@ func (m *Module) receivePiggyback(now clock.Time, s *session, h *wire.Inner) {
 			m.cumulative(now, s, i, h.Ack[m.ackedSpace(i)], &n)
 		}
 	}
-	if n.progress { // nearly every frame of a stream says what the one before said
+	if n.progress {
 		m.learn(now, s, &n)
 	}
+}
+
+// knows reports whether a segment's acknowledgements say what is known: nearly every frame of a stream repeats the one before.
+func (s *session) knows(h *wire.Inner) bool {
+	return h.Ack[wire.Command].Add(1) == s.send[wire.Command].base && h.Ack[wire.Data].Add(1) == s.send[wire.Data].base
 }
 
 // receiveAck takes an explicit acknowledgement.
@@ -101,12 +106,7 @@ func (m *Module) cumulative(now clock.Time, s *session, i wire.Space, ack wire.S
 	if count == 0 {
 		return true
 	}
-	for range count {
-		if g := w.take(w.base); g != nil {
-			m.segmentAcked(now, s, g, n)
-		}
-		w.base = w.base.Add(1)
-	}
+	m.acked(now, s, w, w.base, count, n)
 	w.settle()
 	return true
 }
@@ -115,41 +115,64 @@ func (m *Module) cumulative(now clock.Time, s *session, i wire.Space, ack wire.S
 func (m *Module) selective(now clock.Time, s *session, i wire.Space, ack wire.Seq, words []uint64, n *news) {
 	w := &s.send[i]
 	for j, x := range words {
-		for ; x != 0; x &= x - 1 {
-			if g := w.take(ack.Add(2 + 64*j + bits.TrailingZeros64(x))); g != nil {
-				m.segmentAcked(now, s, g, n)
-			}
+		for x != 0 {
+			at := bits.TrailingZeros64(x)
+			row := bits.TrailingZeros64(^(x >> at))
+			m.acked(now, s, w, ack.Add(2+64*j+at), row, n)
+			x &^= (1<<row - 1) << at
 		}
 	}
 	w.settle()
 }
 
-// segmentAcked ends the life of a segment that arrived.
-func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, n *news) {
+// acked ends the lives of those of count segments from number q on that have not ended before.
+func (m *Module) acked(now clock.Time, s *session, w *sendWindow, q wire.Seq, count int, n *news) {
+	for count > 0 {
+		took := 1
+		if g := w.find(q); g != nil {
+			if before := q.Sub(g.seq); before > 0 {
+				m.part(s, g, before)
+			}
+			took = min(count, g.frames)
+			w.forget(q, took)
+			m.segmentAcked(now, s, g, took, n)
+		}
+		q, count = q.Add(took), count-took
+	}
+}
+
+// segmentAcked ends the life of a segment that arrived, or of the first so many packets of a run.
+func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, frames int, n *news) {
 	n.progress = true
+	last := g.counter + uint64(frames-1)
+	echoed := g.counter <= n.echo && n.echo <= last
 	// Of a segment that was sent again, only the echo tells which transmission arrived.
-	if g.sends == 1 || g.counter == n.echo {
-		if g.counter > n.newest {
-			n.newest, n.newestAt = g.counter, g.sentAt
+	if g.sends == 1 || echoed {
+		if last > n.newest {
+			n.newest, n.newestAt = last, g.sentAt
 			if n.echo == 0 {
 				n.rtt = now.Sub(g.sentAt)
 			}
 		}
-		if g.counter == n.echo {
+		if echoed {
 			n.rtt = max(now.Sub(g.sentAt)-n.delay, 1)
 		}
 	}
-	s.endpoint.stats.SegmentsAcked++
+	s.endpoint.stats.SegmentsAcked += uint64(frames)
 	if g.cost > limits.LeastFrame+limits.FrameCost {
 		s.path.lost = 0
 	}
-	if s.endpoint.congestion.acked(now, g.cost, g.counter, s.counter+1) {
+	if s.endpoint.congestion.acked(now, g.cost*frames, last, s.counter+1) {
 		m.doubt(s, DoubtBatches)
 	}
-	m.unlist(s, g)
-	if g.fragment != nil {
-		m.pieceDone(s.endpoint, g)
+	if frames < g.frames {
+		f, offset := g.fragment, g.offset
+		m.shorten(s, g, frames)
+		m.piecesDone(s.endpoint, f, offset, g.length, frames)
+		return
 	}
+	m.unlist(s, g)
+	m.piecesDone(s.endpoint, g.fragment, g.offset, g.length, frames)
 	m.pool.put(g)
 }
 

@@ -92,11 +92,11 @@ func (c *couple) short(n int) {
 func (c *couple) long(f *Fragment) {
 	f.Next = 0
 	f.Limit = f.Length
-	for c.ea.Post(c.now, f) > 0 {
+	for c.ea.Post(c.now, f, 44) > 0 {
 	}
 	for f.active {
 		c.turn()
-		for c.ea.Post(c.now, f) > 0 {
+		for c.ea.Post(c.now, f, 44) > 0 {
 		}
 	}
 }

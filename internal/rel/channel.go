@@ -26,7 +26,7 @@ func (c *channel) spent() int { return c.queued + c.inFlight }
 // enqueue appends a segment and accounts for it.
 func (c *channel) enqueue(g *segment, bytes int) {
 	g.cost = segmentBytes + bytes
-	c.queued += g.cost
+	c.queued += g.costs()
 	c.queue.push(g)
 }
 
@@ -35,13 +35,13 @@ func (c *channel) dequeue(g *segment) {
 	if c.open == g {
 		c.open = nil
 	}
-	c.queued -= g.cost
+	c.queued -= g.costs()
 	c.queue.remove(g)
 }
 
 // requeue puts a segment back to the front of the queue.
 func (c *channel) requeue(g *segment) {
-	c.queued += g.cost
+	c.queued += g.costs()
 	c.queue.pushFront(g)
 }
 
@@ -49,14 +49,25 @@ func (c *channel) requeue(g *segment) {
 // congestion state allows of the peer's capacity, and each leaves the other its share. One segment may always be on
 // its way, or a tiny capacity would stop everything.
 func (e *Endpoint) credits(s wire.Space, n int) bool {
+	mine, left := e.creditsLeft(s)
+	return mine == 0 || segmentBytes+n <= left
+}
+
+// creditsLeft are the bytes of capacity that the channel of s has spent, and that it may spend besides.
+func (e *Endpoint) creditsLeft(s wire.Space) (mine, left int) {
 	mine, other := e.channels[s].spent(), e.channels[1-s].spent()
-	if mine == 0 {
-		return true
-	}
 	all := e.congestion.window
-	share := all / limits.ChannelShare
-	mine += segmentBytes + n
-	return mine+max(other, share) <= all
+	return mine, all - max(other, all/limits.ChannelShare) - mine
+}
+
+// readyFor is how many segments of n record bytes each s takes now, at most so many: none unless ready.
+func (e *Endpoint) readyFor(s wire.Space, n, most int) int {
+	if !e.ready(s, n) {
+		return 0
+	}
+	_, left := e.creditsLeft(s)
+	most = min(most, e.live.send[s].room()-e.channels[s].queue.n, left/(segmentBytes+n))
+	return max(most, 1)
 }
 
 // ready reports whether s takes another segment of n record bytes now: the session is open, the window is, and there are

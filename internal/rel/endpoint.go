@@ -188,7 +188,7 @@ func (e *Endpoint) coalesce(s wire.Space, n int) []byte {
 // newSegment queues a segment that begins with a record of n bytes, and is open for more.
 func (e *Endpoint) newSegment(s wire.Space, n int) []byte {
 	c := &e.channels[s]
-	g := e.m.pool.get(e, s)
+	g := e.m.pool.get(e, s, 1)
 	g.buf = e.m.pool.buffer(n)[:n]
 	c.enqueue(g, n)
 	c.open = g

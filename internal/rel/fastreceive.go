@@ -20,13 +20,12 @@ type deferred struct {
 }
 
 // receiveFast takes a data frame by the fast path, if it may go there. It is called while fastOK.
-func (m *Module) receiveFast(now clock.Time, s *session, o wire.Outer, body []byte, length int) bool {
-	h, records, err := wire.ParseInner(body)
-	if err != nil || h.Space != wire.Command || s.receive[h.Space].judge(h.Seq) != arrivedNew {
+func (m *Module) receiveFast(now clock.Time, s *session, o wire.Outer, h *wire.Inner, records []byte, length int) bool {
+	if h.Space != wire.Command || s.receive[h.Space].judge(h.Seq) != arrivedNew {
 		return false
 	}
 	m.fastOK = false
-	m.deferred = deferred{session: s, at: now, counter: o.Counter, inner: h, length: length}
+	m.deferred = deferred{session: s, at: now, counter: o.Counter, inner: *h, length: length}
 	m.deliver(now, s, records)
 	return true
 }

@@ -32,7 +32,7 @@ type Fragment struct {
 	prev, next *Fragment // among the endpoint's fragments under way
 	active     bool      // posted, not yet Released
 	endpoint   *Endpoint // to which, while active
-	pieces     int       // segments queued or under way
+	pieces     int       // queued or under way
 	part       int       // Parts[part] begins at partAt: where the last gather ended
 	partAt     uint64
 }
@@ -47,10 +47,10 @@ func (f *Fragment) Slide(parts [][]byte, base uint64) {
 // PieceLen is how many payload bytes a full piece carries behind the header of type t.
 func (e *Endpoint) PieceLen(t wire.Type) int { return e.MaxRecord(wire.Data) - t.HeaderLen() }
 
-// Post queues one segment's worth of f's bytes that are permitted and not yet posted, and returns how many they are.
-// It returns 0 if nothing is permitted, or if the session is not open (then it is being opened), the window is full or
-// the credits are spent; in those cases Writable will follow.
-func (e *Endpoint) Post(now clock.Time, f *Fragment) (n int) {
+// Post queues some of f's bytes that are permitted and not yet posted: one segment's worth, or as many full ones as there are, at most
+// so many. It returns how many segments they are: 0 if nothing is permitted, or if the session is not open (then it is being opened),
+// the window is full or the credits are spent; in those cases Writable will follow.
+func (e *Endpoint) Post(now clock.Time, f *Fragment, most int) (segments int) {
 	if !e.opened(now) {
 		return 0
 	}
@@ -58,20 +58,21 @@ func (e *Endpoint) Post(now clock.Time, f *Fragment) (n int) {
 	if allowed <= f.Next {
 		return 0
 	}
-	left := allowed - f.Next
-	n = int(min(left, uint64(e.MaxRecord(f.Space)-f.HeaderLen)))
-	if !e.ready(f.Space, f.HeaderLen+n) {
+	left, full := allowed-f.Next, uint64(e.MaxRecord(f.Space)-f.HeaderLen)
+	n := int(min(left, full))
+	frames := e.readyFor(f.Space, f.HeaderLen+n, min(most, max(int(left/full), 1)))
+	if frames == 0 {
 		e.refuse(f.Space)
 		return 0
 	}
-	g := e.m.pool.get(e, f.Space)
+	g := e.m.pool.get(e, f.Space, frames)
 	g.fragment, g.offset, g.length = f, f.Next, n
-	f.Next += uint64(n)
-	f.pieces++
+	f.Next += uint64(n * frames)
+	f.pieces += frames
 	e.fragments.add(e, f)
 	e.channels[f.Space].enqueue(g, f.HeaderLen+n)
 	e.toSend()
-	return n
+	return frames
 }
 
 // Withdraw stops f. What is queued is dropped; pieces under way keep their place in the sequence but become Voids if they
@@ -104,14 +105,16 @@ func (e *Endpoint) Withdraw(now clock.Time, f *Fragment) {
 	e.m.handler.Released(now, f)
 }
 
-// pieceDone notes that the piece of a fragment that g carried is acknowledged, and that the fragment is finished when it
-// was the last.
-func (m *Module) pieceDone(e *Endpoint, g *segment) {
-	f := g.fragment
-	if f.Slides {
-		m.handler.Acknowledged(f, g.offset, uint64(g.length))
+// piecesDone notes that so many pieces of a fragment, each of length bytes, from offset on, are acknowledged, and that it is finished
+// when they were the last. Of no fragment nothing is to be noted.
+func (m *Module) piecesDone(e *Endpoint, f *Fragment, offset uint64, length, pieces int) {
+	if f == nil {
+		return
 	}
-	f.pieces--
+	if f.Slides {
+		m.handler.Acknowledged(f, offset, uint64(length*pieces))
+	}
+	f.pieces -= pieces
 	if f.pieces == 0 && f.Next >= f.Length {
 		e.fragments.drop(f)
 		m.finished = append(m.finished, f)

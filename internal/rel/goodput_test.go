@@ -25,7 +25,7 @@ func (w *world) stream(a, b *node, megabytes int) (e *Endpoint, begin func(e *En
 	f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{data}, Length: uint64(len(data)), Limit: uint64(len(data)), HeaderLen: wire.ChunkLen}
 	wire.PutChunk(f.HeaderBuf[:], 0, 1, 0, 0)
 	begin = func(e *Endpoint) {
-		for e.Post(w.now, f) > 0 {
+		for e.Post(w.now, f, 44) > 0 {
 		}
 		a.wake()
 	}

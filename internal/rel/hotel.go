@@ -43,19 +43,10 @@ func newHotel[G any](shift uint, rooms int) *hotel[G] {
 	return &hotel[G]{shift: shift, most: rooms, rooms: make([]room[G], 1, min(rooms+1, 64)), wake: clock.Never}
 }
 
-// vacancies is how many more guests can check in.
-func (h *hotel[G]) vacancies() int { return h.most - h.guests }
-
 // checkIn gives g a room until the given instant and returns its number, 0 if the hotel is full.
 func (h *hotel[G]) checkIn(now, until clock.Time, g G) int32 {
-	r := h.vacant
-	switch {
-	case r != 0:
-		h.vacant = h.rooms[r].next
-	case len(h.rooms) <= h.most:
-		r = int32(len(h.rooms))
-		h.rooms = append(h.rooms, room[G]{})
-	default:
+	r := h.let()
+	if r == 0 {
 		return 0
 	}
 	if h.guests == 0 {
@@ -66,6 +57,29 @@ func (h *hotel[G]) checkIn(now, until clock.Time, g G) int32 {
 	h.place(r, int32(tick%floors), g)
 	h.guests++
 	h.wake = clock.Min(h.wake, clock.Time(tick<<h.shift))
+	return r
+}
+
+// checkInBeside gives g a room for as long as the guest of room r has his, and returns its number, 0 if the hotel is full.
+func (h *hotel[G]) checkInBeside(r int32, g G) int32 {
+	beside := h.let()
+	if beside != 0 {
+		h.place(beside, h.rooms[r].floor, g)
+		h.guests++
+	}
+	return beside
+}
+
+// let returns a free room, 0 if there is none.
+func (h *hotel[G]) let() int32 {
+	r := h.vacant
+	switch {
+	case r != 0:
+		h.vacant = h.rooms[r].next
+	case len(h.rooms) <= h.most:
+		r = int32(len(h.rooms))
+		h.rooms = append(h.rooms, room[G]{})
+	}
 	return r
 }
 

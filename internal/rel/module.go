@@ -34,6 +34,12 @@ type Frames interface {
 	Commit(n int)                     // makes its first n bytes a frame
 }
 
+// Runs is Frames that may be taken several at a time, as link.Runner has it.
+type Runs interface {
+	ReserveRun(to netip.AddrPort, size, n int) []byte
+	CommitRun(n int)
+}
+
 // Config is what a Module is made of. Everything it does follows from it and from the calls made.
 type Config struct {
 	NIC         uint64 // this NIC's id, not 0
@@ -101,8 +107,9 @@ type Module struct {
 	refusals  []refusal
 	hellos    uint64 // packet counter of the last Hello sent, to whomever
 
-	hotel   *hotel[*segment]  // retransmit timers
-	reserve int               // rooms of it that are for control and retransmissions
+	hotel   *hotel[*segment]  // retransmit timers; a run has one room
+	lodged  int               // packets that they are for: in the hotel, or about to go back there
+	reserve int               // so many of cfg.Rooms are for control and retransmissions
 	desk    *hotel[*session]  // ACK and tail timers
 	night   *hotel[*Endpoint] // session timers
 
@@ -229,7 +236,10 @@ func (m *Module) Endpoint(nic uint64) *Endpoint { return m.byNIC[nic] }
 func (m *Module) Endpoints() []*Endpoint { return m.endpoints }
 
 // InFlight is how many segments are in the hotel: posted, and neither acknowledged nor given up for lost.
-func (m *Module) InFlight() int { return m.hotel.guests }
+func (m *Module) InFlight() int { return m.lodged }
+
+// vacancies is how many more may go there.
+func (m *Module) vacancies() int { return m.cfg.Rooms - m.lodged }
 
 // Forget removes a peer. Its fragments are Released and it goes Down with ErrForgotten if it was up or on its way; the
 // Endpoint must not be used afterwards.

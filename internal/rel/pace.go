@@ -25,13 +25,17 @@ type pace struct {
 
 const paceGain = 4.0 / 3
 
+// paced reports whether what is sent to e is paced now.
+func (e *Endpoint) paced(now clock.Time) bool {
+	return now < e.congestion.pacedUntil && e.congestion.rate != 0
+}
+
 // mayLeave takes n bytes from the pace's credit. If there are not as many it says when there will be.
 func (e *Endpoint) mayLeave(now clock.Time, n int) (at clock.Time, ok bool) {
-	c := &e.congestion
-	if now >= c.pacedUntil || c.rate == 0 {
+	if !e.paced(now) {
 		return 0, true
 	}
-	p, rate := &e.pace, c.rate*paceGain
+	p, rate := &e.pace, e.congestion.rate*paceGain
 	p.credit = min(p.credit+float64(now.Sub(p.at))*rate, limits.PaceBurst)
 	p.at = now
 	need := float64(min(n, limits.PaceBurst))

@@ -102,7 +102,7 @@ func TestARetransmissionStaysHeldWhenWhatWasHeldBesideItIsLetGo(t *testing.T) {
 	e.pace = pace{0, w.now}
 	f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{make([]byte, 500)}, Length: 500, Limit: 500, HeaderLen: wire.ChunkLen}
 	wire.PutChunk(f.HeaderBuf[:], 0, 1, 0, 0)
-	e.Post(w.now, f)
+	e.Post(w.now, f, 1)
 	resent := m.Stats().Resends
 	_, next := m.Progress(w.now, out)
 	f.Err = ErrForgotten

@@ -198,7 +198,7 @@ func (m *Module) pathLoses(s *session, g *segment) {
 		return
 	}
 	p.lost++
-	if p.lost < limits.SizeDoubt || max(g.sends, int(s.rtt.backoff)) < limits.SizeDoubt || p.size == limits.LeastFrame {
+	if p.lost < limits.SizeDoubt || max(int(g.sends), int(s.rtt.backoff)) < limits.SizeDoubt || p.size == limits.LeastFrame {
 		return
 	}
 	e.stats.PathDoubts++

@@ -73,7 +73,7 @@ func TestAFullHotelDelaysAndLosesNothing(t *testing.T) {
 	tr.pump()
 	most := 0
 	w.runUntil(20*time.Second, "the transfer", func() bool {
-		most = max(most, a.m.hotel.guests)
+		most = max(most, a.m.InFlight())
 		if len(c.got) < 20 {
 			a.frag(other, wire.Command, fmt.Sprint("to the other ", len(c.got)))
 			a.next = w.now.Add(100)
@@ -104,7 +104,7 @@ func TestManySendersOneSmallSocket(t *testing.T) {
 		e := n.open(to)
 		f := chunks(1, bytes)
 		pump := func(e *Endpoint) {
-			for e.Post(w.now, f) > 0 {
+			for e.Post(w.now, f, 44) > 0 {
 			}
 			n.wake()
 		}

@@ -111,13 +111,12 @@ func (m *Module) receiveFrame(now clock.Time, s *session, o wire.Outer, body []b
 			return
 		}
 	}
-	if o.Kind == wire.KindData && (s.reliable && m.receiveReliable(now, s, o, body) || !s.reliable && m.fastOK && m.receiveFast(now, s, o, body, length)) {
+	if o.Kind == wire.KindData {
+		m.receiveSegment(now, s, o, body, length)
 		return
 	}
 	m.accept(now, s, o.Counter)
 	switch o.Kind {
-	case wire.KindData:
-		m.receiveData(now, s, body, length)
 	case wire.KindPlain:
 		if !s.reliable || m.cfg.Tagged || wire.CheckRecords(body) != nil {
 			s.endpoint.stats.Malformed++
@@ -147,13 +146,23 @@ func (m *Module) accept(now clock.Time, s *session, counter uint64) {
 	s.endpoint.heard = now
 }
 
-// receiveData handles a segment: deliver what is new, schedule its acknowledgement, take those that it brought.
-func (m *Module) receiveData(now clock.Time, s *session, body []byte, length int) {
+// receiveSegment handles a segment by the shortest way that it may go.
+func (m *Module) receiveSegment(now clock.Time, s *session, o wire.Outer, body []byte, length int) {
 	h, records, err := wire.ParseInner(body)
-	if err != nil {
+	switch {
+	case err != nil:
+		m.accept(now, s, o.Counter)
 		s.endpoint.stats.Malformed++
-		return
+	case s.reliable && m.receiveReliable(now, s, o, &h, records):
+	case !s.reliable && m.fastOK && m.receiveFast(now, s, o, &h, records, length):
+	default:
+		m.accept(now, s, o.Counter)
+		m.receiveData(now, s, &h, records, length)
 	}
+}
+
+// receiveData handles a segment: deliver what is new, schedule its acknowledgement, take those that it brought.
+func (m *Module) receiveData(now clock.Time, s *session, h *wire.Inner, records []byte, length int) {
 	w := &s.receive[h.Space]
 	hadGap := w.gap()
 	what := w.add(h.Seq)
@@ -165,7 +174,7 @@ func (m *Module) receiveData(now clock.Time, s *session, body []byte, length int
 	if what == arrivedNew && !m.deliver(now, s, records) {
 		return
 	}
-	m.receivePiggyback(now, s, &h)
+	m.receivePiggyback(now, s, h)
 }
 
 // deliver hands the records of a segment to the owner. It returns false if that ended the session.

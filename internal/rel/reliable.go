@@ -48,7 +48,7 @@ func (e *Endpoint) Direct(space wire.Space, n int, out Frames) []byte {
 // SendDirect commits the frame of Direct, with its record of n bytes.
 func (e *Endpoint) SendDirect(space wire.Space, n int, out Frames) {
 	m, s := e.m, e.live
-	seq, head := s.send[space].pass(), m.directHead(space)
+	seq, head := s.send[space].pass(1), m.directHead(space)
 	if m.plainly(space) {
 		s.counter++
 		wire.PutPlain(m.direct, s.peer.Index, s.counter)
@@ -94,11 +94,7 @@ func (m *Module) takePlain(now clock.Time, s *session, records []byte) {
 }
 
 // receiveReliable takes a data frame of a session whose link is Reliable, if it is the next of its space, as it will be.
-func (m *Module) receiveReliable(now clock.Time, s *session, o wire.Outer, body []byte) bool {
-	h, records, err := wire.ParseInner(body)
-	if err != nil {
-		return false
-	}
+func (m *Module) receiveReliable(now clock.Time, s *session, o wire.Outer, h *wire.Inner, records []byte) bool {
 	w := &s.receive[h.Space]
 	if h.Seq != w.next || w.gap() {
 		return false

@@ -69,11 +69,11 @@ func (m *Module) detectLoss(s *session) {
 			return
 		}
 		s.endpoint.congestion.lost++
-		m.resend(s, g, causeFast)
+		m.resend(s, m.first(s, g), causeFast)
 	}
 }
 
-// resend moves a segment in the hotel to the resend list: checked out, its credits returned (USNIC-46, USNIC-47).
+// resend moves a segment in the hotel, which is no run, to the resend list: checked out, its credits returned (USNIC-46, USNIC-47).
 func (m *Module) resend(s *session, g *segment, why cause) {
 	m.unlist(s, g)
 	g.become(stateInHotel, stateResend)
@@ -95,7 +95,7 @@ func (m *Module) resend(s *session, g *segment, why cause) {
 func (m *Module) tail(now clock.Time, s *session) {
 	s.recovery.tails++
 	if g := s.flight.tail; g != nil {
-		m.resend(s, g, causeTail)
+		m.resend(s, m.last(s, g), causeTail)
 	}
 	s.recovery.rearm(now, s)
 }
@@ -110,12 +110,12 @@ func (m *Module) timeout(now clock.Time, g *segment) {
 		return
 	}
 	oldest := s.flight.head
-	if oldest != g {
+	if oldest != g || g.frames > 1 {
 		m.lodge(now, s, g)
 	}
 	s.rtt.backoff++
 	r.quietTo = now.Add(s.rtt.retransmitAfter(s.peerDelay()))
-	m.resend(s, oldest, causeTimeout)
+	m.resend(s, m.first(s, oldest), causeTimeout)
 }
 
 // lodge checks a posted segment into the hotel. There is a room: post asked, and timeout has just freed one.

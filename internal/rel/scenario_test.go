@@ -321,7 +321,7 @@ func (s *scenario) post(d *datadriven.TestData) {
 }
 
 func (s *scenario) pump(n *node, e *Endpoint, f *Fragment) {
-	for e.Post(s.w.now, f) > 0 {
+	for e.Post(s.w.now, f, 1) > 0 {
 	}
 	n.wake()
 }

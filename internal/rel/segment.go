@@ -39,29 +39,35 @@ func (s segmentState) String() string { return stateNames[s] }
 
 // segment is what one packet carries (USNIC-2): records that were written into it, or one piece of a fragment, whose
 // bytes stay in the owner's memory and are gathered anew for every transmission (USNIC-8, USNIC-23).
+//
+// Or it is a run: of a long fragment, so many pieces of equal length that lie one behind the other go through the states as one, which
+// costs little more than one of them; see run.go. What is said of the packet is said of the first of them then.
 type segment struct {
 	prev, next *segment // in the list of its state
 	endpoint   *Endpoint
+	fragment   *Fragment  // whose piece it is
+	offset     uint64     // of the piece in the fragment
+	length     int        // of the piece, in bytes
+	frames     int        // packets: 1, or more if it is a run
+	cost       int        // bytes of the peer's receive capacity that each takes
+	counter    uint64     // packet counter of its last posting
+	sentAt     clock.Time // of its last posting
+	seq        wire.Seq   // once posted
+	room       int32      // in the hotel
+	sends      int32      // times it was posted
 	state      segmentState
 	space      wire.Space // of its sequence number, for life
 	channel    wire.Space // whose queue posted it last: retransmissions go by the data queue
 	control    bool       // has records that must not be refused for want of memory
-	sends      int        // times it was posted
-	seq        wire.Seq   // once posted
-	counter    uint64     // packet counter of its last posting
-	sentAt     clock.Time // of its last posting
-	room       int32      // in the hotel
-	cost       int        // bytes of the peer's receive capacity that it takes
 	forgotten  bool       // in no list though InHotel: only with mutate.NoRetransmit
 
 	account *Account // whom it is charged to, nil if nobody
 
 	buf []byte // its records; nil for a piece of a fragment, and for a piece that was withdrawn
-
-	fragment *Fragment // whose piece it is
-	offset   uint64    // of the piece in the fragment
-	length   int       // of the piece, in bytes
 }
+
+// costs is what all its packets take of the peer's receive capacity, in bytes.
+func (g *segment) costs() int { return g.cost * g.frames }
 
 // become moves g to another state. That it was in the right one is a fact of this package, not of the network, so a
 // breach is a bug and stops the program.
@@ -75,7 +81,7 @@ func (g *segment) become(from, to segmentState) {
 // segmentList is a doubly linked list through the segments themselves.
 type segmentList struct {
 	head, tail *segment
-	n          int
+	n          int // packets of all of them
 }
 
 func (l *segmentList) push(g *segment) {
@@ -86,7 +92,7 @@ func (l *segmentList) push(g *segment) {
 		l.head = g
 	}
 	l.tail = g
-	l.n++
+	l.n += g.frames
 }
 
 func (l *segmentList) pushFront(g *segment) {
@@ -97,7 +103,18 @@ func (l *segmentList) pushFront(g *segment) {
 		l.tail = g
 	}
 	l.head = g
-	l.n++
+	l.n += g.frames
+}
+
+// insert puts g in front of next, which is in the list.
+func (l *segmentList) insert(g, next *segment) {
+	if next == l.head {
+		l.pushFront(g)
+		return
+	}
+	g.prev, g.next = next.prev, next
+	g.prev.next, next.prev = g, g
+	l.n += g.frames
 }
 
 func (l *segmentList) remove(g *segment) {
@@ -112,14 +129,14 @@ func (l *segmentList) remove(g *segment) {
 		l.tail = g.prev
 	}
 	g.prev, g.next = nil, nil
-	l.n--
+	l.n -= g.frames
 }
 
 // segmentPool has the free segments and buffers of a module. It never gives memory back: what it holds is what was once
 // under way at one time, which windows, credits and rooms bound (docs/rel.md has the sum).
 type segmentPool struct {
 	free    *segment
-	inUse   int
+	inUse   int      // packets
 	account *Account // that new segments are charged to
 	buffers [bufferClasses][][]byte
 }
@@ -140,8 +157,8 @@ func bufferClass(n int) int {
 	return c
 }
 
-// get returns a free segment for e, Queued and otherwise empty.
-func (p *segmentPool) get(e *Endpoint, s wire.Space) *segment {
+// take returns a free segment, which the caller overwrites.
+func (p *segmentPool) take() *segment {
 	if p.free == nil {
 		slab := make([]segment, slabSegments)
 		for i := range slab {
@@ -150,10 +167,16 @@ func (p *segmentPool) get(e *Endpoint, s wire.Space) *segment {
 	}
 	g := p.free
 	p.free = g.next
-	*g = segment{endpoint: e, space: s, channel: s, account: p.account}
-	p.inUse++
+	return g
+}
+
+// get returns a segment of so many packets for e, Queued and otherwise empty.
+func (p *segmentPool) get(e *Endpoint, s wire.Space, frames int) *segment {
+	g := p.take()
+	*g = segment{endpoint: e, space: s, channel: s, frames: frames, account: p.account}
+	p.inUse += frames
 	if g.account != nil {
-		g.account.segments++
+		g.account.segments += frames
 	}
 	g.become(stateFree, stateQueued)
 	return g
@@ -162,12 +185,17 @@ func (p *segmentPool) get(e *Endpoint, s wire.Space) *segment {
 // put takes a segment back, which is in no list any more.
 func (p *segmentPool) put(g *segment) {
 	p.putBuffer(g.buf)
-	p.inUse--
-	if g.account != nil {
-		g.account.segments--
-	}
+	p.discharge(g, g.frames)
 	*g = segment{next: p.free}
 	p.free = g
+}
+
+// discharge notes that n packets of a segment are no longer under way.
+func (p *segmentPool) discharge(g *segment, n int) {
+	p.inUse -= n
+	if g.account != nil {
+		g.account.segments -= n
+	}
 }
 
 // buffer returns an empty buffer with room for n bytes.

@@ -2,6 +2,7 @@ package rel
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,8 +27,8 @@ func TestSegmentListAgreesWithASlice(t *testing.T) {
 		var l segmentList
 		var dumb []*segment
 		for range rapid.IntRange(1, 100).Draw(t, "steps") {
-			g := &segment{}
-			switch rapid.IntRange(0, 2).Draw(t, "step") {
+			g := &segment{frames: rapid.IntRange(1, 50).Draw(t, "frames")}
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0:
 				l.push(g)
 				dumb = append(dumb, g)
@@ -37,18 +38,25 @@ func TestSegmentListAgreesWithASlice(t *testing.T) {
 			case 2:
 				if len(dumb) > 0 {
 					i := rapid.IntRange(0, len(dumb)-1).Draw(t, "i")
+					l.insert(g, dumb[i])
+					dumb = slices.Insert(dumb, i, g)
+				}
+			case 3:
+				if len(dumb) > 0 {
+					i := rapid.IntRange(0, len(dumb)-1).Draw(t, "i")
 					l.remove(dumb[i])
 					dumb = append(dumb[:i:i], dumb[i+1:]...)
 				}
 			}
-			at := l.head
+			at, frames := l.head, 0
 			for i, g := range dumb {
-				if at != g {
+				if at != g || i > 0 && g.prev != dumb[i-1] {
 					t.Fatalf("element %d is wrong", i)
 				}
+				frames += g.frames
 				at = at.next
 			}
-			if at != nil || l.n != len(dumb) || len(dumb) > 0 && l.tail != dumb[len(dumb)-1] {
+			if at != nil || l.n != frames || len(dumb) > 0 && l.tail != dumb[len(dumb)-1] {
 				t.Fatalf("list of %d does not end where it should", len(dumb))
 			}
 		}

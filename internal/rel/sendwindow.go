@@ -31,25 +31,36 @@ func (w *sendWindow) room() int { return w.limit - w.used() }
 
 func (w *sendWindow) at(s wire.Seq) **segment { return &w.ring[int(s)&(len(w.ring)-1)] }
 
-// push gives segment g the next number. There must be room.
+// push gives segment g the next number, or a run the next numbers. There must be room.
 func (w *sendWindow) push(g *segment) {
-	if w.used() == len(w.ring) {
+	for w.used()+g.frames > len(w.ring) {
 		w.resize(2 * len(w.ring))
 	}
 	g.seq = w.next
-	*w.at(w.next) = g
-	w.next = w.next.Add(1)
+	w.put(g)
+	w.next = w.next.Add(g.frames)
 }
 
-// take returns the segment with number s and forgets it; nil if it has none, which means that it was taken before.
-func (w *sendWindow) take(s wire.Seq) *segment {
+// put enters g under its numbers.
+func (w *sendWindow) put(g *segment) {
+	for i := range g.frames {
+		*w.at(g.seq.Add(i)) = g
+	}
+}
+
+// find returns the segment with number s; nil if there is none any more.
+func (w *sendWindow) find(s wire.Seq) *segment {
 	if s.Before(w.base) || !s.Before(w.next) {
 		return nil
 	}
-	p := w.at(s)
-	g := *p
-	*p = nil
-	return g
+	return *w.at(s)
+}
+
+// forget takes n segments out, from number s on.
+func (w *sendWindow) forget(s wire.Seq, n int) {
+	for i := range n {
+		*w.at(s.Add(i)) = nil
+	}
 }
 
 // settle moves base over the segments that were taken.

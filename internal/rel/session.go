@@ -201,7 +201,8 @@ func (e *Endpoint) empty(s *session) {
 		}
 		w := &s.send[i]
 		for q := w.base; q != w.next; q = q.Add(1) {
-			if g := w.take(q); g != nil {
+			if g := w.find(q); g != nil {
+				w.forget(q, g.frames)
 				m.unlist(s, g)
 				m.tellLost(e, g)
 				m.pool.put(g)
@@ -223,8 +224,9 @@ func (m *Module) unlist(s *session, g *segment) {
 		}
 		if !g.forgotten {
 			s.flight.remove(g)
+			m.lodged -= g.frames
 		}
-		s.endpoint.channels[g.channel].inFlight -= g.cost
+		s.endpoint.channels[g.channel].inFlight -= g.costs()
 	case stateResend:
 		m.resends.remove(g)
 	default:

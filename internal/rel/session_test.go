@@ -287,7 +287,7 @@ func TestEachChannelLeavesTheOtherItsShare(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	b.asleep = w.now.Add(10 * time.Millisecond)
 	f := chunks(1, 1<<20)
-	for e.Post(w.now, f) > 0 {
+	for e.Post(w.now, f, 1) > 0 {
 	}
 	if !a.frag(e, wire.Command, "small") {
 		t.Error("a long message shut the command channel out (USNIC-52)")
@@ -302,7 +302,7 @@ func TestEachChannelLeavesTheOtherItsShare(t *testing.T) {
 func TestForgottenPeersAreGone(t *testing.T) {
 	w, a, _, e := joined(t, nil)
 	f := chunks(1, 100_000)
-	for e.Post(w.now, f) > 0 {
+	for e.Post(w.now, f, 1) > 0 {
 	}
 	received := a.m.Stats().Receives
 	a.m.Forget(w.now, e)
@@ -325,7 +325,7 @@ func TestForgottenPeersAreGone(t *testing.T) {
 func TestGoodbyeEndsBothSides(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	f := chunks(1, 100_000)
-	for e.Post(w.now, f) > 0 {
+	for e.Post(w.now, f, 1) > 0 {
 	}
 	a.m.Close(w.now, a)
 	if !errors.Is(f.Err, ErrGoodbye) {
@@ -409,8 +409,8 @@ func TestPiecesFillTheirFrames(t *testing.T) {
 	longest := 0
 	w.filter = func(from, to *node, frame []byte) bool { longest = max(longest, len(frame)); return true }
 	f := chunks(1, 100_000)
-	if n := e.Post(w.now, f); n != e.PieceLen(wire.TypeChunk) {
-		t.Errorf("a full piece has %d bytes, want %d", n, e.PieceLen(wire.TypeChunk))
+	if n := e.Post(w.now, f, 1); n != 1 || f.Next != uint64(e.PieceLen(wire.TypeChunk)) {
+		t.Errorf("%d segments were posted, with %d bytes, want one with %d", n, f.Next, e.PieceLen(wire.TypeChunk))
 	}
 	big := bytes.Repeat([]byte("x"), e.MaxRecord(wire.Command)-wire.FragLen)
 	a.frag(e, wire.Command, string(big))

@@ -39,7 +39,7 @@ func (s *soak) step() {
 		f := chunks(wire.FragmentID(s.id), 1+w.rng.IntN(60_000))
 		f.Owner = e
 		s.frags[a] = append(s.frags[a], f)
-		for e.Post(w.now, f) > 0 {
+		for e.Post(w.now, f, 1+s.id%50) > 0 {
 		}
 		f.Limit = f.Next
 		f.Length = f.Next

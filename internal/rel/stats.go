@@ -120,8 +120,9 @@ func (m *Module) Stats() *Stats {
 	return &m.total
 }
 
-// countSend counts a segment that was posted, with n bytes of records.
+// countSend counts a segment that was posted, with n bytes of records, or all segments of a run.
 func (e *Endpoint) countSend(g *segment, n int) {
+	frames := uint64(g.frames)
 	if g.sends > 1 {
 		e.stats.ResentBytes += uint64(n)
 	} else {
@@ -131,8 +132,8 @@ func (e *Endpoint) countSend(g *segment, n int) {
 	case g.sends > 1:
 		e.stats.Resends++
 	case g.fragment != nil:
-		e.stats.TotalSends++
-		e.stats.ChunkSends++
+		e.stats.TotalSends += frames
+		e.stats.ChunkSends += frames
 	default:
 		e.stats.TotalSends++
 		e.stats.FragSends++

@@ -61,7 +61,7 @@ func (tr *traffic) pump() {
 			}
 		}
 		for _, f := range tr.frags {
-			if f.Next < f.Length && tr.e.Post(tr.from.w.now, f) > 0 {
+			if f.Next < f.Length && tr.e.Post(tr.from.w.now, f, 1+int(f.ID)*tr.nextS%60) > 0 {
 				more = true
 			}
 		}

@@ -28,7 +28,7 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 	}
 	if g.sends == 0 {
 		if s.reliable {
-			g.seq = s.send[g.space].pass()
+			g.seq = s.send[g.space].pass(1)
 		} else {
 			s.send[g.space].push(g)
 			e.stats.LargestSendWindow = max(e.stats.LargestSendWindow, s.send[g.space].used())
@@ -75,13 +75,14 @@ func (m *Module) fly(now clock.Time, s *session, g *segment) {
 	} else {
 		g.become(stateQueued, stateInHotel)
 	}
-	e.channels[g.channel].inFlight += g.cost
-	e.congestion.sent++
-	if m.cfg.Defect == mutate.NoRetransmit && s.counter%100 == 0 {
+	e.channels[g.channel].inFlight += g.costs()
+	e.congestion.sent += g.frames
+	if m.cfg.Defect == mutate.NoRetransmit && s.counter%100 < uint64(g.frames) {
 		g.forgotten = true
 		return
 	}
 	s.flight.push(g)
+	m.lodged += g.frames
 	m.lodge(now, s, g)
 	s.recovery.posted(now, s)
 }
@@ -89,17 +90,15 @@ func (m *Module) fly(now clock.Time, s *session, g *segment) {
 // committed ends the life of a segment on a reliable link, where a committed frame arrives.
 func (m *Module) committed(s *session, g *segment) {
 	g.become(stateQueued, stateFree)
-	s.endpoint.stats.SegmentsAcked++
-	if g.fragment != nil {
-		m.pieceDone(s.endpoint, g)
-	}
+	s.endpoint.stats.SegmentsAcked += uint64(g.frames)
+	m.piecesDone(s.endpoint, g.fragment, g.offset, g.length, g.frames)
 	m.pool.put(g)
 }
 
-// pass uses up a sequence number that nobody will acknowledge.
-func (w *sendWindow) pass() wire.Seq {
+// pass uses up sequence numbers that nobody will acknowledge, and returns the first.
+func (w *sendWindow) pass(n int) wire.Seq {
 	q := w.next
-	w.next = w.next.Add(1)
+	w.next = w.next.Add(n)
 	w.base = w.next
 	return q
 }
@@ -130,7 +129,11 @@ func (m *Module) sendQueues(now clock.Time, e *Endpoint, out Frames) (all bool) 
 				}
 			}
 			c.dequeue(g)
-			if !m.post(now, s, g, i, out) {
+			if g.frames > 1 {
+				if !m.postSome(now, s, g, i, out) {
+					return false
+				}
+			} else if !m.post(now, s, g, i, out) {
 				c.requeue(g)
 				if i == wire.Data {
 					e.stays(g.cost)
@@ -146,9 +149,9 @@ func (m *Module) sendQueues(now clock.Time, e *Endpoint, out Frames) (all bool) 
 // lodging reports whether the hotel has a room for one more segment: the last ones are for control and retransmissions.
 func (m *Module) lodging(control bool) bool {
 	if control {
-		return m.hotel.vacancies() > m.reserve/2
+		return m.vacancies() > m.reserve/2
 	}
-	return m.hotel.vacancies() > m.reserve
+	return m.vacancies() > m.reserve
 }
 
 // resendSome posts retransmissions, always by the data queue, so that in congestion the command queue stays free for
@@ -156,7 +159,7 @@ func (m *Module) lodging(control bool) bool {
 func (m *Module) resendSome(now clock.Time, out Frames) {
 	for range limits.ResendsPerPoll {
 		g := m.resends.head
-		if g == nil || m.hotel.vacancies() == 0 {
+		if g == nil || m.vacancies() == 0 {
 			return // rooms come free when something is acknowledged or somebody given up
 		}
 		s := g.endpoint.live

@@ -80,14 +80,17 @@ func TestSendWindowAgreesWithAMap(t *testing.T) {
 		base, next := first, first
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "send") {
-				for range min(w.room(), rapid.IntRange(1, 300).Draw(t, "n")) {
-					g := &segment{}
+				for n := min(w.room(), rapid.IntRange(1, 300).Draw(t, "n")); n > 0; {
+					g := &segment{frames: min(n, rapid.IntRange(1, 50).Draw(t, "frames"))}
 					w.push(g)
 					if g.seq != next {
 						t.Fatalf("segment got %d, want %d", g.seq, next)
 					}
-					dumb[next] = g
-					next++
+					n -= g.frames
+					for range g.frames {
+						dumb[next] = g
+						next++
+					}
 				}
 			} else {
 				for range rapid.IntRange(1, 50).Draw(t, "n") {
@@ -95,10 +98,13 @@ func TestSendWindowAgreesWithAMap(t *testing.T) {
 					if rapid.Bool().Draw(t, "oldest") {
 						s = base
 					}
-					if got := w.take(s); got != dumb[s] {
-						t.Fatalf("take(%d) gave %p, want %p", s, got, dumb[s])
+					if got := w.find(s); got != dumb[s] {
+						t.Fatalf("find(%d) gave %p, want %p", s, got, dumb[s])
 					}
-					delete(dumb, s)
+					if dumb[s] != nil {
+						w.forget(s, 1)
+						delete(dumb, s)
+					}
 					w.settle()
 					for base != next && dumb[base] == nil {
 						base++
@@ -150,14 +156,14 @@ func TestRingsStartSmallGrowAndShrink(t *testing.T) {
 		t.Errorf("rings start at %d and %d, want %d", len(s.ring), r.size(), limits.FirstRing)
 	}
 	for s.room() > 0 {
-		s.push(&segment{})
+		s.push(&segment{frames: 1})
 	}
 	r.add(wire.Seq(7 + limits.Window - 1))
 	if len(s.ring) != limits.Window || r.size() != limits.Window {
 		t.Errorf("full rings have %d and %d, want %d (USNIC-41)", len(s.ring), r.size(), limits.Window)
 	}
 	for q := s.base; q != s.next; q++ {
-		s.take(q)
+		s.forget(q, 1)
 		r.add(q)
 	}
 	s.settle()

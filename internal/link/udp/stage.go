@@ -24,6 +24,8 @@ type stage struct {
 	tail   int       // where the next frame goes
 	open   bool      // a reservation is open
 	to     link.Addr // of the open reservation
+	run    int       // it is for so many frames, one behind the other, of
+	size   int       // so many bytes each; for one of at most mtu, if run is 0
 }
 
 // staged is one frame.
@@ -60,13 +62,13 @@ func (s *stage) reserve(to link.Addr) []byte {
 	if s.full() {
 		return nil
 	}
-	s.open, s.to = true, to
+	s.open, s.to, s.run = true, to, 0
 	return s.buf[s.tail : s.tail+s.mtu : s.tail+s.mtu]
 }
 
 // commit makes the first n bytes of the reservation a frame.
 func (s *stage) commit(n int) {
-	if !s.open {
+	if !s.open || s.run > 0 {
 		panic("udp: Commit without Reserve")
 	}
 	if n < 0 || n > s.mtu {
@@ -75,6 +77,29 @@ func (s *stage) commit(n int) {
 	s.open = false
 	s.frames = append(s.frames, staged{s.to, s.tail, n})
 	s.tail += n
+}
+
+// reserveRun offers room for up to n frames of size bytes, or nil. No reservation is open.
+func (s *stage) reserveRun(to link.Addr, size, n int) []byte {
+	if s.full() || size > s.mtu {
+		return nil
+	}
+	s.open, s.to, s.size = true, to, size
+	s.run = min(n, stageFrames-len(s.frames), (limits.StageBytes-s.tail)/size)
+	end := s.tail + s.run*size
+	return s.buf[s.tail:end:end]
+}
+
+// commitRun makes the first n of the frames that were reserved frames.
+func (s *stage) commitRun(n int) {
+	if !s.open || n < 0 || n > s.run {
+		panic(fmt.Sprintf("udp: CommitRun of %d frames: %d were offered", n, s.run))
+	}
+	s.open = false
+	for range n {
+		s.frames = append(s.frames, staged{s.to, s.tail, s.size})
+		s.tail += s.size
+	}
 }
 
 // pending is how many frames are not sent yet.

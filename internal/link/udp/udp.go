@@ -104,7 +104,10 @@ type Driver struct {
 	closed   bool
 }
 
-var _ link.Driver = (*Driver)(nil)
+var (
+	_ link.Driver = (*Driver)(nil)
+	_ link.Runner = (*Driver)(nil)
+)
 
 // Listen opens a socket. Its errors name the address; they wrap the system's.
 func Listen(cfg Config) (*Driver, error) {
@@ -205,6 +208,25 @@ func (d *Driver) Commit(n int) {
 	d.out.commit(n)
 	d.counters.FramesOut++
 	d.counters.BytesOut += uint64(n)
+}
+
+// ReserveRun implements link.Runner.
+func (d *Driver) ReserveRun(to link.Addr, size, n int) []byte {
+	if d.closed {
+		return nil
+	}
+	d.out.abandon()
+	if d.out.full() {
+		d.transmit()
+	}
+	return d.out.reserveRun(to, size, n)
+}
+
+// CommitRun implements link.Runner. It panics if fewer have been offered.
+func (d *Driver) CommitRun(n int) {
+	d.out.commitRun(n)
+	d.counters.FramesOut += uint64(n)
+	d.counters.BytesOut += uint64(n * d.out.size)
 }
 
 // Flush implements link.Driver.

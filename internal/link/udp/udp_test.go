@@ -219,6 +219,46 @@ func TestAFullStageIsSentOfItsOwnAccord(t *testing.T) {
 	}
 }
 
+// Runs of frames mix with single ones, and a full stage takes part of one.
+func TestRunsOfFramesArriveAsTheyWereWritten(t *testing.T) {
+	a, b := listen(t, udp.Config{Addr: loopback4, MTU: 1472}), listen(t, udp.Config{Addr: loopback4, MTU: 1472})
+	var in linktest.Inbox
+	sent, short := 0, false
+	for _, size := range []int{1472, 100, 1472, 700} {
+		for left := 50; left > 0; {
+			room := a.ReserveRun(b.Addr(), size, left)
+			n := len(room) / size
+			if n == 0 || len(room)%size != 0 || n > left {
+				t.Fatalf("room of %d bytes for %d frames of %d", len(room), left, size)
+			}
+			short = short || n < left
+			n -= n / 4
+			for i := range n {
+				room[i*size] = byte(sent)
+				sent++
+			}
+			a.CommitRun(n)
+			left -= n
+		}
+		a.Reserve(b.Addr())[0] = byte(sent)
+		a.Commit(10)
+		sent++
+		a.Flush(0)
+		linktest.Collect(t, b, &in, sent)
+	}
+	if !short {
+		t.Error("every run found room at once")
+	}
+	for i, f := range in.Frames {
+		if want := []int{1472, 100, 1472, 700}[i/51]; int(f[0]) != i || len(f) != want && i%51 != 50 || i%51 == 50 && len(f) != 10 {
+			t.Fatalf("frame %d has %d bytes and number %d", i, len(f), f[0])
+		}
+	}
+	if room := a.ReserveRun(b.Addr(), 1473, 2); room != nil {
+		t.Errorf("room of %d bytes for frames longer than the MTU", len(room))
+	}
+}
+
 func TestAReservationSurvivesAFlush(t *testing.T) {
 	a, b := listen(t, udp.Config{Addr: loopback4}), listen(t, udp.Config{Addr: loopback4})
 	var in linktest.Inbox

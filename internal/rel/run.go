@@ -1,0 +1,201 @@
+package rel
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A run is a segment of several packets: pieces of equal length of one fragment, one behind the other. Most of what is sent of a long
+// message is runs, and most of what is done for a packet is the same for its neighbour: there is one entry in the queue, one in the
+// flight, one room, one timer, one look at window, pace and rooms, and one header of which number, counter and offset change.
+//
+//	            segment, queued      posted                           acknowledged    lost
+//	run      ├───┬───┬───┬───┬───┤  ├───┬───┬───┬───┬───┤  part     ├───┬───┤ ├───┤ ├───┬───┤
+//	numbers    ·   ·   ·   ·   ·      7   8   9  10  11   ──────►     7   8     9    10  11
+//	counters   ·   ·   ·   ·   ·     40  41  42  43  44              40  41    42    43  44
+//
+// Where the network makes a difference between its packets, it is parted there, so that a segment is acknowledged, or gets shorter
+// from the front as its first packets are; and what is sent again is always a single one.
+
+// split makes the first n packets of run g a segment of its own, that is in no list, and leaves g the rest.
+func (m *Module) split(g *segment, n int) (front *segment) {
+	front = m.pool.take()
+	*front = *g
+	front.prev, front.next, front.room, front.frames = nil, nil, 0, n
+	g.advance(n)
+	return front
+}
+
+// advance has g begin n packets later.
+func (g *segment) advance(n int) {
+	g.frames -= n
+	g.seq = g.seq.Add(n)
+	g.counter += uint64(n)
+	g.offset += uint64(n * g.length)
+}
+
+// part splits a run that has been posted. Both halves stay where it is, and are timed as it is.
+func (m *Module) part(s *session, g *segment, n int) (front *segment) {
+	front = m.split(g, n)
+	s.send[g.space].put(front)
+	if !g.forgotten {
+		s.flight.n -= n
+		s.flight.insert(front, g)
+		front.room = m.hotel.checkInBeside(g.room, front)
+	}
+	return front
+}
+
+// shorten takes the first n packets off a run in the hotel: they have arrived.
+func (m *Module) shorten(s *session, g *segment, n int) {
+	m.pool.discharge(g, n)
+	s.endpoint.channels[g.channel].inFlight -= g.cost * n
+	if !g.forgotten {
+		s.flight.n -= n
+		m.lodged -= n
+	}
+	offset := g.offset
+	g.advance(n)
+	if m.cfg.Defect == mutate.RunStandsStill {
+		g.offset = offset
+	}
+}
+
+// first is the first packet of g by itself.
+func (m *Module) first(s *session, g *segment) *segment {
+	if g.frames == 1 {
+		return g
+	}
+	return m.part(s, g, 1)
+}
+
+// last is the last packet of g by itself.
+func (m *Module) last(s *session, g *segment) *segment {
+	if g.frames > 1 {
+		m.part(s, g, g.frames-1)
+	}
+	return g
+}
+
+// postSome posts as much of a run, which is in no list, as may leave now: one packet at least may. The rest goes back to the front of its
+// queue. It returns false if the driver takes no more.
+func (m *Module) postSome(now clock.Time, s *session, g *segment, c wire.Space, out Frames) bool {
+	e := s.endpoint
+	n := min(g.frames, s.send[g.space].room())
+	if !s.reliable {
+		n = min(n, m.vacancies()-m.reserve)
+	}
+	if e.paced(now) || g.cost > s.path.limit {
+		n = 1
+	}
+	if n < g.frames {
+		front := m.split(g, n)
+		e.channels[c].requeue(g)
+		g = front
+	}
+	if n > 1 {
+		return m.postRun(now, s, g, c, out)
+	}
+	if !m.post(now, s, g, c, out) {
+		e.channels[c].requeue(g)
+		e.stays(g.cost)
+		return false
+	}
+	return true
+}
+
+// postRun is post for a run, which has not been posted before. What the driver does not take goes back to the queue.
+func (m *Module) postRun(now clock.Time, s *session, g *segment, c wire.Space, out Frames) (all bool) {
+	n := m.writeRun(s, g, out)
+	all = n == g.frames
+	if n == 0 {
+		s.endpoint.channels[c].requeue(g)
+		return false
+	}
+	if !all {
+		front := m.split(g, n)
+		s.endpoint.channels[c].requeue(g)
+		g = front
+	}
+	if s.reliable {
+		g.seq = s.send[g.space].pass(n)
+	} else {
+		s.send[g.space].push(g)
+	}
+	g.sends++
+	g.counter, g.sentAt, g.channel = s.counter-uint64(n-1), now, c
+	s.endpoint.countSend(g, n*(g.fragment.HeaderLen+g.length))
+	if s.reliable {
+		m.committed(s, g)
+	} else {
+		s.endpoint.stats.LargestSendWindow = max(s.endpoint.stats.LargestSendWindow, s.send[g.space].used())
+		m.fly(now, s, g)
+	}
+	return all
+}
+
+// writeRun writes a run into frames and commits them, as many as the driver takes: so many.
+func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
+	w := runWriter{f: g.fragment, length: g.length, offset: g.offset, cookie: s.peer.Cookie}
+	w.outer = wire.Outer{Kind: wire.KindData, Index: s.peer.Index, Counter: s.counter}
+	if m.cfg.Tagged {
+		w.outer.Flags = wire.FlagTagged
+	}
+	w.inner = wire.Inner{Space: g.space, Seq: s.send[g.space].next}
+	size := dataHead + w.f.HeaderLen + g.length + m.tagLen
+	runs, _ := out.(Runs)
+	for n < g.frames {
+		var b []byte
+		if runs != nil {
+			b = runs.ReserveRun(s.addr, size, g.frames-n)
+		} else if b = out.Reserve(s.addr); b != nil {
+			b = b[:size]
+		}
+		if b == nil {
+			break
+		}
+		if n == 0 {
+			s.piggyback(&w.inner)
+		}
+		frames := 0
+		for ; len(b) >= size; b = b[size:] {
+			w.write(b[:size:size])
+			frames++
+		}
+		if runs != nil {
+			runs.CommitRun(frames)
+		} else {
+			out.Commit(size)
+		}
+		n += frames
+	}
+	s.counter = w.outer.Counter
+	return n
+}
+
+// runWriter writes the frames of a run, which differ in number, packet counter and offset.
+type runWriter struct {
+	outer  wire.Outer // of the frame before
+	inner  wire.Inner // of the next one
+	f      *Fragment
+	offset uint64
+	length int
+	cookie uint64
+}
+
+// write fills b with the next frame.
+func (w *runWriter) write(b []byte) {
+	w.outer.Counter++
+	w.outer.Put(b)
+	w.inner.Put(b[wire.OuterLen:])
+	at := dataHead + w.f.putHeader(b[dataHead:], w.offset, w.length)
+	end := at + w.length
+	if w.outer.Flags&wire.FlagTagged != 0 {
+		wire.SealSum(b, end, w.cookie, w.f.gatherSum(b[at:end], w.offset, wire.Sum(b[:at])))
+	} else {
+		w.f.gather(b[at:end], w.offset)
+	}
+	w.inner.Seq = w.inner.Seq.Add(1)
+	w.offset += uint64(w.length)
+}
