@@ -49,14 +49,22 @@ type Message struct {
 func (m *Message) IsCall() bool { return m.m.IsCall() }
 
 func (p *Process) messageOf(pm proc.Message) (m Message) {
-	m.set(p, &pm)
+	m.m = pm
+	m.tell(p)
 	return m
 }
 
 // set makes m what p tells of a message. It is some 200 bytes, so it is written in its place.
 func (m *Message) set(p *Process, pm *proc.Message) {
+	m.m = *pm
+	m.tell(p)
+}
+
+// tell makes m say what m.m does.
+func (m *Message) tell(p *Process) {
+	pm := &m.m
 	m.From, m.Addr = p.names.name(pm.From), Address{NICID(pm.NIC), pm.Slot, pm.Gen}
-	m.Tag, m.Len, m.Full, m.m = Tag(pm.Tag), pm.Len, int(pm.Full), *pm
+	m.Tag, m.Len, m.Full = Tag(pm.Tag), pm.Len, int(pm.Full)
 }
 
 // Send sends a message, the concatenation of parts, to the process called to. It returns when the parts may be used
@@ -114,13 +122,14 @@ func (p *Process) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]
 //
 // If ctx ends first, Recv returns ctx's error and no message is lost: one that was already coming in is returned
 // instead (decision 9).
-func (p *Process) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (Message, error) {
+func (p *Process) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (m Message, err error) {
 	d, err := p.from("receive", from)
 	if err != nil {
-		return Message{}, err
+		return m, err
 	}
-	m, err := p.p.Recv(ctx, d, match(tag), buf)
-	return p.messageOf(m), err
+	err = p.p.RecvInto(ctx, &m.m, d, match(tag), buf)
+	m.tell(p)
+	return m, err
 }
 
 // Call sends a request and waits for the reply, which it receives into reply.

@@ -20,6 +20,9 @@ const (
 // parksEarly is one in how many turns of a NIC that listens to a process it would park if it could.
 const parksEarly = 64
 
+// glances is one in how many turns of a NIC looks for frames first.
+const glances = 4
+
 // node is one host: a port of the network, and the NIC that is plugged in there in its present life.
 type node struct {
 	f     *Fabric
@@ -31,7 +34,7 @@ type node struct {
 	life    uint64      // incarnation of the present or latest engine
 	pollAt  clock.Time  // when its next turn is; Never: when something comes
 	turn    uint64      // counts turns: an event for an earlier one is stale
-	rng     *rand.Rand  // of parksEarly
+	rng     *rand.Rand  // of parksEarly and glances
 	stalled clock.Time  // no turn before
 
 	procs []*Process // registered here, or about to be, in order
@@ -123,7 +126,11 @@ func (n *node) poll() clock.Time {
 	if n.rng.IntN(parksEarly) == 0 { // as beside somebody who computes
 		n.engine.EndListening()
 	}
-	work, next := n.engine.Poll(s.now)
+	poll := n.engine.Poll
+	if n.rng.IntN(glances) == 0 { // as one who has seen that a frame is there, or believes so
+		poll = n.engine.PollFrame
+	}
+	work, next := poll(s.now)
 	s.note(uint64(n.index)<<56 ^ uint64(s.now)<<8 ^ uint64(work))
 	n.letDetachedGo()
 	n.answered()

@@ -118,6 +118,14 @@ type Glancer interface {
 	Glance() bool
 }
 
+// Taker is a Glancer that can hand over one frame alone, so that who waits for it need not wait until the driver has looked for
+// more.
+type Taker interface {
+	Glancer
+	// Take hands over the next frame, and reports whether there was one.
+	Take(now clock.Time, to Receiver) bool
+}
+
 // Notifier is a driver without a descriptor that calls back instead, from any goroutine, when the first frame comes
 // to an empty queue, or at once if frames wait when it is told of wake. It is how two engines in one process wake one
 // another. wake must be quick and must not call the driver. A wrapper around a driver that is none does nothing.

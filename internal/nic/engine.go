@@ -111,7 +111,9 @@ type Engine struct {
 	relays     relayTable
 	resumed    list[process] // whose multicasts have copies to begin
 	refills    freeList[refill]
+	completion vni.Completion // under way to a process
 
+	taker       link.Taker // the Link, if it is one
 	served      bool       // a straight receive has been finished in this poll
 	hurried     int        // polls in a row that ended early; see hurry
 	held        int        // messages that wait for company; see straight.go
@@ -170,6 +172,7 @@ func New(cfg Config) (*Engine, error) {
 	for i := range e.gens {
 		e.gens[i] = base
 	}
+	e.taker, _ = cfg.Link.(link.Taker)
 	e.rel = rel.New(cfg.rel(e.rng.Uint64()), (*handler)(e))
 	return e, nil
 }
@@ -251,6 +254,27 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		next = now
 	}
 	return work, next
+}
+
+// PollFrame is Poll for who sees that a frame has come, and so perhaps what somebody waits for: it looks for frames first. If
+// they bring that, the rest waits for the next Poll; see hurry.
+func (e *Engine) PollFrame(now clock.Time) (work int, next clock.Time) {
+	if e.closed {
+		return e.Poll(now)
+	}
+	now = max(now, e.now)
+	e.now = now
+	frames := 0
+	if e.taker == nil {
+		frames, _ = e.cfg.Link.Poll(now, e.rel)
+	} else if e.taker.Take(now, e.rel) {
+		frames = 1
+	}
+	if e.hurry(frames, e.held) {
+		return frames, now
+	}
+	work, next = e.Poll(now)
+	return frames + work, next
 }
 
 // unfinished reports whether there is something for the next Poll to do at once.

@@ -224,8 +224,13 @@ func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n,
 		from(b, src)
 		b.Add(int(n), length, env.Tag, env.Token)
 	}
-	e.finishReceive(r, &vni.Completion{Status: status, Len: n, Full: length, Tag: env.Tag, Token: env.Token, From: src.name,
-		NIC: src.nic, Slot: env.SrcSlot, Gen: env.SrcGen})
+	c := &e.completion
+	if r.wanted != nil {
+		c = &r.wanted.Result
+	}
+	c.Status, c.Len, c.Full, c.Tag, c.Token = status, n, length, env.Tag, env.Token // field by field: it is some 100 bytes
+	c.From, c.NIC, c.Slot, c.Gen = src.name, src.nic, env.SrcSlot, env.SrcGen
+	e.finishReceive(r, c)
 }
 
 // countReceived counts a message that a process has asked for and got.

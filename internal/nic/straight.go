@@ -259,7 +259,9 @@ func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 		return
 	}
 	p.ended(c.Status)
-	w.Result = *c
+	if c != &w.Result { // where completeReceive has put it
+		w.Result = *c
+	}
 	w.Finish()
 	e.served = true
 	if p.wakeUp != nil {

@@ -368,6 +368,11 @@ func TestTheStraightWayAllocatesNothing(t *testing.T) { // decision 16
 }
 
 func TestAPollThatServesAStraightReceiveEndsThereNowAndThenNot(t *testing.T) { // USNIC-38
+	t.Run("that looks for frames in its turn", func(t *testing.T) { endsEarly(t, (*Engine).Poll) })
+	t.Run("that looks for frames first", func(t *testing.T) { endsEarly(t, (*Engine).PollFrame) })
+}
+
+func endsEarly(t *testing.T, poll func(*Engine, clock.Time) (int, clock.Time)) {
 	f := newFabric(t, 2, fault.Config{Seed: 1}) // a link that is not reliable: something is owed for each message
 	a, b := f.riders()
 	early, row, longest := 0, 0, 0
@@ -376,7 +381,7 @@ func TestAPollThatServesAStraightReceiveEndsThereNowAndThenNot(t *testing.T) { /
 		f.until(time.Second, "the straight way", func() bool { return a.way.Behind() || a.ride(b.tester, 1, false, make([]byte, 8)) })
 		for !w.Done() {
 			f.now = f.now.Add(time.Microsecond)
-			_, next := b.e.Poll(f.now)
+			_, next := poll(b.e, f.now)
 			if w.Done() && next == f.now && b.e.hurried > 0 {
 				early++
 				row++

@@ -37,6 +37,8 @@ import (
 type Engine interface {
 	// Poll moves everything along and says when it must run again though nothing comes in from outside.
 	Poll(now clock.Time) (work int, next clock.Time)
+	// PollFrame is Poll when a frame is known to have come.
+	PollFrame(now clock.Time) (work int, next clock.Time)
 	// Ring says that the process at slot posted a command though its queue was no longer listened to.
 	Ring(slot uint16)
 	// RingAll is Ring for every process.
@@ -229,15 +231,20 @@ func (p *Poller) poll(now clock.Time) (work int, next clock.Time) {
 		p.drowsy.Awake()
 	}
 	work, next = p.engine.Poll(now)
+	p.polled.Store(int64(now))
+	return work, p.due(now, next)
+}
+
+// due notes when somebody has to poll again, and returns when the caller should.
+func (p *Poller) due(now, next clock.Time) clock.Time {
 	due := next
 	if p.engine.Listening() { // whoever posts now does not ring, so that somebody has to look
 		next, due = min(next, now), 0
 	}
-	p.polled.Store(int64(now))
 	if int64(due) != p.next.Load() { // an atomic store costs as much as ten loads
 		p.next.Store(int64(due))
 	}
-	return work, next
+	return next
 }
 
 // nudgeIfLate wakes the helper if it would sleep past the engine's next deadline.
@@ -336,7 +343,8 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 		if p.mu.TryLock() {
 			work, next := p.poll(now)
 			if work == 0 && next > now && p.glance() {
-				work, _ = p.poll(now) // it is hardly later: the clock costs as much as ten glances
+				work, next = p.engine.PollFrame(now) // it is hardly later: the clock costs as much as ten glances
+				p.due(now, next)
 			}
 			if work > 0 {
 				since = now

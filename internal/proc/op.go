@@ -206,11 +206,16 @@ func (o *Op) list() int {
 }
 
 // end waits for the operation of a blocking form and takes its result.
-func (p *Process) end(ctx context.Context, o *Op) (Message, error) {
-	var m Message
-	err := o.finish(&m, p.wait(ctx, o))
-	o.release()
+func (p *Process) end(ctx context.Context, o *Op) (m Message, err error) {
+	err = p.endInto(ctx, o, &m)
 	return m, err
+}
+
+// endInto is end that writes the message, which is empty, in its place: to pass it up by value costs a copy a call.
+func (p *Process) endInto(ctx context.Context, o *Op, m *Message) error {
+	err := o.finish(m, p.wait(ctx, o))
+	o.release()
+	return err
 }
 
 // settle finishes o if it has ended, and reports whether it is done. Of a start form.

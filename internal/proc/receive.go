@@ -11,21 +11,28 @@ import (
 // receives that a message matches, the one posted first gets it. If the message is longer than buf, Recv fails with
 // ErrTruncated, and the Message and the first bytes are there nevertheless. If ctx ends first, Recv returns its error
 // and no message is lost: one that had met this receive already is returned instead (decision 9).
-func (p *Process) Recv(ctx context.Context, from Dest, match Match, buf []byte) (Message, error) {
+func (p *Process) Recv(ctx context.Context, from Dest, match Match, buf []byte) (m Message, err error) {
+	err = p.RecvInto(ctx, &m, from, match, buf)
+	return m, err
+}
+
+// RecvInto is Recv that writes what is known of the message into m, which is empty.
+func (p *Process) RecvInto(ctx context.Context, m *Message, from Dest, match Match, buf []byte) error {
 	if o := p.recvStraight(from, match, buf); o != nil {
-		return p.end(ctx, o)
+		return p.endInto(ctx, o, m)
 	}
 	for {
 		r := request{what: "receive", code: vni.CodeReceive, receive: true, with: from, waits: true}
 		r.receiveRequest(match, 0, buf)
 		if err := p.begin(ctx, nil, &r); err != nil {
-			return Message{}, r.fail(err)
+			return r.fail(err)
 		}
 		// A message whose sender gives up when some of it has been consumed ends its receive: the NIC cannot begin again
 		// with memory that is not described any more. Nobody needs to know.
-		if m, err := p.end(ctx, r.op); !errors.Is(err, errWithdrawn) {
-			return m, err
+		if err := p.endInto(ctx, r.op, m); !errors.Is(err, errWithdrawn) {
+			return err
 		}
+		*m = Message{}
 	}
 }
 

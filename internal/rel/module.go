@@ -132,7 +132,7 @@ type Module struct {
 	deferred deferred
 	fastOK   bool
 
-	direct []byte // the frame of an Endpoint's Direct
+	direct direct
 
 	work   int  // of this Progress
 	choked bool // the driver took no more in this Progress

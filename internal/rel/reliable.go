@@ -28,6 +28,18 @@ func (m *Module) directHead(space wire.Space) int {
 	return wire.OuterLen + wire.InnerLen
 }
 
+// direct is the frame of an Endpoint's Direct. A short one is put together in memory of the Module's own and copied into the link's in
+// one go: a reader on another core who waits for the first line of a frame takes that line away each time that he looks, and
+// the writer stalls for it again.
+type direct struct {
+	frame  []byte // the link's
+	made   []byte // where it is put together
+	staged [stagedFrame]byte
+}
+
+// stagedFrame is how long a frame is at most that two cache lines of a link have room for.
+const stagedFrame = 112
+
 // Direct returns room for one record of n bytes in the link's own frame, if the session's link is Reliable and nothing is
 // queued before it; nil otherwise, and then Reserve may do. The caller writes the record, nothing else of the Module is
 // called, and Direct's frame leaves with SendDirect. Nothing is pending on the peer then, so its silence does not count.
@@ -40,25 +52,31 @@ func (e *Endpoint) Direct(space wire.Space, n int, out Frames) []byte {
 	if b == nil {
 		return nil
 	}
-	e.m.direct = b
-	head := e.m.directHead(space)
-	return b[head : head+n : head+n]
+	d, head := &e.m.direct, e.m.directHead(space)
+	d.frame, d.made = b, b
+	if e.m.plainly(space) && head+n <= len(d.staged) {
+		d.made = d.staged[:]
+	}
+	return d.made[head : head+n : head+n]
 }
 
 // SendDirect commits the frame of Direct, with its record of n bytes.
 func (e *Endpoint) SendDirect(space wire.Space, n int, out Frames) {
 	m, s := e.m, e.live
-	seq, head := s.send[space].pass(1), m.directHead(space)
+	d, seq, length := &m.direct, s.send[space].pass(1), m.directHead(space)+n
 	if m.plainly(space) {
 		s.counter++
-		wire.PutPlain(m.direct, s.peer.Index, s.counter)
-		out.Commit(head + n)
+		wire.PutPlain(d.made, s.peer.Index, s.counter)
+		if length <= len(d.staged) {
+			copy(d.frame, d.staged[:length])
+		}
+		out.Commit(length)
 	} else {
 		h := wire.Inner{Space: space, Seq: seq}
-		h.Put(m.direct[wire.OuterLen:])
-		m.commitFrame(s, m.direct, wire.KindData, head+n, out)
+		h.Put(d.frame[wire.OuterLen:])
+		m.commitFrame(s, d.frame, wire.KindData, length, out)
 	}
-	m.direct = nil
+	d.frame, d.made = nil, nil
 	st := &e.stats
 	st.TotalSends++
 	st.FragSends++

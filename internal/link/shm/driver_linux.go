@@ -39,7 +39,7 @@ var (
 	_ link.Driver   = (*Driver)(nil)
 	_ link.Pollable = (*Driver)(nil)
 	_ link.Sleeper  = (*Driver)(nil)
-	_ link.Glancer  = (*Driver)(nil)
+	_ link.Taker    = (*Driver)(nil)
 )
 
 // Listen makes a driver that others can reach.
@@ -112,6 +112,21 @@ func (d *Driver) Glance() bool {
 	for _, in := range d.in {
 		if in.read.ready() {
 			return true
+		}
+	}
+	return false
+}
+
+// Take implements link.Taker. Of several senders it takes the one whose turn it is.
+func (d *Driver) Take(now clock.Time, to link.Receiver) bool {
+	d.now = now
+	for i := range d.in {
+		at := d.first + i
+		if at >= len(d.in) {
+			at -= len(d.in)
+		}
+		if in := d.in[at]; in.read.ready() {
+			return d.take(in, now, to, 1) > 0
 		}
 	}
 	return false

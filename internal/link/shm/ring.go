@@ -120,6 +120,7 @@ func (w *writer) reserve(n int) []byte {
 		w.put(padLength, rest)
 		at = 0
 	}
+	own(w.word(at))
 	at += recordHead
 	return w.data[at : at+uint64(n) : at+uint64(n)]
 }
@@ -173,6 +174,7 @@ func (r *reader) ready() bool {
 func (r *reader) next() ([]byte, error) {
 	for r.ready() {
 		at := r.pos & (r.size - 1)
+		fetch(r.word(at))
 		second := *r.word(at + 8) ^ r.secondKey
 		if second>>lengthBits != r.pos<<lengthBits>>lengthBits {
 			return nil, nil // the payload of an earlier lap, by a chance of 2^-64: the record is not there yet
