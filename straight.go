@@ -1,7 +1,10 @@
 package weft
 
 import (
+	"time"
+
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/idle"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
@@ -13,6 +16,7 @@ type straight struct {
 	poller *poller.Poller
 	way    *nic.Straight
 	hold   bool // the Send that is open may wait
+	inVain bool // SendMany has waited for room in vain, and nothing has left since: it does not wait again
 }
 
 // newStraight finds the straight way of the process at slot.
@@ -59,22 +63,22 @@ func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	}
 	m.Hold = true
 	messages = messages[:min(len(messages), limits.HeldMessages)] // others want the engine, too
-	polled := false                                               // for credit, since the last message
 	held := false                                                 // some of them, since the last poll
 	for sent < len(messages) {
-		n, enough := s.way.SendFrame(&m, messages[sent:]), false
+		n, holds, enough := s.sendSome(&m, messages[sent:])
 		if n == 0 {
-			n, enough = s.sendHeld(&m, messages[sent:])
-			held = held || n > 0
+			var inside bool
+			if n, holds, inside = s.awaitRoom(&m, messages[sent:]); !inside {
+				return sent
+			} else if n == 0 {
+				break
+			}
 		}
-		if n == 0 && polled {
-			break
-		}
-		if polled = n == 0; polled || enough {
+		sent += n
+		if held = held || holds; enough {
 			s.poller.Poll()
 			held = false
 		}
-		sent += n
 	}
 	if held {
 		s.poller.Leave(s.way.Sent())
@@ -83,6 +87,47 @@ func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	}
 	return sent
 }
+
+// sendSome sends the first of many messages by a frame, or by a segment where they are held until there are enough.
+func (s *straight) sendSome(m *vni.StraightSend, messages [][]byte) (n int, held, enough bool) {
+	if n = s.way.SendFrame(m, messages); n == 0 {
+		n, enough = s.sendHeld(m, messages)
+		held = n > 0
+	}
+	s.inVain = s.inVain && n == 0
+	return n, held, enough
+}
+
+// awaitRoom polls until some of many messages can leave, and sends them: a poll may bring credit, or a later one if the receiver
+// is about to read. To ask for permission costs more than so many messages do, at both ends: what comes by permission is not
+// whole when it is matched, and ends the batch of an Inbox. Others have the engine in between, and may close it: then the
+// caller is not inside any more.
+func (s *straight) awaitRoom(m *vni.StraightSend, messages [][]byte) (n int, held, inside bool) {
+	idle.Enter()
+	defer idle.Leave()
+	var pace idle.Pace
+	last := s.inVain
+	for begin, again := poller.Now(), false; ; again = true {
+		s.poller.LeavePolling()
+		if again {
+			now := poller.Now()
+			last = now.Sub(begin) > roomWait || pace.Rest(now, idle.Relax, poller.Now)
+		}
+		if !s.poller.Enter() {
+			return 0, false, false
+		}
+		if n, held, _ = s.sendSome(m, messages); n > 0 {
+			return n, held, true
+		}
+		if s.inVain = last; last || !s.way.MaySoon(m, len(messages[0])) {
+			return 0, false, true
+		}
+	}
+}
+
+// roomWait is for how long SendMany waits for room before it does as Send would: for as long as a receiver needs to read what
+// has come before he polls.
+const roomWait = 100 * time.Microsecond
 
 // sendHeld sends the first of many messages by a segment, where they are held until there are enough.
 func (s *straight) sendHeld(m *vni.StraightSend, messages [][]byte) (n int, enough bool) {

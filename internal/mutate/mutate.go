@@ -61,6 +61,7 @@ const (
 	StoppedDeaf                // nic: a queue is listened to no more though a command came just then
 	PlainUncounted             // rel: a segment without inner header does not take its number
 	LeftBehind                 // nic: a process that leaves is forgotten before what came for it is let go of
+	RunCutShort                // nic: the messages of a run that find no room in a batch are passed over
 	defects
 )
 
@@ -72,7 +73,7 @@ var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
 	"consumed-early", "permit-undescribed", "permit-unready", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",
 	"line-forgotten", "driver-bell-lost", "delete-unfinished", "pace-forgotten", "run-stands-still", "straight-overtakes",
-	"batch-passed-over", "batch-not-returned", "stopped-deaf", "plain-uncounted", "left-behind"}
+	"batch-passed-over", "batch-not-returned", "stopped-deaf", "plain-uncounted", "left-behind", "run-cut-short"}
 
 func (d Defect) String() string {
 	if d < defects {

@@ -49,17 +49,21 @@ func (inb *inbound) whole() bool {
 
 // pack makes room for a message in r's batch, and tells the process of it. The caller fills it, before anybody else runs.
 func (e *Engine) pack(r *receive, src *source, env *wire.Envelope, n int) []byte {
-	b, p := r.batch, r.p
-	if len(b.Items) == 0 {
+	e.packing(r, src, 1)
+	return r.batch.Add(n, uint64(n), env.Tag, env.Token)
+}
+
+// packing counts n messages that go into r's batch next, and tells the process of them.
+func (e *Engine) packing(r *receive, src *source, n int) {
+	if len(r.batch.Items) == 0 {
 		r.wanted.Notice()
 	}
-	e.counts[vni.NICPacked]++
+	e.counts[vni.NICPacked] += uint64(n)
 	e.served = true
-	if p.wakeUp != nil {
-		e.ring(p)
+	if r.p.wakeUp != nil {
+		e.ring(r.p)
 	}
-	from(b, src)
-	return b.Add(n, uint64(n), env.Tag, env.Token)
+	from(r.batch, src)
 }
 
 // from notes whose the next message of a batch is.
@@ -80,7 +84,7 @@ func (e *Engine) packInbound(r *receive, inb *inbound) bool {
 		s = nil
 	}
 	if !inb.counted {
-		e.countReceived(r.p, inb.length)
+		e.countReceived(r.p, 1, inb.length)
 	}
 	room := e.pack(r, inb.src, &inb.env, int(inb.length))
 	if s == nil {

@@ -15,7 +15,7 @@ import (
 //
 //	receiver's NIC (credit)                       sender's NIC (remote)
 //	handed  ──────────── Credit ────────────────► granted
-//	spent   ◄─────────── Frag, Eager ──────────── used
+//	spent   ◄──────── Frag, Run, Eager ────────── used
 //	        ──────────── Credit, Recall ────────►
 //	returned◄─────────── Credit, Return ───────── returned (its unused credit counts as used)
 

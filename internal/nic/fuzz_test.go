@@ -145,7 +145,7 @@ func (h *hostile) record() wire.Record {
 	n := pick(h, 0, 1, 100, 1200)
 	flags := h.next() & 3
 	e, m := h.envelope(), h.remote()
-	t := wire.Type(2 + h.next()%14)
+	t := wire.Type(2 + h.next()%15)
 	if t > wire.TypeTable { // those about groups have a test of their own
 		t += wire.TypeRelay - wire.TypeTable - 1
 	}
@@ -183,6 +183,9 @@ func (h *hostile) record() wire.Record {
 		wire.PutRelay(b, uint32(h.next()%4), pick[uint32](h, 0, 0, 50), uint32(len(body))+pick[uint32](h, 0, 0, 50, 1<<20), len(body))
 	case wire.TypeRelayed:
 		wire.PutRelayed(b, flags, uint32(h.next()%4), []uint64{uint64(h.next()), 0, 1 << 63}[:h.next()%4])
+	case wire.TypeRun:
+		e.Token = 0
+		wire.PutRun(b, &e, [][]byte{make([]byte, n), nil, make([]byte, h.next()), make([]byte, h.next()%8)}[:2+h.next()%3])
 	default:
 		wire.PutTable(b, 60)
 		for i := range 60 {

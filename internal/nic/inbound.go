@@ -277,7 +277,7 @@ func (e *Engine) finish(inb *inbound) {
 func (e *Engine) deliverInbound(inb *inbound) {
 	r := inb.recv
 	if !inb.counted {
-		e.countReceived(r.p, inb.length)
+		e.countReceived(r.p, 1, inb.length)
 	}
 	n, status := min(inb.length, r.keeps()), vni.StatusOK
 	if inb.cut() {

@@ -5,16 +5,24 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Lost counts a short message whose send has completed, but which its peer never acknowledged: the process is told how
+// Lost counts short messages whose sends have completed, but which their peer never acknowledged: the process is told how
 // many there are, once, by the event that tells of the loss of the peer (decision 6).
 func (h *handler) Lost(_ *rel.Endpoint, r wire.Record) {
-	if r.Type() != wire.TypeFrag {
+	var env wire.Envelope
+	n := 1
+	switch r.Type() {
+	case wire.TypeFrag:
+		env = r.Frag()
+	case wire.TypeRun:
+		var lengths wire.Lengths
+		env, lengths, _ = r.Run()
+		n = lengths.Count()
+	default:
 		return
 	}
-	env := r.Frag()
 	p := h.engine().process(env.SrcSlot)
 	if p != nil && p.gen == env.SrcGen && env.Flags&wire.FlagAccept == 0 { // who waits for an Accept fails by itself
-		p.lost++
+		p.lost += uint64(n)
 	}
 }
 

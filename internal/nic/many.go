@@ -12,14 +12,24 @@ import (
 //	messages ──► batch: one channel, one room, one credit ──► SendFrame: a frame of a link that needs none kept; it leaves
 //	                                                     └──► SendSegment: a segment, held until there are enough
 
-// batch is messages that go together.
+// batch is messages that go together, by one record: a Run, or a Frag if there is one alone.
 type batch struct {
 	d     *dest
 	space wire.Space
-	n     int    // of them
-	bytes int    // of their records
-	cost  uint64 // of credit
+	n     int // of them
+	data  int // bytes of them
 }
+
+// bytes is the length of their record.
+func (b *batch) bytes() int {
+	if b.n == 1 {
+		return wire.FragLen + b.data
+	}
+	return wire.RunSize(b.n, b.data)
+}
+
+// cost is the credit that they use.
+func (b *batch) cost() uint64 { return uint64(b.data + b.n*limits.StagedOverhead) }
 
 // batch is the first of the messages, as many as have room in so many bytes; room is asked when it is known who they go to.
 func (s *Straight) batch(m *vni.StraightSend, messages [][]byte, room func(d *dest, space wire.Space, first int) int) (b batch) {
@@ -28,14 +38,14 @@ func (s *Straight) batch(m *vni.StraightSend, messages [][]byte, room func(d *de
 		return b
 	}
 	all, credit := room(b.d, b.space, wire.FragLen+len(messages[0])), b.d.remote.credit()
-	for _, data := range messages {
-		k, cost := wire.FragLen+len(data), stagedCost(uint64(len(data)))
-		if k > all-b.bytes || spaceFor(len(data)) != b.space || b.cost+cost > credit {
+	for _, data := range messages[:min(len(messages), wire.MaxRun)] {
+		more := b
+		more.n++
+		more.data += len(data)
+		if more.bytes() > all || more.cost() > credit || spaceFor(len(data)) != b.space {
 			break
 		}
-		b.bytes += k
-		b.cost += cost
-		b.n++
+		b = more
 	}
 	return b
 }
@@ -43,16 +53,16 @@ func (s *Straight) batch(m *vni.StraightSend, messages [][]byte, room func(d *de
 // put writes them where they go, which uses up their numbers and their credit.
 func (s *Straight) put(b *batch, to []byte, tag uint64, messages [][]byte) {
 	e, p, d := s.e, s.p, b.d
-	env := wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen, Tag: tag}
-	for _, data := range messages[:b.n] {
-		env.Number = d.number
-		wire.PutFrag(to, &env, len(data))
-		copy(to[wire.FragLen:], data)
-		to = to[wire.FragLen+len(data):]
-		e.countMessage(p, vni.StatusOK, uint64(len(data)))
-		d.number++
+	env := wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen, Number: d.number, Tag: tag}
+	if b.n == 1 {
+		wire.PutFrag(to, &env, b.data)
+		copy(to[wire.FragLen:], messages[0])
+	} else {
+		wire.PutRun(to, &env, messages[:b.n])
 	}
-	d.remote.used += b.cost
+	d.number += uint32(b.n)
+	d.remote.used += b.cost()
+	e.countSent(p, uint64(b.n), uint64(b.data))
 	e.counts[vni.NICStraightSends] += uint64(b.n)
 	s.ep, s.n = d.peer.ep, 0
 }
@@ -70,12 +80,12 @@ func (s *Straight) SendFrame(m *vni.StraightSend, messages [][]byte) (n int) {
 		return 0
 	}
 	ep := b.d.peer.ep
-	to := ep.Direct(b.space, b.bytes, s.e.cfg.Link)
+	to := ep.Direct(b.space, b.bytes(), s.e.cfg.Link)
 	if to == nil {
 		return 0
 	}
 	s.put(&b, to, m.Tag, messages)
-	ep.SendDirect(b.space, b.bytes, s.e.cfg.Link)
+	ep.SendDirect(b.space, b.bytes(), s.e.cfg.Link)
 	s.e.cfg.Link.Flush(s.e.now)
 	return b.n
 }
@@ -98,11 +108,20 @@ func (s *Straight) SendSegment(m *vni.StraightSend, messages [][]byte) (n int, e
 		s.readClock()
 	}
 	e.rel.Charge(&p.rooms)
-	to := ep.Reserve(e.now, b.space, b.bytes)
+	to := ep.Reserve(e.now, b.space, b.bytes())
 	e.rel.Charge(nil)
 	if to == nil {
 		return 0, false
 	}
 	s.put(&b, to, m.Tag, messages)
 	return b.n, s.hold(b.n)
+}
+
+// MaySoon reports whether a message of n bytes that could not leave can as soon as its receiver gives credit, or the link has room.
+func (s *Straight) MaySoon(m *vni.StraightSend, n int) bool {
+	if n > limits.EagerMessage || !s.usable() {
+		return false
+	}
+	d := s.dest(m)
+	return d != nil && d.peer != nil && d.queue.n == 0 && d.peer.ep.Up() && d.remote.waiting.n == 0
 }

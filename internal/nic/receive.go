@@ -234,11 +234,11 @@ func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n,
 }
 
 // countReceived counts a message that a process has asked for and got.
-func (e *Engine) countReceived(p *process, length uint64) {
-	e.counts[vni.NICMessagesReceived]++
-	e.counts[vni.NICBytesReceived] += length
-	p.account.Received++
-	p.account.ReceivedBytes += length
+func (e *Engine) countReceived(p *process, messages, bytes uint64) {
+	e.counts[vni.NICMessagesReceived] += messages
+	e.counts[vni.NICBytesReceived] += bytes
+	p.account.Received += messages
+	p.account.ReceivedBytes += bytes
 }
 
 // finishReceive ends a receive and tells its process.

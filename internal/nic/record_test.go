@@ -50,6 +50,15 @@ func (c *crafted) frag(e wire.Envelope, payload []byte) {
 	c.deliver(b)
 }
 
+// run delivers a run of messages, the first with this number, as nobody waits for an answer to.
+func (c *crafted) run(first uint32, tag uint64, messages ...[]byte) {
+	e := c.env(first, 0, tag)
+	e.Token = 0
+	b := make([]byte, wire.RunSize(len(messages), len(bytes.Join(messages, nil))))
+	wire.PutRun(b, &e, messages)
+	c.deliver(b)
+}
+
 func (c *crafted) eager(e wire.Envelope, id wire.FragmentID, offset, length uint64, payload []byte) {
 	b := make([]byte, wire.EagerLen+len(payload))
 	wire.PutEager(b, id, offset, length, &e, len(payload))

@@ -23,6 +23,8 @@ func (h *handler) Deliver(_ clockTime, ep *rel.Endpoint, r wire.Record) {
 	switch r.Type() {
 	case wire.TypeFrag:
 		e.frag(pr, r)
+	case wire.TypeRun:
+		e.run(pr, r)
 	case wire.TypeEager:
 		e.eager(pr, r)
 	case wire.TypeChunk:
@@ -60,10 +62,13 @@ func (h *handler) Deliver(_ clockTime, ep *rel.Endpoint, r wire.Record) {
 func (e *Engine) frag(pr *peer, r wire.Record) {
 	env := r.Frag()
 	payload := r.Payload()
-	src := e.sourceOf(pr, &env, 0)
-	if src == nil {
-		return
+	if src := e.sourceOf(pr, &env, 0); src != nil {
+		e.fragOf(src, &env, payload)
 	}
+}
+
+// fragOf takes a whole short message whose sender is known.
+func (e *Engine) fragOf(src *source, env *wire.Envelope, payload []byte) {
 	if !src.fresh(env.Number) {
 		e.counts[vni.NICDuplicates]++ // a relay has brought it, or it has been withdrawn
 		return
@@ -72,7 +77,7 @@ func (e *Engine) frag(pr *peer, r wire.Record) {
 		e.counts[vni.DropFormat]++
 		return
 	}
-	e.takeWhole(src, &env, payload)
+	e.takeWhole(src, env, payload)
 }
 
 // takeWhole takes a message that has come whole, on credit.
@@ -82,7 +87,7 @@ func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 		if rc != nil && rc.packs(uint64(len(payload)), true) {
 			e.restoreCredit(src, stagedCost(uint64(len(payload))))
 			e.acceptMessage(src.key.peer, env, false)
-			e.countReceived(src.p, uint64(len(payload)))
+			e.countReceived(src.p, 1, uint64(len(payload)))
 			copy(e.pack(rc, src, env, len(payload)), payload)
 			e.advance(src)
 			return
@@ -92,7 +97,7 @@ func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 			e.takeMatch(rc)
 			n := scatter(rc.parts, 0, payload)
 			e.acceptMessage(src.key.peer, env, uint64(len(payload)) > rc.size)
-			e.countReceived(src.p, uint64(len(payload)))
+			e.countReceived(src.p, 1, uint64(len(payload)))
 			e.completeReceive(rc, src, env, uint64(n), uint64(len(payload)), vni.StatusOK)
 			e.advance(src)
 			return

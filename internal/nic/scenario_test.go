@@ -364,6 +364,9 @@ func describe(r wire.Record) string {
 	switch r.Type() {
 	case wire.TypeFrag:
 		return fmt.Sprintf("frag %s, %d bytes", envelope(r.Frag()), len(r.Payload()))
+	case wire.TypeRun:
+		e, lengths, data := r.Run()
+		return fmt.Sprintf("run %s, %d messages, %d bytes", envelope(e), lengths.Count(), len(data))
 	case wire.TypeEager:
 		id, offset := r.Chunk()
 		length, e := r.Eager()

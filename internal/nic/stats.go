@@ -91,15 +91,20 @@ func (e *Engine) countSend(s *send, status vni.Status) {
 func (e *Engine) countMessage(p *process, status vni.Status, length uint64) {
 	switch status {
 	case vni.StatusOK:
-		p.account.Sent++
-		p.account.SentBytes += length
-		e.counts[vni.NICMessagesSent]++
-		e.counts[vni.NICBytesSent] += length
+		e.countSent(p, 1, length)
 	case vni.StatusUnreachable, vni.StatusSessionLost:
 		e.counts[vni.NICFailedUnreachable]++
 	case vni.StatusNameUnknown:
 		e.counts[vni.NICFailedNameUnknown]++
 	}
+}
+
+// countSent counts messages that have left.
+func (e *Engine) countSent(p *process, messages, bytes uint64) {
+	p.account.Sent += messages
+	p.account.SentBytes += bytes
+	e.counts[vni.NICMessagesSent] += messages
+	e.counts[vni.NICBytesSent] += bytes
 }
 
 // Quiet reports whether everything that processes have handed over has been acknowledged.

@@ -60,6 +60,17 @@ func (b *Batch) Add(n int, full, tag uint64, token uint32) []byte {
 	return b.Buf[at : at+n : at+n]
 }
 
+// Free is how many messages more find room, if they have so many bytes in all.
+func (b *Batch) Free() (messages, bytes int) { return cap(b.Items) - len(b.Items), len(b.Buf) - b.used }
+
+// Grow makes room for n messages of so many bytes in all, which must be free. The caller fills the items and, from At on, the
+// bytes.
+func (b *Batch) Grow(n, bytes int) (items []BatchItem, at uint32, data []byte) {
+	first, begin := len(b.Items), b.used
+	b.Items, b.used = b.Items[:first+n], begin+bytes
+	return b.Items[first:], uint32(begin), b.Buf[begin:b.used]
+}
+
 // Payload is what the bytes of message i are.
 func (b *Batch) Payload(i int) []byte {
 	it := &b.Items[i]

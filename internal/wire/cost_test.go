@@ -53,6 +53,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	var ack wire.Ack
 	q := &wire.Request{ID: 1, Length: 9}
 	hello := goodHello
+	run := [][]byte{payload[:], payload[:9], nil}
 	bad := append(join(oneOfEach()...), 0)
 	for name, f := range map[string]func(){
 		"data frame": func() {
@@ -96,6 +97,7 @@ func TestNothingIsAllocated(t *testing.T) {
 			wire.PutAccept(b[700:], 1, 2)
 			wire.Credit{Bytes: 1}.Put(b[800:])
 			wire.PutVoid(b[900:], 80)
+			wire.PutRun(b[1000:], e, run)
 		},
 		"records with an error at the end": func() {
 			if wire.CheckRecords(bad) == nil {

@@ -175,7 +175,7 @@ func TestDocumentStatesTheConstantsOfTheCode(t *testing.T) {
 	want := map[string]string{}
 	for name, v := range map[string]int{
 		"Version": wire.Version, "OuterLen": wire.OuterLen, "InnerLen": wire.InnerLen, "TagLen": wire.TagLen,
-		"Overhead": wire.Overhead, "RecordLen": wire.RecordLen, "MaxRecord": wire.MaxRecord, "EnvelopeLen": wire.EnvelopeLen,
+		"Overhead": wire.Overhead, "RecordLen": wire.RecordLen, "MaxRecord": wire.MaxRecord, "MaxRun": wire.MaxRun, "EnvelopeLen": wire.EnvelopeLen,
 		"HelloLen": wire.HelloLen, "ProbeLen": wire.ProbeLen, "PartLen": wire.PartLen, "PartUnit": wire.PartUnit, "MaxParted": wire.MaxParted, "MaxAckWords": wire.MaxAckWords, "MaxAckLen": wire.MaxAckLen,
 	} {
 		want[name] = strconv.Itoa(v)

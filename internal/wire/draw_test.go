@@ -101,6 +101,10 @@ func drawRecord(t *rapid.T) sample {
 	case wire.TypeRelayed:
 		missed := rapid.SliceOfN(rapid.Uint64(), 0, wire.MaxMissed).Draw(t, "missed")
 		return relayedSample(drawFlags(t, wire.FlagNone), rapid.Uint32Min(1).Draw(t, "id"), missed)
+	case wire.TypeRun:
+		e := drawEnvelope(t)
+		e.Flags, e.Token = 0, 0
+		return runSample(e, rapid.SliceOfN(anyPayload, 2, 6).Draw(t, "messages")...)
 	default:
 		panic("no generator for " + typ.String())
 	}

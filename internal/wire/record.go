@@ -36,7 +36,8 @@ const (
 	TypePiece      Type = 15 // a piece of a collective operation's data
 	TypeRelay      Type = 16 // a piece of a message to several processes, to be passed on (QNIX-11)
 	TypeRelayed    Type = 17 // whom it has not reached
-	typeEnd        Type = 18
+	TypeRun        Type = 18 // whole short messages in a row, with one envelope
+	typeEnd        Type = 19
 )
 
 // shape is what CheckRecords holds a record of one type to.
@@ -66,6 +67,7 @@ var shapes = [typeEnd]shape{
 	TypePiece:      {name: "piece", header: PieceLen, ok: pieceOK},
 	TypeRelay:      {name: "relay", header: RelayLen, ok: relayOK},
 	TypeRelayed:    {name: "relayed", header: RelayedLen, flags: FlagNone, ok: relayedOK},
+	TypeRun:        {name: "run", header: RunLen, ok: runOK},
 }
 
 func (t Type) String() string {

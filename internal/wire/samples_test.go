@@ -247,6 +247,17 @@ func relayedSample(flags uint8, id uint32, missed []uint64) sample {
 	return sample{"Relayed", b, fields{"record header": recordHeader(wire.TypeRelayed, flags, len(b)), "relay id": uint64(id), "missed": hex.EncodeToString(bits)}}
 }
 
+func runSample(e wire.Envelope, messages ...[]byte) sample {
+	var payload []byte
+	for _, m := range messages {
+		payload = binary.LittleEndian.AppendUint16(payload, uint16(len(m)))
+	}
+	payload = append(payload, bytes.Join(messages, nil)...)
+	b := written(wire.RunSize(len(messages), len(payload)-2*len(messages)), func(b []byte) { wire.PutRun(b, &e, messages) })
+	return sample{"Run", b, fields{"record header": recordHeader(wire.TypeRun, 0, len(b)), "envelope": envelopeFields(e), "count": uint64(len(messages)),
+		"payload": hex.EncodeToString(payload)}}
+}
+
 // parsedRecord says a record again, from what the accessors read.
 func parsedRecord(r wire.Record) sample {
 	payload := append([]byte(nil), r.Payload()...)
@@ -293,6 +304,14 @@ func parsedRecord(r wire.Record) sample {
 	case wire.TypeRelayed:
 		id, missed := r.Relayed()
 		return relayedSample(r.Flags(), id, missed[:len(payload)/8])
+	case wire.TypeRun:
+		e, lengths, data := r.Run()
+		messages := make([][]byte, lengths.Count())
+		for i := range messages {
+			n := lengths.At(i)
+			messages[i], data = data[:n], data[n:]
+		}
+		return runSample(e, messages...)
 	}
 	panic("no such record: " + r.Type().String())
 }
@@ -323,6 +342,8 @@ func oneOfEach() []sample {
 		Number: 0x0d0e0f10, Token: 0x11121314, Tag: 0x15161718191a1b1c}
 	m := wire.Remote{Slot: 0x2122, Asker: 0x2324, Gen: 0x25262728, Region: 0x292a2b2c, Token: 0x2d2e2f30,
 		Key: 0x3132333435363738, Offset: 0x393a3b3c3d3e3f40, Length: 9}
+	untold := e
+	untold.Flags, untold.Token = 0, 0
 	h := wire.GroupHeader{Group: 0xd1d2d3d4, Epoch: 0xd5d6d7d8, Operation: 0xd9dadbdc, Rank: 0xdddedfe0}
 	return []sample{
 		voidSample(20),
@@ -342,6 +363,7 @@ func oneOfEach() []sample {
 		pieceSample(wire.Piece{GroupHeader: h, Root: 0xf1f2f3f4, Offset: 7, Length: 20, What: 0xe3, Operator: 0xe4}, []byte("a piece")),
 		relaySample(0x31415926, 5, 20, []byte("of a relay")),
 		relayedSample(0, 0x27182818, []uint64{1 << 40, 1<<63 | 1}),
+		runSample(untold, []byte("one"), nil, []byte("and a third")),
 	}
 }
 

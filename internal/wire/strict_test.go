@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -224,11 +225,27 @@ func TestFieldsOfARecordMustFitOneAnother(t *testing.T) {
 		"relayed to nobody":               {relayedSample(wire.FlagNone, 1, nil), true},
 		"relayed with half a word":        {tooLong(relayedSample(0, 1, nil)), false},
 		"relayed without an id":           {relayedSample(0, 0, nil), false},
+		"run of two empty messages":       {runSample(e, nil, nil), true},
+		"run of as many as can be":        {runSample(e, make([][]byte, wire.MaxRun)...), true},
+		"run of more than can be":         {countAs(runSample(e, make([][]byte, wire.MaxRun)...), wire.MaxRun+1), false},
+		"run of one":                      {countAs(runSample(e, p, p), 1), false},
+		"run of none":                     {countAs(runSample(e, p, p), 0), false},
+		"run of more than it has":         {countAs(runSample(e, p, p), 3), false},
+		"run of many more than it has":    {countAs(runSample(e, p, p), 4000), false},
+		"run with a length too long":      {poke(runSample(e, p, p), wire.RunLen), false},
+		"run with a length far too long":  {poke(runSample(e, p, p), wire.RunLen+1), false},
+		"run with a byte too many":        {tooLong(runSample(e, p, p)), false},
+		"run with a token":                {poke(runSample(e, p, p), wire.RecordLen+16), false},
 	} {
 		if err := wire.CheckRecords(c.record.bytes); (err == nil) != c.good {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+func countAs(s sample, n int) sample {
+	binary.LittleEndian.PutUint16(s.bytes[wire.RunLen-2:], uint16(n))
+	return s
 }
 
 func poke(s sample, at int) sample { s.bytes[at]++; return s }
@@ -305,6 +322,13 @@ func recordGood(t wire.Type, means fields, flags byte, payload int) bool {
 		return flags == 0 && means["relay id"].(uint64) != 0 && end <= means["length"].(uint64)
 	case wire.TypeRelayed:
 		return flags <= 1 && means["relay id"].(uint64) != 0 && payload%8 == 0 && payload <= 64
+	case wire.TypeRun:
+		n, left := int(means["count"].(uint64)), payload
+		lengths, _ := hex.DecodeString(means["payload"].(string))
+		for i := 0; i < n && 2*i+1 < len(lengths); i++ {
+			left -= 2 + int(lengths[2*i]) + 256*int(lengths[2*i+1])
+		}
+		return flags == 0 && means["envelope"].(fields)["token"].(uint64) == 0 && n >= 2 && n <= 4096 && 2*n <= payload && left == 0
 	}
 	return flags == 0
 }
@@ -356,6 +380,9 @@ func TestTheFormatsHoldWhatTheLimitsAllow(t *testing.T) {
 	}
 	if n := wire.Overhead + wire.FragLen + limits.TinyMessage; n > 1232 {
 		t.Errorf("the longest tiny message takes a frame of %d bytes", n)
+	}
+	if n := limits.CreditBytes / limits.StagedOverhead; n > wire.MaxRun {
+		t.Errorf("one NIC's credit lets %d messages leave", n)
 	}
 	if limits.MaxProcesses > math.MaxUint16 {
 		t.Errorf("%d slots do not fit 16 bits", limits.MaxProcesses)

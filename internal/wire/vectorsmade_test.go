@@ -144,6 +144,10 @@ func badFrames() (all []badVector) {
 	}
 	resealed("chunk whose end overflows", frag, "malformed", vectorCookie, overflow(chunkSample(0, 1, 1<<64-4, []byte("hello"))))
 	resealed("eager beyond its message", frag, "malformed", vectorCookie, overflow(eagerSample(1, 8, 12, wire.Envelope{}, []byte("hello"))))
+	resealed("run of one message", frag, "malformed", vectorCookie, overflow(countAs(runSample(wire.Envelope{}, []byte("hello"), nil), 1)))
+	resealed("run with more than it says", frag, "malformed", vectorCookie, overflow(tooLong(runSample(wire.Envelope{}, []byte("hello"), nil))))
+	resealed("run whose lengths are not all there", frag, "malformed", vectorCookie, overflow(countAs(runSample(wire.Envelope{}, []byte("hello"), nil), 5)))
+	resealed("run with a token", frag, "malformed", vectorCookie, overflow(poke(runSample(wire.Envelope{}, []byte("hello"), nil), 20)))
 	resealed("put with less than it says", frag, "malformed", vectorCookie, overflow(putSample(0, wire.Remote{Length: 6}, []byte("hello"))))
 	resealed("ack with words of a space not meant", "ack: a gap in each space", "malformed", vectorCookie, set(body, wire.AckData))
 	resealed("ack with 65 words", "ack: a full space", "malformed", vectorCookie, set(body+3, 65))

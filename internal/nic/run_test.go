@@ -1,0 +1,210 @@
+package nic
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// taker is an engine that is handed runs, or as many frags instead.
+type taker struct {
+	*crafted
+	to       *rider
+	frags    bool
+	src      *source
+	next     uint32               // number of the message that comes next
+	skipped  [][]byte             // that is late, its first message having this
+	late     uint32               // number
+	batch    *vni.StraightReceive // that is posted, or was last
+	receives []*vni.StraightReceive
+}
+
+func newTaker(t *testing.T, frags bool) *taker {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.riders()
+	k := &taker{crafted: &crafted{t: t, f: f, a: a.tester, b: b.tester, pr: b.e.peerOf(1)}, to: b, frags: frags}
+	k.src = b.e.source(b.way.p, sourceKey{k.pr, a.slot, a.gen})
+	k.next = k.src.expected
+	return k
+}
+
+func (k *taker) take(first uint32, tag uint64, messages [][]byte) {
+	if !k.frags {
+		k.run(first, tag, messages...)
+		return
+	}
+	for i, m := range messages {
+		e := k.env(first+uint32(i), 0, tag)
+		e.Token = 0
+		k.frag(e, m)
+	}
+}
+
+func drawMessages(rng *rand.Rand) (messages [][]byte) {
+	for i := range 2 + rng.IntN(9) {
+		messages = append(messages, pattern(rng.IntN(70), byte(i)))
+	}
+	return messages
+}
+
+// act does one thing of many, the same for the same numbers.
+func (k *taker) act(rng *rand.Rand) {
+	messages, tag := drawMessages(rng), rng.Uint64N(2)
+	switch rng.IntN(16) {
+	default:
+		k.take(k.next, tag, messages)
+		k.next += uint32(len(messages))
+	case 0: // those come early
+		if k.skipped == nil {
+			k.skipped, k.late = messages, k.next
+			k.next += uint32(len(messages))
+		}
+	case 1, 2:
+		if k.skipped != nil {
+			k.take(k.late, tag, k.skipped)
+			k.skipped = nil
+		}
+	case 3: // some again, perhaps with some that are new
+		k.take(k.next-uint32(rng.IntN(12)), tag, messages)
+	case 4, 5, 6:
+		if k.batch == nil || k.batch.Done() {
+			k.batch = k.to.gather(nil, [2]uint64{anything, 1}[rng.IntN(2)], rng.IntN(500), 1+rng.IntN(20))
+		}
+	case 7:
+		k.receives = append(k.receives, k.to.want(k.a, tag, make([]byte, rng.IntN(70))))
+	case 8, 9:
+		if k.batch != nil {
+			k.to.way.Swap(k.batch, vni.NewBatch(rng.IntN(500), 1+rng.IntN(20)))
+		}
+	case 10:
+		if rng.IntN(4) == 0 {
+			k.credit().spent = k.credit().handed - rng.Uint64N(1000)
+		}
+	}
+}
+
+// state is all that somebody could find out.
+func (k *taker) state() string {
+	s := fmt.Sprintf("expected %d, early %d, waiting %d, credit %d of %d spent and %d out, %d staged, %+v, counts %v\n",
+		k.src.expected, k.src.early.n, k.to.way.p.stray.n, k.credit().spent, k.credit().handed, k.credit().out, k.to.way.p.staged, k.to.way.p.account, k.to.e.counts)
+	for i, w := range k.receives {
+		s += fmt.Sprintf("receive %d: %v %+v %x\n", i, w.Done(), w.Result, w.Buf)
+	}
+	if k.batch == nil {
+		return s
+	}
+	b := k.batch.Batch
+	s += fmt.Sprintf("batch: %v %v %+v, %d sources\n", k.batch.Some(), k.batch.Done(), k.batch.Result, len(b.Sources))
+	for i, it := range b.Items {
+		s += fmt.Sprintf("%d: %+v %x\n", i, it, b.Payload(i))
+	}
+	return s
+}
+
+func TestARunIsToItsReceiverWhatAsManyFragsAre(t *testing.T) { // decision 5, USNIC-28
+	for seed := range uint64(100) {
+		runs, frags := newTaker(t, false), newTaker(t, true)
+		first, second := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 0))
+		for step := range 60 {
+			runs.act(first)
+			frags.act(second)
+			if d := cmp.Diff(frags.state(), runs.state()); d != "" {
+				t.Fatalf("seed %d, step %d: by frags (-), by runs (+):\n%s", seed, step, d)
+			}
+		}
+	}
+}
+
+func TestARunForNobodyIsRefusedOnce(t *testing.T) {
+	k := newTaker(t, false)
+	refused := k.to.e.Count(vni.NICRefusedStaleGeneration)
+	k.b.gen++ // as its sender knows it
+	k.run(k.next, 1, nil, nil, nil)
+	if n := k.to.e.Count(vni.NICRefusedStaleGeneration) - refused; n != 1 || k.src.expected != k.next {
+		t.Errorf("%d records are refused, and %d is expected", n, k.src.expected)
+	}
+}
+
+func TestManyMessagesOfOneSizeTakeNoMoreRoomThanARun(t *testing.T) { // USNIC-28
+	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
+		w := b.gather(a.tester, 1, 1<<20, 10_000)
+		messages := make([][]byte, 200)
+		for i := range messages {
+			messages[i] = pattern(8, byte(i))
+		}
+		most := (1232 - wire.Overhead - wire.RunLen) / 10 // in a frame that every path carries
+		for sent := 0; sent < len(messages); {
+			var n int
+			f.until(10*time.Second, "room", func() bool {
+				m := &vni.StraightSend{To: b.name, Tag: 1}
+				if n = a.way.SendFrame(m, messages[sent:]); n == 0 {
+					n, _ = a.way.SendSegment(m, messages[sent:])
+				}
+				return n > 0
+			})
+			if sent += n; n < min(most, len(messages)) && sent < len(messages) {
+				t.Errorf("%d went at one go, expected %d", n, most)
+			}
+		}
+		a.way.Sent()
+		f.until(10*time.Second, "all of them", func() bool { return len(w.Batch.Items) == len(messages) })
+		wantBatch(t, w.Batch, messages...)
+		b.way.Cancel(f.now, w)
+	})
+}
+
+func TestMessagesOfARunThatAreLostAreCounted(t *testing.T) { // decision 6
+	f := newFabric(t, 2, fault.Config{Seed: 1})
+	a, b := f.riders()
+	f.engines = f.engines[:1] // b's NIC falls silent
+	n, _ := a.way.SendSegment(&vni.StraightSend{To: b.name, Tag: 1}, make([][]byte, 10))
+	if n != 10 {
+		t.Fatalf("%d went", n)
+	}
+	a.way.Sent()
+	f.until(10*time.Second, "its loss", func() bool {
+		ev, _, ok := a.v.NextEvent()
+		if ok && ev.NIC == 2 && ev.Count != 10 {
+			t.Errorf("%+v", ev)
+		}
+		return ok && ev.NIC == 2
+	})
+}
+
+func TestARunAllocatesNothing(t *testing.T) { // decision 16
+	for _, pl := range []fault.Config{{}, {Seed: 1}} {
+		f := newFabric(t, 2, pl)
+		a, b := f.riders()
+		w, other := b.gather(a.tester, 1, 4096, 100), vni.NewBatch(4096, 100)
+		m, messages := &vni.StraightSend{To: b.name, Tag: 1}, assorted()[:20]
+		turn := func() {
+			for sent := 0; sent < len(messages); {
+				n := a.way.SendFrame(m, messages[sent:])
+				if n == 0 {
+					n, _ = a.way.SendSegment(m, messages[sent:])
+				}
+				if sent += n; n == 0 {
+					f.step()
+				}
+			}
+			a.way.Sent()
+			for len(w.Batch.Items) < len(messages) {
+				f.step()
+			}
+			other = b.way.Swap(w, other)
+		}
+		for range 3000 {
+			turn()
+		}
+		if n := testing.AllocsPerRun(300, turn); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	}
+}
