@@ -7,12 +7,14 @@ import (
 
 // The fast receive path (USNIC-38, USNIC-39): if the first frame of a poll is a new segment of the command space, its
 // records are delivered at once and its bookkeeping is deferred until the next frame or the next Progress, so that a lone
-// short message reaches its process sooner. Only one segment can be deferred, and fastOK, which the fast path clears, is
-// set again by Progress alone: with much coming, the order of work does not matter.
+// short message reaches its process sooner. Push does a part of it, so that an answer takes the acknowledgement along and waits
+// for no more. Only one segment can be deferred, and fastOK, which the fast path clears, is set again by Progress alone: with
+// much coming, the order of work does not matter.
 
 // deferred is the one segment whose bookkeeping waits.
 type deferred struct {
 	session *session // nil if none waits
+	noted   bool     // that it has come; what it acknowledges still waits
 	at      clock.Time
 	counter uint64
 	inner   wire.Inner
@@ -38,18 +40,30 @@ func (m *Module) settleFast() {
 }
 
 func (m *Module) settleDeferred() {
+	m.noteDeferred()
 	d := m.deferred
-	s := d.session
 	m.deferred.session = nil
+	if d.session.open {
+		m.receivePiggyback(d.at, d.session, &d.inner)
+	}
+}
+
+// noteDeferred is the part of the deferred bookkeeping that the next frame of ours to the peer speaks of. What the segment
+// acknowledged is twice the work, and an answer need not wait for it.
+func (m *Module) noteDeferred() {
+	d := &m.deferred
+	s := d.session
+	if s == nil || d.noted {
+		return
+	}
+	d.noted = true
 	w := &s.receive[d.inner.Space]
 	hadGap := w.gap()
 	what := w.add(d.inner.Seq)
 	s.countArrival(d.inner.Space, what)
 	s.endpoint.stats.FastReceives++
-	if !s.open {
-		return // its delivery ended the session
+	if s.open { // its delivery has not ended the session
+		m.accept(d.at, s, d.counter)
+		s.arrived(d.at, d.inner.Space, what, hadGap, d.length)
 	}
-	m.accept(d.at, s, d.counter)
-	s.arrived(d.at, d.inner.Space, what, hadGap, d.length)
-	m.receivePiggyback(d.at, s, &d.inner)
 }

@@ -40,6 +40,12 @@ type Runs interface {
 	CommitRun(n int)
 }
 
+// Flusher are Frames that leave when they are told to.
+type Flusher interface {
+	Frames
+	Flush(now clock.Time)
+}
+
 // Config is what a Module is made of. Everything it does follows from it and from the calls made.
 type Config struct {
 	NIC         uint64 // this NIC's id, not 0
@@ -131,6 +137,7 @@ type Module struct {
 
 	deferred deferred
 	fastOK   bool
+	flusher  Flusher // to be flushed as soon as a segment is posted, nil if there is no such hurry
 
 	direct direct
 

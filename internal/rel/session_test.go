@@ -463,6 +463,59 @@ func TestFastReceiveTakesTheFirstTinySegment(t *testing.T) {
 	w.quiet()
 }
 
+// flushing counts the flushes of a node's frames, and tells what was in flight at the last.
+type flushing struct {
+	*node
+	flushed, inFlight int
+}
+
+func (f *flushing) Flush(clock.Time) { f.flushed, f.inFlight = f.flushed+1, f.m.InFlight() }
+
+// An answer that is pushed takes the acknowledgement of its question along, and leaves before anything else is noted.
+func TestAnAnswerDoesNotWaitForBookkeeping(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	back := b.m.Endpoint(a.cfg.NIC)
+	a.deliver = func(*Endpoint, wire.Record) { a.frag(e, wire.Command, "question") }
+	b.frag(back, wire.Command, "ready")
+	w.runUntil(time.Second, "the word that b is ready", func() bool { return b.m.InFlight() == 1 })
+	b.asleep = w.now.Add(time.Second)
+	w.runUntil(time.Second, "the question", func() bool { return len(b.inbox) > 0 })
+	a.deliver = nil
+	var answer []byte
+	w.filter = func(from, _ *node, frame []byte) bool { answer = frame; return from == b }
+	question := b.inbox[0]
+	b.inbox = b.inbox[:0]
+	b.m.Receive(w.now, question.from, question.frame)
+	if b.got["question"] != 1 {
+		t.Fatal("the question was not delivered at once")
+	}
+	b.frag(back, wire.Command, "answer")
+	out := &flushing{node: b}
+	if next := back.m.Push(w.now, back, out); next != w.now || out.flushed != 1 || out.inFlight != 1 {
+		t.Errorf("flushed %d times, with %d in flight at that time; next in %v; want once, with what the question acknowledged, and at once",
+			out.flushed, out.inFlight, next.Sub(w.now))
+	}
+	asked, _, err := wire.ParseInner(question.frame[wire.OuterLen : len(question.frame)-wire.TagLen])
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, _, err := wire.ParseInner(answer[wire.OuterLen : len(answer)-wire.TagLen])
+	if err != nil || told.Flags&wire.AckCommand == 0 || told.Ack[wire.Command] != asked.Seq {
+		t.Errorf("the answer acknowledges %d, %v; want the question, %d", told.Ack[wire.Command], err, asked.Seq)
+	}
+	b.m.Progress(w.now, b)
+	if st := b.m.Stats(); b.m.InFlight() != 1 || st.FastReceives != 1 || st.AckSends != 0 {
+		t.Errorf("in flight after that: %d, want the answer; %d by the fast path; %d ACKs by themselves", b.m.InFlight(), st.FastReceives, st.AckSends)
+	}
+	b.asleep = 0
+	w.filter = nil
+	w.run(time.Millisecond)
+	w.quiet()
+	if a.got["answer"] != 1 {
+		t.Error("the answer has not come")
+	}
+}
+
 // Half-open sessions that know each other's earlier indices must settle as well, on a network without any chance in it:
 // both sides are bound, one restarts, and their Hellos cross.
 func TestCrossingHellosOfARestartSettle(t *testing.T) {

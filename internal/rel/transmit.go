@@ -44,6 +44,9 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 		records = g.put(b[dataHead:])
 		m.commitFrame(s, b, wire.KindData, dataHead+records, out)
 	}
+	if m.flusher != nil {
+		m.flusher.Flush(now)
+	}
 	g.sends++
 	g.counter, g.sentAt, g.channel = s.counter, now, c
 	e.countSend(g, records)

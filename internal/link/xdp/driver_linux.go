@@ -35,6 +35,7 @@ type Driver struct {
 
 	counters link.Counters
 	closed   bool
+	fetched  byte // of no meaning, but so that the processor has to
 }
 
 // reservation says where the open one is.
@@ -49,7 +50,7 @@ const (
 var (
 	_ link.Driver   = (*Driver)(nil)
 	_ link.Pollable = (*Driver)(nil)
-	_ link.Glancer  = (*Driver)(nil)
+	_ link.Taker    = (*Driver)(nil)
 	_ link.Sleeper  = (*Driver)(nil)
 )
 
@@ -101,6 +102,17 @@ func (d *Driver) Glance() bool {
 	return false
 }
 
+// Take implements link.Taker.
+func (d *Driver) Take(now clock.Time, to link.Receiver) bool {
+	d.now = now
+	for _, q := range d.queues {
+		if q.rx.any() {
+			return d.receive(q, now, to, 1) > 0
+		}
+	}
+	return false
+}
+
 // receive hands over at most so many frames of one queue, and gives their chunks back to the kernel.
 func (d *Driver) receive(q *queue, now clock.Time, to link.Receiver, most int) (frames int) {
 	for frames < most {
@@ -109,7 +121,9 @@ func (d *Driver) receive(q *queue, now clock.Time, to link.Receiver, most int) (
 			break
 		}
 		frames++
-		from, frame, congested, ok := parse(q.umem[e.addr : e.addr+uint64(e.length)])
+		b := q.umem[e.addr : e.addr+uint64(e.length)]
+		d.fetch(b)
+		from, frame, congested, ok := parse(b)
 		if ok && len(frame) <= limits.MaxFrame {
 			if congested {
 				d.counters.ECNMarked++
@@ -128,16 +142,27 @@ func (d *Driver) receive(q *queue, now clock.Time, to link.Receiver, most int) (
 		}
 		q.fill.put(e.addr &^ (chunkBytes - 1)) // there is room: the ring holds as many as there are chunks
 	}
-	if frames > 0 {
-		q.rx.done()
-		q.fill.show()
+	if frames == 1 && q.rx.kept() < mostKept { // whoever waits for it may have an answer: Flush gives it back behind that
+		return frames
 	}
+	q.giveBack()
 	if q.fill.wants() {
 		d.counters.SystemCalls++
 		_, _, _ = unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(q.fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
 	}
 	return frames
 }
+
+// fetch has the lines of a short frame come from the sender's core all at once, and not each when it is looked at.
+func (d *Driver) fetch(b []byte) {
+	for i := 0; i < min(len(b), 256); i += 64 {
+		d.fetched += b[i]
+	}
+}
+
+// mostKept is how many chunks of lone frames are kept from the kernel. To give one back are two stores that wait for all
+// before them.
+const mostKept = 8
 
 // Reserve implements link.Driver. It is nil while all chunks for sending are under way.
 func (d *Driver) Reserve(to link.Addr) []byte {
@@ -205,6 +230,7 @@ func (d *Driver) Flush(now clock.Time) {
 	if q := d.queues[0]; q.tx.show() > 0 || len(q.free) < sendRing/2 && q.tx.pending() {
 		d.counters.SystemCalls += q.kick()
 		q.reclaim()
+		q.giveBack()
 	}
 }
 

@@ -113,3 +113,6 @@ func (c *consumer[T]) done() {
 		atomic.StoreUint32(c.consumer, c.next)
 	}
 }
+
+// kept is how many entries were read that the kernel does not have back.
+func (c *consumer[T]) kept() uint32 { return c.next - c.shown }

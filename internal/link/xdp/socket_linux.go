@@ -197,6 +197,12 @@ func (q *queue) reclaim() {
 	}
 }
 
+// giveBack lets the kernel have the chunks of the frames that were handed over.
+func (q *queue) giveBack() {
+	q.rx.done()
+	q.fill.show()
+}
+
 func (q *queue) close() (err error) {
 	if q.fd >= 0 {
 		err = unix.Close(q.fd)
