@@ -55,6 +55,7 @@ const (
 	DeleteUnfinished           // nic: a process that has sends under way is deleted in name only
 	PaceForgotten              // rel: who was held back by its pace once is never let go
 	RunStandsStill             // rel: what is left of a run begins where it began before its first packets arrived
+	PlacedUnseen               // rel: a damaged frame that says what was expected is taken
 	StraightOvertakes          // nic: a message takes the straight way past commands that are not read
 	BatchPassedOver            // nic: a message that has no room in a batch leaves it open for those behind
 	BatchNotReturned           // nic: messages in a batch that is given up are dropped
@@ -72,7 +73,7 @@ var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "
 	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
 	"consumed-early", "permit-undescribed", "permit-unready", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",
-	"line-forgotten", "driver-bell-lost", "delete-unfinished", "pace-forgotten", "run-stands-still", "straight-overtakes",
+	"line-forgotten", "driver-bell-lost", "delete-unfinished", "pace-forgotten", "run-stands-still", "placed-unseen", "straight-overtakes",
 	"batch-passed-over", "batch-not-returned", "stopped-deaf", "plain-uncounted", "left-behind", "run-cut-short"}
 
 func (d Defect) String() string {

@@ -179,10 +179,7 @@ func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 		e.counts[vni.DropFormat]++
 		return
 	}
-	inb.got += n
-	if inb.limit > 0 {
-		e.grants.settle(e.now, inb, n)
-	}
+	e.countPiece(inb, n)
 	if inb.kind == inboundGet && inb.got == n {
 		e.grants.add(e, inb)
 	}
@@ -197,6 +194,55 @@ func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 	} else {
 		scatter(inb.parts, offset, piece)
 	}
+	if inb.got == inb.length {
+		e.finish(inb)
+	}
+}
+
+// countPiece notes that a piece of n bytes has come.
+func (e *Engine) countPiece(inb *inbound, n uint64) {
+	inb.got += n
+	if inb.limit > 0 {
+		e.grants.settle(e.now, inb, n)
+	}
+}
+
+// Place says where a piece of a long message belongs that has met its receive (rel.Placer), if that is in one place and nothing is to
+// be noted about it but its length.
+func (h *handler) Place(ep *rel.Endpoint, id wire.FragmentID, offset uint64, n int) []byte {
+	e := h.engine()
+	pr := e.lastPeer
+	if pr == nil || pr.ep != ep {
+		return nil
+	}
+	inb := pr.in.get(id)
+	if inb == nil || inb.kind != inboundRequest || inb.recv == nil || inb.staging != nil || inb.recv.refill != nil {
+		return nil
+	}
+	end := offset + uint64(n)
+	if end > inb.limit || inb.got+uint64(n) > inb.limit {
+		return nil
+	}
+	if e.cfg.Defect == mutate.ChunkOffByOne && end == inb.length {
+		return nil
+	}
+	for _, b := range inb.parts {
+		if size := uint64(len(b)); offset >= size {
+			offset, end = offset-size, end-size
+			continue
+		} else if end > size {
+			return nil
+		}
+		return b[offset:end]
+	}
+	return nil
+}
+
+// Placed takes a piece that lies where Place has said.
+func (h *handler) Placed(_ clockTime, ep *rel.Endpoint, id wire.FragmentID, n int) {
+	e := h.engine()
+	inb := e.lastPeer.in.get(id)
+	e.countPiece(inb, uint64(n))
 	if inb.got == inb.length {
 		e.finish(inb)
 	}

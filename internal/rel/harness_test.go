@@ -86,6 +86,9 @@ type node struct {
 	writable int
 	refuse   func(nic uint64, from netip.AddrPort) error
 	deliver  func(e *Endpoint, r wire.Record)
+	places   func(offset uint64) bool // whether pieces are placed; nil if none
+	placing  []byte                   // the chunk that is placed
+	placed   int                      // pieces that were
 	onUp     func(e *Endpoint)
 	onDown   func(e *Endpoint, why error)
 	onRoom   func(e *Endpoint)
@@ -204,6 +207,23 @@ func (n *node) Deliver(now clock.Time, e *Endpoint, r wire.Record) {
 	p := string(r.Payload())
 	n.got[p]++
 	n.order = append(n.order, p)
+}
+
+func (n *node) Place(e *Endpoint, id wire.FragmentID, offset uint64, size int) []byte {
+	if n.places == nil || !n.places(offset) {
+		return nil
+	}
+	n.placing = make([]byte, wire.ChunkLen+size)
+	wire.PutChunk(n.placing, 0, id, offset, size)
+	return n.placing[wire.ChunkLen:]
+}
+
+func (n *node) Placed(now clock.Time, e *Endpoint, id wire.FragmentID, size int) {
+	if r := wire.Record(n.placing); len(r.Payload()) != size {
+		n.w.t.Fatalf("%d bytes of fragment %d were placed, where Place was asked for %d", size, id, len(r.Payload()))
+	}
+	n.placed++
+	n.Deliver(now, e, n.placing)
 }
 
 func (n *node) Acknowledged(f *Fragment, offset, size uint64) {

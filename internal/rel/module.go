@@ -100,6 +100,7 @@ type Handler interface {
 type Module struct {
 	cfg      Config
 	handler  Handler
+	placer   Placer // nil if it is none
 	rand     random
 	tagLen   int // bytes of tag on every frame
 	overhead int // bytes of every data frame that are not records
@@ -169,6 +170,7 @@ func New(cfg Config, h Handler) *Module {
 		desk:      newHotel[*session](deskShift, cfg.MaxPeers),
 		night:     newHotel[*Endpoint](nightShift, cfg.MaxPeers),
 	}
+	m.placer, _ = h.(Placer)
 	if cfg.Tagged {
 		m.tagLen = wire.TagLen
 	}

@@ -98,6 +98,7 @@ func (m *Module) receivePart(now clock.Time, s *session, body []byte, length int
 	}
 	hadGap := w.gap()
 	what := w.add(p.Seq)
+	s.expected.id = 0
 	s.countArrival(p.Space, what)
 	s.arrived(now, p.Space, what, hadGap, length)
 	m.deliver(now, s, a.buf)

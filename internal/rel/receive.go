@@ -37,8 +37,8 @@ func (m *Module) Receive(now clock.Time, from netip.AddrPort, frame []byte) {
 		m.callBack(now, from)
 		return
 	}
-	if body, ok := m.authentic(s, from, o, frame); ok {
-		m.receiveFrame(now, s, o, body, len(frame))
+	if !m.foreign(s, from, o) && !m.receiveExpected(now, s, o, frame) {
+		m.receiveSealed(now, s, o, frame)
 	}
 }
 
@@ -58,22 +58,29 @@ func (m *Module) countUnparsed(err error) {
 	}
 }
 
-// authentic finds out whether a frame with the index of s is the peer's, and not seen before. It returns the frame's body.
-func (m *Module) authentic(s *session, from netip.AddrPort, o wire.Outer, frame []byte) (body []byte, ok bool) {
+// foreign reports whether a frame with the index of s cannot be the peer's, or has been seen before.
+func (m *Module) foreign(s *session, from netip.AddrPort, o wire.Outer) bool {
 	st := &s.endpoint.stats
 	st.Receives++
-	if from != s.addr {
+	switch {
+	case from != s.addr:
 		st.Foreign++
-		return nil, false
-	}
-	if !s.replay.fresh(o.Counter) {
+	case !s.replay.fresh(o.Counter):
 		st.Replays++
-		return nil, false
+	default:
+		return false
 	}
-	if body, ok = m.unseal(frame, o, s.cookie); !ok {
-		st.CRCErrors++
+	return true
+}
+
+// receiveSealed takes a frame of s if its tag is good.
+func (m *Module) receiveSealed(now clock.Time, s *session, o wire.Outer, frame []byte) {
+	body, ok := m.unseal(frame, o, s.cookie)
+	if !ok {
+		s.endpoint.stats.CRCErrors++
+		return
 	}
-	return body, ok
+	m.receiveFrame(now, s, o, body, len(frame))
 }
 
 // unseal checks the tag, where frames have one, and returns what lies between it and the outer header.
@@ -167,6 +174,9 @@ func (m *Module) receiveData(now clock.Time, s *session, h *wire.Inner, records 
 	hadGap := w.gap()
 	what := w.add(h.Seq)
 	s.countArrival(h.Space, what)
+	if h.Space == wire.Data {
+		s.expectAfter(what == arrivedNew && !hadGap && !w.gap(), records)
+	}
 	if what == arrivedHigh {
 		return
 	}

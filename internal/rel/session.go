@@ -41,6 +41,7 @@ type session struct {
 	// Of an open session alone:
 	send     [wire.Spaces]sendWindow
 	receive  [wire.Spaces]receiveWindow
+	expected expected // in the data space
 	rtt      roundTrip
 	flight   segmentList // in the hotel, in order of posting, so that packet counters rise along it
 	recovery recovery

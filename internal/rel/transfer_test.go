@@ -104,6 +104,7 @@ func transfer(t *testing.T, seed uint64, wt weather, change func(*Config)) (took
 	a, b := w.add(1, change), w.add(2, change)
 	b.open(a)
 	tr = newTraffic(a, b, 400, []int{1, 1424, 1425, 100_000, 300_000})
+	b.places = func(offset uint64) bool { return offset/1408%16 != 3 } // all but some
 	start := w.now
 	tr.pump()
 	w.runUntil(20*time.Second, fmt.Sprintf("seed %d: the transfer", seed), tr.finished)
@@ -121,6 +122,9 @@ func TestEverythingArrivesOnceOnAGoodLink(t *testing.T) {
 	took, tr := transfer(t, 1, weather{}, nil)
 	if st := tr.from.m.Stats(); st.Resends != 0 {
 		t.Errorf("%d segments were sent again although none was lost", st.Resends)
+	}
+	if tr.to.placed == 0 {
+		t.Error("no piece was as expected")
 	}
 	t.Log(took)
 }
@@ -147,6 +151,9 @@ func TestEverythingArrivesOnceInBadWeather(t *testing.T) {
 		}
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
+		}
+		if p == 0 && tr.to.placed == 0 {
+			t.Error("no piece was as expected")
 		}
 	}
 }

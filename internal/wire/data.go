@@ -57,6 +57,34 @@ func (h *Inner) Put(b []byte) {
 	binary.LittleEndian.PutUint32(b[12:], uint32(h.Ack[Data]))
 }
 
+// LoneChunk reads the headers of a tagged data frame whose only record is a Chunk without flags, and returns the length of its payload;
+// 0 if it is anything else, or not well formed. It is for who expects just that and has yet to check the tag.
+func LoneChunk(frame []byte) (h Inner, id FragmentID, offset uint64, n int) {
+	const head = OuterLen + InnerLen
+	n = len(frame) - head - ChunkLen - TagLen
+	if n <= 0 || frame[1] != FlagTagged {
+		return h, 0, 0, 0
+	}
+	if b, r := frame[OuterLen:head], Record(frame[head:]); r.Type() == TypeChunk && r.Flags() == 0 && r.length() == ChunkLen+n && h.parse(b) {
+		id, offset = r.Chunk()
+		return h, id, offset, n
+	}
+	return h, 0, 0, 0
+}
+
+// parse reads the header in b and reports whether it is well formed.
+func (h *Inner) parse(b []byte) bool {
+	_ = b[InnerLen-1]
+	h.Space, h.Flags = Space(b[0]), b[1]
+	if h.Space >= Spaces || h.Flags&^(AckCommand|AckData) != 0 || binary.LittleEndian.Uint16(b[2:]) != 0 {
+		return false
+	}
+	h.Seq = Seq(binary.LittleEndian.Uint32(b[4:]))
+	h.Ack[Command] = Seq(binary.LittleEndian.Uint32(b[8:]))
+	h.Ack[Data] = Seq(binary.LittleEndian.Uint32(b[12:]))
+	return true
+}
+
 // ParseInner reads the header of a segment and returns it with the segment's records, which it has put through
 // CheckRecords: NextRecord and the accessors cannot fail on them. A segment without records is good: it only holds its
 // place in the sequence.
@@ -64,13 +92,9 @@ func ParseInner(b []byte) (h Inner, records []byte, err error) {
 	if len(b) < InnerLen {
 		return h, nil, ErrShort
 	}
-	h.Space, h.Flags = Space(b[0]), b[1]
-	if h.Space >= Spaces || h.Flags&^(AckCommand|AckData) != 0 || binary.LittleEndian.Uint16(b[2:]) != 0 {
+	if !h.parse(b) {
 		return Inner{}, nil, ErrFormat
 	}
-	h.Seq = Seq(binary.LittleEndian.Uint32(b[4:]))
-	h.Ack[Command] = Seq(binary.LittleEndian.Uint32(b[8:]))
-	h.Ack[Data] = Seq(binary.LittleEndian.Uint32(b[12:]))
 	records = b[InnerLen:]
 	if err := CheckRecords(records); err != nil {
 		return Inner{}, nil, err

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"github.com/weftnet/weft/internal/wire"
@@ -41,9 +42,47 @@ func FuzzFrame(f *testing.F) {
 				t.Fatalf("Open of a sealed frame: %v", err)
 			}
 			rest = frame[wire.OuterLen:n]
+			if o.Kind == wire.KindData {
+				checkLone(t, frame, rest, cookie)
+			}
 		}
 		checkBody(t, o.Kind, rest)
 	})
+}
+
+// checkLone holds LoneChunk and OpenInto, by which a frame is taken that was expected, to what ParseInner and Open say.
+func checkLone(t *testing.T, frame, body []byte, cookie uint64) {
+	lone, id, offset, n := wire.LoneChunk(frame)
+	h, records, err := wire.ParseInner(body)
+	var r wire.Record
+	if err == nil && len(records) > 0 {
+		r, records = wire.NextRecord(records)
+	}
+	is := r != nil && len(records) == 0 && r.Type() == wire.TypeChunk && r.Flags() == 0 && len(r.Payload()) > 0 && frame[1] == wire.FlagTagged
+	if n == 0 {
+		if is {
+			t.Fatal("a lone chunk is not known as such")
+		}
+		return
+	}
+	if id == 0 || offset > math.MaxInt64-uint64(n) { // nobody expects that
+		return
+	}
+	if wantID, want := r.Chunk(); !is || lone != h || id != wantID || offset != want || n != len(r.Payload()) {
+		t.Fatalf("lone chunk %v %d at %d of %d bytes; the frame has %v %x", lone, id, offset, n, h, []byte(r))
+	}
+	to := make([]byte, n)
+	if !wire.OpenInto(to, frame, cookie) || !bytes.Equal(to, r.Payload()) {
+		t.Fatal("the tag is good, and OpenInto does not find it so")
+	}
+	if wire.OpenInto(to, frame, cookie+1) {
+		t.Fatal("OpenInto takes another cookie")
+	}
+	frame[len(frame)-wire.TagLen-1] ^= 1
+	if wire.OpenInto(to, frame, cookie) {
+		t.Fatal("OpenInto takes a damaged frame")
+	}
+	frame[len(frame)-wire.TagLen-1] ^= 1
 }
 
 func checkBody(t *testing.T, k wire.Kind, body []byte) {

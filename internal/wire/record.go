@@ -123,9 +123,12 @@ func CheckRecords(b []byte) error {
 	return nil
 }
 
+// length is how long the record says that it is, in bytes.
+func (r Record) length() int { return int(binary.LittleEndian.Uint16(r[2:])) }
+
 // NextRecord splits the first record off a non-empty sequence that CheckRecords has found good.
 func NextRecord(b []byte) (r Record, rest []byte) {
-	n := int(binary.LittleEndian.Uint16(b[2:]))
+	n := Record(b).length()
 	return Record(b[:n:n]), b[n:]
 }
 

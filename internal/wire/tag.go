@@ -42,11 +42,23 @@ func Open(frame []byte, cookie uint64) (n int, err error) {
 	if n < OuterLen {
 		return 0, ErrShort
 	}
-	t := frame[n:]
 	// The cookie first: a flood of frames that guess it should not cost a checksum each.
-	if binary.LittleEndian.Uint64(t[8:]) != cookie || binary.LittleEndian.Uint32(t[4:]) != 0 ||
-		binary.LittleEndian.Uint32(t) != crc.Checksum(frame[:n]) {
+	if t := frame[n:]; !promising(t, cookie) || binary.LittleEndian.Uint32(t) != crc.Checksum(frame[:n]) {
 		return 0, ErrTag
 	}
 	return n, nil
+}
+
+// promising reports whether a tag is good but for its checksum.
+func promising(tag []byte, cookie uint64) bool {
+	return binary.LittleEndian.Uint64(tag[8:]) == cookie && binary.LittleEndian.Uint32(tag[4:]) == 0
+}
+
+// OpenInto checks the tag of a plain frame as Open does, and copies what stands before it to to, whose length that is, in the same
+// pass. Only if it is true does the copy mean anything; if the cookie is wrong there is none.
+func OpenInto(to, frame []byte, cookie uint64) bool {
+	n := len(frame) - TagLen
+	t := frame[n:]
+	at := n - len(to)
+	return promising(t, cookie) && binary.LittleEndian.Uint32(t) == crc.Copy(to, frame[at:n], crc.Checksum(frame[:at]))
 }

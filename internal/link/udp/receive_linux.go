@@ -234,17 +234,30 @@ func (d *Driver) handOver(now clock.Time, to link.Receiver) (frames int) {
 		if in.at == 0 {
 			d.openBuffer(r, i)
 		}
-		n := min(in.length, size-in.at)
-		if in.length <= d.mtu {
-			frame := r.slot(i)[in.at : in.at+n]
-			d.hand(now, to, d.sender(&r.names[i]), frame)
-			frames++
+		if in.length > d.mtu {
+			in.at = size
+		} else {
+			frames += d.handBuffer(now, to, d.sender(&r.names[i]), r.slot(i)[:size], limits.PollBatch-frames)
 		}
-		if in.at += n; in.at >= size {
+		if in.at >= size {
 			r.ready(i)
 			in.next, in.at = i+1, 0
 		}
 	}
+	return frames
+}
+
+// handBuffer hands over what is left of a buffer's frames, at most so many. An empty buffer is one frame.
+func (d *Driver) handBuffer(now clock.Time, to link.Receiver, from link.Addr, b []byte, most int) (frames int) {
+	in := &d.sock.in
+	for frames < most && !d.closed && (in.at < len(b) || frames == 0) {
+		frame := b[in.at:min(in.at+in.length, len(b))]
+		in.at += len(frame)
+		frames++
+		d.counters.BytesIn += uint64(len(frame))
+		to.Receive(now, from, frame)
+	}
+	d.counters.FramesIn += uint64(frames)
 	return frames
 }
 
