@@ -2,6 +2,7 @@ package weft
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -38,15 +39,16 @@ func (p *Process) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
 // Next waits for the next message. What it returns is the Inbox's until the next call: the Message, and the bytes. A
 // message that was cut short comes with [ErrTruncated]. If ctx ends first, no message is lost.
 func (b *Inbox) Next(ctx context.Context) (*Message, []byte, error) {
-	pm, data, err := b.b.Next(ctx)
-	if pm == nil {
+	m := &b.msg
+	data, other, err := b.b.NextInto(ctx, &m.m)
+	if err != nil && !errors.Is(err, ErrTruncated) {
 		return nil, nil, err
 	}
-	m := &b.msg
-	if pm.NIC != m.m.NIC || pm.Slot != m.m.Slot || pm.Gen != m.m.Gen || pm.From != m.m.From {
-		m.From, m.Addr = b.p.names.name(pm.From), Address{NICID(pm.NIC), pm.Slot, pm.Gen}
+	if other {
+		m.tell(b.p)
+	} else {
+		m.Tag, m.Len, m.Full = Tag(m.m.Tag), m.m.Len, int(m.m.Full)
 	}
-	m.Tag, m.Len, m.Full, m.m = Tag(pm.Tag), pm.Len, int(pm.Full), *pm
 	return m, data, err
 }
 

@@ -1,8 +1,6 @@
 package weft
 
 import (
-	"time"
-
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/idle"
 	"github.com/weftnet/weft/internal/limits"
@@ -125,9 +123,9 @@ func (s *straight) awaitRoom(m *vni.StraightSend, messages [][]byte) (n int, hel
 	}
 }
 
-// roomWait is for how long SendMany waits for room before it does as Send would: for as long as a receiver needs to read what
-// has come before he polls.
-const roomWait = 100 * time.Microsecond
+// roomWait is for how long SendMany waits for room before it does as Send would, which then waits for permission as long without
+// sleeping: a receiver reads a hundred microseconds and more before it polls.
+const roomWait = idle.Awake
 
 // sendHeld sends the first of many messages by a segment, where they are held until there are enough.
 func (s *straight) sendHeld(m *vni.StraightSend, messages [][]byte) (n int, enough bool) {

@@ -59,9 +59,9 @@ func (e *Engine) packRun(src *source, env *wire.Envelope, lengths wire.Lengths, 
 	items, at, room := rc.batch.Grow(n, bytes)
 	source := uint32(len(rc.batch.Sources) - 1)
 	for i := range items {
-		k := lengths.At(i)
-		items[i] = vni.BatchItem{Tag: env.Tag, Full: uint64(k), At: at, Len: uint32(k), Source: source}
-		at += uint32(k)
+		k, it := uint32(lengths.At(i)), &items[i]
+		it.Tag, it.Full, it.At, it.Len, it.Token, it.Source = env.Tag, uint64(k), at, k, 0, source
+		at += k
 	}
 	copy(room, data)
 	src.expected += uint32(n)

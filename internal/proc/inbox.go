@@ -46,24 +46,34 @@ func (p *Process) OpenInbox(from Dest, match Match, size, messages int) *Inbox {
 // Next waits for the next message. It and its bytes are the Inbox's, until the next call. A message that is longer than
 // the Inbox's size comes with ErrTruncated. If ctx ends, nothing is lost: the next Next has it.
 func (b *Inbox) Next(ctx context.Context) (*Message, []byte, error) {
+	data, _, err := b.NextInto(ctx, &b.msg)
+	if err != nil && !errors.Is(err, ErrTruncated) {
+		return nil, nil, err
+	}
+	return &b.msg, data, err
+}
+
+// NextInto is Next that tells of the message in m, which is the same at each call: who sent it is only written when that may
+// have changed, as other says. With any error but ErrTruncated there is no message.
+func (b *Inbox) NextInto(ctx context.Context, m *Message) (data []byte, other bool, err error) {
 	for b.next == len(b.reading.Items) {
 		if err := b.fetch(ctx); err != nil {
-			return nil, nil, &OpError{Op: "receive", Peer: b.from.Name, NIC: b.from.NIC, Err: err}
+			return nil, false, &OpError{Op: "receive", Peer: b.from.Name, NIC: b.from.NIC, Err: err}
 		}
 	}
 	i := b.next
 	b.next++
-	items, m := b.reading.Items, &b.msg
+	items := b.reading.Items
 	it := &items[i]
-	if i == 0 || items[i-1].Source != it.Source {
+	if other = i == 0 || items[i-1].Source != it.Source; other {
 		s := &b.reading.Sources[it.Source]
 		m.From, m.NIC, m.Slot, m.Gen = s.From, s.NIC, s.Slot, s.Gen
 	}
 	m.Tag, m.Len, m.Full, m.token = it.Tag, int(it.Len), it.Full, it.Token
 	if it.Full > uint64(it.Len) {
-		return m, b.reading.Payload(i), &OpError{Op: "receive", Peer: m.From, NIC: m.NIC, Err: ErrTruncated}
+		err = &OpError{Op: "receive", Peer: m.From, NIC: m.NIC, Err: ErrTruncated}
 	}
-	return m, b.reading.Payload(i), nil
+	return b.reading.Payload(i), other, err
 }
 
 // fetch brings messages to be read, or says what came instead.

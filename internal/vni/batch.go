@@ -20,7 +20,8 @@ type Batch struct {
 	used int
 }
 
-// BatchItem is one message of a batch.
+// BatchItem is one message of a batch. It is written field by field: what is put together first, and then copied, has the
+// processor wait until the pieces have left its store buffer.
 type BatchItem struct {
 	Tag     uint64
 	Full    uint64 // bytes of it; more than Len if it was cut short
@@ -56,7 +57,10 @@ func (b *Batch) Fits(n int) bool { return len(b.Items) < cap(b.Items) && n <= le
 func (b *Batch) Add(n int, full, tag uint64, token uint32) []byte {
 	at := b.used
 	b.used += n
-	b.Items = append(b.Items, BatchItem{Tag: tag, Full: full, At: uint32(at), Len: uint32(n), Token: token, Source: uint32(len(b.Sources) - 1)})
+	i := len(b.Items)
+	b.Items = b.Items[:i+1]
+	it := &b.Items[i]
+	it.Tag, it.Full, it.At, it.Len, it.Token, it.Source = tag, full, uint32(at), uint32(n), token, uint32(len(b.Sources)-1)
 	return b.Buf[at : at+n : at+n]
 }
 
