@@ -65,6 +65,7 @@ func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	for sent < len(messages) {
 		n, holds, enough := s.sendSome(&m, messages[sent:])
 		if n == 0 {
+			held = false // it polls
 			var inside bool
 			if n, holds, inside = s.awaitRoom(&m, messages[sent:]); !inside {
 				return sent

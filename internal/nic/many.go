@@ -20,16 +20,20 @@ type batch struct {
 	data  int // bytes of them
 }
 
-// bytes is the length of their record.
-func (b *batch) bytes() int {
-	if b.n == 1 {
-		return wire.FragLen + b.data
+// bytes is the length of their record, and cost the credit that they use.
+func (b *batch) bytes() int   { return recordBytes(b.n, b.data) }
+func (b *batch) cost() uint64 { return stagedCosts(b.n, b.data) }
+
+// recordBytes is the length of the record of n messages with so many bytes.
+func recordBytes(n, data int) int {
+	if n == 1 {
+		return wire.FragLen + data
 	}
-	return wire.RunSize(b.n, b.data)
+	return wire.RunSize(n, data)
 }
 
-// cost is the credit that they use.
-func (b *batch) cost() uint64 { return uint64(b.data + b.n*limits.StagedOverhead) }
+// stagedCosts is stagedCost of n messages with so many bytes.
+func stagedCosts(n, data int) uint64 { return uint64(data + n*limits.StagedOverhead) }
 
 // batch is the first of the messages, as many as have room in so many bytes; room is asked when it is known who they go to.
 func (s *Straight) batch(m *vni.StraightSend, messages [][]byte, room func(d *dest, space wire.Space, first int) int) (b batch) {
@@ -38,14 +42,12 @@ func (s *Straight) batch(m *vni.StraightSend, messages [][]byte, room func(d *de
 		return b
 	}
 	all, credit := room(b.d, b.space, wire.FragLen+len(messages[0])), b.d.remote.credit()
-	for _, data := range messages[:min(len(messages), wire.MaxRun)] {
-		more := b
-		more.n++
-		more.data += len(data)
-		if more.bytes() > all || more.cost() > credit || spaceFor(len(data)) != b.space {
+	for _, m := range messages[:min(len(messages), wire.MaxRun)] {
+		n, data := b.n+1, b.data+len(m)
+		if recordBytes(n, data) > all || stagedCosts(n, data) > credit || spaceFor(len(m)) != b.space {
 			break
 		}
-		b = more
+		b.n, b.data = n, data
 	}
 	return b
 }

@@ -1,7 +1,6 @@
 package nic
 
 import (
-	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -49,7 +48,7 @@ func (e *Engine) packRun(src *source, env *wire.Envelope, lengths wire.Lengths, 
 		return 0, 0
 	}
 	n, bytes = fitting(rc.batch, lengths, len(data))
-	cost := uint64(bytes + n*limits.StagedOverhead)
+	cost := stagedCosts(n, bytes)
 	if !src.credit.spend(e.now, cost) {
 		return 0, 0
 	}
