@@ -49,6 +49,25 @@ func TestTheNamesOfANICThatDiesIdleVanishWithinTheFailureTimeout(t *testing.T) {
 	}
 }
 
+// One lost probe, or its answer, is no silence, however soon a NIC is to be given up.
+func TestLostProbesMakeNobodyUnreachable(t *testing.T) {
+	f := emptyFabric(t)
+	for id := range uint64(2) {
+		f.addNIC(1+id, 1, fault.Config{Seed: 7 + id, Loss: 0.05}, func(cfg *Config) { cfg.UnreachableAfter = 500 * time.Millisecond })
+	}
+	one := f.engines[0]
+	if err := one.AddNode(2, mem.Address(2)); err != nil {
+		t.Fatal(err)
+	}
+	f.process(0, "a/0").recv("b/0", 1, 0, make([]byte, 1)) // so that it cares
+	f.process(1, "b/0")
+	f.known("b/0")
+	f.run(30 * time.Second)
+	if n := one.Count(vni.RelDownUnreachable); n > 0 {
+		t.Errorf("given up %d times", n)
+	}
+}
+
 // Who looks at a dead NIC now and then, and each time not long enough to be sure, must not keep it from being given up.
 func TestShortLooksDoNotKeepADeadNICAlive(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})

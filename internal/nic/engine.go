@@ -137,7 +137,7 @@ func New(cfg Config) (*Engine, error) {
 	setDefault(&cfg.UnreachableAfter, limits.UnreachableAfter)
 	setDefault(&cfg.FailureTimeout, max(limits.FailureTimeout, 2*cfg.UnreachableAfter))
 	setDefault(&cfg.AckDelay, limits.AckDelay)
-	setDefault(&cfg.ProbeEvery, limits.ProbeEvery)
+	setDefault(&cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8)) // so that one probe may be lost, or two
 	setDefault(&cfg.StagingBytes, limits.StagingBytes)
 	setDefault(&cfg.MaxProcesses, limits.DefaultProcesses)
 	setDefault(&cfg.IdlePolls, limits.IdlePolls)

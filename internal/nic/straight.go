@@ -146,6 +146,7 @@ func (s *Straight) Sent() (next clock.Time) {
 	e := s.e
 	if s.n > 0 { // in a frame already, on a link that needs no timers
 		s.ep.SendDirect(s.space, s.n, e.cfg.Link)
+		s.n = 0
 		e.cfg.Link.Flush(e.now)
 		return clock.Never
 	}
