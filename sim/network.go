@@ -84,6 +84,7 @@ type port struct {
 
 	in       []*frame // arrived
 	inLen    int      // bytes of them
+	joined   []byte   // frames that are handed over as one run
 	plugged  bool
 	arrived  func() // tells the NIC
 	counters link.Counters
@@ -158,13 +159,38 @@ func (p *port) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 		}
 		p.counters.FramesIn++
 		p.counters.BytesIn += uint64(f.n)
-		to.Receive(now, p.net.ports[f.from].addr, f.buf[:f.n])
+	}
+	for at := 0; at < n; {
+		at += p.hand(now, to, p.in[at:n])
+	}
+	for _, f := range p.in[:n] {
 		p.net.release(f)
 	}
 	if p.in = append(p.in[:0], p.in[n:]...); len(p.in) > 0 {
 		return n, now
 	}
 	return n, clock.Never
+}
+
+// hand hands over the first of some frames, or as many as a system would have joined: of one length and one sender, but for the last,
+// which may be shorter.
+func (p *port) hand(now clock.Time, to link.Receiver, frames []*frame) (n int) {
+	first, from := frames[0], p.net.ports[frames[0].from].addr
+	run, ok := to.(link.RunReceiver)
+	p.joined = append(p.joined[:0], first.buf[:first.n]...)
+	for n = 1; ok && !p.net.link.Reliable && n < len(frames) && frames[n].from == first.from && frames[n].n <= first.n && frames[n].n > 0; n++ {
+		p.joined = append(p.joined, frames[n].buf[:frames[n].n]...)
+		if frames[n].n < first.n {
+			n++
+			break
+		}
+	}
+	if n == 1 {
+		to.Receive(now, from, first.buf[:first.n])
+	} else {
+		run.ReceiveRun(now, from, p.joined, first.n)
+	}
+	return n
 }
 
 func (p *port) Reserve(to link.Addr) []byte {

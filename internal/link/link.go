@@ -31,6 +31,12 @@ type Receiver interface {
 	Receive(now clock.Time, from Addr, frame []byte)
 }
 
+// RunReceiver is a Receiver that takes several frames at once: of size bytes each, the last perhaps fewer, one behind the other from the
+// same sender. It is as if each had been handed over by itself.
+type RunReceiver interface {
+	ReceiveRun(now clock.Time, from Addr, frames []byte, size int)
+}
+
 // Driver is one attachment to a network. It is used by one goroutine at a time, its engine's; no method blocks.
 type Driver interface {
 	// Addr is the address at which others reach this driver.

@@ -226,14 +226,16 @@ func (h *handler) Place(ep *rel.Endpoint, id wire.FragmentID, offset uint64, n i
 	if e.cfg.Defect == mutate.ChunkOffByOne && end == inb.length {
 		return nil
 	}
+	more := inb.limit - max(end, inb.got+uint64(n)) // so much of what follows may come
 	for _, b := range inb.parts {
-		if size := uint64(len(b)); offset >= size {
-			offset, end = offset-size, end-size
-			continue
-		} else if end > size {
-			return nil
+		size := uint64(len(b))
+		if offset < size {
+			if end > size {
+				return nil
+			}
+			return b[offset:min(size, end+more)]
 		}
-		return b[offset:end]
+		offset, end = offset-size, end-size
 	}
 	return nil
 }

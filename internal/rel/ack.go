@@ -31,14 +31,14 @@ func (a *acks) note(now clock.Time, counter uint64) {
 	}
 }
 
-// arrived schedules the acknowledgement of a segment, of which the receive window said what, in a frame of n bytes.
-func (s *session) arrived(now clock.Time, space wire.Space, what arrival, hadGap bool, n int) {
+// arrived schedules the acknowledgement of a segment, or of several, of which the receive window said what, in frames of n bytes.
+func (s *session) arrived(now clock.Time, space wire.Space, what arrival, hadGap bool, frames, n int) {
 	if s.reliable {
 		return
 	}
 	a := &s.acks
-	a.frames++
-	a.bytes += n + limits.FrameCost
+	a.frames += frames
+	a.bytes += frames * (n + limits.FrameCost)
 	capacity := s.endpoint.m.cfg.ReceiveCapacity
 	switch {
 	case what == arrivedOld || what == arrivedDup:

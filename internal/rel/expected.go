@@ -1,6 +1,8 @@
 package rel
 
 import (
+	"net/netip"
+
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
@@ -18,10 +20,11 @@ import (
 
 // Placer is a Handler that says where a piece belongs.
 type Placer interface {
-	// Place returns the memory of n bytes of a fragment from offset on, or nil if their chunk shall be delivered. It changes nothing.
+	// Place returns the memory of n bytes of a fragment from offset on, and of as many behind them as it can, or nil if their chunk
+	// shall be delivered. It changes nothing.
 	Place(e *Endpoint, id wire.FragmentID, offset uint64, n int) []byte
 
-	// Placed says, right after Place, that those bytes have come, and are there. It stands for the Deliver of their chunk.
+	// Placed says, right after Place, that n bytes have come, and are there. It stands for the Deliver of their chunks.
 	Placed(now clock.Time, e *Endpoint, id wire.FragmentID, n int)
 }
 
@@ -59,18 +62,78 @@ func (m *Module) receiveExpected(now clock.Time, s *session, o wire.Outer, frame
 	if to == nil {
 		return false
 	}
-	if !wire.OpenInto(to, frame, s.cookie) && m.cfg.Defect != mutate.PlacedUnseen {
+	if !wire.OpenInto(to[:n], frame, s.cookie) && m.cfg.Defect != mutate.PlacedUnseen {
 		e.stats.CRCErrors++
 		return true
 	}
 	m.accept(now, s, o.Counter)
-	w.add(h.Seq)
-	s.countArrival(wire.Data, arrivedNew)
-	s.arrived(now, wire.Data, arrivedNew, false, len(frame))
-	s.expected.offset += uint64(n)
-	m.placer.Placed(now, e, id, n)
+	m.placed(now, s, 1, n, len(frame))
 	if e.live == s {
 		m.receivePiggyback(now, s, &h)
 	}
 	return true
+}
+
+// placed notes that so many segments of the data space have come as expected, with pieces of n bytes in frames of size bytes.
+func (m *Module) placed(now clock.Time, s *session, frames, n, size int) {
+	w := &s.receive[wire.Data]
+	w.next = w.next.Add(frames)
+	w.top = w.next
+	s.endpoint.stats.ChunkReceives += uint64(frames)
+	s.arrived(now, wire.Data, arrivedNew, false, frames, size)
+	s.expected.offset += uint64(frames * n)
+	m.placer.Placed(now, s.endpoint, s.expected.id, frames*n)
+}
+
+// ReceiveRun takes frames of size bytes each, the last perhaps fewer, that came one behind the other from the given address
+// (link.RunReceiver).
+func (m *Module) ReceiveRun(now clock.Time, from netip.AddrPort, frames []byte, size int) {
+	for len(frames) > 0 {
+		n := m.receiveRow(now, from, frames, size)
+		if n == 0 {
+			m.Receive(now, from, frames[:min(size, len(frames))])
+			n = 1
+		}
+		frames = frames[min(n*size, len(frames)):]
+	}
+}
+
+// receiveRow takes the first frames of a run if they say what is expected, and nothing that is to be noted of each by itself, and
+// returns how many they are. The rest goes the long way, or the next one does.
+func (m *Module) receiveRow(now clock.Time, from netip.AddrPort, frames []byte, size int) (n int) {
+	if len(frames) < size || m.cfg.Faults.DropReceived != nil || m.cfg.Defect != mutate.None && m.cfg.Defect != mutate.PlacedUnseen {
+		return 0
+	}
+	m.settleFast()
+	o, _, err := wire.ParseOuter(frames[:size])
+	if err != nil || o.Kind != wire.KindData {
+		return 0
+	}
+	s := m.sessions.find(o.Index)
+	if s == nil || !s.open || s.expected.id == 0 || s.addr != from || o.Counter <= s.replay.top || m.placer == nil {
+		return 0
+	}
+	h, id, offset, length := wire.LoneChunk(frames[:size])
+	if length == 0 || h.Space != wire.Data || h.Seq != s.receive[wire.Data].next || id != s.expected.id || offset != s.expected.offset || !s.knows(&h) {
+		return 0
+	}
+	to := m.placer.Place(s.endpoint, id, offset, length)
+	first := frames
+	for len(to) >= length && len(frames) >= size && (n == 0 || wire.Follows(frames, first, n, length)) {
+		if !wire.OpenInto(to[:length], frames[:size], s.cookie) && m.cfg.Defect != mutate.PlacedUnseen {
+			break
+		}
+		s.replay.take(o.Counter + uint64(n))
+		to, frames = to[length:], frames[size:]
+		n++
+	}
+	if n > 0 {
+		m.received += uint64(n)
+		s.endpoint.stats.Receives += uint64(n)
+		s.acks.note(now, o.Counter+uint64(n-1))
+		s.confirmed = true
+		s.endpoint.heard = now
+		m.placed(now, s, n, length, size)
+	}
+	return n
 }

@@ -45,8 +45,8 @@ func TestADamagedFrameThatIsExpectedDoesNotCount(t *testing.T) {
 			t.Errorf("%s: %d damaged frames were counted; released %d times: %v", name, st.CRCErrors, len(a.released), f.Err)
 		}
 		// The first shows what comes; what comes beyond the gap, and fills it, goes the long way, and so does the first behind.
-		if b.placed < 3 || st.ChunkReceives != 20 {
-			t.Errorf("%s: of %d pieces %d were placed", name, st.ChunkReceives, b.placed)
+		if b.placed < 3*e.PieceLen(wire.TypeChunk) || st.ChunkReceives != 20 {
+			t.Errorf("%s: of %d pieces %d bytes were placed", name, st.ChunkReceives, b.placed)
 		}
 		w.quiet()
 	}

@@ -64,6 +64,6 @@ func (m *Module) noteDeferred() {
 	s.endpoint.stats.FastReceives++
 	if s.open { // its delivery has not ended the session
 		m.accept(d.at, s, d.counter)
-		s.arrived(d.at, d.inner.Space, what, hadGap, d.length)
+		s.arrived(d.at, d.inner.Space, what, hadGap, 1, d.length)
 	}
 }

@@ -1,6 +1,7 @@
 package rel
 
 import (
+	"bytes"
 	"container/heap"
 	"encoding/binary"
 	"errors"
@@ -88,7 +89,7 @@ type node struct {
 	deliver  func(e *Endpoint, r wire.Record)
 	places   func(offset uint64) bool // whether pieces are placed; nil if none
 	placing  []byte                   // the chunk that is placed
-	placed   int                      // pieces that were
+	placed   int                      // bytes of those that were
 	onUp     func(e *Endpoint)
 	onDown   func(e *Endpoint, why error)
 	onRoom   func(e *Endpoint)
@@ -213,17 +214,18 @@ func (n *node) Place(e *Endpoint, id wire.FragmentID, offset uint64, size int) [
 	if n.places == nil || !n.places(offset) {
 		return nil
 	}
-	n.placing = make([]byte, wire.ChunkLen+size)
+	n.placing = make([]byte, wire.ChunkLen+10*size)
 	wire.PutChunk(n.placing, 0, id, offset, size)
 	return n.placing[wire.ChunkLen:]
 }
 
 func (n *node) Placed(now clock.Time, e *Endpoint, id wire.FragmentID, size int) {
-	if r := wire.Record(n.placing); len(r.Payload()) != size {
-		n.w.t.Fatalf("%d bytes of fragment %d were placed, where Place was asked for %d", size, id, len(r.Payload()))
+	r := wire.Record(n.placing)
+	if got, _ := r.Chunk(); got != id || len(r.Payload()) < size {
+		n.w.t.Fatalf("%d bytes of fragment %d were placed, where Place gave %d for %d", size, id, len(r.Payload()), got)
 	}
-	n.placed++
-	n.Deliver(now, e, n.placing)
+	n.placed += size
+	n.Deliver(now, e, r[:wire.ChunkLen+size])
 }
 
 func (n *node) Acknowledged(f *Fragment, offset, size uint64) {
@@ -266,8 +268,17 @@ func (n *node) poll() {
 		n.next = clock.Never
 		return
 	}
-	for _, f := range n.inbox {
-		n.m.Receive(n.w.now, f.from, f.frame)
+	for len(n.inbox) > 0 { // frames of one length come as a run, as they do where the system joins them
+		first, k := n.inbox[0], 1
+		run := bytes.Clone(first.frame)
+		for ; k < len(n.inbox) && n.inbox[k].from == first.from && len(n.inbox[k].frame) == len(first.frame); k++ {
+			run = append(run, n.inbox[k].frame...)
+		}
+		if n.inbox = n.inbox[k:]; k == 1 {
+			n.m.Receive(n.w.now, first.from, first.frame)
+		} else {
+			n.m.ReceiveRun(n.w.now, first.from, run, len(first.frame))
+		}
 	}
 	n.inbox, n.held = n.inbox[:0], 0
 	_, n.next = n.m.Progress(n.w.now, n)

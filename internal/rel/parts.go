@@ -78,7 +78,7 @@ func (m *Module) receivePart(now clock.Time, s *session, body []byte, length int
 	if what := w.judge(p.Seq); what != arrivedNew { // also if it has come whole
 		s.countArrival(p.Space, what)
 		if what != arrivedHigh {
-			s.arrived(now, p.Space, what, w.gap(), length)
+			s.arrived(now, p.Space, what, w.gap(), 1, length)
 		}
 		return
 	}
@@ -100,7 +100,7 @@ func (m *Module) receivePart(now clock.Time, s *session, body []byte, length int
 	what := w.add(p.Seq)
 	s.expected.id = 0
 	s.countArrival(p.Space, what)
-	s.arrived(now, p.Space, what, hadGap, length)
+	s.arrived(now, p.Space, what, hadGap, 1, length)
 	m.deliver(now, s, a.buf)
 }
 

@@ -180,7 +180,7 @@ func (m *Module) receiveData(now clock.Time, s *session, h *wire.Inner, records 
 	if what == arrivedHigh {
 		return
 	}
-	s.arrived(now, h.Space, what, hadGap, length)
+	s.arrived(now, h.Space, what, hadGap, 1, length)
 	if what == arrivedNew && !m.deliver(now, s, records) {
 		return
 	}

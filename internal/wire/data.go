@@ -72,6 +72,20 @@ func LoneChunk(frame []byte) (h Inner, id FragmentID, offset uint64, n int) {
 	return h, 0, 0, 0
 }
 
+// Follows reports whether the headers of a data frame, of which LoneChunk knows the first of a run, are those of the nth behind that: all
+// alike but packet counter, sequence number and offset, which go on by one, one and length a frame.
+func Follows(frame, first []byte, n, length int) bool {
+	const head = OuterLen + InnerLen + ChunkLen
+	a, b := (*[head]byte)(frame), (*[head]byte)(first)
+	word := func(b *[head]byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+	return word(a, 0) == word(b, 0) &&
+		word(a, 1) == word(b, 1)+uint64(n) &&
+		uint32(word(a, 2)) == uint32(word(b, 2)) && uint32(word(a, 2)>>32) == uint32(word(b, 2)>>32)+uint32(n) &&
+		word(a, 3) == word(b, 3) &&
+		word(a, 4) == word(b, 4) &&
+		word(a, 5) == word(b, 5)+uint64(n*length)
+}
+
 // parse reads the header in b and reports whether it is well formed.
 func (h *Inner) parse(b []byte) bool {
 	_ = b[InnerLen-1]

@@ -250,6 +250,15 @@ func (d *Driver) handOver(now clock.Time, to link.Receiver) (frames int) {
 // handBuffer hands over what is left of a buffer's frames, at most so many. An empty buffer is one frame.
 func (d *Driver) handBuffer(now clock.Time, to link.Receiver, from link.Addr, b []byte, most int) (frames int) {
 	in := &d.sock.in
+	if run, ok := to.(link.RunReceiver); ok && len(b)-in.at > in.length {
+		end := min(in.at+most*in.length, len(b))
+		frames = (end - in.at + in.length - 1) / in.length
+		d.counters.FramesIn += uint64(frames)
+		d.counters.BytesIn += uint64(end - in.at)
+		b, in.at = b[in.at:end], end
+		run.ReceiveRun(now, from, b, in.length)
+		return frames
+	}
 	for frames < most && !d.closed && (in.at < len(b) || frames == 0) {
 		frame := b[in.at:min(in.at+in.length, len(b))]
 		in.at += len(frame)

@@ -259,6 +259,56 @@ func TestRunsOfFramesArriveAsTheyWereWritten(t *testing.T) {
 	}
 }
 
+// joining is an Inbox that takes frames as they were joined.
+type joining struct {
+	linktest.Inbox
+	runs int
+}
+
+func (j *joining) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	j.runs++
+	for len(frames) > 0 {
+		n := min(size, len(frames))
+		j.Receive(now, from, frames[:n])
+		frames = frames[n:]
+	}
+}
+
+// What the kernel has joined is handed over in runs to who takes them, a batch of frames at most by one Poll, and nothing is lost in between.
+func TestJoinedFramesAreHandedOverAsRuns(t *testing.T) {
+	a, b := listen(t, udp.Config{Addr: loopback4, MTU: 1472}), listen(t, udp.Config{Addr: loopback4, MTU: 1472})
+	var in joining
+	sent, counted := 0, 0
+	for turn := 0; turn < 1000 && (in.runs < 3 || counted < sent); turn++ {
+		for left := 40; left > 0 && in.runs < 3; left-- {
+			f := a.Reserve(b.Addr())
+			f[0] = byte(sent)
+			a.Commit(300)
+			sent++
+		}
+		a.Flush(0)
+		for range 4 {
+			n, _ := b.Poll(0, &in)
+			if n > limits.PollBatch {
+				t.Fatalf("%d frames by one Poll; a batch has %d", n, limits.PollBatch)
+			}
+			counted += n
+		}
+	}
+	if in.runs == 0 {
+		t.Skip("the kernel joins none here: " + b.Explain())
+	}
+	for i, f := range in.Frames {
+		if int(f[0]) != i%256 || len(f) != 300 {
+			t.Fatalf("frame %d has %d bytes and number %d", i, len(f), f[0])
+		}
+	}
+	var c link.Counters
+	if b.Counters(&c); len(in.Frames) != sent || counted != sent || c.FramesIn != uint64(sent) || c.BytesIn != uint64(300*sent) {
+		t.Errorf("of %d frames %d came; %d by Poll's word, %d of %d bytes counted", sent, len(in.Frames), counted, c.FramesIn, c.BytesIn)
+	}
+}
+
 func TestAReservationSurvivesAFlush(t *testing.T) {
 	a, b := listen(t, udp.Config{Addr: loopback4}), listen(t, udp.Config{Addr: loopback4})
 	var in linktest.Inbox
