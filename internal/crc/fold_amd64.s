@@ -6,6 +6,24 @@
 	VPCLMULQDQ $0x11, Z8, lane, lane \
 	VPTERNLOGQ $0x96, next, Z9, lane
 
+// DIVIDE divides what is left, CX bytes at SI, into AX: eight at a time, then one.
+#define DIVIDE \
+words: \
+	CMPQ   CX, $8 \
+	JB     bytes \
+	CRC32Q (SI), AX \
+	ADDQ   $8, SI \
+	SUBQ   $8, CX \
+	JMP    words \
+bytes: \
+	TESTQ  CX, CX \
+	JZ     done \
+	CRC32B (SI), AX \
+	INCQ   SI \
+	DECQ   CX \
+	JMP    bytes \
+done:
+
 // func fold(crc uint32, b []byte, distances *[12]uint64) uint32
 //
 // SI is what is left of b, CX its length, DX the factors, AX the remainder.
@@ -71,23 +89,7 @@ lane:
 	CRC32Q  R8, AX
 	CRC32Q  R9, AX
 
-words:
-	CMPQ   CX, $8
-	JB     bytes
-	CRC32Q (SI), AX
-	ADDQ   $8, SI
-	SUBQ   $8, CX
-	JMP    words
-
-bytes:
-	TESTQ  CX, CX
-	JZ     done
-	CRC32B (SI), AX
-	INCQ   SI
-	DECQ   CX
-	JMP    bytes
-
-done:
+	DIVIDE
 	MOVL AX, ret+40(FP)
 	RET
 
@@ -206,22 +208,6 @@ TEXT ·short(SB), NOSPLIT, $0-36
 	MOVQ b_base+8(FP), SI
 	MOVQ b_len+16(FP), CX
 
-words:
-	CMPQ   CX, $8
-	JB     bytes
-	CRC32Q (SI), AX
-	ADDQ   $8, SI
-	SUBQ   $8, CX
-	JMP    words
-
-bytes:
-	TESTQ  CX, CX
-	JZ     done
-	CRC32B (SI), AX
-	INCQ   SI
-	DECQ   CX
-	JMP    bytes
-
-done:
+	DIVIDE
 	MOVL AX, ret+32(FP)
 	RET
