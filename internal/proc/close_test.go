@@ -183,7 +183,10 @@ func TestTheEndOfTheNICEndsEverything(t *testing.T) {
 		go func() { errs <- p.Send(bg, app(t, "silent/0"), 0) }()
 		go func() { _, err := op.Wait(bg); errs <- err }()
 		time.Sleep(time.Millisecond)
+		n.mu.Lock() // between two polls, as a NIC ends; it serves nothing afterwards
 		x.end(n, w)
+		n.blind = true
+		n.mu.Unlock()
 		for range 3 {
 			if err := <-errs; !errors.Is(err, x.want) {
 				t.Errorf("%s: blocked call: %v", x.how, err)
