@@ -116,6 +116,12 @@ type Runner interface {
 	CommitRun(n int)
 }
 
+// Copier is a driver that knows how to copy payload into the frames that it has reserved: its memory is not like other memory.
+type Copier interface {
+	// Copy copies all of from to a place in the open reservation, which has room for it. The caller writes the rest as it pleases.
+	Copy(to, from []byte)
+}
+
 // Glancer is a driver that knows without a system call whether a frame has come. Its engine's user may ask it many times in
 // place of a Poll that finds nothing.
 type Glancer interface {

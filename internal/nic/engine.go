@@ -185,9 +185,17 @@ func (cfg *Config) rel(seed uint64) rel.Config {
 		MTU: cfg.Link.MTU(), Tagged: !p.Checked, Reliable: p.Reliable && p.Ordered,
 		ReceiveCapacity: cfg.ReceiveCapacity, Rooms: cfg.Rooms, UnreachableAfter: cfg.UnreachableAfter,
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
-		Narrow: !p.Whole, Doubt: cfg.doubt(),
+		Narrow: !p.Whole, Doubt: cfg.doubt(), Copy: cfg.copier(),
 		Faults: cfg.Faults, Defect: cfg.Defect,
 	}
+}
+
+// copier is how the link wants payload copied into its frames, nil if it does not care.
+func (cfg *Config) copier() func(to, from []byte) {
+	if c, ok := cfg.Link.(link.Copier); ok {
+		return c.Copy
+	}
+	return nil
 }
 
 // doubt passes on to the link what rel's losses say of a path, if the link wants to know.

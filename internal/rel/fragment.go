@@ -122,9 +122,9 @@ func (m *Module) piecesDone(e *Endpoint, f *Fragment, offset uint64, length, pie
 }
 
 // put writes the record of one piece into b and returns its length.
-func (f *Fragment) put(b []byte, offset uint64, n int) int {
+func (f *Fragment) put(b []byte, offset uint64, n int, copies func(to, from []byte)) int {
 	head := f.putHeader(b, offset, n)
-	f.gather(b[head:head+n], offset)
+	f.gather(b[head:head+n], offset, copies)
 	return head + n
 }
 
@@ -136,9 +136,11 @@ func (f *Fragment) putHeader(b []byte, offset uint64, n int) int {
 }
 
 // gather copies the bytes from offset on into b: the one touch of the payload on this side.
-func (f *Fragment) gather(b []byte, offset uint64) {
+func (f *Fragment) gather(b []byte, offset uint64, copies func(to, from []byte)) {
 	for len(b) > 0 {
-		n := copy(b, f.from(offset))
+		p := f.from(offset)
+		n := min(len(p), len(b))
+		copies(b, p[:n])
 		b, offset = b[n:], offset+uint64(n)
 	}
 }
@@ -153,6 +155,9 @@ func (f *Fragment) gatherSum(b []byte, offset uint64, sum uint32) uint32 {
 	}
 	return sum
 }
+
+// plainCopy is Config.Copy of a link that does not care.
+func plainCopy(to, from []byte) { copy(to, from) }
 
 // from is what lies in one piece of memory from the byte at offset on: at least that byte.
 func (f *Fragment) from(offset uint64) []byte {

@@ -62,6 +62,8 @@ type Config struct {
 	Narrow bool                                // paths may carry less than MTU, so that lengths are probed (pathmtu.go)
 	Doubt  func(to netip.AddrPort, what Doubt) // told what losses say of a path; nil = nobody
 
+	Copy func(to, from []byte) // copies payload into a frame, if its tag does not; nil = copy
+
 	MaxPeers int           // 0 = limits.Peers
 	Rooms    int           // segments that may await acknowledgement; 0 = limits.Rooms
 	Faults   Faults        // hooks for tests; nil = off
@@ -171,6 +173,9 @@ func New(cfg Config, h Handler) *Module {
 		night:     newHotel[*Endpoint](nightShift, cfg.MaxPeers),
 	}
 	m.placer, _ = h.(Placer)
+	if m.cfg.Copy == nil {
+		m.cfg.Copy = plainCopy
+	}
 	if cfg.Tagged {
 		m.tagLen = wire.TagLen
 	}

@@ -44,7 +44,7 @@ func (m *Module) postParts(now clock.Time, s *session, g *segment, c wire.Space,
 	if len(m.parts) < m.cfg.MTU {
 		m.parts = make([]byte, m.cfg.MTU)
 	}
-	records := g.put(m.parts)
+	records := g.put(m.parts, plainCopy)
 	most := (s.path.size - wire.OuterLen - wire.PartLen - m.tagLen) / wire.PartUnit * wire.PartUnit
 	for at := 0; at < records; at += most {
 		if at > 0 {

@@ -137,7 +137,7 @@ func (m *Module) postRun(now clock.Time, s *session, g *segment, c wire.Space, o
 
 // writeRun writes a run into frames and commits them, as many as the driver takes: so many.
 func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
-	w := runWriter{f: g.fragment, length: g.length, offset: g.offset, cookie: s.peer.Cookie}
+	w := runWriter{f: g.fragment, length: g.length, offset: g.offset, cookie: s.peer.Cookie, copies: m.cfg.Copy}
 	w.outer = wire.Outer{Kind: wire.KindData, Index: s.peer.Index, Counter: s.counter}
 	if m.cfg.Tagged {
 		w.outer.Flags = wire.FlagTagged
@@ -182,6 +182,7 @@ type runWriter struct {
 	offset uint64
 	length int
 	cookie uint64
+	copies func(to, from []byte)
 }
 
 // write fills b with the next frame.
@@ -194,7 +195,7 @@ func (w *runWriter) write(b []byte) {
 	if w.outer.Flags&wire.FlagTagged != 0 {
 		wire.SealSum(b, end, w.cookie, w.f.gatherSum(b[at:end], w.offset, wire.Sum(b[:at])))
 	} else {
-		w.f.gather(b[at:end], w.offset)
+		w.f.gather(b[at:end], w.offset, w.copies)
 	}
 	w.inner.Seq = w.inner.Seq.Add(1)
 	w.offset += uint64(w.length)

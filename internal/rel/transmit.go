@@ -41,7 +41,7 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 	if g.fragment != nil && m.cfg.Tagged {
 		records = m.commitPiece(s, b, g, out)
 	} else {
-		records = g.put(b[dataHead:])
+		records = g.put(b[dataHead:], m.cfg.Copy)
 		m.commitFrame(s, b, wire.KindData, dataHead+records, out)
 	}
 	if m.flusher != nil {
@@ -59,10 +59,10 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 }
 
 // put writes the segment's records into b and returns their length.
-func (g *segment) put(b []byte) int {
+func (g *segment) put(b []byte, copies func(to, from []byte)) int {
 	switch {
 	case g.fragment != nil:
-		return g.fragment.put(b, g.offset, g.length)
+		return g.fragment.put(b, g.offset, g.length, copies)
 	case g.buf != nil:
 		return copy(b, g.buf)
 	}

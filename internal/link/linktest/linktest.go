@@ -92,6 +92,11 @@ func trySend(d link.Driver, to link.Addr, frame []byte) bool {
 	if b == nil {
 		return false
 	}
+	if c, ok := d.(link.Copier); ok && len(b) >= len(frame) {
+		c.Copy(b, frame)
+		d.Commit(len(frame))
+		return true
+	}
 	d.Commit(copy(b, frame))
 	return true
 }

@@ -19,6 +19,7 @@ import (
 type outgoing struct {
 	to        link.Addr
 	write     *writer
+	copier    copier
 	mem       []byte
 	socket    int
 	unsent    bool // in Driver.unsent

@@ -40,6 +40,7 @@ var (
 	_ link.Pollable = (*Driver)(nil)
 	_ link.Sleeper  = (*Driver)(nil)
 	_ link.Taker    = (*Driver)(nil)
+	_ link.Copier   = (*Driver)(nil)
 )
 
 // Listen makes a driver that others can reach.
@@ -201,6 +202,15 @@ func (d *Driver) Reserve(to link.Addr) []byte {
 	}
 	d.open, d.reserved = o, true
 	return b
+}
+
+// Copy implements link.Copier.
+func (d *Driver) Copy(to, from []byte) {
+	if d.open == nil { // for nobody
+		copy(to, from)
+		return
+	}
+	d.open.copier.copy(to, from)
 }
 
 // nowhere is memory for a frame that will not arrive.
