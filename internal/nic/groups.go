@@ -238,17 +238,11 @@ func (e *Engine) takeSeat(g *group, s seat) {
 	e.overtaken(g, s.address)
 }
 
-// gathered looks whether a group is complete, and whether a member of it here can never be in it. Joins of different
-// sizes can cross on their way; then the member with the lowest name decides.
+// gathered looks whether a member of a group here can never be in it, and whether the group is complete.
 func (e *Engine) gathered(g *group) {
-	if first, n := g.first(); !g.complete && first >= 0 {
-		size := g.seats[first].size
-		for _, m := range slices.Clone(g.local) {
-			if m.join != nil && m.base == nil && m.own.size != size {
-				e.endJoin(m, vni.StatusGroupSize)
-			}
-		}
-		if size > 0 && n == int(size) && !g.disagrees(size) {
+	e.refuseMisfits(g)
+	if first, n := g.first(); !g.complete && first >= 0 { // counted behind those who have just gone
+		if size := g.seats[first].size; size > 0 && n == int(size) && !g.disagrees(size) {
 			g.close()
 		}
 	}
@@ -257,6 +251,33 @@ func (e *Engine) gathered(g *group) {
 			e.tryJoin(m)
 		}
 	}
+}
+
+// refuseMisfits ends the joins here that cannot come to be. Joins of different sizes can cross on their way; then the member
+// with the lowest name decides. While one with another size is still there, more can come than there is room for; then those
+// with the lowest names stay.
+func (e *Engine) refuseMisfits(g *group) {
+	first, n := g.first()
+	if g.complete || first < 0 {
+		return
+	}
+	size := g.seats[first].size
+	crowded := size > 0 && n > int(size) && !g.disagrees(size)
+	for _, m := range slices.Clone(g.local) {
+		if m.join != nil && m.base == nil && (m.own.size != size || crowded && g.before(m.own.name) >= int(size)) {
+			e.endJoin(m, vni.StatusGroupSize)
+		}
+	}
+}
+
+// before counts the live seats of lower names.
+func (g *group) before(name vni.Name) (n int) {
+	for i := range g.seats {
+		if s := &g.seats[i]; !s.gone && s.name.Compare(name) < 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // first finds the live seat with the lowest name, and counts all live ones.

@@ -47,16 +47,50 @@ func TestJoinsThatCannotBeAreToldSo(t *testing.T) { // QNIX-11, decision 10
 }
 
 func TestJoinsOfDifferentSizesThatCrossAreDecidedByName(t *testing.T) {
+	for ahead := range 2 { // polls, of the NIC that has the wrong one: later the right ones know of it, and not yet that it is over
+		f := newFabric(t, 2, fault.Config{})
+		a, b, c := f.process(0, "a/0"), f.process(1, "b/0"), f.process(0, "c/0")
+		f.known("a/0", "b/0", "c/0")
+		roster := make([]byte, 3*vni.RosterBytes)
+		wrong := b.startJoin("crossed", 0, 3, 0, make([]byte, len(roster)))
+		for range ahead {
+			f.engines[1].Poll(f.now)
+		}
+		first := a.startJoin("crossed", 0, 2, 0, roster)
+		b.wantStatus(wrong, vni.StatusGroupSize)
+		second := c.startJoin("crossed", 0, 2, 0, make([]byte, len(roster)))
+		a.wantStatus(first, vni.StatusOK)
+		c.wantStatus(second, vni.StatusOK)
+		f.noLeaks()
+	}
+}
+
+func TestWhoWasToldOfAnotherSizeCanJoinWithIt(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
-	a, b, c := f.process(0, "a/0"), f.process(1, "b/0"), f.process(0, "c/0")
-	f.known("a/0", "b/0", "c/0")
-	roster := make([]byte, 3*vni.RosterBytes)
-	first := a.startJoin("crossed", 0, 2, 0, roster)
-	wrong := b.startJoin("crossed", 0, 3, 0, make([]byte, len(roster)))
-	b.wantStatus(wrong, vni.StatusGroupSize)
-	second := c.startJoin("crossed", 0, 2, 0, make([]byte, len(roster)))
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	first := a.startJoin("crossed", 0, 2, 0, make([]byte, 2*vni.RosterBytes))
+	b.wantStatus(b.startJoin("crossed", 0, 3, 0, make([]byte, 3*vni.RosterBytes)), vni.StatusGroupSize)
+	b.wantStatus(b.startJoin("crossed", 0, 2, 0, make([]byte, 2*vni.RosterBytes)), vni.StatusOK)
 	a.wantStatus(first, vni.StatusOK)
-	c.wantStatus(second, vni.StatusOK)
+	f.noLeaks()
+}
+
+// As long as one with another size is there no group is complete, and more come than it has room for.
+func TestOfJoinsThatWereTooManyTheLowestNamesStay(t *testing.T) {
+	f := newFabric(t, 4, fault.Config{})
+	a, b, c, wrong := f.process(0, "a/0"), f.process(1, "b/0"), f.process(2, "c/0"), f.process(3, "d/0")
+	f.known("a/0", "b/0", "c/0", "d/0")
+	larger := wrong.startJoin("crowd", 0, 3, 0, make([]byte, 3*vni.RosterBytes))
+	f.engines[3].Poll(f.now)
+	var ctx [3]int
+	for i, p := range []*tester{a, b, c} {
+		ctx[i] = p.startJoin("crowd", 0, 2, 0, make([]byte, 2*vni.RosterBytes))
+	}
+	wrong.wantStatus(larger, vni.StatusGroupSize)
+	c.wantStatus(ctx[2], vni.StatusGroupSize)
+	b.wantStatus(ctx[1], vni.StatusOK)
+	a.wantStatus(ctx[0], vni.StatusOK)
 	f.noLeaks()
 }
 

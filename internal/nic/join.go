@@ -36,7 +36,7 @@ func (e *Engine) join(s *send, sc *vni.SendContext, c vni.Command) {
 		e.failGroupOp(s, vni.StatusGroupJoined, nil)
 		return
 	}
-	if g != nil && (g.complete && !g.broken || !g.complete && g.disagrees(c.Size)) {
+	if g != nil && (g.complete && !g.broken || !g.complete && !g.fits(c.Size)) {
 		e.failGroupOp(s, vni.StatusGroupSize, nil)
 		e.groups.forget(g)
 		return
@@ -81,6 +81,22 @@ func (e *Engine) ahead(m *member) bool {
 			return !s.gone && h.seatOf(s.address) >= 0
 		})
 	})
+}
+
+// fits reports whether one more that expects this size can be in a group that still gathers: whoever decides expects it too,
+// and there is room. Others may be there who have been told that theirs is wrong, and of whose leaving no news has come.
+func (g *group) fits(size uint32) bool {
+	first, _ := g.first()
+	if first < 0 || size == 0 {
+		return !g.disagrees(size)
+	}
+	agreeing := uint32(0)
+	for i := range g.seats {
+		if s := &g.seats[i]; !s.gone && s.size == size {
+			agreeing++
+		}
+	}
+	return g.seats[first].size == size && agreeing < size
 }
 
 // disagrees reports whether somebody there expects another size.
