@@ -25,8 +25,10 @@ const (
 	// up to a second to notice that the other end is up.
 	firstIndex = 1000
 
-	// patience is how long a link may take to come up. It takes milliseconds.
-	patience = 5 * time.Second
+	// patience is how long a link may take to come up, and an address. It takes milliseconds, but seconds while XDP programs
+	// come and go elsewhere: each keeps the lock of all links until RCU has had a grace period, and workers of the kernel's
+	// are passed over.
+	patience = time.Minute
 )
 
 func addr4(i int) netip.Addr {
