@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -194,6 +195,9 @@ func TestAKilledSenderLeavesWholeFrames(t *testing.T) {
 		b := listen(t, Config{})
 		cmd := exec.Command(os.Args[0], "-test.run=^TestAKilledSenderLeavesWholeFrames$")
 		cmd.Env = append(os.Environ(), "WEFT_SHM_SENDER="+String(b.Addr()))
+		if _, err := cmd.StdinPipe(); err != nil { // which ends with this program, however that ends
+			t.Fatal(err)
+		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +220,12 @@ func TestAKilledSenderLeavesWholeFrames(t *testing.T) {
 	}
 }
 
+// sendForEver sends until its input ends.
 func sendForEver(to string) {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
 	d, err := Listen(Config{})
 	if err != nil {
 		panic(err)
