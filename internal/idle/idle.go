@@ -42,6 +42,10 @@ const (
 	longSpin  = 8 * time.Microsecond
 )
 
+// longWork is for how much longer a loop that finds work in each poll does not yield: nobody waits for what it would look for, and
+// of a stream of long messages a yield every 8 µs took an eighth.
+const longWork = 64 * time.Microsecond
+
 // Two yields in a row that took lateYield each, or one that took wholeSlice, went to somebody who computes: pollers yield again
 // after microseconds. He may be there for long, so the loop parks at once for a while. The first yield after that tells
 // whether he still is. To wait for a second slice of his each time costs those who share a core with him half as many
@@ -108,14 +112,14 @@ func (p *Pace) neighbour(now, after clock.Time) bool {
 	return true
 }
 
-// Pass is called in place of Rest after a poll at now that found work, and left none: whom the work was for may share the
+// Pass is called in place of Rest after a poll at now that found work: whom the work was for may share the
 // core, and then has something to do.
 func (p *Pace) Pass(now clock.Time, yield func(), clock func() clock.Time) {
 	p.pass(now, yield, clock, switches)
 }
 
 func (p *Pace) pass(now clock.Time, yield func(), clock func() clock.Time, switches func() int64) {
-	if p.spin == 0 {
+	if p.spin == 0 || now >= p.until.Add(longWork) {
 		p.rest(now, yield, clock, switches)
 	}
 }

@@ -107,6 +107,13 @@ func TestALoopWithWorkLetsOthersRunOnlyIfItSharesItsCore(t *testing.T) {
 	if len(l.yields) > 2*lookEvery {
 		t.Errorf("%d yields after 100 polls that found work, though nobody else is there", len(l.yields))
 	}
+	l.yields = nil
+	for range 20_000 { // somebody may have come
+		pass()
+	}
+	if n := int(2 * time.Millisecond / longWork); len(l.yields) > n || len(l.yields) < n/2 {
+		t.Errorf("%d yields in 2 ms of work; expected about %d", len(l.yields), n)
+	}
 }
 
 func TestALoopThatHasItsCoreForItselfSpins(t *testing.T) { // decision 11

@@ -202,9 +202,10 @@ const (
 
 	// ShmRing is the data of one ring of shared memory, in bytes: as much as two processors pass on to one another without
 	// its leaving their caches. ShmFrame is the MTU: a bulk frame costs its reader one cache miss for the record's words in
-	// 32 KiB, and a ring holds 31 of them.
+	// 32 KiB, and a ring holds 32 of them. Their headers take a cache line, and their payload fills the others, so that the pieces of a message begin on
+	// lines at both ends.
 	ShmRing  = 1 << 20
-	ShmFrame = 32<<10 - 64
+	ShmFrame = 32<<10 - 16
 
 	// DirectAfter is how many lone frames more than all other sends together a peer must have had for UDP's direct socket to be
 	// turned to it, and how many others then have before it is turned away. Both together cost some 3 µs, what five frames gain.

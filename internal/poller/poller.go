@@ -340,8 +340,10 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 			now = Now() // others have read the clock, too: for the engine it must not go back
 			yielded = now
 		}
+		work := 0
 		if p.mu.TryLock() {
-			work, next := p.poll(now)
+			var next clock.Time
+			work, next = p.poll(now)
 			if work == 0 && next > now && p.glance() {
 				work, next = p.engine.PollFrame(now) // it is hardly later: the clock costs as much as ten glances
 				p.due(now, next)
@@ -359,7 +361,9 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 			p.duty.Store(nobody)
 			return nobody
 		}
-		if now.Sub(since) >= p.cfg.Awake || p.pace.Rest(now, idle.Relax, Now) {
+		if work > 0 { // more may be there already
+			p.pace.Pass(now, idle.Relax, Now)
+		} else if now.Sub(since) >= p.cfg.Awake || p.pace.Rest(now, idle.Relax, Now) {
 			p.duty.Store(helper)
 			return helper
 		}
