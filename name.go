@@ -83,11 +83,11 @@ func (c *nameCache) at(first byte, index uint32) *atomic.Pointer[knownName] {
 }
 
 // known finds a name that has been learnt; nil if it has not.
-func (c *nameCache) known(n Name) *knownName {
+func (c *nameCache) known(n *Name) *knownName {
 	if n.App == "" {
 		return nil
 	}
-	if k := c.at(n.App[0], n.Index).Load(); k != nil && k.name == n {
+	if k := c.at(n.App[0], n.Index).Load(); k != nil && k.name.Index == n.Index && k.name.App == n.App {
 		return k
 	}
 	return nil
@@ -104,7 +104,7 @@ func (c *nameCache) name(vn vni.Name) Name {
 	}
 	at := c.at(vn.App[0], vn.Index)
 	k := at.Load()
-	if k == nil || k.vni != vn {
+	if k == nil || !k.vni.Is(&vn) {
 		k = &knownName{nameOf(vn), vn}
 		at.Store(k)
 	}

@@ -11,7 +11,7 @@ func TestNamesThatMeetInTheCacheStayApart(t *testing.T) {
 	var c nameCache
 	names := []Name{{"alpha", 1}, {"alpha", 65}, {"a", 1}, {"aleph", 129}, {"beta", 0}}
 	for _, n := range names {
-		if k := c.known(n); k != nil {
+		if k := c.known(&n); k != nil {
 			t.Errorf("%v is known as %v before anybody has named it", n, k.name)
 		}
 		vn, err := n.vni()
@@ -19,7 +19,7 @@ func TestNamesThatMeetInTheCacheStayApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.learn(n, vn)
-		if k := c.known(n); k != nil && k.vni != vn {
+		if k := c.known(&n); k != nil && k.vni != vn {
 			t.Errorf("%v is known as %v", n, k.vni)
 		}
 	}
@@ -29,7 +29,7 @@ func TestNamesThatMeetInTheCacheStayApart(t *testing.T) {
 			if got := c.name(vn); got != n {
 				t.Errorf("%v is heard as %v", n, got)
 			}
-			if k := c.known(n); k == nil || k.vni != vn {
+			if k := c.known(&n); k == nil || k.vni != vn {
 				t.Errorf("%v has been heard just now, and is not known", n)
 			}
 		}
@@ -37,7 +37,7 @@ func TestNamesThatMeetInTheCacheStayApart(t *testing.T) {
 	if got := c.name(vni.AnyProcess); got != AnyProcess {
 		t.Errorf("nobody is heard as %v", got)
 	}
-	if c.known(AnyProcess) != nil {
+	if c.known(&Name{}) != nil {
 		t.Error("nobody is known")
 	}
 }

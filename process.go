@@ -16,7 +16,8 @@ type Process struct {
 	p        *proc.Process
 	name     Name
 	addr     Address
-	nic      *NIC // that it is embedded with; nil at a daemon
+	nic      *NIC      // that it is embedded with; nil at a daemon
+	way      *straight // into it
 	closeNIC bool
 	groups   map[string]*Group // joined as it attached
 	names    nameCache
@@ -72,6 +73,9 @@ func (m *Message) tell(p *Process) {
 //
 // A message to a name that no live NIC knows fails with [ErrNameUnknown]; see [Process.WaitName].
 func (p *Process) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
+	if k := p.names.known(&to); k != nil && p.way != nil && tag != AnyTag && p.way.deliver(&k.vni, uint64(tag), parts) {
+		return nil
+	}
 	d, err := p.to("send", to, tag)
 	if err != nil {
 		return err
@@ -209,7 +213,7 @@ func (p *Process) from(op string, n Name) (proc.Dest, error) {
 	if n == AnyProcess {
 		return proc.Dest{}, nil
 	}
-	if k := p.names.known(n); k != nil {
+	if k := p.names.known(&n); k != nil {
 		return proc.To(k.vni), nil
 	}
 	vn, err := n.vni()

@@ -130,6 +130,12 @@ type Glancer interface {
 	Glance() bool
 }
 
+// Poster is a driver that takes one short frame at a step.
+type Poster interface {
+	// Post ends an open reservation with a frame that was put together elsewhere: it copies, commits and flushes it.
+	Post(now clock.Time, frame []byte)
+}
+
 // Taker is a Glancer that can hand over one frame alone, so that who waits for it need not wait until the driver has looked for
 // more.
 type Taker interface {

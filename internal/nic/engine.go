@@ -113,16 +113,17 @@ type Engine struct {
 	refills    freeList[refill]
 	completion vni.Completion // under way to a process
 
-	taker       link.Taker // the Link, if it is one
-	served      bool       // a straight receive has been finished in this poll
-	hurried     int        // polls in a row that ended early; see hurry
-	held        int        // messages that wait for company; see straight.go
-	heldAt      clock.Time // when the last one began to
-	reconsider  bool       // tables have changed: look at waiting again
-	nextCheck   clock.Time // of expire
-	counts      []uint64   // by vni.Counter
-	relCounted  rel.Stats  // what of rel's statistics is in counts
-	dirty       bool       // counts have changed since they were published
+	taker       link.Taker  // the Link, if it is one
+	out         rel.Flusher // the Link: to make it one for each frame costs a search for its methods
+	served      bool        // a straight receive has been finished in this poll
+	hurried     int         // polls in a row that ended early; see hurry
+	held        int         // messages that wait for company; see straight.go
+	heldAt      clock.Time  // when the last one began to
+	reconsider  bool        // tables have changed: look at waiting again
+	nextCheck   clock.Time  // of expire
+	counts      []uint64    // by vni.Counter
+	relCounted  rel.Stats   // what of rel's statistics is in counts
+	dirty       bool        // counts have changed since they were published
 	nextPublish clock.Time
 }
 
@@ -173,6 +174,7 @@ func New(cfg Config) (*Engine, error) {
 		e.gens[i] = base
 	}
 	e.taker, _ = cfg.Link.(link.Taker)
+	e.out = cfg.Link
 	e.rel = rel.New(cfg.rel(e.rng.Uint64()), (*handler)(e))
 	return e, nil
 }
@@ -180,12 +182,13 @@ func New(cfg Config) (*Engine, error) {
 // rel is the part of the configuration that rel needs.
 func (cfg *Config) rel(seed uint64) rel.Config {
 	p := cfg.Link.Properties()
+	poster, _ := cfg.Link.(link.Poster)
 	return rel.Config{
 		NIC: cfg.ID, Incarnation: cfg.Incarnation, Seed: seed,
 		MTU: cfg.Link.MTU(), Tagged: !p.Checked, Reliable: p.Reliable && p.Ordered,
 		ReceiveCapacity: cfg.ReceiveCapacity, Rooms: cfg.Rooms, UnreachableAfter: cfg.UnreachableAfter,
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
-		Narrow: !p.Whole, Doubt: cfg.doubt(), Copy: cfg.copier(),
+		Narrow: !p.Whole, Doubt: cfg.doubt(), Copy: cfg.copier(), Poster: poster,
 		Faults: cfg.Faults, Defect: cfg.Defect,
 	}
 }
@@ -245,12 +248,12 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		return frames + e.driven + left, now
 	}
 	e.drive()
-	e.runGroups()                                        //    signal.go: what members of groups here tell one another
-	e.grants.run(e)                                      // 4. permission.go: permissions out
-	turns := e.schedule()                                // 5. sched.go, tx.go: messages out
-	segments, relNext := e.rel.Progress(now, e.cfg.Link) // 6. segments, acknowledgements, retransmissions out
-	e.cfg.Link.Flush(now)                                // 7. frames out
-	e.wake()                                             // 8. doorbells have been rung: wake who sleeps
+	e.runGroups()                                   //    signal.go: what members of groups here tell one another
+	e.grants.run(e)                                 // 4. permission.go: permissions out
+	turns := e.schedule()                           // 5. sched.go, tx.go: messages out
+	segments, relNext := e.rel.Progress(now, e.out) // 6. segments, acknowledgements, retransmissions out
+	e.cfg.Link.Flush(now)                           // 7. frames out
+	e.wake()                                        // 8. doorbells have been rung: wake who sleeps
 	work = e.driven + left + frames + commands + turns + segments
 	e.counts[vni.NICPolls]++
 	if work == 0 {
@@ -376,7 +379,7 @@ func (e *Engine) Close(now clock.Time) {
 		}
 	}
 	e.wake()
-	e.rel.Close(now, e.cfg.Link)
+	e.rel.Close(now, e.out)
 	e.cfg.Link.Flush(now)
 	e.nextPublish = now
 	e.publish(1)

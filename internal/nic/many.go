@@ -82,13 +82,12 @@ func (s *Straight) SendFrame(m *vni.StraightSend, messages [][]byte) (n int) {
 		return 0
 	}
 	ep := b.d.peer.ep
-	to := ep.Direct(b.space, b.bytes(), s.e.cfg.Link)
+	to := ep.Direct(b.space, b.bytes(), s.e.out)
 	if to == nil {
 		return 0
 	}
 	s.put(&b, to, m.Tag, messages)
-	ep.SendDirect(b.space, b.bytes(), s.e.cfg.Link)
-	s.e.cfg.Link.Flush(s.e.now)
+	ep.SendDirect(s.e.now, b.space, b.bytes(), s.e.out)
 	return b.n
 }
 

@@ -227,7 +227,7 @@ func (t *nameTable) full(nic uint64) bool { return t.count[nic] >= limits.NamesP
 
 // find returns the entry that a name stands for, nil if there is none. Mostly it is the one that was asked for last.
 func (t *nameTable) find(name *vni.Name) *nameEntry {
-	if n := t.last; n != nil && n.name == *name {
+	if n := t.last; n != nil && n.name.Is(name) {
 		return n
 	}
 	t.last = t.byName[*name]

@@ -159,7 +159,7 @@ func (r *receive) wants(src *source, env *wire.Envelope) bool {
 	if r.exact {
 		return src.nic == r.from.nic && src.key.slot == r.from.slot && src.key.gen == r.from.gen
 	}
-	return r.sender.IsZero() || r.sender == src.name
+	return r.sender.Is(&src.name) || r.sender.IsZero()
 }
 
 // findPosted returns the receive that a message goes to: first posted, first served.
@@ -184,8 +184,11 @@ func (e *Engine) takeMatch(r *receive) {
 func (e *Engine) watchSender(r *receive) {
 	nic := r.from.nic
 	if !r.exact {
+		if r.sender.IsZero() {
+			return
+		}
 		n := e.names.find(&r.sender)
-		if r.sender.IsZero() || n == nil || n.dead {
+		if n == nil || n.dead {
 			return
 		}
 		nic = n.nic
@@ -244,13 +247,20 @@ func (e *Engine) countReceived(p *process, messages, bytes uint64) {
 // finishReceive ends a receive and tells its process.
 func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	r.node.remove()
-	r.grave.remove()
-	r.recalled.remove()
+	if r.grave.in != nil {
+		r.grave.remove()
+	}
+	if r.recalled.in != nil {
+		r.recalled.remove()
+	}
 	e.unwatchSender(r)
 	forget(r.space[:])
-	e.freeRefill(r.refill)
-	r.refill, r.batch = nil, nil
-	r.parts, r.inb, r.state = nil, nil, recvIdle
+	if r.refill != nil {
+		e.freeRefill(r.refill)
+		r.refill = nil
+	}
+	r.batch, r.inb = nil, nil
+	r.parts, r.state = nil, recvIdle
 	p := r.p
 	if r.wanted != nil {
 		e.finishStraight(r, c)

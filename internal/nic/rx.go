@@ -20,9 +20,11 @@ func (h *handler) Deliver(_ clockTime, ep *rel.Endpoint, r wire.Record) {
 		}
 		e.lastPeer = pr
 	}
-	switch r.Type() {
-	case wire.TypeFrag:
+	if r.Type() == wire.TypeFrag { // most are
 		e.frag(pr, r)
+		return
+	}
+	switch r.Type() {
 	case wire.TypeRun:
 		e.run(pr, r)
 	case wire.TypeEager:
@@ -61,15 +63,14 @@ func (h *handler) Deliver(_ clockTime, ep *rel.Endpoint, r wire.Record) {
 // frag takes a whole short message.
 func (e *Engine) frag(pr *peer, r wire.Record) {
 	env := r.Frag()
-	payload := r.Payload()
 	if src := e.sourceOf(pr, &env, 0); src != nil {
-		e.fragOf(src, &env, payload)
+		e.fragOf(src, &env, r.FragPayload())
 	}
 }
 
 // fragOf takes a whole short message whose sender is known.
 func (e *Engine) fragOf(src *source, env *wire.Envelope, payload []byte) {
-	if !src.fresh(env.Number) {
+	if (env.Number != src.expected || src.early.n > 0) && !src.fresh(env.Number) {
 		e.counts[vni.NICDuplicates]++ // a relay has brought it, or it has been withdrawn
 		return
 	}
@@ -82,28 +83,24 @@ func (e *Engine) fragOf(src *source, env *wire.Envelope, payload []byte) {
 
 // takeWhole takes a message that has come whole, on credit.
 func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
+	length := uint64(len(payload))
 	if e.inOrder(src, env.Number) {
-		rc := e.findReceive(src, env, uint64(len(payload)), true)
-		if rc != nil && rc.packs(uint64(len(payload)), true) {
-			e.restoreCredit(src, stagedCost(uint64(len(payload))))
-			e.acceptMessage(src.key.peer, env, false)
-			e.countReceived(src.p, 1, uint64(len(payload)))
-			copy(e.pack(rc, src, env, len(payload)), payload)
-			e.advance(src)
-			return
-		}
-		if rc != nil && rc.covers(uint64(len(payload))) {
-			e.restoreCredit(src, stagedCost(uint64(len(payload))))
-			e.takeMatch(rc)
-			n := scatter(rc.parts, 0, payload)
-			e.acceptMessage(src.key.peer, env, uint64(len(payload)) > rc.size)
-			e.countReceived(src.p, 1, uint64(len(payload)))
-			e.completeReceive(rc, src, env, uint64(n), uint64(len(payload)), vni.StatusOK)
+		rc := e.findReceive(src, env, length, true)
+		packed := rc != nil && rc.packs(length, true)
+		if packed || rc != nil && rc.covers(length) {
+			e.restoreCredit(src, stagedCost(length))
+			e.acceptMessage(src.key.peer, env, !packed && length > rc.size)
+			e.countReceived(src.p, 1, length)
+			if packed {
+				copy(e.pack(rc, src, env, len(payload)), payload)
+			} else {
+				e.completeReceive(rc, src, env, uint64(scatter(rc.parts, 0, payload)), length, vni.StatusOK)
+			}
 			e.advance(src)
 			return
 		}
 	}
-	inb := e.newInbound(src, env, inboundStaged, uint64(len(payload)))
+	inb := e.newInbound(src, env, inboundStaged, length)
 	inb.onCredit, inb.done = true, true
 	inb.staging = e.staging.take(len(payload))
 	inb.got = uint64(copy(inb.staging, payload))

@@ -56,39 +56,45 @@ func (s *Straight) usable() bool {
 // Otherwise nil. Sent must follow.
 func (s *Straight) Send(m *vni.StraightSend) []byte {
 	e, p := s.e, s.p
-	cost := stagedCost(uint64(m.Len))
 	d := s.mayLeave(m, m.Len)
-	if d == nil || p.rooms.Segments() > 0 && p.rooms.Segments() >= e.rel.Vacancies() {
+	if d == nil {
 		return nil
 	}
-	space, n := spaceFor(m.Len), wire.FragLen+m.Len
-	if n > d.peer.ep.MaxRecord(space) {
-		return nil
-	}
-	s.ep, s.space, s.n = d.peer.ep, space, 0
+	s.ep, s.space, s.n = d.peer.ep, spaceFor(m.Len), 0
+	n := wire.FragLen + m.Len
 	var b []byte
-	if !m.Hold || m.Len > limits.CopiedMessage { // what is long wants no company
-		if b = s.ep.Direct(space, n, e.cfg.Link); b != nil {
+	if s.ep.Reliable() && (!m.Hold || m.Len > limits.CopiedMessage) { // what is long wants no company
+		if b = s.ep.Direct(s.space, n, e.out); b != nil {
 			s.n = n
 		}
 	}
-	if b == nil && m.Len <= limits.CopiedMessage { // else the segment's copy would cost more than to wait does
-		if !s.ep.Attended() { // its silence will count from e.now
-			s.readClock()
-		}
-		e.rel.Charge(&p.rooms)
-		b = s.ep.Reserve(e.now, space, n)
-		e.rel.Charge(nil)
-	}
 	if b == nil {
-		return nil
+		if b = s.segment(m, n); b == nil {
+			return nil
+		}
 	}
-	wire.PutFrag(b, &wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen, Number: d.number, Tag: m.Tag}, m.Len)
+	env := wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen, Number: d.number, Tag: m.Tag}
+	wire.PutFrag(b, &env, m.Len)
 	d.number++
-	d.remote.used += cost
-	e.countMessage(p, vni.StatusOK, uint64(m.Len))
+	d.remote.used += stagedCost(uint64(m.Len))
+	e.countSent(p, 1, uint64(m.Len))
 	e.counts[vni.NICStraightSends]++
 	return b[wire.FragLen:]
+}
+
+// segment is room for a record of n bytes in a segment, if the process may have one.
+func (s *Straight) segment(m *vni.StraightSend, n int) []byte {
+	e, p := s.e, s.p
+	if m.Len > limits.CopiedMessage || p.rooms.Segments() > 0 && p.rooms.Segments() >= e.rel.Vacancies() || n > s.ep.MaxRecord(s.space) {
+		return nil // of a longer one the segment's copy would cost more than to wait does
+	}
+	if !s.ep.Attended() { // its silence will count from e.now
+		s.readClock()
+	}
+	e.rel.Charge(&p.rooms)
+	b := s.ep.Reserve(e.now, s.space, n)
+	e.rel.Charge(nil)
+	return b
 }
 
 // mayLeave finds whom a message is for if one of n bytes may leave now; nil if it may not.
@@ -145,14 +151,13 @@ func (s *Straight) dest(m *vni.StraightSend) *dest {
 func (s *Straight) Sent() (next clock.Time) {
 	e := s.e
 	if s.n > 0 { // in a frame already, on a link that needs no timers
-		s.ep.SendDirect(s.space, s.n, e.cfg.Link)
+		s.ep.SendDirect(e.now, s.space, s.n, e.out)
 		s.n = 0
-		e.cfg.Link.Flush(e.now)
 		return clock.Never
 	}
 	s.readClock()
 	e.held = 0
-	next = e.rel.Push(e.now, s.ep, e.cfg.Link)
+	next = e.rel.Push(e.now, s.ep, e.out)
 	e.cfg.Link.Flush(e.now)
 	if e.unfinished() { // it has made room for others
 		return e.now
@@ -164,8 +169,7 @@ func (s *Straight) Sent() (next clock.Time) {
 // a frame of their own, so that it is time for Sent.
 func (s *Straight) Hold() (enough bool) {
 	if s.n > 0 {
-		s.ep.SendDirect(s.space, s.n, s.e.cfg.Link)
-		s.e.cfg.Link.Flush(s.e.now)
+		s.ep.SendDirect(s.e.now, s.space, s.n, s.e.out)
 		s.n = 0
 		return false
 	}

@@ -214,7 +214,9 @@ func (p *Poller) unlock() (woken bool) {
 			p.poll(Now())
 		}
 		p.mu.Unlock()
-		woken = p.waiters.WakeReady() || woken
+		if p.waiters.Len() > 0 {
+			woken = p.waiters.WakeReady() || woken
+		}
 		p.nudgeIfLate()
 		if !p.again.Load() || !p.mu.TryLock() {
 			return woken // if the lock is taken, its holder comes by here and sees again

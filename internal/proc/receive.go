@@ -18,8 +18,8 @@ func (p *Process) Recv(ctx context.Context, from Dest, match Match, buf []byte) 
 
 // RecvInto is Recv that writes what is known of the message into m, which is empty.
 func (p *Process) RecvInto(ctx context.Context, m *Message, from Dest, match Match, buf []byte) error {
-	if o := p.recvStraight(from, match, buf); o != nil {
-		return p.endInto(ctx, o, m)
+	if o := p.recvStraight(&from, match, buf); o != nil {
+		return p.endStraight(ctx, o, m)
 	}
 	for {
 		r := request{what: "receive", code: vni.CodeReceive, receive: true, with: from, waits: true}

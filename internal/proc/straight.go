@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"context"
 	"sync"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -46,13 +47,13 @@ func (p *Process) sendManyStraight(to Dest, tag uint64, messages [][]byte) int {
 var spareOps = sync.Pool{New: func() any { return new(Op) }}
 
 // recvStraight posts a receive of a blocking form by the straight way; nil if it cannot.
-func (p *Process) recvStraight(from Dest, match Match, buf []byte) *Op {
+func (p *Process) recvStraight(from *Dest, match Match, buf []byte) *Op {
 	if p.opts.Straight == nil || p.closed.Load() {
 		return nil
 	}
 	o := spareOps.Get().(*Op)
 	if o.ready == nil {
-		o.ready = o.rung
+		o.ready = o.rungStraight
 	}
 	o.p = p
 	if !o.postStraight(from, match, buf) {
@@ -64,20 +65,36 @@ func (p *Process) recvStraight(from Dest, match Match, buf []byte) *Op {
 	return o
 }
 
+// rungStraight is rung for those.
+func (o *Op) rungStraight() bool { return o.wanted.Done() || o.rung() }
+
+// endStraight is endInto for those, which mostly end well.
+func (p *Process) endStraight(ctx context.Context, o *Op, m *Message) error {
+	if err := p.w.Wait(ctx, o.ready); err != nil || !o.wanted.Done() || o.wanted.Result.Status != vni.StatusOK {
+		return p.endInto(ctx, o, m) // it looks again, at all of it
+	}
+	m.set(&o.wanted.Result)
+	o.wanted.Buf, o.p = nil, nil
+	o.pooled = false
+	spareOps.Put(o)
+	p.changed()
+	return nil
+}
+
 // startStraight is the same for a start form, whose Op is free.
 func (p *Process) startStraight(o *Op, from Dest, match Match, buf []byte) bool {
 	if p.opts.Straight == nil || p.closed.Load() {
 		return false
 	}
 	o.begin(p)
-	if !o.postStraight(from, match, buf) {
+	if !o.postStraight(&from, match, buf) {
 		o.done.Store(true) // free again
 		return false
 	}
 	return true
 }
 
-func (o *Op) postStraight(from Dest, match Match, buf []byte) bool {
+func (o *Op) postStraight(from *Dest, match Match, buf []byte) bool {
 	o.straight, o.receive = true, true
 	o.what, o.peer, o.nic, o.to = "receive", from.Name, from.NIC, nil
 	o.byUser = false

@@ -59,6 +59,8 @@ type Config struct {
 
 	UnreachableAfter, AckDelay, ProbeEvery time.Duration // 0 = default of limits
 
+	Poster Poster // the link, if it is one; nil if not
+
 	Narrow bool                                // paths may carry less than MTU, so that lengths are probed (pathmtu.go)
 	Doubt  func(to netip.AddrPort, what Doubt) // told what losses say of a path; nil = nobody
 

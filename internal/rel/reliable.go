@@ -33,14 +33,18 @@ func (m *Module) directHead(space wire.Space) int {
 // the writer stalls for it again.
 type direct struct {
 	frame  []byte // the link's
-	made   []byte // where it is put together
 	staged [stagedFrame]byte
 }
 
 // stagedFrame is how long a frame is at most that two cache lines of a link have room for.
 const stagedFrame = 112
 
-// Direct returns room for one record of n bytes in the link's own frame, if the session's link is Reliable and nothing is
+// Poster are Frames that take a short frame, for the room that Reserve has offered, at a step.
+type Poster interface {
+	Post(now clock.Time, frame []byte)
+}
+
+// Direct returns room for one record of n bytes in the link's own frame, if the session's link is Reliable, it fits and nothing is
 // queued before it; nil otherwise, and then Reserve may do. The caller writes the record, nothing else of the Module is
 // called, and Direct's frame leaves with SendDirect. Nothing is pending on the peer then, so its silence does not count.
 func (e *Endpoint) Direct(space wire.Space, n int, out Frames) []byte {
@@ -48,40 +52,54 @@ func (e *Endpoint) Direct(space wire.Space, n int, out Frames) []byte {
 	if s == nil || !s.reliable || e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 || s.send[space].room() <= 0 {
 		return nil
 	}
+	if n > e.MaxRecord(space) {
+		return nil
+	}
 	b := out.Reserve(s.addr)
 	if b == nil {
 		return nil
 	}
 	d, head := &e.m.direct, e.m.directHead(space)
-	d.frame, d.made = b, b
-	if e.m.plainly(space) && head+n <= len(d.staged) {
-		d.made = d.staged[:]
+	d.frame = b
+	if e.m.stages(space, head+n) {
+		b = d.staged[:]
 	}
-	return d.made[head : head+n : head+n]
+	return b[head : head+n : head+n]
 }
 
-// SendDirect commits the frame of Direct, with its record of n bytes.
-func (e *Endpoint) SendDirect(space wire.Space, n int, out Frames) {
+// stages reports whether a frame of Direct is put together apart.
+func (m *Module) stages(space wire.Space, n int) bool { return n <= stagedFrame && m.plainly(space) }
+
+// SendDirect lets the frame of Direct leave, with its record of n bytes.
+func (e *Endpoint) SendDirect(now clock.Time, space wire.Space, n int, out Flusher) {
 	m, s := e.m, e.live
-	d, seq, length := &m.direct, s.send[space].pass(1), m.directHead(space)+n
-	if m.plainly(space) {
-		s.counter++
-		wire.PutPlain(d.made, s.peer.Index, s.counter)
-		if length <= len(d.staged) {
-			copy(d.frame, d.staged[:length])
-		}
-		out.Commit(length)
-	} else {
-		h := wire.Inner{Space: space, Seq: seq}
-		h.Put(d.frame[wire.OuterLen:])
-		m.commitFrame(s, d.frame, wire.KindData, length, out)
-	}
-	d.frame, d.made = nil, nil
 	st := &e.stats
 	st.TotalSends++
 	st.FragSends++
 	st.SentBytes += uint64(n)
 	st.SegmentsAcked++
+	d, seq, length := &m.direct, s.send[space].pass(1), m.directHead(space)+n
+	switch {
+	case m.stages(space, length):
+		s.counter++
+		frame := d.staged[:length]
+		wire.PutPlain(frame, s.peer.Index, s.counter)
+		if m.cfg.Poster != nil {
+			m.cfg.Poster.Post(now, frame)
+			return
+		}
+		copy(d.frame, frame)
+		out.Commit(length)
+	case m.plainly(space):
+		s.counter++
+		wire.PutPlain(d.frame, s.peer.Index, s.counter)
+		out.Commit(length)
+	default:
+		h := wire.Inner{Space: space, Seq: seq}
+		h.Put(d.frame[wire.OuterLen:])
+		m.commitFrame(s, d.frame, wire.KindData, length, out)
+	}
+	out.Flush(now)
 }
 
 // receivePlain takes a Plain of an open session, if nothing is wrong with it.
@@ -90,17 +108,29 @@ func (m *Module) receivePlain(now clock.Time, from netip.AddrPort, index uint32,
 	if s == nil || !s.open || !s.reliable || m.cfg.Tagged || counter <= s.replay.top || from != s.addr {
 		return false
 	}
-	if wire.CheckRecords(records) != nil {
+	lone := wire.Lone(records) // as it mostly is
+	if !lone && wire.CheckRecords(records) != nil {
 		return false
 	}
 	s.endpoint.stats.Receives++
-	s.replay.take(counter)
-	m.takePlain(now, s, records)
+	s.replay.takeNext(counter)
+	if lone {
+		m.countPlain(now, s)
+		m.handler.Deliver(now, s.endpoint, wire.Record(records))
+	} else {
+		m.takePlain(now, s, records)
+	}
 	return true
 }
 
 // takePlain delivers the records of the segment that is the next of its space.
 func (m *Module) takePlain(now clock.Time, s *session, records []byte) {
+	m.countPlain(now, s)
+	m.deliver(now, s, records)
+}
+
+// countPlain notes that the segment has come.
+func (m *Module) countPlain(now clock.Time, s *session) {
 	if w := &s.receive[wire.Command]; m.cfg.Defect != mutate.PlainUncounted {
 		w.add(w.next)
 	}
@@ -108,7 +138,6 @@ func (m *Module) takePlain(now clock.Time, s *session, records []byte) {
 	st.FragReceives++
 	s.confirmed = true
 	s.endpoint.heard = now
-	m.deliver(now, s, records)
 }
 
 // receiveReliable takes a data frame of a session whose link is Reliable, if it is the next of its space, as it will be.

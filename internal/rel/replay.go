@@ -26,6 +26,16 @@ func (w *replayWindow) fresh(c uint64) bool {
 	return w.words[c/64%replayWords]>>(c%64)&1 == 0
 }
 
+// takeNext is take of a counter above all others. Mostly it follows the last, in the same word.
+func (w *replayWindow) takeNext(c uint64) {
+	if c/64 != w.top/64 {
+		w.take(c)
+		return
+	}
+	w.top = c
+	w.words[c/64%replayWords] |= 1 << (c % 64)
+}
+
 // take marks counter c, which was fresh.
 func (w *replayWindow) take(c uint64) {
 	if c > w.top {

@@ -22,6 +22,37 @@ func TestNamesReadAndWriteTheSame(t *testing.T) {
 	}
 }
 
+func TestANameIsItselfAndNoOtherByAByte(t *testing.T) {
+	n, err := MakeName("abcdefghijklmnopqrstuvwx", 0x01020304)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := n; !n.Is(&m) {
+		t.Errorf("%v is not itself", n)
+	}
+	for i := range n.App {
+		m := n
+		if m.App[i]++; n.Is(&m) || m.Is(&n) {
+			t.Errorf("%v is %v, which differs at byte %d", n, m, i)
+		}
+		if m = (Name{}); m.IsZero() {
+			m.App[i] = 1
+		}
+		if m.IsZero() {
+			t.Errorf("%v is zero though its byte %d is not", m, i)
+		}
+	}
+	for i := range 32 {
+		m := n
+		if m.Index ^= 1 << i; n.Is(&m) {
+			t.Errorf("%v is %v", n, m)
+		}
+		if m = (Name{Index: 1 << i}); m.IsZero() {
+			t.Errorf("a name of index %d is zero", m.Index)
+		}
+	}
+}
+
 func TestWrongNamesAreRefusedByName(t *testing.T) {
 	for _, s := range []string{"", "app", "app/", "/3", "app/03", "app/+3", "app/-1", "app/4294967296", "App/1", "a b/1", "a\x00b/1", "a\x00/1",
 		strings.Repeat("x", 25) + "/1", "a/1/2", "é/1"} {

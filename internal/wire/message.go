@@ -74,6 +74,9 @@ func PutFrag(b []byte, e *Envelope, n int) {
 // Frag reads the envelope of a Frag.
 func (r Record) Frag() Envelope { return parseEnvelope(r[1], r[RecordLen:]) }
 
+// FragPayload is Payload of a Frag.
+func (r Record) FragPayload() []byte { return r[FragLen:] }
+
 // FragmentID is the sender's number for a fragment while it is active; its receiver keeps it at slot id mod 2048.
 // 0 is no fragment.
 type FragmentID uint32

@@ -123,6 +123,11 @@ func CheckRecords(b []byte) error {
 	return nil
 }
 
+// Lone reports whether b is one Frag that CheckRecords finds good, and nothing else: most segments are, and this asks little.
+func Lone(b []byte) bool {
+	return len(b) >= FragLen && b[0] == byte(TypeFrag) && b[1]&^envelopeFlags == 0 && int(binary.LittleEndian.Uint16(b[2:])) == len(b)
+}
+
 // length is how long the record says that it is, in bytes.
 func (r Record) length() int { return int(binary.LittleEndian.Uint16(r[2:])) }
 

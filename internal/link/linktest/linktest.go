@@ -45,6 +45,7 @@ func Run(t *testing.T, s Suite) {
 		{"a frame arrives as it was sent, from the address of its sender", testDelivery},
 		{"frames of every size up to the MTU arrive", testSizes},
 		{"many frames in batches arrive, in order if that is claimed", testBatches},
+		{"a posted frame leaves at once, behind those that were committed", testPost},
 		{"an abandoned reservation sends nothing", testAbort},
 		{"a frame never exceeds the MTU", testBounds},
 		{"a full receiver makes Reserve say nil, and draining it helps", testFull},
@@ -200,6 +201,41 @@ func testBatches(t *testing.T, s Suite) {
 		}
 	}
 	settle(t, b, "after all frames")
+}
+
+func testPost(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	p, ok := a.(link.Poster)
+	if !ok {
+		t.Skip("the driver is no link.Poster")
+	}
+	r := rand.New(rand.NewPCG(9, 9))
+	var in Inbox
+	var want [][]byte
+	for range 500 {
+		for range r.IntN(3) { // committed, and not flushed
+			want = append(want, content(uint64(len(want)), 1+r.IntN(300)))
+			if !trySend(a, b.Addr(), want[len(want)-1]) {
+				t.Fatal("Reserve = nil though everything has been taken")
+			}
+		}
+		if a.Reserve(b.Addr()) == nil {
+			t.Fatal("Reserve = nil though everything has been taken")
+		}
+		want = append(want, content(uint64(len(want)), r.IntN(300)))
+		p.Post(now(), want[len(want)-1])
+		Collect(t, b, &in, len(want))
+	}
+	for i, f := range in.Frames {
+		if !bytes.Equal(f, want[i]) {
+			t.Fatalf("frame %d differs from what was sent", i)
+		}
+	}
+	settle(t, b, "after all frames")
+	if a.Reserve(s.Nobody) == nil {
+		t.Fatal("Reserve = nil for nobody")
+	}
+	p.Post(now(), want[0])
 }
 
 func testAbort(t *testing.T, s Suite) {

@@ -41,6 +41,7 @@ var (
 	_ link.Sleeper  = (*Driver)(nil)
 	_ link.Taker    = (*Driver)(nil)
 	_ link.Copier   = (*Driver)(nil)
+	_ link.Poster   = (*Driver)(nil)
 )
 
 // Listen makes a driver that others can reach.
@@ -213,6 +214,14 @@ func (d *Driver) Copy(to, from []byte) {
 	d.open.copier.copy(to, from)
 }
 
+// reservation is the memory that the open Reserve has offered.
+func (d *Driver) reservation() []byte {
+	if d.open == nil || d.open.dead {
+		return d.nowhere()
+	}
+	return d.open.write.open(d.mtu)
+}
+
 // nowhere is memory for a frame that will not arrive.
 func (d *Driver) nowhere() []byte {
 	if d.scratch == nil {
@@ -254,6 +263,24 @@ func (d *Driver) Commit(n int) {
 	}
 }
 
+// Post implements link.Poster. What was committed before leaves with it.
+func (d *Driver) Post(now clock.Time, frame []byte) {
+	o := d.open
+	if o == nil || o.dead || o.write.held != nil || len(d.unsent) > 0 || len(frame) > d.mtu {
+		copy(d.reservation(), frame)
+		d.Commit(len(frame))
+		d.Flush(now)
+		return
+	}
+	d.now = now
+	d.reserved, d.open = false, nil
+	d.counters.FramesOut++
+	d.counters.BytesOut += uint64(len(frame))
+	if o.write.post(frame) {
+		d.announce(o)
+	}
+}
+
 // Flush implements link.Driver.
 func (d *Driver) Flush(now clock.Time) {
 	d.now = now
@@ -267,9 +294,13 @@ func (d *Driver) Flush(now clock.Time) {
 
 // publish shows a batch to its reader, and wakes that if it sleeps.
 func (d *Driver) publish(o *outgoing) {
-	if o.dead || !o.write.publish() {
-		return
+	if !o.dead && o.write.publish() {
+		d.announce(o)
 	}
+}
+
+// announce wakes the reader.
+func (d *Driver) announce(o *outgoing) {
 	d.counters.SystemCalls++
 	if err := unix.Sendto(o.socket, wakeByte, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil); err == unix.EPIPE || err == unix.ECONNRESET {
 		d.drop(o)

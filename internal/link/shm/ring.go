@@ -121,7 +121,12 @@ func (w *writer) reserve(n int) []byte {
 		at = 0
 	}
 	own(w.word(at))
-	at += recordHead
+	return w.open(n)
+}
+
+// open is the room for a frame of up to n bytes that reserve has found.
+func (w *writer) open(n int) []byte {
+	at := w.pos&(w.size-1) + recordHead
 	return w.data[at : at+uint64(n) : at+uint64(n)]
 }
 
@@ -142,6 +147,17 @@ func (w *writer) put(length, bytes uint64) {
 	w.bytes += int(bytes)
 }
 
+// post makes a frame in the room that reserve has found, where nothing is held, and shows it to the reader. It reports whether
+// that has to be woken.
+func (w *writer) post(frame []byte) (wake bool) {
+	at := w.pos & (w.size - 1)
+	*w.word(at + 8) = w.secondKey ^ (w.pos<<lengthBits | uint64(len(frame)))
+	copy(w.data[at+recordHead:], frame)
+	atomic.StoreUint64(w.word(at), w.firstKey^w.pos)
+	w.pos += record(len(frame))
+	return w.wakes()
+}
+
 // publish shows the batch to the reader, and reports whether that has to be woken.
 func (w *writer) publish() (wake bool) {
 	if w.held == nil {
@@ -149,6 +165,11 @@ func (w *writer) publish() (wake bool) {
 	}
 	atomic.StoreUint64(w.held, w.heldWord)
 	w.held, w.frames, w.bytes = nil, 0, 0
+	return w.wakes()
+}
+
+// wakes reports whether the reader has to be woken, since it sleeps; once.
+func (w *writer) wakes() bool {
 	return atomic.LoadUint32(&w.read.sleeping) != 0 && atomic.SwapUint32(&w.read.sleeping, 0) != 0
 }
 

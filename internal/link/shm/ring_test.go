@@ -69,6 +69,17 @@ func TestARingIsAQueueOfFrames(t *testing.T) {
 				for i := range f {
 					f[i] = byte(rng.Uint32())
 				}
+				if w.held == nil && rng.IntN(2) > 0 { // post is send and publish
+					if w.reserve(most) == nil {
+						continue
+					}
+					if w.held == nil { // the ring has not come round
+						w.post(f)
+						queue = append(queue, f)
+						published = len(queue)
+						continue
+					}
+				}
 				if w.send(most, f) {
 					queue = append(queue, f)
 				} else if len(queue) == 0 && rd.told == rd.pos {
