@@ -85,6 +85,9 @@ func echoing(t *testing.T, h *testbed.Host, c weft.Config) (stop, kill func(), a
 		if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
+		if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WSTOPPED, nil); err != nil { // one thread is told, and stops the others
+			t.Fatal(err)
+		}
 	}
 	kill = func() { cmd.Process.Kill(); cmd.Wait() }
 	t.Cleanup(kill)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -176,7 +177,9 @@ func TestAnInboxAnswersCalls(t *testing.T) {
 	n := on(weft.Config{Switch: weft.NewSwitch()})
 	ctx, p, q := pair(t, n)
 	in := inbox(t, q, p.Name(), 1, 0)
-	go func() {
+	var answered sync.WaitGroup
+	defer answered.Wait() // q must not end before its last reply has left
+	answered.Go(func() {
 		for range 3 {
 			m, data, err := in.Next(ctx)
 			if err != nil || !m.IsCall() || q.Reply(ctx, *m, data, []byte("!")) != nil {
@@ -184,7 +187,7 @@ func TestAnInboxAnswersCalls(t *testing.T) {
 				return
 			}
 		}
-	}()
+	})
 	for i := range 3 {
 		reply := make([]byte, 10)
 		m, err := p.Call(ctx, q.Name(), 1, fmt.Append(nil, i), reply)

@@ -96,7 +96,8 @@ func TestCallsFindTheirReplies(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, a, b := pair(t, n)
 		const callers, calls = 8, 20
-		go func() {
+		var wg sync.WaitGroup
+		wg.Go(func() { // b must not end before its last reply has left
 			buf := make([]byte, 100)
 			for range callers * calls {
 				m, err := b.Recv(ctx, weft.AnyProcess, 5, buf)
@@ -108,8 +109,7 @@ func TestCallsFindTheirReplies(t *testing.T) {
 					t.Errorf("reply: %v", err)
 				}
 			}
-		}()
-		var wg sync.WaitGroup
+		})
 		for c := range callers {
 			wg.Add(1)
 			go func() {

@@ -9,6 +9,7 @@ import (
 
 	weft "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/limits"
+	"golang.org/x/sys/unix"
 )
 
 // A daemon that is stopped neither answers nor goes: whoever waits for it has a context, and a context that ends ends the
@@ -23,6 +24,9 @@ func TestAStoppedDaemonHoldsNobodyBeyondItsPatience(t *testing.T) {
 	wait(t, p, "q/0")
 	exchange(t, p, q, 1)
 	if err := d.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Waitid(unix.P_PID, d.Process.Pid, nil, unix.WSTOPPED, nil); err != nil { // one thread is told, and stops the others
 		t.Fatal(err)
 	}
 	watch := startWatch(t)

@@ -3,9 +3,11 @@ package xdp_test
 import (
 	"bufio"
 	"bytes"
+	"io"
 	"net"
 	"net/netip"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -217,7 +219,7 @@ func TestNothingIsLeftOnTheInterfaceOfAProcessThatIsKilled(t *testing.T) {
 		}
 		defer d.Close()
 		os.Stdout.WriteString("attached\n")
-		select {}
+		_, _ = io.Copy(io.Discard, os.Stdin) // were nothing to be waited for, the runtime would end the process by itself
 	}
 	bed := hosts(t, testbed.Config{})
 	attached := func() (yes bool) {
@@ -233,6 +235,11 @@ func TestNothingIsLeftOnTheInterfaceOfAProcessThatIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +251,10 @@ func TestNothingIsLeftOnTheInterfaceOfAProcessThatIsKilled(t *testing.T) {
 		t.Error("the program is not on the interface")
 	}
 	c.Process.Kill()
-	c.Wait()
+	_ = c.Wait()
+	if s, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || s.Signal() != syscall.SIGKILL {
+		t.Errorf("it was not the kill that ended the process: %v", c.ProcessState)
+	}
 	for end := time.Now().Add(time.Minute); attached(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the program is still on the interface of a process that was killed")
