@@ -78,9 +78,6 @@ func (s *session) ackNow(why wire.AckReason) {
 func (s *session) acknowledged() {
 	a := &s.acks
 	a.at, a.now, a.frames, a.bytes = clock.Never, false, 0, 0
-	if s.recovery.tailAt == clock.Never {
-		s.leaveDesk(s.endpoint.m)
-	}
 }
 
 // hasGap reports whether a cumulative acknowledgement alone would leave out something that came.

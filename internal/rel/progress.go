@@ -91,8 +91,9 @@ func (m *Module) timers(now clock.Time) {
 		m.work++
 	}
 	for s, ok := m.desk.evict(now); ok; s, ok = m.desk.evict(now) {
-		m.deskTimer(now, s)
-		m.work++
+		if m.deskTimer(now, s) {
+			m.work++
+		}
 	}
 	for e, ok := m.night.evict(now); ok; e, ok = m.night.evict(now) {
 		m.nightTimer(now, e)

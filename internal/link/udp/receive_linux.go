@@ -250,7 +250,7 @@ func (d *Driver) handOver(now clock.Time, to link.Receiver) (frames int) {
 // handBuffer hands over what is left of a buffer's frames, at most so many. An empty buffer is one frame.
 func (d *Driver) handBuffer(now clock.Time, to link.Receiver, from link.Addr, b []byte, most int) (frames int) {
 	in := &d.sock.in
-	if run, ok := to.(link.RunReceiver); ok && len(b)-in.at > in.length {
+	if run := runs(to, len(b)-in.at > in.length); run != nil {
 		end := min(in.at+most*in.length, len(b))
 		frames = (end - in.at + in.length - 1) / in.length
 		d.counters.FramesIn += uint64(frames)
@@ -268,6 +268,14 @@ func (d *Driver) handBuffer(now clock.Time, to link.Receiver, from link.Addr, b 
 	}
 	d.counters.FramesIn += uint64(frames)
 	return frames
+}
+
+// runs is to as one that takes several frames at once, if there are; nil if it is none. To ask costs as much as to parse a header.
+func runs(to link.Receiver, several bool) (run link.RunReceiver) {
+	if several {
+		run, _ = to.(link.RunReceiver)
+	}
+	return run
 }
 
 // openBuffer finds out how long the frames in the ith buffer are, and counts what is to be counted of all of them.
