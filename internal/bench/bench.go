@@ -79,9 +79,9 @@ type outcome struct {
 const answerBytes = 512
 
 // windowFor is how many messages of a size are under way at a time: enough to keep the link busy, and not more memory
-// than a few megabytes.
+// than caches hold, or it would be them that are measured: limits copy into one buffer and out of one.
 func windowFor(size int) int {
-	const most, bytes = 32, 8 << 20
+	const most, bytes = 32, 2 << 20
 	return min(max(bytes/max(size, 1), 2), most)
 }
 

@@ -42,8 +42,8 @@ const (
 	longSpin  = 8 * time.Microsecond
 )
 
-// longWork is for how much longer a loop that finds work in each poll does not yield: nobody waits for what it would look for, and
-// of a stream of long messages a yield every 8 µs took an eighth.
+// longWork is how long a loop that finds work again and again goes on between two yields. Of a stream of long messages, one every
+// 8 µs took an eighth.
 const longWork = 64 * time.Microsecond
 
 // Two yields in a row that took lateYield each, or one that took wholeSlice, went to somebody who computes: pollers yield again
@@ -65,6 +65,7 @@ const lookEvery = 8
 type Pace struct {
 	spin     time.Duration
 	until    clock.Time // poll again at once until then
+	yielded  clock.Time // when it yielded last, if spin > 0
 	park     clock.Time // and do not yield until then
 	late     bool       // the last yield took long
 	yields   int
@@ -98,7 +99,7 @@ func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switc
 		return false
 	}
 	p.spin = min(max(2*p.spin, firstSpin), longSpin)
-	p.until = now.Add(p.spin)
+	p.until, p.yielded = now.Add(p.spin), now
 	return false
 }
 
@@ -112,15 +113,22 @@ func (p *Pace) neighbour(now, after clock.Time) bool {
 	return true
 }
 
-// Pass is called in place of Rest after a poll at now that found work: whom the work was for may share the
+// Pass is called in place of Rest after a poll at now that found work, and left none: whom the work was for may share the
 // core, and then has something to do.
 func (p *Pace) Pass(now clock.Time, yield func(), clock func() clock.Time) {
 	p.pass(now, yield, clock, switches)
 }
 
 func (p *Pace) pass(now clock.Time, yield func(), clock func() clock.Time, switches func() int64) {
-	if p.spin == 0 || now >= p.until.Add(longWork) {
+	if p.spin == 0 {
 		p.rest(now, yield, clock, switches)
+	}
+}
+
+// Work is called before Rest after a poll at now that found work: who has a core for himself and enough to do seldom yields.
+func (p *Pace) Work(now clock.Time) {
+	if p.spin > 0 {
+		p.until = min(now.Add(p.spin), p.yielded.Add(longWork))
 	}
 }
 

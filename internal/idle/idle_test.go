@@ -23,6 +23,11 @@ type polls struct {
 
 func (l *polls) run(n int) {
 	l.yields, l.asked, l.parks = nil, 0, 0
+	l.goOn(n)
+}
+
+// goOn goes on with the counts.
+func (l *polls) goOn(n int) {
 	for range n {
 		l.now = l.now.Add(100)
 		if l.pace.rest(l.now, l.yield, func() clock.Time { return l.now }, func() int64 { l.asked++; return l.switches }) {
@@ -107,12 +112,31 @@ func TestALoopWithWorkLetsOthersRunOnlyIfItSharesItsCore(t *testing.T) {
 	if len(l.yields) > 2*lookEvery {
 		t.Errorf("%d yields after 100 polls that found work, though nobody else is there", len(l.yields))
 	}
+}
+
+func TestALoopWithWorkAgainAndAgainYieldsSeldom(t *testing.T) {
+	l := polls{}
+	l.run(1000)
 	l.yields = nil
-	for range 20_000 { // somebody may have come
-		pass()
+	for range 2000 { // a poll in ten finds work
+		l.pace.Work(l.now)
+		l.goOn(10)
 	}
-	if n := int(2 * time.Millisecond / longWork); len(l.yields) > n || len(l.yields) < n/2 {
+	if n := int(2 * time.Millisecond / longWork); len(l.yields) > n+1 || len(l.yields) < n-1 {
 		t.Errorf("%d yields in 2 ms of work; expected about %d", len(l.yields), n)
+	}
+	l.shared = true
+	for range 100 { // until it finds out
+		l.pace.Work(l.now)
+		l.goOn(10)
+	}
+	l.yields = nil
+	for range 100 {
+		l.pace.Work(l.now)
+		l.goOn(1)
+	}
+	if len(l.yields) != 100 {
+		t.Errorf("%d yields after 100 polls that found work, on a shared core", len(l.yields))
 	}
 }
 

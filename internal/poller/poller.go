@@ -342,16 +342,15 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 			now = Now() // others have read the clock, too: for the engine it must not go back
 			yielded = now
 		}
-		work := 0
 		if p.mu.TryLock() {
-			var next clock.Time
-			work, next = p.poll(now)
+			work, next := p.poll(now)
 			if work == 0 && next > now && p.glance() {
 				work, next = p.engine.PollFrame(now) // it is hardly later: the clock costs as much as ten glances
 				p.due(now, next)
 			}
 			if work > 0 {
 				since = now
+				p.pace.Work(now)
 			}
 			if p.unlock() {
 				runtime.Gosched() // here and now those run who were woken, rather than when another core finds them
@@ -363,9 +362,7 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 			p.duty.Store(nobody)
 			return nobody
 		}
-		if work > 0 { // more may be there already
-			p.pace.Pass(now, idle.Relax, Now)
-		} else if now.Sub(since) >= p.cfg.Awake || p.pace.Rest(now, idle.Relax, Now) {
+		if now.Sub(since) >= p.cfg.Awake || p.pace.Rest(now, idle.Relax, Now) {
 			p.duty.Store(helper)
 			return helper
 		}
