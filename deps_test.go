@@ -22,8 +22,9 @@ import (
 // same picture to readers, and a test holds the two together.
 const importRules = `
 NONE < limits, clock, mutate, testbed             limits < all but clock
-NONE < payload, together, freeport, lateness, crc  link/udp < link/xdp
-clock < wire, link, registry      crc < wire       mutate < rel, vni, nic, proc, sim
+NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
+clock < wire, link, registry      crc < wire       copier < link/{udp,shm}
+mutate < rel, vni, nic, proc, sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
 vni, link, rel, driver < nic < poller             vni < proc, driver
 clock < idle < poller, ctl, daemon                registry < ctl

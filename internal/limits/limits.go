@@ -207,6 +207,11 @@ const (
 	ShmRing  = 2 << 20
 	ShmFrame = 64<<10 - 16
 
+	// LentLeast is how long a batch is, in bytes, that UDP lends to the kernel, and LentBatches how many are lent before the memory of
+	// the first is used again. All of them together are more than may be under way to a peer, whose SocketBuffer that is.
+	LentLeast   = 32 << 10
+	LentBatches = SocketBuffer / LentLeast
+
 	// DirectAfter is how many lone frames more than all other sends together a peer must have had for UDP's direct socket to be
 	// turned to it, and how many others then have before it is turned away. Both together cost some 3 µs, what five frames gain.
 	DirectAfter = 64

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/copier"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 )
@@ -19,7 +20,7 @@ import (
 type outgoing struct {
 	to        link.Addr
 	write     *writer
-	copier    copier
+	copier    copier.Copier
 	mem       []byte
 	socket    int
 	unsent    bool // in Driver.unsent

@@ -211,7 +211,7 @@ func (d *Driver) Copy(to, from []byte) {
 		copy(to, from)
 		return
 	}
-	d.open.copier.copy(to, from)
+	d.open.copier.Copy(to, from)
 }
 
 // reservation is the memory that the open Reserve has offered.

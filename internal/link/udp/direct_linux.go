@@ -15,17 +15,18 @@ import (
 
 // direct is the direct socket: a second one at the same address, which the kernel connects to one peer.
 //
-//	          of the last sends most were of a lone frame for one peer
+//	          of the last sends most were of a lone frame, or a large batch, for one peer
 //	at rest ─────────────────────────────────────────────────────────────► turned to that peer
 //	   ▲                                                                     │
-//	   └─────────────────────────────────────────────────────────────────────┘ they no longer are; much comes; sending
-//	                                                                           fails; whoever polls parks
+//	   └─────────────────────────────────────────────────────────────────────┘ they no longer are; much comes and no such batch
+//	                                                                           leaves; sending fails; whoever polls parks
 //
 // The kernel knows the route of a connected socket; for each call of another it looks it up, 0.6 µs. Of the frames that
 // come it gives the connected socket those of its peer, and the listening socket the rest. So both are to be asked for
 // frames while the direct socket is turned, and each look is a system call: the other one is asked now and then. That is
 // why there is one direct socket rather than one for each peer, and why it rests while peers are sent to by turns, and
-// where frames go or come in batches, each of which needs but one route.
+// where frames come in batches, or go in small ones, each of which needs but one route. Large ones are lent to the kernel
+// (lend_linux.go), which takes them from a connected socket only.
 //
 // At rest it is connected to our own address, from which nobody sends, so that the listening socket gets all frames:
 // who parks watches that one alone, and no frame pays for a second descriptor. Only once its user has said that
@@ -48,6 +49,8 @@ type direct struct {
 	most link.Addr
 	lead int
 
+	heavy int // so many more sends count as among large batches
+
 	// Looks at the other socket: the listening one while turned, this one at rest.
 	first  int // so many come before all others, until one finds nothing
 	strays int // at rest, as many as are to find nothing
@@ -63,6 +66,10 @@ const (
 	// firstLooks bounds how many looks in a row empty the other socket after a turn: it holds older frames, unless they
 	// come faster than they are taken.
 	firstLooks = 32
+
+	// heavySends is for how many sends a batch that is lent has the direct socket stay turned though much comes: more than
+	// there are between two such batches.
+	heavySends = 16
 
 	// strayLooks is how often this socket is asked at rest. A frame that the kernel was putting there while it was turned
 	// is there by the second.
@@ -80,6 +87,9 @@ func (s *socket) addDirect(cfg Config, own link.Addr) (why string) {
 	}
 	if err := s.openDirect(cfg, own); err != nil {
 		return fmt.Sprintf("; no direct socket for a busy peer: %v", err)
+	}
+	if !s.lent.able && s.lent.why != nil {
+		return fmt.Sprintf("; a direct socket for a busy peer, whose large batches the kernel copies: %v", s.lent.why)
 	}
 	return "; a direct socket for a busy peer"
 }
@@ -137,10 +147,14 @@ func connect(fd int, to *sockaddr, size uint32) error {
 	return nil
 }
 
-// sent notes that a call sends to a peer: a lone frame, or more.
-func (o *direct) sent(to link.Addr, lone bool) {
+// sent notes that a call sends to a peer: a lone frame, a batch to be lent, or something else.
+func (o *direct) sent(to link.Addr, lone, lent bool) {
+	o.heavy = max(o.heavy-1, 0)
+	if lent {
+		o.heavy = heavySends
+	}
 	switch {
-	case !lone:
+	case !lone && !lent:
 		o.lead = max(o.lead-1, 0)
 	case to == o.most:
 		o.lead = min(o.lead+1, limits.DirectAfter)
@@ -154,7 +168,7 @@ func (o *direct) sent(to link.Addr, lone bool) {
 // turnDirect turns the direct socket to whom most is sent to, or lets it rest, if that is due.
 func (d *Driver) turnDirect() {
 	s, o := &d.sock, &d.sock.direct
-	bulk := s.in.mode == modeBulk
+	bulk := s.in.mode == modeBulk && o.heavy == 0
 	if o.turned && (o.lead == 0 || bulk) {
 		d.restDirect()
 		return
@@ -177,6 +191,7 @@ func (d *Driver) turnDirect() {
 		return
 	}
 	o.lead = limits.DirectAfter
+	s.lent.lentTo(o.peer, o.most)
 	o.turned, o.peer, o.first, o.turn = true, o.most, firstLooks, asideBusy
 	d.stats.Turned++
 }

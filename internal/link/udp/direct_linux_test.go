@@ -376,7 +376,7 @@ type count struct{ frames int }
 
 func (c *count) Receive(clock.Time, link.Addr, []byte) { c.frames++ }
 
-// Batches gain nothing by it: they leave and come by the listening socket, but for those that find the direct one turned.
+// Small batches gain nothing by it: they leave and come by the listening socket, but for those that find the direct one turned.
 func TestTheDirectSocketRestsWhereMuchGoesOrComes(t *testing.T) {
 	offloading(t)
 	a, b := awakePair(t)
@@ -385,7 +385,7 @@ func TestTheDirectSocketRestsWhereMuchGoesOrComes(t *testing.T) {
 	batches := func(from, to *Driver, rounds int) {
 		t.Helper()
 		for range rounds {
-			for range 40 {
+			for range 20 {
 				f := from.Reserve(to.Addr())
 				copy(f, fmt.Sprintf("%06d", n))
 				from.Commit(1472)

@@ -24,7 +24,7 @@ import (
 // offloading skips the test, with the reason, on a kernel that has no offload both ways.
 func offloading(t *testing.T) {
 	t.Helper()
-	send, receive := testOffload(netip.MustParseAddr("127.0.0.1"))
+	send, receive, _ := testOffload(netip.MustParseAddr("127.0.0.1"))
 	if send != nil || receive != nil {
 		t.Skip(explainOffload(send, receive))
 	}

@@ -38,8 +38,9 @@ func (d *Driver) chooseOffload(cfg Config) (why string) {
 	if cfg.NoOffload {
 		return "no segmentation offload, as configured"
 	}
-	send, receive := testOffload(cfg.Addr.Addr())
+	send, receive, lend := testOffload(cfg.Addr.Addr())
 	o.send, o.receive = send == nil, receive == nil
+	d.sock.lent = lender{able: lend == nil, why: lend, least: limits.LentLeast}
 	o.plain = make([]link.Addr, 0, limits.PlainDestinations)
 	return explainOffload(send, receive)
 }
@@ -57,13 +58,13 @@ func explainOffload(send, receive error) string {
 	return fmt.Sprintf("no segmentation offload: %v; %v", send, receive)
 }
 
-// testOffload tries both directions; nil means that it works.
-func testOffload(ip netip.Addr) (send, receive error) {
+// testOffload tries both directions, and to lend; nil means that it works.
+func testOffload(ip netip.Addr) (send, receive, lend error) {
 	t := &Driver{mtu: testFrame, out: newStage(testFrame)}
 	t.sock.offload.receive = true // so that there is room for a batch
 	if err := t.sock.open(Config{Addr: netip.AddrPortFrom(ip, 0), SocketBuffer: 256 << 10}, testFrame); err != nil {
 		err = fmt.Errorf("the self-test has no socket: %w", err)
-		return err, err
+		return err, err, err
 	}
 	defer t.sock.close()
 	t.addr = t.sock.localAddr()
@@ -73,7 +74,10 @@ func testOffload(ip netip.Addr) (send, receive error) {
 	}
 	send = t.testSending()
 	t.sock.offload.send = send == nil
-	return send, t.testReceiving()
+	if receive = t.testReceiving(); send != nil {
+		return send, receive, errors.New("it needs segmentation offload")
+	}
+	return send, receive, t.testLending()
 }
 
 func (d *Driver) testSending() error {

@@ -120,11 +120,17 @@ func (d *Driver) sendSome() (int, unix.Errno) {
 		alike = alike && waiting[i].to == waiting[0].to
 		i += n
 	}
-	s.direct.sent(waiting[0].to, batches == 1 && out.frames[0] == 1)
+	lend := batches == 1 && s.lent.worth(int(out.vectors[0].Len), out.frames[0])
+	s.direct.sent(waiting[0].to, batches == 1 && out.frames[0] == 1, lend)
 	switch {
 	case batches == 0:
 		return 1, unix.EAFNOSUPPORT
 	case alike && s.direct.turned && waiting[0].to == s.direct.peer:
+		if lend {
+			if n, errno, ok := d.lend(waiting[0].size); ok {
+				return n, errno
+			}
+		}
 		return d.sendDirect(batches)
 	}
 	return d.send(s.fd, batches)
@@ -138,6 +144,7 @@ func (d *Driver) sendDirect(batches int) (int, unix.Errno) {
 	for i := range batches {
 		out.headers[i].Name, out.headers[i].Namelen = nil, 0
 	}
+	_ = d.sock.cut(0) // of a socket that has taken the option it cannot fail
 	n, errno := d.send(d.sock.direct.fd, batches)
 	switch errno {
 	case 0:

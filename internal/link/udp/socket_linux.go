@@ -23,6 +23,7 @@ type socket struct {
 	in            inbound
 	out           outbound
 	direct        direct
+	lent          lender
 	offload       offload
 	zones         zones
 }
@@ -177,6 +178,7 @@ func dropped(fd int) uint64 {
 func (s *socket) close() error {
 	fds := []int{s.fd, s.direct.fd}
 	s.fd, s.direct = -1, direct{fd: -1}
+	s.lent.close()
 	var errs []error
 	for _, fd := range fds {
 		if fd >= 0 {

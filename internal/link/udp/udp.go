@@ -10,7 +10,8 @@
 // Reserve says nil. What cannot be sent at all is dropped and counted by cause.
 //
 // Datagrams have the don't-fragment bit. A path that carries less than the MTU is found out above, by internal/rel.
-// Where one peer has most of the frames, they leave by a socket that is connected to it (direct_linux.go).
+// Where one peer has most of the frames, they leave by a socket that is connected to it (direct_linux.go), and large batches out of
+// memory that the kernel need not copy (lend_linux.go).
 //
 // Linux has system calls of its own, none of which ever blocks; other systems use package
 // net, with a goroutine that reads (udp_others.go; on Linux build tag "portable" chooses it for tests).
@@ -89,6 +90,7 @@ type Stats struct {
 	Overrun    uint64 // dropped by the kernel because a receive buffer was full (where it tells)
 	Turned     uint64 // times the direct socket was turned to a peer
 	Direct     uint64 // frames that left by it
+	Lent       uint64 // of those, frames of batches that the kernel did not copy
 }
 
 // Driver is one UDP address.

@@ -1,8 +1,6 @@
-package shm
-
-// copier copies payload into a ring, by the faster of two ways. The bytes of a ring go from core to core:
+// Package copier copies payload into memory that another core reads, by the faster of two ways. What lies in a ring goes from core to core:
 //
-//	           plain stores                               streaming stores (copy_amd64.s)
+//	           plain stores                               streaming stores (stream_amd64.s)
 //	writer     wins each line back from the reader's      writes full lines past the caches; the reader's old copies
 //	           cache, and has it in its own               are dropped, and nobody waits for them
 //	reader     takes it from the writer's cache           takes it from memory
@@ -10,13 +8,18 @@ package shm
 // Where two cores share a cache, plain stores are faster: 30 GB/s for both ends together, and 13 by streaming ones. Where they share none, a line
 // that the reader has costs the writer some 250 ns, and it is 2 GB/s against 16. Which of the two it is no program can know, nor does it stay so on a
 // virtual machine. So now and then the first bytes of a long copy go half by one way, half by the other, and both are timed.
-type copier struct {
+package copier
+
+// Copier copies into one ring. The zero value is good.
+type Copier struct {
 	streams bool // the way that is taken now
 	copies  int  // since the last trial
 	doubts  int  // trials in a row that were for the other way
 }
 
 const (
+	line = 64 // bytes of a cache line
+
 	leastTried = 16 << 10 // bytes of a copy that is worth a trial
 	trialBytes = 4 << 10  // by each way
 	trialEvery = 64       // copies: where cores are far apart, the slow half of a trial takes as long as two of them
@@ -26,8 +29,8 @@ const (
 	leastStreamed = 2 << 10
 )
 
-// copy copies all of from, for which there is room.
-func (c *copier) copy(to, from []byte) {
+// Copy copies all of from, for which there is room.
+func (c *Copier) Copy(to, from []byte) {
 	if len(from) < leastStreamed || !canStream {
 		copy(to, from)
 		return
@@ -47,7 +50,7 @@ func (c *copier) copy(to, from []byte) {
 }
 
 // try copies the first bytes, half of them by each way, and changes the way if that is slower time after time.
-func (c *copier) try(to, from []byte) {
+func (c *Copier) try(to, from []byte) {
 	begin := ticks()
 	copy(to, from[:trialBytes])
 	middle := ticks()
@@ -56,7 +59,7 @@ func (c *copier) try(to, from []byte) {
 }
 
 // judge takes the times of a trial. What streaming costs the reader the writer does not see, so it must be twice as fast.
-func (c *copier) judge(plain, streamed uint64) {
+func (c *Copier) judge(plain, streamed uint64) {
 	if c.streams == (plain > 2*streamed) {
 		c.doubts = 0
 		return

@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package shm
+package copier
 
 // canStream says that there is no other way than copy here.
 const canStream = false

@@ -1,4 +1,4 @@
-package shm
+package copier
 
 import (
 	"bytes"
@@ -41,7 +41,7 @@ func TestStreamingCopiesWhatCopyDoes(t *testing.T) {
 func TestACopierCopiesByEitherWay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	from, to := make([]byte, 64<<10), make([]byte, 64<<10)
-	var c copier
+	var c Copier
 	for i := range 20 * trialEvery {
 		if i%trialEvery == 0 {
 			c.streams = !c.streams
@@ -54,7 +54,7 @@ func TestACopierCopiesByEitherWay(t *testing.T) {
 		at, source := rng.IntN(1000), rng.IntN(1000)
 		at++
 		before, after := to[at-1], to[at+n]
-		c.copy(to[at:], from[source:source+n])
+		c.Copy(to[at:], from[source:source+n])
 		if !bytes.Equal(to[at:at+n], from[source:source+n]) {
 			t.Fatalf("copy %d of %d bytes from %d to %d came out otherwise", i, n, source, at)
 		}
@@ -65,7 +65,7 @@ func TestACopierCopiesByEitherWay(t *testing.T) {
 }
 
 func TestACopierTakesTheFasterWayOnceItIsSure(t *testing.T) {
-	var c copier
+	var c Copier
 	trial := func(plain, streamed uint64, streams bool) {
 		t.Helper()
 		if c.judge(plain, streamed); c.streams != streams {
@@ -86,15 +86,15 @@ func TestACopierTakesTheFasterWayOnceItIsSure(t *testing.T) {
 // The trials themselves: on a processor that can stream, long copies are timed, and short ones are not.
 func TestACopierTriesLongCopiesOnly(t *testing.T) {
 	from, to := make([]byte, leastTried), make([]byte, leastTried)
-	var c copier
+	var c Copier
 	for range trialEvery - 1 {
-		c.copy(to, from)
+		c.Copy(to, from)
 	}
-	c.copy(to, from[:leastTried-1])
+	c.Copy(to, from[:leastTried-1])
 	if want := trialEvery - 1; canStream && c.copies != want {
 		t.Errorf("%d copies since the last trial; expected %d", c.copies, want)
 	}
-	c.copy(to, from)
+	c.Copy(to, from)
 	if c.copies != 0 {
 		t.Errorf("%d copies since the last trial; expected one just now", c.copies)
 	}

@@ -1,0 +1,207 @@
+//go:build linux && !portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/copier"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// lender has the kernel send large batches out of memory that it can read, in place of copying them:
+//
+//	stage ┌──────┬──────┬──────┐   copied    ┌───────┬───────┬───────┬─ ─   vmsplice, splice   the receiver's
+//	      └──────┴──────┴──────┘ ──────────► │ batch │ batch │       │     ──────────────────► recvmsg
+//	                                         └───────┴───────┴───────┴─ ─
+//
+// Where the far end is on the same host, the kernel's copy is a third to two thirds of all that sending takes: it writes where another core
+// has just read, and each line has first to be won back from that one's cache, 110 ns where the two are near and 500 where they are
+// far apart. The copy that is made here instead goes round a ring that is larger than a core's cache, which is a fifth of the cost where they are
+// near, and past the caches where they are far apart (internal/copier). The kernel takes the pages as they are.
+//
+// What is lent lies there until it has been read, which nobody says. There is room for more than is ever under way to one peer, so that
+// what is written over has come, or counts as lost; should it be on its way nevertheless, the checksums of its frames no longer hold.
+// Memory that was lent for one peer is not used for another: it is given back, and the system has it once nobody reads it.
+type lender struct {
+	able   bool   // the self-test has shown that it works
+	why    error  // or what else it has shown
+	least  int    // bytes of a batch that is worth while
+	whole  []byte // the mapping; nil while there is none
+	memory []byte // limits.LentBatches of lentRoom
+	copier copier.Copier
+	pipe   [2]int // that pages go through, from memory to socket
+	piped  bool   // it is open
+	next   int    // of the batches
+	size   int    // of the frames that the direct socket cuts batches into; 0 if it sends what it gets
+	failed int    // batches that the kernel did not take so
+}
+
+// lentRoom is the room of a batch: whole pages, of which the kernel takes sixteen at a time.
+const lentRoom = 64 << 10
+
+// lendTries is how many batches the kernel may refuse until none is lent any more.
+const lendTries = 16
+
+// worth reports whether a batch of so many bytes and frames is to be lent.
+func (l *lender) worth(bytes, frames int) bool {
+	return l.able && bytes >= l.least && frames > 1 && bytes <= lentRoom
+}
+
+// open gets the memory, of huge pages if there are any: for each page there are words in the kernel which both ends write, 4 µs a batch.
+func (l *lender) open() error {
+	if !l.piped {
+		if err := unix.Pipe2(l.pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+			return os.NewSyscallError("pipe2", err)
+		}
+		l.piped = true
+	}
+	if l.whole != nil {
+		return nil
+	}
+	const huge = 2 << 20
+	whole, err := unix.Mmap(-1, 0, limits.LentBatches*lentRoom+huge, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return os.NewSyscallError("mmap", err)
+	}
+	at := -uintptr(unsafe.Pointer(&whole[0])) & (huge - 1)
+	l.whole, l.memory, l.next = whole, whole[at:][:limits.LentBatches*lentRoom], 0
+	_ = unix.Madvise(l.memory, unix.MADV_HUGEPAGE) // small ones do as well
+	return nil
+}
+
+// close gives the memory back.
+func (l *lender) close() {
+	l.closePipe()
+	if l.whole != nil {
+		_ = unix.Munmap(l.whole) // it cannot fail of a whole mapping
+	}
+	l.whole, l.memory = nil, nil
+}
+
+func (l *lender) closePipe() {
+	if l.piped {
+		unix.Close(l.pipe[0])
+		unix.Close(l.pipe[1])
+	}
+	l.piped = false
+}
+
+// pass hands b, of the lent memory, to a socket. It returns how many bytes were taken.
+func (l *lender) pass(fd int, b []byte) (n int, errno unix.Errno) {
+	v := unix.Iovec{Base: &b[0]}
+	v.SetLen(len(b))
+	in, _, errno := unix.RawSyscall6(unix.SYS_VMSPLICE, uintptr(l.pipe[1]), uintptr(unsafe.Pointer(&v)), 1, unix.SPLICE_F_NONBLOCK, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	out, _, errno := unix.RawSyscall6(unix.SYS_SPLICE, uintptr(l.pipe[0]), 0, uintptr(fd), 0, in, unix.SPLICE_F_NONBLOCK)
+	if errno != 0 {
+		l.closePipe() // and what is left in it
+		return 0, errno
+	}
+	return int(out), 0
+}
+
+// lend has the direct socket send the first prepared batch out of lent memory. It is not ok if the kernel has not taken it, and it is
+// to be sent by copying.
+func (d *Driver) lend(size int) (n int, errno unix.Errno, ok bool) {
+	l, out := &d.sock.lent, &d.sock.out
+	if err := l.open(); err != nil {
+		d.lendNoMore(err)
+		return 0, 0, false
+	}
+	if errno := d.sock.cut(size); errno != 0 {
+		d.lendNoMore(errno)
+		return 0, 0, false
+	}
+	v := &out.vectors[0]
+	batch := unsafe.Slice(v.Base, v.Len)
+	room := l.memory[l.next*lentRoom:][:len(batch)]
+	l.copier.Copy(room, batch)
+	d.counters.SystemCalls += 2
+	sent, errno := l.pass(d.sock.direct.fd, room)
+	switch errno {
+	case 0:
+		d.lentOut(sent, len(batch))
+		return out.frames[0], 0, true
+	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM, unix.EINTR:
+		return out.frames[0], errno, true
+	}
+	if l.failed++; l.failed == lendTries {
+		d.lendNoMore(errno)
+	}
+	return 0, 0, false
+}
+
+// lentOut notes that a batch has left. A kernel that takes a part of it only, which the self-test would have shown, is
+// lent nothing more; what has not left so counts as lost later.
+func (d *Driver) lentOut(sent, size int) {
+	l, out := &d.sock.lent, &d.sock.out
+	l.next = (l.next + 1) % limits.LentBatches
+	d.countBatch(out.frames[0])
+	d.stats.Direct += uint64(out.frames[0])
+	d.stats.Lent += uint64(out.frames[0])
+	if sent != size {
+		_ = unix.SetsockoptInt(d.sock.direct.fd, unix.IPPROTO_UDP, unix.UDP_CORK, 0) // it may wait for the rest
+		d.lendNoMore(fmt.Errorf("the kernel took %d of %d bytes", sent, size))
+	}
+}
+
+// lendNoMore ends it.
+func (d *Driver) lendNoMore(why error) {
+	d.sock.lent.able = false
+	d.sock.lent.close()
+	d.say(fmt.Sprintf("the kernel copies large batches from now on, since it does not send them out of this program's memory: %v", why))
+}
+
+// cut has the direct socket cut all that is sent by it into frames of size bytes, or leave it as it is (0).
+func (s *socket) cut(size int) unix.Errno {
+	if s.lent.size == size {
+		return 0
+	}
+	value := int32(size)
+	_, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(s.direct.fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT,
+		uintptr(unsafe.Pointer(&value)), unsafe.Sizeof(value), 0)
+	if errno == 0 {
+		s.lent.size = size
+	}
+	return errno
+}
+
+// testLending tries it, by the test's own socket. The caller closes that.
+func (d *Driver) testLending() error {
+	s := &d.sock
+	var name sockaddr
+	size, _ := name.set(d.addr, s.six, &s.zones)
+	if err := connect(s.fd, &name, size); err != nil {
+		return os.NewSyscallError("connect", err)
+	}
+	s.lent = lender{able: true}
+	s.direct = direct{fd: s.fd, turned: true, peer: d.addr, lead: limits.DirectAfter, heavy: heavySends}
+	defer func() {
+		s.lent.close()
+		s.direct = direct{fd: -1}
+	}()
+	d.stats = Stats{}
+	if err := d.testRound(); err != nil {
+		return fmt.Errorf("sending a batch out of this program's memory: %w", err)
+	}
+	if d.stats.Lent == 0 {
+		return errors.New("the kernel did not take a batch out of this program's memory")
+	}
+	return nil
+}
+
+// lentTo says whose frames lie in the lent memory from now on.
+func (l *lender) lentTo(before, now link.Addr) {
+	if before != now {
+		l.close()
+	}
+}

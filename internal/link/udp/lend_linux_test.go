@@ -1,0 +1,177 @@
+//go:build linux && !portable
+
+package udp
+
+import (
+	"encoding/binary"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// lending is two drivers whose kernel sends out of lent memory; on another the test is skipped, with the reason.
+func lending(t *testing.T) (a, b *Driver) {
+	t.Helper()
+	offloading(t)
+	a, b = awakePair(t)
+	if !a.sock.lent.able {
+		t.Skip(a.sock.lent.why)
+	}
+	return a, b
+}
+
+// numbered is a frame that says which it is, in all of its words.
+func numbered(b []byte, n int) {
+	for i := 0; i+8 <= len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], uint64(n)<<16+uint64(i))
+	}
+}
+
+// sendBatch sends frames of a length in one call, the first of them the nth.
+func sendBatch(t *testing.T, from, to *Driver, n, frames, size int) {
+	t.Helper()
+	b := from.ReserveRun(to.Addr(), size, frames)
+	if len(b) != frames*size {
+		t.Fatalf("room for %d bytes; want %d frames of %d", len(b), frames, size)
+	}
+	for i := range frames {
+		numbered(b[i*size:][:size], n+i)
+	}
+	from.CommitRun(frames)
+	from.Flush(0)
+}
+
+// arrive polls d until so many frames of a length have come, the first of them the nth, and compares them.
+func arrive(t *testing.T, d *Driver, n, frames, size int) {
+	t.Helper()
+	in := &collect{}
+	drain(t, d, in, frames)
+	want := make([]byte, size)
+	for i, f := range in.frames {
+		if numbered(want, n+i); string(f) != string(want) {
+			t.Fatalf("frame %d of %d bytes differs from what was sent, %d bytes", n+i, len(f), size)
+		}
+	}
+}
+
+// lentAfter sends large batches until the direct socket is turned.
+func lentAfter(t *testing.T, from, to *Driver) {
+	t.Helper()
+	for range limits.DirectAfter + 1 {
+		sendBatch(t, from, to, 0, 44, 1472)
+		arrive(t, to, 0, 44, 1472)
+	}
+	turned(t, from, to)
+}
+
+func TestLargeBatchesForABusyPeerAreLentAndArriveAsTheyWere(t *testing.T) {
+	a, b := lending(t)
+	lentAfter(t, a, b)
+	before := a.Stats()
+	for round := range 2 * limits.LentBatches {
+		sendBatch(t, a, b, round*44, 44, 1472)
+		arrive(t, b, round*44, 44, 1472)
+	}
+	s := a.Stats()
+	if got, want := s.Lent-before.Lent, uint64(2*limits.LentBatches*44); got != want || s.Direct-before.Direct != want {
+		t.Errorf("%d frames were lent, %d left by the direct socket; want %d", got, s.Direct-before.Direct, want)
+	}
+	if s.Unsendable+s.TooBig+s.Refused > 0 || a.sock.lent.failed > 0 {
+		t.Errorf("%+v, and %d batches were not taken; want none", s, a.sock.lent.failed)
+	}
+}
+
+// The direct socket cuts all that it sends, while it does, and frames of other lengths leave between large batches.
+func TestFramesOfAllLengthsLeaveBetweenLentBatches(t *testing.T) {
+	a, b := lending(t)
+	lentAfter(t, a, b)
+	for _, size := range []int{704, 1472, 1000, 8, 1448} {
+		frames := min(limits.LentLeast/704+1, limits.StageBytes/size)
+		if size < 704 {
+			frames = 4
+		}
+		lent := a.Stats().Lent
+		sendBatch(t, a, b, 7, frames, size)
+		arrive(t, b, 7, frames, size)
+		if got := a.Stats().Lent - lent; size >= 704 && got != uint64(frames) {
+			t.Errorf("%d frames of %d bytes were lent; want %d", got, size, frames)
+		}
+		sendBatch(t, a, b, 9, 1, 1472)
+		arrive(t, b, 9, 1, 1472)
+		sendBatch(t, a, b, 11, 3, 1400)
+		arrive(t, b, 11, 3, 1400)
+	}
+}
+
+// What nobody has read yet stays as it is, whoever else is sent to meanwhile.
+func TestMemoryThatWasLentForOnePeerIsNotUsedForAnother(t *testing.T) {
+	a, b := lending(t)
+	c, _ := pairOf(t, 1472)
+	lentAfter(t, a, b)
+	unread := max(1, min(16, b.ReceiveBuffer()/(2*lentRoom)))
+	for i := range unread {
+		sendBatch(t, a, b, i*44, 44, 1472)
+	}
+	for range 2*limits.DirectAfter + 2 { // away from one, and to the other
+		sendBatch(t, a, c, 0, 44, 1472)
+		arrive(t, c, 0, 44, 1472)
+	}
+	turned(t, a, c)
+	lent := a.Stats().Lent
+	for range limits.LentBatches {
+		sendBatch(t, a, c, 1<<20, 44, 1472)
+		arrive(t, c, 1<<20, 44, 1472)
+	}
+	if a.Stats().Lent == lent {
+		t.Fatal("nothing was lent for the second peer")
+	}
+	arrive(t, b, 0, unread*44, 1472)
+}
+
+func TestWhatTheKernelDoesNotTakeOutOfLentMemoryIsCopied(t *testing.T) {
+	a, b := lending(t)
+	var said []string
+	a.log = func(text string) { said = append(said, text) }
+	lentAfter(t, a, b)
+	if err := a.sock.lent.open(); err != nil {
+		t.Fatal(err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if err := unix.Dup3(int(null.Fd()), a.sock.lent.pipe[1], unix.O_CLOEXEC); err != nil { // no pipe
+		t.Fatal(err)
+	}
+	lent := a.Stats().Lent
+	for i := range 2 * lendTries {
+		sendBatch(t, a, b, i, 44, 1472)
+		arrive(t, b, i, 44, 1472)
+	}
+	if got := a.Stats().Lent; got != lent || a.sock.lent.able {
+		t.Errorf("%d frames were lent after all; lending goes on: %v", got-lent, a.sock.lent.able)
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "copies large batches") {
+		t.Errorf("the driver said %q; want one sentence about copies", said)
+	}
+}
+
+func TestLendingCostsNoAllocations(t *testing.T) {
+	a, b := lending(t)
+	lentAfter(t, a, b)
+	in := &count{}
+	sent := 0
+	if n := testing.AllocsPerRun(50, func() {
+		sendBatch(t, a, b, 0, 44, 1472)
+		for sent += 44; in.frames < sent; {
+			b.Poll(0, in)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations a batch", n)
+	}
+}
