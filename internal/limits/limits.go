@@ -256,7 +256,8 @@ const (
 	// GetAdvance is what a GET permits though the bound is reached: its bytes have to begin somewhere.
 	GetAdvance = 2 << 10
 
-	// GrantBytes is what one permission adds at most, so that one long message does not take all of it.
+	// GrantBytes is what one permission adds at most, so that one long message does not take all of it; more where a link that loses
+	// nothing has room for more.
 	GrantBytes = GrantedBytes / GrantShare
 
 	// GrantLook is among how many waiting messages, the oldest, the shortest is sought.

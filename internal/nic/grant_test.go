@@ -119,6 +119,17 @@ func TestNoMoreIsPermittedThanTheLinkCanTakeIn(t *testing.T) { // decision 8
 	}
 }
 
+func TestALinkThatLosesNothingAndHasMuchRoomIsPermittedMore(t *testing.T) {
+	f := emptyFabric(t)
+	for _, c := range []struct{ capacity, bound uint64 }{{0, limits.GrantedBytes}, {4 * limits.GrantedBytes, 4 * limits.GrantedBytes}} {
+		e := f.addNIC(1, 1, fault.Config{}, func(cfg *Config) { cfg.ReceiveCapacity = c.capacity })
+		if g := &e.grants; g.bound != c.bound || g.most() != c.bound/limits.GrantShare || g.first() != g.most() {
+			t.Errorf("with room for %d bytes, it permits %d, of them %d at once, and %d to a GET; expected %d and a share of that",
+				c.capacity, g.bound, g.most(), g.first(), c.bound)
+		}
+	}
+}
+
 func TestPermissionEndsWhereABatchOfFramesDoes(t *testing.T) {
 	a := newAsking(t, 1, 10<<20)
 	inb := a.ask(0, "", 1<<20)

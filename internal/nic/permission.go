@@ -28,10 +28,10 @@ type granter struct {
 }
 
 // bound is how much a NIC with this configuration permits at a time. A link that loses nothing holds its senders up by
-// itself; of the others' room a quarter is left to what comes without permission.
+// itself, and what it has room for is soon through; of the others' room a quarter is left to what comes without permission.
 func (cfg *Config) grantBound() uint64 {
 	if cfg.Link.Properties().Reliable {
-		return limits.GrantedBytes
+		return max(limits.GrantedBytes, cfg.ReceiveCapacity)
 	}
 	return max(min(limits.GrantedBytes, cfg.ReceiveCapacity*3/4), limits.EagerMessage)
 }
@@ -57,10 +57,10 @@ func (g *granter) run(e *Engine) {
 			return
 		}
 		reach := e.reach(inb)
-		n := min(reach-inb.limit, limits.GrantBytes)
+		n := min(reach-inb.limit, g.most())
 		room := g.room()
 		if e.cfg.Defect == mutate.GrantBeyond {
-			room = limits.GrantBytes
+			room = g.most()
 		}
 		if room < min(n, max(limits.EagerMessage, g.bound/limits.GrantShare)) { // in crumbs, each would be a frame of its own
 			return
@@ -87,6 +87,9 @@ func (inb *inbound) inBatches(n uint64) uint64 {
 	}
 	return n
 }
+
+// most is how many bytes one permission adds at most.
+func (g *granter) most() uint64 { return max(limits.GrantBytes, g.bound/limits.GrantShare) }
 
 // room is how many bytes may be permitted in all.
 func (g *granter) room() uint64 { return g.bound - min(g.outstanding, g.bound) }
@@ -155,7 +158,7 @@ func (g *granter) next() clockTime {
 
 // first is what a GET permits in advance, over the bound if need be: never nothing, since bytes that come for a GET that
 // was given up tell its answerer so.
-func (g *granter) first() uint64 { return max(min(g.room(), limits.GrantBytes), limits.GetAdvance) }
+func (g *granter) first() uint64 { return max(min(g.room(), g.most()), limits.GetAdvance) }
 
 // barred reports whether a message is permitted nothing just now, since of its own or others of its NIC too little came.
 func (inb *inbound) barred() bool {
