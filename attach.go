@@ -69,7 +69,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		return nil, errors.Join(fmt.Errorf("weft: attach %v: %w", cfg.Name, err), a.Close(), a.Unmap())
 	}
 	half := seg.Process()
-	w := &attachedWaiter{a.Waiter(ctl.Hooks{Listening: half.Listening, Sleeping: half.SetSleeping})}
+	w := &attachedWaiter{a.Waiter(ctl.Hooks{Listening: half.Listening, Sleeping: half.SetSleeping, WaitsAt: half.SetWaitsAt})}
 	id := half.Identity()
 	p := &Process{name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
 	p.leave = a.Close

@@ -150,6 +150,7 @@ func (a *Attachment) Unmap() error {
 type Hooks struct {
 	Listening func() bool   // whether the NIC looks at the command queue unasked
 	Sleeping  func(bool)    // says to the NIC that it has to wake us, or no longer
+	WaitsAt   func(int)     // says at which processor we look for what we wait for; -1: we no longer do. May be nil
 	Awake     time.Duration // how long to look before sleeping; zero: idle.Awake
 }
 
@@ -168,6 +169,9 @@ type Waiter struct {
 func (a *Attachment) Waiter(h Hooks) *Waiter {
 	if h.Awake == 0 {
 		h.Awake = idle.Awake
+	}
+	if h.WaitsAt == nil {
+		h.WaitsAt = func(int) {}
 	}
 	w := &Waiter{a: a, hooks: h}
 	w.waiters.Sleeping = h.Sleeping

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/idle"
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/registry"
@@ -380,6 +381,33 @@ func TestCloseEndsEveryWaitOfAnAttachedProcess(t *testing.T) {
 	for range cap(errs) {
 		if err := <-errs; !errors.Is(err, ErrClosed) {
 			t.Errorf("Wait = %v, want ErrClosed", err)
+		}
+	}
+}
+
+func TestAProcessSaysWhereItWaitsAwake(t *testing.T) {
+	if idle.Processor() < 0 {
+		t.Skip("it does not know")
+	}
+	a, _, _, stop := attachTest(t)
+	defer stop()
+	var w words
+	at, told, said := -1, 0, false
+	says := func(p int) { at, told, said = p, told+1, said || p >= 0 }
+	waiter := a.Waiter(Hooks{Listening: w.listening.Load, Sleeping: w.sleeping.Store, WaitsAt: says, Awake: time.Hour})
+	looks := 0
+	ready := func() bool { looks++; return looks >= 3 }
+	for round := range 10 {
+		looks, said = 0, false
+		if err := waiter.Wait(t.Context(), ready); err != nil {
+			t.Fatal(err)
+		}
+		if !said || at != -1 {
+			t.Fatalf("round %d: said where it waits: %v; and that it still does at %d", round, said, at)
+		}
+		told = 0
+		if err := waiter.Wait(t.Context(), func() bool { return true }); err != nil || told > 0 {
+			t.Fatalf("round %d: told %d times where it waits for what has come, %v", round, told, err)
 		}
 	}
 }

@@ -84,13 +84,19 @@ func sinceEpoch() clock.Time { return clock.Time(time.Since(epoch)) }
 func (w *Waiter) look(ctx context.Context, ready func() bool) bool {
 	idle.Enter()
 	defer idle.Leave()
+	defer w.hooks.WaitsAt(-1)
 	done := ctx.Done()
 	start := sinceEpoch()
+	at := -1
 	for !ready() {
 		select {
 		case <-done:
 			return true
 		default:
+		}
+		if here := idle.Processor(); here != at {
+			at = here
+			w.hooks.WaitsAt(at)
 		}
 		now := sinceEpoch()
 		if now.Sub(start) >= w.hooks.Awake || w.pace.Rest(now, idle.Relax, sinceEpoch) {

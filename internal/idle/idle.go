@@ -70,7 +70,14 @@ type Pace struct {
 	late     bool       // the last yield took long
 	yields   int
 	switches int64 // as the kernel said last
+	shared   int   // times in a row that it said that somebody had run
 }
+
+// sharedFor is how many times in a row somebody must have run for a loop to share its core: once is nobody's habit.
+const sharedFor = 2
+
+// Shares reports whether the loop has shared its core with somebody lately.
+func (p *Pace) Shares() bool { return p.shared >= sharedFor }
 
 // Rest is called after a poll at now that found nothing, with how to yield, and the clock that now comes from. It returns
 // true if the loop had better park.
@@ -96,8 +103,10 @@ func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switc
 	}
 	if n := switches(); n != p.switches { // of another thread now and then, which looks the same and is as rare
 		p.switches, p.spin = n, 0
+		p.shared++
 		return false
 	}
+	p.shared = 0
 	p.spin = min(max(2*p.spin, firstSpin), longSpin)
 	p.until, p.yielded = now.Add(p.spin), now
 	return false

@@ -21,3 +21,15 @@ func switches() int64 {
 // PreciseTimers makes the calling thread's sleeps end on time. By default the kernel may end them 50 µs late, to
 // save wake-ups; a delayed acknowledgement is due in 50 µs.
 func PreciseTimers() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
+
+// MoveTo moves the calling thread to a processor, if it may run there. It stays free to be moved elsewhere.
+func MoveTo(processor int) {
+	var may, there unix.CPUSet
+	if unix.SchedGetaffinity(0, &may) != nil || !may.IsSet(processor) {
+		return
+	}
+	there.Set(processor)
+	if unix.SchedSetaffinity(0, &there) == nil {
+		_ = unix.SchedSetaffinity(0, &may)
+	}
+}

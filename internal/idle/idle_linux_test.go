@@ -45,3 +45,68 @@ func TestTheKernelTellsThatSomebodyRanAtAYield(t *testing.T) {
 	t.Logf("%d and %d", <-told, <-told)
 	close(end)
 }
+
+// onItsThread runs f on a thread that ends with it, and tells it where that may run.
+func onItsThread(t *testing.T, f func(may *unix.CPUSet)) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked
+		var may unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &may); err != nil {
+			t.Error(err)
+			return
+		}
+		f(&may)
+	}()
+	<-done
+}
+
+// processors are the numbers of a set.
+func processors(s *unix.CPUSet) (all []int) {
+	for cpu := range 64 * len(s) {
+		if s.IsSet(cpu) {
+			all = append(all, cpu)
+		}
+	}
+	return all
+}
+
+func TestAThreadKnowsItsProcessor(t *testing.T) {
+	if Processor() < 0 {
+		t.Skip("it is not told here")
+	}
+	onItsThread(t, func(may *unix.CPUSet) {
+		for _, cpu := range processors(may) {
+			var one unix.CPUSet
+			one.Set(cpu)
+			if err := unix.SchedSetaffinity(0, &one); err != nil {
+				t.Error(err)
+			}
+			if got := Processor(); got != cpu {
+				t.Errorf("on processor %d, and takes it for %d", cpu, got)
+			}
+		}
+	})
+}
+
+func TestAMovedThreadMayGoOnEverywhere(t *testing.T) {
+	onItsThread(t, func(may *unix.CPUSet) {
+		for _, cpu := range append(processors(may), 1<<20) {
+			MoveTo(cpu)
+			var now unix.CPUSet
+			if err := unix.SchedGetaffinity(0, &now); err != nil || now != *may {
+				t.Errorf("after a move to %d: may run at %v, %v; expected %v", cpu, processors(&now), err, processors(may))
+			}
+		}
+		if Processor() < 0 {
+			return
+		}
+		for _, cpu := range processors(may) { // the kernel may move it again at once, but not for ever
+			for MoveTo(cpu); Processor() != cpu; {
+				MoveTo(cpu)
+			}
+		}
+	})
+}

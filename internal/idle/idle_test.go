@@ -230,3 +230,26 @@ func TestSleepingAllocatesNothingInTheLongRun(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestALoopThatSharesItsCoreSaysSo(t *testing.T) {
+	l := polls{}
+	l.run(100)
+	if l.pace.Shares() {
+		t.Error("shares its core with nobody")
+	}
+	l.switches++ // a thread of the kernel
+	l.run(1000)
+	if l.pace.Shares() {
+		t.Error("somebody ran once, and it calls that sharing")
+	}
+	l.shared = true
+	l.run(1000)
+	if !l.pace.Shares() {
+		t.Error("somebody runs at each yield, and it does not share its core")
+	}
+	l.shared = false
+	l.run(1000)
+	if l.pace.Shares() {
+		t.Error("shares its core still when nobody runs there any more")
+	}
+}

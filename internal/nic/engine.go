@@ -119,6 +119,7 @@ type Engine struct {
 	hurried     int         // polls in a row that ended early; see hurry
 	held        int         // messages that wait for company; see straight.go
 	heldAt      clock.Time  // when the last one began to
+	told        bool        // the last poll had something to tell a process
 	reconsider  bool        // tables have changed: look at waiting again
 	nextCheck   clock.Time  // of expire
 	counts      []uint64    // by vni.Counter
@@ -319,6 +320,7 @@ func (e *Engine) wake() {
 			e.cfg.Rung()
 		}
 	}
+	e.told = len(e.rung) > 0
 	for i, p := range e.rung {
 		e.rung[i] = nil
 		p.rung = false
@@ -332,6 +334,18 @@ func (e *Engine) wake() {
 		p.wakeUp()
 	}
 	e.rung = e.rung[:0]
+}
+
+// Told reports whether the last Poll had something to tell a process.
+func (e *Engine) Told() bool { return e.told }
+
+// WaitsAt is the processor at which the only process whose queue is listened to waits awake, as it says itself; -1 if that is not
+// known, it does not, or there are several.
+func (e *Engine) WaitsAt() int {
+	if e.active.n != 1 {
+		return -1
+	}
+	return e.active.front().vni.WaitsAt()
 }
 
 // ring notes that p has something new to see. wake does the rest at the end of the poll.

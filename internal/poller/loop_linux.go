@@ -44,6 +44,12 @@ type Loop struct {
 	events [64]unix.EpollEvent
 	turns  uint
 	looks  uint // that found nothing
+
+	// See beside_linux.go.
+	neighbours
+	shares    func() bool
+	processor func() int
+	move      func(processor int)
 }
 
 // LoopConfig is what a Loop needs beside its engine.
@@ -80,7 +86,8 @@ func NewLoop(e Engine, cfg LoopConfig) (*Loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("poller: epoll: %w", err)
 	}
-	l := &Loop{engine: e, cfg: cfg, epoll: ep, nudge: -1, yield: idle.YieldThread}
+	l := &Loop{engine: e, cfg: cfg, epoll: ep, nudge: -1, yield: idle.YieldThread, processor: idle.Processor, move: idle.MoveTo}
+	l.shares = l.pace.Shares
 	if l.nudge, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, errors.Join(fmt.Errorf("poller: eventfd: %w", err), l.Close())
 	}
@@ -147,6 +154,9 @@ func (l *Loop) Run(ctx context.Context) {
 			return
 		}
 		now := Now()
+		if l.back == 0 {
+			l.returned(now)
+		}
 		work, next := l.poll(now)
 		if l.cfg.Turn != nil {
 			l.cfg.Turn(now)
@@ -161,7 +171,7 @@ func (l *Loop) Run(ctx context.Context) {
 		switch {
 		case l.job(now, busy), next <= now:
 		case busy:
-			l.pace.Pass(now, l.yield, Now)
+			l.pass(now)
 		default:
 			l.rest(now, since, next)
 		}
@@ -172,9 +182,10 @@ func (l *Loop) Run(ctx context.Context) {
 // waited for awake, as is the end of listening, unless somebody computes beside the loop: then it parks at once. Yielding
 // the thread is enough: the goroutine has it to itself.
 func (l *Loop) rest(now, since, next clock.Time) {
-	if l.looks++; l.looks%looksPerYield != 0 {
+	if l.lookOn(now) {
 		return
 	}
+	l.back = 0
 	must := l.engine.Listening() || next.Sub(now) < shortSleep
 	if must || now.Sub(since) < l.cfg.Awake {
 		if !l.pace.Rest(now, l.yield, Now) {
@@ -204,6 +215,7 @@ func (l *Loop) park(next clock.Time) {
 	n := l.wait(d)
 	idle.Enter()
 	l.parked.Store(false)
+	l.left, l.stay = 0, Now().Add(moveEvery) // others may run here by now
 	if ok {
 		drowsy.Awake()
 	}

@@ -47,6 +47,10 @@ type Engine interface {
 	Listening() bool
 	// EndListening has processes ring for their next commands, where there are none by now.
 	EndListening()
+	// Told reports whether the last poll had something to tell a process.
+	Told() bool
+	// WaitsAt is the processor at which the only process that is listened to waits awake; -1 if there is none such.
+	WaitsAt() int
 }
 
 // ErrClosed is what a Wait ends with when the poller is closed.

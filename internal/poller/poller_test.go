@@ -79,6 +79,8 @@ func (e *fakeEngine) Ring(uint16)     { e.rings.Add(1) }
 func (e *fakeEngine) RingAll()        { e.enter(); e.rings.Add(1); e.leave() }
 func (e *fakeEngine) Listening() bool { return false }
 func (e *fakeEngine) EndListening()   {}
+func (e *fakeEngine) Told() bool      { return true }
+func (e *fakeEngine) WaitsAt() int    { return -1 }
 
 func open(t testing.TB, e Engine, cfg Config) *Poller {
 	t.Helper()
@@ -308,6 +310,8 @@ func (*countingEngine) Ring(uint16)                                  {}
 func (*countingEngine) RingAll()                                     {}
 func (*countingEngine) Listening() bool                              { return false }
 func (*countingEngine) EndListening()                                {}
+func (*countingEngine) Told() bool                                   { return true }
+func (*countingEngine) WaitsAt() int                                 { return -1 }
 
 func BenchmarkWait(b *testing.B) {
 	e := newFake(0)

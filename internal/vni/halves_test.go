@@ -430,6 +430,14 @@ func TestIdentityAndEndReachTheProcess(t *testing.T) {
 	if awake || n.Sleeping() {
 		t.Error("the sleeping word does not follow SetSleeping")
 	}
+	if at := n.WaitsAt(); at != -1 {
+		t.Errorf("waits at %d from the start", at)
+	}
+	for _, at := range []int{0, 7, 4095, -1} {
+		if p.SetWaitsAt(at); n.WaitsAt() != at || n.Sleeping() {
+			t.Errorf("waits at %d, and said that it does at %d", n.WaitsAt(), at)
+		}
+	}
 }
 
 func TestDirectMemoryIsPassedAndLetGo(t *testing.T) {

@@ -70,6 +70,9 @@ func (n *NIC) StopListening() bool {
 // Sleeping reports whether someone in the process parks, or is about to. Ask after Complete, Event and SetGone.
 func (n *NIC) Sleeping() bool { return atomic.LoadUint32(n.s.sleeping) != 0 }
 
+// WaitsAt is the processor at which somebody in the process waits awake, as it says; -1 if it does not.
+func (n *NIC) WaitsAt() int { return int(atomic.LoadUint32(n.s.waiting)) - 1 }
+
 // Send loads send context i, which a command has named, into c and makes it active until its Complete. So it is called once
 // a command. ErrImpossible: no such context, its doorbell is not Used, or it is active already. ErrArgument: its
 // fields do not go together; the context is active all the same, so that Complete can say so.

@@ -224,6 +224,10 @@ func (p *Process) SetSleeping(sleeping bool) {
 	atomic.StoreUint32(p.s.sleeping, w)
 }
 
+// SetWaitsAt tells the NIC at which processor somebody here waits awake, and has nothing to do before a doorbell rings; -1 is
+// nobody, or unknown.
+func (p *Process) SetWaitsAt(processor int) { atomic.StoreUint32(p.s.waiting, uint32(processor+1)) }
+
 // Gone is StatusOK while the NIC serves this segment, else why it does not any more: no doorbell will ring again.
 func (p *Process) Gone() Status { return Status(atomic.LoadUint32(p.s.gone)) }
 

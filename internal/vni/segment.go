@@ -45,6 +45,7 @@ type Segment struct {
 	receives []receiveRecord
 	status   *status
 	sleeping *uint32
+	waiting  *uint32
 	bells    [2][]uint32 // by list: sends, receives
 
 	head, listening, gone *uint32
@@ -156,6 +157,7 @@ func overlay(rw, ro []byte, g Geometry) (*Segment, error) {
 		receives: array[receiveRecord](rw, l.receives, g.Contexts),
 		status:   at[status](rw, l.status),
 		sleeping: at[uint32](rw, l.sleeping),
+		waiting:  at[uint32](rw, l.sleeping+4),
 		bells:    [2][]uint32{array[uint32](rw, l.sendBells, g.Contexts), array[uint32](rw, l.receiveBells, g.Contexts)},
 
 		head: at[uint32](ro, l.head), listening: at[uint32](ro, l.listening), gone: at[uint32](ro, l.listening+4),

@@ -13,7 +13,7 @@
 //	├──────────────────────────┤ page               ├──────────────────────────┤
 //	│ buffer pool       Q×4096 │                    │ completions, send  M×128 │
 //	├──────────────────────────┤ page + colour      ├──────────────────────────┤
-//	│ status, sleeping         │                    │ completions, rcv.  M×128 │
+//	│ status, sleeping, waiting│                    │ completions, rcv.  M×128 │
 //	├──────────────────────────┤                    └──────────────────────────┘
 //	│ doorbells, send      M×4 │
 //	│ doorbells, receive   M×4 │   The order is that of QNIX-5 and QNIX-26…31. What QNIX keeps in the page of host
@@ -58,6 +58,9 @@
 //	p1 before n2                                    the NIC wakes the process
 //	n2 before p1: then n1 n2 p1 p2                  p2 sees Done, and the process does not park
 //
+// The waiting word is a hint, which nobody depends on: the NIC need not let a process run that waits awake and has been told
+// nothing.
+//
 // The wake itself is a byte in a socket or a semaphore: one that comes before the process parks is not forgotten.
 //
 // # Trust
@@ -67,7 +70,7 @@
 // which the NIC detaches it. The process trusts ro, which it cannot write.
 //
 // The process half does no locking: its user posts under one lock of its own. Doorbell, Completion, Release, Listening,
-// Gone, SetSleeping, EventPending, AnyFree and Head need no lock, but whoever releases a context must own it.
+// Gone, SetSleeping, SetWaitsAt, EventPending, AnyFree and Head need no lock, but whoever releases a context must own it.
 package vni
 
 import "errors"
