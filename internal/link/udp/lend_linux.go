@@ -49,9 +49,14 @@ const lentRoom = 64 << 10
 // lendTries is how many batches the kernel may refuse until none is lent any more.
 const lendTries = 16
 
-// worth reports whether a batch of so many bytes and frames is to be lent.
-func (l *lender) worth(bytes, frames int) bool {
-	return l.able && bytes >= l.least && frames > 1 && bytes <= lentRoom
+// worth reports whether a batch is to be lent.
+func (l *lender) worth(batch []staged) bool {
+	if !l.able || len(batch) < 2 {
+		return false
+	}
+	last := &batch[len(batch)-1]
+	bytes := last.off + last.size - batch[0].off
+	return bytes >= l.least && bytes <= lentRoom
 }
 
 // open gets the memory, of huge pages if there are any: for each page there are words in the kernel which both ends write, 4 µs a batch.

@@ -107,6 +107,42 @@ func TestFramesOfAllLengthsLeaveBetweenLentBatches(t *testing.T) {
 	}
 }
 
+// A short frame that is staged before or behind a large batch does not have it copied.
+func TestALargeBatchIsLentWhateverElseIsStaged(t *testing.T) {
+	a, b := lending(t)
+	lentAfter(t, a, b)
+	for _, order := range [][3]int{{1, 40, 0}, {0, 40, 2}, {2, 40, 1}} {
+		lent := a.Stats().Lent
+		n := 0
+		for i, frames := range order {
+			size := 104
+			if i == 1 {
+				size = 1472
+			}
+			if frames > 0 {
+				room := a.ReserveRun(b.Addr(), size, frames)
+				for k := range frames {
+					numbered(room[k*size:][:size], n+k)
+				}
+				a.CommitRun(frames)
+			}
+			n += frames
+		}
+		a.Flush(0)
+		in := &collect{}
+		drain(t, b, in, n)
+		for i, f := range in.frames {
+			want := make([]byte, len(f))
+			if numbered(want, i); string(f) != string(want) {
+				t.Errorf("%v: frame %d differs from what was sent", order, i)
+			}
+		}
+		if got := a.Stats().Lent - lent; got < 40 {
+			t.Errorf("%v: %d frames were lent; want 40", order, got)
+		}
+	}
+}
+
 // What nobody has read yet stays as it is, whoever else is sent to meanwhile.
 func TestMemoryThatWasLentForOnePeerIsNotUsedForAnother(t *testing.T) {
 	a, b := lending(t)

@@ -108,11 +108,15 @@ func (d *Driver) unbatch(n int, errno unix.Errno) bool {
 func (d *Driver) sendSome() (int, unix.Errno) {
 	waiting := d.out.waiting()
 	s, out := &d.sock, &d.sock.out
-	batches, alike := 0, true
-	for i := 0; i < len(waiting); batches++ {
+	batches, alike, lend := 0, true, false
+	for i := 0; i < len(waiting) && !lend; batches++ {
 		n := 1
 		if i >= out.single && s.offload.batches(waiting[i].to) {
 			n = d.out.batch(i)
+		}
+		if lend = s.lent.worth(waiting[i : i+n]); lend && i > 0 { // it leaves by itself
+			lend = false
+			break
 		}
 		if !d.prepare(batches, &waiting[i], waiting[i:i+n]) {
 			break
@@ -120,7 +124,6 @@ func (d *Driver) sendSome() (int, unix.Errno) {
 		alike = alike && waiting[i].to == waiting[0].to
 		i += n
 	}
-	lend := batches == 1 && s.lent.worth(int(out.vectors[0].Len), out.frames[0])
 	s.direct.sent(waiting[0].to, batches == 1 && out.frames[0] == 1, lend)
 	switch {
 	case batches == 0:
