@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -75,7 +76,7 @@ type nameCache [64]atomic.Pointer[knownName]
 
 type knownName struct {
 	name Name
-	vni  vni.Name
+	dest proc.Dest // by the same name
 }
 
 func (c *nameCache) at(first byte, index uint32) *atomic.Pointer[knownName] {
@@ -94,18 +95,18 @@ func (c *nameCache) known(n *Name) *knownName {
 }
 
 func (c *nameCache) learn(n Name, vn vni.Name) {
-	c.at(n.App[0], n.Index).CompareAndSwap(nil, &knownName{n, vn})
+	c.at(n.App[0], n.Index).CompareAndSwap(nil, &knownName{n, proc.To(vn)})
 }
 
 // name is nameOf.
-func (c *nameCache) name(vn vni.Name) Name {
+func (c *nameCache) name(vn *vni.Name) Name {
 	if vn.IsZero() {
 		return AnyProcess
 	}
 	at := c.at(vn.App[0], vn.Index)
 	k := at.Load()
-	if k == nil || !k.vni.Is(&vn) {
-		k = &knownName{nameOf(vn), vn}
+	if k == nil || !k.dest.Name.Is(vn) {
+		k = &knownName{nameOf(*vn), proc.To(*vn)}
 		at.Store(k)
 	}
 	return k.name

@@ -19,22 +19,22 @@ func TestNamesThatMeetInTheCacheStayApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.learn(n, vn)
-		if k := c.known(&n); k != nil && k.vni != vn {
-			t.Errorf("%v is known as %v", n, k.vni)
+		if k := c.known(&n); k != nil && k.dest.Name != vn {
+			t.Errorf("%v is known as %v", n, k.dest.Name)
 		}
 	}
 	for range 2 {
 		for _, n := range names {
 			vn, _ := n.vni()
-			if got := c.name(vn); got != n {
+			if got := c.name(&vn); got != n {
 				t.Errorf("%v is heard as %v", n, got)
 			}
-			if k := c.known(&n); k == nil || k.vni != vn {
+			if k := c.known(&n); k == nil || k.dest.Name != vn {
 				t.Errorf("%v has been heard just now, and is not known", n)
 			}
 		}
 	}
-	if got := c.name(vni.AnyProcess); got != AnyProcess {
+	if got := c.name(&vni.AnyProcess); got != AnyProcess {
 		t.Errorf("nobody is heard as %v", got)
 	}
 	if c.known(&Name{}) != nil {

@@ -64,7 +64,7 @@ func (m *Message) set(p *Process, pm *proc.Message) {
 // tell makes m say what m.m does.
 func (m *Message) tell(p *Process) {
 	pm := &m.m
-	m.From, m.Addr = p.names.name(pm.From), Address{NICID(pm.NIC), pm.Slot, pm.Gen}
+	m.From, m.Addr = p.names.name(&pm.From), Address{NICID(pm.NIC), pm.Slot, pm.Gen}
 	m.Tag, m.Len, m.Full = Tag(pm.Tag), pm.Len, int(pm.Full)
 }
 
@@ -73,7 +73,7 @@ func (m *Message) tell(p *Process) {
 //
 // A message to a name that no live NIC knows fails with [ErrNameUnknown]; see [Process.WaitName].
 func (p *Process) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
-	if k := p.names.known(&to); k != nil && p.way != nil && tag != AnyTag && p.way.deliver(&k.vni, uint64(tag), parts) {
+	if k := p.names.known(&to); k != nil && p.way != nil && tag != AnyTag && p.way.deliver(&k.dest.Name, uint64(tag), parts) {
 		return nil
 	}
 	d, err := p.to("send", to, tag)
@@ -127,8 +127,11 @@ func (p *Process) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]
 // If ctx ends first, Recv returns ctx's error and no message is lost: one that was already coming in is returned
 // instead (decision 9).
 func (p *Process) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (m Message, err error) {
-	d, err := p.from("receive", from)
-	if err != nil {
+	var other proc.Dest
+	d := &other
+	if k := p.names.known(&from); k != nil {
+		d = &k.dest
+	} else if other, err = p.from("receive", from); err != nil {
 		return m, err
 	}
 	err = p.p.RecvInto(ctx, &m.m, d, match(tag), buf)
@@ -214,7 +217,7 @@ func (p *Process) from(op string, n Name) (proc.Dest, error) {
 		return proc.Dest{}, nil
 	}
 	if k := p.names.known(&n); k != nil {
-		return proc.To(k.vni), nil
+		return k.dest, nil
 	}
 	vn, err := n.vni()
 	if err != nil {

@@ -107,7 +107,11 @@ func (e *Engine) enterReceive(r *receive) {
 // post looks among the messages that wait for one that r wants, oldest first, and posts r if there is none (QNIX-48).
 func (e *Engine) post(r *receive) {
 	p := r.p
-	for inb := p.stray.find(e, r); inb != nil; inb = p.stray.find(e, r) {
+	for p.stray.n > 0 {
+		inb := p.stray.find(e, r)
+		if inb == nil {
+			break
+		}
 		if r.full(inb.length, inb.whole()) {
 			e.finishReceive(r, &vni.Completion{})
 			return

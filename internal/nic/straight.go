@@ -106,7 +106,7 @@ func (s *Straight) mayLeave(m *vni.StraightSend, n int) *dest {
 	if d == nil || d.peer == nil || d.queue.n > 0 || !d.peer.ep.Up() {
 		return nil
 	}
-	if d.remote.credit() < stagedCost(uint64(n)) || d.remote.waiting.n > 0 {
+	if r := d.remote; r.used+stagedCost(uint64(n)) > r.granted || r.waiting.n > 0 {
 		return nil
 	}
 	return d

@@ -12,17 +12,17 @@ import (
 // ErrTruncated, and the Message and the first bytes are there nevertheless. If ctx ends first, Recv returns its error
 // and no message is lost: one that had met this receive already is returned instead (decision 9).
 func (p *Process) Recv(ctx context.Context, from Dest, match Match, buf []byte) (m Message, err error) {
-	err = p.RecvInto(ctx, &m, from, match, buf)
+	err = p.RecvInto(ctx, &m, &from, match, buf)
 	return m, err
 }
 
 // RecvInto is Recv that writes what is known of the message into m, which is empty.
-func (p *Process) RecvInto(ctx context.Context, m *Message, from Dest, match Match, buf []byte) error {
-	if o := p.recvStraight(&from, match, buf); o != nil {
+func (p *Process) RecvInto(ctx context.Context, m *Message, from *Dest, match Match, buf []byte) error {
+	if o := p.recvStraight(from, match, buf); o != nil {
 		return p.endStraight(ctx, o, m)
 	}
 	for {
-		r := request{what: "receive", code: vni.CodeReceive, receive: true, with: from, waits: true}
+		r := request{what: "receive", code: vni.CodeReceive, receive: true, with: *from, waits: true}
 		r.receiveRequest(match, 0, buf)
 		if err := p.begin(ctx, nil, &r); err != nil {
 			return r.fail(err)
