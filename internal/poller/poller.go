@@ -340,19 +340,14 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 	done := ctx.Done()
 	now := Now() // the clock is looked at once for each poll: that costs a quarter as much as the poll
 	since := now
-	for yielded := since; ; now = Now() {
+	for yielded, first := since, true; ; now, first = Now(), false {
 		if now.Sub(yielded) > shareAfter && (idle.Crowded() || now.Sub(yielded) > shareAlways) {
 			runtime.Gosched()
 			now = Now() // others have read the clock, too: for the engine it must not go back
 			yielded = now
 		}
 		if p.mu.TryLock() {
-			work, next := p.poll(now)
-			if work == 0 && next > now && p.glance() {
-				work, next = p.engine.PollFrame(now) // it is hardly later: the clock costs as much as ten glances
-				p.due(now, next)
-			}
-			if work > 0 {
+			if work := p.turn(now, first); work > 0 {
 				since = now
 				p.pace.Work(now)
 			}
@@ -371,6 +366,20 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 			return helper
 		}
 	}
+}
+
+// turn polls with the lock held, and waits a little for a frame. Who begins to wait and knows of nothing else that is due looks for
+// the frame first: the answer may be there by the time that a poll for nothing is over.
+func (p *Poller) turn(now clock.Time, first bool) (work int) {
+	if !first || clock.Time(p.next.Load()) <= now || !p.glance() {
+		work, next := p.poll(now)
+		if work > 0 || next <= now || !p.glance() {
+			return work
+		}
+	}
+	work, next := p.engine.PollFrame(now) // it is hardly later: the clock costs as much as ten glances
+	p.due(now, next)
+	return work
 }
 
 // glances is how often a poller looks at a link that can be glanced at before it polls again, some 300 ns: a poll that
