@@ -208,7 +208,7 @@ const (
 	ShmFrame = 64<<10 - 16
 
 	// LentLeast is how long a batch is, in bytes, that UDP lends to the kernel, and LentBatches how many are lent before the memory of
-	// the first is used again. All of them together are more than may be under way to a peer, whose SocketBuffer that is.
+	// the first is used again. All of them together are as much as a peer's SocketBuffer holds.
 	LentLeast   = 32 << 10
 	LentBatches = SocketBuffer / LentLeast
 

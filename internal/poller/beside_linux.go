@@ -11,7 +11,8 @@ import (
 //
 //	the one process that is listened to      the loop, when it found nothing                  when it found work
 //	────────────────────────────────────     ────────────────────────────────────────────     ─────────────────────────
-//	waits at this processor                  looks on for lookFor, then lets it run once      lets it run if told
+//	waits at this processor                  looks on for lookFor, then lets it run once;     likewise
+//	                                         at once if it was told something
 //	waits at another, and others run here    moves to it; else as below                       lets others run
 //	does not wait; or there are several      lets others run after every second look          lets others run
 //
@@ -38,6 +39,7 @@ const (
 
 // neighbours is what a loop knows of those who run on its core.
 type neighbours struct {
+	told    bool       // its process has been told something since the loop last let others run
 	left    clock.Time // when it let its process run, which had nothing to do; 0: it has not
 	back    clock.Time // when it had its core back; 0: with the next poll
 	long    bool       // the last such turn was none of the process alone
@@ -64,19 +66,28 @@ func (l *Loop) beside(now clock.Time) bool {
 	return at >= 0 && now >= l.crowded && at == l.processor()
 }
 
+// heard notes whether the poll has told the process something. It stays so until others run, whatever polls come in between.
+func (l *Loop) heard() { l.told = l.told || l.engine.Told() }
+
 // pass lets others run after a poll that found work, if there is something for them to do.
 func (l *Loop) pass(now clock.Time) {
-	if l.beside(now) && !l.engine.Told() {
-		return
+	if l.beside(now) && !l.told {
+		if now.Sub(l.back) < lookFor {
+			return
+		}
+		l.left = now
 	}
 	l.pace.Pass(now, l.yield, Now)
-	l.back = 0
+	l.back, l.told = 0, false
 }
 
 // lookOn reports whether the loop, which found nothing, had better look again than let others run.
 func (l *Loop) lookOn(now clock.Time) bool {
 	if l.beside(now) {
-		if now.Sub(l.back) < lookFor {
+		switch {
+		case l.told:
+			return false
+		case now.Sub(l.back) < lookFor:
 			return true
 		}
 		l.left = now

@@ -78,6 +78,7 @@ func TestALoopLetsItsProcessRunWhenItHasToldItSomething(t *testing.T) {
 	l.back = 1000
 	pass := func() {
 		l.pace = idle.Pace{} // which knows of nobody yet, and so yields
+		l.heard()
 		l.pass(2000)
 	}
 	if pass(); l.yields != 0 || l.back != 1000 {
@@ -87,8 +88,21 @@ func TestALoopLetsItsProcessRunWhenItHasToldItSomething(t *testing.T) {
 	if pass(); l.yields != 1 || l.back != 0 {
 		t.Errorf("yields %d times for a process that was told something; has its core back since %d", l.yields, l.back)
 	}
+	if l.back, e.told = 1000, true; !l.lookOn(2000) {
+		t.Error("lets the process run before it has heard of anything")
+	}
+	l.heard()
+	e.told = false // the next poll has not
+	if l.heard(); l.lookOn(2000) {
+		t.Error("looks on though the process was told something a poll ago")
+	}
+	l.back, l.told = 1000, false
+	l.pace = idle.Pace{}
+	if l.pass(l.back.Add(lookFor)); l.yields != 2 || l.left == 0 {
+		t.Errorf("yields %d times in all after %v of work for others; expected that the process is let run", l.yields, lookFor)
+	}
 	e.told, e.at = false, -1
-	if pass(); l.yields != 2 {
+	if pass(); l.yields != 3 {
 		t.Errorf("yields %d times in all; expected another for whom the work may have been", l.yields)
 	}
 }

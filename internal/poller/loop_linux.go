@@ -158,6 +158,7 @@ func (l *Loop) Run(ctx context.Context) {
 			l.returned(now)
 		}
 		work, next := l.poll(now)
+		l.heard()
 		if l.cfg.Turn != nil {
 			l.cfg.Turn(now)
 		}
@@ -185,7 +186,7 @@ func (l *Loop) rest(now, since, next clock.Time) {
 	if l.lookOn(now) {
 		return
 	}
-	l.back = 0
+	l.back, l.told = 0, false
 	must := l.engine.Listening() || next.Sub(now) < shortSleep
 	if must || now.Sub(since) < l.cfg.Awake {
 		if !l.pace.Rest(now, l.yield, Now) {

@@ -40,18 +40,20 @@ type lender struct {
 	piped  bool   // it is open
 	next   int    // of the batches
 	size   int    // of the frames that the direct socket cuts batches into; 0 if it sends what it gets
-	failed int    // batches that the kernel did not take so
+	failed int    // batches in a row that the kernel did not take so
+	full   bool   // a socket had no room for the last; to copy and lend each again until it has costs more than to have it copied
 }
 
 // lentRoom is the room of a batch: whole pages, of which the kernel takes sixteen at a time.
 const lentRoom = 64 << 10
 
-// lendTries is how many batches the kernel may refuse until none is lent any more.
+// lendTries is how many batches in a row the kernel may refuse until none is lent any more. One or two in between are about the
+// network: a connected socket reports what became of earlier frames.
 const lendTries = 16
 
 // worth reports whether a batch is to be lent.
 func (l *lender) worth(batch []staged) bool {
-	if !l.able || len(batch) < 2 {
+	if !l.able || l.full || len(batch) < 2 {
 		return false
 	}
 	last := &batch[len(batch)-1]
@@ -106,6 +108,10 @@ func (l *lender) pass(fd int, b []byte) (n int, errno unix.Errno) {
 	if errno != 0 {
 		return 0, errno
 	}
+	if in != uintptr(len(b)) { // a user with many pipes gets small ones
+		l.closePipe()
+		return 0, unix.ENOSPC
+	}
 	out, _, errno := unix.RawSyscall6(unix.SYS_SPLICE, uintptr(l.pipe[0]), 0, uintptr(fd), 0, in, unix.SPLICE_F_NONBLOCK)
 	if errno != 0 {
 		l.closePipe() // and what is left in it
@@ -137,6 +143,7 @@ func (d *Driver) lend(size int) (n int, errno unix.Errno, ok bool) {
 		d.lentOut(sent, len(batch))
 		return out.frames[0], 0, true
 	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM, unix.EINTR:
+		l.full = true
 		return out.frames[0], errno, true
 	}
 	if l.failed++; l.failed == lendTries {
@@ -149,7 +156,7 @@ func (d *Driver) lend(size int) (n int, errno unix.Errno, ok bool) {
 // lent nothing more; what has not left so counts as lost later.
 func (d *Driver) lentOut(sent, size int) {
 	l, out := &d.sock.lent, &d.sock.out
-	l.next = (l.next + 1) % limits.LentBatches
+	l.next, l.failed = (l.next+1)%limits.LentBatches, 0
 	d.countBatch(out.frames[0])
 	d.stats.Direct += uint64(out.frames[0])
 	d.stats.Lent += uint64(out.frames[0])
@@ -189,7 +196,7 @@ func (d *Driver) testLending() error {
 		return os.NewSyscallError("connect", err)
 	}
 	s.lent = lender{able: true}
-	s.direct = direct{fd: s.fd, turned: true, peer: d.addr, lead: limits.DirectAfter, heavy: heavySends}
+	s.direct = direct{fd: s.fd, own: name, size: size, turned: true, peer: d.addr, lead: limits.DirectAfter, heavy: heavySends}
 	defer func() {
 		s.lent.close()
 		s.direct = direct{fd: -1}

@@ -168,6 +168,49 @@ func TestMemoryThatWasLentForOnePeerIsNotUsedForAnother(t *testing.T) {
 	arrive(t, b, 0, unread*44, 1472)
 }
 
+// Of a pipe that is too small for a batch nothing leaves by half, and one now and then is no reason to lend no more.
+func TestABatchThatItsPipeHasNoRoomForIsCopiedWhole(t *testing.T) {
+	a, b := lending(t)
+	lentAfter(t, a, b)
+	for i := range 2 * lendTries {
+		if err := a.sock.lent.open(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.FcntlInt(uintptr(a.sock.lent.pipe[1]), unix.F_SETPIPE_SZ, 8192); err != nil {
+			t.Fatal(err)
+		}
+		lent := a.Stats().Lent
+		sendBatch(t, a, b, i, 44, 1472)
+		arrive(t, b, i, 44, 1472)
+		if got := a.Stats().Lent; got != lent {
+			t.Fatalf("%d frames were lent through a pipe of two pages", got-lent)
+		}
+		sendBatch(t, a, b, i, 44, 1472) // by a new pipe
+		arrive(t, b, i, 44, 1472)
+		if got := a.Stats().Lent; got != lent+44 {
+			t.Fatalf("%d of 44 frames were lent after one time in vain", got-lent)
+		}
+	}
+}
+
+// To copy a batch and lend it again and again, until a socket has room for it, costs more than to have it copied.
+func TestNothingIsLentBehindABatchThatFoundNoRoomUntilOneHas(t *testing.T) {
+	a, b := lending(t)
+	lentAfter(t, a, b)
+	a.sock.lent.full = true
+	lent := a.Stats().Lent
+	sendBatch(t, a, b, 0, 44, 1472)
+	arrive(t, b, 0, 44, 1472)
+	if got := a.Stats().Lent; got != lent || a.sock.lent.full {
+		t.Errorf("%d frames were lent; the socket has room: %v", got-lent, !a.sock.lent.full)
+	}
+	sendBatch(t, a, b, 0, 44, 1472)
+	arrive(t, b, 0, 44, 1472)
+	if got := a.Stats().Lent; got != lent+44 {
+		t.Errorf("%d frames were lent once there was room; want 44", got-lent)
+	}
+}
+
 func TestWhatTheKernelDoesNotTakeOutOfLentMemoryIsCopied(t *testing.T) {
 	a, b := lending(t)
 	var said []string

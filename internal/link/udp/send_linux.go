@@ -114,7 +114,7 @@ func (d *Driver) sendSome() (int, unix.Errno) {
 		if i >= out.single && s.offload.batches(waiting[i].to) {
 			n = d.out.batch(i)
 		}
-		if lend = s.lent.worth(waiting[i : i+n]); lend && i > 0 { // it leaves by itself
+		if lend = s.direct.fd >= 0 && s.lent.worth(waiting[i:i+n]); lend && i > 0 { // it leaves by itself
 			lend = false
 			break
 		}
@@ -151,6 +151,7 @@ func (d *Driver) sendDirect(batches int) (int, unix.Errno) {
 	n, errno := d.send(d.sock.direct.fd, batches)
 	switch errno {
 	case 0:
+		d.sock.lent.full = false
 		d.stats.Direct += uint64(n)
 		return n, 0
 	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM, unix.EINTR:
