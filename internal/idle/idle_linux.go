@@ -22,14 +22,18 @@ func switches() int64 {
 // save wake-ups; a delayed acknowledgement is due in 50 µs.
 func PreciseTimers() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 
-// MoveTo moves the calling thread to a processor, if it may run there. It stays free to be moved elsewhere.
+// MoveTo moves the calling thread to a processor, if it may run there. It stays free to be moved wherever it might be moved before;
+// the kernel takes that for its user's wish, so that it does not follow a cpuset that is widened later.
 func MoveTo(processor int) {
-	var may, there unix.CPUSet
+	var may, there, everywhere unix.CPUSet
 	if unix.SchedGetaffinity(0, &may) != nil || !may.IsSet(processor) {
 		return
 	}
 	there.Set(processor)
-	if unix.SchedSetaffinity(0, &there) == nil {
-		_ = unix.SchedSetaffinity(0, &may)
+	if unix.SchedSetaffinity(0, &there) == nil && unix.SchedSetaffinity(0, &may) != nil { // its cpuset is another one by now
+		for i := range 8 * int(unsafe.Sizeof(everywhere)) {
+			everywhere.Set(i)
+		}
+		_ = unix.SchedSetaffinity(0, &everywhere) // wherever that lets it
 	}
 }
