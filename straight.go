@@ -44,7 +44,7 @@ func (s *straight) deliver(to *vni.Name, tag uint64, parts [][]byte) bool {
 		s.poller.Leave(clock.Never)
 		return false
 	}
-	for _, b := range parts {
+	for _, b := range parts { // the one copy on this side
 		room = room[copy(room, b):]
 	}
 	s.poller.Leave(s.way.Sent())

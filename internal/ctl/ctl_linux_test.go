@@ -387,7 +387,7 @@ func TestCloseEndsEveryWaitOfAnAttachedProcess(t *testing.T) {
 
 func TestAProcessSaysWhereItWaitsAwake(t *testing.T) {
 	if idle.Processor() < 0 {
-		t.Skip("it does not know")
+		t.Skip("this system has no cheap way to say which processor a process waits at")
 	}
 	a, _, _, stop := attachTest(t)
 	defer stop()

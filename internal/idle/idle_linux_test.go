@@ -75,7 +75,7 @@ func processors(s *unix.CPUSet) (all []int) {
 
 func TestAThreadKnowsItsProcessor(t *testing.T) {
 	if Processor() < 0 {
-		t.Skip("it is not told here")
+		t.Skip("this system has no cheap way to say which processor a thread is on")
 	}
 	onItsThread(t, func(may *unix.CPUSet) {
 		for _, cpu := range processors(may) {
