@@ -140,6 +140,19 @@ func TestALoopWithWorkAgainAndAgainYieldsSeldom(t *testing.T) {
 	}
 }
 
+func TestBehindWorkALoopWaitsForAnAnswerBeforeItYields(t *testing.T) {
+	l := polls{}
+	l.run(1000)
+	l.goOn(int(longSpin / 100)) // the last yield is not long ago
+	l.yields = nil
+	begin := l.now
+	l.pace.Work(begin)
+	l.goOn(1000)
+	if first := l.yields[0].Sub(begin); first < 2*longSpin || first > answerSpins*longSpin {
+		t.Errorf("it yields %v behind work; want %v, or a little less if it has not yielded for long", first, answerSpins*longSpin)
+	}
+}
+
 func TestALoopThatHasItsCoreForItselfSpins(t *testing.T) { // decision 11
 	var l polls
 	l.run(1000)

@@ -95,7 +95,7 @@ func (s *Straight) SendFrame(m *vni.StraightSend, messages [][]byte) (n int) {
 // holds them as Hold does. It returns how many, 0 where Send may do, and what Hold would.
 func (s *Straight) SendSegment(m *vni.StraightSend, messages [][]byte) (n int, enough bool) {
 	e, p := s.e, s.p
-	if len(messages[0]) > limits.CopiedMessage || p.rooms.Segments() > 0 && p.rooms.Segments() >= e.rel.Vacancies() {
+	if len(messages[0]) > limits.CopiedMessage || !s.hasRoom() {
 		return 0, false
 	}
 	b := s.batch(m, messages, func(d *dest, space wire.Space, first int) int {

@@ -24,6 +24,7 @@ type Straight struct {
 	ep      *rel.Endpoint // of the Send that is open
 	space   wire.Space    // and of its record,
 	n       int           // which has so many bytes; 0: it is queued
+	lone    bool          // it is to be kept when it has left
 	active  int           // receives that are not finished
 	closing bool
 	idle    atomic.Bool // closing, and none is active
@@ -60,13 +61,19 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 	if d == nil {
 		return nil
 	}
-	s.ep, s.space, s.n = d.peer.ep, spaceFor(m.Len), 0
+	s.ep, s.space, s.n, s.lone = d.peer.ep, spaceFor(m.Len), 0, false
 	n := wire.FragLen + m.Len
 	var b []byte
-	if s.ep.Reliable() && (!m.Hold || m.Len > limits.CopiedMessage) { // what is long wants no company
-		if b = s.ep.Direct(s.space, n, e.out); b != nil {
-			s.n = n
+	if s.ep.Reliable() {
+		if !m.Hold || m.Len > limits.CopiedMessage { // what is long wants no company
+			b = s.ep.Direct(s.space, n, e.out)
 		}
+	} else if !m.Hold && s.space == wire.Command && s.hasRoom() {
+		b = s.ep.Lone(n, e.out)
+		s.lone = b != nil
+	}
+	if b != nil {
+		s.n = n
 	}
 	if b == nil {
 		if b = s.segment(m, n); b == nil {
@@ -85,7 +92,7 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 // segment is room for a record of n bytes in a segment, if the process may have one.
 func (s *Straight) segment(m *vni.StraightSend, n int) []byte {
 	e, p := s.e, s.p
-	if m.Len > limits.CopiedMessage || p.rooms.Segments() > 0 && p.rooms.Segments() >= e.rel.Vacancies() || n > s.ep.MaxRecord(s.space) {
+	if m.Len > limits.CopiedMessage || !s.hasRoom() || n > s.ep.MaxRecord(s.space) {
 		return nil // of a longer one the segment's copy would cost more than to wait does
 	}
 	if !s.ep.Attended() { // its silence will count from e.now
@@ -95,6 +102,12 @@ func (s *Straight) segment(m *vni.StraightSend, n int) []byte {
 	b := s.ep.Reserve(e.now, s.space, n)
 	e.rel.Charge(nil)
 	return b
+}
+
+// hasRoom reports whether the process may have one more segment: of the rooms that are left it has no more than its share.
+func (s *Straight) hasRoom() bool {
+	n := s.p.rooms.Segments()
+	return n == 0 || n < s.e.rel.Vacancies()
 }
 
 // mayLeave finds whom a message is for if one of n bytes may leave now; nil if it may not.
@@ -150,15 +163,24 @@ func (s *Straight) dest(m *vni.StraightSend) *dest {
 // at the latest. It reads the clock only if somebody will want to know when the message left.
 func (s *Straight) Sent() (next clock.Time) {
 	e := s.e
-	if s.n > 0 { // in a frame already, on a link that needs no timers
+	switch {
+	case s.lone:
+		s.readClock()
+		e.held = 0
+		e.rel.Charge(&s.p.rooms)
+		next = s.ep.SendLone(e.now, s.n, e.out)
+		e.rel.Charge(nil)
+		s.n, s.lone = 0, false
+	case s.n > 0: // in a frame already, on a link that needs no timers
 		s.ep.SendDirect(e.now, s.space, s.n, e.out)
 		s.n = 0
 		return clock.Never
+	default:
+		s.readClock()
+		e.held = 0
+		next = e.rel.Push(e.now, s.ep, e.out)
+		e.cfg.Link.Flush(e.now)
 	}
-	s.readClock()
-	e.held = 0
-	next = e.rel.Push(e.now, s.ep, e.out)
-	e.cfg.Link.Flush(e.now)
 	if e.unfinished() { // it has made room for others
 		return e.now
 	}

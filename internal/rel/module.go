@@ -145,6 +145,7 @@ type Module struct {
 	flusher  Flusher // to be flushed as soon as a segment is posted, nil if there is no such hurry
 
 	direct direct
+	lone   loneFrame
 
 	work   int  // of this Progress
 	choked bool // the driver took no more in this Progress

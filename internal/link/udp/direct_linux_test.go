@@ -83,6 +83,40 @@ func TestABusyPeerIsSentToByTheDirectSocketAndNothingElseChanges(t *testing.T) {
 	}
 }
 
+func TestALoneFrameForABusyPeerLeavesFromWhereItLies(t *testing.T) {
+	a, b := awakePair(t)
+	say(t, a, b, 2*limits.DirectAfter)
+	turned(t, a, b)
+	in, before := &collect{}, a.Stats().Direct
+	post := func(to *Driver, text string) {
+		if a.Reserve(to.Addr()) == nil {
+			t.Fatal("no room")
+		}
+		a.Post(0, []byte(text))
+	}
+	post(b, "one")
+	drain(t, b, in, 1)
+	if staged := a.out.buf[a.out.tail:]; string(in.frames[0]) != "one" || bytes.HasPrefix(staged, in.frames[0]) {
+		t.Errorf("%q has come, staged before", in.frames[0])
+	}
+	a.Commit(copy(a.Reserve(b.Addr()), "two"))
+	post(b, "three") // behind it
+	drain(t, b, in, 3)
+	if string(in.frames[1]) != "two" || string(in.frames[2]) != "three" {
+		t.Errorf("%q and %q have come; want two and three", in.frames[1], in.frames[2])
+	}
+	if n := a.Stats().Direct - before; n != 3 {
+		t.Errorf("%d frames left by the direct socket; want 3", n)
+	}
+	_, c := pairOf(t, 1472)
+	post(c, "four")
+	var other collect
+	drain(t, c, &other, 1)
+	if string(other.frames[0]) != "four" {
+		t.Errorf("%q has come to another; want four", other.frames[0])
+	}
+}
+
 // What a link promises, it promises whichever socket carries it, at either end.
 func TestDriverWithDirectSocketsTurned(t *testing.T) {
 	turn := func(d, to *Driver) {
@@ -240,10 +274,14 @@ func TestAPeerThatIsGoneIsCountedAndComesBackAtItsAddress(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for range 4 * limits.DirectAfter { // each after the kernel said of the one before that nobody is there
+	for i := range 4 * limits.DirectAfter { // each after the kernel said of the one before that nobody is there
 		a.Reserve(at)
-		a.Commit(10)
-		a.Flush(0)
+		if i%2 == 0 {
+			a.Post(0, make([]byte, 10))
+		} else {
+			a.Commit(10)
+			a.Flush(0)
+		}
 		a.Poll(0, &collect{})
 	}
 	if s := a.Stats(); s.Refused == 0 || s.Unsendable != 0 || a.out.pending() != 0 {
@@ -261,6 +299,21 @@ func TestAPeerThatIsGoneIsCountedAndComesBackAtItsAddress(t *testing.T) {
 
 // What the kernel says on the direct socket may be about any earlier frame: it costs none.
 func TestAnErrorOfTheDirectSocketCostsNoFrame(t *testing.T) {
+	t.Run("committed", func(t *testing.T) { failDirect(t, func(a, b *Driver) { say(t, a, b, 1) }) })
+	t.Run("posted", func(t *testing.T) {
+		failDirect(t, func(a, b *Driver) {
+			in := &collect{}
+			a.Reserve(b.Addr())
+			a.Post(0, []byte("posted"))
+			drain(t, b, in, 1)
+			if string(in.frames[0]) != "posted" {
+				t.Errorf("%q has come", in.frames[0])
+			}
+		})
+	})
+}
+
+func failDirect(t *testing.T, next func(a, b *Driver)) {
 	a, b := awakePair(t)
 	say(t, a, b, 2*limits.DirectAfter)
 	turned(t, a, b)
@@ -271,6 +324,7 @@ func TestAnErrorOfTheDirectSocketCostsNoFrame(t *testing.T) {
 	}
 	told := ""
 	a.log = func(text string) { told = text }
+	next(a, b)
 	say(t, a, b, 100)
 	if s := a.Stats(); s.Unsendable != 0 || s.Refused != 1 {
 		t.Errorf("%+v; want one refusal", s)

@@ -6,6 +6,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
 )
 
 // header is struct mmsghdr.
@@ -35,6 +38,46 @@ func newOutbound() outbound {
 		segments: newSegmentControls(stageFrames),
 		frames:   make([]int, stageFrames),
 	}
+}
+
+var _ link.Poster = (*Driver)(nil)
+
+// Post implements link.Poster. What was committed before leaves with it.
+func (d *Driver) Post(now clock.Time, frame []byte) {
+	if d.postDirect(frame) {
+		return
+	}
+	copy(d.out.buf[d.out.tail:], frame)
+	d.Commit(len(frame))
+	d.Flush(now)
+}
+
+// postDirect sends a lone frame by the direct socket from where it lies, if that is turned to whom it is for, and nothing else is to be
+// done before it. It is false if the frame has not left.
+func (d *Driver) postDirect(frame []byte) bool {
+	s, o := &d.sock, &d.sock.direct
+	if !o.turned || o.peer != o.most || o.peer != d.out.to || d.out.run > 0 || d.out.pending() > 0 || d.closed ||
+		s.in.mode == modeBulk || s.lent.size != 0 || len(frame) == 0 || len(frame) > d.mtu {
+		return false
+	}
+	d.counters.SystemCalls++
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(o.fd), uintptr(unsafe.Pointer(&frame[0])), uintptr(len(frame)), unix.MSG_DONTWAIT, 0, 0)
+	switch errno {
+	case 0:
+	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM, unix.EINTR:
+		return false // it is staged until it can leave
+	default: // perhaps about an earlier frame; see sendDirect
+		d.stats.Refused++
+		d.restDirect()
+		return false
+	}
+	s.lent.full = false
+	o.sent(o.peer, true, false)
+	d.out.abandon()
+	d.counters.FramesOut++
+	d.counters.BytesOut += uint64(len(frame))
+	d.stats.Direct++
+	return true
 }
 
 // transmit sends the staged frames until none is left or the kernel takes no more.

@@ -1,0 +1,97 @@
+package rel
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A lone record is sent before it is noted. What a link may lose is kept until it is acknowledged, in a segment that is numbered,
+// queued, timed and counted; but of all that its frame has only the number. So where nothing else waits to be sent, the record is written
+// straight into the frame, the frame leaves, and its segment is made while it is on its way:
+//
+//	Lone ─► the owner writes the record ─► SendLone: headers, tag ─► frame leaves ─► segment: copy, window, flight, hotel
+//
+// From then on it is a segment as any other. Whatever would have to wait goes by Reserve.
+
+// loneRecord is the longest record that goes so, in bytes: the copy that is kept has the smallest of the pool's buffers.
+const loneRecord = leastBuffer
+
+// loneFrame is a frame under construction. It is put together apart and not in the link's memory, since the record is read again
+// when the frame has left.
+type loneFrame struct {
+	link   []byte // the link's frame, which waits for it
+	staged [dataHead + loneRecord + wire.TagLen]byte
+}
+
+// Lone returns room for one record of n bytes in the command space if it may leave at once, alone, and the session's link is not
+// Reliable; nil otherwise, and then Reserve may do. The caller writes the record, nothing else of the Module is called, and it
+// leaves with SendLone.
+func (e *Endpoint) Lone(n int, out Frames) []byte {
+	s, m := e.live, e.m
+	if s == nil || s.reliable || n > loneRecord || e.overrun || e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 {
+		return nil
+	}
+	if n > e.MaxRecord(wire.Command) || segmentBytes+n > s.path.limit || !e.ready(wire.Command, n) || !m.lodging(false) {
+		return nil
+	}
+	l := &m.lone
+	if l.link = out.Reserve(s.addr); l.link == nil {
+		return nil
+	}
+	return l.staged[dataHead : dataHead+n : dataHead+n]
+}
+
+// SendLone lets the frame of Lone leave, with its record of n bytes, and flushes it. It returns when Progress wants to be called, as
+// Progress does.
+func (e *Endpoint) SendLone(now clock.Time, n int, out Flusher) (next clock.Time) {
+	s, m := e.live, e.m
+	m.noteDeferred() // so that an acknowledgement goes along
+	m.work, m.choked = 0, false
+	m.commitLone(now, s, n, out)
+	m.keepLone(now, s, n)
+	if m.deferred.session != nil {
+		return now
+	}
+	return m.nextPoll(now)
+}
+
+// commitLone completes the frame and lets it leave.
+func (m *Module) commitLone(now clock.Time, s *session, n int, out Flusher) {
+	l := &m.lone
+	b := l.staged[:]
+	h := wire.Inner{Space: wire.Command, Seq: s.send[wire.Command].next}
+	s.piggyback(&h)
+	h.Put(b[wire.OuterLen:])
+	s.counter++
+	o := wire.Outer{Kind: wire.KindData, Index: s.peer.Index, Counter: s.counter}
+	n += dataHead
+	if m.cfg.Tagged {
+		o.Flags = wire.FlagTagged
+	}
+	o.Put(b)
+	if m.cfg.Tagged {
+		n = wire.Seal(b, n, s.peer.Cookie)
+	}
+	if m.cfg.Poster != nil {
+		m.cfg.Poster.Post(now, b[:n])
+		return
+	}
+	copy(l.link, b[:n])
+	out.Commit(n)
+	out.Flush(now)
+}
+
+// keepLone makes the segment of a record that has left.
+func (m *Module) keepLone(now clock.Time, s *session, n int) {
+	e := s.endpoint
+	e.attend(now)
+	g := m.pool.get(e, wire.Command, 1)
+	g.buf = append(m.pool.buffer(n), m.lone.staged[dataHead:dataHead+n]...)
+	g.cost = segmentBytes + n
+	w := &s.send[wire.Command]
+	w.push(g)
+	e.stats.LargestSendWindow = max(e.stats.LargestSendWindow, w.used())
+	g.sends, g.counter, g.sentAt = 1, s.counter, now
+	e.countSend(g, n)
+	m.fly(now, s, g)
+}

@@ -1,0 +1,129 @@
+package rel
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Flush makes a node a Flusher: its frames leave when they are committed.
+func (n *node) Flush(clock.Time) {}
+
+// lone sends a short message for e by itself; false if it has to wait.
+func (n *node) lone(e *Endpoint, payload string) bool {
+	b := e.Lone(wire.FragLen+len(payload), n)
+	if b == nil {
+		return false
+	}
+	wire.PutFrag(b, &wire.Envelope{}, len(payload))
+	copy(b[wire.FragLen:], payload)
+	n.next = clock.Min(n.next, e.SendLone(n.w.now, wire.FragLen+len(payload), n))
+	return true
+}
+
+func TestALoneRecordLeavesAtOnceAndIsSentAgainIfItIsLost(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		w, a, b, e := joined(t, nil)
+		w.filter = func(from, to *node, frame []byte) bool { return !lost }
+		before := w.sent
+		if !a.lone(e, "hello") {
+			t.Fatal("it has to wait, though nothing else is under way")
+		}
+		if w.sent != before+1 || a.m.InFlight() != 1 {
+			t.Errorf("%d frames have left, and %d segments are kept; want one of each, within the call", w.sent-before, a.m.InFlight())
+		}
+		w.filter = nil
+		w.run(time.Second)
+		if b.got["hello"] != 1 {
+			t.Errorf("lost %v: it was delivered %d times", lost, b.got["hello"])
+		}
+		if s := e.Stats(); s.FragSends != 1 || s.Resends > 0 != lost {
+			t.Errorf("lost %v: %d sends and %d resends were counted", lost, s.FragSends, s.Resends)
+		}
+		w.quiet()
+	}
+}
+
+func TestARecordIsLoneOnlyWhereNothingHasToWait(t *testing.T) {
+	w, a, b, e := joined(t, func(c *Config) { c.ReceiveCapacity = 20_000 })
+	if e.Lone(loneRecord+1, a) != nil {
+		t.Error("one that is longer than its copy may be is lone")
+	}
+	a.frag(e, wire.Data, "queued")
+	if a.lone(e, "overtakes") {
+		t.Error("it overtakes what is queued")
+	}
+	w.run(time.Second)
+	n := 0
+	for ; a.lone(e, payload(n, 100)); n++ {
+		if n > 1000 {
+			t.Fatal("there is no end of credits")
+		}
+	}
+	if e.Reserve(w.now, wire.Command, wire.FragLen+100) != nil {
+		t.Error("it has to wait though Reserve has room")
+	}
+	w.run(time.Second)
+	if len(b.got) != n+1 || b.got["overtakes"] != 0 {
+		t.Errorf("%d messages were delivered of %d", len(b.got), n+1)
+	}
+	if e.Lone(100, deaf{a}) != nil {
+		t.Error("it is lone though the driver takes no frame")
+	}
+	w.quiet()
+	a.m.Close(w.now, a)
+	if e.Lone(100, a) != nil {
+		t.Error("it is lone though no session is open")
+	}
+}
+
+// deaf is a driver that takes nothing.
+type deaf struct{ *node }
+
+func (deaf) Reserve(netip.AddrPort) []byte { return nil }
+
+func TestALoneAnswerTakesTheAcknowledgementAlong(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	back := b.open(a)
+	asked := *e.Stats()
+	for i := range 10 {
+		a.lone(e, payload(i, 64))
+		w.runUntil(time.Millisecond, "question", func() bool { return len(b.got) == i+1 })
+		b.lone(back, payload(i, 64))
+		w.runUntil(time.Millisecond, "answer", func() bool { return len(a.got) == i+1 })
+	}
+	if s := back.Stats(); s.PiggybackedAcks != 10 || s.AckSends != 0 {
+		t.Errorf("of 10 answers %d took an acknowledgement along, and %d went alone", s.PiggybackedAcks, s.AckSends)
+	}
+	if s := e.Stats(); s.SegmentsAcked-asked.SegmentsAcked != 10 {
+		t.Errorf("of 10 questions %d are acknowledged", s.SegmentsAcked-asked.SegmentsAcked)
+	}
+	w.run(time.Second)
+	w.quiet()
+}
+
+func TestALoneFrameIsHandedOverInOneStepWhereTheLinkCan(t *testing.T) {
+	var p poster
+	w, a, b, e := joined(t, nil)
+	p.node = a
+	a.m.cfg.Poster = &p
+	a.lone(e, "hello")
+	w.run(time.Second)
+	if p.posted != 1 || b.got["hello"] != 1 {
+		t.Errorf("posted %d times, delivered %d times", p.posted, b.got["hello"])
+	}
+}
+
+// poster is a driver that takes a short frame at one step.
+type poster struct {
+	*node
+	posted int
+}
+
+func (p *poster) Post(now clock.Time, frame []byte) {
+	p.posted++
+	p.Commit(copy(p.buf, frame))
+}
