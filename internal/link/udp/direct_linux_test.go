@@ -5,6 +5,7 @@ package udp
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"testing"
@@ -200,6 +201,79 @@ func TestTheDirectSocketFollowsWhoIsSentToMost(t *testing.T) {
 	turned(t, a, c)
 	say(t, c, a, 10)
 	say(t, b, a, 10)
+}
+
+// The kernel is not asked whose a frame is where it can only be the peer's.
+func TestWhoseAFrameIsIsRightHoweverTheDirectSocketTurns(t *testing.T) {
+	a, b := awakePair(t)
+	c, d := pairOf(t, 1472)
+	r, in := rand.New(rand.NewPCG(1, 1)), &signed{t: t}
+	sent, known := 0, 0
+	for range 3000 {
+		peer := []*Driver{b, c, d}[r.IntN(3)]
+		switch r.IntN(8) {
+		case 0:
+			a.sock.direct.most, a.sock.direct.lead = peer.Addr(), limits.DirectAfter
+			a.turnDirect()
+		case 1, 2, 3:
+			peer.Commit(copy(peer.Reserve(a.Addr()), peer.Addr().String()))
+			peer.Flush(0)
+			sent++
+		default:
+			if a.sock.direct.knows(a.sock.direct.fd) {
+				known++
+			}
+			a.Poll(0, in)
+		}
+	}
+	for range 10_000 {
+		a.Poll(0, in)
+	}
+	if in.frames != sent || known == 0 {
+		t.Errorf("%d frames have come of %d; the peer was known for %d polls", in.frames, sent, known)
+	}
+}
+
+// signed takes frames that say whose they are.
+type signed struct {
+	t      *testing.T
+	frames int
+}
+
+func (s *signed) Receive(_ clock.Time, from link.Addr, frame []byte) {
+	if s.frames++; from.String() != string(frame) {
+		s.t.Errorf("a frame of %s comes as from %v", frame, from)
+	}
+}
+
+// Where nobody else sends, the other socket is asked seldom, and at once more often when somebody does.
+func TestTheOtherSocketIsAskedTheLessTheLongerItHasNothing(t *testing.T) {
+	a, b := awakePair(t)
+	c, _ := pairOf(t, 1472)
+	say(t, a, b, 2*limits.DirectAfter)
+	turned(t, a, b)
+	in, o := &collect{}, &a.sock.direct
+	asides := func(polls int) (n int) {
+		for range polls {
+			if o.first > 0 || o.turn <= 0 {
+				n++
+			}
+			a.Poll(0, in)
+		}
+		return n
+	}
+	asides(1000)
+	if n := asides(10 * (asideBusy + 1)); n != 10 {
+		t.Errorf("%d looks aside in %d polls that find nothing; want 10", n, 10*(asideBusy+1))
+	}
+	c.Commit(copy(c.Reserve(a.Addr()), "somebody else"))
+	c.Flush(0)
+	for len(in.frames) == 0 {
+		a.Poll(0, in)
+	}
+	if n := asides(5 * (asideIdle + 1)); n < 5 || n > 6 { // the first comes at once
+		t.Errorf("%d looks aside in %d polls behind a frame of somebody else", n, 5*(asideIdle+1))
+	}
 }
 
 // A descriptor is watched by whoever parks: it must announce all frames, also those of the peer that was busy.

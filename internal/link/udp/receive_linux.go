@@ -154,10 +154,14 @@ func (d *Driver) receiveOne(fd int, now clock.Time, to link.Receiver) int {
 	in := &d.sock.in
 	d.counters.SystemCalls++
 	in.size = nameLen
-	name := &in.several.names[0]
+	name, size := &in.several.names[0], &in.size
+	known := d.sock.direct.knows(fd)
+	if known {
+		name, size = nil, nil
+	}
 	// MSG_TRUNC makes it return the datagram's true length.
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&in.arena[0])), uintptr(d.mtu),
-		unix.MSG_DONTWAIT|unix.MSG_TRUNC, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&in.size)))
+		unix.MSG_DONTWAIT|unix.MSG_TRUNC, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(size)))
 	if errno != 0 {
 		d.receiveError(errno)
 		return 0
@@ -167,7 +171,11 @@ func (d *Driver) receiveOne(fd int, now clock.Time, to link.Receiver) int {
 		d.stats.Oversize++
 		return 0
 	}
-	d.hand(now, to, d.sender(name), in.arena[:n])
+	from := d.sock.direct.peer
+	if !known {
+		from = d.sender(name)
+	}
+	d.hand(now, to, from, in.arena[:n])
 	return 1
 }
 
