@@ -174,8 +174,8 @@ func (m *Module) receiveData(now clock.Time, s *session, h *wire.Inner, records 
 	hadGap := w.gap()
 	what := w.add(h.Seq)
 	s.countArrival(h.Space, what)
-	if h.Space == wire.Data {
-		s.expectAfter(what == arrivedNew && !hadGap && !w.gap(), records)
+	if h.Space == wire.Data && what == arrivedNew && h.Seq.Add(1) == w.top {
+		s.expectAfter(records)
 	}
 	if what == arrivedHigh {
 		return

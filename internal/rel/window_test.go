@@ -44,6 +44,13 @@ func TestReceiveWindowAgreesWithASet(t *testing.T) {
 			if rapid.IntRange(0, 3).Draw(t, "next") == 0 {
 				s = dumb.next
 			}
+			if rapid.IntRange(0, 3).Draw(t, "extend") == 0 {
+				n := min(rapid.IntRange(1, 100).Draw(t, "n"), limits.Window-w.depth())
+				for q := w.top; q != w.top.Add(n); q++ {
+					dumb.add(q)
+				}
+				w.extend(n)
+			}
 			before := w.judge(s)
 			if got, want := w.add(s), dumb.add(s); got != want || before != want {
 				t.Fatalf("segment %d at %d: judged %d, added as %d, want %d", s, dumb.next, before, got, want)
@@ -67,6 +74,31 @@ func TestReceiveWindowAgreesWithASet(t *testing.T) {
 			w.shrink()
 		}
 	})
+}
+
+// A sender is sure of a hole when ReorderFrames have come behind it, also if they come several at a time, and a new hole is doubtful anew.
+func TestAHoleIsDoubtfulUntilThreeHaveComeBehindIt(t *testing.T) {
+	w := receiveWindow{}
+	w.start(100)
+	for _, c := range []struct {
+		from wire.Seq
+		n    int
+		want bool
+	}{
+		{100, 1, false}, {102, 1, true}, {103, 1, true}, {104, 1, true}, {105, 1, false}, // 101 is missing
+		{107, 2, true}, {109, 50, true}, {159, 1, false}, // 106 is missing
+		{106, 1, false}, {161, 9, true}, {101, 1, false}, {160, 1, false}, {170, 1, false},
+	} {
+		if c.from == w.top {
+			w.extend(c.n)
+		} else {
+			w.add(c.from)
+			w.extend(c.n - 1)
+		}
+		if got := w.doubtful(c.n); got != c.want {
+			t.Errorf("after %d segments from %d on, the newest hole is doubtful: %v", c.n, c.from, got)
+		}
+	}
 }
 
 // TestSendWindowAgreesWithAMap drives a send window by the acknowledgements of a receiver that loses things.
