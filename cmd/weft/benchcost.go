@@ -27,7 +27,8 @@ func newBenchLoss() *cobra.Command {
 		Short: "Measure what lost packets cost: goodput, and round trips",
 		Long: `Measures a stream between two hosts whose network loses packets, each way, beside the
 same stream between two hosts with the same programs attached that lose none; and
-round trips of 64 bytes with the loss. The hosts are made for it (needs root).`,
+round trips of 64 bytes with the loss. The hosts are made for it (needs root), and
+each has half of the processors.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if o.Self, err = os.Executable(); err != nil {
@@ -58,7 +59,7 @@ round trips of 64 bytes with the loss. The hosts are made for it (needs root).`,
 	fs.IntVar(&o.MTU, "mtu", testbed.DefaultMTU, "`bytes` that the testbed's cable carries")
 	sizeFlag(fs, &o.Size, 1<<20, "length of a message of the stream in bytes")
 	durationFlag(fs, &o.Time, "time", 5*time.Second, time.Millisecond, time.Hour, "how long to measure each of the three")
-	intFlag(fs, &o.Rounds, "rounds", 5, 1, 1000, "how often they take turns")
+	intFlag(fs, &o.Rounds, "rounds", 50, 1, 1000, "how often they take turns")
 	fs.BoolVar(&asJSON, "json", false, "print one JSON object")
 	hdrFlag(fs, &hdr)
 	return c

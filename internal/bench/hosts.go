@@ -16,7 +16,7 @@ import (
 // onHosts makes two hosts, and has both sides of a measurement there, each as a weft of its own. The testbed ends with
 // this process, however that ends, and both sides with it.
 func (u *undo) onHosts(ctx context.Context, o *Options) (*hostSide, error) {
-	tb, err := testbed.New(testbed.Config{Hosts: 2, Loss: o.Loss, Lossy: o.Lossy, MTU: o.mtu()})
+	tb, err := testbed.New(testbed.Config{Hosts: 2, Loss: o.Loss, Lossy: o.Lossy, Apart: o.Apart, MTU: o.mtu()})
 	if err != nil {
 		return nil, err
 	}

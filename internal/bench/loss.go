@@ -34,9 +34,10 @@ type LossRow struct {
 	Size       int     `json:"size"` // of a message of the stream, bytes
 	Goodput    float64 `json:"bytes_per_s"`
 	Clean      float64 `json:"clean_bytes_per_s"` // without loss, beside it
-	Ratio      float64 `json:"goodput_ratio"`     // of Goodput to Clean
+	Ratio      float64 `json:"goodput_ratio"`     // with loss to without: the median of RoundRatios
 	RoundTrips int64   `json:"round_trips"`       // of pingSize bytes, with loss
 	Latency
+	RoundRatios []float64 `json:"round_ratios"` // each round's by itself
 }
 
 // pingSize is how long the messages of the round trips are, in bytes.
@@ -44,6 +45,14 @@ const pingSize = 64
 
 // RunLoss measures a stream with and without loss, and round trips with it, in turns. Both pairs have hosts of their own, which
 // differ in nothing but the share that is lost: what a pair has learned from losses does not slow the one without.
+//
+//	round               1                    2                    3
+//	without loss  ─────                     ─────          ─────
+//	with loss          ─────           ─────                    ─────
+//	round trips             ─────                ─────               ─────
+//
+// A turn is short, since the machine is a tenth faster or slower in the next one. So what counts is not the median of each stream but
+// that of the rounds' ratios, of two turns one beside the other; whoever begins in one round is second in the next.
 func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 	var down undo
 	defer func() {
@@ -53,7 +62,7 @@ func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 		}
 	}()
 	pair := func(loss float64) (*hostSide, error) {
-		return down.onHosts(ctx, &Options{Kind: KindLatency, Link: o.Link, Deployment: o.Deployment, Self: o.Self, Loss: loss, Lossy: true, MTU: o.MTU})
+		return down.onHosts(ctx, &Options{Kind: KindLatency, Link: o.Link, Deployment: o.Deployment, Self: o.Self, Loss: loss, Lossy: true, Apart: true, MTU: o.MTU})
 	}
 	clean, err := pair(0)
 	if err != nil {
@@ -72,7 +81,8 @@ func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 	h := merged(l.trips)
 	r = LossRow{Bench: KindLoss, Link: o.Link, Deployment: o.Deployment, Loss: o.Loss, Size: o.Size, Goodput: medianOf(l.with, sample.bandwidth),
 		Clean: medianOf(l.without, sample.bandwidth), RoundTrips: h.TotalCount(), Latency: latencyOf(h)}
-	r.Ratio = r.Goodput / r.Clean
+	r.RoundRatios = l.ratios()
+	r.Ratio = median(r.RoundRatios)
 	if c, err := lossy.bed.Drops(); err == nil && c.Dropped+c.Passed > 0 {
 		r.Lost = float64(c.Dropped) / float64(c.Dropped+c.Passed)
 	}
@@ -85,13 +95,28 @@ func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 // lossRun has the samples: of streams without loss and with it, and of round trips with it.
 type lossRun struct{ without, with, trips []sample }
 
-func (l *lossRun) round(ctx context.Context, o *LossOptions, clean, lossy *hostSide) error {
-	for _, part := range []struct {
-		side *hostSide
-		kind string
-		size int
-		into *[]sample
-	}{{clean, KindBandwidth, o.Size, &l.without}, {lossy, KindBandwidth, o.Size, &l.with}, {lossy, KindLatency, pingSize, &l.trips}} {
+// ratios are those of the streams, round by round.
+func (l *lossRun) ratios() (each []float64) {
+	for i := range l.with {
+		each = append(each, l.with[i].Bandwidth/l.without[i].Bandwidth)
+	}
+	return each
+}
+
+// turn is what one pair does in a round.
+type turn struct {
+	side side
+	kind string
+	size int
+	into *[]sample
+}
+
+func (l *lossRun) round(ctx context.Context, o *LossOptions, clean, lossy side) error {
+	turns := []turn{{clean, KindBandwidth, o.Size, &l.without}, {lossy, KindBandwidth, o.Size, &l.with}, {lossy, KindLatency, pingSize, &l.trips}}
+	if len(l.trips)%2 == 1 {
+		turns[0], turns[1] = turns[1], turns[0]
+	}
+	for _, part := range turns {
 		s, err := part.side.sample(ctx, part.kind, part.size, o.Time/time.Duration(o.Rounds))
 		if err != nil {
 			return err

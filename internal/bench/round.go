@@ -120,7 +120,12 @@ func medianOf(samples []sample, figure func(sample) float64) float64 {
 	for i, s := range samples {
 		vs[i] = figure(s)
 	}
-	slices.Sort(vs)
+	return median(vs)
+}
+
+// median sorts a copy of the figures.
+func median(of []float64) float64 {
+	vs := slices.Sorted(slices.Values(of))
 	return (vs[(len(vs)-1)/2] + vs[len(vs)/2]) / 2
 }
 

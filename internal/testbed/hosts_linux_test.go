@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -339,6 +340,34 @@ func TestCommandsRunOnTheirHost(t *testing.T) {
 	}
 	if err := tb.Host(0).Command(ctx, "/no/such/command").Run(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a command that is not there: %v", err)
+	}
+}
+
+func TestHostsThatAreApartShareNoProcessor(t *testing.T) {
+	var may unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &may); err != nil {
+		t.Fatal(err)
+	}
+	if may.Count() < 2 {
+		t.Skip("one processor: two hosts cannot but share it")
+	}
+	tb := build(t, testbed.Config{Hosts: 2, Apart: true})
+	var seen [2]string
+	all := 0
+	for i := range seen {
+		out, err := tb.Host(i).Command(context.Background(), "sh", "-c", "grep Cpus_allowed_list /proc/self/status; nproc").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := strings.Fields(string(out))
+		n, err := strconv.Atoi(words[len(words)-1])
+		if err != nil {
+			t.Fatalf("%q: %v", out, err)
+		}
+		seen[i], all = words[1], all+n
+	}
+	if all != may.Count() || seen[0] == seen[1] {
+		t.Errorf("of %d processors one host has %s, and the other %s", may.Count(), seen[0], seen[1])
 	}
 }
 

@@ -80,6 +80,10 @@ type Config struct {
 	// Lossy attaches the loss programs, and so a switch, even where Loss is 0. Then SetLoss works from the start, and a
 	// run without loss differs from one with loss in the loss alone.
 	Lossy bool
+
+	// Apart gives each host as many of the processors as any other, which its commands do not leave. Else the kernel has programs of
+	// two hosts share one while another is idle, now and then, and what is measured is that. Without a processor for each it does nothing.
+	Apart bool
 }
 
 // Counters are what loss programs have seen.

@@ -47,6 +47,11 @@ func (t *Testbed) build() error {
 		}
 		t.hosts = append(t.hosts, &Host{ns: ns, index: i})
 	}
+	if t.config.Apart {
+		if err := t.setApart(); err != nil {
+			return err
+		}
+	}
 	join := t.buildSwitch
 	if t.config.direct() {
 		join = t.buildCable
