@@ -94,8 +94,15 @@ func (c *nameCache) known(n *Name) *knownName {
 	return nil
 }
 
-func (c *nameCache) learn(n Name, vn vni.Name) {
-	c.at(n.App[0], n.Index).CompareAndSwap(nil, &knownName{n, proc.To(vn)})
+// learn makes a name known. It fails if nobody can be called so.
+func (c *nameCache) learn(n Name) (*knownName, error) {
+	vn, err := n.vni()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrBadArgument, err)
+	}
+	k := &knownName{n, proc.To(vn)}
+	c.at(vn.App[0], vn.Index).CompareAndSwap(nil, k)
+	return k, nil
 }
 
 // name is nameOf.

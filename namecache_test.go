@@ -1,6 +1,7 @@
 package weft
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/weftnet/weft/internal/vni"
@@ -18,7 +19,9 @@ func TestNamesThatMeetInTheCacheStayApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.learn(n, vn)
+		if k, err := c.learn(n); err != nil || k.name != n || k.dest.Name != vn {
+			t.Errorf("%v is learnt as %v, %v", n, k, err)
+		}
 		if k := c.known(&n); k != nil && k.dest.Name != vn {
 			t.Errorf("%v is known as %v", n, k.dest.Name)
 		}
@@ -36,6 +39,9 @@ func TestNamesThatMeetInTheCacheStayApart(t *testing.T) {
 	}
 	if got := c.name(&vni.AnyProcess); got != AnyProcess {
 		t.Errorf("nobody is heard as %v", got)
+	}
+	if _, err := c.learn(Name{"Nobody", 0}); !errors.Is(err, ErrBadArgument) {
+		t.Errorf("a name that nobody can have is learnt: %v", err)
 	}
 	if c.known(&Name{}) != nil {
 		t.Error("nobody is known")

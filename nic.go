@@ -154,7 +154,6 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 	if err != nil {
 		return nil, errors.Join(err, p.leave())
 	}
-	p.way = way
 	if p.p, err = proc.New(seg, w, &embeddedMemory{n, slot}, proc.Options{Names: n.names, Straight: way}); err != nil {
 		return nil, err
 	}

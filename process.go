@@ -16,8 +16,7 @@ type Process struct {
 	p        *proc.Process
 	name     Name
 	addr     Address
-	nic      *NIC      // that it is embedded with; nil at a daemon
-	way      *straight // into it
+	nic      *NIC // that it is embedded with; nil at a daemon
 	closeNIC bool
 	groups   map[string]*Group // joined as it attached
 	names    nameCache
@@ -73,7 +72,7 @@ func (m *Message) tell(p *Process) {
 //
 // A message to a name that no live NIC knows fails with [ErrNameUnknown]; see [Process.WaitName].
 func (p *Process) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
-	if k := p.names.known(&to); k != nil && p.way != nil && tag != AnyTag && p.way.deliver(&k.dest.Name, uint64(tag), parts) {
+	if k := p.names.known(&to); k != nil && tag != AnyTag && p.p.Post(&k.dest.Name, uint64(tag), parts) {
 		return nil
 	}
 	d, err := p.to("send", to, tag)
@@ -127,17 +126,26 @@ func (p *Process) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]
 // If ctx ends first, Recv returns ctx's error and no message is lost: one that was already coming in is returned
 // instead (decision 9).
 func (p *Process) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (m Message, err error) {
-	var other proc.Dest
-	d := &other
-	if k := p.names.known(&from); k != nil {
+	d := &anyProcess
+	if from != AnyProcess {
+		k := p.names.known(&from)
+		if k == nil {
+			if k, err = p.names.learn(from); err != nil {
+				return m, &OpError{Op: "receive", Err: err}
+			}
+		}
 		d = &k.dest
-	} else if other, err = p.from("receive", from); err != nil {
-		return m, err
+	}
+	if p.p.Meet(&m.m, &d.Name, match(tag), buf) {
+		m.tell(p)
+		return m, nil
 	}
 	err = p.p.RecvInto(ctx, &m.m, d, match(tag), buf)
 	m.tell(p)
 	return m, err
 }
+
+var anyProcess proc.Dest
 
 // Call sends a request and waits for the reply, which it receives into reply.
 func (p *Process) Call(ctx context.Context, to Name, tag Tag, request, reply []byte) (Message, error) {
@@ -219,12 +227,11 @@ func (p *Process) from(op string, n Name) (proc.Dest, error) {
 	if k := p.names.known(&n); k != nil {
 		return k.dest, nil
 	}
-	vn, err := n.vni()
+	k, err := p.names.learn(n)
 	if err != nil {
-		return proc.Dest{}, &OpError{Op: op, Err: fmt.Errorf("%w: %v", ErrBadArgument, err)}
+		return proc.Dest{}, &OpError{Op: op, Err: err}
 	}
-	p.names.learn(n, vn)
-	return proc.To(vn), nil
+	return k.dest, nil
 }
 
 func match(tag Tag) proc.Match {

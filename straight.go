@@ -4,6 +4,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/idle"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/vni"
@@ -13,6 +14,7 @@ import (
 type straight struct {
 	poller *poller.Poller
 	way    *nic.Straight
+	lone   bool // the link takes lone messages at one step, and shows them before they are taken
 	hold   bool // the Send that is open may wait
 	inVain bool // SendMany has waited for room in vain, and nothing has left since: it does not wait again
 }
@@ -21,7 +23,8 @@ type straight struct {
 func (n *NIC) newStraight(slot uint16, gen uint32) (s *straight, err error) {
 	n.poller.Do(func(clock.Time) {
 		if way := n.engine.Straight(slot, gen, poller.Now); way != nil {
-			s = &straight{poller: n.poller, way: way}
+			_, lone := n.link.(link.Peeker)
+			s = &straight{poller: n.poller, way: way, lone: lone}
 		}
 	})
 	if s == nil {
@@ -30,25 +33,27 @@ func (n *NIC) newStraight(slot uint16, gen uint32) (s *straight, err error) {
 	return s, nil
 }
 
-// deliver sends a message to the process called to if it can leave at once: Send and Sent in one, for the commonest of all calls.
-func (s *straight) deliver(to *vni.Name, tag uint64, parts [][]byte) bool {
-	n := 0
-	for _, b := range parts {
-		n += len(b)
-	}
-	if n > limits.EagerMessage || !s.poller.Enter() {
+// Post implements vni.Straight.
+func (s *straight) Post(to *vni.Name, tag uint64, payload []byte) bool {
+	if !s.lone || !s.poller.Enter() {
 		return false
 	}
-	room := s.way.Send(&vni.StraightSend{To: *to, Tag: tag, Len: n})
-	if room == nil {
-		s.poller.Leave(clock.Never)
-		return false
+	sent := s.way.Post(to, tag, payload)
+	s.poller.Leave(clock.Never)
+	return sent
+}
+
+// Meet implements vni.Straight.
+func (s *straight) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.Met, met bool) {
+	if !s.lone || !s.poller.Enter() {
+		return m, false
 	}
-	for _, b := range parts { // the one copy on this side
-		room = room[copy(room, b):]
+	now, ok := s.poller.Settle()
+	if ok && s.way.Expect(from, tag, anyTag) && s.poller.Linger() {
+		m, met = s.way.Meet(now, buf) // if it is something else, the caller waits, and polls
 	}
-	s.poller.Leave(s.way.Sent())
-	return true
+	s.poller.Leave(s.way.Due())
+	return m, met
 }
 
 // Send implements vni.Straight. The engine is the caller's until Sent.

@@ -153,12 +153,7 @@ func (p *port) Properties() link.Properties {
 func (p *port) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	n := min(len(p.in), framesPerPoll)
 	for _, f := range p.in[:n] {
-		p.inLen -= f.n
-		if p.net.link.Reliable {
-			p.net.path(f.from, f.to).underway -= f.n
-		}
-		p.counters.FramesIn++
-		p.counters.BytesIn += uint64(f.n)
+		p.noteIn(f)
 	}
 	for at := 0; at < n; {
 		at += p.hand(now, to, p.in[at:n])
@@ -241,6 +236,49 @@ func (p *port) Flush(now clock.Time) {
 		p.net.carry(f, p.freeAt)
 	}
 	p.out, p.outLen = p.out[:0], 0
+}
+
+// PostLone implements link.LonePoster. What is committed and not flushed stands in its way.
+func (p *port) PostLone(now clock.Time, to link.Addr, head *[6]uint64, body []byte) bool {
+	if len(p.out) > 0 || len(head)*8+len(body) > p.net.link.MTU {
+		return false
+	}
+	b := p.Reserve(to)
+	if b == nil {
+		return false
+	}
+	for i, h := range head {
+		binary.LittleEndian.PutUint64(b[8*i:], h)
+	}
+	p.Commit(len(head)*8 + copy(b[len(head)*8:], body))
+	p.Flush(now)
+	return true
+}
+
+// Peek implements link.Peeker.
+func (p *port) Peek(from link.Addr) (frame []byte) {
+	if len(p.in) > 0 && p.net.ports[p.in[0].from].addr == from {
+		return p.in[0].buf[:p.in[0].n]
+	}
+	return nil
+}
+
+// Pass implements link.Peeker.
+func (p *port) Pass(clock.Time, int) {
+	f := p.in[0]
+	p.noteIn(f)
+	p.net.release(f)
+	p.in = append(p.in[:0], p.in[1:]...)
+}
+
+// noteIn counts a frame that is handed over.
+func (p *port) noteIn(f *frame) {
+	p.inLen -= f.n
+	if p.net.link.Reliable {
+		p.net.path(f.from, f.to).underway -= f.n
+	}
+	p.counters.FramesIn++
+	p.counters.BytesIn += uint64(f.n)
 }
 
 func (p *port) Counters(c *link.Counters) {

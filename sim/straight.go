@@ -42,6 +42,20 @@ func (s *straight) mine() bool {
 
 func (s *straight) free() bool { return s.mine() && s.rng.IntN(straightIn) > 0 }
 
+// Post and Meet are for links that lose nothing. They draw on nothing where they could do nothing.
+func (s *straight) Post(to *vni.Name, tag uint64, payload []byte) bool {
+	return s.p.f.net.link.Reliable && s.free() && s.way.Post(to, tag, payload)
+}
+
+func (s *straight) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.Met, met bool) {
+	if !s.p.f.net.link.Reliable || !s.free() || !s.way.Expect(from, tag, anyTag) {
+		return m, false
+	}
+	m, met = s.way.Meet(s.p.f.s.now, buf)
+	s.p.host.schedule(s.way.Due())
+	return m, met
+}
+
 func (s *straight) Send(m vni.StraightSend) []byte {
 	if !s.free() {
 		return nil

@@ -136,6 +136,22 @@ type Poster interface {
 	Post(now clock.Time, frame []byte)
 }
 
+// LonePoster is a driver that takes a short frame without a reservation, if nothing is in its way.
+type LonePoster interface {
+	// PostLone sends a frame at once, of a header, whose words are little-endian, and a body behind it. It reports whether it could:
+	// where not, Reserve may. No reservation is open.
+	PostLone(now clock.Time, to Addr, head *[6]uint64, body []byte) bool
+}
+
+// Peeker is a driver whose next frame can be looked at before it is taken.
+type Peeker interface {
+	// Peek returns the frame that has come next from an address; nil if none has. It stays until Pass, or the next call of another
+	// method.
+	Peek(from Addr) (frame []byte)
+	// Pass lets go of the frame of n bytes that Peek has returned just now: it counts as handed over.
+	Pass(now clock.Time, n int)
+}
+
 // Taker is a Glancer that can hand over one frame alone, so that who waits for it need not wait until the driver has looked for
 // more.
 type Taker interface {

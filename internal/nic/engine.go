@@ -114,6 +114,7 @@ type Engine struct {
 	completion vni.Completion // under way to a process
 
 	taker       link.Taker  // the Link, if it is one
+	peeker      link.Peeker // likewise
 	out         rel.Flusher // the Link: to make it one for each frame costs a search for its methods
 	served      bool        // a straight receive has been finished in this poll
 	hurried     int         // polls in a row that ended early; see hurry
@@ -175,6 +176,7 @@ func New(cfg Config) (*Engine, error) {
 		e.gens[i] = base
 	}
 	e.taker, _ = cfg.Link.(link.Taker)
+	e.peeker, _ = cfg.Link.(link.Peeker)
 	e.out = cfg.Link
 	e.rel = rel.New(cfg.rel(e.rng.Uint64()), (*handler)(e))
 	return e, nil
@@ -184,12 +186,13 @@ func New(cfg Config) (*Engine, error) {
 func (cfg *Config) rel(seed uint64) rel.Config {
 	p := cfg.Link.Properties()
 	poster, _ := cfg.Link.(link.Poster)
+	lonePoster, _ := cfg.Link.(link.LonePoster)
 	return rel.Config{
 		NIC: cfg.ID, Incarnation: cfg.Incarnation, Seed: seed,
 		MTU: cfg.Link.MTU(), Tagged: !p.Checked, Reliable: p.Reliable && p.Ordered,
 		ReceiveCapacity: cfg.ReceiveCapacity, Rooms: cfg.Rooms, UnreachableAfter: cfg.UnreachableAfter,
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
-		Narrow: !p.Whole, Doubt: cfg.doubt(), Copy: cfg.copier(), Poster: poster,
+		Narrow: !p.Whole, Doubt: cfg.doubt(), Copy: cfg.copier(), Poster: poster, LonePoster: lonePoster,
 		Faults: cfg.Faults, Defect: cfg.Defect,
 	}
 }

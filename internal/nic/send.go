@@ -102,11 +102,12 @@ type destKey struct {
 // for early envelopes has to make up only for what the network does.
 type dest struct {
 	key    destKey
-	peer   *peer   // nil: a process of this NIC
-	remote *remote // nil: a process of this NIC
-	number uint32  // of the next envelope
-	sends  int     // under way to it
-	over   bool    // the process has gone: to be forgotten with its last send
+	peer   *peer     // nil: a process of this NIC
+	remote *remote   // nil: a process of this NIC
+	number uint32    // of the next envelope
+	sends  int       // under way to it
+	over   bool      // the process has gone: to be forgotten with its last send
+	lone   wire.Lone // of messages to it; zero until one is sent so
 	queue  list[send]
 }
 

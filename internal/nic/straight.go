@@ -28,6 +28,7 @@ type Straight struct {
 	active  int           // receives that are not finished
 	closing bool
 	idle    atomic.Bool // closing, and none is active
+	awaited awaited     // what Meet takes
 }
 
 // Straight returns the straight way of the process at slot; nil if there is no such process. now is read where the time since
@@ -115,14 +116,19 @@ func (s *Straight) mayLeave(m *vni.StraightSend, n int) *dest {
 	if n > limits.EagerMessage || !s.usable() {
 		return nil
 	}
-	d := s.dest(m)
-	if d == nil || d.peer == nil || d.queue.n > 0 || !d.peer.ep.Up() {
-		return nil
+	if d := s.dest(m); d != nil && d.open(n) {
+		return d
 	}
-	if r := d.remote; r.used+stagedCost(uint64(n)) > r.granted || r.waiting.n > 0 {
-		return nil
+	return nil
+}
+
+// open reports whether a message of n bytes may leave now.
+func (d *dest) open(n int) bool {
+	if d.peer == nil || d.queue.n > 0 || !d.peer.ep.Up() {
+		return false
 	}
-	return d
+	r := d.remote
+	return r.used+stagedCost(uint64(n)) <= r.granted && r.waiting.n == 0
 }
 
 // spaceFor is where a message of n bytes belongs that goes in one piece.
@@ -138,17 +144,26 @@ func (s *Straight) readClock() { s.e.now = max(s.e.now, s.clock()) }
 
 // dest finds whom a message is for; nil if a command has to find out.
 func (s *Straight) dest(m *vni.StraightSend) *dest {
-	k := destKey{m.NIC, m.Slot, m.Gen}
 	if m.NIC == 0 {
-		if s.e.reconsider && s.e.waiting.n > 0 { // for a name that the tables have just brought, perhaps this one
-			return nil
-		}
-		n := s.e.names.find(&m.To)
-		if n == nil || !n.live() || m.Gen != 0 && m.Gen != n.gen {
-			return nil
-		}
-		k = destKey{n.nic, n.slot, n.gen}
+		return s.named(&m.To, m.Gen)
 	}
+	return s.at(destKey{m.NIC, m.Slot, m.Gen})
+}
+
+// named finds a process by its name, and by its generation unless that is 0.
+func (s *Straight) named(to *vni.Name, gen uint32) *dest {
+	if s.e.reconsider && s.e.waiting.n > 0 { // for a name that the tables have just brought, perhaps this one
+		return nil
+	}
+	n := s.e.names.find(to)
+	if n == nil || !n.live() || gen != 0 && gen != n.gen {
+		return nil
+	}
+	return s.at(destKey{n.nic, n.slot, n.gen})
+}
+
+// at finds a process that something has been sent to before.
+func (s *Straight) at(k destKey) *dest {
 	if d := s.p.lastDest; d != nil && d.key == k {
 		return d
 	}

@@ -90,7 +90,11 @@ type Poller struct {
 	pace   idle.Pace    // of the waiter with the duty
 	slow   idle.Pace    // of the helper
 	again  atomic.Bool  // a command was posted: the holder of mu polls once more before it is through
+	wanted atomic.Int32 // how many are about to sleep until mu is free
 	closed atomic.Bool
+
+	patience atomic.Int32 // how many looks at the link Linger takes
+	unpolled int          // frames that were taken though a poll was due; guarded by mu
 
 	polled  atomic.Int64 // when the engine was polled last
 	next    atomic.Int64 // when it said that it must be polled again; 0 is always
@@ -120,6 +124,7 @@ func New(e Engine, cfg Config) (*Poller, error) {
 	if n, ok := cfg.Link.(link.Notifier); ok {
 		n.Notify(p.frameArrived)
 	}
+	p.patience.Store(lingers)
 	go p.help()
 	return p, nil
 }
@@ -163,16 +168,25 @@ func (p *Poller) Enter() bool {
 	if p.closed.Load() {
 		return false
 	}
-	for tries := 0; !p.mu.TryLock(); tries++ {
-		if tries == enterTries {
-			p.mu.Lock()
-			break
-		}
+	if !p.mu.TryLock() {
+		p.enterLate()
 	}
 	if p.duty.Load() == helper {
 		p.duty.CompareAndSwap(helper, nobody)
 	}
 	return true
+}
+
+// enterLate is Enter where somebody has the engine.
+func (p *Poller) enterLate() {
+	p.wanted.Add(1)
+	defer p.wanted.Add(-1)
+	for range enterTries {
+		if p.mu.TryLock() {
+			return
+		}
+	}
+	p.mu.Lock()
 }
 
 // enterTries is how often Enter tries before it sleeps: for as long as a poll of little work takes.
@@ -339,7 +353,7 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 	defer idle.Leave()
 	done := ctx.Done()
 	now := Now() // the clock is looked at once for each poll: that costs a quarter as much as the poll
-	since := now
+	begun, since := now, now
 	for yielded, first := since, true; ; now, first = Now(), false {
 		if now.Sub(yielded) > shareAfter && (idle.Crowded() || now.Sub(yielded) > shareAlways) {
 			runtime.Gosched()
@@ -358,6 +372,7 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 			idle.Relax()
 		}
 		if ready() || isDone(done) || p.closed.Load() {
+			p.cameSoon(begun, now)
 			p.duty.Store(nobody)
 			return nobody
 		}
@@ -395,12 +410,15 @@ func (p *Poller) glance() bool {
 		if p.glancer.Glance() {
 			return true
 		}
-		if p.again.Load() {
+		if p.asked() {
 			return false
 		}
 	}
 	return false
 }
+
+// asked reports whether somebody else wants the engine.
+func (p *Poller) asked() bool { return p.again.Load() || p.wanted.Load() > 0 }
 
 func isDone(done <-chan struct{}) bool {
 	select {

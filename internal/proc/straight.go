@@ -12,6 +12,47 @@ import (
 // receives. What is refused there takes the long way, by context and command, which has no limits. Which way an
 // operation has gone its caller cannot tell.
 
+// Post sends a message to the process with a name in one step, by the straight way, if it can leave at once. Otherwise Send may. parts are
+// copied, so they are free at once.
+func (p *Process) Post(to *vni.Name, tag uint64, parts [][]byte) bool {
+	way := p.opts.Straight
+	if way == nil || p.closed.Load() {
+		return false
+	}
+	if len(parts) == 1 {
+		return way.Post(to, tag, parts[0])
+	}
+	n := 0
+	for _, b := range parts {
+		n += len(b)
+	}
+	if n > limits.TinyMessage {
+		return false
+	}
+	whole := gathers.Get().(*[limits.TinyMessage]byte)
+	defer gathers.Put(whole)
+	copyParts(whole[:n], parts)
+	return way.Post(to, tag, whole[:n])
+}
+
+// gathers is where messages of several parts become one.
+var gathers = sync.Pool{New: func() any { return new([limits.TinyMessage]byte) }}
+
+// Meet receives the message that comes next, if it comes within a moment, and before a receive of it has to be posted. Otherwise Recv
+// does. m is empty.
+func (p *Process) Meet(m *Message, from *vni.Name, match Match, buf []byte) bool {
+	way := p.opts.Straight
+	if way == nil || p.closed.Load() {
+		return false
+	}
+	met, ok := way.Meet(from, match.Tag, match.Any, buf)
+	if ok {
+		m.From, m.NIC, m.Slot, m.Gen = met.From, met.NIC, met.Slot, met.Gen
+		m.Tag, m.Len, m.Full = met.Tag, met.Len, uint64(met.Len)
+	}
+	return ok
+}
+
 // sendStraight sends a message by the straight way, if it can go there. parts are copied, so they are free at once.
 func (p *Process) sendStraight(to Dest, tag uint64, parts [][]byte, hold bool) bool {
 	way := p.opts.Straight

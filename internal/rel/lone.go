@@ -23,6 +23,11 @@ type loneFrame struct {
 	staged [dataHead + loneRecord + wire.TagLen]byte
 }
 
+// Poster is a link that takes a short frame at a step, for the room that Reserve has offered.
+type Poster interface {
+	Post(now clock.Time, frame []byte)
+}
+
 // Lone returns room for one record of n bytes in the command space if it may leave at once, alone, and the session's link is not
 // Reliable; nil otherwise, and then Reserve may do. The caller writes the record, nothing else of the Module is called, and it
 // leaves with SendLone.

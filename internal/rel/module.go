@@ -59,7 +59,8 @@ type Config struct {
 
 	UnreachableAfter, AckDelay, ProbeEvery time.Duration // 0 = default of limits
 
-	Poster Poster // the link, if it is one; nil if not
+	Poster     Poster     // the link, if it is one; nil if not
+	LonePoster LonePoster // likewise
 
 	Narrow bool                                // paths may carry less than MTU, so that lengths are probed (pathmtu.go)
 	Doubt  func(to netip.AddrPort, what Doubt) // told what losses say of a path; nil = nobody
@@ -144,7 +145,7 @@ type Module struct {
 	fastOK   bool
 	flusher  Flusher // to be flushed as soon as a segment is posted, nil if there is no such hurry
 
-	direct direct
+	direct []byte // the link's frame of an Endpoint's Direct
 	lone   loneFrame
 
 	work   int  // of this Progress

@@ -28,22 +28,6 @@ func (m *Module) directHead(space wire.Space) int {
 	return wire.OuterLen + wire.InnerLen
 }
 
-// direct is the frame of an Endpoint's Direct. A short one is put together in memory of the Module's own and copied into the link's in
-// one go: a reader on another core who waits for the first line of a frame takes that line away each time that he looks, and
-// the writer stalls for it again.
-type direct struct {
-	frame  []byte // the link's
-	staged [stagedFrame]byte
-}
-
-// stagedFrame is how long a frame is at most that two cache lines of a link have room for.
-const stagedFrame = 112
-
-// Poster are Frames that take a short frame, for the room that Reserve has offered, at a step.
-type Poster interface {
-	Post(now clock.Time, frame []byte)
-}
-
 // Direct returns room for one record of n bytes in the link's own frame, if the session's link is Reliable, it fits and nothing is
 // queued before it; nil otherwise, and then Reserve may do. The caller writes the record, nothing else of the Module is
 // called, and Direct's frame leaves with SendDirect. Nothing is pending on the peer then, so its silence does not count.
@@ -59,47 +43,35 @@ func (e *Endpoint) Direct(space wire.Space, n int, out Frames) []byte {
 	if b == nil {
 		return nil
 	}
-	d, head := &e.m.direct, e.m.directHead(space)
-	d.frame = b
-	if e.m.stages(space, head+n) {
-		b = d.staged[:]
-	}
+	e.m.direct = b
+	head := e.m.directHead(space)
 	return b[head : head+n : head+n]
 }
-
-// stages reports whether a frame of Direct is put together apart.
-func (m *Module) stages(space wire.Space, n int) bool { return n <= stagedFrame && m.plainly(space) }
 
 // SendDirect lets the frame of Direct leave, with its record of n bytes.
 func (e *Endpoint) SendDirect(now clock.Time, space wire.Space, n int, out Flusher) {
 	m, s := e.m, e.live
+	e.countDirect(n)
+	seq, length := s.send[space].pass(1), m.directHead(space)+n
+	if m.plainly(space) {
+		s.counter++
+		wire.PutPlain(m.direct, s.peer.Index, s.counter)
+		out.Commit(length)
+	} else {
+		h := wire.Inner{Space: space, Seq: seq}
+		h.Put(m.direct[wire.OuterLen:])
+		m.commitFrame(s, m.direct, wire.KindData, length, out)
+	}
+	out.Flush(now)
+}
+
+// countDirect counts a segment of one record of n bytes, of which nothing is kept.
+func (e *Endpoint) countDirect(n int) {
 	st := &e.stats
 	st.TotalSends++
 	st.FragSends++
 	st.SentBytes += uint64(n)
 	st.SegmentsAcked++
-	d, seq, length := &m.direct, s.send[space].pass(1), m.directHead(space)+n
-	switch {
-	case m.stages(space, length):
-		s.counter++
-		frame := d.staged[:length]
-		wire.PutPlain(frame, s.peer.Index, s.counter)
-		if m.cfg.Poster != nil {
-			m.cfg.Poster.Post(now, frame)
-			return
-		}
-		copy(d.frame, frame)
-		out.Commit(length)
-	case m.plainly(space):
-		s.counter++
-		wire.PutPlain(d.frame, s.peer.Index, s.counter)
-		out.Commit(length)
-	default:
-		h := wire.Inner{Space: space, Seq: seq}
-		h.Put(d.frame[wire.OuterLen:])
-		m.commitFrame(s, d.frame, wire.KindData, length, out)
-	}
-	out.Flush(now)
 }
 
 // receivePlain takes a Plain of an open session, if nothing is wrong with it.
@@ -108,7 +80,7 @@ func (m *Module) receivePlain(now clock.Time, from netip.AddrPort, index uint32,
 	if s == nil || !s.open || !s.reliable || m.cfg.Tagged || counter <= s.replay.top || from != s.addr {
 		return false
 	}
-	lone := wire.Lone(records) // as it mostly is
+	lone := wire.LoneFrag(records) // as it mostly is
 	if !lone && wire.CheckRecords(records) != nil {
 		return false
 	}

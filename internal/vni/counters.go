@@ -140,6 +140,7 @@ const (
 	NICRingsEmpty    // of those: without a command since the last
 	NICStraightSends // messages that took the straight way, without a command
 	NICStraightReceives
+	NICMet      // of those: messages that were taken from the link itself, by who waited for them
 	NICPacked   // messages that went into a batch, beside others
 	NICReturned // and those of a batch that were brought back, since nobody had looked at them
 
@@ -180,7 +181,7 @@ var counterNames = [counters]string{
 	"nic_active_now", "nic_names_now", "nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts",
 	"nic_reductions", "nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent",
 	"nic_relays", "nic_relayed_messages", "nic_relays_missed", "nic_duplicates",
-	"nic_groups_now", "nic_transit_bytes_now", "nic_crowded", "nic_rings", "nic_rings_empty", "nic_straight_sends", "nic_straight_receives",
+	"nic_groups_now", "nic_transit_bytes_now", "nic_crowded", "nic_rings", "nic_rings_empty", "nic_straight_sends", "nic_straight_receives", "nic_met",
 	"nic_packed", "nic_returned",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",

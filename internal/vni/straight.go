@@ -8,6 +8,9 @@ import "sync/atomic"
 // command that is posted and not yet read refuses whoever comes behind it, so the order is that of the calls in any case.
 //
 //	process                         NIC
+//	Post    ──────────────────────► the message leaves in one step, where the link is memory; false: Send
+//	Meet    ──────────────────────► the message that comes now, out of the link into the caller's memory; false: Receive
+//
 //	Send    ──────────────────────► room in a segment, or in the link's own frame; nil: by the queue
 //	copy the payload there
 //	Sent    ──────────────────────► what is held leaves
@@ -17,6 +20,12 @@ import "sync/atomic"
 //
 // Any goroutine may call it. Nothing blocks longer than a poll of the NIC takes.
 type Straight interface {
+	// Post sends a message to the process with a name, if it is short and can leave at once in one step.
+	Post(to *Name, tag uint64, payload []byte) bool
+	// Meet receives a message that comes within a moment, if it is the next that a Receive would take, and is whole. It is never
+	// posted.
+	Meet(from *Name, tag uint64, anyTag bool, buf []byte) (Met, bool)
+
 	// Send returns room for the payload of a message, which is on its way when Sent has been called: at once, by the same
 	// goroutine, which must not call anything else of the NIC in between.
 	Send(m StraightSend) []byte
@@ -43,6 +52,16 @@ type Straight interface {
 	Close()
 	// Idle reports, after Close, whether they all are finished.
 	Idle() bool
+}
+
+// Met tells of a message that Meet has taken.
+type Met struct {
+	From Name
+	NIC  uint64
+	Slot uint16
+	Gen  uint32
+	Tag  uint64
+	Len  int // bytes, all of the message
 }
 
 // StraightSend is a short message.

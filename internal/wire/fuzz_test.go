@@ -197,8 +197,8 @@ func FuzzRecords(f *testing.F) {
 		if want := recordsGood(doc, lens, b); (err == nil) != want {
 			t.Fatalf("CheckRecords = %v, the dumb version says good = %v", err, want)
 		}
-		if want := err == nil && len(b) > 0 && wire.Record(b).Type() == wire.TypeFrag && len(records(b)) == 1; wire.Lone(b) != want {
-			t.Fatalf("Lone(% x) = %v; expected %v", b, !want, want)
+		if want := err == nil && len(b) > 0 && wire.Record(b).Type() == wire.TypeFrag && len(records(b)) == 1; wire.LoneFrag(b) != want {
+			t.Fatalf("LoneFrag(% x) = %v; expected %v", b, !want, want)
 		}
 		if err == nil {
 			checkRecords(t, b)

@@ -123,8 +123,8 @@ func CheckRecords(b []byte) error {
 	return nil
 }
 
-// Lone reports whether b is one Frag that CheckRecords finds good, and nothing else: most segments are, and this asks little.
-func Lone(b []byte) bool {
+// LoneFrag reports whether b is one Frag that CheckRecords finds good, and nothing else: most segments are, and this asks little.
+func LoneFrag(b []byte) bool {
 	return len(b) >= FragLen && b[0] == byte(TypeFrag) && b[1]&^envelopeFlags == 0 && int(binary.LittleEndian.Uint16(b[2:])) == len(b)
 }
 

@@ -46,6 +46,8 @@ func Run(t *testing.T, s Suite) {
 		{"frames of every size up to the MTU arrive", testSizes},
 		{"many frames in batches arrive, in order if that is claimed", testBatches},
 		{"a posted frame leaves at once, behind those that were committed", testPost},
+		{"a lone frame leaves at one step, behind those that were committed", testPostLone},
+		{"a frame can be looked at before it is taken", testPeek},
 		{"an abandoned reservation sends nothing", testAbort},
 		{"a frame never exceeds the MTU", testBounds},
 		{"a full receiver makes Reserve say nil, and draining it helps", testFull},
@@ -236,6 +238,95 @@ func testPost(t *testing.T, s Suite) {
 		t.Fatal("Reserve = nil for nobody")
 	}
 	p.Post(now(), want[0])
+}
+
+func testPostLone(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	p, ok := a.(link.LonePoster)
+	if !ok {
+		t.Skip("the driver is no link.LonePoster")
+	}
+	r := rand.New(rand.NewPCG(9, 9))
+	var in Inbox
+	var want [][]byte
+	posted := 0
+	for range 2000 {
+		for range r.IntN(3) { // committed, and flushed or not
+			want = append(want, content(uint64(len(want)), 1+r.IntN(300)))
+			if !trySend(a, b.Addr(), want[len(want)-1]) {
+				t.Fatal("Reserve = nil though everything has been taken")
+			}
+		}
+		if r.IntN(2) > 0 {
+			a.Flush(now())
+		}
+		f := content(uint64(len(want)), 48+r.IntN(300))
+		if p.PostLone(now(), b.Addr(), head(f), f[48:]) {
+			want = append(want, f)
+			posted++
+		}
+		a.Flush(now())
+		Collect(t, b, &in, len(want))
+	}
+	if posted < 200 {
+		t.Errorf("%d frames of 2000 were posted", posted)
+	}
+	for i, f := range in.Frames {
+		if !bytes.Equal(f, want[i]) {
+			t.Fatalf("frame %d differs from what was sent", i)
+		}
+	}
+	settle(t, b, "after all frames")
+	p.PostLone(now(), s.Nobody, new([6]uint64), want[0]) // lost, or refused
+	if p.PostLone(now(), b.Addr(), new([6]uint64), make([]byte, a.MTU()-47)) {
+		t.Error("posted a frame longer than the MTU")
+	}
+}
+
+// head is how a frame begins, as Post wants it.
+func head(f []byte) *[6]uint64 {
+	var h [6]uint64
+	for i := range h {
+		h[i] = binary.LittleEndian.Uint64(f[8*i:])
+	}
+	return &h
+}
+
+// testPeek has frames looked at, and then taken by Pass or by Poll.
+func testPeek(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	p, ok := b.(link.Peeker)
+	if !ok {
+		t.Skip("the driver is no link.Peeker")
+	}
+	r := rand.New(rand.NewPCG(9, 10))
+	Send(t, a, b.Addr(), content(0, 100)) // the way is open when the first has come
+	var in Inbox
+	Collect(t, b, &in, 1)
+	from := a.Addr()
+	for i := uint64(1); i < 1000; i++ {
+		if p.Peek(from) != nil {
+			t.Fatal("Peek shows a frame that has not been sent")
+		}
+		want := content(i, 1+r.IntN(300))
+		Send(t, a, b.Addr(), want)
+		if f := p.Peek(from); !bytes.Equal(f, want) {
+			t.Fatalf("Peek shows % x; want frame %d, % x", f, i, want)
+		}
+		if p.Peek(s.Nobody) != nil {
+			t.Fatal("Peek shows a frame from somebody else")
+		}
+		if p.Peek(from); r.IntN(2) > 0 {
+			p.Pass(now(), len(want))
+		} else {
+			b.Poll(now(), &in)
+		}
+	}
+	var c link.Counters
+	if b.Counters(&c); c.FramesIn != 1000 {
+		t.Errorf("%d frames are counted of 1000", c.FramesIn)
+	}
+	settle(t, b, "after all frames")
 }
 
 func testAbort(t *testing.T, s Suite) {

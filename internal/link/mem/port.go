@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"encoding/binary"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -40,8 +41,10 @@ type slot struct {
 }
 
 var (
-	_ link.Driver   = (*Port)(nil)
-	_ link.Notifier = (*Port)(nil)
+	_ link.Driver     = (*Port)(nil)
+	_ link.Notifier   = (*Port)(nil)
+	_ link.LonePoster = (*Port)(nil)
+	_ link.Peeker     = (*Port)(nil)
 )
 
 // Addr implements link.Driver.
@@ -136,6 +139,22 @@ func (p *Port) grow() {
 	p.ring, p.head = ring, 0
 }
 
+// PostLone implements link.LonePoster.
+func (p *Port) PostLone(_ clock.Time, to link.Addr, head *[6]uint64, body []byte) bool {
+	if len(head)*8+len(body) > p.sw.mtu {
+		return false
+	}
+	b := p.Reserve(to)
+	if b == nil {
+		return false
+	}
+	for i, h := range head {
+		binary.LittleEndian.PutUint64(b[8*i:], h)
+	}
+	p.Commit(len(head)*8 + copy(b[len(head)*8:], body))
+	return true
+}
+
 // Flush implements link.Driver. Commit has sent everything already.
 func (p *Port) Flush(clock.Time) {}
 
@@ -159,6 +178,31 @@ func (p *Port) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 		p.spare = p.spare[:p.sw.keep/2]
 	}
 	return n, clock.Never
+}
+
+// Peek implements link.Peeker. It shows the frame at the head of the queue, which may be from somebody else.
+func (p *Port) Peek(from link.Addr) (frame []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting.Load() > 0 {
+		if f := p.ring[p.head]; f.from.addr == from {
+			return f.frame
+		}
+	}
+	return nil
+}
+
+// Pass implements link.Peeker.
+func (p *Port) Pass(_ clock.Time, n int) {
+	p.mu.Lock()
+	at := &p.ring[p.head]
+	p.spare = append(p.spare, at.frame[:p.sw.mtu])
+	*at = slot{}
+	p.head = (p.head + 1) & uint32(len(p.ring)-1)
+	p.waiting.Add(-1)
+	p.mu.Unlock()
+	p.counters.FramesIn++
+	p.counters.BytesIn += uint64(n)
 }
 
 // dequeue moves up to limits.PollBatch frames from the queue to the batch, so that Receive is called without the lock

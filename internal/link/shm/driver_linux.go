@@ -27,7 +27,8 @@ type Driver struct {
 
 	hellos   []int // connections whose hello has not come
 	in       []*incoming
-	first    int // of in, where the next Poll begins
+	first    int       // of in, where the next Poll begins
+	peeked   *incoming // whose frame Peek has returned
 	sleeping bool
 	polls    int // since the last look at the sockets
 	now      clock.Time
@@ -36,12 +37,13 @@ type Driver struct {
 }
 
 var (
-	_ link.Driver   = (*Driver)(nil)
-	_ link.Pollable = (*Driver)(nil)
-	_ link.Sleeper  = (*Driver)(nil)
-	_ link.Taker    = (*Driver)(nil)
-	_ link.Copier   = (*Driver)(nil)
-	_ link.Poster   = (*Driver)(nil)
+	_ link.Driver     = (*Driver)(nil)
+	_ link.Pollable   = (*Driver)(nil)
+	_ link.Sleeper    = (*Driver)(nil)
+	_ link.Taker      = (*Driver)(nil)
+	_ link.Peeker     = (*Driver)(nil)
+	_ link.Copier     = (*Driver)(nil)
+	_ link.LonePoster = (*Driver)(nil)
 )
 
 // Listen makes a driver that others can reach.
@@ -112,6 +114,7 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 // Glance implements link.Glancer: one load a sender.
 func (d *Driver) Glance() bool {
 	for _, in := range d.in {
+		fetch(in.read.word(in.read.pos & (in.read.size - 1)))
 		if in.read.ready() {
 			return true
 		}
@@ -157,6 +160,26 @@ func (d *Driver) take(in *incoming, now clock.Time, to link.Receiver, most int) 
 		in.read.done(len(f))
 	}
 	return frames
+}
+
+// Peek implements link.Peeker.
+func (d *Driver) Peek(from link.Addr) (frame []byte) {
+	for _, in := range d.in {
+		if in.from == from && !in.broken {
+			d.peeked = in
+			frame, _ = in.read.next() // what is wrong with a ring Poll finds out
+			return frame
+		}
+	}
+	return nil
+}
+
+// Pass implements link.Peeker.
+func (d *Driver) Pass(now clock.Time, n int) {
+	d.now = now
+	d.counters.FramesIn++
+	d.counters.BytesIn += uint64(n)
+	d.peeked.read.done(n)
 }
 
 // sweep lets go of senders that have ended, once all they sent has been read. more says that some have not.
@@ -214,14 +237,6 @@ func (d *Driver) Copy(to, from []byte) {
 	d.open.copier.Copy(to, from)
 }
 
-// reservation is the memory that the open Reserve has offered.
-func (d *Driver) reservation() []byte {
-	if d.open == nil || d.open.dead {
-		return d.nowhere()
-	}
-	return d.open.write.open(d.mtu)
-}
-
 // nowhere is memory for a frame that will not arrive.
 func (d *Driver) nowhere() []byte {
 	if d.scratch == nil {
@@ -263,22 +278,23 @@ func (d *Driver) Commit(n int) {
 	}
 }
 
-// Post implements link.Poster. What was committed before leaves with it.
-func (d *Driver) Post(now clock.Time, frame []byte) {
-	o := d.open
-	if o == nil || o.dead || o.write.held != nil || len(d.unsent) > 0 || len(frame) > d.mtu {
-		copy(d.reservation(), frame)
-		d.Commit(len(frame))
-		d.Flush(now)
-		return
+// PostLone implements link.LonePoster. Frames that are committed and have yet to be published stand in its way, and the end of the ring does.
+func (d *Driver) PostLone(now clock.Time, to link.Addr, head *[6]uint64, body []byte) bool {
+	o := d.last
+	if o == nil || o.dead || o.write.held != nil || o.to != to || len(d.unsent) > 0 || d.closed || len(head)*8+len(body) > d.mtu {
+		return false
+	}
+	if !o.write.post(head, body) {
+		return false
 	}
 	d.now = now
 	d.reserved, d.open = false, nil
 	d.counters.FramesOut++
-	d.counters.BytesOut += uint64(len(frame))
-	if o.write.post(frame) {
+	d.counters.BytesOut += uint64(len(head)*8 + len(body))
+	if o.write.wakes() {
 		d.announce(o)
 	}
+	return true
 }
 
 // Flush implements link.Driver.

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -147,15 +148,26 @@ func (w *writer) put(length, bytes uint64) {
 	w.bytes += int(bytes)
 }
 
-// post makes a frame in the room that reserve has found, where nothing is held, and shows it to the reader. It reports whether
-// that has to be woken.
-func (w *writer) post(frame []byte) (wake bool) {
-	at := w.pos & (w.size - 1)
-	*w.word(at + 8) = w.secondKey ^ (w.pos<<lengthBits | uint64(len(frame)))
-	copy(w.data[at+recordHead:], frame)
+// post makes a frame where nothing is held, if there is room, and shows it to the reader. A reader on another core who waits for the
+// first line of a record takes that line away each time that he looks, and the writer stalls for it again: so all that goes
+// there is at hand by then, and is stored in one go.
+func (w *writer) post(head *[6]uint64, body []byte) (posted bool) {
+	n := len(head)*8 + len(body)
+	at, need := w.pos&(w.size-1), record(n)
+	if w.size-at < need || w.limit-w.pos < need {
+		return false
+	}
+	own(w.word(at))
+	to := w.data[at : at+need : at+need]
+	copy(to[recordHead+len(head)*8:], body)
+	for i, h := range head {
+		binary.LittleEndian.PutUint64(to[recordHead+8*i:], h)
+	}
+	*w.word(at + 8) = w.secondKey ^ (w.pos<<lengthBits | uint64(n))
 	atomic.StoreUint64(w.word(at), w.firstKey^w.pos)
-	w.pos += record(len(frame))
-	return w.wakes()
+	w.pos += need
+	own(w.word((w.pos + line) & (w.size - 1)))
+	return true
 }
 
 // publish shows the batch to the reader, and reports whether that has to be woken.

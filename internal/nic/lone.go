@@ -1,0 +1,117 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Most calls find nothing under way but themselves: a question, its answer, the next question. For them the straight way is shorter
+// still, where the link is shared memory. Post writes the frame of a message in one go. Who receives looks at the link himself:
+//
+//	Expect: nobody waits in front of him, nothing waits for him, and whose message comes next is known
+//	   │ a frame comes
+//	   ▼
+//	Meet: it is that message ──► from the ring to his memory; it was never posted, and never queued
+//	   │ it is anything else
+//	   ▼
+//	Receive, and a Poll, as ever
+//
+// The engine is his from Expect to the end of Meet, so that nothing changes in between. Credit, order, accounts and counts are those of
+// Send and Receive.
+
+// awaited is what a Straight expects from the link.
+type awaited struct {
+	src  *source
+	from link.Addr
+	head wire.Lone // of frames between src and the process
+	tag  uint64
+	any  bool // any tag
+}
+
+// Post sends a message in one step, if it can leave at once, in a frame of its own.
+func (s *Straight) Post(to *vni.Name, tag uint64, payload []byte) bool {
+	n := len(payload)
+	if n > limits.TinyMessage || !s.usable() {
+		return false
+	}
+	d := s.named(to, 0)
+	if d == nil || !d.open(n) {
+		return false
+	}
+	e, p := s.e, s.p
+	if d.lone == (wire.Lone{}) {
+		d.lone = wire.LoneOf(&wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen})
+	}
+	d.lone.SetMessage(d.number, tag, n)
+	if !d.peer.ep.PostLone(e.now, &d.lone, payload) {
+		return false
+	}
+	d.number++
+	d.remote.used += stagedCost(uint64(n))
+	e.countSent(p, 1, uint64(n))
+	e.counts[vni.NICStraightSends]++
+	return true
+}
+
+// Expect gets ready for the next message of whoever sent the last one, if a receive from that sender, or any, with that tag, or any,
+// would be posted before all others now and not find a message that has come already. Meet may follow, as long as the engine is not
+// used for anything else.
+func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
+	p, x := s.p, &s.awaited
+	src := p.lastSource
+	if s.e.peeker == nil || src == nil || p.posted.n+p.stray.n > 0 || !s.usable() {
+		return false
+	}
+	if src.credit == nil || !src.named || src.early.n > 0 || !(from.Is(&src.name) || from.IsZero()) {
+		return false
+	}
+	addr, ok := src.key.peer.ep.Plains()
+	if !ok {
+		return false
+	}
+	if x.src != src {
+		x.src = src
+		x.head = wire.LoneOf(&wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: src.key.slot, SrcGen: src.key.gen})
+	}
+	x.from, x.tag, x.any = addr, tag, anyTag
+	return true
+}
+
+// Meet takes the message that is expected into buf, if that is what the link has next, whole, and has room there.
+func (s *Straight) Meet(now clock.Time, buf []byte) (m vni.Met, ok bool) {
+	e, p, x := s.e, s.p, &s.awaited
+	frame := e.peeker.Peek(x.from)
+	src := x.src
+	if !x.head.Between(frame, src.expected) {
+		return m, false
+	}
+	tag, payload := wire.LoneTag(frame), frame[wire.LoneLen:]
+	n, cost := uint64(len(payload)), stagedCost(uint64(len(payload)))
+	if tag != x.tag && !x.any || len(payload) > len(buf) || src.credit.spent+cost > src.credit.handed {
+		return m, false
+	}
+	e.now = max(e.now, now)
+	if !src.key.peer.ep.TakeLone(e.now, frame) {
+		return m, false
+	}
+	copy(buf, payload)
+	e.peeker.Pass(e.now, len(frame))
+	src.credit.spend(e.now, cost)
+	e.restoreCredit(src, cost)
+	src.expected++
+	e.countReceived(p, 1, n)
+	e.counts[vni.NICStraightReceives]++
+	e.counts[vni.NICMet]++
+	return vni.Met{From: src.name, NIC: src.nic, Slot: src.key.slot, Gen: src.key.gen, Tag: tag, Len: len(payload)}, true
+}
+
+// Due is when the engine must be polled after a Meet: at once if that has left something to send.
+func (s *Straight) Due() clock.Time {
+	if !s.e.rel.Idle() {
+		return s.e.now
+	}
+	return clock.Never
+}

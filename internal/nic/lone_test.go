@@ -1,0 +1,243 @@
+package nic
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// meet is what a program's Recv does first.
+func (p *rider) meet(from vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.Met, ok bool) {
+	if !p.way.Expect(&from, tag, anyTag) {
+		return m, false
+	}
+	return p.way.Meet(p.f.now, buf)
+}
+
+func TestALoneMessageIsPostedInOneStepAndMetOnTheLink(t *testing.T) { // USNIC-28, USNIC-38
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.riders()
+	polls := b.e.Count(vni.NICPolls)
+	for i, n := range []int{0, 1, 64, 65, limits.TinyMessage} {
+		data, buf := pattern(n, byte(i)), make([]byte, n)
+		if !a.way.Post(&b.name, 9, data) {
+			t.Fatalf("%d bytes are refused", n)
+		}
+		m, ok := b.meet(a.name, 9, false, buf)
+		if !ok || !bytes.Equal(buf, data) || m != (vni.Met{From: a.name, NIC: 1, Slot: a.slot, Gen: a.gen, Tag: 9, Len: n}) {
+			t.Fatalf("met %v: %+v, % x; expected % x", ok, m, buf, data)
+		}
+	}
+	if n := b.e.Count(vni.NICMet); n != 5 || b.e.Count(vni.NICPolls) != polls {
+		t.Errorf("%d of 5 were counted, in %d polls", n, b.e.Count(vni.NICPolls)-polls)
+	}
+	if a.way.Post(&b.name, 9, make([]byte, limits.TinyMessage+1)) {
+		t.Error("posted what is not short")
+	}
+	for range 3 * limits.CreditBytes / 700 { // credit comes back
+		f.until(time.Second, "the straight way", func() bool { return a.way.Post(&b.name, 9, make([]byte, 700)) })
+		if _, ok := b.meet(vni.AnyProcess, 0, true, make([]byte, 700)); !ok {
+			t.Fatal("a message is not met")
+		}
+		if b.way.Due() <= f.now {
+			f.step()
+		}
+	}
+	f.noLeaks()
+}
+
+func TestOnlyTheMessageThatIsExpectedIsMet(t *testing.T) {
+	f := newFabric(t, 3, fault.Config{})
+	a, b := f.riders()
+	c := f.rider(2, "c/0")
+	f.met(c, b)
+	buf := make([]byte, 8)
+	refused := func(what string, from vni.Name, tag uint64, buf []byte) {
+		t.Helper()
+		if m, ok := b.meet(from, tag, false, buf); ok {
+			t.Errorf("%s was met: %+v", what, m)
+		}
+	}
+	refused("nothing", c.name, 1, buf)
+	a.mustRide(b.tester, 1, false, pattern(8, 1))
+	refused("a message of somebody else", c.name, 1, buf)
+	b.got(b.want(a.tester, 1, buf), pattern(8, 1)) // it is whom the next is expected from
+
+	a.mustRide(b.tester, 1, false, pattern(8, 2))
+	refused("a message with another tag", a.name, 2, buf)
+	refused("a message for which there is no room", a.name, 1, buf[:7])
+	w := b.want(a.tester, 2, make([]byte, 8))
+	refused("a message that comes behind a posted receive", a.name, 1, buf)
+	b.way.Cancel(f.now, w)
+	for range 10 {
+		f.step()
+	}
+	a.mustRide(b.tester, 1, false, pattern(8, 3))
+	refused("a message that comes behind one that waits", a.name, 1, buf)
+	b.got(b.want(a.tester, 1, buf), pattern(8, 2))
+	b.got(b.want(a.tester, 1, buf), pattern(8, 3))
+
+	a.mustRide(b.tester, 1, false, pattern(1000, 4))
+	refused("a message in a segment with a header of its own", a.name, 1, make([]byte, 1000))
+	b.got(b.want(a.tester, 1, make([]byte, 1000)), pattern(1000, 4))
+
+	b.way.Close(f.now)
+	refused("a message to one who has closed", a.name, 1, buf)
+	f.noLeaks()
+}
+
+// What is met and what is posted, by several senders: each message comes once, and of those of one sender with one tag the earlier
+// goes to the receive that began earlier (decision 5, QNIX-19).
+func TestMeetingsKeepTheOrderOfReceives(t *testing.T) {
+	met, all := 0, 0
+	for seed := range uint64(40) {
+		w := newMeetings(t, seed)
+		w.run()
+		met, all = met+w.met, all+w.got
+	}
+	if met < all/20 {
+		t.Errorf("%d of %d messages were met", met, all)
+	}
+}
+
+// meetings is a receiver, its senders, and what is known of their messages.
+type meetings struct {
+	t       *testing.T
+	f       *fabric
+	rng     *rand.Rand
+	to      *rider
+	senders []*rider
+	sent    []int          // messages, by sender
+	begun   int            // receives
+	waiting []beganReceive // that are posted
+	last    map[[2]uint64]([2]int)
+	got     int
+	met     int
+}
+
+type beganReceive struct {
+	*vni.StraightReceive
+	number int
+}
+
+func newMeetings(t *testing.T, seed uint64) *meetings {
+	f := newFabric(t, 3, fault.Config{})
+	w := &meetings{t: t, f: f, rng: rand.New(rand.NewPCG(seed, 3)), to: f.rider(1, "to/0"), sent: make([]int, 3), last: map[[2]uint64][2]int{}}
+	for i, nic := range []int{0, 0, 2} {
+		w.senders = append(w.senders, f.rider(nic, vni.Name{App: [24]byte{'s'}, Index: uint32(i)}.String()))
+	}
+	for _, s := range w.senders {
+		f.met(s, w.to)
+	}
+	return w
+}
+
+func (w *meetings) run() {
+	for range 3000 {
+		switch w.rng.IntN(24) {
+		case 0:
+			w.post()
+		case 1:
+			w.f.step()
+		case 2:
+			w.send()
+		case 3, 4, 5:
+			w.drain()
+		default:
+			w.send()
+			w.meet()
+		}
+		w.look()
+	}
+	w.drain()
+}
+
+// drain receives whatever is under way, by receives that take all.
+func (w *meetings) drain() {
+	for w.got < w.sent[0]+w.sent[1]+w.sent[2] {
+		w.begin(&vni.StraightReceive{AnyTag: true, Buf: make([]byte, 800)})
+		n := w.got
+		w.f.until(time.Second, "the end of a receive", func() bool { w.look(); return w.got > n })
+	}
+}
+
+// send sends a message that says which it is.
+func (w *meetings) send() {
+	i := w.rng.IntN(len(w.senders))
+	s, tag := w.senders[i], w.rng.Uint64N(2)
+	data := make([]byte, 4+w.rng.IntN(700))
+	binary.LittleEndian.PutUint32(data, uint32(w.sent[i]))
+	if w.rng.IntN(8) == 0 && s.ride(w.to.tester, tag, w.rng.IntN(2) == 0, data) || s.way.Post(&w.to.name, tag, data) {
+		w.sent[i]++
+	}
+}
+
+// filter draws what a receive wants.
+func (w *meetings) filter() (from vni.Name, tag uint64, anyTag bool) {
+	if w.rng.IntN(4) == 0 {
+		from = w.senders[w.rng.IntN(len(w.senders))].name
+	}
+	return from, w.rng.Uint64N(2), w.rng.IntN(4) > 0
+}
+
+func (w *meetings) meet() {
+	from, tag, anyTag := w.filter()
+	buf := make([]byte, 800)
+	m, ok := w.to.meet(from, tag, anyTag, buf)
+	if !ok {
+		return
+	}
+	w.met++
+	w.begun++
+	if from != vni.AnyProcess && from != m.From || !anyTag && tag != m.Tag {
+		w.t.Fatalf("who wanted tag %d, any %v, of %v has met %+v", tag, anyTag, from, m)
+	}
+	w.judge(m.From, m.Tag, buf, w.begun)
+}
+
+func (w *meetings) post() {
+	if len(w.waiting) < 3 {
+		from, tag, anyTag := w.filter()
+		w.begin(&vni.StraightReceive{From: from, Tag: tag, AnyTag: anyTag, Buf: make([]byte, 800)})
+	}
+}
+
+func (w *meetings) begin(r *vni.StraightReceive) {
+	w.begun++
+	if _, ok := w.to.way.Receive(r); !ok {
+		w.t.Fatal("the straight way refuses a receive")
+	}
+	w.waiting = append(w.waiting, beganReceive{r, w.begun})
+}
+
+// look takes what posted receives have brought.
+func (w *meetings) look() {
+	still := w.waiting[:0]
+	for _, r := range w.waiting {
+		if !r.Done() {
+			still = append(still, r)
+			continue
+		}
+		w.judge(r.Result.From, r.Result.Tag, r.Buf, r.number)
+	}
+	w.waiting = still
+}
+
+// judge holds a message against the last one of its sender with its tag.
+func (w *meetings) judge(from vni.Name, tag uint64, buf []byte, number int) {
+	w.got++
+	message := int(binary.LittleEndian.Uint32(buf)) + 1
+	k := [2]uint64{uint64(from.Index), tag}
+	if last := w.last[k]; message > last[0] != (number > last[1]) || message == last[0] {
+		w.t.Fatalf("message %d of %v with tag %d went to receive %d, and %d to %d", message, from, tag, number, last[0], last[1])
+	}
+	if w.last[k][0] < message {
+		w.last[k] = [2]int{message, number}
+	}
+}

@@ -1,0 +1,63 @@
+package rel
+
+import (
+	"net/netip"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A lone short message over a Reliable link, the commonest of all frames there, has a way of its own at both ends (USNIC-28, USNIC-39). It
+// is one comparison of what is the same for each such frame, and nothing is looked up:
+//
+//	PostLone ──► link.LonePoster ═══ ring ═══ link.Peeker ──► TakeLone
+//
+// What is not as it should be goes the ways of reliable.go, to the same end.
+
+// LonePoster is a link that takes a short frame at one step; link.LonePoster says how.
+type LonePoster interface {
+	PostLone(now clock.Time, to netip.AddrPort, head *[6]uint64, body []byte) bool
+}
+
+// PostLone sends a message at once, as SendDirect would, if the link is a LonePoster and nothing is in the way of it. l has all but the session.
+func (e *Endpoint) PostLone(now clock.Time, l *wire.Lone, payload []byte) bool {
+	m, s := e.m, e.live
+	if s == nil || !s.reliable || m.cfg.LonePoster == nil || m.cfg.Tagged {
+		return false
+	}
+	if e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 || s.send[wire.Command].room() <= 0 {
+		return false
+	}
+	l.SetSession(s.peer.Index, s.counter+1)
+	if !m.cfg.LonePoster.PostLone(now, s.addr, (*[6]uint64)(l), payload) {
+		return false
+	}
+	s.counter++
+	s.send[wire.Command].pass(1)
+	e.countDirect(wire.FragLen + len(payload))
+	return true
+}
+
+// Plains returns from where Plains of the peer come; ok is false if none do, or if they are to be seen by Receive.
+func (e *Endpoint) Plains() (from netip.AddrPort, ok bool) {
+	s := e.live
+	if s == nil || !s.open || !s.reliable || e.m.cfg.Tagged || e.m.cfg.Faults.DropReceived != nil || e.m.deferred.session != nil {
+		return from, false
+	}
+	return s.addr, true
+}
+
+// TakeLone takes a frame that has come from where Plains says, and is a Lone, as Receive would; its record is the caller's to deliver. It is
+// false, and has done nothing, if this is not the next frame of the session.
+func (e *Endpoint) TakeLone(now clock.Time, frame []byte) bool {
+	s := e.live
+	index, counter, ok := wire.ParsePlain(frame)
+	if !ok || index != s.index || counter <= s.replay.top {
+		return false
+	}
+	e.m.received++
+	e.stats.Receives++
+	s.replay.takeNext(counter)
+	e.m.countPlain(now, s)
+	return true
+}

@@ -1,0 +1,67 @@
+package wire
+
+import "encoding/binary"
+
+// LoneLen is the length of a Lone, in bytes.
+const LoneLen = OuterLen + FragLen
+
+// Lone is all that stands before the payload in the frame that most short messages over shared memory are: a Plain without a tag
+// that has one Frag, and nothing else. It is six words, written and compared with what is expected as such:
+//
+//	0  start of a Plain 4   session index 4
+//	1  packet counter   8
+//	2  type 1, flags 1, length 2   destination slot 2, source slot 2
+//	3  destination generation 4   source generation 4
+//	4  number 4   token 4
+//	5  tag    8
+type Lone [LoneLen / 8]uint64
+
+// LoneOf makes the Lone of messages between two processes. What else the envelope has, the session and the length are set for each.
+func LoneOf(e *Envelope) (l Lone) {
+	var b [FragLen]byte
+	PutFrag(b[:], &Envelope{DstSlot: e.DstSlot, SrcSlot: e.SrcSlot, DstGen: e.DstGen, SrcGen: e.SrcGen}, 0)
+	for i := range FragLen / 8 {
+		l[2+i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	l[2] &^= loneLength
+	return l
+}
+
+// loneLength is where word 2 has the length of the record.
+const loneLength = 0xffff << 16
+
+// SetMessage makes l that of a message with n bytes of payload, which nobody will accept by its token.
+func (l *Lone) SetMessage(number uint32, tag uint64, n int) {
+	l[2] = l[2]&^loneLength | uint64(uint16(FragLen+n))<<16
+	l[4] = uint64(number)
+	l[5] = tag
+}
+
+// SetSession makes l that of the frame with a packet counter of a session.
+func (l *Lone) SetSession(index uint32, counter uint64) {
+	l[0] = uint64(index)<<32 | uint64(plainStart)
+	l[1] = counter
+}
+
+// Put writes l into b[:LoneLen].
+func (l *Lone) Put(b []byte) {
+	_ = b[LoneLen-1]
+	for i, w := range l {
+		binary.LittleEndian.PutUint64(b[8*i:], w)
+	}
+}
+
+// Between reports whether frame is a Lone between the two processes that l is of, with its whole payload, and with the given number.
+// The session is not looked at.
+func (l *Lone) Between(frame []byte, number uint32) bool {
+	if len(frame) < LoneLen {
+		return false
+	}
+	le := binary.LittleEndian
+	return uint32(le.Uint64(frame)) == plainStart &&
+		le.Uint64(frame[16:]) == l[2]&^loneLength|uint64(uint16(len(frame)-OuterLen))<<16 &&
+		le.Uint64(frame[24:]) == l[3] && le.Uint64(frame[32:]) == uint64(number)
+}
+
+// LoneTag is the tag of a Lone.
+func LoneTag(frame []byte) uint64 { return binary.LittleEndian.Uint64(frame[40:]) }

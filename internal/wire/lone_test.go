@@ -1,0 +1,51 @@
+package wire_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A Lone is what PutPlain and PutFrag write, word by word, and is told from every other frame.
+func TestALoneIsAPlainWithOneFrag(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 7))
+	for range 2000 {
+		env := wire.Envelope{DstSlot: uint16(rng.Uint32()), SrcSlot: uint16(rng.Uint32()), DstGen: rng.Uint32(), SrcGen: rng.Uint32(),
+			Number: rng.Uint32(), Tag: rng.Uint64()}
+		index, counter, n := rng.Uint32(), rng.Uint64(), rng.IntN(700)
+		want := make([]byte, wire.LoneLen+n)
+		wire.PutPlain(want, index, counter)
+		wire.PutFrag(want[wire.OuterLen:], &env, n)
+		for i := range n {
+			want[wire.LoneLen+i] = byte(rng.Uint32())
+		}
+
+		l := wire.LoneOf(&env)
+		l.SetMessage(rng.Uint32(), rng.Uint64(), rng.IntN(700)) // of a message before
+		l.SetMessage(env.Number, env.Tag, n)
+		l.SetSession(index, counter)
+		got := append(make([]byte, wire.LoneLen), want[wire.LoneLen:]...)
+		l.Put(got)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("% x; expected % x", got, want)
+		}
+
+		expected := wire.LoneOf(&env)
+		if !expected.Between(got, env.Number) || wire.LoneTag(got) != env.Tag {
+			t.Fatalf("% x is not known for what it is, with tag %d", got, env.Tag)
+		}
+		if expected.Between(got, env.Number+1) || expected.Between(got[:rng.IntN(len(got))], env.Number) || expected.Between(append(got, 0), env.Number) {
+			t.Fatalf("% x is taken for another", got)
+		}
+		at := rng.IntN(40) // the session, and the tag, which comes last, are for others to judge
+		if at >= 4 && at < 16 {
+			continue
+		}
+		got[at] ^= 1 << rng.IntN(8)
+		if expected.Between(got, env.Number) {
+			t.Fatalf("% x is taken though byte %d is damaged", got, at)
+		}
+	}
+}
