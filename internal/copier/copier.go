@@ -49,6 +49,16 @@ func (c *Copier) Copy(to, from []byte) {
 	}
 }
 
+// Plain reports whether who writes into the ring by plain stores, without Copy, goes the faster way. That counts as a copy. It is false when
+// it is time for a trial, which Copy makes.
+func (c *Copier) Plain() bool {
+	if c.streams || canStream && c.copies+1 >= trialEvery {
+		return false
+	}
+	c.copies++
+	return true
+}
+
 // try copies the first bytes, half of them by each way, and changes the way if that is slower time after time.
 func (c *Copier) try(to, from []byte) {
 	begin := ticks()

@@ -99,3 +99,27 @@ func TestACopierTriesLongCopiesOnly(t *testing.T) {
 		t.Errorf("%d copies since the last trial; expected one just now", c.copies)
 	}
 }
+
+// Who writes by plain stores himself comes back for each trial, and for good while streaming is faster.
+func TestPlainStoresAreTheWayUntilATrialIsDue(t *testing.T) {
+	if !canStream {
+		t.Skip("there is no other way here")
+	}
+	from, to := make([]byte, leastTried), make([]byte, leastTried)
+	var c Copier
+	for range 3 {
+		c.streams, c.doubts = false, 0
+		for i := range trialEvery - 1 {
+			if !c.Plain() {
+				t.Fatalf("write %d after a trial is to be a copy; expected the next trial at %d", i, trialEvery-1)
+			}
+		}
+		if c.Plain() {
+			t.Fatalf("%d writes without a trial", trialEvery)
+		}
+		c.Copy(to, from)
+	}
+	if c.streams = true; c.Plain() {
+		t.Error("plain stores are the way while streaming is faster")
+	}
+}

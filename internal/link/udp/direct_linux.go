@@ -197,7 +197,7 @@ func (d *Driver) turnDirect() {
 		return
 	}
 	o.lead = limits.DirectAfter
-	s.lent.lentTo(o.peer, o.most)
+	d.lentTo(o.peer, o.most)
 	o.turned, o.peer, o.first, o.turn, o.vain, o.alone = true, o.most, firstLooks, asideBusy, 0, 0
 	d.stats.Turned++
 }

@@ -26,6 +26,9 @@ import (
 // far apart. The copy that is made here instead goes round a ring that is larger than a core's cache, which is a fifth of the cost where they are
 // near, and past the caches where they are far apart (internal/copier). The kernel takes the pages as they are.
 //
+// Where plain stores are the way, the stage moves into the ring for such a batch, so that its frames are written where they are lent: payload
+// is copied once, while its checksum is made, and costs hardly more than either by itself.
+//
 // What is lent lies there until it has been read, which nobody says. There is room for more than is ever under way to one peer, so that
 // what is written over has come, or counts as lost; should it be on its way nevertheless, the checksums of its frames no longer hold.
 // Memory that was lent for one peer is not used for another: it is given back, and the system has it once nobody reads it.
@@ -41,6 +44,7 @@ type lender struct {
 	next   int    // of the batches
 	size   int    // of the frames that the direct socket cuts batches into; 0 if it sends what it gets
 	failed int    // batches in a row that the kernel did not take so
+	stale  bool   // the memory is to be given back once no frame is staged there
 	full   bool   // a socket had no room for the last; to copy and lend each again until it has costs more than to have it copied
 }
 
@@ -53,12 +57,16 @@ const lendTries = 16
 
 // worth reports whether a batch is to be lent.
 func (l *lender) worth(batch []staged) bool {
-	if !l.able || l.full || len(batch) < 2 {
+	if len(batch) < 2 {
 		return false
 	}
 	last := &batch[len(batch)-1]
-	bytes := last.off + last.size - batch[0].off
-	return bytes >= l.least && bytes <= lentRoom
+	return l.lends(last.off + last.size - batch[0].off)
+}
+
+// lends reports whether batches of so many bytes are lent now.
+func (l *lender) lends(bytes int) bool {
+	return l.able && !l.full && !l.stale && bytes >= l.least && bytes <= lentRoom
 }
 
 // open gets the memory, of huge pages if there are any: for each page there are words in the kernel which both ends write, 4 µs a batch.
@@ -89,7 +97,7 @@ func (l *lender) close() {
 	if l.whole != nil {
 		_ = unix.Munmap(l.whole) // it cannot fail of a whole mapping
 	}
-	l.whole, l.memory = nil, nil
+	l.whole, l.memory, l.stale = nil, nil, false
 }
 
 func (l *lender) closePipe() {
@@ -120,6 +128,20 @@ func (l *lender) pass(fd int, b []byte) (n int, errno unix.Errno) {
 	return int(out), 0
 }
 
+// room is where the next batch lies.
+func (l *lender) room() []byte { return l.memory[l.next*lentRoom:][:lentRoom] }
+
+// stageLent has the stage, which is empty, move to where up to n frames of a length will be lent from, if they are likely to be.
+func (d *Driver) stageLent(to link.Addr, size, n int) {
+	s := &d.sock
+	if o := &s.direct; !o.turned || o.peer != to || s.lent.memory == nil || !s.offload.batches(to) {
+		return
+	}
+	if size <= d.mtu && s.lent.lends(min(n, stageFrames, lentRoom/size)*size) && s.lent.copier.Plain() {
+		d.out.move(s.lent.room())
+	}
+}
+
 // lend has the direct socket send the first prepared batch out of lent memory. It is not ok if the kernel has not taken it, and it is
 // to be sent by copying.
 func (d *Driver) lend(size int) (n int, errno unix.Errno, ok bool) {
@@ -134,8 +156,11 @@ func (d *Driver) lend(size int) (n int, errno unix.Errno, ok bool) {
 	}
 	v := &out.vectors[0]
 	batch := unsafe.Slice(v.Base, v.Len)
-	room := l.memory[l.next*lentRoom:][:len(batch)]
-	l.copier.Copy(room, batch)
+	room := batch
+	if !d.out.away {
+		room = l.room()[:len(batch)]
+		l.copier.Copy(room, batch)
+	}
 	d.counters.SystemCalls += 2
 	sent, errno := l.pass(d.sock.direct.fd, room)
 	switch errno {
@@ -169,7 +194,7 @@ func (d *Driver) lentOut(sent, size int) {
 // lendNoMore ends it.
 func (d *Driver) lendNoMore(why error) {
 	d.sock.lent.able = false
-	d.sock.lent.close()
+	d.returnLent()
 	d.say(fmt.Sprintf("the kernel copies large batches from now on, since it does not send them out of this program's memory: %v", why))
 }
 
@@ -212,8 +237,15 @@ func (d *Driver) testLending() error {
 }
 
 // lentTo says whose frames lie in the lent memory from now on.
-func (l *lender) lentTo(before, now link.Addr) {
+func (d *Driver) lentTo(before, now link.Addr) {
 	if before != now {
-		l.close()
+		d.returnLent()
+	}
+}
+
+// returnLent gives the memory back, or has it given back as soon as no frame is staged there.
+func (d *Driver) returnLent() {
+	if d.sock.lent.stale = d.out.away; !d.out.away {
+		d.sock.lent.close()
 	}
 }

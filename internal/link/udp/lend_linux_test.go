@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/internal/copier"
 	"github.com/weftnet/weft/internal/limits"
 )
 
@@ -104,6 +105,85 @@ func TestFramesOfAllLengthsLeaveBetweenLentBatches(t *testing.T) {
 		arrive(t, b, 9, 1, 1472)
 		sendBatch(t, a, b, 11, 3, 1400)
 		arrive(t, b, 11, 3, 1400)
+	}
+}
+
+// The stage is in the ring while it has such a batch, and at home before and after.
+func TestALargeBatchIsWrittenWhereItIsLent(t *testing.T) {
+	a, b := lending(t)
+	lentAfter(t, a, b)
+	a.sock.lent.copier = copier.Copier{}
+	lent, there := a.Stats().Lent, 0
+	const batches = 30 // each is asked for twice, which is before the first trial
+	for i := range batches {
+		room := a.ReserveRun(b.Addr(), 1472, 44)
+		if &room[0] == &a.sock.lent.room()[0] {
+			there++
+		}
+		sendBatch(t, a, b, i, 44, 1472)
+		if a.out.away {
+			t.Fatal("the stage is away though it is empty")
+		}
+		arrive(t, b, i, 44, 1472)
+	}
+	if got := a.Stats().Lent - lent; there != batches || got != batches*44 {
+		t.Errorf("%d of %d reservations were in lent memory, and %d frames were lent", there, batches, got)
+	}
+}
+
+// A run that turns out shorter than was asked for leaves from there by copying, and so do single frames behind it.
+func TestAShortRunThatIsWrittenIntoLentMemoryIsCopied(t *testing.T) {
+	a, b := lending(t)
+	lentAfter(t, a, b)
+	a.sock.lent.copier = copier.Copier{}
+	lent := a.Stats().Lent
+	room := a.ReserveRun(b.Addr(), 1472, 44)
+	for i := range 3 {
+		numbered(room[i*1472:][:1472], i)
+	}
+	a.CommitRun(3)
+	numbered(a.Reserve(b.Addr())[:1472], 3)
+	if !a.out.away {
+		t.Fatal("the stage is not in lent memory")
+	}
+	a.Commit(1472)
+	a.Flush(0)
+	arrive(t, b, 0, 4, 1472)
+	if got := a.Stats().Lent; got != lent {
+		t.Errorf("%d frames of a short run were lent", got-lent)
+	}
+}
+
+// Memory that is to be given back stays for as long as frames, or a reservation, are in it.
+func TestLentMemoryIsGivenBackOnceNoFrameIsStagedThere(t *testing.T) {
+	a, b := lending(t)
+	lentAfter(t, a, b)
+	a.sock.lent.copier = copier.Copier{}
+	room := a.ReserveRun(b.Addr(), 1472, 30)
+	for i := range 30 {
+		numbered(room[i*1472:][:1472], i)
+	}
+	a.CommitRun(30)
+	f := a.Reserve(b.Addr())
+	a.returnLent()
+	a.Flush(0)
+	if !a.out.away || a.sock.lent.memory == nil {
+		t.Fatal("the memory of an open reservation is gone")
+	}
+	numbered(f[:1472], 30)
+	a.Commit(1472)
+	a.Flush(0)
+	if a.out.away || a.sock.lent.memory != nil || a.sock.lent.stale {
+		t.Error("the memory has not been given back")
+	}
+	arrive(t, b, 0, 31, 1472)
+	lent := a.Stats().Lent
+	for i := range 2 {
+		sendBatch(t, a, b, i, 44, 1472)
+		arrive(t, b, i, 44, 1472)
+	}
+	if got := a.Stats().Lent - lent; got != 88 {
+		t.Errorf("%d frames were lent after it had been given back; want 88", got)
 	}
 }
 

@@ -86,8 +86,11 @@ func (d *Driver) transmit() {
 	for d.out.pending() > 0 {
 		n, errno := d.sendSome()
 		if !d.account(n, errno) {
-			return
+			break
 		}
+	}
+	if d.sock.lent.stale {
+		d.returnLent()
 	}
 }
 

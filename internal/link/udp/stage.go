@@ -15,9 +15,11 @@ import (
 //	              ▲ first                  ▲ tail
 //
 // It is empty again, and starts over, once all frames have been sent: there is no wrapping around, so frames that are
-// neighbours in order are neighbours in memory.
+// neighbours in order are neighbours in memory. While it is empty it may move to other memory, and is back once it is empty again.
 type stage struct {
-	buf    []byte
+	buf    []byte // home, or where it has moved to
+	home   []byte // its own buffer
+	away   bool   // it is not in that
 	frames []staged
 	mtu    int
 	first  int       // frames[first:] are not sent yet
@@ -39,12 +41,17 @@ type staged struct {
 const stageFrames = 64
 
 func newStage(mtu int) stage {
+	home := make([]byte, limits.StageBytes+mtu)
 	return stage{
-		buf:    make([]byte, limits.StageBytes+mtu),
+		buf:    home,
+		home:   home,
 		frames: make([]staged, 0, stageFrames),
 		mtu:    mtu,
 	}
 }
+
+// move has an empty stage go to room, of limits.StageBytes.
+func (s *stage) move(room []byte) { s.buf, s.away = room, true }
 
 // full reports whether no frame more can be staged. The first one always can.
 func (s *stage) full() bool {
@@ -132,5 +139,6 @@ func (s *stage) done(n int) {
 	s.first += n
 	if s.first == len(s.frames) && !s.open {
 		s.frames, s.first, s.tail = s.frames[:0], 0, 0
+		s.buf, s.away = s.home, false
 	}
 }

@@ -221,6 +221,9 @@ func (d *Driver) ReserveRun(to link.Addr, size, n int) []byte {
 	if d.out.full() {
 		d.transmit()
 	}
+	if len(d.out.frames) == 0 {
+		d.stageLent(to, size, n)
+	}
 	return d.out.reserveRun(to, size, n)
 }
 
