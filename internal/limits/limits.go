@@ -257,7 +257,7 @@ const (
 	GetAdvance = 2 << 10
 
 	// GrantBytes is what one permission adds at most, so that one long message does not take all of it; more where a link that loses
-	// nothing has room for more.
+	// nothing has room for more, and twice as much while only one NIC wants some.
 	GrantBytes = GrantedBytes / GrantShare
 
 	// GrantLook is among how many waiting messages, the oldest, the shortest is sought.

@@ -170,6 +170,33 @@ func TestTheShortestIsPermittedFirstAndEveryEighthTimeTheOldest(t *testing.T) { 
 	}
 }
 
+func TestANICThatIsAloneIsPermittedHalfAtATime(t *testing.T) {
+	a := newAsking(t, 2, 4*limits.GrantedBytes)
+	half, share := a.g.bound/2, a.g.bound/limits.GrantShare
+	own := a.ask(0, "", 64<<20)
+	a.g.run(a.e)
+	if own.limit <= half || own.limit > a.g.bound {
+		t.Fatalf("%d bytes are permitted at first, want two halves of %d", own.limit, a.g.bound)
+	}
+	before := own.limit
+	a.come(own, share)
+	a.g.run(a.e)
+	a.check(t, before-share) // not yet
+	a.come(own, share)
+	a.g.run(a.e)
+	if got := own.limit - before; got <= share || got > half {
+		t.Errorf("%d bytes more are permitted once half has come, want up to %d", got, half)
+	}
+	other := a.ask(1, "", 64<<20)
+	a.come(own, half)
+	a.g.run(a.e)
+	for nic, pr := range a.pr {
+		if got := a.g.share(pr); other.limit == 0 || got != share {
+			t.Errorf("NIC %d is permitted %d bytes at a time while two want some, and the second has %d; want %d", nic, got, other.limit, share)
+		}
+	}
+}
+
 func TestSlowNICsLeaveTheOthersRoom(t *testing.T) { // decision 8: overcommit
 	a := newAsking(t, 3, 400_000)
 	for range 4 {

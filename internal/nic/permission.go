@@ -57,12 +57,13 @@ func (g *granter) run(e *Engine) {
 			return
 		}
 		reach := e.reach(inb)
-		n := min(reach-inb.limit, g.most())
+		share := g.share(inb.peer)
+		n := min(reach-inb.limit, max(limits.GrantBytes, share))
 		room := g.room()
 		if e.cfg.Defect == mutate.GrantBeyond {
 			room = g.most()
 		}
-		if room < min(n, max(limits.EagerMessage, g.bound/limits.GrantShare)) { // in crumbs, each would be a frame of its own
+		if room < min(n, max(limits.EagerMessage, share)) { // in crumbs, each would be a frame of its own
 			return
 		}
 		if n = min(n, room); inb.limit+n < reach {
@@ -88,7 +89,29 @@ func (inb *inbound) inBatches(n uint64) uint64 {
 	return n
 }
 
-// most is how many bytes one permission adds at most.
+// share is how much of the bound a permission for a NIC adds, where that is not much: half of it while no other NIC wants any, since each
+// permission is a frame, which costs both ends together as much as a fifth of a batch.
+func (g *granter) share(pr *peer) uint64 {
+	if g.bound >= limits.GrantedBytes && g.alone(pr) {
+		return g.bound / 2
+	}
+	return g.bound / limits.GrantShare
+}
+
+// alone reports whether nobody but one NIC has permission or waits for it. Of many that wait it does not look.
+func (g *granter) alone(pr *peer) bool {
+	if g.holders.n > 1 || g.holders.n == 1 && g.holders.front() != pr || g.waiting.n > limits.GrantLook {
+		return false
+	}
+	for n := g.waiting.head; n != nil; n = n.next {
+		if n.v.peer != pr {
+			return false
+		}
+	}
+	return true
+}
+
+// most is how many bytes one permission adds at most while others want some.
 func (g *granter) most() uint64 { return max(limits.GrantBytes, g.bound/limits.GrantShare) }
 
 // room is how many bytes may be permitted in all.
