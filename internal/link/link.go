@@ -132,7 +132,8 @@ type Glancer interface {
 
 // Poster is a driver that takes one short frame at a step.
 type Poster interface {
-	// Post ends an open reservation with a frame that was put together elsewhere: it copies, commits and flushes it.
+	// Post ends an open reservation with a frame that was put together elsewhere: it copies, commits and flushes it. now may be as
+	// early as the last Poll was.
 	Post(now clock.Time, frame []byte)
 }
 

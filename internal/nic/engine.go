@@ -115,6 +115,7 @@ type Engine struct {
 
 	taker       link.Taker  // the Link, if it is one
 	peeker      link.Peeker // likewise
+	posts       bool        // the Link takes a lone frame at one step
 	out         rel.Flusher // the Link: to make it one for each frame costs a search for its methods
 	served      bool        // a straight receive has been finished in this poll
 	hurried     int         // polls in a row that ended early; see hurry
@@ -176,6 +177,7 @@ func New(cfg Config) (*Engine, error) {
 		e.gens[i] = base
 	}
 	e.taker, _ = cfg.Link.(link.Taker)
+	_, e.posts = cfg.Link.(link.Poster)
 	e.peeker, _ = cfg.Link.(link.Peeker)
 	e.out = cfg.Link
 	e.rel = rel.New(cfg.rel(e.rng.Uint64()), (*handler)(e))

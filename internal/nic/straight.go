@@ -180,12 +180,7 @@ func (s *Straight) Sent() (next clock.Time) {
 	e := s.e
 	switch {
 	case s.lone:
-		s.readClock()
-		e.held = 0
-		e.rel.Charge(&s.p.rooms)
-		next = s.ep.SendLone(e.now, s.n, e.out)
-		e.rel.Charge(nil)
-		s.n, s.lone = 0, false
+		next = s.sentLone()
 	case s.n > 0: // in a frame already, on a link that needs no timers
 		s.ep.SendDirect(e.now, s.space, s.n, e.out)
 		s.n = 0
@@ -199,6 +194,25 @@ func (s *Straight) Sent() (next clock.Time) {
 	if e.unfinished() { // it has made room for others
 		return e.now
 	}
+	return next
+}
+
+// sentLone is Sent of a message that is kept when it has left. A link that takes it in one step does not want to know the time,
+// so that it is asked then.
+func (s *Straight) sentLone() (next clock.Time) {
+	e := s.e
+	if !e.posts {
+		s.readClock()
+	}
+	s.ep.CommitLone(e.now, s.n, e.out)
+	if e.posts {
+		s.readClock()
+	}
+	e.held = 0
+	e.rel.Charge(&s.p.rooms)
+	next = s.ep.KeepLone(e.now, s.n)
+	e.rel.Charge(nil)
+	s.n, s.lone = 0, false
 	return next
 }
 

@@ -98,11 +98,16 @@ func (s *session) piggyback(h *wire.Inner) {
 		h.Ack[i] = s.receive[i].ack()
 	}
 	if !s.hasGap() {
-		if s.acks.now || s.acks.at != clock.Never {
-			s.endpoint.stats.PiggybackedAcks++
-		}
-		s.acknowledged()
+		s.told()
 	}
+}
+
+// told notes that a header has told the peer all there is to tell.
+func (s *session) told() {
+	if s.acks.now || s.acks.at != clock.Never {
+		s.endpoint.stats.PiggybackedAcks++
+	}
+	s.acknowledged()
 }
 
 // sendAck sends an explicit acknowledgement (USNIC-34), with selective bits as far as they fit the frame.

@@ -94,7 +94,8 @@ func (c *couple) short(n int) {
 func (c *couple) lone() {
 	if b := c.ea.Lone(wire.FragLen+64, &c.ab); b != nil {
 		wire.PutFrag(b, &wire.Envelope{}, 64)
-		c.ea.SendLone(c.now, wire.FragLen+64, &c.ab)
+		c.ea.CommitLone(c.now, wire.FragLen+64, &c.ab)
+		c.ea.KeepLone(c.now, wire.FragLen+64)
 	}
 	c.turn()
 }

@@ -9,7 +9,7 @@ import (
 // queued, timed and counted; but of all that its frame has only the number. So where nothing else waits to be sent, the record is written
 // straight into the frame, the frame leaves, and its segment is made while it is on its way:
 //
-//	Lone ─► the owner writes the record ─► SendLone: headers, tag ─► frame leaves ─► segment: copy, window, flight, hotel
+//	Lone ─► the owner writes the record ─► CommitLone: headers, tag ─► frame leaves ─► KeepLone: copy, window, flight, hotel
 //
 // From then on it is a segment as any other. Whatever would have to wait goes by Reserve.
 
@@ -20,6 +20,7 @@ const loneRecord = leastBuffer
 // when the frame has left.
 type loneFrame struct {
 	link   []byte // the link's frame, which waits for it
+	told   bool   // it acknowledges the segment whose bookkeeping waits
 	staged [dataHead + loneRecord + wire.TagLen]byte
 }
 
@@ -30,7 +31,7 @@ type Poster interface {
 
 // Lone returns room for one record of n bytes in the command space if it may leave at once, alone, and the session's link is not
 // Reliable; nil otherwise, and then Reserve may do. The caller writes the record, nothing else of the Module is called, and it
-// leaves with SendLone.
+// leaves with CommitLone.
 func (e *Endpoint) Lone(n int, out Frames) []byte {
 	s, m := e.live, e.m
 	if s == nil || s.reliable || n > loneRecord || e.overrun || e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 {
@@ -46,26 +47,16 @@ func (e *Endpoint) Lone(n int, out Frames) []byte {
 	return l.staged[dataHead : dataHead+n : dataHead+n]
 }
 
-// SendLone lets the frame of Lone leave, with its record of n bytes, and flushes it. It returns when Progress wants to be called, as
-// Progress does.
-func (e *Endpoint) SendLone(now clock.Time, n int, out Flusher) (next clock.Time) {
+// CommitLone lets the frame of Lone leave, with its record of n bytes, and flushes it. KeepLone must follow.
+func (e *Endpoint) CommitLone(now clock.Time, n int, out Flusher) {
 	s, m := e.live, e.m
-	m.noteDeferred() // so that an acknowledgement goes along
-	m.work, m.choked = 0, false
-	m.commitLone(now, s, n, out)
-	m.keepLone(now, s, n)
-	if m.deferred.session != nil {
-		return now
-	}
-	return m.nextPoll(now)
-}
-
-// commitLone completes the frame and lets it leave.
-func (m *Module) commitLone(now clock.Time, s *session, n int, out Flusher) {
 	l := &m.lone
 	b := l.staged[:]
 	h := wire.Inner{Space: wire.Command, Seq: s.send[wire.Command].next}
-	s.piggyback(&h)
+	if l.told = m.tellDeferred(s, &h); !l.told {
+		m.noteDeferred() // so that an acknowledgement goes along
+		s.piggyback(&h)
+	}
 	h.Put(b[wire.OuterLen:])
 	s.counter++
 	o := wire.Outer{Kind: wire.KindData, Index: s.peer.Index, Counter: s.counter}
@@ -84,6 +75,33 @@ func (m *Module) commitLone(now clock.Time, s *session, n int, out Flusher) {
 	copy(l.link, b[:n])
 	out.Commit(n)
 	out.Flush(now)
+}
+
+// tellDeferred puts the acknowledgements of the moment into a header if all that is to be told besides what is known is the segment whose
+// bookkeeping waits: it can wait until the header is on its way.
+func (m *Module) tellDeferred(s *session, h *wire.Inner) bool {
+	d, w := &m.deferred, &s.receive[wire.Command]
+	if d.session != s || d.noted || d.inner.Seq != w.next || s.hasGap() {
+		return false
+	}
+	h.Flags = wire.AckCommand | wire.AckData
+	h.Ack[wire.Command], h.Ack[wire.Data] = d.inner.Seq, s.receive[wire.Data].ack()
+	return true
+}
+
+// KeepLone makes the segment of a record of n bytes that has left at now. It returns when Progress wants to be called, as Progress does.
+func (e *Endpoint) KeepLone(now clock.Time, n int) (next clock.Time) {
+	m := e.m
+	if m.lone.told {
+		m.noteDeferred()
+		e.live.told()
+	}
+	m.work, m.choked = 0, false
+	m.keepLone(now, e.live, n)
+	if m.deferred.session != nil {
+		return now
+	}
+	return m.nextPoll(now)
 }
 
 // keepLone makes the segment of a record that has left.

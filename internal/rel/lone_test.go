@@ -20,7 +20,8 @@ func (n *node) lone(e *Endpoint, payload string) bool {
 	}
 	wire.PutFrag(b, &wire.Envelope{}, len(payload))
 	copy(b[wire.FragLen:], payload)
-	n.next = clock.Min(n.next, e.SendLone(n.w.now, wire.FragLen+len(payload), n))
+	e.CommitLone(n.w.now, wire.FragLen+len(payload), n)
+	n.next = clock.Min(n.next, e.KeepLone(n.w.now, wire.FragLen+len(payload)))
 	return true
 }
 

@@ -29,6 +29,7 @@ type Driver struct {
 	lastTo link.Addr // whom the last frame was for
 	last   *route
 	chunk  uint64 // of the open reservation
+	staged []byte // or its memory, if it goes the slow way
 	open   reservation
 	polls  int // since the last look
 	now    clock.Time
@@ -51,6 +52,7 @@ var (
 	_ link.Driver   = (*Driver)(nil)
 	_ link.Pollable = (*Driver)(nil)
 	_ link.Taker    = (*Driver)(nil)
+	_ link.Poster   = (*Driver)(nil)
 	_ link.Sleeper  = (*Driver)(nil)
 )
 
@@ -176,7 +178,7 @@ func (d *Driver) Reserve(to link.Addr) []byte {
 	if !d.last.direct {
 		b := d.slow.Reserve(to)
 		if b != nil {
-			d.open = slow
+			d.open, d.staged = slow, b
 		}
 		return b
 	}
@@ -218,6 +220,17 @@ func (d *Driver) Commit(n int) {
 	q.tx.put(desc{addr: at, length: uint32(h.n + n)})
 	d.counters.FramesOut++
 	d.counters.BytesOut += uint64(n)
+}
+
+// Post implements link.Poster.
+func (d *Driver) Post(now clock.Time, frame []byte) {
+	if d.open == slow {
+		copy(d.staged, frame)
+	} else {
+		copy(d.queues[0].umem[d.chunk+frameAt:], frame)
+	}
+	d.Commit(len(frame))
+	d.Flush(now)
 }
 
 // Flush implements link.Driver.
