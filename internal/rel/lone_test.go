@@ -128,3 +128,45 @@ func (p *poster) Post(now clock.Time, frame []byte) {
 	p.posted++
 	p.Commit(copy(p.buf, frame))
 }
+
+// What is taken by the shortest way must be good in every respect, and what is not is judged, and counted, as ever.
+func TestAFrameThatIsNotAsItMostlyIsTakesTheLongWay(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	a.lone(e, "first")
+	w.run(time.Second)
+	var frame []byte
+	w.filter = func(from, _ *node, f []byte) bool {
+		if from == a && frame == nil {
+			frame = append(frame, f...)
+		}
+		return from != a
+	}
+	a.lone(e, "second")
+	s := b.m.byNIC[1].live
+	try := func(what string, from netip.AddrPort, count *uint64, change func(f []byte)) {
+		f := append([]byte(nil), frame...)
+		change(f)
+		b.m.Progress(w.now, b) // or only the first would be tried
+		before, handed := *count, len(b.order)
+		b.m.Receive(w.now, from, f)
+		if *count != before+1 || len(b.order) != handed {
+			t.Errorf("%s: counted %d times, %d records delivered", what, *count-before, len(b.order)-handed)
+		}
+	}
+	st := &s.endpoint.stats
+	try("damaged", a.addr, &st.CRCErrors, func(f []byte) { f[len(f)-wire.TagLen-1]++ })
+	try("of another cookie", a.addr, &st.CRCErrors, func(f []byte) { f[len(f)-1]++ })
+	try("from elsewhere", address(9), &st.Foreign, func([]byte) {})
+	try("of another session", a.addr, &b.m.stray.NoSession, func(f []byte) { f[7]++ })
+	try("malformed outside", a.addr, &b.m.stray.Malformed, func(f []byte) { f[1] |= 0x80 })
+	b.m.Progress(w.now, b)
+	b.m.Receive(w.now, a.addr, frame)
+	b.m.Progress(w.now, b)
+	if b.got["second"] != 1 || st.FastReceives != 2 {
+		t.Errorf("delivered %d times; %d of two by the fast path", b.got["second"], st.FastReceives)
+	}
+	try("again", a.addr, &st.Replays, func([]byte) {})
+	w.filter = nil
+	w.run(time.Second)
+	w.quiet()
+}

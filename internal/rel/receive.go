@@ -22,6 +22,9 @@ func (m *Module) Receive(now clock.Time, from netip.AddrPort, frame []byte) {
 	if index, counter, ok := wire.ParsePlain(frame); ok && m.receivePlain(now, from, index, counter, frame[wire.OuterLen:]) {
 		return
 	}
+	if m.fastOK && m.receiveFrag(now, from, frame) {
+		return
+	}
 	o, _, err := wire.ParseOuter(frame)
 	if err != nil {
 		m.countUnparsed(err)

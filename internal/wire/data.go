@@ -99,6 +99,14 @@ func (h *Inner) parse(b []byte) bool {
 	return true
 }
 
+// ParseInnerFrag is ParseInner of a segment whose only record is a Frag. ok is false of every other, good or not.
+func ParseInnerFrag(b []byte) (h Inner, r Record, ok bool) {
+	if len(b) < InnerLen+FragLen || !LoneFrag(b[InnerLen:]) || !h.parse(b) {
+		return h, nil, false
+	}
+	return h, Record(b[InnerLen:]), true
+}
+
 // ParseInner reads the header of a segment and returns it with the segment's records, which it has put through
 // CheckRecords: NextRecord and the accessors cannot fail on them. A segment without records is good: it only holds its
 // place in the sequence.

@@ -20,6 +20,10 @@ func FuzzFrame(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, frame []byte, cookie uint64) {
 		o, rest, err := wire.ParseOuter(frame)
+		index, counter, ok := wire.ParseTagged(frame)
+		if want := err == nil && o.Kind == wire.KindData && o.Flags == wire.FlagTagged; ok != want || ok && (index != o.Index || counter != o.Counter) {
+			t.Fatalf("ParseTagged = %d, %d, %v; ParseOuter = %+v, %v", index, counter, ok, o, err)
+		}
 		if err != nil {
 			return
 		}
@@ -174,6 +178,10 @@ func FuzzSegment(f *testing.F) {
 
 func checkSegment(t *testing.T, b []byte) {
 	h, rest, err := wire.ParseInner(b)
+	lone, r, ok := wire.ParseInnerFrag(b)
+	if want := err == nil && wire.LoneFrag(rest); ok != want || ok && (lone != h || !bytes.Equal(r, rest)) {
+		t.Fatalf("ParseInnerFrag = %+v, % x, %v; ParseInner = %+v, % x, %v", lone, r, ok, h, rest, err)
+	}
 	if err != nil {
 		if len(rest) != 0 {
 			t.Fatal("records in spite of an error")
