@@ -48,9 +48,11 @@ func (s *straight) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) (m 
 	if !s.lone || !s.poller.Enter() {
 		return m, false
 	}
-	now, ok := s.poller.Settle()
-	if ok && s.way.Expect(from, tag, anyTag) && s.poller.Linger() {
-		m, met = s.way.Meet(now, buf) // if it is something else, the caller waits, and polls
+	if s.way.Expect(from, tag, anyTag) {
+		now, polled, ok := s.poller.Settle()
+		if ok && (!polled || s.way.Expect(from, tag, anyTag)) && s.poller.Linger() {
+			m, met = s.way.Meet(now, buf) // if it is something else, the caller waits, and polls
+		}
 	}
 	s.poller.Leave(s.way.Due())
 	return m, met

@@ -29,12 +29,15 @@ type awaited struct {
 	head wire.Lone // of frames between src and the process
 	tag  uint64
 	any  bool // any tag
+
+	missed int // times in a row that something else came
+	pass   int // calls of Expect that are refused for that
 }
 
 // Post sends a message in one step, if it can leave at once, in a frame of its own.
 func (s *Straight) Post(to *vni.Name, tag uint64, payload []byte) bool {
 	n := len(payload)
-	if n > limits.TinyMessage || !s.usable() {
+	if n > limits.EagerMessage || !s.usable() {
 		return false
 	}
 	d := s.named(to, 0)
@@ -58,11 +61,15 @@ func (s *Straight) Post(to *vni.Name, tag uint64, payload []byte) bool {
 
 // Expect gets ready for the next message of whoever sent the last one, if a receive from that sender, or any, with that tag, or any,
 // would be posted before all others now and not find a message that has come already. Meet may follow, as long as the engine is not
-// used for anything else.
+// used for anything else. Where other things have come instead lately it is mostly false.
 func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
 	p, x := s.p, &s.awaited
 	src := p.lastSource
 	if s.e.peeker == nil || src == nil || p.posted.n+p.stray.n > 0 || !s.usable() {
+		return false
+	}
+	if x.pass > 0 {
+		x.pass--
 		return false
 	}
 	if src.credit == nil || !src.named || src.early.n > 0 || !(from.Is(&src.name) || from.IsZero()) {
@@ -80,8 +87,23 @@ func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
 	return true
 }
 
-// Meet takes the message that is expected into buf, if that is what the link has next, whole, and has room there.
+// Meet takes the message that is expected into buf, if that is what the link has next, whole, and has room there. Whoever finds something
+// else has waited for it without a receive posted; so the more often in a row that happens, the more rarely it is tried.
 func (s *Straight) Meet(now clock.Time, buf []byte) (m vni.Met, ok bool) {
+	x := &s.awaited
+	if m, ok = s.meet(now, buf); ok {
+		x.missed = 0
+	} else {
+		x.missed = min(x.missed+1, mostMissed)
+		x.pass = 1 << x.missed
+	}
+	return m, ok
+}
+
+// mostMissed bounds how rarely it is tried: once in 64 times.
+const mostMissed = 6
+
+func (s *Straight) meet(now clock.Time, buf []byte) (m vni.Met, ok bool) {
 	e, p, x := s.e, s.p, &s.awaited
 	frame := e.peeker.Peek(x.from)
 	src := x.src

@@ -14,6 +14,7 @@ import (
 
 // meet is what a program's Recv does first.
 func (p *rider) meet(from vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.Met, ok bool) {
+	p.way.awaited.pass = 0 // whatever has come lately
 	if !p.way.Expect(&from, tag, anyTag) {
 		return m, false
 	}
@@ -21,10 +22,10 @@ func (p *rider) meet(from vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.
 }
 
 func TestALoneMessageIsPostedInOneStepAndMetOnTheLink(t *testing.T) { // USNIC-28, USNIC-38
-	f := newFabric(t, 2, fault.Config{})
+	f := newWideFabric(t, 32<<10, 2, fault.Config{})
 	a, b := f.riders()
 	polls := b.e.Count(vni.NICPolls)
-	for i, n := range []int{0, 1, 64, 65, limits.TinyMessage} {
+	for i, n := range []int{0, 1, 64, 65, limits.TinyMessage, limits.EagerMessage} {
 		data, buf := pattern(n, byte(i)), make([]byte, n)
 		if !a.way.Post(&b.name, 9, data) {
 			t.Fatalf("%d bytes are refused", n)
@@ -34,11 +35,11 @@ func TestALoneMessageIsPostedInOneStepAndMetOnTheLink(t *testing.T) { // USNIC-2
 			t.Fatalf("met %v: %+v, % x; expected % x", ok, m, buf, data)
 		}
 	}
-	if n := b.e.Count(vni.NICMet); n != 5 || b.e.Count(vni.NICPolls) != polls {
-		t.Errorf("%d of 5 were counted, in %d polls", n, b.e.Count(vni.NICPolls)-polls)
+	if n := b.e.Count(vni.NICMet); n != 6 || b.e.Count(vni.NICPolls) != polls {
+		t.Errorf("%d of 6 were counted, in %d polls", n, b.e.Count(vni.NICPolls)-polls)
 	}
-	if a.way.Post(&b.name, 9, make([]byte, limits.TinyMessage+1)) {
-		t.Error("posted what is not short")
+	if a.way.Post(&b.name, 9, make([]byte, limits.EagerMessage+1)) {
+		t.Error("posted what needs permission")
 	}
 	for range 3 * limits.CreditBytes / 700 { // credit comes back
 		f.until(time.Second, "the straight way", func() bool { return a.way.Post(&b.name, 9, make([]byte, 700)) })
@@ -86,6 +87,17 @@ func TestOnlyTheMessageThatIsExpectedIsMet(t *testing.T) {
 	a.mustRide(b.tester, 1, false, pattern(1000, 4))
 	refused("a message in a segment with a header of its own", a.name, 1, make([]byte, 1000))
 	b.got(b.want(a.tester, 1, make([]byte, 1000)), pattern(1000, 4))
+
+	b.way.awaited.missed = 0
+	for i := range mostMissed + 2 { // what does not come so is expected so ever more rarely
+		passed := 0
+		for a.mustRide(b.tester, 1, false, pattern(1000, 5)); !b.way.Expect(&a.name, 1, false); passed++ {
+		}
+		if _, ok := b.way.Meet(f.now, make([]byte, 1000)); ok || i > 0 && passed != 1<<min(i, mostMissed) {
+			t.Errorf("after %d of those it was passed over %d times", i, passed)
+		}
+		b.got(b.want(a.tester, 1, make([]byte, 1000)), pattern(1000, 5))
+	}
 
 	b.way.Close(f.now)
 	refused("a message to one who has closed", a.name, 1, buf)

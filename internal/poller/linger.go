@@ -32,23 +32,23 @@ const (
 )
 
 // Settle gets the engine ready for who would Linger, inside Enter: it polls if that is due, a little later if a frame is there. ok is false if somebody else polls, or will.
-func (p *Poller) Settle() (now clock.Time, ok bool) {
+func (p *Poller) Settle() (now clock.Time, polled, ok bool) {
 	if p.glancer == nil || p.duty.Load() != nobody {
-		return 0, false
+		return 0, false, false
 	}
 	now = Now()
 	if clock.Time(p.next.Load()) > now {
 		if now.Sub(clock.Time(p.polled.Load())) < pollEvery {
-			return now, true
+			return now, false, true
 		}
 		if p.unpolled < mostUnpolled && p.glancer.Glance() {
 			p.unpolled++
-			return now, true
+			return now, false, true
 		}
 	}
 	p.unpolled = 0
 	_, next := p.poll(now)
-	return now, next > now
+	return now, true, next > now
 }
 
 // Linger waits inside Enter, behind Settle, until the link has a frame: a moment, and not if somebody else wants the engine.

@@ -25,7 +25,7 @@ func TestWhoLingersSeesTheFrame(t *testing.T) {
 	eventually(t, "a moment in which the helper has not taken over", func() bool {
 		p.duty.Store(nobody)
 		g.glances.Store(0)
-		_, ok := p.Settle()
+		_, _, ok := p.Settle()
 		return ok
 	})
 	if !p.Linger() || g.glances.Load() > 2 {
@@ -69,7 +69,7 @@ func TestNobodyLingersWhereOthersWantTheEngineOrPoll(t *testing.T) {
 	}
 	p.Enter()
 	p.duty.Store(waiter)
-	if _, ok := p.Settle(); ok {
+	if _, _, ok := p.Settle(); ok {
 		t.Error("settled though a waiter polls")
 	}
 	p.duty.Store(nobody)

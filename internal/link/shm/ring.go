@@ -166,7 +166,7 @@ func (w *writer) post(head *[6]uint64, body []byte) (posted bool) {
 	*w.word(at + 8) = w.secondKey ^ (w.pos<<lengthBits | uint64(n))
 	atomic.StoreUint64(w.word(at), w.firstKey^w.pos)
 	w.pos += need
-	own(w.word((w.pos + line) & (w.size - 1)))
+	own(w.word((w.pos + line) & (w.size - 1))) // the second line of the next, for which the reader does not look
 	return true
 }
 
