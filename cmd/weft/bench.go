@@ -70,7 +70,9 @@ network namespaces that are made for the time of the measurement (needs root). T
 --loss P loses packets, each way, with that probability.
 
 With --against limit, the barest program that goes the same way is measured in turns
-with Weft, and the ratio of the medians is printed: Weft's figure by the limit's.
+with Weft, and the ratio of the medians is printed: Weft's figure by the limit's. Both
+sides have processors of their own then, as two hosts do; --apart=false leaves them to
+the kernel, and --apart has them so without a limit.
 
 With --deployment daemon, each side starts a NIC daemon of its own for the time
 of the measurement. With --json, each size is one object on a line of its own.`,
@@ -123,6 +125,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	shareFlag(fs, &f.Loss, "loss", "packets that a testbed loses, each way")
 	fs.IntVar(&f.MTU, "mtu", testbed.DefaultMTU, "`bytes` that the testbed's cable carries")
 	choiceFlag(fs, &f.against, "against", "", []string{"limit"}, "measure beside what the ground allows, in turns with it")
+	fs.BoolVar(&f.Apart, "apart", false, "each side has processors of its own; so it is with --against limit, unless it says false")
 	intFlag(fs, &f.Rounds, "rounds", 9, 1, 1000, "how often they take turns; what is printed are medians")
 	if f.Kind == bench.KindLatency {
 		hdrFlag(fs, &f.hdr)
@@ -144,6 +147,8 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 		return usagef("--testbed veth with --link %s: expected udp or xdp, since %s", f.Link, bench.Reaches(f.Link))
 	case f.testbed != testbedVeth && (fs.Changed("loss") || fs.Changed("mtu")):
 		return usagef("--loss or --mtu without --testbed veth: expected them together, since only a testbed's cable can be chosen")
+	case f.Apart && (f.serve || len(args) > 0):
+		return usagef("--apart with --serve or a host: expected neither, since both sides must be ours to place")
 	case f.serve && f.against != "":
 		return usagef("--serve with --against: expected one or the other, since it is the client that compares")
 	case fs.Changed("rounds") && f.against == "":
@@ -154,6 +159,14 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 		return usagef("--listen %s without --serve: only --serve waits at an address", f.listen)
 	}
 	f.Veth, f.Lossy, f.Against = f.testbed == testbedVeth, fs.Changed("loss"), f.against != ""
+	if !fs.Changed("apart") {
+		f.Apart = f.Against // the limit's programs have, and two hosts do
+	}
+	if f.child && len(args) > 0 && bench.Reaches(f.Link) != "" {
+		f.Self, err = os.Executable()
+		f.Host = args[0]
+		return err
+	}
 	if len(args) > 0 {
 		if f.Host, err = hostPort(args[0]); err != nil {
 			return usagef("host %q: %w; expected an address or a name, such as 10.0.0.1 or 10.0.0.1:%d", args[0], err, bench.DefaultPort)

@@ -41,7 +41,7 @@ type Options struct {
 	Veth  bool    // the two sides are on two hosts that are made for it
 	Loss  float64 // there: the share of packets that is lost, each way
 	Lossy bool    // there: what loses packets is in the way, even if Loss is 0
-	Apart bool    // there: each host has processors of its own, if there are as many
+	Apart bool    // each side has processors of its own, if there are as many
 	MTU   int     // there: of the cable, bytes; 0 = testbed.DefaultMTU
 
 	Against bool                                            // the limit is measured beside

@@ -178,6 +178,13 @@ func newChild(self string, args ...string) *child {
 	return watched(cmd, cmd.Start)
 }
 
+// with has c started with share i of n of the processors.
+func (c *child) with(i, n int) *child {
+	launch := c.launch
+	c.launch = func() error { return testbed.Apart(i, n, launch) }
+	return c
+}
+
 // newChildOn is newChild on a host of a testbed. It is killed when the testbed ends.
 func newChildOn(h *testbed.Host, self string, args ...string) *child {
 	cmd := h.Command(context.Background(), self, args...)

@@ -32,9 +32,12 @@ func Run(ctx context.Context, o Options, out Printer) (err error) {
 		}
 	}()
 	r := rounds{o: &o}
-	if o.Veth {
+	switch {
+	case o.Veth:
 		r.side, err = down.onHosts(ctx, &o)
-	} else {
+	case o.Apart && o.Link != LinkMem:
+		r.side, err = down.apart(ctx, &o)
+	default:
 		r.side, err = down.here(ctx, &o)
 	}
 	if err != nil {
@@ -56,6 +59,15 @@ func Run(ctx context.Context, o Options, out Printer) (err error) {
 		}
 	}
 	return nil
+}
+
+// apart is a pair of processes on this host that have processors of their own.
+func (u *undo) apart(ctx context.Context, o *Options) (side, error) {
+	addr, err := u.startServer(newChild(o.Self, o.arguments("--serve", "--listen", o.anyAddress())...).with(1, 2))
+	if err != nil {
+		return nil, fmt.Errorf("bench: starting a server: %w", err)
+	}
+	return u.startClient(ctx, nil, newChild(o.Self, o.arguments(addr)...).with(0, 2))
 }
 
 // here is a pair of processes on this host, of which we are one.

@@ -45,7 +45,8 @@ func (s *Straight) Post(to *vni.Name, tag uint64, payload []byte) bool {
 		return false
 	}
 	e, p := s.e, s.p
-	if d.lone == (wire.Lone{}) {
+	if !d.loneMade {
+		d.loneMade = true
 		d.lone = wire.LoneOf(&wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen})
 	}
 	d.lone.SetMessage(d.number, tag, n)

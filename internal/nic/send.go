@@ -101,14 +101,15 @@ type destKey struct {
 // those whose envelope has not left. They leave in the order of their commands, so that the receiver's parking place
 // for early envelopes has to make up only for what the network does.
 type dest struct {
-	key    destKey
-	peer   *peer     // nil: a process of this NIC
-	remote *remote   // nil: a process of this NIC
-	number uint32    // of the next envelope
-	sends  int       // under way to it
-	over   bool      // the process has gone: to be forgotten with its last send
-	lone   wire.Lone // of messages to it; zero until one is sent so
-	queue  list[send]
+	key      destKey
+	peer     *peer     // nil: a process of this NIC
+	remote   *remote   // nil: a process of this NIC
+	number   uint32    // of the next envelope
+	sends    int       // under way to it
+	over     bool      // the process has gone: to be forgotten with its last send
+	lone     wire.Lone // of messages to it,
+	loneMade bool      // since one was sent so
+	queue    list[send]
 }
 
 // loadSend loads the send context of a command (QNIX-15) and judges what all commands have in common. If ok is false the

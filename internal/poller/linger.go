@@ -25,7 +25,7 @@ const (
 const soon = 2 * time.Microsecond
 
 // pollEvery is how long those who linger leave the engine without a poll, much less than after what time the helper takes over, and
-// mostUnpolled how many frames they take after that.
+// mostUnpolled how many frames they take when a poll is due.
 const (
 	pollEvery    = takeover / 2
 	mostUnpolled = 16
@@ -37,14 +37,12 @@ func (p *Poller) Settle() (now clock.Time, polled, ok bool) {
 		return 0, false, false
 	}
 	now = Now()
-	if clock.Time(p.next.Load()) > now {
-		if now.Sub(clock.Time(p.polled.Load())) < pollEvery {
-			return now, false, true
-		}
-		if p.unpolled < mostUnpolled && p.glancer.Glance() {
-			p.unpolled++
-			return now, false, true
-		}
+	if clock.Time(p.next.Load()) > now && now.Sub(clock.Time(p.polled.Load())) < pollEvery {
+		return now, false, true
+	}
+	if p.unpolled < mostUnpolled && p.glancer.Glance() {
+		p.unpolled++
+		return now, false, true
 	}
 	p.unpolled = 0
 	_, next := p.poll(now)

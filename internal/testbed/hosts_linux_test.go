@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -368,6 +369,42 @@ func TestHostsThatAreApartShareNoProcessor(t *testing.T) {
 	}
 	if all != may.Count() || seen[0] == seen[1] {
 		t.Errorf("of %d processors one host has %s, and the other %s", may.Count(), seen[0], seen[1])
+	}
+}
+
+func TestAProgramHasTheShareOfTheProcessorsThatItWasStartedWith(t *testing.T) {
+	var may, after unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &may); err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for _, n := range []int{1, 2, may.Count(), may.Count() + 1} {
+		sum := 0
+		for i := range n {
+			err := testbed.Apart(i, n, func() error {
+				out, err := exec.Command("nproc").Output()
+				if err != nil {
+					return err
+				}
+				k, err := strconv.Atoi(strings.TrimSpace(string(out)))
+				sum += k
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := may.Count()
+		if n > want { // each has all
+			want *= n
+		}
+		if sum != want {
+			t.Errorf("%d shares of %d processors have %d together", n, may.Count(), sum)
+		}
+	}
+	if err := unix.SchedGetaffinity(0, &after); err != nil || after != may {
+		t.Errorf("the thread may use %d processors afterwards, of %d: %v", after.Count(), may.Count(), err)
 	}
 }
 

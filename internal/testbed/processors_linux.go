@@ -1,28 +1,39 @@
 package testbed
 
-import "golang.org/x/sys/unix"
+import (
+	"runtime"
 
-// setApart gives each host its share of the processors that this process may use, those that follow one another, and so all
-// commands that are started on it. Where there are fewer processors than hosts, the hosts share all of them.
-func (t *Testbed) setApart() error {
+	"golang.org/x/sys/unix"
+)
+
+// shares divides the processors that this process may use into n shares, of those that follow one another. It is nil if there are fewer.
+func shares(n int) ([]unix.CPUSet, error) {
 	var may unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &may); err != nil {
-		return explain("asking for the processors", err)
+		return nil, explain("asking for the processors", err)
 	}
-	n, hosts := may.Count(), len(t.hosts)
-	if n < hosts {
-		return nil
+	if may.Count() < n {
+		return nil, nil
 	}
-	shares := make([]unix.CPUSet, hosts)
-	for cpu, seen := 0, 0; seen < n; cpu++ {
+	s := make([]unix.CPUSet, n)
+	for cpu, seen := 0, 0; seen < may.Count(); cpu++ {
 		if may.IsSet(cpu) {
-			shares[seen*hosts/n].Set(cpu)
+			s[seen*n/may.Count()].Set(cpu)
 			seen++
 		}
 	}
+	return s, nil
+}
+
+// setApart gives each host its share of the processors, and so all commands that are started on it. Where there are fewer processors
+// than hosts, the hosts share all of them.
+func (t *Testbed) setApart() error {
+	s, err := shares(len(t.hosts))
+	if s == nil {
+		return err
+	}
 	for i, h := range t.hosts {
-		var err error
-		if e := h.ns.call(func() { err = unix.SchedSetaffinity(0, &shares[i]) }); e != nil {
+		if e := h.ns.call(func() { err = unix.SchedSetaffinity(0, &s[i]) }); e != nil {
 			return e
 		}
 		if err != nil {
@@ -30,4 +41,27 @@ func (t *Testbed) setApart() error {
 		}
 	}
 	return nil
+}
+
+// Apart calls f on a thread that has share i of n of the processors, so that a program which f starts has it too; all of them where there
+// are fewer than n.
+func Apart(i, n int, f func() error) error {
+	s, err := shares(n)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return f()
+	}
+	var all unix.CPUSet
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return explain("asking for the processors", err)
+	}
+	if err := unix.SchedSetaffinity(0, &s[i]); err != nil {
+		return explain("taking a share of the processors", err)
+	}
+	defer unix.SchedSetaffinity(0, &all) // what was allowed is
+	return f()
 }

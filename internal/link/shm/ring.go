@@ -160,9 +160,13 @@ func (w *writer) post(head *[6]uint64, body []byte) (posted bool) {
 	own(w.word(at))
 	to := w.data[at : at+need : at+need]
 	copy(to[recordHead+len(head)*8:], body)
-	for i, h := range head {
-		binary.LittleEndian.PutUint64(to[recordHead+8*i:], h)
-	}
+	first, le := (*[line]byte)(to), binary.LittleEndian
+	le.PutUint64(first[16:], head[0]) // word by word: a loop takes three times as long
+	le.PutUint64(first[24:], head[1])
+	le.PutUint64(first[32:], head[2])
+	le.PutUint64(first[40:], head[3])
+	le.PutUint64(first[48:], head[4])
+	le.PutUint64(first[56:], head[5])
 	*w.word(at + 8) = w.secondKey ^ (w.pos<<lengthBits | uint64(n))
 	atomic.StoreUint64(w.word(at), w.firstKey^w.pos)
 	w.pos += need
