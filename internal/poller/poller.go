@@ -351,7 +351,7 @@ func (p *Poller) handOver() {
 func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 	idle.Enter()
 	defer idle.Leave()
-	done := ctx.Done()
+	ended := ctx.Done()
 	now := Now() // the clock is looked at once for each poll: that costs a quarter as much as the poll
 	begun, since := now, now
 	for yielded, first := since, true; ; now, first = Now(), false {
@@ -371,8 +371,11 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 		} else { // somebody kicks, or Do runs
 			idle.Relax()
 		}
-		if ready() || isDone(done) || p.closed.Load() {
+		done := ready()
+		if done {
 			p.cameSoon(begun, now)
+		}
+		if done || isDone(ended) || p.closed.Load() {
 			p.duty.Store(nobody)
 			return nobody
 		}

@@ -28,6 +28,9 @@ func (e *Endpoint) PostLone(now clock.Time, l *wire.Lone, payload []byte) bool {
 	if e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 || s.send[wire.Command].room() <= 0 {
 		return false
 	}
+	if wire.LoneLen+len(payload) > e.channels[wire.Data].mtu { // the longest frame that both ends take
+		return false
+	}
 	l.SetSession(s.peer.Index, s.counter+1)
 	if !m.cfg.LonePoster.PostLone(now, s.addr, (*[6]uint64)(l), payload) {
 		return false

@@ -30,7 +30,8 @@ type Driver struct {
 	first    int       // of in, where the next Poll begins
 	peeked   *incoming // whose frame Peek has returned
 	sleeping bool
-	polls    int // since the last look at the sockets
+	polls    int        // since the last look at the sockets
+	looked   clock.Time // when a poll looked there last
 	now      clock.Time
 	counters link.Counters
 	closed   bool
@@ -78,7 +79,10 @@ func (d *Driver) Fd() int { return d.epoll }
 
 // lookEvery is how many polls pass between two looks at the sockets, which cost a system call: whoever connects or
 // dies can wait for so long, and sixteen loads a poll are as nothing beside it.
-const lookEvery = 1024
+const (
+	lookEvery = 1024
+	lookAfter = time.Millisecond // where polls are rare, since who waits takes his frames himself
+)
 
 // pollBytes is how much one Poll hands over of one sender: its NIC permits more only between two polls, and the sender
 // must not run dry meanwhile. A poll costs a hundredth of what copying as much does.
@@ -90,8 +94,9 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 	if d.closed {
 		return 0, clock.Never
 	}
-	if d.polls++; d.polls >= lookEvery {
+	if d.polls++; d.polls >= lookEvery || now.Sub(d.looked) >= lookAfter {
 		d.look()
+		d.looked = now
 	}
 	for i := 0; i < len(d.in) && frames < limits.PollBatch; i++ {
 		at := d.first + i
