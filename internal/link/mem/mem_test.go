@@ -103,6 +103,22 @@ func TestMemoryFollowsFramesInFlightAndNotPorts(t *testing.T) {
 	}
 }
 
+func TestAPortThatOnlyPassesFramesKeepsNoneOfTheirMemory(t *testing.T) {
+	s := mem.NewSwitch(mem.Config{})
+	a, b := s.Port(), s.Port()
+	for range 1000 {
+		linktest.Send(t, a, b.Addr(), []byte("x"))
+		f := b.Peek(a.Addr())
+		if f == nil {
+			t.Fatal("a frame that has been sent is not there")
+		}
+		b.Pass(0, len(f))
+	}
+	if n := s.Buffers(); n > 3*16 {
+		t.Errorf("%d buffers have been made for one frame at a time; want as many as two ports keep", n)
+	}
+}
+
 // checker verifies that what arrives from each source is its own sequence.
 type checker struct {
 	next   map[link.Addr]uint64

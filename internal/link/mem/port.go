@@ -17,7 +17,7 @@ type Port struct {
 	addr link.Addr
 
 	// The owner's.
-	spare    [][]byte // empty buffers, at most sw.keep of them after a Poll
+	spare    [][]byte // empty buffers, at most sw.keep of them after a Poll or a Pass
 	staged   []byte   // the buffer that Reserve offers; kept when the reservation is replaced
 	to       *Port    // the receiver of the open reservation; nil if nobody lives there
 	open     bool     // a reservation is open
@@ -173,11 +173,16 @@ func (p *Port) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	}
 	n := len(p.batch)
 	p.batch = p.batch[:0]
+	p.giveSpare()
+	return n, clock.Never
+}
+
+// giveSpare gives the switch back what a port that mostly receives does not need.
+func (p *Port) giveSpare() {
 	if len(p.spare) > p.sw.keep {
 		p.sw.give(p.spare[p.sw.keep/2:])
 		p.spare = p.spare[:p.sw.keep/2]
 	}
-	return n, clock.Never
 }
 
 // Peek implements link.Peeker. It shows the frame at the head of the queue, which may be from somebody else.
@@ -201,6 +206,7 @@ func (p *Port) Pass(_ clock.Time, n int) {
 	p.head = (p.head + 1) & uint32(len(p.ring)-1)
 	p.waiting.Add(-1)
 	p.mu.Unlock()
+	p.giveSpare()
 	p.counters.FramesIn++
 	p.counters.BytesIn += uint64(n)
 }
