@@ -247,10 +247,7 @@ func (p *port) PostLone(now clock.Time, to link.Addr, head *[6]uint64, body []by
 	if b == nil {
 		return false
 	}
-	for i, h := range head {
-		binary.LittleEndian.PutUint64(b[8*i:], h)
-	}
-	p.Commit(len(head)*8 + copy(b[len(head)*8:], body))
+	p.Commit(link.PutLone(b, head, body))
 	p.Flush(now)
 	return true
 }

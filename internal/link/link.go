@@ -9,6 +9,7 @@
 package link
 
 import (
+	"encoding/binary"
 	"net/netip"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -142,6 +143,14 @@ type LonePoster interface {
 	// PostLone sends a frame at once, of a header, whose words are little-endian, and a body behind it. It reports whether it could:
 	// where not, Reserve may. No reservation is open.
 	PostLone(now clock.Time, to Addr, head *[6]uint64, body []byte) bool
+}
+
+// PutLone writes the frame of a PostLone into b, and returns its length.
+func PutLone(b []byte, head *[6]uint64, body []byte) (n int) {
+	for i, h := range head {
+		binary.LittleEndian.PutUint64(b[8*i:], h)
+	}
+	return len(head)*8 + copy(b[len(head)*8:], body)
 }
 
 // Peeker is a driver whose next frame can be looked at before it is taken.

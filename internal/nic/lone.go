@@ -101,7 +101,7 @@ func (s *Straight) Meet(now clock.Time, buf []byte) (m vni.Met, ok bool) {
 	return m, ok
 }
 
-// mostMissed bounds how rarely it is tried: once in 64 times.
+// mostMissed bounds how rarely it is tried: once, and 64 times not.
 const mostMissed = 6
 
 func (s *Straight) meet(now clock.Time, buf []byte) (m vni.Met, ok bool) {

@@ -31,7 +31,8 @@ const (
 	mostUnpolled = 16
 )
 
-// Settle gets the engine ready for who would Linger, inside Enter: it polls if that is due, a little later if a frame is there. ok is false if somebody else polls, or will.
+// Settle gets the engine ready for who would Linger, inside Enter: it polls if that is due, a little later if a frame is there. ok is
+// false if somebody else polls, or will.
 func (p *Poller) Settle() (now clock.Time, polled, ok bool) {
 	if p.glancer == nil || p.duty.Load() != nobody {
 		return 0, false, false

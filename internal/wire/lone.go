@@ -43,14 +43,6 @@ func (l *Lone) SetSession(index uint32, counter uint64) {
 	l[1] = counter
 }
 
-// Put writes l into b[:LoneLen].
-func (l *Lone) Put(b []byte) {
-	_ = b[LoneLen-1]
-	for i, w := range l {
-		binary.LittleEndian.PutUint64(b[8*i:], w)
-	}
-}
-
 // Between reports whether frame is a Lone between the two processes that l is of, with its whole payload, and with the given number.
 // The session is not looked at.
 func (l *Lone) Between(frame []byte, number uint32) bool {

@@ -1,7 +1,6 @@
 package mem
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -148,10 +147,7 @@ func (p *Port) PostLone(_ clock.Time, to link.Addr, head *[6]uint64, body []byte
 	if b == nil {
 		return false
 	}
-	for i, h := range head {
-		binary.LittleEndian.PutUint64(b[8*i:], h)
-	}
-	p.Commit(len(head)*8 + copy(b[len(head)*8:], body))
+	p.Commit(link.PutLone(b, head, body))
 	return true
 }
 
