@@ -53,13 +53,14 @@ func (c *Client) roundTrips(ctx context.Context, size int, d time.Duration) (*hd
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(slowest), 3) }
 
 // bounce makes round trips for the time d, at least one. The clock is read once for each: the end of one is the
-// beginning of the next.
+// beginning of the next. How long one took is noted while the next is on its way, so that noting is no part of any.
 func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration, h *hdrhistogram.Histogram) error {
 	begin := time.Now()
-	for last := time.Duration(0); ; {
+	for last, took := time.Duration(0), time.Duration(0); ; {
 		if err := c.p.Send(ctx, c.server, tagData, data); err != nil {
 			return err
 		}
+		note(h, took)
 		m, err := c.p.Recv(ctx, c.server, tagData, echo)
 		if err != nil {
 			return err
@@ -68,13 +69,17 @@ func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration,
 			return wrongSize(m, len(data))
 		}
 		now := time.Since(begin)
-		if h != nil {
-			// Fails for what is longer than the histogram is wide, which the bound excludes.
-			_ = h.RecordValue(int64(min(now-last, slowest)))
-		}
-		if last = now; now >= d {
+		if took, last = now-last, now; now >= d {
+			note(h, took)
 			return nil
 		}
+	}
+}
+
+// note adds a round trip to h, if there is one of either.
+func note(h *hdrhistogram.Histogram, took time.Duration) {
+	if h != nil && took > 0 {
+		_ = h.RecordValue(int64(min(took, slowest))) // fails for what is longer than the histogram is wide, which the bound excludes
 	}
 }
 

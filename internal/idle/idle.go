@@ -50,6 +50,10 @@ const (
 	answerSpins = 4
 )
 
+// oneTurn is less than it takes to give the core to somebody who looks at something and yields in turn, and to have it back. A yield that nobody
+// takes up is over in half a microsecond.
+const oneTurn = 2 * time.Microsecond
+
 // Two yields in a row that took lateYield each, or one that took wholeSlice, went to somebody who computes: pollers yield again
 // after microseconds. He may be there for long, so the loop parks at once for a while. The first yield after that tells
 // whether he still is. To wait for a second slice of his each time costs those who share a core with him half as many
@@ -75,6 +79,7 @@ type Pace struct {
 	yields   int
 	switches int64 // as the kernel said last
 	shared   int   // times in a row that it said that somebody had run
+	given    int   // yields in a row that took as long as if somebody had
 }
 
 // sharedFor is how many times in a row somebody must have run for a loop to share its core: once is nobody's habit.
@@ -82,6 +87,10 @@ const sharedFor = 2
 
 // Shares reports whether the loop has shared its core with somebody lately.
 func (p *Pace) Shares() bool { return p.shared >= sharedFor }
+
+// Given is how many of the last yields took so long that somebody will have run, all in a row. It tells of a shared core sooner than Shares,
+// and less surely.
+func (p *Pace) Given() int { return p.given }
 
 // Rest is called after a poll at now that found nothing, with how to yield, and the clock that now comes from. It returns
 // true if the loop had better park.
@@ -119,6 +128,9 @@ func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switc
 // neighbour draws the conclusion from a yield at now that was over at after: whether somebody computes here.
 func (p *Pace) neighbour(now, after clock.Time) bool {
 	before, took := p.late, after.Sub(now)
+	if p.given++; took < oneTurn {
+		p.given = 0
+	}
 	if p.late = took >= lateYield; took < wholeSlice && (!p.late || !before) {
 		return false
 	}

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -25,15 +26,38 @@ func PreciseTimers() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 // MoveTo moves the calling thread to a processor, if it may run there. It stays free to be moved wherever it might be moved before;
 // the kernel takes that for its user's wish, so that it does not follow a cpuset that is widened later.
 func MoveTo(processor int) {
-	var may, there, everywhere unix.CPUSet
+	var may, there unix.CPUSet
 	if unix.SchedGetaffinity(0, &may) != nil || !may.IsSet(processor) {
 		return
 	}
 	there.Set(processor)
-	if unix.SchedSetaffinity(0, &there) == nil && unix.SchedSetaffinity(0, &may) != nil { // its cpuset is another one by now
-		for i := range 8 * int(unsafe.Sizeof(everywhere)) {
-			everywhere.Set(i)
-		}
-		_ = unix.SchedSetaffinity(0, &everywhere) // wherever that lets it
+	visit(&there, &may)
+}
+
+// MoveOff moves the thread of the calling goroutine to another processor of those on which it may run; which, the kernel chooses. As with MoveTo
+// it stays free to be moved.
+func MoveOff() {
+	runtime.LockOSThread() // the thread that is moved is the one that gets its freedom back
+	defer runtime.UnlockOSThread()
+	var may unix.CPUSet
+	here := Processor()
+	if here < 0 || unix.SchedGetaffinity(0, &may) != nil {
+		return
 	}
+	there := may
+	if there.Clear(here); there.Count() > 0 {
+		visit(&there, &may)
+	}
+}
+
+// visit has the calling thread run where there says, and gives it back the freedom that it had.
+func visit(there, may *unix.CPUSet) {
+	if unix.SchedSetaffinity(0, there) != nil || unix.SchedSetaffinity(0, may) == nil {
+		return
+	}
+	var everywhere unix.CPUSet // its cpuset is another one by now
+	for i := range 8 * int(unsafe.Sizeof(everywhere)) {
+		everywhere.Set(i)
+	}
+	_ = unix.SchedSetaffinity(0, &everywhere) // wherever that lets it
 }

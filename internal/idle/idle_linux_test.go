@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"os"
 	"runtime"
 	"testing"
 
@@ -109,4 +110,64 @@ func TestAMovedThreadMayGoOnEverywhere(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAThreadThatMovesOffMayComeBack(t *testing.T) {
+	if Processor() < 0 {
+		t.Skip("this system has no cheap way to say which processor a thread is on")
+	}
+	onItsThread(t, func(may *unix.CPUSet) {
+		for range 10 {
+			MoveOff()
+			var now unix.CPUSet
+			if err := unix.SchedGetaffinity(0, &now); err != nil || now != *may {
+				t.Errorf("after the move: may run at %v, %v; expected %v", processors(&now), err, processors(may))
+			}
+		}
+		if may.Count() < 2 {
+			t.Log("there is no other processor to move to")
+			return
+		}
+		for from := Processor(); Processor() == from; { // the kernel may move it back at once, but not for ever
+			MoveOff()
+		}
+		var one unix.CPUSet
+		one.Set(processors(may)[0])
+		if err := unix.SchedSetaffinity(0, &one); err != nil {
+			t.Fatal(err)
+		}
+		if MoveOff(); Processor() != processors(may)[0] {
+			t.Error("moved to where it may not run")
+		}
+	})
+}
+
+func TestHowManyThreadsWantToRunIsRead(t *testing.T) {
+	for _, c := range []struct {
+		loads string
+		n     int
+		ok    bool
+	}{
+		{"0.20 0.18 0.12 2/80 11206\n", 2, true},
+		{"12.20 9.18 8.12 117/2080 1\n", 117, true},
+		{"0.20 0.18 0.12 /80 11206\n", 0, false},
+		{"0.20 0.18 0.12 2 11206\n", 0, false},
+		{"0.20 0.18 0.12", 0, false},
+		{"", 0, false},
+	} {
+		if n, ok := runnable([]byte(c.loads)); n != c.n || ok != c.ok {
+			t.Errorf("%q: %d, %v; expected %d, %v", c.loads, n, ok, c.n, c.ok)
+		}
+	}
+	if _, err := os.Stat("/proc/loadavg"); err != nil {
+		t.Skip("the kernel does not tell here:", err)
+	}
+	var b [64]byte
+	n, err := unix.Pread(loads(), b[:], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if running, ok := runnable(b[:n]); !ok || running < 1 {
+		t.Errorf("%q: %d, %v; expected this thread at least", b[:n], running, ok)
+	}
 }

@@ -14,3 +14,9 @@ func switches() int64 { return asked.Add(1) }
 
 // PreciseTimers does nothing here: only Linux lets a thread choose.
 func PreciseTimers() {}
+
+// MoveOff does nothing here: only Linux lets a thread choose.
+func MoveOff() {}
+
+// Room is not known here.
+func Room() bool { return false }

@@ -266,3 +266,18 @@ func TestALoopThatSharesItsCoreSaysSo(t *testing.T) {
 		t.Error("shares its core still when nobody runs there any more")
 	}
 }
+
+func TestALoopCountsTheYieldsThatSomebodyTookUp(t *testing.T) {
+	l := polls{shared: true, takes: 3 * oneTurn}
+	for n := range 10 {
+		if got := l.pace.Given(); got != n {
+			t.Fatalf("%d in a row; expected %d", got, n)
+		}
+		l.run(1)
+	}
+	l.takes = oneTurn - 1
+	l.run(1)
+	if got := l.pace.Given(); got != 0 {
+		t.Errorf("%d in a row, of which nobody took up the last", got)
+	}
+}

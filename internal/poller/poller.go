@@ -88,6 +88,7 @@ type Poller struct {
 	mu     sync.Mutex   // guards the engine
 	duty   atomic.Int32 // nobody, waiter or helper
 	pace   idle.Pace    // of the waiter with the duty
+	apart  apart        // likewise
 	slow   idle.Pace    // of the helper
 	again  atomic.Bool  // a command was posted: the holder of mu polls once more before it is through
 	wanted atomic.Int32 // how many are about to sleep until mu is free
@@ -125,6 +126,7 @@ func New(e Engine, cfg Config) (*Poller, error) {
 		n.Notify(p.frameArrived)
 	}
 	p.patience.Store(lingers)
+	p.apart.room, p.apart.move = idle.Room, idle.MoveOff
 	go p.help()
 	return p, nil
 }
@@ -382,6 +384,9 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 		if now.Sub(since) >= p.cfg.Awake || p.pace.Rest(now, idle.Relax, Now) {
 			p.duty.Store(helper)
 			return helper
+		}
+		if p.apart.due(now, p.pace.Given()) && !idle.Crowded() && p.apart.room() {
+			p.apart.move()
 		}
 	}
 }
