@@ -67,9 +67,9 @@ const (
 	// somebody's queue that is full.
 	FirstRounds = 4
 
-	// SizeDoubt is how often a long frame is lost before its length is doubted, and SureFrame the length that a session begins
-	// with, in bytes: every IPv6 path carries 1,280 with its headers. Should even that be lost, there is LeastFrame.
-	SizeDoubt = 4
+	// SizeDoubt is how often a long frame is lost before it is asked whether its length still gets through, which costs three probes. SureFrame
+	// is the length that a session begins with, in bytes: every IPv6 path carries 1,280 with its headers. Should even that be lost, there is LeastFrame.
+	SizeDoubt = 2
 	SureFrame = 1232
 
 	// PathTries is how often a probe is lost, and a small one is not, before its length counts as more than the path carries: with

@@ -22,6 +22,7 @@ const (
 	TagIgnored                 // rel: damaged frames are taken
 	EarlyAck                   // rel: a segment beyond a gap is acknowledged cumulatively
 	BlackHole                  // rel: long frames are sent on though none of them arrives any more
+	SureBelieved               // rel: no path is thought to carry less than what a session begins with
 	PartsUnfinished            // rel: a segment is delivered when its first part has come
 	OrderIgnored               // nic: envelopes are matched as they arrive
 	GrantLeak                  // nic: a permission's bytes are not given back at the end of its message
@@ -67,7 +68,7 @@ const (
 )
 
 var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "old-incarnation", "wrong-space-acked",
-	"no-retransmit", "tag-ignored", "early-ack", "black-hole", "parts-unfinished", "order-ignored", "grant-leak", "credit-leak", "lost-wake-up",
+	"no-retransmit", "tag-ignored", "early-ack", "black-hole", "sure-believed", "parts-unfinished", "order-ignored", "grant-leak", "credit-leak", "lost-wake-up",
 	"younger-wins", "staging-not-charged", "grant-beyond",
 	"home-forgets", "other-life-counts-on", "idle-unattended", "stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
 	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",

@@ -10,7 +10,7 @@ import (
 // Limits says what does not add up: limits that the engine does not keep, and accounts that differ from what they count.
 // It is cheap enough to be asked now and then during a run. Leaks asks more, of a NIC at rest.
 func (e *Engine) Limits() error {
-	return errors.Join(e.auditQuotas(), e.auditRelays(), e.grants.limits(e), e.names.audit(), e.auditHomes(), e.groups.limits(), e.rel.Gaps())
+	return errors.Join(e.auditQuotas(), e.auditRelays(), e.grants.limits(e), e.names.audit(), e.auditHomes(), e.groups.limits(), e.rel.Gaps(), e.rel.Paths())
 }
 
 // auditQuotas looks at what messages that nobody has asked for may take: for each process within its quota, and together

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
-	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -159,8 +158,8 @@ func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, frames int
 		}
 	}
 	s.endpoint.stats.SegmentsAcked += uint64(frames)
-	if g.cost > limits.LeastFrame+limits.FrameCost {
-		s.path.lost = 0
+	if g.cost >= s.path.suspect {
+		s.path.trust()
 	}
 	if s.endpoint.congestion.acked(now, g.cost*frames, last, s.counter+1) {
 		m.doubt(s, DoubtBatches)

@@ -17,7 +17,7 @@ const (
 	dutyProbe                       // a keepalive
 	dutyReply                       // ProbeReplies
 	dutyCheck                       // the two probes of the connectivity check
-	dutyPath                        // two probes of the path's MTU
+	dutyPath                        // the probes of the path's MTU
 )
 
 // owe adds a duty and lists the endpoint.

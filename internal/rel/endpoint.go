@@ -41,7 +41,7 @@ type Endpoint struct {
 
 	attempt  attempt
 	duties   duty
-	replies  [2]wire.Probe // ProbeReplies owed
+	replies  [4]wire.Probe // ProbeReplies owed: to the three of a try, or two of a check, and a keepalive
 	owed     int
 	check    check
 	room     int32      // of the session timer, in the night hotel

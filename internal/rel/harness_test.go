@@ -380,7 +380,7 @@ func (w *world) check() {
 		if n.dead {
 			continue
 		}
-		if err := n.m.Stats().Check(); err != nil {
+		if err := errors.Join(n.m.Stats().Check(), n.m.Paths()); err != nil {
 			w.t.Errorf("node %d: %v", i+1, err)
 		}
 		for _, e := range n.m.endpoints {

@@ -1,11 +1,12 @@
 package rel
 
 import (
+	"fmt"
 	"math"
+	"time"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -13,7 +14,7 @@ import (
 //
 //	NIC ══ 1500 ══ router ── 1400 ── switch ── 1300 ── router ══ 1500 ══ NIC
 //
-// So a session begins with frames that every path carries, and finds out with real ones, probes of the length in
+// So a session begins with frames that nearly every path carries, and finds out with real ones, probes of the length in
 // question, how long they may be (as in RFC 8899). Nothing waits for that: on an ordinary path the first probe, of all that both
 // ends take, is answered one round trip after the session has opened.
 //
@@ -21,10 +22,11 @@ import (
 //	  SureFrame ────────────────► then halfway to what failed, … ────────────────► all that both take, or what the path carries
 //	      ▲                                   ▲                                              │                │
 //	      │                                   └──────────────────────── PathRaise later ─────│────────────────┤
-//	      └──────────────── long frames are lost again and again, and short ones are not ────┴────────────────┘
+//	      └──────────────────── it comes into doubt, and its probes fail (blackhole.go) ─────┴────────────────┘
 //
-// Each try is two probes, one of the length in question and a small one, and counts as failed only if the small one
-// came back: a peer that is silent says nothing about lengths.
+// Each try is a probe of the length in question and a small one, and counts as failed only if the small one
+// came back: a peer that is silent says nothing about lengths. As long as it is not known whether the length will do that would have to
+// if this one failed, it is asked for beside them, so that the answer to one question is never waited for before the next is asked.
 //
 // What was made for longer frames than the path has turned out to carry goes in parts; see parts.go.
 type path struct {
@@ -32,27 +34,31 @@ type path struct {
 	size   int  // frames of so many bytes get through
 	failed int  // frames of so many do not, or are longer than goal
 	limit  int  // what a segment costs whose frame has size bytes
-	proven bool // a probe of size bytes has been answered
+	proven bool // a probe of size bytes has been answered, or size is what every path carries
 
-	trying  int        // length of the probes under way, 0 if there are none
-	id      uint64     // of the first probe of this search; those of the nth try have 2n and 2n + 1 more
+	trying  int        // length of the probes under way, 0 if there are none; size if that is in doubt
+	below   int        // length that would have to do if that one failed, 0 if it is known whether it will
+	resume  int        // length that was tried when size came into doubt, 0 if none was
+	id      uint64     // of the first probe of this search; those of the nth try have 3n to 3n + 2 more
 	sent    uint64     // tries of this search
-	missed  int        // of this length, those of which only the small probe has come back
-	both    bool       // of the last try, both have left
+	missed  int32      // of this length, those of which the small probe has come back and the long one has not
+	quiet   uint8      // tries in a row that nothing has come back of
+	holds   bool       // a probe of below bytes has been answered
+	all     bool       // of the last try, all probes have left
 	back    bool       // and the small one has come back
 	nextAt  clock.Time // when the next try is due
-	quiet   uint       // tries in a row that nothing has come back of
 	raiseAt clock.Time // when a path that carries less than goal is tried anew
 
-	from uint64 // packet counter of the last frame before size became what it is
-	lost int    // long segments given up for lost since one was acknowledged
-	told int    // size that was counted as narrow, 0 if it is not
+	from    uint64 // packet counter of the last frame before size became what it is
+	lost    int    // long segments given up for lost since one as long as they was acknowledged
+	suspect int    // what the longest of them costs; none is as long if there are none
+	told    int    // size that was counted as narrow, 0 if it is not
 }
 
 // startPath prepares what a fresh session knows of its path.
 func (e *Endpoint) startPath(s *session) {
 	p := &s.path
-	p.goal = e.channels[wire.Data].most
+	p.goal, p.suspect = e.channels[wire.Data].most, math.MaxInt
 	if !e.m.cfg.Narrow || s.reliable {
 		p.size, p.limit = p.goal, math.MaxInt
 		return
@@ -72,6 +78,7 @@ func (e *Endpoint) holdTo(s *session, n int) {
 func (e *Endpoint) search(s *session) {
 	p := &s.path
 	if p.size >= p.goal {
+		p.trying = 0
 		return
 	}
 	p.failed, p.id, p.sent = p.goal+1, e.m.rand.next(), 0
@@ -82,8 +89,23 @@ func (e *Endpoint) search(s *session) {
 func (e *Endpoint) try(s *session, n int) {
 	p := &s.path
 	p.trying, p.missed, p.quiet = n, 0, 0
+	p.below, p.holds = 0, false
+	if n > p.size && !p.proven {
+		p.below = p.size
+	} else if n == p.size && n > limits.SureFrame {
+		p.below = limits.SureFrame
+	}
+	p.back, p.nextAt = false, clock.Never
 	e.owe(dutyPath)
 }
+
+// Of each try these probes are sent, in this order.
+const (
+	probeSmall = iota // asks whether the peer is heard at all
+	probeBelow        // of path.below bytes, if that is not 0
+	probeLong         // of path.trying bytes
+	probesOfTry
+)
 
 // sendPathProbes makes one try.
 func (m *Module) sendPathProbes(now clock.Time, s *session, out Frames) bool {
@@ -91,18 +113,31 @@ func (m *Module) sendPathProbes(now clock.Time, s *session, out Frames) bool {
 	if p.trying == 0 {
 		return true
 	}
-	id := p.id + 2*p.sent
-	if !m.sendProbe(s, wire.KindProbe, wire.Probe{ID: id + 1, Size: wire.ProbeLen}, out) {
+	id := p.id + probesOfTry*p.sent
+	if !m.sendProbe(s, wire.KindProbe, wire.Probe{ID: id + probeSmall, Size: wire.ProbeLen}, out) {
 		return false
 	}
-	// If the driver has no room for this one, it is as good as lost. To try both again would fill a short queue for ever.
-	p.both = m.sendProbe(s, wire.KindProbe, wire.Probe{ID: id, Size: uint32(p.trying - wire.OuterLen - m.tagLen)}, out)
+	// If the driver has no room for these, they are as good as lost. To try all again would fill a short queue for ever.
+	p.all = p.below == 0 || m.sendLength(s, id+probeBelow, p.below, out)
+	p.all = m.sendLength(s, id+probeLong, p.trying, out) && p.all
 	p.sent++
 	p.back = false
-	wait := max(4*s.rtt.smooth, limits.PathPatience) << min(p.quiet, 8)
-	p.nextAt = now.Add(min(wait, m.cfg.ProbeEvery))
+	p.nextAt = now.Add(min(s.probePatience()<<p.quiet, m.cfg.ProbeEvery))
 	s.endpoint.book(now, p.nextAt)
 	return true
+}
+
+// sendLength sends a probe in a frame of n bytes.
+func (m *Module) sendLength(s *session, id uint64, n int, out Frames) bool {
+	return m.sendProbe(s, wire.KindProbe, wire.Probe{ID: id, Size: uint32(n - wire.OuterLen - m.tagLen)}, out)
+}
+
+// probePatience is for how long answers to a try are waited for. For a longer frame than before nobody is in a hurry.
+func (s *session) probePatience() time.Duration {
+	if s.path.doubted() {
+		return s.rtt.patience(s.peerDelay())
+	}
+	return max(4*s.rtt.smooth, limits.PathPatience)
 }
 
 // pathTimer draws the conclusions from a try whose time is over, and returns when to look again.
@@ -118,11 +153,17 @@ func (e *Endpoint) pathTimer(now clock.Time) clock.Time {
 	case now < p.nextAt:
 		return p.nextAt
 	case !p.back:
-		p.quiet++
+		p.quiet = min(p.quiet+1, 8)
 	case p.missed+1 < limits.PathTries:
 		p.missed++
+	case p.doubted():
+		e.goesDown(now, s)
 	default:
 		p.failed = p.trying
+		if !p.proven { // not even what was thought to be sure: it was asked for as often
+			p.failed = p.size
+			e.narrower(now, s, e.least())
+		}
 		e.nextLength(now, s)
 	}
 	p.back, p.nextAt = false, clock.Never
@@ -136,38 +177,38 @@ func (e *Endpoint) pathTimer(now clock.Time) clock.Time {
 func (e *Endpoint) pathReply(now clock.Time, s *session, r wire.Probe) {
 	p := &s.path
 	n := r.ID - p.id
-	if p.trying == 0 || n >= 2*p.sent {
-		return
-	}
-	if n%2 == 1 {
-		p.back = p.back || p.both && n/2 == p.sent-1
+	if p.trying == 0 || n >= probesOfTry*p.sent {
 		return
 	}
 	size := int(r.Size) + wire.OuterLen + e.m.tagLen
-	if size > p.goal || size <= p.size && size != p.trying {
-		return
-	}
-	if size > p.size {
+	switch n % probesOfTry {
+	case probeSmall:
+		p.back = p.back || p.all && n/probesOfTry == p.sent-1
+	case probeBelow:
+		p.holds = p.holds || size == p.below
+		p.proven = p.proven || size == p.size
+	case probeLong:
+		if size > p.goal || size < p.size {
+			return
+		}
+		if p.doubted() {
+			e.holdsAfterAll(s)
+			return
+		}
+		if size == p.size {
+			return
+		}
 		e.holdTo(s, size)
-		p.lost = 0
+		p.proven = true
+		e.nextLength(now, s)
 	}
-	p.proven = true
-	e.nextLength(now, s)
 }
 
 // nextLength goes on to the next length, or ends the search.
 func (e *Endpoint) nextLength(now clock.Time, s *session) {
 	p := &s.path
-	if p.failed <= p.size { // not even what was thought to be sure
-		e.holdTo(s, limits.LeastFrame)
-		p.proven = true
-	}
-	switch {
-	case p.size < p.goal && p.failed-p.size > limits.PathStep:
+	if p.size < p.goal && p.failed-p.size > limits.PathStep {
 		e.try(s, p.size+(p.failed-p.size)/2)
-		return
-	case !p.proven:
-		e.try(s, p.size)
 		return
 	}
 	p.trying = 0
@@ -184,32 +225,24 @@ func (e *Endpoint) nextLength(now clock.Time, s *session) {
 	}
 }
 
-// pathLoses notes that a segment is given up for lost. Of a path that has become narrow, long frames are lost again and
-// again while short ones come. If nothing was heard since the segment was posted, the peer is silent rather than the path narrow.
-func (m *Module) pathLoses(s *session, g *segment) {
-	p, e := &s.path, s.endpoint
-	if p.limit == math.MaxInt || g.cost <= limits.LeastFrame+limits.FrameCost || g.counter <= p.from || m.cfg.Defect == mutate.BlackHole {
-		return
+// Paths returns an error if what is known of a path contradicts itself, or if nobody waits for the end of a try.
+func (m *Module) Paths() error {
+	for _, e := range m.endpoints {
+		s := e.live
+		if s == nil || s.path.limit == math.MaxInt {
+			continue
+		}
+		p := &s.path
+		switch {
+		case p.size < limits.LeastFrame || p.size > p.goal || p.trying > 0 && (p.trying < p.size || p.trying > p.goal || p.below >= p.trying):
+			return fmt.Errorf("rel: NIC %d: frames have %d bytes, of %d, and %d are tried, or else %d", e.nic, p.size, p.goal, p.trying, p.below)
+		case (p.lost == 0) != (p.suspect == math.MaxInt):
+			return fmt.Errorf("rel: NIC %d: %d segments are lost, of %d bytes", e.nic, p.lost, p.suspect)
+		case p.trying > 0 && e.duties&dutyPath == 0 && (e.room == 0 || e.timerAt > p.nextAt):
+			return fmt.Errorf("rel: NIC %d: frames of %d bytes are tried, and nobody waits for an answer", e.nic, p.trying)
+		}
 	}
-	if g.sends > 1 {
-		e.owe(dutyProbe) // so that the peer is heard, if it is there
-	}
-	if e.heard <= g.sentAt {
-		return
-	}
-	p.lost++
-	if p.lost < limits.SizeDoubt || max(int(g.sends), int(s.rtt.backoff)) < limits.SizeDoubt || p.size == limits.LeastFrame {
-		return
-	}
-	e.stats.PathDoubts++
-	p.lost = 0
-	if p.size > limits.SureFrame {
-		e.holdTo(s, limits.SureFrame)
-	} else {
-		e.holdTo(s, limits.LeastFrame)
-	}
-	p.proven = false
-	e.search(s)
+	return nil
 }
 
 // FrameLengths are the longest frame that gets through to the peer, as far as is known; the longest that both NICs take; and

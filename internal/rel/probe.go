@@ -126,8 +126,8 @@ func (e *Endpoint) rest() {
 	e.m.forgetParts(e.live)
 }
 
-// receiveProbe notes a reply to send. There is room for two, so that both sizes of a check are answered in one poll; a
-// peer that asks for more than that gets fewer answers.
+// receiveProbe notes a reply to send. There is room for what a peer asks at a time; one that asks for more gets fewer
+// answers, to what it has asked last.
 func (m *Module) receiveProbe(s *session, body []byte) {
 	e := s.endpoint
 	p, err := wire.ParseProbe(body)
@@ -140,8 +140,7 @@ func (m *Module) receiveProbe(s *session, body []byte) {
 		return // longer than anything that we may send; its sender knows our MTU
 	}
 	if e.owed == len(e.replies) {
-		e.replies[0] = e.replies[1]
-		e.owed--
+		e.owed = copy(e.replies[:], e.replies[1:])
 	}
 	e.replies[e.owed] = p
 	e.owed++

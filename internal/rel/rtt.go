@@ -26,14 +26,17 @@ func (r *roundTrip) add(d time.Duration) {
 	r.smooth = max(r.smooth, 1)
 }
 
-// retransmitAfter is how long a segment stays in the hotel (USNIC-45): 100 ms until a round trip was measured, then its
-// estimate, doubled with every time-out in a row.
+// retransmitAfter is how long a segment stays in the hotel (USNIC-45): as long as an answer may take, doubled with every time-out in a row.
 func (r *roundTrip) retransmitAfter(ackDelay time.Duration) time.Duration {
-	d := limits.FirstRetransmit
-	if r.smooth != 0 {
-		d = max(r.smooth+4*r.vary+ackDelay, limits.LeastRetransmit)
+	return min(r.patience(ackDelay)<<min(r.backoff, 16), limits.LongestRetransmit)
+}
+
+// patience is how long an answer may take: 100 ms until a round trip was measured, then its estimate.
+func (r *roundTrip) patience(ackDelay time.Duration) time.Duration {
+	if r.smooth == 0 {
+		return limits.FirstRetransmit
 	}
-	return min(d<<min(r.backoff, 16), limits.LongestRetransmit)
+	return max(r.smooth+4*r.vary+ackDelay, limits.LeastRetransmit)
 }
 
 // tailAfter is how long after the last transmission silence means that the tail was lost; 0 if it cannot be told yet.
