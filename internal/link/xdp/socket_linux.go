@@ -34,6 +34,7 @@ type queue struct {
 	rx      *consumer[desc]
 	tx      *producer[desc]
 	done    *consumer[uint64]
+	soon    uint64   // where the next frame begins, most likely: chunks come back in the order in which they went to be filled
 	free    []uint64 // chunks for sending
 	copying error    // why the kernel copies frames; nil if it does not
 }
