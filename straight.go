@@ -14,7 +14,8 @@ import (
 type straight struct {
 	poller *poller.Poller
 	way    *nic.Straight
-	lone   bool // the link takes lone messages at one step, and shows them before they are taken
+	lone   bool // the link takes lone messages at one step
+	shows  bool // and shows what comes before it is taken
 	hold   bool // the Send that is open may wait
 	inVain bool // SendMany has waited for room in vain, and nothing has left since: it does not wait again
 }
@@ -23,8 +24,8 @@ type straight struct {
 func (n *NIC) newStraight(slot uint16, gen uint32) (s *straight, err error) {
 	n.poller.Do(func(clock.Time) {
 		if way := n.engine.Straight(slot, gen, poller.Now); way != nil {
-			_, lone := n.link.(link.Peeker)
-			s = &straight{poller: n.poller, way: way, lone: lone}
+			s = &straight{poller: n.poller, way: way, lone: posts(n.link)}
+			_, s.shows = n.link.(link.Peeker)
 		}
 	})
 	if s == nil {
@@ -33,25 +34,34 @@ func (n *NIC) newStraight(slot uint16, gen uint32) (s *straight, err error) {
 	return s, nil
 }
 
+// posts reports whether a link takes a lone message at one step.
+func posts(l link.Driver) bool {
+	_, lone := l.(link.LonePoster)
+	_, kept := l.(link.Poster)
+	return lone || kept
+}
+
 // Post implements vni.Straight.
 func (s *straight) Post(to *vni.Name, tag uint64, payload []byte) bool {
 	if !s.lone || !s.poller.Enter() {
 		return false
 	}
-	sent := s.way.Post(to, tag, payload)
-	s.poller.Leave(clock.Never)
+	next, sent := s.way.Post(to, tag, payload)
+	s.poller.Leave(next)
 	return sent
 }
 
 // Meet implements vni.Straight.
 func (s *straight) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.Met, met bool) {
-	if !s.lone || !s.poller.Enter() {
+	if !s.shows || !s.poller.Enter() {
 		return m, false
 	}
 	if s.way.Expect(from, tag, anyTag) {
 		now, polled, ok := s.poller.Settle()
-		if ok && (!polled || s.way.Expect(from, tag, anyTag)) && s.poller.Linger() {
-			m, met = s.way.Meet(now, buf) // if it is something else, the caller waits, and polls
+		if ok && (!polled || s.way.Expect(from, tag, anyTag)) {
+			if now, ok = s.poller.Linger(now); ok {
+				m, met = s.way.Meet(now, buf) // if it is something else, the caller waits, and polls
+			}
 		}
 	}
 	s.poller.Leave(s.way.Due())

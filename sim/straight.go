@@ -42,13 +42,17 @@ func (s *straight) mine() bool {
 
 func (s *straight) free() bool { return s.mine() && s.rng.IntN(straightIn) > 0 }
 
-// Post and Meet are for links that lose nothing. They draw on nothing where they could do nothing.
 func (s *straight) Post(to *vni.Name, tag uint64, payload []byte) bool {
-	return s.p.f.net.link.Reliable && s.free() && s.way.Post(to, tag, payload)
+	if !s.free() {
+		return false
+	}
+	next, sent := s.way.Post(to, tag, payload)
+	s.p.host.schedule(next)
+	return sent
 }
 
 func (s *straight) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.Met, met bool) {
-	if !s.p.f.net.link.Reliable || !s.free() || !s.way.Expect(from, tag, anyTag) {
+	if !s.free() || !s.way.Expect(from, tag, anyTag) {
 		return m, false
 	}
 	m, met = s.way.Meet(s.p.f.s.now, buf)

@@ -64,6 +64,7 @@ const (
 	PlainUncounted             // rel: a segment without inner header does not take its number
 	LeftBehind                 // nic: a process that leaves is forgotten before what came for it is let go of
 	RunCutShort                // nic: the messages of a run that find no room in a batch are passed over
+	LoneUnseen                 // rel: a damaged frame is taken if it has one short message, the next
 	defects
 )
 
@@ -75,7 +76,8 @@ var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "
 	"late-forgotten", "loss-not-spread", "torus-forgotten",
 	"consumed-early", "permit-undescribed", "permit-unready", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",
 	"line-forgotten", "driver-bell-lost", "delete-unfinished", "pace-forgotten", "run-stands-still", "placed-unseen", "straight-overtakes",
-	"batch-passed-over", "batch-not-returned", "stopped-deaf", "plain-uncounted", "left-behind", "run-cut-short"}
+	"batch-passed-over", "batch-not-returned", "stopped-deaf", "plain-uncounted", "left-behind", "run-cut-short",
+	"lone-unseen"}
 
 func (d Defect) String() string {
 	if d < defects {

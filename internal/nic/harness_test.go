@@ -31,10 +31,10 @@ func newFabric(t testing.TB, nics int, faults fault.Config) *fabric {
 }
 
 // newWideFabric is newFabric with frames of another length.
-func newWideFabric(t testing.TB, mtu, nics int, faults fault.Config) *fabric {
+func newWideFabric(t testing.TB, mtu, nics int, faults fault.Config, change ...func(*Config)) *fabric {
 	f := &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: mtu})}
 	for i := range nics {
-		f.addNIC(uint64(i+1), 1, faults)
+		f.addNIC(uint64(i+1), 1, faults, change...)
 	}
 	for i, e := range f.engines {
 		for j := range i {
@@ -59,6 +59,20 @@ func newWideFabric(t testing.TB, mtu, nics int, faults fault.Config) *fabric {
 	})
 	return f
 }
+
+// newFabricOf is newFabric of links that promise something, or nothing, and show frames before they are taken.
+func newFabricOf(t testing.TB, nics int, promises bool) *fabric {
+	return newWideFabric(t, 1472, nics, fault.Config{}, func(c *Config) {
+		if !promises {
+			c.Link = promiseless{c.Link.(*mem.Port)}
+		}
+	})
+}
+
+// promiseless is a port that says of itself that it may lose frames.
+type promiseless struct{ *mem.Port }
+
+func (promiseless) Properties() link.Properties { return link.Properties{} }
 
 func (f *fabric) addNIC(id, incarnation uint64, faults fault.Config, change ...func(*Config)) *Engine {
 	var d link.Driver = f.sw.Port()

@@ -9,7 +9,8 @@ import (
 )
 
 // Most calls find nothing under way but themselves: a question, its answer, the next question. For them the straight way is shorter
-// still, where the link is shared memory. Post writes the frame of a message in one go. Who receives looks at the link himself:
+// still. Post writes the frame of a message in one go, where the link takes it so. Who receives looks at the link himself, where that shows
+// frames before it hands them over, as shared memory and AF_XDP do:
 //
 //	Expect: nobody waits in front of him, nothing waits for him, and whose message comes next is known
 //	   │ a frame comes
@@ -34,15 +35,16 @@ type awaited struct {
 	pass   int // calls of Expect that are refused for that
 }
 
-// Post sends a message in one step, if it can leave at once, in a frame of its own.
-func (s *Straight) Post(to *vni.Name, tag uint64, payload []byte) bool {
+// Post sends a message in one step, if it can leave at once, in a frame of its own. It returns when the engine must be polled at the
+// latest.
+func (s *Straight) Post(to *vni.Name, tag uint64, payload []byte) (next clock.Time, ok bool) {
 	n := len(payload)
 	if n > limits.EagerMessage || !s.usable() {
-		return false
+		return clock.Never, false
 	}
 	d := s.named(to, 0)
 	if d == nil || !d.open(n) {
-		return false
+		return clock.Never, false
 	}
 	e, p := s.e, s.p
 	if !d.loneMade {
@@ -50,14 +52,38 @@ func (s *Straight) Post(to *vni.Name, tag uint64, payload []byte) bool {
 		d.lone = wire.LoneOf(&wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen})
 	}
 	d.lone.SetMessage(d.number, tag, n)
-	if !d.peer.ep.PostLone(e.now, &d.lone, payload) {
-		return false
+	if d.peer.ep.Reliable() {
+		next, ok = clock.Never, d.peer.ep.PostLone(e.now, &d.lone, payload)
+	} else {
+		next, ok = s.postKept(d, payload)
 	}
-	d.number++
-	d.remote.used += stagedCost(uint64(n))
-	e.countSent(p, 1, uint64(n))
-	e.counts[vni.NICStraightSends]++
-	return true
+	if ok {
+		d.number++
+		d.remote.used += stagedCost(uint64(n))
+		e.countSent(p, 1, uint64(n))
+		e.counts[vni.NICStraightSends]++
+	}
+	return next, ok
+}
+
+// postKept is Post over a link that may lose the message: it is kept when it has left.
+func (s *Straight) postKept(d *dest, payload []byte) (next clock.Time, ok bool) {
+	n := wire.FragLen + len(payload)
+	if len(payload) > limits.TinyMessage || !s.hasRoom() {
+		return clock.Never, false
+	}
+	s.ep = d.peer.ep
+	b := s.ep.Lone(n, s.e.out)
+	if b == nil {
+		return clock.Never, false
+	}
+	d.lone.PutFrag(b)
+	copy(b[wire.FragLen:], payload)
+	s.n = n
+	if next = s.sentLone(); s.e.unfinished() {
+		next = s.e.now
+	}
+	return next, true
 }
 
 // Expect gets ready for the next message of whoever sent the last one, if a receive from that sender, or any, with that tag, or any,
@@ -76,7 +102,7 @@ func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
 	if src.credit == nil || !src.named || src.early.n > 0 || !(from.Is(&src.name) || from.IsZero()) {
 		return false
 	}
-	addr, ok := src.key.peer.ep.Plains()
+	addr, ok := src.key.peer.ep.Lones()
 	if !ok {
 		return false
 	}
@@ -108,10 +134,11 @@ func (s *Straight) meet(now clock.Time, buf []byte) (m vni.Met, ok bool) {
 	e, p, x := s.e, s.p, &s.awaited
 	frame := e.peeker.Peek(x.from)
 	src := x.src
-	if !x.head.Between(frame, src.expected) {
+	record := src.key.peer.ep.LoneRecord(frame)
+	if !x.head.Heads(record, src.expected) {
 		return m, false
 	}
-	tag, payload := wire.LoneTag(frame), frame[wire.LoneLen:]
+	tag, payload := wire.FragTag(record), record[wire.FragLen:]
 	n, cost := uint64(len(payload)), stagedCost(uint64(len(payload)))
 	if tag != x.tag && !x.any || len(payload) > len(buf) || src.credit.spent+cost > src.credit.handed {
 		return m, false

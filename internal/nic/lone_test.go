@@ -21,13 +21,19 @@ func (p *rider) meet(from vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.
 	return p.way.Meet(p.f.now, buf)
 }
 
+// post is what a program's Send does first.
+func (p *rider) post(to vni.Name, tag uint64, data []byte) bool {
+	_, ok := p.way.Post(&to, tag, data)
+	return ok
+}
+
 func TestALoneMessageIsPostedInOneStepAndMetOnTheLink(t *testing.T) { // USNIC-28, USNIC-38
 	f := newWideFabric(t, 32<<10, 2, fault.Config{})
 	a, b := f.riders()
 	polls := b.e.Count(vni.NICPolls)
 	for i, n := range []int{0, 1, 64, 65, limits.TinyMessage, limits.EagerMessage} {
 		data, buf := pattern(n, byte(i)), make([]byte, n)
-		if !a.way.Post(&b.name, 9, data) {
+		if !a.post(b.name, 9, data) {
 			t.Fatalf("%d bytes are refused", n)
 		}
 		m, ok := b.meet(a.name, 9, false, buf)
@@ -38,11 +44,11 @@ func TestALoneMessageIsPostedInOneStepAndMetOnTheLink(t *testing.T) { // USNIC-2
 	if n := b.e.Count(vni.NICMet); n != 6 || b.e.Count(vni.NICPolls) != polls {
 		t.Errorf("%d of 6 were counted, in %d polls", n, b.e.Count(vni.NICPolls)-polls)
 	}
-	if a.way.Post(&b.name, 9, make([]byte, limits.EagerMessage+1)) {
+	if a.post(b.name, 9, make([]byte, limits.EagerMessage+1)) {
 		t.Error("posted what needs permission")
 	}
 	for range 3 * limits.CreditBytes / 700 { // credit comes back
-		f.until(time.Second, "the straight way", func() bool { return a.way.Post(&b.name, 9, make([]byte, 700)) })
+		f.until(time.Second, "the straight way", func() bool { return a.post(b.name, 9, make([]byte, 700)) })
 		if _, ok := b.meet(vni.AnyProcess, 0, true, make([]byte, 700)); !ok {
 			t.Fatal("a message is not met")
 		}
@@ -51,6 +57,57 @@ func TestALoneMessageIsPostedInOneStepAndMetOnTheLink(t *testing.T) { // USNIC-2
 		}
 	}
 	f.noLeaks()
+}
+
+func TestALoneMessageOverALinkThatMayLoseItIsKeptAndMet(t *testing.T) { // USNIC-28, USNIC-38, USNIC-39
+	f := newFabricOf(t, 2, false)
+	a, b := f.riders()
+	polls := b.e.Count(vni.NICPolls)
+	for i, n := range []int{0, 1, 64, 65, 400} {
+		data, buf := pattern(n, byte(i)), make([]byte, n)
+		if !a.post(b.name, 9, data) {
+			t.Fatalf("%d bytes are refused", n)
+		}
+		m, ok := b.meet(a.name, 9, false, buf)
+		if !ok || !bytes.Equal(buf, data) || m != (vni.Met{From: a.name, NIC: 1, Slot: a.slot, Gen: a.gen, Tag: 9, Len: n}) {
+			t.Fatalf("met %v: %+v, % x; expected % x", ok, m, buf, data)
+		}
+		if b.way.Due() > f.now {
+			t.Fatal("nobody is to note that it has come")
+		}
+	}
+	if n := b.e.Count(vni.NICMet); n != 5 || b.e.Count(vni.NICPolls) != polls || a.e.rel.InFlight() != 5 {
+		t.Errorf("%d of 5 were counted, in %d polls; %d are kept", n, b.e.Count(vni.NICPolls)-polls, a.e.rel.InFlight())
+	}
+	if a.post(b.name, 9, make([]byte, limits.TinyMessage+1)) {
+		t.Error("posted what is no short message")
+	}
+	before, rounds := a.e.Count(vni.NICMet)+b.e.Count(vni.NICMet), 3*limits.CreditBytes/400
+	for range rounds { // question and answer: one takes along that the other has come, and credit comes back
+		f.exchange(a, b)
+		f.exchange(b, a)
+		f.step()
+	}
+	if n := int(a.e.Count(vni.NICMet) + b.e.Count(vni.NICMet) - before); n < rounds*19/10 {
+		t.Errorf("%d of %d were met", n, 2*rounds)
+	}
+	f.until(time.Second, "all is acknowledged", func() bool { return a.e.rel.InFlight()+b.e.rel.InFlight() == 0 })
+	if n := a.e.rel.Stats().Resends + b.e.rel.Stats().Resends; n > 0 {
+		t.Errorf("%d were sent again, though nothing was lost", n)
+	}
+	f.noLeaks()
+}
+
+// exchange has a message posted and met, or received if something else has come before it.
+func (f *fabric) exchange(from, to *rider) {
+	f.t.Helper()
+	data, buf := pattern(64, 7), make([]byte, 64)
+	f.until(time.Second, "credit", func() bool { return from.post(to.name, 1, data) })
+	if _, ok := to.meet(from.name, 1, false, buf); !ok {
+		to.got(to.want(from.tester, 1, buf), data)
+	} else if !bytes.Equal(buf, data) {
+		f.t.Fatalf("met % x", buf)
+	}
 }
 
 func TestOnlyTheMessageThatIsExpectedIsMet(t *testing.T) {
@@ -107,14 +164,16 @@ func TestOnlyTheMessageThatIsExpectedIsMet(t *testing.T) {
 // What is met and what is posted, by several senders: each message comes once, and of those of one sender with one tag the earlier
 // goes to the receive that began earlier (decision 5, QNIX-19).
 func TestMeetingsKeepTheOrderOfReceives(t *testing.T) {
-	met, all := 0, 0
-	for seed := range uint64(40) {
-		w := newMeetings(t, seed)
-		w.run()
-		met, all = met+w.met, all+w.got
-	}
-	if met < all/20 {
-		t.Errorf("%d of %d messages were met", met, all)
+	for _, promises := range []bool{true, false} {
+		met, all := 0, 0
+		for seed := range uint64(40) {
+			w := newMeetings(t, seed, promises)
+			w.run()
+			met, all = met+w.met, all+w.got
+		}
+		if met < all/20 {
+			t.Errorf("promises %v: %d of %d messages were met", promises, met, all)
+		}
 	}
 }
 
@@ -138,8 +197,8 @@ type beganReceive struct {
 	number int
 }
 
-func newMeetings(t *testing.T, seed uint64) *meetings {
-	f := newFabric(t, 3, fault.Config{})
+func newMeetings(t *testing.T, seed uint64, promises bool) *meetings {
+	f := newFabricOf(t, 3, promises)
 	w := &meetings{t: t, f: f, rng: rand.New(rand.NewPCG(seed, 3)), to: f.rider(1, "to/0"), sent: make([]int, 3), last: map[[2]uint64][2]int{}}
 	for i, nic := range []int{0, 0, 2} {
 		w.senders = append(w.senders, f.rider(nic, vni.Name{App: [24]byte{'s'}, Index: uint32(i)}.String()))
@@ -185,7 +244,7 @@ func (w *meetings) send() {
 	s, tag := w.senders[i], w.rng.Uint64N(2)
 	data := make([]byte, 4+w.rng.IntN(700))
 	binary.LittleEndian.PutUint32(data, uint32(w.sent[i]))
-	if w.rng.IntN(8) == 0 && s.ride(w.to.tester, tag, w.rng.IntN(2) == 0, data) || s.way.Post(&w.to.name, tag, data) {
+	if w.rng.IntN(8) == 0 && s.ride(w.to.tester, tag, w.rng.IntN(2) == 0, data) || s.post(w.to.name, tag, data) {
 		w.sent[i]++
 	}
 }

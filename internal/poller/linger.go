@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
 )
 
 // Who has entered and is about to wait for a frame may linger inside for a moment: the frame that comes then is his to take out of
@@ -13,16 +14,29 @@ import (
 //	           │          └────► none came soon, or somebody else wants the engine ─► Leave, and Wait
 //	           └───────────────► somebody else polls: likewise
 
-// lingers is how many looks at the link Linger begins with, some 2 µs: an answer of another core is there by then. Each time that it
-// ends in vain it takes half as many, and as many as ever when a waiter's frame has come soon once more: where two share a
-// core, no looking brings what the other has yet to send.
+// lingers is how many looks at the link Linger begins with, some 2 µs: an answer of another core is there by then. farLingers are
+// for a link that is no memory, over which an answer takes longer. Each time that it ends in vain it takes half as many, and as many
+// as ever when a waiter's frame has come soon once more: where two share a core, no looking brings what the other has yet to send.
 const (
 	lingers      = 512
+	farLingers   = 1024
 	leastLingers = 1
 )
 
-// soon is by when the frame of a waiter comes for whom lingering would have been better.
-const soon = 2 * time.Microsecond
+// soon is by when the frame of a waiter comes for whom lingering would have been better; farSoon is for the other links.
+const (
+	soon    = 2 * time.Microsecond
+	farSoon = 5 * time.Microsecond
+)
+
+// lingerAt chooses by the link: memory takes lone messages itself, and others frames.
+func (p *Poller) lingerAt(l link.Driver) {
+	p.lingers, p.soon = lingers, soon
+	if _, frames := l.(link.Poster); frames {
+		p.lingers, p.soon = farLingers, farSoon
+	}
+	p.patience.Store(p.lingers)
+}
 
 // pollEvery is how long those who linger leave the engine without a poll, much less than after what time the helper takes over, and
 // mostUnpolled how many frames they take when a poll is due.
@@ -51,23 +65,28 @@ func (p *Poller) Settle() (now clock.Time, polled, ok bool) {
 }
 
 // Linger waits inside Enter, behind Settle, until the link has a frame: a moment, and not if somebody else wants the engine.
-func (p *Poller) Linger() bool {
+// Settle has said what time it was then; Linger says what time it is.
+func (p *Poller) Linger(begun clock.Time) (now clock.Time, ok bool) {
+	now = begun
 	n := int(p.patience.Load())
-	for range n {
+	for i := range n {
 		if p.glancer.Glance() {
-			return true
+			return now, true
 		}
 		if p.asked() {
-			return false
+			return now, false
+		}
+		if i%glances == glances-1 {
+			now = Now()
 		}
 	}
 	p.patience.Store(int32(max(n/2, leastLingers)))
-	return false
+	return now, false
 }
 
 // cameSoon notes that a waiter who began at since has now what he waited for.
 func (p *Poller) cameSoon(since, now clock.Time) {
-	if now.Sub(since) < soon && p.patience.Load() != lingers {
-		p.patience.Store(lingers)
+	if now.Sub(since) < p.soon && p.patience.Load() != p.lingers {
+		p.patience.Store(p.lingers)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
 )
 
 // lingering is a poller that is entered and settled, and its link.
@@ -28,7 +29,7 @@ func TestWhoLingersSeesTheFrame(t *testing.T) {
 		_, _, ok := p.Settle()
 		return ok
 	})
-	if !p.Linger() || g.glances.Load() > 2 {
+	if _, ok := p.Linger(0); !ok || g.glances.Load() > 2 {
 		t.Errorf("it took %d looks", g.glances.Load())
 	}
 }
@@ -37,7 +38,7 @@ func TestWhoLingersInVainLooksHalfAsOftenUntilAFrameHasComeSoonAgain(t *testing.
 	p, g, _ := lingering(t)
 	for want := int64(lingers); want > leastLingers; want /= 2 {
 		g.glances.Store(0)
-		if p.Linger() || g.glances.Load() != want {
+		if _, ok := p.Linger(0); ok || g.glances.Load() != want {
 			t.Fatalf("looked %d times; expected %d", g.glances.Load(), want)
 		}
 	}
@@ -51,6 +52,25 @@ func TestWhoLingersInVainLooksHalfAsOftenUntilAFrameHasComeSoonAgain(t *testing.
 	}
 }
 
+func TestWhoLingersForALinkThatIsNoMemoryHasMorePatienceAndKnowsTheTime(t *testing.T) {
+	p, g, _ := lingering(t)
+	if p.lingerAt(framing{}); p.patience.Load() != farLingers || p.soon != farSoon {
+		t.Errorf("%d looks, and %v is soon", p.patience.Load(), p.soon)
+	}
+	if now, _ := p.Linger(0); now == 0 || g.glances.Load() != farLingers {
+		t.Errorf("after %d looks it was still %v", g.glances.Load(), now)
+	}
+	p.cameSoon(0, clock.Time(farSoon)-1)
+	if n := p.patience.Load(); n != farLingers {
+		t.Errorf("%d looks after a frame that came soon", n)
+	}
+}
+
+// framing is a link that takes short frames.
+type framing struct{ link.Driver }
+
+func (framing) Post(clock.Time, []byte) {}
+
 func TestNobodyLingersWhereOthersWantTheEngineOrPoll(t *testing.T) {
 	p, g, _ := lingering(t)
 	entered := make(chan bool)
@@ -60,7 +80,7 @@ func TestNobodyLingersWhereOthersWantTheEngineOrPoll(t *testing.T) {
 	}()
 	eventually(t, "somebody who wants to enter", func() bool { return p.wanted.Load() > 0 })
 	g.glances.Store(0)
-	if p.Linger() || g.glances.Load() != 1 || p.patience.Load() != lingers {
+	if _, ok := p.Linger(0); ok || g.glances.Load() != 1 || p.patience.Load() != lingers {
 		t.Errorf("looked %d times though somebody waits to enter, and will look %d times", g.glances.Load(), p.patience.Load())
 	}
 	p.Leave(clock.Never)

@@ -94,8 +94,10 @@ type Poller struct {
 	wanted atomic.Int32 // how many are about to sleep until mu is free
 	closed atomic.Bool
 
-	patience atomic.Int32 // how many looks at the link Linger takes
-	unpolled int          // frames that were taken though a poll was due; guarded by mu
+	patience atomic.Int32  // how many looks at the link Linger takes,
+	lingers  int32         // at most
+	soon     time.Duration // by when what it waits for comes
+	unpolled int           // frames that were taken though a poll was due; guarded by mu
 
 	polled  atomic.Int64 // when the engine was polled last
 	next    atomic.Int64 // when it said that it must be polled again; 0 is always
@@ -125,7 +127,7 @@ func New(e Engine, cfg Config) (*Poller, error) {
 	if n, ok := cfg.Link.(link.Notifier); ok {
 		n.Notify(p.frameArrived)
 	}
-	p.patience.Store(lingers)
+	p.lingerAt(cfg.Link)
 	p.apart.room, p.apart.move = idle.Room, idle.MoveOff
 	go p.help()
 	return p, nil

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -38,28 +39,54 @@ func (m *Module) receiveFast(now clock.Time, s *session, o wire.Outer, h *wire.I
 // its space. It has done nothing if it is false, so that the frame is judged as any other. It is called while fastOK.
 func (m *Module) receiveFrag(now clock.Time, from netip.AddrPort, frame []byte) bool {
 	index, counter, ok := wire.ParseTagged(frame)
-	if !ok || len(frame) < wire.OuterLen+wire.TagLen {
-		return false
-	}
-	h, r, ok := wire.ParseInnerFrag(frame[wire.OuterLen : len(frame)-wire.TagLen])
-	if !ok || h.Space != wire.Command {
+	if !ok {
 		return false
 	}
 	s := m.sessions.find(index)
-	if s == nil || !s.open || s.reliable || counter <= s.replay.top || from != s.addr {
+	if s == nil || !s.open || s.reliable || from != s.addr {
 		return false
+	}
+	r, ok := s.deferFrag(now, counter, frame)
+	if ok {
+		m.handler.Deliver(now, s.endpoint, r)
+	}
+	return ok
+}
+
+// takeTagged is TakeLone of a frame with a tag: the same, but that the caller delivers. He waits for this frame alone, and so it does not
+// matter what the poll has brought before.
+func (s *session) takeTagged(now clock.Time, frame []byte) bool {
+	index, counter, ok := wire.ParseTagged(frame)
+	if !ok || index != s.index {
+		return false
+	}
+	if _, ok = s.deferFrag(now, counter, frame); ok {
+		s.endpoint.m.received++
+	}
+	return ok
+}
+
+// deferFrag takes a frame with a tag for an open session if it has one short message in the next segment of its space, whose
+// bookkeeping waits. It has done nothing if it is not ok.
+func (s *session) deferFrag(now clock.Time, counter uint64, frame []byte) (r wire.Record, ok bool) {
+	if len(frame) < wire.OuterLen+wire.TagLen || counter <= s.replay.top {
+		return nil, false
+	}
+	h, r, ok := wire.ParseInnerFrag(frame[wire.OuterLen : len(frame)-wire.TagLen])
+	if !ok || h.Space != wire.Command {
+		return nil, false
 	}
 	if w := &s.receive[wire.Command]; h.Seq != w.next || w.gap() {
-		return false
+		return nil, false
 	}
-	if _, err := wire.Open(frame, s.cookie); err != nil { // last, since it costs as much as all else
-		return false
+	m := s.endpoint.m
+	if _, err := wire.Open(frame, s.cookie); err != nil && m.cfg.Defect != mutate.LoneUnseen { // last, since it costs as much as all else
+		return nil, false
 	}
 	s.endpoint.stats.Receives++
 	m.fastOK = false
 	m.deferred = deferred{session: s, at: now, counter: counter, inner: h, length: len(frame)}
-	m.handler.Deliver(now, s.endpoint, r)
-	return true
+	return r, true
 }
 
 // settleFast does the deferred bookkeeping. It comes before all else that looks at the session.

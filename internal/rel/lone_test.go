@@ -153,6 +153,21 @@ func TestAFrameThatIsNotAsItMostlyIsTakesTheLongWay(t *testing.T) {
 			t.Errorf("%s: counted %d times, %d records delivered", what, *count-before, len(b.order)-handed)
 		}
 	}
+	back := s.endpoint
+	refuse := func(what string, change func(f []byte)) {
+		f := append([]byte(nil), frame...)
+		change(f)
+		before := b.m.received
+		if b.m.Progress(w.now, b); back.TakeLone(w.now, f) || b.m.received != before || b.m.deferred.session != nil {
+			t.Errorf("%s: taken by who waits for it", what)
+		}
+	}
+	refuse("damaged", func(f []byte) { f[len(f)-wire.TagLen-1]++ })
+	refuse("of another cookie", func(f []byte) { f[len(f)-1]++ })
+	refuse("of another session", func(f []byte) { f[7]++ })
+	refuse("of another kind", func(f []byte) { f[0]++ })
+	refuse("of the other space", func(f []byte) { f[wire.OuterLen]++ })
+	refuse("of another number", func(f []byte) { f[wire.OuterLen+4]++ })
 	st := &s.endpoint.stats
 	try("damaged", a.addr, &st.CRCErrors, func(f []byte) { f[len(f)-wire.TagLen-1]++ })
 	try("of another cookie", a.addr, &st.CRCErrors, func(f []byte) { f[len(f)-1]++ })
@@ -166,6 +181,7 @@ func TestAFrameThatIsNotAsItMostlyIsTakesTheLongWay(t *testing.T) {
 		t.Errorf("delivered %d times; %d of two by the fast path", b.got["second"], st.FastReceives)
 	}
 	try("again", a.addr, &st.Replays, func([]byte) {})
+	refuse("again", func([]byte) {})
 	w.filter = nil
 	w.run(time.Second)
 	w.quiet()

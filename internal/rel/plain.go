@@ -12,7 +12,8 @@ import (
 //
 //	PostLone ──► link.LonePoster ═══ ring ═══ link.Peeker ──► TakeLone
 //
-// What is not as it should be goes the ways of reliable.go, to the same end.
+// What is not as it should be goes the ways of reliable.go, to the same end. Over other links the ways are those of lone.go and
+// fastreceive.go.
 
 // LonePoster is a link that takes a short frame at one step; link.LonePoster says how.
 type LonePoster interface {
@@ -41,19 +42,38 @@ func (e *Endpoint) PostLone(now clock.Time, l *wire.Lone, payload []byte) bool {
 	return true
 }
 
-// Plains returns from where Plains of the peer come; ok is false if none do, or if they are to be seen by Receive.
-func (e *Endpoint) Plains() (from netip.AddrPort, ok bool) {
+// Lones returns from where lone messages of the peer come; ok is false if none do, or if they are to be seen by Receive.
+func (e *Endpoint) Lones() (from netip.AddrPort, ok bool) {
 	s := e.live
-	if s == nil || !s.open || !s.reliable || e.m.cfg.Tagged || e.m.cfg.Faults.DropReceived != nil || e.m.deferred.session != nil {
+	if s == nil || !s.open || s.reliable == e.m.cfg.Tagged || e.m.cfg.Faults.DropReceived != nil {
 		return from, false
 	}
 	return s.addr, true
 }
 
-// TakeLone takes a frame that has come from where Plains says, and is a Lone, as Receive would; its record is the caller's to deliver. It is
-// false, and has done nothing, if this is not the next frame of the session.
+// LoneRecord is the record of a frame that has come from where Lones says, if it is a lone one. The caller may compare it with what he
+// expects; it is nothing to believe before TakeLone.
+func (e *Endpoint) LoneRecord(frame []byte) (record []byte) {
+	switch n := len(frame); {
+	case e.live.reliable && n > wire.OuterLen:
+		return frame[wire.OuterLen:]
+	case !e.live.reliable && n > dataHead+wire.TagLen:
+		return frame[dataHead : n-wire.TagLen]
+	}
+	return nil
+}
+
+// TakeLone takes a frame that has come from where Lones says as Receive would; its record is the caller's to deliver. It is false, and
+// the frame has yet to be received, if it is no lone one, or not the next of the session.
 func (e *Endpoint) TakeLone(now clock.Time, frame []byte) bool {
+	e.m.settleFast()
 	s := e.live
+	if s == nil {
+		return false
+	}
+	if !s.reliable {
+		return s.takeTagged(now, frame)
+	}
 	index, counter, ok := wire.ParsePlain(frame)
 	if !ok || index != s.index || counter <= s.replay.top {
 		return false

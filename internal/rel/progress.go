@@ -58,8 +58,10 @@ func (m *Module) Push(now clock.Time, e *Endpoint, out Flusher) (next clock.Time
 	return m.nextPoll(now)
 }
 
-// Idle reports whether nothing is to be sent by the next Progress.
-func (m *Module) Idle() bool { return m.resends.n+len(m.sending)+len(m.owing) == 0 }
+// Idle reports whether nothing is to be sent, or noted, by the next Progress.
+func (m *Module) Idle() bool {
+	return m.resends.n+len(m.sending)+len(m.owing) == 0 && m.deferred.session == nil
+}
 
 // takeNotice begins to look after endpoints that are newly watched. Watch does not know what time it is.
 func (m *Module) takeNotice(now clock.Time) {

@@ -43,17 +43,24 @@ func (l *Lone) SetSession(index uint32, counter uint64) {
 	l[1] = counter
 }
 
-// Between reports whether frame is a Lone between the two processes that l is of, with its whole payload, and with the given number.
-// The session is not looked at.
-func (l *Lone) Between(frame []byte, number uint32) bool {
-	if len(frame) < LoneLen {
+// PutFrag writes the header of the record into b[:FragLen].
+func (l *Lone) PutFrag(b []byte) {
+	_ = b[FragLen-1]
+	for i := range FragLen / 8 {
+		binary.LittleEndian.PutUint64(b[8*i:], l[2+i])
+	}
+}
+
+// Heads reports whether record is a Frag between the two processes that l is of, with its whole payload, which nobody accepts, and with
+// the given number.
+func (l *Lone) Heads(record []byte, number uint32) bool {
+	if len(record) < FragLen {
 		return false
 	}
 	le := binary.LittleEndian
-	return uint32(le.Uint64(frame)) == plainStart &&
-		le.Uint64(frame[16:]) == l[2]&^loneLength|uint64(uint16(len(frame)-OuterLen))<<16 &&
-		le.Uint64(frame[24:]) == l[3] && le.Uint64(frame[32:]) == uint64(number)
+	return le.Uint64(record) == l[2]&^loneLength|uint64(uint16(len(record)))<<16 &&
+		le.Uint64(record[8:]) == l[3] && le.Uint64(record[16:]) == uint64(number)
 }
 
-// LoneTag is the tag of a Lone.
-func LoneTag(frame []byte) uint64 { return binary.LittleEndian.Uint64(frame[40:]) }
+// FragTag is the tag of a Frag.
+func FragTag(record []byte) uint64 { return binary.LittleEndian.Uint64(record[24:]) }

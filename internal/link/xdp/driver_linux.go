@@ -2,12 +2,8 @@ package xdp
 
 import (
 	"fmt"
-	"net/netip"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/clock"
-	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/udp"
 )
@@ -31,7 +27,9 @@ type Driver struct {
 	chunk  uint64 // of the open reservation
 	staged []byte // or its memory, if it goes the slow way
 	open   reservation
-	polls  int // since the last look
+	peeked *queue // whose frame Peek has returned,
+	marked bool   // which a congested router has marked
+	polls  int    // since the last look
 	now    clock.Time
 
 	counters link.Counters
@@ -53,6 +51,7 @@ var (
 	_ link.Pollable = (*Driver)(nil)
 	_ link.Taker    = (*Driver)(nil)
 	_ link.Poster   = (*Driver)(nil)
+	_ link.Peeker   = (*Driver)(nil)
 	_ link.Sleeper  = (*Driver)(nil)
 )
 
@@ -73,101 +72,6 @@ func (d *Driver) Explain() string { return d.why }
 
 // ReceiveBuffer is how many bytes of frames may be under way to this driver: what the rings hold of full ones.
 func (d *Driver) ReceiveBuffer() int { return len(d.queues) * fillRing * d.mtu }
-
-// lookEvery is how many polls pass between two looks at the ordinary socket and at the news, which cost system calls.
-const lookEvery = 256
-
-// Poll implements link.Driver.
-func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.Time) {
-	d.now = now
-	if d.closed {
-		return 0, clock.Never
-	}
-	if d.polls++; d.polls >= lookEvery {
-		d.polls = 0
-		d.routes.look()
-		frames, _ = d.slow.Poll(now, to)
-	}
-	for _, q := range d.queues {
-		frames += d.receive(q, now, to, limits.PollBatch-frames)
-	}
-	return frames, clock.Never
-}
-
-// Glance implements link.Glancer: one load a queue. What the slow path brings it overlooks. It asks for the lines that the next frame will
-// need, its descriptor's and its own, so that they come beside the index that tells of it and not one behind the other.
-func (d *Driver) Glance() bool {
-	for _, q := range d.queues {
-		if q.rx.any() {
-			return true
-		}
-		fetchAhead(&q.rx.entries[q.rx.next&(fillRing-1)], &q.umem[q.soon])
-	}
-	return false
-}
-
-// Take implements link.Taker.
-func (d *Driver) Take(now clock.Time, to link.Receiver) bool {
-	d.now = now
-	for _, q := range d.queues {
-		if q.rx.any() {
-			return d.receive(q, now, to, 1) > 0
-		}
-	}
-	return false
-}
-
-// receive hands over at most so many frames of one queue, and gives their chunks back to the kernel.
-func (d *Driver) receive(q *queue, now clock.Time, to link.Receiver, most int) (frames int) {
-	for frames < most {
-		e, ok := q.rx.get()
-		if !ok {
-			break
-		}
-		frames++
-		q.soon = (e.addr + chunkBytes) % (fillRing * chunkBytes)
-		b := q.umem[e.addr : e.addr+uint64(e.length)]
-		d.fetch(b)
-		from, frame, congested, ok := parse(b)
-		if ok && len(frame) <= limits.MaxFrame {
-			if congested {
-				d.counters.ECNMarked++
-			}
-			if d.zone != "" && from.Addr().IsLinkLocalUnicast() {
-				from = netip.AddrPortFrom(from.Addr().WithZone(d.zone), from.Port())
-			}
-			d.counters.FramesIn++
-			d.counters.BytesIn += uint64(len(frame))
-			to.Receive(now, from, frame)
-			if d.closed {
-				return frames
-			}
-		} else {
-			d.counters.DroppedIn++
-		}
-		q.fill.put(e.addr &^ (chunkBytes - 1)) // there is room: the ring holds as many as there are chunks
-	}
-	if frames == 1 && q.rx.kept() < mostKept { // whoever waits for it may have an answer: Flush gives it back behind that
-		return frames
-	}
-	q.giveBack()
-	if q.fill.wants() {
-		d.counters.SystemCalls++
-		_, _, _ = unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(q.fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
-	}
-	return frames
-}
-
-// fetch has the lines of a short frame come from the sender's core all at once, and not each when it is looked at.
-func (d *Driver) fetch(b []byte) {
-	for i := 0; i < min(len(b), 256); i += 64 {
-		d.fetched += b[i]
-	}
-}
-
-// mostKept is how many chunks of lone frames are kept from the kernel. To give one back are two stores that wait for all
-// before them.
-const mostKept = 8
 
 // Reserve implements link.Driver. It is nil while all chunks for sending are under way.
 func (d *Driver) Reserve(to link.Addr) []byte {

@@ -90,17 +90,23 @@ func newConsumer[T any](i indices, entries []T) *consumer[T] {
 	return &consumer[T]{indices: i, entries: entries, next: c, shown: c, last: c}
 }
 
-// get returns the next entry, if there is one. It stays the kernel's until done.
-func (c *consumer[T]) get() (v T, ok bool) {
+// peek returns the next entry, if there is one.
+func (c *consumer[T]) peek() (v T, ok bool) {
 	if c.next == c.last {
 		c.last = atomic.LoadUint32(c.producer)
 		if c.next == c.last {
 			return v, false
 		}
 	}
-	v = c.entries[c.next&uint32(len(c.entries)-1)]
-	c.next++
-	return v, true
+	return c.entries[c.next&uint32(len(c.entries)-1)], true
+}
+
+// get returns the next entry, if there is one, and goes on to the one behind it. It stays the kernel's until done.
+func (c *consumer[T]) get() (v T, ok bool) {
+	if v, ok = c.peek(); ok {
+		c.next++
+	}
+	return v, ok
 }
 
 // any reports whether get would return an entry.
