@@ -32,7 +32,7 @@ proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 weft < sim, inflight                              sim < sweep
 inflight, together, hostile < bench < demo        payload, together < demo
 vni, ctl < hostile                                payload < bench
-testbed < bench/limit < bench
+testbed, payload < bench/limit < bench
 payload, together, inflight < soak
 registry < registry/file                          limits, registry < registry/gossip
 proc, poller, link/{mem,fault,capture,udp,xdp}, registry/{file,gossip}, ctl < daemon

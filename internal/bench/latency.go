@@ -8,6 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/payload"
 )
 
 // Latency is how long round trips took.
@@ -37,7 +38,7 @@ func (c *Client) Latency(ctx context.Context, size int, d time.Duration) (Latenc
 // roundTrips is Latency, with all of the times, in nanoseconds.
 func (c *Client) roundTrips(ctx context.Context, size int, d time.Duration) (*hdrhistogram.Histogram, error) {
 	h := newHistogram()
-	data, echo := make([]byte, size), make([]byte, size)
+	data, echo := payload.Written(size), make([]byte, size)
 	_, _, err := c.measure(ctx, plan{Echo: true, Size: size, Window: 1}, func(ctx context.Context) error {
 		if err := c.bounce(ctx, data, echo, warmUp(d), nil); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/inflight"
+	"github.com/weftnet/weft/internal/payload"
 )
 
 // Stream is how much has gone one way.
@@ -53,7 +54,7 @@ func (c *Client) stream(ctx context.Context, pl plan, d time.Duration) (Stream, 
 
 // pour sends for the time d, and returns how many messages it sent. All of them may share one buffer: nobody writes it.
 func (c *Client) pour(ctx context.Context, pl plan, d time.Duration) (sent int64, err error) {
-	data := make([]byte, pl.Size)
+	data := payload.Written(pl.Size)
 	ring := inflight.New(pl.Window)
 	defer ring.Cancel(nil)
 	for begin := time.Now(); ; {
@@ -81,7 +82,7 @@ const many = 256
 
 // pourMany is pour of an embedded process for short messages.
 func (c *Client) pourMany(ctx context.Context, pl plan, d time.Duration) (sent int64, err error) {
-	data := make([]byte, pl.Size)
+	data := payload.Written(pl.Size)
 	messages := slices.Repeat([][]byte{data}, many)
 	for begin := time.Now(); ; {
 		for range 16 { // between two looks at the clock

@@ -39,6 +39,14 @@ func Fill(b []byte, seed uint64) {
 	last(b, seed+step, func(at int, want byte) { b[at] = want })
 }
 
+// Written is a payload of n bytes to measure with, each of them written. What nobody has written is one page of zeros over and over,
+// which never leaves the nearest cache.
+func Written(n int) []byte {
+	b := make([]byte, n)
+	Fill(b, 0)
+	return b
+}
+
 // Check says where b differs from the payload that belongs to a seed, if it does.
 func Check(b []byte, seed uint64) error {
 	for at := 0; ; at += 8 {

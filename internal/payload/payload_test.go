@@ -72,3 +72,10 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+func TestAPayloadToMeasureWithIsNotOnePageOverAndOver(t *testing.T) {
+	const page = 4096
+	if b := payload.Written(2 * page); bytes.Equal(b[:page], b[page:]) {
+		t.Error("the second page is like the first")
+	}
+}

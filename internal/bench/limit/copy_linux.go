@@ -1,5 +1,7 @@
 package limit
 
+import "github.com/weftnet/weft/internal/payload"
+
 // copyChunk is how much of a long message is copied at a time.
 const copyChunk = 16 << 10
 
@@ -14,7 +16,7 @@ func (c *child) copyPipes() (there, back *pipe) {
 
 func copyPing(c *child) error {
 	there, back := c.copyPipes()
-	out, in := make([]byte, c.Size), make([]byte, c.Size)
+	out, in := payload.Written(c.Size), make([]byte, c.Size)
 	return c.time(batchFor(c.Size), func() error {
 		there.put(out)
 		back.take(in)

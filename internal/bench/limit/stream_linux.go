@@ -1,5 +1,7 @@
 package limit
 
+import "github.com/weftnet/weft/internal/payload"
+
 // Rings of chunks. Deeper ones are faster as long as they fit the caches: the reader is then further behind, so that its reading
 // does not hold up the writer. That goes for short messages more than for anything: through a ring of 65,536 they pass four
 // times as fast as through one of 2,048, since hardly any cache line is touched by both sides at a time. But the price is
@@ -38,7 +40,7 @@ func streamTake(c *child) error { return c.drain(newPipe(c.mem, streamChunk, str
 
 // pour puts messages into a pipe for ever.
 func (c *child) pour(p *pipe) error {
-	b := make([]byte, c.Size)
+	b := payload.Written(c.Size)
 	if err := c.ready(0); err != nil {
 		return err
 	}
@@ -61,10 +63,7 @@ func (c *child) drain(p *pipe) error {
 
 // memcpy copies within one process, between two places that take turns with none: caches are as warm as they get.
 func memcpy(c *child) error {
-	from, to := make([]byte, c.Size), make([]byte, c.Size)
-	for i := range from {
-		from[i] = byte(i) // or all of it would be one page of zeros
-	}
+	from, to := payload.Written(c.Size), make([]byte, c.Size)
 	times := max(1, (1<<20)/c.Size)
 	return c.count(func() (int, error) {
 		for range times {

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/payload"
 )
 
 // tcpBytes is how much a call sends or receives.
@@ -38,7 +40,7 @@ func tcpPut(c *child) error {
 	if err != nil {
 		return err
 	}
-	for b := make([]byte, tcpBytes); ; {
+	for b := payload.Written(tcpBytes); ; {
 		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(conn), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 		if errno != 0 && errno != unix.EINTR {
 			return fmt.Errorf("sending: %w", errno)

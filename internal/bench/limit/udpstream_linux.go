@@ -5,6 +5,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/payload"
 )
 
 // What comes is counted where it comes: what a network or a full socket loses was not carried. A sender that gives a
@@ -72,7 +74,7 @@ func udpGSO(c *child) error {
 	if err := w.segments(c.datagram(w)); err != nil {
 		return err
 	}
-	for b := make([]byte, w.batch); ; {
+	for b := payload.Written(w.batch); ; {
 		if err := w.send(b); err != nil {
 			return err
 		}
@@ -85,7 +87,7 @@ func udpSingle(c *child) error {
 	if err != nil {
 		return err
 	}
-	for b := make([]byte, min(c.Size, w.segment)); ; {
+	for b := payload.Written(min(c.Size, w.segment)); ; {
 		if err := w.send(b); err != nil {
 			return err
 		}
@@ -98,7 +100,7 @@ func udpMany(c *child) error {
 	if err != nil {
 		return err
 	}
-	for hs := headers(make([]byte, mostPieces*c.datagram(w)), mostPieces); ; {
+	for hs := headers(payload.Written(mostPieces*c.datagram(w)), mostPieces); ; {
 		_, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])), uintptr(len(hs)), 0, 0, 0)
 		if errno != 0 && errno != unix.EINTR && errno != unix.ECONNREFUSED {
 			return fmt.Errorf("sendmmsg: %w", errno)

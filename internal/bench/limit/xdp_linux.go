@@ -6,6 +6,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/internal/payload"
 	"github.com/weftnet/weft/internal/testbed"
 )
 
@@ -34,7 +35,7 @@ func xdpPut(c *child) error {
 		return err
 	}
 	w := wire.(*xdpWire)
-	b := make([]byte, c.datagram(w))
+	b := payload.Written(c.datagram(w))
 	for {
 		for range xdpBatch {
 			if !w.queue(b) {
