@@ -8,7 +8,8 @@
 //	  ▲                                                     │
 //	  └─────────────────────────────────────────────────────┘ yield: somebody ran, he needs this core, too
 //	  │
-//	  └─► park at once, for the next 100 ms               two yields, or a very late one: somebody computes here
+//	  └─► park at once, or soon behind work, for the      two yields, or a very late one: somebody computes here
+//	      next 100 ms
 //
 // Spinning answers soonest, but only where cores outnumber pollers: two spinners that share a core cost each other a
 // whole time slice, 16 ms a round trip, where yielding costs 10 µs. To count cores and pollers does not tell: pollers of
@@ -64,6 +65,14 @@ const (
 	parkFor    = 100 * time.Millisecond
 )
 
+// Behind work a loop beside such a one hopes for more before it parks, without yielding, for no longer than it takes to be woken. Each time that
+// it hoped in vain it does so half as long, and twice as long when more came: a peer on another core goes on with a stream meanwhile, and
+// one that shares the core can do so only when the loop has parked.
+const (
+	mostHope  = 32 * time.Microsecond
+	leastHope = 1 * time.Microsecond
+)
+
 // lookEvery is how many yields in a row a loop that shares its core makes before it asks again whether it still does:
 // to ask costs half as much as to yield.
 const lookEvery = 8
@@ -75,7 +84,10 @@ type Pace struct {
 	until    clock.Time // poll again at once until then
 	yielded  clock.Time // when it yielded last, if spin > 0
 	park     clock.Time // and do not yield until then
-	late     bool       // the last yield took long
+	worked   clock.Time // when a poll found work last
+	hope     time.Duration
+	hoping   bool // Rest has put parking off since
+	late     bool // the last yield took long
 	yields   int
 	switches int64 // as the kernel said last
 	shared   int   // times in a row that it said that somebody had run
@@ -100,7 +112,7 @@ func (p *Pace) Rest(now clock.Time, yield func(), clock func() clock.Time) (park
 
 func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switches func() int64) (park bool) {
 	if now < p.park {
-		return true
+		return !p.hopes(now)
 	}
 	if now < p.until {
 		return false
@@ -134,8 +146,23 @@ func (p *Pace) neighbour(now, after clock.Time) bool {
 	if p.late = took >= lateYield; took < wholeSlice && (!p.late || !before) {
 		return false
 	}
-	p.park, p.spin = after.Add(parkFor), 0
+	p.park, p.spin, p.hope, p.hoping = after.Add(parkFor), 0, mostHope, false
 	return true
+}
+
+// hopes reports whether a loop that is not to yield does not park yet either.
+func (p *Pace) hopes(now clock.Time) bool {
+	if now.Sub(p.worked) < p.hope {
+		p.hoping = true
+		return true
+	}
+	if p.hoping {
+		p.hoping = false
+		if p.hope /= 2; p.hope < leastHope {
+			p.hope = 0
+		}
+	}
+	return false
 }
 
 // Pass is called in place of Rest after a poll at now that found work, and left none: whom the work was for may share the
@@ -150,8 +177,13 @@ func (p *Pace) pass(now clock.Time, yield func(), clock func() clock.Time, switc
 	}
 }
 
-// Work is called before Rest after a poll at now that found work: who has a core for himself and enough to do seldom yields.
+// Work is called before Rest after a poll at now that found work: who has a core for himself and enough to do seldom yields, and who
+// has it not may find more before he would be awake again.
 func (p *Pace) Work(now clock.Time) {
+	p.worked = now
+	if p.hoping {
+		p.hoping, p.hope = false, min(2*p.hope, mostHope)
+	}
 	if p.spin > 0 {
 		p.until = min(now.Add(answerSpins*p.spin), p.yielded.Add(longWork))
 	}

@@ -78,6 +78,55 @@ func TestAWholeSliceIsSignEnough(t *testing.T) {
 	}
 }
 
+// besideSomebody is a loop that has just found out that somebody computes at its core.
+func besideSomebody() *polls {
+	l := &polls{shared: true, takes: wholeSlice}
+	l.run(1)
+	l.yields, l.parks = nil, 0
+	return l
+}
+
+func TestBesideSomebodyWhoComputesALoopWithWorkAgainAndAgainDoesNotPark(t *testing.T) {
+	l := besideSomebody()
+	for end := l.now.Add(parkFor / 2); l.now < end; {
+		l.pace.Work(l.now)
+		l.goOn(int(mostHope/100) - 1)
+	}
+	if l.parks != 0 || len(l.yields) != 0 {
+		t.Errorf("parks %d, yields %d while work came as often as it takes to be woken", l.parks, len(l.yields))
+	}
+}
+
+func TestALoopHopesForMoreWorkTheLessTheMoreOftenThatWasInVain(t *testing.T) {
+	l := besideSomebody()
+	hopes := func() (d time.Duration) { // behind work that nothing follows
+		l.pace.Work(l.now)
+		begin := l.now
+		for l.parks = 0; l.parks == 0; {
+			l.goOn(1)
+		}
+		return l.now.Sub(begin)
+	}
+	for want := mostHope; want >= leastHope; want /= 2 {
+		if d := hopes(); d < want || d > want+100 {
+			t.Errorf("it parks %v behind work; expected %v", d, want)
+		}
+	}
+	if d := hopes(); d > 100 {
+		t.Errorf("it parks %v behind work though no work has ever followed soon", d)
+	}
+	l.now = l.now.Add(parkFor)
+	l.run(1) // a yield: he is still there
+	if d := hopes(); d < mostHope {
+		t.Errorf("it parks %v behind work when it has found out anew that somebody computes; expected to try %v again", d, mostHope)
+	}
+	l.pace.Work(l.now)
+	l.goOn(1) // less than it hopes for
+	if d := hopes(); d < mostHope {
+		t.Errorf("it parks %v behind work when work has come; expected twice as long as before", d)
+	}
+}
+
 func TestALoopIsNotImpressedByTheKernelsOwnThreads(t *testing.T) {
 	l := polls{shared: true}
 	for range 10 {
