@@ -45,6 +45,7 @@ type ProcessInfo struct {
 
 // Processes lists the registered processes by slot. now is the time.
 func (e *Engine) Processes() []ProcessInfo {
+	e.catchUp()
 	var l []ProcessInfo
 	for _, p := range e.procs {
 		if p != nil {

@@ -10,6 +10,7 @@ import (
 // Limits says what does not add up: limits that the engine does not keep, and accounts that differ from what they count.
 // It is cheap enough to be asked now and then during a run. Leaks asks more, of a NIC at rest.
 func (e *Engine) Limits() error {
+	e.catchUp()
 	return errors.Join(e.auditQuotas(), e.auditRelays(), e.grants.limits(e), e.names.audit(), e.auditHomes(), e.groups.limits(), e.rel.Gaps(), e.rel.Paths())
 }
 

@@ -121,6 +121,7 @@ func (s *Straight) Swap(w *vni.StraightReceive, empty *vni.Batch) (taken *vni.Ba
 // them.
 func (s *Straight) Return(now clock.Time, w *vni.StraightReceive, first int, batches ...*vni.Batch) {
 	e, p := s.e, s.p
+	e.catchUp()
 	e.now = max(e.now, now)
 	var back []*inbound
 	if !p.served() {

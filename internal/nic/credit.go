@@ -101,7 +101,7 @@ func (e *Engine) giveCredit(pr *peer, p *process) {
 
 // announceCredit tells a NIC of the credit handed to it, when enough has come together to be worth a record.
 func (e *Engine) announceCredit(p *process, c *credit, now bool) {
-	if c.handed == c.announced || !now && c.handed-c.announced < uint64(e.cfg.InitialCreditBytes)/4 {
+	if c.handed == c.announced || !now && c.handed-c.announced < e.worthTelling() {
 		return
 	}
 	if b := c.pr.ep.Control(e.now, wire.CreditLen); b != nil {
@@ -111,6 +111,9 @@ func (e *Engine) announceCredit(p *process, c *credit, now bool) {
 		c.recalled = false
 	}
 }
+
+// worthTelling is how much credit is worth a record.
+func (e *Engine) worthTelling() uint64 { return uint64(e.cfg.InitialCreditBytes) / 4 }
 
 // spend takes the credit that a message has used; false means that its sender had none.
 func (c *credit) spend(now clock.Time, cost uint64) bool {
@@ -133,6 +136,12 @@ func (e *Engine) restoreCredit(src *source, cost uint64) {
 	}
 	c.handed += cost
 	e.announceCredit(src.p, c, false)
+}
+
+// tellsCredit reports whether restoreCredit will have something to tell, or to do besides.
+func (e *Engine) tellsCredit(src *source, cost uint64) bool {
+	c := src.credit
+	return c.recalled || src.p.unstaged.n > 0 || c.handed+cost-c.announced >= e.worthTelling()
 }
 
 // refund hands credit out again that a message had used which was withdrawn before it came.

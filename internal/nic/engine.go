@@ -119,6 +119,7 @@ type Engine struct {
 	out         rel.Flusher // the Link: to make it one for each frame costs a search for its methods
 	served      bool        // a straight receive has been finished in this poll
 	hurried     int         // polls in a row that ended early; see hurry
+	met         met         // what the straight way has taken out of the link and has yet to account for; see catchUp
 	held        int         // messages that wait for company; see straight.go
 	heldAt      clock.Time  // when the last one began to
 	told        bool        // the last poll had something to tell a process
@@ -235,6 +236,7 @@ func (e *Engine) ID() uint64 { return e.cfg.ID }
 //
 // It must be called again soon after a frame arrives, a process or the driver posts a command, or Ring.
 func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
+	e.catchUp()
 	now = max(now, e.now) // who polls may have read the clock before somebody who sent straight
 	held := e.held
 	e.now, e.driven, e.held = now, 0, 0
@@ -279,6 +281,7 @@ func (e *Engine) PollFrame(now clock.Time) (work int, next clock.Time) {
 	if e.closed {
 		return e.Poll(now)
 	}
+	e.catchUp()
 	now = max(now, e.now)
 	e.now = now
 	frames := 0
@@ -389,6 +392,7 @@ func (e *Engine) Close(now clock.Time) {
 	if e.closed {
 		return
 	}
+	e.catchUp()
 	e.now = now
 	for _, p := range e.procs {
 		if p != nil && !p.gone { // who has gone is answered when nothing is left of him

@@ -8,7 +8,10 @@ import (
 )
 
 // Transport returns what the reliability layer has counted. It is the engine's and is computed anew by the next call.
-func (e *Engine) Transport() *rel.Stats { return e.rel.Stats() }
+func (e *Engine) Transport() *rel.Stats {
+	e.catchUp()
+	return e.rel.Stats()
+}
 
 // CreditAccount is the credit of one NIC for one process of another, as one of the two sees it.
 type CreditAccount struct {
@@ -20,6 +23,7 @@ type CreditAccount struct {
 
 // CreditGiven lists what other NICs have been told that they may send to processes of this one, and have not sent.
 func (e *Engine) CreditGiven() (l []CreditAccount) {
+	e.catchUp()
 	for _, p := range e.procs {
 		if p == nil {
 			continue

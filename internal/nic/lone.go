@@ -21,7 +21,8 @@ import (
 //	Receive, and a Poll, as ever
 //
 // The engine is his from Expect to the end of Meet, so that nothing changes in between. Credit, order, accounts and counts are those of
-// Send and Receive.
+// Send and Receive. What is met is accounted for a little later, while the answer is on its way: by whatever uses the engine next, other than
+// Post, which asks for nothing of it.
 
 // awaited is what a Straight expects from the link.
 type awaited struct {
@@ -33,6 +34,15 @@ type awaited struct {
 
 	missed int // times in a row that something else came
 	pass   int // calls of Expect that are refused for that
+}
+
+// met is a message that has been taken out of the link and given to its receiver, and is not accounted for yet.
+type met struct {
+	src     *source // nil: none
+	counter uint64  // of its packet, for rel
+	frame   int     // bytes, which the link still has
+	bytes   uint64
+	cost    uint64 // credit
 }
 
 // Post sends a message in one step, if it can leave at once, in a frame of its own. It returns when the engine must be polled at the
@@ -92,7 +102,7 @@ func (s *Straight) postKept(d *dest, payload []byte) (next clock.Time, ok bool) 
 func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
 	p, x := s.p, &s.awaited
 	src := p.lastSource
-	if s.e.peeker == nil || src == nil || p.posted.n+p.stray.n > 0 || !s.usable() {
+	if s.e.peeker == nil || src == nil || p.posted.n+p.stray.n > 0 || !s.ready() {
 		return false
 	}
 	if x.pass > 0 {
@@ -131,7 +141,7 @@ func (s *Straight) Meet(now clock.Time, buf []byte) (m vni.Met, ok bool) {
 const mostMissed = 6
 
 func (s *Straight) meet(now clock.Time, buf []byte) (m vni.Met, ok bool) {
-	e, p, x := s.e, s.p, &s.awaited
+	e, x := s.e, &s.awaited
 	frame := e.peeker.Peek(x.from)
 	src := x.src
 	record := src.key.peer.ep.LoneRecord(frame)
@@ -144,18 +154,36 @@ func (s *Straight) meet(now clock.Time, buf []byte) (m vni.Met, ok bool) {
 		return m, false
 	}
 	e.now = max(e.now, now)
-	if !src.key.peer.ep.TakeLone(e.now, frame) {
+	counter, ok := src.key.peer.ep.TakeLone(e.now, frame)
+	if !ok {
 		return m, false
 	}
 	copy(buf, payload)
-	e.peeker.Pass(e.now, len(frame))
-	src.credit.spend(e.now, cost)
-	e.restoreCredit(src, cost)
 	src.expected++
-	e.countReceived(p, 1, n)
+	e.met = met{src: src, counter: counter, frame: len(frame), bytes: n, cost: cost}
+	if e.tellsCredit(src, cost) { // then there is something to send, and Due says so
+		e.catchUp()
+	}
+	return vni.Met{From: src.name, NIC: src.nic, Slot: src.key.slot, Gen: src.key.gen, Tag: tag, Len: len(payload)}, true
+}
+
+// catchUp accounts for what has been met.
+func (e *Engine) catchUp() {
+	if e.met.src != nil {
+		e.account()
+	}
+}
+
+func (e *Engine) account() {
+	m := e.met
+	e.met.src = nil
+	m.src.key.peer.ep.NoteLone(e.now, m.counter)
+	e.peeker.Pass(e.now, m.frame)
+	m.src.credit.spend(e.now, m.cost)
+	e.restoreCredit(m.src, m.cost)
+	e.countReceived(m.src.p, 1, m.bytes)
 	e.counts[vni.NICStraightReceives]++
 	e.counts[vni.NICMet]++
-	return vni.Met{From: src.name, NIC: src.nic, Slot: src.key.slot, Gen: src.key.gen, Tag: tag, Len: len(payload)}, true
 }
 
 // Due is when the engine must be polled after a Meet: at once if that has left something to send.

@@ -110,6 +110,51 @@ func (f *fabric) exchange(from, to *rider) {
 	}
 }
 
+// The answer to a message that was met leaves first; whatever else is done with the engine finds the message accounted for.
+func TestWhatIsMetIsAccountedForByWhateverComesNext(t *testing.T) {
+	for what, use := range map[string]func(b *rider, from vni.Name){
+		"a poll":             func(b *rider, _ vni.Name) { b.e.Poll(b.f.now) },
+		"a poll for a frame": func(b *rider, _ vni.Name) { b.e.PollFrame(b.f.now) },
+		"a look at the link": func(b *rider, from vni.Name) { b.way.Expect(&from, 1, false) },
+		"a send":             func(b *rider, from vni.Name) { b.way.Send(&vni.StraightSend{To: from, Len: 8}); b.way.Sent() },
+		"a receive":          func(b *rider, from vni.Name) { b.way.Cancel(b.f.now, b.want(&tester{name: from}, 2, nil)) },
+		"a count":            func(b *rider, _ vni.Name) { b.e.Count(vni.NICMet) },
+		"an account":         func(b *rider, _ vni.Name) { b.e.Processes() },
+		"an account of rel":  func(b *rider, _ vni.Name) { b.e.Transport() },
+		"a look at credit":   func(b *rider, _ vni.Name) { b.e.CreditGiven() },
+		"an audit":           func(b *rider, _ vni.Name) { b.e.Limits() },
+		"a farewell":         func(b *rider, _ vni.Name) { b.e.Quiet() },
+	} {
+		f := newFabric(t, 2, fault.Config{})
+		a, b := f.riders()
+		before, received := b.e.Count(vni.NICMet), b.e.Transport().Receives
+		for i := range 2 {
+			if !a.post(b.name, 1, pattern(64, byte(i))) {
+				t.Fatal("a message is refused")
+			}
+		}
+		buf := make([]byte, 64)
+		if _, ok := b.meet(a.name, 1, false, buf); !ok || !bytes.Equal(buf, pattern(64, 0)) {
+			t.Fatal("the first message was not met")
+		}
+		if !b.post(a.name, 1, buf) || b.e.met.src == nil {
+			t.Error("the answer has to wait until the message is accounted for")
+		}
+		if use(b, a.name); b.e.met.src != nil {
+			t.Errorf("%s goes before what was met", what)
+		}
+		b.got(b.want(a.tester, 1, buf), pattern(64, 1))
+		a.got(a.want(b.tester, 1, buf), pattern(64, 0))
+		if n := b.e.Count(vni.NICMet) - before; n != 1 {
+			t.Errorf("%s: %d messages were counted as met; expected 1", what, n)
+		}
+		if n := b.e.Transport().Receives - received; n < 2 {
+			t.Errorf("%s: %d frames were counted; expected 2 and those that were polled for", what, n)
+		}
+		f.noLeaks()
+	}
+}
+
 func TestOnlyTheMessageThatIsExpectedIsMet(t *testing.T) {
 	f := newFabric(t, 3, fault.Config{})
 	a, b := f.riders()

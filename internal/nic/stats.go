@@ -60,6 +60,7 @@ func (e *Engine) collect() {
 
 // Count returns a counter as it stands now.
 func (e *Engine) Count(c vni.Counter) uint64 {
+	e.catchUp()
 	e.collect()
 	return e.counts[c]
 }
@@ -109,5 +110,6 @@ func (e *Engine) countSent(p *process, messages, bytes uint64) {
 
 // Quiet reports whether everything that processes have handed over has been acknowledged.
 func (e *Engine) Quiet() bool {
+	e.catchUp()
 	return e.sending.n == 0 && e.crowded.n == 0 && len(e.relays.legs) == 0 && e.groups.quiet() && e.rel.Quiet()
 }

@@ -53,6 +53,12 @@ func (s *Straight) usable() bool {
 	return first && !s.closing && !s.e.closed && s.p.served()
 }
 
+// ready is usable, for those to whom it may matter what has been met before.
+func (s *Straight) ready() bool {
+	s.e.catchUp()
+	return s.usable()
+}
+
 // Send returns room for the payload of a message that may leave now: its receiver is known and the pair open, nothing to
 // the same receiver waits, there is credit, and it fits into a segment, or into a frame of a link that needs none kept.
 // Otherwise nil. Sent must follow.
@@ -113,7 +119,7 @@ func (s *Straight) hasRoom() bool {
 
 // mayLeave finds whom a message is for if one of n bytes may leave now; nil if it may not.
 func (s *Straight) mayLeave(m *vni.StraightSend, n int) *dest {
-	if n > limits.EagerMessage || !s.usable() {
+	if n > limits.EagerMessage || !s.ready() {
 		return nil
 	}
 	if d := s.dest(m); d != nil && d.open(n) {
@@ -243,7 +249,7 @@ const heldLong = 2 * time.Millisecond
 // Receive posts a receive, as a command would (QNIX-45), and returns when the engine must be polled at the latest. ok is
 // false if it cannot now.
 func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
-	if !s.usable() {
+	if !s.ready() {
 		return clock.Never, false
 	}
 	e, p := s.e, s.p
@@ -283,6 +289,7 @@ func (s *Straight) Cancel(now clock.Time, w *vni.StraightReceive) {
 	if !ok || r.wanted != w {
 		return
 	}
+	s.e.catchUp()
 	s.e.now = max(s.e.now, now)
 	s.e.counts[vni.NICCancels]++
 	s.e.cancelReceive(r)

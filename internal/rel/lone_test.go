@@ -158,7 +158,8 @@ func TestAFrameThatIsNotAsItMostlyIsTakesTheLongWay(t *testing.T) {
 		f := append([]byte(nil), frame...)
 		change(f)
 		before := b.m.received
-		if b.m.Progress(w.now, b); back.TakeLone(w.now, f) || b.m.received != before || b.m.deferred.session != nil {
+		b.m.Progress(w.now, b)
+		if _, ok := back.TakeLone(w.now, f); ok || b.m.received != before || b.m.deferred.session != nil {
 			t.Errorf("%s: taken by who waits for it", what)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // A lone short message over a Reliable link, the commonest of all frames there, has a way of its own at both ends (USNIC-28, USNIC-39). It
 // is one comparison of what is the same for each such frame, and nothing is looked up:
 //
-//	PostLone ──► link.LonePoster ═══ ring ═══ link.Peeker ──► TakeLone
+//	PostLone ──► link.LonePoster ═══ ring ═══ link.Peeker ──► TakeLone, NoteLone
 //
 // What is not as it should be goes the ways of reliable.go, to the same end. Over other links the ways are those of lone.go and
 // fastreceive.go.
@@ -64,23 +64,29 @@ func (e *Endpoint) LoneRecord(frame []byte) (record []byte) {
 }
 
 // TakeLone takes a frame that has come from where Lones says as Receive would; its record is the caller's to deliver. It is false, and
-// the frame has yet to be received, if it is no lone one, or not the next of the session.
-func (e *Endpoint) TakeLone(now clock.Time, frame []byte) bool {
+// the frame has yet to be received, if it is no lone one, or not the next of the session. NoteLone must follow, with the counter that it returns,
+// before anything else of the module is used but PostLone.
+func (e *Endpoint) TakeLone(now clock.Time, frame []byte) (counter uint64, ok bool) {
 	e.m.settleFast()
 	s := e.live
 	if s == nil {
-		return false
+		return 0, false
 	}
 	if !s.reliable {
-		return s.takeTagged(now, frame)
+		return 0, s.takeTagged(now, frame)
 	}
 	index, counter, ok := wire.ParsePlain(frame)
-	if !ok || index != s.index || counter <= s.replay.top {
-		return false
+	return counter, ok && index == s.index && counter > s.replay.top
+}
+
+// NoteLone notes that the frame has come. Over a link that may lose frames settleFast does.
+func (e *Endpoint) NoteLone(now clock.Time, counter uint64) {
+	s := e.live
+	if s == nil || !s.reliable {
+		return
 	}
 	e.m.received++
 	e.stats.Receives++
 	s.replay.takeNext(counter)
 	e.m.countPlain(now, s)
-	return true
 }
