@@ -37,7 +37,7 @@ func (d *Driver) Glance() bool {
 		if q.rx.any() {
 			return true
 		}
-		fetchAhead(&q.rx.entries[q.rx.next&(fillRing-1)], &q.umem[q.soon])
+		d.ahead(q)
 	}
 	return false
 }
@@ -133,6 +133,13 @@ func (d *Driver) Pass(now clock.Time, n int) {
 	d.countIn(n, d.marked)
 	q.fill.put(e.addr &^ (chunkBytes - 1))
 	d.settle(q, 1)
+}
+
+// ahead asks for the lines of the descriptor and of the frame that will come next.
+func (d *Driver) ahead(q *queue) {
+	e := &q.rx.entries[q.rx.next&(fillRing-1)]
+	b := q.umem[q.soon:][:192]
+	d.fetched += byte(e.length) + b[0] + b[64] + b[128]
 }
 
 // fetch has the lines of a short frame come from the sender's core all at once, and not each when it is looked at.
