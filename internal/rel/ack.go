@@ -14,6 +14,10 @@ import (
 // once if it tells of trouble or if the sender may be waiting: a duplicate (USNIC-49), a gap, the last chunk of a
 // fragment, a good part of the capacity used up. "At once" is in the Progress of the same poll, so there is at most one
 // ACK per peer and poll however many frames came.
+//
+// Of a gap the first ReorderFrames segments behind its newest hole tell at once: the sender is sure of it then. Those that come until
+// it is filled have nothing to add. At 1 % of loss some hole is open all the time, and an ACK for each frame costs both sides more
+// than the frame that is sent again.
 type acks struct {
 	at       clock.Time // when a delayed ACK is due; Never if none is
 	now      bool       // one is due in this Progress
@@ -43,9 +47,9 @@ func (s *session) arrived(now clock.Time, space wire.Space, what arrival, hadGap
 	switch {
 	case what == arrivedOld || what == arrivedDup:
 		s.ackNow(wire.AckDuplicate)
-	case s.receive[space].gap():
+	case s.receive[space].doubtful(frames):
 		s.ackNow(wire.AckGap)
-	case hadGap, uint64(a.bytes) >= capacity/limits.ChannelShare, a.frames >= limits.Window/limits.ChannelShare:
+	case hadGap && !s.receive[space].gap(), uint64(a.bytes) >= capacity/limits.ChannelShare, a.frames >= limits.Window/limits.ChannelShare:
 		s.ackNow(wire.AckAsked)
 	case a.at == clock.Never && !a.now:
 		a.at = now.Add(s.endpoint.m.cfg.AckDelay)

@@ -16,6 +16,7 @@ import (
 type receiveWindow struct {
 	next, top wire.Seq
 	bits      []uint64 // bit seq % size, which is a power of two; clear outside next … top
+	beyond    int      // while there is a gap: how many have come behind its newest hole
 	defect    mutate.Defect
 }
 
@@ -39,6 +40,9 @@ func (w *receiveWindow) size() int { return len(w.bits) * 64 }
 
 // gap reports whether a segment is missing of which a later one has come.
 func (w *receiveWindow) gap() bool { return w.next != w.top }
+
+// doubtful reports whether there is a hole of which the sender cannot be sure: fewer than ReorderFrames had come behind it before the last n.
+func (w *receiveWindow) doubtful(n int) bool { return w.gap() && w.beyond-n < limits.ReorderFrames }
 
 // depth is how far the window is open, in segments.
 func (w *receiveWindow) depth() int { return w.top.Sub(w.next) }
@@ -97,7 +101,11 @@ func (w *receiveWindow) add(s wire.Seq) arrival {
 	}
 	i := w.place(s)
 	w.bits[i/64] |= 1 << (i % 64)
-	if !s.Before(w.top) {
+	if past := s.Sub(w.top); past >= 0 {
+		w.beyond++
+		if past > 0 {
+			w.beyond = 1
+		}
 		w.top = s.Add(1)
 	}
 	for w.next != w.top && w.has(w.next) {

@@ -76,6 +76,31 @@ func TestReceiveWindowAgreesWithASet(t *testing.T) {
 	})
 }
 
+// A sender is sure of a hole when ReorderFrames have come behind it, also if they come several at a time, and a new hole is doubtful anew.
+func TestAHoleIsDoubtfulUntilThreeHaveComeBehindIt(t *testing.T) {
+	w := receiveWindow{}
+	w.start(100)
+	for _, c := range []struct {
+		from wire.Seq
+		n    int
+		want bool
+	}{
+		{100, 1, false}, {102, 1, true}, {103, 1, true}, {104, 1, true}, {105, 1, false}, // 101 is missing
+		{107, 2, true}, {109, 50, true}, {159, 1, false}, // 106 is missing
+		{106, 1, false}, {161, 9, true}, {101, 1, false}, {160, 1, false}, {170, 1, false},
+	} {
+		if c.from == w.top {
+			w.extend(c.n)
+		} else {
+			w.add(c.from)
+			w.extend(c.n - 1)
+		}
+		if got := w.doubtful(c.n); got != c.want {
+			t.Errorf("after %d segments from %d on, the newest hole is doubtful: %v", c.n, c.from, got)
+		}
+	}
+}
+
 // TestSendWindowAgreesWithAMap drives a send window by the acknowledgements of a receiver that loses things.
 func TestSendWindowAgreesWithAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
