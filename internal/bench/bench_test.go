@@ -101,7 +101,7 @@ func TestTheServerOutlivesItsClients(t *testing.T) {
 
 func TestWhatHasNotArrivedIsNotCounted(t *testing.T) {
 	c := NewClient(served(t), ServerName)
-	_, err := c.stream(within(t), plan{Size: 64, Window: 4}, time.Millisecond)
+	_, err := c.stream(within(t), plan{Size: 64, Window: 4}, make([]byte, 64), time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}

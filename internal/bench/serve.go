@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/inflight"
+	"github.com/weftnet/weft/internal/payload"
 )
 
 // Serve takes part in the measurements of clients, one at a time, until ctx ends, which is no error. A client that dies
@@ -59,8 +60,9 @@ func (s *session) answer(ctx context.Context, to weft.Message, o outcome) error 
 	return s.p.Reply(ctx, to, b)
 }
 
-// room makes a buffer for a message of the plan, and for the request to stop.
-func (s *session) room() []byte { return make([]byte, max(s.plan.Size, answerBytes)) }
+// room makes a buffer for a message of the plan, and for the request to stop. It is written here, before time runs: the first write to
+// each page is the kernel's work.
+func (s *session) room() []byte { return payload.Written(max(s.plan.Size, answerBytes)) }
 
 // echo sends every message back. Its first receive is posted before the client begins: one from a client that has died
 // already would wait for whoever takes its name.

@@ -25,25 +25,25 @@ func (s Stream) BytesPerSecond() float64 { return float64(s.Bytes) / s.Time.Seco
 
 // Stream sends messages of size bytes for the time d, a window of them at a time.
 func (c *Client) Stream(ctx context.Context, size int, d time.Duration) (Stream, error) {
-	pl := plan{Size: size, Window: windowFor(size)}
-	if _, err := c.stream(ctx, pl, warmUp(d)); err != nil {
+	pl, data := plan{Size: size, Window: windowFor(size)}, payload.Written(size)
+	if _, err := c.stream(ctx, pl, data, warmUp(d)); err != nil {
 		return Stream{}, fmt.Errorf("stream of %d bytes: %w", size, err)
 	}
-	s, err := c.stream(ctx, pl, d)
+	s, err := c.stream(ctx, pl, data, d)
 	if err != nil {
 		return Stream{}, fmt.Errorf("stream of %d bytes: %w", size, err)
 	}
 	return s, nil
 }
 
-func (c *Client) stream(ctx context.Context, pl plan, d time.Duration) (Stream, error) {
+func (c *Client) stream(ctx context.Context, pl plan, data []byte, d time.Duration) (Stream, error) {
 	var sent int64
 	done, took, err := c.measure(ctx, pl, func(ctx context.Context) (err error) {
 		pour := c.pour
 		if manyFor(c.p, pl.Size) {
 			pour = c.pourMany
 		}
-		sent, err = pour(ctx, pl, d)
+		sent, err = pour(ctx, pl, data, d)
 		return err
 	})
 	if err == nil && done.Messages != sent {
@@ -53,8 +53,7 @@ func (c *Client) stream(ctx context.Context, pl plan, d time.Duration) (Stream, 
 }
 
 // pour sends for the time d, and returns how many messages it sent. All of them may share one buffer: nobody writes it.
-func (c *Client) pour(ctx context.Context, pl plan, d time.Duration) (sent int64, err error) {
-	data := payload.Written(pl.Size)
+func (c *Client) pour(ctx context.Context, pl plan, data []byte, d time.Duration) (sent int64, err error) {
 	ring := inflight.New(pl.Window)
 	defer ring.Cancel(nil)
 	for begin := time.Now(); ; {
@@ -81,8 +80,7 @@ func (c *Client) pour(ctx context.Context, pl plan, d time.Duration) (sent int64
 const many = 256
 
 // pourMany is pour of an embedded process for short messages.
-func (c *Client) pourMany(ctx context.Context, pl plan, d time.Duration) (sent int64, err error) {
-	data := payload.Written(pl.Size)
+func (c *Client) pourMany(ctx context.Context, pl plan, data []byte, d time.Duration) (sent int64, err error) {
 	messages := slices.Repeat([][]byte{data}, many)
 	for begin := time.Now(); ; {
 		for range 16 { // between two looks at the clock
