@@ -89,7 +89,7 @@ func (l *list) full() contest.Jobs { return contest.FullJobs(l.f.head, l.f.point
 // addWeft adds Weft by each of its links. It makes hosts of its own, as `weft bench` does for everybody.
 func (l *list) addWeft() {
 	weft := func(args ...string) *tool.Weft { return &tool.Weft{Binary: l.f.weft, Dir: l.dir, Args: args} }
-	l.add(contest.Contestant{Name: "Weft, shm", Ground: contest.Host, Jobs: l.full(), Run: weft("--link", "shm").Run})
+	l.add(contest.Contestant{Name: "Weft, shm", Ground: contest.Host, Jobs: l.full(), Often: true, Run: weft("--link", "shm").Run})
 	for _, link := range []string{"udp", "xdp"} {
 		l.add(contest.Contestant{Name: "Weft, " + link, Ground: contest.Veth, Jobs: l.full(), Run: weft("--link", link, "--testbed", "veth").Run})
 	}
@@ -131,19 +131,19 @@ func (l *list) addDebian(ctx context.Context) {
 	all := []string{contest.Latency, contest.Rate, contest.Bandwidth}
 	const most = 4 << 20
 	if t, err := tool.NewUCX(l.dir); l.there("UCX", err) {
-		l.addBoth("UCX", l.full().Upto(most, all...), nil, t.Run)
+		l.addBoth("UCX", l.full().Upto(most, all...), true, nil, t.Run)
 	}
 	if t, err := tool.NewOpenMPI(ctx, l.dir); l.there("Open MPI", err) {
-		l.addBoth("Open MPI", l.full().Upto(most, all...), nil, t.Run)
+		l.addBoth("Open MPI", l.full().Upto(most, all...), true, nil, t.Run)
 	}
 	if t, err := tool.NewLibfabric(); l.there("libfabric", err) {
-		l.addBoth("libfabric", l.full().Upto(most, tool.LibfabricMeasures()...), tool.LibfabricNotes(), t.Run)
+		l.addBoth("libfabric", l.full().Upto(most, tool.LibfabricMeasures()...), true, tool.LibfabricNotes(), t.Run)
 	}
 	if t, err := tool.NewZeroMQ(ctx, l.dir); l.there("ZeroMQ", err) {
-		l.addBoth("ZeroMQ", l.full().Upto(most, all...), nil, t.Run)
+		l.addBoth("ZeroMQ", l.full().Upto(most, all...), false, nil, t.Run)
 	}
 	if t, err := tool.NewSockperf(); l.there("sockperf", err) {
-		l.addBoth("sockperf", contest.HeadJobs(l.f.head).Upto(contest.SmallSize, contest.Latency), nil, t.Run)
+		l.addBoth("sockperf", contest.HeadJobs(l.f.head).Upto(contest.SmallSize, contest.Latency), false, nil, t.Run)
 	}
 }
 
@@ -155,13 +155,15 @@ func (l *list) there(who string, err error) bool {
 	return err == nil
 }
 
-// addBoth adds a contestant on one host and between two.
-func (l *list) addBoth(name string, jobs contest.Jobs, notes map[string]string, run func(context.Context, *ground.Site, contest.Jobs) ([]contest.Sample, error)) {
+// addBoth adds a contestant on one host and between two. One that shares memory there takes its turn often: how far apart the two processors
+// are is most of its figures, and a virtual machine's change within a second.
+func (l *list) addBoth(name string, jobs contest.Jobs, memory bool, notes map[string]string,
+	run func(context.Context, *ground.Site, contest.Jobs) ([]contest.Sample, error)) {
 	for _, at := range []struct {
 		ground string
 		site   *ground.Site
 	}{{contest.Host, l.here}, {contest.Veth, l.veth}} {
-		l.add(contest.Contestant{Name: name, Ground: at.ground, Jobs: jobs, Notes: notes, Run: func(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, error) {
+		l.add(contest.Contestant{Name: name, Ground: at.ground, Jobs: jobs, Often: memory && at.ground == contest.Host, Notes: notes, Run: func(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, error) {
 			return run(ctx, at.site, jobs)
 		}})
 	}

@@ -126,6 +126,24 @@ func TestEachTakesPartOnceARoundAndNobodyIsAlwaysFirst(t *testing.T) {
 	}
 }
 
+func TestWhoseFiguresChangeByTheSecondTakesPartThreeTimesARound(t *testing.T) {
+	var turns []string
+	var cs []*Contestant
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		c := fake(name, &turns, never)
+		c.Often = name == "a" || name == "e"
+		cs = append(cs, c)
+	}
+	var r Result
+	r.Run(t.Context(), cs, Options{Rounds: 2, Patience: time.Minute, After: func() {}, Progress: func(string) {}})
+	if got := strings.Join(turns, ""); got != "abaecdaeef"+"cdeaefeaab" {
+		t.Errorf("they took turns as %s", got)
+	}
+	if row, _ := r.Find("e", Host, 0, Rate, 64); len(row.Rounds) != 6 {
+		t.Errorf("two rounds of three turns became %+v", row)
+	}
+}
+
 func TestAFailureIsALineAndTwoAreTheEnd(t *testing.T) {
 	var turns []string
 	once := fake("once", &turns, func(round int) error {

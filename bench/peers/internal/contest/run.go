@@ -14,6 +14,7 @@ type Contestant struct {
 	Ground string
 	Loss   float64
 	Jobs   Jobs
+	Often  bool              // it takes its turn three times a round, spread over it: what it measures differs from one second to the next
 	Notes  map[string]string // by measure: what differs from what the others do
 
 	// Run does the jobs once. It may leave out what the contestant cannot do, and returns what it has with an error.
@@ -36,7 +37,7 @@ const mostFailures = 2
 func (r *Result) Run(ctx context.Context, cs []*Contestant, o Options) {
 	began := time.Now()
 	r.Date, r.Rounds = begun(began), o.Rounds
-	found := make(map[*Contestant][][]Sample)
+	found := make(map[*Contestant][][]Sample) // by turn
 	failed := make(map[*Contestant]int)
 	for round := range o.Rounds {
 		for _, c := range order(cs, round) {
@@ -65,13 +66,22 @@ func (r *Result) Run(ctx context.Context, cs []*Contestant, o Options) {
 	r.Seconds = time.Since(began).Seconds()
 }
 
-// order is the contestants in the order of a round.
-func order(cs []*Contestant, round int) []*Contestant {
+// order is the contestants in the order of a round. Those whose turn comes often have two more, after a third and after two thirds of it.
+func order(cs []*Contestant, round int) (turns []*Contestant) {
 	if len(cs) == 0 {
 		return nil
 	}
-	first := round * max(len(cs)/3, 1) % len(cs)
-	return slices.Concat(cs[first:], cs[:first])
+	third := max(len(cs)/3, 1)
+	first := round * third % len(cs)
+	all := slices.Concat(cs[first:], cs[:first])
+	often := slices.DeleteFunc(slices.Clone(all), func(c *Contestant) bool { return !c.Often })
+	for i, c := range all {
+		if i == third || i == 2*third {
+			turns = append(turns, often...)
+		}
+		turns = append(turns, c)
+	}
+	return turns
 }
 
 // part is a contestant's part of one round.

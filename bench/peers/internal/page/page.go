@@ -40,7 +40,7 @@ against what the ground allows, and what is left.
 			"or is not done in time. A run on a quiet machine says more.\n")
 	}
 	b.WriteString(`
-In each round each contestant takes its turn once, for a fraction of a second each figure; what counts is the median of its rounds. All do the
+In each round each contestant takes its turn once, or three times if it goes over shared memory, for a fraction of a second each figure; what counts is the median of its turns. All do the
 same: a message and its echo, one at a time; or messages one way, until the other side has told how many have come. Round trips are timed one by one. Short messages
 one way go as each is best at it: Weft is handed 256 at a time and reads an Inbox, ZeroMQ and NATS batch by themselves, UCX and MPI have many under way. A star marks
 figures of Aeron, which was **measured elsewhere on a like machine, not in this run**.
