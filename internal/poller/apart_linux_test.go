@@ -43,7 +43,15 @@ func TestAWaiterWhoAlwaysHasItsCoreBackFromSomebodyMovesIfThereIsRoom(t *testing
 	p.mu.Unlock()
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error)
-	onThisCore(func() { ended <- p.Wait(ctx, func() bool { return false }) })
+	onThisCore(func() {
+		var err error
+		for ctx.Err() == nil { // somebody else may compute there: then it parks, and nothing would wake it
+			soon, stop := context.WithTimeout(ctx, 20*time.Millisecond)
+			err = p.Wait(soon, func() bool { return false })
+			stop()
+		}
+		ended <- err
+	})
 	stopped := make(chan struct{})
 	onThisCore(func() {
 		defer close(stopped)
