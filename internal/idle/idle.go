@@ -101,8 +101,8 @@ const sharedFor = 2
 // Shares reports whether the loop has shared its core with somebody lately.
 func (p *Pace) Shares() bool { return p.shared >= sharedFor }
 
-// Given is how many of the last yields took so long that somebody will have run, all in a row. It tells of a shared core sooner than Shares,
-// and less surely.
+// Given is how many of the last yields took so long that somebody will have run, all in a row. It tells of a shared core sooner than Shares. To yield
+// takes as long where the caches are cold; but the kernel is asked after every eighth at least, and says so.
 func (p *Pace) Given() int { return p.given }
 
 // Rest is called after a poll at now that found nothing, with how to yield, and the clock that now comes from. It returns
@@ -132,7 +132,7 @@ func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switc
 		p.shared++
 		return false
 	}
-	p.shared = 0
+	p.shared, p.given = 0, 0
 	p.spin = min(max(2*p.spin, firstSpin), longSpin)
 	p.until, p.yielded = now.Add(p.spin), now
 	return false

@@ -330,3 +330,12 @@ func TestALoopCountsTheYieldsThatSomebodyTookUp(t *testing.T) {
 		t.Errorf("%d in a row, of which nobody took up the last", got)
 	}
 }
+
+func TestALoopThatIsAloneDoesNotTakeColdCachesForCompany(t *testing.T) {
+	l := polls{takes: 3 * oneTurn}
+	for range 1000 {
+		if l.run(1); l.pace.Given() >= lookEvery {
+			t.Fatalf("%d yields in a row pass for taken up, though nobody ran", l.pace.Given())
+		}
+	}
+}

@@ -20,8 +20,8 @@ import (
 // finds that out at his next. Where all cores are taken it is better to share one with somebody who yields than with somebody who
 // computes: beside one such, who moved regardless had a fifth of the messages.
 const (
-	leastGiven = 4
-	mostGiven  = 16
+	leastGiven = 9 // in which the kernel has been asked once
+	mostGiven  = 20
 )
 
 // leastStay is how long nobody moves who has just moved, or has asked in vain: both take some 20 µs. It doubles, up to mostStay, where
