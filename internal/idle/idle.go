@@ -105,6 +105,9 @@ func (p *Pace) Shares() bool { return p.shared >= sharedFor }
 // takes as long where the caches are cold; but the kernel is asked after every eighth at least, and says so.
 func (p *Pace) Given() int { return p.given }
 
+// Moved is called when the loop has gone to another core: who took up its yields is not there.
+func (p *Pace) Moved() { p.given = 0 }
+
 // Rest is called after a poll at now that found nothing, with how to yield, and the clock that now comes from. It returns
 // true if the loop had better park.
 func (p *Pace) Rest(now clock.Time, yield func(), clock func() clock.Time) (park bool) {

@@ -329,6 +329,11 @@ func TestALoopCountsTheYieldsThatSomebodyTookUp(t *testing.T) {
 	if got := l.pace.Given(); got != 0 {
 		t.Errorf("%d in a row, of which nobody took up the last", got)
 	}
+	l.takes = oneTurn
+	l.run(3)
+	if l.pace.Moved(); l.pace.Given() != 0 {
+		t.Errorf("%d in a row, on a core where it has not yielded yet", l.pace.Given())
+	}
 }
 
 func TestALoopThatIsAloneDoesNotTakeColdCachesForCompany(t *testing.T) {

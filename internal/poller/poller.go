@@ -389,6 +389,7 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 		}
 		if p.apart.due(now, p.pace.Given()) && !idle.Crowded() && p.apart.room() {
 			p.apart.move()
+			p.pace.Moved()
 		}
 	}
 }
