@@ -155,10 +155,10 @@ func PutLone(b []byte, head *[6]uint64, body []byte) (n int) {
 
 // Peeker is a driver whose next frame can be looked at before it is taken.
 type Peeker interface {
-	// Peek returns the frame that has come next from an address; nil if none has. It stays until Pass, or the next call of another
-	// method.
+	// Peek returns the frame that has come next from an address; nil if none has. It stays until Pass, or the next Peek, Poll, Take or
+	// Close: other frames may be sent meanwhile.
 	Peek(from Addr) (frame []byte)
-	// Pass lets go of the frame of n bytes that Peek has returned just now: it counts as handed over.
+	// Pass lets go of the frame of n bytes that Peek has returned last: it counts as handed over.
 	Pass(now clock.Time, n int)
 }
 

@@ -123,6 +123,7 @@ func TestWhatIsMetIsAccountedForByWhateverComesNext(t *testing.T) {
 		"an account of rel":  func(b *rider, _ vni.Name) { b.e.Transport() },
 		"a look at credit":   func(b *rider, _ vni.Name) { b.e.CreditGiven() },
 		"an audit":           func(b *rider, _ vni.Name) { b.e.Limits() },
+		"a new node":         func(b *rider, _ vni.Name) { b.e.AddNode(1, b.f.engines[0].cfg.Link.Addr()) },
 		"a farewell":         func(b *rider, _ vni.Name) { b.e.Quiet() },
 	} {
 		f := newFabric(t, 2, fault.Config{})

@@ -124,6 +124,7 @@ func (e *Engine) Nodes() []NodeInfo {
 // and as often as it is lost, since names spread over pairs. A NIC that is up at another address is refused, unless it
 // was removed from there before.
 func (e *Engine) AddNode(id uint64, addr link.Addr) error {
+	e.catchUp() // it may end the session of one that was removed
 	pr, err := e.addNode(id, addr)
 	if err == nil {
 		pr.named = true

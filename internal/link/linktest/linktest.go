@@ -301,7 +301,7 @@ func testPeek(t *testing.T, s Suite) {
 	}
 	r := rand.New(rand.NewPCG(9, 10))
 	Send(t, a, b.Addr(), content(0, 100)) // the way is open when the first has come
-	var in Inbox
+	var in, back Inbox
 	Collect(t, b, &in, 1)
 	from := a.Addr()
 	for i := uint64(1); i < 1000; i++ {
@@ -321,6 +321,10 @@ func testPeek(t *testing.T, s Suite) {
 			t.Fatal("Peek shows a frame from somebody else")
 		}
 		if p.Peek(from); r.IntN(2) > 0 {
+			if r.IntN(2) > 0 { // the answer leaves before the question is let go of
+				Send(t, b, from, want)
+				Collect(t, a, &back, len(back.Frames)+1)
+			}
 			p.Pass(now(), len(want))
 		} else {
 			b.Poll(now(), &in)
