@@ -86,16 +86,21 @@ func TestAWaiterDoesNotMoveAgainForWhatItKnowsOfTheCoreThatItHasLeft(t *testing.
 	p.apart.room = func() bool { return true }
 	p.apart.move = func() { moved++ }
 	p.mu.Unlock()
+	runtime.LockOSThread() // the kernel counts by thread how often another had its core
+	defer runtime.UnlockOSThread()
 	at := Now()
 	yield := func(d time.Duration) (park bool) {
 		at = at.Add(time.Millisecond)
-		return p.pace.Rest(at, func() {}, func() clock.Time { return at.Add(d) })
+		return p.pace.Rest(at, func() { _ = unix.Nanosleep(&unix.Timespec{Nsec: 1000}, nil) }, func() clock.Time { return at.Add(d) })
 	}
 	for range mostGiven {
 		yield(10 * time.Microsecond) // somebody takes it up
 	}
 	if !yield(time.Hour) { // and who computes then
 		t.Fatal("it does not know that somebody computes there")
+	}
+	if n := p.pace.Given(); n < mostGiven {
+		t.Fatalf("it has given up its core %d times; expected %d", n, mostGiven)
 	}
 	looks := 0
 	enough := func() bool {
