@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/idle"
 )
 
@@ -74,50 +73,3 @@ func TestAWaiterWhoAlwaysHasItsCoreBackFromSomebodyMovesIfThereIsRoom(t *testing
 	}
 	<-stopped
 }
-
-// Who hopes for more work beside somebody who computes does not yield, and so learns nothing of the core that it has moved to.
-func TestAWaiterDoesNotMoveAgainForWhatItKnowsOfTheCoreThatItHasLeft(t *testing.T) {
-	if runtime.GOMAXPROCS(0) < 2 {
-		t.Skip("one processor: the waiter never moves")
-	}
-	p := open(t, busy{newFake(0)}, Config{Awake: time.Hour})
-	moved := 0
-	p.mu.Lock()
-	p.apart.room = func() bool { return true }
-	p.apart.move = func() { moved++ }
-	p.mu.Unlock()
-	runtime.LockOSThread() // the kernel counts by thread how often another had its core
-	defer runtime.UnlockOSThread()
-	at := Now()
-	yield := func(d time.Duration) (park bool) {
-		at = at.Add(time.Millisecond)
-		return p.pace.Rest(at, func() { _ = unix.Nanosleep(&unix.Timespec{Nsec: 1000}, nil) }, func() clock.Time { return at.Add(d) })
-	}
-	for range mostGiven {
-		yield(10 * time.Microsecond) // somebody takes it up
-	}
-	if !yield(time.Hour) { // and who computes then
-		t.Fatal("it does not know that somebody computes there")
-	}
-	if n := p.pace.Given(); n < mostGiven {
-		t.Fatalf("it has given up its core %d times; expected %d", n, mostGiven)
-	}
-	looks := 0
-	enough := func() bool {
-		looks++
-		return moved > 1 || moved == 1 && looks > 1000 && Now() > p.apart.until.Add(mostStay)
-	}
-	if err := p.Wait(t.Context(), enough); err != nil || moved != 1 {
-		t.Errorf("moved %d times; expected once; %v", moved, err)
-	}
-}
-
-// busy is an engine that always has something to do.
-type busy struct{ *fakeEngine }
-
-func (b busy) Poll(now clock.Time) (int, clock.Time) {
-	b.fakeEngine.Poll(now)
-	return 1, now
-}
-
-func (b busy) PollFrame(now clock.Time) (int, clock.Time) { return b.Poll(now) }
