@@ -1,6 +1,6 @@
 // Command peers does the same work with Weft and with what a user would pick instead, in turns, in one run.
 //
-//	cd bench/peers && go run .                                      # about six minutes; needs root for hosts of their own
+//	cd bench/peers && go run .                                      # about nine minutes; needs root for hosts of their own
 //	go run . --out ../../docs/performance                           # and writes JSON, charts and the page there
 //
 // Contestants that are not installed are skipped, and said to be. It is a module of its own, so that Weft does not depend on those

@@ -136,6 +136,6 @@ func notes(b *strings.Builder, r *contest.Result) {
 }
 
 func remade(b *strings.Builder) {
-	b.WriteString("\n## Made again\n\n```\ncd bench/peers && go run . --out ../../docs/performance                                      # measures, about six minutes, as root\n" +
+	b.WriteString("\n## Made again\n\n```\ncd bench/peers && go run . --out ../../docs/performance                                      # measures, about nine minutes, as root\n" +
 		"cd bench/peers && go run . --from ../../docs/performance/peers.json --out ../../docs/performance   # draws what was measured\n```\n")
 }
