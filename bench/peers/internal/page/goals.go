@@ -156,7 +156,7 @@ var why = []struct {
 	{[]string{"P6"}, false, "TCP hands up to 64 KiB from one of these hosts to the other as one piece: nothing on the way cuts it, and the receiver copies it once. Weft has a header and a checksum of its own for each 1,500 bytes. " +
 		"A bare program that sends such frames, and does nothing else, is the limit `udp-bandwidth`."},
 	{[]string{"P9"}, false, "Each of these runs lasts a fraction of a second, and those with loss and without are minutes apart. In turns of 0.1 s within one run, `weft bench loss` has 0.95 to 0.98 with 1 %, and 0.91 with 5 %; " +
-		"but there, too, a run now and then has 0.55 with 5 %, which is [not understood](../performance.md#loss)."},
+		"but there, too, a run now and then has 0.55 with 5 %, [since the first losses are taken for those of batches](../performance.md#loss)."},
 }
 
 // reasons says of goals that are missed where the time goes.
