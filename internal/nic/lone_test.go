@@ -27,19 +27,26 @@ func (p *rider) post(to vni.Name, tag uint64, data []byte) bool {
 	return ok
 }
 
+// postAndMeet has a message posted and met, with nothing in between.
+func (p *rider) postAndMeet(to *rider, data []byte) {
+	t := p.f.t
+	t.Helper()
+	if !p.post(to.name, 9, data) {
+		t.Fatalf("%d bytes are refused", len(data))
+	}
+	buf := make([]byte, len(data))
+	m, ok := to.meet(p.name, 9, false, buf)
+	if !ok || !bytes.Equal(buf, data) || m != (vni.Met{From: p.name, NIC: 1, Slot: p.slot, Gen: p.gen, Tag: 9, Len: len(data)}) {
+		t.Fatalf("met %v: %+v, % x; expected % x", ok, m, buf, data)
+	}
+}
+
 func TestALoneMessageIsPostedInOneStepAndMetOnTheLink(t *testing.T) { // USNIC-28, USNIC-38
 	f := newWideFabric(t, 32<<10, 2, fault.Config{})
 	a, b := f.riders()
 	polls := b.e.Count(vni.NICPolls)
 	for i, n := range []int{0, 1, 64, 65, limits.TinyMessage, limits.EagerMessage} {
-		data, buf := pattern(n, byte(i)), make([]byte, n)
-		if !a.post(b.name, 9, data) {
-			t.Fatalf("%d bytes are refused", n)
-		}
-		m, ok := b.meet(a.name, 9, false, buf)
-		if !ok || !bytes.Equal(buf, data) || m != (vni.Met{From: a.name, NIC: 1, Slot: a.slot, Gen: a.gen, Tag: 9, Len: n}) {
-			t.Fatalf("met %v: %+v, % x; expected % x", ok, m, buf, data)
-		}
+		a.postAndMeet(b, pattern(n, byte(i)))
 	}
 	if n := b.e.Count(vni.NICMet); n != 6 || b.e.Count(vni.NICPolls) != polls {
 		t.Errorf("%d of 6 were counted, in %d polls", n, b.e.Count(vni.NICPolls)-polls)
@@ -64,14 +71,7 @@ func TestALoneMessageOverALinkThatMayLoseItIsKeptAndMet(t *testing.T) { // USNIC
 	a, b := f.riders()
 	polls := b.e.Count(vni.NICPolls)
 	for i, n := range []int{0, 1, 64, 65, 400} {
-		data, buf := pattern(n, byte(i)), make([]byte, n)
-		if !a.post(b.name, 9, data) {
-			t.Fatalf("%d bytes are refused", n)
-		}
-		m, ok := b.meet(a.name, 9, false, buf)
-		if !ok || !bytes.Equal(buf, data) || m != (vni.Met{From: a.name, NIC: 1, Slot: a.slot, Gen: a.gen, Tag: 9, Len: n}) {
-			t.Fatalf("met %v: %+v, % x; expected % x", ok, m, buf, data)
-		}
+		a.postAndMeet(b, pattern(n, byte(i)))
 		if b.way.Due() > f.now {
 			t.Fatal("nobody is to note that it has come")
 		}
