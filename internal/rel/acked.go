@@ -34,6 +34,7 @@ func (m *Module) receivePiggyback(now clock.Time, s *session, h *wire.Inner) {
 	}
 	if n.progress {
 		m.learn(now, s, &n)
+		m.judge(now, s)
 	}
 }
 
@@ -78,6 +79,14 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 	m.learn(now, s, &n)
 	if whole {
 		m.detectLoss(s)
+	}
+	m.judge(now, s)
+}
+
+// judge has the window follow what an acknowledgement told, losses too, and the driver hear of a bad start.
+func (m *Module) judge(now clock.Time, s *session) {
+	if s.endpoint.congestion.judge(now, s.counter+1) {
+		m.doubt(s, DoubtBatches)
 	}
 }
 
@@ -161,9 +170,7 @@ func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, frames int
 	if g.cost >= s.path.suspect {
 		s.path.trust()
 	}
-	if s.endpoint.congestion.acked(now, g.cost*frames, last, s.counter+1) {
-		m.doubt(s, DoubtBatches)
-	}
+	s.endpoint.congestion.acked(g.cost*frames, last)
 	if frames < g.frames {
 		f, offset := g.fragment, g.offset
 		m.shorten(s, g, frames)

@@ -5,6 +5,9 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // The link driver hears of odd losses, once, and of ordinary ones never.
@@ -41,6 +44,76 @@ func TestOddLossesThrowDoubtOnThePathAndOrdinaryOnesDoNot(t *testing.T) {
 		arrived := tr.done == 1 && tr.frags[0].Err == nil
 		if fmt.Sprint(got) != test.want || arrived != test.ends {
 			t.Errorf("%s: doubts %v, and the message has arrived: %v; want %s, %v", test.name, got, arrived, test.want, test.ends)
+		}
+	}
+}
+
+// What a long round has lost is found out in the one behind it, which may be short. That one is not to blame, nor the driver's batches.
+func TestAShortRoundDoesNotAnswerForTheLongOneBeforeIt(t *testing.T) {
+	for seed := range uint64(50) {
+		w := newWorld(t, seed, weather{loss: 0.05, nsPerByte: 0.8, delay: 20 * time.Microsecond})
+		var got []Doubt
+		a := w.add(1, func(c *Config) { c.Doubt = func(_ netip.AddrPort, what Doubt) { got = append(got, what) } })
+		b := w.add(2, func(c *Config) { c.ReceiveCapacity = 4 << 20 })
+		b.deliver = func(*Endpoint, wire.Record) {}
+		e := a.open(b)
+		e.Connect(w.now)
+		a.wake()
+		w.runUntil(3*time.Second, "hello", e.Up)
+		for _, segments := range []int{300, 18, 300, 18} {
+			for i := range segments {
+				if !a.frag(e, wire.Data, payload(i, 1000)) {
+					t.Fatalf("segment %d of %d was refused", i, segments)
+				}
+			}
+			a.wake()
+			acked := a.m.Stats().SegmentsAcked
+			w.runUntil(time.Second, "the first acknowledgement", func() bool { return a.m.Stats().SegmentsAcked > acked })
+		}
+		w.run(time.Second)
+		if lost := a.m.Stats().FastResends; lost < 15 {
+			t.Fatalf("seed %d: %d segments were lost; expected some thirty", seed, lost)
+		}
+		if len(got) > 0 || e.paced(w.now) {
+			t.Errorf("seed %d: doubts %v, paced %v, after a loss of one in twenty", seed, got, e.paced(w.now))
+		}
+	}
+}
+
+// Small rounds that lose a quarter now and then are chance; it takes 64 segments to believe that batches do not get through.
+func TestTheFirstRoundsAreJudgedTogether(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		rounds [][2]int // segments, those lost
+		bad    int      // with which round's verdict the start is a bad one, 0 if never
+	}{
+		{"a small one has bad luck", [][2]int{{20, 6}, {20, 0}, {20, 1}, {20, 1}, {20, 20}}, 0},
+		{"small ones lose all", [][2]int{{20, 20}, {20, 20}, {20, 20}, {20, 20}}, 4},
+		{"a large one does", [][2]int{{64, 17}}, 1},
+		{"a large one does but for one", [][2]int{{64, 16}}, 0},
+		{"the fifth does", [][2]int{{16, 0}, {16, 0}, {16, 0}, {16, 0}, {64, 64}}, 0},
+		{"some are too small to count", [][2]int{{15, 15}, {15, 15}, {15, 15}, {15, 15}, {15, 15}, {64, 64}}, 6},
+	} {
+		var c congestion
+		c.start(1 << 20)
+		counter, bad := uint64(0), 0
+		for i, r := range append(test.rounds, [2]int{1, 0}, [2]int{1, 0}) {
+			c.posts(r[0])
+			before := c.before.from
+			c.acked(1000, c.round.from)
+			for range test.rounds[max(i-1, 0)][1] * min(i, 1) {
+				c.loses(before)
+			}
+			counter += uint64(r[0])
+			if c.judge(clock.Time(i+1)*1000, counter) && bad == 0 {
+				bad = i
+			}
+			if i == len(test.rounds) {
+				break
+			}
+		}
+		if bad != test.bad {
+			t.Errorf("%s: a bad start with round %d, want %d", test.name, bad, test.bad)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (m *Module) detectLoss(s *session) {
 		if r.newest-g.counter < limits.ReorderFrames && r.newestAt.Sub(g.sentAt) <= wait {
 			return
 		}
-		s.endpoint.congestion.lost++
+		s.endpoint.congestion.loses(g.counter)
 		m.resend(s, m.first(s, g), causeFast)
 	}
 }

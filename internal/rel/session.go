@@ -45,9 +45,9 @@ type session struct {
 	rtt      roundTrip
 	flight   segmentList // in the hotel, in order of posting, so that packet counters rise along it
 	recovery recovery
-	doubts   Doubt // that the driver was told of
 	path     path
 	acks     acks
+	doubts   Doubt      // that the driver was told of
 	room     int32      // of the ACK and tail timers, in the desk hotel
 	roomAt   clock.Time // when they go off
 }

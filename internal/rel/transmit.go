@@ -79,7 +79,7 @@ func (m *Module) fly(now clock.Time, s *session, g *segment) {
 		g.become(stateQueued, stateInHotel)
 	}
 	e.channels[g.channel].inFlight += g.costs()
-	e.congestion.sent += g.frames
+	e.congestion.posts(g.frames)
 	if m.cfg.Defect == mutate.NoRetransmit && s.counter%100 < uint64(g.frames) {
 		g.forgotten = true
 		return
