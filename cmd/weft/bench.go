@@ -70,8 +70,8 @@ network namespaces that are made for the time of the measurement (needs root). T
 --loss P loses packets, each way, with that probability.
 
 With --against limit, the barest program that goes the same way is measured in turns
-with Weft, and the ratio of the medians is printed: Weft's figure by the limit's. Both
-sides have processors of their own then, as two hosts do; --apart=false leaves them to
+with Weft, and the ratio is printed: Weft's figure by the limit's, the median of the
+rounds. Both sides have processors of their own then, as two hosts do; --apart=false leaves them to
 the kernel, and --apart has them so without a limit.
 
 With --deployment daemon, each side starts a NIC daemon of its own for the time

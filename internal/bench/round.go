@@ -138,17 +138,18 @@ func merged(samples []sample) *hdrhistogram.Histogram {
 	return h
 }
 
-// against fills in the comparison.
+// against fills in the comparison. The ratio is the median of the rounds', not that of the medians: where the machine changes within
+// a run, those may be of different halves of it, and the two turns of a round are of the same one mostly.
 func (r *Row) against(name string, samples []sample, limits []limit.Result) {
 	a := Against{Limit: name}
 	l := limit.Median(limits)
 	switch {
 	case r.Latency != nil:
-		a.LimitP50, a.Ratio = l.P50, float64(r.P50)/float64(l.P50)
+		a.LimitP50 = l.P50
 	case r.Rate != nil:
-		a.LimitMessagesPerS, a.Ratio = l.MessagesPerSec, r.MessagesPerSecond/l.MessagesPerSec
+		a.LimitMessagesPerS = l.MessagesPerSec
 	default:
-		a.LimitBytesPerS, a.Ratio = l.BytesPerSec, r.BytesPerSecond/l.BytesPerSec
+		a.LimitBytesPerS = l.BytesPerSec
 	}
 	for i, s := range samples {
 		l := limits[i]
@@ -161,5 +162,6 @@ func (r *Row) against(name string, samples []sample, limits []limit.Result) {
 			a.RoundRatios = append(a.RoundRatios, s.Bandwidth/l.BytesPerSec)
 		}
 	}
+	a.Ratio = median(a.RoundRatios)
 	r.Against = &a
 }

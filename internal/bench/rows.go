@@ -28,7 +28,7 @@ type Against struct {
 	LimitP50          int64   `json:"limit_p50_ns,omitempty"`
 	LimitMessagesPerS float64 `json:"limit_messages_per_s,omitempty"`
 	LimitBytesPerS    float64 `json:"limit_bytes_per_s,omitempty"`
-	Ratio             float64 `json:"ratio"` // what was measured, by the limit: of the medians
+	Ratio             float64 `json:"ratio"` // what was measured, by the limit: the median of RoundRatios
 
 	RoundRatios []float64 `json:"round_ratios"` // of each round by itself, in order
 }

@@ -1,0 +1,24 @@
+package bench
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/weftnet/weft/internal/bench/limit"
+)
+
+// A machine that is twice as slow from the third round on, but for the limit's turn in that one: no round but the third is
+// anything but 1.5 off, while the medians are of different halves of the run.
+func TestTheRatioIsThatOfTurnsBesideOneAnother(t *testing.T) {
+	var weft []sample
+	var limits []limit.Result
+	for _, round := range [][2]float64{{15, 10}, {15, 10}, {7.5, 10}, {7.5, 5}, {7.5, 5}} {
+		weft = append(weft, sample{Rate: round[0]})
+		limits = append(limits, limit.Result{MessagesPerSec: round[1]})
+	}
+	r := Row{Rate: &Rate{medianOf(weft, sample.rate)}}
+	r.against("ring", weft, limits)
+	if r.Ratio != 1.5 || r.LimitMessagesPerS != 10 || r.MessagesPerSecond != 7.5 || !slices.Equal(r.RoundRatios, []float64{1.5, 1.5, 0.75, 1.5, 1.5}) {
+		t.Errorf("the ratio is %v, of %v; Weft has %v, and the limit %v", r.Ratio, r.RoundRatios, r.MessagesPerSecond, r.LimitMessagesPerS)
+	}
+}
