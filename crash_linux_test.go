@@ -60,8 +60,8 @@ func echoForEver(config string) error {
 	}
 }
 
-// echoing starts such a process, and returns how to stop and to kill it, and where its NIC listens.
-func echoing(t *testing.T, h *testbed.Host, c weft.Config) (stop, kill func(), addr string) {
+// echoing starts such a process, and returns how to stop it, so that it may go on, and to kill it, and where its NIC listens.
+func echoing(t *testing.T, h *testbed.Host, c weft.Config) (stop func() (goOn func()), kill func(), addr string) {
 	t.Helper()
 	config, err := json.Marshal(c)
 	if err != nil {
@@ -81,13 +81,14 @@ func echoing(t *testing.T, h *testbed.Host, c weft.Config) (stop, kill func(), a
 	if err := start(cmd); err != nil {
 		t.Fatal(err)
 	}
-	stop = func() {
+	stop = func() (goOn func()) {
 		if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 		if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WSTOPPED, nil); err != nil { // one thread is told, and stops the others
 			t.Fatal(err)
 		}
+		return func() { _ = cmd.Process.Signal(unix.SIGCONT) }
 	}
 	kill = func() { cmd.Process.Kill(); cmd.Wait() }
 	t.Cleanup(kill)
@@ -156,6 +157,35 @@ func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
 		}
 		c.Nodes = []weft.Node{{ID: p.NIC().ID(), Addr: p.NIC().Addr()}}
 		echoing(t, h, c) // the same NIC, in another life
+		thereAndBack(t, ctx, p, echo)
+	})
+}
+
+// A process that is stopped answers no more than one that is gone. When it goes on, so do those who talk to it.
+func TestAStoppedNICIsUnreachableUntilItGoesOn(t *testing.T) {
+	links(t, func(t *testing.T, n *network) {
+		if n.Switch != nil {
+			t.Skip("a switch joins NICs of one program")
+		}
+		const unreachableAfter = 500 * time.Millisecond
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		echo := weft.Name{App: "echo"}
+		h, listen := place(t, n)
+		stop, _, addr := echoing(t, h, weft.Config{Name: echo, ID: 77, Listen: listen, Faults: n.Faults, UnreachableAfter: unreachableAfter})
+		var p *weft.Process
+		n.add(t, func(own weft.Config) (err error) {
+			own.Name, own.Nodes, own.UnreachableAfter = weft.Name{App: "near"}, []weft.Node{{ID: 77, Addr: addr}}, unreachableAfter
+			p, err = weft.Open(ctx, own)
+			return err
+		})
+		defer p.Close()
+		thereAndBack(t, ctx, p, echo)
+		goOn := stop()
+		if err := p.SendDelivered(ctx, echo, 5, make([]byte, 8<<20)); !errors.Is(err, weft.ErrUnreachable) {
+			t.Errorf("a long send to a process that is stopped: %v; expected %v", err, weft.ErrUnreachable)
+		}
+		goOn()
 		thereAndBack(t, ctx, p, echo)
 	})
 }
