@@ -62,8 +62,14 @@ func (m *Message) set(p *Process, pm *proc.Message) {
 
 // tell makes m say what m.m does.
 func (m *Message) tell(p *Process) {
+	m.From = p.names.name(&m.m.From)
+	m.describe()
+}
+
+// describe is tell, but for whom the message is from.
+func (m *Message) describe() {
 	pm := &m.m
-	m.From, m.Addr = p.names.name(&pm.From), Address{NICID(pm.NIC), pm.Slot, pm.Gen}
+	m.Addr = Address{NICID(pm.NIC), pm.Slot, pm.Gen}
 	m.Tag, m.Len, m.Full = Tag(pm.Tag), pm.Len, int(pm.Full)
 }
 
@@ -137,7 +143,10 @@ func (p *Process) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (m M
 		d = &k.dest
 	}
 	if p.p.Meet(&m.m, &d.Name, match(tag), buf) {
-		m.tell(p)
+		if m.From = from; from == AnyProcess {
+			m.From = p.names.name(&m.m.From)
+		}
+		m.describe()
 		return m, nil
 	}
 	err = p.p.RecvInto(ctx, &m.m, d, match(tag), buf)

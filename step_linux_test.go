@@ -144,7 +144,7 @@ func stepEngines(b *testing.B) {
 				if !in.Expect(&from, 1, false) {
 					b.Fatal("no message is expected")
 				}
-				if _, ok := in.Meet(now, buf); !ok {
+				if m := in.Meet(now, buf); m.From == nil {
 					b.Fatal("a message was not met")
 				}
 				if in.Due() != clock.Never {

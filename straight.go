@@ -52,20 +52,20 @@ func (s *straight) Post(to *vni.Name, tag uint64, payload []byte) bool {
 }
 
 // Meet implements vni.Straight.
-func (s *straight) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.Met, met bool) {
+func (s *straight) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.Met) {
 	if !s.shows || !s.poller.Enter() {
-		return m, false
+		return m
 	}
 	if s.way.Expect(from, tag, anyTag) {
 		now, polled, ok := s.poller.Settle()
 		if ok && (!polled || s.way.Expect(from, tag, anyTag)) {
 			if now, ok = s.poller.Linger(now); ok {
-				m, met = s.way.Meet(now, buf) // if it is something else, the caller waits, and polls
+				m = s.way.Meet(now, buf) // if it is something else, the caller waits, and polls
 			}
 		}
 	}
 	s.poller.Leave(s.way.Due())
-	return m, met
+	return m
 }
 
 // Send implements vni.Straight. The engine is the caller's until Sent.

@@ -51,13 +51,13 @@ func (s *straight) Post(to *vni.Name, tag uint64, payload []byte) bool {
 	return sent
 }
 
-func (s *straight) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.Met, met bool) {
+func (s *straight) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) vni.Met {
 	if !s.free() || !s.way.Expect(from, tag, anyTag) {
-		return m, false
+		return vni.Met{}
 	}
-	m, met = s.way.Meet(s.p.f.s.now, buf)
+	m := s.way.Meet(s.p.f.s.now, buf)
 	s.p.host.schedule(s.way.Due())
-	return m, met
+	return m
 }
 
 func (s *straight) Send(m vni.StraightSend) []byte {

@@ -4,6 +4,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -27,6 +28,7 @@ import (
 // awaited is what a Straight expects from the link.
 type awaited struct {
 	src  *source
+	ep   *rel.Endpoint // of its NIC
 	from link.Addr
 	head wire.Lone // of frames between src and the process
 	tag  uint64
@@ -117,7 +119,10 @@ func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
 		return false
 	}
 	if x.src != src {
-		x.src = src
+		if src.sender == nil {
+			src.sender = &vni.Sender{Name: src.name, NIC: src.nic, Slot: src.key.slot, Gen: src.key.gen}
+		}
+		x.src, x.ep = src, src.key.peer.ep
 		x.head = wire.LoneOf(&wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: src.key.slot, SrcGen: src.key.gen})
 	}
 	x.from, x.tag, x.any = addr, tag, anyTag
@@ -126,37 +131,37 @@ func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
 
 // Meet takes the message that is expected into buf, if that is what the link has next, whole, and has room there. Whoever finds something
 // else has waited for it without a receive posted; so the more often in a row that happens, the more rarely it is tried.
-func (s *Straight) Meet(now clock.Time, buf []byte) (m vni.Met, ok bool) {
-	x := &s.awaited
-	if m, ok = s.meet(now, buf); ok {
+func (s *Straight) Meet(now clock.Time, buf []byte) vni.Met {
+	m := s.meet(now, buf)
+	if x := &s.awaited; m.From != nil {
 		x.missed = 0
 	} else {
 		x.missed = min(x.missed+1, mostMissed)
 		x.pass = 1 << x.missed
 	}
-	return m, ok
+	return m
 }
 
 // mostMissed bounds how rarely it is tried: once, and 64 times not.
 const mostMissed = 6
 
-func (s *Straight) meet(now clock.Time, buf []byte) (m vni.Met, ok bool) {
+func (s *Straight) meet(now clock.Time, buf []byte) vni.Met {
 	e, x := s.e, &s.awaited
 	frame := e.peeker.Peek(x.from)
 	src := x.src
-	record := src.key.peer.ep.LoneRecord(frame)
+	record := x.ep.LoneRecord(frame)
 	if !x.head.Heads(record, src.expected) {
-		return m, false
+		return vni.Met{}
 	}
 	tag, payload := wire.FragTag(record), record[wire.FragLen:]
 	n, cost := uint64(len(payload)), stagedCost(uint64(len(payload)))
 	if tag != x.tag && !x.any || len(payload) > len(buf) || src.credit.spent+cost > src.credit.handed {
-		return m, false
+		return vni.Met{}
 	}
 	e.now = max(e.now, now)
-	counter, ok := src.key.peer.ep.TakeLone(e.now, frame)
+	counter, ok := x.ep.TakeLone(e.now, frame)
 	if !ok {
-		return m, false
+		return vni.Met{}
 	}
 	copy(buf, payload)
 	src.expected++
@@ -164,7 +169,7 @@ func (s *Straight) meet(now clock.Time, buf []byte) (m vni.Met, ok bool) {
 	if e.tellsCredit(src, cost) { // then there is something to send, and Due says so
 		e.catchUp()
 	}
-	return vni.Met{From: src.name, NIC: src.nic, Slot: src.key.slot, Gen: src.key.gen, Tag: tag, Len: len(payload)}, true
+	return vni.Met{From: src.sender, Tag: tag, Len: len(payload)}
 }
 
 // catchUp accounts for what has been met.

@@ -18,7 +18,8 @@ func (p *rider) meet(from vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.
 	if !p.way.Expect(&from, tag, anyTag) {
 		return m, false
 	}
-	return p.way.Meet(p.f.now, buf)
+	m = p.way.Meet(p.f.now, buf)
+	return m, m.From != nil
 }
 
 // post is what a program's Send does first.
@@ -36,7 +37,7 @@ func (p *rider) postAndMeet(to *rider, data []byte) {
 	}
 	buf := make([]byte, len(data))
 	m, ok := to.meet(p.name, 9, false, buf)
-	if !ok || !bytes.Equal(buf, data) || m != (vni.Met{From: p.name, NIC: 1, Slot: p.slot, Gen: p.gen, Tag: 9, Len: len(data)}) {
+	if !ok || !bytes.Equal(buf, data) || *m.From != (vni.Sender{Name: p.name, NIC: 1, Slot: p.slot, Gen: p.gen}) || m.Tag != 9 || m.Len != len(data) {
 		t.Fatalf("met %v: %+v, % x; expected % x", ok, m, buf, data)
 	}
 }
@@ -196,7 +197,7 @@ func TestOnlyTheMessageThatIsExpectedIsMet(t *testing.T) {
 		passed := 0
 		for a.mustRide(b.tester, 1, false, pattern(1000, 5)); !b.way.Expect(&a.name, 1, false); passed++ {
 		}
-		if _, ok := b.way.Meet(f.now, make([]byte, 1000)); ok || i > 0 && passed != 1<<min(i, mostMissed) {
+		if m := b.way.Meet(f.now, make([]byte, 1000)); m.From != nil || i > 0 && passed != 1<<min(i, mostMissed) {
 			t.Errorf("after %d of those it was passed over %d times", i, passed)
 		}
 		b.got(b.want(a.tester, 1, make([]byte, 1000)), pattern(1000, 5))
@@ -312,10 +313,10 @@ func (w *meetings) meet() {
 	}
 	w.met++
 	w.begun++
-	if from != vni.AnyProcess && from != m.From || !anyTag && tag != m.Tag {
+	if from != vni.AnyProcess && from != m.From.Name || !anyTag && tag != m.Tag {
 		w.t.Fatalf("who wanted tag %d, any %v, of %v has met %+v", tag, anyTag, from, m)
 	}
-	w.judge(m.From, m.Tag, buf, w.begun)
+	w.judge(m.From.Name, m.Tag, buf, w.begun)
 }
 
 func (w *meetings) post() {

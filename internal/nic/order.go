@@ -27,6 +27,7 @@ type source struct {
 	credit   *credit  // of its NIC; nil if it is a process of this one
 	expected uint32   // number of the next envelope to match
 	early    list[inbound]
+	sender   *vni.Sender // as Meet tells of it, once it has; it is named then
 }
 
 // sourceOf finds whom an envelope is from, as its receiver knows him. Nil means that there is no such receiver: the

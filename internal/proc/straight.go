@@ -45,12 +45,14 @@ func (p *Process) Meet(m *Message, from *vni.Name, match Match, buf []byte) bool
 	if way == nil || p.closed.Load() {
 		return false
 	}
-	met, ok := way.Meet(from, match.Tag, match.Any, buf)
-	if ok {
-		m.From, m.NIC, m.Slot, m.Gen = met.From, met.NIC, met.Slot, met.Gen
-		m.Tag, m.Len, m.Full = met.Tag, met.Len, uint64(met.Len)
+	met := way.Meet(from, match.Tag, match.Any, buf)
+	who := met.From
+	if who == nil {
+		return false
 	}
-	return ok
+	m.From, m.NIC, m.Slot, m.Gen = who.Name, who.NIC, who.Slot, who.Gen
+	m.Tag, m.Len, m.Full = met.Tag, met.Len, uint64(met.Len)
+	return true
 }
 
 // sendStraight sends a message by the straight way, if it can go there. parts are copied, so they are free at once.

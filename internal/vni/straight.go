@@ -23,8 +23,8 @@ type Straight interface {
 	// Post sends a message to the process with a name, if it is short and can leave at once in one step.
 	Post(to *Name, tag uint64, payload []byte) bool
 	// Meet receives a message that comes within a moment, if it is the next that a Receive would take, and is whole. It is never
-	// posted.
-	Meet(from *Name, tag uint64, anyTag bool, buf []byte) (Met, bool)
+	// posted. If there is none such, nobody has sent it.
+	Meet(from *Name, tag uint64, anyTag bool, buf []byte) Met
 
 	// Send returns room for the payload of a message, which is on its way when Sent has been called: at once, by the same
 	// goroutine, which must not call anything else of the NIC in between.
@@ -54,14 +54,19 @@ type Straight interface {
 	Idle() bool
 }
 
-// Met tells of a message that Meet has taken.
+// Met tells of a message that Meet has taken. It is three words, so that it comes back in registers: an answer waits for it.
 type Met struct {
-	From Name
+	From *Sender // nil: none
+	Tag  uint64
+	Len  int // bytes, all of the message
+}
+
+// Sender is whom messages are from. It does not change.
+type Sender struct {
+	Name Name
 	NIC  uint64
 	Slot uint16
 	Gen  uint32
-	Tag  uint64
-	Len  int // bytes, all of the message
 }
 
 // StraightSend is a short message.
