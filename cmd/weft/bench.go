@@ -145,6 +145,8 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 		return usagef("--testbed veth with --serve or a host: expected neither, since it makes both hosts")
 	case f.testbed == testbedVeth && bench.Reaches(f.Link) != "":
 		return usagef("--testbed veth with --link %s: expected udp or xdp, since %s", f.Link, bench.Reaches(f.Link))
+	case f.Link == bench.LinkXDP && f.testbed != testbedVeth && !f.serve && len(args) == 0:
+		return usagef("--link xdp on this host: expected --testbed veth, --serve or a host, since AF_XDP joins hosts by their network interfaces")
 	case f.testbed != testbedVeth && (fs.Changed("loss") || fs.Changed("mtu")):
 		return usagef("--loss or --mtu without --testbed veth: expected them together, since only a testbed's cable can be chosen")
 	case f.Apart && (f.serve || len(args) > 0):

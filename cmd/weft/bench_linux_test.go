@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,6 +50,33 @@ func TestBenchAgainstTheLimitTellsTheRatio(t *testing.T) {
 			if measured <= 0 || limit <= 0 {
 				t.Errorf("%s: %v, and the limit %v, in %v", line, measured, limit, r)
 			}
+		}
+	}
+}
+
+// Who may not have AF_XDP is told why, and once, though it is another process that has tried.
+func TestBenchSaysWhyALinkCannotBeHad(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, deployment := range []string{"embedded", "daemon"} {
+		c := exec.Command(self, "bench", "latency", "--testbed", "veth", "--link", "xdp", "--deployment", deployment, "--time", "1ms")
+		c.Env = append(os.Environ(), asWeft+"=1")
+		id := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}} // may make hosts in a world of its own, but no programs for the kernel
+		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: id}
+		var stderr strings.Builder
+		c.Stderr = &stderr
+		if err := c.Start(); err != nil {
+			t.Skip("no user namespace:", err)
+		}
+		err := c.Wait()
+		said := stderr.String()
+		if strings.Contains(said, testbed.ErrUnavailable.Error()) {
+			t.Skip(said)
+		}
+		if n := strings.Count(said, "AF_XDP unavailable"); err == nil || n != 1 || !strings.Contains(said, "interface eth0: ") || !strings.Contains(said, "needs CAP_NET_ADMIN") {
+			t.Errorf("%s: %v; it is said %d times that there is no AF_XDP: %s", deployment, err, n, said)
 		}
 	}
 }

@@ -171,6 +171,7 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench latency --link mem 10.0.0.1":            "a host (10.0.0.1:7710) with --link mem: expected --link udp",
 		"bench latency --link mem --serve":             "--serve with --link mem: expected --link udp",
 		"bench latency --testbed veth --link shm":      "--testbed veth with --link shm: expected udp or xdp, since shm joins NICs embedded in processes of one host",
+		"bench latency --link xdp --against limit":     "--link xdp on this host: expected --testbed veth, --serve or a host",
 		"bench latency --testbed veth 10.0.0.1":        "--testbed veth with --serve or a host: expected neither",
 		"bench latency --loss 5%":                      "--loss or --mtu without --testbed veth: expected them together",
 		"bench latency --link mem --against limit":     "--against limit with --link mem: expected shm, udp or xdp",

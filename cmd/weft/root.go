@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		status = exitUsage // cobra did not understand the command line
 	}
 	if err.Error() != "" {
-		fmt.Fprintf(stderr, "weft: %v\n", err)
+		fmt.Fprintf(stderr, "weft: %s\n", strings.TrimPrefix(err.Error(), "weft: ")) // as the library's errors begin, too
 		if status == exitUsage {
 			fmt.Fprintf(stderr, "See '%s --help'.\n", c.CommandPath())
 		}

@@ -88,7 +88,7 @@ func (s *hostSide) sample(ctx context.Context, kind string, size int, d time.Dur
 	return r, err
 }
 
-// endedWhy says why a child no longer answers. What it said itself is said once.
+// endedWhy says why a child no longer answers.
 func (c *child) endedWhy(err error) error {
 	select {
 	case <-c.ended:
@@ -96,7 +96,6 @@ func (c *child) endedWhy(err error) error {
 		return fmt.Errorf("bench: a client says nothing: %w", err)
 	}
 	if why := c.failure(); why != nil {
-		c.err = nil
 		return why
 	}
 	return fmt.Errorf("bench: a client ended: %w", err)

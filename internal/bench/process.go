@@ -83,7 +83,10 @@ func (u *undo) startServer(c *child) (addr string, err error) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		in.Close()
-		return "", errors.Join(fmt.Errorf("it told no address: %w", err), c.end())
+		if why := c.end(); why != nil {
+			return "", why
+		}
+		return "", fmt.Errorf("it told no address: %w", err)
 	}
 	return strings.TrimSpace(line), nil
 }
@@ -227,16 +230,18 @@ func (c *child) end() error {
 	return c.failure()
 }
 
-// failure says how the child has ended, in its own words.
+// failure says how the child has ended, in its own words, and once: whoever takes it down need not say it again.
 func (c *child) failure() error {
-	if c.err == nil {
+	err := c.err
+	if err == nil {
 		return nil
 	}
+	c.err = nil
 	words := strings.TrimSpace(c.stderr.String())
 	if words == "" {
 		words = "without a word"
 	}
-	return fmt.Errorf("%s %s: %w: %s", filepath.Base(c.Path), c.Args[1], c.err, words)
+	return fmt.Errorf("%s %s: %w: %s", filepath.Base(c.Path), c.Args[1], err, words)
 }
 
 // EndWithInput returns a context that ends when r does: how a child notices that its parent has died.
