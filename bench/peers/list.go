@@ -44,6 +44,9 @@ func newList(ctx context.Context, f *flags, dir string) (*list, error) {
 	l.addWeft()
 	l.addDebian(ctx)
 	l.addGo()
+	if len(l.contestants) == 0 {
+		return nil, errors.Join(fmt.Errorf("--only %s: nobody is there of that name", f.only), l.why(), l.close())
+	}
 	return l, nil
 }
 
@@ -76,6 +79,15 @@ func (l *list) skip(who string, why error) {
 	l.skipped = append(l.skipped, contest.Skipped{Contestant: who, Why: why.Error()})
 }
 
+// why is who was skipped, as an error.
+func (l *list) why() error {
+	var errs []error
+	for _, s := range l.skipped {
+		errs = append(errs, fmt.Errorf("%s is skipped: %s", s.Contestant, s.Why))
+	}
+	return errors.Join(errs...)
+}
+
 // add takes a contestant in, if it is asked for and its ground is there.
 func (l *list) add(c contest.Contestant) {
 	if l.only.MatchString(c.Name) && (c.Ground == contest.Host || l.noHosts == nil) {
@@ -106,8 +118,7 @@ func (l *list) addWeft() {
 // addGo adds the libraries for Go.
 func (l *list) addGo() {
 	for _, p := range gopeer.All() {
-		if err := p.Available(); err != nil {
-			l.skip(p.Name, err)
+		if !l.there(p.Name, p.Available()) {
 			continue
 		}
 		at := func(s *ground.Site) func(context.Context, contest.Jobs) ([]contest.Sample, error) {

@@ -84,6 +84,25 @@ func TestAnInterruptedRunSaysSo(t *testing.T) {
 	}
 }
 
+// Whoever is not installed is skipped with a line, and a run of nobody is no run.
+func TestWhoIsMissingIsSaid(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	var out, said strings.Builder
+	if err := run(t.Context(), short(t, "--only", "sockperf|UCX|Open MPI|libfabric|ZeroMQ|Go net UDP"), &out, &said); err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []string{"sockperf", "UCX", "Open MPI", "libfabric", "ZeroMQ"} {
+		if !strings.Contains(said.String(), "peers: "+who+" is skipped: no ") || !strings.Contains(out.String(), "skipped: "+who+": no ") {
+			t.Errorf("%s is missing, and nobody says so: %s\n%s", who, &said, &out)
+		}
+	}
+	for only, want := range map[string]string{"sockperf": "sockperf is skipped: no sockperf: apt-get install sockperf", "Carrier pigeon": "--only Carrier pigeon: nobody is there"} {
+		if err := run(t.Context(), short(t, "--only", only), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--only %s: %v; expected %q", only, err, want)
+		}
+	}
+}
+
 func TestBadFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{{"more"}, {"--rounds", "0"}, {"--time", "1ns"}, {"--patience", "soon"}, {"--nice", "20"}} {
 		if _, err := parseFlags(args); err == nil {
