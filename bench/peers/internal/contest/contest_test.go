@@ -142,6 +142,11 @@ func TestWhoseFiguresChangeByTheSecondTakesPartThreeTimesARound(t *testing.T) {
 	if row, _ := r.Find("e", Host, 0, Rate, 64); len(row.Rounds) != 6 {
 		t.Errorf("two rounds of three turns became %+v", row)
 	}
+	turns = nil
+	new(Result).Run(t.Context(), cs[4:5], Options{Rounds: 1, Patience: time.Minute, After: func() {}, Progress: func(string) {}})
+	if got := strings.Join(turns, ""); got != "eee" {
+		t.Errorf("alone, it took its turns as %s", got)
+	}
 }
 
 func TestAFailureIsALineAndTwoAreTheEnd(t *testing.T) {

@@ -71,17 +71,11 @@ func order(cs []*Contestant, round int) (turns []*Contestant) {
 	if len(cs) == 0 {
 		return nil
 	}
-	third := max(len(cs)/3, 1)
-	first := round * third % len(cs)
+	first := round * max(len(cs)/3, 1) % len(cs)
 	all := slices.Concat(cs[first:], cs[:first])
 	often := slices.DeleteFunc(slices.Clone(all), func(c *Contestant) bool { return !c.Often })
-	for i, c := range all {
-		if i == third || i == 2*third {
-			turns = append(turns, often...)
-		}
-		turns = append(turns, c)
-	}
-	return turns
+	third, twoThirds := len(all)/3, 2*len(all)/3
+	return slices.Concat(all[:third], often, all[third:twoThirds], often, all[twoThirds:])
 }
 
 // part is a contestant's part of one round.
