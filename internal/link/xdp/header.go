@@ -24,6 +24,7 @@ const (
 	typeIPv4   = 0x0800
 	typeIPv6   = 0x86dd
 	typeVLAN   = 0x8100
+	vlanNumber = 0x0fff // of a tag; the rest is priority
 	protoUDP   = 17
 	hopLimit   = 64
 	dontBreak  = 0x4000 // IPv4: a router that cannot pass it on whole has to say so

@@ -171,7 +171,7 @@ func (d *Driver) attach(generic bool, at place) (err error) {
 			return unavailable(fmt.Errorf("entering the socket of queue %d: %w", n, err))
 		}
 	}
-	spec := &ebpf.ProgramSpec{Name: "weft_steer", Type: ebpf.XDP, License: "Apache-2.0", Instructions: steer(s.sockets.FD(), d.addr, at.vlan != 0)}
+	spec := &ebpf.ProgramSpec{Name: "weft_steer", Type: ebpf.XDP, License: "Apache-2.0", Instructions: steer(s.sockets.FD(), d.addr, at.vlan)}
 	if at.mtu > chunkBytes-chunkSpare-ethernetLen-vlanLen && !generic {
 		spec.Flags = unix.BPF_F_XDP_HAS_FRAGS // drivers refuse other programs where frames may be longer than a page
 	}

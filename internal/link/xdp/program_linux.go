@@ -16,22 +16,25 @@ const (
 	xdpPass = 2
 )
 
-// steer is the program that runs on every frame that the interface receives: UDP for our address and port goes to
+// steer is the program that runs on every frame that the interface receives: UDP for our address and port, on our VLAN if we have one, goes to
 // the socket of the queue that it came by, everything else on to the kernel, fragments too. Where a queue has no socket, the
 // kernel gets our frames as well, and they come by the driver's ordinary socket.
 //
 //	R6 context   R7 Ethernet, then IP − 14   R8 end   R2 scratch
-func steer(sockets int, to netip.AddrPort, tagged bool) asm.Instructions {
+func steer(sockets int, to netip.AddrPort, vlan uint16) asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.LoadMem(asm.R7, asm.R6, ctxData, asm.Word),
 		asm.LoadMem(asm.R8, asm.R6, ctxDataEnd, asm.Word),
 	}
-	if tagged {
+	if vlan != 0 {
 		ins = append(ins, reaches(ethernetLen+vlanLen)...)
 		ins = append(ins,
 			asm.LoadMem(asm.R2, asm.R7, 12, asm.Half),
 			asm.JNE.Imm(asm.R2, half(typeVLAN), "pass"),
+			asm.LoadMem(asm.R2, asm.R7, ethernetLen, asm.Half),
+			asm.And.Imm(asm.R2, half(vlanNumber)),
+			asm.JNE.Imm(asm.R2, half(vlan), "pass"),
 			asm.Add.Imm(asm.R7, vlanLen),
 		)
 	}
