@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +116,26 @@ func TestTheUDPLinkIsUnderstoodAndUnderstands(t *testing.T) {
 		linktest.Collect(t, way.to, &in, 1)
 		if !bytes.Equal(in.Frames[0], want) || in.From[0] != way.from.Addr() {
 			t.Errorf("way %d: %d bytes from %v; expected %d from %v", i, len(in.Frames[0]), in.From[0], len(want), way.from.Addr())
+		}
+	}
+}
+
+// How long a frame may be has two bounds, and the log names both: the interface's, and a chunk's, which is a page.
+func TestTheLengthOfAFrameIsExplained(t *testing.T) {
+	for mtu, want := range map[int]string{
+		1500: "frames of 1472 bytes: eth0 carries 1500; ",
+		9000: "frames of 3794 bytes: eth0 carries 9000, and the memory of a frame holds 5178 less; ",
+	} {
+		bed := hosts(t, testbed.Config{MTU: mtu})
+		if why := listen(t, bed.Host(0), xdp.Config{}).Explain(); !strings.Contains(why, want) {
+			t.Errorf("MTU %d: %q does not say %q", mtu, why, want)
+		}
+		err := bed.Host(1).Do(func() error {
+			_, err := xdp.Listen(xdp.Config{Addr: netip.AddrPortFrom(bed.Host(1).Addr(), 0), MTU: 5000})
+			return err
+		})
+		if err == nil || !strings.Contains(err.Error(), "interface eth0: MTU of 5000 bytes: not in ") {
+			t.Errorf("MTU %d: a frame of 5000 bytes: %v", mtu, err)
 		}
 	}
 }
