@@ -535,4 +535,27 @@ func testAllocations(t *testing.T, s Suite) {
 	if c.frames != sent {
 		t.Errorf("%d of %d frames have arrived", c.frames, sent)
 	}
+	if n := idleAllocations(b); n > 0 {
+		t.Errorf("%d polls that bring nothing cost %v allocations; want none", idlePolls, n)
+	}
+}
+
+// idlePolls is more than a driver makes between two of the things that it does now and then.
+const idlePolls = 10_000
+
+// idleAllocations is what so many polls of a driver that nothing comes to cost. What a driver does once in its life is not what is meant, nor is
+// what others in this program do meanwhile.
+func idleAllocations(d link.Driver) (n float64) {
+	c := &counter{}
+	for range 3 {
+		n = testing.AllocsPerRun(1, func() {
+			for range idlePolls {
+				d.Poll(now(), c)
+			}
+		})
+		if n == 0 {
+			break
+		}
+	}
+	return n
 }

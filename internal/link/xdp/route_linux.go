@@ -26,6 +26,7 @@ type routes struct {
 	vlan    uint16
 	from    netip.AddrPort
 	known   map[link.Addr]*route
+	unread  [8192]byte // memory of look: what the news says is of no interest
 }
 
 // route is the way to one other.
@@ -113,9 +114,8 @@ func (r *routes) neighbour(ip netip.Addr) (next mac, ok bool) {
 
 // look reads the news. What changed is not read out of it: it is rare, and the tables are asked anyway.
 func (r *routes) look() {
-	var b [8192]byte
 	for changed := false; ; changed = true {
-		n, _, err := unix.Recvfrom(r.newsFd, b[:], unix.MSG_DONTWAIT)
+		n, err := unix.Read(r.newsFd, r.unread[:]) // Recvfrom allocates an address each time, also where nothing has come
 		if err == unix.EINTR {
 			continue
 		}

@@ -1,0 +1,50 @@
+package weft_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/weftnet/weft"
+)
+
+// What a program does in the steady state costs no memory, whatever carries it: links, NICs and processes together.
+func TestMessagesInTheSteadyStateAllocateNothing(t *testing.T) { // P12
+	if testing.Short() {
+		t.Skip("short runs may be for the race detector, with which system calls allocate")
+	}
+	links(t, func(t *testing.T, n *network) {
+		ctx, a, b := pair(t, n)
+		for _, size := range []int{64, 4 << 10, 256 << 10} {
+			exchange := exchanging(t, ctx, a, b, size)
+			got := 1.0
+			for try := 0; try < 40 && got != 0; try++ { // at first names are asked for, and pools grow, where frames are lost for a while
+				got = testing.AllocsPerRun(50, exchange)
+			}
+			if got != 0 {
+				t.Errorf("%d bytes there and back: %v allocations", size, got)
+			}
+		}
+	})
+}
+
+// exchanging returns what sends a message to b, and the same back to a.
+func exchanging(t *testing.T, ctx context.Context, a, b *weft.Process, size int) func() {
+	t.Helper()
+	msg, buf := make([]byte, size), make([]byte, size)
+	var ofA, ofB [2]weft.Op // what each sends, and receives
+	oneWay := func(from, to *weft.Process, sent, received *weft.Op) {
+		if err := to.StartRecvInto(received, from.Name(), 1, buf); err != nil {
+			t.Fatal(err)
+		}
+		if err := from.StartSendInto(sent, to.Name(), 1, msg); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := received.Wait(ctx); err != nil || m.Len != size {
+			t.Fatalf("%+v, %v", m, err)
+		}
+		if _, err := sent.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() { oneWay(a, b, &ofA[0], &ofB[1]); oneWay(b, a, &ofB[0], &ofA[1]) }
+}
