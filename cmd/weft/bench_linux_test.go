@@ -1,13 +1,18 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/testbed"
 )
@@ -54,6 +59,36 @@ func TestBenchAgainstTheLimitTellsTheRatio(t *testing.T) {
 	}
 }
 
+// What spoils a run is said before it, on standard error, where it spoils no figures of a program that reads them.
+func TestEveryBenchWarnsOfWhatSpoilsIt(t *testing.T) {
+	var all, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil || all.Count() < 2 {
+		t.Skip("one processor, or ", err)
+	}
+	for cpu := 0; one.Count() == 0; cpu++ {
+		if all.IsSet(cpu) {
+			one.Set(cpu)
+		}
+	}
+	lines := []string{"latency --link mem", "rate --link mem", "bandwidth --link mem", "poll --processes 1", "idle --processes 1 --programs 1", "limits --only seal --rounds 1"}
+	if testbed.Check() == nil {
+		lines = append(lines, "loss --rounds 1")
+	}
+	t.Setenv(asWeft, "1")
+	runtime.LockOSThread() // the goroutine that is asked is pinned, and nobody else
+	defer runtime.UnlockOSThread()
+	defer unix.SchedSetaffinity(0, &all)
+	for _, line := range lines {
+		if err := unix.SchedSetaffinity(0, &one); err != nil {
+			t.Fatal(err)
+		}
+		status, stdout, stderr := weft(append([]string{"bench"}, strings.Fields(line+" --time 10ms --json")...)...)
+		if status != 0 || !strings.Contains(stderr, "weft: warning: pinned to 1 of ") || strings.Contains(stdout, "warning") {
+			t.Errorf("%s: status %d; it says %q", line, status, stderr)
+		}
+	}
+}
+
 // Who may not have AF_XDP is told why, and once, though it is another process that has tried.
 func TestBenchSaysWhyALinkCannotBeHad(t *testing.T) {
 	self, err := os.Executable()
@@ -87,8 +122,9 @@ func TestBenchOfLossTellsWhatItCosts(t *testing.T) {
 	}
 	for _, line := range []string{"--loss 5%", "--link xdp --loss 0.01", "--deployment daemon"} {
 		var r map[string]any
+		file := filepath.Join(t.TempDir(), "x.hgrm")
 		for d := 60 * time.Millisecond; ; d *= 4 { // a slow machine sends little in a short time, and of that nothing may be lost
-			args := append([]string{"loss", "--testbed", "veth", "--size", "64KiB", "--rounds", "2", "--time", d.String(), "--json"}, strings.Fields(line)...)
+			args := append([]string{"loss", "--hdr", file, "--testbed", "veth", "--size", "64KiB", "--rounds", "2", "--time", d.String(), "--json"}, strings.Fields(line)...)
 			if r = rows(t, args...)[0]; r["lost"].(float64) > 0 || d > patience {
 				break
 			}
@@ -100,6 +136,10 @@ func TestBenchOfLossTellsWhatItCosts(t *testing.T) {
 		}
 		if r["p50_ns"].(float64) <= 0 || r["p99_ns"].(float64) < r["p50_ns"].(float64) || r["round_trips"].(float64) < 1 {
 			t.Errorf("%s: round trips: %v", line, r)
+		}
+		count := fmt.Sprintf("Total count    = %12.0f]", r["round_trips"])
+		if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), count) {
+			t.Errorf("%s: %v; the distribution has not %s:\n%s", line, err, count, b)
 		}
 		if l := r["lost"].(float64); l <= 0 || l > 0.2 {
 			t.Errorf("%s: a share of %v was lost", line, l)

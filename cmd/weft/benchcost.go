@@ -83,6 +83,7 @@ func newBenchIdle() *cobra.Command {
 			if o.Self, err = os.Executable(); err != nil {
 				return err
 			}
+			warn(c)
 			r, err := bench.RunIdle(c.Context(), o)
 			if err != nil {
 				return err
