@@ -18,9 +18,10 @@ import (
 // those that match the same messages may then get some. On a daemon's process it is posted while Next waits, and
 // no longer. It belongs to one goroutine at a time.
 type Inbox struct {
-	b   *proc.Inbox
-	p   *Process
-	msg Message
+	b    *proc.Inbox
+	p    *Process
+	half proc.Message // of which msg tells
+	msg  Message
 }
 
 // Inbox opens an Inbox for the messages of a process, or of [AnyProcess], with a tag, or with [AnyTag]. Messages of more than
@@ -40,14 +41,14 @@ func (p *Process) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
 // message that was cut short comes with [ErrTruncated]. If ctx ends first, no message is lost.
 func (b *Inbox) Next(ctx context.Context) (*Message, []byte, error) {
 	m := &b.msg
-	data, other, err := b.b.NextInto(ctx, &m.m)
+	data, other, err := b.b.NextInto(ctx, &b.half)
 	if err != nil && !errors.Is(err, ErrTruncated) {
 		return nil, nil, err
 	}
 	if other {
-		m.tell(b.p)
+		m.set(b.p, &b.half)
 	} else {
-		m.Tag, m.Len, m.Full = Tag(m.m.Tag), m.m.Len, int(m.m.Full)
+		m.Tag, m.Len, m.Full, m.token = Tag(b.half.Tag), b.half.Len, int(b.half.Full), b.half.Token
 	}
 	return m, data, err
 }

@@ -26,7 +26,8 @@ func (o *Op) Wait(ctx context.Context) (m Message, err error) {
 // Test reports whether the operation is done and, if so, how it ended. It does not wait.
 func (o *Op) Test() (m Message, done bool, err error) {
 	done, pm, err := o.o.Test()
-	return o.p.messageOf(pm), done, err
+	m.set(o.p, &pm)
+	return m, done, err
 }
 
 // Cancel withdraws the operation, if it is not too late for that. It is done soon in either case.

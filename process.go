@@ -42,35 +42,17 @@ type Message struct {
 	Len  int // bytes that are in the buffer
 	Full int // bytes of the message: more than Len if it was truncated
 
-	m proc.Message
+	token proc.Token
 }
 
 // IsCall reports whether the sender waits for a [Process.Reply].
-func (m *Message) IsCall() bool { return m.m.IsCall() }
+func (m *Message) IsCall() bool { return m.token.IsCall() }
 
-func (p *Process) messageOf(pm proc.Message) (m Message) {
-	m.m = pm
-	m.tell(p)
-	return m
-}
-
-// set makes m what p tells of a message. It is some 200 bytes, so it is written in its place.
+// set makes m what p tells of a message. It is written in its place, since copies cost more.
 func (m *Message) set(p *Process, pm *proc.Message) {
-	m.m = *pm
-	m.tell(p)
-}
-
-// tell makes m say what m.m does.
-func (m *Message) tell(p *Process) {
-	m.From = p.names.name(&m.m.From)
-	m.describe()
-}
-
-// describe is tell, but for whom the message is from.
-func (m *Message) describe() {
-	pm := &m.m
+	m.From = p.names.name(&pm.From)
 	m.Addr = Address{NICID(pm.NIC), pm.Slot, pm.Gen}
-	m.Tag, m.Len, m.Full = Tag(pm.Tag), pm.Len, int(pm.Full)
+	m.Tag, m.Len, m.Full, m.token = Tag(pm.Tag), pm.Len, int(pm.Full), pm.Token
 }
 
 // Send sends a message, the concatenation of parts, to the process called to. It returns when the parts may be used
@@ -142,15 +124,23 @@ func (p *Process) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (m M
 		}
 		d = &k.dest
 	}
-	if p.p.Meet(&m.m, &d.Name, match(tag), buf) {
+	if met := p.p.Meet(&d.Name, match(tag), buf); met.From != nil {
+		who := met.From
 		if m.From = from; from == AnyProcess {
-			m.From = p.names.name(&m.m.From)
+			m.From = p.names.name(&who.Name)
 		}
-		m.describe()
+		m.Addr = Address{NICID(who.NIC), who.Slot, who.Gen}
+		m.Tag, m.Len, m.Full = Tag(met.Tag), met.Len, met.Len
 		return m, nil
 	}
-	err = p.p.RecvInto(ctx, &m.m, d, match(tag), buf)
-	m.tell(p)
+	return p.recv(ctx, d, tag, buf)
+}
+
+// recv is Recv of a message that does not come at once.
+func (p *Process) recv(ctx context.Context, from *proc.Dest, tag Tag, buf []byte) (m Message, err error) {
+	var pm proc.Message
+	err = p.p.RecvInto(ctx, &pm, from, match(tag), buf)
+	m.set(p, &pm)
 	return m, err
 }
 
@@ -162,13 +152,17 @@ func (p *Process) Call(ctx context.Context, to Name, tag Tag, request, reply []b
 	if err != nil {
 		return Message{}, err
 	}
-	m, err := p.p.Call(ctx, d, uint64(tag), reply, request)
-	return p.messageOf(m), err
+	pm, err := p.p.Call(ctx, d, uint64(tag), reply, request)
+	var m Message
+	m.set(p, &pm)
+	return m, err
 }
 
 // Reply answers a message that was sent by Call. It goes to the very process that called: if that has ended, Reply fails.
 func (p *Process) Reply(ctx context.Context, m Message, parts ...[]byte) error {
-	return p.p.Reply(ctx, &m.m, parts...)
+	pm := proc.Message{NIC: uint64(m.Addr.NIC), Slot: m.Addr.Slot, Gen: m.Addr.Generation, Token: m.token}
+	pm.From, _ = m.From.vni() // for what is said of it if it fails
+	return p.p.Reply(ctx, &pm, parts...)
 }
 
 // Put writes the concatenation of parts into a region of another process, from offset on, without its help (USNIC-31).

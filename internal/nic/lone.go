@@ -165,7 +165,8 @@ func (s *Straight) meet(now clock.Time, buf []byte) vni.Met {
 	}
 	copy(buf, payload)
 	src.expected++
-	e.met = met{src: src, counter: counter, frame: len(frame), bytes: n, cost: cost}
+	w := &e.met // field by field: a whole one is put together elsewhere, and copied by longer words than it was written by
+	w.src, w.counter, w.frame, w.bytes, w.cost = src, counter, len(frame), n, cost
 	if e.tellsCredit(src, cost) { // then there is something to send, and Due says so
 		e.catchUp()
 	}

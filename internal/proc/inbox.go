@@ -69,7 +69,7 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) (data []byte, other bo
 		s := &b.reading.Sources[it.Source]
 		m.From, m.NIC, m.Slot, m.Gen = s.From, s.NIC, s.Slot, s.Gen
 	}
-	m.Tag, m.Len, m.Full, m.token = it.Tag, int(it.Len), it.Full, it.Token
+	m.Tag, m.Len, m.Full, m.Token = it.Tag, int(it.Len), it.Full, Token(it.Token)
 	if it.Full > uint64(it.Len) {
 		err = &OpError{Op: "receive", Peer: m.From, NIC: m.NIC, Err: ErrTruncated}
 	}
@@ -165,7 +165,7 @@ func (b *Inbox) fetchOne(ctx context.Context) error {
 		return err
 	}
 	b.reading.Sources = append(b.reading.Sources, vni.BatchSource{From: m.From, NIC: m.NIC, Slot: m.Slot, Gen: m.Gen})
-	b.reading.Add(m.Len, m.Full, m.Tag, m.token)
+	b.reading.Add(m.Len, m.Full, m.Tag, uint32(m.Token))
 	return nil
 }
 

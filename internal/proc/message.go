@@ -28,26 +28,31 @@ func Tagged(tag uint64) Match { return Match{Tag: tag} }
 
 // Message is what is known of a received message.
 type Message struct {
-	From vni.Name // zero if this NIC does not know the sender's name
-	NIC  uint64
-	Slot uint16
-	Gen  uint32
-	Tag  uint64
-	Len  int    // bytes in the buffer
-	Full uint64 // bytes of the message; more than Len if it was truncated
-
-	token uint32
+	From  vni.Name // zero if this NIC does not know the sender's name
+	NIC   uint64
+	Slot  uint16
+	Gen   uint32
+	Tag   uint64
+	Len   int    // bytes in the buffer
+	Full  uint64 // bytes of the message; more than Len if it was truncated
+	Token Token
 }
+
+// Token names a call to whoever answers it.
+type Token uint32
+
+// IsCall reports whether it is that of a call: nobody answers other messages.
+func (t Token) IsCall() bool { return t&callBit != 0 }
 
 // Source is the exact address of the sender.
 func (m *Message) Source() Dest { return Dest{Name: m.From, NIC: m.NIC, Slot: m.Slot, Gen: m.Gen} }
 
 // IsCall reports whether the sender awaits a Reply.
-func (m *Message) IsCall() bool { return m.token&callBit != 0 }
+func (m *Message) IsCall() bool { return m.Token.IsCall() }
 
 func (m *Message) set(c *vni.Completion) {
 	m.From, m.NIC, m.Slot, m.Gen = c.From, c.NIC, c.Slot, c.Gen
-	m.Tag, m.Len, m.Full, m.token = c.Tag, int(c.Len), max(c.Full, c.Len), c.Token
+	m.Tag, m.Len, m.Full, m.Token = c.Tag, int(c.Len), max(c.Full, c.Len), Token(c.Token)
 }
 
 // A token is a process's own name for a send, unique among those that someone may still answer:

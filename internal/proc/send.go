@@ -45,7 +45,7 @@ func (p *Process) Reply(ctx context.Context, m *Message, parts ...[]byte) error 
 	if !m.IsCall() {
 		return &OpError{Op: "reply", Peer: m.From, NIC: m.NIC, Err: errNoCall}
 	}
-	return p.send(ctx, "reply", m.Source(), uint64(m.token), vni.IsReply, parts)
+	return p.send(ctx, "reply", m.Source(), uint64(m.Token), vni.IsReply, parts)
 }
 
 var errNoCall = fmt.Errorf("%w: the sender awaits no reply", ErrBadArgument)

@@ -39,20 +39,13 @@ func (p *Process) Post(to *vni.Name, tag uint64, parts [][]byte) bool {
 var gathers = sync.Pool{New: func() any { return new([limits.TinyMessage]byte) }}
 
 // Meet receives the message that comes next, if it comes within a moment, and before a receive of it has to be posted. Otherwise Recv
-// does. m is empty.
-func (p *Process) Meet(m *Message, from *vni.Name, match Match, buf []byte) bool {
+// does; then nobody has sent it.
+func (p *Process) Meet(from *vni.Name, match Match, buf []byte) vni.Met {
 	way := p.opts.Straight
 	if way == nil || p.closed.Load() {
-		return false
+		return vni.Met{}
 	}
-	met := way.Meet(from, match.Tag, match.Any, buf)
-	who := met.From
-	if who == nil {
-		return false
-	}
-	m.From, m.NIC, m.Slot, m.Gen = who.Name, who.NIC, who.Slot, who.Gen
-	m.Tag, m.Len, m.Full = met.Tag, met.Len, uint64(met.Len)
-	return true
+	return way.Meet(from, match.Tag, match.Any, buf)
 }
 
 // sendStraight sends a message by the straight way, if it can go there. parts are copied, so they are free at once.

@@ -85,11 +85,13 @@ func (lf *life) startSend(m *message, parts [][]byte, posted func()) (*op, error
 }
 
 func (lf *life) startReceive(r *receive, buf []byte) (*op, error) {
-	var m proc.Message
-	if from := source(r.from); lf.half.Meet(&m, &from.Name, match(r), buf) { // likewise
+	from := source(r.from)
+	if m := lf.half.Meet(&from.Name, match(r), buf); m.From != nil { // likewise
 		r.number, r.posted = lf.received, lf.now()
 		lf.received++
-		return &op{got: got{m.From.String(), m.Tag, m.Len, m.Full, m}}, nil
+		who, full := m.From, uint64(m.Len)
+		msg := proc.Message{From: who.Name, NIC: who.NIC, Slot: who.Slot, Gen: who.Gen, Tag: m.Tag, Len: m.Len, Full: full}
+		return &op{got: got{who.Name.String(), m.Tag, m.Len, full, msg}}, nil
 	}
 	return lf.retry(func() (*proc.Op, error) {
 		o, err := lf.half.StartRecv(source(r.from), match(r), buf)

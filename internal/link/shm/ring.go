@@ -157,22 +157,26 @@ func (w *writer) post(head *[6]uint64, body []byte) (posted bool) {
 	if w.size-at < need || w.limit-w.pos < need {
 		return false
 	}
-	own(w.word(at))
-	to := w.data[at : at+need : at+need]
-	copy(to[recordHead+len(head)*8:], body)
-	first, le := (*[line]byte)(to), binary.LittleEndian
+	first, le := (*[line]byte)(unsafe.Pointer(&w.data[at])), binary.LittleEndian
+	words := (*[2]uint64)(unsafe.Pointer(first))
+	own(&words[0])
+	if len(body) > 0 {
+		copy(w.data[at+line:], body)
+	}
 	le.PutUint64(first[16:], head[0]) // word by word: a loop takes three times as long
 	le.PutUint64(first[24:], head[1])
 	le.PutUint64(first[32:], head[2])
 	le.PutUint64(first[40:], head[3])
 	le.PutUint64(first[48:], head[4])
 	le.PutUint64(first[56:], head[5])
-	*w.word(at + 8) = w.secondKey ^ (w.pos<<lengthBits | uint64(n))
-	atomic.StoreUint64(w.word(at), w.firstKey^w.pos)
+	words[1] = w.secondKey ^ (w.pos<<lengthBits | uint64(n))
+	atomic.StoreUint64(&words[0], w.firstKey^w.pos)
 	w.pos += need
 	own(w.word((w.pos + line) & (w.size - 1))) // the second line of the next, for which the reader does not look
 	return true
 }
+
+var _ = [1]struct{}{}[recordHead+6*8-line] // so the body begins with the second line
 
 // publish shows the batch to the reader, and reports whether that has to be woken.
 func (w *writer) publish() (wake bool) {
@@ -209,10 +213,14 @@ func (r *reader) ready() bool {
 
 // next returns the frame that has come, which stays until done; nil if there is none.
 func (r *reader) next() ([]byte, error) {
-	for r.ready() {
+	for {
 		at := r.pos & (r.size - 1)
-		fetch(r.word(at))
-		second := *r.word(at + 8) ^ r.secondKey
+		words := (*[2]uint64)(unsafe.Pointer(&r.data[at]))
+		if atomic.LoadUint64(&words[0]) != r.firstKey^r.pos {
+			return nil, nil
+		}
+		fetch(&words[0])
+		second := words[1] ^ r.secondKey
 		if second>>lengthBits != r.pos<<lengthBits>>lengthBits {
 			return nil, nil // the payload of an earlier lap, by a chance of 2^-64: the record is not there yet
 		}
@@ -227,7 +235,6 @@ func (r *reader) next() ([]byte, error) {
 		at += recordHead
 		return r.data[at : at+length : at+length], nil
 	}
-	return nil, nil
 }
 
 // done lets go of the frame of n bytes that next returned.
