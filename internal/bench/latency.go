@@ -53,15 +53,19 @@ func (c *Client) roundTrips(ctx context.Context, size int, d time.Duration) (*hd
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(slowest), 3) }
 
-// bounce makes round trips for the time d, at least one. The clock is read once for each: the end of one is the
-// beginning of the next. How long one took is noted while the next is on its way, so that noting is no part of any.
+// bounce makes round trips for the time d, at least one. The clock is read once for each, when its message is on its way: a round trip
+// lasts from there to where the next one's is. How long one took is noted then, too, so that neither keeps a message from leaving.
 func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration, h *hdrhistogram.Histogram) error {
 	begin := time.Now()
-	for last, took := time.Duration(0), time.Duration(0); ; {
+	for last := time.Duration(-1); ; {
 		if err := c.p.Send(ctx, c.server, tagData, data); err != nil {
 			return err
 		}
-		note(h, took)
+		now := time.Since(begin)
+		if last >= 0 {
+			note(h, now-last)
+		}
+		last = now
 		m, err := c.p.Recv(ctx, c.server, tagData, echo)
 		if err != nil {
 			return err
@@ -69,9 +73,8 @@ func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration,
 		if m.Full != len(data) {
 			return wrongSize(m, len(data))
 		}
-		now := time.Since(begin)
-		if took, last = now-last, now; now >= d {
-			note(h, took)
+		if now >= d {
+			note(h, time.Since(begin)-last)
 			return nil
 		}
 	}
