@@ -139,6 +139,9 @@ const (
 	// with it, 1,024 take 320 MiB.
 	IdleVNIBytes = 320 << 10
 
+	// IdlePeerBytes bounds what one NIC costs another that has a session with it and nothing under way: with it, 1,000 take 32 MB.
+	IdlePeerBytes = 32 << 10
+
 	// DriverCommands is D: commands of the driver that are not yet answered (QNIX-61). A New_Process may wait for news from
 	// another NIC, and this is how many may do so before those behind them have to wait too.
 	DriverCommands = 256
