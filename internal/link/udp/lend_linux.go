@@ -37,19 +37,23 @@ type lender struct {
 	why    error  // or what else it has shown
 	least  int    // bytes of a batch that is worth while
 	whole  []byte // the mapping; nil while there is none
-	memory []byte // limits.LentBatches of lentRoom
+	memory []byte // limits.LentBytes
 	copier copier.Copier
 	pipe   [2]int // that pages go through, from memory to socket
 	piped  bool   // it is open
-	next   int    // of the batches
+	next   int    // where the next batch begins: whole pages, with lentRoom behind it
 	size   int    // of the frames that the direct socket cuts batches into; 0 if it sends what it gets
 	failed int    // batches in a row that the kernel did not take so
 	stale  bool   // the memory is to be given back once no frame is staged there
 	full   bool   // a socket had no room for the last; to copy and lend each again until it has costs more than to have it copied
 }
 
-// lentRoom is the room of a batch: whole pages, of which the kernel takes sixteen at a time.
-const lentRoom = 64 << 10
+// lentRoom is the room of a batch: whole pages, of which the kernel takes sixteen at a time, of lentPage bytes each. Where pages are larger
+// some are lent for two batches, which does no harm.
+const (
+	lentRoom = 64 << 10
+	lentPage = 4 << 10
+)
 
 // lendTries is how many batches in a row the kernel may refuse until none is lent any more. One or two in between are about the
 // network: a connected socket reports what became of earlier frames.
@@ -81,12 +85,12 @@ func (l *lender) open() error {
 		return nil
 	}
 	const huge = 2 << 20
-	whole, err := unix.Mmap(-1, 0, limits.LentBatches*lentRoom+huge, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	whole, err := unix.Mmap(-1, 0, limits.LentBytes+huge, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
 	at := -uintptr(unsafe.Pointer(&whole[0])) & (huge - 1)
-	l.whole, l.memory, l.next = whole, whole[at:][:limits.LentBatches*lentRoom], 0
+	l.whole, l.memory, l.next = whole, whole[at:][:limits.LentBytes], 0
 	_ = unix.Madvise(l.memory, unix.MADV_HUGEPAGE) // small ones do as well
 	return nil
 }
@@ -129,7 +133,14 @@ func (l *lender) pass(fd int, b []byte) (n int, errno unix.Errno) {
 }
 
 // room is where the next batch lies.
-func (l *lender) room() []byte { return l.memory[l.next*lentRoom:][:lentRoom] }
+func (l *lender) room() []byte { return l.memory[l.next:][:lentRoom] }
+
+// advance has the next batch lie behind one of so many bytes.
+func (l *lender) advance(bytes int) {
+	if l.next += (bytes + lentPage - 1) &^ (lentPage - 1); l.next+lentRoom > len(l.memory) {
+		l.next = 0
+	}
+}
 
 // stageLent has the stage, which is empty, move to where up to n frames of a length will be lent from, if they are likely to be.
 func (d *Driver) stageLent(to link.Addr, size, n int) {
@@ -181,7 +192,8 @@ func (d *Driver) lend(size int) (n int, errno unix.Errno, ok bool) {
 // lent nothing more; what has not left so counts as lost later.
 func (d *Driver) lentOut(sent, size int) {
 	l, out := &d.sock.lent, &d.sock.out
-	l.next, l.failed = (l.next+1)%limits.LentBatches, 0
+	l.advance(size)
+	l.failed = 0
 	d.countBatch(out.frames[0])
 	d.stats.Direct += uint64(out.frames[0])
 	d.stats.Lent += uint64(out.frames[0])

@@ -4,6 +4,7 @@ package udp
 
 import (
 	"encoding/binary"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -13,6 +14,9 @@ import (
 	"github.com/weftnet/weft/internal/copier"
 	"github.com/weftnet/weft/internal/limits"
 )
+
+// lentBatches is how many full batches are lent before the memory of the first is used again.
+const lentBatches = limits.LentBytes / lentRoom
 
 // lending is two drivers whose kernel sends out of lent memory; on another the test is skipped, with the reason.
 func lending(t *testing.T) (a, b *Driver) {
@@ -73,12 +77,12 @@ func TestLargeBatchesForABusyPeerAreLentAndArriveAsTheyWere(t *testing.T) {
 	a, b := lending(t)
 	lentAfter(t, a, b)
 	before := a.Stats()
-	for round := range 2 * limits.LentBatches {
+	for round := range 2 * lentBatches {
 		sendBatch(t, a, b, round*44, 44, 1472)
 		arrive(t, b, round*44, 44, 1472)
 	}
 	s := a.Stats()
-	if got, want := s.Lent-before.Lent, uint64(2*limits.LentBatches*44); got != want || s.Direct-before.Direct != want {
+	if got, want := s.Lent-before.Lent, uint64(2*lentBatches*44); got != want || s.Direct-before.Direct != want {
 		t.Errorf("%d frames were lent, %d left by the direct socket; want %d", got, s.Direct-before.Direct, want)
 	}
 	if s.Unsendable+s.TooBig+s.Refused > 0 || a.sock.lent.failed > 0 {
@@ -238,7 +242,7 @@ func TestMemoryThatWasLentForOnePeerIsNotUsedForAnother(t *testing.T) {
 	}
 	turned(t, a, c)
 	lent := a.Stats().Lent
-	for range limits.LentBatches {
+	for range lentBatches {
 		sendBatch(t, a, c, 1<<20, 44, 1472)
 		arrive(t, c, 1<<20, 44, 1472)
 	}
@@ -332,5 +336,31 @@ func TestLendingCostsNoAllocations(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations a batch", n)
+	}
+}
+
+// Batches of any length lie behind one another, so that the memory of one is used again only when nearly as much as there is has been lent since.
+func TestLentMemoryIsUsedAgainOnlyWhenAsMuchHasBeenLentSince(t *testing.T) {
+	type stretch struct{ from, to int }
+	r := rand.New(rand.NewPCG(1, 2))
+	l := lender{memory: make([]byte, limits.LentBytes)}
+	var since []stretch // the last to be lent, oldest first
+	bytes := 0          // of them
+	for range 10_000 {
+		n := limits.LentLeast + r.IntN(lentRoom-limits.LentLeast+1)
+		if len(l.room()) != lentRoom || l.next%lentPage != 0 {
+			t.Fatalf("a room of %d bytes at %d; want %d where a page begins", len(l.room()), l.next, lentRoom)
+		}
+		for _, s := range since {
+			if l.next < s.to && s.from < l.next+n {
+				t.Fatalf("at %d lies a batch that is not the last but %d bytes", l.next, bytes)
+			}
+		}
+		since, bytes = append(since, stretch{l.next, l.next + n}), bytes+n
+		for bytes > limits.LentBytes*7/8-lentRoom {
+			bytes -= since[0].to - since[0].from
+			since = since[1:]
+		}
+		l.advance(n)
 	}
 }
