@@ -152,8 +152,9 @@ type Module struct {
 	choked bool // the driver took no more in this Progress
 	closed bool
 
-	ackIn, ackOut wire.Ack // too large to make for each frame
-	scratch       []byte   // where control records of a peer that is cut off go
+	ackIn, ackOut wire.Ack   // too large to make for each frame
+	heads         wire.Heads // of the run that is being written, likewise
+	scratch       []byte     // where control records of a peer that is cut off go
 
 	received     uint64 // frames
 	stray, total Stats

@@ -137,12 +137,7 @@ func (m *Module) postRun(now clock.Time, s *session, g *segment, c wire.Space, o
 
 // writeRun writes a run into frames and commits them, as many as the driver takes: so many.
 func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
-	w := runWriter{f: g.fragment, length: g.length, offset: g.offset, cookie: s.peer.Cookie, copies: m.cfg.Copy}
-	w.outer = wire.Outer{Kind: wire.KindData, Index: s.peer.Index, Counter: s.counter}
-	if m.cfg.Tagged {
-		w.outer.Flags = wire.FlagTagged
-	}
-	w.inner = wire.Inner{Space: g.space, Seq: s.send[g.space].next}
+	w := runWriter{f: g.fragment, length: g.length, offset: g.offset, tagged: m.cfg.Tagged, cookie: s.peer.Cookie, copies: m.cfg.Copy, heads: &m.heads}
 	size := dataHead + w.f.HeaderLen + g.length + m.tagLen
 	runs, _ := out.(Runs)
 	for n < g.frames {
@@ -156,7 +151,7 @@ func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
 			break
 		}
 		if n == 0 {
-			s.piggyback(&w.inner)
+			m.beginRun(s, g, &w)
 		}
 		frames := 0
 		for ; len(b) >= size; b = b[size:] {
@@ -170,33 +165,52 @@ func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
 		}
 		n += frames
 	}
-	s.counter = w.outer.Counter
+	s.counter += uint64(n)
 	return n
 }
 
-// runWriter writes the frames of a run, which differ in number, packet counter and offset.
+// beginRun puts together the headers of a run's first frame.
+func (m *Module) beginRun(s *session, g *segment, w *runWriter) {
+	outer := wire.Outer{Kind: wire.KindData, Index: s.peer.Index, Counter: s.counter + 1}
+	if w.tagged {
+		outer.Flags = wire.FlagTagged
+	}
+	inner := wire.Inner{Space: g.space, Seq: s.send[g.space].next}
+	s.piggyback(&inner)
+	w.heads.Set(outer, &inner, w.f.HeaderBuf[:w.f.HeaderLen], w.offset, w.length)
+}
+
+// runWriter writes the frames of a run.
 type runWriter struct {
-	outer  wire.Outer // of the frame before
-	inner  wire.Inner // of the next one
+	heads  *wire.Heads // of the next one
 	f      *Fragment
+	from   []byte // what is left of the part of f in which the last frame's payload lies
 	offset uint64
 	length int
+	tagged bool
 	cookie uint64
 	copies func(to, from []byte)
 }
 
 // write fills b with the next frame.
 func (w *runWriter) write(b []byte) {
-	w.outer.Counter++
-	w.outer.Put(b)
-	w.inner.Put(b[wire.OuterLen:])
-	at := dataHead + w.f.putHeader(b[dataHead:], w.offset, w.length)
+	at := w.heads.Put(b)
 	end := at + w.length
-	if w.outer.Flags&wire.FlagTagged != 0 {
-		wire.SealSum(b, end, w.cookie, w.f.gatherSum(b[at:end], w.offset, wire.Sum(b[:at])))
-	} else {
-		w.f.gather(b[at:end], w.offset, w.copies)
+	payload := b[at:end]
+	if len(w.from) < w.length {
+		w.from = w.f.from(w.offset)
 	}
-	w.inner.Seq = w.inner.Seq.Add(1)
+	switch whole := len(w.from) >= w.length; {
+	case whole && w.tagged:
+		wire.SealSum(b, end, w.cookie, wire.SumCopy(payload, w.from[:w.length], w.heads.Sum()))
+	case w.tagged:
+		wire.SealSum(b, end, w.cookie, w.f.gatherSum(payload, w.offset, w.heads.Sum()))
+	case whole:
+		w.copies(payload, w.from[:w.length])
+	default:
+		w.f.gather(payload, w.offset, w.copies)
+	}
+	w.from = w.from[min(w.length, len(w.from)):]
 	w.offset += uint64(w.length)
+	w.heads.Next(w.length)
 }

@@ -64,8 +64,7 @@ func (l *lender) worth(batch []staged) bool {
 	if len(batch) < 2 {
 		return false
 	}
-	last := &batch[len(batch)-1]
-	return l.lends(last.off + last.size - batch[0].off)
+	return l.lends(batch[len(batch)-1].end() - int(batch[0].off))
 }
 
 // lends reports whether batches of so many bytes are lent now.

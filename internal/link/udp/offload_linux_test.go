@@ -48,7 +48,7 @@ func framesBatched(d *Driver) uint64 {
 }
 
 func TestABatchHasFramesOfOneLengthForOneAddressAndTheLastMayBeShorter(t *testing.T) {
-	x, y := netip.MustParseAddrPort("10.0.0.1:1"), netip.MustParseAddrPort("10.0.0.2:1")
+	const x, y = 0, 1
 	for _, test := range []struct {
 		frames []staged
 		want   int

@@ -141,7 +141,7 @@ func (d *Driver) unbatch(n int, errno unix.Errno) bool {
 	switch errno {
 	case unix.EMSGSIZE: // perhaps the last one still fits, and each is to be counted
 	case unix.EIO, unix.EINVAL, unix.EOPNOTSUPP, unix.ENOPROTOOPT:
-		d.renounce(d.out.waiting()[0].to, "the kernel said: "+errno.Error())
+		d.renounce(d.out.addr(&d.out.waiting()[0]), "the kernel said: "+errno.Error())
 	default:
 		return false
 	}
@@ -153,11 +153,11 @@ func (d *Driver) unbatch(n int, errno unix.Errno) bool {
 // of them, from the first on, it is about.
 func (d *Driver) sendSome() (int, unix.Errno) {
 	waiting := d.out.waiting()
-	s, out := &d.sock, &d.sock.out
+	s, out, to := &d.sock, &d.sock.out, d.out.addr(&waiting[0])
 	batches, alike, lend := 0, true, false
 	for i := 0; i < len(waiting) && !lend; batches++ {
 		n := 1
-		if i >= out.single && s.offload.batches(waiting[i].to) {
+		if i >= out.single && s.offload.batches(d.out.addr(&waiting[i])) {
 			n = d.out.batch(i)
 		}
 		if lend = s.direct.fd >= 0 && s.lent.worth(waiting[i:i+n]); lend && i > 0 { // it leaves by itself
@@ -167,16 +167,16 @@ func (d *Driver) sendSome() (int, unix.Errno) {
 		if !d.prepare(batches, &waiting[i], waiting[i:i+n]) {
 			break
 		}
-		alike = alike && waiting[i].to == waiting[0].to
+		alike = alike && d.out.addr(&waiting[i]) == to
 		i += n
 	}
-	s.direct.sent(waiting[0].to, batches == 1 && out.frames[0] == 1, lend)
+	s.direct.sent(to, batches == 1 && out.frames[0] == 1, lend)
 	switch {
 	case batches == 0:
 		return 1, unix.EAFNOSUPPORT
-	case alike && s.direct.turned && waiting[0].to == s.direct.peer:
+	case alike && s.direct.turned && to == s.direct.peer:
 		if lend {
-			if n, errno, ok := d.lend(waiting[0].size); ok {
+			if n, errno, ok := d.lend(int(waiting[0].size)); ok {
 				return n, errno
 			}
 		}
@@ -254,14 +254,13 @@ func (d *Driver) countBatch(frames int) {
 // destination.
 func (d *Driver) prepare(i int, first *staged, batch []staged) bool {
 	s, out := &d.sock, &d.sock.out
-	size, ok := out.names[i].set(first.to, s.six, &s.zones)
+	size, ok := out.names[i].set(d.out.addr(first), s.six, &s.zones)
 	if !ok {
 		return false
 	}
-	last := &batch[len(batch)-1]
 	v, h := &out.vectors[i], &out.headers[i]
 	v.Base = &d.out.buf[first.off]
-	v.SetLen(last.off + last.size - first.off)
+	v.SetLen(batch[len(batch)-1].end() - int(first.off))
 	h.Name = (*byte)(unsafe.Pointer(&out.names[i]))
 	h.Namelen, out.nameSize = size, size
 	h.Iov = v

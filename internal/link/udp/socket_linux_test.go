@@ -145,10 +145,10 @@ func TestFramesAreStagedWithoutGaps(t *testing.T) {
 	}
 	end := 0
 	for _, f := range a.out.waiting() {
-		if f.off != end {
+		if int(f.off) != end {
 			t.Fatalf("a frame begins at %d; want %d, the end of the one before", f.off, end)
 		}
-		end = f.off + f.size
+		end = f.end()
 	}
 	a.Flush(0)
 	if a.Reserve(b.Addr()); a.out.tail != 0 {

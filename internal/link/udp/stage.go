@@ -21,6 +21,7 @@ type stage struct {
 	home   []byte // its own buffer
 	away   bool   // it is not in that
 	frames []staged
+	peers  []link.Addr // for whom they are, each as often as there are others' in between
 	mtu    int
 	first  int       // frames[first:] are not sent yet
 	tail   int       // where the next frame goes
@@ -30,12 +31,14 @@ type stage struct {
 	size   int       // so many bytes each; for one of at most mtu, if run is 0
 }
 
-// staged is one frame.
+// staged is one frame. A run makes many of them at a time, so they are small.
 type staged struct {
-	to   link.Addr
-	off  int
-	size int
+	to   int32 // which of the stage's peers
+	off  int32
+	size int32
 }
+
+func (f *staged) end() int { return int(f.off + f.size) }
 
 // stageFrames is how many frames are staged at most: as many as one sendmmsg takes.
 const stageFrames = 64
@@ -46,6 +49,7 @@ func newStage(mtu int) stage {
 		buf:    home,
 		home:   home,
 		frames: make([]staged, 0, stageFrames),
+		peers:  make([]link.Addr, 0, stageFrames),
 		mtu:    mtu,
 	}
 }
@@ -82,9 +86,25 @@ func (s *stage) commit(n int) {
 		panic(fmt.Sprintf("udp: Commit of %d bytes: a frame has at most %d", n, s.mtu))
 	}
 	s.open = false
-	s.frames = append(s.frames, staged{s.to, s.tail, n})
+	s.add(s.peer(), n)
+}
+
+// add appends a frame of n bytes, which are in their place.
+func (s *stage) add(peer int32, n int) {
+	s.frames = append(s.frames, staged{peer, int32(s.tail), int32(n)})
 	s.tail += n
 }
+
+// peer is which of the peers the open reservation is for.
+func (s *stage) peer() int32 {
+	if n := len(s.peers); n == 0 || s.peers[n-1] != s.to {
+		s.peers = append(s.peers, s.to)
+	}
+	return int32(len(s.peers) - 1)
+}
+
+// addr is for whom a frame is.
+func (s *stage) addr(f *staged) link.Addr { return s.peers[f.to] }
 
 // reserveRun offers room for up to n frames of size bytes, or nil. No reservation is open.
 func (s *stage) reserveRun(to link.Addr, size, n int) []byte {
@@ -103,9 +123,9 @@ func (s *stage) commitRun(n int) {
 		panic(fmt.Sprintf("udp: CommitRun of %d frames: %d were offered", n, s.run))
 	}
 	s.open = false
+	peer := s.peer()
 	for range n {
-		s.frames = append(s.frames, staged{s.to, s.tail, s.size})
-		s.tail += s.size
+		s.add(peer, s.size)
 	}
 }
 
@@ -120,10 +140,10 @@ func (s *stage) waiting() []staged { return s.frames[s.first:] }
 func (s *stage) batch(i int) int {
 	waiting := s.waiting()[i:]
 	first := &waiting[0]
-	bytes := first.size
+	bytes := int(first.size)
 	for n := 1; n < len(waiting); n++ {
 		f := &waiting[n]
-		bytes += f.size
+		bytes += int(f.size)
 		if f.size > first.size || f.size == 0 || bytes > Largest || f.to != first.to {
 			return n
 		}
@@ -138,7 +158,7 @@ func (s *stage) batch(i int) int {
 func (s *stage) done(n int) {
 	s.first += n
 	if s.first == len(s.frames) && !s.open {
-		s.frames, s.first, s.tail = s.frames[:0], 0, 0
+		s.frames, s.peers, s.first, s.tail = s.frames[:0], s.peers[:0], 0, 0
 		s.buf, s.away = s.home, false
 	}
 }

@@ -179,7 +179,7 @@ func (d *Driver) transmit() {
 	for d.out.pending() > 0 {
 		f := &d.out.waiting()[0]
 		d.counters.SystemCalls++
-		_, err := d.sock.conn.WriteToUDPAddrPort(d.out.buf[f.off:f.off+f.size], f.to)
+		_, err := d.sock.conn.WriteToUDPAddrPort(d.out.buf[f.off:f.end()], d.out.addr(f))
 		switch {
 		case errors.Is(err, syscall.ENOBUFS):
 			d.stats.Blocked++
