@@ -25,8 +25,9 @@ import (
 // come it gives the connected socket those of its peer, and the listening socket the rest. So both are to be asked for
 // frames while the direct socket is turned, and each look is a system call: the other one is asked now and then. That is
 // why there is one direct socket rather than one for each peer, and why it rests while peers are sent to by turns, and
-// where frames come in batches, or go in small ones, each of which needs but one route. Large ones are lent to the kernel
-// (lend_linux.go), which takes them from a connected socket only.
+// where frames go in small batches, each of which needs but one route. Large ones are lent to the kernel
+// (lend_linux.go), which takes them from a connected socket only. Who gets a stream and acknowledges it by lone frames has it turned,
+// too: of what comes for a connected socket the kernel keeps the route, so that it costs the sender's core a twentieth less to bring it here.
 //
 // At rest it is connected to our own address, from which nobody sends, so that the listening socket gets all frames:
 // who parks watches that one alone, and no frame pays for a second descriptor. Only once its user has said that
@@ -49,8 +50,6 @@ type direct struct {
 	most link.Addr
 	lead int
 
-	heavy int // so many more sends count as among large batches
-
 	// Looks at the other socket: the listening one while turned, this one at rest.
 	first  int // so many come before all others, until one finds nothing
 	strays int // at rest, as many as are to find nothing
@@ -72,10 +71,6 @@ const (
 	// firstLooks bounds how many looks in a row empty the other socket after a turn: it holds older frames, unless they
 	// come faster than they are taken.
 	firstLooks = 32
-
-	// heavySends is for how many sends a batch that is lent has the direct socket stay turned though much comes: more than
-	// there are between two such batches.
-	heavySends = 16
 
 	// strayLooks is how often this socket is asked at rest. A frame that the kernel was putting there while it was turned
 	// is there by the second.
@@ -155,10 +150,6 @@ func connect(fd int, to *sockaddr, size uint32) error {
 
 // sent notes that a call sends to a peer: a lone frame, a batch to be lent, or something else.
 func (o *direct) sent(to link.Addr, lone, lent bool) {
-	o.heavy = max(o.heavy-1, 0)
-	if lent {
-		o.heavy = heavySends
-	}
 	switch {
 	case !lone && !lent:
 		o.lead = max(o.lead-1, 0)
@@ -174,12 +165,11 @@ func (o *direct) sent(to link.Addr, lone, lent bool) {
 // turnDirect turns the direct socket to whom most is sent to, or lets it rest, if that is due.
 func (d *Driver) turnDirect() {
 	s, o := &d.sock, &d.sock.direct
-	bulk := s.in.mode == modeBulk && o.heavy == 0
-	if o.turned && (o.lead == 0 || bulk) {
+	if o.turned && o.lead == 0 {
 		d.restDirect()
 		return
 	}
-	if o.lead < limits.DirectAfter || o.parked || bulk || o.fd < 0 || o.turned && o.most == o.peer {
+	if o.lead < limits.DirectAfter || o.parked || o.fd < 0 || o.turned && o.most == o.peer {
 		return
 	}
 	var name sockaddr

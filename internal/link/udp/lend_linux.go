@@ -232,7 +232,7 @@ func (d *Driver) testLending() error {
 		return os.NewSyscallError("connect", err)
 	}
 	s.lent = lender{able: true}
-	s.direct = direct{fd: s.fd, own: name, size: size, turned: true, peer: d.addr, lead: limits.DirectAfter, heavy: heavySends}
+	s.direct = direct{fd: s.fd, own: name, size: size, turned: true, peer: d.addr, lead: limits.DirectAfter}
 	defer func() {
 		s.lent.close()
 		s.direct = direct{fd: -1}

@@ -57,7 +57,7 @@ func (d *Driver) Post(now clock.Time, frame []byte) {
 func (d *Driver) postDirect(frame []byte) bool {
 	s, o := &d.sock, &d.sock.direct
 	if !o.turned || o.peer != o.most || o.peer != d.out.to || d.out.run > 0 || d.out.pending() > 0 || d.closed ||
-		s.in.mode == modeBulk || s.lent.size != 0 || len(frame) == 0 || len(frame) > d.mtu {
+		s.lent.size != 0 || len(frame) == 0 || len(frame) > d.mtu {
 		return false
 	}
 	d.counters.SystemCalls++
