@@ -49,6 +49,11 @@ type Config struct {
 	// Position of the NIC on the torus of the fabric, if it is one.
 	Position Position
 
+	// Log, if set, is told in a sentence how a link to other hosts works and why (with segmentation offload or without, how much the
+	// socket buffers hold and which sysctl would have them hold more, AF_XDP with no copy or one), before Open returns; and
+	// later, by a goroutine of its own, when the link has to go about things in another way.
+	Log func(text string)
+
 	// UnreachableAfter is the silence after which a NIC that something is pending on is given up; 0 is 2 s.
 	UnreachableAfter time.Duration
 
@@ -139,14 +144,25 @@ func (c *Config) network() (d link.Driver, err error) {
 		return nil, err
 	}
 	if byXDP { // by name only: an XDP program takes the interface's segmentation offload from everybody
-		d, err = xdp.Listen(xdp.Config{Addr: addr, Generic: generic})
+		d, err = xdp.Listen(xdp.Config{Addr: addr, Generic: generic, Log: c.later()})
 	} else {
-		d, err = udp.Listen(udp.Config{Addr: addr, NoOffload: plain})
+		d, err = udp.Listen(udp.Config{Addr: addr, NoOffload: plain, Log: c.later()})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("weft: %w", err)
 	}
+	if e, ok := d.(interface{ Explain() string }); ok && c.Log != nil {
+		c.Log(e.Explain())
+	}
 	return d, nil
+}
+
+// later is what a driver tells what it does in another way from now on. It does so from the engine's thread, which does not wait for a log.
+func (c *Config) later() func(text string) {
+	if c.Log == nil {
+		return nil
+	}
+	return func(text string) { go c.Log(text) }
 }
 
 // xdpPrefix asks for AF_XDP. Frames look the same on the wire, so that the address of such a NIC is that of any other.

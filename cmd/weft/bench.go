@@ -93,7 +93,6 @@ of the measurement. With --json, each size is one object on a line of its own.`,
 				return bench.Answer(c.Context(), f.Options, c.InOrStdin(), c.OutOrStdout())
 			}
 			warn(c)
-			f.HDR = writeHDR(f.hdr)
 			return f.run(c.Context(), c.OutOrStdout())
 		},
 	}
@@ -155,6 +154,8 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 		return usagef("--serve with --against: expected one or the other, since it is the client that compares")
 	case fs.Changed("rounds") && f.against == "":
 		return usagef("--rounds without --against: expected them together, since there is nothing to take turns with")
+	case f.Loss == 1:
+		return usagef("--loss 100%%: expected less, since nothing would arrive")
 	case f.hdr != "" && (f.serve || len(f.Sizes) > 1):
 		return usagef("--hdr with --serve or several sizes: expected a client, and one size")
 	case !f.serve && fs.Changed("listen"):
@@ -176,6 +177,9 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 	}
 	if err := f.Check(); err != nil {
 		return &exitError{exitUsage, err}
+	}
+	if f.HDR, err = writeHDR(f.hdr); err != nil {
+		return err
 	}
 	f.Self, err = os.Executable()
 	return err

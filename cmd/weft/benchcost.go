@@ -31,10 +31,15 @@ round trips of 64 bytes with the loss. The hosts are made for it (needs root), a
 each has half of the processors.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if o.Loss == 1 {
+				return usagef("--loss 100%%: expected less, since nothing would arrive")
+			}
+			if o.HDR, err = writeHDR(hdr); err != nil {
+				return err
+			}
 			if o.Self, err = os.Executable(); err != nil {
 				return err
 			}
-			o.HDR = writeHDR(hdr)
 			warn(c)
 			r, err := bench.RunLoss(c.Context(), o)
 			if err != nil {
@@ -167,10 +172,18 @@ func hdrFlag(fs *pflag.FlagSet, file *string) {
 	fs.StringVar(file, "hdr", "", "write the distribution of the round trips, in µs, to `FILE`, as HdrHistogram's plotters read it")
 }
 
-// writeHDR returns what writes a distribution to a file; nil if there is none to write to.
-func writeHDR(name string) func(int, *hdrhistogram.Histogram) error {
+// writeHDR returns what writes a distribution to a file; nil if there is none to write to. That it can be written is tried before
+// anything is measured.
+func writeHDR(name string) (write func(int, *hdrhistogram.Histogram) error, err error) {
 	if name == "" {
-		return nil
+		return nil, nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, usagef("--hdr: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		return nil, usagef("--hdr: %v", err)
 	}
 	return func(_ int, h *hdrhistogram.Histogram) (err error) {
 		f, err := os.Create(name)
@@ -180,5 +193,5 @@ func writeHDR(name string) func(int, *hdrhistogram.Histogram) error {
 		defer func() { err = errors.Join(err, f.Close()) }()
 		_, err = h.PercentilesPrint(f, 5, 1000)
 		return err
-	}
+	}, nil
 }

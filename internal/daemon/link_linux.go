@@ -71,7 +71,7 @@ func named[D carrier](name string, d D, err error, choice string) (carried, erro
 }
 
 func (d *Daemon) openXDP(generic bool) (*xdp.Driver, error) {
-	return xdp.Listen(xdp.Config{Addr: d.settings.listen, MTU: d.settings.mtu, Generic: generic})
+	return xdp.Listen(xdp.Config{Addr: d.settings.listen, MTU: d.settings.mtu, Generic: generic, Log: d.linkSays})
 }
 
 func (d *Daemon) openUDP() (*udp.Driver, error) {

@@ -50,7 +50,7 @@ func listen(cfg Config) (d *Driver, err error) {
 	if err := d.size(cfg.MTU, at, cfg.Addr.Addr()); err != nil {
 		return d, err
 	}
-	if d.slow, err = udp.Listen(udp.Config{Addr: cfg.Addr, MTU: d.mtu, OneSocket: true}); err != nil {
+	if d.slow, err = udp.Listen(udp.Config{Addr: cfg.Addr, MTU: d.mtu, OneSocket: true, Log: cfg.Log}); err != nil {
 		return d, err
 	}
 	d.addr = d.slow.Addr()

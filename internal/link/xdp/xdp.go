@@ -34,6 +34,9 @@ type Config struct {
 	Queues  int            // of the interface; 0 = all that it has
 	Generic bool           // the kernel's emulation, for interfaces whose driver has no XDP
 	Copy    bool           // never zero-copy
+
+	// Log is that of the ordinary socket beside it, as udp.Config has it.
+	Log func(text string)
 }
 
 // ErrUnavailable is wrapped by errors that say why this host, this interface or this user cannot have AF_XDP.

@@ -1,0 +1,31 @@
+package weft
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a daemon logs of its link is told to a program that embeds its NIC.
+func TestTheLinkExplainsItselfToWhoeverEmbedsANIC(t *testing.T) {
+	said := make(chan string, 1)
+	c := Config{Log: func(text string) { said <- text }}
+	n, err := OpenNIC(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if got := <-said; !strings.Contains(got, "MTU ") || !strings.Contains(got, "receive buffer ") {
+		t.Errorf("the link says %q", got)
+	}
+
+	held := make(chan struct{})
+	c.Log = func(text string) { <-held; said <- text }
+	c.later()("another way") // does not wait for the log
+	close(held)
+	if got := <-said; got != "another way" {
+		t.Errorf("the link says %q later", got)
+	}
+	if (&Config{}).later() != nil {
+		t.Error("there is something to tell, and nobody to tell it")
+	}
+}
