@@ -223,52 +223,56 @@ func TestAThousandBarriersAndBroadcastsGetThroughLoss(t *testing.T) {
 }
 
 func TestABarrierWhoseContextEndsIsGivenUpByAll(t *testing.T) {
-	ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 2, 3)
-	together(t, 2, func(i int) error {
-		c := ctx
-		if i == 1 {
-			var cancel context.CancelFunc
-			c, cancel = context.WithTimeout(ctx, 20*time.Millisecond)
-			defer cancel()
+	links(t, func(t *testing.T, n *network) {
+		ctx, groups, procs := crowd(t, n, 2, 3)
+		together(t, 2, func(i int) error {
+			c := ctx
+			if i == 1 {
+				var cancel context.CancelFunc
+				c, cancel = context.WithTimeout(ctx, 20*time.Millisecond)
+				defer cancel()
+			}
+			err := groups[i].Barrier(c)
+			if i == 1 && !errors.Is(err, context.DeadlineExceeded) || i == 0 && !errors.Is(err, weft.ErrGroupBroken) {
+				return fmt.Errorf("barrier: %w", err)
+			}
+			return nil
+		})
+		if err := groups[1].Barrier(ctx); !errors.Is(err, weft.ErrNoGroup) {
+			t.Errorf("barrier of who has given up: %v", err)
 		}
-		err := groups[i].Barrier(c)
-		if i == 1 && !errors.Is(err, context.DeadlineExceeded) || i == 0 && !errors.Is(err, weft.ErrGroupBroken) {
-			return fmt.Errorf("barrier: %w", err)
+		var ge *weft.GroupError
+		if err := groups[2].Barrier(ctx); !errors.As(err, &ge) || ge.Dead != procs[1].Name() {
+			t.Errorf("barrier of the third: %v", err)
 		}
-		return nil
 	})
-	if err := groups[1].Barrier(ctx); !errors.Is(err, weft.ErrNoGroup) {
-		t.Errorf("barrier of who has given up: %v", err)
-	}
-	var ge *weft.GroupError
-	if err := groups[2].Barrier(ctx); !errors.As(err, &ge) || ge.Dead != procs[1].Name() {
-		t.Errorf("barrier of the third: %v", err)
-	}
 }
 
 func TestErrorsOfGroupsNameTheGroup(t *testing.T) {
-	ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 1, 2)
-	_, again := procs[0].Join(ctx, "w", 2)
-	_, long := procs[0].Join(ctx, "a.name.of.more.than.24.bytes", 2)
-	_, none := procs[0].Join(ctx, "x", 0)
-	for _, c := range []struct {
-		what string
-		err  error
-		is   error
-	}{
-		{"a second join", again, weft.ErrGroupJoined},
-		{"a long name", long, weft.ErrBadArgument},
-		{"no size", none, weft.ErrBadArgument},
-		{"a root that is not", groups[0].Broadcast(ctx, 2, nil), weft.ErrBadArgument},
-		{"an operator of ints on floats", weft.AllReduce(ctx, groups[0], weft.Xor, []float64{1}), weft.ErrBadArgument},
-		{"a gather into too little", groups[0].Gather(ctx, 0, make([]byte, 3), make([]byte, 5)), weft.ErrBadArgument},
-	} {
-		var ge *weft.GroupError
-		if !errors.Is(c.err, c.is) || !errors.As(c.err, &ge) || ge.Group == "" {
-			t.Errorf("%s: %v; expected a GroupError with %q", c.what, c.err, c.is)
+	links(t, func(t *testing.T, n *network) {
+		ctx, groups, procs := crowd(t, n, 1, 2)
+		_, again := procs[0].Join(ctx, "w", 2)
+		_, long := procs[0].Join(ctx, "a.name.of.more.than.24.bytes", 2)
+		_, none := procs[0].Join(ctx, "x", 0)
+		for _, c := range []struct {
+			what string
+			err  error
+			is   error
+		}{
+			{"a second join", again, weft.ErrGroupJoined},
+			{"a long name", long, weft.ErrBadArgument},
+			{"no size", none, weft.ErrBadArgument},
+			{"a root that is not", groups[0].Broadcast(ctx, 2, nil), weft.ErrBadArgument},
+			{"an operator of ints on floats", weft.AllReduce(ctx, groups[0], weft.Xor, []float64{1}), weft.ErrBadArgument},
+			{"a gather into too little", groups[0].Gather(ctx, 0, make([]byte, 3), make([]byte, 5)), weft.ErrBadArgument},
+		} {
+			var ge *weft.GroupError
+			if !errors.Is(c.err, c.is) || !errors.As(c.err, &ge) || ge.Group == "" {
+				t.Errorf("%s: %v; expected a GroupError with %q", c.what, c.err, c.is)
+			}
 		}
-	}
-	together(t, 2, func(i int) error { return groups[i].Barrier(ctx) }) // and nothing of this has harmed the group
+		together(t, 2, func(i int) error { return groups[i].Barrier(ctx) }) // and nothing of this has harmed the group
+	})
 }
 
 // Three processes add up what they have, on one NIC here; they could as well be on three hosts.

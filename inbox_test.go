@@ -174,140 +174,146 @@ func TestSendManySaysWhatItHasSent(t *testing.T) {
 }
 
 func TestAnInboxAnswersCalls(t *testing.T) {
-	n := on(weft.Config{Switch: weft.NewSwitch()})
-	ctx, p, q := pair(t, n)
-	in := inbox(t, q, p.Name(), 1, 0)
-	var answered sync.WaitGroup
-	defer answered.Wait() // q must not end before its last reply has left
-	answered.Go(func() {
-		for range 3 {
-			m, data, err := in.Next(ctx)
-			if err != nil || !m.IsCall() || q.Reply(ctx, *m, data, []byte("!")) != nil {
-				t.Errorf("%v, is a call: %v", err, err == nil && m.IsCall())
-				return
+	links(t, func(t *testing.T, n *network) {
+		ctx, p, q := pair(t, n)
+		in := inbox(t, q, p.Name(), 1, 0)
+		var answered sync.WaitGroup
+		defer answered.Wait() // q must not end before its last reply has left
+		answered.Go(func() {
+			for range 3 {
+				m, data, err := in.Next(ctx)
+				if err != nil || !m.IsCall() || q.Reply(ctx, *m, data, []byte("!")) != nil {
+					t.Errorf("%v, is a call: %v", err, err == nil && m.IsCall())
+					return
+				}
+			}
+		})
+		for i := range 3 {
+			reply := make([]byte, 10)
+			m, err := p.Call(ctx, q.Name(), 1, fmt.Append(nil, i), reply)
+			if err != nil || string(reply[:m.Len]) != fmt.Sprint(i, "!") {
+				t.Fatalf("call %d: %q, %v", i, reply[:m.Len], err)
 			}
 		}
 	})
-	for i := range 3 {
-		reply := make([]byte, 10)
-		m, err := p.Call(ctx, q.Name(), 1, fmt.Append(nil, i), reply)
-		if err != nil || string(reply[:m.Len]) != fmt.Sprint(i, "!") {
-			t.Fatalf("call %d: %q, %v", i, reply[:m.Len], err)
-		}
-	}
 }
 
 func TestNextEndsWithItsContextAndLosesNothing(t *testing.T) { // decision 9
-	n := on(weft.Config{Switch: weft.NewSwitch()})
-	ctx, p, q := pair(t, n)
-	in := inbox(t, q, p.Name(), 1, 0)
-	for i := range byte(20) {
-		short, cancel := context.WithTimeout(ctx, time.Duration(i)*50*time.Microsecond)
-		_, _, err := in.Next(short)
-		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("nothing was sent, and Next ends with %v", err)
-		}
-		if err := p.Send(ctx, q.Name(), 1, []byte{i}); err != nil {
-			t.Fatal(err)
-		}
-		if _, data, err := in.Next(ctx); err != nil || data[0] != i {
-			t.Fatalf("message %d came as %v, %v", i, data, err)
-		}
-	}
-}
-
-func TestAClosedInboxLeavesItsMessagesToOthers(t *testing.T) { // decision 9
-	n := on(weft.Config{Switch: weft.NewSwitch()})
-	ctx, p, q := pair(t, n)
-	for _, read := range []int{0, 1, 7} {
+	links(t, func(t *testing.T, n *network) {
+		ctx, p, q := pair(t, n)
 		in := inbox(t, q, p.Name(), 1, 0)
-		for i := range byte(8) {
-			if err := p.SendDelivered(ctx, q.Name(), 1, []byte{i}); err != nil {
+		for i := range byte(20) {
+			short, cancel := context.WithTimeout(ctx, time.Duration(i)*50*time.Microsecond)
+			_, _, err := in.Next(short)
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("nothing was sent, and Next ends with %v", err)
+			}
+			if err := p.Send(ctx, q.Name(), 1, []byte{i}); err != nil {
 				t.Fatal(err)
 			}
-		}
-		for i := range read {
-			if _, data, err := in.Next(ctx); err != nil || int(data[0]) != i {
+			if _, data, err := in.Next(ctx); err != nil || data[0] != i {
 				t.Fatalf("message %d came as %v, %v", i, data, err)
 			}
 		}
-		in.Close()
-		in.Close()
-		if _, _, err := in.Next(ctx); !errors.Is(err, weft.ErrClosed) {
-			t.Errorf("a closed Inbox says %v", err)
-		}
-		for i := read; i < 8; i++ {
-			buf := make([]byte, 1)
-			if _, err := q.Recv(ctx, p.Name(), 1, buf); err != nil || int(buf[0]) != i {
-				t.Fatalf("after %d were read, message %d came as %v, %v", read, i, buf, err)
+	})
+}
+
+func TestAClosedInboxLeavesItsMessagesToOthers(t *testing.T) { // decision 9
+	links(t, func(t *testing.T, n *network) {
+		ctx, p, q := pair(t, n)
+		for _, read := range []int{0, 1, 7} {
+			in := inbox(t, q, p.Name(), 1, 0)
+			for i := range byte(8) {
+				if err := p.SendDelivered(ctx, q.Name(), 1, []byte{i}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range read {
+				if _, data, err := in.Next(ctx); err != nil || int(data[0]) != i {
+					t.Fatalf("message %d came as %v, %v", i, data, err)
+				}
+			}
+			in.Close()
+			in.Close()
+			if _, _, err := in.Next(ctx); !errors.Is(err, weft.ErrClosed) {
+				t.Errorf("a closed Inbox says %v", err)
+			}
+			for i := read; i < 8; i++ {
+				buf := make([]byte, 1)
+				if _, err := q.Recv(ctx, p.Name(), 1, buf); err != nil || int(buf[0]) != i {
+					t.Fatalf("after %d were read, message %d came as %v, %v", read, i, buf, err)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestAnInboxEndsWithItsSenderAndWithItsProcess(t *testing.T) { // decision 7
-	n := on(weft.Config{Switch: weft.NewSwitch()})
-	ctx, p, q := pair(t, n)
-	in := inbox(t, q, p.Name(), 1, 0)
-	// Its receive is posted by the first Next. One for a name that nobody has any more waits for who comes to have it.
-	if err := p.SendDelivered(ctx, q.Name(), 1, []byte("words")); err != nil {
-		t.Fatal(err)
-	}
-	if _, data, err := in.Next(ctx); err != nil || string(data) != "words" {
-		t.Fatalf("%q, %v", data, err)
-	}
-	if err := p.SendDelivered(ctx, q.Name(), 1, []byte("last words")); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, data, err := in.Next(ctx); err != nil || string(data) != "last words" {
-		t.Fatalf("%q, %v", data, err)
-	}
-	if _, _, err := in.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
-		t.Errorf("the sender has gone: %v", err)
-	}
-	other := inbox(t, q, weft.AnyProcess, 1, 0)
-	ended := make(chan error, 1)
-	go func() {
-		_, _, err := other.Next(ctx)
-		ended <- err
-	}()
-	time.Sleep(time.Millisecond) // it waits by now, or finds the process closed: either must end it
-	if err := q.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; !errors.Is(err, weft.ErrClosed) {
-		t.Errorf("the process is closed: %v", err)
-	}
+	links(t, func(t *testing.T, n *network) {
+		ctx, p, q := pair(t, n)
+		in := inbox(t, q, p.Name(), 1, 0)
+		// Its receive is posted by the first Next. One for a name that nobody has any more waits for who comes to have it.
+		if err := p.SendDelivered(ctx, q.Name(), 1, []byte("words")); err != nil {
+			t.Fatal(err)
+		}
+		if _, data, err := in.Next(ctx); err != nil || string(data) != "words" {
+			t.Fatalf("%q, %v", data, err)
+		}
+		if err := p.SendDelivered(ctx, q.Name(), 1, []byte("last words")); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, data, err := in.Next(ctx); err != nil || string(data) != "last words" {
+			t.Fatalf("%q, %v", data, err)
+		}
+		if _, _, err := in.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
+			t.Errorf("the sender has gone: %v", err)
+		}
+		other := inbox(t, q, weft.AnyProcess, 1, 0)
+		ended := make(chan error, 1)
+		go func() {
+			_, _, err := other.Next(ctx)
+			ended <- err
+		}()
+		time.Sleep(time.Millisecond) // it waits by now, or finds the process closed: either must end it
+		if err := q.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("the process is closed: %v", err)
+		}
+	})
 }
 
 func TestAnInboxWhoseBatchWasFullWhenItsSenderWentSaysSoWhenAllIsRead(t *testing.T) { // decision 7
-	ctx, p, q := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
-	in := inbox(t, q, p.Name(), 1, 0)
-	const many = 5000 // more than a batch has
-	messages := make([][]byte, many)
-	sent := make(chan error, 1)
-	go func() {
-		_, err := p.SendMany(ctx, q.Name(), 1, messages)
-		sent <- errors.Join(err, p.SendDelivered(ctx, q.Name(), 1, []byte("the last")), p.Close())
-	}()
-	for i := range many + 1 {
-		if i == many/2 { // all has come by now that will, or waits for credit
-			time.Sleep(10 * time.Millisecond)
+	links(t, func(t *testing.T, n *network) {
+		ctx, p, q := pair(t, n)
+		in := inbox(t, q, p.Name(), 1, 0)
+		const many = 5000 // more than a batch has
+		messages := make([][]byte, many)
+		sent := make(chan error, 1)
+		go func() {
+			_, err := p.SendMany(ctx, q.Name(), 1, messages)
+			sent <- errors.Join(err, p.SendDelivered(ctx, q.Name(), 1, []byte("the last")), p.Close())
+		}()
+		for i := range many + 1 {
+			if i == many/2 { // all has come by now that will, or waits for credit
+				time.Sleep(10 * time.Millisecond)
+			}
+			if _, _, err := in.Next(ctx); err != nil {
+				t.Fatalf("message %d: %v", i, err)
+			}
 		}
-		if _, _, err := in.Next(ctx); err != nil {
-			t.Fatalf("message %d: %v", i, err)
+		if err := <-sent; err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := <-sent; err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := in.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
-		t.Errorf("the sender has gone: %v", err)
-	}
+		if _, _, err := in.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
+			t.Errorf("the sender has gone: %v", err)
+		}
+	})
 }
 
 func TestAnInboxThatCannotBeIsRefused(t *testing.T) {

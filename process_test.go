@@ -161,29 +161,31 @@ func TestAReceiveWhoseContextEndsLosesNothing(t *testing.T) { // decision 9
 }
 
 func TestErrorsNameWhatFailedAndWhom(t *testing.T) {
-	ctx, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
-	nobody := weft.Name{App: "nobody", Index: 4}
-	for _, c := range []struct {
-		what string
-		err  error
-		is   error
-	}{
-		{"a send to a name that nobody has", a.Send(ctx, nobody, 1), weft.ErrNameUnknown},
-		{"a send to any process", a.Send(ctx, weft.AnyProcess, 1), weft.ErrBadArgument},
-		{"a send with any tag", a.Send(ctx, b.Name(), weft.AnyTag), weft.ErrBadArgument},
-		{"a send to an impossible name", a.Send(ctx, weft.Name{App: "A b"}, 1), weft.ErrBadArgument},
-	} {
-		var op *weft.OpError
-		if !errors.Is(c.err, c.is) || !errors.As(c.err, &op) {
-			t.Errorf("%s: %v; expected an OpError with %q", c.what, c.err, c.is)
+	links(t, func(t *testing.T, n *network) {
+		ctx, a, b := pair(t, n)
+		nobody := weft.Name{App: "nobody", Index: 4}
+		for _, c := range []struct {
+			what string
+			err  error
+			is   error
+		}{
+			{"a send to a name that nobody has", a.Send(ctx, nobody, 1), weft.ErrNameUnknown},
+			{"a send to any process", a.Send(ctx, weft.AnyProcess, 1), weft.ErrBadArgument},
+			{"a send with any tag", a.Send(ctx, b.Name(), weft.AnyTag), weft.ErrBadArgument},
+			{"a send to an impossible name", a.Send(ctx, weft.Name{App: "A b"}, 1), weft.ErrBadArgument},
+		} {
+			var op *weft.OpError
+			if !errors.Is(c.err, c.is) || !errors.As(c.err, &op) {
+				t.Errorf("%s: %v; expected an OpError with %q", c.what, c.err, c.is)
+			}
 		}
-	}
-	if err := a.Send(ctx, nobody, 1); err == nil || !bytes.Contains([]byte(err.Error()), []byte("nobody/4")) {
-		t.Errorf("%q does not name nobody/4", err)
-	}
-	if _, err := a.NIC().Attach(ctx, b.Name()); !errors.Is(err, weft.ErrNameTaken) {
-		t.Errorf("a second b/0: %v; expected %v", err, weft.ErrNameTaken)
-	}
+		if err := a.Send(ctx, nobody, 1); err == nil || !bytes.Contains([]byte(err.Error()), []byte("nobody/4")) {
+			t.Errorf("%q does not name nobody/4", err)
+		}
+		if _, err := a.NIC().Attach(ctx, b.Name()); !errors.Is(err, weft.ErrNameTaken) {
+			t.Errorf("a second b/0: %v; expected %v", err, weft.ErrNameTaken)
+		}
+	})
 }
 
 func TestWhoWaitsForAProcessThatEndsIsTold(t *testing.T) {
