@@ -211,7 +211,7 @@ const (
 	ShmFrame = 64<<10 - 16
 
 	// LentLeast is how long a batch is, in bytes, that UDP lends to the kernel, and LentBytes how many are lent before the memory of
-	// the first is used again: as many as a peer's SocketBuffer holds. Where processors share a cache, twice as many are a twentieth slower.
+	// the first is used again, but for an eighth: several times GrantedBytes, and what a peer's SocketBuffer holds. Where processors share a cache, twice as many are a twentieth slower.
 	LentLeast = 32 << 10
 	LentBytes = SocketBuffer
 

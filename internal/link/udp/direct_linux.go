@@ -18,8 +18,8 @@ import (
 //	          of the last sends most were of a lone frame, or a large batch, for one peer
 //	at rest ─────────────────────────────────────────────────────────────► turned to that peer
 //	   ▲                                                                     │
-//	   └─────────────────────────────────────────────────────────────────────┘ they no longer are; much comes and no such batch
-//	                                                                           leaves; sending fails; whoever polls parks
+//	   └─────────────────────────────────────────────────────────────────────┘ they no longer are; sending fails; whoever
+//	                                                                           polls parks
 //
 // The kernel knows the route of a connected socket; for each call of another it looks it up, 0.6 µs. Of the frames that
 // come it gives the connected socket those of its peer, and the listening socket the rest. So both are to be asked for
@@ -60,7 +60,7 @@ type direct struct {
 
 const (
 	// The other socket is asked after asideIdle polls that found nothing, so often that a frame of somebody else waits for a
-	// microsecond; and after asideBusy that found something. A look that the peer's frame falls into costs that half a microsecond, and with one
+	// microsecond; and after asideBusy that found something, or so many full buffers: a megabyte. A look that the peer's frame falls into costs that half a microsecond, and with one
 	// in five polls every frame a tenth of one. So where nobody else sends, the looks become fewer, down to one in asideBusy polls.
 	asideIdle = 4
 	asideBusy = 16
@@ -210,7 +210,7 @@ func (s *socket) choose() (fd int, aside bool) {
 	fd, other := s.fd, o.fd
 	if o.turned {
 		fd, other = other, fd
-	} else if o.strays == 0 {
+	} else if !o.asked() {
 		return fd, false
 	}
 	if o.first > 0 {
@@ -224,15 +224,19 @@ func (s *socket) choose() (fd int, aside bool) {
 	return fd, false
 }
 
+// asked reports whether this socket may hold frames, so that it is looked at.
+func (o *direct) asked() bool { return o.turned || o.strays > 0 }
+
 // knows reports whether all frames in a socket are of the peer that the direct one is turned to, so that the kernel need not say whose
 // they are. What was there before it was turned has been taken by then, also what the kernel was putting there meanwhile.
 func (o *direct) knows(fd int) bool { return fd == o.fd && o.turned && o.alone == strayLooks }
 
-// looked draws the conclusions from a look: more may wait in the other socket where there was something.
-func (o *direct) looked(aside, found bool) {
+// looked draws the conclusions from a look, which counts for so many if it has found something: more may wait in the other socket where
+// there was something.
+func (o *direct) looked(aside, found bool, looks int) {
 	switch {
 	case !aside && found:
-		o.turn--
+		o.turn -= looks
 	case !aside:
 		o.turn -= max(asideBusy/asideIdle>>(o.vain/asidePatience), 1)
 		o.alone = min(o.alone+1, strayLooks)

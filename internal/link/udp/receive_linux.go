@@ -25,9 +25,10 @@ import (
 // twentieth of a small round trip, so only bulk has it.
 type inbound struct {
 	mode  receiveMode
-	told  bool // the kernel coalesces and marks: options of the socket, set while in bulk
-	full  bool // the buffers of the last call were full of frames
-	quiet int  // polls in bulk that brought nothing much
+	told  bool    // the kernel coalesces and marks: options of the socket, set while in bulk
+	full  bool    // the buffers of the last call were full of frames
+	quiet int     // polls in bulk that brought nothing much
+	empty [2]bool // the listening and the direct socket, when they were looked at last
 
 	arena   []byte
 	several rack // a slot for each frame
@@ -139,14 +140,17 @@ func (d *Driver) receive(now clock.Time, to link.Receiver) int {
 		return d.handOver(now, to)
 	}
 	fd, aside := d.sock.choose()
-	n := 0
+	n, looks := 0, 1
 	if in.mode == modeLone {
 		n = d.receiveOne(fd, now, to)
 	} else {
 		d.receiveMany(fd, aside)
+		if in.full {
+			looks = in.end // a frame of somebody else waits for buffers of forty frames, not for calls that bring several
+		}
 		n = d.handOver(now, to)
 	}
-	d.sock.direct.looked(aside, n > 0)
+	d.sock.direct.looked(aside, n > 0, looks)
 	return n
 }
 
@@ -198,12 +202,18 @@ func (d *Driver) receiveMany(fd int, aside bool) {
 		d.receiveError(errno)
 	}
 	in.next, in.end, in.at = 0, int(n), 0
+	if fd == d.sock.fd {
+		in.empty[0] = n == 0
+	} else {
+		in.empty[1] = n == 0
+	}
 	if n > 0 || !aside {
 		d.changeMode()
 	}
 }
 
-// changeMode draws the conclusions from how much the last call brought.
+// changeMode draws the conclusions from how much the last call brought. Bulk ends when both sockets have been found empty: of a buffer that
+// has been coalesced the kernel does not say so any more once it has been told not to coalesce, and a lone look would cut it to a frame.
 func (d *Driver) changeMode() {
 	in := &d.sock.in
 	in.full = in.mode == modeBulk && in.end > 0 && d.sock.told(in.bulk.message(0)).size > 0
@@ -216,14 +226,18 @@ func (d *Driver) changeMode() {
 			d.sock.tell(1)
 		}
 	case in.mode == modeBulk:
-		if in.quiet++; in.quiet < bulkPolls {
-			return
-		}
-		if in.told {
+		in.quiet++
+		switch {
+		case in.quiet < bulkPolls:
+		case in.quiet == bulkPolls:
+			in.empty = [2]bool{}
+			d.sock.direct.turn = 0 // the other socket is asked next
+		case in.end > 0 || !in.empty[0] || !in.empty[1] && d.sock.direct.asked():
+		case in.told:
 			in.told = false
 			d.sock.tell(0)
-		} else if in.end == 0 {
-			in.mode = modeLone // nothing that was coalesced is left
+		default:
+			in.mode = modeLone
 		}
 	case in.end == 0:
 		in.mode = modeLone

@@ -123,6 +123,9 @@ func (s *stage) commitRun(n int) {
 		panic(fmt.Sprintf("udp: CommitRun of %d frames: %d were offered", n, s.run))
 	}
 	s.open = false
+	if n == 0 {
+		return
+	}
 	peer := s.peer()
 	for range n {
 		s.add(peer, s.size)

@@ -1,0 +1,107 @@
+//go:build linux && !portable
+
+package udp
+
+import (
+	"testing"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// streaming is a driver that gets a stream in large buffers, by its direct socket, and two that send.
+func streaming(t *testing.T) (from, to, other *Driver) {
+	t.Helper()
+	offloading(t)
+	from, to = awakePair(t)
+	other, _ = awakePair(t)
+	say(t, to, from, 3*limits.DirectAfter)
+	turned(t, to, from)
+	for range 20 {
+		stream(from, to, 20)
+		drain(t, to, &collect{}, 20)
+	}
+	turned(t, to, from)
+	if to.sock.in.mode != modeBulk {
+		t.Fatal("frames that come in batches are not taken as such")
+	}
+	return from, to, other
+}
+
+// stream sends full frames, by batches.
+func stream(from, to *Driver, frames int) {
+	for range frames {
+		f := from.Reserve(to.Addr())
+		if f == nil {
+			from.Flush(0)
+			f = from.Reserve(to.Addr())
+		}
+		from.Commit(min(1472, len(f)))
+	}
+	from.Flush(0)
+}
+
+// before counts the frames that come before one of who.
+type before struct {
+	who    link.Addr
+	frames int
+	seen   bool
+}
+
+func (c *before) Receive(_ clock.Time, from link.Addr, _ []byte) {
+	if c.seen = c.seen || from == c.who; !c.seen {
+		c.frames++
+	}
+}
+
+func TestAFrameOfAnotherDoesNotWaitLongBesideAStream(t *testing.T) {
+	const most = (asideBusy + 2*fullBuffers) * 45 // one look has ended when the frame comes, and the next one brings its buffers first
+	from, to, other := streaming(t)
+	for range 20 {
+		c := &before{who: other.Addr()}
+		for range 10 { // the looks aside find nothing, and become rare
+			stream(from, to, 352)
+			for range 30 {
+				to.Poll(0, c)
+			}
+		}
+		stream(from, to, 352)
+		other.Reserve(to.Addr())
+		other.Commit(5)
+		other.Flush(0)
+		c.frames = 0
+		for i := 0; i < 10_000 && !c.seen; i++ {
+			to.Poll(0, c)
+			for range 8 {
+				stream(from, to, 44)
+			}
+		}
+		if !c.seen || c.frames > most {
+			t.Fatalf("%d frames of a stream came before one of somebody else, %v; want %d at most", c.frames, c.seen, most)
+		}
+	}
+}
+
+// The buffers of a lone look are as long as a frame: what the kernel has coalesced would be cut short.
+func TestNothingThatWasCoalescedIsLostWhenAStreamEnds(t *testing.T) {
+	_, to, other := streaming(t)
+	in := &collect{}
+	sent := false
+	for i := range 3 * bulkPolls {
+		to.Poll(clock.Time(i), in)
+		if !sent && to.sock.in.quiet == bulkPolls-3 && to.sock.direct.turn > 6 {
+			stream(other, to, 40)
+			sent = true
+		}
+	}
+	if !sent || len(in.frames) != 40 || to.Stats().Oversize > 0 {
+		t.Errorf("of 40 frames, sent %v, by the listening socket just when bulk ended, %d came; %d were cut short", sent, len(in.frames), to.Stats().Oversize)
+	}
+	for range 3 * bulkPolls {
+		to.Poll(0, in)
+	}
+	if to.sock.in.mode != modeLone {
+		t.Errorf("nothing comes any more, and the mode is %d", to.sock.in.mode)
+	}
+}
