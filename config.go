@@ -51,7 +51,8 @@ type Config struct {
 
 	// Log, if set, is told in a sentence how a link to other hosts works and why (with segmentation offload or without, how much the
 	// socket buffers hold and which sysctl would have them hold more, AF_XDP with no copy or one), before Open returns; and
-	// later, by a goroutine of its own, when the link has to go about things in another way.
+	// later when the link has to go about things in another way: each time by a goroutine of its own, so perhaps several at once, in
+	// any order, and when the NIC has been closed meanwhile.
 	Log func(text string) `json:"-"`
 
 	// UnreachableAfter is the silence after which a NIC that something is pending on is given up; 0 is 2 s.

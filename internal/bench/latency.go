@@ -57,12 +57,12 @@ func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(s
 // lasts from there to where the next one's is. How long one took is noted then, too, so that neither keeps a message from leaving.
 func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration, h *hdrhistogram.Histogram) error {
 	begin := time.Now()
-	for last := time.Duration(-1); ; {
+	for last, n := time.Duration(0), 0; ; n++ {
 		if err := c.p.Send(ctx, c.server, tagData, data); err != nil {
 			return err
 		}
 		now := time.Since(begin)
-		if last >= 0 {
+		if n > 0 {
 			note(h, now-last)
 		}
 		last = now
@@ -74,7 +74,9 @@ func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration,
 			return wrongSize(m, len(data))
 		}
 		if now >= d {
-			note(h, time.Since(begin)-last)
+			if n == 0 {
+				note(h, time.Since(begin)) // there is no other
+			}
 			return nil
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/bench/limit"
 )
 
-// A machine that is twice as slow from the third round on, but for the limit's turn in that one: no round but the third is
-// anything but 1.5 off, while the medians are of different halves of the run.
+// The machine becomes half as fast between the two turns of the third round. Each other round has a ratio of 1.5, whereas the median of
+// Weft's figures is of the slow half, and that of the limit's of the fast one: 0.75.
 func TestTheRatioIsThatOfTurnsBesideOneAnother(t *testing.T) {
 	var weft []sample
 	var limits []limit.Result

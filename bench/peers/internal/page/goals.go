@@ -173,6 +173,6 @@ func reasons(b *strings.Builder, r *contest.Result, missed map[string]bool) {
 		}
 	}
 	if len(lines) > 0 {
-		fmt.Fprintf(b, "\nWhy, as far as it is known; [step by step](../performance.md#where-the-time-of-a-message-goes) for a single message:\n\n%s", strings.Join(lines, ""))
+		fmt.Fprintf(b, "\nWhy a goal is missed, as far as it is known; [where the time goes](../performance.md#where-weft-stands) goal by goal, met or not:\n\n%s", strings.Join(lines, ""))
 	}
 }
