@@ -115,37 +115,50 @@ func place(t *testing.T, n *network) (h *testbed.Host, listen string) {
 	return h, listen
 }
 
+// echo is a process of another program that sends back what comes, with a NIC of its own.
+type echo struct {
+	weft.Config
+	host *testbed.Host
+	stop func() (goOn func())
+	kill func()
+}
+
+// besideEcho starts one on another NIC, and a process here that has talked to it.
+func besideEcho(t *testing.T, n *network, unreachableAfter time.Duration) (ctx context.Context, p *weft.Process, other echo) {
+	t.Helper()
+	if n.Switch != nil {
+		t.Skip("a switch joins NICs of one program")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	h, listen := place(t, n)
+	other = echo{host: h, Config: weft.Config{Name: weft.Name{App: "echo"}, ID: 77, Listen: listen, Faults: n.Faults, UnreachableAfter: unreachableAfter}}
+	var addr string
+	other.stop, other.kill, addr = echoing(t, h, other.Config)
+	n.add(t, func(own weft.Config) (err error) {
+		own.Name, own.Nodes, own.UnreachableAfter = weft.Name{App: "near"}, []weft.Node{{ID: 77, Addr: addr}}, unreachableAfter
+		p, err = weft.Open(ctx, own)
+		return err
+	})
+	t.Cleanup(func() { p.Close() })
+	thereAndBack(t, ctx, p, other.Name)
+	return ctx, p, other
+}
+
 func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
-		if n.Switch != nil {
-			t.Skip("a switch joins NICs of one program")
-		}
 		const unreachableAfter = 2 * time.Second
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		defer cancel()
-		echo := weft.Name{App: "echo"}
-		h, listen := place(t, n)
-		c := weft.Config{Name: echo, ID: 77, Listen: listen, Faults: n.Faults, UnreachableAfter: unreachableAfter}
-		stop, kill, addr := echoing(t, h, c)
-		var p *weft.Process
-		n.add(t, func(own weft.Config) (err error) {
-			own.Name, own.Nodes, own.UnreachableAfter = weft.Name{App: "near"}, []weft.Node{{ID: 77, Addr: addr}}, unreachableAfter
-			p, err = weft.Open(ctx, own)
-			return err
-		})
-		defer p.Close()
-		thereAndBack(t, ctx, p, echo)
-
-		stop() // or it receives all there is before it is killed
-		receive, err := p.StartRecv(echo, 5, make([]byte, 10))
+		ctx, p, other := besideEcho(t, n, unreachableAfter)
+		other.stop() // or it receives all there is before it is killed
+		receive, err := p.StartRecv(other.Name, 5, make([]byte, 10))
 		if err != nil {
 			t.Fatal(err)
 		}
-		send, err := p.StartSendDelivered(echo, 5, make([]byte, 8<<20))
+		send, err := p.StartSendDelivered(other.Name, 5, make([]byte, 8<<20))
 		if err != nil {
 			t.Fatal(err)
 		}
-		kill()
+		other.kill()
 		killed, late := time.Now(), lateness.Watch(t)
 		for what, o := range map[string]*weft.Op{"a receive": receive, "a long send": send} {
 			if _, err := o.Wait(ctx); !errors.Is(err, weft.ErrUnreachable) {
@@ -155,38 +168,22 @@ func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
 		if d := time.Since(killed) - late.Total(); d > 2*unreachableAfter {
 			t.Errorf("it took %v to notice; expected 2 × %v at most", d, unreachableAfter)
 		}
-		c.Nodes = []weft.Node{{ID: p.NIC().ID(), Addr: p.NIC().Addr()}}
-		echoing(t, h, c) // the same NIC, in another life
-		thereAndBack(t, ctx, p, echo)
+		other.Nodes = []weft.Node{{ID: p.NIC().ID(), Addr: p.NIC().Addr()}}
+		echoing(t, other.host, other.Config) // the same NIC, in another life
+		thereAndBack(t, ctx, p, other.Name)
 	})
 }
 
 // A process that is stopped answers no more than one that is gone. When it goes on, so do those who talk to it.
 func TestAStoppedNICIsUnreachableUntilItGoesOn(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
-		if n.Switch != nil {
-			t.Skip("a switch joins NICs of one program")
-		}
-		const unreachableAfter = 500 * time.Millisecond
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		defer cancel()
-		echo := weft.Name{App: "echo"}
-		h, listen := place(t, n)
-		stop, _, addr := echoing(t, h, weft.Config{Name: echo, ID: 77, Listen: listen, Faults: n.Faults, UnreachableAfter: unreachableAfter})
-		var p *weft.Process
-		n.add(t, func(own weft.Config) (err error) {
-			own.Name, own.Nodes, own.UnreachableAfter = weft.Name{App: "near"}, []weft.Node{{ID: 77, Addr: addr}}, unreachableAfter
-			p, err = weft.Open(ctx, own)
-			return err
-		})
-		defer p.Close()
-		thereAndBack(t, ctx, p, echo)
-		goOn := stop()
-		if err := p.SendDelivered(ctx, echo, 5, make([]byte, 8<<20)); !errors.Is(err, weft.ErrUnreachable) {
+		ctx, p, other := besideEcho(t, n, 500*time.Millisecond)
+		goOn := other.stop()
+		if err := p.SendDelivered(ctx, other.Name, 5, make([]byte, 8<<20)); !errors.Is(err, weft.ErrUnreachable) {
 			t.Errorf("a long send to a process that is stopped: %v; expected %v", err, weft.ErrUnreachable)
 		}
 		goOn()
-		thereAndBack(t, ctx, p, echo)
+		thereAndBack(t, ctx, p, other.Name)
 	})
 }
 
