@@ -81,7 +81,7 @@ const answerBytes = 512
 // windowFor is how many messages of a size are under way at a time: enough to keep the link busy, and not more memory
 // than caches hold, or it would be them that are measured: limits copy into one buffer and out of one.
 func windowFor(size int) int {
-	const most, bytes = 32, 2 << 20
+	const most, bytes = 32, 3 << 20
 	return min(max(bytes/max(size, 1), 2), most)
 }
 

@@ -9,8 +9,9 @@
 //	        └──── × x²⁰⁴⁸ ►┴──── × x²⁰⁴⁸ ►┘                         │
 //	                                      └─ 4 × 64, × x⁵¹² ► ► ► ─┘ 4 × 16, × x³⁸⁴, x²⁵⁶, x¹²⁸ ► 16 ► division
 //
-// The processor multiplies 64 bytes at a time (AVX-512 with VPCLMULQDQ: fold_amd64.s). What is too short to fold is divided
-// by that instruction, without the overhead of hash/crc32, which serves where the processor does not multiply so.
+// The processor multiplies 64 bytes at a time (AVX-512 with VPCLMULQDQ: fold512_amd64.s), or 32, of four lanes of that width (AVX2 with it:
+// fold256_amd64.s): a hypervisor often hides the former, and many processors for laptops have not got it. What is too short to
+// fold is divided by that instruction, without the overhead of hash/crc32, which serves where the processor does not multiply so.
 package crc
 
 import "hash/crc32"
@@ -25,7 +26,7 @@ func Checksum(b []byte) uint32 {
 	case len(b) < leastFolded:
 		return ^short(^uint32(0), b)
 	}
-	return ^fold(^uint32(0), b, &distances)
+	return ^fold(^uint32(0), b)
 }
 
 // Copy copies b to the beginning of to, which is as long at least, and returns the checksum of what sum is the checksum of with b
@@ -33,24 +34,13 @@ func Checksum(b []byte) uint32 {
 // that of the copy even if somebody writes to b meanwhile.
 func Copy(to, b []byte, sum uint32) uint32 {
 	if folds && len(b) >= leastFolded {
-		return ^foldCopy(^sum, &to[:len(b)][0], b, &distances)
+		return ^foldCopy(^sum, to, b)
 	}
 	return crc32.Update(sum, castagnoli, to[:copy(to[:len(b)], b)])
 }
 
 // leastFolded is the shortest stretch that is folded, in bytes: the four lanes that it begins with.
 const leastFolded = 256
-
-// distances has the factors that fold wants, two for each lane of 16 bytes: x to the distance, in bits, that the lower and the higher
-// half of the lane are moved by, divided by the polynomial. All lanes of a kind move alike, but for the last kind.
-var distances = [...]uint64{
-	0: factor(2048 + 32), 1: factor(2048 - 32), // four lanes of 64 bytes over the next four
-	2: factor(512 + 32), 3: factor(512 - 32), // one over the next
-	4: factor(384 + 32), 5: factor(384 - 32), // its four parts onto the last of them
-	6: factor(256 + 32), 7: factor(256 - 32),
-	8: factor(128 + 32), 9: factor(128 - 32),
-	10: 0, 11: 0, // which stays
-}
 
 // factor is x to the nth, divided by the polynomial, the lowest power in the highest of 33 bits. A product of two such numbers
 // comes out shifted by one bit, which the 33rd makes up for.

@@ -2,20 +2,63 @@ package crc
 
 import "golang.org/x/sys/cpu"
 
-// folds says whether this processor has what fold uses. CRC32 is part of SSE4.2.
-var folds = cpu.X86.HasSSE42 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQDQ
+// What this processor folds by. CRC32 is part of SSE4.2. Package cpu tells of VPCLMULQDQ only where there is AVX-512, too.
+var (
+	wide  = cpu.X86.HasSSE42 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQDQ
+	folds = wide || cpu.X86.HasSSE42 && cpu.X86.HasAVX2 && features7()&(1<<10) != 0
+)
+
+// features7 is what the CPUID instruction has in ECX for leaf 7: the tenth bit is VPCLMULQDQ. There is that leaf where there is AVX2.
+func features7() (ecx uint32)
+
+// distances512 and distances256 have the factors that folding wants, two for each lane of 16 bytes: x to the distance, in bits, that the lower
+// and the higher half of the lane are moved by, divided by the polynomial. All lanes of a kind move alike, but for the last kind of the first.
+var (
+	distances512 = [...]uint64{
+		0: factor(2048 + 32), 1: factor(2048 - 32), // four lanes of 64 bytes over the next four
+		2: factor(512 + 32), 3: factor(512 - 32), // one over the next
+		4: factor(384 + 32), 5: factor(384 - 32), // its four parts onto the last of them
+		6: factor(256 + 32), 7: factor(256 - 32),
+		8: factor(128 + 32), 9: factor(128 - 32),
+		10: 0, 11: 0, // which stays
+	}
+	distances256 = [...]uint64{
+		0: factor(1024 + 32), 1: factor(1024 - 32), // four lanes of 32 bytes over the next four
+		2: factor(256 + 32), 3: factor(256 - 32), // one over the next
+		4: factor(128 + 32), 5: factor(128 - 32), // its lower part onto the higher
+	}
+)
 
 // fold divides b, of leastFolded bytes or more, behind what crc is left of, without the inversions at both ends.
-//
+func fold(crc uint32, b []byte) uint32 {
+	if wide {
+		return fold512(crc, b, &distances512)
+	}
+	return fold256(crc, b, &distances256)
+}
+
+// foldCopy is fold, and copies b to the beginning of to.
+func foldCopy(crc uint32, to, b []byte) uint32 {
+	first := &to[:len(b)][0]
+	if wide {
+		return foldCopy512(crc, first, b, &distances512)
+	}
+	return foldCopy256(crc, first, b, &distances256)
+}
+
 //go:noescape
-func fold(crc uint32, b []byte, distances *[12]uint64) uint32
+func fold512(crc uint32, b []byte, distances *[12]uint64) uint32
+
+//go:noescape
+func foldCopy512(crc uint32, to *byte, b []byte, distances *[12]uint64) uint32
+
+//go:noescape
+func fold256(crc uint32, b []byte, distances *[6]uint64) uint32
+
+//go:noescape
+func foldCopy256(crc uint32, to *byte, b []byte, distances *[6]uint64) uint32
 
 // short is fold of less.
 //
 //go:noescape
 func short(crc uint32, b []byte) uint32
-
-// foldCopy is fold, and copies b to where to points.
-//
-//go:noescape
-func foldCopy(crc uint32, to *byte, b []byte, distances *[12]uint64) uint32

@@ -1,4 +1,7 @@
 #include "textflag.h"
+#include "rest_amd64.h"
+
+// 64 bytes at a time: AVX-512.
 
 // MOVE multiplies lane by the factors in Z8, and adds to it what follows: next, in memory or a register.
 #define MOVE(lane, next) \
@@ -6,28 +9,10 @@
 	VPCLMULQDQ $0x11, Z8, lane, lane \
 	VPTERNLOGQ $0x96, next, Z9, lane
 
-// DIVIDE divides what is left, CX bytes at SI, into AX: eight at a time, then one.
-#define DIVIDE \
-words: \
-	CMPQ   CX, $8 \
-	JB     bytes \
-	CRC32Q (SI), AX \
-	ADDQ   $8, SI \
-	SUBQ   $8, CX \
-	JMP    words \
-bytes: \
-	TESTQ  CX, CX \
-	JZ     done \
-	CRC32B (SI), AX \
-	INCQ   SI \
-	DECQ   CX \
-	JMP    bytes \
-done:
-
-// func fold(crc uint32, b []byte, distances *[12]uint64) uint32
+// func fold512(crc uint32, b []byte, distances *[12]uint64) uint32
 //
 // SI is what is left of b, CX its length, DX the factors, AX the remainder.
-TEXT ·fold(SB), NOSPLIT, $0-44
+TEXT ·fold512(SB), NOSPLIT, $0-44
 	MOVL crc+0(FP), AX
 	MOVQ b_base+8(FP), SI
 	MOVQ b_len+16(FP), CX
@@ -81,22 +66,15 @@ lane:
 	VEXTRACTI32X4  $1, Z1, X2
 	VPTERNLOGQ     $0x96, Z2, Z1, Z3
 
-	// 16 bytes are left of all so far; the instruction divides them, then the rest.
-	VMOVQ   X3, R8
-	VPEXTRQ $1, X3, R9
-	VZEROUPPER
-	XORL    AX, AX
-	CRC32Q  R8, AX
-	CRC32Q  R9, AX
-
+	DIVIDE_LANE(X3)
 	DIVIDE
 	MOVL AX, ret+40(FP)
 	RET
 
-// func foldCopy(crc uint32, to *byte, b []byte, distances *[12]uint64) uint32
+// func foldCopy512(crc uint32, to *byte, b []byte, distances *[12]uint64) uint32
 //
 // The same, with each stretch in registers on its way from SI to DI.
-TEXT ·foldCopy(SB), NOSPLIT, $0-52
+TEXT ·foldCopy512(SB), NOSPLIT, $0-52
 	MOVL crc+0(FP), AX
 	MOVQ to+8(FP), DI
 	MOVQ b_base+16(FP), SI
@@ -167,47 +145,7 @@ lane:
 	VEXTRACTI32X4  $1, Z1, X2
 	VPTERNLOGQ     $0x96, Z2, Z1, Z3
 
-	VMOVQ   X3, R8
-	VPEXTRQ $1, X3, R9
-	VZEROUPPER
-	XORL    AX, AX
-	CRC32Q  R8, AX
-	CRC32Q  R9, AX
-
-words:
-	CMPQ   CX, $8
-	JB     bytes
-	MOVQ   (SI), R8
-	MOVQ   R8, (DI)
-	CRC32Q R8, AX
-	ADDQ   $8, SI
-	ADDQ   $8, DI
-	SUBQ   $8, CX
-	JMP    words
-
-bytes:
-	TESTQ  CX, CX
-	JZ     done
-	MOVB   (SI), R8
-	MOVB   R8, (DI)
-	CRC32B R8, AX
-	INCQ   SI
-	INCQ   DI
-	DECQ   CX
-	JMP    bytes
-
-done:
+	DIVIDE_LANE(X3)
+	DIVIDE_COPY
 	MOVL AX, ret+48(FP)
-	RET
-
-// func short(crc uint32, b []byte) uint32
-//
-// What is too short to be folded is divided eight bytes at a time.
-TEXT ·short(SB), NOSPLIT, $0-36
-	MOVL crc+0(FP), AX
-	MOVQ b_base+8(FP), SI
-	MOVQ b_len+16(FP), CX
-
-	DIVIDE
-	MOVL AX, ret+32(FP)
 	RET
