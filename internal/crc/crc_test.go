@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-func TestTheChecksumIsThatOfTheStandardLibrary(t *testing.T) {
-	if !folds {
-		t.Log("this processor does not fold")
-	}
+func TestTheChecksumIsThatOfTheStandardLibrary(t *testing.T) { eachWay(t, testChecksum) }
+
+func testChecksum(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := make([]byte, 70_000)
 	for i := range b {
@@ -31,7 +30,9 @@ func TestTheChecksumIsThatOfTheStandardLibrary(t *testing.T) {
 	}
 }
 
-func TestACopyIsWhatWasCopiedAndItsChecksumGoesOn(t *testing.T) {
+func TestACopyIsWhatWasCopiedAndItsChecksumGoesOn(t *testing.T) { eachWay(t, testCopy) }
+
+func testCopy(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	b := make([]byte, 70_000)
 	for i := range b {
