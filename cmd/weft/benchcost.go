@@ -34,6 +34,9 @@ each has half of the processors.`,
 			if o.Loss == 1 {
 				return usagef("--loss 100%%: expected less, since nothing would arrive")
 			}
+			if err := bench.CheckRounds(o.Time, o.Rounds); err != nil {
+				return &exitError{exitUsage, err}
+			}
 			if o.HDR, err = writeHDR(hdr); err != nil {
 				return err
 			}

@@ -35,6 +35,9 @@ All are measured in each round; what is printed is the median of the rounds.
 			if child != "" {
 				return bench.LimitChild(child, c.InOrStdin(), out)
 			}
+			if err := bench.CheckRounds(o.Time, o.Rounds); err != nil {
+				return &exitError{exitUsage, err}
+			}
 			if o.Self, err = os.Executable(); err != nil {
 				return err
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// checkAgainst says why there is no limit to compare with.
+// checkAgainst says why there is no comparing with a limit.
 func (o *Options) checkAgainst() error {
 	switch {
 	case o.Link == LinkMem:
@@ -20,7 +20,7 @@ func (o *Options) checkAgainst() error {
 	case slices.Max(o.Sizes) > limit.MaxSize:
 		return fmt.Errorf("--against limit with --size %d: expected at most %d", slices.Max(o.Sizes), limit.MaxSize)
 	}
-	return nil
+	return CheckRounds(o.Time, o.Rounds)
 }
 
 // mtu is that of the cable.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -42,6 +43,17 @@ func (s localSide) sample(ctx context.Context, kind string, size int, d time.Dur
 		return sample{}, err
 	}
 	return sample{Iterations: st.Messages, Rate: st.MessagesPerSecond(), Bandwidth: st.BytesPerSecond()}, nil
+}
+
+// leastRound is how long each side has in a round at least: in a shorter one little is measured but how the two sides begin.
+const leastRound = 5 * time.Millisecond
+
+// CheckRounds says why a time is too short to be spent in so many rounds.
+func CheckRounds(d time.Duration, rounds int) error {
+	if least := time.Duration(rounds) * leastRound; d < least {
+		return fmt.Errorf("--time %v with --rounds %d: expected at least %v, or fewer rounds, since one has %v at least", d, rounds, least, leastRound)
+	}
+	return nil
 }
 
 // rounds makes the rows of a measurement.
