@@ -150,10 +150,12 @@ func TestBenchOfLossTellsWhatItCosts(t *testing.T) {
 func TestBenchOfIdleLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	r := rows(t, "idle", "--processes", "6", "--programs", "2", "--time", "100ms", "--json")[0]
-	all, daemon, attached := r["core_fraction"].(float64), r["daemon_core_fraction"].(float64), r["attached_core_fraction"].(float64)
-	if r["processes"] != 6.0 || daemon < 0 || attached < 0 || math.Abs(all-daemon-attached) > 1e-9 || r["seconds"].(float64) < 0.1 {
-		t.Errorf("%v", r)
+	for want, line := range map[float64]string{6: "--processes 6 --programs 2", 1: "--processes 1"} {
+		r := rows(t, append([]string{"idle", "--time", "100ms", "--json"}, strings.Fields(line)...)...)[0]
+		all, daemon, attached := r["core_fraction"].(float64), r["daemon_core_fraction"].(float64), r["attached_core_fraction"].(float64)
+		if r["processes"] != want || daemon < 0 || attached < 0 || math.Abs(all-daemon-attached) > 1e-9 || r["seconds"].(float64) < 0.1 {
+			t.Errorf("%s: %v", line, r)
+		}
 	}
 	leavesNothing(t, tmp)
 }

@@ -183,6 +183,7 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench loss --time 249ms":                      "--time 249ms with --rounds 50: expected at least 250ms, or fewer rounds",
 		"bench rate --serve --against limit":           "--serve with --against: expected one or the other",
 		"bench poll --processes 1,x":                   `invalid argument "1,x" for "--processes" flag: expected whole numbers from 1 to 4096`,
+		"bench idle --processes 3 --programs 4":        "--programs 4 with --processes 3: expected at most as many programs as processes",
 		"bench loss --testbed loopback":                `invalid argument "loopback" for "--testbed" flag: expected one of veth`,
 		"bench loss --link shm":                        `invalid argument "shm" for "--link" flag: expected one of udp, xdp`,
 		"bench latency --size all --hdr x":             "--hdr with --serve or several sizes: expected a client, and one size",

@@ -88,6 +88,9 @@ func newBenchIdle() *cobra.Command {
 			if child {
 				return bench.BeIdle(c.Context(), socket, first, count, c.InOrStdin(), out)
 			}
+			if err := spread(c.Flags(), &o); err != nil {
+				return err
+			}
 			if o.Self, err = os.Executable(); err != nil {
 				return err
 			}
@@ -106,7 +109,7 @@ func newBenchIdle() *cobra.Command {
 	}
 	fs := c.Flags()
 	intFlag(fs, &o.Processes, "processes", 128, 1, 1024, "how many processes are attached")
-	intFlag(fs, &o.Programs, "programs", 4, 1, 128, "how many programs they are spread over")
+	intFlag(fs, &o.Programs, "programs", 4, 1, 128, "how many programs they are spread over; fewer if there are fewer processes")
 	durationFlag(fs, &o.Time, "time", 5*time.Second, time.Millisecond, time.Hour, "how long to measure")
 	fs.BoolVar(&asJSON, "json", false, "print one JSON object")
 	fs.BoolVar(&child, "child", false, "be one of the programs")
@@ -117,6 +120,15 @@ func newBenchIdle() *cobra.Command {
 		fs.Lookup(name).Hidden = true
 	}
 	return c
+}
+
+// spread sees to it that each program has a process: one without would end at once, and an ended program has no processor clock.
+func spread(fs *pflag.FlagSet, o *bench.IdleOptions) error {
+	if fs.Changed("programs") && o.Programs > o.Processes {
+		return usagef("--programs %d with --processes %d: expected at most as many programs as processes", o.Programs, o.Processes)
+	}
+	o.Programs = min(o.Programs, o.Processes)
+	return nil
 }
 
 // newBenchPoll is weft bench poll.
