@@ -47,3 +47,11 @@ func (o *Options) limit(size int) string {
 	}
 	return o.Link
 }
+
+// limitLacks says what Weft has and its limit has not: rates and bandwidths have no limit whose messages pass relays.
+func (o *Options) limitLacks() string {
+	if o.Deployment == DeployedDaemon && o.Kind != KindLatency {
+		return " without daemons"
+	}
+	return ""
+}

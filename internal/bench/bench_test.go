@@ -177,6 +177,25 @@ func TestColumnsStandBelowTheirNames(t *testing.T) {
 	}
 }
 
+// With daemons a round trip is compared with a chain of relays, and what goes one way with a limit that has none.
+func TestTheTableSaysIfTheLimitHasNoDaemons(t *testing.T) {
+	for _, kind := range Kinds() {
+		for _, deployment := range Deployments() {
+			var out strings.Builder
+			if _, err := NewTable(&out, Options{Kind: kind, Link: LinkUDP, Deployment: deployment, Time: time.Second, Against: true, Rounds: 9}); err != nil {
+				t.Fatal(err)
+			}
+			want := "medians of 9 rounds in turns with the limit\n"
+			if deployment == DeployedDaemon && kind != KindLatency {
+				want = "medians of 9 rounds in turns with the limit without daemons\n"
+			}
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s, %s: %q does not say %q", kind, deployment, out.String(), want)
+			}
+		}
+	}
+}
+
 func TestJainIsOneForEqualSharesAndItsLeastForOneThatHasAll(t *testing.T) {
 	for _, c := range []struct {
 		shares []float64

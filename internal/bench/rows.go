@@ -74,7 +74,7 @@ func NewTable(out io.Writer, o Options) (Printer, error) {
 	turns := ""
 	if o.Against {
 		head += fmt.Sprintf(" %14s %7s", "limit", "ratio")
-		turns = fmt.Sprintf(", medians of %d rounds in turns with the limit", o.Rounds)
+		turns = fmt.Sprintf(", medians of %d rounds in turns with the limit%s", o.Rounds, o.limitLacks())
 	}
 	_, err := fmt.Fprintf(out, "# weft bench %s: %s\n# %s, %v for each size%s\n# %s\n", o.Kind, what, o.setting(), o.Time, turns, head)
 	return &table{out}, err
