@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -97,12 +99,36 @@ func TestAPollOfIdleProcessesHasItsTime(t *testing.T) {
 }
 
 func TestTheDistributionOfRoundTripsIsWritten(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "x.hgrm")
-	r := rows(t, "latency", "--link", "mem", "--time", "20ms", "--hdr", file, "--json")[0]
-	b, err := os.ReadFile(file)
-	count := fmt.Sprintf("Total count    = %12.0f]", r["iterations"])
-	if text := string(b); err != nil || !strings.Contains(text, "Percentile") || !strings.Contains(text, count) {
-		t.Errorf("%v; expected percentiles, and %s:\n%s", err, count, text)
+	for _, link := range []string{"mem", "shm"} {
+		file := filepath.Join(t.TempDir(), "x.hgrm")
+		if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil { // more than there will be
+			t.Fatal(err)
+		}
+		r := rows(t, "latency", "--link", link, "--time", "20ms", "--hdr", file, "--json")[0]
+		b, err := os.ReadFile(file)
+		count := fmt.Sprintf("Total count    = %12.0f]", r["iterations"])
+		if text := string(b); err != nil || !strings.Contains(text, "Percentile") || !strings.Contains(text, count) || strings.Contains(text, "\x00") {
+			t.Errorf("%s: %v; expected percentiles, and %s:\n%s", link, err, count, text)
+		}
+	}
+}
+
+func TestABenchThatFailsWritesNoDistribution(t *testing.T) {
+	dir := t.TempDir()
+	old, none := filepath.Join(dir, "old.hgrm"), filepath.Join(dir, "none.hgrm")
+	if err := os.WriteFile(old, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{old, none} {
+		if status, _, stderr := weft("bench", "latency", "--link", "xdp", "--hdr", file, "127.0.0.1:9"); status != exitFailed {
+			t.Errorf("status %d: %s; expected %d, since loopback has no AF_XDP", status, stderr, exitFailed)
+		}
+	}
+	if b, err := os.ReadFile(old); err != nil || string(b) != "old" {
+		t.Errorf("what was there before is %q now, %v", b, err)
+	}
+	if _, err := os.Stat(none); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s: %v; expected no such file", none, err)
 	}
 }
 
@@ -188,6 +214,8 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench loss --link shm":                        `invalid argument "shm" for "--link" flag: expected one of udp, xdp`,
 		"bench latency --size all --hdr x":             "--hdr with --serve or several sizes: expected a client, and one size",
 		"bench latency --hdr /nowhere/x":               "--hdr: open /nowhere/x: no such file or directory",
+		"bench latency --hdr=":                         `invalid argument "" for "--hdr" flag: expected the name of a file`,
+		"bench latency --hdr /dev":                     "--hdr: open /dev: is a directory",
 		"bench loss --hdr /nowhere/x":                  "--hdr: open /nowhere/x: no such file or directory",
 		"bench loss --loss 100%":                       "--loss 100%: expected less, since nothing would arrive",
 		"bench latency --testbed veth --loss 1":        "--loss 100%: expected less, since nothing would arrive",

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -184,7 +186,14 @@ func warn(c *cobra.Command) {
 }
 
 func hdrFlag(fs *pflag.FlagSet, file *string) {
-	fs.StringVar(file, "hdr", "", "write the distribution of the round trips, in µs, to `FILE`, as HdrHistogram's plotters read it")
+	fs.Var(&checkedFlag{
+		kind: "FILE",
+		want: "the name of a file",
+		set: func(s string) bool {
+			*file = s
+			return s != ""
+		},
+	}, "hdr", "write the distribution of the round trips, in µs, to FILE, as HdrHistogram's plotters read it")
 }
 
 // writeHDR returns what writes a distribution to a file; nil if there is none to write to. That it can be written is tried before
@@ -193,20 +202,29 @@ func writeHDR(name string) (write func(int, *hdrhistogram.Histogram) error, err 
 	if name == "" {
 		return nil, nil
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
-	if err != nil {
+	if err := tryWriting(name); err != nil {
 		return nil, usagef("--hdr: %v", err)
 	}
-	if err := f.Close(); err != nil {
-		return nil, usagef("--hdr: %v", err)
-	}
-	return func(_ int, h *hdrhistogram.Histogram) (err error) {
-		f, err := os.Create(name)
-		if err != nil {
+	return func(_ int, h *hdrhistogram.Histogram) error {
+		var text bytes.Buffer
+		if _, err := h.PercentilesPrint(&text, 5, 1000); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		_, err = h.PercentilesPrint(f, 5, 1000)
-		return err
+		return os.WriteFile(name, text.Bytes(), 0o666)
 	}, nil
+}
+
+// tryWriting says why a file cannot be written. It leaves it as it was, or not there: what is measured then may fail.
+func tryWriting(name string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err == nil {
+		return errors.Join(f.Close(), os.Remove(name))
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if f, err = os.OpenFile(name, os.O_WRONLY, 0); err != nil {
+		return err
+	}
+	return f.Close()
 }
