@@ -104,16 +104,21 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	choiceFlag(fs, &f.Link, "link", bench.LinkUDP, bench.Links(), "what carries the frames")
 	choiceFlag(fs, &f.Deployment, "deployment", bench.DeployedEmbedded, bench.Deployments(), "where the NICs are: in the processes, or in daemons")
 	f.Sizes = []int{bench.DefaultSize(f.Kind)}
+	least := 0
+	if f.Kind == bench.KindBandwidth {
+		least = 1 // empty messages have none
+	}
 	fs.Var(&checkedFlag{
 		kind: "N|all",
 		text: strconv.Itoa(f.Sizes[0]),
-		want: fmt.Sprintf("a number of bytes from 0 to %d, such as 64, 4KiB or 1MiB, or all", bench.MaxSize),
+		want: fmt.Sprintf("a number of bytes from %d to %d, such as 64, 4KiB or 1MiB, or all", least, bench.MaxSize),
 		set: func(s string) bool {
 			sizes, ok := bench.ParseSizes(s)
-			if ok {
-				f.Sizes = sizes
+			if !ok || sizes[0] < least {
+				return false
 			}
-			return ok
+			f.Sizes = sizes
+			return true
 		},
 	}, "size", "length of a message in bytes; all: 1 B to 4 MiB, in powers of four")
 	durationFlag(fs, &f.Time, "time", 5*time.Second, time.Millisecond, time.Hour, "how long to measure each size")

@@ -190,6 +190,7 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench rate --deployment here":                 `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon`,
 		"bench rate --size few":                        `invalid argument "few" for "--size" flag: expected a number of bytes from 0 to 67108864, such as 64, 4KiB or 1MiB, or all`,
 		"bench rate --size -1":                         `invalid argument "-1" for "--size" flag: expected a number of bytes`,
+		"bench bandwidth --size 0":                     `invalid argument "0" for "--size" flag: expected a number of bytes from 1 to 67108864, such as 64, 4KiB or 1MiB, or all`,
 		"bench rate --size 65MiB":                      `invalid argument "65MiB" for "--size" flag: expected a number of bytes`,
 		"bench rate --time 5":                          `invalid argument "5" for "--time" flag: expected a length of time`,
 		"bench latency --link mem --deployment daemon": "--deployment daemon with --link mem: expected embedded, since mem joins NICs of one process",
