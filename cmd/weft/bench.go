@@ -127,7 +127,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.listen, "listen", ":"+strconv.Itoa(bench.DefaultPort), "address at which --serve waits, IP:PORT")
 	choiceFlag(fs, &f.testbed, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
 	shareFlag(fs, &f.Loss, "loss", "packets that a testbed loses, each way")
-	fs.IntVar(&f.MTU, "mtu", testbed.DefaultMTU, "`bytes` that the testbed's cable carries")
+	mtuFlag(fs, &f.MTU)
 	choiceFlag(fs, &f.against, "against", "", []string{"limit"}, "measure beside what the ground allows, in turns with it")
 	fs.BoolVar(&f.Apart, "apart", false, "each side has processors of its own; so it is with --against limit, unless it says false")
 	intFlag(fs, &f.Rounds, "rounds", 9, 1, 1000, "how often they take turns; what is printed are medians")
@@ -136,6 +136,10 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	}
 	fs.BoolVar(&f.child, "child", false, "be a side of a measurement that another weft makes, and end with standard input")
 	fs.Lookup("child").Hidden = true
+}
+
+func mtuFlag(fs *pflag.FlagSet, p *int) {
+	intFlag(fs, p, "mtu", testbed.DefaultMTU, testbed.LeastMTU, testbed.MostMTU, "bytes that the testbed's cable carries")
 }
 
 // complete takes the argument and checks what no flag can check alone.

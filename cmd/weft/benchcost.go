@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/internal/bench"
-	"github.com/weftnet/weft/internal/testbed"
 )
 
 // newBenchLoss is weft bench loss.
@@ -66,7 +65,7 @@ each has half of the processors.`,
 	choiceFlag(fs, &o.Deployment, "deployment", bench.DeployedEmbedded, bench.Deployments(), "where the NICs are: in the processes, or in daemons")
 	choiceFlag(fs, &on, "testbed", testbedVeth, []string{testbedVeth}, "where the two sides are: on hosts made for it")
 	shareFlag(fs, &o.Loss, "loss", "packets that are lost, each way (default 1%)")
-	fs.IntVar(&o.MTU, "mtu", testbed.DefaultMTU, "`bytes` that the testbed's cable carries")
+	mtuFlag(fs, &o.MTU)
 	sizeFlag(fs, &o.Size, 1<<20, "length of a message of the stream in bytes")
 	durationFlag(fs, &o.Time, "time", 5*time.Second, time.Millisecond, time.Hour, "how long to measure each of the three")
 	intFlag(fs, &o.Rounds, "rounds", 50, 1, 1000, "how often they take turns")

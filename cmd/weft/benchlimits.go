@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftnet/weft/internal/bench"
-	"github.com/weftnet/weft/internal/testbed"
 )
 
 // newBenchLimits is weft bench limits.
@@ -58,7 +57,7 @@ All are measured in each round; what is printed is the median of the rounds.
 	fs := c.Flags()
 	durationFlag(fs, &o.Time, "time", time.Second, time.Millisecond, time.Hour, "how long to measure each limit and size")
 	intFlag(fs, &o.Rounds, "rounds", 5, 1, 1000, "rounds in which that time is spent")
-	fs.IntVar(&o.MTU, "mtu", testbed.DefaultMTU, "`bytes` that the cable between the two hosts carries")
+	mtuFlag(fs, &o.MTU)
 	fs.BoolVar(&asJSON, "json", false, "print one JSON object for each limit and size")
 	fs.Var(&checkedFlag{
 		kind: "NAME,…",
