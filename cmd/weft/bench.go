@@ -167,14 +167,17 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 		return usagef("--loss 100%%: expected less, since nothing would arrive")
 	case f.hdr != "" && (f.serve || len(f.Sizes) > 1):
 		return usagef("--hdr with --serve or several sizes: expected a client, and one size")
+	case f.serve && (f.json || fs.Changed("size") || fs.Changed("time")):
+		return usagef("--serve with --json, --size or --time: expected none of them, since it is the client that says what is measured, and prints it")
 	case !f.serve && fs.Changed("listen"):
 		return usagef("--listen %s without --serve: only --serve waits at an address", f.listen)
 	}
+	f.Started = f.child && len(args) > 0
 	f.Veth, f.Lossy, f.Against = f.testbed == testbedVeth, fs.Changed("loss"), f.against != ""
 	if !fs.Changed("apart") {
 		f.Apart = f.Against // the limit's programs have, and two hosts do
 	}
-	if f.child && len(args) > 0 && bench.Reaches(f.Link) != "" {
+	if f.Started && bench.Reaches(f.Link) != "" {
 		f.Self, err = os.Executable()
 		f.Host = args[0]
 		return err

@@ -113,6 +113,9 @@ func TestBenchSaysWhyALinkCannotBeHad(t *testing.T) {
 		if n := strings.Count(said, "AF_XDP unavailable"); err == nil || n != 1 || !strings.Contains(said, "interface eth0: ") || !strings.Contains(said, "needs CAP_NET_ADMIN") {
 			t.Errorf("%s: %v; it is said %d times that there is no AF_XDP: %s", deployment, err, n, said)
 		}
+		if deployment == "embedded" && (strings.Contains(said, "exit status") || strings.Count(said, "weft: ") != 1+strings.Count(said, "weft: warning: ")) {
+			t.Errorf("it is said that a process of ours has ended: %s", said)
+		}
 	}
 }
 

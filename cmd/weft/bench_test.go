@@ -209,6 +209,9 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench limits --only line --rounds 1000":       "--time 1s with --rounds 1000: expected at least 5s, or fewer rounds",
 		"bench loss --time 249ms":                      "--time 249ms with --rounds 50: expected at least 250ms, or fewer rounds",
 		"bench rate --serve --against limit":           "--serve with --against: expected one or the other",
+		"bench rate --serve --size 64":                 "--serve with --json, --size or --time: expected none of them, since it is the client that says what is measured",
+		"bench rate --serve --time 1s":                 "--serve with --json, --size or --time: expected none of them",
+		"bench rate --serve --json":                    "--serve with --json, --size or --time: expected none of them",
 		"bench poll --processes 1,x":                   `invalid argument "1,x" for "--processes" flag: expected whole numbers from 1 to 4096`,
 		"bench idle --processes 3 --programs 4":        "--programs 4 with --processes 3: expected at most as many programs as processes",
 		"bench loss --testbed loopback":                `invalid argument "loopback" for "--testbed" flag: expected one of veth`,
@@ -246,5 +249,17 @@ func TestAServerThatIsNotThereIsNamed(t *testing.T) {
 	status, _, stderr := weft("bench", "latency", "--time", "1ms", "127.0.0.1:9")
 	if status != exitFailed || !strings.Contains(stderr, "no server answers at 127.0.0.1:9; `weft bench latency --serve` starts one there") {
 		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// One side of a testbed cannot be told to start the other: that was started before it.
+func TestAFarSideThatIsLostIsSaidToBe(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var stderr strings.Builder
+	status := run(ctx, strings.Fields("bench latency --child 127.0.0.1:9"), io.Discard, &stderr)
+	said := stderr.String()
+	if status != exitFailed || !strings.Contains(said, "the far side, started at 127.0.0.1:9, was lost: ") || strings.Contains(said, "--serve") {
+		t.Errorf("status %d: %s", status, said)
 	}
 }

@@ -35,7 +35,8 @@ type Options struct {
 	Deployment string
 	Sizes      []int         // bytes
 	Time       time.Duration // for each size
-	Host       string        // IP:PORT of a server on another host; empty: a server is started on this one
+	Host       string        // address of a server that is there already; empty: a server is started on this host
+	Started    bool          // then: by the weft that has started this one
 	Self       string        // path of the weft binary, for processes that are started
 
 	Veth  bool    // the two sides are on two hosts that are made for it

@@ -115,16 +115,25 @@ func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	within := patience
-	if o.Host != "" {
+	return p, o.meet(ctx, p, addr)
+}
+
+// meet waits until the server at addr is within reach of p.
+func (o *Options) meet(ctx context.Context, p *weft.Process, addr string) error {
+	ours, within := o.Host == "" || o.Started, patience
+	if !ours {
 		within = answerWithin
 	}
 	wait, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if _, err := p.WaitName(wait, ServerName); err != nil {
-		return nil, fmt.Errorf("bench: no server answers at %s; `weft bench %s --serve` starts one there: %w", addr, o.Kind, err)
+	_, err := p.WaitName(wait, ServerName)
+	switch {
+	case err == nil:
+		return nil
+	case ours:
+		return fmt.Errorf("bench: the far side, started at %s, was lost: %w", addr, err)
 	}
-	return p, nil
+	return fmt.Errorf("bench: no server answers at %s; `weft bench %s --serve` starts one there: %w", addr, o.Kind, err)
 }
 
 // ownAddress is the address of this host that a peer's answers come to. No packet is sent to find it.
