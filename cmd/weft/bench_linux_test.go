@@ -30,12 +30,12 @@ func TestBenchWithDaemonsStartsThemAndLeavesNothing(t *testing.T) {
 }
 
 func TestBenchAgainstTheLimitTellsTheRatio(t *testing.T) {
-	lines := []string{"latency --link shm", "rate --link shm --size 0", "bandwidth --link udp", "latency --link udp --deployment daemon"}
+	lines := []string{"latency --link shm", "rate --link shm --size 0", "bandwidth --link shm", "bandwidth --link udp", "latency --link udp --deployment daemon"}
 	if err := testbed.Check(); err != nil {
 		t.Log(err)
 	} else {
-		lines = append(lines, "latency --testbed veth --link xdp --size 4MiB", "rate --testbed veth --link udp", "bandwidth --testbed veth --link xdp",
-			"latency --testbed veth --link udp --size 256KiB --mtu 9000")
+		lines = append(lines, "latency --testbed veth --link xdp --size 4MiB", "rate --testbed veth --link udp", "rate --testbed veth --link xdp",
+			"bandwidth --testbed veth --link xdp", "latency --testbed veth --link udp", "latency --testbed veth --link udp --size 256KiB --mtu 9000")
 	}
 	for _, line := range lines {
 		args := strings.Fields(line)
