@@ -172,7 +172,7 @@ func (w *writer) post(head *[6]uint64, body []byte) (posted bool) {
 	words[1] = w.secondKey ^ (w.pos<<lengthBits | uint64(n))
 	atomic.StoreUint64(&words[0], w.firstKey^w.pos)
 	w.pos += need
-	own(w.word((w.pos + line) & (w.size - 1))) // the second line of the next, for which the reader does not look
+	own(w.word((w.pos + line) & (w.size - 1))) // the second line of the next, unless a reader who waits asks for it meanwhile
 	return true
 }
 
