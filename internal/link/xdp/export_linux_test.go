@@ -8,6 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/link/udp"
 )
 
+// NotAttached says why the kernel did not attach a program to an interface of that MTU.
+func NotAttached(err error, mtu int) error { return notAttached(err, place{mtu: mtu}) }
+
 // Slow is the driver's ordinary socket.
 func (d *Driver) Slow() *udp.Driver { return d.slow }
 

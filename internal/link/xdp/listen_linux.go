@@ -7,21 +7,12 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/cilium/ebpf"
-	ebpflink "github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/udp"
 )
-
-// steering is the program on the interface, with the table of its sockets.
-type steering struct {
-	sockets  *ebpf.Map
-	program  *ebpf.Program
-	attached ebpflink.Link
-}
 
 // place is where an address lives: its interface, and the one below it that frames come by.
 type place struct {
@@ -157,52 +148,6 @@ func (d *Driver) explain(cfg Config, at place) string {
 		size += fmt.Sprintf(", and the memory of a frame holds %d less", carried)
 	}
 	return fmt.Sprintf("AF_XDP on %s: %s, %s, %d queues; %s; %s", at.name, mode, how, len(d.queues), size, d.slow.Explain())
-}
-
-// attach loads the program and puts it on the interface.
-func (d *Driver) attach(generic bool, at place) (err error) {
-	s := &d.steer
-	s.sockets, err = ebpf.NewMap(&ebpf.MapSpec{Name: "weft_sockets", Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(max(at.rxQueue, len(d.queues)))})
-	if err != nil {
-		return unavailable(fmt.Errorf("making the table of sockets: %w", err))
-	}
-	for n, q := range d.queues {
-		if err := s.sockets.Put(uint32(n), uint32(q.fd)); err != nil {
-			return unavailable(fmt.Errorf("entering the socket of queue %d: %w", n, err))
-		}
-	}
-	spec := &ebpf.ProgramSpec{Name: "weft_steer", Type: ebpf.XDP, License: "Apache-2.0", Instructions: steer(s.sockets.FD(), d.addr, at.vlan)}
-	if at.mtu > chunkBytes-chunkSpare-ethernetLen-vlanLen && !generic {
-		spec.Flags = unix.BPF_F_XDP_HAS_FRAGS // drivers refuse other programs where frames may be longer than a page
-	}
-	if s.program, err = ebpf.NewProgram(spec); err != nil {
-		return unavailable(fmt.Errorf("loading the program: %w", err))
-	}
-	mode := ebpflink.XDPDriverMode
-	if generic {
-		mode = ebpflink.XDPGenericMode
-	}
-	s.attached, err = ebpflink.AttachXDP(ebpflink.XDPOptions{Program: s.program, Interface: at.lower, Flags: mode})
-	switch {
-	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
-		return fmt.Errorf("%w: the interface has another XDP program: %w", ErrUnavailable, err)
-	case errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Errorf("%w: its driver has no native XDP (generic mode is there for those who ask for it): %w", ErrUnavailable, err)
-	case err != nil:
-		return unavailable(fmt.Errorf("attaching the program: %w", err))
-	}
-	return nil
-}
-
-// unavailable says what is missing, if the kernel does not let us.
-func unavailable(err error) error {
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return fmt.Errorf("%w: %w (needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF)", ErrUnavailable, err)
-	case errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.ENOPROTOOPT), errors.Is(err, unix.ENOSYS):
-		return fmt.Errorf("%w: %w (needs Linux 5.9 or later, with CONFIG_XDP_SOCKETS)", ErrUnavailable, err)
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 // release frees whatever there is of a driver.
