@@ -200,13 +200,23 @@ func pass() asm.Instructions {
 	return asm.Instructions{asm.Mov.Imm(asm.R0, xdpPass).WithSymbol("pass"), asm.Return()}
 }
 
+// attach puts a program on an interface: one that takes frames in one piece, or in several where the cable carries longer ones.
 func attach(index int, ins asm.Instructions) (*ebpf.Program, link.Link, error) {
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "weft_limit", Type: ebpf.XDP, Instructions: ins, License: "Apache-2.0"})
+	p, l, err := attachFor(index, ins, 0)
+	if errors.Is(err, unix.ERANGE) {
+		return attachFor(index, ins, unix.BPF_F_XDP_HAS_FRAGS)
+	}
+	return p, l, err
+}
+
+func attachFor(index int, ins asm.Instructions, flags uint32) (*ebpf.Program, link.Link, error) {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "weft_limit", Type: ebpf.XDP, Instructions: ins, License: "Apache-2.0", Flags: flags})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: XDP program: %w", ErrUnavailable, err)
 	}
 	l, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: index, Flags: link.XDPDriverMode})
 	if err != nil {
+		p.Close()
 		return nil, nil, fmt.Errorf("%w: attaching the XDP program: %w", ErrUnavailable, err)
 	}
 	return p, l, nil
