@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -140,12 +138,12 @@ func (c *Config) network() (d link.Driver, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("weft: Config.Listen: %w", err)
 	}
-	plain, err := withoutOffload()
+	plain, err := udp.WithoutOffload()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("weft: %w", err)
 	}
 	if byXDP { // by name only: an XDP program takes the interface's segmentation offload from everybody
-		d, err = xdp.Listen(xdp.Config{Addr: addr, Generic: generic, Log: c.later()})
+		d, err = xdp.Listen(xdp.Config{Addr: addr, Generic: generic, NoOffload: plain, Log: c.later()})
 	} else {
 		d, err = udp.Listen(udp.Config{Addr: addr, NoOffload: plain, Log: c.later()})
 	}
@@ -171,19 +169,6 @@ const (
 	xdpPrefix        = "xdp:"
 	xdpGenericPrefix = "xdp-generic:"
 )
-
-// withoutOffload reads the kill switch of segmentation offload, $WEFT_GSO.
-func withoutOffload() (bool, error) {
-	s, set := os.LookupEnv("WEFT_GSO")
-	if !set || s == "" {
-		return false, nil
-	}
-	on, err := strconv.ParseBool(s)
-	if err != nil {
-		return false, fmt.Errorf("weft: $WEFT_GSO is %q; expected true or false", s)
-	}
-	return !on, nil
-}
 
 // address reads where a node listens.
 func (n Node) address() (netip.AddrPort, error) {

@@ -1,10 +1,12 @@
 package weft_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/testbed"
 )
 
 // Segmentation offload can be switched off for programs that embed their NIC, without their doing.
@@ -39,5 +41,32 @@ func TestTheEnvironmentSwitchesSegmentationOffloadOff(t *testing.T) {
 	t.Setenv("WEFT_GSO", "maybe")
 	if _, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}}); err == nil || !strings.Contains(err.Error(), `$WEFT_GSO is "maybe"; expected true or false`) {
 		t.Errorf("WEFT_GSO=maybe: %v", err)
+	}
+}
+
+// Beside AF_XDP there is a UDP socket, and it obeys the same switch.
+func TestTheEnvironmentSwitchesSegmentationOffloadOffBesideAFXDP(t *testing.T) {
+	for environment, want := range map[string]bool{"false": true, "true": false} {
+		bed, err := testbed.New(testbed.Config{Hosts: 2})
+		if errors.Is(err, testbed.ErrUnavailable) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { bed.Close() })
+		t.Setenv("WEFT_GSO", environment)
+		said := make(chan string, 1)
+		n := network{Config: weft.Config{Listen: "xdp:", Log: func(text string) { said <- text }}, bed: bed}
+		n.add(t, func(c weft.Config) error {
+			nic, err := weft.OpenNIC(t.Context(), c)
+			if err == nil {
+				t.Cleanup(func() { nic.Close() })
+			}
+			return err
+		})
+		if got := <-said; strings.Contains(got, "no segmentation offload, as configured") != want {
+			t.Errorf("WEFT_GSO=%s: it says %q", environment, got)
+		}
 	}
 }

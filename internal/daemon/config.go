@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/udp"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
 	"github.com/weftnet/weft/internal/registry/gossip"
@@ -39,7 +40,7 @@ func Links() []string { return []string{"auto", "udp", "xdp", "xdp-generic"} }
 //	prefer            = "bandwidth"                 # what link = "auto" goes by: "bandwidth" or "latency"
 //	listen            = "10.0.0.1:7700"             # default: every address, port 7700
 //	mtu               = 0                           # bytes of a frame; 0: what the interface carries
-//	gso               = true                        # false: frames leave and come one by one, without segmentation offload
+//	gso               = true                        # false: frames leave and come one by one; default: $WEFT_GSO, or true
 //	registry          = "/etc/weft/nodes.toml"      # a file of torus and [[node]] that hosts share
 //	torus             = [8, 4]                      # width and height, if the fabric is one
 //	position          = [3, 0]                      # of this NIC; default: that of its [[node]]
@@ -81,7 +82,7 @@ type Config struct {
 	Prefer           string       `toml:"prefer"` // empty: bandwidth
 	Listen           string       `toml:"listen"`
 	MTU              int          `toml:"mtu"`
-	GSO              *bool        `toml:"gso"` // nil: true
+	GSO              *bool        `toml:"gso"` // nil: $WEFT_GSO, or true
 	Registry         string       `toml:"registry"`
 	Torus            []int        `toml:"torus"`
 	Position         []int        `toml:"position"`
@@ -150,6 +151,7 @@ type settings struct {
 	stateDir string
 	listen   netip.AddrPort
 	mtu      int
+	plain    bool              // without segmentation offload
 	nodes    registry.Registry // that the configuration lists
 	torus    registry.Torus
 	position registry.Position // that the configuration gives this NIC, if not in the list
@@ -186,6 +188,9 @@ func (c Config) check() (s settings, err error) {
 	if c.MTU != 0 && (c.MTU < limits.LeastFrame || c.MTU > 65507) {
 		wrong("mtu", "%d; expected 0, or %d to 65507 bytes", c.MTU, limits.LeastFrame)
 	}
+	if s.plain, err = c.withoutOffload(); err != nil {
+		wrong("gso", "%w", err)
+	}
 	if d := time.Duration(c.UnreachableAfter); d != 0 && (d < 10*time.Millisecond || d > time.Hour) {
 		wrong("unreachable_after", "%v; expected 10ms to 1h", d)
 	}
@@ -218,6 +223,14 @@ func (c Config) check() (s settings, err error) {
 	}
 	s.mtu, s.config = c.MTU, c
 	return s, errors.Join(errs...)
+}
+
+// withoutOffload is whether the kill switch of segmentation offload is thrown, here or in the environment.
+func (c Config) withoutOffload() (bool, error) {
+	if c.GSO != nil {
+		return !*c.GSO, nil
+	}
+	return udp.WithoutOffload()
 }
 
 // nodes joins the list in the configuration with the file that it names. Both may say how large the torus is.

@@ -71,12 +71,13 @@ func named[D carrier](name string, d D, err error, choice string) (carried, erro
 }
 
 func (d *Daemon) openXDP(generic bool) (*xdp.Driver, error) {
-	return xdp.Listen(xdp.Config{Addr: d.settings.listen, MTU: d.settings.mtu, Generic: generic, Log: d.linkSays})
+	s := &d.settings
+	return xdp.Listen(xdp.Config{Addr: s.listen, MTU: s.mtu, Generic: generic, NoOffload: s.plain, Log: d.linkSays})
 }
 
 func (d *Daemon) openUDP() (*udp.Driver, error) {
 	s := &d.settings
-	return udp.Listen(udp.Config{Addr: s.listen, MTU: s.mtu, NoOffload: s.config.GSO != nil && !*s.config.GSO, Log: d.linkSays})
+	return udp.Listen(udp.Config{Addr: s.listen, MTU: s.mtu, NoOffload: s.plain, Log: d.linkSays})
 }
 
 // linkSays logs what the link has to say. It does so from the engine's thread, which does not wait for a log.

@@ -1,21 +1,51 @@
 package daemon
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// opened opens the link that a configuration asks for, and returns its name and what the log says of it, or the error.
-func opened(t *testing.T, c Config, at netip.AddrPort) (name, why string) {
+// opened opens the link that a configuration asks for, on a host or on this one, and returns its name and what the log says of it.
+// Just after another the kernel may still be taking back the queue of that one.
+func opened(t *testing.T, h *testbed.Host, c Config, at netip.AddrPort) (name, why string) {
 	t.Helper()
-	d := &Daemon{settings: settings{listen: at, config: c}}
-	l, err := d.openLink()
+	c.Listen = at.String()
+	s, err := c.check()
 	if err != nil {
-		t.Errorf("link %q, prefer %q: %v", c.Link, c.Prefer, err)
-		return "", err.Error()
+		t.Fatal(err)
+	}
+	var l carried
+	open := func() (err error) {
+		l, err = (&Daemon{settings: s}).openLink()
+		return err
+	}
+	do := open
+	if h != nil {
+		do = func() error { return h.Do(open) }
+	}
+	for end := time.Now().Add(time.Minute); ; {
+		err = do()
+		busy := errors.Is(err, unix.EBUSY) || err == nil && strings.Contains(l.choice, unix.EBUSY.Error())
+		if !busy || time.Now().After(end) {
+			break
+		}
+		if err == nil {
+			l.Close()
+		}
+	}
+	if errors.Is(err, xdp.ErrUnavailable) && !errors.Is(err, unix.EBUSY) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatalf("link %q, prefer %q: %v", c.Link, c.Prefer, err)
 	}
 	defer l.Close()
 	return l.name, l.why()
@@ -24,31 +54,71 @@ func opened(t *testing.T, c Config, at netip.AddrPort) (name, why string) {
 // "The log says what was tried, chosen and why" (decision 12).
 func TestTheChoiceOfALinkIsExplained(t *testing.T) {
 	loopback := netip.MustParseAddrPort("127.0.0.1:0")
-	off := false
 	for _, test := range []struct {
 		config Config
 		want   string
 	}{
 		{Config{}, "MTU "},
-		{Config{Link: "udp", GSO: &off}, "no segmentation offload, as configured"},
 		{Config{Link: "auto"}, "auto: UDP rather than AF_XDP, which costs the bandwidth"},
 		{Config{Link: "auto", Prefer: preferLatency}, "auto: UDP, though latency is preferred, because of AF_XDP unavailable: "},
 	} {
-		if name, why := opened(t, test.config, loopback); name != "udp" || !strings.Contains(why, test.want) {
+		if name, why := opened(t, nil, test.config, loopback); name != "udp" || !strings.Contains(why, test.want) {
 			t.Errorf("link %q, prefer %q: %s, %s; want udp, %q", test.config.Link, test.config.Prefer, name, why, test.want)
 		}
 	}
 }
 
-func TestWhoPrefersLatencyGetsAFXDPWhereItCanBeHad(t *testing.T) {
-	if err := testbed.Check(); err != nil {
-		t.Skip("no testbed:", err)
+// The kill switch is in the configuration or, where that says nothing, in the environment, and it is of all sockets.
+func TestSegmentationOffloadIsSwitchedOffOnEachLink(t *testing.T) {
+	const is = "no segmentation offload, as configured"
+	for _, link := range []string{"udp", "xdp"} {
+		t.Run(link, func(t *testing.T) {
+			at, host := netip.MustParseAddr("127.0.0.1"), (*testbed.Host)(nil)
+			if link == "xdp" {
+				host = twoHosts(t).Host(0)
+				at = host.Addr()
+			}
+			for _, test := range []struct {
+				file, environment string
+				off               bool
+			}{
+				{"", "", false}, {"", "true", false}, {"", "false", true}, {"", "0", true},
+				{"gso = false", "", true}, {"gso = true", "false", false}, {"gso = false", "maybe", true},
+			} {
+				t.Setenv("WEFT_GSO", test.environment)
+				c, err := Parse([]byte(test.file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.Link = link
+				if _, why := opened(t, host, c, netip.AddrPortFrom(at, 0)); strings.Contains(why, is) != test.off {
+					t.Errorf("%q, WEFT_GSO=%s: %q; expected that it says %q: %v", test.file, test.environment, why, is, test.off)
+				}
+			}
+		})
 	}
+	t.Setenv("WEFT_GSO", "maybe")
+	if err := (Config{}).Check(); err == nil || err.Error() != `gso: $WEFT_GSO is "maybe"; expected true or false` {
+		t.Errorf("WEFT_GSO=maybe: %v", err)
+	}
+}
+
+// twoHosts is a testbed, or a reason to skip.
+func twoHosts(t *testing.T) *testbed.Testbed {
+	t.Helper()
 	bed, err := testbed.New(testbed.Config{Hosts: 2})
+	if errors.Is(err, testbed.ErrUnavailable) {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bed.Close()
+	t.Cleanup(func() { bed.Close() })
+	return bed
+}
+
+func TestWhoPrefersLatencyGetsAFXDPWhereItCanBeHad(t *testing.T) {
+	bed := twoHosts(t)
 	for _, test := range []struct {
 		config     Config
 		want, says string
@@ -57,13 +127,7 @@ func TestWhoPrefersLatencyGetsAFXDPWhereItCanBeHad(t *testing.T) {
 		{Config{Link: "auto", Prefer: preferLatency}, "xdp", "native, copying (zero-copy: "}, // a veth has no zero-copy, and the log says so
 		{Config{Link: "xdp-generic"}, "xdp-generic", "generic, copying"},
 	} {
-		var name, why string
-		if err := bed.Host(0).Do(func() error {
-			name, why = opened(t, test.config, netip.AddrPortFrom(bed.Host(0).Addr(), 0))
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		name, why := opened(t, bed.Host(0), test.config, netip.AddrPortFrom(bed.Host(0).Addr(), 0))
 		if strings.Contains(why, "AF_XDP unavailable") {
 			t.Skip("this system has none:", why)
 		}

@@ -41,7 +41,8 @@ func listen(cfg Config) (d *Driver, err error) {
 	if err := d.size(cfg.MTU, at, cfg.Addr.Addr()); err != nil {
 		return d, err
 	}
-	if d.slow, err = udp.Listen(udp.Config{Addr: cfg.Addr, MTU: d.mtu, OneSocket: true, Log: cfg.Log}); err != nil {
+	beside := udp.Config{Addr: cfg.Addr, MTU: d.mtu, OneSocket: true, NoOffload: cfg.NoOffload, Log: cfg.Log}
+	if d.slow, err = udp.Listen(beside); err != nil {
 		return d, err
 	}
 	d.addr = d.slow.Addr()

@@ -35,6 +35,9 @@ type Config struct {
 	Generic bool           // the kernel's emulation, for interfaces whose driver has no XDP
 	Copy    bool           // never zero-copy
 
+	// NoOffload is the kill switch of segmentation offload on the ordinary socket beside it. By AF_XDP there is none.
+	NoOffload bool
+
 	// Log is that of the ordinary socket beside it, as udp.Config has it.
 	Log func(text string)
 }
