@@ -97,7 +97,8 @@ type Stats struct {
 type Driver struct {
 	addr     link.Addr
 	mtu      int
-	why      string // what Explain says
+	size     string // how the MTU came about
+	way      string // how the rest did
 	log      func(text string)
 	out      stage
 	sock     socket // the system's part
@@ -121,8 +122,8 @@ func Listen(cfg Config) (*Driver, error) {
 		cfg.SocketBuffer = limits.SocketBuffer
 	}
 	d := &Driver{log: cfg.Log}
-	why, err := d.chooseMTU(cfg)
-	if err != nil {
+	var err error
+	if d.size, err = d.chooseMTU(cfg); err != nil {
 		return nil, fmt.Errorf("udp: listen on %v: %w", cfg.Addr, err)
 	}
 	offload := d.chooseOffload(cfg)
@@ -131,7 +132,7 @@ func Listen(cfg Config) (*Driver, error) {
 	}
 	d.addr = d.sock.localAddr()
 	d.out = newStage(d.mtu)
-	d.why = why + "; " + offload + "; " + d.sock.explain(cfg.SocketBuffer) + d.sock.addDirect(cfg, d.addr)
+	d.way = offload + "; " + d.sock.explain(cfg.SocketBuffer) + d.sock.addDirect(cfg, d.addr)
 	return d, nil
 }
 
@@ -162,7 +163,10 @@ func (d *Driver) chooseMTU(cfg Config) (why string, err error) {
 }
 
 // Explain says in one line how MTU and buffers came about, and what the administrator may do for more.
-func (d *Driver) Explain() string { return d.why }
+func (d *Driver) Explain() string { return d.size + "; " + d.way }
+
+// ExplainSocket is Explain without the MTU, for whom that is another's.
+func (d *Driver) ExplainSocket() string { return d.way }
 
 // ReceiveBuffer is how many bytes of full frames may safely be under way to this socket: half of what the kernel
 // granted, because it charges its own bookkeeping to the buffer, too. Small frames cost it far more than their length.

@@ -148,7 +148,11 @@ func (d *Driver) explain(cfg Config, at place) string {
 	if carried := at.mtu - chunkBytes + chunkSpare + ethernetLen + vlanLen; carried > 0 {
 		size += fmt.Sprintf(", and the memory of a frame holds %d less", carried)
 	}
-	return fmt.Sprintf("AF_XDP on %s: %s, %s, %d queues; %s; %s", at.name, mode, how, len(d.queues), size, d.slow.Explain())
+	queues := "1 queue"
+	if n := len(d.queues); n != 1 {
+		queues = fmt.Sprintf("%d queues", n)
+	}
+	return fmt.Sprintf("AF_XDP on %s: %s, %s, %s; %s; beside it UDP: %s", at.name, mode, how, queues, size, d.slow.ExplainSocket())
 }
 
 // release frees whatever there is of a driver.
