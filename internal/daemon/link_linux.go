@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/link"
@@ -54,9 +53,6 @@ func (d *Daemon) openLink() (carried, error) {
 	x, err := d.openXDP(false)
 	if err == nil {
 		return named("xdp", x, nil, "auto: AF_XDP, as latency is preferred")
-	}
-	if !errors.Is(err, xdp.ErrUnavailable) {
-		return carried{}, err
 	}
 	u, uerr := d.openUDP()
 	return named("udp", u, uerr, fmt.Sprintf("auto: UDP, though latency is preferred, because of %v", err))

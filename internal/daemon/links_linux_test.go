@@ -111,6 +111,8 @@ func TestALinkThatCannotBeHadIsRefusedByNameAndReplacedIfNobodyNamedIt(t *testin
 	}{
 		{daemon.Config{Link: "xdp", Listen: listen}, 65534, []string{"failed: ", "interface eth0: ", "AF_XDP unavailable", "needs CAP_NET_ADMIN"}},
 		{daemon.Config{Link: "auto", Prefer: "latency", Listen: listen}, 65534, []string{"ready", "link=udp", "AF_XDP unavailable", "needs CAP_NET_ADMIN"}},
+		{daemon.Config{Link: "xdp", Listen: listen, MTU: 5000}, 0, []string{"failed: ", "interface eth0: MTU of 5000 bytes: not in "}},
+		{daemon.Config{Link: "auto", Prefer: "latency", Listen: listen, MTU: 5000}, 0, []string{"ready", "link=udp", "interface eth0: MTU of 5000 bytes: not in "}},
 		{daemon.Config{Link: "xdp", Listen: "127.0.0.1:0"}, 0, []string{"failed: ", "AF_XDP unavailable: the address is 127.0.0.1; expected one of a network interface"}},
 		{daemon.Config{Link: "auto", Prefer: "latency", Listen: "127.0.0.1:0"}, 0, []string{"ready", "link=udp", "AF_XDP unavailable: the address is 127.0.0.1"}},
 	} {
