@@ -50,6 +50,7 @@ Everything may stand in a TOML file, too (--config); flags go before it.`,
 	f.StringVar(&o.config.Socket, "socket", "", "unix socket at which processes attach, a `PATH` (default: $WEFT_SOCKET, or by user)")
 	f.StringVar(&o.config.StateDir, "state-dir", "", "`DIRECTORY` of the NIC's key and incarnation (default: by socket)")
 	choiceFlag(f, &o.config.Link, "link", "udp", daemon.Links(), "what carries the frames")
+	choiceFlag(f, &o.config.Prefer, "prefer", "bandwidth", daemon.Preferences(), "what --link auto goes by; latency has it try AF_XDP first")
 	f.StringVar(&o.config.Listen, "listen", "", "`IP:PORT` of the link (default: every address, port 7700)")
 	intFlag(f, &o.config.MTU, "mtu", 0, 0, 65507, "largest frame in bytes; 0: what the interface carries")
 	f.StringSliceVar(&o.nodes, "node", nil, "another NIC, `[ID@]IP[:PORT]`; several by commas or by more flags")
@@ -92,6 +93,7 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 			set()
 		}
 	}
+	o.mergePrefer(c, &conf)
 	o.mergeGossip(c, &conf)
 	for _, n := range o.nodes {
 		e, err := daemon.ParseNode(n)
@@ -104,6 +106,16 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 		return conf, usagef("%w", err)
 	}
 	return conf, nil
+}
+
+// mergePrefer puts --prefer over the file's. A link that is named leaves nothing to the preference of the file.
+func (o *nicOptions) mergePrefer(c *cobra.Command, conf *daemon.Config) {
+	switch {
+	case c.Flags().Changed("prefer"):
+		conf.Prefer = o.config.Prefer
+	case c.Flags().Changed("link") && o.config.Link != "auto":
+		conf.Prefer = ""
+	}
 }
 
 // mergeGossip puts the given flags over the configuration's [gossip]. Any of them begins one.

@@ -22,7 +22,18 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 	if err := os.WriteFile(file, []byte("listen = \"127.0.0.1:7700\"\nspeed = \"fast\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	latency := filepath.Join(t.TempDir(), "latency.toml")
+	if err := os.WriteFile(latency, []byte("link = \"auto\"\nprefer = \"latency\"\nlisten = \"here\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const named = `prefer: "latency" has a link named already; expected link = "auto"`
 	for _, c := range []struct{ line, want string }{
+		{"nic --config " + latency, `listen: address "here": expected IP:PORT`},
+		{"nic --config " + latency + " --link udp", `listen: address "here": expected IP:PORT`}, // the file's prefer is not meant then
+		{"nic --config " + latency + " --link udp --prefer latency", named},
+		{"nic --prefer latency", named},
+		{"nic --link auto --prefer latency --listen here", `listen: address "here": expected IP:PORT`},
+		{"nic --prefer speed", `invalid argument "speed" for "--prefer" flag: expected one of bandwidth, latency`},
 		{"nic --nope", "unknown flag: --nope"},
 		{"nic --link tcp", `invalid argument "tcp" for "--link" flag: expected one of auto, udp`},
 		{"nic --listen here", `listen: address "here": expected IP:PORT`},

@@ -31,6 +31,9 @@ const (
 // Links are what may carry a daemon's frames; auto chooses.
 func Links() []string { return []string{"auto", "udp", "xdp", "xdp-generic"} }
 
+// Preferences are what auto may go by.
+func Preferences() []string { return []string{preferBandwidth, preferLatency} }
+
 // Config is what a daemon is made from. Its TOML form is a file of `weft nic --config`:
 //
 //	id                = "0:0:0:96:221:127:255:140"  # default: made from the key in state_dir
@@ -177,8 +180,8 @@ func (c Config) check() (s settings, err error) {
 		wrong("link", "no link is called %q; expected one of %s", c.Link, strings.Join(Links(), ", "))
 	}
 	switch {
-	case c.Prefer != "" && c.Prefer != preferBandwidth && c.Prefer != preferLatency:
-		wrong("prefer", "%q; expected %s or %s", c.Prefer, preferBandwidth, preferLatency)
+	case c.Prefer != "" && !slices.Contains(Preferences(), c.Prefer):
+		wrong("prefer", "%q; expected %s", c.Prefer, strings.Join(Preferences(), " or "))
 	case c.Prefer != "" && c.Link != "auto":
 		wrong("prefer", "%q has a link named already; expected link = \"auto\" with it", c.Prefer)
 	}

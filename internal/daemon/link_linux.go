@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/udp"
@@ -36,12 +37,12 @@ func (c *carried) why() string {
 //	xdp          AF_XDP, native
 //	xdp-generic  the same by the kernel's emulation, for interfaces whose driver has no XDP
 //	auto         prefer = "bandwidth": UDP, since an XDP program costs many interfaces their segmentation offload
-//	             prefer = "latency": AF_XDP where it can be had, else UDP
+//	             prefer = "latency": AF_XDP where it can be had, else UDP; where listen is every address, at the only one if there is one
 func (d *Daemon) openLink() (carried, error) {
 	c := &d.settings.config
 	switch {
 	case c.Link == "xdp", c.Link == "xdp-generic":
-		x, err := d.openXDP(c.Link == "xdp-generic")
+		x, err := d.openXDP(d.settings.listen, c.Link == "xdp-generic")
 		return named(c.Link, x, err, "")
 	case c.Link != "auto":
 		u, err := d.openUDP()
@@ -50,9 +51,9 @@ func (d *Daemon) openLink() (carried, error) {
 		u, err := d.openUDP()
 		return named("udp", u, err, "auto: UDP rather than AF_XDP, which costs the bandwidth of segmentation offload; prefer = \"latency\" would try it")
 	}
-	x, err := d.openXDP(false)
+	x, choice, err := d.openLatency()
 	if err == nil {
-		return named("xdp", x, nil, "auto: AF_XDP, as latency is preferred")
+		return named("xdp", x, nil, choice)
 	}
 	u, uerr := d.openUDP()
 	return named("udp", u, uerr, fmt.Sprintf("auto: UDP, though latency is preferred, because of %v", err))
@@ -66,9 +67,24 @@ func named[D carrier](name string, d D, err error, choice string) (carried, erro
 	return carried{d, name, choice}, nil
 }
 
-func (d *Daemon) openXDP(generic bool) (*xdp.Driver, error) {
+// openLatency makes AF_XDP without having been told to. It needs one address, and takes the only one of this host for every one.
+func (d *Daemon) openLatency() (x *xdp.Driver, choice string, err error) {
+	at, choice := d.settings.listen, "auto: AF_XDP, as latency is preferred"
+	if at.Addr().IsUnspecified() {
+		sole, err := xdp.Sole(at.Addr())
+		if err != nil {
+			return nil, "", fmt.Errorf("%w; name it by listen", err)
+		}
+		at = netip.AddrPortFrom(sole.Addr, at.Port())
+		choice += fmt.Sprintf(", at %v and not at every address: AF_XDP needs one, and this host has no other", sole)
+	}
+	x, err = d.openXDP(at, false)
+	return x, choice, err
+}
+
+func (d *Daemon) openXDP(at netip.AddrPort, generic bool) (*xdp.Driver, error) {
 	s := &d.settings
-	return xdp.Listen(xdp.Config{Addr: s.listen, MTU: s.mtu, Generic: generic, NoOffload: s.plain, Log: d.linkSays})
+	return xdp.Listen(xdp.Config{Addr: at, MTU: s.mtu, Generic: generic, NoOffload: s.plain, Log: d.linkSays})
 }
 
 func (d *Daemon) openUDP() (*udp.Driver, error) {

@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/link/xdp"
@@ -101,6 +103,51 @@ func TestSegmentationOffloadIsSwitchedOffOnEachLink(t *testing.T) {
 	if err := (Config{}).Check(); err == nil || err.Error() != `gso: $WEFT_GSO is "maybe"; expected true or false` {
 		t.Errorf("WEFT_GSO=maybe: %v", err)
 	}
+}
+
+// AF_XDP needs one address. Where listen is every one, the only one will do; if there are several, the log names them.
+func TestWhoPrefersLatencyAndListensEverywhereGetsAFXDPAtTheOnlyAddress(t *testing.T) {
+	host := twoHosts(t).Host(0)
+	try := func(listen, name string, says ...string) {
+		t.Helper()
+		got, why := opened(t, host, Config{Link: "auto", Prefer: preferLatency}, netip.MustParseAddrPort(listen))
+		if strings.Contains(why, "AF_XDP unavailable") && !strings.Contains(why, "the address is ") {
+			t.Skip(why)
+		}
+		for _, s := range says {
+			if got != name || !strings.Contains(why, s) {
+				t.Errorf("listen = %q: %s, %s; want %s, %q", listen, got, why, name, s)
+			}
+		}
+	}
+	four, six := host.Addr().String()+" (eth0)", host.Addr6().String()+" (eth0)"
+	only := "not at every address: AF_XDP needs one, and this host has no other"
+	try("0.0.0.0:0", "xdp", "auto: AF_XDP, as latency is preferred, at "+four+" and "+only)
+	if host.Addr6().IsValid() {
+		try("[::]:0", "udp", "the address is ::, which is every one; expected that of a network interface: "+four+", "+six+"; name it by listen")
+	}
+	address := func(do func(netlink.Link, *netlink.Addr) error, a string) {
+		t.Helper()
+		if err := host.Do(func() error {
+			l, err := netlink.LinkByName(testbed.Interface)
+			if err != nil {
+				return err
+			}
+			p := netip.MustParsePrefix(a)
+			return do(l, &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if host.Addr6().IsValid() {
+		address(netlink.AddrDel, host.Addr6().String()+"/64")
+	}
+	try("[::]:0", "xdp", "at "+four+" and "+only) // the interface's address that is good on its cable only does not count
+	address(netlink.AddrAdd, "10.99.0.1/24")
+	try("0.0.0.0:0", "udp", "the address is 0.0.0.0, which is every one", four, "10.99.0.1 (eth0)", "; name it by listen")
+	address(netlink.AddrDel, "10.99.0.1/24")
+	address(netlink.AddrDel, host.Addr().String()+"/16")
+	try("[::]:0", "udp", "the address is ::; expected one of a network interface, and none is up that has one")
 }
 
 // twoHosts is a testbed, or a reason to skip.

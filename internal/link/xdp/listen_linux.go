@@ -64,7 +64,14 @@ func listen(cfg Config) (d *Driver, err error) {
 // find looks for the interface of an address.
 func find(ip netip.Addr) (at place, err error) {
 	ip = ip.Unmap()
-	if !ip.IsValid() || ip.IsUnspecified() || ip.IsLoopback() {
+	if ip.IsUnspecified() {
+		all, err := addresses(ip)
+		if err != nil {
+			return at, err
+		}
+		return at, notOne(ip, all)
+	}
+	if !ip.IsValid() || ip.IsLoopback() {
 		return at, fmt.Errorf("%w: the address is %v; expected one of a network interface", ErrUnavailable, ip)
 	}
 	all, err := netlink.LinkList()
