@@ -153,7 +153,7 @@ const (
 	LinkDroppedIn
 	LinkDroppedOut
 	LinkFramesBatched // that left in company, by segmentation offload
-	LinkECNMarked     // that came with the mark of a congested router
+	LinkECNMarked     // that came with the mark of a congested router; UDP reads marks only while much comes
 
 	counters
 )
