@@ -136,7 +136,7 @@ func (c *Config) network() (d link.Driver, err error) {
 	}
 	addr, err := udp.ParseAddr(listen)
 	if err != nil {
-		return nil, fmt.Errorf("weft: Config.Listen: %w", err)
+		return nil, fmt.Errorf("weft: Config.Listen: %w; other links are \"xdp:HOST:PORT\", \"xdp-generic:HOST:PORT\" and \"shm:NAME\"", err)
 	}
 	plain, err := udp.WithoutOffload()
 	if err != nil {
