@@ -8,6 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/link/udp"
 )
 
+// BindPatience is how long a queue that another has is waited for.
+const BindPatience = bindTries * bindPause
+
 // NotAttached says why the kernel did not attach a program to an interface of that MTU.
 func NotAttached(err error, mtu int) error { return notAttached(err, place{mtu: mtu}) }
 

@@ -147,19 +147,12 @@ func (q *queue) bind(ifindex, number int, copying bool) error {
 	q.copying = errors.New("copying was asked for")
 	if !copying {
 		sa.Flags = unix.XDP_ZEROCOPY | unix.XDP_USE_NEED_WAKEUP
-		if q.copying = unix.Bind(q.fd, sa); q.copying == nil {
+		if q.copying = q.bindSoon(sa); q.copying == nil {
 			return nil
 		}
 	}
 	sa.Flags = unix.XDP_COPY | unix.XDP_USE_NEED_WAKEUP
-	err := unix.Bind(q.fd, sa)
-	for range bindTries {
-		if !errors.Is(err, unix.EBUSY) {
-			break
-		}
-		time.Sleep(bindPause)
-		err = unix.Bind(q.fd, sa)
-	}
+	err := q.bindSoon(sa)
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("queue %d has another AF_XDP socket already: %w", number, err)
@@ -167,6 +160,17 @@ func (q *queue) bind(ifindex, number int, copying bool) error {
 		return fmt.Errorf("binding to queue %d: zero-copy: %w; copying: %w", number, q.copying, err)
 	}
 	return nil
+}
+
+// bindSoon binds as soon as the kernel has taken the queue back from whoever had it before.
+func (q *queue) bindSoon(sa *unix.SockaddrXDP) (err error) {
+	for range bindTries {
+		if err = unix.Bind(q.fd, sa); !errors.Is(err, unix.EBUSY) {
+			break
+		}
+		time.Sleep(bindPause)
+	}
+	return err
 }
 
 // kick has the kernel send what is in the tx ring. Copying, it takes a few dozen frames a call.
