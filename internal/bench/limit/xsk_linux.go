@@ -25,6 +25,10 @@ const (
 	xskRing  = 2048 // entries of each ring; as many chunks for each direction
 	xdpPort  = 9    // UDP, both ways
 	xdpHead  = 42   // Ethernet, IPv4, UDP
+
+	// xskFilled is how many chunks the kernel has to put frames into, in turn: as Weft gives it. The fewer, the warmer they are; with 2,048 a
+	// round trip of 64 bytes takes 1.07 and one of 1,400 bytes 1.2 times as long, and a slow limit flatters.
+	xskFilled = 512
 )
 
 // xdpWire sends and receives UDP datagrams by AF_XDP.
@@ -94,7 +98,9 @@ func (w *xdpWire) open() (err error) {
 		return err
 	}
 	for i := range uint64(xskRing) {
-		w.give(i * xskChunk)
+		if i < xskFilled {
+			w.give(i * xskChunk)
+		}
 		w.free = append(w.free, (xskRing+i)*xskChunk)
 	}
 	if err := w.bind(l.Index); err != nil {
@@ -334,7 +340,7 @@ func (w *xdpWire) receive() ([]byte, error) {
 	w.rx.ours++
 	atomic.StoreUint32(w.rx.consumer, w.rx.ours)
 	w.held, w.holds = d.Addr, true
-	w.soon = (d.Addr + xskChunk) % (xskRing * xskChunk)
+	w.soon = (d.Addr + xskChunk) % (xskFilled * xskChunk)
 	if d.Len < xdpHead {
 		return nil, nil
 	}
