@@ -3,6 +3,7 @@ package weft
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -14,7 +15,8 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/link"
-	"github.com/weftnet/weft/internal/link/udp"
+	"github.com/weftnet/weft/internal/link/xdp"
+	"github.com/weftnet/weft/internal/testbed"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -51,6 +53,18 @@ func (t *tap) Commit(n int) {
 
 func (t *tap) Fd() int { return t.Driver.(link.Pollable).Fd() }
 
+// Sleep and Awake implement link.Sleeper: a NIC that does not tell its link that it parks is not told of frames.
+func (t *tap) Sleep() (ready bool) {
+	s, ok := t.Driver.(link.Sleeper)
+	return ok && s.Sleep()
+}
+
+func (t *tap) Awake() {
+	if s, ok := t.Driver.(link.Sleeper); ok {
+		s.Awake()
+	}
+}
+
 // sample returns a copy of one of the newest frames, nil if there is none yet.
 func (t *tap) sample(r *rand.Rand) []byte {
 	t.mu.Lock()
@@ -61,28 +75,49 @@ func (t *tap) sample(r *rand.Rand) []byte {
 	return append([]byte(nil), t.frames[r.IntN(len(t.frames))]...)
 }
 
-// openTapped opens a NIC on loopback UDP through a tap.
-func openTapped(t *testing.T, seed uint64) (*NIC, *tap) {
+// battlefield is where a NIC is attacked: here over loopback, or on host 0, by the peer's own host 1 and by host 2.
+type battlefield struct {
+	listen string // of a NIC; on a host, the prefix of its address
+	bed    *testbed.Testbed
+}
+
+// do runs f on a host.
+func (w *battlefield) do(t *testing.T, host int, f func() error) {
 	t.Helper()
-	addr, err := udp.ParseAddr("127.0.0.1:0")
+	var err error
+	if w.bed == nil {
+		err = f()
+	} else {
+		err = w.bed.Host(host).Do(f)
+	}
+	if errors.Is(err, xdp.ErrUnavailable) {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := udp.Listen(udp.Config{Addr: addr, MTU: 1472})
-	if err != nil {
-		t.Fatal(err)
+}
+
+// open opens a NIC, on the link that wrap makes of its own.
+func (w *battlefield) open(t *testing.T, host int, wrap func(link.Driver) link.Driver) (n *NIC) {
+	t.Helper()
+	c := Config{Listen: w.listen, Seed: uint64(host) + 1}
+	if w.bed != nil {
+		c.Listen = fmt.Sprintf("%s%v:7700", w.listen, w.bed.Host(host).Addr())
 	}
-	tp := &tap{Driver: d}
-	n, err := openNIC(Config{Seed: seed}, tp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.do(t, host, func() error {
+		d, err := c.driver()
+		if err == nil {
+			n, err = openNIC(c, wrap(d))
+		}
+		return err
+	})
 	t.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return n, tp
+	return n
 }
 
 // attack is one kind of frame that nobody should send.
@@ -111,6 +146,15 @@ var attacks = []attack{
 		wire.Seal(live, n, r.Uint64())
 		return live
 	}},
+	{"forged, the peer's next segment but for the cookie", func(r *rand.Rand, live []byte) []byte {
+		n, ahead := len(live)-wire.TagLen, 1+r.Uint32N(64)
+		binary.LittleEndian.PutUint64(live[8:], binary.LittleEndian.Uint64(live[8:])+uint64(ahead))
+		if body := live[wire.OuterLen:n]; len(body) >= wire.InnerLen {
+			binary.LittleEndian.PutUint32(body[4:], binary.LittleEndian.Uint32(body[4:])+ahead)
+		}
+		wire.Seal(live, n, r.Uint64())
+		return live
+	}},
 	{"forged Hello of a new life", func(r *rand.Rand, live []byte) []byte {
 		b := make([]byte, 0, 256)
 		b = append(b, make([]byte, wire.OuterLen+wire.HelloLen+wire.TagLen)...)
@@ -131,15 +175,41 @@ func noise(r *rand.Rand, n int) []byte {
 	return b
 }
 
+// Over shared memory, and over a switch, nobody sends but NICs.
 func TestAFloodOfBadFramesIsCountedAndStopsNobody(t *testing.T) {
+	for _, l := range []struct {
+		name, listen string
+		hosts        int
+	}{{"udp", "", 0}, {"udp between hosts", "", 3}, {"xdp", "xdp:", 3}} {
+		t.Run(l.name, func(t *testing.T) {
+			w := &battlefield{listen: l.listen}
+			if l.hosts > 0 {
+				bed, err := testbed.New(testbed.Config{Hosts: l.hosts})
+				if errors.Is(err, testbed.ErrUnavailable) {
+					t.Skip(err)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { bed.Close() })
+				w.bed = bed
+			}
+			w.hold(t)
+		})
+	}
+}
+
+// hold has two processes exchange messages while the NIC of one is under attack.
+func (w *battlefield) hold(t *testing.T) {
 	d, least := time.Second, 1000
 	if *long {
 		d, least = 10*time.Second, 10_000
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	na, _ := openTapped(t, 1)
-	nb, tapB := openTapped(t, 2)
+	var tapB *tap
+	na := w.open(t, 0, func(d link.Driver) link.Driver { return d }) // with all that its link can do beyond link.Driver
+	nb := w.open(t, 1, func(d link.Driver) link.Driver { tapB = &tap{Driver: d}; return tapB })
 	if err := nb.AddNode(Node{ID: na.ID(), Addr: na.Addr()}); err != nil {
 		t.Fatal(err)
 	}
@@ -148,49 +218,21 @@ func TestAFloodOfBadFramesIsCountedAndStopsNobody(t *testing.T) {
 	if errA != nil || errB != nil {
 		t.Fatal(errA, errB)
 	}
-	if _, err := b.WaitName(ctx, a.Name()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.WaitName(ctx, b.Name()); err != nil {
-		t.Fatal(err)
-	}
-
-	var flood sync.WaitGroup
-	stop := make(chan struct{})
-	var sent [2]atomic.Uint64
-	target := netip.MustParseAddrPort(na.Addr())
-	flood.Add(1)
-	go func() { // from another address
-		defer flood.Done()
-		c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(target))
-		if err != nil {
-			t.Error(err)
-			return
+	for _, p := range [][2]*Process{{a, b}, {b, a}} {
+		if _, err := p[0].WaitName(ctx, p[1].Name()); err != nil {
+			t.Fatal(err)
 		}
-		defer c.Close()
-		floodWith(t, tapB, &sent[0], stop, func(f []byte) error { _, err := c.Write(f); return err })
-	}()
-	if spoof, done, err := spoofer(netip.MustParseAddrPort(nb.Addr()), target); err != nil {
-		t.Logf("no frames from the peer's own address: %v", err)
-	} else {
-		flood.Add(1)
-		go func() { // from the very address of the peer
-			defer flood.Done()
-			defer done()
-			floodWith(t, tapB, &sent[1], stop, spoof)
-		}()
 	}
-	messages, gap := exchangeFor(t, ctx, a, b, d, least)
-	close(stop)
-	flood.Wait()
-	t.Logf("%d messages, longest gap %v, while %d frames came from elsewhere and %d from the peer's address",
-		messages, gap, sent[0].Load(), sent[1].Load())
-	if messages < least {
-		t.Errorf("%d messages; expected at least %d", messages, least)
+	elsewhere, spoofed, end := w.attack(t, na, nb, tapB)
+	for _, way := range [][2]*Process{{a, b}, {b, a}} {
+		messages, gap := exchangeFor(t, ctx, way[0], way[1], d, least)
+		t.Logf("%d messages from %v, longest gap %v", messages, way[0].Name(), gap)
 	}
+	end()
+	t.Logf("%d frames came from elsewhere and %d from the peer's address", elsewhere.Load(), spoofed.Load())
 	c := na.Counters()
 	causes := []string{"drop_kind", "drop_address"}
-	if sent[1].Load() > 0 {
+	if spoofed.Load() > 0 {
 		causes = append(causes, "drop_tag", "drop_replay")
 	}
 	for _, cause := range causes {
@@ -200,8 +242,41 @@ func TestAFloodOfBadFramesIsCountedAndStopsNobody(t *testing.T) {
 	}
 }
 
+// attack floods na until end: from another address, and if there may be raw sockets, from the very address of its peer nb.
+func (w *battlefield) attack(t *testing.T, na, nb *NIC, tapB *tap) (elsewhere, spoofed *atomic.Uint64, end func()) {
+	t.Helper()
+	elsewhere, spoofed = new(atomic.Uint64), new(atomic.Uint64)
+	target := netip.MustParseAddrPort(na.Addr())
+	var c *net.UDPConn
+	w.do(t, 2, func() (err error) {
+		c, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(target))
+		return err
+	})
+	var flood sync.WaitGroup
+	stop := make(chan struct{})
+	flood.Go(func() {
+		defer c.Close()
+		floodWith(tapB, elsewhere, stop, func(f []byte) error { _, err := c.Write(f); return err })
+	})
+	w.do(t, 1, func() error {
+		spoof, done, err := spoofer(netip.MustParseAddrPort(nb.Addr()), target)
+		if err != nil {
+			t.Logf("no frames from the peer's own address: %v", err)
+			return nil
+		}
+		flood.Go(func() {
+			defer done()
+			floodWith(tapB, spoofed, stop, spoof)
+		})
+		return nil
+	})
+	end = sync.OnceFunc(func() { close(stop); flood.Wait() })
+	t.Cleanup(end)
+	return elsewhere, spoofed, end
+}
+
 // floodWith sends bad frames as fast as it can until stop.
-func floodWith(t *testing.T, tp *tap, sent *atomic.Uint64, stop chan struct{}, send func([]byte) error) {
+func floodWith(tp *tap, sent *atomic.Uint64, stop chan struct{}, send func([]byte) error) {
 	r := rand.New(rand.NewPCG(1, uint64(sent.Load())))
 	for i := 0; ; i++ {
 		select {
