@@ -82,6 +82,28 @@ func pair(t testing.TB, n *network) (ctx context.Context, a, b *weft.Process) {
 	return ctx, a, b
 }
 
+// hosts opens several NICs, each of which knows those before it.
+func hosts(t testing.TB, n *network, many int) (all []*weft.NIC) {
+	t.Helper()
+	var nodes []weft.Node
+	for range many {
+		var h *weft.NIC
+		n.add(t, func(c weft.Config) (err error) {
+			c.Nodes = nodes
+			h, err = weft.OpenNIC(t.Context(), c)
+			return err
+		})
+		t.Cleanup(func() {
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		all = append(all, h)
+		nodes = append(nodes, weft.Node{ID: h.ID(), Addr: h.Addr()})
+	}
+	return all
+}
+
 // mostHosts is how many NICs a test on all links may have.
 const mostHosts = 4
 
