@@ -92,85 +92,86 @@ func TestManyMessagesArriveInTheirOrder(t *testing.T) { // decision 5
 }
 
 func TestManyMessagesLeaveBesideThoseThatAnotherProcessHolds(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	sw := weft.NewSwitch()
-	var nics []*weft.NIC
-	var nodes []weft.Node
-	for range 3 {
-		h, err := weft.OpenNIC(ctx, weft.Config{Switch: sw, Nodes: nodes})
-		if err != nil {
+	links(t, func(t *testing.T, n *network) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		nics := hosts(t, n, 3)
+		attach := func(nic int, app string) *weft.Process {
+			p, err := nics[nic].Attach(ctx, weft.Name{App: app})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		holder, sender, one, other := attach(2, "holder"), attach(2, "sender"), attach(0, "one"), attach(1, "other")
+		in, from := inbox(t, other, sender.Name(), 1, 0), inbox(t, one, holder.Name(), 1, 0)
+		for _, p := range []*weft.Process{holder, sender} { // by the queue, which opens the pairs
+			for _, to := range []weft.Name{one.Name(), other.Name()} {
+				if _, err := p.WaitName(ctx, to); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := holder.SendDelivered(ctx, one.Name(), 1, nil); err != nil {
 			t.Fatal(err)
 		}
-		defer h.Close()
-		nics, nodes = append(nics, h), append(nodes, weft.Node{ID: h.ID(), Addr: h.Addr()})
-	}
-	attach := func(nic int, app string) *weft.Process {
-		p, err := nics[nic].Attach(ctx, weft.Name{App: app})
-		if err != nil {
+		if err := sender.SendDelivered(ctx, other.Name(), 1, nil); err != nil {
 			t.Fatal(err)
 		}
-		return p
-	}
-	holder, sender, one, other := attach(2, "holder"), attach(2, "sender"), attach(0, "one"), attach(1, "other")
-	in, from := inbox(t, other, sender.Name(), 1, 0), inbox(t, one, holder.Name(), 1, 0)
-	for _, p := range []*weft.Process{holder, sender} { // by the queue, which opens the pairs
-		for _, to := range []weft.Name{one.Name(), other.Name()} {
-			if _, err := p.WaitName(ctx, to); err != nil {
+		const rounds = 100
+		for range rounds {
+			if _, err := holder.StartSend(one.Name(), 1, []byte("held")); err != nil {
+				t.Fatal(err)
+			}
+			if sent, err := sender.SendMany(ctx, other.Name(), 1, [][]byte{{1}, {2}}); sent != 2 || err != nil {
+				t.Fatalf("%d were sent, %v", sent, err)
+			}
+		}
+		for range 2*rounds + 1 {
+			if _, _, err := in.Next(ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
-	}
-	if err := holder.SendDelivered(ctx, one.Name(), 1, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := sender.SendDelivered(ctx, other.Name(), 1, nil); err != nil {
-		t.Fatal(err)
-	}
-	const rounds = 100
-	for range rounds {
-		if _, err := holder.StartSend(one.Name(), 1, []byte("held")); err != nil {
-			t.Fatal(err)
+		for range rounds + 1 {
+			if _, _, err := from.Next(ctx); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if n, err := sender.SendMany(ctx, other.Name(), 1, [][]byte{{1}, {2}}); n != 2 || err != nil {
-			t.Fatalf("%d were sent, %v", n, err)
-		}
-	}
-	for range 2*rounds + 1 {
-		if _, _, err := in.Next(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range rounds + 1 {
-		if _, _, err := from.Next(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 }
 
 func TestSendManySaysWhatItHasSent(t *testing.T) {
-	ctx, p, q := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
-	messages := [][]byte{{1}, {2}, {3}}
-	if n, err := p.SendMany(ctx, weft.Name{App: "nobody"}, 1, messages); n != 0 || !errors.Is(err, weft.ErrNameUnknown) {
-		t.Errorf("to nobody: %d, %v", n, err)
-	}
-	if n, err := p.SendMany(ctx, q.Name(), weft.AnyTag, messages); n != 0 || !errors.Is(err, weft.ErrBadArgument) {
-		t.Errorf("with any tag: %d, %v", n, err)
-	}
-	if n, err := p.SendMany(ctx, q.Name(), 1, nil); n != 0 || err != nil {
-		t.Errorf("nothing: %d, %v", n, err)
-	}
-	messages[1] = make([]byte, 1<<20) // nobody receives it
-	given, giveUp := context.WithCancel(ctx)
-	go func() {
-		if _, err := q.Recv(ctx, p.Name(), 1, make([]byte, 1)); err != nil {
-			t.Errorf("the first: %v", err)
+	links(t, func(t *testing.T, n *network) {
+		ctx, p, q := pair(t, n)
+		messages := [][]byte{{1}, {2}, {3}}
+		if sent, err := p.SendMany(ctx, weft.Name{App: "nobody"}, 1, messages); sent != 0 || !errors.Is(err, weft.ErrNameUnknown) {
+			t.Errorf("to nobody: %d, %v", sent, err)
 		}
-		giveUp()
-	}()
-	if n, err := p.SendMany(given, q.Name(), 1, messages); n != 1 || !errors.Is(err, context.Canceled) {
-		t.Errorf("with one that waits: %d, %v", n, err)
-	}
+		if sent, err := p.SendMany(ctx, q.Name(), weft.AnyTag, messages); sent != 0 || !errors.Is(err, weft.ErrBadArgument) {
+			t.Errorf("with any tag: %d, %v", sent, err)
+		}
+		if sent, err := p.SendMany(ctx, q.Name(), 1, nil); sent != 0 || err != nil {
+			t.Errorf("nothing: %d, %v", sent, err)
+		}
+		// The first message of all waits until the pair is open, and may arrive although its SendMany says that it failed.
+		if err := p.SendDelivered(ctx, q.Name(), 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.Recv(ctx, p.Name(), 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		messages[1] = make([]byte, 1<<20) // nobody receives it
+		given, giveUp := context.WithCancel(ctx)
+		go func() {
+			if _, err := q.Recv(ctx, p.Name(), 1, make([]byte, 1)); err != nil {
+				t.Errorf("the first: %v", err)
+			}
+			giveUp()
+		}()
+		if sent, err := p.SendMany(given, q.Name(), 1, messages); sent != 1 || !errors.Is(err, context.Canceled) {
+			t.Errorf("with one that waits: %d, %v", sent, err)
+		}
+	})
 }
 
 func TestAnInboxAnswersCalls(t *testing.T) {
@@ -317,15 +318,17 @@ func TestAnInboxWhoseBatchWasFullWhenItsSenderWentSaysSoWhenAllIsRead(t *testing
 }
 
 func TestAnInboxThatCannotBeIsRefused(t *testing.T) {
-	_, p, _ := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
-	if _, err := p.Inbox(weft.Name{App: "No name"}, 1, 0); !errors.Is(err, weft.ErrBadArgument) {
-		t.Errorf("of a name that cannot be: %v", err)
-	}
-	for _, size := range []int{-1, 1<<30 + 1} {
-		if _, err := p.Inbox(p.Name(), 1, size); !errors.Is(err, weft.ErrBadArgument) || !strings.Contains(err.Error(), fmt.Sprint(size)) {
-			t.Errorf("of %d bytes: %v", size, err)
+	links(t, func(t *testing.T, n *network) {
+		_, p, _ := pair(t, n)
+		if _, err := p.Inbox(weft.Name{App: "No name"}, 1, 0); !errors.Is(err, weft.ErrBadArgument) {
+			t.Errorf("of a name that cannot be: %v", err)
 		}
-	}
+		for _, size := range []int{-1, 1<<30 + 1} {
+			if _, err := p.Inbox(p.Name(), 1, size); !errors.Is(err, weft.ErrBadArgument) || !strings.Contains(err.Error(), fmt.Sprint(size)) {
+				t.Errorf("of %d bytes: %v", size, err)
+			}
+		}
+	})
 }
 
 // scribble fills b with bytes that only message i has.

@@ -72,7 +72,7 @@ func (p *Process) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) e
 
 // SendMany sends messages to the process called to, each as Send does, in their order. It is for streams of short ones: an
 // embedded NIC takes them in one visit, and they share its frames. It returns how many were sent: fewer than all with the
-// error of the next.
+// error of the next, which like one of Send's was delivered once or not at all.
 func (p *Process) SendMany(ctx context.Context, to Name, tag Tag, messages [][]byte) (sent int, err error) {
 	d, err := p.to("send", to, tag)
 	if err != nil {
