@@ -63,35 +63,38 @@ func TestProcessesOfOneDaemonAndOfTwoExchangeMessages(t *testing.T) {
 }
 
 func TestRegionsOfAttachedProcessesArePutToAndGotFrom(t *testing.T) {
-	c := configs(t, 2)
-	run(t, c...)
-	owner, local, remote := mustAttach(t, c[0], "owner/0"), mustAttach(t, c[0], "local/0"), mustAttach(t, c[1], "remote/0")
-	wait(t, remote, "owner/0")
-	r, err := owner.Alloc(300_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, p := range []*weft.Process{local, remote} {
-		want := payload(uint64(i), 200_000)
-		if err := p.Put(t.Context(), r.Handle(), 1000, want); err != nil {
-			t.Fatalf("%v: put: %v", p.Name(), err)
+	onLinks(t, 0.05, func(t *testing.T, s *site) {
+		c := s.c
+		s.run(t, 0)
+		s.run(t, 1)
+		owner, local, remote := mustAttach(t, c[0], "owner/0"), mustAttach(t, c[0], "local/0"), mustAttach(t, c[1], "remote/0")
+		wait(t, remote, "owner/0")
+		r, err := owner.Alloc(300_000)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !bytes.Equal(r.Bytes()[1000:201_000], want) {
-			t.Errorf("%v: the owner does not see what was put", p.Name())
+		for i, p := range []*weft.Process{local, remote} {
+			want := payload(uint64(i), 200_000)
+			if err := p.Put(t.Context(), r.Handle(), 1000, want); err != nil {
+				t.Fatalf("%v: put: %v", p.Name(), err)
+			}
+			if !bytes.Equal(r.Bytes()[1000:201_000], want) {
+				t.Errorf("%v: the owner does not see what was put", p.Name())
+			}
+			got := make([]byte, 200_000)
+			if err := p.Get(t.Context(), r.Handle(), 1000, got); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%v: get: %v, equal %v", p.Name(), err, bytes.Equal(got, want))
+			}
 		}
-		got := make([]byte, 200_000)
-		if err := p.Get(t.Context(), r.Handle(), 1000, got); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%v: get: %v, equal %v", p.Name(), err, bytes.Equal(got, want))
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range []*weft.Process{local, remote} {
-		if err := p.Put(t.Context(), r.Handle(), 0, []byte{1}); !errors.Is(err, weft.ErrRegion) {
-			t.Errorf("%v: put into a closed region: %v", p.Name(), err)
+		for _, p := range []*weft.Process{local, remote} {
+			if err := p.Put(t.Context(), r.Handle(), 0, []byte{1}); !errors.Is(err, weft.ErrRegion) {
+				t.Errorf("%v: put into a closed region: %v", p.Name(), err)
+			}
 		}
-	}
+	})
 }
 
 func TestAProcessRegistersNoMoreThanItsQuota(t *testing.T) {
@@ -138,77 +141,83 @@ func TestMemoryIsGivenBackByManyRegions(t *testing.T) {
 }
 
 func TestCallsAreAnswered(t *testing.T) {
-	c := configs(t, 2)
-	run(t, c...)
-	client, server := mustAttach(t, c[0], "client/0"), mustAttach(t, c[1], "server/0")
-	wait(t, client, "server/0")
-	go func() {
-		buf := make([]byte, 100)
-		for {
-			m, err := server.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, buf)
-			if err != nil {
-				return
+	onLinks(t, 0.05, func(t *testing.T, s *site) {
+		c := s.c
+		s.run(t, 0)
+		s.run(t, 1)
+		client, server := mustAttach(t, c[0], "client/0"), mustAttach(t, c[1], "server/0")
+		wait(t, client, "server/0")
+		go func() {
+			buf := make([]byte, 100)
+			for {
+				m, err := server.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, buf)
+				if err != nil {
+					return
+				}
+				_ = server.Reply(context.Background(), m, []byte("you said "), buf[:m.Len])
 			}
-			_ = server.Reply(context.Background(), m, []byte("you said "), buf[:m.Len])
+		}()
+		for i := range 50 {
+			reply := make([]byte, 100)
+			said := fmt.Sprint("hello ", i)
+			m, err := client.Call(t.Context(), server.Name(), 7, []byte(said), reply)
+			if err != nil || string(reply[:m.Len]) != "you said "+said {
+				t.Fatalf("reply %q, %v", reply[:m.Len], err)
+			}
+			if i%10 == 0 {
+				time.Sleep(3 * time.Millisecond) // all have parked by then
+			}
 		}
-	}()
-	for i := range 50 {
-		reply := make([]byte, 100)
-		said := fmt.Sprint("hello ", i)
-		m, err := client.Call(t.Context(), server.Name(), 7, []byte(said), reply)
-		if err != nil || string(reply[:m.Len]) != "you said "+said {
-			t.Fatalf("reply %q, %v", reply[:m.Len], err)
-		}
-		if i%10 == 0 {
-			time.Sleep(3 * time.Millisecond) // all have parked by then
-		}
-	}
+	})
 }
 
 func TestAnInboxOfAnAttachedProcessReceivesOneByOne(t *testing.T) {
-	c := configs(t, 2)
-	run(t, c...)
-	p, q := mustAttach(t, c[0], "p/0"), mustAttach(t, c[1], "q/0")
-	wait(t, p, "q/0")
-	in, err := q.Inbox(p.Name(), weft.AnyTag, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	sent := start(func() error {
-		for i := range 20 {
-			if err := p.Send(ctx, q.Name(), weft.Tag(i), bytes.Repeat([]byte{byte(i)}, i*20000)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	for i := range 20 {
-		m, data, err := in.Next(ctx)
-		if cut := i*20000 > 256<<10; cut != errors.Is(err, weft.ErrTruncated) || err != nil && !cut {
-			t.Fatalf("message %d: %v", i, err)
-		}
-		if m.From != p.Name() || m.Tag != weft.Tag(i) || m.Full != i*20000 || !bytes.Equal(data, bytes.Repeat([]byte{byte(i)}, min(i*20000, 256<<10))) {
-			t.Fatalf("message %d came as %+v", i, m)
-		}
-	}
-	if err := <-sent; err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		if err := p.SendDelivered(ctx, q.Name(), 1, []byte{byte(i)}); err != nil {
+	onLinks(t, 0.05, func(t *testing.T, s *site) {
+		c := s.c
+		s.run(t, 0)
+		s.run(t, 1)
+		p, q := mustAttach(t, c[0], "p/0"), mustAttach(t, c[1], "q/0")
+		wait(t, p, "q/0")
+		in, err := q.Inbox(p.Name(), weft.AnyTag, 0)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if _, data, err := in.Next(ctx); err != nil || data[0] != 0 {
-		t.Fatalf("%v, %v", data, err)
-	}
-	in.Close()
-	buf := make([]byte, 1)
-	if _, err := q.Recv(ctx, p.Name(), 1, buf); err != nil || buf[0] != 1 {
-		t.Errorf("after the Inbox was closed: %v, %v", buf, err)
-	}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		sent := start(func() error {
+			for i := range 20 {
+				if err := p.Send(ctx, q.Name(), weft.Tag(i), bytes.Repeat([]byte{byte(i)}, i*20000)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for i := range 20 {
+			m, data, err := in.Next(ctx)
+			if cut := i*20000 > 256<<10; cut != errors.Is(err, weft.ErrTruncated) || err != nil && !cut {
+				t.Fatalf("message %d: %v", i, err)
+			}
+			if m.From != p.Name() || m.Tag != weft.Tag(i) || m.Full != i*20000 || !bytes.Equal(data, bytes.Repeat([]byte{byte(i)}, min(i*20000, 256<<10))) {
+				t.Fatalf("message %d came as %+v", i, m)
+			}
+		}
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			if err := p.SendDelivered(ctx, q.Name(), 1, []byte{byte(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, data, err := in.Next(ctx); err != nil || data[0] != 0 {
+			t.Fatalf("%v, %v", data, err)
+		}
+		in.Close()
+		buf := make([]byte, 1)
+		if _, err := q.Recv(ctx, p.Name(), 1, buf); err != nil || buf[0] != 1 {
+			t.Errorf("after the Inbox was closed: %v, %v", buf, err)
+		}
+	})
 }
 
 // ending passes on how an operation ends.
@@ -381,84 +390,90 @@ func TestASecondProcessOfANameIsRefused(t *testing.T) {
 }
 
 func TestCountersAndListsTellWhatHappens(t *testing.T) {
-	c := configs(t, 2)
-	run(t, c...)
-	a, b := mustAttach(t, c[0], "a/0"), mustAttach(t, c[1], "b/7")
-	wait(t, a, "b/7")
-	exchange(t, a, b, 1)
-	conn, err := ctl.Dial(t.Context(), c[0].Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	info, mem, unmap, err := conn.Stat(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unmap()
-	if info.Address != c[0].Listen || info.PID != os.Getpid() {
-		t.Errorf("info %+v", info)
-	}
-	page, err := vni.OpenCounterPage(mem)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(patience); page.Load(vni.NICMessagesSent) < 9; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d messages counted", page.Load(vni.NICMessagesSent))
+	onLinks(t, 0.05, func(t *testing.T, s *site) {
+		c := s.c
+		s.run(t, 0)
+		s.run(t, 1)
+		a, b := mustAttach(t, c[0], "a/0"), mustAttach(t, c[1], "b/7")
+		wait(t, a, "b/7")
+		exchange(t, a, b, 1)
+		conn, err := ctl.Dial(t.Context(), c[0].Socket)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if nodes, err := conn.Nodes(t.Context()); err != nil || len(nodes) != 1 || nodes[0].State != "up" || nodes[0].Address != c[1].Listen {
-		t.Errorf("nodes %+v, %v", nodes, err)
-	}
-	if ps, err := conn.Processes(t.Context()); err != nil || len(ps) != 1 || ps[0].Name != "a/0" || ps[0].PID != os.Getpid() ||
-		ps[0].Sent < 9 || ps[0].SentBytes == 0 || ps[0].Commands < ps[0].Sent || ps[0].Turns < ps[0].Sent {
-		t.Errorf("processes %+v, %v", ps, err)
-	}
-	if names, err := conn.Names(t.Context()); err != nil || len(names) != 2 {
-		t.Errorf("names %+v, %v", names, err)
-	}
+		defer conn.Close()
+		info, mem, unmap, err := conn.Stat(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unmap()
+		if info.Address != c[0].Listen || info.PID != os.Getpid() {
+			t.Errorf("info %+v", info)
+		}
+		page, err := vni.OpenCounterPage(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(patience); page.Load(vni.NICMessagesSent) < 9; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d messages counted", page.Load(vni.NICMessagesSent))
+			}
+		}
+		if nodes, err := conn.Nodes(t.Context()); err != nil || len(nodes) != 1 || nodes[0].State != "up" || nodes[0].Address != c[1].Listen {
+			t.Errorf("nodes %+v, %v", nodes, err)
+		}
+		if ps, err := conn.Processes(t.Context()); err != nil || len(ps) != 1 || ps[0].Name != "a/0" || ps[0].PID != os.Getpid() ||
+			ps[0].Sent < 9 || ps[0].SentBytes == 0 || ps[0].Commands < ps[0].Sent || ps[0].Turns < ps[0].Sent {
+			t.Errorf("processes %+v, %v", ps, err)
+		}
+		if names, err := conn.Names(t.Context()); err != nil || len(names) != 2 {
+			t.Errorf("names %+v, %v", names, err)
+		}
+	})
 }
 
 func TestProcessesComeAndGoWhileOthersTalk(t *testing.T) {
-	c := configs(t, 2)
-	run(t, c...)
-	a, b := mustAttach(t, c[0], "a/0"), mustAttach(t, c[1], "b/0")
-	wait(t, a, "b/0")
-	wait(t, b, "a/0")
-	var all sync.WaitGroup
-	for i := range 4 {
-		all.Go(func() { // comes, leaves something behind at both, and goes
-			for round := range 20 {
-				p, err := attach(t.Context(), c[i%2].Socket, fmt.Sprintf("guest/%d", i))
-				if err != nil {
-					t.Errorf("guest %d, round %d: %v", i, round, err)
-					return
-				}
-				for _, to := range []*weft.Process{a, b} {
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
-					if _, err := p.WaitName(ctx, to.Name()); err != nil {
+	onLinks(t, 0.05, func(t *testing.T, s *site) {
+		c := s.c
+		s.run(t, 0)
+		s.run(t, 1)
+		a, b := mustAttach(t, c[0], "a/0"), mustAttach(t, c[1], "b/0")
+		wait(t, a, "b/0")
+		wait(t, b, "a/0")
+		var all sync.WaitGroup
+		for i := range 4 {
+			all.Go(func() { // comes, leaves something behind at both, and goes
+				for round := range 20 {
+					p, err := attach(t.Context(), c[i%2].Socket, fmt.Sprintf("guest/%d", i))
+					if err != nil {
+						t.Errorf("guest %d, round %d: %v", i, round, err)
+						return
+					}
+					for _, to := range []*weft.Process{a, b} {
+						ctx, cancel := context.WithTimeout(t.Context(), patience)
+						if _, err := p.WaitName(ctx, to.Name()); err != nil {
+							t.Errorf("guest %d, round %d: %v", i, round, err)
+						}
+						cancel()
+						if _, err := p.StartSend(to.Name(), 1000, make([]byte, 1<<(10+round%10))); err != nil {
+							t.Errorf("guest %d, round %d: %v", i, round, err)
+						}
+					}
+					if _, err := p.Alloc(10_000); err != nil {
 						t.Errorf("guest %d, round %d: %v", i, round, err)
 					}
-					cancel()
-					if _, err := p.StartSend(to.Name(), 1000, make([]byte, 1<<(10+round%10))); err != nil {
+					if err := p.Close(); err != nil {
 						t.Errorf("guest %d, round %d: %v", i, round, err)
 					}
 				}
-				if _, err := p.Alloc(10_000); err != nil {
-					t.Errorf("guest %d, round %d: %v", i, round, err)
-				}
-				if err := p.Close(); err != nil {
-					t.Errorf("guest %d, round %d: %v", i, round, err)
-				}
-			}
-		})
-	}
-	for tag := range weft.Tag(5) {
-		exchange(t, a, b, 2*tag)
-		exchange(t, b, a, 2*tag+1)
-	}
-	all.Wait()
+			})
+		}
+		for tag := range weft.Tag(5) {
+			exchange(t, a, b, 2*tag)
+			exchange(t, b, a, 2*tag+1)
+		}
+		all.Wait()
+	})
 }
 
 func TestOneNodeIsEnoughToJoinAFabric(t *testing.T) {
