@@ -3,18 +3,15 @@ package daemon_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	weft "github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
 	"github.com/weftnet/weft/internal/registry/file"
 	"github.com/weftnet/weft/internal/testbed"
@@ -23,7 +20,7 @@ import (
 var long = flag.Bool("long", false, "run the long forms of the tests: 10,000 barriers and broadcasts over a network with loss")
 
 // lossyHosts are daemons, each a process in a network namespace of its own, on a network that loses frames.
-func lossyHosts(t *testing.T, n int, loss float64) (*testbed.Testbed, []daemon.Config) {
+func lossyHosts(t *testing.T, n int, link string, loss float64) (*testbed.Testbed, []daemon.Config) {
 	t.Helper()
 	tb, err := testbed.New(testbed.Config{Hosts: n, Loss: loss})
 	if errors.Is(err, testbed.ErrUnavailable) {
@@ -39,38 +36,24 @@ func lossyHosts(t *testing.T, n int, loss float64) (*testbed.Testbed, []daemon.C
 	for i := range all {
 		listen := fmt.Sprintf("%v:%d", tb.Host(i).Addr(), daemon.DefaultPort)
 		nodes = append(nodes, file.Entry{Address: listen})
-		all[i] = daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: listen, Log: "warn",
+		all[i] = daemon.Config{Link: link, Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: listen, Log: "warn",
 			UnreachableAfter: daemon.Duration(unreachableAfter)} // no bad luck with probes
 	}
 	for i := range all {
 		all[i].Nodes = nodes
-		arg, err := json.Marshal(all[i])
-		if err != nil {
-			t.Fatal(err)
-		}
 		c := tb.Host(i).Command(context.Background(), "/proc/self/exe")
-		c.Env = append(os.Environ(), roleVariable+"=daemon="+string(arg))
-		w := &logWriter{t: t, prefix: fmt.Sprintf("host %d: ", i)}
-		c.Stderr = w
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { w.stop(); c.Process.Kill(); c.Wait() })
-		for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-			conn, err := ctl.Dial(t.Context(), all[i].Socket)
-			if err == nil {
-				conn.Close()
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("host %d: %v", i, err)
-			}
-		}
+		begin(t, c.Cmd, c.Start, "daemon", marshal(t, all[i]))
 	}
 	return tb, all
 }
 
 func TestBarriersAndBroadcastsGetThroughANetworkThatLosesFrames(t *testing.T) {
+	for _, link := range []string{"udp", "xdp"} {
+		t.Run(link, func(t *testing.T) { getThrough(t, link) })
+	}
+}
+
+func getThrough(t *testing.T, link string) {
 	const hosts = 4
 	times := 100
 	switch {
@@ -79,7 +62,7 @@ func TestBarriersAndBroadcastsGetThroughANetworkThatLosesFrames(t *testing.T) {
 	case testing.Short():
 		times = 20
 	}
-	tb, c := lossyHosts(t, hosts, 0.05)
+	tb, c := lossyHosts(t, hosts, link, 0.05)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(times)*100*time.Millisecond)
 	defer cancel()
 	entered := make([]atomic.Int64, hosts)
