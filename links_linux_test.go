@@ -1,0 +1,46 @@
+package weft_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+// The other causes are those of TestALinkThatCannotBeHadIsRefusedWithTheCause.
+func TestAFXDPIsRefusedToWhoHasNoPrivilegesWithTheCause(t *testing.T) {
+	bed, err := testbed.New(testbed.Config{Hosts: 1})
+	if errors.Is(err, testbed.ErrUnavailable) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bed.Close() })
+	config, err := json.Marshal(weft.Config{Name: weft.Name{App: "a"}, ID: 1, Listen: fmt.Sprintf("xdp:%v:0", bed.Host(0).Addr())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a NIC that opens would never end
+	defer cancel()
+	nobody := bed.Host(0).Command(ctx, "/proc/self/exe")
+	nobody.Env = append(os.Environ(), echoVariable+"="+string(config))
+	nobody.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+	said, err := nobody.Output()
+	if errors.Is(err, os.ErrPermission) {
+		t.Skip("another user cannot run the test's binary")
+	}
+	for _, want := range []string{"failed: weft: xdp: interface eth0: ", "AF_XDP unavailable", "needs CAP_NET_ADMIN"} {
+		if !strings.Contains(string(said), want) {
+			t.Errorf("without privileges: %s, %v; expected %q", said, err, want)
+		}
+	}
+}
