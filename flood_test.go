@@ -201,9 +201,9 @@ func TestAFloodOfBadFramesIsCountedAndStopsNobody(t *testing.T) {
 
 // hold has two processes exchange messages while the NIC of one is under attack.
 func (w *battlefield) hold(t *testing.T) {
-	d, least := time.Second, 1000
+	d, least := time.Second/2, 1000 // each way
 	if *long {
-		d, least = 10*time.Second, 10_000
+		d, least = 5*time.Second, 10_000
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

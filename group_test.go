@@ -182,7 +182,7 @@ func TestAThousandBarriersAndBroadcastsGetThroughLoss(t *testing.T) {
 		case testing.Short():
 			times = 100
 		case n.Faults == nil || n.Listen != "":
-			times = 300 // a thousand by one link with loss
+			times = 200 // a thousand by one link with loss
 		}
 		ctx, groups, _ := crowd(t, n, 4, 4)
 		entered := make([]atomic.Int64, 4)

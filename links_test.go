@@ -85,6 +85,7 @@ func pair(t testing.TB, n *network) (ctx context.Context, a, b *weft.Process) {
 // hosts opens several NICs, each of which knows those before it.
 func hosts(t testing.TB, n *network, many int) (all []*weft.NIC) {
 	t.Helper()
+	t.Cleanup(func() { closeAll(t, all) })
 	var nodes []weft.Node
 	for range many {
 		var h *weft.NIC
@@ -93,15 +94,16 @@ func hosts(t testing.TB, n *network, many int) (all []*weft.NIC) {
 			h, err = weft.OpenNIC(t.Context(), c)
 			return err
 		})
-		t.Cleanup(func() {
-			if err := h.Close(); err != nil {
-				t.Error(err)
-			}
-		})
 		all = append(all, h)
 		nodes = append(nodes, weft.Node{ID: h.ID(), Addr: h.Addr()})
 	}
 	return all
+}
+
+// closeAll closes NICs at the same time: one whose last frames are lost waits for an answer, and so may the next.
+func closeAll(t testing.TB, all []*weft.NIC) {
+	t.Helper()
+	together(t, len(all), func(i int) error { return all[i].Close() })
 }
 
 // mostHosts is how many NICs a test on all links may have.

@@ -101,6 +101,7 @@ func TestEmbeddedNICsHavePositionsOnATorus(t *testing.T) { // QNIX-52
 	links(t, func(t *testing.T, n *network) {
 		const side = 2
 		var all []*weft.NIC
+		defer func() { closeAll(t, all) }()
 		var nodes []weft.Node
 		for i := range side * side {
 			var h *weft.NIC
@@ -112,7 +113,6 @@ func TestEmbeddedNICsHavePositionsOnATorus(t *testing.T) { // QNIX-52
 				h, err = weft.OpenNIC(t.Context(), c)
 				return err
 			})
-			defer h.Close()
 			all, nodes = append(all, h), append(nodes, weft.Node{ID: h.ID(), Addr: h.Addr()})
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
