@@ -147,7 +147,7 @@ func besideEcho(t *testing.T, n *network, unreachableAfter time.Duration) (ctx c
 
 func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
-		const unreachableAfter = 500 * time.Millisecond
+		const unreachableAfter = time.Second
 		ctx, p, other := besideEcho(t, n, unreachableAfter)
 		other.stop() // or it receives all there is before it is killed
 		receive, err := p.StartRecv(other.Name, 5, make([]byte, 10))

@@ -254,6 +254,8 @@ func (w *battlefield) attack(t *testing.T, na, nb *NIC, tapB *tap) (elsewhere, s
 	})
 	var flood sync.WaitGroup
 	stop := make(chan struct{})
+	end = sync.OnceFunc(func() { close(stop); flood.Wait() })
+	t.Cleanup(end)
 	flood.Go(func() {
 		defer c.Close()
 		floodWith(tapB, elsewhere, stop, func(f []byte) error { _, err := c.Write(f); return err })
@@ -270,8 +272,6 @@ func (w *battlefield) attack(t *testing.T, na, nb *NIC, tapB *tap) (elsewhere, s
 		})
 		return nil
 	})
-	end = sync.OnceFunc(func() { close(stop); flood.Wait() })
-	t.Cleanup(end)
 	return elsewhere, spoofed, end
 }
 

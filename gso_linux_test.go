@@ -56,7 +56,7 @@ func TestTheEnvironmentSwitchesSegmentationOffloadOffBesideAFXDP(t *testing.T) {
 		}
 		t.Cleanup(func() { bed.Close() })
 		t.Setenv("WEFT_GSO", environment)
-		said := make(chan string, 1)
+		said := make(chan string, 16)
 		n := network{Config: weft.Config{Listen: "xdp:", Log: func(text string) { said <- text }}, bed: bed}
 		n.add(t, func(c weft.Config) error {
 			nic, err := weft.OpenNIC(t.Context(), c)
@@ -65,7 +65,11 @@ func TestTheEnvironmentSwitchesSegmentationOffloadOffBesideAFXDP(t *testing.T) {
 			}
 			return err
 		})
-		if got := <-said; strings.Contains(got, "no segmentation offload, as configured") != want {
+		got := <-said
+		for !strings.Contains(got, "AF_XDP on ") {
+			got = <-said
+		}
+		if strings.Contains(got, "no segmentation offload, as configured") != want {
 			t.Errorf("WEFT_GSO=%s: it says %q", environment, got)
 		}
 	}

@@ -238,13 +238,23 @@ func (c *child) failure() error {
 	}
 	c.err = nil
 	words := strings.TrimSpace(c.stderr.String())
-	if said, ok := strings.CutPrefix(words, "weft: "); ok && c.Args[1] == "bench" && c.ProcessState.Exited() {
+	if said := lastSaid(words); said != "" && c.Args[1] == "bench" && c.ProcessState.Exited() {
 		return errors.New(said) // the same bench in another process: who reads it does not care in which
 	}
 	if words == "" {
 		words = "without a word"
 	}
 	return fmt.Errorf("%s %s: %w: %s", filepath.Base(c.Path), c.Args[1], err, words)
+}
+
+// lastSaid is the error that a weft ended with by what it said, without its name; empty if it did not come to say one.
+func lastSaid(words string) string {
+	const name = "weft: "
+	at := strings.LastIndex("\n"+words, "\n"+name)
+	if at < 0 || strings.HasPrefix(words[at:], name+"warning: ") {
+		return ""
+	}
+	return words[at+len(name):]
 }
 
 // EndWithInput returns a context that ends when r does: how a child notices that its parent has died.

@@ -3,7 +3,7 @@
 // A checksum is the remainder of the bytes, read as a polynomial over two elements, divided by another polynomial. Package
 // hash/crc32 divides by an instruction that takes eight bytes each three cycles, or each one if it divides three stretches at a
 // time; a full Ethernet frame is too short for much of that. What is here instead folds: a stretch is multiplied by what is
-// left of its distance to a later one, and added to that, until one of 16 bytes is left of all:
+// left of its distance to a later one, and added to that, until one of 16 bytes is left of all. By lanes of 64 bytes:
 //
 //	bytes   │ a: 256       │ b: 256       │ c: 256       │ 64  │ 64  │ rest
 //	        └──── × x²⁰⁴⁸ ►┴──── × x²⁰⁴⁸ ►┘                         │
@@ -39,7 +39,7 @@ func Copy(to, b []byte, sum uint32) uint32 {
 	return crc32.Update(sum, castagnoli, to[:copy(to[:len(b)], b)])
 }
 
-// leastFolded is the shortest stretch that is folded, in bytes: the four lanes that it begins with.
+// leastFolded is the shortest stretch that is folded, in bytes: the four lanes that the wider way begins with. The other one shares the bound.
 const leastFolded = 256
 
 // factor is x to the nth, divided by the polynomial, the lowest power in the highest of 33 bits. A product of two such numbers

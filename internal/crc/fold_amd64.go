@@ -8,7 +8,7 @@ var (
 	folds = wide || cpu.X86.HasSSE42 && cpu.X86.HasAVX2 && features7()&(1<<10) != 0
 )
 
-// features7 is what the CPUID instruction has in ECX for leaf 7: the tenth bit is VPCLMULQDQ. There is that leaf where there is AVX2.
+// features7 is what the CPUID instruction has in ECX for leaf 7: bit 10 is VPCLMULQDQ. There is that leaf where there is AVX2.
 func features7() (ecx uint32)
 
 // distances512 and distances256 have the factors that folding wants, two for each lane of 16 bytes: x to the distance, in bits, that the lower

@@ -35,8 +35,12 @@ func (d *Driver) attach(generic bool, at place) (err error) {
 	err = s.put(spec, at, link.XDPDriverMode)
 	if refusedForLength(err) {
 		spec.Flags = unix.BPF_F_XDP_HAS_FRAGS
-		if s.put(spec, at, link.XDPDriverMode) == nil {
+		inPieces := s.put(spec, at, link.XDPDriverMode)
+		switch {
+		case inPieces == nil:
 			return nil
+		case inPieces.Error() != err.Error():
+			return fmt.Errorf("%w; with frames in pieces: %w", err, inPieces)
 		}
 	}
 	return err

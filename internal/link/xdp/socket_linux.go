@@ -145,14 +145,15 @@ const (
 func (q *queue) bind(ifindex, number int, copying bool) error {
 	sa := &unix.SockaddrXDP{Ifindex: uint32(ifindex), QueueID: uint32(number)}
 	q.copying = errors.New("copying was asked for")
+	tries := bindTries
 	if !copying {
 		sa.Flags = unix.XDP_ZEROCOPY | unix.XDP_USE_NEED_WAKEUP
-		if q.copying = q.bindSoon(sa); q.copying == nil {
+		if q.copying = q.bindSoon(sa, &tries); q.copying == nil {
 			return nil
 		}
 	}
 	sa.Flags = unix.XDP_COPY | unix.XDP_USE_NEED_WAKEUP
-	err := q.bindSoon(sa)
+	err := q.bindSoon(sa, &tries)
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("queue %d has another AF_XDP socket already: %w", number, err)
@@ -162,15 +163,15 @@ func (q *queue) bind(ifindex, number int, copying bool) error {
 	return nil
 }
 
-// bindSoon binds as soon as the kernel has taken the queue back from whoever had it before.
-func (q *queue) bindSoon(sa *unix.SockaddrXDP) (err error) {
-	for range bindTries {
-		if err = unix.Bind(q.fd, sa); !errors.Is(err, unix.EBUSY) {
-			break
+// bindSoon binds as soon as the kernel has taken the queue back from whoever had it before, after so many more tries at most.
+func (q *queue) bindSoon(sa *unix.SockaddrXDP, tries *int) error {
+	for ; ; *tries-- {
+		err := unix.Bind(q.fd, sa)
+		if !errors.Is(err, unix.EBUSY) || *tries == 0 {
+			return err
 		}
 		time.Sleep(bindPause)
 	}
-	return err
 }
 
 // kick has the kernel send what is in the tx ring. Copying, it takes a few dozen frames a call.

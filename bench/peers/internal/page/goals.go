@@ -158,7 +158,7 @@ var why = []struct {
 	{[]string{"P5"}, false, "As many as the bare program `udp-rate` sends, 0.9 to 1.3 of it: 15 to 20 M/s where that has 15 or more, 7 to 12 in hours in which the machine has half of its kernel's speed. " +
 		"And so many times the best other as that has had a good round or a bad one: 2.6 to 5.4 in nine runs."},
 	{[]string{"P6"}, false, "TCP hands up to 64 KiB from one of these hosts to the other as one piece: nothing on the way cuts it, and the receiver copies it once. Weft has a header and a checksum of its own for each 1,500 bytes. " +
-		"A bare program that sends such frames, and does nothing else, is the limit `udp-bandwidth`: it has 5.0 to 5.5 GB/s where TCP has 6.4, and 1.6 to 4.2 where that has 3.2 to 4.7, and Weft 0.9 to 1.5 of it."},
+		"A bare program that sends such frames, and does nothing else, is the limit `udp-bandwidth`: it has 5.0 to 5.5 GB/s where TCP has 6.4, and 1.6 to 4.2 where that has 2.9 to 4.7, and Weft 0.87 to 1.5 of it."},
 	{[]string{"P9"}, false, "Here the ratio is of two medians of five turns, each of a fraction of a second and with processes of its own, which strays by 0.13 whatever is lost. In turns of 0.1 s within one run, `weft bench loss` " +
 		"has 0.95 to 0.98 with 1 %, and 0.87 to 0.91 with 5 %; " +
 		"and a run over UDP with 5 % had 0.55 now and then, [until losses counted for the round that had posted what was lost](../performance.md#loss)."},
