@@ -1,7 +1,6 @@
 package weft_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -47,14 +46,7 @@ func TestTheEnvironmentSwitchesSegmentationOffloadOff(t *testing.T) {
 // Beside AF_XDP there is a UDP socket, and it obeys the same switch.
 func TestTheEnvironmentSwitchesSegmentationOffloadOffBesideAFXDP(t *testing.T) {
 	for environment, want := range map[string]bool{"false": true, "true": false} {
-		bed, err := testbed.New(testbed.Config{Hosts: 2})
-		if errors.Is(err, testbed.ErrUnavailable) {
-			t.Skip(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { bed.Close() })
+		bed := newBed(t, testbed.Config{Hosts: 2})
 		t.Setenv("WEFT_GSO", environment)
 		said := make(chan string, 16)
 		n := network{Config: weft.Config{Listen: "xdp:", Log: func(text string) { said <- text }}, bed: bed}

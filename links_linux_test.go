@@ -17,14 +17,7 @@ import (
 
 // The other causes are those of TestALinkThatCannotBeHadIsRefusedWithTheCause.
 func TestAFXDPIsRefusedToWhoHasNoPrivilegesWithTheCause(t *testing.T) {
-	bed, err := testbed.New(testbed.Config{Hosts: 1})
-	if errors.Is(err, testbed.ErrUnavailable) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { bed.Close() })
+	bed := newBed(t, testbed.Config{Hosts: 1})
 	config, err := json.Marshal(weft.Config{Name: weft.Name{App: "a"}, ID: 1, Listen: fmt.Sprintf("xdp:%v:0", bed.Host(0).Addr())})
 	if err != nil {
 		t.Fatal(err)

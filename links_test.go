@@ -135,20 +135,26 @@ func links(t *testing.T, test func(t *testing.T, n *network)) {
 			}
 			if l.bed != nil {
 				l.bed.Hosts = mostHosts
-				bed, err := testbed.New(*l.bed)
-				if errors.Is(err, testbed.ErrUnavailable) {
-					t.Skip(err)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { bed.Close() })
-				n.bed = bed
+				n.bed = newBed(t, *l.bed)
 			}
 			test(t, n)
 		})
 	}
 	t.Run("switch", func(t *testing.T) { test(t, on(weft.Config{Switch: weft.NewSwitch()})) })
+}
+
+// newBed makes hosts for a test, which is skipped where none may be made.
+func newBed(t *testing.T, c testbed.Config) *testbed.Testbed {
+	t.Helper()
+	bed, err := testbed.New(c)
+	if errors.Is(err, testbed.ErrUnavailable) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bed.Close() })
+	return bed
 }
 
 // A link that is asked for by name is had or refused, with the cause.
