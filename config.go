@@ -11,12 +11,14 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/capture"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/link/shm"
 	"github.com/weftnet/weft/internal/link/udp"
 	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/poller"
 )
 
 // Config is how a NIC inside this process is made. The zero value but for Name is good for a first try: UDP on
@@ -50,7 +52,8 @@ type Config struct {
 	// Log, if set, is told in a sentence how a link to other hosts works and why (with segmentation offload or without, how much the
 	// socket buffers hold and which sysctl would have them hold more, AF_XDP with no copy or one), before Open returns; and
 	// later when the link has to go about things in another way: each time by a goroutine of its own, so perhaps several at once, in
-	// any order, and when the NIC has been closed meanwhile.
+	// any order, and when the NIC has been closed meanwhile. Of a Capture it is told when the file is full, and what is in it before Close
+	// returns.
 	Log func(text string) `json:"-"`
 
 	// UnreachableAfter is the silence after which a NIC that something is pending on is given up; 0 is 2 s.
@@ -58,6 +61,9 @@ type Config struct {
 
 	// Faults makes the link misbehave, for tests and demonstrations.
 	Faults *Faults
+
+	// Capture, if set, writes every frame that the NIC sends and gets to a file.
+	Capture *Capture
 
 	// Seed makes the NIC's random choices repeatable in a test; 0 takes a random one.
 	Seed uint64
@@ -88,6 +94,15 @@ type Node struct {
 type Faults struct {
 	Loss, Duplicate, Reorder, Corrupt float64
 	Seed                              uint64 // 0 takes a random one
+}
+
+// Capture is a file with the frames of a NIC, in and out, that Wireshark opens (pcapng). It is made when the NIC is opened, in place of one that
+// exists, and is whole when the NIC has been closed. It never holds the NIC up: frames that come faster than they can be
+// written are left out, and so is what is beyond the limit. The file's statistics count them, and Config.Log is told in the end.
+type Capture struct {
+	File  string // its path
+	Limit int64  // bytes that it may have; 0 is 1 GiB
+	Snap  int    // bytes of each frame that are written; 0 is all of them
 }
 
 // Switch joins NICs of one program by memory, without a network: for tests, and for programs whose parts may be spread
@@ -123,7 +138,14 @@ func (c *Config) driver() (d link.Driver, err error) {
 		}
 		d = fault.Wrap(d, f)
 	}
-	return d, nil
+	if c.Capture == nil {
+		return d, nil
+	}
+	captured, err := capture.Open(d, c.Capture.File, poller.Now(), capture.Config{Limit: c.Capture.Limit, Snap: c.Capture.Snap, Log: c.Log})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("weft: Config.Capture: %w", err), d.Close())
+	}
+	return captured, nil
 }
 
 // network makes a link that reaches other hosts.

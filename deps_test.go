@@ -24,9 +24,10 @@ const importRules = `
 NONE < limits, clock, mutate, testbed             limits < all but clock
 NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
 clock < wire, link, registry      crc < wire       copier < link/{udp,shm}
-mutate < rel, vni, nic, proc, sim
+mutate < rel, vni, names, coll, nic, proc, sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
-vni, link, rel, driver < nic < poller             vni < proc, driver
+vni, link, rel, driver, names, coll, relay < nic < poller    vni < proc, driver
+vni, rel < names, coll, relay
 clock < idle < poller, ctl, daemon                registry < ctl
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 weft < sim, inflight                              sim < sweep
@@ -36,6 +37,7 @@ testbed, payload < bench/limit < bench
 payload, together, inflight < soak
 registry < registry/file                          limits, registry < registry/gossip
 proc, poller, link/{mem,fault,capture,udp,xdp}, registry/{file,gossip}, ctl < daemon
+NONE < pdl/prog, pdl/prog/opgen      pdl/prog < pdl, pdl/vm      pdl/vm < pdl/vm/mem
 everything < cmd/weft
 `
 

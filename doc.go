@@ -13,7 +13,9 @@
 //
 // A message is never delivered more than once. Send returns when its buffer may be used again, SendDelivered when the
 // destination's NIC has accepted the message. One that failed was delivered once or not at all; one reported as
-// delivered was delivered. Messages from one process to another arrive in the order in which they were sent.
+// delivered was delivered. Messages from one process to another arrive in the order in which they were sent, and without
+// holes: within one session of their NICs, what is received is a prefix of what was sent, less the sends that failed. The end
+// of a session is told by an [Event], which is there before anything of the next session.
 //
 // Failures are sentinel errors wrapped with who and what: test for them with errors.Is.
 package weft

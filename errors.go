@@ -22,6 +22,7 @@ var (
 	ErrRegion          = proc.ErrRegion      // the handle is not, or no longer, a region's
 	ErrRange           = proc.ErrRange       // beyond the region's end
 	ErrCancelled       = proc.ErrCancelled   // withdrawn by Cancel
+	ErrFiltered        = proc.ErrFiltered    // a filter in front of the receiver dropped the message
 
 	ErrGroupBroken   = proc.ErrGroupBroken   // a member of the group has gone
 	ErrGroupSize     = proc.ErrGroupSize     // the group has another size, or all its members

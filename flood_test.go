@@ -51,18 +51,10 @@ func (t *tap) Commit(n int) {
 	t.Driver.Commit(n)
 }
 
-func (t *tap) Fd() int { return t.Driver.(link.Pollable).Fd() }
-
-// Sleep and Awake implement link.Sleeper: a NIC that does not tell its link that it parks is not told of frames.
-func (t *tap) Sleep() (ready bool) {
-	s, ok := t.Driver.(link.Sleeper)
-	return ok && s.Sleep()
-}
-
-func (t *tap) Awake() {
-	if s, ok := t.Driver.(link.Sleeper); ok {
-		s.Awake()
-	}
+// Caps are those of waiting: frames leave by Commit, one by one.
+func (t *tap) Caps() link.Caps {
+	c := t.Driver.Caps()
+	return link.Caps{Fd: c.Fd, Sleep: c.Sleep, Awake: c.Awake}
 }
 
 // sample returns a copy of one of the newest frames, nil if there is none yet.

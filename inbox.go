@@ -9,14 +9,14 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Inbox receives messages one after the other, at less cost than so many calls of [Process.Recv]: an embedded NIC puts
-// whatever comes into its memory, and Next hands it out from there. It is for streams of short messages; a long one comes
-// through it like any other.
+// Inbox receives messages one after the other, at less cost than so many calls of [Process.Recv]: the NIC puts whatever comes into
+// a ring of memory that it shares with the process, and Next hands it out from there. It is for streams of short messages; a long one
+// comes through it like any other.
 //
-// It takes part in matching as one receive, posted when Next first waits, and posted again whenever Next has handed out all that
-// it had: it ends, for the while, with a message that has no room beside the others. Of a process's other receives
-// those that match the same messages may then get some. On a daemon's process it is posted while Next waits, and
-// no longer. It belongs to one goroutine at a time.
+// It takes part in matching as one receive, posted when Next first waits. While its ring has no room for the next message it is as if
+// it were not posted: of a process's other receives those that match the same messages may then get some. It belongs to one goroutine
+// at a time. Half of a process's receive contexts can be those of Inboxes, and 4 MiB of a daemon's process their rings; beyond that an Inbox
+// receives one by one. An Inbox of a daemon's process should be closed even if the process is: the memory stays mapped until then.
 type Inbox struct {
 	b    *proc.Inbox
 	p    *Process
@@ -34,7 +34,7 @@ func (p *Process) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
 	if size < 0 || size > limits.InboxBytes {
 		return nil, &OpError{Op: "receive", Err: fmt.Errorf("%w: an Inbox of %d bytes; expected 0 to %d", ErrBadArgument, size, limits.InboxBytes)}
 	}
-	return &Inbox{b: p.p.OpenInbox(d, match(tag), max(size, limits.BatchBytes), limits.BatchMessages), p: p}, nil
+	return &Inbox{b: p.p.OpenInbox(d, match(tag), max(size, limits.InboxLeast), 0), p: p}, nil
 }
 
 // Next waits for the next message. What it returns is the Inbox's until the next call: the Message, and the bytes. A

@@ -74,8 +74,9 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 	if ec.Seed == 0 {
 		ec.Seed = random()
 	}
-	if b, ok := d.(interface{ ReceiveBuffer() int }); ok {
-		ec.ReceiveCapacity = uint64(b.ReceiveBuffer())
+	caps := d.Caps()
+	if caps.ReceiveBuffer != nil {
+		ec.ReceiveCapacity = uint64(caps.ReceiveBuffer())
 	}
 	if n.engine, err = nic.New(ec); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -85,7 +86,7 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
-	if n.poller, err = poller.New(n.engine, poller.Config{Link: d}); err != nil {
+	if n.poller, err = poller.New(n.engine, poller.Config{Link: caps}); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	n.driver = driver.NewRegistrar(n.engine.Driver(), n.poller)

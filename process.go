@@ -56,7 +56,9 @@ func (m *Message) set(p *Process, pm *proc.Message) {
 }
 
 // Send sends a message, the concatenation of parts, to the process called to. It returns when the parts may be used
-// again; the message is then on its way. If Send fails, the message was delivered once or not at all (decision 6).
+// again; the message is then on its way. If Send fails, the message was delivered once or not at all (decision 6). If it does
+// not, and the session with the receiver's NIC ends before the message has arrived, the message is lost with all behind it; an
+// [Event] says how many those may be.
 //
 // A message to a name that no live NIC knows fails with [ErrNameUnknown]; see [Process.WaitName].
 func (p *Process) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
@@ -81,7 +83,8 @@ func (p *Process) SendMany(ctx context.Context, to Name, tag Tag, messages [][]b
 	return p.p.SendMany(ctx, d, uint64(tag), messages)
 }
 
-// SendDelivered is Send that returns when the receiver's NIC has accepted the message. It fails with [ErrTruncated] if the
+// SendDelivered is Send that returns when the receiver's NIC has accepted the message: it has come, and so have all that this
+// process sent to the receiver before. It fails with [ErrTruncated] if the
 // receive that the message met keeps only its beginning. A message of at most 16 KiB may be accepted before it
 // meets a receive, when nobody knows that yet.
 func (p *Process) SendDelivered(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
@@ -110,6 +113,9 @@ func (p *Process) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]
 // Recv receives one message into buf: from a process or [AnyProcess], with a tag or [AnyTag]. Of several receives that a
 // message matches, the one posted first gets it. A message longer than buf fails with [ErrTruncated]; its beginning, and
 // what Message tells of it, are there all the same.
+//
+// Messages of one process match in the order in which it sent them, and none before those ahead of it have come: see the package's
+// "What a send promises".
 //
 // If ctx ends first, Recv returns ctx's error and no message is lost: one that was already coming in is returned
 // instead (decision 9).
@@ -267,7 +273,7 @@ type Event struct {
 	Kind    EventKind
 	Name    Name    // of the process that is meant, if one is
 	Addr    Address // of it, or of the NIC alone
-	InDoubt uint64  // sends to the NIC that had completed, of which it is not known whether they were delivered
+	InDoubt uint64  // at most so many sends to the NIC that had completed were not delivered
 	Missed  uint64  // events before this one that were not fetched in time
 
 	text string
@@ -275,7 +281,11 @@ type Event struct {
 
 func (e Event) String() string { return e.text }
 
-// NextEvent waits for the next event.
+// NextEvent waits for the next event. One that is there is returned though ctx has ended.
+//
+// When the session with a NIC ends, each process that has sent to that NIC or received from it is told, before anything of the
+// next session reaches it: whoever has received a message of the next session finds the event here without waiting. Messages that had been
+// accepted before the end can be received after it.
 func (p *Process) NextEvent(ctx context.Context) (Event, error) {
 	e, missed, err := p.p.NextEvent(ctx)
 	if err != nil {

@@ -17,7 +17,9 @@ import (
 // pureFolders hold the protocol, which is a value: input and now give output. They start no goroutine, read no clock,
 // never sleep, make no system call and draw no randomness but from a seed, so that every run can be repeated.
 var pureFolders = []string{
-	"internal/clock", "internal/limits", "internal/mutate", "internal/wire", "internal/vni", "internal/driver", "internal/rel", "internal/nic",
+	"internal/clock", "internal/limits", "internal/mutate", "internal/wire", "internal/vni", "internal/driver", "internal/rel", "internal/names", "internal/coll", "internal/relay",
+	"internal/nic",
+	"pdl",
 }
 
 // impureImports are packages whose use would be such a thing, or would tempt to it. A "/" at the end stands for all below.

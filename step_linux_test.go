@@ -121,6 +121,10 @@ type counter int
 
 func (c *counter) Receive(clock.Time, link.Addr, []byte) { *c++ }
 
+func (c *counter) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(c, now, from, frames, size)
+}
+
 // posted is whether a Post has sent its message.
 func posted(_ clock.Time, ok bool) bool { return ok }
 

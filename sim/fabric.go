@@ -35,6 +35,7 @@ type Hooks struct {
 	Pool         bool         // processes stage through their pool, as attached ones do, instead of lending their memory
 	StagingBytes int
 	CreditBytes  int
+	Requests     int
 	IdlePolls    int
 	RelaySaves   int
 	MaxProcesses int                     // of one NIC

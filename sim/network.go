@@ -49,6 +49,8 @@ type network struct {
 	ports  []*port
 	paths  []path   // from × len(ports) + to
 	free   []*frame // frames for reuse
+	uses   Uses
+	can    able
 }
 
 // path is one direction between two ports.
@@ -76,7 +78,11 @@ type port struct {
 	index int
 	addr  link.Addr
 
-	open    *frame   // the reservation
+	open    *frame   // the reservation,
+	row     []byte   // or that of a run,
+	rowTo   int      // where it goes,
+	rowSize int      // and how long its frames are
+	rows    []byte   // memory of runs
 	out     []*frame // committed
 	outLen  int      // bytes of them
 	freeAt  clock.Time
@@ -107,6 +113,7 @@ func portIndex(a link.Addr) int {
 func newNetwork(s *sched, seed uint64, ports int, l Link, faults Faults, counts *Counts) *network {
 	l.setDefaults()
 	net := &network{s: s, link: l, faults: faults, rng: stream(seed, 1), counts: counts, paths: make([]path, ports*ports)}
+	net.can = drawAble(stream(seed, 4))
 	for i := range ports {
 		net.ports = append(net.ports, &port{net: net, index: i, addr: portAddr(i)})
 	}
@@ -171,9 +178,8 @@ func (p *port) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 // which may be shorter.
 func (p *port) hand(now clock.Time, to link.Receiver, frames []*frame) (n int) {
 	first, from := frames[0], p.net.ports[frames[0].from].addr
-	run, ok := to.(link.RunReceiver)
 	p.joined = append(p.joined[:0], first.buf[:first.n]...)
-	for n = 1; ok && !p.net.link.Reliable && n < len(frames) && frames[n].from == first.from && frames[n].n <= first.n && frames[n].n > 0; n++ {
+	for n = 1; !p.net.link.Reliable && n < len(frames) && frames[n].from == first.from && frames[n].n <= first.n && frames[n].n > 0; n++ {
 		p.joined = append(p.joined, frames[n].buf[:frames[n].n]...)
 		if frames[n].n < first.n {
 			n++
@@ -183,7 +189,7 @@ func (p *port) hand(now clock.Time, to link.Receiver, frames []*frame) (n int) {
 	if n == 1 {
 		to.Receive(now, from, first.buf[:first.n])
 	} else {
-		run.ReceiveRun(now, from, p.joined, first.n)
+		to.ReceiveRun(now, from, p.joined, first.n)
 	}
 	return n
 }
@@ -197,6 +203,7 @@ func (p *port) Reserve(to link.Addr) []byte {
 		p.open = p.net.newFrame()
 	}
 	p.open.from, p.open.to = p.index, portIndex(to)
+	p.row = nil
 	return p.open.buf[:p.net.link.MTU]
 }
 
@@ -218,6 +225,11 @@ func (net *network) known(port int) bool { return uint(port) < uint(len(net.port
 func (p *port) Commit(n int) {
 	f := p.open
 	p.open = nil
+	p.commit(f, n)
+}
+
+// commit puts a frame of n bytes behind those that wait to leave.
+func (p *port) commit(f *frame, n int) {
 	f.n = n
 	p.out = append(p.out, f)
 	p.outLen += n
@@ -236,36 +248,6 @@ func (p *port) Flush(now clock.Time) {
 		p.net.carry(f, p.freeAt)
 	}
 	p.out, p.outLen = p.out[:0], 0
-}
-
-// PostLone implements link.LonePoster. What is committed and not flushed stands in its way.
-func (p *port) PostLone(now clock.Time, to link.Addr, head *[6]uint64, body []byte) bool {
-	if len(p.out) > 0 || len(head)*8+len(body) > p.net.link.MTU {
-		return false
-	}
-	b := p.Reserve(to)
-	if b == nil {
-		return false
-	}
-	p.Commit(link.PutLone(b, head, body))
-	p.Flush(now)
-	return true
-}
-
-// Peek implements link.Peeker.
-func (p *port) Peek(from link.Addr) (frame []byte) {
-	if len(p.in) > 0 && p.net.ports[p.in[0].from].addr == from {
-		return p.in[0].buf[:p.in[0].n]
-	}
-	return nil
-}
-
-// Pass implements link.Peeker.
-func (p *port) Pass(clock.Time, int) {
-	f := p.in[0]
-	p.noteIn(f)
-	p.net.release(f)
-	p.in = append(p.in[:0], p.in[1:]...)
 }
 
 // noteIn counts a frame that is handed over.

@@ -24,6 +24,10 @@ func (k *sink) Receive(now clock.Time, _ link.Addr, frame []byte) {
 	k.at = append(k.at, now)
 }
 
+func (k *sink) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(k, now, from, frames, size)
+}
+
 func (k *sink) arrived() {
 	for n, next := k.port.Poll(k.port.net.s.now, k); n > 0 && next <= k.port.net.s.now; {
 		n, next = k.port.Poll(k.port.net.s.now, k)

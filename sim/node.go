@@ -20,6 +20,10 @@ const (
 // parksEarly is one in how many turns of a NIC that listens to a process it would park if it could.
 const parksEarly = 64
 
+// leaves is one in how many turns that have done something is followed by none before the NIC asks for one, as those of a caller that has
+// what it waited for.
+const leaves = 8
+
 // glances is one in how many turns of a NIC looks for frames first.
 const glances = 4
 
@@ -36,6 +40,9 @@ type node struct {
 	turn    uint64      // counts turns: an event for an earlier one is stale
 	rng     *rand.Rand  // of parksEarly and glances
 	stalled clock.Time  // no turn before
+
+	lingers  *lingerer // has the engine while it waits for a frame; nil if none does
+	unpolled int       // frames that were taken though a poll was due
 
 	procs []*Process // registered here, or about to be, in order
 	asks  []*ask     // of the driver, in order; those of an earlier life are forgotten
@@ -63,7 +70,7 @@ func (n *node) start() error {
 	e, err := nic.New(nic.Config{
 		ID: n.id, Incarnation: n.life, Seed: n.f.seeds.Uint64(), Link: n.port,
 		UnreachableAfter: n.f.cfg.UnreachableAfter, Static: true,
-		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, IdlePolls: h.IdlePolls, RelaySaves: h.RelaySaves, MaxProcesses: h.MaxProcesses,
+		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, Requests: h.Requests, IdlePolls: h.IdlePolls, RelaySaves: h.RelaySaves, MaxProcesses: h.MaxProcesses,
 		Faults: h.Faults, Defect: h.Defect, Position: n.position(),
 	})
 	if err != nil {
@@ -77,13 +84,14 @@ func (n *node) start() error {
 			}
 		}
 	}
-	n.port.plug(func() { n.soon(noticeTime) })
+	n.port.plug(n.arrived)
 	n.soon(noticeTime)
 	return nil
 }
 
 // vanish takes the NIC away as a crash does: nobody is told.
 func (n *node) vanish() {
+	n.disturb()
 	n.engine, n.asks = nil, nil
 	n.port.unplug()
 	n.pollAt = clock.Never
@@ -112,7 +120,8 @@ func (n *node) happen(turn uint64) {
 			n.schedule(n.stalled)
 			return
 		}
-		next := n.poll()
+		n.disturb()
+		next := n.poll(n.rng.IntN(glances) == 0)
 		if turn != n.turn || !s.passTo(next) {
 			n.schedule(next)
 			return
@@ -120,14 +129,15 @@ func (n *node) happen(turn uint64) {
 	}
 }
 
-// poll gives the NIC one turn and returns when it wants the next.
-func (n *node) poll() clock.Time {
+// poll gives the NIC one turn and returns when it wants the next. first says that it looks for a frame first, as one who has seen that one is
+// there, or believes so.
+func (n *node) poll(first bool) clock.Time {
 	s := n.f.s
 	if n.rng.IntN(parksEarly) == 0 { // as beside somebody who computes
 		n.engine.EndListening()
 	}
 	poll := n.engine.Poll
-	if n.rng.IntN(glances) == 0 { // as one who has seen that a frame is there, or believes so
+	if first {
 		poll = n.engine.PollFrame
 	}
 	work, next := poll(s.now)
@@ -139,7 +149,7 @@ func (n *node) poll() clock.Time {
 			n.f.fail(fmt.Errorf("NIC %d: %w", n.index, err))
 		}
 	}
-	if work > 0 || next <= s.now || n.engine.Listening() {
+	if next <= s.now || n.engine.Listening() || work > 0 && n.rng.IntN(leaves) > 0 {
 		next = s.now.Add(leastTurn + s.jitter(turnSpread))
 	}
 	return min(next, n.port.drained())

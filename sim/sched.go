@@ -30,6 +30,9 @@ func newSched(seed uint64) *sched {
 	return &sched{rng: stream(seed, 0), trace: seed}
 }
 
+// clock is the present instant, for who wants a function.
+func (s *sched) clock() clock.Time { return s.now }
+
 // push makes what happen at an instant, which must not have passed.
 func (s *sched) push(at clock.Time, what happening, n uint64) {
 	if at < s.now {

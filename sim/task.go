@@ -101,6 +101,14 @@ func (s *sched) wake(t *task) {
 	}
 }
 
+// resume has a parked task go on now, before the NICs have turns that are due later.
+func (s *sched) resume(t *task) {
+	if t.parked && !t.woken && !t.over {
+		t.woken = true
+		s.after(0, t, t.turn)
+	}
+}
+
 // park gives control back to the scheduler until the task is woken. It must be called by the task itself.
 func (t *task) park(why string) {
 	t.mustRun()

@@ -75,7 +75,7 @@ rounds. Both sides have processors of their own then, as two hosts do; --apart=f
 the kernel, and --apart has them so without a limit.
 
 With --deployment daemon, each side starts a NIC daemon of its own for the time
-of the measurement. With --json, each size is one object on a line of its own.`,
+of the measurement; with --deployment shared, there is one for both. With --json, each size is one object on a line of its own.`,
 		Example: fmt.Sprintf(`  weft bench %[1]s --link udp
   weft bench %[1]s --size all --time 1s --json
   weft bench %[1]s --testbed veth --link xdp --against limit
@@ -102,7 +102,7 @@ of the measurement. With --json, each size is one object on a line of its own.`,
 
 func (f *benchFlags) define(fs *pflag.FlagSet) {
 	choiceFlag(fs, &f.Link, "link", bench.LinkUDP, bench.Links(), "what carries the frames")
-	choiceFlag(fs, &f.Deployment, "deployment", bench.DeployedEmbedded, bench.Deployments(), "where the NICs are: in the processes, or in daemons")
+	choiceFlag(fs, &f.Deployment, "deployment", bench.DeployedEmbedded, bench.Deployments(), "where the NICs are: in the processes, in daemons, or one in a daemon that both processes share")
 	f.Sizes = []int{bench.DefaultSize(f.Kind)}
 	least := 0
 	if f.Kind == bench.KindBandwidth {
@@ -144,7 +144,14 @@ func mtuFlag(fs *pflag.FlagSet, p *int) {
 
 // complete takes the argument and checks what no flag can check alone.
 func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
+	shared := f.Deployment == bench.DeployedShared
 	switch {
+	case shared && fs.Changed("link"):
+		return usagef("--deployment shared with --link %s: expected no link, since both processes have the same NIC", f.Link)
+	case shared && !f.child && (f.serve || len(args) > 0):
+		return usagef("--deployment shared with --serve or a host: expected neither, since both processes have the same NIC")
+	case shared && f.testbed == testbedVeth:
+		return usagef("--deployment shared with --testbed veth: expected one or the other, since both processes have the same NIC")
 	case f.serve && len(args) > 0:
 		return usagef("a host (%s) with --serve: expected one or the other", args[0])
 	case f.serve && !f.child && bench.Reaches(f.Link) != "":
@@ -171,6 +178,9 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 		return usagef("--serve with --json, --size or --time: expected none of them, since it is the client that says what is measured, and prints it")
 	case !f.serve && fs.Changed("listen"):
 		return usagef("--listen %s without --serve: only --serve waits at an address", f.listen)
+	}
+	if shared {
+		f.Link = bench.LinkNone
 	}
 	f.Started = f.child && len(args) > 0
 	f.Veth, f.Lossy, f.Against = f.testbed == testbedVeth, fs.Changed("loss"), f.against != ""

@@ -21,20 +21,30 @@ func TestBenchWithDaemonsStartsThemAndLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	for _, kind := range []string{"latency", "rate", "bandwidth"} {
-		all := rows(t, kind, "--deployment", "daemon", "--size", "64", "--time", "20ms", "--json")
-		if len(all) != 1 || all[0]["deployment"] != "daemon" || all[0]["link"] != "udp" {
-			t.Errorf("%s: %v", kind, all)
+		for deployment, link := range map[string]string{"daemon": "udp", "shared": "none"} {
+			all := rows(t, kind, "--deployment", deployment, "--size", "64", "--time", "20ms", "--json")
+			if len(all) != 1 || all[0]["deployment"] != deployment || all[0]["link"] != link || all[0]["iterations"].(float64) < 1 {
+				t.Errorf("%s: %v", kind, all)
+			}
 		}
 	}
 	leavesNothing(t, tmp)
 }
 
 func TestBenchAgainstTheLimitTellsTheRatio(t *testing.T) {
-	lines := []string{"latency --link shm", "rate --link shm --size 0", "bandwidth --link shm", "bandwidth --link udp", "latency --link udp --deployment daemon"}
+	lines := []string{"latency --link shm", "rate --link shm --size 0", "bandwidth --link shm", "bandwidth --link udp", "latency --link udp --deployment daemon",
+		"latency --deployment shared", "rate --deployment shared", "bandwidth --deployment shared"}
 	if err := testbed.Check(); err != nil {
 		t.Log(err)
 	} else {
-		lines = append(lines, "latency --testbed veth --link xdp --size 4MiB", "rate --testbed veth --link udp", "rate --testbed veth --link xdp",
+		// The limit of 4 MiB repeats none of its 2,900 frames, of which the rings hold 512: it never ends where the two sides seldom run
+		// at the same time.
+		if load := loadPerProcessor(t); load < 4 {
+			lines = append(lines, "latency --testbed veth --link xdp --size 4MiB")
+		} else {
+			t.Logf("left out: the limit of AF_XDP for 4 MiB, since a processor has %.0f to run", load)
+		}
+		lines = append(lines, "rate --testbed veth --link udp", "rate --testbed veth --link xdp",
 			"bandwidth --testbed veth --link xdp", "latency --testbed veth --link udp", "latency --testbed veth --link udp --size 256KiB --mtu 9000",
 			"latency --testbed veth --link xdp --size 3000 --mtu 9000") // whose frames may be longer than a driver takes in one piece
 	}
@@ -58,6 +68,19 @@ func TestBenchAgainstTheLimitTellsTheRatio(t *testing.T) {
 			}
 		}
 	}
+}
+
+// loadPerProcessor is how many wanted to run on each processor in the last minute.
+func loadPerProcessor(t *testing.T) (load float64) {
+	t.Helper()
+	b, err := os.ReadFile("/proc/loadavg")
+	if err == nil {
+		_, err = fmt.Sscan(string(b), &load)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load / float64(runtime.NumCPU())
 }
 
 // What spoils a run is said before it, on standard error, where it spoils no figures of a program that reads them.

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -171,6 +172,24 @@ func TestAServerServesOneClientAfterTheOther(t *testing.T) {
 	}
 }
 
+// The two sides may differ: what is measured is of both, and each knows of itself alone.
+func TestTheOtherSidesLinkIsAskedAndPrinted(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there are no daemons on ", runtime.GOOS)
+	}
+	host := "127.0.0.1:" + serve(t)
+	r := rows(t, "latency", "--deployment", "daemon", "--time", "5ms", "--json", host)[0]
+	if far, _ := r["far"].(map[string]any); r["deployment"] != "daemon" || far["deployment"] != "embedded" || far["link"] != "udp" {
+		t.Errorf("%v; expected a daemon here and an embedded NIC there", r)
+	}
+	status, stdout, stderr := weft("bench", "latency", "--deployment", "daemon", "--time", "5ms", host)
+	for _, want := range []string{"# here link udp, NIC in a daemon; the other side is " + host + ", ", "\n# the other side says: link udp, NIC embedded\n"} {
+		if status != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("status %d, %s\n%s; want %q", status, stdout, stderr, want)
+		}
+	}
+}
+
 func TestBenchMakesTheHostsThatItMeasuresOn(t *testing.T) {
 	if err := testbed.Check(); err != nil {
 		t.Skip(err)
@@ -185,55 +204,60 @@ func TestBenchMakesTheHostsThatItMeasuresOn(t *testing.T) {
 
 func TestBenchSaysWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
-		"bench":                                        "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, fairness, hostile, idle, incast, latency, limits, loss, poll, rate",
-		"bench latency --link tcp":                     `invalid argument "tcp" for "--link" flag: expected one of mem, shm, udp, xdp`,
-		"bench rate --deployment here":                 `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon`,
-		"bench rate --size few":                        `invalid argument "few" for "--size" flag: expected a number of bytes from 0 to 67108864, such as 64, 4KiB or 1MiB, or all`,
-		"bench rate --size -1":                         `invalid argument "-1" for "--size" flag: expected a number of bytes`,
-		"bench bandwidth --size 0":                     `invalid argument "0" for "--size" flag: expected a number of bytes from 1 to 67108864, such as 64, 4KiB or 1MiB, or all`,
-		"bench rate --size 65MiB":                      `invalid argument "65MiB" for "--size" flag: expected a number of bytes`,
-		"bench rate --time 5":                          `invalid argument "5" for "--time" flag: expected a length of time`,
-		"bench latency --link mem --deployment daemon": "--deployment daemon with --link mem: expected embedded, since mem joins NICs of one process",
-		"bench latency --link shm --deployment daemon": "--deployment daemon with --link shm: expected embedded, since shm joins NICs embedded in processes of one host",
-		"bench latency --link mem 10.0.0.1":            "a host (10.0.0.1:7710) with --link mem: expected --link udp",
-		"bench latency --link mem --serve":             "--serve with --link mem: expected --link udp",
-		"bench latency --testbed veth --link shm":      "--testbed veth with --link shm: expected udp or xdp, since shm joins NICs embedded in processes of one host",
-		"bench latency --link xdp --against limit":     "--link xdp on this host: expected --testbed veth, --serve or a host",
-		"bench latency --testbed veth 10.0.0.1":        "--testbed veth with --serve or a host: expected neither",
-		"bench latency --loss 5%":                      "--loss or --mtu without --testbed veth: expected them together",
-		"bench latency --link mem --against limit":     "--against limit with --link mem: expected shm, udp or xdp",
-		"bench latency --against limit 10.0.0.1":       "--against limit with a host (10.0.0.1:7710): expected none",
-		"bench rate --against limit --size 5MiB":       "--against limit with --size 5242880: expected at most 4194304",
-		"bench rate --rounds 3":                        "--rounds without --against: expected them together",
-		"bench latency --against limit --time 1ms":     "--time 1ms with --rounds 9: expected at least 45ms, or fewer rounds, since one has 5ms at least",
-		"bench limits --only line --rounds 1000":       "--time 1s with --rounds 1000: expected at least 5s, or fewer rounds",
-		"bench loss --time 249ms":                      "--time 249ms with --rounds 50: expected at least 250ms, or fewer rounds",
-		"bench rate --serve --against limit":           "--serve with --against: expected one or the other",
-		"bench rate --serve --size 64":                 "--serve with --json, --size or --time: expected none of them, since it is the client that says what is measured",
-		"bench rate --serve --time 1s":                 "--serve with --json, --size or --time: expected none of them",
-		"bench rate --serve --json":                    "--serve with --json, --size or --time: expected none of them",
-		"bench poll --processes 1,x":                   `invalid argument "1,x" for "--processes" flag: expected whole numbers from 1 to 4096`,
-		"bench idle --processes 3 --programs 4":        "--programs 4 with --processes 3: expected at most as many programs as processes",
-		"bench loss --testbed loopback":                `invalid argument "loopback" for "--testbed" flag: expected one of veth`,
-		"bench loss --link shm":                        `invalid argument "shm" for "--link" flag: expected one of udp, xdp`,
-		"bench latency --size all --hdr x":             "--hdr with --serve or several sizes: expected a client, and one size",
-		"bench latency --hdr /nowhere/x":               "--hdr: open /nowhere/x: no such file or directory",
-		"bench latency --hdr=":                         `invalid argument "" for "--hdr" flag: expected the name of a file`,
-		"bench latency --hdr /dev":                     "--hdr: open /dev: is a directory",
-		"bench loss --hdr /nowhere/x":                  "--hdr: open /nowhere/x: no such file or directory",
-		"bench latency --testbed veth --mtu 1279":      `invalid argument "1279" for "--mtu" flag: expected a whole number from 1280 to 65535`,
-		"bench loss --mtu -5":                          `invalid argument "-5" for "--mtu" flag: expected a whole number from 1280 to 65535`,
-		"bench limits --only line --mtu 65536":         `invalid argument "65536" for "--mtu" flag: expected a whole number from 1280 to 65535`,
-		"bench loss --loss 100%":                       "--loss 100%: expected less, since nothing would arrive",
-		"bench latency --testbed veth --loss 1":        "--loss 100%: expected less, since nothing would arrive",
-		"bench rate --hdr x":                           "unknown flag: --hdr",
-		"bench latency --serve 10.0.0.1":               "a host (10.0.0.1) with --serve: expected one or the other",
-		"bench latency --listen 10.0.0.1:1":            "--listen 10.0.0.1:1 without --serve: only --serve waits at an address",
-		"bench latency 10.0.0.1:x":                     `host "10.0.0.1:x": `,
-		"bench fairness --processes 1":                 `invalid argument "1" for "--processes" flag: expected a whole number from 2 to 1024`,
-		"bench fairness --size all":                    `invalid argument "all" for "--size" flag: expected a number of bytes from 1 to 67108864`,
-		"bench limits --only fast":                     `invalid argument "fast" for "--only" flag: expected some of line, copy, `,
-		"bench latency a b":                            "accepts at most 1 arg(s), received 2",
+		"bench":                                         "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, fairness, hostile, idle, incast, latency, limits, loss, poll, rate",
+		"bench latency --link tcp":                      `invalid argument "tcp" for "--link" flag: expected one of mem, shm, udp, xdp`,
+		"bench rate --deployment here":                  `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon, shared`,
+		"bench rate --deployment shared --link udp":     "--deployment shared with --link udp: expected no link, since both processes have the same NIC",
+		"bench rate --deployment shared --serve":        "--deployment shared with --serve or a host: expected neither",
+		"bench rate --deployment shared 10.0.0.1":       "--deployment shared with --serve or a host: expected neither",
+		"bench rate --deployment shared --testbed veth": "--deployment shared with --testbed veth: expected one or the other",
+		"bench loss --deployment shared":                `invalid argument "shared" for "--deployment" flag: expected one of embedded, daemon`,
+		"bench rate --size few":                         `invalid argument "few" for "--size" flag: expected a number of bytes from 0 to 67108864, such as 64, 4KiB or 1MiB, or all`,
+		"bench rate --size -1":                          `invalid argument "-1" for "--size" flag: expected a number of bytes`,
+		"bench bandwidth --size 0":                      `invalid argument "0" for "--size" flag: expected a number of bytes from 1 to 67108864, such as 64, 4KiB or 1MiB, or all`,
+		"bench rate --size 65MiB":                       `invalid argument "65MiB" for "--size" flag: expected a number of bytes`,
+		"bench rate --time 5":                           `invalid argument "5" for "--time" flag: expected a length of time`,
+		"bench latency --link mem --deployment daemon":  "--deployment daemon with --link mem: expected embedded, since mem joins NICs of one process",
+		"bench latency --link shm --deployment daemon":  "--deployment daemon with --link shm: expected embedded, since shm joins NICs embedded in processes of one host",
+		"bench latency --link mem 10.0.0.1":             "a host (10.0.0.1:7710) with --link mem: expected --link udp",
+		"bench latency --link mem --serve":              "--serve with --link mem: expected --link udp",
+		"bench latency --testbed veth --link shm":       "--testbed veth with --link shm: expected udp or xdp, since shm joins NICs embedded in processes of one host",
+		"bench latency --link xdp --against limit":      "--link xdp on this host: expected --testbed veth, --serve or a host",
+		"bench latency --testbed veth 10.0.0.1":         "--testbed veth with --serve or a host: expected neither",
+		"bench latency --loss 5%":                       "--loss or --mtu without --testbed veth: expected them together",
+		"bench latency --link mem --against limit":      "--against limit with --link mem: expected shm, udp or xdp",
+		"bench latency --against limit 10.0.0.1":        "--against limit with a host (10.0.0.1:7710): expected none",
+		"bench rate --against limit --size 5MiB":        "--against limit with --size 5242880: expected at most 4194304",
+		"bench rate --rounds 3":                         "--rounds without --against: expected them together",
+		"bench latency --against limit --time 1ms":      "--time 1ms with --rounds 9: expected at least 45ms, or fewer rounds, since one has 5ms at least",
+		"bench limits --only line --rounds 1000":        "--time 1s with --rounds 1000: expected at least 5s, or fewer rounds",
+		"bench loss --time 249ms":                       "--time 249ms with --rounds 50: expected at least 250ms, or fewer rounds",
+		"bench rate --serve --against limit":            "--serve with --against: expected one or the other",
+		"bench rate --serve --size 64":                  "--serve with --json, --size or --time: expected none of them, since it is the client that says what is measured",
+		"bench rate --serve --time 1s":                  "--serve with --json, --size or --time: expected none of them",
+		"bench rate --serve --json":                     "--serve with --json, --size or --time: expected none of them",
+		"bench poll --processes 1,x":                    `invalid argument "1,x" for "--processes" flag: expected whole numbers from 1 to 4096`,
+		"bench idle --processes 3 --programs 4":         "--programs 4 with --processes 3: expected at most as many programs as processes",
+		"bench loss --testbed loopback":                 `invalid argument "loopback" for "--testbed" flag: expected one of veth`,
+		"bench loss --link shm":                         `invalid argument "shm" for "--link" flag: expected one of udp, xdp`,
+		"bench latency --size all --hdr x":              "--hdr with --serve or several sizes: expected a client, and one size",
+		"bench latency --hdr /nowhere/x":                "--hdr: open /nowhere/x: no such file or directory",
+		"bench latency --hdr=":                          `invalid argument "" for "--hdr" flag: expected the name of a file`,
+		"bench latency --hdr /dev":                      "--hdr: open /dev: is a directory",
+		"bench loss --hdr /nowhere/x":                   "--hdr: open /nowhere/x: no such file or directory",
+		"bench latency --testbed veth --mtu 1279":       `invalid argument "1279" for "--mtu" flag: expected a whole number from 1280 to 65535`,
+		"bench loss --mtu -5":                           `invalid argument "-5" for "--mtu" flag: expected a whole number from 1280 to 65535`,
+		"bench limits --only line --mtu 65536":          `invalid argument "65536" for "--mtu" flag: expected a whole number from 1280 to 65535`,
+		"bench loss --loss 100%":                        "--loss 100%: expected less, since nothing would arrive",
+		"bench latency --testbed veth --loss 1":         "--loss 100%: expected less, since nothing would arrive",
+		"bench rate --hdr x":                            "unknown flag: --hdr",
+		"bench latency --serve 10.0.0.1":                "a host (10.0.0.1) with --serve: expected one or the other",
+		"bench latency --listen 10.0.0.1:1":             "--listen 10.0.0.1:1 without --serve: only --serve waits at an address",
+		"bench latency 10.0.0.1:x":                      `host "10.0.0.1:x": `,
+		"bench fairness --processes 1":                  `invalid argument "1" for "--processes" flag: expected a whole number from 2 to 1024`,
+		"bench fairness --size all":                     `invalid argument "all" for "--size" flag: expected a number of bytes from 1 to 67108864`,
+		"bench limits --only fast":                      `invalid argument "fast" for "--only" flag: expected some of line, copy, `,
+		"bench latency a b":                             "accepts at most 1 arg(s), received 2",
 	} {
 		status, stdout, stderr := weft(strings.Fields(line)...)
 		if status != exitUsage || !strings.HasPrefix(stderr, "weft: "+want) || stdout != "" {

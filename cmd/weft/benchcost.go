@@ -62,7 +62,7 @@ each has half of the processors.`,
 	}
 	fs := c.Flags()
 	choiceFlag(fs, &o.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkXDP}, "what carries the frames")
-	choiceFlag(fs, &o.Deployment, "deployment", bench.DeployedEmbedded, bench.Deployments(), "where the NICs are: in the processes, or in daemons")
+	choiceFlag(fs, &o.Deployment, "deployment", bench.DeployedEmbedded, []string{bench.DeployedEmbedded, bench.DeployedDaemon}, "where the NICs are: in the processes, or in daemons")
 	choiceFlag(fs, &on, "testbed", testbedVeth, []string{testbedVeth}, "where the two sides are: on hosts made for it")
 	shareFlag(fs, &o.Loss, "loss", "packets that are lost, each way (default 1%)")
 	mtuFlag(fs, &o.MTU)

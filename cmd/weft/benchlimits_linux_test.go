@@ -13,7 +13,7 @@ func TestEachLimitHasItsFigure(t *testing.T) {
 	fields := map[limit.Kind]string{limit.Latency: "p50_ns", limit.Rate: "messages_per_s", limit.Bandwidth: "bytes_per_s"}
 	args := []string{"limits", "--time", "5ms", "--rounds", "1", "--json"}
 	if testing.Short() {
-		args = append(args, "--only", "line,stream,udp,xdp,chain")
+		args = append(args, "--only", "line,stream,udp,xdp,chain,chain-block,chain-shm")
 	}
 	bed := testbed.Check()
 	if bed != nil && testing.Short() {

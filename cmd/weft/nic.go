@@ -22,6 +22,7 @@ type nicOptions struct {
 	gossip           daemon.Gossip
 	unreachableAfter time.Duration
 	failureTimeout   time.Duration
+	captureLimit     int
 }
 
 func newNICCommand() *cobra.Command {
@@ -62,6 +63,9 @@ Everything may stand in a TOML file, too (--config); flags go before it.`,
 	f.BoolVar(&o.config.Static, "static", false, "NICs that are not listed may not talk to this one")
 	durationFlag(f, &o.unreachableAfter, "unreachable-after", limits.UnreachableAfter, 10*time.Millisecond, time.Hour, "silence after which a NIC is given up")
 	intFlag(f, &o.config.MaxProcesses, "max-processes", limits.DefaultProcesses, 1, limits.MaxProcesses, "processes that may be attached at a time")
+	f.StringVar(&o.config.Capture, "capture", "", "`FILE` for every frame in and out, which Wireshark opens; one that exists is replaced")
+	intFlag(f, &o.captureLimit, "capture-limit", limits.CaptureFile, limits.LeastCapture, 1<<40, "bytes that the file of --capture may have")
+	intFlag(f, &o.config.CaptureSnap, "capture-snap", limits.CaptureSnap, 1, limits.MaxFrame, "bytes of each frame that --capture writes")
 	choiceFlag(f, &o.config.Log, "log", "info", []string{"debug", "info", "warn", "error"}, "the least that is logged")
 	c.AddCommand(newNICStopCommand(), newNICInfoCommand())
 	return c
@@ -88,6 +92,9 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 		"unreachable-after": func() { conf.UnreachableAfter = daemon.Duration(o.unreachableAfter) },
 		"max-processes":     func() { conf.MaxProcesses = o.config.MaxProcesses },
 		"log":               func() { conf.Log = o.config.Log },
+		"capture":           func() { conf.Capture = o.config.Capture },
+		"capture-limit":     func() { conf.CaptureLimit = int64(o.captureLimit) },
+		"capture-snap":      func() { conf.CaptureSnap = o.config.CaptureSnap },
 	} {
 		if c.Flags().Changed(name) {
 			set()

@@ -18,6 +18,9 @@ func init() { register(newSimCommand) }
 // mutationSeeds is how many seeds a defect may take to be caught.
 const mutationSeeds = 1000
 
+// waySeeds is in how many seeds every way must have been taken.
+const waySeeds = 300
+
 type simFlags struct {
 	seed   uint64
 	seeds  int
@@ -118,6 +121,9 @@ func judge(ctx context.Context, r *sweep.Report, o sweep.Options) error {
 	}
 	if m := r.Faults.Missing(); o.Seeds >= mutationSeeds && len(m) > 0 {
 		return fmt.Errorf("in %d seeds these faults never happened: %s", r.Seeds, strings.Join(m, ", "))
+	}
+	if m := r.Ways.Missing(); o.Seeds >= waySeeds && len(m) > 0 {
+		return fmt.Errorf("in %d seeds these ways were never taken: %s", r.Seeds, strings.Join(m, ", "))
 	}
 	return nil
 }

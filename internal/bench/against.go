@@ -35,9 +35,11 @@ func (o *Options) mtu() int {
 func (o *Options) limit(size int) string {
 	switch {
 	case o.Kind == KindRate:
-		return map[string]string{LinkShm: "ring", LinkUDP: "udp-rate", LinkXDP: "xdp-rate"}[o.Link]
+		return map[string]string{LinkShm: "ring", LinkNone: "ring", LinkUDP: "udp-rate", LinkXDP: "xdp-rate"}[o.Link]
 	case o.Kind == KindBandwidth:
-		return map[string]string{LinkShm: "stream", LinkUDP: "udp-bandwidth", LinkXDP: "xdp-bandwidth"}[o.Link]
+		return map[string]string{LinkShm: "stream", LinkNone: "stream", LinkUDP: "udp-bandwidth", LinkXDP: "xdp-bandwidth"}[o.Link]
+	case o.Deployment == DeployedShared:
+		return "chain-shm"
 	case o.Link == LinkShm && size > 64:
 		return "copy"
 	case o.Link == LinkShm:
@@ -50,7 +52,7 @@ func (o *Options) limit(size int) string {
 
 // limitLacks says what Weft has and its limit has not: rates and bandwidths have no limit whose messages pass relays.
 func (o *Options) limitLacks() string {
-	if o.Deployment == DeployedDaemon && o.Kind != KindLatency {
+	if o.Deployment != DeployedEmbedded && o.Kind != KindLatency {
 		return " without daemons"
 	}
 	return ""

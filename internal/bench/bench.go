@@ -73,6 +73,13 @@ type plan struct {
 type outcome struct {
 	Messages int64  `json:"messages"`        // data that has arrived, each of the size planned
 	Error    string `json:"error,omitempty"` // why the server could not go on
+	Setup    *Setup `json:"setup,omitempty"` // the server's
+}
+
+// Setup is how a side is attached.
+type Setup struct {
+	Link       string `json:"link"`
+	Deployment string `json:"deployment"`
 }
 
 // answerBytes holds every plan and every outcome.
@@ -85,18 +92,18 @@ func windowFor(size int) int {
 	return min(max(bytes/max(size, 1), 2), most)
 }
 
-// manyFor reports whether messages of a size go many at a time, and are taken out of an Inbox: short ones of an embedded
-// process.
-func manyFor(p *weft.Process, size int) bool { return p.NIC() != nil && size <= limits.CopiedMessage }
+// manyFor reports whether messages of a size go many at a time, and are taken out of an Inbox: short ones.
+func manyFor(size int) bool { return size <= limits.CopiedMessage }
 
 // Client is the side with the clock.
 type Client struct {
 	p      *weft.Process
 	server weft.Name
+	far    *Setup // what the server has said of itself; nil before the first plan
 }
 
 // NewClient makes a client that measures between p and the process named server, which runs Serve.
-func NewClient(p *weft.Process, server weft.Name) *Client { return &Client{p, server} }
+func NewClient(p *weft.Process, server weft.Name) *Client { return &Client{p: p, server: server} }
 
 // measure runs one plan from its call to its outcome. run sends the data.
 func (c *Client) measure(ctx context.Context, pl plan, run func(ctx context.Context) error) (outcome, time.Duration, error) {
@@ -104,6 +111,7 @@ func (c *Client) measure(ctx context.Context, pl plan, run func(ctx context.Cont
 	if err := c.call(ctx, tagPlan, pl, &ready); err != nil {
 		return done, 0, err
 	}
+	c.far = ready.Setup
 	begin := time.Now()
 	if err := run(ctx); err != nil {
 		return done, 0, err

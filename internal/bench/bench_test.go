@@ -186,7 +186,7 @@ func TestTheTableSaysIfTheLimitHasNoDaemons(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := "medians of 9 rounds in turns with the limit\n"
-			if deployment == DeployedDaemon && kind != KindLatency {
+			if deployment != DeployedEmbedded && kind != KindLatency {
 				want = "medians of 9 rounds in turns with the limit without daemons\n"
 			}
 			if !strings.Contains(out.String(), want) {

@@ -69,11 +69,11 @@ func RunFairness(ctx context.Context, o FairOptions) (r FairRow, err error) {
 	more := fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128))
 	far, addr, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: more})
 	if err != nil {
-		return r, fmt.Errorf("bench: starting the other NIC daemon: %w", err)
+		return r, err
 	}
 	socket, _, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", nodes: []weft.Node{{Addr: addr}}, config: more})
 	if err != nil {
-		return r, fmt.Errorf("bench: starting the NIC daemon: %w", err)
+		return r, err
 	}
 	if _, _, err := down.startCrew(o.Self, KindFairness, FairCrew{Socket: far, Sink: true, Count: sinks, Processes: o.Processes, Size: o.Size}.args()...); err != nil {
 		return r, err

@@ -15,15 +15,17 @@ const (
 	LinkShm          = "shm"      // memory that two processes share
 	LinkUDP          = "udp"      // sockets: two processes
 	LinkXDP          = "xdp"      // AF_XDP: two processes on two hosts
+	LinkNone         = "none"     // that of DeployedShared: what goes between two processes of one NIC crosses no link
 	DeployedEmbedded = "embedded" // the NIC inside the process
 	DeployedDaemon   = "daemon"   // the NIC in a process of its own
+	DeployedShared   = "shared"   // the same, one for both processes
 )
 
 // Links lists what can carry frames.
 func Links() []string { return []string{LinkMem, LinkShm, LinkUDP, LinkXDP} }
 
-// Deployments lists where a NIC can be.
-func Deployments() []string { return []string{DeployedEmbedded, DeployedDaemon} }
+// Deployments lists where NICs can be.
+func Deployments() []string { return []string{DeployedEmbedded, DeployedDaemon, DeployedShared} }
 
 // DefaultPort is the UDP port at which a server waits for a client from another host, unless told otherwise.
 const DefaultPort = 7710
@@ -52,7 +54,10 @@ type Options struct {
 
 // Check says what is wrong with a combination, of words that are right each by itself.
 func (o *Options) Check() error {
-	if joins[o.Link] != "" && o.Deployment != DeployedEmbedded {
+	if (o.Link == LinkNone) != (o.Deployment == DeployedShared) {
+		return fmt.Errorf("--deployment %s with --link %s: expected shared and no link, or neither, since processes of one NIC need none", o.Deployment, o.Link)
+	}
+	if joins[o.Link] != "" && o.Deployment == DeployedDaemon {
 		return fmt.Errorf("--deployment %s with --link %s: expected embedded, since %s", o.Deployment, o.Link, joins[o.Link])
 	}
 	if joins[o.Link] != "" && o.Host != "" {
@@ -68,6 +73,8 @@ func (o *Options) Check() error {
 var joins = map[string]string{
 	LinkMem: "mem joins NICs of one process",
 	LinkShm: "shm joins NICs embedded in processes of one host",
+
+	LinkNone: "both processes have the same NIC",
 }
 
 // Reaches says why a link reaches no other host, if so.
@@ -75,16 +82,33 @@ func Reaches(link string) (not string) { return joins[link] }
 
 // setting says in words who is measured.
 func (o *Options) setting() string {
-	nics := map[string]string{DeployedEmbedded: "NICs embedded", DeployedDaemon: "NICs in daemons"}[o.Deployment]
+	nics := deployed(o.Deployment, 2)
 	switch {
 	case o.Link == LinkMem:
 		return "link mem, NICs embedded, one process"
+	case o.Deployment == DeployedShared:
+		return "one NIC daemon, two processes on this host"
 	case o.Veth:
 		return fmt.Sprintf("link %s, %s, two hosts made for it", o.Link, nics)
 	case o.Host != "":
-		return fmt.Sprintf("link %s, %s, this host and %s", o.Link, nics, o.Host)
+		return fmt.Sprintf("here link %s, %s; the other side is %s", o.Link, deployed(o.Deployment, 1), o.Host)
 	}
 	return fmt.Sprintf("link %s, %s, two processes on this host", o.Link, nics)
+}
+
+// deployed says in words where one NIC is, or several.
+func deployed(deployment string, nics int) string {
+	switch {
+	case deployment == DeployedEmbedded && nics == 1:
+		return "NIC embedded"
+	case deployment == DeployedEmbedded:
+		return "NICs embedded"
+	case deployment == DeployedDaemon && nics == 1:
+		return "NIC in a daemon"
+	case deployment == DeployedDaemon:
+		return "NICs in daemons"
+	}
+	return fmt.Sprintf("deployment %q", deployment) // a side of another version says so
 }
 
 // ParseSizes reads a size in bytes, such as 64, 4KiB or 1MiB, or the word all.

@@ -34,6 +34,7 @@ type place struct {
 	listen     string
 	nodes      []weft.Node
 	config     string // of a daemon: more lines of its configuration
+	apart      bool   // of a daemon: it has the second half of the processors
 }
 
 // open makes a process and the NIC that serves it, and returns the address of the NIC's link.
@@ -50,9 +51,12 @@ func (u *undo) open(ctx context.Context, at place) (*weft.Process, string, error
 		u.add(p.Close)
 		return p, p.NIC().Addr(), nil
 	}
-	socket, addr, err := u.startDaemon(ctx, at)
-	if err != nil {
-		return nil, "", fmt.Errorf("bench: starting a NIC daemon: %w", err)
+	socket, addr := at.listen, at.listen
+	if at.deployment != DeployedShared { // there it is that of a daemon which is there already
+		var err error
+		if socket, addr, err = u.startDaemon(ctx, at); err != nil {
+			return nil, "", err
+		}
 	}
 	p, err := weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: at.name})
 	if err != nil {
@@ -93,7 +97,11 @@ func (u *undo) startServer(c *child) (addr string, err error) {
 
 // arguments are those of a side that is a process of its own, and more.
 func (o *Options) arguments(more ...string) []string {
-	return append([]string{"bench", o.Kind, "--child", "--link", o.Link, "--deployment", o.Deployment}, more...)
+	args := []string{"bench", o.Kind, "--child", "--deployment", o.Deployment}
+	if o.Link != LinkNone {
+		args = append(args, "--link", o.Link)
+	}
+	return append(args, more...)
 }
 
 // anyAddress is where a NIC on this host may listen.
@@ -104,9 +112,20 @@ func (o *Options) anyAddress() string {
 	return "127.0.0.1:0"
 }
 
+// meetingPlace is where the server on this host is to listen: at an address that it chooses, or at the socket of the daemon that it shares with
+// the client, which is started for that.
+func (u *undo) meetingPlace(ctx context.Context, o *Options) (listen string, err error) {
+	if listen = o.anyAddress(); o.Deployment == DeployedShared {
+		listen, _, err = u.startDaemon(ctx, place{self: o.Self, listen: listen, apart: o.Apart})
+	}
+	return listen, err
+}
+
 // startDaemon starts a NIC daemon of its own, in a directory of its own, and waits until it answers.
 func (u *undo) startDaemon(ctx context.Context, at place) (socket, addr string, err error) {
-	_, socket, addr, err = u.runDaemon(ctx, at)
+	if _, socket, addr, err = u.runDaemon(ctx, at); err != nil {
+		err = fmt.Errorf("bench: starting a NIC daemon: %w", err)
+	}
 	return socket, addr, err
 }
 
@@ -130,7 +149,9 @@ func (u *undo) runDaemon(ctx context.Context, at place) (c *child, socket, addr 
 	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
 		return nil, "", "", err
 	}
-	c = newChild(at.self, "nic", "--config", file)
+	if c = newChild(at.self, "nic", "--config", file); at.apart {
+		c.with(1, 2)
+	}
 	if err := c.start(); err != nil {
 		return nil, "", "", err
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 // sample is one measurement of one size.
 type sample struct {
+	Far        *Setup // of the other side, if it says
 	Iterations int64
 	Rate       float64 // messages a second
 	Bandwidth  float64 // bytes a second
@@ -36,13 +38,13 @@ func (s localSide) sample(ctx context.Context, kind string, size int, d time.Dur
 		if err != nil {
 			return sample{}, err
 		}
-		return sample{Iterations: h.TotalCount(), Times: h}, nil
+		return sample{Far: s.c.far, Iterations: h.TotalCount(), Times: h}, nil
 	}
 	st, err := s.c.Stream(ctx, size, d)
 	if err != nil {
 		return sample{}, err
 	}
-	return sample{Iterations: st.Messages, Rate: st.MessagesPerSecond(), Bandwidth: st.BytesPerSecond()}, nil
+	return sample{Far: s.c.far, Iterations: st.Messages, Rate: st.MessagesPerSecond(), Bandwidth: st.BytesPerSecond()}, nil
 }
 
 // leastRound is how long each side has in a round at least: in a shorter one little is measured but how the two sides begin.
@@ -72,6 +74,7 @@ type rounds struct {
 func (r *rounds) row(ctx context.Context, size int) (Row, error) {
 	o := r.o
 	row := Row{Bench: o.Kind, Link: o.Link, Deployment: o.Deployment, Size: size}
+	host := o.Host != "" && !o.Started
 	turns := 1
 	if o.Against {
 		turns = o.Rounds
@@ -93,7 +96,9 @@ func (r *rounds) row(ctx context.Context, size int) (Row, error) {
 		}
 		limits = append(limits, l)
 	}
-	row.sum(o.Kind, samples)
+	if row.sum(o.Kind, samples); host {
+		row.Far = cmp.Or(samples[0].Far, &Setup{"unknown", "unknown"}) // it may be of a version that does not say
+	}
 	if o.Against {
 		row.against(o.limit(size), samples, limits)
 	}

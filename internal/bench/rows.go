@@ -13,8 +13,9 @@ type Row struct {
 	Bench      string `json:"bench"`
 	Link       string `json:"link"`
 	Deployment string `json:"deployment"`
-	Size       int    `json:"size"`       // bytes of a message
-	Iterations int64  `json:"iterations"` // messages that count, each way if they came back
+	Size       int    `json:"size"`          // bytes of a message
+	Iterations int64  `json:"iterations"`    // messages that count, each way if they came back
+	Far        *Setup `json:"far,omitempty"` // of the other side, where a --serve on a host chose it
 
 	*Latency
 	*Rate
@@ -77,13 +78,19 @@ func NewTable(out io.Writer, o Options) (Printer, error) {
 		turns = fmt.Sprintf(", medians of %d rounds in turns with the limit%s", o.Rounds, o.limitLacks())
 	}
 	_, err := fmt.Fprintf(out, "# weft bench %s: %s\n# %s, %v for each size%s\n# %s\n", o.Kind, what, o.setting(), o.Time, turns, head)
-	return &table{out}, err
+	return &table{out: out}, err
 }
 
-type table struct{ out io.Writer }
+type table struct {
+	out  io.Writer
+	rows int
+}
 
 func (t *table) Row(r Row) error {
 	var b strings.Builder
+	if t.rows++; t.rows == 1 && r.Far != nil {
+		fmt.Fprintf(&b, "# the other side says: link %s, %s\n", r.Far.Link, deployed(r.Far.Deployment, 1))
+	}
 	fmt.Fprintf(&b, "%10d %12d", r.Size, r.Iterations)
 	switch {
 	case r.Latency != nil:

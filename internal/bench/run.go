@@ -61,9 +61,17 @@ func Run(ctx context.Context, o Options, out Printer) (err error) {
 	return nil
 }
 
-// apart is a pair of processes on this host that have processors of their own.
+// apart is a pair of processes on this host that have processors of their own; with a shared daemon, it is the daemon that has.
 func (u *undo) apart(ctx context.Context, o *Options) (side, error) {
-	addr, err := u.startServer(newChild(o.Self, o.arguments("--serve", "--listen", o.anyAddress())...).with(1, 2))
+	listen, err := u.meetingPlace(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	half := 1
+	if o.Deployment == DeployedShared {
+		half = 0
+	}
+	addr, err := u.startServer(newChild(o.Self, o.arguments("--serve", "--listen", listen)...).with(half, 2))
 	if err != nil {
 		return nil, fmt.Errorf("bench: starting a server: %w", err)
 	}
@@ -96,12 +104,18 @@ func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
 	}
 	addr := o.Host
 	if addr == "" {
-		var err error
-		if addr, err = u.startServer(newChild(o.Self, o.arguments("--serve", "--listen", o.anyAddress())...)); err != nil {
+		at, err := u.meetingPlace(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		if addr, err = u.startServer(newChild(o.Self, o.arguments("--serve", "--listen", at)...)); err != nil {
 			return nil, fmt.Errorf("bench: starting a server: %w", err)
 		}
 	}
 	listen := o.anyAddress()
+	if o.Deployment == DeployedShared {
+		listen = addr
+	}
 	if joins[o.Link] == "" {
 		ip, err := ownAddress(addr)
 		if err != nil {
@@ -155,7 +169,7 @@ func (u *undo) inMemory(ctx context.Context) (*weft.Process, error) {
 	}
 	serving, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(serving, server) }()
+	go func() { ended <- Serve(serving, server, Setup{LinkMem, DeployedEmbedded}) }()
 	u.add(func() error {
 		stop()
 		return errors.Join(<-ended, server.Close())
@@ -182,7 +196,7 @@ func ServeHost(ctx context.Context, o Options, listen string, ready func(addr st
 	if err := ready(addr); err != nil {
 		return err
 	}
-	return Serve(ctx, p)
+	return Serve(ctx, p, Setup{o.Link, o.Deployment})
 }
 
 // undo takes down what was set up, the latest first.

@@ -13,13 +13,14 @@ import (
 )
 
 // Serve takes part in the measurements of clients, one at a time, until ctx ends, which is no error. A client that dies
-// in the midst of one, or breaks the rules, ends that measurement alone.
-func Serve(ctx context.Context, p *weft.Process) error {
+// in the midst of one, or breaks the rules, ends that measurement alone. Clients are told the server's own
+// setup, unless it is zero.
+func Serve(ctx context.Context, p *weft.Process, own Setup) error {
 	buf := make([]byte, answerBytes)
 	for {
 		m, err := p.Recv(ctx, weft.AnyProcess, tagPlan, buf)
 		if err == nil {
-			s := session{p: p, client: m.From}
+			s := session{p: p, own: own, client: m.From}
 			err = s.run(ctx, m, buf[:m.Len])
 		}
 		switch {
@@ -34,6 +35,7 @@ func Serve(ctx context.Context, p *weft.Process) error {
 // session is the server's part in one measurement.
 type session struct {
 	p      *weft.Process
+	own    Setup // the server's
 	client weft.Name
 	plan   plan
 	count  int64
@@ -53,6 +55,9 @@ func (s *session) run(ctx context.Context, asked weft.Message, question []byte) 
 }
 
 func (s *session) answer(ctx context.Context, to weft.Message, o outcome) error {
+	if s.own != (Setup{}) {
+		o.Setup = &s.own
+	}
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -96,7 +101,7 @@ func (s *session) echo(ctx context.Context, asked weft.Message) error {
 
 // sink counts what comes. It is ready for that before the client begins.
 func (s *session) sink(ctx context.Context, asked weft.Message) error {
-	if manyFor(s.p, s.plan.Size) {
+	if manyFor(s.plan.Size) {
 		return s.sinkInbox(ctx, asked)
 	}
 	ring := inflight.New(s.plan.Window)

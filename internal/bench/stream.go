@@ -40,7 +40,7 @@ func (c *Client) stream(ctx context.Context, pl plan, data []byte, d time.Durati
 	var sent int64
 	done, took, err := c.measure(ctx, pl, func(ctx context.Context) (err error) {
 		pour := c.pour
-		if manyFor(c.p, pl.Size) {
+		if manyFor(pl.Size) {
 			pour = c.pourMany
 		}
 		sent, err = pour(ctx, pl, data, d)
@@ -79,7 +79,7 @@ func (c *Client) pour(ctx context.Context, pl plan, data []byte, d time.Duration
 // many is how many messages pourMany hands over at once: 18 frames of a common size, which leave by one system call.
 const many = 256
 
-// pourMany is pour of an embedded process for short messages.
+// pourMany is pour for short messages.
 func (c *Client) pourMany(ctx context.Context, pl plan, data []byte, d time.Duration) (sent int64, err error) {
 	messages := slices.Repeat([][]byte{data}, many)
 	for begin := time.Now(); ; {

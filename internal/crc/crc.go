@@ -36,7 +36,11 @@ func Copy(to, b []byte, sum uint32) uint32 {
 	if folds && len(b) >= leastFolded {
 		return ^foldCopy(^sum, to, b)
 	}
-	return crc32.Update(sum, castagnoli, to[:copy(to[:len(b)], b)])
+	to = to[:copy(to[:len(b)], b)]
+	if folds {
+		return ^short(^sum, to)
+	}
+	return crc32.Update(sum, castagnoli, to)
 }
 
 // leastFolded is the shortest stretch that is folded, in bytes: the four lanes that the wider way begins with. The other one shares the bound.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/capture"
 	"github.com/weftnet/weft/internal/link/udp"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
@@ -55,6 +56,9 @@ func Preferences() []string { return []string{preferBandwidth, preferLatency} }
 //	allow_uids        = []                          # who may attach beside the daemon's own user and root
 //	allow_gids        = []
 //	log               = "info"                      # debug, info, warn, error
+//	capture           = "/var/tmp/weft.pcapng"      # a file for every frame, for Wireshark; default: none
+//	capture_limit     = 1073741824                  # bytes that it may have
+//	capture_snap      = 65536                       # bytes of each frame that are written
 //
 //	[[node]]
 //	id      = "0:0:0:1:2:3:4:5"                     # may be left out
@@ -97,13 +101,16 @@ type Config struct {
 	AllowUIDs        []int        `toml:"allow_uids"`
 	AllowGIDs        []int        `toml:"allow_gids"`
 	Log              string       `toml:"log"`
+	Capture          string       `toml:"capture"`
+	CaptureLimit     int64        `toml:"capture_limit"`
+	CaptureSnap      int          `toml:"capture_snap"`
 	Nodes            []file.Entry `toml:"node"`
 	VNI              *VNIs        `toml:"vni"`    // nil: as usual
 	Gossip           *Gossip      `toml:"gossip"` // nil: none
 }
 
 const expectedKeys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
-	"region_bytes, allow_uids, allow_gids, log, [[node]] with id, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, " +
+	"region_bytes, allow_uids, allow_gids, log, capture, capture_limit, capture_snap, [[node]] with id, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, " +
 	"or [gossip] with listen, seeds, key_file and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".
@@ -208,6 +215,13 @@ func (c Config) check() (s settings, err error) {
 	}
 	if _, err := logLevel(c.Log); err != nil {
 		wrong("log", "%w", err)
+	}
+	sizes := capture.Config{Limit: c.CaptureLimit, Snap: c.CaptureSnap}
+	if err := sizes.Check(); err != nil {
+		wrong("capture", "%w", err)
+	}
+	if c.Capture == "" && sizes.Limit+int64(sizes.Snap) != 0 {
+		wrong("capture", "no file is named; expected one beside capture_limit and capture_snap")
 	}
 	if s.usual, s.most, s.prepared, err = c.geometry(); err != nil {
 		errs = append(errs, err)

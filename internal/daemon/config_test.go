@@ -33,6 +33,9 @@ region_bytes      = 131072
 allow_uids        = [1000]
 allow_gids        = [100, 101]
 log               = "debug"
+capture           = "weft.pcapng"
+capture_limit     = 100000
+capture_snap      = 128
 
 [[node]]
 id      = "0:0:0:0:0:0:0:2"

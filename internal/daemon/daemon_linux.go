@@ -100,10 +100,13 @@ func (d *Daemon) take() (err error) {
 	if d.link, err = d.openLink(); err != nil {
 		return err
 	}
+	if err = d.capture(); err != nil {
+		return err
+	}
 	if err = d.makeEngine(); err != nil {
 		return err
 	}
-	d.loop, err = poller.NewLoop(d.engine, poller.LoopConfig{Link: d.link.carrier, Turn: d.turn, Fault: d.fault})
+	d.loop, err = poller.NewLoop(d.engine, poller.LoopConfig{Link: d.link.Caps(), Turn: d.turn, Fault: d.fault})
 	if err != nil {
 		return err
 	}
@@ -152,7 +155,7 @@ func (d *Daemon) makeEngine() (err error) {
 	c := d.settings.config
 	d.engine, err = nic.New(nic.Config{
 		ID: uint64(d.id), Incarnation: d.incarnation, Seed: binary.LittleEndian.Uint64(seed[:]), Link: d.link.carrier,
-		ReceiveCapacity:  uint64(d.link.ReceiveBuffer()),
+		ReceiveCapacity:  uint64(d.link.Caps().ReceiveBuffer()),
 		UnreachableAfter: time.Duration(c.UnreachableAfter), FailureTimeout: c.failureTimeout(), MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
 		Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.position(),
 	})

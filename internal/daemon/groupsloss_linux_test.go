@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -17,10 +18,27 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-var long = flag.Bool("long", false, "run the long forms of the tests: 10,000 barriers and broadcasts over a network with loss")
+var long = flag.Bool("long", false, "run the long forms of the tests: 10,000 barriers and broadcasts over a network with loss, and five minutes of processes and daemons that are killed")
 
 // lossyHosts are daemons, each a process in a network namespace of its own, on a network that loses frames.
 func lossyHosts(t *testing.T, n int, link string, loss float64) (*testbed.Testbed, []daemon.Config) {
+	t.Helper()
+	tb, all := lossyConfigs(t, n, link, loss)
+	for i := range all {
+		beginHost(t, tb.Host(i), all[i])
+	}
+	return tb, all
+}
+
+// beginHost starts a daemon as a process in a network namespace.
+func beginHost(t *testing.T, h *testbed.Host, c daemon.Config) *exec.Cmd {
+	t.Helper()
+	cmd := h.Command(context.Background(), "/proc/self/exe")
+	return begin(t, cmd.Cmd, cmd.Start, "daemon", marshal(t, c))
+}
+
+// lossyConfigs is lossyHosts of which none is started.
+func lossyConfigs(t *testing.T, n int, link string, loss float64) (*testbed.Testbed, []daemon.Config) {
 	t.Helper()
 	tb, err := testbed.New(testbed.Config{Hosts: n, Loss: loss})
 	if errors.Is(err, testbed.ErrUnavailable) {
@@ -41,8 +59,6 @@ func lossyHosts(t *testing.T, n int, link string, loss float64) (*testbed.Testbe
 	}
 	for i := range all {
 		all[i].Nodes = nodes
-		c := tb.Host(i).Command(context.Background(), "/proc/self/exe")
-		begin(t, c.Cmd, c.Start, "daemon", marshal(t, all[i]))
 	}
 	return tb, all
 }

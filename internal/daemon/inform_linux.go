@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/registry"
@@ -96,8 +97,8 @@ func (d *Daemon) names() (l []ctl.Name) {
 }
 
 func (d *Daemon) members() (l []ctl.Member) {
-	var all []nic.GroupInfo
-	d.loop.Do(func(clock.Time) { all = slices.Concat(d.engine.Applications(), d.engine.Groups()) })
+	var all []coll.Group
+	d.loop.Do(func(clock.Time) { all = slices.Concat(d.engine.Applications(), d.engine.Groups().Groups()) })
 	for _, g := range all {
 		for _, m := range g.Members {
 			l = append(l, ctl.Member{Group: g.Name, Epoch: g.Epoch, Size: g.Size, State: g.State, Name: m.Name.String(), NIC: registry.NICID(m.NIC),

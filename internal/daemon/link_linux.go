@@ -5,14 +5,15 @@ import (
 	"net/netip"
 
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/link/capture"
 	"github.com/weftnet/weft/internal/link/udp"
 	"github.com/weftnet/weft/internal/link/xdp"
+	"github.com/weftnet/weft/internal/poller"
 )
 
-// carrier is a link that explains itself, and says how much may be under way to it, in bytes.
+// carrier is a link that explains itself.
 type carrier interface {
 	link.Driver
-	ReceiveBuffer() int
 	Explain() string
 }
 
@@ -94,3 +95,26 @@ func (d *Daemon) openUDP() (*udp.Driver, error) {
 
 // linkSays logs what the link has to say. It does so from the engine's thread, which does not wait for a log.
 func (d *Daemon) linkSays(text string) { go d.log.Warn("link", "what", text) }
+
+// captured is a link whose frames are written to a file as well.
+type captured struct {
+	*capture.Driver
+	below carrier
+}
+
+// Explain says how the link below works.
+func (c captured) Explain() string { return c.below.Explain() }
+
+// capture has the frames of the link written to a file, if the configuration names one.
+func (d *Daemon) capture() error {
+	c := &d.settings.config
+	if c.Capture == "" {
+		return nil
+	}
+	w, err := capture.Open(d.link.carrier, c.Capture, poller.Now(), capture.Config{Name: d.link.name, Limit: c.CaptureLimit, Snap: c.CaptureSnap,
+		Log: func(text string) { d.log.Info("link", "what", text) }})
+	if err == nil {
+		d.link.carrier = captured{w, d.link.carrier}
+	}
+	return err
+}

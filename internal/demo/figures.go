@@ -23,7 +23,7 @@ type row struct {
 func (d *demo) measure(ctx context.Context, done *tally) (table []row, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)
-	go func() { served <- bench.Serve(ctx, d.procs[1]) }()
+	go func() { served <- bench.Serve(ctx, d.procs[1], bench.Setup{}) }()
 	defer func() {
 		stop()
 		if e := <-served; err == nil {

@@ -83,6 +83,16 @@ const (
 	PartedSegments      = 8
 	PartedSegmentsInAll = 256
 
+	// DatagramsJoining is how many datagrams of one peer may be put together of pieces at a time, and DatagramsJoiningInAll of all
+	// peers: each takes up to 16 KiB (32 KiB of the pool), so 256 KiB and 4 MiB at most.
+	DatagramsJoining      = 8
+	DatagramsJoiningInAll = 128
+
+	// DatagramsWaiting is how many datagrams to one peer may wait for the next turn, and DatagramsWaitingInAll to all peers: one that
+	// sends more in a turn can as well be told so, since a datagram may be lost anyway.
+	DatagramsWaiting      = 16
+	DatagramsWaitingInAll = 128
+
 	// TailProbes is how many tail-loss probes go out before the retransmit timer's turn.
 	TailProbes = 2
 
@@ -92,6 +102,10 @@ const (
 
 // Times (internal/rel, decision 7).
 const (
+	// DatagramPatience is for how long the missing pieces of a datagram are waited for. They leave together, so a piece that is later
+	// than a round trip of a slow path is lost.
+	DatagramPatience = 100 * time.Millisecond
+
 	// PathPatience is for how long probes of a path's MTU are waited for at the least, beyond which it is four round trips, and
 	// PathRaise after how long a path that carried less is tried anew.
 	PathPatience = 20 * time.Millisecond
@@ -231,6 +245,15 @@ const (
 
 	// CaptureBuffer is what a capture holds of frames that are not written yet, in bytes.
 	CaptureBuffer = 8 << 20
+
+	// CaptureFile is how long the file of a capture becomes: a gigabit link fills it in some ten seconds, and Wireshark still opens it.
+	CaptureFile = 1 << 30
+
+	// LeastCapture is the shortest limit of such a file: its beginning, its end, and some frames.
+	LeastCapture = 4096
+
+	// CaptureSnap is how much of each frame a capture has: all of it.
+	CaptureSnap = MaxFrame
 )
 
 // Flow control and turns (internal/nic).
@@ -300,15 +323,23 @@ const (
 	// where a flush is no system call: 18 frames of a common size, which leave as one.
 	HeldMessages = 256
 
-	// BatchBytes and BatchMessages are the size of each of an Inbox's two batches: whatever one NIC may send on credit finds room.
-	// With half as many bytes a third of a stream of 64-byte messages came when there was none, and with half as many messages
-	// four fifths of one of 8-byte messages did.
-	BatchBytes    = CreditBytes
-	BatchMessages = CreditBytes / StagedOverhead
+	// InboxLeast is the longest message that every Inbox takes whole. Its ring is twice as long, so whatever one NIC may send
+	// on credit finds room.
+	InboxLeast = CreditBytes
 
-	// InboxBytes is the longest message that an Inbox takes whole: it has two buffers of that size, and their offsets are
-	// 32 bits wide. Who receives longer ones has a buffer for each.
-	InboxBytes = 1 << 30
+	// InboxBytes is the longest message that an Inbox can take whole. Longer ones need a buffer each.
+	InboxBytes = 1 << 28
+
+	// RingBytes is how much memory an attached process may have in rings at a time, together with what was put back from rings and
+	// has no room in its staging: the NIC keeps that, so it is bounded as staging is.
+	RingBytes = 4 << 20
+
+	// RunMessages is how many messages one command sends at most, and RunBytes how many bytes of them a process stages for it.
+	RunMessages = 1024
+	RunBytes    = 64 << 10
+
+	// RingShown is after how many bytes a process is shown what has come into its ring, in the middle of a poll.
+	RingShown = 8 << 10
 
 	// TurnsPerPoll bounds one poll's sending, so that receiving is never left alone for long.
 	TurnsPerPoll = 256

@@ -9,7 +9,6 @@
 package link
 
 import (
-	"encoding/binary"
 	"net/netip"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -30,12 +29,18 @@ type Properties struct {
 // Receiver takes the frames that Poll finds. The frame belongs to the driver and is valid only until Receive returns.
 type Receiver interface {
 	Receive(now clock.Time, from Addr, frame []byte)
+
+	// ReceiveRun is Receive for several frames from one sender: of size bytes each, the last perhaps fewer, one behind the other.
+	ReceiveRun(now clock.Time, from Addr, frames []byte, size int)
 }
 
-// RunReceiver is a Receiver that takes several frames at once: of size bytes each, the last perhaps fewer, one behind the other from the
-// same sender. It is as if each had been handed over by itself.
-type RunReceiver interface {
-	ReceiveRun(now clock.Time, from Addr, frames []byte, size int)
+// Each is the ReceiveRun of a Receiver that takes frames one by one.
+func Each(to Receiver, now clock.Time, from Addr, frames []byte, size int) {
+	for len(frames) > 0 {
+		n := min(size, len(frames))
+		to.Receive(now, from, frames[:n])
+		frames = frames[n:]
+	}
 }
 
 // Driver is one attachment to a network. It is used by one goroutine at a time, its engine's; no method blocks.
@@ -48,6 +53,10 @@ type Driver interface {
 
 	// Properties says what the driver promises. They do not change.
 	Properties() Properties
+
+	// Caps says what else the driver can do. It does not change: users ask once, and call what they got. A wrapper needs a Caps of its
+	// own, since the functions of the driver below pass it by.
+	Caps() Caps
 
 	// Poll hands over the frames that have arrived, at most a batch of them, and returns how many, with the instant at
 	// which it wants to be polled again even if nothing arrives (Never, for most).
@@ -93,95 +102,4 @@ func (c *Counters) Add(d *Counters) {
 	c.DroppedOut += d.DroppedOut
 	c.FramesBatched += d.FramesBatched
 	c.ECNMarked += d.ECNMarked
-}
-
-// Pollable is a driver that a descriptor can announce frames for. The poller watches it when it parks.
-type Pollable interface {
-	// Fd is a descriptor that becomes readable when a frame arrives. It is -1 for a wrapper around a driver that has none.
-	Fd() int
-}
-
-// Doubter is a driver that can send in more than one way, and is told when the losses on the way to an address are odd.
-type Doubter interface {
-	// DoubtBatches says that much of the first frames was lost: if some leave in one piece, perhaps it is lost whole.
-	DoubtBatches(to Addr)
-}
-
-// Runner is a driver whose frames may lie side by side, so that several of one length are offered, written and committed at once.
-type Runner interface {
-	// ReserveRun is Reserve for frames of size bytes, at most the MTU, of which n are to be written: it offers room for as many, or for
-	// fewer if the driver has no more for now, one behind the other.
-	ReserveRun(to Addr, size, n int) []byte
-
-	// CommitRun makes the first n of the frames that ReserveRun has offered frames.
-	CommitRun(n int)
-}
-
-// Copier is a driver that knows how to copy payload into the frames that it has reserved: its memory is not like other memory.
-type Copier interface {
-	// Copy copies all of from to a place in the open reservation, which has room for it. The caller writes the rest as it pleases.
-	Copy(to, from []byte)
-}
-
-// Glancer is a driver that knows without a system call whether a frame has come. Its engine's user may ask it many times in
-// place of a Poll that finds nothing.
-type Glancer interface {
-	// Glance reports whether a Poll would find a frame. It may overlook some for a while, but not for ever, if it is
-	// Pollable or a Notifier as well.
-	Glance() bool
-}
-
-// Poster is a driver that takes one short frame at a step.
-type Poster interface {
-	// Post ends an open reservation with a frame that was put together elsewhere: it copies, commits and flushes it. now may be as
-	// early as the last Poll was.
-	Post(now clock.Time, frame []byte)
-}
-
-// LonePoster is a driver that takes a short frame without a reservation, if nothing is in its way.
-type LonePoster interface {
-	// PostLone sends a frame at once, of a header, whose words are little-endian, and a body behind it. It reports whether it could:
-	// where not, Reserve may. No reservation is open.
-	PostLone(now clock.Time, to Addr, head *[6]uint64, body []byte) bool
-}
-
-// PutLone writes the frame of a PostLone into b, and returns its length.
-func PutLone(b []byte, head *[6]uint64, body []byte) (n int) {
-	for i, h := range head {
-		binary.LittleEndian.PutUint64(b[8*i:], h)
-	}
-	return len(head)*8 + copy(b[len(head)*8:], body)
-}
-
-// Peeker is a driver whose next frame can be looked at before it is taken.
-type Peeker interface {
-	// Peek returns the frame that has come next from an address; nil if none has. It stays until Pass, or the next Peek, Poll, Take or
-	// Close: other frames may be sent meanwhile.
-	Peek(from Addr) (frame []byte)
-	// Pass lets go of the frame of n bytes that Peek has returned last: it counts as handed over.
-	Pass(now clock.Time, n int)
-}
-
-// Taker is a Glancer that can hand over one frame alone, so that who waits for it need not wait until the driver has looked for
-// more.
-type Taker interface {
-	Glancer
-	// Take hands over the next frame, and reports whether there was one.
-	Take(now clock.Time, to Receiver) bool
-}
-
-// Notifier is a driver without a descriptor that calls back instead, from any goroutine, when the first frame comes
-// to an empty queue, or at once if frames wait when it is told of wake. It is how two engines in one process wake one
-// another. wake must be quick and must not call the driver. A wrapper around a driver that is none does nothing.
-type Notifier interface {
-	Notify(wake func())
-}
-
-// Sleeper is a driver whose frames are announced by its descriptor only while somebody asks for it, since the announcement
-// costs whoever sends them time: a system call, or a way through the kernel's lists of those who wait. Whoever is about
-// to park calls Sleep, as the driver's one user, and parks only if it is false: true says that there are frames. Polls do
-// not end the sleep; Awake does. A wrapper around a driver that is none returns false.
-type Sleeper interface {
-	Sleep() (ready bool)
-	Awake()
 }

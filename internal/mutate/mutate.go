@@ -13,71 +13,216 @@ import (
 type Defect uint8
 
 const (
-	None                Defect = iota
-	WindowOffByOne             // rel: the receive window takes one segment too many, over the oldest
-	NoDuplicateCheck           // rel: a segment that came before is delivered again
-	OldIncarnation             // rel: frames of an earlier life of the peer are taken
-	WrongSpaceAcked            // rel: acknowledgements are counted for the other space
-	NoRetransmit               // rel: the hotel forgets one guest in a hundred
-	TagIgnored                 // rel: damaged frames are taken
-	EarlyAck                   // rel: a segment beyond a gap is acknowledged cumulatively
-	BlackHole                  // rel: long frames are sent on though none of them arrives any more
-	SureBelieved               // rel: no path is thought to carry less than what a session begins with
-	PartsUnfinished            // rel: a segment is delivered when its first part has come
-	OrderIgnored               // nic: envelopes are matched as they arrive
-	GrantLeak                  // nic: a permission's bytes are not given back at the end of its message
-	CreditLeak                 // nic: credit is not returned when a staged message is matched
-	LostWakeUp                 // nic: a doorbell is rung without waking the sleeper
-	YoungerWins                // nic: of two claims that meet after a partition the younger wins
-	StagingNotCharged          // nic: what waits in staging without credit is not charged to its receiver
-	GrantBeyond                // nic: bytes are permitted whatever has been permitted already
-	HomeForgets                // nic: a name's home confirms it twice before the first claim is told
-	OtherLifeCountsOn          // nic: claims of a NIC's earlier life are told from its present ones by their numbers
-	IdleUnattended             // nic: a NIC that nobody wants anything of is not looked after
-	StaleGenerationOK          // nic: messages for an earlier process of the slot reach the present one
-	CancelLosesMessage         // nic: a cancelled receive that had matched drops its message
-	WithdrawKeepsNumber        // nic: a withdrawn message's number is not passed over
-	ChunkOffByOne              // nic: the last piece of a long message is placed one byte early
-	BarrierRoundSkipped        // nic: only the first round of a barrier is waited for
-	ContributionLost           // nic: a reduction forgets the vector of its last child
-	LeaveNotTold               // nic: the others do not hear that a member has gone
-	SeatsOvertake              // nic: joins and leaves are taken as they arrive
-	LateForgotten              // nic: a member that has yet to fetch a broadcast says that it has it
-	LossNotSpread              // nic: who finds a member's NIC silent keeps it to itself
-	TorusForgotten             // nic: some NICs take the binomial tree though all members have a position
-	ConsumedEarly              // nic: a descriptor is given back when its bytes are posted, before they are acknowledged
-	PermitUndescribed          // nic: bytes are permitted for which the receiver has described no place yet
-	PermitUnready              // nic: bytes are permitted that the sender's process has not described yet
-	PermitUnasked              // nic: more of a GET is permitted before it is known to have come
-	RelayMissForgotten         // nic: who was not reached by a relay is not sent the message
-	RelayRenumbered            // nic: or is sent it with a new number
-	LineForgotten              // nic: who waits for staging is not looked at when some comes free
-	DriverBellLost             // nic: a driver command is executed without an answer
-	DeleteUnfinished           // nic: a process that has sends under way is deleted in name only
-	PaceForgotten              // rel: who was held back by its pace once is never let go
-	RunStandsStill             // rel: what is left of a run begins where it began before its first packets arrived
-	PlacedUnseen               // rel: a damaged frame that says what was expected is taken
-	StraightOvertakes          // nic: a message takes the straight way past commands that are not read
-	BatchPassedOver            // nic: a message that has no room in a batch leaves it open for those behind
-	BatchNotReturned           // nic: messages in a batch that is given up are dropped
-	StoppedDeaf                // nic: a queue is listened to no more though a command came just then
-	PlainUncounted             // rel: a segment without inner header does not take its number
-	LeftBehind                 // nic: a process that leaves is forgotten before what came for it is let go of
-	RunCutShort                // nic: the messages of a run that find no room in a batch are passed over
-	LoneUnseen                 // rel: a damaged frame is taken if it has one short message, the next
+	None                  Defect = iota
+	WindowOffByOne               // rel: the receive window takes one segment too many, over the oldest
+	NoDuplicateCheck             // rel: a segment that came before is delivered again
+	OldIncarnation               // rel: frames of an earlier life of the peer are taken
+	WrongSpaceAcked              // rel: acknowledgements are counted for the other space
+	NoRetransmit                 // rel: the hotel forgets one guest in a hundred
+	TagIgnored                   // rel: damaged frames are taken
+	EarlyAck                     // rel: a segment beyond a gap is acknowledged cumulatively
+	BlackHole                    // rel: long frames are sent on though none of them arrives any more
+	SureBelieved                 // rel: no path is thought to carry less than what a session begins with
+	PartsUnfinished              // rel: a segment is delivered when its first part has come
+	OrderIgnored                 // nic: envelopes are matched as they arrive
+	GrantLeak                    // nic: a permission's bytes are not given back at the end of its message
+	CreditLeak                   // nic: credit is not returned when a staged message is matched
+	LostWakeUp                   // nic: a doorbell is rung without waking the sleeper
+	YoungerWins                  // names: of two claims that meet after a partition the younger wins
+	StagingNotCharged            // nic: what waits in staging without credit is not charged to its receiver
+	GrantBeyond                  // nic: bytes are permitted whatever has been permitted already
+	HomeForgets                  // names: a name's home confirms it twice before the first claim is told
+	OtherLifeCountsOn            // names: claims of a NIC's earlier life are told from its present ones by their numbers
+	IdleUnattended               // names: a NIC that nothing depends on is not looked after
+	StaleGenerationOK            // nic: messages for an earlier process of the slot reach the present one
+	CancelLosesMessage           // nic: a cancelled receive that had matched drops its message
+	WithdrawKeepsNumber          // nic: a withdrawn message's number is not passed over
+	ChunkOffByOne                // nic: the last piece of a long message is placed one byte early
+	BarrierRoundSkipped          // coll: only the first round of a barrier is waited for
+	ContributionLost             // coll: a reduction forgets the vector of its last child
+	LeaveNotTold                 // coll: the others do not hear that a member has gone
+	SeatsOvertake                // coll: joins and leaves are taken as they arrive
+	LateForgotten                // coll: a member that has yet to fetch a broadcast says that it has it
+	LossNotSpread                // coll: a NIC that finds a member's NIC silent keeps it to itself
+	TorusForgotten               // coll: some NICs take the binomial tree though all members have a position
+	ConsumedEarly                // nic: a descriptor is given back when its bytes are posted, before they are acknowledged
+	PermitUndescribed            // nic: bytes are permitted for which the receiver has described no place yet
+	PermitUnready                // nic: bytes are permitted that the sender's process has not described yet
+	PermitUnasked                // nic: more of a GET is permitted before it is known to have come
+	RelayMissForgotten           // nic: a receiver that a relay has not reached is not sent the message
+	RelayRenumbered              // nic: or is sent it with a new number
+	LineForgotten                // nic: a message that waits for staging is not looked at when some comes free
+	DriverBellLost               // nic: a driver command is executed without an answer
+	DeleteUnfinished             // nic: a process that has sends under way is deleted in name only
+	PaceForgotten                // rel: an endpoint that its pace held back once is never let go
+	RunStandsStill               // rel: what is left of a run begins where it began before its first packets arrived
+	PlacedUnseen                 // rel: a damaged frame that says what was expected is taken
+	StraightOvertakes            // nic: a message takes the straight way past commands that are not read
+	RingPassedOver               // nic: a message that has no room in a ring leaves it open for those behind
+	RingNotReturned              // nic: messages in a ring that is given up are dropped
+	RingShownEarly               // nic: a long message in a ring is shown to its process before its bytes have come
+	RingBelieved                 // nic: a process may say that it has read more of a ring than there was
+	RingReaderAsleep             // nic: what comes into a ring does not wake its reader, one time in twenty
+	RingCreditKept               // nic: credit is not given back for what goes into a ring
+	RingLeftAside                // nic: a ring that had no room is not posted again when its process has read
+	RunMiscounted                // nic: a run that ends early says that one more message has left
+	RunBelieved                  // nic: messages of a run may have more bytes than its memory
+	StoppedDeaf                  // nic: a queue is listened to no more though a command came just then
+	PlainUncounted               // rel: a segment without inner header does not take its number
+	LeftBehind                   // nic: a process that leaves is forgotten before what came for it is let go of
+	RunCutShort                  // nic: the messages of a run that find no room in a ring are passed over
+	LoneUnseen                   // rel: a damaged frame is taken if it has one short message, the next
+	RoomForgotten                // rel: the first packets of a run that is parted have no room
+	TailUnbooked                 // rel: the desk is not booked anew for what is due later
+	AckUnbooked                  // rel: an acknowledgement that may wait has no timer
+	LoneUnattended               // rel: the silence of a peer that a lone message went to does not count
+	MetUnspent                   // nic: a message that is met uses no credit
+	MetAnyTag                    // nic: a message is met whatever its tag
+	MetCutShort                  // nic: a message is met though the buffer is too short, and nothing said of it
+	LineJumped                   // nic: credit is handed out though a message waits for staging
+	RecalledOnce                 // nic: credit that was recalled once is not recalled again
+	WaiterNotAdmitted            // nic: a send that waits for credit does not hear of it
+	RoomAwaitedInVain            // nic: many messages wait for room that cannot come
+	NamedUnreleased              // nic: what waits for its sender's name stays parked when that comes
+	HurryLeaves                  // nic: a poll that ended early says that nothing is left to do
+	ParkedDelivered              // nic: what is parked when its sender's session ends is delivered, gaps or not
+	AcceptedParked               // nic: a message is accepted before those that were sent before it have come
+	PieceUnpermitted             // nic: pieces of a message are taken that were not permitted
+	CreditUnchecked              // nic: messages are taken on credit that their NIC does not have
+	ReturnUnchecked              // nic: more credit is taken back than was handed out
+	RefundUnchecked              // nic: a withdrawn message gives back more credit than is left
+	AnswerOfAnother              // nic: a NIC may answer what was sent to another
+	RelaySessionUnchecked        // nic: a relay is taken whatever session it names
+	RangeWraps                   // nic: the end of a range in a region is computed past 2^64
+	EndUntold                    // nic: a process that has only received is not told that the session has ended
+	LastForgotten                // coll: a member that leaves does not say what it has completed
+	WaiterForgotten              // coll: an operation that waits for transit memory is not looked at when some comes free
+	LegForgotten                 // coll: a leg stays where its peer took no more
+	AnyRound                     // coll: a barrier takes any round that it hears of for the one that it waits for
+	AckAhead                     // coll: a member says that all below it have a broadcast before they have said so
+	OtherBlamed                  // coll: an operation fails because of another member than the one that has gone
+	JoinKept                     // coll: a join that is given up keeps its seat
+	SumIgnored                   // coll: a join completes whatever members the others have in mind
+	EndForgotten                 // names: the end of a process is not remembered if its claim has yet to come
+	EndKept                      // names: the other NICs are not told that a process has ended
+	ClaimKept                    // names: a NIC that was asked to confirm a claim is not told that it was given up
+	JudgementForgotten           // names: the judgement that a name is another's is forgotten if that claim has yet to come
+	GatherSkipped                // names: a NIC confirms claims before it has the tables of all others
+	DatagramReplayed             // rel: a frame with a datagram does not take its packet counter
+	DatagramMixed                // rel: pieces of datagrams of one length are put together whatever their ids say
+	DatagramUnfinished           // rel: a datagram is handed over when its first piece has come
+	CounterReused                // rel: a segment that is sent again has the packet counter of the frame before
+	RegionServedOn               // nic: GETs are served on from a region that is closed
+	RegionFilledOn               // nic: PUTs go on into a region that is closed
+	RegionKeyKept                // nic: a region has the key of the one before with its id
 	defects
 )
 
-var names = [defects]string{"none", "window-off-by-one", "no-duplicate-check", "old-incarnation", "wrong-space-acked",
-	"no-retransmit", "tag-ignored", "early-ack", "black-hole", "sure-believed", "parts-unfinished", "order-ignored", "grant-leak", "credit-leak", "lost-wake-up",
-	"younger-wins", "staging-not-charged", "grant-beyond",
-	"home-forgets", "other-life-counts-on", "idle-unattended", "stale-generation-ok", "cancel-loses-message", "withdraw-keeps-number", "chunk-off-by-one",
-	"barrier-round-skipped", "contribution-lost", "leave-not-told", "seats-overtake",
-	"late-forgotten", "loss-not-spread", "torus-forgotten",
-	"consumed-early", "permit-undescribed", "permit-unready", "permit-unasked", "relay-miss-forgotten", "relay-renumbered",
-	"line-forgotten", "driver-bell-lost", "delete-unfinished", "pace-forgotten", "run-stands-still", "placed-unseen", "straight-overtakes",
-	"batch-passed-over", "batch-not-returned", "stopped-deaf", "plain-uncounted", "left-behind", "run-cut-short",
-	"lone-unseen"}
+// names are in the order of the constants, a line each.
+var names = [defects]string{
+	"none",
+	"window-off-by-one",
+	"no-duplicate-check",
+	"old-incarnation",
+	"wrong-space-acked",
+	"no-retransmit",
+	"tag-ignored",
+	"early-ack",
+	"black-hole",
+	"sure-believed",
+	"parts-unfinished",
+	"order-ignored",
+	"grant-leak",
+	"credit-leak",
+	"lost-wake-up",
+	"younger-wins",
+	"staging-not-charged",
+	"grant-beyond",
+	"home-forgets",
+	"other-life-counts-on",
+	"idle-unattended",
+	"stale-generation-ok",
+	"cancel-loses-message",
+	"withdraw-keeps-number",
+	"chunk-off-by-one",
+	"barrier-round-skipped",
+	"contribution-lost",
+	"leave-not-told",
+	"seats-overtake",
+	"late-forgotten",
+	"loss-not-spread",
+	"torus-forgotten",
+	"consumed-early",
+	"permit-undescribed",
+	"permit-unready",
+	"permit-unasked",
+	"relay-miss-forgotten",
+	"relay-renumbered",
+	"line-forgotten",
+	"driver-bell-lost",
+	"delete-unfinished",
+	"pace-forgotten",
+	"run-stands-still",
+	"placed-unseen",
+	"straight-overtakes",
+	"ring-passed-over",
+	"ring-not-returned",
+	"ring-shown-early",
+	"ring-believed",
+	"ring-reader-asleep",
+	"ring-credit-kept",
+	"ring-left-aside",
+	"run-miscounted",
+	"run-believed",
+	"stopped-deaf",
+	"plain-uncounted",
+	"left-behind",
+	"run-cut-short",
+	"lone-unseen",
+	"room-forgotten",
+	"tail-unbooked",
+	"ack-unbooked",
+	"lone-unattended",
+	"met-unspent",
+	"met-any-tag",
+	"met-cut-short",
+	"line-jumped",
+	"recalled-once",
+	"waiter-not-admitted",
+	"room-awaited-in-vain",
+	"named-unreleased",
+	"hurry-leaves",
+	"parked-delivered",
+	"accepted-parked",
+	"piece-unpermitted",
+	"credit-unchecked",
+	"return-unchecked",
+	"refund-unchecked",
+	"answer-of-another",
+	"relay-session-unchecked",
+	"range-wraps",
+	"end-untold",
+	"last-forgotten",
+	"waiter-forgotten",
+	"leg-forgotten",
+	"any-round",
+	"ack-ahead",
+	"other-blamed",
+	"join-kept",
+	"sum-ignored",
+	"end-forgotten",
+	"end-kept",
+	"claim-kept",
+	"judgement-forgotten",
+	"gather-skipped",
+	"datagram-replayed",
+	"datagram-mixed",
+	"datagram-unfinished",
+	"counter-reused",
+	"region-served-on",
+	"region-filled-on",
+	"region-key-kept",
+}
 
 func (d Defect) String() string {
 	if d < defects {

@@ -45,12 +45,10 @@ type ProcessInfo struct {
 
 // Processes lists the registered processes by slot. now is the time.
 func (e *Engine) Processes() []ProcessInfo {
-	e.catchUp()
+	e.begin()
 	var l []ProcessInfo
-	for _, p := range e.procs {
-		if p != nil {
-			l = append(l, e.info(p))
-		}
+	for p := range e.procs.all {
+		l = append(l, e.info(p))
 	}
 	return l
 }

@@ -138,8 +138,8 @@ func TestAnIdlePollVisitsNoIdleProcess(t *testing.T) { // decision 11
 		f.now = f.now.Add(time.Microsecond)
 		e.Poll(f.now)
 	}
-	if e.Listening() || e.active.n != 0 || e.sending.n != 0 {
-		t.Fatalf("%d processes are still visited, %d take turns", e.active.n, e.sending.n)
+	if e.Listening() || e.active.n != 0 || e.turns.ready.n != 0 {
+		t.Fatalf("%d processes are still visited, %d take turns", e.active.n, e.turns.ready.n)
 	}
 	visits := func(what string, polls, want uint64) {
 		t.Helper()

@@ -3,7 +3,6 @@ package nic
 import (
 	"errors"
 
-	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -25,7 +24,7 @@ func (e *Engine) cancel(p *process, ctx int, which uint32) {
 		s := &p.sends[ctx]
 		switch s.kind {
 		case kindCollective:
-			e.cancelCollective(s)
+			e.groups.Cancel(&p.groups, s)
 		case kindMulticast:
 			e.stopMulticast(s, wire.ReasonCancelled, vni.StatusCancelled)
 		default:
@@ -41,6 +40,8 @@ func (e *Engine) cancel(p *process, ctx int, which uint32) {
 // been told already that it is accepted; it is withdrawn if the message does not come to its end soon.
 func (e *Engine) cancelReceive(r *receive) {
 	switch {
+	case r.ring != nil:
+		e.closeRing(r)
 	case r.state == recvPosted:
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
 	case r.state == recvMatched && e.cfg.Defect == mutate.CancelLosesMessage && r.inb.local == nil:
@@ -48,34 +49,19 @@ func (e *Engine) cancelReceive(r *receive) {
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
 	case r.state == recvMatched:
 		r.recall = true
-		e.await(r)
+		e.expiry.recall(r, e.now)
 	}
-}
-
-// await gives the message of a cancelled receive some time to come. It is not as much as it likes: its sender may be slow, or
-// stopped in the middle of describing it, and the process waits for its answer.
-func (e *Engine) await(r *receive) {
-	if r.recalled.in != nil {
-		return
-	}
-	r.recallEnd = e.now.Add(limits.RecallPatience)
-	e.recalled.pushBack(&r.recalled)
-	e.checkAt(r.recallEnd)
 }
 
 // endRecalled ends cancelled receives whose messages have not come in time, and refuses the messages. One that has come whole
 // waits for the receive's own process alone, and its sender may know that it was accepted.
 func (e *Engine) endRecalled() {
-	for r := e.recalled.front(); r != nil && r.recallEnd <= e.now; r = e.recalled.front() {
-		r.recalled.remove()
-		if inb := r.inb; !inb.done {
+	for r := e.expiry.overdue(e.now); r != nil; r = e.expiry.overdue(e.now) {
+		if inb := r.inb; inb != nil && !inb.done {
 			e.refuseInbound(inb, wire.ReasonCancelled)
 			e.freeInbound(inb)
-			e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
+			e.repost(r)
 		}
-	}
-	if r := e.recalled.front(); r != nil {
-		e.checkAt(r.recallEnd)
 	}
 }
 

@@ -15,9 +15,9 @@ func TestACancelledReceiveEndsThoughItsMessageIsWithdrawn(t *testing.T) { // dec
 	buf := make([]byte, 64<<20)
 	r := b.recv("", 0, vni.AnyTag, buf)
 	s := a.send("app/1", 1, 0, pattern(len(buf), 1))
-	f.until(5*time.Second, "the message is matched", func() bool { return b.e.procs[b.slot].recvs[r].state == recvMatched })
+	f.until(5*time.Second, "the message is matched", func() bool { return b.e.procs.at(b.slot).recvs[r].state == recvMatched })
 	b.post(vni.Command{Code: vni.CodeCancel, Context: uint16(r), Size: vni.CancelReceive})
-	f.until(5*time.Second, "the Cancel is read", func() bool { return b.e.procs[b.slot].recvs[r].recall })
+	f.until(5*time.Second, "the Cancel is read", func() bool { return b.e.procs.at(b.slot).recvs[r].recall })
 	a.post(vni.Command{Code: vni.CodeCancel, Context: uint16(s), Size: vni.CancelSend})
 	if c := a.finish(false, s); c.Status != vni.StatusCancelled {
 		t.Fatalf("the send ended with %v", c.Status)

@@ -13,6 +13,7 @@ var ErrNoNode = errors.New("nic: no such node")
 // Check begins a connectivity check of a node (USNIC-61), opening a session first if there is none. Nodes tells how it
 // stands; it ends within limits.CheckTries probes, or when the node is given up.
 func (e *Engine) Check(now clock.Time, id uint64) error {
+	e.begin()
 	pr := e.peerOf(id)
 	if pr == nil {
 		return fmt.Errorf("%w: %016x", ErrNoNode, id)
@@ -23,7 +24,8 @@ func (e *Engine) Check(now clock.Time, id uint64) error {
 
 // CheckAll is Check of every node, also of those whose id is not known yet.
 func (e *Engine) CheckAll(now clock.Time) {
-	for _, pr := range e.nodes.list {
+	e.begin()
+	for _, pr := range e.peers.list {
 		pr.ep.Check(now)
 	}
 }

@@ -60,6 +60,7 @@ func (e *Engine) stopListening(p *process) {
 // EndListening has the processes whose queues are empty ring for their next commands, however long they have been idle.
 // It is for who had better park than poll.
 func (e *Engine) EndListening() {
+	e.begin()
 	for n := e.active.n; n > 0; n-- {
 		p := e.active.front()
 		e.active.rotate()
@@ -70,33 +71,23 @@ func (e *Engine) EndListening() {
 // command starts one command.
 func (e *Engine) command(p *process, c vni.Command) {
 	switch c.Code {
-	case vni.CodeSend, vni.CodeSendShort, vni.CodeMulticast, vni.CodeMulticastShort, vni.CodePut, vni.CodeGet, vni.CodeResolve:
-		if int(c.Context) >= len(p.sends) {
-			e.detach(p, fmt.Errorf("command %v names send context %d of %d", c.Code, c.Context, len(p.sends)))
-			return
+	case vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve:
+		if s := e.sendFor(p, c); s != nil {
+			e.startSend(p, s, c.Code)
 		}
-		s := &p.sends[c.Context]
-		if s.state != sendIdle {
-			e.detach(p, fmt.Errorf("command %v on send context %d, which is in use", c.Code, c.Context))
-			return
+	case vni.CodeSendRun:
+		if s := e.sendFor(p, c); s != nil {
+			e.startRun(p, s, c.Size)
 		}
-		if c.Code == vni.CodeMulticast || c.Code == vni.CodeMulticastShort {
+	case vni.CodeMulticast, vni.CodeMulticastShort:
+		if s := e.sendFor(p, c); s != nil {
 			e.startMulticast(p, s, c)
-			return
 		}
-		e.startSend(p, s, c.Code)
 	case vni.CodeJoinGroup, vni.CodeBarrier, vni.CodeBroadcast, vni.CodeBroadcastShort, vni.CodeReduce, vni.CodeLeave:
-		if int(c.Context) >= len(p.sends) {
-			e.detach(p, fmt.Errorf("command %v names send context %d of %d", c.Code, c.Context, len(p.sends)))
-			return
+		if s := e.sendFor(p, c); s != nil {
+			e.startCollective(p, s, c)
 		}
-		s := &p.sends[c.Context]
-		if s.state != sendIdle {
-			e.detach(p, fmt.Errorf("command %v on send context %d, which is in use", c.Code, c.Context))
-			return
-		}
-		e.startCollective(p, s, c)
-	case vni.CodeReceive:
+	case vni.CodeReceive, vni.CodeReceiveRing:
 		if int(c.Context) >= len(p.recvs) {
 			e.detach(p, fmt.Errorf("receive names context %d of %d", c.Context, len(p.recvs)))
 			return
@@ -106,7 +97,7 @@ func (e *Engine) command(p *process, c vni.Command) {
 			e.detach(p, fmt.Errorf("receive on context %d, which is in use", c.Context))
 			return
 		}
-		e.startReceive(p, r)
+		e.startReceive(p, r, c.Code)
 	case vni.CodeCancel:
 		e.cancel(p, int(c.Context), c.Size)
 	case vni.CodeRefill:
@@ -114,4 +105,18 @@ func (e *Engine) command(p *process, c vni.Command) {
 	default:
 		e.detach(p, fmt.Errorf("command %v is not served", c.Code))
 	}
+}
+
+// sendFor finds the send that a command is about. A process that names none, or one in use, is detached.
+func (e *Engine) sendFor(p *process, c vni.Command) *send {
+	if int(c.Context) >= len(p.sends) {
+		e.detach(p, fmt.Errorf("command %v names send context %d of %d", c.Code, c.Context, len(p.sends)))
+		return nil
+	}
+	s := &p.sends[c.Context]
+	if s.state != sendIdle {
+		e.detach(p, fmt.Errorf("command %v on send context %d, which is in use", c.Code, c.Context))
+		return nil
+	}
+	return s
 }

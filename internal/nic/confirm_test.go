@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,21 +14,11 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// homed finds a name whose home is a NIC.
-func (f *fabric) homed(nic int) string {
-	for i := range 1000 {
-		text := fmt.Sprintf("app/%d", i)
-		name, err := vni.ParseName(text)
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		if f.engines[nic].homeOf(name) == nil {
-			return text
-		}
-	}
-	f.t.Fatalf("NIC %d is no name's home", nic)
-	return ""
-}
+// open counts the claims of an engine that are not decided.
+func open(e *Engine) int { _, open := e.names.Len(); return open }
+
+// idText writes a NIC's id as eight decimal octets (decision 1).
+func idText(id uint64) string { return fmt.Sprintf("0:0:0:0:0:0:0:%d", id) }
 
 // settled waits until the claims have ended, and says who has the name; the others must have been told that it is his.
 func (f *fabric) settled(claims ...*tester) (owner *tester) {
@@ -51,7 +42,7 @@ func (f *fabric) settled(claims ...*tester) (owner *tester) {
 	if owner == nil {
 		f.t.Fatalf("nobody has the name; %v", claims[0].refused)
 	}
-	want := fmt.Sprintf("%v is the process at slot %d of NIC %v", owner.name, owner.slot, nicText(owner.e.ID()))
+	want := fmt.Sprintf("%v is the process at slot %d of NIC %v", owner.name, owner.slot, idText(owner.e.ID()))
 	for _, p := range claims {
 		if p != owner && (!errors.Is(p.refused, ErrNameTaken) || !strings.Contains(p.refused.Error(), want)) {
 			f.t.Errorf("NIC %d was told %q, not that %s", p.e.ID(), p.refused, want)
@@ -71,7 +62,7 @@ func TestOfTwoWhoClaimANameAtOnceTheSecondIsToldWhoHasIt(t *testing.T) { // deci
 				t.Errorf("home %d: NIC %d finds %v at %+v, %v", home, e.ID(), name, at, ok)
 			}
 			what := fmt.Sprintf("home %d: NIC %d knows one name", home, e.ID())
-			f.until(time.Second, what, func() bool { return len(e.names.open)+len(e.Names()) == 1 })
+			f.until(time.Second, what, func() bool { return open(e)+len(e.Names()) == 1 })
 		}
 		if _, _, lost := owner.v.NextEvent(); lost {
 			t.Error("the owner has lost its name")
@@ -174,8 +165,8 @@ func TestAClaimantThatGoesBeforeTheAnswerLeavesTheNameFree(t *testing.T) {
 		q.exit()
 		f.run(10 * time.Millisecond)
 		for _, e := range f.engines {
-			if len(e.names.open) > 0 || len(e.Names()) > 0 {
-				t.Errorf("after %d steps: NIC %d has %d open claims and knows %v", steps, e.ID(), len(e.names.open), e.Names())
+			if open(e) > 0 || len(e.Names()) > 0 {
+				t.Errorf("after %d steps: NIC %d has %d open claims and knows %v", steps, e.ID(), open(e), e.Names())
 			}
 		}
 	}
@@ -186,18 +177,17 @@ func TestAnswersOfOthersThanTheHomeCountForNothing(t *testing.T) {
 	f := newFabric(t, 3, fault.Config{})
 	p := f.claim(0, f.homed(2))
 	e := f.engines[0]
-	n := e.names.open[0]
+	answer := func(from uint64, granted byte) {
+		b := binary.LittleEndian.AppendUint32([]byte{tableAnswer, granted, byte(p.slot), 0}, p.gen)
+		e.tableRecord(e.peerOf(from), append(b, make([]byte, 16)...))
+	}
 	for _, granted := range []byte{0, askGranted} {
-		b := make([]byte, answerLen)
-		b[0], b[1], b[2] = tableAnswer, granted, byte(p.slot)
-		b[4], b[5], b[6], b[7] = byte(p.gen), byte(p.gen>>8), byte(p.gen>>16), byte(p.gen>>24)
-		e.tableRecord(e.peerOf(2), b)
-		if n.state != claimWaiting || n.granted || p.claimed() {
+		if answer(2, granted); p.claimed() || open(e) != 1 {
 			t.Errorf("answer %d of NIC 2 was believed", granted)
 		}
 	}
 	f.settled(p)
-	e.tableRecord(e.peerOf(3), []byte{tableAnswer, 0, byte(p.slot), 0, byte(p.gen), byte(p.gen >> 8), byte(p.gen >> 16), byte(p.gen >> 24), 23: 0})
+	answer(3, 0)
 	if _, ok := e.Lookup(p.name); !ok {
 		t.Error("a late refusal took the name")
 	}
@@ -256,20 +246,24 @@ func TestAClosedNICEndsItsRegistrations(t *testing.T) {
 
 func TestAnOpenClaimNoticesThatItsHomeIsAnother(t *testing.T) {
 	f := newFabric(t, 3, fault.Config{})
-	name := f.homed(2)
+	text := f.homed(2)
 	f.kill(2)
-	f.claim(0, name)
+	p := f.claim(0, text)
 	one := f.engines[0]
-	n := one.names.open[0]
-	f.until(time.Second, "the dead home is asked", func() bool { return n.home == one.peerOf(3) })
-	id := uint64(4)
-	for mix(n.near.sum^id) <= n.near.weight {
-		id++
+	f.run(limits.ProbeEvery) // the dead home is asked
+	if p.claimed() || one.names.Home(p.name) != &one.peerOf(3).names {
+		t.Fatal("the name is confirmed, or another NIC is its home: this test shows nothing")
 	}
-	if err := f.addNIC(id, 1, fault.Config{}).AddNode(1, mem.Address(1)); err != nil {
-		t.Fatal(err)
+	asked := func() bool { return open(f.engines[len(f.engines)-1]) == 1 }
+	for id := uint64(4); !asked() && id < 40; id++ { // until a NIC comes that is nearer
+		if err := f.addNIC(id, 1, fault.Config{}).AddNode(1, mem.Address(1)); err != nil {
+			t.Fatal(err)
+		}
+		f.run(5 * time.Millisecond)
 	}
-	f.until(time.Second, "a NIC that comes is nearer, and asked", func() bool { return n.home != nil && n.home.nic == id })
+	if !asked() || !one.peerOf(3).ep.Up() {
+		t.Errorf("a nearer NIC is asked: %v; the dead NIC seems to be up: %v", asked(), one.peerOf(3).ep.Up())
+	}
 	for _, e := range f.engines {
 		if err := e.Limits(); err != nil {
 			t.Error(err)

@@ -16,6 +16,8 @@ type copyingLink struct {
 	copied int // bytes
 }
 
+func (c *copyingLink) Caps() link.Caps { return link.Caps{Copy: c.Copy} }
+
 func (c *copyingLink) Copy(to, from []byte) { c.copied += copy(to, from) }
 
 func TestALinkThatCopiesIsGivenThePayloadOfLongMessages(t *testing.T) {
@@ -27,7 +29,7 @@ func TestALinkThatCopiesIsGivenThePayloadOfLongMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
-	f.until(5*time.Second, "a knows b", func() bool { return f.engines[0].peerOf(2) != nil && f.engines[0].peerOf(2).synced })
+	f.until(5*time.Second, "a knows b", func() bool { return f.engines[0].peerOf(2) != nil && f.engines[0].peerOf(2).names.Synced() })
 	data, buf := bytes.Repeat([]byte("payload"), 30_000), make([]byte, 210_000)
 	r := b.recv("", 0, 0, buf)
 	s := a.send("b/0", 0, 0, data)

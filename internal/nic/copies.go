@@ -70,7 +70,7 @@ func (e *Engine) sendAgain(s *send, v *receiver) {
 		return
 	}
 	s.again, s.dest = true, v.dest
-	s.env.DstSlot, s.env.DstGen, s.env.Number = v.dest.key.slot, v.dest.key.gen, v.number
+	s.env.DstSlot, s.env.DstGen, s.env.Number = v.dest.key.Slot, v.dest.key.Gen, v.number
 	v.state, v.dest = receiverCopied, nil
 	e.ready(s)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -27,6 +28,7 @@ type remote struct {
 	returned uint64
 	requests int        // permission requests that stand open there
 	waiting  list[send] // that have neither credit nor room for a request
+	admitted *send      // of those, the one that has its next turn before all newer ones
 }
 
 // remoteKey is a process of a peer, in one life.
@@ -42,12 +44,44 @@ func (r *remote) credit() uint64 {
 	return r.granted - r.used
 }
 
-// admit lets the first send that has waited for credit or for room for a request try again. Whatever leaves calls it too,
-// so that all go on who can.
+// admit lets the first send that has waited for credit, or for room for a request, and has it now, take its turn: before all newer
+// ones, to which only what is left belongs. Whatever leaves calls it too, so that all go on that can. One that cannot does not hold up
+// those behind it: its receiver may be waiting for one of them.
 func (e *Engine) admit(rm *remote) {
-	if w := rm.waiting.front(); w != nil && (rm.requests < limits.RequestsPerSource || rm.credit() > 0) {
+	if rm.admitted != nil {
+		return
+	}
+	if w := e.first(rm); w != nil {
+		rm.admitted = w
 		e.ready(w)
 	}
+}
+
+// first is the oldest of the sends that wait and that could leave now, nil if none could.
+func (e *Engine) first(rm *remote) *send {
+	for n := rm.waiting.head; n != nil; n = n.next {
+		if e.mayAsk(rm) || n.v.goesOnCredit(rm.credit()) {
+			return n.v
+		}
+	}
+	return nil
+}
+
+// admittedNo notes that a send, if it was admitted, has had its turn, or needs it no more.
+func (e *Engine) admittedNo(rm *remote, s *send) {
+	if rm.admitted == s {
+		rm.admitted = nil
+		e.admit(rm)
+	}
+}
+
+// mayAsk reports whether one more permission request may stand open there.
+func (e *Engine) mayAsk(rm *remote) bool { return rm.requests < e.cfg.Requests }
+
+// goesOnCredit reports whether a message may leave without permission, of so much credit. What is refilled asks in any case: its process may take its time to
+// describe the rest, which must not lie half come in a receiver's staging.
+func (s *send) goesOnCredit(credit uint64) bool {
+	return s.frag.Length <= limits.EagerMessage && s.refill == nil && credit >= stagedCost(s.frag.Length)
 }
 
 // credit is what one NIC has been handed of the staging of a process of ours, and what else it takes of its memory.
@@ -60,8 +94,9 @@ type credit struct {
 	out       uint64 // of the quota: handed, and not yet come, matched and handed again, or returned
 	lastUse   clockTime
 	recalled  bool
-	sources   int // processes of that NIC that have sent something
-	voids     int // numbers of withdrawn messages that are parked
+	heard     bool // a process of that NIC has sent something in this session
+	sources   int  // such processes that are remembered
+	voids     int  // numbers of withdrawn messages that are parked
 }
 
 // creditOf finds what a NIC has of a process's staging; nothing, to begin with.
@@ -86,7 +121,7 @@ func (e *Engine) giveCredit(pr *peer, p *process) {
 		want = target - c.out
 	}
 	room := uint64(e.stagingLeft(p))
-	if p.unstaged.n > 0 { // they were first
+	if p.unstaged.n > 0 && e.cfg.Defect != mutate.LineJumped { // they were first
 		room = 0
 	}
 	if n := min(want, room); n > 0 {
@@ -108,16 +143,19 @@ func (e *Engine) announceCredit(p *process, c *credit, now bool) {
 		e.counts[vni.NICCreditsSent]++
 		wire.Credit{Slot: p.slot, Gen: p.gen, Bytes: c.handed}.Put(b)
 		c.announced = c.handed
-		c.recalled = false
+		c.recalled = c.recalled && e.cfg.Defect == mutate.RecalledOnce
 	}
 }
 
 // worthTelling is how much credit is worth a record.
 func (e *Engine) worthTelling() uint64 { return uint64(e.cfg.InitialCreditBytes) / 4 }
 
+// covers reports whether the sender of a message has credit for it.
+func (c *credit) covers(cost uint64) bool { return c.spent+cost <= c.handed }
+
 // spend takes the credit that a message has used; false means that its sender had none.
 func (c *credit) spend(now clock.Time, cost uint64) bool {
-	if c.spent+cost > c.handed {
+	if !c.covers(cost) {
 		return false
 	}
 	c.spent += cost
@@ -146,27 +184,49 @@ func (e *Engine) tellsCredit(src *source, cost uint64) bool {
 
 // refund hands credit out again that a message had used which was withdrawn before it came.
 func (e *Engine) refund(src *source, cost uint64) {
-	if n := min(cost, src.credit.handed-src.credit.spent); n > 0 {
-		src.credit.spent += n
+	n := min(cost, src.credit.handed-src.credit.spent)
+	if e.cfg.Defect == mutate.RefundUnchecked {
+		n = cost
+	}
+	if n > 0 {
+		src.credit.spend(src.credit.lastUse, n)
 		e.restoreCredit(src, n)
 	}
 }
 
-// recallCredit asks for the unused credit of the NIC that has let its own lie longest.
+// idleCredit is for how long credit lies unused before it is asked back for others.
+const idleCredit = time.Millisecond
+
+// recallCredit asks for the unused credit of the NIC that has let its own lie longest. If that is not long enough yet, it is looked at
+// again when it is (recallLate): perhaps nothing else happens until then.
+// The recall says how much was announced, since records overtake one another; what never was announced is taken back with the answer.
 func (e *Engine) recallCredit(p *process) {
 	var idlest *credit
 	for _, c := range p.credits {
-		if c.out > 0 && !c.recalled && e.now.Sub(c.lastUse) > time.Millisecond && (idlest == nil || c.lastUse < idlest.lastUse) {
+		if c.handed > c.spent && !c.recalled && (idlest == nil || c.lastUse < idlest.lastUse) {
 			idlest = c
 		}
 	}
 	if idlest == nil {
 		return
 	}
+	if at := idlest.lastUse.Add(idleCredit); e.now <= at {
+		e.expiry.at(at + 1)
+		return
+	}
 	if b := idlest.pr.ep.Control(e.now, wire.CreditLen); b != nil {
 		e.counts[vni.NICCreditsRecalled]++
-		wire.Credit{Flags: wire.FlagRecall, Slot: p.slot, Gen: p.gen}.Put(b)
+		wire.Credit{Flags: wire.FlagRecall, Slot: p.slot, Gen: p.gen, Bytes: idlest.announced}.Put(b)
 		idlest.recalled = true
+	}
+}
+
+// recallLate recalls credit for the messages that wait for staging, now that it may have lain idle for long enough.
+func (e *Engine) recallLate() {
+	for p := range e.procs.all {
+		if p.unstaged.n > 0 {
+			e.recallCredit(p)
+		}
 	}
 }
 
@@ -179,19 +239,28 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 		if p == nil || p.gen != k.Gen {
 			return
 		}
-		if c := p.creditOf(pr); k.Bytes > c.returned {
-			n := min(k.Bytes-c.returned, c.out, c.handed-c.spent)
-			c.returned = k.Bytes
-			c.spent += n // what was given back cannot be spent
-			c.out -= n
-			p.credited -= int(n)
-			e.restage(p)
+		c := p.creditOf(pr)
+		n := min(max(k.Bytes, c.returned)-c.returned, c.out, c.handed-c.spent)
+		if e.cfg.Defect == mutate.ReturnUnchecked {
+			n = max(k.Bytes, c.returned) - c.returned
 		}
+		c.returned = max(k.Bytes, c.returned)
+		c.spend(e.now, n) // what was given back cannot be used
+		if c.recalled {   // nor what the NIC has never heard of
+			untold := min(c.handed-max(c.announced, c.spent), c.out-n)
+			c.handed -= untold
+			n += untold
+		}
+		c.recalled = c.recalled && e.cfg.Defect == mutate.RecalledOnce
+		c.out -= n
+		p.credited -= int(n)
+		e.restage(p) // which recalls more if that does not do
 	case k.Flags&wire.FlagRecall != 0:
 		rm := pr.remotes[remoteKey{k.Slot, k.Gen}]
 		if rm == nil {
 			return
 		}
+		rm.granted = max(rm.granted, k.Bytes) // it may have overtaken the grant that it recalls
 		n := rm.credit()
 		rm.used += n
 		rm.returned += n
@@ -202,17 +271,16 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 		if rm := pr.remotes[remoteKey{k.Slot, k.Gen}]; rm != nil && k.Bytes > rm.granted {
 			e.counts[vni.NICCreditsReceived]++
 			rm.granted = k.Bytes
-			e.admit(rm)
+			if e.cfg.Defect != mutate.WaiterNotAdmitted {
+				e.admit(rm)
+			}
 		}
 	}
 }
 
 // forgetPeerCredits drops what a peer had of the staging of our processes: its session is over.
 func (e *Engine) forgetPeerCredits(pr *peer) {
-	for _, p := range e.procs {
-		if p == nil {
-			continue
-		}
+	for p := range e.procs.all {
 		for i, c := range p.credits {
 			if c.pr == pr {
 				p.credited -= int(c.out)

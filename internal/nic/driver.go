@@ -6,6 +6,7 @@ import (
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/names"
 )
 
 // The driver's commands are the only way by which a process comes to a NIC and leaves it (QNIX-49). They are looked for
@@ -18,9 +19,46 @@ const ControlGeneration = 1
 // noCommand is the position of no driver command.
 const noCommand = -1
 
+// driverQueue is the NIC's half of that queue (QNIX-51).
+type driverQueue struct {
+	*driver.NIC
+	other    *driver.Driver // the driver's half
+	executed int            // commands in this poll
+	news     bool           // a doorbell has rung in this poll, or a command was read
+}
+
+func (q *driverQueue) init(processes int) {
+	queue := driver.NewQueue(processes)
+	q.NIC, q.other = queue.NIC(), queue.Driver()
+}
+
+// next takes a command out of the queue. If its doorbell does not ring now, there is room in the queue all the same, which is news
+// for the driver.
+func (q *driverQueue) next() (c driver.Command, at int, ok bool) {
+	if c, at, ok = q.Next(); ok {
+		q.executed++
+		q.news = true
+	}
+	return c, at, ok
+}
+
+// ring rings a doorbell. The driver is woken at the end of the poll.
+func (q *driverQueue) ring(at int, r driver.Result) {
+	q.Ring(at, r)
+	q.news = true
+}
+
+// wake wakes the driver, once for all the news of a poll.
+func (q *driverQueue) wake(rung func()) {
+	if q.news && rung != nil {
+		rung()
+	}
+	q.news = false
+}
+
 // Driver is the driver's half of the queue by which it tells the NIC of its processes. It may be used while the engine is
 // polled.
-func (e *Engine) Driver() *driver.Driver { return e.driverHalf }
+func (e *Engine) Driver() *driver.Driver { return e.driver.other }
 
 // drive executes what the driver has asked for, at once and in its order.
 func (e *Engine) drive() {
@@ -31,12 +69,10 @@ func (e *Engine) drive() {
 
 func (e *Engine) driveSome() {
 	for range limits.DriverCommands {
-		c, at, ok := e.driver.Next()
+		c, at, ok := e.driver.next()
 		if !ok {
 			return
 		}
-		e.driven++
-		e.driverRung = true // if its doorbell does not ring now, there is room in the queue all the same
 		switch c.Code {
 		case driver.NewProcess:
 			e.newProcess(c, at)
@@ -48,35 +84,32 @@ func (e *Engine) driveSome() {
 	}
 }
 
-// answer rings a driver doorbell. The driver is woken at the end of the poll.
+// answer rings a driver doorbell.
 func (e *Engine) answer(at int, r driver.Result) {
 	if e.cfg.Defect == mutate.DriverBellLost && e.rng.IntN(20) == 0 {
 		return
 	}
-	e.driver.Ring(at, r)
-	e.driverRung = true
+	e.driver.ring(at, r)
 }
 
 // newProcess takes a process in (QNIX-62): its name is claimed, and its command queue is listened to. It is answered when
-// the name is its own (confirm.go).
+// the name is its own (internal/names).
 func (e *Engine) newProcess(c driver.Command, at int) {
 	if e.process(c.Index) != nil {
-		panic(fmt.Sprintf("nic: New_Process of %v at slot %d, where there is %v", c.Name, c.Index, e.procs[c.Index]))
+		panic(fmt.Sprintf("nic: New_Process of %v at slot %d, where there is %v", c.Name, c.Index, e.procs.at(c.Index)))
 	}
 	if err := e.acceptable(c); err != nil {
 		e.answer(at, driver.Result{Err: err})
 		return
 	}
 	if c.Index == 0 { // others reach it by the address (NIC, 0, ControlGeneration), not by name (decision 1)
-		e.install(c, ControlGeneration, controlName)
+		e.install(c, ControlGeneration, names.Control)
 		e.answer(at, driver.Result{Gen: ControlGeneration})
 		return
 	}
-	e.gens[c.Index]++
-	p := e.install(c, e.gens[c.Index], c.Name)
+	p := e.install(c, e.procs.generation(c.Index), c.Name)
 	p.newAt = at
-	e.registered++
-	e.names.claim(e, p)
+	e.names.Claim(e.addressOf(p), p.name)
 }
 
 // acceptable says why a process cannot be taken in, if it cannot.
@@ -88,17 +121,13 @@ func (e *Engine) acceptable(c driver.Command) error {
 		return nil
 	case c.Name.IsZero():
 		return fmt.Errorf("nic: a process without a name cannot register; expected app/index")
-	case c.Name.App == controlName.App:
+	case c.Name.App == names.Control.App:
 		return fmt.Errorf("%w: %v; application %q is the NICs' own", ErrNameTaken, c.Name, "nic")
 	}
 	return nil
 }
 
-// welcome answers a process's New_Process. Only the driver waits for that, so it may come in a later poll than the command.
-func (e *Engine) welcome(p *process) {
-	e.answerNew(p, driver.Result{Gen: p.gen})
-}
-
+// answerNew answers a process's New_Process, once.
 func (e *Engine) answerNew(p *process, r driver.Result) {
 	if p.newAt != noCommand {
 		e.answer(p.newAt, r)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
@@ -18,6 +19,9 @@ type hookedPort struct {
 	link.Driver
 	reserve func()
 }
+
+// Caps has every frame leave by Reserve.
+func (p *hookedPort) Caps() link.Caps { return link.Caps{} }
 
 func (p *hookedPort) Reserve(to link.Addr) []byte {
 	if p.reserve != nil {
@@ -76,6 +80,37 @@ func TestAProcessComesAndAnotherGoesInTheMiddleOfAPoll(t *testing.T) {
 	}
 }
 
+// pollHook calls back when the link is looked at: in the middle of a poll, behind its first look for driver commands.
+type pollHook struct {
+	link.Driver
+	polled func()
+}
+
+func (p *pollHook) Poll(now clock.Time, to link.Receiver) (frames int, next clock.Time) {
+	if p.polled != nil {
+		p.polled()
+	}
+	return p.Driver.Poll(now, to)
+}
+
+// QNIX-49: a driver command that comes in the middle of a poll is executed within it, not by the next.
+func TestADriverCommandIsExecutedWithinThePollInWhichItComes(t *testing.T) {
+	f := newFabric(t, 0, fault.Config{})
+	port := &pollHook{}
+	e := f.addNIC(1, 1, fault.Config{}, func(c *Config) { port.Driver, c.Link = c.Link, port })
+	goes := f.process(0, "goes/0")
+	at := noCommand
+	port.polled = func() {
+		if at == noCommand {
+			at, _ = e.Driver().Post(driver.Command{Code: driver.DeleteProcess, Index: goes.slot})
+		}
+	}
+	e.Poll(f.now)
+	if _, ok := e.Driver().Answered(at); !ok {
+		t.Error("a process that was deleted in the middle of a poll is still there after it")
+	}
+}
+
 func TestDriverCommandsAreRefusedWithAReason(t *testing.T) {
 	f := newFabric(t, 1, fault.Config{})
 	p := f.process(0, "a/0")
@@ -127,9 +162,9 @@ func TestTheDriverIsWokenWhenItsQueueWasRead(t *testing.T) {
 	if err := e.AddNode(2, mem.Address(2)); err != nil {
 		t.Fatal(err)
 	}
-	f.until(time.Second, "the pair is open", func() bool { return e.peerOf(2) != nil && e.peerOf(2).synced })
+	f.until(time.Second, "the pair is open", func() bool { return e.peerOf(2) != nil && e.peerOf(2).names.Synced() })
 	name := vni.Name{Index: 1}
-	for copy(name.App[:], "a"); e.homeOf(name) == nil; name.Index++ { // its home is the other NIC, which is not asked here
+	for copy(name.App[:], "a"); e.names.Home(name) == nil; name.Index++ { // its home is the other NIC, which is not asked here
 	}
 	d := e.Driver()
 	slot, _ := d.Take(1)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -19,15 +20,9 @@ func TestAMemberWhoseClaimIsStillUnderWayCanBeSentTo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, err := vni.ParseName("team/0")
-		if err != nil {
-			t.Fatal(err)
-		}
 		e, pr := a.e, a.e.peerOf(2)
-		n := nameEntry{name: name, address: address{2, 1, f.engines[1].gens[1] + 1}} // what it will be
-		var b [seatLen]byte
-		putSeat(b[:], tableJoin, &seat{address: n.address, name: name, number: 1, size: 2, piece: 4096}, key, 0)
-		e.seatChange(pr, b[:])
+		at := vni.Address{NIC: 2, Slot: 1, Gen: f.engines[1].procs.gens[1] + 1} // what it will be
+		e.groups.News(&pr.groups, news(coll.NewsOfJoin, 1, name, at.Slot, at.Gen, 1, 2))
 		s := a.send("b/0", 1, 0, []byte("member"))
 		f.run(time.Second)
 		if a.done(false, s) {
@@ -41,17 +36,15 @@ func TestAMemberWhoseClaimIsStillUnderWayCanBeSentTo(t *testing.T) {
 			buf := make([]byte, 6)
 			defer p.wantReceived(p.recv("a/0", 1, 0, buf), buf, []byte("member"))
 		case "until its end comes":
-			var c [claimLen]byte
-			putClaim(c[:], tableEnd, &n, 0)
-			e.tableRecord(pr, c[:])
+			e.tableRecord(pr, nameRecord(tableEnd, at.Slot, at.Gen, name, 0))
 		case loss:
 			f.engines = f.engines[:1]
 		}
 		if c := a.finish(false, s); c.Status != want {
 			t.Errorf("%s: the send ended with %v, want %v", end, c.Status, want)
 		}
-		if len(e.names.due) > 0 {
-			t.Errorf("%s: %d names are still waited for", end, len(e.names.due))
+		if _, due := e.names.Due(name); due {
+			t.Errorf("%s: the name is still waited for", end)
 		}
 	}
 }

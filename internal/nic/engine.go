@@ -14,9 +14,9 @@
 //
 // The phases of Poll stand in engine.go, one file each; the files in the order in which a message meets them. Besides:
 // process.go has the process table, driver.go how processes get into it, permission.go and credit.go the flow control,
-// put.go and get.go the regions, groups.go, member.go and join.go the groups, collective.go, tree.go, signal.go, barrier.go,
-// broadcast.go, legs.go and reduce.go what their members do together, multicast.go, copies.go and relay.go messages to several; nodes.go, names.go and
-// tables.go what the NICs tell one another, cancel.go the withdrawal of operations.
+// put.go and get.go the regions, multicast.go and copies.go messages to several; nodes.go the other NICs, cancel.go the
+// withdrawal of operations. service.go is the engine as its services see it: internal/names, the tables of names and NICs,
+// internal/coll, the groups, and internal/relay, messages to several.
 package nic
 
 import (
@@ -26,11 +26,14 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/relay"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -48,6 +51,7 @@ type Config struct {
 	ProbeEvery       time.Duration
 
 	StagingBytes       int // per process, for messages that nobody waits for yet
+	Requests           int // permission requests of this NIC that may stand open at one process; 0 = limits.RequestsPerSource
 	InitialCreditBytes int // what a sending NIC is handed of that at a time; -1 hands out none
 	MaxProcesses       int
 	Rooms              int      // segments of all processes that may await acknowledgement; 0 = limits.Rooms
@@ -64,7 +68,6 @@ type Config struct {
 
 // Errors of driver commands and of the calls about regions.
 var (
-	ErrNameTaken  = errors.New("nic: name is taken")
 	ErrDeleted    = errors.New("nic: process was deleted before it was taken in")
 	ErrNoProcess  = errors.New("nic: no such process")
 	ErrNoRegion   = errors.New("nic: no such region, or too many")
@@ -80,55 +83,41 @@ type Engine struct {
 	rng    *rand.Rand
 	closed bool
 
-	procs      []*process  // by slot; slot 0 is the NIC's own (decision 1)
-	gens       []uint32    // by slot: the generation given last
-	registered int         // processes in procs, beside the one at slot 0
-	driver     *driver.NIC // Driver Info (QNIX-51)
-	driverHalf *driver.Driver
-	driven     int           // driver commands executed in this poll
-	driverRung bool          // a driver doorbell has rung in this poll, or a command was read
-	active     list[process] // first level of the round robin (QNIX-35); idle processes are not in it
-	rung       []*process    // processes with a new doorbell or event in this poll
-	waiting    list[send]    // sends whose receiver's name nobody has told us yet
-	names      nameTable     // every process of the fabric that we know
-	nodes      nodeTable     // every NIC of the fabric that we know
-	peers      map[*rel.Endpoint]*peer
-	lastPeer   *peer             // whom the last record was from: so will be the next, mostly
+	procs      processTable
+	driver     driverQueue
+	active     list[process]     // first level of the round robin (QNIX-35); idle processes are not in it
+	rung       []*process        // processes with a new doorbell or event in this poll
+	waiting    list[send]        // sends whose receiver's name is not known yet
+	names      names.Table       // every process of the fabric that we know
+	peers      peerTable         // every other NIC of the fabric that we know
 	inbounds   freeList[inbound] // receive-table entries not in use
 	serves     freeList[send]    // sends that answer GETs, not in use
 	staging    stagingPool       // managed memory (QNIX-57)
 	grants     granter           // permissions waiting for room
-	sending    list[process]     // processes with sends that can take a turn
-	crowded    list[process]     // processes with such sends that have as many rooms as are left
+	turns      turns             // processes that have something to send
 	detached   []Detached
 	leaving    list[process] // of which something is left
 	descs      [limits.Descriptors]vni.Descriptor
-	doomed     list[receive] // from processes that have gone; by when they end
-	recalled   list[receive] // cancelled when their messages were on their way
-	groups     groupTable
+	expiry     expiry // what waits for its time
+	groups     *coll.Table
+	transit    stagingPool // what is on its way to others by this NIC, and what waits for processes to ask for it
 	multicasts freeList[multicast]
 	copies     freeList[send] // of multicasts, not in use
-	relays     relayTable
+	relays     *relay.Table
 	resumed    list[process] // whose multicasts have copies to begin
 	refills    freeList[refill]
 	completion vni.Completion // under way to a process
 
-	taker       link.Taker  // the Link, if it is one
-	peeker      link.Peeker // likewise
-	posts       bool        // the Link takes a lone frame at one step
-	out         rel.Flusher // the Link: to make it one for each frame costs a search for its methods
-	served      bool        // a straight receive has been finished in this poll
-	hurried     int         // polls in a row that ended early; see hurry
-	met         met         // what the straight way has taken out of the link and has yet to account for; see catchUp
-	held        int         // messages that wait for company; see straight.go
-	heldAt      clock.Time  // when the last one began to
-	told        bool        // the last poll had something to tell a process
-	reconsider  bool        // tables have changed: look at waiting again
-	nextCheck   clock.Time  // of expire
-	counts      []uint64    // by vni.Counter
-	relCounted  rel.Stats   // what of rel's statistics is in counts
-	dirty       bool        // counts have changed since they were published
-	nextPublish clock.Time
+	caps      link.Caps   // of the Link
+	out       rel.Flusher // the Link: to make it one for each frame costs a search for its methods
+	hurry     hurry       // which polls return early
+	met       met         // what the straight way has taken out of the link and has yet to account for; see begin
+	holding   holding     // messages that wait for more of them
+	told      bool        // the last poll had something to tell a process
+	counts    []uint64    // by vni.Counter
+	ways      [wayCount]uint64
+	placing   int       // bytes of the piece that Place was asked about last
+	publisher publisher // of counts
 }
 
 // New returns an engine that has neither processes nor peers. It sends nothing before its first Poll.
@@ -144,6 +133,7 @@ func New(cfg Config) (*Engine, error) {
 	setDefault(&cfg.AckDelay, limits.AckDelay)
 	setDefault(&cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8)) // so that one probe may be lost, or two
 	setDefault(&cfg.StagingBytes, limits.StagingBytes)
+	setDefault(&cfg.Requests, limits.RequestsPerSource)
 	setDefault(&cfg.MaxProcesses, limits.DefaultProcesses)
 	setDefault(&cfg.IdlePolls, limits.IdlePolls)
 	setDefault(&cfg.RelaySaves, limits.RelaySaves)
@@ -159,64 +149,48 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("nic: Config.Position is %v on a torus of %d by %d", cfg.Position, cfg.Position.Width, cfg.Position.Height)
 	}
 	e := &Engine{
-		cfg:   cfg,
-		rng:   rand.New(rand.NewPCG(cfg.Seed, cfg.ID^cfg.Incarnation*0x9e3779b97f4a7c15)),
-		procs: make([]*process, 1, 1+min(cfg.MaxProcesses, limits.Processes)),
-		gens:  make([]uint32, 1+cfg.MaxProcesses),
-		peers: make(map[*rel.Endpoint]*peer),
+		cfg: cfg,
+		rng: rand.New(rand.NewPCG(cfg.Seed, cfg.ID^cfg.Incarnation*0x9e3779b97f4a7c15)),
 	}
-	q := driver.NewQueue(cfg.MaxProcesses)
-	e.driver, e.driverHalf = q.NIC(), q.Driver()
+	e.driver.init(cfg.MaxProcesses)
 	e.grants.bound = cfg.grantBound()
-	e.names.init()
-	e.nodes.init()
-	e.groups.init()
-	e.relays.legs = make(map[uint32]*relayLeg)
+	e.peers.init()
 	e.counts = make([]uint64, len(vni.Names()))
-	base := e.rng.Uint32()
-	for i := range e.gens {
-		e.gens[i] = base
-	}
-	e.taker, _ = cfg.Link.(link.Taker)
-	_, e.posts = cfg.Link.(link.Poster)
-	e.peeker, _ = cfg.Link.(link.Peeker)
+	e.groups = coll.New(coll.Config{NIC: cfg.ID, Position: cfg.Position, MTU: cfg.Link.MTU(), Counts: e.counts, Defect: cfg.Defect}, forGroups{(*services)(e)})
+	e.relays = relay.New(cfg.ID, e.counts, forRelays{(*services)(e)})
+	e.names.Init(names.Config{
+		NIC: cfg.ID, Position: cfg.Position, Static: cfg.Static, Counts: e.counts, Defect: cfg.Defect,
+		UnreachableAfter: cfg.UnreachableAfter, FailureTimeout: cfg.FailureTimeout, ProbeEvery: cfg.ProbeEvery,
+	}, forNames{(*services)(e)})
+	e.procs.init(cfg.MaxProcesses, e.rng.Uint32())
+	e.caps = cfg.Link.Caps()
 	e.out = cfg.Link
-	e.rel = rel.New(cfg.rel(e.rng.Uint64()), (*handler)(e))
+	e.rel = rel.New(cfg.rel(e.caps, e.rng.Uint64()), (*handler)(e))
 	return e, nil
 }
 
 // rel is the part of the configuration that rel needs.
-func (cfg *Config) rel(seed uint64) rel.Config {
+func (cfg *Config) rel(caps link.Caps, seed uint64) rel.Config {
 	p := cfg.Link.Properties()
-	poster, _ := cfg.Link.(link.Poster)
-	lonePoster, _ := cfg.Link.(link.LonePoster)
 	return rel.Config{
 		NIC: cfg.ID, Incarnation: cfg.Incarnation, Seed: seed,
 		MTU: cfg.Link.MTU(), Tagged: !p.Checked, Reliable: p.Reliable && p.Ordered,
 		ReceiveCapacity: cfg.ReceiveCapacity, Rooms: cfg.Rooms, UnreachableAfter: cfg.UnreachableAfter,
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
-		Narrow: !p.Whole, Doubt: cfg.doubt(), Copy: cfg.copier(), Poster: poster, LonePoster: lonePoster,
+		Narrow: !p.Whole, Doubt: doubt(caps.DoubtBatches),
+		Copy: caps.Copy, Post: caps.Post, PostLone: caps.PostLone, ReserveRun: caps.ReserveRun, CommitRun: caps.CommitRun,
 		Faults: cfg.Faults, Defect: cfg.Defect,
 	}
 }
 
-// copier is how the link wants payload copied into its frames, nil if it does not care.
-func (cfg *Config) copier() func(to, from []byte) {
-	if c, ok := cfg.Link.(link.Copier); ok {
-		return c.Copy
-	}
-	return nil
-}
-
 // doubt passes on to the link what rel's losses say of a path, if the link wants to know.
-func (cfg *Config) doubt() func(to link.Addr, what rel.Doubt) {
-	d, ok := cfg.Link.(link.Doubter)
-	if !ok {
+func doubt(batches func(to link.Addr)) func(to link.Addr, what rel.Doubt) {
+	if batches == nil {
 		return nil
 	}
 	return func(to link.Addr, what rel.Doubt) {
 		if what == rel.DoubtBatches {
-			d.DoubtBatches(to)
+			batches(to)
 		}
 	}
 }
@@ -236,38 +210,37 @@ func (e *Engine) ID() uint64 { return e.cfg.ID }
 //
 // It must be called again soon after a frame arrives, a process or the driver posts a command, or Ring.
 func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
-	e.catchUp()
-	now = max(now, e.now) // who polls may have read the clock before somebody who sent straight
-	held := e.held
-	e.now, e.driven, e.held = now, 0, 0
+	now = e.beginAt(now)
+	held := e.holding.end()
+	e.driver.executed = 0
 	if e.closed {
 		e.drive() // processes still go
 		e.runLeaving()
 		e.wake()
-		return e.driven, clock.Never
+		return e.driver.executed, clock.Never
 	}
 	e.drive()                                       // 1. driver.go: processes come and go, here and in 2, 3 and 5
 	left := e.runLeaving()                          //    leaving.go: those that go, a little at a time
-	e.expire()                                      //    nodes.go, names.go: what has waited long enough, or for a name
+	e.expire()                                      //    nodes.go: what has waited long enough, or for a name
 	e.resume()                                      //    copies.go: multicasts that have more to begin
 	commands, more := e.drainCommands()             // 2. commands in, behind those that have waited: command.go
 	frames, linkNext := e.cfg.Link.Poll(now, e.rel) // 3. frames in, which so find the receives: rel, then rx.go
-	if e.hurry(frames, commands+held) {
-		return frames + e.driven + left, now
+	if e.returnEarly(frames, commands+held) {
+		return frames + e.driver.executed + left, e.soon()
 	}
 	e.drive()
-	e.runGroups()                                   //    signal.go: what members of groups here tell one another
+	e.groups.Run()                                  //    internal/coll: what members of groups here tell one another
 	e.grants.run(e)                                 // 4. permission.go: permissions out
 	turns := e.schedule()                           // 5. sched.go, tx.go: messages out
 	segments, relNext := e.rel.Progress(now, e.out) // 6. segments, acknowledgements, retransmissions out
 	e.cfg.Link.Flush(now)                           // 7. frames out
 	e.wake()                                        // 8. doorbells have been rung: wake who sleeps
-	work = e.driven + left + frames + commands + turns + segments
+	work = e.driver.executed + left + frames + commands + turns + segments
 	e.counts[vni.NICPolls]++
 	if work == 0 {
 		e.counts[vni.NICIdlePolls]++
 	}
-	next = clock.Min(clock.Min(linkNext, relNext), clock.Min(e.nextCheck, e.publish(work)))
+	next = clock.Min(clock.Min(linkNext, relNext), clock.Min(e.expiry.next, e.publish(work)))
 	next = clock.Min(next, e.grants.next())
 	if more || e.unfinished() {
 		next = now
@@ -276,22 +249,20 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 }
 
 // PollFrame is Poll for who sees that a frame has come, and so perhaps what somebody waits for: it looks for frames first. If
-// they bring that, the rest waits for the next Poll; see hurry.
+// they bring that, the rest waits for the next Poll; see returnEarly.
 func (e *Engine) PollFrame(now clock.Time) (work int, next clock.Time) {
+	now = e.beginAt(now)
 	if e.closed {
 		return e.Poll(now)
 	}
-	e.catchUp()
-	now = max(now, e.now)
-	e.now = now
 	frames := 0
-	if e.taker == nil {
+	if e.caps.Take == nil {
 		frames, _ = e.cfg.Link.Poll(now, e.rel)
-	} else if e.taker.Take(now, e.rel) {
+	} else if e.caps.Take(now, e.rel) {
 		frames = 1
 	}
-	if e.hurry(frames, e.held) {
-		return frames, now
+	if e.returnEarly(frames, e.holding.n) {
+		return frames, e.soon()
 	}
 	work, next = e.Poll(now)
 	return frames + work, next
@@ -299,39 +270,55 @@ func (e *Engine) PollFrame(now clock.Time) (work int, next clock.Time) {
 
 // unfinished reports whether there is something for the next Poll to do at once.
 func (e *Engine) unfinished() bool {
-	return e.sending.n > 0 || e.reconsider || e.resumed.n > 0 || e.leaving.n > 0 || len(e.groups.here) > 0
+	return e.turns.ready.n > 0 || e.names.Changed() || e.resumed.n > 0 || e.leaving.n > 0 || e.groups.Unfinished()
 }
 
-// hurries is how many polls in a row may end early: timers and acknowledgements wait for some microseconds.
+// hurry lets polls return early (USNIC-38): all else waits for the next poll, which is due at once.
+type hurry struct {
+	served bool // a direct receive has been finished in this poll
+	inRow  int  // polls that have returned early, one after another
+}
+
+// hurries is how many polls in a row may return early: timers and acknowledgements wait for some microseconds.
 const hurries = 8
 
-// hurry ends a poll early that has brought somebody a message who waits for it in the same address space (USNIC-38): all
-// else waits for the next poll, which is due at once. Only so many polls in a row may, and only if nobody else asked for
-// anything.
-func (e *Engine) hurry(frames, asked int) bool {
-	yes := e.served && e.hurried < hurries && frames == 1 && asked == 0 && e.sending.n == 0
-	e.served = false
-	if e.hurried++; !yes {
-		e.hurried = 0
-	} else {
-		e.counts[vni.NICPolls]++
-		e.wake()
+// may reports whether a poll may return now that has finished a direct receive, if it has. alone says that it had nothing else to do.
+func (h *hurry) may(alone bool) bool {
+	yes := h.served && alone && h.inRow < hurries
+	h.served = false
+	if h.inRow++; !yes {
+		h.inRow = 0
 	}
 	return yes
 }
 
+// returnEarly reports whether Poll may return now: its one frame completed an embedded caller's receive.
+func (e *Engine) returnEarly(frames, asked int) bool {
+	if !e.hurry.may(frames == 1 && asked == 0 && e.turns.ready.n == 0) {
+		return false
+	}
+	e.counts[vni.NICPolls]++
+	e.ways[WayHurried]++
+	e.wake()
+	return true
+}
+
+// soon is when a poll that returned early must be followed by another: at once, for all that it has left.
+func (e *Engine) soon() clock.Time {
+	if e.cfg.Defect == mutate.HurryLeaves {
+		return clock.Never
+	}
+	return e.now
+}
+
 // wake tells the sleeping among the processes that something has happened to them, once each, and the driver.
 func (e *Engine) wake() {
-	if e.driverRung {
-		e.driverRung = false
-		if e.cfg.Rung != nil {
-			e.cfg.Rung()
-		}
-	}
+	e.driver.wake(e.cfg.Rung)
 	e.told = len(e.rung) > 0
 	for i, p := range e.rung {
 		e.rung[i] = nil
 		p.rung = false
+		p.publish()
 		if p.gone || p.wakeUp == nil || !p.vni.Sleeping() {
 			continue
 		}
@@ -367,6 +354,7 @@ func (e *Engine) ring(p *process) {
 // Ring says that the process at slot has posted a command though the NIC no longer listened to its queue. The next Poll
 // looks there again (decision 11).
 func (e *Engine) Ring(slot uint16) {
+	e.begin()
 	if p := e.process(slot); p != nil && p.served() {
 		e.rang(p)
 	}
@@ -374,8 +362,9 @@ func (e *Engine) Ring(slot uint16) {
 
 // RingAll is Ring for every process: who rings in the same address space need not say for whom.
 func (e *Engine) RingAll() {
-	for _, p := range e.procs {
-		if p != nil && p.node.in == nil {
+	e.begin()
+	for p := range e.procs.all {
+		if p.node.in == nil {
 			e.listen(p, e.cfg.IdlePolls)
 		}
 	}
@@ -384,18 +373,17 @@ func (e *Engine) RingAll() {
 // Listening reports whether some process's queue is looked at by every poll, so that its posts do not ring, or messages are
 // held that nobody rings for.
 func (e *Engine) Listening() bool {
-	return e.active.n > 0 || e.held > 0 || e.heldAt != 0 && e.now.Sub(e.heldAt) < heldLong
+	return e.active.n > 0 || e.holding.recent(e.now)
 }
 
 // Close takes leave of every peer, so that they need not find out. The engine does nothing afterwards.
 func (e *Engine) Close(now clock.Time) {
+	now = e.beginAt(now)
 	if e.closed {
 		return
 	}
-	e.catchUp()
-	e.now = now
-	for _, p := range e.procs {
-		if p != nil && !p.gone { // who has gone is answered when nothing is left of him
+	for p := range e.procs.all {
+		if !p.gone { // one that has gone is answered when nothing is left of it
 			e.answerNew(p, driver.Result{Err: ErrClosed})
 			p.vni.SetGone(vni.StatusNICGone)
 			e.ring(p)
@@ -404,7 +392,7 @@ func (e *Engine) Close(now clock.Time) {
 	e.wake()
 	e.rel.Close(now, e.out)
 	e.cfg.Link.Flush(now)
-	e.nextPublish = now
+	e.publisher.next = now
 	e.publish(1)
 	e.closed = true
 }

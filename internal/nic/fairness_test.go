@@ -34,9 +34,6 @@ func backlog(f *fabric, to, n, size int) (senders []*tester) {
 	return senders
 }
 
-// turnsOf is how many turns a process has had.
-func turnsOf(a *tester) uint64 { return a.e.process(a.slot).account.Turns }
-
 // posted is how many bytes of its long messages a process has had posted.
 func posted(a *tester) (n uint64) {
 	p := a.e.process(a.slot)
@@ -46,34 +43,63 @@ func posted(a *tester) (n uint64) {
 	return n
 }
 
-func TestAGreedyProcessHasNoMoreTurnsThanTheOthers(t *testing.T) { // QNIX-39
+// QNIX-39, first level: turns go round over the processes. Frames are small, so that the messages take several polls, and the
+// processes are compared after each: a poll that serves the first process alone is seen at once.
+func TestAGreedyProcessHasNoMoreTurnsThanTheOthers(t *testing.T) {
 	for name, place := range map[string]struct {
 		to, size int
-		count    func(*tester) uint64
-		turn     uint64
-	}{"on one NIC": {0, 16 << 20, turnsOf, 1}, "to another": {1, 40_000, posted, 1472}} {
+		turn     uint64 // the most bytes of a turn
+	}{"on one NIC": {0, 128 * limits.LocalPiece, limits.LocalPiece}, "to another": {1, 40_000, 548}} {
 		t.Run(name, func(t *testing.T) {
-			f := newFabric(t, 2, fault.Config{})
+			f := newWideFabric(t, 548, 2, fault.Config{})
 			senders := backlog(f, place.to, 8, place.size)
-			for range 4 / limits.CommandsPerVisit { // who asks for more has more requests to send: those are turns, too
-				f.step()
-			}
-			before := make([]uint64, len(senders))
-			for i, a := range senders {
-				before[i] = place.count(a)
-			}
+			// The first process asks for permission four times, which are turns, and has its bytes in four messages.
+			const requests = 4
+			polls := 0
 			for done := false; !done; f.step() {
 				least, most := ^uint64(0), uint64(0)
-				for i, a := range senders {
-					n := place.count(a) - before[i]
+				for _, a := range senders {
+					n := posted(a)
 					least, most = min(least, n), max(most, n)
-					done = done || posted(a) > uint64(place.size)*3/4
+					done = done || n > uint64(place.size)*3/4
 				}
-				if most-least > place.turn {
-					t.Fatalf("one process had %d, another %d: more than a turn apart, which is %d", most, least, place.turn)
+				if most-least > requests*place.turn {
+					t.Fatalf("after %d polls one process had sent %d bytes, another %d: more than %d turns of %d apart", polls, most, least, requests, place.turn)
+				}
+				if most > 0 {
+					polls++
 				}
 			}
+			if polls < 3 {
+				t.Errorf("all was sent within %d polls, so nothing was compared", polls)
+			}
 		})
+	}
+}
+
+// QNIX-39, second level: turns of a process go round over its sends, packet by packet.
+func TestTwoLongSendsOfAProcessTakeTurnsPacketByPacket(t *testing.T) {
+	f := newWideFabric(t, 548, 3, fault.Config{}, func(c *Config) { c.ReceiveCapacity = 4 << 20 }) // or each peer would be full in a poll
+	a, near, far := f.process(0, "a/0"), f.process(1, "near/0"), f.process(2, "far/0")
+	f.known("a/0", "near/0", "far/0")
+	data, buf := make([]byte, 400_000), make([]byte, 400_000) // for both: nobody reads them
+	near.recv("", 1, 0, buf)
+	far.recv("", 1, 0, buf)
+	sends := []int{a.send("near/0", 1, 0, data), a.send("far/0", 1, 0, data)}
+	p := a.e.process(a.slot)
+	compared := 0
+	for p.sends[sends[0]].frag.Next < uint64(len(data))*3/4 {
+		x, y := p.sends[sends[0]].frag.Next, p.sends[sends[1]].frag.Next
+		if d := max(x, y) - min(x, y); d > 548 {
+			t.Fatalf("after %d polls one message had %d bytes sent, the other %d: more than a packet apart", compared, x, y)
+		}
+		if x > 0 {
+			compared++
+		}
+		f.step()
+	}
+	if compared < 3 {
+		t.Errorf("all was sent within %d polls, so nothing was compared", compared)
 	}
 }
 
@@ -140,7 +166,7 @@ func TestRingingWithoutWorkNeitherKeepsTheNICAwakeNorLastsLong(t *testing.T) {
 	if len(d) != 1 || d[0].Name != a.name {
 		t.Errorf("detached: %+v", d)
 	}
-	if c := a.e.procs[a.slot].account; c.EmptyRings < limits.EmptyRings || c.EmptyRings > c.Rings {
+	if c := a.e.procs.at(a.slot).account; c.EmptyRings < limits.EmptyRings || c.EmptyRings > c.Rings {
 		t.Errorf("%d rings, %d of them empty", c.Rings, c.EmptyRings)
 	}
 	served(t, f, 10)
@@ -340,6 +366,23 @@ func TestADeadSenderLeavesTheLine(t *testing.T) { // decision 8
 		buf := make([]byte, 9000)
 		b.wantReceived(b.recv("other/0", 0, 0, buf[:800]), buf[:800], pattern(800, 0))
 		b.wantReceived(b.recv("", 0, 0, buf), buf, pattern(9000, 0))
+		f.noLeaks()
+	})
+}
+
+// Credit that was used a moment ago is not idle yet. The line gets it as soon as it is, though nothing else happens then.
+func TestTheLineWaitsForNoOtherEventThanIdleCredit(t *testing.T) { // decision 8
+	eachStaging(t, 10_000, 10_000, func(t *testing.T, f *fabric, a, b *tester) {
+		far, buf := f.process(1, "far/0"), make([]byte, 5000)
+		f.known("far/0", "b/0")
+		first := far.send("b/0", 9, 0, buf[:10]) // asks, and so its NIC gets all of the staging as credit
+		b.wantReceived(b.recv("", 9, 0, buf[:10]), buf[:10], make([]byte, 10))
+		far.wantSent(first)
+		second := far.send("b/0", 9, 0, buf[:10]) // goes on credit
+		b.wantReceived(b.recv("", 9, 0, buf[:10]), buf[:10], make([]byte, 10))
+		far.wantSent(second)
+		a.wantOver(a.sendEach(5000), "x")
+		b.wantReceived(b.recv("", 0, 0, buf), buf, pattern(5000, 0))
 		f.noLeaks()
 	})
 }

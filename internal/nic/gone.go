@@ -11,18 +11,15 @@ import (
 
 // processGone ends what our processes have under way with one that has gone. named says that it had its name, not merely
 // a claim to it: then receives from that name end too.
-func (e *Engine) processGone(k destKey, name vni.Name, named bool) {
+func (e *Engine) processGone(k vni.Address, name vni.Name, named bool) {
 	at := e.now
-	if k.nic != e.cfg.ID {
+	if k.NIC != e.cfg.ID {
 		at = at.Add(limits.GoneGrace)
 	}
-	for _, p := range e.procs {
-		if p == nil {
-			continue
-		}
+	for p := range e.procs.all {
 		for r := range p.receives {
 			if r.state != recvIdle && (r.exact && r.from == k || named && !r.exact && r.sender == name) {
-				e.doom(r, at)
+				e.expiry.doom(r, at)
 			}
 		}
 		if d := p.dests[k]; d != nil {
@@ -30,8 +27,8 @@ func (e *Engine) processGone(k destKey, name vni.Name, named bool) {
 			e.endDest(p, d)
 		}
 	}
-	if pr := e.peerOf(k.nic); pr != nil {
-		delete(pr.remotes, remoteKey{k.slot, k.gen})
+	if pr := e.peerOf(k.NIC); pr != nil {
+		delete(pr.remotes, remoteKey{k.Slot, k.Gen})
 	}
 	e.bury()
 }
@@ -43,9 +40,9 @@ func (e *Engine) destOver(p *process, d *dest) {
 		return
 	}
 	d.over = true
-	ev := vni.Event{Kind: vni.EventProcessGone, NIC: d.key.nic, Slot: d.key.slot, Gen: d.key.gen}
-	if n := e.names.byAddr[address(d.key)]; n != nil {
-		ev.Name = n.name
+	ev := vni.Event{Kind: vni.EventProcessGone, NIC: d.key.NIC, Slot: d.key.Slot, Gen: d.key.Gen}
+	if n := e.names.At(d.key); n != nil {
+		ev.Name = n.Name
 	}
 	e.tell(p, ev)
 }
@@ -63,52 +60,23 @@ func (e *Engine) endDest(p *process, d *dest) {
 	e.forgetDest(p, d)
 }
 
-// doom ends a receive at a time, unless its message comes before.
-func (e *Engine) doom(r *receive, at clock.Time) {
-	if r.grave.in != nil {
-		return
-	}
-	r.endAt = at
-	n := e.doomed.tail // the grace is the same for all, so this is nearly always the place
-	for n != nil && n.v.endAt > at {
-		n = n.prev
-	}
-	e.doomed.insertAfter(&r.grave, n)
-	e.checkAt(at)
-}
-
 // bury ends the doomed receives whose time has come. One that is matched by now gets its message, or ends if that does not
 // come.
 func (e *Engine) bury() {
-	for r := e.doomed.front(); r != nil && r.endAt <= e.now; r = e.doomed.front() {
-		r.grave.remove()
-		if r.state == recvMatched {
-			r.orphan = true
+	for r := e.expiry.buried(e.now); r != nil; r = e.expiry.buried(e.now) {
+		if r.state == recvMatched || r.state == recvAside {
+			r.orphan = vni.StatusProcessGone
 			continue
 		}
 		e.endReceive(r, vni.StatusProcessGone)
 	}
-	if r := e.doomed.front(); r != nil {
-		e.checkAt(r.endAt)
-	}
 }
 
-// ended reports whether a process is known to have ended, and until when its last messages may still come. Of a NIC that
-// we have not heard everything of we do not know.
-func (e *Engine) ended(k destKey) (bool, clock.Time) {
-	if k.nic == e.cfg.ID {
-		p := e.process(k.slot)
-		return p == nil || p.gone || p.gen != k.gen, e.now
+// ended reports whether a process is known to have ended, and until when its last messages may still come.
+func (e *Engine) ended(k vni.Address) (bool, clock.Time) {
+	if k.NIC == e.cfg.ID {
+		p := e.process(k.Slot)
+		return p == nil || p.gone || p.gen != k.Gen, e.now
 	}
-	pr := e.peerOf(k.nic)
-	if pr == nil {
-		return true, e.now
-	}
-	if k.slot == 0 {
-		return false, 0
-	}
-	if n := e.names.byAddr[address(k)]; n != nil {
-		return n.dead, n.forget.Add(limits.GoneGrace - limits.NameKeep)
-	}
-	return pr.synced, e.now
+	return e.names.Ended(k)
 }

@@ -71,8 +71,8 @@ func newAsking(t *testing.T, nics int, capacity uint64) *asking {
 			t.Fatal(err)
 		}
 	}
-	f.until(time.Second, "all pairs are open", func() bool { return len(f.engines[0].nodes.list) == nics })
-	a := &asking{e: f.engines[0], g: &f.engines[0].grants, pr: f.engines[0].nodes.list, want: map[*inbound]string{}}
+	f.until(time.Second, "all pairs are open", func() bool { return len(f.engines[0].peers.list) == nics })
+	a := &asking{e: f.engines[0], g: &f.engines[0].grants, pr: f.engines[0].peers.list, want: map[*inbound]string{}}
 	a.e.now = f.now
 	return a
 }

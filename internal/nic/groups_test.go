@@ -59,6 +59,29 @@ func (p *tester) wantStatus(i int, want vni.Status) vni.Completion {
 	return c
 }
 
+// teamKey is the name of the group of a team.
+var teamKey = func() (n vni.Name) {
+	copy(n.App[:], "team")
+	return n
+}()
+
+// news is what a NIC tells of a process of its that joins a team, or leaves it; change is the place of that in its session.
+func news(op byte, change uint32, name vni.Name, slot uint16, gen, number, size uint32) []byte {
+	b := make([]byte, 92) // internal/coll/seats.go
+	le := binary.LittleEndian
+	b[0] = op
+	le.PutUint16(b[2:], slot)
+	le.PutUint32(b[4:], gen)
+	le.PutUint32(b[8:], number)
+	le.PutUint32(b[12:], size)
+	copy(b[20:], teamKey.App[:])
+	le.PutUint32(b[44:], 1400)
+	le.PutUint32(b[48:], name.Index)
+	copy(b[52:], name.App[:])
+	le.PutUint32(b[80:], change)
+	return b
+}
+
 // team is a group of processes spread over the NICs of a fabric, by rank.
 type team struct {
 	f       *fabric
@@ -129,7 +152,7 @@ func eachNetwork(t *testing.T, test func(t *testing.T, f *fabric, g *team)) {
 			}
 			f.until(5*time.Second, "the group is forgotten everywhere", func() bool {
 				for _, e := range f.engines {
-					if len(e.groups.list) != 0 || len(e.groups.members) != 0 {
+					if e.groups.Len() != 0 {
 						return false
 					}
 				}

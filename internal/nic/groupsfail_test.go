@@ -26,7 +26,7 @@ func TestJoinsThatCannotBeAreToldSo(t *testing.T) { // QNIX-11, decision 10
 	stranger.wantStatus(stranger.startJoin("late", 1, 0, 77, roster), vni.StatusNoGroup)
 
 	first := stranger.startJoin("pair", 0, 2, 0, roster)
-	f.until(time.Second, "the join is known", func() bool { return len(f.engines[1].groups.list) == 2 })
+	f.until(time.Second, "the join is known", func() bool { return f.engines[1].groups.Len() == 2 })
 	other.wantStatus(other.startJoin("pair", 0, 3, 0, roster), vni.StatusGroupSize) // and the first notices nothing
 	second := other.startJoin("pair", 0, 2, 0, make([]byte, len(roster)))
 	stranger.wantStatus(first, vni.StatusOK)
@@ -96,18 +96,18 @@ func TestOfJoinsThatWereTooManyTheLowestNamesStay(t *testing.T) {
 
 // How a member can end, and what the others' operation finds out by.
 func TestADeathEndsWhatTheOthersWaitForAndNamesTheDead(t *testing.T) {
-	for name, end := range map[string]func(f *fabric, p *tester){
-		"its process ends": func(f *fabric, p *tester) { p.exit() },
-		"its NIC falls silent": func(f *fabric, p *tester) {
+	for name, end := range map[string]func(f *fabric, p *tester, number uint32){
+		"its process ends": func(_ *fabric, p *tester, _ uint32) { p.exit() },
+		"its NIC falls silent": func(f *fabric, p *tester, _ uint32) {
 			for i, e := range f.engines {
 				if e == p.e {
 					f.engines = append(f.engines[:i:i], f.engines[i+1:]...)
 				}
 			}
 		},
-		"its NIC says goodbye": func(f *fabric, p *tester) { p.e.Close(f.now) },
-		"it leaves": func(f *fabric, p *tester) {
-			p.startGroup(vni.Command{Code: vni.CodeLeave, Group: p.e.process(p.slot).members[0].own.number}, &vni.SendContext{}, nil)
+		"its NIC says goodbye": func(f *fabric, p *tester, _ uint32) { p.e.Close(f.now) },
+		"it leaves": func(_ *fabric, p *tester, number uint32) {
+			p.startGroup(vni.Command{Code: vni.CodeLeave, Group: number}, &vni.SendContext{}, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestADeathEndsWhatTheOthersWaitForAndNamesTheDead(t *testing.T) {
 			for range 500 {
 				f.step()
 			}
-			end(f, g.members[dead])
+			end(f, g.members[dead], g.numbers[dead])
 			for i, p := range g.members {
 				if i == dead {
 					continue
@@ -254,9 +254,7 @@ func TestMembersWhoDoDifferentThingsAreTold(t *testing.T) {
 	two := g.members[1].broadcast(g.numbers[1], 1, []byte("x"))
 	g.members[0].wantStatus(one, vni.StatusGroupMismatch)
 	g.members[1].wantStatus(two, vni.StatusGroupMismatch)
-	f.until(time.Second, "the third hears", func() bool {
-		return g.members[2].e.process(g.members[2].slot).members[0].state == memberBroken
-	})
+	f.run(time.Second) // the third hears
 	g.members[2].wantStatus(g.members[2].barrier(g.numbers[2], 3), vni.StatusGroupMismatch)
 }
 

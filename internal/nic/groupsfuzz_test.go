@@ -3,6 +3,7 @@ package nic
 import (
 	"testing"
 
+	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -25,15 +26,13 @@ func FuzzRecordsAboutGroups(f *testing.F) {
 			f.Add(b)
 		}
 	}
-	for op := range byte(2) {
-		b := make([]byte, wire.RecordLen+seatLen)
-		wire.PutTable(b, seatLen)
-		s := seat{address: address{0, 1, 7}, number: 1, size: 3, piece: 1400}
-		copy(s.name.App[:], "m")
-		key := vni.Name{}
-		copy(key.App[:], "team")
-		putSeat(b[wire.RecordLen:], tableJoin+op, &s, key, 0)
-		b[wire.RecordLen+80] = 2 // the peer has told of rank 1
+	for _, op := range []byte{coll.NewsOfJoin, coll.NewsOfLeave} {
+		m := vni.Name{}
+		copy(m.App[:], "m")
+		told := news(op, 2, m, 1, 7, 1, 3) // the peer has told of rank 1
+		b := make([]byte, wire.RecordLen+len(told))
+		wire.PutTable(b, len(told))
+		copy(b[wire.RecordLen:], told)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -52,7 +51,7 @@ func FuzzRecordsAboutGroups(f *testing.F) {
 			r, b = wire.NextRecord(b)
 			switch r.Type() {
 			case wire.TypeSignal, wire.TypePiece, wire.TypeTable:
-				(*handler)(e).Deliver(fb.now, e.nodes.list[0].ep, r)
+				(*handler)(e).Deliver(fb.now, e.peers.list[0].ep, r)
 			}
 		}
 		for range 200 {

@@ -46,8 +46,8 @@ func newWideFabric(t testing.TB, mtu, nics int, faults fault.Config, change ...f
 	f.until(5*time.Second, "every NIC knows every other", func() bool {
 		for _, e := range f.engines {
 			known := 0
-			for _, pr := range e.nodes.list {
-				if pr.synced {
+			for _, pr := range e.peers.list {
+				if pr.names.Synced() {
 					known++
 				}
 			}
@@ -379,6 +379,22 @@ func pattern(n int, seed byte) []byte {
 		b[i] = byte(x)
 	}
 	return b
+}
+
+// homed finds a name whose home is a NIC.
+func (f *fabric) homed(nic int) string {
+	for i := range 1000 {
+		text := fmt.Sprintf("app/%d", i)
+		name, err := vni.ParseName(text)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if f.engines[nic].names.Home(name) == nil {
+			return text
+		}
+	}
+	f.t.Fatalf("NIC %d is no name's home", nic)
+	return ""
 }
 
 // known waits until every NIC knows these names.

@@ -31,6 +31,7 @@ type inbound struct {
 	done     bool       // all its bytes are here
 	piled    bool       // it is in piles of process.stray
 	accepted bool       // its sender has been told so, if it wants to know
+	passed   bool       // the filter of its receiver, if there is one
 	watched  bool       // its peer is probed while silent, since bytes are due
 
 	src    *source // nil for PUT and GET
@@ -47,7 +48,7 @@ type inbound struct {
 	writeOffs uint32
 
 	staging []byte   // where the bytes are until it is matched, or there is a place for all of them
-	foreign bool     // staging is not of the NIC's pool: the message was in a batch, or on its way there, and was put back
+	foreign bool     // staging is not of the NIC's pool: the message was in a ring, or on its way there, and was put back
 	counted bool     // as received, before it was given back
 	kept    uint64   // bytes of it that are in a foreign staging at last, if it was cut short
 	drained uint64   // bytes of them that have gone on to a stretch
@@ -147,7 +148,9 @@ func (e *Engine) freeInbound(inb *inbound) {
 // unstage gives back the staging memory of an inbound and what it was charged to.
 func (e *Engine) unstage(inb *inbound) {
 	if inb.staging != nil {
-		if !inb.foreign {
+		if inb.foreign {
+			inb.src.p.rings -= lodging(inb.staging)
+		} else {
 			e.staging.give(inb.staging)
 		}
 		inb.staging = nil
@@ -166,8 +169,8 @@ func (e *Engine) unstage(inb *inbound) {
 	}
 }
 
-// accept tells the sender of an inbound that this NIC has all of it (decision 6), and whether the receive that it has met,
-// if it has, keeps only the beginning.
+// accept tells the sender of an inbound whose turn has come that this NIC has all of it (decision 6), and whether the receive that
+// it has met, if it has, keeps only the beginning.
 func (e *Engine) accept(inb *inbound, r *receive) {
 	if inb.peer != nil && !inb.accepted {
 		inb.accepted = true
@@ -179,6 +182,11 @@ func (e *Engine) accept(inb *inbound, r *receive) {
 func (e *Engine) offer(inb *inbound) {
 	p := inb.src.p
 	if inb.kind == inboundVoid {
+		e.freeInbound(inb)
+		return
+	}
+	if !inb.passed && e.filtered(inb.src, &inb.env, inb.length, inb.payload()) {
+		e.refuseInbound(inb, wire.ReasonFiltered)
 		e.freeInbound(inb)
 		return
 	}
@@ -198,6 +206,9 @@ func (e *Engine) offer(inb *inbound) {
 		e.freeInbound(inb)
 		return
 	}
+	if inb.done {
+		e.accept(inb, nil)
+	}
 	e.counts[vni.NICUnexpected]++
 	e.counts[vni.NICUnexpectedBytes] += inb.length
 	p.account.Unexpected++
@@ -211,14 +222,25 @@ func (e *Engine) offer(inb *inbound) {
 	}
 }
 
+// payload is the message, nil if it has not come whole. That of a process of this NIC still lies where the process can change it.
+func (inb *inbound) payload() []byte {
+	if inb.done {
+		return inb.staging
+	}
+	return nil
+}
+
 // bind joins a message and the receive that it goes to. What has come already is copied out of staging, which is
 // dismissed; what still comes goes to its place directly (QNIX-48). The copy takes whatever staging has, pieces that
 // are missing too, since those will be written over in their place: no map of what has come is needed.
 func (e *Engine) bind(inb *inbound, r *receive) {
 	e.leaveLine(inb)
 	r.state, r.inb, inb.recv = recvMatched, inb, r
+	if r.ring != nil {
+		e.reserve(r, inb)
+	}
 	inb.parts = r.parts
-	if inb.staging != nil && !r.covers(inb.length) {
+	if inb.staging != nil && !r.covers(inb.here()) {
 		e.expect(inb)
 		e.drain(inb)
 		return
@@ -259,7 +281,7 @@ func (e *Engine) finish(inb *inbound) {
 	if inb.id != 0 {
 		inb.peer.in.remove(inb.id)
 		inb.id = 0
-		if inb.recv != nil || inb.env.Flags&wire.FlagReply == 0 { // a reply may yet turn out to be late
+		if inb.recv != nil || inb.env.Flags&wire.FlagReply == 0 && !inb.parked() { // a reply may yet turn out to be late
 			e.accept(inb, inb.recv)
 		}
 	}
@@ -295,8 +317,8 @@ func (e *Engine) abort(inb *inbound) {
 		e.freeInbound(inb)
 		return
 	}
-	if src := inb.src; src != nil && inb.node.in == &src.early {
-		if e.cfg.Defect == mutate.WithdrawKeepsNumber || !src.mayVoid() {
+	if inb.parked() {
+		if e.cfg.Defect == mutate.WithdrawKeepsNumber || !inb.src.mayVoid() {
 			e.freeInbound(inb)
 			return
 		}

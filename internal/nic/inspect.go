@@ -5,12 +5,21 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // Transport returns what the reliability layer has counted. It is the engine's and is computed anew by the next call.
 func (e *Engine) Transport() *rel.Stats {
-	e.catchUp()
+	e.begin()
 	return e.rel.Stats()
+}
+
+// Session names the open session with a NIC, as both ends do; 0 if there is none.
+func (e *Engine) Session(nic uint64) uint32 {
+	if pr := e.peers.of(nic); pr != nil {
+		return pr.ep.Session()
+	}
+	return 0
 }
 
 // CreditAccount is the credit of one NIC for one process of another, as one of the two sees it.
@@ -23,11 +32,8 @@ type CreditAccount struct {
 
 // CreditGiven lists what other NICs have been told that they may send to processes of this one, and have not sent.
 func (e *Engine) CreditGiven() (l []CreditAccount) {
-	e.catchUp()
-	for _, p := range e.procs {
-		if p == nil {
-			continue
-		}
+	e.begin()
+	for p := range e.procs.all {
 		for _, c := range p.credits {
 			l = append(l, CreditAccount{c.pr.nic, p.slot, p.gen, c.announced - c.spent})
 		}
@@ -38,7 +44,8 @@ func (e *Engine) CreditGiven() (l []CreditAccount) {
 // CreditHeld returns what this NIC may send to a process of another without asking. When no record is under way, the two
 // must agree: what the giver believes to be unspent and the holder does not know of is lost for ever.
 func (e *Engine) CreditHeld(nic uint64, slot uint16, gen uint32) uint64 {
-	if pr := e.nodes.byID[nic]; pr != nil {
+	e.begin()
+	if pr := e.peers.of(nic); pr != nil {
 		if r := pr.remotes[remoteKey{slot, gen}]; r != nil {
 			return r.credit()
 		}
@@ -49,7 +56,7 @@ func (e *Engine) CreditHeld(nic uint64, slot uint16, gen uint32) uint64 {
 // limits says what is wrong with the permissions given, if anything: their sums, or the bound of what may be outstanding.
 func (g *granter) limits(e *Engine) error {
 	var sum, advance uint64
-	for _, pr := range e.nodes.list {
+	for _, pr := range e.peers.list {
 		sum += pr.granted
 		advance += uint64(pr.gets.n) * limits.GetAdvance
 		if (pr.granted > 0) != (pr.holder.in == &g.holders) {
@@ -60,4 +67,15 @@ func (g *granter) limits(e *Engine) error {
 		return fmt.Errorf("permissions for %d bytes are outstanding, of peers for %d, of a bound of %d and %d for GETs", g.outstanding, sum, g.bound, advance)
 	}
 	return nil
+}
+
+// Utter sends a peer a record as it is, right or wrong, so that simulated NICs can go bad. It reports whether it has gone.
+func (e *Engine) Utter(nic uint64, r wire.Record) bool {
+	e.begin()
+	pr := e.peers.of(nic)
+	if pr == nil || len(r) > pr.ep.MaxRecord(wire.Data) {
+		return false
+	}
+	b := pr.ep.Reserve(e.now, spaceFor(len(r)), len(r))
+	return b != nil && copy(b, r) > 0
 }

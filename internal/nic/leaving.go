@@ -33,12 +33,12 @@ func (e *Engine) vacate(p *process, why error) {
 	e.detached = slices.DeleteFunc(e.detached, func(d Detached) bool { return d.Slot == p.slot })
 	e.leaving.pushBack(&p.leaving)
 	e.letGo(p) // first, so that who waits for an answer hears why there is none rather than that p has gone
-	e.endName(p)
+	e.names.End(e.addressOf(p))
 }
 
 // stop ends all that a process has under way that is served no more, and touches the memory of it no more.
 func (e *Engine) stop(p *process) {
-	e.leaveAll(p)
+	e.groups.Gone(&p.groups)
 	for i := range p.sends {
 		if s := &p.sends[i]; s.state != sendIdle {
 			e.abandonSend(s)
@@ -73,10 +73,7 @@ func (e *Engine) letGo(p *process) {
 	}
 	p.leaving.remove()
 	e.forgetCredits(p)
-	e.procs[p.slot] = nil
-	if p.slot != 0 {
-		e.registered--
-	}
+	e.procs.remove(p)
 	e.answerNew(p, driver.Result{Err: p.refused})
 	if p.deleteAt != noCommand {
 		e.answer(p.deleteAt, driver.Result{})

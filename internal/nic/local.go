@@ -24,14 +24,14 @@ func (e *Engine) localTurn(s *send) {
 // localEnvelope offers a message to its receiver.
 func (e *Engine) localEnvelope(s *send) {
 	d := s.dest
-	q := e.process(d.key.slot)
-	if q == nil || q.gen != d.key.gen || !q.served() {
+	q := e.process(d.key.Slot)
+	if q == nil || q.gen != d.key.Gen || !q.served() {
 		e.completeSend(s, vni.StatusProcessGone)
 		return
 	}
 	src := e.source(q, sourceKey{nil, s.p.slot, s.p.gen})
 	s.env.Number = src.expected
-	d.number++
+	d.leave(1, 0)
 	inb := e.newInbound(src, &s.env, inboundLocal, s.frag.Length)
 	inb.local, s.inb = s, inb
 	s.node.remove()

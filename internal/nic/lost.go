@@ -1,36 +1,120 @@
 package nic
 
 import (
+	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Lost counts short messages whose sends have completed, but which their peer never acknowledged: the process is told how
-// many there are, once, by the event that tells of the loss of the peer (decision 6).
-func (h *handler) Lost(_ *rel.Endpoint, r wire.Record) {
+// When a session ends, a process is told how many of its messages had completed and may not have been delivered (decision 6).
+// The receiver drops what is parked, so one envelope that has not come takes all behind it along, acknowledged or not:
+//
+//	to one process  1 2 3 4 5 6 7 8      3 was never acknowledged, 6 is still under way and fails by itself:
+//	                    ▲     └ d.number  3, 4, 5 and 7 are in doubt
+//	                  d.doubt
+
+// Lost notes what becomes doubtful with a record that the peer never acknowledged.
+func (h *handler) Lost(ep *rel.Endpoint, r wire.Record) {
+	e := h.engine()
+	pr := e.peers.at(ep)
+	if pr == nil {
+		return
+	}
 	var env wire.Envelope
-	n := 1
 	switch r.Type() {
 	case wire.TypeFrag:
 		env = r.Frag()
 	case wire.TypeRun:
-		var lengths wire.Lengths
-		env, lengths, _ = r.Run()
-		n = lengths.Count()
-	default:
+		env, _, _ = r.Run()
+	case wire.TypeRequest:
+		env = r.Request().Envelope
+	case wire.TypeWithdraw:
+		_, env = r.Withdraw()
+	case wire.TypeTable:
+		e.doubtClaim(pr, r.Payload())
+	}
+	p := e.process(env.SrcSlot)
+	if p == nil || p.gen != env.SrcGen || env.Number == 0 {
 		return
 	}
-	p := h.engine().process(env.SrcSlot)
-	if p != nil && p.gen == env.SrcGen && env.Flags&wire.FlagAccept == 0 { // who waits for an Accept fails by itself
-		p.lost += uint64(n)
+	if d := p.dests[vni.Address{NIC: pr.nic, Slot: env.DstSlot, Gen: env.DstGen}]; d != nil {
+		d.doubtFrom(env.Number)
 	}
 }
 
 var _ rel.LossHandler = (*handler)(nil)
 
-// takeLost returns that count and begins a new one.
-func (p *process) takeLost() uint64 {
-	n := p.lost
-	p.lost = 0
+// doubtClaim doubts all messages of a process whose name the peer may not have heard: it has taken none of them then.
+func (e *Engine) doubtClaim(pr *peer, b []byte) {
+	slot, gen, ok := names.Claimant(b)
+	p := e.process(slot)
+	if !ok || p == nil || p.gen != gen {
+		return
+	}
+	for _, d := range p.dests { // order does not matter
+		if d.peer == pr {
+			d.doubtFrom(1)
+		}
+	}
+}
+
+// doubtFrom doubts the messages from a number on.
+func (d *dest) doubtFrom(number uint32) {
+	if !d.doubted || int32(number-d.doubt) < 0 {
+		d.doubted, d.doubt = true, number
+	}
+}
+
+// doubts reports whether the message with this number is in doubt.
+func (d *dest) doubts(number uint32) bool { return d.doubted && int32(number-d.doubt) >= 0 }
+
+// inDoubt counts the messages of a process to a peer whose session ends that had completed and may not have been delivered:
+// those that were withdrawn after one that is lost are among them.
+func (p *process) inDoubt(pr *peer) (n uint64) {
+	p.numbered(pr, func(d *dest, number uint32, unsent bool) {
+		if unsent {
+			d.doubtFrom(number)
+		}
+	})
+	for _, d := range p.dests { // order does not matter
+		if d.peer == pr && d.doubted {
+			n += uint64(d.number - d.doubt)
+		}
+	}
+	p.numbered(pr, func(d *dest, number uint32, _ bool) {
+		if d.doubts(number) {
+			n--
+		}
+	})
 	return n
+}
+
+// numbered visits the messages of a process to a peer that have a number and have not ended. unsent: perhaps the peer has
+// never seen the envelope.
+func (p *process) numbered(pr *peer, visit func(d *dest, number uint32, unsent bool)) {
+	for i := range p.sendNumbers() {
+		s := p.sendAt(i)
+		switch {
+		case s == nil || s.state == sendIdle:
+		case s.kind == kindMulticast:
+			for _, v := range s.multi.receivers {
+				if v.dest != nil && v.dest.peer == pr {
+					visit(v.dest, v.number, true)
+				}
+			}
+		case s.kind == kindMessage && s.dest != nil && s.dest.peer == pr && s.queued.in == nil:
+			visit(s.dest, s.env.Number, s.again || s.frag.Type == wire.TypeEager)
+		}
+	}
+}
+
+// heardOf reports whether a peer has sent a process something in this session.
+func (p *process) heardOf(pr *peer) bool {
+	for _, c := range p.credits {
+		if c.pr == pr {
+			return c.heard
+		}
+	}
+	return false
 }

@@ -2,6 +2,7 @@ package nic
 
 import (
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -53,19 +54,16 @@ func (s *Straight) batch(m *vni.StraightSend, messages [][]byte, room func(d *de
 }
 
 // put writes them where they go, which uses up their numbers and their credit.
-func (s *Straight) put(b *batch, to []byte, tag uint64, messages [][]byte) {
+func (s *Straight) put(b *batch, way Way, to []byte, tag uint64, messages [][]byte) {
 	e, p, d := s.e, s.p, b.d
-	env := wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen, Number: d.number, Tag: tag}
+	env := d.envelope(p, d.leave(b.n, b.cost()), tag)
 	if b.n == 1 {
 		wire.PutFrag(to, &env, b.data)
 		copy(to[wire.FragLen:], messages[0])
 	} else {
 		wire.PutRun(to, &env, messages[:b.n])
 	}
-	d.number += uint32(b.n)
-	d.remote.used += b.cost()
-	e.countSent(p, uint64(b.n), uint64(b.data))
-	e.counts[vni.NICStraightSends] += uint64(b.n)
+	e.countLeft(p, way, uint64(b.n), uint64(b.data))
 	s.ep, s.n = d.peer.ep, 0
 }
 
@@ -86,7 +84,7 @@ func (s *Straight) SendFrame(m *vni.StraightSend, messages [][]byte) (n int) {
 	if to == nil {
 		return 0
 	}
-	s.put(&b, to, m.Tag, messages)
+	s.put(&b, WayRunFrame, to, m.Tag, messages)
 	ep.SendDirect(s.e.now, b.space, b.bytes(), s.e.out)
 	return b.n
 }
@@ -95,6 +93,7 @@ func (s *Straight) SendFrame(m *vni.StraightSend, messages [][]byte) (n int) {
 // holds them as Hold does. It returns how many, 0 where Send may do, and what Hold would.
 func (s *Straight) SendSegment(m *vni.StraightSend, messages [][]byte) (n int, enough bool) {
 	e, p := s.e, s.p
+	e.begin()
 	if len(messages[0]) > limits.CopiedMessage || !s.hasRoom() {
 		return 0, false
 	}
@@ -114,15 +113,26 @@ func (s *Straight) SendSegment(m *vni.StraightSend, messages [][]byte) (n int, e
 	if to == nil {
 		return 0, false
 	}
-	s.put(&b, to, m.Tag, messages)
+	s.put(&b, WayRunSegment, to, m.Tag, messages)
 	return b.n, s.hold(b.n)
 }
 
-// MaySoon reports whether a message of n bytes that could not leave can as soon as its receiver gives credit, or the link has room.
+// MaySoon reports whether a message of n bytes that could not leave can as soon as its receiver gives credit, or the link has room. One
+// that is too long for a frame, or to be copied into a segment, never can; and without any credit that is used up, none comes back: it has
+// to be asked for.
 func (s *Straight) MaySoon(m *vni.StraightSend, n int) bool {
-	if n > limits.EagerMessage || !s.usable() {
+	if n > limits.EagerMessage || !s.ready() {
 		return false
 	}
 	d := s.dest(m)
-	return d != nil && d.peer != nil && d.queue.n == 0 && d.peer.ep.Up() && d.remote.waiting.n == 0
+	if d == nil || d.peer == nil || d.queue.n > 0 || !d.peer.ep.Up() {
+		return false
+	}
+	if rm := d.remote; rm.waiting.n > 0 || rm.admitted != nil || rm.granted == rm.returned {
+		return false
+	}
+	if s.e.cfg.Defect == mutate.RoomAwaitedInVain {
+		return true
+	}
+	return (d.peer.ep.Reliable() || n <= limits.CopiedMessage) && wire.FragLen+n <= d.peer.ep.MaxRecord(spaceFor(n))
 }

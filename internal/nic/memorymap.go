@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -45,7 +46,7 @@ func ProcessBytes(g vni.Geometry) int64 { return tableEntryBytes(g) + operationB
 // tableEntryBytes is its process table entry with the two halves of its VNI.
 func tableEntryBytes(g vni.Geometry) int64 {
 	const emptyMaps = 2 * 48 // destinations and sources
-	return size[process]() + size[region]() + size[vni.NIC]() + size[vni.Segment]() + size[nameEntry]() + emptyMaps + 2*int64(g.Contexts)
+	return size[process]() + size[region]() + size[vni.NIC]() + size[vni.Segment]() + size[names.Entry]() + emptyMaps + 2*int64(g.Contexts)
 }
 
 // operationBytes is the entries that wait for its operations, one for each context.
@@ -63,38 +64,38 @@ func inMap[K comparable, V any](n int) int64 { return int64(n) * (size[K]() + si
 
 // MemoryMap tells how much the tables of the engine take, segment by segment. It looks at every process and group.
 func (e *Engine) MemoryMap() []Segment {
+	e.begin()
 	return []Segment{e.tableSegment(), e.driverSegment(), e.internalSegment(), e.managedSegment()}
 }
 
 // tableSegment is the process table: an array of entries of which each belongs to a slot, and what hangs on those in use.
 func (e *Engine) tableSegment() Segment {
-	entries := SegmentPart{Name: "entries", Entries: e.cfg.MaxProcesses, Used: e.registered,
-		Bytes: int64(cap(e.procs))*size[*process]() + int64(len(e.gens))*size[uint32]()}
-	for _, p := range e.procs {
-		if p != nil {
-			entries.InUse += tableEntryBytes(p.vni.Segment().Geometry())
-		}
+	entries := SegmentPart{Name: "entries", Entries: e.cfg.MaxProcesses, Used: e.procs.registered,
+		Bytes: e.procs.bytes()}
+	for p := range e.procs.all {
+		entries.InUse += tableEntryBytes(p.vni.Segment().Geometry())
 	}
 	entries.Bytes += entries.InUse
 	return Segment{SegmentTable, []SegmentPart{entries}}
 }
 
 func (e *Engine) driverSegment() Segment {
-	pending, of := e.driverHalf.Pending()
+	pending, of := e.driver.other.Pending()
 	queue := SegmentPart{Name: "commands", Entries: of, Used: pending, Bytes: driver.QueueBytes, InUse: int64(pending) * driver.QueueBytes / int64(of)}
 	return Segment{SegmentDriver, []SegmentPart{queue}}
 }
 
 // internalSegment is the three tables of the fabric, and Driver Info with what the driver ties to the process table.
 func (e *Engine) internalSegment() Segment {
-	nodes := SegmentPart{Name: "NIC table", Entries: limits.Peers, Used: len(e.nodes.list),
-		Bytes: int64(len(e.nodes.list))*(size[peer]()+size[rel.Endpoint]()) + inMap[uint64, *peer](len(e.nodes.byID)) + inMap[*rel.Endpoint, *peer](len(e.peers))}
-	names := SegmentPart{Name: "name table", Used: len(e.names.all),
-		Bytes: int64(len(e.names.all)) * (size[nameEntry]() + inMap[vni.Name, *nameEntry](2) + inMap[address, *nameEntry](1))}
-	groups := SegmentPart{Name: "group table", Used: len(e.groups.list),
-		Bytes: int64(len(e.groups.list))*size[group]() + inMap[vni.Name, *group](len(e.groups.byKey))}
+	nodes := SegmentPart{Name: "NIC table", Entries: limits.Peers, Used: len(e.peers.list),
+		Bytes: int64(len(e.peers.list))*(size[peer]()+size[rel.Endpoint]()) + inMap[uint64, *peer](len(e.peers.byID)) + inMap[*rel.Endpoint, *peer](len(e.peers.byEndpoint))}
+	entries, _ := e.names.Len()
+	table := SegmentPart{Name: "name table", Used: entries,
+		Bytes: int64(entries) * (size[names.Entry]() + inMap[vni.Name, *names.Entry](2) + inMap[vni.Address, *names.Entry](1))}
+	g := e.groups.Usage()
+	groups := SegmentPart{Name: "group table", Used: g.Groups, Bytes: int64(g.Groups) * g.GroupBytes}
 	info := SegmentPart{Name: "driver info", Bytes: size[driver.NIC]() + driver.TableBytes(e.cfg.MaxProcesses)}
-	parts := []SegmentPart{nodes, names, groups, info}
+	parts := []SegmentPart{nodes, table, groups, info}
 	for i := range parts {
 		parts[i].InUse = parts[i].Bytes
 	}
@@ -108,10 +109,7 @@ func (e *Engine) managedSegment() Segment {
 	maps := SegmentPart{Name: "descriptor maps"}
 	var r receive
 	mapBytes := int64(unsafe.Sizeof(r.space))
-	for _, p := range e.procs {
-		if p == nil {
-			continue
-		}
+	for p := range e.procs.all {
 		sends.add(len(p.sends), busySends(p), size[send]())
 		receives.add(len(p.recvs)+len(p.straights), p.posted.n, size[receive]()-mapBytes)
 		maps.add(len(p.recvs)+len(p.straights), matched(p), mapBytes)
@@ -121,12 +119,11 @@ func (e *Engine) managedSegment() Segment {
 	receives.InUse = int64(receives.Used) * (size[receive]() - mapBytes)
 	maps.InUse = int64(maps.Used) * mapBytes
 	staging := SegmentPart{Name: "staging buffers", Bytes: int64(e.staging.inUse + e.staging.kept), InUse: int64(e.staging.inUse)}
-	transit := SegmentPart{Name: "transit buffers", Bytes: int64(e.groups.transit.inUse + e.groups.transit.kept), InUse: int64(e.groups.transit.inUse)}
+	transit := SegmentPart{Name: "transit buffers", Bytes: int64(e.transit.inUse + e.transit.kept), InUse: int64(e.transit.inUse)}
 	seats := SegmentPart{Name: "process list nodes"}
-	for _, g := range e.groups.list {
-		seats.add(cap(g.seats), len(g.seats), size[seat]())
-	}
-	seats.InUse = int64(seats.Used) * size[seat]()
+	g := e.groups.Usage()
+	seats.add(g.Seats, g.SeatsInUse, g.SeatBytes)
+	seats.InUse = int64(seats.Used) * g.SeatBytes
 	return Segment{SegmentManaged, []SegmentPart{sends, receives, maps, staging, transit, seats}}
 }
 

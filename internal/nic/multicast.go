@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/relay"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -22,7 +22,7 @@ import (
 //	           └──────────────────► its own copy ──────────────────────┘
 //	              else
 //
-// A relay (relay.go) takes the message down a tree of NICs and costs the source the logarithm of their number. It can be
+// A relay (internal/relay) takes the message down a tree of NICs and costs the source the logarithm of their number. It can be
 // had for what may leave without asking: a message of EagerMessage bytes at most for whose receiver there is credit, and
 // none before it that waits. Of longer ones receivers take as much as each has room for, so each gets a copy by itself.
 //
@@ -34,12 +34,12 @@ type multicast struct {
 	node      node[multicast] // in process.held
 	s         *send           // of its context
 	receivers []receiver
-	todo      []uint16 // places of the receivers that are to have a copy
-	begun     int      // of todo
-	started   bool     // the command has been taken
-	left      int      // receivers that have not ended
-	relay     *relay   // of those that are relayed, until it is over
-	relayed   []uint16 // their places, in the order of the relay's list
+	todo      []uint16     // places of the receivers that are to have a copy
+	begun     int          // of todo
+	started   bool         // the command has been taken
+	left      int          // receivers that have not ended
+	relay     *relay.Relay // of those that are relayed, until it is over
+	relayed   []uint16     // their places, in the order of the relay's list
 	parts     [limits.Descriptors][]byte
 	n         int // of parts
 	length    uint64
@@ -89,7 +89,7 @@ func (e *Engine) startMulticast(p *process, s *send, c vni.Command) {
 	mc.node.v = mc
 	for i := range uint64(c.Size) {
 		var b [vni.ReceiverBytes]byte
-		gatherRange(b[:], s.frag.Parts, i*vni.ReceiverBytes)
+		vni.Gather(b[:], s.frag.Parts, i*vni.ReceiverBytes)
 		var n vni.Name
 		copy(n.App[:], b[:])
 		n.Index = binary.LittleEndian.Uint32(b[24:])
@@ -137,8 +137,7 @@ func (e *Engine) pickRelayed(mc *multicast) bool {
 	cost := stagedCost(mc.length)
 	for i := range mc.receivers {
 		v := &mc.receivers[i]
-		if v.dest = e.openTo(mc.s.p, v.name, cost); v.dest != nil {
-			v.dest.remote.used += cost
+		if v.dest = e.openTo(mc.s.p, v.name, mc.length); v.dest != nil {
 			mc.relayed = append(mc.relayed, uint16(i))
 		}
 	}
@@ -154,25 +153,24 @@ func (e *Engine) pickRelayed(mc *multicast) bool {
 	}
 	saved := len(mc.relayed) - bits.Len(uint(nics)) // copies
 	worth := saved > 0 && saved*(wire.FragLen+int(mc.length)) >= e.cfg.RelaySaves
-	for i := range mc.relayed {
-		v := mc.at(i)
-		if !worth {
-			v.dest.remote.used -= cost
+	mc.relayed = slices.DeleteFunc(mc.relayed, func(i uint16) bool {
+		v := &mc.receivers[i]
+		if !worth || !v.dest.open(int(mc.length)) { // a list may name a process more often than it has credit for
 			v.dest = nil
-			continue
+			return true
 		}
-		v.state, v.number = receiverRelayed, v.dest.number
-		v.dest.number++
+		v.state, v.number = receiverRelayed, v.dest.leave(1, cost)
 		v.dest.sends++
-	}
-	return worth
+		return false
+	})
+	return len(mc.relayed) > 0
 }
 
 // way orders the NICs of a relay, whose list is divided as it stands. On a torus (QNIX-52) they come column by column, from
 // this NIC's own one round, so that what is below a NIC are its neighbours. Elsewhere they come by id, from this NIC's own
 // one round: so the multicasts of different NICs are passed on by different ones.
 func (e *Engine) way(pr *peer) uint32 {
-	own, at := e.cfg.Position, pr.at
+	own, at := e.cfg.Position, pr.names.Position
 	if own.Width == 0 || at.Width != own.Width || at.Height != own.Height {
 		return 0
 	}
@@ -183,119 +181,16 @@ func (e *Engine) way(pr *peer) uint32 {
 // at is the receiver with a place in the relay's list.
 func (mc *multicast) at(i int) *receiver { return &mc.receivers[mc.relayed[i]] }
 
-// openTo finds a process of another NIC by name, if a message of this cost could leave for it at once and on credit.
-func (e *Engine) openTo(p *process, name vni.Name, cost uint64) *dest {
-	n := e.names.byName[name]
-	if n == nil || !n.live() || n.nic == e.cfg.ID {
+// openTo finds a process of another NIC by name, if a message of so many bytes could leave for it at once and on credit.
+func (e *Engine) openTo(p *process, name vni.Name, length uint64) *dest {
+	n := e.names.Find(&name)
+	if n == nil || !n.Live() || n.NIC == e.cfg.ID {
 		return nil
 	}
-	d := p.dests[destKey(n.address)]
-	if d == nil || d.over || !d.peer.ep.Up() || d.queue.n > 0 || d.remote.credit() < cost {
-		return nil
+	if d := p.dests[n.Address]; d != nil && d.open(int(length)) {
+		return d
 	}
-	return d
-}
-
-// startRelay makes the relay and lets it take turns. Its bytes are a copy, the one that a multicast costs beyond those of
-// a message: so it can go on when the process has what it waited for, or has ended.
-func (e *Engine) startRelay(mc *multicast) {
-	s := mc.s
-	most := wire.RelayHeadLen + len(mc.relayed)*(wire.RelayNICLen+wire.RelayReceiverLen) + int(mc.length)
-	r := e.newRelay(e.groups.transit.take(most), true)
-	b := r.body[wire.RelayHeadLen:]
-	nics := uint16(0)
-	for i := 0; i < len(mc.relayed); {
-		pr, n := mc.at(i).dest.peer, 0
-		for ; i < len(mc.relayed) && mc.at(i).dest.peer == pr; i++ {
-			v := mc.at(i)
-			w := wire.RelayReceiver{Gen: v.dest.key.gen, Number: v.number, Slot: v.dest.key.slot}
-			w.Put(b[wire.RelayNICLen+n*wire.RelayReceiverLen:])
-			n++
-		}
-		w := wire.RelayNIC{NIC: pr.nic, Session: pr.ep.Session(), Receivers: uint16(n)}
-		w.Put(b)
-		b = b[wire.RelayNICLen+n*wire.RelayReceiverLen:]
-		nics++
-	}
-	gatherRange(b[:mc.length], mc.parts[:mc.n], 0)
-	head := wire.RelayHead{NIC: e.cfg.ID, Gen: s.p.gen, Slot: s.p.slot, NICs: nics, Token: s.env.Token, Tag: mc.tag}
-	head.Put(r.body)
-	r.body = r.body[:most-len(b)+int(mc.length)]
-	if !r.parse() {
-		panic("nic: a relay of our own making is malformed")
-	}
-	r.multi, mc.relay = mc, r
-	e.beginLegs(r, 0)
-	if r.unsent() {
-		e.ready(s)
-	}
-	e.relayBegun(r)
-}
-
-// relayTurn sends a packet of a relay, in a turn of its process. Its legs go one after the other, those first that have
-// the most NICs below them, but for one whose peer takes no more just now.
-func (e *Engine) relayTurn(s *send) {
-	var full *peer
-	r := s.multi.relay
-	for _, l := range r.legs {
-		if l.sent == l.length {
-			continue
-		}
-		if e.relayPiece(l) {
-			full = nil
-			break
-		}
-		if full == nil {
-			full = l.pr
-		}
-	}
-	switch {
-	case !r.unsent():
-		s.node.remove()
-		s.state = sendCopies
-		e.carried(r)
-	case full != nil:
-		s.node.remove()
-		s.state = sendBlocked
-		full.blocked.pushBack(&s.node)
-	}
-}
-
-// relayOver takes what has become of a multicast's relay.
-func (e *Engine) relayOver(r *relay) {
-	mc, p, missed := r.multi, r.multi.s.p, false
-	e.disown(mc)
-	for i := range mc.relayed {
-		v := mc.at(i)
-		switch {
-		case v.state != receiverRelayed: // its NIC was lost, or it has gone
-		case r.hasMissed(i) && e.cfg.Defect != mutate.RelayMissForgotten:
-			v.state = receiverMissed
-			mc.todo = append(mc.todo, mc.relayed[i])
-			missed = true
-			e.counts[vni.NICRelaysMissed]++
-		default:
-			e.countMessage(p, vni.StatusOK, mc.length)
-			e.endReceiver(mc, int(mc.relayed[i]), vni.StatusOK)
-		}
-	}
-	if missed && mc.started {
-		if mc.node.in == nil { // else it waits for copies anyway
-			p.held.pushBack(&mc.node)
-		}
-		e.resumeSoon(p)
-	}
-}
-
-// disown lets a relay go on without its multicast.
-func (e *Engine) disown(mc *multicast) {
-	r, s := mc.relay, mc.s
-	if r == nil {
-		return
-	}
-	r.multi, mc.relay = nil, nil
-	s.node.remove()
-	s.state = sendCopies
+	return nil
 }
 
 // endReceiver notes that a receiver has its message, or will not get it. The last one completes the multicast.
@@ -320,26 +215,6 @@ func (e *Engine) endReceiver(mc *multicast, place int, status vni.Status) {
 	clear(mc.parts[:])
 	e.multicasts.give(mc)
 	e.endSend(s, &c)
-}
-
-// abandonRelay lets a relay whose outcome nobody waits for take its way alone: those who have a part of it must get the
-// rest. Whom it has not been sent to yet it spares.
-func (e *Engine) abandonRelay(mc *multicast) {
-	r := mc.relay
-	if r == nil {
-		return
-	}
-	e.disown(mc)
-	r.begun = false
-	for _, l := range slices.Clone(r.legs) {
-		switch {
-		case l.sent == 0:
-			e.loseLeg(l)
-		case l.sent < l.length:
-			e.pumpRelay(l)
-		}
-	}
-	e.relayBegun(r)
 }
 
 // loseReceivers ends the receivers at which a relay may or may not arrive any more: their session is over, or they have
@@ -375,7 +250,7 @@ func (e *Engine) stopMulticast(s *send, why wire.Reason, status vni.Status) {
 			continue
 		}
 		if d := v.dest; d != nil {
-			e.withdrawNumber(d, &wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen, Number: v.number}, mc.length)
+			e.withdrawNumber(d, &wire.Envelope{DstSlot: d.key.Slot, DstGen: d.key.Gen, SrcSlot: p.slot, SrcGen: p.gen, Number: v.number}, mc.length)
 		}
 		e.endReceiver(mc, i, status)
 	}

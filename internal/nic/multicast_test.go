@@ -48,7 +48,7 @@ func TestAMulticastOutlivesTheLossOfANIC(t *testing.T) {
 			t.Errorf("%v: the multicast ended with %v of receiver %d", order, s.Status, s.Tag)
 		}
 		c.wantReceived(atC, buf, want)
-		f.until(8*time.Second, "b is back", func() bool { pr := all[0].peerOf(2); return pr.ep.Up() && pr.synced })
+		f.until(8*time.Second, "b is back", func() bool { pr := all[0].peerOf(2); return pr.ep.Up() && pr.names.Synced() })
 		f.known("b/0", "b/1")
 		for _, p := range []*tester{b0, b1} {
 			small := make([]byte, 5)

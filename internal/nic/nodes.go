@@ -2,42 +2,33 @@ package nic
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/weftnet/weft/internal/clock"
-	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/relay"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
 
+// Position is where a NIC is on the torus of the fabric, if it is one (QNIX-52).
+type Position = wire.Position
+
 // peer is another NIC, as this one deals with it: what is under way to it and from it.
 type peer struct {
-	ep      *rel.Endpoint
-	nic     uint64 // 0 until its first hello
-	at      Position
-	added   bool // by AddNode or the word of another NIC, so that it may stay away and come back
-	named   bool // by AddNode, so that it is not forgotten however long it stays away
-	removed bool // by RemoveNode; forgotten when its pair is down
-	watched bool // and probed until then
-	failed  bool // it could not be reached, or was lost, and has not come back
-	retryAt clock.Time
-	pause   time.Duration // before that, after an attempt that failed
+	ep    *rel.Endpoint
+	nic   uint64 // 0 until its first hello
+	names names.Peer
 
-	looked   bool // since lookedAt it is probed, for it has been silent for long
-	lookedAt clock.Time
-	forgetAt clock.Time // unless it has come back, or is named
-
-	granted     uint64     // bytes that it has been permitted and that have not come
-	writtenOff  uint64     // such bytes that are waited for no more
-	writeOffs   uint32     // how often
-	progressAt  clock.Time // when some came, or it began to have any
-	holder      node[peer] // in granter.holders
-	doubted     bool       // another NIC uses its id: it is probed, to see whether it has moved
-	doubtedTill clock.Time
+	granted    uint64     // bytes that it has been permitted and that have not come
+	writtenOff uint64     // such bytes that are waited for no more
+	writeOffs  uint32     // how often
+	progressAt clock.Time // when some came, or it began to have any
+	holder     node[peer] // in granter.holders
 
 	blocked list[send]            // sends that wait until it can take more
 	remotes map[remoteKey]*remote // its processes that ours send to
@@ -45,23 +36,8 @@ type peer struct {
 	in      fragTable[inbound]    // its fragments to us, by its ids
 	gets    fragTable[inbound]    // what we GET from it, by our ids
 	serving fragTable[send]       // what it GETs from us, by its ids
-	legs    list[leg]             // of collective operations, that wait until it can take more
-	signals []wire.Signal         // that wait until the pair is open
-
-	relays      list[relay]         // that it wants an answer to
-	legsOut     list[relayLeg]      // of relays, that it has not answered
-	legsBlocked list[relayLeg]      // those of them that wait until it can take more
-	relayed     int                 // what those that it has not answered cost
-	assemblies  map[uint32]assembly // relays of its that have not come whole
-	assembling  int                 // what they cost
-	seats       peerSeats           // what it has been told of groups, and has told
-
-	first, firstDue       int        // records of its first table: come so far, and announced
-	promised, promisedDue int        // claims whose fate was to follow: known so far, and announced
-	told                  bool       // its first table is complete
-	synced                bool       // and what was to follow has come
-	syncBy                clock.Time // when sends to unknown names do not wait for that any more
-	gatherBy              clock.Time // when claims do not wait for its table; 0 until that is timed
+	groups  coll.Peer
+	relays  relay.Peer
 }
 
 // remote finds what we know of a process of the peer.
@@ -74,17 +50,52 @@ func (pr *peer) remote(k remoteKey) *remote {
 	return r
 }
 
-// nodeTable is the NIC table (QNIX-52): every NIC of the fabric that this one knows.
-type nodeTable struct {
-	list []*peer
-	byID map[uint64]*peer
+// peerTable is every NIC of the fabric that this one knows.
+type peerTable struct {
+	list       []*peer // in the order of learning
+	byEndpoint map[*rel.Endpoint]*peer
+	byID       map[uint64]*peer // those that have said hello, or were added by their id
+	last       *peer            // the last record was from it: so will be the next, mostly. nil: not known
+	datagrams  map[uint8]DatagramService
 }
 
-func (t *nodeTable) init() { t.byID = make(map[uint64]*peer) }
+func (t *peerTable) init() {
+	t.byEndpoint, t.byID = make(map[*rel.Endpoint]*peer), make(map[uint64]*peer)
+}
 
-// mayKnowMore reports whether there is a NIC whose names have not all been told yet.
-func (t *nodeTable) mayKnowMore(now clock.Time) bool {
-	return slices.ContainsFunc(t.list, func(pr *peer) bool { return !pr.synced && !pr.failed && now < pr.syncBy })
+// at finds the peer with an endpoint; nil if there is none.
+func (t *peerTable) at(ep *rel.Endpoint) *peer { return t.byEndpoint[ep] }
+
+// of finds the peer with an id; nil if there is none.
+func (t *peerTable) of(nic uint64) *peer {
+	if pr := t.last; pr != nil && pr.nic == nic && nic != 0 { // mostly
+		return pr
+	}
+	return t.byID[nic]
+}
+
+// add enters a peer.
+func (t *peerTable) add(pr *peer) {
+	t.byEndpoint[pr.ep] = pr
+	t.list = append(t.list, pr)
+	t.identify(pr)
+}
+
+// identify notes the id of a peer, if it is known by now.
+func (t *peerTable) identify(pr *peer) {
+	if pr.nic = pr.ep.NIC(); pr.nic != 0 {
+		t.byID[pr.nic], t.last = pr, nil
+	}
+}
+
+// remove undoes add.
+func (t *peerTable) remove(pr *peer) {
+	delete(t.byEndpoint, pr.ep)
+	if t.byID[pr.nic] == pr {
+		delete(t.byID, pr.nic)
+	}
+	t.list = slices.DeleteFunc(t.list, func(other *peer) bool { return other == pr })
+	t.last = nil
 }
 
 // NodeInfo is what tools are told about another NIC.
@@ -105,177 +116,74 @@ type NodeInfo struct {
 
 // Nodes lists the other NICs in the order in which this one got to know them.
 func (e *Engine) Nodes() []NodeInfo {
+	e.begin()
 	var l []NodeInfo
-	for _, pr := range e.nodes.list {
-		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(), RTTNanos: int64(pr.ep.RTT()), Position: pr.at}
+	for _, pr := range e.peers.list {
+		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(), RTTNanos: int64(pr.ep.RTT()), Position: pr.names.Position}
 		n.Frame, n.WholeFrame, n.Narrow = pr.ep.FrameLengths()
 		n.Check, n.CheckText = pr.ep.CheckResult()
-		for _, m := range e.names.all {
-			if m.nic == pr.nic && m.live() {
-				n.Processes++
-			}
-		}
+		n.Processes = e.names.Processes(&pr.names)
 		l = append(l, n)
 	}
 	return l
 }
 
-// AddNode says that there is a NIC at addr; id is 0 if that is not known yet. The engine opens a pair with it at once
-// and as often as it is lost, since names spread over pairs. A NIC that is up at another address is refused, unless it
-// was removed from there before.
-func (e *Engine) AddNode(id uint64, addr link.Addr) error {
-	e.catchUp() // it may end the session of one that was removed
-	pr, err := e.addNode(id, addr)
-	if err == nil {
-		pr.named = true
-	}
-	return err
-}
-
-func (e *Engine) addNode(id uint64, addr link.Addr) (*peer, error) {
-	if id == e.cfg.ID {
-		return nil, fmt.Errorf("nic: node %v has this NIC's own id", addr)
-	}
-	ep, err := e.rel.Open(id, addr)
-	if pr := e.peerOf(id); errors.Is(err, rel.ErrAddress) && pr != nil && pr.removed {
-		e.forget(pr) // whoever has the session is not whom the registry means by this id
-		ep, err = e.rel.Open(id, addr)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("nic: node %v: %w", addr, err)
-	}
-	pr := e.peers[ep]
+// peerAt finds the peer with an endpoint. There is none yet if a NIC is added, or says hello.
+func (e *Engine) peerAt(ep *rel.Endpoint) *peer {
+	pr := e.peers.at(ep)
 	if pr == nil {
-		pr = e.newPeer(ep)
-	}
-	pr.keep()
-	pr.added = true
-	e.checkAt(0)
-	return pr, nil
-}
-
-func (e *Engine) newPeer(ep *rel.Endpoint) *peer {
-	pr := &peer{ep: ep, nic: ep.NIC(), remotes: make(map[remoteKey]*remote), syncBy: clock.Never}
-	pr.holder.v = pr
-	e.peers[ep] = pr
-	e.nodes.list = append(e.nodes.list, pr)
-	if pr.nic != 0 {
-		e.nodes.byID[pr.nic], e.lastPeer = pr, nil
+		pr = &peer{ep: ep, groups: coll.Peer{Endpoint: ep}, relays: relay.Peer{Endpoint: ep}, remotes: make(map[remoteKey]*remote)}
+		pr.holder.v = pr
+		e.peers.add(pr)
+		e.names.Add(&pr.names, ep)
 	}
 	return pr
 }
 
 // peerOf finds the peer with an id; nil if there is none.
-func (e *Engine) peerOf(nic uint64) *peer {
-	if pr := e.lastPeer; pr != nil && pr.nic == nic && nic != 0 { // mostly
-		return pr
-	}
-	return e.nodes.byID[nic]
-}
-
-// errRefused are the reasons for which a hello is refused.
-var (
-	errOwnID   = errors.New("nic: hello with this NIC's own id")
-	errUnknown = errors.New("nic: hello of a NIC that is not in the configuration")
-	errKnownID = errors.New("nic: hello of a second NIC with a known id")
-)
+func (e *Engine) peerOf(nic uint64) *peer { return e.peers.of(nic) }
 
 // Admit says whether a NIC that says hello may open a pair with this one (decision 1).
 func (h *handler) Admit(_ clockTime, nic uint64, from link.Addr) error {
-	e := h.engine()
-	if nic == e.cfg.ID {
-		return errOwnID
-	}
-	if e.cfg.Static && !slices.ContainsFunc(e.nodes.list, func(pr *peer) bool { return pr.added && pr.ep.Addr() == from }) {
-		return errUnknown
-	}
-	if pr := e.peerOf(nic); pr != nil && pr.ep.Up() && pr.ep.Addr() != from {
-		e.doubt(pr)
-		return errKnownID
-	}
-	return nil
-}
-
-// doubt has a peer probed because somebody elsewhere says that he is it: if it does not answer, it has moved, and will be
-// admitted at its new address once the old one is given up.
-func (e *Engine) doubt(pr *peer) {
-	if !pr.doubted {
-		pr.doubted = true
-		pr.ep.Watch(1)
-	}
-	pr.doubtedTill = e.now.Add(e.cfg.UnreachableAfter + e.cfg.ProbeEvery)
-	e.checkAt(pr.doubtedTill)
-}
-
-func (e *Engine) trust(pr *peer) {
-	if pr.doubted {
-		pr.doubted = false
-		pr.ep.Watch(-1)
-	}
+	return h.names.Admit(nic, from)
 }
 
 // Up begins a session with a peer: the tables go to it before anything else.
 func (h *handler) Up(_ clockTime, ep *rel.Endpoint) {
 	e := h.engine()
-	pr := e.peers[ep]
-	if pr == nil {
-		pr = e.newPeer(ep)
-	}
-	pr.nic = ep.NIC()
-	e.nodes.byID[pr.nic], e.lastPeer = pr, nil
-	e.names.comes(pr)
-	pr.failed, pr.told, pr.synced = false, false, false
-	pr.first, pr.firstDue, pr.promised, pr.promisedDue = 0, -1, 0, 0
-	pr.retryAt, pr.pause = clock.Never, 0
-	pr.syncBy = e.now.Add(e.cfg.UnreachableAfter)
-	pr.gatherBy = 0
-	e.checkAt(0)
+	pr := e.peerAt(ep)
+	e.peers.identify(pr)
 	e.counts[vni.RelUpSessions]++
-	e.tellTables(pr)
-	e.flushSignals(pr)
+	e.names.Up(&pr.names)
+	e.groups.Up(&pr.groups)
 	e.unblock(pr)
 }
 
-// Down ends a session, or the attempt at one. Whatever needs the peer ends with the reason; what has come whole stays.
+// Down ends a session, or the attempt at one. Whatever needs the peer ends with the reason; what has been accepted stays. The
+// processes are told before anything of a next session can come.
 func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
 	e := h.engine()
-	pr := e.peers[ep]
+	pr := e.peers.at(ep)
 	if pr == nil {
 		return
 	}
-	e.trust(pr)
-	e.lookAway(pr)
-	if !pr.failed {
-		pr.forgetAt = e.now.Add(e.cfg.FailureTimeout)
-		e.checkAt(pr.forgetAt)
-	}
-	pr.failed, pr.told, pr.synced = true, false, false
-	pr.retryAt = e.now.Add(max(pr.pause, limits.HelloEvery))
 	status := statusOfDown(why)
 	e.countDown(why)
 	pr.in.all(func(inb *inbound) { e.loseInbound(inb) }) // first, so that receives go back and end with the others
-	e.losePeerRelays(pr)
-	for _, p := range e.procs {
-		if p != nil {
-			e.dropPeer(p, pr, status, why)
-		}
+	e.relays.Down(&pr.relays)
+	for p := range e.procs.all {
+		e.dropPeer(p, pr, status, why)
 	}
 	pr.serving.all(func(s *send) { e.endServe(s) })
 	clear(pr.remotes)
 	e.forgetPeerCredits(pr)
-	pr.syncBy = clock.Never
-	e.names.lose(e, pr, status == vni.StatusProcessGone)
-	e.losePeerSeats(pr, errors.Is(why, rel.ErrGoodbye))
-	e.reconsider = true
-	e.checkAt(pr.retryAt)
-	if pr.removed {
-		e.checkAt(0)
-	}
+	e.names.Down(&pr.names, status == vni.StatusProcessGone)
+	e.groups.Down(&pr.groups, errors.Is(why, rel.ErrGoodbye))
 }
 
 // dropPeer ends all that a process has under way with a peer.
 func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
-	knew := false
+	knew, doubtful := p.heardOf(pr) && e.cfg.Defect != mutate.EndUntold, p.inDoubt(pr)
 	for i := range p.sendNumbers() {
 		if s := p.sendAt(i); s != nil && s.state != sendIdle && s.dest != nil && s.dest.peer == pr {
 			knew = true
@@ -295,7 +203,6 @@ func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
 	}
 	for _, src := range sorted(p.sources) {
 		if src.key.peer == pr {
-			knew = true
 			e.endSource(p, src)
 		}
 	}
@@ -313,7 +220,7 @@ func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
 		if errors.Is(why, rel.ErrRestarted) {
 			kind = vni.EventRestarted
 		}
-		e.tell(p, vni.Event{Kind: kind, NIC: pr.nic, Count: p.takeLost()})
+		e.tell(p, vni.Event{Kind: kind, NIC: pr.nic, Count: doubtful})
 	}
 }
 
@@ -325,16 +232,15 @@ func (inb *inbound) leaveCredit(pr *peer) {
 	}
 }
 
-// endSource matches what has come whole from a source whose session is over, gaps or not: it may have been reported as
-// delivered. The rest will not come.
+// endSource forgets a source whose session is over, with all that is parked: what is before it will not come (decision 6).
 func (e *Engine) endSource(p *process, src *source) {
 	for inb := src.early.front(); inb != nil; inb = src.early.front() {
-		inb.node.remove()
-		if inb.done {
+		if inb.done && e.cfg.Defect == mutate.ParkedDelivered {
+			inb.node.remove()
 			e.offer(inb)
-		} else {
-			e.loseInbound(inb)
+			continue
 		}
+		e.freeInbound(inb)
 	}
 	p.forgetSource(src)
 }
@@ -374,63 +280,16 @@ func (e *Engine) tell(p *process, ev vni.Event) {
 	e.ring(p)
 }
 
-// checkAt makes expire run at t or earlier.
-func (e *Engine) checkAt(t clock.Time) { e.nextCheck = clock.Min(e.nextCheck, t) }
-
-// expire does what has waited for its time: pairs are opened again, names of lost NICs and of gone processes forgotten,
-// sends to names looked at again.
+// expire does what has waited for its time, or for a name.
 func (e *Engine) expire() {
-	if e.now >= e.nextCheck {
-		e.nextCheck = clock.Never
-		for _, pr := range e.nodes.list {
-			e.checkSyncBy(pr)
-			e.checkGather(pr)
-			e.checkDoubt(pr)
-			e.checkRetry(pr)
-			e.checkLook(pr)
-			e.checkForget(pr)
-		}
-		e.forgetRemoved()
-		e.names.expire(e)
+	if e.expiry.due(e.now) {
+		e.names.Expire()
 		e.bury()
 		e.endRecalled()
-		e.decide()
+		e.recallLate()
 	}
-	if e.reconsider {
-		e.decide()
-		e.reconsider = false
+	if e.names.Settle() {
 		e.resolveWaiting()
-	}
-}
-
-// checkDoubt trusts a peer again that has answered for long enough.
-func (e *Engine) checkDoubt(pr *peer) {
-	switch {
-	case !pr.doubted:
-	case pr.doubtedTill <= e.now:
-		e.trust(pr)
-	default:
-		e.checkAt(pr.doubtedTill)
-	}
-}
-
-// checkSyncBy has sends to unknown names wait no longer for a peer that keeps its names to itself.
-func (e *Engine) checkSyncBy(pr *peer) {
-	switch {
-	case pr.synced || pr.syncBy == clock.Never:
-	case pr.syncBy <= e.now:
-		e.reconsider = true
-	default:
-		e.checkAt(pr.syncBy)
-	}
-}
-
-// resolveWaiting looks the names of waiting sends up again.
-func (e *Engine) resolveWaiting() {
-	for n := e.waiting.n; n > 0; n-- {
-		s := e.waiting.front()
-		s.node.remove()
-		e.resolve(s)
 	}
 }
 

@@ -3,6 +3,7 @@ package nic
 import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -10,6 +11,9 @@ import (
 // Order is the matcher's (decision 5). A source counts the envelopes that have been matched or queued; one that comes
 // early is parked until those before it have come. What a peer can park is bounded by what it may send: its credit, its
 // permission requests, and rel's window.
+//
+// A parked message is neither accepted nor delivered, and the end of the session drops it: so what a process receives from
+// another within a session has no holes (decision 6).
 
 // sourceKey is one process of the fabric, in one life, as a sender to a process of ours. Its peer is nil if it is ours.
 type sourceKey struct {
@@ -28,6 +32,14 @@ type source struct {
 	expected uint32   // number of the next envelope to match
 	early    list[inbound]
 	sender   *vni.Sender // as Meet tells of it, once it has; it is named then
+}
+
+// whole is what a process is told of its sender, which does not change. It has its name, or will never be asked for one.
+func (src *source) whole() *vni.Sender {
+	if src.sender == nil {
+		src.sender = &vni.Sender{Name: src.name, NIC: src.nic, Slot: src.key.slot, Gen: src.key.gen}
+	}
+	return src.sender
 }
 
 // sourceOf finds whom an envelope is from, as its receiver knows him. Nil means that there is no such receiver: the
@@ -63,11 +75,12 @@ func (e *Engine) source(p *process, k sourceKey) *source {
 				return nil
 			}
 			src.credit.sources++
+			src.credit.heard = true
 		}
 		if k.slot == 0 {
-			src.name, src.named = controlName, true
-		} else if n := e.names.byAddr[address{src.nic, k.slot, k.gen}]; n != nil {
-			src.name, src.named = n.name, true
+			src.name, src.named = names.Control, true
+		} else if n := e.names.At(vni.Address{NIC: src.nic, Slot: k.slot, Gen: k.gen}); n != nil && !n.Stale() { // else its NIC has not told it in this session
+			src.name, src.named = n.Name, true
 		}
 		p.sources[k] = src
 	}
@@ -116,7 +129,13 @@ func (e *Engine) arrive(inb *inbound) {
 	}
 	e.counts[vni.NICEarly]++
 	src.early.insertAfter(&inb.node, src.behind(inb.env.Number))
+	if inb.done && e.cfg.Defect == mutate.AcceptedParked {
+		e.accept(inb, nil)
+	}
 }
+
+// parked reports whether envelopes before that of inb have yet to come.
+func (inb *inbound) parked() bool { return inb.src != nil && inb.node.in == &inb.src.early }
 
 // advance passes over the envelope just matched, and matches those parked behind it.
 func (e *Engine) advance(src *source) {
@@ -142,15 +161,14 @@ func (e *Engine) release(src *source) {
 }
 
 // named gives the sources at an address their name, and matches what waited for it.
-func (e *Engine) named(n *nameEntry) {
-	pr := e.peerOf(n.nic)
-	for _, p := range e.procs {
-		if p == nil {
-			continue
-		}
-		if src := p.sources[sourceKey{pr, n.slot, n.gen}]; src != nil && !src.named {
-			src.name, src.named = n.name, true
-			e.release(src)
+func (e *Engine) named(n *names.Entry) {
+	pr := e.peerOf(n.NIC)
+	for p := range e.procs.all {
+		if src := p.sources[sourceKey{pr, n.Slot, n.Gen}]; src != nil && !src.named {
+			src.name, src.named = n.Name, true
+			if e.cfg.Defect != mutate.NamedUnreleased {
+				e.release(src)
+			}
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestAPeerCostsWhatIsStated(t *testing.T) { // P13
 	}
 	f.until(time.Minute, "all sessions", func() bool {
 		up := 0
-		for _, p := range hub.nodes.list {
+		for _, p := range hub.peers.list {
 			if p.ep.Up() {
 				up++
 			}

@@ -245,7 +245,7 @@ func (e *Engine) request(pr *peer, r wire.Record) {
 		return
 	}
 	src := e.sourceOf(pr, &q.Envelope, q.ID)
-	if src == nil || !src.fresh(q.Envelope.Number) {
+	if src == nil || e.arrived(src, &q.Envelope, 0) != goesOn {
 		return
 	}
 	if q.Length <= limits.EagerMessage { // a short message asks only because its NIC lacks credit

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
@@ -14,7 +15,7 @@ import (
 // process is an entry of the process table (QNIX-34): one registered process, its VNI, and what it has under way.
 type process struct {
 	node     node[process] // in Engine.active while the NIC listens to its queue
-	sendNode node[process] // in Engine.sending while it has sends that can take a turn, or in Engine.crowded
+	sendNode node[process] // in Engine.turns while it has sends that can take a turn
 	slot     uint16
 	gen      uint32
 	pid      uint32 // of its program
@@ -28,7 +29,6 @@ type process struct {
 	refused  error // then: what its New_Process is answered with, if that has yet to be
 	deleteAt int   // position of its Delete_Process, if that has come; else noCommand
 	detached bool  // served no more; the driver has yet to delete it
-	lostTo   *peer // which has judged that the name is its own; its claim may come later
 	idle     int   // polls in a row that found no command
 	silent   int   // rings in a row without a command
 	badOps   int   // operations refused for their arguments since badSince; a storm of them detaches
@@ -38,7 +38,7 @@ type process struct {
 	copies         []*send    // of multicasts, numbered behind the contexts; nil where there is none
 	free           []int      // the places in copies that are free
 	sched          list[send] // second level of the round robin (QNIX-40): sends that can take a turn
-	dests          map[destKey]*dest
+	dests          map[vni.Address]*dest
 	lastDest       *dest         // that a send went to: so will the next, mostly
 	recvs          []receive     // by receive context
 	posted         list[receive] // receive table, first half: posted and not yet matched, oldest first
@@ -50,20 +50,22 @@ type process struct {
 	spareStraights []*receive // of those, not in use
 	postSeq        uint64     // numbers posted receives, so that one can go back to its place
 
-	lost uint64 // sends completed and never acknowledged, of the session that ends just now
+	regions   []*region // by id; 0 is the pool
+	rings     int       // bytes of rings that others cannot reach by mistake, and of what was put back from rings
+	spareRuns []*sendRun
+	fresh     []*msgRing    // with something that the process has not been shown
+	staged    int           // bytes of staging in use by messages that came with permission or locally
+	credited  int           // bytes of staging promised to sending NICs as credit
+	credits   []*credit     // by holder
+	unstaged  list[inbound] // short messages among stray that staging had no room for; oldest first
 
-	regions  []*region     // by id; 0 is the pool
-	staged   int           // bytes of staging in use by messages that came with permission or locally
-	credited int           // bytes of staging promised to sending NICs as credit
-	credits  []*credit     // who has it
-	unstaged list[inbound] // short messages among stray that staging had no room for; oldest first
-
-	members []*member // its memberships in groups
+	groups coll.Process
 
 	held       list[multicast] // that have copies to begin
 	resumeNode node[process]   // in Engine.resumed
 	lastCopy   uint32          // counts the copies, for their tokens
 
+	guard   *guard      // in front of it; nil if none is
 	rooms   rel.Account // segments of its sends
 	account Account
 }
@@ -82,18 +84,78 @@ func (p *process) sendAt(i int) *send {
 	return nil
 }
 
+// addressOf is the address of a process of this NIC.
+func (e *Engine) addressOf(p *process) vni.Address {
+	return vni.Address{NIC: e.cfg.ID, Slot: p.slot, Gen: p.gen}
+}
+
 // served reports whether the process may still be sent to.
 func (p *process) served() bool { return !p.gone && !p.detached }
 
 func (p *process) String() string { return fmt.Sprintf("%v (slot %d)", p.name, p.slot) }
 
-// process returns the process at slot, nil if there is none.
-func (e *Engine) process(slot uint16) *process {
-	if int(slot) < len(e.procs) {
-		return e.procs[slot]
+// processTable is the process table (QNIX-34).
+type processTable struct {
+	slots      []*process // slot 0 is the NIC's own (decision 1); nil: none
+	gens       []uint32   // by slot: the generation given last
+	registered int        // processes, beside the one at slot 0
+}
+
+// init makes the table of at most so many processes, beside that at slot 0. The generations begin behind base.
+func (t *processTable) init(most int, base uint32) {
+	t.slots, t.gens = make([]*process, 1, 1+min(most, limits.Processes)), make([]uint32, 1+most)
+	for i := range t.gens {
+		t.gens[i] = base
+	}
+}
+
+// at returns the process at slot, nil if there is none.
+func (t *processTable) at(slot uint16) *process {
+	if int(slot) < len(t.slots) {
+		return t.slots[slot]
 	}
 	return nil
 }
+
+// all are the processes, by slot.
+func (t *processTable) all(yield func(*process) bool) {
+	for _, p := range t.slots {
+		if p != nil && !yield(p) {
+			return
+		}
+	}
+}
+
+// generation gives the next process at slot its generation.
+func (t *processTable) generation(slot uint16) uint32 {
+	t.gens[slot]++
+	return t.gens[slot]
+}
+
+func (t *processTable) add(p *process) {
+	for int(p.slot) >= len(t.slots) {
+		t.slots = append(t.slots, nil)
+	}
+	t.slots[p.slot] = p
+	if p.slot != 0 {
+		t.registered++
+	}
+}
+
+func (t *processTable) remove(p *process) {
+	t.slots[p.slot] = nil
+	if p.slot != 0 {
+		t.registered--
+	}
+}
+
+// bytes is what the table takes, without the processes.
+func (t *processTable) bytes() int64 {
+	return int64(cap(t.slots))*size[*process]() + int64(len(t.gens))*size[uint32]()
+}
+
+// process returns the process at slot, nil if there is none.
+func (e *Engine) process(slot uint16) *process { return e.procs.at(slot) }
 
 // install makes the table entry of a process and begins to listen to it.
 func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
@@ -103,8 +165,9 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	p := &process{
 		slot: c.Index, gen: gen, pid: c.PID, name: name, vni: seg.NIC(), wakeUp: at.WakeUp, newAt: noCommand, deleteAt: noCommand,
 		sends: make([]send, g.Contexts), recvs: make([]receive, g.Contexts),
-		dests: make(map[destKey]*dest), sources: make(map[sourceKey]*source),
+		dests: make(map[vni.Address]*dest), sources: make(map[sourceKey]*source),
 		regions: make([]*region, 1),
+		groups:  coll.Process{Name: name, Address: vni.Address{NIC: e.cfg.ID, Slot: c.Index, Gen: gen}},
 	}
 	p.node.v, p.sendNode.v, p.resumeNode.v, p.leaving.v = p, p, p, p
 	for c := range p.sends {
@@ -113,10 +176,7 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	}
 	p.regions[0] = &region{owner: p, mem: seg.Pool()}
 	p.vni.SetIdentity(vni.Identity{NIC: e.cfg.ID, Incarnation: e.cfg.Incarnation, Slot: p.slot, Gen: p.gen, Name: name})
-	for int(c.Index) >= len(e.procs) {
-		e.procs = append(e.procs, nil)
-	}
-	e.procs[c.Index] = p
+	e.procs.add(p)
 	e.listen(p, e.cfg.IdlePolls)
 	return p
 }
@@ -146,6 +206,7 @@ type Detached struct {
 // TakeDetached returns the processes detached since the last call, but not those that the driver has deleted meanwhile. The
 // caller has the driver delete them.
 func (e *Engine) TakeDetached() []Detached {
+	e.begin()
 	d := e.detached
 	e.detached = nil
 	return d

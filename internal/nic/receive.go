@@ -13,19 +13,21 @@ import (
 // A receive is a posted entry of the receive table (QNIX-44, QNIX-45).
 //
 //	idle ──► posted ──► matched ──► completed: idle again
-//	             ▲          │ its sender withdrew
-//	             └──────────┘
+//	             ▲          │ its sender withdrew; or its message is in the ring
+//	             ├──────────┘
+//	             └──────── aside ◄── posted: a ring without room
 type recvState uint8
 
 const (
 	recvIdle    recvState = iota
 	recvPosted            // in process.posted
 	recvMatched           // its message is coming in
+	recvAside             // a ring, until there is room
 )
 
 type receive struct {
 	node      node[receive] // in process.posted
-	grave     node[receive] // in Engine.doomed
+	grave     node[receive] // in expiry.doomed
 	endAt     clock.Time    // if it is doomed: when it ends
 	p         *process
 	ctx       int
@@ -36,20 +38,20 @@ type receive struct {
 	tag       uint64
 	sender    vni.Name // zero: any, unless exact
 	exact     bool     // from this very process in this very life
-	from      destKey
+	from      vni.Address
 	watch     *peer // on whose life it depends
 	parts     [][]byte
-	refill    *refill    // its memory is a stretch
-	batch     *vni.Batch // it goes on taking messages; batch.go
+	refill    *refill  // its memory is a stretch
+	ring      *msgRing // it goes on taking messages; ring.go
 	space     [limits.Descriptors][]byte
 	size      uint64
 	seq       uint64 // its place among the posted
 	inb       *inbound
-	recalled  node[receive]        // in Engine.recalled: cancelled when it was matched
+	recalled  node[receive]        // in expiry.recalled: cancelled when it was matched
 	recallEnd clock.Time           // when its message is given up
 	wanted    *vni.StraightReceive // it has come the straight way; nil: it has a context
 	recall    bool                 // a Cancel came when it was matched: if its message does not come, it ends
-	orphan    bool                 // its sender has gone: likewise
+	orphan    vni.Status           // not OK: its sender has gone: likewise
 }
 
 func (r *receive) init(p *process, ctx int) {
@@ -58,7 +60,7 @@ func (r *receive) init(p *process, ctx int) {
 }
 
 // startReceive takes a Receive command (QNIX-45): match what has come already, or post.
-func (e *Engine) startReceive(p *process, r *receive) {
+func (e *Engine) startReceive(p *process, r *receive, code vni.Code) {
 	var c vni.ReceiveContext
 	err := p.vni.Receive(r.ctx, &c)
 	if errors.Is(err, vni.ErrArgument) {
@@ -75,7 +77,7 @@ func (e *Engine) startReceive(p *process, r *receive) {
 	r.reply = c.Flags&vni.IsReply != 0
 	r.anyTag = c.Flags&vni.AnyTag != 0
 	r.tag, r.sender, r.size = c.Tag, c.Sender, c.Len
-	r.exact, r.from = c.NIC != 0, destKey{c.NIC, c.Slot, c.Gen}
+	r.exact, r.from = c.NIC != 0, vni.Address{NIC: c.NIC, Slot: c.Slot, Gen: c.Gen}
 	if c.Flags&vni.Refilled != 0 {
 		if r.refill, err = e.newRefill(p, true, r.ctx, c.Len); err == nil {
 			r.parts = r.refill.parts()
@@ -83,9 +85,14 @@ func (e *Engine) startReceive(p *process, r *receive) {
 	} else {
 		r.parts, err = e.memory(p, true, r.ctx, false, c.PoolIndex, c.Size, c.Len, r.space[:0])
 	}
+	if err == nil && code == vni.CodeReceiveRing {
+		err = e.startRing(p, r, &c)
+	}
 	if err != nil {
 		e.finishReceive(r, &vni.Completion{Status: statusOf(err)})
-		e.badArgument(p, err)
+		if !errors.Is(err, errNoMemory) {
+			e.badArgument(p, err)
+		}
 		return
 	}
 	e.enterReceive(r)
@@ -95,11 +102,11 @@ func (e *Engine) startReceive(p *process, r *receive) {
 func (e *Engine) enterReceive(r *receive) {
 	p := r.p
 	p.postSeq++
-	r.seq, r.recall, r.orphan = p.postSeq, false, false
+	r.seq, r.recall, r.orphan = p.postSeq, false, vni.StatusOK
 	e.post(r)
 	if r.state == recvPosted && r.exact {
 		if ended, at := e.ended(r.from); ended {
-			e.doom(r, at)
+			e.expiry.doom(r, at)
 		}
 	}
 }
@@ -112,8 +119,10 @@ func (e *Engine) post(r *receive) {
 		if inb == nil {
 			break
 		}
-		if r.full(inb.length, inb.whole()) {
-			e.finishReceive(r, &vni.Completion{})
+		if r.ring != nil && !e.fits(r, inb.src, inb.length, inb.whole()) {
+			if p.served() {
+				e.setAside(r)
+			}
 			return
 		}
 		p.stray.remove(inb)
@@ -122,6 +131,10 @@ func (e *Engine) post(r *receive) {
 			e.bind(inb, r)
 			return
 		}
+	}
+	if r.orphan != vni.StatusOK { // a ring that has taken all that was left
+		e.endReceive(r, r.orphan)
+		return
 	}
 	r.state = recvPosted
 	at := p.posted.tail // nearly always the place; an unmatched receive goes back to its own
@@ -137,10 +150,12 @@ func (e *Engine) post(r *receive) {
 func (e *Engine) repost(r *receive) {
 	r.inb = nil
 	switch {
+	case r.ring != nil:
+		e.again(r)
 	case r.recall:
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
-	case r.orphan:
-		e.endReceive(r, vni.StatusProcessGone)
+	case r.orphan != vni.StatusOK:
+		e.endReceive(r, r.orphan)
 	case r.refill != nil && r.refill.broken != vni.StatusOK:
 		e.endReceive(r, r.refill.broken)
 	case r.refill != nil && !r.refill.restart():
@@ -152,7 +167,7 @@ func (e *Engine) repost(r *receive) {
 
 // endReceive ends a receive for which no message will come.
 func (e *Engine) endReceive(r *receive, status vni.Status) {
-	e.finishReceive(r, &vni.Completion{Status: status, From: r.sender, NIC: r.from.nic, Slot: r.from.slot, Gen: r.from.gen})
+	e.finishReceive(r, &vni.Completion{Status: status, From: r.sender, NIC: r.from.NIC, Slot: r.from.Slot, Gen: r.from.Gen})
 }
 
 // wants is the matching rule (QNIX-19, QNIX-20).
@@ -161,7 +176,7 @@ func (r *receive) wants(src *source, env *wire.Envelope) bool {
 		return false
 	}
 	if r.exact {
-		return src.nic == r.from.nic && src.key.slot == r.from.slot && src.key.gen == r.from.gen
+		return src.nic == r.from.NIC && src.key.slot == r.from.Slot && src.key.gen == r.from.Gen
 	}
 	return r.sender.Is(&src.name) || r.sender.IsZero()
 }
@@ -186,16 +201,16 @@ func (e *Engine) takeMatch(r *receive) {
 // watchSender has the peer probed on whom a receive from a named source depends: if it dies, the receive must end
 // (decision 7). The name may have passed to a process of another NIC since it was last looked up.
 func (e *Engine) watchSender(r *receive) {
-	nic := r.from.nic
+	nic := r.from.NIC
 	if !r.exact {
 		if r.sender.IsZero() {
 			return
 		}
-		n := e.names.find(&r.sender)
-		if n == nil || n.dead {
+		n := e.names.Find(&r.sender)
+		if n == nil {
 			return
 		}
-		nic = n.nic
+		nic = n.NIC
 	}
 	pr := e.peerOf(nic) // nil for our own
 	if pr == r.watch {
@@ -227,9 +242,9 @@ func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n,
 		e.counts[vni.NICTruncated]++
 		r.p.account.Truncated++
 	}
-	if b := r.batch; b != nil {
-		from(b, src)
-		b.Add(int(n), length, env.Tag, env.Token)
+	if r.ring != nil {
+		e.completeRing(r, src, env, n, length)
+		return
 	}
 	c := &e.completion
 	if r.wanted != nil {
@@ -263,8 +278,10 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 		e.freeRefill(r.refill)
 		r.refill = nil
 	}
-	r.batch, r.inb = nil, nil
-	r.parts, r.state = nil, recvIdle
+	if r.ring != nil {
+		e.endRing(r)
+	}
+	r.inb, r.parts, r.state = nil, nil, recvIdle
 	p := r.p
 	if r.wanted != nil {
 		e.finishStraight(r, c)
@@ -283,8 +300,13 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	}
 }
 
-// failReceives ends the posted receives for which f says so.
+// failReceives ends the posted receives for which f says so. Rings that stand aside have what waits for them first.
 func (e *Engine) failReceives(p *process, status vni.Status, f func(*receive) bool) {
+	for r := range p.receives {
+		if r.state == recvAside && f(r) {
+			r.orphan = status
+		}
+	}
 	for n := p.posted.head; n != nil; {
 		r := n.v
 		n = n.next

@@ -2,6 +2,7 @@ package nic
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -86,32 +87,38 @@ func (c *crafted) withdraw(e wire.Envelope, id wire.FragmentID) {
 	c.deliver(b)
 }
 
-func (c *crafted) claim(op byte, n *nameEntry) {
-	b := make([]byte, wire.RecordLen+claimLen)
-	wire.PutTable(b, claimLen)
-	putClaim(b[wire.RecordLen:], op, n, 0)
-	c.deliver(b)
+// Table records of names, as internal/names/record.go draws them.
+const (
+	tableClaim = 1
+	tableEnd   = 2
+	tableSync  = 3
+	tableLost  = 4
+	tableNode  = 5
+
+	tableAsk, tableAnswer, askGranted = 9, 10, 1
+)
+
+// nameRecord is a claim, or an end, of a process of the sender's.
+func nameRecord(op byte, slot uint16, gen uint32, name vni.Name, number uint32) []byte {
+	le := binary.LittleEndian
+	b := le.AppendUint32(le.AppendUint16([]byte{op, 0}, slot), gen)
+	b = append(le.AppendUint32(le.AppendUint64(b, 0), name.Index), name.App[:]...)
+	return le.AppendUint32(b, number)
 }
+
+// inTable makes a Table record of its payload.
+func inTable(payload []byte) wire.Record {
+	b := make([]byte, wire.RecordLen)
+	wire.PutTable(b, len(payload))
+	return append(b, payload...)
+}
+
+func (c *crafted) table(payload []byte) { c.deliver(inTable(payload)) }
 
 func (c *crafted) down() { (*handler)(c.b.e).Down(c.f.now, c.pr.ep, rel.ErrUnreachable) }
 
 // credit is what a's NIC has of b's staging.
 func (c *crafted) credit() *credit { return c.b.e.process(c.b.slot).creditOf(c.pr) }
-
-func TestWhatWasAcceptedIsDeliveredThoughItsPeerIsLost(t *testing.T) { // decision 6
-	c := newCrafted(t)
-	c.frag(c.env(3, wire.FlagAccept, 5), []byte("early")) // 2 never comes
-	buf := make([]byte, 10)
-	r := c.b.recv("", 5, 0, buf)
-	c.f.settle()
-	if c.b.done(true, r) {
-		t.Fatal("an early envelope was matched before its turn")
-	}
-	c.down()
-	if got := c.b.wantReceived(r, buf, []byte("early")); got.From != c.a.name {
-		t.Errorf("it is said to be from %v", got.From)
-	}
-}
 
 func TestAWithdrawThatOvertakesItsMessage(t *testing.T) { // decisions 8 and 9
 	for _, test := range []struct {
@@ -222,16 +229,15 @@ func TestAnAcceptOfWhatHasNotLeftIsNoAccept(t *testing.T) {
 func TestAnEndThatOvertakesItsClaimStaysAnEnd(t *testing.T) { // QNIX-53, QNIX-A10
 	for _, returned := range []bool{false, true} { // known from before its NIC was lost, or not
 		c := newCrafted(t)
-		n := &nameEntry{name: c.a.name, address: address{1, c.a.slot, c.a.gen}}
+		slot, name := c.a.slot, c.a.name
 		if returned {
 			c.down()
 		} else {
-			n.slot = 9
-			n.name.Index = 9
+			slot, name.Index = 9, 9
 		}
-		c.claim(tableEnd, n)
-		c.claim(tableClaim, n)
-		if at, ok := c.b.e.Lookup(n.name); ok {
+		c.table(nameRecord(tableEnd, slot, c.a.gen, name, 0))
+		c.table(nameRecord(tableClaim, slot, c.a.gen, name, 0))
+		if at, ok := c.b.e.Lookup(name); ok {
 			t.Errorf("returned %v: the dead process is found at %v", returned, at)
 		}
 	}
@@ -241,21 +247,17 @@ func TestNamesOfASilentNICAreForgottenInTime(t *testing.T) { // limits.FailureTi
 	c := newCrafted(t)
 	c.f.engines = c.f.engines[1:] // a's NIC is gone
 	c.pr.ep.Watch(1)
-	c.f.until(limits.FailureTimeout, "forgotten", func() bool { return len(c.b.e.names.all) == 1 })
+	c.f.until(limits.FailureTimeout, "forgotten", func() bool { all, _ := c.b.e.names.Len(); return all == 1 })
 }
 
 func TestAPeerCannotTakeANameThatItDoesNotClaim(t *testing.T) { // decision 15
 	c := newCrafted(t)
-	b := make([]byte, wire.RecordLen+lostLen)
-	wire.PutTable(b, lostLen)
-	b[wire.RecordLen], b[wire.RecordLen+2] = tableLost, byte(c.b.slot)
-	copy(b[wire.RecordLen+4:], []byte{byte(c.b.gen), byte(c.b.gen >> 8), byte(c.b.gen >> 16), byte(c.b.gen >> 24)})
-	c.deliver(b)
+	c.table(binary.LittleEndian.AppendUint32([]byte{tableLost, 0, byte(c.b.slot), 0}, c.b.gen))
 	if s := c.b.v.Gone(); s != vni.StatusOK {
 		t.Fatalf("the process is told %v", s)
 	}
 	// The judgement had overtaken the claim.
-	c.claim(tableClaim, &nameEntry{name: c.b.name, address: address{1, 5, 5}})
+	c.table(nameRecord(tableClaim, 5, 5, c.b.name, 0))
 	if s := c.b.v.Gone(); s != vni.StatusNameLost {
 		t.Errorf("the process is told %v", s)
 	}
@@ -275,8 +277,7 @@ func TestAPeerCannotMakeUsRememberWithoutEnd(t *testing.T) { // decision 16
 		c.withdraw(c.env(10+i, 0, 0), 2049)
 	}
 	for i := range uint32(2 * limits.NamesPerNIC) {
-		n := &nameEntry{name: c.a.name, address: address{1, 9, i}}
-		c.claim(tableEnd, n)
+		c.table(nameRecord(tableEnd, 9, i, c.a.name, 0))
 		b := make([]byte, wire.CreditLen)
 		wire.Credit{Slot: uint16(i), Gen: i, Bytes: 100}.Put(b)
 		c.deliver(b)
@@ -288,7 +289,7 @@ func TestAPeerCannotMakeUsRememberWithoutEnd(t *testing.T) { // decision 16
 	if n := c.credit().voids; n > limits.VoidsPerPeer {
 		t.Errorf("%d withdrawn numbers", n)
 	}
-	if n := len(c.b.e.names.all); n > limits.NamesPerNIC+1 {
+	if n, _ := c.b.e.names.Len(); n > limits.NamesPerNIC+1 {
 		t.Errorf("%d names", n)
 	}
 	if n := len(c.pr.remotes); n > 0 {
@@ -304,10 +305,8 @@ func TestAPeerThatKeepsItsNamesToItselfHoldsNobodyUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := f.process(0, "a/0")
-	f.until(time.Second, "the pair is open", func() bool { pr := f.engines[0].peerOf(2); return pr != nil && pr.synced })
-	pr := f.engines[0].peerOf(2)
-	pr.synced, pr.firstDue = false, 7 // six claims never come
-	f.engines[0].checkAt(pr.syncBy)
+	f.until(time.Second, "the pair is open", func() bool { pr := f.engines[0].peerOf(2); return pr != nil && pr.names.Synced() })
+	f.engines[0].names.Up(&f.engines[0].peerOf(2).names) // as in a new session, in which no table comes
 	start := f.now
 	if c := a.finish(false, a.send("nobody/0", 1, 0, nil)); c.Status != vni.StatusNameUnknown {
 		t.Errorf("ended with %v", c.Status)

@@ -172,7 +172,11 @@ func (rf *refill) restart() (ok bool) {
 func (e *Engine) refillCommand(p *process, ctx int, which uint32) {
 	switch {
 	case which == vni.CancelReceive && ctx < len(p.recvs):
-		if r := &p.recvs[ctx]; r.state != recvIdle && r.refill != nil {
+		switch r := &p.recvs[ctx]; {
+		case r.state == recvIdle:
+		case r.ring != nil:
+			e.resumeRing(r)
+		case r.refill != nil:
 			e.refillReceive(r)
 		}
 	case which == vni.CancelSend && ctx < len(p.sends):
@@ -375,11 +379,11 @@ func (e *Engine) drain(inb *inbound) {
 		return
 	}
 	r := inb.recv
-	to := min(r.refill.end, inb.length)
+	to := min(r.refill.end, inb.here())
 	e.placeRefilled(r.refill, inb.drained, inb.staging[inb.drained:to])
 	inb.drained = to
 	inb.slide(r.refill)
-	if r.covers(inb.length) {
+	if r.covers(inb.here()) {
 		e.deliverInbound(inb)
 	}
 }

@@ -301,7 +301,7 @@ func TestAMessageThatWaitsForItsPlaceOutlivesTheCreditThatItCameOn(t *testing.T)
 	a.wantSent(a.send("b/0", 7, 0, want))
 	f.settle()
 	r := b.recvPieces(7, b.cut(n, 100))
-	p := b.e.procs[b.slot]
+	p := b.e.procs.at(b.slot)
 	f.until(time.Second, "it is matched", func() bool { return p.recvs[r.ctx].state == recvMatched })
 	if !p.recvs[r.ctx].inb.onCredit {
 		t.Fatal("it did not come on credit")
@@ -332,8 +332,8 @@ func TestASendFromARegionOrThePoolIsGatheredFromThere(t *testing.T) {
 	}
 	gathered := func(ctx int, mem []byte) {
 		t.Helper()
-		f.until(time.Second, "it waits for permission", func() bool { return a.e.procs[a.slot].sends[ctx].state == sendPermission })
-		for _, part := range a.e.procs[a.slot].sends[ctx].frag.Parts {
+		f.until(time.Second, "it waits for permission", func() bool { return a.e.procs.at(a.slot).sends[ctx].state == sendPermission })
+		for _, part := range a.e.procs.at(a.slot).sends[ctx].frag.Parts {
 			if !within(part, mem) {
 				t.Error("a part is elsewhere")
 			}
@@ -392,7 +392,7 @@ func TestAReceivePostedInTheMiddleOfAMessageEndsItsStaging(t *testing.T) {
 	s := a.send("b/0", 1, 0, want)
 	var inb *inbound
 	f.until(time.Second, "a part of it has come", func() bool {
-		inb = b.e.procs[b.slot].stray.front()
+		inb = b.e.procs.at(b.slot).stray.front()
 		return inb != nil && inb.got > 0 && inb.got < inb.length
 	})
 	if inb.staging == nil {
@@ -400,7 +400,7 @@ func TestAReceivePostedInTheMiddleOfAMessageEndsItsStaging(t *testing.T) {
 	}
 	before := inb.got
 	r := b.recv("", 1, 0, buf)
-	f.until(time.Second, "it is matched", func() bool { return b.e.procs[b.slot].recvs[r].state == recvMatched })
+	f.until(time.Second, "it is matched", func() bool { return b.e.procs.at(b.slot).recvs[r].state == recvMatched })
 	if inb.staging != nil || b.e.staging.inUse != 0 {
 		t.Error("it is staged still")
 	}
@@ -539,7 +539,7 @@ func TestCancelAtEveryStepOfARefilledMessageLeavesNothingBehind(t *testing.T) { 
 					sent = s.ends(r)
 					f.until(time.Second, "the receive is rid of its message", func() bool {
 						r.refill()
-						return b.done(true, r.ctx) || b.e.procs[b.slot].recvs[r.ctx].state == recvPosted
+						return b.done(true, r.ctx) || b.e.procs.at(b.slot).recvs[r.ctx].state == recvPosted
 					})
 					seen[sent.Status.String()]++
 					if !b.done(true, r.ctx) && sent.Status != vni.StatusOK { // it waits in its place for another

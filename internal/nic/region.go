@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -23,6 +24,7 @@ type region struct {
 // AddRegion lets the NIC reach mem on behalf of the process at slot. The id names it in descriptors, id and key in
 // handles.
 func (e *Engine) AddRegion(slot uint16, mem []byte) (id uint32, key uint64, err error) {
+	e.begin()
 	p := e.process(slot)
 	if p == nil || !p.served() {
 		return 0, 0, fmt.Errorf("%w at slot %d", ErrNoProcess, slot)
@@ -36,6 +38,9 @@ func (e *Engine) AddRegion(slot uint16, mem []byte) (id uint32, key uint64, err 
 		p.regions = append(p.regions, nil)
 	}
 	r := &region{owner: p, id: id, key: e.rng.Uint64(), mem: mem}
+	if e.cfg.Defect == mutate.RegionKeyKept {
+		r.key = uint64(id)
+	}
 	p.regions[id] = r
 	return id, r.key, nil
 }
@@ -44,6 +49,7 @@ func (e *Engine) AddRegion(slot uint16, mem []byte) (id uint32, key uint64, err 
 // the process itself use the memory it fails with ErrRegionBusy and changes nothing; else the engine touches the memory
 // no more when it returns.
 func (e *Engine) RemoveRegion(slot uint16, id uint32) error {
+	e.begin()
 	p := e.process(slot)
 	if p == nil || id == 0 || int(id) >= len(p.regions) || p.regions[id] == nil {
 		return fmt.Errorf("%w: region %d of slot %d", ErrNoRegion, id, slot)
@@ -56,11 +62,11 @@ func (e *Engine) RemoveRegion(slot uint16, id uint32) error {
 }
 
 func (e *Engine) closeRegion(r *region) {
-	for inb := r.busy.front(); inb != nil; inb = r.busy.front() {
+	for inb := r.busy.front(); inb != nil && e.cfg.Defect != mutate.RegionFilledOn; inb = r.busy.front() {
 		e.refuse(inb.peer, 0, inb.id, inb.env.SrcSlot, inb.env.Token, wire.ReasonRegion)
 		e.freeInbound(inb)
 	}
-	for s := r.serving.front(); s != nil; s = r.serving.front() {
+	for s := r.serving.front(); s != nil && e.cfg.Defect != mutate.RegionServedOn; s = r.serving.front() {
 		e.refuseServe(s, wire.ReasonRegion)
 	}
 	r.owner.regions[r.id] = nil
@@ -92,7 +98,7 @@ func (e *Engine) remoteMemory(p *process, m *wire.Remote) ([]byte, *region, wire
 		return nil, nil, wire.ReasonRegion
 	}
 	r := p.regions[m.Region]
-	if m.Offset > uint64(len(r.mem)) || m.Length > uint64(len(r.mem))-m.Offset {
+	if (m.Offset > uint64(len(r.mem)) || m.Length > uint64(len(r.mem))-m.Offset) && (e.cfg.Defect != mutate.RangeWraps || m.Offset+m.Length > uint64(len(r.mem))) {
 		return nil, nil, wire.ReasonRange
 	}
 	return r.mem[m.Offset : m.Offset+m.Length : m.Offset+m.Length], r, wire.ReasonNone

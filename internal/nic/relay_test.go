@@ -192,7 +192,7 @@ func TestWhoCannotBeReachedByARelayIsReachedByTheSource(t *testing.T) {
 	x := newAudience(t, 8, 1, fault.Config{})
 	relaying := x.engines[1]
 	for id := uint64(3); id <= 8; id++ {
-		relaying.forget(relaying.peerOf(id))
+		relaying.names.Forget(&relaying.peerOf(id).names)
 	}
 	want := pattern(700, 1)
 	received := x.receive(1, want)
@@ -245,13 +245,14 @@ func TestARelayFollowsTheTorus(t *testing.T) { // QNIX-52
 	e := x.a.e
 	e.cfg.Position = Position{X: 2, Y: 1, Width: 3, Height: 2}
 	for id, at := range map[uint64][2]uint16{2: {1, 0}, 3: {0, 1}, 4: {2, 0}, 5: {1, 1}, 6: {0, 0}} {
-		e.peerOf(id).at = Position{X: at[0], Y: at[1], Width: 3, Height: 2}
+		e.peerOf(id).names.Position = Position{X: at[0], Y: at[1], Width: 3, Height: 2}
 	}
 	m := x.a.multicast(x.names, 1, []byte("all"))
 	e.Poll(x.now)
 	var got []uint64
-	for _, n := range e.process(x.a.slot).sends[m].multi.relay.nics[:5] {
-		got = append(got, n.nic)
+	mc := e.process(x.a.slot).sends[m].multi
+	for i := range mc.relayed {
+		got = append(got, mc.at(i).dest.key.NIC)
 	}
 	if want := []uint64{4, 3, 6, 5, 2}; !slices.Equal(got, want) {
 		t.Errorf("the list has the NICs %d, want %d", got, want)
@@ -292,7 +293,9 @@ func TestARelayOfAnotherSessionIsNotTaken(t *testing.T) {
 	x := newAudience(t, 3, 1, fault.Config{})
 	e, pr := x.engines[2], x.engines[2].peerOf(2)
 	p := x.to[1]
-	body := make([]byte, wire.RelayHeadLen+wire.RelayNICLen+wire.RelayReceiverLen+4)
+	record := make([]byte, wire.RelayLen+wire.RelayHeadLen+wire.RelayNICLen+wire.RelayReceiverLen+4)
+	body := record[wire.RelayLen:]
+	wire.PutRelay(record, 77, 0, uint32(len(body)), len(body))
 	for _, wrong := range []uint32{1, 0} {
 		head := wire.RelayHead{NIC: 1, Gen: x.a.gen, Slot: x.a.slot, NICs: 1, Token: 1 << 16, Tag: 5}
 		head.Put(body)
@@ -300,7 +303,7 @@ func TestARelayOfAnotherSessionIsNotTaken(t *testing.T) {
 		n.Put(body[wire.RelayHeadLen:])
 		v := wire.RelayReceiver{Gen: p.gen, Number: 2, Slot: p.slot}
 		v.Put(body[wire.RelayHeadLen+wire.RelayNICLen:])
-		e.takeRelay(pr, 77, body, false)
+		e.relays.Record(&pr.relays, record)
 		if got := e.Count(vni.NICRelayedMessages); got != uint64(1-wrong) {
 			t.Errorf("session off by %d: %d messages taken", wrong, got)
 		}

@@ -40,6 +40,11 @@ var relCounts = []struct {
 	{vni.RelPathsWidened, func(s *rel.Stats) uint64 { return s.PathsWidened }},
 	{vni.RelPartsSent, func(s *rel.Stats) uint64 { return s.PartSends }},
 	{vni.RelPartsReceived, func(s *rel.Stats) uint64 { return s.PartReceives }},
+	{vni.RelDatagramsSent, func(s *rel.Stats) uint64 { return s.DatagramSends }},
+	{vni.RelDatagramsReceived, func(s *rel.Stats) uint64 { return s.DatagramReceives }},
+	{vni.RelDatagramsIncomplete, func(s *rel.Stats) uint64 { return s.DatagramsIncomplete }},
+	{vni.RelDatagramsNoRoom, func(s *rel.Stats) uint64 { return s.DatagramsNoRoom }},
+	{vni.RelDatagramsRefused, func(s *rel.Stats) uint64 { return s.DatagramsTooLong + s.DatagramsNoSession + s.DatagramsUnsent }},
 	{vni.DropShort, func(s *rel.Stats) uint64 { return s.Short }},
 	{vni.DropMagic, func(s *rel.Stats) uint64 { return s.Magic }},
 	{vni.DropKind, func(s *rel.Stats) uint64 { return s.Unknown }},
@@ -59,9 +64,9 @@ var relCounts = []struct {
 func (e *Engine) collectRel() {
 	now := e.rel.Stats()
 	for _, r := range relCounts {
-		e.counts[r.counter] += r.of(now) - r.of(&e.relCounted)
+		e.counts[r.counter] += r.of(now) - r.of(&e.publisher.rel)
 	}
-	e.relCounted = *now
+	e.publisher.rel = *now
 }
 
 // countDown counts the end of a session by its reason.

@@ -45,8 +45,8 @@ func TestARemovedNICThatIsDeadIsForgottenWithItsNames(t *testing.T) {
 	}
 	a.RemoveNode(2, mem.Address(2))
 	f.until(limits.UnreachableAfter+limits.ProbeEvery, "NIC 2 is forgotten", func() bool { return a.peerOf(2) == nil })
-	if knowsName(a, gone.name) || len(a.Nodes()) != 1 || len(a.peers) != 1 || a.rel.Endpoint(2) != nil {
-		t.Errorf("names %v, nodes %v, %d peers, endpoint %v", a.Names(), a.Nodes(), len(a.peers), a.rel.Endpoint(2))
+	if knowsName(a, gone.name) || len(a.Nodes()) != 1 || len(a.peers.list) != 1 || a.rel.Endpoint(2) != nil {
+		t.Errorf("names %v, nodes %v, %d peers, endpoint %v", a.Names(), a.Nodes(), len(a.peers.list), a.rel.Endpoint(2))
 	}
 	if !knowsName(a, other.name) || !a.Nodes()[0].Up {
 		t.Error("another NIC suffers")

@@ -7,10 +7,10 @@ import (
 )
 
 // A run is what many messages of one process to one other share a record by. Where all that is asked of a message has one
-// answer for all of them, it is asked once, and they go into the receiver's batch in one piece:
+// answer for all of them, it is asked once, and they go into the receiver's ring in one piece:
 //
 //	all in order, nothing parked, credit for all,     ──► as many as have room, at one go ─┐
-//	and the first goes into the batch of a receive                                         │ the rest
+//	and the first goes into the ring of a receive                                         │ the rest
 //	else ──────────────────────────────────────────────────────────────────────────────────┴──► one by one, as Frags
 //
 // So whoever receives cannot tell a run from so many Frags.
@@ -27,6 +27,8 @@ func (e *Engine) run(pr *peer, r wire.Record) {
 		src.expected += uint32(lengths.Count() - first)
 		return
 	}
+	e.ways[WayRunPacked] += uint64(first)
+	e.ways[WayRunApart] += uint64(lengths.Count() - first)
 	for i := first; i < lengths.Count() && src.p.served(); i++ {
 		n := lengths.At(i)
 		one := env
@@ -36,46 +38,69 @@ func (e *Engine) run(pr *peer, r wire.Record) {
 	}
 }
 
-// packRun takes as many messages of a run as go into a batch at one go, and returns how many those are, and of how many bytes;
+// packRun takes as many messages of a run as go into a ring at one go, and returns how many those are, and of how many bytes;
 // 0 if the first does not.
 func (e *Engine) packRun(src *source, env *wire.Envelope, lengths wire.Lengths, data []byte) (n, bytes int) {
-	if src.early.n > 0 || !e.inOrder(src, env.Number) || !src.fresh(env.Number) {
+	rc := e.ringFor(src, env, lengths)
+	if rc == nil {
 		return 0, 0
 	}
-	k := uint64(lengths.At(0))
-	rc := e.findReceive(src, env, k, true)
-	if rc == nil || !rc.packs(k, true) {
-		return 0, 0
-	}
-	n, bytes = fitting(rc.batch, lengths, len(data))
+	n, bytes = rc.fitting(src, lengths, len(data))
 	cost := stagedCosts(n, bytes)
-	if !src.credit.spend(e.now, cost) {
+	if n == 0 || !src.credit.covers(cost) || e.arrived(src, env, cost) != goesOn { // what the credit covers of them comes one by one
 		return 0, 0
 	}
-	e.restoreCredit(src, cost)
-	e.countReceived(src.p, uint64(n), uint64(bytes))
-	e.packing(rc, src, n)
-	items, at, room := rc.batch.Grow(n, bytes)
-	source := uint32(len(rc.batch.Sources) - 1)
-	for i := range items {
-		k, it := uint32(lengths.At(i)), &items[i]
-		it.Tag, it.Full, it.At, it.Len, it.Token, it.Source = env.Tag, uint64(k), at, k, 0, source
-		at += k
-	}
-	copy(room, data)
-	src.expected += uint32(n)
+	e.giveBackCredit(src, cost, rc)
+	e.packAll(rc, src, env, lengths[:2*n], data[:bytes])
 	return n, bytes
 }
 
-// fitting is how many messages of a run, the first of which does, find room in a batch, and of how many bytes.
-func fitting(b *vni.Batch, lengths wire.Lengths, all int) (n, bytes int) {
-	messages, room := b.Free()
-	if lengths.Count() <= messages && all <= room {
-		return lengths.Count(), all
+// ringFor finds the receive into whose ring a run goes at one go; nil if it goes one by one.
+func (e *Engine) ringFor(src *source, env *wire.Envelope, lengths wire.Lengths) *receive {
+	if src.early.n > 0 || !e.inOrder(src, env.Number) || src.p.guard != nil { // a filter sees them one by one
+		return nil
 	}
-	for n < min(messages, lengths.Count()) && bytes+lengths.At(n) <= room {
-		bytes += lengths.At(n)
-		n++
+	rc := e.findReceive(src, env, uint64(lengths.At(0)), true)
+	if rc == nil || rc.ring == nil {
+		return nil
+	}
+	return rc
+}
+
+// packAll puts messages that find room into rc's ring.
+func (e *Engine) packAll(rc *receive, src *source, env *wire.Envelope, lengths wire.Lengths, data []byte) {
+	n, bytes := lengths.Count(), len(data)
+	e.countReceived(src.p, uint64(n), uint64(bytes))
+	need := vni.RingRunNeeds(2*n+bytes, rc.ring.src != src)
+	to := vni.PutRingRun(rc.ring.record(src, rc.ring.w.Place(need)), env.Tag, n, 2*n+bytes)
+	copy(to, lengths)
+	copy(to[2*n:], data)
+	e.add(rc, need, to, note{tag: env.Tag, count: int32(n)})
+	src.expected += uint32(n)
+}
+
+// fitting is how many messages of a run find room in r's ring at once, and of how many bytes; all have so many.
+func (r *receive) fitting(src *source, lengths wire.Lengths, all int) (n, bytes int) {
+	rg, count := r.ring, lengths.Count()
+	fresh := rg.src != src
+	if uint64(all) <= r.size && rg.unread+count <= rg.cap && rg.w.Fits(vni.RingRunNeeds(2*count+all, fresh)) {
+		return count, all
+	}
+	room := rg.w.Room()
+	for n < min(count, rg.cap-rg.unread) {
+		k := lengths.At(n)
+		if uint64(k) > r.size || vni.RingRunNeeds(2*(n+1)+bytes+k, fresh) > room {
+			break
+		}
+		n, bytes = n+1, bytes+k
 	}
 	return n, bytes
+}
+
+// giveBackCredit is restoreCredit for what goes to a receive at once.
+func (e *Engine) giveBackCredit(src *source, cost uint64, r *receive) {
+	if e.cfg.Defect == mutate.RingCreditKept && r.ring != nil {
+		return
+	}
+	e.restoreCredit(src, cost)
 }

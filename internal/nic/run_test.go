@@ -19,10 +19,10 @@ type taker struct {
 	to       *rider
 	frags    bool
 	src      *source
-	next     uint32               // number of the message that comes next
-	skipped  [][]byte             // that is late, its first message having this
-	late     uint32               // number
-	batch    *vni.StraightReceive // that is posted, or was last
+	next     uint32   // number of the message that comes next
+	skipped  [][]byte // that is late, its first message having this
+	late     uint32   // number
+	ring     *inbox   // that is posted, or was last
 	receives []*vni.StraightReceive
 }
 
@@ -74,14 +74,20 @@ func (k *taker) act(rng *rand.Rand) {
 	case 3: // some again, perhaps with some that are new
 		k.take(k.next-uint32(rng.IntN(12)), tag, messages)
 	case 4, 5, 6:
-		if k.batch == nil || k.batch.Done() {
-			k.batch = k.to.gather(nil, [2]uint64{anything, 1}[rng.IntN(2)], rng.IntN(500), 1+rng.IntN(20))
+		if tag, most := [2]uint64{anything, 1}[rng.IntN(2)], rng.IntN(100); k.ring == nil {
+			k.ring = k.to.gather(nil, tag, most, 1<<16)
 		}
 	case 7:
 		k.receives = append(k.receives, k.to.want(k.a, tag, make([]byte, rng.IntN(70))))
 	case 8, 9:
-		if k.batch != nil {
-			k.to.way.Swap(k.batch, vni.NewBatch(rng.IntN(500), 1+rng.IntN(20)))
+		if k.ring != nil {
+			k.to.e.process(k.to.slot).publish()
+			k.ring.read()
+		}
+	case 11:
+		if k.ring != nil {
+			k.ring.close()
+			k.ring = nil
 		}
 	case 10:
 		if rng.IntN(4) == 0 {
@@ -97,13 +103,8 @@ func (k *taker) state() string {
 	for i, w := range k.receives {
 		s += fmt.Sprintf("receive %d: %v %+v %x\n", i, w.Done(), w.Result, w.Buf)
 	}
-	if k.batch == nil {
-		return s
-	}
-	b := k.batch.Batch
-	s += fmt.Sprintf("batch: %v %v %+v, %d sources\n", k.batch.Some(), k.batch.Done(), k.batch.Result, len(b.Sources))
-	for i, it := range b.Items {
-		s += fmt.Sprintf("%d: %+v %x\n", i, it, b.Payload(i))
+	if k.ring != nil {
+		s += fmt.Sprintf("ring: %d unread, %+v\n", k.ring.entry().ring.unread, k.ring.got)
 	}
 	return s
 }
@@ -134,7 +135,7 @@ func TestARunForNobodyIsRefusedOnce(t *testing.T) {
 
 func TestManyMessagesOfOneSizeTakeNoMoreRoomThanARun(t *testing.T) { // USNIC-28
 	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
-		w := b.gather(a.tester, 1, 1<<20, 10_000)
+		w := b.gather(a.tester, 1, 1<<20, 0)
 		messages := make([][]byte, 200)
 		for i := range messages {
 			messages[i] = pattern(8, byte(i))
@@ -154,9 +155,8 @@ func TestManyMessagesOfOneSizeTakeNoMoreRoomThanARun(t *testing.T) { // USNIC-28
 			}
 		}
 		a.way.Sent()
-		f.until(10*time.Second, "all of them", func() bool { return len(w.Batch.Items) == len(messages) })
-		wantBatch(t, w.Batch, messages...)
-		b.way.Cancel(f.now, w)
+		w.want(messages...)
+		w.close()
 	})
 }
 
@@ -182,7 +182,7 @@ func TestARunAllocatesNothing(t *testing.T) { // decision 16
 	for _, pl := range []fault.Config{{}, {Seed: 1}} {
 		f := newFabric(t, 2, pl)
 		a, b := f.riders()
-		w, other := b.gather(a.tester, 1, 4096, 100), vni.NewBatch(4096, 100)
+		w := b.gather(a.tester, 1, 4096, 0)
 		m, messages := &vni.StraightSend{To: b.name, Tag: 1}, assorted()[:20]
 		turn := func() {
 			for sent := 0; sent < len(messages); {
@@ -195,10 +195,13 @@ func TestARunAllocatesNothing(t *testing.T) { // decision 16
 				}
 			}
 			a.way.Sent()
-			for len(w.Batch.Items) < len(messages) {
-				f.step()
+			for n := 0; n < len(messages); {
+				if _, ok := w.ring.Next(); ok {
+					n++
+				} else {
+					f.step()
+				}
 			}
-			other = b.way.Swap(w, other)
 		}
 		for range 3000 {
 			turn()

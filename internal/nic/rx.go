@@ -13,12 +13,12 @@ type clockTime = clock.Time
 // Deliver takes one record from a peer, exactly once, in whatever order they arrive (decision 5).
 func (h *handler) Deliver(_ clockTime, ep *rel.Endpoint, r wire.Record) {
 	e := h.engine()
-	pr := e.lastPeer
+	pr := e.peers.last
 	if pr == nil || pr.ep != ep {
-		if pr = e.peers[ep]; pr == nil {
+		if pr = e.peers.at(ep); pr == nil {
 			return
 		}
-		e.lastPeer = pr
+		e.peers.last = pr
 	}
 	if r.Type() == wire.TypeFrag { // most are
 		e.frag(pr, r)
@@ -50,13 +50,13 @@ func (h *handler) Deliver(_ clockTime, ep *rel.Endpoint, r wire.Record) {
 	case wire.TypeTable:
 		e.tableRecord(pr, r.Payload())
 	case wire.TypeSignal:
-		e.signalRecord(pr, r.Signal())
+		e.groups.Signal(&pr.groups, r.Signal())
 	case wire.TypePiece:
-		e.pieceRecord(pr, r.Piece(), r.Payload())
+		e.groups.Piece(&pr.groups, r.Piece(), r.Payload())
 	case wire.TypeRelay:
-		e.relayRecord(pr, r)
+		e.relays.Record(&pr.relays, r)
 	case wire.TypeRelayed:
-		e.relayedRecord(pr, r)
+		e.relays.Answer(&pr.relays, r)
 	}
 }
 
@@ -70,29 +70,31 @@ func (e *Engine) frag(pr *peer, r wire.Record) {
 
 // fragOf takes a whole short message whose sender is known.
 func (e *Engine) fragOf(src *source, env *wire.Envelope, payload []byte) {
-	if (env.Number != src.expected || src.early.n > 0) && !src.fresh(env.Number) {
-		e.counts[vni.NICDuplicates]++ // a relay has brought it, or it has been withdrawn
-		return
+	if e.arrived(src, env, stagedCost(uint64(len(payload)))) == goesOn {
+		e.takeWhole(src, env, payload)
 	}
-	if !src.credit.spend(e.now, stagedCost(uint64(len(payload)))) {
-		e.counts[vni.DropFormat]++
-		return
-	}
-	e.takeWhole(src, env, payload)
 }
 
 // takeWhole takes a message that has come whole, on credit.
 func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 	length := uint64(len(payload))
-	if e.inOrder(src, env.Number) {
-		rc := e.findReceive(src, env, length, true)
-		packed := rc != nil && rc.packs(length, true)
-		if packed || rc != nil && rc.covers(length) {
+	next := e.inOrder(src, env.Number)
+	if next {
+		if e.filtered(src, env, length, payload) {
 			e.restoreCredit(src, stagedCost(length))
-			e.acceptMessage(src.key.peer, env, !packed && length > rc.size)
+			if env.Flags&wire.FlagAccept != 0 {
+				e.refuse(src.key.peer, 0, 0, env.SrcSlot, env.Token, wire.ReasonFiltered)
+			}
+			e.advance(src)
+			return
+		}
+		rc := e.findReceive(src, env, length, true)
+		if rc != nil && rc.covers(length) {
+			e.giveBackCredit(src, stagedCost(length), rc)
+			e.acceptMessage(src.key.peer, env, length > rc.size)
 			e.countReceived(src.p, 1, length)
-			if packed {
-				copy(e.pack(rc, src, env, len(payload)), payload)
+			if rc.ring != nil {
+				copy(e.pack(rc, src, env, length), payload)
 			} else {
 				e.completeReceive(rc, src, env, uint64(scatter(rc.parts, 0, payload)), length, vni.StatusOK)
 			}
@@ -101,12 +103,9 @@ func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 		}
 	}
 	inb := e.newInbound(src, env, inboundStaged, length)
-	inb.onCredit, inb.done = true, true
+	inb.onCredit, inb.done, inb.passed = true, true, next
 	inb.staging = e.staging.take(len(payload))
 	inb.got = uint64(copy(inb.staging, payload))
-	if env.Flags&wire.FlagReply == 0 {
-		e.accept(inb, nil)
-	}
 	e.arrive(inb)
 }
 
@@ -126,11 +125,7 @@ func (e *Engine) eager(pr *peer, r wire.Record) {
 func (e *Engine) beginEager(pr *peer, r wire.Record, id wire.FragmentID) *inbound {
 	length, env := r.Eager()
 	src := e.sourceOf(pr, &env, id)
-	if src == nil || !src.fresh(env.Number) { // it has been withdrawn
-		return nil
-	}
-	if !src.credit.spend(e.now, stagedCost(length)) {
-		e.counts[vni.DropFormat]++
+	if src == nil || e.arrived(src, &env, stagedCost(length)) != goesOn {
 		return nil
 	}
 	inb := e.newInbound(src, &env, inboundStaged, length)
@@ -172,7 +167,7 @@ func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 	if inb.kind == inboundStaged { // on credit: all of it
 		allowed = inb.length
 	}
-	if offset > allowed || n > allowed-offset || inb.got+n > allowed { // not permitted: nobody counts on it
+	if (offset > allowed || n > allowed-offset || inb.got+n > allowed) && e.cfg.Defect != mutate.PieceUnpermitted { // not permitted
 		e.counts[vni.DropFormat]++
 		return
 	}
@@ -208,7 +203,7 @@ func (e *Engine) countPiece(inb *inbound, n uint64) {
 // be noted about it but its length.
 func (h *handler) Place(ep *rel.Endpoint, id wire.FragmentID, offset uint64, n int) []byte {
 	e := h.engine()
-	pr := e.lastPeer
+	pr := e.peers.last
 	if pr == nil || pr.ep != ep {
 		return nil
 	}
@@ -216,6 +211,7 @@ func (h *handler) Place(ep *rel.Endpoint, id wire.FragmentID, offset uint64, n i
 	if inb == nil || inb.kind != inboundRequest || inb.recv == nil || inb.staging != nil || inb.recv.refill != nil {
 		return nil
 	}
+	e.placing = n
 	end := offset + uint64(n)
 	if end > inb.limit || inb.got+uint64(n) > inb.limit {
 		return nil
@@ -240,7 +236,10 @@ func (h *handler) Place(ep *rel.Endpoint, id wire.FragmentID, offset uint64, n i
 // Placed takes a piece that lies where Place has said.
 func (h *handler) Placed(_ clockTime, ep *rel.Endpoint, id wire.FragmentID, n int) {
 	e := h.engine()
-	inb := e.lastPeer.in.get(id)
+	inb := e.peers.last.in.get(id)
+	if e.ways[WayPlaced]++; n > e.placing {
+		e.ways[WayPlacedRun]++
+	}
 	e.countPiece(inb, uint64(n))
 	if inb.got == inb.length {
 		e.finish(inb)
@@ -300,7 +299,7 @@ func (e *Engine) sendOf(pr *peer, slot uint16, token uint32) *send {
 		return nil
 	}
 	s := p.sendAt(int(token & 0xffff))
-	if s == nil || s.state == sendIdle || s.env.Token != token || s.dest == nil || s.dest.peer != pr {
+	if s == nil || s.state == sendIdle || s.env.Token != token || s.dest == nil || s.dest.peer != pr && e.cfg.Defect != mutate.AnswerOfAnother {
 		return nil
 	}
 	return s

@@ -327,6 +327,9 @@ func (t *tap) Reserve(to link.Addr) []byte {
 	return t.frame
 }
 
+// Caps has frames leave by Commit, one by one.
+func (t *tap) Caps() link.Caps { return link.Caps{} }
+
 func (t *tap) Commit(n int) {
 	from, to := t.Addr().Addr().As16(), t.to.Addr().As16()
 	arrow := fmt.Sprintf("%d→%d", from[15], to[15])

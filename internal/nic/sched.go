@@ -9,15 +9,16 @@ import (
 // sends, one packet a turn (QNIX-35, QNIX-39). It stops when nobody can move or the poll's share of turns is used up. Who is alone
 // takes as many turns at once as he has packets of one message.
 func (e *Engine) schedule() (turns int) {
-	e.uncrowd()
+	e.turns.uncrowd(e.rel.Vacancies())
 	defer e.rel.Charge(nil)
 	for turns < limits.TurnsPerPoll {
 		e.drive()
-		p := e.sending.front()
+		p := e.turns.ready.front()
 		if p == nil {
 			return turns
 		}
-		if e.crowds(p) {
+		if e.turns.crowds(p, e.rel.Vacancies()) {
+			e.counts[vni.NICCrowded]++
 			continue
 		}
 		s := p.sched.front()
@@ -33,51 +34,59 @@ func (e *Engine) schedule() (turns int) {
 			p.sched.rotate()
 		}
 		if p.sendNode.in != nil {
-			e.sending.rotate()
+			e.turns.ready.rotate()
 		}
 	}
 	return turns
 }
 
-// inRow is how many of so many turns p may take at once with one of its sends: if nobody else has something to send, as many as make a
-// batch of frames, and none that it would not get one by one; see crowds.
-func (e *Engine) inRow(p *process, turns int) int {
-	if e.sending.n > 1 || p.sched.n > 1 {
-		return 1
-	}
-	return max(min(turns, limits.StageBytes/e.cfg.Link.MTU(), (e.rel.Vacancies()-p.rooms.Segments()+1)/2), 1)
+// turns is the first level of the round robin (QNIX-35): the processes that have something to send. Each is in one of the lists.
+type turns struct {
+	ready   list[process]
+	crowded list[process] // those that have as many rooms as are left
 }
 
-// sendable puts p in line for turns.
-func (e *Engine) sendable(p *process) {
+// join puts p in line for turns.
+func (t *turns) join(p *process) {
 	if p.sendNode.in == nil {
-		e.sending.pushBack(&p.sendNode)
+		t.ready.pushBack(&p.sendNode)
 	}
 }
 
-// crowds takes p out of the turns if it has as many segments queued or under way as there are rooms left for everybody.
+// alone reports whether no other process has something to send, and p has one such send.
+func (t *turns) alone(p *process) bool { return t.ready.n == 1 && p.sched.n == 1 }
+
+// crowds takes p out of the turns if it has as many segments queued or under way as there are rooms left for all processes.
 // So one process never gets more than half of all, however slow or dead its peers are; two get a third each, and n leave
-// one part in n+1 to whoever comes next. Nobody who is alone is held up, as with a fixed share.
-func (e *Engine) crowds(p *process) bool {
-	if p.rooms.Segments() == 0 || p.rooms.Segments() < e.rel.Vacancies() {
+// one part in n+1 to the next that comes. One that is alone is not held up, as with a fixed share.
+func (t *turns) crowds(p *process, left int) bool {
+	if p.rooms.Segments() == 0 || p.rooms.Segments() < left {
 		return false
 	}
 	p.account.Crowded++
-	e.counts[vni.NICCrowded]++
 	p.sendNode.remove()
-	e.crowded.pushBack(&p.sendNode)
+	t.crowded.pushBack(&p.sendNode)
 	return true
 }
 
-// uncrowd gives those their turns back who have become fewer.
-func (e *Engine) uncrowd() {
-	for n := e.crowded.n; n > 0; n-- {
-		p := e.crowded.front()
+// uncrowd gives those their turns back that have fewer than are left now.
+func (t *turns) uncrowd(left int) {
+	for n := t.crowded.n; n > 0; n-- {
+		p := t.crowded.front()
 		p.sendNode.remove()
-		if p.rooms.Segments() < e.rel.Vacancies() {
-			e.sending.pushBack(&p.sendNode)
+		if p.rooms.Segments() < left {
+			t.ready.pushBack(&p.sendNode)
 		} else {
-			e.crowded.pushBack(&p.sendNode)
+			t.crowded.pushBack(&p.sendNode)
 		}
 	}
+}
+
+// inRow is how many of so many turns p may take at once with one of its sends: if it is alone, as many as make a batch of frames,
+// and none that it would not get one by one; see crowds.
+func (e *Engine) inRow(p *process, most int) int {
+	if !e.turns.alone(p) {
+		return 1
+	}
+	return max(min(most, limits.StageBytes/e.cfg.Link.MTU(), (e.rel.Vacancies()-p.rooms.Segments()+1)/2), 1)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -49,7 +50,8 @@ const (
 	kindGet
 	kindResolve
 	kindServe      // answers a GET of another NIC from a region; has no context
-	kindCollective // an operation of a group, by coll.go
+	kindCollective // an operation of a group, by internal/coll
+	kindRun        // many messages by one command
 	kindMulticast  // waits for its copies, each of which is a message
 )
 
@@ -74,15 +76,16 @@ type send struct {
 	remote    wire.Remote // of a PUT or GET
 	frag      rel.Fragment
 	parts     [limits.Descriptors][]byte
-	inb       *inbound   // the other half of a local message, or where a GET arrives
-	herald    *peer      // whose claim to the receiver's name is awaited, so it is probed while silent
-	watched   bool       // an answer of the peer is waited for, so it is probed while silent
-	multi     *multicast // that it is, or is a copy of
-	place     int        // of a copy: its receiver's in the list
-	refill    *refill    // its memory is a stretch
-	again     bool       // a relay has missed its receiver: it has its number, and its credit is spent
-	requested bool       // a permission request of it stands open at the peer
-	peer      *peer      // whose fragment id this send holds
+	inb       *inbound      // the other half of a local message, or where a GET arrives
+	herald    *rel.Endpoint // whose claim to the receiver's name is awaited, so it is probed while silent
+	watched   bool          // an answer of the peer is waited for, so it is probed while silent
+	multi     *multicast    // that it is, or is a copy of
+	place     int           // of a copy: its receiver's in the list
+	refill    *refill       // its memory is a stretch
+	run       *sendRun      // of a kindRun
+	again     bool          // a relay has missed its receiver: it has its number, and its credit is spent
+	requested bool          // a permission request of it stands open at the peer
+	peer      *peer         // whose fragment id this send holds
 }
 
 func (s *send) init(p *process, ctx int) {
@@ -90,23 +93,18 @@ func (s *send) init(p *process, ctx int) {
 	s.node.v, s.queued.v = s, s
 }
 
-// destKey is one process of the fabric, in one life.
-type destKey struct {
-	nic  uint64
-	slot uint16
-	gen  uint32
-}
-
 // dest is what one process knows about another that it sends to: the count of its messages to it (decision 5), and
 // those whose envelope has not left. They leave in the order of their commands, so that the receiver's parking place
 // for early envelopes has to make up only for what the network does.
 type dest struct {
-	key      destKey
+	key      vni.Address
 	peer     *peer     // nil: a process of this NIC
 	remote   *remote   // nil: a process of this NIC
 	number   uint32    // of the next envelope
 	sends    int       // under way to it
 	over     bool      // the process has gone: to be forgotten with its last send
+	doubted  bool      // when the session ends: messages to it may not have been delivered,
+	doubt    uint32    // from this number on
 	lone     wire.Lone // of messages to it,
 	loneMade bool      // since one was sent so
 	queue    list[send]
@@ -153,9 +151,9 @@ func (e *Engine) startSend(p *process, s *send, code vni.Code) {
 	}
 	switch {
 	case s.kind != kindMessage:
-		e.toAddress(s, destKey{c.Remote.NIC, c.Remote.Slot, c.Remote.Gen})
+		e.toAddress(s, vni.Address{NIC: c.Remote.NIC, Slot: c.Remote.Slot, Gen: c.Remote.Gen})
 	case c.NIC != 0:
-		e.toAddress(s, destKey{c.NIC, c.Slot, c.Gen})
+		e.toAddress(s, vni.Address{NIC: c.NIC, Slot: c.Slot, Gen: c.Gen})
 	default:
 		e.resolve(s)
 	}
@@ -185,7 +183,7 @@ func (s *send) load(c *vni.SendContext, code vni.Code) {
 }
 
 // kinds has what each command makes of a send; a message if nothing stands here.
-var kinds = [256]sendKind{vni.CodePut: kindPut, vni.CodeGet: kindGet, vni.CodeResolve: kindResolve}
+var kinds = [256]sendKind{vni.CodePut: kindPut, vni.CodeGet: kindGet, vni.CodeResolve: kindResolve, vni.CodeSendRun: kindRun}
 
 // gather finds the memory of a send: the context region itself, Go slices of an embedded process, or descriptors.
 func (e *Engine) gather(s *send, c *vni.SendContext) (err error) {
@@ -257,8 +255,8 @@ func clip(parts, from [][]byte, n uint64) ([][]byte, error) {
 // are NICs whose tables have not come, or it has been heard of.
 func (e *Engine) resolve(s *send) {
 	s.heard()
-	n := e.names.find(&s.name)
-	if n == nil || !n.live() {
+	n := e.names.Find(&s.name)
+	if n == nil || !n.Live() {
 		if !e.awaitName(s) {
 			e.completeSend(s, vni.StatusNameUnknown)
 		}
@@ -266,19 +264,19 @@ func (e *Engine) resolve(s *send) {
 	}
 	if s.kind == kindResolve {
 		s.dest = nil
-		s.env.DstSlot, s.env.DstGen, s.remote.Key = n.slot, n.gen, n.nic
+		s.env.DstSlot, s.env.DstGen, s.remote.Key = n.Slot, n.Gen, n.NIC
 		e.completeSend(s, vni.StatusOK)
 		return
 	}
-	if s.gen != 0 && s.gen != n.gen {
+	if s.gen != 0 && s.gen != n.Gen {
 		e.completeSend(s, vni.StatusStaleGeneration)
 		return
 	}
-	e.toAddress(s, destKey{n.nic, n.slot, n.gen})
+	e.toAddress(s, n.Address)
 }
 
 // toAddress puts a send in line for a process.
-func (e *Engine) toAddress(s *send, k destKey) {
+func (e *Engine) toAddress(s *send, k vni.Address) {
 	d := s.p.lastDest
 	if d == nil || d.key != k {
 		d = s.p.dests[k]
@@ -293,9 +291,9 @@ func (e *Engine) toAddress(s *send, k destKey) {
 	}
 	s.dest = d
 	d.sends++
-	s.env.DstSlot, s.env.DstGen = k.slot, k.gen
+	s.env.DstSlot, s.env.DstGen = k.Slot, k.Gen
 	d.queue.pushBack(&s.queued)
-	if s.kind == kindMessage && d.queue.front() != s {
+	if (s.kind == kindMessage || s.kind == kindRun) && d.queue.front() != s {
 		s.state = sendQueued
 		return
 	}
@@ -303,22 +301,22 @@ func (e *Engine) toAddress(s *send, k destKey) {
 }
 
 // newDest begins p's correspondence with a process.
-func (e *Engine) newDest(p *process, k destKey) (*dest, vni.Status) {
+func (e *Engine) newDest(p *process, k vni.Address) (*dest, vni.Status) {
 	d := &dest{key: k, number: 1}
-	if k.nic == e.cfg.ID {
-		q := e.process(k.slot)
+	if k.NIC == e.cfg.ID {
+		q := e.process(k.Slot)
 		if q == nil || !q.served() {
 			return nil, vni.StatusProcessGone
 		}
-		if q.gen != k.gen {
+		if q.gen != k.Gen {
 			return nil, vni.StatusStaleGeneration
 		}
 	} else {
-		pr := e.peerOf(k.nic)
+		pr := e.peerOf(k.NIC)
 		if pr == nil {
 			return nil, vni.StatusUnreachable
 		}
-		d.peer, d.remote = pr, pr.remote(remoteKey{k.slot, k.gen})
+		d.peer, d.remote = pr, pr.remote(remoteKey{k.Slot, k.Gen})
 	}
 	p.dests[k] = d
 	return d, vni.StatusOK
@@ -347,7 +345,7 @@ func (e *Engine) ready(s *send) {
 	s.node.remove()
 	s.state = sendReady
 	s.p.sched.pushBack(&s.node)
-	e.sendable(s.p)
+	e.turns.join(s.p)
 }
 
 // enveloped notes that the envelope of s has left: the next message to the same process may follow.
@@ -370,8 +368,14 @@ func (e *Engine) completeSend(s *send, status vni.Status) {
 	}
 	c := vni.Completion{Status: status, Len: s.frag.Length, Full: s.frag.Length, Tag: s.env.Tag, Token: s.env.Token,
 		Slot: s.env.DstSlot, Gen: s.env.DstGen}
+	if s.run != nil {
+		c.Len = uint64(s.run.sent)
+		if e.cfg.Defect == mutate.RunMiscounted && s.run.sent < s.run.lengths.Count() {
+			c.Len++
+		}
+	}
 	if s.dest != nil {
-		c.NIC = s.dest.key.nic
+		c.NIC = s.dest.key.NIC
 	} else if s.kind == kindResolve {
 		c.NIC = s.remote.Key
 	}
@@ -407,6 +411,7 @@ func (e *Engine) clearSend(s *send) {
 			e.ready(n)
 		}
 		if d.remote != nil {
+			e.admittedNo(d.remote, s)
 			e.admit(d.remote)
 		}
 	}
@@ -424,6 +429,7 @@ func (e *Engine) clearSend(s *send) {
 	if d != nil {
 		e.leaveDest(s.p, d)
 	}
+	s.freeRun()
 	forget(s.parts[:])
 	e.freeRefill(s.refill)
 	s.refill = nil
@@ -442,8 +448,10 @@ func forget(parts [][]byte) {
 }
 
 // rejectSend ends a send whose arguments are wrong.
-func (e *Engine) rejectSend(s *send, err error) {
+func (e *Engine) rejectSend(s *send, err error) { e.reject(s, statusOf(err), err) }
+
+func (e *Engine) reject(s *send, status vni.Status, err error) {
 	p := s.p
-	e.completeSend(s, statusOf(err))
+	e.completeSend(s, status)
 	e.badArgument(p, err)
 }

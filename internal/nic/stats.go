@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -16,26 +17,41 @@ const publishEvery = time.Millisecond
 // publishPerPeer makes that longer for each peer, since the sums over all of them take some half a microsecond each.
 const publishPerPeer = 50 * time.Microsecond
 
-// publish copies the counts to the page that tools map (decision 17).
-// It returns when it wants to do so next.
+// publisher decides when counts are copied.
+type publisher struct {
+	changed bool       // the counts have, since they were copied
+	next    clock.Time // not before
+	rel     rel.Stats  // what of rel's statistics is in the counts
+}
+
+// due reports whether it is time to copy, and if not, when it will be. work is what a poll has done: after an idle one the counts
+// are as they were.
+func (p *publisher) due(now clock.Time, work, peers int) (at clock.Time, due bool) {
+	p.changed = p.changed || work > 0
+	switch {
+	case !p.changed:
+		return clock.Never, false
+	case now < p.next:
+		return p.next, false
+	}
+	p.changed = false
+	p.next = now.Add(publishEvery + publishPerPeer*time.Duration(peers))
+	return clock.Never, true
+}
+
+// publish copies the counts to the page that tools map (decision 17). It returns when it wants to do so next.
 func (e *Engine) publish(work int) clock.Time {
 	if e.cfg.Counters == (vni.CounterPage{}) {
 		return clock.Never
 	}
-	e.dirty = e.dirty || work > 0
-	switch {
-	case !e.dirty:
-		return clock.Never
-	case e.now < e.nextPublish:
-		return e.nextPublish
+	at, due := e.publisher.due(e.now, work, len(e.rel.Endpoints()))
+	if due {
+		e.collect()
+		for i, v := range e.counts {
+			e.cfg.Counters.Store(vni.Counter(i), v)
+		}
 	}
-	e.dirty = false
-	e.nextPublish = e.now.Add(publishEvery + publishPerPeer*time.Duration(len(e.rel.Endpoints())))
-	e.collect()
-	for i, v := range e.counts {
-		e.cfg.Counters.Store(vni.Counter(i), v)
-	}
-	return clock.Never
+	return at
 }
 
 // collect brings the counts of the parts together.
@@ -49,18 +65,19 @@ func (e *Engine) collect() {
 	c[vni.LinkDroppedIn], c[vni.LinkDroppedOut] = l.DroppedIn, l.DroppedOut
 	c[vni.LinkFramesBatched], c[vni.LinkECNMarked] = l.FramesBatched, l.ECNMarked
 	e.collectRel()
+	e.collectWays()
 	c[vni.RelPeersNow] = uint64(len(e.rel.Endpoints()))
 	c[vni.RelInFlightNow] = uint64(e.rel.InFlight())
-	c[vni.NICProcessesNow] = uint64(e.registered)
+	c[vni.NICProcessesNow] = uint64(e.procs.registered)
 	c[vni.NICActiveNow] = uint64(e.active.n)
 	c[vni.NICStagedBytesNow] = uint64(e.staging.inUse)
-	c[vni.NICGroupsNow] = uint64(len(e.groups.list))
-	c[vni.NICTransitBytesNow] = uint64(e.groups.transit.inUse)
+	c[vni.NICGroupsNow] = uint64(e.groups.Len())
+	c[vni.NICTransitBytesNow] = uint64(e.transit.inUse)
 }
 
 // Count returns a counter as it stands now.
 func (e *Engine) Count(c vni.Counter) uint64 {
-	e.catchUp()
+	e.begin()
 	e.collect()
 	return e.counts[c]
 }
@@ -110,6 +127,6 @@ func (e *Engine) countSent(p *process, messages, bytes uint64) {
 
 // Quiet reports whether everything that processes have handed over has been acknowledged.
 func (e *Engine) Quiet() bool {
-	e.catchUp()
-	return e.sending.n == 0 && e.crowded.n == 0 && len(e.relays.legs) == 0 && e.groups.quiet() && e.rel.Quiet()
+	e.begin()
+	return e.turns.ready.n == 0 && e.turns.crowded.n == 0 && e.relays.Quiet() && e.groups.Quiet() && e.rel.Quiet()
 }

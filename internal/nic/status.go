@@ -11,6 +11,7 @@ import (
 var (
 	errBadRegion  = errors.New("nic: no such region")
 	errOutOfRange = errors.New("nic: beyond the region's end")
+	errNoMemory   = errors.New("nic: the process has as many bytes in rings as it may")
 )
 
 // statusOf is what a process is told of an operation whose arguments are wrong.
@@ -20,6 +21,8 @@ func statusOf(err error) vni.Status {
 		return vni.StatusBadRegion
 	case errors.Is(err, errOutOfRange):
 		return vni.StatusOutOfRange
+	case errors.Is(err, errNoMemory):
+		return vni.StatusNoMemory
 	}
 	return vni.StatusBadArgument
 }
@@ -37,6 +40,8 @@ func statusOfReason(why wire.Reason) vni.Status {
 		return vni.StatusOutOfRange
 	case wire.ReasonTruncated:
 		return vni.StatusTruncated
+	case wire.ReasonFiltered:
+		return vni.StatusFiltered
 	}
 	return vni.StatusCancelled
 }
@@ -60,4 +65,5 @@ var refusalCounters = [...]vni.Counter{
 	wire.ReasonRange:           vni.NICRefusedRange,
 	wire.ReasonCancelled:       vni.NICRefusedCancelled,
 	wire.ReasonTruncated:       vni.NICTruncated,
+	wire.ReasonFiltered:        vni.NICRefusedFiltered,
 }

@@ -34,6 +34,7 @@ type Straight struct {
 // Straight returns the straight way of the process at slot; nil if there is no such process. now is read where the time since
 // the last Poll may matter, and no more often, since that takes a tenth of the whole way.
 func (e *Engine) Straight(slot uint16, gen uint32, now func() clock.Time) *Straight {
+	e.begin()
 	p := e.process(slot)
 	if p == nil || p.gen != gen {
 		return nil
@@ -55,7 +56,7 @@ func (s *Straight) usable() bool {
 
 // ready is usable, for those to whom it may matter what has been met before.
 func (s *Straight) ready() bool {
-	s.e.catchUp()
+	s.e.begin()
 	return s.usable()
 }
 
@@ -71,28 +72,23 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 	s.ep, s.space, s.n, s.lone = d.peer.ep, spaceFor(m.Len), 0, false
 	n := wire.FragLen + m.Len
 	var b []byte
+	way := WaySegment
 	if s.ep.Reliable() {
 		if !m.Hold || m.Len > limits.CopiedMessage { // what is long wants no company
-			b = s.ep.Direct(s.space, n, e.out)
+			b, way = s.ep.Direct(s.space, n, e.out), WayFrame
 		}
 	} else if !m.Hold && s.space == wire.Command && s.hasRoom() {
-		b = s.ep.Lone(n, e.out)
+		b, way = s.ep.Lone(n, e.out), WayLone
 		s.lone = b != nil
 	}
 	if b != nil {
 		s.n = n
+	} else if b, way = s.segment(m, n), WaySegment; b == nil {
+		return nil
 	}
-	if b == nil {
-		if b = s.segment(m, n); b == nil {
-			return nil
-		}
-	}
-	env := wire.Envelope{DstSlot: d.key.slot, DstGen: d.key.gen, SrcSlot: p.slot, SrcGen: p.gen, Number: d.number, Tag: m.Tag}
+	env := d.envelope(p, d.leave(1, stagedCost(uint64(m.Len))), m.Tag)
 	wire.PutFrag(b, &env, m.Len)
-	d.number++
-	d.remote.used += stagedCost(uint64(m.Len))
-	e.countSent(p, 1, uint64(m.Len))
-	e.counts[vni.NICStraightSends]++
+	e.countLeft(p, way, 1, uint64(m.Len))
 	return b[wire.FragLen:]
 }
 
@@ -128,15 +124,6 @@ func (s *Straight) mayLeave(m *vni.StraightSend, n int) *dest {
 	return nil
 }
 
-// open reports whether a message of n bytes may leave now.
-func (d *dest) open(n int) bool {
-	if d.peer == nil || d.queue.n > 0 || !d.peer.ep.Up() {
-		return false
-	}
-	r := d.remote
-	return r.used+stagedCost(uint64(n)) <= r.granted && r.waiting.n == 0
-}
-
 // spaceFor is where a message of n bytes belongs that goes in one piece.
 func spaceFor(n int) wire.Space {
 	if n > limits.TinyMessage {
@@ -153,23 +140,23 @@ func (s *Straight) dest(m *vni.StraightSend) *dest {
 	if m.NIC == 0 {
 		return s.named(&m.To, m.Gen)
 	}
-	return s.at(destKey{m.NIC, m.Slot, m.Gen})
+	return s.at(vni.Address{NIC: m.NIC, Slot: m.Slot, Gen: m.Gen})
 }
 
 // named finds a process by its name, and by its generation unless that is 0.
 func (s *Straight) named(to *vni.Name, gen uint32) *dest {
-	if s.e.reconsider && s.e.waiting.n > 0 { // for a name that the tables have just brought, perhaps this one
+	if s.e.names.Changed() && s.e.waiting.n > 0 { // for a name that the tables have just brought, perhaps this one
 		return nil
 	}
-	n := s.e.names.find(to)
-	if n == nil || !n.live() || gen != 0 && gen != n.gen {
+	n := s.e.names.Find(to)
+	if n == nil || !n.Live() || gen != 0 && gen != n.Gen {
 		return nil
 	}
-	return s.at(destKey{n.nic, n.slot, n.gen})
+	return s.at(n.Address)
 }
 
 // at finds a process that something has been sent to before.
-func (s *Straight) at(k destKey) *dest {
+func (s *Straight) at(k vni.Address) *dest {
 	if d := s.p.lastDest; d != nil && d.key == k {
 		return d
 	}
@@ -193,7 +180,7 @@ func (s *Straight) Sent() (next clock.Time) {
 		return clock.Never
 	default:
 		s.readClock()
-		e.held = 0
+		e.holding.end()
 		next = e.rel.Push(e.now, s.ep, e.out)
 		e.cfg.Link.Flush(e.now)
 	}
@@ -207,14 +194,14 @@ func (s *Straight) Sent() (next clock.Time) {
 // so that it is asked then.
 func (s *Straight) sentLone() (next clock.Time) {
 	e := s.e
-	if !e.posts {
+	if e.caps.Post == nil {
 		s.readClock()
 	}
 	s.ep.CommitLone(e.now, s.n, e.out)
-	if e.posts {
+	if e.caps.Post != nil {
 		s.readClock()
 	}
-	e.held = 0
+	e.holding.end()
 	e.rel.Charge(&s.p.rooms)
 	next = s.ep.KeepLone(e.now, s.n)
 	e.rel.Charge(nil)
@@ -235,16 +222,38 @@ func (s *Straight) Hold() (enough bool) {
 
 // hold is Hold for so many messages, in segments.
 func (s *Straight) hold(n int) (enough bool) {
-	s.e.held += n
-	s.e.heldAt = s.e.now
+	held := s.e.holding.add(n, s.e.now)
 	if s.ep.Reliable() {
-		return s.e.held >= limits.HeldMessages/4
+		return held >= limits.HeldMessages/4
 	}
-	return s.e.held >= limits.HeldMessages
+	return held >= limits.HeldMessages
 }
 
-// heldLong is for how long after a message was held the engine wants to be looked at often: whoever holds one holds more.
+// holding is the messages that wait in open segments until there are more of them.
+type holding struct {
+	n  int
+	at clock.Time // when the last one began to; 0: none has
+}
+
+// heldLong is for how long after a message was held the engine wants to be looked at often: a caller that holds one holds more.
 const heldLong = 2 * time.Millisecond
+
+func (h *holding) add(n int, now clock.Time) (held int) {
+	h.n += n
+	h.at = now
+	return h.n
+}
+
+// end notes that all that were held leave now, and returns how many they are.
+func (h *holding) end() (held int) {
+	held, h.n = h.n, 0
+	return held
+}
+
+// recent reports whether messages are held, or were a short time ago.
+func (h *holding) recent(now clock.Time) bool {
+	return h.n > 0 || h.at != 0 && now.Sub(h.at) < heldLong
+}
 
 // Receive posts a receive, as a command would (QNIX-45), and returns when the engine must be polled at the latest. ok is
 // false if it cannot now.
@@ -258,12 +267,7 @@ func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
 	w.Entry, r.wanted = r, w
 	r.notify, r.reply, r.anyTag, r.tag = false, false, w.AnyTag, w.Tag
 	r.sender, r.size = w.From, uint64(len(w.Buf))
-	r.exact, r.from = w.NIC != 0, destKey{w.NIC, w.Slot, w.Gen}
-	if w.Batch != nil {
-		w.Batch.Reset()
-		w.Buf = w.Batch.Buf
-		r.batch, r.size = w.Batch, uint64(len(w.Buf))
-	}
+	r.exact, r.from = w.NIC != 0, vni.Address{NIC: w.NIC, Slot: w.Slot, Gen: w.Gen}
 	r.parts = r.space[:0]
 	if len(w.Buf) > 0 {
 		r.parts = append(r.parts, w.Buf)
@@ -274,13 +278,10 @@ func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
 		s.readClock()
 	}
 	e.enterReceive(r)
-	if r.state == recvPosted && w.Batch != nil && w.Life.NIC != 0 {
-		e.goOn(r, destKey{w.Life.NIC, w.Life.Slot, w.Life.Gen})
-	}
 	if e.unfinished() || e.grants.waiting.n > 0 || !e.rel.Idle() {
 		return e.now, true
 	}
-	return clock.Min(e.nextCheck, e.now.Add(e.cfg.ProbeEvery)), true // its sender may have gone, or be silent
+	return clock.Min(e.expiry.next, e.now.Add(e.cfg.ProbeEvery)), true // its sender may have gone, or be silent
 }
 
 // Cancel withdraws a receive, at most once for each time that it was posted.
@@ -289,14 +290,14 @@ func (s *Straight) Cancel(now clock.Time, w *vni.StraightReceive) {
 	if !ok || r.wanted != w {
 		return
 	}
-	s.e.catchUp()
-	s.e.now = max(s.e.now, now)
+	s.e.beginAt(now)
 	s.e.counts[vni.NICCancels]++
 	s.e.cancelReceive(r)
 }
 
 // Close refuses everything from now on, and withdraws what is posted.
 func (s *Straight) Close(now clock.Time) {
+	s.e.beginAt(now)
 	s.closing = true
 	for _, r := range s.p.straights {
 		if r.wanted != nil {
@@ -326,7 +327,7 @@ func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 		w.Result = *c
 	}
 	w.Finish()
-	e.served = true
+	e.hurry.served = true
 	if p.wakeUp != nil {
 		e.ring(p)
 	}

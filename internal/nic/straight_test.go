@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -382,7 +383,7 @@ func endsEarly(t *testing.T, poll func(*Engine, clock.Time) (int, clock.Time)) {
 		for !w.Done() {
 			f.now = f.now.Add(time.Microsecond)
 			_, next := poll(b.e, f.now)
-			if w.Done() && next == f.now && b.e.hurried > 0 {
+			if w.Done() && next == f.now && b.e.hurry.inRow > 0 {
 				early++
 				row++
 			} else {
@@ -423,6 +424,12 @@ func TestAMessageAfterALongPauseMakesNobodyUnreachable(t *testing.T) {
 	}
 }
 
+// loseName has its name be that of a process of another NIC.
+func (p *rider) loseName(nic uint64) {
+	forNames{(*services)(p.e)}.Lost(p.slot, &names.Entry{Address: vni.Address{NIC: nic}})
+	p.e.names.End(p.e.addressOf(p.way.p))
+}
+
 // A process that has lost its name hears of it from whatever it has under way, and may use the memory again from then on.
 func TestNothingIsWrittenToOrReadFromTheMemoryOfAProcessThatHasLostItsName(t *testing.T) {
 	const long = 1 << 20
@@ -441,7 +448,7 @@ func TestNothingIsWrittenToOrReadFromTheMemoryOfAProcessThatHasLostItsName(t *te
 		data := pattern(long, 1)
 		s := a.send("b/0", 1, 0, data)
 		f.until(time.Second, "half of the message", func() bool { return buf[long/2] != 0 })
-		b.e.loseName(b.way.p, &nameEntry{address: address{nic: 1}})
+		b.loseName(1)
 		kept := bytes.Clone(buf)
 		if c := a.finish(false, s); c.Status != vni.StatusProcessGone {
 			t.Errorf("straight %v: its send ended with %v", straight, c.Status)
@@ -461,7 +468,7 @@ func TestNothingIsWrittenToOrReadFromTheMemoryOfAProcessThatHasLostItsName(t *te
 		done = posted()
 		a.send("b/0", 1, 0, data)
 		f.until(time.Second, "half of the message", func() bool { return buf[long/2] != 0 })
-		a.e.loseName(a.way.p, &nameEntry{address: address{nic: 2}})
+		a.loseName(2)
 		clear(data)
 		f.until(5*time.Second, "the end of the receive", done)
 		if buf[long-1] == 0 && b.way.p.account.Received > 1 {
@@ -512,11 +519,12 @@ func TestAPollThatHeldMessagesWaitForDoesNotEndEarly(t *testing.T) {
 func TestTheStraightWayPassesNoMessageThatWaitsForTheName(t *testing.T) { // decision 5
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()
-	n, pr := a.e.names.find(&b.name), a.e.peerOf(2)
-	n.stale, pr.synced, pr.syncBy = true, false, clock.Never
+	pr := a.e.peerOf(2)
+	a.e.names.Down(&pr.names, false)
+	a.e.names.Up(&pr.names)
 	first := a.send("b/0", 1, 0, []byte{0})
 	f.until(time.Second, "it waits for the name", func() bool { return a.e.waiting.n > 0 })
-	n.stale, pr.synced, a.e.reconsider = false, true, true // as the peer's table does
+	a.e.tableRecord(pr, nameRecord(tableClaim, b.slot, b.gen, b.name, 1))
 	a.mustRide(b.tester, 1, false, []byte{1})
 	for i := range 2 {
 		buf := make([]byte, 1)
@@ -545,7 +553,7 @@ func TestAProcessGoesWithStraightReceivesInEveryState(t *testing.T) {
 			b.way.Cancel(f.now, w)
 		case "sender gone":
 			a.exit()
-			f.until(time.Second, "the news", func() bool { return b.e.doomed.n > 0 || w.Done() })
+			f.until(time.Second, "the news", func() bool { return b.e.expiry.doomed.n > 0 || w.Done() })
 		case "cancelled, then delivered":
 			b.way.Cancel(f.now, w)
 			b.way.Cancel(f.now, posted)
@@ -561,7 +569,7 @@ func TestAProcessGoesWithStraightReceivesInEveryState(t *testing.T) {
 		for range 100 {
 			f.step()
 		}
-		if n := b.e.doomed.n + b.e.recalled.n; n > 0 || posted.Done() && posted.Result.Status != vni.StatusCancelled && posted.Result.Status != vni.StatusProcessGone {
+		if n := b.e.expiry.doomed.n + b.e.expiry.recalled.n; n > 0 || posted.Done() && posted.Result.Status != vni.StatusCancelled && posted.Result.Status != vni.StatusProcessGone {
 			t.Errorf("%s: %d receives are still listed; the posted one is done: %v", how, n, posted.Done())
 		}
 		f.noLeaks()

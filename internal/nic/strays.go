@@ -142,11 +142,11 @@ func (s *strays) key(e *Engine, r *receive) (k pileKey, ok bool) {
 	name := r.sender
 	if r.exact {
 		var pr *peer
-		if r.from.nic != e.cfg.ID {
-			pr = e.peerOf(r.from.nic)
+		if r.from.NIC != e.cfg.ID {
+			pr = e.peerOf(r.from.NIC)
 		}
-		src := r.p.sources[sourceKey{pr, r.from.slot, r.from.gen}]
-		if src == nil || src.nic != r.from.nic {
+		src := r.p.sources[sourceKey{pr, r.from.Slot, r.from.Gen}]
+		if src == nil || src.nic != r.from.NIC {
 			return k, false
 		}
 		name = src.name

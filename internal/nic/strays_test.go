@@ -14,7 +14,7 @@ import (
 // served).
 func TestTheIndexOfUnexpectedMessagesFindsWhatASearchFinds(t *testing.T) {
 	w := newFabric(t, 1, fault.Config{})
-	p := w.process(0, "a/0").e.procs[1]
+	p := w.process(0, "a/0").e.procs.at(1)
 	rng := rand.New(rand.NewPCG(1, 2))
 	e := w.engines[0]
 	var sources []*source
@@ -37,7 +37,7 @@ func TestTheIndexOfUnexpectedMessagesFindsWhatASearchFinds(t *testing.T) {
 			r.sender = sources[rng.IntN(4)].name
 		case 1:
 			of := sources[rng.IntN(4)]
-			r.exact, r.from = true, destKey{of.nic, of.key.slot, of.key.gen}
+			r.exact, r.from = true, vni.Address{NIC: of.nic, Slot: of.key.slot, Gen: of.key.gen}
 		}
 		var want *inbound
 		for n := s.head; n != nil && want == nil; n = n.next {

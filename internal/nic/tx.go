@@ -14,6 +14,8 @@ func (e *Engine) turn(s *send, most int) (packets int) {
 		return e.postPiece(s, most)
 	case s.kind == kindMulticast:
 		e.relayTurn(s)
+	case s.kind == kindRun && (s.dest.peer == nil || s.dest.peer.ep.Up()):
+		e.runTurn(s)
 	case s.dest.peer == nil:
 		e.localTurn(s)
 	case !s.dest.peer.ep.Up():
@@ -36,14 +38,23 @@ func (e *Engine) block(s *send) {
 	s.dest.peer.blocked.pushBack(&s.node)
 }
 
-// sendEnvelope lets a message leave, on credit if it is short and there is some, else by asking for permission.
+// sendEnvelope lets a message leave if no older one has its turn first that has waited for credit.
 func (e *Engine) sendEnvelope(s *send) {
+	rm := s.dest.remote
+	if !s.again && rm.admitted != nil && rm.admitted != s {
+		e.awaitCredit(s)
+		return
+	}
+	e.tryEnvelope(s)
+	e.admittedNo(rm, s)
+}
+
+// tryEnvelope lets a message leave, on credit if it is short and there is some, else by asking for permission.
+func (e *Engine) tryEnvelope(s *send) {
 	d := s.dest
 	if !s.again {
 		s.env.Number = d.number
-		// What is refilled asks in any case: its process may take its time to describe the rest, which must not lie half come
-		// in somebody's staging.
-		if s.frag.Length > limits.EagerMessage || s.refill != nil || d.remote.credit() < stagedCost(s.frag.Length) {
+		if !s.goesOnCredit(d.remote.credit()) {
 			e.sendRequest(s)
 			return
 		}
@@ -67,19 +78,18 @@ func (e *Engine) sendFrag(s *send, space wire.Space, n int) {
 	}
 	wire.PutFrag(b, &s.env, int(s.frag.Length))
 	copyOut(b[wire.FragLen:], s.frag.Parts)
-	e.onCredit(s)
+	e.leftOnCredit(s)
 	s.released = true
 	s.frag.Parts = nil
 	e.settle(s)
 }
 
-// onCredit notes that the envelope of a message has left on credit.
-func (e *Engine) onCredit(s *send) {
+// leftOnCredit notes that the envelope of a message has left on credit.
+func (e *Engine) leftOnCredit(s *send) {
 	if s.again { // its number and its credit are those of the relay that has missed it
 		return
 	}
-	s.dest.number++
-	s.dest.remote.used += stagedCost(s.frag.Length)
+	s.dest.leave(1, stagedCost(s.frag.Length))
 	e.enveloped(s)
 }
 
@@ -90,19 +100,15 @@ func (e *Engine) sendEager(s *send) {
 	}
 	wire.PutEager(s.frag.HeaderBuf[:], s.frag.ID, 0, s.frag.Length, &s.env, 0)
 	s.frag.Type, s.frag.HeaderLen, s.frag.Limit = wire.TypeEager, wire.EagerLen, s.frag.Length
-	e.onCredit(s)
+	e.leftOnCredit(s)
 	e.postPiece(s, 1)
 }
 
 // sendRequest asks for permission (QNIX-42, QNIX-43).
 func (e *Engine) sendRequest(s *send) {
 	d := s.dest
-	if d.remote.requests >= limits.RequestsPerSource {
-		s.node.remove()
-		s.state = sendCredit
-		e.counts[vni.NICRequestsHeld]++
-		s.p.account.Held++
-		d.remote.waiting.pushBack(&s.node)
+	if !e.mayAsk(d.remote) {
+		e.awaitCredit(s)
 		return
 	}
 	if !e.takeFragment(s) {
@@ -117,12 +123,25 @@ func (e *Engine) sendRequest(s *send) {
 	s.putRequest(b)
 	wire.PutChunk(s.frag.HeaderBuf[:], 0, s.frag.ID, 0, 0)
 	s.frag.Type, s.frag.HeaderLen = wire.TypeChunk, wire.ChunkLen
-	d.number++
+	d.leave(1, 0)
 	d.remote.requests++
 	s.requested = true
 	e.enveloped(s)
 	e.counts[vni.NICRequests]++
 	e.awaitPermission(s)
+}
+
+// awaitCredit parks a send until there is credit, or room for a request: one that has waited before in front of the others.
+func (e *Engine) awaitCredit(s *send) {
+	s.node.remove()
+	s.state = sendCredit
+	e.counts[vni.NICRequestsHeld]++
+	s.p.account.Held++
+	if rm := s.dest.remote; rm.admitted == s {
+		rm.waiting.insertAfter(&s.node, nil)
+	} else {
+		rm.waiting.pushBack(&s.node)
+	}
 }
 
 // awaitPermission takes a send out of the turns until its peer permits more.
@@ -211,10 +230,10 @@ func (h *handler) Released(_ clockTime, f *rel.Fragment) {
 // Writable says that a peer which would take no more may do so again.
 func (h *handler) Writable(_ clockTime, ep *rel.Endpoint) {
 	e := h.engine()
-	if pr := e.peers[ep]; pr != nil {
+	if pr := e.peers.at(ep); pr != nil {
 		e.unblock(pr)
-		e.unblockLegs(pr)
-		e.unblockRelays(pr)
+		e.groups.Writable(&pr.groups)
+		e.relays.Writable(&pr.relays)
 	}
 }
 

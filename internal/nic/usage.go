@@ -6,31 +6,30 @@ import "fmt"
 // message has been received: tables, memory, permission and credit must be back where they started. The simulator asks
 // after every run.
 func (e *Engine) Leaks() []string {
+	e.begin()
 	l := leaks{e: e}
 	kept := 0
-	for _, p := range e.procs {
-		if p != nil {
-			kept += p.stray.n
-			l.process(p)
-			l.memory(p)
-		}
+	for p := range e.procs.all {
+		kept += p.stray.n
+		l.process(p)
+		l.memory(p)
 	}
-	for _, pr := range e.nodes.list {
+	for _, pr := range e.peers.list {
 		l.peer(pr)
 	}
-	l.unless(len(e.names.open) == 0, "%d claims are open", len(e.names.open))
+	_, open := e.names.Len()
+	l.unless(open == 0, "%d claims are open", open)
 	l.unless(e.waiting.n == 0, "%d sends wait for names", e.waiting.n)
 	l.unless(e.inbounds.inUse == kept, "%d inbounds in use, %d messages waiting", e.inbounds.inUse, kept)
 	l.unless(kept > 0 || e.staging.inUse == 0, "%d bytes of staging in use", e.staging.inUse)
-	t := &e.groups
-	l.unless(t.colls.inUse == 0 && t.legs.inUse == 0 && t.transit.inUse == 0 && len(t.here) == 0,
-		"%d collective operations, %d legs of them, %d bytes in transit", t.colls.inUse, t.legs.inUse, t.transit.inUse)
+	l.unless(e.groups.Leaks() == nil, "%v", e.groups.Leaks())
+	l.unless(e.transit.inUse == 0, "%d bytes in transit", e.transit.inUse)
 	l.unless(e.multicasts.inUse == 0 && e.copies.inUse == 0 && e.resumed.n == 0, "%d multicasts with %d copies, %d of them to go on",
 		e.multicasts.inUse, e.copies.inUse, e.resumed.n)
 	l.unless(e.refills.inUse == 0, "%d stretches of memory", e.refills.inUse)
-	l.unless(len(e.relays.legs) == 0 && e.relays.relays.inUse == 0, "%d relays, %d legs of them", e.relays.relays.inUse, len(e.relays.legs))
+	l.unless(e.relays.Leaks() == nil, "%v", e.relays.Leaks())
 	l.unless(e.serves.inUse == 0, "%d GETs being answered", e.serves.inUse)
-	l.unless(e.doomed.n == 0, "%d receives from processes that have gone", e.doomed.n)
+	l.unless(e.expiry.doomed.n == 0, "%d receives from processes that have gone", e.expiry.doomed.n)
 	l.unless(e.grants.outstanding == 0 && e.grants.waiting.n == 0, "permissions for %d bytes outstanding, %d waiting", e.grants.outstanding, e.grants.waiting.n)
 	return l.found
 }
@@ -82,13 +81,14 @@ func (l *leaks) peer(pr *peer) {
 	l.unless(pr.out.n == 0 && pr.in.n == 0 && pr.gets.n == 0 && pr.serving.n == 0, "peer %d: fragments out %d, in %d, gets %d, serving %d",
 		pr.nic, pr.out.n, pr.in.n, pr.gets.n, pr.serving.n)
 	l.unless(pr.granted == 0 && pr.writtenOff == 0, "peer %d: permissions for %d bytes, and for %d that are written off", pr.nic, pr.granted, pr.writtenOff)
-	l.unless(pr.relayed == 0 && pr.assembling == 0 && pr.relays.n == 0, "peer %d: relays for %d bytes out, %d in, %d to answer",
-		pr.nic, pr.relayed, pr.assembling, pr.relays.n)
+	l.unless(pr.relays.Leaks() == nil, "%v", pr.relays.Leaks())
 	l.unless(pr.blocked.n == 0, "peer %d: %d sends blocked", pr.nic, pr.blocked.n)
 	requests, waiting := 0, 0
 	for _, r := range pr.remotes {
 		requests += r.requests
-		waiting += r.waiting.n
+		if waiting += r.waiting.n; r.admitted != nil {
+			waiting++
+		}
 	}
 	l.unless(requests == 0 && waiting == 0, "peer %d: %d requests open, %d sends waiting for credit", pr.nic, requests, waiting)
 }

@@ -10,7 +10,7 @@ func (p *process) uses(mem []byte) bool {
 		}
 	}
 	for r := range p.receives {
-		if r.state != recvIdle && overlaps(r.parts, mem) {
+		if r.state != recvIdle && (overlaps(r.parts, mem) || r.ring != nil && overlaps([][]byte{r.ring.w.Memory()}, mem)) {
 			return true
 		}
 	}

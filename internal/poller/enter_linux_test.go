@@ -74,7 +74,6 @@ func TestLeavePollingPolls(t *testing.T) {
 
 // glancing is a link on which a frame is seen before the engine is polled.
 type glancing struct {
-	link.Driver
 	glances atomic.Int64
 	frame   atomic.Bool
 }
@@ -83,7 +82,7 @@ func (g *glancing) Glance() bool { g.glances.Add(1); return g.frame.Load() }
 
 func TestAGlanceEndsWithAFrameWithACommandAndByItself(t *testing.T) {
 	g := &glancing{}
-	p := open(t, newFake(time.Microsecond), Config{Link: g})
+	p := open(t, newFake(time.Microsecond), Config{Link: link.Caps{Glance: g.Glance}})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	look := func() (saw bool, n int64) {
@@ -107,7 +106,7 @@ func TestAGlanceEndsWithAFrameWithACommandAndByItself(t *testing.T) {
 
 func TestNobodyGlancesAtALinkOnceThePollerIsClosed(t *testing.T) { // it is closed next
 	g := &glancing{}
-	p := open(t, newFake(time.Microsecond), Config{Link: g})
+	p := open(t, newFake(time.Microsecond), Config{Link: link.Caps{Glance: g.Glance}})
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -108,13 +108,14 @@ func (p *Poller) doze(now, next clock.Time) {
 // right now. Polls of others do not end the link's sleep: the first frame then wakes the helper for nothing, which is
 // better than frames that come when they are through and wake nobody.
 func (p *Poller) linkSleeps() bool {
-	if p.drowsy == nil {
+	sleep := p.cfg.Link.Sleep
+	if sleep == nil {
 		return true
 	}
 	if !p.mu.TryLock() {
 		return false
 	}
-	ready := p.drowsy.Sleep()
+	ready := sleep()
 	p.unlock()
 	return !ready
 }

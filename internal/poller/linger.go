@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
-	"github.com/weftnet/weft/internal/link"
 )
 
 // Who has entered and is about to wait for a frame may linger inside for a moment: the frame that comes then is his to take out of
@@ -30,9 +29,9 @@ const (
 )
 
 // lingerAt chooses by the link: memory takes lone messages itself, and others frames.
-func (p *Poller) lingerAt(l link.Driver) {
+func (p *Poller) lingerAt(far bool) {
 	p.lingers, p.soon = lingers, soon
-	if _, frames := l.(link.Poster); frames {
+	if far {
 		p.lingers, p.soon = farLingers, farSoon
 	}
 	p.patience.Store(p.lingers)
@@ -48,14 +47,14 @@ const (
 // Settle gets the engine ready for who would Linger, inside Enter: it polls if that is due, a little later if a frame is there. ok is
 // false if somebody else polls, or will.
 func (p *Poller) Settle() (now clock.Time, polled, ok bool) {
-	if p.glancer == nil || p.duty.Load() != nobody {
+	if p.cfg.Link.Glance == nil || p.duty.Load() != nobody {
 		return 0, false, false
 	}
 	now = Now()
 	if clock.Time(p.next.Load()) > now && now.Sub(clock.Time(p.polled.Load())) < pollEvery {
 		return now, false, true
 	}
-	if p.unpolled < mostUnpolled && p.glancer.Glance() {
+	if p.unpolled < mostUnpolled && p.cfg.Link.Glance() {
 		p.unpolled++
 		return now, false, true
 	}
@@ -68,9 +67,10 @@ func (p *Poller) Settle() (now clock.Time, polled, ok bool) {
 // Settle has said what time it was then; Linger says what time it is.
 func (p *Poller) Linger(begun clock.Time) (now clock.Time, ok bool) {
 	now = begun
+	glance := p.cfg.Link.Glance
 	n := int(p.patience.Load())
 	for i := range n {
-		if p.glancer.Glance() {
+		if glance() {
 			return now, true
 		}
 		if p.asked() {

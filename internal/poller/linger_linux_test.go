@@ -11,7 +11,7 @@ import (
 // lingering is a poller that is entered and settled, and its link.
 func lingering(t *testing.T) (*Poller, *glancing, *fakeEngine) {
 	g, e := &glancing{}, newFake(time.Microsecond)
-	p := open(t, e, Config{Link: g})
+	p := open(t, e, Config{Link: link.Caps{Glance: g.Glance}})
 	p.Do(func(clock.Time) {})
 	if !p.Enter() {
 		t.Fatal("a poller that is open cannot be entered")
@@ -54,7 +54,7 @@ func TestWhoLingersInVainLooksHalfAsOftenUntilAFrameHasComeSoonAgain(t *testing.
 
 func TestWhoLingersForALinkThatIsNoMemoryHasMorePatienceAndKnowsTheTime(t *testing.T) {
 	p, g, _ := lingering(t)
-	if p.lingerAt(framing{}); p.patience.Load() != farLingers || p.soon != farSoon {
+	if p.lingerAt(true); p.patience.Load() != farLingers || p.soon != farSoon {
 		t.Errorf("%d looks, and %v is soon", p.patience.Load(), p.soon)
 	}
 	if now, _ := p.Linger(0); now == 0 || g.glances.Load() != farLingers {
@@ -65,11 +65,6 @@ func TestWhoLingersForALinkThatIsNoMemoryHasMorePatienceAndKnowsTheTime(t *testi
 		t.Errorf("%d looks after a frame that came soon", n)
 	}
 }
-
-// framing is a link that takes short frames.
-type framing struct{ link.Driver }
-
-func (framing) Post(clock.Time, []byte) {}
 
 func TestNobodyLingersWhereOthersWantTheEngineOrPoll(t *testing.T) {
 	p, g, _ := lingering(t)

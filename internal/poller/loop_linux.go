@@ -54,7 +54,7 @@ type Loop struct {
 
 // LoopConfig is what a Loop needs beside its engine.
 type LoopConfig struct {
-	Link  link.Driver   // the engine's; watched for frames when it is Pollable or a Notifier
+	Link  link.Caps     // what the engine's link can do: its Fd or Notify announces frames
 	Awake time.Duration // zero: idle.Awake
 
 	// Turn is called after each poll, under the lock; nil is nobody.
@@ -99,8 +99,8 @@ func NewLoop(e Engine, cfg LoopConfig) (*Loop, error) {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
-	if n, ok := cfg.Link.(link.Notifier); ok {
-		n.Notify(l.wake)
+	if cfg.Link.Notify != nil {
+		cfg.Link.Notify(l.wake)
 	}
 	return l, nil
 }
@@ -203,8 +203,8 @@ func (l *Loop) rest(now, since, next clock.Time) {
 // changes something makes it dirty first and looks then whether it parks.
 func (l *Loop) park(next clock.Time) {
 	l.parked.Store(true)
-	drowsy, ok := l.cfg.Link.(link.Sleeper)
-	if l.dirty.Load() || l.queued.Load() > 0 || ok && drowsy.Sleep() {
+	sleep, awake := l.cfg.Link.Sleep, l.cfg.Link.Awake
+	if l.dirty.Load() || l.queued.Load() > 0 || sleep != nil && sleep() {
 		l.parked.Store(false)
 		return
 	}
@@ -217,8 +217,8 @@ func (l *Loop) park(next clock.Time) {
 	idle.Enter()
 	l.parked.Store(false)
 	l.left, l.stay = 0, Now().Add(moveEvery) // others may run here by now
-	if ok {
-		drowsy.Awake()
+	if awake != nil {
+		awake()
 	}
 	l.rings(n)
 }
@@ -288,8 +288,8 @@ func (l *Loop) poll(now clock.Time) (work int, next clock.Time) {
 
 // Close frees what the loop holds, once Run has returned and nobody calls anything.
 func (l *Loop) Close() error {
-	if n, ok := l.cfg.Link.(link.Notifier); ok {
-		n.Notify(func() {})
+	if l.cfg.Link.Notify != nil {
+		l.cfg.Link.Notify(func() {})
 	}
 	var errs []error
 	for _, fd := range []int{l.nudge, l.epoll} {

@@ -17,7 +17,7 @@ type Loop struct{}
 
 // LoopConfig is what a Loop needs beside its engine.
 type LoopConfig struct {
-	Link  link.Driver
+	Link  link.Caps
 	Awake time.Duration
 	Turn  func(now clock.Time)
 	Fault func(addr uintptr) bool

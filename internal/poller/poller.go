@@ -58,7 +58,7 @@ var ErrClosed = errors.New("poller: closed")
 
 // Config is what a Poller may be told. The zero value is good.
 type Config struct {
-	Link  link.Driver   // the engine's: watched for frames when it is Pollable or a Notifier. May be nil
+	Link  link.Caps     // what the engine's link can do: its Fd or Notify announces frames
 	Awake time.Duration // how long to poll without work before parking; zero means idle.Awake
 }
 
@@ -107,8 +107,6 @@ type Poller struct {
 
 	waiters idle.Waiters
 	sleep   *sleeper
-	drowsy  link.Sleeper  // the link, if it must be told that nobody polls
-	glancer link.Glancer  // the link, if it knows for nothing whether a frame has come
 	stopped chan struct{} // closed when the helper has ended
 }
 
@@ -122,23 +120,21 @@ func New(e Engine, cfg Config) (*Poller, error) {
 		return nil, err
 	}
 	p := &Poller{engine: e, cfg: cfg, sleep: s, stopped: make(chan struct{})}
-	p.drowsy, _ = cfg.Link.(link.Sleeper)
-	p.glancer, _ = cfg.Link.(link.Glancer)
-	if n, ok := cfg.Link.(link.Notifier); ok {
-		n.Notify(p.frameArrived)
+	if cfg.Link.Notify != nil {
+		cfg.Link.Notify(p.frameArrived)
 	}
-	p.lingerAt(cfg.Link)
+	p.lingerAt(cfg.Link.Post != nil)
 	p.apart.room, p.apart.move = idle.Room, idle.MoveOff
 	go p.help()
 	return p, nil
 }
 
 // linkFd is the descriptor that announces l's frames, or -1.
-func linkFd(l link.Driver) int {
-	if f, ok := l.(link.Pollable); ok {
-		return f.Fd()
+func linkFd(l link.Caps) int {
+	if l.Fd == nil {
+		return -1
 	}
-	return -1
+	return l.Fd()
 }
 
 var epoch = time.Now()
@@ -251,8 +247,8 @@ func (p *Poller) poll(now clock.Time) (work int, next clock.Time) {
 	if p.closed.Load() {
 		return 0, clock.Never
 	}
-	if p.drowsy != nil && p.asleep.Load() == 0 { // not while the helper sleeps, whom others' polls do not wake
-		p.drowsy.Awake()
+	if p.cfg.Link.Awake != nil && p.asleep.Load() == 0 { // not while the helper sleeps, whom others' polls do not wake
+		p.cfg.Link.Awake()
 	}
 	work, next = p.engine.Poll(now)
 	p.polled.Store(int64(now))
@@ -414,11 +410,12 @@ const glances = 64
 
 // glance waits a little for a frame, with the lock held. It ends at once if somebody wants the engine to look at commands.
 func (p *Poller) glance() bool {
-	if p.glancer == nil || p.closed.Load() { // Close waits for the lock, and then the link is closed
+	glance := p.cfg.Link.Glance
+	if glance == nil || p.closed.Load() { // Close waits for the lock, and then the link is closed
 		return false
 	}
 	for range glances {
-		if p.glancer.Glance() {
+		if glance() {
 			return true
 		}
 		if p.asked() {

@@ -239,7 +239,6 @@ func TestCloseEndsEveryWait(t *testing.T) {
 
 // notifyLink is a link without a descriptor, as mem is.
 type notifyLink struct {
-	link.Driver
 	wake func()
 }
 
@@ -248,7 +247,7 @@ func (l *notifyLink) Notify(wake func()) { l.wake = wake }
 func TestAFrameOfALinkWithoutDescriptorWakesTheSleeper(t *testing.T) {
 	e := newFake(-1)
 	l := &notifyLink{}
-	p := open(t, e, Config{Link: l})
+	p := open(t, e, Config{Link: link.Caps{Notify: l.Notify}})
 	within(t, "frames", func() {
 		for i := range 300 {
 			r := &request{}

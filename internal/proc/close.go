@@ -51,7 +51,7 @@ func (p *Process) allFree() bool {
 // letGo calls Options.Released if the time has come.
 func (p *Process) letGo() {
 	p.mu.Lock()
-	now := p.closed.Load() && !p.released && p.inside.Load() == 0 && len(p.regions) == 0 && p.allFree() && p.straightIdle()
+	now := p.closed.Load() && !p.released && p.inside.Load() == 0 && len(p.regions) == 0 && (p.direct || p.inboxes == 0) && p.allFree() && p.straightIdle()
 	p.released = p.released || now
 	p.mu.Unlock()
 	if now && p.opts.Released != nil {

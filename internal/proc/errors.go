@@ -23,6 +23,7 @@ var (
 	ErrKey             = errors.New("key does not fit the region")
 	ErrRange           = errors.New("beyond the end of the region")
 	ErrCancelled       = errors.New("cancelled")
+	ErrFiltered        = errors.New("a filter in front of the receiver dropped the message")
 	ErrNoMemory        = errors.New("out of memory for messages")
 	ErrGroupBroken     = errors.New("the group is broken")
 	ErrGroupSize       = errors.New("the group has another size, or all its members")
@@ -79,7 +80,7 @@ var statusErrors = map[vni.Status]error{
 	vni.StatusOutOfRange: ErrRange, vni.StatusClosed: ErrClosed, vni.StatusSessionLost: ErrSessionLost, vni.StatusNICGone: ErrNICGone,
 	vni.StatusDetached: ErrDetached, vni.StatusNoMemory: ErrNoMemory, vni.StatusGroupBroken: ErrGroupBroken,
 	vni.StatusGroupSize: ErrGroupSize, vni.StatusGroupJoined: ErrGroupJoined, vni.StatusNoGroup: ErrNoGroup,
-	vni.StatusGroupMismatch: ErrGroupMismatch, vni.StatusWithdrawn: errWithdrawn,
+	vni.StatusGroupMismatch: ErrGroupMismatch, vni.StatusWithdrawn: errWithdrawn, vni.StatusFiltered: ErrFiltered,
 }
 
 // statusError turns a status into its error.

@@ -4,41 +4,53 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Inbox receives many messages one after the other, with less work for each than Recv has. By the straight way its receive
-// stays posted from message to message, into one of two batches, while the other is read:
+// Inbox receives many messages one after the other, with less work for each than Recv has: one command posts a receive that stays
+// posted, and the NIC puts message after message into a ring of memory (vni.RingReader), from where Next hands them out without
+// a command, without a copy and without a lock.
 //
-//	NIC     fills  ──► batch ─┐  swapped when all
-//	                          ├─ of the other has
-//	Next    reads  ◄── batch ─┘  been read
+//	Next: a message in the ring? ─yes─► out it goes
+//	          │ no
+//	          ├─ not posted: post it. No context to spare, or no memory: receive one message as Recv does
+//	          ├─ the NIC found no room lately: a Refill
+//	          └─ wait until there is one, or the receive has ended
 //
-// Elsewhere, and when the straight way refuses, each Next receives one message as Recv does. One goroutine at a time uses
-// it.
+// One goroutine at a time uses it.
 type Inbox struct {
 	p     *Process
 	from  Dest
 	match Match
+	size  int // of the longest message
+	room  int // bytes of the ring
 	ready func() bool
 
-	w       vni.StraightReceive // into the batch that is filled, if there is a straight way
-	posted  bool
-	reading *vni.Batch
-	next    int   // of the items that are read
-	err     error // what comes behind them
-	msg     Message
-	closed  bool
+	ring   vni.RingReader
+	op     Op
+	place  place // of the ring
+	mem    []byte
+	posted bool
+	counts bool // it is one of Process.inboxes
+	alone  int  // messages to receive one by one before the ring is tried again
+	single []byte
+	msg    Message
+	closed bool
 }
 
-// OpenInbox makes an Inbox for the messages from a process, or from any if from is zero, with a tag, or any. Each of its
-// batches has size bytes, and room for so many messages. A message of more than size bytes is cut short.
-func (p *Process) OpenInbox(from Dest, match Match, size, messages int) *Inbox {
-	b := &Inbox{p: p, from: from, match: match, reading: vni.NewBatch(size, messages)}
-	b.ready = func() bool { return b.w.Some() || b.w.Done() || p.dead.Load() || p.vp.Gone() != vni.StatusOK }
-	if p.opts.Straight != nil {
-		b.w = vni.StraightReceive{From: from.Name, NIC: from.NIC, Slot: from.Slot, Gen: from.Gen, Tag: match.Tag, AnyTag: match.Any,
-			Batch: vni.NewBatch(size, messages)}
+// aloneFor is how many messages an Inbox receives one by one when the NIC has no memory for its ring.
+const aloneFor = 64
+
+// OpenInbox makes an Inbox for the messages from a process, or from any if from is zero, with a tag, or any. A message of more
+// than size bytes is cut short. room is how many bytes of messages it takes before it is read; it is made large enough for the longest.
+func (p *Process) OpenInbox(from Dest, match Match, size, room int) *Inbox {
+	b := &Inbox{p: p, from: from, match: match, size: size}
+	b.room = (max(vni.RingSize(size), room) + 63) &^ 63
+	b.ready = func() bool { return b.ring.Ready() || b.op.settled() || p.over() }
+	b.op.done.Store(true)
+	if !p.direct && b.room > limits.RingBytes {
+		b.alone = -1
 	}
 	return b
 }
@@ -56,117 +68,201 @@ func (b *Inbox) Next(ctx context.Context) (*Message, []byte, error) {
 // NextInto is Next that tells of the message in m, which is the same at each call: who sent it is only written when that may
 // have changed, as other says. With any error but ErrTruncated there is no message.
 func (b *Inbox) NextInto(ctx context.Context, m *Message) (data []byte, other bool, err error) {
-	for b.next == len(b.reading.Items) {
-		if err := b.fetch(ctx); err != nil {
+	ok := false
+	if b.posted {
+		data, ok = b.ring.Next()
+	}
+	for !ok {
+		one, err := b.fetch(ctx, m)
+		switch {
+		case one && (err == nil || errors.Is(err, ErrTruncated)):
+			b.ring.Other = true
+			return b.single[:m.Len], true, err
+		case err != nil:
 			return nil, false, &OpError{Op: "receive", Peer: b.from.Name, NIC: b.from.NIC, Err: err}
 		}
+		data, ok = b.ring.Next()
 	}
-	i := b.next
-	b.next++
-	items := b.reading.Items
-	it := &items[i]
-	if other = i == 0 || items[i-1].Source != it.Source; other {
-		s := &b.reading.Sources[it.Source]
-		m.From, m.NIC, m.Slot, m.Gen = s.From, s.NIC, s.Slot, s.Gen
+	r := &b.ring
+	if other = r.Other; other {
+		r.Other = false
+		m.From, m.NIC, m.Slot, m.Gen = r.From.Name, r.From.NIC, r.From.Slot, r.From.Gen
 	}
-	m.Tag, m.Len, m.Full, m.Token = it.Tag, int(it.Len), it.Full, Token(it.Token)
-	if it.Full > uint64(it.Len) {
-		err = &OpError{Op: "receive", Peer: m.From, NIC: m.NIC, Err: ErrTruncated}
+	m.Tag, m.Len, m.Full, m.Token = r.Tag, len(data), uint64(len(data)), Token(r.Token)
+	if r.Full > m.Full {
+		m.Full = r.Full
+		err = &OpError{Op: "receive", Peer: r.From.Name, NIC: r.From.NIC, Err: ErrTruncated}
 	}
-	return b.reading.Payload(i), other, err
+	return data, other, err
 }
 
-// fetch brings messages to be read, or says what came instead.
-func (b *Inbox) fetch(ctx context.Context) error {
+// fetch waits until there may be a message in the ring, or receives one by itself into m, or says what came instead.
+func (b *Inbox) fetch(ctx context.Context, m *Message) (one bool, err error) {
 	p := b.p
-	if n := len(b.reading.Sources); n > 0 && b.w.Batch != nil && b.from.NIC == 0 && !b.from.Name.IsZero() {
-		s := &b.reading.Sources[n-1]
-		b.w.Life.NIC, b.w.Life.Slot, b.w.Life.Gen = s.NIC, s.Slot, s.Gen
-	}
-	b.reading.Reset()
-	b.next = 0
-	if err := b.err; err != nil {
-		b.err = nil
-		return err
-	}
 	if b.closed || p.closed.Load() {
-		return ErrClosed
+		return false, ErrClosed
 	}
 	if !b.posted {
-		if b.w.Batch == nil || !p.opts.Straight.Receive(&b.w) {
-			return b.fetchOne(ctx)
+		if b.alone == 0 {
+			if err := b.post(ctx); err != nil {
+				return false, err
+			}
 		}
-		b.posted = true
+		if !b.posted {
+			return true, b.fetchOne(ctx, m)
+		}
 	}
-	if err := b.wait(ctx); err != nil {
+	if b.op.settled() && b.op.settle() {
+		if !b.ring.Ready() { // else it came before the end
+			b.posted = false
+			return false, b.ended()
+		}
+		return false, nil
+	}
+	if b.ring.Stalled() {
+		return false, b.refill(ctx)
+	}
+	return false, b.wait(ctx)
+}
+
+// post posts the ring, if a context can be spared and there is memory; else messages are received one by one for a while.
+func (b *Inbox) post(ctx context.Context) error {
+	p := b.p
+	if !b.counts && !p.countInbox() {
+		b.alone = aloneFor
+		return nil
+	}
+	b.counts = true
+	if b.mem == nil && !b.allocate() {
+		b.alone = aloneFor
+		return nil
+	}
+	r := request{what: "receive", code: vni.CodeReceiveRing, receive: true, with: b.from, own: &b.op}
+	r.receiveRequest(b.match, 0, nil)
+	r.recv.Most = uint64(b.size)
+	r.inbox = b
+	b.op.begin(p)
+	if err := p.begin(ctx, nil, &r); err != nil {
+		b.op.done.Store(true)
 		return err
 	}
-	switch {
-	case b.w.Done():
-		b.ended()
-	case b.w.Some():
-		taken := p.opts.Straight.Swap(&b.w, b.reading)
-		if taken == nil && !b.w.Done() { // nobody serves us: what ends otherwise has been told by now
-			if err := p.nicGone(); err != nil {
-				return err
-			}
-			p.fail()
-			return p.nicGone()
-		}
-		if taken != nil { // else it has ended just now
-			b.reading = taken
-		}
-	default:
-		return p.nicGone()
-	}
+	b.posted, b.ring.Other = true, true
 	return nil
+}
+
+// allocate finds memory for the ring: on the heap if the NIC reaches that, else a region.
+func (b *Inbox) allocate() bool {
+	p := b.p
+	if p.direct {
+		b.mem = vni.AlignedBytes(b.room)
+		return true
+	}
+	if p.takeTemporary(&b.place, uint64(b.room)) != nil {
+		return false
+	}
+	b.mem = b.place.mem
+	return true
+}
+
+// describe fills in where the ring is. Under p.mu; the context is the caller's.
+func (b *Inbox) describe(r *request) {
+	p, i := b.p, r.op.ctx
+	r.length = uint64(len(b.mem))
+	b.ring.Open(p.vp, i, b.mem)
+	if p.direct {
+		p.vp.SetDirect(true, i, [][]byte{b.mem})
+	} else {
+		p.vp.SetDescriptors(true, i, []vni.Descriptor{{Region: b.place.temp.id, Len: r.length}})
+	}
+	r.memory(vni.NoPool, 1)
+}
+
+// countInbox reports whether one more Inbox may keep a context: half of them stay for other receives.
+func (p *Process) countInbox() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inboxes >= len(p.ops[receiveList])/2 {
+		return false
+	}
+	p.inboxes++
+	return true
+}
+
+// ended says why the ring's receive has ended; nil if messages are to be received one by one for a while.
+func (b *Inbox) ended() error {
+	err := b.op.err
+	if errors.Is(err, ErrNoMemory) {
+		b.alone = aloneFor
+		return nil
+	}
+	var op *OpError
+	if errors.As(err, &op) { // Next names the operation
+		err = op.Err
+	}
+	if errors.Is(err, ErrCancelled) { // nothing else cancels it
+		err = ErrClosed
+	}
+	return err
+}
+
+// refill has the NIC look at the ring again.
+func (b *Inbox) refill(ctx context.Context) error {
+	p := b.p
+	for {
+		p.mu.Lock()
+		err := p.usable()
+		ok := err == nil && p.vp.Room(1+p.reserve)
+		if ok {
+			p.vp.Post(vni.Command{Code: vni.CodeRefill, Context: uint16(b.op.ctx), Size: vni.CancelReceive})
+		}
+		head, kick := p.vp.KnownHead(), !p.vp.Listening()
+		p.mu.Unlock()
+		switch {
+		case err != nil:
+			return err
+		case ok && kick:
+			p.w.Kick()
+		}
+		if ok {
+			return nil
+		}
+		if err := p.waitFor(ctx, lackRoom, head); err != nil {
+			b.ring.Unanswered()
+			return err
+		}
+	}
 }
 
 // wait waits until there is something to fetch.
 func (b *Inbox) wait(ctx context.Context) error {
-	if b.ready() {
-		return nil
-	}
 	p := b.p
 	if !p.enter() {
 		return ErrClosed
 	}
 	defer p.leave()
 	err := p.w.Wait(ctx, b.ready)
-	if errors.Is(err, ErrNICGone) {
+	if err != nil && errors.Is(err, ErrNICGone) {
 		p.fail()
-		return nil // the caller finds out
+		return nil // the end of the receive says it
 	}
 	return err
 }
 
-// ended takes what a receive has that is not posted any more. Its error comes behind it.
-func (b *Inbox) ended() {
-	b.posted = false
-	b.reading, b.w.Batch = b.w.Batch, b.reading
-	switch c := &b.w.Result; c.Status {
-	case vni.StatusOK, vni.StatusTruncated:
-	case vni.StatusCancelled: // nobody else cancels it
-		b.err = ErrClosed
-	default:
-		b.err = statusError(c.Status)
-	}
-	b.p.changed()
-}
-
 // fetchOne receives one message as Recv does.
-func (b *Inbox) fetchOne(ctx context.Context) error {
-	m, err := b.p.Recv(ctx, b.from, b.match, b.reading.Buf)
-	if err != nil && !errors.Is(err, ErrTruncated) {
-		var op *OpError
-		if errors.As(err, &op) { // Next names the operation
-			err = op.Err
-		}
-		return err
+func (b *Inbox) fetchOne(ctx context.Context, m *Message) error {
+	if b.single == nil {
+		b.single = make([]byte, b.size)
 	}
-	b.reading.Sources = append(b.reading.Sources, vni.BatchSource{From: m.From, NIC: m.NIC, Slot: m.Slot, Gen: m.Gen})
-	b.reading.Add(m.Len, m.Full, m.Tag, uint32(m.Token))
-	return nil
+	if b.alone > 0 {
+		b.alone--
+	}
+	*m = Message{}
+	err := b.p.RecvInto(ctx, m, &b.from, b.match, b.single)
+	var op *OpError
+	if errors.As(err, &op) && !errors.Is(err, ErrTruncated) {
+		err = op.Err
+	}
+	return err
 }
 
 // Close gives up the Inbox. Messages that it has taken in and Next has not returned wait for other receives again, before
@@ -176,15 +272,36 @@ func (b *Inbox) Close() {
 		return
 	}
 	b.closed = true
-	reading, filled, next := b.reading, b.w.Batch, b.next
-	b.reading, b.w.Batch, b.next = new(vni.Batch), nil, 0
-	if !b.posted {
-		if filled == nil || next == len(reading.Items) {
-			return
-		}
-		filled.Reset()
+	p := b.p
+	if b.posted {
+		b.posted = false
+		b.ring.Finish()
+		b.op.Cancel()
+		b.await()
 	}
-	b.p.opts.Straight.Return(&b.w, next, reading, filled)
-	b.posted = false
-	b.p.changed()
+	b.mem = nil
+	p.mu.Lock()
+	p.giveUp(&b.place)
+	if b.counts {
+		p.inboxes--
+	}
+	p.mu.Unlock()
+	if !p.direct {
+		_ = p.trim(limits.Temporaries) // one that cannot be freed costs memory only
+	}
+	p.changed()
+}
+
+// await waits for the answer to a Cancel of the ring's receive.
+func (b *Inbox) await() {
+	p := b.p
+	ctx, cancel := p.patience()
+	defer cancel()
+	for !b.op.settle() && p.enter() {
+		err := p.w.Wait(ctx, b.op.ready)
+		p.leave()
+		if err != nil {
+			p.fail()
+		}
+	}
 }

@@ -9,24 +9,11 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// deserted is a straight way that takes a receive, puts a message into its batch, and then serves nobody any more.
-type deserted struct{ vni.Straight }
-
-func (deserted) Receive(r *vni.StraightReceive) bool {
-	r.Begin()
-	r.Notice()
-	return true
-}
-
-func (deserted) Swap(*vni.StraightReceive, *vni.Batch) *vni.Batch { return nil }
-
-func TestNextEndsWhenItsNICServesItNoMoreThoughABatchIsNotEmpty(t *testing.T) {
-	for status, want := range map[vni.Status]error{vni.StatusNameLost: ErrNameLost, vni.StatusOK: ErrNICGone} {
+func TestNextEndsWhenItsNICServesItNoMore(t *testing.T) {
+	for status, want := range map[vni.Status]error{vni.StatusNameLost: ErrNameLost, vni.StatusDetached: ErrDetached} {
 		n := &toy{}
-		p, q := n.join(t, smallGeometry, true, func(*vni.Process, *toyProc) Waiter { return &polling{n: n} }, Options{Straight: deserted{}})
-		if status != vni.StatusOK {
-			q.nic.SetGone(status)
-		}
+		p, q := n.join(t, smallGeometry, true, func(*vni.Process, *toyProc) Waiter { return &polling{n: n} }, Options{})
+		q.nic.SetGone(status)
 		b := p.OpenInbox(Dest{}, AnyTag, 100, 10)
 		ended := make(chan error, 1)
 		go func() {
@@ -43,5 +30,6 @@ func TestNextEndsWhenItsNICServesItNoMoreThoughABatchIsNotEmpty(t *testing.T) {
 		case <-time.After(2 * time.Minute):
 			t.Fatal("Next does not end")
 		}
+		b.Close()
 	}
 }

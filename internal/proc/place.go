@@ -63,7 +63,11 @@ func (p *Process) put(r *request, parts [][]byte) error {
 		}
 	}
 	// The one copy on this side: the NIC of an attached process reaches shared memory only, not the caller's.
-	copyParts(o.place.mem, parts)
+	if r.run != nil {
+		packRun(o.place.mem, r.run)
+	} else {
+		copyParts(o.place.mem, parts)
+	}
 	return nil
 }
 

@@ -28,6 +28,8 @@ type request struct {
 	waits bool   // somebody waits for it to its end, and can refill it
 
 	receivers []vni.Name // of a multicast
+	inbox     *Inbox     // whose ring is posted
+	run       [][]byte   // messages that one command sends
 
 	into   []byte // of a receive or GET: the bytes come to it
 	length uint64
@@ -209,6 +211,8 @@ func (p *Process) fill(r *request, parts [][]byte) {
 		parts = nil
 	}
 	switch {
+	case r.inbox != nil:
+		r.inbox.describe(r)
 	case r.short():
 		copyParts(p.vp.Inline(r.op.ctx), parts)
 		r.memory(vni.NoPool, 1)

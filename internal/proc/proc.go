@@ -115,6 +115,7 @@ type Process struct {
 	spare    []temporary // temporary regions that nobody uses
 	refills  []*refill   // that no operation has
 	regions  []*Region   // open ones, by address
+	inboxes  int         // that keep a context
 	released bool
 }
 

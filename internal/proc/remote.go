@@ -112,7 +112,7 @@ func (p *Process) run(ctx context.Context, r *request, parts [][]byte) error {
 }
 
 // NextEvent waits for the next event and returns it, with how many were lost before it because nobody read them in
-// time.
+// time. The event of a session's end is there before anything of the next session with that NIC.
 func (p *Process) NextEvent(ctx context.Context) (e vni.Event, lost uint64, err error) {
 	for {
 		e, l, ok, err := p.PollEvent()

@@ -2,7 +2,10 @@ package proc
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+
+	"github.com/weftnet/weft/internal/limits"
 
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -17,6 +20,7 @@ func (p *Process) Send(ctx context.Context, to Dest, tag uint64, parts ...[]byte
 // SendMany sends messages to one process, each as Send does, in their order, and returns how many were sent: fewer than all
 // with the error of the next.
 func (p *Process) SendMany(ctx context.Context, to Dest, tag uint64, messages [][]byte) (sent int, err error) {
+	alone, inVain := 0, 0 // messages that go by themselves, since runs were tried in vain: each try costs a command
 	for sent < len(messages) {
 		if err := ctx.Err(); err != nil && sent > 0 {
 			return sent, &OpError{Op: "send", Peer: to.Name, NIC: to.NIC, Err: err}
@@ -24,6 +28,19 @@ func (p *Process) SendMany(ctx context.Context, to Dest, tag uint64, messages []
 		n := p.sendManyStraight(to, tag, messages[sent:])
 		if sent += n; n > 0 {
 			continue
+		}
+		if alone--; alone < 0 {
+			n, err := p.sendRun(ctx, to, tag, messages[sent:])
+			if sent += n; err != nil {
+				return sent, err
+			}
+			if sent == len(messages) {
+				break
+			}
+			if inVain = min(2*inVain+1, mostAlone); n > 0 {
+				inVain = 0
+			}
+			alone = inVain
 		}
 		if err := p.Send(ctx, to, tag, messages[sent]); err != nil {
 			return sent, err
@@ -33,7 +50,47 @@ func (p *Process) SendMany(ctx context.Context, to Dest, tag uint64, messages []
 	return sent, nil
 }
 
-// SendDelivered is Send that returns when the destination NIC has accepted the message, which is then delivered for
+// mostAlone is how many messages of a SendMany go by themselves at most before a run is tried again.
+const mostAlone = 255
+
+// sendRun sends the first of some messages by one command, as many as it may have, and returns how many have left: fewer if there was no
+// credit for the next, which then waits by a Send.
+func (p *Process) sendRun(ctx context.Context, to Dest, tag uint64, messages [][]byte) (sent int, err error) {
+	if p.direct {
+		return 0, nil
+	}
+	n, bytes := 0, 0
+	for n < min(len(messages), limits.RunMessages) && len(messages[n]) <= limits.CopiedMessage && bytes+len(messages[n])+2 <= limits.RunBytes {
+		bytes += len(messages[n]) + 2
+		n++
+	}
+	if n < 2 {
+		return 0, nil
+	}
+	r := request{what: "send", code: vni.CodeSendRun, with: to, size: uint32(n)}
+	parts, err := p.sendRequest(&r, tag, 0, nil)
+	if err != nil {
+		return 0, r.fail(err)
+	}
+	r.length, r.run = uint64(bytes), messages[:n]
+	if err := p.begin(ctx, parts, &r); err != nil {
+		return 0, r.fail(err)
+	}
+	m, err := p.end(ctx, r.op)
+	return min(m.Len, n), err
+}
+
+// packRun lays messages out as a SendRun wants them.
+func packRun(mem []byte, messages [][]byte) {
+	lengths, data := mem, mem[2*len(messages):]
+	for _, m := range messages {
+		binary.LittleEndian.PutUint16(lengths, uint16(len(m)))
+		lengths = lengths[2:]
+		data = data[copy(data, m):]
+	}
+}
+
+// SendDelivered is Send that returns when the destination NIC has accepted the message and all before it. It is then delivered for
 // certain unless the destination process or its NIC ends. ErrTruncated: it met a receive that keeps only its beginning.
 func (p *Process) SendDelivered(ctx context.Context, to Dest, tag uint64, parts ...[]byte) error {
 	return p.send(ctx, "send", to, tag, vni.WantAccept, parts)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -22,7 +23,7 @@ type acks struct {
 	at       clock.Time // when a delayed ACK is due; Never if none is
 	now      bool       // one is due in this Progress
 	reason   wire.AckReason
-	frames   int        // that came since the last ACK
+	frames   int32      // that came since the last ACK
 	bytes    int        // of capacity that they took
 	newest   uint64     // highest packet counter that came, to be echoed
 	newestAt clock.Time // when
@@ -35,14 +36,14 @@ func (a *acks) note(now clock.Time, counter uint64) {
 	}
 }
 
-// arrived schedules the acknowledgement of a segment, or of several, of which the receive window said what, in frames of n bytes.
-func (s *session) arrived(now clock.Time, space wire.Space, what arrival, hadGap bool, frames, n int) {
+// scheduleAck schedules the acknowledgement of a segment, or of several, of which the receive window said what, in frames of so many bytes together.
+func (s *session) scheduleAck(now clock.Time, space wire.Space, what arrival, hadGap bool, frames, bytes int) {
 	if s.reliable {
 		return
 	}
 	a := &s.acks
-	a.frames += frames
-	a.bytes += frames * (n + limits.FrameCost)
+	a.frames += int32(frames)
+	a.bytes += bytes + frames*limits.FrameCost
 	capacity := s.endpoint.m.cfg.ReceiveCapacity
 	switch {
 	case what == arrivedOld || what == arrivedDup:
@@ -53,7 +54,9 @@ func (s *session) arrived(now clock.Time, space wire.Space, what arrival, hadGap
 		s.ackNow(wire.AckAsked)
 	case a.at == clock.Never && !a.now:
 		a.at = now.Add(s.endpoint.m.cfg.AckDelay)
-		s.bookDesk(now, a.at)
+		if s.endpoint.m.cfg.Defect != mutate.AckUnbooked {
+			s.bookDesk(now, a.at)
+		}
 	}
 }
 
@@ -116,14 +119,14 @@ func (m *Module) sendAck(now clock.Time, s *session, out Frames) bool {
 		s.acknowledged()
 		return true
 	}
-	b := out.Reserve(s.addr)
+	b := frame(out, s.addr)
 	if b == nil {
 		return false
 	}
 	a := &m.ackOut
 	a.Flags, a.Reason = wire.AckCommand|wire.AckData, s.acks.reason
 	a.EchoCounter = s.acks.newest
-	room := (s.endpoint.channels[wire.Command].mtu - wire.OuterLen - m.tagLen - ackFixed) / 8
+	room := (s.endpoint.channels[wire.Command].mtu - wire.OuterLen - s.packets.tagLen() - ackFixed) / 8
 	for i := range s.receive {
 		a.Ack[i] = s.receive[i].ack()
 		a.Words[i] = s.receive[i].selective(&a.Selective[i])
@@ -134,7 +137,7 @@ func (m *Module) sendAck(now clock.Time, s *session, out Frames) bool {
 	}
 	a.DelayNanos = uint32(min(max(now.Sub(s.acks.newestAt), 0), math.MaxUint32))
 	a.Put(b[wire.OuterLen:])
-	m.commitFrame(s, b, wire.KindAck, wire.OuterLen+a.Len(), out)
+	out.Commit(s.packets.seal(wire.KindAck, b, wire.OuterLen+a.Len(), nil))
 	s.endpoint.stats.AckSends++
 	s.acknowledged()
 	return true

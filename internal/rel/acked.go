@@ -67,7 +67,7 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 	if !n.progress && (a.Reason == wire.AckGap || a.Reason == wire.AckDuplicate) {
 		e.stats.DuplicateAcks++
 	}
-	if n.echo > n.newest && n.echo <= s.counter {
+	if n.echo > n.newest && n.echo <= s.packets.counter {
 		n.newest = n.echo // it arrived, whatever it was; when it was posted is known only of segments
 	}
 	if !whole {
@@ -85,7 +85,7 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 
 // judge has the window follow what an acknowledgement told, losses too, and the driver hear of a bad start.
 func (m *Module) judge(now clock.Time, s *session) {
-	if s.endpoint.congestion.judge(now, s.counter+1) {
+	if s.endpoint.congestion.judge(now, s.packets.counter+1) {
 		m.doubt(s, DoubtBatches)
 	}
 }

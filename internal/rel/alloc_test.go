@@ -36,15 +36,18 @@ func (l *wireTo) drain(now clock.Time, m *Module) {
 }
 
 // sink is an owner that wants to know nothing.
-type sink struct{ records, released int }
+type sink struct{ records, released, datagrams int }
 
 func (s *sink) Admit(clock.Time, uint64, netip.AddrPort) error { return nil }
 func (s *sink) Deliver(clock.Time, *Endpoint, wire.Record)     { s.records++ }
-func (s *sink) Acknowledged(*Fragment, uint64, uint64)         {}
-func (s *sink) Released(clock.Time, *Fragment)                 { s.released++ }
-func (s *sink) Writable(clock.Time, *Endpoint)                 {}
-func (s *sink) Up(clock.Time, *Endpoint)                       {}
-func (s *sink) Down(now clock.Time, e *Endpoint, why error)    {}
+func (s *sink) Datagram(_ clock.Time, _ *Endpoint, _ uint8, payload []byte) {
+	s.datagrams++
+}
+func (s *sink) Acknowledged(*Fragment, uint64, uint64)      {}
+func (s *sink) Released(clock.Time, *Fragment)              { s.released++ }
+func (s *sink) Writable(clock.Time, *Endpoint)              {}
+func (s *sink) Up(clock.Time, *Endpoint)                    {}
+func (s *sink) Down(now clock.Time, e *Endpoint, why error) {}
 
 // couple is two modules joined by two wireTos.
 type couple struct {
@@ -125,6 +128,10 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			c.lone()
 			c.short(40)
 			c.long(f)
+			for _, n := range []int{9, 5000} {
+				c.ea.Datagram(1, n)
+				c.turn()
+			}
 			for range 20 {
 				c.turn()
 			}
@@ -135,7 +142,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(200, work); n != 0 {
 			t.Errorf("reliable %v: %v allocations for 42 messages and 200 kB", reliable, n)
 		}
-		if c.sb.records == 0 || c.sa.released == 0 {
+		if c.sb.records == 0 || c.sa.released == 0 || c.sb.datagrams == 0 {
 			t.Error("nothing was moved")
 		}
 	}

@@ -27,12 +27,12 @@ func (s CheckStatus) String() string {
 // frames but no large ones has an MTU smaller than somebody believes, and that is worth a message of its own.
 type check struct {
 	status CheckStatus
-	text   string
-	id     uint64  // of the small probe; the large one has the next
+	tries  uint8
 	got    [2]bool // small, large
-	tries  int
+	size   int32   // of the large probe's frame, in bytes
+	text   string
+	id     uint64 // of the small probe; the large one has the next
 	nextAt clock.Time
-	size   int // of the large probe's frame, in bytes
 }
 
 func (c *check) running() bool { return c.status == CheckRunning }
@@ -64,7 +64,7 @@ func (e *Endpoint) checkTimer(now clock.Time) clock.Time {
 	}
 	c.tries++
 	c.nextAt = now.Add(e.m.cfg.ProbeEvery)
-	c.size = e.channels[wire.Data].most
+	c.size = int32(e.channels[wire.Data].most)
 	e.owe(dutyCheck)
 	return c.nextAt
 }

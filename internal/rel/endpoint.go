@@ -28,7 +28,6 @@ type Endpoint struct {
 	pace       pace
 	fragments  fragmentList
 	ids        fragmentIDs
-	watch      int
 
 	listed   bool // on the module's list of endpoints with something to send
 	held     bool // on the module's list of endpoints that their pace holds back
@@ -41,10 +40,12 @@ type Endpoint struct {
 
 	attempt  attempt
 	duties   duty
+	owed     uint8         // of replies
+	tag      uint8         // bytes of it on every frame
 	replies  [4]wire.Probe // ProbeReplies owed: to the three of a try, or two of a check, and a keepalive
-	owed     int
 	check    check
-	room     int32      // of the session timer, in the night hotel
+	room     int32 // of the session timer, in the night hotel
+	watch    int32
 	heard    clock.Time // when the last frame of its session came
 	attended clock.Time // since when its silence counts, unless it has been heard since
 	probedAt clock.Time
@@ -83,8 +84,14 @@ func (e *Endpoint) MaxRecord(s wire.Space) int {
 	if e.live != nil {
 		mtu = e.channels[s].mtu
 	}
-	return min(mtu-e.m.overhead, wire.MaxRecord)
+	return min(mtu-e.overhead(), wire.MaxRecord)
 }
+
+// tagLen is how many bytes of a frame are its tag.
+func (e *Endpoint) tagLen() int { return int(e.tag) }
+
+// overhead is how many bytes of a data frame are not records.
+func (e *Endpoint) overhead() int { return dataHead + e.tagLen() }
 
 // mostRecord is the longest record, in bytes, that a segment of s takes at all.
 func (e *Endpoint) mostRecord(s wire.Space) int {
@@ -92,7 +99,7 @@ func (e *Endpoint) mostRecord(s wire.Space) int {
 	if e.live != nil {
 		mtu = e.channels[s].most
 	}
-	return min(mtu-e.m.overhead, wire.MaxRecord)
+	return min(mtu-e.overhead(), wire.MaxRecord)
 }
 
 // opened reports whether there is a session to send in, and sets about one if not.
@@ -166,7 +173,7 @@ func (e *Endpoint) overflow(n int) []byte {
 func (e *Endpoint) Room(s wire.Space, n int) int {
 	c := &e.channels[s]
 	if g := c.open; g != nil && e.live != nil {
-		if rest := c.mtu - e.m.overhead - len(g.buf); rest >= n {
+		if rest := c.mtu - e.overhead() - len(g.buf); rest >= n {
 			return rest
 		}
 	}
@@ -176,7 +183,7 @@ func (e *Endpoint) Room(s wire.Space, n int) int {
 // coalesce returns room for n bytes in the open segment of s, nil if there is none or it is too full.
 func (e *Endpoint) coalesce(s wire.Space, n int) []byte {
 	c := &e.channels[s]
-	g, most := c.open, c.mtu-e.m.overhead
+	g, most := c.open, c.mtu-e.overhead()
 	if g == nil || len(g.buf)+n > most {
 		return nil
 	}
@@ -203,7 +210,7 @@ func (e *Endpoint) Heard() clock.Time { return e.heard }
 // receive, a request that awaits permission. While there are any, the peer is probed when it is silent; without a session,
 // the next Progress sets about one.
 func (e *Endpoint) Watch(n int) {
-	e.watch += n
+	e.watch += int32(n)
 	if e.watch < 0 {
 		panic("rel: Watch fell below zero")
 	}

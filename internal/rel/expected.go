@@ -1,11 +1,8 @@
 package rel
 
 import (
-	"net/netip"
-
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -16,9 +13,9 @@ import (
 //	                  └───────────── as expected ────────────────────┘          │        └ good? it counts
 //	                                                              memory ◄──────┘          else it never came
 //
-// If the frame turns out to be damaged then, or forged, what was written is of no meaning, as what lay there was: nothing of those bytes
-// has come yet, since they are in segments behind the newest that has. They are written again when the segment comes. Holes among
-// those before make no difference, and on a path that loses one frame in a hundred there nearly always is one.
+// If the tag is bad the bytes written are garbage, which is safe: they lie in segments behind the newest that has come, and are written
+// again when those come. Holes among the segments before make no difference, and on a path that loses one frame in a hundred there
+// nearly always is one. What is noted of such pieces is noted of all that come in one call together (settle.go).
 
 // Placer is a Handler that says where a piece belongs.
 type Placer interface {
@@ -26,120 +23,85 @@ type Placer interface {
 	// shall be delivered. It changes nothing.
 	Place(e *Endpoint, id wire.FragmentID, offset uint64, n int) []byte
 
-	// Placed says, right after Place, that n bytes have come, and are there. It stands for the Deliver of their chunks.
+	// Placed says, with nothing else called since Place, that n bytes have come, and are there. It stands for the Deliver of their chunks.
 	Placed(now clock.Time, e *Endpoint, id wire.FragmentID, n int)
 }
 
-// expected is the piece that should come next: none if id is 0.
-type expected struct {
-	id     wire.FragmentID
-	offset uint64
-}
-
 // expectAfter notes what follows the newest segment of the data space. One that fills a hole changes nothing.
-func (s *session) expectAfter(records []byte) {
-	s.expected.id = 0
-	if len(records) == 0 {
+func (s *session) expectAfter(h *wire.Inner, records []byte) {
+	s.expected = wire.NextChunk{}
+	if len(records) == 0 || s.endpoint.m.placer == nil {
 		return
 	}
 	if r, rest := wire.NextRecord(records); r.Type() == wire.TypeChunk && r.Flags() == 0 && len(rest) == 0 {
-		s.expected.id, s.expected.offset = r.Chunk()
-		s.expected.offset += uint64(len(r.Payload()))
+		id, offset := r.Chunk()
+		s.expected = h.After(id, offset+uint64(len(r.Payload())))
 	}
 }
 
-// receiveExpected takes a frame of s if it says what is expected; false leaves it to be looked at as any other. Where it comes from and its
-// packet counter are good.
-func (m *Module) receiveExpected(now clock.Time, s *session, o wire.Outer, frame []byte) bool {
-	if s.expected.id == 0 || o.Kind != wire.KindData || !s.open || m.placer == nil || m.cfg.Defect == mutate.TagIgnored {
-		return false
-	}
-	w := &s.receive[wire.Data]
-	h, id, offset, n := wire.LoneChunk(frame)
-	if n == 0 || h.Space != wire.Data || h.Seq != w.top || w.depth() >= limits.Window || id != s.expected.id || offset != s.expected.offset {
-		return false
-	}
-	e := s.endpoint
-	to := m.placer.Place(e, id, offset, n)
-	if to == nil {
-		return false
-	}
-	if !wire.OpenInto(to[:n], frame, s.cookie) && m.cfg.Defect != mutate.PlacedUnseen {
-		e.stats.CRCErrors++
-		return true
-	}
-	m.accept(now, s, o.Counter)
-	m.placed(now, s, 1, n, len(frame))
-	if e.live == s {
-		m.receivePiggyback(now, s, &h)
-	}
-	return true
+// row is where the pieces go that come one behind the other.
+type row struct {
+	session *session
+	to      []byte // memory that Place has named for those to come
+	left    int    // so many more may come before those that have are noted
+	placed  bool   // the payload of the frame that was opened last is in its place
 }
 
-// placed notes that so many segments of the data space have come as expected, with pieces of n bytes in frames of size bytes.
-func (m *Module) placed(now clock.Time, s *session, frames, n, size int) {
-	w, st := &s.receive[wire.Data], &s.endpoint.stats
-	w.extend(frames)
-	st.ChunkReceives += uint64(frames)
-	if w.gap() {
-		st.Ahead += uint64(frames)
-		st.LargestReceiveWindow = max(st.LargestReceiveWindow, w.depth())
+// expects is the row that a frame of s may be the next of; nil if nothing is known.
+func (m *Module) expects(s *session, k wire.Kind) *row {
+	if s.expected.ID() == 0 || k != wire.KindData || !s.open {
+		return nil
 	}
-	s.arrived(now, wire.Data, arrivedNew, false, frames, size)
-	s.expected.offset += uint64(frames * n)
-	m.placer.Placed(now, s.endpoint, s.expected.id, frames*n)
+	if r := &m.row; r.session != s || m.deferred.placed == 0 {
+		m.settle()
+		r.session, r.to, r.left = s, nil, 0
+	}
+	return &m.row
 }
 
-// ReceiveRun takes frames of size bytes each, the last perhaps fewer, that came one behind the other from the given address
-// (link.RunReceiver).
-func (m *Module) ReceiveRun(now clock.Time, from netip.AddrPort, frames []byte, size int) {
-	for len(frames) > 0 {
-		n := m.receiveRow(now, from, frames, size)
-		if n == 0 {
-			m.Receive(now, from, frames[:min(size, len(frames))])
-			n = 1
+// place is where the payload of a body belongs; nil if the body is not what is expected.
+func (r *row) place(body []byte) []byte {
+	if r == nil {
+		return nil
+	}
+	s := r.session
+	n := s.expected.Begins(body)
+	if n == 0 {
+		return nil
+	}
+	if len(r.to) < n || r.left == 0 {
+		m := s.endpoint.m
+		m.settle()
+		if r.left = limits.Window - s.receive[wire.Data].depth(); !s.open || r.left <= 0 {
+			return nil
 		}
-		frames = frames[min(n*size, len(frames)):]
+		r.to = m.placer.Place(s.endpoint, s.expected.ID(), s.expected.Offset(), n)
 	}
+	if len(r.to) < n {
+		return nil
+	}
+	return r.to[:n]
 }
 
-// receiveRow takes the first frames of a run if they say what is expected, and nothing that is to be noted of each by itself, and
-// returns how many they are. The rest goes the long way, or the next one does.
-func (m *Module) receiveRow(now clock.Time, from netip.AddrPort, frames []byte, size int) (n int) {
-	if len(frames) < size || m.cfg.Faults.DropReceived != nil || m.cfg.Defect != mutate.None && m.cfg.Defect != mutate.PlacedUnseen {
-		return 0
+// takePlaced takes a frame that was as expected, and whose payload is in its place.
+func (m *Module) takePlaced(now clock.Time, s *session, o wire.Outer, body []byte, length int) {
+	n := len(body) - wire.InnerLen - wire.ChunkLen
+	d := &m.deferred
+	if d.placed == 0 {
+		d.session, d.kind, d.counter, d.frames, d.bytes = s, o.Kind, 0, 0, 0
+		d.inner = wire.Inner{Space: wire.Data, Seq: s.receive[wire.Data].top}
 	}
-	m.settleFast()
-	o, _, err := wire.ParseOuter(frames[:size])
-	if err != nil || o.Kind != wire.KindData {
-		return 0
-	}
-	s := m.sessions.find(o.Index)
-	if s == nil || !s.open || s.expected.id == 0 || s.addr != from || o.Counter <= s.replay.top || m.placer == nil {
-		return 0
-	}
-	w := &s.receive[wire.Data]
-	h, id, offset, length := wire.LoneChunk(frames[:size])
-	if length == 0 || h.Space != wire.Data || h.Seq != w.top || id != s.expected.id || offset != s.expected.offset || !s.knows(&h) {
-		return 0
-	}
-	to := m.placer.Place(s.endpoint, id, offset, length)
-	first, most := frames, limits.Window-w.depth()
-	for n < most && len(to) >= length && len(frames) >= size && (n == 0 || wire.Follows(frames, first, n, length)) {
-		if !wire.OpenInto(to[:length], frames[:size], s.cookie) && m.cfg.Defect != mutate.PlacedUnseen {
-			break
+	d.at, d.counter = now, max(d.counter, o.Counter)
+	d.frames++
+	d.bytes += length
+	d.placed += n
+	m.row.to = m.row.to[n:]
+	m.row.left--
+	s.expected.Next(n)
+	if h, _ := wire.ParseHead(body); h.Flags != 0 && !s.knows(&h) {
+		m.settle()
+		if s.open {
+			m.receivePiggyback(now, s, &h)
 		}
-		s.replay.take(o.Counter + uint64(n))
-		to, frames = to[length:], frames[size:]
-		n++
 	}
-	if n > 0 {
-		m.received += uint64(n)
-		s.endpoint.stats.Receives += uint64(n)
-		s.acks.note(now, o.Counter+uint64(n-1))
-		s.confirmed = true
-		s.endpoint.heard = now
-		m.placed(now, s, n, length, size)
-	}
-	return n
 }

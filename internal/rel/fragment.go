@@ -121,39 +121,27 @@ func (m *Module) piecesDone(e *Endpoint, f *Fragment, offset uint64, length, pie
 	}
 }
 
-// put writes the record of one piece into b and returns its length.
-func (f *Fragment) put(b []byte, offset uint64, n int, copies func(to, from []byte)) int {
-	head := f.putHeader(b, offset, n)
-	f.gather(b[head:head+n], offset, copies)
-	return head + n
-}
-
-// putHeader writes the header of that record and returns its length.
+// putHeader writes the header of the record of one piece into b and returns its length.
 func (f *Fragment) putHeader(b []byte, offset uint64, n int) int {
 	copy(b, f.HeaderBuf[:f.HeaderLen])
 	wire.PatchPiece(b, offset, n)
 	return f.HeaderLen
 }
 
-// gather copies the bytes from offset on into b: the one touch of the payload on this side.
-func (f *Fragment) gather(b []byte, offset uint64, copies func(to, from []byte)) {
-	for len(b) > 0 {
-		p := f.from(offset)
-		n := min(len(p), len(b))
-		copies(b, p[:n])
-		b, offset = b[n:], offset+uint64(n)
+// payload returns the n bytes from offset on, which belong to b[at:]. Where they do not lie in one piece they are
+// written there, and rest is nil. end is where rest begins.
+func (f *Fragment) payload(b []byte, at int, offset uint64, n int) (end int, rest []byte) {
+	if n == 0 {
+		return at, nil
 	}
-}
-
-// gatherSum does the same, and returns the checksum of what sum is the checksum of with those bytes behind it.
-func (f *Fragment) gatherSum(b []byte, offset uint64, sum uint32) uint32 {
-	for len(b) > 0 {
-		p := f.from(offset)
-		n := min(len(p), len(b))
-		sum = wire.SumCopy(b, p[:n], sum)
-		b, offset = b[n:], offset+uint64(n)
+	if p := f.from(offset); len(p) >= n {
+		return at, p[:n]
 	}
-	return sum
+	for n > 0 {
+		k := copy(b[at:at+n], f.from(offset))
+		at, offset, n = at+k, offset+uint64(k), n-k
+	}
+	return at, nil
 }
 
 // plainCopy is Config.Copy of a link that does not care.

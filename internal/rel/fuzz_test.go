@@ -13,7 +13,7 @@ import (
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{}, uint8(0))
 	f.Add([]byte("WF WF WF WF WF WF WF WF WF WF"), uint8(0))
-	for k := wire.KindHello; k <= wire.KindPlain; k++ {
+	for k := wire.KindHello; k <= wire.KindDatagram; k++ {
 		f.Add(make([]byte, 96), uint8(k))
 	}
 	f.Add(helloFrame(1, 5, 9, nil)[wire.OuterLen:], uint8(wire.KindHello))
@@ -28,6 +28,10 @@ func FuzzReceive(f *testing.F) {
 	p := wire.Part{Space: wire.Data, Seq: 7, Length: 2 * wire.PartUnit}
 	p.Put(part, wire.PartUnit)
 	f.Add(part, uint8(wire.KindPart))
+	datagram := make([]byte, wire.DatagramLen+wire.PartUnit)
+	d := wire.Datagram{ID: 7, Length: 2 * wire.PartUnit}
+	d.Put(datagram, wire.PartUnit)
+	f.Add(datagram, uint8(wire.KindDatagram))
 	f.Fuzz(func(t *testing.T, input []byte, kind uint8) {
 		kind %= 16
 		if len(input) > 4000 {
@@ -50,9 +54,9 @@ func FuzzReceive(f *testing.F) {
 			from, cookie := a.addr, uint64(0)
 			switch i {
 			case 1:
-				cookie = s.cookie
+				cookie = s.packets.cookies.ours
 			case 2:
-				from, cookie = address(3), b.m.strangers[3].next.cookie
+				from, cookie = address(3), b.m.strangers[3].next.packets.cookies.ours
 			}
 			wire.Outer{Kind: wire.Kind(kind), Flags: wire.FlagTagged, Index: index, Counter: 1000}.Put(frame)
 			copy(frame[wire.OuterLen:], input)

@@ -95,6 +95,7 @@ type node struct {
 	onRoom   func(e *Endpoint)
 	onFree   func(f *Fragment)
 	onAcked  func(f *Fragment, offset, n uint64)
+	onGram   func(e *Endpoint, service uint8, payload []byte)
 	dead     bool
 }
 
@@ -226,6 +227,12 @@ func (n *node) Placed(now clock.Time, e *Endpoint, id wire.FragmentID, size int)
 	}
 	n.placed += size
 	n.Deliver(now, e, r[:wire.ChunkLen+size])
+}
+
+func (n *node) Datagram(_ clock.Time, e *Endpoint, service uint8, payload []byte) {
+	if n.onGram != nil {
+		n.onGram(e, service, payload)
+	}
 }
 
 func (n *node) Acknowledged(f *Fragment, offset, size uint64) {

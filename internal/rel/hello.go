@@ -80,8 +80,8 @@ func (m *Module) helloEvery() time.Duration { return min(limits.HelloEvery, m.cf
 // receiveHello judges a Hello. It is the only frame that comes without a session, so what it may cost is bounded: one
 // half-open session per peer, limits.PendingSessions of them together, and one answer per peer and poll.
 func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer, frame []byte) {
-	body, ok := m.unseal(frame, o, 0)
-	if !ok {
+	body := m.open(&m.hellos, frame, nil)
+	if body == nil || o.Flags != m.hellos.flags {
 		m.stray.CRCErrors++
 		return
 	}
@@ -175,7 +175,8 @@ func (m *Module) answerHello(now clock.Time, e *Endpoint, from netip.AddrPort, c
 		e.next = m.newSession(now, e)
 	}
 	n := e.next
-	n.bound, n.peer, n.answers, n.addr, n.made = true, *h, counter, from, now
+	n.bind(h)
+	n.answers, n.addr, n.made = counter, from, now
 	e.owe(dutyAnswerNext)
 	m.unpend(n)
 	if !e.attempt.wanted {
@@ -256,7 +257,7 @@ func (m *Module) receiveHelloAck(now clock.Time, s *session, body []byte) {
 	if h.EchoCounter == s.helloTo {
 		s.rtt.add(now.Sub(s.helloAt))
 	}
-	s.bound, s.peer = true, h
+	s.bind(&h)
 	m.opens(now, s)
 	if e.live == s {
 		e.owe(dutyProbe) // so that the peer opens it too; repeated until it is heard to have
@@ -315,57 +316,62 @@ func (m *Module) refuseVersion(to netip.AddrPort, o wire.Outer, h *wire.Hello) {
 
 // sendHello sends a Hello of s.
 func (m *Module) sendHello(now clock.Time, s *session, out Frames) bool {
-	b := out.Reserve(s.addr)
-	if b == nil {
+	h := m.introduce(s)
+	if !m.hellos.sayHello(wire.KindHello, s.addr, &h, out) {
 		return false
 	}
-	m.hellos++
 	if s.helloFrom == 0 {
-		s.helloFrom = m.hellos
+		s.helloFrom = m.hellos.counter
 	}
-	s.helloTo, s.helloAt = m.hellos, now
-	h := m.introduce(s)
-	m.commitHello(b, wire.Outer{Kind: wire.KindHello, Counter: m.hellos}, &h, 0, out)
+	s.helloTo, s.helloAt = m.hellos.counter, now
 	s.endpoint.stats.HelloSends++
 	return true
 }
 
 // sendHelloAck answers the newest Hello that s knows of.
 func (m *Module) sendHelloAck(now clock.Time, s *session, out Frames) bool {
-	b := out.Reserve(s.addr)
-	if b == nil {
-		return false
-	}
-	s.counter++
-	s.answered, s.toldAt = s.counter, now
 	h := m.introduce(s)
 	h.EchoIncarnation, h.EchoCounter = s.peer.Incarnation, s.answers
-	m.commitHello(b, wire.Outer{Kind: wire.KindHelloAck, Index: s.peer.Index, Counter: s.counter}, &h, s.peer.Cookie, out)
+	if !s.packets.sayHello(wire.KindHelloAck, s.addr, &h, out) {
+		return false
+	}
+	s.answered, s.toldAt = s.packets.counter, now
 	s.endpoint.stats.HelloSends++
 	return true
 }
 
-// sendRefusals sends the answers to NICs of other versions.
+// sendRefusals sends the answers to NICs of other versions, each the first and last frame of its way.
 func (m *Module) sendRefusals(out Frames) (sent int) {
 	for _, r := range m.refusals {
-		b := out.Reserve(r.to)
-		if b == nil {
-			break
-		}
 		h := m.introduce(&session{})
 		h.Index, h.EchoIncarnation, h.EchoCounter = 1, r.life, r.counter
-		m.commitHello(b, wire.Outer{Kind: wire.KindHelloAck, Index: r.index, Counter: 1}, &h, r.cookie, out)
+		m.refusing.start(m, 0)
+		m.refusing.aim(r.index, r.cookie)
+		if !m.refusing.sayHello(wire.KindHelloAck, r.to, &h, out) {
+			break
+		}
 		sent++
 	}
 	m.refusals = m.refusals[:0]
 	return sent
 }
 
+// sayHello sends a Hello or HelloAck.
+func (p *packets) sayHello(k wire.Kind, to netip.AddrPort, h *wire.Hello, out Frames) bool {
+	b := frame(out, to)
+	if b == nil {
+		return false
+	}
+	h.Put(b[wire.OuterLen:])
+	out.Commit(p.seal(k, b, wire.OuterLen+wire.HelloLen, nil))
+	return true
+}
+
 // introduce is what this NIC says of itself and of its end of s.
 func (m *Module) introduce(s *session) wire.Hello {
 	h := wire.Hello{
 		MinVersion: wire.Version, MaxVersion: wire.Version,
-		Index: s.index, NIC: m.cfg.NIC, Incarnation: m.cfg.Incarnation, Cookie: s.cookie,
+		Index: s.index, NIC: m.cfg.NIC, Incarnation: m.cfg.Incarnation, Cookie: s.packets.cookies.ours,
 		MTUCommand: uint32(m.channelMTU(wire.Command)), MTUData: uint32(m.channelMTU(wire.Data)),
 		WinCommand: limits.Window, WinData: limits.Window,
 		ReceiveCapacity: m.cfg.ReceiveCapacity,
@@ -376,10 +382,4 @@ func (m *Module) introduce(s *session) wire.Hello {
 		h.Capabilities |= wire.CapReliable
 	}
 	return h
-}
-
-// commitHello writes a Hello or HelloAck into b and commits it.
-func (m *Module) commitHello(b []byte, o wire.Outer, h *wire.Hello, cookie uint64, out Frames) {
-	h.Put(b[wire.OuterLen:])
-	m.commit(b, o, wire.OuterLen+wire.HelloLen, cookie, out)
 }

@@ -2,6 +2,7 @@ package rel
 
 import (
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -20,13 +21,7 @@ const loneRecord = leastBuffer
 // when the frame has left.
 type loneFrame struct {
 	link   []byte // the link's frame, which waits for it
-	told   bool   // it acknowledges the segment whose bookkeeping waits
 	staged [dataHead + loneRecord + wire.TagLen]byte
-}
-
-// Poster is a link that takes a short frame at a step, for the room that Reserve has offered.
-type Poster interface {
-	Post(now clock.Time, frame []byte)
 }
 
 // Lone returns room for one record of n bytes in the command space if it may leave at once, alone, and the session's link is not
@@ -41,7 +36,7 @@ func (e *Endpoint) Lone(n int, out Frames) []byte {
 		return nil
 	}
 	l := &m.lone
-	if l.link = out.Reserve(s.addr); l.link == nil {
+	if l.link = frame(out, s.addr); l.link == nil {
 		return nil
 	}
 	return l.staged[dataHead : dataHead+n : dataHead+n]
@@ -52,24 +47,13 @@ func (e *Endpoint) CommitLone(now clock.Time, n int, out Flusher) {
 	s, m := e.live, e.m
 	l := &m.lone
 	b := l.staged[:]
+	m.settle() // so that an acknowledgement goes along
 	h := wire.Inner{Space: wire.Command, Seq: s.send[wire.Command].next}
-	if l.told = m.tellDeferred(s, &h); !l.told {
-		m.noteDeferred() // so that an acknowledgement goes along
-		s.piggyback(&h)
-	}
+	s.piggyback(&h)
 	h.Put(b[wire.OuterLen:])
-	s.counter++
-	o := wire.Outer{Kind: wire.KindData, Index: s.peer.Index, Counter: s.counter}
-	n += dataHead
-	if m.cfg.Tagged {
-		o.Flags = wire.FlagTagged
-	}
-	o.Put(b)
-	if m.cfg.Tagged {
-		n = wire.Seal(b, n, s.peer.Cookie)
-	}
-	if m.cfg.Poster != nil {
-		m.cfg.Poster.Post(now, b[:n])
+	n = s.packets.seal(wire.KindData, b, dataHead+n, nil)
+	if m.cfg.Post != nil {
+		m.cfg.Post(now, b[:n])
 		return
 	}
 	copy(l.link, b[:n])
@@ -77,44 +61,27 @@ func (e *Endpoint) CommitLone(now clock.Time, n int, out Flusher) {
 	out.Flush(now)
 }
 
-// tellDeferred puts the acknowledgements of the moment into a header if all that is to be told besides what is known is the segment whose
-// bookkeeping waits: it can wait until the header is on its way.
-func (m *Module) tellDeferred(s *session, h *wire.Inner) bool {
-	d, w := &m.deferred, &s.receive[wire.Command]
-	if d.session != s || d.noted || d.inner.Seq != w.next || s.hasGap() {
-		return false
-	}
-	h.Flags = wire.AckCommand | wire.AckData
-	h.Ack[wire.Command], h.Ack[wire.Data] = d.inner.Seq, s.receive[wire.Data].ack()
-	return true
-}
-
 // KeepLone makes the segment of a record of n bytes that has left at now. It returns when Progress wants to be called, as Progress does.
 func (e *Endpoint) KeepLone(now clock.Time, n int) (next clock.Time) {
 	m := e.m
-	if m.lone.told {
-		m.noteDeferred()
-		e.live.told()
-	}
 	m.work, m.choked = 0, false
 	m.keepLone(now, e.live, n)
-	if m.deferred.session != nil {
-		return now
-	}
 	return m.nextPoll(now)
 }
 
 // keepLone makes the segment of a record that has left.
 func (m *Module) keepLone(now clock.Time, s *session, n int) {
 	e := s.endpoint
-	e.attend(now)
+	if m.cfg.Defect != mutate.LoneUnattended {
+		e.attend(now)
+	}
 	g := m.pool.get(e, wire.Command, 1)
 	g.buf = append(m.pool.buffer(n), m.lone.staged[dataHead:dataHead+n]...)
 	g.cost = segmentBytes + n
 	w := &s.send[wire.Command]
 	w.push(g)
-	e.stats.LargestSendWindow = max(e.stats.LargestSendWindow, w.used())
-	g.sends, g.counter, g.sentAt = 1, s.counter, now
+	e.stats.sent(w)
+	g.sends, g.counter, g.sentAt = 1, s.packets.counter, now
 	e.countSend(g, n)
 	m.fly(now, s, g)
 }

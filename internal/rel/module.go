@@ -34,12 +34,6 @@ type Frames interface {
 	Commit(n int)                     // makes its first n bytes a frame
 }
 
-// Runs is Frames that may be taken several at a time, as link.Runner has it.
-type Runs interface {
-	ReserveRun(to netip.AddrPort, size, n int) []byte
-	CommitRun(n int)
-}
-
 // Flusher are Frames that leave when they are told to.
 type Flusher interface {
 	Frames
@@ -59,8 +53,11 @@ type Config struct {
 
 	UnreachableAfter, AckDelay, ProbeEvery time.Duration // 0 = default of limits
 
-	Poster     Poster     // the link, if it is one; nil if not
-	LonePoster LonePoster // likewise
+	// What the link can do beyond Frames, as link.Caps says; nil: it cannot.
+	Post       func(now clock.Time, frame []byte)
+	PostLone   func(now clock.Time, to netip.AddrPort, head *[6]uint64, body []byte) bool
+	ReserveRun func(to netip.AddrPort, size, n int) []byte
+	CommitRun  func(n int)
 
 	Narrow bool                                // paths may carry less than MTU, so that lengths are probed (pathmtu.go)
 	Doubt  func(to netip.AddrPort, what Doubt) // told what losses say of a path; nil = nobody
@@ -81,6 +78,9 @@ type Handler interface {
 
 	// Deliver hands over one record, exactly once, in order of arrival; it is valid during the call. Void never comes.
 	Deliver(now clock.Time, e *Endpoint, r wire.Record)
+
+	// Datagram hands over a datagram that the peer has sent to a service; payload is valid during the call.
+	Datagram(now clock.Time, e *Endpoint, service uint8, payload []byte)
 
 	// Acknowledged says that n bytes from offset on, a piece of a fragment that Slides, will not be sent again. Pieces
 	// may be acknowledged out of order.
@@ -103,13 +103,12 @@ type Handler interface {
 // Module is the reliability layer of one NIC. It has no lock: one goroutine at a time uses it and its endpoints, or the
 // caller keeps a lock around all of it (USNIC-57…60).
 type Module struct {
-	cfg      Config
-	handler  Handler
-	placer   Placer // nil if it is none
-	rand     random
-	tagLen   int // bytes of tag on every frame
-	overhead int // bytes of every data frame that are not records
-
+	cfg       Config
+	handler   Handler
+	placer    Placer // nil if it is none
+	rand      random
+	bare      bare
+	latest    *session // open, of which the last frame was; nil if there is none
 	sessions  sessionTable
 	endpoints []*Endpoint // in order of opening
 	byNIC     map[uint64]*Endpoint
@@ -117,7 +116,8 @@ type Module struct {
 	strangers map[uint64]*Endpoint // NICs that said hello and have no session yet
 	pending   []*session           // half-open sessions that peers began, oldest first
 	refusals  []refusal
-	hellos    uint64 // packet counter of the last Hello sent, to whomever
+	hellos    packets // Hellos, to all peers
+	refusing  packets // the refusal that is being sent
 
 	hotel   *hotel[*segment]  // retransmit timers; a run has one room
 	lodged  int               // packets that they are for: in the hotel, or about to go back there
@@ -141,16 +141,22 @@ type Module struct {
 	assemblies []*assembly // segments of which some parts have come, oldest first
 	parts      []byte      // where a segment lies that is sent in parts
 
+	waiting       []waitingDatagram
+	datagramID    uint32     // of the last datagram sent, to any peer
+	joinings      []*joining // datagrams of which some pieces have come, oldest first
+	spareJoinings []*joining
+
 	deferred deferred
-	fastOK   bool
+	row      row
 	flusher  Flusher // to be flushed as soon as a segment is posted, nil if there is no such hurry
 
 	direct []byte // the link's frame of an Endpoint's Direct
 	lone   loneFrame
 
-	work   int  // of this Progress
-	choked bool // the driver took no more in this Progress
-	closed bool
+	work       int        // of this Progress
+	choked     bool       // the driver took no more in this Progress
+	progressed clock.Time // when the last Progress was
+	closed     bool
 
 	ackIn, ackOut wire.Ack   // too large to make for each frame
 	heads         wire.Heads // of the run that is being written, likewise
@@ -181,10 +187,8 @@ func New(cfg Config, h Handler) *Module {
 	if m.cfg.Copy == nil {
 		m.cfg.Copy = plainCopy
 	}
-	if cfg.Tagged {
-		m.tagLen = wire.TagLen
-	}
-	m.overhead = wire.OuterLen + wire.InnerLen + m.tagLen
+	m.bare.copies = m.cfg.Copy
+	m.hellos.start(m, 0)
 	return m
 }
 
@@ -204,7 +208,7 @@ func (m *Module) channelMTU(s wire.Space) int {
 }
 
 func (m *Module) newEndpoint(nic uint64, addr netip.AddrPort) *Endpoint {
-	return &Endpoint{m: m, nic: nic, addr: addr}
+	return &Endpoint{m: m, nic: nic, addr: addr, tag: m.hellos.tag}
 }
 
 // Open returns the endpoint of a peer NIC, made if there is none; id 0 means that the id is not known before the peer
@@ -263,7 +267,7 @@ func (m *Module) vacancies() int { return m.cfg.Rooms - m.lodged }
 // Forget removes a peer. Its fragments are Released and it goes Down with ErrForgotten if it was up or on its way; the
 // Endpoint must not be used afterwards.
 func (m *Module) Forget(now clock.Time, e *Endpoint) {
-	m.settleFast()
+	m.settle()
 	if e.live != nil || e.attempt.wanted {
 		m.ends(now, e, ErrForgotten)
 	}
@@ -291,7 +295,7 @@ func (m *Module) Forget(now clock.Time, e *Endpoint) {
 // Close says Goodbye to every peer that is up and opens no session any more. What was under way is Released with
 // ErrGoodbye.
 func (m *Module) Close(now clock.Time, out Frames) {
-	m.settleFast()
+	m.settle()
 	m.closed = true
 	for _, e := range slices.Clone(m.endpoints) {
 		s := e.live
@@ -299,8 +303,8 @@ func (m *Module) Close(now clock.Time, out Frames) {
 			continue
 		}
 		if s != nil {
-			if b := out.Reserve(s.addr); b != nil {
-				m.commitFrame(s, b, wire.KindGoodbye, wire.OuterLen, out)
+			if b := frame(out, s.addr); b != nil {
+				out.Commit(s.packets.seal(wire.KindGoodbye, b, wire.OuterLen, nil))
 				e.stats.GoodbyeSends++
 			}
 		}

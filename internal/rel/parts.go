@@ -25,42 +25,47 @@ type assembly struct {
 	session *session
 	space   wire.Space
 	seq     wire.Seq
-	buf     []byte   // its records
-	have    []uint64 // a bit for each unit that has come
-	units   int      // that have not
+	buf     []byte                                      // its records
+	have    [wire.MaxParted / wire.PartUnit / 64]uint64 // a bit for each unit that has come
+	units   int                                         // that have not
+}
+
+// begin makes a the assembly of as many bytes as buf has, of which none has come.
+func (a *assembly) begin(s *session, buf []byte) {
+	a.session, a.buf, a.units = s, buf, (len(buf)+wire.PartUnit-1)/wire.PartUnit
 }
 
 // postParts posts segment g in parts, because its frame is too long for its path. It returns false if the driver takes nothing.
 func (m *Module) postParts(now clock.Time, s *session, g *segment, c wire.Space, out Frames) bool {
 	e := s.endpoint
-	b := out.Reserve(s.addr)
+	b := frame(out, s.addr)
 	if b == nil {
 		return false
 	}
 	if g.sends == 0 {
 		s.send[g.space].push(g)
-		e.stats.LargestSendWindow = max(e.stats.LargestSendWindow, s.send[g.space].used())
+		e.stats.sent(&s.send[g.space])
 	}
 	if len(m.parts) < m.cfg.MTU {
 		m.parts = make([]byte, m.cfg.MTU)
 	}
-	records := g.put(m.parts, plainCopy)
-	most := (s.path.size - wire.OuterLen - wire.PartLen - m.tagLen) / wire.PartUnit * wire.PartUnit
+	records, rest := g.put(m.parts, 0)
+	records += copy(m.parts[records:], rest)
+	most := (s.path.size - wire.OuterLen - wire.PartLen - s.packets.tagLen()) / wire.PartUnit * wire.PartUnit
 	for at := 0; at < records; at += most {
 		if at > 0 {
-			if b = out.Reserve(s.addr); b == nil {
+			if b = frame(out, s.addr); b == nil {
 				break // what is left out is as good as lost
 			}
 		}
 		n := min(most, records-at)
 		p := wire.Part{Space: g.space, Seq: g.seq, Offset: uint32(at), Length: uint32(records)}
 		p.Put(b[wire.OuterLen:], n)
-		copy(b[wire.OuterLen+wire.PartLen:], m.parts[at:at+n])
-		m.commitFrame(s, b, wire.KindPart, wire.OuterLen+wire.PartLen+n, out)
+		out.Commit(s.packets.seal(wire.KindPart, b, wire.OuterLen+wire.PartLen, m.parts[at:at+n]))
 		e.stats.PartSends++
 	}
 	g.sends++
-	g.counter, g.sentAt, g.channel = s.counter, now, c
+	g.counter, g.sentAt, g.channel = s.packets.counter, now, c
 	e.countSend(g, records)
 	m.fly(now, s, g)
 	return true
@@ -76,9 +81,9 @@ func (m *Module) receivePart(now clock.Time, s *session, body []byte, length int
 	}
 	w := &s.receive[p.Space]
 	if what := w.judge(p.Seq); what != arrivedNew { // also if it has come whole
-		s.countArrival(p.Space, what)
+		s.countArrival(p.Space, what, 1)
 		if what != arrivedHigh {
-			s.arrived(now, p.Space, what, w.gap(), 1, length)
+			s.scheduleAck(now, p.Space, what, w.gap(), 1, length)
 		}
 		return
 	}
@@ -96,11 +101,8 @@ func (m *Module) receivePart(now clock.Time, s *session, body []byte, length int
 		e.stats.Malformed++
 		return
 	}
-	hadGap := w.gap()
-	what := w.add(p.Seq)
-	s.expected.id = 0
-	s.countArrival(p.Space, what)
-	s.arrived(now, p.Space, what, hadGap, 1, length)
+	s.expected = wire.NextChunk{}
+	m.arrive(now, s, wire.KindPart, 0, &wire.Inner{Space: p.Space, Seq: p.Seq}, 1, length)
 	m.deliver(now, s, a.buf)
 }
 
@@ -136,8 +138,8 @@ func (m *Module) assemblyOf(s *session, p *wire.Part) *assembly {
 	case len(m.assemblies) == limits.PartedSegmentsInAll:
 		m.assemblies = slices.Delete(m.assemblies, 0, 1)
 	}
-	units := (int(p.Length) + wire.PartUnit - 1) / wire.PartUnit
-	a := &assembly{session: s, space: p.Space, seq: p.Seq, buf: make([]byte, p.Length), have: make([]uint64, (units+63)/64), units: units}
+	a := &assembly{space: p.Space, seq: p.Seq}
+	a.begin(s, make([]byte, p.Length))
 	m.assemblies = append(m.assemblies, a)
 	return a
 }

@@ -50,9 +50,9 @@ type path struct {
 	raiseAt clock.Time // when a path that carries less than goal is tried anew
 
 	from    uint64 // packet counter of the last frame before size became what it is
-	lost    int    // long segments given up for lost since one as long as they was acknowledged
+	lost    int32  // long segments given up for lost since one as long as they was acknowledged
+	told    int32  // size that was counted as narrow, 0 if it is not
 	suspect int    // what the longest of them costs; none is as long if there are none
-	told    int    // size that was counted as narrow, 0 if it is not
 }
 
 // startPath prepares what a fresh session knows of its path.
@@ -68,7 +68,7 @@ func (e *Endpoint) startPath(s *session) {
 
 // holdTo has frames be of n bytes at most.
 func (e *Endpoint) holdTo(s *session, n int) {
-	s.path.size, s.path.limit, s.path.from = n, n+limits.FrameCost, s.counter
+	s.path.size, s.path.limit, s.path.from = n, n+limits.FrameCost, s.packets.counter
 	for i := range e.channels {
 		e.channels[i].mtu = min(e.channels[i].most, n)
 	}
@@ -129,7 +129,7 @@ func (m *Module) sendPathProbes(now clock.Time, s *session, out Frames) bool {
 
 // sendLength sends a probe in a frame of n bytes.
 func (m *Module) sendLength(s *session, id uint64, n int, out Frames) bool {
-	return m.sendProbe(s, wire.KindProbe, wire.Probe{ID: id, Size: uint32(n - wire.OuterLen - m.tagLen)}, out)
+	return m.sendProbe(s, wire.KindProbe, wire.Probe{ID: id, Size: uint32(n - wire.OuterLen - s.packets.tagLen())}, out)
 }
 
 // probePatience is for how long answers to a try are waited for. For a longer frame than before nobody is in a hurry.
@@ -180,7 +180,7 @@ func (e *Endpoint) pathReply(now clock.Time, s *session, r wire.Probe) {
 	if p.trying == 0 || n >= probesOfTry*p.sent {
 		return
 	}
-	size := int(r.Size) + wire.OuterLen + e.m.tagLen
+	size := int(r.Size) + wire.OuterLen + e.tagLen()
 	switch n % probesOfTry {
 	case probeSmall:
 		p.back = p.back || p.all && n/probesOfTry == p.sent-1
@@ -215,8 +215,8 @@ func (e *Endpoint) nextLength(now clock.Time, s *session) {
 	switch {
 	case p.size < p.goal:
 		p.raiseAt = now.Add(limits.PathRaise)
-		if p.told != p.size {
-			p.told = p.size
+		if int(p.told) != p.size {
+			p.told = int32(p.size)
 			e.stats.PathsNarrowed++
 		}
 	case p.told != 0:
@@ -252,5 +252,5 @@ func (e *Endpoint) FrameLengths() (size, goal, narrow int) {
 		return 0, 0, 0
 	}
 	p := &e.live.path
-	return p.size, p.goal, p.told
+	return p.size, p.goal, int(p.told)
 }

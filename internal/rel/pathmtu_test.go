@@ -180,17 +180,17 @@ func TestPartsThatNeverMakeAWholeAreBounded(t *testing.T) {
 	w, tr := narrowPair(t, 1, weather{}, 1472, 50, nil)
 	tr.pump()
 	w.runUntil(time.Second, "all messages", tr.finished)
-	s, m := tr.e.live, tr.from.m
+	s := tr.e.live
 	for i := range 3 * limits.PartedSegments {
 		b := tr.from.Reserve(s.addr)
 		p := wire.Part{Space: wire.Data, Seq: s.send[wire.Data].next.Add(1000 + i), Length: 640}
 		p.Put(b[wire.OuterLen:], 64)
-		m.commitFrame(s, b, wire.KindPart, wire.OuterLen+wire.PartLen+64, tr.from)
+		tr.from.Commit(s.packets.seal(wire.KindPart, b, wire.OuterLen+wire.PartLen+64, nil))
 		// The same segment, with another length.
 		b = tr.from.Reserve(s.addr)
 		p.Length = 704
 		p.Put(b[wire.OuterLen:], 64)
-		m.commitFrame(s, b, wire.KindPart, wire.OuterLen+wire.PartLen+64, tr.from)
+		tr.from.Commit(s.packets.seal(wire.KindPart, b, wire.OuterLen+wire.PartLen+64, nil))
 	}
 	w.run(time.Millisecond)
 	if n := len(tr.to.m.assemblies); n != limits.PartedSegments {

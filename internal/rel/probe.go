@@ -139,8 +139,8 @@ func (m *Module) receiveProbe(s *session, body []byte) {
 	if int(p.Size) > e.largestProbe() {
 		return // longer than anything that we may send; its sender knows our MTU
 	}
-	if e.owed == len(e.replies) {
-		e.owed = copy(e.replies[:], e.replies[1:])
+	if int(e.owed) == len(e.replies) {
+		e.owed = uint8(copy(e.replies[:], e.replies[1:]))
 	}
 	e.replies[e.owed] = p
 	e.owed++
@@ -149,16 +149,16 @@ func (m *Module) receiveProbe(s *session, body []byte) {
 
 // largestProbe is the size of the body of a probe that fills the largest frame which both NICs take.
 func (e *Endpoint) largestProbe() int {
-	return e.channels[wire.Data].most - wire.OuterLen - e.m.tagLen
+	return e.channels[wire.Data].most - wire.OuterLen - e.tagLen()
 }
 
 func (m *Module) sendProbe(s *session, k wire.Kind, p wire.Probe, out Frames) bool {
-	b := out.Reserve(s.addr)
+	b := frame(out, s.addr)
 	if b == nil {
 		return false
 	}
 	p.Put(b[wire.OuterLen:])
-	m.commitFrame(s, b, k, wire.OuterLen+int(p.Size), out)
+	out.Commit(s.packets.seal(k, b, wire.OuterLen+int(p.Size), nil))
 	s.endpoint.stats.ProbeSends++
 	return true
 }

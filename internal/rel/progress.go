@@ -9,23 +9,25 @@ import (
 
 // Progress does what is due at now, in this order (USNIC-21):
 //
-//  1. bookkeeping that the fast receive path deferred, then timers
+//  1. what waits to be noted, then timers
 //  2. retransmissions, at most 16, by the data queue
 //  3. the endpoints with something to send, each until it has nothing left, or no window
-//  4. explicit ACKs that no segment took along; Hellos, probes and their answers
+//  4. explicit ACKs that no segment took along; Hellos, probes and their answers; datagrams
 //
 // It returns how much it did, and when it wants to be called again even if nothing arrives and nothing is asked of it:
 // Never if there is no such instant, now if it stopped before the end. With nothing due it looks at a few numbers.
 func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time) {
-	m.work, m.choked = 0, false
-	m.settleFast()
-	m.fastOK = true
+	m.work, m.choked, m.progressed = 0, false, now
+	m.settle()
 	m.takeNotice(now)
 	m.timers(now)
 	m.letGo(now) // before anybody is held back anew
 	m.resendSome(now, out)
 	m.sendAll(now, out)
 	m.dischargeAll(now, out)
+	if len(m.waiting) > 0 {
+		m.sendDatagrams(out)
+	}
 	m.tellFinished(now)
 	return m.work, m.nextPoll(now)
 }
@@ -34,7 +36,7 @@ func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time
 // itself, since what has to be noted of it can wait until it is on its way; the rest is for the caller to flush. It returns
 // when Progress wants to be called, as Progress does.
 func (m *Module) Push(now clock.Time, e *Endpoint, out Flusher) (next clock.Time) {
-	m.noteDeferred() // so that an acknowledgement goes along
+	m.settle() // so that an acknowledgement goes along
 	m.work, m.choked = 0, false
 	if e.live == nil || e.overrun {
 		return now
@@ -52,15 +54,12 @@ func (m *Module) Push(now clock.Time, e *Endpoint, out Flusher) (next clock.Time
 			e.writable(now)
 		}
 	}
-	if m.deferred.session != nil {
-		return now
-	}
 	return m.nextPoll(now)
 }
 
 // Idle reports whether nothing is to be sent, or noted, by the next Progress.
 func (m *Module) Idle() bool {
-	return m.resends.n+len(m.sending)+len(m.owing) == 0 && m.deferred.session == nil
+	return m.resends.n+len(m.sending)+len(m.owing)+len(m.waiting) == 0 && (m.deferred.session == nil || m.deferred.session.reliable)
 }
 
 // takeNotice begins to look after endpoints that are newly watched. Watch does not know what time it is.
@@ -82,6 +81,7 @@ func (m *Module) takeNotice(now clock.Time) {
 // timers looks at one deadline per hotel, and beyond it only at what is due.
 func (m *Module) timers(now clock.Time) {
 	m.expirePending(now)
+	m.expireDatagrams(now)
 	if now < m.hotel.wake && now < m.desk.wake && now < m.night.wake {
 		m.hotel.pass(now)
 		m.desk.pass(now)
@@ -159,7 +159,7 @@ const retryAfter = 20 * time.Microsecond
 
 // nextPoll is when Progress wants to be called again.
 func (m *Module) nextPoll(now clock.Time) clock.Time {
-	left := len(m.sending) + len(m.owing) + len(m.noticed)
+	left := len(m.sending) + len(m.owing) + len(m.noticed) + len(m.waiting)
 	if m.heldInRow < m.resends.n { // else all have been looked at
 		left += m.resends.n
 	}
@@ -170,5 +170,5 @@ func (m *Module) nextPoll(now clock.Time) clock.Time {
 		return now.Add(retryAfter)
 	}
 	next := clock.Min(clock.Min(m.hotel.wake, m.desk.wake), m.night.wake)
-	return clock.Min(clock.Min(next, m.heldUntil), m.pendingUntil())
+	return clock.Min(clock.Min(next, m.heldUntil), clock.Min(m.pendingUntil(), m.datagramsUntil()))
 }

@@ -10,39 +10,84 @@ import (
 )
 
 // Receive takes one frame that came from the given address; it is not kept. Nothing of it is believed before its index,
-// address, tag and packet counter are found good, in that order, and nothing is allocated for one that is not. It never
+// address, packet counter and tag are found good, in that order, and nothing is allocated for one that is not. It never
 // fails: a frame of no use is counted by cause.
 func (m *Module) Receive(now clock.Time, from netip.AddrPort, frame []byte) {
+	m.receive(now, from, frame)
+	m.settle()
+}
+
+// ReceiveRun takes frames of size bytes each, the last perhaps fewer, that came one behind the other from the given address
+// (link.Receiver).
+func (m *Module) ReceiveRun(now clock.Time, from netip.AddrPort, frames []byte, size int) {
+	for len(frames) > 0 {
+		n := min(size, len(frames))
+		m.receive(now, from, frames[:n])
+		frames = frames[n:]
+	}
+	m.settle()
+}
+
+func (m *Module) receive(now clock.Time, from netip.AddrPort, frame []byte) {
+	if m.deferred.placed == 0 {
+		m.settle()
+	}
 	m.received++
 	if hit(m.cfg.Faults.DropReceived) {
 		m.stray.FaultDrops++
 		return
 	}
-	m.settleFast()
-	if index, counter, ok := wire.ParsePlain(frame); ok && m.receivePlain(now, from, index, counter, frame[wire.OuterLen:]) {
-		return
+	if s, o := m.admit(now, from, frame); s != nil {
+		m.take(now, s, o, frame)
 	}
-	if m.fastOK && m.receiveFrag(now, from, frame) {
-		return
+}
+
+// admit finds the session of a frame; nil if there is none, or if the frame cannot be the peer's or has been seen before. Mostly it is the session of the
+// last frame.
+func (m *Module) admit(now clock.Time, from netip.AddrPort, frame []byte) (*session, wire.Outer) {
+	if s := m.latest; s != nil {
+		if o, ok := wire.ParseNext(frame, s.word()); ok && o.Counter > s.replay.top && from == s.addr {
+			s.endpoint.stats.Receives++
+			return s, o
+		}
 	}
+	return m.admitAny(now, from, frame)
+}
+
+// admitAny is admit of any frame. A Hello belongs to no session, and is taken here.
+func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*session, wire.Outer) {
+	m.settle()
 	o, _, err := wire.ParseOuter(frame)
 	if err != nil {
 		m.countUnparsed(err)
-		return
+		return nil, o
 	}
 	if o.Kind == wire.KindHello {
 		m.receiveHello(now, from, o, frame)
-		return
+		return nil, o
 	}
 	s := m.sessions.find(o.Index)
 	if s == nil || !s.bound && o.Kind != wire.KindHelloAck {
 		m.stray.NoSession++
 		m.callBack(now, from)
-		return
+		return nil, o
 	}
-	if !m.foreign(s, from, o) && !m.receiveExpected(now, s, o, frame) {
-		m.receiveSealed(now, s, o, frame)
+	st := &s.endpoint.stats
+	st.Receives++
+	switch {
+	case from != s.addr:
+		st.Foreign++
+	case !s.replay.fresh(o.Counter):
+		st.Replays++
+	case o.Flags != s.packets.flags:
+		st.CRCErrors++
+	default:
+		if s.open {
+			m.latest = s
+		}
+		return s, o
 	}
+	return nil, o
 }
 
 // countUnparsed counts a frame whose outer header is no good.
@@ -61,78 +106,46 @@ func (m *Module) countUnparsed(err error) {
 	}
 }
 
-// foreign reports whether a frame with the index of s cannot be the peer's, or has been seen before.
-func (m *Module) foreign(s *session, from netip.AddrPort, o wire.Outer) bool {
-	st := &s.endpoint.stats
-	st.Receives++
-	switch {
-	case from != s.addr:
-		st.Foreign++
-	case !s.replay.fresh(o.Counter):
-		st.Replays++
-	default:
-		return false
-	}
-	return true
-}
-
-// receiveSealed takes a frame of s if its tag is good.
-func (m *Module) receiveSealed(now clock.Time, s *session, o wire.Outer, frame []byte) {
-	body, ok := m.unseal(frame, o, s.cookie)
-	if !ok {
+// take takes a frame that was admitted, if its tag is good.
+func (m *Module) take(now clock.Time, s *session, o wire.Outer, frame []byte) {
+	m.row.placed = false
+	body := m.open(&s.packets, frame, m.expects(s, o.Kind))
+	if body == nil {
 		s.endpoint.stats.CRCErrors++
 		return
 	}
-	m.receiveFrame(now, s, o, body, len(frame))
-}
-
-// unseal checks the tag, where frames have one, and returns what lies between it and the outer header.
-func (m *Module) unseal(frame []byte, o wire.Outer, cookie uint64) (body []byte, ok bool) {
-	if o.Flags&wire.FlagTagged == 0 {
-		return frame[wire.OuterLen:], !m.cfg.Tagged
+	if o.Kind != wire.KindDatagram || m.cfg.Defect != mutate.DatagramReplayed {
+		s.replay.take(o.Counter)
 	}
-	n, err := wire.Open(frame, cookie)
-	if err != nil {
-		if m.cfg.Defect != mutate.TagIgnored || len(frame) < wire.OuterLen+wire.TagLen {
-			return nil, false
-		}
-		n = len(frame) - wire.TagLen
-	}
-	return frame[wire.OuterLen:n], true
-}
-
-// receiveFrame handles an authentic frame.
-func (m *Module) receiveFrame(now clock.Time, s *session, o wire.Outer, body []byte, length int) {
-	if s.retired {
-		m.receiveRetired(now, s, o, body)
+	if m.row.placed {
+		m.takePlaced(now, s, o, body, len(frame))
 		return
 	}
+	m.settle()
 	if o.Kind == wire.KindHelloAck {
-		s.replay.take(o.Counter)
 		s.endpoint.heard = now
 		m.receiveHelloAck(now, s, body)
 		s.acks.note(now, o.Counter)
 		return
 	}
-	if !s.open {
+	if !s.open && s.endpoint.next == s {
 		m.opens(now, s) // the peer knows what only our answer told it
-		if !s.open {
-			s.endpoint.stats.NoSession++
-			return
-		}
 	}
-	if o.Kind == wire.KindData {
-		m.receiveSegment(now, s, o, body, length)
+	if !s.open && !(s.retired && o.Kind == wire.KindData) {
+		s.endpoint.stats.NoSession++
 		return
 	}
-	m.accept(now, s, o.Counter)
-	switch o.Kind {
-	case wire.KindPlain:
-		if !s.reliable || m.cfg.Tagged || wire.CheckRecords(body) != nil {
-			s.endpoint.stats.Malformed++
-			return
-		}
-		m.takePlain(now, s, body)
+	if o.Kind == wire.KindData || o.Kind == wire.KindPlain {
+		m.receiveSegment(now, s, o, body, len(frame))
+		return
+	}
+	m.hear(now, s, o.Counter)
+	m.receiveControl(now, s, o.Kind, body, len(frame))
+}
+
+// receiveControl takes a frame that is no segment.
+func (m *Module) receiveControl(now clock.Time, s *session, k wire.Kind, body []byte, length int) {
+	switch k {
 	case wire.KindAck:
 		m.receiveAck(now, s, body)
 	case wire.KindProbe:
@@ -141,6 +154,8 @@ func (m *Module) receiveFrame(now clock.Time, s *session, o wire.Outer, body []b
 		m.receiveProbeReply(now, s, body)
 	case wire.KindPart:
 		m.receivePart(now, s, body, length)
+	case wire.KindDatagram:
+		m.receiveDatagram(now, s, body)
 	case wire.KindGoodbye:
 		s.endpoint.stats.GoodbyeReceives++
 		m.ends(now, s.endpoint, ErrGoodbye)
@@ -148,46 +163,36 @@ func (m *Module) receiveFrame(now clock.Time, s *session, o wire.Outer, body []b
 	}
 }
 
-// accept notes that a frame of the peer's came.
-func (m *Module) accept(now clock.Time, s *session, counter uint64) {
-	s.replay.take(counter)
-	s.acks.note(now, counter)
-	s.confirmed = true
-	s.endpoint.heard = now
-}
-
-// receiveSegment handles a segment by the shortest way that it may go.
+// receiveSegment takes a segment: it notes that it has come, delivers what is new, and takes the acknowledgements that it brought.
 func (m *Module) receiveSegment(now clock.Time, s *session, o wire.Outer, body []byte, length int) {
-	h, records, err := wire.ParseInner(body)
-	switch {
-	case err != nil:
-		m.accept(now, s, o.Counter)
+	h, records, err := m.parseSegment(s, o.Kind, body)
+	if err != nil {
+		m.hear(now, s, o.Counter)
 		s.endpoint.stats.Malformed++
-	case s.reliable && m.receiveReliable(now, s, o, &h, records):
-	case !s.reliable && m.fastOK && m.receiveFast(now, s, o, &h, records, length):
-	default:
-		m.accept(now, s, o.Counter)
-		m.receiveData(now, s, &h, records, length)
-	}
-}
-
-// receiveData handles a segment: deliver what is new, schedule its acknowledgement, take those that it brought.
-func (m *Module) receiveData(now clock.Time, s *session, h *wire.Inner, records []byte, length int) {
-	w := &s.receive[h.Space]
-	hadGap := w.gap()
-	what := w.add(h.Seq)
-	s.countArrival(h.Space, what)
-	if h.Space == wire.Data && what == arrivedNew && h.Seq.Add(1) == w.top {
-		s.expectAfter(records)
-	}
-	if what == arrivedHigh {
 		return
 	}
-	s.arrived(now, h.Space, what, hadGap, 1, length)
+	w := &s.receive[h.Space]
+	what := m.arrive(now, s, o.Kind, o.Counter, &h, 1, length)
+	if h.Space == wire.Data && what == arrivedNew && h.Seq.Add(1) == w.top {
+		s.expectAfter(&h, records)
+	}
 	if what == arrivedNew && !m.deliver(now, s, records) {
 		return
 	}
-	m.receivePiggyback(now, s, h)
+	if what != arrivedHigh {
+		m.receivePiggyback(now, s, &h)
+	}
+}
+
+// parseSegment reads the body of a Data frame or of a Plain, whose segment is the next of the command space.
+func (m *Module) parseSegment(s *session, k wire.Kind, body []byte) (h wire.Inner, records []byte, err error) {
+	if k == wire.KindData {
+		return wire.ParseInner(body)
+	}
+	if !s.bareFrames() {
+		return h, nil, wire.ErrFormat
+	}
+	return wire.Inner{Space: wire.Command, Seq: s.receive[wire.Command].next}, body, wire.CheckRecords(body)
 }
 
 // deliver hands the records of a segment to the owner. It returns false if that ended the session.
@@ -206,8 +211,17 @@ func (m *Module) deliver(now clock.Time, s *session, records []byte) bool {
 	return true
 }
 
-// countArrival counts a segment by what the window said of it.
-func (s *session) countArrival(space wire.Space, what arrival) {
+// countNew counts segments that are delivered.
+func (s *session) countNew(space wire.Space, n int) {
+	if space == wire.Command {
+		s.endpoint.stats.FragReceives += uint64(n)
+	} else {
+		s.endpoint.stats.ChunkReceives += uint64(n)
+	}
+}
+
+// countArrival counts segments by what the window said of the last of them.
+func (s *session) countArrival(space wire.Space, what arrival, n int) {
 	st := &s.endpoint.stats
 	switch what {
 	case arrivedOld:
@@ -217,31 +231,10 @@ func (s *session) countArrival(space wire.Space, what arrival) {
 	case arrivedHigh:
 		st.OutOfWindowHigh++
 	case arrivedNew:
-		if space == wire.Command {
-			st.FragReceives++
-		} else {
-			st.ChunkReceives++
-		}
+		s.countNew(space, n)
 		if s.receive[space].gap() {
-			st.Ahead++
+			st.Ahead += uint64(n)
 		}
-		st.LargestReceiveWindow = max(st.LargestReceiveWindow, s.receive[space].depth())
-	}
-}
-
-// receiveRetired is mutate.OldIncarnation: a late frame of a session that is over is delivered as if it were not.
-func (m *Module) receiveRetired(now clock.Time, s *session, o wire.Outer, body []byte) {
-	s.replay.take(o.Counter)
-	s.endpoint.stats.NoSession++
-	h, records, err := wire.ParseInner(body)
-	if o.Kind != wire.KindData || err != nil || s.receive[h.Space].add(h.Seq) != arrivedNew {
-		return
-	}
-	for len(records) > 0 {
-		var r wire.Record
-		r, records = wire.NextRecord(records)
-		if r.Type() != wire.TypeVoid {
-			m.handler.Deliver(now, s.endpoint, r)
-		}
+		st.LargestReceiveWindow = max(st.LargestReceiveWindow, int32(s.receive[space].depth()))
 	}
 }

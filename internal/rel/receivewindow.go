@@ -16,7 +16,7 @@ import (
 type receiveWindow struct {
 	next, top wire.Seq
 	bits      []uint64 // bit seq % size, which is a power of two; clear outside next … top
-	beyond    int      // while there is a gap: how many have come behind its newest hole
+	beyond    int32    // while there is a gap: how many have come behind its newest hole
 	defect    mutate.Defect
 }
 
@@ -42,7 +42,9 @@ func (w *receiveWindow) size() int { return len(w.bits) * 64 }
 func (w *receiveWindow) gap() bool { return w.next != w.top }
 
 // doubtful reports whether there is a hole of which the sender cannot be sure: fewer than ReorderFrames had come behind it before the last n.
-func (w *receiveWindow) doubtful(n int) bool { return w.gap() && w.beyond-n < limits.ReorderFrames }
+func (w *receiveWindow) doubtful(n int) bool {
+	return w.gap() && int(w.beyond)-n < limits.ReorderFrames
+}
 
 // depth is how far the window is open, in segments.
 func (w *receiveWindow) depth() int { return w.top.Sub(w.next) }
@@ -79,13 +81,15 @@ func (w *receiveWindow) judge(s wire.Seq) arrival {
 	return arrivedNew
 }
 
-// add judges segment s and, if it is new, notes that it has come.
-func (w *receiveWindow) add(s wire.Seq) arrival {
-	if s == w.next && !w.gap() { // its bit would be set and cleared
-		w.next = w.next.Add(1)
-		w.top = w.next
-		return arrivedNew
+// add judges n segments from number s on and, if they are new, notes that they have come. More than one are new, and behind all others.
+func (w *receiveWindow) add(s wire.Seq, n int) (what arrival) {
+	for i := range n {
+		what = w.addOne(s.Add(i))
 	}
+	return what
+}
+
+func (w *receiveWindow) addOne(s wire.Seq) arrival {
 	a := w.judge(s)
 	ahead := s.Sub(w.next)
 	if a != arrivedNew || ahead < 0 {
@@ -114,18 +118,6 @@ func (w *receiveWindow) add(s wire.Seq) arrival {
 		w.next = w.next.Add(1)
 	}
 	return a
-}
-
-// extend notes that the next n segments from top on have come, which are within the window.
-func (w *receiveWindow) extend(n int) {
-	if !w.gap() {
-		w.next = w.next.Add(n)
-		w.top = w.next
-		return
-	}
-	for range n {
-		w.add(w.top)
-	}
 }
 
 // resize moves the bits to a ring of n, a power of two that holds them.

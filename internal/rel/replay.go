@@ -26,23 +26,18 @@ func (w *replayWindow) fresh(c uint64) bool {
 	return w.words[c/64%replayWords]>>(c%64)&1 == 0
 }
 
-// takeNext is take of a counter above all others. Mostly it follows the last, in the same word.
-func (w *replayWindow) takeNext(c uint64) {
-	if c/64 != w.top/64 {
-		w.take(c)
-		return
+// take marks counter c, which was fresh. Mostly it follows the last, in the same word.
+func (w *replayWindow) take(c uint64) {
+	if c/64 > w.top/64 {
+		w.advance(c)
 	}
-	w.top = c
+	w.top = max(w.top, c)
 	w.words[c/64%replayWords] |= 1 << (c % 64)
 }
 
-// take marks counter c, which was fresh.
-func (w *replayWindow) take(c uint64) {
-	if c > w.top {
-		for i, n := w.top/64+1, uint64(0); i <= c/64 && n < replayWords; i, n = i+1, n+1 {
-			w.words[i%replayWords] = 0
-		}
-		w.top = c
+// advance clears the words that come to stand for other counters, up to that of c.
+func (w *replayWindow) advance(c uint64) {
+	for i, n := w.top/64+1, uint64(0); i <= c/64 && n < replayWords; i, n = i+1, n+1 {
+		w.words[i%replayWords] = 0
 	}
-	w.words[c/64%replayWords] |= 1 << (c % 64)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -163,7 +164,7 @@ func (m *Module) deskTimer(now clock.Time, s *session) (due bool) {
 		m.tail(now, s)
 		due = true
 	}
-	if at := clock.Min(s.acks.at, s.recovery.tailAt); at != clock.Never {
+	if at := clock.Min(s.acks.at, s.recovery.tailAt); at != clock.Never && m.cfg.Defect != mutate.TailUnbooked {
 		s.bookDesk(now, at)
 	}
 	return due

@@ -42,7 +42,9 @@ func (m *Module) part(s *session, g *segment, n int) (front *segment) {
 	if !g.forgotten {
 		s.flight.n -= n
 		s.flight.insert(front, g)
-		front.room = m.hotel.checkInBeside(g.room, front)
+		if m.cfg.Defect != mutate.RoomForgotten {
+			front.room = m.hotel.checkInBeside(g.room, front)
+		}
 	}
 	return front
 }
@@ -124,12 +126,12 @@ func (m *Module) postRun(now clock.Time, s *session, g *segment, c wire.Space, o
 		s.send[g.space].push(g)
 	}
 	g.sends++
-	g.counter, g.sentAt, g.channel = s.counter-uint64(n-1), now, c
+	g.counter, g.sentAt, g.channel = s.packets.counter-uint64(n-1), now, c
 	s.endpoint.countSend(g, n*(g.fragment.HeaderLen+g.length))
 	if s.reliable {
 		m.committed(s, g)
 	} else {
-		s.endpoint.stats.LargestSendWindow = max(s.endpoint.stats.LargestSendWindow, s.send[g.space].used())
+		s.endpoint.stats.sent(&s.send[g.space])
 		m.fly(now, s, g)
 	}
 	return all
@@ -137,80 +139,50 @@ func (m *Module) postRun(now clock.Time, s *session, g *segment, c wire.Space, o
 
 // writeRun writes a run into frames and commits them, as many as the driver takes: so many.
 func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
-	w := runWriter{f: g.fragment, length: g.length, offset: g.offset, tagged: m.cfg.Tagged, cookie: s.peer.Cookie, copies: m.cfg.Copy, heads: &m.heads}
-	size := dataHead + w.f.HeaderLen + g.length + m.tagLen
-	runs, _ := out.(Runs)
+	f, offset := g.fragment, g.offset
+	size := dataHead + f.HeaderLen + g.length + s.packets.tagLen()
 	for n < g.frames {
 		var b []byte
-		if runs != nil {
-			b = runs.ReserveRun(s.addr, size, g.frames-n)
-		} else if b = out.Reserve(s.addr); b != nil {
+		if m.cfg.ReserveRun != nil {
+			b = m.cfg.ReserveRun(s.addr, size, g.frames-n)
+		} else if b = frame(out, s.addr); b != nil {
 			b = b[:size]
 		}
 		if b == nil {
 			break
 		}
 		if n == 0 {
-			m.beginRun(s, g, &w)
+			m.beginRun(s, g)
 		}
 		frames := 0
+		var from []byte // what is left of the piece of memory in which the last payload lay
 		for ; len(b) >= size; b = b[size:] {
-			w.write(b[:size:size])
+			at := m.heads.Put(b)
+			if len(from) >= g.length {
+				s.packets.seal(wire.KindData, b[:size:size], at, from[:g.length])
+			} else {
+				end, rest := f.payload(b, at, offset, g.length)
+				s.packets.seal(wire.KindData, b[:size:size], end, rest)
+				from = f.from(offset)
+			}
+			from = from[min(g.length, len(from)):]
+			offset += uint64(g.length)
+			m.heads.Next(g.length)
 			frames++
 		}
-		if runs != nil {
-			runs.CommitRun(frames)
+		if m.cfg.CommitRun != nil {
+			m.cfg.CommitRun(frames)
 		} else {
 			out.Commit(size)
 		}
 		n += frames
 	}
-	s.counter += uint64(n)
 	return n
 }
 
 // beginRun puts together the headers of a run's first frame.
-func (m *Module) beginRun(s *session, g *segment, w *runWriter) {
-	outer := wire.Outer{Kind: wire.KindData, Index: s.peer.Index, Counter: s.counter + 1}
-	if w.tagged {
-		outer.Flags = wire.FlagTagged
-	}
+func (m *Module) beginRun(s *session, g *segment) {
 	inner := wire.Inner{Space: g.space, Seq: s.send[g.space].next}
 	s.piggyback(&inner)
-	w.heads.Set(outer, &inner, w.f.HeaderBuf[:w.f.HeaderLen], w.offset, w.length)
-}
-
-// runWriter writes the frames of a run.
-type runWriter struct {
-	heads  *wire.Heads // of the next one
-	f      *Fragment
-	from   []byte // what is left of the part of f in which the last frame's payload lies
-	offset uint64
-	length int
-	tagged bool
-	cookie uint64
-	copies func(to, from []byte)
-}
-
-// write fills b with the next frame.
-func (w *runWriter) write(b []byte) {
-	at := w.heads.Put(b)
-	end := at + w.length
-	payload := b[at:end]
-	if len(w.from) < w.length {
-		w.from = w.f.from(w.offset)
-	}
-	switch whole := len(w.from) >= w.length; {
-	case whole && w.tagged:
-		wire.SealSum(b, end, w.cookie, wire.SumCopy(payload, w.from[:w.length], w.heads.Sum()))
-	case w.tagged:
-		wire.SealSum(b, end, w.cookie, w.f.gatherSum(payload, w.offset, w.heads.Sum()))
-	case whole:
-		w.copies(payload, w.from[:w.length])
-	default:
-		w.f.gather(payload, w.offset, w.copies)
-	}
-	w.from = w.from[min(w.length, len(w.from)):]
-	w.offset += uint64(w.length)
-	w.heads.Next(w.length)
+	m.heads.Set(&inner, g.fragment.HeaderBuf[:g.fragment.HeaderLen], g.offset, g.length)
 }

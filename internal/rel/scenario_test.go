@@ -79,6 +79,8 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		s.pair(d, func(a, b *node) { a.open(b).Connect(s.w.now); a.wake() })
 	case "send":
 		s.send(d)
+	case "datagram":
+		s.datagram(d)
 	case "post":
 		s.post(d)
 	case "limit":
@@ -181,6 +183,9 @@ func (s *scenario) listen(n *node) {
 			s.pump(n, e, f)
 		}
 	}
+	n.onGram = func(e *Endpoint, service uint8, payload []byte) {
+		s.printf("%d: datagram of %d bytes to service %d", id, len(payload), service)
+	}
 	n.deliver = func(e *Endpoint, r wire.Record) {
 		if r.Type() == wire.TypeChunk {
 			fid, off := r.Chunk()
@@ -263,6 +268,9 @@ func (s *scenario) describe(from, to *node, frame []byte) string {
 	case wire.KindPart:
 		p, payload, _ := wire.ParsePart(body)
 		return fmt.Sprintf("%s of %v %d, bytes %d…%d of %d", head, p.Space, p.Seq.Sub(mine[p.Space]), p.Offset, int(p.Offset)+len(payload), p.Length)
+	case wire.KindDatagram:
+		d, payload, _ := wire.ParseDatagram(body)
+		return fmt.Sprintf("%s %d, bytes %d…%d of %d, to service %d", head, d.ID, d.Offset, int(d.Offset)+len(payload), d.Length, d.Service)
 	case wire.KindProbe, wire.KindProbeReply:
 		p, _ := wire.ParseProbe(body)
 		return fmt.Sprintf("%s of %d bytes", head, p.Size)
@@ -307,6 +315,16 @@ func (s *scenario) send(d *datadriven.TestData) {
 			}
 		}
 	}
+}
+
+// datagram: FROM TO SERVICE BYTES.
+func (s *scenario) datagram(d *datadriven.TestData) {
+	s.pair(d, func(a, b *node) {
+		if a.m.Endpoint(b.cfg.NIC).Datagram(uint8(s.number(d, 2)), s.number(d, 3)) == nil {
+			fmt.Fprintln(&s.out, "it cannot leave")
+		}
+		a.wake()
+	})
 }
 
 // post: FROM TO NAME BYTES [LIMIT], a fragment.
@@ -362,9 +380,9 @@ func (s *scenario) inject(d *datadriven.TestData) {
 
 // stats: N NAME… prints counters of node N.
 func (s *scenario) stats(d *datadriven.TestData) {
-	all := fmt.Sprintf("%+v", *s.node(d, 0).m.Stats())
+	all := strings.Replace(fmt.Sprintf("%+v", *s.node(d, 0).m.Stats()), "{", " ", 1)
 	for _, arg := range d.CmdArgs[1:] {
-		_, rest, ok := strings.Cut(all, arg.Key+":")
+		_, rest, ok := strings.Cut(all, " "+arg.Key+":")
 		if !ok {
 			d.Fatalf(s.t, "no counter %q", arg.Key)
 		}

@@ -15,38 +15,37 @@ import (
 // side, and a cookie, which stands in the tags. A half-open one (bound or not) becomes the live one when a frame proves
 // that the peer knows our index and cookie; see hello.go.
 type session struct {
-	endpoint *Endpoint
-	index    uint32 // ours: in the frames that the peer sends
-	cookie   uint64 // ours: in the tags of those frames
-	first    [wire.Spaces]wire.Seq
-	addr     netip.AddrPort // where the peer is; frames from elsewhere are foreign
-	made     clock.Time
-
-	bound     bool // peer is known; an index is bound to one index of one life of the peer, or thrown away
+	endpoint  *Endpoint
+	packets   packets
+	index     uint32 // ours: in the frames that the peer sends
+	bound     bool   // peer is known; an index is bound to one index of one life of the peer, or thrown away
 	open      bool
-	retired   bool       // over, but still found: only with mutate.OldIncarnation
-	confirmed bool       // the peer has it open too
+	retired   bool // over, but still found: only with mutate.OldIncarnation
+	confirmed bool // the peer has it open too
+	first     [wire.Spaces]wire.Seq
+	addr      netip.AddrPort // where the peer is; frames from elsewhere are foreign
+	made      clock.Time
+
 	peer      wire.Hello // what the peer said
 	answers   uint64     // packet counter of the peer's newest Hello, to be echoed
 	helloFrom uint64     // packet counters of our own Hellos with this index: from here …
 	helloTo   uint64     // … to here
 	helloAt   clock.Time // when the last of them went out
 
-	counter  uint64     // packet counter of the last frame sent
 	answered uint64     // that of our last HelloAck, whose echo gives the first round trip
 	toldAt   clock.Time // when it went out
 	replay   replayWindow
-	reliable bool
 
 	// Of an open session alone:
 	send     [wire.Spaces]sendWindow
 	receive  [wire.Spaces]receiveWindow
-	expected expected // in the data space
+	expected wire.NextChunk // in the data space
 	rtt      roundTrip
 	flight   segmentList // in the hotel, in order of posting, so that packet counters rise along it
 	recovery recovery
 	path     path
 	acks     acks
+	reliable bool
 	doubts   Doubt      // that the driver was told of
 	room     int32      // of the ACK and tail timers, in the desk hotel
 	roomAt   clock.Time // when they go off
@@ -59,12 +58,22 @@ func (s *session) ackDelay() time.Duration {
 
 // newSession makes a half-open session of e with an index and a cookie of its own.
 func (m *Module) newSession(now clock.Time, e *Endpoint) *session {
-	s := &session{endpoint: e, addr: e.addr, made: now, cookie: m.rand.next()}
+	s := &session{endpoint: e, addr: e.addr, made: now}
+	s.packets.start(m, m.rand.next())
 	for i := range s.first {
 		s.first[i] = wire.Seq(m.rand.next())
 	}
 	m.sessions.add(s, uint32(m.rand.next()))
 	return s
+}
+
+// word is the first of a frame to this end of s, but for the frame's kind.
+func (s *session) word() uint64 { return wire.Outer{Flags: s.packets.flags, Index: s.index}.Word() }
+
+// bind notes what the peer has said of its end.
+func (s *session) bind(h *wire.Hello) {
+	s.bound, s.peer = true, *h
+	s.packets.aim(h.Index, h.Cookie)
 }
 
 // sessionTable finds sessions by index: the low bits are a slot, the high ones random, so that an index of an earlier
@@ -163,6 +172,7 @@ func (e *Endpoint) startWindows(s *session) {
 		e.channels[i] = channel{mtu: most, most: most}
 	}
 	e.startPath(s)
+	e.tag = s.packets.tag
 	s.acks.at, s.recovery.tailAt = clock.Never, clock.Never
 	e.congestion.start(s.peer.ReceiveCapacity)
 	e.overrun, e.owed, e.duties = false, 0, 0
@@ -175,6 +185,9 @@ func (m *Module) ends(now clock.Time, e *Endpoint, why error) {
 	if s := e.live; s != nil {
 		e.live = nil
 		s.open = false
+		if m.latest == s {
+			m.latest = nil
+		}
 		if m.cfg.Defect == mutate.OldIncarnation {
 			s.retired = true // and stays in the table, which is the mistake
 		} else {
@@ -213,6 +226,7 @@ func (e *Endpoint) empty(s *session) {
 	}
 	s.leaveDesk(m)
 	m.forgetParts(s)
+	m.forgetDatagrams(s)
 }
 
 // unlist takes a posted segment out of the list of its state, and out of the hotel.

@@ -31,6 +31,10 @@ type Stats struct {
 	PathsWidened  uint64 // … or all of it again
 	PartSends     uint64 // frames with parts of segments
 
+	// Datagrams (datagram.go): sent; not sent since they were too long, without a session, or too many waited; handed over; given up since a
+	// piece was missing; pieces of those for which there was no room.
+	DatagramSends, DatagramsTooLong, DatagramsNoSession, DatagramsUnsent, DatagramReceives, DatagramsIncomplete, DatagramsNoRoom uint64
+
 	PiggybackedAcks uint64 // ACKs that were due and went with a segment
 
 	// Frames that came, and what became of each.
@@ -42,6 +46,7 @@ type Stats struct {
 	ProbeReceives     uint64
 	PartReceives      uint64 // parts of segments, but for those that made one whole
 	GoodbyeReceives   uint64
+	DatagramFrames    uint64 // datagrams and pieces of them
 	Duplicates        uint64 // segments beyond a gap that had come before
 	OutOfWindowLow    uint64 // segments before the window: old duplicates
 	OutOfWindowHigh   uint64 // segments beyond the window
@@ -60,21 +65,20 @@ type Stats struct {
 
 	// Besides.
 	Ahead          uint64 // of the segments delivered, those beyond a gap
-	FastReceives   uint64 // of the segments delivered, those by the fast path
-	Reposts        uint64 // frames given back to the driver
+	FastReceives   uint64 // of the segments delivered, those that a waiter took out of the link itself
 	OldAcks        uint64 // acknowledgements that were overtaken by later ones
 	BadAcks        uint64 // acknowledgements of what was never sent
 	DuplicateAcks  uint64 // ACKs that told of a gap or a duplicate and acknowledged nothing new
 	PendingDropped uint64 // half-open sessions that gave way to others
 
 	// High-water marks, in segments.
-	LargestSendWindow, LargestReceiveWindow int
+	LargestSendWindow, LargestReceiveWindow int32
 }
 
 // Check returns an error if the counts contradict each other: frames received and the sum of their outcomes, segments
 // sent and the sum of their kinds.
 func (s *Stats) Check() error {
-	outcomes := s.ChunkReceives + s.FragReceives + s.AckReceives + s.HelloReceives + s.ProbeReceives + s.PartReceives + s.GoodbyeReceives +
+	outcomes := s.ChunkReceives + s.FragReceives + s.AckReceives + s.HelloReceives + s.ProbeReceives + s.PartReceives + s.GoodbyeReceives + s.DatagramFrames +
 		s.Duplicates + s.OutOfWindowLow + s.OutOfWindowHigh + s.Malformed + s.Short + s.Magic + s.Unknown + s.VersionMismatches + s.NoSession +
 		s.Foreign + s.CRCErrors + s.Replays + s.StaleHellos + s.Refused + s.FaultDrops
 	if s.Receives != outcomes {
@@ -107,7 +111,7 @@ func (s *Stats) add(t *Stats) {
 // Stats returns the totals of the module: of its endpoints, present and forgotten, and of frames that belong to none. The
 // value is the module's and is computed anew by the next call. Check holds for it between polls.
 func (m *Module) Stats() *Stats {
-	m.settleFast()
+	m.settle()
 	m.total = m.stray
 	for _, e := range m.endpoints {
 		m.total.add(&e.stats)
@@ -116,9 +120,11 @@ func (m *Module) Stats() *Stats {
 		m.total.add(&e.stats)
 	}
 	m.total.Receives = m.received
-	m.total.Reposts = m.received
 	return &m.total
 }
+
+// sent notes how far a send window is open.
+func (s *Stats) sent(w *sendWindow) { s.LargestSendWindow = max(s.LargestSendWindow, int32(w.used())) }
 
 // countSend counts a segment that was posted, with n bytes of records, or all segments of a run.
 func (e *Endpoint) countSend(g *segment, n int) {

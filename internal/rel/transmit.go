@@ -22,7 +22,7 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 		return m.postParts(now, s, g, c, out)
 	}
 	e := s.endpoint
-	b := out.Reserve(s.addr)
+	b := frame(out, s.addr)
 	if b == nil {
 		return false
 	}
@@ -31,25 +31,21 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 			g.seq = s.send[g.space].pass(1)
 		} else {
 			s.send[g.space].push(g)
-			e.stats.LargestSendWindow = max(e.stats.LargestSendWindow, s.send[g.space].used())
+			e.stats.sent(&s.send[g.space])
 		}
 	}
 	h := wire.Inner{Space: g.space, Seq: g.seq}
 	s.piggyback(&h)
 	h.Put(b[wire.OuterLen:])
-	records := 0
-	if g.fragment != nil && m.cfg.Tagged {
-		records = m.commitPiece(s, b, g, out)
-	} else {
-		records = g.put(b[dataHead:], m.cfg.Copy)
-		m.commitFrame(s, b, wire.KindData, dataHead+records, out)
-	}
+	n, rest := g.put(b, dataHead)
+	s.packets.again = g.sends > 0 && m.cfg.Defect == mutate.CounterReused
+	out.Commit(s.packets.seal(wire.KindData, b, n, rest))
 	if m.flusher != nil {
 		m.flusher.Flush(now)
 	}
 	g.sends++
-	g.counter, g.sentAt, g.channel = s.counter, now, c
-	e.countSend(g, records)
+	g.counter, g.sentAt, g.channel = s.packets.counter, now, c
+	e.countSend(g, n+len(rest)-dataHead)
 	if s.reliable {
 		m.committed(s, g)
 		return true
@@ -58,16 +54,19 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 	return true
 }
 
-// put writes the segment's records into b and returns their length.
-func (g *segment) put(b []byte, copies func(to, from []byte)) int {
+// put writes the segment's records into b from n on, but for the payload of a fragment that lies in one piece, which follows. It
+// returns where that begins.
+func (g *segment) put(b []byte, n int) (end int, rest []byte) {
 	switch {
 	case g.fragment != nil:
-		return g.fragment.put(b, g.offset, g.length, copies)
+		f := g.fragment
+		n += f.putHeader(b[n:], g.offset, g.length)
+		return f.payload(b, n, g.offset, g.length)
 	case g.buf != nil:
-		return copy(b, g.buf)
+		return n + copy(b[n:], g.buf), nil
 	}
-	wire.PutVoid(b, wire.RecordLen) // its piece was withdrawn; its number must still arrive
-	return wire.RecordLen
+	wire.PutVoid(b[n:], wire.RecordLen) // its piece was withdrawn; its number must still arrive
+	return n + wire.RecordLen, nil
 }
 
 // fly enters a posted segment into the flight and the hotel.
@@ -80,7 +79,7 @@ func (m *Module) fly(now clock.Time, s *session, g *segment) {
 	}
 	e.channels[g.channel].inFlight += g.costs()
 	e.congestion.posts(g.frames)
-	if m.cfg.Defect == mutate.NoRetransmit && s.counter%100 < uint64(g.frames) {
+	if m.cfg.Defect == mutate.NoRetransmit && s.packets.counter%100 < uint64(g.frames) {
 		g.forgotten = true
 		return
 	}
@@ -187,35 +186,4 @@ func (m *Module) resendSome(now clock.Time, out Frames) {
 		}
 		m.work++
 	}
-}
-
-// commitFrame completes a frame of an open or half-open session, whose body ends at n, and commits it.
-func (m *Module) commitFrame(s *session, b []byte, k wire.Kind, n int, out Frames) {
-	s.counter++
-	m.commit(b, wire.Outer{Kind: k, Index: s.peer.Index, Counter: s.counter}, n, s.peer.Cookie, out)
-}
-
-// commitPiece writes the piece of a fragment into a data frame with a tag, commits it, and returns the length of its record. The
-// tag's checksum is made of the payload on its way out of the owner's memory, when it is all but free.
-func (m *Module) commitPiece(s *session, b []byte, g *segment, out Frames) (records int) {
-	s.counter++
-	o := wire.Outer{Flags: wire.FlagTagged, Kind: wire.KindData, Index: s.peer.Index, Counter: s.counter}
-	o.Put(b)
-	n := dataHead + g.fragment.putHeader(b[dataHead:], g.offset, g.length)
-	sum := g.fragment.gatherSum(b[n:n+g.length], g.offset, wire.Sum(b[:n]))
-	n += g.length
-	out.Commit(wire.SealSum(b, n, s.peer.Cookie, sum))
-	return n - dataHead
-}
-
-// commit puts the outer header in front, the tag behind, and hands the frame over.
-func (m *Module) commit(b []byte, o wire.Outer, n int, cookie uint64, out Frames) {
-	if m.cfg.Tagged {
-		o.Flags |= wire.FlagTagged
-	}
-	o.Put(b)
-	if m.cfg.Tagged {
-		n = wire.Seal(b, n, cookie)
-	}
-	out.Commit(n)
 }

@@ -51,6 +51,8 @@ func (w *world) do(a act) {
 		w.f.After(a.lasting, w.actEnded)
 	case actStopNIC:
 		w.stopNIC(host, a.lasting)
+	case actCut:
+		w.cut(host, a)
 	case actKill:
 		w.kill(a.lasting)
 	case actHostile:
@@ -70,12 +72,17 @@ func (w *world) touch(hosts ...int) {
 }
 
 func (w *world) partition(lasting time.Duration) {
+	w.part(w.rng.Perm(w.plan.nics)[:1+w.rng.IntN(w.plan.nics-1)], lasting)
+}
+
+// part cuts some hosts off from the others.
+func (w *world) part(hosts []int, lasting time.Duration) {
 	if lasting > w.plan.unreachableAfter {
 		w.totals.Faults.LongPartitions++
 	}
-	hosts := w.rng.Perm(w.plan.nics)
-	w.touch(hosts...)
-	hosts = hosts[:1+w.rng.IntN(w.plan.nics-1)]
+	for h := range w.plan.nics {
+		w.touch(h)
+	}
 	w.log("partition of %v for %v", hosts, lasting)
 	heal := w.f.Partition(hosts...)
 	w.f.After(lasting, func() {

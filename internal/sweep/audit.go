@@ -17,6 +17,7 @@ func (l *ledger) audit(excused func(m *message) bool, living map[string]*life) {
 	if !l.trusting {
 		l.auditDoubts(lost)
 	}
+	l.auditHoles(living)
 	l.auditOrder()
 }
 
@@ -91,7 +92,7 @@ func (l *ledger) auditOrder() {
 	type pair struct{ from, to *life }
 	taken := map[pair][]*message{}
 	for _, m := range l.order {
-		if m.deliveries == 1 && !m.unordered {
+		if m.deliveries == 1 && !m.unplaced {
 			p := pair{m.from, m.taker}
 			taken[p] = append(taken[p], m)
 		}

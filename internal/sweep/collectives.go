@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/vni"
@@ -88,7 +89,7 @@ func (c *crowd) run() error {
 			positions[i] = nic.Position{X: uint16(i % w), Y: uint16(i / w), Width: uint16(w), Height: uint16((c.n + w - 1) / w)}
 		}
 	}
-	above := nic.Parents(positions, 0, c.n)
+	above := coll.Parents(positions, 0, c.n)
 	c.f = sim.New(sim.Config{Seed: c.seed, NICs: c.n, TorusWidth: c.width, Hooks: sim.Hooks{Peers: func(a, b int) bool {
 		d := (b - a + c.n) % c.n
 		return bits.OnesCount(uint(d)) == 1 || bits.OnesCount(uint(c.n-d)) == 1 || above[a] == b || above[b] == a
@@ -132,7 +133,7 @@ func (c *crowd) member(p *sim.Process, i int) error {
 func (c *crowd) depth(rank int) (depth int, err error) {
 	key, err := vni.MakeName("all", 0)
 	for rank != 0 && err == nil {
-		parent, ok := c.f.Engine(rank).Above(key, 0)
+		parent, ok := c.f.Engine(rank).Groups().Above(key, 0)
 		if !ok || parent < 0 || depth > c.n {
 			return 0, fmt.Errorf("rank %d has no way from rank 0", rank)
 		}
@@ -158,14 +159,14 @@ func together(g *weft.Group, rank int, sum int64) error {
 	return nil
 }
 
-// tellSeats tells every NIC who the members are.
+// tellSeats tells every NIC of the members at all others.
 func tellSeats(f *sim.Fabric, n int) {
-	var seats []nic.Seat
+	var all []*coll.Table
 	for i := range n {
-		seats = append(seats, f.Engine(i).Seats()...)
+		all = append(all, f.Engine(i).Groups())
 	}
-	for i := range n {
-		f.Engine(i).AddSeats(seats)
+	for i, t := range all {
+		t.Learn(all)
 		f.Turn(i)
 	}
 }

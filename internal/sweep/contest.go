@@ -20,7 +20,7 @@ import (
 // its NICs. It has promises of its own (decision 15):
 //
 //	as long as the fabric is connected, no two have one name, and nobody loses one
-//	whoever is refused is told who has the name, and that is who has it
+//	whoever is refused is told who has the name, and that is who has it, or had it a moment ago
 //	a name that is looked up leads to who has it, or had it a moment ago
 //	when everything has come to rest, also after partitions, a name has one owner at most, and every NIC finds that one
 //	names of processes that have gone, and of NICs that have, are gone everywhere
@@ -43,6 +43,7 @@ type contender struct {
 	name vni.Name
 	host int
 	proc *sim.Process
+	died bool // it was killed; its claim may not have been answered
 	fate fate
 	came time.Duration // when it claimed the name
 	held bool          // that later, since its NIC was not there
@@ -136,6 +137,19 @@ func (c *contest) enter(name vni.Name, host int) {
 	c.done++
 	m.came, m.held = c.f.Elapsed(), c.f.Engine(host) == nil
 	m.proc = c.f.Serve(host, name.String(), m.main)
+	if c.rng.IntN(8) == 0 {
+		c.f.After(time.Duration(c.rng.Int64N(int64(200*time.Microsecond))), m.dies)
+	}
+}
+
+// dies kills a contender, mostly while its claim is on its way.
+func (m *contender) dies() {
+	if m.proc.Over() {
+		return
+	}
+	m.died = true
+	m.c.f.Kill(m.proc)
+	m.leaves(ended)
 }
 
 // main is a contender that has the name. It keeps it for a while.
@@ -174,7 +188,7 @@ func (m *contender) loses(half *vni.Process) {
 		if ev.Kind != vni.EventNameLost {
 			continue
 		}
-		o := m.c.at(m.name, nic.Address{NIC: ev.NIC, Slot: ev.Slot, Gen: ev.Gen})
+		o := m.c.at(m.name, vni.Address{NIC: ev.NIC, Slot: ev.Slot, Gen: ev.Gen})
 		if o == nil || o.came > m.came+newsTakes && !m.held {
 			m.c.violate("NIC %d has lost %v, claimed at %v, to a later claim: %v", m.host, m.name, m.came, ev)
 		}
@@ -253,14 +267,14 @@ func (c *contest) look() {
 	}
 }
 
-// at finds the contender with an address.
-func (c *contest) at(name vni.Name, at nic.Address) *contender {
+// at finds the contender with an address. Of one that died before it was answered the generation is not known.
+func (c *contest) at(name vni.Name, at vni.Address) (found *contender) {
 	for _, m := range c.all {
-		if slot, gen := m.proc.Slot(); m.name == name && sim.NICID(m.host) == at.NIC && slot == at.Slot && gen == at.Gen {
-			return m
+		if slot, gen := m.proc.Slot(); m.name == name && sim.NICID(m.host) == at.NIC && slot == at.Slot && (gen == at.Gen || found == nil && m.died) {
+			found = m
 		}
 	}
-	return nil
+	return found
 }
 
 // atRest looks at what every NIC knows when nothing has changed for long.
@@ -320,7 +334,7 @@ func (c *contest) judge(m *contender) {
 	if err != nil || !slices.ContainsFunc(c.all, func(o *contender) bool {
 		s, _ := o.proc.Slot()
 		at := int(s) == slot || slices.Contains(o.were, uint16(slot))
-		return o != m && o.name == m.name && at && sim.NICID(o.host) == uint64(id) && (c.stormy || o.fate != refused && o.fate != claims)
+		return o != m && o.name == m.name && at && sim.NICID(o.host) == uint64(id) && (c.stormy || o.fate != refused && o.fate != claims && (o.fate == has || m.gone-o.gone <= newsTakes))
 	}) {
 		c.violate("NIC %d was refused %v because of one that never had it: %s", m.host, m.name, m.told)
 	}

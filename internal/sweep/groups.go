@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/sim"
@@ -21,6 +22,8 @@ import (
 //	a barrier lets nobody through before all have entered it
 //	a broadcast brings the root's bytes, a reduction the right result
 //	everything ends; it fails only because of a member that has gone, and names that one
+//	what a member has completed before it ends completes for the others
+//	processes that join a group of fewer get the same members, or none
 //	the survivors shrink to a group of exactly themselves
 //	no NIC holds more than its limits, or other than it has counted
 //	in the end every NIC has given back what it held, and forgotten the group
@@ -37,7 +40,9 @@ type team struct {
 	unsure  int           // how often the first member joins and thinks better of it
 	joined  int           // members that are in the first group
 	gone    map[weft.Name]bool
-	entered map[string]map[weft.Name]bool // by group and operation: who has entered it
+	entered map[string]map[weft.Name]bool // by group and operation: the members that have entered it
+	through map[string]map[weft.Name]bool // and those for which it has completed
+	crowd   map[weft.Name][]weft.Name     // the members of the group that a process of the crowd has joined
 	done    uint64
 	polls   int
 	found   []string
@@ -55,7 +60,7 @@ const (
 func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x7465616d))
 	t := &team{rng: rng, seed: seed, members: 2 + rng.IntN(7), rounds: 6 + rng.IntN(10), ends: map[int]int{}, gone: map[weft.Name]bool{},
-		entered: map[string]map[weft.Name]bool{}}
+		entered: map[string]map[weft.Name]bool{}, through: map[string]map[weft.Name]bool{}, crowd: map[weft.Name][]weft.Name{}}
 	for range rng.IntN(3) {
 		if len(t.ends) < t.members-1 {
 			t.ends[rng.IntN(t.members)] = rng.IntN(t.rounds)
@@ -73,6 +78,7 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	for i := range t.members {
 		t.f.Process(i%t.nics, fmt.Sprintf("team/%d", i), func(p *sim.Process) error { return t.member(p, i) })
 	}
+	t.startCrowd(2+rng.IntN(2), 1+rng.IntN(2))
 	err := t.f.Run(teamLimit)
 	if err == nil {
 		err = t.f.Settle(teamSettle)
@@ -89,7 +95,7 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 		for _, leak := range e.Leaks() {
 			t.violate("NIC %d leaks: %s", host, leak)
 		}
-		for _, g := range e.Groups() {
+		for _, g := range e.Groups().Groups() {
 			if !t.silent(g.Members) {
 				t.violate("NIC %d still knows the group %+v", host, g)
 			}
@@ -106,10 +112,10 @@ func (t *team) checkLimits(e *nic.Engine) error {
 	return e.Limits()
 }
 
-// silent reports whether all of some members are on NICs that have crashed: who has never waited for those has not noticed,
-// and nobody else is there to tell it.
-func (t *team) silent(members []nic.NameInfo) bool {
-	return len(members) > 0 && !slices.ContainsFunc(members, func(m nic.NameInfo) bool { return t.f.Engine(int(m.NIC-sim.NICID(0))) != nil })
+// silent reports whether all of some members are on NICs that have crashed: a NIC that has never waited for those has not
+// noticed, and no other is there to tell it.
+func (t *team) silent(members []coll.Member) bool {
+	return len(members) > 0 && !slices.ContainsFunc(members, func(m coll.Member) bool { return t.f.Engine(int(m.NIC-sim.NICID(0))) != nil })
 }
 
 func (t *team) violate(format string, args ...any) {
@@ -225,15 +231,31 @@ func (t *team) blamesTheDead(err error) bool {
 
 // operation does what the seed has for the round, and looks at the outcome.
 func (t *team) operation(p *sim.Process, g *weft.Group, self weft.Name, round int) error {
+	key := fmt.Sprint(g.Epoch(), " ", round)
+	err := t.begin(p, g, self, round, key)
+	var ge *weft.GroupError
+	if err == nil {
+		note(t.through, key, self)
+	} else if errors.As(err, &ge) && !t.crash && t.through[key][ge.Dead] {
+		t.violate("%v failed in round %d, epoch %d, because of %v, which had completed it: %v", self, round, g.Epoch(), ge.Dead, err)
+	}
+	return err
+}
+
+// note enters a member among those of a group and operation.
+func note(at map[string]map[weft.Name]bool, key string, member weft.Name) {
+	if at[key] == nil {
+		at[key] = map[weft.Name]bool{}
+	}
+	at[key][member] = true
+}
+
+func (t *team) begin(p *sim.Process, g *weft.Group, self weft.Name, round int, key string) error {
 	ctx := context.Background()
 	drawn := rand.New(rand.NewPCG(t.seed, uint64(round)))
 	kind, root := drawn.IntN(5), drawn.IntN(g.Size())
 	size := pick(drawn, 0, 8, 64, 1000, 5000, 70_000, 600_000)
-	key := fmt.Sprint(g.Epoch(), " ", round)
-	if t.entered[key] == nil {
-		t.entered[key] = map[weft.Name]bool{}
-	}
-	t.entered[key][self] = true
+	note(t.entered, key, self)
 	t.done++
 	switch kind {
 	case 0, 1:
@@ -285,4 +307,30 @@ func (t *team) broadcast(g *weft.Group, self weft.Name, root, size int, with byt
 		t.violate("%v got other bytes than rank %d has broadcast in epoch %d", self, root, g.Epoch())
 	}
 	return nil
+}
+
+// startCrowd has processes join a group of fewer, about the same time. There is no saying which members NICs agree on, if any,
+// but those that join have the same ones.
+func (t *team) startCrowd(size, more int) {
+	for i := range size + more {
+		name := weft.Name{App: "crowd", Index: uint32(i)}
+		t.f.Process(i%t.nics, name.String(), func(p *sim.Process) error {
+			p.Sleep(time.Duration(p.Rand().IntN(40)) * time.Microsecond)
+			ctx, cancel := p.WithTimeout(context.Background(), teamWaits)
+			defer cancel()
+			g, err := p.Join(ctx, "crowd", size)
+			if err != nil {
+				return nil
+			}
+			for rank := range g.Size() {
+				t.crowd[name] = append(t.crowd[name], g.Member(rank))
+			}
+			for other, members := range t.crowd {
+				if slices.Contains(members, name) != slices.Equal(members, t.crowd[name]) {
+					t.violate("%v is in a group with %v, %v in one with %v", name, t.crowd[name], other, members)
+				}
+			}
+			return nil
+		})
+	}
 }

@@ -21,7 +21,8 @@ func TestTeamsKeepTheirPromises(t *testing.T) {
 func TestTeamsFindTheDefectsOfGroups(t *testing.T) {
 	const mostSeeds = 300 // of the thousand that a defect may take
 	for _, d := range []mutate.Defect{mutate.BarrierRoundSkipped, mutate.ContributionLost, mutate.LeaveNotTold,
-		mutate.SeatsOvertake, mutate.LateForgotten, mutate.LossNotSpread, mutate.TorusForgotten} {
+		mutate.SeatsOvertake, mutate.LateForgotten, mutate.LossNotSpread, mutate.TorusForgotten, mutate.LastForgotten, mutate.WaiterForgotten,
+		mutate.LegForgotten, mutate.AnyRound, mutate.AckAhead, mutate.OtherBlamed, mutate.JoinKept, mutate.SumIgnored} {
 		seed := uint64(0)
 		for ; seed < mostSeeds; seed++ {
 			if found, _ := runTeam(seed, d); len(found) > 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
 )
@@ -41,6 +42,10 @@ func (h *hostile) main(p *sim.Process) error {
 
 func (h *hostile) misbehave() {
 	defer func() { _ = recover() }() // it may well harm itself
+	if h.rng.IntN(4) == 0 {
+		h.nearlyRight()
+		return
+	}
 	switch 3 - h.rng.IntN(h.kinds) {
 	case 0:
 		// any word
@@ -56,8 +61,44 @@ func (h *hostile) misbehave() {
 	case 3:
 		if i, ok := h.vni.TakeReceive(); ok {
 			h.vni.SetReceive(i, &vni.ReceiveContext{Tag: h.rng.Uint64N(4), PoolIndex: int32(h.rng.Uint32()), Size: h.rng.Uint32() >> h.rng.IntN(32), Len: h.rng.Uint64() >> h.rng.IntN(64)})
-			h.vni.Post(vni.Command{Code: vni.CodeReceive, Context: uint16(i)})
+			h.vni.Post(vni.Command{Code: [2]vni.Code{vni.CodeReceive, vni.CodeReceiveRing}[h.rng.IntN(2)], Context: uint16(i)})
 		}
+	}
+}
+
+// nearlyRight posts a run or a ring that is right but for one thing: lengths that are not those of its bytes, or what it says that it
+// has read. To its ring it sends something itself.
+func (h *hostile) nearlyRight() {
+	pool := h.seg.Pool()
+	if len(pool) < limits.PageBytes {
+		return
+	}
+	if h.rng.IntN(2) == 0 {
+		count, n := 1+h.rng.IntN(20), h.rng.IntN(2000)
+		for k := range count {
+			binary.LittleEndian.PutUint16(pool[2*k:], uint16(h.rng.IntN(200)))
+		}
+		to, _ := vni.ParseName(pick(h.rng, h.w.names...))
+		h.start(vni.CodeSendRun, uint32(count), &vni.SendContext{Receiver: to, Tag: h.rng.Uint64N(4), Size: 1, Len: uint64(2*count + n)})
+		return
+	}
+	if i, ok := h.vni.TakeReceive(); ok {
+		h.vni.SetReceive(i, &vni.ReceiveContext{Flags: vni.WantNotify | vni.AnyTag, Size: 1, Len: limits.PageBytes, Most: 1 + h.rng.Uint64N(1000)})
+		h.vni.SetConsumed(i, h.vni.Produced(i), 0)
+		h.vni.Post(vni.Command{Code: vni.CodeReceiveRing, Context: uint16(i)})
+		if h.rng.IntN(2) == 0 {
+			h.vni.SetConsumed(i, h.rng.Uint64()>>h.rng.IntN(64), h.rng.Uint32()>>h.rng.IntN(32))
+		}
+	}
+	h.start(vni.CodeSend, 0, &vni.SendContext{Receiver: h.vni.Identity().Name, Tag: h.rng.Uint64N(4), Size: 1, Len: h.rng.Uint64N(2000)})
+}
+
+// start posts a send from the first page of the pool.
+func (h *hostile) start(code vni.Code, size uint32, c *vni.SendContext) {
+	if i, ok := h.vni.TakeSend(); ok {
+		c.Flags, c.Token = vni.WantNotify, 1<<16|uint32(i)
+		h.vni.SetSend(i, c)
+		h.vni.Post(vni.Command{Code: code, Context: uint16(i), Size: size})
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // inbox is one of a life's.
 type inbox struct {
 	wants  receive
-	size   int           // of its batches
+	size   int           // of the longest message that it takes whole
 	closed time.Duration // 0: not yet
 }
 
@@ -49,7 +49,7 @@ func (lf *life) receiveMany(rng *rand.Rand) error {
 	}
 	box := &inbox{wants: r, size: size}
 	lf.inboxes = append(lf.inboxes, box)
-	in := lf.half.OpenInbox(source(r.from), match(&r), size, messages)
+	in := lf.half.OpenInbox(source(r.from), match(&r), size, rng.IntN(messages*(size+64)))
 	defer func() {
 		in.Close()
 		box.closed = lf.now()
@@ -94,6 +94,7 @@ func (lf *life) takeOut(box *inbox, last map[*life]*message, m *proc.Message, da
 		}
 		last[msg.from] = msg
 	}
+	lf.catchUp()
 	w.l.deliver(lf, box.wants, a)
 	return lf.answer(m, data)
 }

@@ -24,8 +24,10 @@ type message struct {
 	number    int // of the messages from this life to this name, in the order of their posting
 	tag       uint64
 	size      int
-	accept    bool // SendDelivered
-	unordered bool // nobody knows when it was posted
+	accept    bool   // SendDelivered
+	unordered bool   // it is not known when it was posted
+	unplaced  bool   // its place among those that its receiver has taken is not known
+	session   uint32 // in which it was posted; prefix.go
 	posted    time.Duration
 	ended     time.Duration
 	outcome   outcome
@@ -48,7 +50,7 @@ type receive struct {
 	anyTag bool
 	posted time.Duration
 
-	unordered bool // nobody knows when it was posted
+	unordered bool // it is not known when it was posted
 }
 
 func (r *receive) String() string {
@@ -80,7 +82,9 @@ type copyID struct {
 //     and with it at least so many messages;
 //   - failed: only where something has happened that explains it;
 //   - of two messages from one process to another that two receives could both have taken, the earlier message went to
-//     the earlier receive.
+//     the earlier receive;
+//   - of messages from one process to another within one session of their NICs, none is missing before one that came, unless
+//     its sending failed; and none comes before the event that tells of the end of the session before.
 type ledger struct {
 	messages   map[copyID]*message
 	order      []*message
@@ -90,7 +94,8 @@ type ledger struct {
 
 	newsTake time.Duration // until a session has brought them, or has ended
 
-	trusting bool // the link is reliable: NICs keep no account of what they have handed to it
+	session  func(from *life, to string) uint32 // the present one
+	trusting bool                               // the link is reliable: NICs keep no account of what they have handed to it
 
 	unended int // messages posted and not ended
 	bytes   uint64
@@ -123,6 +128,9 @@ func (l *ledger) post(m *message, now time.Duration) {
 	m.posted = now
 	m.number = m.from.sent[m.to]
 	m.from.sent[m.to]++
+	if l.session != nil {
+		m.session = l.session(m.from, m.to)
+	}
 	l.messages[copyID{m.id, m.to}] = m
 	if l.sent[m.id] == nil {
 		l.sent[m.id] = m
@@ -139,6 +147,7 @@ func (l *ledger) end(m *message, now time.Duration, o outcome, err error) {
 		return
 	}
 	m.outcome, m.ended, m.err = o, now, err
+	l.leaves(m)
 	if !m.from.ended { // else nobody has counted on it any more
 		l.unended--
 	}
@@ -210,5 +219,6 @@ func (l *ledger) deliver(to *life, r receive, a arrival) {
 		}
 	}
 	m.taker, m.by = to, r
-	m.unordered = m.unordered || r.unordered || to.mayHavePutBack(m, nil)
+	m.unplaced = m.unordered || r.unordered || to.mayHavePutBack(m, nil)
+	l.hears(to, m)
 }

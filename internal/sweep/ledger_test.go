@@ -15,7 +15,7 @@ type book struct {
 }
 
 func newBook() *book {
-	return &book{newLedger(), &life{name: "app/0", sent: map[string]int{}}, &life{name: "app/1", host: 1, clean: true, sent: map[string]int{}}}
+	return &book{newLedger(), &life{name: "app/0", sent: map[string]int{}, heard: map[int]heard{}}, &life{name: "app/1", host: 1, clean: true, sent: map[string]int{}, heard: map[int]heard{}}}
 }
 
 func (b *book) send(size int, o outcome) *message {
@@ -206,4 +206,59 @@ func TestAnOutcomeIsReadFromTheError(t *testing.T) {
 			t.Errorf("%v, %v: %d", c.ctx, c.err, got)
 		}
 	}
+}
+
+// inSession gives all messages that are posted and end from now on a session.
+func (b *book) inSession(s uint32) { b.session = func(*life, string) uint32 { return s } }
+
+func TestAHoleIsFound(t *testing.T) {
+	b := newBook()
+	b.inSession(7)
+	b.send(100, succeeded)
+	b.take(b.send(100, succeeded), anything)
+	b.trusting = true // nobody counts what is in doubt
+	b.a.ended = true  // and nobody can be told
+	b.check(t, "a hole")
+}
+
+func TestWhatIsMissingAtTheEndOfASessionIsNoHole(t *testing.T) {
+	for _, next := range []uint32{7, 8} {
+		b := newBook()
+		b.inSession(7)
+		b.take(b.send(100, succeeded), anything)
+		if next == 7 {
+			b.send(100, failed)
+			b.send(100, cancelled)
+		} else {
+			b.send(100, succeeded)
+		}
+		b.inSession(next)
+		b.b.events = append(b.b.events, event{at: time.Second, host: 0})
+		b.take(b.send(100, succeeded), anything)
+		b.trusting, b.a.ended = true, true
+		b.audit(func(*message) bool { return true }, map[string]*life{"app/0": b.a, "app/1": b.b})
+		if len(b.violations) > 0 {
+			t.Errorf("%q", b.violations)
+		}
+	}
+}
+
+func TestASessionOfWhoseEndNobodyWasToldIsFound(t *testing.T) {
+	b := newBook()
+	b.inSession(7)
+	b.take(b.send(100, succeeded), anything)
+	b.inSession(8)
+	b.take(b.send(100, succeeded), anything)
+	b.check(t, "no event has told")
+}
+
+func TestAMessageThatMayHaveLeftInAnotherSessionSaysNothing(t *testing.T) {
+	b := newBook()
+	b.inSession(7)
+	m := b.send(100, pending)
+	b.inSession(8)
+	b.end(m, 2*time.Second, succeeded, nil)
+	b.take(b.send(100, succeeded), anything)
+	b.a.ended = true
+	b.check(t)
 }

@@ -35,6 +35,7 @@ type life struct {
 	sent     map[string]int // messages posted, by name of the destination
 	received int            // receives posted
 	events   []event        // what its NIC told it about others
+	heard    map[int]heard  // by host
 	missed   uint64         // events that came too fast for it
 
 	inboxes []*inbox
@@ -112,6 +113,8 @@ func (lf *life) send(rng *rand.Rand) error {
 		kind := rng.IntN(w.toSend + w.toPut + w.toGet + 1)
 		var err error
 		switch {
+		case rng.IntN(40) == 0:
+			err = lf.renew()
 		case w.toSend <= 0:
 			w.toPut, w.toGet = 0, 0
 			for ; len(flight) > 0 && err == nil; flight = flight[1:] {
@@ -192,7 +195,12 @@ func (lf *life) destination(rng *rand.Rand) string {
 // startMessage posts a message.
 func (lf *life) startMessage(rng *rand.Rand) (sending, error) {
 	w := lf.w
-	m := w.l.prepare(lf, lf.destination(rng), rng.Uint64N(tagClasses), w.plan.drawSize(rng), rng.Float64() < w.plan.accept)
+	return lf.startTo(rng, w.l.prepare(lf, lf.destination(rng), rng.Uint64N(tagClasses), w.plan.drawSize(rng), rng.Float64() < w.plan.accept))
+}
+
+// startTo posts a message that has been prepared.
+func (lf *life) startTo(rng *rand.Rand, m *message) (sending, error) {
+	w := lf.w
 	buf := w.bufs.take(m.size)
 	fill(m.id, buf)
 	op, err := lf.startSend(m, parts(rng, buf), func() { w.l.post(m, lf.now()) })
@@ -258,27 +266,26 @@ func parts(rng *rand.Rand, b []byte) [][]byte {
 // put puts noise into somebody's region and looks whether it is there.
 func (lf *life) put(rng *rand.Rand) error {
 	w := lf.w
-	to := w.lives[pick(rng, w.names...)]
+	to := w.target(rng)
 	n := min(w.plan.drawSize(rng), mostMoved)
 	if to.region == nil || n == 0 {
 		return nil
 	}
-	at, ok := to.region.reserve(rng, n)
+	at, ok := to.reserve(rng, n)
 	if !ok {
 		return nil
 	}
 	w.totals.Puts++
 	buf := w.bufs.take(n)
 	copy(buf, cut(rng.Uint64(), 0, n))
-	wrong := rng.IntN(16) == 0
 	ctx, cancel := lf.deadline(rng)
 	defer cancel()
-	defer lf.begun(&move{"PUT", to, n})()
-	err := lf.putAt(ctx, to, wrong, at.from, buf)
-	lf.judgeMove(ctx, "PUT", to, n, wrong, err)
-	if err == nil && !wrong && !to.ended {
-		if err := to.region.written(at, buf); err != nil {
-			w.l.violate("PUT of %d B by %s to %s at %v succeeded, but %v", n, lf.name, to.name, lf.now(), err)
+	defer lf.begun(&move{"PUT", to.owner, n})()
+	err := lf.putAt(ctx, &to, at.from, buf)
+	lf.judgeMove(ctx, "PUT", &to, n, err)
+	if err == nil && !to.wrong && !to.closed && !to.hasEnded() && !to.owner.ended {
+		if err := to.written(at, buf); err != nil {
+			w.l.violate("PUT of %d B by %s to %s at %v succeeded, but %v", n, lf.name, to.owner.name, lf.now(), err)
 		}
 	}
 	w.bufs.put(buf)
@@ -288,7 +295,7 @@ func (lf *life) put(rng *rand.Rand) error {
 // get reads a part of somebody's region and compares it with what must be there.
 func (lf *life) get(rng *rand.Rand) error {
 	w := lf.w
-	from := w.lives[pick(rng, w.names...)]
+	from := w.target(rng)
 	n := min(w.plan.drawSize(rng), mostMoved)
 	if from.region == nil || n == 0 {
 		return nil
@@ -296,15 +303,14 @@ func (lf *life) get(rng *rand.Rand) error {
 	w.totals.Gets++
 	buf := w.bufs.take(n)
 	at := rng.IntN(readBytes - n)
-	wrong := rng.IntN(16) == 0
 	ctx, cancel := lf.deadline(rng)
 	defer cancel()
-	defer lf.begun(&move{"GET", from, n})()
-	err := lf.getAt(ctx, from, wrong, at, buf)
-	lf.judgeMove(ctx, "GET", from, n, wrong, err)
-	if err == nil && !wrong {
-		if i := mismatch(buf, cut(from.region.base, at, at+n)); i < n {
-			w.l.violate("GET of %d B by %s from %s at %v is wrong from byte %d on", n, lf.name, from.name, lf.now(), i)
+	defer lf.begun(&move{"GET", from.owner, n})()
+	err := lf.getAt(ctx, &from, at, buf)
+	lf.judgeMove(ctx, "GET", &from, n, err)
+	if err == nil && !from.wrong && !from.closed {
+		if i := mismatch(buf, cut(from.base, at, at+n)); i < n {
+			w.l.violate("GET of %d B by %s from %s at %v is wrong from byte %d on", n, lf.name, from.owner.name, lf.now(), i)
 		}
 	}
 	w.bufs.put(buf)
@@ -312,14 +318,16 @@ func (lf *life) get(rng *rand.Rand) error {
 }
 
 // judgeMove holds the end of a PUT or GET against what may happen to it.
-func (lf *life) judgeMove(ctx context.Context, what string, peer *life, n int, wrong bool, err error) {
-	w := lf.w
+func (lf *life) judgeMove(ctx context.Context, what string, to *target, n int, err error) {
+	w, peer := lf.w, to.owner.name
 	lf.note(&w.totals, err)
 	switch o := outcomeOf(ctx, err); {
-	case o == succeeded && wrong:
-		w.l.violate("%s of %d B by %s at %s with a wrong key succeeded", what, n, lf.name, peer.name)
-	case o == failed && !wrong && !w.excused(lf, peer.name):
-		w.l.violate("%s of %d B by %s at %s failed at %v without a cause: %v", what, n, lf.name, peer.name, lf.now(), err)
+	case o == succeeded && to.wrong:
+		w.l.violate("%s of %d B by %s at %s with a wrong key succeeded", what, n, lf.name, peer)
+	case o == succeeded && to.closed:
+		w.l.violate("%s of %d B by %s at a region of %s succeeded after the region's end", what, n, lf.name, peer)
+	case o == failed && !to.wrong && !to.closed && !to.hasEnded() && !w.excused(lf, peer):
+		w.l.violate("%s of %d B by %s at %s failed at %v without a cause: %v", what, n, lf.name, peer, lf.now(), err)
 	}
 }
 
@@ -361,6 +369,7 @@ func (lf *life) receiveOne(rng *rand.Rand) error {
 		w.lastCame = lf.now()
 		if !byHostile(got.from) {
 			w.totals.Delivered++
+			lf.catchUp()
 			w.l.deliver(lf, r, arrival{got.from, got.tag, got.full, buf[:got.n], len(buf), !w.plan.calm()})
 			if e := lf.answer(&got.msg, buf[:got.n]); e != nil {
 				return e

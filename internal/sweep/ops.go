@@ -6,7 +6,6 @@ import (
 
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/vni"
-	"github.com/weftnet/weft/sim"
 )
 
 // The workload's operations, in terms of the process half.
@@ -103,21 +102,12 @@ func (lf *life) startReceive(r *receive, buf []byte) (*op, error) {
 	})
 }
 
-// handle is the handle of a life's region, or one with a key that is not the region's.
-func (lf *life) handle(wrong bool) proc.Handle {
-	h := lf.region.handle
-	if wrong {
-		h.Key ^= 1
-	}
-	return h
+func (lf *life) putAt(ctx context.Context, to *target, at int, data []byte) error {
+	return lf.half.Put(ctx, to.handle(), uint64(readBytes+at), data)
 }
 
-func (lf *life) putAt(ctx context.Context, to *life, wrong bool, at int, data []byte) error {
-	return lf.half.Put(ctx, to.handle(wrong), uint64(readBytes+at), data)
-}
-
-func (lf *life) getAt(ctx context.Context, from *life, wrong bool, at int, buf []byte) error {
-	return lf.half.Get(ctx, from.handle(wrong), uint64(at), buf)
+func (lf *life) getAt(ctx context.Context, from *target, at int, buf []byte) error {
+	return lf.half.Get(ctx, from.handle(), uint64(at), buf)
 }
 
 // alloc makes the life's region.
@@ -126,7 +116,7 @@ func (lf *life) alloc() error {
 	if err != nil {
 		return err
 	}
-	lf.region = newRegion(r.Handle(), r.Bytes(), uint64(lf.number)+1)
+	lf.region = newRegion(r, r.Bytes(), lf.w.noiseOfRegion())
 	if lf.w.plan.hooks.Pool {
 		if r, err = lf.half.Alloc(MaxMessage); err != nil {
 			return err
@@ -145,8 +135,7 @@ func (lf *life) watch() error {
 		lf.missed += missed
 		switch {
 		case err == nil:
-			lf.w.log("%s is told: %v", lf.name, e)
-			lf.events = append(lf.events, event{at: lf.now(), host: int(e.NIC - sim.NICID(0)), name: eventName(e), count: int(e.Count)})
+			lf.told(e)
 		case isNICGone(err):
 			return errEnded
 		case !errors.Is(err, context.DeadlineExceeded):

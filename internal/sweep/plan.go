@@ -43,7 +43,8 @@ type act struct {
 	after   int // messages
 	kind    actKind
 	lasting time.Duration
-	longest int // of actNarrow: frame, in bytes
+	longest int  // of actNarrow: frame, in bytes
+	stops   bool // of actCut: the NIC vanishes
 }
 
 type actKind uint8
@@ -55,6 +56,7 @@ const (
 	actStopNIC
 	actKill
 	actHostile
+	actCut
 	actNarrow // some paths carry less, for lasting or, if that is 0, for good; no operation may fail of it
 )
 
@@ -100,6 +102,7 @@ func newPlan(seed uint64) *plan {
 		MaxEvents:    maxEvents,
 		Geometry:     geometry(rng),
 		StagingBytes: pick(rng, 0, 256<<10, 64<<10),
+		Requests:     pick(rng, 0, 1, 4),
 		CreditBytes:  pick(rng, 0, 16<<10, 4<<10, -1),
 		IdlePolls:    pick(rng, 2, 8, 32),
 		RelaySaves:   pick(rng, 0, -1, -1),
@@ -113,6 +116,7 @@ func newPlan(seed uint64) *plan {
 	p.drawActs(rng)
 	if !p.link.Reliable {
 		p.drawNarrow(rng)
+		p.drawCuts(rng)
 	}
 	return p
 }

@@ -16,7 +16,7 @@ import (
 //
 // shadow has what the second part must hold, as far as that is certain.
 type region struct {
-	handle proc.Handle
+	own    *proc.Region
 	mem    []byte
 	base   uint64 // the id whose noise the first part holds
 	shadow []byte
@@ -31,8 +31,8 @@ const (
 	mostMoved  = 48 << 10 // bytes of one PUT or GET
 )
 
-func newRegion(h proc.Handle, mem []byte, base uint64) *region {
-	r := &region{handle: h, mem: mem, base: base, shadow: make([]byte, writeBytes)}
+func newRegion(own *proc.Region, mem []byte, base uint64) *region {
+	r := &region{own: own, mem: mem, base: base, shadow: make([]byte, writeBytes)}
 	copy(mem, cut(base, 0, readBytes))
 	return r
 }

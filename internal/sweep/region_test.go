@@ -3,13 +3,11 @@ package sweep
 import (
 	"math/rand/v2"
 	"testing"
-
-	"github.com/weftnet/weft/internal/proc"
 )
 
 func TestARegionKnowsWhatMustBeInIt(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	r := newRegion(proc.Handle{}, make([]byte, readBytes+writeBytes), 5)
+	r := newRegion(nil, make([]byte, readBytes+writeBytes), 5)
 	s, ok := r.reserve(rng, 100)
 	if !ok || !r.isBusy(s) {
 		t.Fatal("no room in an empty region")
@@ -41,7 +39,7 @@ func TestARegionKnowsWhatMustBeInIt(t *testing.T) {
 
 func TestPutsUnderWayNeverOverlap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	r := newRegion(proc.Handle{}, make([]byte, readBytes+writeBytes), 5)
+	r := newRegion(nil, make([]byte, readBytes+writeBytes), 5)
 	var got []span
 	for range 1000 {
 		if s, ok := r.reserve(rng, 1+rng.IntN(4000)); ok {

@@ -18,15 +18,20 @@ type Totals struct {
 	Bytes           uint64 `json:"bytes"`    // of them
 	Puts            uint64 `json:"puts"`
 	Gets            uint64 `json:"gets"`
-	Calls           uint64 `json:"calls"` // that were answered
+	Regions         uint64 `json:"regions"` // closed in the middle of a run
+	Calls           uint64 `json:"calls"`   // that were answered
 	Multicasts      uint64 `json:"multicasts"`
 	Collectives     uint64 `json:"collectives"` // operations of groups, of each member
 	Claims          uint64 `json:"claims"`      // to contested names
-	Delivered       uint64 `json:"delivered"`   // messages that a process has received
-	Inboxes         uint64 `json:"inboxes"`     // of those, by an Inbox
-	Cancelled       uint64 `json:"cancelled"`   // operations that a deadline ended
-	Failed          uint64 `json:"failed"`      // operations that a lost peer ended
+	Datagrams       uint64 `json:"datagrams"`   // from NIC to NIC
+	DatagramsCame   uint64 `json:"datagrams_came"`
+	Nonsense        uint64 `json:"nonsense"`  // records of NICs that have gone bad
+	Delivered       uint64 `json:"delivered"` // messages that a process has received
+	Inboxes         uint64 `json:"inboxes"`   // of those, by an Inbox
+	Cancelled       uint64 `json:"cancelled"` // operations that a deadline ended
+	Failed          uint64 `json:"failed"`    // operations that a lost peer ended
 	Faults          Faults `json:"faults"`
+	Ways            Ways   `json:"ways"`
 	Retransmissions uint64 `json:"retransmissions"`
 	Violations      uint64 `json:"violations"`
 }
@@ -35,18 +40,23 @@ type Totals struct {
 type Faults struct {
 	sim.Counts
 	LongPartitions uint64 `json:"long_partitions"` // of the partitions, those that outlast unreachable_after
+	Cuts           uint64 `json:"cuts"`            // streams in the middle of which a NIC vanished or was cut off
 	Hostile        uint64 `json:"hostile"`         // hostile processes
 	Renamed        uint64 `json:"re_registered"`   // processes that took the name of one that had ended
 }
 
 // add adds o to t, field by field.
-func (t *Totals) add(o *Totals) { addFields(reflect.ValueOf(t).Elem(), reflect.ValueOf(o).Elem()) }
+func (t *Totals) add(o *Totals) {
+	addFields(reflect.ValueOf(t).Elem(), reflect.ValueOf(o).Elem())
+	t.Ways.add(o.Ways)
+}
 
 func addFields(t, o reflect.Value) {
 	for i := range t.NumField() {
-		if f := t.Field(i); f.Kind() == reflect.Struct {
+		switch f := t.Field(i); f.Kind() {
+		case reflect.Struct:
 			addFields(f, o.Field(i))
-		} else {
+		case reflect.Uint64:
 			f.SetUint(f.Uint() + o.Field(i).Uint())
 		}
 	}
@@ -89,8 +99,8 @@ func (r *Report) Write(w io.Writer) {
 		}
 		fmt.Fprintf(w, "    replay: %s\n", f.Replay)
 	}
-	fmt.Fprintf(w, "%d seeds in %.1f s: %d NICs, %d processes, %d messages of %.1f GB, %d calls, %d PUT, %d GET, %d multicasts, %d collective operations, %d contested names\n",
-		r.Seeds, r.Seconds, r.NICs, r.Processes, r.Messages, float64(r.Bytes)/1e9, r.Calls, r.Puts, r.Gets, r.Multicasts, r.Collectives, r.Claims)
+	fmt.Fprintf(w, "%d seeds in %.1f s: %d NICs, %d processes, %d messages of %.1f GB, %d calls, %d PUT, %d GET, %d regions closed, %d multicasts, %d collective operations, %d contested names, %d of %d datagrams, %d records of nonsense\n",
+		r.Seeds, r.Seconds, r.NICs, r.Processes, r.Messages, float64(r.Bytes)/1e9, r.Calls, r.Puts, r.Gets, r.Regions, r.Multicasts, r.Collectives, r.Claims, r.DatagramsCame, r.Datagrams, r.Nonsense)
 	fmt.Fprintf(w, "%d messages delivered; %d operations cancelled, %d failed; %d retransmissions\n",
 		r.Delivered, r.Cancelled, r.Failed, r.Retransmissions)
 	var faults []string
@@ -98,6 +108,7 @@ func (r *Report) Write(w io.Writer) {
 		faults = append(faults, fmt.Sprintf("%d %s", n, strings.ReplaceAll(name, "_", " ")))
 	})
 	fmt.Fprintf(w, "faults: %s\n", strings.Join(faults, ", "))
+	fmt.Fprint(w, r.Ways)
 	fmt.Fprintf(w, "violations: %d\n", r.Violations)
 }
 

@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"flag"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ func TestEverySeedKeepsEveryPromise(t *testing.T) {
 func TestOneSeedIsOneRun(t *testing.T) {
 	for seed := range uint64(seeds(2, 5, 20)) {
 		a, b := Run(seed+1, mutate.None), Run(seed+1, mutate.None)
-		if a.Trace != b.Trace || a.Totals != b.Totals {
+		if a.Trace != b.Trace || !reflect.DeepEqual(a.Totals, b.Totals) {
 			t.Errorf("seed %d: traces %x and %x\n%+v\n%+v", seed+1, a.Trace, b.Trace, a.Totals, b.Totals)
 		}
 	}

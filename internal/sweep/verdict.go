@@ -1,18 +1,40 @@
 package sweep
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/sim"
 )
 
 // checkEvery is how many polls pass between two looks at the limits of the NICs.
 const checkEvery = 64
 
-// checkLimits asks a NIC now and then whether it keeps its own limits.
-func (w *world) checkLimits(e *nic.Engine) error {
-	if w.polls++; w.polls%checkEvery != 0 {
+// checks judges the NICs of a fabric during its run: each of their polls, and now and then all that they keep.
+type checks struct {
+	patience time.Duration // by when NICs that live have answered one another, or given up
+	polls    int
+	auditors map[*nic.Engine]*nic.Auditor
+}
+
+func newChecks(unreachableAfter time.Duration) *checks {
+	return &checks{patience: 4*unreachableAfter + time.Second, auditors: map[*nic.Engine]*nic.Auditor{}}
+}
+
+// check judges the last poll of a NIC.
+func (c *checks) check(e *nic.Engine) error {
+	a := c.auditors[e]
+	if a == nil {
+		a = nic.NewAuditor(e, c.patience)
+		c.auditors[e] = a
+	}
+	if err := a.Poll(); err != nil {
+		return err
+	}
+	if c.polls++; c.polls%checkEvery != 0 {
 		return nil
 	}
 	return e.Limits()
@@ -77,7 +99,10 @@ func (w *world) judge(err error) {
 	if err != nil && w.phase < closing {
 		w.l.violate("the run did not come to its end: %v, %d messages to send by %d functions, %d under way, %d acts", w.phase, w.toSend, w.sending, w.l.unended, w.pendingActs)
 	}
-	w.l.audit(func(m *message) bool { return w.excused(m.from, m.to) }, w.lives)
+	w.checkClosed()
+	w.l.audit(func(m *message) bool { return w.excused(m.from, m.to) || w.unnamed(m) }, w.lives)
+	w.totals.Ways = Ways{}
+	w.totals.Ways.count(w.f, w.plan.link, w.plan.nics)
 	w.totals.Faults.Counts = w.f.Counts()
 	w.totals.Messages = uint64(len(w.l.order))
 	w.totals.Bytes = w.l.bytes
@@ -88,6 +113,13 @@ func (w *world) judge(err error) {
 // process failed. Losing frames is no excuse, unless so many are lost that silence is likely.
 func (w *world) excused(lf *life, peer string) bool {
 	return w.touched[lf.host] || w.touched[w.homes[peer]] || w.plan.hopeless()
+}
+
+// unnamed reports whether a message failed since its receiver did not have its name yet. That takes long only where something was done to
+// the NIC that confirms the name, its home, which is neither the sender's nor the receiver's.
+func (w *world) unnamed(m *message) bool {
+	to := w.lives[m.to]
+	return errors.Is(m.err, proc.ErrNameUnknown) && slices.Contains(w.touched, true) && (to.born == 0 || to.born+newsTakes >= m.ended)
 }
 
 // hopeless reports whether so many frames are lost that a peer may seem silent for unreachableAfter by chance.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -54,11 +55,13 @@ type world struct {
 	toSend, toPut, toGet int
 	sending              int // sender functions that have not ended
 	lastCame             time.Duration
+	closed               []closedRegion
+	regions              uint64 // that were opened
 	guests               []int  // by host: hostile processes that were let in
 	touched              []bool // by host: something was done to it from which operations can fail
 	acts                 []act  // to come
 	pendingActs          int    // acts that have not ended
-	polls                int
+	grams                *datagrams
 }
 
 // Result is what one run has shown.
@@ -79,14 +82,25 @@ func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
 	defer w.bufs.giveBack()
 	err := w.run()
 	w.judge(err)
+	w.totals.Datagrams, w.totals.DatagramsCame = uint64(w.grams.number), w.grams.came
 	found, done := runTeam(seed, d)
 	for _, v := range found {
 		w.l.violate("%s", v)
 	}
+	harmed, records := runAsylum(seed, d)
+	for _, v := range harmed {
+		w.l.violate("%s", v)
+	}
+	w.totals.Nonsense = records
 	contested, claims := runContest(seed, d)
 	for _, v := range contested {
 		w.l.violate("%s", v)
 	}
+	talked, ways := runTalk(seed, d)
+	for _, v := range talked {
+		w.l.violate("%s", v)
+	}
+	w.totals.Ways.add(ways)
 	w.totals.Claims = claims
 	w.totals.Collectives, w.totals.Violations = done, uint64(len(w.l.violations))
 	return &Result{Totals: w.totals, Seed: seed, Defect: d, Violations: w.l.violations, Trace: w.f.Trace()}
@@ -99,7 +113,13 @@ func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
 		lives: map[string]*life{}, homes: map[string]int{}, bufs: newBuffers(), touched: make([]bool, p.nics), guests: make([]int, p.nics),
 		toSend: p.messages, toPut: p.puts, toGet: p.gets, acts: slices.Clone(p.acts),
 	}
-	p.hooks.Check = w.checkLimits
+	w.grams = newDatagrams(p.seed, p.nics, w.l.violate)
+	checks := newChecks(p.unreachableAfter)
+	p.hooks.Check = func(e *nic.Engine) error {
+		defer w.grams.polled(e, w.phase == load)
+		return checks.check(e)
+	}
+	w.l.session = w.session
 	w.l.trusting, w.l.newsTake = p.link.Reliable, p.unreachableAfter+newsTakes
 	w.f = sim.New(sim.Config{
 		Seed: p.seed, NICs: p.nics, Link: p.link, Faults: p.faults, UnreachableAfter: p.unreachableAfter,
@@ -166,7 +186,7 @@ func (w *world) close() {
 
 // begin starts a life of a name at its home.
 func (w *world) begin(name string) *life {
-	lf := &life{w: w, name: name, host: w.homes[name], sent: map[string]int{}, number: len(w.all), open: map[fmt.Stringer]time.Duration{}}
+	lf := &life{w: w, name: name, host: w.homes[name], sent: map[string]int{}, heard: map[int]heard{}, number: len(w.all), open: map[fmt.Stringer]time.Duration{}}
 	w.all = append(w.all, lf)
 	if w.lives[name] != nil {
 		w.totals.Faults.Renamed++
@@ -183,11 +203,13 @@ func (w *world) begin(name string) *life {
 func (w *world) end(lf *life) {
 	if !lf.ended {
 		lf.ended = true
+		w.bury(lf)
 		w.sending -= lf.senders
 		lf.senders = 0
 		for _, m := range w.l.order {
 			if m.from == lf && m.outcome == pending {
 				w.l.unended-- // nobody will hear of its end
+				w.l.leaves(m)
 			}
 		}
 	}

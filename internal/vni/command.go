@@ -23,6 +23,9 @@ const (
 	CodeReduce  Code = 36 // send context; its memory has the process's vector, and in the end the result
 	CodeLeave   Code = 37 // send context; the process leaves Group
 	CodeRefill  Code = 38 // the operation of a context has new descriptors; Size says which list, as of a Cancel
+
+	CodeReceiveRing Code = 39 // receive context; stays posted, and puts messages into the ring that is its memory
+	CodeSendRun     Code = 40 // send context; its memory has the lengths of Size messages, 2 bytes each, and their bytes
 )
 
 // Group operations have a send context (QNIX-9, QNIX-10). Group is the number by which the NIC knows the membership; it is
@@ -89,7 +92,7 @@ var codeNames = map[Code]string{
 	CodeSend: "send", CodeSendShort: "send-short", CodeBroadcast: "broadcast", CodeBroadcastShort: "broadcast-short",
 	CodeMulticast: "multicast", CodeMulticastShort: "multicast-short", CodeJoinGroup: "join-group", CodeReceive: "receive",
 	CodeBarrier: "barrier", CodePut: "put", CodeGet: "get", CodeCancel: "cancel", CodeResolve: "resolve",
-	CodeReduce: "reduce", CodeLeave: "leave", CodeRefill: "refill",
+	CodeReduce: "reduce", CodeLeave: "leave", CodeRefill: "refill", CodeReceiveRing: "receive-ring", CodeSendRun: "send-run",
 }
 
 func (c Code) String() string {

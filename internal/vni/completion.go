@@ -57,12 +57,13 @@ const (
 	StatusNoGroup         Status = 20 // the process is not in such a group
 	StatusGroupMismatch   Status = 21 // the members do not agree on what they do, or on who they are
 	StatusWithdrawn       Status = 22 // of a receive: its sender gave up when some of the message had been consumed
-	Statuses                     = 23 // how many there are
+	StatusFiltered        Status = 23 // a filter in front of the receiver dropped the message
+	Statuses                     = 24 // how many there are
 )
 
 var statusNames = [Statuses]string{"ok", "truncated", "unreachable", "process-gone", "stale-generation", "name-unknown", "name-lost",
 	"cancelled", "bad-argument", "bad-region", "bad-key", "out-of-range", "closed", "session-lost", "nic-gone", "detached", "no-memory",
-	"group-broken", "group-size", "group-joined", "no-group", "group-mismatch", "withdrawn"}
+	"group-broken", "group-size", "group-joined", "no-group", "group-mismatch", "withdrawn", "filtered"}
 
 func (s Status) String() string {
 	if s < Statuses {
@@ -103,7 +104,11 @@ type completionRecord struct {
 	_        uint32
 
 	app appWords
-	_   [5]uint64
+
+	produced uint64 // bytes written into rings of the context
+	stalls   uint32 // times that one of them had no room
+	_        uint32
+	_        [3]uint64
 }
 
 const completionBytes = 2 * lineBytes

@@ -62,6 +62,7 @@ type ReceiveContext struct {
 	PoolIndex int32
 	Size      uint32
 	Len       uint64 // bytes of the buffer
+	Most      uint64 // bytes of a message that a ring keeps
 }
 
 // Descriptor names a piece of memory (QNIX-22). A region's pages are contiguous here, so a piece may be of any length.
@@ -128,10 +129,12 @@ type receiveRecord struct {
 	poolIndex int32
 	size      uint32
 
-	nic  uint64
-	slot uint32
-	_    uint32
-	_    [6]uint64
+	nic      uint64
+	slot     uint32
+	partial  uint32 // of a ring: messages of the record at consumed that were read
+	consumed uint64 // of a ring, by the process
+	most     uint64
+	_        [4]uint64
 }
 
 const contextBytes = 2 * lineBytes

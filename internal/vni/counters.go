@@ -53,6 +53,11 @@ const (
 	RelPathsWidened  // … or all of it again
 	RelPartsSent     // frames with parts of segments that are too long for their path
 	RelPartsReceived // those of peers, but for the last of each segment
+	RelDatagramsSent
+	RelDatagramsReceived   // handed over
+	RelDatagramsIncomplete // given up since a piece was missing
+	RelDatagramsNoRoom     // pieces of those for which there was no room
+	RelDatagramsRefused    // not sent: too long, no session, or too many waited
 
 	// frames dropped, by cause
 	DropShort
@@ -97,6 +102,7 @@ const (
 	NICRefusedKey
 	NICRefusedRange
 	NICRefusedCancelled
+	NICRefusedFiltered
 	NICFailedUnreachable
 	NICFailedNameUnknown
 	NICFailedBadArgument
@@ -132,7 +138,8 @@ const (
 	NICRelays            // copies of multicasts sent to a NIC that passes them on
 	NICRelayedMessages   // messages taken from such
 	NICRelaysMissed      // receivers that a relay has not reached, so that they were sent to by themselves
-	NICDuplicates        // short messages that had come before, by a relay
+	NICDuplicates        // messages that had come before, by a relay, or were withdrawn
+	NICFiltered          // messages that a filter in front of their receiver dropped
 	NICGroupsNow
 	NICTransitBytesNow
 	NICCrowded       // times that a process's turns stopped because it had as many rooms as were left
@@ -140,9 +147,11 @@ const (
 	NICRingsEmpty    // of those: without a command since the last
 	NICStraightSends // messages that took the straight way, without a command
 	NICStraightReceives
-	NICMet      // of those: messages that were taken from the link itself, by who waited for them
-	NICPacked   // messages that went into a batch, beside others
-	NICReturned // and those of a batch that were brought back, since nobody had looked at them
+	NICMet                // of those: messages that their receiver took from the link itself
+	NICDatagramsUnclaimed // datagrams to a service that has no claim
+	NICPacked             // messages that went into a ring
+	NICReturned           // and those of a ring that were put back, since they had not been read
+	NICStalls             // times that a ring had no room for its next message
 
 	// the link driver
 	LinkFramesIn
@@ -165,6 +174,7 @@ var counterNames = [counters]string{
 	"rel_received_beyond_window", "rel_acks_received", "rel_acks_duplicate", "rel_acks_stale", "rel_segments_acked",
 	"rel_up_sessions", "rel_down_unreachable", "rel_down_restarted", "rel_down_lost", "rel_down_goodbye", "rel_peers_now",
 	"rel_in_flight_now", "rel_path_doubts", "rel_paths_narrowed", "rel_paths_widened", "rel_parts_sent", "rel_parts_received",
+	"rel_datagrams_sent", "rel_datagrams_received", "rel_datagrams_incomplete", "rel_datagrams_no_room", "rel_datagrams_refused",
 
 	"drop_short", "drop_magic", "drop_version", "drop_kind", "drop_format", "drop_tag", "drop_index", "drop_address", "drop_replay",
 	"drop_stale_hello", "drop_refused_hello", "drop_fault",
@@ -173,16 +183,16 @@ var counterNames = [counters]string{
 	"nic_gets", "nic_put_bytes", "nic_get_bytes", "nic_calls", "nic_replies", "nic_unexpected", "nic_unexpected_bytes", "nic_early",
 	"nic_truncated", "nic_requests", "nic_requests_held", "nic_permissions_sent", "nic_permissions_received", "nic_credits_sent",
 	"nic_credits_received", "nic_credits_recalled", "nic_refused_process_gone", "nic_refused_stale_generation",
-	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled", "nic_failed_unreachable",
+	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled", "nic_refused_filtered", "nic_failed_unreachable",
 	"nic_failed_name_unknown", "nic_failed_bad_argument", "nic_cancels", "nic_refills", "nic_cancels_late", "nic_resolves",
 	"nic_name_updates_sent", "nic_name_updates_received", "nic_name_conflicts",
 	"nic_names_refused", "nic_names_unconfirmed", "nic_registrations", "nic_detaches",
 	"nic_commands", "nic_wakes", "nic_events", "nic_polls", "nic_idle_polls", "nic_visits", "nic_processes_now",
 	"nic_active_now", "nic_names_now", "nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts",
 	"nic_reductions", "nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent",
-	"nic_relays", "nic_relayed_messages", "nic_relays_missed", "nic_duplicates",
-	"nic_groups_now", "nic_transit_bytes_now", "nic_crowded", "nic_rings", "nic_rings_empty", "nic_straight_sends", "nic_straight_receives", "nic_met",
-	"nic_packed", "nic_returned",
+	"nic_relays", "nic_relayed_messages", "nic_relays_missed", "nic_duplicates", "nic_filtered",
+	"nic_groups_now", "nic_transit_bytes_now", "nic_crowded", "nic_rings", "nic_rings_empty", "nic_straight_sends", "nic_straight_receives", "nic_met", "nic_datagrams_unclaimed",
+	"nic_packed", "nic_returned", "nic_stalls",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",
 	"link_dropped_out", "link_frames_batched", "link_ecn_marked",

@@ -7,7 +7,7 @@ import (
 
 // Kinds of events.
 const (
-	EventUnreachable uint32 = 1 // NIC is silent; Count sends to it may not have been delivered
+	EventUnreachable uint32 = 1 // NIC is silent; at most Count completed sends to it were not delivered
 	EventRestarted   uint32 = 2 // NIC came back as another incarnation; Count as above
 	EventProcessGone uint32 = 3 // the process NIC, Slot, Gen (Name, if known) has ended
 	EventNameLost    uint32 = 4 // this process's Name belongs to the process NIC, Slot, Gen by an older claim

@@ -38,7 +38,7 @@ func (r *receiveRecord) load(c *ReceiveContext) {
 	c.PoolIndex, c.Size = atomic.LoadInt32(&r.poolIndex), atomic.LoadUint32(&r.size)
 	if c.Flags&secondLine != 0 {
 		c.Flags &^= secondLine
-		c.NIC, c.Slot = atomic.LoadUint64(&r.nic), uint16(atomic.LoadUint32(&r.slot))
+		c.NIC, c.Slot, c.Most = atomic.LoadUint64(&r.nic), uint16(atomic.LoadUint32(&r.slot)), atomic.LoadUint64(&r.most)
 	}
 }
 

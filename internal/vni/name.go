@@ -18,6 +18,13 @@ type Name struct {
 	Index uint32
 }
 
+// Address is one process of the fabric, in one life: what a name leads to.
+type Address struct {
+	NIC  uint64
+	Slot uint16
+	Gen  uint32
+}
+
 // AnyProcess in a receive matches every sender.
 var AnyProcess Name
 
@@ -53,8 +60,11 @@ func (n Name) String() string {
 	if n.IsZero() {
 		return "any"
 	}
-	return string(n.App[:n.appLen()]) + "/" + strconv.FormatUint(uint64(n.Index), 10)
+	return n.Application() + "/" + strconv.FormatUint(uint64(n.Index), 10)
 }
+
+// Application is the part before the index.
+func (n Name) Application() string { return string(n.App[:n.appLen()]) }
 
 // IsZero reports whether n is AnyProcess.
 func (n *Name) IsZero() bool { return n.Is(&AnyProcess) }

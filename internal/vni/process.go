@@ -133,9 +133,9 @@ func (p *Process) SetSend(i int, c *SendContext) {
 func (p *Process) SetReceive(i int, c *ReceiveContext) {
 	r := &p.s.receives[i]
 	flags := c.Flags
-	if c.NIC != 0 {
+	if c.NIC != 0 || c.Most != 0 {
 		flags |= secondLine
-		r.nic, r.slot = c.NIC, uint32(c.Slot)
+		r.nic, r.slot, r.most = c.NIC, uint32(c.Slot), c.Most
 	}
 	r.app, r.index, r.gen = c.Sender.words(), c.Sender.Index, c.Gen
 	r.tag, r.length, r.flags = c.Tag, c.Len, flags

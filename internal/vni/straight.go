@@ -41,13 +41,6 @@ type Straight interface {
 	// Cancel withdraws a receive. It is finished soon, by its message or by StatusCancelled.
 	Cancel(r *StraightReceive)
 
-	// Swap gives the caller what a receive into a Batch, which is not done, has taken in so far; the receive goes on with an
-	// empty one, in its place.
-	Swap(r *StraightReceive, empty *Batch) (taken *Batch)
-	// Return withdraws a receive into a Batch and brings messages of batches back, as if they had not been taken: whoever
-	// receives next gets them. Of the first batch those before number first stay taken; the last may be the receive's.
-	Return(r *StraightReceive, first int, batches ...*Batch)
-
 	// Close refuses everything from now on and withdraws all receives.
 	Close()
 	// Idle reports, after Close, whether they all are finished.
@@ -89,36 +82,17 @@ type StraightReceive struct {
 	Tag    uint64
 	AnyTag bool
 	Buf    []byte
-	Batch  *Batch   // in place of Buf: it takes messages until it is full; once Done, what it has
-	Life   struct { // with a Batch, and a name in From: who bore it when the last message came; NIC 0 if none has
-		NIC  uint64
-		Slot uint16
-		Gen  uint32
-	}
 
-	Result Completion // once it is Done. If a Batch has messages, only the status means something
+	Result Completion // once it is Done
 	Entry  any        // the NIC's own
 
 	done atomic.Bool
-	some atomic.Bool
 }
 
 // Begin makes r one that is not done.
 func (r *StraightReceive) Begin() {
 	r.done.Store(false)
-	if r.some.Load() { // a store costs as much as twenty loads
-		r.some.Store(false)
-	}
 }
-
-// Notice is the NIC's: there is a message in the batch.
-func (r *StraightReceive) Notice() { r.some.Store(true) }
-
-// Unnoticed is the NIC's: there is none any more.
-func (r *StraightReceive) Unnoticed() { r.some.Store(false) }
-
-// Some reports whether a message is in the batch.
-func (r *StraightReceive) Some() bool { return r.some.Load() }
 
 // Finish is the NIC's: Result is there.
 func (r *StraightReceive) Finish() { r.done.Store(true) }

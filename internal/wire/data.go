@@ -57,33 +57,45 @@ func (h *Inner) Put(b []byte) {
 	binary.LittleEndian.PutUint32(b[12:], uint32(h.Ack[Data]))
 }
 
-// LoneChunk reads the headers of a tagged data frame whose only record is a Chunk without flags, and returns the length of its payload;
-// 0 if it is anything else, or not well formed. It is for who expects just that and has yet to check the tag.
-func LoneChunk(frame []byte) (h Inner, id FragmentID, offset uint64, n int) {
-	const head = OuterLen + InnerLen
-	n = len(frame) - head - ChunkLen - TagLen
-	if n <= 0 || frame[1] != FlagTagged {
-		return h, 0, 0, 0
-	}
-	if b, r := frame[OuterLen:head], Record(frame[head:]); r.Type() == TypeChunk && r.Flags() == 0 && r.length() == ChunkLen+n && h.parse(b) {
-		id, offset = r.Chunk()
-		return h, id, offset, n
-	}
-	return h, 0, 0, 0
+// NextChunk is what the body of the next data frame of a long message begins with, acknowledgements aside, if the frame carries one Chunk
+// without flags, as those before it.
+type NextChunk struct{ inner, record, offset uint64 }
+
+// After is the NextChunk behind a segment with header h, whose Chunk of fragment id ended at offset.
+func (h *Inner) After(id FragmentID, offset uint64) NextChunk {
+	return NextChunk{uint64(h.Space) | uint64(h.Flags)<<8 | uint64(h.Seq.Add(1))<<32, uint64(TypeChunk) | uint64(id)<<32, offset}
 }
 
-// Follows reports whether the headers of a data frame, of which LoneChunk knows the first of a run, are those of the nth behind that: all
-// alike but packet counter, sequence number and offset, which go on by one, one and length a frame.
-func Follows(frame, first []byte, n, length int) bool {
-	const head = OuterLen + InnerLen + ChunkLen
-	a, b := (*[head]byte)(frame), (*[head]byte)(first)
-	word := func(b *[head]byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
-	return word(a, 0) == word(b, 0) &&
-		word(a, 1) == word(b, 1)+uint64(n) &&
-		uint32(word(a, 2)) == uint32(word(b, 2)) && uint32(word(a, 2)>>32) == uint32(word(b, 2)>>32)+uint32(n) &&
-		word(a, 3) == word(b, 3) &&
-		word(a, 4) == word(b, 4) &&
-		word(a, 5) == word(b, 5)+uint64(n*length)
+// ID is the fragment, 0 if there is none.
+func (c *NextChunk) ID() FragmentID { return FragmentID(c.record >> 32) }
+
+// Offset is where the payload begins in it.
+func (c *NextChunk) Offset() uint64 { return c.offset }
+
+// Begins returns the length of the payload of a body that begins so; 0 if it does not. It compares, and believes nothing: the tag may be bad.
+func (c *NextChunk) Begins(body []byte) int {
+	n := len(body) - InnerLen
+	if n <= ChunkLen || n > MaxRecord {
+		return 0
+	}
+	b := (*[InnerLen + ChunkLen]byte)(body)
+	if binary.LittleEndian.Uint64(b[:]) != c.inner || binary.LittleEndian.Uint64(b[InnerLen:]) != c.record|uint64(n)<<16 ||
+		binary.LittleEndian.Uint64(b[InnerLen+8:]) != c.offset {
+		return 0
+	}
+	return n - ChunkLen
+}
+
+// Next makes it the one behind a payload of n bytes.
+func (c *NextChunk) Next(n int) {
+	c.inner += 1 << 32
+	c.offset += uint64(n)
+}
+
+// ParseHead reads the header at the beginning of a body alone.
+func ParseHead(body []byte) (h Inner, ok bool) {
+	ok = len(body) >= InnerLen && h.parse(body)
+	return h, ok
 }
 
 // parse reads the header in b and reports whether it is well formed.
@@ -97,14 +109,6 @@ func (h *Inner) parse(b []byte) bool {
 	h.Ack[Command] = Seq(binary.LittleEndian.Uint32(b[8:]))
 	h.Ack[Data] = Seq(binary.LittleEndian.Uint32(b[12:]))
 	return true
-}
-
-// ParseInnerFrag is ParseInner of a segment whose only record is a Frag. ok is false of every other, good or not.
-func ParseInnerFrag(b []byte) (h Inner, r Record, ok bool) {
-	if len(b) < InnerLen+FragLen || !LoneFrag(b[InnerLen:]) || !h.parse(b) {
-		return h, nil, false
-	}
-	return h, Record(b[InnerLen:]), true
 }
 
 // ParseInner reads the header of a segment and returns it with the segment's records, which it has put through

@@ -155,7 +155,7 @@ func TestDocumentStatesTheLengthsOfTheCode(t *testing.T) {
 	doc := readDocument(t)
 	want := map[string]int{
 		"Outer header": wire.OuterLen, "Tag": wire.TagLen, "Inner header": wire.InnerLen, "Hello": wire.HelloLen,
-		"Probe": wire.ProbeLen, "Part": wire.PartLen, "Ack": (&wire.Ack{}).Len(), "Record header": wire.RecordLen, "Envelope": wire.EnvelopeLen,
+		"Probe": wire.ProbeLen, "Part": wire.PartLen, "Datagram": wire.DatagramLen, "Ack": (&wire.Ack{}).Len(), "Record header": wire.RecordLen, "Envelope": wire.EnvelopeLen,
 	}
 	for _, typ := range recordTypes() {
 		want[heading(typ)] = typ.HeaderLen()
@@ -176,7 +176,7 @@ func TestDocumentStatesTheConstantsOfTheCode(t *testing.T) {
 	for name, v := range map[string]int{
 		"Version": wire.Version, "OuterLen": wire.OuterLen, "InnerLen": wire.InnerLen, "TagLen": wire.TagLen,
 		"Overhead": wire.Overhead, "RecordLen": wire.RecordLen, "MaxRecord": wire.MaxRecord, "MaxRun": wire.MaxRun, "EnvelopeLen": wire.EnvelopeLen,
-		"HelloLen": wire.HelloLen, "ProbeLen": wire.ProbeLen, "PartLen": wire.PartLen, "PartUnit": wire.PartUnit, "MaxParted": wire.MaxParted, "MaxAckWords": wire.MaxAckWords, "MaxAckLen": wire.MaxAckLen,
+		"HelloLen": wire.HelloLen, "ProbeLen": wire.ProbeLen, "PartLen": wire.PartLen, "PartUnit": wire.PartUnit, "MaxParted": wire.MaxParted, "DatagramLen": wire.DatagramLen, "MaxDatagram": wire.MaxDatagram, "MaxAckWords": wire.MaxAckWords, "MaxAckLen": wire.MaxAckLen,
 	} {
 		want[name] = strconv.Itoa(v)
 	}
@@ -218,7 +218,7 @@ func TestDocumentNamesEveryValue(t *testing.T) {
 func TestDocumentNamesEveryFlag(t *testing.T) {
 	doc := readDocument(t)
 	for under, want := range map[string]map[string]uint64{
-		"Outer header": {"tagged": u(wire.FlagTagged), "sealed": u(wire.FlagSealed)},
+		"Outer header": {"tagged": u(wire.FlagTagged), "sealed": u(wire.FlagSealed), "key-phase": u(wire.FlagPhase)},
 		"Inner header": {"ack-command": u(wire.AckCommand), "ack-data": u(wire.AckData)},
 		"Flags of records": {"get": u(wire.FlagGet), "reply": u(wire.FlagReply), "accept": u(wire.FlagAccept),
 			"recall": u(wire.FlagRecall), "return": u(wire.FlagReturn), "none": u(wire.FlagNone)},

@@ -112,7 +112,7 @@ func drawRecord(t *rapid.T) sample {
 
 func drawOuter(t *rapid.T) wire.Outer {
 	o := wire.Outer{
-		Kind:  wire.Kind(rapid.Uint8Range(uint8(wire.KindHello), uint8(wire.KindPlain)).Draw(t, "kind")),
+		Kind:  wire.Kind(rapid.Uint8Range(uint8(wire.KindHello), uint8(wire.KindDatagram)).Draw(t, "kind")),
 		Flags: drawFlags(t, wire.FlagTagged), Counter: rapid.Uint64Min(1).Draw(t, "counter"),
 	}
 	if o.Kind != wire.KindHello {
@@ -173,6 +173,19 @@ func drawPart(t *rapid.T) (p wire.Part, payload []byte) {
 	return p, make([]byte, units*wire.PartUnit+last)
 }
 
+func drawDatagram(t *rapid.T) (d wire.Datagram, payload []byte) {
+	d = wire.Datagram{ID: rapid.Uint32().Draw(t, "id"), Service: rapid.Uint8().Draw(t, "service")}
+	units, last := rapid.IntRange(0, 3).Draw(t, "units"), rapid.IntRange(0, wire.PartUnit-1).Draw(t, "last")
+	if units+last > 0 {
+		d.Offset = wire.PartUnit * rapid.Uint32Max(100).Draw(t, "before")
+	}
+	d.Length = d.Offset + uint32(units*wire.PartUnit+last)
+	if last == 0 && units > 0 {
+		d.Length += rapid.Uint32Max(5000).Draw(t, "after")
+	}
+	return d, make([]byte, units*wire.PartUnit+last)
+}
+
 func drawProbe(t *rapid.T) wire.Probe {
 	return wire.Probe{ID: rapid.Uint64().Draw(t, "id"), Size: rapid.Uint32Range(wire.ProbeLen, 256).Draw(t, "size")}
 }
@@ -188,7 +201,7 @@ func drawTag(t *rapid.T) sample {
 
 // drawSample draws anything that docs/wire.md has a table of.
 func drawSample(t *rapid.T) sample {
-	switch rapid.IntRange(0, 11).Draw(t, "what") {
+	switch rapid.IntRange(0, 12).Draw(t, "what") {
 	case 0:
 		return outerSample(drawOuter(t))
 	case 1:
@@ -203,6 +216,8 @@ func drawSample(t *rapid.T) sample {
 		return drawTag(t)
 	case 6:
 		return partSample(drawPart(t))
+	case 7:
+		return datagramSample(drawDatagram(t))
 	default:
 		return drawRecord(t)
 	}

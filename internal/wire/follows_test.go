@@ -6,30 +6,28 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// nth is the nth frame of a run of chunks of 100 bytes.
+// nth is the body of the nth frame of a run of chunks of 100 bytes.
 func nth(n int) []byte {
-	b := make([]byte, wire.Overhead+wire.ChunkLen+100)
-	wire.Outer{Kind: wire.KindData, Flags: wire.FlagTagged, Index: 7, Counter: 1<<32 - 2 + uint64(n)}.Put(b)
+	b := make([]byte, wire.InnerLen+wire.ChunkLen+100)
 	h := wire.Inner{Space: wire.Data, Flags: wire.AckCommand | wire.AckData, Seq: wire.Seq(1<<32 - 3).Add(n), Ack: [wire.Spaces]wire.Seq{4, 5}}
-	h.Put(b[wire.OuterLen:])
-	wire.PutChunk(b[wire.OuterLen+wire.InnerLen:], 0, 9, 1<<32-150+uint64(100*n), 100)
-	wire.Seal(b, len(b)-wire.TagLen, 3)
+	h.Put(b)
+	wire.PutChunk(b[wire.InnerLen:], 0, 9, 1<<32-150+uint64(100*n), 100)
 	return b
 }
 
 func TestTheNextFrameOfARunIsKnownToFollow(t *testing.T) {
-	first := nth(0)
-	for n := range 5 {
-		frame := nth(n)
-		if !wire.Follows(frame, first, n, 100) {
-			t.Errorf("frame %d does not follow", n)
+	h, _, err := wire.ParseInner(nth(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := h.After(9, 1<<32-150+100)
+	for n := 1; n < 5; n++ {
+		if next.Begins(nth(n)) != 100 || next.Begins(nth(n-1)) != 0 || next.Begins(nth(n+1)) != 0 {
+			t.Errorf("of frames %d to %d the middle one is not known as the next", n-1, n+1)
 		}
-		for bit := range 8 * (wire.OuterLen + wire.InnerLen + wire.ChunkLen) {
-			frame[bit/8] ^= 1 << (bit % 8)
-			if wire.Follows(frame, first, n, 100) {
-				t.Errorf("frame %d follows with bit %d flipped", n, bit)
-			}
-			frame[bit/8] ^= 1 << (bit % 8)
+		if body := nth(n); next.Begins(body[:len(body)-1]) != 0 || next.Begins(append(body, 0)) != 0 {
+			t.Errorf("frame %d is known as the next though it is longer than its record, or shorter", n)
 		}
+		next.Next(100)
 	}
 }

@@ -2,7 +2,7 @@ package wire_test
 
 import (
 	"bytes"
-	"math"
+	"encoding/binary"
 	"testing"
 
 	"github.com/weftnet/weft/internal/wire"
@@ -20,9 +20,14 @@ func FuzzFrame(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, frame []byte, cookie uint64) {
 		o, rest, err := wire.ParseOuter(frame)
-		index, counter, ok := wire.ParseTagged(frame)
-		if want := err == nil && o.Kind == wire.KindData && o.Flags == wire.FlagTagged; ok != want || ok && (index != o.Index || counter != o.Counter) {
-			t.Fatalf("ParseTagged = %d, %d, %v; ParseOuter = %+v, %v", index, counter, ok, o, err)
+		index := uint32(1)
+		if len(frame) >= 8 {
+			index = max(binary.LittleEndian.Uint32(frame[4:]), 1) // no session has index 0
+		}
+		next, ok := wire.ParseNext(frame, wire.Outer{Flags: wire.FlagTagged, Index: index}.Word())
+		want := err == nil && o.Kind != wire.KindHello && o.Flags == wire.FlagTagged && frame[0]>>4 == wire.Version
+		if ok != want || ok && next != o {
+			t.Fatalf("ParseNext = %+v, %v; ParseOuter = %+v, %v", next, ok, o, err)
 		}
 		if err != nil {
 			return
@@ -54,26 +59,33 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// checkLone holds LoneChunk and OpenInto, by which a frame is taken that was expected, to what ParseInner and Open say.
+// checkLone holds NextChunk and OpenInto, by which a frame is taken that was expected, to what ParseInner and Open say.
 func checkLone(t *testing.T, frame, body []byte, cookie uint64) {
-	lone, id, offset, n := wire.LoneChunk(frame)
 	h, records, err := wire.ParseInner(body)
-	var r wire.Record
-	if err == nil && len(records) > 0 {
-		r, records = wire.NextRecord(records)
+	if err != nil || len(records) == 0 {
+		return
 	}
-	is := r != nil && len(records) == 0 && r.Type() == wire.TypeChunk && r.Flags() == 0 && len(r.Payload()) > 0 && frame[1] == wire.FlagTagged
-	if n == 0 {
-		if is {
-			t.Fatal("a lone chunk is not known as such")
+	r, rest := wire.NextRecord(records)
+	if len(rest) > 0 || r.Type() != wire.TypeChunk || r.Flags() != 0 || len(r.Payload()) == 0 {
+		return
+	}
+	before := h
+	before.Seq = h.Seq.Add(-1)
+	id, offset := r.Chunk()
+	next := before.After(id, offset)
+	n := len(r.Payload())
+	if next.ID() != id || next.Offset() != offset || next.Begins(body) != n {
+		t.Fatalf("a chunk of fragment %d at %d of %d bytes is not known for what is expected", id, offset, n)
+	}
+	for bit := range 8 * (wire.InnerLen + wire.ChunkLen) {
+		if at := bit / 8; at >= 8 && at < wire.InnerLen { // acknowledgements
+			continue
 		}
-		return
-	}
-	if id == 0 || offset > math.MaxInt64-uint64(n) { // nobody expects that
-		return
-	}
-	if wantID, want := r.Chunk(); !is || lone != h || id != wantID || offset != want || n != len(r.Payload()) {
-		t.Fatalf("lone chunk %v %d at %d of %d bytes; the frame has %v %x", lone, id, offset, n, h, []byte(r))
+		body[bit/8] ^= 1 << (bit % 8)
+		if next.Begins(body) != 0 {
+			t.Fatalf("it is taken for that with bit %d flipped", bit)
+		}
+		body[bit/8] ^= 1 << (bit % 8)
 	}
 	to := make([]byte, n)
 	if !wire.OpenInto(to, frame, cookie) || !bytes.Equal(to, r.Payload()) {
@@ -99,6 +111,8 @@ func checkBody(t *testing.T, k wire.Kind, body []byte) {
 		checkAck(t, body)
 	case wire.KindProbe, wire.KindProbeReply:
 		checkProbe(t, body)
+	case wire.KindDatagram:
+		checkDatagram(t, body)
 	case wire.KindPart:
 		checkPart(t, body)
 	case wire.KindPlain:
@@ -157,6 +171,19 @@ func checkProbe(t *testing.T, b []byte) {
 	}
 }
 
+func FuzzDatagram(f *testing.F) {
+	f.Add(datagramSample(wire.Datagram{ID: 7, Offset: 64, Length: 200, Service: 1}, make([]byte, 128)).bytes)
+	f.Add(datagramSample(wire.Datagram{ID: 7, Offset: 192, Length: 200}, make([]byte, 8)).bytes)
+	f.Add(datagramSample(wire.Datagram{}, nil).bytes)
+	f.Fuzz(checkDatagram)
+}
+
+func checkDatagram(t *testing.T, b []byte) {
+	if d, payload, err := wire.ParseDatagram(b); err == nil {
+		same(t, "datagram", datagramSample(d, payload).bytes, b)
+	}
+}
+
 func FuzzPart(f *testing.F) {
 	f.Add(partSample(wire.Part{Space: wire.Data, Seq: 7, Offset: 64, Length: 200}, make([]byte, 128)).bytes)
 	f.Add(partSample(wire.Part{Seq: 7, Offset: 192, Length: 200}, make([]byte, 8)).bytes)
@@ -178,9 +205,8 @@ func FuzzSegment(f *testing.F) {
 
 func checkSegment(t *testing.T, b []byte) {
 	h, rest, err := wire.ParseInner(b)
-	lone, r, ok := wire.ParseInnerFrag(b)
-	if want := err == nil && wire.LoneFrag(rest); ok != want || ok && (lone != h || !bytes.Equal(r, rest)) {
-		t.Fatalf("ParseInnerFrag = %+v, % x, %v; ParseInner = %+v, % x, %v", lone, r, ok, h, rest, err)
+	if head, ok := wire.ParseHead(b); !ok && err == nil || err == nil && head != h {
+		t.Fatalf("ParseHead = %+v, %v; ParseInner = %+v", head, ok, h)
 	}
 	if err != nil {
 		if len(rest) != 0 {

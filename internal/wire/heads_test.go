@@ -9,7 +9,6 @@ import (
 
 // Each counter goes over its end in the frames below.
 func TestTheHeadersOfARunAreThoseOfItsFramesByThemselves(t *testing.T) {
-	outer := wire.Outer{Kind: wire.KindData, Flags: wire.FlagTagged, Index: 7, Counter: 1<<32 - 2}
 	inner := wire.Inner{Space: wire.Data, Flags: wire.AckCommand | wire.AckData, Seq: 1<<32 - 3, Ack: [wire.Spaces]wire.Seq{4, 5}}
 	chunk, eager := make([]byte, wire.ChunkLen), make([]byte, wire.EagerLen)
 	wire.PutChunk(chunk, 0, 9, 0, 0)
@@ -17,22 +16,17 @@ func TestTheHeadersOfARunAreThoseOfItsFramesByThemselves(t *testing.T) {
 	for _, record := range [][]byte{chunk, eager} {
 		const n, begin = 100, 1<<32 - 150
 		var h wire.Heads
-		h.Set(outer, &inner, record, begin, n)
-		o, in := outer, inner
+		h.Set(&inner, record, begin, n)
+		in := inner
 		for i := range uint64(5) {
 			want := append(make([]byte, wire.OuterLen+wire.InnerLen), record...)
-			o.Put(want)
 			in.Put(want[wire.OuterLen:])
 			wire.PatchPiece(want[wire.OuterLen+wire.InnerLen:], begin+i*n, n)
 			got := make([]byte, len(want)+n)
 			if at := h.Put(got); at != len(want) || !bytes.Equal(got[:at], want) {
 				t.Errorf("%v, frame %d: %x, want %x", wire.Record(record).Type(), i, got[:at], want)
 			}
-			if h.Sum() != wire.Sum(want) {
-				t.Errorf("%v, frame %d has the wrong checksum", wire.Record(record).Type(), i)
-			}
 			h.Next(n)
-			o.Counter++
 			in.Seq = in.Seq.Add(1)
 		}
 	}

@@ -37,11 +37,8 @@ func (l *Lone) SetMessage(number uint32, tag uint64, n int) {
 	l[5] = tag
 }
 
-// SetSession makes l that of the frame with a packet counter of a session.
-func (l *Lone) SetSession(index uint32, counter uint64) {
-	l[0] = uint64(index)<<32 | uint64(plainStart)
-	l[1] = counter
-}
+// SetOuter makes l that of the frame with an outer header.
+func (l *Lone) SetOuter(o Outer) { l[0], l[1] = o.Word(), o.Counter }
 
 // PutFrag writes the header of the record into b[:FragLen].
 func (l *Lone) PutFrag(b []byte) {

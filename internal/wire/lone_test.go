@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A Lone is what PutPlain and PutFrag write, word by word, and is told from every other frame.
+// A Lone is what Outer and PutFrag write, word by word, and is told from every other frame.
 func TestALoneIsAPlainWithOneFrag(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	for range 2000 {
@@ -17,7 +17,8 @@ func TestALoneIsAPlainWithOneFrag(t *testing.T) {
 			Number: rng.Uint32(), Tag: rng.Uint64()}
 		index, counter, n := rng.Uint32(), rng.Uint64(), rng.IntN(700)
 		want := make([]byte, wire.LoneLen+n)
-		wire.PutPlain(want, index, counter)
+		o := wire.Outer{Kind: wire.KindPlain, Index: index, Counter: counter}
+		o.Put(want)
 		wire.PutFrag(want[wire.OuterLen:], &env, n)
 		for i := range n {
 			want[wire.LoneLen+i] = byte(rng.Uint32())
@@ -26,7 +27,7 @@ func TestALoneIsAPlainWithOneFrag(t *testing.T) {
 		l := wire.LoneOf(&env)
 		l.SetMessage(rng.Uint32(), rng.Uint64(), rng.IntN(700)) // of a message before
 		l.SetMessage(env.Number, env.Tag, n)
-		l.SetSession(index, counter)
+		l.SetOuter(o)
 		var got []byte
 		for _, w := range l {
 			got = binary.LittleEndian.AppendUint64(got, w)

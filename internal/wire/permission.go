@@ -97,10 +97,11 @@ const (
 	ReasonRange           Reason = 4 // bytes beyond the region's end
 	ReasonCancelled       Reason = 5 // the asker withdrew
 	ReasonTruncated       Reason = 6 // delivered, but the receiver's buffer was shorter than the message
-	reasons                      = 7
+	ReasonFiltered        Reason = 7 // a filter in front of the receiver dropped the message
+	reasons                      = 8
 )
 
-var reasonNames = [reasons]string{"none", "process-gone", "stale-generation", "region", "range", "cancelled", "truncated"}
+var reasonNames = [reasons]string{"none", "process-gone", "stale-generation", "region", "range", "cancelled", "truncated", "filtered"}
 
 func (r Reason) String() string {
 	if r < reasons {

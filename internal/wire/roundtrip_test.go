@@ -53,6 +53,15 @@ func TestProbeComesBack(t *testing.T) {
 	})
 }
 
+func TestADatagramComesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, payload := drawDatagram(t)
+		if got, rest, err := wire.ParseDatagram(datagramSample(d, payload).bytes); err != nil || got != d || len(rest) != len(payload) {
+			t.Fatalf("ParseDatagram = %+v, %d bytes, %v; wrote %+v, %d bytes", got, len(rest), err, d, len(payload))
+		}
+	})
+}
+
 func TestAPartComesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, payload := drawPart(t)

@@ -34,6 +34,18 @@ func PutRun(b []byte, e *Envelope, messages [][]byte) {
 	putRecord(b, TypeRun, 0, RunSize(len(messages), n))
 }
 
+// PutPackedRun is PutRun of messages that are laid out as a Run has them.
+func PutPackedRun(b []byte, e *Envelope, lengths Lengths, data []byte) {
+	if n := lengths.Count(); n < 2 || n > MaxRun {
+		panic("wire: a run of fewer than two messages, or of more than MaxRun")
+	}
+	e.put(b[RecordLen:])
+	binary.LittleEndian.PutUint16(b[RecordLen+EnvelopeLen:], uint16(lengths.Count()))
+	copy(b[RunLen:], lengths)
+	copy(b[RunLen+len(lengths):], data)
+	putRecord(b, TypeRun, 0, RunSize(lengths.Count(), len(data)))
+}
+
 // Lengths are those of the messages of a Run.
 type Lengths []byte
 

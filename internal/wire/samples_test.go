@@ -68,6 +68,16 @@ func partSample(p wire.Part, payload []byte) sample {
 	return sample{"Part", append(b, payload...), partFields(p, payload)}
 }
 
+func datagramSample(d wire.Datagram, payload []byte) sample {
+	b := written(wire.DatagramLen, func(b []byte) { d.Put(b, len(payload)) })
+	return sample{"Datagram", append(b, payload...), datagramFields(d, payload)}
+}
+
+func datagramFields(d wire.Datagram, payload []byte) fields {
+	return fields{"id": uint64(d.ID), "offset": uint64(d.Offset), "length": uint64(d.Length), "service": uint64(d.Service),
+		"size": uint64(len(payload)), "payload": hex.EncodeToString(payload)}
+}
+
 func partFields(p wire.Part, payload []byte) fields {
 	return fields{"space": uint64(p.Space), "size": uint64(len(payload)), "sequence": uint64(p.Seq), "offset": uint64(p.Offset),
 		"length": uint64(p.Length), "payload": hex.EncodeToString(payload)}

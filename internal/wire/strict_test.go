@@ -23,6 +23,7 @@ var parseAs = map[string]func(b []byte) error{
 	"Hello":        func(b []byte) error { _, err := wire.ParseHello(b); return err },
 	"Ack":          func(b []byte) error { return new(wire.Ack).Parse(b) },
 	"Probe":        func(b []byte) error { _, err := wire.ParseProbe(b); return err },
+	"Datagram":     func(b []byte) error { _, _, err := wire.ParseDatagram(b); return err },
 	"Part":         func(b []byte) error { _, _, err := wire.ParsePart(b); return err },
 }
 
@@ -32,6 +33,7 @@ func TestEveryTruncatedPrefixIsShort(t *testing.T) {
 		outerSample(wire.Outer{Kind: wire.KindData, Index: 1, Counter: 1}),
 		innerSample(wire.Inner{Seq: 1}), helloSample(goodHello), ackSample(ack), probeSample(wire.Probe{Size: 40}),
 		partSample(wire.Part{Seq: 1, Length: 200}, make([]byte, 128)),
+		datagramSample(wire.Datagram{ID: 1, Length: 200, Service: 3}, make([]byte, 128)),
 	) {
 		parse, first := parseAs[s.name], 0
 		if parse == nil { // a record; no bytes are no record, which is good
@@ -76,8 +78,9 @@ func TestTheOuterHeaderIsStrict(t *testing.T) {
 		"hello-ack of another version":  {set(good(wire.KindHelloAck), 0, 15<<4|byte(wire.KindHelloAck)), nil},
 		"sealed hello, another version": {set(good(wire.KindHello), 0, 2<<4|byte(wire.KindHello), tagged|sealed), wire.ErrFormat},
 		"kind 0":                        {set(good(wire.KindData), 0, 1<<4), wire.ErrKind},
-		"kind 10":                       {set(good(wire.KindData), 0, 1<<4|10), wire.ErrKind},
+		"kind 11":                       {set(good(wire.KindData), 0, 1<<4|11), wire.ErrKind},
 		"sealed":                        {set(good(wire.KindData), 1, tagged|sealed), wire.ErrFormat},
+		"of the other key":              {set(good(wire.KindData), 1, tagged|wire.FlagPhase), wire.ErrFormat},
 		"unknown flag":                  {set(good(wire.KindData), 1, tagged|0x04), wire.ErrFormat},
 		"unknown flag of a hello":       {set(good(wire.KindHello), 1, tagged|0x04), wire.ErrFormat},
 		"hello with index":              {set(good(wire.KindHello), 4, 1), wire.ErrFormat},
@@ -101,6 +104,9 @@ func TestBodiesAreStrict(t *testing.T) {
 	ack := func() sample { return ackSample(&wire.Ack{Flags: wire.AckData, Words: [wire.Spaces]int{0, 1}}) }
 	inner := func() sample { return innerSample(wire.Inner{Seq: 1}) }
 	probe := func() sample { return probeSample(wire.Probe{Size: 20}) }
+	piece := func(offset, length uint32, n int) sample {
+		return datagramSample(wire.Datagram{ID: 5, Offset: offset, Length: length}, make([]byte, n))
+	}
 	part := func(offset, length uint32, n int) sample {
 		return partSample(wire.Part{Offset: offset, Length: length}, make([]byte, n))
 	}
@@ -141,19 +147,32 @@ func TestBodiesAreStrict(t *testing.T) {
 		"probe: zero is not":          {"Probe", at(probe(), 12, 1), wire.ErrFormat},
 		"probe: padding is not zeros": {"Probe", at(probe(), 19, 1), wire.ErrFormat},
 
-		"part: third space":            {"Part", at(part(0, 64, 64), 0, 2), wire.ErrFormat},
-		"part: zero is not":            {"Part", at(part(0, 64, 64), 1, 1), wire.ErrFormat},
-		"part: empty":                  {"Part", part(0, 64, 0).bytes, wire.ErrFormat},
-		"part: whole":                  {"Part", part(0, 1, 1).bytes, nil},
-		"part: the end":                {"Part", part(64, 65, 1).bytes, nil},
-		"part: ends within a unit":     {"Part", part(0, 65, 63).bytes, wire.ErrFormat},
-		"part: begins within a unit":   {"Part", part(1, 65, 64).bytes, wire.ErrFormat},
-		"part: beyond the segment":     {"Part", part(64, 128, 65).bytes, wire.ErrFormat},
-		"part: far beyond the segment": {"Part", part(1<<32-64, 64, 64).bytes, wire.ErrFormat},
-		"part: of too long a segment":  {"Part", part(0, wire.MaxParted+1, 64).bytes, wire.ErrFormat},
-		"part: of the longest segment": {"Part", part(0, wire.MaxParted, 64).bytes, nil},
-		"part: longer than it says":    {"Part", append(part(0, 128, 64).bytes, 0), wire.ErrFormat},
-		"part: shorter than it says":   {"Part", part(0, 128, 64).bytes[:wire.PartLen+63], wire.ErrShort},
+		"datagram: whole":                {"Datagram", piece(0, 1, 1).bytes, nil},
+		"datagram: empty":                {"Datagram", piece(0, 0, 0).bytes, nil},
+		"datagram: empty piece":          {"Datagram", piece(0, 64, 0).bytes, wire.ErrFormat},
+		"datagram: empty behind its end": {"Datagram", piece(64, 0, 0).bytes, wire.ErrFormat},
+		"datagram: the end":              {"Datagram", piece(64, 65, 1).bytes, nil},
+		"datagram: ends within a unit":   {"Datagram", piece(0, 65, 63).bytes, wire.ErrFormat},
+		"datagram: begins within a unit": {"Datagram", piece(1, 65, 64).bytes, wire.ErrFormat},
+		"datagram: beyond its end":       {"Datagram", piece(64, 128, 65).bytes, wire.ErrFormat},
+		"datagram: far beyond its end":   {"Datagram", piece(1<<32-64, 64, 64).bytes, wire.ErrFormat},
+		"datagram: too long":             {"Datagram", piece(0, wire.MaxDatagram+1, 64).bytes, wire.ErrFormat},
+		"datagram: the longest":          {"Datagram", piece(0, wire.MaxDatagram, 64).bytes, nil},
+		"datagram: zero is not":          {"Datagram", at(piece(0, 64, 64), 13, 1), wire.ErrFormat},
+		"datagram: longer than it says":  {"Datagram", append(piece(0, 128, 64).bytes, 0), wire.ErrFormat},
+		"part: third space":              {"Part", at(part(0, 64, 64), 0, 2), wire.ErrFormat},
+		"part: zero is not":              {"Part", at(part(0, 64, 64), 1, 1), wire.ErrFormat},
+		"part: empty":                    {"Part", part(0, 64, 0).bytes, wire.ErrFormat},
+		"part: whole":                    {"Part", part(0, 1, 1).bytes, nil},
+		"part: the end":                  {"Part", part(64, 65, 1).bytes, nil},
+		"part: ends within a unit":       {"Part", part(0, 65, 63).bytes, wire.ErrFormat},
+		"part: begins within a unit":     {"Part", part(1, 65, 64).bytes, wire.ErrFormat},
+		"part: beyond the segment":       {"Part", part(64, 128, 65).bytes, wire.ErrFormat},
+		"part: far beyond the segment":   {"Part", part(1<<32-64, 64, 64).bytes, wire.ErrFormat},
+		"part: of too long a segment":    {"Part", part(0, wire.MaxParted+1, 64).bytes, wire.ErrFormat},
+		"part: of the longest segment":   {"Part", part(0, wire.MaxParted, 64).bytes, nil},
+		"part: longer than it says":      {"Part", append(part(0, 128, 64).bytes, 0), wire.ErrFormat},
+		"part: shorter than it says":     {"Part", part(0, 128, 64).bytes[:wire.PartLen+63], wire.ErrShort},
 	} {
 		if err := parseAs[c.as](c.body); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

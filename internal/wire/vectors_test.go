@@ -39,15 +39,16 @@ type goodVector struct {
 
 // parts is a decoded frame. Of the bodies, it has the one of the frame's kind.
 type parts struct {
-	Kind    string   `json:"kind"`
-	Outer   fields   `json:"outer"`
-	Hello   fields   `json:"hello,omitempty"`
-	Ack     fields   `json:"ack,omitempty"`
-	Probe   fields   `json:"probe,omitempty"`
-	Part    fields   `json:"part,omitempty"`
-	Inner   fields   `json:"inner,omitempty"`
-	Records []fields `json:"records,omitempty"`
-	Tag     fields   `json:"tag,omitempty"`
+	Kind     string   `json:"kind"`
+	Outer    fields   `json:"outer"`
+	Hello    fields   `json:"hello,omitempty"`
+	Ack      fields   `json:"ack,omitempty"`
+	Probe    fields   `json:"probe,omitempty"`
+	Part     fields   `json:"part,omitempty"`
+	Datagram fields   `json:"datagram,omitempty"`
+	Inner    fields   `json:"inner,omitempty"`
+	Records  []fields `json:"records,omitempty"`
+	Tag      fields   `json:"tag,omitempty"`
 }
 
 type badVector struct {
@@ -145,6 +146,12 @@ func (p *parts) takeBody(k wire.Kind, body []byte) error {
 			p.Part = partFields(pt, payload)
 		}
 		return err
+	case wire.KindDatagram:
+		d, payload, err := wire.ParseDatagram(body)
+		if err == nil {
+			p.Datagram = datagramFields(d, payload)
+		}
+		return err
 	case wire.KindPlain:
 		err := wire.CheckRecords(body)
 		if err == nil {
@@ -228,6 +235,8 @@ func (d document) take(b []byte) (p parts, err error) {
 		p.Probe = get("Probe", len(b))
 	case "part":
 		p.Part = get("Part", len(b))
+	case "datagram":
+		p.Datagram = get("Datagram", len(b))
 	case "data", "plain":
 		if p.Kind == "data" {
 			p.Inner = get("Inner header", 16)

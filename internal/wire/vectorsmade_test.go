@@ -34,6 +34,8 @@ func (f *frame) build() (b []byte, p parts) {
 			p.Probe = s.means
 		case "Part":
 			p.Part = s.means
+		case "Datagram":
+			p.Datagram = s.means
 		case "Inner header":
 			p.Inner = s.means
 		default:
@@ -83,6 +85,11 @@ func goodFrames() []frame {
 			body: []sample{partSample(wire.Part{Space: wire.Data, Seq: 102, Offset: 64, Length: 100}, make([]byte, 36))}},
 		{name: "plain: one frag", note: "its number is one more than that of the segment before", untagged: true, outer: of(wire.KindPlain, 18),
 			body: []sample{fragSample(hi, []byte("hello"))}},
+		{name: "datagram: whole", outer: of(wire.KindDatagram, 19), body: []sample{datagramSample(wire.Datagram{ID: 7, Length: 5, Service: 1}, []byte("hello"))}},
+		{name: "datagram: empty", outer: of(wire.KindDatagram, 20), body: []sample{datagramSample(wire.Datagram{ID: 8, Service: 255}, nil)}},
+		{name: "datagram: the first of two pieces", outer: of(wire.KindDatagram, 21), body: []sample{datagramSample(wire.Datagram{ID: 9, Length: 100, Service: 1}, make([]byte, 64))}},
+		{name: "datagram: the last of two pieces", note: "it ends with its datagram", outer: of(wire.KindDatagram, 22),
+			body: []sample{datagramSample(wire.Datagram{ID: 9, Offset: 64, Length: 100, Service: 1}, make([]byte, 36))}},
 		{name: "goodbye", outer: of(wire.KindGoodbye, 1<<64-1)},
 	}
 	for i := range all {
@@ -124,8 +131,9 @@ func badFrames() (all []badVector) {
 	add("another cookie", frag, "tag", vectorCookie+1, func(b []byte) []byte { return b })
 	resealed("other magic", frag, "magic", vectorCookie, set(2, 'w'))
 	resealed("version 2", frag, "version", vectorCookie, set(0, 2<<4|byte(wire.KindData)))
-	resealed("kind 10", frag, "kind", vectorCookie, set(0, 1<<4|10))
+	resealed("kind 11", frag, "kind", vectorCookie, set(0, 1<<4|11))
 	resealed("sealed", frag, "malformed", vectorCookie, set(1, wire.FlagTagged|wire.FlagSealed))
+	resealed("key phase", frag, "malformed", vectorCookie, set(1, wire.FlagTagged|wire.FlagPhase))
 	resealed("counter 0", frag, "malformed", vectorCookie, set(8, 0))
 	resealed("index 0", frag, "malformed", vectorCookie, set(4, 0))
 	resealed("hello with an index", "hello", "malformed", 0, set(4, 1))
@@ -153,6 +161,15 @@ func badFrames() (all []badVector) {
 	resealed("ack with 65 words", "ack: a full space", "malformed", vectorCookie, set(body+3, 65))
 	resealed("ack longer than its words", "ack: nothing selective", "malformed", vectorCookie, func(b []byte) []byte { return append(b, 0) })
 	resealed("probe smaller than it says", "probe-reply: padded", "short", vectorCookie, func(b []byte) []byte { return b[:len(b)-1] })
+	piece := "datagram: the first of two pieces"
+	resealed("datagram that begins within a unit", piece, "malformed", vectorCookie, set(body+4, 1))
+	resealed("datagram that ends within a unit", piece, "malformed", vectorCookie, set(body+14, 63))
+	resealed("datagram longer than its length", piece, "malformed", vectorCookie, set(body+8, 63))
+	resealed("datagram of too many bytes", piece, "malformed", vectorCookie, set(body+8, 1, 0x40))
+	resealed("datagram with an empty piece", piece, "malformed", vectorCookie, set(body+14, 0))
+	resealed("datagram whose zero is not", piece, "malformed", vectorCookie, set(body+13, 1))
+	resealed("datagram longer than it says", piece, "malformed", vectorCookie, func(b []byte) []byte { return append(b, 0) })
+	resealed("datagram shorter than it says", piece, "short", vectorCookie, func(b []byte) []byte { return b[:len(b)-1] })
 	first := "part: the first of two"
 	resealed("part that begins within a unit", first, "malformed", vectorCookie, set(body+8, 1))
 	resealed("part that ends within a unit", first, "malformed", vectorCookie, set(body+2, 63))

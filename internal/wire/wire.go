@@ -57,57 +57,28 @@ const (
 	KindAck        Kind = 4 // acknowledgements alone: no sequence of its own (USNIC-34)
 	KindProbe      Kind = 5 // asks for a ProbeReply of the same size: keepalive and connectivity check (USNIC-61)
 	KindProbeReply Kind = 6
-	KindGoodbye    Kind = 7 // the sender's NIC is closing in an orderly way; no body, and one that is there is ignored
-	KindPart       Kind = 8 // a piece of a segment whose frame is too long for its path
-	KindPlain      Kind = 9 // the next segment of the command space, between links that keep order and lose nothing
+	KindGoodbye    Kind = 7  // the sender's NIC is closing in an orderly way; no body, and one that is there is ignored
+	KindPart       Kind = 8  // a piece of a segment whose frame is too long for its path
+	KindPlain      Kind = 9  // the next segment of the command space, between links that keep order and lose nothing
+	KindDatagram   Kind = 10 // a datagram or a piece of one: neither in a sequence nor acknowledged
+
+	lastKind = KindDatagram
 )
 
-var kindNames = [...]string{"", "hello", "hello-ack", "data", "ack", "probe", "probe-reply", "goodbye", "part", "plain"}
+var kindNames = [...]string{"", "hello", "hello-ack", "data", "ack", "probe", "probe-reply", "goodbye", "part", "plain", "datagram"}
 
 func (k Kind) String() string {
-	if k >= KindHello && k <= KindPlain {
+	if k >= KindHello && k <= lastKind {
 		return kindNames[k]
 	}
 	return fmt.Sprintf("kind-%d", uint8(k))
-}
-
-// plainStart is how the outer header of a Plain without a tag begins.
-const plainStart = magic<<16 | Version<<4 | uint32(KindPlain)
-
-// PutPlain writes the outer header of a Plain without a tag into b[:OuterLen].
-func PutPlain(b []byte, index uint32, counter uint64) {
-	_ = b[OuterLen-1]
-	binary.LittleEndian.PutUint64(b, uint64(index)<<32|uint64(plainStart))
-	binary.LittleEndian.PutUint64(b[8:], counter)
-}
-
-// ParsePlain reads the outer header of a Plain without a tag, by one comparison. ok is false of every other frame, good or not:
-// ParseOuter says what it is.
-func ParsePlain(frame []byte) (index uint32, counter uint64, ok bool) {
-	if len(frame) < OuterLen || binary.LittleEndian.Uint32(frame) != plainStart {
-		return 0, 0, false
-	}
-	index, counter = binary.LittleEndian.Uint32(frame[4:]), binary.LittleEndian.Uint64(frame[8:])
-	return index, counter, index != 0 && counter != 0
-}
-
-// taggedStart is how the outer header of a Data frame with a tag begins.
-const taggedStart = magic<<16 | uint32(FlagTagged)<<8 | Version<<4 | uint32(KindData)
-
-// ParseTagged reads the outer header of a Data frame with a tag, by one comparison. ok is false of every other frame, good or not:
-// ParseOuter says what it is.
-func ParseTagged(frame []byte) (index uint32, counter uint64, ok bool) {
-	if len(frame) < OuterLen || binary.LittleEndian.Uint32(frame) != taggedStart {
-		return 0, 0, false
-	}
-	index, counter = binary.LittleEndian.Uint32(frame[4:]), binary.LittleEndian.Uint64(frame[8:])
-	return index, counter, index != 0 && counter != 0
 }
 
 // Outer flags.
 const (
 	FlagTagged uint8 = 1 << 0 // a tag follows the body
 	FlagSealed uint8 = 1 << 1 // the body is sealed and the tag authenticates it; no frame has it yet, ParseOuter refuses it
+	FlagPhase  uint8 = 1 << 2 // which of two keys has sealed the frame; likewise
 )
 
 const magic = 'W' | 'F'<<8
@@ -130,14 +101,27 @@ type Outer struct {
 	Counter uint64 // from 1
 }
 
+// Word is the first of the header's two words; the second is the packet counter.
+func (o Outer) Word() uint64 {
+	return uint64(o.Index)<<32 | magic<<16 | uint64(o.Flags)<<8 | Version<<4 | uint64(o.Kind)
+}
+
 // Put writes the header into b[:OuterLen].
 func (o Outer) Put(b []byte) {
 	_ = b[OuterLen-1]
-	b[0] = Version<<4 | byte(o.Kind)
-	b[1] = o.Flags
-	binary.LittleEndian.PutUint16(b[2:], magic)
-	binary.LittleEndian.PutUint32(b[4:], o.Index)
+	binary.LittleEndian.PutUint64(b, o.Word())
 	binary.LittleEndian.PutUint64(b[8:], o.Counter)
+}
+
+// ParseNext reads the outer header of a frame whose first word is known but for the kind: that of the frames of a session. ok is false of
+// every other frame, good or not: ParseOuter says what it is.
+func ParseNext(frame []byte, word uint64) (o Outer, ok bool) {
+	if len(frame) < OuterLen {
+		return o, false
+	}
+	kind := binary.LittleEndian.Uint64(frame) ^ word
+	o = Outer{Kind: Kind(kind), Flags: uint8(word >> 8), Index: uint32(word >> 32), Counter: binary.LittleEndian.Uint64(frame[8:])}
+	return o, kind > uint64(KindHello) && kind <= uint64(lastKind) && o.Counter != 0
 }
 
 // ParseOuter reads the outer header of a frame and returns it with what lies behind it: body, then tag if flagged.
@@ -159,7 +143,7 @@ func ParseOuter(frame []byte) (o Outer, rest []byte, err error) {
 		}
 		flags &= FlagTagged | FlagSealed // a later version may have flags of its own in its Hello
 	}
-	if kind < KindHello || kind > KindPlain {
+	if kind < KindHello || kind > lastKind {
 		return o, nil, ErrKind
 	}
 	h := Outer{Kind: kind, Flags: flags, Index: binary.LittleEndian.Uint32(frame[4:]), Counter: binary.LittleEndian.Uint64(frame[8:])}

@@ -167,6 +167,40 @@ func chainLast(how waiting) func(*child) error {
 	}
 }
 
+// chainMiddle carries messages between the mailboxes of the two processes of one relay:
+//
+//	process 0 ──memory──► relay 1 ──memory──► process 2 ─┐
+//	    ▲                                                │
+//	    └───memory──── relay 1 ◄──memory─────────────────┘
+func chainMiddle(how waiting) func(*child) error {
+	return func(c *child) error {
+		var to, from [2]*mailbox
+		for i := range to {
+			to[i], from[i] = c.mail(i)
+		}
+		if err := c.ready(0); err != nil {
+			return err
+		}
+		for i := (&idler{how: how}); ; {
+			worked := false
+			for at := range to {
+				if n, ok := to[at].come(); ok {
+					copy(from[1-at].data, to[at].data)
+					from[1-at].post(n)
+					worked = true
+				}
+			}
+			if worked {
+				i.worked()
+			} else if i.rest() {
+				if err := sleepFor(to[:], to[0].bell, to[1].bell); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
 // chainRelay carries messages between the mailboxes of a host and a wire.
 func chainRelay(how waiting, host int, open func(*child) (wire, error)) func(*child) error {
 	return func(c *child) error {
@@ -252,20 +286,34 @@ func (r *relay) take(b []byte) {
 }
 
 // sleep sleeps until a side has something.
-func (r *relay) sleep() error {
-	atomic.StoreUint32(r.to.sleeps, 1)
-	defer atomic.StoreUint32(r.to.sleeps, 0)
-	if atomic.LoadUint64(r.to.word) != r.to.seen {
-		return nil
+func (r *relay) sleep() error { return sleepFor([]*mailbox{r.to}, r.fd(), r.bell) }
+
+// sleepFor is how a relay sleeps until one of the mailboxes that it takes from has a message, or one of two descriptors can be read. Those
+// that are bells of mailboxes are read.
+func sleepFor(boxes []*mailbox, one, other int) error {
+	for _, m := range boxes {
+		atomic.StoreUint32(m.sleeps, 1)
+		defer atomic.StoreUint32(m.sleeps, 0)
 	}
-	fds := [2]unix.PollFd{{Fd: int32(r.fd()), Events: unix.POLLIN}, {Fd: int32(r.bell), Events: unix.POLLIN}}
+	for _, m := range boxes {
+		if atomic.LoadUint64(m.word) != m.seen {
+			return nil
+		}
+	}
+	fds := [2]unix.PollFd{{Fd: int32(one), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
 	_, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), 2, 0, 0, 0, 0)
 	if errno != 0 && errno != unix.EINTR {
 		return errno
 	}
-	if fds[1].Revents != 0 {
-		var b [8]byte
-		return await(r.bell, &b)
+	for _, fd := range fds {
+		for _, m := range boxes {
+			if fd.Revents != 0 && int(fd.Fd) == m.bell {
+				var b [8]byte
+				if err := await(m.bell, &b); err != nil {
+					return err
+				}
+			}
+		}
 	}
 	return nil
 }

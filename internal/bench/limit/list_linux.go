@@ -75,6 +75,8 @@ func init() {
 	chain("chain-yield", "over UDP, all yield", yielding, newUDP)
 	chain("chain", "over UDP, all yield and then block", yieldThenBlock, newUDP)
 	chain("chain-block", "over UDP, all block", blocking, newUDP)
+	add("chain-shm", "process, relay, process over shared memory, all yield and then block", Latency, small,
+		chainFirst(yieldThenBlock), chainMiddle(yieldThenBlock), chainLast(yieldThenBlock)) // on two processors the processes share one: so it is fastest
 	chain("chain-xdp", "over AF_XDP, all yield and then block", yieldThenBlock, newXDP)
 }
 

@@ -8,11 +8,12 @@
 //
 // The format is pcapng with link type RAW: each frame gets the IP and UDP headers that its addresses suggest, whatever
 // the link below is, and the direction as packet flag. A frame that is so long that no IP packet holds it is cut in the
-// file, with its true length noted.
+// file, with its true length noted, and so is what is longer than the snap length.
 //
 // Capturing never waits and never changes a frame. The engine copies each frame into memory of bounded size, and a
 // goroutine writes it; if that falls behind, frames are missing in the file (Missed, and the statistics block at the
-// file's end) and not on the link. An error of writing ends the capture, and Close reports it.
+// file's end) and not on the link. A file that has reached its limit has no more frames; what is missing is counted, and told in the end. An
+// error of writing ends the capture, and Close reports it.
 package capture
 
 import (
@@ -31,6 +32,12 @@ type Config struct {
 	Name   string    // of the interface, in the file; "" = "weft"
 	Base   time.Time // the wall clock's time when the engine's clock says 0; the zero Time means the Unix epoch
 	Buffer int       // bytes of memory for frames that are not written yet; 0 = limits.CaptureBuffer
+	Snap   int       // bytes of each frame that are written; 0 = limits.CaptureSnap
+	Limit  int64     // bytes of the file; 0 = limits.CaptureFile
+
+	// Log, if set, is told in a sentence that the file has reached its limit, and in the end what is in it and what is not. The first comes
+	// from the writer's goroutine.
+	Log func(text string)
 
 	// Inline writes in Poll, Flush and Close, without a goroutine: nothing is missed and everything happens in the order
 	// of calls, which suits simulations. The engine then waits for the io.Writer.
@@ -41,29 +48,34 @@ type Config struct {
 type Driver struct {
 	link.Driver // the driver below
 
+	below    link.Caps // what it can do besides
 	rec      recorder
-	now      clock.Time // of the last Poll or Flush: the time of what is committed meanwhile
-	reserved []byte     // the open reservation
-	to       link.Addr  // and where it goes
+	now      clock.Time  // of the last call that told the time: the time of what is committed meanwhile
+	reserved []byte      // the open reservation,
+	to       link.Addr   // where it goes,
+	size     int         // and how long its frames are if it is one for a run
+	seen     []link.Addr // whose next frame has been recorded already, by Peek
+	peeked   link.Addr   // of these, the last
+	single   []byte      // a frame of PostLone
 	tap      tap
 	receiver link.Receiver // during a Poll
 	closed   bool
 	err      error // what Close said
 }
 
-var (
-	_ link.Driver   = (*Driver)(nil)
-	_ link.Pollable = (*Driver)(nil)
-	_ link.Notifier = (*Driver)(nil)
-	_ link.Sleeper  = (*Driver)(nil)
-	_ link.Doubter  = (*Driver)(nil)
-)
+var _ link.Driver = (*Driver)(nil)
 
 // Wrap captures what passes d and writes it to w. If w is an io.Closer, Close closes it. The error is that of writing
 // the file's beginning.
 func Wrap(d link.Driver, w io.Writer, cfg Config) (*Driver, error) {
 	if cfg.Buffer == 0 {
 		cfg.Buffer = limits.CaptureBuffer
+	}
+	if cfg.Snap == 0 {
+		cfg.Snap = limits.CaptureSnap
+	}
+	if cfg.Limit == 0 {
+		cfg.Limit = limits.CaptureFile
 	}
 	if cfg.Base.IsZero() {
 		cfg.Base = time.Unix(0, 0)
@@ -75,14 +87,16 @@ func Wrap(d link.Driver, w io.Writer, cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("capture: begin the file: %w", err)
 	}
-	c := &Driver{Driver: d}
+	c := &Driver{Driver: d, below: d.Caps(), single: make([]byte, d.MTU())}
 	c.tap.c = c
 	c.rec.start(out, cfg)
 	return c, nil
 }
 
-// Missed is how many frames passed that are not in the file, because writing fell behind or has failed.
-func (c *Driver) Missed() uint64 { return c.rec.missed + c.rec.out.lost.Load() }
+// Missed is how many frames passed that are not in the file, because writing fell behind or has failed, or the file is full.
+func (c *Driver) Missed() uint64 {
+	return c.rec.missed + c.rec.out.lost.Load() + c.rec.out.beyond.Load()
+}
 
 // Reserve implements link.Driver.
 func (c *Driver) Reserve(to link.Addr) []byte {
@@ -92,11 +106,25 @@ func (c *Driver) Reserve(to link.Addr) []byte {
 
 // Commit implements link.Driver. The frame is recorded first: afterwards its memory is the driver's.
 func (c *Driver) Commit(n int) {
-	if n >= 0 && n <= len(c.reserved) && c.reserved != nil && !c.closed {
-		c.rec.record(frame{at: c.now, from: c.Addr(), to: c.to, outbound: true}, c.reserved[:n])
+	if n >= 0 && n <= len(c.reserved) && c.reserved != nil {
+		c.recordOut(c.reserved[:n])
 	}
 	c.reserved = nil
 	c.Driver.Commit(n)
+}
+
+// recordOut records a frame for where the open reservation goes.
+func (c *Driver) recordOut(b []byte) {
+	if !c.closed {
+		c.rec.record(frame{at: c.now, from: c.Addr(), to: c.to, outbound: true}, b)
+	}
+}
+
+// recordIn records a frame that has come.
+func (c *Driver) recordIn(now clock.Time, from link.Addr, b []byte) {
+	if !c.closed {
+		c.rec.record(frame{at: now, from: from, to: c.Addr()}, b)
+	}
 }
 
 // Flush implements link.Driver.
@@ -120,45 +148,20 @@ func (c *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 type tap struct{ c *Driver }
 
 func (t *tap) Receive(now clock.Time, from link.Addr, b []byte) {
-	if !t.c.closed {
-		t.c.rec.record(frame{at: now, from: from, to: t.c.Addr()}, b)
+	if !t.c.forget(from) {
+		t.c.recordIn(now, from, b)
 	}
 	t.c.receiver.Receive(now, from, b)
 }
 
-// Fd implements link.Pollable.
-func (c *Driver) Fd() int {
-	if p, ok := c.Driver.(link.Pollable); ok {
-		return p.Fd()
+func (t *tap) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	known := t.c.forget(from) // the first
+	for at := 0; at < len(frames); at += size {
+		if at > 0 || !known {
+			t.c.recordIn(now, from, frames[at:min(at+size, len(frames))])
+		}
 	}
-	return -1
-}
-
-// Notify implements link.Notifier.
-func (c *Driver) Notify(wake func()) {
-	if n, ok := c.Driver.(link.Notifier); ok {
-		n.Notify(wake)
-	}
-}
-
-// DoubtBatches implements link.Doubter.
-func (c *Driver) DoubtBatches(to link.Addr) {
-	if d, ok := c.Driver.(link.Doubter); ok {
-		d.DoubtBatches(to)
-	}
-}
-
-// Sleep implements link.Sleeper.
-func (c *Driver) Sleep() bool {
-	s, ok := c.Driver.(link.Sleeper)
-	return ok && s.Sleep()
-}
-
-// Awake implements link.Sleeper.
-func (c *Driver) Awake() {
-	if s, ok := c.Driver.(link.Sleeper); ok {
-		s.Awake()
-	}
+	t.c.receiver.ReceiveRun(now, from, frames, size)
 }
 
 // Close closes the driver below, writes what is recorded, and closes the file. Its error is the driver's, or the first

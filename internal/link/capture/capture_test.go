@@ -142,6 +142,10 @@ func TestTheFileTellsEveryFrameWithTimeAddressesAndDirection(t *testing.T) {
 	}
 }
 
+func TestTheWrapperKeepsWhatTheDriverBelowCanDoAndAddsNothing(t *testing.T) {
+	linktest.Keeps(t, func(d link.Driver) link.Driver { return wrap(t, d, io.Discard, capture.Config{}) })
+}
+
 func TestUDPOverIPv4IsCapturedAsSuch(t *testing.T) {
 	var file bytes.Buffer
 	listen := func() *udp.Driver {
@@ -153,9 +157,6 @@ func TestUDPOverIPv4IsCapturedAsSuch(t *testing.T) {
 		return d
 	}
 	a, b := wrap(t, listen(), &file, capture.Config{}), listen()
-	if _, ok := any(b).(link.Pollable); ok && a.Fd() < 0 {
-		t.Error("the wrapper hides that UDP has a descriptor")
-	}
 	linktest.Send(t, a, b.Addr(), []byte("x"))
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
@@ -326,3 +327,74 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 type drop struct{}
 
 func (drop) Receive(clock.Time, link.Addr, []byte) {}
+
+func (d drop) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(d, now, from, frames, size)
+}
+
+// capped captures frames of 1000 bytes, and returns the file and what was logged.
+func capped(t *testing.T, n int, cfg capture.Config) (file []byte, d *capture.Driver, log []string) {
+	s := mem.NewSwitch(mem.Config{})
+	var b bytes.Buffer
+	cfg.Inline, cfg.Log = true, func(text string) { log = append(log, text) }
+	a, other := wrap(t, s.Port(), &b, cfg), s.Port()
+	var in linktest.Inbox
+	for i := range n {
+		linktest.Send(t, a, other.Addr(), bytes.Repeat([]byte{byte(i)}, 1000))
+		linktest.Collect(t, other, &in, i+1)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes(), a, log
+}
+
+func TestAFullFileEndsWellAndTellsHowManyFramesItLacks(t *testing.T) {
+	const limit, frames = 20_000, 100
+	file, d, log := capped(t, frames, capture.Config{Limit: limit})
+	if len(file) > limit || len(file) < limit-1200 {
+		t.Errorf("the file has %d bytes of %d", len(file), limit)
+	}
+	packets, r := read(t, file)
+	for i, p := range packets {
+		if len(p.payload) != 1000 || p.payload[0] != byte(i) {
+			t.Errorf("packet %d is not frame %d: % x", i, i, p.payload[:min(len(p.payload), 8)])
+		}
+	}
+	nic, err := r.Interface(0)
+	if missing := uint64(frames - len(packets)); err != nil || nic.Statistics.PacketsDropped != missing || d.Missed() != missing ||
+		nic.Statistics.PacketsReceived != frames {
+		t.Errorf("%d frames are in the file, %d are counted as missing; the file says %+v, %v", len(packets), d.Missed(), nic.Statistics, err)
+	}
+	want := fmt.Sprintf("%d frames are in the file; %d are not", len(packets), frames-len(packets))
+	if len(log) != 2 || !strings.Contains(log[0], "20000 bytes") || !strings.Contains(log[1], want) {
+		t.Errorf("logged: %q; want the limit, and %q", log, want)
+	}
+}
+
+func TestALimitThatNoFileKeepsIsRefused(t *testing.T) {
+	if _, err := capture.Wrap(mem.NewSwitch(mem.Config{}).Port(), io.Discard, capture.Config{Limit: 100}); err == nil || !strings.Contains(err.Error(), "limit of 100 bytes") {
+		t.Errorf("Wrap: %v", err)
+	}
+}
+
+func TestOfEachFrameTheBeginningIsInTheFileWithItsTrueLength(t *testing.T) {
+	file, _, _ := capped(t, 3, capture.Config{Snap: 96})
+	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		data, info, err := r.ReadPacketData()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.CaptureLength != 96+48 || info.Length != 1000+48 || !bytes.Equal(data[48:], bytes.Repeat([]byte{byte(i)}, 96)) {
+			t.Errorf("packet %d: %d bytes of %d", i, info.CaptureLength, info.Length)
+		}
+		p := gopacket.NewPacket(data, layers.LinkTypeRaw, gopacket.Default)
+		if u, ok := p.TransportLayer().(*layers.UDP); !ok || u.Length != 1008 {
+			t.Errorf("packet %d is %v; want UDP of 1008 bytes", i, p)
+		}
+	}
+}

@@ -10,10 +10,11 @@ import (
 
 // frame is what is known of a recorded frame.
 type frame struct {
-	at       clock.Time
-	from, to link.Addr
-	outbound bool
-	off, len int // its bytes in the chunk
+	at        clock.Time
+	from, to  link.Addr
+	outbound  bool
+	length    int // bytes
+	off, kept int // of these, so many are in the chunk
 }
 
 // chunk is a number of recorded frames: what the recorder and the writer exchange.
@@ -40,6 +41,7 @@ type recorder struct {
 	current *chunk // being filled; nil if there is none
 	made    int    // chunks that exist
 	most    int    // chunks that may exist
+	snap    int    // bytes of a frame that are kept
 	missed  uint64 // frames for which there was no chunk
 	empty   chan *chunk
 	full    chan *chunk // nil if writing is inline
@@ -47,7 +49,7 @@ type recorder struct {
 }
 
 func (r *recorder) start(out *writer, cfg Config) {
-	r.out = out
+	r.out, r.snap = out, cfg.Snap
 	r.most = max(cfg.Buffer/chunkCost, 2)
 	r.empty = make(chan *chunk, r.most)
 	if cfg.Inline {
@@ -67,8 +69,10 @@ func (r *recorder) write() {
 	}
 }
 
-// record copies a frame.
+// record copies a frame, or its beginning.
 func (r *recorder) record(f frame, b []byte) {
+	f.length = len(b)
+	b = b[:min(len(b), r.snap)]
 	if c := r.current; c != nil && (len(c.bytes)+len(b) > chunkBytes || len(c.frames) == chunkFrames) {
 		r.handOver()
 	}
@@ -77,7 +81,7 @@ func (r *recorder) record(f frame, b []byte) {
 		return
 	}
 	c := r.current
-	f.off, f.len = len(c.bytes), len(b)
+	f.off, f.kept = len(c.bytes), len(b)
 	c.bytes = append(c.bytes, b...)
 	c.frames = append(c.frames, f)
 }

@@ -9,6 +9,9 @@
 // only there can a frame be held back on virtual time; and the sender below keeps the backpressure it has without
 // faults. Each direction of a pair has the faults of the wrapper at its end, so a partition may well be one-way.
 //
+// What the driver below can do besides (link.Caps) the wrapper can, too: frames that leave by Post or in a run are the receiver's to lose,
+// and a frame that is taken alone, looked at or handed over in a run has its faults as one that Poll brings.
+//
 // Nothing but the seed, the frames and the instants passed to Poll decides what happens: over a deterministic driver a
 // run can be replayed. Frames that are neither held nor altered pass uncopied. Held ones are copied into pooled memory,
 // bounded by Config.HeldBytes. A wrapper that has no faults to make allocates nothing, and one that has them stops
@@ -111,6 +114,8 @@ func (c *Counts) Add(d *Counts) {
 type Driver struct {
 	link.Driver // the driver below: Addr, MTU, Reserve, Commit and Flush are its own
 
+	below link.Caps // what it can do besides
+
 	cfg    Config
 	rng    *rand.Rand
 	counts Counts
@@ -119,23 +124,21 @@ type Driver struct {
 	cut    map[link.Addr]struct{}   // senders cut off
 	clogs  map[link.Addr]clock.Time // clogged senders, each until its instant
 	tap    tap
-	to     link.Receiver // during a Poll: whom frames are for
-	handed int           // during a Poll: how many it has got
+	shown  shown
+	now    clock.Time    // of the last Poll, Take or Pass
+	to     link.Receiver // during a Poll or Take: the receiver of frames
+	handed int           // during a Poll or Take: how many it has got
+	alone  bool          // this is a Take: the second frame waits for a Poll
 	bytes  uint64        // handed so far, in all
 }
 
-var (
-	_ link.Driver   = (*Driver)(nil)
-	_ link.Pollable = (*Driver)(nil)
-	_ link.Notifier = (*Driver)(nil)
-	_ link.Sleeper  = (*Driver)(nil)
-	_ link.Doubter  = (*Driver)(nil)
-)
+var _ link.Driver = (*Driver)(nil)
 
 // Wrap puts faults between d and its engine. It panics if cfg does not pass its Check.
 func Wrap(d link.Driver, cfg Config) *Driver {
 	f := &Driver{
 		Driver: d,
+		below:  d.Caps(),
 		rng:    rand.New(rand.NewPCG(cfg.Seed, 0x6661756c74)),
 		cut:    make(map[link.Addr]struct{}),
 		clogs:  make(map[link.Addr]clock.Time),
@@ -198,44 +201,26 @@ func (f *Driver) Counters(c *link.Counters) {
 	c.Add(&own)
 }
 
-// Fd implements link.Pollable.
-func (f *Driver) Fd() int {
-	if p, ok := f.Driver.(link.Pollable); ok {
-		return p.Fd()
+// Caps implements link.Driver. The driver below keeps what it can do: frames that are taken or looked at have their faults as those of a Poll
+// have.
+func (f *Driver) Caps() link.Caps {
+	c := f.below
+	if c.Glance != nil {
+		c.Glance = f.glance
 	}
-	return -1
-}
-
-// Notify implements link.Notifier.
-func (f *Driver) Notify(wake func()) {
-	if n, ok := f.Driver.(link.Notifier); ok {
-		n.Notify(wake)
+	if c.Take != nil {
+		c.Take = f.take
 	}
-}
-
-// DoubtBatches implements link.Doubter.
-func (f *Driver) DoubtBatches(to link.Addr) {
-	if d, ok := f.Driver.(link.Doubter); ok {
-		d.DoubtBatches(to)
+	if c.Peek != nil {
+		c.Peek, c.Pass = f.peek, f.pass
 	}
-}
-
-// Sleep implements link.Sleeper.
-func (f *Driver) Sleep() bool {
-	s, ok := f.Driver.(link.Sleeper)
-	return ok && s.Sleep()
-}
-
-// Awake implements link.Sleeper.
-func (f *Driver) Awake() {
-	if s, ok := f.Driver.(link.Sleeper); ok {
-		s.Awake()
-	}
+	return c
 }
 
 // Close implements link.Driver. Held frames are lost.
 func (f *Driver) Close() error {
 	f.held.clear()
+	f.shown = shown{}
 	f.pool = pool{}
 	return f.Driver.Close()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/link/linktest"
 	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/link/udp"
 )
 
 func TestDriverWithoutFaults(t *testing.T) {
@@ -30,6 +32,18 @@ func TestDriverWithoutFaults(t *testing.T) {
 	})
 }
 
+func TestUDPWithoutFaults(t *testing.T) {
+	listen := func(tb testing.TB) link.Driver {
+		d, err := udp.Listen(udp.Config{Addr: netip.MustParseAddrPort("127.0.0.1:0")})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { d.Close() })
+		return fault.Wrap(d, fault.Config{})
+	}
+	linktest.Run(t, linktest.Suite{Make: func(tb testing.TB) (a, b link.Driver) { return listen(tb), listen(tb) }})
+}
+
 func TestDriverWithDelay(t *testing.T) {
 	linktest.Run(t, linktest.Suite{
 		Make: func(testing.TB) (a, b link.Driver) {
@@ -38,6 +52,7 @@ func TestDriverWithDelay(t *testing.T) {
 			return fault.Wrap(s.Port(), cfg), fault.Wrap(s.Port(), cfg)
 		},
 		Bounded:   true,
+		Late:      true,
 		Allocates: true, // the suite's clock stands still for a round; delays have an allocation test of their own
 	})
 }
@@ -412,6 +427,10 @@ type discard struct{}
 
 func (discard) Receive(clock.Time, link.Addr, []byte) {}
 
+func (d discard) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(d, now, from, frames, size)
+}
+
 func TestCheckNamesWhatIsWrong(t *testing.T) {
 	for want, cfg := range map[string]fault.Config{
 		"loss rate of 1.5": {Loss: 1.5},
@@ -429,12 +448,6 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestNotifyReachesTheDriverBelowAndFdTellsThatThereIsNone(t *testing.T) {
-	p := newPair(t, fault.Config{})
-	woken := false
-	p.b.Notify(func() { woken = true })
-	linktest.Send(t, p.a, p.b.Addr(), nil)
-	if !woken || p.b.Fd() != -1 {
-		t.Errorf("woken: %v, Fd: %d; want true and -1", woken, p.b.Fd())
-	}
+func TestTheWrapperKeepsWhatTheDriverBelowCanDoAndAddsNothing(t *testing.T) {
+	linktest.Keeps(t, func(d link.Driver) link.Driver { return fault.Wrap(d, fault.Config{}) })
 }

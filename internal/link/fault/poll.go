@@ -8,10 +8,11 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Poll implements link.Driver: first the held frames that are due, then what the driver below has.
+// Poll implements link.Driver: first the frame that Peek has shown and the held frames that are due, then what the driver below has.
 func (f *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
-	f.to, f.handed = to, 0
-	f.release(now)
+	f.begin(now, to)
+	f.handShown(now)
+	f.release(now, limits.PollBatch)
 	taken, next := f.Driver.Poll(now, &f.tap)
 	f.to = nil
 	if taken > 0 && f.handed == 0 {
@@ -21,9 +22,29 @@ func (f *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	return f.handed, clock.Min(next, f.held.due())
 }
 
-// release hands over the held frames that are due, at most a batch of them.
-func (f *Driver) release(now clock.Time) {
-	for range limits.PollBatch {
+// begin notes which receiver the frames of a Poll or Take are for.
+func (f *Driver) begin(now clock.Time, to link.Receiver) { f.now, f.to, f.handed = now, to, 0 }
+
+// take implements link.Caps: one frame of those that Poll would hand over.
+func (f *Driver) take(now clock.Time, to link.Receiver) bool {
+	f.begin(now, to)
+	f.alone = true
+	f.handShown(now)
+	if f.handed == 0 {
+		f.release(now, 1)
+	}
+	for f.handed == 0 && f.below.Take(now, &f.tap) {
+	}
+	f.to, f.alone = nil, false
+	return f.handed > 0
+}
+
+// glance implements link.Caps.
+func (f *Driver) glance() bool { return f.held.due() <= f.now || f.below.Glance() }
+
+// release hands over the held frames that are due, at most so many.
+func (f *Driver) release(now clock.Time, most int) {
+	for range most {
 		if f.held.due() > now {
 			return
 		}
@@ -34,39 +55,107 @@ func (f *Driver) release(now clock.Time) {
 }
 
 func (f *Driver) hand(now clock.Time, from link.Addr, frame []byte) {
-	f.counts.Passed++
-	f.bytes += uint64(len(frame))
+	f.count(1, len(frame))
 	f.handed++
 	f.to.Receive(now, from, frame)
+}
+
+// count counts frames that are handed over.
+func (f *Driver) count(frames, bytes int) {
+	f.counts.Passed += uint64(frames)
+	f.bytes += uint64(bytes)
 }
 
 // tap is what the driver below takes for its engine. It is a type of its own so that Driver has no Receive.
 type tap struct{ d *Driver }
 
-func (t *tap) Receive(now clock.Time, from link.Addr, frame []byte) { t.d.arrive(now, from, frame) }
+func (t *tap) Receive(now clock.Time, from link.Addr, frame []byte) {
+	x := t.d.judge(now, from, frame)
+	t.d.deliver(now, from, &x)
+}
 
-// arrive does to one frame what fate wants.
-func (f *Driver) arrive(now clock.Time, from link.Addr, frame []byte) {
+// ReceiveRun hands over as runs the frames between those that something happens to.
+func (t *tap) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	f := t.d
+	good := 0 // bytes of frames that have yet to be handed over, at the beginning of frames
+	for at := 0; at < len(frames); {
+		n := min(size, len(frames)-at)
+		x := f.judge(now, from, frames[at:at+n])
+		if at += n; x.passes(now) {
+			good = at
+			continue
+		}
+		f.handRun(now, from, frames[:good], size)
+		f.deliver(now, from, &x)
+		frames, at, good = frames[at:], 0, 0
+	}
+	f.handRun(now, from, frames[:good], size)
+}
+
+func (f *Driver) handRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	if n := (len(frames) + size - 1) / size; n > 0 {
+		f.count(n, len(frames))
+		f.handed += n
+		f.to.ReceiveRun(now, from, frames, size)
+	}
+}
+
+// fate is what becomes of one frame.
+type fate struct {
+	frame  []byte        // as it arrives: itself, or a damaged copy
+	copied bool          // of the pool
+	due    [2]clock.Time // when it comes,
+	times  int           // and how often: not at all if it is lost
+}
+
+// passes reports whether nothing happens to the frame.
+func (x *fate) passes(now clock.Time) bool { return x.times == 1 && !x.copied && x.due[0] <= now }
+
+// judge draws what becomes of a frame, and counts it.
+func (f *Driver) judge(now clock.Time, from link.Addr, frame []byte) (x fate) {
 	if f.isCut(from) {
 		f.counts.Partitioned++
-		return
+		return x
 	}
 	if f.chance(f.cfg.Loss) {
 		f.counts.Lost++
+		return x
+	}
+	x.times = 1
+	if f.chance(f.cfg.Duplicate) {
+		f.counts.Duplicated++
+		x.times = 2
+	}
+	x.frame, x.copied = f.damage(frame)
+	for i := range x.times {
+		x.due[i] = f.dueTime(now, from)
+	}
+	return x
+}
+
+// deliver lets a frame's fate happen.
+func (f *Driver) deliver(now clock.Time, from link.Addr, x *fate) {
+	for _, due := range x.due[:x.times] {
+		if due <= now && !(f.alone && f.handed > 0) {
+			f.hand(now, from, x.frame)
+		} else {
+			f.hold(due, from, x.frame)
+		}
+	}
+	if x.copied {
+		f.pool.put(x.frame)
+	}
+}
+
+// hold keeps a copy of a frame until its time has come.
+func (f *Driver) hold(due clock.Time, from link.Addr, frame []byte) {
+	if f.held.bytes+sizeOf(len(frame)) > f.cfg.HeldBytes {
+		f.counts.Overflowed++
 		return
 	}
-	twice := f.chance(f.cfg.Duplicate)
-	if twice {
-		f.counts.Duplicated++
-	}
-	frame, copied := f.damage(frame)
-	f.send(now, from, frame)
-	if twice {
-		f.send(now, from, frame)
-	}
-	if copied {
-		f.pool.put(frame)
-	}
+	h := f.pool.get(len(frame))
+	copy(h, frame)
+	f.held.push(due, from, h)
 }
 
 func (f *Driver) isCut(from link.Addr) bool {
@@ -75,23 +164,6 @@ func (f *Driver) isCut(from link.Addr) bool {
 	}
 	_, cut := f.cut[from]
 	return cut
-}
-
-// send hands the frame over now or holds a copy of it until its time has come.
-func (f *Driver) send(now clock.Time, from link.Addr, frame []byte) {
-	due := f.dueTime(now, from)
-	if due <= now {
-		f.hand(now, from, frame)
-		return
-	}
-	room := sizeOf(len(frame))
-	if f.held.bytes+room > f.cfg.HeldBytes {
-		f.counts.Overflowed++
-		return
-	}
-	h := f.pool.get(len(frame))
-	copy(h, frame)
-	f.held.push(due, from, h)
 }
 
 // dueTime draws when a frame that is here now is to come.

@@ -32,6 +32,9 @@ type Suite struct {
 	// Nobody is an address where no driver lives; the zero value leaves that test out.
 	Nobody link.Addr
 
+	// Late: frames come later than the driver gets them, so that Peek and Take need not show one at once.
+	Late bool
+
 	// Allocates: the steady state of the driver may allocate. Only a driver with a stated reason sets it.
 	Allocates bool
 }
@@ -45,9 +48,13 @@ func Run(t *testing.T, s Suite) {
 		{"a frame arrives as it was sent, from the address of its sender", testDelivery},
 		{"frames of every size up to the MTU arrive", testSizes},
 		{"many frames in batches arrive, in order if that is claimed", testBatches},
+		{"a run of frames is written and committed at once", testRun},
 		{"a posted frame leaves at once, behind those that were committed", testPost},
 		{"a lone frame leaves at one step, behind those that were committed", testPostLone},
 		{"a frame can be looked at before it is taken", testPeek},
+		{"a glance sees a frame, and it can be taken alone", testTake},
+		{"a sleeper is told of frames, or woken by them", testSleep},
+		{"doubts about batches lose nothing", testDoubt},
 		{"an abandoned reservation sends nothing", testAbort},
 		{"a frame never exceeds the MTU", testBounds},
 		{"a full receiver makes Reserve say nil, and draining it helps", testFull},
@@ -81,6 +88,10 @@ func (in *Inbox) Receive(_ clock.Time, from link.Addr, frame []byte) {
 	in.From = append(in.From, from)
 }
 
+func (in *Inbox) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(in, now, from, frames, size)
+}
+
 // Send sends one frame and fails the test if d takes none.
 func Send(tb testing.TB, d link.Driver, to link.Addr, frame []byte) {
 	tb.Helper()
@@ -90,17 +101,20 @@ func Send(tb testing.TB, d link.Driver, to link.Addr, frame []byte) {
 	d.Flush(now())
 }
 
-func trySend(d link.Driver, to link.Addr, frame []byte) bool {
+func trySend(d link.Driver, to link.Addr, frame []byte) bool { return put(d, d.Caps().Copy, to, frame) }
+
+// put sends a frame, without a Flush, if d takes one; its memory is written by copies, unless that is nil.
+func put(d link.Driver, copies func(to, from []byte), to link.Addr, frame []byte) bool {
 	b := d.Reserve(to)
 	if b == nil {
 		return false
 	}
-	if c, ok := d.(link.Copier); ok && len(b) >= len(frame) {
-		c.Copy(b, frame)
-		d.Commit(len(frame))
+	if copies == nil || len(b) < len(frame) {
+		d.Commit(copy(b, frame))
 		return true
 	}
-	d.Commit(copy(b, frame))
+	copies(b, frame)
+	d.Commit(len(frame))
 	return true
 }
 
@@ -205,138 +219,6 @@ func testBatches(t *testing.T, s Suite) {
 	settle(t, b, "after all frames")
 }
 
-func testPost(t *testing.T, s Suite) {
-	a, b := s.Make(t)
-	p, ok := a.(link.Poster)
-	if !ok {
-		t.Skip("the driver is no link.Poster")
-	}
-	r := rand.New(rand.NewPCG(9, 9))
-	var in Inbox
-	var want [][]byte
-	for range 500 {
-		for range r.IntN(3) { // committed, and not flushed
-			want = append(want, content(uint64(len(want)), 1+r.IntN(300)))
-			if !trySend(a, b.Addr(), want[len(want)-1]) {
-				t.Fatal("Reserve = nil though everything has been taken")
-			}
-		}
-		if a.Reserve(b.Addr()) == nil {
-			t.Fatal("Reserve = nil though everything has been taken")
-		}
-		want = append(want, content(uint64(len(want)), r.IntN(300)))
-		p.Post(now(), want[len(want)-1])
-		Collect(t, b, &in, len(want))
-	}
-	for i, f := range in.Frames {
-		if !bytes.Equal(f, want[i]) {
-			t.Fatalf("frame %d differs from what was sent", i)
-		}
-	}
-	settle(t, b, "after all frames")
-	if a.Reserve(s.Nobody) == nil {
-		t.Fatal("Reserve = nil for nobody")
-	}
-	p.Post(now(), want[0])
-}
-
-func testPostLone(t *testing.T, s Suite) {
-	a, b := s.Make(t)
-	p, ok := a.(link.LonePoster)
-	if !ok {
-		t.Skip("the driver is no link.LonePoster")
-	}
-	r := rand.New(rand.NewPCG(9, 9))
-	var in Inbox
-	var want [][]byte
-	posted := 0
-	for range 2000 {
-		for range r.IntN(3) { // committed, and flushed or not
-			want = append(want, content(uint64(len(want)), 1+r.IntN(300)))
-			if !trySend(a, b.Addr(), want[len(want)-1]) {
-				t.Fatal("Reserve = nil though everything has been taken")
-			}
-		}
-		if r.IntN(2) > 0 {
-			a.Flush(now())
-		}
-		f := content(uint64(len(want)), 48+r.IntN(300))
-		if p.PostLone(now(), b.Addr(), head(f), f[48:]) {
-			want = append(want, f)
-			posted++
-		}
-		a.Flush(now())
-		Collect(t, b, &in, len(want))
-	}
-	if posted < 200 {
-		t.Errorf("%d frames of 2000 were posted", posted)
-	}
-	for i, f := range in.Frames {
-		if !bytes.Equal(f, want[i]) {
-			t.Fatalf("frame %d differs from what was sent", i)
-		}
-	}
-	settle(t, b, "after all frames")
-	p.PostLone(now(), s.Nobody, new([6]uint64), want[0]) // lost, or refused
-	if p.PostLone(now(), b.Addr(), new([6]uint64), make([]byte, a.MTU()-47)) {
-		t.Error("posted a frame longer than the MTU")
-	}
-}
-
-// head is how a frame begins, as Post wants it.
-func head(f []byte) *[6]uint64 {
-	var h [6]uint64
-	for i := range h {
-		h[i] = binary.LittleEndian.Uint64(f[8*i:])
-	}
-	return &h
-}
-
-// testPeek has frames looked at, and then taken by Pass or by Poll.
-func testPeek(t *testing.T, s Suite) {
-	a, b := s.Make(t)
-	p, ok := b.(link.Peeker)
-	if !ok {
-		t.Skip("the driver is no link.Peeker")
-	}
-	r := rand.New(rand.NewPCG(9, 10))
-	Send(t, a, b.Addr(), content(0, 100)) // the way is open when the first has come
-	var in, back Inbox
-	Collect(t, b, &in, 1)
-	from := a.Addr()
-	for i := uint64(1); i < 1000; i++ {
-		if p.Peek(from) != nil {
-			t.Fatal("Peek shows a frame that has not been sent")
-		}
-		want := content(i, 1+r.IntN(300))
-		Send(t, a, b.Addr(), want)
-		f := p.Peek(from)
-		for begun := now(); f == nil && now().Sub(begun) < patience; f = p.Peek(from) {
-			a.Flush(now())
-		}
-		if !bytes.Equal(f, want) {
-			t.Fatalf("Peek shows % x; want frame %d, % x", f, i, want)
-		}
-		if p.Peek(s.Nobody) != nil {
-			t.Fatal("Peek shows a frame from somebody else")
-		}
-		if p.Peek(from); r.IntN(2) > 0 {
-			if r.IntN(2) > 0 { // the answer leaves before the question is let go of
-				Send(t, b, from, want)
-				Collect(t, a, &back, len(back.Frames)+1)
-			}
-			p.Pass(now(), len(want))
-		} else {
-			b.Poll(now(), &in)
-		}
-	}
-	var c link.Counters
-	if b.Counters(&c); c.FramesIn != 1000 {
-		t.Errorf("%d frames are counted of 1000", c.FramesIn)
-	}
-	settle(t, b, "after all frames")
-}
-
 func testAbort(t *testing.T, s Suite) {
 	a, b := s.Make(t)
 	for range 3 {
@@ -414,6 +296,10 @@ func (e *echo) Receive(_ clock.Time, from link.Addr, frame []byte) {
 	if trySend(e.d, from, frame) {
 		e.frames++
 	}
+}
+
+func (e *echo) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(e, now, from, frames, size)
 }
 
 func testEcho(t *testing.T, s Suite) {
@@ -504,17 +390,21 @@ type counter struct{ frames int }
 
 func (c *counter) Receive(clock.Time, link.Addr, []byte) { c.frames++ }
 
+func (c *counter) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(c, now, from, frames, size)
+}
+
 func testAllocations(t *testing.T, s Suite) {
 	if s.Allocates {
 		t.Skip("the driver says that it allocates")
 	}
 	a, b := s.Make(t)
-	frame := content(9, 200)
+	frame, copies := content(9, 200), a.Caps().Copy
 	c := &counter{}
 	sent := 0
 	round := func() {
 		for range 8 {
-			if trySend(a, b.Addr(), frame) {
+			if put(a, copies, b.Addr(), frame) {
 				sent++
 			}
 		}

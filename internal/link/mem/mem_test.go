@@ -135,6 +135,10 @@ func (c *checker) Receive(_ clock.Time, from link.Addr, frame []byte) {
 	c.frames++
 }
 
+func (c *checker) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(c, now, from, frames, size)
+}
+
 // Every port sends to every other and receives from all, each on a goroutine of its own; queues are short, so that
 // they fill and ports meet at the last place.
 func TestHammer(t *testing.T) {
@@ -218,3 +222,7 @@ func BenchmarkOneWay(b *testing.B) {
 type drop struct{}
 
 func (drop) Receive(clock.Time, link.Addr, []byte) {}
+
+func (d drop) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(d, now, from, frames, size)
+}

@@ -39,12 +39,7 @@ type slot struct {
 	from  *Port
 }
 
-var (
-	_ link.Driver     = (*Port)(nil)
-	_ link.Notifier   = (*Port)(nil)
-	_ link.LonePoster = (*Port)(nil)
-	_ link.Peeker     = (*Port)(nil)
-)
+var _ link.Driver = (*Port)(nil)
 
 // Addr implements link.Driver.
 func (p *Port) Addr() link.Addr { return p.addr }
@@ -55,6 +50,11 @@ func (p *Port) MTU() int { return p.sw.mtu }
 // Properties implements link.Driver: a switch promises everything.
 func (p *Port) Properties() link.Properties {
 	return link.Properties{Reliable: true, Ordered: true, Checked: true, Whole: true}
+}
+
+// Caps implements link.Driver.
+func (p *Port) Caps() link.Caps {
+	return link.Caps{PostLone: p.PostLone, Peek: p.Peek, Pass: p.Pass, Notify: p.Notify}
 }
 
 // Reserve implements link.Driver. It is nil while the queue at to is full.
@@ -138,7 +138,7 @@ func (p *Port) grow() {
 	p.ring, p.head = ring, 0
 }
 
-// PostLone implements link.LonePoster.
+// PostLone implements link.Caps.
 func (p *Port) PostLone(_ clock.Time, to link.Addr, head *[6]uint64, body []byte) bool {
 	if len(head)*8+len(body) > p.sw.mtu {
 		return false
@@ -181,7 +181,7 @@ func (p *Port) giveSpare() {
 	}
 }
 
-// Peek implements link.Peeker. It shows the frame at the head of the queue, which may be from somebody else.
+// Peek implements link.Caps. It shows the frame at the head of the queue, which may be of another sender.
 func (p *Port) Peek(from link.Addr) (frame []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +193,7 @@ func (p *Port) Peek(from link.Addr) (frame []byte) {
 	return nil
 }
 
-// Pass implements link.Peeker.
+// Pass implements link.Caps.
 func (p *Port) Pass(_ clock.Time, n int) {
 	p.mu.Lock()
 	at := &p.ring[p.head]
@@ -225,7 +225,7 @@ func (p *Port) dequeue() {
 	p.mu.Unlock()
 }
 
-// Notify implements link.Notifier.
+// Notify implements link.Caps.
 func (p *Port) Notify(wake func()) {
 	p.mu.Lock()
 	p.wake = wake

@@ -37,15 +37,7 @@ type Driver struct {
 	closed   bool
 }
 
-var (
-	_ link.Driver     = (*Driver)(nil)
-	_ link.Pollable   = (*Driver)(nil)
-	_ link.Sleeper    = (*Driver)(nil)
-	_ link.Taker      = (*Driver)(nil)
-	_ link.Peeker     = (*Driver)(nil)
-	_ link.Copier     = (*Driver)(nil)
-	_ link.LonePoster = (*Driver)(nil)
-)
+var _ link.Driver = (*Driver)(nil)
 
 // Listen makes a driver that others can reach.
 func Listen(cfg Config) (*Driver, error) {
@@ -70,11 +62,20 @@ func (d *Driver) Properties() link.Properties {
 	return link.Properties{Reliable: true, Ordered: true, Checked: true, Whole: true}
 }
 
+// Caps implements link.Driver.
+func (d *Driver) Caps() link.Caps {
+	return link.Caps{
+		PostLone: d.PostLone, Copy: d.Copy,
+		Glance: d.Glance, Take: d.Take, Peek: d.Peek, Pass: d.Pass, ReceiveBuffer: d.ReceiveBuffer,
+		Fd: d.Fd, Sleep: d.Sleep, Awake: d.Awake,
+	}
+}
+
 // ReceiveBuffer is how many bytes may be under way to this driver: half of a ring, so that one half is read while the other
 // is written. With 104 KiB in place of that, 1 MiB took 1.2 times as long: a poll wrote two frames, and found no more to do.
 func (d *Driver) ReceiveBuffer() int { return limits.ShmRing / 2 }
 
-// Fd implements link.Pollable. It is -1 once the driver is closed.
+// Fd implements link.Caps. It is -1 once the driver is closed.
 func (d *Driver) Fd() int { return d.epoll }
 
 // lookEvery is how many polls pass between two looks at the sockets, which cost a system call: whoever connects or
@@ -116,7 +117,7 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 	return frames, now.Add(time.Millisecond)
 }
 
-// Glance implements link.Glancer: one load a sender. The second line of the record is asked for with each look, so that it comes beside
+// Glance implements link.Caps: one load a sender. The second line of the record is asked for with each look, so that it comes beside
 // the first and not behind it: on two cores far apart a round trip takes 0.82 of what it does else.
 func (d *Driver) Glance() bool {
 	for _, in := range d.in {
@@ -128,7 +129,7 @@ func (d *Driver) Glance() bool {
 	return false
 }
 
-// Take implements link.Taker. Of several senders it takes the one whose turn it is.
+// Take implements link.Caps. Of several senders it takes the one whose turn it is.
 func (d *Driver) Take(now clock.Time, to link.Receiver) bool {
 	d.now = now
 	for i := range d.in {
@@ -168,7 +169,7 @@ func (d *Driver) take(in *incoming, now clock.Time, to link.Receiver, most int) 
 	return frames
 }
 
-// Peek implements link.Peeker.
+// Peek implements link.Caps.
 func (d *Driver) Peek(from link.Addr) (frame []byte) {
 	for _, in := range d.in {
 		if in.from == from && !in.broken {
@@ -180,7 +181,7 @@ func (d *Driver) Peek(from link.Addr) (frame []byte) {
 	return nil
 }
 
-// Pass implements link.Peeker.
+// Pass implements link.Caps.
 func (d *Driver) Pass(now clock.Time, n int) {
 	d.now = now
 	d.counters.FramesIn++
@@ -234,7 +235,7 @@ func (d *Driver) Reserve(to link.Addr) []byte {
 	return b
 }
 
-// Copy implements link.Copier.
+// Copy implements link.Caps.
 func (d *Driver) Copy(to, from []byte) {
 	if d.open == nil { // for nobody
 		copy(to, from)
@@ -284,7 +285,7 @@ func (d *Driver) Commit(n int) {
 	}
 }
 
-// PostLone implements link.LonePoster. Frames that are committed and have yet to be published stand in its way, and the end of the ring does.
+// PostLone implements link.Caps. Frames that are committed and have yet to be published stand in its way, and the end of the ring does.
 func (d *Driver) PostLone(now clock.Time, to link.Addr, head *[6]uint64, body []byte) bool {
 	o := d.last
 	if o == nil || o.dead || o.write.held != nil || o.to != to || len(d.unsent) > 0 || d.closed || len(head)*8+len(body) > d.mtu {
@@ -331,7 +332,7 @@ func (d *Driver) announce(o *outgoing) {
 
 var wakeByte = []byte{1}
 
-// Sleep implements link.Sleeper.
+// Sleep implements link.Caps.
 func (d *Driver) Sleep() (ready bool) {
 	if d.closed {
 		return false
@@ -343,7 +344,7 @@ func (d *Driver) Sleep() (ready bool) {
 	return ready
 }
 
-// Awake implements link.Sleeper.
+// Awake implements link.Caps.
 func (d *Driver) Awake() {
 	if d.closed || !d.sleeping {
 		return

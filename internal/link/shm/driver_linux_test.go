@@ -259,6 +259,10 @@ func (c *counter) Receive(_ clock.Time, _ link.Addr, frame []byte) {
 	}
 }
 
+func (c *counter) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(c, now, from, frames, size)
+}
+
 func TestAHelloThatNoDriverSendsIsRefused(t *testing.T) {
 	d := listen(t, Config{})
 	for _, hello := range []string{"", "x", "0123456789abcdef", strings.Repeat("y", 100)} {
@@ -326,6 +330,10 @@ func (c *closer) Receive(clock.Time, link.Addr, []byte) {
 	if c.left--; c.left == 0 {
 		_ = c.d.Close()
 	}
+}
+
+func (c *closer) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(c, now, from, frames, size)
 }
 
 func TestADriverMayBeClosedByTheLastFrameOfABatch(t *testing.T) {

@@ -55,6 +55,10 @@ func (c *before) Receive(_ clock.Time, from link.Addr, _ []byte) {
 	}
 }
 
+func (c *before) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(c, now, from, frames, size)
+}
+
 func TestAFrameOfAnotherDoesNotWaitLongBesideAStream(t *testing.T) {
 	const most = (asideBusy + 2*fullBuffers) * 45 // one look has ended when the frame comes, and the next one brings its buffers first
 	from, to, other := streaming(t)

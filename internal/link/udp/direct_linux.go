@@ -31,7 +31,7 @@ import (
 //
 // At rest it is connected to our own address, from which nobody sends, so that the listening socket gets all frames:
 // who parks watches that one alone, and no frame pays for a second descriptor. Only once its user has said that
-// it does not park (link.Sleeper) is the direct socket turned. Frames that are in a socket, or on their way into it, when it is
+// it does not park (link.Caps.Sleep) is the direct socket turned. Frames that are in a socket, or on their way into it, when it is
 // turned are found later by a look at the other one: whose frame is found in which socket makes no difference.
 //
 // To close it instead, or to take its connection away, would lose frames that wait in it, or have it compete with the
@@ -253,7 +253,7 @@ func (o *direct) looked(aside, found bool, looks int) {
 	}
 }
 
-// Sleep implements link.Sleeper.
+// Sleep implements link.Caps.
 func (d *Driver) Sleep() (ready bool) {
 	o := &d.sock.direct
 	if d.closed || o.fd < 0 {
@@ -269,5 +269,5 @@ func (d *Driver) Sleep() (ready bool) {
 	return !o.parked
 }
 
-// Awake implements link.Sleeper.
+// Awake implements link.Caps.
 func (d *Driver) Awake() { d.sock.direct.parked = false }

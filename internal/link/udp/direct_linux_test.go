@@ -246,6 +246,10 @@ func (s *signed) Receive(_ clock.Time, from link.Addr, frame []byte) {
 	}
 }
 
+func (s *signed) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(s, now, from, frames, size)
+}
+
 // Where nobody else sends, the other socket is asked seldom, and at once more often when somebody does.
 func TestTheOtherSocketIsAskedTheLessTheLongerItHasNothing(t *testing.T) {
 	a, b := awakePair(t)
@@ -503,6 +507,10 @@ func TestTurningAndSendingDirectlyAllocateNothing(t *testing.T) {
 type count struct{ frames int }
 
 func (c *count) Receive(clock.Time, link.Addr, []byte) { c.frames++ }
+
+func (c *count) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(c, now, from, frames, size)
+}
 
 // Small batches gain nothing by it: they leave by the listening socket, but for those that find the direct one turned. They come by it,
 // where they are acknowledged by lone frames.

@@ -51,7 +51,7 @@ func (d *Driver) renounce(to link.Addr, why string) {
 	d.say(fmt.Sprintf("%s leave one by one from now on, without segmentation offload: %s", what, why))
 }
 
-// DoubtBatches implements link.Doubter.
+// DoubtBatches implements link.Caps.
 func (d *Driver) DoubtBatches(to link.Addr) {
 	d.renounce(to, "much of the first that was sent so was lost")
 }

@@ -358,6 +358,10 @@ type counted struct{ frames int }
 
 func (c *counted) Receive(clock.Time, link.Addr, []byte) { c.frames++ }
 
+func (c *counted) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(c, now, from, frames, size)
+}
+
 func TestExplainSaysWhatIsOffloadedAndWhyNot(t *testing.T) {
 	d, err := Listen(Config{Addr: netip.MustParseAddrPort("127.0.0.1:0"), NoOffload: true})
 	if err != nil {

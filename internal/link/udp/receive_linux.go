@@ -272,32 +272,18 @@ func (d *Driver) handOver(now clock.Time, to link.Receiver) (frames int) {
 // handBuffer hands over what is left of a buffer's frames, at most so many. An empty buffer is one frame.
 func (d *Driver) handBuffer(now clock.Time, to link.Receiver, from link.Addr, b []byte, most int) (frames int) {
 	in := &d.sock.in
-	if run := runs(to, len(b)-in.at > in.length); run != nil {
+	if len(b)-in.at > in.length {
 		end := min(in.at+most*in.length, len(b))
 		frames = (end - in.at + in.length - 1) / in.length
 		d.counters.FramesIn += uint64(frames)
 		d.counters.BytesIn += uint64(end - in.at)
 		b, in.at = b[in.at:end], end
-		run.ReceiveRun(now, from, b, in.length)
+		to.ReceiveRun(now, from, b, in.length)
 		return frames
 	}
-	for frames < most && !d.closed && (in.at < len(b) || frames == 0) {
-		frame := b[in.at:min(in.at+in.length, len(b))]
-		in.at += len(frame)
-		frames++
-		d.counters.BytesIn += uint64(len(frame))
-		to.Receive(now, from, frame)
-	}
-	d.counters.FramesIn += uint64(frames)
-	return frames
-}
-
-// runs is to as one that takes several frames at once, if there are; nil if it is none. To ask costs as much as to parse a header.
-func runs(to link.Receiver, several bool) (run link.RunReceiver) {
-	if several {
-		run, _ = to.(link.RunReceiver)
-	}
-	return run
+	b, in.at = b[in.at:], len(b)
+	d.hand(now, to, from, b)
+	return 1
 }
 
 // openBuffer finds out how long the frames in the ith buffer are, and counts what is to be counted of all of them.

@@ -156,3 +156,7 @@ func (r *testReceiver) Receive(_ clock.Time, _ link.Addr, frame []byte) {
 	}
 	r.frames++
 }
+
+func (r *testReceiver) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(r, now, from, frames, size)
+}

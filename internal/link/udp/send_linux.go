@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/clock"
-	"github.com/weftnet/weft/internal/link"
 )
 
 // header is struct mmsghdr.
@@ -40,9 +39,7 @@ func newOutbound() outbound {
 	}
 }
 
-var _ link.Poster = (*Driver)(nil)
-
-// Post implements link.Poster. What was committed before leaves with it.
+// Post implements link.Caps. What was committed before leaves with it.
 func (d *Driver) Post(now clock.Time, frame []byte) {
 	if d.postDirect(frame) {
 		return

@@ -28,12 +28,16 @@ type socket struct {
 	zones         zones
 }
 
-var (
-	_ link.Pollable = (*Driver)(nil)
-	_ link.Sleeper  = (*Driver)(nil)
-)
+// Caps implements link.Driver.
+func (d *Driver) Caps() link.Caps {
+	return link.Caps{
+		Post: d.Post, ReserveRun: d.ReserveRun, CommitRun: d.CommitRun, DoubtBatches: d.DoubtBatches,
+		ReceiveBuffer: d.ReceiveBuffer,
+		Fd:            d.Fd, Sleep: d.Sleep, Awake: d.Awake,
+	}
+}
 
-// Fd implements link.Pollable. It is -1 once the driver is closed.
+// Fd implements link.Caps. It is -1 once the driver is closed.
 func (d *Driver) Fd() int { return d.sock.fd }
 
 func (s *socket) open(cfg Config, mtu int) error {

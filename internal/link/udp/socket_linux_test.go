@@ -33,6 +33,10 @@ func (c *collect) Receive(_ clock.Time, _ link.Addr, frame []byte) {
 	c.frames = append(c.frames, bytes.Clone(frame))
 }
 
+func (c *collect) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(c, now, from, frames, size)
+}
+
 // Loopback never says EAGAIN, so the kernel's word is put into its mouth.
 func TestFramesThatTheKernelDoesNotTakeWaitAndReserveSaysNil(t *testing.T) {
 	a, b := pairOf(t, 1472)

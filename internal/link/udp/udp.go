@@ -107,10 +107,7 @@ type Driver struct {
 	closed   bool
 }
 
-var (
-	_ link.Driver = (*Driver)(nil)
-	_ link.Runner = (*Driver)(nil)
-)
+var _ link.Driver = (*Driver)(nil)
 
 // Listen opens a socket. Its errors name the address; they wrap the system's.
 func Listen(cfg Config) (*Driver, error) {
@@ -216,7 +213,7 @@ func (d *Driver) Commit(n int) {
 	d.counters.BytesOut += uint64(n)
 }
 
-// ReserveRun implements link.Runner.
+// ReserveRun implements link.Caps.
 func (d *Driver) ReserveRun(to link.Addr, size, n int) []byte {
 	if d.closed {
 		return nil
@@ -231,7 +228,7 @@ func (d *Driver) ReserveRun(to link.Addr, size, n int) []byte {
 	return d.out.reserveRun(to, size, n)
 }
 
-// CommitRun implements link.Runner. It panics if fewer have been offered.
+// CommitRun implements link.Caps. It panics if fewer have been offered.
 func (d *Driver) CommitRun(n int) {
 	d.out.commitRun(n)
 	d.counters.FramesOut += uint64(n)

@@ -50,7 +50,10 @@ type slot struct {
 	from link.Addr
 }
 
-var _ link.Notifier = (*Driver)(nil)
+// Caps implements link.Driver.
+func (d *Driver) Caps() link.Caps {
+	return link.Caps{ReserveRun: d.ReserveRun, CommitRun: d.CommitRun, ReceiveBuffer: d.ReceiveBuffer, Notify: d.Notify}
+}
 
 // arenaBytes bounds the memory of the slots.
 const arenaBytes = 1 << 20
@@ -135,7 +138,7 @@ func (s *socket) publish() {
 	}
 }
 
-// Notify implements link.Notifier.
+// Notify implements link.Caps.
 func (d *Driver) Notify(wake func()) {
 	s := &d.sock
 	s.mu.Lock()

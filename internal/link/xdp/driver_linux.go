@@ -46,14 +46,7 @@ const (
 	slow
 )
 
-var (
-	_ link.Driver   = (*Driver)(nil)
-	_ link.Pollable = (*Driver)(nil)
-	_ link.Taker    = (*Driver)(nil)
-	_ link.Poster   = (*Driver)(nil)
-	_ link.Peeker   = (*Driver)(nil)
-	_ link.Sleeper  = (*Driver)(nil)
-)
+var _ link.Driver = (*Driver)(nil)
 
 // Addr implements link.Driver.
 func (d *Driver) Addr() link.Addr { return d.addr }
@@ -64,7 +57,16 @@ func (d *Driver) MTU() int { return d.mtu }
 // Properties implements link.Driver: a network promises nothing.
 func (d *Driver) Properties() link.Properties { return link.Properties{} }
 
-// Fd implements link.Pollable. It is -1 once the driver is closed.
+// Caps implements link.Driver.
+func (d *Driver) Caps() link.Caps {
+	return link.Caps{
+		Post:   d.Post,
+		Glance: d.Glance, Take: d.Take, Peek: d.Peek, Pass: d.Pass, ReceiveBuffer: d.ReceiveBuffer,
+		Fd: d.Fd, Sleep: d.Sleep, Awake: d.Awake,
+	}
+}
+
+// Fd implements link.Caps. It is -1 once the driver is closed.
 func (d *Driver) Fd() int { return d.epoll }
 
 // Explain says how the driver is attached.
@@ -129,7 +131,7 @@ func (d *Driver) Commit(n int) {
 	d.counters.BytesOut += uint64(n)
 }
 
-// Post implements link.Poster.
+// Post implements link.Caps.
 func (d *Driver) Post(now clock.Time, frame []byte) {
 	if d.open == slow {
 		copy(d.staged, frame)

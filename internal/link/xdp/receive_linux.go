@@ -30,7 +30,7 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 	return frames, clock.Never
 }
 
-// Glance implements link.Glancer: one load a queue. What the slow path brings it overlooks. It asks for the lines that the next frame will
+// Glance implements link.Caps: one load a queue. What the slow path brings it overlooks. It asks for the lines that the next frame will
 // need, its descriptor's and its own, so that they come beside the index that tells of it and not one behind the other.
 func (d *Driver) Glance() bool {
 	for _, q := range d.queues {
@@ -42,7 +42,7 @@ func (d *Driver) Glance() bool {
 	return false
 }
 
-// Take implements link.Taker.
+// Take implements link.Caps.
 func (d *Driver) Take(now clock.Time, to link.Receiver) bool {
 	d.now = now
 	for _, q := range d.queues {
@@ -111,7 +111,7 @@ func (d *Driver) settle(q *queue, frames int) {
 	}
 }
 
-// Peek implements link.Peeker. What it does not show is for Poll to judge.
+// Peek implements link.Caps. What it does not show is for Poll to judge.
 func (d *Driver) Peek(from link.Addr) (frame []byte) {
 	for _, q := range d.queues {
 		if e, ok := q.rx.peek(); ok {
@@ -125,7 +125,7 @@ func (d *Driver) Peek(from link.Addr) (frame []byte) {
 	return nil
 }
 
-// Pass implements link.Peeker.
+// Pass implements link.Caps.
 func (d *Driver) Pass(now clock.Time, n int) {
 	q := d.peeked
 	e, _ := q.rx.get()

@@ -33,7 +33,7 @@ func (d *Driver) tell(op, fd int) error {
 	return unix.EpollCtl(d.epoll, op, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-// Sleep implements link.Sleeper. A frame that comes before its socket is watched is found when it is.
+// Sleep implements link.Caps. A frame that comes before its socket is watched is found when it is.
 func (d *Driver) Sleep() (ready bool) {
 	if d.closed || d.watched {
 		return false
@@ -51,7 +51,7 @@ func (d *Driver) Sleep() (ready bool) {
 	return false
 }
 
-// Awake implements link.Sleeper.
+// Awake implements link.Caps.
 func (d *Driver) Awake() {
 	if d.closed || !d.watched {
 		return

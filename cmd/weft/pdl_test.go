@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// source writes a source into a file of its own.
+func source(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+const echo = `program Echo: var n; triggers 1, 2; begin end;
+message 1: begin n = n + packetlen; send packet[0] len packetlen as 2 to echo; deliver packet[0] offset 1 into 5 len 1 end;
+message 2: begin display n; if lock(3) then begin clear lock 3; set flag 4 end; n = 1 / packetbyte[0] end; end`
+
+func TestPDLCheckShowsErrorsAndWarnings(t *testing.T) {
+	good, bad := source(t, "good.pdl", echo), source(t, "bad.pdl", "PROGRAM x: BEGIN\n\tAWAIT; y = 1\nEND; END")
+	if status, stdout, stderr := weft("pdl", "check", good); status != 0 || stdout != "" || stderr != "" {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	status, stdout, stderr := weft("pdl", "check", good, bad)
+	want := bad + ":2:9: warning: never reached: the activation has ended before\n    \tAWAIT; y = 1\n    \t       ^\n" +
+		bad + ":2:9: y is not declared\n    \tAWAIT; y = 1\n    \t       ^\n"
+	if status != exitFailed || stdout != "" || stderr != want {
+		t.Errorf("status %d, %q, %q; want %q", status, stdout, stderr, want)
+	}
+	if status, _, stderr := weft("pdl", "check", filepath.Join(t.TempDir(), "none.pdl")); status != exitFailed || !strings.Contains(stderr, "no such file") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+	if status, _, _ := weft("pdl", "check"); status != exitUsage {
+		t.Errorf("without a file: status %d", status)
+	}
+}
+
+func TestPDLFormatPrintsOrWritesBack(t *testing.T) {
+	file := source(t, "x.pdl", "program x: begin await end; end")
+	const want = "PROGRAM x:\nBEGIN\n    AWAIT;\nEND;\nEND;\n"
+	if status, stdout, stderr := weft("pdl", "fmt", file); status != 0 || stdout != want || stderr != "" {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	if status, stdout, stderr := weft("pdl", "fmt", "-w", file); status != 0 || stdout != "" || stderr != "" {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != want {
+		t.Errorf("%q, %v", b, err)
+	}
+	bad := source(t, "bad.pdl", "program")
+	if status, _, stderr := weft("pdl", "fmt", "-w", bad); status != exitFailed || !strings.HasPrefix(stderr, bad+":1:8: ") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+	if b, _ := os.ReadFile(bad); string(b) != "program" {
+		t.Errorf("what is no program was changed to %q", b)
+	}
+}
+
+func TestPDLCompilesAndShowsModules(t *testing.T) {
+	file := source(t, "echo.pdl", echo)
+	out := filepath.Join(t.TempDir(), "out.module")
+	status, stdout, stderr := weft("pdl", "compile", file, "-o", out)
+	if status != 0 || !strings.HasPrefix(stdout, out+": program echo, ") || stderr != "" {
+		t.Fatalf("status %d, %q, %q", status, stdout, stderr)
+	}
+	_, ofSource, _ := weft("pdl", "disasm", file)
+	_, ofModule, _ := weft("pdl", "disasm", out)
+	if !strings.Contains(ofSource, "; 1: program Echo") && !strings.Contains(ofSource, "; 2: message 1: begin n = n + packetlen") || !strings.Contains(ofModule, "; line 2") {
+		t.Errorf("of the source\n%s\nof the module\n%s", ofSource, ofModule)
+	}
+	b, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2]++
+	if err := os.WriteFile(out, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := weft("pdl", "disasm", out); status != exitFailed || !strings.HasPrefix(stderr, "weft: "+out+": decode program: ") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+	if status, _, stderr := weft("pdl", "compile", file); status != 0 || stderr != "" {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+	if _, err := os.Stat(strings.TrimSuffix(file, ".pdl") + ".pdlm"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPDLRunTellsWhatBecomesOfMessages(t *testing.T) {
+	file := source(t, "echo.pdl", echo)
+	var out, errs bytes.Buffer
+	root := newRoot(new(bool))
+	root.SetArgs([]string{"pdl", "run", file + "=9", "--send", "1:text:ab,hex:00ff,7", "--send", "-", "--segment", "5=3", "--lock", "3"})
+	root.SetIn(strings.NewReader("9/2:1\n\nEcho/2:zero:1\n4/1\n"))
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	err := root.ExecuteContext(context.Background())
+	const want = `start of echo (9): await, 1 instructions
+message 1 to echo (9), 12 bytes: await, 12 instructions
+  echo (9) sends 12 bytes 616200ff0700000000000000 as 2 to 9
+  echo (9) delivers 1 bytes 61 to byte 1 of segment 5
+message 2 to echo (9), 8 bytes: await, 12 instructions
+  echo (9) displays 12
+  flags that are set: 4
+message 2 to echo (9), 1 bytes: aborted, 7 instructions: division by zero in line 3
+  echo (9) displays 1
+message 1 to program 4, 0 bytes: no such program
+message 2 to echo (9), 12 bytes: await, 8 instructions
+  echo (9) displays 1
+
+PROGRAM   ACTIVATIONS  INSTRUCTIONS  REFUSED  ABORTED  STATE
+echo (9)  5            40            0        1        running
+`
+	if err == nil || err.Error() != "1 activations were aborted" || out.String() != want {
+		t.Errorf("%v\n%s%s\nwant\n%s", err, out.String(), errs.String(), want)
+	}
+}
+
+func TestPDLRunRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	file := source(t, "echo.pdl", echo)
+	for _, c := range []struct{ args, want string }{
+		{"--send x", `message "x": expected [PROGRAM/]TRIGGER[:PART,PART…], with a number for the trigger`},
+		{"--send other/1", `message "other/1": there is no program other`},
+		{"--send 1:what", `message "1:what": "what": expected a number, text:…, hex:… or zero:N`},
+		{"--send 1:hex:0", `message "1:hex:0": "hex:0": expected a number`},
+		{"--send 1:zero:16384,1", `message "1:zero:16384,1": 16392 bytes, at most 16384 are allowed`},
+		{"--segment 1", `--segment "1": expected ID=BYTES`},
+		{"--segment x=1", `--segment "x=1": expected ID=BYTES`},
+		{"--nic 1", `invalid argument "1" for "--nic"`},
+		{"--budget 0", `invalid argument "0" for "--budget"`},
+	} {
+		status, _, stderr := weft(append([]string{"pdl", "run", file}, strings.Fields(c.args)...)...)
+		if status != exitUsage || !strings.HasPrefix(stderr, "weft: "+c.want) {
+			t.Errorf("%s: status %d, %q; want %q", c.args, status, stderr, c.want)
+		}
+	}
+	if status, _, stderr := weft("pdl", "run", file+"=x"); status != exitUsage || !strings.Contains(stderr, "expected FILE=ID, with a number") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+}
+
+// PANIC-37: the paper's ping, at the address that it sends to, with a pong of ours.
+func TestPDLRunRunsThePapersPing(t *testing.T) {
+	dir := os.Getenv("WEFT_PDL_SAMPLES")
+	if dir == "" {
+		t.Skip("WEFT_PDL_SAMPLES does not name the folder with the paper's programs ping.pdl and delivertest.pdl")
+	}
+	pong := source(t, "pong.pdl", "PROGRAM pong: TRIGGERS 12; BEGIN END; MESSAGE 12: BEGIN SEND PACKET[0] LEN PACKETLEN AS 10 TO ping AT SOURCE END; END")
+	status, stdout, stderr := weft("pdl", "run", filepath.Join(dir, "ping.pdl"), pong+"=415", "--nic", "0:0:0:96:221:127:255:140")
+	if status != 0 || strings.Count(stdout, "\n  ping (1) displays ") != 200 {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
+	}
+}

@@ -1,0 +1,248 @@
+package coll
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"iter"
+	"slices"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Every NIC knows the members of every group of the fabric. It tells its own to every other NIC as it does with names: all of
+// them when a pair opens, each change as it happens (seats.go).
+//
+// A group is one name in one epoch. It gathers seats until it has as many as it should. Then they are put in the order of
+// their names, which gives the ranks, and no process joins any more. Whether all members see the same group is found out by
+// its operation 0, a barrier whose signals carry a sum over all seats: a join completes with that barrier.
+//
+//	            join                    size seats              a member leaves
+//	(nothing) ───────► gathering ──────────────────► complete ──────────────────► broken ──► forgotten with its last seat
+
+// seat is a member, as every NIC knows it.
+type seat struct {
+	vni.Address
+	name   vni.Name
+	number uint32 // by which its NIC knows it
+	size   uint32 // that it expects the group to have; 0 if it shrinks one
+	piece  uint32 // the largest that its NIC takes, in bytes
+	at     wire.Position
+	gone   bool
+}
+
+type group struct {
+	key      vni.Name  // the application is the group's name, the index its epoch
+	seats    []seat    // in the order of their names, which gives the ranks; one that has gone stays if the group is complete
+	local    []*member // on this NIC, also those that are leaving
+	complete bool
+	broken   bool
+	torus    bool   // all members have a position on the same torus
+	piece    int    // bytes of the data in one piece, which every member's NIC takes
+	sum      uint64 // over all seats
+}
+
+// live are the seats that have not gone, by their places.
+func (g *group) live() iter.Seq2[int, *seat] {
+	return func(yield func(int, *seat) bool) {
+		for i := range g.seats {
+			if s := &g.seats[i]; !s.gone && !yield(i, s) {
+				return
+			}
+		}
+	}
+}
+
+// seatOf finds the live seat of a process; nil if it has none.
+func (g *group) seatOf(a vni.Address) *seat {
+	for _, s := range g.live() {
+		if s.Address == a {
+			return s
+		}
+	}
+	return nil
+}
+
+// add takes a seat, unless it is there already.
+func (g *group) add(s seat) {
+	i, _ := slices.BinarySearchFunc(g.seats, s.name, func(o seat, n vni.Name) int { return o.name.Compare(n) })
+	if i == len(g.seats) || g.seats[i] != s {
+		g.seats = slices.Insert(g.seats, i, s)
+	}
+}
+
+// expecting counts the seats that expect a size.
+func (g *group) expecting(size uint32) (n int) {
+	for i := range g.seats {
+		if g.seats[i].size == size {
+			n++
+		}
+	}
+	return n
+}
+
+// rankOf finds the place of a member, gone or not; -1 if it has none.
+func (g *group) rankOf(m *member) int { return g.place(m.own.Address, m.own.number) }
+
+func (g *group) place(a vni.Address, number uint32) int {
+	return slices.IndexFunc(g.seats, func(s seat) bool { return s.number == number && s.Address == a })
+}
+
+// close completes a group: the ranks are fixed.
+func (g *group) close() {
+	g.complete = true
+	h := fnv.New64a()
+	var b [seatLen + 8]byte
+	least := uint32(limits.PageBytes)
+	for i := range g.seats {
+		s := &g.seats[i]
+		putSeat(b[:], 0, s, g.key, 0)
+		binary.LittleEndian.PutUint64(b[seatLen:], s.NIC)
+		h.Write(b[:])
+		least = min(least, s.piece)
+	}
+	g.torus = onTorus(g.seats)
+	g.piece = int(least) &^ 7 // elements of a vector are not cut
+	g.sum = h.Sum64()
+}
+
+// groupFor finds the group that a process with this address joins. It is a new one if there is none, or if the one of that
+// name is complete and either broken or has a seat of this process: then the process begins the next.
+func (t *Table) groupFor(key vni.Name, a vni.Address) *group {
+	g := t.byKey[key]
+	if g == nil || g.complete && (g.broken || g.seatOf(a) != nil) {
+		g = t.newGroup(key)
+	}
+	return g
+}
+
+func (t *Table) newGroup(key vni.Name) *group {
+	g := &group{key: key}
+	t.byKey[key] = g
+	t.list = append(t.list, g)
+	return g
+}
+
+// find returns the group that has this very membership, and its place there.
+func (t *Table) find(key vni.Name, a vni.Address, number uint32) (*group, int) {
+	for _, g := range t.list {
+		if g.key != key {
+			continue
+		}
+		if i := g.place(a, number); i >= 0 {
+			return g, i
+		}
+	}
+	return nil, 0
+}
+
+// forget drops a group that has neither members nor operations here.
+func (t *Table) forget(g *group) {
+	if len(g.local) > 0 || slices.ContainsFunc(g.seats, func(s seat) bool { return !s.gone }) {
+		return
+	}
+	if t.byKey[g.key] == g {
+		delete(t.byKey, g.key)
+	}
+	t.list = slices.DeleteFunc(t.list, func(h *group) bool { return h == g })
+}
+
+// takeSeat adds a member to its group, and lets the members here that wait for it know.
+func (t *Table) takeSeat(g *group, s seat) {
+	g.add(s)
+	t.gathered(g)
+	t.overtaken(g, s.Address)
+}
+
+// gathered looks whether a member here can never be in its group, and whether the group is complete.
+func (t *Table) gathered(g *group) {
+	if !g.complete {
+		t.refuseMisfits(g)
+	}
+	if n := len(g.seats); !g.complete && n > 0 && n == int(g.seats[0].size) && g.expecting(uint32(n)) == n {
+		g.close()
+	}
+	t.tryJoins(g)
+}
+
+// refuseMisfits ends the joins here that cannot come to be. Joins of different sizes can cross on their way; then the member
+// with the lowest name decides. While one with another size is still there, more can come than there is room for; then those
+// with the lowest names stay.
+func (t *Table) refuseMisfits(g *group) {
+	n := len(g.seats)
+	if n == 0 {
+		return
+	}
+	size := g.seats[0].size
+	crowded := size > 0 && n > int(size) && g.expecting(size) == n
+	for _, m := range slices.Clone(g.local) {
+		if m.join != nil && m.base == nil && (m.own.size != size || crowded && g.rankOf(m) >= int(size)) {
+			t.endJoin(m, vni.StatusGroupSize)
+		}
+	}
+}
+
+// loseSeat notes that a member has gone. Operations after last fail for the members here; if all is set, every one does.
+func (t *Table) loseSeat(g *group, i int, last uint32, all bool) {
+	s := &g.seats[i]
+	if s.gone && !all {
+		return
+	}
+	if !g.complete {
+		g.seats = slices.Delete(g.seats, i, i+1)
+		t.gathered(g) // members that shrink a group wait for it no more
+	} else {
+		s.gone, g.broken = true, true
+		for _, m := range slices.Clone(g.local) {
+			t.breakMember(m, i, last, all)
+		}
+		for _, h := range slices.Clone(t.list) { // members that shrink this group wait for it no more
+			if h != g && !h.complete {
+				t.gathered(h)
+			}
+		}
+	}
+	t.forget(g)
+}
+
+// Down ends a session, or the attempt at one: the members at the peer have gone with it, and the others are told, who may not
+// have noticed. If the peer has said goodbye, it has sent all that it owed before.
+func (t *Table) Down(pr *Peer, goodbye bool) {
+	t.up = slices.DeleteFunc(t.up, func(other *Peer) bool { return other == pr })
+	pr.signals, pr.news = nil, peerNews{}
+	nic := pr.NIC()
+	for _, g := range slices.Clone(t.list) {
+		if !g.complete { // all at once: what is left may be a group, with other ranks
+			n := len(g.seats)
+			if g.seats = slices.DeleteFunc(g.seats, func(s seat) bool { return s.NIC == nic }); len(g.seats) < n {
+				t.gathered(g)
+				t.forget(g)
+			}
+			continue
+		}
+		for i := range g.seats {
+			if s := &g.seats[i]; s.NIC == nic && !(s.gone && goodbye) {
+				news := !s.gone
+				t.loseSeat(g, i, 0, true)
+				if news {
+					t.spreadLoss(g, i)
+				}
+			}
+		}
+	}
+}
+
+// spreadLoss tells the other members of a group that one of them has gone.
+func (t *Table) spreadLoss(g *group, rank int) {
+	k := slices.IndexFunc(g.local, func(m *member) bool { return g.rankOf(m) >= 0 })
+	if k < 0 || t.cfg.Defect == mutate.LossNotSpread {
+		return
+	}
+	for i, s := range g.live() {
+		if s.NIC != t.cfg.NIC {
+			t.signal(g.local[k], i, 0, signalLost, 0, uint64(rank))
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package coll
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// engine is an engine with a group table and nothing else. It knows peers, but never comes to open a pair with them: signals
+// to them stay where the table keeps them until then.
+type engine struct {
+	testing.TB
+	*Table
+	peers   map[uint64]*Peer
+	rel     *rel.Module
+	buffers int // of transit memory that are in use
+	counts  []uint64
+}
+
+// request is a command of a process.
+type request struct {
+	memory []byte
+	done   bool
+	c      vni.Completion
+}
+
+func (r *request) Read(to []byte, from uint64) { copy(to, r.memory[from:]) }
+func (r *request) Write(at uint64, b []byte)   { copy(r.memory[at:], b) }
+
+// newEngine is NIC 1, which knows NICs 2 and following.
+func newEngine(t testing.TB, peers int) *engine {
+	e := &engine{TB: t, peers: map[uint64]*Peer{}, counts: make([]uint64, len(vni.Names()))}
+	e.rel = rel.New(rel.Config{NIC: 1, Incarnation: 1, MTU: 1472, UnreachableAfter: time.Second, ProbeEvery: time.Second}, struct{ rel.Handler }{})
+	for i := range peers {
+		id := uint64(i + 2)
+		ep, err := e.rel.Open(id, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(id)}), 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.peers[id] = &Peer{Endpoint: ep}
+	}
+	e.Table = New(Config{NIC: 1, MTU: 1472, Counts: e.counts}, e)
+	return e
+}
+
+func (e *engine) Now() clock.Time                  { return 1 }
+func (e *engine) Peer(nic uint64) *Peer            { return e.peers[nic] }
+func (e *engine) Record(*rel.Endpoint, int) []byte { return nil }
+func (e *engine) Expect(vni.Name, vni.Address)     {}
+func (e *engine) Complete(r Request, c vni.Completion) {
+	q := r.(*request)
+	if q.done {
+		e.Fatal("a command is completed twice")
+	}
+	q.done, q.c = true, c
+}
+func (e *engine) Reject(r Request, status vni.Status, _ error) {
+	e.Complete(r, vni.Completion{Status: status})
+}
+func (e *engine) TakeBuffer(n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	e.buffers++
+	return make([]byte, n)
+}
+func (e *engine) GiveBuffer(b []byte) {
+	if b != nil {
+		e.buffers--
+	}
+}
+
+var teamKey = func() (n vni.Name) {
+	copy(n.App[:], "team")
+	return n
+}()
+
+// process makes a process of this NIC.
+func process(i int) *Process {
+	p := &Process{Address: vni.Address{NIC: 1, Slot: uint16(i + 1), Gen: 7}, Name: vni.Name{Index: uint32(i)}}
+	copy(p.Name.App[:], "m")
+	return p
+}
+
+// team is a group, some of whose members are processes of this NIC; the others are on the peers, one each.
+type team struct {
+	*engine
+	local   []*Process
+	numbers []uint32
+}
+
+// newTeam has some processes of this NIC join, and as many peers tell that theirs have; these have the ranks behind.
+func newTeam(e *engine, local, remote int) *team {
+	g := &team{engine: e}
+	size := uint32(local + remote)
+	for i := range local {
+		g.local = append(g.local, process(i))
+		e.Command(g.local[i], &request{memory: make([]byte, size*vni.RosterBytes)}, vni.Command{Code: vni.CodeJoinGroup, Size: size}, &vni.SendContext{Receiver: teamKey})
+		g.numbers = append(g.numbers, g.local[i].members[0].own.number)
+	}
+	for i := range remote {
+		pr := e.peers[uint64(i+2)]
+		e.News(pr, news(NewsOfJoin, pr.news.heard+1, fmt.Sprint("p", i), 1, 1, size))
+	}
+	e.Run()
+	return g
+}
+
+func (g *team) member(i int) *member { return g.members[g.numbers[i]] }
+
+// start has a member begin an operation.
+func (g *team) start(i int, code vni.Code, tag uint64, memory []byte) *request {
+	r := &request{memory: memory}
+	g.Command(g.local[i], r, vni.Command{Code: code, Group: g.numbers[i], Size: uint32(len(g.member(i).g.seats))}, &vni.SendContext{Tag: tag, Len: uint64(len(memory))})
+	return r
+}
+
+// each has every member of this NIC begin an operation, which must end well for all.
+func (g *team) each(code vni.Code, tag uint64, memory func(i int) []byte) {
+	g.Helper()
+	var l []*request
+	for i := range g.local {
+		l = append(l, g.start(i, code, tag, memory(i)))
+	}
+	g.Run()
+	for i, r := range l {
+		if !r.done || r.c.Status != vni.StatusOK {
+			g.Fatalf("member %d: ended %v, %v", i, r.done, r.c.Status)
+		}
+	}
+}
+
+// news is what a peer tells of a process of its.
+func news(op byte, change uint32, name string, slot uint16, number, size uint32) []byte {
+	b := make([]byte, seatLen)
+	s := seat{Address: vni.Address{Slot: slot, Gen: 7}, number: number, size: size, piece: 1400}
+	copy(s.name.App[:], name)
+	putSeat(b, op, &s, teamKey, 0)
+	binary.LittleEndian.PutUint32(b[80:], change)
+	return b
+}

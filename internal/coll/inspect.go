@@ -1,0 +1,149 @@
+package coll
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Group is what tools are told about a group.
+type Group struct {
+	Name    string
+	Epoch   uint32
+	Size    int // 0 if it is not known
+	Members []Member
+	State   string // gathering, complete or broken
+}
+
+// Member is a process of a group.
+type Member struct {
+	Name vni.Name
+	vni.Address
+}
+
+// Groups lists the groups of the fabric by name and epoch.
+func (t *Table) Groups() []Group {
+	var l []Group
+	for _, g := range t.list {
+		i := Group{Name: g.key.Application(), Epoch: g.key.Index, State: "gathering"}
+		for k := range g.seats {
+			i.Size = max(i.Size, int(g.seats[k].size))
+		}
+		for _, s := range g.live() {
+			i.Members = append(i.Members, Member{s.name, s.Address})
+		}
+		if g.complete {
+			i.State, i.Size = "complete", len(g.seats)
+		}
+		if g.broken {
+			i.State = "broken"
+		}
+		l = append(l, i)
+	}
+	slices.SortStableFunc(l, func(a, b Group) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Epoch, b.Epoch)) })
+	return l
+}
+
+// Len is how many groups the table has.
+func (t *Table) Len() int { return len(t.list) }
+
+// Usage is what the table takes of the NIC's memory.
+type Usage struct {
+	Groups, Seats, SeatsInUse int
+	GroupBytes, SeatBytes     int64 // each
+}
+
+// Usage looks at every group.
+func (t *Table) Usage() Usage {
+	const perKey = (unsafe.Sizeof(vni.Name{}) + unsafe.Sizeof((*group)(nil))) * 5 / 4 // in the map
+	u := Usage{Groups: len(t.list), GroupBytes: int64(unsafe.Sizeof(group{}) + perKey), SeatBytes: int64(unsafe.Sizeof(seat{}))}
+	for _, g := range t.list {
+		u.Seats += cap(g.seats)
+		u.SeatsInUse += len(g.seats)
+	}
+	return u
+}
+
+// Audit says which of its limits a membership does not keep, if any.
+func (t *Table) Audit() error {
+	for _, g := range t.list {
+		for _, m := range g.local {
+			if m.staged < 0 || m.staged > limits.GroupStaging || m.stagedOps < 0 || m.stagedOps > limits.GroupStagedOperations || m.inTransit < 0 {
+				return fmt.Errorf("%v in group %v has %d bytes of %d operations staged, %d in transit", m.own.name, g.key, m.staged, m.stagedOps, m.inTransit)
+			}
+			transit, staged, waiting := 0, 0, 0
+			for _, o := range m.ops { // sums: order does not matter
+				switch {
+				case o.held && o.staged:
+					staged += o.length
+				case o.held:
+					transit += o.length
+				case o.waits:
+					waiting++
+				}
+			}
+			if transit != m.inTransit || staged != m.staged || waiting != m.waiting {
+				return fmt.Errorf("%v in group %v holds %d bytes in transit and %d staged, and has counted %d and %d; %d operations wait, and %d are counted",
+					m.own.name, g.key, transit, staged, m.inTransit, m.staged, waiting, m.waiting)
+			}
+		}
+	}
+	return nil
+}
+
+// Leaks says what is left of operations; nothing may be when no process has one under way.
+func (t *Table) Leaks() error {
+	if t.underWay == 0 && t.legs == 0 && len(t.here) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d collective operations, %d legs of them, %d signals", t.underWay, t.legs, len(t.here))
+}
+
+// Parents are the parents of all ranks in the tree of a root, as the members of a group of this NIC find them: -1 at the
+// root. positions has those of the members' NICs by rank; without it the tree is binomial.
+func Parents(positions []wire.Position, root, n int) []int {
+	seats := make([]seat, len(positions))
+	for i := range seats {
+		seats[i].at = positions[i]
+	}
+	all := make([]int, n)
+	for i := range n {
+		if onTorus(seats) {
+			all[i] = torusBranch(seats, i, root).parent
+		} else {
+			all[i] = binomial(i, root, n).parent
+		}
+	}
+	return all
+}
+
+// Above is the parent of this NIC's member of a group in the tree of a root, by which its data goes; ok is false if this
+// NIC has no member there. For simulations, which count how deep trees are.
+func (t *Table) Above(group vni.Name, root int) (parent int, ok bool) {
+	if g := t.byKey[group]; g != nil && g.complete && len(g.local) > 0 && root < len(g.seats) {
+		return t.branch(g.local[0], root).parent, true
+	}
+	return 0, false
+}
+
+// Learn takes over the memberships at other NICs, all at once, as those would tell them. Simulations of groups on more NICs than
+// they can open pairs between have no other way; elsewhere NICs tell one another.
+func (t *Table) Learn(others []*Table) {
+	for _, other := range others {
+		for _, g := range other.list {
+			for _, m := range g.local {
+				if other != t && !m.left {
+					t.groupFor(g.key, m.own.Address).add(m.own)
+				}
+			}
+		}
+	}
+	for _, g := range t.list {
+		t.gathered(g)
+	}
+}

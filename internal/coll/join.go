@@ -1,0 +1,208 @@
+package coll
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// joinGroup takes a JoinGroup (QNIX-54): its size is checked against the members that there are, the membership is told to
+// every NIC, and the join completes when all members have come.
+func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
+	base, ok := p.base(c.Group)
+	if !ok {
+		t.fail(r, vni.StatusNoGroup, nil)
+		return
+	}
+	bad := c.Size == 0 || c.Size > limits.GroupMembers || key.Index != 0
+	if base != nil {
+		bad = c.Size != 0 || key.App != base.key.App || key.Index <= base.key.Index
+	}
+	if !key.Valid() || bad || p.Address.Slot == 0 || len(p.members) >= limits.Groups {
+		t.nic.Reject(r, vni.StatusBadArgument, fmt.Errorf("join of group %v with size %d", key, c.Size))
+		return
+	}
+	switch g := t.byKey[key]; {
+	case g == nil:
+	case g.seatOf(p.Address) != nil:
+		t.fail(r, vni.StatusGroupJoined, nil)
+		return
+	case g.complete && !g.broken || !g.complete && !g.fits(c.Size):
+		t.fail(r, vni.StatusGroupSize, nil)
+		t.forget(g)
+		return
+	}
+	t.nextNumber()
+	m := &member{p: p, g: t.groupFor(key, p.Address), join: r, base: base, ops: make(map[uint32]*operation)}
+	m.own = seat{Address: p.Address, name: p.Name, number: t.number, size: c.Size, piece: t.ownPiece(), at: t.cfg.Position}
+	t.members[m.own.number] = m
+	p.members = append(p.members, m)
+	m.g.local = append(m.g.local, m)
+	t.count(vni.NICJoins)
+	t.spreadSeat(NewsOfJoin, m, 0)
+	t.takeSeat(m.g, m.own)
+}
+
+// base finds the group that a process shrinks by a join that names a membership; nil if it names none.
+func (p *Process) base(number uint32) (g *group, ok bool) {
+	if number == 0 {
+		return nil, true
+	}
+	if m := p.member(number); m != nil && m.g.complete {
+		return m.g, true
+	}
+	return nil, false
+}
+
+// nextNumber finds the number of the next member: none is 0 or that of another, also after four thousand million.
+func (t *Table) nextNumber() {
+	for t.number++; t.number == 0 || t.members[t.number] != nil; t.number++ {
+	}
+}
+
+// ownPiece is the largest piece that this NIC takes.
+func (t *Table) ownPiece() uint32 {
+	return uint32(min(max(t.cfg.MTU-wire.Overhead-wire.PieceLen, leastPiece), limits.PageBytes))
+}
+
+// overtaken has the members here that shrink a group to g's name look whether the member at a has gone on to a later epoch
+// than theirs, where it waits for them; and if it is here, whether others have. Such joins end, and their processes try the
+// next epoch.
+func (t *Table) overtaken(g *group, a vni.Address) {
+	for _, h := range slices.Clone(t.list) {
+		if h.key.App != g.key.App || h.complete {
+			continue
+		}
+		for _, m := range slices.Clone(h.local) {
+			if m.join != nil && m.base != nil && (h == g && m.own.Address == a || h.key.Index < g.key.Index) && t.ahead(m) {
+				t.endJoin(m, vni.StatusGroupMismatch)
+			}
+		}
+	}
+}
+
+// ahead reports whether a member of the group that m shrinks has a seat in a later epoch than m.
+func (t *Table) ahead(m *member) bool {
+	for _, h := range t.list {
+		if h.key.App != m.g.key.App || int32(h.key.Index-m.g.key.Index) <= 0 {
+			continue
+		}
+		for _, s := range m.base.live() {
+			if h.seatOf(s.Address) != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fits reports whether one more that expects this size can be in a group that still gathers: the member that decides expects
+// it too, and there is room. Others may be there that have been told that theirs is wrong, and of whose leaving no news has
+// come.
+func (g *group) fits(size uint32) bool {
+	agreeing, n := g.expecting(size), len(g.seats)
+	if n == 0 || size == 0 {
+		return agreeing == n
+	}
+	return g.seats[0].size == size && agreeing < int(size)
+}
+
+// tryJoins tries all joins of a group that have not completed.
+func (t *Table) tryJoins(g *group) {
+	for _, m := range slices.Clone(g.local) {
+		if m.state == memberJoining {
+			t.tryJoin(m)
+		}
+	}
+}
+
+// tryJoin begins m's part in a group that is complete, and completes one that m shrinks to.
+func (t *Table) tryJoin(m *member) {
+	g := m.g
+	if m.join == nil || m.next != 0 {
+		return
+	}
+	if g.complete {
+		if m.rank = g.rankOf(m); m.rank >= 0 {
+			t.openMember(m)
+		}
+		return
+	}
+	if m.base == nil {
+		return
+	}
+	for _, s := range m.base.live() {
+		if g.seatOf(s.Address) == nil {
+			return
+		}
+	}
+	g.close()
+	t.tryJoins(g)
+}
+
+// openMember begins operation 0, by which the members find out that they agree on who they are.
+func (t *Table) openMember(m *member) {
+	m.next = 1
+	o := t.operation(m, 0)
+	if o.rounds != 0 && o.sum != m.g.sum && t.cfg.Defect != mutate.SumIgnored {
+		t.mismatch(m)
+		return
+	}
+	o.kind, o.entered, o.req, o.sum = kindBarrier, true, m.join, m.g.sum
+	t.watch(o)
+	t.advanceBarrier(o)
+}
+
+// joined completes a join.
+func (t *Table) joined(m *member) {
+	r := m.join
+	m.join = nil
+	if m.state == memberJoining {
+		m.state = memberOpen
+	}
+	if r == nil {
+		return
+	}
+	var b [vni.RosterBytes]byte
+	le := binary.LittleEndian
+	for i := range m.g.seats {
+		s := &m.g.seats[i]
+		clear(b[:])
+		copy(b[:], s.name.App[:])
+		le.PutUint32(b[24:], s.name.Index)
+		le.PutUint32(b[28:], s.Gen)
+		le.PutUint64(b[32:], s.NIC)
+		le.PutUint16(b[40:], s.Slot)
+		r.Write(uint64(i)*vni.RosterBytes, b[:])
+	}
+	n := uint64(len(m.g.seats))
+	t.nic.Complete(r, vni.Completion{Status: vni.StatusOK, Len: n * vni.RosterBytes, Full: n * vni.RosterBytes, Gen: m.own.number,
+		NIC: uint64(m.g.piece), Tag: uint64(m.rank)<<32 | n})
+}
+
+// takeJoin takes the request of a join away from its membership, and returns it with the number of the last operation that has
+// been completed.
+func (t *Table) takeJoin(m *member) (r Request, last uint32) {
+	r, last = m.join, m.finished()
+	m.join = nil
+	if o := m.ops[0]; o != nil && r != nil && o.req == r {
+		t.takeRequest(o)
+	}
+	return r, last
+}
+
+// endJoin fails a join.
+func (t *Table) endJoin(m *member, status vni.Status) {
+	r, last := t.takeJoin(m)
+	if t.cfg.Defect != mutate.JoinKept || status != vni.StatusCancelled {
+		t.leave(m, last)
+	}
+	if r != nil {
+		t.fail(r, status, m)
+	}
+}

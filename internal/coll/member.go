@@ -1,0 +1,240 @@
+package coll
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// A member is a process of this NIC in a group.
+//
+//	 join                 all seats taken, operation 0        a member goes            leave
+//	──────► joining ────────────────────────────────► open ──────────────► broken ──────────────► leaving ──► (forgotten)
+//	           └────────────── another size, another idea of who is a member ─────────────────────────▲
+//
+// A member that is leaving is still known, since its NIC may have to pass on what came before.
+type memberState uint8
+
+const (
+	memberJoining memberState = iota
+	memberOpen
+	memberBroken
+)
+
+type member struct {
+	p     *Process // nil once it is leaving
+	g     *group
+	own   seat
+	state memberState
+	left  bool
+	rank  int
+	join  Request // until it is complete
+	base  *group  // that it shrinks; nil else
+
+	branches map[int]*branch // its place in the trees of some roots
+
+	next  uint32 // number of its process's next operation
+	ops   map[uint32]*operation
+	dead  int    // rank of the member that broke the group
+	last  uint32 // of a broken group: later operations are over
+	over  bool   // and so are all others
+	wrong bool   // broken by a disagreement, not an end
+
+	inTransit int // bytes held for others
+	staged    int // bytes held for its process
+	stagedOps int // operations that they belong to
+	waiting   int // operations that need transit memory
+}
+
+// Command takes a command about a group, whose memory r has.
+func (t *Table) Command(p *Process, r Request, c vni.Command, sc *vni.SendContext) {
+	if c.Code == vni.CodeJoinGroup {
+		t.joinGroup(p, r, c, sc.Receiver)
+		return
+	}
+	m := p.member(c.Group)
+	switch {
+	case m == nil || m.state == memberJoining:
+		t.fail(r, vni.StatusNoGroup, nil)
+	case c.Code == vni.CodeLeave:
+		t.leave(m, m.finished())
+		t.nic.Complete(r, vni.Completion{Status: vni.StatusOK})
+	case m.ended(m.next):
+		t.fail(r, m.brokenStatus(), m)
+	case c.Code == vni.CodeBarrier && int(c.Size) != len(m.g.seats):
+		t.fail(r, vni.StatusGroupSize, nil)
+	default:
+		t.enter(m, r, c.Code, sc.Tag, int(sc.Len))
+	}
+}
+
+// member finds a membership of the process by the number that its NIC gave it.
+func (p *Process) member(number uint32) *member {
+	for _, m := range p.members {
+		if m.own.number == number {
+			return m
+		}
+	}
+	return nil
+}
+
+// ended reports whether an operation cannot be done any more, since a member has gone that has not done it.
+func (m *member) ended(number uint32) bool {
+	return m.state == memberBroken && (m.over || int32(number-m.last) > 0)
+}
+
+// brokenStatus is what an operation of a broken group fails with.
+func (m *member) brokenStatus() vni.Status {
+	if m.wrong {
+		return vni.StatusGroupMismatch
+	}
+	return vni.StatusGroupBroken
+}
+
+// fail ends an operation that cannot be done. Of one that m's group can no longer do, its process is told which member has
+// gone; of another, m may be nil.
+func (t *Table) fail(r Request, status vni.Status, m *member) {
+	t.count(vni.NICCollectivesFailed)
+	if status == vni.StatusNoGroup || status == vni.StatusGroupSize || status == vni.StatusGroupJoined {
+		t.nic.Reject(r, status, fmt.Errorf("group operation: %v", status))
+		return
+	}
+	c := vni.Completion{Status: status, Tag: uint64(m.dead)}
+	if t.cfg.Defect == mutate.OtherBlamed {
+		c.Tag = uint64(m.rank)
+	}
+	if m.dead < len(m.g.seats) {
+		d := &m.g.seats[m.dead]
+		c.NIC, c.Slot, c.Gen = d.NIC, d.Slot, d.Gen
+	}
+	t.nic.Complete(r, c)
+}
+
+// finished is the number of the last operation up to which m has completed all.
+func (m *member) finished() uint32 {
+	last := m.next - 1
+	for n, o := range m.ops { // the least of them, whatever the order
+		if o.entered && o.req != nil && int32(n-1-last) < 0 {
+			last = n - 1
+		}
+	}
+	return last
+}
+
+// leave ends a membership. The others' operations later than last fail.
+func (t *Table) leave(m *member, last uint32) {
+	if m.left {
+		return
+	}
+	m.left = true
+	t.spreadSeat(NewsOfLeave, m, last)
+	if p := m.p; p != nil {
+		p.members = slices.DeleteFunc(p.members, func(o *member) bool { return o == m })
+		m.p = nil
+	}
+	if i := m.g.rankOf(m); i >= 0 {
+		t.loseSeat(m.g, i, last, false)
+	}
+	t.breakMember(m, max(m.rank, 0), last, m.state == memberJoining)
+	t.retire(m)
+}
+
+// Gone ends the memberships of a process that goes. Its operations end with it.
+func (t *Table) Gone(p *Process) {
+	for len(p.members) > 0 {
+		m := p.members[len(p.members)-1]
+		r, last := t.takeJoin(m)
+		if r != nil {
+			t.nic.Complete(r, vni.Completion{Status: vni.StatusClosed})
+		}
+		t.leave(m, last)
+	}
+}
+
+// retire forgets a member that has left, once no other needs its NIC for what came before.
+func (t *Table) retire(m *member) {
+	if !m.left || len(m.ops) > 0 {
+		return
+	}
+	delete(t.members, m.own.number)
+	m.g.local = slices.DeleteFunc(m.g.local, func(o *member) bool { return o == m })
+	t.forget(m.g)
+}
+
+// breakMember ends the operations of m that can no longer complete: those after last, or all. rank is that of the member that
+// has gone.
+func (t *Table) breakMember(m *member, rank int, last uint32, all bool) {
+	if m.join != nil && m.g.complete && (all || int32(last) < 0) { // a member that went after its own join owes ours nothing
+		m.dead = rank
+		t.endJoin(m, vni.StatusGroupBroken)
+		return
+	}
+	if m.state != memberBroken {
+		m.state, m.dead, m.last = memberBroken, rank, last
+	}
+	if int32(last-m.last) < 0 {
+		m.last = last
+	}
+	m.over = m.over || all
+	numbers := slices.SortedFunc(maps.Keys(m.ops), func(a, b uint32) int { return int(int32(a - b)) })
+	for _, n := range numbers {
+		if !m.ended(n) {
+			continue
+		}
+		o := m.ops[n]
+		if r := t.takeRequest(o); r != nil {
+			t.fail(r, m.brokenStatus(), m)
+		}
+		t.free(o)
+	}
+	t.retire(m)
+}
+
+// mismatch breaks the group because its members do different things.
+func (t *Table) mismatch(m *member) {
+	if m.state != memberBroken {
+		m.wrong = true
+	}
+	own := m.g.rankOf(m)
+	for i := range m.g.live() {
+		if i != own {
+			t.signal(m, i, 0, signalMismatch, 0, m.g.sum)
+		}
+	}
+	t.disagreed(m)
+}
+
+// disagreed takes it that the members of a group do not agree.
+func (t *Table) disagreed(m *member) {
+	if m.join != nil {
+		t.endJoin(m, vni.StatusGroupMismatch)
+		return
+	}
+	if m.state != memberBroken {
+		m.wrong = true
+	}
+	t.breakMember(m, max(m.rank, 0), 0, true)
+}
+
+// Cancel withdraws an operation of a process. A member that has begun one cannot withdraw it without the others, so the
+// process leaves the group.
+func (t *Table) Cancel(p *Process, r Request) {
+	for _, m := range p.members {
+		if m.join == r {
+			t.endJoin(m, vni.StatusCancelled)
+			return
+		}
+		for _, o := range m.ops { // order does not matter: one has it
+			if o.req == r {
+				last := m.finished()
+				t.nic.Complete(t.takeRequest(o), vni.Completion{Status: vni.StatusCancelled})
+				t.leave(m, last)
+				return
+			}
+		}
+	}
+	t.nic.Complete(r, vni.Completion{Status: vni.StatusCancelled})
+}

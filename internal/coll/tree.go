@@ -1,0 +1,223 @@
+package coll
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Data of a collective operation goes down a tree from the root, or up to it. Its shape is one of two.
+//
+// Binomial: ranks are counted from the root, and a member's parent has its number without the lowest bit. No way is longer
+// than log2 of the members, and the members with the longest ways below them are served first.
+//
+//	0 ─┬─ 4 ─┬─ 6 ─── 7
+//	   │     └─ 5
+//	   ├─ 2 ─── 3
+//	   └─ 1
+//
+// Torus: if the NICs of all members have a position on one torus (QNIX-52), the data goes along the root's row first, to
+// one member in each column, and then along the columns. Both are rings: from where the data is it goes both ways round,
+// and each way is halved. The member in the middle of a way gets it first and serves the far half, while the near half is
+// served on: so no two of them use the same link at the same time, and no way has more than log2 of its length in steps.
+// Members at one position are a binomial tree below the first of them.
+//
+//	ring of 10, data at 0:   0 ─┬─► 3 ─┬─► 5         0 ─┬─► 7 ───► 6
+//	                            │      └─► 4            ├─► 8
+//	                            ├─► 2                   └─► 9
+//	                            └─► 1
+//
+// Every member finds the same tree by itself, since the positions are part of the seats that operation 0 compares.
+
+// branch is a member's place in the tree of a root.
+type branch struct {
+	parent   int   // rank; -1 at the root
+	children []int // ranks, those with the most below them first
+}
+
+// branch finds the place of m in the tree of a root. Those used last are kept, since finding one takes a while and memory.
+func (t *Table) branch(m *member, root int) *branch {
+	if b := m.branches[root]; b != nil {
+		return b
+	}
+	if m.branches == nil || len(m.branches) >= limits.TreesKept {
+		m.branches = make(map[int]*branch)
+	}
+	g := m.g
+	var b branch
+	if g.torus && !(t.cfg.Defect == mutate.TorusForgotten && t.cfg.NIC%3 == 0) {
+		b = torusBranch(g.seats, m.rank, root)
+	} else {
+		b = binomial(m.rank, root, len(g.seats))
+	}
+	m.branches[root] = &b
+	return &b
+}
+
+// onTorus reports whether all seats have a position on the same torus.
+func onTorus(seats []seat) bool {
+	return len(seats) > 0 && !slices.ContainsFunc(seats, func(s seat) bool {
+		first := seats[0].at
+		return s.at.Width == 0 || s.at.Width != first.Width || s.at.Height != first.Height
+	})
+}
+
+// binomial is the place of the i-th of n in the tree of the root-th.
+func binomial(i, root, n int) branch {
+	v := (i - root + n) % n
+	b := branch{parent: -1}
+	low := v & -v
+	if v == 0 {
+		low = 1 << bits.Len(uint(n-1))
+	} else {
+		b.parent = (v&(v-1) + root) % n
+	}
+	for d := low >> 1; d > 0; d /= 2 {
+		if v+d < n {
+			b.children = append(b.children, (v+d+root)%n)
+		}
+	}
+	return b
+}
+
+// torusBranch is the place of the member with a rank in the torus tree of a root.
+func torusBranch(seats []seat, rank, root int) branch {
+	t := torus{seats, root, seats[root].at}
+	here := seats[rank].at
+	same := t.members(here)
+	b := binomial(slices.Index(same, rank), 0, len(same))
+	for i := range b.children {
+		b.children[i] = same[b.children[i]]
+	}
+	if b.parent >= 0 {
+		b.parent = same[b.parent]
+		return b
+	}
+	var rows, columns []int
+	head := t.head(here.X)
+	if here == head {
+		up, down := ring(int(here.Width), int(t.home.X), int(here.X), t.columns())
+		if up >= 0 {
+			b.parent = t.members(t.head(uint16(up)))[0]
+		}
+		for _, x := range down {
+			rows = append(rows, t.members(t.head(uint16(x)))[0])
+		}
+	}
+	up, down := ring(int(here.Height), int(head.Y), int(here.Y), t.column(here.X))
+	if up >= 0 {
+		here.Y = uint16(up)
+		b.parent = t.members(here)[0]
+	}
+	for _, y := range down {
+		here.Y = uint16(y)
+		columns = append(columns, t.members(here)[0])
+	}
+	b.children = slices.Concat(rows, columns, b.children)
+	return b
+}
+
+// torus is what one torus tree is made from.
+type torus struct {
+	seats []seat
+	root  int
+	home  wire.Position // of the root
+}
+
+// members are the ranks at a position, the first being the one that the data comes to.
+func (t *torus) members(at wire.Position) (ranks []int) {
+	if at == t.home {
+		ranks = append(ranks, t.root)
+	}
+	for i := range t.seats {
+		if t.seats[i].at == at && i != t.root {
+			ranks = append(ranks, i)
+		}
+	}
+	return ranks
+}
+
+// columns are those with a member, in any order and perhaps more than once, like column.
+func (t *torus) columns() (xs []int) {
+	for i := range t.seats {
+		xs = append(xs, int(t.seats[i].at.X))
+	}
+	return xs
+}
+
+// column has the rows of a column's members.
+func (t *torus) column(x uint16) (ys []int) {
+	for i := range t.seats {
+		if at := t.seats[i].at; at.X == x {
+			ys = append(ys, int(at.Y))
+		}
+	}
+	return ys
+}
+
+// head is the position in a column that is nearest to the root's row, ahead of it rather than behind: the data enters the
+// column there.
+func (t *torus) head(x uint16) wire.Position {
+	h := int(t.home.Height)
+	best, least := t.home, 2*h
+	for _, y := range t.column(x) {
+		ahead := (y - int(t.home.Y) + h) % h
+		if d := min(2*ahead, 2*(h-ahead)+1); d < least {
+			best.X, best.Y, least = x, uint16(y), d
+		}
+	}
+	return best
+}
+
+// ring is the place of self, one of some points on a ring of a size, in the tree of the point where the data is. Up is -1
+// there. It sorts the points.
+func ring(size, from, self int, points []int) (up int, down []int) {
+	away := func(p int) int { return (p - from + size) % size }
+	slices.SortFunc(points, func(p, q int) int { return away(p) - away(q) })
+	points = slices.DeleteFunc(slices.Compact(points), func(p int) bool { return p == from })
+	k, _ := slices.BinarySearchFunc(points, size/2+1, func(p, d int) int { return away(p) - d })
+	arms := [2][]int{points[:k], points[k:]}
+	slices.Reverse(arms[1]) // the other way round
+	up = -1
+	for _, arm := range arms {
+		i := slices.Index(arm, self)
+		if i < 0 && self != from {
+			continue
+		}
+		parent, children := halve(len(arm), i)
+		switch {
+		case parent >= 0:
+			up = arm[parent]
+		case i >= 0:
+			up = from
+		}
+		for _, c := range children {
+			down = append(down, arm[c])
+		}
+	}
+	return up, down
+}
+
+// halve returns the parent and the children of node i in a binary-halving tree over 0…n-1. The root is -1, before the first: each
+// node serves the one in the middle of what is left to it, which serves what is behind.
+func halve(n, i int) (parent int, children []int) {
+	owner, low, high := -1, 0, n
+	parent = -1
+	for owner != i {
+		switch middle := (low + high) / 2; {
+		case i < middle:
+			high = middle
+		default:
+			parent, owner, low = owner, middle, middle+1
+		}
+	}
+	for low < high {
+		middle := (low + high) / 2
+		children = append(children, middle)
+		high = middle
+	}
+	return parent, children
+}

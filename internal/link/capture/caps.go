@@ -1,0 +1,101 @@
+package capture
+
+import (
+	"slices"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
+)
+
+// Caps implements link.Driver. The driver below keeps what it can do: frames that leave or come by these ways are recorded as well.
+func (c *Driver) Caps() link.Caps {
+	caps := c.below
+	if caps.Post != nil {
+		caps.Post = c.post
+	}
+	if caps.PostLone != nil {
+		caps.PostLone = c.postLone
+	}
+	if caps.ReserveRun != nil {
+		caps.ReserveRun, caps.CommitRun = c.reserveRun, c.commitRun
+	}
+	if caps.Take != nil {
+		caps.Take = c.take
+	}
+	if caps.Peek != nil {
+		caps.Peek, caps.Pass = c.peek, c.pass
+	}
+	return caps
+}
+
+// post implements link.Caps.
+func (c *Driver) post(now clock.Time, frame []byte) {
+	c.now = now
+	c.recordOut(frame)
+	c.reserved = nil
+	c.below.Post(now, frame)
+}
+
+// postLone implements link.Caps.
+func (c *Driver) postLone(now clock.Time, to link.Addr, head *[6]uint64, body []byte) bool {
+	if !c.below.PostLone(now, to, head, body) {
+		return false
+	}
+	c.now, c.to = now, to
+	c.recordOut(c.single[:link.PutLone(c.single, head, body)])
+	return true
+}
+
+// reserveRun implements link.Caps.
+func (c *Driver) reserveRun(to link.Addr, size, n int) []byte {
+	c.reserved, c.to, c.size = c.below.ReserveRun(to, size, n), to, size
+	return c.reserved
+}
+
+// commitRun implements link.Caps.
+func (c *Driver) commitRun(n int) {
+	for range min(n, len(c.reserved)/max(c.size, 1)) {
+		c.recordOut(c.reserved[:c.size])
+		c.reserved = c.reserved[c.size:]
+	}
+	c.reserved = nil
+	c.below.CommitRun(n)
+}
+
+// take implements link.Caps.
+func (c *Driver) take(now clock.Time, to link.Receiver) bool {
+	c.now, c.receiver = now, to
+	took := c.below.Take(now, &c.tap)
+	c.receiver = nil
+	return took
+}
+
+// peek implements link.Caps. The frame is recorded when it is looked at, since an answer to it may leave before Pass.
+func (c *Driver) peek(from link.Addr) []byte {
+	b := c.below.Peek(from)
+	if b == nil {
+		return nil
+	}
+	if c.peeked = from; !slices.Contains(c.seen, from) {
+		c.recordIn(c.now, from, b)
+		c.seen = append(c.seen, from)
+	}
+	return b
+}
+
+// pass implements link.Caps.
+func (c *Driver) pass(now clock.Time, n int) {
+	c.now = now
+	c.forget(c.peeked)
+	c.below.Pass(now, n)
+}
+
+// forget reports whether the next frame from an address is recorded, which it will not be any more.
+func (c *Driver) forget(from link.Addr) bool {
+	i := slices.Index(c.seen, from)
+	if i < 0 {
+		return false
+	}
+	c.seen = slices.Delete(c.seen, i, i+1)
+	return true
+}

@@ -1,0 +1,118 @@
+package capture
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// A file is a sequence of blocks (draft-ietf-opsawg-pcapng), in little-endian words here:
+//
+//	section header   0x0a0d0d0a │ length │ 0x1a2b3c4d │ version 1.0 │ length of the section, unknown │ options │ length
+//	interface        1          │ length │ link type RAW │ snap length                               │ options │ length
+//	packet           6          │ length │ interface 0 │ time │ bytes here │ bytes in truth │ packet │ options │ length
+//	statistics       5          │ length │ interface 0 │ time                                         │ options │ length
+//
+// Everything is padded to four bytes. Times are nanoseconds of the Unix epoch, the high word first. An option is its code, its length
+// and its value.
+const (
+	blockSection    = 0x0a0d0d0a
+	blockInterface  = 1
+	blockPacket     = 6
+	blockStatistics = 5
+
+	byteOrder = 0x1a2b3c4d
+	linkRaw   = 101 // each packet begins with its IP header
+
+	optionApplication = 4 // of a section
+	optionName        = 2 // of an interface
+	optionResolution  = 9
+	optionFlags       = 2 // of a packet
+	optionReceived    = 4 // of statistics
+	optionDropped     = 5
+
+	nanoseconds = 9 // 10^-9 s
+	flagInbound = 1
+	flagOutward = 2
+)
+
+// packetBytes is what the block of a packet of n bytes takes, statisticsBytes what the last block of a file does.
+func packetBytes(n int) int { return 32 + padded(n) + 12 }
+
+const statisticsBytes = 24 + 2*12 + 4
+
+func padded(n int) int { return (n + 3) &^ 3 }
+
+var le = binary.LittleEndian
+
+// begin appends a block's beginning to b; end ends the block that begins at an offset.
+func begin(b []byte, kind uint32) []byte { return le.AppendUint32(le.AppendUint32(b, kind), 0) }
+
+func end(b []byte, at int) []byte {
+	n := uint32(len(b) - at + 4)
+	le.PutUint32(b[at+4:], n)
+	return le.AppendUint32(b, n)
+}
+
+func pad(b []byte) []byte {
+	for len(b)%4 != 0 { // each block is of whole words, and so is what lies before it
+		b = append(b, 0)
+	}
+	return b
+}
+
+func option(b []byte, code uint16, value string) []byte {
+	b = le.AppendUint16(le.AppendUint16(b, code), uint16(len(value)))
+	return pad(append(b, value...))
+}
+
+// endOptions is the option that ends the others.
+func endOptions(b []byte) []byte { return le.AppendUint32(b, 0) }
+
+// appendHead appends the blocks with which a file begins.
+func appendHead(b []byte, name string, snap int) []byte {
+	at := len(b)
+	b = begin(b, blockSection)
+	b = le.AppendUint32(b, byteOrder)
+	b = le.AppendUint16(le.AppendUint16(b, 1), 0)
+	b = le.AppendUint64(b, 1<<64-1)
+	b = end(endOptions(option(b, optionApplication, "weft")), at)
+	at = len(b)
+	b = begin(b, blockInterface)
+	b = le.AppendUint32(b, linkRaw)
+	b = le.AppendUint32(b, uint32(snap))
+	b = option(b, optionName, name)
+	return end(endOptions(option(b, optionResolution, string(rune(nanoseconds)))), at)
+}
+
+func appendTime(b []byte, at time.Time) []byte {
+	ns := uint64(at.UnixNano())
+	return le.AppendUint32(le.AppendUint32(b, uint32(ns>>32)), uint32(ns))
+}
+
+// appendPacket appends the block of a packet of length bytes, of which the first ones are kept.
+func appendPacket(b []byte, when time.Time, f *frame, kept []byte) []byte {
+	at := len(b)
+	head := f.headers()
+	b = begin(b, blockPacket)
+	b = appendTime(le.AppendUint32(b, 0), when)
+	b = le.AppendUint32(b, uint32(head+len(kept)))
+	b = le.AppendUint32(b, uint32(head+f.length))
+	b = appendHeaders(b, f, kept)
+	b = pad(append(b, kept...))
+	flags := uint32(flagInbound)
+	if f.outbound {
+		flags = flagOutward
+	}
+	b = le.AppendUint32(le.AppendUint16(le.AppendUint16(b, optionFlags), 4), flags)
+	return end(endOptions(b), at)
+}
+
+// appendStatistics appends the block of an interface's counts.
+func appendStatistics(b []byte, when time.Time, received, dropped uint64) []byte {
+	at := len(b)
+	b = begin(b, blockStatistics)
+	b = appendTime(le.AppendUint32(b, 0), when)
+	b = le.AppendUint64(le.AppendUint16(le.AppendUint16(b, optionReceived), 8), received)
+	b = le.AppendUint64(le.AppendUint16(le.AppendUint16(b, optionDropped), 8), dropped)
+	return end(endOptions(b), at)
+}

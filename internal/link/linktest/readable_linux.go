@@ -1,0 +1,20 @@
+package linktest
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// readable waits until a descriptor can be read.
+func readable(tb testing.TB, fd int, wait time.Duration) bool {
+	tb.Helper()
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for end := time.Now().Add(wait); ; {
+		n, err := unix.Poll(fds, int(time.Until(end).Milliseconds()))
+		if err != unix.EINTR {
+			return err == nil && n > 0
+		}
+	}
+}

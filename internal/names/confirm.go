@@ -1,0 +1,281 @@
+package names
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// A claim to a name is confirmed by the name's home before a process may use the name (decision 15), so that of two processes
+// that claim it at the same moment the second is refused, and told which has it:
+//
+//	claimant's NIC             home                    all others
+//	waiting ── ask ──────────► asked
+//	   │                         │ no process has the name, none asked before
+//	   │ ◄───────────── answer ─ granted
+//	held ── claim ─────────────► held ◄── claim ────────► held
+//
+//	   │ ◄───────────── answer ─ (forgotten)        one has it, or asked before: refused
+//	refused ── end ────────────► (forgotten)
+//
+// A NIC that is the home itself, or alone, confirms at once. What else can happen:
+//
+//   - The home is another meanwhile, since a NIC came or went: the claimant asks that one. Every NIC that was asked hears of
+//     the claim, or of its end, and so keeps no name for a process that is not there. The answer of a NIC that is home no
+//     longer is ignored.
+//   - A NIC has just come up: it answers no question, and claims nothing, before it has the tables of all the others; and those
+//     ask nothing before they have its own. So it knows of every name that was confirmed before it was any name's home.
+//   - A NIC that is asked is not the home as it sees the fabric: it gives the asker time to see the same, and then answers by
+//     what it knows.
+//   - The home is silent: it is probed, so that it is soon given up, and another is the home. If there is no answer when
+//     confirmPatience is over, the claim holds provisionally, as those do that are made on both sides of a partition: when
+//     two such meet, the older wins (claim.go).
+
+// claimState is how far a claim has come.
+type claimState uint8
+
+const (
+	claimHeld    claimState = iota // every NIC is told; the name leads to the process
+	claimWaiting                   // of a process of this NIC: not confirmed yet
+	claimAsked                     // of another NIC's: this one is to judge it
+	claimGranted                   // of another NIC's: this one has confirmed it, and it will be held soon
+)
+
+// confirmPatience is until when a claim waits for its home: a silent one is given up by then, and another has been asked.
+func (t *Table) confirmPatience() clock.Time {
+	return t.nic.Now().Add(min(t.cfg.UnreachableAfter+2*t.cfg.ProbeEvery, limits.ConfirmWithin))
+}
+
+// Claim begins to claim the name of a process that has just registered. Confirmed or Refused says how it ends.
+func (t *Table) Claim(a vni.Address, name vni.Name) {
+	t.number++
+	n := &Entry{Name: name, Address: a, number: t.number, since: t.nic.Now(), state: claimWaiting, patience: t.confirmPatience()}
+	t.openClaim(n)
+	t.decide()
+}
+
+// openClaim adds a claim that is not decided.
+func (t *Table) openClaim(n *Entry) {
+	t.put(n)
+	t.open = append(t.open, n)
+	t.nic.CheckAt(n.patience)
+}
+
+// closeClaim takes a claim off those that are open.
+func (t *Table) closeClaim(n *Entry) {
+	t.endQuestion(n)
+	t.open = slices.DeleteFunc(t.open, func(o *Entry) bool { return o == n })
+}
+
+// decide looks at every open claim again: something has changed, or time has passed.
+func (t *Table) decide() {
+	for _, n := range slices.Clone(t.open) {
+		switch {
+		case n.dead:
+			t.closeClaim(n)
+		case n.state == claimWaiting:
+			t.pursue(n)
+		case n.state == claimAsked:
+			t.judge(n)
+		}
+	}
+}
+
+// rival finds the entry that has a name, or will have it if it is granted what it asked for before n did.
+func (t *Table) rival(n *Entry) *Entry {
+	for _, o := range t.claims[n.Name] {
+		if o == n {
+			break
+		}
+		if !o.dead && !o.stale {
+			return o
+		}
+	}
+	if o := t.byName[n.Name]; o != nil && o.Live() {
+		return o
+	}
+	return nil
+}
+
+// decided reports whether a claim is past being refused.
+func (n *Entry) decided() bool { return n.state == claimHeld || n.state == claimGranted }
+
+// pursue brings a claim of this NIC's on.
+func (t *Table) pursue(n *Entry) {
+	over := n.patience <= t.nic.Now()
+	if !over {
+		t.nic.CheckAt(n.patience)
+	}
+	o := t.rival(n)
+	if o != nil && (o.decided() || over) {
+		t.refuse(n, o.Address)
+		return
+	}
+	if !over && (o != nil || t.gathering()) {
+		return
+	}
+	switch home := t.homeOf(n); {
+	case home == nil:
+		t.hold(n)
+	case over:
+		t.count(vni.NICNamesUnconfirmed)
+		t.hold(n)
+	case home != n.home:
+		t.ask(n, home)
+	case n.granted:
+		t.hold(n)
+	}
+}
+
+// ask asks a NIC for its confirmation. It is probed until it answers, so that it is noticed if it cannot.
+func (t *Table) ask(n *Entry, home *Peer) {
+	t.endQuestion(n)
+	if !t.tellName(home, opAsk, n, partNone) {
+		return
+	}
+	n.home, n.granted = home, false
+	home.Watch(1)
+	if !slices.Contains(n.asked, home) {
+		n.asked = append(n.asked, home)
+	}
+}
+
+// endQuestion notes that no answer is waited for any more.
+func (t *Table) endQuestion(n *Entry) {
+	if n.home != nil {
+		n.home.Watch(-1)
+		n.home = nil
+	}
+}
+
+// forgetAsked notes that the session with a peer is over: whatever it knew of claims of this NIC's is gone.
+func (t *Table) forgetAsked(p *Peer) {
+	is := func(other *Peer) bool { return other == p }
+	for _, n := range t.open {
+		if n.near.home == p {
+			n.near.found = false
+		}
+		if n.home == p {
+			t.endQuestion(n)
+		}
+		n.asked, n.promised = slices.DeleteFunc(n.asked, is), slices.DeleteFunc(n.promised, is)
+	}
+}
+
+// hold makes a claim of this NIC's good: every NIC is told.
+func (t *Table) hold(n *Entry) {
+	t.closeClaim(n)
+	n.state = claimHeld
+	t.stands(n)
+	t.tellAll(opClaim, n)
+	n.asked, n.promised = nil, nil
+	t.count(vni.NICRegistrations)
+	t.nic.Confirmed(n.Slot)
+}
+
+// refuse ends a claim of this NIC's, and the process with it: another has the name.
+func (t *Table) refuse(n *Entry, owner vni.Address) {
+	t.abandon(n)
+	t.count(vni.NICNamesRefused)
+	t.nic.Refused(n.Slot, fmt.Errorf("%w: %v is the process at slot %d of NIC %v", ErrTaken, n.Name, owner.Slot, nicText(owner.NIC)))
+}
+
+// nicText writes a NIC's id as eight decimal octets (decision 1).
+func nicText(id uint64) string {
+	b := binary.BigEndian.AppendUint64(nil, id)
+	return fmt.Sprintf("%d:%d:%d:%d:%d:%d:%d:%d", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7])
+}
+
+// abandon forgets a claim of this NIC's that does not hold, and tells the NICs so that were asked to confirm it.
+func (t *Table) abandon(n *Entry) {
+	for _, p := range t.peers {
+		if part := n.part(p); part == partPromised || slices.Contains(n.asked, p) && t.cfg.Defect != mutate.ClaimKept {
+			t.tellName(p, opEnd, n, part)
+		}
+	}
+	n.asked, n.promised = nil, nil
+	t.drop(n)
+}
+
+// part says which part of this NIC's first table the fate of a claim is to a peer.
+func (n *Entry) part(p *Peer) byte {
+	if slices.Contains(n.promised, p) {
+		return partPromised
+	}
+	return partNone
+}
+
+// takeAsk takes a claim that this NIC is to confirm.
+func (t *Table) takeAsk(n *Entry) {
+	if old := t.byAddr[n.Address]; old != nil {
+		switch {
+		case old.dead || old.Name != n.Name: // its end has overtaken it
+		case old.decided(): // it has asked another in between
+			t.answer(old, true, vni.Address{})
+		}
+		return
+	}
+	if !t.supersede(n) { // it has been given up; its end is under way
+		return
+	}
+	n.state, n.patience = claimAsked, t.nic.Now().Add(limits.GatherWithin)
+	t.openClaim(n)
+	t.changed = true
+}
+
+// judge confirms or refuses a claim of another NIC.
+func (t *Table) judge(n *Entry) {
+	o, waits := t.rival(n), n.patience > t.nic.Now()
+	if t.cfg.Defect == mutate.HomeForgets && o != nil && !o.Live() {
+		o = nil
+	}
+	switch {
+	case o != nil && (o.decided() || !waits):
+		t.answer(n, false, o.Address)
+		t.drop(n)
+	case waits && (o != nil || t.gathering() || t.homeOf(n) != nil):
+		t.nic.CheckAt(n.patience)
+	default:
+		t.closeClaim(n)
+		n.state = claimGranted
+		t.answer(n, true, vni.Address{})
+	}
+}
+
+// answer tells a claimant's NIC whether its claim is granted, and if not which process has the name.
+func (t *Table) answer(n *Entry, granted bool, owner vni.Address) {
+	p := t.nic.Peer(n.NIC)
+	if p == nil {
+		return
+	}
+	b := t.nic.Record(p.Endpoint, answerLen)
+	if b == nil {
+		return
+	}
+	b[0] = opAnswer
+	if granted {
+		b[1] = askGranted
+	}
+	le.PutUint16(b[2:], n.Slot)
+	le.PutUint32(b[4:], n.Gen)
+	le.PutUint64(b[8:], owner.NIC)
+	le.PutUint32(b[16:], owner.Gen)
+	le.PutUint16(b[20:], owner.Slot)
+}
+
+// takeAnswer takes the answer of a claim's home. One that comes late, or from a NIC that is the home no longer, is ignored.
+func (t *Table) takeAnswer(p *Peer, n *Entry, granted bool, owner vni.Address) {
+	switch {
+	case n == nil || n.state != claimWaiting || n.home != p:
+	case granted:
+		n.granted = true
+		t.pursue(n)
+	default:
+		t.refuse(n, owner)
+	}
+}

@@ -1,0 +1,222 @@
+package names
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// found asks that every NIC finds a name at an address.
+func (f *fabric) found(name vni.Name, at vni.Address) {
+	f.t.Helper()
+	for _, n := range f.nics {
+		if a, ok := n.Lookup(name); !ok || a != at {
+			f.t.Errorf("NIC %d finds %v at %v, %v; want %v", n.id, name, a, ok, at)
+		}
+	}
+}
+
+// unknown asks that no NIC finds a name, or keeps a claim to it.
+func (f *fabric) unknown(name vni.Name) {
+	f.t.Helper()
+	for _, n := range f.nics {
+		if a, ok := n.Lookup(name); ok || n.undecided(name) {
+			f.t.Errorf("NIC %d finds %v at %v, %v; claims are open: %v", n.id, name, a, ok, n.undecided(name))
+		}
+	}
+}
+
+func TestOfTwoClaimsAtOnceTheHomeConfirmsOne(t *testing.T) { // decision 15
+	for home := range 3 {
+		f := newFabric(t, 3)
+		name := f.nics[home].homed()
+		p, q := f.nics[0].claim(1, name), f.nics[1].claim(1, name)
+		f.until("both claims end", func() bool { return p.over() && q.over() })
+		if p.held == q.held || !errors.Is(errors.Join(p.why, q.why), ErrTaken) {
+			t.Fatalf("home %d: held %v and %v; refused with %v and %v", home+1, p.held, q.held, p.why, q.why)
+		}
+		if q.held {
+			p = q
+		}
+		f.run(time.Millisecond)
+		f.found(name, p.at)
+	}
+}
+
+// The home keeps what it has confirmed until it hears how that ended.
+func TestAClaimThatIsGivenUpFreesTheName(t *testing.T) {
+	f := newFabric(t, 3)
+	a, b, home := f.nics[0], f.nics[1], f.nics[2]
+	name := home.homed()
+	a.keep = func(_ *Peer, op byte) bool { return op != opAnswer }
+	p := a.claim(1, name)
+	f.until("the home has granted it", func() bool { return len(a.kept) == 1 })
+	a.End(p.at)
+	f.run(time.Millisecond)
+	f.unknown(name)
+	a.release(false) // too late
+	if _, ok := a.Lookup(name); ok || p.held {
+		t.Error("the answer to a claim that was given up was taken")
+	}
+	q := b.claim(1, name)
+	f.until("the next claim ends", q.over)
+	if !q.held {
+		t.Errorf("it is refused: %v", q.why)
+	}
+}
+
+func TestAnAnswerCountsOnlyIfItIsTheHomes(t *testing.T) {
+	f := newFabric(t, 3)
+	a, home := f.nics[0], f.nics[2]
+	name := home.homed()
+	a.keep = func(*Peer, byte) bool { return false }
+	p := a.claim(1, name)
+	f.until("the home has granted it", func() bool { return len(a.kept) == 1 })
+	answer := []byte{opAnswer, askGranted, 1, 0, 1, 23: 0}
+	for _, granted := range []byte{0, askGranted} {
+		answer[1] = granted
+		if !a.Take(a.Peer(2), answer) || p.over() {
+			t.Fatalf("answer %d of a NIC that is not the home was taken", granted)
+		}
+	}
+	a.release(false)
+	if !p.held {
+		t.Error("the answer of the home was not taken")
+	}
+	answer[1] = 0
+	if a.Take(a.Peer(3), answer); p.why != nil {
+		t.Errorf("a late refusal was taken: %v", p.why)
+	}
+	f.run(time.Millisecond)
+	f.found(name, p.at)
+}
+
+// A claim whose home is gone before it has answered asks the next. What the first says when it is back is late.
+func TestAClaimAsksTheNextHomeIfTheFirstIsLost(t *testing.T) {
+	f := newFabric(t, 3)
+	a, home := f.nics[0], f.nics[2]
+	name := home.homed()
+	f.nics = f.nics[:2]
+	p := a.claim(1, name)
+	f.until("the claim ends", p.over)
+	if !p.held || a.Peer(3).Up() {
+		t.Errorf("held %v, refused with %v; the dead home seems to be up: %v", p.held, p.why, a.Peer(3).Up())
+	}
+	f.run(time.Millisecond)
+	f.found(name, p.at)
+}
+
+func TestANICConfirmsNothingBeforeItHasTheTablesOfAllOthers(t *testing.T) {
+	f := newFabric(t, 3)
+	a, b := f.nics[0], f.nics[1]
+	held := make(map[vni.Name]*proc)
+	for i := range uint16(40) {
+		name := vni.Name{Index: uint32(i)}
+		copy(name.App[:], "app")
+		held[name] = a.claim(i+1, name)
+	}
+	f.run(10 * time.Millisecond)
+	late := f.add(4)
+	late.keep = func(from *Peer, _ byte) bool { return from.NIC() != 1 } // a's table is late
+	f.until("it is up", func() bool { return b.Peer(4) != nil && b.Peer(4).synced && len(late.kept) > 0 })
+	refused := 0
+	for i := range uint16(40) {
+		name := vni.Name{Index: uint32(i)}
+		copy(name.App[:], "app")
+		p := late.claim(i+1, name)
+		if p.held {
+			t.Fatalf("NIC 4 takes %v, which it cannot know to be free", name)
+		}
+	}
+	f.run(10 * time.Millisecond)
+	late.release(false)
+	f.until("the claims end", func() bool {
+		refused = 0
+		for _, p := range late.procs {
+			if p.held {
+				t.Fatalf("%v has two owners", p.name)
+			}
+			if p.why != nil {
+				refused++
+			}
+		}
+		return refused == len(late.procs)
+	})
+	for name, p := range held {
+		f.found(name, p.at)
+	}
+}
+
+func TestTheEndOfAProcessMayOvertakeItsClaim(t *testing.T) { // QNIX-53, QNIX-A10
+	f := newFabric(t, 2)
+	a, b := f.nics[0], f.nics[1]
+	name := a.homed()
+	b.keep = func(*Peer, byte) bool { return false }
+	p := a.claim(1, name)
+	a.End(p.at)
+	f.until("both records are there", func() bool { return len(b.kept) == 2 })
+	b.release(true)
+	f.unknown(name)
+	if len(b.gone) != 1 || b.gone[0] != p.at {
+		t.Errorf("NIC 2 says that %v have ended", b.gone)
+	}
+	f.run(limits.NameKeep + time.Second)
+	if all, open := b.Len(); all+open > 0 {
+		t.Errorf("NIC 2 keeps %d names, %d open claims", all, open)
+	}
+}
+
+// Of two claims that meet after a partition the older wins. The judgement may overtake the claim that it is about.
+func TestAJudgementMayOvertakeTheClaimThatWins(t *testing.T) { // decision 15
+	for _, overtake := range []bool{false, true} {
+		f := newFabric(t, 2)
+		a, b := f.nics[0], f.nics[1]
+		name := a.homed()
+		f.nics = f.nics[:1]
+		p := a.claim(1, name)
+		f.nics = []*node{b}
+		b.Peer(1).Watch(1)
+		f.until("NIC 1 is given up", func() bool { return !b.Peer(1).Up() })
+		b.Peer(1).Watch(-1)
+		q := b.claim(1, name)
+		f.until("the other side has the name, too", func() bool { return q.held })
+		b.keep = func(_ *Peer, op byte) bool { return op != opClaim && op != opLost }
+		f.nics = []*node{a, b}
+		f.until("they have told one another", func() bool { return len(b.kept) == 2 })
+		b.release(overtake)
+		f.run(time.Second)
+		if q.lostTo != p.at || p.lostTo != (vni.Address{}) {
+			t.Errorf("overtake %v: the younger has lost the name to %v, the older to %v", overtake, q.lostTo, p.lostTo)
+		}
+		f.found(name, p.at)
+	}
+}
+
+func TestATableIsCompleteWhenAllOfItHasCome(t *testing.T) {
+	f := newFabric(t, 2)
+	a := f.nics[0]
+	for i := range uint16(3) {
+		name := a.homed()
+		name.Index += uint32(i)
+		a.claim(i+1, name)
+	}
+	f.run(10 * time.Millisecond)
+	late := f.add(3)
+	late.keep = func(_ *Peer, op byte) bool { return op != opClaim }
+	f.until("all but the claims has come", func() bool { return late.Peer(1) != nil && late.Peer(1).firstDue > 0 })
+	p := late.Peer(1)
+	for len(late.kept) > 0 {
+		if p.told {
+			t.Fatalf("the table is thought complete, %d claims before it is", len(late.kept))
+		}
+		last := late.kept[0]
+		late.kept = late.kept[1:]
+		last()
+	}
+	if !p.told || !p.synced {
+		t.Errorf("all has come: complete %v, and what was promised %v", p.told, p.synced)
+	}
+}

@@ -1,0 +1,149 @@
+package names
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// The NIC Table (QNIX-52): every NIC of the fabric that this one knows.
+
+// Peer is another NIC as this package sees it. It lies in the engine's entry for the NIC.
+type Peer struct {
+	*rel.Endpoint // its NIC() is 0 until it has said hello, if it was added by its address alone
+
+	Position wire.Position // of the NIC, on the torus of the fabric, as it says itself
+
+	added   bool // by AddNode or the word of another NIC, so that it may stay away and come back
+	named   bool // by AddNode, so that it is not forgotten however long it stays away
+	removed bool // by RemoveNode; forgotten when its pair is down
+	failed  bool // it could not be reached, or was lost, and has not come back
+
+	retryAt  clock.Time    // when a pair that is down is opened again
+	pause    time.Duration // before that, after an attempt that failed
+	forgetAt clock.Time    // unless it has come back, or is named
+
+	leaving, looked, doubted bool       // why it is probed: it was removed, has been silent for long, or another NIC uses its id
+	lookedAt                 clock.Time // when it began to be looked at
+	doubtedTill              clock.Time
+
+	first, firstDue       int        // records of its first table: come so far, and announced
+	promised, promisedDue int        // claims whose fate was to follow: known so far, and announced
+	told                  bool       // its first table is complete
+	synced                bool       // and what was to follow has come
+	syncBy                clock.Time // when sends to unknown names do not wait for that any more
+	gatherBy              clock.Time // when claims do not wait for its table; 0 until that is timed
+}
+
+// Synced reports whether the peer has told all its names.
+func (p *Peer) Synced() bool { return p.synced }
+
+// probe has the peer probed while why is set.
+func (p *Peer) probe(why *bool, on bool) {
+	if *why != on {
+		*why = on
+		if on {
+			p.Watch(1)
+		} else {
+			p.Watch(-1)
+		}
+	}
+}
+
+// AddNode says that there is a NIC at addr; id is 0 if that is not known yet. A pair with it is opened at once and as often as
+// it is lost, since names spread over pairs. A NIC that is up at another address is refused, unless it was removed from there
+// before.
+func (t *Table) AddNode(id uint64, addr netip.AddrPort) error {
+	p, err := t.add(id, addr)
+	if err == nil {
+		p.named = true
+	}
+	return err
+}
+
+func (t *Table) add(id uint64, addr netip.AddrPort) (*Peer, error) {
+	if id == t.cfg.NIC {
+		return nil, fmt.Errorf("nic: node %v has this NIC's own id", addr)
+	}
+	p, err := t.nic.Open(id, addr)
+	if old := t.nic.Peer(id); errors.Is(err, rel.ErrAddress) && old != nil && old.removed {
+		t.Forget(old) // the NIC that has the session is not the one that the registry means by this id
+		p, err = t.nic.Open(id, addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("nic: node %v: %w", addr, err)
+	}
+	p.keep()
+	p.added = true
+	t.nic.CheckAt(0)
+	return p, nil
+}
+
+// Add takes a peer in that the engine has just come to know.
+func (t *Table) Add(p *Peer, ep *rel.Endpoint) {
+	p.Endpoint, p.syncBy = ep, clock.Never
+	t.peers = append(t.peers, p)
+}
+
+// Peers lists the other NICs in the order in which this one got to know them. The slice is the table's.
+func (t *Table) Peers() []*Peer { return t.peers }
+
+// errRefused are the reasons for which a hello is refused.
+var (
+	errOwnID   = errors.New("nic: hello with this NIC's own id")
+	errUnknown = errors.New("nic: hello of a NIC that is not in the configuration")
+	errKnownID = errors.New("nic: hello of a second NIC with a known id")
+)
+
+// Admit says whether a NIC that says hello may open a pair with this one (decision 1).
+func (t *Table) Admit(nic uint64, from netip.AddrPort) error {
+	if nic == t.cfg.NIC {
+		return errOwnID
+	}
+	if t.cfg.Static && !slices.ContainsFunc(t.peers, func(p *Peer) bool { return p.added && p.Addr() == from }) {
+		return errUnknown
+	}
+	if p := t.nic.Peer(nic); p != nil && p.Up() && p.Addr() != from {
+		t.doubt(p)
+		return errKnownID
+	}
+	return nil
+}
+
+// Up begins a session with a peer: the tables go to it before anything else.
+func (t *Table) Up(p *Peer) {
+	for _, n := range t.open {
+		if n.near.found {
+			n.near.comes(p)
+		}
+	}
+	p.failed, p.told, p.synced = false, false, false
+	p.first, p.firstDue, p.promised, p.promisedDue = 0, -1, 0, 0
+	p.retryAt, p.pause = clock.Never, 0
+	p.syncBy = t.nic.Now().Add(t.cfg.UnreachableAfter)
+	p.gatherBy = 0
+	t.nic.CheckAt(0)
+	t.tellTables(p)
+}
+
+// Down ends a session, or the attempt at one. ended says that the NIC's processes have ended, too.
+func (t *Table) Down(p *Peer, ended bool) {
+	now := t.nic.Now()
+	p.probe(&p.doubted, false)
+	p.probe(&p.looked, false)
+	if !p.failed {
+		p.forgetAt = now.Add(t.cfg.FailureTimeout)
+	}
+	p.failed, p.told, p.synced, p.syncBy = true, false, false, clock.Never
+	p.retryAt = now.Add(max(p.pause, limits.HelloEvery))
+	t.lose(p, ended)
+	t.changed = true
+	t.nic.CheckAt(0) // which times the rest
+}

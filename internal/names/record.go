@@ -1,0 +1,253 @@
+package names
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// What the NICs tell one another of names and of NICs travels in Table records. Each begins with what it is:
+//
+//	claim, end, ask                lost                    sync                    node
+//	 0  1, 2 or 9       1           0  4             1      0  3             1      0  5             1
+//	 1  part            1           1  zero          1      1  zero          3      1  part          1
+//	 2  slot            2           2  slot          2      4  records sent  4      2  zero          2
+//	 4  generation      4           4  generation    4      8  promised      4      4  port          2
+//	                                                                                6  zero          2
+//	 8  age in ns       8          answer                                           8  address, IPv6 16
+//	16  index           4           0  10            1                             24  NIC id        8
+//	20  application    24           1  1: granted    1
+//	44  number          4           2  slot          2    of the claimant
+//	                                4  generation    4
+//	                                8  NIC id        8    of the process that has the name, if it is not granted
+//	                               16  generation    4
+//	                               20  slot          2
+//	                               22  zero          2
+//
+// Of the others, 6 and 7 are news of groups (internal/coll/seats.go), and 8 is the position: zero to the fourth byte, and the 8
+// bytes of the place on a torus that the NIC itself has (wire.Position).
+//
+// claim: the process has this name, since so long. end: it has ended, or has no claim to it. The number counts the claims of a
+// NIC: of two to one name the later one says that the earlier is over, whatever overtakes what. lost: the name that you claimed
+// for this process belongs to another. node: there is a NIC at this address. ask and answer: confirm.go.
+//
+// sync: so many claims and nodes are the first table, so the receiver can tell when it has them all; and so many processes
+// wait for the confirmation of their names, of each of which a claim or an end will follow. The part says to which of the
+// two numbers a record belongs.
+const (
+	opClaim  = 1
+	opEnd    = 2
+	opSync   = 3
+	opLost   = 4
+	opNode   = 5
+	opPlace  = 8
+	opAsk    = 9
+	opAnswer = 10
+
+	partNone     = 0
+	partFirst    = 1
+	partPromised = 2
+
+	claimLen  = 24 + limits.NameBytes
+	syncLen   = 12
+	lostLen   = 8
+	nodeLen   = 32
+	placeLen  = 12
+	answerLen = 24
+
+	askGranted = 1
+)
+
+var le = binary.LittleEndian
+
+// Take takes a Table record of a peer. It returns false if the record is not about names or NICs, or too short.
+func (t *Table) Take(p *Peer, b []byte) bool {
+	switch {
+	case len(b) >= claimLen && (b[0] == opClaim || b[0] == opEnd || b[0] == opAsk):
+		t.takeName(p, b)
+	case len(b) >= syncLen && b[0] == opSync:
+		p.firstDue, p.promisedDue = int(le.Uint32(b[4:])), int(le.Uint32(b[8:]))
+		t.checkSync(p)
+	case len(b) >= lostLen && b[0] == opLost:
+		t.takeLost(p, t.own(b[2:]))
+	case len(b) >= nodeLen && b[0] == opNode:
+		t.takeNode(p, b)
+		t.countPart(p, b[1])
+	case len(b) >= answerLen && b[0] == opAnswer:
+		owner := vni.Address{NIC: le.Uint64(b[8:]), Slot: le.Uint16(b[20:]), Gen: le.Uint32(b[16:])}
+		t.takeAnswer(p, t.own(b[2:]), b[1] == askGranted, owner)
+	case len(b) >= placeLen && b[0] == opPlace && wire.ParsePosition(b[4:]).Valid():
+		p.Position = wire.ParsePosition(b[4:])
+	default:
+		return false
+	}
+	return true
+}
+
+// Claimant returns the slot and the generation of the process whose claim a Table record tells; ok is false if it tells something
+// else.
+func Claimant(b []byte) (slot uint16, gen uint32, ok bool) {
+	return le.Uint16(b[2:]), le.Uint32(b[4:]), b[0] == opClaim
+}
+
+// own finds the entry of this NIC's process whose slot and generation are at b.
+func (t *Table) own(b []byte) *Entry {
+	return t.byAddr[vni.Address{NIC: t.cfg.NIC, Slot: le.Uint16(b), Gen: le.Uint32(b[2:])}]
+}
+
+// takeName takes what a peer says about the name of one of its processes.
+func (t *Table) takeName(p *Peer, b []byte) {
+	n := &Entry{Address: vni.Address{NIC: p.NIC(), Slot: le.Uint16(b[2:]), Gen: le.Uint32(b[4:])}, number: le.Uint32(b[44:]),
+		since: t.nic.Now() - clock.Time(le.Uint64(b[8:]))}
+	n.Name.Index = le.Uint32(b[16:])
+	copy(n.Name.App[:], b[20:])
+	switch {
+	case !n.Name.Valid() || n.Slot == 0 || n.Name.App == Control.App:
+		t.count(vni.DropFormat)
+		return
+	case b[0] == opEnd:
+		t.takeEnd(n)
+	case t.full(n.NIC) && t.byAddr[n.Address] == nil:
+		t.count(vni.DropFormat)
+	case b[0] == opAsk:
+		t.takeAsk(n)
+		return
+	default:
+		t.takeClaim(p, n)
+	}
+	t.countPart(p, b[1])
+}
+
+// countPart counts a record of a peer's first table, or one that was promised there.
+func (t *Table) countPart(p *Peer, part byte) {
+	switch part {
+	case partFirst:
+		p.first++
+	case partPromised:
+		p.promised++
+	default:
+		return
+	}
+	t.checkSync(p)
+}
+
+// checkSync looks whether the first table of a peer is complete, and whether what it promised has come.
+func (t *Table) checkSync(p *Peer) {
+	if !p.told && p.first == p.firstDue {
+		p.told, t.changed = true, true
+		for _, n := range t.of(p) { // what a NIC that has come back claims no more has ended meanwhile
+			if n.stale && !n.dead {
+				t.ends(n)
+			}
+		}
+	}
+	if p.told && !p.synced && p.promised == p.promisedDue {
+		p.synced, t.changed = true, true
+	}
+}
+
+// tellName tells a peer about the claim of one of this NIC's processes.
+func (t *Table) tellName(p *Peer, op byte, n *Entry, part byte) bool {
+	b := t.nic.Record(p.Endpoint, claimLen)
+	if b == nil {
+		return false
+	}
+	b[0], b[1] = op, part
+	le.PutUint16(b[2:], n.Slot)
+	le.PutUint32(b[4:], n.Gen)
+	if op == opClaim {
+		le.PutUint64(b[8:], uint64(t.nic.Now().Sub(n.since)))
+	}
+	le.PutUint32(b[16:], n.Name.Index)
+	copy(b[20:], n.Name.App[:])
+	le.PutUint32(b[44:], n.number)
+	return true
+}
+
+// tellAll tells every peer.
+func (t *Table) tellAll(op byte, n *Entry) {
+	for _, p := range t.peers {
+		t.tellName(p, op, n, n.part(p))
+	}
+}
+
+// tellNode tells to about another NIC, which it may not have heard of. It reports whether it did.
+func (t *Table) tellNode(to, about *Peer, part byte) bool {
+	a := about.Addr()
+	if !tellable(a.Addr(), to.Addr().Addr()) {
+		return false
+	}
+	b := t.nic.Record(to.Endpoint, nodeLen)
+	if b == nil {
+		return false
+	}
+	b[0], b[1] = opNode, part
+	le.PutUint16(b[4:], a.Port())
+	ip := a.Addr().As16()
+	copy(b[8:], ip[:])
+	le.PutUint64(b[24:], about.NIC())
+	return true
+}
+
+// takeNode takes the news of another NIC.
+func (t *Table) takeNode(p *Peer, b []byte) {
+	ip := netip.AddrFrom16([16]byte(b[8:])).Unmap()
+	id, addr := le.Uint64(b[24:]), netip.AddrPortFrom(ip, le.Uint16(b[4:]))
+	if id == 0 || id == t.cfg.NIC || t.cfg.Static || t.nic.Peer(id) != nil || !usable(addr) || !tellable(ip, p.Addr().Addr()) {
+		return
+	}
+	if _, err := t.add(id, addr); err != nil {
+		t.count(vni.DropRefusedHello)
+	}
+}
+
+// usable reports whether frames can go to an address.
+func usable(a netip.AddrPort) bool {
+	return a.IsValid() && a.Port() != 0 && !a.Addr().IsUnspecified() && !a.Addr().IsMulticast()
+}
+
+// tellable reports whether an address means the same to a NIC at another one: that of a host itself does only on that
+// host, and one with a zone only on its link.
+func tellable(a, to netip.Addr) bool {
+	return !a.IsLoopback() && !a.IsLinkLocalUnicast() || a == to || a.IsLoopback() && to.IsLoopback()
+}
+
+// tellTables tells a new peer all that this NIC knows: its own names, and the other NICs.
+func (t *Table) tellTables(p *Peer) {
+	records, promised := uint32(0), uint32(0)
+	for _, n := range t.all {
+		switch {
+		case n.NIC != t.cfg.NIC || n.dead:
+		case n.state == claimHeld:
+			t.tellName(p, opClaim, n, partFirst)
+			records++
+		default:
+			n.promised = append(n.promised, p)
+			promised++
+		}
+	}
+	for _, other := range t.peers {
+		if other == p || !other.Up() {
+			continue
+		}
+		if t.tellNode(p, other, partFirst) {
+			records++
+		}
+		t.tellNode(other, p, partNone)
+	}
+	if b := t.nic.Record(p.Endpoint, syncLen); b != nil {
+		b[0] = opSync
+		le.PutUint32(b[4:], records)
+		le.PutUint32(b[8:], promised)
+	}
+	if t.cfg.Position.Width > 0 {
+		if b := t.nic.Record(p.Endpoint, placeLen); b != nil {
+			b[0] = opPlace
+			t.cfg.Position.Put(b[4:])
+		}
+	}
+}

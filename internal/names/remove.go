@@ -1,0 +1,61 @@
+package names
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// A NIC that the registry no longer knows is let go of in two steps, since the registry may be wrong: a session that works is
+// worth more than the word of a third party.
+//
+//	added ── RemoveNode ──► removed ── the pair is down ──► forgotten
+//	  ▲                        │       (up: probed till then)
+//	  └──────── AddNode ───────┘
+
+// RemoveNode says that there is no longer a NIC with this id, or at addr if id is 0. One that is not up is forgotten at the next
+// Expire, with its names and everything that waits for it. One that is up is asked whether it lives as long as it is; a dead one
+// is forgotten after UnreachableAfter. A NIC that is not known is no error.
+func (t *Table) RemoveNode(id uint64, addr netip.AddrPort) {
+	i := slices.IndexFunc(t.peers, func(p *Peer) bool { return id != 0 && p.NIC() == id || id == 0 && p.Addr() == addr })
+	if i < 0 || t.peers[i].removed {
+		return
+	}
+	p := t.peers[i]
+	p.added, p.named, p.removed = false, false, true
+	p.probe(&p.leaving, p.Up())
+	t.nic.CheckAt(0)
+}
+
+// keep takes RemoveNode back.
+func (p *Peer) keep() {
+	p.removed = false
+	p.probe(&p.leaving, false)
+}
+
+// forgetRemoved forgets the removed peers whose pair is down.
+func (t *Table) forgetRemoved() {
+	gone := func(p *Peer) bool { return p.removed && !p.Up() }
+	if !slices.ContainsFunc(t.peers, gone) {
+		return
+	}
+	for _, p := range slices.Clone(t.peers) {
+		if gone(p) {
+			t.Forget(p)
+		}
+	}
+}
+
+// Forget drops a peer for good. What was under way to it has ended when its pair went down, or ends now if one was being opened.
+func (t *Table) Forget(p *Peer) {
+	p.keep()
+	p.probe(&p.doubted, false)
+	p.probe(&p.looked, false)
+	t.nic.Forget(p)
+	for _, n := range t.of(p) {
+		n.stale, n.forget = true, t.nic.Now()
+	}
+	t.forgetAsked(p)
+	t.expireNames()
+	t.peers = slices.DeleteFunc(t.peers, func(other *Peer) bool { return other == p })
+	t.changed = true
+}

@@ -1,0 +1,171 @@
+package nic
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Auditor judges an engine poll by poll: whether what waits is served in its turn, and in time. Limits looks at one state, and an
+// Auditor at what has become of the one before.
+type Auditor struct {
+	e        *Engine
+	patience time.Duration // by when a recalled credit must be back
+	now      clock.Time
+	held     uint64 // NICRequestsHeld at the last look
+	lines    map[*process]line
+	waits    map[*remote]wait
+	lent     map[*credit]time.Duration  // credits that are due back, and for how long
+	aside    map[*msgRing]time.Duration // rings that stand aside though all in them was read, and for how long
+}
+
+// line is a message at the head of the line for the staging of its process, and what credit had been handed out by then.
+type line struct {
+	first   *inbound
+	number  uint32
+	handed  uint64
+	lenders int
+}
+
+// wait is a send at the head of those that wait for credit, and what had been used by then.
+type wait struct {
+	first *send
+	token uint32
+	used  uint64
+}
+
+// NewAuditor returns an auditor of e.
+func NewAuditor(e *Engine, patience time.Duration) *Auditor {
+	return &Auditor{e: e, patience: patience, lines: map[*process]line{}, waits: map[*remote]wait{}, lent: map[*credit]time.Duration{}, aside: map[*msgRing]time.Duration{}}
+}
+
+// longestStep is the longest time between two looks that counts as one in which the NIC was at work.
+const longestStep = 10 * time.Millisecond
+
+// Poll judges what the last poll has done.
+func (a *Auditor) Poll() error {
+	step := min(a.e.now.Sub(a.now), longestStep)
+	a.now = a.e.now
+	for p := range a.e.procs.all {
+		if err := a.line(p); err != nil {
+			return err
+		}
+		if err := a.credits(p, step); err != nil {
+			return err
+		}
+		if err := a.rings(p, step); err != nil {
+			return err
+		}
+	}
+	return a.remotes()
+}
+
+// asidePatience is how long a process may take that has read all of a ring until its Refill is read: it posts one at once.
+const asidePatience = 2 * longestStep
+
+// rings looks whether what is in a ring has been shown to its process, and whether one that was read is posted again.
+func (a *Auditor) rings(p *process, step time.Duration) error {
+	if !p.served() {
+		return nil
+	}
+	for r := range p.receives {
+		rg := r.ring
+		switch {
+		case rg == nil:
+		case rg.w.Unpublished() > 0 && rg.fresh:
+			return fmt.Errorf("%v: %d bytes in a ring are not shown to it", p, rg.w.Unpublished())
+		case r.state == recvAside && rg.w.AllRead():
+			if a.aside[rg] += step; a.aside[rg] > asidePatience {
+				return fmt.Errorf("%v: a ring of it that was read has stood aside for %v", p, a.aside[rg])
+			}
+		case len(a.aside) > 0:
+			delete(a.aside, rg)
+		}
+	}
+	return nil
+}
+
+// line looks whether credit has been handed out while a message waited for staging.
+func (a *Auditor) line(p *process) error {
+	first := p.unstaged.front()
+	if first == nil {
+		if len(a.lines) > 0 {
+			delete(a.lines, p)
+		}
+		return nil
+	}
+	now := line{first: first, number: first.env.Number, lenders: len(p.credits)}
+	for _, c := range p.credits {
+		now.handed += c.handed
+	}
+	before, ok := a.lines[p]
+	a.lines[p] = now
+	if ok && before.first == now.first && before.number == now.number && before.lenders == now.lenders && now.handed > before.handed {
+		return fmt.Errorf("%v: %d bytes of credit were handed out while message %d of NIC %d waits for staging", p, now.handed-before.handed, first.env.Number, first.src.nic)
+	}
+	return nil
+}
+
+// credits looks whether what is asked back comes back.
+func (a *Auditor) credits(p *process, step time.Duration) error {
+	for _, c := range p.credits {
+		if !c.recalled || c.handed == c.spent || !c.pr.ep.Up() {
+			if len(a.lent) > 0 {
+				delete(a.lent, c)
+			}
+			continue
+		}
+		if a.lent[c] += step; a.lent[c] > a.patience {
+			return fmt.Errorf("%v: %d bytes of credit of NIC %d are recalled, and have not come back for %v", p, c.handed-c.spent, c.pr.nic, a.lent[c])
+		}
+	}
+	return nil
+}
+
+// remotes looks whether anything has used credit while an older send waits for some.
+func (a *Auditor) remotes() error {
+	held := a.e.counts[vni.NICRequestsHeld]
+	if held == a.held && len(a.waits) == 0 {
+		return nil
+	}
+	a.held = held
+	for _, pr := range a.e.peers.list {
+		for _, rm := range pr.remotes {
+			first := rm.waiting.front()
+			if first == nil {
+				delete(a.waits, rm)
+				continue
+			}
+			now := wait{first, first.env.Token, rm.used - rm.returned}
+			before, ok := a.waits[rm]
+			a.waits[rm] = now
+			used := now.used - before.used
+			switch {
+			case ok && before.first == now.first && before.token == now.token && now.used > before.used && first.goesOnCredit(rm.credit()+used):
+				return fmt.Errorf("%d bytes of credit for slot %d of NIC %d were used while an older send of %v waits for as much", used, rm.key.slot, pr.nic, first.p)
+			case rm.admitted == nil && a.e.first(rm) != nil:
+				return fmt.Errorf("a send of %v to slot %d of NIC %d waits for credit, and there is some", first.p, rm.key.slot, pr.nic)
+			}
+		}
+	}
+	for rm := range a.waits {
+		if rm.waiting.n == 0 {
+			delete(a.waits, rm)
+		}
+	}
+	return nil
+}
+
+// auditOrder looks whether an envelope is parked though its turn has come.
+func (e *Engine) auditOrder() error {
+	for p := range e.procs.all {
+		for _, src := range p.sources {
+			if first := src.early.front(); first != nil && src.named && first.env.Number == src.expected {
+				return fmt.Errorf("%v: message %d of slot %d of NIC %d is parked, and is the one expected", p, src.expected, src.key.slot, src.nic)
+			}
+		}
+	}
+	return nil
+}

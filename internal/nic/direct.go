@@ -1,0 +1,216 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// Turns lends an engine to the callers of the straight way, one at a time: internal/poller does on the real clock, and the simulator's
+// scheduler under virtual time.
+type Turns interface {
+	// Enter gives the caller the engine, for a moment: Leave or LeavePolling must follow. It is false when the engine is gone.
+	Enter() bool
+	// Leave gives the engine back. It must be polled at next, or before.
+	Leave(next clock.Time)
+	// LeavePolling is Leave with a poll first.
+	LeavePolling()
+	// Poll polls in between.
+	Poll()
+	// Do is Enter, f and LeavePolling.
+	Do(f func(now clock.Time))
+
+	// Settle gets the engine ready for a caller that would Linger: it polls if that is due. ok is false if another caller polls, or will.
+	Settle() (now clock.Time, polled, ok bool)
+	// Linger waits a moment, behind Settle, until the link has a frame. It is false if none came, or if the engine is wanted elsewhere.
+	Linger(begun clock.Time) (now clock.Time, ok bool)
+
+	// Pause begins to wait for room.
+	Pause() Pause
+}
+
+// Pause is one wait for room, with polls in between.
+type Pause interface {
+	// Rest waits a moment, outside of the engine. It reports whether it was the last that is worth it.
+	Rest() (last bool)
+	// End ends the wait.
+	End()
+}
+
+// Direct is the straight way of one process for its callers (vni.Straight). Each call takes the engine by Turns for as long as one message
+// needs.
+type Direct struct {
+	turns  Turns
+	way    *Straight
+	lone   bool // the link takes lone messages at one step
+	shows  bool // and shows what comes before it is taken
+	hold   bool // the Send that is open may wait
+	inVain bool // SendMany has waited for room in vain, and nothing has left since: it does not wait again
+}
+
+// NewDirect returns the straight way for callers that have the engine by turns.
+func NewDirect(way *Straight, turns Turns) *Direct {
+	c := &way.e.caps
+	return &Direct{turns: turns, way: way, lone: c.PostLone != nil || c.Post != nil, shows: c.Peek != nil}
+}
+
+// Post implements vni.Straight.
+func (d *Direct) Post(to *vni.Name, tag uint64, payload []byte) bool {
+	if !d.lone || !d.turns.Enter() {
+		return false
+	}
+	next, sent := d.way.Post(to, tag, payload)
+	d.turns.Leave(next)
+	return sent
+}
+
+// Meet implements vni.Straight.
+func (d *Direct) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.Met) {
+	if !d.shows || !d.turns.Enter() {
+		return m
+	}
+	if d.way.Expect(from, tag, anyTag) {
+		now, polled, ok := d.turns.Settle()
+		if ok && (!polled || d.way.Expect(from, tag, anyTag)) {
+			if now, ok = d.turns.Linger(now); ok {
+				m = d.way.Meet(now, buf) // if it is something else, the caller waits, and polls
+			}
+		}
+	}
+	d.turns.Leave(d.way.Due())
+	return m
+}
+
+// Send implements vni.Straight. The engine is the caller's until Sent.
+func (d *Direct) Send(m vni.StraightSend) []byte {
+	if !d.turns.Enter() {
+		return nil
+	}
+	b := d.way.Send(&m)
+	if d.hold = m.Hold; b == nil {
+		d.turns.Leave(clock.Never)
+	}
+	return b
+}
+
+// Sent implements vni.Straight.
+func (d *Direct) Sent() {
+	switch {
+	case !d.hold:
+		d.turns.Leave(d.way.Sent())
+	case d.way.Hold(): // there are as many as are worth a poll, which takes in acknowledgements and credit as well
+		d.turns.LeavePolling()
+	default:
+		d.turns.Leave(0) // the engine must be looked at soon, and often
+	}
+}
+
+// SendMany implements vni.Straight.
+func (d *Direct) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
+	if !d.turns.Enter() {
+		return 0
+	}
+	m.Hold = true
+	messages = messages[:min(len(messages), limits.HeldMessages)] // others want the engine, too
+	held := false                                                 // some of them, since the last poll
+	for sent < len(messages) {
+		n, holds, enough := d.sendSome(&m, messages[sent:])
+		if n == 0 {
+			held = false // it polls
+			var inside bool
+			if n, holds, inside = d.awaitRoom(&m, messages[sent:]); !inside {
+				return sent
+			} else if n == 0 {
+				break
+			}
+		}
+		sent += n
+		if held = held || holds; enough {
+			d.turns.Poll()
+			held = false
+		}
+	}
+	if held {
+		d.turns.Leave(d.way.Sent())
+	} else {
+		d.turns.Leave(clock.Never)
+	}
+	return sent
+}
+
+// sendSome sends the first of many messages by a frame, or by a segment where they are held until there are enough.
+func (d *Direct) sendSome(m *vni.StraightSend, messages [][]byte) (n int, held, enough bool) {
+	if n = d.way.SendFrame(m, messages); n == 0 {
+		n, enough = d.sendHeld(m, messages)
+		held = n > 0
+	}
+	d.inVain = d.inVain && n == 0
+	return n, held, enough
+}
+
+// awaitRoom polls until some of many messages can leave, and sends them: a poll may bring credit, or a later one if the receiver
+// is about to read. To ask for permission costs more than so many messages do, at both ends: what comes by permission is not
+// whole when it is matched, and ends the batch of an Inbox. Others have the engine in between, and may close it: then the
+// caller is not inside any more.
+func (d *Direct) awaitRoom(m *vni.StraightSend, messages [][]byte) (n int, held, inside bool) {
+	pause := d.turns.Pause()
+	defer pause.End()
+	for last, again := d.inVain, false; ; again = true {
+		d.turns.LeavePolling()
+		if again {
+			last = pause.Rest()
+		}
+		if !d.turns.Enter() {
+			return 0, false, false
+		}
+		if n, held, _ = d.sendSome(m, messages); n > 0 {
+			return n, held, true
+		}
+		if d.inVain = last; last || !d.way.MaySoon(m, len(messages[0])) {
+			return 0, false, true
+		}
+	}
+}
+
+// sendHeld sends the first of many messages by a segment, where they are held until there are enough.
+func (d *Direct) sendHeld(m *vni.StraightSend, messages [][]byte) (n int, enough bool) {
+	if n, enough = d.way.SendSegment(m, messages); n > 0 {
+		return n, enough
+	}
+	m.Len = len(messages[0])
+	b := d.way.Send(m)
+	if b == nil {
+		return 0, false
+	}
+	copy(b, messages[0])
+	return 1, d.way.Hold()
+}
+
+// Receive implements vni.Straight.
+func (d *Direct) Receive(r *vni.StraightReceive) bool {
+	if !d.turns.Enter() {
+		return false
+	}
+	next, ok := d.way.Receive(r)
+	for n := 0; !ok && d.way.Behind() && n < behindPolls; n++ {
+		d.turns.Poll()
+		next, ok = d.way.Receive(r)
+	}
+	d.turns.Leave(next)
+	return ok
+}
+
+// behindPolls is how many polls a receive does to have the commands read that stand before it. With contexts for all
+// of them, there may be more.
+const behindPolls = 4
+
+// Cancel implements vni.Straight.
+func (d *Direct) Cancel(r *vni.StraightReceive) {
+	d.turns.Do(func(now clock.Time) { d.way.Cancel(now, r) })
+}
+
+// Close implements vni.Straight.
+func (d *Direct) Close() { d.turns.Do(d.way.Close) }
+
+// Idle implements vni.Straight.
+func (d *Direct) Idle() bool { return d.way.Idle() }

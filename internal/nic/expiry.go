@@ -1,0 +1,78 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// expiry is what waits for its time in the engine: receives that end then, and the times at which services asked to be called.
+type expiry struct {
+	next     clock.Time    // not later than any of these times
+	doomed   list[receive] // of processes that have gone, by when they end
+	recalled list[receive] // cancelled when their messages were on their way, by when they end
+}
+
+// at has the engine look at t or earlier.
+func (x *expiry) at(t clock.Time) { x.next = clock.Min(x.next, t) }
+
+// due reports whether there is something to look at. Whatever is not over then says so again by at.
+func (x *expiry) due(now clock.Time) bool {
+	if now < x.next {
+		return false
+	}
+	x.next = clock.Never
+	return true
+}
+
+// doom ends a receive at a time, unless its message comes before.
+func (x *expiry) doom(r *receive, at clock.Time) {
+	if r.grave.in != nil {
+		return
+	}
+	r.endAt = at
+	n := x.doomed.tail // the grace is the same for all, so this is nearly always the place
+	for n != nil && n.v.endAt > at {
+		n = n.prev
+	}
+	x.doomed.insertAfter(&r.grave, n)
+	x.at(at)
+}
+
+// buried takes the next doomed receive whose time has come; nil if there is none.
+func (x *expiry) buried(now clock.Time) *receive {
+	r := x.doomed.front()
+	if r == nil {
+		return nil
+	}
+	if r.endAt > now {
+		x.at(r.endAt)
+		return nil
+	}
+	r.grave.remove()
+	return r
+}
+
+// recall gives the message of a cancelled receive some time to come. It is not as much as it likes: its sender may be slow, or
+// stopped in the middle of describing it, and the process waits for its answer.
+func (x *expiry) recall(r *receive, now clock.Time) {
+	if r.recalled.in != nil {
+		return
+	}
+	r.recallEnd = now.Add(limits.RecallPatience)
+	x.recalled.pushBack(&r.recalled)
+	x.at(r.recallEnd)
+}
+
+// overdue takes the next recalled receive whose time has come; nil if there is none.
+func (x *expiry) overdue(now clock.Time) *receive {
+	r := x.recalled.front()
+	if r == nil {
+		return nil
+	}
+	if r.recallEnd > now {
+		x.at(r.recallEnd)
+		return nil
+	}
+	r.recalled.remove()
+	return r
+}

@@ -1,0 +1,183 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/coll"
+	"github.com/weftnet/weft/internal/driver"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/names"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// The seam between the engine and the name and NIC tables (internal/names).
+
+// ErrNameTaken is why a process is refused whose name another has.
+var ErrNameTaken = names.ErrTaken
+
+// NameInfo is what tools are told about a name.
+type NameInfo = names.Info
+
+// Lookup finds the process with a name.
+func (e *Engine) Lookup(name vni.Name) (vni.Address, bool) { return e.names.Lookup(name) }
+
+// Names lists the processes of the fabric by name.
+func (e *Engine) Names() []NameInfo { return e.names.List() }
+
+// Applications lists the group to which the processes of each application belong without joining (QNIX-55): those that live
+// and can be reached, by name.
+func (e *Engine) Applications() (l []coll.Group) {
+	for _, n := range e.Names() {
+		if !n.Reachable {
+			continue
+		}
+		name := n.Name.Application()
+		if len(l) == 0 || l[len(l)-1].Name != name {
+			l = append(l, coll.Group{Name: name, State: "application"})
+		}
+		g := &l[len(l)-1]
+		g.Members = append(g.Members, coll.Member{Name: n.Name, Address: n.Address})
+		g.Size++
+	}
+	return l
+}
+
+// AddNode says that there is a NIC at addr; id is 0 if that is not known yet. The engine opens a pair with it at once
+// and as often as it is lost, since names spread over pairs. A NIC that is up at another address is refused, unless it
+// was removed from there before.
+func (e *Engine) AddNode(id uint64, addr link.Addr) error {
+	e.begin()
+	return e.names.AddNode(id, addr)
+}
+
+// RemoveNode says that there is no longer a NIC with this id, or at addr if id is 0. One that is not up is forgotten at
+// the next Poll, with its names and everything that waits for it. One that is up is asked whether it lives as long as it
+// is; a dead one is forgotten after UnreachableAfter. A NIC that is not known is no error.
+func (e *Engine) RemoveNode(id uint64, addr link.Addr) {
+	e.begin()
+	e.names.RemoveNode(id, addr)
+}
+
+// forNames is the engine as internal/names sees it.
+type forNames struct{ *services }
+
+var _ names.Engine = forNames{}
+
+func (h forNames) Peer(nic uint64) *names.Peer {
+	if pr := h.engine().peerOf(nic); pr != nil {
+		return &pr.names
+	}
+	return nil
+}
+
+func (h forNames) Open(nic uint64, addr link.Addr) (*names.Peer, error) {
+	ep, err := h.rel.Open(nic, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &h.engine().peerAt(ep).names, nil
+}
+
+// Forget drops a peer that no table knows any more.
+func (h forNames) Forget(p *names.Peer) {
+	h.rel.Forget(h.now, p.Endpoint)
+	h.peers.remove(h.peers.at(p.Endpoint))
+}
+
+// Confirmed answers a process's New_Process. Only the driver waits for that, so it may come in a later poll than the command.
+func (h forNames) Confirmed(slot uint16) {
+	p := h.engine().process(slot)
+	h.engine().answerNew(p, driver.Result{Gen: p.gen})
+}
+
+func (h forNames) Refused(slot uint16, why error) { h.engine().vacate(h.engine().process(slot), why) }
+
+// Lost takes its name from a process. The process learns so from every operation from now on, and by an event which process has
+// the name.
+func (h forNames) Lost(slot uint16, to *names.Entry) {
+	e := h.engine()
+	p := e.process(slot)
+	if !p.served() {
+		return
+	}
+	e.tell(p, vni.Event{Kind: vni.EventNameLost, NIC: to.NIC, Slot: to.Slot, Gen: to.Gen, Name: p.name})
+	p.detached = true
+	p.node.remove()
+	e.stop(p)
+	p.vni.SetGone(vni.StatusNameLost) // from here on it may use its memory for something else
+	e.ring(p)
+}
+
+// Named gives the sources at an address their name, and matches what waited for it. Receives from the name depend on the NIC
+// that has it now.
+func (h forNames) Named(n *names.Entry) {
+	h.engine().named(n)
+	h.engine().rewatch(n.Name)
+}
+
+func (h forNames) Gone(n *names.Entry, named bool) {
+	h.engine().processGone(n.Address, n.Name, named)
+	h.engine().rewatch(n.Name)
+}
+
+// Forgotten drops what processes of this NIC remember of a sender that ended long ago.
+func (h forNames) Forgotten(a vni.Address) {
+	pr := h.engine().peerOf(a.NIC)
+	for p := range h.procs.all {
+		if src := p.sources[sourceKey{pr, a.Slot, a.Gen}]; src != nil && src.early.n == 0 {
+			p.forgetSource(src)
+		}
+	}
+}
+
+// rewatch has receives from a name depend on the NIC that has it now.
+func (e *Engine) rewatch(name vni.Name) {
+	for p := range e.procs.all {
+		for m := p.posted.head; m != nil; m = m.next {
+			if !m.v.exact && m.v.sender == name {
+				e.watchSender(m.v)
+			}
+		}
+	}
+}
+
+// tableRecord takes what a peer tells.
+func (e *Engine) tableRecord(pr *peer, b []byte) {
+	e.counts[vni.NICNameUpdatesReceived]++
+	switch {
+	case len(b) > 0 && (b[0] == coll.NewsOfJoin || b[0] == coll.NewsOfLeave):
+		e.groups.News(&pr.groups, b)
+	case !e.names.Take(&pr.names, b):
+		e.counts[vni.DropFormat]++
+	}
+}
+
+// awaitName has a send wait for a name that is unknown here and may be told yet.
+func (e *Engine) awaitName(s *send) bool {
+	herald, due := e.names.Due(s.name)
+	if !due && s.kind != kindResolve {
+		return false
+	}
+	if herald != nil {
+		s.herald = herald
+		herald.Watch(1)
+	}
+	s.state = sendUnresolved
+	e.waiting.pushBack(&s.node)
+	return true
+}
+
+// heard ends what awaitName began.
+func (s *send) heard() {
+	if s.herald != nil {
+		s.herald.Watch(-1)
+		s.herald = nil
+	}
+}
+
+// resolveWaiting looks the names of waiting sends up again.
+func (e *Engine) resolveWaiting() {
+	for n := e.waiting.n; n > 0; n-- {
+		s := e.waiting.front()
+		s.node.remove()
+		e.resolve(s)
+	}
+}

@@ -1,0 +1,476 @@
+package nic
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A receive into a ring (vni.RingWriter) stays posted, in its place, and takes message after message. So a stream of short ones
+// costs its receiver no command, no completion and no posting for each (USNIC-28).
+//
+//	comes whole, and has room      goes into the ring at once
+//	is still to come, has room     is matched alone, as with any receive, into its place in the ring; then the ring is posted again
+//	has no room                    waits as if nothing were posted, and the ring stands aside: a Refill, for which its
+//	                               process is asked, has it posted again, and it takes what waits first
+//
+// What is in the ring was received; but when the ring is cancelled, what was not read goes back and waits for receives again.
+type msgRing struct {
+	w      vni.RingWriter
+	src    *source // of the last message
+	notes  []note  // of the records that were not read, as far as is known; the first at
+	first  int
+	unread int  // messages of them
+	cap    int  // of those at most
+	bytes  int  // of the process's quota
+	fresh  bool // it is in process.fresh
+}
+
+// note is what the NIC remembers of a record, so that it need not believe what stands in the ring.
+type note struct {
+	src   *source
+	tag   uint64
+	full  uint64 // bytes of the message
+	end   uint64 // the ring's position behind it
+	at    uint32 // in the ring: of the bytes
+	size  uint32 // of them
+	count int32  // messages of a run; 0 is a message by itself
+	token uint32
+}
+
+func (n *note) messages() int { return max(int(n.count), 1) }
+
+// startRing takes a ReceiveRing command: a receive whose memory is a ring.
+func (e *Engine) startRing(p *process, r *receive, c *vni.ReceiveContext) error {
+	r.size = c.Most
+	if c.Flags&(vni.IsReply|vni.Refilled) != 0 || len(r.parts) != 1 || c.Most > vni.MaxRingMessage || c.Len%64 != 0 || int(c.Len) < vni.RingSize(int(c.Most)) || !r.notify {
+		return fmt.Errorf("%w: a ring of %d bytes in %d pieces for messages of %d, flags %#x", vni.ErrArgument, c.Len, len(r.parts), c.Most, c.Flags)
+	}
+	rg := &msgRing{w: p.vni.Ring(r.ctx, r.parts[0]), cap: int(c.Len) / limits.StagedOverhead}
+	if p.vni.Direct(true, r.ctx) == nil {
+		if rg.bytes = int(c.Len); p.rings+rg.bytes > limits.RingBytes {
+			return errNoMemory
+		}
+		p.rings += rg.bytes
+	}
+	if e.cfg.Defect == mutate.RingBelieved {
+		rg.w.Believe()
+	}
+	r.ring = rg
+	return nil
+}
+
+// endRing lets go of a ring. Its process sees all that is in it before it sees the end.
+func (e *Engine) endRing(r *receive) {
+	rg := r.ring
+	r.p.rings -= rg.bytes
+	rg.show()
+	r.ring = nil
+	r.p.fresh = slices.DeleteFunc(r.p.fresh, func(o *msgRing) bool { return o == rg })
+}
+
+// findReceive is findPosted past the rings that have no room for a message of n bytes, which stand aside. whole: all of the message is at hand.
+func (e *Engine) findReceive(src *source, env *wire.Envelope, n uint64, whole bool) *receive {
+	for {
+		r := src.p.findPosted(src, env)
+		if r == nil || r.ring == nil || e.fits(r, src, n, whole) {
+			return r
+		}
+		if !src.p.served() {
+			return nil
+		}
+		if e.cfg.Defect == mutate.RingPassedOver {
+			return nil
+		}
+		e.setAside(r)
+	}
+}
+
+// setAside takes a ring without room from the posted receives.
+func (e *Engine) setAside(r *receive) {
+	r.node.remove()
+	r.state = recvAside
+	e.counts[vni.NICStalls]++
+	e.ring(r.p)
+}
+
+// fits reports whether a message has room in r's ring. If not, its process has been told.
+func (e *Engine) fits(r *receive, src *source, n uint64, whole bool) bool {
+	rg := r.ring
+	need := rg.needs(src, min(n, r.size), !whole || n > r.size)
+	if rg.has(need) || rg.look() == nil && rg.has(need) {
+		return true
+	}
+	rg.w.Stall()
+	if err := rg.look(); err != nil {
+		e.detach(r.p, err)
+		return false
+	}
+	return rg.has(need)
+}
+
+func (rg *msgRing) needs(src *source, n uint64, full bool) int {
+	return vni.RingNeeds(int(n), rg.src != src, full)
+}
+
+func (rg *msgRing) has(n int) bool { return rg.unread < rg.cap && rg.w.Fits(n) }
+
+// look asks how much the process has read.
+func (rg *msgRing) look() error {
+	if err := rg.w.Look(); err != nil {
+		return err
+	}
+	for ; rg.first < len(rg.notes); rg.first++ {
+		n := &rg.notes[rg.first]
+		if int64(rg.w.Read()-n.end) < 0 {
+			break
+		}
+		rg.unread -= n.messages()
+	}
+	switch {
+	case rg.first == len(rg.notes):
+		rg.notes, rg.first = rg.notes[:0], 0
+	case rg.first > len(rg.notes)/2:
+		rg.notes, rg.first = slices.Delete(rg.notes, 0, rg.first), 0
+	}
+	return nil
+}
+
+// record begins a record in b with a message of src: it returns the place behind what tells of the sender.
+func (rg *msgRing) record(src *source, b []byte) []byte {
+	if rg.src != src {
+		rg.src = src
+		b = vni.PutRingSource(b, src.whole())
+	}
+	return b
+}
+
+// add ends a record of n bytes, of which data is what comes from the sender.
+func (e *Engine) add(r *receive, n int, data []byte, k note) {
+	rg := r.ring
+	k.src, k.at, k.size = rg.src, uint32(rg.w.Offset()+n-cap(data)), uint32(len(data))
+	rg.w.Advance(n)
+	k.end = rg.w.Position()
+	rg.notes = append(rg.notes, k)
+	rg.unread += k.messages()
+	e.counts[vni.NICPacked] += uint64(k.messages())
+	e.hurry.served = true
+	if rg.w.Unpublished() >= limits.RingShown {
+		rg.show()
+	} else if !rg.fresh {
+		rg.fresh = true
+		r.p.fresh = append(r.p.fresh, rg)
+	}
+	if e.cfg.Defect != mutate.RingReaderAsleep || e.rng.IntN(20) > 0 {
+		e.ring(r.p)
+	}
+}
+
+// publish shows a process what has come into its rings.
+func (p *process) publish() {
+	for i, rg := range p.fresh {
+		p.fresh[i], rg.fresh = nil, false
+		rg.show()
+	}
+	p.fresh = p.fresh[:0]
+}
+
+// show publishes what was written. A word of the process that cannot be is found out when it matters.
+func (rg *msgRing) show() {
+	if rg.w.Unpublished() > 0 {
+		rg.w.Publish()
+		_ = rg.look()
+	}
+}
+
+// pack makes room for a message that is at hand in r's ring. The caller fills it, before anything else runs.
+func (e *Engine) pack(r *receive, src *source, env *wire.Envelope, length uint64) []byte {
+	rg, n := r.ring, int(min(length, r.size))
+	need := rg.needs(src, uint64(n), length > r.size)
+	b := rg.record(src, rg.w.Place(need))
+	var data []byte
+	if length > r.size {
+		data = vni.PutRingWhole(b, env.Tag, env.Token, n, length)
+		e.counts[vni.NICTruncated]++
+		r.p.account.Truncated++
+	} else {
+		data = vni.PutRingMessage(b, env.Tag, env.Token, n)
+	}
+	e.add(r, need, data, note{tag: env.Tag, token: env.Token, full: length})
+	return data
+}
+
+// packInbound takes a message whose turn it is into r's ring, if all of it is at hand.
+func (e *Engine) packInbound(r *receive, inb *inbound) bool {
+	if r.ring == nil || !inb.whole() {
+		return false
+	}
+	s := inb.local
+	if inb.kind != inboundLocal {
+		e.accept(inb, r)
+		s = nil
+	}
+	if !inb.counted {
+		e.countReceived(r.p, 1, inb.length)
+	}
+	room := e.pack(r, inb.src, &inb.env, inb.length)
+	if s == nil {
+		copy(room, inb.staging)
+	} else {
+		copyRange([][]byte{room}, s.frag.Parts, 0, 0, uint64(len(room)))
+		inb.local = nil
+	}
+	e.freeInbound(inb)
+	if s != nil {
+		status := vni.StatusOK
+		if s.accept && inb.length > r.size {
+			status = vni.StatusTruncated
+		}
+		e.completeSend(s, status)
+	}
+	return true
+}
+
+// whole reports whether all bytes of a message are at hand: here, or short and with a process of this NIC.
+func (inb *inbound) whole() bool {
+	return inb.done && !inb.cut() || inb.kind == inboundLocal && inb.length <= limits.EagerMessage && inb.local != nil && inb.local.refill == nil
+}
+
+// reserve gives a message that r has met its place in the ring, where it comes by and by.
+func (e *Engine) reserve(r *receive, inb *inbound) {
+	n := min(inb.length, r.size)
+	fresh := r.ring.src != inb.src
+	b := r.ring.w.Place(r.ring.needs(inb.src, n, true))
+	at := vni.RingWholeAt(fresh)
+	r.parts = append(r.space[:0], b[at:at+int(n)])
+	if e.cfg.Defect == mutate.RingShownEarly {
+		e.show(r, inb.src, &inb.env, n, inb.length)
+	}
+}
+
+// show ends the record of a message in its place.
+func (e *Engine) show(r *receive, src *source, env *wire.Envelope, n, length uint64) {
+	need := r.ring.needs(src, n, true)
+	b := r.ring.record(src, r.ring.w.Placed(need)) // where reserve has put it, whatever was read since
+	data := vni.PutRingWhole(b, env.Tag, env.Token, int(n), length)
+	e.add(r, need, data, note{tag: env.Tag, token: env.Token, full: length})
+}
+
+// completeRing shows the message that has come into its place, and has the ring take the next.
+func (e *Engine) completeRing(r *receive, src *source, env *wire.Envelope, n, length uint64) {
+	if e.cfg.Defect != mutate.RingShownEarly {
+		e.show(r, src, env, n, length)
+	}
+	e.again(r)
+}
+
+// again posts a ring that has stood aside, or had a message to itself.
+func (e *Engine) again(r *receive) {
+	r.inb, r.parts, r.state = nil, nil, recvAside
+	if r.recall {
+		e.closeRing(r)
+		return
+	}
+	e.post(r)
+}
+
+// resumeRing takes a Refill of a ring: its process has read.
+func (e *Engine) resumeRing(r *receive) {
+	e.counts[vni.NICRefills]++
+	e.ring(r.p) // others may wait for room in the command queue
+	if r.state == recvAside && e.cfg.Defect != mutate.RingLeftAside {
+		e.again(r)
+	}
+}
+
+// closeRing cancels a ring: what was not read waits for receives again, before all that has come since, and so does a message
+// that is on its way into it. All of it in one step, so that no later message comes before them.
+func (e *Engine) closeRing(r *receive) {
+	p, rg := r.p, r.ring
+	if s := matchedLocal(r); s != nil && s.refill != nil && s.refill.consumed > 0 { // it cannot begin again
+		r.recall = true
+		e.expiry.recall(r, e.now)
+		return
+	}
+	if r.recalled.in != nil { // it has waited for its message, which is here or will not come
+		r.recalled.remove()
+	}
+	if err := rg.look(); err != nil {
+		e.detach(p, err)
+		return
+	}
+	back, err := e.unread(p, rg)
+	if err != nil {
+		for _, inb := range back {
+			e.freeInbound(inb)
+		}
+		e.detach(p, err)
+		return
+	}
+	if r.state == recvMatched {
+		back = append(back, e.unbind(r))
+	}
+	e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
+	for inb := p.stray.front(); inb != nil; inb = p.stray.front() {
+		p.stray.remove(inb)
+		back = append(back, inb)
+	}
+	for _, inb := range back {
+		p.stray.add(inb)
+	}
+	e.meet(p)
+}
+
+// matchedLocal is the send of this NIC that is being copied into r; nil if there is none.
+func matchedLocal(r *receive) *send {
+	if r.state != recvMatched {
+		return nil
+	}
+	return r.inb.local
+}
+
+var errNotOfTheRun = errors.New("more messages of a run were read than it has")
+
+// unread makes inbounds of the messages in a ring that were not read.
+func (e *Engine) unread(p *process, rg *msgRing) (back []*inbound, err error) {
+	notes := rg.notes[rg.first:]
+	if len(notes) == 0 || e.cfg.Defect == mutate.RingNotReturned {
+		return nil, nil
+	}
+	read := int(rg.w.Partial())
+	if read > 0 && read >= notes[0].messages() {
+		return nil, fmt.Errorf("%w: %w: %d of %d", vni.ErrImpossible, errNotOfTheRun, read, notes[0].messages())
+	}
+	for i := range notes {
+		n := &notes[i]
+		data := rg.w.Bytes(int(n.at), int(n.size))
+		if n.count == 0 {
+			back = append(back, e.putBack(p, n, data, n.full))
+			continue
+		}
+		lengths := wire.Lengths(slices.Clone(data[:2*n.count])) // once: the process can still write them
+		data = data[2*n.count:]
+		for k := range int(n.count) {
+			size := lengths.At(k)
+			if size > len(data) {
+				return back, fmt.Errorf("%w: a message of %d bytes in a ring, where %d are", vni.ErrImpossible, size, len(data))
+			}
+			if k >= read {
+				back = append(back, e.putBack(p, n, data[:size], uint64(size)))
+			}
+			data = data[size:]
+		}
+		read = 0
+	}
+	return back, nil
+}
+
+// putBack makes a message one that has come and waits for a receive. It takes of its process's staging if there is room, as it would if
+// nothing had asked for it; else it is charged to what the process may have in rings.
+func (e *Engine) putBack(p *process, n *note, data []byte, full uint64) *inbound {
+	env := wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: n.src.key.slot, SrcGen: n.src.key.gen, Tag: n.tag, Token: n.token}
+	inb := e.newInbound(n.src, &env, inboundStaged, full)
+	inb.done, inb.accepted, inb.counted = true, true, true
+	inb.got, inb.kept, inb.at = inb.length, uint64(len(data)), e.now
+	cost := int(stagedCost(inb.length))
+	if inb.kept < inb.length || cost > e.stagingLeft(p) {
+		inb.lodge(slices.Clone(data))
+	} else {
+		inb.charged = cost
+		p.staged += cost
+		inb.staging = e.staging.take(len(data))
+		copy(inb.staging, data)
+	}
+	e.counts[vni.NICReturned]++
+	return inb
+}
+
+// lodge gives an inbound memory of its own.
+func (inb *inbound) lodge(mem []byte) {
+	inb.foreign, inb.staging = true, mem
+	inb.src.p.rings += lodging(mem)
+}
+
+// lodging is what it is charged for that.
+func lodging(mem []byte) int { return len(mem) + limits.StagedOverhead }
+
+// unbind takes the message back that is on its way into a ring. What has come of it, and what still comes, has memory of its own then.
+func (e *Engine) unbind(r *receive) *inbound {
+	inb := r.inb
+	if s := inb.local; s != nil { // it begins again: nothing was promised
+		s.node.remove()
+		s.state = sendLocal
+		s.frag.Next = 0
+	} else {
+		kept := uint64(len(r.parts[0]))
+		if inb.foreign { // for the second time
+			kept = min(kept, inb.kept)
+		}
+		inb.kept = kept
+		inb.lodge(slices.Clone(r.parts[0][:kept]))
+	}
+	inb.recv, inb.parts, r.inb = nil, nil, nil
+	inb.at = e.now
+	return inb
+}
+
+// cut reports whether a message was put back of which only the beginning had been kept.
+func (inb *inbound) cut() bool { return inb.foreign && inb.kept < inb.length }
+
+// here is how many bytes of a message there are, or will be when all has come.
+func (inb *inbound) here() uint64 {
+	if inb.done && inb.cut() {
+		return inb.kept
+	}
+	return inb.length
+}
+
+// meet has every posted receive look again at what waits.
+func (e *Engine) meet(p *process) {
+	for n := p.posted.head; n != nil; {
+		r := n.v
+		n = n.next
+		if p.stray.find(e, r) != nil {
+			r.node.remove()
+			e.unwatchSender(r)
+			e.post(r)
+		}
+	}
+}
+
+// auditRings looks at what rings and what was put back take of each process's share.
+func (p *process) auditRings() error {
+	sum := 0
+	for r := range p.receives {
+		if r.ring == nil {
+			continue
+		}
+		rg := r.ring
+		messages := 0
+		for i := range rg.notes[rg.first:] {
+			messages += rg.notes[rg.first+i].messages()
+		}
+		if sum += rg.bytes; !rg.w.Sound() || messages != rg.unread {
+			return fmt.Errorf("a ring of %v at %d, read to %d, has notes of %d messages, counted as %d", p, rg.w.Position(), rg.w.Read(), messages, rg.unread)
+		}
+	}
+	for n := p.stray.head; n != nil; n = n.next {
+		if n.v.foreign {
+			sum += lodging(n.v.staging)
+		}
+	}
+	for r := range p.receives {
+		if r.state == recvMatched && r.inb.foreign && r.inb.staging != nil {
+			sum += lodging(r.inb.staging)
+		}
+	}
+	if sum != p.rings {
+		return fmt.Errorf("%v has %d bytes in rings and put back, counted as %d", p, sum, p.rings)
+	}
+	return nil
+}

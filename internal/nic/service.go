@@ -1,0 +1,94 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/coll"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A service is a part of what a NIC does that has its own records and its own state: groups are
+// one. It is a package below this one. The engine calls it when something happens that concerns it, and it calls the engine
+// through an interface of its own, which has what it needs of the methods here. docs/architecture.md has the whole list, under
+// "Adding a service to the engine".
+
+// services is the engine as services see it.
+type services Engine
+
+func (s *services) engine() *Engine { return (*Engine)(s) }
+
+// Now is the time of this poll.
+func (s *services) Now() clock.Time { return s.now }
+
+// CheckAt has expire called at t or earlier.
+func (s *services) CheckAt(t clock.Time) { s.expiry.at(t) }
+
+// Record reserves a Table record with n bytes of payload, all zero; nil if the pair is not open.
+func (s *services) Record(to *rel.Endpoint, n int) []byte {
+	b := to.Control(s.now, wire.RecordLen+n)
+	if b == nil {
+		return nil
+	}
+	s.counts[vni.NICNameUpdatesSent]++
+	wire.PutTable(b, n)
+	b = b[wire.RecordLen:]
+	clear(b[:n])
+	return b
+}
+
+// Expect notes that a process is known by its name; its claim may still be under way.
+func (s *services) Expect(name vni.Name, at vni.Address) { s.names.Expect(name, at) }
+
+// Complete ends a command.
+func (s *services) Complete(r coll.Request, c vni.Completion) { s.engine().endSend(r.(*send), &c) }
+
+// Reject ends a command whose arguments are wrong.
+func (s *services) Reject(r coll.Request, status vni.Status, argument error) {
+	s.engine().reject(r.(*send), status, argument)
+}
+
+// TakeBuffer takes a buffer of transit memory.
+func (s *services) TakeBuffer(n int) []byte { return s.transit.take(n) }
+
+// GiveBuffer gives one back.
+func (s *services) GiveBuffer(b []byte) { s.transit.give(b) }
+
+// Read fills to with bytes of the memory of a send.
+func (s *send) Read(to []byte, from uint64) { vni.Gather(to, s.frag.Parts, from) }
+
+// Write puts bytes into it.
+func (s *send) Write(at uint64, b []byte) { scatter(s.frag.Parts, at, b) }
+
+// forGroups is the engine as internal/coll sees it.
+type forGroups struct{ *services }
+
+// Peer finds a NIC.
+func (g forGroups) Peer(nic uint64) *coll.Peer {
+	if pr := g.engine().peerOf(nic); pr != nil {
+		return &pr.groups
+	}
+	return nil
+}
+
+// Groups is the Group Table (QNIX-54).
+func (e *Engine) Groups() *coll.Table { return e.groups }
+
+// startCollective takes a command about a group.
+func (e *Engine) startCollective(p *process, s *send, c vni.Command) {
+	var sc vni.SendContext
+	if !e.loadSend(p, s, c.Code, &sc) {
+		return
+	}
+	s.kind, s.dest, s.state, s.accept = kindCollective, nil, sendPosted, false
+	if err := e.gather(s, &sc); err != nil {
+		e.rejectSend(s, err)
+		return
+	}
+	e.groups.Command(&p.groups, s, c, &sc)
+}
+
+var (
+	_ coll.Engine  = forGroups{}
+	_ coll.Request = (*send)(nil)
+)

@@ -1,0 +1,50 @@
+package nic
+
+import "github.com/weftnet/weft/internal/vni"
+
+// Way is a way that a message has taken which the counters do not tell from others: their users need not. The simulator does, since what
+// it never takes it does not test.
+type Way int
+
+const (
+	WayPosted     Way = iota // out, by Post: in one step
+	WayPostedKept            // likewise, and kept when it had left
+	WayFrame                 // out, by Send: in the link's own frame
+	WayLone                  // in a frame of its own, and kept when it had left
+	WaySegment               // in a segment
+	WayRunFrame              // out, with others: in the link's own frame
+	WayRunSegment            // in a segment
+	WayRunPacked             // in, with others: into a batch at one go
+	WayRunApart              // one by one
+	WayPlaced                // in: a piece of a long message, to where it belongs
+	WayPlacedRun             // several at one go
+	WayHurried               // in, by a poll that ended early
+	wayCount
+)
+
+// WayNames are the ways, in their order.
+var WayNames = [wayCount]string{"posted", "posted_kept", "frame", "lone", "segment", "run_frame", "run_segment", "run_packed", "run_apart",
+	"placed", "placed_run", "hurried"}
+
+// Ways says how many messages, pieces or polls have taken each way.
+func (e *Engine) Ways() [wayCount]uint64 {
+	e.begin()
+	return e.ways
+}
+
+// directSends is how many messages have left by direct calls.
+func (e *Engine) directSends() (n uint64) {
+	for _, k := range e.ways[WayPosted : WayRunSegment+1] {
+		n += k
+	}
+	return n
+}
+
+// countLeft counts messages of p that have left by a direct call.
+func (e *Engine) countLeft(p *process, way Way, messages, bytes uint64) {
+	e.countSent(p, messages, bytes)
+	e.ways[way] += messages
+}
+
+// collectWays brings the counts of the ways into a counter.
+func (e *Engine) collectWays() { e.counts[vni.NICStraightSends] = e.directSends() }

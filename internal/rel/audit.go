@@ -1,0 +1,136 @@
+package rel
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Timers says what would be forgotten: a segment that is not acknowledged and that no timer sends again, an arrival that no timer
+// acknowledges, a queue that nothing brings back, a peer whose silence nothing ends. It holds after each Progress, and changes nothing.
+func (m *Module) Timers(now clock.Time) error {
+	owing := make(map[*Endpoint]bool, len(m.owing))
+	for _, e := range m.owing {
+		owing[e] = true
+	}
+	lodged := 0
+	for _, e := range m.endpoints {
+		if e.duties != 0 && !owing[e] {
+			return fmt.Errorf("rel: NIC %d is owed frames %b, and is not on the list", e.nic, e.duties)
+		}
+		s := e.live
+		if s == nil {
+			continue
+		}
+		lodged += s.flight.n
+		for _, err := range []error{m.auditFlight(s), m.auditWindows(s), m.auditDesk(s), m.auditQueues(e), m.auditSilence(now, e)} {
+			if err != nil {
+				return fmt.Errorf("rel: NIC %d: %w", e.nic, err)
+			}
+		}
+	}
+	if lodged != m.lodged {
+		return fmt.Errorf("rel: %d packets are in flight, counted as %d", lodged, m.lodged)
+	}
+	if m.resends.n > 0 && m.heldInRow >= m.resends.n && m.heldUntil == clock.Never && m.vacancies() > 0 {
+		return fmt.Errorf("rel: %d packets are to be sent again, all are held back, and nothing lets them go", m.resends.n)
+	}
+	return nil
+}
+
+// auditFlight looks whether each segment of the flight has a room, and whether their packet counters rise.
+func (m *Module) auditFlight(s *session) error {
+	counter, n := uint64(0), 0
+	var spent [wire.Spaces]int
+	for g := s.flight.head; g != nil; g = g.next {
+		switch {
+		case g.state != stateInHotel:
+			return fmt.Errorf("segment %v %d is in flight, and %v", g.space, g.seq, g.state)
+		case g.room == 0 || m.hotel.rooms[g.room].guest != g:
+			return fmt.Errorf("segment %v %d, posted at %d, is in flight, and has no room", g.space, g.seq, g.sentAt)
+		case g.counter <= counter && m.cfg.Faults.FailResend == nil: // what that has failed keeps its counter
+			return fmt.Errorf("segment %v %d has counter %d, behind one with %d", g.space, g.seq, g.counter, counter)
+		}
+		counter = g.counter + uint64(g.frames-1)
+		n += g.frames
+		spent[g.channel] += g.costs()
+	}
+	if n != s.flight.n {
+		return fmt.Errorf("%d packets are in flight, counted as %d", n, s.flight.n)
+	}
+	for i := range spent {
+		if c := &s.endpoint.channels[i]; c.inFlight != spent[i] {
+			return fmt.Errorf("%v channel: %d bytes are in flight, counted as %d", wire.Space(i), spent[i], c.inFlight)
+		}
+	}
+	return nil
+}
+
+// auditWindows looks whether all that is not acknowledged is either in flight or about to be sent again.
+func (m *Module) auditWindows(s *session) error {
+	var again, waits int
+	for i := range s.send {
+		w := &s.send[i]
+		for q := w.base; q != w.next; {
+			g := w.find(q)
+			if g == nil {
+				q = q.Add(1)
+				continue
+			}
+			if g.state == stateResend {
+				again += g.frames
+			} else {
+				waits += g.frames
+			}
+			q = g.seq.Add(g.frames)
+		}
+	}
+	if waits != s.flight.n || again > m.resends.n {
+		return fmt.Errorf("%d packets are not acknowledged and %d to be sent again; %d are in flight, and %d listed", waits, again, s.flight.n, m.resends.n)
+	}
+	return nil
+}
+
+// auditDesk looks whether the ACK that is due and the tail-loss probe have a room at the desk, and whether the last Progress was in time
+// for it: polls that return early do without one.
+func (m *Module) auditDesk(s *session) error {
+	a := &s.acks
+	if a.frames > 0 && a.at == clock.Never && !a.now {
+		return fmt.Errorf("%d frames have come, and no ACK is due", a.frames)
+	}
+	if a.now && s.endpoint.duties&dutyAck == 0 {
+		return fmt.Errorf("an ACK is due at once, and is not owed")
+	}
+	if at := clock.Min(a.at, s.recovery.tailAt); at != clock.Never && (s.room == 0 || s.roomAt > at || m.desk.rooms[s.room].guest != s) {
+		return fmt.Errorf("an ACK is due at %d and a tail-loss probe at %d, and the desk is booked for %d (room %d)", a.at, s.recovery.tailAt, s.roomAt, s.room)
+	}
+	if late := m.progressed.Sub(s.roomAt); s.room != 0 && late > 2<<deskShift {
+		return fmt.Errorf("the desk was booked for %v ago", late)
+	}
+	return nil
+}
+
+// auditQueues looks whether what is queued will be asked for again.
+func (m *Module) auditQueues(e *Endpoint) error {
+	for i := range e.channels {
+		c := &e.channels[i]
+		waits := e.listed || e.homeless || e.held && m.heldUntil != clock.Never || e.live.send[i].room() <= 0
+		if c.queue.n > 0 && !waits {
+			return fmt.Errorf("%d packets are queued on the %v channel, and nothing sends them", c.queue.n, wire.Space(i))
+		}
+	}
+	return nil
+}
+
+// auditSilence looks whether a peer that something is pending on is looked after.
+func (m *Module) auditSilence(now clock.Time, e *Endpoint) error {
+	switch {
+	case !e.pending() || e.noticed:
+	case e.room == 0 || m.night.rooms[e.room].guest != e:
+		return fmt.Errorf("something is pending, and its silence is not looked at")
+	case e.timerAt.Sub(now) > e.m.cfg.ProbeEvery:
+		return fmt.Errorf("something is pending, and its silence is looked at in %v", e.timerAt.Sub(now))
+	}
+	return nil
+}

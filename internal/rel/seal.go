@@ -1,0 +1,153 @@
+package rel
+
+import (
+	"net/netip"
+
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Every frame leaves by two functions. frame reserves its room; seal counts it, writes its outer header and makes its tag:
+//
+//	frame ─► the caller writes behind the outer header ─► seal: counter, outer header, payload, tag ─► Commit
+//
+// Every frame that comes has its tag checked by one, Module.open, before anything is believed that stands inside.
+
+// packets are the frames of a session, or the Hellos of a NIC.
+type packets struct {
+	index   uint32 // of the session at the receiver; 0 of Hellos
+	flags   uint8  // of the outer header
+	tag     uint8  // bytes that the guard puts behind the body
+	again   bool   // the next frame gets the counter of the last: only with mutate.CounterReused
+	counter uint64 // packet counter of the last frame sent. It will be the nonce of the AEAD: no value is used twice
+	guard   guard
+	cookies cookieTag
+}
+
+// guard protects frames. It is the place of the AEAD, whose additional data is the outer header and whose nonce is the
+// packet counter, both in the frame.
+type guard interface {
+	// seal completes a frame: b[:n] is written, from follows and is copied there. It returns the length of the frame. What
+	// it computes of from it computes in the pass that copies.
+	seal(b []byte, n int, from []byte) int
+
+	// open returns the body of a frame, nothing of which was looked at before, if the frame is the peer's; nil if it is not. If the body
+	// is the next of r, which may be nil, its payload is copied to its place in the same pass, and r.placed is true.
+	open(frame []byte, r *row) (body []byte)
+}
+
+// start has frames come with our cookie in their tags. Until aim none leave.
+func (p *packets) start(m *Module, cookie uint64) {
+	*p = packets{guard: &m.bare, cookies: cookieTag{ours: cookie}}
+	if m.cfg.Tagged {
+		p.guard, p.flags, p.tag = &p.cookies, wire.FlagTagged, wire.TagLen
+	}
+}
+
+// aim has frames go to a session of a peer that wants to see its cookie in them.
+func (p *packets) aim(index uint32, cookie uint64) { p.index, p.cookies.theirs = index, cookie }
+
+// tagLen is how many bytes of a frame are its tag.
+func (p *packets) tagLen() int { return int(p.tag) }
+
+// next counts a frame and returns its outer header. No other function advances a packet counter.
+func (p *packets) next(k wire.Kind) wire.Outer {
+	if p.again {
+		p.again = false
+	} else {
+		p.counter++
+	}
+	return wire.Outer{Kind: k, Flags: p.flags, Index: p.index, Counter: p.counter}
+}
+
+// frame is room for one frame behind whose outer header the caller writes; nil if the driver takes none.
+func frame(out Frames, to netip.AddrPort) []byte { return out.Reserve(to) }
+
+// seal completes the frame in b and returns its length: what stands in b[wire.OuterLen:n], and from behind it.
+func (p *packets) seal(k wire.Kind, b []byte, n int, from []byte) int {
+	p.next(k).Put(b)
+	return p.guard.seal(b, n, from)
+}
+
+// open checks a frame of p, whose flags are those of p, and returns its body; nil if the frame is not the peer's. On a Checked link there is
+// nothing to check.
+func (m *Module) open(p *packets, frame []byte, r *row) (body []byte) {
+	if p.tag == 0 {
+		return frame[wire.OuterLen:]
+	}
+	return m.openTagged(p, frame, r)
+}
+
+func (m *Module) openTagged(p *packets, frame []byte, r *row) (body []byte) {
+	if body = p.guard.open(frame, r); body == nil && m.cfg.Defect != mutate.None {
+		return m.opensAnyway(frame, r)
+	}
+	return body
+}
+
+// opensAnyway is three defects: a frame whose tag does not fit is taken.
+func (m *Module) opensAnyway(frame []byte, r *row) []byte {
+	if len(frame) < wire.OuterLen+wire.TagLen {
+		return nil
+	}
+	body := frame[wire.OuterLen : len(frame)-wire.TagLen]
+	switch m.cfg.Defect {
+	case mutate.TagIgnored:
+		return body
+	case mutate.PlacedUnseen:
+		if to := r.place(body); to != nil {
+			r.placed = true
+			copy(to, body[wire.InnerLen+wire.ChunkLen:])
+			return body
+		}
+	case mutate.LoneUnseen:
+		if len(body) > wire.InnerLen && wire.LoneFrag(body[wire.InnerLen:]) {
+			return body
+		}
+	}
+	return nil
+}
+
+// cookieTag guards by a checksum against damage and by a cookie against frames of an earlier session; it is no cryptography.
+type cookieTag struct{ ours, theirs uint64 }
+
+func (t *cookieTag) seal(b []byte, n int, from []byte) int {
+	sum := wire.Sum(b[:n])
+	if len(from) > 0 {
+		sum = wire.SumCopy(b[n:n+len(from)], from, sum)
+	}
+	return wire.SealSum(b, n+len(from), t.theirs, sum)
+}
+
+func (t *cookieTag) open(frame []byte, r *row) []byte {
+	n := len(frame) - wire.TagLen
+	if n < wire.OuterLen {
+		return nil
+	}
+	body := frame[wire.OuterLen:n]
+	if to := r.place(body); to != nil {
+		// If the tag turns out bad the bytes written are garbage, which is safe: the receiver has not been told of them.
+		if r.placed = wire.OpenInto(to, frame, t.ours); !r.placed {
+			return nil
+		}
+		return body
+	}
+	if _, err := wire.Open(frame, t.ours); err != nil {
+		return nil
+	}
+	return body
+}
+
+// bare is the guard of a Checked link, whose frames have no tags.
+type bare struct{ copies func(to, from []byte) }
+
+func (g *bare) seal(b []byte, n int, from []byte) int {
+	if len(from) > 0 {
+		g.copies(b[n:n+len(from)], from)
+	}
+	return n + len(from)
+}
+
+func (g *bare) open([]byte, *row) []byte {
+	panic("rel: a frame without a tag has nothing to be checked by")
+}

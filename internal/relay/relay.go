@@ -1,0 +1,268 @@
+// Package relay passes a message for processes of several NICs down a tree of those NICs. It is a service of the engine
+// (internal/nic), which decides what goes by a relay and delivers what comes by one. Each NIC passes it on by itself: the
+// processes in between are not asked, and one that is stopped delays nothing.
+//
+//	source             first half's NIC                its first half …
+//	  │── Relay ──────────►│── Relay ─────────────────────►│   list of NICs, receivers and message numbers; the message
+//	  │── Relay ──────► second half's NIC …                │
+//	  │                    │◄───────────────────── Relayed ─│   all below have it, but for these
+//	  │◄────────── Relayed ─│
+//
+// The list is halved at every step, so the source sends the message log2 of the NICs times, and no way is longer. Each
+// hop is rel's, so nothing is lost on it while both live. What can fail, a NIC that cannot be reached from where it
+// should be, or one that dies, costs no message: the source keeps its bytes until all have answered, and sends the receivers
+// that are named in a Relayed, or were below a NIC that is lost, the message itself, with the number that it has. A receiver
+// that has got it after all knows the number (decision 5). So a relay need not be certain of anything.
+//
+// A message number means something within a session of source and receiver, which those in between do not see. So the
+// list names the session; a NIC that has another, or none, does not take the message from a third party.
+package relay
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Engine is what relays need of the engine.
+type Engine interface {
+	Now() clock.Time
+	Peer(nic uint64) *Peer // nil: no such NIC is known
+
+	// Deliver gives a message to a process of this NIC, and reports whether that has it, or had it already. The session is the
+	// one with the source in which the message has its number.
+	Deliver(head *wire.RelayHead, session uint32, to wire.RelayReceiver, message []byte) bool
+	Over(source any, r *Relay) // every NIC below has answered
+	LegEnded(source any)       // and so has one of them, for which the relay may have waited
+
+	TakeBuffer(n int) []byte // of transit memory
+	GiveBuffer(b []byte)     // nil is none
+}
+
+// Peer is another NIC as relays see it. It lies in the engine's entry for the NIC.
+type Peer struct {
+	*rel.Endpoint
+
+	legs       []*leg // to it, that it has not answered
+	blocked    []*leg // those of them that wait until it takes more
+	cost       int    // of those that it has not answered
+	assemblies map[uint32]assembly
+	assembling int // what they cost
+}
+
+// assembly is a relay that comes in pieces.
+type assembly struct {
+	body []byte
+	got  int
+}
+
+// Relay is one message on its way.
+type Relay struct {
+	parent  *Peer  // which waits for the answer; nil at the source
+	session uint32 // of the parent, for which that means something
+	id      uint32 // the parent's
+	source  any    // the engine's, as long as something there waits for the outcome
+	head    wire.RelayHead
+	body    []byte // head, list and message, until all legs have carried it
+	kept    bool   // body is transit memory, not a frame
+	message int    // where it begins in the body
+	nics    []place
+	legs    []*leg // that have not answered
+	begun   bool   // there will be no more legs
+	missed  [wire.MaxMissed]uint64
+}
+
+// place is where a NIC stands in the body, and the place of its first receiver. The last one stands for the end.
+type place struct {
+	nic   uint64
+	at    int
+	first int
+}
+
+// Table has the relays that pass through this NIC.
+type Table struct {
+	nic      Engine
+	id       uint64
+	counts   []uint64        // the engine's, by vni.Counter
+	legs     map[uint32]*leg // by id
+	last     uint32          // id
+	underWay int             // relays
+	relays   []*Relay        // not in use
+	spare    []*leg
+}
+
+// New returns an empty table of the NIC with an id.
+func New(id uint64, counts []uint64, nic Engine) *Table {
+	return &Table{nic: nic, id: id, counts: counts, legs: make(map[uint32]*leg)}
+}
+
+// cost is what a relay takes of what may be under way between two NICs.
+func cost(length int) int { return length + limits.RelayOverhead }
+
+// Record takes a relay, or a piece of one.
+func (t *Table) Record(pr *Peer, rec wire.Record) {
+	id, offset, length := rec.Relay()
+	piece := rec.Payload()
+	if len(piece) == int(length) {
+		t.take(pr, id, piece, false)
+		return
+	}
+	a, begun := pr.assemblies[id]
+	if !begun {
+		if int(length) > limits.RelayBody || pr.assembling+cost(int(length)) > limits.RelayBytes { // no peer sends such
+			t.counts[vni.DropFormat]++
+			t.answer(pr, id, nil)
+			return
+		}
+		a.body = t.nic.TakeBuffer(int(length))
+		clear(a.body) // of pieces that lie on one another, what another relay has left there must not show
+		if pr.assemblies == nil {
+			pr.assemblies = make(map[uint32]assembly)
+		}
+		pr.assemblies[id] = a
+		pr.assembling += cost(len(a.body))
+	}
+	if len(a.body) != int(length) || a.got+len(piece) > len(a.body) {
+		t.counts[vni.DropFormat]++
+		return
+	}
+	copy(a.body[offset:], piece)
+	if a.got += len(piece); a.got < len(a.body) {
+		pr.assemblies[id] = a
+		return
+	}
+	delete(pr.assemblies, id)
+	pr.assembling -= cost(len(a.body))
+	t.take(pr, id, a.body, true)
+}
+
+// take delivers a relay to the processes here and passes it on.
+func (t *Table) take(pr *Peer, id uint32, body []byte, kept bool) {
+	r := t.newRelay(body, kept)
+	if !r.parse() || r.nics[0].nic != t.id {
+		t.counts[vni.DropFormat]++
+		t.answer(pr, id, nil)
+		t.free(r)
+		return
+	}
+	r.parent, r.session, r.id = pr, pr.Session(), id
+	t.beginLegs(r, 1)
+	t.deliver(r)
+	if !r.kept && r.unsent() {
+		r.body, r.kept = t.nic.TakeBuffer(len(body)), true
+		copy(r.body, body)
+	}
+	t.Begun(r)
+}
+
+func (t *Table) newRelay(body []byte, kept bool) *Relay {
+	if len(t.relays) == 0 {
+		t.relays = append(t.relays, new(Relay))
+	}
+	last := len(t.relays) - 1
+	r := t.relays[last]
+	t.relays = t.relays[:last]
+	t.underWay++
+	*r = Relay{body: body, kept: kept, nics: r.nics[:0], legs: r.legs[:0]}
+	return r
+}
+
+func (t *Table) free(r *Relay) {
+	t.dropBody(r)
+	r.parent, r.source = nil, nil
+	t.relays = append(t.relays, r)
+	t.underWay--
+}
+
+// dropBody gives back what is needed no more.
+func (t *Table) dropBody(r *Relay) {
+	if r.kept {
+		t.nic.GiveBuffer(r.body)
+	}
+	r.body, r.kept = nil, false
+}
+
+// parse reads the list of a body.
+func (r *Relay) parse() bool {
+	head, rest, err := wire.ParseRelayHead(r.body)
+	if err != nil {
+		return false
+	}
+	r.head = head
+	receivers := 0
+	for range head.NICs {
+		n, _, after, err := wire.ParseRelayNIC(rest)
+		if err != nil {
+			return false
+		}
+		r.nics = append(r.nics, place{n.NIC, len(r.body) - len(rest), receivers})
+		receivers += int(n.Receivers)
+		rest = after
+	}
+	r.message = len(r.body) - len(rest)
+	r.nics = append(r.nics, place{0, r.message, receivers})
+	return receivers <= limits.MulticastReceivers && len(rest) <= limits.EagerMessage
+}
+
+// deliver gives the message to the processes here that it is for.
+func (t *Table) deliver(r *Relay) {
+	n, receivers, _, _ := wire.ParseRelayNIC(r.body[r.nics[0].at:]) // which parse has found good
+	for i := range int(n.Receivers) {
+		to := wire.ParseRelayReceiver(receivers[i*wire.RelayReceiverLen:])
+		if !t.nic.Deliver(&r.head, n.Session, to, r.body[r.message:]) {
+			r.miss(i, i+1)
+		}
+	}
+}
+
+// miss notes that some receivers, by their places in the list, have not been reached.
+func (r *Relay) miss(from, to int) {
+	for i := from; i < to; i++ {
+		r.missed[i/64] |= 1 << (i % 64)
+	}
+}
+
+// Missed reports whether the receiver with a place in the list has not been reached.
+func (r *Relay) Missed(i int) bool { return r.missed[i/64]&(1<<(i%64)) != 0 }
+
+// answer tells a parent which receivers its relay has not reached: all, if missed is nil.
+func (t *Table) answer(pr *Peer, id uint32, missed []uint64) {
+	flags := uint8(0)
+	if missed == nil {
+		flags = wire.FlagNone
+	}
+	if b := pr.Control(t.nic.Now(), wire.RelayedLen+8*len(missed)); b != nil {
+		wire.PutRelayed(b, flags, id, missed)
+	}
+}
+
+// Quiet reports whether no other NIC owes this one an answer.
+func (t *Table) Quiet() bool { return len(t.legs) == 0 }
+
+// Leaks says what is left; nothing may be when no process has a message under way.
+func (t *Table) Leaks() error {
+	if t.underWay == 0 && len(t.legs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d relays, %d legs of them", t.underWay, len(t.legs))
+}
+
+// Audit says which of its limits a peer does not keep, if any.
+func (pr *Peer) Audit() error {
+	if max(pr.cost, pr.assembling) > limits.RelayBytes || min(pr.cost, pr.assembling) < 0 {
+		return fmt.Errorf("peer %d has relays for %d bytes to answer and %d coming, at most %d", pr.NIC(), pr.cost, pr.assembling, limits.RelayBytes)
+	}
+	return nil
+}
+
+// Leaks says what is left between this NIC and a peer.
+func (pr *Peer) Leaks() error {
+	if pr.cost == 0 && pr.assembling == 0 && len(pr.legs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("peer %d: relays for %d bytes out, %d in, %d to be answered", pr.NIC(), pr.cost, pr.assembling, len(pr.legs))
+}

@@ -1,0 +1,96 @@
+package sweep
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/sim"
+)
+
+// datagrams are sent from NIC to NIC beside everything else, by a service that has no other purpose. A datagram may be lost. It must not come twice,
+// from another NIC, to another NIC, or with other bytes than those that it was sent with.
+type datagrams struct {
+	rng    *rand.Rand
+	nics   int
+	heard  map[*nic.Engine]bool // those whose datagrams are looked at
+	sent   map[uint32]sentDatagram
+	number uint32
+	came   uint64
+	wrong  func(format string, args ...any)
+}
+
+type sentDatagram struct {
+	from, to uint64
+	length   int
+	came     bool
+}
+
+const (
+	datagramService = 7
+	datagramsEvery  = 1500 // polls
+	leastDatagram   = 4    // its number
+)
+
+func newDatagrams(seed uint64, nics int, wrong func(format string, args ...any)) *datagrams {
+	return &datagrams{rng: rand.New(rand.NewPCG(seed, 0x6461746167)), nics: nics, heard: map[*nic.Engine]bool{}, sent: map[uint32]sentDatagram{}, wrong: wrong}
+}
+
+// polled has a NIC that has just been polled listen, and now and then send.
+func (d *datagrams) polled(e *nic.Engine, sends bool) {
+	if !d.heard[e] {
+		d.heard[e] = true
+		e.ClaimDatagrams(datagramService, func(_ clock.Time, from uint64, payload []byte) { d.take(e.ID(), from, payload) })
+	}
+	if !sends || d.nics < 2 || d.rng.IntN(datagramsEvery) != 0 {
+		return
+	}
+	to := sim.NICID(d.rng.IntN(d.nics))
+	if to == e.ID() {
+		return
+	}
+	// Most of a few lengths, so that pieces of several of one length are under way at a time.
+	n := []int{leastDatagram + d.rng.IntN(200), 3000, 6000, leastDatagram + d.rng.IntN(wire.MaxDatagram+1-leastDatagram)}[d.rng.IntN(4)]
+	for range 1 + d.rng.IntN(3) {
+		b := e.Datagram(to, datagramService, n)
+		if b == nil {
+			return
+		}
+		d.number++
+		d.sent[d.number] = sentDatagram{from: e.ID(), to: to, length: n}
+		fillDatagram(b, d.number)
+	}
+}
+
+// fillDatagram writes what a datagram says: its number, then bytes that follow from it.
+func fillDatagram(b []byte, number uint32) {
+	binary.LittleEndian.PutUint32(b, number)
+	for i := leastDatagram; i < len(b); i++ {
+		b[i] = byte(uint32(i)*2654435761>>11 ^ number*40503>>3)
+	}
+}
+
+// take judges a datagram that has come.
+func (d *datagrams) take(to, from uint64, payload []byte) {
+	if len(payload) < leastDatagram {
+		d.wrong("NIC %x has received a datagram of %d bytes", to, len(payload))
+		return
+	}
+	number := binary.LittleEndian.Uint32(payload)
+	s, ok := d.sent[number]
+	want := make([]byte, len(payload))
+	fillDatagram(want, number)
+	switch {
+	case !ok || s.length != len(payload) || string(want) != string(payload):
+		d.wrong("NIC %x has received a datagram of %d bytes that was not sent so", to, len(payload))
+	case s.from != from || s.to != to:
+		d.wrong("NIC %x has received datagram %d from NIC %x; it was sent from %x to %x", to, number, from, s.from, s.to)
+	case s.came:
+		d.wrong("NIC %x has received datagram %d twice", to, number)
+	}
+	s.came = true
+	d.sent[number] = s
+	d.came++
+}

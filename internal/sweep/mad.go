@@ -1,0 +1,215 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/sim"
+)
+
+// asylum is a small fabric beside the one of a run, one of whose NICs has gone bad: within its open sessions it sends records
+// that are in order and tagged, and make no sense. It has promises of its own:
+//
+//	no NIC panics, and each keeps its limits: no credit grows beyond what was handed out
+//	the processes of the others exchange their messages, each once, in order, with its bytes, and no sending fails
+//	a name has the owner that it had
+type asylum struct {
+	f      *sim.Fabric
+	rng    *rand.Rand
+	slots  [asylumSane]weft.Address // of the sane processes
+	keys   [asylumSane]nonsenseRegion
+	begun  int
+	done   int // of the functions that talk and listen
+	looked int // sane processes that have found all names right
+	polls  int
+	found  []string
+	spoken uint64 // records
+	heard  []overheard
+}
+
+// nonsenseRegion is what a handle says of a region: the bad NIC has been given it.
+type nonsenseRegion struct {
+	region uint32
+	key    uint64
+}
+
+const (
+	asylumSane     = 4  // processes, two on each of two NICs; the bad one is the third
+	asylumMad      = 2  // the bad NIC
+	asylumMessages = 30 // from each to each other
+	asylumRecords  = 600
+)
+
+// runAsylum makes the run of a seed, and returns what it has found and how many records were nonsense.
+func runAsylum(seed uint64, d mutate.Defect) (violations []string, records uint64) {
+	a := &asylum{rng: rand.New(rand.NewPCG(seed, 0x617379))}
+	a.f = sim.New(sim.Config{Seed: seed, NICs: 3, Replay: replay(seed, d), Hooks: sim.Hooks{Defect: d, Check: a.check, MaxEvents: maxEvents, RelaySaves: -1}})
+	for i := range asylumSane {
+		a.f.Process(i%2, saneName(i).String(), func(p *sim.Process) error { return a.sane(p, i) })
+	}
+	a.f.Process(asylumMad, "mad/0", a.mad)
+	if err := a.f.Run(time.Minute); err != nil {
+		a.violate("%v", err)
+	}
+	return a.found, a.spoken
+}
+
+func saneName(i int) weft.Name { return weft.Name{App: "sane", Index: uint32(i)} }
+
+func (a *asylum) violate(format string, args ...any) {
+	a.found = append(a.found, fmt.Sprintf("asylum, at %v: ", a.f.Elapsed())+fmt.Sprintf(format, args...))
+}
+
+// check audits the sane NICs now and then.
+func (a *asylum) check(e *nic.Engine) error {
+	if a.polls++; a.polls%4 != 0 || e.ID() == sim.NICID(asylumMad) {
+		return nil
+	}
+	return e.Limits()
+}
+
+// sane is the main function of a process that keeps to the rules.
+func (a *asylum) sane(p *sim.Process, i int) error {
+	ctx := context.Background()
+	a.slots[i] = p.Address()
+	r, err := p.Half().Alloc(4096)
+	if err != nil {
+		return err
+	}
+	a.keys[i] = nonsenseRegion{r.Handle().Region, r.Handle().Key}
+	for k := range asylumSane {
+		if _, err := p.WaitName(ctx, saneName(k)); err != nil {
+			return err
+		}
+	}
+	a.begun++
+	p.Go("to the mad one", func(p *sim.Process) error { return a.humour(p) })
+	for k := range asylumSane {
+		if k != i {
+			p.Go(fmt.Sprintf("to %d", k), func(p *sim.Process) error { return a.talk(p, i, k) })
+			p.Go(fmt.Sprintf("from %d", k), func(p *sim.Process) error { return a.listen(p, k, i) })
+		}
+	}
+	for a.done < 2*asylumSane*(asylumSane-1) {
+		p.Sleep(10 * time.Millisecond)
+	}
+	for host := range asylumMad {
+		for k := range asylumSane {
+			if at, ok := a.f.Engine(host).Lookup(nameOf(saneName(k).String())); !ok || at.NIC != uint64(a.slots[k].NIC) || at.Slot != a.slots[k].Slot {
+				a.violate("NIC %d believes that %v is at %v, and it is at %v", host, saneName(k), at, a.slots[k])
+			}
+		}
+	}
+	for a.looked++; a.looked < asylumSane; { // while they have their names
+		p.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// saneMessage is message n from one to another: some go whole, some in pieces, some by permission.
+func saneMessage(from, to, n int) []byte {
+	size := []int{40, 300, 1500, 6000, 30_000}[n%5] + n
+	return cut(uint64(from)<<40|uint64(to)<<20|uint64(n)+1, 0, size)
+}
+
+func (a *asylum) talk(p *sim.Process, i, k int) error {
+	for n := range asylumMessages {
+		send := p.Send
+		if n%3 == 0 {
+			send = p.SendDelivered
+		}
+		if err := send(context.Background(), saneName(k), weft.Tag(7), saneMessage(i, k, n)); err != nil {
+			a.violate("message %d from %v to %v: %v", n, saneName(i), saneName(k), err)
+		}
+		p.Sleep(time.Duration(p.Rand().ExpFloat64() * float64(200*time.Microsecond)))
+	}
+	a.done++
+	return nil
+}
+
+func (a *asylum) listen(p *sim.Process, k, i int) error {
+	buf := make([]byte, 40_000)
+	for n := range asylumMessages {
+		ctx, cancel := p.WithTimeout(context.Background(), 30*time.Second)
+		m, err := p.Recv(ctx, saneName(k), weft.Tag(7), buf)
+		cancel()
+		if err != nil {
+			a.violate("message %d from %v to %v does not come: %v", n, saneName(k), saneName(i), err)
+			break
+		}
+		if !bytes.Equal(buf[:m.Len], saneMessage(k, i, n)) {
+			a.violate("message %d from %v to %v came as %d other bytes", n, saneName(k), saneName(i), m.Len)
+		}
+	}
+	a.done++
+	return nil
+}
+
+// humour sends to the process of the bad NIC and receives from it, so that it has something to speak of. Anything may come of that.
+func (a *asylum) humour(p *sim.Process) error {
+	mad := weft.Name{App: "mad"}
+	for n := 0; a.done < 2*asylumSane*(asylumSane-1); n++ {
+		ctx, cancel := p.WithTimeout(context.Background(), 5*time.Millisecond)
+		if n%4 == 0 {
+			if m, err := p.Recv(ctx, mad, weft.Tag(9), make([]byte, 5000)); err != nil && m.Len == 0 && errors.Is(err, weft.ErrNICGone) {
+				cancel()
+				return err
+			}
+		} else if err := p.Send(ctx, mad, 1, saneMessage(9, 9, n)); errors.Is(err, weft.ErrNICGone) {
+			cancel()
+			return err
+		}
+		cancel()
+		p.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// hear takes what the sane ones send, for what it tells of the tokens of their other sends.
+func (a *asylum) hear(p *sim.Process) error {
+	for buf := make([]byte, 40_000); a.looked < asylumSane; {
+		ctx, cancel := p.WithTimeout(context.Background(), 10*time.Millisecond)
+		m, err := p.Half().Recv(ctx, proc.Dest{}, proc.Tagged(1), buf)
+		cancel()
+		if err == nil && m.Token != 0 {
+			a.heard = append(a.heard, overheard{weft.Address{NIC: weft.NICID(m.NIC), Slot: m.Slot, Generation: m.Gen}, uint32(m.Token) >> 16})
+		}
+	}
+	return nil
+}
+
+// overheard is how often a process had used one of its send contexts.
+type overheard struct {
+	who  weft.Address
+	uses uint32
+}
+
+// mad speaks nonsense.
+func (a *asylum) mad(p *sim.Process) error {
+	for a.begun < asylumSane {
+		p.Sleep(time.Millisecond)
+	}
+	own := p.Address()
+	p.Go("hears", a.hear)
+	for range asylumRecords / 8 {
+		for range 8 {
+			for _, r := range a.nonsense(own) {
+				if to := a.rng.IntN(asylumMad); wire.CheckRecords(r) == nil && a.f.Engine(asylumMad).Utter(sim.NICID(to), r) {
+					a.spoken++
+				}
+			}
+		}
+		p.Ring()
+		p.Sleep(time.Duration(a.rng.ExpFloat64() * float64(100*time.Microsecond)))
+	}
+	return nil
+}

@@ -1,0 +1,16 @@
+package vni
+
+// Gather fills to with the bytes of a gather list from offset on.
+func Gather(to []byte, from [][]byte, offset uint64) {
+	for _, b := range from {
+		if offset >= uint64(len(b)) {
+			offset -= uint64(len(b))
+			continue
+		}
+		to = to[copy(to, b[offset:]):]
+		if len(to) == 0 {
+			return
+		}
+		offset = 0
+	}
+}

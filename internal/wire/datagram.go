@@ -1,0 +1,57 @@
+package wire
+
+import "encoding/binary"
+
+// DatagramLen is the length of a Datagram's header, in bytes.
+const DatagramLen = 16
+
+// MaxDatagram is the longest datagram, in bytes of its payload.
+const MaxDatagram = 16 << 10
+
+// Datagram is a datagram, or a piece of one that is too long for a frame of its path. It has no number in a sequence: it is neither
+// acknowledged nor sent again.
+//
+//	 0  id       4   of the datagram: the same in all its pieces, and in none of another that is on its way
+//	 4  offset   4   of the payload in the datagram, a multiple of PartUnit
+//	 8  length   4   of the whole datagram, at most MaxDatagram
+//	12  service  1   what the datagram is for
+//	13  zero     1
+//	14  size     2   of the payload: a multiple of PartUnit, but for the last piece; 0 only if the datagram is empty
+//	16  payload
+type Datagram struct {
+	ID      uint32
+	Offset  uint32
+	Length  uint32
+	Service uint8
+}
+
+// Put writes the header of a piece with n bytes of payload, which follow, into b[:DatagramLen].
+func (d *Datagram) Put(b []byte, n int) {
+	_ = b[DatagramLen-1]
+	binary.LittleEndian.PutUint32(b, d.ID)
+	binary.LittleEndian.PutUint32(b[4:], d.Offset)
+	binary.LittleEndian.PutUint32(b[8:], d.Length)
+	b[12], b[13] = d.Service, 0
+	binary.LittleEndian.PutUint16(b[14:], uint16(n))
+}
+
+// ParseDatagram reads a body, and returns it with its payload.
+func ParseDatagram(b []byte) (d Datagram, payload []byte, err error) {
+	if len(b) < DatagramLen {
+		return d, nil, ErrShort
+	}
+	d = Datagram{ID: binary.LittleEndian.Uint32(b), Offset: binary.LittleEndian.Uint32(b[4:]), Length: binary.LittleEndian.Uint32(b[8:]), Service: b[12]}
+	size := int(binary.LittleEndian.Uint16(b[14:]))
+	end := uint64(d.Offset) + uint64(size)
+	if b[13] != 0 || d.Length > MaxDatagram || d.Offset%PartUnit != 0 || end > uint64(d.Length) ||
+		end < uint64(d.Length) && size%PartUnit != 0 || size == 0 && d.Length > 0 {
+		return Datagram{}, nil, ErrFormat
+	}
+	if len(b) < DatagramLen+size {
+		return Datagram{}, nil, ErrShort
+	}
+	if len(b) > DatagramLen+size {
+		return Datagram{}, nil, ErrFormat
+	}
+	return d, b[DatagramLen:], nil
+}

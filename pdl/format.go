@@ -1,0 +1,256 @@
+package pdl
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Format returns a source in the form that all are to have: keywords in capitals, names as they were declared, four spaces
+// a level, a statement a line. Comments stay where they are, as far as there is such a place. The error is of type Errors,
+// and then there is nothing else: a source that is no program is left alone.
+func Format(file string, src []byte) ([]byte, error) {
+	r := newReport(file, src)
+	p := parse(src, r)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	check(p, newReport(file, src)) // only to know the names as declared: what they mean is not the formatter's business
+	f := &formatter{comments: p.comments}
+	f.program(p)
+	return []byte(f.b.String()), nil
+}
+
+type formatter struct {
+	b        strings.Builder
+	comments []comment // not yet written
+	depth    int
+	line     int // of the source, where what was written last ended
+	open     bool
+}
+
+// trailing writes the comments that stand behind what was written last, on its line.
+func (f *formatter) trailing(before Pos) {
+	for len(f.comments) > 0 && !f.comments[0].alone && f.comments[0].pos.before(before) {
+		if f.open {
+			f.b.WriteString("  " + f.comments[0].text)
+			f.endLine()
+		} else {
+			f.own(f.comments[0].text, f.comments[0].pos.Line)
+		}
+		f.line = max(f.line, f.comments[0].pos.Line)
+		f.comments = f.comments[1:]
+	}
+}
+
+// own writes a line of its own.
+func (f *formatter) own(text string, line int) {
+	f.endLine()
+	if f.line > 0 && line > f.line+1 {
+		f.b.WriteByte('\n') // one empty line for any number
+	}
+	f.b.WriteString(strings.Repeat("    ", f.depth) + text)
+	f.open, f.line = true, line
+}
+
+func (f *formatter) endLine() {
+	if f.open {
+		f.b.WriteByte('\n')
+		f.open = false
+	}
+}
+
+// to writes the comments before a place of the source.
+func (f *formatter) to(pos Pos) {
+	for len(f.comments) > 0 && f.comments[0].pos.before(pos) {
+		if !f.comments[0].alone {
+			f.trailing(pos)
+			continue
+		}
+		f.own(f.comments[0].text, f.comments[0].pos.Line)
+		f.comments = f.comments[1:]
+	}
+}
+
+// put begins a line with what stands at a place of the source.
+func (f *formatter) put(pos Pos, text string) {
+	f.to(pos)
+	f.own(text, pos.Line)
+}
+
+// add continues the line.
+func (f *formatter) add(text string) { f.b.WriteString(text) }
+
+func (f *formatter) program(p *Program) {
+	f.put(p.Pos, "PROGRAM "+p.Name+":")
+	consts, vars, triggers := p.Consts, p.Vars, p.Triggers
+	for _, d := range p.Decls {
+		var list []string
+		for range d.N {
+			switch d.Keyword {
+			case "CONST":
+				list = append(list, consts[0].Name+" = "+text(consts[0].Value))
+				consts = consts[1:]
+			case "VAR":
+				list = append(list, declared(vars[0]))
+				vars = vars[1:]
+			default:
+				list = append(list, text(triggers[0].Number))
+				triggers = triggers[1:]
+			}
+		}
+		f.put(d.Pos, d.Keyword+" "+strings.Join(list, ", ")+";")
+	}
+	f.put(p.Init.Pos, "BEGIN")
+	f.rest(p.Init)
+	f.add(";")
+	for _, m := range p.Messages {
+		f.put(m.Pos, "MESSAGE "+text(m.Trigger)+":")
+		for _, b := range m.Blocks {
+			f.put(b.Pos, "BEGIN")
+			f.rest(b)
+			f.add(";")
+		}
+	}
+	f.put(p.end, "END;")
+	f.to(Pos{Line: 1 << 30})
+	f.endLine()
+}
+
+func declared(v *Var) string {
+	if v.Size == nil {
+		return v.Name
+	}
+	return v.Name + "[" + text(v.Size) + "]"
+}
+
+// rest writes a block behind its BEGIN.
+func (f *formatter) rest(b *Block) {
+	f.depth++
+	for _, s := range b.Stmts {
+		f.stmt(s, true)
+		f.add(";")
+	}
+	f.to(b.End)
+	f.depth--
+	f.put(b.End, "END")
+}
+
+// stmt writes a statement. fresh says that it begins a line; else it goes on behind THEN, ELSE or DO.
+func (f *formatter) stmt(s Stmt, fresh bool) {
+	begin := func(text string) {
+		if fresh {
+			f.put(s.Start(), text)
+		} else {
+			f.add(text)
+		}
+	}
+	switch s := s.(type) {
+	case *Block:
+		begin("BEGIN")
+		f.rest(s)
+	case *Assign:
+		begin(text(s.Target) + " = " + text(s.Value))
+	case *If:
+		begin("IF " + text(s.Cond) + " THEN")
+		f.body(s.Then)
+		if s.Else != nil {
+			f.elseBranch(s)
+		}
+	case *While:
+		begin("WHILE " + text(s.Cond) + " DO")
+		f.body(s.Body)
+	case *Send:
+		line := fmt.Sprintf("SEND %s LEN %s AS %s TO %s", text(s.What), text(s.Len), text(s.As), text(s.To))
+		if s.At != nil {
+			line += " AT " + text(s.At)
+		}
+		begin(line)
+	case *Move:
+		begin(moveText(s))
+	case *Act:
+		begin(strings.TrimRight(s.What+" "+text(s.X), " "))
+	}
+}
+
+// body writes what stands behind THEN or DO: a block on the same line, another statement on the next.
+func (f *formatter) body(s Stmt) {
+	if b, ok := s.(*Block); ok {
+		f.add(" ")
+		f.line = max(f.line, b.Pos.Line)
+		f.stmt(b, false)
+		return
+	}
+	f.depth++
+	f.stmt(s, true)
+	f.depth--
+}
+
+func (f *formatter) elseBranch(s *If) {
+	_, afterBlock := s.Then.(*Block)
+	if afterBlock {
+		f.add(" ELSE")
+	} else {
+		f.line = s.ElsePos.Line // no empty line before it
+		f.put(s.ElsePos, "ELSE")
+	}
+	if inner, chain := s.Else.(*If); chain {
+		f.add(" ")
+		f.line = max(f.line, inner.Pos.Line)
+		f.stmt(inner, false)
+		return
+	}
+	f.body(s.Else)
+}
+
+func moveText(s *Move) string {
+	switch {
+	case s.FromPacket:
+		return fmt.Sprintf("GET %s OFFSET %s FROM PACKET LEN %s", text(s.What), text(s.Offset), text(s.Len))
+	case s.Get:
+		return fmt.Sprintf("GET %s OFFSET %s FROM %s LEN %s", text(s.What), text(s.Offset), text(s.Segment), text(s.Len))
+	}
+	return fmt.Sprintf("DELIVER %s OFFSET %s INTO %s LEN %s", text(s.What), text(s.Offset), text(s.Segment), text(s.Len))
+}
+
+// text writes an expression; nothing for nil.
+func text(e Expr) string {
+	switch e := e.(type) {
+	case *Number:
+		return e.Text
+	case *Ref:
+		name := e.Name
+		switch {
+		case e.v != nil:
+			name = e.v.Name
+		case e.c != nil:
+			name = e.c.Name
+		}
+		if e.Index != nil {
+			name += "[" + text(e.Index) + "]"
+		}
+		return name
+	case *Packet:
+		if e.Byte {
+			return "PACKETBYTE[" + text(e.Index) + "]"
+		}
+		return "PACKET[" + text(e.Index) + "]"
+	case *Builtin:
+		return e.Name
+	case *LockTest:
+		return "LOCK(" + text(e.X) + ")"
+	case *Unary:
+		if e.Op == "NOT" {
+			return "NOT " + text(e.X)
+		}
+		return e.Op + text(e.X)
+	case *Binary:
+		return text(e.X) + " " + e.Op + " " + text(e.Y)
+	case *Paren:
+		return "(" + text(e.X) + ")"
+	case *Address:
+		return e.Text
+	case *Str:
+		return `"` + e.Text + `"`
+	}
+	return ""
+}

@@ -1,0 +1,123 @@
+package pdl
+
+// expr reads an expression. It always returns one, a Bad if need be.
+func (p *parser) expr() Expr {
+	if p.failed { // what stands here belongs to something else
+		return &Bad{p.tok.pos}
+	}
+	defer func() { p.depth-- }()
+	if !p.deeper() {
+		return &Bad{p.tok.pos}
+	}
+	return p.level(0)
+}
+
+// levels are the operators between two expressions, from those that bind least.
+var levels = [][]kind{
+	{"OR"},
+	{"AND"},
+	{"<", "<=", ">", ">=", "==", "=", "<>", "!="},
+	{"+", "-", "|", "^"},
+	{"*", "/", "%", "&", "<<", ">>", ">>>"},
+}
+
+// maxChain bounds how many operators of a level stand in a row, since each is a step deeper for what walks the tree.
+const maxChain = 1000
+
+const relations = 2 // the level of those that do not chain
+
+func (p *parser) level(n int) Expr {
+	if n == len(levels) {
+		return p.factor()
+	}
+	if n == relations && p.at("NOT") {
+		defer func() { p.depth-- }()
+		if !p.deeper() {
+			return &Bad{p.tok.pos}
+		}
+		return &Unary{p.next().pos, "NOT", p.level(relations)}
+	}
+	x := p.level(n + 1)
+	for i := 0; p.at(levels[n]...) && !p.failed; i++ {
+		if n == relations && i > 0 {
+			p.report.errorf(p.tok.pos, "comparisons do not chain: join two by AND")
+			p.failed = true
+			break
+		}
+		if i == maxChain {
+			p.report.errorf(p.tok.pos, "more than %d operators in a row", maxChain)
+			p.failed = true
+			break
+		}
+		op := p.next()
+		x = &Binary{op.pos, string(op.kind), x, p.level(n + 1)}
+	}
+	return x
+}
+
+func (p *parser) factor() Expr {
+	t := p.tok
+	switch t.kind {
+	case "-", "~":
+		defer func() { p.depth-- }()
+		if !p.deeper() {
+			return &Bad{t.pos}
+		}
+		p.next()
+		return &Unary{t.pos, string(t.kind), p.factor()}
+	case kindInteger:
+		p.next()
+		return &Number{t.pos, t.text, t.num}
+	case kindIdent:
+		return p.ref()
+	case "PACKET", "PACKETBYTE":
+		return p.packet()
+	case "CLOCK", "PACKETLEN", "SOURCE":
+		p.next()
+		return &Builtin{t.pos, string(t.kind)}
+	case "LOCK":
+		p.next()
+		p.expect("(", " behind LOCK")
+		x := p.expr()
+		p.expect(")", " behind the number of the lock")
+		return &LockTest{t.pos, x}
+	case "(":
+		p.next()
+		x := p.expr()
+		p.expect(")", "")
+		return &Paren{t.pos, x}
+	}
+	p.unexpected("an expression")
+	return &Bad{t.pos}
+}
+
+// ref reads a name, with an index if it has one.
+func (p *parser) ref() Expr {
+	t, ok := p.expect(kindIdent, " of a variable")
+	if !ok {
+		return &Bad{t.pos}
+	}
+	r := &Ref{Pos: t.pos, Name: t.text}
+	if p.accept("[") {
+		r.Index = p.expr()
+		p.expect("]", " behind the index")
+	}
+	return r
+}
+
+func (p *parser) packet() Expr {
+	t := p.next()
+	e := &Packet{Pos: t.pos, Byte: t.kind == "PACKETBYTE"}
+	p.expect("[", " behind "+t.what())
+	e.Index = p.expr()
+	p.expect("]", " behind the index")
+	return e
+}
+
+// place reads what is sent or delivered: a variable, or the packet, from an element on.
+func (p *parser) place() Expr {
+	if p.at("PACKET", "PACKETBYTE") {
+		return p.packet()
+	}
+	return p.ref()
+}

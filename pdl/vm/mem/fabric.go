@@ -1,0 +1,226 @@
+// Package mem has NICs in memory that do nothing but run programs: what `weft pdl run` and the tests of the virtual machine
+// stand on. Nothing is lost between them, and what happens is the same in every run.
+//
+//	Post, SEND ─► queue ─► Dispatch ─► SEND, DELIVER, GET, … ─► queue, segments, flags, Displayed
+package mem
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// A Fabric is some NICs and what is under way between them.
+type Fabric struct {
+	// Step is by how much each look at the clock moves it on, in ns.
+	Step int64
+	// Late has transfers end only when there is no message to handle, as if the memory were far away.
+	Late bool
+	// Observe, if it is not nil, is told what becomes of each message.
+	Observe func(*NIC, vm.Message, vm.Outcome)
+
+	now       int64
+	nics      []*NIC
+	queue     []posted
+	transfers []func()
+}
+
+type posted struct {
+	to  *NIC
+	msg vm.Message
+}
+
+// A Value is something that a program displayed.
+type Value struct {
+	Program vm.ID
+	Value   int64
+}
+
+// A Sent is a message that a program sent.
+type Sent struct {
+	From    vm.ID
+	To      vm.Destination
+	Payload []byte
+}
+
+// A Delivered is what a program put into a segment.
+type Delivered struct {
+	vm.Transfer
+	Data []byte
+}
+
+// A NIC is one of a fabric. It implements vm.Host.
+type NIC struct {
+	ID      uint64
+	Name    string
+	Machine *vm.Machine
+
+	Displayed []Value
+	Sent      []Sent
+	Delivered []Delivered
+	Lost      []Sent // to NICs that there are not
+
+	fabric   *Fabric
+	segments map[int64][]byte
+	locks    map[int64]bool
+	flags    map[int64]bool
+}
+
+var _ vm.Host = (*NIC)(nil)
+
+// NewFabric makes a fabric whose clock moves by a microsecond a look.
+func NewFabric() *Fabric { return &Fabric{Step: 1000} }
+
+// Add adds a NIC. cfg.Host is set by it.
+func (f *Fabric) Add(id uint64, name string, cfg vm.Config) (*NIC, error) {
+	n := &NIC{ID: id, Name: name, fabric: f, segments: make(map[int64][]byte), locks: make(map[int64]bool), flags: make(map[int64]bool)}
+	cfg.Host = n
+	var err error
+	if n.Machine, err = vm.New(cfg); err != nil {
+		return nil, fmt.Errorf("add NIC %s: %w", name, err)
+	}
+	f.nics = append(f.nics, n)
+	return n, nil
+}
+
+// Post puts a message into the queue, as if a process of the NIC had sent it.
+func (n *NIC) Post(to vm.ID, trigger uint32, payload []byte) {
+	n.fabric.queue = append(n.fabric.queue, posted{n, vm.Message{Program: to, Trigger: trigger, Source: n.ID, Payload: payload}})
+}
+
+// Run handles messages until there are none, or most of them have been. It returns how many it handled.
+func (f *Fabric) Run(most int) (handled int) {
+	busy := 0 // messages in a row that were put back
+	for handled < most && len(f.queue)+len(f.transfers) > 0 {
+		if len(f.transfers) > 0 && (len(f.queue) == 0 || busy >= len(f.queue) || !f.Late) {
+			t := f.transfers[0]
+			f.transfers = f.transfers[1:]
+			t()
+			busy = 0
+			continue
+		}
+		p := f.queue[0]
+		f.queue = f.queue[1:]
+		o := p.to.Machine.Dispatch(&p.msg)
+		if o == vm.Busy {
+			f.queue = append(f.queue, p)
+			busy++
+			continue
+		}
+		busy = 0
+		handled++
+		if f.Observe != nil {
+			f.Observe(p.to, p.msg, o)
+		}
+	}
+	return handled
+}
+
+// Segment makes a segment of n bytes, of zeros, and returns it. One that was there is replaced.
+func (n *NIC) Segment(id int64, size int) []byte {
+	n.segments[id] = make([]byte, size)
+	return n.segments[id]
+}
+
+// SetLock sets a lock, as a process does (PANIC-24).
+func (n *NIC) SetLock(id int64) { n.locks[id] = true }
+
+// Flags lists the flags that are set.
+func (n *NIC) Flags() []int64 { return slices.Sorted(maps.Keys(n.flags)) }
+
+// Clock implements vm.Host.
+func (n *NIC) Clock() int64 {
+	n.fabric.now += n.fabric.Step
+	return n.fabric.now
+}
+
+// Lookup implements vm.Host: programs of this NIC come before those of others.
+func (n *NIC) Lookup(of prog.SymbolKind, name string) (int64, bool) {
+	for _, o := range append([]*NIC{n}, n.fabric.nics...) {
+		if of == prog.NodeName {
+			if o.Name == name {
+				return int64(o.ID), true
+			}
+			continue
+		}
+		for _, id := range o.Machine.IDs() {
+			if info, _ := o.Machine.Info(id); info.Module.Name == name {
+				return int64(id), true
+			}
+		}
+	}
+	return 0, false
+}
+
+// Send implements vm.Host.
+func (n *NIC) Send(from vm.ID, to vm.Destination, payload []byte) bool {
+	s := Sent{from, to, slices.Clone(payload)}
+	n.Sent = append(n.Sent, s)
+	for _, o := range n.fabric.nics {
+		if o.ID == to.NIC || to.NIC == 0 && o == n {
+			n.fabric.queue = append(n.fabric.queue, posted{o, vm.Message{Program: to.Program, Trigger: to.Trigger, Source: n.ID, Payload: s.Payload}})
+			return true
+		}
+	}
+	n.Lost = append(n.Lost, s)
+	return true
+}
+
+// within returns the part of a segment that a transfer is about.
+func (n *NIC) within(t vm.Transfer, size int) ([]byte, bool) {
+	s := n.segments[t.Segment]
+	if s == nil || t.Offset > int64(len(s)) || int64(size) > int64(len(s))-t.Offset {
+		return nil, false
+	}
+	return s[t.Offset:][:size], true
+}
+
+// Deliver implements vm.Host.
+func (n *NIC) Deliver(t vm.Transfer, data []byte) vm.Status {
+	part, ok := n.within(t, len(data))
+	if !ok {
+		return vm.Refused
+	}
+	return n.move(t, func() {
+		n.Delivered = append(n.Delivered, Delivered{t, slices.Clone(data)})
+		copy(part, data)
+	})
+}
+
+// Get implements vm.Host.
+func (n *NIC) Get(t vm.Transfer, into []byte) vm.Status {
+	part, ok := n.within(t, len(into))
+	if !ok {
+		return vm.Refused
+	}
+	return n.move(t, func() { copy(into, part) })
+}
+
+func (n *NIC) move(t vm.Transfer, do func()) vm.Status {
+	if !n.fabric.Late {
+		do()
+		return vm.Done
+	}
+	n.fabric.transfers = append(n.fabric.transfers, func() {
+		do()
+		n.Machine.Finish(t.Program, true)
+	})
+	return vm.Begun
+}
+
+// Lock implements vm.Host.
+func (n *NIC) Lock(id int64) bool { return n.locks[id] }
+
+// ClearLock implements vm.Host.
+func (n *NIC) ClearLock(id int64) { delete(n.locks, id) }
+
+// SetFlag implements vm.Host.
+func (n *NIC) SetFlag(id int64) { n.flags[id] = true }
+
+// Display implements vm.Host.
+func (n *NIC) Display(from vm.ID, value int64) {
+	n.Displayed = append(n.Displayed, Value{from, value})
+}

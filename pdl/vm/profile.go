@@ -1,0 +1,51 @@
+package vm
+
+// A Cause is why an activation was aborted.
+type Cause uint8
+
+// The causes. All but OutOfBudget end the activation and leave the program to the next message.
+const (
+	None           Cause = iota
+	OutOfBudget          // it took more instructions than one may: the program is stopped
+	DivideByZero         //
+	OutOfArray           // an index is not one of the variable's
+	OutOfPacket          // an index or range is not within the packet
+	BadLength            // LEN is negative, or longer than the variable from there on, or than a message may be
+	BadAddress           // AS or TO is no number of a trigger or program
+	UnknownName          // TO or AT is a name that is not known here
+	SendRefused          // the host took no message
+	SegmentRefused       // no such segment, or it is too short
+	causes
+)
+
+var causeNames = [causes]string{
+	None: "none", OutOfBudget: "out of budget", DivideByZero: "division by zero", OutOfArray: "index outside the array",
+	OutOfPacket: "outside the packet", BadLength: "bad length", BadAddress: "bad trigger or program number",
+	UnknownName: "unknown name", SendRefused: "send refused", SegmentRefused: "segment refused",
+}
+
+// String says the cause in words.
+func (c Cause) String() string {
+	if c < causes {
+		return causeNames[c]
+	}
+	return "unknown cause"
+}
+
+// A Profile is what a program has cost and done since it was loaded.
+type Profile struct {
+	Activations  uint64
+	Instructions uint64         // with what copying costs
+	Time         int64          // that the owner of the machine has charged, in its own units
+	Refused      uint64         // messages for a trigger that it has not, or that came when it was stopped
+	Aborts       [causes]uint64 // by cause
+	LastLine     int            // of the source, where it was last aborted
+}
+
+// Aborted is how many activations were aborted.
+func (p *Profile) Aborted() (n uint64) {
+	for _, k := range p.Aborts {
+		n += k
+	}
+	return n
+}

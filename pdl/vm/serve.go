@@ -1,0 +1,140 @@
+package vm
+
+import "github.com/weftnet/weft/pdl/prog"
+
+// bytesPerUnit is how many bytes are copied for the price of an instruction: copying is charged to the budget.
+const bytesPerUnit = 64
+
+// serve does what an instruction asks of the host.
+func (m *Machine) serve(p *program, w prog.Word) Cause {
+	r := (*[prog.Registers]int64)(p.mem)
+	h := m.cfg.Host
+	switch w.Op() {
+	case prog.Clock:
+		r[w.A()] = h.Clock()
+	case prog.Ldpw, prog.Ldpwi: // what the loop leaves
+		k := int64(w.Imm())
+		if w.Op() == prog.Ldpw {
+			k += r[w.C()]
+		}
+		v, ok := p.last(k)
+		if !ok {
+			return OutOfPacket
+		}
+		r[w.A()] = v
+	case prog.Lookup:
+		s := &p.module.Names[w.Imm()]
+		v, ok := h.Lookup(s.Of, s.Name)
+		if !ok {
+			return UnknownName
+		}
+		r[w.A()] = v
+	case prog.Lock:
+		v := int64(0)
+		if h.Lock(r[w.B()]) { // A may be B
+			v = 1
+		}
+		r[w.A()] = v
+	case prog.Setflag:
+		h.SetFlag(r[w.A()])
+	case prog.Clearlock:
+		h.ClearLock(r[w.A()])
+	case prog.Display:
+		h.Display(p.id, r[w.A()])
+	default:
+		return m.move(p, w, r[w.A():])
+	}
+	return None
+}
+
+// move does those of the services that move bytes. arg are their registers.
+func (m *Machine) move(p *program, w prog.Word, arg []int64) Cause {
+	op := w.Op()
+	var b []byte
+	var cause Cause
+	switch op {
+	case prog.Sendp, prog.Sendphere:
+		b, cause = p.ofPacket(arg[0], arg[1], w.Imm())
+	case prog.Deliverp:
+		b, cause = p.ofPacket(arg[0], arg[3], w.Imm())
+	case prog.Send, prog.Sendhere:
+		b, cause = p.ofVariable(w.Range(), arg[0], arg[1])
+	case prog.Copy:
+		b, cause = p.ofVariable(w.Range(), arg[0], arg[2])
+	default:
+		b, cause = p.ofVariable(w.Range(), arg[0], arg[3])
+	}
+	if cause != None {
+		return cause
+	}
+	if p.limit -= len(b) / bytesPerUnit; p.limit < p.pc {
+		p.pc, p.limit = p.pc-1, p.limit-1 // it is not done, but paid for
+		return OutOfBudget
+	}
+	switch op {
+	case prog.Send, prog.Sendp:
+		return m.send(p, b, arg, uint64(arg[4]))
+	case prog.Sendhere, prog.Sendphere:
+		return m.send(p, b, arg, 0)
+	case prog.Copy:
+		from, cause := p.ofPacket(arg[1], arg[2], 1)
+		copy(b, from)
+		return cause
+	}
+	return m.transfer(p, op, b, Transfer{p.id, arg[2], arg[1]})
+}
+
+// ofVariable views n bytes of a variable from its element first on.
+func (p *program) ofVariable(v prog.Range, first, n int64) ([]byte, Cause) {
+	if uint64(first) >= uint64(v.Len) {
+		return nil, OutOfArray
+	}
+	if uint64(n) > uint64(int64(v.Len)-first)*8 {
+		return nil, BadLength
+	}
+	return p.bytes(v.Base+int(first), int(n)), None
+}
+
+// ofPacket views n bytes of the packet from a place on that is counted in units of 1 or 8 bytes.
+func (p *program) ofPacket(first, n int64, unit int32) ([]byte, Cause) {
+	all := uint64(len(p.packet))
+	if uint64(first) > all || uint64(first)*uint64(unit) > all || uint64(n) > all-uint64(first)*uint64(unit) {
+		return nil, OutOfPacket
+	}
+	return p.packet[first*int64(unit):][:n:n], None
+}
+
+func (m *Machine) send(p *program, b []byte, arg []int64, nic uint64) Cause {
+	trigger, to := uint32(arg[2]), ID(arg[3])
+	if int64(trigger) != arg[2] || int64(to) != arg[3] || to == 0 {
+		return BadAddress
+	}
+	if len(b) > prog.MaxMessage {
+		return BadLength
+	}
+	if !m.cfg.Host.Send(p.id, Destination{to, trigger, nic}, b) {
+		return SendRefused
+	}
+	return None
+}
+
+// transfer begins a DELIVER or GET. One that does not end at once goes on beside the program (PANIC-39): the compiler has
+// it wait before anything that depends on it.
+func (m *Machine) transfer(p *program, op prog.Op, b []byte, t Transfer) Cause {
+	if t.Offset < 0 {
+		return SegmentRefused
+	}
+	begin := m.cfg.Host.Deliver
+	if op == prog.Get {
+		begin = m.cfg.Host.Get
+	}
+	p.pending++ // before, or a transfer that ends within the call would not be known
+	switch begin(t, b) {
+	case Done:
+		p.pending--
+	case Refused:
+		p.pending--
+		return SegmentRefused
+	}
+	return None
+}
