@@ -188,8 +188,8 @@ func (rg *msgRing) show() {
 	}
 }
 
-// pack makes room for a message that is at hand in r's ring. The caller fills it, before anything else runs.
-func (e *Engine) pack(r *receive, src *source, env *wire.Envelope, length uint64) []byte {
+// pack puts a message that is at hand, in pieces, into r's ring. The record is whole before add, which may show it.
+func (e *Engine) pack(r *receive, src *source, env *wire.Envelope, length uint64, pieces ...[]byte) {
 	rg, n := r.ring, int(min(length, r.size))
 	need := rg.needs(src, uint64(n), length > r.size)
 	b := rg.record(src, rg.w.Place(need))
@@ -201,8 +201,11 @@ func (e *Engine) pack(r *receive, src *source, env *wire.Envelope, length uint64
 	} else {
 		data = vni.PutRingMessage(b, env.Tag, env.Token, n)
 	}
+	rest := data
+	for _, piece := range pieces {
+		rest = rest[copy(rest, piece):]
+	}
 	e.add(r, need, data, note{tag: env.Tag, token: env.Token, full: length})
-	return data
 }
 
 // packInbound takes a message whose turn it is into r's ring, if all of it is at hand.
@@ -218,11 +221,10 @@ func (e *Engine) packInbound(r *receive, inb *inbound) bool {
 	if !inb.counted {
 		e.countReceived(r.p, 1, inb.length)
 	}
-	room := e.pack(r, inb.src, &inb.env, inb.length)
 	if s == nil {
-		copy(room, inb.staging)
+		e.pack(r, inb.src, &inb.env, inb.length, inb.staging)
 	} else {
-		copyRange([][]byte{room}, s.frag.Parts, 0, 0, uint64(len(room)))
+		e.pack(r, inb.src, &inb.env, inb.length, s.frag.Parts...)
 		inb.local = nil
 	}
 	e.freeInbound(inb)

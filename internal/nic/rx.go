@@ -94,7 +94,7 @@ func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 			e.acceptMessage(src.key.peer, env, length > rc.size)
 			e.countReceived(src.p, 1, length)
 			if rc.ring != nil {
-				copy(e.pack(rc, src, env, length), payload)
+				e.pack(rc, src, env, length, payload)
 			} else {
 				e.completeReceive(rc, src, env, uint64(scatter(rc.parts, 0, payload)), length, vni.StatusOK)
 			}
