@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/internal/bench"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/testbed"
 )
 
@@ -75,7 +76,9 @@ rounds. Both sides have processors of their own then, as two hosts do; --apart=f
 the kernel, and --apart has them so without a limit.
 
 With --deployment daemon, each side starts a NIC daemon of its own for the time
-of the measurement; with --deployment shared, there is one for both. With --json, each size is one object on a line of its own.`,
+of the measurement; with --deployment shared, there is one for both. What goes one
+way and is longer than ` + strconv.Itoa(limits.CopiedMessage) + ` bytes lies in regions (Process.Alloc), which a daemon reads
+and writes where they are, as a program has it that wants bandwidth. With --json, each size is one object on a line of its own.`,
 		Example: fmt.Sprintf(`  weft bench %[1]s --link udp
   weft bench %[1]s --size all --time 1s --json
   weft bench %[1]s --testbed veth --link xdp --against limit

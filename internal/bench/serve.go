@@ -65,14 +65,13 @@ func (s *session) answer(ctx context.Context, to weft.Message, o outcome) error 
 	return s.p.Reply(ctx, to, b)
 }
 
-// room makes a buffer for a message of the plan, and for the request to stop. It is written here, before time runs: the first write to
-// each page is the kernel's work.
-func (s *session) room() []byte { return payload.Written(max(s.plan.Size, answerBytes)) }
+// roomBytes is how much a message of the plan takes, or the request to stop.
+func (s *session) roomBytes() int { return max(s.plan.Size, answerBytes) }
 
 // echo sends every message back. Its first receive is posted before the client begins: one from a client that has died
 // already would wait for whoever takes its name.
 func (s *session) echo(ctx context.Context, asked weft.Message) error {
-	buf := s.room()
+	buf := payload.Written(s.roomBytes()) // before time runs: the first write to each page is the kernel's work
 	ring := inflight.New(1)
 	defer ring.Cancel(nil)
 	op := ring.Next()
@@ -104,11 +103,14 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 	if manyFor(s.plan.Size) {
 		return s.sinkInbox(ctx, asked)
 	}
+	region, bufs, err := memory(s.p, s.plan.Window, s.roomBytes())
+	if err != nil {
+		return s.answer(ctx, asked, outcome{Error: err.Error()})
+	}
+	defer region.Close() // behind the receives; it fails if the NIC has gone, which they have said
 	ring := inflight.New(s.plan.Window)
 	defer ring.Cancel(nil)
-	bufs := make([][]byte, s.plan.Window)
 	for i := range bufs {
-		bufs[i] = s.room()
 		op := ring.Next()
 		if err := ring.Add(op, s.p.StartRecvInto(op, s.client, weft.AnyTag, bufs[i])); err != nil {
 			return err

@@ -23,17 +23,31 @@ func (s Stream) MessagesPerSecond() float64 { return float64(s.Messages) / s.Tim
 // BytesPerSecond is the bandwidth.
 func (s Stream) BytesPerSecond() float64 { return float64(s.Bytes) / s.Time.Seconds() }
 
-// Stream sends messages of size bytes for the time d, a window of them at a time.
-func (c *Client) Stream(ctx context.Context, size int, d time.Duration) (Stream, error) {
+// Stream sends messages of size bytes for the time d, a window of them at a time. Those that do not go many at a time lie in a region, here
+// and at the server.
+func (c *Client) Stream(ctx context.Context, size int, d time.Duration) (s Stream, err error) {
+	defer func() {
+		if err != nil {
+			s, err = Stream{}, fmt.Errorf("stream of %d bytes: %w", size, err)
+		}
+	}()
 	pl, data := plan{Size: size, Window: windowFor(size)}, payload.Written(size)
+	if !manyFor(size) {
+		region, buffers, failed := memory(c.p, 1, size)
+		if failed != nil {
+			return s, failed
+		}
+		defer func() {
+			if failed := region.Close(); err == nil {
+				err = failed
+			}
+		}()
+		data = buffers[0]
+	}
 	if _, err := c.stream(ctx, pl, data, warmUp(d)); err != nil {
-		return Stream{}, fmt.Errorf("stream of %d bytes: %w", size, err)
+		return s, err
 	}
-	s, err := c.stream(ctx, pl, data, d)
-	if err != nil {
-		return Stream{}, fmt.Errorf("stream of %d bytes: %w", size, err)
-	}
-	return s, nil
+	return c.stream(ctx, pl, data, d)
 }
 
 func (c *Client) stream(ctx context.Context, pl plan, data []byte, d time.Duration) (Stream, error) {
