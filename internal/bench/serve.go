@@ -71,17 +71,17 @@ func (s *session) roomBytes() int { return max(s.plan.Size, answerBytes) }
 // echo sends every message back. Its first receive is posted before the client begins: one from a client that has died
 // already would wait for whoever takes its name.
 func (s *session) echo(ctx context.Context, asked weft.Message) error {
-	buf := payload.Written(s.roomBytes()) // before time runs: the first write to each page is the kernel's work
-	ring := inflight.New(1)
-	defer ring.Cancel(nil)
-	op := ring.Next()
-	if err := ring.Add(op, s.p.StartRecvInto(op, s.client, weft.AnyTag, buf)); err != nil {
+	in := newReceiver(s.p, s.client, weft.AnyTag)
+	defer in.cancel()
+	buf, next := payload.Written(s.roomBytes()), payload.Written(s.roomBytes()) // before time runs: the first write to each page is the kernel's work
+	if err := in.post(buf); err != nil {
 		return err
 	}
 	if err := s.answer(ctx, asked, outcome{}); err != nil {
 		return err
 	}
-	for m, err := ring.Oldest(ctx); ; m, err = s.p.Recv(ctx, s.client, weft.AnyTag, buf) {
+	for ; ; buf, next = next, buf {
+		m, err := in.receive(ctx, buf)
 		if err != nil {
 			return err
 		}
@@ -92,6 +92,9 @@ func (s *session) echo(ctx context.Context, asked weft.Message) error {
 			return wrongSize(m, s.plan.Size)
 		}
 		s.count++
+		if err := in.expect(next); err != nil {
+			return err
+		}
 		if err := s.p.Send(ctx, s.client, tagData, buf[:m.Len]); err != nil {
 			return err
 		}

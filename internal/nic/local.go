@@ -21,6 +21,17 @@ func (e *Engine) localTurn(s *send) {
 	}
 }
 
+// localAtOnce lets a message that has just been asked for have its turn with its command: a short one to a process of this NIC, with
+// nothing of its sender's waiting for turns. Its receiver does not wait for the link to be asked then. What is longer waits for its turns, as in
+// resumeLocal.
+func (e *Engine) localAtOnce(s *send) {
+	if s.kind != kindMessage || s.frag.Length > limits.EagerMessage || s.p.sched.n != 1 || s.p.sendNode.in != &e.turns.ready {
+		return
+	}
+	s.p.account.Turns++
+	e.localTurn(s)
+}
+
 // localEnvelope offers a message to its receiver.
 func (e *Engine) localEnvelope(s *send) {
 	d := s.dest

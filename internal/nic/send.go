@@ -157,6 +157,9 @@ func (e *Engine) startSend(p *process, s *send, code vni.Code) {
 	default:
 		e.resolve(s)
 	}
+	if s.state == sendReady && s.dest.peer == nil {
+		e.localAtOnce(s)
+	}
 }
 
 // load fills a send in from its context: all that does not depend on where the receiver is.
