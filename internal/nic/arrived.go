@@ -54,7 +54,7 @@ type Arrival struct {
 	Payload []byte // all of it if it came in one piece from another NIC, else nil. It is lent for the call
 }
 
-// Filter judges the messages for a process in their turn, before they are matched. It reports whether the message is dropped: then
+// Filter judges the messages for a process in their turn, and datagrams as they come, before they are matched. It reports whether the message is dropped: then
 // no receive sees it, and the send that waits for its outcome fails. It must not call the engine.
 type Filter func(m *Arrival) (drop bool)
 
@@ -79,11 +79,15 @@ type guard struct {
 
 // filtered reports whether the filter of its receiver drops a message whose turn it is. payload is nil if it has not come whole.
 func (e *Engine) filtered(src *source, env *wire.Envelope, length uint64, payload []byte) bool {
-	g := src.p.guard
-	if g == nil {
+	if src.p.guard == nil {
 		return false
 	}
-	g.seen = Arrival{From: src.name, Addr: vni.Address{NIC: src.nic, Slot: env.SrcSlot, Gen: env.SrcGen}, Tag: env.Tag, Length: length, Payload: payload}
+	return e.drops(src.p.guard, Arrival{From: src.name, Addr: vni.Address{NIC: src.nic, Slot: env.SrcSlot, Gen: env.SrcGen}, Tag: env.Tag, Length: length, Payload: payload})
+}
+
+// drops asks a filter.
+func (e *Engine) drops(g *guard, m Arrival) bool {
+	g.seen = m
 	drop := g.filter(&g.seen)
 	g.seen.Payload = nil
 	if drop {

@@ -79,6 +79,10 @@ func (e *Engine) command(p *process, c vni.Command) {
 		if s := e.sendFor(p, c); s != nil {
 			e.startRun(p, s, c.Size)
 		}
+	case vni.CodeSendDatagram:
+		if s := e.sendFor(p, c); s != nil {
+			e.startDatagram(p, s)
+		}
 	case vni.CodeMulticast, vni.CodeMulticastShort:
 		if s := e.sendFor(p, c); s != nil {
 			e.startMulticast(p, s, c)
@@ -87,7 +91,7 @@ func (e *Engine) command(p *process, c vni.Command) {
 		if s := e.sendFor(p, c); s != nil {
 			e.startCollective(p, s, c)
 		}
-	case vni.CodeReceive, vni.CodeReceiveRing:
+	case vni.CodeReceive, vni.CodeReceiveRing, vni.CodeReceiveDatagram:
 		if int(c.Context) >= len(p.recvs) {
 			e.detach(p, fmt.Errorf("receive names context %d of %d", c.Context, len(p.recvs)))
 			return

@@ -35,6 +35,7 @@ import (
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/relay"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // Config is everything that an Engine is made from. The zero value of each field but ID and Link has a default.
@@ -166,6 +167,7 @@ func New(cfg Config) (*Engine, error) {
 	e.caps = cfg.Link.Caps()
 	e.out = cfg.Link
 	e.rel = rel.New(cfg.rel(e.caps, e.rng.Uint64()), (*handler)(e))
+	e.ClaimDatagrams(wire.ServiceProcess, e.letter)
 	return e, nil
 }
 

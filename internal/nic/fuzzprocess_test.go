@@ -135,10 +135,10 @@ func (h *vandal) act() {
 func (h *vandal) post(receive bool) {
 	defer func() { _ = recover() }() // its own half trips over what it has scribbled; nothing of the engine is called here
 	codes := [...]vni.Code{vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve, vni.CodeCancel, vni.CodeSend, vni.CodeReceive, vni.CodeBarrier, vni.CodeRefill,
-		vni.CodeMulticast, vni.CodeMulticastShort, vni.CodeSendRun}
+		vni.CodeMulticast, vni.CodeMulticastShort, vni.CodeSendRun, vni.CodeSendDatagram}
 	take, code := h.v.TakeSend, codes[int(h.next())%len(codes)]
 	if receive {
-		take, code = h.v.TakeReceive, vni.CodeReceive
+		take, code = h.v.TakeReceive, [2]vni.Code{vni.CodeReceive, vni.CodeReceiveDatagram}[h.next()%2]
 	}
 	i, ok := take()
 	if !ok || h.next()%16 == 0 {

@@ -42,6 +42,7 @@ type process struct {
 	lastDest       *dest         // that a send went to: so will the next, mostly
 	recvs          []receive     // by receive context
 	posted         list[receive] // receive table, first half: posted and not yet matched, oldest first
+	bare           list[receive] // of datagrams, oldest first
 	stray          strays        // receive table, second half: envelopes that nobody has asked for yet, oldest first
 	sources        map[sourceKey]*source
 	lastSource     *source    // that an envelope was from: likewise

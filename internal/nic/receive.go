@@ -20,7 +20,7 @@ type recvState uint8
 
 const (
 	recvIdle    recvState = iota
-	recvPosted            // in process.posted
+	recvPosted            // in process.posted, or in process.bare
 	recvMatched           // its message is coming in
 	recvAside             // a ring, until there is room
 )
@@ -93,6 +93,10 @@ func (e *Engine) startReceive(p *process, r *receive, code vni.Code) {
 		if !errors.Is(err, errNoMemory) {
 			e.badArgument(p, err)
 		}
+		return
+	}
+	if code == vni.CodeReceiveDatagram {
+		e.postDatagram(r)
 		return
 	}
 	e.enterReceive(r)

@@ -52,6 +52,7 @@ const (
 	kindServe      // answers a GET of another NIC from a region; has no context
 	kindCollective // an operation of a group, by internal/coll
 	kindRun        // many messages by one command
+	kindDatagram   // leaves at once, or not at all
 	kindMulticast  // waits for its copies, each of which is a message
 )
 
@@ -186,7 +187,7 @@ func (s *send) load(c *vni.SendContext, code vni.Code) {
 }
 
 // kinds has what each command makes of a send; a message if nothing stands here.
-var kinds = [256]sendKind{vni.CodePut: kindPut, vni.CodeGet: kindGet, vni.CodeResolve: kindResolve, vni.CodeSendRun: kindRun}
+var kinds = [256]sendKind{vni.CodePut: kindPut, vni.CodeGet: kindGet, vni.CodeResolve: kindResolve, vni.CodeSendRun: kindRun, vni.CodeSendDatagram: kindDatagram}
 
 // gather finds the memory of a send: the context region itself, Go slices of an embedded process, or descriptors.
 func (e *Engine) gather(s *send, c *vni.SendContext) (err error) {

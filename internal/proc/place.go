@@ -39,6 +39,9 @@ func (p *Process) put(r *request, parts [][]byte) error {
 		r.memory(vni.NoPool, len(d))
 		return nil
 	}
+	if r.receive && r.into == nil {
+		return errScattered
+	}
 	if r.waits && r.length > limits.EagerMessage {
 		if len(parts) > p.pieces && p.refillRegions(r, parts) {
 			return nil

@@ -61,7 +61,7 @@ func (h *hostile) misbehave() {
 	case 3:
 		if i, ok := h.vni.TakeReceive(); ok {
 			h.vni.SetReceive(i, &vni.ReceiveContext{Tag: h.rng.Uint64N(4), PoolIndex: int32(h.rng.Uint32()), Size: h.rng.Uint32() >> h.rng.IntN(32), Len: h.rng.Uint64() >> h.rng.IntN(64)})
-			h.vni.Post(vni.Command{Code: [2]vni.Code{vni.CodeReceive, vni.CodeReceiveRing}[h.rng.IntN(2)], Context: uint16(i)})
+			h.vni.Post(vni.Command{Code: [3]vni.Code{vni.CodeReceive, vni.CodeReceiveRing, vni.CodeReceiveDatagram}[h.rng.IntN(3)], Context: uint16(i)})
 		}
 	}
 }

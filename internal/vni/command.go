@@ -26,6 +26,9 @@ const (
 
 	CodeReceiveRing Code = 39 // receive context; stays posted, and puts messages into the ring that is its memory
 	CodeSendRun     Code = 40 // send context; its memory has the lengths of Size messages, 2 bytes each, and their bytes
+
+	CodeSendDatagram    Code = 41 // send context; its memory leaves for one process at once, and may be lost
+	CodeReceiveDatagram Code = 42 // receive context; takes the next datagram with its tag
 )
 
 // Group operations have a send context (QNIX-9, QNIX-10). Group is the number by which the NIC knows the membership; it is
@@ -93,6 +96,7 @@ var codeNames = map[Code]string{
 	CodeMulticast: "multicast", CodeMulticastShort: "multicast-short", CodeJoinGroup: "join-group", CodeReceive: "receive",
 	CodeBarrier: "barrier", CodePut: "put", CodeGet: "get", CodeCancel: "cancel", CodeResolve: "resolve",
 	CodeReduce: "reduce", CodeLeave: "leave", CodeRefill: "refill", CodeReceiveRing: "receive-ring", CodeSendRun: "send-run",
+	CodeSendDatagram: "send-datagram", CodeReceiveDatagram: "receive-datagram",
 }
 
 func (c Code) String() string {

@@ -149,6 +149,9 @@ const (
 	NICStraightReceives
 	NICMet                // of those: messages that their receiver took from the link itself
 	NICDatagramsUnclaimed // datagrams to a service that has no claim
+	NICDatagramsSent      // datagrams of processes that left, for others of this NIC among them
+	NICDatagramsReceived  // and those that a process had posted a receive for
+	NICDatagramsUnwanted  // those without one, or to a process that is not there
 	NICPacked             // messages that went into a ring
 	NICReturned           // and those of a ring that were put back, since they had not been read
 	NICStalls             // times that a ring had no room for its next message
@@ -192,6 +195,7 @@ var counterNames = [counters]string{
 	"nic_reductions", "nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent",
 	"nic_relays", "nic_relayed_messages", "nic_relays_missed", "nic_duplicates", "nic_filtered",
 	"nic_groups_now", "nic_transit_bytes_now", "nic_crowded", "nic_rings", "nic_rings_empty", "nic_straight_sends", "nic_straight_receives", "nic_met", "nic_datagrams_unclaimed",
+	"nic_datagrams_sent", "nic_datagrams_received", "nic_datagrams_unwanted",
 	"nic_packed", "nic_returned", "nic_stalls",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",

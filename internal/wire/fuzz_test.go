@@ -184,6 +184,27 @@ func checkDatagram(t *testing.T, b []byte) {
 	}
 }
 
+func FuzzLetter(f *testing.F) {
+	f.Add(letter(0))
+	f.Add(letter(100))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l, payload, err := wire.ParseLetter(b)
+		if err != nil {
+			return
+		}
+		again := make([]byte, wire.LetterLen, len(b))
+		l.Put(again)
+		same(t, "letter", append(again, payload...), b)
+	})
+}
+
+// letter is one with n bytes.
+func letter(n int) []byte {
+	b := make([]byte, wire.LetterLen+n)
+	(&wire.Letter{Tag: 0x0102030405060708, DstGen: 9, SrcGen: 10, DstSlot: 11, SrcSlot: 12}).Put(b)
+	return b
+}
+
 func FuzzPart(f *testing.F) {
 	f.Add(partSample(wire.Part{Space: wire.Data, Seq: 7, Offset: 64, Length: 200}, make([]byte, 128)).bytes)
 	f.Add(partSample(wire.Part{Seq: 7, Offset: 192, Length: 200}, make([]byte, 8)).bytes)

@@ -24,6 +24,7 @@ var parseAs = map[string]func(b []byte) error{
 	"Ack":          func(b []byte) error { return new(wire.Ack).Parse(b) },
 	"Probe":        func(b []byte) error { _, err := wire.ParseProbe(b); return err },
 	"Datagram":     func(b []byte) error { _, _, err := wire.ParseDatagram(b); return err },
+	"Letter":       func(b []byte) error { _, _, err := wire.ParseLetter(b); return err },
 	"Part":         func(b []byte) error { _, _, err := wire.ParsePart(b); return err },
 }
 
@@ -160,6 +161,9 @@ func TestBodiesAreStrict(t *testing.T) {
 		"datagram: the longest":          {"Datagram", piece(0, wire.MaxDatagram, 64).bytes, nil},
 		"datagram: zero is not":          {"Datagram", at(piece(0, 64, 64), 13, 1), wire.ErrFormat},
 		"datagram: longer than it says":  {"Datagram", append(piece(0, 128, 64).bytes, 0), wire.ErrFormat},
+		"letter: empty":                  {"Letter", letter(0), nil},
+		"letter: with bytes":             {"Letter", letter(9), nil},
+		"letter: zero is not":            {"Letter", append(letter(0)[:23:23], 1), wire.ErrFormat},
 		"part: third space":              {"Part", at(part(0, 64, 64), 0, 2), wire.ErrFormat},
 		"part: zero is not":              {"Part", at(part(0, 64, 64), 1, 1), wire.ErrFormat},
 		"part: empty":                    {"Part", part(0, 64, 0).bytes, wire.ErrFormat},

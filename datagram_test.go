@@ -1,0 +1,62 @@
+package weft_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// A datagram may be lost on each of these links, so the sender repeats it until it has come.
+func TestADatagramIsPutWhereItsReceiveWantsIt(t *testing.T) {
+	links(t, func(t *testing.T, n *network) {
+		ctx, p, q := pair(t, n)
+		page, head := make([]byte, 8192), make([]byte, 64)
+		for _, size := range []int{0, 1, 8192, 8192 + 64} {
+			want := make([]byte, size)
+			scribble(want, size)
+			var recv weft.Op
+			tag := weft.Tag(size)
+			if err := q.StartRecvDatagramInto(&recv, tag, page, head); err != nil {
+				t.Fatal(err)
+			}
+			for done := false; !done; {
+				if err := p.SendDatagram(ctx, q.Address(), tag, want[:size/3], want[size/3:]); err != nil && !errors.Is(err, weft.ErrUnreachable) {
+					t.Fatal(err)
+				}
+				within, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+				m, err := recv.Wait(within)
+				cancel()
+				if done = !errors.Is(err, context.DeadlineExceeded); !done {
+					continue
+				}
+				if err != nil || m.From != p.Name() || m.Addr != p.Address() || m.Tag != tag || m.Len != size || m.Full != size {
+					t.Fatalf("a datagram of %d bytes came as %+v, %v", size, m, err)
+				}
+			}
+			if got := append(bytes.Clone(page), head...); !bytes.Equal(got[:size], want) {
+				t.Fatalf("a datagram of %d bytes came with other bytes", size)
+			}
+		}
+	})
+}
+
+func TestADatagramThatCannotBeIsRefused(t *testing.T) {
+	ctx, p, q := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	var op weft.Op
+	for what, err := range map[string]error{
+		"that is too long": p.SendDatagram(ctx, q.Address(), 1, make([]byte, weft.MaxDatagram+1)),
+		"with AnyTag":      p.SendDatagram(ctx, q.Address(), weft.AnyTag),
+		"to nowhere":       p.StartSendDatagramInto(&op, weft.Address{}, 1),
+	} {
+		if !errors.Is(err, weft.ErrBadArgument) {
+			t.Errorf("a datagram %s: %v, want ErrBadArgument", what, err)
+		}
+	}
+	if err := p.SendDatagram(ctx, weft.Address{NIC: 99, Slot: 1, Generation: 1}, 1); !errors.Is(err, weft.ErrUnreachable) {
+		t.Errorf("a datagram to a NIC that is not there: %v, want ErrUnreachable", err)
+	}
+}

@@ -1,0 +1,134 @@
+package nic
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A process sends a datagram to another as it sends a message, but in one step, and may lose it: it has no number, takes no credit,
+// and waits for nothing. A receive of a datagram is posted, too, and matched by its tag alone. A datagram that finds none is gone.
+//
+//	SendDatagram ──► Endpoint.Datagram, or nothing if the pair is closed or too many wait: the send fails
+//	                        ═══► Letter ──► its process? ──► filter ──► a receive with the tag? ──► copied, completed
+//	                                            └─ no           └─ dropped   └─ no: counted, forgotten
+//
+// So memory for what nobody has asked for is never needed, and what has been asked for is where the process wants it: pages of
+// network memory travel so (HSN-1, HSN-24).
+
+// startDatagram takes a SendDatagram command.
+func (e *Engine) startDatagram(p *process, s *send) {
+	var c vni.SendContext
+	if !e.loadSend(p, s, vni.CodeSendDatagram, &c) {
+		return
+	}
+	if err := e.gather(s, &c); err != nil {
+		e.rejectSend(s, err)
+		return
+	}
+	if c.Len > wire.MaxLetter || c.Flags&(vni.WantAccept|vni.IsCall|vni.IsReply) != 0 {
+		e.rejectSend(s, fmt.Errorf("a datagram of %d bytes with flags %#x; at most %d bytes, of which nothing is heard again", c.Len, c.Flags, wire.MaxLetter))
+		return
+	}
+	to := vni.Address{NIC: c.NIC, Slot: c.Slot, Gen: c.Gen}
+	if c.NIC == 0 {
+		n := e.names.Find(&s.name)
+		if n == nil || !n.Live() {
+			e.completeSend(s, vni.StatusNameUnknown)
+			return
+		}
+		to = n.Address
+	}
+	e.completeSend(s, e.sendLetter(s, to))
+}
+
+// sendLetter sends the datagram of s, whose bytes are not needed afterwards.
+func (e *Engine) sendLetter(s *send, to vni.Address) vni.Status {
+	l := wire.Letter{Tag: s.env.Tag, DstGen: to.Gen, SrcGen: s.p.gen, DstSlot: to.Slot, SrcSlot: s.p.slot}
+	if to.NIC == e.cfg.ID {
+		e.takeLetter(e.cfg.ID, &l, s.frag.Parts, s.frag.Length)
+		e.counts[vni.NICDatagramsSent]++
+		return vni.StatusOK
+	}
+	pr := e.peerOf(to.NIC)
+	if pr == nil || !pr.ep.Up() {
+		return vni.StatusUnreachable
+	}
+	b := pr.ep.Datagram(wire.ServiceProcess, wire.LetterLen+int(s.frag.Length))
+	if b == nil {
+		return vni.StatusNoMemory
+	}
+	l.Put(b)
+	copyOut(b[wire.LetterLen:], s.frag.Parts)
+	e.counts[vni.NICDatagramsSent]++
+	return vni.StatusOK
+}
+
+// letter takes a datagram of a peer for a process.
+func (e *Engine) letter(_ clock.Time, nic uint64, payload []byte) {
+	l, payload, err := wire.ParseLetter(payload)
+	if err != nil {
+		e.counts[vni.DropFormat]++
+		return
+	}
+	one := [1][]byte{payload}
+	e.takeLetter(nic, &l, one[:], uint64(len(payload)))
+}
+
+// takeLetter gives n bytes, in parts, to the receive that waits for them.
+func (e *Engine) takeLetter(nic uint64, l *wire.Letter, parts [][]byte, n uint64) {
+	from := vni.Address{NIC: nic, Slot: l.SrcSlot, Gen: l.SrcGen}
+	p := e.process(l.DstSlot)
+	if p == nil || p.gen != l.DstGen || !p.served() {
+		e.counts[vni.NICDatagramsUnwanted]++
+		return
+	}
+	var name vni.Name
+	if who := e.names.At(from); who != nil && !who.Stale() {
+		name = who.Name
+	}
+	if p.guard != nil {
+		m := Arrival{From: name, Addr: from, Tag: l.Tag, Length: n}
+		if nic != e.cfg.ID {
+			m.Payload = parts[0]
+		}
+		if e.drops(p.guard, m) {
+			return
+		}
+	}
+	r := p.findDatagram(l.Tag)
+	if r == nil {
+		e.counts[vni.NICDatagramsUnwanted]++
+		return
+	}
+	c := vni.Completion{Len: min(n, r.size), Full: n, Tag: l.Tag, From: name, NIC: nic, Slot: l.SrcSlot, Gen: l.SrcGen}
+	if n > r.size {
+		c.Status = vni.StatusTruncated
+	}
+	copyRange(r.parts, parts, 0, 0, c.Len)
+	e.counts[vni.NICDatagramsReceived]++
+	e.finishReceive(r, &c)
+}
+
+// postDatagram posts a receive of a datagram, which takes whatever sender's.
+func (e *Engine) postDatagram(r *receive) {
+	if r.reply || r.refill != nil || r.exact || !r.sender.IsZero() {
+		e.finishReceive(r, &vni.Completion{Status: vni.StatusBadArgument})
+		e.badArgument(r.p, fmt.Errorf("%w: a receive of a datagram names a sender, is of a reply, or is refilled", vni.ErrArgument))
+		return
+	}
+	r.state, r.recall, r.orphan = recvPosted, false, vni.StatusOK
+	r.p.bare.pushBack(&r.node)
+}
+
+// findDatagram finds the receive that a datagram goes to: first posted, first served.
+func (p *process) findDatagram(tag uint64) *receive {
+	for n := p.bare.head; n != nil; n = n.next {
+		if n.v.anyTag || n.v.tag == tag {
+			return n.v
+		}
+	}
+	return nil
+}
