@@ -155,7 +155,7 @@ func TestDocumentStatesTheLengthsOfTheCode(t *testing.T) {
 	doc := readDocument(t)
 	want := map[string]int{
 		"Outer header": wire.OuterLen, "Tag": wire.TagLen, "Inner header": wire.InnerLen, "Hello": wire.HelloLen,
-		"Probe": wire.ProbeLen, "Part": wire.PartLen, "Datagram": wire.DatagramLen, "Ack": (&wire.Ack{}).Len(), "Record header": wire.RecordLen, "Envelope": wire.EnvelopeLen,
+		"Probe": wire.ProbeLen, "Part": wire.PartLen, "Datagram": wire.DatagramLen, "Letter": wire.LetterLen, "Ack": (&wire.Ack{}).Len(), "Record header": wire.RecordLen, "Envelope": wire.EnvelopeLen,
 	}
 	for _, typ := range recordTypes() {
 		want[heading(typ)] = typ.HeaderLen()
@@ -176,7 +176,8 @@ func TestDocumentStatesTheConstantsOfTheCode(t *testing.T) {
 	for name, v := range map[string]int{
 		"Version": wire.Version, "OuterLen": wire.OuterLen, "InnerLen": wire.InnerLen, "TagLen": wire.TagLen,
 		"Overhead": wire.Overhead, "RecordLen": wire.RecordLen, "MaxRecord": wire.MaxRecord, "MaxRun": wire.MaxRun, "EnvelopeLen": wire.EnvelopeLen,
-		"HelloLen": wire.HelloLen, "ProbeLen": wire.ProbeLen, "PartLen": wire.PartLen, "PartUnit": wire.PartUnit, "MaxParted": wire.MaxParted, "DatagramLen": wire.DatagramLen, "MaxDatagram": wire.MaxDatagram, "MaxAckWords": wire.MaxAckWords, "MaxAckLen": wire.MaxAckLen,
+		"HelloLen": wire.HelloLen, "ProbeLen": wire.ProbeLen, "PartLen": wire.PartLen, "PartUnit": wire.PartUnit, "MaxParted": wire.MaxParted, "DatagramLen": wire.DatagramLen, "MaxDatagram": wire.MaxDatagram,
+		"LetterLen": wire.LetterLen, "MaxLetter": wire.MaxLetter, "MaxAckWords": wire.MaxAckWords, "MaxAckLen": wire.MaxAckLen,
 	} {
 		want[name] = strconv.Itoa(v)
 	}
