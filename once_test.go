@@ -33,7 +33,7 @@ var onceRules = []struct {
 	{"takes a packet counter from the peer", []string{"rel.replayWindow.take"}, []string{"rel.Module.settleDeferred", "rel.Module.take"}},
 	{"uses up a message number", []string{"nic.dest.number"}, []string{"nic.dest.leave"}},
 	{"spends a receiver's credit", []string{"nic.credit.spent"}, []string{"nic.credit.spend"}},
-	{"calls a filter", []string{"nic.guard.filter"}, []string{"nic.Engine.filtered"}},
+	{"calls a filter", []string{"nic.guard.filter"}, []string{"nic.Engine.drops"}},
 }
 
 // oncePackages are looked through.
