@@ -68,6 +68,7 @@ const (
 	RunMiscounted                // nic: a run that ends early says that one more message has left
 	RunBelieved                  // nic: messages of a run may have more bytes than its memory
 	StoppedDeaf                  // nic: a queue is listened to no more though a command came just then
+	CommittedBelieved            // rel: a long message over a reliable link is over when its last frame is committed
 	PlainUncounted               // rel: a segment without inner header does not take its number
 	LeftBehind                   // nic: a process that leaves is forgotten before what came for it is let go of
 	RunCutShort                  // nic: the messages of a run that find no room in a ring are passed over
@@ -175,6 +176,7 @@ var names = [defects]string{
 	"run-miscounted",
 	"run-believed",
 	"stopped-deaf",
+	"committed-believed",
 	"plain-uncounted",
 	"left-behind",
 	"run-cut-short",

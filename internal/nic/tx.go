@@ -100,6 +100,7 @@ func (e *Engine) sendEager(s *send) {
 	}
 	wire.PutEager(s.frag.HeaderBuf[:], s.frag.ID, 0, s.frag.Length, &s.env, 0)
 	s.frag.Type, s.frag.HeaderLen, s.frag.Limit = wire.TypeEager, wire.EagerLen, s.frag.Length
+	s.frag.Confirm = !s.accept && s.frag.Length > uint64(s.dest.peer.ep.PieceLen(wire.TypeEager)) // in one frame it comes whole, or not at all
 	e.leftOnCredit(s)
 	e.postPiece(s, 1)
 }
@@ -122,7 +123,7 @@ func (e *Engine) sendRequest(s *send) {
 	}
 	s.putRequest(b)
 	wire.PutChunk(s.frag.HeaderBuf[:], 0, s.frag.ID, 0, 0)
-	s.frag.Type, s.frag.HeaderLen = wire.TypeChunk, wire.ChunkLen
+	s.frag.Type, s.frag.HeaderLen, s.frag.Confirm = wire.TypeChunk, wire.ChunkLen, !s.accept
 	d.leave(1, 0)
 	d.remote.requests++
 	s.requested = true

@@ -24,7 +24,7 @@ func (m *Module) Timers(now clock.Time) error {
 			continue
 		}
 		lodged += s.flight.n
-		for _, err := range []error{m.auditFlight(s), m.auditWindows(s), m.auditDesk(s), m.auditQueues(e), m.auditSilence(now, e)} {
+		for _, err := range []error{m.auditFlight(s), m.auditWindows(s), m.auditDesk(s), m.auditQueues(e), m.auditSilence(now, e), s.confirming.audit(e)} {
 			if err != nil {
 				return fmt.Errorf("rel: NIC %d: %w", e.nic, err)
 			}

@@ -82,7 +82,7 @@ func (m *Module) sendChecks(s *session, out Frames) bool {
 	return true
 }
 
-// receiveProbeReply takes the answer to a probe; that to a keepalive has done its work by arriving.
+// receiveProbeReply takes the answer to a probe; that to a keepalive which asks about nothing has done its work by arriving.
 func (m *Module) receiveProbeReply(now clock.Time, s *session, body []byte) {
 	e := s.endpoint
 	p, err := wire.ParseProbe(body)
@@ -92,6 +92,7 @@ func (m *Module) receiveProbeReply(now clock.Time, s *session, body []byte) {
 	}
 	e.stats.ProbeReceives++
 	e.pathReply(now, s, p)
+	m.confirmed(now, s, p.ID)
 	c := &e.check
 	if i := p.ID - c.id; c.running() && i < 2 {
 		c.got[i] = true

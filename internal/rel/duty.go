@@ -14,7 +14,7 @@ const (
 	dutyHello                       // a Hello of the attempt under way
 	dutyAnswerNext                  // a HelloAck from the half-open session
 	dutyAnswerLive                  // a HelloAck from the open one
-	dutyProbe                       // a keepalive
+	dutyProbe                       // a keepalive, which may ask about fragments
 	dutyReply                       // ProbeReplies
 	dutyCheck                       // the two probes of the connectivity check
 	dutyPath                        // the probes of the path's MTU
@@ -68,7 +68,7 @@ func (m *Module) dischargeOne(now clock.Time, e *Endpoint, d duty, out Frames) (
 		done = m.sendHelloAck(now, s, out)
 	case dutyProbe:
 		e.probedAt = now
-		done = m.sendProbe(s, wire.KindProbe, wire.Probe{ID: keepalive, Size: wire.ProbeLen}, out)
+		done = m.sendProbe(s, wire.KindProbe, wire.Probe{ID: s.confirming.ask(), Size: wire.ProbeLen}, out)
 	case dutyReply:
 		done = m.sendReplies(s, out)
 	case dutyCheck:

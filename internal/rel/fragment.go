@@ -12,17 +12,18 @@ import (
 // to a GET (USNIC-1, USNIC-9). The owner fills it in and posts it, a segment at a time as far as permission goes
 // (USNIC-11); it keeps the memory of Parts as it is until Released.
 type Fragment struct {
-	Space  wire.Space // Data for large ones
-	Type   wire.Type  // of its records: Chunk or Eager for many pieces; Frag or Put when one piece holds it whole
-	ID     wire.FragmentID
-	Parts  [][]byte // gather list of the payload (USNIC-25…27): Length bytes, or from Base on at least to Limit
-	Base   uint64   // offset of Parts[0] in the payload
-	Slides bool     // Parts are a stretch that moves on: the owner is told of each acknowledged piece, and calls Slide
-	Length uint64   // bytes
-	Limit  uint64   // bytes that may be posted now: the permission; ≤ Length
-	Next   uint64   // bytes posted so far
-	Err    error    // set before Released
-	Owner  any      // the owner's own
+	Space   wire.Space // Data for large ones
+	Type    wire.Type  // of its records: Chunk or Eager for many pieces; Frag or Put when one piece holds it whole
+	ID      wire.FragmentID
+	Parts   [][]byte // gather list of the payload (USNIC-25…27): Length bytes, or from Base on at least to Limit
+	Base    uint64   // offset of Parts[0] in the payload
+	Slides  bool     // Parts are a stretch that moves on: the owner is told of each acknowledged piece, and calls Slide
+	Confirm bool     // Released only when the peer has all of it, over a Reliable link, too: nothing else tells the owner
+	Length  uint64   // bytes
+	Limit   uint64   // bytes that may be posted now: the permission; ≤ Length
+	Next    uint64   // bytes posted so far
+	Err     error    // set before Released
+	Owner   any      // the owner's own
 
 	// HeaderBuf[:HeaderLen] is the header of its records, as wire.PutChunk or its like wrote it. Each piece gets a copy
 	// with its own length and, for Chunk and Eager, offset.
@@ -101,6 +102,7 @@ func (e *Endpoint) Withdraw(now clock.Time, f *Fragment) {
 		}
 	}
 	f.pieces = 0
+	e.live.confirming.forget(f)
 	e.fragments.drop(f)
 	e.m.handler.Released(now, f)
 }
@@ -116,6 +118,10 @@ func (m *Module) piecesDone(e *Endpoint, f *Fragment, offset uint64, length, pie
 	}
 	f.pieces -= pieces
 	if f.pieces == 0 && f.Next >= f.Length {
+		if m.mustConfirm(e, f) {
+			m.unconfirmed(e.live, f)
+			return
+		}
 		e.fragments.drop(f)
 		m.finished = append(m.finished, f)
 	}

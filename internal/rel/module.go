@@ -86,7 +86,7 @@ type Handler interface {
 	// may be acknowledged out of order.
 	Acknowledged(f *Fragment, offset, n uint64)
 
-	// Released says that f's memory is needed no more: every piece is acknowledged (f.Err nil), the owner withdrew it, or
+	// Released says that f's memory is needed no more: every piece is acknowledged, or confirmed if it asks for that (f.Err nil), the owner withdrew it, or
 	// the peer is down (f.Err says why).
 	Released(now clock.Time, f *Fragment)
 

@@ -30,18 +30,18 @@ import (
 //
 // What was made for longer frames than the path has turned out to carry goes in parts; see parts.go.
 type path struct {
-	goal   int  // the longest frame that both NICs take, in bytes
-	size   int  // frames of so many bytes get through
-	failed int  // frames of so many do not, or are longer than goal
-	limit  int  // what a segment costs whose frame has size bytes
-	proven bool // a probe of size bytes has been answered, or size is what every path carries
+	goal   int // the longest frame that both NICs take, in bytes
+	size   int // frames of so many bytes get through
+	failed int // frames of so many do not, or are longer than goal
+	limit  int // what a segment costs whose frame has size bytes
 
 	trying  int        // length of the probes under way, 0 if there are none; size if that is in doubt
 	below   int        // length that would have to do if that one failed, 0 if it is known whether it will
 	resume  int        // length that was tried when size came into doubt, 0 if none was
 	id      uint64     // of the first probe of this search; those of the nth try have 3n to 3n + 2 more
-	sent    uint64     // tries of this search
+	sent    uint32     // tries of this search
 	missed  int32      // of this length, those of which the small probe has come back and the long one has not
+	proven  bool       // a probe of size bytes has been answered, or size is what every path carries
 	quiet   uint8      // tries in a row that nothing has come back of
 	holds   bool       // a probe of below bytes has been answered
 	all     bool       // of the last try, all probes have left
@@ -113,7 +113,7 @@ func (m *Module) sendPathProbes(now clock.Time, s *session, out Frames) bool {
 	if p.trying == 0 {
 		return true
 	}
-	id := p.id + probesOfTry*p.sent
+	id := p.id + probesOfTry*uint64(p.sent)
 	if !m.sendProbe(s, wire.KindProbe, wire.Probe{ID: id + probeSmall, Size: wire.ProbeLen}, out) {
 		return false
 	}
@@ -177,13 +177,13 @@ func (e *Endpoint) pathTimer(now clock.Time) clock.Time {
 func (e *Endpoint) pathReply(now clock.Time, s *session, r wire.Probe) {
 	p := &s.path
 	n := r.ID - p.id
-	if p.trying == 0 || n >= probesOfTry*p.sent {
+	if p.trying == 0 || n >= probesOfTry*uint64(p.sent) {
 		return
 	}
 	size := int(r.Size) + wire.OuterLen + e.tagLen()
 	switch n % probesOfTry {
 	case probeSmall:
-		p.back = p.back || p.all && n/probesOfTry == p.sent-1
+		p.back = p.back || p.all && n/probesOfTry == uint64(p.sent)-1
 	case probeBelow:
 		p.holds = p.holds || size == p.below
 		p.proven = p.proven || size == p.size

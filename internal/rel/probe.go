@@ -15,7 +15,7 @@ const keepalive = 0
 // pending reports whether somebody would like to know that the peer is gone.
 func (e *Endpoint) pending() bool {
 	s := e.live
-	return e.watch > 0 || !s.confirmed || e.check.running() || s.path.trying > 0 ||
+	return e.watch > 0 || !s.confirmed || s.confirming.waits() || e.check.running() || s.path.trying > 0 ||
 		e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 ||
 		s.send[wire.Command].used()+s.send[wire.Data].used() > 0
 }
@@ -109,7 +109,11 @@ func (m *Module) attemptTimer(now clock.Time, e *Endpoint) clock.Time {
 
 // keepAlive has a silent peer probed, and returns when to look again.
 func (e *Endpoint) keepAlive(now clock.Time) clock.Time {
-	due := max(e.silentSince(), e.probedAt).Add(e.m.cfg.ProbeEvery)
+	since := e.silentSince()
+	if e.live.confirming.asks() { // whatever else it says: its answer may have had no room
+		since = e.probedAt
+	}
+	due := max(since, e.probedAt).Add(e.m.cfg.ProbeEvery)
 	if now >= due {
 		e.owe(dutyProbe)
 		due = now.Add(e.m.cfg.ProbeEvery)

@@ -49,6 +49,8 @@ type session struct {
 	doubts   Doubt      // that the driver was told of
 	room     int32      // of the ACK and tail timers, in the desk hotel
 	roomAt   clock.Time // when they go off
+
+	confirming *confirming // nil before the first fragment that asks for it has left over a reliable link
 }
 
 // ackDelay is for how long the peer may hold an ACK back.

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"slices"
 	"time"
 
 	"github.com/weftnet/weft/internal/vni"
@@ -64,9 +63,6 @@ func (l *ledger) auditHoles(living map[string]*life) {
 		if m.deliveries > 0 || m.outcome != succeeded || m.session == 0 || to == nil || to.born >= m.posted || l.mayBeForAncestor(m, to) {
 			continue
 		}
-		if l.trusting && to.gaveUp(m) {
-			continue
-		}
 		for _, later := range came[pair{m.from, m.to}] {
 			if later.session == m.session && later.taker == to && m.precedes(later) {
 				l.violate("a hole: %v came in the same session as %v, which was sent without error before it and never came", later, m)
@@ -74,14 +70,6 @@ func (l *ledger) auditHoles(living map[string]*life) {
 			}
 		}
 	}
-}
-
-// gaveUp reports whether the session in which a message left was over for its receiver by then, who has been told so. Over a reliable link
-// the sending ends when all has been handed to the link; a NIC that had no turn for long does not know yet that it was given up.
-func (lf *life) gaveUp(m *message) bool {
-	return slices.ContainsFunc(lf.events, func(e event) bool {
-		return e.host == m.from.host && e.name == "" && m.posted <= e.at && e.at < m.ended
-	})
 }
 
 // heard is what a life has received from a host of late.
