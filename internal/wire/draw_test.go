@@ -105,6 +105,17 @@ func drawRecord(t *rapid.T) sample {
 		e := drawEnvelope(t)
 		e.Flags, e.Token = 0, 0
 		return runSample(e, rapid.SliceOfN(anyPayload, 2, 6).Draw(t, "messages")...)
+	case wire.TypeProgram:
+		payload := anyPayload.Draw(t, "payload")
+		p := wire.Program{Flags: drawFlags(t, wire.FlagAccept), Program: rapid.Uint32Min(1).Draw(t, "program"), Trigger: rapid.Uint32().Draw(t, "trigger"),
+			From: rapid.Uint32().Draw(t, "from"), ID: rapid.Uint32Min(1).Draw(t, "id")}
+		if n := uint16(len(payload)); n > 0 {
+			p.Length = rapid.Uint16Range(n, wire.MaxProgram).Draw(t, "length")
+			p.Offset = rapid.Uint16Max(p.Length-n).Draw(t, "offset")
+		}
+		return programSample(p, payload)
+	case wire.TypeHandled:
+		return handledSample(wire.Handled{ID: rapid.Uint32().Draw(t, "id"), Bytes: rapid.Uint32().Draw(t, "bytes"), Outcome: anyByte.Draw(t, "outcome")})
 	default:
 		panic("no generator for " + typ.String())
 	}

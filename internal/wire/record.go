@@ -37,7 +37,9 @@ const (
 	TypeRelay      Type = 16 // a piece of a message to several processes, to be passed on (QNIX-11)
 	TypeRelayed    Type = 17 // whom it has not reached
 	TypeRun        Type = 18 // whole short messages in a row, with one envelope
-	typeEnd        Type = 19
+	TypeProgram    Type = 19 // a message to a program, or a piece of one (PANIC-15)
+	TypeHandled    Type = 20 // gives room for such back, and says what has become of one
+	typeEnd        Type = 21
 )
 
 // shape is what CheckRecords holds a record of one type to.
@@ -68,6 +70,8 @@ var shapes = [typeEnd]shape{
 	TypeRelay:      {name: "relay", header: RelayLen, ok: relayOK},
 	TypeRelayed:    {name: "relayed", header: RelayedLen, flags: FlagNone, ok: relayedOK},
 	TypeRun:        {name: "run", header: RunLen, ok: runOK},
+	TypeProgram:    {name: "program", header: ProgramLen, flags: FlagAccept, ok: programOK},
+	TypeHandled:    {name: "handled", header: HandledLen, fixed: true, ok: handledOK},
 }
 
 func (t Type) String() string {

@@ -268,6 +268,16 @@ func runSample(e wire.Envelope, messages ...[]byte) sample {
 		"payload": hex.EncodeToString(payload)}}
 }
 
+func programSample(p wire.Program, payload []byte) sample {
+	return recordSample(wire.TypeProgram, p.Flags, payload, func(b []byte) { p.Put(b, len(payload)) },
+		fields{"program": uint64(p.Program), "trigger": uint64(p.Trigger), "from": uint64(p.From), "message id": uint64(p.ID),
+			"offset": uint64(p.Offset), "length": uint64(p.Length), "payload": hex.EncodeToString(payload)})
+}
+
+func handledSample(h wire.Handled) sample {
+	return recordSample(wire.TypeHandled, 0, nil, h.Put, fields{"message id": uint64(h.ID), "bytes": uint64(h.Bytes), "outcome": uint64(h.Outcome)})
+}
+
 // parsedRecord says a record again, from what the accessors read.
 func parsedRecord(r wire.Record) sample {
 	payload := append([]byte(nil), r.Payload()...)
@@ -322,6 +332,10 @@ func parsedRecord(r wire.Record) sample {
 			messages[i], data = data[:n], data[n:]
 		}
 		return runSample(e, messages...)
+	case wire.TypeProgram:
+		return programSample(r.Program(), payload)
+	case wire.TypeHandled:
+		return handledSample(r.Handled())
 	}
 	panic("no such record: " + r.Type().String())
 }
@@ -374,6 +388,8 @@ func oneOfEach() []sample {
 		relaySample(0x31415926, 5, 20, []byte("of a relay")),
 		relayedSample(0, 0x27182818, []uint64{1 << 40, 1<<63 | 1}),
 		runSample(untold, []byte("one"), nil, []byte("and a third")),
+		programSample(wire.Program{Program: 0x16180339, Trigger: 0x88749894, From: 0x84820458, ID: 0x68343656, Offset: 3, Length: 30}, []byte("for a program")),
+		handledSample(wire.Handled{ID: 0x38117720, Bytes: 0x30917980, Outcome: 0xe5}),
 	}
 }
 

@@ -259,6 +259,14 @@ func TestFieldsOfARecordMustFitOneAnother(t *testing.T) {
 		"run with a length far too long":  {poke(runSample(e, p, p), wire.RunLen+1), false},
 		"run with a byte too many":        {tooLong(runSample(e, p, p)), false},
 		"run with a token":                {poke(runSample(e, p, p), wire.RecordLen+16), false},
+		"program up to its end":           {programSample(wire.Program{Program: 1, ID: 1, Offset: 6, Length: 10}, p), true},
+		"program beyond its end":          {programSample(wire.Program{Program: 1, ID: 1, Offset: 7, Length: 10}, p), false},
+		"program too long":                {programSample(wire.Program{Program: 1, ID: 1, Length: wire.MaxProgram + 1}, p), false},
+		"program without anything":        {programSample(wire.Program{Program: 1, ID: 1}, nil), true},
+		"program with a piece of nothing": {programSample(wire.Program{Program: 1, ID: 1, Length: 10}, nil), false},
+		"program for none":                {programSample(wire.Program{ID: 1, Length: 10}, p), false},
+		"program without an id":           {programSample(wire.Program{Program: 1, Length: 10}, p), false},
+		"handled whose zero is not zero":  {poke(handledSample(wire.Handled{ID: 1}), 14), false},
 	} {
 		if err := wire.CheckRecords(c.record.bytes); (err == nil) != c.good {
 			t.Errorf("%s: %v", name, err)
@@ -352,6 +360,10 @@ func recordGood(t wire.Type, means fields, flags byte, payload int) bool {
 			left -= 2 + int(lengths[2*i]) + 256*int(lengths[2*i+1])
 		}
 		return flags == 0 && means["envelope"].(fields)["token"].(uint64) == 0 && n >= 2 && n <= 4096 && 2*n <= payload && left == 0
+	case wire.TypeProgram:
+		length := means["length"].(uint64)
+		end := means["offset"].(uint64) + uint64(payload)
+		return flags&^4 == 0 && means["program"].(uint64) != 0 && means["message id"].(uint64) != 0 && length <= 16384 && end <= length && (payload > 0 || length == 0)
 	}
 	return flags == 0
 }
