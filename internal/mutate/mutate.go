@@ -116,6 +116,16 @@ const (
 	RegionServedOn               // nic: GETs are served on from a region that is closed
 	RegionFilledOn               // nic: PUTs go on into a region that is closed
 	RegionKeyKept                // nic: a region has the key of the one before with its id
+	ProgramTwice                 // program: one message in sixteen is handled twice
+	ProgramRoomKept              // program: room for one message in eight is not given back
+	ProgramRoomUnchecked         // program: more is taken from a NIC than it has room for
+	ProgramUnmetered             // program: programs run on when their share of the poll is used up
+	ProgramChainForgotten        // program: messages of a NIC may follow from one another for ever
+	ProgramsOutlive              // program: programs of a NIC are known beyond its session
+	ReplaceForgets               // program: a program that replaces another begins with empty data
+	GuardOutlives                // program: a filter stays when its program has gone
+	FilterFailsOpen              // program: a filter that fails passes its message
+	SegmentUnchecked             // program: a transfer may go beyond the data of its segment
 	defects
 )
 
@@ -224,6 +234,16 @@ var names = [defects]string{
 	"region-served-on",
 	"region-filled-on",
 	"region-key-kept",
+	"program-twice",
+	"program-room-kept",
+	"program-room-unchecked",
+	"program-unmetered",
+	"program-chain-forgotten",
+	"programs-outlive",
+	"replace-forgets",
+	"guard-outlives",
+	"filter-fails-open",
+	"segment-unchecked",
 }
 
 func (d Defect) String() string {

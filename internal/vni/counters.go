@@ -156,6 +156,19 @@ const (
 	NICReturned           // and those of a ring that were put back, since they had not been read
 	NICStalls             // times that a ring had no room for its next message
 
+	// internal/program
+	NICProgramMessages      // messages for programs, and from programs for processes, that were handled
+	NICProgramSends         // messages that programs have sent …
+	NICProgramSendsRefused  // … or could not
+	NICProgramsUnknown      // messages that found no program, trigger or process, or one that takes none
+	NICProgramAborts        // activations that failed, but for filters'
+	NICProgramsFiltered     // messages that programs have judged as filters
+	NICProgramsStopped      // programs stopped for messages that never end
+	NICProgramsLost         // messages to programs that were on their way when a session ended
+	NICProgramDatagramsLost // messages to resident programs that could not leave, or found none
+	NICProgramsNoRoom       // messages of programs for processes that had no room for them
+	NICProgramsNow
+
 	// the link driver
 	LinkFramesIn
 	LinkFramesOut
@@ -197,6 +210,8 @@ var counterNames = [counters]string{
 	"nic_groups_now", "nic_transit_bytes_now", "nic_crowded", "nic_rings", "nic_rings_empty", "nic_straight_sends", "nic_straight_receives", "nic_met", "nic_datagrams_unclaimed",
 	"nic_datagrams_sent", "nic_datagrams_received", "nic_datagrams_unwanted",
 	"nic_packed", "nic_returned", "nic_stalls",
+	"nic_program_messages", "nic_program_sends", "nic_program_sends_refused", "nic_programs_unknown", "nic_program_aborts", "nic_programs_filtered",
+	"nic_programs_stopped", "nic_programs_lost", "nic_program_datagrams_lost", "nic_programs_no_room", "nic_programs_now",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",
 	"link_dropped_out", "link_frames_batched", "link_ecn_marked",

@@ -91,9 +91,9 @@ const ProgramDatagramLen = 12
 
 // ProgramDatagram begins the payload of a datagram to a program, which may be lost; the message follows.
 //
-//	 0  program  4
-//	 4  trigger  4
-//	 8  from     4   the program that sent it; 0: a process
+//	0  program  4
+//	4  trigger  4
+//	8  from     4   the program that sent it; 0: a process
 type ProgramDatagram struct {
 	Program uint32
 	Trigger uint32

@@ -139,9 +139,15 @@ func (p *program) wait() Outcome {
 	return Waiting
 }
 
+// charge counts what an activation has cost.
+func (m *Machine) charge(p *program) {
+	m.last = p.used(m.cfg.Budget)
+	p.profile.Instructions += uint64(m.last)
+}
+
 // end finishes an activation that came to its end.
 func (m *Machine) end(p *program, by prog.Op) Outcome {
-	p.profile.Instructions += uint64(p.used(m.cfg.Budget))
+	m.charge(p)
 	p.packet = nil
 	p.state = idle
 	switch by {
@@ -158,7 +164,7 @@ func (m *Machine) end(p *program, by prog.Op) Outcome {
 
 // abort ends an activation for an error. What the program has done stays done.
 func (m *Machine) abort(p *program, cause Cause) Outcome {
-	p.profile.Instructions += uint64(p.used(m.cfg.Budget))
+	m.charge(p)
 	p.profile.Aborts[cause]++
 	at := p.pc - 1
 	if cause == OutOfBudget {

@@ -35,6 +35,7 @@ type Machine struct {
 	table    []*program // by id: open addressing, twice as large as it need be
 	shift    uint8      // of the hash
 	unknown  uint64     // messages for programs that there are not
+	last     int        // what the last activation has cost
 }
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
@@ -159,6 +160,54 @@ func (m *Machine) remove(p *program) {
 	m.index()
 }
 
+// Exchange gives two programs each other's numbers, between two activations, so that one takes the place of the other, with its
+// profile. If keep is set and their layouts match, the one that becomes a has the data of the one that was, and goes on as
+// that was; kept says so.
+func (m *Machine) Exchange(a, b ID, keep bool) (kept bool, err error) {
+	p, q := m.find(a), m.find(b)
+	switch {
+	case p == nil || q == nil:
+		return false, fmt.Errorf("exchange programs %d and %d: %w", a, b, ErrNoProgram)
+	case p.inUse() || q.inUse():
+		return false, fmt.Errorf("exchange programs %d and %d: %w", a, b, ErrInUse)
+	}
+	p.id, q.id = q.id, p.id
+	p.profile, q.profile = q.profile, p.profile
+	if kept = keep && p.module.SameLayout(q.module); kept {
+		copy(q.mem, p.mem)
+		q.state = p.state
+	}
+	m.index()
+	return kept, nil
+}
+
+// Renumber gives a program another number.
+func (m *Machine) Renumber(from, to ID) error {
+	p := m.find(from)
+	switch {
+	case p == nil:
+		return fmt.Errorf("renumber program %d: %w", from, ErrNoProgram)
+	case m.find(to) != nil:
+		return fmt.Errorf("renumber program %d: %w: %d", from, ErrTaken, to)
+	}
+	p.id = to
+	m.index()
+	return nil
+}
+
+// Stop stops a program for a reason of its NIC's, which is counted as if it had aborted an activation. The program must not be in one.
+func (m *Machine) Stop(id ID, why Cause) {
+	p := m.find(id)
+	if p == nil || p.inUse() {
+		return
+	}
+	p.state, p.cause = stopped, why
+	p.profile.Aborts[why]++
+}
+
+// Last is what the last activation that has ended has cost of its budget.
+func (m *Machine) Last() int { return m.last }
+
 // Charge adds to the time of a program's profile, in units of the caller's.
 func (m *Machine) Charge(id ID, time int64) {
 	if p := m.find(id); p != nil {
@@ -196,6 +245,17 @@ func (m *Machine) IDs() []ID {
 
 // Unknown is how many messages were for programs that there are not.
 func (m *Machine) Unknown() uint64 { return m.unknown }
+
+// Audit says which programs lie on one another, if any do.
+func (m *Machine) Audit() error {
+	for i := 1; i < len(m.programs); i++ {
+		p, q := m.programs[i-1], m.programs[i]
+		if p.codeBase+len(p.code) > q.codeBase || p.dataBase+len(p.mem) > q.dataBase {
+			return fmt.Errorf("virtual machine: programs %d and %d overlap", p.id, q.id)
+		}
+	}
+	return nil
+}
 
 // Variable returns a copy of a variable of a program, by its name in the source.
 func (m *Machine) Variable(id ID, name string) ([]int64, error) {

@@ -3,7 +3,7 @@ package vm
 // A Cause is why an activation was aborted.
 type Cause uint8
 
-// The causes. All but OutOfBudget end the activation and leave the program to the next message.
+// The causes. All but OutOfBudget, and those that Machine.Stop is given, end the activation and leave the program to the next message.
 const (
 	None           Cause = iota
 	OutOfBudget          // it took more instructions than one may: the program is stopped
@@ -15,6 +15,8 @@ const (
 	UnknownName          // TO or AT is a name that is not known here
 	SendRefused          // the host took no message
 	SegmentRefused       // no such segment, or it is too short
+	Recursion            // its messages to programs of its NIC have led to one another too often: the program is stopped
+	Flood                // too many of its messages could not be sent: the program is stopped
 	causes
 )
 
@@ -22,6 +24,7 @@ var causeNames = [causes]string{
 	None: "none", OutOfBudget: "out of budget", DivideByZero: "division by zero", OutOfArray: "index outside the array",
 	OutOfPacket: "outside the packet", BadLength: "bad length", BadAddress: "bad trigger or program number",
 	UnknownName: "unknown name", SendRefused: "send refused", SegmentRefused: "segment refused",
+	Recursion: "recursion", Flood: "flood",
 }
 
 // String says the cause in words.

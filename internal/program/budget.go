@@ -1,0 +1,97 @@
+package program
+
+import (
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// Programs may have the time of an engine that has nothing else to do, and a tenth of it while it has (PANIC-5). The engine reads no clock,
+// so time is counted in instructions:
+//
+//	a poll that has done nothing else   the credit is ProgramPoll
+//	one that has                        it grows by ProgramShare for each thing, up to ProgramPoll
+//	a message                           takes what it has executed and ProgramDispatch; Run stops when nothing is left
+//
+// An activation is not interrupted, so the credit may fall below zero by one; what follows then waits until it has been earned. What a
+// filter executes is taken too: it cannot wait, but what can waits the longer.
+//
+// Three things end a program that will not end by itself. One activation has ProgramBudget instructions. Messages that follow from one another
+// within the NIC are counted, and the ProgramChain-th stops its sender: so does a program that sends to itself again and again. And a
+// program whose messages are refused ProgramRefusals times within ProgramFlood is stopped for a flood.
+
+// Run handles messages as far as the credit goes. work is how much else the poll has done. It returns how many it has handled.
+func (t *Table) Run(work int) (handled int) {
+	t.earn(work)
+	t.at = t.nic.Clock()
+	for t.Pending() > 0 && (t.credit > 0 || t.cfg.Defect == mutate.ProgramUnmetered) {
+		t.handle(t.pop())
+		handled++
+	}
+	if handled > 0 {
+		t.unhold()
+	}
+	return handled
+}
+
+// earn adds to the credit what a poll has earned that has done so much.
+func (t *Table) earn(work int) {
+	if work == 0 {
+		t.credit = limits.ProgramPoll
+		return
+	}
+	t.credit = min(t.credit+work*limits.ProgramShare, limits.ProgramPoll)
+}
+
+// Credit is how many instructions may be executed before more are earned. It is for tests.
+func (t *Table) Credit() int { return t.credit }
+
+// charge does what follows from a message for a program: it has cost instructions and time, and a program that has gone too far is stopped.
+func (t *Table) charge(id vm.ID, o vm.Outcome) {
+	t.sends = 0
+	t.credit -= limits.ProgramDispatch
+	if o == vm.NoProgram || o == vm.NoTrigger || o == vm.Inactive || o == vm.Busy {
+		return
+	}
+	t.credit -= t.machine.Last()
+	now := t.nic.Clock()
+	t.machine.Charge(id, int64(now-t.at))
+	t.at = now
+	if l := t.loaded[id]; l != nil && l.stop != vm.None {
+		t.machine.Stop(id, l.stop)
+		l.stop = vm.None
+		t.count(vni.NICProgramsStopped)
+	}
+}
+
+// refuse notes that a message of a program could not be sent.
+func (t *Table) refuse(id vm.ID) {
+	l := t.loaded[id]
+	if l == nil {
+		return
+	}
+	now := t.nic.Now()
+	if l.refusals == 0 || now.Sub(l.refusedSince) > limits.ProgramFlood {
+		l.refusals, l.refusedSince = 0, now
+	}
+	if l.refusals++; l.refusals >= limits.ProgramRefusals {
+		l.stop, l.refusals = vm.Flood, 0
+	}
+}
+
+// follows is how many messages of this NIC the next that is sent here follows from. ok is false if there must be no more: then the
+// program that would send it is stopped.
+func (t *Table) follows(id vm.ID) (chain int, ok bool) {
+	if t.current == nil {
+		return 0, true
+	}
+	chain = t.current.chain + 1
+	if chain < limits.ProgramChain || t.cfg.Defect == mutate.ProgramChainForgotten {
+		return chain, true
+	}
+	if l := t.loaded[id]; l != nil {
+		l.stop = vm.Recursion
+	}
+	return 0, false
+}

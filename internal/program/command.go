@@ -1,0 +1,119 @@
+package program
+
+import (
+	"slices"
+
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// A process sends to a program by one command (PANIC-19, PANIC-22). It ends when its memory may be used again, or, if it asks for the
+// outcome, when the message has been handled. Where there is no room, commands wait in their order.
+
+// held is a command that waits for room.
+type held struct {
+	request Request
+	to      vm.Destination
+	length  int
+	answer  bool
+}
+
+// Command takes a command of a process. The length is within prog.MaxMessage.
+func (t *Table) Command(r Request, to vm.Destination, length int, answer bool) {
+	h := held{r, to, length, answer}
+	if to.NIC == 0 || to.NIC == t.cfg.NIC {
+		h.to.NIC = 0
+		if len(t.held) > 0 || !t.hasRoom(length) {
+			t.held = append(t.held, h)
+			return
+		}
+		t.begun(h)
+		return
+	}
+	pr := t.nic.Peer(to.NIC)
+	switch {
+	case pr == nil:
+		t.nic.Ended(r, vni.StatusUnreachable)
+	case len(pr.held) > 0 || !pr.hasRoom(length):
+		pr.held = append(pr.held, h)
+	default:
+		t.begunTo(pr, h)
+	}
+}
+
+// begun puts the message of a command into the queue.
+func (t *Table) begun(h held) {
+	m := t.newMessage(h.length)
+	h.request.Read(m.Payload, 0)
+	m.Program, m.Trigger, m.Source = h.to.Program, h.to.Trigger, t.cfg.NIC
+	if h.answer {
+		m.request = h.request
+	}
+	t.push(m)
+	if !h.answer {
+		t.nic.Ended(h.request, vni.StatusOK)
+	}
+}
+
+// begunTo sends the message of a command to a peer. Who asks for the outcome cannot be content with a datagram.
+func (t *Table) begunTo(pr *Peer, h held) {
+	if !h.answer && pr.programs[h.to.Program].resident {
+		b := t.nic.TakeBuffer(h.length)
+		h.request.Read(b, 0)
+		t.sendDatagram(pr, 0, h.to, b)
+		t.nic.GiveBuffer(b)
+		t.nic.Ended(h.request, vni.StatusOK)
+		return
+	}
+	o := t.newOutgoing(0, h.to, h.length)
+	h.request.Read(o.body, 0)
+	if h.answer {
+		o.head.Flags = wire.FlagAccept
+		t.asked[o.head.ID] = asked{h.request, pr}
+		pr.asked++
+		pr.Watch(1)
+	}
+	t.post(pr, o)
+	if !h.answer {
+		t.nic.Ended(h.request, vni.StatusOK)
+	}
+}
+
+// unhold lets commands go on for which there is room now.
+func (t *Table) unhold() {
+	for len(t.held) > 0 && t.hasRoom(t.held[0].length) {
+		h := t.held[0]
+		t.held = slices.Delete(t.held, 0, 1)
+		t.begun(h)
+	}
+}
+
+// unholdTo is unhold for those to a peer.
+func (t *Table) unholdTo(pr *Peer) {
+	for len(pr.held) > 0 && pr.hasRoom(pr.held[0].length) {
+		h := pr.held[0]
+		pr.held = slices.Delete(pr.held, 0, 1)
+		t.begunTo(pr, h)
+	}
+}
+
+// Forget lets go of a command that its process gives up, wherever it is. Its message may be handled all the same.
+func (t *Table) Forget(r Request) {
+	is := func(h held) bool { return h.request == r }
+	t.held = slices.DeleteFunc(t.held, is)
+	for _, m := range t.queue[t.head:] {
+		if m.request == r {
+			m.request = nil
+		}
+	}
+	for pr := range t.nic.Peers {
+		pr.held = slices.DeleteFunc(pr.held, is)
+	}
+	for id, a := range t.asked {
+		if a.request == r {
+			t.forgetAsked(id)
+			return
+		}
+	}
+}

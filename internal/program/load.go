@@ -1,0 +1,313 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// A program is put in place in two steps, so that it can be put in place on many NICs, or on none (PANIC-2):
+//
+//	Prepare ─► prepared: verified, and in memory ── Commit ─► live; what it replaces is kept ── Settle ─► that is gone
+//	               │ Undo, PrepareWithin                           │ Undo: as before               ▲ PrepareWithin
+//	               ▼                                               ▼                               │
+//	             gone                                            gone ◄────────────────────────────┘
+//
+// Commit cannot fail for want of anything, so that a fabric that has prepared can commit. Between two activations is the only time at
+// which the engine's caller can call it, so a program that replaces another does so between two of them.
+
+// Why the table refuses.
+var (
+	ErrNoProgram = vm.ErrNoProgram
+	ErrTaken     = vm.ErrTaken
+	ErrNoRoom    = vm.ErrNoRoom
+	ErrKey       = errors.New("no such preparation, or it has run out")
+	ErrState     = errors.New("the program is not in a state for that")
+)
+
+// A Spec says what is to be loaded, and how.
+type Spec struct {
+	Module   *prog.Module
+	ID       vm.ID    // 0: one that is free
+	Replace  bool     // the program with the number, or, if that is 0, the one of the module's name
+	Start    bool     // run the initialisation at once, unless it goes on as the one before
+	Resident bool     // messages of other NICs come as datagrams, and may be lost
+	Guards   vni.Name // the process whose messages it filters; zero: none
+	Trigger  uint32   // by which it sees them
+	Owner    int      // the user that has loaded it
+}
+
+// loaded is a program that has been put in place.
+type loaded struct {
+	id           vm.ID
+	spec         Spec
+	log          log
+	refusals     int // messages that could not be sent, since
+	refusedSince clock.Time
+	stop         vm.Cause // why it is to be stopped after its activation; None: it is not
+}
+
+// prepared is a program on its way to its place, or what it has replaced.
+type prepared struct {
+	key       uint64
+	spec      Spec
+	hidden    vm.ID // number of the one that is not in its place; 0: none
+	replaced  *loaded
+	committed bool
+	until     clock.Time
+}
+
+// hiddenID is a number for a program that is not in its place. No message can have it: it is a process's.
+func (t *Table) hiddenID() vm.ID { return ProcessBit | vm.ID(t.lastKey&0x7fff_ffff) }
+
+// live reports whether a program is in its place.
+func (t *Table) live(id vm.ID) bool { return t.loaded[id] != nil }
+
+// Prepare verifies a program and takes memory for it. The key names it for Commit.
+func (t *Table) Prepare(s Spec) (key uint64, id vm.ID, err error) {
+	fail := func(err error) (uint64, vm.ID, error) {
+		return 0, 0, fmt.Errorf("load program %s: %w", s.Module.Name, err)
+	}
+	if err := t.start(); err != nil {
+		return fail(err)
+	}
+	old, err := t.placeOf(&s)
+	switch {
+	case err != nil:
+		return fail(err)
+	case len(t.prepared) >= limits.ProgramPrepared:
+		return fail(fmt.Errorf("%w: %d others are being loaded", ErrNoRoom, len(t.prepared)))
+	case old == nil && len(t.loaded)+t.fresh() >= limits.Programs:
+		return fail(fmt.Errorf("%w: %d programs are loaded, which is all there may be", ErrNoRoom, len(t.loaded)))
+	}
+	t.lastKey++
+	p := &prepared{key: t.lastKey, spec: s, hidden: t.hiddenID(), replaced: old, until: t.nic.Now().Add(limits.PrepareWithin)}
+	if _, err := t.machine.Load(p.hidden, s.Module); err != nil {
+		return 0, 0, err
+	}
+	t.prepared = append(t.prepared, p)
+	t.nic.CheckAt(p.until)
+	return p.key, s.ID, nil
+}
+
+// fresh is how many programs are prepared that replace none.
+func (t *Table) fresh() (n int) {
+	for _, p := range t.prepared {
+		if p.replaced == nil && !p.committed {
+			n++
+		}
+	}
+	return n
+}
+
+// placeOf finds the number of a program, and what it is to replace.
+func (t *Table) placeOf(s *Spec) (old *loaded, err error) {
+	if s.ID&ProcessBit != 0 {
+		return nil, fmt.Errorf("%w: %d; numbers of programs are below %d", ErrTaken, s.ID, ProcessBit)
+	}
+	if s.Replace && s.ID == 0 {
+		if id, ok := t.named(s.Module.Name); ok {
+			s.ID = id
+		}
+	}
+	if s.ID != 0 {
+		old = t.loaded[s.ID]
+	}
+	for _, p := range t.prepared {
+		if s.ID != 0 && p.spec.ID == s.ID && (!p.committed || s.Replace) {
+			return nil, fmt.Errorf("%w: %d is being loaded already", ErrTaken, s.ID)
+		}
+	}
+	switch {
+	case old != nil && !s.Replace:
+		return nil, fmt.Errorf("%w: %d is %s; unload or replace it", ErrTaken, s.ID, old.spec.Module.Name)
+	case old == nil && s.ID == 0:
+		for s.ID = 1; t.numbered(s.ID); s.ID++ {
+		}
+	}
+	return old, nil
+}
+
+// numbered reports whether a program has a number, or will have it.
+func (t *Table) numbered(id vm.ID) bool {
+	return t.loaded[id] != nil || slices.ContainsFunc(t.prepared, func(p *prepared) bool { return p.spec.ID == id })
+}
+
+// preparation finds what a key names.
+func (t *Table) preparation(key uint64) (*prepared, error) {
+	for _, p := range t.prepared {
+		if p.key == key {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("program: %w: %d", ErrKey, key)
+}
+
+// Commit puts a prepared program in its place, and starts it if that was asked for. kept says whether it has the data of the one that
+// it replaces, and goes on as that was. Until Settle, Undo takes all of it back.
+func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
+	p, err := t.preparation(key)
+	if err != nil {
+		return 0, false, err
+	}
+	id = p.spec.ID
+	switch {
+	case p.committed:
+		return id, false, fmt.Errorf("commit program %s: %w: it has been", p.spec.Module.Name, ErrState)
+	case p.replaced != t.loaded[id]: // it has been unloaded meanwhile
+		return id, false, fmt.Errorf("commit program %s: %w: %d is another by now", p.spec.Module.Name, ErrState, id)
+	case p.replaced == nil:
+		err = t.machine.Renumber(p.hidden, id)
+		p.hidden = 0
+	default:
+		kept, err = t.machine.Exchange(id, p.hidden, t.cfg.Defect != mutate.ReplaceForgets)
+	}
+	if err != nil {
+		return id, false, err
+	}
+	p.committed, p.until = true, t.nic.Now().Add(limits.PrepareWithin)
+	l := &loaded{id: id, spec: p.spec}
+	if p.replaced != nil {
+		l.log = p.replaced.log
+	}
+	t.install(l, p.replaced)
+	if p.spec.Start && (!kept || !t.running(id)) {
+		t.Start(id)
+	}
+	return id, kept, nil
+}
+
+// install makes a program live in the place of another, nil if there is none.
+func (t *Table) install(l, before *loaded) {
+	if before != nil && !before.spec.Guards.IsZero() && before.spec.Guards != l.spec.Guards {
+		t.nic.Guard(before.spec.Guards, nil)
+	}
+	t.loaded[l.id] = l
+	if !l.spec.Guards.IsZero() {
+		t.nic.Guard(l.spec.Guards, t.guard(l.id, l.spec.Trigger))
+	}
+	t.announce(l, false)
+}
+
+// Undo takes a preparation back, or what Commit has done: all is as it was before, but for what the program did in the meantime.
+func (t *Table) Undo(key uint64) error {
+	p, err := t.preparation(key)
+	if err != nil {
+		return err
+	}
+	id := p.spec.ID
+	switch {
+	case p.committed && p.replaced == nil:
+		err = t.Unload(id)
+	case p.committed:
+		if _, err = t.machine.Exchange(id, p.hidden, true); err == nil {
+			t.install(p.replaced, t.loaded[id])
+		}
+	}
+	if err == nil && p.hidden != 0 {
+		err = t.machine.Unload(p.hidden)
+	}
+	t.drop(p)
+	return err
+}
+
+// Settle makes what Commit has done final.
+func (t *Table) Settle(key uint64) error {
+	p, err := t.preparation(key)
+	if err != nil {
+		return err
+	}
+	if !p.committed {
+		return fmt.Errorf("settle program %s: %w: it is not committed", p.spec.Module.Name, ErrState)
+	}
+	t.drop(p)
+	if p.hidden == 0 {
+		return nil
+	}
+	return t.machine.Unload(p.hidden)
+}
+
+func (t *Table) drop(p *prepared) {
+	t.prepared = slices.DeleteFunc(t.prepared, func(q *prepared) bool { return q == p })
+}
+
+// Expire ends preparations whose time is over: what was committed stays, and what was not goes. It is called at the time of a CheckAt.
+func (t *Table) Expire() {
+	for _, p := range slices.Clone(t.prepared) {
+		switch {
+		case t.nic.Now() < p.until:
+			t.nic.CheckAt(p.until)
+		case p.committed:
+			_ = t.Settle(p.key) // of one that is there, nothing can fail
+		default:
+			_ = t.Undo(p.key)
+		}
+	}
+}
+
+// Load puts a program in its place at once.
+func (t *Table) Load(s Spec) (id vm.ID, kept bool, err error) {
+	key, _, err := t.Prepare(s)
+	if err != nil {
+		return 0, false, err
+	}
+	if id, kept, err = t.Commit(key); err != nil {
+		return 0, false, errors.Join(err, t.Undo(key))
+	}
+	return id, kept, t.Settle(key)
+}
+
+// Unload takes a program out. Messages for it that wait find none.
+func (t *Table) Unload(id vm.ID) error {
+	l := t.loaded[id]
+	if l == nil {
+		return fmt.Errorf("unload program %d: %w", id, ErrNoProgram)
+	}
+	if err := t.machine.Unload(id); err != nil {
+		return err
+	}
+	if !l.spec.Guards.IsZero() && t.cfg.Defect != mutate.GuardOutlives {
+		t.nic.Guard(l.spec.Guards, nil)
+	}
+	delete(t.loaded, id)
+	t.announce(l, true)
+	return nil
+}
+
+// Start runs the initialisation of a program, from where on messages activate it.
+func (t *Table) Start(id vm.ID) vm.Outcome {
+	if t.loaded[id] == nil {
+		return vm.NoProgram
+	}
+	t.at = t.nic.Clock()
+	o := t.machine.Start(id)
+	t.charge(id, o)
+	return o
+}
+
+// running reports whether a program takes messages.
+func (t *Table) running(id vm.ID) bool {
+	info, ok := t.machine.Info(id)
+	return ok && info.Running
+}
+
+// ids lists the programs by number.
+func (t *Table) ids() []vm.ID { return slices.Sorted(maps.Keys(t.loaded)) }
+
+// named finds a program of this NIC by its name; of several, the one with the lowest number.
+func (t *Table) named(name string) (vm.ID, bool) {
+	for _, id := range t.ids() {
+		if t.loaded[id].spec.Module.Name == name {
+			return id, true
+		}
+	}
+	return 0, false
+}

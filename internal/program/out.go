@@ -1,0 +1,185 @@
+package program
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// outgoing is a message on its way to a program of another NIC.
+//
+//	waits ── room in the peer's window ──► in the window ── pieces, as rel takes them ──► left: the peer gives the room back
+type outgoing struct {
+	head wire.Program
+	body []byte // transit memory
+	sent int    // bytes
+	in   bool   // it is in the window
+	left bool   // all of it has left
+}
+
+// asked is a command of a process that another NIC owes an answer.
+type asked struct {
+	request Request
+	peer    *Peer
+}
+
+// sendTo sends to a program of a peer. It reports whether the message has left or may wait.
+func (t *Table) sendTo(pr *Peer, from vm.ID, to vm.Destination, payload []byte) bool {
+	if !pr.hasRoom(len(payload)) {
+		return false
+	}
+	o := t.newOutgoing(from, to, len(payload))
+	copy(o.body, payload)
+	t.post(pr, o)
+	return true
+}
+
+// hasRoom reports whether one more message may wait for a peer.
+func (pr *Peer) hasRoom(length int) bool { return pr.waiting+cost(length) <= limits.ProgramWaiting }
+
+// newOutgoing makes a message of n bytes, which the caller writes into its body.
+func (t *Table) newOutgoing(from vm.ID, to vm.Destination, n int) *outgoing {
+	for t.lastID++; t.lastID == 0 || t.asked[t.lastID].request != nil; t.lastID++ {
+	}
+	return &outgoing{body: t.nic.TakeBuffer(n),
+		head: wire.Program{Program: uint32(to.Program), Trigger: to.Trigger, From: uint32(from), ID: t.lastID, Length: uint16(n)}}
+}
+
+// post has a message leave when it can.
+func (t *Table) post(pr *Peer, o *outgoing) {
+	pr.out = append(pr.out, o)
+	pr.waiting += cost(len(o.body))
+	pr.Watch(1)
+	if !pr.Up() {
+		pr.Connect(t.nic.Now())
+		return
+	}
+	t.pump(pr)
+}
+
+// pump sends a peer what has room in its window, as far as rel takes it.
+func (t *Table) pump(pr *Peer) {
+	done := 0
+	for _, o := range pr.out {
+		if !pr.Up() || !o.in && pr.inFlight+cost(len(o.body)) > limits.ProgramWindow {
+			break
+		}
+		if !o.in {
+			o.in = true
+			pr.waiting -= cost(len(o.body))
+			pr.inFlight += cost(len(o.body))
+		}
+		if !t.sendPieces(pr, o) {
+			pr.blocked = true
+			break
+		}
+		done++
+		pr.Watch(-1)
+		t.nic.GiveBuffer(o.body)
+	}
+	pr.out = slices.Delete(pr.out, 0, done)
+}
+
+// sendPieces sends what is left of a message; false means that rel takes no more.
+func (t *Table) sendPieces(pr *Peer, o *outgoing) bool {
+	space := wire.Data
+	if len(o.body) <= limits.TinyMessage {
+		space = wire.Command
+	}
+	for !o.left {
+		n := min(len(o.body)-o.sent, pr.MaxRecord(space)-wire.ProgramLen)
+		b := pr.Reserve(t.nic.Now(), space, wire.ProgramLen+n)
+		if b == nil {
+			return false
+		}
+		head := o.head
+		head.Offset = uint16(o.sent)
+		head.Put(b, n)
+		copy(b[wire.ProgramLen:], o.body[o.sent:o.sent+n])
+		o.sent += n
+		o.left = o.sent == len(o.body)
+	}
+	return true
+}
+
+// Writable lets messages to a peer go on.
+func (t *Table) Writable(pr *Peer) {
+	if pr.blocked {
+		pr.blocked = false
+		t.pump(pr)
+		t.unholdTo(pr)
+	}
+}
+
+// Handled takes room that a peer gives back, and what it says of a message.
+func (t *Table) Handled(pr *Peer, rec wire.Record) {
+	h := rec.Handled()
+	if int(h.Bytes) > pr.inFlight { // no correct NIC gives back what it was not sent
+		t.count(vni.DropFormat)
+		return
+	}
+	pr.inFlight -= int(h.Bytes)
+	if a := t.asked[h.ID]; a.request != nil && a.peer == pr {
+		t.forgetAsked(h.ID)
+		t.nic.Answered(a.request, vm.Outcome(h.Outcome))
+	}
+	t.pump(pr)
+	t.unholdTo(pr)
+}
+
+func (t *Table) forgetAsked(id uint32) {
+	pr := t.asked[id].peer
+	pr.asked--
+	pr.Watch(-1)
+	delete(t.asked, id)
+}
+
+// tellHandled gives a peer its room back, with the outcome of a message; id 0 is none.
+func (t *Table) tellHandled(pr *Peer, id uint32, o vm.Outcome) {
+	if b := pr.Control(t.nic.Now(), wire.HandledLen); b != nil {
+		h := wire.Handled{ID: id, Bytes: uint32(pr.owed), Outcome: uint8(o)}
+		h.Put(b)
+		pr.used -= pr.owed
+		pr.owed = 0
+	}
+}
+
+// Up begins a session: the peer is told of the programs here, and what has waited for it leaves.
+func (t *Table) Up(pr *Peer) {
+	t.announceAll(pr)
+	t.pump(pr)
+}
+
+// Down ends a session, or the attempt at one. What was on its way is lost, and who waits for an answer hears so.
+func (t *Table) Down(pr *Peer, status vni.Status) {
+	for _, o := range pr.out {
+		t.count(vni.NICProgramsLost)
+		pr.Watch(-1)
+		t.nic.GiveBuffer(o.body)
+	}
+	pr.out, pr.waiting, pr.inFlight, pr.blocked = pr.out[:0], 0, 0, false
+	for _, id := range slices.Sorted(maps.Keys(t.asked)) { // in an order that every run of a seed has
+		if a := t.asked[id]; a.peer == pr {
+			t.forgetAsked(id)
+			t.nic.Ended(a.request, status)
+		}
+	}
+	held := pr.held
+	pr.held = nil
+	for _, h := range held {
+		t.nic.Ended(h.request, status)
+	}
+	for _, m := range pr.assemblies {
+		t.freeMessage(m)
+	}
+	clear(pr.assemblies)
+	pr.used, pr.owed = 0, 0
+	if t.cfg.Defect != mutate.ProgramsOutlive {
+		t.forgetAnnounced(pr)
+	}
+}

@@ -1,0 +1,101 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// A segment is memory that programs and processes of a NIC share, known by a number (PANIC-23). Behind its data it has locks and flags,
+// a word each (PANIC-24): processes set locks and clear flags, programs clear locks and set flags, all by atomic stores, so neither
+// side needs a system call. Lock or flag n of the language is word n mod SegmentWords of segment n / SegmentWords.
+//
+//	│ data                       │ locks, SegmentWords × 4 │ flags, SegmentWords × 4 │
+//
+// The memory was made by the caller of the engine, never by a process.
+type segment struct {
+	data  []byte
+	locks []uint32
+	flags []uint32
+}
+
+// SegmentTail is what a segment has behind its data, in bytes.
+const SegmentTail = 2 * limits.SegmentWords * 4
+
+// Why a segment is refused.
+var (
+	ErrNoSegment  = errors.New("no such segment")
+	ErrSegmentBad = errors.New("segment cannot be added")
+)
+
+// AddSegment has programs reach memory by a number. It has SegmentTail bytes behind the data, and is aligned to words of 8 bytes.
+func (t *Table) AddSegment(id uint32, mem []byte) error {
+	n := len(mem) - SegmentTail
+	switch {
+	case n < 1 || n > limits.SegmentBytes || n%8 != 0 || uintptr(unsafe.Pointer(unsafe.SliceData(mem)))%8 != 0:
+		return fmt.Errorf("program: %w: it has %d bytes of data; expected 8 to %d, by eights", ErrSegmentBad, n, limits.SegmentBytes)
+	case t.segments[id] != nil:
+		return fmt.Errorf("program: %w: there is one with number %d", ErrSegmentBad, id)
+	case len(t.segments) >= limits.Segments:
+		return fmt.Errorf("program: %w: there are %d, which is all there may be", ErrSegmentBad, limits.Segments)
+	}
+	locks, flags := SegmentSync(mem)
+	t.segments[id] = &segment{data: mem[:n], locks: locks, flags: flags}
+	return nil
+}
+
+// RemoveSegment takes a segment away. Programs touch it no more when it returns.
+func (t *Table) RemoveSegment(id uint32) error {
+	if t.segments[id] == nil {
+		return fmt.Errorf("program: %w: %d", ErrNoSegment, id)
+	}
+	delete(t.segments, id)
+	return nil
+}
+
+// SegmentSync returns the locks and flags behind the data of a segment.
+func SegmentSync(mem []byte) (locks, flags []uint32) {
+	tail := mem[len(mem)-SegmentTail:]
+	all := unsafe.Slice((*uint32)(unsafe.Pointer(&tail[0])), 2*limits.SegmentWords)
+	return all[:limits.SegmentWords:limits.SegmentWords], all[limits.SegmentWords:]
+}
+
+func (t *Table) segmentOf(id int64) *segment {
+	if uint64(id) > 1<<32-1 {
+		return nil
+	}
+	return t.segments[uint32(id)]
+}
+
+// words finds the segment of a lock or flag, and its place there. Of a segment that is not there every lock is clear.
+func (t *Table) words(n int64) (s *segment, i int) {
+	if n < 0 {
+		return nil, 0
+	}
+	return t.segmentOf(n / limits.SegmentWords), int(n % limits.SegmentWords)
+}
+
+// Lock implements vm.Host.
+func (h *host) Lock(n int64) bool {
+	s, i := h.table().words(n)
+	return s != nil && atomic.LoadUint32(&s.locks[i]) != 0
+}
+
+// ClearLock implements vm.Host. It rings too: a process may wait for a lock that it has set to be cleared.
+func (h *host) ClearLock(n int64) {
+	if s, i := h.table().words(n); s != nil {
+		atomic.StoreUint32(&s.locks[i], 0)
+		h.nic.Rang(uint32(n / limits.SegmentWords))
+	}
+}
+
+// SetFlag implements vm.Host.
+func (h *host) SetFlag(n int64) {
+	if s, i := h.table().words(n); s != nil {
+		atomic.StoreUint32(&s.flags[i], 1)
+		h.nic.Rang(uint32(n / limits.SegmentWords))
+	}
+}
