@@ -24,10 +24,10 @@ const importRules = `
 NONE < limits, clock, mutate, testbed             limits < all but clock
 NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
 clock < wire, link, registry      crc < wire       copier < link/{udp,shm}
-mutate < rel, vni, names, coll, nic, proc, sim
+mutate < rel, vni, names, coll, program, nic, proc, sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
-vni, link, rel, driver, names, coll, relay < nic < poller    vni < proc, driver
-vni, rel < names, coll, relay
+vni, link, rel, driver, names, coll, relay, program < nic < poller    vni < proc, driver
+vni, rel < names, coll, relay, program            pdl/vm < program
 clock < idle < poller, ctl, daemon                registry < ctl
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 weft < sim, inflight                              sim < sweep

@@ -41,6 +41,7 @@ type Hooks struct {
 	MaxProcesses int                     // of one NIC
 	Peers        func(a, b int) bool     // which NICs know of each other; nil: all
 	MaxEvents    uint64                  // a run with more of them fails; 0: any number
+	IDs          []uint64                // of the first NICs, in place of NICID
 	Check        func(*nic.Engine) error // asked after every poll; an error ends the run
 	Refused      func(*Process, error)   // told of a process whose name is another's; nil: that ends the run
 }

@@ -50,7 +50,11 @@ type node struct {
 }
 
 func newNode(f *Fabric, index int) *node {
-	return &node{f: f, index: index, id: NICID(index), port: f.net.ports[index], pollAt: clock.Never, rng: stream(f.cfg.Seed, 2<<32+uint64(index))}
+	id := NICID(index)
+	if ids := f.cfg.Hooks.IDs; index < len(ids) {
+		id = ids[index]
+	}
+	return &node{f: f, index: index, id: id, port: f.net.ports[index], pollAt: clock.Never, rng: stream(f.cfg.Seed, 2<<32+uint64(index))}
 }
 
 // position is the NIC's on the torus, if there is one.

@@ -47,13 +47,23 @@ type Engine interface {
 var ErrTaken = errors.New("nic: name is taken")
 
 // Control is the name of slot 0 of every NIC. No process can claim it.
-var Control = func() vni.Name {
-	n, err := vni.MakeName("nic", 0)
+var Control = own("nic")
+
+// Programs is the application of the names by which processes know the programs of NICs: a program's number is the index. No process can
+// claim one.
+var Programs = own("program")
+
+// own is a name of the NICs' own.
+func own(app string) vni.Name {
+	n, err := vni.MakeName(app, 0)
 	if err != nil {
 		panic(err)
 	}
 	return n
-}()
+}
+
+// Reserved reports whether an application is the NICs' own.
+func Reserved(n vni.Name) bool { return n.App == Control.App || n.App == Programs.App }
 
 // Config is what does not change.
 type Config struct {

@@ -28,7 +28,7 @@ import (
 //	                               20  slot          2
 //	                               22  zero          2
 //
-// Of the others, 6 and 7 are news of groups (internal/coll/seats.go), and 8 is the position: zero to the fourth byte, and the 8
+// Of the others, 6 and 7 are news of groups (internal/coll/seats.go), 11 is news of programs (internal/program/announce.go), and 8 is the position: zero to the fourth byte, and the 8
 // bytes of the place on a torus that the NIC itself has (wire.Position).
 //
 // claim: the process has this name, since so long. end: it has ended, or has no claim to it. The number counts the claims of a
@@ -106,7 +106,7 @@ func (t *Table) takeName(p *Peer, b []byte) {
 	n.Name.Index = le.Uint32(b[16:])
 	copy(n.Name.App[:], b[20:])
 	switch {
-	case !n.Name.Valid() || n.Slot == 0 || n.Name.App == Control.App:
+	case !n.Name.Valid() || n.Slot == 0 || Reserved(n.Name):
 		t.count(vni.DropFormat)
 		return
 	case b[0] == opEnd:

@@ -27,6 +27,9 @@ func (e *Engine) cancel(p *process, ctx int, which uint32) {
 			e.groups.Cancel(&p.groups, s)
 		case kindMulticast:
 			e.stopMulticast(s, wire.ReasonCancelled, vni.StatusCancelled)
+		case kindProgram:
+			e.programs.Forget(s)
+			e.completeSend(s, vni.StatusCancelled)
 		default:
 			e.giveUp(s, wire.ReasonCancelled)
 			e.completeSend(s, vni.StatusCancelled)
@@ -133,7 +136,11 @@ func (e *Engine) abandonSend(s *send) {
 		e.stopMulticast(s, wire.ReasonProcessGone, vni.StatusClosed)
 		return
 	}
-	e.giveUp(s, wire.ReasonProcessGone)
+	if s.kind == kindProgram {
+		e.programs.Forget(s)
+	} else {
+		e.giveUp(s, wire.ReasonProcessGone)
+	}
 	e.completeSend(s, vni.StatusClosed)
 }
 

@@ -80,7 +80,7 @@ func TestEveryCounterHasASource(t *testing.T) { // decision 17
 		t.Fatalf("found %d counters of %d in the list", len(names), len(vni.Names()))
 	}
 	var files []string
-	for _, dir := range []string{".", "../names", "../coll", "../relay"} {
+	for _, dir := range []string{".", "../names", "../coll", "../relay", "../program"} {
 		found, err := filepath.Glob(dir + "/*.go")
 		if err != nil || len(found) == 0 {
 			t.Fatal(dir, err)

@@ -121,8 +121,8 @@ func (e *Engine) acceptable(c driver.Command) error {
 		return nil
 	case c.Name.IsZero():
 		return fmt.Errorf("nic: a process without a name cannot register; expected app/index")
-	case c.Name.App == names.Control.App:
-		return fmt.Errorf("%w: %v; application %q is the NICs' own", ErrNameTaken, c.Name, "nic")
+	case names.Reserved(c.Name):
+		return fmt.Errorf("%w: %v; its application is the NICs' own", ErrNameTaken, c.Name)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@
 // process.go has the process table, driver.go how processes get into it, permission.go and credit.go the flow control,
 // put.go and get.go the regions, multicast.go and copies.go messages to several; nodes.go the other NICs, cancel.go the
 // withdrawal of operations. service.go is the engine as its services see it: internal/names, the tables of names and NICs,
-// internal/coll, the groups, and internal/relay, messages to several.
+// internal/coll, the groups, internal/relay, messages to several, and internal/program, users' programs.
 package nic
 
 import (
@@ -32,6 +32,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/names"
+	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/relay"
 	"github.com/weftnet/weft/internal/vni"
@@ -61,10 +62,11 @@ type Config struct {
 	Position           Position // on the torus of the fabric, if it is one (QNIX-52)
 	Static             bool     // only NICs that AddNode named may open a pair with this one
 
-	Rung     func()          // called within Poll when a driver doorbell has rung, or driver commands were read; may be nil
-	Counters vni.CounterPage // where counts are published; may be zero
-	Faults   rel.Faults      // test hooks
-	Defect   mutate.Defect   // test hook
+	Clock    func() clock.Time // what programs read as CLOCK; nil: the time of the poll
+	Rung     func()            // called within Poll when a driver doorbell has rung, or driver commands were read; may be nil
+	Counters vni.CounterPage   // where counts are published; may be zero
+	Faults   rel.Faults        // test hooks
+	Defect   mutate.Defect     // test hook
 }
 
 // Errors of driver commands and of the calls about regions.
@@ -105,6 +107,7 @@ type Engine struct {
 	multicasts freeList[multicast]
 	copies     freeList[send] // of multicasts, not in use
 	relays     *relay.Table
+	programs   *program.Table
 	resumed    list[process] // whose multicasts have copies to begin
 	refills    freeList[refill]
 	completion vni.Completion // under way to a process
@@ -159,6 +162,7 @@ func New(cfg Config) (*Engine, error) {
 	e.counts = make([]uint64, len(vni.Names()))
 	e.groups = coll.New(coll.Config{NIC: cfg.ID, Position: cfg.Position, MTU: cfg.Link.MTU(), Counts: e.counts, Defect: cfg.Defect}, forGroups{(*services)(e)})
 	e.relays = relay.New(cfg.ID, e.counts, forRelays{(*services)(e)})
+	e.programs = program.New(program.Config{NIC: cfg.ID, Counts: e.counts, Defect: cfg.Defect}, forPrograms{(*services)(e)})
 	e.names.Init(names.Config{
 		NIC: cfg.ID, Position: cfg.Position, Static: cfg.Static, Counts: e.counts, Defect: cfg.Defect,
 		UnreachableAfter: cfg.UnreachableAfter, FailureTimeout: cfg.FailureTimeout, ProbeEvery: cfg.ProbeEvery,
@@ -168,6 +172,7 @@ func New(cfg Config) (*Engine, error) {
 	e.out = cfg.Link
 	e.rel = rel.New(cfg.rel(e.caps, e.rng.Uint64()), (*handler)(e))
 	e.ClaimDatagrams(wire.ServiceProcess, e.letter)
+	e.ClaimDatagrams(wire.ServiceProgram, func(_ clock.Time, nic uint64, b []byte) { e.programs.Datagram(nic, b) })
 	return e, nil
 }
 
@@ -231,13 +236,17 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		return frames + e.driver.executed + left, e.soon()
 	}
 	e.drive()
-	e.groups.Run()                                  //    internal/coll: what members of groups here tell one another
-	e.grants.run(e)                                 // 4. permission.go: permissions out
-	turns := e.schedule()                           // 5. sched.go, tx.go: messages out
+	e.groups.Run()        //    internal/coll: what members of groups here tell one another
+	e.grants.run(e)       // 4. permission.go: permissions out
+	turns := e.schedule() // 5. sched.go, tx.go: messages out
+	programs := 0
+	if e.programs.Pending() > 0 {
+		programs = e.programs.Run(frames + commands + held + turns) // internal/program: users' programs
+	}
 	segments, relNext := e.rel.Progress(now, e.out) // 6. segments, acknowledgements, retransmissions out
 	e.cfg.Link.Flush(now)                           // 7. frames out
 	e.wake()                                        // 8. doorbells have been rung: wake who sleeps
-	work = e.driver.executed + left + frames + commands + turns + segments
+	work = e.driver.executed + left + frames + commands + turns + programs + segments
 	e.counts[vni.NICPolls]++
 	if work == 0 {
 		e.counts[vni.NICIdlePolls]++
@@ -272,7 +281,7 @@ func (e *Engine) PollFrame(now clock.Time) (work int, next clock.Time) {
 
 // unfinished reports whether there is something for the next Poll to do at once.
 func (e *Engine) unfinished() bool {
-	return e.turns.ready.n > 0 || e.names.Changed() || e.resumed.n > 0 || e.leaving.n > 0 || e.groups.Unfinished()
+	return e.turns.ready.n > 0 || e.names.Changed() || e.resumed.n > 0 || e.leaving.n > 0 || e.groups.Unfinished() || e.programs.Pending() > 0
 }
 
 // hurry lets polls return early (USNIC-38): all else waits for the next poll, which is due at once.

@@ -5,6 +5,7 @@ import (
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/names"
+	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -145,6 +146,10 @@ func (e *Engine) tableRecord(pr *peer, b []byte) {
 	switch {
 	case len(b) > 0 && (b[0] == coll.NewsOfJoin || b[0] == coll.NewsOfLeave):
 		e.groups.News(&pr.groups, b)
+	case len(b) > 0 && b[0] == program.News:
+		if !e.programs.Take(&pr.programs, b) {
+			e.counts[vni.DropFormat]++
+		}
 	case !e.names.Take(&pr.names, b):
 		e.counts[vni.DropFormat]++
 	}

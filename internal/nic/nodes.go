@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/names"
+	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/relay"
 	"github.com/weftnet/weft/internal/vni"
@@ -30,14 +31,15 @@ type peer struct {
 	progressAt clock.Time // when some came, or it began to have any
 	holder     node[peer] // in granter.holders
 
-	blocked list[send]            // sends that wait until it can take more
-	remotes map[remoteKey]*remote // its processes that ours send to
-	out     fragTable[send]       // our fragments to it, by our ids
-	in      fragTable[inbound]    // its fragments to us, by its ids
-	gets    fragTable[inbound]    // what we GET from it, by our ids
-	serving fragTable[send]       // what it GETs from us, by its ids
-	groups  coll.Peer
-	relays  relay.Peer
+	blocked  list[send]            // sends that wait until it can take more
+	remotes  map[remoteKey]*remote // its processes that ours send to
+	out      fragTable[send]       // our fragments to it, by our ids
+	in       fragTable[inbound]    // its fragments to us, by its ids
+	gets     fragTable[inbound]    // what we GET from it, by our ids
+	serving  fragTable[send]       // what it GETs from us, by its ids
+	groups   coll.Peer
+	relays   relay.Peer
+	programs program.Peer
 }
 
 // remote finds what we know of a process of the peer.
@@ -132,7 +134,7 @@ func (e *Engine) Nodes() []NodeInfo {
 func (e *Engine) peerAt(ep *rel.Endpoint) *peer {
 	pr := e.peers.at(ep)
 	if pr == nil {
-		pr = &peer{ep: ep, groups: coll.Peer{Endpoint: ep}, relays: relay.Peer{Endpoint: ep}, remotes: make(map[remoteKey]*remote)}
+		pr = &peer{ep: ep, groups: coll.Peer{Endpoint: ep}, relays: relay.Peer{Endpoint: ep}, programs: program.Peer{Endpoint: ep}, remotes: make(map[remoteKey]*remote)}
 		pr.holder.v = pr
 		e.peers.add(pr)
 		e.names.Add(&pr.names, ep)
@@ -156,6 +158,7 @@ func (h *handler) Up(_ clockTime, ep *rel.Endpoint) {
 	e.counts[vni.RelUpSessions]++
 	e.names.Up(&pr.names)
 	e.groups.Up(&pr.groups)
+	e.programs.Up(&pr.programs)
 	e.unblock(pr)
 }
 
@@ -171,6 +174,7 @@ func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
 	e.countDown(why)
 	pr.in.all(func(inb *inbound) { e.loseInbound(inb) }) // first, so that receives go back and end with the others
 	e.relays.Down(&pr.relays)
+	e.programs.Down(&pr.programs, status)
 	for p := range e.procs.all {
 		e.dropPeer(p, pr, status, why)
 	}
@@ -284,6 +288,7 @@ func (e *Engine) tell(p *process, ev vni.Event) {
 func (e *Engine) expire() {
 	if e.expiry.due(e.now) {
 		e.names.Expire()
+		e.programs.Expire()
 		e.bury()
 		e.endRecalled()
 		e.recallLate()

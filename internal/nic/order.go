@@ -77,10 +77,15 @@ func (e *Engine) source(p *process, k sourceKey) *source {
 			src.credit.sources++
 			src.credit.heard = true
 		}
-		if k.slot == 0 {
+		switch k.slot {
+		case 0:
 			src.name, src.named = names.Control, true
-		} else if n := e.names.At(vni.Address{NIC: src.nic, Slot: k.slot, Gen: k.gen}); n != nil && !n.Stale() { // else its NIC has not told it in this session
-			src.name, src.named = n.Name, true
+		case programSlot:
+			src.name, src.named = programName(k.gen), true
+		default:
+			if n := e.names.At(vni.Address{NIC: src.nic, Slot: k.slot, Gen: k.gen}); n != nil && !n.Stale() { // else its NIC has not told it in this session
+				src.name, src.named = n.Name, true
+			}
 		}
 		p.sources[k] = src
 	}

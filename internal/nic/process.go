@@ -66,9 +66,10 @@ type process struct {
 	resumeNode node[process]   // in Engine.resumed
 	lastCopy   uint32          // counts the copies, for their tokens
 
-	guard   *guard      // in front of it; nil if none is
-	rooms   rel.Account // segments of its sends
-	account Account
+	segments map[uint32]bool // that it has mapped
+	guard    *guard          // in front of it; nil if none is
+	rooms    rel.Account     // segments of its sends
+	account  Account
 }
 
 // sendNumbers is how many numbers the sends of the process have, those of its contexts and the copies of its multicasts.
@@ -97,9 +98,10 @@ func (p *process) String() string { return fmt.Sprintf("%v (slot %d)", p.name, p
 
 // processTable is the process table (QNIX-34).
 type processTable struct {
-	slots      []*process // slot 0 is the NIC's own (decision 1); nil: none
-	gens       []uint32   // by slot: the generation given last
-	registered int        // processes, beside the one at slot 0
+	slots      []*process                 // slot 0 is the NIC's own (decision 1); nil: none
+	gens       []uint32                   // by slot: the generation given last
+	registered int                        // processes, beside the one at slot 0
+	guards     map[vni.Name]ProgramFilter // programs that guard processes, by their names; nil if none does
 }
 
 // init makes the table of at most so many processes, beside that at slot 0. The generations begin behind base.
@@ -177,6 +179,9 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	}
 	p.regions[0] = &region{owner: p, mem: seg.Pool()}
 	p.vni.SetIdentity(vni.Identity{NIC: e.cfg.ID, Incarnation: e.cfg.Incarnation, Slot: p.slot, Gen: p.gen, Name: name})
+	if f := e.procs.guards[p.name]; f != nil {
+		p.guardBy(f)
+	}
 	e.procs.add(p)
 	e.listen(p, e.cfg.IdlePolls)
 	return p

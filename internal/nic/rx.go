@@ -57,6 +57,10 @@ func (h *handler) Deliver(_ clockTime, ep *rel.Endpoint, r wire.Record) {
 		e.relays.Record(&pr.relays, r)
 	case wire.TypeRelayed:
 		e.relays.Answer(&pr.relays, r)
+	case wire.TypeProgram:
+		e.programs.Record(&pr.programs, r)
+	case wire.TypeHandled:
+		e.programs.Handled(&pr.programs, r)
 	}
 }
 

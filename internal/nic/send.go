@@ -54,6 +54,7 @@ const (
 	kindRun        // many messages by one command
 	kindDatagram   // leaves at once, or not at all
 	kindMulticast  // waits for its copies, each of which is a message
+	kindProgram    // a message to a program, by internal/program
 )
 
 type send struct {

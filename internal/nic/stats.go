@@ -71,6 +71,7 @@ func (e *Engine) collect() {
 	c[vni.NICProcessesNow] = uint64(e.procs.registered)
 	c[vni.NICActiveNow] = uint64(e.active.n)
 	c[vni.NICStagedBytesNow] = uint64(e.staging.inUse)
+	c[vni.NICProgramsNow] = uint64(len(e.programs.List()))
 	c[vni.NICGroupsNow] = uint64(e.groups.Len())
 	c[vni.NICTransitBytesNow] = uint64(e.transit.inUse)
 }
@@ -128,5 +129,5 @@ func (e *Engine) countSent(p *process, messages, bytes uint64) {
 // Quiet reports whether everything that processes have handed over has been acknowledged.
 func (e *Engine) Quiet() bool {
 	e.begin()
-	return e.turns.ready.n == 0 && e.turns.crowded.n == 0 && e.relays.Quiet() && e.groups.Quiet() && e.rel.Quiet()
+	return e.turns.ready.n == 0 && e.turns.crowded.n == 0 && e.relays.Quiet() && e.programs.Quiet() && e.groups.Quiet() && e.rel.Quiet()
 }

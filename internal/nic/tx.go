@@ -235,6 +235,7 @@ func (h *handler) Writable(_ clockTime, ep *rel.Endpoint) {
 		e.unblock(pr)
 		e.groups.Writable(&pr.groups)
 		e.relays.Writable(&pr.relays)
+		e.programs.Writable(&pr.programs)
 	}
 }
 

@@ -28,6 +28,7 @@ func (e *Engine) Leaks() []string {
 		e.multicasts.inUse, e.copies.inUse, e.resumed.n)
 	l.unless(e.refills.inUse == 0, "%d stretches of memory", e.refills.inUse)
 	l.unless(e.relays.Leaks() == nil, "%v", e.relays.Leaks())
+	l.unless(e.programs.Leaks() == nil, "%v", e.programs.Leaks())
 	l.unless(e.serves.inUse == 0, "%d GETs being answered", e.serves.inUse)
 	l.unless(e.expiry.doomed.n == 0, "%d receives from processes that have gone", e.expiry.doomed.n)
 	l.unless(e.grants.outstanding == 0 && e.grants.waiting.n == 0, "permissions for %d bytes outstanding, %d waiting", e.grants.outstanding, e.grants.waiting.n)
@@ -82,6 +83,7 @@ func (l *leaks) peer(pr *peer) {
 		pr.nic, pr.out.n, pr.in.n, pr.gets.n, pr.serving.n)
 	l.unless(pr.granted == 0 && pr.writtenOff == 0, "peer %d: permissions for %d bytes, and for %d that are written off", pr.nic, pr.granted, pr.writtenOff)
 	l.unless(pr.relays.Leaks() == nil, "%v", pr.relays.Leaks())
+	l.unless(pr.programs.Leaks() == nil, "%v", pr.programs.Leaks())
 	l.unless(pr.blocked.n == 0, "peer %d: %d sends blocked", pr.nic, pr.blocked.n)
 	requests, waiting := 0, 0
 	for _, r := range pr.remotes {

@@ -31,6 +31,8 @@ var (
 	ErrNoGroup         = errors.New("not in the group")
 	ErrGroupMismatch   = errors.New("the members of the group do different things")
 	ErrSessionLost     = fmt.Errorf("%w: it has dropped the connection", ErrUnreachable)
+	ErrNoProgram       = errors.New("no such program or trigger, or it takes no messages")
+	ErrProgramFailed   = errors.New("the program failed")
 	errWithdrawn       = errors.New("the sender has given up")
 	ErrDetached        = fmt.Errorf("%w: it has thrown this process out", ErrNICGone)
 )
@@ -81,6 +83,7 @@ var statusErrors = map[vni.Status]error{
 	vni.StatusDetached: ErrDetached, vni.StatusNoMemory: ErrNoMemory, vni.StatusGroupBroken: ErrGroupBroken,
 	vni.StatusGroupSize: ErrGroupSize, vni.StatusGroupJoined: ErrGroupJoined, vni.StatusNoGroup: ErrNoGroup,
 	vni.StatusGroupMismatch: ErrGroupMismatch, vni.StatusWithdrawn: errWithdrawn, vni.StatusFiltered: ErrFiltered,
+	vni.StatusNoProgram: ErrNoProgram, vni.StatusProgramFailed: ErrProgramFailed,
 }
 
 // statusError turns a status into its error.

@@ -21,9 +21,6 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// DatagramService is the byte by which datagrams say that they are for programs.
-const DatagramService = 1
-
 // ProcessBit is set in the numbers that programs know processes by. A program's own number has it never.
 const ProcessBit vm.ID = 1 << 31
 
@@ -43,7 +40,7 @@ type Engine interface {
 	Clock() clock.Time                   // of this moment, which may be later; what CLOCK reads
 	Peer(nic uint64) *Peer               // nil: no such NIC is known
 	Peers(yield func(*Peer) bool)        // all, in a fixed order
-	Datagram(nic uint64, n int) []byte   // room for a datagram of DatagramService; nil if it cannot leave
+	Datagram(nic uint64, n int) []byte   // room for a datagram of wire.ServiceProgram; nil if it cannot leave
 	Announce(to *Peer, n int) []byte     // room for a Table record of n bytes; nil if the pair is not open
 	CheckAt(at clock.Time)               // has Expire called then
 	Answered(r Request, o vm.Outcome)    // a command of a process has ended: its message was handled, or found nothing that does

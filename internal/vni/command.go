@@ -29,6 +29,8 @@ const (
 
 	CodeSendDatagram    Code = 41 // send context; its memory leaves for one process at once, and may be lost
 	CodeReceiveDatagram Code = 42 // receive context; takes the next datagram with its tag
+
+	CodeProgram Code = 43 // send context; a message to trigger Tag of program Gen at NIC, or here if that is 0
 )
 
 // Group operations have a send context (QNIX-9, QNIX-10). Group is the number by which the NIC knows the membership; it is
@@ -97,6 +99,7 @@ var codeNames = map[Code]string{
 	CodeBarrier: "barrier", CodePut: "put", CodeGet: "get", CodeCancel: "cancel", CodeResolve: "resolve",
 	CodeReduce: "reduce", CodeLeave: "leave", CodeRefill: "refill", CodeReceiveRing: "receive-ring", CodeSendRun: "send-run",
 	CodeSendDatagram: "send-datagram", CodeReceiveDatagram: "receive-datagram",
+	CodeProgram: "program",
 }
 
 func (c Code) String() string {

@@ -58,12 +58,14 @@ const (
 	StatusGroupMismatch   Status = 21 // the members do not agree on what they do, or on who they are
 	StatusWithdrawn       Status = 22 // of a receive: its sender gave up when some of the message had been consumed
 	StatusFiltered        Status = 23 // a filter in front of the receiver dropped the message
-	Statuses                     = 24 // how many there are
+	StatusNoProgram       Status = 24 // there is no such program, or none of its triggers, or it takes no messages
+	StatusProgramFailed   Status = 25 // the program was activated, and failed
+	Statuses                     = 26 // how many there are
 )
 
 var statusNames = [Statuses]string{"ok", "truncated", "unreachable", "process-gone", "stale-generation", "name-unknown", "name-lost",
 	"cancelled", "bad-argument", "bad-region", "bad-key", "out-of-range", "closed", "session-lost", "nic-gone", "detached", "no-memory",
-	"group-broken", "group-size", "group-joined", "no-group", "group-mismatch", "withdrawn", "filtered"}
+	"group-broken", "group-size", "group-joined", "no-group", "group-mismatch", "withdrawn", "filtered", "no-program", "program-failed"}
 
 func (s Status) String() string {
 	if s < Statuses {

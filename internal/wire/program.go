@@ -86,6 +86,9 @@ func (r Record) Handled() Handled {
 
 func handledOK(r Record) bool { return r[13]|r[14]|r[15] == 0 }
 
+// ServiceProgram is the service of datagrams to resident programs.
+const ServiceProgram uint8 = 2
+
 // ProgramDatagramLen is the length of what a datagram to a program begins with, in bytes.
 const ProgramDatagramLen = 12
 

@@ -1,0 +1,181 @@
+package nic
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/names"
+	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// The seam between the engine and the programs that run in it (internal/program).
+
+// ProgramFilter judges a message for a process by its bytes, nil if they have not all come. It reports whether the message is dropped.
+type ProgramFilter = program.GuardFunc
+
+// forPrograms is the engine as internal/program sees it.
+type forPrograms struct{ *services }
+
+var _ program.Engine = forPrograms{}
+
+// Programs are the programs of this NIC. Whoever has changed something there has the engine polled soon.
+func (e *Engine) Programs() *program.Table {
+	e.begin()
+	return e.programs
+}
+
+func (h forPrograms) Clock() clock.Time {
+	if h.cfg.Clock == nil {
+		return h.now
+	}
+	return max(h.now, h.cfg.Clock())
+}
+
+func (h forPrograms) Peer(nic uint64) *program.Peer {
+	if pr := h.engine().peerOf(nic); pr != nil {
+		return &pr.programs
+	}
+	return nil
+}
+
+func (h forPrograms) Peers(yield func(*program.Peer) bool) {
+	for _, pr := range h.peers.list {
+		if !yield(&pr.programs) {
+			return
+		}
+	}
+}
+
+func (h forPrograms) Datagram(nic uint64, n int) []byte {
+	ep := h.rel.Endpoint(nic)
+	if ep == nil {
+		return nil
+	}
+	return ep.Datagram(wire.ServiceProgram, n)
+}
+
+func (h forPrograms) Announce(to *program.Peer, n int) []byte { return h.Record(to.Endpoint, n) }
+
+// programOutcomes is what a process is told of its message.
+var programOutcomes = map[vm.Outcome]vni.Status{
+	vm.Aborted: vni.StatusProgramFailed, vm.NoProgram: vni.StatusNoProgram, vm.NoTrigger: vni.StatusNoProgram, vm.Inactive: vni.StatusNoProgram,
+}
+
+func (h forPrograms) Answered(r program.Request, o vm.Outcome) { h.Ended(r, programOutcomes[o]) }
+
+func (h forPrograms) Ended(r program.Request, status vni.Status) {
+	h.engine().completeSend(r.(*send), status)
+}
+
+// Deliver gives a process a message of a program, by the matcher: it waits in the staging of the process until it is asked for.
+func (h forPrograms) Deliver(to vm.ID, m *program.Arrival) bool {
+	e := h.engine()
+	p := e.process(program.ProcessSlot(to))
+	if p == nil || !p.served() || program.ProcessNumber(p.slot, p.gen) != to {
+		return false
+	}
+	length := uint64(len(m.Payload))
+	if p.unstaged.n > 0 || int(stagedCost(length)) > e.stagingLeft(p) {
+		e.counts[vni.NICProgramsNoRoom]++
+		return false
+	}
+	key := sourceKey{nil, programSlot, uint32(m.From)}
+	if m.NIC != e.cfg.ID {
+		if key.peer = e.peerOf(m.NIC); key.peer == nil {
+			return false
+		}
+	}
+	src := e.source(p, key)
+	if src == nil {
+		return false
+	}
+	env := wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: programSlot, SrcGen: uint32(m.From), Number: src.expected, Tag: uint64(m.Trigger)}
+	inb := e.newInbound(src, &env, inboundStaged, length)
+	e.charge(inb, int(stagedCost(length)))
+	inb.done, inb.staging = true, e.staging.take(int(length))
+	inb.got = uint64(copy(inb.staging, m.Payload))
+	e.arrive(inb)
+	return true
+}
+
+// programSlot is the slot that messages of programs are from, which no process has. Their generation is the program's number.
+const programSlot = 1<<16 - 1
+
+// Rang has the processes look that have a segment: a flag there is set, or a lock cleared.
+func (h forPrograms) Rang(segment uint32) {
+	e := h.engine()
+	for p := range e.procs.all {
+		if p.segments[segment] {
+			e.ring(p)
+		}
+	}
+}
+
+// Guard puts a filter in front of the process with a name, now and whenever it comes; nil takes it away.
+func (h forPrograms) Guard(name vni.Name, f program.GuardFunc) {
+	e := h.engine()
+	if f == nil {
+		delete(e.procs.guards, name)
+	} else {
+		if e.procs.guards == nil {
+			e.procs.guards = make(map[vni.Name]ProgramFilter)
+		}
+		e.procs.guards[name] = f
+	}
+	for p := range e.procs.all {
+		if p.name == name && p.slot != 0 {
+			p.guardBy(f)
+		}
+	}
+}
+
+// guardBy puts a program's filter in front of a process.
+func (p *process) guardBy(f ProgramFilter) {
+	if p.guard = nil; f != nil {
+		p.guard = &guard{filter: func(m *Arrival) bool { return f(m.Addr.NIC, m.Payload) }}
+	}
+}
+
+// ShareSegment notes that a process has a segment mapped, or no longer has: then flags that are set there wake it. It reports whether
+// there is such a process.
+func (e *Engine) ShareSegment(slot uint16, gen uint32, segment uint32, shared bool) bool {
+	e.begin()
+	p := e.process(slot)
+	if p == nil || p.gen != gen {
+		return false
+	}
+	if p.segments == nil {
+		p.segments = make(map[uint32]bool)
+	}
+	if p.segments[segment] = shared; !shared {
+		delete(p.segments, segment)
+	}
+	return true
+}
+
+// startProgram takes a command that sends to a program. It ends when the memory may be used again, or when the message has been handled.
+func (e *Engine) startProgram(p *process, s *send, c vni.Command) {
+	var sc vni.SendContext
+	if !e.loadSend(p, s, c.Code, &sc) {
+		return
+	}
+	s.kind, s.dest, s.state = kindProgram, nil, sendPosted
+	if err := e.gather(s, &sc); err != nil {
+		e.rejectSend(s, err)
+		return
+	}
+	if sc.Gen == 0 || sc.Len > prog.MaxMessage || sc.Tag > 1<<32-1 || s.env.Flags&^wire.FlagAccept != 0 {
+		e.rejectSend(s, fmt.Errorf("%d bytes to trigger %d of program %d", sc.Len, sc.Tag, sc.Gen))
+		return
+	}
+	accept := s.accept
+	s.accept = false
+	e.programs.Command(s, vm.Destination{Program: vm.ID(sc.Gen), Trigger: uint32(sc.Tag), NIC: sc.NIC}, int(sc.Len), accept)
+}
+
+// programName is what messages of a program are from.
+func programName(id uint32) vni.Name { return vni.Name{App: names.Programs.App, Index: id} }

@@ -1,0 +1,35 @@
+package proc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// MaxProgramMessage is the longest message to a program, in bytes.
+const MaxProgramMessage = 16 << 10
+
+// SendProgram sends a message, the concatenation of parts, to a trigger of a program in a NIC, 0 being this process's own. It returns when the
+// parts may be used again, or, if handled is set, when the program has handled the message. Then it fails with ErrNoProgram if there is no such program or
+// trigger, or if the program has stopped, and with ErrProgramFailed if it was aborted. If ctx ends first, the message may be
+// handled all the same.
+func (p *Process) SendProgram(ctx context.Context, nic uint64, program, trigger uint32, handled bool, parts ...[]byte) error {
+	r := request{what: "send", code: vni.CodeProgram, with: Dest{NIC: nic}}
+	r.send.NIC, r.send.Gen, r.send.Tag = nic, program, uint64(trigger)
+	if handled {
+		r.send.Flags = vni.WantAccept
+	}
+	parts, err := p.gather(&r, parts)
+	switch {
+	case err != nil:
+	case program == 0:
+		err = fmt.Errorf("%w: program 0 is none", ErrBadArgument)
+	case r.length > MaxProgramMessage:
+		err = fmt.Errorf("%w: message of %d bytes to a program, at most %d", ErrBadArgument, r.length, MaxProgramMessage)
+	}
+	if err != nil {
+		return r.fail(err)
+	}
+	return p.run(ctx, &r, parts)
+}

@@ -1,0 +1,170 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/pdl/vm"
+	"github.com/weftnet/weft/sim"
+)
+
+// load puts a program into the NIC of a host, and starts it.
+func load(t *testing.T, f *sim.Fabric, host int, id vm.ID, source string) vm.ID {
+	t.Helper()
+	id = place(t, f, host, id, source)
+	start(f, host, id)
+	return id
+}
+
+func start(f *sim.Fabric, host int, id vm.ID) {
+	f.Engine(host).Programs().Start(id)
+	f.Turn(host)
+}
+
+func place(t *testing.T, f *sim.Fabric, host int, id vm.ID, source string) vm.ID {
+	t.Helper()
+	m, err := pdl.Compile("test.pdl", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _, err = f.Engine(host).Programs().Load(program.Spec{Module: m, ID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Turn(host)
+	return id
+}
+
+func shown(t *testing.T, e *nic.Engine, id vm.ID) []int64 {
+	t.Helper()
+	values, _, err := e.Programs().Log(id, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// pong answers what the paper's ping sends, from where it lies.
+const pong = `PROGRAM pong: TRIGGERS 12;
+BEGIN END;
+MESSAGE 12: BEGIN SEND PACKET[0] LEN PACKETLEN AS 10 TO ping AT SOURCE END;
+END;`
+
+// sample is one of the paper's programs as it stands.
+func sample(t *testing.T, name string) string {
+	t.Helper()
+	dir := os.Getenv("WEFT_PDL_SAMPLES")
+	if dir == "" {
+		t.Skip("WEFT_PDL_SAMPLES names no folder with the paper's programs")
+	}
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// PANIC-37, PANIC-41: the program of Figure 4 exchanges 100 messages with its peer and shows when they went and came.
+func TestThePapersPingRunsBetweenTwoNICs(t *testing.T) {
+	source, there := sample(t, "ping.pdl"), uint64(0x60<<32|0xdd7f_ff8c) // where the paper's peer is
+	for _, faults := range []sim.Faults{{}, {Loss: 0.05, Duplicate: 0.05, Reorder: 0.05}} {
+		f := sim.New(sim.Config{Seed: 7, Faults: faults, Hooks: sim.Hooks{IDs: []uint64{1, there}}})
+		load(t, f, 1, 415, pong)
+		ping := place(t, f, 0, 0, source)
+		if err := f.Settle(time.Second); err != nil { // the NICs tell one another of their programs
+			t.Fatal(err)
+		}
+		start(f, 0, ping)
+		if err := f.Settle(20 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		values := shown(t, f.Engine(0), ping)
+		if len(values) != 200 || !slices.IsSorted(values) || values[0] == values[199] {
+			t.Fatalf("with faults %+v it shows %d values, sorted %v", faults, len(values), slices.IsSorted(values))
+		}
+	}
+}
+
+func TestAProcessIsToldWhatHasBecomeOfItsMessageToAProgram(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1})
+	const source = `PROGRAM count: VAR n; TRIGGERS 1, 2;
+BEGIN END;
+MESSAGE 1: BEGIN n = n + PACKET[0]; DISPLAY n; END;
+MESSAGE 2: BEGIN n = 1 / 0 + n; END;
+END;`
+	there := load(t, f, 1, 9, strings.Replace(source, "1 / 0", "1 / (n - n)", 1))
+	here := load(t, f, 0, 8, strings.Replace(source, "1 / 0", "1 / (n - n)", 1))
+	f.Process(0, "a/0", func(p *sim.Process) error {
+		ctx := context.Background()
+		for nic, id := range map[uint64]vm.ID{0: here, sim.NICID(1): there} {
+			for _, c := range []struct {
+				id, trigger uint32
+				want        error
+			}{{uint32(id), 1, nil}, {uint32(id), 2, proc.ErrProgramFailed}, {uint32(id), 3, proc.ErrNoProgram}, {77, 1, proc.ErrNoProgram}} {
+				err := p.Half().SendProgram(ctx, nic, c.id, c.trigger, true, []byte{5, 0, 0, 0, 0, 0, 0, 0})
+				if !errors.Is(err, c.want) || c.want == nil && err != nil {
+					return fmt.Errorf("trigger %d of program %d at %d: %v, want %v", c.trigger, c.id, nic, err, c.want)
+				}
+			}
+			if err := p.Half().SendProgram(ctx, nic, uint32(id), 1, false, []byte{7}); err != nil {
+				return err
+			}
+		}
+		p.Sleep(time.Second)
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for host, id := range []vm.ID{here, there} {
+		if got := shown(t, f.Engine(host), id); !slices.Equal(got, []int64{5, 12}) {
+			t.Errorf("the program of host %d shows %v, want 5 and 12", host, got)
+		}
+	}
+}
+
+// A process has a number, too, by which a program answers it, of its NIC and of another.
+func TestAProgramAnswersAProcess(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1, Faults: sim.Faults{Loss: 0.05, Duplicate: 0.05}})
+	const source = `PROGRAM double: VAR n; TRIGGERS 1;
+BEGIN END;
+MESSAGE 1: BEGIN n = 2 * PACKETBYTE[8]; SEND n LEN 8 AS 33 TO PACKET[0] AT SOURCE END;
+END;`
+	for host := range 2 {
+		load(t, f, host, 415, source)
+	}
+	f.Process(0, "a/0", func(p *sim.Process) error {
+		ctx, cancel := p.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		slot, gen := p.Slot()
+		number := program.ProcessNumber(slot, gen)
+		for i := range 20 {
+			nic := sim.NICID(i % 2)
+			request := []byte{byte(number), byte(number >> 8), byte(number >> 16), byte(number >> 24), 0, 0, 0, 0, byte(i)}
+			if err := p.Half().SendProgram(ctx, nic, 415, 1, false, request); err != nil {
+				return err
+			}
+			var answer [8]byte
+			m, err := p.Recv(ctx, weft.Name{App: "program", Index: 415}, 33, answer[:])
+			if err != nil || m.Len != 8 || answer[0] != byte(2*i) || uint64(m.Addr.NIC) != nic {
+				return fmt.Errorf("request %d: %v from %v, %v", i, answer, m.Addr, err)
+			}
+		}
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
