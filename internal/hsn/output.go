@@ -1,0 +1,129 @@
+package hsn
+
+import "fmt"
+
+// message is one of a module that waits, in whole or in its second half.
+type message struct {
+	module   ModuleID
+	to       Host
+	data     []byte
+	header   []byte
+	cookie   uint64
+	sequence uint32
+	half     bool // its first half has been given to the interface
+}
+
+// slot is a packet that the interface sends (HSN-7).
+type slot struct {
+	busy    bool // BUSY, else FREE
+	headers []byte
+	module  ModuleID
+	cookie  uint64
+	tells   bool // its message ends with it
+}
+
+// Send sends a page of at most MaxPage bytes, or nothing, and a header of at most MaxHeader to a host. Both stay as they are until the
+// module's Sent has the cookie (HSN-31, HSN-38). What is longer than a packet goes in two: a page of MaxPage alone can be.
+func (d *Driver) Send(module ModuleID, to Host, data, header []byte, cookie uint64) error {
+	switch {
+	case len(header) > MaxHeader:
+		return fmt.Errorf("%w: a header of %d bytes, at most %d", ErrMessage, len(header), MaxHeader)
+	case len(data)+len(header)+HeaderLen > MaxPacket && len(data) != MaxPage:
+		return fmt.Errorf("%w: %d bytes of data do not fit in one packet; of two, the page has %d", ErrMessage, len(data), MaxPage)
+	case len(d.pending)-d.first >= d.cfg.Pending:
+		return ErrBusy
+	}
+	d.sequence++
+	d.pending = append(d.pending, message{module: module, to: to, data: data, header: header, cookie: cookie, sequence: d.sequence})
+	d.Output()
+	return nil
+}
+
+// Output sends what waits as far as the interface takes it, and tells the modules of what has left (HSN-35 to HSN-39). A module that
+// sends from within Sent is served by the call that is going on.
+func (d *Driver) Output() {
+	if d.outputs {
+		return
+	}
+	d.outputs = true
+	for again := true; again; {
+		free := d.sweep()
+		again = false
+		for d.first < len(d.pending) {
+			if free < 0 || !d.transmit(free, &d.pending[d.first]) {
+				d.count.Deferred++
+				break
+			}
+			free, again = d.sweep(), true
+		}
+	}
+	if d.first == len(d.pending) {
+		d.pending, d.first = d.pending[:0], 0
+	} else if d.first > cap(d.pending)/2 {
+		n := copy(d.pending, d.pending[d.first:])
+		clear(d.pending[n:])
+		d.pending, d.first = d.pending[:n], 0
+	}
+	d.outputs = false
+}
+
+// sweep walks the send queue: what has left becomes FREE, and its module is told. It returns a free slot, or -1.
+func (d *Driver) sweep() (free int) {
+	free = -1
+	for i := range d.slots {
+		s := &d.slots[i]
+		if s.busy && d.nic.Done(i) {
+			s.busy = false
+			if s.tells {
+				d.cfg.Modules[s.module].Sent(s.cookie)
+			}
+		}
+		if !s.busy && free < 0 {
+			free = i
+		}
+	}
+	return free
+}
+
+// transmit gives the interface the next packet of a message: data first, headers last (HSN-36).
+func (d *Driver) transmit(i int, m *message) bool {
+	s := &d.slots[i]
+	h := Header{Host: d.cfg.Host, Sequence: m.sequence, Module: m.module, Last: true}
+	data := m.data
+	if len(data)+len(m.header)+HeaderLen > MaxPacket {
+		if h.Last = m.half; m.half {
+			data, h.Fragment = data[HalfPage:], 1
+		} else {
+			data = data[:HalfPage]
+		}
+	}
+	h.Data = len(data)
+	s.headers = s.headers[:0]
+	if h.Last {
+		s.headers = append(s.headers, m.header...)
+	}
+	n := len(s.headers)
+	s.headers = s.headers[:n+HeaderLen]
+	h.put(s.headers[n:])
+	if !d.nic.Send(i, m.to, data, s.headers) {
+		return false
+	}
+	d.count.PacketsOut++
+	*s = slot{busy: true, headers: s.headers, module: m.module, cookie: m.cookie, tells: h.Last}
+	if m.half = !h.Last; h.Last {
+		d.count.Sent++
+		*m = message{}
+		d.first++
+	}
+	return true
+}
+
+// Idle reports whether nothing waits and nothing is with the interface to be sent.
+func (d *Driver) Idle() bool {
+	for i := range d.slots {
+		if d.slots[i].busy {
+			return false
+		}
+	}
+	return d.first == len(d.pending)
+}
