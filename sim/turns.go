@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 )
 
@@ -26,11 +27,8 @@ const mostUnpolled = 16
 // othersPoll is one in how many calls of Settle finds that another caller polls.
 const othersPoll = 8
 
-// roomWait is for how long a sender waits for room, with a poll every restTime at most.
-const (
-	roomWait = 400 * time.Microsecond
-	restTime = 40 * time.Microsecond
-)
+// restTime is how often a sender that waits for room polls at least.
+const restTime = 40 * time.Microsecond
 
 // helperTime is within what time the NIC gets a turn that nothing asks for: internal/poller's helper looks as rarely.
 const helperTime = 100 * time.Microsecond
@@ -156,7 +154,7 @@ type pause struct {
 func (w *pause) Rest() (last bool) {
 	s := w.t.p.f.s
 	w.t.p.Sleep(s.jitter(restTime))
-	return s.now.Sub(w.begun) > roomWait
+	return s.now.Sub(w.begun) > limits.RoomWait
 }
 
 func (w *pause) End() {}

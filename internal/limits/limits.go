@@ -271,6 +271,11 @@ const (
 	// the others room.
 	GrantShare = 4
 
+	// RoomWait is for how long many messages to one process wait for credit or room before the next asks for permission: a receiver
+	// reads a hundred microseconds and more before it gives some back. One that takes longer gets them by the queue, where a message
+	// waits without a core.
+	RoomWait = 400 * time.Microsecond
+
 	// RecallPatience is how long a message may take to come whose receive was cancelled: longer than a NIC is silent without
 	// being given up, shorter than its process waits for an answer.
 	RecallPatience = 3 * time.Second

@@ -71,6 +71,7 @@ const (
 	CommittedBelieved            // rel: a long message over a reliable link is over when its last frame is committed
 	PlainUncounted               // rel: a segment without inner header does not take its number
 	LeftBehind                   // nic: a process that leaves is forgotten before what came for it is let go of
+	RunDeaf                      // nic: a run that waits for credit is not looked at when some comes
 	RunCutShort                  // nic: the messages of a run that find no room in a ring are passed over
 	LoneUnseen                   // rel: a damaged frame is taken if it has one short message, the next
 	RoomForgotten                // rel: the first packets of a run that is parted have no room
@@ -189,6 +190,7 @@ var names = [defects]string{
 	"committed-believed",
 	"plain-uncounted",
 	"left-behind",
+	"run-deaf",
 	"run-cut-short",
 	"lone-unseen",
 	"room-forgotten",

@@ -271,6 +271,7 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 		if rm := pr.remotes[remoteKey{k.Slot, k.Gen}]; rm != nil && k.Bytes > rm.granted {
 			e.counts[vni.NICCreditsReceived]++
 			rm.granted = k.Bytes
+			e.roomCame(rm)
 			if e.cfg.Defect != mutate.WaiterNotAdmitted {
 				e.admit(rm)
 			}

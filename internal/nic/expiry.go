@@ -9,6 +9,7 @@ import (
 type expiry struct {
 	next     clock.Time    // not later than any of these times
 	doomed   list[receive] // of processes that have gone, by when they end
+	short    list[send]    // runs that wait for credit, by when they end
 	recalled list[receive] // cancelled when their messages were on their way, by when they end
 }
 

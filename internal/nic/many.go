@@ -2,7 +2,6 @@ package nic
 
 import (
 	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -117,22 +116,11 @@ func (s *Straight) SendSegment(m *vni.StraightSend, messages [][]byte) (n int, e
 	return b.n, s.hold(b.n)
 }
 
-// MaySoon reports whether a message of n bytes that could not leave can as soon as its receiver gives credit, or the link has room. One
-// that is too long for a frame, or to be copied into a segment, never can; and without any credit that is used up, none comes back: it has
-// to be asked for.
+// MaySoon reports whether a message of n bytes that could not leave can soon (runcredit.go).
 func (s *Straight) MaySoon(m *vni.StraightSend, n int) bool {
-	if n > limits.EagerMessage || !s.ready() {
+	if !s.ready() {
 		return false
 	}
 	d := s.dest(m)
-	if d == nil || d.peer == nil || d.queue.n > 0 || !d.peer.ep.Up() {
-		return false
-	}
-	if rm := d.remote; rm.waiting.n > 0 || rm.admitted != nil || rm.granted == rm.returned {
-		return false
-	}
-	if s.e.cfg.Defect == mutate.RoomAwaitedInVain {
-		return true
-	}
-	return (d.peer.ep.Reliable() || n <= limits.CopiedMessage) && wire.FragLen+n <= d.peer.ep.MaxRecord(spaceFor(n))
+	return d != nil && d.peer != nil && d.queue.n == 0 && d.peer.ep.Up() && d.soon(s.e, n)
 }

@@ -291,6 +291,7 @@ func (e *Engine) expire() {
 		e.programs.Expire()
 		e.bury()
 		e.endRecalled()
+		e.endAwaited()
 		e.recallLate()
 	}
 	if e.names.Settle() {

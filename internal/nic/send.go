@@ -35,6 +35,7 @@ const (
 	sendReady                // in process.sched: takes turns
 	sendBlocked              // in peer.blocked: the pair is not open, or its window is full
 	sendCredit               // in remote.waiting: neither credit nor room for one more request
+	sendRoom                 // in expiry.short: a run that has used up the credit, and waits a little for more
 	sendPermission           // every byte that is permitted and described is posted; more will be (QNIX-42, QNIX-22)
 	sendLocal                // an inbound of another process of this NIC refers to it
 	sendPosted               // all is posted: waits for acknowledgement, acceptance, or both
@@ -105,6 +106,7 @@ type dest struct {
 	number   uint32    // of the next envelope
 	sends    int       // under way to it
 	over     bool      // the process has gone: to be forgotten with its last send
+	inVain   bool      // a run to it has waited for credit in vain, and nothing of one has left since: it does not wait again
 	doubted  bool      // when the session ends: messages to it may not have been delivered,
 	doubt    uint32    // from this number on
 	lone     wire.Lone // of messages to it,

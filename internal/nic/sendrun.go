@@ -3,6 +3,7 @@ package nic
 import (
 	"fmt"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
@@ -14,14 +15,15 @@ import (
 // to open, for the window, and behind older messages; while it waits it is the first of its line, so nothing of its process overtakes it.
 //
 //	command ─► lengths judged, and kept ─► turn: a segment ─► turn: a segment ─► … ─► all have left
-//	           │                                 └ no credit: it ends with as many as have left, and its process
-//	           └─ a process of this NIC: into its     sends the next by itself, which waits as it has to
-//	              ring, as many as have room
+//	           │                                 └ no credit, though it has waited a little (runcredit.go): it ends with
+//	           └─ a process of this NIC: into its     as many as have left, and its process sends the next by itself,
+//	              ring, as many as have room          which waits as it has to
 type sendRun struct {
 	lengths wire.Lengths // as loaded when the command was judged
 	data    []byte       // the messages, which the process can still write
 	sent    int
-	at      int // in data: of the next message
+	at      int        // in data: of the next message
+	until   clock.Time // waits for credit until then
 }
 
 // startRun takes a SendRun command.
@@ -107,7 +109,9 @@ func (e *Engine) runTurn(s *send) {
 		n, bytes = 1, first
 	}
 	if d.remote.credit() < stagedCosts(1, first) || recordBytes(n, bytes) > ep.MaxRecord(space) {
-		e.completeSend(s, vni.StatusOK)
+		if !e.awaitRoom(s, first) {
+			e.completeSend(s, vni.StatusOK)
+		}
 		return
 	}
 	b := ep.Reserve(e.now, space, recordBytes(n, bytes))
@@ -124,6 +128,7 @@ func (e *Engine) runTurn(s *send) {
 	}
 	e.countSent(s.p, uint64(n), uint64(bytes))
 	e.ways[WayRunSegment] += uint64(n)
+	d.inVain = false
 	r.sent += n
 	if r.at += bytes; r.sent == r.lengths.Count() {
 		e.completeSend(s, vni.StatusOK)

@@ -14,6 +14,7 @@ const (
 	WaySegment               // in a segment
 	WayRunFrame              // out, with others: in the link's own frame
 	WayRunSegment            // in a segment
+	WayRunAwaited            // runs that have waited for credit
 	WayRunPacked             // in, with others: into a batch at one go
 	WayRunApart              // one by one
 	WayPlaced                // in: a piece of a long message, to where it belongs
@@ -23,7 +24,7 @@ const (
 )
 
 // WayNames are the ways, in their order.
-var WayNames = [wayCount]string{"posted", "posted_kept", "frame", "lone", "segment", "run_frame", "run_segment", "run_packed", "run_apart",
+var WayNames = [wayCount]string{"posted", "posted_kept", "frame", "lone", "segment", "run_frame", "run_segment", "run_awaited", "run_packed", "run_apart",
 	"placed", "placed_run", "hurried"}
 
 // Ways says how many messages, pieces or polls have taken each way.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/idle"
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // Pause is how a caller waits between polls for room at a receiver, who reads a hundred microseconds and more before it polls. The
@@ -15,9 +16,6 @@ type Pause struct {
 }
 
 var pauses = sync.Pool{New: func() any { return new(Pause) }}
-
-// roomWait is for how long it is worth it: whoever has waited so long goes by the queue, where a message waits for permission without a core.
-const roomWait = idle.Awake
 
 // Pause begins to wait.
 func (p *Poller) Pause() *Pause {
@@ -30,7 +28,7 @@ func (p *Poller) Pause() *Pause {
 // Rest waits a moment. It reports whether it was the last that is worth it.
 func (w *Pause) Rest() (last bool) {
 	now := Now()
-	return now.Sub(w.begun) > roomWait || w.pace.Rest(now, idle.Relax, Now)
+	return now.Sub(w.begun) > limits.RoomWait || w.pace.Rest(now, idle.Relax, Now)
 }
 
 // End ends the wait.

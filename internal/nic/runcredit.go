@@ -1,0 +1,84 @@
+package nic
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Many messages to one process that have used up its credit wait a short time for more, before the next of them asks for permission. To
+// ask costs more than so many messages do, at both ends: what comes by permission is not whole when it is matched, and ends the batch of
+// an Inbox. The caller of the straight way waits by itself, with polls in between (direct.go); a run of a command waits here.
+//
+//	runTurn ── no credit ─► expiry.short ── credit comes ──────► ready
+//	                                     └─ limits.RoomWait ───► ends with as many as have left; in vain until one leaves
+
+// soon reports whether a message of n bytes that could not leave can as soon as its receiver gives credit, or the link has room. One
+// that is too long for a frame, or to be copied into a segment, never can; and without any credit that is used up, none comes back: it has
+// to be asked for.
+func (d *dest) soon(e *Engine, n int) bool {
+	if rm := d.remote; n > limits.EagerMessage || rm.waiting.n > 0 || rm.admitted != nil || rm.granted == rm.returned {
+		return false
+	}
+	if e.cfg.Defect == mutate.RoomAwaitedInVain {
+		return true
+	}
+	return (d.peer.ep.Reliable() || n <= limits.CopiedMessage) && wire.FragLen+n <= d.peer.ep.MaxRecord(spaceFor(n))
+}
+
+// awaitRoom parks a run, whose next message has n bytes, until there is credit. It is false if that is not worth it.
+func (e *Engine) awaitRoom(s *send, n int) bool {
+	if s.dest.inVain || !s.dest.soon(e, n) {
+		return false
+	}
+	s.node.remove()
+	s.state = sendRoom
+	s.run.until = e.now.Add(limits.RoomWait)
+	e.expiry.short.pushBack(&s.node)
+	e.expiry.at(s.run.until)
+	e.ways[WayRunAwaited]++
+	return true
+}
+
+// roomCame lets the runs take their turns that wait for credit of one process, which has given some.
+func (e *Engine) roomCame(rm *remote) {
+	if e.cfg.Defect == mutate.RunDeaf {
+		return
+	}
+	for n := e.expiry.short.head; n != nil; {
+		s := n.v
+		if n = n.next; s.dest.remote == rm {
+			e.ready(s)
+		}
+	}
+}
+
+// endAwaited ends the runs that have waited for long enough.
+func (e *Engine) endAwaited() {
+	for s := e.expiry.short.front(); s != nil; s = e.expiry.short.front() {
+		if s.run.until > e.now {
+			e.expiry.at(s.run.until)
+			return
+		}
+		s.dest.inVain = true
+		e.completeSend(s, vni.StatusOK)
+	}
+}
+
+// auditRuns looks whether a run waits for credit that is there, or beyond its time.
+func (e *Engine) auditRuns() error {
+	for n := e.expiry.short.head; n != nil; n = n.next {
+		s := n.v
+		first := s.run.lengths.At(s.run.sent)
+		switch rm := s.dest.remote; {
+		case e.expiry.next > s.run.until:
+			return fmt.Errorf("%v: a run waits for credit until %d, and nothing is looked at before %d", s.p, s.run.until, e.expiry.next)
+		case rm.waiting.n == 0 && rm.admitted == nil && rm.credit() >= stagedCosts(1, first):
+			return fmt.Errorf("%v: a run waits for credit for %d bytes, and there are %d", s.p, first, rm.credit())
+		}
+	}
+	return nil
+}
