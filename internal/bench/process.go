@@ -51,6 +51,9 @@ func (u *undo) open(ctx context.Context, at place) (*weft.Process, string, error
 		u.add(p.Close)
 		return p, p.NIC().Addr(), nil
 	}
+	// With one processor, which is what half of two gives, each yield of who waits would be the Go scheduler's affair, too. The roles of limits
+	// have as many.
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	socket, addr := at.listen, at.listen
 	if at.deployment != DeployedShared { // there it is that of a daemon which is there already
 		var err error

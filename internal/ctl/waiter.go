@@ -86,8 +86,7 @@ func (w *Waiter) look(ctx context.Context, ready func() bool) bool {
 	defer idle.Leave()
 	defer w.hooks.WaitsAt(-1)
 	done := ctx.Done()
-	start := sinceEpoch()
-	at := -1
+	begun, at := clock.Never, -1
 	for !ready() {
 		select {
 		case <-done:
@@ -99,7 +98,8 @@ func (w *Waiter) look(ctx context.Context, ready func() bool) bool {
 			w.hooks.WaitsAt(at)
 		}
 		now := sinceEpoch()
-		if now.Sub(start) >= w.hooks.Awake || w.pace.Rest(now, idle.Relax, sinceEpoch) {
+		begun = clock.Min(begun, now)
+		if now.Sub(begun) >= w.hooks.Awake || w.pace.Rest(now, idle.Relax, sinceEpoch) {
 			return false
 		}
 		if w.a.gone.Load() {

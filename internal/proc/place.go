@@ -95,6 +95,26 @@ func (p *Process) stage(pl *place, n uint64) error {
 	return nil
 }
 
+// stagePage stages a short receive in a page of the pool, if it lies in no region: there is nothing to be copied yet. Under mu, which most
+// receives so take once.
+func (p *Process) stagePage(r *request) bool {
+	if !r.receive || r.into == nil || r.both || r.length > limits.PageBytes {
+		return false
+	}
+	if region, _ := p.find(r.into); region != nil {
+		return false
+	}
+	first, ok := p.pool.take(1)
+	if !ok {
+		return false
+	}
+	o := r.op
+	o.place.first, o.place.pages, o.place.mem = first, 1, p.poolMem[first*limits.PageBytes:][:r.length]
+	r.memory(int32(first), 1)
+	o.out = r.into
+	return true
+}
+
 // takeTemporary finds a temporary region for n bytes, or makes one.
 func (p *Process) takeTemporary(pl *place, n uint64) (err error) {
 	p.mu.Lock()

@@ -222,7 +222,7 @@ func (p *Process) fill(r *request, parts [][]byte) {
 	case r.length == 0:
 		r.memory(vni.NoPool, 0)
 	default:
-		r.staged = true
+		r.staged = !p.stagePage(r)
 	}
 }
 

@@ -408,6 +408,38 @@ func TestBytesInRegionsAreNotStaged(t *testing.T) {
 	}
 }
 
+func TestAShortReceiveTakesAPageOfThePoolUnlessItLiesInARegion(t *testing.T) {
+	_, a, b := pair(t, smallGeometry, false)
+	r, err := b.Alloc(limits.PageBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := make([]byte, limits.PageBytes+1)
+	for _, c := range []struct {
+		into  []byte
+		pages int
+	}{{r.Bytes()[10:74], 0}, {heap[:64], 1}, {heap[:limits.PageBytes], 1}, {heap, 2}, {nil, 0}} {
+		clear(c.into)
+		op, err := b.StartRecv(Dest{}, AnyTag, c.into)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := b.pool.free[0].pages; smallGeometry.PoolPages-left != c.pages {
+			t.Errorf("%d bytes: %d pages of the pool taken, expected %d", len(c.into), smallGeometry.PoolPages-left, c.pages)
+		}
+		want := pattern(len(c.into), 5)
+		if err := a.Send(bg, app(t, "app/1"), 1, want); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := op.Wait(bg); err != nil || m.Len != len(want) || !bytes.Equal(c.into, want) {
+			t.Errorf("%d bytes: %+v, %v", len(c.into), m, err)
+		}
+		if left := b.pool.free[0].pages; left != smallGeometry.PoolPages {
+			t.Errorf("%d bytes: %d pages are not given back", len(c.into), smallGeometry.PoolPages-left)
+		}
+	}
+}
+
 func TestTemporaryRegionsAreKeptButNotAll(t *testing.T) {
 	n, a, b := pair(t, smallGeometry, false)
 	big := pattern(200_000, 2)
