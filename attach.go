@@ -71,7 +71,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	half := seg.Process()
 	w := &attachedWaiter{a.Waiter(ctl.Hooks{Listening: half.Listening, Sleeping: half.SetSleeping, WaitsAt: half.SetWaitsAt})}
 	id := half.Identity()
-	p := &Process{name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
+	p := &Process{time: realTime{}, name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
 	p.leave = a.Close
 	release := func() { p.closeErr = errors.Join(p.closeErr, a.Close(), a.Unmap()) }
 	options := proc.Options{Released: release, Names: attachedNames(conn), Patience: daemonPatience}

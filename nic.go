@@ -149,7 +149,7 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 		return nil, attachError(name, err)
 	}
 	w := &embeddedWaiter{n: n}
-	p := &Process{name: name, nic: n, addr: Address{n.id, slot, gen}}
+	p := &Process{time: realTime{}, name: name, nic: n, addr: Address{n.id, slot, gen}}
 	p.leave = sync.OnceValue(func() error { return n.forget(p, slot) })
 	way, err := n.newStraight(slot, gen)
 	if err != nil {

@@ -20,6 +20,7 @@ type Process struct {
 	closeNIC bool
 	groups   map[string]*Group // joined as it attached
 	names    nameCache
+	time     proc.Time
 	leave    func() error // when Close has ended every operation: the NIC forgets the process
 	closing  sync.Once
 	closeErr error

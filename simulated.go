@@ -4,8 +4,8 @@ import "github.com/weftnet/weft/internal/proc"
 
 // Simulated processes, those of package sim, have no NIC that this package has made.
 func init() {
-	proc.Public = func(half *proc.Process, leave func() error) any {
+	proc.Public = func(half *proc.Process, leave func() error, time proc.Time) any {
 		id := half.Identity()
-		return &Process{p: half, name: nameOf(id.Name), addr: Address{NICID(id.NIC), id.Slot, id.Gen}, leave: leave}
+		return &Process{p: half, time: time, name: nameOf(id.Name), addr: Address{NICID(id.NIC), id.Slot, id.Gen}, leave: leave}
 	}
 }

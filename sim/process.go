@@ -122,7 +122,7 @@ func (p *Process) taken(r driver.Result) {
 		p.refused(err)
 		return
 	}
-	p.Process = proc.Public(p.half, p.unregister).(*weft.Process)
+	p.Process = proc.Public(p.half, p.unregister, virtual{p}).(*weft.Process)
 	p.start(p.name, p.main, func(*task) { p.leave() })
 }
 

@@ -1,0 +1,47 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Time is the time that a process lives in, and what happens beside each other there: the machine's, or a simulator's.
+type Time interface {
+	Now() time.Time
+	Sleep(ctx context.Context, d time.Duration) error
+	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	Go(fn func())
+}
+
+// WaitUntil waits until ready returns true, and then returns nil. ready only loads atomics, or takes a lock that is held for no longer
+// than that; any goroutine may call it, until WaitUntil returns. It is called again after each Wake, and whenever something of the
+// process's has ended. WaitUntil fails with ctx's error, or with that of a process that has come to its end.
+func (p *Process) WaitUntil(ctx context.Context, ready func() bool) error {
+	if !p.enter() {
+		return &OpError{Op: "wait", Err: ErrClosed}
+	}
+	defer p.leave()
+	err := p.w.Wait(ctx, func() bool { return ready() || p.over() })
+	if errors.Is(err, ErrNICGone) {
+		p.fail()
+		err = nil
+	}
+	if err == nil && !ready() {
+		p.mu.Lock()
+		err = p.usable()
+		p.mu.Unlock()
+	}
+	if err != nil {
+		return &OpError{Op: "wait", Err: err}
+	}
+	return nil
+}
+
+// Wake has every WaitUntil of the process ask again whether it is ready.
+func (p *Process) Wake() {
+	if p.enter() {
+		p.w.Wake()
+		p.leave()
+	}
+}
