@@ -16,6 +16,7 @@ var acts = map[string]func(ctx context.Context, f *foothold){
 	"memory":      memory,
 	"stop":        traffic,
 	"flood":       flood,
+	"rings":       rings,
 	"tables":      tables,
 }
 

@@ -80,7 +80,10 @@ type vandal struct {
 }
 
 func newVandal(w *fabric, script []byte) *vandal {
-	g := vni.Geometry{Commands: 32, Contexts: 8, Descriptors: 4, PoolPages: 4}
+	return newVandalOf(w, "h/0", vni.Geometry{Commands: 32, Contexts: 8, Descriptors: 4, PoolPages: 4}, script)
+}
+
+func newVandalOf(w *fabric, name string, g vni.Geometry, script []byte) *vandal {
 	rw, ro := g.Sizes()
 	h := &vandal{script: script, rw: words(rw), e: w.engines[0]}
 	var err error
@@ -88,7 +91,7 @@ func newVandal(w *fabric, script []byte) *vandal {
 		w.t.Fatal(err)
 	}
 	h.v = h.seg.Process()
-	for i, n := range []string{"h/0", "a/0", "b/0"} {
+	for i, n := range []string{name, "a/0", "b/0"} {
 		if h.names[i], err = vni.ParseName(n); err != nil {
 			w.t.Fatal(err)
 		}
@@ -138,7 +141,7 @@ func (h *vandal) post(receive bool) {
 		vni.CodeMulticast, vni.CodeMulticastShort, vni.CodeSendRun, vni.CodeSendDatagram}
 	take, code := h.v.TakeSend, codes[int(h.next())%len(codes)]
 	if receive {
-		take, code = h.v.TakeReceive, [2]vni.Code{vni.CodeReceive, vni.CodeReceiveDatagram}[h.next()%2]
+		take, code = h.v.TakeReceive, [3]vni.Code{vni.CodeReceive, vni.CodeReceiveDatagram, vni.CodeReceiveRing}[h.next()%3]
 	}
 	i, ok := take()
 	if !ok || h.next()%16 == 0 {
