@@ -21,6 +21,7 @@ const loneRecord = leastBuffer
 // when the frame has left.
 type loneFrame struct {
 	link   []byte // the link's frame, which waits for it
+	told   bool   // it acknowledges what waits to be noted
 	staged [dataHead + loneRecord + wire.TagLen]byte
 }
 
@@ -47,9 +48,11 @@ func (e *Endpoint) CommitLone(now clock.Time, n int, out Flusher) {
 	s, m := e.live, e.m
 	l := &m.lone
 	b := l.staged[:]
-	m.settle() // so that an acknowledgement goes along
 	h := wire.Inner{Space: wire.Command, Seq: s.send[wire.Command].next}
-	s.piggyback(&h)
+	if l.told = m.tellDeferred(s, &h); !l.told {
+		m.settle() // so that an acknowledgement goes along
+		s.piggyback(&h)
+	}
 	h.Put(b[wire.OuterLen:])
 	n = s.packets.seal(wire.KindData, b, dataHead+n, nil)
 	if m.cfg.Post != nil {
@@ -61,11 +64,29 @@ func (e *Endpoint) CommitLone(now clock.Time, n int, out Flusher) {
 	out.Flush(now)
 }
 
+// tellDeferred puts the acknowledgements of the moment into a header if all that they say besides what is noted is the message that waits to
+// be: that can wait until the header is on its way.
+func (m *Module) tellDeferred(s *session, h *wire.Inner) bool {
+	d, w := &m.deferred, &s.receive[wire.Command]
+	if d.session != s || d.placed > 0 || d.inner.Seq != w.next || s.hasGap() {
+		return false
+	}
+	h.Flags = wire.AckCommand | wire.AckData
+	h.Ack[wire.Command], h.Ack[wire.Data] = d.inner.Seq, s.receive[wire.Data].ack()
+	return true
+}
+
 // KeepLone makes the segment of a record of n bytes that has left at now. It returns when Progress wants to be called, as Progress does.
 func (e *Endpoint) KeepLone(now clock.Time, n int) (next clock.Time) {
 	m := e.m
 	m.work, m.choked = 0, false
-	m.keepLone(now, e.live, n)
+	s := e.live
+	m.keepLone(now, s, n)
+	if m.lone.told {
+		if m.settle(); e.live == s {
+			s.told()
+		}
+	}
 	return m.nextPoll(now)
 }
 

@@ -129,6 +129,47 @@ func (p *poster) Post(now clock.Time, frame []byte) {
 	p.Commit(copy(p.buf, frame))
 }
 
+func TestALoneAnswerLeavesBeforeWhatItAcknowledgesIsNoted(t *testing.T) {
+	for _, gap := range []bool{false, true} {
+		w, a, b, e := joined(t, nil)
+		back := b.open(a)
+		var frame []byte
+		w.filter = func(from, _ *node, f []byte) bool {
+			frame = append(frame[:0], f...)
+			return false
+		}
+		a.lone(e, "question")
+		if back.Peek(frame) == nil {
+			t.Fatal("the question is not shown")
+		}
+		back.Take(w.now)
+		seq := b.m.deferred.inner.Seq
+		if gap { // then the answer is no place to tell of it without its being noted
+			back.live.receive[wire.Data].add(back.live.receive[wire.Data].next.Add(1), 1)
+		}
+		waits, acked := false, wire.Seq(0)
+		w.filter = func(from, _ *node, f []byte) bool {
+			h, ok := wire.ParseHead(f[wire.OuterLen:])
+			if waits, acked = b.m.deferred.session != nil, h.Ack[wire.Command]; !ok || h.Flags&wire.AckCommand == 0 {
+				t.Error("the answer acknowledges nothing")
+			}
+			return false
+		}
+		before := *back.Stats()
+		b.lone(back, "answer")
+		if waits == gap || acked != seq {
+			t.Errorf("gap %v: the answer left with what it acknowledges still to be noted: %v; it acknowledged %d, expected %d", gap, waits, acked, seq)
+		}
+		s := back.Stats()
+		if b.m.deferred.session != nil || s.FragReceives != before.FragReceives+1 || !gap && s.PiggybackedAcks != before.PiggybackedAcks+1 || !seq.Before(back.live.receive[wire.Command].next) {
+			t.Errorf("gap %v: the question is not noted behind its answer: %d received, %d acknowledged by another frame", gap, s.FragReceives-before.FragReceives, s.PiggybackedAcks-before.PiggybackedAcks)
+		}
+		if !gap && (back.live.acks.now || back.live.acks.at != clock.Never) {
+			t.Error("what the answer has acknowledged is to be acknowledged once more")
+		}
+	}
+}
+
 // What is shown must be good in every respect, and what is not is judged, and counted, as ever.
 func TestAFrameThatIsNotGoodInEveryRespectIsNeitherShownNorTaken(t *testing.T) {
 	w, a, b, e := joined(t, nil)
