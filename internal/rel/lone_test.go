@@ -170,6 +170,41 @@ func TestALoneAnswerLeavesBeforeWhatItAcknowledgesIsNoted(t *testing.T) {
 	}
 }
 
+func TestALoneMessageIsDeliveredBeforeItIsNotedAndOthersBehindThat(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	back := b.open(a)
+	var unnoted, noted int
+	b.deliver = func(_ *Endpoint, r wire.Record) {
+		if b.m.deferred.session != nil {
+			unnoted++
+		} else {
+			noted++
+		}
+		b.got[string(r.Payload())]++
+	}
+	a.lone(e, "lone")
+	w.runUntil(time.Millisecond, "lone", func() bool { return b.got["lone"] == 1 })
+	if unnoted != 1 || noted != 0 {
+		t.Errorf("delivered before it was noted %d times, and behind that %d times", unnoted, noted)
+	}
+	if s := back.Stats(); s.FragReceives != 1 || s.FastReceives != 0 || b.m.deferred.session != nil {
+		t.Errorf("%d segments are noted in all, %d of them as taken; want one that was not", s.FragReceives, s.FastReceives)
+	}
+	unnoted = 0
+	a.frag(e, wire.Command, "two in")
+	a.frag(e, wire.Command, "a segment")
+	a.frag(e, wire.Data, "of the other space")
+	w.runUntil(time.Millisecond, "the others", func() bool { return len(b.got) == 4 })
+	if unnoted != 0 || noted != 3 {
+		t.Errorf("of three others %d were delivered before they were noted", unnoted)
+	}
+	w.run(time.Second)
+	if s := e.Stats(); s.Resends != 0 || s.SegmentsAcked != s.FragSends+s.ChunkSends {
+		t.Errorf("%d resends; %d segments acknowledged of %d", s.Resends, s.SegmentsAcked, s.FragSends+s.ChunkSends)
+	}
+	w.quiet()
+}
+
 // What is shown must be good in every respect, and what is not is judged, and counted, as ever.
 func TestAFrameThatIsNotGoodInEveryRespectIsNeitherShownNorTaken(t *testing.T) {
 	w, a, b, e := joined(t, nil)

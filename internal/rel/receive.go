@@ -14,7 +14,9 @@ import (
 // fails: a frame of no use is counted by cause.
 func (m *Module) Receive(now clock.Time, from netip.AddrPort, frame []byte) {
 	m.receive(now, from, frame)
-	m.settle()
+	if m.deferred.placed > 0 {
+		m.settle()
+	}
 }
 
 // ReceiveRun takes frames of size bytes each, the last perhaps fewer, that came one behind the other from the given address
@@ -163,12 +165,18 @@ func (m *Module) receiveControl(now clock.Time, s *session, k wire.Kind, body []
 	}
 }
 
-// receiveSegment takes a segment: it notes that it has come, delivers what is new, and takes the acknowledgements that it brought.
+// receiveSegment takes a segment: it notes that it has come, delivers what is new, and takes the acknowledgements that it brought. A lone
+// short message is delivered first.
 func (m *Module) receiveSegment(now clock.Time, s *session, o wire.Outer, body []byte, length int) {
 	h, records, err := m.parseSegment(s, o.Kind, body)
 	if err != nil {
 		m.hear(now, s, o.Counter)
 		s.endpoint.stats.Malformed++
+		return
+	}
+	if s.alone(&h, records) {
+		m.deferred = deferred{session: s, at: now, counter: o.Counter, kind: o.Kind, inner: h, frames: 1, bytes: length}
+		m.deliver(now, s, records)
 		return
 	}
 	w := &s.receive[h.Space]
@@ -182,6 +190,13 @@ func (m *Module) receiveSegment(now clock.Time, s *session, o wire.Outer, body [
 	if what != arrivedHigh {
 		m.receivePiggyback(now, s, &h)
 	}
+}
+
+// alone reports whether a segment has one short message, and is the next where nothing is missing: mostly the message is awaited, and is
+// delivered before it is noted (settle.go).
+func (s *session) alone(h *wire.Inner, records []byte) bool {
+	w := &s.receive[wire.Command]
+	return h.Space == wire.Command && h.Seq == w.next && !w.gap() && s.open && !s.reliable && wire.LoneFrag(records)
 }
 
 // parseSegment reads the body of a Data frame or of a Plain, whose segment is the next of the command space.

@@ -8,8 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Two kinds of frames are noted after their payload has been handed over (USNIC-38, USNIC-39):
+// Three kinds of frames are noted after their payload has been handed over (USNIC-38, USNIC-39):
 //
+//   - a short message alone in its frame, so that its answer, which takes the acknowledgement along (lone.go), need not wait for that
 //   - a short message that the caller has taken out of the link itself (Peek, Take), so that it is on its way to its process while, or
 //     after, its answer is made
 //   - pieces of a long message that come one behind the other as expected (expected.go), so that they are noted together
@@ -24,9 +25,10 @@ type deferred struct {
 	counter uint64     // packet counter of the newest frame
 	kind    wire.Kind  // of it
 	inner   wire.Inner // of the first segment
+	taken   bool       // the frame has not been counted either: the caller has taken it
 	frames  int        // that have come, with numbers one behind the other
 	bytes   int        // of those frames
-	placed  int        // bytes of payload that are in their place; 0 of a message that was taken
+	placed  int        // bytes of payload that are in their place; 0 of a message
 }
 
 // settle notes what waits. It comes before all else that looks at the session.
@@ -41,9 +43,9 @@ func (m *Module) Settle() { m.settle() }
 
 func (m *Module) settleDeferred() {
 	d := &m.deferred
-	s, placed := d.session, d.placed
-	d.session, d.placed = nil, 0
-	if placed == 0 {
+	s, placed, taken := d.session, d.placed, d.taken
+	d.session, d.placed, d.taken = nil, 0, false
+	if taken {
 		m.received++
 		s.endpoint.stats.Receives++
 		s.endpoint.stats.FastReceives++
@@ -144,5 +146,5 @@ func (s *session) nextSegment(body []byte, h *wire.Inner) (records []byte, ok bo
 // Take takes the frame of the last Peek, whose record the caller delivers. Nothing of the Module may have been called since.
 func (e *Endpoint) Take(now clock.Time) {
 	d := &e.m.deferred
-	d.session, d.at = e.live, now
+	d.session, d.at, d.taken = e.live, now, true
 }
