@@ -74,6 +74,7 @@ func (e *Engine) Guard(slot uint16, gen uint32, f Filter) bool {
 // guard is the filter of a process, with the message that it looks at, so that none is allocated.
 type guard struct {
 	filter Filter
+	bytes  bool // it judges by them: see judged.go
 	seen   Arrival
 }
 

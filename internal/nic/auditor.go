@@ -162,7 +162,7 @@ func (a *Auditor) remotes() error {
 func (e *Engine) auditOrder() error {
 	for p := range e.procs.all {
 		for _, src := range p.sources {
-			if first := src.early.front(); first != nil && src.named && first.env.Number == src.expected {
+			if first := src.early.front(); first != nil && src.named && first.env.Number == src.expected && !first.lacksBytes() {
 				return fmt.Errorf("%v: message %d of slot %d of NIC %d is parked, and is the one expected", p, src.expected, src.key.slot, src.nic)
 			}
 		}

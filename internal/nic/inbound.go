@@ -288,6 +288,7 @@ func (e *Engine) finish(inb *inbound) {
 	e.grants.drop(e, inb)
 	switch {
 	case inb.recv == nil:
+		e.bytesCame(inb)
 	case inb.staging != nil:
 		e.drain(inb)
 	default:
@@ -326,7 +327,9 @@ func (e *Engine) abort(inb *inbound) {
 			inb.peer.in.remove(inb.id)
 		}
 		e.grants.drop(e, inb)
+		e.leaveLine(inb)
 		e.void(inb)
+		e.release(inb.src) // it may have waited in its turn for its bytes
 		return
 	}
 	e.freeInbound(inb)

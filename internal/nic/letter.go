@@ -91,8 +91,14 @@ func (e *Engine) takeLetter(nic uint64, l *wire.Letter, parts [][]byte, n uint64
 	}
 	if p.guard != nil {
 		m := Arrival{From: name, Addr: from, Tag: l.Tag, Length: n}
-		if nic != e.cfg.ID {
+		switch {
+		case nic != e.cfg.ID:
 			m.Payload = parts[0]
+		case p.guard.bytes: // a copy, behind which its sender cannot change them
+			m.Payload = e.transit.take(int(n))
+			copyOut(m.Payload, parts)
+			defer e.transit.give(m.Payload)
+			parts = [][]byte{m.Payload}
 		}
 		if e.drops(p.guard, m) {
 			return

@@ -54,6 +54,10 @@ func (e *Engine) localEnvelope(s *send) {
 
 // stageLocal frees the sender of a message that nobody waits for yet, if the message is short and there is room.
 func (e *Engine) stageLocal(inb *inbound) {
+	if inb.parked() { // it waits for room to be judged
+		e.release(inb.src)
+		return
+	}
 	s, cost := inb.local, int(stagedCost(inb.length))
 	if inb.length > limits.EagerMessage || s.refill != nil || !e.charge(inb, cost) {
 		return

@@ -127,7 +127,7 @@ func (e *Engine) inOrder(src *source, number uint32) bool {
 // arrive matches an envelope that has come, or parks it.
 func (e *Engine) arrive(inb *inbound) {
 	src := inb.src
-	if e.inOrder(src, inb.env.Number) {
+	if e.inOrder(src, inb.env.Number) && !e.awaitsBytes(inb) {
 		e.offer(inb)
 		e.advance(src)
 		return
@@ -152,7 +152,7 @@ func (e *Engine) advance(src *source) {
 func (e *Engine) release(src *source) {
 	for {
 		inb := src.early.front()
-		if inb == nil || !e.inOrder(src, inb.env.Number) {
+		if inb == nil || !e.inOrder(src, inb.env.Number) || e.awaitsBytes(inb) {
 			return
 		}
 		inb.node.remove()

@@ -129,6 +129,9 @@ func (h forPrograms) Guard(name vni.Name, f program.GuardFunc) {
 	for p := range e.procs.all {
 		if p.name == name && p.slot != 0 {
 			p.guardBy(f)
+			for _, src := range sorted(p.sources) { // what has waited for its bytes need not any more
+				e.release(src)
+			}
 		}
 	}
 }
@@ -136,7 +139,7 @@ func (h forPrograms) Guard(name vni.Name, f program.GuardFunc) {
 // guardBy puts a program's filter in front of a process.
 func (p *process) guardBy(f ProgramFilter) {
 	if p.guard = nil; f != nil {
-		p.guard = &guard{filter: func(m *Arrival) bool { return f(m.Addr.NIC, m.Payload) }}
+		p.guard = &guard{bytes: true, filter: func(m *Arrival) bool { return f(m.Addr.NIC, m.Payload) }}
 	}
 }
 

@@ -1,0 +1,65 @@
+package nic
+
+import (
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// A filter that judges by the bytes, as programs do, must have them before the message is matched, and they must be those that the
+// receiver gets. So in front of such a filter a message of up to EagerMessage bytes has its turn when all of it is in the NIC's
+// own memory:
+//
+//	in one piece from another NIC ─────────────────────────────► filter ─► matched
+//	in several, or asking for permission: parked ── all here ──► filter ─► matched
+//	of this NIC: copied; without room for that parked ─────────► filter ─► matched
+//
+// What is longer, and what its process describes piece by piece, is judged without its bytes.
+
+// awaitsBytes reports whether a message whose turn it is must wait for its bytes, so that its filter can judge it. It sees to it that they
+// come.
+func (e *Engine) awaitsBytes(inb *inbound) bool {
+	if !inb.lacksBytes() {
+		return false
+	}
+	switch {
+	case inb.kind == inboundLocal:
+		return !e.judgeLocal(inb)
+	case inb.kind == inboundRequest && inb.staging == nil && inb.grant.in == nil:
+		e.stageRequest(inb)
+	}
+	return !inb.done
+}
+
+// lacksBytes reports whether a message has yet to come that its filter judges by its bytes.
+func (inb *inbound) lacksBytes() bool {
+	g := inb.src.p.guard
+	return g != nil && g.bytes && !inb.done && inb.kind != inboundVoid && inb.length <= limits.EagerMessage &&
+		(inb.local == nil || inb.local.refill == nil)
+}
+
+// judgeLocal copies a message of a process of this NIC and has it judged: its sender could change its own memory behind the filter's
+// back. It returns false if there is no room for the copy yet.
+func (e *Engine) judgeLocal(inb *inbound) bool {
+	if inb.charged == 0 && !e.charge(inb, int(stagedCost(inb.length))) {
+		return false
+	}
+	s := inb.local
+	inb.staging = e.staging.take(int(inb.length))
+	copyOut(inb.staging, s.frag.Parts)
+	inb.done, inb.got, inb.local = true, inb.length, nil
+	status := vni.StatusOK
+	if inb.kind, inb.passed = inboundStaged, true; e.filtered(inb.src, &inb.env, inb.length, inb.staging) {
+		e.unstage(inb)
+		inb.kind = inboundVoid
+		status = vni.StatusFiltered
+	}
+	e.completeSend(s, status)
+	return true
+}
+
+// bytesCame notes that all bytes of a message have come which may have waited for them to be judged.
+func (e *Engine) bytesCame(inb *inbound) {
+	if g := inb.src.p.guard; g != nil && inb.parked() {
+		e.release(inb.src)
+	}
+}
