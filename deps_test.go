@@ -31,7 +31,7 @@ vni, rel < names, coll, relay, program            pdl/vm < program
 clock < hsn
 clock < idle < poller, ctl, daemon                registry < ctl
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
-weft < sim, inflight                              sim < sweep
+weft < sim, inflight                              sim, pdl < sweep
 inflight, together, hostile < bench < demo        payload, together < demo
 vni, ctl < hostile                                payload < bench
 testbed, payload < bench/limit < bench

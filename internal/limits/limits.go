@@ -534,10 +534,10 @@ const (
 
 	// ProgramBudget is how many instructions one activation executes at most. Most take a nanosecond, and the dearest, a SEND, half a
 	// microsecond: so no activation holds a NIC for long.
-	ProgramBudget = 10_000
+	ProgramBudget = 20_000
 
-	// ProgramPoll is what programs may cost one poll of a NIC that has nothing else to do, in instructions: twice an activation.
-	ProgramPoll = 2 * ProgramBudget
+	// ProgramPoll is what programs may cost one poll of a NIC that has nothing else to do, in instructions: an activation.
+	ProgramPoll = ProgramBudget
 
 	// ProgramShare is what they may cost for each other thing that a poll has done, be it a frame, a command or a packet, in
 	// instructions: a tenth of the 160 ns that the cheapest takes.

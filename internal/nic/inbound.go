@@ -214,10 +214,11 @@ func (e *Engine) offer(inb *inbound) {
 	p.account.Unexpected++
 	inb.at = e.now
 	p.stray.add(inb)
-	switch inb.kind {
-	case inboundRequest:
+	switch {
+	case inb.done: // it has waited for its bytes in its turn
+	case inb.kind == inboundRequest:
 		e.stageRequest(inb)
-	case inboundLocal:
+	case inb.kind == inboundLocal:
 		e.stageLocal(inb)
 	}
 }

@@ -96,6 +96,15 @@ func (pr *Peer) Audit() error {
 	return nil
 }
 
+// Room is what the messages to a NIC's programs have taken of its window, and what those of it that were handled here have yet to be given
+// back; when nothing is under way, the one here is the other there.
+func (t *Table) Room(nic uint64) (taken, owed int) {
+	if pr := t.nic.Peer(nic); pr != nil {
+		return pr.inFlight, pr.owed
+	}
+	return 0, 0
+}
+
 // Leaks says what is left; nothing may be when no message is under way.
 func (t *Table) Leaks() error {
 	if t.Quiet() && len(t.prepared) == 0 && t.local == 0 {

@@ -25,11 +25,12 @@ type Totals struct {
 	Claims          uint64 `json:"claims"`      // to contested names
 	Datagrams       uint64 `json:"datagrams"`   // from NIC to NIC
 	DatagramsCame   uint64 `json:"datagrams_came"`
-	Nonsense        uint64 `json:"nonsense"`  // records of NICs that have gone bad
-	Delivered       uint64 `json:"delivered"` // messages that a process has received
-	Inboxes         uint64 `json:"inboxes"`   // of those, by an Inbox
-	Cancelled       uint64 `json:"cancelled"` // operations that a deadline ended
-	Failed          uint64 `json:"failed"`    // operations that a lost peer ended
+	Activations     uint64 `json:"activations"` // of programs in NICs
+	Nonsense        uint64 `json:"nonsense"`    // records of NICs that have gone bad
+	Delivered       uint64 `json:"delivered"`   // messages that a process has received
+	Inboxes         uint64 `json:"inboxes"`     // of those, by an Inbox
+	Cancelled       uint64 `json:"cancelled"`   // operations that a deadline ended
+	Failed          uint64 `json:"failed"`      // operations that a lost peer ended
 	Faults          Faults `json:"faults"`
 	Ways            Ways   `json:"ways"`
 	Retransmissions uint64 `json:"retransmissions"`
@@ -99,8 +100,8 @@ func (r *Report) Write(w io.Writer) {
 		}
 		fmt.Fprintf(w, "    replay: %s\n", f.Replay)
 	}
-	fmt.Fprintf(w, "%d seeds in %.1f s: %d NICs, %d processes, %d messages of %.1f GB, %d calls, %d PUT, %d GET, %d regions closed, %d multicasts, %d collective operations, %d contested names, %d of %d datagrams, %d records of nonsense\n",
-		r.Seeds, r.Seconds, r.NICs, r.Processes, r.Messages, float64(r.Bytes)/1e9, r.Calls, r.Puts, r.Gets, r.Regions, r.Multicasts, r.Collectives, r.Claims, r.DatagramsCame, r.Datagrams, r.Nonsense)
+	fmt.Fprintf(w, "%d seeds in %.1f s: %d NICs, %d processes, %d messages of %.1f GB, %d calls, %d PUT, %d GET, %d regions closed, %d multicasts, %d collective operations, %d contested names, %d of %d datagrams, %d records of nonsense, %d activations of programs\n",
+		r.Seeds, r.Seconds, r.NICs, r.Processes, r.Messages, float64(r.Bytes)/1e9, r.Calls, r.Puts, r.Gets, r.Regions, r.Multicasts, r.Collectives, r.Claims, r.DatagramsCame, r.Datagrams, r.Nonsense, r.Activations)
 	fmt.Fprintf(w, "%d messages delivered; %d operations cancelled, %d failed; %d retransmissions\n",
 		r.Delivered, r.Cancelled, r.Failed, r.Retransmissions)
 	var faults []string

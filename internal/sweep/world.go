@@ -100,6 +100,11 @@ func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
 	for _, v := range talked {
 		w.l.violate("%s", v)
 	}
+	built, activations := runWorkshop(seed, d)
+	for _, v := range built {
+		w.l.violate("%s", v)
+	}
+	w.totals.Activations = activations
 	w.totals.Ways.add(ways)
 	w.totals.Claims = claims
 	w.totals.Collectives, w.totals.Violations = done, uint64(len(w.l.violations))
