@@ -38,7 +38,8 @@ testbed, payload < bench/limit < bench
 payload, together, inflight < soak
 registry < registry/file                          limits, registry < registry/gossip
 proc, poller, link/{mem,fault,capture,udp,xdp}, registry/{file,gossip}, ctl < daemon
-NONE < pdl/prog, pdl/prog/opgen      pdl/prog < pdl, pdl/vm      pdl/vm < pdl/vm/mem
+NONE < pdl/prog, pdl/prog/opgen, pdl/pdltest      pdl/prog < pdl, pdl/vm      pdl/vm < pdl/vm/mem
+wire, pdl/vm < pdl/ebpf
 everything < cmd/weft
 `
 

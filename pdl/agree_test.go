@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weftnet/weft/pdl/pdltest"
 	"github.com/weftnet/weft/pdl/prog"
 	"github.com/weftnet/weft/pdl/vm"
 )
@@ -159,7 +160,7 @@ func TestMachineAndEvaluatorAgree(t *testing.T) {
 	count := make(map[ending]int)
 	seen := make(map[prog.Op]bool)
 	for seed := range uint64(programs) {
-		src := randomProgram(rand.New(rand.NewPCG(seed, 0)))
+		src := pdltest.Program(rand.New(rand.NewPCG(seed, 0)))
 		for _, late := range []bool{false, true} {
 			d, ends, m := compare(src, seed, late)
 			if d != "" {
@@ -193,7 +194,7 @@ func TestMachineAndEvaluatorAgree(t *testing.T) {
 func FuzzAgree(f *testing.F) {
 	f.Add(uint64(1), false)
 	f.Fuzz(func(t *testing.T, seed uint64, late bool) {
-		src := randomProgram(rand.New(rand.NewPCG(seed, 0)))
+		src := pdltest.Program(rand.New(rand.NewPCG(seed, 0)))
 		if d, _ := disagreement(src, seed, late); d != "" {
 			t.Fatalf("%s\n%s", d, src)
 		}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weftnet/weft/pdl/pdltest"
 )
 
 // samples returns the two programs of the paper, which are not part of this project.
@@ -155,7 +157,7 @@ func TestTheParserReadsWhatTheGrammarDerives(t *testing.T) {
 func TestFormattedProgramsAreTheSame(t *testing.T) {
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		src := randomProgram(random)
+		src := pdltest.Program(random)
 		comments := 0
 		var b strings.Builder
 		for c := range strings.SplitSeq(strings.TrimSuffix(src, ";\n"), ";") {
@@ -202,7 +204,7 @@ func TestFormat(t *testing.T) {
 // leaves its meaning as it is.
 func FuzzCompile(f *testing.F) {
 	for seed := range uint64(5) {
-		f.Add([]byte(randomProgram(rand.New(rand.NewPCG(seed, 0)))))
+		f.Add([]byte(pdltest.Program(rand.New(rand.NewPCG(seed, 0)))))
 	}
 	if b, err := os.ReadFile("testdata/errors.pdl"); err == nil {
 		for c := range bytes.SplitSeq(b, []byte("---\n")) {

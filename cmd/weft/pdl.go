@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/pdl/ebpf"
 	"github.com/weftnet/weft/pdl/prog"
 )
 
@@ -34,11 +35,15 @@ func show(c *cobra.Command, err error) error {
 }
 
 func newPDLCheckCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "check FILE...",
+	var target string
+	c := &cobra.Command{
+		Use:   "check [--target vm|xdp] FILE...",
 		Short: "Say what is wrong with sources, and what is odd",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
+			if target != "vm" && target != "xdp" {
+				return usageError("--target %q: expected vm, the virtual machine of a NIC, or xdp, the kernel's driver", target)
+			}
 			bad := false
 			for _, file := range files {
 				src, err := os.ReadFile(file)
@@ -52,6 +57,12 @@ func newPDLCheckCommand() *cobra.Command {
 				if err != nil {
 					fmt.Fprintln(c.ErrOrStderr(), err)
 					bad = true
+				} else if target == "xdp" {
+					m, err := pdl.Compile(file, src)
+					if err != nil {
+						return show(c, err)
+					}
+					bad = !resides(c.ErrOrStderr(), file, string(src), m) || bad
 				}
 			}
 			if bad {
@@ -60,6 +71,22 @@ func newPDLCheckCommand() *cobra.Command {
 			return nil
 		},
 	}
+	c.Flags().StringVar(&target, "target", "vm", "vm, or xdp: also say why a program cannot reside in the kernel's driver")
+	return c
+}
+
+// resides prints why a program cannot reside in the driver, each reason with its line of the source. It reports whether there is none.
+func resides(w io.Writer, file, source string, m *prog.Module) bool {
+	reasons := ebpf.Check(m)
+	lines := strings.Split(source, "\n")
+	for _, r := range reasons {
+		if r.Line < 1 || r.Line > len(lines) {
+			fmt.Fprintf(w, "%s: cannot reside in the driver: %s\n", file, r.Why)
+			continue
+		}
+		fmt.Fprintf(w, "%s:%d: cannot reside in the driver: %s\n    %s\n", file, r.Line, r.Why, strings.TrimRight(lines[r.Line-1], " \t\r"))
+	}
+	return len(reasons) == 0
 }
 
 func newPDLFormatCommand() *cobra.Command {

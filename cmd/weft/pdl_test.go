@@ -42,6 +42,32 @@ func TestPDLCheckShowsErrorsAndWarnings(t *testing.T) {
 	}
 }
 
+func TestPDLCheckSaysWhetherAProgramCanResideInTheDriver(t *testing.T) {
+	can := source(t, "can.pdl", `program can: var i, n; triggers 1; begin while i < 9 or n < 9 do n = n + 1; send n len 8 as 1 to other; send n len 8 as 1 to other end;
+message 1: begin i = 0; while i < packetlen do begin n = n + packetbyte[i]; i = i + 1 end; send n len 8 as packet[1] to packet[0] at source end; end`)
+	if status, stdout, stderr := weft("pdl", "check", "--target", "xdp", can); status != 0 || stdout != "" || stderr != "" {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	cannot := source(t, "cannot.pdl", "program x: var n; triggers 1; begin end; message 1: begin\n  while packet[0] <> n do\n    n = n * 3;\n"+
+		"  send n len 8 as 1 to 2 at source;\n\tif n > 1 then send n len 8 as 1 to 2 at source end; end")
+	if status, stdout, stderr := weft("pdl", "check", cannot); status != 0 || stdout != "" || stderr != "" {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	status, stdout, stderr := weft("pdl", "check", "--target", "xdp", can, cannot)
+	for _, want := range []string{
+		cannot + ":2: cannot reside in the driver: it cannot be seen that this loop ends",
+		"\n      while packet[0] <> n do\n" + cannot + ":5: cannot reside in the driver: a second SEND",
+		"\n    \tif n > 1 then send",
+	} {
+		if status != exitFailed || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("status %d, %q, %q; want %q", status, stdout, stderr, want)
+		}
+	}
+	if status, _, stderr := weft("pdl", "check", "--target", "card", can); status != exitUsage || !strings.Contains(stderr, "expected vm") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+}
+
 func TestPDLFormatPrintsOrWritesBack(t *testing.T) {
 	file := source(t, "x.pdl", "program x: begin await end; end")
 	const want = "PROGRAM x:\nBEGIN\n    AWAIT;\nEND;\nEND;\n"

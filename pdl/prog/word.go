@@ -149,6 +149,22 @@ func Fuse(code []Word) {
 	}
 }
 
+// Apart returns the instruction without the one that it is paired with, which follows it as before.
+func (w Word) Apart() Word {
+	if e, ok := w.Op().Effect(); ok && e.Then != 0 {
+		return w&^0xff | Word(firsts[w.Op()])
+	}
+	return w
+}
+
+// firsts has for each opcode that does two the one that does the first.
+var firsts = func() (l [opEnd]Op) {
+	for of, pair := range pairs {
+		l[pair] = of[0]
+	}
+	return l
+}()
+
 // String returns the opcode's name.
 func (op Op) String() string {
 	if e, ok := op.Effect(); ok {

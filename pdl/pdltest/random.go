@@ -1,4 +1,5 @@
-package pdl
+// Package pdltest writes random programs that mean something, for tests of what compiles and runs them.
+package pdltest
 
 import (
 	"fmt"
@@ -13,6 +14,10 @@ type writer struct {
 	loops int // variables that count loops, which nothing else assigns to
 	depth int
 	init  bool
+
+	resident bool // the program is to be one that a driver takes:
+	sent     bool // there is a SEND in this handler, which is to be the only one
+	inLoop   int
 }
 
 // scalars, arrays and their sizes: enough of both that some lie in registers and some do not.
@@ -21,12 +26,16 @@ var (
 	arrays  = map[string]int{"p": 4, "q": 7, "big": 250}
 )
 
-// randomProgram writes a program with triggers 1 and 2.
-func randomProgram(r *rand.Rand) string {
-	w := &writer{Rand: r}
+// Program writes a program with triggers 1 and 2.
+func Program(r *rand.Rand) string { return program(&writer{Rand: r}) }
+
+// Resident writes one that sends at most once in an activation, and that to where the message came from.
+func Resident(r *rand.Rand) string { return program(&writer{Rand: r, resident: true}) }
+
+func program(w *writer) string {
 	init, one, two := w.handler(true), w.handler(false), w.handler(false)
 	w.b.Reset()
-	fmt.Fprintf(&w.b, "PROGRAM random:\nCONST k = %d, far = %s, mask = 7;\nVAR a, b, c, d, x, p[4], q[mask], big[250]", 1+r.IntN(100)-200*r.IntN(2), w.number())
+	fmt.Fprintf(&w.b, "PROGRAM random:\nCONST k = %d, far = %s, mask = 7;\nVAR a, b, c, d, x, p[4], q[mask], big[250]", 1+w.IntN(100)-200*w.IntN(2), w.number())
 	for i := range w.loops {
 		fmt.Fprintf(&w.b, ", i%d", i)
 	}
@@ -36,7 +45,7 @@ func randomProgram(r *rand.Rand) string {
 
 func (w *writer) handler(init bool) string {
 	w.b.Reset()
-	w.init, w.depth = init, 0
+	w.init, w.depth, w.sent = init, 0, false
 	w.block(3 + w.IntN(8))
 	return w.b.String()
 }
@@ -74,7 +83,16 @@ func (w *writer) stmt() {
 	case 6:
 		w.b.WriteString("DISPLAY " + w.expr(3))
 	case 7:
+		if w.resident && (w.init || w.sent || w.inLoop > 0) {
+			w.b.WriteString("a = a + 1")
+			return
+		}
+		w.sent = true
 		fmt.Fprintf(&w.b, "SEND %s LEN %s AS %s TO %s", w.place(), w.length(), w.pick("1", "2", w.varying()), w.pick("5", "peer", "1 + "+w.varying()))
+		if w.resident {
+			w.b.WriteString(" AT SOURCE")
+			return
+		}
 		w.b.WriteString(w.pick("", " AT 1:2:3:4:5:6:7:8", " AT node", ` AT "no-de"`, " AT "+w.expr(1)))
 	case 8:
 		fmt.Fprintf(&w.b, "DELIVER %s OFFSET %s INTO %s LEN %s", w.place(), w.pick("0", "8", w.varying()), w.pick("1", "2", "mask"), w.length())
@@ -90,8 +108,11 @@ func (w *writer) stmt() {
 		w.moves()
 	case 11:
 		ends := []string{"AWAIT", "STOP", "PASS", "DROP"}
-		if w.init {
+		switch {
+		case w.init:
 			ends = ends[:1]
+		case w.resident && w.sent:
+			ends = []string{"AWAIT", "STOP", "DROP"}
 		}
 		if w.IntN(4) == 0 {
 			w.b.WriteString(w.pick(ends...))
@@ -120,7 +141,11 @@ func (w *writer) moves() {
 		case 4:
 			fmt.Fprintf(&w.b, "%s = %s; ", v, w.pick("a + 1", "p[0]", "q[1] * 3", "7"))
 		case 5:
-			w.b.WriteString(w.pick("SET FLAG 1; ", "SEND c LEN 1 AS 1 TO 1; ", "CLEAR LOCK 2; ", "c = LOCK(1); ", "DISPLAY c; "))
+			send := "SEND c LEN 1 AS 1 TO 1; "
+			if w.resident {
+				send = "SET FLAG 2; "
+			}
+			w.b.WriteString(w.pick("SET FLAG 1; ", send, "CLEAR LOCK 2; ", "c = LOCK(1); ", "DISPLAY c; "))
 		case 6:
 			fmt.Fprintf(&w.b, "IF %s THEN %s = 1; ", w.pick("p[1] > 2", "c < 3", "d AND 1"), v)
 		case 7:
@@ -161,6 +186,8 @@ func (w *writer) while() {
 // turn writes the body of a loop that counts i.
 func (w *writer) turn(i string) {
 	w.b.WriteString("BEGIN ")
+	w.inLoop++
+	defer func() { w.inLoop-- }()
 	for range w.IntN(3) {
 		w.stmt()
 		w.b.WriteString("; ")

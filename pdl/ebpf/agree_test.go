@@ -1,0 +1,84 @@
+package ebpf_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/pdl/ebpf"
+	"github.com/weftnet/weft/pdl/pdltest"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// disagreement runs messages through the virtual machine and through the kernel, and says where they differ, "" if they do not. ends
+// are how the activations have ended.
+func (b *bench) disagreement(src string, seed uint64) (difference string, ends []vm.Outcome) {
+	m, err := pdl.Compile("random.pdl", []byte(src))
+	if err != nil {
+		return err.Error(), nil
+	}
+	v := newMachine(b.t, m)
+	if o := v.machine.Start(programID); o != vm.Awaiting {
+		return "", []vm.Outcome{o}
+	}
+	v.effects = nil
+	k := b.load(m)
+	defer k.close()
+	v.sync(k)
+	random := rand.New(rand.NewPCG(seed, 1))
+	for n := range 6 {
+		packet := make([]byte, 40-random.IntN(40)*random.IntN(2)*random.IntN(2))
+		for i := range packet {
+			packet[i] = byte(random.Uint32())
+		}
+		trigger := uint32(1 + random.IntN(2))
+		want := v.machine.Dispatch(&vm.Message{Program: programID, Trigger: trigger, Source: peerNIC, Payload: packet})
+		ends = append(ends, want)
+		got := k.send(trigger, packet)
+		if d := v.differs(k, want, got); d != "" {
+			return fmt.Sprintf("message %d of %d bytes for trigger %d, %v: %s", n, len(packet), trigger, want, d), ends
+		}
+		if want == vm.Stopped {
+			break
+		}
+	}
+	return "", ends
+}
+
+// Each program that the compiler takes is taken by the kernel's verifier, and does in the kernel what it does in the virtual machine.
+func TestTheKernelAndTheMachineAgree(t *testing.T) {
+	b := newBench(t)
+	count := make(map[vm.Outcome]int)
+	tried, agreed := 0, 0
+	for seed := uint64(0); agreed < 500; seed++ {
+		src := pdltest.Resident(rand.New(rand.NewPCG(seed, 0)))
+		m, err := pdl.Compile("random.pdl", []byte(src))
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if tried++; ebpf.Check(m) != nil {
+			continue
+		}
+		agreed++
+		d, ends := b.disagreement(src, seed)
+		if d != "" {
+			t.Fatalf("seed %d: %s\n%s", seed, d, src)
+		}
+		for _, o := range ends {
+			count[o]++
+		}
+	}
+	t.Logf("%d of %d programs can reside; %v", agreed, tried, count)
+	for _, o := range []vm.Outcome{vm.Awaiting, vm.Stopped, vm.Passed, vm.Dropped, vm.Aborted} {
+		if count[o] < agreed/50 {
+			t.Errorf("%d of the activations ended by %v: the programs are too much alike", count[o], o)
+		}
+	}
+	if agreed < tried/2 {
+		t.Errorf("%d of %d programs can reside; expected half of them at least", agreed, tried)
+	}
+	if b.replies < agreed/10 || b.displays < agreed/10 {
+		t.Errorf("%d replies and %d displays: the programs are too much alike", b.replies, b.displays)
+	}
+}

@@ -1,0 +1,151 @@
+package ebpf
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/pdl/prog"
+)
+
+// ErrCannotReside is wrapped by errors about programs that the driver cannot run.
+var ErrCannotReside = errors.New("program cannot reside in the driver")
+
+// A Reason says why a program cannot reside in the driver.
+type Reason struct {
+	Line int // of the source, from 1; 0: the program as a whole
+	Why  string
+}
+
+// Reasons are all those of a program, by line.
+type Reasons []Reason
+
+// Error puts the reasons one after the other.
+func (l Reasons) Error() string {
+	var list []string
+	for _, r := range l {
+		list = append(list, fmt.Sprintf("line %d: %s", r.Line, r.Why))
+	}
+	return strings.Join(list, "; ")
+}
+
+// Unwrap returns ErrCannotReside.
+func (l Reasons) Unwrap() error { return ErrCannotReside }
+
+// Check says why a verified module cannot reside in the driver; nil if it can. The initialisation does not reside there: the
+// virtual machine runs it, so it may do what it likes.
+func Check(m *prog.Module) Reasons {
+	f := newFlow(m)
+	var c checker
+	c.flow = f
+	if len(m.Triggers) == 0 {
+		c.say(0, "it has no triggers, and so nothing that the driver could run")
+		return c.reasons
+	}
+	for _, l := range f.loops() {
+		if !f.counts(l) {
+			c.say(f.lineOf(l), "it cannot be seen that this loop ends: in each turn, one variable has to be counted in one direction and compared with something that the loop does not change")
+		}
+	}
+	for pc := range f.code {
+		if f.reached[pc] {
+			c.word(pc)
+		}
+	}
+	for _, t := range m.Triggers {
+		c.follow(t.Entry)
+	}
+	if len(c.reasons) == 0 {
+		c.length()
+	}
+	slices.SortStableFunc(c.reasons, func(a, b Reason) int { return cmp.Compare(a.Line, b.Line) })
+	return slices.Compact(c.reasons)
+}
+
+type checker struct {
+	*flow
+	reasons Reasons
+	seen    map[[2]int]bool
+}
+
+func (c *checker) say(line int, format string, args ...any) {
+	c.reasons = append(c.reasons, Reason{line, fmt.Sprintf(format, args...)})
+}
+
+// word judges an instruction by itself.
+func (c *checker) word(pc int) {
+	w, line := c.code[pc], c.m.LineAt(pc)
+	switch w.Op() {
+	case prog.Sendhere, prog.Sendphere:
+		c.say(line, "SEND without AT sends to this NIC; a program in the driver can only answer: AT SOURCE")
+	case prog.Send, prog.Sendp:
+		if by := c.maker(pc, w.A()+4); by < 0 || c.code[by].Op() != prog.Mov || c.code[by].B() != prog.Source {
+			c.say(line, "SEND has another NIC than AT SOURCE; a program in the driver can only answer")
+		}
+		if n, ok := c.constant(pc, w.A()+1); ok && n > MostMessage {
+			c.say(line, "SEND of %d bytes; a reply in the driver has at most %d", n, MostMessage)
+		}
+	}
+	if c.writes(pc, prog.Source) {
+		c.say(line, "changes the word that SOURCE is in")
+	}
+}
+
+// follow walks all ways from an instruction on, and judges what comes behind a SEND.
+func (c *checker) follow(from int) {
+	if c.seen == nil {
+		c.seen = make(map[[2]int]bool)
+	}
+	open := [][2]int{{from, 0}}
+	for len(open) > 0 {
+		at := open[len(open)-1]
+		open = open[:len(open)-1]
+		if c.seen[at] {
+			continue
+		}
+		c.seen[at] = true
+		pc, sent := at[0], at[1]
+		switch c.code[pc].Op() {
+		case prog.Send, prog.Sendp:
+			if sent > 0 {
+				c.say(c.m.LineAt(pc), "a second SEND in one activation; the frame of a message becomes one reply")
+			}
+			sent = 1
+		case prog.Pass:
+			if sent > 0 {
+				c.say(c.m.LineAt(pc), "PASS after SEND; the frame of a message has become the reply")
+			}
+		}
+		next, target := c.leads(pc)
+		for _, to := range []int{next, target} {
+			if to >= 0 {
+				open = append(open, [2]int{to, sent})
+			}
+		}
+	}
+}
+
+// What the kernel takes of one function: a jump reaches 32,767 instructions, and its verifier keeps 8,192 ways to try.
+const (
+	mostInstructions = 32_000
+	mostJumps        = 8_000
+)
+
+// length judges what the code becomes.
+func (c *checker) length() {
+	b, err := generate(c.flow, Options{})
+	if err != nil {
+		c.say(0, "%v", err)
+		return
+	}
+	n := 0
+	for _, in := range b.ins {
+		n += int(in.Size()) / 8
+	}
+	if n > mostInstructions || b.most > mostJumps {
+		c.say(0, "it is too long: %d instructions of the kernel's and %d conditional jumps, expected at most %d and %d",
+			n, b.most, mostInstructions, mostJumps)
+	}
+}

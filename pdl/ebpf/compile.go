@@ -1,0 +1,105 @@
+package ebpf
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/weftnet/weft/pdl/prog"
+)
+
+// Options say for which NIC a program is compiled.
+type Options struct {
+	ID      uint32 // the program's number at this NIC
+	Service uint8  // of the datagrams that are for programs
+	Budget  int    // instructions of an activation; 0: DefaultBudget
+	Path    Path
+
+	// Lookup returns the number of a program, or the id of a node, that a name stands for. It is asked once, when the program is
+	// compiled. A program that uses a name that is not known is aborted there. nil knows none.
+	Lookup func(of prog.SymbolKind, name string) (number int64, ok bool)
+
+	// Segments are those that the program finds, by number.
+	Segments map[uint32]Segment
+
+	// FrozenClock has CLOCK read what Resident.SetClock has set, and not the kernel's clock: for tests.
+	FrozenClock bool
+}
+
+// A Segment is memory that the program shares with processes: an array map of one value that can be mapped (BPF_F_MMAPABLE). Behind
+// Bytes of data come Words locks and then as many flags, 4 bytes each. Lock or flag n is that of segment n / Words.
+type Segment struct {
+	Map   *ebpf.Map
+	Bytes int
+	Words int
+}
+
+// MostSegment is how long a segment may be that programs in the driver reach, in bytes.
+const MostSegment = 1<<24 - 1
+
+func (o *Options) budget() int {
+	if o.Budget == 0 {
+		return DefaultBudget
+	}
+	return o.Budget
+}
+
+func (o *Options) validate() error {
+	if o.ID == 0 {
+		return fmt.Errorf("program number 0; expected 1 to %d", uint32(math.MaxUint32))
+	}
+	if o.Budget < 0 || o.budget() > mostBudget {
+		return fmt.Errorf("a budget of %d instructions; expected 1 to %d, or 0", o.Budget, mostBudget)
+	}
+	for id, s := range o.Segments {
+		if s.Map == nil || s.Bytes < 1 || s.Bytes > MostSegment || s.Words < 0 || s.Bytes+8*s.Words > int(s.Map.ValueSize()) || s.Bytes%4 != 0 {
+			return fmt.Errorf("segment %d has %d bytes and %d locks; expected 4 to %d bytes, by fours, of a map that holds both, and as many flags",
+				id, s.Bytes, s.Words, MostSegment)
+		}
+	}
+	return nil
+}
+
+// DefaultBudget is how many instructions an activation may have, unless told. A processor that is at it does nothing else meanwhile.
+const DefaultBudget = 10_000
+
+// mostBudget is how many turns the kernel does of a loop.
+const mostBudget = 1 << 23
+
+// An Object is a compiled program, which is not in the kernel yet.
+type Object struct {
+	m    *prog.Module
+	o    Options
+	code asm.Instructions
+}
+
+// Compile makes a program of the kernel's from a module, which it verifies. The error wraps ErrCannotReside, with Reasons, if the
+// program cannot be one.
+func Compile(m *prog.Module, o Options) (*Object, error) {
+	obj, err := compile(m, o)
+	if err != nil {
+		return nil, fmt.Errorf("compile program %s for the driver: %w", m.Name, err)
+	}
+	return obj, nil
+}
+
+func compile(m *prog.Module, o Options) (*Object, error) {
+	if err := m.Verify(); err != nil {
+		return nil, err
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if reasons := Check(m); reasons != nil {
+		return nil, reasons
+	}
+	b, err := generate(newFlow(m), o)
+	if err != nil {
+		return nil, err
+	}
+	return &Object{m, o, b.finish()}, nil
+}
+
+func segmentMap(id uint32) string { return "segment" + itoa(id) }

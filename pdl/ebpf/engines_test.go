@@ -1,0 +1,359 @@
+package ebpf_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	cilium "github.com/cilium/ebpf"
+
+	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/pdl/ebpf"
+	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// The world of the programs under test: both engines see the same.
+const (
+	programID = 77
+	service   = 1
+	peerNIC   = 0x0102030405060708
+	now       = 4711
+	index     = 0x1234
+	cookie    = 0xfeedfacecafebeef
+	words     = 2 // locks of a segment
+
+	xdpDrop, xdpPass, xdpTx = 1, 2, 3
+)
+
+var segmentBytes = map[uint32]int{1: 64, 2: 16, 7: 8}
+
+func lookup(of prog.SymbolKind, _ string) (int64, bool) {
+	if of == prog.ProgramName {
+		return 77, true
+	}
+	return 88, true
+}
+
+// A machine is the virtual machine with a host around it that notes what it is asked for.
+type machine struct {
+	machine  *vm.Machine
+	effects  []string
+	segments map[int64][]byte // with their locks and flags
+	before   vm.Profile       // when the kernel went on
+}
+
+func newMachine(t *testing.T, m *prog.Module) *machine {
+	t.Helper()
+	v := &machine{segments: make(map[int64][]byte)}
+	for id, n := range segmentBytes {
+		v.segments[int64(id)] = make([]byte, n+8*words)
+	}
+	var err error
+	v.machine, err = vm.New(vm.Config{Host: v, CodeWords: prog.MaxCode, DataWords: prog.MaxData, Programs: 1, Budget: ebpf.DefaultBudget})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.machine.Load(programID, m); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func (v *machine) tell(format string, args ...any) {
+	v.effects = append(v.effects, fmt.Sprintf(format, args...))
+}
+func (v *machine) Clock() int64                                      { return now }
+func (v *machine) Lookup(of prog.SymbolKind, n string) (int64, bool) { return lookup(of, n) }
+func (v *machine) Send(_ vm.ID, to vm.Destination, b []byte) bool {
+	if to.NIC != peerNIC || len(b) > ebpf.MostMessage {
+		return false
+	}
+	v.tell("send %x as %d to %d", b, to.Trigger, to.Program)
+	return true
+}
+func (v *machine) within(t vm.Transfer, n int) []byte {
+	size := int64(segmentBytes[uint32(t.Segment)])
+	if size == 0 || int64(uint32(t.Segment)) != t.Segment || t.Offset > size || int64(n) > size-t.Offset {
+		return nil
+	}
+	return v.segments[t.Segment][t.Offset:][:n:n]
+}
+func (v *machine) Deliver(t vm.Transfer, b []byte) vm.Status {
+	part := v.within(t, len(b))
+	if part == nil {
+		return vm.Refused
+	}
+	copy(part, b)
+	return vm.Done
+}
+func (v *machine) Get(t vm.Transfer, b []byte) vm.Status {
+	part := v.within(t, len(b))
+	if part == nil {
+		return vm.Refused
+	}
+	copy(b, part)
+	return vm.Done
+}
+
+// sync returns where lock n is, or flag n.
+func (v *machine) syncWord(n int64, flag bool) []byte {
+	if n < 0 || v.segments[n/words] == nil {
+		return make([]byte, 4)
+	}
+	at := segmentBytes[uint32(n/words)] + int(n%words)*4
+	if flag {
+		at += 4 * words
+	}
+	return v.segments[n/words][at:][:4]
+}
+func (v *machine) Lock(n int64) bool           { return v.syncWord(n, false)[0] != 0 }
+func (v *machine) ClearLock(n int64)           { v.syncWord(n, false)[0] = 0 }
+func (v *machine) SetFlag(n int64)             { v.syncWord(n, true)[0] = 1 }
+func (v *machine) Display(from vm.ID, x int64) { v.tell("display %d", x) }
+
+// A bench runs programs in the kernel.
+type bench struct {
+	t                 *testing.T
+	host              *ebpf.Host
+	replies, displays int
+}
+
+// newBench skips the test, with the reason, where the kernel has no such programs for us.
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	h, err := ebpf.NewHost(ebpf.HostConfig{Service: service})
+	if errors.Is(err, ebpf.ErrUnavailable) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return &bench{t: t, host: h}
+}
+
+// A kernel is a program there, with its segments.
+type kernel struct {
+	*bench
+	*ebpf.Resident
+	segments map[uint32]ebpf.Segment
+	counter  uint64
+}
+
+func (b *bench) options() ebpf.Options {
+	return ebpf.Options{ID: programID, Service: service, Lookup: lookup, FrozenClock: true}
+}
+
+func (b *bench) load(m *prog.Module) *kernel {
+	b.t.Helper()
+	k := &kernel{bench: b, segments: make(map[uint32]ebpf.Segment)}
+	for id, n := range segmentBytes {
+		m, err := cilium.NewMap(&cilium.MapSpec{Type: cilium.Array, KeySize: 4, ValueSize: uint32(n + 8*words), MaxEntries: 1, Flags: 1 << 10})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		k.segments[id] = ebpf.Segment{Map: m, Bytes: n, Words: words}
+	}
+	o := b.options()
+	o.Segments = k.segments
+	obj, err := ebpf.Compile(m, o)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if k.Resident, err = obj.Load(b.host); err != nil {
+		var refused *cilium.VerifierError
+		if errors.As(err, &refused) {
+			b.t.Fatalf("%+v\n%s", refused, m.Disassemble(""))
+		}
+		b.t.Fatal(err)
+	}
+	if err := errors.Join(k.SetClock(now), b.host.SetSession(index, ebpf.Session{NIC: peerNIC, Cookie: cookie, Most: 1 << 16,
+		ReplyIndex: 99, ReplyCookie: 7777, ReplyCounter: 1000})); err != nil {
+		b.t.Fatal(err)
+	}
+	return k
+}
+
+func (k *kernel) close() {
+	k.Resident.Close()
+	for _, s := range k.segments {
+		s.Map.Close()
+	}
+}
+
+// sync brings the kernel to where the machine stands.
+func (v *machine) sync(k *kernel) {
+	k.t.Helper()
+	data, err := v.machine.Data(programID)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	info, _ := v.machine.Info(programID)
+	v.before = info.Profile
+	if err := k.Start(data); err != nil {
+		k.t.Fatal(err)
+	}
+	for id, s := range k.segments {
+		if err := s.Map.Put(uint32(0), v.segments[int64(id)]); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+}
+
+// datagram is a frame with a message, as it comes by an Ethernet.
+func datagram(counter uint64, program, trigger uint32, payload []byte) []byte {
+	body := make([]byte, 12, 12+len(payload))
+	binary.LittleEndian.PutUint32(body, program)
+	binary.LittleEndian.PutUint32(body[4:], trigger)
+	body = append(body, payload...)
+	n := wire.OuterLen + wire.DatagramLen + len(body)
+	frame := make([]byte, n+wire.TagLen)
+	wire.Outer{Kind: wire.KindDatagram, Flags: wire.FlagTagged, Index: index, Counter: counter}.Put(frame)
+	d := wire.Datagram{ID: uint32(counter), Length: uint32(len(body)), Service: service}
+	d.Put(frame[wire.OuterLen:], len(body))
+	copy(frame[wire.OuterLen+wire.DatagramLen:], body)
+	wire.Seal(frame, n, cookie)
+	return ethernet(frame)
+}
+
+// ethernet puts headers before a UDP payload.
+func ethernet(payload []byte) []byte {
+	b := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}
+	b = append(b, 0x45, 0, 0, 0, 0, 7, 0x40, 0, 9, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2)
+	binary.BigEndian.PutUint16(b[16:], uint16(28+len(payload)))
+	b = append(b, 0x12, 0x34, 0x56, 0x78, 0, 0, 0, 0)
+	binary.BigEndian.PutUint16(b[38:], uint16(8+len(payload)))
+	return append(b, payload...)
+}
+
+// answer is what has become of a frame.
+type answer struct {
+	verdict uint32
+	frame   []byte
+}
+
+// send runs the program on a message.
+func (k *kernel) send(trigger uint32, payload []byte) answer {
+	k.t.Helper()
+	k.counter++
+	return k.run(datagram(k.counter, programID, trigger, payload))
+}
+
+func (k *kernel) run(frame []byte) answer {
+	k.t.Helper()
+	out := make([]byte, 4096)
+	verdict, err := k.Program().Run(&cilium.RunOptions{Data: frame, DataOut: out})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return answer{verdict, out}
+}
+
+// shown are the displays since the last call.
+func (k *kernel) shown() (list []string) {
+	for {
+		id, v, err := k.host.Display(time.Now())
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return list
+		}
+		if err != nil || id != programID {
+			k.t.Fatal(id, err)
+		}
+		k.displays++
+		list = append(list, fmt.Sprintf("display %d", v))
+	}
+}
+
+// differs compares what both have done with a message.
+func (v *machine) differs(k *kernel, want vm.Outcome, got answer) string {
+	shown := k.shown()
+	verdict := uint32(xdpDrop)
+	if want == vm.Passed {
+		verdict = xdpPass
+	}
+	var wanted []string
+	for _, e := range v.effects {
+		if e[0] == 's' {
+			verdict = xdpTx
+			k.replies++
+			if sent := k.opened(got.frame); sent != e {
+				return fmt.Sprintf("it sent %q, and the machine %q", sent, e)
+			}
+			continue
+		}
+		wanted = append(wanted, e)
+	}
+	v.effects = nil
+	if got.verdict != verdict {
+		return fmt.Sprintf("verdict %d, expected %d", got.verdict, verdict)
+	}
+	if !slices.Equal(shown, wanted) {
+		return fmt.Sprintf("it displayed %q, and the machine %q", shown, wanted)
+	}
+	data, _ := v.machine.Data(programID)
+	have, err := k.Words()
+	if err != nil {
+		return err.Error()
+	}
+	for i := range data {
+		if data[i] != have[i] {
+			return fmt.Sprintf("word %d is %d, and in the machine %d", i, have[i], data[i])
+		}
+	}
+	for id, s := range k.segments {
+		b := make([]byte, s.Map.ValueSize())
+		if err := s.Map.Lookup(uint32(0), &b); err != nil {
+			return err.Error()
+		}
+		if !bytes.Equal(b, v.segments[int64(id)]) {
+			return fmt.Sprintf("segment %d is %x, and in the machine %x", id, b, v.segments[int64(id)])
+		}
+	}
+	info, _ := v.machine.Info(programID)
+	p, c, err := k.Profile()
+	if err != nil {
+		return err.Error()
+	}
+	if want == vm.Stopped != c.Stopped {
+		return fmt.Sprintf("it is stopped: %v", c.Stopped)
+	}
+	whole := info.Profile // less the initialisation
+	whole.Activations -= v.before.Activations
+	whole.Instructions -= v.before.Instructions
+	if p != whole {
+		return fmt.Sprintf("its profile is %+v, and in the machine %+v", p, whole)
+	}
+	return ""
+}
+
+// opened says what a reply is, in the machine's words. It holds all of the frame to what it must be.
+func (k *kernel) opened(b []byte) string {
+	total := int(binary.BigEndian.Uint16(b[16:]))
+	frame := b[42 : 14+total]
+	if !bytes.Equal(b[:12], []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2}) || !bytes.Equal(b[26:38], []byte{10, 0, 0, 2, 10, 0, 0, 1, 0x56, 0x78, 0x12, 0x34}) {
+		return fmt.Sprintf("to the wrong address: %x", b[:42])
+	}
+	sum := uint32(0)
+	for i := 14; i < 34; i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	if sum = sum>>16 + sum&0xffff; sum != 0xffff || int(binary.BigEndian.Uint16(b[38:])) != total-20 || b[22] != 64 {
+		return fmt.Sprintf("with wrong headers: %x", b[:42])
+	}
+	o, rest, err := wire.ParseOuter(frame)
+	n, bad := wire.Open(frame, 7777)
+	if err != nil || bad != nil || o.Index != 99 || o.Kind != wire.KindDatagram {
+		return fmt.Sprintf("a frame that is not in order: %v, %v, %+v, %x", err, bad, o, frame)
+	}
+	d, payload, err := wire.ParseDatagram(rest[:n-wire.OuterLen])
+	if err != nil || d.Service != service || int(d.Length) != len(payload) || binary.LittleEndian.Uint32(payload[8:]) != programID {
+		return fmt.Sprintf("a datagram that is not in order: %v, %+v, %x", err, d, payload)
+	}
+	return fmt.Sprintf("send %x as %d to %d", payload[12:], binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint32(payload))
+}

@@ -1,0 +1,102 @@
+package ebpf
+
+import (
+	"slices"
+
+	"github.com/weftnet/weft/pdl/prog"
+)
+
+// A flow is the code of a module as its triggers reach it, with pairs of instructions taken apart.
+type flow struct {
+	m       *prog.Module
+	code    []prog.Word
+	reached []bool
+	leader  []bool // an instruction that is jumped to, or that follows a jump
+	back    []bool // one that is jumped to from behind it, or from itself
+}
+
+func newFlow(m *prog.Module) *flow {
+	n := len(m.Code)
+	f := &flow{m: m, code: make([]prog.Word, n), reached: make([]bool, n), leader: make([]bool, n+1), back: make([]bool, n)}
+	for pc, w := range m.Code {
+		f.code[pc] = w.Apart()
+	}
+	var open []int
+	for _, t := range m.Triggers {
+		f.leader[t.Entry] = true
+		open = append(open, t.Entry)
+	}
+	for len(open) > 0 {
+		pc := open[len(open)-1]
+		open = open[:len(open)-1]
+		if f.reached[pc] {
+			continue
+		}
+		f.reached[pc] = true
+		next, target := f.leads(pc)
+		if next >= 0 {
+			open = append(open, next)
+		}
+		if target >= 0 {
+			open = append(open, target)
+			f.leader[target], f.leader[pc+1] = true, true
+			f.back[target] = f.back[target] || target <= pc
+		}
+		if next < 0 {
+			f.leader[pc+1] = true
+		}
+	}
+	return f
+}
+
+// hasLoops reports whether anything is jumped back to.
+func (f *flow) hasLoops() bool { return slices.Contains(f.back, true) }
+
+// effect is what is known of an instruction.
+func (f *flow) effect(pc int) *prog.Effect {
+	e, _ := f.code[pc].Op().Effect()
+	return e
+}
+
+// leads returns the instruction that follows and the one that is jumped to, -1 where there is none.
+func (f *flow) leads(pc int) (next, target int) {
+	next, target = pc+1, -1
+	if to, ok := f.code[pc].Target(pc); ok {
+		target = to
+	}
+	switch f.effect(pc).Flow {
+	case prog.Jump, prog.End:
+		next = -1
+	}
+	return next, target
+}
+
+// writes reports whether an instruction may change a register.
+func (f *flow) writes(pc int, register uint8) bool {
+	w, e := f.code[pc], f.effect(pc)
+	switch w.Op() {
+	case prog.Stx, prog.Get, prog.Copy:
+		return w.Range().Has(register)
+	case prog.St:
+		return w.Imm() == int32(register)
+	}
+	return (e.A == prog.Write || e.A == prog.Modify) && w.A() == register
+}
+
+// maker returns the instruction that has made what a register holds at pc, if that is one in the same straight piece of code, else -1.
+func (f *flow) maker(pc int, register uint8) int {
+	for !f.leader[pc] {
+		if pc--; f.writes(pc, register) {
+			return pc
+		}
+	}
+	return -1
+}
+
+// constant returns what a register holds at pc, if the code says so.
+func (f *flow) constant(pc int, register uint8) (v int64, ok bool) {
+	if by := f.maker(pc, register); by >= 0 && f.code[by].Op() == prog.Ldi {
+		return int64(f.code[by].Imm()), true
+	}
+	return 0, false
+}

@@ -1,0 +1,263 @@
+package ebpf
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// What XDP programs answer.
+const (
+	xdpDrop = 1
+	xdpPass = 2
+	xdpTx   = 3
+)
+
+// The stack of main.
+const (
+	onStackKey     = -8  // the index of a session
+	onStackUDP     = -16 // a UDP header
+	onStackGot     = -24 // 1: the lock is had
+	onStackTotal   = -32 // bytes of the frame with all its headers
+	onStackHeaders = -94 // those before the payload; the IP header lies at a multiple of 4, as words on the stack must
+)
+
+const (
+	labelOn   = "on"   // the frame goes on to the NIC's own program
+	labelDrop = "drop" // it ends here
+	labelFree = "free" // the same, less the lock
+)
+
+// main is what the NIC's program jumps to with a frame for this program. The frame is one of the session's, with a datagram that is
+// whole, and nothing of it counts before its tag has been found good, as docs/wire.md has it. One that is not so goes on to the
+// engine, which judges it again and counts it. One whose counter was taken before ends here: the engine has not seen that counter.
+//
+//	R6 context   R7 the map's value   R8 bytes of the frame   R9 the session
+func (g *generator) main() {
+	g.function("main")
+	g.emit(asm.Mov.Reg(asm.R6, asm.R1))
+	g.value(asm.R7, mapData, 0)
+	g.fetch()
+	g.judge()
+	g.checkSum()
+	g.fresher()
+	g.activate()
+	g.settle()
+	g.reply()
+	g.verdict()
+}
+
+// fetch takes the lock and copies the frame to memory.
+func (g *generator) fetch() {
+	headers := g.o.Path.headers()
+	g.emit(
+		asm.FnXdpGetBuffLen.Call(), // of R1
+		asm.StoreMem(asm.RFP, onStackTotal, asm.R0, asm.DWord),
+		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, int32(headers-udpLen)),
+		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, onStackUDP), asm.Mov.Imm(asm.R4, udpLen),
+		asm.FnXdpLoadBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, labelOn),
+		asm.LoadMem(asm.R8, asm.RFP, onStackUDP+4, asm.Half),
+		asm.HostTo(asm.BE, asm.R8, asm.Half),
+		asm.JLT.Imm(asm.R8, udpLen+messageAt+wire.TagLen, labelOn),
+		asm.JGT.Imm(asm.R8, udpLen+messageAt+mostLetter+wire.TagLen, labelOn),
+		asm.Sub.Imm(asm.R8, udpLen),
+	)
+	g.set(asm.RFP, onStackGot, 0)
+	g.emit(
+		asm.Mov.Imm(asm.R1, lockTries), asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, onStackGot),
+	)
+	g.turns(tryLock)
+	g.emit(
+		asm.LoadMem(asm.R1, asm.RFP, onStackGot, asm.DWord),
+		asm.JEq.Imm(asm.R1, 0, "busy"),
+		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, int32(headers)),
+		asm.Mov.Reg(asm.R3, asm.R7), asm.Add.Imm(asm.R3, atFrame), asm.Mov.Reg(asm.R4, asm.R8),
+		asm.FnXdpLoadBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, labelOn+"free"),
+	)
+}
+
+// judge holds the fields of the frame to what they must be, and finds its session.
+func (g *generator) judge() {
+	on := labelOn + "free"
+	outer := wire.Outer{Kind: wire.KindDatagram, Flags: wire.FlagTagged}.Word()
+	const datagram, program = atFrame + wire.OuterLen, atFrame + wire.OuterLen + wire.DatagramLen
+	g.emit(
+		asm.LoadMem(asm.R1, asm.R7, atFrame, asm.Word),
+		asm.JNE.Imm32(asm.R1, int32(uint32(outer)), on),
+		asm.LoadMem(asm.R1, asm.R7, datagram+4, asm.Word), // its offset
+		asm.JNE.Imm(asm.R1, 0, on),
+		asm.Mov.Reg(asm.R2, asm.R8), asm.Sub.Imm(asm.R2, wire.OuterLen+wire.DatagramLen+wire.TagLen),
+		asm.LoadMem(asm.R1, asm.R7, datagram+8, asm.Word), // its length, all of it
+		asm.JNE.Reg(asm.R1, asm.R2, on),
+		asm.LoadMem(asm.R1, asm.R7, datagram+14, asm.Half), // its size
+		asm.JNE.Reg(asm.R1, asm.R2, on),
+		asm.LoadMem(asm.R1, asm.R7, datagram+12, asm.Half), // its service, and a zero
+		asm.JNE.Imm(asm.R1, int32(g.o.Service), on),
+		asm.LoadMem(asm.R1, asm.R7, program, asm.Word),
+		asm.JNE.Imm32(asm.R1, int32(g.o.ID), on),
+		asm.LoadMem(asm.R1, asm.R7, atFrame+4, asm.Word),
+		asm.StoreMem(asm.RFP, onStackKey, asm.R1, asm.Word),
+	)
+	g.table(asm.R1, mapSessions)
+	g.emit(
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStackKey),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, on),
+		asm.Mov.Reg(asm.R9, asm.R0),
+		asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8), // the tag, less its length
+	)
+	g.load(asm.R2, asm.R1, atFrame-8)
+	g.load(asm.R3, asm.R9, sessionCookie)
+	g.emit(
+		asm.JNE.Reg(asm.R2, asm.R3, on),
+		asm.LoadMem(asm.R2, asm.R1, atFrame-12, asm.Word),
+		asm.JNE.Imm(asm.R2, 0, on),
+	)
+}
+
+// checkSum compares the frame's checksum with the one in the tag.
+func (g *generator) checkSum() {
+	g.emit(asm.Sub.Imm(asm.R8, wire.TagLen))
+	g.sum("In", asm.R8)
+	g.emit(
+		asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8),
+		asm.LoadMem(asm.R2, asm.R1, atFrame, asm.Word),
+		asm.JNE.Reg(asm.R0, asm.R2, labelOn+"free"),
+	)
+}
+
+// fresher takes the frame's counter, which must be above the last one. A datagram that another has overtaken is lost by that.
+func (g *generator) fresher() {
+	g.load(asm.R1, asm.R7, atFrame+8)
+	g.load(asm.R0, asm.R9, sessionTop)
+	g.emit(
+		asm.JLE.Reg(asm.R1, asm.R0, "replay"),
+		asm.Mov.Reg(asm.R2, asm.R0),
+		atomic(asm.CmpXchg, asm.R9, asm.R1, asm.DWord, sessionTop),
+		asm.JNE.Reg(asm.R0, asm.R2, "replay"), // another processor has taken one meanwhile
+	)
+}
+
+// activate runs the block of the message's trigger.
+func (g *generator) activate() {
+	const program = atFrame + wire.OuterLen + wire.DatagramLen
+	g.load(asm.R1, asm.R7, stateStatus)
+	g.emit(asm.JNE.Imm(asm.R1, statusIdle, "refuse"))
+	g.emit(asm.LoadMem(asm.R1, asm.R7, program+4, asm.Word))
+	for _, t := range g.m.Triggers {
+		g.emit(asm.JEq.Imm32(asm.R1, int32(t.Number), triggerLabel(t)))
+	}
+	g.jump("refuse")
+	for _, t := range g.m.Triggers {
+		g.place(triggerLabel(t))
+		g.set(asm.R7, stateNext, int32(t.Entry))
+		g.jump("begin")
+	}
+	g.place("begin")
+	g.emit(asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8))
+	g.set(asm.R1, atFrame, 0) // what the last word of the message lacks is zero
+	g.emit(asm.Sub.Imm(asm.R8, messageAt))
+	g.store(asm.R7, stateLen, asm.R8)
+	g.store(asm.R7, at(prog.PacketLen), asm.R8)
+	g.load(asm.R1, asm.R9, sessionNIC)
+	g.store(asm.R7, at(prog.Source), asm.R1)
+	g.load(asm.R1, asm.R9, sessionMost)
+	g.store(asm.R7, stateMost, asm.R1)
+	g.set(asm.R7, stateFuel, int32(g.o.budget()))
+	g.set(asm.R7, stateOutcome, unfinished)
+	g.set(asm.R7, stateSent, 0)
+	g.emit(asm.Mov.Imm(asm.R1, int32(g.o.budget())), asm.Mov.Imm(asm.R3, 0))
+	if g.hasLoops() {
+		g.turns(step)
+	} else {
+		g.emit(asm.Call.Label(step))
+	}
+}
+
+// settle does the accounts of the activation.
+func (g *generator) settle() {
+	ended, going := g.fresh(), g.fresh()
+	g.emit(asm.Mov.Imm(asm.R1, 1))
+	g.count(asm.R7, stateActivations, asm.R1)
+	g.load(asm.R1, asm.R7, stateFuel)
+	g.emit(asm.Mov.Imm(asm.R2, int32(g.o.budget())), asm.Sub.Reg(asm.R2, asm.R1))
+	g.count(asm.R7, stateInstructions, asm.R2)
+	g.load(asm.R1, asm.R7, stateOutcome)
+	g.emit(asm.JEq.Imm(asm.R1, outcome(vm.Stopped), "stopped"), asm.JNE.Imm(asm.R1, outcome(vm.Aborted), ended))
+	g.load(asm.R1, asm.R7, statePC)
+	g.store(asm.R7, stateLastPC, asm.R1)
+	g.load(asm.R2, asm.R7, stateCause)
+	g.emit(
+		asm.And.Imm(asm.R2, 15),
+		asm.Mov.Reg(asm.R1, asm.R2), asm.LSh.Imm(asm.R1, 3), asm.Add.Reg(asm.R1, asm.R7),
+		asm.Mov.Imm(asm.R3, 1),
+	)
+	g.count(asm.R1, stateAborts, asm.R3)
+	g.emit(asm.JNE.Imm(asm.R2, int32(vm.OutOfBudget), ended))
+	g.place("stopped")
+	g.set(asm.R7, stateStatus, statusStopped)
+	g.jump(going)
+	g.place(ended)
+	g.place(going)
+}
+
+// verdict makes the ends of main. A program that has sent has left reply before.
+func (g *generator) verdict() {
+	one := func(counter int) {
+		g.emit(asm.Mov.Imm(asm.R1, 1))
+		g.count(asm.R7, counter, asm.R1)
+	}
+	g.load(asm.R1, asm.R7, stateOutcome)
+	g.emit(asm.JEq.Imm(asm.R1, outcome(vm.Passed), labelOn+"free"))
+	g.jump(labelFree)
+	g.place("replay")
+	one(stateReplays)
+	g.jump(labelFree)
+	g.place("refuse")
+	one(stateRefused)
+	g.place(labelFree)
+	g.unlock()
+	g.place(labelDrop)
+	g.emit(asm.Mov.Imm(asm.R0, xdpDrop), asm.Return())
+	g.place("busy")
+	one(stateBusy)
+	g.jump(labelDrop)
+	g.place(labelOn + "free")
+	g.unlock()
+	g.place(labelOn)
+	g.emit(asm.Mov.Reg(asm.R1, asm.R6))
+	g.table(asm.R2, mapSteps)
+	g.emit(asm.Mov.Imm(asm.R3, StepOn), asm.FnTailCall.Call(), asm.Mov.Imm(asm.R0, xdpPass), asm.Return())
+}
+
+// unlock lets another processor begin.
+func (g *generator) unlock() {
+	g.emit(asm.Mov.Imm(asm.R1, 0), atomic(asm.Xchg, asm.R7, asm.R1, asm.DWord, stateLock))
+}
+
+func triggerLabel(t prog.Trigger) string { return "trigger" + labelOf(t.Entry) + "_" + itoa(t.Number) }
+
+// tables are those of the checksum, eight bytes at a time: table k has what a byte does with k zeros behind it.
+func tables() []byte {
+	var t [8][256]uint32
+	t[0] = *crc32.MakeTable(crc32.Castagnoli)
+	b := make([]byte, 0, tablesLen)
+	for k := range t {
+		for i := range t[k] {
+			if k > 0 {
+				t[k][i] = t[0][t[k-1][i]&0xff] ^ t[k-1][i]>>8
+			}
+			b = binary.NativeEndian.AppendUint32(b, t[k][i])
+		}
+	}
+	return b
+}
+
+const tablesLen = 8 * 256 * 4

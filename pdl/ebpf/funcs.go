@@ -1,0 +1,105 @@
+package ebpf
+
+import (
+	"strconv"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// The functions that the kernel calls for each turn of a loop.
+const (
+	tryLock  = "lock"
+	sumWords = "sumWords" // and In or Out: of the frame that came, or of the reply
+	sumBytes = "sumBytes"
+
+	// lockTries is how often a processor tries to begin while another is at it: some 100 µs, longer than an activation takes.
+	lockTries = 1 << 14
+)
+
+func itoa(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+
+// functions makes all of them.
+func (g *generator) functions() {
+	g.tryLock()
+	g.sumWords("In", atFrame)
+	g.sumBytes("In", atFrame)
+	if g.sends() {
+		g.sumWords("Out", atReply)
+		g.sumBytes("Out", atReply)
+	}
+}
+
+// tryLock takes the lock, if it is free, and says so where R2 points.
+func (g *generator) tryLock() {
+	g.function(tryLock)
+	taken := g.fresh()
+	g.emit(asm.Mov.Reg(asm.R6, asm.R2))
+	g.value(asm.R7, mapData, 0)
+	g.emit(
+		asm.Mov.Imm(asm.R0, 0), asm.Mov.Imm(asm.R1, 1),
+		atomic(asm.CmpXchg, asm.R7, asm.R1, asm.DWord, stateLock),
+		asm.JNE.Imm(asm.R0, 0, taken),
+	)
+	g.set(asm.R6, 0, 1)
+	g.emit(asm.Mov.Imm(asm.R0, 1), asm.Return())
+	g.place(taken)
+	g.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+// sum leaves in R0 the CRC-32C of the first n bytes of a frame.
+func (g *generator) sum(which string, n asm.Register) {
+	g.emit(asm.Mov.Imm32(asm.R1, -1))
+	g.store(asm.R7, stateSum, asm.R1)
+	g.emit(asm.Mov.Reg(asm.R1, n), asm.And.Imm(asm.R1, ^7))
+	g.store(asm.R7, stateAt, asm.R1)
+	g.emit(asm.Mov.Reg(asm.R1, n), asm.RSh.Imm(asm.R1, 3), asm.Mov.Imm(asm.R3, 0))
+	g.turns(sumWords + which)
+	g.emit(asm.Mov.Reg(asm.R1, n), asm.And.Imm(asm.R1, 7), asm.Mov.Imm(asm.R3, 0))
+	g.turns(sumBytes + which)
+	g.load(asm.R0, asm.R7, stateSum)
+	g.emit(asm.Xor.Imm32(asm.R0, -1))
+}
+
+// sumWords takes the R1st eight bytes of a frame into the checksum.
+func (g *generator) sumWords(which string, frame int) {
+	g.function(sumWords + which)
+	end := g.fresh()
+	r1, r2, r3, r4, r5 := asm.R1, asm.R2, asm.R3, asm.R4, asm.R5
+	g.emit(asm.JGT.Imm(r1, mostFrame/8-1, end), asm.LSh.Imm(r1, 3))
+	g.value(asm.R7, mapData, 0)
+	g.emit(asm.Add.Reg(r1, asm.R7))
+	g.load(r2, r1, frame)
+	g.load(r3, asm.R7, stateSum)
+	g.emit(asm.Xor.Reg(r2, r3), asm.Mov.Imm(r3, 0))
+	g.value(r4, mapTables, 0)
+	for i := range 8 {
+		g.emit(asm.Mov.Reg(r5, r2), asm.And.Imm(r5, 0xff), asm.LSh.Imm(r5, 2), asm.Add.Reg(r5, r4),
+			asm.LoadMem(r5, r5, int16((7-i)*1024), asm.Word), asm.Xor.Reg(r3, r5), asm.RSh.Imm(r2, 8))
+	}
+	g.store(asm.R7, stateSum, r3)
+	g.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	g.place(end)
+	g.emit(asm.Mov.Imm(asm.R0, 1), asm.Return())
+}
+
+// sumBytes takes the next byte of a frame into the checksum.
+func (g *generator) sumBytes(which string, frame int) {
+	g.function(sumBytes + which)
+	end := g.fresh()
+	r1, r2, r3, r4 := asm.R1, asm.R2, asm.R3, asm.R4
+	g.value(asm.R7, mapData, 0)
+	g.load(r1, asm.R7, stateAt)
+	g.emit(asm.JGT.Imm(r1, mostFrame-1, end), asm.Mov.Reg(r2, r1), asm.Add.Imm(r2, 1))
+	g.store(asm.R7, stateAt, r2)
+	g.emit(asm.Add.Reg(r1, asm.R7), asm.LoadMem(r2, r1, int16(frame), asm.Byte))
+	g.load(r3, asm.R7, stateSum)
+	g.value(r4, mapTables, 0)
+	g.emit(
+		asm.Xor.Reg(r2, r3), asm.And.Imm(r2, 0xff), asm.LSh.Imm(r2, 2), asm.Add.Reg(r4, r2),
+		asm.LoadMem(r2, r4, 0, asm.Word), asm.RSh.Imm(r3, 8), asm.Xor.Reg(r3, r2),
+	)
+	g.store(asm.R7, stateSum, r3)
+	g.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	g.place(end)
+	g.emit(asm.Mov.Imm(asm.R0, 1), asm.Return())
+}

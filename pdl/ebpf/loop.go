@@ -1,0 +1,160 @@
+package ebpf
+
+import "github.com/weftnet/weft/pdl/prog"
+
+// A loop is a piece of code that is jumped back in: from its head to the last jump to that.
+type loop struct{ head, last int }
+
+// loops returns those that the triggers reach.
+func (f *flow) loops() (list []loop) {
+	for head := range f.code {
+		if !f.back[head] {
+			continue
+		}
+		l := loop{head, head}
+		for pc := head; pc < len(f.code); pc++ {
+			if _, target := f.leads(pc); f.reached[pc] && target == head {
+				l.last = pc
+			}
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// counts reports whether it can be seen that a loop ends: there is a register that the loop changes by adding numbers of one sign
+// alone, and each turn adds one and passes a comparison behind which the register is on the near side of something that the loop does
+// not change. Another loop within it has to end by itself.
+func (f *flow) counts(l loop) bool {
+	if f.entered(l) {
+		return false
+	}
+	for r := range prog.Registers {
+		for _, sign := range []int{1, -1} {
+			if f.steps(l, uint8(r), sign) && f.bounds(l, uint8(r), sign) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// entered reports whether a loop is jumped into elsewhere than at its head.
+func (f *flow) entered(l loop) bool {
+	within := func(pc int) bool { return pc > l.head && pc <= l.last }
+	for _, t := range f.m.Triggers {
+		if within(t.Entry) {
+			return true
+		}
+	}
+	for pc := range f.code {
+		if _, target := f.leads(pc); f.reached[pc] && (pc < l.head || pc > l.last) && within(target) {
+			return true
+		}
+	}
+	return false
+}
+
+// steps reports whether a loop changes a register by adding numbers of one sign alone, at least once in each turn.
+func (f *flow) steps(l loop, r uint8, sign int) bool {
+	adds := false
+	for pc := l.head; pc <= l.last; pc++ {
+		if !f.reached[pc] || !f.writes(pc, r) {
+			continue
+		}
+		if f.step(pc)*sign <= 0 {
+			return false
+		}
+		adds = true
+	}
+	return adds && !f.comesBack(l, func(pc int, _ bool) bool { return f.writes(pc, r) })
+}
+
+// step returns what an instruction adds to a register that it writes; 0 if it does something else.
+func (f *flow) step(pc int) int {
+	switch w := f.code[pc]; w.Op() {
+	case prog.Addi:
+		if w.A() == w.B() {
+			return int(w.Imm())
+		}
+	case prog.Incjlt, prog.Incjlti:
+		return int(int8(w.C()))
+	}
+	return 0
+}
+
+// bounds reports whether each turn of a loop passes a comparison that bounds a register on the side of a sign.
+func (f *flow) bounds(l loop, r uint8, sign int) bool {
+	still := func(other uint8) bool {
+		for pc := l.head; pc <= l.last; pc++ {
+			if f.reached[pc] && f.writes(pc, other) {
+				return false
+			}
+		}
+		return true
+	}
+	return !f.comesBack(l, func(pc int, taken bool) bool {
+		w := f.code[pc]
+		side := 0 // of the bound, as seen from A, where the jump is taken
+		switch w.Op() {
+		case prog.Jlti, prog.Jlei, prog.Incjlti:
+			side = 1
+		case prog.Jgti, prog.Jgei:
+			side = -1
+		case prog.Jlt, prog.Jle, prog.Incjlt:
+			switch {
+			case w.A() == r && still(w.B()):
+				side = 1
+			case w.B() == r && still(w.A()):
+				side = -1
+			default:
+				return false
+			}
+		}
+		if e := f.effect(pc); e.B != prog.Read && w.A() != r {
+			return false
+		}
+		if !taken {
+			side = -side
+		}
+		return side == sign
+	})
+}
+
+// comesBack reports whether a loop can come back to its head without a way that is cut: from an instruction on, by its jump or not.
+func (f *flow) comesBack(l loop, cut func(pc int, taken bool) bool) bool {
+	seen := make(map[int]bool)
+	open := []int{l.head}
+	for len(open) > 0 {
+		pc := open[len(open)-1]
+		open = open[:len(open)-1]
+		if pc < l.head || pc > l.last || seen[pc] {
+			continue
+		}
+		seen[pc] = true
+		next, target := f.leads(pc)
+		for _, way := range []struct {
+			to    int
+			taken bool
+		}{{next, false}, {target, true}} {
+			if way.to < 0 || cut(pc, way.taken) {
+				continue
+			}
+			if way.to == l.head {
+				return true
+			}
+			open = append(open, way.to)
+		}
+	}
+	return false
+}
+
+// lineOf is the line of a loop: that of its first comparison, which stands before it, or of its jump.
+func (f *flow) lineOf(l loop) int {
+	if l.head > 0 {
+		if to, ok := f.code[l.head-1].Target(l.head - 1); ok && to > l.last {
+			return f.m.LineAt(l.head - 1)
+		}
+	}
+	return f.m.LineAt(l.last)
+}

@@ -1,0 +1,94 @@
+package ebpf
+
+import (
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/pdl/prog"
+)
+
+// sends reports whether the program can send.
+func (f *flow) sends() bool {
+	for pc, w := range f.code {
+		if f.reached[pc] && (w.Op() == prog.Send || w.Op() == prog.Sendp) {
+			return true
+		}
+	}
+	return false
+}
+
+// reply sends what the program has sent, if it has, in the frame that came: back to where that is from.
+func (g *generator) reply() {
+	if !g.sends() {
+		return
+	}
+	none := g.fresh()
+	g.load(asm.R8, asm.R7, stateSent)
+	g.emit(asm.JEq.Imm(asm.R8, 0, none))
+	g.load(asm.R8, asm.R7, stateSentLen)
+	g.emit(asm.JGT.Imm(asm.R8, mostLetter, none)) // it never is
+	g.head()
+	g.tag()
+	g.headers()
+	g.transmit()
+	g.place("lost")
+	g.emit(asm.Mov.Imm(asm.R1, 1))
+	g.count(asm.R7, stateSendsLost, asm.R1)
+	g.place(none)
+}
+
+// head writes what stands before the message, of which R8 has the length; then R8 is the length of the frame without its tag.
+func (g *generator) head() {
+	const datagram, program = atReply + wire.OuterLen, atReply + wire.OuterLen + wire.DatagramLen
+	outer := wire.Outer{Kind: wire.KindDatagram, Flags: wire.FlagTagged}.Word()
+	word := func(at int, src asm.Register) { g.emit(asm.StoreMem(asm.R7, int16(at), src, asm.Word)) }
+	g.emit(asm.StoreImm(asm.R7, atReply, int64(int32(uint32(outer))), asm.Word))
+	g.emit(asm.LoadMem(asm.R1, asm.R9, sessionReplyIndex, asm.Word))
+	word(atReply+4, asm.R1)
+	g.emit(asm.Mov.Imm(asm.R1, 1), atomic(asm.FetchAdd, asm.R9, asm.R1, asm.DWord, sessionReplyCounter))
+	g.emit(asm.StoreMem(asm.R7, atReply+8, asm.R1, asm.DWord))
+	word(datagram, asm.R1) // the id
+	g.emit(asm.StoreImm(asm.R7, datagram+4, 0, asm.Word), asm.StoreImm(asm.R7, datagram+12, int64(g.o.Service), asm.Half))
+	g.emit(asm.Add.Imm(asm.R8, programLen))
+	word(datagram+8, asm.R8)
+	g.emit(asm.StoreMem(asm.R7, datagram+14, asm.R8, asm.Half))
+	g.load(asm.R1, asm.R7, stateSentTo)
+	word(program, asm.R1)
+	g.load(asm.R1, asm.R7, stateSentAs)
+	word(program+4, asm.R1)
+	g.emit(asm.StoreImm(asm.R7, program+8, int64(int32(g.o.ID)), asm.Word))
+	g.emit(asm.Add.Imm(asm.R8, wire.OuterLen+wire.DatagramLen))
+}
+
+// tag writes it; then R8 is the length of the whole frame.
+func (g *generator) tag() {
+	g.sum("Out", asm.R8)
+	g.emit(asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8))
+	g.emit(asm.StoreMem(asm.R1, atReply, asm.R0, asm.DWord)) // and the zero behind it
+	g.load(asm.R2, asm.R9, sessionReplyCookie)
+	g.store(asm.R1, atReply+8, asm.R2)
+	g.emit(asm.Add.Imm(asm.R8, wire.TagLen))
+}
+
+// transmit puts the frame and its headers, which are on the stack, in the place of what came.
+func (g *generator) transmit() {
+	headers := int32(g.o.Path.headers())
+	g.emit(
+		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, headers),
+		asm.LoadMem(asm.R3, asm.RFP, onStackTotal, asm.DWord), asm.Sub.Reg(asm.R2, asm.R3),
+		asm.FnXdpAdjustTail.Call(),
+		asm.JNE.Imm(asm.R0, 0, "lost"),
+		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, headers),
+		asm.Mov.Reg(asm.R3, asm.R7), asm.Add.Imm(asm.R3, atReply), asm.Mov.Reg(asm.R4, asm.R8),
+		asm.FnXdpStoreBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, "lost"),
+		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, 0),
+		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, onStackHeaders), asm.Mov.Imm(asm.R4, headers),
+		asm.FnXdpStoreBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, "lost"),
+		asm.Mov.Imm(asm.R1, 1),
+	)
+	g.count(asm.R7, stateSends, asm.R1)
+	g.unlock()
+	g.emit(asm.Mov.Imm(asm.R0, xdpTx), asm.Return())
+}

@@ -1,0 +1,204 @@
+package ebpf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// piecesFlag is BPF_F_XDP_HAS_FRAGS.
+const piecesFlag = 1 << 5
+
+// load gives instructions to the kernel, with the maps that they name.
+func (h *Host) load(name string, code asm.Instructions, own map[string]*ebpf.Map) (*ebpf.Program, error) {
+	shared := map[string]*ebpf.Map{mapSessions: h.sessions, mapSteps: h.steps, mapSlots: h.slots, mapDisplays: h.displays, mapTables: h.tables}
+	code = slices.Clone(code)
+	for i := range code {
+		in := &code[i]
+		if !in.IsLoadFromMap() {
+			continue
+		}
+		m := shared[in.Reference()]
+		if m == nil {
+			m = own[in.Reference()]
+		}
+		if m == nil {
+			return nil, fmt.Errorf("loading %s: there is no map %s", name, in.Reference())
+		}
+		if err := in.AssociateMap(m); err != nil {
+			return nil, fmt.Errorf("loading %s: %w", name, err)
+		}
+	}
+	spec := &ebpf.ProgramSpec{Name: name, Type: ebpf.XDP, License: "Apache-2.0", Instructions: code}
+	if h.cfg.Pieces {
+		spec.Flags = piecesFlag
+	}
+	p, err := ebpf.NewProgram(spec)
+	if err != nil {
+		return nil, fmt.Errorf("loading %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// A Resident is a program in the kernel. Its methods are for one goroutine at a time; the program may run meanwhile.
+type Resident struct {
+	host    *Host
+	m       *prog.Module
+	o       Options
+	data    *ebpf.Map
+	memory  *ebpf.Memory
+	program *ebpf.Program
+	slot    int // -1: it gets no messages
+}
+
+// Load gives the program to the kernel. It gets no messages before Attach.
+func (obj *Object) Load(h *Host) (r *Resident, err error) {
+	r = &Resident{host: h, m: obj.m, o: obj.o, slot: -1}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("load program %s into the driver: %w", obj.m.Name, err), r.Close())
+			r = nil
+		}
+	}()
+	if obj.o.Path != h.cfg.Path || obj.o.Service != h.cfg.Service {
+		return r, errors.New("it was compiled for another path or service")
+	}
+	r.data, err = ebpf.NewMap(&ebpf.MapSpec{Name: "weft_data", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(room(obj.m)), MaxEntries: 1, Flags: mmapable})
+	if err != nil {
+		return r, fmt.Errorf("making its data: %w", err)
+	}
+	if r.memory, err = r.data.Memory(); err != nil {
+		return r, fmt.Errorf("mapping its data: %w", err)
+	}
+	own := map[string]*ebpf.Map{mapData: r.data}
+	for id, s := range obj.o.Segments {
+		own[segmentMap(id)] = s.Map
+	}
+	r.program, err = h.load("weft_resident", obj.code, own)
+	return r, err
+}
+
+// mmapable is BPF_F_MMAPABLE.
+const mmapable = 1 << 10
+
+// word and setWord reach a word of the program's memory.
+func (r *Resident) word(at int) (int64, error) {
+	var b [8]byte
+	_, err := r.memory.ReadAt(b[:], int64(at))
+	return int64(binary.NativeEndian.Uint64(b[:])), err
+}
+
+func (r *Resident) setWord(at int, v int64) error {
+	_, err := r.memory.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(v)), int64(at))
+	return err
+}
+
+// Start has the program take messages from now on. Its data are words, as they are when the virtual machine has run the
+// initialisation: all of the module's, or none, which are zeros.
+func (r *Resident) Start(words []int64) error {
+	if len(words) != 0 && len(words) != r.m.DataWords {
+		return fmt.Errorf("start program %s in the driver: %d words of data, expected %d", r.m.Name, len(words), r.m.DataWords)
+	}
+	b := make([]byte, 0, 8*r.m.DataWords)
+	for _, v := range words {
+		b = binary.NativeEndian.AppendUint64(b, uint64(v))
+	}
+	if _, err := r.memory.WriteAt(b[:cap(b)], int64(at(0))); err != nil {
+		return fmt.Errorf("start program %s in the driver: %w", r.m.Name, err)
+	}
+	return r.setWord(stateStatus, statusIdle)
+}
+
+// SetClock sets what is added to the kernel's clock (CLOCK_MONOTONIC, ns) for CLOCK; what CLOCK is, if the program has a FrozenClock.
+func (r *Resident) SetClock(ns int64) error { return r.setWord(stateClock, ns) }
+
+// Words reads the program's data. While an activation is under way, some of it is from before and some from after.
+func (r *Resident) Words() ([]int64, error) {
+	b := make([]byte, 8*r.m.DataWords)
+	if _, err := r.memory.ReadAt(b, int64(at(0))); err != nil {
+		return nil, fmt.Errorf("read the data of program %s in the driver: %w", r.m.Name, err)
+	}
+	words := make([]int64, r.m.DataWords)
+	for i := range words {
+		words[i] = int64(binary.NativeEndian.Uint64(b[8*i:]))
+	}
+	return words, nil
+}
+
+// Counts are what a program in the driver has done that the virtual machine has no counter for.
+type Counts struct {
+	Sends        uint64 // replies that have left
+	SendsLost    uint64 // that could not
+	DisplaysLost uint64 // for which the ring had no room
+	Busy         uint64 // messages lost because another processor was at it for too long
+	Replays      uint64 // messages lost because their counter was not above the last one
+	Flags        uint64 // flags set and locks cleared: who waits for one has to be rung
+	Stopped      bool   // it takes no more messages
+}
+
+// Profile is what the program has cost and done since it was loaded.
+func (r *Resident) Profile() (p vm.Profile, c Counts, err error) {
+	var b [stateEnd]byte
+	if _, err := r.memory.ReadAt(b[:], 0); err != nil {
+		return p, c, fmt.Errorf("read the state of program %s in the driver: %w", r.m.Name, err)
+	}
+	word := func(at int) uint64 { return binary.NativeEndian.Uint64(b[at:]) }
+	p.Activations, p.Instructions, p.Refused = word(stateActivations), word(stateInstructions), word(stateRefused)
+	for cause := range p.Aborts {
+		p.Aborts[cause] = word(stateAborts + 8*cause)
+	}
+	if p.Aborted() > 0 {
+		p.LastLine = r.m.LineAt(int(word(stateLastPC)))
+	}
+	return p, Counts{word(stateSends), word(stateSendsLost), word(stateDisplaysLost), word(stateBusy), word(stateReplays), word(stateFlags),
+		word(stateStatus) == statusStopped}, nil
+}
+
+// Attach has the messages for the program come to it.
+func (r *Resident) Attach() error {
+	if r.slot >= 0 {
+		return nil
+	}
+	slot := slices.Index(r.host.taken[:], false)
+	if slot < 0 {
+		return fmt.Errorf("attach program %s: %d reside in the driver, which is all there may be", r.m.Name, MostResident)
+	}
+	if err := r.host.steps.Put(uint32(stepFirst+slot), r.program); err != nil {
+		return fmt.Errorf("attach program %s: %w", r.m.Name, err)
+	}
+	if err := r.host.slots.Update(r.o.ID, uint32(stepFirst+slot), ebpf.UpdateNoExist); err != nil {
+		return errors.Join(fmt.Errorf("attach program %s as number %d: %w", r.m.Name, r.o.ID, err), r.host.steps.Delete(uint32(stepFirst+slot)))
+	}
+	r.slot, r.host.taken[slot] = slot, true
+	return nil
+}
+
+// Detach has them come to it no more: they go to the engine. The program keeps its data.
+func (r *Resident) Detach() error {
+	if r.slot < 0 {
+		return nil
+	}
+	err := errors.Join(r.host.slots.Delete(r.o.ID), r.host.steps.Delete(uint32(stepFirst+r.slot)))
+	r.host.taken[r.slot], r.slot = false, -1
+	return err
+}
+
+// Close takes the program out of the kernel.
+func (r *Resident) Close() error {
+	err := r.Detach()
+	if r.program != nil {
+		err = errors.Join(err, r.program.Close())
+	}
+	if r.data != nil {
+		err = errors.Join(err, r.data.Close())
+	}
+	r.program, r.data = nil, nil
+	return err
+}

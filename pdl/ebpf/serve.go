@@ -1,0 +1,135 @@
+package ebpf
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// serve makes the code of what asks the NIC for something. It reports whether the instruction is such.
+func (g *generator) serve(w prog.Word) bool {
+	switch w.Op() {
+	case prog.Wait: // every transfer is done at once
+	case prog.Clock:
+		g.clock(w)
+	case prog.Lookup:
+		g.lookup(w)
+	case prog.Display:
+		g.display(w)
+	case prog.Lock, prog.Setflag, prog.Clearlock:
+		g.sync(w)
+	case prog.Send, prog.Sendp:
+		g.send(w)
+	case prog.Deliver, prog.Deliverp, prog.Get:
+		g.transfer(w)
+	case prog.Copy:
+		g.copy(w)
+	default:
+		return false
+	}
+	return true
+}
+
+func (g *generator) clock(w prog.Word) {
+	g.emit(asm.Mov.Imm(asm.R0, 0))
+	if !g.o.FrozenClock {
+		g.emit(asm.FnKtimeGetNs.Call())
+	}
+	g.load(asm.R1, asm.R7, stateClock)
+	g.emit(asm.Add.Reg(asm.R0, asm.R1))
+	g.keep(w.A(), asm.R0)
+}
+
+// lookup knows names from when the program was made.
+func (g *generator) lookup(w prog.Word) {
+	var v int64
+	ok := false
+	if g.o.Lookup != nil {
+		s := g.m.Names[w.Imm()]
+		v, ok = g.o.Lookup(s.Of, s.Name)
+	}
+	if !ok {
+		g.emit(asm.Mov.Imm(asm.R1, 0), asm.JEq.Imm(asm.R1, 0, g.fails(vm.UnknownName)))
+		return
+	}
+	g.emit(asm.LoadImm(asm.R1, v, asm.DWord))
+	g.keep(w.A(), asm.R1)
+}
+
+// The stack of step.
+const (
+	onStackView   = -16 // a view of memory whose bounds are checked when it is used (dynptr), 16 bytes
+	onStackRecord = -32 // what is displayed, 16 bytes
+	onStackOffset = -40 // a word
+)
+
+// display puts the program's number and the value into the ring. What finds no room is counted.
+func (g *generator) display(w prog.Word) {
+	done := g.fresh()
+	g.register(asm.R1, w.A())
+	g.emit(
+		asm.StoreMem(asm.RFP, onStackRecord+8, asm.R1, asm.DWord),
+		asm.StoreImm(asm.RFP, onStackRecord, int64(int32(g.o.ID)), asm.Word),
+		asm.StoreImm(asm.RFP, onStackRecord+4, 0, asm.Word),
+	)
+	g.table(asm.R1, mapDisplays)
+	g.emit(
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStackRecord),
+		asm.Mov.Imm(asm.R3, displayLen), asm.Mov.Imm(asm.R4, 0),
+		asm.FnRingbufOutput.Call(),
+		asm.JEq.Imm(asm.R0, 0, done),
+		asm.Mov.Imm(asm.R1, 1),
+	)
+	g.count(asm.R7, stateDisplaysLost, asm.R1)
+	g.place(done)
+}
+
+// sync reads a lock, clears one or sets a flag. It is a word of one of the segments, which are few: they are tried in turn.
+func (g *generator) sync(w prog.Word) {
+	done := g.fresh()
+	number := w.A()
+	if w.Op() == prog.Lock {
+		number = w.B()
+	}
+	g.register(asm.R9, number)
+	g.emit(asm.Mov.Imm(asm.R0, 0))
+	for _, id := range slices.Sorted(maps.Keys(g.o.Segments)) {
+		s := g.o.Segments[id]
+		other := g.fresh()
+		g.emit(
+			asm.LoadImm(asm.R1, int64(id)*int64(s.Words), asm.DWord),
+			asm.Mov.Reg(asm.R2, asm.R9), asm.Sub.Reg(asm.R2, asm.R1),
+			asm.JGE.Imm(asm.R2, int32(s.Words), other),
+			asm.LSh.Imm(asm.R2, 2),
+		)
+		locks := s.Bytes
+		if w.Op() == prog.Setflag {
+			locks += 4 * s.Words
+		}
+		g.value(asm.R1, segmentMap(id), locks)
+		g.emit(asm.Add.Reg(asm.R1, asm.R2))
+		switch w.Op() {
+		case prog.Lock:
+			g.emit(asm.LoadMem(asm.R0, asm.R1, 0, asm.Word), asm.JEq.Imm(asm.R0, 0, done), asm.Mov.Imm(asm.R0, 1))
+		case prog.Setflag:
+			g.emit(asm.Mov.Imm(asm.R2, 1), atomic(asm.Xchg, asm.R1, asm.R2, asm.Word, 0))
+		case prog.Clearlock:
+			g.emit(asm.Mov.Imm(asm.R2, 0), atomic(asm.Xchg, asm.R1, asm.R2, asm.Word, 0))
+		}
+		if w.Op() != prog.Lock {
+			g.emit(asm.Mov.Imm(asm.R1, 1))
+			g.count(asm.R7, stateFlags, asm.R1)
+			g.emit(asm.Mov.Imm(asm.R0, 0))
+		}
+		g.jump(done)
+		g.place(other)
+	}
+	g.place(done)
+	if w.Op() == prog.Lock {
+		g.keep(w.A(), asm.R0)
+	}
+}
