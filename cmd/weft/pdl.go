@@ -42,7 +42,7 @@ func newPDLCheckCommand() *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
 			if target != "vm" && target != "xdp" {
-				return usageError("--target %q: expected vm, the virtual machine of a NIC, or xdp, the kernel's driver", target)
+				return &exitError{exitUsage, fmt.Errorf("--target %q: expected vm, the virtual machine of a NIC, or xdp, the kernel's driver", target)}
 			}
 			bad := false
 			for _, file := range files {

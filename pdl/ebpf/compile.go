@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/pdl/prog"
 )
 
@@ -14,7 +15,7 @@ import (
 type Options struct {
 	ID      uint32 // the program's number at this NIC
 	Service uint8  // of the datagrams that are for programs
-	Budget  int    // instructions of an activation; 0: DefaultBudget
+	Budget  int    // instructions of an activation; 0: limits.ProgramBudget
 	Path    Path
 
 	// Lookup returns the number of a program, or the id of a node, that a name stands for. It is asked once, when the program is
@@ -41,7 +42,7 @@ const MostSegment = 1<<24 - 1
 
 func (o *Options) budget() int {
 	if o.Budget == 0 {
-		return DefaultBudget
+		return limits.ProgramBudget
 	}
 	return o.Budget
 }
@@ -61,9 +62,6 @@ func (o *Options) validate() error {
 	}
 	return nil
 }
-
-// DefaultBudget is how many instructions an activation may have, unless told. A processor that is at it does nothing else meanwhile.
-const DefaultBudget = 10_000
 
 // mostBudget is how many turns the kernel does of a loop.
 const mostBudget = 1 << 23

@@ -12,6 +12,7 @@ import (
 
 	cilium "github.com/cilium/ebpf"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/wire"
 	"github.com/weftnet/weft/pdl/ebpf"
 	"github.com/weftnet/weft/pdl/prog"
@@ -55,7 +56,7 @@ func newMachine(t *testing.T, m *prog.Module) *machine {
 		v.segments[int64(id)] = make([]byte, n+8*words)
 	}
 	var err error
-	v.machine, err = vm.New(vm.Config{Host: v, CodeWords: prog.MaxCode, DataWords: prog.MaxData, Programs: 1, Budget: ebpf.DefaultBudget})
+	v.machine, err = vm.New(vm.Config{Host: v, CodeWords: prog.MaxCode, DataWords: prog.MaxData, Programs: 1, Budget: limits.ProgramBudget})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,9 +209,9 @@ func (v *machine) sync(k *kernel) {
 
 // datagram is a frame with a message, as it comes by an Ethernet.
 func datagram(counter uint64, program, trigger uint32, payload []byte) []byte {
-	body := make([]byte, 12, 12+len(payload))
-	binary.LittleEndian.PutUint32(body, program)
-	binary.LittleEndian.PutUint32(body[4:], trigger)
+	body := make([]byte, wire.ProgramDatagramLen, wire.ProgramDatagramLen+len(payload))
+	p := wire.ProgramDatagram{Program: program, Trigger: trigger}
+	p.Put(body)
 	body = append(body, payload...)
 	n := wire.OuterLen + wire.DatagramLen + len(body)
 	frame := make([]byte, n+wire.TagLen)
@@ -352,8 +353,12 @@ func (k *kernel) opened(b []byte) string {
 		return fmt.Sprintf("a frame that is not in order: %v, %v, %+v, %x", err, bad, o, frame)
 	}
 	d, payload, err := wire.ParseDatagram(rest[:n-wire.OuterLen])
-	if err != nil || d.Service != service || int(d.Length) != len(payload) || binary.LittleEndian.Uint32(payload[8:]) != programID {
+	if err != nil || d.Service != service || int(d.Length) != len(payload) {
 		return fmt.Sprintf("a datagram that is not in order: %v, %+v, %x", err, d, payload)
 	}
-	return fmt.Sprintf("send %x as %d to %d", payload[12:], binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint32(payload))
+	p, message, err := wire.ParseProgramDatagram(payload)
+	if err != nil || p.From != programID {
+		return fmt.Sprintf("a datagram for programs that is not in order: %v, %+v, %x", err, p, payload)
+	}
+	return fmt.Sprintf("send %x as %d to %d", message, p.Trigger, p.Program)
 }

@@ -1,6 +1,13 @@
 package ebpf
 
-import "github.com/cilium/ebpf"
+import (
+	"github.com/cilium/ebpf"
+
+	"github.com/weftnet/weft/pdl/prog"
+)
 
 // Program is the program in the kernel, for tests that run it there.
 func (r *Resident) Program() *ebpf.Program { return r.program }
+
+// Module is what the program was compiled from.
+func (r *Resident) Module() *prog.Module { return r.m }

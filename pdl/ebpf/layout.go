@@ -45,7 +45,7 @@ const (
 
 	// The frame lies so that its message begins at a multiple of 8.
 	frameSkew = 8 - messageAt%8
-	messageAt = wire.OuterLen + wire.DatagramLen + programLen
+	messageAt = wire.OuterLen + wire.DatagramLen + wire.ProgramDatagramLen
 
 	atIn       = (stateEnd + 63) &^ 63
 	atFrame    = atIn + frameSkew
@@ -62,9 +62,6 @@ const (
 
 // MostMessage is how long a message may be that a program handles in the driver, and its reply, in bytes, if the path carries it.
 const MostMessage = mostLetter
-
-// programLen is what a datagram to a program begins with: program, trigger and sending program, 4 bytes each.
-const programLen = 12
 
 // What stateStatus says.
 const (

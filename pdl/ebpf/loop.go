@@ -85,14 +85,6 @@ func (f *flow) step(pc int) int {
 
 // bounds reports whether each turn of a loop passes a comparison that bounds a register on the side of a sign.
 func (f *flow) bounds(l loop, r uint8, sign int) bool {
-	still := func(other uint8) bool {
-		for pc := l.head; pc <= l.last; pc++ {
-			if f.reached[pc] && f.writes(pc, other) {
-				return false
-			}
-		}
-		return true
-	}
 	return !f.comesBack(l, func(pc int, taken bool) bool {
 		w := f.code[pc]
 		side := 0 // of the bound, as seen from A, where the jump is taken
@@ -103,9 +95,9 @@ func (f *flow) bounds(l loop, r uint8, sign int) bool {
 			side = -1
 		case prog.Jlt, prog.Jle, prog.Incjlt:
 			switch {
-			case w.A() == r && still(w.B()):
+			case w.A() == r && f.still(l, pc, w.B()):
 				side = 1
-			case w.B() == r && still(w.A()):
+			case w.B() == r && f.still(l, pc, w.A()):
 				side = -1
 			default:
 				return false
@@ -119,6 +111,28 @@ func (f *flow) bounds(l loop, r uint8, sign int) bool {
 		}
 		return side == sign
 	})
+}
+
+// still reports whether a register has the same value at pc in each turn of a loop: the loop does not write it, or has just made it of
+// what is still, such as the message.
+func (f *flow) still(l loop, pc int, register uint8) bool {
+	written := false
+	for at := l.head; at <= l.last; at++ {
+		written = written || f.reached[at] && f.writes(at, register)
+	}
+	if !written {
+		return true
+	}
+	by := f.maker(pc, register)
+	if by < l.head {
+		return false
+	}
+	w, e := f.code[by], f.effect(by)
+	switch w.Op() {
+	case prog.Ld, prog.Ldx, prog.Addx, prog.Clock, prog.Lock:
+		return false
+	}
+	return e.A == prog.Write && (e.B != prog.Read || f.still(l, by, w.B())) && (e.C != prog.Read || f.still(l, by, w.C()))
 }
 
 // comesBack reports whether a loop can come back to its head without a way that is cut: from an instruction on, by its jump or not.

@@ -49,7 +49,7 @@ func (g *generator) head() {
 	g.emit(asm.StoreMem(asm.R7, atReply+8, asm.R1, asm.DWord))
 	word(datagram, asm.R1) // the id
 	g.emit(asm.StoreImm(asm.R7, datagram+4, 0, asm.Word), asm.StoreImm(asm.R7, datagram+12, int64(g.o.Service), asm.Half))
-	g.emit(asm.Add.Imm(asm.R8, programLen))
+	g.emit(asm.Add.Imm(asm.R8, wire.ProgramDatagramLen))
 	word(datagram+8, asm.R8)
 	g.emit(asm.StoreMem(asm.R7, datagram+14, asm.R8, asm.Half))
 	g.load(asm.R1, asm.R7, stateSentTo)

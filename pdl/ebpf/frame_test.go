@@ -1,0 +1,207 @@
+package ebpf_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	cilium "github.com/cilium/ebpf"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+const counter = "PROGRAM p: VAR n; TRIGGERS 1, 4000000000; BEGIN END; MESSAGE 1: BEGIN n = n + 1 END;\n" +
+	"MESSAGE 4000000000: BEGIN n = n + 1; SEND PACKET[0] LEN PACKETLEN AS 1 TO 5 AT SOURCE END; END"
+
+// startedKernel is a program in the kernel that takes messages.
+func startedKernel(t *testing.T, src string) *kernel {
+	t.Helper()
+	b := newBench(t)
+	k := b.load(compiled(t, src))
+	t.Cleanup(k.close)
+	if err := k.Start(nil); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func (k *kernel) variable(t *testing.T, name string) int64 {
+	t.Helper()
+	words, err := k.Words()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range k.Module().Variables {
+		if v.Name == name {
+			return words[v.Base]
+		}
+	}
+	t.Fatal("no variable", name)
+	return 0
+}
+
+// A frame that is damaged, forged or for another goes on to the engine, which knows what to say of it; the program never sees it.
+func TestAFrameThatIsNotInOrderActivatesNothing(t *testing.T) {
+	k := startedKernel(t, counter)
+	const frameAt = 42
+	sealed := func(change func(frame []byte)) []byte {
+		b := datagram(7, programID, 1, []byte("sixteen bytes..."))
+		change(b[frameAt:])
+		wire.Seal(b[frameAt:], len(b)-frameAt-wire.TagLen, cookie)
+		return b
+	}
+	good := datagram(7, programID, 1, []byte("sixteen bytes..."))
+	for what, frame := range map[string][]byte{
+		"another program":       datagram(7, programID+1, 1, nil),
+		"another kind":          sealed(func(b []byte) { b[0] = 1<<4 | byte(wire.KindData) }),
+		"another version":       sealed(func(b []byte) { b[0] = 2<<4 | byte(wire.KindDatagram) }),
+		"no tag":                sealed(func(b []byte) { b[1] = 0 }),
+		"another magic":         sealed(func(b []byte) { b[2] = 'w' }),
+		"another session":       sealed(func(b []byte) { b[4]++ }),
+		"a piece":               sealed(func(b []byte) { b[wire.OuterLen+4] = 64 }),
+		"a first piece":         sealed(func(b []byte) { b[wire.OuterLen+8]++ }),
+		"another service":       sealed(func(b []byte) { b[wire.OuterLen+12]++ }),
+		"a zero that is not":    sealed(func(b []byte) { b[wire.OuterLen+13]++ }),
+		"another size":          sealed(func(b []byte) { b[wire.OuterLen+14]-- }),
+		"cut short":             good[:len(good)-1],
+		"too short for a frame": ethernet(make([]byte, 59)),
+		"too long":              datagram(7, programID, 1, make([]byte, 2000)),
+	} {
+		if got := k.run(frame); got.verdict != xdpPass {
+			t.Errorf("%s: verdict %d, expected %d", what, got.verdict, xdpPass)
+		}
+	}
+	for at := frameAt; at < len(good); at++ { // each byte of the frame, for it is all under the checksum
+		bad := slices.Clone(good)
+		bad[at] ^= 0x10
+		if got := k.run(bad); got.verdict != xdpPass {
+			t.Errorf("byte %d changed: verdict %d, expected %d", at-frameAt, got.verdict, xdpPass)
+		}
+	}
+	if n := k.variable(t, "n"); n != 0 {
+		t.Fatalf("the program was activated %d times", n)
+	}
+	if got := k.run(good); got.verdict != xdpDrop || k.variable(t, "n") != 1 {
+		t.Errorf("the good one: verdict %d, %d activations", got.verdict, k.variable(t, "n"))
+	}
+}
+
+func TestACounterIsTakenOnce(t *testing.T) {
+	k := startedKernel(t, counter)
+	for i, c := range []uint64{5, 5, 4, 6, 1, 6, 1 << 60, 7} {
+		if got := k.run(datagram(c, programID, 1, nil)); got.verdict != xdpDrop {
+			t.Errorf("frame %d: verdict %d", i, got.verdict)
+		}
+	}
+	_, c, err := k.Profile()
+	if n := k.variable(t, "n"); err != nil || n != 3 || c.Replays != 5 {
+		t.Errorf("%d activations and %d replays, expected 3 and 5", n, c.Replays)
+	}
+}
+
+// Messages of every length are read and answered, through the checksum of whole words and of the bytes behind.
+func TestRepliesOfEveryLength(t *testing.T) {
+	k := startedKernel(t, counter)
+	payload := make([]byte, limitOfTestRun)
+	for i := range payload {
+		payload[i] = byte(i * 7)
+	}
+	for n := range payload {
+		if n > 100 && n%37 != 0 && n < len(payload)-8 {
+			continue
+		}
+		got := k.send(4000000000, payload[:n])
+		want := "send " + hex(payload[:n]) + " as 1 to 5"
+		if got.verdict != xdpTx || k.opened(got.frame) != want {
+			t.Fatalf("%d bytes: verdict %d, %s", n, got.verdict, k.opened(got.frame))
+		}
+	}
+	// Each reply has a counter of its own.
+	a, b := k.send(4000000000, nil), k.send(4000000000, nil)
+	if x, y := binary.LittleEndian.Uint64(a.frame[50:]), binary.LittleEndian.Uint64(b.frame[50:]); y != x+1 || x < 1000 {
+		t.Errorf("counters %d and %d", x, y)
+	}
+}
+
+// limitOfTestRun is what is left of a page for a message when the kernel runs a program on a frame that is given.
+const limitOfTestRun = 1400
+
+func hex(b []byte) string {
+	const digits = "0123456789abcdef"
+	var s strings.Builder
+	for _, v := range b {
+		s.WriteByte(digits[v>>4])
+		s.WriteByte(digits[v&15])
+	}
+	return s.String()
+}
+
+func TestAStoppedProgramAndOneWithoutTheTriggerRefuse(t *testing.T) {
+	k := startedKernel(t, "PROGRAM p: VAR n; TRIGGERS 1, 2; BEGIN END; MESSAGE 1: BEGIN n = n + 1 END; MESSAGE 2: BEGIN STOP END; END")
+	for _, trigger := range []uint32{1, 3, 2, 1, 1} {
+		if got := k.send(trigger, nil); got.verdict != xdpDrop {
+			t.Errorf("verdict %d", got.verdict)
+		}
+	}
+	p, c, err := k.Profile()
+	if err != nil || p.Activations != 2 || p.Refused != 3 || !c.Stopped || k.variable(t, "n") != 1 {
+		t.Errorf("%+v, %+v, %v", p, c, err)
+	}
+	if err := k.Start(nil); err != nil {
+		t.Fatal(err)
+	}
+	if k.send(1, nil); k.variable(t, "n") != 1 {
+		t.Error("it takes no messages after another start")
+	}
+	if err := k.Start(make([]int64, 3)); err == nil || !strings.Contains(err.Error(), "3 words of data") {
+		t.Errorf("data of another program: %v", err)
+	}
+}
+
+// A loop that counts may still be too long: the budget ends it at a jump back, a turn late at the most.
+func TestTheBudgetStopsALongLoop(t *testing.T) {
+	k := startedKernel(t, handler("WHILE a < PACKET[0] DO BEGIN\nb = b + v[3]; a = a + 1 END"))
+	if got := k.send(1, binary.LittleEndian.AppendUint64(nil, 100)); got.verdict != xdpDrop || k.variable(t, "a") != 100 {
+		t.Fatalf("a short loop: verdict %d, %d turns", got.verdict, k.variable(t, "a"))
+	}
+	before, _, _ := k.Profile()
+	k.send(1, binary.LittleEndian.AppendUint64(nil, 1<<40))
+	p, c, err := k.Profile()
+	if err != nil || p.Aborts[vm.OutOfBudget] != 1 || !c.Stopped || p.LastLine != 3 {
+		t.Errorf("%+v, %+v, %v", p, c, err)
+	}
+	if n := p.Instructions - before.Instructions; n > limits.ProgramBudget+8 || n < limits.ProgramBudget {
+		t.Errorf("%d instructions, expected %d and at most a turn more", n, limits.ProgramBudget)
+	}
+}
+
+// Two processors that have a message for a program do not run it at the same time.
+func TestAnActivationIsAloneWithTheData(t *testing.T) {
+	k := startedKernel(t, handler("a = a + 1; b = 0; WHILE b < 200 DO b = b + 1; c = c + b"))
+	const each = 2000
+	var wait sync.WaitGroup
+	for n := range 2 {
+		wait.Go(func() {
+			for i := range each {
+				frame := datagram(uint64(2*i+n+1), programID, 1, nil)
+				if _, err := k.Program().Run(&cilium.RunOptions{Data: frame}); err != nil && !errors.Is(err, cilium.ErrNotSupported) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	p, c, err := k.Profile()
+	if err != nil || p.Activations+c.Replays+c.Busy != 2*each {
+		t.Errorf("%d activations, %d replays and %d lost, of %d: %v", p.Activations, c.Replays, c.Busy, 2*each, err)
+	}
+	if a, sum := k.variable(t, "a"), k.variable(t, "c"); a != int64(p.Activations) || sum != 200*a {
+		t.Errorf("%d and %d, of %d activations", a, sum, p.Activations)
+	}
+}
