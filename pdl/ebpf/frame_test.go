@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/pdl/ebpf"
 	"github.com/weftnet/weft/pdl/vm"
 )
 
@@ -203,5 +204,22 @@ func TestAnActivationIsAloneWithTheData(t *testing.T) {
 	}
 	if a, sum := k.variable(t, "a"), k.variable(t, "c"); a != int64(p.Activations) || sum != 200*a {
 		t.Errorf("%d and %d, of %d activations", a, sum, p.Activations)
+	}
+}
+
+func TestAReplyThatThePathDoesNotCarryIsRefused(t *testing.T) {
+	k := startedKernel(t, counter)
+	const around = wire.OuterLen + wire.DatagramLen + wire.ProgramDatagramLen + wire.TagLen
+	if err := k.host.SetSession(index, ebpf.Session{NIC: peerNIC, Cookie: cookie, Most: around + 100, ReplyIndex: 99, ReplyCookie: 7777, ReplyCounter: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got := k.send(4000000000, make([]byte, 100)); got.verdict != xdpTx {
+		t.Errorf("100 bytes: verdict %d", got.verdict)
+	}
+	if got := k.send(4000000000, make([]byte, 101)); got.verdict != xdpDrop {
+		t.Errorf("101 bytes: verdict %d", got.verdict)
+	}
+	if p, c, err := k.Profile(); err != nil || p.Aborts[vm.SendRefused] != 1 || p.LastLine != 2 || c.Sends != 1 {
+		t.Errorf("%+v, %+v, %v", p, c, err)
 	}
 }
