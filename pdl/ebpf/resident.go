@@ -88,13 +88,7 @@ func (obj *Object) Load(h *Host) (r *Resident, err error) {
 // mmapable is BPF_F_MMAPABLE.
 const mmapable = 1 << 10
 
-// word and setWord reach a word of the program's memory.
-func (r *Resident) word(at int) (int64, error) {
-	var b [8]byte
-	_, err := r.memory.ReadAt(b[:], int64(at))
-	return int64(binary.NativeEndian.Uint64(b[:])), err
-}
-
+// setWord writes a word of the program's memory.
 func (r *Resident) setWord(at int, v int64) error {
 	_, err := r.memory.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(v)), int64(at))
 	return err
