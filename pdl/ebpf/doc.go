@@ -1,14 +1,14 @@
 // Package ebpf has programs for the NIC run in the kernel's driver: it compiles verified modules (pdl/prog) to XDP programs, which
 // answer a message where its frame comes in, before any process of this host, the daemon too, has been woken.
 //
-//	                    the NIC's own XDP program: our UDP?                    the engine
-//	 frame ────────────► StepDispatch: for a program? ──── no ───► StepOn ───► (AF_XDP socket)
-//	                          │ yes                                  ▲
-//	                          ▼                                      │ not in order, or PASS
-//	                     the program: tag, session, counter ─────────┤
-//	                          │ block of the trigger                 │
-//	 reply ◄── XDP_TX ── SEND ┤                                      │
-//	                          └── AWAIT, DROP, error: XDP_DROP
+//	                   the NIC's own XDP program: our UDP?                    the engine
+//	frame ────────────► StepDispatch: for a program? ──── no ───► StepOn ───► (AF_XDP socket)
+//	                         │ yes                                  ▲
+//	                         ▼                                      │ not in order, or PASS
+//	                    the program: tag, session, counter ─────────┤
+//	                         │ block of the trigger                 │
+//	reply ◄── XDP_TX ── SEND ┤                                      │
+//	                         └── AWAIT, DROP, error: XDP_DROP
 //
 // Each arrow to the right is a tail call through the array Host.Steps. What a program has in the kernel is one array map, which is
 // mapped here too: its variables, as the virtual machine lays them out (pdl/vm), the frame, and its accounts. So a program begins in
