@@ -23,6 +23,7 @@ import (
 const importRules = `
 NONE < limits, clock, mutate, testbed             limits < all but clock
 NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
+NONE < interleave < interleave/{atomic,sync}
 clock < wire, link, registry      crc < wire       copier < link/{udp,shm}
 mutate < rel, vni, names, coll, program, nic, proc, sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel

@@ -240,7 +240,7 @@ func (r *Run) note() {
 	for {
 		f, more := frames.Next()
 		name := f.Function[strings.LastIndex(f.Function, "/")+1:]
-		if !strings.Contains(f.Function, "/interleave/") || !more {
+		if !strings.Contains(f.Function, "internal/interleave") || !more {
 			r.trace = append(r.trace, fmt.Sprintf("  %-10s %s, %s:%d", current.name, name, f.File[strings.LastIndex(f.File, "/")+1:], f.Line))
 			return
 		}

@@ -11,14 +11,36 @@ import (
 type mutation struct {
 	name     string
 	what     string
+	shown    string // the package below internal/ and the test that shows it, less TestEveryScheduleOf
 	file     string // below internal/
 	old, new string
 }
 
 var mutations = []mutation{
-	{"command-shown-half", "a command is present before all of it is written", "vni/process.go",
+	{"command-shown-half", "a command is present before all of it is written", "vni/TheCommandQueue", "vni/process.go",
 		"e.rest = packed.rest\n\tatomic.StoreUint64(&e.word, packed.word)",
 		"atomic.StoreUint64(&e.word, packed.word)\n\te.rest = packed.rest"},
+	{"listening-cleared-late", "a queue is looked at before it is said that nobody listens", "vni/TheListeningWord", "vni/nic.go",
+		"atomic.StoreUint32(n.s.listening, 0)\n\tif n.Pending() {\n\t\tn.Listen()\n\t\treturn false\n\t}\n\treturn true",
+		"pending := n.Pending()\n\tatomic.StoreUint32(n.s.listening, 0)\n\tif pending {\n\t\tn.Listen()\n\t\treturn false\n\t}\n\treturn true"},
+	{"rung-before-written", "a doorbell is Done before the completion is written", "vni/ACompletionAndAParkedProcess", "vni/nic.go",
+		"r.status, r.token, r.length, r.full, r.tag = uint32(c.Status), c.Token, c.Len, c.Full, c.Tag",
+		"atomic.StoreUint32(bell, uint32(Done))\n\tr.status, r.token, r.length, r.full, r.tag = uint32(c.Status), c.Token, c.Len, c.Full, c.Tag"},
+	{"event-told-early", "an event is published before it is written", "vni/AnEventThatIsAwaited", "vni/nic.go",
+		"n.s.events[n.published%Events].store(number, &e)\n\tn.published = number\n\tatomic.StoreUint64(n.s.published, number)",
+		"atomic.StoreUint64(n.s.published, number)\n\tn.s.events[n.published%Events].store(number, &e)\n\tn.published = number"},
+	{"event-checked-once", "the number of an event is not looked at behind it", "vni/AnEventThatIsOverwritten", "vni/event.go",
+		"return e, atomic.LoadUint64(&r.number) == number", "return e, true"},
+	{"descriptor-flagged-early", "a descriptor is valid before it is written", "vni/TheDescriptorsOfARefill", "vni/process.go",
+		"r.offset, r.length = d.Offset, d.Len\n\tatomic.StoreUint64(&r.regionFlag, uint64(d.Region)|DescriptorValid<<32)",
+		"atomic.StoreUint64(&r.regionFlag, uint64(d.Region)|DescriptorValid<<32)\n\tr.offset, r.length = d.Offset, d.Len"},
+	{"consumed-before-emptied", "a process is told that a descriptor is consumed before its record is empty", "vni/TheDescriptorsOfARefill", "vni/nic.go",
+		"atomic.StoreUint64(&records[int(k%uint32(len(records)))].regionFlag, 0)\n\tn.consumed[l][i]++\n\tatomic.StoreUint32(&n.s.done[l][i].consumed, n.consumed[l][i])",
+		"n.consumed[l][i]++\n\tatomic.StoreUint32(&n.s.done[l][i].consumed, n.consumed[l][i])\n\tatomic.StoreUint64(&records[int(k%uint32(len(records)))].regionFlag, 0)"},
+	{"ring-seen-unread", "a reader that found no message notes that it has seen what has come since", "vni/ARing", "vni/ring.go",
+		"r.shown.Store(r.pos)", "r.shown.Store(atomic.LoadUint64(r.produced))"},
+	{"stalls-before-consumed", "a reader looks for a stall before it says how far it has read", "vni/ARing", "vni/ring.go",
+		"if r.pos != r.told {\n\t\t\t\t\tr.publish()\n\t\t\t\t}", "r.Stalled()\n\t\t\t\tif r.pos != r.told {\n\t\t\t\t\tr.publish()\n\t\t\t\t}"},
 }
 
 // compiledIn are the edits that put the mutations into text. Several may stand at one place.

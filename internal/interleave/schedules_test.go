@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +37,7 @@ func TestEverySchedule(t *testing.T) {
 	}
 	for _, pkg := range scenarios {
 		t.Run(pkg, func(t *testing.T) {
-			out, err := schedules(t, binaries[pkg], pkg, "")
+			out, err := schedules(t, binaries[pkg], pkg, pattern, "")
 			if err != nil || !strings.Contains(out, "--- PASS: TestEveryScheduleOf") || strings.Contains(out, "--- SKIP") {
 				t.Errorf("%v\n%s", err, out)
 			}
@@ -57,41 +56,22 @@ func TestEverySchedule(t *testing.T) {
 
 // caught fails the test if no schedule shows the mutation.
 func caught(t *testing.T, binaries map[string]string, m mutation) {
-	for _, pkg := range m.shown() {
-		out, err := schedules(t, binaries[pkg], pkg, m.name)
-		if err == nil {
-			continue
-		}
-		found := regexp.MustCompile(`--- FAIL: (TestEveryScheduleOf\w+)[^\n]*\n\s*\S+ (schedule \d+, after \d+ steps: [^\n]*)`).FindStringSubmatch(out)
-		if found == nil {
-			t.Fatalf("%s ends otherwise than by a schedule:\n%s", pkg, out)
-		}
-		t.Logf("%s: %s, %s", m.what, found[1], found[2])
-		return
+	pkg, test, _ := strings.Cut(m.shown, "/")
+	out, err := schedules(t, binaries[pkg], pkg, pattern+test+"$", m.name)
+	if err == nil {
+		t.Fatalf("no schedule shows that %s:\n%s", m.what, out)
 	}
-	t.Errorf("no schedule shows that %s", m.what)
+	found := regexp.MustCompile(`schedule \d+, after \d+ steps: [^\n]*`).FindString(out)
+	if found == "" {
+		t.Fatalf("%s ends otherwise than by a schedule:\n%s", m.shown, out)
+	}
+	t.Logf("%s: %s", m.what, found)
 }
 
-// shown lists the packages whose schedules may show a mutation: its own first.
-func (m *mutation) shown() []string {
-	own, _, _ := strings.Cut(m.file, "/")
-	all := slices.Clone(scenarios)
-	slices.SortStableFunc(all, func(a, b string) int {
-		switch {
-		case a == own && b != own:
-			return -1
-		case b == own && a != own:
-			return 1
-		}
-		return 0
-	})
-	return all
-}
-
-// schedules runs the tests of a rewritten binary, with a mutation if one is named.
-func schedules(t *testing.T, binary, pkg, defect string) (string, error) {
+// schedules runs tests of a rewritten binary, with a mutation if one is named.
+func schedules(t *testing.T, binary, pkg, tests, defect string) (string, error) {
 	t.Helper()
-	c := command(t, binary, "-test.run", pattern, "-test.v", "-test.failfast")
+	c := command(t, binary, "-test.run", tests, "-test.v", "-test.failfast")
 	c.Dir = filepath.Join("..", pkg)
 	c.Env = append(c.Env, interleave.DefectVariable+"="+defect)
 	out, err := c.CombinedOutput()

@@ -364,7 +364,8 @@ func TestInvalidContextsFailAloneAndCanBeCompleted(t *testing.T) {
 	}
 }
 
-func TestListeningWordMissesNoCommand(t *testing.T) {
+// That none is missed is a matter of two accesses: TestEveryScheduleOfTheListeningWord.
+func TestTheNICStaysWithAQueueThatHasACommand(t *testing.T) {
 	_, p, n := newSegment(t, small)
 	if p.Listening() {
 		t.Error("a new queue is listened to")
