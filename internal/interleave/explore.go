@@ -1,8 +1,10 @@
 package interleave
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,10 @@ type Options struct {
 	// Preemptions bounds how often a side that could go on is interrupted, where the number of all schedules is too
 	// large; 0 is no bound. A side that waits, spins or ends is not interrupted.
 	Preemptions int
+
+	// Delays bounds how often a schedule deviates from the plainest one, in which a side goes on for as long as it can and then the next
+	// one does, in their order; 0 is no bound. It is for three sides and more, which may be chosen from wherever one waits.
+	Delays int
 
 	// Least is how many schedules there must be: fewer mean that the scenario does not do what it should.
 	Least int
@@ -31,9 +37,12 @@ type Run struct {
 	now    int64
 	alarms map[any]int64
 
+	list    []*side // that are able; kept for the next
 	steps   int
 	last    *side
-	spent   int      // preemptions
+	bound   int // of preemptions or delays, and what is spent of it
+	spent   int
+	delays  bool     // every deviation counts, not preemptions alone
 	chosen  []choice // from the beginning
 	depth   int
 	tracing bool
@@ -86,7 +95,10 @@ func Explore(t *testing.T, o Options, scenario func(r *Run)) {
 		t.Errorf("%d schedules, expected %d and more", schedules, o.Least)
 	}
 	bound := "all of them"
-	if o.Preemptions > 0 {
+	switch {
+	case o.Delays > 0:
+		bound = fmt.Sprintf("those with at most %d delays", o.Delays)
+	case o.Preemptions > 0:
 		bound = fmt.Sprintf("those with at most %d preemptions", o.Preemptions)
 	}
 	t.Logf("%d schedules of %d steps on average: %s", schedules, steps/schedules, bound)
@@ -107,6 +119,7 @@ func successor(c []choice) []choice {
 // runOnce runs the schedule that begins with chosen and then always goes on with the first choice. why says what is wrong.
 func runOnce(o Options, scenario func(r *Run), chosen []choice, tracing bool) (r *Run, why string) {
 	r = &Run{plain: o.Plain, chosen: append([]choice(nil), chosen...), tracing: tracing, alarms: map[any]int64{}}
+	r.bound, r.delays = cmp.Or(o.Delays, o.Preemptions), o.Delays > 0
 	defer r.stop()
 	defer func() {
 		if e := recover(); e != nil {
@@ -117,9 +130,11 @@ func runOnce(o Options, scenario func(r *Run), chosen []choice, tracing bool) (r
 			why = f.why
 		}
 	}()
+	building = r
 	scenario(r)
+	building = nil
 	for r.steps < mostSteps {
-		s := r.pick(o.Preemptions)
+		s := r.pick()
 		if s == nil {
 			return r, r.outcome()
 		}
@@ -158,47 +173,52 @@ func (r *Run) stop() {
 }
 
 // pick chooses the side that runs next; nil if none can. When all wait, time goes on to the next deadline.
-func (r *Run) pick(bound int) *side {
+func (r *Run) pick() *side {
 	able := r.able()
 	if len(able) == 0 && r.advance() {
 		able = r.able()
 	}
-	switch n := len(able); {
-	case n == 0:
+	if len(able) == 0 {
 		return nil
-	case n == 1:
+	}
+	costs := r.bound > 0 && (r.delays || able[0] == r.last)
+	of := len(able)
+	if costs && r.delays {
+		of = min(of, r.bound-r.spent+1)
+	} else if costs && r.spent == r.bound {
+		of = 1
+	}
+	if of == 1 {
 		return able[0]
 	}
-	goesOn := able[0] == r.last
-	if goesOn && bound > 0 && r.spent >= bound {
-		return able[0]
-	}
-	k := r.choose(len(able))
-	if goesOn && k > 0 {
+	k := r.choose(of)
+	switch {
+	case costs && r.delays:
+		r.spent += k
+	case costs && k > 0:
 		r.spent++
 	}
 	return able[k]
 }
 
-// able lists the sides that can run, the last one first. One that spins runs only if no other can.
+// able lists the sides that can run: the last one if it goes on, then those behind it in their order. One that spins runs only if no
+// other can.
 func (r *Run) able() []*side {
-	var able []*side
-	var spinner *side
-	if l := r.last; l != nil && l.able() {
-		if l.spun {
-			spinner = l
-		} else {
-			able = append(able, l)
-		}
+	able := r.list[:0]
+	l := r.last
+	if l != nil && !l.spun && l.able() {
+		able = append(able, l)
 	}
-	for _, s := range r.sides {
-		if s != r.last && s.able() {
+	at := slices.Index(r.sides, l) + 1
+	for k := range r.sides {
+		if s := r.sides[(at+k)%len(r.sides)]; s != l && s.able() {
 			able = append(able, s)
 		}
 	}
-	if len(able) == 0 && spinner != nil {
-		able = append(able, spinner)
+	if len(able) == 0 && l != nil && l.spun && l.able() {
+		able = append(able, l)
 	}
+	r.list = able
 	return able
 }
 

@@ -46,6 +46,12 @@ const never = math.MaxInt64
 // current is the side that runs; nil outside of one. One goroutine at a time runs, so it is a plain variable.
 var current *side
 
+// building is the schedule whose scenario is being set up.
+var building *Run
+
+// Spawn adds a side where the source starts a goroutine, while a scenario is set up.
+func Spawn(name string, f func()) { building.Go(name, f) }
+
 // stopped unwinds a side whose schedule has ended early; unwinding is set meanwhile, and nothing waits then.
 type stopped struct{}
 

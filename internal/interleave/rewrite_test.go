@@ -27,11 +27,13 @@ var ground = []edit{
 	{"poller/poller.go", "var epoch = time.Now()", "var _ = time.Now"},
 	{"poller/poller.go", "\tselect {\n\tcase <-w.Woken():",
 		"\tinterleave.Block(func() bool { return len(w.Woken()) > 0 || ctx.Err() != nil })\n\tselect {\n\tcase <-w.Woken():"},
+	{"poller/poller.go", "\tgo p.help()", "\tinterleave.Spawn(\"helper\", p.help)"},
+	{"poller/poller.go", "\t\t<-p.stopped\n", closed("p.stopped")},
 	{"idle/waiters.go", "\tselect {\n\tcase <-w.Woken():",
 		"\tinterleave.Block(func() bool { return len(w.Woken()) > 0 || ctx.Err() != nil })\n\tselect {\n\tcase <-w.Woken():"},
 	{"idle/idle.go", "return p.rest(now, yield, clock, switches)", "return p.rest(now, yield, clock, func() int64 { return 0 })"},
 	{"idle/idle.go", "int(pollers.Load()) >= runtime.GOMAXPROCS(0)", "int(pollers.Load()) >= 2"},
-	{"idle/idle_linux.go", "func YieldThread() {", "func YieldThread() {\n\tif interleave.Running() {\n\t\tinterleave.Yield()\n\t\treturn\n\t}"},
+	{"idle/idle_linux.go", "func YieldThread() { ", "func YieldThread() {\n\tif interleave.Running() {\n\t\tinterleave.Yield()\n\t\treturn\n\t}\n"},
 	{"poller/sleeper_linux.go", "_, _ = unix.Ppoll(fds, ts, nil)", `interleave.BlockFor(func() bool {
 		n, _ := unix.Ppoll(fds, new(unix.Timespec), nil)
 		return n > 0
@@ -48,15 +50,21 @@ var ground = []edit{
 		d = 0
 	}
 	if d == 0 { // returns at once`},
-	{"poller/jobs_linux.go", "\t<-done\n", `	interleave.Block(func() bool {
+	{"poller/loop_linux.go", "context.AfterFunc(ctx, l.wake)", "ctx.(interface{ AfterFunc(func()) func() bool }).AfterFunc(l.wake)"},
+	{"poller/jobs_linux.go", "\t<-done\n", closed("done")},
+}
+
+// closed waits until a channel is closed.
+func closed(channel string) string {
+	return fmt.Sprintf(`	interleave.Block(func() bool {
 		select {
-		case <-done:
+		case <-%s:
 			return true
 		default:
 			return false
 		}
 	})
-`},
+`, channel)
 }
 
 // rewrite writes the changed sources into dir, and returns the overlay by which the go command takes them.

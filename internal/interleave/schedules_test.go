@@ -15,7 +15,7 @@ import (
 )
 
 // scenarios are the packages whose tests have schedules, below internal/, all of them named so.
-var scenarios = []string{"vni"}
+var scenarios = []string{"vni", "poller"}
 
 const pattern = "^TestEveryScheduleOf"
 

@@ -28,11 +28,11 @@ func Open(d link.Driver, path string, now clock.Time, cfg Config) (*Driver, erro
 	if err := cfg.Check(); err != nil {
 		return nil, fmt.Errorf("capture to %s: %w", path, err)
 	}
+	cfg.Base = time.Now().Add(-time.Duration(now)) // before anything that takes its time: now is of the same moment
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("capture: %w", err) // which names the path
 	}
-	cfg.Base = time.Now().Add(-time.Duration(now))
 	if say := cfg.Log; say != nil {
 		cfg.Log = func(text string) { say(fmt.Sprintf("capture to %s: %s", path, text)) }
 	}
