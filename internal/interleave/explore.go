@@ -19,7 +19,7 @@ type Options struct {
 	Preemptions int
 
 	// Delays bounds how often a schedule deviates from the plainest one, in which a side goes on for as long as it can and then the next
-	// one does, in their order; 0 is no bound. It is for three sides and more, which may be chosen from wherever one waits.
+	// one does, in their order, and no time passes meanwhile; 0 is no bound. It is for three sides and more, which may be chosen from wherever one waits.
 	Delays int
 
 	// Least is how many schedules there must be: fewer mean that the scenario does not do what it should.
@@ -181,6 +181,9 @@ func (r *Run) pick() *side {
 	if len(able) == 0 {
 		return nil
 	}
+	if s := r.sleeper(); s != nil && r.delays {
+		able = append(able, s) // nothing says that time stands still while a side goes on
+	}
 	costs := r.bound > 0 && (r.delays || able[0] == r.last)
 	of := len(able)
 	if costs && r.delays {
@@ -198,7 +201,20 @@ func (r *Run) pick() *side {
 	case costs && k > 0:
 		r.spent++
 	}
+	if s := able[k]; !s.able() {
+		r.now = s.deadline
+	}
 	return able[k]
+}
+
+// sleeper is the side that sleeps until the earliest deadline; nil if none has one.
+func (r *Run) sleeper() (first *side) {
+	for _, s := range r.sides {
+		if !s.over && s.ready != nil && s.deadline < never && !s.able() && (first == nil || s.deadline < first.deadline) {
+			first = s
+		}
+	}
+	return first
 }
 
 // able lists the sides that can run: the last one if it goes on, then those behind it in their order. One that spins runs only if no
@@ -224,17 +240,11 @@ func (r *Run) able() []*side {
 
 // advance moves time to the earliest deadline.
 func (r *Run) advance() bool {
-	next := int64(never)
-	for _, s := range r.sides {
-		if !s.over && s.ready != nil {
-			next = min(next, s.deadline)
-		}
+	s := r.sleeper()
+	if s != nil {
+		r.now = s.deadline
 	}
-	if next == never {
-		return false
-	}
-	r.now = max(r.now, next)
-	return true
+	return s != nil
 }
 
 // choose takes the choice of the schedule at this place, or the first.

@@ -7,7 +7,7 @@ import (
 )
 
 // mutation is a mistake in the order of two accesses, which no simulation sees: there each side runs to its end. It is
-// compiled into the rewritten source beside what is right, and switched on by its name. Old must be whole statements.
+// compiled into the rewritten source beside what is right, and switched on by its name. Old must be whole statements. A second change that belongs to it has the same name alone.
 type mutation struct {
 	name     string
 	what     string
@@ -41,6 +41,31 @@ var mutations = []mutation{
 		"r.shown.Store(r.pos)", "r.shown.Store(atomic.LoadUint64(r.produced))"},
 	{"stalls-before-consumed", "a reader looks for a stall before it says how far it has read", "vni/ARing", "vni/ring.go",
 		"if r.pos != r.told {\n\t\t\t\t\tr.publish()\n\t\t\t\t}", "r.Stalled()\n\t\t\t\tif r.pos != r.told {\n\t\t\t\t\tr.publish()\n\t\t\t\t}"},
+	{"again-after-the-try", "a caller asks for one more poll after it has found that somebody polls", "poller/TwoKicks", "poller/poller.go",
+		"p.again.Store(true)\n\tif p.mu.TryLock() {\n\t\tp.unlock()\n\t}",
+		"if !p.mu.TryLock() {\n\t\tp.again.Store(true)\n\t\treturn\n\t}\n\tp.again.Store(true)\n\tp.unlock()"},
+	{"deadline-after-leaving", "a deadline is noted when the engine has been given back", "poller/ADeadlineAndAHelperThatFallsAsleep", "poller/poller.go",
+		"if int64(next) < p.next.Load() {\n\t\tp.next.Store(int64(next))\n\t}\n\tp.unlock()",
+		"p.unlock()\n\tif int64(next) < p.next.Load() {\n\t\tp.next.Store(int64(next))\n\t}"},
+	{"arrived-after-asleep", "a link looks whether the helper sleeps before it says that a frame has come", "poller/AFrameAndAHelperThatFallsAsleep", "poller/poller.go",
+		"p.arrived.Store(true)\n\tif p.asleep.Load() > 0 {\n\t\tp.nudge()\n\t}",
+		"asleep := p.asleep.Load() > 0\n\tp.arrived.Store(true)\n\tif asleep {\n\t\tp.nudge()\n\t}"},
+	{"asleep-after-the-look", "the helper says that it sleeps after its last look", "poller/AFrameAndAHelperThatFallsAsleep", "poller/helper.go",
+		"p.asleep.Store(int64(next))", ""},
+	{"asleep-after-the-look", "", "", "poller/helper.go", "p.sleep.sleep(d, true)", "p.asleep.Store(int64(next))\n\t\tp.sleep.sleep(d, true)"},
+	{"parked-without-a-look", "a waiter goes to sleep without a last look", "poller/AFrameAndAWaiter", "poller/poller.go",
+		"if ready() || p.closed.Load() {\n\t\treturn nil\n\t}", ""},
+	{"parked-after-dirty", "a loop says that it parks after its last look", "poller/ALoopThatParksAndAKick", "poller/loop_linux.go",
+		"if l.dirty.Load() || l.queued.Load() > 0 || sleep != nil && sleep() {\n\t\tl.parked.Store(false)\n\t\treturn\n\t}",
+		"l.parked.Store(false)\n\tif l.dirty.Load() || l.queued.Load() > 0 || sleep != nil && sleep() {\n\t\treturn\n\t}\n\tl.parked.Store(true)"},
+	{"dirty-after-parked", "a caller looks whether the loop parks before it makes it dirty", "poller/ALoopThatParksAndAKick", "poller/loop_linux.go",
+		"l.dirty.Store(true)\n\tif l.parked.Load() {\n\t\t_, _ = unix.Write(l.nudge, one)\n\t}",
+		"parked := l.parked.Load()\n\tl.dirty.Store(true)\n\tif parked {\n\t\t_, _ = unix.Write(l.nudge, one)\n\t}"},
+	{"dirty-cleared-late", "a loop is clean again after it has looked", "poller/ALoopThatParksAndAKick", "poller/loop_linux.go",
+		"l.heard()", "l.dirty.Store(false)\n\t\tl.heard()"},
+	{"woken-before-queued", "a loop is woken before the job is in its queue", "poller/ALoopThatParksAndADo", "poller/jobs_linux.go",
+		"l.queue = append(l.queue, job{f, done})\n\tl.queued.Store(int32(len(l.queue)))\n\tl.jobs.mu.Unlock()\n\tl.wake()",
+		"l.jobs.mu.Unlock()\n\tl.wake()\n\tl.jobs.mu.Lock()\n\tl.queue = append(l.queue, job{f, done})\n\tl.queued.Store(int32(len(l.queue)))\n\tl.jobs.mu.Unlock()"},
 }
 
 // compiledIn are the edits that put the mutations into text. Several may stand at one place.

