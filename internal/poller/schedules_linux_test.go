@@ -145,16 +145,16 @@ func TestEveryScheduleOfAFrameAndAWaiter(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Delays: 3, Least: 500}, func(r *interleave.Run) {
 		over := false
 		p, e, l := scheduledPoller(t, r, func(*scheduledEngine) bool { return over })
-		r.Go("link", func() {
-			interleave.Step()
-			e.frames++
-			l.wake()
-		})
 		r.Go("waiter", func() {
 			if err := p.Wait(context.Background(), func() bool { interleave.Step(); return e.taken == 1 }); err != nil {
 				r.Failf("%v", err)
 			}
 			over = true
+		})
+		r.Go("link", func() {
+			interleave.Step()
+			e.frames++
+			l.wake()
 		})
 	})
 }
