@@ -38,12 +38,13 @@ type Hooks struct {
 	Requests     int
 	IdlePolls    int
 	RelaySaves   int
-	MaxProcesses int                     // of one NIC
-	Peers        func(a, b int) bool     // which NICs know of each other; nil: all
-	MaxEvents    uint64                  // a run with more of them fails; 0: any number
-	IDs          []uint64                // of the first NICs, in place of NICID
-	Check        func(*nic.Engine) error // asked after every poll; an error ends the run
-	Refused      func(*Process, error)   // told of a process whose name is another's; nil: that ends the run
+	MaxProcesses int                              // of one NIC
+	Peers        func(a, b int) bool              // which NICs know of each other; nil: all
+	MaxEvents    uint64                           // a run with more of them fails; 0: any number
+	IDs          []uint64                         // of the first NICs, in place of NICID
+	Check        func(*nic.Engine) error          // asked after every poll; an error ends the run
+	Tap          func(from, to int, frame []byte) // told of every frame that leaves
+	Refused      func(*Process, error)            // told of a process whose name is another's; nil: that ends the run
 }
 
 // Fabric is a simulated fabric. It and all that belongs to it are for one goroutine.
@@ -65,6 +66,7 @@ func New(cfg Config) *Fabric {
 	setDefault(&cfg.NICs, 2)
 	f := &Fabric{cfg: cfg, s: newSched(cfg.Seed), seeds: stream(cfg.Seed, 2), chance: stream(cfg.Seed, 3)}
 	f.net = newNetwork(f.s, cfg.Seed, cfg.NICs, cfg.Link, cfg.Faults, &f.counts)
+	f.net.tap = cfg.Hooks.Tap
 	for i := range cfg.NICs {
 		f.nodes = append(f.nodes, newNode(f, i))
 	}

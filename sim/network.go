@@ -49,6 +49,7 @@ type network struct {
 	ports  []*port
 	paths  []path   // from × len(ports) + to
 	free   []*frame // frames for reuse
+	tap    func(from, to int, frame []byte)
 	uses   Uses
 	can    able
 }
@@ -245,6 +246,9 @@ func (p *port) Flush(now clock.Time) {
 		p.counters.BytesOut += uint64(f.n)
 		p.freeAt = max(p.freeAt, now).Add(p.net.onWire(f.n))
 		p.net.noteFrame(f)
+		if p.net.tap != nil {
+			p.net.tap(f.from, f.to, f.buf[:f.n])
+		}
 		p.net.carry(f, p.freeAt)
 	}
 	p.out, p.outLen = p.out[:0], 0

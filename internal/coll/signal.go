@@ -2,6 +2,7 @@ package coll
 
 import (
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -100,7 +101,7 @@ func (t *Table) addressed(h *wire.GroupHeader) *member {
 // isMember reports whether the member with a rank in m's group is at a peer, as far as that is known. If it is not, the peer
 // is told so.
 func (t *Table) isMember(pr *Peer, m *member, rank uint32) bool {
-	if m.g.complete && (int(rank) >= len(m.g.seats) || m.g.seats[rank].NIC != pr.NIC()) {
+	if m.g.complete && (int(rank) >= len(m.g.seats) || m.g.seats[rank].NIC != pr.NIC() && t.cfg.Defect != mutate.StrangerHeard) {
 		t.stranger(pr, m)
 		return false
 	}

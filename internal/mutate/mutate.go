@@ -68,6 +68,7 @@ const (
 	RunMiscounted                // nic: a run that ends early says that one more message has left
 	RunBelieved                  // nic: messages of a run may have more bytes than its memory
 	StoppedDeaf                  // nic: a queue is listened to no more though a command came just then
+	StaleRestarts                // rel: a frame of a session that is over begins the present one anew
 	CommittedBelieved            // rel: a long message over a reliable link is over when its last frame is committed
 	PlainUncounted               // rel: a segment without inner header does not take its number
 	LeftBehind                   // nic: a process that leaves is forgotten before what came for it is let go of
@@ -104,11 +105,14 @@ const (
 	AckAhead                     // coll: a member says that all below it have a broadcast before they have said so
 	OtherBlamed                  // coll: an operation fails because of another member than the one that has gone
 	JoinKept                     // coll: a join that is given up keeps its seat
+	StrangerHeard                // coll: a NIC speaks for members that are not its own
 	SumIgnored                   // coll: a join completes whatever members the others have in mind
 	EndForgotten                 // names: the end of a process is not remembered if its claim has yet to come
 	EndKept                      // names: the other NICs are not told that a process has ended
 	ClaimKept                    // names: a NIC that was asked to confirm a claim is not told that it was given up
 	JudgementForgotten           // names: the judgement that a name is another's is forgotten if that claim has yet to come
+	AgeBelieved                  // names: a claim is as old as its NIC says, though all older ones had been told
+	AnswerUnasked                // names: the answer of a NIC that is not the home is taken
 	GatherSkipped                // names: a NIC confirms claims before it has the tables of all others
 	DatagramReplayed             // rel: a frame with a datagram does not take its packet counter
 	DatagramMixed                // rel: pieces of datagrams of one length are put together whatever their ids say
@@ -187,6 +191,7 @@ var names = [defects]string{
 	"run-miscounted",
 	"run-believed",
 	"stopped-deaf",
+	"stale-restarts",
 	"committed-believed",
 	"plain-uncounted",
 	"left-behind",
@@ -223,11 +228,14 @@ var names = [defects]string{
 	"ack-ahead",
 	"other-blamed",
 	"join-kept",
+	"stranger-heard",
 	"sum-ignored",
 	"end-forgotten",
 	"end-kept",
 	"claim-kept",
 	"judgement-forgotten",
+	"age-believed",
+	"answer-unasked",
 	"gather-skipped",
 	"datagram-replayed",
 	"datagram-mixed",

@@ -61,6 +61,20 @@ func (t *Table) takeClaim(p *Peer, n *Entry) {
 	}
 }
 
+// tells reports whether a peer tells a claim that it has made since its first table is complete: then each NIC knows the names of the
+// other, and a name that one has is refused to the processes of the other.
+func (p *Peer) tells(part byte) bool { return p.synced || p.told && part != partPromised }
+
+// makeYounger has a claim of a peer that was made behind its first table be younger than each that holds here, whatever age the peer says:
+// older ones are told in the table alone.
+func (t *Table) makeYounger(n *Entry) {
+	for _, o := range t.claims[n.Name] {
+		if o.NIC != n.NIC && o.state == claimHeld && o.Live() && !o.stale {
+			n.since = max(n.since, o.since+1)
+		}
+	}
+}
+
 // supersede ends the earlier claims of a NIC to the name that it claims by n. It returns false if there is a later one. What
 // is left from before this session is earlier, whatever its number: in another life the NIC has counted anew.
 func (t *Table) supersede(n *Entry) bool {

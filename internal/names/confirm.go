@@ -271,7 +271,7 @@ func (t *Table) answer(n *Entry, granted bool, owner vni.Address) {
 // takeAnswer takes the answer of a claim's home. One that comes late, or from a NIC that is the home no longer, is ignored.
 func (t *Table) takeAnswer(p *Peer, n *Entry, granted bool, owner vni.Address) {
 	switch {
-	case n == nil || n.state != claimWaiting || n.home != p:
+	case n == nil || n.state != claimWaiting || n.home != p && (t.cfg.Defect != mutate.AnswerUnasked || n.home == nil):
 	case granted:
 		n.granted = true
 		t.pursue(n)

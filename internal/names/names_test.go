@@ -220,3 +220,34 @@ func TestATableIsCompleteWhenAllOfItHasCome(t *testing.T) {
 		t.Errorf("all has come: complete %v, and what was promised %v", p.told, p.synced)
 	}
 }
+
+// Two NICs that know all names of each other cannot both have one: a claim that comes then is the younger one, and so is one whose age is no
+// time at all.
+func TestAClaimBehindTheTableIsYoungerWhateverItSays(t *testing.T) { // decision 15
+	for age, counts := range map[uint64]bool{uint64(time.Hour): true, 1<<63 - 1: true, 1 << 63: false, 1<<64 - 1: false} {
+		f := newFabric(t, 3)
+		a := f.nics[0]
+		name := f.nics[2].homed()
+		p := a.claim(1, name)
+		f.until("the claim ends", p.over)
+		f.run(time.Millisecond)
+		claim := make([]byte, claimLen)
+		claim[0], claim[2], claim[4] = opClaim, 9, 1
+		le.PutUint64(claim[8:], age)
+		le.PutUint32(claim[16:], name.Index)
+		copy(claim[20:], name.App[:])
+		for _, n := range []*node{a, f.nics[2]} {
+			if !n.Take(n.Peer(2), claim) {
+				t.Fatal("the claim is no record of names")
+			}
+			if _, known := n.byAddr[vni.Address{NIC: 2, Slot: 9, Gen: 1}]; known != counts {
+				t.Errorf("a claim of age %d is known to NIC %d: %v", age, n.id, known)
+			}
+		}
+		f.run(time.Millisecond)
+		if p.why != nil {
+			t.Errorf("the process has lost its name to a claim of age %d: %v", age, p.why)
+		}
+		f.found(name, p.at)
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -31,7 +32,8 @@ import (
 // Of the others, 6 and 7 are news of groups (internal/coll/seats.go), 11 is news of programs (internal/program/announce.go), and 8 is the position: zero to the fourth byte, and the 8
 // bytes of the place on a torus that the NIC itself has (wire.Position).
 //
-// claim: the process has this name, since so long. end: it has ended, or has no claim to it. The number counts the claims of a
+// claim: the process has this name, since so long; the age counts in the first table alone, since a later claim was refused if there was an
+// older one (claim.go). end: it has ended, or has no claim to it. The number counts the claims of a
 // NIC: of two to one name the later one says that the earlier is over, whatever overtakes what. lost: the name that you claimed
 // for this process belongs to another. node: there is a NIC at this address. ask and answer: confirm.go.
 //
@@ -106,7 +108,7 @@ func (t *Table) takeName(p *Peer, b []byte) {
 	n.Name.Index = le.Uint32(b[16:])
 	copy(n.Name.App[:], b[20:])
 	switch {
-	case !n.Name.Valid() || n.Slot == 0 || Reserved(n.Name):
+	case !n.Name.Valid() || n.Slot == 0 || Reserved(n.Name) || int64(le.Uint64(b[8:])) < 0:
 		t.count(vni.DropFormat)
 		return
 	case b[0] == opEnd:
@@ -117,6 +119,9 @@ func (t *Table) takeName(p *Peer, b []byte) {
 		t.takeAsk(n)
 		return
 	default:
+		if p.tells(b[1]) && t.cfg.Defect != mutate.AgeBelieved {
+			t.makeYounger(n)
+		}
 		t.takeClaim(p, n)
 	}
 	t.countPart(p, b[1])

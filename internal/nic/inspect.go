@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -78,4 +79,13 @@ func (e *Engine) Utter(nic uint64, r wire.Record) bool {
 	}
 	b := pr.ep.Reserve(e.now, spaceFor(len(r)), len(r))
 	return b != nil && copy(b, r) > 0
+}
+
+// Home is the NIC that confirms claims to a name, as this one sees the fabric.
+func (e *Engine) Home(name vni.Name) (nic uint64) {
+	e.begin()
+	if home := e.names.Home(name); home != nil {
+		return home.NIC()
+	}
+	return e.cfg.ID
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -290,7 +291,7 @@ func tooSmall(h *wire.Hello) bool {
 // giving the peer up. A Hello tells it so, long before its own patience ends.
 func (m *Module) callBack(now clock.Time, from netip.AddrPort) {
 	e := m.byAddr[from]
-	if e == nil || e.live != nil || e.next != nil || e.mute || m.closed {
+	if e == nil || e.live != nil && m.cfg.Defect != mutate.StaleRestarts || e.next != nil || e.mute || m.closed {
 		return
 	}
 	m.attempts(now, e, true)

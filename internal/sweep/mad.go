@@ -21,7 +21,8 @@ import (
 //
 //	no NIC panics, and each keeps its limits: no credit grows beyond what was handed out
 //	the processes of the others exchange their messages, each once, in order, with its bytes, and no sending fails
-//	a name has the owner that it had
+//	a name has the owner that it had, and one that two claim at a time has one of them
+//	a group that has no process of the bad NIC works
 type asylum struct {
 	f      *sim.Fabric
 	rng    *rand.Rand
@@ -34,6 +35,13 @@ type asylum struct {
 	found  []string
 	spoken uint64 // records
 	heard  []overheard
+
+	frames   []kept            // of its first sessions (relapse.go)
+	relapsed bool              // it has others now,
+	present  [asylumMad]uint32 // which are these
+	round    int               // of the group
+	owners   int               // of the last name that was claimed
+	claimed  int               // such names
 }
 
 // nonsenseRegion is what a handle says of a region: the bad NIC has been given it.
@@ -47,18 +55,22 @@ const (
 	asylumMad      = 2  // the bad NIC
 	asylumMessages = 30 // from each to each other
 	asylumRecords  = 600
+	asylumTasks    = 2*asylumSane*(asylumSane-1) + asylumSane + 1 // talk and listen, gather, claims
 )
 
 // runAsylum makes the run of a seed, and returns what it has found and how many records were nonsense.
 func runAsylum(seed uint64, d mutate.Defect) (violations []string, records uint64) {
 	a := &asylum{rng: rand.New(rand.NewPCG(seed, 0x617379))}
-	a.f = sim.New(sim.Config{Seed: seed, NICs: 3, Replay: replay(seed, d), Hooks: sim.Hooks{Defect: d, Check: a.check, MaxEvents: maxEvents, RelaySaves: -1}})
+	a.f = sim.New(sim.Config{Seed: seed, NICs: 3, Replay: replay(seed, d), UnreachableAfter: asylumUnreachable,
+		Hooks: sim.Hooks{Defect: d, Check: a.check, Tap: a.tap, Refused: func(*sim.Process, error) {}, MaxEvents: maxEvents, RelaySaves: -1}})
 	for i := range asylumSane {
 		a.f.Process(i%2, saneName(i).String(), func(p *sim.Process) error { return a.sane(p, i) })
 	}
 	a.f.Process(asylumMad, "mad/0", a.mad)
 	if err := a.f.Run(time.Minute); err != nil {
 		a.violate("%v", err)
+	} else if a.stale() == 0 || a.claimed == 0 {
+		a.violate("%d frames of earlier sessions were refused, and %d names claimed", a.stale(), a.claimed)
 	}
 	return a.found, a.spoken
 }
@@ -91,7 +103,15 @@ func (a *asylum) sane(p *sim.Process, i int) error {
 			return err
 		}
 	}
+	g, err := p.Join(ctx, "sound", asylumSane)
+	if err != nil {
+		return err
+	}
 	a.begun++
+	p.Go("gathers", func(p *sim.Process) error { return a.gather(p, g, i) })
+	if i == 0 {
+		p.Go("claims", a.claims)
+	}
 	p.Go("to the mad one", func(p *sim.Process) error { return a.humour(p) })
 	for k := range asylumSane {
 		if k != i {
@@ -99,8 +119,11 @@ func (a *asylum) sane(p *sim.Process, i int) error {
 			p.Go(fmt.Sprintf("from %d", k), func(p *sim.Process) error { return a.listen(p, k, i) })
 		}
 	}
-	for a.done < 2*asylumSane*(asylumSane-1) {
+	for a.done < asylumTasks {
 		p.Sleep(10 * time.Millisecond)
+	}
+	if now := a.sessions(); now != a.present {
+		a.violate("frames of earlier sessions have ended the present ones: %x, and now %x", a.present, now)
 	}
 	for host := range asylumMad {
 		for k := range asylumSane {
@@ -123,6 +146,9 @@ func saneMessage(from, to, n int) []byte {
 
 func (a *asylum) talk(p *sim.Process, i, k int) error {
 	for n := range asylumMessages {
+		if n == asylumMessages/2 {
+			a.awaitRelapse(p)
+		}
 		send := p.Send
 		if n%3 == 0 {
 			send = p.SendDelivered
@@ -157,7 +183,7 @@ func (a *asylum) listen(p *sim.Process, k, i int) error {
 // humour sends to the process of the bad NIC and receives from it, so that it has something to speak of. Anything may come of that.
 func (a *asylum) humour(p *sim.Process) error {
 	mad := weft.Name{App: "mad"}
-	for n := 0; a.done < 2*asylumSane*(asylumSane-1); n++ {
+	for n := 0; a.done < asylumTasks; n++ {
 		ctx, cancel := p.WithTimeout(context.Background(), 5*time.Millisecond)
 		if n%4 == 0 {
 			if m, err := p.Recv(ctx, mad, weft.Tag(9), make([]byte, 5000)); err != nil && m.Len == 0 && errors.Is(err, weft.ErrNICGone) {
@@ -200,7 +226,13 @@ func (a *asylum) mad(p *sim.Process) error {
 	}
 	own := p.Address()
 	p.Go("hears", a.hear)
-	for range asylumRecords / 8 {
+	for n := range asylumRecords / 8 {
+		if n == asylumRecords/16 {
+			a.relapse(p)
+		}
+		if a.relapsed {
+			a.repeat()
+		}
 		for range 8 {
 			for _, r := range a.nonsense(own) {
 				if to := a.rng.IntN(asylumMad); wire.CheckRecords(r) == nil && a.f.Engine(asylumMad).Utter(sim.NICID(to), r) {

@@ -38,7 +38,7 @@ func (a *asylum) nonsense(own weft.Address) []wire.Record {
 	e := a.envelope(own)
 	to := a.slots[a.rng.IntN(asylumSane)]
 	n := pick(a.rng, 0, 100, 1000)
-	switch a.rng.IntN(12) {
+	switch a.rng.IntN(14) {
 	case 0: // spends credit, had or not
 		return a.make(wire.FragLen+n, func(b []byte) { wire.PutFrag(b, &e, n) })
 	case 1: // pieces that may be beyond their message, or without credit
@@ -70,6 +70,8 @@ func (a *asylum) nonsense(own weft.Address) []wire.Record {
 		return a.make(wire.LongPutLen, func(b []byte) { wire.PutLongPut(b, a.id()|1, &m, min(a.wild(), m.Length)) })
 	case 10: // claims and ends of names, those of others too, and numbers that fall
 		return a.claim(own)
+	case 11, 12: // steps of a group that is others'
+		return a.meddles()
 	default:
 		return a.make(wire.AcceptLen, func(b []byte) { wire.PutAccept(b, to.Slot, a.token()) })
 	}
@@ -144,6 +146,9 @@ func (a *asylum) claim(own weft.Address) []wire.Record {
 		wire.PutTable(b, length)
 		b = b[wire.RecordLen:]
 		b[0] = pick[byte](a.rng, 1, 2, 3, 4, 9, 10)
+		for i, age := 0, pick[uint64](a.rng, 0, 1e6, 1e9, 1e15, 1<<62, 1<<63-1, 1<<63, 1<<64-1); i < 8; i++ { // true or not
+			b[8+i] = byte(age >> (8 * i))
+		}
 		b[2], b[4] = byte(own.Slot)+byte(a.rng.IntN(4)), byte(a.rng.IntN(4))
 		copy(b[20:], pick(a.rng, "sane", "mad", "nobody"))
 		b[16] = byte(a.rng.IntN(asylumSane))

@@ -1,0 +1,171 @@
+package sweep
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/sim"
+)
+
+// What the bad NIC does besides uttering records: it is cut off in the middle, so that its sessions end, and sends the frames of those again
+// in the next; it answers claims that others are asked to confirm; and it speaks in a group that its processes are not in.
+
+const (
+	asylumUnreachable = 40 * time.Millisecond
+	asylumKept        = 200 // frames of the first sessions
+	asylumRounds      = 40  // of the group
+	asylumClaims      = 8
+)
+
+// kept is a frame of an earlier session.
+type kept struct {
+	to    int
+	frame []byte
+}
+
+// tap keeps frames of the bad NIC's first sessions.
+func (a *asylum) tap(from, to int, frame []byte) {
+	if from == asylumMad && !a.relapsed && len(a.frames) < asylumKept {
+		a.frames = append(a.frames, kept{to, slices.Clone(frame)})
+	}
+}
+
+// relapse cuts the bad NIC off until its sessions are over, and has it come back.
+func (a *asylum) relapse(p *sim.Process) {
+	heal := a.f.Partition(asylumMad)
+	before := a.sessions()
+	p.Sleep(6 * asylumUnreachable)
+	heal()
+	for range 20_000 {
+		if now := a.sessions(); now[0] != before[0] && now[1] != before[1] && now[0] != 0 && now[1] != 0 {
+			break
+		}
+		p.Sleep(time.Millisecond)
+	}
+	a.relapsed, a.present = true, a.sessions()
+}
+
+// sessions are those of the sane NICs with the bad one.
+func (a *asylum) sessions() (s [asylumMad]uint32) {
+	for host := range s {
+		s[host] = a.f.Engine(host).Session(sim.NICID(asylumMad))
+	}
+	return s
+}
+
+// repeat sends some frames of the first sessions once more.
+func (a *asylum) repeat() {
+	for range 4 {
+		if len(a.frames) > 0 {
+			k := pick(a.rng, a.frames...)
+			a.f.Inject(asylumMad, k.to, k.frame)
+		}
+	}
+}
+
+// stale is how many frames without a session the sane NICs have refused.
+func (a *asylum) stale() (n uint64) {
+	for host := range asylumMad {
+		n += a.f.Engine(host).Transport().NoSession
+	}
+	return n
+}
+
+// claims has two processes of sane NICs claim one name, again and again, while the bad one answers for a home that it is not.
+func (a *asylum) claims(p *sim.Process) error {
+	for n := range asylumClaims {
+		name := weft.Name{App: "late", Index: uint32(n)}
+		if home := a.f.Engine(0).Home(nameOf(name.String())); home == sim.NICID(asylumMad) {
+			continue
+		}
+		a.owners, a.claimed = 0, a.claimed+1
+		for host := range asylumMad {
+			a.f.After(time.Duration(a.rng.IntN(20))*time.Microsecond, func() {
+				a.f.Serve(host, name.String(), func(p *sim.Process) error {
+					if a.owners++; a.owners > 1 {
+						a.violate("%v has two owners", name)
+					}
+					p.Sleep(5 * time.Millisecond)
+					return nil
+				})
+			})
+		}
+		for at := time.Duration(0); at < 150*time.Microsecond; at += 5 * time.Microsecond {
+			a.f.After(at, a.meddle)
+		}
+		p.Sleep(4 * time.Millisecond)
+		if a.owners == 0 {
+			a.violate("%v is free, and both its claimants are refused", name)
+		}
+		p.Sleep(4 * time.Millisecond)
+	}
+	a.done++
+	return nil
+}
+
+// meddle answers the claims of the sane NICs' processes.
+func (a *asylum) meddle() {
+	for host := range asylumMad {
+		for _, q := range a.f.Engine(host).Processes() {
+			if q.Name.String()[:4] != "late" {
+				continue
+			}
+			r := a.make(wire.RecordLen+24, func(b []byte) { // internal/names/record.go
+				wire.PutTable(b, 24)
+				b = b[wire.RecordLen:]
+				b[0], b[1] = 10, byte(a.rng.IntN(2))
+				b[2], b[3] = byte(q.Slot), byte(q.Slot>>8)
+				for i := range 4 {
+					b[4+i] = byte(q.Generation >> (8 * i))
+				}
+				b[8], b[20] = byte(sim.NICID(asylumMad)), 1
+			})
+			if a.f.Engine(asylumMad).Utter(sim.NICID(host), r[0]) {
+				a.spoken++
+			}
+		}
+	}
+	a.f.Turn(asylumMad)
+}
+
+// gather has the sane processes work together in a group of their own.
+func (a *asylum) gather(p *sim.Process, g *weft.Group, i int) error {
+	for n := range asylumRounds {
+		if n == asylumRounds/2 {
+			a.awaitRelapse(p)
+		}
+		v := []int64{int64(i + n)}
+		if err := weft.AllReduce(context.Background(), g, weft.Sum, v); err != nil || v[0] != int64(asylumSane*n+asylumSane*(asylumSane-1)/2) {
+			a.violate("round %d of %v: the sum is %d: %v", n, saneName(i), v[0], err)
+			break
+		}
+		a.round = max(a.round, n)
+		p.Sleep(time.Duration(p.Rand().ExpFloat64() * float64(100*time.Microsecond)))
+	}
+	a.done++
+	return nil
+}
+
+// awaitRelapse waits until the bad NIC is back.
+func (a *asylum) awaitRelapse(p *sim.Process) {
+	for !a.relapsed {
+		p.Sleep(time.Millisecond)
+	}
+}
+
+// meddles makes signals and pieces of operations of a group, whose numbers fall, and rise beyond all that there are.
+func (a *asylum) meddles() []wire.Record {
+	h := wire.GroupHeader{Group: uint32(1 + a.rng.IntN(4)), Epoch: uint32(pick(a.rng, 0, 0, 0, 1)), Rank: uint32(pick(a.rng, 0, 1, 2, 3, 4, 1<<31)),
+		Operation: pick(a.rng, 0, 1, uint32(a.round), uint32(a.round)+1, uint32(a.round)+2, uint32(a.round)-3, 1000, 1<<31, 1<<32-1)}
+	if a.rng.IntN(2) == 0 {
+		s := wire.Signal{GroupHeader: h, What: uint8(1 + a.rng.IntN(8)), Round: uint8(a.rng.IntN(4)), Value: a.wild()}
+		return a.make(wire.SignalLen, s.Put)
+	}
+	n := pick(a.rng, 8, 8, 100)
+	q := wire.Piece{GroupHeader: h, Root: uint32(a.rng.IntN(asylumSane + 1)), Offset: uint32(pick(a.rng, 0, 0, 100)), Length: uint32(pick(a.rng, 8, 8, 200)),
+		What: uint8(1 + a.rng.IntN(3)), Operator: uint8(a.rng.IntN(10))}
+	return a.make(wire.PieceLen+n, func(b []byte) { q.Put(b, n) })
+}
