@@ -148,10 +148,10 @@ func (m *Module) handOver(now clock.Time, s *session, service uint8, payload []b
 	m.handler.Datagram(now, s.endpoint, service, payload)
 }
 
-// joiningOf finds what has come of a datagram, or begins with it. A peer that begins too many loses its oldest one; where all peers
-// together have too many there is no room.
+// joiningOf finds what has come of a datagram, or begins with it. A peer that begins too many loses its oldest one. Where all peers
+// together have too many, the one that has most of them loses its oldest, if that leaves it as many as this one has then; else there is no room.
 func (m *Module) joiningOf(now clock.Time, s *session, d *wire.Datagram) *joining {
-	own, oldest := 0, -1
+	oldest := -1
 	for i, j := range m.joinings {
 		if j.session != s {
 			continue
@@ -159,15 +159,19 @@ func (m *Module) joiningOf(now clock.Time, s *session, d *wire.Datagram) *joinin
 		if j.id == d.ID || m.cfg.Defect == mutate.DatagramMixed && len(j.buf) == int(d.Length) {
 			return j
 		}
-		if own++; oldest < 0 {
+		if oldest < 0 {
 			oldest = i
 		}
 	}
 	switch {
-	case own == limits.DatagramsJoining:
+	case s.joining == limits.DatagramsJoining:
 		m.giveUpJoining(oldest)
 	case len(m.joinings) == limits.DatagramsJoiningInAll:
-		return nil
+		most := m.greediest()
+		if m.joinings[most].session.joining < s.joining+2 {
+			return nil
+		}
+		m.giveUpJoining(most)
 	}
 	var j *joining
 	if n := len(m.spareJoinings); n > 0 {
@@ -178,7 +182,18 @@ func (m *Module) joiningOf(now clock.Time, s *session, d *wire.Datagram) *joinin
 	*j = joining{id: d.ID, service: d.Service, until: now.Add(limits.DatagramPatience)}
 	j.begin(s, m.pool.buffer(int(d.Length))[:d.Length])
 	m.joinings = append(m.joinings, j)
+	s.joining++
 	return j
+}
+
+// greediest finds the oldest datagram of the peer that has most of those which are put together.
+func (m *Module) greediest() (most int) {
+	for i, j := range m.joinings {
+		if j.session.joining > m.joinings[most].session.joining {
+			most = i
+		}
+	}
+	return most
 }
 
 // giveUpJoining forgets a datagram that is not whole.
@@ -190,7 +205,10 @@ func (m *Module) giveUpJoining(i int) {
 	m.spareJoinings = append(m.spareJoinings, j)
 }
 
-func (m *Module) forgetJoining(i int) { m.joinings = slices.Delete(m.joinings, i, i+1) }
+func (m *Module) forgetJoining(i int) {
+	m.joinings[i].session.joining--
+	m.joinings = slices.Delete(m.joinings, i, i+1)
+}
 
 // expireDatagrams gives up what has waited too long for a piece.
 func (m *Module) expireDatagrams(now clock.Time) {

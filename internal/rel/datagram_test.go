@@ -234,11 +234,13 @@ func TestDatagramsThatNeverBecomeWholeAreBounded(t *testing.T) {
 	if len(b.m.joinings) != limits.DatagramsJoining || st.DatagramsIncomplete != 100-limits.DatagramsJoining || st.Malformed != 200 {
 		t.Errorf("%d are under way, %d incomplete, %d malformed", len(b.m.joinings), st.DatagramsIncomplete, st.Malformed)
 	}
-	for i := range limits.DatagramsJoiningInAll { // as if other peers had begun as many
-		b.m.joinings = append(b.m.joinings, &joining{id: uint32(i), until: w.now.Add(limits.DatagramPatience), assembly: assembly{session: new(session), buf: b.m.pool.buffer(64)}})
+	for len(b.m.joinings) > 0 {
+		b.m.forgetJoining(0)
+	}
+	for i := range limits.DatagramsJoiningInAll { // as if so many other peers had begun one each
+		b.m.joinings = append(b.m.joinings, &joining{id: uint32(i), until: w.now.Add(limits.DatagramPatience), assembly: assembly{session: &session{joining: 1}, buf: b.m.pool.buffer(64)}})
 		b.m.joinings[len(b.m.joinings)-1].session.endpoint = &Endpoint{m: b.m}
 	}
-	b.m.joinings = b.m.joinings[limits.DatagramsJoining:]
 	begin(1000, wire.MaxDatagram, 1)
 	w.run(time.Millisecond)
 	if st := b.m.Stats(); st.DatagramsNoRoom != 1 || len(b.m.joinings) != limits.DatagramsJoiningInAll {

@@ -46,6 +46,7 @@ type session struct {
 	path     path
 	acks     acks
 	reliable bool
+	joining  uint8      // datagrams of the peer that are put together
 	doubts   Doubt      // that the driver was told of
 	room     int32      // of the ACK and tail timers, in the desk hotel
 	roomAt   clock.Time // when they go off
