@@ -34,7 +34,7 @@ clock < idle < poller, ctl, daemon                registry < ctl
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 weft < sim, inflight                              sim, pdl < sweep
 inflight, together, hostile < bench < demo        payload, together < demo
-vni, ctl < hostile                                payload < bench
+program, ctl < deploy < weft, daemon                vni, ctl < hostile                                payload < bench
 testbed, payload < bench/limit < bench
 payload, together, inflight < soak
 registry < registry/file                          limits, registry < registry/gossip

@@ -67,7 +67,7 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 	for n.id == 0 {
 		n.id = NICID(random())
 	}
-	ec := nic.Config{ID: uint64(n.id), Incarnation: uint64(time.Now().UnixNano()), Seed: cfg.Seed, Link: d, UnreachableAfter: cfg.UnreachableAfter}
+	ec := nic.Config{ID: uint64(n.id), Incarnation: uint64(time.Now().UnixNano()), Seed: cfg.Seed, Link: d, UnreachableAfter: cfg.UnreachableAfter, Clock: poller.Now}
 	if ec.Position, err = cfg.Position.nic(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

@@ -70,6 +70,7 @@ var (
 	ErrRegionBusy = errors.New("ctl: region is in use")
 	ErrNoMemory   = errors.New("ctl: no memory")
 	ErrNoNIC      = errors.New("ctl: no such NIC")
+	ErrNoProgram  = errors.New("ctl: no such program")
 	ErrNoAnswer   = errors.New("ctl: the NIC does not answer")
 )
 
@@ -77,7 +78,7 @@ var (
 var codes = map[string]error{
 	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
 	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
-	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer,
+	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram,
 }
 
 // Error is what a daemon answers when it does not do what was asked.
@@ -119,24 +120,26 @@ const (
 	OpMemory    = "memory"    // the memory map of the NIC (QNIX-56)
 	OpCheck     = "check"     // whether frames of both sizes reach the NICs that this one knows, and come back (USNIC-61)
 	OpThrown    = "thrown"    // the processes that it has thrown out lately
+	OpProgram   = "program"   // programs in the NIC: load, list, …
 	OpShutdown  = "shutdown"  // end the daemon as a signal would
 )
 
 // Request is what a client sends.
 type Request struct {
-	Version int     `json:"version"`
-	Op      string  `json:"op"`
-	Attach  *Attach `json:"attach,omitempty"`
-	Alloc   *Alloc  `json:"alloc,omitempty"`
-	Free    *Free   `json:"free,omitempty"`
-	From    int     `json:"from,omitempty"`       // of a list: index of the first entry wanted
-	NIC     uint64  `json:"nic,omitempty,string"` // whom it is about; 0: the daemon's own
+	Version int      `json:"version"`
+	Op      string   `json:"op"`
+	Attach  *Attach  `json:"attach,omitempty"`
+	Alloc   *Alloc   `json:"alloc,omitempty"`
+	Free    *Free    `json:"free,omitempty"`
+	Program *Program `json:"program,omitempty"`
+	From    int      `json:"from,omitempty"`       // of a list: index of the first entry wanted
+	NIC     uint64   `json:"nic,omitempty,string"` // whom it is about; 0: the daemon's own
 }
 
-// Remote reports whether one NIC may ask another for r: what only looks, and is answered without descriptors.
+// Remote reports whether one NIC may ask another for r: what only looks, and programs, which are authorised there. It is answered without descriptors.
 func (r *Request) Remote() bool {
 	switch r.Op {
-	case OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory:
+	case OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpProgram:
 		return true
 	}
 	return false
@@ -147,14 +150,16 @@ func (r *Request) check() error {
 	switch {
 	case r.Version != Version:
 		return fmt.Errorf("%w: got version %d, this daemon has %d; use the weft of the same build", ErrVersion, r.Version, Version)
-	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpFree && r.Free == nil:
+	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpFree && r.Free == nil, r.Op == OpProgram && r.Program == nil:
 		return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, r.Op)
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
 	case r.NIC != 0 && !r.Remote():
-		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, or memory", ErrBadRequest, r.Op)
+		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, or program", ErrBadRequest, r.Op)
 	}
 	switch r.Op {
+	case OpProgram:
+		return r.Program.check()
 	case OpAttach, OpLeave, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpShutdown:
 		return nil
 	}
@@ -312,17 +317,18 @@ type Thrown struct {
 
 // Reply is what a daemon answers. At most one of the fields is set, beside Next and Counters.
 type Reply struct {
-	Error     *Error    `json:"error,omitempty"`
-	Attached  *Attached `json:"attached,omitempty"`
-	Region    *Region   `json:"region,omitempty"`
-	Info      *Info     `json:"info,omitempty"`
-	Nodes     []Node    `json:"nodes,omitempty"`
-	Names     []Name    `json:"names,omitempty"`
-	Processes []Process `json:"processes,omitempty"`
-	Groups    []Member  `json:"groups,omitempty"`
-	Memory    *Memory   `json:"memory,omitempty"`
-	Checks    []Check   `json:"checks,omitempty"`
-	Thrown    []Thrown  `json:"thrown,omitempty"`
+	Error     *Error        `json:"error,omitempty"`
+	Attached  *Attached     `json:"attached,omitempty"`
+	Region    *Region       `json:"region,omitempty"`
+	Info      *Info         `json:"info,omitempty"`
+	Nodes     []Node        `json:"nodes,omitempty"`
+	Names     []Name        `json:"names,omitempty"`
+	Processes []Process     `json:"processes,omitempty"`
+	Groups    []Member      `json:"groups,omitempty"`
+	Memory    *Memory       `json:"memory,omitempty"`
+	Checks    []Check       `json:"checks,omitempty"`
+	Thrown    []Thrown      `json:"thrown,omitempty"`
+	Program   *ProgramReply `json:"program,omitempty"`
 
 	Counters map[string]uint64 `json:"counters,omitempty"` // beside Info, from another NIC
 	Next     int               `json:"next,omitempty"`     // of a list: where it goes on; 0: that was all

@@ -124,6 +124,9 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 	if r.Op == ctl.OpStat && r.NIC == 0 {
 		return c.Reply(&ctl.Reply{Info: d.info()}, d.counters.fd)
 	}
+	if r.Op == ctl.OpProgram { // NICs believe one another, but not what a client says of itself
+		r.Program.UID = c.Peer.UID
+	}
 	reply, err := d.inform(d.ctx, r)
 	if err != nil {
 		return err

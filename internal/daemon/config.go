@@ -55,6 +55,7 @@ func Preferences() []string { return []string{preferBandwidth, preferLatency} }
 //	region_bytes      = 1073741824                  # per process, of memory that it registers
 //	allow_uids        = []                          # who may attach beside the daemon's own user and root
 //	allow_gids        = []
+//	program_uids      = []                          # who may load programs beside the daemon's own user and root
 //	log               = "info"                      # debug, info, warn, error
 //	capture           = "/var/tmp/weft.pcapng"      # a file for every frame, for Wireshark; default: none
 //	capture_limit     = 1073741824                  # bytes that it may have
@@ -100,6 +101,7 @@ type Config struct {
 	RegionBytes      int64        `toml:"region_bytes"`
 	AllowUIDs        []int        `toml:"allow_uids"`
 	AllowGIDs        []int        `toml:"allow_gids"`
+	ProgramUIDs      []int        `toml:"program_uids"`
 	Log              string       `toml:"log"`
 	Capture          string       `toml:"capture"`
 	CaptureLimit     int64        `toml:"capture_limit"`
@@ -110,7 +112,7 @@ type Config struct {
 }
 
 const expectedKeys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
-	"region_bytes, allow_uids, allow_gids, log, capture, capture_limit, capture_snap, [[node]] with id, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, " +
+	"region_bytes, allow_uids, allow_gids, program_uids, log, capture, capture_limit, capture_snap, [[node]] with id, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, " +
 	"or [gossip] with listen, seeds, key_file and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".

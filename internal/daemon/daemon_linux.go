@@ -22,15 +22,18 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
+	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/gossip"
 	"github.com/weftnet/weft/internal/vni"
@@ -54,6 +57,7 @@ type Daemon struct {
 	driver   *driver.Registrar
 	rings    driverWaiter // of driver
 	control  *control
+	programs *deploy.Site // in the NIC
 	listener *ctl.Listener
 	gossip   *gossip.Registry  // nil: none
 	registry registry.Registry // what the configuration lists, and what is heard by gossip
@@ -117,6 +121,9 @@ func (d *Daemon) take() (err error) {
 		return err
 	}
 	d.rings.loop = d.loop
+	d.programs = &deploy.Site{NIC: d.id, May: d.mayProgram, Do: func(f func(*program.Table)) {
+		d.loop.Do(func(clock.Time) { f(d.engine.Programs()) })
+	}}
 	d.driver = driver.NewRegistrar(d.engine.Driver(), &d.rings)
 	return d.joinGossip()
 }
@@ -127,6 +134,11 @@ func (c Config) socketMode() os.FileMode {
 		return 0o666
 	}
 	return 0o600
+}
+
+// mayProgram reports whether a user may change the programs of this NIC.
+func (d *Daemon) mayProgram(uid int) bool {
+	return uid == 0 || uid == os.Getuid() || slices.Contains(d.settings.config.ProgramUIDs, uid)
 }
 
 // identify finds out who this NIC is and begins a new life of it.
@@ -157,7 +169,7 @@ func (d *Daemon) makeEngine() (err error) {
 		ID: uint64(d.id), Incarnation: d.incarnation, Seed: binary.LittleEndian.Uint64(seed[:]), Link: d.link.carrier,
 		ReceiveCapacity:  uint64(d.link.Caps().ReceiveBuffer()),
 		UnreachableAfter: time.Duration(c.UnreachableAfter), FailureTimeout: c.failureTimeout(), MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
-		Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.position(),
+		Clock: poller.Now, Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.position(),
 	})
 	if err != nil {
 		return err

@@ -24,6 +24,9 @@ func (d *Daemon) inform(ctx context.Context, r *ctl.Request) (*ctl.Reply, error)
 		return d.control.ask(ctx, r)
 	}
 	switch r.Op {
+	case ctl.OpProgram:
+		reply, err := d.programs.Answer(r.Program)
+		return &ctl.Reply{Program: reply}, err
 	case ctl.OpStat:
 		return &ctl.Reply{Info: d.info(), Counters: d.counts()}, nil
 	case ctl.OpNodes:
@@ -41,7 +44,7 @@ func (d *Daemon) inform(ctx context.Context, r *ctl.Request) (*ctl.Reply, error)
 		page, next := ctl.Page(d.processes(), r.From)
 		return &ctl.Reply{Processes: page, Next: next}, nil
 	}
-	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, or memory", ctl.ErrBadRequest, r.Op)
+	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, or program", ctl.ErrBadRequest, r.Op)
 }
 
 func (d *Daemon) info() *ctl.Info {

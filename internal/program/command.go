@@ -1,10 +1,12 @@
 package program
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/pdl/prog"
 	"github.com/weftnet/weft/pdl/vm"
 )
 
@@ -40,6 +42,23 @@ func (t *Table) Command(r Request, to vm.Destination, length int, answer bool) {
 	default:
 		t.begunTo(pr, h)
 	}
+}
+
+// Post sends a message to a program of this NIC, of no process.
+func (t *Table) Post(id vm.ID, trigger uint32, payload []byte) error {
+	switch {
+	case !t.live(id):
+		return fmt.Errorf("send to program %d: %w", id, ErrNoProgram)
+	case len(payload) > prog.MaxMessage:
+		return fmt.Errorf("send to program %d: %d bytes; at most %d", id, len(payload), prog.MaxMessage)
+	case !t.hasRoom(len(payload)):
+		return fmt.Errorf("send to program %d: %w: too many messages wait", id, ErrNoRoom)
+	}
+	m := t.newMessage(len(payload))
+	copy(m.Payload, payload)
+	m.Program, m.Trigger, m.Source = id, trigger, t.cfg.NIC
+	t.push(m)
+	return nil
 }
 
 // begun puts the message of a command into the queue.

@@ -46,6 +46,17 @@ type Info struct {
 	Shown uint64 // values that it has displayed
 }
 
+// State is what may be done with the program, in a word.
+func (i *Info) State() string {
+	switch {
+	case i.Running:
+		return "running"
+	case i.Profile.Activations > 0:
+		return "stopped"
+	}
+	return "loaded"
+}
+
 // List lists the programs by number.
 func (t *Table) List() (l []Info) {
 	for _, id := range t.ids() {

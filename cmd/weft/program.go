@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/registry"
+)
+
+func init() { register(newProgramCommand) }
+
+func newProgramCommand() *cobra.Command {
+	return newGroup("program", "Load programs into NICs, talk to them, and look at them",
+		newProgramLoadCommand(), newProgramUnloadCommand(), newProgramStartCommand(), newProgramSendCommand(), newProgramListCommand(),
+		newProgramLogCommand(), newProgramProfileCommand())
+}
+
+// loadWithin bounds how long it may take to load a program into a fabric: each NIC has answerWithin for each of some requests.
+const loadWithin = 2 * time.Minute
+
+// whichNICs are the flags that say which NICs a command is about.
+type whichNICs struct {
+	socket string
+	nic    registry.NICID
+	all    bool
+}
+
+func (w *whichNICs) flags(c *cobra.Command, all string) {
+	socketFlag(c, &w.socket)
+	nicFlag(c.Flags(), &w.nic)
+	c.Flags().Lookup("nic").Usage = "another NIC, by way of that of this host"
+	if all != "" {
+		c.Flags().BoolVar(&w.all, "all", false, all)
+		c.MarkFlagsMutuallyExclusive("nic", "all")
+	}
+}
+
+// ask calls f with the NICs that are meant, 0 being that of this host. Each request has answerWithin.
+func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *deploy.Client, nics []registry.NICID) error) error {
+	ctx, cancel := context.WithTimeout(c.Context(), loadWithin)
+	defer cancel()
+	conn, err := dialNIC(ctx, w.socket)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	nics := []registry.NICID{w.nic}
+	if w.all {
+		nodes, err := conn.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			if n.ID == 0 {
+				return fmt.Errorf("the NIC at %s has never answered, so that not all can be asked; see weft nodes", n.Address)
+			}
+			nics = append(nics, n.ID)
+		}
+	}
+	client := &deploy.Client{Ask: func(ctx context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
+		ctx, cancel := context.WithTimeout(ctx, answerWithin)
+		defer cancel()
+		return conn.NIC(uint64(nic)).Program(ctx, r)
+	}}
+	return f(ctx, client, nics)
+}
+
+// each asks every NIC that is meant, and fails with those that have failed.
+func (w *whichNICs) each(c *cobra.Command, f func(ctx context.Context, client *deploy.Client, nic registry.NICID) error) error {
+	return w.ask(c, func(ctx context.Context, client *deploy.Client, nics []registry.NICID) error {
+		failed := 0
+		for _, nic := range nics {
+			err := f(ctx, client, nic)
+			if err != nil && len(nics) == 1 {
+				return err
+			}
+			if err != nil {
+				failed++
+				fmt.Fprintf(c.ErrOrStderr(), "NIC %s: %v\n", placeText(nic), err)
+			}
+		}
+		if failed > 0 {
+			return fmt.Errorf("%d of %d NICs failed", failed, len(nics))
+		}
+		return nil
+	})
+}
+
+// placeText is a NIC's id, or a word for that of this host.
+func placeText(nic registry.NICID) string {
+	if nic == 0 {
+		return "of this host"
+	}
+	return nic.String()
+}
+
+func newProgramLoadCommand() *cobra.Command {
+	var w whichNICs
+	var o deploy.Options
+	var id, trigger int
+	var noStart bool
+	c := &cobra.Command{
+		Use:   "load FILE",
+		Short: "Load a source or module into a NIC, or into all of the fabric or none, and start it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			m, _, err := readModule(args[0])
+			if err != nil {
+				return show(c, err)
+			}
+			o.ID, o.Trigger, o.Start = uint32(id), uint32(trigger), !noStart
+			if o.Guards != "" && !c.Flags().Changed("trigger") && len(m.Triggers) == 1 {
+				o.Trigger = m.Triggers[0].Number
+			}
+			return w.ask(c, func(ctx context.Context, client *deploy.Client, nics []registry.NICID) error {
+				placed, err := client.Load(ctx, nics, m.Encode(), o)
+				if err != nil {
+					return err
+				}
+				for _, p := range placed {
+					fmt.Fprintf(c.OutOrStdout(), "%s is program %d of the NIC %s%s\n", m.Name, p.ID, placeText(p.NIC), keptText(o.Replace, p.Kept))
+				}
+				return nil
+			})
+		},
+	}
+	w.flags(c, "load it into every NIC that this one knows, or into none")
+	intFlag(c.Flags(), &id, "id", 0, 0, 1<<31-1, "number of the program; 0: one that is free, the same on all NICs")
+	c.Flags().BoolVar(&o.Replace, "replace", false, "replace the program of that number, or of its name, between two activations; its data stays if the layout is the same")
+	c.Flags().BoolVar(&noStart, "no-start", false, "do not run the initialisation yet")
+	c.Flags().BoolVar(&o.Resident, "resident", false, "announce it as resident: messages of other NICs come as datagrams, and may be lost")
+	c.Flags().StringVar(&o.Guards, "guard", "", "let it judge every message for this process first, a `NAME` such as app/3")
+	intFlag(c.Flags(), &trigger, "trigger", 0, 0, 1<<32-1, "the trigger by which it sees them; by default its only one")
+	return c
+}
+
+// keptText says what has become of the data of a program that was replaced.
+func keptText(replace, kept bool) string {
+	switch {
+	case !replace:
+		return ""
+	case kept:
+		return ", with the data of the one before"
+	}
+	return ", with new data"
+}
+
+// programTarget reads the argument that names a program: its number, or its name.
+func programTarget(arg string) (id uint32, name string, err error) {
+	if arg == "" {
+		return 0, "", usagef("a program is expected, by its number or name")
+	}
+	if arg[0] < '0' || arg[0] > '9' {
+		return 0, arg, nil
+	}
+	n, err := strconv.ParseUint(arg, 0, 31)
+	if err != nil || n == 0 {
+		return 0, "", usagef("program %q: expected a name, or a number from 1 to %d", arg, 1<<31-1)
+	}
+	return uint32(n), "", nil
+}
+
+// newProgramChangeCommand is a command that does one thing to a program.
+func newProgramChangeCommand(use, short, do, done string) *cobra.Command {
+	var w whichNICs
+	c := &cobra.Command{
+		Use:   use + " PROGRAM",
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, name, err := programTarget(args[0])
+			if err != nil {
+				return err
+			}
+			return w.each(c, func(ctx context.Context, client *deploy.Client, nic registry.NICID) error {
+				r, err := client.Ask(ctx, nic, &ctl.Program{Do: do, ID: id, Name: name})
+				if err == nil {
+					fmt.Fprintf(c.OutOrStdout(), "program %d of the NIC %s %s\n", r.ID, placeText(nic), done)
+				}
+				return err
+			})
+		},
+	}
+	w.flags(c, use+" it on every NIC that this one knows")
+	return c
+}
+
+func newProgramUnloadCommand() *cobra.Command {
+	return newProgramChangeCommand("unload", "Take a program out of a NIC", ctl.ProgramUnload, "is unloaded")
+}
+
+func newProgramStartCommand() *cobra.Command {
+	return newProgramChangeCommand("start", "Start a program that was loaded and not started", ctl.ProgramStart, "is started")
+}
+
+func newProgramSendCommand() *cobra.Command {
+	var w whichNICs
+	c := &cobra.Command{
+		Use:   "send PROGRAM TRIGGER [WORD...]",
+		Short: "Send a program a message of some words",
+		Args:  cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, name, err := programTarget(args[0])
+			if err != nil {
+				return err
+			}
+			trigger, err := strconv.ParseUint(args[1], 0, 32)
+			if err != nil {
+				return usagef("trigger %q: expected a number from 0 to %d", args[1], uint32(1<<32-1))
+			}
+			payload, err := words(args[2:])
+			if err != nil {
+				return err
+			}
+			return w.each(c, func(ctx context.Context, client *deploy.Client, nic registry.NICID) error {
+				_, err := client.Ask(ctx, nic, &ctl.Program{Do: ctl.ProgramSend, ID: id, Name: name, Trigger: uint32(trigger), Bytes: payload})
+				return err
+			})
+		},
+	}
+	w.flags(c, "send to the program on every NIC that this one knows")
+	return c
+}
+
+// mostWords is how many words a message of a command line has: what a request carries.
+const mostWords = ctl.ProgramPiece / 8
+
+// words makes a message of words, little-endian as programs read them.
+func words(args []string) (b []byte, err error) {
+	if len(args) > mostWords {
+		return nil, usagef("%d words; at most %d", len(args), mostWords)
+	}
+	for _, a := range args {
+		n, err := strconv.ParseInt(a, 0, 64)
+		if err != nil {
+			return nil, usagef("word %q: expected a whole number of 64 bits", a)
+		}
+		for i := range 8 {
+			b = append(b, byte(n>>(8*i)))
+		}
+	}
+	return b, nil
+}
+
+func newProgramLogCommand() *cobra.Command {
+	var w whichNICs
+	var from int
+	c := &cobra.Command{
+		Use:   "log PROGRAM",
+		Short: "Print what a program has displayed, a value a line",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, name, err := programTarget(args[0])
+			if err != nil {
+				return err
+			}
+			return w.each(c, func(ctx context.Context, client *deploy.Client, nic registry.NICID) error {
+				values, first, err := client.Log(ctx, nic, id, name, uint64(from))
+				if err != nil {
+					return err
+				}
+				return printLog(c.OutOrStdout(), c.ErrOrStderr(), values, first, uint64(from))
+			})
+		},
+	}
+	w.flags(c, "")
+	intFlag(c.Flags(), &from, "from", 0, 0, 1<<62, "the first value to print, counted from 0 since the program was loaded")
+	return c
+}
+
+func printLog(out, errs io.Writer, values []int64, first, from uint64) error {
+	if first > from {
+		fmt.Fprintf(errs, "the first %d values are not kept any more\n", first)
+	}
+	for _, v := range values {
+		if _, err := fmt.Fprintln(out, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

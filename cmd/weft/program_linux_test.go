@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/freeport"
+)
+
+// nicIDs are those of the NICs of a test; the second is the one that the paper's ping sends to.
+var nicIDs = []string{"0:0:0:0:0:0:0:1", "0:0:0:96:221:127:255:140", "0:0:0:0:0:0:0:3"}
+
+// startProgramNICs starts daemons that know one another, and returns their sockets.
+func startProgramNICs(t *testing.T, n int, more ...string) (sockets []string) {
+	t.Helper()
+	dir := t.TempDir()
+	addrs := make([]string, n)
+	for i := range n {
+		addrs[i] = freeport.Loopback(t)
+	}
+	for i := range n {
+		text := fmt.Sprintf("id = %q\nlisten = %q\nunreachable_after = \"500ms\"\n", nicIDs[i], addrs[i])
+		for k := range n {
+			if k != i {
+				text += fmt.Sprintf("[[node]]\nid = %q\naddress = %q\n", nicIDs[k], addrs[k])
+			}
+		}
+		file := filepath.Join(dir, fmt.Sprintf("%d.toml", i))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		socket := filepath.Join(dir, fmt.Sprintf("%d.sock", i))
+		startNIC(t, append([]string{"--socket", socket, "--config", file, "--state-dir", filepath.Join(dir, fmt.Sprint(i))}, more...)...)
+		sockets = append(sockets, socket)
+	}
+	eventually(t, "the NICs are up", func() bool {
+		for _, s := range sockets {
+			_, out, _ := weft("nodes", "--socket", s)
+			if strings.Count(out, " up ") != n-1 {
+				return false
+			}
+		}
+		return true
+	})
+	return sockets
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// must runs weft, which is to succeed.
+func must(t *testing.T, args ...string) string {
+	t.Helper()
+	status, out, stderr := weft(args...)
+	if status != 0 {
+		t.Fatalf("weft %s: %d %q %q", strings.Join(args, " "), status, out, stderr)
+	}
+	return out
+}
+
+func sourceFile(t *testing.T, name, source string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name+".pdl")
+	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+const pongSource = `PROGRAM pong: TRIGGERS 12;
+BEGIN END;
+MESSAGE 12: BEGIN SEND PACKET[0] LEN PACKETLEN AS 10 TO ping AT SOURCE END;
+END;
+`
+
+const counterSource = `PROGRAM counter: VAR n; TRIGGERS 1;
+BEGIN n = 100 END;
+MESSAGE 1: BEGIN n = n + PACKET[0]; DISPLAY n END;
+END;
+`
+
+// PANIC-37: the paper's ping, as it stands, between the NICs of two daemons.
+func TestThePapersPingRunsInDaemons(t *testing.T) {
+	samples := os.Getenv("WEFT_PDL_SAMPLES")
+	if samples == "" {
+		t.Skip("WEFT_PDL_SAMPLES names no folder with the paper's programs")
+	}
+	sockets := startProgramNICs(t, 2)
+	must(t, "program", "load", sourceFile(t, "pong", pongSource), "--id", "415", "--socket", sockets[0], "--nic", nicIDs[1])
+	must(t, "program", "load", filepath.Join(samples, "ping.pdl"), "--no-start", "--socket", sockets[0])
+	time.Sleep(200 * time.Millisecond) // the other NIC hears of it
+	must(t, "program", "start", "ping", "--socket", sockets[0])
+	var lines []string
+	eventually(t, "ping shows 200 values", func() bool {
+		lines = strings.Fields(must(t, "program", "log", "ping", "--socket", sockets[0]))
+		return len(lines) == 200
+	})
+	last := int64(0)
+	for i, l := range lines {
+		var at int64
+		if fmt.Sscan(l, &at); at < last || at == 0 {
+			t.Fatalf("value %d is %s, behind %d", i, l, last)
+		}
+		last = at
+	}
+	if out := must(t, "program", "list", "--all", "--socket", sockets[1]); !regexp.MustCompile(`(?m)^1 +ping .*stopped`).MatchString(out) || !regexp.MustCompile(`(?m)^415 +pong .*running +1 +10[01] `).MatchString(out) {
+		t.Errorf("the list of programs is\n%s", out)
+	}
+	if out := must(t, "program", "profile", "ping", "--socket", sockets[0]); !strings.Contains(out, "displayed     200 values") {
+		t.Errorf("the profile of ping is\n%s", out)
+	}
+}
+
+func TestAProgramIsReplacedWithItsDataAndTakenOut(t *testing.T) {
+	s := startProgramNICs(t, 1)[0]
+	file := sourceFile(t, "counter", counterSource)
+	must(t, "program", "load", file, "--socket", s)
+	must(t, "program", "send", "counter", "1", "5", "--socket", s)
+	if out := must(t, "program", "load", file, "--replace", "--socket", s); !strings.Contains(out, "with the data of the one before") {
+		t.Errorf("replacing said %q", out)
+	}
+	must(t, "program", "send", "1", "1", "7", "--socket", s)
+	eventually(t, "both messages are handled", func() bool { return must(t, "program", "log", "counter", "--socket", s) == "105\n112\n" })
+	if status, _, stderr := weft("program", "load", file, "--id", "1", "--socket", s); status == 0 || !strings.Contains(stderr, "1 is counter") {
+		t.Errorf("loading onto another: %d %q", status, stderr)
+	}
+	must(t, "program", "unload", "counter", "--socket", s)
+	if status, _, stderr := weft("program", "log", "counter", "--socket", s); status == 0 || !strings.Contains(stderr, `"counter"`) {
+		t.Errorf("log of a program that is not there: %d %q", status, stderr)
+	}
+}
+
+// A program goes into all NICs or into none; the one that fails is named.
+func TestAProgramGoesIntoAllNICsOrNone(t *testing.T) {
+	sockets := startProgramNICs(t, 3)
+	file := sourceFile(t, "counter", counterSource)
+	must(t, "program", "load", file, "--id", "7", "--socket", sockets[2])
+	status, _, stderr := weft("program", "load", file, "--id", "7", "--all", "--socket", sockets[0])
+	if status == 0 || !strings.Contains(stderr, nicIDs[2]) || !strings.Contains(stderr, "loaded nowhere") {
+		t.Errorf("with a NIC that has it already: %d %q", status, stderr)
+	}
+	for _, s := range sockets[:2] {
+		if out := must(t, "program", "list", "--socket", s); strings.Contains(out, "counter") {
+			t.Errorf("it is loaded after all:\n%s", out)
+		}
+	}
+	must(t, "program", "load", file, "--id", "8", "--all", "--socket", sockets[0])
+	if out := must(t, "program", "list", "--all", "--socket", sockets[1]); strings.Count(out, "running") != 4 {
+		t.Errorf("want it at all three, beside the one before:\n%s", out)
+	}
+	must(t, "nic", "stop", "--socket", sockets[1])
+	status, _, stderr = weft("program", "load", file, "--id", "9", "--all", "--socket", sockets[0])
+	if status == 0 || !strings.Contains(stderr, nicIDs[1]) {
+		t.Errorf("with a NIC that is down: %d %q", status, stderr)
+	}
+	if out := must(t, "program", "list", "--nic", nicIDs[2], "--socket", sockets[0]); strings.Contains(out, "\n9 ") {
+		t.Errorf("it is loaded after all:\n%s", out)
+	}
+}

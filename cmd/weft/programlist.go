@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/registry"
+)
+
+func newProgramListCommand() *cobra.Command {
+	var w whichNICs
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the programs of a NIC, or of all that this one knows",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var all []ctl.ProgramInfo
+			err := w.each(c, func(ctx context.Context, client *deploy.Client, nic registry.NICID) error {
+				l, err := client.List(ctx, nic)
+				all = append(all, l...)
+				return err
+			})
+			if asJSON {
+				return joinErrors(printLines(c.OutOrStdout(), all), err)
+			}
+			return joinErrors(printPrograms(c.OutOrStdout(), all), err)
+		},
+	}
+	w.flags(c, "list those of every NIC that this one knows")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	return c
+}
+
+// joinErrors is the first error that is one.
+func joinErrors(first, second error) error {
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+func printPrograms(out io.Writer, all []ctl.ProgramInfo) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PROGRAM\tNAME\tNIC\tSTATE\tTRIGGERS\tACTIVATIONS\tABORTS\tLAST ABORT")
+	for _, p := range all {
+		last := "-"
+		if p.Why != "" {
+			last = p.Why
+			if p.Line > 0 {
+				last += fmt.Sprintf(", line %d", p.Line)
+			}
+		}
+		state := p.State
+		if p.Resident {
+			state += ", resident"
+		}
+		if p.Guards != "" {
+			state += ", guards " + p.Guards
+		}
+		fmt.Fprintf(w, "%d\t%s\t%v\t%s\t%d\t%d\t%d\t%s\n", p.ID, p.Name, p.NIC, state, len(p.Triggers), p.Activations, aborts(&p), last)
+	}
+	return w.Flush()
+}
+
+func aborts(p *ctl.ProgramInfo) (n uint64) {
+	for _, k := range p.Aborts {
+		n += k
+	}
+	return n
+}
+
+func newProgramProfileCommand() *cobra.Command {
+	var w whichNICs
+	c := &cobra.Command{
+		Use:   "profile PROGRAM",
+		Short: "Show what a program costs and why it was aborted",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, name, err := programTarget(args[0])
+			if err != nil {
+				return err
+			}
+			return w.each(c, func(ctx context.Context, client *deploy.Client, nic registry.NICID) error {
+				l, err := client.List(ctx, nic)
+				if err != nil {
+					return err
+				}
+				i := slices.IndexFunc(l, func(p ctl.ProgramInfo) bool { return p.ID == id || name != "" && p.Name == name })
+				if i < 0 {
+					return fmt.Errorf("%w: %s of the NIC %s", ctl.ErrNoProgram, args[0], placeText(nic))
+				}
+				return printProfile(c.OutOrStdout(), &l[i])
+			})
+		},
+	}
+	w.flags(c, "show it on every NIC that this one knows")
+	return c
+}
+
+func printProfile(out io.Writer, p *ctl.ProgramInfo) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "program\t%d, %s, %s\n", p.ID, p.Name, p.State)
+	fmt.Fprintf(w, "at NIC\t%v\n", p.NIC)
+	fmt.Fprintf(w, "module\t%s: %d instructions, %d words of data\n", p.Hash, p.Code, p.Data)
+	fmt.Fprintf(w, "loaded by\tuser %d\n", p.Owner)
+	fmt.Fprintf(w, "activations\t%d\n", p.Activations)
+	fmt.Fprintf(w, "instructions\t%d\n", p.Instructions)
+	fmt.Fprintf(w, "time\t%v\n", time.Duration(p.Time))
+	if p.Activations > 0 {
+		fmt.Fprintf(w, "of one\t%d instructions, %v\n", p.Instructions/p.Activations, time.Duration(p.Time/int64(p.Activations)))
+	}
+	fmt.Fprintf(w, "refused\t%d messages\n", p.Refused)
+	fmt.Fprintf(w, "displayed\t%d values\n", p.Shown)
+	for _, cause := range slices.Sorted(maps.Keys(p.Aborts)) {
+		fmt.Fprintf(w, "aborted\t%d times: %s\n", p.Aborts[cause], cause)
+	}
+	if p.Line > 0 {
+		fmt.Fprintf(w, "last aborted\tin line %d\n", p.Line)
+	}
+	return w.Flush()
+}

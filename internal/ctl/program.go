@@ -1,0 +1,103 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/registry"
+)
+
+// What a Program request has the NIC do.
+const (
+	ProgramPut     = "put"     // takes a piece of a module; the first one, of key 0, is answered with the key of the others
+	ProgramPrepare = "prepare" // verifies the module that was put under a key and takes memory for it
+	ProgramCommit  = "commit"  // puts what was prepared in its place
+	ProgramUndo    = "undo"    // takes that back, or what was prepared
+	ProgramSettle  = "settle"  // makes it final
+	ProgramUnload  = "unload"
+	ProgramStart   = "start"
+	ProgramSend    = "send" // sends a message to a program, of no process
+	ProgramList    = "list"
+	ProgramLog     = "log"
+)
+
+// ProgramPiece is how many bytes of a module one request carries: as much as fits, encoded, beside the rest.
+const ProgramPiece = 2048
+
+// ProgramValues is how many values of a log one reply carries.
+const ProgramValues = 1024
+
+// Program is a request about the programs of a NIC.
+type Program struct {
+	Do       string `json:"do"`
+	ID       uint32 `json:"id,omitempty"`
+	Name     string `json:"name,omitempty"` // in place of the id
+	Key      uint64 `json:"key,omitempty,string"`
+	Total    int    `json:"total,omitempty"`  // bytes of a module
+	Offset   int    `json:"offset,omitempty"` // of Bytes in it
+	Bytes    []byte `json:"bytes,omitempty"`  // of a module, or a message
+	Replace  bool   `json:"replace,omitempty"`
+	Start    bool   `json:"start,omitempty"`
+	Resident bool   `json:"resident,omitempty"`
+	Guards   string `json:"guards,omitempty"`
+	Trigger  uint32 `json:"trigger,omitempty"`
+	From     uint64 `json:"from,omitempty"` // of a log: the first value wanted
+	UID      int    `json:"uid"`            // of the user that asks, by the word of the NIC that passes the request on
+}
+
+// ProgramReply is the answer.
+type ProgramReply struct {
+	Key      uint64        `json:"key,omitempty,string"`
+	ID       uint32        `json:"id,omitempty"`
+	Kept     bool          `json:"kept,omitempty"` // the data of what was replaced
+	Outcome  string        `json:"outcome,omitempty"`
+	Programs []ProgramInfo `json:"programs,omitempty"`
+	Values   []int64       `json:"values,omitempty"`
+	First    uint64        `json:"first,omitempty"` // number of the first value
+	Next     uint64        `json:"next,omitempty"`  // where the log goes on; 0: that was all
+}
+
+// ProgramInfo describes a program that is loaded.
+type ProgramInfo struct {
+	ID           uint32            `json:"id"`
+	Name         string            `json:"name"`
+	NIC          registry.NICID    `json:"nic"`
+	State        string            `json:"state"`          // running, loaded, or stopped
+	Why          string            `json:"why,omitempty"`  // of its last abort
+	Line         int               `json:"line,omitempty"` // of the source, where that was
+	Owner        int               `json:"owner"`          // the user that has loaded it
+	Resident     bool              `json:"resident,omitempty"`
+	Guards       string            `json:"guards,omitempty"`
+	Triggers     []uint32          `json:"triggers"`
+	Hash         string            `json:"hash"`
+	Code         int               `json:"code"` // instructions
+	Data         int               `json:"data"` // words
+	Activations  uint64            `json:"activations"`
+	Instructions uint64            `json:"instructions"`
+	Time         int64             `json:"time_ns"`
+	Refused      uint64            `json:"refused"` // messages for a trigger that it has not, or when it did not run
+	Shown        uint64            `json:"shown"`   // values displayed
+	Aborts       map[string]uint64 `json:"aborts,omitempty"`
+}
+
+// check says what is wrong with a request about programs.
+func (p *Program) check() error {
+	switch p.Do {
+	case ProgramPut, ProgramPrepare, ProgramCommit, ProgramUndo, ProgramSettle, ProgramUnload, ProgramStart, ProgramSend, ProgramList, ProgramLog:
+		return nil
+	}
+	return fmt.Errorf("%w: unknown request %q about programs", ErrBadRequest, p.Do)
+}
+
+// Program asks the NIC something about its programs.
+func (n NIC) Program(ctx context.Context, p *Program) (*ProgramReply, error) {
+	r, _, err := n.c.call(ctx, &Request{Op: OpProgram, NIC: n.id, Program: p}, 0)
+	if err != nil {
+		return nil, err
+	}
+	if r.Program == nil {
+		return nil, errors.New("ctl: the reply to \"program\" lacks its answer")
+	}
+	return r.Program, nil
+}

@@ -1,0 +1,221 @@
+// Package deploy puts programs into NICs: into one, or into all of a fabric or none (PANIC-2, PANIC-22). A Site is the NIC's side of it; a Client
+// asks sites, by whichever way leads to them:
+//
+//	Client ── put, put, …, prepare ──► Site: verified, in memory   on every NIC; if one fails, undo on all
+//	       ── commit ────────────────► in its place                on every NIC; if one fails, undo on all
+//	       ── settle ────────────────► final
+//
+// Requests and answers are those of package ctl, as a tool, a daemon, and a program with a NIC inside have them.
+package deploy
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// Site answers requests about the programs of one NIC. It may be used by many goroutines.
+type Site struct {
+	// NIC is the NIC's id.
+	NIC registry.NICID
+	// Do calls f when the engine is its caller's, and has it polled soon.
+	Do func(f func(t *program.Table))
+	// May reports whether a user may change programs. All may look.
+	May func(uid int) bool
+
+	mu      sync.Mutex
+	uploads []*upload // the oldest first
+	lastKey uint64
+}
+
+// upload is a module that comes in pieces.
+type upload struct {
+	key  uint64
+	uid  int
+	body []byte
+	got  int
+}
+
+// Answer does what a request asks for.
+func (s *Site) Answer(r *ctl.Program) (reply *ctl.ProgramReply, err error) {
+	changes := r.Do != ctl.ProgramList && r.Do != ctl.ProgramLog
+	if changes && !s.May(r.UID) {
+		return nil, fmt.Errorf("%w: user %d may not %s programs of NIC %v; expected the daemon's user, root, or one of program_uids", ctl.ErrRefused, r.UID, r.Do, s.NIC)
+	}
+	switch r.Do {
+	case ctl.ProgramPut:
+		return s.put(r)
+	case ctl.ProgramPrepare:
+		return s.prepare(r)
+	}
+	s.Do(func(t *program.Table) { reply, err = s.onTable(t, r) })
+	return reply, sentinel(err)
+}
+
+// onTable does what needs the engine alone.
+func (s *Site) onTable(t *program.Table, r *ctl.Program) (*ctl.ProgramReply, error) {
+	switch r.Do {
+	case ctl.ProgramCommit:
+		id, kept, err := t.Commit(r.Key)
+		return &ctl.ProgramReply{ID: uint32(id), Kept: kept}, err
+	case ctl.ProgramUndo:
+		return &ctl.ProgramReply{}, t.Undo(r.Key)
+	case ctl.ProgramSettle:
+		return &ctl.ProgramReply{}, t.Settle(r.Key)
+	case ctl.ProgramList:
+		page, next := ctl.Page(s.list(t), int(min(r.From, limits.Programs)))
+		return &ctl.ProgramReply{Programs: page, Next: uint64(next)}, nil
+	}
+	id := vm.ID(r.ID)
+	if r.Name != "" {
+		found, ok := t.Find(r.Name)
+		if !ok {
+			return nil, fmt.Errorf("%w: none at NIC %v is called %q", program.ErrNoProgram, s.NIC, r.Name)
+		}
+		id = found
+	}
+	switch r.Do {
+	case ctl.ProgramUnload:
+		return &ctl.ProgramReply{ID: uint32(id)}, t.Unload(id)
+	case ctl.ProgramStart:
+		o := t.Start(id)
+		if o == vm.NoProgram || o == vm.Inactive {
+			return nil, fmt.Errorf("start program %d: %w: %v", id, ErrOutcome, o)
+		}
+		return &ctl.ProgramReply{ID: uint32(id), Outcome: o.String()}, nil
+	case ctl.ProgramSend:
+		return &ctl.ProgramReply{ID: uint32(id)}, t.Post(id, r.Trigger, r.Bytes)
+	}
+	return s.log(t, id, r.From)
+}
+
+// ErrOutcome is why a program that is loaded could not be started.
+var ErrOutcome = errors.New("it is not waiting to be started")
+
+// put takes a piece of a module.
+func (s *Site) put(r *ctl.Program) (*ctl.ProgramReply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var u *upload
+	if r.Key == 0 {
+		if r.Total < 1 || r.Total > prog.MaxModule {
+			return nil, fmt.Errorf("%w: module of %d bytes; expected 1 to %d", ctl.ErrBadRequest, r.Total, prog.MaxModule)
+		}
+		s.lastKey++
+		u = &upload{key: s.lastKey, uid: r.UID, body: make([]byte, r.Total)}
+		if len(s.uploads) >= limits.ProgramPrepared {
+			s.uploads = s.uploads[1:]
+		}
+		s.uploads = append(s.uploads, u)
+	} else if u = s.upload(r.Key, r.UID); u == nil {
+		return nil, fmt.Errorf("%w: no module has come under key %d", ctl.ErrBadRequest, r.Key)
+	}
+	if r.Offset != u.got || len(r.Bytes) > len(u.body)-u.got {
+		return nil, fmt.Errorf("%w: %d bytes at %d of a module of which %d of %d have come", ctl.ErrBadRequest, len(r.Bytes), r.Offset, u.got, len(u.body))
+	}
+	u.got += copy(u.body[u.got:], r.Bytes)
+	return &ctl.ProgramReply{Key: u.key}, nil
+}
+
+func (s *Site) upload(key uint64, uid int) *upload {
+	for _, u := range s.uploads {
+		if u.key == key && u.uid == uid {
+			return u
+		}
+	}
+	return nil
+}
+
+// prepare verifies a module that has come, and takes memory for it.
+func (s *Site) prepare(r *ctl.Program) (*ctl.ProgramReply, error) {
+	s.mu.Lock()
+	u := s.upload(r.Key, r.UID)
+	for i := range s.uploads {
+		if s.uploads[i] == u {
+			s.uploads = append(s.uploads[:i], s.uploads[i+1:]...)
+			break
+		}
+	}
+	s.mu.Unlock()
+	if u == nil || u.got < len(u.body) {
+		return nil, fmt.Errorf("%w: the module of key %d has not come whole", ctl.ErrBadRequest, r.Key)
+	}
+	m, err := prog.Decode(u.body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
+	}
+	spec := program.Spec{Module: m, ID: vm.ID(r.ID), Replace: r.Replace, Start: r.Start, Resident: r.Resident, Trigger: r.Trigger, Owner: r.UID}
+	if r.Guards != "" {
+		if spec.Guards, err = vni.ParseName(r.Guards); err != nil {
+			return nil, fmt.Errorf("%w: the process to guard: %w", ctl.ErrBadRequest, err)
+		}
+		if _, ok := m.Find(r.Trigger); !ok {
+			return nil, fmt.Errorf("%w: %s has no trigger %d to see messages for %s by", ctl.ErrBadRequest, m.Name, r.Trigger, r.Guards)
+		}
+	}
+	reply := &ctl.ProgramReply{}
+	s.Do(func(t *program.Table) {
+		var id vm.ID
+		reply.Key, id, err = t.Prepare(spec)
+		reply.ID = uint32(id)
+	})
+	return reply, sentinel(err)
+}
+
+// log is a part of what a program has displayed.
+func (s *Site) log(t *program.Table, id vm.ID, from uint64) (*ctl.ProgramReply, error) {
+	values, first, err := t.Log(id, from)
+	if err != nil {
+		return nil, err
+	}
+	reply := &ctl.ProgramReply{ID: uint32(id), First: first, Values: values}
+	if len(values) > ctl.ProgramValues {
+		reply.Values, reply.Next = values[:ctl.ProgramValues], first+ctl.ProgramValues
+	}
+	return reply, nil
+}
+
+// list describes the programs.
+func (s *Site) list(t *program.Table) (l []ctl.ProgramInfo) {
+	for _, p := range t.List() {
+		m := p.Module
+		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: s.NIC, State: p.State(), Owner: p.Spec.Owner, Resident: p.Spec.Resident,
+			Hash: fmt.Sprintf("%x", m.Hash())[:16], Code: len(m.Code), Data: m.DataWords, Activations: p.Profile.Activations,
+			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown}
+		if p.LastAbort != vm.None {
+			i.Why, i.Line = p.LastAbort.String(), p.Profile.LastLine
+		}
+		if !p.Spec.Guards.IsZero() {
+			i.Guards = p.Spec.Guards.String()
+		}
+		for _, tr := range m.Triggers {
+			i.Triggers = append(i.Triggers, tr.Number)
+		}
+		for cause, n := range p.Profile.Aborts {
+			if n > 0 {
+				if i.Aborts == nil {
+					i.Aborts = map[string]uint64{}
+				}
+				i.Aborts[vm.Cause(cause).String()] = n
+			}
+		}
+		l = append(l, i)
+	}
+	return l
+}
+
+// sentinel translates the engine's refusals for the other side of a socket.
+func sentinel(err error) error {
+	if errors.Is(err, program.ErrNoProgram) {
+		return fmt.Errorf("%w: %w", ctl.ErrNoProgram, err)
+	}
+	return err
+}
