@@ -31,6 +31,7 @@ max_processes     = 16
 staging_bytes     = 65536
 region_bytes      = 131072
 allow_uids        = [1000]
+program_uids      = [1001]
 allow_gids        = [100, 101]
 log               = "debug"
 capture           = "weft.pcapng"
@@ -91,7 +92,7 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 	}
 	if s.id != 0x60dd7fff8c || s.socket != "/tmp/x/nic.sock" || s.stateDir != "/tmp/x/state" || s.listen.String() != "127.0.0.1:7701" ||
 		s.mtu != 1400 || c.Prefer != "latency" || c.GSO == nil || *c.GSO || !c.Static || time.Duration(c.UnreachableAfter) != 500*time.Millisecond || c.MaxProcesses != 16 ||
-		c.StagingBytes != 65536 || c.RegionBytes != 131072 || len(c.AllowUIDs) != 1 || len(c.AllowGIDs) != 2 || c.Log != "debug" {
+		c.StagingBytes != 65536 || c.RegionBytes != 131072 || len(c.AllowUIDs) != 1 || len(c.ProgramUIDs) != 1 || len(c.AllowGIDs) != 2 || c.Log != "debug" {
 		t.Errorf("read %+v", s)
 	}
 	if s.usual != (vni.Geometry{Commands: 128, Contexts: 32, Descriptors: 8, PoolPages: 64}) ||
