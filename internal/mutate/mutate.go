@@ -80,6 +80,7 @@ const (
 	AckUnbooked                  // rel: an acknowledgement that may wait has no timer
 	LoneUnattended               // rel: the silence of a peer that a lone message went to does not count
 	MetUnspent                   // nic: a message that is met uses no credit
+	ToldAhead                    // rel: an answer acknowledges the message behind its question as well
 	MetAnyTag                    // nic: a message is met whatever its tag
 	MetCutShort                  // nic: a message is met though the buffer is too short, and nothing said of it
 	LineJumped                   // nic: credit is handed out though a message waits for staging
@@ -203,6 +204,7 @@ var names = [defects]string{
 	"ack-unbooked",
 	"lone-unattended",
 	"met-unspent",
+	"told-ahead",
 	"met-any-tag",
 	"met-cut-short",
 	"line-jumped",

@@ -73,6 +73,9 @@ func (m *Module) tellDeferred(s *session, h *wire.Inner) bool {
 	}
 	h.Flags = wire.AckCommand | wire.AckData
 	h.Ack[wire.Command], h.Ack[wire.Data] = d.inner.Seq, s.receive[wire.Data].ack()
+	if m.cfg.Defect == mutate.ToldAhead {
+		h.Ack[wire.Command] = d.inner.Seq.Add(1)
+	}
 	return true
 }
 
