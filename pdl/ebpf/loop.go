@@ -1,6 +1,10 @@
 package ebpf
 
-import "github.com/weftnet/weft/pdl/prog"
+import (
+	"math"
+
+	"github.com/weftnet/weft/pdl/prog"
+)
 
 // A loop is a piece of code that is jumped back in: from its head to the last jump to that.
 type loop struct{ head, last int }
@@ -23,15 +27,15 @@ func (f *flow) loops() (list []loop) {
 }
 
 // counts reports whether it can be seen that a loop ends: there is a register that the loop changes by adding numbers of one sign
-// alone, and each turn adds one and passes a comparison behind which the register is on the near side of something that the loop does
-// not change. Another loop within it has to end by itself.
+// alone, or by setting it beyond its bound, and each turn does so and passes a comparison behind which the register is on the near
+// side of something that the loop does not change. Another loop within it has to end by itself.
 func (f *flow) counts(l loop) bool {
 	if f.entered(l) {
 		return false
 	}
 	for r := range prog.Registers {
-		for _, sign := range []int{1, -1} {
-			if f.steps(l, uint8(r), sign) && f.bounds(l, uint8(r), sign) {
+		for _, sign := range []int64{1, -1} {
+			if leap, ok := f.steps(l, uint8(r), sign); ok && f.bounds(l, uint8(r), sign, leap) {
 				return true
 			}
 		}
@@ -55,62 +59,94 @@ func (f *flow) entered(l loop) bool {
 	return false
 }
 
-// steps reports whether a loop changes a register by adding numbers of one sign alone, at least once in each turn.
-func (f *flow) steps(l loop, r uint8, sign int) bool {
-	adds := false
+// noLeap is that a loop never sets its register to a number.
+const noLeap = math.MaxInt64
+
+// steps reports whether a loop changes a register, at least once in each turn, by adding numbers of one sign alone or by setting it to
+// a number. leap is the least such number, times the sign.
+func (f *flow) steps(l loop, r uint8, sign int64) (leap int64, ok bool) {
+	leap = noLeap
+	changes := false
 	for pc := l.head; pc <= l.last; pc++ {
 		if !f.reached[pc] || !f.writes(pc, r) {
 			continue
 		}
-		if f.step(pc)*sign <= 0 {
-			return false
+		changes = true
+		if w := f.code[pc]; w.Op() == prog.Ldi {
+			leap = min(leap, int64(w.Imm())*sign)
+		} else if f.step(pc)*sign <= 0 {
+			return leap, false
 		}
-		adds = true
 	}
-	return adds && !f.comesBack(l, func(pc int, _ bool) bool { return f.writes(pc, r) })
+	return leap, changes && !f.comesBack(l, func(pc int, _ bool) bool { return f.writes(pc, r) })
 }
 
 // step returns what an instruction adds to a register that it writes; 0 if it does something else.
-func (f *flow) step(pc int) int {
+func (f *flow) step(pc int) int64 {
 	switch w := f.code[pc]; w.Op() {
 	case prog.Addi:
 		if w.A() == w.B() {
-			return int(w.Imm())
+			return int64(w.Imm())
 		}
 	case prog.Incjlt, prog.Incjlti:
-		return int(int8(w.C()))
+		return int64(int8(w.C()))
 	}
 	return 0
 }
 
-// bounds reports whether each turn of a loop passes a comparison that bounds a register on the side of a sign.
-func (f *flow) bounds(l loop, r uint8, sign int) bool {
+// bounds reports whether each turn of a loop passes a comparison that bounds a register on the side of a sign, and that does not hold
+// for a register beyond the leap.
+func (f *flow) bounds(l loop, r uint8, sign, leap int64) bool {
 	return !f.comesBack(l, func(pc int, taken bool) bool {
-		w := f.code[pc]
-		side := 0 // of the bound, as seen from A, where the jump is taken
-		switch w.Op() {
-		case prog.Jlti, prog.Jlei, prog.Incjlti:
-			side = 1
-		case prog.Jgti, prog.Jgei:
-			side = -1
-		case prog.Jlt, prog.Jle, prog.Incjlt:
-			switch {
-			case w.A() == r && f.still(l, pc, w.B()):
-				side = 1
-			case w.B() == r && f.still(l, pc, w.A()):
-				side = -1
-			default:
-				return false
-			}
+		if leap == noLeap && f.side(l, pc, r, taken) == sign {
+			return true
 		}
-		if e := f.effect(pc); e.B != prog.Read && w.A() != r {
-			return false
-		}
-		if !taken {
-			side = -side
-		}
-		return side == sign
+		side, last := f.numberSide(pc, r, taken)
+		return side == sign && last*sign < leap
 	})
+}
+
+// side returns on which side of a register a comparison with another has its bound, where the jump is taken or not; 0 if it is none.
+func (f *flow) side(l loop, pc int, r uint8, taken bool) (side int64) {
+	w := f.code[pc]
+	switch w.Op() {
+	case prog.Jlt, prog.Jle, prog.Incjlt:
+		if w.A() == r && f.still(l, pc, w.B()) {
+			side = 1
+		} else if w.B() == r && f.still(l, pc, w.A()) {
+			side = -1
+		}
+	}
+	if !taken {
+		side = -side
+	}
+	return side
+}
+
+// numberSide does that for a comparison with a number, and returns the last number on this side for which it holds.
+func (f *flow) numberSide(pc int, r uint8, taken bool) (side, last int64) {
+	w := f.code[pc]
+	if w.A() != r {
+		return 0, 0
+	}
+	last = int64(w.Half())
+	switch w.Op() {
+	case prog.Incjlti:
+		_, number := w.NearLimit()
+		side, last = 1, int64(number)-1
+	case prog.Jlti:
+		side, last = 1, last-1
+	case prog.Jlei:
+		side = 1
+	case prog.Jgti:
+		side, last = -1, last+1
+	case prog.Jgei:
+		side = -1
+	}
+	if !taken {
+		side, last = -side, last+side // where the one ends, the other begins
+	}
+	return side, last
 }
 
 // still reports whether a register has the same value at pc in each turn of a loop: the loop does not write it, or has just made it of
