@@ -14,6 +14,9 @@ type steering struct {
 	sockets  *ebpf.Map
 	program  *ebpf.Program
 	attached link.Link
+	spec     *ebpf.ProgramSpec // of the program, without a chain
+	vlan     uint16
+	on       *ebpf.Program // of the chain: hands a frame to its socket
 }
 
 // attach makes the table of sockets, and puts the program on the interface.
@@ -28,7 +31,8 @@ func (d *Driver) attach(generic bool, at place) (err error) {
 			return unavailable(fmt.Errorf("entering the socket of queue %d: %w", n, err))
 		}
 	}
-	spec := &ebpf.ProgramSpec{Name: "weft_steer", Type: ebpf.XDP, License: "Apache-2.0", Instructions: steer(s.sockets.FD(), d.addr, at.vlan)}
+	spec := &ebpf.ProgramSpec{Name: "weft_steer", Type: ebpf.XDP, License: "Apache-2.0", Instructions: steer(s.sockets.FD(), d.addr, at.vlan, nil)}
+	s.spec, s.vlan = spec, at.vlan
 	if generic {
 		return s.put(spec, at, link.XDPGenericMode)
 	}

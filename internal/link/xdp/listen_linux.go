@@ -177,6 +177,9 @@ func (d *Driver) release() (err error) {
 	if d.steer.program != nil {
 		err = errors.Join(err, d.steer.program.Close())
 	}
+	if d.steer.on != nil {
+		err = errors.Join(err, d.steer.on.Close())
+	}
 	if d.steer.sockets != nil {
 		err = errors.Join(err, d.steer.sockets.Close())
 	}

@@ -20,8 +20,10 @@ const (
 // the socket of the queue that it came by, everything else on to the kernel, fragments too. Where a queue has no socket, the
 // kernel gets our frames as well, and they come by the driver's ordinary socket.
 //
+// Where there is a chain, another program is given them first.
+//
 //	R6 context   R7 Ethernet, then IP − 14   R8 end   R2 scratch
-func steer(sockets int, to netip.AddrPort, vlan uint16) asm.Instructions {
+func steer(sockets int, to netip.AddrPort, vlan uint16, chain *chain) asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.LoadMem(asm.R7, asm.R6, ctxData, asm.Word),
@@ -43,16 +45,24 @@ func steer(sockets int, to netip.AddrPort, vlan uint16) asm.Instructions {
 	} else {
 		ins = append(ins, steerIPv6(to)...)
 	}
-	return append(ins,
+	if chain != nil {
+		ins = append(ins, chain.jump()...)
+	}
+	return append(append(ins, hand(sockets)...),
+		asm.Mov.Imm(asm.R0, xdpPass).WithSymbol("pass"),
+		asm.Return(),
+	)
+}
+
+// hand gives the frame to the socket of its queue.
+func hand(sockets int) asm.Instructions {
+	return asm.Instructions{
 		asm.LoadMem(asm.R2, asm.R6, ctxQueue, asm.Word),
 		asm.LoadMapPtr(asm.R1, sockets),
 		asm.Mov.Imm(asm.R3, xdpPass), // what to do where the queue has no socket
 		asm.FnRedirectMap.Call(),
 		asm.Return(),
-
-		asm.Mov.Imm(asm.R0, xdpPass).WithSymbol("pass"),
-		asm.Return(),
-	)
+	}
 }
 
 // reaches passes frames that do not have n bytes from R7 on: the verifier wants to see it.

@@ -26,7 +26,7 @@ func loaded(t *testing.T, to netip.AddrPort, vlan uint16) *ebpf.Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, License: "Apache-2.0", Instructions: steer(table.FD(), to, vlan)})
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, License: "Apache-2.0", Instructions: steer(table.FD(), to, vlan, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,82 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// chain is an array of programs, and which of them sees our frames first.
+type chain struct {
+	steps int
+	first int32
+}
+
+// jump gives the frame away. It comes back only if the place is empty.
+func (c *chain) jump() asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.LoadMapPtr(asm.R2, c.steps),
+		asm.Mov.Imm(asm.R3, c.first),
+		asm.FnTailCall.Call(),
+	}
+}
+
+// Frames says how frames come to this interface: with a tag of a VLAN or without, in one piece or, where they are long, in several
+// (then all programs of a chain must have BPF_F_XDP_HAS_FRAGS).
+func (d *Driver) Frames() (tagged, pieces bool) {
+	return d.steer.vlan != 0, d.steer.spec != nil && d.steer.spec.Flags != 0
+}
+
+// Chain has other programs see our frames before the sockets do: an array of programs (BPF_MAP_TYPE_PROG_ARRAY) that jump to one
+// another. The one at first gets each frame that is ours by address and port. At on, Chain enters a program that hands a frame to its
+// socket, which the others jump to with what is not for them. Frames find either the old way or the new; none is lost meanwhile. With
+// nil, the sockets get all frames again; to a driver without chain the others cost nothing.
+func (d *Driver) Chain(steps *ebpf.Map, first, on uint32) error {
+	if err := d.chain(steps, first, on); err != nil {
+		return fmt.Errorf("xdp: chaining programs: %w", err)
+	}
+	return nil
+}
+
+func (d *Driver) chain(steps *ebpf.Map, first, on uint32) (err error) {
+	s := &d.steer
+	if s.attached == nil {
+		return errors.New("the driver is closed")
+	}
+	spec := s.spec.Copy()
+	if steps != nil {
+		if err := s.enter(steps, on); err != nil {
+			return err
+		}
+		spec.Instructions = steer(s.sockets.FD(), d.addr, s.vlan, &chain{steps.FD(), int32(first)})
+	}
+	next, err := ebpf.NewProgram(spec)
+	if err != nil {
+		return unavailable(fmt.Errorf("loading the program: %w", err))
+	}
+	if err := s.attached.Update(next); err != nil {
+		return errors.Join(unavailable(fmt.Errorf("exchanging the program: %w", err)), next.Close())
+	}
+	err = s.program.Close()
+	s.program = next
+	return err
+}
+
+// enter puts the program that hands frames to sockets into an array.
+func (s *steering) enter(steps *ebpf.Map, on uint32) (err error) {
+	if s.on == nil {
+		spec := s.spec.Copy()
+		spec.Name = "weft_on"
+		spec.Instructions = append(asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)}, hand(s.sockets.FD())...)
+		if s.on, err = ebpf.NewProgram(spec); err != nil {
+			return unavailable(fmt.Errorf("loading the program for sockets: %w", err))
+		}
+	}
+	if err := steps.Put(on, s.on); err != nil {
+		return fmt.Errorf("entering the program for sockets at %d: %w", on, err)
+	}
+	return nil
+}
