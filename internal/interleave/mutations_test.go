@@ -66,6 +66,15 @@ var mutations = []mutation{
 	{"woken-before-queued", "a loop is woken before the job is in its queue", "poller/ALoopThatParksAndADo", "poller/jobs_linux.go",
 		"l.queue = append(l.queue, job{f, done})\n\tl.queued.Store(int32(len(l.queue)))\n\tl.jobs.mu.Unlock()\n\tl.wake()",
 		"l.jobs.mu.Unlock()\n\tl.wake()\n\tl.jobs.mu.Lock()\n\tl.queue = append(l.queue, job{f, done})\n\tl.queued.Store(int32(len(l.queue)))\n\tl.jobs.mu.Unlock()"},
+	{"looked-before-listed", "a waiter looks for the last time before it is on the list", "proc/ACompletionAndItsWaiter", "idle/waiters.go",
+		"if ready() { // what became true before Add was nobody's to tell\n\t\treturn nil\n\t}", ""},
+	{"free-before-done", "the context of an operation is free before the operation is done", "proc/TwoThatWaitForOneOp", "proc/op.go",
+		"o.done.Store(true)\n\to.release()", "o.release()\n\to.done.Store(true)"},
+	{"taken-before-described", "a process looks how many descriptors were taken before it has filled the next", "proc/ASendThatIsRefilled", "proc/refill.go",
+		"p.vp.SetDescriptor(o.receive, o.ctx, f.filled, d)\n\t\tmissed = missed || p.vp.Taken(o.receive, o.ctx)-f.taken == f.filled",
+		"missed = missed || p.vp.Taken(o.receive, o.ctx)-f.taken == f.filled\n\t\tp.vp.SetDescriptor(o.receive, o.ctx, f.filled, d)"},
+	{"done-looked-at-once", "a waiter takes the doorbell of a context that is free again for that of its operation", "proc/TwoThatWaitForOneOp", "proc/op.go",
+		"return o.done.Load() || o.rung() || o.done.Load()", "return o.done.Load() || o.rung()"},
 }
 
 // compiledIn are the edits that put the mutations into text. Several may stand at one place.

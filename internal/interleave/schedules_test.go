@@ -15,7 +15,7 @@ import (
 )
 
 // scenarios are the packages whose tests have schedules, below internal/, all of them named so.
-var scenarios = []string{"vni", "poller"}
+var scenarios = []string{"vni", "proc", "poller"}
 
 const pattern = "^TestEveryScheduleOf"
 
@@ -27,25 +27,21 @@ func TestEverySchedule(t *testing.T) {
 	}
 	dir := t.TempDir()
 	overlay := rewrite(t, dir)
-	binaries := map[string]string{}
+	build := []string{"test", "-c", "-vet=off", "-overlay", overlay, "-o", dir + "/"}
 	for _, pkg := range scenarios {
-		binaries[pkg] = filepath.Join(dir, pkg+".test")
-		out, err := command(t, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binaries[pkg], "../"+pkg).CombinedOutput()
-		if err != nil {
-			t.Fatalf("the rewritten %s does not build: %v\n%s", pkg, err, out)
+		build = append(build, "../"+pkg)
+	}
+	if out, err := command(t, "go", build...).CombinedOutput(); err != nil {
+		t.Fatalf("the rewritten sources do not build: %v\n%s", err, out)
+	}
+	t.Run("right", func(t *testing.T) {
+		for _, pkg := range scenarios {
+			t.Run(pkg, func(t *testing.T) {
+				t.Parallel()
+				passes(t, dir, pkg)
+			})
 		}
-	}
-	for _, pkg := range scenarios {
-		t.Run(pkg, func(t *testing.T) {
-			out, err := schedules(t, binaries[pkg], pkg, pattern, "")
-			if err != nil || !strings.Contains(out, "--- PASS: TestEveryScheduleOf") || strings.Contains(out, "--- SKIP") {
-				t.Errorf("%v\n%s", err, out)
-			}
-			for _, line := range regexp.MustCompile(`(?m)^--- .*|^ .* schedules of .*`).FindAllString(out, -1) {
-				t.Log(strings.TrimSpace(line))
-			}
-		})
-	}
+	})
 	if t.Failed() {
 		return
 	}
@@ -53,14 +49,28 @@ func TestEverySchedule(t *testing.T) {
 		if m.shown == "" {
 			continue
 		}
-		t.Run(m.name, func(t *testing.T) { caught(t, binaries, m) })
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			caught(t, dir, m)
+		})
+	}
+}
+
+// passes runs all schedules of a package.
+func passes(t *testing.T, dir, pkg string) {
+	out, err := schedules(t, dir, pkg, pattern, "")
+	if err != nil || !strings.Contains(out, "--- PASS: TestEveryScheduleOf") || strings.Contains(out, "--- SKIP") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^--- .*|^ .* schedules of .*`).FindAllString(out, -1) {
+		t.Log(strings.TrimSpace(line))
 	}
 }
 
 // caught fails the test if no schedule shows the mutation.
-func caught(t *testing.T, binaries map[string]string, m mutation) {
+func caught(t *testing.T, dir string, m mutation) {
 	pkg, test, _ := strings.Cut(m.shown, "/")
-	out, err := schedules(t, binaries[pkg], pkg, pattern+test+"$", m.name)
+	out, err := schedules(t, dir, pkg, pattern+test+"$", m.name)
 	if err == nil {
 		t.Fatalf("no schedule shows that %s:\n%s", m.what, out)
 	}
@@ -71,10 +81,10 @@ func caught(t *testing.T, binaries map[string]string, m mutation) {
 	t.Logf("%s: %s", m.what, found)
 }
 
-// schedules runs tests of a rewritten binary, with a mutation if one is named.
-func schedules(t *testing.T, binary, pkg, tests, defect string) (string, error) {
+// schedules runs tests of a package's rewritten binary, with a mutation if one is named.
+func schedules(t *testing.T, dir, pkg, tests, defect string) (string, error) {
 	t.Helper()
-	c := command(t, binary, "-test.run", tests, "-test.v", "-test.failfast")
+	c := command(t, filepath.Join(dir, pkg+".test"), "-test.run", tests, "-test.v", "-test.failfast")
 	c.Dir = filepath.Join("..", pkg)
 	c.Env = append(c.Env, interleave.DefectVariable+"="+defect)
 	out, err := c.CombinedOutput()

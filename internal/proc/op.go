@@ -52,9 +52,9 @@ func (o *Op) rung() bool {
 	return o.p.vp.Doorbell(o.receive, o.ctx) == vni.Done || o.p.dead.Load() || o.p.vp.Gone() != vni.StatusOK
 }
 
-// settled is rung for a start form, whose context may be another's by now. done is set before the context becomes
-// free: who finds it unset reads the doorbell of its own operation, or looks again.
-func (o *Op) settled() bool { return o.done.Load() || o.rung() }
+// settled is rung for a start form, which another goroutine may settle meanwhile, so that the context is free or another's. done is set
+// before the context becomes free: a doorbell that is not this operation's any more is followed by a done that is set.
+func (o *Op) settled() bool { return o.done.Load() || o.rung() || o.done.Load() }
 
 // wait waits for o. If that ends early it cancels o and waits on: the NIC answers every Cancel, by the completion
 // that o would have had or by StatusCancelled (decision 9). One that does not within its patience is as good as gone: to

@@ -63,7 +63,9 @@ func (n *toy) poll() (work int) {
 			work++
 		}
 		for _, f := range slices.Clone(p.flows) {
-			work += f.advance()
+			if !f.waits {
+				work += f.advance()
+			}
 		}
 	}
 	return work
@@ -87,7 +89,12 @@ func (n *toy) serve(p *toyProc, c vni.Command) {
 		p.posted = append(p.posted, r)
 	case vni.CodeCancel:
 		n.cancel(p, i, c.Size)
-	case vni.CodeRefill: // it looks at every poll
+	case vni.CodeRefill:
+		for _, f := range p.flows {
+			if f.ctx == i && f.receive == (c.Size == vni.CancelReceive) {
+				f.waits = false
+			}
+		}
 	default:
 		var sc vni.SendContext
 		err := p.nic.Send(i, &sc)
@@ -219,6 +226,7 @@ type toyFlow struct {
 	p         *toyProc
 	receive   bool
 	in        bool // into the NIC
+	waits     bool // for a Refill: it has found a descriptor empty
 	ctx       int
 	size      uint64 // of what the process describes
 	described uint64
@@ -231,7 +239,7 @@ func (f *toyFlow) advance() (work int) {
 	for f.described < f.size && (f.in || len(f.data) > 0) {
 		d, ok, err := f.p.nic.Descriptor(f.receive, f.ctx, f.taken)
 		must(err)
-		if !ok {
+		if f.waits = !ok; f.waits {
 			return work
 		}
 		mem := f.p.seg.Pool()
