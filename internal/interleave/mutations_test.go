@@ -75,6 +75,15 @@ var mutations = []mutation{
 		"missed = missed || p.vp.Taken(o.receive, o.ctx)-f.taken == f.filled\n\t\tp.vp.SetDescriptor(o.receive, o.ctx, f.filled, d)"},
 	{"done-looked-at-once", "a waiter takes the doorbell of a context that is free again for that of its operation", "proc/TwoThatWaitForOneOp", "proc/op.go",
 		"return o.done.Load() || o.rung() || o.done.Load()", "return o.done.Load() || o.rung()"},
+	{"record-shown-early", "a record may be shown in a ring before its bytes are there", "nic/ALongRecordThatIsShown", "nic/ring.go",
+		"rest := data\n\tfor _, piece := range pieces {\n\t\trest = rest[copy(rest, piece):]\n\t}\n\te.add(r, need, data, note{tag: env.Tag, token: env.Token, full: length})",
+		"e.add(r, need, data, note{tag: env.Tag, token: env.Token, full: length})\n\tfor _, piece := range pieces {\n\t\tdata = data[copy(data, piece):]\n\t}"},
+	{"woken-before-shown", "a reader is woken before what has come is shown", "nic/ARingAndItsParkedReader", "nic/engine.go",
+		"p.publish()\n\t\tif p.gone || p.wakeUp == nil || !p.vni.Sleeping() {\n\t\t\tcontinue\n\t\t}",
+		"sleeping := !p.gone && p.wakeUp != nil && p.vni.Sleeping()\n\t\tp.publish()\n\t\tif !sleeping {\n\t\t\tcontinue\n\t\t}"},
+	{"stall-after-the-look", "a stall is counted after the last look for room", "nic/ARingWithoutRoom", "nic/ring.go",
+		"rg.w.Stall()\n\tif err := rg.look(); err != nil {\n\t\te.detach(r.p, err)\n\t\treturn false\n\t}\n\treturn rg.has(need)",
+		"if err := rg.look(); err != nil {\n\t\te.detach(r.p, err)\n\t\treturn false\n\t}\n\tok := rg.has(need)\n\trg.w.Stall()\n\treturn ok"},
 }
 
 // compiledIn are the edits that put the mutations into text. Several may stand at one place.
