@@ -99,7 +99,8 @@ func manyFor(size int) bool { return size <= limits.CopiedMessage }
 type Client struct {
 	p      *weft.Process
 	server weft.Name
-	far    *Setup // what the server has said of itself; nil before the first plan
+	at     weft.Address // where the server is; zero before the first plan
+	far    *Setup       // what the server has said of itself; nil before the first plan
 }
 
 // NewClient makes a client that measures between p and the process named server, which runs Serve.
@@ -130,6 +131,7 @@ func (c *Client) call(ctx context.Context, tag weft.Tag, question any, answer *o
 	if err != nil {
 		return err
 	}
+	c.at = m.Addr
 	if err := json.Unmarshal(buf[:m.Len], answer); err != nil {
 		return fmt.Errorf("bench: answer of %v: %w", c.server, err)
 	}

@@ -56,14 +56,17 @@ func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(s
 // bounce makes round trips for the time d, at least one. The clock is read once for each, when its message is on its way: a round trip
 // lasts from there to where the next one's is. How long one took is noted then, too, so that neither keeps a message from leaving.
 func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration, h *hdrhistogram.Histogram) error {
-	in := newReceiver(c.p, c.server, tagData)
-	defer in.cancel()
+	x := newExchange(c.p, c.server, c.at, tagData)
+	defer x.cancel()
 	begin := time.Now()
 	for last, n := time.Duration(0), 0; ; n++ {
-		if err := in.expect(echo); err != nil {
-			return err
+		var err error
+		if x.ahead {
+			err = x.sendAhead(ctx, data, echo)
+		} else {
+			err = c.p.Send(ctx, c.server, tagData, data)
 		}
-		if err := c.p.Send(ctx, c.server, tagData, data); err != nil {
+		if err != nil {
 			return err
 		}
 		now := time.Since(begin)
@@ -71,7 +74,12 @@ func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration,
 			note(h, now-last)
 		}
 		last = now
-		m, err := in.receive(ctx, echo)
+		var m weft.Message
+		if x.posted {
+			m, err = x.wait(ctx)
+		} else {
+			m, err = c.p.Recv(ctx, c.server, tagData, echo)
+		}
 		if err != nil {
 			return err
 		}

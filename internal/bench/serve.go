@@ -71,17 +71,23 @@ func (s *session) roomBytes() int { return max(s.plan.Size, answerBytes) }
 // echo sends every message back. Its first receive is posted before the client begins: one from a client that has died
 // already would wait for whoever takes its name.
 func (s *session) echo(ctx context.Context, asked weft.Message) error {
-	in := newReceiver(s.p, s.client, weft.AnyTag)
-	defer in.cancel()
+	x := newExchange(s.p, s.client, asked.Addr, weft.AnyTag)
+	defer x.cancel()
 	buf, next := payload.Written(s.roomBytes()), payload.Written(s.roomBytes()) // before time runs: the first write to each page is the kernel's work
-	if err := in.post(buf); err != nil {
+	if err := x.post(buf); err != nil {
 		return err
 	}
 	if err := s.answer(ctx, asked, outcome{}); err != nil {
 		return err
 	}
-	for ; ; buf, next = next, buf {
-		m, err := in.receive(ctx, buf)
+	for {
+		var m weft.Message
+		var err error
+		if x.posted {
+			m, err = x.wait(ctx)
+		} else {
+			m, err = s.p.Recv(ctx, s.client, weft.AnyTag, buf)
+		}
 		if err != nil {
 			return err
 		}
@@ -92,10 +98,13 @@ func (s *session) echo(ctx context.Context, asked weft.Message) error {
 			return wrongSize(m, s.plan.Size)
 		}
 		s.count++
-		if err := in.expect(next); err != nil {
-			return err
+		if x.ahead {
+			err = x.sendAhead(ctx, buf[:m.Len], next)
+			buf, next = next, buf
+		} else {
+			err = s.p.Send(ctx, s.client, tagData, buf[:m.Len])
 		}
-		if err := s.p.Send(ctx, s.client, tagData, buf[:m.Len]); err != nil {
+		if err != nil {
 			return err
 		}
 	}
