@@ -68,8 +68,8 @@ func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*s
 		m.receiveHello(now, from, o, frame)
 		return nil, o
 	}
-	s := m.sessions.find(o.Index)
-	if s == nil || !s.bound && o.Kind != wire.KindHelloAck {
+	s := m.sessions.find(o.Index &^ wire.ResidentBit)
+	if s == nil || !s.bound && o.Kind != wire.KindHelloAck || ofDriver(o) && !s.takesOfDriver(o) {
 		m.stray.NoSession++
 		m.callBack(now, from)
 		return nil, o
@@ -79,7 +79,7 @@ func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*s
 	switch {
 	case from != s.addr:
 		st.Foreign++
-	case !s.replay.fresh(o.Counter):
+	case !m.sessions.fresh(s, o):
 		st.Replays++
 	case o.Flags != s.packets.flags:
 		st.CRCErrors++
@@ -117,7 +117,11 @@ func (m *Module) take(now clock.Time, s *session, o wire.Outer, frame []byte) {
 		return
 	}
 	if o.Kind != wire.KindDatagram || m.cfg.Defect != mutate.DatagramReplayed {
-		s.replay.take(o.Counter)
+		m.sessions.take(s, o)
+	}
+	if ofDriver(o) {
+		m.receiveDatagram(now, s, body)
+		return
 	}
 	if m.row.placed {
 		m.takePlaced(now, s, o, body, len(frame))

@@ -82,8 +82,9 @@ func (s *session) bind(h *wire.Hello) {
 // sessionTable finds sessions by index: the low bits are a slot, the high ones random, so that an index of an earlier
 // session, or a guessed one, seldom means anything.
 type sessionTable struct {
-	slots []*session
-	free  []uint32
+	slots     []*session
+	free      []uint32
+	ofDrivers map[uint32]*replayWindow // by index: what programs in peers' drivers have sent; few peers have such
 }
 
 const slotBits = 20
@@ -97,7 +98,7 @@ func (t *sessionTable) add(s *session, random uint32) {
 		t.slots = append(t.slots, nil)
 	}
 	t.slots[slot] = s
-	s.index = random<<slotBits | slot
+	s.index = random<<slotBits&^wire.ResidentBit | slot
 	if s.index>>slotBits == 0 {
 		s.index |= 1 << slotBits // 0 is no index
 	}
@@ -106,6 +107,7 @@ func (t *sessionTable) add(s *session, random uint32) {
 func (t *sessionTable) remove(s *session) {
 	slot := s.index & (1<<slotBits - 1)
 	t.slots[slot] = nil
+	delete(t.ofDrivers, s.index)
 	t.free = append(t.free, slot)
 }
 

@@ -81,6 +81,10 @@ const (
 	FlagPhase  uint8 = 1 << 2 // which of two keys has sealed the frame; likewise
 )
 
+// ResidentBit is set in the index of frames that a program in the driver of the sending NIC makes, and clear in every index that a NIC
+// gives out. They belong to the session of the index without it, and count by themselves.
+const ResidentBit uint32 = 1 << 31
+
 const magic = 'W' | 'F'<<8
 
 // Errors of every parser in this package. They are values without detail, because they are counted, not shown.

@@ -1,0 +1,57 @@
+package rel
+
+import "github.com/weftnet/weft/internal/wire"
+
+// Programs in the driver of a NIC (pdl/ebpf) answer datagrams without the engine. Their frames have the session's index with a bit more
+// and count by themselves, since a counter that is in two places would be used twice.
+
+// ofDriver reports whether a frame was made by a program in the peer's driver.
+func ofDriver(o wire.Outer) bool { return o.Index&wire.ResidentBit != 0 }
+
+// takesOfDriver reports whether such a frame means anything here.
+func (s *session) takesOfDriver(o wire.Outer) bool { return s.open && o.Kind == wire.KindDatagram }
+
+// fresh reports whether the counter of a frame has not been taken.
+func (t *sessionTable) fresh(s *session, o wire.Outer) bool {
+	if !ofDriver(o) {
+		return s.replay.fresh(o.Counter)
+	}
+	w := t.ofDrivers[s.index]
+	return w == nil || w.fresh(o.Counter)
+}
+
+// take marks the counter of a frame whose tag is good.
+func (t *sessionTable) take(s *session, o wire.Outer) {
+	if !ofDriver(o) {
+		s.replay.take(o.Counter)
+		return
+	}
+	if t.ofDrivers == nil {
+		t.ofDrivers = make(map[uint32]*replayWindow)
+	}
+	if t.ofDrivers[s.index] == nil {
+		t.ofDrivers[s.index] = &replayWindow{}
+	}
+	t.ofDrivers[s.index].take(o.Counter)
+}
+
+// DriverKeys are what a program in this NIC's driver has to know of a session: by what it knows the peer's frames, and what
+// its replies have.
+type DriverKeys struct {
+	Index  uint32 // in the frames of the peer
+	Cookie uint64 // in their tags
+	Most   int    // bytes that a frame to the peer may have
+
+	ReplyIndex  uint32
+	ReplyCookie uint64
+}
+
+// DriverKeys returns those of the session that is open. ok is false if there is none. The counter of replies begins at 1 with
+// each session.
+func (e *Endpoint) DriverKeys() (k DriverKeys, ok bool) {
+	s := e.live
+	if s == nil || !s.open {
+		return k, false
+	}
+	return DriverKeys{s.index, s.packets.cookies.ours, s.path.size, s.packets.index | wire.ResidentBit, s.packets.cookies.theirs}, true
+}

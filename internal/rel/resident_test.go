@@ -1,0 +1,97 @@
+package rel
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// reply is a frame as a program in the driver of a NIC makes it, by the keys that the NIC has of the session.
+func reply(k DriverKeys, kind wire.Kind, counter uint64, payload []byte) []byte {
+	n := wire.OuterLen + wire.DatagramLen + len(payload)
+	b := make([]byte, n+wire.TagLen)
+	wire.Outer{Kind: kind, Flags: wire.FlagTagged, Index: k.ReplyIndex, Counter: counter}.Put(b)
+	d := wire.Datagram{ID: uint32(counter), Length: uint32(len(payload)), Service: 2}
+	d.Put(b[wire.OuterLen:], len(payload))
+	copy(b[wire.OuterLen+wire.DatagramLen:], payload)
+	wire.Seal(b, n, k.ReplyCookie)
+	return b
+}
+
+// What a program in a peer's driver sends counts by itself: it neither spends the engine's counters nor is held against them.
+func TestFramesOfAPeersDriverHaveCountersOfTheirOwn(t *testing.T) {
+	w := newWorld(t, 5, weather{})
+	a, b := w.add(1, nil), w.add(2, nil)
+	e := a.open(b)
+	g := newGrams(b, a) // from the peer's engine
+	var came [][]byte
+	engines := a.onGram
+	a.onGram = func(e *Endpoint, service uint8, payload []byte) {
+		if service == 2 && len(payload) == 3 {
+			came = append(came, bytes.Clone(payload))
+		} else {
+			engines(e, service, payload)
+		}
+	}
+	if _, ok := g.e.DriverKeys(); ok {
+		t.Error("there are keys of a session that is not open")
+	}
+	e.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "the session", func() bool { return e.Up() && g.e.Up() })
+	keys, ok := g.e.DriverKeys()
+	mine, _ := e.DriverKeys()
+	if !ok || keys.Index != mine.ReplyIndex&^wire.ResidentBit || keys.Cookie != mine.ReplyCookie || keys.ReplyIndex != mine.Index|wire.ResidentBit || keys.Most < 1000 {
+		t.Fatalf("%+v and %+v, %v", keys, mine, ok)
+	}
+	for range 10 { // the engine's counters are beyond those of the driver now
+		g.send(100)
+		w.run(time.Millisecond)
+	}
+	before := e.stats
+	heard := e.live.acks
+	from := b.addr
+	damaged := reply(keys, wire.KindDatagram, 7, []byte("bad"))
+	damaged[wire.OuterLen+wire.DatagramLen] ^= 1
+	for _, frame := range [][]byte{
+		reply(keys, wire.KindDatagram, 1, []byte("one")),
+		reply(keys, wire.KindDatagram, 1, []byte("one")), // again
+		reply(keys, wire.KindDatagram, 3, []byte("tri")), // and one
+		reply(keys, wire.KindDatagram, 2, []byte("two")), // that it has overtaken
+		reply(keys, wire.KindDatagram, 2, []byte("two")), // again
+		damaged, //
+		reply(keys, wire.KindGoodbye, 8, []byte("end")), // which only the engine says
+		reply(keys, wire.KindDatagram, 7, []byte("all!")[:3]),
+	} {
+		a.m.Receive(w.now, from, frame)
+	}
+	if want := [][]byte{[]byte("one"), []byte("tri"), []byte("two"), []byte("all")}; len(came) != len(want) {
+		t.Fatalf("%q came, expected %q", came, want)
+	} else {
+		for i := range want {
+			if !bytes.Equal(came[i], want[i]) {
+				t.Errorf("%q came, expected %q", came, want)
+			}
+		}
+	}
+	after := e.stats
+	if after.Replays != before.Replays+2 || after.CRCErrors != before.CRCErrors+1 || !e.Up() {
+		t.Errorf("%d replays and %d errors, expected 2 and 1; up: %v", after.Replays-before.Replays, after.CRCErrors-before.CRCErrors, e.Up())
+	}
+	if e.live.acks != heard {
+		t.Error("the driver's counters are taken for the engine's in acknowledgements")
+	}
+	for range 10 { // and the engine's go on
+		g.send(100)
+		w.run(time.Millisecond)
+	}
+	a.m.sessions.remove(e.live)
+	if len(a.m.sessions.ofDrivers) != 0 {
+		t.Error("a session that is over leaves its driver's counters behind")
+	}
+	if len(g.got) != 20 || g.err != nil {
+		t.Errorf("%d of 20 datagrams of the engine have come: %v", len(g.got), g.err)
+	}
+}
