@@ -20,19 +20,15 @@ func (t *sessionTable) fresh(s *session, o wire.Outer) bool {
 	return w == nil || w.fresh(o.Counter)
 }
 
-// take marks the counter of a frame whose tag is good.
-func (t *sessionTable) take(s *session, o wire.Outer) {
-	if !ofDriver(o) {
-		s.replay.take(o.Counter)
-		return
-	}
+// take marks the counter of a frame of the peer's driver whose tag is good.
+func (t *sessionTable) take(s *session, counter uint64) {
 	if t.ofDrivers == nil {
 		t.ofDrivers = make(map[uint32]*replayWindow)
 	}
 	if t.ofDrivers[s.index] == nil {
 		t.ofDrivers[s.index] = &replayWindow{}
 	}
-	t.ofDrivers[s.index].take(o.Counter)
+	t.ofDrivers[s.index].take(counter)
 }
 
 // DriverKeys are what a program in this NIC's driver has to know of a session: by what it knows the peer's frames, and what

@@ -22,7 +22,7 @@ import (
 // The world of the programs under test: both engines see the same.
 const (
 	programID = 77
-	service   = 1
+	service   = 2
 	peerNIC   = 0x0102030405060708
 	now       = 4711
 	index     = 0x1234
