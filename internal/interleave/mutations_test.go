@@ -84,6 +84,8 @@ var mutations = []mutation{
 	{"stall-after-the-look", "a stall is counted after the last look for room", "nic/ARingWithoutRoom", "nic/ring.go",
 		"rg.w.Stall()\n\tif err := rg.look(); err != nil {\n\t\te.detach(r.p, err)\n\t\treturn false\n\t}\n\treturn rg.has(need)",
 		"if err := rg.look(); err != nil {\n\t\te.detach(r.p, err)\n\t\treturn false\n\t}\n\tok := rg.has(need)\n\trg.w.Stall()\n\treturn ok"},
+	{"cancelled-before-finished", "an Inbox is cancelled before its process has said what it has read", "nic/AnInboxThatTakesAnothersPlace", "proc/inbox.go",
+		"b.ring.Finish()\n\t\tb.op.Cancel()", "b.op.Cancel()\n\t\tb.ring.Finish()"},
 }
 
 // compiledIn are the edits that put the mutations into text. Several may stand at one place.

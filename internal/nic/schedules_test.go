@@ -2,11 +2,13 @@ package nic
 
 import (
 	"bytes"
+	"context"
 	"testing"
 
 	"github.com/weftnet/weft/internal/interleave"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -78,4 +80,64 @@ func TestEveryScheduleOfARingAndItsParkedReader(t *testing.T) {
 // The ring has no room for the last of the messages before some are read, and its reader says when they are.
 func TestEveryScheduleOfARingWithoutRoom(t *testing.T) {
 	ringSchedules(t, interleave.Options{Preemptions: 2, Least: 30}, 0, pattern(100, 1), pattern(90, 2), pattern(100, 3), pattern(80, 4))
+}
+
+// swapping waits as a process that parks.
+type swapping struct {
+	b    *tester
+	half *vni.Process
+}
+
+func (w *swapping) Wait(_ context.Context, ready func() bool) error {
+	w.half.SetSleeping(true)
+	for {
+		woken := w.b.wakes
+		if ready() {
+			w.half.SetSleeping(false)
+			return nil
+		}
+		interleave.Block(func() bool { return w.b.wakes > woken })
+	}
+}
+
+func (w *swapping) Kick() {} // the engine hears every ring here
+func (w *swapping) Wake() { w.b.wakes++ }
+
+// An Inbox is closed when it has read some of the messages, and another takes its place: each message comes once, and in order.
+func TestEveryScheduleOfAnInboxThatTakesAnothersPlace(t *testing.T) {
+	messages := [][]byte{pattern(100, 1), pattern(90, 2), pattern(80, 3)}
+	interleave.Explore(t, interleave.Options{Preemptions: 1, Least: 100}, func(r *interleave.Run) {
+		f := newFabric(unkept{t}, 1, fault.Config{})
+		a, b := f.process(0, "a/0"), f.process(0, "b/0")
+		w := &swapping{b: b, half: b.seg.Process()}
+		p, err := proc.New(b.seg, w, nil, proc.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range messages {
+			a.send("b/0", 1, 0, m)
+		}
+		over := false
+		r.Go("process", func() {
+			box := p.OpenInbox(proc.Dest{}, proc.AnyTag, 100, 0)
+			for k, want := range messages {
+				if k > 0 {
+					box.Close()
+					box = p.OpenInbox(proc.Dest{}, proc.AnyTag, 100, 0)
+				}
+				if _, got, err := box.Next(t.Context()); err != nil || !bytes.Equal(got, want) {
+					r.Failf("message %d came as %d bytes, %.8x, %v; expected %d, %.8x", k, len(got), got, err, len(want), want)
+				}
+			}
+			over = true
+		})
+		r.Go("NIC", func() {
+			for !over {
+				f.engines[0].RingAll()
+				if work, _ := f.engines[0].Poll(f.now); work == 0 {
+					interleave.Block(func() bool { return over || f.engines[0].process(b.slot).vni.Pending() })
+				}
+			}
+		})
+	})
 }
