@@ -86,6 +86,9 @@ var mutations = []mutation{
 		"if err := rg.look(); err != nil {\n\t\te.detach(r.p, err)\n\t\treturn false\n\t}\n\tok := rg.has(need)\n\trg.w.Stall()\n\treturn ok"},
 	{"cancelled-before-finished", "an Inbox is cancelled before its process has said what it has read", "nic/AnInboxThatTakesAnothersPlace", "proc/inbox.go",
 		"b.ring.Finish()\n\t\tb.op.Cancel()", "b.op.Cancel()\n\t\tb.ring.Finish()"},
+	{"refilled-unread", "a Refill is posted though the last has not been read", "proc/ASendThatIsRefilled", "proc/refill.go",
+		"if p.nicGone() == nil && !(f.posted && p.vp.Unread(f.entry, c)) {\n\t\tf.posted, f.entry = true, p.vp.Tail()\n\t\tif !p.vp.Post(c) {\n\t\t\tpanic(\"proc: no room for a Refill in spite of the reserve\")\n\t\t}\n\t}",
+		"if p.nicGone() == nil {\n\t\tp.vp.Post(c)\n\t}"},
 }
 
 // compiledIn are the edits that put the mutations into text. Several may stand at one place.

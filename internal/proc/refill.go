@@ -26,6 +26,8 @@ type refill struct {
 	filled            uint32 // descriptors
 	seen              uint32 // of them, consumed when last looked
 	taken, consumed   uint32 // counts of the context when the operation began
+	entry             uint32 // of the command queue, with the last Refill,
+	posted            bool   // if there was one
 
 	pieces  []vni.Descriptor // in regions: all of them
 	regions []*Region        // where they lie, once for each piece
@@ -229,8 +231,8 @@ func (p *Process) attend(ctx context.Context, o *Op) error {
 	}
 }
 
-// postRefill describes more of o and has the NIC look, unless it has yet to see what was described before: then it will
-// find this as well.
+// postRefill describes more of o and has the NIC look, unless it has yet to see what was described before, or to read the last Refill:
+// then it will find this as well.
 func (p *Process) postRefill(o *Op) {
 	if !p.describe(o) {
 		return
@@ -239,9 +241,13 @@ func (p *Process) postRefill(o *Op) {
 	if o.receive {
 		c.Size = vni.CancelReceive
 	}
+	f := o.refill
 	p.mu.Lock()
-	if p.nicGone() == nil && !p.vp.Post(c) {
-		panic("proc: no room for a Refill in spite of the reserve")
+	if p.nicGone() == nil && !(f.posted && p.vp.Unread(f.entry, c)) {
+		f.posted, f.entry = true, p.vp.Tail()
+		if !p.vp.Post(c) {
+			panic("proc: no room for a Refill in spite of the reserve")
+		}
 	}
 	kick := !p.vp.Listening()
 	p.mu.Unlock()

@@ -201,7 +201,7 @@ func TestEveryScheduleOfASendThatIsRefilled(t *testing.T) { // QNIX-22
 func takeRefilled(r *interleave.Run, n *vni.NIC, w *scheduledWaiter, message []byte) {
 	pool := n.Segment().Pool()
 	var held []vni.Descriptor
-	for taken, consumed, at := uint32(0), uint32(0), 0; ; command(r, n, vni.CodeRefill) {
+	for taken, consumed, at := uint32(0), uint32(0), 0; ; onlyRefill(r, n) {
 		for len(held) < 2 {
 			d, ok, err := n.Descriptor(false, 0, taken)
 			if err != nil {
@@ -228,7 +228,21 @@ func takeRefilled(r *interleave.Run, n *vni.NIC, w *scheduledWaiter, message []b
 		}
 	}
 	for n.Pending() { // posted though its descriptor had been found
-		command(r, n, vni.CodeRefill)
+		onlyRefill(r, n)
 	}
 	w.complete(r, n, false, 0, &vni.Completion{Len: uint64(len(message))})
+}
+
+// onlyRefill takes a Refill, behind which no other stands unread.
+func onlyRefill(r *interleave.Run, n *vni.NIC) {
+	command(r, n, vni.CodeRefill)
+	looked, second := false, false
+	interleave.Block(func() bool { // it is called at once, before another side runs
+		second = second || !looked && n.Pending()
+		looked = true
+		return true
+	})
+	if second {
+		r.Failf("two Refills of one operation were unread")
+	}
 }

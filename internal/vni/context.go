@@ -76,9 +76,12 @@ type ReceiveContext struct {
 //	Taken? if all before it were, post a Refill           …
 //	Consumed? the record may be filled again   ◄──────── Consume: empties the record and counts it
 //
-// Taken spares a Refill if the last one has not been read yet. It is the third place that follows Dekker's pattern: the
-// process writes the flag and reads the count of the taken; the NIC writes that count and looks at the next flag again.
-// So of the Refills of one operation at most one is unread.
+// Taken spares a Refill if the NIC has yet to take what was described before. It is the third place that follows Dekker's pattern: the
+// process writes the flag and reads the count of the taken; the NIC writes that count and looks at the next flag again. Both may
+// see the other's write: then the Refill finds its descriptor taken.
+//
+// Unread spares one if the last has not been read, by the same pattern: the process writes the flag and reads the entry of the queue; the
+// NIC empties the entry and looks at the flag. So of the Refills of one operation at most one is unread.
 //
 // The counts go on from operation to operation: a process remembers what they were when it took the context.
 type Descriptor struct {

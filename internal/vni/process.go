@@ -51,6 +51,16 @@ func (p *Process) Post(c Command) bool {
 	return true
 }
 
+// Tail is the entry of the queue that the next Post fills. Under the caller's lock.
+func (p *Process) Tail() uint32 { return p.tail }
+
+// Unread reports whether an entry of the queue holds c, and the NIC has yet to take it. What the process has written before it
+// asks, the NIC then sees when it executes c. Under the caller's lock.
+func (p *Process) Unread(entry uint32, c Command) bool {
+	e, packed := &p.s.commands[entry], c.pack()
+	return atomic.LoadUint64(&e.word) == packed.word && e.rest == packed.rest
+}
+
 func step(i uint32, n int) uint32 {
 	if i++; int(i) == n {
 		return 0
