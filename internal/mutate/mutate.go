@@ -74,11 +74,11 @@ const (
 	LeftBehind                   // nic: a process that leaves is forgotten before what came for it is let go of
 	RunDeaf                      // nic: a run that waits for credit is not looked at when some comes
 	RunCutShort                  // nic: the messages of a run that find no room in a ring are passed over
-	LoneUnseen                   // rel: a damaged frame is taken if it has one short message, the next
+	SingleUnseen                 // rel: a damaged frame is taken if it has one short message, the next
 	RoomForgotten                // rel: the first packets of a run that is parted have no room
 	TailUnbooked                 // rel: the desk is not booked anew for what is due later
 	AckUnbooked                  // rel: an acknowledgement that may wait has no timer
-	LoneUnattended               // rel: the silence of a peer that a lone message went to does not count
+	SingleUnattended             // rel: the silence of a peer that a single record went to does not count
 	MetUnspent                   // nic: a message that is met uses no credit
 	ToldAhead                    // rel: an answer acknowledges the message behind its question as well
 	MetAnyTag                    // nic: a message is met whatever its tag
@@ -198,11 +198,11 @@ var names = [defects]string{
 	"left-behind",
 	"run-deaf",
 	"run-cut-short",
-	"lone-unseen",
+	"single-unseen",
 	"room-forgotten",
 	"tail-unbooked",
 	"ack-unbooked",
-	"lone-unattended",
+	"single-unattended",
 	"met-unspent",
 	"told-ahead",
 	"met-any-tag",

@@ -162,13 +162,13 @@ func TestAFilterSeesEachMessageOfARun(t *testing.T) {
 		return m.Length%20 != 0
 	})
 	messages := [][]byte{pattern(20, 1), pattern(30, 2), pattern(40, 3), pattern(50, 4), pattern(60, 5)}
-	if n := a.way.SendFrame(&vni.StraightSend{To: b.name, Tag: 7}, messages); n != len(messages) {
+	if n, _, _ := a.way.SendSome(&vni.StraightSend{To: b.name, Tag: 7}, messages); n != len(messages) {
 		t.Fatalf("%d messages went in a frame; want %d", n, len(messages))
 	}
 	f.until(time.Second, "the run is through", func() bool { return len(sizes) == len(messages) })
 	w.want(messages[0], messages[2], messages[4])
 	b.e.Guard(b.slot, b.gen, nil)
-	if n := a.way.SendFrame(&vni.StraightSend{To: b.name, Tag: 7}, messages); n != len(messages) {
+	if n, _, _ := a.way.SendSome(&vni.StraightSend{To: b.name, Tag: 7}, messages); n != len(messages) {
 		t.Fatalf("%d messages went in a frame; want %d", n, len(messages))
 	}
 	f.until(time.Second, "another run", func() bool { return w.read() == 3+len(messages) })

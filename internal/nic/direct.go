@@ -140,10 +140,7 @@ func (d *Direct) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 
 // sendSome sends the first of many messages by a frame, or by a segment where they are held until there are enough.
 func (d *Direct) sendSome(m *vni.StraightSend, messages [][]byte) (n int, held, enough bool) {
-	if n = d.way.SendFrame(m, messages); n == 0 {
-		n, enough = d.sendHeld(m, messages)
-		held = n > 0
-	}
+	n, held, enough = d.way.SendSome(m, messages)
 	d.inVain = d.inVain && n == 0
 	return n, held, enough
 }
@@ -170,20 +167,6 @@ func (d *Direct) awaitRoom(m *vni.StraightSend, messages [][]byte) (n int, held,
 			return 0, false, true
 		}
 	}
-}
-
-// sendHeld sends the first of many messages by a segment, where they are held until there are enough.
-func (d *Direct) sendHeld(m *vni.StraightSend, messages [][]byte) (n int, enough bool) {
-	if n, enough = d.way.SendSegment(m, messages); n > 0 {
-		return n, enough
-	}
-	m.Len = len(messages[0])
-	b := d.way.Send(m)
-	if b == nil {
-		return 0, false
-	}
-	copy(b, messages[0])
-	return 1, d.way.Hold()
 }
 
 // Receive implements vni.Straight.

@@ -80,22 +80,13 @@ func (s *Straight) Post(to *vni.Name, tag uint64, payload []byte) (next clock.Ti
 
 // postKept is Post over a link that may lose the message: it is kept when it has left.
 func (s *Straight) postKept(d *dest, payload []byte) (next clock.Time, ok bool) {
-	n := wire.FragLen + len(payload)
-	if len(payload) > limits.TinyMessage || !s.hasRoom() {
-		return clock.Never, false
-	}
-	s.ep = d.peer.ep
-	b := s.ep.Lone(n, s.e.out)
+	b := s.begin(d, wire.Command, wire.FragLen+len(payload), rel.AsSingle)
 	if b == nil {
 		return clock.Never, false
 	}
 	d.lone.PutFrag(b)
 	copy(b[wire.FragLen:], payload)
-	s.n = n
-	if next = s.sentLone(); s.e.unfinished() {
-		next = s.e.now
-	}
-	return next, true
+	return s.Sent(), true
 }
 
 // Expect gets ready for the next message of whoever sent the last one, if a receive from that sender, or any, with that tag, or any,

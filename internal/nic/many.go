@@ -2,6 +2,7 @@ package nic
 
 import (
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -9,8 +10,8 @@ import (
 // Many messages to one process go by frames or segments full of them, so that what can be judged once is judged once: whom
 // they are for, whether that may be sent to, how much credit there is. Each by itself would pass Send.
 //
-//	messages ──► batch: one channel, one room, one credit ──► SendFrame: a frame of a link that needs none kept; it leaves
-//	                                                     └──► SendSegment: a segment, held until there are enough
+//	messages ──► batch: one channel, one room, one credit ──► a frame of a link that needs none kept; it leaves
+//	                                                     └──► a segment, held until there are enough
 
 // batch is messages that go together, by one record: a Run, or a Frag if there is one alone.
 type batch struct {
@@ -35,16 +36,21 @@ func recordBytes(n, data int) int {
 // stagedCosts is stagedCost of n messages with so many bytes.
 func stagedCosts(n, data int) uint64 { return uint64(data + n*limits.StagedOverhead) }
 
-// batch is the first of the messages, as many as have room in so many bytes; room is asked when it is known who they go to.
-func (s *Straight) batch(m *vni.StraightSend, messages [][]byte, room func(d *dest, space wire.Space, first int) int) (b batch) {
-	b.d, b.space = s.mayLeave(m, len(messages[0])), spaceFor(len(messages[0]))
+// batch is the first of the messages, as many as have room in one frame or segment.
+func (s *Straight) batch(m *vni.StraightSend, messages [][]byte) (b batch) {
+	first := len(messages[0])
+	b.d, b.space = s.mayLeave(m, first), spaceFor(first)
 	if b.d == nil {
 		return b
 	}
-	all, credit := room(b.d, b.space, wire.FragLen+len(messages[0])), b.d.remote.credit()
+	ep, credit := b.d.peer.ep, b.d.remote.credit()
+	room := ep.MaxRecord(b.space)
+	if !ep.Reliable() {
+		room = ep.Room(b.space, wire.FragLen+first)
+	}
 	for _, m := range messages[:min(len(messages), wire.MaxRun)] {
 		n, data := b.n+1, b.data+len(m)
-		if recordBytes(n, data) > all || stagedCosts(n, data) > credit || spaceFor(len(m)) != b.space {
+		if recordBytes(n, data) > room || stagedCosts(n, data) > credit || spaceFor(len(m)) != b.space {
 			break
 		}
 		b.n, b.data = n, data
@@ -53,67 +59,39 @@ func (s *Straight) batch(m *vni.StraightSend, messages [][]byte, room func(d *de
 }
 
 // put writes them where they go, which uses up their numbers and their credit.
-func (s *Straight) put(b *batch, way Way, to []byte, tag uint64, messages [][]byte) {
-	e, p, d := s.e, s.p, b.d
-	env := d.envelope(p, d.leave(b.n, b.cost()), tag)
+func (s *Straight) put(b *batch, to []byte, tag uint64, messages [][]byte) {
+	d := b.d
+	env := d.envelope(s.p, d.leave(b.n, b.cost()), tag)
 	if b.n == 1 {
 		wire.PutFrag(to, &env, b.data)
 		copy(to[wire.FragLen:], messages[0])
 	} else {
 		wire.PutRun(to, &env, messages[:b.n])
 	}
-	e.countLeft(p, way, uint64(b.n), uint64(b.data))
-	s.ep, s.n = d.peer.ep, 0
+	s.e.countLeft(s.p, runWayOf[s.as], uint64(b.n), uint64(b.data))
 }
 
-// SendFrame writes as many of the messages as have room, from the first on, straight into one frame of a link that needs none
-// kept, and lets it go: one copy, and no segment (USNIC-28). It returns how many went; 0 where SendSegment or Send may do.
-func (s *Straight) SendFrame(m *vni.StraightSend, messages [][]byte) (n int) {
-	b := s.batch(m, messages, func(d *dest, space wire.Space, _ int) int {
-		if !d.peer.ep.Reliable() {
-			return 0
-		}
-		return d.peer.ep.MaxRecord(space)
-	})
+// SendSome writes as many of the messages as have room, from the first on, into one frame of a link that needs none kept, and lets it
+// go (USNIC-28): one copy, and no segment. Else it writes them into the segment that is open, or a new one, and holds them as Hold does.
+// It returns how many; 0 where none may leave now; whether they are held, and what Hold would.
+func (s *Straight) SendSome(m *vni.StraightSend, messages [][]byte) (n int, held, enough bool) {
+	b := s.batch(m, messages)
 	if b.n == 0 {
-		return 0
+		return 0, false, false
 	}
-	ep := b.d.peer.ep
-	to := ep.Direct(b.space, b.bytes(), s.e.out)
+	ways := rel.AsFrame
+	if len(messages[0]) <= limits.CopiedMessage {
+		ways |= rel.AsPart
+	}
+	to := s.begin(b.d, b.space, b.bytes(), ways)
 	if to == nil {
-		return 0
+		return 0, false, false
 	}
-	s.put(&b, WayRunFrame, to, m.Tag, messages)
-	ep.SendDirect(s.e.now, b.space, b.bytes(), s.e.out)
-	return b.n
-}
-
-// SendSegment writes as many of the messages as have room, from the first on, into the segment that is open, or a new one, and
-// holds them as Hold does. It returns how many, 0 where Send may do, and what Hold would.
-func (s *Straight) SendSegment(m *vni.StraightSend, messages [][]byte) (n int, enough bool) {
-	e, p := s.e, s.p
-	e.begin()
-	if len(messages[0]) > limits.CopiedMessage || !s.hasRoom() {
-		return 0, false
+	s.put(&b, to, m.Tag, messages)
+	if s.end(true); s.as == rel.AsFrame {
+		return b.n, false, false
 	}
-	b := s.batch(m, messages, func(d *dest, space wire.Space, first int) int {
-		return d.peer.ep.Room(space, first)
-	})
-	if b.n == 0 {
-		return 0, false
-	}
-	ep := b.d.peer.ep
-	if !ep.Attended() { // its silence will count from e.now
-		s.readClock()
-	}
-	e.rel.Charge(&p.rooms)
-	to := ep.Reserve(e.now, b.space, b.bytes())
-	e.rel.Charge(nil)
-	if to == nil {
-		return 0, false
-	}
-	s.put(&b, WayRunSegment, to, m.Tag, messages)
-	return b.n, s.hold(b.n)
+	return b.n, true, s.hold(b.n)
 }
 
 // MaySoon reports whether a message of n bytes that could not leave can soon (runcredit.go).

@@ -241,7 +241,7 @@ func TestWhatARingGivesBackIsReceivedBeforeAllThatCameLater(t *testing.T) { // d
 					messages = append(messages, []byte(s))
 				}
 				f.until(time.Second, "a run leaves", func() bool {
-					n, _ := a.way.SendSegment(&vni.StraightSend{To: b.name, Tag: 1}, messages)
+					n, _, _ := a.way.SendSome(&vni.StraightSend{To: b.name, Tag: 1}, messages)
 					return n == len(messages)
 				})
 				a.way.Sent()
@@ -388,7 +388,7 @@ func TestAProcessThatReadsMoreOfARingThanThereIsIsThrownOut(t *testing.T) { // d
 		a, b := f.riders()
 		w := b.gather(nil, anything, 64, 0)
 		f.until(time.Second, "a run leaves", func() bool {
-			n, _ := a.way.SendSegment(&vni.StraightSend{To: b.name, Tag: 1}, [][]byte{{1}, {2}})
+			n, _, _ := a.way.SendSome(&vni.StraightSend{To: b.name, Tag: 1}, [][]byte{{1}, {2}})
 			return n == 2
 		})
 		a.way.Sent()
@@ -452,7 +452,7 @@ func TestManyMessagesShareFramesOfALinkThatKeepsNone(t *testing.T) { // USNIC-28
 	frames, sends := a.e.Count(vni.LinkFramesOut), a.e.Count(vni.NICStraightSends)
 	var lots []int
 	for sent := 0; sent < len(messages); {
-		n := a.way.SendFrame(m, messages[sent:])
+		n, _, _ := a.way.SendSome(m, messages[sent:])
 		if n == 0 {
 			t.Fatalf("refused after %v", lots)
 		}
@@ -464,13 +464,13 @@ func TestManyMessagesShareFramesOfALinkThatKeepsNone(t *testing.T) { // USNIC-28
 		t.Errorf("%d frames, %v; %d were counted", n, lots, a.e.Count(vni.NICStraightSends)-sends)
 	}
 	for _, bad := range [][]byte{make([]byte, limits.EagerMessage+1), make([]byte, 1473)} {
-		if n := a.way.SendFrame(m, [][]byte{bad}); n != 0 {
+		if n, _, _ := a.way.SendSome(m, [][]byte{bad}); n != 0 {
 			t.Errorf("%d bytes went in a frame of 1,472", len(bad))
 		}
 	}
 	total := 0
 	for n := 1; n > 0; total += n { // until credit is spent
-		n = a.way.SendFrame(m, messages[:60])
+		n, _, _ = a.way.SendSome(m, messages[:60])
 	}
 	if total == 0 || total > limits.CreditBytes/limits.StagedOverhead {
 		t.Errorf("%d messages went on credit", total)
@@ -479,8 +479,8 @@ func TestManyMessagesShareFramesOfALinkThatKeepsNone(t *testing.T) { // USNIC-28
 	f.noLeaks()
 	lossy := newFabric(t, 2, fault.Config{Seed: 1})
 	c, d := lossy.riders()
-	if n := c.way.SendFrame(&vni.StraightSend{To: d.name}, messages); n != 0 {
-		t.Errorf("%d messages went by a frame of a link that may lose it", n)
+	if n, held, _ := c.way.SendSome(&vni.StraightSend{To: d.name}, messages); n == 0 || !held {
+		t.Errorf("%d messages went by a frame of a link that may lose it, or not at all", n)
 	}
 }
 
@@ -492,7 +492,7 @@ func TestManyMessagesShareSegmentsOfALinkThatMayLoseThem(t *testing.T) { // USNI
 	posted, sends := a.e.Count(vni.RelSends), a.e.Count(vni.NICStraightSends)
 	var lots []int
 	for sent := 0; sent < len(messages); {
-		n, enough := a.way.SendSegment(m, messages[sent:])
+		n, _, enough := a.way.SendSome(m, messages[sent:])
 		if n == 0 || enough != (sent+n >= limits.HeldMessages) {
 			t.Fatalf("%d messages went, behind %v; enough: %v", n, lots, enough)
 		}
@@ -504,11 +504,11 @@ func TestManyMessagesShareSegmentsOfALinkThatMayLoseThem(t *testing.T) { // USNI
 	if n := int(a.e.Count(vni.RelSends) - posted); n == 0 || n > len(lots)+10 || len(lots) > 20 || a.e.Count(vni.NICStraightSends)-sends != 100 {
 		t.Errorf("%d segments, %v; %d messages were counted", n, lots, a.e.Count(vni.NICStraightSends)-sends)
 	}
-	if n, _ := a.way.SendSegment(m, [][]byte{make([]byte, limits.CopiedMessage+1)}); n != 0 {
+	if n, _, _ := a.way.SendSome(m, [][]byte{make([]byte, limits.CopiedMessage+1)}); n != 0 {
 		t.Error("a message went by a segment that is too long to copy")
 	}
 	for lots = nil; ; {
-		n, enough := a.way.SendSegment(m, messages[:60])
+		n, _, enough := a.way.SendSome(m, messages[:60])
 		if lots = append(lots, n); n == 0 || enough {
 			break
 		}

@@ -145,9 +145,7 @@ func TestManyMessagesOfOneSizeTakeNoMoreRoomThanARun(t *testing.T) { // USNIC-28
 			var n int
 			f.until(10*time.Second, "room", func() bool {
 				m := &vni.StraightSend{To: b.name, Tag: 1}
-				if n = a.way.SendFrame(m, messages[sent:]); n == 0 {
-					n, _ = a.way.SendSegment(m, messages[sent:])
-				}
+				n, _, _ = a.way.SendSome(m, messages[sent:])
 				return n > 0
 			})
 			if sent += n; n < min(most, len(messages)) && sent < len(messages) {
@@ -164,7 +162,7 @@ func TestMessagesOfARunThatAreLostAreCounted(t *testing.T) { // decision 6
 	f := newFabric(t, 2, fault.Config{Seed: 1})
 	a, b := f.riders()
 	f.engines = f.engines[:1] // b's NIC falls silent
-	n, _ := a.way.SendSegment(&vni.StraightSend{To: b.name, Tag: 1}, make([][]byte, 10))
+	n, _, _ := a.way.SendSome(&vni.StraightSend{To: b.name, Tag: 1}, make([][]byte, 10))
 	if n != 10 {
 		t.Fatalf("%d went", n)
 	}
@@ -186,10 +184,7 @@ func TestARunAllocatesNothing(t *testing.T) { // decision 16
 		m, messages := &vni.StraightSend{To: b.name, Tag: 1}, assorted()[:20]
 		turn := func() {
 			for sent := 0; sent < len(messages); {
-				n := a.way.SendFrame(m, messages[sent:])
-				if n == 0 {
-					n, _ = a.way.SendSegment(m, messages[sent:])
-				}
+				n, _, _ := a.way.SendSome(m, messages[sent:])
 				if sent += n; n == 0 {
 					f.step()
 				}

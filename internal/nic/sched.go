@@ -2,6 +2,7 @@ package nic
 
 import (
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -9,7 +10,7 @@ import (
 // sends, one packet a turn (QNIX-35, QNIX-39). It stops when nobody can move or the poll's share of turns is used up. Who is alone
 // takes as many turns at once as he has packets of one message.
 func (e *Engine) schedule() (turns int) {
-	e.turns.uncrowd(e.rel.Vacancies())
+	e.turns.uncrowd(e.rel)
 	defer e.rel.Charge(nil)
 	for turns < limits.TurnsPerPoll {
 		e.drive()
@@ -17,7 +18,7 @@ func (e *Engine) schedule() (turns int) {
 		if p == nil {
 			return turns
 		}
-		if e.turns.crowds(p, e.rel.Vacancies()) {
+		if e.turns.crowds(p, e.rel) {
 			e.counts[vni.NICCrowded]++
 			continue
 		}
@@ -57,10 +58,8 @@ func (t *turns) join(p *process) {
 func (t *turns) alone(p *process) bool { return t.ready.n == 1 && p.sched.n == 1 }
 
 // crowds takes p out of the turns if it has as many segments queued or under way as there are rooms left for all processes.
-// So one process never gets more than half of all, however slow or dead its peers are; two get a third each, and n leave
-// one part in n+1 to the next that comes. One that is alone is not held up, as with a fixed share.
-func (t *turns) crowds(p *process, left int) bool {
-	if p.rooms.Segments() == 0 || p.rooms.Segments() < left {
+func (t *turns) crowds(p *process, rooms *rel.Module) bool {
+	if rooms.Shares(&p.rooms) {
 		return false
 	}
 	p.account.Crowded++
@@ -70,11 +69,11 @@ func (t *turns) crowds(p *process, left int) bool {
 }
 
 // uncrowd gives those their turns back that have fewer than are left now.
-func (t *turns) uncrowd(left int) {
+func (t *turns) uncrowd(rooms *rel.Module) {
 	for n := t.crowded.n; n > 0; n-- {
 		p := t.crowded.front()
 		p.sendNode.remove()
-		if p.rooms.Segments() < left {
+		if rooms.Shares(&p.rooms) {
 			t.ready.pushBack(&p.sendNode)
 		} else {
 			t.crowded.pushBack(&p.sendNode)

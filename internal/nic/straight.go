@@ -21,10 +21,8 @@ type Straight struct {
 	e       *Engine
 	p       *process
 	clock   func() clock.Time
-	ep      *rel.Endpoint // of the Send that is open
-	space   wire.Space    // and of its record,
-	n       int           // which has so many bytes; 0: it is queued
-	lone    bool          // it is to be kept when it has left
+	ep      *rel.Endpoint // of the Send that is open,
+	as      rel.As        // which leaves so
 	active  int           // receives that are not finished
 	closing bool
 	idle    atomic.Bool // closing, and none is active
@@ -64,53 +62,40 @@ func (s *Straight) ready() bool {
 // the same receiver waits, there is credit, and it fits into a segment, or into a frame of a link that needs none kept.
 // Otherwise nil. Sent must follow.
 func (s *Straight) Send(m *vni.StraightSend) []byte {
-	e, p := s.e, s.p
 	d := s.mayLeave(m, m.Len)
 	if d == nil {
 		return nil
 	}
-	s.ep, s.space, s.n, s.lone = d.peer.ep, spaceFor(m.Len), 0, false
-	n := wire.FragLen + m.Len
-	var b []byte
-	way := WaySegment
-	if s.ep.Reliable() {
-		if !m.Hold || m.Len > limits.CopiedMessage { // what is long wants no company
-			b, way = s.ep.Direct(s.space, n, e.out), WayFrame
-		}
-	} else if !m.Hold && s.space == wire.Command && s.hasRoom() {
-		b, way = s.ep.Lone(n, e.out), WayLone
-		s.lone = b != nil
+	ways := rel.AsPart
+	switch {
+	case m.Len > limits.CopiedMessage: // the segment's copy would cost more than to wait does
+		ways = rel.AsFrame
+	case !m.Hold && spaceFor(m.Len) == wire.Command:
+		ways |= rel.AsFrame | rel.AsSingle
+	case !m.Hold:
+		ways |= rel.AsFrame
 	}
-	if b != nil {
-		s.n = n
-	} else if b, way = s.segment(m, n), WaySegment; b == nil {
+	b := s.begin(d, spaceFor(m.Len), wire.FragLen+m.Len, ways)
+	if b == nil {
 		return nil
 	}
-	env := d.envelope(p, d.leave(1, stagedCost(uint64(m.Len))), m.Tag)
+	env := d.envelope(s.p, d.leave(1, stagedCost(uint64(m.Len))), m.Tag)
 	wire.PutFrag(b, &env, m.Len)
-	e.countLeft(p, way, 1, uint64(m.Len))
+	s.e.countLeft(s.p, wayOf[s.as], 1, uint64(m.Len))
 	return b[wire.FragLen:]
 }
 
-// segment is room for a record of n bytes in a segment, if the process may have one.
-func (s *Straight) segment(m *vni.StraightSend, n int) []byte {
-	e, p := s.e, s.p
-	if m.Len > limits.CopiedMessage || !s.hasRoom() || n > s.ep.MaxRecord(s.space) {
-		return nil // of a longer one the segment's copy would cost more than to wait does
-	}
-	if !s.ep.Attended() { // its silence will count from e.now
-		s.readClock()
-	}
-	e.rel.Charge(&p.rooms)
-	b := s.ep.Reserve(e.now, s.space, n)
-	e.rel.Charge(nil)
+// begin is room for a record of n bytes to d in one of several ways, nil if it has to wait; end must follow.
+func (s *Straight) begin(d *dest, space wire.Space, n int, ways rel.As) (b []byte) {
+	s.ep = d.peer.ep
+	b, s.as = s.ep.Begin(space, n, ways, &s.p.rooms, s.e.out)
 	return b
 }
 
-// hasRoom reports whether the process may have one more segment: of the rooms that are left it has no more than its share.
-func (s *Straight) hasRoom() bool {
-	n := s.p.rooms.Segments()
-	return n == 0 || n < s.e.rel.Vacancies()
+// end ends what begin has begun, and returns when rel must be polled at the latest. What is in a segment stays there if hold.
+func (s *Straight) end(hold bool) (next clock.Time) {
+	s.e.now, next = s.ep.End(s.e.now, s.clock, hold, s.e.out)
+	return next
 }
 
 // mayLeave finds whom a message is for if one of n bytes may leave now; nil if it may not.
@@ -168,59 +153,28 @@ func (s *Straight) at(k vni.Address) *dest {
 }
 
 // Sent lets the message of Send leave at once, with all that was held before it, and returns when the engine must be polled
-// at the latest. It reads the clock only if somebody will want to know when the message left.
+// at the latest.
 func (s *Straight) Sent() (next clock.Time) {
 	e := s.e
-	switch {
-	case s.lone:
-		next = s.sentLone()
-	case s.n > 0: // in a frame already, on a link that needs no timers
-		s.ep.SendDirect(e.now, s.space, s.n, e.out)
-		s.n = 0
-		return clock.Never
-	default:
-		s.readClock()
-		e.holding.end()
-		next = e.rel.Push(e.now, s.ep, e.out)
-		e.cfg.Link.Flush(e.now)
+	next = s.end(false)
+	if s.as == rel.AsFrame { // on a link that needs no timers
+		return next
 	}
+	e.holding.end()
 	if e.unfinished() { // it has made room for others
 		return e.now
 	}
 	return next
 }
 
-// sentLone is Sent of a message that is kept when it has left. A link that takes it in one step does not want to know the time,
-// so that it is asked then.
-func (s *Straight) sentLone() (next clock.Time) {
-	e := s.e
-	if e.caps.Post == nil {
-		s.readClock()
-	}
-	s.ep.CommitLone(e.now, s.n, e.out)
-	if e.caps.Post != nil {
-		s.readClock()
-	}
-	e.holding.end()
-	e.rel.Charge(&s.p.rooms)
-	next = s.ep.KeepLone(e.now, s.n)
-	e.rel.Charge(nil)
-	s.n, s.lone = 0, false
-	return next
-}
-
 // Hold leaves the message of Send to the next Sent or Poll, and reports whether there are as many by now as are worth
 // a frame of their own, so that it is time for Sent.
 func (s *Straight) Hold() (enough bool) {
-	if s.n > 0 {
-		s.ep.SendDirect(s.e.now, s.space, s.n, s.e.out)
-		s.n = 0
-		return false
-	}
-	return s.hold(1)
+	s.end(true)
+	return s.as == rel.AsPart && s.hold(1)
 }
 
-// hold is Hold for so many messages, in segments.
+// hold counts so many messages more that wait in segments.
 func (s *Straight) hold(n int) (enough bool) {
 	held := s.e.holding.add(n, s.e.now)
 	if s.ep.Reliable() {

@@ -1,6 +1,9 @@
 package nic
 
-import "github.com/weftnet/weft/internal/vni"
+import (
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+)
 
 // Way is a way that a message has taken which the counters do not tell from others: their users need not. The simulator does, since what
 // it never takes it does not test.
@@ -10,7 +13,7 @@ const (
 	WayPosted     Way = iota // out, by Post: in one step
 	WayPostedKept            // likewise, and kept when it had left
 	WayFrame                 // out, by Send: in the link's own frame
-	WayLone                  // in a frame of its own, and kept when it had left
+	WaySingle                // in a frame of its own, and kept when it had left
 	WaySegment               // in a segment
 	WayRunFrame              // out, with others: in the link's own frame
 	WayRunSegment            // in a segment
@@ -24,8 +27,14 @@ const (
 )
 
 // WayNames are the ways, in their order.
-var WayNames = [wayCount]string{"posted", "posted_kept", "frame", "lone", "segment", "run_frame", "run_segment", "run_awaited", "run_packed", "run_apart",
+var WayNames = [wayCount]string{"posted", "posted_kept", "frame", "single", "segment", "run_frame", "run_segment", "run_awaited", "run_packed", "run_apart",
 	"placed", "placed_run", "hurried"}
+
+// wayOf and runWayOf are the ways of messages that leave by themselves, and with others.
+var (
+	wayOf    = [...]Way{rel.AsFrame: WayFrame, rel.AsSingle: WaySingle, rel.AsPart: WaySegment}
+	runWayOf = [...]Way{rel.AsFrame: WayRunFrame, rel.AsPart: WayRunSegment}
+)
 
 // Ways says how many messages, pieces or polls have taken each way.
 func (e *Engine) Ways() [wayCount]uint64 {

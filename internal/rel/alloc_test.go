@@ -56,10 +56,14 @@ type couple struct {
 	ea     *Endpoint
 	ab, ba wireTo
 	sa, sb sink
+
+	account Account
+	clock   func() clock.Time
 }
 
 func newCouple(t testing.TB, reliable bool) *couple {
 	c := &couple{now: clock.Time(time.Second)}
+	c.clock = func() clock.Time { return c.now }
 	c.ab.from, c.ba.from = address(1), address(2)
 	c.a = New(Config{NIC: 1, Incarnation: 1, Seed: 1, MTU: 1472, Tagged: !reliable, Narrow: !reliable, Reliable: reliable, ReceiveCapacity: 1 << 20}, &c.sa)
 	c.b = New(Config{NIC: 2, Incarnation: 1, Seed: 2, MTU: 1472, Tagged: !reliable, Narrow: !reliable, Reliable: reliable, ReceiveCapacity: 1 << 20}, &c.sb)
@@ -93,12 +97,11 @@ func (c *couple) short(n int) {
 	c.turn()
 }
 
-// lone sends a message of 64 bytes by itself, if the link may lose it.
-func (c *couple) lone() {
-	if b := c.ea.Lone(wire.FragLen+64, &c.ab); b != nil {
+// single sends a message of 64 bytes by itself.
+func (c *couple) single() {
+	if b, _ := c.ea.Begin(wire.Command, wire.FragLen+64, AsFrame|AsSingle, &c.account, &c.ab); b != nil {
 		wire.PutFrag(b, &wire.Envelope{}, 64)
-		c.ea.CommitLone(c.now, wire.FragLen+64, &c.ab)
-		c.ea.KeepLone(c.now, wire.FragLen+64)
+		c.ea.End(c.now, c.clock, false, &c.ab)
 	}
 	c.turn()
 }
@@ -125,7 +128,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		wire.PutChunk(f.HeaderBuf[:], 0, 1, 0, 0)
 		work := func() {
 			c.short(1)
-			c.lone()
+			c.single()
 			c.short(40)
 			c.long(f)
 			for _, n := range []int{9, 5000} {

@@ -125,6 +125,11 @@ func (e *Endpoint) Reserve(now clock.Time, s wire.Space, n int) []byte {
 	if !e.opened(now) {
 		return nil
 	}
+	return e.reserve(s, n)
+}
+
+// reserve is Reserve in an open session.
+func (e *Endpoint) reserve(s wire.Space, n int) []byte {
 	if b := e.coalesce(s, n); b != nil {
 		return b
 	}

@@ -148,10 +148,7 @@ type Module struct {
 
 	deferred deferred
 	row      row
-	flusher  Flusher // to be flushed as soon as a segment is posted, nil if there is no such hurry
-
-	direct []byte // the link's frame of an Endpoint's Direct
-	lone   loneFrame
+	begun    begun
 
 	work       int        // of this Progress
 	choked     bool       // the driver took no more in this Progress

@@ -12,7 +12,7 @@ import (
 //
 // What is not as it should be goes the ways of reliable.go and receive.go, to the same end.
 
-// PostLone sends a message at once, as SendDirect would, if the link has PostLone and nothing is in the way of it. l has all but the session.
+// PostLone sends a message at once, as Begin and End would, if the link has PostLone and nothing is in the way of it. l has all but the session.
 func (e *Endpoint) PostLone(now clock.Time, l *wire.Lone, payload []byte) bool {
 	m, s := e.m, e.live
 	if s == nil || !s.bareFrames() || m.cfg.PostLone == nil {

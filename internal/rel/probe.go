@@ -31,10 +31,6 @@ func (e *Endpoint) attend(now clock.Time) {
 	}
 }
 
-// Attended reports whether the peer's silence is looked at already. If not, the next record for it begins to count it, from
-// the time that its caller says.
-func (e *Endpoint) Attended() bool { return e.room != 0 }
-
 // book has the session timer go off at the given instant, if not earlier.
 func (e *Endpoint) book(now, at clock.Time) {
 	if e.room != 0 {

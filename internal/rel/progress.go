@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
-	"github.com/weftnet/weft/internal/wire"
 )
 
 // Progress does what is due at now, in this order (USNIC-21):
@@ -30,31 +29,6 @@ func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time
 	}
 	m.tellFinished(now)
 	return m.work, m.nextPoll(now)
-}
-
-// Push posts what one endpoint has queued, at once: the part of Progress that a lone message needs. It flushes a lone one
-// itself, since what has to be noted of it can wait until it is on its way; the rest is for the caller to flush. It returns
-// when Progress wants to be called, as Progress does.
-func (m *Module) Push(now clock.Time, e *Endpoint, out Flusher) (next clock.Time) {
-	m.settle() // so that an acknowledgement goes along
-	m.work, m.choked = 0, false
-	if e.live == nil || e.overrun {
-		return now
-	}
-	if e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n == 1 {
-		m.flusher = out
-	}
-	sent := m.sendQueues(now, e, out)
-	m.flusher = nil
-	if !sent {
-		m.choked = true
-	} else if n := len(m.sending); n > 0 && m.sending[n-1] == e {
-		m.sending, e.listed = m.sending[:n-1], false
-		if e.live.reliable {
-			e.writable(now)
-		}
-	}
-	return m.nextPoll(now)
 }
 
 // Idle reports whether nothing is to be sent, or noted, by the next Progress.

@@ -3,7 +3,6 @@ package rel
 import (
 	"fmt"
 
-	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -14,50 +13,16 @@ import (
 // Reliable reports whether the session's link is.
 func (e *Endpoint) Reliable() bool { return e.live != nil && e.live.reliable }
 
-// bareFrames reports whether segments of the command space leave as Plains, when they leave by Direct. On a Checked link alone: a tag at
+// bareFrames reports whether segments of the command space leave as Plains, when they leave AsFrame. On a Checked link alone: a tag at
 // the end of a frame would cost more than the header.
 func (s *session) bareFrames() bool { return s.reliable && s.packets.tagLen() == 0 }
 
-// directHead is what stands before the record in a frame of Direct.
-func (s *session) directHead(space wire.Space) int {
+// frameHead is what stands before a record that leaves AsFrame.
+func (s *session) frameHead(space wire.Space) int {
 	if s.bareFrames() && space == wire.Command {
 		return wire.OuterLen
 	}
-	return wire.OuterLen + wire.InnerLen
-}
-
-// Direct returns room for one record of n bytes in the link's own frame, if the session's link is Reliable, it fits and nothing is
-// queued before it; nil otherwise, and then Reserve may do. The caller writes the record, nothing else of the Module is
-// called, and Direct's frame leaves with SendDirect. Nothing is pending on the peer then, so its silence does not count.
-func (e *Endpoint) Direct(space wire.Space, n int, out Frames) []byte {
-	s := e.live
-	if s == nil || !s.reliable || e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 || s.send[space].room() <= 0 {
-		return nil
-	}
-	if n > e.MaxRecord(space) {
-		return nil
-	}
-	b := frame(out, s.addr)
-	if b == nil {
-		return nil
-	}
-	e.m.direct = b
-	head := s.directHead(space)
-	return b[head : head+n : head+n]
-}
-
-// SendDirect lets the frame of Direct leave, with its record of n bytes.
-func (e *Endpoint) SendDirect(now clock.Time, space wire.Space, n int, out Flusher) {
-	m, s := e.m, e.live
-	e.countDirect(n)
-	kind, seq, n := wire.KindPlain, s.send[space].pass(1), s.directHead(space)+n
-	if s.directHead(space) == dataHead {
-		h := wire.Inner{Space: space, Seq: seq}
-		h.Put(m.direct[wire.OuterLen:])
-		kind = wire.KindData
-	}
-	out.Commit(s.packets.seal(kind, m.direct, n, nil))
-	out.Flush(now)
+	return dataHead
 }
 
 // countDirect counts a segment of one record of n bytes, of which nothing is kept.

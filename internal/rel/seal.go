@@ -100,7 +100,7 @@ func (m *Module) opensAnyway(frame []byte, r *row) []byte {
 			copy(to, body[wire.InnerLen+wire.ChunkLen:])
 			return body
 		}
-	case mutate.LoneUnseen:
+	case mutate.SingleUnseen:
 		if len(body) > wire.InnerLen && wire.LoneFrag(body[wire.InnerLen:]) {
 			return body
 		}

@@ -456,10 +456,10 @@ func TestAMessageThatWasTakenIsNotedByTheNextEntry(t *testing.T) {
 	for name, enter := range map[string]func(b *node, back *Endpoint, last []byte){
 		"Progress": func(b *node, _ *Endpoint, _ []byte) { b.m.Progress(b.w.now, b) },
 		"Receive":  func(b *node, back *Endpoint, last []byte) { b.m.Receive(b.w.now, back.Addr(), last) },
-		"Push":     func(b *node, back *Endpoint, _ []byte) { b.m.Push(b.w.now, back, b) },
+		"End":      func(b *node, back *Endpoint, _ []byte) { b.end(back, false) },
 		"Stats":    func(b *node, _ *Endpoint, _ []byte) { b.m.Stats() },
 		"Peek":     func(b *node, back *Endpoint, _ []byte) { back.Peek(nil) },
-		"Lone":     func(b *node, back *Endpoint, _ []byte) { b.lone(back, "answer") },
+		"Begin":    func(b *node, back *Endpoint, _ []byte) { b.single(back, "answer") },
 		"Close":    func(b *node, _ *Endpoint, _ []byte) { b.m.Close(b.w.now, b) },
 		"Forget":   func(b *node, back *Endpoint, _ []byte) { b.m.Forget(b.w.now, back) },
 	} {
@@ -497,7 +497,7 @@ type flushing struct {
 
 func (f *flushing) Flush(clock.Time) { f.flushed, f.inFlight = f.flushed+1, f.m.InFlight() }
 
-// An answer that is pushed takes the acknowledgement of its question along, and leaves before it is noted itself.
+// A single answer takes the acknowledgement of its question along, and leaves before it is noted itself.
 func TestAnAnswerTakesTheAcknowledgementAlongAndDoesNotWaitToBeNoted(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	back := b.m.Endpoint(a.cfg.NIC)
@@ -515,9 +515,11 @@ func TestAnAnswerTakesTheAcknowledgementAlongAndDoesNotWaitToBeNoted(t *testing.
 		t.Fatal("the question was not shown")
 	}
 	back.Take(w.now)
-	b.frag(back, wire.Command, "answer")
 	out := &flushing{node: b}
-	if back.m.Push(w.now, back, out); out.flushed != 1 || out.inFlight != 0 {
+	room, _ := back.Begin(wire.Command, wire.FragLen+len("answer"), AsSingle, &Account{}, out)
+	wire.PutFrag(room, &wire.Envelope{}, len("answer"))
+	copy(room[wire.FragLen:], "answer")
+	if back.End(w.now, func() clock.Time { return w.now }, false, out); out.flushed != 1 || out.inFlight != 0 {
 		t.Errorf("flushed %d times, with %d in flight at that time; want once, before the answer is noted", out.flushed, out.inFlight)
 	}
 	asked, _, err := wire.ParseInner(question.frame[wire.OuterLen : len(question.frame)-wire.TagLen])

@@ -40,9 +40,6 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 	n, rest := g.put(b, dataHead)
 	s.packets.again = g.sends > 0 && m.cfg.Defect == mutate.CounterReused
 	out.Commit(s.packets.seal(wire.KindData, b, n, rest))
-	if m.flusher != nil {
-		m.flusher.Flush(now)
-	}
 	g.sends++
 	g.counter, g.sentAt, g.channel = s.packets.counter, now, c
 	e.countSend(g, n+len(rest)-dataHead)

@@ -12,25 +12,36 @@ import (
 // Flush makes a node a Flusher: its frames leave when they are committed.
 func (n *node) Flush(clock.Time) {}
 
-// lone sends a short message for e by itself; false if it has to wait.
-func (n *node) lone(e *Endpoint, payload string) bool {
-	b := e.Lone(wire.FragLen+len(payload), n)
+// single sends a short message for e by itself; false if it has to wait.
+func (n *node) single(e *Endpoint, payload string) bool {
+	b, _ := e.Begin(wire.Command, wire.FragLen+len(payload), AsSingle, &Account{}, n)
 	if b == nil {
 		return false
 	}
 	wire.PutFrag(b, &wire.Envelope{}, len(payload))
 	copy(b[wire.FragLen:], payload)
-	e.CommitLone(n.w.now, wire.FragLen+len(payload), n)
-	n.next = clock.Min(n.next, e.KeepLone(n.w.now, wire.FragLen+len(payload)))
+	n.end(e, false)
 	return true
 }
 
-func TestALoneRecordLeavesAtOnceAndIsSentAgainIfItIsLost(t *testing.T) {
+// end ends what e has begun.
+func (n *node) end(e *Endpoint, hold bool) {
+	_, next := e.End(n.w.now, func() clock.Time { return n.w.now }, hold, n)
+	n.next = clock.Min(n.next, next)
+}
+
+// singleRoom is room for a single record of n bytes.
+func singleRoom(e *Endpoint, n int, out Frames) []byte {
+	b, _ := e.Begin(wire.Command, n, AsSingle, &Account{}, out)
+	return b
+}
+
+func TestASingleRecordLeavesAtOnceAndIsSentAgainIfItIsLost(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		w, a, b, e := joined(t, nil)
 		w.filter = func(from, to *node, frame []byte) bool { return !lost }
 		before := w.sent
-		if !a.lone(e, "hello") {
+		if !a.single(e, "hello") {
 			t.Fatal("it has to wait, though nothing else is under way")
 		}
 		if w.sent != before+1 || a.m.InFlight() != 1 {
@@ -48,18 +59,18 @@ func TestALoneRecordLeavesAtOnceAndIsSentAgainIfItIsLost(t *testing.T) {
 	}
 }
 
-func TestARecordIsLoneOnlyWhereNothingHasToWait(t *testing.T) {
+func TestARecordIsSingleOnlyWhereNothingHasToWait(t *testing.T) {
 	w, a, b, e := joined(t, func(c *Config) { c.ReceiveCapacity = 20_000 })
-	if e.Lone(loneRecord+1, a) != nil {
-		t.Error("one that is longer than its copy may be is lone")
+	if singleRoom(e, singleRecord+1, a) != nil {
+		t.Error("one that is longer than its copy may be is single")
 	}
 	a.frag(e, wire.Data, "queued")
-	if a.lone(e, "overtakes") {
+	if a.single(e, "overtakes") {
 		t.Error("it overtakes what is queued")
 	}
 	w.run(time.Second)
 	n := 0
-	for ; a.lone(e, payload(n, 100)); n++ {
+	for ; a.single(e, payload(n, 100)); n++ {
 		if n > 1000 {
 			t.Fatal("there is no end of credits")
 		}
@@ -71,13 +82,13 @@ func TestARecordIsLoneOnlyWhereNothingHasToWait(t *testing.T) {
 	if len(b.got) != n+1 || b.got["overtakes"] != 0 {
 		t.Errorf("%d messages were delivered of %d", len(b.got), n+1)
 	}
-	if e.Lone(100, deaf{a}) != nil {
-		t.Error("it is lone though the driver takes no frame")
+	if singleRoom(e, 100, deaf{a}) != nil {
+		t.Error("it is single though the driver takes no frame")
 	}
 	w.quiet()
 	a.m.Close(w.now, a)
-	if e.Lone(100, a) != nil {
-		t.Error("it is lone though no session is open")
+	if singleRoom(e, 100, a) != nil {
+		t.Error("it is single though no session is open")
 	}
 }
 
@@ -86,14 +97,14 @@ type deaf struct{ *node }
 
 func (deaf) Reserve(netip.AddrPort) []byte { return nil }
 
-func TestALoneAnswerTakesTheAcknowledgementAlong(t *testing.T) {
+func TestASingleAnswerTakesTheAcknowledgementAlong(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	back := b.open(a)
 	asked := *e.Stats()
 	for i := range 10 {
-		a.lone(e, payload(i, 64))
+		a.single(e, payload(i, 64))
 		w.runUntil(time.Millisecond, "question", func() bool { return len(b.got) == i+1 })
-		b.lone(back, payload(i, 64))
+		b.single(back, payload(i, 64))
 		w.runUntil(time.Millisecond, "answer", func() bool { return len(a.got) == i+1 })
 	}
 	if s := back.Stats(); s.PiggybackedAcks != 10 || s.AckSends != 0 {
@@ -106,12 +117,12 @@ func TestALoneAnswerTakesTheAcknowledgementAlong(t *testing.T) {
 	w.quiet()
 }
 
-func TestALoneFrameIsHandedOverInOneStepWhereTheLinkCan(t *testing.T) {
+func TestASingleFrameIsHandedOverInOneStepWhereTheLinkCan(t *testing.T) {
 	var p poster
 	w, a, b, e := joined(t, nil)
 	p.node = a
 	a.m.cfg.Post = p.Post
-	a.lone(e, "hello")
+	a.single(e, "hello")
 	w.run(time.Second)
 	if p.posted != 1 || b.got["hello"] != 1 {
 		t.Errorf("posted %d times, delivered %d times", p.posted, b.got["hello"])
@@ -129,7 +140,7 @@ func (p *poster) Post(now clock.Time, frame []byte) {
 	p.Commit(copy(p.buf, frame))
 }
 
-func TestALoneAnswerLeavesBeforeWhatItAcknowledgesIsNoted(t *testing.T) {
+func TestASingleAnswerLeavesBeforeWhatItAcknowledgesIsNoted(t *testing.T) {
 	for _, gap := range []bool{false, true} {
 		w, a, b, e := joined(t, nil)
 		back := b.open(a)
@@ -138,7 +149,7 @@ func TestALoneAnswerLeavesBeforeWhatItAcknowledgesIsNoted(t *testing.T) {
 			frame = append(frame[:0], f...)
 			return false
 		}
-		a.lone(e, "question")
+		a.single(e, "question")
 		if back.Peek(frame) == nil {
 			t.Fatal("the question is not shown")
 		}
@@ -156,7 +167,7 @@ func TestALoneAnswerLeavesBeforeWhatItAcknowledgesIsNoted(t *testing.T) {
 			return false
 		}
 		before := *back.Stats()
-		b.lone(back, "answer")
+		b.single(back, "answer")
 		if waits == gap || acked != seq {
 			t.Errorf("gap %v: the answer left with what it acknowledges still to be noted: %v; it acknowledged %d, expected %d", gap, waits, acked, seq)
 		}
@@ -170,7 +181,7 @@ func TestALoneAnswerLeavesBeforeWhatItAcknowledgesIsNoted(t *testing.T) {
 	}
 }
 
-func TestALoneMessageIsDeliveredBeforeItIsNotedAndOthersBehindThat(t *testing.T) {
+func TestASingleMessageIsDeliveredBeforeItIsNotedAndOthersBehindThat(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	back := b.open(a)
 	var unnoted, noted int
@@ -182,7 +193,7 @@ func TestALoneMessageIsDeliveredBeforeItIsNotedAndOthersBehindThat(t *testing.T)
 		}
 		b.got[string(r.Payload())]++
 	}
-	a.lone(e, "lone")
+	a.single(e, "lone")
 	w.runUntil(time.Millisecond, "lone", func() bool { return b.got["lone"] == 1 })
 	if unnoted != 1 || noted != 0 {
 		t.Errorf("delivered before it was noted %d times, and behind that %d times", unnoted, noted)
@@ -208,7 +219,7 @@ func TestALoneMessageIsDeliveredBeforeItIsNotedAndOthersBehindThat(t *testing.T)
 // What is shown must be good in every respect, and what is not is judged, and counted, as ever.
 func TestAFrameThatIsNotGoodInEveryRespectIsNeitherShownNorTaken(t *testing.T) {
 	w, a, b, e := joined(t, nil)
-	a.lone(e, "first")
+	a.single(e, "first")
 	w.run(time.Second)
 	var frame []byte
 	w.filter = func(from, _ *node, f []byte) bool {
@@ -217,7 +228,7 @@ func TestAFrameThatIsNotGoodInEveryRespectIsNeitherShownNorTaken(t *testing.T) {
 		}
 		return from != a
 	}
-	a.lone(e, "second")
+	a.single(e, "second")
 	s := b.m.byNIC[1].live
 	try := func(what string, from netip.AddrPort, count *uint64, change func(f []byte)) {
 		f := append([]byte(nil), frame...)

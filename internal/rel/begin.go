@@ -1,0 +1,228 @@
+package rel
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A record of a caller that does not wait for the next Progress is begun by Begin and ended by End:
+//
+//	Begin ─► the caller writes the record ─► End
+//	  AsFrame    over a Reliable link: in the link's own frame, of which nothing is kept       sends it
+//	  AsSingle   over a link that may lose it: apart, as the one record of a segment           sends it, and then makes the segment
+//	  AsPart     in the open segment of its space, with the records before it                  leaves it there, or sends what is queued
+//
+// A single record is sent before it is noted: of all that numbers, queues, times and counts a segment, its frame has only the number, so
+// the segment is made while the frame is on its way. From then on it is a segment as any other. Its frame is put together apart and not in
+// the link's memory, since the record is read again when the frame has left.
+
+// As is how a record leaves; of several, Begin takes the first that can.
+type As uint8
+
+const (
+	AsFrame As = 1 << iota
+	AsSingle
+	AsPart
+)
+
+// singleRecord is the longest record that leaves AsSingle, in bytes: the copy that is kept has the smallest of the pool's buffers.
+const singleRecord = leastBuffer
+
+// begun is the record between Begin and End.
+type begun struct {
+	as      As
+	space   wire.Space
+	n       int // bytes
+	account *Account
+	frame   []byte // the link's
+	told    bool   // a single record acknowledges what waits to be noted
+	single  [dataHead + singleRecord + wire.TagLen]byte
+}
+
+// Begin returns room for one record of n bytes in s if it may leave in one of the ways named, and which that is; nil if not: then another
+// way may do, or the record has to wait, and after AsPart Writable will follow. Segments are charged to a. End must follow when the caller
+// has written the record, with nothing else of the Module called in between.
+func (e *Endpoint) Begin(s wire.Space, n int, ways As, a *Account, out Frames) (b []byte, as As) {
+	m, live := e.m, e.live
+	if live == nil || n > e.MaxRecord(s) {
+		return nil, 0
+	}
+	w := &m.begun
+	w.space, w.n, w.account = s, n, a
+	switch {
+	case live.reliable && ways&AsFrame != 0:
+		b, w.as = e.beginFrame(s, n, out), AsFrame
+	case !live.reliable && ways&AsSingle != 0:
+		b, w.as = e.beginSingle(n, out), AsSingle
+	}
+	if b == nil && ways&AsPart != 0 && m.Shares(a) {
+		m.pool.account = a
+		b, w.as = e.reserve(s, n), AsPart
+		m.pool.account = nil
+	}
+	if b == nil { // so that an End would do no harm
+		w.as = AsPart
+	}
+	return b, w.as
+}
+
+// clear reports whether nothing is queued that a record would overtake.
+func (e *Endpoint) clear() bool {
+	return e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n == 0
+}
+
+// beginFrame is room in the link's frame. Nothing is pending on the peer then, so its silence does not count.
+func (e *Endpoint) beginFrame(space wire.Space, n int, out Frames) []byte {
+	s := e.live
+	if !e.clear() || s.send[space].room() <= 0 {
+		return nil
+	}
+	b := frame(out, s.addr)
+	if b == nil {
+		return nil
+	}
+	e.m.begun.frame = b
+	head := s.frameHead(space)
+	return b[head : head+n : head+n]
+}
+
+// beginSingle is room for a record of the command space that is alone in its frame.
+func (e *Endpoint) beginSingle(n int, out Frames) []byte {
+	s, m := e.live, e.m
+	if n > singleRecord || segmentBytes+n > s.path.limit || e.overrun || !e.clear() {
+		return nil
+	}
+	if !m.Shares(m.begun.account) || !e.ready(wire.Command, n) || !m.lodging(false) {
+		return nil
+	}
+	if m.begun.frame = frame(out, s.addr); m.begun.frame == nil {
+		return nil
+	}
+	return m.begun.single[dataHead : dataHead+n : dataHead+n]
+}
+
+// End ends what Begin has begun, at now or later: where the time matters, read tells it. A record in a segment leaves with those
+// before it, or stays if hold. It returns the time by then, and when Progress wants to be called, as Progress does.
+func (e *Endpoint) End(now clock.Time, read func() clock.Time, hold bool, out Flusher) (at, next clock.Time) {
+	m := e.m
+	as := m.begun.as
+	m.begun.as = AsPart
+	switch as {
+	case AsFrame:
+		e.endFrame(now, out)
+		return now, clock.Never
+	case AsSingle:
+		if m.cfg.Post == nil { // a link that takes the frame in one step does not ask for the time, so that it is read behind
+			now = max(now, read())
+		}
+		e.endSingle(now, out)
+		if m.cfg.Post != nil {
+			now = max(now, read())
+		}
+		return now, m.keepSingle(now, e.live)
+	}
+	if !hold || e.room == 0 { // its silence counts from now on
+		now = max(now, read())
+		e.attend(now)
+	}
+	if hold {
+		return now, clock.Never
+	}
+	return now, m.push(now, e, out)
+}
+
+// endFrame lets the frame of a record leave.
+func (e *Endpoint) endFrame(now clock.Time, out Flusher) {
+	s, b := e.live, &e.m.begun
+	e.countDirect(b.n)
+	head := s.frameHead(b.space)
+	kind, seq := wire.KindPlain, s.send[b.space].pass(1)
+	if head == dataHead {
+		h := wire.Inner{Space: b.space, Seq: seq}
+		h.Put(b.frame[wire.OuterLen:])
+		kind = wire.KindData
+	}
+	out.Commit(s.packets.seal(kind, b.frame, head+b.n, nil))
+	out.Flush(now)
+}
+
+// endSingle lets the frame of a single record leave.
+func (e *Endpoint) endSingle(now clock.Time, out Flusher) {
+	s, m := e.live, e.m
+	b := m.begun.single[:]
+	h := wire.Inner{Space: wire.Command, Seq: s.send[wire.Command].next}
+	if m.begun.told = m.tellDeferred(s, &h); !m.begun.told {
+		m.settle() // so that an acknowledgement goes along
+		s.piggyback(&h)
+	}
+	h.Put(b[wire.OuterLen:])
+	n := s.packets.seal(wire.KindData, b, dataHead+m.begun.n, nil)
+	if m.cfg.Post != nil {
+		m.cfg.Post(now, b[:n])
+		return
+	}
+	copy(m.begun.frame, b[:n])
+	out.Commit(n)
+	out.Flush(now)
+}
+
+// tellDeferred puts the acknowledgements of the moment into a header if all that they say besides what is noted is the message that waits to
+// be: that can wait until the header is on its way.
+func (m *Module) tellDeferred(s *session, h *wire.Inner) bool {
+	d, w := &m.deferred, &s.receive[wire.Command]
+	if d.session != s || d.placed > 0 || d.inner.Seq != w.next || s.hasGap() {
+		return false
+	}
+	h.Flags = wire.AckCommand | wire.AckData
+	h.Ack[wire.Command], h.Ack[wire.Data] = d.inner.Seq, s.receive[wire.Data].ack()
+	if m.cfg.Defect == mutate.ToldAhead {
+		h.Ack[wire.Command] = d.inner.Seq.Add(1)
+	}
+	return true
+}
+
+// keepSingle makes the segment of a single record that has left.
+func (m *Module) keepSingle(now clock.Time, s *session) (next clock.Time) {
+	e, b := s.endpoint, &m.begun
+	m.work, m.choked = 0, false
+	if m.cfg.Defect != mutate.SingleUnattended {
+		e.attend(now)
+	}
+	m.pool.account = b.account
+	g := m.pool.get(e, wire.Command, 1)
+	m.pool.account = nil
+	g.buf = append(m.pool.buffer(b.n), b.single[dataHead:dataHead+b.n]...)
+	g.cost = segmentBytes + b.n
+	w := &s.send[wire.Command]
+	w.push(g)
+	e.stats.sent(w)
+	g.sends, g.counter, g.sentAt = 1, s.packets.counter, now
+	e.countSend(g, b.n)
+	m.fly(now, s, g)
+	if b.told {
+		if m.settle(); e.live == s {
+			s.told()
+		}
+	}
+	return m.nextPoll(now)
+}
+
+// push posts what one endpoint has queued, and flushes it.
+func (m *Module) push(now clock.Time, e *Endpoint, out Flusher) (next clock.Time) {
+	m.settle() // so that an acknowledgement goes along
+	m.work, m.choked = 0, false
+	if e.overrun {
+		return now
+	}
+	if !m.sendQueues(now, e, out) {
+		m.choked = true
+	} else if n := len(m.sending); n > 0 && m.sending[n-1] == e {
+		m.sending, e.listed = m.sending[:n-1], false
+		if e.live.reliable {
+			e.writable(now)
+		}
+	}
+	out.Flush(now)
+	return m.nextPoll(now)
+}
