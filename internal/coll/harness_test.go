@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // engine is an engine with a group table and nothing else. It knows peers, but never comes to open a pair with them: signals
@@ -106,7 +107,7 @@ func newTeam(e *engine, local, remote int) *team {
 	}
 	for i := range remote {
 		pr := e.peers[uint64(i+2)]
-		e.News(pr, news(NewsOfJoin, pr.news.heard+1, fmt.Sprint("p", i), 1, 1, size))
+		e.News(pr, news(wire.TableJoin, pr.news.heard+1, fmt.Sprint("p", i), 1, 1, size))
 	}
 	e.Run()
 	return g

@@ -44,7 +44,7 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 	p.members = append(p.members, m)
 	m.g.local = append(m.g.local, m)
 	t.count(vni.NICJoins)
-	t.spreadSeat(NewsOfJoin, m, 0)
+	t.spreadSeat(wire.TableJoin, m, 0)
 	t.takeSeat(m.g, m.own)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // A member is a process of this NIC in a group.
@@ -130,7 +131,7 @@ func (t *Table) leave(m *member, last uint32) {
 		return
 	}
 	m.left = true
-	t.spreadSeat(NewsOfLeave, m, last)
+	t.spreadSeat(wire.TableLeave, m, last)
 	if p := m.p; p != nil {
 		p.members = slices.DeleteFunc(p.members, func(o *member) bool { return o == m })
 		m.p = nil

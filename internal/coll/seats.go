@@ -28,12 +28,7 @@ import (
 //	84  position           8   of the NIC on a torus
 //
 // Records overtake one another, and a join and its leave must not: each has its number, and is taken when its turn comes.
-const (
-	NewsOfJoin  = 6
-	NewsOfLeave = 7
-
-	seatLen = 92
-)
+const seatLen = 92
 
 // peerNews is how the joins and leaves of a session with a peer stand.
 type peerNews struct {
@@ -48,7 +43,7 @@ func (t *Table) tellSeats(pr *Peer) {
 	for _, g := range t.list {
 		for _, m := range g.local {
 			if !m.left && !g.broken { // a broken group means nothing to NICs that have not been in it
-				t.tellSeat(pr, NewsOfJoin, m, 0)
+				t.tellSeat(pr, wire.TableJoin, m, 0)
 			}
 		}
 	}
@@ -64,7 +59,7 @@ func (t *Table) tellSeat(pr *Peer, op byte, m *member, last uint32) {
 
 // spreadSeat tells every NIC that m has joined or left.
 func (t *Table) spreadSeat(op byte, m *member, last uint32) {
-	if op == NewsOfLeave && t.cfg.Defect == mutate.LeaveNotTold {
+	if op == wire.TableLeave && t.cfg.Defect == mutate.LeaveNotTold {
 		return
 	}
 	if t.cfg.Defect == mutate.LastForgotten {
@@ -144,8 +139,8 @@ func (t *Table) seatChange(pr *Peer, b []byte) {
 	}
 	g, i := t.find(key, s.Address, s.number)
 	switch {
-	case b[0] == NewsOfLeave && g == nil: // of a join that had been refused, or not told since its group was over
-	case b[0] == NewsOfLeave:
+	case b[0] == wire.TableLeave && g == nil: // of a join that had been refused, or not told since its group was over
+	case b[0] == wire.TableLeave:
 		t.loseSeat(g, i, last, false)
 	case g != nil:
 		t.returned(g, i)

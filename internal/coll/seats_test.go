@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 func TestNewsOfMembersIsTakenInItsOrder(t *testing.T) {
@@ -15,13 +16,13 @@ func TestNewsOfMembersIsTakenInItsOrder(t *testing.T) {
 		record []byte
 		live   int // seats of the peer afterwards
 	}{
-		{news(NewsOfLeave, 2, "a", 1, 1, 3), 0}, // before its join: waits
-		{news(NewsOfJoin, 3, "a", 1, 2, 3), 0},  // and so does the second join of the same process
-		{news(NewsOfJoin, 1, "a", 1, 1, 3), 1},  // now all three count, and the last one stays
-		{news(NewsOfJoin, 1, "a", 1, 1, 3), 1},  // told twice: no
-		{news(NewsOfLeave, 4, "b", 2, 9, 3), 1}, // of one that has never been
-		{news(NewsOfJoin, 5, "b", 2, 10, 3), 2},
-		{news(NewsOfLeave, 6, "a", 1, 2, 0), 1},
+		{news(wire.TableLeave, 2, "a", 1, 1, 3), 0}, // before its join: waits
+		{news(wire.TableJoin, 3, "a", 1, 2, 3), 0},  // and so does the second join of the same process
+		{news(wire.TableJoin, 1, "a", 1, 1, 3), 1},  // now all three count, and the last one stays
+		{news(wire.TableJoin, 1, "a", 1, 1, 3), 1},  // told twice: no
+		{news(wire.TableLeave, 4, "b", 2, 9, 3), 1}, // of one that has never been
+		{news(wire.TableJoin, 5, "b", 2, 10, 3), 2},
+		{news(wire.TableLeave, 6, "a", 1, 2, 0), 1},
 	} {
 		e.News(pr, c.record)
 		n := 0
@@ -33,13 +34,13 @@ func TestNewsOfMembersIsTakenInItsOrder(t *testing.T) {
 		}
 	}
 	before := e.counts[vni.DropFormat]
-	e.News(pr, news(NewsOfJoin, 7+2*limits.SeatsPerNIC, "c", 3, 11, 3))
-	e.News(pr, news(NewsOfJoin, 7, "c", 3, 11, 3)[:seatLen-1])
+	e.News(pr, news(wire.TableJoin, 7+2*limits.SeatsPerNIC, "c", 3, 11, 3))
+	e.News(pr, news(wire.TableJoin, 7, "c", 3, 11, 3)[:seatLen-1])
 	if e.counts[vni.DropFormat] != before+2 || len(pr.news.early) != 0 {
 		t.Errorf("a change that cannot be one is kept: %d", len(pr.news.early))
 	}
 	pr.news.taken = limits.SeatsPerNIC // over the time: most have gone
-	e.News(pr, news(NewsOfJoin, 7, "c", 3, 11, 3))
+	e.News(pr, news(wire.TableJoin, 7, "c", 3, 11, 3))
 	if pr.news.taken != 2 || len(e.list[0].seats) != 2 {
 		t.Errorf("%d seats, %d counted; expected 2", len(e.list[0].seats), pr.news.taken)
 	}
@@ -56,7 +57,7 @@ func TestASeatWhoseNICWasAwayForAWhileIsBack(t *testing.T) {
 	if !g.broken || !g.seats[0].gone {
 		t.Fatalf("after the loss: broken %v, gone %v", g.broken, g.seats[0].gone)
 	}
-	e.News(pr, news(NewsOfJoin, 1, "p0", 1, 1, 2)) // of the new session
+	e.News(pr, news(wire.TableJoin, 1, "p0", 1, 1, 2)) // of the new session
 	if g.broken || g.seats[0].gone || e.Len() != 1 {
 		t.Errorf("after its return: broken %v, gone %v, %d groups", g.broken, g.seats[0].gone, e.Len())
 	}

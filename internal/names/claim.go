@@ -6,6 +6,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // Claims of other NICs' processes, and the end of claims. A claim that is told holds: it was confirmed, or made on the other
@@ -51,7 +52,7 @@ func (t *Table) takeClaim(p *Peer, n *Entry) {
 	case (own.since <= n.since) != (t.cfg.Defect == mutate.YoungerWins):
 		t.count(vni.NICNameConflicts)
 		if b := t.nic.Record(p.Endpoint, lostLen); b != nil {
-			b[0] = opLost
+			b[0] = wire.TableLost
 			le.PutUint16(b[2:], n.Slot)
 			le.PutUint32(b[4:], n.Gen)
 		}
@@ -142,7 +143,7 @@ func (t *Table) End(a vni.Address) {
 	default:
 		t.ends(n)
 		if t.cfg.Defect != mutate.EndKept {
-			t.tellAll(opEnd, n)
+			t.tellAll(wire.TableEnd, n)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // A claim to a name is confirmed by the name's home before a process may use the name (decision 15), so that of two processes
@@ -135,7 +136,7 @@ func (t *Table) pursue(n *Entry) {
 // ask asks a NIC for its confirmation. It is probed until it answers, so that it is noticed if it cannot.
 func (t *Table) ask(n *Entry, home *Peer) {
 	t.endQuestion(n)
-	if !t.tellName(home, opAsk, n, partNone) {
+	if !t.tellName(home, wire.TableAsk, n, partNone) {
 		return
 	}
 	n.home, n.granted = home, false
@@ -172,7 +173,7 @@ func (t *Table) hold(n *Entry) {
 	t.closeClaim(n)
 	n.state = claimHeld
 	t.stands(n)
-	t.tellAll(opClaim, n)
+	t.tellAll(wire.TableClaim, n)
 	n.asked, n.promised = nil, nil
 	t.count(vni.NICRegistrations)
 	t.nic.Confirmed(n.Slot)
@@ -195,7 +196,7 @@ func nicText(id uint64) string {
 func (t *Table) abandon(n *Entry) {
 	for _, p := range t.peers {
 		if part := n.part(p); part == partPromised || slices.Contains(n.asked, p) && t.cfg.Defect != mutate.ClaimKept {
-			t.tellName(p, opEnd, n, part)
+			t.tellName(p, wire.TableEnd, n, part)
 		}
 	}
 	n.asked, n.promised = nil, nil
@@ -257,7 +258,7 @@ func (t *Table) answer(n *Entry, granted bool, owner vni.Address) {
 	if b == nil {
 		return
 	}
-	b[0] = opAnswer
+	b[0] = wire.TableAnswer
 	if granted {
 		b[1] = askGranted
 	}

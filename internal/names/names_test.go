@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // found asks that every NIC finds a name at an address.
@@ -51,7 +52,7 @@ func TestAClaimThatIsGivenUpFreesTheName(t *testing.T) {
 	f := newFabric(t, 3)
 	a, b, home := f.nics[0], f.nics[1], f.nics[2]
 	name := home.homed()
-	a.keep = func(_ *Peer, op byte) bool { return op != opAnswer }
+	a.keep = func(_ *Peer, op byte) bool { return op != wire.TableAnswer }
 	p := a.claim(1, name)
 	f.until("the home has granted it", func() bool { return len(a.kept) == 1 })
 	a.End(p.at)
@@ -75,7 +76,7 @@ func TestAnAnswerCountsOnlyIfItIsTheHomes(t *testing.T) {
 	a.keep = func(*Peer, byte) bool { return false }
 	p := a.claim(1, name)
 	f.until("the home has granted it", func() bool { return len(a.kept) == 1 })
-	answer := []byte{opAnswer, askGranted, 1, 0, 1, 23: 0}
+	answer := []byte{wire.TableAnswer, askGranted, 1, 0, 1, 23: 0}
 	for _, granted := range []byte{0, askGranted} {
 		answer[1] = granted
 		if !a.Take(a.Peer(2), answer) || p.over() {
@@ -183,7 +184,7 @@ func TestAJudgementMayOvertakeTheClaimThatWins(t *testing.T) { // decision 15
 		b.Peer(1).Watch(-1)
 		q := b.claim(1, name)
 		f.until("the other side has the name, too", func() bool { return q.held })
-		b.keep = func(_ *Peer, op byte) bool { return op != opClaim && op != opLost }
+		b.keep = func(_ *Peer, op byte) bool { return op != wire.TableClaim && op != wire.TableLost }
 		f.nics = []*node{a, b}
 		f.until("they have told one another", func() bool { return len(b.kept) == 2 })
 		b.release(overtake)
@@ -205,7 +206,7 @@ func TestATableIsCompleteWhenAllOfItHasCome(t *testing.T) {
 	}
 	f.run(10 * time.Millisecond)
 	late := f.add(3)
-	late.keep = func(_ *Peer, op byte) bool { return op != opClaim }
+	late.keep = func(_ *Peer, op byte) bool { return op != wire.TableClaim }
 	f.until("all but the claims has come", func() bool { return late.Peer(1) != nil && late.Peer(1).firstDue > 0 })
 	p := late.Peer(1)
 	for len(late.kept) > 0 {

@@ -29,7 +29,7 @@ import (
 //	                               20  slot          2
 //	                               22  zero          2
 //
-// Of the others, 6 and 7 are news of groups (internal/coll/seats.go), 11 is news of programs (internal/program/announce.go), and 8 is the position: zero to the fourth byte, and the 8
+// The first byte is one of the codes in internal/wire/table.go; those of groups and programs are drawn where they are taken. 8 is the position: zero to the fourth byte, and the 8
 // bytes of the place on a torus that the NIC itself has (wire.Position).
 //
 // claim: the process has this name, since so long; the age counts in the first table alone, since a later claim was refused if there was an
@@ -41,15 +41,6 @@ import (
 // wait for the confirmation of their names, of each of which a claim or an end will follow. The part says to which of the
 // two numbers a record belongs.
 const (
-	opClaim  = 1
-	opEnd    = 2
-	opSync   = 3
-	opLost   = 4
-	opNode   = 5
-	opPlace  = 8
-	opAsk    = 9
-	opAnswer = 10
-
 	partNone     = 0
 	partFirst    = 1
 	partPromised = 2
@@ -69,20 +60,20 @@ var le = binary.LittleEndian
 // Take takes a Table record of a peer. It returns false if the record is not about names or NICs, or too short.
 func (t *Table) Take(p *Peer, b []byte) bool {
 	switch {
-	case len(b) >= claimLen && (b[0] == opClaim || b[0] == opEnd || b[0] == opAsk):
+	case len(b) >= claimLen && (b[0] == wire.TableClaim || b[0] == wire.TableEnd || b[0] == wire.TableAsk):
 		t.takeName(p, b)
-	case len(b) >= syncLen && b[0] == opSync:
+	case len(b) >= syncLen && b[0] == wire.TableSync:
 		p.firstDue, p.promisedDue = int(le.Uint32(b[4:])), int(le.Uint32(b[8:]))
 		t.checkSync(p)
-	case len(b) >= lostLen && b[0] == opLost:
+	case len(b) >= lostLen && b[0] == wire.TableLost:
 		t.takeLost(p, t.own(b[2:]))
-	case len(b) >= nodeLen && b[0] == opNode:
+	case len(b) >= nodeLen && b[0] == wire.TableNode:
 		t.takeNode(p, b)
 		t.countPart(p, b[1])
-	case len(b) >= answerLen && b[0] == opAnswer:
+	case len(b) >= answerLen && b[0] == wire.TableAnswer:
 		owner := vni.Address{NIC: le.Uint64(b[8:]), Slot: le.Uint16(b[20:]), Gen: le.Uint32(b[16:])}
 		t.takeAnswer(p, t.own(b[2:]), b[1] == askGranted, owner)
-	case len(b) >= placeLen && b[0] == opPlace && wire.ParsePosition(b[4:]).Valid():
+	case len(b) >= placeLen && b[0] == wire.TablePlace && wire.ParsePosition(b[4:]).Valid():
 		p.Position = wire.ParsePosition(b[4:])
 	default:
 		return false
@@ -93,7 +84,7 @@ func (t *Table) Take(p *Peer, b []byte) bool {
 // Claimant returns the slot and the generation of the process whose claim a Table record tells; ok is false if it tells something
 // else.
 func Claimant(b []byte) (slot uint16, gen uint32, ok bool) {
-	return le.Uint16(b[2:]), le.Uint32(b[4:]), b[0] == opClaim
+	return le.Uint16(b[2:]), le.Uint32(b[4:]), b[0] == wire.TableClaim
 }
 
 // own finds the entry of this NIC's process whose slot and generation are at b.
@@ -111,11 +102,11 @@ func (t *Table) takeName(p *Peer, b []byte) {
 	case !n.Name.Valid() || n.Slot == 0 || Reserved(n.Name) || int64(le.Uint64(b[8:])) < 0:
 		t.count(vni.DropFormat)
 		return
-	case b[0] == opEnd:
+	case b[0] == wire.TableEnd:
 		t.takeEnd(n)
 	case t.full(n.NIC) && t.byAddr[n.Address] == nil:
 		t.count(vni.DropFormat)
-	case b[0] == opAsk:
+	case b[0] == wire.TableAsk:
 		t.takeAsk(n)
 		return
 	default:
@@ -164,7 +155,7 @@ func (t *Table) tellName(p *Peer, op byte, n *Entry, part byte) bool {
 	b[0], b[1] = op, part
 	le.PutUint16(b[2:], n.Slot)
 	le.PutUint32(b[4:], n.Gen)
-	if op == opClaim {
+	if op == wire.TableClaim {
 		le.PutUint64(b[8:], uint64(t.nic.Now().Sub(n.since)))
 	}
 	le.PutUint32(b[16:], n.Name.Index)
@@ -190,7 +181,7 @@ func (t *Table) tellNode(to, about *Peer, part byte) bool {
 	if b == nil {
 		return false
 	}
-	b[0], b[1] = opNode, part
+	b[0], b[1] = wire.TableNode, part
 	le.PutUint16(b[4:], a.Port())
 	ip := a.Addr().As16()
 	copy(b[8:], ip[:])
@@ -228,7 +219,7 @@ func (t *Table) tellTables(p *Peer) {
 		switch {
 		case n.NIC != t.cfg.NIC || n.dead:
 		case n.state == claimHeld:
-			t.tellName(p, opClaim, n, partFirst)
+			t.tellName(p, wire.TableClaim, n, partFirst)
 			records++
 		default:
 			n.promised = append(n.promised, p)
@@ -245,13 +236,13 @@ func (t *Table) tellTables(p *Peer) {
 		t.tellNode(other, p, partNone)
 	}
 	if b := t.nic.Record(p.Endpoint, syncLen); b != nil {
-		b[0] = opSync
+		b[0] = wire.TableSync
 		le.PutUint32(b[4:], records)
 		le.PutUint32(b[8:], promised)
 	}
 	if t.cfg.Position.Width > 0 {
 		if b := t.nic.Record(p.Endpoint, placeLen); b != nil {
-			b[0] = opPlace
+			b[0] = wire.TablePlace
 			t.cfg.Position.Put(b[4:])
 		}
 	}

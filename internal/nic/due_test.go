@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // Records overtake one another, so a process can be known as a member of a group before its claim to its name has come.
@@ -22,7 +22,7 @@ func TestAMemberWhoseClaimIsStillUnderWayCanBeSentTo(t *testing.T) {
 		}
 		e, pr := a.e, a.e.peerOf(2)
 		at := vni.Address{NIC: 2, Slot: 1, Gen: f.engines[1].procs.gens[1] + 1} // what it will be
-		e.groups.News(&pr.groups, news(coll.NewsOfJoin, 1, name, at.Slot, at.Gen, 1, 2))
+		e.groups.News(&pr.groups, news(wire.TableJoin, 1, name, at.Slot, at.Gen, 1, 2))
 		s := a.send("b/0", 1, 0, []byte("member"))
 		f.run(time.Second)
 		if a.done(false, s) {

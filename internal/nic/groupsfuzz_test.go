@@ -3,7 +3,6 @@ package nic
 import (
 	"testing"
 
-	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -26,7 +25,7 @@ func FuzzRecordsAboutGroups(f *testing.F) {
 			f.Add(b)
 		}
 	}
-	for _, op := range []byte{coll.NewsOfJoin, coll.NewsOfLeave} {
+	for _, op := range []byte{wire.TableJoin, wire.TableLeave} {
 		m := vni.Name{}
 		copy(m.App[:], "m")
 		told := news(op, 2, m, 1, 7, 1, 3) // the peer has told of rank 1

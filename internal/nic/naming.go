@@ -5,8 +5,8 @@ import (
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/names"
-	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // The seam between the engine and the name and NIC tables (internal/names).
@@ -144,9 +144,9 @@ func (e *Engine) rewatch(name vni.Name) {
 func (e *Engine) tableRecord(pr *peer, b []byte) {
 	e.counts[vni.NICNameUpdatesReceived]++
 	switch {
-	case len(b) > 0 && (b[0] == coll.NewsOfJoin || b[0] == coll.NewsOfLeave):
+	case len(b) > 0 && (b[0] == wire.TableJoin || b[0] == wire.TableLeave):
 		e.groups.News(&pr.groups, b)
-	case len(b) > 0 && b[0] == program.News:
+	case len(b) > 0 && b[0] == wire.TableProgram:
 		if !e.programs.Take(&pr.programs, b) {
 			e.counts[vni.DropFormat]++
 		}

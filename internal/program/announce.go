@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 	"github.com/weftnet/weft/pdl/prog"
 	"github.com/weftnet/weft/pdl/vm"
 )
@@ -20,9 +21,6 @@ import (
 //	4  program  4
 //	8  name    64   filled up with zeros
 const (
-	// News is the first byte of such a record.
-	News = 11
-
 	newsLen      = 72
 	newsGone     = 1
 	newsResident = 2
@@ -56,7 +54,7 @@ func (t *Table) tell(pr *Peer, l *loaded, gone bool) {
 	if b == nil {
 		return
 	}
-	b[0] = News
+	b[0] = wire.TableProgram
 	if gone {
 		b[1] |= newsGone
 	}
@@ -69,7 +67,7 @@ func (t *Table) tell(pr *Peer, l *loaded, gone bool) {
 
 // Take takes such a record. It returns false if it is not one.
 func (t *Table) Take(pr *Peer, b []byte) bool {
-	if len(b) != newsLen || b[0] != News || b[1]&^(newsGone|newsResident) != 0 || b[2]|b[3]|b[newsLen-1] != 0 {
+	if len(b) != newsLen || b[0] != wire.TableProgram || b[1]&^(newsGone|newsResident) != 0 || b[2]|b[3]|b[newsLen-1] != 0 {
 		return false
 	}
 	id := vm.ID(binary.LittleEndian.Uint32(b[4:]))
