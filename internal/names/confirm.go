@@ -113,7 +113,7 @@ func (t *Table) pursue(n *Entry) {
 		t.nic.CheckAt(n.patience)
 	}
 	o := t.rival(n)
-	if o != nil && (o.decided() || over) {
+	if o != nil && (over || o.decided() && !t.inHand(n)) {
 		t.refuse(n, o.Address)
 		return
 	}
@@ -132,6 +132,10 @@ func (t *Table) pursue(n *Entry) {
 		t.hold(n)
 	}
 }
+
+// inHand reports whether the home of a claim is about to judge it, or has. The home knows which of the claims before it are over; what
+// this NIC hears of one may be news of a process that has gone, and would end here what the home has granted.
+func (t *Table) inHand(n *Entry) bool { return n.home != nil && n.home == t.homeOf(n) }
 
 // ask asks a NIC for its confirmation. It is probed until it answers, so that it is noticed if it cannot.
 func (t *Table) ask(n *Entry, home *Peer) {

@@ -233,7 +233,7 @@ func TestAClaimBehindTheTableIsYoungerWhateverItSays(t *testing.T) { // decision
 		f.until("the claim ends", p.over)
 		f.run(time.Millisecond)
 		claim := make([]byte, claimLen)
-		claim[0], claim[2], claim[4] = opClaim, 9, 1
+		claim[0], claim[2], claim[4] = wire.TableClaim, 9, 1
 		le.PutUint64(claim[8:], age)
 		le.PutUint32(claim[16:], name.Index)
 		copy(claim[20:], name.App[:])
@@ -251,4 +251,32 @@ func TestAClaimBehindTheTableIsYoungerWhateverItSays(t *testing.T) { // decision
 		}
 		f.found(name, p.at)
 	}
+}
+
+// What a NIC hears of another's claim while the home judges its own may be news of a process that has gone, and does not end what the home
+// grants. The claim waits until the other's end has come.
+func TestAClaimThatTheHomeJudgesDoesNotEndByWhatOthersTell(t *testing.T) { // decision 15
+	f := newFabric(t, 3)
+	a := f.nics[0]
+	name := f.nics[2].homed()
+	p := a.claim(1, name)
+	other := make([]byte, claimLen)
+	other[0], other[2], other[4] = wire.TableClaim, 9, 1
+	le.PutUint32(other[16:], name.Index)
+	copy(other[20:], name.App[:])
+	if !a.Take(a.Peer(2), other) {
+		t.Fatal("the claim is no record of names")
+	}
+	f.run(time.Millisecond)
+	if p.over() {
+		t.Fatalf("it has ended though the other's end has not come: %v", p.why)
+	}
+	if other[0] = wire.TableEnd; !a.Take(a.Peer(2), other) {
+		t.Fatal("the end is no record of names")
+	}
+	f.until("the claim ends", p.over)
+	if p.why != nil {
+		t.Errorf("it was refused: %v", p.why)
+	}
+	f.found(name, p.at)
 }
