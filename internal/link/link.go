@@ -65,7 +65,7 @@ type Driver interface {
 	// Reserve offers a buffer of MTU bytes in which to write the next frame for to, or nil when the driver can take no
 	// more before a Flush or before its peer drains. The buffer is the driver's; it is good until Commit, and what is
 	// in it before the caller writes is of no meaning. At most one reservation is open at a time; a Reserve without
-	// Commit replaces the one before. A frame for an address where nobody lives is accepted and lost.
+	// Commit replaces the one before. A frame for an address without a driver is accepted and lost.
 	Reserve(to Addr) []byte
 
 	// Commit makes the first n bytes of the open reservation a frame. It may leave at once or at the next Flush.

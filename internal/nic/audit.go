@@ -12,7 +12,7 @@ func (e *Engine) Limits() error {
 	return errors.Join(e.auditQuotas(), e.auditOrder(), e.auditRuns(), e.auditRelays(), e.grants.limits(e), e.names.Audit(), e.programs.Audit(), e.groups.Audit(), e.rel.Gaps(), e.rel.Paths(), e.rel.Timers(e.now))
 }
 
-// auditQuotas looks at what messages that nobody has asked for may take: for each process within its quota, and together
+// auditQuotas looks at what unexpected messages may take: for each process within its quota, and together
 // no less than what they do take. Staging comes in powers of two, so that may be twice what is accounted for.
 func (e *Engine) auditQuotas() error {
 	accounted := 0

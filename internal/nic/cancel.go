@@ -99,8 +99,8 @@ func (e *Engine) giveUp(s *send, why wire.Reason) {
 	e.stopFragment(s)
 }
 
-// withdraw tells a peer that a fragment will not be sent to its end. In place of the tag, which nobody needs any more,
-// stands the credit that it has used: nobody else can tell if none of its pieces arrives.
+// withdraw tells a peer that a fragment will not be sent to its end. In place of the tag, which is not needed any more,
+// stands the credit that it has used: no other record tells it if none of its pieces arrives.
 func (e *Engine) withdraw(pr *peer, id wire.FragmentID, env *wire.Envelope) {
 	if b := pr.ep.Control(e.now, wire.WithdrawLen); b != nil {
 		wire.PutWithdraw(b, id, env)

@@ -58,7 +58,7 @@ func (e *Engine) stopListening(p *process) {
 }
 
 // EndListening has the processes whose queues are empty ring for their next commands, however long they have been idle.
-// It is for who had better park than poll.
+// It is for a poller that had better park.
 func (e *Engine) EndListening() {
 	e.begin()
 	for n := e.active.n; n > 0; n-- {

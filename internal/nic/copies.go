@@ -9,7 +9,7 @@ import (
 )
 
 // Copies are the sends of a multicast, one to a receiver. They belong to no context, and have numbers behind those that
-// do. The end of a copy begins nothing: who ends sends walks along lists of them, and would meet the new one. What there
+// do. The end of a copy begins nothing: what ends sends walks along lists of them, and would meet the new one. What there
 // is to begin then is left to the next Poll.
 
 // serve begins a copy for each receiver that is to have one, and reports whether its process may have so many of them. If

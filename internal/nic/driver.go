@@ -10,7 +10,7 @@ import (
 )
 
 // The driver's commands are the only way by which a process comes to a NIC and leaves it (QNIX-49). They are looked for
-// behind a poll's frames, before each process's commands and before each turn: between operations, where nobody holds on to
+// behind a poll's frames, before each process's commands and before each turn: between operations, where no operation holds on to
 // a process. Looking is one load.
 
 // ControlGeneration is the generation of slot 0, which has one process in each life of the NIC.

@@ -52,7 +52,7 @@ type Config struct {
 	AckDelay         time.Duration
 	ProbeEvery       time.Duration
 
-	StagingBytes       int // per process, for messages that nobody waits for yet
+	StagingBytes       int // per process, for unexpected messages
 	Requests           int // permission requests of this NIC that may stand open at one process; 0 = limits.RequestsPerSource
 	InitialCreditBytes int // what a sending NIC is handed of that at a time; -1 hands out none
 	MaxProcesses       int
@@ -245,7 +245,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	}
 	segments, relNext := e.rel.Progress(now, e.out) // 6. segments, acknowledgements, retransmissions out
 	e.cfg.Link.Flush(now)                           // 7. frames out
-	e.wake()                                        // 8. doorbells have been rung: wake who sleeps
+	e.wake()                                        // 8. doorbells have been rung: wake the sleepers
 	work = e.driver.executed + left + frames + commands + turns + programs + segments
 	e.counts[vni.NICPolls]++
 	if work == 0 {
@@ -351,7 +351,7 @@ func (e *Engine) Ring(slot uint16) {
 	}
 }
 
-// RingAll is Ring for every process: who rings in the same address space need not say for whom.
+// RingAll is Ring for every process: a caller in the same address space need not say for which it rings.
 func (e *Engine) RingAll() {
 	e.begin()
 	for p := range e.procs.all {
@@ -362,7 +362,7 @@ func (e *Engine) RingAll() {
 }
 
 // Listening reports whether some process's queue is looked at by every poll, so that its posts do not ring, or messages are
-// held that nobody rings for.
+// held that no process rings for.
 func (e *Engine) Listening() bool {
 	return e.active.n > 0 || e.holding.recent(e.now)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // A GET reads from a region of another process: the NIC there answers it without a trip up to the process, which is
-// what the notes wish for (USNIC-54). Who asks also permits, since it knows the memory in which the bytes arrive.
+// what the notes wish for (USNIC-54). The asker also permits, since it knows the memory in which the bytes arrive.
 
 // sendGet asks for the bytes.
 func (e *Engine) sendGet(s *send) {
@@ -112,7 +112,7 @@ func (e *Engine) dropServe(s *send) {
 	e.endServe(s)
 }
 
-// refuseServe stops answering a GET and tells who asked.
+// refuseServe stops answering a GET and tells its asker.
 func (e *Engine) refuseServe(s *send, why wire.Reason) {
 	e.refuse(s.peer, 0, 0, s.remote.Asker, s.remote.Token, why)
 	e.dropServe(s)

@@ -201,7 +201,7 @@ func (e *Engine) offer(inb *inbound) {
 		e.bind(inb, r)
 		return
 	}
-	if inb.env.Flags&wire.FlagReply != 0 { // the call has been given up: nobody will ever ask for its reply
+	if inb.env.Flags&wire.FlagReply != 0 { // the call has been given up: no receive will ever ask for its reply
 		e.refuseInbound(inb, wire.ReasonCancelled)
 		e.freeInbound(inb)
 		return
@@ -339,7 +339,7 @@ func (e *Engine) abort(inb *inbound) {
 	}
 }
 
-// refuseInbound tells the sender of an inbound that nobody will take it.
+// refuseInbound tells the sender of an inbound that it will not be taken.
 func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
 	switch {
 	case inb.kind == inboundLocal:
@@ -352,7 +352,7 @@ func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
 	}
 }
 
-// stageRequest permits a message into staging although nobody waits for it (QNIX-47), if it is short and there is room:
+// stageRequest permits a message into staging although no receive waits for it (QNIX-47), if it is short and there is room:
 // its sender has merely run out of credit. A long one waits; its round trip is little beside its transfer.
 func (e *Engine) stageRequest(inb *inbound) {
 	if inb.length > limits.EagerMessage || !e.charge(inb, int(stagedCost(inb.length))) {

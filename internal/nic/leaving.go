@@ -13,10 +13,10 @@ import (
 // flooded, and to let go of them takes a tenth of a second. That is the others' time, so each poll drops a few.
 //
 //	served ── Delete_Process, or its name is refused ──► gone ── nothing is left ──► forgotten: its commands are answered
-//	          its operations end, who waits for it          │                  ▲
+//	          its operations end, what waits for it         │                  ▲
 //	          is told, its name vanishes from every NIC     └── DropsPerPoll ──┘
 //
-// Both of its driver commands may wait for that: whoever withdraws a registration does not know that it is refused just now.
+// Both of its driver commands may wait for that: a driver that withdraws a registration does not know that it is refused just now.
 
 // vacate begins that. why is what its New_Process is answered with, if it has not been taken in.
 func (e *Engine) vacate(p *process, why error) {
@@ -32,7 +32,7 @@ func (e *Engine) vacate(p *process, why error) {
 	p.resumeNode.remove()
 	e.detached = slices.DeleteFunc(e.detached, func(d Detached) bool { return d.Slot == p.slot })
 	e.leaving.pushBack(&p.leaving)
-	e.letGo(p) // first, so that who waits for an answer hears why there is none rather than that p has gone
+	e.letGo(p) // first, so that those that wait for an answer hear why there is none rather than that p has gone
 	e.names.End(e.addressOf(p))
 }
 
@@ -65,7 +65,7 @@ func (e *Engine) runLeaving() (turns int) {
 // letGo lets go of a little of what p leaves behind, and of p if that was all.
 func (e *Engine) letGo(p *process) {
 	atMost := limits.DropsPerPoll
-	if e.closed { // there will be no more polls, and nobody waits for his turn
+	if e.closed { // there will be no more polls, and no process waits for its turn
 		atMost = p.stray.n
 	}
 	if !e.dropArrived(p, atMost) && e.cfg.Defect != mutate.LeftBehind {

@@ -15,7 +15,7 @@ import (
 //	                        ═══► Letter ──► its process? ──► filter ──► a receive with the tag? ──► copied, completed
 //	                                            └─ no           └─ dropped   └─ no: counted, forgotten
 //
-// So memory for what nobody has asked for is never needed, and what has been asked for is where the process wants it: pages of
+// So memory for what no receive has asked for is never needed, and what has been asked for is where the process wants it: pages of
 // network memory travel so (HSN-1, HSN-24).
 
 // startDatagram takes a SendDatagram command.

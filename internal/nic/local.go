@@ -7,7 +7,7 @@ import (
 )
 
 // Two processes of one NIC exchange inside the engine: same matcher, one copy, no link. A long copy is made in pieces,
-// a turn each, so that it holds nobody up.
+// a turn each, so that it holds no other send up.
 
 // localTurn moves a send to a process of this NIC on.
 func (e *Engine) localTurn(s *send) {
@@ -52,7 +52,7 @@ func (e *Engine) localEnvelope(s *send) {
 	e.arrive(inb)
 }
 
-// stageLocal frees the sender of a message that nobody waits for yet, if the message is short and there is room.
+// stageLocal frees the sender of an unexpected message, if the message is short and there is room.
 func (e *Engine) stageLocal(inb *inbound) {
 	if inb.parked() { // it waits for room to be judged
 		e.release(inb.src)
@@ -69,7 +69,7 @@ func (e *Engine) stageLocal(inb *inbound) {
 }
 
 // resumeLocal starts the copy of a message that has found its receive. What is longer than a command should take waits for
-// its turns, or whoever posts receives would get copies made between all turns.
+// its turns, or a process that posts receives would get copies made between all turns.
 func (e *Engine) resumeLocal(inb *inbound) {
 	if inb.length > limits.EagerMessage {
 		e.ready(inb.local)

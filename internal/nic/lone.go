@@ -11,18 +11,18 @@ import (
 )
 
 // Most calls find nothing under way but themselves: a question, its answer, the next question. For them the straight way is shorter
-// still. Post writes the frame of a message in one go, where the link takes it so. Who receives looks at the link himself, where that shows
-// frames before it hands them over, as shared memory and AF_XDP do:
+// still. Post writes the frame of a message in one go, where the link takes it so. On links that implement Peek, as shared memory and AF_XDP do, the
+// receiving goroutine inspects the next frame itself:
 //
-//	Expect: nobody waits in front of him, nothing waits for him, and whose message comes next is known
+//	Expect: no receive is posted, no message is unexpected, and the last sender is known
 //	   │ a frame comes
 //	   ▼
-//	Meet: it is that message ──► from the ring to his memory; it was never posted, and never queued
+//	Meet: it is that message ──► from the ring to the caller's memory; it was never posted, and never queued
 //	   │ it is anything else
 //	   ▼
 //	Receive, and a Poll, as ever
 //
-// The engine is his from Expect to the end of Meet, so that nothing changes in between. Credit, order, accounts and counts are those of
+// The caller has the engine from Expect to the end of Meet, so that nothing changes in between. Credit, order, accounts and counts are those of
 // Send and Receive. What is met is accounted for a little later, while the answer is on its way: by whatever uses the engine next, other than
 // Post, which asks for nothing of it.
 
@@ -86,7 +86,7 @@ func (s *Straight) postKept(d *dest, payload []byte) (next clock.Time, ok bool) 
 	return s.Sent(), true
 }
 
-// Expect gets ready for the next message of whoever sent the last one, if a receive from that sender, or any, with that tag, or any,
+// Expect gets ready for the next message of the last sender, if a receive from that sender, or any, with that tag, or any,
 // would be posted before all others now and not find a message that has come already. Meet may follow, as long as the engine is not
 // used for anything else.
 func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Many messages to one process go by frames or segments full of them, so that what can be judged once is judged once: whom
+// Many messages to one process go by frames or segments full of them, so that what can be judged once is judged once: which process
 // they are for, whether that may be sent to, how much credit there is. Each by itself would pass Send.
 //
 //	messages ──► batch: one channel, one room, one credit ──► a frame of a link that needs none kept; it leaves

@@ -11,7 +11,7 @@ import (
 )
 
 // The NIC Memory Map of QNIX (QNIX-56, QNIX-57), as far as the memory is the engine's own: of its six segments the virtual
-// network interfaces and the control program's code are whoever's who made them. In QNIX a segment is a range of addresses;
+// network interfaces and the control program's code belong to the caller that allocated them. In QNIX a segment is a range of addresses;
 // here it is what the tables of that name take on the heap, counted by what they have in them. Maps are reckoned at their
 // keys, values and a quarter more.
 

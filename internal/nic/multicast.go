@@ -29,7 +29,7 @@ import (
 // A copy (copies.go) is a send like that of a context, by all the rules of a message. All are begun with the command, so
 // that they have their places before whatever the process sends to those receivers later, and none waits for another. The
 // exception is a process with limits.MulticastCopies of them under way: its further multicasts wait for some to end, and a
-// message that it sends meanwhile may pass them. To hold that back, too, would let it wait for receivers who wait for it.
+// message that it sends meanwhile may pass them. To hold that back, too, would let it wait for receivers that wait for it.
 type multicast struct {
 	node      node[multicast] // in process.held
 	s         *send           // of its context
@@ -48,7 +48,7 @@ type multicast struct {
 	which     int        // its place
 }
 
-// receiver is one whom a multicast is for.
+// receiver is one that a multicast is for.
 type receiver struct {
 	name   vni.Name
 	state  receiverState

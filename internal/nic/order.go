@@ -42,7 +42,7 @@ func (src *source) whole() *vni.Sender {
 	return src.sender
 }
 
-// sourceOf finds whom an envelope is from, as its receiver knows him. Nil means that there is no such receiver: the
+// sourceOf finds the sender of an envelope, as its receiver knows it. Nil means that there is no such receiver: the
 // sender has been told.
 func (e *Engine) sourceOf(pr *peer, env *wire.Envelope, id wire.FragmentID) *source {
 	p := e.process(env.DstSlot)

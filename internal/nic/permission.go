@@ -17,13 +17,13 @@ import (
 // while: it counts against the bound no more, and until it has come its message is permitted nothing else. Other messages
 // of that NIC are, one grant at a time, since it may be well. What its processes have yet to describe it is not permitted.
 
-// granter hands out permission. Shortest remaining first, but every eighth to the oldest, so that nobody starves; and to
+// granter hands out permission. Shortest remaining first, but every eighth to the oldest, so that none starves; and to
 // several NICs at a time, so that the next is under way when one ends or is slow.
 type granter struct {
 	bound       uint64        // of outstanding
 	waiting     list[inbound] // wanted, not fully permitted; oldest first
 	outstanding uint64        // bytes permitted that have not come, without those written off
-	holders     list[peer]    // who has some of it; the first has made no progress for longest
+	holders     list[peer]    // those that have some of it; the first has made no progress for longest
 	turn        int
 }
 
@@ -38,7 +38,7 @@ func (cfg *Config) grantBound() uint64 {
 
 // add begins to permit an inbound, as far as there is a place for its bytes. The answer to a GET must have begun, which
 // has a first permission of its own: records may overtake one another, and a permission that comes before its GET means
-// nothing to who gets it. The first piece has it added again.
+// nothing to the NIC that gets it. The first piece has it added again.
 func (g *granter) add(e *Engine, inb *inbound) {
 	if inb.kind == inboundGet && inb.got == 0 && e.cfg.Defect != mutate.PermitUnasked {
 		return
@@ -98,7 +98,7 @@ func (g *granter) share(pr *peer) uint64 {
 	return g.bound / limits.GrantShare
 }
 
-// alone reports whether nobody but one NIC has permission or waits for it. Of many that wait it does not look.
+// alone reports whether no NIC but one has permission or waits for it. Of many that wait it does not look.
 func (g *granter) alone(pr *peer) bool {
 	if g.holders.n > 1 || g.holders.n == 1 && g.holders.front() != pr || g.waiting.n > limits.GrantLook {
 		return false
@@ -131,7 +131,7 @@ func (g *granter) count(now clockTime, inb *inbound, n uint64) {
 	}
 }
 
-// age notes that what an inbound owes has been written off, if that was since somebody looked.
+// age notes that what an inbound owes has been written off, if that was since the last look.
 func (inb *inbound) age() {
 	if inb.writeOffs != inb.peer.writeOffs {
 		inb.writeOffs, inb.hopeful = inb.peer.writeOffs, 0
@@ -157,7 +157,7 @@ func (g *granter) settle(now clockTime, inb *inbound, n uint64) {
 }
 
 // patience is how long a NIC with permission may send nothing: several round trips, and the time in which an operating
-// system lets somebody else run.
+// system lets another thread run.
 func (pr *peer) patience() clockTime { return pr.progressAt.Add(limits.GrantPatience + 4*pr.ep.RTT()) }
 
 // writeOff ends the waiting for NICs whose patience is over.
@@ -171,7 +171,7 @@ func (g *granter) writeOff(now clockTime) {
 	}
 }
 
-// next is when somebody's patience will be over, if anybody waits for that.
+// next is when the first patience will be over, if any is waited for.
 func (g *granter) next() clockTime {
 	if pr := g.holders.front(); pr != nil && g.waiting.n > 0 {
 		return pr.patience()
@@ -189,8 +189,8 @@ func (inb *inbound) barred() bool {
 	return inb.peer.writtenOff > 0 && (inb.owes > inb.hopeful || inb.peer.granted > 0)
 }
 
-// pick chooses who is permitted next: among NICs that have less than their share of the bound, if there are any. Nil says
-// that all who wait are barred.
+// pick chooses which inbound is permitted next: among NICs that have less than their share of the bound, if there are any. Nil says
+// that all that wait are barred.
 func (g *granter) pick() (best *inbound) {
 	for n := g.waiting.n; n > 0 && g.waiting.front().barred(); n-- {
 		g.waiting.rotate()

@@ -43,7 +43,7 @@ type process struct {
 	recvs          []receive     // by receive context
 	posted         list[receive] // receive table, first half: posted and not yet matched, oldest first
 	bare           list[receive] // of datagrams, oldest first
-	stray          strays        // receive table, second half: envelopes that nobody has asked for yet, oldest first
+	stray          strays        // receive table, second half: unexpected envelopes, oldest first
 	sources        map[sourceKey]*source
 	lastSource     *source    // that an envelope was from: likewise
 	straight       *Straight  // its straight way, if it has one
@@ -221,7 +221,7 @@ func (e *Engine) TakeDetached() []Detached {
 // listen puts p among the processes whose queues every poll looks at, until it has been idle for so many polls.
 func (e *Engine) listen(p *process, polls int) {
 	p.idle = e.cfg.IdlePolls - polls
-	if p.node.in == nil && !p.gone && !p.detached { // whoever was thrown out may ring as much as it likes
+	if p.node.in == nil && !p.gone && !p.detached { // one that was thrown out may ring as much as it likes
 		p.vni.Listen()
 		e.active.pushBack(&p.node)
 	}

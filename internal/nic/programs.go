@@ -22,7 +22,7 @@ type forPrograms struct{ *services }
 
 var _ program.Engine = forPrograms{}
 
-// Programs are the programs of this NIC. Whoever has changed something there has the engine polled soon.
+// Programs are the programs of this NIC. After a change there the engine must be polled soon.
 func (e *Engine) Programs() *program.Table {
 	e.begin()
 	return e.programs

@@ -202,7 +202,7 @@ func (e *Engine) takeMatch(r *receive) {
 	e.unwatchSender(r)
 }
 
-// watchSender has the peer probed on whom a receive from a named source depends: if it dies, the receive must end
+// watchSender has the peer probed on which a receive from a named source depends: if it dies, the receive must end
 // (decision 7). The name may have passed to a process of another NIC since it was last looked up.
 func (e *Engine) watchSender(r *receive) {
 	nic := r.from.NIC

@@ -17,7 +17,7 @@ import (
 //	├───────────────┼─────────┬─────────┬─────────┼─────────────────┤
 //	0              base                          end               size
 //
-// A send posts up to end, and says that so much is ready; a receive permits up to end, and whoever comes to it waits for a Refill. What is described is
+// A send posts up to end, and says that so much is ready; a receive permits up to end, and then waits for a Refill. What is described is
 // loaded from shared memory once; what the process writes into its region afterwards, this NIC does not see.
 //
 // Pieces of a message arrive, and are acknowledged, in any order, each once. So each part counts what it still waits for,
@@ -210,7 +210,7 @@ func (e *Engine) refillSend(s *send) {
 	}
 }
 
-// slide tells the others who use the stretch of s that it has changed.
+// slide tells the other users of the stretch of s that it has changed.
 func (s *send) slide() {
 	s.frag.Slide(s.refill.parts(), s.refill.base)
 	if s.kind == kindGet && s.inb != nil {
@@ -307,7 +307,7 @@ func (inb *inbound) stretch() *refill {
 	return nil
 }
 
-// slide tells the others who use the stretch of an inbound that it has changed.
+// slide tells the other users of the stretch of an inbound that it has changed.
 func (inb *inbound) slide(rf *refill) {
 	inb.parts = rf.parts()
 	if inb.recv != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // A region is memory of a process that the NIC may reach: its own sends and receives name it in descriptors, and others
-// PUT into it and GET from it who hold its handle (USNIC-55). The memory was made by whoever calls the engine, never by
+// PUT into it and GET from it that hold its handle (USNIC-55). The memory was made by the caller of the engine, never by
 // the process (decision 10).
 type region struct {
 	owner   *process
@@ -93,7 +93,7 @@ func (e *Engine) remoteMemory(p *process, m *wire.Remote) ([]byte, *region, wire
 		return nil, nil, wire.ReasonStaleGeneration
 	case m.Region == 0 || int(m.Region) >= len(p.regions) || p.regions[m.Region] == nil:
 		return nil, nil, wire.ReasonRegion
-	case p.regions[m.Region].key != m.Key: // who guesses keys is not told that the region is there
+	case p.regions[m.Region].key != m.Key: // a guess at keys is not told that the region is there
 		e.counts[vni.NICRefusedKey]++
 		return nil, nil, wire.ReasonRegion
 	}

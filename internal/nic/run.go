@@ -13,7 +13,7 @@ import (
 //	and the first goes into the ring of a receive                                         │ the rest
 //	else ──────────────────────────────────────────────────────────────────────────────────┴──► one by one, as Frags
 //
-// So whoever receives cannot tell a run from so many Frags.
+// So a receiver cannot tell a run from so many Frags.
 
 // run takes a run of whole short messages.
 func (e *Engine) run(pr *peer, r wire.Record) {

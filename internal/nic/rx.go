@@ -318,7 +318,7 @@ func (e *Engine) acceptedByPeer(pr *peer, r wire.Record) {
 	}
 	empty := s.frag.Length == 0
 	if !(s.state == sendPosted || s.state == sendPermission && empty) || s.kind == kindGet && !empty {
-		e.counts[vni.DropFormat]++ // nobody can have all of what has not left, or answer a GET without bytes
+		e.counts[vni.DropFormat]++ // no peer can have all of what has not left, or answer a GET without bytes
 		return
 	}
 	s.accepted = true
@@ -333,7 +333,7 @@ func (e *Engine) refused(pr *peer, r wire.Record) {
 		if sv := pr.serving.get(id); sv != nil { // the asker of a GET has given up
 			e.dropServe(sv)
 		}
-		return // slot and token are the asker's; here they may name somebody else's send
+		return // slot and token are the asker's; here they may name another send
 	}
 	if s := e.sendOf(pr, slot, token); s != nil {
 		if why == wire.ReasonProcessGone || why == wire.ReasonStaleGeneration {

@@ -7,8 +7,8 @@ import (
 )
 
 // schedule hands out turns: round robin over the processes that have something to send, and within a process over its
-// sends, one packet a turn (QNIX-35, QNIX-39). It stops when nobody can move or the poll's share of turns is used up. Who is alone
-// takes as many turns at once as he has packets of one message.
+// sends, one packet a turn (QNIX-35, QNIX-39). It stops when no send can move or the poll's share of turns is used up. A process that is
+// alone takes as many turns at once as it has packets of one message.
 func (e *Engine) schedule() (turns int) {
 	e.turns.uncrowd(e.rel)
 	defer e.rel.Charge(nil)

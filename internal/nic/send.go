@@ -258,7 +258,7 @@ func clip(parts, from [][]byte, n uint64) ([][]byte, error) {
 	return append(parts, from...), nil
 }
 
-// resolve looks the receiver's name up (QNIX-14). A name that nobody knows yet is waited for as long as it may come: there
+// resolve looks the receiver's name up (QNIX-14). A name that is not known yet is waited for as long as it may come: there
 // are NICs whose tables have not come, or it has been heard of.
 func (e *Engine) resolve(s *send) {
 	s.heard()

@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// stagingPool is the managed memory in which messages wait that nobody has asked for yet (QNIX-47, QNIX-57): buffers in
+// stagingPool is the managed memory in which unexpected messages wait (QNIX-47, QNIX-57): buffers in
 // powers of two, kept for the next message. What each process may use of it is bounded by its quota, not here; what is
 // kept beyond use is bounded by keep.
 type stagingPool struct {
@@ -36,7 +36,7 @@ func (sp *stagingPool) take(n int) []byte {
 	return make([]byte, n, 1<<c)
 }
 
-// blank is take for a message that comes in pieces: whoever looks before all have come sees zeros, not what another
+// blank is take for a message that comes in pieces: before all have come there are zeros, not what another
 // process was sent.
 func (sp *stagingPool) blank(n int) []byte {
 	b := sp.take(n)
@@ -61,8 +61,8 @@ func (sp *stagingPool) give(b []byte) {
 // stagedCost is what a message of n bytes costs of a process's staging quota, and so of a sender's credit.
 func stagedCost(n uint64) uint64 { return n + limits.StagedOverhead }
 
-// charge takes room for a message that nobody has asked for out of its receiver's staging. If there is none, the message
-// waits for it in line, and its sender for the message (QNIX-A6). Nobody passes those in line, or small ones would keep
+// charge takes room for an unexpected message out of its receiver's staging. If there is none, the message
+// waits for it in line, and its sender for the message (QNIX-A6). No message passes those in line, or small ones would keep
 // a large one waiting for ever; and credit that lies idle is asked back for them.
 func (e *Engine) charge(inb *inbound, cost int) bool {
 	p := inb.src.p

@@ -16,7 +16,7 @@ import (
 // goes where a command would go, by the same tables and with the same judgement, or not at all: it refuses whatever would
 // have to wait. So order, credit, accounts and the peer's view are those of the command queue.
 //
-// It belongs to whoever has the engine, as Poll does.
+// It belongs to the goroutine that has the engine, as Poll does.
 type Straight struct {
 	e       *Engine
 	p       *process
@@ -52,7 +52,7 @@ func (s *Straight) usable() bool {
 	return first && !s.closing && !s.e.closed && s.p.served()
 }
 
-// ready is usable, for those to whom it may matter what has been met before.
+// ready is usable, where it may matter what has been met before.
 func (s *Straight) ready() bool {
 	s.e.begin()
 	return s.usable()
@@ -98,7 +98,7 @@ func (s *Straight) end(hold bool) (next clock.Time) {
 	return next
 }
 
-// mayLeave finds whom a message is for if one of n bytes may leave now; nil if it may not.
+// mayLeave finds the destination of a message if one of n bytes may leave now; nil if it may not.
 func (s *Straight) mayLeave(m *vni.StraightSend, n int) *dest {
 	if n > limits.EagerMessage || !s.ready() {
 		return nil
@@ -120,7 +120,7 @@ func spaceFor(n int) wire.Space {
 // readClock brings the engine's time up to date: the last Poll may be long ago.
 func (s *Straight) readClock() { s.e.now = max(s.e.now, s.clock()) }
 
-// dest finds whom a message is for; nil if a command has to find out.
+// dest finds the destination of a message; nil if a command has to find out.
 func (s *Straight) dest(m *vni.StraightSend) *dest {
 	if m.NIC == 0 {
 		return s.named(&m.To, m.Gen)
@@ -261,7 +261,7 @@ func (s *Straight) Close(now clock.Time) {
 	s.idle.Store(s.active == 0)
 }
 
-// Idle reports, after Close, whether no receive is posted or on its way any more. It may be asked at any time, by anybody.
+// Idle reports, after Close, whether no receive is posted or on its way any more. It may be asked at any time, by any goroutine.
 func (s *Straight) Idle() bool { return s.idle.Load() }
 
 // finishStraight tells a process of the end of a receive. One that is served no more hears nothing: its memory says so.

@@ -5,9 +5,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// strays are the second half of a receive table: messages that nobody has asked for yet, oldest first. Whoever floods a
+// strays are the second half of a receive table: messages without a receive, oldest first. A sender that floods a
 // process with small ones fills its staging with tens of thousands, and each of its receives would go through all of them, in
-// the NIC's time and so in everybody's. So many are indexed: by sender and tag, by sender, by tag, each pile oldest first.
+// the NIC's time and so in that of all. So many are indexed: by sender and tag, by sender, by tag, each pile oldest first.
 // Few are searched faster as they are.
 //
 //	receive     from a process    from any
@@ -117,10 +117,10 @@ func (s *strays) remove(inb *inbound) {
 
 // find returns the oldest message that a receive wants, or nil.
 func (s *strays) find(e *Engine, r *receive) *inbound {
-	if r.reply { // replies that nobody waits for are not kept
+	if r.reply { // replies without a receive are not kept
 		return nil
 	}
-	if s.head != nil && r.wants(s.head.v.src, &s.head.v.env) { // whoever falls behind takes them in their order
+	if s.head != nil && r.wants(s.head.v.src, &s.head.v.env) { // a process that falls behind takes them in their order
 		return s.head.v
 	}
 	l := &s.list

@@ -239,7 +239,7 @@ func (h *handler) Writable(_ clockTime, ep *rel.Endpoint) {
 	}
 }
 
-// unblock lets every send that waits for a peer try again; who fails comes back in the same order.
+// unblock lets every send that waits for a peer try again; those that fail come back in the same order.
 func (e *Engine) unblock(pr *peer) {
 	for n := pr.blocked.n; n > 0; n-- {
 		e.ready(pr.blocked.front())

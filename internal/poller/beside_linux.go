@@ -20,11 +20,11 @@ import (
 // that finds nothing is short; so after two turns in a row that were not, others are here, and for a while the loop does as in the last line.
 //
 // That the two are on one core is not for the kernel to find out: it has two daemons share a core as gladly, and the processes of both the
-// other. Then each message waits for turns of those whom it does not concern.
+// other. Then each message waits for turns of threads that it does not concern.
 
 const (
 	// lookFor is how long a loop whose process waits beside it looks for frames between two turns of the process. It outlasts the rest of a
-	// small round trip, and is what the loop takes at most from others whom it does not know of.
+	// small round trip, and is what the loop takes at most from others that it does not know of.
 	lookFor = 16 * time.Microsecond
 
 	// shortTurn is more than a process that finds nothing takes, with the way there and back, and less than another loop takes besides.
@@ -37,7 +37,7 @@ const (
 	moveEvery = time.Millisecond
 )
 
-// neighbours is what a loop knows of those who run on its core.
+// neighbours is what a loop knows of the threads on its core.
 type neighbours struct {
 	told    bool       // its process has been told something since the loop last let others run
 	left    clock.Time // when it let its process run, which had nothing to do; 0: it has not
@@ -60,7 +60,7 @@ func (t *neighbours) returned(now clock.Time) {
 	t.left, t.long = 0, long
 }
 
-// beside reports whether the loop's only process waits at the loop's own processor, and nobody else is known to be there.
+// beside reports whether the loop's only process waits at the loop's own processor, and nothing else is known to run there.
 func (l *Loop) beside(now clock.Time) bool {
 	at := l.engine.WaitsAt()
 	return at >= 0 && now >= l.crowded && at == l.processor()
@@ -98,7 +98,7 @@ func (l *Loop) lookOn(now clock.Time) bool {
 	return l.looks%looksPerYield != 0
 }
 
-// join moves the loop to its process, which waits elsewhere, if others run here. Where nobody does, each of the two had better keep
+// join moves the loop to its process, which waits elsewhere, if others run here. Where none does, each of the two had better keep
 // its core.
 func (l *Loop) join(now clock.Time) {
 	if now < l.stay || !l.shares() {

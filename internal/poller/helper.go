@@ -12,10 +12,10 @@ import (
 // who are there tend to stay. The last figure bounds how late a deadline is met when they do not, and costs under one
 // percent of a core.
 //
-// It also bounds how late a command leaves that a start form posted while the NIC listened and that nobody waits for.
+// It also bounds how late a command leaves that a start form posted while the NIC listened and that no caller waits for.
 // Measured on two busy cores: 200 µs instead brings the slowest tenth of those from 526 to 196 µs, but the slowest tenth
-// of round trips from 30 to about 200 µs, since the helper takes a core from whoever polls. A poll within each start form
-// would send frames one by one, at a fifth of the rate over UDP. Who is in a hurry waits.
+// of round trips from 30 to about 200 µs, since the helper takes a core from the waiter that polls. A poll within each start form
+// would send frames one by one, at a fifth of the rate over UDP. A caller in a hurry waits.
 const (
 	firstLook = 50 * time.Microsecond
 	rareLook  = 500 * time.Microsecond
@@ -36,7 +36,7 @@ func (p *Poller) help() {
 	}
 }
 
-// standBy waits until the helper has the duty: because the last waiter gave it up, or because nobody has polled for a
+// standBy waits until the helper has the duty: because the last waiter gave it up, or because no waiter has polled for a
 // while.
 func (p *Poller) standBy() {
 	for look := firstLook; !p.closed.Load(); look = min(2*look, rareLook) {
@@ -55,7 +55,7 @@ func (p *Poller) standBy() {
 }
 
 // watch polls while the helper has the duty, and parks when there is nothing to do. It polls once in any case: it took the
-// duty because nobody had polled for long, and whoever enters again and again takes it away, but does not poll.
+// duty because no waiter had polled for long, and a caller that enters again and again takes it away, but does not poll.
 func (p *Poller) watch() {
 	idle.Enter()
 	defer idle.Leave()
@@ -75,17 +75,17 @@ func (p *Poller) watch() {
 		case woken:
 			runtime.Gosched()
 		case work > 0:
-		case listening, next.Sub(now) < shortSleep: // whoever posts to a queue that is listened to does not ring
+		case listening, next.Sub(now) < shortSleep: // a post to a queue that is listened to does not ring
 			p.slow.Rest(now, idle.Relax, Now)
 		default:
 			p.doze(now, next)
-			polled = p.duty.Load() == waiter // else somebody has to see what ended the sleep
+			polled = p.duty.Load() == waiter // else the helper has to see what ended the sleep
 		}
 	}
 }
 
 // doze parks until next, a frame, or a nudge. It says first that it sleeps and looks then for the last time, so that
-// whoever changes something sees that a nudge is needed, or is seen.
+// a caller that changes something sees that a nudge is needed, or is seen.
 func (p *Poller) doze(now, next clock.Time) {
 	p.asleep.Store(int64(next))
 	if p.linkSleeps() && clock.Time(p.next.Load()) >= next && !p.arrived.Load() && !p.closed.Load() && p.duty.Load() == helper {
@@ -104,9 +104,9 @@ func (p *Poller) doze(now, next clock.Time) {
 	}
 }
 
-// linkSleeps tells a link that has to know that the helper parks. It is false if there are frames, or if somebody polls
+// linkSleeps tells a link that has to know that the helper parks. It is false if there are frames, or if a waiter polls
 // right now. Polls of others do not end the link's sleep: the first frame then wakes the helper for nothing, which is
-// better than frames that come when they are through and wake nobody.
+// better than frames that come when they are through and wake no thread.
 func (p *Poller) linkSleeps() bool {
 	sleep := p.cfg.Link.Sleep
 	if sleep == nil {

@@ -9,14 +9,14 @@ import (
 
 // jobs are what others want done between two polls. The loop does them itself, one a turn: were they done by their own
 // threads under a lock, the kernel could take the processor from one that has it, for milliseconds, and every process of the
-// NIC would wait. Who asks for many is not to slow the others down either: while there is other work, jobs have a share of
+// NIC would wait. A caller that asks for many is not to slow the others down either: while there is other work, jobs have a share of
 // the loop's time.
 type jobs struct {
 	queued atomic.Int32 // len(queue), to be read without the lock
 	rested clock.Time   // from when on a busy loop does another
 
 	mu      sync.Mutex
-	running bool // the loop does them; otherwise whoever wants something done does it
+	running bool // the loop does them; otherwise the caller that wants something done does it
 	queue   []job
 }
 

@@ -19,7 +19,7 @@ import (
 
 // Loop runs a daemon's engine: one thread that polls, and parks in epoll.
 //
-//	        work, or idle for a moment          idle, and nobody is listened to
+//	        work, or idle for a moment          idle, and no process is listened to
 //	poll ◄──────────────────────────── poll ──────────────────────────────► parked in epoll until
 //	  │                                                                      · a frame            (the link, by level)
 //	  └── every so many turns: which processes have rung?                    · a process rings    (its eventfd, by edge)
@@ -57,14 +57,14 @@ type LoopConfig struct {
 	Link  link.Caps     // what the engine's link can do: its Fd or Notify announces frames
 	Awake time.Duration // zero: idle.Awake
 
-	// Turn is called after each poll, under the lock; nil is nobody.
+	// Turn is called after each poll, under the lock; it may be nil.
 	Turn func(now clock.Time)
 	// Fault is told the address of a memory fault inside the engine, under the lock, and returns whether it has removed
 	// the cause, so that the loop may go on. Otherwise the fault is a panic, as is every one if Fault is nil.
 	Fault func(addr uintptr) bool
 }
 
-// lookEvery is how many turns a busy loop makes between two looks at who has rung.
+// lookEvery is how many turns a busy loop makes between two looks at the bells.
 const lookEvery = 16 // an epoll_wait that finds nothing costs as much as a poll of an idle link
 
 // looksPerYield is how many polls that find nothing a loop makes for each time that it lets others run, if it shares its
@@ -149,7 +149,7 @@ func (l *Loop) Run(ctx context.Context) {
 	defer l.finish()
 	done := ctx.Done()
 	for since := Now(); ; {
-		l.dirty.Store(false) // before looking at anything that somebody may change
+		l.dirty.Store(false) // before looking at anything that may change
 		if isDone(done) {
 			return
 		}
@@ -180,7 +180,7 @@ func (l *Loop) Run(ctx context.Context) {
 }
 
 // rest does what the idle time since the last work calls for. Deadlines that are nearer than a sleep is worth are
-// waited for awake, as is the end of listening, unless somebody computes beside the loop: then it parks at once. Yielding
+// waited for awake, as is the end of listening, unless another thread computes beside the loop: then it parks at once. Yielding
 // the thread is enough: the goroutine has it to itself.
 func (l *Loop) rest(now, since, next clock.Time) {
 	if l.lookOn(now) {
@@ -286,7 +286,7 @@ func (l *Loop) poll(now clock.Time) (work int, next clock.Time) {
 	return l.engine.Poll(now)
 }
 
-// Close frees what the loop holds, once Run has returned and nobody calls anything.
+// Close frees what the loop holds, once Run has returned and no method is called any more.
 func (l *Loop) Close() error {
 	if l.cfg.Link.Notify != nil {
 		l.cfg.Link.Notify(func() {})

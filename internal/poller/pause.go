@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Pause is how a caller waits between polls for room at a receiver, who reads a hundred microseconds and more before it polls. The
+// Pause is how a caller waits between polls for room at a receiver, which reads a hundred microseconds and more before it polls. The
 // caller counts as one that is awake until End.
 type Pause struct {
 	begun clock.Time

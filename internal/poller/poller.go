@@ -1,6 +1,6 @@
 // Package poller runs one engine on the real clock.
 //
-// Embedded, the engine belongs to whoever holds the lock, and one goroutine at a time has the duty to keep polling:
+// Embedded, the engine belongs to the holder of the lock, and one goroutine at a time has the duty to keep polling:
 //
 //	           a caller waits             its operation is done, others wait: one takes over
 //	┌──────┐ ──────────────────► ┌────────┐ ─────────┐
@@ -14,7 +14,7 @@
 //	│ the next deadline, or a nudge       │
 //	└─────────────────────────────────────┘
 //
-// A waiter that does not have the duty sleeps on a channel; whoever polls looks after each poll which of them are
+// A waiter that does not have the duty sleeps on a channel; the polling one looks after each poll which of them are
 // ready. So progress does not depend on callers, and an idle process costs no CPU.
 //
 // As a daemon (Loop), one locked thread polls and parks in epoll.
@@ -60,14 +60,14 @@ type Config struct {
 	Awake time.Duration // how long to poll without work before parking; zero means idle.Awake
 }
 
-// Who has the duty to poll.
+// The holder of the duty to poll.
 const (
 	nobody int32 = iota
 	waiter
 	helper
 )
 
-// takeover is how long nobody must have polled for the helper to take over, when it looks.
+// takeover is how long no waiter must have polled for the helper to take over, when it looks.
 const takeover = 20 * time.Microsecond
 
 // shareAfter is how long a busy poller keeps its processor from other goroutines of the program, if pollers leave them no other.
@@ -140,7 +140,7 @@ var epoch = time.Now()
 // Now is the clock of every engine in this process: monotonic, from the start of the process.
 func Now() clock.Time { return clock.Time(time.Since(epoch)) }
 
-// Do runs f while nobody polls, and polls afterwards. f must not wait for anything that needs the engine.
+// Do runs f while no other goroutine polls, and polls afterwards. f must not wait for anything that needs the engine.
 func (p *Poller) Do(f func(now clock.Time)) {
 	p.mu.Lock()
 	p.call(f)
@@ -160,8 +160,8 @@ func (p *Poller) call(f func(now clock.Time)) {
 	done = true
 }
 
-// Enter gives the caller the engine, for a moment: Leave must follow. It waits while somebody polls. Whoever enters counts
-// as one who polls, so that the helper stays away. It is false when the poller is closed.
+// Enter gives the caller the engine, for a moment: Leave must follow. It waits while another goroutine polls. A caller that enters counts
+// as one that polls, so that the helper stays away. It is false when the poller is closed.
 func (p *Poller) Enter() bool {
 	if p.closed.Load() {
 		return false
@@ -175,7 +175,7 @@ func (p *Poller) Enter() bool {
 	return true
 }
 
-// enterLate is Enter where somebody has the engine.
+// enterLate is Enter where the engine is taken.
 func (p *Poller) enterLate() {
 	p.wanted.Add(1)
 	defer p.wanted.Add(-1)
@@ -210,8 +210,8 @@ func (p *Poller) Leave(next clock.Time) {
 	p.unlock()
 }
 
-// Kick says that a command has been posted. If nobody is polling it polls once, here and now: with nothing queued, a
-// send enters the engine and leaves by the link within this call. If somebody is, they poll once more. It never blocks.
+// Kick says that a command has been posted. If no goroutine is polling it polls once, here and now: with nothing queued, a
+// send enters the engine and leaves by the link within this call. If one is, it polls once more. It never blocks.
 func (p *Poller) Kick() {
 	p.again.Store(true)
 	if p.mu.TryLock() {
@@ -219,10 +219,10 @@ func (p *Poller) Kick() {
 	}
 }
 
-// Wake has everybody who waits look at what they wait for again.
+// Wake has all waiters look again at what they wait for.
 func (p *Poller) Wake() { p.waiters.WakeReady() }
 
-// unlock polls if somebody asked for it while the lock was held, gives the lock back, and wakes who is ready.
+// unlock polls if that was asked for while the lock was held, gives the lock back, and wakes the waiters that are ready.
 func (p *Poller) unlock() (woken bool) {
 	for {
 		if p.again.Load() && p.again.Swap(false) && !p.closed.Load() { // the load alone costs next to nothing
@@ -245,7 +245,7 @@ func (p *Poller) poll(now clock.Time) (work int, next clock.Time) {
 	if p.closed.Load() {
 		return 0, clock.Never
 	}
-	if p.cfg.Link.Awake != nil && p.asleep.Load() == 0 { // not while the helper sleeps, whom others' polls do not wake
+	if p.cfg.Link.Awake != nil && p.asleep.Load() == 0 { // not while the helper sleeps, which others' polls do not wake
 		p.cfg.Link.Awake()
 	}
 	work, next = p.engine.Poll(now)
@@ -253,10 +253,10 @@ func (p *Poller) poll(now clock.Time) (work int, next clock.Time) {
 	return work, p.due(now, next)
 }
 
-// due notes when somebody has to poll again, and returns when the caller should.
+// due notes when the engine has to be polled again, and returns when the caller should.
 func (p *Poller) due(now, next clock.Time) clock.Time {
 	due := next
-	if p.engine.Listening() { // whoever posts now does not ring, so that somebody has to look
+	if p.engine.Listening() { // a post does not ring now, so that the queue has to be looked at
 		next, due = min(next, now), 0
 	}
 	if int64(due) != p.next.Load() { // an atomic store costs as much as ten loads
@@ -288,7 +288,7 @@ func (p *Poller) nudge() {
 }
 
 // Close ends the helper and every Wait. It does not touch the engine: the caller closes that with Do first.
-// Nobody polls the engine after Close has returned.
+// The engine is not polled after Close has returned.
 func (p *Poller) Close() error {
 	if p.closed.Swap(true) {
 		return nil
@@ -298,13 +298,13 @@ func (p *Poller) Close() error {
 	if p.stopped != nil {
 		<-p.stopped
 	}
-	p.mu.Lock() // nobody is inside Poll any more
+	p.mu.Lock() // no goroutine is inside Poll any more
 	defer p.mu.Unlock()
 	return p.sleep.close()
 }
 
 // Wait returns nil as soon as ready returns true. It ends with ctx's error when ctx is done, and with ErrClosed when
-// the poller is closed. While nobody else polls, it polls.
+// the poller is closed. While no other goroutine polls, it polls.
 //
 // ready is called often, from any goroutine that polls: it may load atomics and nothing that blocks.
 func (p *Poller) Wait(ctx context.Context, ready func() bool) error {
@@ -332,12 +332,12 @@ func (p *Poller) Wait(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// takeDuty makes the caller the one who polls, unless another waiter is. The helper gives way.
+// takeDuty makes the caller the one that polls, unless another waiter is. The helper gives way.
 func (p *Poller) takeDuty() bool {
 	return p.duty.CompareAndSwap(nobody, waiter) || p.duty.CompareAndSwap(helper, waiter)
 }
 
-// handOver sees to it that somebody polls for those who still wait, when a waiter leaves.
+// handOver sees to it that a waiter or the helper polls for those that still wait, when a waiter leaves.
 func (p *Poller) handOver() {
 	if p.duty.Load() == nobody && p.waiters.Len() > 0 {
 		p.waiters.WakeOne()
@@ -345,7 +345,7 @@ func (p *Poller) handOver() {
 }
 
 // lead polls until ready, until ctx is done, or until it has been idle for so long that the helper had better park.
-// It returns to whom it gave the duty.
+// It returns the next holder of the duty.
 func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 	idle.Enter()
 	defer idle.Leave()
@@ -364,9 +364,9 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 				p.pace.Work(now)
 			}
 			if p.unlock() {
-				runtime.Gosched() // here and now those run who were woken, rather than when another core finds them
+				runtime.Gosched() // here and now those run that were woken, rather than when another core finds them
 			}
-		} else { // somebody kicks, or Do runs
+		} else { // a caller kicks, or Do runs
 			idle.Relax()
 		}
 		done := ready()
@@ -388,7 +388,7 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 	}
 }
 
-// turn polls with the lock held, and waits a little for a frame. Who begins to wait and knows of nothing else that is due looks for
+// turn polls with the lock held, and waits a little for a frame. A caller that begins to wait and knows of nothing else that is due looks for
 // the frame first: the answer may be there by the time that a poll for nothing is over.
 func (p *Poller) turn(now clock.Time, first bool) (work int) {
 	if !first || clock.Time(p.next.Load()) <= now || !p.glance() {
@@ -405,7 +405,7 @@ func (p *Poller) turn(now clock.Time, first bool) (work int) {
 // finds nothing takes as long, and with that much less at hand for the frame that comes meanwhile.
 const glances = 64
 
-// glance waits a little for a frame, with the lock held. It ends at once if somebody wants the engine to look at commands.
+// glance waits a little for a frame, with the lock held. It ends at once if a caller wants the engine to look at commands.
 func (p *Poller) glance() bool {
 	glance := p.cfg.Link.Glance
 	if glance == nil || p.closed.Load() { // Close waits for the lock, and then the link is closed
@@ -422,7 +422,7 @@ func (p *Poller) glance() bool {
 	return false
 }
 
-// asked reports whether somebody else wants the engine.
+// asked reports whether another caller wants the engine.
 func (p *Poller) asked() bool { return p.again.Load() || p.wanted.Load() > 0 }
 
 func isDone(done <-chan struct{}) bool {
@@ -437,7 +437,7 @@ func isDone(done <-chan struct{}) bool {
 // follow sleeps while another waiter has the duty.
 func (p *Poller) follow(ctx context.Context, ready func() bool) error {
 	w := p.waiters.Add(ready)
-	if p.duty.Load() != waiter { // looked at again behind add: who gives up the duty from now on will find w
+	if p.duty.Load() != waiter { // looked at again behind add: a waiter that gives up the duty from now on will find w
 		p.waiters.Remove(w)
 		return nil
 	}
@@ -445,7 +445,7 @@ func (p *Poller) follow(ctx context.Context, ready func() bool) error {
 }
 
 // park sleeps until w is woken: because it is ready, or to take over the duty, or because of Close. The last look is
-// behind add: what becomes true after it is found by whoever makes it true.
+// behind add: what becomes true after it is found by the goroutine that makes it true.
 func (p *Poller) park(ctx context.Context, w *idle.Waiter, ready func() bool) error {
 	defer p.waiters.Remove(w)
 	if ready() || p.closed.Load() {

@@ -29,8 +29,6 @@ type scheduledEngine struct {
 	listens        bool                              // commands need a ring, or bells.listening
 }
 
-func (e *scheduledEngine) PollFrame(now clock.Time) (work int, next clock.Time) { return e.Poll(now) }
-
 func (e *scheduledEngine) Poll(now clock.Time) (work int, next clock.Time) {
 	if e.inside {
 		e.r.Failf("two are inside the engine")

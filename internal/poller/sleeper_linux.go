@@ -21,7 +21,7 @@ type sleeper struct {
 	alarm   *os.File // a timer, for nap
 	alarmFd int
 
-	mu     sync.Mutex // wake may come late, from a link's callback: not to a descriptor that is somebody else's by then
+	mu     sync.Mutex // wake may come late, from a link's callback: not to a descriptor that is another file's by then
 	closed bool
 }
 

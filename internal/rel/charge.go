@@ -1,14 +1,14 @@
 package rel
 
-// Account is how many segments somebody has queued or under way. The owner of a Module keeps one for each of those
-// between whom it shares the rooms.
+// Account is how many segments one user of a module has queued or under way. The owner of a Module keeps one for each of those
+// that share the rooms.
 type Account struct{ segments int }
 
 // Segments is how many there are now.
 func (a *Account) Segments() int { return a.segments }
 
-// Charge has the segments that begin from now on counted in a; nil is nobody's account. Records that go with a segment
-// which has begun already cost nothing: whoever begins it pays.
+// Charge has the segments that begin from now on counted in a; nil is no account. Records that go with a segment
+// which has begun already cost nothing: the account that begins it pays.
 func (m *Module) Charge(a *Account) { m.pool.account = a }
 
 // Shares reports whether a segment charged to a may begin: a has fewer than may begin besides. So one account never gets more than half of

@@ -24,7 +24,7 @@ func (s CheckStatus) String() string {
 
 // check is a connectivity check (USNIC-61): probes in two sizes, the smallest and one that fills a frame of the data
 // channel, each sent every ProbeEvery until it is answered, limits.CheckTries times at most. A path that carries small
-// frames but no large ones has an MTU smaller than somebody believes, and that is worth a message of its own.
+// frames but no large ones has an MTU smaller than one end believes, and that is worth a message of its own.
 type check struct {
 	status CheckStatus
 	tries  uint8

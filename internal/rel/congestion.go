@@ -11,7 +11,7 @@ import (
 // random does not lower it; two things do, judged once a round:
 //
 //   - every round trip of the round was far above the least known: a queue is standing somewhere
-//   - more than a quarter of a round was lost: somebody throws away what we send
+//   - more than a quarter of a round was lost: what we send is thrown away on its way
 //
 // A round without either raises it again, up to what the peer can take. Where much was thrown away it also has what is sent
 // paced (pace.go), by what arrived in a round trip.
@@ -99,7 +99,7 @@ func (c *congestion) acked(n int, counter uint64) {
 	c.ended = c.ended || counter >= c.round.from
 }
 
-// judge ends the round if one of its segments was acknowledged; whoever calls has found out what that tells of losses. next is the
+// judge ends the round if one of its segments was acknowledged; the caller has found out what that tells of losses. next is the
 // counter that the next frame gets. It is true if the first rounds together lost more than a quarter.
 func (c *congestion) judge(now clock.Time, next uint64) (badStart bool) {
 	if !c.ended {

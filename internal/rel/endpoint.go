@@ -163,7 +163,7 @@ func (e *Endpoint) Control(now clock.Time, n int) []byte {
 	return b
 }
 
-// overflow has the endpoint cut off and lets the caller write where nobody reads.
+// overflow has the endpoint cut off and lets the caller write where nothing is read.
 func (e *Endpoint) overflow(n int) []byte {
 	e.overrun = true
 	e.toSend()
@@ -208,7 +208,7 @@ func (e *Endpoint) newSegment(s wire.Space, n int) []byte {
 	return g.buf[:n:n]
 }
 
-// Heard is when the last frame of the peer's session came; what nobody listened for is no silence.
+// Heard is when the last frame of the peer's session came; what was not listened for is no silence.
 func (e *Endpoint) Heard() clock.Time { return e.heard }
 
 // Watch adds n, +1 or −1, to the number of things that wait for this peer without anything under way to it: a named

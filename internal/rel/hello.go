@@ -26,7 +26,7 @@ import (
 //	│ confirmed                      │
 //
 // A Hello destroys nothing: it makes or rebinds a half-open session. Only a frame with that session's index and cookie,
-// which none but the peer who got the answer can know, swaps it in. An index that is bound to one index of one life of the
+// which none but the peer that got the answer can know, swaps it in. An index that is bound to one index of one life of the
 // peer is never bound to another; a new one is made instead, so that a late frame of an earlier life fits nowhere.
 //
 // If both sides want a session and each is bound to what the other has thrown away, new indices could chase each other for
@@ -133,7 +133,7 @@ func (m *Module) hearsFrom(nic uint64, from netip.AddrPort) *Endpoint {
 	return m.strangers[nic]
 }
 
-// stranger makes an endpoint for a NIC that nobody opened; it counts as a peer when its session opens. Nil if there are
+// stranger makes an endpoint for a NIC that was not opened; it counts as a peer when its session opens. Nil if there are
 // peers enough.
 func (m *Module) stranger(nic uint64, from netip.AddrPort) *Endpoint {
 	if len(m.endpoints)+len(m.strangers) >= m.cfg.MaxPeers {
@@ -203,7 +203,7 @@ func (m *Module) replace(now clock.Time, e *Endpoint) {
 }
 
 // pend lists a half-open session that a peer began. The oldest gives way when there are too many, so that a flood of
-// Hellos keeps nobody out for longer than its own next Hello takes.
+// Hellos keeps no NIC out for longer than its own next Hello takes.
 func (m *Module) pend(s *session) {
 	if len(m.pending) >= limits.PendingSessions {
 		m.stray.PendingDropped++
@@ -212,7 +212,7 @@ func (m *Module) pend(s *session) {
 	m.pending = append(m.pending, s)
 }
 
-// expirePending drops half-open sessions that nobody confirmed in time.
+// expirePending drops half-open sessions that were not confirmed in time.
 func (m *Module) expirePending(now clock.Time) {
 	for len(m.pending) > 0 && now >= m.pendingUntil() {
 		m.drop(m.pending[0])
@@ -306,7 +306,7 @@ type refusal struct {
 	life    uint64
 }
 
-// maxRefusals bounds the refusals of one poll; who is left out asks again.
+// maxRefusals bounds the refusals of one poll; a NIC that is left out asks again.
 const maxRefusals = 8
 
 func (m *Module) refuseVersion(to netip.AddrPort, o wire.Outer, h *wire.Hello) {

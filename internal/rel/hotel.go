@@ -7,7 +7,7 @@ import (
 )
 
 // A hotel holds guests until they check out or their stay is over (USNIC-24, USNIC-46). It is a wheel of floors; a guest
-// lives on the floor of the tick in which its stay ends, rounded up, so nobody is evicted early:
+// lives on the floor of the tick in which its stay ends, rounded up, so no guest is evicted early:
 //
 //	floor     … 17   18   19   20   21 …        tick = 1<<shift ns, 4,096 floors
 //	            ·    ├─3  ·    ├─7  ·           a floor is a list of rooms
@@ -16,7 +16,7 @@ import (
 //
 // Check-in and check-out cost O(1); a poll looks at one instant, wake, whatever the number of guests (Net*'s low-cost
 // timer). Rooms are numbered from 1, so 0 says "not checked in", and free ones form a LIFO list, as in usNIC.
-// A stay longer than the wheel ends early; whoever books one looks at its own deadline when evicted.
+// A stay longer than the wheel ends early; its guest looks at its own deadline when evicted.
 type hotel[G any] struct {
 	shift  uint       // log2 of a tick in ns
 	most   int        // rooms at most
@@ -60,7 +60,7 @@ func (h *hotel[G]) checkIn(now, until clock.Time, g G) int32 {
 	return r
 }
 
-// checkInBeside gives g a room for as long as the guest of room r has his, and returns its number, 0 if the hotel is full.
+// checkInBeside gives g a room for as long as the guest of room r has its own, and returns its number, 0 if the hotel is full.
 func (h *hotel[G]) checkInBeside(r int32, g G) int32 {
 	beside := h.let()
 	if beside != 0 {
@@ -128,7 +128,7 @@ func (h *hotel[G]) close(floor int32) {
 
 func (h *hotel[G]) floorOf(t clock.Time) int32 { return int32((int64(t) >> h.shift) % floors) }
 
-// pass notes that it is now, and nobody's stay is over.
+// pass notes that it is now, and no stay is over.
 func (h *hotel[G]) pass(now clock.Time) { h.done = max(h.done, int64(now)>>h.shift) }
 
 // evict returns one guest whose stay is over at now, and frees its room. Callers ask until there is none.

@@ -3,7 +3,7 @@ package rel
 import "github.com/weftnet/weft/internal/wire"
 
 // LossHandler is a Handler that wants to hear, before Down, of each record that was handed over by Reserve or Control and
-// has not been acknowledged: whoever wrote it was told long ago that it is on its way (decision 6).
+// has not been acknowledged: its writer was told long ago that it is on its way (decision 6).
 type LossHandler interface {
 	Lost(e *Endpoint, r wire.Record)
 }

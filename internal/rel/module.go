@@ -60,7 +60,7 @@ type Config struct {
 	CommitRun  func(n int)
 
 	Narrow bool                                // paths may carry less than MTU, so that lengths are probed (pathmtu.go)
-	Doubt  func(to netip.AddrPort, what Doubt) // told what losses say of a path; nil = nobody
+	Doubt  func(to netip.AddrPort, what Doubt) // told what losses say of a path; may be nil
 
 	Copy func(to, from []byte) // copies payload into a frame, if its tag does not; nil = copy
 
@@ -136,7 +136,7 @@ type Module struct {
 	finished []*Fragment // acknowledged whole; their owners are to be told
 
 	heldInRow int        // resends that were looked at since one came or left, or heldUntil: all had to wait
-	heldUntil clock.Time // when the first of the held, or of the resends, may go on; Never if nobody is held back
+	heldUntil clock.Time // when the first of the held, or of the resends, may go on; Never if none is held back
 
 	assemblies []*assembly // segments of which some parts have come, oldest first
 	parts      []byte      // where a segment lies that is sent in parts

@@ -132,7 +132,7 @@ func (m *Module) sendLength(s *session, id uint64, n int, out Frames) bool {
 	return m.sendProbe(s, wire.KindProbe, wire.Probe{ID: id, Size: uint32(n - wire.OuterLen - s.packets.tagLen())}, out)
 }
 
-// probePatience is for how long answers to a try are waited for. For a longer frame than before nobody is in a hurry.
+// probePatience is for how long answers to a try are waited for. A longer frame than before can wait.
 func (s *session) probePatience() time.Duration {
 	if s.path.doubted() {
 		return s.rtt.patience(s.peerDelay())
@@ -225,7 +225,7 @@ func (e *Endpoint) nextLength(now clock.Time, s *session) {
 	}
 }
 
-// Paths returns an error if what is known of a path contradicts itself, or if nobody waits for the end of a try.
+// Paths returns an error if what is known of a path contradicts itself, or if nothing waits for the end of a try.
 func (m *Module) Paths() error {
 	for _, e := range m.endpoints {
 		s := e.live
@@ -239,7 +239,7 @@ func (m *Module) Paths() error {
 		case (p.lost == 0) != (p.suspect == math.MaxInt):
 			return fmt.Errorf("rel: NIC %d: %d segments are lost, of %d bytes", e.nic, p.lost, p.suspect)
 		case p.trying > 0 && e.duties&dutyPath == 0 && (e.room == 0 || e.timerAt > p.nextAt):
-			return fmt.Errorf("rel: NIC %d: frames of %d bytes are tried, and nobody waits for an answer", e.nic, p.trying)
+			return fmt.Errorf("rel: NIC %d: frames of %d bytes are tried, and nothing waits for an answer", e.nic, p.trying)
 		}
 	}
 	return nil

@@ -9,10 +9,10 @@ import (
 // latest; a peer that was silent for so long is probed, and one that was silent for UnreachableAfter is given up. An idle
 // peer costs nothing.
 
-// keepalive is the id of probes that only ask whether anybody is there.
+// keepalive is the id of probes that only ask whether the peer is there.
 const keepalive = 0
 
-// pending reports whether somebody would like to know that the peer is gone.
+// pending reports whether anything depends on the peer.
 func (e *Endpoint) pending() bool {
 	s := e.live
 	return e.watch > 0 || !s.confirmed || s.confirming.waits() || e.check.running() || s.path.trying > 0 ||
@@ -20,7 +20,7 @@ func (e *Endpoint) pending() bool {
 		s.send[wire.Command].used()+s.send[wire.Data].used() > 0
 }
 
-// silentSince is since when the peer has been silent while somebody listened.
+// silentSince is since when the peer has been silent while this module was polled.
 func (e *Endpoint) silentSince() clock.Time { return max(e.heard, e.attended) }
 
 // attend starts the session timer if it does not run: the peer's silence counts from now.
@@ -72,8 +72,8 @@ func (m *Module) nightTimer(now clock.Time, e *Endpoint) {
 	}
 }
 
-// forgive does not hold it against the peer that nobody polled this module for a while: if the session timer is that
-// late, no probe went out, and what nobody listened for was no silence.
+// forgive does not hold it against the peer that this module was not polled for a while: if the session timer is that
+// late, no probe went out, and what was not listened for was no silence.
 func (e *Endpoint) forgive(now clock.Time) {
 	if late := now.Sub(e.timerAt); late > e.m.cfg.ProbeEvery {
 		e.heard = min(e.heard.Add(late), now)

@@ -20,7 +20,7 @@ func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time
 	m.settle()
 	m.takeNotice(now)
 	m.timers(now)
-	m.letGo(now) // before anybody is held back anew
+	m.letGo(now) // before any is held back anew
 	m.resendSome(now, out)
 	m.sendAll(now, out)
 	m.dischargeAll(now, out)

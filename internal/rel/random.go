@@ -1,7 +1,7 @@
 package rel
 
 // random is a generator of SplitMix64: a seed in, the same numbers out. Indices, cookies and first sequence numbers come
-// from it; on plain links they keep out who has not seen the frames, and who has needs no guessing.
+// from it; on plain links they keep out a sender that has not seen the frames; one that has need not guess.
 type random struct{ state uint64 }
 
 func (r *random) next() uint64 {

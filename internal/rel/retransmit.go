@@ -76,7 +76,7 @@ func (m *Module) resend(s *session, g *segment, why cause) {
 	m.unlist(s, g)
 	g.become(stateInHotel, stateResend)
 	m.resends.push(g)
-	m.heldInRow = 0 // nobody has asked whether this one may leave
+	m.heldInRow = 0 // it has not been asked yet whether this one may leave
 	m.pathLoses(s, g)
 	st := &s.endpoint.stats
 	switch why {
@@ -131,7 +131,7 @@ const (
 	nightShift = 20 // 1 ms, 4.3 s: Hellos, probes, unreachability
 )
 
-// bookDesk has the session's fast timers looked at by the given instant, or earlier. Who has a room keeps it when there is nothing
+// bookDesk has the session's fast timers looked at by the given instant, or earlier. A session that has a room keeps it when there is nothing
 // left to wait for: the next message would take one again, and of two peers that talk each takes and leaves one with every message.
 // A look for nothing, once in some 50 µs, costs less.
 func (s *session) bookDesk(now, at clock.Time) {

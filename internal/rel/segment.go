@@ -18,7 +18,7 @@ import (
 //	 │                     acknowledged after all                     ▼             │
 //	 └───────────────────────────────────────────────────────────── Resend ─────────┘
 //
-//	Free      on the module's free list, owned by nobody
+//	Free      on the module's free list, without an owner
 //	Queued    on its channel's to-send list; has no sequence number yet
 //	InHotel   posted; in its endpoint's flight list, in its send window, and timed by a room of the hotel (USNIC-46)
 //	Resend    on the module's resend list; in its send window, timed by nothing
@@ -61,7 +61,7 @@ type segment struct {
 	control    bool       // has records that must not be refused for want of memory
 	forgotten  bool       // in no list though InHotel: only with mutate.NoRetransmit
 
-	account *Account // whom it is charged to, nil if nobody
+	account *Account // that it is charged to, nil if none
 
 	buf []byte // its records; nil for a piece of a fragment, and for a piece that was withdrawn
 }

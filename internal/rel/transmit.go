@@ -94,7 +94,7 @@ func (m *Module) committed(s *session, g *segment) {
 	m.pool.put(g)
 }
 
-// pass uses up sequence numbers that nobody will acknowledge, and returns the first.
+// pass uses up sequence numbers that will not be acknowledged, and returns the first.
 func (w *sendWindow) pass(n int) wire.Seq {
 	q := w.next
 	w.next = w.next.Add(n)
@@ -159,7 +159,7 @@ func (m *Module) resendSome(now clock.Time, out Frames) {
 	for range limits.ResendsPerPoll {
 		g := m.resends.head
 		if g == nil || m.vacancies() == 0 {
-			return // rooms come free when something is acknowledged or somebody given up
+			return // rooms come free when something is acknowledged or a peer given up
 		}
 		s := g.endpoint.live
 		m.resends.remove(g)

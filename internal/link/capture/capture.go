@@ -135,7 +135,7 @@ func (c *Driver) Flush(now clock.Time) {
 }
 
 // Poll implements link.Driver. While recorded frames wait to be written it wants to be polled again before they are
-// old, so that who watches the file sees them.
+// old, so that a reader of the growing file sees them.
 func (c *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	c.now = now
 	c.receiver = to

@@ -49,7 +49,7 @@ type Config struct {
 	ClogFor time.Duration // 0 = 5 ms
 
 	// Cut, if set, says for every frame whether its sender is cut off at the moment. Driver.Cut and Heal are the same
-	// for who would rather name addresses.
+	// for those that would rather name addresses.
 	Cut func(from link.Addr) bool
 
 	HeldBytes int // held frames beyond this many bytes of memory are lost; 0 = limits.HeldBytes
@@ -110,7 +110,7 @@ func (c *Counts) Add(d *Counts) {
 	c.Overflowed += d.Overflowed
 }
 
-// Driver is the wrapped driver. Like every driver it is used by one goroutine at a time, also by who sets faults.
+// Driver is the wrapped driver. Like every driver it is used by one goroutine at a time, also while faults are set.
 type Driver struct {
 	link.Driver // the driver below: Addr, MTU, Reserve, Commit and Flush are its own
 

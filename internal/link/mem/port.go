@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Port is one driver of a switch. Its owner is the goroutine that drives it; the queue alone belongs to all who send.
+// Port is one driver of a switch. Its owner is the goroutine that drives it; the queue alone belongs to all senders.
 type Port struct {
 	sw   *Switch
 	addr link.Addr
@@ -18,7 +18,7 @@ type Port struct {
 	// The owner's.
 	spare    [][]byte // empty buffers, at most sw.keep of them after a Poll or a Pass
 	staged   []byte   // the buffer that Reserve offers; kept when the reservation is replaced
-	to       *Port    // the receiver of the open reservation; nil if nobody lives there
+	to       *Port    // the receiver of the open reservation; nil if there is none
 	open     bool     // a reservation is open
 	batch    []slot   // what one Poll hands over
 	counters link.Counters

@@ -45,7 +45,7 @@ const (
 	helloLen     = 16
 )
 
-// bind makes the sockets of the driver: by its name, or by a number that nobody has.
+// bind makes the sockets of the driver: by its name, or by a number that is free.
 func (d *Driver) bind(name string) (err error) {
 	if d.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("shm: epoll: %w", err)
@@ -90,10 +90,10 @@ func (d *Driver) watch(fd int) error {
 	return unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-// retryAfter is how long frames for somebody who is not there are lost without asking again.
+// retryAfter is how long frames for a NIC that is not there are lost without asking again.
 const retryAfter = 10 * time.Millisecond
 
-// connection finds the ring to an address, or makes one; nil if nobody is there.
+// connection finds the ring to an address, or makes one; nil if none is there.
 func (d *Driver) connection(to link.Addr) *outgoing {
 	o := d.out[to]
 	if o != nil && o.dead && d.now >= o.retryAt() {
@@ -110,7 +110,7 @@ func (d *Driver) connection(to link.Addr) *outgoing {
 
 func (o *outgoing) retryAt() clock.Time { return o.deadSince.Add(retryAfter) }
 
-// connect makes a ring for an address and sends it there. One that nobody takes is remembered as dead for a while.
+// connect makes a ring for an address and sends it there. One that is not taken is remembered as dead for a while.
 func (d *Driver) connect(to link.Addr) *outgoing {
 	if d.out[to] == nil && (!Is(to) || len(d.out) >= limits.ShmPeers && !d.forgetDead()) {
 		return nil
@@ -189,7 +189,7 @@ func sameUser(socket int) error {
 	return nil
 }
 
-// look takes note of what has happened on the sockets: who connects, who has gone.
+// look takes note of what has happened on the sockets: NICs that connect or have gone.
 func (d *Driver) look() {
 	d.polls = 0
 	var events [64]unix.EpollEvent
@@ -207,7 +207,7 @@ func (d *Driver) look() {
 	}
 }
 
-// accept takes in those who want to send.
+// accept takes in those that want to send.
 func (d *Driver) accept() {
 	for {
 		fd, _, err := unix.Accept4(d.listen, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)

@@ -19,11 +19,11 @@ type Driver struct {
 	listen int
 
 	out      map[link.Addr]*outgoing
-	last     *outgoing   // whom the last frame was for: so will be the next, mostly
+	last     *outgoing   // that the last frame was for: so will be the next, mostly
 	unsent   []*outgoing // with a batch that is not published
 	open     *outgoing   // of the reservation
 	reserved bool
-	scratch  []byte // offered for frames that nobody will get
+	scratch  []byte // offered for frames that go nowhere
 
 	hellos   []int // connections whose hello has not come
 	in       []*incoming
@@ -78,11 +78,11 @@ func (d *Driver) ReceiveBuffer() int { return limits.ShmRing / 2 }
 // Fd implements link.Caps. It is -1 once the driver is closed.
 func (d *Driver) Fd() int { return d.epoll }
 
-// lookEvery is how many polls pass between two looks at the sockets, which cost a system call: whoever connects or
+// lookEvery is how many polls pass between two looks at the sockets, which cost a system call: a NIC that connects or
 // dies can wait for so long, and sixteen loads a poll are as nothing beside it.
 const (
 	lookEvery = 1024
-	lookAfter = time.Millisecond // where polls are rare, since who waits takes his frames himself
+	lookAfter = time.Millisecond // where polls are rare, since a waiter takes its frames itself
 )
 
 // pollBytes is how much one Poll hands over of one sender: its NIC permits more only between two polls, and the sender
@@ -222,7 +222,7 @@ func (d *Driver) Reserve(to link.Addr) []byte {
 
 // Copy implements link.Caps.
 func (d *Driver) Copy(to, from []byte) {
-	if d.open == nil { // for nobody
+	if d.open == nil { // the frame goes nowhere
 		copy(to, from)
 		return
 	}
@@ -237,7 +237,7 @@ func (d *Driver) nowhere() []byte {
 	return d.scratch
 }
 
-// batchFrames and batchBytes are after how much a batch is published though nobody has called Flush: enough to have paid for
+// batchFrames and batchBytes are after how much a batch is published though Flush has not been called: enough to have paid for
 // the cache line that publishing costs, little enough for the reader to work while the writer does.
 const (
 	batchFrames = 16

@@ -21,7 +21,7 @@ import (
 // Positions count bytes from the beginning of time. The first word of the record at position p is firstKey ^ p, the second
 // is secondKey ^ (p<<18 | length). The reader waits for the first word of the position it is at. Nothing has to be zeroed between
 // two laps, so a message costs the two sides the lines that it fills and no others: what stands there of the lap before
-// can be anything that somebody once sent, but it is not these two words, since nobody who sends has seen the keys.
+// can be anything that was once sent, but it is not these two words, since no sender of payload has seen the keys.
 //
 // The writer holds the first word of a batch back until the others stand: the reader then finds all of them. What has been
 // consumed is told every quarter of the ring, since telling costs a cache line each way, too.
@@ -148,8 +148,8 @@ func (w *writer) put(length, bytes uint64) {
 	w.bytes += int(bytes)
 }
 
-// post makes a frame where nothing is held, if there is room, and shows it to the reader. A reader on another core who waits for the
-// first line of a record takes that line away each time that he looks, and the writer stalls for it again: so all that goes
+// post makes a frame where nothing is held, if there is room, and shows it to the reader. A reader on another core that waits for the
+// first line of a record takes that line away each time that it looks, and the writer stalls for it again: so all that goes
 // there is at hand by then, and is stored in one go.
 func (w *writer) post(head *[6]uint64, body []byte) (posted bool) {
 	n := len(head)*8 + len(body)
@@ -172,7 +172,7 @@ func (w *writer) post(head *[6]uint64, body []byte) (posted bool) {
 	words[1] = w.secondKey ^ (w.pos<<lengthBits | uint64(n))
 	atomic.StoreUint64(&words[0], w.firstKey^w.pos)
 	w.pos += need
-	own(w.word((w.pos + line) & (w.size - 1))) // the second line of the next, unless a reader who waits asks for it meanwhile
+	own(w.word((w.pos + line) & (w.size - 1))) // the second line of the next, unless a reader that waits asks for it meanwhile
 	return true
 }
 

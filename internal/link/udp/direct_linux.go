@@ -26,11 +26,11 @@ import (
 // frames while the direct socket is turned, and each look is a system call: the other one is asked now and then. That is
 // why there is one direct socket rather than one for each peer, and why it rests while peers are sent to by turns, and
 // where frames go in small batches, each of which needs but one route. Large ones are lent to the kernel
-// (lend_linux.go), which takes them from a connected socket only. Who gets a stream and acknowledges it by lone frames has it turned,
+// (lend_linux.go), which takes them from a connected socket only. A receiver of a stream, which acknowledges it by lone frames, has it turned,
 // too: of what comes for a connected socket the kernel keeps the route, so that it costs the sender's core a twentieth less to bring it here.
 //
-// At rest it is connected to our own address, from which nobody sends, so that the listening socket gets all frames:
-// who parks watches that one alone, and no frame pays for a second descriptor. Only once its user has said that
+// At rest it is connected to our own address, from which nothing is sent, so that the listening socket gets all frames:
+// a parked user watches that one alone, and no frame pays for a second descriptor. Only once its user has said that
 // it does not park (link.Caps.Sleep) is the direct socket turned. Frames that are in a socket, or on their way into it, when it is
 // turned are found later by a look at the other one: whose frame is found in which socket makes no difference.
 //
@@ -42,7 +42,7 @@ type direct struct {
 	size   uint32    // of own
 	turned bool      // to peer
 	peer   link.Addr // turned to last
-	parked bool      // whoever polls parks, or has not said that it does not
+	parked bool      // the user parks, or has not said that it does not
 	failed bool      // it could not be turned, and that has been said
 
 	// The peer that may have most of the frames, and by how many sends it is ahead of all others together: at most
@@ -59,9 +59,9 @@ type direct struct {
 }
 
 const (
-	// The other socket is asked after asideIdle polls that found nothing, so often that a frame of somebody else waits for a
+	// The other socket is asked after asideIdle polls that found nothing, so often that a frame of another peer waits for a
 	// microsecond; and after asideBusy that found something, or so many full buffers: a megabyte. A look that the peer's frame falls into costs that half a microsecond, and with one
-	// in five polls every frame a tenth of one. So where nobody else sends, the looks become fewer, down to one in asideBusy polls.
+	// in five polls every frame a tenth of one. So where no other peer sends, the looks become fewer, down to one in asideBusy polls.
 	asideIdle = 4
 	asideBusy = 16
 
@@ -162,7 +162,7 @@ func (o *direct) sent(to link.Addr, lone, lent bool) {
 	}
 }
 
-// turnDirect turns the direct socket to whom most is sent to, or lets it rest, if that is due.
+// turnDirect turns the direct socket to the peer that most is sent to, or lets it rest, if that is due.
 func (d *Driver) turnDirect() {
 	s, o := &d.sock, &d.sock.direct
 	if o.turned && o.lead == 0 {

@@ -29,10 +29,10 @@ import (
 // Where plain stores are the way, the stage moves into the ring for such a batch, so that its frames are written where they are lent: payload
 // is copied once, while its checksum is made, and costs hardly more than either by itself.
 //
-// What is lent lies there until it has been read, which nobody says. There is room for several times what a peer permits
+// What is lent lies there until it has been read, which is not told. There is room for several times what a peer permits
 // to be under way of long messages (limits.GrantedBytes), so that what is written over has come, or counts as lost; should it be on its way nevertheless, as
 // at a peer that has not read for long, the checksums of its frames no longer hold, and it is sent again.
-// Memory that was lent for one peer is not used for another: it is given back, and the system has it once nobody reads it.
+// Memory that was lent for one peer is not used for another: it is given back, and the system has it once it is not read any more.
 type lender struct {
 	able   bool   // the self-test has shown that it works
 	why    error  // or what else it has shown

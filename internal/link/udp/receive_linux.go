@@ -34,7 +34,7 @@ type inbound struct {
 	several rack // a slot for each frame
 	bulk    rack // a slot for each buffer, or frame if the kernel does not coalesce
 
-	// What the last system call brought and nobody has had yet: slots next to end of rack, the first from byte at on.
+	// What the last system call brought and was not handed over yet: slots next to end of rack, the first from byte at on.
 	rack      *rack
 	next, end int
 	at        int
@@ -146,7 +146,7 @@ func (d *Driver) receive(now clock.Time, to link.Receiver) int {
 	} else {
 		d.receiveMany(fd, aside)
 		if in.full {
-			looks = in.end // a frame of somebody else waits for buffers of forty frames, not for calls that bring several
+			looks = in.end // a frame of another peer waits for buffers of forty frames, not for calls that bring several
 		}
 		n = d.handOver(now, to)
 	}

@@ -102,7 +102,7 @@ func bindTo(fd int, name *sockaddr, size uint32) error {
 // setOptions sets what must be set before a socket is bound to ip.
 func setOptions(fd int, six bool, ip netip.Addr) error {
 	// Don't fragment, whatever a router is said to have said: how long frames may be on a path is found out by frames that
-	// arrive (internal/rel), and whoever can forge a router's word must not make them short. What the interface cannot
+	// arrive (internal/rel), and one that can forge a router's word must not make them short. What the interface cannot
 	// carry is refused (EMSGSIZE). A mapped IPv4 address on an IPv6 socket obeys the option of IPv4.
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE); err != nil && !six {
 		return os.NewSyscallError("setsockopt IP_MTU_DISCOVER", err)

@@ -21,7 +21,7 @@ type stage struct {
 	home   []byte // its own buffer
 	away   bool   // it is not in that
 	frames []staged
-	peers  []link.Addr // for whom they are, each as often as there are others' in between
+	peers  []link.Addr // that they are for, each as often as there are others' in between
 	mtu    int
 	first  int       // frames[first:] are not sent yet
 	tail   int       // where the next frame goes
@@ -103,7 +103,7 @@ func (s *stage) peer() int32 {
 	return int32(len(s.peers) - 1)
 }
 
-// addr is for whom a frame is.
+// addr is where a frame goes.
 func (s *stage) addr(f *staged) link.Addr { return s.peers[f.to] }
 
 // reserveRun offers room for up to n frames of size bytes, or nil. No reservation is open.

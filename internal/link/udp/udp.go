@@ -44,7 +44,7 @@ type Config struct {
 	// NoOffload is the kill switch of segmentation offload, both ways: frames are sent and received one by one.
 	NoOffload bool
 
-	// OneSocket does without a direct socket (direct_linux.go), for whom a link of another kind has most frames.
+	// OneSocket does without a direct socket (direct_linux.go), for a user whose frames mostly go by another link.
 	OneSocket bool
 
 	// Log, if set, is told in a sentence when the driver has to change how it goes about things. It is called from within
@@ -133,7 +133,7 @@ func Listen(cfg Config) (*Driver, error) {
 	return d, nil
 }
 
-// say tells who wants to know.
+// say tells the log, if there is one.
 func (d *Driver) say(text string) {
 	if d.log != nil {
 		d.log(text)

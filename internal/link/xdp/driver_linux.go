@@ -22,7 +22,7 @@ type Driver struct {
 	epoll   int
 	watched bool // the queues by it
 
-	lastTo link.Addr // whom the last frame was for
+	lastTo link.Addr // that the last frame was for
 	last   *route
 	chunk  uint64 // of the open reservation
 	staged []byte // or its memory, if it goes the slow way

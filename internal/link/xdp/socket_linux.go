@@ -163,7 +163,7 @@ func (q *queue) bind(ifindex, number int, copying bool) error {
 	return nil
 }
 
-// bindSoon binds as soon as the kernel has taken the queue back from whoever had it before, after so many more tries at most.
+// bindSoon binds as soon as the kernel has taken the queue back from the socket that had it before, after so many more tries at most.
 func (q *queue) bindSoon(sa *unix.SockaddrXDP, tries *int) error {
 	for ; ; *tries-- {
 		err := unix.Bind(q.fd, sa)

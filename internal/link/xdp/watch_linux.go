@@ -8,12 +8,12 @@ import (
 
 // The descriptor that announces frames is an epoll:
 //
-//	always                          while somebody sleeps
+//	always                          while the user sleeps
 //	the ordinary socket, the news   the AF_XDP sockets
 //
-// A socket that somebody may sleep for tells epoll of each frame that comes, and of each that has left, whether anybody
-// sleeps or not. That is a seventh of what the kernel does to send a frame, and the sender's time, since it is the sender who brings the
-// frame to the other socket. So the sockets of frames are watched only by who says that he sleeps.
+// A socket that a user may sleep for tells epoll of each frame that comes, and of each that has left, whether one
+// sleeps or not. That is a seventh of what the kernel does to send a frame, and the sender's time, since it is the sender that brings the
+// frame to the other socket. So the sockets of frames are watched only by a user that says it sleeps.
 
 // watch makes the descriptor, awake.
 func (d *Driver) watch() (err error) {
@@ -43,7 +43,7 @@ func (d *Driver) Sleep() (ready bool) {
 	}
 	d.watched = true
 	for _, q := range d.queues {
-		if err := d.tell(unix.EPOLL_CTL_ADD, q.fd); err != nil { // the kernel has no memory: who cannot be woken must not sleep
+		if err := d.tell(unix.EPOLL_CTL_ADD, q.fd); err != nil { // the kernel has no memory: a user that cannot be woken must not sleep
 			d.Awake()
 			return true
 		}
