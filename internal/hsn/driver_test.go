@@ -327,7 +327,7 @@ func TestThereAreBuffersAsLongAsThePoolHasAny(t *testing.T) { // HSN-24 to HSN-2
 func TestMessagesToAModuleThatIsNotHereAreCounted(t *testing.T) { // HSN-3
 	a := newNode(t, 1, 4096, 20, nil)
 	b := newNode(t, 2, 4096, 100, func(c *Config) { c.Modules[Server] = Module{} })
-	_ = a.Driver.Send(Server, b.id, page(4096), nil, 0)
+	_ = a.Driver.Send(Client, b.id, page(4096), nil, 0)
 	b.carry(0, a.out...)
 	if len(b.got) != 0 || b.Counts().Foreign != 1 {
 		t.Errorf("%d came, and %d are counted", len(b.got), b.Counts().Foreign)

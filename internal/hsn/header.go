@@ -32,12 +32,12 @@ type Header struct {
 	Host     uint64
 	Sequence uint32
 	Data     int
-	Module   ModuleID
+	Module   ModuleID // that receives it
 	Fragment int
 	Last     bool
 }
 
-// ModuleID is a module of a node.
+// ModuleID is a module of a node. What one sends is for the other of another node.
 type ModuleID uint8
 
 const (
@@ -45,6 +45,8 @@ const (
 	Server                  // has them
 	modules = 2
 )
+
+func (m ModuleID) other() ModuleID { return modules - 1 - m }
 
 var errFormat = errors.New("hsn: malformed packet")
 

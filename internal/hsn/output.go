@@ -22,8 +22,8 @@ type slot struct {
 	tells   bool // its message ends with it
 }
 
-// Send sends a page of at most MaxPage bytes, or nothing, and a header of at most MaxHeader to a host. Both stay as they are until the
-// module's Sent has the cookie (HSN-31, HSN-38). What is longer than a packet goes in two: a page of MaxPage alone can be.
+// Send sends a page of at most MaxPage bytes, or nothing, and a header of at most MaxHeader, from a module to the other one of a host.
+// Both stay as they are until the module's Sent has the cookie (HSN-31, HSN-38). What is longer than a packet goes in two: a page of MaxPage alone can be.
 func (d *Driver) Send(module ModuleID, to Host, data, header []byte, cookie uint64) error {
 	switch {
 	case len(header) > MaxHeader:
@@ -88,7 +88,7 @@ func (d *Driver) sweep() (free int) {
 // transmit gives the interface the next packet of a message: data first, headers last (HSN-36).
 func (d *Driver) transmit(i int, m *message) bool {
 	s := &d.slots[i]
-	h := Header{Host: d.cfg.Host, Sequence: m.sequence, Module: m.module, Last: true}
+	h := Header{Host: d.cfg.Host, Sequence: m.sequence, Module: m.module.other(), Last: true}
 	data := m.data
 	if len(data)+len(m.header)+HeaderLen > MaxPacket {
 		if h.Last = m.half; m.half {

@@ -1,0 +1,289 @@
+package netmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/hsn"
+)
+
+// What a client's calls fail with.
+var (
+	ErrFull    = errors.New("netmem: the servers have no room for another copy")
+	ErrMissing = errors.New("netmem: no such page")
+	ErrLost    = errors.New("netmem: all copies of the page are lost")
+	ErrFew     = errors.New("netmem: fewer servers are up than a page has copies")
+)
+
+// ClientConfig configures a Client.
+type ClientConfig struct {
+	// Servers are the page servers. More may join, and some leave: see AddServer and RemoveServer.
+	Servers []ServerRef
+
+	// Copies is on how many servers a page is; zero: 1.
+	Copies int
+
+	// PageBytes is the size of a page: 4096, the default, or 8192.
+	PageBytes int
+
+	// Volume tells what the process keeps under it from what it keeps under others.
+	Volume uint64
+
+	// Retry is after what time a request is repeated, twice as long each time; zero: 2 ms.
+	Retry time.Duration
+
+	// Hedge is after what time a second copy is asked for while the first does not answer; zero: 1 ms.
+	Hedge time.Duration
+
+	// Dead is after what time a server that answers nothing is taken for dead; zero: 500 ms.
+	Dead time.Duration
+
+	// RepairBytes is how many bytes a second new copies of pages of dead servers may take; zero: 64 MiB.
+	RepairBytes int
+}
+
+// ServerRef names a server.
+type ServerRef struct {
+	Name   weft.Name
+	Weight float64 // its share of the pages, against the others'; zero: 1
+}
+
+// ClientStats is what a client has done.
+type ClientStats struct {
+	Pages, Lacking             int // Lacking: those that have fewer copies than they should just now
+	ServersUp                  int
+	PageOuts, PageIns          uint64 // that have succeeded
+	Repeated, Hedged           uint64 // requests that were
+	Damaged, Stale             uint64 // answers with a wrong checksum, or an older version than was acknowledged
+	Deaths, Restarts, Repaired uint64 // of servers; pages that were given a new copy
+	CopiedBytes                uint64 // of pages, by the page driver
+}
+
+// Client keeps pages on page servers. Any number of goroutines may use it at once.
+type Client struct {
+	p    *weft.Process
+	cfg  ClientConfig
+	port *port
+
+	// All that follows is under port.mu.
+	servers []*server
+	pages   map[uint64]*page
+	calls   map[uint32]*call
+	request uint32
+	sends   map[uint64]*call // by cookie: whose memory the driver has
+	cookie  uint64
+	version uint64 // the last that a page was given: a page that was discarded begins behind it
+	stats   ClientStats
+
+	closed atomic.Bool
+}
+
+// call is a request under way.
+type call struct {
+	to     *server
+	record record
+	header [recordLen]byte
+	data   []byte
+	held   int // how often the driver has its memory
+
+	done   atomic.Bool // the answer is here
+	answer record
+	msg    hsn.Message
+	failed error
+}
+
+// NewClient makes a client of page servers on a process. It waits until each has answered, or is taken for dead.
+func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client, error) {
+	for _, d := range []struct{ v, n *time.Duration }{{&cfg.Retry, ptr(2 * time.Millisecond)}, {&cfg.Hedge, ptr(time.Millisecond)}, {&cfg.Dead, ptr(500 * time.Millisecond)}} {
+		if *d.v == 0 {
+			*d.v = *d.n
+		}
+	}
+	for _, d := range []struct{ v, n *int }{{&cfg.Copies, ptr(1)}, {&cfg.PageBytes, ptr(hsn.HalfPage)}, {&cfg.RepairBytes, ptr(64 << 20)}} {
+		if *d.v == 0 {
+			*d.v = *d.n
+		}
+	}
+	if cfg.PageBytes != hsn.HalfPage && cfg.PageBytes != hsn.MaxPage {
+		return nil, fmt.Errorf("netmem: pages of %d bytes; expected %d or %d", cfg.PageBytes, hsn.HalfPage, hsn.MaxPage)
+	}
+	if cfg.Copies < 1 || cfg.Copies > len(cfg.Servers) {
+		return nil, fmt.Errorf("netmem: %d copies of a page on %d servers; expected 1 to %d", cfg.Copies, len(cfg.Servers), len(cfg.Servers))
+	}
+	o, err := newPort(p, cfg.PageBytes, clientSpare)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{p: p, cfg: cfg, port: o, version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, sends: map[uint64]*call{}}
+	if err := o.begin(cfg.PageBytes, hsn.Client, hsn.Module{Receive: c.receive, Sent: c.sent}); err != nil {
+		return nil, err
+	}
+	for _, s := range cfg.Servers {
+		if err := c.AddServer(ctx, s); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	p.Go(c.attend)
+	return c, nil
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// clientSpare is how many pages a client has beside its receive queue: those that callers look at.
+const clientSpare = 256
+
+// Close ends the client. Its pages are lost.
+func (c *Client) Close() {
+	c.closed.Store(true)
+	c.port.close()
+}
+
+// Stats is what the client has done so far.
+func (c *Client) Stats() ClientStats {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	st := c.stats
+	st.Pages, st.CopiedBytes = len(c.pages), c.port.driver.Counts().CopiedBytes
+	st.ServersUp = len(c.live())
+	for _, p := range c.pages {
+		if p.version > 0 && c.kept(p) < c.cfg.Copies {
+			st.Lacking++
+		}
+	}
+	return st
+}
+
+// begin sends a request. The port's lock is held.
+func (c *Client) begin(to *server, r record, data []byte) *call {
+	c.request++
+	r.request, r.volume = c.request, c.cfg.Volume
+	if r.op != opOpen {
+		r.epoch = to.epoch
+	}
+	k := &call{to: to, record: r, data: data}
+	k.record.put(k.header[:])
+	c.calls[r.request] = k
+	if c.port.err != nil {
+		k.failed = c.port.err
+		k.done.Store(true)
+		return k
+	}
+	c.transmit(k)
+	return k
+}
+
+// transmit sends a request, once more maybe. What the driver does not take is as good as lost.
+func (c *Client) transmit(k *call) {
+	c.cookie++
+	a := k.to.addr
+	k.held++ // it may have left before Send returns
+	c.sends[c.cookie] = k
+	if c.port.driver.Send(hsn.Client, hsn.Host{NIC: uint64(a.NIC), Slot: a.Slot, Gen: a.Generation}, k.data, k.header[:], c.cookie) != nil {
+		c.sent(c.cookie)
+	}
+}
+
+// sent takes a request's memory back from the driver.
+func (c *Client) sent(cookie uint64) {
+	c.sends[cookie].held--
+	delete(c.sends, cookie)
+}
+
+// receive takes an answer. The port's lock is held.
+func (c *Client) receive(now clock.Time, m hsn.Message) {
+	var r record
+	if r.parse(m.Header) != nil {
+		c.stats.Damaged++
+		c.port.driver.Free(&m)
+		return
+	}
+	k := c.calls[r.request]
+	if k == nil || k.done.Load() || k.record.op != r.op || k.to.host() != m.From {
+		c.port.driver.Free(&m) // of a request that has had its answer
+		return
+	}
+	k.to.heard = now
+	k.answer, k.msg = r, m
+	if r.op != opPageIn || r.status != statusOK {
+		c.port.driver.Free(&k.msg)
+	}
+	k.done.Store(true)
+	c.p.Wake()
+}
+
+// end forgets a request, and what came for it. Its memory may be the driver's for a little longer: end waits for that, so that the
+// caller can reuse it.
+func (c *Client) end(k *call) {
+	c.port.mu.Lock()
+	delete(c.calls, k.record.request)
+	c.port.driver.Free(&k.msg)
+	for k.held > 0 && c.port.err == nil {
+		c.port.driver.Output()
+		if k.held > 0 {
+			c.port.mu.Unlock()
+			_ = c.p.Sleep(context.Background(), time.Microsecond)
+			c.port.mu.Lock()
+		}
+	}
+	c.port.mu.Unlock()
+}
+
+// ask sends a request to a server and waits for the answer: it repeats the request until the server is taken for dead, or ctx ends.
+// The caller ends the call.
+func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *call {
+	c.port.mu.Lock()
+	k := c.begin(to, r, data)
+	begun := c.port.now()
+	c.port.mu.Unlock()
+	for wait := c.cfg.Retry; !k.done.Load(); wait *= 2 {
+		err := c.waitFor(ctx, wait, k)
+		if err == nil {
+			break
+		}
+		c.port.mu.Lock()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			k.failed = err
+		} else if now := c.port.now(); now.Sub(max(begun, to.heard)) >= c.cfg.Dead {
+			k.failed = errSilent
+		}
+		if k.failed == nil && !k.done.Load() {
+			c.stats.Repeated++
+			c.transmit(k)
+		}
+		c.port.mu.Unlock()
+		if k.failed != nil {
+			break
+		}
+	}
+	return k
+}
+
+var errSilent = errors.New("netmem: the server is silent")
+
+// waitFor waits until one of some calls has its answer.
+func (c *Client) waitFor(ctx context.Context, d time.Duration, calls ...*call) error {
+	within, cancel := c.p.WithTimeout(ctx, d)
+	defer cancel()
+	return c.p.WaitUntil(within, func() bool {
+		for _, k := range calls {
+			if k.done.Load() {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// answered looks at how a call has ended: nil if it has its answer, whatever that says.
+func (k *call) answered() error {
+	if k.done.Load() && k.failed == nil {
+		return nil
+	}
+	return k.failed
+}

@@ -1,0 +1,212 @@
+package netmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/hsn"
+)
+
+// server is what a client knows of a page server.
+type server struct {
+	ServerRef
+	seed  uint64 // of its name
+	addr  weft.Address
+	up    bool
+	gone  bool // removed: no page is put there any more
+	asked bool // whether it is there: an answer is awaited
+	epoch uint64
+	heard clock.Time
+}
+
+func (s *server) host() hsn.Host {
+	return hsn.Host{NIC: uint64(s.addr.NIC), Slot: s.addr.Slot, Gen: s.addr.Generation}
+}
+
+// AddServer lets the client use another server. Pages are put there from now on, and those that are there already stay where they
+// are. It waits until the server has answered, and fails if it does not, or refuses.
+func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
+	if ref.Weight == 0 {
+		ref.Weight = 1
+	}
+	if ref.Weight < 0 {
+		return fmt.Errorf("netmem: server %v has a weight of %v; expected more than 0", ref.Name, ref.Weight)
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, ref.Name)
+	s := &server{ServerRef: ref, seed: h.Sum64()}
+	c.port.mu.Lock()
+	known := slices.ContainsFunc(c.servers, func(o *server) bool { return o.Name == ref.Name && !o.gone })
+	c.port.mu.Unlock()
+	if known {
+		return fmt.Errorf("netmem: server %v is used already", ref.Name)
+	}
+	if err := c.open(ctx, s); err != nil {
+		return fmt.Errorf("netmem: server %v: %w", ref.Name, err)
+	}
+	c.port.mu.Lock()
+	c.servers = append(c.servers, s)
+	c.port.mu.Unlock()
+	return nil
+}
+
+// RemoveServer has the client's pages leave a server: they get other copies first. It returns when none is left there.
+func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
+	c.port.mu.Lock()
+	i := slices.IndexFunc(c.servers, func(s *server) bool { return s.Name == name && !s.gone })
+	if i < 0 {
+		c.port.mu.Unlock()
+		return fmt.Errorf("netmem: server %v is not used", name)
+	}
+	if len(c.live()) <= c.cfg.Copies {
+		c.port.mu.Unlock()
+		return fmt.Errorf("netmem: without server %v: %w", name, ErrFew)
+	}
+	s := c.servers[i]
+	s.gone = true
+	c.port.mu.Unlock()
+	for {
+		c.port.mu.Lock()
+		left := 0
+		for _, p := range c.pages {
+			if p.on(s) != nil && c.kept(p) < c.cfg.Copies {
+				left++
+			}
+		}
+		if left == 0 {
+			for _, p := range c.pages {
+				p.forget(s)
+			}
+			c.servers = slices.DeleteFunc(c.servers, func(o *server) bool { return o == s })
+		}
+		c.port.mu.Unlock()
+		if left == 0 {
+			return nil
+		}
+		if err := c.p.Sleep(ctx, attendEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// open asks a server whether it is there, and for its epoch.
+func (c *Client) open(ctx context.Context, s *server) error {
+	addr, err := c.p.WaitName(ctx, s.Name)
+	if err != nil {
+		return err
+	}
+	c.port.mu.Lock()
+	s.addr, s.heard = addr, c.port.now()
+	c.port.mu.Unlock()
+	k := c.ask(ctx, s, record{op: opOpen}, nil)
+	defer c.end(k)
+	if err := k.answered(); err != nil {
+		return err
+	}
+	if k.answer.status != statusOK {
+		return fmt.Errorf("it refuses: status %d", k.answer.status)
+	}
+	c.port.mu.Lock()
+	if s.epoch != 0 && s.epoch != k.answer.epoch {
+		c.stats.Restarts++
+	}
+	s.epoch, s.up = k.answer.epoch, true
+	c.port.mu.Unlock()
+	return nil
+}
+
+// live are the servers that pages are put on. The port's lock is held.
+func (c *Client) live() (l []*server) {
+	for _, s := range c.servers {
+		if s.up && !s.gone {
+			l = append(l, s)
+		}
+	}
+	return l
+}
+
+// ranked are the live servers in the order in which a page prefers them: weighted rendezvous hashing, so that a server which comes or
+// goes moves no page but its own. The port's lock is held.
+func (c *Client) ranked(number uint64) []*server {
+	l := c.live()
+	score := func(s *server) float64 {
+		x := mix(number ^ mix(s.seed^c.cfg.Volume))
+		u := (float64(x>>11) + 0.5) / (1 << 53)
+		return -s.Weight / math.Log(u)
+	}
+	slices.SortFunc(l, func(a, b *server) int {
+		switch x, y := score(a), score(b); {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	return l
+}
+
+// mix spreads the bits of a number.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// suspect looks at how a call to a server has failed: one that is silent is taken for dead, one with another epoch for restarted.
+func (c *Client) suspect(k *call) {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	switch {
+	case errors.Is(k.failed, errSilent):
+		c.dead(k.to)
+	case k.answered() == nil && k.answer.status == statusEpoch && k.to.epoch == k.record.epoch:
+		k.to.up = false // attend asks for its new epoch
+	}
+}
+
+// dead notes that a server is silent. The port's lock is held.
+func (c *Client) dead(s *server) {
+	if s.up {
+		c.stats.Deaths++
+	}
+	s.up = false
+}
+
+const attendEvery = 10 * time.Millisecond
+
+// attend looks after servers that are down, or have not been heard for a while, and after pages that lack copies.
+func (c *Client) attend() {
+	ctx := c.port.ctx
+	for c.p.Sleep(ctx, attendEvery) == nil && c.Err() == nil {
+		c.port.mu.Lock()
+		for _, s := range c.servers {
+			if !s.asked && !s.gone && (!s.up || c.port.now().Sub(s.heard) > c.cfg.Dead/2) {
+				s.asked = true
+				c.p.Go(func() { c.greet(ctx, s) })
+			}
+		}
+		c.port.mu.Unlock()
+		c.repair(ctx)
+	}
+}
+
+// greet asks a server whether it is there.
+func (c *Client) greet(ctx context.Context, s *server) {
+	within, cancel := c.p.WithTimeout(ctx, c.cfg.Dead)
+	defer cancel()
+	err := c.open(within, s)
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	s.asked = false
+	if err != nil && ctx.Err() == nil {
+		c.dead(s)
+	}
+}
