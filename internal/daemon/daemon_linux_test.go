@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -441,14 +442,17 @@ func TestProcessesComeAndGoWhileOthersTalk(t *testing.T) {
 		wait(t, a, "b/0")
 		wait(t, b, "a/0")
 		var all sync.WaitGroup
-		for i := range 4 {
+		var came atomic.Int64 // guests, among them those that have gone
+		const guests, rounds = 4, 20
+		for i := range guests {
 			all.Go(func() { // comes, leaves something behind at both, and goes
-				for round := range 20 {
+				for round := range rounds {
 					p, err := attach(t.Context(), c[i%2].Socket, fmt.Sprintf("guest/%d", i))
 					if err != nil {
 						t.Errorf("guest %d, round %d: %v", i, round, err)
 						return
 					}
+					came.Add(1)
 					for _, to := range []*weft.Process{a, b} {
 						ctx, cancel := context.WithTimeout(t.Context(), patience)
 						if _, err := p.WaitName(ctx, to.Name()); err != nil {
@@ -468,11 +472,21 @@ func TestProcessesComeAndGoWhileOthersTalk(t *testing.T) {
 				}
 			})
 		}
-		for tag := range weft.Tag(5) {
+		between := 0 // exchanges during which guests came
+		for tag := range weft.Tag(500) {
+			before := came.Load()
 			exchange(t, a, b, 2*tag)
 			exchange(t, b, a, 2*tag+1)
+			if now := came.Load(); now > before && before > 0 {
+				between++
+			} else if tag >= 5 && now == guests*rounds || t.Failed() {
+				break
+			}
 		}
 		all.Wait()
+		if between == 0 {
+			t.Errorf("no guest came during an exchange, of %d guests", came.Load())
+		}
 	})
 }
 

@@ -65,6 +65,10 @@ func TestLostProbesMakeNobodyUnreachable(t *testing.T) {
 	if n := one.Count(vni.RelDownUnreachable); n > 0 {
 		t.Errorf("given up %d times", n)
 	}
+	asked, lost := one.Count(vni.RelProbeSends), f.faults[0].Counts().Lost+f.faults[1].Counts().Lost
+	if asked < 60 || lost < 3 { // nearly all frames are probes and answers
+		t.Errorf("%d probes were sent, and %d frames were lost; expected some of them", asked, lost)
+	}
 }
 
 // Who looks at a dead NIC now and then, and each time not long enough to be sure, must not keep it from being given up.

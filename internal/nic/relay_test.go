@@ -22,8 +22,8 @@ type audience struct {
 	names []string
 }
 
-func newAudience(t testing.TB, nics, each int, faults fault.Config) *audience {
-	x := &audience{fabric: newFabric(t, nics, faults)}
+func newAudience(t testing.TB, nics, each int, faults fault.Config, change ...func(*Config)) *audience {
+	x := &audience{fabric: newWideFabric(t, 1472, nics, faults, change...)}
 	x.a = x.process(0, "a/0")
 	for i := range (nics - 1) * each {
 		name := fmt.Sprintf("r/%d", i)
@@ -207,6 +207,7 @@ func TestWhoCannotBeReachedByARelayIsReachedByTheSource(t *testing.T) {
 
 // What a process cancels shall not come; if it has come, it has come. Either way the numbers have no gap.
 func TestACancelledMulticastLeavesNoGapInTheNumbers(t *testing.T) {
+	ended := map[vni.Status]int{}
 	for steps := range 10 {
 		for _, exit := range []bool{false, true} {
 			x := newAudience(t, 8, 1, fault.Config{})
@@ -218,7 +219,8 @@ func TestACancelledMulticastLeavesNoGapInTheNumbers(t *testing.T) {
 				x.a.exit()
 			} else {
 				x.a.post(vni.Command{Code: vni.CodeCancel, Context: uint16(m), Size: vni.CancelSend})
-				if c := x.a.finish(false, m); c.Status != vni.StatusCancelled && c.Status != vni.StatusOK {
+				c := x.a.finish(false, m)
+				if ended[c.Status]++; c.Status != vni.StatusCancelled && c.Status != vni.StatusOK {
 					t.Errorf("after %d steps: ended with %v", steps, c.Status)
 				}
 				later := x.receive(2, []byte("later"))
@@ -236,6 +238,9 @@ func TestACancelledMulticastLeavesNoGapInTheNumbers(t *testing.T) {
 				t.Fatalf("after %d steps, exit %v", steps, exit)
 			}
 		}
+	}
+	if ended[vni.StatusCancelled] == 0 || ended[vni.StatusOK] == 0 {
+		t.Errorf("multicasts ended with %v; expected some of both", ended)
 	}
 }
 
@@ -265,15 +270,15 @@ func TestARelayFollowsTheTorus(t *testing.T) { // QNIX-52
 // There is a bound to what two NICs have under way between them as relays. Whoever is beyond it gets the message from its
 // source; nothing is lost, nothing waits for memory.
 func TestMoreRelaysThanThereIsRoomForGoWithoutThem(t *testing.T) {
-	x := newAudience(t, 5, 1, fault.Config{})
-	const rounds = 30
-	want := pattern(16_000, 1)
+	x := newAudience(t, 5, 1, fault.Config{}, func(c *Config) { c.InitialCreditBytes, c.StagingBytes = 1<<20, 2<<20 }) // so that credit is not short first
+	const rounds, each = 30, 3                                                                                         // relays that leave the source for a multicast
+	want := pattern(10_000, 1)
 	var ms []int
 	for range rounds {
-		ms = append(ms, x.a.multicast(x.names, 1, want[:2000]))
+		ms = append(ms, x.a.multicast(x.names, 1, want))
 	}
 	for range rounds {
-		received := x.receive(1, want[:2000])
+		received := x.receive(1, want)
 		received()
 		for _, e := range x.engines {
 			if err := e.Limits(); err != nil {
@@ -283,6 +288,9 @@ func TestMoreRelaysThanThereIsRoomForGoWithoutThem(t *testing.T) {
 	}
 	for _, m := range ms {
 		x.a.wantSent(m)
+	}
+	if relays := x.a.e.Count(vni.NICRelays); relays == 0 || relays >= each*rounds {
+		t.Errorf("%d relays have left for %d multicasts; expected some, and fewer than %d each", relays, rounds, each)
 	}
 	x.noLeaks()
 }

@@ -553,6 +553,9 @@ func TestAProcessGoesWithStraightReceivesInEveryState(t *testing.T) {
 		case "cancelled":
 			b.way.Cancel(f.now, w)
 			b.way.Cancel(f.now, w)
+			if n := b.e.expiry.recalled.n; n != 1 {
+				t.Errorf("%d receives are recalled", n)
+			}
 		case "sender gone":
 			a.exit()
 			f.until(time.Second, "the news", func() bool { return b.e.expiry.doomed.n > 0 || w.Done() })

@@ -124,23 +124,41 @@ func TestErrorsSayWhoAndWhat(t *testing.T) {
 func TestNoMessageIsLostToAnExpiringContext(t *testing.T) {
 	eachMode(t, func(t *testing.T, direct bool) {
 		_, a, b := parkedPair(t, smallGeometry, direct)
-		const total = 2000
+		const total, held = 2000, 100 // every so many messages is sent only when a receive of it has expired
+		whole, stop := context.WithTimeout(bg, time.Minute)
+		defer stop()
+		gate := make(chan struct{}, total)
 		go func() {
+			defer stop() // or the receiver would wait for what is not sent
 			for i := range uint64(total) {
-				if err := a.Send(bg, app(t, "app/1"), i, pattern(900, int(i))); err != nil {
+				if i%held == 0 {
+					select {
+					case <-gate:
+					case <-whole.Done():
+						return
+					}
+				}
+				if err := a.Send(whole, app(t, "app/1"), i, pattern(900, int(i))); err != nil {
 					t.Errorf("send %d: %v", i, err)
 					return
 				}
 			}
+			<-whole.Done()
 		}()
 		buf := make([]byte, 900)
-		expired := 0
+		expired, opened := 0, uint64(0)
 		for next := uint64(0); next < total; {
-			ctx, cancel := context.WithTimeout(bg, time.Duration(next%40)*time.Microsecond)
+			ctx, cancel := context.WithTimeout(whole, time.Duration(next%40)*time.Microsecond)
 			m, err := b.Recv(ctx, Dest{}, AnyTag, buf)
 			cancel()
+			if whole.Err() != nil {
+				t.Fatalf("message %d does not come", next)
+			}
 			if errors.Is(err, context.DeadlineExceeded) {
-				expired++
+				if expired++; next == opened {
+					gate <- struct{}{}
+					opened += held
+				}
 				continue
 			}
 			if err != nil || m.Tag != next || !bytes.Equal(buf, pattern(900, int(next))) {
@@ -148,7 +166,9 @@ func TestNoMessageIsLostToAnExpiringContext(t *testing.T) {
 			}
 			next++
 		}
-		t.Logf("%d receives expired", expired)
+		if expired < total/held {
+			t.Errorf("%d receives expired, expected %d at least", expired, total/held)
+		}
 	})
 }
 

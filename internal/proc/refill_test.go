@@ -119,10 +119,13 @@ func TestARefilledOperationCanBeCancelledAtAnyTime(t *testing.T) {
 	want, got := pattern(1<<20, 1), make([]byte, 1<<20)
 	ctx, cancel := context.WithCancel(bg)
 	defer cancel()
+	sender := make(chan error, 1)
 	go func() {
-		for ctx.Err() == nil {
-			_ = a.Send(ctx, app(t, "app/1"), 1, want)
+		var err error
+		for err == nil && ctx.Err() == nil {
+			err = a.Send(ctx, app(t, "app/1"), 1, want)
 		}
+		sender <- err
 	}()
 	ended := map[bool]int{}
 	longer := 10 * time.Microsecond
@@ -138,7 +141,23 @@ func TestARefilledOperationCanBeCancelledAtAnyTime(t *testing.T) {
 		}
 		ended[err == nil]++
 	}
-	t.Logf("%d received, %d expired", ended[true], ended[false])
+	last, stop := context.WithTimeout(bg, time.Minute)
+	defer stop()
+	if m, err := b.Recv(last, Dest{}, AnyTag, got); err != nil || m.Len != len(want) || !bytes.Equal(got, want) {
+		t.Errorf("behind all that were cancelled: %+v, %v", m, err)
+	}
+	if ended[false] == 0 {
+		t.Error("no receive was cancelled")
+	}
+	select {
+	case err := <-sender:
+		t.Errorf("a send: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-sender; err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("the last send: %v", err)
+	}
 }
 
 func TestManyRefilledOperationsAtATime(t *testing.T) {

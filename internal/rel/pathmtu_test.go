@@ -145,9 +145,19 @@ func TestASilentPeerDoesNotMakeItsPathNarrow(t *testing.T) {
 	w, tr := narrowPair(t, 1, weather{}, 1472, 0, nil)
 	tr.e.Connect(w.now)
 	tr.from.wake()
-	w.filter = func(from, _ *node, _ []byte) bool { return from == tr.from || !tr.e.Up() }
+	unheard := 0
+	w.filter = func(from, _ *node, _ []byte) bool {
+		silent := from == tr.to && tr.e.Up()
+		if silent {
+			unheard++
+		}
+		return !silent
+	}
 	w.run(time.Second)
 	w.filter = nil
+	if unheard < 3 || tr.from.m.Stats().ProbeSends < 6 {
+		t.Errorf("%d answers to %d probes were lost, expected more than one try to be in vain", unheard, tr.from.m.Stats().ProbeSends)
+	}
 	w.run(time.Second)
 	if size, goal, _ := tr.e.FrameLengths(); size != goal || len(tr.from.downs) > 0 {
 		t.Errorf("frames of %d bytes, of %d; down %v", size, goal, tr.from.downs)
@@ -171,6 +181,9 @@ func TestRecordsThatAreLongerThanThePathGoInParts(t *testing.T) {
 		if tr.to.got[payload(i, 100+i*250)] != 1 {
 			t.Errorf("record %d of %d bytes came %d times", i, 100+i*250, tr.to.got[payload(i, 100+i*250)])
 		}
+	}
+	if st := tr.from.m.Stats(); st.PartSends == 0 || st.Resends == 0 {
+		t.Errorf("%d went in parts, and %d were sent again", st.PartSends, st.Resends)
 	}
 	w.quiet()
 }

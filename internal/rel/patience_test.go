@@ -63,17 +63,17 @@ func TestAShortPatienceStillTriesSeveralTimes(t *testing.T) {
 // The hotel's last rooms are for control and retransmissions; a sender for whom there is none waits and goes on.
 func TestAFullHotelDelaysAndLosesNothing(t *testing.T) {
 	w := newWorld(t, 3, weather{loss: 0.05})
-	a, b := w.add(1, nil), w.add(2, nil)
+	const rooms = 2 * limits.RoomReserve
+	a, b := w.add(1, func(c *Config) { c.Rooms = rooms }), w.add(2, nil)
 	c := w.add(3, nil)
-	a.m.hotel = newHotel[*segment](hotelShift, a.m.reserve+8)
 	b.open(a)
 	tr := newTraffic(a, b, 300, []int{200_000})
 	other := a.open(c)
 	other.Connect(w.now)
 	tr.pump()
-	most := 0
+	most, homeless := 0, 0
 	w.runUntil(20*time.Second, "the transfer", func() bool {
-		most = max(most, a.m.InFlight())
+		most, homeless = max(most, a.m.InFlight()), homeless+len(a.m.homeless)
 		if len(c.got) < 20 {
 			a.frag(other, wire.Command, fmt.Sprint("to the other ", len(c.got)))
 			a.next = w.now.Add(100)
@@ -83,8 +83,11 @@ func TestAFullHotelDelaysAndLosesNothing(t *testing.T) {
 	w.run(time.Second)
 	tr.exactly(t)
 	w.quiet()
-	if most > a.m.reserve+8 || most < 8 {
+	if most > rooms || most < rooms-a.m.reserve {
 		t.Errorf("%d guests at most", most)
+	}
+	if homeless == 0 || a.m.Stats().Resends == 0 {
+		t.Errorf("senders were found without a room %d times, and %d segments were sent again", homeless, a.m.Stats().Resends)
 	}
 }
 
@@ -123,6 +126,9 @@ func TestManySendersOneSmallSocket(t *testing.T) {
 	t.Logf("%v, %.1f times the least possible; %d overflows", took, float64(took)/float64(least), w.overflowed)
 	if took > 4*least {
 		t.Errorf("took %v, though %v would do", took, least)
+	}
+	if w.overflowed == 0 {
+		t.Error("nothing was thrown away")
 	}
 	w.run(time.Second)
 	w.quiet()

@@ -76,6 +76,7 @@ func TestSessionsSettleAfterAnything(t *testing.T) {
 	if testing.Short() {
 		seeds = 3
 	}
+	downs, delivered := map[error]int{}, 0
 	for seed := range seeds {
 		w := newWorld(t, seed, weather{loss: 0.1, dup: 0.1, reorder: 0.2, corrupt: 0.02, jitter: 5 * time.Millisecond})
 		if seed%2 == 1 {
@@ -99,6 +100,12 @@ func TestSessionsSettleAfterAnything(t *testing.T) {
 		clear(s.dark)
 		w.weather.loss, w.weather.corrupt = 0, 0
 		w.run(5 * time.Second)
+		delivered += len(got)
+		for _, n := range w.nodes {
+			for _, why := range n.downs {
+				downs[why]++
+			}
+		}
 		for p, n := range got {
 			if n > 1 || !s.sent[p] {
 				t.Errorf("seed %d: %q was delivered %d times, sent %v", seed, p, n, s.sent[p])
@@ -122,6 +129,14 @@ func TestSessionsSettleAfterAnything(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
+	}
+	for _, why := range []error{ErrUnreachable, ErrRestarted, ErrSessionLost, ErrForgotten} {
+		if downs[why] == 0 {
+			t.Errorf("no session ended with: %v", why)
+		}
+	}
+	if delivered == 0 {
+		t.Error("no message was delivered before the calm")
 	}
 }
 

@@ -152,6 +152,10 @@ func TestEverythingArrivesOnceInBadWeather(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
+		if st := tr.to.m.Stats(); p > 0 && (tr.from.m.Stats().Resends == 0 || st.Duplicates+st.OutOfWindowLow+st.Replays == 0 || st.Ahead == 0 || st.CRCErrors == 0) {
+			t.Errorf("seed %d: the weather was not bad: %d resends, %d and %d duplicates, %d replays, %d ahead, %d damaged", seed,
+				tr.from.m.Stats().Resends, st.Duplicates, st.OutOfWindowLow, st.Replays, st.Ahead, st.CRCErrors)
+		}
 		if p == 0 && tr.to.placed == 0 {
 			t.Error("no piece was as expected")
 		}

@@ -16,5 +16,7 @@ func TestWhoeverClaimsANameAtOnceThereIsOneOwner(t *testing.T) { // decision 15
 		}
 		claims += n
 	}
-	t.Logf("%d claims", claims)
+	if n := uint64(seeds(50, 150, 4000)); claims < 20*n {
+		t.Errorf("%d claims in %d seeds: too few to meet", claims, n)
+	}
 }
