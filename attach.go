@@ -73,6 +73,9 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	id := half.Identity()
 	p := &Process{time: realTime{}, name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
 	p.leave = a.Close
+	p.askProgram = func(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
+		return conn.NIC(uint64(nic)).Program(ctx, r)
+	}
 	release := func() { p.closeErr = errors.Join(p.closeErr, a.Close(), a.Unmap()) }
 	options := proc.Options{Released: release, Names: attachedNames(conn), Patience: daemonPatience}
 	if p.p, err = proc.New(seg, w, &attachedMemory{a}, options); err != nil {

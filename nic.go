@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/deploy"
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/nic"
@@ -26,6 +27,7 @@ type NIC struct {
 	poller *poller.Poller
 	link   link.Driver
 	driver *driver.Registrar // of processes
+	site   *deploy.Site      // of programs
 
 	mu     sync.Mutex
 	procs  map[*Process]struct{}
@@ -90,6 +92,7 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	n.driver = driver.NewRegistrar(n.engine.Driver(), n.poller)
+	n.site = n.newSite()
 	return n, nil
 }
 
@@ -149,7 +152,7 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 		return nil, attachError(name, err)
 	}
 	w := &embeddedWaiter{n: n}
-	p := &Process{time: realTime{}, name: name, nic: n, addr: Address{n.id, slot, gen}}
+	p := &Process{time: realTime{}, name: name, nic: n, addr: Address{n.id, slot, gen}, askProgram: n.askProgram}
 	p.leave = sync.OnceValue(func() error { return n.forget(p, slot) })
 	way, err := n.newStraight(slot, gen)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -13,17 +14,18 @@ import (
 // Process is one process of the fabric: a name, and a virtual network interface to send and receive by. Any number of
 // goroutines may use it at once (USNIC-57…60).
 type Process struct {
-	p        *proc.Process
-	name     Name
-	addr     Address
-	nic      *NIC // that it is embedded with; nil at a daemon
-	closeNIC bool
-	groups   map[string]*Group // joined as it attached
-	names    nameCache
-	time     proc.Time
-	leave    func() error // when Close has ended every operation: the NIC forgets the process
-	closing  sync.Once
-	closeErr error
+	p          *proc.Process
+	name       Name
+	addr       Address
+	nic        *NIC // that it is embedded with; nil at a daemon
+	closeNIC   bool
+	groups     map[string]*Group // joined as it attached
+	names      nameCache
+	time       proc.Time
+	askProgram func(context.Context, NICID, *ctl.Program) (*ctl.ProgramReply, error) // nil: its NIC cannot be asked
+	leave      func() error                                                          // when Close has ended every operation: the NIC forgets the process
+	closing    sync.Once
+	closeErr   error
 }
 
 // Name is what the process is called.

@@ -1,0 +1,133 @@
+package weft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/program"
+)
+
+// ProgramID is the number of a program in its NIC. 0 is none.
+type ProgramID uint32
+
+// ProgramAddress is a program of a NIC. NIC 0 is the process's own.
+type ProgramAddress struct {
+	NIC NICID
+	ID  ProgramID
+}
+
+// MaxProgramMessage is the longest message to a program, in bytes.
+const MaxProgramMessage = proc.MaxProgramMessage
+
+// SendProgram sends a message, the concatenation of parts, to a trigger of a program. It returns when the parts may be used again; the program handles
+// the message once, unless the session with its NIC ends before. To a program that its NIC has announced as resident the message may
+// be lost.
+func (p *Process) SendProgram(ctx context.Context, to ProgramAddress, trigger uint32, parts ...[]byte) error {
+	return p.p.SendProgram(ctx, uint64(to.NIC), uint32(to.ID), trigger, false, parts...)
+}
+
+// SendProgramHandled is SendProgram that returns when the program has handled the message. It fails with [ErrNoProgram] if there is no such program or
+// trigger, or if it takes no messages, and with [ErrProgramFailed] if it was aborted. The message goes reliably, also to a resident program.
+// If ctx ends first, it may be handled all the same.
+func (p *Process) SendProgramHandled(ctx context.Context, to ProgramAddress, trigger uint32, parts ...[]byte) error {
+	return p.p.SendProgram(ctx, uint64(to.NIC), uint32(to.ID), trigger, true, parts...)
+}
+
+// ProgramNumber is the number by which programs send to this process, in TO. Their messages come to [Process.Recv] from the process
+// program/N, N being the number of the program that sent one, with the trigger as tag.
+func (p *Process) ProgramNumber() ProgramID {
+	return ProgramID(program.ProcessNumber(p.addr.Slot, p.addr.Generation))
+}
+
+// ProgramName is the process that messages of a program are from, as [Process.Recv] has it.
+func ProgramName(id ProgramID) Name { return Name{App: "program", Index: uint32(id)} }
+
+// ProgramOptions say how a program is to be loaded. The zero value loads it under a number that is free, and does not start it.
+type ProgramOptions = deploy.Options
+
+// ProgramInfo describes a program that is loaded, and what it has cost.
+type ProgramInfo = ctl.ProgramInfo
+
+// PlacedProgram is where a program has been put.
+type PlacedProgram = deploy.Placed
+
+// Programs are those of NICs: of this process's own, and, if that is a daemon, of the others that it knows.
+type Programs struct{ c deploy.Client }
+
+// Programs gives access to programs of NICs. A daemon decides who may change them: its own user, root, and those in its configuration.
+func (p *Process) Programs() *Programs {
+	return &Programs{deploy.Client{Ask: func(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
+		if p.askProgram == nil {
+			return nil, errors.New("weft: the NIC of this process loads no programs for it")
+		}
+		return p.askProgram(ctx, nic, r)
+	}}}
+}
+
+// Load puts a module, as the compiler encodes it, into all of some NICs, or into none; NIC 0 is the process's own. The error names the NICs that
+// have failed.
+func (g *Programs) Load(ctx context.Context, nics []NICID, module []byte, o ProgramOptions) ([]PlacedProgram, error) {
+	all, err := g.c.Load(ctx, nics, module, o)
+	if err != nil {
+		return nil, fmt.Errorf("weft: load program: %w", err)
+	}
+	return all, nil
+}
+
+// Unload takes a program out of its NIC. Messages for it that wait find none.
+func (g *Programs) Unload(ctx context.Context, a ProgramAddress) error {
+	return g.change(ctx, a, ctl.ProgramUnload)
+}
+
+// Start runs the initialisation of a program; from then on it takes messages.
+func (g *Programs) Start(ctx context.Context, a ProgramAddress) error {
+	return g.change(ctx, a, ctl.ProgramStart)
+}
+
+func (g *Programs) change(ctx context.Context, a ProgramAddress, what string) error {
+	if _, err := g.c.Ask(ctx, a.NIC, &ctl.Program{Do: what, ID: uint32(a.ID)}); err != nil {
+		return fmt.Errorf("weft: %s program: %w", what, err)
+	}
+	return nil
+}
+
+// List lists the programs of a NIC by number, with their profiles.
+func (g *Programs) List(ctx context.Context, nic NICID) ([]ProgramInfo, error) {
+	l, err := g.c.List(ctx, nic)
+	if err != nil {
+		return nil, fmt.Errorf("weft: list programs: %w", err)
+	}
+	return l, nil
+}
+
+// Log returns what a program has displayed, from its value number from on, and the number of the first that is returned: a NIC keeps the last 4,096.
+func (g *Programs) Log(ctx context.Context, a ProgramAddress, from uint64) (values []int64, first uint64, err error) {
+	values, first, err = g.c.Log(ctx, a.NIC, uint32(a.ID), "", from)
+	if err != nil {
+		return nil, 0, fmt.Errorf("weft: log of program: %w", err)
+	}
+	return values, first, nil
+}
+
+// newSite makes the NIC's side of loading programs, for processes inside the same program.
+func (n *NIC) newSite() *deploy.Site {
+	return &deploy.Site{NIC: n.id, May: func(int) bool { return true }, Do: func(f func(*program.Table)) {
+		n.poller.Do(func(clock.Time) { f(n.engine.Programs()) })
+	}}
+}
+
+// askProgram answers a request of a process inside this program.
+func (n *NIC) askProgram(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
+	if nic != 0 && nic != n.id {
+		return nil, fmt.Errorf("%w: NIC %v: a NIC inside a program loads its own programs only", ErrBadArgument, nic)
+	}
+	if err := errors.Join(ctx.Err(), n.alive()); err != nil {
+		return nil, err
+	}
+	return n.site.Answer(r)
+}

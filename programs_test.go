@@ -1,0 +1,62 @@
+package weft_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/pdl"
+)
+
+// A process loads a program into its NIC, talks to it from there and from another NIC, and hears from it.
+func TestAProcessLoadsAProgramAndTalksToIt(t *testing.T) { // PANIC-19, PANIC-22
+	m, err := pdl.Compile("double.pdl", []byte(`PROGRAM double: VAR n; TRIGGERS 1;
+BEGIN END;
+MESSAGE 1: BEGIN n = 2 * PACKET[1]; DISPLAY n; SEND n LEN 8 AS 33 TO PACKET[0] AT SOURCE END;
+END;`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	links(t, func(t *testing.T, n *network) {
+		ctx, a, b := pair(t, n)
+		programs := b.Programs()
+		placed, err := programs.Load(ctx, []weft.NICID{0}, m.Encode(), weft.ProgramOptions{ID: 415})
+		if err != nil || len(placed) != 1 || placed[0].ID != 415 {
+			t.Fatal(placed, err)
+		}
+		to := weft.ProgramAddress{NIC: b.Address().NIC, ID: 415}
+		if err := a.SendProgramHandled(ctx, to, 1, make([]byte, 16)); !errors.Is(err, weft.ErrNoProgram) {
+			t.Errorf("a message to a program that was not started: %v", err)
+		}
+		if err := programs.Start(ctx, weft.ProgramAddress{ID: 415}); err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range []*weft.Process{a, b, a} {
+			request := binary.LittleEndian.AppendUint64(nil, uint64(p.ProgramNumber()))
+			if err := p.SendProgram(ctx, to, 1, request, binary.LittleEndian.AppendUint64(nil, uint64(i+10))); err != nil {
+				t.Fatal(err)
+			}
+			var answer [8]byte
+			got, err := p.Recv(ctx, weft.ProgramName(415), 33, answer[:])
+			if err != nil || got.Addr.NIC != to.NIC || binary.LittleEndian.Uint64(answer[:]) != uint64(2*(i+10)) {
+				t.Errorf("answer %d: %v from %v, %v", i, answer, got.Addr, err)
+			}
+		}
+		if err := a.SendProgramHandled(ctx, to, 1); !errors.Is(err, weft.ErrProgramFailed) {
+			t.Errorf("a message that the program fails of: %v", err)
+		}
+		values, first, err := programs.Log(ctx, weft.ProgramAddress{ID: 415}, 1)
+		if err != nil || first != 1 || !slices.Equal(values, []int64{22, 24}) {
+			t.Errorf("the log from its second value on: %v from %d on, %v", values, first, err)
+		}
+		l, err := programs.List(ctx, 0)
+		if err != nil || len(l) != 1 || l[0].Activations != 5 || l[0].State != "running" || len(l[0].Aborts) != 1 {
+			t.Errorf("the programs are %+v, %v", l, err)
+		}
+		if err := programs.Unload(ctx, weft.ProgramAddress{ID: 415}); err != nil {
+			t.Error(err)
+		}
+	})
+}
