@@ -29,9 +29,10 @@ type NIC struct {
 	driver *driver.Registrar // of processes
 	site   *deploy.Site      // of programs
 
-	mu     sync.Mutex
-	procs  map[*Process]struct{}
-	closed bool
+	mu       sync.Mutex
+	procs    map[*Process]struct{}
+	segments map[uint32]*sharedSegment // by number
+	closed   bool
 }
 
 // Open makes a NIC inside this process with one process on it. Closing the process closes the NIC.

@@ -59,7 +59,7 @@ type PlacedProgram = deploy.Placed
 // Programs are those of NICs: of this process's own, and, if that is a daemon, of the others that it knows.
 type Programs struct{ c deploy.Client }
 
-// Programs gives access to programs of NICs. A daemon decides who may change them: its own user, root, and those in its configuration.
+// Programs gives access to programs of NICs. Users that may change those of a daemon are its own, root, and those in its configuration.
 func (p *Process) Programs() *Programs {
 	return &Programs{deploy.Client{Ask: func(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
 		if p.askProgram == nil {

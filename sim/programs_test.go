@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/pdl"
 	"github.com/weftnet/weft/pdl/vm"
 	"github.com/weftnet/weft/sim"
@@ -93,6 +94,27 @@ func TestThePapersPingRunsBetweenTwoNICs(t *testing.T) {
 		values := shown(t, f.Engine(0), ping)
 		if len(values) != 200 || !slices.IsSorted(values) || values[0] == values[199] {
 			t.Fatalf("with faults %+v it shows %d values, sorted %v", faults, len(values), slices.IsSorted(values))
+		}
+	}
+}
+
+// PANIC-32, PANIC-37: the program of Figure 6 delivers 64 bytes into segment 2.
+func TestThePapersDelivertestRunsInANIC(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1})
+	mem := vni.AlignedBytes(128 + program.SegmentTail)
+	if err := f.Engine(0).Programs().AddSegment(2, mem); err != nil {
+		t.Fatal(err)
+	}
+	id := load(t, f, 0, 0, sample(t, "delivertest.pdl"))
+	f.Process(0, "a/0", func(p *sim.Process) error {
+		return p.Half().SendProgram(context.Background(), 0, uint32(id), 10, true)
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []byte{2, 3, 4, 0} {
+		if mem[8*i] != want {
+			t.Errorf("word %d of the segment is %d, want %d", i, mem[8*i], want)
 		}
 	}
 }

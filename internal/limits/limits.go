@@ -563,7 +563,7 @@ const (
 	// for work that is split into parts, and over in a tenth of a second.
 	ProgramChain = 10_000
 
-	// ProgramRefusals is how many messages of a program may be refused within ProgramFlood before it is stopped: who is told once that
+	// ProgramRefusals is how many messages of a program may be refused within ProgramFlood before it is stopped: a program that is told once that
 	// nothing more can leave can wait.
 	ProgramRefusals = 1000
 	ProgramFlood    = time.Second
@@ -571,7 +571,7 @@ const (
 	// ProgramLog is how many values a program's log keeps: those of the paper's programs, some times over.
 	ProgramLog = 4096
 
-	// ProgramPrepared is how many modules may wait to be put in place, and PrepareWithin for how long: who prepares a whole fabric
+	// ProgramPrepared is how many modules may wait to be put in place, and PrepareWithin for how long: a tool that prepares a whole fabric
 	// has heard from its slowest NIC by then, or that it is gone.
 	ProgramPrepared = 16
 	PrepareWithin   = 30 * time.Second

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/vni"
@@ -32,4 +33,22 @@ func (p *Process) SendProgram(ctx context.Context, nic uint64, program, trigger 
 		return r.fail(err)
 	}
 	return p.run(ctx, &r, parts)
+}
+
+// Await waits until ready, which is asked again whenever the NIC has something for this process, or ctx ends.
+func (p *Process) Await(ctx context.Context, ready func() bool) error {
+	if !p.enter() {
+		return ErrClosed
+	}
+	defer p.leave()
+	err := p.w.Wait(ctx, func() bool { return ready() || p.over() })
+	switch {
+	case errors.Is(err, ErrNICGone):
+		p.fail()
+	case err == nil && !ready():
+		p.mu.Lock()
+		err = p.usable()
+		p.mu.Unlock()
+	}
+	return err
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // NICs tell one another of their programs in Table records, all when a session begins and each change then: so a program is found by its name
-// from other NICs, and who sends to one knows whether it is resident.
+// from other NICs, and its senders know whether it is resident.
 //
 //	0  11       1
 //	1  flags    1   1: it has gone; 2: it is resident

@@ -75,7 +75,7 @@ func (t *Table) begun(h held) {
 	}
 }
 
-// begunTo sends the message of a command to a peer. Who asks for the outcome cannot be content with a datagram.
+// begunTo sends the message of a command to a peer. A datagram would bring no outcome, so a command that asks for one goes reliably.
 func (t *Table) begunTo(pr *Peer, h held) {
 	if !h.answer && pr.programs[h.to.Program].resident {
 		b := t.nic.TakeBuffer(h.length)

@@ -155,7 +155,7 @@ func (t *Table) Up(pr *Peer) {
 	t.pump(pr)
 }
 
-// Down ends a session, or the attempt at one. What was on its way is lost, and who waits for an answer hears so.
+// Down ends a session, or the attempt at one. What was on its way is lost, and commands that wait for an answer end.
 func (t *Table) Down(pr *Peer, status vni.Status) {
 	for _, o := range pr.out {
 		t.count(vni.NICProgramsLost)

@@ -6,7 +6,7 @@
 //	program: SEND ─────┘                                   └─► datagram, if the program there is resident
 //
 // A message is handled once, and when it has been its room is given back to its sender's NIC by a Handled, which carries the outcome
-// if the sender wants it. So what a NIC keeps for others is bounded, and who sends more waits. Within Run a message costs what it executes;
+// if the sender wants it. So what a NIC keeps for others is bounded, and a sender of more waits. Within Run a message costs what it executes;
 // see budget.go. A message for a program that is not here is counted, and its sender told if it asked.
 package program
 
@@ -46,7 +46,7 @@ type Engine interface {
 	Answered(r Request, o vm.Outcome)    // a command of a process has ended: its message was handled, or found nothing that does
 	Ended(r Request, status vni.Status)  // it has ended otherwise
 	Deliver(to vm.ID, m *Arrival) bool   // gives a process a message of a program, if it is there and has room
-	Rang(segment uint32)                 // a flag of a segment is set: who sleeps shall look
+	Rang(segment uint32)                 // a flag of a segment is set: sleeping processes look again
 	TakeBuffer(n int) []byte             // of transit memory
 	GiveBuffer(b []byte)                 // nil is none
 	Guard(process vni.Name, f GuardFunc) // puts a filter before the process with a name, now and when it comes; nil takes it away

@@ -86,7 +86,7 @@ func (t *Table) handle(m *message) {
 	t.release(m, o)
 }
 
-// dispatch finds whom a message is for, and has it handled there.
+// dispatch finds the program or process of a message, and has it handled there.
 func (t *Table) dispatch(m *message) vm.Outcome {
 	switch {
 	case m.Program&ProcessBit != 0:

@@ -1,0 +1,126 @@
+// Package programs_test runs the example programs in the NICs of simulated fabrics.
+package programs_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/pdl/vm"
+	"github.com/weftnet/weft/sim"
+)
+
+func TestExamplesAreRightAndFormatted(t *testing.T) {
+	files, err := filepath.Glob("*.pdl")
+	if err != nil || len(files) < 3 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if warnings, err := pdl.Check(file, src); err != nil || len(warnings) > 0 {
+			t.Errorf("%v %v", err, warnings)
+		}
+		if formatted, err := pdl.Format(file, src); err != nil || string(formatted) != string(src) {
+			t.Errorf("%s is not in the one form (%v): weft pdl fmt -w brings it there", file, err)
+		}
+	}
+}
+
+// fabric has two NICs and a link between them that loses and repeats.
+func fabric(seed uint64) *sim.Fabric {
+	return sim.New(sim.Config{Seed: seed, Faults: sim.Faults{Loss: 0.03, Duplicate: 0.03, Reorder: 0.03}})
+}
+
+// load puts an example into the NIC of a host and starts it.
+func load(t *testing.T, f *sim.Fabric, host int, id vm.ID, file string) {
+	t.Helper()
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := pdl.Compile(file, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.Engine(host).Programs().Load(program.Spec{Module: m, ID: id, Start: true}); err != nil {
+		t.Fatal(err)
+	}
+	f.Turn(host)
+}
+
+func words(all ...uint64) (b []byte) {
+	for _, w := range all {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+func TestPingAndPongExchangeAHundredMessages(t *testing.T) { // PANIC-37, PANIC-40
+	for seed := range uint64(5) {
+		f := fabric(seed + 1)
+		load(t, f, 0, 416, "ping.pdl")
+		load(t, f, 1, 415, "pong.pdl")
+		f.Process(0, "app/0", func(p *sim.Process) error {
+			ping := weft.ProgramAddress{ID: 416}
+			if err := p.SendProgramHandled(context.Background(), ping, 1, words(sim.NICID(1))); err != nil {
+				return err
+			}
+			p.Sleep(10 * time.Second)
+			return nil
+		})
+		if err := f.Run(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		took, _, err := f.Engine(0).Programs().Log(416, 0)
+		if err != nil || len(took) != 100 {
+			t.Fatalf("seed %d: ping shows %d times, %v", seed+1, len(took), err)
+		}
+		for i, ns := range took {
+			if ns <= 0 {
+				t.Errorf("seed %d: exchange %d took %d ns", seed+1, i, ns)
+			}
+		}
+	}
+}
+
+func TestTheDirectoryAnswersProcessesOfOtherNICs(t *testing.T) { // PANIC-7
+	f := fabric(1)
+	load(t, f, 1, 20, "directory.pdl")
+	f.Process(0, "app/0", func(p *sim.Process) error {
+		ctx, cancel := p.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		directory := weft.ProgramAddress{NIC: weft.NICID(sim.NICID(1)), ID: 20}
+		for key := range uint64(100) {
+			if err := p.SendProgramHandled(ctx, directory, 1, words(key*1024, key+7)); err != nil { // all keys begin at one place
+				return err
+			}
+		}
+		for key := range uint64(101) {
+			if err := p.SendProgram(ctx, directory, 2, words(uint64(p.ProgramNumber()), key*1024)); err != nil {
+				return err
+			}
+			var answer [16]byte
+			if _, err := p.Recv(ctx, weft.ProgramName(20), 2, answer[:]); err != nil {
+				return err
+			}
+			found, value := binary.LittleEndian.Uint64(answer[:]), binary.LittleEndian.Uint64(answer[8:])
+			if key < 100 && (found != 1 || value != key+7) || key == 100 && found != 0 {
+				return fmt.Errorf("the look-up of key %d finds %d, %d", key, found, value)
+			}
+		}
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}

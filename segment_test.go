@@ -1,0 +1,76 @@
+package weft_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/pdl"
+)
+
+// A process writes into a segment and sets a lock; a program reads it, answers in the segment, clears the lock and sets a flag, which wakes
+// the process.
+func TestAProcessAndAProgramShareASegment(t *testing.T) { // PANIC-23, PANIC-24, PANIC-33
+	m, err := pdl.Compile("turn.pdl", []byte(`PROGRAM turn: VAR v[8], i; TRIGGERS 1;
+BEGIN END;
+MESSAGE 1: BEGIN
+    IF LOCK(515) THEN BEGIN
+        GET v[0] OFFSET 8 FROM 2 LEN 64;
+        i = 0;
+        WHILE i < 8 DO BEGIN v[i] = -v[i]; i = i + 1 END;
+        DELIVER v[0] OFFSET 72 INTO 2 LEN 64;
+        CLEAR LOCK 515;
+        SET FLAG 517;
+    END;
+END;
+END;`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "a"}, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := p.Programs().Load(ctx, []weft.NICID{0}, m.Encode(), weft.ProgramOptions{ID: 9, Start: true}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.Segment(2, 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Segment(2, 300); !errors.Is(err, weft.ErrBadArgument) {
+		t.Errorf("the segment once more, longer: %v", err)
+	}
+	for round := range uint64(50) {
+		var want []byte
+		for i := range uint64(8) {
+			binary.LittleEndian.PutUint64(s.Bytes()[8+8*i:], round*i)
+			want = binary.LittleEndian.AppendUint64(want, -(round * i))
+		}
+		if !s.Lock(3) { // 515 is lock 3 of segment 2
+			t.Fatal("the lock was set already")
+		}
+		if err := p.SendProgram(ctx, weft.ProgramAddress{ID: 9}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.WaitFlag(ctx, 5); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Bytes()[72:136]; !bytes.Equal(got, want) || s.Locked(3) || s.Flag(5) {
+			t.Fatalf("round %d: the program has delivered %x, want %x; lock %v, flag %v", round, got, want, s.Locked(3), s.Flag(5))
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := p.SendProgramHandled(ctx, weft.ProgramAddress{ID: 9}, 1); err != nil {
+		t.Errorf("without the segment, no lock is set: %v", err)
+	}
+}
