@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -38,7 +41,14 @@ type Geometry struct {
 
 // Attach makes this program a process of the host's NIC daemon, `weft nic`. If the daemon ends, every operation ends with
 // [ErrNICGone].
+//
+// [ErrNoDaemon] says that nothing listens at the socket, [ErrNotPermitted] that this user may not attach, [ErrFull] that the NIC has as
+// many processes as it can have, [ErrOtherVersion] that daemon and program do not fit, [ErrNameTaken] that a process of the host has the
+// name.
 func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
+	if err := ended(ctx, "attach"); err != nil {
+		return nil, err
+	}
 	if cfg.Name == AnyProcess {
 		return nil, errors.New("weft: AttachConfig.Name is empty; expected one such as app/0")
 	}
@@ -51,18 +61,11 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	}
 	conn, err := ctl.Dial(ctx, socket)
 	if err != nil {
-		return nil, fmt.Errorf("weft: attach %v: %w", cfg.Name, err)
+		return nil, refusal(cfg.Name, err)
 	}
 	a, err := conn.Attach(ctx, cfg.Name.String(), cfg.Geometry.ctl())
 	if err != nil {
-		err = errors.Join(err, conn.Close())
-		switch {
-		case errors.Is(err, ctl.ErrNameTaken):
-			err = fmt.Errorf("%w (%w)", ErrNameTaken, err)
-		case errors.Is(err, ctl.ErrBadRequest):
-			err = fmt.Errorf("%w (%w)", ErrBadArgument, err)
-		}
-		return nil, fmt.Errorf("weft: attach %v: %w", cfg.Name, err)
+		return nil, refusal(cfg.Name, errors.Join(err, conn.Close()))
 	}
 	seg, err := vni.OpenSegment(a.RW, a.RO)
 	if err != nil {
@@ -82,6 +85,23 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		return nil, errors.Join(err, a.Close(), a.Unmap())
 	}
 	return p.joined(ctx, cfg.Groups)
+}
+
+// refusals are the reasons of a daemon, or of its absence, as users test for them.
+var refusals = []struct{ of, is error }{
+	{ctl.ErrNoDaemon, ErrNoDaemon}, {ctl.ErrRefused, ErrNotPermitted}, {fs.ErrPermission, ErrNotPermitted}, {ctl.ErrNoSlot, ErrFull},
+	{driver.ErrNoSlot, ErrFull}, {ctl.ErrVersion, ErrOtherVersion}, {ctl.ErrNameTaken, ErrNameTaken}, {nic.ErrNameTaken, ErrNameTaken},
+	{ctl.ErrBadRequest, ErrBadArgument},
+}
+
+// refusal says why a process could not be attached.
+func refusal(name Name, err error) error {
+	for _, r := range refusals {
+		if errors.Is(err, r.of) {
+			return fmt.Errorf("weft: attach %v: %w (%w)", name, r.is, err)
+		}
+	}
+	return fmt.Errorf("weft: attach %v: %w", name, err)
 }
 
 // attachedNames asks the daemon for the processes of the fabric.

@@ -19,6 +19,9 @@ const MaxDatagram = wire.MaxLetter
 // SendDatagram fails with [ErrUnreachable] or [ErrNameUnknown] if nothing can be sent there, and with [ErrNoMemory] if too many
 // datagrams wait for the link already.
 func (p *Process) SendDatagram(ctx context.Context, to Address, tag Tag, parts ...[]byte) error {
+	if err := ended(ctx, "send datagram"); err != nil {
+		return err
+	}
 	d, err := addressed(to, tag)
 	if err != nil {
 		return err
@@ -40,6 +43,9 @@ func (p *Process) StartSendDatagramInto(o *Op, to Address, tag Tag, parts ...[]b
 // datagram longer than these is [ErrTruncated]. Of several receives that a datagram matches, the one posted first gets it. Several
 // parts must each lie in a [Region], unless the NIC is in this process.
 func (p *Process) RecvDatagram(ctx context.Context, tag Tag, parts ...[]byte) (m Message, err error) {
+	if err := ended(ctx, "receive datagram"); err != nil {
+		return m, err
+	}
 	pm, err := p.p.RecvDatagram(ctx, match(tag), parts...)
 	m.set(p, &pm)
 	return m, err

@@ -17,5 +17,8 @@
 // holes: within one session of their NICs, what is received is a prefix of what was sent, less the sends that failed. The end
 // of a session is told by an [Event], which is there before anything of the next session.
 //
+// A call whose context has ended before it begins fails with the context's error and does nothing: nothing is sent, and nothing
+// received. [Process.NextEvent] alone returns what is there even then.
+//
 // Failures are sentinel errors wrapped with who and what: test for them with errors.Is.
 package weft

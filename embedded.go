@@ -3,7 +3,6 @@ package weft
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 	"unsafe"
 
@@ -52,14 +51,6 @@ func (m *embeddedMemory) Free(id uint32) (err error) {
 func words(n int) []byte {
 	w := make([]uint64, (n+7)/8+1)
 	return unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), (n+7)/8*8)
-}
-
-// attachError says why a process could not be attached.
-func attachError(name Name, err error) error {
-	if errors.Is(err, nic.ErrNameTaken) {
-		return fmt.Errorf("weft: attach %v: %w (%v)", name, ErrNameTaken, err)
-	}
-	return fmt.Errorf("weft: attach %v: %w", name, err)
 }
 
 // linger gives messages that are on their way, though their sends have completed, the time to arrive: a program that

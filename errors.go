@@ -1,6 +1,7 @@
 package weft
 
 import (
+	"context"
 	"errors"
 
 	"github.com/weftnet/weft/internal/proc"
@@ -25,6 +26,12 @@ var (
 	ErrNoProgram       = proc.ErrNoProgram     // no such program or trigger in the NIC, or it takes no messages
 	ErrProgramFailed   = proc.ErrProgramFailed // the program was activated, and aborted
 	ErrFiltered        = proc.ErrFiltered      // a filter in front of the receiver dropped the message
+	ErrNoMemory        = proc.ErrNoMemory      // the NIC has no memory left for this
+
+	ErrNoDaemon     = errors.New("no NIC daemon")                           // of Attach: nothing listens at the socket
+	ErrNotPermitted = errors.New("not permitted")                           // of Attach: the socket or the daemon refuses this user
+	ErrFull         = errors.New("the NIC has no room for another process") // of Attach: every slot has a process
+	ErrOtherVersion = errors.New("the daemon speaks another version")       // of Attach: daemon and program are of different releases
 
 	ErrGroupBroken   = proc.ErrGroupBroken   // a member of the group has gone
 	ErrGroupSize     = proc.ErrGroupSize     // the group has another size, or all its members
@@ -35,3 +42,11 @@ var (
 
 // OpError says which operation failed, whom it concerned, and why. Unwrap gives the why.
 type OpError = proc.OpError
+
+// ended is the error of an operation whose context has ended before it begins: then it does nothing.
+func ended(ctx context.Context, op string) error {
+	if err := ctx.Err(); err != nil {
+		return &OpError{Op: op, Err: err}
+	}
+	return nil
+}

@@ -19,7 +19,8 @@ import (
 //
 // If a member ends, the operations that it had not completed fail at every other with [ErrGroupBroken] and its name, and
 // so do all later ones; [Group.Shrink] makes the same group without it. A process that gives an operation up, because its
-// context has ended, leaves the group: it has entered what the others wait for, and cannot take that back.
+// context has ended, leaves the group: it has entered what the others wait for, and cannot take that back. An operation whose context
+// has ended before it begins is not entered: it fails, and the process is in the group as before.
 type Group struct{ g *proc.Group }
 
 // GroupError says which operation of which group failed, and why. If a member has gone, Dead is its name.

@@ -40,6 +40,9 @@ func (p *Process) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
 // Next waits for the next message. What it returns is the Inbox's until the next call: the Message, and the bytes. A
 // message that was cut short comes with [ErrTruncated]. If ctx ends first, no message is lost.
 func (b *Inbox) Next(ctx context.Context) (*Message, []byte, error) {
+	if err := ended(ctx, "receive"); err != nil {
+		return nil, nil, err
+	}
 	m := &b.msg
 	data, other, err := b.b.NextInto(ctx, &b.half)
 	if err != nil && !errors.Is(err, ErrTruncated) {

@@ -20,6 +20,9 @@ type Membership struct {
 // belongs to that group without asking (QNIX-55): nobody waits for anybody, and who comes and goes is in it from and until
 // its name is known here. To do things together, all have to know how many they are: see [AttachConfig.Groups].
 func (p *Process) AppGroup(ctx context.Context) ([]Name, error) {
+	if err := ended(ctx, "list"); err != nil {
+		return nil, err
+	}
 	all, err := p.p.AppGroup(ctx)
 	names := make([]Name, len(all))
 	for i, n := range all {

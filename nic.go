@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
@@ -120,6 +121,43 @@ func (n *NIC) addNode(node Node) error {
 	return n.engine.AddNode(uint64(node.ID), addr)
 }
 
+// RemoveNode says that there is no longer a NIC there: with the node's id, or at its address if the id is 0. One that is down is
+// forgotten with its names, and what waits for it fails. One that is up stays until it is silent for Config.UnreachableAfter. A NIC that
+// is not known is no error.
+func (n *NIC) RemoveNode(node Node) error {
+	if err := n.alive(); err != nil {
+		return err
+	}
+	var addr netip.AddrPort
+	if node.ID == 0 {
+		var err error
+		if addr, err = node.address(); err != nil {
+			return err
+		}
+	}
+	n.poller.Do(func(clock.Time) { n.engine.RemoveNode(uint64(node.ID), addr) })
+	return nil
+}
+
+// NodeState is a NIC that this one knows, and whether they have a session.
+type NodeState struct {
+	Node
+	Up bool
+}
+
+// Nodes lists the NICs that this one knows, in the order in which it got to know them.
+func (n *NIC) Nodes() (l []NodeState, err error) {
+	if err := n.alive(); err != nil {
+		return nil, err
+	}
+	n.poller.Do(func(clock.Time) {
+		for _, info := range n.engine.Nodes() {
+			l = append(l, NodeState{Node{NICID(info.ID), addrString(info.Addr)}, info.Up})
+		}
+	})
+	return l, nil
+}
+
 // Counters returns what the NIC has counted since it was opened, by name.
 func (n *NIC) Counters() map[string]uint64 {
 	m := make(map[string]uint64)
@@ -150,7 +188,7 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 	}
 	slot, gen, err := n.register(ctx, vn, seg)
 	if err != nil {
-		return nil, attachError(name, err)
+		return nil, refusal(name, err)
 	}
 	w := &embeddedWaiter{n: n}
 	p := &Process{time: realTime{}, name: name, nic: n, addr: Address{n.id, slot, gen}, askProgram: n.askProgram}

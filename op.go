@@ -6,8 +6,8 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Op is an operation under way. Its memory belongs to the NIC until it is done. The zero Op is for [Process.StartSendInto]
-// and [Process.StartRecvInto]. It must not be copied.
+// Op is an operation under way. Its memory belongs to the NIC until it is done. The zero Op is for the forms whose name
+// ends in Into, such as [Process.StartSendInto]. It must not be copied.
 type Op struct {
 	o proc.Op
 	p *Process
@@ -50,11 +50,16 @@ func (p *Process) StartSendInto(o *Op, to Name, tag Tag, parts ...[]byte) error 
 
 // StartSendDelivered begins what SendDelivered does.
 func (p *Process) StartSendDelivered(to Name, tag Tag, parts ...[]byte) (*Op, error) {
+	return started(func(o *Op) error { return p.StartSendDeliveredInto(o, to, tag, parts...) })
+}
+
+// StartSendDeliveredInto is StartSendDelivered that uses an Op again, new or done, so that nothing is allocated.
+func (p *Process) StartSendDeliveredInto(o *Op, to Name, tag Tag, parts ...[]byte) error {
 	d, err := p.to("send", to, tag)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return started(func(o *Op) error { return p.owns(o, p.p.StartSendDeliveredInto(&o.o, d, uint64(tag), parts...)) })
+	return p.owns(o, p.p.StartSendDeliveredInto(&o.o, d, uint64(tag), parts...))
 }
 
 // StartRecv begins what Recv does. buf must be left alone until the operation is done.
@@ -73,18 +78,28 @@ func (p *Process) StartRecvInto(o *Op, from Name, tag Tag, buf []byte) error {
 
 // StartPut begins what Put does.
 func (p *Process) StartPut(h Handle, offset int, parts ...[]byte) (*Op, error) {
+	return started(func(o *Op) error { return p.StartPutInto(o, h, offset, parts...) })
+}
+
+// StartPutInto is StartPut that uses an Op again, new or done, so that nothing is allocated.
+func (p *Process) StartPutInto(o *Op, h Handle, offset int, parts ...[]byte) error {
 	if offset < 0 {
-		return nil, badOffset("put", offset)
+		return badOffset("put", offset)
 	}
-	return started(func(o *Op) error { return p.owns(o, p.p.StartPutInto(&o.o, h.proc(), uint64(offset), parts...)) })
+	return p.owns(o, p.p.StartPutInto(&o.o, h.proc(), uint64(offset), parts...))
 }
 
 // StartGet begins what Get does. buf must be left alone until the operation is done.
 func (p *Process) StartGet(h Handle, offset int, buf []byte) (*Op, error) {
+	return started(func(o *Op) error { return p.StartGetInto(o, h, offset, buf) })
+}
+
+// StartGetInto is StartGet that uses an Op again, new or done, so that nothing is allocated.
+func (p *Process) StartGetInto(o *Op, h Handle, offset int, buf []byte) error {
 	if offset < 0 {
-		return nil, badOffset("get", offset)
+		return badOffset("get", offset)
 	}
-	return started(func(o *Op) error { return p.owns(o, p.p.StartGetInto(&o.o, h.proc(), uint64(offset), buf)) })
+	return p.owns(o, p.p.StartGetInto(&o.o, h.proc(), uint64(offset), buf))
 }
 
 // owns notes whose operation o is, if it has begun.

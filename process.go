@@ -65,6 +65,9 @@ func (m *Message) set(p *Process, pm *proc.Message) {
 //
 // A message to a name that no live NIC knows fails with [ErrNameUnknown]; see [Process.WaitName].
 func (p *Process) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
+	if err := ended(ctx, "send"); err != nil {
+		return err
+	}
 	if k := p.names.known(&to); k != nil && tag != AnyTag && p.p.Post(&k.dest.Name, uint64(tag), parts) {
 		return nil
 	}
@@ -79,6 +82,9 @@ func (p *Process) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) e
 // embedded NIC takes them in one visit, and they share its frames. It returns how many were sent: fewer than all with the
 // error of the next, which like one of Send's was delivered once or not at all.
 func (p *Process) SendMany(ctx context.Context, to Name, tag Tag, messages [][]byte) (sent int, err error) {
+	if err := ended(ctx, "send"); err != nil {
+		return 0, err
+	}
 	d, err := p.to("send", to, tag)
 	if err != nil {
 		return 0, err
@@ -91,6 +97,9 @@ func (p *Process) SendMany(ctx context.Context, to Name, tag Tag, messages [][]b
 // receive that the message met keeps only its beginning. A message of at most 16 KiB may be accepted before it
 // meets a receive, when nobody knows that yet.
 func (p *Process) SendDelivered(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
+	if err := ended(ctx, "send"); err != nil {
+		return err
+	}
 	d, err := p.to("send", to, tag)
 	if err != nil {
 		return err
@@ -102,6 +111,9 @@ func (p *Process) SendDelivered(ctx context.Context, to Name, tag Tag, parts ...
 // again. To each receiver it is a message like any other. If some could not be served, the others have been
 // nevertheless, and the error names the first that was not.
 func (p *Process) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]byte) error {
+	if err := ended(ctx, "multicast"); err != nil {
+		return err
+	}
 	names := make([]vni.Name, len(to))
 	for i, n := range to {
 		d, err := p.to("multicast", n, tag)
@@ -123,6 +135,9 @@ func (p *Process) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]
 // If ctx ends first, Recv returns ctx's error and no message is lost: one that was already coming in is returned
 // instead (decision 9).
 func (p *Process) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (m Message, err error) {
+	if err := ended(ctx, "receive"); err != nil {
+		return m, err
+	}
 	d := &anyProcess
 	if from != AnyProcess {
 		k := p.names.known(&from)
@@ -157,6 +172,9 @@ var anyProcess proc.Dest
 
 // Call sends a request and waits for the reply, which it receives into reply.
 func (p *Process) Call(ctx context.Context, to Name, tag Tag, request, reply []byte) (Message, error) {
+	if err := ended(ctx, "call"); err != nil {
+		return Message{}, err
+	}
 	d, err := p.to("call", to, tag)
 	if err != nil {
 		return Message{}, err
@@ -169,6 +187,9 @@ func (p *Process) Call(ctx context.Context, to Name, tag Tag, request, reply []b
 
 // Reply answers a message that was sent by Call. It goes to the very process that called: if that has ended, Reply fails.
 func (p *Process) Reply(ctx context.Context, m Message, parts ...[]byte) error {
+	if err := ended(ctx, "reply"); err != nil {
+		return err
+	}
 	pm := proc.Message{NIC: uint64(m.Addr.NIC), Slot: m.Addr.Slot, Gen: m.Addr.Generation, Token: m.token}
 	pm.From, _ = m.From.vni() // for what is said of it if it fails
 	return p.p.Reply(ctx, &pm, parts...)
@@ -178,6 +199,9 @@ func (p *Process) Reply(ctx context.Context, m Message, parts ...[]byte) error {
 // It returns when the bytes are in place. [ErrRegion] says that the handle is not, or no longer, a region's, [ErrRange]
 // that the bytes go beyond its end.
 func (p *Process) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) error {
+	if err := ended(ctx, "put"); err != nil {
+		return err
+	}
 	if offset < 0 {
 		return badOffset("put", offset)
 	}
@@ -186,6 +210,9 @@ func (p *Process) Put(ctx context.Context, h Handle, offset int, parts ...[]byte
 
 // Get reads len(buf) bytes of a region of another process, from offset on, without its help (USNIC-54).
 func (p *Process) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
+	if err := ended(ctx, "get"); err != nil {
+		return err
+	}
 	if offset < 0 {
 		return badOffset("get", offset)
 	}
@@ -194,6 +221,9 @@ func (p *Process) Get(ctx context.Context, h Handle, offset int, buf []byte) err
 
 // WaitName waits until a live process is called name, and returns its address.
 func (p *Process) WaitName(ctx context.Context, name Name) (Address, error) {
+	if err := ended(ctx, "wait for"); err != nil {
+		return Address{}, err
+	}
 	n, err := name.vni()
 	if err != nil {
 		return Address{}, &OpError{Op: "wait for", Err: fmt.Errorf("%w: %v", ErrBadArgument, err)}
@@ -269,6 +299,7 @@ const (
 	EventRestarted   EventKind = EventKind(vni.EventRestarted)   // a NIC came back in another life
 	EventProcessGone EventKind = EventKind(vni.EventProcessGone) // a process has ended
 	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // another process has this one's name by an older claim
+	EventClosed      EventKind = EventKind(vni.EventClosed)      // a NIC was closed: it has said goodbye, and its processes have ended
 )
 
 // Event tells of something that belongs to no operation: the end of a NIC or process that this one has dealt with.

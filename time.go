@@ -28,6 +28,9 @@ func (p *Process) Go(fn func()) { p.time.Go(fn) }
 // atomics, or takes a lock that is never held for long; any goroutine may call it until WaitUntil returns. WaitUntil returns ctx's
 // error if ctx ends first, and [ErrClosed] or [ErrNICGone] once no operation of the process can succeed any more.
 func (p *Process) WaitUntil(ctx context.Context, ready func() bool) error {
+	if err := ended(ctx, "wait"); err != nil {
+		return err
+	}
 	return p.p.WaitUntil(ctx, ready)
 }
 

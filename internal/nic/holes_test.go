@@ -93,7 +93,16 @@ func TestWhatWasAcceptedIsDeliveredThoughItsPeerIsLost(t *testing.T) {
 }
 
 func TestAReceiverIsToldOfTheEndOfASession(t *testing.T) {
-	for _, from := range []string{"a short message", "a request", "none"} {
+	for _, x := range []struct {
+		from string
+		why  error
+		kind uint32
+	}{
+		{"a short message", rel.ErrUnreachable, vni.EventUnreachable}, {"a request", rel.ErrUnreachable, vni.EventUnreachable},
+		{"a short message", rel.ErrGoodbye, vni.EventClosed}, {"a request", rel.ErrRestarted, vni.EventRestarted},
+		{"none", rel.ErrUnreachable, 0},
+	} {
+		from := x.from
 		f := newFabric(t, 2, fault.Config{})
 		a, b := f.process(0, "a/0"), f.process(1, "b/0")
 		f.known("a/0", "b/0")
@@ -106,9 +115,9 @@ func TestAReceiverIsToldOfTheEndOfASession(t *testing.T) {
 		f.settle()
 		pr := b.e.peerOf(1)
 		forNames{(*services)(b.e)}.Forgotten(vni.Address{NIC: 1, Slot: a.slot, Gen: a.gen}) // as when a has ended long ago
-		(*handler)(b.e).Down(f.now, pr.ep, rel.ErrUnreachable)
+		(*handler)(b.e).Down(f.now, pr.ep, x.why)
 		ev, _, ok := b.v.NextEvent()
-		if want := from != "none"; ok != want || ok && (ev.Kind != vni.EventUnreachable || ev.NIC != 1) {
+		if want := from != "none"; ok != want || ok && (ev.Kind != x.kind || ev.NIC != 1) {
 			t.Errorf("after %s it was told %v: %v", from, ok, ev)
 		}
 	}

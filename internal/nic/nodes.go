@@ -220,12 +220,19 @@ func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
 	}
 	e.failReceives(p, status, func(r *receive) bool { return r.watch == pr })
 	if knew {
-		kind := vni.EventUnreachable
-		if errors.Is(why, rel.ErrRestarted) {
-			kind = vni.EventRestarted
-		}
-		e.tell(p, vni.Event{Kind: kind, NIC: pr.nic, Count: doubtful})
+		e.tell(p, vni.Event{Kind: endKind(why), NIC: pr.nic, Count: doubtful})
 	}
+}
+
+// endKind is what a process is told of a session that has ended: silence, another life, and an orderly end are told apart.
+func endKind(why error) uint32 {
+	switch {
+	case errors.Is(why, rel.ErrRestarted):
+		return vni.EventRestarted
+	case errors.Is(why, rel.ErrGoodbye):
+		return vni.EventClosed
+	}
+	return vni.EventUnreachable
 }
 
 // leaveCredit has a whole message of a peer take of its receiver's staging what it took of the peer's credit.

@@ -71,7 +71,7 @@ func (g *Group) show(ctx context.Context, op string, root, n, part int) (h Handl
 // Gather brings part of every member, equally long, to the member with rank root, which has them in all by rank. The
 // others' all is not looked at.
 func (g *Group) Gather(ctx context.Context, root int, part, all []byte) error {
-	if err := g.begin("gather"); err != nil {
+	if err := g.begin(ctx, "gather"); err != nil {
 		return err
 	}
 	defer g.done()
@@ -112,7 +112,7 @@ func (g *Group) badLength(op string, all, part int) error {
 
 // AllGather is Gather that gives all to every member.
 func (g *Group) AllGather(ctx context.Context, part, all []byte) error {
-	if err := g.begin("all-gather"); err != nil {
+	if err := g.begin(ctx, "all-gather"); err != nil {
 		return err
 	}
 	defer g.done()
@@ -133,7 +133,7 @@ func (g *Group) allGather(ctx context.Context, op string, part, all []byte) erro
 // all is not looked at.
 func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 	const op = "scatter"
-	if err := g.begin(op); err != nil {
+	if err := g.begin(ctx, op); err != nil {
 		return err
 	}
 	defer g.done()
@@ -168,7 +168,7 @@ func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 // AllToAll brings part j of every member i to part i of member j. Both have one part for each member, equally long.
 func (g *Group) AllToAll(ctx context.Context, from, to []byte) error {
 	const op = "all-to-all"
-	if err := g.begin(op); err != nil {
+	if err := g.begin(ctx, op); err != nil {
 		return err
 	}
 	defer g.done()

@@ -52,6 +52,9 @@ func (e *GroupError) Unwrap() error { return e.Err }
 // to 24 bytes of a–z, 0–9, '.', '_', '-'. ErrGroupSize: others expect another size, or all are there already;
 // ErrGroupJoined: this process is a member; ErrGroupBroken: a member went while the group gathered.
 func (p *Process) Join(ctx context.Context, name string, size int) (*Group, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &GroupError{Op: "join", Group: name, Err: err}
+	}
 	if size < 1 || size > limits.GroupMembers {
 		return nil, &GroupError{Op: "join", Group: name, Err: fmt.Errorf("%w: size %d, want 1 to %d", ErrBadArgument, size, limits.GroupMembers)}
 	}
@@ -134,7 +137,10 @@ func (g *Group) Size() int { return len(g.roster) }
 func (g *Group) Member(rank int) Dest { return g.roster[rank] }
 
 // begin makes sure that one operation of the group is under way at a time.
-func (g *Group) begin(op string) error {
+func (g *Group) begin(ctx context.Context, op string) error {
+	if err := ctx.Err(); err != nil {
+		return g.fail(op, Message{}, err)
+	}
 	if !g.busy.CompareAndSwap(false, true) {
 		return g.fail(op, Message{}, errGroupBusy)
 	}
@@ -156,7 +162,7 @@ func (g *Group) fail(op string, m Message, err error) error {
 // Barrier returns when every member has entered it (QNIX-8). If ctx ends first, this process leaves the group, and the
 // others' barriers fail: one that has entered a collective operation cannot take that back. That is so of all of them.
 func (g *Group) Barrier(ctx context.Context) error {
-	if err := g.begin("barrier"); err != nil {
+	if err := g.begin(ctx, "barrier"); err != nil {
 		return err
 	}
 	defer g.done()
@@ -177,7 +183,7 @@ func (g *Group) barrier(ctx context.Context, op string) error {
 // Broadcast copies buf of the member with rank root into buf of all others, which must be of the same length. It returns
 // at the root when every member's NIC has the bytes, elsewhere when they are in buf. ErrTruncated: the root's are more.
 func (g *Group) Broadcast(ctx context.Context, root int, buf []byte) error {
-	if err := g.begin("broadcast"); err != nil {
+	if err := g.begin(ctx, "broadcast"); err != nil {
 		return err
 	}
 	defer g.done()
@@ -206,7 +212,7 @@ const All = -1
 // member with rank root, or of every member if root is All. The vector has 64-bit little-endian elements, equally many at
 // each member.
 func (g *Group) Reduce(ctx context.Context, root int, o vni.Operator, vector []byte) error {
-	if err := g.begin("reduce"); err != nil {
+	if err := g.begin(ctx, "reduce"); err != nil {
 		return err
 	}
 	defer g.done()
@@ -285,7 +291,7 @@ func (g *Group) quit() {
 // Shrink makes a new group of the members that are left, in a new epoch, and closes this one. Every surviving member must
 // call it. It returns when they agree on who they are.
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
-	if err := g.begin("shrink"); err != nil {
+	if err := g.begin(ctx, "shrink"); err != nil {
 		return nil, err
 	}
 	defer g.done()
@@ -309,7 +315,7 @@ func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 
 // Close ends the membership. Operations that this process has completed complete at the others too; later ones fail.
 func (g *Group) Close() error {
-	if err := g.begin("leave"); err != nil {
+	if err := g.begin(context.Background(), "leave"); err != nil {
 		return err
 	}
 	defer g.done()

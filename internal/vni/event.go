@@ -11,6 +11,7 @@ const (
 	EventRestarted   uint32 = 2 // NIC came back as another incarnation; Count as above
 	EventProcessGone uint32 = 3 // the process NIC, Slot, Gen (Name, if known) has ended
 	EventNameLost    uint32 = 4 // this process's Name belongs to the process NIC, Slot, Gen by an older claim
+	EventClosed      uint32 = 5 // NIC was closed and has said so; Count as of EventUnreachable
 )
 
 // Event tells the process what belongs to none of its operations.
@@ -29,6 +30,8 @@ func (e Event) String() string {
 		return fmt.Sprintf("NIC %x unreachable, %d sends in doubt", e.NIC, e.Count)
 	case EventRestarted:
 		return fmt.Sprintf("NIC %x restarted, %d sends in doubt", e.NIC, e.Count)
+	case EventClosed:
+		return fmt.Sprintf("NIC %x closed, %d sends in doubt", e.NIC, e.Count)
 	case EventProcessGone:
 		return fmt.Sprintf("process %v gone (NIC %x, slot %d)", e.Name, e.NIC, e.Slot)
 	case EventNameLost:

@@ -1,0 +1,187 @@
+package weft_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+func TestACallWithAnEndedContextDoesNothing(t *testing.T) {
+	ctx, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	region, err := b.Alloc(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := a.Inbox(weft.AnyProcess, 9, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := b.Send(ctx, a.Name(), 3, []byte("stays")); err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	g, err := a.Join(ctx, "alone", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 8)
+	calls := map[string]func() error{
+		"Send":          func() error { return a.Send(over, b.Name(), 1, buf) },
+		"SendMany":      func() error { _, err := a.SendMany(over, b.Name(), 1, [][]byte{buf, buf}); return err },
+		"SendDelivered": func() error { return a.SendDelivered(over, b.Name(), 1, buf) },
+		"Multicast":     func() error { return a.Multicast(over, []weft.Name{b.Name()}, 1, buf) },
+		"Recv":          func() error { _, err := a.Recv(over, weft.AnyProcess, 3, buf); return err },
+		"Call":          func() error { _, err := a.Call(over, b.Name(), 1, buf, buf); return err },
+		"Reply":         func() error { return a.Reply(over, weft.Message{}) },
+		"Put":           func() error { return a.Put(over, region.Handle(), 0, []byte("!")) },
+		"Get":           func() error { return a.Get(over, region.Handle(), 0, buf) },
+		"WaitName":      func() error { _, err := a.WaitName(over, b.Name()); return err },
+		"SendDatagram":  func() error { return a.SendDatagram(over, b.Address(), 1, buf) },
+		"RecvDatagram":  func() error { _, err := a.RecvDatagram(over, 1, buf); return err },
+		"Next":          func() error { _, _, err := in.Next(over); return err },
+		"AppGroup":      func() error { _, err := a.AppGroup(over); return err },
+		"WaitUntil":     func() error { return a.WaitUntil(over, func() bool { return true }) },
+		"Join":          func() error { _, err := a.Join(over, "g", 1); return err },
+		"Barrier":       func() error { return g.Barrier(over) },
+		"Attach": func() error {
+			_, err := weft.Attach(over, weft.AttachConfig{Name: weft.Name{App: "x"}, Socket: filepath.Join(t.TempDir(), "none")})
+			return err
+		},
+	}
+	for name, call := range calls {
+		if err := call(); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v; expected %v", name, err, context.Canceled)
+		}
+	}
+	if err := a.SendDelivered(ctx, b.Name(), 2, []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := b.Recv(ctx, weft.AnyProcess, weft.AnyTag, buf); err != nil || m.Tag != 2 {
+		t.Errorf("what came first has tag %d, %v; expected 2", m.Tag, err)
+	}
+	if err := g.Barrier(ctx); err != nil {
+		t.Errorf("a group that a barrier with an ended context has left alone: %v", err)
+	}
+	if region.Bytes()[0] != 0 {
+		t.Error("a PUT with an ended context has written")
+	}
+	if m, err := a.Recv(ctx, weft.AnyProcess, 3, buf); err != nil || m.Len != 5 {
+		t.Errorf("what a receive with an ended context has left: %d bytes, %v; expected 5", m.Len, err)
+	}
+}
+
+func TestAnOrderlyEndIsToldApartFromSilence(t *testing.T) {
+	ctx, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	buf := make([]byte, 8)
+	if err := b.SendDelivered(ctx, a.Name(), 1, buf); err != nil { // a itself never sends
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		e, err := a.NextEvent(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == weft.EventProcessGone {
+			continue
+		}
+		if e.Kind != weft.EventClosed || e.Addr.NIC != b.Address().NIC {
+			t.Errorf("event %v; expected that the NIC was closed", e)
+		}
+		return
+	}
+}
+
+func TestAttachSaysThatThereIsNoDaemon(t *testing.T) {
+	_, err := weft.Attach(t.Context(), weft.AttachConfig{Name: weft.Name{App: "x"}, Socket: filepath.Join(t.TempDir(), "none")})
+	if !errors.Is(err, weft.ErrNoDaemon) {
+		t.Errorf("%v; expected %v", err, weft.ErrNoDaemon)
+	}
+}
+
+func TestANICIsKnownUntilItIsRemoved(t *testing.T) {
+	n := on(weft.Config{Switch: weft.NewSwitch()})
+	_, a, b := pair(t, n)
+	known := func() (up, all int) {
+		l, err := a.NIC().Nodes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range l {
+			if s.ID == b.NIC().ID() && s.Addr == b.NIC().Addr() {
+				if all++; s.Up {
+					up++
+				}
+			}
+		}
+		return up, all
+	}
+	if up, all := known(); up != 1 || all != 1 {
+		t.Errorf("of the other NIC there are %d, %d of them up; expected one, up", all, up)
+	}
+	node := weft.Node{ID: b.NIC().ID(), Addr: b.NIC().Addr()}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if err := a.NIC().RemoveNode(node); err != nil {
+			t.Fatal(err)
+		}
+		if _, all := known(); all == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the NIC was never forgotten")
+		}
+	}
+}
+
+// Each form of a start that has a place for its Op allocates nothing.
+func TestTheIntoFormsAllocateNothing(t *testing.T) { // P12
+	if testing.Short() {
+		t.Skip("short runs may be for the race detector, with which system calls allocate")
+	}
+	ctx, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	region, err := b.Alloc(8 << 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, name, buf, in := region.Handle(), b.Name(), make([]byte, 4<<10), make([]byte, 4<<10)
+	var op, received weft.Op
+	wait := func(o *weft.Op, err error) {
+		if err == nil {
+			_, err = o.Wait(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	forms := map[string]func(){
+		"StartPutInto": func() { wait(&op, a.StartPutInto(&op, h, 8, buf)) },
+		"StartGetInto": func() { wait(&op, a.StartGetInto(&op, h, 8, buf)) },
+		"StartSendDeliveredInto": func() {
+			if err := b.StartRecvInto(&received, a.Name(), 1, in); err != nil {
+				t.Fatal(err)
+			}
+			wait(&op, a.StartSendDeliveredInto(&op, name, 1, buf))
+			wait(&received, nil)
+		},
+	}
+	for form, use := range forms {
+		got := 1.0
+		for try := 0; try < 40 && got != 0; try++ {
+			got = testing.AllocsPerRun(50, use)
+		}
+		if got != 0 {
+			t.Errorf("%s: %v allocations", form, got)
+		}
+	}
+}
