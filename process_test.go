@@ -144,7 +144,7 @@ func TestAReceiveWhoseContextEndsLosesNothing(t *testing.T) { // decision 9
 		defer func() { <-sent }() // b must not end before its NIC has acknowledged the last
 		buf := make([]byte, messages*37)
 		for next := 0; next < messages; {
-			short, cancel := context.WithTimeout(ctx, time.Duration(next%7)*50*time.Microsecond)
+			short, cancel := context.WithTimeout(ctx, time.Duration(1+next%7)*50*time.Microsecond)
 			m, err := b.Recv(short, a.Name(), weft.AnyTag, buf)
 			cancel()
 			switch {
