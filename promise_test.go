@@ -107,41 +107,46 @@ func TestAttachSaysThatThereIsNoDaemon(t *testing.T) {
 	}
 }
 
-func TestANICIsKnownUntilItIsRemoved(t *testing.T) {
-	n := on(weft.Config{Switch: weft.NewSwitch()})
-	_, a, b := pair(t, n)
-	known := func() (up, all int) {
-		l, err := a.NIC().Nodes()
+func TestANodeThatIsDownIsKnownUntilItIsRemoved(t *testing.T) {
+	_, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()})) // a is among the nodes that b was told of
+	node := weft.Node{ID: a.NIC().ID(), Addr: a.NIC().Addr()}
+	known := func() (up, all bool) {
+		l, err := b.NIC().Nodes()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range l {
-			if s.ID == b.NIC().ID() && s.Addr == b.NIC().Addr() {
-				if all++; s.Up {
-					up++
-				}
+			if s.Node == node {
+				up, all = s.Up, true
 			}
 		}
 		return up, all
 	}
-	if up, all := known(); up != 1 || all != 1 {
-		t.Errorf("of the other NIC there are %d, %d of them up; expected one, up", all, up)
+	becomes := func(wantUp, wantAll bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			up, all := known()
+			if up == wantUp && all == wantAll {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("up %v, known %v; expected %v, %v", up, all, wantUp, wantAll)
+			}
+		}
 	}
-	node := weft.Node{ID: b.NIC().ID(), Addr: b.NIC().Addr()}
-	if err := b.Close(); err != nil {
+	becomes(true, true)
+	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if err := a.NIC().RemoveNode(node); err != nil {
-			t.Fatal(err)
-		}
-		if _, all := known(); all == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the NIC was never forgotten")
-		}
+	becomes(false, true)
+	time.Sleep(50 * time.Millisecond)
+	if _, all := known(); !all {
+		t.Fatal("a node that is down was forgotten though it was not removed")
 	}
+	if err := b.NIC().RemoveNode(node); err != nil {
+		t.Fatal(err)
+	}
+	becomes(false, false)
 }
 
 // Each form of a start that has a place for its Op allocates nothing.
