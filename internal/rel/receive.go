@@ -116,13 +116,12 @@ func (m *Module) take(now clock.Time, s *session, o wire.Outer, frame []byte) {
 		s.endpoint.stats.CRCErrors++
 		return
 	}
+	if o.Kind != wire.KindDatagram || m.cfg.Defect != mutate.DatagramReplayed {
+		m.sessions.window(s, o).take(o.Counter)
+	}
 	if ofDriver(o) {
-		m.sessions.take(s, o.Counter)
 		m.receiveDatagram(now, s, body)
 		return
-	}
-	if o.Kind != wire.KindDatagram || m.cfg.Defect != mutate.DatagramReplayed {
-		s.replay.take(o.Counter)
 	}
 	if m.row.placed {
 		m.takePlaced(now, s, o, body, len(frame))

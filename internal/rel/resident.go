@@ -20,15 +20,23 @@ func (t *sessionTable) fresh(s *session, o wire.Outer) bool {
 	return w == nil || w.fresh(o.Counter)
 }
 
-// take marks the counter of a frame of the peer's driver whose tag is good.
-func (t *sessionTable) take(s *session, counter uint64) {
+// window is where the counter of a frame whose tag is good is marked as taken.
+func (t *sessionTable) window(s *session, o wire.Outer) *replayWindow {
+	if !ofDriver(o) {
+		return &s.replay
+	}
+	return t.ofDriver(s)
+}
+
+// ofDriver is the window of what the driver of a session's peer sends, which is made with its first frame.
+func (t *sessionTable) ofDriver(s *session) *replayWindow {
 	if t.ofDrivers == nil {
 		t.ofDrivers = make(map[uint32]*replayWindow)
 	}
 	if t.ofDrivers[s.index] == nil {
 		t.ofDrivers[s.index] = &replayWindow{}
 	}
-	t.ofDrivers[s.index].take(counter)
+	return t.ofDrivers[s.index]
 }
 
 // DriverKeys are what a program in this NIC's driver has to know of a session: by what it knows the peer's frames, and what
