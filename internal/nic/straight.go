@@ -281,7 +281,7 @@ func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 		w.Result = *c
 	}
 	w.Finish()
-	e.early.served = true
+	e.hurry.served = true
 	if p.wakeUp != nil {
 		e.ring(p)
 	}
