@@ -257,13 +257,17 @@ const (
 )
 
 // bound is how long a question and its answer may take over a perfect link: three round trips, for credit has to be asked for at first, or
-// when it is spent, and two more for each message that asks for permission.
+// when it is spent, and two more for each message that asks for permission. Over a reliable link what goes in several frames is its
+// sender's again when the peer has answered behind the last of them, which is one more.
 func (t *talk) bound(r *round) time.Duration {
 	trips, bytes := 3, 0
 	for _, n := range append(r.sizes, r.answer) {
 		if bytes += n; n > limits.CopiedMessage {
 			trips += 2
 		}
+	}
+	if t.link.Reliable && bytes > t.link.MTU {
+		trips++
 	}
 	took := time.Duration(trips*2)*(t.link.Latency+t.link.Jitter) + time.Duration(t.pairs*2*bytes)*time.Second/time.Duration(t.link.Bandwidth)
 	return took + talkSlack + time.Duration(t.pairs*(1+len(r.sizes)))*talkMessage
