@@ -148,6 +148,7 @@ func (t *talk) asks(p *sim.Process, peer weft.Name, plan *rand.Rand) error {
 		return err
 	}
 	buf := make([]byte, 64<<10)
+	before := 0 // bytes of the last answer
 	for k := range t.rounds {
 		r := t.draw(plan)
 		p.Sleep(r.think)
@@ -158,10 +159,11 @@ func (t *talk) asks(p *sim.Process, peer weft.Name, plan *rand.Rand) error {
 		if err := t.take(p, peer, 3, r.anyone, buf, r.answer, uint64(k)<<8|0xff); err != nil {
 			return fmt.Errorf("answer %d: %w", k, err)
 		}
-		if took, bound := p.Now().Sub(begun), t.bound(&r); t.perfect && k > 0 && took > bound {
+		if took, bound := p.Now().Sub(begun), t.bound(&r, before); t.perfect && k > 0 && took > bound {
 			t.violate("question %d of %d messages, %d bytes first, and its answer of %d bytes took %v over a perfect link with a latency of %v; at most %v",
 				k, len(r.sizes), r.sizes[0], r.answer, took, t.link.Latency, bound)
 		}
+		before = r.answer
 	}
 	for host := range 2 {
 		if n := t.f.Engine(host).Transport().Resends; t.perfect && t.pairs == 1 && n > 0 {
@@ -254,20 +256,24 @@ func (t *talk) take(p *sim.Process, peer weft.Name, tag weft.Tag, anyone bool, b
 const (
 	talkSlack   = 200 * time.Microsecond
 	talkMessage = 10 * time.Microsecond
+	talkHeaders = 128 // bytes at most that stand beside a message in its frame
 )
 
 // bound is how long a question and its answer may take over a perfect link: three round trips, for credit has to be asked for at first, or
-// when it is spent, and two more for each message that asks for permission. Over a reliable link what goes in several frames is its
-// sender's again when the peer has answered behind the last of them, which is one more.
-func (t *talk) bound(r *round) time.Duration {
+// when it is spent, and two more for each message that asks for permission. Over a reliable link a message in several frames is its
+// sender's again when the peer has answered behind the last of them. That is one more for each, and for the answer of the round before,
+// whose sender takes the next question when it has its memory back.
+func (t *talk) bound(r *round, before int) time.Duration {
 	trips, bytes := 3, 0
 	for _, n := range append(r.sizes, r.answer) {
 		if bytes += n; n > limits.CopiedMessage {
 			trips += 2
 		}
 	}
-	if t.link.Reliable && bytes > t.link.MTU {
-		trips++
+	for _, n := range append(r.sizes, before) {
+		if t.link.Reliable && n > t.link.MTU-talkHeaders {
+			trips++
+		}
 	}
 	took := time.Duration(trips*2)*(t.link.Latency+t.link.Jitter) + time.Duration(t.pairs*2*bytes)*time.Second/time.Duration(t.link.Bandwidth)
 	return took + talkSlack + time.Duration(t.pairs*(1+len(r.sizes)))*talkMessage
