@@ -11,14 +11,14 @@ import (
 // which its seed decides: most of it mostly.
 
 // able is what the links of a fabric can do.
-type able struct{ post, postLone, run, glance, take, peek bool }
+type able struct{ post, postLone, run, glance, peek bool }
 
 // unable is one in how many fabrics cannot do a thing.
 const unable = 6
 
 func drawAble(rng *rand.Rand) able {
 	can := func() bool { return rng.IntN(unable) > 0 }
-	return able{post: can(), postLone: can(), run: can(), glance: can(), take: can(), peek: can()}
+	return able{post: can(), postLone: can(), run: can(), glance: can(), peek: can()}
 }
 
 // Caps implements link.Driver.
@@ -35,9 +35,6 @@ func (p *port) Caps() (c link.Caps) {
 	}
 	if can.glance {
 		c.Glance = p.Glance
-	}
-	if can.take {
-		c.Take = p.Take
 	}
 	if can.peek {
 		c.Peek, c.Pass = p.Peek, p.Pass
@@ -97,20 +94,6 @@ func (p *port) CommitRun(n int) {
 
 // Glance implements link.Caps.
 func (p *port) Glance() bool { return len(p.in) > 0 }
-
-// Take implements link.Caps.
-func (p *port) Take(now clock.Time, to link.Receiver) bool {
-	if len(p.in) == 0 {
-		return false
-	}
-	p.net.uses.Take++
-	f := p.in[0]
-	p.in = append(p.in[:0], p.in[1:]...)
-	p.noteIn(f)
-	to.Receive(now, p.net.ports[f.from].addr, f.buf[:f.n])
-	p.net.release(f)
-	return true
-}
 
 // Peek implements link.Caps.
 func (p *port) Peek(from link.Addr) (frame []byte) {

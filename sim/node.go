@@ -24,9 +24,6 @@ const parksEarly = 64
 // what it waited for.
 const leaves = 8
 
-// glances is one in how many turns of a NIC looks for frames first.
-const glances = 4
-
 // node is one host: a port of the network, and the NIC that is plugged in there in its present life.
 type node struct {
 	f     *Fabric
@@ -38,7 +35,7 @@ type node struct {
 	life    uint64      // incarnation of the present or latest engine
 	pollAt  clock.Time  // when its next turn is; Never: when something comes
 	turn    uint64      // counts turns: an event for an earlier one is stale
-	rng     *rand.Rand  // of parksEarly and glances
+	rng     *rand.Rand  // of parksEarly
 	stalled clock.Time  // no turn before
 
 	lingers  *lingerer // has the engine while it waits for a frame; nil if none does
@@ -125,7 +122,7 @@ func (n *node) happen(turn uint64) {
 			return
 		}
 		n.disturb()
-		next := n.poll(n.rng.IntN(glances) == 0)
+		next := n.poll()
 		if turn != n.turn || !s.passTo(next) {
 			n.schedule(next)
 			return
@@ -133,18 +130,13 @@ func (n *node) happen(turn uint64) {
 	}
 }
 
-// poll gives the NIC one turn and returns when it wants the next. first says that it looks for a frame first, as one who has seen that one is
-// there, or believes so.
-func (n *node) poll(first bool) clock.Time {
+// poll gives the NIC one turn and returns when it wants the next.
+func (n *node) poll() clock.Time {
 	s := n.f.s
 	if n.rng.IntN(parksEarly) == 0 { // as beside somebody who computes
 		n.engine.EndListening()
 	}
-	poll := n.engine.Poll
-	if first {
-		poll = n.engine.PollFrame
-	}
-	work, next := poll(s.now)
+	work, next := n.engine.Poll(s.now)
 	s.note(uint64(n.index)<<56 ^ uint64(s.now)<<8 ^ uint64(work))
 	n.letDetachedGo()
 	n.answered()

@@ -67,7 +67,7 @@ func (t *turns) LeavePolling() { t.Poll() }
 func (t *turns) Poll() {
 	if n := t.p.host; n.engine == t.engine {
 		n.engine.RingAll()
-		n.schedule(n.poll(false))
+		n.schedule(n.poll())
 	}
 }
 
@@ -93,7 +93,7 @@ func (t *turns) Settle() (now clock.Time, polled, ok bool) {
 		return now, false, true
 	}
 	n.unpolled = 0
-	next := n.poll(false)
+	next := n.poll()
 	n.schedule(next)
 	return now, true, next > now && !n.engine.Listening()
 }

@@ -4,7 +4,6 @@ package sim
 type Uses struct {
 	Post, PostLone uint64 // frames that left in one step
 	Run            uint64 // frames that left side by side
-	Take           uint64 // frames that were taken alone
 	Pass           uint64 // frames that were looked at, and needed no more
 }
 
@@ -16,7 +15,7 @@ type Use struct {
 
 // List lists them, in a fixed order.
 func (u *Uses) List() []Use {
-	return []Use{{"post", u.Post}, {"post_lone", u.PostLone}, {"run", u.Run}, {"take", u.Take}, {"pass", u.Pass}}
+	return []Use{{"post", u.Post}, {"post_lone", u.PostLone}, {"run", u.Run}, {"pass", u.Pass}}
 }
 
 // Uses says how often its NICs have used what the fabric's links can do besides.

@@ -9,7 +9,7 @@ import (
 // Caps are what a driver can do beyond Driver. A function is nil where the driver has none; functions in one paragraph come together.
 //
 //	to send:      Post, PostLone · ReserveRun, CommitRun · Copy · DoubtBatches
-//	to receive:   Glance ─► Peek, Pass, or Take, or Poll · ReceiveBuffer
+//	to receive:   Glance ─► Peek, Pass, or Poll · ReceiveBuffer
 //	to be idle:   Sleep ─► Fd or Notify ─► Awake
 type Caps struct {
 	// Post ends an open reservation with a short frame that was put together elsewhere: it copies, commits and flushes the frame. now may
@@ -36,11 +36,7 @@ type Caps struct {
 	// nothing. It may overlook some frames for a while, but not for ever if the driver has Fd or Notify.
 	Glance func() bool
 
-	// Take hands over the next frame alone, and reports whether there was one: its caller need not wait until the driver has looked for
-	// more.
-	Take func(now clock.Time, to Receiver) bool
-
-	// Peek returns the frame that has come next from an address, nil if none has. It stays until Pass, or the next Peek, Poll, Take or
+	// Peek returns the frame that has come next from an address, nil if none has. It stays until Pass, or the next Peek, Poll or
 	// Close: other frames may be sent meanwhile. Pass lets go of the frame of n bytes that Peek has returned last, which counts as handed
 	// over.
 	Peek func(from Addr) (frame []byte)

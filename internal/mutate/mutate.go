@@ -88,7 +88,7 @@ const (
 	WaiterNotAdmitted            // nic: a send that waits for credit does not hear of it
 	RoomAwaitedInVain            // nic: many messages wait for room that cannot come
 	NamedUnreleased              // nic: what waits for its sender's name stays parked when that comes
-	HurryLeaves                  // nic: a poll that ended early says that nothing is left to do
+	EarlyLeaves                  // nic: a poll that ended early says that nothing is left to do
 	ParkedDelivered              // nic: what is parked when its sender's session ends is delivered, gaps or not
 	AcceptedParked               // nic: a message is accepted before those that were sent before it have come
 	PieceUnpermitted             // nic: pieces of a message are taken that were not permitted
@@ -212,7 +212,7 @@ var names = [defects]string{
 	"waiter-not-admitted",
 	"room-awaited-in-vain",
 	"named-unreleased",
-	"hurry-leaves",
+	"early-leaves",
 	"parked-delivered",
 	"accepted-parked",
 	"piece-unpermitted",

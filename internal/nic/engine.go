@@ -114,11 +114,11 @@ type Engine struct {
 
 	caps      link.Caps   // of the Link
 	out       rel.Flusher // the Link: to make it one for each frame costs a search for its methods
-	hurry     hurry       // which polls return early
-	met       met         // what the straight way has taken out of the link and has yet to account for; see begin
-	holding   holding     // messages that wait for more of them
-	told      bool        // the last poll had something to tell a process
-	counts    []uint64    // by vni.Counter
+	early     earlyReturns
+	met       met      // what the straight way has taken out of the link and has yet to account for; see begin
+	holding   holding  // messages that wait for more of them
+	told      bool     // the last poll had something to tell a process
+	counts    []uint64 // by vni.Counter
 	ways      [wayCount]uint64
 	placing   int       // bytes of the piece that Place was asked about last
 	publisher publisher // of counts
@@ -259,43 +259,23 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	return work, next
 }
 
-// PollFrame is Poll for who sees that a frame has come, and so perhaps what somebody waits for: it looks for frames first. If
-// they bring that, the rest waits for the next Poll; see returnEarly.
-func (e *Engine) PollFrame(now clock.Time) (work int, next clock.Time) {
-	now = e.beginAt(now)
-	if e.closed {
-		return e.Poll(now)
-	}
-	frames := 0
-	if e.caps.Take == nil {
-		frames, _ = e.cfg.Link.Poll(now, e.rel)
-	} else if e.caps.Take(now, e.rel) {
-		frames = 1
-	}
-	if e.returnEarly(frames, e.holding.n) {
-		return frames, e.soon()
-	}
-	work, next = e.Poll(now)
-	return frames + work, next
-}
-
 // unfinished reports whether there is something for the next Poll to do at once.
 func (e *Engine) unfinished() bool {
 	return e.turns.ready.n > 0 || e.names.Changed() || e.resumed.n > 0 || e.leaving.n > 0 || e.groups.Unfinished() || e.programs.Pending() > 0
 }
 
-// hurry lets polls return early (USNIC-38): all else waits for the next poll, which is due at once.
-type hurry struct {
+// earlyReturns lets polls return early (USNIC-38): all else waits for the next poll, which is due at once.
+type earlyReturns struct {
 	served bool // a direct receive has been finished in this poll
 	inRow  int  // polls that have returned early, one after another
 }
 
-// hurries is how many polls in a row may return early: timers and acknowledgements wait for some microseconds.
-const hurries = 8
+// mostEarly is how many polls in a row may return early: timers and acknowledgements wait for some microseconds.
+const mostEarly = 8
 
 // may reports whether a poll may return now that has finished a direct receive, if it has. alone says that it had nothing else to do.
-func (h *hurry) may(alone bool) bool {
-	yes := h.served && alone && h.inRow < hurries
+func (h *earlyReturns) may(alone bool) bool {
+	yes := h.served && alone && h.inRow < mostEarly
 	h.served = false
 	if h.inRow++; !yes {
 		h.inRow = 0
@@ -305,18 +285,18 @@ func (h *hurry) may(alone bool) bool {
 
 // returnEarly reports whether Poll may return now: its one frame completed an embedded caller's receive.
 func (e *Engine) returnEarly(frames, asked int) bool {
-	if !e.hurry.may(frames == 1 && asked == 0 && e.turns.ready.n == 0) {
+	if !e.early.may(frames == 1 && asked == 0 && e.turns.ready.n == 0) {
 		return false
 	}
 	e.counts[vni.NICPolls]++
-	e.ways[WayHurried]++
+	e.ways[WayEarly]++
 	e.wake()
 	return true
 }
 
 // soon is when a poll that returned early must be followed by another: at once, for all that it has left.
 func (e *Engine) soon() clock.Time {
-	if e.cfg.Defect == mutate.HurryLeaves {
+	if e.cfg.Defect == mutate.EarlyLeaves {
 		return clock.Never
 	}
 	return e.now

@@ -34,9 +34,6 @@ type awaited struct {
 	head wire.Lone // of frames between src and the process
 	tag  uint64
 	any  bool // any tag
-
-	missed int // times in a row that something else came
-	pass   int // calls of Expect that are refused for that
 }
 
 // met is a message that has been taken out of the link and given to its receiver, and is not accounted for yet.
@@ -91,15 +88,11 @@ func (s *Straight) postKept(d *dest, payload []byte) (next clock.Time, ok bool) 
 
 // Expect gets ready for the next message of the last sender, if a receive from that sender, or any, with that tag, or any,
 // would be posted before all others now and not find a message that has come already. Meet may follow, as long as the engine is not
-// used for anything else. Where other things have come instead lately it is mostly false.
+// used for anything else.
 func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
 	p, x := s.p, &s.awaited
 	src := p.lastSource
 	if s.e.caps.Peek == nil || src == nil || p.posted.n+p.stray.n > 0 || p.guard != nil || !s.ready() {
-		return false
-	}
-	if x.pass > 0 {
-		x.pass--
 		return false
 	}
 	if src.credit == nil || !src.named || src.early.n > 0 || !(from.Is(&src.name) || from.IsZero()) {
@@ -117,23 +110,8 @@ func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
 	return true
 }
 
-// Meet takes the message that is expected into buf, if that is what the link has next, whole, and has room there. Whoever finds something
-// else has waited for it without a receive posted; so the more often in a row that happens, the more rarely it is tried.
+// Meet takes the message that is expected into buf, if that is what the link has next, whole, and has room there.
 func (s *Straight) Meet(now clock.Time, buf []byte) vni.Met {
-	m := s.meet(now, buf)
-	if x := &s.awaited; m.From != nil {
-		x.missed = 0
-	} else {
-		x.missed = min(x.missed+1, mostMissed)
-		x.pass = 1 << x.missed
-	}
-	return m
-}
-
-// mostMissed bounds how rarely it is tried: once, and 64 times not.
-const mostMissed = 6
-
-func (s *Straight) meet(now clock.Time, buf []byte) vni.Met {
 	e, x := s.e, &s.awaited
 	frame := e.caps.Peek(x.from)
 	src := x.src

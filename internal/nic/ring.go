@@ -159,7 +159,7 @@ func (e *Engine) add(r *receive, n int, data []byte, k note) {
 	rg.notes = append(rg.notes, k)
 	rg.unread += k.messages()
 	e.counts[vni.NICPacked] += uint64(k.messages())
-	e.hurry.served = true
+	e.early.served = true
 	if rg.w.Unpublished() >= limits.RingShown {
 		rg.show()
 	} else if !rg.fresh {

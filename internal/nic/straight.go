@@ -281,7 +281,7 @@ func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 		w.Result = *c
 	}
 	w.Finish()
-	e.hurry.served = true
+	e.early.served = true
 	if p.wakeUp != nil {
 		e.ring(p)
 	}

@@ -369,21 +369,16 @@ func TestTheStraightWayAllocatesNothing(t *testing.T) { // decision 16
 }
 
 func TestAPollThatServesAStraightReceiveEndsThereNowAndThenNot(t *testing.T) { // USNIC-38
-	t.Run("that looks for frames in its turn", func(t *testing.T) { endsEarly(t, (*Engine).Poll) })
-	t.Run("that looks for frames first", func(t *testing.T) { endsEarly(t, (*Engine).PollFrame) })
-}
-
-func endsEarly(t *testing.T, poll func(*Engine, clock.Time) (int, clock.Time)) {
 	f := newFabric(t, 2, fault.Config{Seed: 1}) // a link that is not reliable: something is owed for each message
 	a, b := f.riders()
 	early, row, longest := 0, 0, 0
-	for range 5 * hurries {
+	for range 5 * mostEarly {
 		w := b.want(a.tester, 1, make([]byte, 8))
 		f.until(time.Second, "the straight way", func() bool { return a.way.Behind() || a.ride(b.tester, 1, false, make([]byte, 8)) })
 		for !w.Done() {
 			f.now = f.now.Add(time.Microsecond)
-			_, next := poll(b.e, f.now)
-			if w.Done() && next == f.now && b.e.hurry.inRow > 0 {
+			_, next := b.e.Poll(f.now)
+			if w.Done() && next == f.now && b.e.early.inRow > 0 {
 				early++
 				row++
 			} else {
@@ -392,8 +387,8 @@ func endsEarly(t *testing.T, poll func(*Engine, clock.Time) (int, clock.Time)) {
 			longest = max(longest, row)
 		}
 	}
-	if early < 3*hurries || longest > hurries {
-		t.Errorf("%d of %d polls ended early, %d in a row; expected most, and at most %d in a row", early, 5*hurries, longest, hurries)
+	if early < 3*mostEarly || longest > mostEarly {
+		t.Errorf("%d of %d polls ended early, %d in a row; expected most, and at most %d in a row", early, 5*mostEarly, longest, mostEarly)
 	}
 	f.noLeaks()
 }

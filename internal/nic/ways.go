@@ -22,13 +22,13 @@ const (
 	WayRunApart              // one by one
 	WayPlaced                // in: a piece of a long message, to where it belongs
 	WayPlacedRun             // several at one go
-	WayHurried               // in, by a poll that ended early
+	WayEarly                 // in, by a poll that ended early
 	wayCount
 )
 
 // WayNames are the ways, in their order.
 var WayNames = [wayCount]string{"posted", "posted_kept", "frame", "single", "segment", "run_frame", "run_segment", "run_awaited", "run_packed", "run_apart",
-	"placed", "placed_run", "hurried"}
+	"placed", "placed_run", "early"}
 
 // wayOf and runWayOf are the ways of messages that leave by themselves, and with others.
 var (

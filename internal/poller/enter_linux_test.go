@@ -133,8 +133,6 @@ type late struct {
 	before  atomic.Int64 // polls with an earlier time than that
 }
 
-func (e *late) PollFrame(now clock.Time) (work int, next clock.Time) { return e.Poll(now) }
-
 func (e *late) Poll(now clock.Time) (work int, next clock.Time) {
 	if int64(now) < e.entered.Load() {
 		e.before.Add(1)

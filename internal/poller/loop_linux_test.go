@@ -26,8 +26,6 @@ type bellEngine struct {
 	fault     atomic.Pointer[[]byte] // touched once
 }
 
-func (e *bellEngine) PollFrame(now clock.Time) (work int, next clock.Time) { return e.Poll(now) }
-
 func (e *bellEngine) Poll(now clock.Time) (work int, next clock.Time) {
 	e.enter()
 	defer e.leave()

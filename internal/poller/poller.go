@@ -37,8 +37,6 @@ import (
 type Engine interface {
 	// Poll moves everything along and says when it must run again though nothing comes in from outside.
 	Poll(now clock.Time) (work int, next clock.Time)
-	// PollFrame is Poll when a frame is known to have come.
-	PollFrame(now clock.Time) (work int, next clock.Time)
 	// Ring says that the process at slot posted a command though its queue was no longer listened to.
 	Ring(slot uint16)
 	// RingAll is Ring for every process.
@@ -399,8 +397,7 @@ func (p *Poller) turn(now clock.Time, first bool) (work int) {
 			return work
 		}
 	}
-	work, next := p.engine.PollFrame(now) // it is hardly later: the clock costs as much as ten glances
-	p.due(now, next)
+	work, _ = p.poll(now) // it is hardly later: the clock costs as much as ten glances
 	return work
 }
 

@@ -40,8 +40,6 @@ func (e *fakeEngine) enter() {
 }
 func (e *fakeEngine) leave() { e.inside.Add(-1) }
 
-func (e *fakeEngine) PollFrame(now clock.Time) (work int, next clock.Time) { return e.Poll(now) }
-
 func (e *fakeEngine) Poll(now clock.Time) (work int, next clock.Time) {
 	e.enter()
 	defer e.leave()
@@ -304,13 +302,12 @@ func (e *countingEngine) Poll(now clock.Time) (int, clock.Time) {
 	e.polls.Add(1)
 	return 1, now
 }
-func (e *countingEngine) PollFrame(now clock.Time) (int, clock.Time) { return e.Poll(now) }
-func (*countingEngine) Ring(uint16)                                  {}
-func (*countingEngine) RingAll()                                     {}
-func (*countingEngine) Listening() bool                              { return false }
-func (*countingEngine) EndListening()                                {}
-func (*countingEngine) Told() bool                                   { return true }
-func (*countingEngine) WaitsAt() int                                 { return -1 }
+func (*countingEngine) Ring(uint16)     {}
+func (*countingEngine) RingAll()        {}
+func (*countingEngine) Listening() bool { return false }
+func (*countingEngine) EndListening()   {}
+func (*countingEngine) Told() bool      { return true }
+func (*countingEngine) WaitsAt() int    { return -1 }
 
 func BenchmarkWait(b *testing.B) {
 	e := newFake(0)

@@ -10,7 +10,7 @@ import (
 
 // Three kinds of frames are noted after their payload has been handed over (USNIC-38, USNIC-39):
 //
-//   - a short message alone in its frame, so that its answer, which takes the acknowledgement along (lone.go), need not wait for that
+//   - a short message alone in its frame, so that its answer, which takes the acknowledgement along (begin.go), need not wait for that
 //   - a short message that the caller has taken out of the link itself (Peek, Take), so that it is on its way to its process while, or
 //     after, its answer is made
 //   - pieces of a long message that come one behind the other as expected (expected.go), so that they are noted together

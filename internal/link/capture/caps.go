@@ -19,9 +19,6 @@ func (c *Driver) Caps() link.Caps {
 	if caps.ReserveRun != nil {
 		caps.ReserveRun, caps.CommitRun = c.reserveRun, c.commitRun
 	}
-	if caps.Take != nil {
-		caps.Take = c.take
-	}
 	if caps.Peek != nil {
 		caps.Peek, caps.Pass = c.peek, c.pass
 	}
@@ -60,14 +57,6 @@ func (c *Driver) commitRun(n int) {
 	}
 	c.reserved = nil
 	c.below.CommitRun(n)
-}
-
-// take implements link.Caps.
-func (c *Driver) take(now clock.Time, to link.Receiver) bool {
-	c.now, c.receiver = now, to
-	took := c.below.Take(now, &c.tap)
-	c.receiver = nil
-	return took
 }
 
 // peek implements link.Caps. The frame is recorded when it is looked at, since an answer to it may leave before Pass.

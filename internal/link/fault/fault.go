@@ -10,7 +10,7 @@
 // faults. Each direction of a pair has the faults of the wrapper at its end, so a partition may well be one-way.
 //
 // What the driver below can do besides (link.Caps) the wrapper can, too: frames that leave by Post or in a run are the receiver's to lose,
-// and a frame that is taken alone, looked at or handed over in a run has its faults as one that Poll brings.
+// and a frame that is looked at or handed over in a run has its faults as one that Poll brings.
 //
 // Nothing but the seed, the frames and the instants passed to Poll decides what happens: over a deterministic driver a
 // run can be replayed. Frames that are neither held nor altered pass uncopied. Held ones are copied into pooled memory,
@@ -125,10 +125,9 @@ type Driver struct {
 	clogs  map[link.Addr]clock.Time // clogged senders, each until its instant
 	tap    tap
 	shown  shown
-	now    clock.Time    // of the last Poll, Take or Pass
-	to     link.Receiver // during a Poll or Take: the receiver of frames
-	handed int           // during a Poll or Take: how many it has got
-	alone  bool          // this is a Take: the second frame waits for a Poll
+	now    clock.Time    // of the last Poll or Pass
+	to     link.Receiver // during a Poll: the receiver of frames
+	handed int           // during a Poll: how many it has got
 	bytes  uint64        // handed so far, in all
 }
 
@@ -201,15 +200,12 @@ func (f *Driver) Counters(c *link.Counters) {
 	c.Add(&own)
 }
 
-// Caps implements link.Driver. The driver below keeps what it can do: frames that are taken or looked at have their faults as those of a Poll
+// Caps implements link.Driver. The driver below keeps what it can do: frames that are looked at have their faults as those of a Poll
 // have.
 func (f *Driver) Caps() link.Caps {
 	c := f.below
 	if c.Glance != nil {
 		c.Glance = f.glance
-	}
-	if c.Take != nil {
-		c.Take = f.take
 	}
 	if c.Peek != nil {
 		c.Peek, c.Pass = f.peek, f.pass

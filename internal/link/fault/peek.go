@@ -5,7 +5,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// shown is the frame that Peek has returned. Its fate is decided when it is looked at first; until Pass, Poll or Take ends the look, no frame
+// shown is the frame that Peek has returned. Its fate is decided when it is looked at first; until Pass or Poll ends the look, no frame
 // of another sender is shown.
 type shown struct {
 	open   bool
@@ -16,7 +16,7 @@ type shown struct {
 }
 
 // peek implements link.Caps. Frames that fate takes away, or holds, are let go of below, and the one behind them is shown. Where a held frame
-// is due it comes first, by Poll or Take.
+// is due it comes first, by Poll.
 func (f *Driver) peek(from link.Addr) []byte {
 	if f.shown.open {
 		if f.shown.from == from {

@@ -12,7 +12,7 @@ import (
 func (f *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	f.begin(now, to)
 	f.handShown(now)
-	f.release(now, limits.PollBatch)
+	f.release(now)
 	taken, next := f.Driver.Poll(now, &f.tap)
 	f.to = nil
 	if taken > 0 && f.handed == 0 {
@@ -22,29 +22,15 @@ func (f *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	return f.handed, clock.Min(next, f.held.due())
 }
 
-// begin notes which receiver the frames of a Poll or Take are for.
+// begin notes which receiver the frames of a Poll are for.
 func (f *Driver) begin(now clock.Time, to link.Receiver) { f.now, f.to, f.handed = now, to, 0 }
-
-// take implements link.Caps: one frame of those that Poll would hand over.
-func (f *Driver) take(now clock.Time, to link.Receiver) bool {
-	f.begin(now, to)
-	f.alone = true
-	f.handShown(now)
-	if f.handed == 0 {
-		f.release(now, 1)
-	}
-	for f.handed == 0 && f.below.Take(now, &f.tap) {
-	}
-	f.to, f.alone = nil, false
-	return f.handed > 0
-}
 
 // glance implements link.Caps.
 func (f *Driver) glance() bool { return f.held.due() <= f.now || f.below.Glance() }
 
-// release hands over the held frames that are due, at most so many.
-func (f *Driver) release(now clock.Time, most int) {
-	for range most {
+// release hands over the held frames that are due, as many as one Poll may.
+func (f *Driver) release(now clock.Time) {
+	for range limits.PollBatch {
 		if f.held.due() > now {
 			return
 		}
@@ -136,7 +122,7 @@ func (f *Driver) judge(now clock.Time, from link.Addr, frame []byte) (x fate) {
 // deliver lets a frame's fate happen.
 func (f *Driver) deliver(now clock.Time, from link.Addr, x *fate) {
 	for _, due := range x.due[:x.times] {
-		if due <= now && !(f.alone && f.handed > 0) {
+		if due <= now {
 			f.hand(now, from, x.frame)
 		} else {
 			f.hold(due, from, x.frame)

@@ -32,7 +32,7 @@ type Suite struct {
 	// Nobody is an address where no driver lives; the zero value leaves that test out.
 	Nobody link.Addr
 
-	// Late: frames come later than the driver gets them, so that Peek and Take need not show one at once.
+	// Late: frames come later than the driver gets them, so that Peek need not show one at once.
 	Late bool
 
 	// Allocates: the steady state of the driver may allocate. Only a driver with a stated reason sets it.
@@ -52,7 +52,7 @@ func Run(t *testing.T, s Suite) {
 		{"a posted frame leaves at once, behind those that were committed", testPost},
 		{"a lone frame leaves at one step, behind those that were committed", testPostLone},
 		{"a frame can be looked at before it is taken", testPeek},
-		{"a glance sees a frame, and it can be taken alone", testTake},
+		{"a glance sees a frame, and none where there is none", testGlance},
 		{"a sleeper is told of frames, or woken by them", testSleep},
 		{"doubts about batches lose nothing", testDoubt},
 		{"an abandoned reservation sends nothing", testAbort},

@@ -66,7 +66,7 @@ func (d *Driver) Properties() link.Properties {
 func (d *Driver) Caps() link.Caps {
 	return link.Caps{
 		PostLone: d.PostLone, Copy: d.Copy,
-		Glance: d.Glance, Take: d.Take, Peek: d.Peek, Pass: d.Pass, ReceiveBuffer: d.ReceiveBuffer,
+		Glance: d.Glance, Peek: d.Peek, Pass: d.Pass, ReceiveBuffer: d.ReceiveBuffer,
 		Fd: d.Fd, Sleep: d.Sleep, Awake: d.Awake,
 	}
 }
@@ -124,21 +124,6 @@ func (d *Driver) Glance() bool {
 		fetch(in.read.word(in.read.pos & (in.read.size - 1)))
 		if in.read.ready() {
 			return true
-		}
-	}
-	return false
-}
-
-// Take implements link.Caps. Of several senders it takes the one whose turn it is.
-func (d *Driver) Take(now clock.Time, to link.Receiver) bool {
-	d.now = now
-	for i := range d.in {
-		at := d.first + i
-		if at >= len(d.in) {
-			at -= len(d.in)
-		}
-		if in := d.in[at]; in.read.ready() {
-			return d.take(in, now, to, 1) > 0
 		}
 	}
 	return false

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"strings"
@@ -348,39 +347,5 @@ func TestADriverMayBeClosedByTheLastFrameOfABatch(t *testing.T) {
 	b.look()
 	if n, next := b.Poll(0, &closer{b, limits.PollBatch}); n != limits.PollBatch || next != clock.Never {
 		t.Errorf("a poll of %d frames, next at %v", n, next)
-	}
-}
-
-func TestTakeHandsOverOneFrameAtATime(t *testing.T) {
-	a, b, c := listen(t, Config{}), listen(t, Config{}), listen(t, Config{})
-	want := map[link.Addr]int{a.Addr(): 3, c.Addr(): 2}
-	for from, n := range map[*Driver]int{a: 3, c: 2} {
-		for i := range n {
-			linktest.Send(t, from, b.Addr(), []byte{byte(i)})
-		}
-	}
-	b.look()
-	var in linktest.Inbox
-	for n := 1; n <= 5; n++ {
-		if !b.Take(0, &in) || len(in.Frames) != n {
-			t.Fatalf("take %d: %d frames have come", n, len(in.Frames))
-		}
-	}
-	if b.Take(0, &in) || b.Glance() {
-		t.Error("one more frame than were sent")
-	}
-	got := map[link.Addr]int{}
-	for i, frame := range in.Frames {
-		from := in.From[i]
-		if int(frame[0]) != got[from] {
-			t.Errorf("frame %d of %v came as number %d", frame[0], from, got[from])
-		}
-		got[from]++
-	}
-	if !maps.Equal(got, want) {
-		t.Errorf("frames by sender: %v, sent %v", got, want)
-	}
-	if b.Close(); b.Take(0, &in) {
-		t.Error("a closed driver hands over a frame")
 	}
 }

@@ -61,7 +61,7 @@ func (d *Driver) Properties() link.Properties { return link.Properties{} }
 func (d *Driver) Caps() link.Caps {
 	return link.Caps{
 		Post:   d.Post,
-		Glance: d.Glance, Take: d.Take, Peek: d.Peek, Pass: d.Pass, ReceiveBuffer: d.ReceiveBuffer,
+		Glance: d.Glance, Peek: d.Peek, Pass: d.Pass, ReceiveBuffer: d.ReceiveBuffer,
 		Fd: d.Fd, Sleep: d.Sleep, Awake: d.Awake,
 	}
 }

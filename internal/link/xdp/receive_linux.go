@@ -42,17 +42,6 @@ func (d *Driver) Glance() bool {
 	return false
 }
 
-// Take implements link.Caps.
-func (d *Driver) Take(now clock.Time, to link.Receiver) bool {
-	d.now = now
-	for _, q := range d.queues {
-		if q.rx.any() {
-			return d.receive(q, now, to, 1) > 0
-		}
-	}
-	return false
-}
-
 // receive hands over at most so many frames of one queue, and gives their chunks back to the kernel.
 func (d *Driver) receive(q *queue, now clock.Time, to link.Receiver, most int) (frames int) {
 	for frames < most {
