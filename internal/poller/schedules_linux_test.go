@@ -62,10 +62,6 @@ func (e *scheduledEngine) Poll(now clock.Time) (work int, next clock.Time) {
 	return work, next
 }
 
-func (e *scheduledEngine) PollFrame(now clock.Time) (work int, next clock.Time) {
-	return e.Poll(now)
-}
-
 func (e *scheduledEngine) Ring(uint16)     { e.bells[0].listening = true }
 func (e *scheduledEngine) RingAll()        { e.bells[0].listening = true }
 func (e *scheduledEngine) Listening() bool { return e.listens && e.bells[0].listening }
