@@ -2,6 +2,7 @@ package weft_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/weftnet/weft"
@@ -47,4 +48,66 @@ func exchanging(t *testing.T, ctx context.Context, a, b *weft.Process, size int)
 		}
 	}
 	return func() { oneWay(a, b, &ofA[0], &ofB[1]); oneWay(b, a, &ofB[0], &ofA[1]) }
+}
+
+// Every form that takes an Op allocates nothing.
+func TestEveryStartFormIntoAnOpAllocatesNothing(t *testing.T) { // P12
+	if testing.Short() {
+		t.Skip("short runs may be for the race detector, with which system calls allocate")
+	}
+	links(t, func(t *testing.T, n *network) {
+		ctx, a, b := pair(t, n)
+		o, err := a.Port(5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of, err := b.Port(5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		region, err := b.Alloc(4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		msg, buf, h := make([]byte, 100), make([]byte, 100), region.Handle()
+		var ofA, alsoOfA, ofB weft.Op
+		for what, begin := range map[string]func() (other *weft.Op, err error){
+			"StartSendInto": func() (*weft.Op, error) {
+				return &ofB, errors.Join(b.StartRecvInto(&ofB, a.Name(), 1, buf), a.StartSendInto(&ofA, b.Name(), 1, msg))
+			},
+			"StartSendDeliveredInto": func() (*weft.Op, error) {
+				return &ofB, errors.Join(b.StartRecvInto(&ofB, weft.AnyProcess, weft.AnyTag, buf), a.StartSendDeliveredInto(&ofA, b.Name(), 1, msg))
+			},
+			"those of a port": func() (*weft.Op, error) {
+				return &ofB, errors.Join(of.StartRecvInto(&ofB, weft.AnyProcess, weft.AnyTag, buf), o.StartSendInto(&ofA, b.Name(), 1, msg))
+			},
+			"those by address": func() (*weft.Op, error) {
+				return &ofB, errors.Join(of.StartRecvFromInto(&ofB, a.Address(), weft.AnyTag, buf), o.StartSendToInto(&ofA, b.Address(), 1, msg))
+			},
+			"StartPutInto and StartGetInto": func() (*weft.Op, error) {
+				return &alsoOfA, errors.Join(a.StartPutInto(&ofA, h, 0, msg), a.StartGetInto(&alsoOfA, h, 1000, buf))
+			},
+			"datagrams": func() (*weft.Op, error) {
+				return &alsoOfA, errors.Join(a.StartRecvDatagramInto(&alsoOfA, 1, buf), a.StartSendDatagramInto(&ofA, a.Address(), 1, msg))
+			},
+		} {
+			got := 1.0
+			for try := 0; try < 40 && got != 0; try++ { // as above
+				got = testing.AllocsPerRun(50, func() {
+					other, err := begin()
+					if err != nil {
+						t.Fatal(what, err)
+					}
+					for _, op := range [...]*weft.Op{&ofA, other} {
+						if _, err := op.Wait(ctx); err != nil {
+							t.Fatal(what, err)
+						}
+					}
+				})
+			}
+			if got != 0 {
+				t.Errorf("%s: %v allocations", what, got)
+			}
+		}
+	})
 }

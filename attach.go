@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/driver"
@@ -16,7 +17,8 @@ import (
 
 // AttachConfig says which NIC daemon to attach to, and as whom.
 type AttachConfig struct {
-	// Socket of the daemon; empty takes the environment's WEFT_SOCKET, or else the daemon's default.
+	// Socket of the daemon. Empty takes the environment's WEFT_SOCKET, or else the first daemon that there is of the user's own, at
+	// weft/nic.sock in $XDG_RUNTIME_DIR, and the host's, at /run/weft/nic.sock.
 	Socket string
 
 	// Name of the process.
@@ -42,9 +44,9 @@ type Geometry struct {
 // Attach makes this program a process of the host's NIC daemon, `weft nic`. If the daemon ends, every operation ends with
 // [ErrNICGone].
 //
-// [ErrNoDaemon] says that nothing listens at the socket, [ErrNotPermitted] that this user may not attach, [ErrFull] that the NIC has as
-// many processes as it can have, [ErrOtherVersion] that daemon and program do not fit, [ErrNameTaken] that a process of the host has the
-// name.
+// [ErrNoDaemon] says that nothing listens at the socket, [ErrNotTrusted] that something does which may be a stranger's, [ErrNotPermitted]
+// that this user may not attach, [ErrFull] that the NIC has as many processes as it can have, [ErrOtherVersion] that daemon and program do
+// not fit, [ErrNameTaken] that a process of the host has the name.
 func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	if err := ended(ctx, "attach"); err != nil {
 		return nil, err
@@ -55,11 +57,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	if _, err := cfg.Name.vni(); err != nil {
 		return nil, fmt.Errorf("weft: AttachConfig.Name: %w", err)
 	}
-	socket := cfg.Socket
-	if socket == "" {
-		socket = ctl.DefaultSocket()
-	}
-	conn, err := ctl.Dial(ctx, socket)
+	conn, err := ctl.Dial(ctx, cfg.Socket)
 	if err != nil {
 		return nil, refusal(cfg.Name, err)
 	}
@@ -79,17 +77,29 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	p.askProgram = func(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
 		return conn.NIC(uint64(nic)).Program(ctx, r)
 	}
-	release := func() { p.closeErr = errors.Join(p.closeErr, a.Close(), a.Unmap()) }
+	p.share = func(id uint32, size int) ([]byte, func() error, error) {
+		ctx, cancel := daemonPatience()
+		defer cancel()
+		mem, leave, err := a.Share(ctx, id, size)
+		return mem, func() error {
+			ctx, cancel := daemonPatience()
+			defer cancel()
+			return leave(ctx)
+		}, shareRefusal(err)
+	}
+	release := func() { p.ended.add(a.Close(), a.Unmap()) }
 	options := proc.Options{Released: release, Names: attachedNames(conn), Patience: daemonPatience}
-	if p.p, err = proc.New(seg, w, &attachedMemory{a}, options); err != nil {
+	whole, err := proc.New(seg, w, &attachedMemory{a}, options)
+	if err != nil {
 		return nil, errors.Join(err, a.Close(), a.Unmap())
 	}
+	p.init(whole)
 	return p.joined(ctx, cfg.Groups)
 }
 
 // refusals are the reasons of a daemon, or of its absence, as users test for them.
 var refusals = []struct{ of, is error }{
-	{ctl.ErrNoDaemon, ErrNoDaemon}, {ctl.ErrRefused, ErrNotPermitted}, {fs.ErrPermission, ErrNotPermitted}, {ctl.ErrNoSlot, ErrFull},
+	{ctl.ErrRefused, ErrNotPermitted}, {fs.ErrPermission, ErrNotPermitted}, {ctl.ErrNoDaemon, ErrNoDaemon}, {ctl.ErrNotTrusted, ErrNotTrusted}, {ctl.ErrNoSlot, ErrFull},
 	{driver.ErrNoSlot, ErrFull}, {ctl.ErrVersion, ErrOtherVersion}, {ctl.ErrNameTaken, ErrNameTaken}, {nic.ErrNameTaken, ErrNameTaken},
 	{ctl.ErrBadRequest, ErrBadArgument},
 }
@@ -98,11 +108,47 @@ var refusals = []struct{ of, is error }{
 func refusal(name Name, err error) error {
 	for _, r := range refusals {
 		if errors.Is(err, r.of) {
-			return fmt.Errorf("weft: attach %v: %w (%w)", name, r.is, err)
+			return &refused{name, r.is, err}
 		}
 	}
 	return fmt.Errorf("weft: attach %v: %w", name, err)
 }
+
+// shareRefusal says in words of this package why a segment could not be shared.
+func shareRefusal(err error) error {
+	for _, r := range refusals {
+		if err != nil && errors.Is(err, r.of) {
+			return fmt.Errorf("%w (%w)", r.is, err)
+		}
+	}
+	return err
+}
+
+// refused is an error that has gone through several hands, each of which said before it what it takes it for. It says that once.
+type refused struct {
+	name   Name
+	is, by error
+}
+
+func (r *refused) Error() string {
+	why := r.by.Error()
+	for cut := true; cut; {
+		cut = false
+		for _, known := range refusals {
+			if rest, found := strings.CutPrefix(why, known.of.Error()+": "); found {
+				why, cut = rest, true
+			}
+		}
+	}
+	for _, known := range refusals { // "ctl: no NIC daemon listens at …"
+		if rest, found := strings.CutPrefix(why, known.of.Error()); found && known.is == r.is {
+			return fmt.Sprintf("weft: attach %v: %v%s", r.name, r.is, rest)
+		}
+	}
+	return fmt.Sprintf("weft: attach %v: %v: %s", r.name, r.is, strings.TrimPrefix(why, "ctl: "))
+}
+
+func (r *refused) Unwrap() []error { return []error{r.is, r.by} }
 
 // attachedNames asks the daemon for the processes of the fabric.
 func attachedNames(conn *ctl.Conn) func(context.Context) ([]vni.Name, error) {
@@ -158,6 +204,12 @@ func (m *attachedMemory) Alloc(n int) (uint32, uint64, []byte, error) {
 		return 0, 0, nil, err
 	}
 	return id, key, mem[:n], nil
+}
+
+func (m *attachedMemory) Part(of uint32, offset, n int, sealed bool) (uint32, uint64, error) {
+	ctx, cancel := daemonPatience()
+	defer cancel()
+	return m.a.Part(ctx, of, offset, n, sealed)
 }
 
 func (m *attachedMemory) Free(id uint32) error {

@@ -2,9 +2,7 @@ package weft
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -18,51 +16,48 @@ const MaxDatagram = wire.MaxLetter
 //
 // SendDatagram fails with [ErrUnreachable] or [ErrNameUnknown] if nothing can be sent there, and with [ErrNoMemory] if too many
 // datagrams wait for the link already.
-func (p *Process) SendDatagram(ctx context.Context, to Address, tag Tag, parts ...[]byte) error {
+func (p *port) SendDatagram(ctx context.Context, to Address, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, "send datagram"); err != nil {
 		return err
 	}
-	d, err := addressed(to, tag)
+	d, err := p.addressed("send datagram", to, tag)
 	if err != nil {
 		return err
 	}
-	return p.p.SendDatagram(ctx, d, uint64(tag), parts...)
+	return p.p.SendDatagram(ctx, d, p.base|uint64(tag), parts...)
 }
 
 // StartSendDatagramInto begins what SendDatagram does, with an Op that is new or done, and does not wait. The parts belong to the NIC
 // until the Op is done.
-func (p *Process) StartSendDatagramInto(o *Op, to Address, tag Tag, parts ...[]byte) error {
-	d, err := addressed(to, tag)
+func (p *port) StartSendDatagramInto(o *Op, to Address, tag Tag, parts ...[]byte) error {
+	d, err := p.addressed("send datagram", to, tag)
 	if err != nil {
 		return err
 	}
-	return p.owns(o, p.p.StartSendDatagramInto(&o.o, d, uint64(tag), parts...))
+	return p.owns(o, p.p.StartSendDatagramInto(&o.o, d, p.base|uint64(tag), parts...))
 }
 
 // RecvDatagram receives one datagram with a tag, or with [AnyTag], from whichever process, into the parts, one behind the other. A
 // datagram longer than these is [ErrTruncated]. Of several receives that a datagram matches, the one posted first gets it. Several
 // parts must each lie in a [Region], unless the NIC is in this process.
-func (p *Process) RecvDatagram(ctx context.Context, tag Tag, parts ...[]byte) (m Message, err error) {
+func (p *port) RecvDatagram(ctx context.Context, tag Tag, parts ...[]byte) (m Message, err error) {
 	if err := ended(ctx, "receive datagram"); err != nil {
 		return m, err
 	}
-	pm, err := p.p.RecvDatagram(ctx, match(tag), parts...)
-	m.set(p, &pm)
+	match, ok := p.match(tag)
+	if !ok {
+		return m, p.badTag("receive datagram", tag)
+	}
+	pm, err := p.p.RecvDatagram(ctx, match, parts...)
+	m.set(p.names, &pm)
 	return m, err
 }
 
 // StartRecvDatagramInto begins what RecvDatagram does, with an Op that is new or done, and does not wait.
-func (p *Process) StartRecvDatagramInto(o *Op, tag Tag, parts ...[]byte) error {
-	return p.owns(o, p.p.StartRecvDatagramInto(&o.o, match(tag), parts...))
-}
-
-// addressed is a destination by its address.
-func addressed(to Address, tag Tag) (proc.Dest, error) {
-	switch {
-	case tag == AnyTag:
-		return proc.Dest{}, &OpError{Op: "send datagram", Err: fmt.Errorf("%w: AnyTag is for receives; expected a tag below it", ErrBadArgument)}
-	case to.NIC == 0:
-		return proc.Dest{}, &OpError{Op: "send datagram", Err: fmt.Errorf("%w: the address is empty", ErrBadArgument)}
+func (p *port) StartRecvDatagramInto(o *Op, tag Tag, parts ...[]byte) error {
+	match, ok := p.match(tag)
+	if !ok {
+		return p.badTag("receive datagram", tag)
 	}
-	return proc.Dest{NIC: uint64(to.NIC), Slot: to.Slot, Gen: to.Generation}, nil
+	return p.owns(o, p.p.StartRecvDatagramInto(&o.o, match, parts...))
 }

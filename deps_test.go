@@ -21,26 +21,28 @@ import (
 // Tests may import what they like: the picture is about what users of a package compile. docs/architecture.md shows the
 // same picture to readers, and a test holds the two together.
 const importRules = `
-NONE < limits, clock, mutate, testbed             limits < all but clock
+NONE < limits, mutate, testbed, version    limits < all but clock    NONE < target < clock, nicid
 NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
+NONE < nbd, memfile
 NONE < interleave < interleave/{atomic,sync}
-clock < wire, link, registry      crc < wire       copier < link/{udp,shm}
+clock < wire, link, registry      nicid < vni, rel, registry      crc < wire       copier < link/{udp,shm}
 mutate < rel, vni, names, coll, program, nic, proc, sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
 vni, link, rel, driver, names, coll, relay, program < nic < poller    vni < proc, driver
 vni, rel < names, coll, relay, program            pdl/vm < program
-clock < hsn      weft, hsn < netmem
+clock < hsn      weft, hsn < netmem < bench      weft < stream      NONE < proxy
 clock < idle < poller, ctl, daemon                registry < ctl
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
-weft < sim, inflight                              sim, pdl < sweep
-inflight, together, hostile < bench < demo        payload, together < demo
+weft < sim, inflight, workqueue < processtest     sim, pdl < sweep
+inflight, together, hostile, pdl, pdl/vm, pdl/kernels < bench < demo        payload, together < demo
 program, ctl < deploy < weft, daemon                vni, ctl < hostile                                payload < bench
 testbed, payload < bench/limit < bench
 payload, together, inflight < soak
 registry < registry/file                          limits, registry < registry/gossip
-proc, poller, link/{mem,fault,capture,udp,xdp}, registry/{file,gossip}, ctl < daemon
-NONE < pdl/prog, pdl/prog/opgen, pdl/pdltest      pdl/prog < pdl, pdl/vm      pdl/vm < pdl/vm/mem
-wire, pdl/vm < pdl/ebpf
+proc, poller, link/{mem,fault,capture,udp,xdp}, registry/{file,gossip}, ctl, version < daemon
+NONE < pdl/prog, pdl/prog/opgen, pdl/pdltest, pdl/kernels      pdl/prog < pdl, pdl/vm      pdl/vm < pdl/vm/mem
+wire, pdl/vm < pdl/ebpf      pdl/ebpf, program < resident < daemon, weft
+weft < examples/{open,attach,call,memory,multicast,groups,events}      weft, sim < examples/simulation
 everything < cmd/weft
 `
 

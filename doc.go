@@ -9,6 +9,10 @@
 // with what was asked for, and never lets a sender swamp a receiver. A NIC runs inside the process ([Open]) or in a
 // daemon of the host that many processes share ([Attach]); nothing else differs between the two.
 //
+// A library that uses a process which an application has made takes a [Port] of it: a space of tags of its own. It asks the process for the
+// time and starts what it does beside its callers by it ([Process.Now], [Process.Sleep], [Process.WithTimeout], [Process.Go],
+// [Process.WaitUntil]), so that it runs unchanged in package sim.
+//
 // # What a send promises
 //
 // A message is never delivered more than once. Send returns when its buffer may be used again, SendDelivered when the

@@ -39,6 +39,11 @@ func (m *embeddedMemory) Alloc(size int) (id uint32, key uint64, mem []byte, err
 	return id, key, mem, err
 }
 
+func (m *embeddedMemory) Part(of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error) {
+	m.n.poller.Do(func(clock.Time) { id, key, err = m.n.engine.AddPart(m.slot, of, uint64(offset), uint64(n), sealed) })
+	return id, key, err
+}
+
 func (m *embeddedMemory) Free(id uint32) (err error) {
 	m.n.poller.Do(func(clock.Time) { err = m.n.engine.RemoveRegion(m.slot, id) })
 	if errors.Is(err, nic.ErrNoProcess) || errors.Is(err, nic.ErrNoRegion) {

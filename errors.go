@@ -20,15 +20,17 @@ var (
 	ErrClosed          = proc.ErrClosed        // this process, or its NIC, has been closed
 	ErrNICGone         = proc.ErrNICGone       // this process's NIC has ended
 	ErrBadArgument     = proc.ErrBadArgument   // what, says the text
-	ErrRegion          = proc.ErrRegion        // the handle is not, or no longer, a region's
+	ErrRegion          = proc.ErrRegion        // the handle is not, or no longer, a region's, or does not let write
 	ErrRange           = proc.ErrRange         // beyond the region's end
 	ErrCancelled       = proc.ErrCancelled     // withdrawn by Cancel
 	ErrNoProgram       = proc.ErrNoProgram     // no such program or trigger in the NIC, or it takes no messages
 	ErrProgramFailed   = proc.ErrProgramFailed // the program was activated, and aborted
 	ErrFiltered        = proc.ErrFiltered      // a filter in front of the receiver dropped the message
 	ErrNoMemory        = proc.ErrNoMemory      // the NIC has no memory left for this
+	ErrPortInUse       = errors.New("the port is in use")
 
 	ErrNoDaemon     = errors.New("no NIC daemon")                           // of Attach: nothing listens at the socket
+	ErrNotTrusted   = errors.New("the daemon is not trusted")               // of Attach: neither root nor this user has started it, nor the owner of its socket's place
 	ErrNotPermitted = errors.New("not permitted")                           // of Attach: the socket or the daemon refuses this user
 	ErrFull         = errors.New("the NIC has no room for another process") // of Attach: every slot has a process
 	ErrOtherVersion = errors.New("the daemon speaks another version")       // of Attach: daemon and program are of different releases

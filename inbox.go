@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/vni"
 )
 
 // Inbox receives messages one after the other, at less cost than so many calls of [Process.Recv]: the NIC puts whatever comes into
@@ -18,23 +19,23 @@ import (
 // at a time. Half of a process's receive contexts can be those of Inboxes, and 4 MiB of a daemon's process their rings; beyond that an Inbox
 // receives one by one. An Inbox of a daemon's process should be closed even if the process is: the memory stays mapped until then.
 type Inbox struct {
-	b    *proc.Inbox
-	p    *Process
-	half proc.Message // of which msg tells
-	msg  Message
+	b     *proc.Inbox
+	names *nameCache   // of its process
+	half  proc.Message // of which msg tells
+	msg   Message
 }
 
 // Inbox opens an Inbox for the messages of a process, or of [AnyProcess], with a tag, or with [AnyTag]. Messages of more than
 // size bytes, and of more than 256 KiB, are cut short.
-func (p *Process) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
-	d, err := p.from("receive", from)
+func (p *port) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
+	d, match, err := p.source("receive", from, tag)
 	if err != nil {
 		return nil, err
 	}
 	if size < 0 || size > limits.InboxBytes {
 		return nil, &OpError{Op: "receive", Err: fmt.Errorf("%w: an Inbox of %d bytes; expected 0 to %d", ErrBadArgument, size, limits.InboxBytes)}
 	}
-	return &Inbox{b: p.p.OpenInbox(d, match(tag), max(size, limits.InboxLeast), 0), p: p}, nil
+	return &Inbox{b: p.p.OpenInbox(d, match, max(size, limits.InboxLeast), 0), names: p.names}, nil
 }
 
 // Next waits for the next message. What it returns is the Inbox's until the next call: the Message, and the bytes. A
@@ -49,9 +50,9 @@ func (b *Inbox) Next(ctx context.Context) (*Message, []byte, error) {
 		return nil, nil, err
 	}
 	if other {
-		m.set(b.p, &b.half)
+		m.set(b.names, &b.half)
 	} else {
-		m.Tag, m.Len, m.Full, m.token = Tag(b.half.Tag), b.half.Len, int(b.half.Full), b.half.Token
+		m.Tag, m.Len, m.Full, m.token = Tag(b.half.Tag&vni.TagMask), b.half.Len, int(b.half.Full), b.half.Token
 	}
 	return m, data, err
 }

@@ -119,11 +119,16 @@ func (c *nameCache) name(vn *vni.Name) Name {
 	return k.name
 }
 
-// Tag is what a receive may choose messages by. It means what the processes agree on.
+// Tag is what a receive may choose messages by, of at most 48 bits. It means what the processes agree on.
 type Tag uint64
 
-// AnyTag, in a receive, matches every tag (QNIX-20). No message can be sent with it.
-const AnyTag Tag = math.MaxUint64
+const (
+	// MaxTag is the largest tag. The 16 bits above it are the [Port].
+	MaxTag Tag = vni.TagMask
+
+	// AnyTag, in a receive, matches every tag of the port (QNIX-20). No message can be sent with it.
+	AnyTag Tag = math.MaxUint64
+)
 
 // Address is one process in one life: the NIC, the slot that it has there, and the slot's generation, which differs for
 // the next process that gets the slot.

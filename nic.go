@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/resident"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -29,6 +30,8 @@ type NIC struct {
 	link   link.Driver
 	driver *driver.Registrar // of processes
 	site   *deploy.Site      // of programs
+
+	resident *resident.Programs // in the driver of the link; nil: none can be there
 
 	mu       sync.Mutex
 	procs    map[*Process]struct{}
@@ -192,14 +195,20 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 	}
 	w := &embeddedWaiter{n: n}
 	p := &Process{time: realTime{}, name: name, nic: n, addr: Address{n.id, slot, gen}, askProgram: n.askProgram}
+	p.share = func(id uint32, size int) ([]byte, func() error, error) {
+		mem, err := n.shareSegment(p, id, size)
+		return mem, func() error { return n.leaveSegment(id) }, err
+	}
 	p.leave = sync.OnceValue(func() error { return n.forget(p, slot) })
 	way, err := n.newStraight(slot, gen)
 	if err != nil {
 		return nil, errors.Join(err, p.leave())
 	}
-	if p.p, err = proc.New(seg, w, &embeddedMemory{n, slot}, proc.Options{Names: n.names, Straight: way}); err != nil {
+	half, err := proc.New(seg, w, &embeddedMemory{n, slot}, proc.Options{Names: n.names, Straight: way})
+	if err != nil {
 		return nil, err
 	}
+	p.init(half)
 	n.mu.Lock()
 	n.procs[p] = struct{}{}
 	n.mu.Unlock()
@@ -282,6 +291,9 @@ func (n *NIC) Close() error {
 	}
 	n.linger()
 	n.poller.Do(n.engine.Close)
+	if n.resident != nil {
+		errs = append(errs, n.resident.Close())
+	}
 	errs = append(errs, n.poller.Close(), n.link.Close())
 	return errors.Join(errs...)
 }

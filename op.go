@@ -9,8 +9,8 @@ import (
 // Op is an operation under way. Its memory belongs to the NIC until it is done. The zero Op is for the forms whose name
 // ends in Into, such as [Process.StartSendInto]. It must not be copied.
 type Op struct {
-	o proc.Op
-	p *Process
+	o     proc.Op
+	names *nameCache // of its process
 }
 
 // Wait waits for the end of the operation and returns how it ended. If ctx ends first, Wait returns its error and the
@@ -18,7 +18,7 @@ type Op struct {
 func (o *Op) Wait(ctx context.Context) (m Message, err error) {
 	pm, err := o.o.Result(ctx)
 	if pm != nil {
-		m.set(o.p, pm)
+		m.set(o.names, pm)
 	}
 	return m, err
 }
@@ -26,7 +26,7 @@ func (o *Op) Wait(ctx context.Context) (m Message, err error) {
 // Test reports whether the operation is done and, if so, how it ended. It does not wait.
 func (o *Op) Test() (m Message, done bool, err error) {
 	done, pm, err := o.o.Test()
-	m.set(o.p, &pm)
+	m.set(o.names, &pm)
 	return m, done, err
 }
 
@@ -35,45 +35,45 @@ func (o *Op) Cancel() { o.o.Cancel() }
 
 // StartSend begins what Send does, and does not wait. It fails with [ErrQueueFull] when too many operations are under
 // way. The parts must stay as they are until the operation is done.
-func (p *Process) StartSend(to Name, tag Tag, parts ...[]byte) (*Op, error) {
+func (p *port) StartSend(to Name, tag Tag, parts ...[]byte) (*Op, error) {
 	return started(func(o *Op) error { return p.StartSendInto(o, to, tag, parts...) })
 }
 
 // StartSendInto is StartSend that uses an Op again, new or done, so that nothing is allocated.
-func (p *Process) StartSendInto(o *Op, to Name, tag Tag, parts ...[]byte) error {
+func (p *port) StartSendInto(o *Op, to Name, tag Tag, parts ...[]byte) error {
 	d, err := p.to("send", to, tag)
 	if err != nil {
 		return err
 	}
-	return p.owns(o, p.p.StartSendInto(&o.o, d, uint64(tag), parts...))
+	return p.owns(o, p.p.StartSendInto(&o.o, d, p.base|uint64(tag), parts...))
 }
 
 // StartSendDelivered begins what SendDelivered does.
-func (p *Process) StartSendDelivered(to Name, tag Tag, parts ...[]byte) (*Op, error) {
+func (p *port) StartSendDelivered(to Name, tag Tag, parts ...[]byte) (*Op, error) {
 	return started(func(o *Op) error { return p.StartSendDeliveredInto(o, to, tag, parts...) })
 }
 
 // StartSendDeliveredInto is StartSendDelivered that uses an Op again, new or done, so that nothing is allocated.
-func (p *Process) StartSendDeliveredInto(o *Op, to Name, tag Tag, parts ...[]byte) error {
+func (p *port) StartSendDeliveredInto(o *Op, to Name, tag Tag, parts ...[]byte) error {
 	d, err := p.to("send", to, tag)
 	if err != nil {
 		return err
 	}
-	return p.owns(o, p.p.StartSendDeliveredInto(&o.o, d, uint64(tag), parts...))
+	return p.owns(o, p.p.StartSendDeliveredInto(&o.o, d, p.base|uint64(tag), parts...))
 }
 
 // StartRecv begins what Recv does. buf must be left alone until the operation is done.
-func (p *Process) StartRecv(from Name, tag Tag, buf []byte) (*Op, error) {
+func (p *port) StartRecv(from Name, tag Tag, buf []byte) (*Op, error) {
 	return started(func(o *Op) error { return p.StartRecvInto(o, from, tag, buf) })
 }
 
 // StartRecvInto is StartRecv that uses an Op again, new or done, so that nothing is allocated.
-func (p *Process) StartRecvInto(o *Op, from Name, tag Tag, buf []byte) error {
-	d, err := p.from("receive", from)
+func (p *port) StartRecvInto(o *Op, from Name, tag Tag, buf []byte) error {
+	d, match, err := p.source("receive", from, tag)
 	if err != nil {
 		return err
 	}
-	return p.owns(o, p.p.StartRecvInto(&o.o, d, match(tag), buf))
+	return p.owns(o, p.p.StartRecvInto(&o.o, d, match, buf))
 }
 
 // StartPut begins what Put does.
@@ -102,10 +102,10 @@ func (p *Process) StartGetInto(o *Op, h Handle, offset int, buf []byte) error {
 	return p.owns(o, p.p.StartGetInto(&o.o, h.proc(), uint64(offset), buf))
 }
 
-// owns notes whose operation o is, if it has begun.
-func (p *Process) owns(o *Op, err error) error {
+// owns notes of which process the operation o is, if it has begun.
+func (p *port) owns(o *Op, err error) error {
 	if err == nil {
-		o.p = p
+		o.names = p.names
 	}
 	return err
 }

@@ -14,18 +14,22 @@ import (
 // Process is one process of the fabric: a name, and a virtual network interface to send and receive by. Any number of
 // goroutines may use it at once (USNIC-57…60).
 type Process struct {
-	p          *proc.Process
+	port       // 0
 	name       Name
 	addr       Address
 	nic        *NIC // that it is embedded with; nil at a daemon
 	closeNIC   bool
 	groups     map[string]*Group // joined as it attached
-	names      nameCache
+	known      nameCache
+	ports      portsTaken
 	time       proc.Time
 	askProgram func(context.Context, NICID, *ctl.Program) (*ctl.ProgramReply, error) // nil: its NIC cannot be asked
-	leave      func() error                                                          // when Close has ended every operation: the NIC forgets the process
-	closing    sync.Once
-	closeErr   error
+
+	// share makes or finds a segment, and returns what lets it go; nil: the NIC has none.
+	share   func(id uint32, size int) (mem []byte, leave func() error, err error)
+	leave   func() error // when Close has ended every operation: the NIC forgets the process
+	closing sync.Once
+	ended   endErrors
 }
 
 // Name is what the process is called.
@@ -51,11 +55,16 @@ type Message struct {
 // IsCall reports whether the sender waits for a [Process.Reply].
 func (m *Message) IsCall() bool { return m.token.IsCall() }
 
-// set makes m what p tells of a message. It is written in its place, since copies cost more.
-func (m *Message) set(p *Process, pm *proc.Message) {
-	m.From = p.names.name(&pm.From)
+// init makes p the process with a process half.
+func (p *Process) init(half *proc.Process) {
+	p.p, p.of, p.names = half, p, &p.known
+}
+
+// set makes m what is told of a message. It is written in its place, since copies cost more.
+func (m *Message) set(names *nameCache, pm *proc.Message) {
+	m.From = names.name(&pm.From)
 	m.Addr = Address{NICID(pm.NIC), pm.Slot, pm.Gen}
-	m.Tag, m.Len, m.Full, m.token = Tag(pm.Tag), pm.Len, int(pm.Full), pm.Token
+	m.Tag, m.Len, m.Full, m.token = Tag(pm.Tag&vni.TagMask), pm.Len, int(pm.Full), pm.Token
 }
 
 // Send sends a message, the concatenation of parts, to the process called to. It returns when the parts may be used
@@ -64,24 +73,25 @@ func (m *Message) set(p *Process, pm *proc.Message) {
 // [Event] says how many those may be.
 //
 // A message to a name that no live NIC knows fails with [ErrNameUnknown]; see [Process.WaitName].
-func (p *Process) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
+func (p *port) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, "send"); err != nil {
 		return err
 	}
-	if k := p.names.known(&to); k != nil && tag != AnyTag && p.p.Post(&k.dest.Name, uint64(tag), parts) {
+	w, ok := p.word(tag)
+	if k := p.names.known(&to); k != nil && ok && p.p.Post(&k.dest.Name, w, parts) {
 		return nil
 	}
 	d, err := p.to("send", to, tag)
 	if err != nil {
 		return err
 	}
-	return p.p.Send(ctx, d, uint64(tag), parts...)
+	return p.p.Send(ctx, d, w, parts...)
 }
 
 // SendMany sends messages to the process called to, each as Send does, in their order. It is for streams of short ones: an
 // embedded NIC takes them in one visit, and they share its frames. It returns how many were sent: fewer than all with the
 // error of the next, which like one of Send's was delivered once or not at all.
-func (p *Process) SendMany(ctx context.Context, to Name, tag Tag, messages [][]byte) (sent int, err error) {
+func (p *port) SendMany(ctx context.Context, to Name, tag Tag, messages [][]byte) (sent int, err error) {
 	if err := ended(ctx, "send"); err != nil {
 		return 0, err
 	}
@@ -89,14 +99,14 @@ func (p *Process) SendMany(ctx context.Context, to Name, tag Tag, messages [][]b
 	if err != nil {
 		return 0, err
 	}
-	return p.p.SendMany(ctx, d, uint64(tag), messages)
+	return p.p.SendMany(ctx, d, p.base|uint64(tag), messages)
 }
 
 // SendDelivered is Send that returns when the receiver's NIC has accepted the message: it has come, and so have all that this
 // process sent to the receiver before. It fails with [ErrTruncated] if the
 // receive that the message met keeps only its beginning. A message of at most 16 KiB may be accepted before it
 // meets a receive, when nobody knows that yet.
-func (p *Process) SendDelivered(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
+func (p *port) SendDelivered(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, "send"); err != nil {
 		return err
 	}
@@ -104,13 +114,13 @@ func (p *Process) SendDelivered(ctx context.Context, to Name, tag Tag, parts ...
 	if err != nil {
 		return err
 	}
-	return p.p.SendDelivered(ctx, d, uint64(tag), parts...)
+	return p.p.SendDelivered(ctx, d, p.base|uint64(tag), parts...)
 }
 
 // Multicast sends a message to each of some processes, by one command to the NIC, and returns when the parts may be used
 // again. To each receiver it is a message like any other. If some could not be served, the others have been
 // nevertheless, and the error names the first that was not.
-func (p *Process) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]byte) error {
+func (p *port) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, "multicast"); err != nil {
 		return err
 	}
@@ -122,7 +132,7 @@ func (p *Process) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]
 		}
 		names[i] = d.Name
 	}
-	return p.p.Multicast(ctx, names, uint64(tag), parts...)
+	return p.p.Multicast(ctx, names, p.base|uint64(tag), parts...)
 }
 
 // Recv receives one message into buf: from a process or [AnyProcess], with a tag or [AnyTag]. Of several receives that a
@@ -134,9 +144,13 @@ func (p *Process) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]
 //
 // If ctx ends first, Recv returns ctx's error and no message is lost: one that was already coming in is returned
 // instead (decision 9).
-func (p *Process) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (m Message, err error) {
+func (p *port) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (m Message, err error) {
 	if err := ended(ctx, "receive"); err != nil {
 		return m, err
+	}
+	match, ok := p.match(tag)
+	if !ok {
+		return m, p.badTag("receive", tag)
 	}
 	d := &anyProcess
 	if from != AnyProcess {
@@ -148,30 +162,30 @@ func (p *Process) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (m M
 		}
 		d = &k.dest
 	}
-	if met := p.p.Meet(&d.Name, match(tag), buf); met.From != nil {
+	if met := p.p.Meet(&d.Name, match, buf); met.From != nil {
 		who := met.From
 		if m.From = from; from == AnyProcess {
 			m.From = p.names.name(&who.Name)
 		}
 		m.Addr = Address{NICID(who.NIC), who.Slot, who.Gen}
-		m.Tag, m.Len, m.Full = Tag(met.Tag), met.Len, met.Len
+		m.Tag, m.Len, m.Full = Tag(met.Tag&vni.TagMask), met.Len, met.Len
 		return m, nil
 	}
-	return p.recv(ctx, d, tag, buf)
+	return p.recv(ctx, d, match, buf)
 }
 
 // recv is Recv of a message that does not come at once.
-func (p *Process) recv(ctx context.Context, from *proc.Dest, tag Tag, buf []byte) (m Message, err error) {
+func (p *port) recv(ctx context.Context, from *proc.Dest, match proc.Match, buf []byte) (m Message, err error) {
 	var pm proc.Message
-	err = p.p.RecvInto(ctx, &pm, from, match(tag), buf)
-	m.set(p, &pm)
+	err = p.p.RecvInto(ctx, &pm, from, match, buf)
+	m.set(p.names, &pm)
 	return m, err
 }
 
 var anyProcess proc.Dest
 
 // Call sends a request and waits for the reply, which it receives into reply.
-func (p *Process) Call(ctx context.Context, to Name, tag Tag, request, reply []byte) (Message, error) {
+func (p *port) Call(ctx context.Context, to Name, tag Tag, request, reply []byte) (Message, error) {
 	if err := ended(ctx, "call"); err != nil {
 		return Message{}, err
 	}
@@ -179,14 +193,14 @@ func (p *Process) Call(ctx context.Context, to Name, tag Tag, request, reply []b
 	if err != nil {
 		return Message{}, err
 	}
-	pm, err := p.p.Call(ctx, d, uint64(tag), reply, request)
+	pm, err := p.p.Call(ctx, d, p.base|uint64(tag), reply, request)
 	var m Message
-	m.set(p, &pm)
+	m.set(p.names, &pm)
 	return m, err
 }
 
 // Reply answers a message that was sent by Call. It goes to the very process that called: if that has ended, Reply fails.
-func (p *Process) Reply(ctx context.Context, m Message, parts ...[]byte) error {
+func (p *port) Reply(ctx context.Context, m Message, parts ...[]byte) error {
 	if err := ended(ctx, "reply"); err != nil {
 		return err
 	}
@@ -245,16 +259,34 @@ func (p *Process) Close() error {
 
 func (p *Process) close() error {
 	p.closing.Do(func() {
-		err := errors.Join(p.p.Close(), p.leave())
-		p.closeErr = errors.Join(p.closeErr, err) // what lets the segment go may have added to it
+		p.ended.add(p.p.Close(), p.leave())
 	})
-	return p.closeErr
+	return p.ended.get()
+}
+
+// endErrors are the errors of a process's end. What lets its segment go adds to them, which may be a call that Close has not waited for, such as
+// that of an Inbox.
+type endErrors struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (e *endErrors) add(errs ...error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err = errors.Join(e.err, errors.Join(errs...))
+}
+
+func (e *endErrors) get() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
 }
 
 // to reads the destination of a message.
-func (p *Process) to(op string, to Name, tag Tag) (proc.Dest, error) {
-	if tag == AnyTag {
-		return proc.Dest{}, &OpError{Op: op, Err: fmt.Errorf("%w: AnyTag is for receives; expected a tag below it", ErrBadArgument)}
+func (p *port) to(op string, to Name, tag Tag) (proc.Dest, error) {
+	if _, ok := p.word(tag); !ok {
+		return proc.Dest{}, p.badTag(op, tag)
 	}
 	if to == AnyProcess {
 		return proc.Dest{}, &OpError{Op: op, Err: fmt.Errorf("%w: a message needs a receiver's name; AnyProcess is for receives", ErrBadArgument)}
@@ -262,7 +294,7 @@ func (p *Process) to(op string, to Name, tag Tag) (proc.Dest, error) {
 	return p.from(op, to)
 }
 
-func (p *Process) from(op string, n Name) (proc.Dest, error) {
+func (p *port) from(op string, n Name) (proc.Dest, error) {
 	if n == AnyProcess {
 		return proc.Dest{}, nil
 	}
@@ -276,11 +308,14 @@ func (p *Process) from(op string, n Name) (proc.Dest, error) {
 	return k.dest, nil
 }
 
-func match(tag Tag) proc.Match {
-	if tag == AnyTag {
-		return proc.AnyTag
+// source reads what a receive chooses messages by.
+func (p *port) source(op string, from Name, tag Tag) (d proc.Dest, m proc.Match, err error) {
+	m, ok := p.match(tag)
+	if !ok {
+		return d, m, p.badTag(op, tag)
 	}
-	return proc.Tagged(uint64(tag))
+	d, err = p.from(op, from)
+	return d, m, err
 }
 
 func (h Handle) proc() proc.Handle {
@@ -289,41 +324,4 @@ func (h Handle) proc() proc.Handle {
 
 func badOffset(op string, offset int) error {
 	return &OpError{Op: op, Err: fmt.Errorf("%w: offset %d; expected 0 or more", ErrBadArgument, offset)}
-}
-
-// EventKind is what an [Event] tells.
-type EventKind uint32
-
-const (
-	EventUnreachable EventKind = EventKind(vni.EventUnreachable) // a NIC is silent
-	EventRestarted   EventKind = EventKind(vni.EventRestarted)   // a NIC came back in another life
-	EventProcessGone EventKind = EventKind(vni.EventProcessGone) // a process has ended
-	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // another process has this one's name by an older claim
-	EventClosed      EventKind = EventKind(vni.EventClosed)      // a NIC was closed: it has said goodbye, and its processes have ended
-)
-
-// Event tells of something that belongs to no operation: the end of a NIC or process that this one has dealt with.
-type Event struct {
-	Kind    EventKind
-	Name    Name    // of the process that is meant, if one is
-	Addr    Address // of it, or of the NIC alone
-	InDoubt uint64  // at most so many sends to the NIC that had completed were not delivered
-	Missed  uint64  // events before this one that were not fetched in time
-
-	text string
-}
-
-func (e Event) String() string { return e.text }
-
-// NextEvent waits for the next event. One that is there is returned though ctx has ended.
-//
-// When the session with a NIC ends, each process that has sent to that NIC or received from it is told, before anything of the
-// next session reaches it: whoever has received a message of the next session finds the event here without waiting. Messages that had been
-// accepted before the end can be received after it.
-func (p *Process) NextEvent(ctx context.Context) (Event, error) {
-	e, missed, err := p.p.NextEvent(ctx)
-	if err != nil {
-		return Event{}, err
-	}
-	return Event{Kind: EventKind(e.Kind), Name: nameOf(e.Name), Addr: Address{NICID(e.NIC), e.Slot, e.Gen}, InDoubt: e.Count, Missed: missed, text: e.String()}, nil
 }

@@ -8,8 +8,12 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/resident"
+	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
 )
 
 // ProgramID is the number of a program in its NIC. 0 is none.
@@ -116,9 +120,16 @@ func (g *Programs) Log(ctx context.Context, a ProgramAddress, from uint64) (valu
 
 // newSite makes the NIC's side of loading programs, for processes inside the same program.
 func (n *NIC) newSite() *deploy.Site {
-	return &deploy.Site{NIC: n.id, May: func(int) bool { return true }, Do: func(f func(*program.Table)) {
+	s := &deploy.Site{NIC: n.id, May: func(int) bool { return true }, Do: func(f func(*program.Table)) {
 		n.poller.Do(func(clock.Time) { f(n.engine.Programs()) })
 	}}
+	if l, ok := n.link.(resident.Link); ok { // one that is wrapped sees all frames itself
+		n.resident = resident.New(resident.Config{Link: l, Do: s.Do, Now: poller.Now})
+		s.Driver = func(id vm.ID, m *prog.Module, lookup deploy.Lookup) (program.Resident, error) {
+			return n.resident.Prepare(id, m, lookup)
+		}
+	}
+	return s
 }
 
 // askProgram answers a request of a process inside this program.

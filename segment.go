@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -22,35 +23,41 @@ type Segment struct {
 	locks []uint32
 	flags []uint32
 	ended atomic.Bool
+	leave func() error
+
+	mu    sync.Mutex     // of what begins to wait, and of Close
+	waits sync.WaitGroup // that look at the memory
 }
 
 // sharedSegment is a segment of a NIC inside this program.
 type sharedSegment struct {
 	mem   []byte
 	users int
+	close func() error
 }
 
-// Segment makes the segment with a number, of so many bytes, or shares it if another process of this program has made it, with as many. Close
-// lets it go; it is freed with the last that has it. It is for processes whose NIC is inside this program.
+// Segment makes the segment with a number, of so many bytes, or shares it if another process of this NIC has made it, with as many. Close lets it
+// go; it is freed with the last that has it. At a daemon, processes of one user share segments.
 func (p *Process) Segment(id uint32, bytes int) (*Segment, error) {
-	if p.nic == nil {
-		return nil, fmt.Errorf("weft: segment %d: %w: the NIC of this process is not inside this program", id, ErrBadArgument)
+	fail := func(err error) (*Segment, error) { return nil, fmt.Errorf("weft: segment %d: %w", id, err) }
+	switch {
+	case bytes < 1 || bytes > limits.SegmentBytes:
+		return fail(fmt.Errorf("%w: %d bytes; expected 1 to %d", ErrBadArgument, bytes, limits.SegmentBytes))
+	case p.share == nil:
+		return fail(fmt.Errorf("%w: the NIC of this process has none", ErrBadArgument))
 	}
-	mem, err := p.nic.shareSegment(p, id, bytes)
+	size := (bytes + 7) / 8 * 8
+	mem, leave, err := p.share(id, size)
 	if err != nil {
-		return nil, fmt.Errorf("weft: segment %d: %w", id, err)
+		return fail(err)
 	}
-	s := &Segment{p: p, id: id, mem: mem}
-	s.locks, s.flags = program.SegmentSync(mem)
+	s := &Segment{p: p, id: id, mem: mem[:size+program.SegmentTail], leave: leave}
+	s.locks, s.flags = program.SegmentSync(s.mem)
 	return s, nil
 }
 
-// shareSegment makes or finds a segment, and has its flags wake the process.
+// shareSegment makes or finds a segment of a NIC inside this program, and has its flags wake the process.
 func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, err error) {
-	if size < 1 || size > limits.SegmentBytes {
-		return nil, fmt.Errorf("%w: %d bytes; expected 1 to %d", ErrBadArgument, size, limits.SegmentBytes)
-	}
-	size = (size + 7) / 8 * 8
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -58,10 +65,10 @@ func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, err err
 	}
 	s := n.segments[id]
 	if s == nil {
-		s = &sharedSegment{mem: words(size + program.SegmentTail)[:size+program.SegmentTail]}
+		s = n.makeSegment(id, size)
 		n.poller.Do(func(clock.Time) { err = n.engine.Programs().AddSegment(id, s.mem) })
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, s.close())
 		}
 		if n.segments == nil {
 			n.segments = make(map[uint32]*sharedSegment)
@@ -76,6 +83,17 @@ func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, err err
 	return s.mem, nil
 }
 
+// makeSegment makes the memory of a segment, where programs in the driver of the link reach it if there can be some.
+func (n *NIC) makeSegment(id uint32, size int) *sharedSegment {
+	total := size + program.SegmentTail
+	if n.resident != nil {
+		if m, err := n.resident.AddSegment(id, size); err == nil {
+			return &sharedSegment{mem: m.Bytes[:total:total], close: m.Close}
+		}
+	}
+	return &sharedSegment{mem: words(total)[:total], close: func() error { return nil }}
+}
+
 // leaveSegment frees a segment with the last that has it.
 func (n *NIC) leaveSegment(id uint32) (err error) {
 	n.mu.Lock()
@@ -86,7 +104,10 @@ func (n *NIC) leaveSegment(id uint32) (err error) {
 	}
 	delete(n.segments, id)
 	n.poller.Do(func(clock.Time) { err = n.engine.Programs().RemoveSegment(id) })
-	return err
+	if errors.Is(err, program.ErrNoSegment) {
+		err = nil
+	}
+	return errors.Join(err, s.close())
 }
 
 // Bytes is the memory of the segment. It must not be used after Close.
@@ -108,6 +129,10 @@ func (s *Segment) ClearFlag(i int) bool { return atomic.SwapUint32(&s.flags[i], 
 
 // WaitFlag waits until a flag is set, and clears it.
 func (s *Segment) WaitFlag(ctx context.Context, i int) error {
+	if !s.use() {
+		return fmt.Errorf("weft: flag %d of segment %d: %w", i, s.id, ErrClosed)
+	}
+	defer s.waits.Done()
 	for !s.ClearFlag(i) {
 		if err := s.p.p.Await(ctx, func() bool { return s.Flag(i) || s.ended.Load() }); err != nil {
 			return fmt.Errorf("weft: flag %d of segment %d: %w", i, s.id, err)
@@ -119,14 +144,29 @@ func (s *Segment) WaitFlag(ctx context.Context, i int) error {
 	return nil
 }
 
-// Close lets the segment go.
+// use keeps the memory until waits.Done. It is false when the segment is closed.
+func (s *Segment) use() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended.Load() {
+		return false
+	}
+	s.waits.Add(1)
+	return true
+}
+
+// Close lets the segment go. What waits for a flag of it ends with [ErrClosed].
 func (s *Segment) Close() error {
-	if s.ended.Swap(true) {
+	s.mu.Lock()
+	already := s.ended.Swap(true)
+	s.mu.Unlock()
+	if already {
 		return nil
 	}
-	err := s.p.nic.leaveSegment(s.id)
-	if errors.Is(err, program.ErrNoSegment) {
-		err = nil
+	s.p.p.Wake()
+	s.waits.Wait() // the memory may be unmapped then
+	if err := s.leave(); err != nil {
+		return fmt.Errorf("weft: segment %d: %w", s.id, err)
 	}
-	return err
+	return nil
 }

@@ -15,6 +15,19 @@ import (
 // A process writes into a segment and sets a lock; a program reads it, answers in the segment, clears the lock and sets a flag, which wakes
 // the process.
 func TestAProcessAndAProgramShareASegment(t *testing.T) { // PANIC-23, PANIC-24, PANIC-33
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "a"}, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	shareSegment(ctx, t, p)
+}
+
+// shareSegment has a process and a program of its NIC work on a segment in turns.
+func shareSegment(ctx context.Context, t *testing.T, p *weft.Process) {
+	t.Helper()
 	m, err := pdl.Compile("turn.pdl", []byte(`PROGRAM turn: VAR v[8], i; TRIGGERS 1;
 BEGIN END;
 MESSAGE 1: BEGIN
@@ -31,13 +44,6 @@ END;`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "a"}, Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
 	if _, err := p.Programs().Load(ctx, []weft.NICID{0}, m.Encode(), weft.ProgramOptions{ID: 9, Start: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +73,13 @@ END;`))
 			t.Fatalf("round %d: the program has delivered %x, want %x; lock %v, flag %v", round, got, want, s.Locked(3), s.Flag(5))
 		}
 	}
+	ended := make(chan error)
+	go func() { ended <- s.WaitFlag(ctx, 200) }()
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("to wait for a flag of a segment that is closed: %v", err)
 	}
 	if err := p.SendProgramHandled(ctx, weft.ProgramAddress{ID: 9}, 1); err != nil {
 		t.Errorf("without the segment, no lock is set: %v", err)

@@ -6,6 +6,8 @@ import "github.com/weftnet/weft/internal/proc"
 func init() {
 	proc.Public = func(half *proc.Process, leave func() error, time proc.Time) any {
 		id := half.Identity()
-		return &Process{p: half, time: time, name: nameOf(id.Name), addr: Address{NICID(id.NIC), id.Slot, id.Gen}, leave: leave}
+		p := &Process{time: time, name: nameOf(id.Name), addr: Address{NICID(id.NIC), id.Slot, id.Gen}, leave: leave}
+		p.init(half)
+		return p
 	}
 }

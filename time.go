@@ -3,6 +3,8 @@ package weft
 import (
 	"context"
 	"time"
+
+	"github.com/weftnet/weft/internal/proc"
 )
 
 // A library that lives on a Process asks it for the time and starts what it does beside its caller by it. It then runs unchanged under
@@ -58,3 +60,29 @@ func (realTime) WithTimeout(ctx context.Context, d time.Duration) (context.Conte
 }
 
 func (realTime) Go(fn func()) { go fn() }
+
+func (realTime) NewGate() proc.Gate { return make(realGate, 1) }
+
+// realGate has an element if it is open.
+type realGate chan struct{}
+
+func (s realGate) Open() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+func (s realGate) Wait(ctx context.Context) error {
+	select {
+	case <-s: // also if ctx has ended
+		return nil
+	default:
+	}
+	select {
+	case <-s:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

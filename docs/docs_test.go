@@ -222,20 +222,3 @@ func TestREADMEShowsTheTestedExample(t *testing.T) {
 		t.Errorf("README.md shows\n%s\n\nbut example_test.go tests\n%s", shown, want)
 	}
 }
-
-var buildsWeft = regexp.MustCompile(`(?m)^.*\bgo (install|build)\b.*\./cmd/weft.*$`)
-
-// Without CGO_ENABLED=0 the binary needs the C library wherever it is built beside a C compiler. Nothing in the source can say so.
-func TestTheDocumentsBuildAStaticBinary(t *testing.T) {
-	commands := 0
-	for _, name := range files(t, ".md") {
-		for _, line := range buildsWeft.FindAllString(read(t, name), -1) {
-			if commands++; !strings.Contains(line, "CGO_ENABLED=0 go ") {
-				t.Errorf("%s: %q lacks CGO_ENABLED=0", name, line)
-			}
-		}
-	}
-	if commands == 0 {
-		t.Error("no document says how to build weft")
-	}
-}

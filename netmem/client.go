@@ -34,7 +34,7 @@ type ClientConfig struct {
 	// Volume tells what the process keeps under it from what it keeps under others.
 	Volume uint64
 
-	// Retry is after what time a request is repeated, twice as long each time; zero: 2 ms.
+	// Retry is after what time a request is repeated, twice as long each time up to a quarter of Dead; zero: 2 ms.
 	Retry time.Duration
 
 	// Hedge is after what time a second copy is asked for while the first does not answer; zero: 1 ms.
@@ -55,13 +55,20 @@ type ServerRef struct {
 
 // ClientStats is what a client has done.
 type ClientStats struct {
-	Pages, Lacking             int // Lacking: those that have fewer copies than they should just now
-	ServersUp                  int
-	PageOuts, PageIns          uint64 // that have succeeded
-	Repeated, Hedged           uint64 // requests that were
-	Damaged, Stale             uint64 // answers with a wrong checksum, or an older version than was acknowledged
-	Deaths, Restarts, Repaired uint64 // of servers; pages that were given a new copy
-	CopiedBytes                uint64 // of pages, by the page driver
+	Pages       int    `json:"pages"`
+	Lacking     int    `json:"lacking"` // pages that have fewer copies than they should just now
+	ServersUp   int    `json:"servers_up"`
+	PageOuts    uint64 `json:"page_outs"` // that have succeeded, as are the next
+	PageIns     uint64 `json:"page_ins"`
+	Repeated    uint64 `json:"repeated"` // requests that were
+	Hedged      uint64 `json:"hedged"`
+	Damaged     uint64 `json:"damaged"`      // answers with a wrong checksum
+	Stale       uint64 `json:"stale"`        // and with an older version than was acknowledged
+	Deaths      uint64 `json:"deaths"`       // of servers
+	Restarts    uint64 `json:"restarts"`     // of servers
+	Repaired    uint64 `json:"repaired"`     // pages that were given a new copy
+	CopiedBytes uint64 `json:"copied_bytes"` // of pages, by the page driver
+	HandedBytes uint64 `json:"handed_bytes"` // of pages, copied to where callers want them
 }
 
 // Client keeps pages on page servers. Any number of goroutines may use it at once.
@@ -80,6 +87,9 @@ type Client struct {
 	version uint64 // the last that a page was given: a page that was discarded begins behind it
 	stats   ClientStats
 
+	repairing bool // new copies are being made
+
+	handed atomic.Uint64 // bytes of pages that were copied for callers
 	closed atomic.Bool
 }
 
@@ -150,7 +160,7 @@ func (c *Client) Stats() ClientStats {
 	defer c.port.mu.Unlock()
 	st := c.stats
 	st.Pages, st.CopiedBytes = len(c.pages), c.port.driver.Counts().CopiedBytes
-	st.ServersUp = len(c.live())
+	st.ServersUp, st.HandedBytes = len(c.live()), c.handed.Load()
 	for _, p := range c.pages {
 		if p.version > 0 && c.kept(p) < c.cfg.Copies {
 			st.Lacking++
@@ -241,7 +251,7 @@ func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *ca
 	k := c.begin(to, r, data)
 	begun := c.port.now()
 	c.port.mu.Unlock()
-	for wait := c.cfg.Retry; !k.done.Load(); wait *= 2 {
+	for wait := c.cfg.Retry; !k.done.Load(); wait = min(2*wait, max(c.cfg.Retry, c.cfg.Dead/4)) {
 		err := c.waitFor(ctx, wait, k)
 		if err == nil {
 			break
@@ -249,8 +259,8 @@ func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *ca
 		c.port.mu.Lock()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			k.failed = err
-		} else if now := c.port.now(); now.Sub(max(begun, to.heard)) >= c.cfg.Dead {
-			k.failed = errSilent
+		} else if now := c.port.now(); now.Sub(max(begun, to.heard)) >= c.cfg.Dead || !to.up && r.op != opOpen {
+			k.failed = errSilent // another call may have noticed
 		}
 		if k.failed == nil && !k.done.Load() {
 			c.stats.Repeated++

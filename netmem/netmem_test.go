@@ -365,3 +365,68 @@ func TestPagesOfAnIdleClientGetNewCopiesWhenAServerDies(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A repair whose pages have lost their last copy does not keep the client from noticing that a server is back.
+func TestAServerThatIsBackIsUsedWhileOthersAreDown(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1, NICs: 4})
+	refs, running := servers(f, 3, 100)
+	f.Process(0, "client/0", func(sp *sim.Process) error {
+		p, ctx := sp.Weft(), context.Background()
+		c, err := netmem.NewClient(ctx, p, netmem.ClientConfig{Servers: refs, Copies: 2, RepairBytes: 20 * 4096})
+		if err != nil {
+			return err
+		}
+		buf := make([]byte, 4096)
+		for i := range uint64(100) {
+			if err := c.WritePage(ctx, i, buf); err != nil {
+				return err
+			}
+		}
+		f.Kill(running[1])
+		if err := p.Sleep(ctx, 2*time.Second); err != nil { // the repair is under way
+			return err
+		}
+		if st := c.Stats(); st.Lacking == 0 || st.Repaired == 0 {
+			return fmt.Errorf("%+v: expected a repair to be under way", st)
+		}
+		f.Kill(running[0])
+		running[1] = startServer(f, 2, refs[1].Name, 100)
+		within, cancel := p.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		return c.WritePage(within, 1000, buf) // on the servers 1 and 2
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Clients that come and go leave nothing of the process in use.
+func TestAProcessMayHaveOneClientAfterTheOther(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1, NICs: 2})
+	refs, _ := servers(f, 1, 100)
+	f.Process(0, "client/0", func(sp *sim.Process) error {
+		p := sp.Weft()
+		for i := range uint64(20) {
+			ctx, cancel := p.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			c, err := netmem.NewClient(ctx, p, netmem.ClientConfig{Servers: refs})
+			if err != nil {
+				return fmt.Errorf("client %d: %w", i, err)
+			}
+			if err := c.WritePage(ctx, i, make([]byte, 4096)); err != nil {
+				return fmt.Errorf("client %d: %w", i, err)
+			}
+			if _, err := netmem.Stat(ctx, p, refs[0].Name); err != nil {
+				return fmt.Errorf("client %d: %w", i, err)
+			}
+			c.Close()
+			if err := p.Sleep(ctx, 10*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -111,12 +111,30 @@ func (c *Client) WritePage(ctx context.Context, number uint64, data []byte) erro
 	if len(data) != c.cfg.PageBytes {
 		return fmt.Errorf("netmem: page %d of %d bytes; expected %d", number, len(data), c.cfg.PageBytes)
 	}
+	return c.patch(ctx, number, 0, data, func() {})
+}
+
+// patch writes part of a page, from an offset on. What lies around it stays as it was, or is zero in a page that was not there. begun is
+// called when no other call works on the page any more.
+func (c *Client) patch(ctx context.Context, number uint64, offset int, data []byte, begun func()) error {
 	p, err := c.take(ctx, number, true)
 	if err != nil {
 		return err
 	}
 	defer c.give(number, p)
-	if err := c.write(ctx, number, p, data); err != nil {
+	begun()
+	if len(data) < c.cfg.PageBytes {
+		whole := make([]byte, c.cfg.PageBytes)
+		if p.version > 0 {
+			err = c.fetch(ctx, number, p, c.into(whole))
+		}
+		copy(whole[offset:], data)
+		data = whole
+	}
+	if err == nil {
+		err = c.write(ctx, number, p, data)
+	}
+	if err != nil {
 		return fmt.Errorf("netmem: write page %d: %w", number, err)
 	}
 	c.port.mu.Lock()
@@ -242,15 +260,38 @@ func (c *Client) ReadPage(ctx context.Context, number uint64, buf []byte) error 
 	if len(buf) != c.cfg.PageBytes {
 		return fmt.Errorf("netmem: page %d into %d bytes; expected %d", number, len(buf), c.cfg.PageBytes)
 	}
+	return c.read(ctx, number, c.into(buf))
+}
+
+// ViewPage calls view with a page as it was received, which is view's until it returns: nothing is copied (HSN-16). Otherwise it is
+// ReadPage.
+func (c *Client) ViewPage(ctx context.Context, number uint64, view func(page []byte)) error {
+	return c.read(ctx, number, view)
+}
+
+// into copies a page to where a caller wants it (HSN-23).
+func (c *Client) into(buf []byte) func(page []byte) {
+	return func(page []byte) { c.handed.Add(uint64(copy(buf, page))) }
+}
+
+// read has use look at a page.
+func (c *Client) read(ctx context.Context, number uint64, use func(page []byte)) error {
 	p, err := c.take(ctx, number, false)
 	if err != nil {
 		return fmt.Errorf("netmem: read page %d: %w", number, err)
 	}
 	defer c.give(number, p)
-	err = c.fetch(ctx, number, p, buf)
-	if err == nil && p.issued > p.version {
+	if p.issued == p.version {
+		err = c.fetch(ctx, number, p, use)
+	} else {
 		// A write has failed, and another server may have what it wrote. What has been read once is written as a version of its own.
-		err = c.write(ctx, number, p, buf)
+		buf := make([]byte, c.cfg.PageBytes)
+		if err = c.fetch(ctx, number, p, c.into(buf)); err == nil && p.issued > p.version {
+			err = c.write(ctx, number, p, buf)
+		}
+		if err == nil {
+			use(buf)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("netmem: read page %d: %w", number, err)
@@ -262,7 +303,7 @@ func (c *Client) ReadPage(ctx context.Context, number uint64, buf []byte) error 
 }
 
 // fetch reads a page from one of the servers that have it.
-func (c *Client) fetch(ctx context.Context, number uint64, p *page, buf []byte) error {
+func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(page []byte)) error {
 	for {
 		c.port.mu.Lock()
 		from := c.good(p)
@@ -277,7 +318,10 @@ func (c *Client) fetch(ctx context.Context, number uint64, p *page, buf []byte) 
 			continue
 		}
 		k := c.pageIn(ctx, number, p, from)
-		got := k.answered() == nil && k.answer.status == statusOK && c.accepts(p, k, buf)
+		got := k.answered() == nil && k.answer.status == statusOK && c.accepts(p, k)
+		if got {
+			use(k.msg.Data)
+		}
 		c.suspect(k)
 		if k.answered() == nil && !got {
 			c.port.mu.Lock()
@@ -348,12 +392,12 @@ func (c *Client) pageIn(ctx context.Context, number uint64, p *page, from []*ser
 }
 
 // accepts takes a page that has come, if it is whole and no older than what was acknowledged.
-func (c *Client) accepts(p *page, k *call, buf []byte) bool {
-	copied := copy(buf, k.msg.Data)
+func (c *Client) accepts(p *page, k *call) bool {
+	crc := crc32.Checksum(k.msg.Data, castagnoli)
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	switch a := &k.answer; {
-	case copied != len(buf) || crc32.Checksum(buf, castagnoli) != a.crc:
+	case len(k.msg.Data) != c.cfg.PageBytes || crc != a.crc:
 		c.stats.Damaged++
 		return false
 	case a.version < p.version || a.version > p.issued || a.version == p.version && a.crc != p.crc:
@@ -368,6 +412,11 @@ func (c *Client) accepts(p *page, k *call, buf []byte) bool {
 
 // DiscardPage forgets a page. Servers that do not hear of it keep it until the client writes it again, or ends.
 func (c *Client) DiscardPage(ctx context.Context, number uint64) error {
+	return c.discard(ctx, number, func() {})
+}
+
+// discard is DiscardPage. begun is called when no other call works on the page any more.
+func (c *Client) discard(ctx context.Context, number uint64, begun func()) error {
 	p, err := c.take(ctx, number, false)
 	if errors.Is(err, ErrMissing) {
 		return nil
@@ -375,6 +424,7 @@ func (c *Client) DiscardPage(ctx context.Context, number uint64) error {
 	if err != nil {
 		return fmt.Errorf("netmem: discard page %d: %w", number, err)
 	}
+	begun()
 	c.port.mu.Lock()
 	copies := slices.Clone(p.copies)
 	issued := p.issued
@@ -393,24 +443,37 @@ func (c *Client) DiscardPage(ctx context.Context, number uint64) error {
 	return ctx.Err()
 }
 
+// repairers is how many pages are given new copies at a time.
+const repairers = 8
+
 // repair gives pages that lack copies new ones, no faster than the configuration says.
 func (c *Client) repair(ctx context.Context) {
-	buf := make([]byte, c.cfg.PageBytes)
-	per := time.Duration(float64(time.Second) * float64(c.cfg.PageBytes) / float64(c.cfg.RepairBytes))
-	for _, number := range c.lacking() {
-		if ctx.Err() != nil {
-			return
-		}
-		begun := c.p.Now()
-		if c.mend(ctx, number, buf) == nil {
-			c.port.mu.Lock()
-			c.stats.Repaired++
-			c.port.mu.Unlock()
-		}
-		if rest := per - c.p.Now().Sub(begun); rest > 0 && c.p.Sleep(ctx, rest) != nil {
-			return
+	numbers := c.lacking()
+	var next, left atomic.Int32
+	work := func() {
+		buf := make([]byte, c.cfg.PageBytes)
+		per := time.Duration(float64(repairers*time.Second) * float64(c.cfg.PageBytes) / float64(c.cfg.RepairBytes))
+		for i := int(next.Add(1)) - 1; i < len(numbers) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+			begun := c.p.Now()
+			if c.mend(ctx, numbers[i], buf) == nil {
+				c.port.mu.Lock()
+				c.stats.Repaired++
+				c.port.mu.Unlock()
+			}
+			if rest := per - c.p.Now().Sub(begun); rest > 0 && c.p.Sleep(ctx, rest) != nil {
+				return
+			}
 		}
 	}
+	left.Store(int32(min(repairers, len(numbers))))
+	for range left.Load() {
+		c.p.Go(func() {
+			work()
+			left.Add(-1)
+			c.p.Wake()
+		})
+	}
+	_ = c.p.WaitUntil(ctx, func() bool { return left.Load() == 0 })
 }
 
 // lacking are the pages that have fewer copies than they should, where another server could take one.
@@ -436,7 +499,13 @@ func (c *Client) mend(ctx context.Context, number uint64, buf []byte) error {
 		return err
 	}
 	defer c.give(number, p)
-	if err := c.fetch(within, number, p, buf); err != nil {
+	c.port.mu.Lock()
+	here := len(c.good(p)) > 0
+	c.port.mu.Unlock()
+	if !here { // others may wait for the server that has it: a repair goes on to the next page
+		return ErrLost
+	}
+	if err := c.fetch(within, number, p, c.into(buf)); err != nil {
 		return err
 	}
 	c.port.mu.Lock()

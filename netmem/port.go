@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -13,26 +14,32 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// pageTag is the tag of the datagrams with pages.
-const pageTag weft.Tag = 0x7061676573
+// Datagrams with pages go from pagePort to pagePort, with one tag.
+const (
+	pagePort uint16   = 0xff00
+	pageTag  weft.Tag = 0
+)
 
 // port is the page driver of a process: its interface are the process's datagrams. A goroutine of its own takes in what comes; whoever
 // sends takes the lock.
 type port struct {
-	p      *weft.Process
-	begun  time.Time
-	region *weft.Region
-	pool   *hsn.Pool
-	stop   context.CancelFunc
-	ctx    context.Context
+	p     *weft.Process
+	own   *weft.Port // pagePort, which one server or client of a process can have
+	begun time.Time
+	pool  *hsn.Pool
+	unmap func() error // its memory, if that is outside of Go's heap and no region
+	stop  context.CancelFunc
+	ctx   context.Context
 
 	mu     sync.Mutex
 	driver *hsn.Driver
 	sends  []weft.Op // by slot
+	sent   []bool    // by slot: whether the Op was ever begun
 	recvs  []*receive
 	spare  []*receive
 	names  map[hsn.Host]weft.Name // who has sent lately
-	err    error                  // why nothing comes any more
+	err    error                  // why nothing comes any more: see fail
+	failed atomic.Bool            // err is set, for those who must not take the lock: operations are started under it
 }
 
 // receive is a buffer in which a datagram is awaited.
@@ -47,27 +54,48 @@ const (
 	portNames   = 4096
 )
 
-// ports has the processes that have one: their datagrams with pages all come to it.
-var ports sync.Map
-
-// newPort makes a driver with so many pages beside those of the receive queue. begin starts it.
+// newPort makes the memory of a driver, with so many pages beside those of the receive queue. begin starts it.
 func newPort(p *weft.Process, pageBytes, pages int) (*port, error) {
-	if _, taken := ports.LoadOrStore(p, true); taken {
-		return nil, fmt.Errorf("netmem: process %v has a server or a client already; expected one with neither", p.Name())
+	own, err := p.Port(pagePort)
+	if errors.Is(err, weft.ErrPortInUse) {
+		return nil, fmt.Errorf("netmem: process %v has a server or a client already; expected one with neither: %w", p.Name(), err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	pages += portBuffers
-	region, err := p.Alloc(pages*(pageBytes+hsn.RestBytes) + pageBytes)
+	mem, unmap, err := pageMemory(p, pages*(pageBytes+hsn.RestBytes)+pageBytes)
 	if err != nil {
-		ports.Delete(p)
+		_ = own.Close()
 		return nil, fmt.Errorf("netmem: %d pages of %d bytes: %w", pages, pageBytes, err)
 	}
-	mem := region.Bytes()
-	mem = mem[-uintptr(unsafe.Pointer(&mem[0]))&uintptr(pageBytes-1):]
+	mem = aligned(mem, pageBytes)
 	n := pages * pageBytes
-	o := &port{p: p, begun: p.Now(), region: region, pool: hsn.NewPool(pageBytes, mem[:n:n], mem[n:n+pages*hsn.RestBytes]), names: map[hsn.Host]weft.Name{}}
-	o.sends = make([]weft.Op, portSlots)
+	o := &port{p: p, own: own, begun: p.Now(), unmap: unmap, pool: hsn.NewPool(pageBytes, mem[:n:n], mem[n:n+pages*hsn.RestBytes]), names: map[hsn.Host]weft.Name{}}
+	o.sends, o.sent = make([]weft.Op, portSlots), make([]bool, portSlots)
 	o.ctx, o.stop = context.WithCancel(context.Background())
 	return o, nil
+}
+
+// mapped is from how many bytes on memory for an embedded NIC lies outside of Go's heap. Less is not worth a mapping of its own.
+const mapped = 4 << 20
+
+// pageMemory makes memory that datagrams are received into: a region, which a daemon maps too, or, for an embedded NIC, a mapping that
+// the collector does not know of, since it would be most of the heap.
+func pageMemory(p *weft.Process, n int) (mem []byte, unmap func() error, err error) {
+	if p.NIC() != nil && n >= mapped {
+		return mapMemory(n)
+	}
+	region, err := p.Alloc(n)
+	if err != nil {
+		return nil, nil, err
+	}
+	return region.Bytes(), nil, nil
+}
+
+// aligned is the memory from the first multiple of n on, a power of two.
+func aligned(mem []byte, n int) []byte {
+	return mem[-uintptr(unsafe.Pointer(unsafe.SliceData(mem)))&uintptr(n-1):]
 }
 
 // begin makes the driver with its module and has it run.
@@ -88,7 +116,8 @@ func (o *port) now() clock.Time { return clock.Time(o.p.Now().Sub(o.begun)) }
 
 // run takes in packets until the port is closed, or the process.
 func (o *port) run() {
-	defer ports.Delete(o.p)
+	defer o.release()
+	defer o.own.Close()
 	for {
 		o.mu.Lock()
 		more := o.driver.Interrupt(o.now())
@@ -136,31 +165,61 @@ func (o *port) await(first *receive, idle bool, next clock.Time) error {
 	return err
 }
 
+// fail notes the first reason why nothing comes any more. The lock is held.
+func (o *port) fail(err error) {
+	if o.err == nil {
+		o.err = err
+		o.failed.Store(true)
+	}
+}
+
 // end notes why nothing comes any more, and wakes all that wait for it.
 func (o *port) end(err error) {
 	o.mu.Lock()
-	if o.err == nil {
-		o.err = err
-	}
+	o.fail(err)
 	o.mu.Unlock()
 	o.p.Wake()
 }
 
-// close ends the port. Its memory goes with its process.
+// close ends the port. A region goes with its process, and a mapping as soon as no operation has its memory.
 func (o *port) close() {
 	o.stop()
 	o.mu.Lock()
-	if o.err == nil {
-		o.err = weft.ErrClosed
-	}
-	recvs := o.recvs
-	o.recvs = nil
-	o.mu.Unlock()
-	for _, r := range recvs {
+	o.fail(weft.ErrClosed)
+	for _, r := range o.recvs {
 		r.op.Cancel()
 	}
-	ports.Delete(o.p)
+	o.mu.Unlock()
+	_ = o.own.Close()
 	o.p.Wake()
+}
+
+// releasing is for how long a port waits for the operations that it has cancelled. If one of them takes longer, its mapping stays.
+const releasing = time.Second
+
+// release sees the operations to their end, so that the process has their contexts back, and then gives back the mapping. None begins
+// any more, so it needs no lock, which it must not hold while it waits.
+func (o *port) release() {
+	ctx, cancel := o.p.WithTimeout(context.Background(), releasing)
+	defer cancel()
+	ended := func(op *weft.Op) bool {
+		op.Cancel()
+		_, err := op.Wait(ctx)
+		return err == nil || ctx.Err() == nil
+	}
+	for i := range o.sends {
+		if o.sent[i] && !ended(&o.sends[i]) {
+			return
+		}
+	}
+	for _, r := range o.recvs {
+		if !ended(&r.op) {
+			return
+		}
+	}
+	if o.unmap != nil {
+		_ = o.unmap()
+	}
 }
 
 // datagrams is the interface below the driver. The port's lock is held.
@@ -169,7 +228,8 @@ type datagrams port
 // Send implements hsn.Interface.
 func (d *datagrams) Send(slot int, to hsn.Host, data, headers []byte) bool {
 	at := weft.Address{NIC: weft.NICID(to.NIC), Slot: to.Slot, Generation: to.Gen}
-	err := d.p.StartSendDatagramInto(&d.sends[slot], at, pageTag, data, headers)
+	err := d.own.StartSendDatagramInto(&d.sends[slot], at, pageTag, data, headers)
+	d.sent[slot] = d.sent[slot] || err == nil
 	return !errors.Is(err, weft.ErrQueueFull) // what fails otherwise is lost, as packets may be
 }
 
@@ -188,7 +248,7 @@ func (d *datagrams) Receive(b *hsn.Buffer) bool {
 		r = new(receive)
 	}
 	r.b = b
-	if d.err != nil || d.p.StartRecvDatagramInto(&r.op, pageTag, b.Page, b.Rest) != nil {
+	if d.err != nil || d.own.StartRecvDatagramInto(&r.op, pageTag, b.Page, b.Rest) != nil {
 		d.spare = append(d.spare, r)
 		return false
 	}
@@ -208,7 +268,7 @@ func (d *datagrams) Next() (b *hsn.Buffer, n int, from hsn.Host, ok bool) {
 	}
 	d.recvs = append(d.recvs[:0], d.recvs[1:]...)
 	if err != nil && !errors.Is(err, weft.ErrTruncated) {
-		d.err = err
+		(*port)(d).fail(err)
 		return nil, 0, from, false
 	}
 	from = hsn.Host{NIC: uint64(m.Addr.NIC), Slot: m.Addr.Slot, Gen: m.Addr.Generation}

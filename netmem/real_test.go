@@ -3,6 +3,7 @@ package netmem_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -33,7 +34,14 @@ func TestPagesGoOverUDP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.Close()
+		waiting := make(chan error, 1)
+		go func() { waiting <- s.Wait(ctx) }()
+		defer func() {
+			s.Close()
+			if err := <-waiting; !errors.Is(err, weft.ErrClosed) {
+				t.Errorf("a server that was closed had %v", err)
+			}
+		}()
 		refs = append(refs, netmem.ServerRef{Name: p.Name()})
 	}
 	for volume, size := range []int{4096, 8192} {

@@ -1,6 +1,7 @@
 package netmem
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -18,19 +19,38 @@ type ServerConfig struct {
 	// QuotaBytes is how much of it one client may have; zero: all.
 	QuotaBytes int
 
+	// Spill is a file for what the memory has no room for; empty: none. It must not be there yet, or be empty, and is removed in the end.
+	Spill string
+
+	// SpillBytes is how large the file is, a multiple of 8 KiB; zero: as large as Bytes. The space is taken at once.
+	SpillBytes int64
+
 	// Admit says which clients may use the server, by the names by which the fabric knows them; nil: all.
 	Admit func(client weft.Name) bool
 }
 
 // ServerStats is what a server has and has done.
 type ServerStats struct {
-	Bytes, UsedBytes, Pages int
-	PageOuts, PageIns       uint64 // that were answered with success
-	Discards                uint64
-	Full, Refused, Damaged  uint64 // requests that failed so
-	Strangers               uint64 // requests of processes whose names were not known here
-	CopiedBytes             uint64 // of pages: those that were received into two buffers, or share one with another
-	PacketsIn, PacketsOut   uint64
+	Bytes       int    `json:"bytes"`       // that it lends, of memory
+	UsedBytes   int    `json:"used_bytes"`  // of memory and of its spill file
+	SpillBytes  int64  `json:"spill_bytes"` // that the spill file may have
+	SpillUsed   int64  `json:"spill_used_bytes"`
+	SpillOut    uint64 `json:"spill_out"` // times that 8 KiB went to the file, and came back
+	SpillIn     uint64 `json:"spill_in"`
+	SpillFailed uint64 `json:"spill_failed"` // times that they could not; pages that came back damaged
+	Pages       int    `json:"pages"`
+	Clients     int    `json:"clients"`     // that have pages
+	QuotaBytes  int    `json:"quota_bytes"` // 0: none
+	PageOuts    uint64 `json:"page_outs"`   // that were answered with success, as are the next
+	PageIns     uint64 `json:"page_ins"`
+	Discards    uint64 `json:"discards"`
+	Full        uint64 `json:"full"` // requests that failed so, as are the next
+	Refused     uint64 `json:"refused"`
+	Damaged     uint64 `json:"damaged"`
+	Strangers   uint64 `json:"strangers"`    // requests of processes whose names were not known here
+	CopiedBytes uint64 `json:"copied_bytes"` // of pages: those that were received into two buffers, or share one with another
+	PacketsIn   uint64 `json:"packets_in"`
+	PacketsOut  uint64 `json:"packets_out"`
 }
 
 // Server lends memory to the clients of the fabric. The pages of a client are its own: no other can read them.
@@ -55,14 +75,35 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if cfg.Bytes <= 0 || cfg.Bytes%hsn.MaxPage != 0 {
 		return nil, fmt.Errorf("netmem: a server of %d bytes; expected a multiple of %d", cfg.Bytes, hsn.MaxPage)
 	}
+	if cfg.Spill != "" && cfg.SpillBytes == 0 {
+		cfg.SpillBytes = int64(cfg.Bytes)
+	}
+	all := int64(cfg.Bytes) + cfg.SpillBytes
+	switch {
+	case cfg.SpillBytes < 0 || cfg.SpillBytes%hsn.MaxPage != 0 || cfg.SpillBytes > 0 && cfg.Spill == "":
+		return nil, fmt.Errorf("netmem: a spill file %q of %d bytes; expected a file, and a multiple of %d", cfg.Spill, cfg.SpillBytes, hsn.MaxPage)
+	case cfg.QuotaBytes < 0 || int64(cfg.QuotaBytes) > all:
+		return nil, fmt.Errorf("netmem: a quota of %d bytes in a server of %d; expected at most that, or 0 for none", cfg.QuotaBytes, all)
+	}
+	var sp *spill
+	if cfg.Spill != "" {
+		var err error
+		if sp, err = openSpill(cfg.Spill, cfg.SpillBytes); err != nil {
+			return nil, fmt.Errorf("netmem: spill file %s: %w", cfg.Spill, err)
+		}
+	}
 	pages := cfg.Bytes / hsn.MaxPage
 	o, err := newPort(p, hsn.MaxPage, pages+serverSpare)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, sp.close())
 	}
 	s := &Server{cfg: cfg, port: o, epoch: uint64(p.Now().UnixNano())<<8 ^ uint64(p.Address().Generation), store: newStore(o.pool, pages)}
-	err = o.begin(hsn.MaxPage, hsn.Server, hsn.Module{Receive: s.receive, Sent: s.sent})
-	return s, err
+	s.store.spill = sp
+	if err := o.begin(hsn.MaxPage, hsn.Server, hsn.Module{Receive: s.receive, Sent: s.sent}); err != nil {
+		return nil, err
+	}
+	p.Go(s.tell)
+	return s, nil
 }
 
 // serverSpare is how many pages a server has beside those that it lends: requests that it looks at, and what is being sent and has
@@ -70,7 +111,20 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 const serverSpare = 64
 
 // Close ends the server. Its pages are lost.
-func (s *Server) Close() { s.port.close() }
+func (s *Server) Close() {
+	s.port.close()
+	s.port.mu.Lock()
+	defer s.port.mu.Unlock()
+	_ = s.store.spill.close() // what is in it has no use any more
+}
+
+// Wait waits until the server serves no more, and returns why, or until ctx ends.
+func (s *Server) Wait(ctx context.Context) error {
+	if err := s.port.p.WaitUntil(ctx, s.port.failed.Load); err != nil {
+		return err
+	}
+	return s.Err()
+}
 
 // Err is why the server serves no more; nil while it does.
 func (s *Server) Err() error {
@@ -84,7 +138,12 @@ func (s *Server) Stats() ServerStats {
 	s.port.mu.Lock()
 	defer s.port.mu.Unlock()
 	st, c := s.stats, s.port.driver.Counts()
-	st.Bytes, st.UsedBytes, st.Pages = s.cfg.Bytes, s.cfg.Bytes-s.store.room(), len(s.store.pages)
+	st.Bytes, st.SpillBytes, st.Pages = s.cfg.Bytes, s.cfg.SpillBytes, len(s.store.pages)
+	st.UsedBytes = s.cfg.Bytes + int(s.cfg.SpillBytes) - s.store.room()
+	if sp := s.store.spill; sp != nil {
+		st.SpillUsed, st.SpillOut, st.SpillIn, st.SpillFailed = s.cfg.SpillBytes-int64(len(sp.free))*hsn.MaxPage, sp.out, sp.in, sp.failed+s.store.bad
+	}
+	st.Clients, st.QuotaBytes = len(s.store.owners), s.cfg.QuotaBytes
 	st.CopiedBytes, st.PacketsIn, st.PacketsOut = c.CopiedBytes+s.store.copied, c.PacketsIn, c.PacketsOut
 	return st
 }
@@ -113,9 +172,20 @@ func (s *Server) receive(_ clock.Time, m hsn.Message) {
 		s.stats.Refused++
 	case statusBad:
 		s.stats.Damaged++
+	case statusBusy:
+		return // it asks again
 	}
-	r.epoch, r.room = s.epoch, uint64(max(s.store.room(), 0))
+	r.epoch, r.room = s.epoch, uint64(max(s.room(owner), 0))
 	s.reply(m.From, &r, page)
+}
+
+// room is how many bytes a client could still have.
+func (s *Server) room(owner weft.Name) int {
+	n := s.store.room()
+	if q := s.cfg.QuotaBytes; q > 0 {
+		n = min(n, q-s.store.owners[owner])
+	}
+	return n
 }
 
 // serve does what a request asks for.
@@ -139,8 +209,11 @@ func (s *Server) serve(owner weft.Name, r *record, m *hsn.Message) (status, *sto
 		return st, nil
 	case opPageIn:
 		p := s.store.get(key)
-		if p == nil {
+		switch {
+		case p == nil:
 			return statusMissing, nil
+		case p.data == nil:
+			return statusBusy, nil
 		}
 		r.version, r.crc, r.size = p.version, p.crc, uint32(len(p.data))
 		s.stats.PageIns++

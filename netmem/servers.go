@@ -24,6 +24,7 @@ type server struct {
 	asked bool // whether it is there: an answer is awaited
 	epoch uint64
 	heard clock.Time
+	room  uint64 // that it had for this client when it was opened
 }
 
 func (s *server) host() hsn.Host {
@@ -103,7 +104,7 @@ func (c *Client) open(ctx context.Context, s *server) error {
 		return err
 	}
 	c.port.mu.Lock()
-	s.addr, s.heard = addr, c.port.now()
+	s.addr = addr
 	c.port.mu.Unlock()
 	k := c.ask(ctx, s, record{op: opOpen}, nil)
 	defer c.end(k)
@@ -117,7 +118,7 @@ func (c *Client) open(ctx context.Context, s *server) error {
 	if s.epoch != 0 && s.epoch != k.answer.epoch {
 		c.stats.Restarts++
 	}
-	s.epoch, s.up = k.answer.epoch, true
+	s.epoch, s.up, s.room = k.answer.epoch, true, k.answer.room
 	c.port.mu.Unlock()
 	return nil
 }
@@ -193,8 +194,16 @@ func (c *Client) attend() {
 				c.p.Go(func() { c.greet(ctx, s) })
 			}
 		}
+		if !c.repairing { // beside this loop: a repair may wait for a server that only the loop opens again
+			c.repairing = true
+			c.p.Go(func() {
+				c.repair(ctx)
+				c.port.mu.Lock()
+				c.repairing = false
+				c.port.mu.Unlock()
+			})
+		}
 		c.port.mu.Unlock()
-		c.repair(ctx)
 	}
 }
 

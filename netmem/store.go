@@ -1,7 +1,7 @@
 package netmem
 
 import (
-	"slices"
+	"hash/crc32"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/hsn"
@@ -13,14 +13,20 @@ import (
 //	received 4 KiB ─┬─ a frame has a free half ─► copied there; the buffer is free again
 //	                └─ none has ────────────────► its buffer becomes a frame, whose second half is free
 //	received 8 KiB ─────────────────────────────► its buffer becomes a frame
+//
+// When all frames are used, one that was not asked for lately goes to the spill file, if there is one, and comes back when it is.
 type store struct {
 	pool   *hsn.Pool
-	limit  int // frames
-	frames int
+	limit  int // frames in memory
+	frames int // that are there
 	pages  map[pageKey]*stored
-	open   []*frame // with a free half, and nothing of them is being sent
+	open   []*frame // with a free half, in memory, and nothing of them is being sent
+	clock  []*frame // all in memory
+	hand   int
+	spill  *spill // nil: none
 	owners map[weft.Name]int
 	copied uint64 // bytes of pages
+	bad    uint64 // pages that came back from the spill file with other bytes, or not at all
 }
 
 type pageKey struct {
@@ -30,16 +36,21 @@ type pageKey struct {
 
 // frame is a page of the server.
 type frame struct {
-	b      *hsn.Buffer
-	halves [2]*stored // the same twice: a page that fills it
-	pins   int        // answers with what is in it are being sent
+	b      *hsn.Buffer // nil: it is in the spill file, or free
+	slot   int64       // of the spill file, if it is there
+	halves [2]*stored  // the same twice: a page that fills it
+	pins   int         // answers with what is in it are being sent
+	used   bool        // since the hand came by
+
+	inOpen, inClock int // where it is in these lists; -1: not
 }
 
 type stored struct {
 	key     pageKey
 	version uint64
 	crc     uint32
-	data    []byte
+	n       int
+	data    []byte // while its frame is in memory
 	frame   *frame
 }
 
@@ -51,7 +62,13 @@ func newStore(pool *hsn.Pool, limit int) *store {
 }
 
 // room is how many bytes the store could still take.
-func (s *store) room() int { return (s.limit-s.frames)*hsn.MaxPage + len(s.open)*hsn.HalfPage }
+func (s *store) room() int {
+	n := (s.limit-s.frames)*hsn.MaxPage + len(s.open)*hsn.HalfPage
+	if s.spill != nil {
+		n += len(s.spill.free) * hsn.MaxPage
+	}
+	return n
+}
 
 // put keeps a page, whose buffers become the store's or are freed. An older version than the one that is kept, or the same, changes
 // nothing. It returns the version that is kept.
@@ -67,16 +84,23 @@ func (s *store) put(d *hsn.Driver, key pageKey, version uint64, crc uint32, quot
 	case quota > 0 && s.owners[key.owner]+n-old.size() > quota:
 		return 0, statusQuota
 	}
-	p := &stored{key: key, version: version, crc: crc}
+	if old != nil && old.data == nil && len(s.spill.free) == 0 { // nothing else could be spilled to make room for the new version
+		s.load(old.frame)
+		old = s.pages[key] // it may have come back damaged
+	}
+	p := &stored{key: key, version: version, crc: crc, n: n}
+	here := old != nil && old.data != nil // not in the spill file
 	switch {
 	case n == hsn.HalfPage && len(s.open) > 0:
 		s.copyIn(p, m.Data)
-	case s.frames < s.limit || old != nil && (old.last() || old.frame.pins > 0 && s.frames < s.limit+overwriting):
+	case s.frames < s.limit || here && (old.last() || old.frame.pins > 0 && s.frames < s.limit+overwriting):
 		s.takeIn(p, m)
-	case old.size() == n && old.frame.pins == 0: // the new version takes the place of the old one
+	case here && old.n == n && old.frame.pins == 0: // the new version takes the place of the old one
 		old.version, old.crc = version, crc
 		s.copied += uint64(copy(old.data, m.Data))
 		return version, statusOK
+	case s.evict():
+		s.takeIn(p, m)
 	default:
 		return old.versionOr(0), statusFull
 	}
@@ -96,14 +120,15 @@ func (s *store) copyIn(p *stored, data []byte) {
 		i = 1
 	}
 	f.halves[i], p.frame = p, f
-	p.data = f.b.Page[i*hsn.HalfPage:][:hsn.HalfPage:hsn.HalfPage]
+	p.data = f.part(p, i)
+	f.used = true
 	s.copied += uint64(copy(p.data, data))
 	s.settle(f)
 }
 
 // takeIn makes the buffer of a message a frame.
 func (s *store) takeIn(p *stored, m *hsn.Message) {
-	f := &frame{b: m.Buffers[0], halves: [2]*stored{p}}
+	f := &frame{b: m.Buffers[0], halves: [2]*stored{p}, used: true, inOpen: -1, inClock: -1}
 	m.Buffers[0] = nil
 	if len(m.Data) == hsn.MaxPage {
 		f.halves[1] = p
@@ -113,8 +138,94 @@ func (s *store) takeIn(p *stored, m *hsn.Message) {
 	s.settle(f)
 }
 
-// get finds a page.
-func (s *store) get(key pageKey) *stored { return s.pages[key] }
+// part is where the i-th half of a frame lies, or the page that fills it.
+func (f *frame) part(p *stored, i int) []byte {
+	if p.n == hsn.MaxPage {
+		return f.b.Page
+	}
+	return f.b.Page[i*hsn.HalfPage:][:hsn.HalfPage:hsn.HalfPage]
+}
+
+// get finds a page, and has it in memory. A page whose data is nil cannot be there just now.
+func (s *store) get(key pageKey) *stored {
+	p := s.pages[key]
+	if p != nil && p.data == nil {
+		s.load(p.frame)
+		p = s.pages[key] // it may have come back damaged
+	}
+	if p != nil {
+		p.frame.used = true
+	}
+	return p
+}
+
+// evict makes room for one frame more, by spilling until there are fewer than the limit. It reports whether it could.
+func (s *store) evict() bool {
+	for s.spill != nil && s.frames >= s.limit {
+		f := s.victim()
+		if f == nil || !s.spill.put(f) {
+			return false
+		}
+		for _, p := range f.halves {
+			if p != nil {
+				p.data = nil
+			}
+		}
+		s.free(f)
+		s.settle(f)
+	}
+	return s.frames < s.limit
+}
+
+// victim is a frame that was not used since the hand came by last; nil if all are being sent.
+func (s *store) victim() *frame {
+	for range 2 * len(s.clock) {
+		s.hand = (s.hand + 1) % len(s.clock)
+		f := s.clock[s.hand]
+		if f.pins == 0 && !f.used {
+			return f
+		}
+		f.used = false
+	}
+	return nil
+}
+
+// load brings a frame back from the spill file, whose slot is free then for the frame that makes room.
+func (s *store) load(f *frame) {
+	if s.frames >= s.limit+overwriting {
+		return
+	}
+	b := s.pool.Take()
+	if b == nil {
+		return
+	}
+	whole := s.spill.get(f, b.Page)
+	f.b = b
+	s.frames++
+	f.pins++ // it stays for now, whatever is in it
+	for i, p := range f.halves {
+		switch {
+		case p == nil || p.data != nil: // a page that fills the frame comes twice
+		case !whole || crc32.Checksum(f.part(p, i), castagnoli) != p.crc:
+			s.bad++
+			s.drop(p)
+			p.data = f.part(p, i) // of a page that nobody finds any more
+		default:
+			p.data = f.part(p, i)
+		}
+	}
+	s.settle(f)
+	s.evictBeyond()
+	f.pins--
+	s.settle(f)
+}
+
+// evictBeyond spills what is beyond the limit.
+func (s *store) evictBeyond() {
+	s.limit++
+	s.evict()
+	s.limit--
+}
 
 // discard forgets a page of at most this version.
 func (s *store) discard(key pageKey, version uint64) {
@@ -128,7 +239,7 @@ func (s *store) drop(p *stored) {
 	if s.pages[p.key] == p {
 		delete(s.pages, p.key)
 	}
-	if s.owners[p.key.owner] -= len(p.data); s.owners[p.key.owner] == 0 {
+	if s.owners[p.key.owner] -= p.n; s.owners[p.key.owner] == 0 {
 		delete(s.owners, p.key.owner)
 	}
 	for i, h := range p.frame.halves {
@@ -153,18 +264,38 @@ func (s *store) unpin(f *frame) {
 
 // settle brings a frame where it belongs: to those with a free half, or back to the pool. What is being sent stays as it is.
 func (s *store) settle(f *frame) {
-	i := slices.Index(s.open, f)
-	half := f.pins == 0 && (f.halves[0] == nil) != (f.halves[1] == nil)
+	empty := f.halves == [2]*stored{}
 	switch {
-	case half && i < 0:
-		s.open = append(s.open, f)
-	case !half && i >= 0:
-		s.open = slices.Delete(s.open, i, i+1)
+	case f.b != nil && empty && f.pins == 0:
+		s.free(f)
+	case f.b == nil && empty && f.slot > 0:
+		s.spill.release(f)
 	}
-	if f.pins == 0 && f.halves == [2]*stored{} && f.b != nil {
-		s.pool.Free(f.b)
-		f.b = nil
-		s.frames--
+	half := f.b != nil && f.pins == 0 && (f.halves[0] == nil) != (f.halves[1] == nil)
+	list(&s.open, f, half, func(f *frame) *int { return &f.inOpen })
+	list(&s.clock, f, f.b != nil, func(f *frame) *int { return &f.inClock })
+}
+
+// free gives a frame's buffer back to the pool.
+func (s *store) free(f *frame) {
+	s.pool.Free(f.b)
+	f.b = nil
+	s.frames--
+}
+
+// list has a frame be in a list, or not. at is where a frame notes its place there.
+func list(l *[]*frame, f *frame, in bool, at func(*frame) *int) {
+	switch i := *at(f); {
+	case in && i < 0:
+		*at(f) = len(*l)
+		*l = append(*l, f)
+	case !in && i >= 0:
+		last := len(*l) - 1
+		(*l)[i] = (*l)[last]
+		*at((*l)[i]) = i
+		*at(f) = -1
+		(*l)[last] = nil
+		*l = (*l)[:last]
 	}
 }
 
@@ -173,7 +304,7 @@ func (p *stored) size() int {
 	if p == nil {
 		return 0
 	}
-	return len(p.data)
+	return p.n
 }
 
 func (p *stored) versionOr(v uint64) uint64 {

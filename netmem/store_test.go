@@ -2,7 +2,9 @@ package netmem
 
 import (
 	"bytes"
+	"hash/crc32"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
 
 	"github.com/weftnet/weft"
@@ -22,7 +24,19 @@ func (nowhere) Next() (b *hsn.Buffer, n int, h hsn.Host, ok bool) {
 
 type shelf struct {
 	*store
-	d *hsn.Driver
+	d     *hsn.Driver
+	slots int
+}
+
+// spillTo gives a store a spill file.
+func (s *shelf) spillTo(t *testing.T, slots int) {
+	t.Helper()
+	var err error
+	if s.spill, err = openSpill(filepath.Join(t.TempDir(), "spill"), int64(slots)*hsn.MaxPage); err != nil {
+		t.Fatal(err)
+	}
+	s.slots = slots
+	t.Cleanup(func() { s.spill.close() })
 }
 
 func newShelf(t *testing.T, frames int) *shelf {
@@ -32,7 +46,7 @@ func newShelf(t *testing.T, frames int) *shelf {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &shelf{newStore(pool, frames), d}
+	return &shelf{newStore(pool, frames), d, 0}
 }
 
 // put has a page received, as the driver would, and kept.
@@ -42,7 +56,7 @@ func (s *shelf) put(key pageKey, version uint64, data []byte) (uint64, status) {
 	if len(data) == hsn.MaxPage {
 		m.Buffers[1] = s.pool.Take()
 	}
-	return s.store.put(s.d, key, version, 0, 0, &m)
+	return s.store.put(s.d, key, version, crc32.Checksum(m.Data, castagnoli), 0, &m)
 }
 
 func pattern(n int, v uint64) []byte {
@@ -73,6 +87,11 @@ func TestAWholePageIsNotCopied(t *testing.T) { // HSN-19, HSN-27
 	if s.copied != 0 || s.frames != 5 {
 		t.Errorf("%d bytes were copied into %d frames", s.copied, s.frames)
 	}
+	for key := range s.pages {
+		if p := s.get(key); &p.data[0] != &p.frame.b.Page[0] {
+			t.Errorf("page %d does not lie where it came", key.page)
+		}
+	}
 }
 
 func TestAPageOutThatComesLateChangesNothing(t *testing.T) {
@@ -100,6 +119,9 @@ func TestAStoreKeepsWhatAMapWould(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		s := newShelf(t, 1+r.IntN(12))
+		if seed%2 == 1 {
+			s.spillTo(t, 1+r.IntN(12))
+		}
 		total := s.pool.Len()
 		type kept struct {
 			version uint64
@@ -143,6 +165,15 @@ func TestAStoreKeepsWhatAMapWould(t *testing.T) {
 					pins = pins[1:]
 				}
 			}
+			slots := map[int64]bool{}
+			for _, p := range s.pages {
+				if p.data == nil {
+					slots[p.frame.slot] = true
+				}
+			}
+			if s.spill != nil && len(slots)+len(s.spill.free) != s.slots {
+				t.Fatalf("seed %d: %d slots of the spill file are used and %d free, of %d", seed, len(slots), len(s.spill.free), s.slots)
+			}
 			bytesOf := map[weft.Name]int{}
 			for key, k := range model {
 				p := s.get(key)
@@ -156,5 +187,56 @@ func TestAStoreKeepsWhatAMapWould(t *testing.T) {
 					s.owners[key.owner], bytesOf[key.owner], s.pool.Len()+s.frames, total)
 			}
 		}
+	}
+}
+
+func TestWhatAStoreHasNoRoomForGoesToItsFile(t *testing.T) {
+	s := newShelf(t, 4)
+	s.spillTo(t, 16)
+	for i := range uint64(40) {
+		if _, st := s.put(pageKey{page: i}, 1, pattern(hsn.HalfPage, i)); st != statusOK {
+			t.Fatalf("page %d of 40 in 20 frames: status %d", i, st)
+		}
+	}
+	if _, st := s.put(pageKey{page: 40}, 1, pattern(hsn.HalfPage, 40)); st != statusFull || s.room() != 0 {
+		t.Errorf("one page more: status %d with room for %d bytes", st, s.room())
+	}
+	out := s.spill.out
+	for range 5 {
+		s.get(pageKey{page: 3}) // stays in memory, since it is used
+		s.get(pageKey{page: 2}) // shares its frame
+	}
+	if s.spill.out > out+1 {
+		t.Errorf("reading a page again and again spilled %d times", s.spill.out-out)
+	}
+	for i := range uint64(40) {
+		if p := s.get(pageKey{page: i}); p == nil || !bytes.Equal(p.data, pattern(hsn.HalfPage, i)) {
+			t.Fatalf("page %d does not come back as it was", i)
+		}
+	}
+}
+
+// A page that its disk has damaged is missing: the client has other copies. The page beside it is not.
+func TestAPageThatComesBackDamagedIsMissing(t *testing.T) {
+	s := newShelf(t, 1)
+	s.spillTo(t, 2)
+	for i := range uint64(6) {
+		s.put(pageKey{page: i}, 1, pattern(hsn.HalfPage, i))
+	}
+	p := s.pages[pageKey{page: 0}]
+	if p.data != nil {
+		t.Fatal("page 0 was not spilled")
+	}
+	if _, err := s.spill.f.WriteAt([]byte{99}, (p.frame.slot-1)*hsn.MaxPage+7); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.get(pageKey{page: 0}); got != nil || s.bad != 1 {
+		t.Errorf("a damaged page is still there, or not counted: %d", s.bad)
+	}
+	if got := s.get(pageKey{page: 1}); got == nil || !bytes.Equal(got.data, pattern(hsn.HalfPage, 1)) {
+		t.Error("the page beside it is gone, too")
+	}
+	if _, st := s.put(pageKey{page: 0}, 2, pattern(hsn.HalfPage, 9)); st != statusOK || s.frames != 1 {
+		t.Errorf("written again: status %d, %d frames", st, s.frames)
 	}
 }

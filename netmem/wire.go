@@ -34,6 +34,9 @@ const (
 	statuses
 )
 
+// statusBusy is none that goes out: the server cannot answer just now, and the client asks again.
+const statusBusy = statuses
+
 // record is a request, or its answer.
 //
 //	 0  op       1
@@ -46,7 +49,7 @@ const (
 //	32  epoch    8   of the server: in a request 0, or the one that the client knows
 //	40  crc      4   of the page, if there is one: CRC-32C
 //	44  size     4   of a page that is asked for
-//	48  room     8   in an answer: bytes that the server could still take
+//	48  room     8   in an answer: bytes that the client could still have there
 //	56  zero     8
 type record struct {
 	op      op

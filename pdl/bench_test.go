@@ -6,164 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/pdl/kernels"
 	"github.com/weftnet/weft/pdl/prog"
 	"github.com/weftnet/weft/pdl/vm"
 )
-
-// A kernel is a loop that programs in a NIC are made of, in PDL and in Go.
-type kernel struct {
-	name   string
-	src    string
-	result string // the variable that must be what native returns
-	packet []byte
-	native func(packet []byte) int64
-}
-
-const kernelHead = "PROGRAM kernel: VAR i, s, h, k, n, now, last, tokens, passed, v[1024]; TRIGGERS 1; BEGIN "
-
-var kernels = []kernel{
-	{
-		name: "sum",
-		src: kernelHead + `WHILE i < 1024 DO BEGIN v[i] = i * 7; i = i + 1 END END;
-			MESSAGE 1: BEGIN
-				i = 0; s = 0;
-				WHILE i < 1024 DO BEGIN s = s + v[i]; i = i + 1 END
-			END; END;`,
-		result: "s",
-		native: nativeSum,
-	}, {
-		name: "checksum",
-		src: kernelHead + `END;
-			MESSAGE 1: BEGIN
-				i = 0; s = 0;
-				WHILE i < PACKETLEN DO BEGIN
-					s = s + (PACKETBYTE[i] << 8) + PACKETBYTE[i + 1];
-					i = i + 2
-				END;
-				WHILE s > 0xffff DO s = (s & 0xffff) + (s >> 16);
-				s = s ^ 0xffff
-			END; END;`,
-		result: "s",
-		packet: packet(1500),
-		native: nativeChecksum,
-	}, {
-		name: "token bucket",
-		src: kernelHead + `END;
-			MESSAGE 1: BEGIN
-				i = 0; now = 0; last = 0; tokens = 0; passed = 0;
-				WHILE i < 1000 DO BEGIN
-					now = now + 900 + (i & 255);
-					tokens = tokens + (now - last) * 3 / 2;
-					last = now;
-					IF tokens > 16000 THEN tokens = 16000;
-					IF tokens >= 1500 THEN BEGIN tokens = tokens - 1500; passed = passed + 1 END;
-					i = i + 1
-				END
-			END; END;`,
-		result: "passed",
-		native: nativeBucket,
-	}, {
-		name: "hash look-up",
-		src: kernelHead + `
-				i = 1;
-				WHILE i < 700 DO BEGIN
-					h = (i * 0x9e3779b97f4a7c15) >>> 54;
-					WHILE v[h] <> 0 DO h = (h + 1) & 1023;
-					v[h] = i; i = i + 1
-				END
-			END;
-			MESSAGE 1: BEGIN
-				k = 1; n = 0;
-				WHILE k < 1000 DO BEGIN
-					h = (k * 0x9e3779b97f4a7c15) >>> 54;
-					WHILE v[h] <> k AND v[h] <> 0 DO h = (h + 1) & 1023;
-					IF v[h] = k THEN n = n + h;
-					k = k + 1
-				END
-			END; END;`,
-		result: "n",
-		native: nativeLookup,
-	},
-}
-
-func packet(n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(i * 31)
-	}
-	return b
-}
-
-var table [1024]int64
-
-//go:noinline
-func nativeSum([]byte) (s int64) {
-	for i := range table {
-		s += table[i]
-	}
-	return s
-}
-
-//go:noinline
-func nativeChecksum(p []byte) (s int64) {
-	for i := 0; i < len(p); i += 2 {
-		s += int64(p[i])<<8 + int64(p[i+1])
-	}
-	for s > 0xffff {
-		s = s&0xffff + s>>16
-	}
-	return s ^ 0xffff
-}
-
-//go:noinline
-func nativeBucket([]byte) (passed int64) {
-	var now, last, tokens int64
-	for i := range int64(1000) {
-		now += 900 + i&255
-		tokens += (now - last) * 3 / 2
-		last = now
-		if tokens > 16000 {
-			tokens = 16000
-		}
-		if tokens >= 1500 {
-			tokens -= 1500
-			passed++
-		}
-	}
-	return passed
-}
-
-const golden = 0x9e3779b97f4a7c15
-
-//go:noinline
-func nativeLookup([]byte) (n int64) {
-	for k := int64(1); k < 1000; k++ {
-		h := uint64(k) * golden >> 54
-		for table[h] != k && table[h] != 0 {
-			h = (h + 1) & 1023
-		}
-		if table[h] == k {
-			n += int64(h)
-		}
-	}
-	return n
-}
-
-// fill makes the table that a kernel's native form works on.
-func fill(k kernel) {
-	table = [1024]int64{}
-	for i := range table {
-		if k.name == "sum" {
-			table[i] = int64(i) * 7
-		} else if i > 0 && i < 700 {
-			h := uint64(i) * golden >> 54
-			for table[h] != 0 {
-				h = (h + 1) & 1023
-			}
-			table[h] = int64(i)
-		}
-	}
-}
 
 // idle is a host that does nothing.
 type idle struct{}
@@ -200,28 +46,31 @@ func machine(t testing.TB, src string) *vm.Machine {
 
 // operations counts what the source has done in one activation: its operators, the elements and bytes that it read or
 // wrote by an index, and its assignments. What a compiler makes of them does not matter.
-func (k kernel) operations(t testing.TB) int {
-	p := parse([]byte(k.src), newReport(k.name, nil))
-	check(p, newReport(k.name, nil))
+func operations(t testing.TB, k *kernels.Kernel) int {
+	p := parse([]byte(k.Source), newReport(k.Name, nil))
+	check(p, newReport(k.Name, nil))
 	e := newEvaluator(p)
 	e.run(nil, 0, p.Init)
 	e.ops = 0
-	if end := e.run(k.packet, 0, p.Messages[0].Blocks...); end != "AWAIT" {
+	if end := e.run(k.Packet, 0, p.Messages[0].Blocks...); end != "AWAIT" {
 		t.Fatal(end)
 	}
 	return e.ops
 }
 
 func TestKernelsAndNativeCodeAgree(t *testing.T) {
-	for _, k := range kernels {
-		fill(k)
-		mc := machine(t, k.src)
-		if o := mc.Dispatch(&vm.Message{Program: 1, Trigger: 1, Payload: k.packet}); o != vm.Awaiting {
+	for _, k := range kernels.All() {
+		k.Fill()
+		mc := machine(t, k.Source)
+		if o := mc.Dispatch(&vm.Message{Program: 1, Trigger: 1, Payload: k.Packet}); o != vm.Awaiting {
 			t.Fatal(o)
 		}
-		got, err := mc.Variable(1, k.result)
-		if want := k.native(k.packet); err != nil || got[0] != want || want == 0 {
-			t.Errorf("%s: %v, %v; want %d", k.name, got, err, want)
+		got, err := mc.Variable(1, k.Result)
+		if want := k.Native(k.Packet); err != nil || got[0] != want || want == 0 {
+			t.Errorf("%s: %v, %v; want %d", k.Name, got, err, want)
+		}
+		if n := operations(t, &k); n != k.Operations {
+			t.Errorf("%s says that it has %d operations, and has %d", k.Name, k.Operations, n)
 		}
 	}
 }
@@ -230,18 +79,17 @@ func TestKernelsAndNativeCodeAgree(t *testing.T) {
 // last line has the geometric means.
 func BenchmarkKernels(b *testing.B) {
 	var sumTime, sumRatio float64
-	for _, k := range kernels {
-		fill(k)
-		mc := machine(b, k.src)
-		msg := &vm.Message{Program: 1, Trigger: 1, Payload: k.packet}
-		ops := float64(k.operations(b))
-		b.Run(k.name, func(b *testing.B) {
+	for _, k := range kernels.All() {
+		k.Fill()
+		mc := machine(b, k.Source)
+		msg := &vm.Message{Program: 1, Trigger: 1, Payload: k.Packet}
+		b.Run(k.Name, func(b *testing.B) {
 			best, native := math.Inf(1), math.Inf(1)
 			for b.Loop() {
 				best = min(best, round(1, func() { mc.Dispatch(msg) }))
-				native = min(native, round(10, func() { k.native(k.packet) }))
+				native = min(native, round(10, func() { k.Native(k.Packet) }))
 			}
-			perOp := best / ops
+			perOp := best / float64(k.Operations)
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(perOp, "ns/source-op")
 			b.ReportMetric(1e3/perOp, "Mops/s")
@@ -252,7 +100,7 @@ func BenchmarkKernels(b *testing.B) {
 			}
 		})
 	}
-	n := float64(len(kernels))
+	n := float64(len(kernels.All()))
 	fmt.Printf("geometric means: %.0f M source-level operations a second, %.1f times native\n", 1e3/math.Exp(sumTime/n), math.Exp(sumRatio/n))
 }
 
@@ -267,22 +115,10 @@ func round(calls int, f func()) float64 {
 
 // BenchmarkDispatch measures a message from its arrival to the end of its handler.
 func BenchmarkDispatch(b *testing.B) {
-	for _, d := range []struct{ name, src string }{
-		{"empty", "PROGRAM p: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN END; END;"},
-		{"token bucket", `PROGRAM p: VAR now, last, tokens; TRIGGERS 1; BEGIN END;
-			MESSAGE 1: BEGIN
-				now = CLOCK;
-				tokens = tokens + (now - last) * 3 / 2;
-				last = now;
-				IF tokens > 16000 THEN tokens = 16000;
-				IF tokens < PACKETLEN THEN DROP;
-				tokens = tokens - PACKETLEN;
-				PASS
-			END; END;`},
-	} {
-		mc := machine(b, d.src)
-		msg := &vm.Message{Program: 1, Trigger: 1, Payload: packet(64)}
-		b.Run(d.name, func(b *testing.B) {
+	for _, h := range kernels.Handlers() {
+		mc := machine(b, h.Source)
+		msg := &vm.Message{Program: 1, Trigger: 1, Payload: kernels.Packet(64)}
+		b.Run(h.Name, func(b *testing.B) {
 			b.ReportAllocs()
 			best := math.Inf(1)
 			for b.Loop() {

@@ -21,6 +21,14 @@ func (m memory) Alloc(n int) (id uint32, key uint64, mem []byte, err error) {
 	return id, key, mem, err
 }
 
+func (m memory) Part(of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error) {
+	e := m.p.engine()
+	if e == nil {
+		return 0, 0, proc.ErrNICGone
+	}
+	return e.AddPart(m.p.slot, of, uint64(offset), uint64(n), sealed)
+}
+
 func (m memory) Free(id uint32) error {
 	e := m.p.engine()
 	if e == nil {

@@ -34,3 +34,49 @@ func (v virtual) Sleep(ctx context.Context, d time.Duration) error {
 	}
 	return ctx.Err()
 }
+
+func (v virtual) NewGate() proc.Gate { return &virtualGate{v: v} }
+
+// virtualGate needs no lock: of tasks one runs at a time.
+type virtualGate struct {
+	v     virtual
+	open  bool
+	waits []*task
+}
+
+func (s *virtualGate) Open() {
+	s.open = true
+	s.wakeOne()
+}
+
+func (s *virtualGate) wakeOne() {
+	if s.open && len(s.waits) > 0 {
+		s.v.p.f.s.wake(s.waits[0])
+	}
+}
+
+func (s *virtualGate) Wait(ctx context.Context) error {
+	if realDeadline(ctx) {
+		return errRealDeadline
+	}
+	t := s.v.p.running()
+	for !s.open {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.waits = append(s.waits, t)
+		s.park(ctx, t)
+	}
+	s.open = false
+	return nil
+}
+
+// park leaves the gate to the next in line if the wait ends otherwise, also by the end of the task.
+func (s *virtualGate) park(ctx context.Context, t *task) {
+	defer func() {
+		if s.waits = without(s.waits, t); ctx.Err() != nil {
+			s.wakeOne()
+		}
+	}()
+	t.await(ctx, "gate")
+}

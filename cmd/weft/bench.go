@@ -28,6 +28,7 @@ const (
 // benchFlags are the flags and the argument of `weft bench KIND`.
 type benchFlags struct {
 	bench.Options
+	kind   bench.Kind
 	json   bool
 	serve  bool
 	child  bool
@@ -39,28 +40,25 @@ type benchFlags struct {
 }
 
 func newBenchCommand() *cobra.Command {
-	return newGroup("bench", "Measure latency, rate and bandwidth",
-		newBenchKind(bench.KindLatency, "Measure round trips between two processes"),
-		newBenchKind(bench.KindRate, "Measure messages a second from one process to another"),
-		newBenchKind(bench.KindBandwidth, "Measure bytes a second from one process to another"),
-		newBenchFairness(),
-		newBenchIncast(),
-		newBenchGroup(bench.KindBarrier, "Measure barriers of a group"),
-		newBenchGroup(bench.KindBroadcast, "Measure broadcasts to a group"),
-		newBenchGroup(bench.KindAllReduce, "Measure reductions of which every member gets the result"),
-		newBenchHostile(),
-		newBenchLimits(),
-		newBenchLoss(),
-		newBenchIdle(),
-		newBenchPoll())
+	var all []*cobra.Command
+	for _, k := range bench.Kinds() {
+		all = append(all, newBenchKind(k))
+	}
+	return newGroup("bench", "Measure latency, rate and bandwidth", append(all, lossBench(), idleBench(), pollBench(), fairnessBench(), incastBench(),
+		groupBench(bench.KindBarrier, "Measure barriers of a group"), groupBench(bench.KindBroadcast, "Measure broadcasts to a group"),
+		groupBench(bench.KindAllReduce, "Measure reductions of which every member gets the result"),
+		limitsBench(), hostileBench(), newBenchProgram(), newBenchVM(),
+		newBenchPages(bench.KindPages, "Count how often pages of network memory are copied"),
+		newBenchPages(bench.KindPageIn, "Measure reading pages of network memory"),
+		newBenchPages(bench.KindPageOut, "Measure writing pages of network memory"))...)
 }
 
-func newBenchKind(kind, short string) *cobra.Command {
-	f := &benchFlags{Options: bench.Options{Kind: kind}}
+func newBenchKind(k bench.Kind) *cobra.Command {
+	f := &benchFlags{Options: bench.Options{Kind: k.Name}, kind: k}
 	c := &cobra.Command{
-		Use:   kind + " [flags] [HOST]",
-		Short: short,
-		Long: short + `.
+		Use:   k.Name + " [flags] [HOST]",
+		Short: k.Short,
+		Long: k.Short + `.
 
 Without HOST, the other process is started on this host; with --link mem, both are
 one process. With HOST, it is what --serve has started there: HOST is an address
@@ -83,7 +81,7 @@ and writes where they are, as a program has it that wants bandwidth. With --json
   weft bench %[1]s --size all --time 1s --json
   weft bench %[1]s --testbed veth --link xdp --against limit
   weft bench %[1]s --serve              # on one host, and on the other:
-  weft bench %[1]s 10.0.0.1`, kind),
+  weft bench %[1]s 10.0.0.1`, k.Name),
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.complete(c.Flags(), args); err != nil {
@@ -106,25 +104,9 @@ and writes where they are, as a program has it that wants bandwidth. With --json
 func (f *benchFlags) define(fs *pflag.FlagSet) {
 	choiceFlag(fs, &f.Link, "link", bench.LinkUDP, bench.Links(), "what carries the frames")
 	choiceFlag(fs, &f.Deployment, "deployment", bench.DeployedEmbedded, bench.Deployments(), "where the NICs are: in the processes, in daemons, or one in a daemon that both processes share")
-	f.Sizes = []int{bench.DefaultSize(f.Kind)}
-	least := 0
-	if f.Kind == bench.KindBandwidth {
-		least = 1 // empty messages have none
-	}
-	fs.Var(&checkedFlag{
-		kind: "N|all",
-		text: strconv.Itoa(f.Sizes[0]),
-		want: fmt.Sprintf("a number of bytes from %d to %d, such as 64, 4KiB or 1MiB, or all", least, bench.MaxSize),
-		set: func(s string) bool {
-			sizes, ok := bench.ParseSizes(s)
-			if !ok || sizes[0] < least {
-				return false
-			}
-			f.Sizes = sizes
-			return true
-		},
-	}, "size", "length of a message in bytes; all: 1 B to 4 MiB, in powers of four")
-	durationFlag(fs, &f.Time, "time", 5*time.Second, time.Millisecond, time.Hour, "how long to measure each size")
+	f.Sizes = []int{f.kind.Size}
+	sizesFlag(fs, &f.Sizes, f.kind.Least, f.kind.Most, "length of a message in bytes; all: 1 B to 4 MiB, in powers of four")
+	timeFlag(fs, &f.Time, 5*time.Second, "how long to measure each size")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object for each size")
 	fs.BoolVar(&f.serve, "serve", false, "be the other side for clients from other hosts, until interrupted")
 	fs.StringVar(&f.listen, "listen", ":"+strconv.Itoa(bench.DefaultPort), "address at which --serve waits, IP:PORT")
@@ -134,7 +116,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	choiceFlag(fs, &f.against, "against", "", []string{"limit"}, "measure beside what the ground allows, in turns with it")
 	fs.BoolVar(&f.Apart, "apart", false, "each side has processors of its own; so it is with --against limit, unless it says false")
 	intFlag(fs, &f.Rounds, "rounds", 9, 1, 1000, "how often they take turns; what is printed are medians")
-	if f.Kind == bench.KindLatency {
+	if f.kind.Trips {
 		hdrFlag(fs, &f.hdr)
 	}
 	fs.BoolVar(&f.child, "child", false, "be a side of a measurement that another weft makes, and end with standard input")

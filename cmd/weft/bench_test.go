@@ -48,8 +48,9 @@ func TestBenchPrintsOneObjectForEachSize(t *testing.T) {
 		"latency":   {"bench", "deployment", "iterations", "link", "p50_ns", "p90_ns", "p999_ns", "p99_ns", "size"},
 		"rate":      {"bench", "deployment", "iterations", "link", "messages_per_s", "size"},
 		"bandwidth": {"bench", "bytes_per_s", "deployment", "iterations", "link", "size"},
+		"datagrams": {"bench", "deployment", "iterations", "link", "lost", "messages_per_s", "size"},
 	}
-	for _, kind := range []string{"latency", "rate", "bandwidth"} {
+	for _, kind := range []string{"latency", "rate", "bandwidth", "datagrams"} {
 		for _, link := range []string{"mem", "shm", "udp"} {
 			for _, r := range rows(t, kind, "--link", link, "--size", "64", "--time", "20ms", "--json") {
 				if got := slices.Sorted(maps.Keys(r)); !slices.Equal(got, fields[kind]) {
@@ -59,7 +60,7 @@ func TestBenchPrintsOneObjectForEachSize(t *testing.T) {
 					t.Errorf("%s over %s is called %v", kind, link, r)
 				}
 				for _, f := range fields[kind] {
-					if n, ok := r[f].(float64); ok && n <= 0 {
+					if n, ok := r[f].(float64); ok && n <= 0 && f != "lost" {
 						t.Errorf("%s over %s: %s is %v", kind, link, f, n)
 					}
 				}
@@ -204,7 +205,7 @@ func TestBenchMakesTheHostsThatItMeasuresOn(t *testing.T) {
 
 func TestBenchSaysWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
-		"bench":                                         "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, fairness, hostile, idle, incast, latency, limits, loss, poll, rate",
+		"bench":                                         "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, datagrams, fairness, hostile, idle, incast, latency, limits, loss, pagein, pageout, pages, poll, program, rate, vm",
 		"bench latency --link tcp":                      `invalid argument "tcp" for "--link" flag: expected one of mem, shm, udp, xdp`,
 		"bench rate --deployment here":                  `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon, shared`,
 		"bench rate --deployment shared --link udp":     "--deployment shared with --link udp: expected no link, since both processes have the same NIC",
@@ -228,6 +229,8 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench latency --link mem --against limit":      "--against limit with --link mem: expected shm, udp or xdp",
 		"bench latency --against limit 10.0.0.1":        "--against limit with a host (10.0.0.1:7710): expected none",
 		"bench rate --against limit --size 5MiB":        "--against limit with --size 5242880: expected at most 4194304",
+		"bench datagrams --against limit":               "--against limit: expected none, since datagrams have no limit that is measured",
+		"bench datagrams --size 32KiB":                  `invalid argument "32KiB" for "--size" flag: expected a number of bytes from 0 to `,
 		"bench rate --rounds 3":                         "--rounds without --against: expected them together",
 		"bench latency --against limit --time 1ms":      "--time 1ms with --rounds 9: expected at least 45ms, or fewer rounds, since one has 5ms at least",
 		"bench limits --only line --rounds 1000":        "--time 1s with --rounds 1000: expected at least 5s, or fewer rounds",

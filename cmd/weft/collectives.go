@@ -29,7 +29,7 @@ status is 1 if a bound was exceeded.`,
 		},
 	}
 	intFlag(c.Flags(), &nics, "nics", 1024, 2, 1024, "run up to so many NICs")
-	c.Flags().Uint64Var(&seed, "seed", 1, "run this seed")
+	seedFlag(c.Flags(), &seed, "seed", 1, "run this seed")
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return c
 }

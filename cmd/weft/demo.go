@@ -33,7 +33,7 @@ The status is 0 if all went well, and 1 with the reason if anything was wrong.`,
 		},
 	}
 	shareFlag(c.Flags(), &o.Loss, "loss", "share of frames to throw away, such as 2% or 0.02 (default 2%)")
-	c.Flags().Uint64Var(&o.Seed, "seed", o.Seed, "what sizes, bytes and losses are drawn from")
+	seedFlag(c.Flags(), &o.Seed, "seed", o.Seed, "what sizes, bytes and losses are drawn from")
 	return c
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,23 @@ func intFlag(fs *pflag.FlagSet, p *int, name string, value, least, most int, usa
 			}
 			*p = n
 			return true
+		},
+	}, name, usage)
+}
+
+// seedFlag defines a flag that takes a seed.
+func seedFlag(fs *pflag.FlagSet, p *uint64, name string, value uint64, usage string) {
+	*p = value
+	fs.Var(&checkedFlag{
+		kind: "N",
+		text: strconv.FormatUint(value, 10),
+		want: "a whole number from 0 to 2⁶⁴-1",
+		set: func(s string) bool {
+			n, err := strconv.ParseUint(s, 10, 64)
+			if err == nil {
+				*p = n
+			}
+			return err == nil
 		},
 	}, name, usage)
 }
@@ -105,4 +123,54 @@ func parseShare(s string) (float64, bool) {
 		v /= 100
 	}
 	return v, err == nil && v >= 0 && v <= 1 // a NaN is neither
+}
+
+// bytesFlag defines a flag that takes a number of bytes: a whole number of units of which unit says what they are for.
+func bytesFlag(fs *pflag.FlagSet, p *int64, name string, value, unit int64, usage string) {
+	*p = value
+	fs.Var(&checkedFlag{
+		kind: "BYTES",
+		text: byteText(value),
+		want: fmt.Sprintf("a number of bytes such as 64MiB or 8GiB, a multiple of %d", unit),
+		set: func(s string) bool {
+			n, ok := parseBytes(s)
+			if !ok || n <= 0 || n%unit != 0 {
+				return false
+			}
+			*p = n
+			return true
+		},
+	}, name, usage)
+}
+
+var byteUnits = []string{"KiB", "MiB", "GiB", "TiB"}
+
+// parseBytes reads a number of bytes with a unit, or without.
+func parseBytes(s string) (int64, bool) {
+	number, shift := s, 0
+	for i, unit := range byteUnits {
+		if n, ok := strings.CutSuffix(s, unit); ok {
+			number, shift = n, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64>>shift {
+		return 0, false
+	}
+	return n << shift, true
+}
+
+// byteText writes a number of bytes in the largest unit that divides it; none is the empty text.
+func byteText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	unit := ""
+	for _, u := range byteUnits {
+		if n%1024 != 0 {
+			break
+		}
+		n, unit = n/1024, u
+	}
+	return strconv.FormatInt(n, 10) + unit
 }

@@ -1,3 +1,5 @@
+//go:debug netdns=go
+
 // Command weft is the one binary of Weft: the NIC daemon and every tool around it.
 //
 //	weft SUBCOMMAND [flags] [arguments]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
 	"github.com/weftnet/weft/internal/limits"
 )
@@ -16,6 +17,7 @@ func init() { register(newNICCommand) }
 
 // nicOptions are the flags of `weft nic`. Those that are given override the configuration file.
 type nicOptions struct {
+	check            bool
 	file             string
 	config           daemon.Config
 	nodes            []string
@@ -41,22 +43,25 @@ gossip, from any one that is there, with a key that all hosts have (openssl rand
   host A:             weft nic --gossip-key fabric.key
   all others:         weft nic --gossip-key fabric.key --seed 10.0.0.1
 
-Everything may stand in a TOML file, too (--config); flags go before it.`,
+Everything may stand in a TOML file, too (--config); where both say something the flag counts. --check looks for mistakes and starts nothing.
+The keys of the file:
+  ` + daemon.Keys,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runNIC(c, o) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.file, "config", "", "TOML `FILE` with the configuration")
+	f.BoolVar(&o.check, "check", false, "check the configuration and end: exit status 0 if it is good, 2 if not")
 	f.StringVar(&o.config.ID, "id", "", "NIC `ID`, such as 0:0:0:96:221:127:255:140 (default: made from the NIC's key)")
 	f.StringVar(&o.config.Socket, "socket", "", "unix socket at which processes attach, a `PATH` (default: $WEFT_SOCKET, or by user)")
 	f.StringVar(&o.config.StateDir, "state-dir", "", "`DIRECTORY` of the NIC's key and incarnation (default: by socket)")
 	choiceFlag(f, &o.config.Link, "link", "udp", daemon.Links(), "what carries the frames")
 	choiceFlag(f, &o.config.Prefer, "prefer", "bandwidth", daemon.Preferences(), "what --link auto goes by; latency has it try AF_XDP first")
-	f.StringVar(&o.config.Listen, "listen", "", "`IP:PORT` of the link (default: every address, port 7700)")
+	f.StringVar(&o.config.Listen, "listen", "", "`IP[:PORT]` of the link (default: every address, port 7700)")
 	intFlag(f, &o.config.MTU, "mtu", 0, 0, 65507, "largest frame in bytes; 0: what the interface carries")
 	f.StringSliceVar(&o.nodes, "node", nil, "another NIC, `[ID@]IP[:PORT]`; several by commas or by more flags")
 	f.StringVar(&o.gossip.KeyFile, "gossip-key", "", "`FILE` with the fabric key; with it, NICs find one another by gossip")
-	f.StringVar(&o.gossip.Listen, "gossip-listen", "", "`IP:PORT` of the gossip, UDP and TCP (default: the IP of --listen, port 7701)")
+	f.StringVar(&o.gossip.Listen, "gossip-listen", "", "`IP[:PORT]` of the gossip, UDP and TCP (default: the IP of --listen, port 7701)")
 	f.StringSliceVar(&o.gossip.Seeds, "seed", nil, "where another NIC gossips, `IP[:PORT]`; several by commas or by more flags")
 	durationFlag(f, &o.failureTimeout, "failure-timeout", limits.FailureTimeout, time.Second, time.Hour, "silence after which a NIC that gossips is gone, with its names")
 	f.StringVar(&o.config.Registry, "registry", "", "TOML `FILE` with [[node]] tables and the torus, which hosts may share")
@@ -109,7 +114,10 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 		}
 		conf.Nodes = append(conf.Nodes, e)
 	}
-	if err := conf.Check(); err != nil {
+	switch err := conf.Check(); {
+	case err != nil && o.file != "":
+		return conf, usagef("configuration %s, with the flags: %w", o.file, err)
+	case err != nil:
 		return conf, usagef("%w", err)
 	}
 	return conf, nil
@@ -145,7 +153,7 @@ func (o *nicOptions) mergeGossip(c *cobra.Command, conf *daemon.Config) {
 
 func runNIC(c *cobra.Command, o *nicOptions) error {
 	conf, err := o.merged(c)
-	if err != nil {
+	if err != nil || o.check {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
@@ -157,21 +165,29 @@ func runNIC(c *cobra.Command, o *nicOptions) error {
 	return d.Run(ctx)
 }
 
+// endWithin is how long a NIC may take to end: it says goodbye to its peers, and to those that gossip.
+const endWithin = 30 * time.Second
+
 func newNICStopCommand() *cobra.Command {
 	var socket string
 	c := &cobra.Command{
 		Use:   "stop",
-		Short: "End the NIC that runs here, as SIGTERM would",
+		Short: "End the NIC that runs here, as SIGTERM would, and wait until it has ended",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), answerWithin)
 			defer cancel()
-			conn, err := dialNIC(ctx, socket)
+			conn, err := ctl.Dial(ctx, socket)
 			if err != nil {
 				return err
 			}
 			defer conn.Close()
-			return conn.Shutdown(ctx)
+			if err := conn.Shutdown(ctx); err != nil {
+				return err
+			}
+			ending, cancelEnding := context.WithTimeout(c.Context(), endWithin)
+			defer cancelEnding()
+			return conn.Ended(ending)
 		},
 	}
 	socketFlag(c, &socket)

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -28,9 +30,9 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 	}
 	const named = `prefer: "latency" has a link named already; expected link = "auto"`
 	for _, c := range []struct{ line, want string }{
-		{"nic --config " + latency, `listen: address "here": expected IP:PORT`},
-		{"nic --config " + latency + " --link udp", `listen: address "here": expected IP:PORT`}, // the file's prefer is not meant then
-		{"nic --config " + latency + " --link udp --prefer latency", named},
+		{"nic --config " + latency, "configuration " + latency + `, with the flags: listen: address "here": expected IP:PORT`},
+		{"nic --config " + latency + " --link udp", "configuration " + latency + `, with the flags: listen: address "here": expected IP:PORT`}, // the file's prefer is not meant then
+		{"nic --config " + latency + " --link udp --prefer latency", "configuration " + latency + ", with the flags: " + named},
 		{"nic --prefer latency", named},
 		{"nic --link auto --prefer latency --listen here", `listen: address "here": expected IP:PORT`},
 		{"nic --prefer speed", `invalid argument "speed" for "--prefer" flag: expected one of bandwidth, latency`},
@@ -186,7 +188,7 @@ func TestANICIsLookedAtThroughAnotherAndNodesAreChecked(t *testing.T) { // decis
 	if status, out, stderr := weft(append([]string{"nodes"}, far...)...); status != 0 || !strings.Contains(out, "0:0:0:0:0:0:0:2") {
 		t.Errorf("weft nodes --nic: %d %q %q", status, out, stderr)
 	}
-	if status, out, stderr := weft(append([]string{"ps"}, far...)...); status != 0 || !strings.HasPrefix(out, "NAME  SLOT  PID  SENT  RECEIVED  TURNS") || strings.Count(out, "\n") != 1 {
+	if status, out, stderr := weft(append([]string{"ps"}, far...)...); status != 0 || !strings.HasPrefix(out, "NAME  SLOT  PID  SENT  RECEIVED  MEMORY  COLLECTIVES  TURNS") || strings.Count(out, "\n") != 1 {
 		t.Errorf("weft ps --nic: %d %q %q", status, out, stderr)
 	}
 	if status, _, stderr := weft("ps", "--socket", b, "--nic", "0:0:0:0:0:0:0:3"); status != exitFailed || !strings.Contains(stderr, "NIC 0:0:0:0:0:0:0:3 is not known") {
@@ -197,5 +199,51 @@ func TestANICIsLookedAtThroughAnotherAndNodesAreChecked(t *testing.T) { // decis
 	status, out, stderr := weft("nodes", "--check", "--json", "--socket", a)
 	if status != exitFailed || !strings.Contains(out, `"ok":false,"text":"`) || !strings.Contains(stderr, "1 of 1 NICs failed the check") {
 		t.Errorf("weft nodes --check with a NIC that was killed: %d %q %q", status, out, stderr)
+	}
+}
+
+// `weft nic stop && weft nic` has failed, since the state was still the old daemon's.
+func TestANICThatWasStoppedIsNotInTheWayOfTheNext(t *testing.T) {
+	dir := t.TempDir()
+	socket, key := filepath.Join(dir, "a.sock"), filepath.Join(dir, "key")
+	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := freeport.Loopback(t) // answers nothing: the goodbye to a fabric that is not there takes its time
+	for range 4 {
+		_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", socket, "--gossip-key", key, "--gossip-listen", "127.0.0.1:0", "--seed", other)
+		if status, _, stderr := weft("nic", "stop", "--socket", socket); status != 0 {
+			t.Fatalf("weft nic stop: %d %q; %s", status, stderr, log)
+		}
+		lock, err := ctl.LockFile(filepath.Join(dir, "a.state", "lock"))
+		if err != nil {
+			t.Fatalf("after weft nic stop: %v", err)
+		}
+		lock.Close()
+	}
+}
+
+func TestAConfigurationIsCheckedWithoutBeingRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nic.toml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("listen = \"127.0.0.1:7700\"\n")
+	if status, out, stderr := weft("nic", "--check", "--config", file); status != 0 || out+stderr != "" {
+		t.Errorf("a good configuration: %d %q %q", status, out, stderr)
+	}
+	for text, want := range map[string]string{
+		"torus = [4]\n":              "configuration " + file + ", with the flags: torus",
+		"unreachable_after = 2\n":    `unreachable_after: 2ns; expected 10ms to 1h, as text such as "2s": a bare number counts nanoseconds`,
+		"listen = 7700\n":            `line 1: key "listen": the value is of type integer; expected text in quotes`,
+		"[vni]\ncommands = 7\n":      "expected 16 to 4096, a multiple of 8",
+		"max_processes = \"many\"\n": "the value is of type string; expected a whole number",
+	} {
+		write(text)
+		if status, _, stderr := weft("nic", "--check", "--config", file); status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%q: %d %q; expected %q", text, status, stderr, want)
+		}
 	}
 }

@@ -32,7 +32,7 @@ func newListCommand(use, short string, print lister) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), answerWithin)
 			defer cancel()
-			conn, err := dialNIC(ctx, socket)
+			conn, err := ctl.Dial(ctx, socket)
 			if err != nil {
 				return err
 			}
@@ -160,9 +160,9 @@ func printProcesses(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) 
 		return printLines(out, all)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tSLOT\tPID\tSENT\tRECEIVED\tTURNS\tSENDING\tPOSTED\tUNEXPECTED\tOLDEST\tSTAGED\tREGIONS\tREFUSED\tNOTE")
+	fmt.Fprintln(w, "NAME\tSLOT\tPID\tSENT\tRECEIVED\tMEMORY\tCOLLECTIVES\tTURNS\tSENDING\tPOSTED\tUNEXPECTED\tOLDEST\tSTAGED\tREGIONS\tREFUSED\tNOTE")
 	for _, p := range all {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%d B\t%d B\t%d\t%s\n", p.Name, p.Slot, p.PID, p.Sent, p.Received, p.Turns,
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%d B\t%d B\t%d\t%s\n", p.Name, p.Slot, p.PID, p.Sent, p.Received, p.Memory, p.Collectives, p.Turns,
 			p.Sending, p.Posted, p.Unexpected, time.Duration(p.Oldest).Round(time.Millisecond), p.Staged, p.RegionBytes, p.Refusals(), noteOn(&p))
 	}
 	return w.Flush()
@@ -224,9 +224,13 @@ func printNames(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 		return printLines(out, all)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tNIC\tSLOT")
+	fmt.Fprintln(w, "NAME\tNIC\tSLOT\tSTATE")
 	for _, p := range all {
-		fmt.Fprintf(w, "%s\t%v\t%d\n", p.Name, p.NIC, p.Slot)
+		state := "reachable"
+		if p.Unreachable {
+			state = "unreachable"
+		}
+		fmt.Fprintf(w, "%s\t%v\t%d\t%s\n", p.Name, p.NIC, p.Slot, state)
 	}
 	return w.Flush()
 }

@@ -46,7 +46,7 @@ func (w *whichNICs) flags(c *cobra.Command, all string) {
 func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *deploy.Client, nics []registry.NICID) error) error {
 	ctx, cancel := context.WithTimeout(c.Context(), loadWithin)
 	defer cancel()
-	conn, err := dialNIC(ctx, w.socket)
+	conn, err := ctl.Dial(ctx, w.socket)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func newProgramLoadCommand() *cobra.Command {
 					return err
 				}
 				for _, p := range placed {
-					fmt.Fprintf(c.OutOrStdout(), "%s is program %d of the NIC %s%s\n", m.Name, p.ID, placeText(p.NIC), keptText(o.Replace, p.Kept))
+					fmt.Fprintf(c.OutOrStdout(), "%s is program %d of the NIC %s%s%s\n", m.Name, p.ID, placeText(p.NIC), residentText(&p), keptText(o.Replace, p.Kept))
 				}
 				return nil
 			})
@@ -135,10 +135,23 @@ func newProgramLoadCommand() *cobra.Command {
 	intFlag(c.Flags(), &id, "id", 0, 0, 1<<31-1, "number of the program; 0: one that is free, the same on all NICs")
 	c.Flags().BoolVar(&o.Replace, "replace", false, "replace the program of that number, or of its name, between two activations; its data stays if the layout is the same")
 	c.Flags().BoolVar(&noStart, "no-start", false, "do not run the initialisation yet")
-	c.Flags().BoolVar(&o.Resident, "resident", false, "announce it as resident: messages of other NICs come as datagrams, and may be lost")
+	choiceFlag(c.Flags(), &o.Resident, "resident", "", []string{ctl.ResidentAuto, ctl.ResidentVM, ctl.ResidentXDP}, "announce it as resident: messages of other NICs come as datagrams, and may be lost; they are handled in the driver of the link, in the virtual machine, or in the driver if that can be")
 	c.Flags().StringVar(&o.Guards, "guard", "", "let it judge every message for this process first, a `NAME` such as app/3")
 	intFlag(c.Flags(), &trigger, "trigger", 0, 0, 1<<32-1, "the trigger by which it sees them; by default its only one")
 	return c
+}
+
+// residentText says where a resident program is, and why not in the driver.
+func residentText(p *deploy.Placed) string {
+	switch {
+	case p.Resident == ctl.ResidentXDP:
+		return ", in the driver of its link"
+	case p.Why != "":
+		return ", in the virtual machine, since " + p.Why
+	case p.Resident != "":
+		return ", in the virtual machine"
+	}
+	return ""
 }
 
 // keptText says what has become of the data of a program that was replaced.

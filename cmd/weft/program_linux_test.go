@@ -13,7 +13,7 @@ import (
 )
 
 // nicIDs are those of the NICs of a test; the second is the one that the paper's ping sends to.
-var nicIDs = []string{"0:0:0:0:0:0:0:1", "0:0:0:96:221:127:255:140", "0:0:0:0:0:0:0:3"}
+var nicIDs = []string{"0:0:0:0:0:0:0:1", "0:0:0:96:221:127:255:140", "0:0:0:0:0:0:0:3", "0:0:0:0:0:0:0:4"}
 
 // startProgramNICs starts daemons that know one another, and returns their sockets.
 func startProgramNICs(t *testing.T, n int, more ...string) (sockets []string) {
@@ -142,6 +142,22 @@ func TestAProgramIsReplacedWithItsDataAndTakenOut(t *testing.T) {
 }
 
 // A program goes into all NICs or into none; the one that fails is named.
+// One NIC of four cannot be reached: the program starts nowhere, and the NIC is named.
+func TestAProgramStartsNowhereIfOneOfFourNICsIsUnreachable(t *testing.T) { // PANIC-2
+	sockets := startProgramNICs(t, 4)
+	file := sourceFile(t, "counter", counterSource)
+	must(t, "nic", "stop", "--socket", sockets[3])
+	status, _, stderr := weft("program", "load", file, "--id", "9", "--all", "--socket", sockets[0])
+	if status == 0 || !strings.Contains(stderr, nicIDs[3]) || !strings.Contains(stderr, "loaded nowhere") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	for _, s := range sockets[:3] {
+		if out := must(t, "program", "list", "--socket", s); strings.Contains(out, "counter") {
+			t.Errorf("it is loaded after all:\n%s", out)
+		}
+	}
+}
+
 func TestAProgramGoesIntoAllNICsOrNone(t *testing.T) {
 	sockets := startProgramNICs(t, 3)
 	file := sourceFile(t, "counter", counterSource)

@@ -61,8 +61,8 @@ func printPrograms(out io.Writer, all []ctl.ProgramInfo) error {
 			}
 		}
 		state := p.State
-		if p.Resident {
-			state += ", resident"
+		if p.Resident != "" {
+			state += ", resident: " + p.Resident
 		}
 		if p.Guards != "" {
 			state += ", guards " + p.Guards

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/internal/version"
 )
 
 // The exit statuses of weft itself.
@@ -52,6 +54,8 @@ func newRoot(begun *bool) *cobra.Command {
 	root := newGroup("weft", "A reliable fabric between processes, by a NIC in software")
 	root.SilenceErrors, root.SilenceUsage = true, true // run prints them, in one form
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.Version = version.Text()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentPreRun = func(*cobra.Command, []string) { *begun = true }
 	for _, c := range constructors {
 		root.AddCommand(c())

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,6 +27,13 @@ func weft(args ...string) (status int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	status = run(context.Background(), args, &out, &err)
 	return status, out.String(), err.String()
+}
+
+func TestTheVersionHasReleaseAndCommit(t *testing.T) {
+	status, out, stderr := weft("--version")
+	if status != 0 || stderr != "" || !regexp.MustCompile(`^weft \d+\.\d+\S*, commit \S+, go\S+ for \w+/\w+\n$`).MatchString(out) {
+		t.Errorf("weft --version: %d %q %q", status, out, stderr)
+	}
 }
 
 func TestWrongCommandLinesExit2AndSayWhatWasExpected(t *testing.T) {
@@ -124,4 +132,13 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		}
 	}
 	visit(newRoot(&begun))
+}
+
+func TestASeedThatIsNoneIsRefusedInWords(t *testing.T) {
+	for _, line := range []string{"sim --seed -1", "demo --seed x", "soak --seed 1.5"} {
+		status, _, stderr := weft(strings.Fields(line)...)
+		if status != exitUsage || !strings.Contains(stderr, "expected a whole number from 0 to") || strings.Contains(stderr, "strconv") {
+			t.Errorf("weft %s: %d %q", line, status, stderr)
+		}
+	}
 }

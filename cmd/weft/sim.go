@@ -46,7 +46,7 @@ With --mutate, the fabric has a known defect, and success means that it was caug
 		},
 	}
 	c.AddCommand(newCollectivesCommand())
-	c.Flags().Uint64Var(&f.seed, "seed", 1, "run this one seed, or begin with it if --seeds is given")
+	seedFlag(c.Flags(), &f.seed, "seed", 1, "run this one seed, or begin with it if --seeds is given")
 	intFlag(c.Flags(), &f.seeds, "seeds", 100, 1, 1<<30, "run so many seeds")
 	c.Flags().StringVar(&f.mutate, "mutate", "", "have this defect, and find it; see --list-mutations")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")

@@ -41,7 +41,7 @@ func oneRun(t *testing.T) {
 func TestSimTellsOfOneRun(t *testing.T) {
 	oneRun(t)
 	status, out, stderr := weft("sim", "--seed", "7", "--log")
-	if status != 0 || !strings.Contains(out, "app/0 begins on host 0") || !strings.Contains(out, "\n1 seeds in") {
+	if status != 0 || !strings.Contains(out, "app/0 begins on host 0") || !strings.Contains(out, "\n1 seed in") {
 		t.Errorf("exit %d, %s, %s", status, out, stderr)
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
-	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/soak"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -24,9 +23,7 @@ func init() { register(newSoakCommand) }
 type soakFlags struct {
 	name, peer fabric.Name
 	terms      soak.Terms
-	socket     string
-	listen     string
-	nodes      []fabric.Node
+	at         joinFlags
 	timeout    time.Duration
 	json       bool
 }
@@ -65,18 +62,8 @@ func (f *soakFlags) define(fs *pflag.FlagSet) {
 	nameFlag(fs, &f.peer, "peer", "what the peer is called")
 	intFlag(fs, &f.terms.Messages, "messages", 5000, 1, 1<<30, "how many messages to exchange, each way")
 	intFlag(fs, &f.terms.Longest, "longest", 256<<10, 0, 64<<20, "length of the longest message in bytes; most are short")
-	fs.Uint64Var(&f.terms.Seed, "seed", 1, "what sizes and bytes are drawn from")
-	fs.StringVar(&f.socket, "socket", "", "socket of the NIC, a `PATH` (default: $WEFT_SOCKET, or by user)")
-	fs.StringVar(&f.listen, "listen", "", "have a NIC of one's own, which listens at this address, IP:PORT")
-	fs.Var(&checkedFlag{
-		kind: "[ID@]IP:PORT",
-		want: "a NIC's address, such as 10.0.0.2:7700, with its id before an @ if that is known",
-		set: func(s string) bool {
-			n, err := registry.ParseNode(s)
-			f.nodes = append(f.nodes, fabric.Node{ID: n.ID, Addr: n.Addr.String()})
-			return err == nil
-		},
-	}, "node", "with --listen: a NIC to know from the start; may be repeated")
+	seedFlag(fs, &f.terms.Seed, "seed", 1, "what sizes and bytes are drawn from")
+	f.at.define(fs)
 	durationFlag(fs, &f.timeout, "timeout", 10*time.Minute, time.Millisecond, 1000*time.Hour, "when to give up")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object")
 }
@@ -101,18 +88,10 @@ func (f *soakFlags) complete(fs *pflag.FlagSet) error {
 			return usagef("no --%s given: expected the name of a process, such as soak/0", name)
 		}
 	}
-	switch {
-	case f.name == f.peer:
+	if f.name == f.peer {
 		return usagef("--name and --peer are both %v: expected two processes", f.name)
-	case f.listen != "" && f.socket != "":
-		return usagef("--socket and --listen: expected one or the other, since --listen is for a NIC of one's own")
-	case f.listen == "" && len(f.nodes) > 0:
-		return usagef("--node without --listen: a NIC daemon has its nodes from its own configuration")
 	}
-	if f.socket == "" {
-		f.socket = ctl.DefaultSocket()
-	}
-	return nil
+	return f.at.complete()
 }
 
 func (f *soakFlags) run(ctx context.Context, out io.Writer) (err error) {
@@ -187,13 +166,9 @@ type segments struct{ first, again uint64 }
 
 // join makes the process, and a function that reads the counters of its NIC.
 func (f *soakFlags) join(ctx context.Context) (*fabric.Process, func(context.Context) (segments, error), error) {
-	if f.listen == "" {
-		p, err := fabric.Attach(ctx, fabric.AttachConfig{Socket: f.socket, Name: f.name})
+	p, err := f.at.join(ctx, f.name)
+	if err != nil || f.at.listen == "" {
 		return p, f.countOfDaemon, err
-	}
-	p, err := fabric.Open(ctx, fabric.Config{Name: f.name, Listen: f.listen, Nodes: f.nodes})
-	if err != nil {
-		return nil, nil, err
 	}
 	return p, func(context.Context) (segments, error) {
 		c := p.NIC().Counters()
@@ -202,7 +177,7 @@ func (f *soakFlags) join(ctx context.Context) (*fabric.Process, func(context.Con
 }
 
 func (f *soakFlags) countOfDaemon(ctx context.Context) (s segments, err error) {
-	conn, err := ctl.Dial(ctx, f.socket)
+	conn, err := ctl.Dial(ctx, f.at.socket)
 	if err != nil {
 		return s, err
 	}

@@ -39,17 +39,12 @@ func nicFlag(f *pflag.FlagSet, p *registry.NICID) {
 // answerWithin is how long a daemon may take to answer a tool.
 const answerWithin = 5 * time.Second
 
+// socketHelp is what clients say of their flag --socket.
+const socketHelp = "socket of the NIC, a `PATH` (default: $WEFT_SOCKET, or the user's own NIC, or the host's)"
+
 // socketFlag adds the flag by which tools find the daemon.
 func socketFlag(c *cobra.Command, p *string) {
-	c.Flags().StringVar(p, "socket", "", "socket of the NIC, a `PATH` (default: $WEFT_SOCKET, or by user)")
-}
-
-// dialNIC connects to the daemon of this host.
-func dialNIC(ctx context.Context, socket string) (*ctl.Conn, error) {
-	if socket == "" {
-		socket = ctl.DefaultSocket()
-	}
-	return ctl.Dial(ctx, socket)
+	c.Flags().StringVar(p, "socket", "", socketHelp)
 }
 
 type statOptions struct {
@@ -127,7 +122,7 @@ func farStat(ctx context.Context, n ctl.NIC) (*ctl.Info, statSource, error) {
 func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
 	dialing, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	conn, err := dialNIC(dialing, o.socket)
+	conn, err := ctl.Dial(dialing, o.socket)
 	if err != nil {
 		return err
 	}
@@ -186,8 +181,8 @@ func printStat(out io.Writer, o *statOptions, info *ctl.Info, last, now *reading
 		return printStatJSON(out, info, now)
 	}
 	if last == nil {
-		fmt.Fprintf(out, "NIC %v at %s over %s, incarnation %d, up %v\n", registry.NICID(info.NIC), info.Address, info.Link, info.Incarnation,
-			time.Since(time.Unix(0, info.Started)).Round(time.Second))
+		fmt.Fprintf(out, "NIC %v at %s over %s, incarnation %d, up %v, weft %s, commit %s\n", registry.NICID(info.NIC), info.Address, info.Link, info.Incarnation,
+			time.Since(time.Unix(0, info.Started)).Round(time.Second), info.Version, info.Commit)
 	} else {
 		fmt.Fprintf(out, "%s\n", now.at.Format("15:04:05.000"))
 	}
@@ -218,8 +213,10 @@ func printStatJSON(out io.Writer, info *ctl.Info, now *reading) error {
 		Incarnation uint64            `json:"incarnation"`
 		Address     string            `json:"address"`
 		Link        string            `json:"link"`
+		Version     string            `json:"version"`
+		Commit      string            `json:"commit"`
 		PID         int               `json:"pid"`
 		Started     time.Time         `json:"started"`
 		Counters    map[string]uint64 `json:"counters"`
-	}{now.at, registry.NICID(info.NIC), info.Incarnation, info.Address, info.Link, info.PID, time.Unix(0, info.Started), counters})
+	}{now.at, registry.NICID(info.NIC), info.Incarnation, info.Address, info.Link, info.Version, info.Commit, info.PID, time.Unix(0, info.Started), counters})
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -30,20 +31,37 @@ import (
 // lifeline is the descriptor of supervise's end.
 const lifeline = 3
 
+// ownBinaryFirst has CMD find this binary as weft, whatever its name, before any other of the PATH: where Go installs programs is seldom on
+// root's.
+func ownBinaryFirst(dir string) error {
+	own, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this binary: %w", err)
+	}
+	bin := filepath.Join(dir, "bin")
+	if err := errors.Join(os.Mkdir(bin, 0o755), os.Symlink(own, filepath.Join(bin, "weft"))); err != nil {
+		return fmt.Errorf("putting this binary on the PATH of the hosts: %w", err)
+	}
+	return os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+}
+
 // runTestbedExec is the outer half.
 func runTestbedExec(c *cobra.Command, o *execOptions) error {
-	if _, err := exec.LookPath(o.argv[0]); err != nil {
-		return notStarted(err)
-	}
-	if err := testbed.Check(); err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp("", "weft-testbed-")
 	if err != nil {
 		return fmt.Errorf("making a directory for sockets: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	o.dir = dir
+	if err := ownBinaryFirst(dir); err != nil {
+		return err
+	}
+	if _, err := exec.LookPath(o.argv[0]); err != nil {
+		return notStarted(err)
+	}
+	if err := testbed.Check(); err != nil {
+		return err
+	}
 	o.foreground = o.on >= 0 && hasTerminal()
 
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/testbed"
+	"github.com/weftnet/weft/internal/version"
 )
 
 // execRun is a `weft testbed exec` as a process, with a temporary directory of its own.
@@ -103,6 +104,15 @@ func TestExecRunsOnEveryHostAndMarksLines(t *testing.T) {
 	want = []string{"[0] host0.sock", "[1] host1.sock", "[2] host2.sock"}
 	if got := sorted(&r.stderr); !slices.Equal(got, want) {
 		t.Errorf("standard error is %q, want %q", got, want)
+	}
+}
+
+// The PATH of root seldom has the place where Go installs programs.
+func TestExecPutsItsOwnBinaryOnThePath(t *testing.T) {
+	t.Setenv("PATH", "/usr/bin:/bin")
+	r := testbedExec(t, "--hosts", "1", "--", "weft", "--version")
+	if status := r.status(t); status != 0 || r.stdout.String() != "[0] "+version.Text()+"\n" {
+		t.Errorf("status %d, %q, %q; expected %q", status, &r.stdout, &r.stderr, version.Text())
 	}
 }
 

@@ -23,30 +23,12 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// What there is to measure.
-const (
-	KindLatency   = "latency"   // the time from a message to its echo
-	KindRate      = "rate"      // messages a second, one way
-	KindBandwidth = "bandwidth" // bytes a second, one way
-)
-
-// Kinds lists what there is to measure.
-func Kinds() []string { return []string{KindLatency, KindRate, KindBandwidth} }
-
 // MaxSize is the longest message that can be measured, in bytes.
 const MaxSize = 64 << 20
 
 // Sizes are those of --size all, in bytes: powers of four, as far as OSU's go.
 func Sizes() []int {
 	return []int{1, 4, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20}
-}
-
-// DefaultSize is what is measured when nobody says otherwise.
-func DefaultSize(kind string) int {
-	if kind == KindBandwidth {
-		return 1 << 20
-	}
-	return 64
 }
 
 // The names of the two processes.
@@ -64,9 +46,10 @@ const (
 
 // plan is what the client asks the server to take part in.
 type plan struct {
-	Echo   bool `json:"echo"`   // every message is sent back
-	Size   int  `json:"size"`   // of each message, in bytes
-	Window int  `json:"window"` // messages under way at a time
+	Echo      bool `json:"echo"`                // every message is sent back
+	Datagrams bool `json:"datagrams,omitempty"` // they are datagrams
+	Size      int  `json:"size"`                // of each message, in bytes
+	Window    int  `json:"window"`              // messages under way at a time
 }
 
 // outcome is what the server answers in the end.

@@ -50,6 +50,20 @@ func TestFiguresFitTogether(t *testing.T) {
 	}
 }
 
+// All that arrives over a switch in memory is what was sent, and the server is there for the next measurement.
+func TestDatagramsThatArriveAreCounted(t *testing.T) {
+	c := NewClient(served(t), ServerName)
+	for _, size := range []int{0, 64, weft.MaxDatagram} {
+		s, err := c.datagrams(within(t), size, 20*time.Millisecond)
+		if err != nil || s.Iterations < 1 || s.Rate <= 0 || s.Lost < 0 || s.Lost >= 1 {
+			t.Errorf("of %d bytes: %+v, %v", size, s, err)
+		}
+	}
+	if _, n, err := c.Latency(within(t), 64, time.Millisecond); err != nil || n < 1 {
+		t.Errorf("after that: %d round trips, %v", n, err)
+	}
+}
+
 func TestEmptyMessagesAreMeasuredToo(t *testing.T) {
 	c := NewClient(served(t), ServerName)
 	if _, _, err := c.Latency(within(t), 0, time.Millisecond); err != nil {
@@ -133,14 +147,16 @@ func TestSizesAreWrittenInBytesOrUnits(t *testing.T) {
 func TestARowHasTheFieldsOfItsBench(t *testing.T) {
 	common := Row{Bench: "b", Link: "l", Deployment: "d", Size: 1, Iterations: 2}
 	const head = `{"bench":"b","link":"l","deployment":"d","size":1,"iterations":2,`
-	latency, rate, bandwidth := common, common, common
+	latency, rate, bandwidth, datagrams := common, common, common, common
 	latency.Latency = &Latency{3, 4, 5, 6}
 	rate.Rate = &Rate{7}
 	bandwidth.Bandwidth = &Bandwidth{8}
+	datagrams.Rate, datagrams.Lost = &Rate{9}, &Lost{0.5}
 	for want, r := range map[string]Row{
 		head + `"p50_ns":3,"p90_ns":4,"p99_ns":5,"p999_ns":6}`: latency,
 		head + `"messages_per_s":7}`:                           rate,
 		head + `"bytes_per_s":8}`:                              bandwidth,
+		head + `"messages_per_s":9,"lost":0.5}`:                datagrams,
 	} {
 		if got, err := json.Marshal(r); err != nil || string(got) != want {
 			t.Errorf("got %s, %v; want %s", got, err, want)
@@ -151,25 +167,20 @@ func TestARowHasTheFieldsOfItsBench(t *testing.T) {
 func TestColumnsStandBelowTheirNames(t *testing.T) {
 	for _, kind := range Kinds() {
 		var out bytes.Buffer
-		p, err := NewTable(&out, Options{Kind: kind, Link: LinkUDP, Deployment: DeployedDaemon, Time: time.Second})
+		p, err := NewTable(&out, Options{Kind: kind.Name, Link: LinkUDP, Deployment: DeployedDaemon, Time: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := Row{Size: 64, Iterations: 1000}
-		switch kind {
-		case KindLatency:
-			r.Latency = &Latency{1000, 2000, 3000, 4000}
-		case KindRate:
-			r.Rate = &Rate{5e6}
-		case KindBandwidth:
-			r.Bandwidth = &Bandwidth{6e9}
-		}
+		h := newHistogram()
+		_ = h.RecordValue(1000)
+		kind.fill(&r, []sample{{Times: h, Rate: 5e6, Bandwidth: 6e9, Lost: 0.25}})
 		if err := p.Row(r); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		if len(lines) != 4 || len([]rune(lines[2])) != len([]rune(lines[3])) {
-			t.Errorf("%s:\n%s", kind, &out)
+			t.Errorf("%s:\n%s", kind.Name, &out)
 		}
 		if want := "link udp, NICs in daemons, two processes on this host, 1s for each size"; !strings.Contains(lines[1], want) {
 			t.Errorf("%q does not say %q", lines[1], want)
@@ -182,15 +193,15 @@ func TestTheTableSaysIfTheLimitHasNoDaemons(t *testing.T) {
 	for _, kind := range Kinds() {
 		for _, deployment := range Deployments() {
 			var out strings.Builder
-			if _, err := NewTable(&out, Options{Kind: kind, Link: LinkUDP, Deployment: deployment, Time: time.Second, Against: true, Rounds: 9}); err != nil {
+			if _, err := NewTable(&out, Options{Kind: kind.Name, Link: LinkUDP, Deployment: deployment, Time: time.Second, Against: true, Rounds: 9}); err != nil {
 				t.Fatal(err)
 			}
 			want := "medians of 9 rounds in turns with the limit\n"
-			if deployment != DeployedEmbedded && kind != KindLatency {
+			if deployment != DeployedEmbedded && !kind.Trips {
 				want = "medians of 9 rounds in turns with the limit without daemons\n"
 			}
 			if !strings.Contains(out.String(), want) {
-				t.Errorf("%s, %s: %q does not say %q", kind, deployment, out.String(), want)
+				t.Errorf("%s, %s: %q does not say %q", kind.Name, deployment, out.String(), want)
 			}
 		}
 	}

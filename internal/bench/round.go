@@ -18,6 +18,7 @@ type sample struct {
 	Iterations int64
 	Rate       float64 // messages a second
 	Bandwidth  float64 // bytes a second
+	Lost       float64 // share of what left
 	Times      *hdrhistogram.Histogram
 }
 
@@ -33,18 +34,9 @@ type side interface {
 type localSide struct{ c *Client }
 
 func (s localSide) sample(ctx context.Context, kind string, size int, d time.Duration) (sample, error) {
-	if kind == KindLatency {
-		h, err := s.c.roundTrips(ctx, size, d)
-		if err != nil {
-			return sample{}, err
-		}
-		return sample{Far: s.c.far, Iterations: h.TotalCount(), Times: h}, nil
-	}
-	st, err := s.c.Stream(ctx, size, d)
-	if err != nil {
-		return sample{}, err
-	}
-	return sample{Far: s.c.far, Iterations: st.Messages, Rate: st.MessagesPerSecond(), Bandwidth: st.BytesPerSecond()}, nil
+	r, err := kindOf(kind).work(s.c, ctx, size, d)
+	r.Far = s.c.far
+	return r, err
 }
 
 // leastRound is how long each side has in a round at least: in a shorter one little is measured but how the two sides begin.
@@ -72,7 +64,7 @@ type rounds struct {
 }
 
 func (r *rounds) row(ctx context.Context, size int) (Row, error) {
-	o := r.o
+	o, kind := r.o, kindOf(r.o.Kind)
 	row := Row{Bench: o.Kind, Link: o.Link, Deployment: o.Deployment, Size: size}
 	host := o.Host != "" && !o.Started
 	turns := 1
@@ -90,38 +82,25 @@ func (r *rounds) row(ctx context.Context, size int) (Row, error) {
 		if !o.Against {
 			continue
 		}
-		l, err := r.ground.Measure(ctx, o.limit(size), size, o.Time/time.Duration(turns))
+		l, err := r.ground.Measure(ctx, kind.limit(o, size), size, o.Time/time.Duration(turns))
 		if err != nil {
 			return row, err
 		}
 		limits = append(limits, l)
 	}
-	if row.sum(o.Kind, samples); host {
+	for _, s := range samples {
+		row.Iterations += s.Iterations
+	}
+	if kind.fill(&row, samples); host {
 		row.Far = cmp.Or(samples[0].Far, &Setup{"unknown", "unknown"}) // it may be of a version that does not say
 	}
 	if o.Against {
-		row.against(o.limit(size), samples, limits)
+		row.Against = kind.against(kind.limit(o, size), samples, limits)
 	}
 	if o.HDR != nil {
 		return row, o.HDR(size, merged(samples))
 	}
 	return row, nil
-}
-
-// sum fills in the medians of the samples, each figure by itself.
-func (r *Row) sum(kind string, samples []sample) {
-	for _, s := range samples {
-		r.Iterations += s.Iterations
-	}
-	switch kind {
-	case KindLatency:
-		l := latencies(samples)
-		r.Latency = &l
-	case KindRate:
-		r.Rate = &Rate{medianOf(samples, sample.rate)}
-	default:
-		r.Bandwidth = &Bandwidth{medianOf(samples, sample.bandwidth)}
-	}
 }
 
 // latencies are the medians of percentiles.
@@ -155,30 +134,14 @@ func merged(samples []sample) *hdrhistogram.Histogram {
 	return h
 }
 
-// against fills in the comparison. The ratio is the median of the rounds', not that of the medians: where the machine changes within
+// against is the comparison. The ratio is the median of the rounds', not that of the medians: where the machine changes within
 // a run, those may be of different halves of it, and the two turns of a round are of the same one mostly.
-func (r *Row) against(name string, samples []sample, limits []limit.Result) {
-	a := Against{Limit: name}
-	l := limit.Median(limits)
-	switch {
-	case r.Latency != nil:
-		a.LimitP50 = l.P50
-	case r.Rate != nil:
-		a.LimitMessagesPerS = l.MessagesPerSec
-	default:
-		a.LimitBytesPerS = l.BytesPerSec
-	}
+func (k *Kind) against(name string, samples []sample, limits []limit.Result) *Against {
+	a := &Against{Limit: name}
+	a.shown = k.tell(a, limit.Median(limits))
 	for i, s := range samples {
-		l := limits[i]
-		switch {
-		case r.Latency != nil:
-			a.RoundRatios = append(a.RoundRatios, float64(s.Times.ValueAtQuantile(50))/float64(l.P50))
-		case r.Rate != nil:
-			a.RoundRatios = append(a.RoundRatios, s.Rate/l.MessagesPerSec)
-		default:
-			a.RoundRatios = append(a.RoundRatios, s.Bandwidth/l.BytesPerSec)
-		}
+		a.RoundRatios = append(a.RoundRatios, k.compare(s, limits[i]))
 	}
 	a.Ratio = median(a.RoundRatios)
-	r.Against = &a
+	return a
 }

@@ -16,8 +16,10 @@ func TestTheRatioIsThatOfTurnsBesideOneAnother(t *testing.T) {
 		weft = append(weft, sample{Rate: round[0]})
 		limits = append(limits, limit.Result{MessagesPerSec: round[1]})
 	}
-	r := Row{Rate: &Rate{medianOf(weft, sample.rate)}}
-	r.against("ring", weft, limits)
+	var r Row
+	k := kindOf(KindRate)
+	k.fill(&r, weft)
+	r.Against = k.against("ring", weft, limits)
 	if r.Ratio != 1.5 || r.LimitMessagesPerS != 10 || r.MessagesPerSecond != 7.5 || !slices.Equal(r.RoundRatios, []float64{1.5, 1.5, 0.75, 1.5, 1.5}) {
 		t.Errorf("the ratio is %v, of %v; Weft has %v, and the limit %v", r.Ratio, r.RoundRatios, r.MessagesPerSecond, r.LimitMessagesPerS)
 	}

@@ -51,6 +51,9 @@ func (s *session) run(ctx context.Context, asked weft.Message, question []byte) 
 	if s.plan.Echo {
 		return s.echo(ctx, asked)
 	}
+	if s.plan.Datagrams {
+		return s.sinkDatagrams(ctx, asked)
+	}
 	return s.sink(ctx, asked)
 }
 

@@ -7,6 +7,8 @@ package clock
 import (
 	"math"
 	"time"
+
+	_ "github.com/weftnet/weft/internal/target" // does not build where Weft cannot run
 )
 
 // Time is an instant in nanoseconds since an epoch that only its maker knows.

@@ -77,6 +77,18 @@ func (a *Attachment) Alloc(ctx context.Context, n int) (id uint32, key uint64, m
 	return r.Region.ID, r.Region.Key, mem, nil
 }
 
+// Part makes n bytes of a region from offset on one of their own for others, which they may only read if it is sealed. Free ends it.
+func (a *Attachment) Part(ctx context.Context, of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error) {
+	r, _, err := a.conn.call(ctx, &Request{Op: OpPart, Part: &Part{Region: of, Offset: int64(offset), Bytes: int64(n), Sealed: sealed}}, 0)
+	if err != nil {
+		return 0, 0, a.explain(err)
+	}
+	if r.Region == nil {
+		return 0, 0, errors.New("ctl: the daemon's reply to \"part\" lacks the region")
+	}
+	return r.Region.ID, r.Region.Key, nil
+}
+
 // Free gives a region back and unmaps it; nobody may use its memory any more. While operations of the process are in it,
 // Free fails with ErrRegionBusy and the region stays. When the daemon is gone the memory is unmapped all the same.
 func (a *Attachment) Free(ctx context.Context, id uint32) error {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -15,27 +17,74 @@ import (
 
 // Conn is a connection to a daemon. Its methods are safe from many goroutines; requests go one after the other.
 type Conn struct {
-	c *net.UnixConn
+	c      *net.UnixConn
+	socket string // for the texts of errors, as is the daemon
+	daemon Peer
 
 	mu     sync.Mutex
 	p      *packets
 	broken error // why the connection can be used no more
 }
 
-// Dial connects to the daemon that listens at socket. The error is ErrNoDaemon if there is none.
+// Dial connects to the daemon that listens at socket, or, if that is empty, at the first of Sockets that has one. The error is ErrNoDaemon
+// if there is none, and ErrNotTrusted if there is one that neither root nor this user nor the owner of its place has started.
 func Dial(ctx context.Context, socket string) (*Conn, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("ctl: a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
+	}
+	if socket != "" {
+		return dialAt(ctx, socket)
+	}
+	return find(ctx, Sockets())
+}
+
+// find connects to the first daemon that there is at one of the places. One that cannot be used, or is not to be trusted, does not keep the
+// next from being tried: else a stranger could keep this user from the host's daemon by being the first at a place.
+func find(ctx context.Context, places []string) (*Conn, error) {
+	var errs []error
+	for _, socket := range places {
+		c, err := dialAt(ctx, socket)
+		if err == nil {
+			return c, nil
+		}
+		if ctx.Err() != nil || len(places) == 1 && !errors.Is(err, ErrNoDaemon) {
+			return nil, err
+		}
+		if !errors.Is(err, ErrNoDaemon) {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("%w that serves this user listens at %s: %w", ErrNoDaemon, strings.Join(places, " or "), errors.Join(errs...))
+	}
+	return nil, fmt.Errorf("%w listens at %s; `weft nic` starts one", ErrNoDaemon, strings.Join(places, " or "))
+}
+
+// dialAt connects to the daemon at one place.
+func dialAt(ctx context.Context, socket string) (*Conn, error) {
+	if Private(socket) {
+		if _, err := os.Lstat(filepath.Dir(socket)); err == nil {
+			if err := checkPrivate(filepath.Dir(socket)); err != nil {
+				return nil, err
+			}
+		}
 	}
 	c, err := connect(ctx, socket)
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%w listens at %s; `weft nic --socket %s` starts one", ErrNoDaemon, socket, socket)
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("ctl: dial %s: %w: a daemon serves its own user and root; `allow_uids` or `allow_gids` in its configuration let others attach",
+			socket, syscall.EACCES)
 	case err != nil:
 		return nil, fmt.Errorf("ctl: dial %s: %w", socket, err)
 	}
 	u := c.(*net.UnixConn)
-	return &Conn{c: u, p: newPackets(u, MaxMessage, maxDescriptors)}, nil
+	daemon, err := vouched(u, socket)
+	if err != nil {
+		return nil, errors.Join(err, u.Close())
+	}
+	return &Conn{c: u, socket: socket, daemon: daemon, p: newPackets(u, MaxMessage, maxDescriptors)}, nil
 }
 
 func connect(ctx context.Context, socket string) (net.Conn, error) {
@@ -63,17 +112,18 @@ func (c *Conn) call(ctx context.Context, r *Request, wanted int) (*Reply, []int,
 	}
 	// The past as a deadline ends reads and writes that are under way. A request cut short leaves the connection
 	// unusable, since its reply would be taken for the next one's.
+	began := time.Now()
 	stop := context.AfterFunc(ctx, func() { _ = c.c.SetDeadline(time.Unix(1, 0)) })
 	reply, fds, err := c.exchange(r)
 	if !stop() && err == nil {
-		err = ctx.Err() // the deadline may have been set after the reply came; it would hit the next call
+		err = c.explain(ctx, began, ctx.Err()) // the deadline may have been set after the reply came; it would hit the next call
 	}
 	var refused *Error
 	switch {
 	case errors.As(err, &refused):
 	case err != nil:
 		closeAll(fds)
-		c.broken = c.explain(ctx, err)
+		c.broken = c.explain(ctx, began, err)
 		return nil, nil, c.broken
 	case len(fds) != wanted:
 		err = fmt.Errorf("ctl: the reply to %q came with %d descriptors, expected %d", r.Op, len(fds), wanted)
@@ -105,11 +155,12 @@ func (c *Conn) exchange(r *Request) (*Reply, []int, error) {
 	return &reply, fds, nil
 }
 
-// explain turns an error of the socket into what it means.
-func (c *Conn) explain(ctx context.Context, err error) error {
+// explain turns an error of the socket into what it means, for a call that began then.
+func (c *Conn) explain(ctx context.Context, began time.Time, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return fmt.Errorf("ctl: the daemon at %s (process %d) has not answered for %v: %w", c.socket, c.daemon.PID,
+			time.Since(began).Round(time.Millisecond), ctx.Err())
 	case errors.Is(err, net.ErrClosed):
 		return ErrClosed
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
@@ -208,10 +259,29 @@ func list[T any](ctx context.Context, n NIC, op string, of func(*Reply) []T) (al
 	}
 }
 
-// Shutdown asks the daemon to end as it would on SIGTERM. It returns when the daemon has agreed, not when it has ended.
+// Shutdown asks the daemon to end as it would on SIGTERM. It returns when the daemon has agreed; Ended waits until it has ended.
 func (c *Conn) Shutdown(ctx context.Context) error {
 	_, _, err := c.call(ctx, &Request{Op: OpShutdown}, 0)
 	return err
+}
+
+// Ended waits, after Shutdown, until the daemon has let go of all that it had: its link, socket and state are the next one's then.
+func (c *Conn) Ended(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	began := time.Now()
+	stop := context.AfterFunc(ctx, func() { _ = c.c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_, fds, err := c.p.receive()
+	closeAll(fds)
+	c.broken = ErrNICGone
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("ctl: the daemon at %s (process %d) has not ended for %v: %w", c.socket, c.daemon.PID, time.Since(began).Round(time.Millisecond), ctx.Err())
+	case err == nil:
+		return fmt.Errorf("ctl: the daemon at %s has answered what was not asked", c.socket)
+	}
+	return nil // whether it closed the connection or died
 }
 
 // Stat returns what the daemon says of itself and its counters, mapped read-only: reading them disturbs nobody. unmap

@@ -8,6 +8,8 @@
 //	                                            ◄───────  {"attached":{…}}     + rw, ro, kick, wake
 //	  {"version":1,"op":"alloc","alloc":{…}}    ───────►
 //	                                            ◄───────  {"region":{…}}       + memory
+//	  {"version":1,"op":"share","segment":{…}}  ───────►
+//	                                            ◄───────  {"segment":{…}}      + memory
 //	  {"version":1,"op":"leave"}                ───────►
 //	                                            ◄───────  {}
 //	  {"version":1,"op":"stat"}                 ───────►
@@ -32,9 +34,6 @@ package ctl
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 
 	"github.com/weftnet/weft/internal/registry"
 )
@@ -111,7 +110,10 @@ const (
 	OpAttach    = "attach"    // become a process of this NIC
 	OpLeave     = "leave"     // be one no longer; the answer comes when the name is free
 	OpAlloc     = "alloc"     // memory that other processes can put to and get from, and that needs no copy here
-	OpFree      = "free"      // give it back
+	OpPart      = "part"      // a part of it for those who may reach that alone
+	OpFree      = "free"      // give it back, or the part
+	OpShare     = "share"     // a segment: memory that programs in the NIC reach by a number, made or shared
+	OpUnshare   = "unshare"   // let it go
 	OpStat      = "stat"      // the counters
 	OpNodes     = "nodes"     // the NICs that this one knows
 	OpNames     = "names"     // the processes of the fabric
@@ -126,14 +128,16 @@ const (
 
 // Request is what a client sends.
 type Request struct {
-	Version int      `json:"version"`
-	Op      string   `json:"op"`
-	Attach  *Attach  `json:"attach,omitempty"`
-	Alloc   *Alloc   `json:"alloc,omitempty"`
-	Free    *Free    `json:"free,omitempty"`
-	Program *Program `json:"program,omitempty"`
-	From    int      `json:"from,omitempty"`       // of a list: index of the first entry wanted
-	NIC     uint64   `json:"nic,omitempty,string"` // whom it is about; 0: the daemon's own
+	Version int            `json:"version"`
+	Op      string         `json:"op"`
+	Attach  *Attach        `json:"attach,omitempty"`
+	Alloc   *Alloc         `json:"alloc,omitempty"`
+	Part    *Part          `json:"part,omitempty"`
+	Free    *Free          `json:"free,omitempty"`
+	Segment *SharedSegment `json:"segment,omitempty"` // of share and unshare
+	Program *Program       `json:"program,omitempty"`
+	From    int            `json:"from,omitempty"`       // of a list: index of the first entry wanted
+	NIC     uint64         `json:"nic,omitempty,string"` // whom it is about; 0: the daemon's own
 }
 
 // Remote reports whether one NIC may ask another for r: what only looks, and programs, which are authorised there. It is answered without descriptors.
@@ -150,7 +154,7 @@ func (r *Request) check() error {
 	switch {
 	case r.Version != Version:
 		return fmt.Errorf("%w: got version %d, this daemon has %d; use the weft of the same build", ErrVersion, r.Version, Version)
-	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpFree && r.Free == nil, r.Op == OpProgram && r.Program == nil:
+	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpPart && r.Part == nil, r.Op == OpFree && r.Free == nil, (r.Op == OpShare || r.Op == OpUnshare) && r.Segment == nil, r.Op == OpProgram && r.Program == nil:
 		return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, r.Op)
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
@@ -160,7 +164,7 @@ func (r *Request) check() error {
 	switch r.Op {
 	case OpProgram:
 		return r.Program.check()
-	case OpAttach, OpLeave, OpAlloc, OpFree, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpShutdown:
+	case OpAttach, OpLeave, OpAlloc, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpShutdown:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
@@ -194,6 +198,14 @@ type Alloc struct {
 	Bytes int64 `json:"bytes"`
 }
 
+// Part asks for a handle of a part of a region.
+type Part struct {
+	Region uint32 `json:"region"`
+	Offset int64  `json:"offset"`
+	Bytes  int64  `json:"bytes"`
+	Sealed bool   `json:"sealed,omitempty"` // others may only read it
+}
+
 // Region is memory that the NIC knows.
 type Region struct {
 	ID    uint32 `json:"id"`
@@ -206,12 +218,20 @@ type Free struct {
 	Region uint32 `json:"region"`
 }
 
+// SharedSegment names memory that programs in the NIC share with processes.
+type SharedSegment struct {
+	ID    uint32 `json:"id"`
+	Bytes int64  `json:"bytes,omitempty"` // of its data; in a reply, of all that is to be mapped
+}
+
 // Info is what a daemon says of itself.
 type Info struct {
 	NIC         uint64 `json:"nic,string"`
 	Incarnation uint64 `json:"incarnation,string"`
 	Address     string `json:"address"`
 	Link        string `json:"link"`
+	Version     string `json:"version"` // of Weft, and the commit that the daemon was built from
+	Commit      string `json:"commit"`
 	PID         int    `json:"pid"`
 	Started     int64  `json:"started"` // Unix time in nanoseconds
 	Goroutines  int    `json:"goroutines"`
@@ -269,7 +289,7 @@ type Process struct {
 	Posted     int    `json:"posted"`     // receives that wait for a message
 	Unexpected int    `json:"unexpected"` // messages that wait for a receive
 	Oldest     int64  `json:"oldest_ns"`  // how long the first of those has waited
-	Staged     int    `json:"staged"`     // bytes of those
+	Staged     int    `json:"staged"`     // bytes of staging that those take
 	Credit     int    `json:"credit"`     // bytes that other NICs may send it without asking
 	Sending    int    `json:"sending"`    // sends, PUTs and GETs under way
 	Rooms      int    `json:"rooms"`      // segments of those that are queued or not acknowledged
@@ -278,19 +298,21 @@ type Process struct {
 	RegionBytes int64 `json:"region_bytes"`
 
 	// What follows only grows.
-	Commands      uint64 `json:"commands"`
-	Turns         uint64 `json:"turns"`   // packets and other steps of its sends
-	Crowded       uint64 `json:"crowded"` // times that its turns stopped because it had as many rooms as were left
-	Held          uint64 `json:"held"`    // sends that had neither credit nor room for one more permission request
-	Sent          uint64 `json:"sent"`    // messages
-	SentBytes     uint64 `json:"sent_bytes"`
-	Received      uint64 `json:"received"`
-	ReceivedBytes uint64 `json:"received_bytes"`
-	Truncated     uint64 `json:"truncated"`
-	Early         uint64 `json:"early"`           // messages that came before it had asked for them
-	LongestWait   int64  `json:"longest_wait_ns"` // of those
-	Rings         uint64 `json:"rings"`
-	EmptyRings    uint64 `json:"empty_rings"` // of those, without a command
+	Commands       uint64 `json:"commands"`
+	Turns          uint64 `json:"turns"`   // packets and other steps of its sends
+	Crowded        uint64 `json:"crowded"` // times that its turns stopped because it had as many rooms as were left
+	Held           uint64 `json:"held"`    // sends that had neither credit nor room for one more permission request
+	Sent           uint64 `json:"sent"`    // messages
+	SentBytes      uint64 `json:"sent_bytes"`
+	Received       uint64 `json:"received"`
+	ReceivedBytes  uint64 `json:"received_bytes"`
+	Truncated      uint64 `json:"truncated"`
+	Memory         uint64 `json:"memory"`          // PUTs and GETs
+	Collectives    uint64 `json:"collectives"`     // operations of groups, joins included
+	CameUnexpected uint64 `json:"came_unexpected"` // messages that came before it had asked for them
+	LongestWait    int64  `json:"longest_wait_ns"` // of those
+	Rings          uint64 `json:"rings"`
+	EmptyRings     uint64 `json:"empty_rings"` // of those, without a command
 
 	Refused map[string]uint64 `json:"refused,omitempty"` // operations that failed, by how they ended
 }
@@ -317,34 +339,20 @@ type Thrown struct {
 
 // Reply is what a daemon answers. At most one of the fields is set, beside Next and Counters.
 type Reply struct {
-	Error     *Error        `json:"error,omitempty"`
-	Attached  *Attached     `json:"attached,omitempty"`
-	Region    *Region       `json:"region,omitempty"`
-	Info      *Info         `json:"info,omitempty"`
-	Nodes     []Node        `json:"nodes,omitempty"`
-	Names     []Name        `json:"names,omitempty"`
-	Processes []Process     `json:"processes,omitempty"`
-	Groups    []Member      `json:"groups,omitempty"`
-	Memory    *Memory       `json:"memory,omitempty"`
-	Checks    []Check       `json:"checks,omitempty"`
-	Thrown    []Thrown      `json:"thrown,omitempty"`
-	Program   *ProgramReply `json:"program,omitempty"`
+	Error     *Error         `json:"error,omitempty"`
+	Attached  *Attached      `json:"attached,omitempty"`
+	Region    *Region        `json:"region,omitempty"`
+	Segment   *SharedSegment `json:"segment,omitempty"`
+	Info      *Info          `json:"info,omitempty"`
+	Nodes     []Node         `json:"nodes,omitempty"`
+	Names     []Name         `json:"names,omitempty"`
+	Processes []Process      `json:"processes,omitempty"`
+	Groups    []Member       `json:"groups,omitempty"`
+	Memory    *Memory        `json:"memory,omitempty"`
+	Checks    []Check        `json:"checks,omitempty"`
+	Thrown    []Thrown       `json:"thrown,omitempty"`
+	Program   *ProgramReply  `json:"program,omitempty"`
 
 	Counters map[string]uint64 `json:"counters,omitempty"` // beside Info, from another NIC
 	Next     int               `json:"next,omitempty"`     // of a list: where it goes on; 0: that was all
-}
-
-// DefaultSocket is where the daemon listens and everybody looks for it, unless told otherwise: $WEFT_SOCKET, else
-// weft/nic.sock in the user's runtime directory, else under /run (for root) or the directory for temporary files.
-func DefaultSocket() string {
-	if s := os.Getenv("WEFT_SOCKET"); s != "" {
-		return s
-	}
-	if d := os.Getenv("XDG_RUNTIME_DIR"); d != "" {
-		return filepath.Join(d, "weft", "nic.sock")
-	}
-	if os.Getuid() == 0 {
-		return "/run/weft/nic.sock"
-	}
-	return filepath.Join(os.TempDir(), "weft-"+strconv.Itoa(os.Getuid()), "nic.sock")
 }

@@ -15,13 +15,18 @@ func mapMemory(fd int, write bool) ([]byte, error) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, fmt.Errorf("ctl: size of shared memory: %w", err)
 	}
+	return mapBytes(fd, int(st.Size), write)
+}
+
+// mapBytes maps so much of the memory behind fd, shared.
+func mapBytes(fd, n int, write bool) ([]byte, error) {
 	prot := unix.PROT_READ
 	if write {
 		prot |= unix.PROT_WRITE
 	}
-	b, err := unix.Mmap(fd, 0, int(st.Size), prot, unix.MAP_SHARED)
+	b, err := unix.Mmap(fd, 0, n, prot, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("ctl: map %d bytes of shared memory: %w", st.Size, err)
+		return nil, fmt.Errorf("ctl: map %d bytes of shared memory: %w", n, err)
 	}
 	return b, nil
 }

@@ -41,6 +41,15 @@ func (p *packets) send(m any, fds ...int) error {
 		oob = unix.UnixRights(fds...)
 	}
 	_, _, err = p.c.WriteMsgUnix(b, oob, nil)
+	return withoutAddress(err)
+}
+
+// withoutAddress leaves out what Go adds to an error of a socket: the name under which a daemon made it, before it was put in place.
+func withoutAddress(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	}
 	return err
 }
 
@@ -52,7 +61,7 @@ func (p *packets) receive() (b []byte, fds []int, err error) {
 		if errors.Is(err, syscall.ECONNRESET) {
 			err = io.EOF
 		}
-		return nil, nil, err
+		return nil, nil, withoutAddress(err)
 	}
 	fds, err = descriptors(p.oob[:oobn])
 	if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {

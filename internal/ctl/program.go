@@ -22,6 +22,13 @@ const (
 	ProgramLog     = "log"
 )
 
+// Where a resident program is: one whose messages of other NICs come as datagrams.
+const (
+	ResidentVM   = "vm"   // in the virtual machine
+	ResidentXDP  = "xdp"  // in the driver of the link
+	ResidentAuto = "auto" // in the driver if it can, else in the virtual machine
+)
+
 // ProgramPiece is how many bytes of a module one request carries: as much as fits, encoded, beside the rest.
 const ProgramPiece = 2048
 
@@ -39,7 +46,7 @@ type Program struct {
 	Bytes    []byte `json:"bytes,omitempty"`  // of a module, or a message
 	Replace  bool   `json:"replace,omitempty"`
 	Start    bool   `json:"start,omitempty"`
-	Resident bool   `json:"resident,omitempty"`
+	Resident string `json:"resident,omitempty"` // one of the words below; empty: it is not
 	Guards   string `json:"guards,omitempty"`
 	Trigger  uint32 `json:"trigger,omitempty"`
 	From     uint64 `json:"from,omitempty"` // of a log: the first value wanted
@@ -50,7 +57,9 @@ type Program struct {
 type ProgramReply struct {
 	Key      uint64        `json:"key,omitempty,string"`
 	ID       uint32        `json:"id,omitempty"`
-	Kept     bool          `json:"kept,omitempty"` // the data of what was replaced
+	Kept     bool          `json:"kept,omitempty"`     // the data of what was replaced
+	Resident string        `json:"resident,omitempty"` // where a program that was prepared is to be, ResidentVM or ResidentXDP,
+	Why      string        `json:"why,omitempty"`      // and why not in the driver, if that was left to the NIC
 	Outcome  string        `json:"outcome,omitempty"`
 	Programs []ProgramInfo `json:"programs,omitempty"`
 	Values   []int64       `json:"values,omitempty"`
@@ -63,11 +72,11 @@ type ProgramInfo struct {
 	ID           uint32            `json:"id"`
 	Name         string            `json:"name"`
 	NIC          registry.NICID    `json:"nic"`
-	State        string            `json:"state"`          // running, loaded, or stopped
-	Why          string            `json:"why,omitempty"`  // of its last abort
-	Line         int               `json:"line,omitempty"` // of the source, where that was
-	Owner        int               `json:"owner"`          // the user that has loaded it
-	Resident     bool              `json:"resident,omitempty"`
+	State        string            `json:"state"`              // running, loaded, or stopped
+	Why          string            `json:"why,omitempty"`      // of its last abort
+	Line         int               `json:"line,omitempty"`     // of the source, where that was
+	Owner        int               `json:"owner"`              // the user that has loaded it
+	Resident     string            `json:"resident,omitempty"` // where, ResidentVM or ResidentXDP; empty: it is not
 	Guards       string            `json:"guards,omitempty"`
 	Triggers     []uint32          `json:"triggers"`
 	Hash         string            `json:"hash"`
@@ -83,6 +92,11 @@ type ProgramInfo struct {
 
 // check says what is wrong with a request about programs.
 func (p *Program) check() error {
+	switch p.Resident {
+	case "", ResidentVM, ResidentXDP, ResidentAuto:
+	default:
+		return fmt.Errorf("%w: resident %q; expected %s, %s or %s", ErrBadRequest, p.Resident, ResidentAuto, ResidentVM, ResidentXDP)
+	}
 	switch p.Do {
 	case ProgramPut, ProgramPrepare, ProgramCommit, ProgramUndo, ProgramSettle, ProgramUnload, ProgramStart, ProgramSend, ProgramList, ProgramLog:
 		return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -25,17 +24,20 @@ type Listener struct {
 
 // Listen makes the socket at path. A lock beside it (path + ".lock") tells a daemon that lives from a socket that one
 // left behind: that is removed, whereas the living one's is an error that names it. mode is the socket's; connecting
-// needs permission to write.
+// needs permission to write. A directory in which strangers could put another socket is refused (ErrNotTrusted).
 func Listen(path string, mode os.FileMode) (*Listener, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("ctl: a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("ctl: directory of the socket: %w", err)
+	if err := makeDirectory(path); err != nil {
+		return nil, err
 	}
 	lock, err := LockFile(path + ".lock")
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrLocked):
 		return nil, fmt.Errorf("%w %s: %w", ErrSocketTaken, path, err)
+	case err != nil:
+		return nil, fmt.Errorf("ctl: lock of the socket: %w", err)
 	}
 	l, err := listen(path, mode)
 	if err != nil {

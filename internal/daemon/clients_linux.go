@@ -68,6 +68,9 @@ func (d *Daemon) serve(k *client) {
 		if err == nil {
 			err = d.answerInTurn(k, &s, r)
 		}
+		if errors.Is(err, errAwaitsEnd) {
+			return
+		}
 		if err != nil {
 			d.gone(k, s, err)
 			return
@@ -79,10 +82,11 @@ func (d *Daemon) serve(k *client) {
 func (d *Daemon) answerInTurn(k *client, s **session, r *ctl.Request) error {
 	d.begin(k)
 	defer k.end()
-	if err := d.answer(k, s, r); err != nil {
+	err := d.answer(k, s, r)
+	if err != nil && !errors.Is(err, errAwaitsEnd) {
 		return k.conn.Refuse(err)
 	}
-	return nil
+	return err
 }
 
 // gone cleans up behind a client.
@@ -110,7 +114,7 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 	switch r.Op {
 	case ctl.OpAttach:
 		return d.answerAttach(k, s, r.Attach)
-	case ctl.OpAlloc, ctl.OpFree, ctl.OpLeave:
+	case ctl.OpAlloc, ctl.OpPart, ctl.OpFree, ctl.OpShare, ctl.OpUnshare, ctl.OpLeave:
 		return d.answerProcess(c, s, r)
 	case ctl.OpCheck:
 		page, next := ctl.Page(d.check(r.From == 0), r.From)
@@ -119,7 +123,7 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 		page, next := ctl.Page(d.thrownOut(), r.From)
 		return c.Reply(&ctl.Reply{Thrown: page, Next: next})
 	case ctl.OpShutdown:
-		return d.answerShutdown(c)
+		return d.answerShutdown(k, *s)
 	}
 	if r.Op == ctl.OpStat && r.NIC == 0 {
 		return c.Reply(&ctl.Reply{Info: d.info()}, d.counters.fd)
@@ -134,13 +138,26 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 	return c.Reply(reply)
 }
 
-func (d *Daemon) answerShutdown(c *ctl.Client) error {
+// errAwaitsEnd ends the service of a connection that stays open until the daemon has ended.
+var errAwaitsEnd = errors.New("the client waits for the end of the daemon")
+
+// answerShutdown begins the end. The connection of a tool is closed behind all else, when another daemon may take this one's place: so the
+// tool knows. That of a process is closed as ever.
+func (d *Daemon) answerShutdown(k *client, s *session) error {
+	c := k.conn
 	if !d.owner(c) {
 		return fmt.Errorf("%w: user %d may not end this daemon", ctl.ErrRefused, c.Peer.UID)
 	}
 	d.log.Info("shutdown asked for", "pid", c.Peer.PID)
 	defer d.stop()
-	return c.Reply(&ctl.Reply{})
+	if err := c.Reply(&ctl.Reply{}); err != nil || s != nil {
+		return err
+	}
+	d.exit(k)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.awaiting = append(d.awaiting, c)
+	return errAwaitsEnd
 }
 
 func (d *Daemon) answerAttach(k *client, into **session, a *ctl.Attach) error {
@@ -169,8 +186,14 @@ func (d *Daemon) answerProcess(c *ctl.Client, of **session, r *ctl.Request) erro
 	switch r.Op {
 	case ctl.OpAlloc:
 		return s.alloc(c, r.Alloc)
+	case ctl.OpPart:
+		return s.part(c, r.Part)
 	case ctl.OpFree:
 		return s.free(c, r.Free)
+	case ctl.OpShare:
+		return s.share(c, r.Segment)
+	case ctl.OpUnshare:
+		return s.unshare(c, r.Segment)
 	}
 	*of = nil
 	return errors.Join(d.leave(s), c.Reply(&ctl.Reply{}))

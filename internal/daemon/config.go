@@ -21,7 +21,7 @@ import (
 )
 
 // DefaultPort is the UDP port of a NIC's link unless told otherwise.
-const DefaultPort = 7700
+const DefaultPort = registry.DefaultPort
 
 // What link = "auto" goes by.
 const (
@@ -42,7 +42,7 @@ func Preferences() []string { return []string{preferBandwidth, preferLatency} }
 //	state_dir         = "/var/lib/weft"             # default: by socket
 //	link              = "udp"
 //	prefer            = "bandwidth"                 # what link = "auto" goes by: "bandwidth" or "latency"
-//	listen            = "10.0.0.1:7700"             # default: every address, port 7700
+//	listen            = "10.0.0.1:7700"             # the port may be left out; default: every address, port 7700
 //	mtu               = 0                           # bytes of a frame; 0: what the interface carries
 //	gso               = true                        # false: frames leave and come one by one; default: $WEFT_GSO, or true
 //	registry          = "/etc/weft/nodes.toml"      # a file of torus and [[node]] that hosts share
@@ -111,7 +111,8 @@ type Config struct {
 	Gossip           *Gossip      `toml:"gossip"` // nil: none
 }
 
-const expectedKeys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
+// Keys are those of the configuration file.
+const Keys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
 	"region_bytes, allow_uids, allow_gids, program_uids, log, capture, capture_limit, capture_snap, [[node]] with id, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, " +
 	"or [gossip] with listen, seeds, key_file and failure_timeout"
 
@@ -146,7 +147,7 @@ func Load(path string) (Config, error) {
 
 // Parse reads the text of a configuration file.
 func Parse(b []byte) (c Config, err error) {
-	err = file.DecodeTOML(b, &c, expectedKeys)
+	err = file.DecodeTOML(b, &c, Keys)
 	return c, err
 }
 
@@ -194,7 +195,7 @@ func (c Config) check() (s settings, err error) {
 	case c.Prefer != "" && c.Link != "auto":
 		wrong("prefer", "%q has a link named already; expected link = \"auto\" with it", c.Prefer)
 	}
-	if s.listen, err = listenAddr(c.Listen); err != nil {
+	if s.listen, err = listenAddr(c.Listen, DefaultPort); err != nil {
 		wrong("listen", "%w", err)
 	}
 	if c.MTU != 0 && (c.MTU < limits.LeastFrame || c.MTU > 65507) {
@@ -204,7 +205,7 @@ func (c Config) check() (s settings, err error) {
 		wrong("gso", "%w", err)
 	}
 	if d := time.Duration(c.UnreachableAfter); d != 0 && (d < 10*time.Millisecond || d > time.Hour) {
-		wrong("unreachable_after", "%v; expected 10ms to 1h", d)
+		wrong("unreachable_after", "%v; expected 10ms to 1h, as text such as \"2s\": a bare number counts nanoseconds", d)
 	}
 	if c.MaxProcesses < 0 || c.MaxProcesses > limits.MaxProcesses {
 		wrong("max_processes", "%d; expected 1 to %d", c.MaxProcesses, limits.MaxProcesses)
@@ -237,6 +238,9 @@ func (c Config) check() (s settings, err error) {
 		errs = append(errs, err)
 	}
 	s.socket, s.stateDir = c.paths()
+	if ctl.Private(s.socket) && len(c.AllowUIDs)+len(c.AllowGIDs) > 0 {
+		wrong("allow_uids", "others cannot enter the directory of the socket %s, which is one user's own; expected `socket` with a place that they can reach", s.socket)
+	}
 	if c.RegionBytes == 0 {
 		c.RegionBytes = limits.RegionBytes
 	}
@@ -313,11 +317,14 @@ func (c Config) maxProcesses() int {
 	return c.MaxProcesses
 }
 
-// listenAddr reads where to listen: IP:PORT, :PORT for every address of the host, or nothing for the default port.
-func listenAddr(s string) (netip.AddrPort, error) {
+// listenAddr reads where to listen: IP:PORT, IP for the default port, :PORT for every address of the host, or nothing for both.
+func listenAddr(s string, port uint16) (netip.AddrPort, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return netip.AddrPortFrom(a, port), nil
+	}
 	switch {
 	case s == "":
-		return netip.AddrPortFrom(netip.IPv6Unspecified(), DefaultPort), nil
+		return netip.AddrPortFrom(netip.IPv6Unspecified(), port), nil
 	case strings.HasPrefix(s, ":"):
 		s = "[::]" + s
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/registry/file"
 	"github.com/weftnet/weft/internal/registry/gossip"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -112,7 +113,7 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 	} else if g.FailureTimeout != 5*time.Second-500*time.Millisecond-limits.ProbeEvery {
 		t.Errorf("gossip may take %v to notice a silent NIC, which leaves too much or too little for the engine to ask it", g.FailureTimeout)
 	}
-	keys, _, _ := strings.Cut(expectedKeys, ", [[node]]")
+	keys, _, _ := strings.Cut(Keys, ", [[node]]")
 	for _, key := range strings.Split(keys, ", ") {
 		if key != "registry" && !strings.Contains(wholeConfig, "\n"+key+" ") {
 			t.Errorf("the test forgets %q", key)
@@ -133,7 +134,7 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 		`listen = "here"`:                      `listen: address "here": expected IP:PORT`,
 		`mtu = 99`:                             `mtu: 99; expected 0, or`,
 		`unreachable_after = "soon"`:           `"soon": expected a length of time`,
-		`unreachable_after = "1ns"`:            `unreachable_after: 1ns; expected 10ms to 1h`,
+		`unreachable_after = "1ns"`:            `unreachable_after: 1ns; expected 10ms to 1h, as text such as "2s"`,
 		`max_processes = -1`:                   `max_processes: -1; expected 1 to`,
 		`region_bytes = 68719476737`:           `region_bytes: 68719476737; expected up to 68719476736`,
 		`staging_bytes = -1`:                   `staging_bytes: -1; expected up to`,
@@ -179,7 +180,7 @@ func TestTheDocumentHasEveryKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, _, _ := strings.Cut(expectedKeys, ", [[node]]")
+	keys, _, _ := strings.Cut(Keys, ", [[node]]")
 	for _, key := range append(strings.Split(keys, ", "), "[[node]]", "[gossip]", "seeds", "key_file", "failure_timeout") {
 		if !strings.Contains(string(doc), "`"+key+"`") {
 			t.Errorf("docs/nic.md lacks %s", key)
@@ -294,5 +295,17 @@ func TestIncarnationsOnlyGrow(t *testing.T) { // decision 3
 	}
 	if _, err := s.nextIncarnation(now); err == nil || !strings.Contains(err.Error(), `"many"`) {
 		t.Errorf("a spoiled file: %v", err)
+	}
+}
+
+func TestAPortMayBeLeftOutWhereverItHasADefault(t *testing.T) {
+	c := Config{Listen: "10.0.0.1", Nodes: []file.Entry{{Address: "10.0.0.2"}, {Address: "fe80::3"}}, Gossip: &Gossip{KeyFile: keyFile(t), Listen: "10.0.0.1"}}
+	s, err := c.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.nodes.Nodes(); s.listen.String() != "10.0.0.1:7700" || s.gossip.Listen.String() != "10.0.0.1:7701" ||
+		len(n) != 2 || n[0].Addr.String() != "10.0.0.2:7700" || n[1].Addr.String() != "[fe80::3]:7700" {
+		t.Errorf("listen %v, gossip %v, nodes %v", s.listen, s.gossip.Listen, n)
 	}
 }

@@ -70,7 +70,10 @@ func newControl(ctx context.Context, d *Daemon) (*control, error) {
 type noRegions struct{}
 
 func (noRegions) Alloc(int) (uint32, uint64, []byte, error) { return 0, 0, nil, proc.ErrNoMemory }
-func (noRegions) Free(uint32) error                         { return nil }
+func (noRegions) Part(uint32, int, int, bool) (uint32, uint64, error) {
+	return 0, 0, proc.ErrNoMemory
+}
+func (noRegions) Free(uint32) error { return nil }
 
 // Wait sleeps until ready; the loop wakes, within its poll, whom it has something for. Nobody waits here for microseconds,
 // so that it neither spins nor yields.

@@ -36,7 +36,11 @@ import (
 	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/gossip"
+	"github.com/weftnet/weft/internal/resident"
+	"github.com/weftnet/weft/internal/version"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
 )
 
 // Daemon is one NIC and its socket.
@@ -57,15 +61,21 @@ type Daemon struct {
 	driver   *driver.Registrar
 	rings    driverWaiter // of driver
 	control  *control
-	programs *deploy.Site // in the NIC
+	programs *deploy.Site       // in the NIC
+	resident *resident.Programs // in the driver of its link; nil: none can be there
 	listener *ctl.Listener
 	gossip   *gossip.Registry  // nil: none
 	registry registry.Registry // what the configuration lists, and what is heard by gossip
 
+	segments segments
 	sessions map[uint16]*session // by slot; under the loop's lock
 	colour   atomic.Uint32
-	ctx      context.Context // Run's: done when the daemon goes down
-	stop     context.CancelFunc
+
+	peerChanges uint64        // the loop's; see noticePeers
+	peerNews    chan struct{} // has a token when there is something to look at
+
+	ctx  context.Context // Run's: done when the daemon goes down
+	stop context.CancelFunc
 
 	mu        sync.Mutex
 	clients   map[*client]bool
@@ -73,6 +83,7 @@ type Daemon struct {
 	strangers int             // connections that have not attached
 	thrown    []ctl.Thrown
 	closing   bool
+	awaiting  []*ctl.Client // wait for the end of their connection, which is the daemon's; see answerShutdown
 	served    sync.WaitGroup
 	turning   chan struct{} // has a token for each client that is being turned away
 }
@@ -84,8 +95,8 @@ func New(c Config, logTo io.Writer) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{settings: s, log: newLog(logTo, c.Log), started: time.Now(), sessions: map[uint16]*session{},
-		clients: map[*client]bool{}, callers: map[int]*caller{}, ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16)}
+	d := &Daemon{settings: s, log: newLog(logTo, c.Log), started: time.Now(), sessions: map[uint16]*session{}, segments: segments{all: map[uint32]*segment{}},
+		clients: map[*client]bool{}, callers: map[int]*caller{}, ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16), peerNews: make(chan struct{}, 1)}
 	if err := d.take(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -124,8 +135,20 @@ func (d *Daemon) take() (err error) {
 	d.programs = &deploy.Site{NIC: d.id, May: d.mayProgram, Do: func(f func(*program.Table)) {
 		d.loop.Do(func(clock.Time) { f(d.engine.Programs()) })
 	}}
+	d.reside()
 	d.driver = driver.NewRegistrar(d.engine.Driver(), &d.rings)
 	return d.joinGossip()
+}
+
+// reside lets programs reside in the driver of the link, if that is one.
+func (d *Daemon) reside() {
+	if d.link.xdp == nil {
+		return
+	}
+	d.resident = resident.New(resident.Config{Link: d.link.xdp, Do: d.programs.Do, Now: poller.Now})
+	d.programs.Driver = func(id vm.ID, m *prog.Module, lookup deploy.Lookup) (program.Resident, error) {
+		return d.resident.Prepare(id, m, lookup)
+	}
 }
 
 // socketMode lets everybody connect if others than the owner are allowed: who they are, the kernel then tells.
@@ -199,7 +222,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.stop()
 	d.ctx = ctx
 	d.log.Info("NIC is up", "nic", d.id, "incarnation", d.incarnation, "address", d.Addr(), "socket", d.Socket(),
-		"link", d.link.name, "why", d.link.why(), "nodes", len(d.others(d.settings.nodes.Nodes())))
+		"link", d.link.name, "version", version.Release, "commit", version.Commit(), "mtu", d.link.MTU(), "receive_buffer", d.link.Caps().ReceiveBuffer(), "why", d.link.why(), "nodes", len(d.others(d.settings.nodes.Nodes())))
 	loopCtx, stopLoop := context.WithCancel(context.Background())
 	var loop sync.WaitGroup
 	loop.Go(func() { d.loop.Run(loopCtx) })
@@ -247,6 +270,9 @@ func (d *Daemon) close() error {
 		errs = append(errs, d.listener.Close())
 	}
 	errs = append(errs, d.leaveGossip())
+	if d.resident != nil {
+		errs = append(errs, d.resident.Close())
+	}
 	if d.loop != nil {
 		errs = append(errs, d.loop.Close())
 	}
@@ -260,12 +286,19 @@ func (d *Daemon) close() error {
 	if d.state != nil {
 		errs = append(errs, d.state.close())
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.awaiting {
+		errs = append(errs, c.Close())
+	}
+	d.awaiting = nil
 	return errors.Join(errs...)
 }
 
 // turn is called by the loop after each poll: processes that the engine threw out lose their connection, and with it
 // everything else.
 func (d *Daemon) turn(clock.Time) {
+	d.noticePeers()
 	for _, out := range d.engine.TakeDetached() {
 		s := d.sessions[out.Slot] // never a later process there: the engine forgets whom it has detached when they are deleted
 		if s == nil {
@@ -284,5 +317,5 @@ func (d *Daemon) fault(addr uintptr) bool {
 			return true
 		}
 	}
-	return false
+	return d.faultInSegment(addr)
 }

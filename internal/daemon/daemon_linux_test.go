@@ -661,3 +661,19 @@ func TestAProcessWithMoreContextsHasMoreUnderWay(t *testing.T) { // QNIX-61
 		t.Errorf("5000 contexts: %v", err)
 	}
 }
+
+func TestWhomNobodyCanReachIsNotAllowed(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	x := exec.Command("/proc/self/exe")
+	x.Env = []string{roleVariable + "=daemon=" + marshal(t, daemon.Config{AllowUIDs: []int{1}, Listen: "127.0.0.1:0"}), "TMPDIR=" + os.TempDir()}
+	x.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := x.CombinedOutput()
+	if errors.Is(err, os.ErrPermission) {
+		t.Skip("another user cannot run the test's binary")
+	}
+	if !strings.Contains(string(out), "allow_uids: others cannot enter the directory of the socket") {
+		t.Errorf("a daemon in a directory of its user's own that is to serve others says %q", out)
+	}
+}

@@ -27,6 +27,7 @@ type VNIs struct {
 // A parameter is one number of a geometry.
 type parameter struct {
 	name   string // with QNIX's letter
+	also   string // what else is expected of it
 	least  int
 	limit  int // what no configuration exceeds
 	usual  int
@@ -37,13 +38,13 @@ type parameter struct {
 
 // parameters are N, M, K and Q.
 var parameters = []parameter{
-	{"commands (N)", 16, limits.MaxCommands, limits.Commands, func(g *vni.Geometry) *int { return &g.Commands },
+	{"commands (N)", ", a multiple of 8", 16, limits.MaxCommands, limits.Commands, func(g *vni.Geometry) *int { return &g.Commands },
 		func(a *ctl.Geometry) int { return a.Commands }, func(v *VNIs) (*int, *int) { return &v.Commands, &v.MaxCommands }},
-	{"contexts (M)", 1, limits.MaxContexts, limits.Contexts, func(g *vni.Geometry) *int { return &g.Contexts },
+	{"contexts (M)", "", 1, limits.MaxContexts, limits.Contexts, func(g *vni.Geometry) *int { return &g.Contexts },
 		func(a *ctl.Geometry) int { return a.Contexts }, func(v *VNIs) (*int, *int) { return &v.Contexts, &v.MaxContexts }},
-	{"descriptors (K)", 1, limits.Descriptors, limits.Descriptors, func(g *vni.Geometry) *int { return &g.Descriptors },
+	{"descriptors (K)", "", 1, limits.Descriptors, limits.Descriptors, func(g *vni.Geometry) *int { return &g.Descriptors },
 		func(a *ctl.Geometry) int { return a.Descriptors }, func(v *VNIs) (*int, *int) { return &v.Descriptors, &v.MaxDescriptors }},
-	{"pool pages (Q)", 1, limits.MaxPoolPages, limits.PoolPages, func(g *vni.Geometry) *int { return &g.PoolPages },
+	{"pool pages (Q)", "", 1, limits.MaxPoolPages, limits.PoolPages, func(g *vni.Geometry) *int { return &g.PoolPages },
 		func(a *ctl.Geometry) int { return a.PoolPages }, func(v *VNIs) (*int, *int) { return &v.PoolPages, &v.MaxPoolPages }},
 }
 
@@ -65,7 +66,7 @@ func (c Config) geometry() (usual, most vni.Geometry, prepared int, err error) {
 			*u = min(p.usual, *m)
 		}
 		if *u < p.least || *u > *m {
-			return usual, most, 0, fmt.Errorf("vni: %d %s; expected %d to %d", *u, p.name, p.least, *m)
+			return usual, most, 0, fmt.Errorf("vni: %d %s; expected %d to %d%s", *u, p.name, p.least, *m, p.also)
 		}
 		*p.of(&usual), *p.of(&most) = *u, *m
 	}
@@ -94,7 +95,7 @@ func (s *settings) choose(a *ctl.Geometry) (vni.Geometry, error) {
 			continue
 		}
 		if most := *p.of(&s.most); n < p.least || n > most {
-			return g, fmt.Errorf("%d %s; this NIC permits %d to %d", n, p.name, p.least, most)
+			return g, fmt.Errorf("%d %s; this NIC permits %d to %d%s", n, p.name, p.least, most, p.also)
 		}
 		*p.of(&g) = n
 	}

@@ -33,7 +33,7 @@ func (c Config) gossip(ip netip.Addr) (*gossip.Config, error) {
 	g := &gossip.Config{Listen: netip.AddrPortFrom(ip, DefaultGossipPort)}
 	var err error
 	if c.Gossip.Listen != "" {
-		if g.Listen, err = listenAddr(c.Gossip.Listen); err != nil {
+		if g.Listen, err = listenAddr(c.Gossip.Listen, DefaultGossipPort); err != nil {
 			wrong("listen", err)
 		}
 	}

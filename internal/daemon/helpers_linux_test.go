@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -88,8 +89,24 @@ var roles = map[string]func(arg string) error{
 		fmt.Println("ready")
 		select {}
 	},
+	"sharer": func(socket string) error { // shares segment 2 until it is killed
+		p, err := attach(context.Background(), socket, "sharer/0")
+		if err != nil {
+			return err
+		}
+		s, err := p.Segment(2, 200)
+		if err != nil {
+			return err
+		}
+		copy(s.Bytes(), "hello")
+		fmt.Println("ready")
+		select {}
+	},
 	"outsider": func(socket string) error {
 		_, err := attach(context.Background(), socket, "outsider/0")
+		if errors.Is(err, weft.ErrNotPermitted) {
+			fmt.Print("not permitted: ")
+		}
 		fmt.Println("ready")
 		return err
 	},

@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/version"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -49,7 +50,7 @@ func (d *Daemon) inform(ctx context.Context, r *ctl.Request) (*ctl.Reply, error)
 
 func (d *Daemon) info() *ctl.Info {
 	return &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Link: d.link.name,
-		PID: os.Getpid(), Started: d.started.UnixNano(), Goroutines: runtime.NumGoroutine()}
+		Version: version.Release, Commit: version.Commit(), PID: os.Getpid(), Started: d.started.UnixNano(), Goroutines: runtime.NumGoroutine()}
 }
 
 // counts are the counters by name, from the page that local tools map.
@@ -136,7 +137,7 @@ func told(p *nic.ProcessInfo) ctl.Process {
 		Sending: p.Sending, Rooms: p.Rooms,
 		Commands: p.Commands, Turns: p.Turns, Crowded: p.Crowded, Held: p.Held,
 		Sent: p.Sent, SentBytes: p.SentBytes, Received: p.Received, ReceivedBytes: p.ReceivedBytes,
-		Truncated: p.Truncated, Early: p.Account.Unexpected, LongestWait: int64(p.LongestWait),
+		Truncated: p.Truncated, CameUnexpected: p.Account.Unexpected, Memory: p.Memory, Collectives: p.Collectives, LongestWait: int64(p.LongestWait),
 		Rings: p.Rings, EmptyRings: p.EmptyRings,
 	}
 	for status, n := range p.Refused {
@@ -165,10 +166,15 @@ func (d *Daemon) check(begin bool) (l []ctl.Check) {
 			time.Sleep(checkStep)
 		}
 	}
+	var refused []nic.Refusal
+	d.loop.Do(func(clock.Time) { refused = d.engine.Refusals() })
 	for _, n := range d.known() {
 		c := ctl.Check{ID: registry.NICID(n.ID), Address: n.Addr.String(), OK: n.Check == rel.CheckOK, Text: n.CheckText}
 		if n.Check == rel.CheckRunning {
 			c.Text = fmt.Sprintf("no answer within %v", checkWithin)
+		}
+		if why := refusedAt(refused, n.Addr); why != "" && !c.OK {
+			c.Text = why
 		}
 		l = append(l, c)
 	}

@@ -22,6 +22,7 @@ type carried struct {
 	carrier
 	name   string
 	choice string
+	xdp    *xdp.Driver // the link itself, if it is AF_XDP; nil: it is not
 }
 
 // why is what the log says of the link.
@@ -65,7 +66,8 @@ func named[D carrier](name string, d D, err error, choice string) (carried, erro
 	if err != nil {
 		return carried{}, err
 	}
-	return carried{d, name, choice}, nil
+	x, _ := any(d).(*xdp.Driver)
+	return carried{d, name, choice, x}, nil
 }
 
 // openLatency makes AF_XDP without having been told to. It needs one address, and takes the only one of this host for every one.

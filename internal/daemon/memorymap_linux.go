@@ -68,7 +68,7 @@ func (v *vnis) segment(count *ctl.VNIs) nic.Segment {
 	taken := nic.SegmentPart{Name: "used", Used: len(v.used)}
 	for m := range v.used {
 		taken.Bytes += int64(m.mapped())
-		taken.InUse += resident(m.rw.mem) + resident(m.ro.mem)
+		taken.InUse += inPages(m.rw.mem) + inPages(m.ro.mem)
 		if m.onFly {
 			count.OnTheFly++
 		}
@@ -77,8 +77,8 @@ func (v *vnis) segment(count *ctl.VNIs) nic.Segment {
 	return nic.Segment{Name: nic.SegmentVNIs, Parts: []nic.SegmentPart{waiting, taken}}
 }
 
-// resident counts the bytes of a mapping that have pages.
-func resident(mem []byte) (bytes int64) {
+// inPages counts the bytes of a mapping that have pages.
+func inPages(mem []byte) (bytes int64) {
 	if len(mem) == 0 {
 		return 0
 	}

@@ -2,74 +2,203 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// lookAtPeersEvery is how often the log may have news of peers.
-const lookAtPeersEvery = time.Second
+const (
+	// lookAtPathsEvery is how often the log may have news of what paths carry.
+	lookAtPathsEvery = time.Second
 
-// sessionCounters grow whenever a session with a peer begins or ends, or its path is found to be another than before.
-var sessionCounters = []vni.Counter{vni.RelUpSessions, vni.RelDownUnreachable, vni.RelDownRestarted, vni.RelDownLost, vni.RelDownGoodbye,
-	vni.RelPathsNarrowed, vni.RelPathsWidened}
+	// repeatRefusalAfter is when the log tells again that a NIC is refused which still says hello.
+	repeatRefusalAfter = 10 * time.Minute
+)
 
-// watchPeers logs which peers come and go. It reads the counters page, which costs the engine nothing, and asks the
-// engine only when they say that something happened.
-func (d *Daemon) watchPeers(ctx context.Context) {
-	tick := time.NewTicker(lookAtPeersEvery)
-	defer tick.Stop()
-	var seen uint64
-	up := map[nic.NodeInfo]int{}
-	for {
+// peerLog tells in the log which peers come and go and why, which never answer, and which are refused.
+type peerLog struct {
+	d       *Daemon
+	up      map[nic.NodeInfo]int // with the longest frame that reaches it, if its path is narrow
+	silent  map[link.Addr]bool   // that have not answered, as the log has told
+	refused map[refusalKey]toldRefusal
+}
+
+type refusalKey struct {
+	nic  uint64
+	addr link.Addr
+	why  error
+}
+
+type toldRefusal struct {
+	at    time.Time
+	times uint64
+}
+
+// noticePeers is called by the loop after each poll, and wakes watchPeers when a session has begun or ended.
+func (d *Daemon) noticePeers() {
+	if n := d.engine.Changes(); n != d.peerChanges {
+		d.peerChanges = n
 		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		sum := uint64(0)
-		for _, c := range sessionCounters {
-			sum += d.page.Load(c)
-		}
-		if sum != seen {
-			seen = sum
-			up = d.logPeers(up)
+		case d.peerNews <- struct{}{}:
+		default: // it will look at all of it
 		}
 	}
 }
 
-// logPeers logs how the peers that are up differ from those that were, and returns those that are. A peer that restarted
-// has another incarnation, and so went and came.
-func (d *Daemon) logPeers(were map[nic.NodeInfo]int) map[nic.NodeInfo]int {
+// watchPeers logs what happens between this NIC and others: sessions at once, paths within lookAtPathsEvery. For those it reads the
+// counters page, which costs the engine nothing.
+func (d *Daemon) watchPeers(ctx context.Context) {
+	tick := time.NewTicker(lookAtPathsEvery)
+	defer tick.Stop()
+	l := peerLog{d: d, up: map[nic.NodeInfo]int{}, silent: map[link.Addr]bool{}, refused: map[refusalKey]toldRefusal{}}
+	var seen, refused uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.peerNews:
+		case <-tick.C:
+			paths, hellos := d.page.Load(vni.RelPathsNarrowed)+d.page.Load(vni.RelPathsWidened), d.page.Load(vni.DropRefusedHello)
+			if paths == seen && hellos == refused {
+				continue
+			}
+			seen, refused = paths, hellos
+		}
+		l.look()
+	}
+}
+
+// look asks the engine, and logs what is new.
+func (l *peerLog) look() {
 	var all []nic.NodeInfo
-	d.loop.Do(func(clock.Time) { all = d.engine.Nodes() })
-	are := map[nic.NodeInfo]int{} // with the longest frame that reaches it, if its path is narrow
+	var refused []nic.Refusal
+	l.d.loop.Do(func(clock.Time) { all, refused = l.d.engine.Nodes(), l.d.engine.Refusals() })
+	l.sessions(all)
+	l.silence(all)
+	l.refusals(refused, time.Now())
+}
+
+// sessions logs how the peers that are up differ from those that were. A peer that restarted has another incarnation, and so went and came.
+func (l *peerLog) sessions(all []nic.NodeInfo) {
+	log := l.d.log
+	are, ended := map[nic.NodeInfo]int{}, map[uint64]error{}
 	for _, n := range all {
 		if n.Up {
 			are[nic.NodeInfo{ID: n.ID, Incarnation: n.Incarnation, Addr: n.Addr, WholeFrame: n.WholeFrame}] = n.Narrow
+			ended[n.ID] = rel.ErrRestarted // if another life of it was up
+		} else {
+			ended[n.ID] = n.Ended
 		}
 	}
-	for n := range were {
+	for n := range l.up {
 		if _, is := are[n]; !is {
-			d.log.Info("peer is down", "nic", registry.NICID(n.ID), "address", n.Addr)
+			why, level := endOf(ended[n.ID])
+			log.Log(context.Background(), level, "peer is down", "nic", registry.NICID(n.ID), "address", n.Addr, "why", why)
 		}
 	}
 	for n, narrow := range are {
-		was, old := were[n]
+		was, old := l.up[n]
 		if !old {
-			d.log.Info("peer is up", "nic", registry.NICID(n.ID), "address", n.Addr, "incarnation", n.Incarnation)
+			log.Info("peer is up", "nic", registry.NICID(n.ID), "address", n.Addr, "incarnation", n.Incarnation)
 		}
 		switch {
 		case narrow == was:
 		case narrow > 0:
-			d.log.Warn("the path to a peer carries less than both ends", "nic", registry.NICID(n.ID), "address", n.Addr,
+			log.Warn("the path to a peer carries less than both ends", "nic", registry.NICID(n.ID), "address", n.Addr,
 				"frame", narrow, "of", n.WholeFrame, "mend", "a network with the MTU of the hosts, or an MTU of the hosts that it carries")
 		default:
-			d.log.Info("the path to a peer carries whole frames again", "nic", registry.NICID(n.ID), "address", n.Addr, "frame", n.WholeFrame)
+			log.Info("the path to a peer carries whole frames again", "nic", registry.NICID(n.ID), "address", n.Addr, "frame", n.WholeFrame)
 		}
 	}
-	return are
+	l.up = are
+}
+
+// endOf says why a session has ended, and how much that matters.
+func endOf(why error) (string, slog.Level) {
+	switch {
+	case errors.Is(why, rel.ErrGoodbye):
+		return "its NIC was closed", slog.LevelInfo
+	case errors.Is(why, rel.ErrRestarted):
+		return "its NIC has restarted", slog.LevelInfo
+	case errors.Is(why, rel.ErrForgotten), why == nil:
+		return "it was taken off the list of nodes", slog.LevelInfo
+	case errors.Is(why, rel.ErrUnreachable):
+		return "it is silent", slog.LevelWarn
+	}
+	return why.Error(), slog.LevelWarn
+}
+
+// silence logs nodes that have not answered for long enough to be given up, each once until it is up.
+func (l *peerLog) silence(all []nic.NodeInfo) {
+	for _, n := range all {
+		switch {
+		case n.Up:
+			delete(l.silent, n.Addr)
+		case n.Incarnation == 0 && n.Ended != nil && !l.silent[n.Addr]:
+			l.silent[n.Addr] = true
+			l.d.log.Warn("a node does not answer", "address", n.Addr, "for", l.d.settings.unreachableAfter(),
+				"why", "no NIC listens there, something on the way filters frames, or it refuses this NIC, as its log then says", "next", "it is called on")
+		}
+	}
+}
+
+// refusals logs NICs that said hello and were not let in.
+func (l *peerLog) refusals(all []nic.Refusal, now time.Time) {
+	next := make(map[refusalKey]toldRefusal, len(all))
+	for _, r := range all {
+		k := refusalKey{r.NIC, r.Addr, r.Why}
+		told, old := l.refused[k]
+		if !old || r.Times > told.times && now.Sub(told.at) > repeatRefusalAfter {
+			l.tellRefusal(&r)
+			told = toldRefusal{now, r.Times}
+		}
+		next[k] = told
+	}
+	l.refused = next
+}
+
+func (l *peerLog) tellRefusal(r *nic.Refusal) {
+	id := registry.NICID(r.NIC)
+	switch {
+	case errors.Is(r.Why, nic.ErrOwnID):
+		l.d.log.Error("another NIC has the id of this one: neither lets the other in", "nic", id, "address", r.Addr, "own_address", l.d.Addr(),
+			"mend", "an id of its own for each: remove nic.key from the state directory of a copied host, or set id")
+	case errors.Is(r.Why, nic.ErrUnknown):
+		l.d.log.Warn("a NIC is refused that is not in the configuration, which is static", "nic", id, "address", r.Addr)
+	default:
+		l.d.log.Warn("a NIC is refused, since another one with its id is up", "nic", id, "address", r.Addr)
+	}
+}
+
+// refusedAt says why the NIC at an address is not let in; empty: it is not refused.
+func refusedAt(all []nic.Refusal, addr link.Addr) string {
+	for _, r := range all {
+		if r.Addr != addr {
+			continue
+		}
+		switch {
+		case errors.Is(r.Why, nic.ErrOwnID):
+			return "the NIC there has the id of this one, so neither lets the other in"
+		case errors.Is(r.Why, nic.ErrUnknown):
+			return "the NIC there is refused: it is not in the configuration of this one, which is static"
+		}
+		return "the NIC there is refused: another one with its id is up"
+	}
+	return ""
+}
+
+// unreachableAfter is the silence after which a NIC is given up.
+func (s *settings) unreachableAfter() time.Duration {
+	if d := time.Duration(s.config.UnreachableAfter); d != 0 {
+		return d
+	}
+	return limits.UnreachableAfter
 }

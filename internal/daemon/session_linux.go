@@ -178,6 +178,25 @@ func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
 	return errors.Join(c.Reply(&ctl.Reply{Region: &r}, m.fd), m.shared())
 }
 
+// part gives a process a handle of a part of one of its regions.
+func (s *session) part(c *ctl.Client, a *ctl.Part) (err error) {
+	if a.Offset < 0 || a.Bytes < 1 {
+		return fmt.Errorf("%w: a part of %d bytes from %d on; expected 1 or more, from 0 or more", ctl.ErrBadRequest, a.Bytes, a.Offset)
+	}
+	r := ctl.Region{Bytes: a.Bytes}
+	s.d.loop.Do(func(clock.Time) {
+		if s.expelled.Load() {
+			err = ctl.ErrNICGone
+		} else {
+			r.ID, r.Key, err = s.d.engine.AddPart(s.slot, a.Region, uint64(a.Offset), uint64(a.Bytes), a.Sealed)
+		}
+	})
+	if err != nil {
+		return sentinel(err)
+	}
+	return c.Reply(&ctl.Reply{Region: &r})
+}
+
 // free takes memory back. The engine refuses while operations of the process's own are in it; once it agrees, nothing of
 // it touches the memory again.
 func (s *session) free(c *ctl.Client, f *ctl.Free) (err error) {
@@ -186,22 +205,26 @@ func (s *session) free(c *ctl.Client, f *ctl.Free) (err error) {
 		if s.expelled.Load() {
 			err = ctl.ErrNICGone
 		} else if err = s.d.engine.RemoveRegion(s.slot, f.Region); err == nil {
-			m = s.regions[f.Region]
-			delete(s.regions, f.Region)
-			s.bytes -= int64(len(m.mem))
+			if m = s.regions[f.Region]; m != nil { // else it was a part
+				delete(s.regions, f.Region)
+				s.bytes -= int64(len(m.mem))
+			}
 		}
 	})
 	if err != nil {
 		return sentinel(err)
 	}
-	return errors.Join(m.close(), c.Reply(&ctl.Reply{}))
+	if m != nil {
+		err = m.close()
+	}
+	return errors.Join(err, c.Reply(&ctl.Reply{}))
 }
 
 // end lets the process go, whatever state it is in.
 func (s *session) end() error {
 	err := errors.Join(s.d.loop.RemoveBell(s.kick), s.d.driver.Delete(s.slot))
 	s.forget()
-	return errors.Join(err, s.release())
+	return errors.Join(err, s.unshareAll(), s.release())
 }
 
 // release unmaps, closes, and gives the slot back. The engine knows none of it any more. The process sees its wake socket

@@ -53,6 +53,7 @@ type step struct {
 	name, what string
 	total      int64 // bytes or, for a step that moves none, things
 	began      time.Time
+	told       int // per cent, by the last line on what is no terminal
 	stop       chan struct{}
 	stopped    sync.WaitGroup
 }
@@ -112,7 +113,10 @@ func (s *screen) heading() {
 func (st *step) draw() {
 	s := st.screen
 	if !s.terminal {
-		s.printf("  ..  %-*s %3.0f %% done\n", nameWidth, st.name, 100*st.done())
+		if p := int(100 * st.done()); p != st.told { // a line says something new
+			s.printf("  ..  %-*s %3d %% done\n", nameWidth, st.name, p)
+			st.told = p
+		}
 		return
 	}
 	full := int(st.done() * barWidth)

@@ -21,7 +21,7 @@ type Options struct {
 	ID       uint32 // 0: one that is free, the same on all NICs
 	Replace  bool   // the program of that number, or name
 	Start    bool
-	Resident bool
+	Resident string // messages of other NICs come as datagrams: to the driver ("xdp"), to the virtual machine ("vm"), to the driver if it can be ("auto"); empty: reliably
 	Guards   string // the process that it filters messages for, app/index; empty: none
 	Trigger  uint32 // by which it sees them
 }
@@ -31,6 +31,9 @@ type Placed struct {
 	NIC  registry.NICID
 	ID   uint32
 	Kept bool // the data of the one that it has replaced
+
+	Resident string // where a resident program is, "vm" or "xdp"
+	Why      string // it is not in the driver, where that was left to the NIC
 
 	key uint64
 }
@@ -82,7 +85,7 @@ func (c *Client) prepare(ctx context.Context, nic registry.NICID, module []byte,
 	if err != nil {
 		return Placed{}, err
 	}
-	return Placed{NIC: nic, ID: r.ID, key: r.Key}, nil
+	return Placed{NIC: nic, ID: r.ID, Resident: r.Resident, Why: r.Why, key: r.Key}, nil
 }
 
 // rollBack has NICs take back what they have prepared or committed.

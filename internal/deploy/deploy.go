@@ -31,10 +31,16 @@ type Site struct {
 	// May reports whether a user may change programs. All may look.
 	May func(uid int) bool
 
+	// Driver has programs reside in the driver of the link. It fails, with the reason, if that or this program cannot; nil: there is no such link.
+	Driver func(id vm.ID, m *prog.Module, lookup Lookup) (program.Resident, error)
+
 	mu      sync.Mutex
 	uploads []*upload // the oldest first
 	lastKey uint64
 }
+
+// A Lookup finds what a name in a program stands for: the number of a program, or the id of a node.
+type Lookup func(of prog.SymbolKind, name string) (number int64, ok bool)
 
 // upload is a module that comes in pieces.
 type upload struct {
@@ -86,7 +92,10 @@ func (s *Site) onTable(t *program.Table, r *ctl.Program) (*ctl.ProgramReply, err
 	case ctl.ProgramUnload:
 		return &ctl.ProgramReply{ID: uint32(id)}, t.Unload(id)
 	case ctl.ProgramStart:
-		o := t.Start(id)
+		o, err := t.Begin(id)
+		if err != nil {
+			return nil, err
+		}
 		if o == vm.NoProgram || o == vm.Inactive {
 			return nil, fmt.Errorf("start program %d: %w: %v", id, ErrOutcome, o)
 		}
@@ -152,7 +161,7 @@ func (s *Site) prepare(r *ctl.Program) (*ctl.ProgramReply, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
 	}
-	spec := program.Spec{Module: m, ID: vm.ID(r.ID), Replace: r.Replace, Start: r.Start, Resident: r.Resident, Trigger: r.Trigger, Owner: r.UID}
+	spec := program.Spec{Module: m, ID: vm.ID(r.ID), Replace: r.Replace, Start: r.Start, Resident: r.Resident != "", Trigger: r.Trigger, Owner: r.UID}
 	if r.Guards != "" {
 		if spec.Guards, err = vni.ParseName(r.Guards); err != nil {
 			return nil, fmt.Errorf("%w: the process to guard: %w", ctl.ErrBadRequest, err)
@@ -163,11 +172,53 @@ func (s *Site) prepare(r *ctl.Program) (*ctl.ProgramReply, error) {
 	}
 	reply := &ctl.ProgramReply{}
 	s.Do(func(t *program.Table) {
-		var id vm.ID
-		reply.Key, id, err = t.Prepare(spec)
-		reply.ID = uint32(id)
+		reply.Key, spec.ID, err = t.Prepare(spec)
+		reply.ID = uint32(spec.ID)
 	})
+	if err == nil && spec.Resident {
+		err = s.reside(r.Resident, &spec, reply)
+	}
 	return reply, sentinel(err)
+}
+
+// reside has a program that is prepared reside where it is to. The kernel looks at it for some milliseconds, in which the engine goes on.
+func (s *Site) reside(where string, spec *program.Spec, reply *ctl.ProgramReply) error {
+	reply.Resident = ctl.ResidentVM
+	if where == ctl.ResidentVM {
+		return nil
+	}
+	err := s.enterDriver(spec, reply.Key)
+	switch {
+	case err == nil:
+		reply.Resident = ctl.ResidentXDP
+	case where == ctl.ResidentAuto:
+		reply.Why = err.Error()
+	default:
+		s.Do(func(t *program.Table) { err = errors.Join(err, t.Undo(reply.Key)) })
+		return fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
+	}
+	return nil
+}
+
+func (s *Site) enterDriver(spec *program.Spec, key uint64) error {
+	if s.Driver == nil {
+		return fmt.Errorf("%s cannot reside in the driver: the link of NIC %v is not AF_XDP", spec.Module.Name, s.NIC)
+	}
+	if !spec.Guards.IsZero() {
+		return fmt.Errorf("%s cannot reside in the driver: it guards %v, whose messages come by other ways too", spec.Module.Name, spec.Guards)
+	}
+	r, err := s.Driver(spec.ID, spec.Module, func(of prog.SymbolKind, name string) (number int64, ok bool) {
+		s.Do(func(t *program.Table) { number, ok = t.Lookup(of, name) })
+		return number, ok
+	})
+	if err != nil {
+		return err
+	}
+	s.Do(func(t *program.Table) { err = t.Reside(key, r) })
+	if err != nil {
+		err = errors.Join(err, r.Close())
+	}
+	return err
 }
 
 // log is a part of what a program has displayed.
@@ -187,7 +238,7 @@ func (s *Site) log(t *program.Table, id vm.ID, from uint64) (*ctl.ProgramReply, 
 func (s *Site) list(t *program.Table) (l []ctl.ProgramInfo) {
 	for _, p := range t.List() {
 		m := p.Module
-		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: s.NIC, State: p.State(), Owner: p.Spec.Owner, Resident: p.Spec.Resident,
+		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: s.NIC, State: p.State(), Owner: p.Spec.Owner, Resident: residence(&p),
 			Hash: fmt.Sprintf("%x", m.Hash())[:16], Code: len(m.Code), Data: m.DataWords, Activations: p.Profile.Activations,
 			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown}
 		if p.LastAbort != vm.None {
@@ -210,6 +261,17 @@ func (s *Site) list(t *program.Table) (l []ctl.ProgramInfo) {
 		l = append(l, i)
 	}
 	return l
+}
+
+// residence says where a program resides; empty if it does not.
+func residence(p *program.Info) string {
+	switch {
+	case p.InDriver:
+		return ctl.ResidentXDP
+	case p.Spec.Resident:
+		return ctl.ResidentVM
+	}
+	return ""
 }
 
 // sentinel translates the engine's refusals for the other side of a socket.

@@ -48,6 +48,19 @@ func TestAProcessWithoutAKnownPIDTakesItsEntryAllTheSame(t *testing.T) {
 	}
 }
 
+func TestAnEntryThatIsGivenBackKeepsNothingOfItsProcess(t *testing.T) { // QNIX-36
+	q := NewQueue(2)
+	d, n := q.Driver(), q.NIC()
+	i, _ := d.Take(1)
+	d.Tie(i, Entry{WakeUp: func() {}})
+	if n.Entry(i).WakeUp == nil {
+		t.Error("what was tied to an entry is not there")
+	}
+	if d.GiveBack(i); n.Entry(i).WakeUp != nil {
+		t.Error("an entry that was given back still has the doorbell info of its process")
+	}
+}
+
 func TestCommandsAreReadInOrderAndTheHeadIsToldEveryEight(t *testing.T) { // QNIX-51, QNIX-59
 	q := NewQueue(1 << 10)
 	d, n := q.Driver(), q.NIC()

@@ -46,7 +46,7 @@ func (f *foothold) misbehave(n int) {
 		if i, ok := f.half.TakeReceive(); ok {
 			f.half.SetDescriptors(true, i, []vni.Descriptor{{Region: uint32(r.IntN(3)), Flag: vni.DescriptorValid, Offset: uint64(r.IntN(1 << 21)), Len: uint64(r.IntN(1 << 21))}})
 			f.half.SetReceive(i, &vni.ReceiveContext{Tag: r.Uint64N(4), Flags: vni.WantNotify, PoolIndex: int32(r.IntN(300) - 40), Size: r.Uint32() >> r.IntN(32), Len: r.Uint64() >> r.IntN(64)})
-			f.half.Post(vni.Command{Code: [3]vni.Code{vni.CodeReceive, vni.CodeReceiveRing, vni.CodeReceiveDatagram}[r.IntN(3)], Context: uint16(i)})
+			f.half.Post(vni.Command{Code: [4]vni.Code{vni.CodeReceive, vni.CodeReceiveRing, vni.CodeReceiveDatagram, vni.CodeProbe}[r.IntN(4)], Context: uint16(i)})
 		}
 	default:
 		f.send(f.code(), r.IntN(1<<20))

@@ -64,6 +64,9 @@ func (n *node) Send(slot int, _ Host, data, headers []byte) bool {
 	if !n.gives {
 		return false
 	}
+	if left, used := n.done[slot]; used && !left {
+		n.t.Errorf("slot %d has another packet before its last one has left", slot)
+	}
 	n.out = append(n.out, packet{n.id, append(bytes.Clone(data), headers...)})
 	n.done[slot] = false
 	return true
@@ -294,6 +297,29 @@ func TestAModuleMaySendFromWithinSent(t *testing.T) { // HSN-35
 	}
 }
 
+// What Sent sends is left to the call that is going on: that one has found a free slot already.
+func TestOutputDoesNotEnterItself(t *testing.T) { // HSN-35
+	var a *node
+	a = newNode(t, 1, 4096, 20, func(c *Config) {
+		c.Slots = 2
+		c.Modules[Client].Sent = func(cookie uint64) {
+			if a.sent = append(a.sent, cookie); cookie == 1 {
+				_ = a.Driver.Send(Client, Host{NIC: 2}, nil, nil, 4)
+			}
+		}
+	})
+	for i := range uint64(4) {
+		_ = a.Driver.Send(Client, Host{NIC: 2}, nil, nil, i)
+	}
+	for range 5 {
+		a.left()
+		a.Output()
+	}
+	if fmt.Sprint(a.sent) != "[0 1 2 3 4]" || len(a.out) != 5 {
+		t.Errorf("%v were told of, in %d packets", a.sent, len(a.out))
+	}
+}
+
 func TestAnInterruptTakesOnlyTheFirstFewPackets(t *testing.T) { // HSN-30
 	a, b := newNode(t, 1, 4096, 20, nil), newNode(t, 2, 4096, 100, func(c *Config) { c.Burst = 3 })
 	for range 7 {
@@ -309,6 +335,9 @@ func TestAnInterruptTakesOnlyTheFirstFewPackets(t *testing.T) { // HSN-30
 
 func TestThereAreBuffersAsLongAsThePoolHasAny(t *testing.T) { // HSN-24 to HSN-27, HSN-A6
 	a, b := newNode(t, 1, 4096, 20, nil), newNode(t, 2, 4096, 4, func(c *Config) { c.Buffers = 3 })
+	if len(b.buffers) != 3 {
+		t.Errorf("the interface has %d buffers to begin with, want 3", len(b.buffers))
+	}
 	for i := range 6 {
 		_ = a.Driver.Send(Client, b.id, page(4096), []byte{byte(i)}, 0)
 	}

@@ -16,7 +16,7 @@ func YieldThread() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 func switches() int64 {
 	var u unix.Rusage
 	_, _, _ = unix.RawSyscall(unix.SYS_GETRUSAGE, unix.RUSAGE_THREAD, uintptr(unsafe.Pointer(&u)), 0)
-	return u.Nivcsw
+	return int64(u.Nivcsw)
 }
 
 // PreciseTimers makes the calling thread's sleeps end on time. By default the kernel may end them 50 µs late, to

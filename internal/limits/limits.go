@@ -113,7 +113,7 @@ const (
 
 	AckDelay          = 50 * time.Microsecond  // USNIC-48
 	FirstRetransmit   = 100 * time.Millisecond // USNIC-45: until an RTT has been measured
-	LeastRetransmit   = time.Millisecond       // below this, a descheduled peer looks like a loss
+	LeastLateness     = time.Millisecond       // of an answer, beyond the round trip: below this, a descheduled peer looks like a loss
 	LongestRetransmit = 500 * time.Millisecond // a quarter of UnreachableAfter, so that several tries fit into it
 	HelloEvery        = 250 * time.Millisecond
 	ProbeEvery        = 250 * time.Millisecond // USNIC-61's ping interval
@@ -494,6 +494,10 @@ const (
 	// DaemonPatience is how long its processes wait for what a daemon does at once: requests, and answers to a Cancel when
 	// whoever waited has lost patience. Beyond it the daemon counts as gone; by then it is unreachable for other NICs too.
 	DaemonPatience = 5 * time.Second
+
+	// Refusals is how many refused NICs an engine remembers for its log: some hosts that were configured wrongly. A
+	// stranger who makes addresses up pushes them out, and no more.
+	Refusals = 64
 
 	// Strangers is how many connections that have not attached a daemon has at a time, and StrangersPerProcess how many of
 	// them one operating-system process may have: tools have one, for moments.

@@ -29,8 +29,8 @@ func TestLimitsFitOneAnother(t *testing.T) {
 		{limits.GossipCall < limits.GossipRejoinEvery, "a call that is not answered has ended before the next"},
 		{limits.GossipJoinEvery < limits.GossipRejoinEvery, "a NIC that knows nobody calls more often than one that does"},
 
-		{limits.AckDelay < limits.LeastRetransmit, "an acknowledgement held back is not taken for a loss"},
-		{limits.LeastRetransmit < limits.FirstRetransmit, "the first time-out is not below the least"},
+		{limits.AckDelay < limits.LeastLateness, "an acknowledgement held back is not taken for a loss"},
+		{limits.LeastLateness < limits.FirstRetransmit, "the first time-out allows for that lateness too"},
 		{limits.FirstRetransmit < limits.LongestRetransmit, "the time-out can back off from its start"},
 		{4*limits.LongestRetransmit <= limits.UnreachableAfter, "several tries at the longest time-out come before giving up"},
 		{4*limits.ProbeEvery <= limits.UnreachableAfter, "a lost probe or two do not make a peer unreachable"},

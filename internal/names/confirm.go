@@ -1,13 +1,13 @@
 package names
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -187,13 +187,7 @@ func (t *Table) hold(n *Entry) {
 func (t *Table) refuse(n *Entry, owner vni.Address) {
 	t.abandon(n)
 	t.count(vni.NICNamesRefused)
-	t.nic.Refused(n.Slot, fmt.Errorf("%w: %v is the process at slot %d of NIC %v", ErrTaken, n.Name, owner.Slot, nicText(owner.NIC)))
-}
-
-// nicText writes a NIC's id as eight decimal octets (decision 1).
-func nicText(id uint64) string {
-	b := binary.BigEndian.AppendUint64(nil, id)
-	return fmt.Sprintf("%d:%d:%d:%d:%d:%d:%d:%d", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7])
+	t.nic.Refused(n.Slot, fmt.Errorf("%w: %v is the process at slot %d of NIC %v", ErrTaken, n.Name, owner.Slot, nicid.ID(owner.NIC)))
 }
 
 // abandon forgets a claim of this NIC's that does not hold, and tells the NICs so that were asked to confirm it.

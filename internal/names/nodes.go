@@ -95,24 +95,24 @@ func (t *Table) Add(p *Peer, ep *rel.Endpoint) {
 // Peers lists the other NICs in the order in which this one got to know them. The slice is the table's.
 func (t *Table) Peers() []*Peer { return t.peers }
 
-// errRefused are the reasons for which a hello is refused.
+// Reasons for which a hello is refused.
 var (
-	errOwnID   = errors.New("nic: hello with this NIC's own id")
-	errUnknown = errors.New("nic: hello of a NIC that is not in the configuration")
-	errKnownID = errors.New("nic: hello of a second NIC with a known id")
+	ErrOwnID   = errors.New("nic: hello with this NIC's own id")
+	ErrUnknown = errors.New("nic: hello of a NIC that is not in the configuration")
+	ErrKnownID = errors.New("nic: hello of a second NIC with a known id")
 )
 
 // Admit says whether a NIC that says hello may open a pair with this one (decision 1).
 func (t *Table) Admit(nic uint64, from netip.AddrPort) error {
 	if nic == t.cfg.NIC {
-		return errOwnID
+		return ErrOwnID
 	}
 	if t.cfg.Static && !slices.ContainsFunc(t.peers, func(p *Peer) bool { return p.added && p.Addr() == from }) {
-		return errUnknown
+		return ErrUnknown
 	}
 	if p := t.nic.Peer(nic); p != nil && p.Up() && p.Addr() != from {
 		t.doubt(p)
-		return errKnownID
+		return ErrKnownID
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -312,7 +313,7 @@ func (t *Table) Audit() error {
 	}
 	for nic, n := range owned {
 		if t.owned[nic] != n || n > limits.NamesPerNIC {
-			return fmt.Errorf("NIC %d has %d names, counted as %d", nic, n, t.owned[nic])
+			return fmt.Errorf("NIC %v has %d names, counted as %d", nicid.ID(nic), n, t.owned[nic])
 		}
 	}
 	for _, n := range t.open {
@@ -326,4 +327,6 @@ func (t *Table) Audit() error {
 	return nil
 }
 
-func (n *Entry) String() string { return fmt.Sprintf("%v (slot %d of NIC %d)", n.Name, n.Slot, n.NIC) }
+func (n *Entry) String() string {
+	return fmt.Sprintf("%v (slot %d of NIC %v)", n.Name, n.Slot, nicid.ID(n.NIC))
+}

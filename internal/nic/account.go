@@ -20,6 +20,9 @@ type Account struct {
 	Unexpected              uint64 // messages that came before it had asked for them
 	LongestWait             time.Duration
 
+	Memory      uint64 // PUTs and GETs that have ended well
+	Collectives uint64 // operations of groups that have, joins included
+
 	Rings      uint64 // times that it rang
 	EmptyRings uint64 // of those: without a command since the last
 	Refused    [vni.Statuses]uint64
@@ -35,7 +38,7 @@ type ProcessInfo struct {
 	Posted     int           // receives waiting for a message
 	Unexpected int           // messages waiting for a receive
 	Oldest     time.Duration // how long the first of them has waited
-	Staged     int           // bytes of them in staging
+	Staged     int           // bytes of staging that they take
 	Credit     int           // bytes of staging that other NICs may fill without asking
 	Sending    int           // sends, PUTs and GETs under way
 	Rooms      int           // segments of them queued or not acknowledged
@@ -54,7 +57,7 @@ func (e *Engine) Processes() []ProcessInfo {
 }
 
 func (e *Engine) info(p *process) ProcessInfo {
-	i := ProcessInfo{Name: p.name, Slot: p.slot, Generation: p.gen, PID: p.pid, Posted: p.posted.n, Unexpected: p.stray.n, Staged: p.staged,
+	i := ProcessInfo{Name: p.name, Slot: p.slot, Generation: p.gen, PID: p.pid, Posted: p.posted.n, Unexpected: p.stray.n, Staged: p.staging(),
 		Credit: p.credited, Rooms: p.rooms.Segments(), Account: p.account}
 	if inb := p.stray.front(); inb != nil {
 		i.Oldest = e.now.Sub(inb.at)
@@ -66,6 +69,28 @@ func (e *Engine) info(p *process) ProcessInfo {
 		}
 	}
 	return i
+}
+
+// staging is how many bytes of staging the messages take that wait for a receive of a process, whoever's share they use.
+func (p *process) staging() int {
+	bytes := p.staged
+	for n := p.stray.head; n != nil; n = n.next {
+		if n.v.onCredit {
+			bytes += int(stagedCost(n.v.length))
+		}
+	}
+	return bytes
+}
+
+// operation counts one that is neither a message nor a query.
+func (a *Account) operation(k sendKind, status vni.Status) {
+	switch {
+	case status != vni.StatusOK:
+	case k == kindPut || k == kindGet:
+		a.Memory++
+	case k == kindCollective:
+		a.Collectives++
+	}
 }
 
 // ended counts how an operation of a process ended, if it was refused.

@@ -3,6 +3,8 @@ package nic
 import (
 	"errors"
 	"fmt"
+
+	"github.com/weftnet/weft/internal/nicid"
 )
 
 // Limits says what does not add up: limits that the engine does not keep, and accounts that differ from what they count.
@@ -23,10 +25,10 @@ func (e *Engine) auditQuotas() error {
 		out := uint64(0)
 		for _, c := range p.credits {
 			if c.handed-c.spent > c.out {
-				return fmt.Errorf("%v: NIC %d has %d bytes of credit to spend, and %d are out", p, c.pr.nic, c.handed-c.spent, c.out)
+				return fmt.Errorf("%v: NIC %v has %d bytes of credit to spend, and %d are out", p, nicid.ID(c.pr.nic), c.handed-c.spent, c.out)
 			}
 			if out += c.out; c.spent > c.handed || c.announced > c.handed {
-				return fmt.Errorf("%v: NIC %d has spent %d bytes of credit and was told of %d, of %d", p, c.pr.nic, c.spent, c.announced, c.handed)
+				return fmt.Errorf("%v: NIC %v has spent %d bytes of credit and was told of %d, of %d", p, nicid.ID(c.pr.nic), c.spent, c.announced, c.handed)
 			}
 		}
 		if out != uint64(p.credited) {

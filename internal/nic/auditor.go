@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -103,7 +104,7 @@ func (a *Auditor) line(p *process) error {
 	before, ok := a.lines[p]
 	a.lines[p] = now
 	if ok && before.first == now.first && before.number == now.number && before.lenders == now.lenders && now.handed > before.handed {
-		return fmt.Errorf("%v: %d bytes of credit were handed out while message %d of NIC %d waits for staging", p, now.handed-before.handed, first.env.Number, first.src.nic)
+		return fmt.Errorf("%v: %d bytes of credit were handed out while message %d of NIC %v waits for staging", p, now.handed-before.handed, first.env.Number, nicid.ID(first.src.nic))
 	}
 	return nil
 }
@@ -118,7 +119,7 @@ func (a *Auditor) credits(p *process, step time.Duration) error {
 			continue
 		}
 		if a.lent[c] += step; a.lent[c] > a.patience {
-			return fmt.Errorf("%v: %d bytes of credit of NIC %d are recalled, and have not come back for %v", p, c.handed-c.spent, c.pr.nic, a.lent[c])
+			return fmt.Errorf("%v: %d bytes of credit of NIC %v are recalled, and have not come back for %v", p, c.handed-c.spent, nicid.ID(c.pr.nic), a.lent[c])
 		}
 	}
 	return nil
@@ -144,9 +145,9 @@ func (a *Auditor) remotes() error {
 			used := now.used - before.used
 			switch {
 			case ok && before.first == now.first && before.token == now.token && now.used > before.used && first.goesOnCredit(rm.credit()+used):
-				return fmt.Errorf("%d bytes of credit for slot %d of NIC %d were used while an older send of %v waits for as much", used, rm.key.slot, pr.nic, first.p)
+				return fmt.Errorf("%d bytes of credit for slot %d of NIC %v were used while an older send of %v waits for as much", used, rm.key.slot, nicid.ID(pr.nic), first.p)
 			case rm.admitted == nil && a.e.first(rm) != nil:
-				return fmt.Errorf("a send of %v to slot %d of NIC %d waits for credit, and there is some", first.p, rm.key.slot, pr.nic)
+				return fmt.Errorf("a send of %v to slot %d of NIC %v waits for credit, and there is some", first.p, rm.key.slot, pr.nic)
 			}
 		}
 	}
@@ -163,7 +164,7 @@ func (e *Engine) auditOrder() error {
 	for p := range e.procs.all {
 		for _, src := range p.sources {
 			if first := src.early.front(); first != nil && src.named && first.env.Number == src.expected && !first.lacksBytes() {
-				return fmt.Errorf("%v: message %d of slot %d of NIC %d is parked, and is the one expected", p, src.expected, src.key.slot, src.nic)
+				return fmt.Errorf("%v: message %d of slot %d of NIC %v is parked, and is the one expected", p, src.expected, src.key.slot, nicid.ID(src.nic))
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/nicid"
 )
 
 // ErrNoNode is what Check ends with when there is no such NIC.
@@ -16,7 +17,7 @@ func (e *Engine) Check(now clock.Time, id uint64) error {
 	e.begin()
 	pr := e.peerOf(id)
 	if pr == nil {
-		return fmt.Errorf("%w: %016x", ErrNoNode, id)
+		return fmt.Errorf("%w: %v", ErrNoNode, nicid.ID(id))
 	}
 	pr.ep.Check(now)
 	return nil

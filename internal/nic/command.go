@@ -95,7 +95,7 @@ func (e *Engine) command(p *process, c vni.Command) {
 		if s := e.sendFor(p, c); s != nil {
 			e.startProgram(p, s, c)
 		}
-	case vni.CodeReceive, vni.CodeReceiveRing, vni.CodeReceiveDatagram:
+	case vni.CodeReceive, vni.CodeReceiveRing, vni.CodeReceiveDatagram, vni.CodeProbe:
 		if int(c.Context) >= len(p.recvs) {
 			e.detach(p, fmt.Errorf("receive names context %d of %d", c.Context, len(p.recvs)))
 			return

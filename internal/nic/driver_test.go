@@ -111,6 +111,32 @@ func TestADriverCommandIsExecutedWithinThePollInWhichItComes(t *testing.T) {
 	}
 }
 
+// QNIX-49: nor does it wait for the commands that processes have posted, or for the turns that their sends are in line for.
+func TestADriverCommandIsExecutedBetweenTwoOperations(t *testing.T) {
+	for what, length := range map[string]int{"commands": 100, "turns": limits.EagerMessage + 1} {
+		f := newFabric(t, 1, fault.Config{})
+		to, senders := f.process(0, "to/0"), []*tester{f.process(0, "sends/0"), f.process(0, "sends/1")}
+		e, at := to.e, noCommand
+		var came []vni.Name
+		e.Guard(to.slot, to.gen, func(m *Arrival) bool {
+			came = append(came, m.From)
+			for _, p := range senders {
+				if at == noCommand && p.name != m.From { // the one whose message comes next
+					at, _ = e.Driver().Post(driver.Command{Code: driver.DeleteProcess, Index: p.slot})
+				}
+			}
+			return false
+		})
+		for _, p := range senders {
+			p.send("to/0", 1, 0, make([]byte, length))
+		}
+		e.Poll(f.now)
+		if len(came) != 1 || at == noCommand {
+			t.Errorf("between two %s: %d messages came, %v; expected one, since the other's process was deleted meanwhile", what, len(came), came)
+		}
+	}
+}
+
 func TestDriverCommandsAreRefusedWithAReason(t *testing.T) {
 	f := newFabric(t, 1, fault.Config{})
 	p := f.process(0, "a/0")

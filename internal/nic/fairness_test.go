@@ -2,6 +2,7 @@ package nic
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -100,6 +101,27 @@ func TestTwoLongSendsOfAProcessTakeTurnsPacketByPacket(t *testing.T) {
 	}
 	if compared < 3 {
 		t.Errorf("all was sent within %d polls, so nothing was compared", compared)
+	}
+}
+
+// QNIX-40: a new send goes to the tail of the scheduling queue, so none that is there already waits for it.
+func TestSendsHaveTheirFirstTurnsInTheOrderOfTheirCommands(t *testing.T) {
+	f := newFabric(t, 1, fault.Config{})
+	a := f.process(0, "a/0")
+	var turns []string
+	for _, name := range []string{"x/0", "x/1", "x/2"} {
+		p := f.process(0, name)
+		p.e.Guard(p.slot, p.gen, func(*Arrival) bool {
+			turns = append(turns, name)
+			return false
+		})
+	}
+	for _, name := range []string{"x/1", "x/0", "x/2"} {
+		a.send(name, 1, 0, make([]byte, limits.EagerMessage+1)) // too long to be copied with its command
+	}
+	f.until(time.Millisecond, "all have had a turn", func() bool { return len(turns) == 3 })
+	if want := []string{"x/1", "x/0", "x/2"}; !slices.Equal(turns, want) {
+		t.Errorf("turns for %v; expected %v", turns, want)
 	}
 }
 

@@ -141,7 +141,7 @@ func (h *vandal) post(receive bool) {
 		vni.CodeMulticast, vni.CodeMulticastShort, vni.CodeSendRun, vni.CodeSendDatagram}
 	take, code := h.v.TakeSend, codes[int(h.next())%len(codes)]
 	if receive {
-		take, code = h.v.TakeReceive, [3]vni.Code{vni.CodeReceive, vni.CodeReceiveDatagram, vni.CodeReceiveRing}[h.next()%3]
+		take, code = h.v.TakeReceive, [4]vni.Code{vni.CodeReceive, vni.CodeReceiveDatagram, vni.CodeReceiveRing, vni.CodeProbe}[h.next()%4]
 	}
 	i, ok := take()
 	if !ok || h.next()%16 == 0 {

@@ -34,6 +34,7 @@ type inbound struct {
 	passed   bool       // the filter of its receiver, if there is one
 	watched  bool       // its peer is probed while silent, since bytes are due
 
+	ticket uint64  // by which a probe has told of it; 0: none has
 	src    *source // nil for PUT and GET
 	peer   *peer   // nil if the sender is local
 	env    wire.Envelope
@@ -214,6 +215,9 @@ func (e *Engine) offer(inb *inbound) {
 	p.account.Unexpected++
 	inb.at = e.now
 	p.stray.add(inb)
+	if p.probes.n > 0 {
+		e.tellProbes(p)
+	}
 	switch {
 	case inb.done: // it has waited for its bytes in its turn
 	case inb.kind == inboundRequest:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -61,7 +62,7 @@ func (g *granter) limits(e *Engine) error {
 		sum += pr.granted
 		advance += uint64(pr.gets.n) * limits.GetAdvance
 		if (pr.granted > 0) != (pr.holder.in == &g.holders) {
-			return fmt.Errorf("peer %d has permission for %d bytes, and is among those who have some: %v", pr.nic, pr.granted, pr.holder.in != nil)
+			return fmt.Errorf("peer %v has permission for %d bytes, and is among those who have some: %v", nicid.ID(pr.nic), pr.granted, pr.holder.in != nil)
 		}
 	}
 	if sum != g.outstanding || sum > g.bound+advance {

@@ -132,7 +132,7 @@ func (e *Engine) postDatagram(r *receive) {
 // findDatagram finds the receive that a datagram goes to: first posted, first served.
 func (p *process) findDatagram(tag uint64) *receive {
 	for n := p.bare.head; n != nil; n = n.next {
-		if n.v.anyTag || n.v.tag == tag {
+		if n.v.tags.Take(tag) {
 			return n.v
 		}
 	}

@@ -138,7 +138,7 @@ func copyRange(to, from [][]byte, offset, at, n uint64) {
 // localMemory does a PUT or GET between processes of this NIC.
 func (e *Engine) localMemory(s *send) {
 	q := e.process(s.remote.Slot)
-	mem, _, why := e.remoteMemory(q, &s.remote)
+	mem, _, why := e.remoteMemory(q, &s.remote, s.kind != kindGet)
 	if why != wire.ReasonNone {
 		e.completeSend(s, statusOfReason(why))
 		return

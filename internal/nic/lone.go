@@ -32,8 +32,7 @@ type awaited struct {
 	ep   *rel.Endpoint // of its NIC
 	from link.Addr
 	head wire.Lone // of frames between src and the process
-	tag  uint64
-	any  bool // any tag
+	tags vni.Tags
 }
 
 // met is a message that has been taken out of the link and given to its receiver, and is not accounted for yet.
@@ -106,7 +105,7 @@ func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
 		x.src, x.ep = src, src.key.peer.ep
 		x.head = wire.LoneOf(&wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: src.key.slot, SrcGen: src.key.gen})
 	}
-	x.from, x.tag, x.any = addr, tag, anyTag
+	x.from, x.tags = addr, vni.TagsOf(tag, anyTag)
 	return true
 }
 
@@ -121,7 +120,7 @@ func (s *Straight) Meet(now clock.Time, buf []byte) vni.Met {
 	}
 	tag, payload := wire.FragTag(record), record[wire.FragLen:]
 	n, cost := uint64(len(payload)), stagedCost(uint64(len(payload)))
-	if tag != x.tag && !x.any && e.cfg.Defect != mutate.MetAnyTag || len(payload) > len(buf) && e.cfg.Defect != mutate.MetCutShort || !src.credit.covers(cost) {
+	if !x.tags.Take(tag) && e.cfg.Defect != mutate.MetAnyTag || len(payload) > len(buf) && e.cfg.Defect != mutate.MetCutShort || !src.credit.covers(cost) {
 		return vni.Met{}
 	}
 	e.now = max(e.now, now)

@@ -36,8 +36,14 @@ type model struct {
 
 type modelReceive struct {
 	id, from int // from: -1 any
-	tag      int // -1: any
+	tag      int // below 0: any of port ^tag
 }
+
+// portTags is how many tags each port has in the model: tag t is tag t mod portTags of port t / portTags.
+const portTags = 2
+
+// word is a tag of the model as it stands in an envelope.
+func word(tag int) uint64 { return uint64(tag/portTags)<<vni.PortShift | uint64(tag%portTags) }
 
 type modelMessage struct {
 	serial    uint64
@@ -45,7 +51,7 @@ type modelMessage struct {
 }
 
 func (r *modelReceive) wants(m modelMessage) bool {
-	return (r.from < 0 || r.from == m.from) && (r.tag < 0 || r.tag == m.tag)
+	return (r.from < 0 || r.from == m.from) && (r.tag == m.tag || r.tag == ^(m.tag/portTags))
 }
 
 func (m *model) send(msg modelMessage) {
@@ -97,11 +103,11 @@ func (m *matching) send() {
 			return
 		}
 		m.serial++
-		tag := rapid.IntRange(0, 2).Draw(m.t, "tag")
+		tag := rapid.IntRange(0, 3).Draw(m.t, "tag")
 		data := make([]byte, rapid.SampledFrom([]int{8, 700, 1400, 5000, longest}).Draw(m.t, "size"))
 		binary.LittleEndian.PutUint64(data, m.serial)
 		p := m.senders[from]
-		m.sends[m.serial] = pendingSend{p, p.send(m.dst.name.String(), uint64(tag), 0, data)}
+		m.sends[m.serial] = pendingSend{p, p.send(m.dst.name.String(), word(tag), 0, data)}
 		m.model.send(modelMessage{m.serial, from, tag})
 	}
 }
@@ -110,13 +116,13 @@ func (m *matching) receive() {
 	if len(m.model.posted) > 40 {
 		return
 	}
-	r := modelReceive{id: len(m.recvs), from: rapid.IntRange(-1, len(m.senders)-1).Draw(m.t, "from"), tag: rapid.IntRange(-1, 2).Draw(m.t, "tag")}
-	name, flags, tag := "", uint32(0), uint64(r.tag)
+	r := modelReceive{id: len(m.recvs), from: rapid.IntRange(-1, len(m.senders)-1).Draw(m.t, "from"), tag: rapid.IntRange(-2, 3).Draw(m.t, "tag")}
+	name, flags, tag := "", uint32(0), word(r.tag)
 	if r.from >= 0 {
 		name = m.senders[r.from].name.String()
 	}
 	if r.tag < 0 {
-		flags, tag = vni.AnyTag, 0
+		flags, tag = vni.AnyTag, word(^r.tag*portTags)|1 // of which the port counts
 	}
 	buf := make([]byte, longest)
 	m.bufs = append(m.bufs, buf)

@@ -24,6 +24,8 @@ type peer struct {
 	ep    *rel.Endpoint
 	nic   uint64 // 0 until its first hello
 	names names.Peer
+	ended error // why the last session ended, or the last attempt at one; nil while there is one, and before the first
+	wasUp bool  // it was a session
 
 	granted    uint64     // bytes that it has been permitted and that have not come
 	writtenOff uint64     // such bytes that are waited for no more
@@ -59,6 +61,7 @@ type peerTable struct {
 	byID       map[uint64]*peer // those that have said hello, or were added by their id
 	last       *peer            // the last record was from it: so will be the next, mostly. nil: not known
 	datagrams  map[uint8]DatagramService
+	news       peerNews
 }
 
 func (t *peerTable) init() {
@@ -106,6 +109,7 @@ type NodeInfo struct {
 	Incarnation uint64
 	Addr        link.Addr
 	Up          bool
+	Ended       error // why it is not up, one of package rel; nil: it is, or has not been tried for long enough
 	Processes   int
 	RTTNanos    int64
 	Frame       int // bytes of the longest frame that is known to reach it; 0 if it is down
@@ -121,7 +125,7 @@ func (e *Engine) Nodes() []NodeInfo {
 	e.begin()
 	var l []NodeInfo
 	for _, pr := range e.peers.list {
-		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(), RTTNanos: int64(pr.ep.RTT()), Position: pr.names.Position}
+		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(), Ended: pr.ended, RTTNanos: int64(pr.ep.RTT()), Position: pr.names.Position}
 		n.Frame, n.WholeFrame, n.Narrow = pr.ep.FrameLengths()
 		n.Check, n.CheckText = pr.ep.CheckResult()
 		n.Processes = e.names.Processes(&pr.names)
@@ -146,8 +150,12 @@ func (e *Engine) peerAt(ep *rel.Endpoint) *peer {
 func (e *Engine) peerOf(nic uint64) *peer { return e.peers.of(nic) }
 
 // Admit says whether a NIC that says hello may open a pair with this one (decision 1).
-func (h *handler) Admit(_ clockTime, nic uint64, from link.Addr) error {
-	return h.names.Admit(nic, from)
+func (h *handler) Admit(now clockTime, nic uint64, from link.Addr) error {
+	err := h.names.Admit(nic, from)
+	if err != nil {
+		h.peers.news.refuse(now, nic, from, err)
+	}
+	return err
 }
 
 // Up begins a session with a peer: the tables go to it before anything else.
@@ -155,6 +163,7 @@ func (h *handler) Up(_ clockTime, ep *rel.Endpoint) {
 	e := h.engine()
 	pr := e.peerAt(ep)
 	e.peers.identify(pr)
+	e.peers.news.up(pr)
 	e.counts[vni.RelUpSessions]++
 	e.names.Up(&pr.names)
 	e.groups.Up(&pr.groups)
@@ -171,6 +180,7 @@ func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
 		return
 	}
 	status := statusOfDown(why)
+	e.peers.news.down(pr, why)
 	e.countDown(why)
 	pr.in.all(func(inb *inbound) { e.loseInbound(inb) }) // first, so that receives go back and end with the others
 	e.relays.Down(&pr.relays)

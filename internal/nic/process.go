@@ -43,12 +43,14 @@ type process struct {
 	recvs          []receive     // by receive context
 	posted         list[receive] // receive table, first half: posted and not yet matched, oldest first
 	bare           list[receive] // of datagrams, oldest first
+	probes         list[receive] // posted probes, oldest first
 	stray          strays        // receive table, second half: unexpected envelopes, oldest first
 	sources        map[sourceKey]*source
 	lastSource     *source    // that an envelope was from: likewise
 	straight       *Straight  // its straight way, if it has one
 	straights      []*receive // entries of the receive table that are not of a context
 	spareStraights []*receive // of those, not in use
+	tickets        uint64     // that probes have told
 	postSeq        uint64     // numbers posted receives, so that one can go back to its place
 
 	regions   []*region // by id; 0 is the pool

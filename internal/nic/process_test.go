@@ -37,6 +37,15 @@ func TestTheProcessTableGrowsWithItsProcesses(t *testing.T) { // QNIX-33
 	}
 }
 
+func TestTheTableSaysOfEachProcessWhoseItIs(t *testing.T) { // QNIX-34
+	f := newFabric(t, 1, fault.Config{})
+	p := f.process(0, "a/0")
+	got := p.e.Processes()
+	if len(got) != 1 || got[0].Name != p.name || got[0].Slot != p.slot || got[0].Generation != p.gen || got[0].PID != 1 {
+		t.Errorf("%+v; expected %v at slot %d, of generation %d and PID 1", got, p.name, p.slot, p.gen)
+	}
+}
+
 // The next process at an entry of the process table has memory of its own, and the former's is not looked at.
 func TestAVNIIsTiedToItsEntryWhenItsProcessRegisters(t *testing.T) { // QNIX-36
 	f := newWideFabric(t, 1472, 2, fault.Config{}, func(c *Config) { c.MaxProcesses = 2 })

@@ -68,7 +68,7 @@ func (e *Engine) putRecord(pr *peer, r wire.Record) {
 		e.readier(inb, r.PutReady())
 		return
 	}
-	mem, reg, why := e.remoteMemory(e.process(m.Slot), &m)
+	mem, reg, why := e.remoteMemory(e.process(m.Slot), &m, true)
 	if why != wire.ReasonNone {
 		e.refuse(pr, 0, id, m.Asker, m.Token, why)
 		return

@@ -20,7 +20,7 @@ type recvState uint8
 
 const (
 	recvIdle    recvState = iota
-	recvPosted            // in process.posted, or in process.bare
+	recvPosted            // in process.posted, process.bare or process.probes
 	recvMatched           // its message is coming in
 	recvAside             // a ring, until there is room
 )
@@ -34,8 +34,8 @@ type receive struct {
 	state     recvState
 	notify    bool
 	reply     bool // matches replies only
-	anyTag    bool // QNIX-20
-	tag       uint64
+	tags      vni.Tags
+	ticket    uint64   // not 0: that of the one message that it takes
 	sender    vni.Name // zero: any, unless exact
 	exact     bool     // from this very process in this very life
 	from      vni.Address
@@ -75,8 +75,7 @@ func (e *Engine) startReceive(p *process, r *receive, code vni.Code) {
 	}
 	r.notify = c.Flags&vni.WantNotify != 0
 	r.reply = c.Flags&vni.IsReply != 0
-	r.anyTag = c.Flags&vni.AnyTag != 0
-	r.tag, r.sender, r.size = c.Tag, c.Sender, c.Len
+	r.tags, r.sender, r.size = vni.TagsOf(c.Tag, c.Flags&vni.AnyTag != 0), c.Sender, c.Len
 	r.exact, r.from = c.NIC != 0, vni.Address{NIC: c.NIC, Slot: c.Slot, Gen: c.Gen}
 	if c.Flags&vni.Refilled != 0 {
 		if r.refill, err = e.newRefill(p, true, r.ctx, c.Len); err == nil {
@@ -95,9 +94,16 @@ func (e *Engine) startReceive(p *process, r *receive, code vni.Code) {
 		}
 		return
 	}
-	if code == vni.CodeReceiveDatagram {
+	r.ticket = 0
+	switch code {
+	case vni.CodeReceiveDatagram:
 		e.postDatagram(r)
 		return
+	case vni.CodeProbe:
+		e.startProbe(r, c.Most != 0)
+		return
+	case vni.CodeReceive:
+		r.ticket = c.Most
 	}
 	e.enterReceive(r)
 }
@@ -107,6 +113,10 @@ func (e *Engine) enterReceive(r *receive) {
 	p := r.p
 	p.postSeq++
 	r.seq, r.recall, r.orphan = p.postSeq, false, vni.StatusOK
+	if r.ticket != 0 {
+		e.claim(r)
+		return
+	}
 	e.post(r)
 	if r.state == recvPosted && r.exact {
 		if ended, at := e.ended(r.from); ended {
@@ -129,8 +139,7 @@ func (e *Engine) post(r *receive) {
 			}
 			return
 		}
-		p.stray.remove(inb)
-		p.account.LongestWait = max(p.account.LongestWait, e.now.Sub(inb.at))
+		e.takeStray(inb)
 		if !e.packInbound(r, inb) {
 			e.bind(inb, r)
 			return
@@ -149,6 +158,13 @@ func (e *Engine) post(r *receive) {
 	e.watchSender(r)
 }
 
+// takeStray takes a message off the unexpected ones: a receive has come for it.
+func (e *Engine) takeStray(inb *inbound) {
+	p := inb.src.p
+	p.stray.remove(inb)
+	p.account.LongestWait = max(p.account.LongestWait, e.now.Sub(inb.at))
+}
+
 // repost has a receive whose message will not come wait again, in its old place, unless its process has cancelled it or
 // its sender has gone.
 func (e *Engine) repost(r *receive) {
@@ -158,6 +174,8 @@ func (e *Engine) repost(r *receive) {
 		e.again(r)
 	case r.recall:
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
+	case r.ticket != 0:
+		e.endReceive(r, vni.StatusWithdrawn)
 	case r.orphan != vni.StatusOK:
 		e.endReceive(r, r.orphan)
 	case r.refill != nil && r.refill.broken != vni.StatusOK:
@@ -176,7 +194,7 @@ func (e *Engine) endReceive(r *receive, status vni.Status) {
 
 // wants is the matching rule (QNIX-19, QNIX-20).
 func (r *receive) wants(src *source, env *wire.Envelope) bool {
-	if r.reply != (env.Flags&wire.FlagReply != 0) || !r.anyTag && r.tag != env.Tag {
+	if r.reply != (env.Flags&wire.FlagReply != 0) || !r.tags.Take(env.Tag) {
 		return false
 	}
 	if r.exact {
@@ -304,18 +322,20 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	}
 }
 
-// failReceives ends the posted receives for which f says so. Rings that stand aside have what waits for them first.
+// failReceives ends the posted receives and probes for which f says so. Rings that stand aside have what waits for them first.
 func (e *Engine) failReceives(p *process, status vni.Status, f func(*receive) bool) {
 	for r := range p.receives {
 		if r.state == recvAside && f(r) {
 			r.orphan = status
 		}
 	}
-	for n := p.posted.head; n != nil; {
-		r := n.v
-		n = n.next
-		if f(r) {
-			e.endReceive(r, status)
+	for _, l := range [...]*list[receive]{&p.posted, &p.probes} {
+		for n := l.head; n != nil; {
+			r := n.v
+			n = n.next
+			if f(r) {
+				e.endReceive(r, status)
+			}
 		}
 	}
 }

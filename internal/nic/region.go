@@ -17,6 +17,8 @@ type region struct {
 	id      uint32
 	key     uint64
 	mem     []byte
+	whole   *region       // that it is a part of; nil: of none
+	sealed  bool          // others may read it only
 	busy    list[inbound] // PUTs on their way into it
 	serving list[send]    // GETs that are answered from it
 }
@@ -29,20 +31,49 @@ func (e *Engine) AddRegion(slot uint16, mem []byte) (id uint32, key uint64, err 
 	if p == nil || !p.served() {
 		return 0, 0, fmt.Errorf("%w at slot %d", ErrNoProcess, slot)
 	}
-	for id = 1; int(id) < len(p.regions) && p.regions[id] != nil; id++ {
+	r := &region{owner: p, mem: mem}
+	err = e.openRegion(r)
+	return r.id, r.key, err
+}
+
+// AddPart lets others reach n bytes of a region of the process at slot by an id and a key that give them nothing else of it. If sealed they
+// may GET them only. The part ends with its region at the latest.
+func (e *Engine) AddPart(slot uint16, of uint32, offset, n uint64, sealed bool) (id uint32, key uint64, err error) {
+	e.begin()
+	p := e.process(slot)
+	if p == nil || !p.served() {
+		return 0, 0, fmt.Errorf("%w at slot %d", ErrNoProcess, slot)
+	}
+	if of == 0 || int(of) >= len(p.regions) || p.regions[of] == nil || p.regions[of].whole != nil {
+		return 0, 0, fmt.Errorf("%w: a part of region %d of slot %d", ErrNoRegion, of, slot)
+	}
+	mem, err := p.region(of, offset, n)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w: %w", ErrNoRegion, err)
+	}
+	r := &region{owner: p, mem: mem, whole: p.regions[of], sealed: sealed}
+	err = e.openRegion(r)
+	return r.id, r.key, err
+}
+
+// openRegion gives a region its id and its key.
+func (e *Engine) openRegion(r *region) error {
+	p, id := r.owner, uint32(1)
+	for int(id) < len(p.regions) && p.regions[id] != nil {
+		id++
 	}
 	if id > limits.Regions {
-		return 0, 0, fmt.Errorf("%w: %v has %d open, which is the limit", ErrNoRegion, p, limits.Regions)
+		return fmt.Errorf("%w: %v has %d open, which is the limit", ErrNoRegion, p, limits.Regions)
 	}
 	if int(id) == len(p.regions) {
 		p.regions = append(p.regions, nil)
 	}
-	r := &region{owner: p, id: id, key: e.rng.Uint64(), mem: mem}
+	r.id, r.key = id, e.rng.Uint64()
 	if e.cfg.Defect == mutate.RegionKeyKept {
 		r.key = uint64(id)
 	}
 	p.regions[id] = r
-	return id, r.key, nil
+	return nil
 }
 
 // RemoveRegion takes a region away. PUTs and GETs of others that are under way there are refused. While operations of
@@ -54,7 +85,7 @@ func (e *Engine) RemoveRegion(slot uint16, id uint32) error {
 	if p == nil || id == 0 || int(id) >= len(p.regions) || p.regions[id] == nil {
 		return fmt.Errorf("%w: region %d of slot %d", ErrNoRegion, id, slot)
 	}
-	if p.uses(p.regions[id].mem) {
+	if p.regions[id].whole == nil && p.uses(p.regions[id].mem) {
 		return fmt.Errorf("%w: region %d of slot %d", ErrRegionBusy, id, slot)
 	}
 	e.closeRegion(p.regions[id])
@@ -70,6 +101,11 @@ func (e *Engine) closeRegion(r *region) {
 		e.refuseServe(s, wire.ReasonRegion)
 	}
 	r.owner.regions[r.id] = nil
+	for _, part := range r.owner.regions {
+		if part != nil && part.whole == r {
+			e.closeRegion(part)
+		}
+	}
 }
 
 // region returns a piece of one of the process's own regions.
@@ -84,8 +120,8 @@ func (p *process) region(id uint32, offset, n uint64) ([]byte, error) {
 	return mem[offset : offset+n : offset+n], nil
 }
 
-// remoteMemory finds the bytes that a PUT or GET means, or the reason why not.
-func (e *Engine) remoteMemory(p *process, m *wire.Remote) ([]byte, *region, wire.Reason) {
+// remoteMemory finds the bytes that a PUT, which writes, or a GET means, or the reason why not.
+func (e *Engine) remoteMemory(p *process, m *wire.Remote, writes bool) ([]byte, *region, wire.Reason) {
 	switch {
 	case p == nil || !p.served():
 		return nil, nil, wire.ReasonProcessGone
@@ -94,6 +130,9 @@ func (e *Engine) remoteMemory(p *process, m *wire.Remote) ([]byte, *region, wire
 	case m.Region == 0 || int(m.Region) >= len(p.regions) || p.regions[m.Region] == nil:
 		return nil, nil, wire.ReasonRegion
 	case p.regions[m.Region].key != m.Key: // a guess at keys is not told that the region is there
+		e.counts[vni.NICRefusedKey]++
+		return nil, nil, wire.ReasonRegion
+	case writes && p.regions[m.Region].sealed:
 		e.counts[vni.NICRefusedKey]++
 		return nil, nil, wire.ReasonRegion
 	}

@@ -326,6 +326,7 @@ func (e *Engine) closeRing(r *receive) {
 		p.stray.add(inb)
 	}
 	e.meet(p)
+	e.tellProbes(p)
 }
 
 // matchedLocal is the send of this NIC that is being copied into r; nil if there is none.

@@ -36,7 +36,7 @@ func (p *tester) gather(from *tester, tag uint64, most, room int) *inbox {
 	b := &inbox{tester: p, mem: vni.AlignedBytes((max(room, vni.RingSize(most)) + 63) &^ 63)}
 	c := &vni.ReceiveContext{Tag: tag, Flags: vni.WantNotify, Len: uint64(len(b.mem)), PoolIndex: vni.NoPool, Size: 1, Most: uint64(most)}
 	if tag == anything {
-		c.Flags |= vni.AnyTag
+		c.Tag, c.Flags = 0, c.Flags|vni.AnyTag
 	}
 	if from != nil {
 		c.Sender = from.name

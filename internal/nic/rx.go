@@ -288,10 +288,14 @@ func (e *Engine) acceptToken(pr *peer, slot uint16, token uint32) {
 	}
 }
 
-// refuse tells a peer that an operation of one of its processes has failed.
+// refuse tells a peer that an operation of one of its processes has failed: before it hears that the rest has come, if that is of fragment id.
 func (e *Engine) refuse(pr *peer, flags uint8, id wire.FragmentID, slot uint16, token uint32, why wire.Reason) {
 	e.counts[refusalCounters[why]]++
-	if b := pr.ep.Control(e.now, wire.RefuseLen); b != nil {
+	record := pr.ep.Control
+	if id != 0 {
+		record = pr.ep.Refusal
+	}
+	if b := record(e.now, wire.RefuseLen); b != nil {
 		wire.PutRefuse(b, flags, id, slot, token, why)
 	}
 }

@@ -394,6 +394,7 @@ func (e *Engine) completeSend(s *send, status vni.Status) {
 func (e *Engine) endSend(s *send, c *vni.Completion) {
 	p, ctx, notify := s.p, s.ctx, s.notify
 	p.ended(c.Status)
+	p.account.operation(s.kind, c.Status)
 	e.clearSend(s)
 	if !p.served() {
 		return

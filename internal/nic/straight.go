@@ -219,7 +219,7 @@ func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
 	r := p.takeStraight()
 	w.Begin()
 	w.Entry, r.wanted = r, w
-	r.notify, r.reply, r.anyTag, r.tag = false, false, w.AnyTag, w.Tag
+	r.notify, r.reply, r.tags = false, false, vni.TagsOf(w.Tag, w.AnyTag)
 	r.sender, r.size = w.From, uint64(len(w.Buf))
 	r.exact, r.from = w.NIC != 0, vni.Address{NIC: w.NIC, Slot: w.Slot, Gen: w.Gen}
 	r.parts = r.space[:0]

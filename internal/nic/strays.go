@@ -7,12 +7,12 @@ import (
 
 // strays are the second half of a receive table: messages without a receive, oldest first. A sender that floods a
 // process with small ones fills its staging with tens of thousands, and each of its receives would go through all of them, in
-// the NIC's time and so in that of all. So many are indexed: by sender and tag, by sender, by tag, each pile oldest first.
+// the NIC's time and so in that of all. So many are indexed: by sender and tag, by sender and port, by tag, by port, each pile oldest first.
 // Few are searched faster as they are.
 //
-//	receive     from a process    from any
-//	one tag     pile of both      pile of the tag
-//	any tag     pile of sender    all
+//	receive     from a process             from any
+//	one tag     pile of sender and tag     pile of the tag
+//	any tag     pile of sender and port    pile of the port
 type strays struct {
 	list[inbound]
 	indexed bool
@@ -20,7 +20,7 @@ type strays struct {
 	spare   []*list[inbound]
 }
 
-// pileKey names a pile. A pile of one tag has no name, one of a sender no tag.
+// pileKey names a pile. A pile of whatever sender's has no name; of that of a port tag is the port alone.
 type pileKey struct {
 	name vni.Name
 	tag  uint64
@@ -33,17 +33,26 @@ const (
 	byBoth pileKind = iota
 	bySender
 	byTag
+	byPort
 	pileKinds
 )
 
+// named reports whether the piles of a kind are of one sender each.
+func (by pileKind) named() bool { return by == byBoth || by == bySender }
+
+// tag is what of a tag the piles of a kind have in common.
+func (by pileKind) tag(tag uint64) uint64 {
+	if by == byBoth || by == byTag {
+		return tag
+	}
+	return tag & vni.PortMask
+}
+
 func keyOf(by pileKind, name vni.Name, tag uint64) pileKey {
-	switch by {
-	case bySender:
-		tag = 0
-	case byTag:
+	if !by.named() {
 		name = vni.Name{}
 	}
-	return pileKey{name, tag, by}
+	return pileKey{name, by.tag(tag), by}
 }
 
 // add puts a message behind all others.
@@ -73,7 +82,7 @@ func (s *strays) pile(inb *inbound) {
 	}
 	for by := range pileKinds {
 		var l *list[inbound]
-		if before != nil && (by == byTag || before.src == inb.src) && (by == bySender || before.env.Tag == inb.env.Tag) {
+		if before != nil && (before.src == inb.src || !by.named()) && by.tag(before.env.Tag) == by.tag(inb.env.Tag) {
 			l = before.piles[by].in
 		} else {
 			l = s.pileOf(keyOf(by, inb.src.name, inb.env.Tag))
@@ -123,13 +132,7 @@ func (s *strays) find(e *Engine, r *receive) *inbound {
 	if s.head != nil && r.wants(s.head.v.src, &s.head.v.env) { // a process that falls behind takes them in their order
 		return s.head.v
 	}
-	l := &s.list
-	if k, ok := s.key(e, r); ok {
-		if l = s.piles[k]; l == nil {
-			return nil
-		}
-	}
-	for n := l.head; n != nil; n = n.next {
+	for n := s.among(e, r); n != nil; n = n.next {
 		if r.wants(n.v.src, &n.v.env) {
 			return n.v
 		}
@@ -137,7 +140,28 @@ func (s *strays) find(e *Engine, r *receive) *inbound {
 	return nil
 }
 
-// key names the pile in which all is that a receive wants. There is none if it wants anything, or if little is there.
+// ticketed returns the message that a receive wants and has the ticket of, or nil.
+func (s *strays) ticketed(e *Engine, r *receive) *inbound {
+	for n := s.among(e, r); n != nil; n = n.next {
+		if n.v.ticket == r.ticket && r.wants(n.v.src, &n.v.env) {
+			return n.v
+		}
+	}
+	return nil
+}
+
+// among returns the oldest of the messages that must be searched for one that a receive wants.
+func (s *strays) among(e *Engine, r *receive) *node[inbound] {
+	if k, ok := s.key(e, r); ok {
+		if l := s.piles[k]; l != nil {
+			return l.head
+		}
+		return nil
+	}
+	return s.head
+}
+
+// key names the pile in which all is that a receive wants. There is none if little is there.
 func (s *strays) key(e *Engine, r *receive) (k pileKey, ok bool) {
 	name := r.sender
 	if r.exact {
@@ -151,13 +175,16 @@ func (s *strays) key(e *Engine, r *receive) (k pileKey, ok bool) {
 		}
 		name = src.name
 	}
-	switch {
-	case !s.indexed || name.IsZero() && r.anyTag:
+	by := byBoth
+	switch anyTag := r.tags.Any(); {
+	case !s.indexed:
 		return k, false
+	case name.IsZero() && anyTag:
+		by = byPort
 	case name.IsZero():
-		return keyOf(byTag, name, r.tag), true
-	case r.anyTag:
-		return keyOf(bySender, name, 0), true
+		by = byTag
+	case anyTag:
+		by = bySender
 	}
-	return keyOf(byBoth, name, r.tag), true
+	return keyOf(by, name, r.tags.Tag()), true
 }

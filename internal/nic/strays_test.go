@@ -26,12 +26,13 @@ func TestTheIndexOfUnexpectedMessagesFindsWhatASearchFinds(t *testing.T) {
 	}
 	s := &p.stray
 	most, indexed := 0, 0
+	port := func() uint64 { return rng.Uint64N(3) << vni.PortShift }
 	for step := range 40_000 {
 		if grows := step/4000%2 == 0; rng.IntN(10) < 5 == grows || rng.IntN(3) > 0 && grows {
-			env := wire.Envelope{Tag: rng.Uint64N(200)}
+			env := wire.Envelope{Tag: rng.Uint64N(200) | port()}
 			s.add(e.newInbound(sources[rng.IntN(4)], &env, inboundStaged, 0))
 		}
-		r := &receive{p: p, tag: rng.Uint64N(200), anyTag: rng.IntN(4) == 0}
+		r := &receive{p: p, tags: vni.TagsOf(rng.Uint64N(200)|port(), rng.IntN(4) == 0)}
 		switch rng.IntN(3) {
 		case 0:
 			r.sender = sources[rng.IntN(4)].name

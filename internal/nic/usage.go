@@ -1,6 +1,10 @@
 package nic
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/internal/nicid"
+)
 
 // Leaks names everything that an engine still holds although no process of its has an operation under way and every
 // message has been received: tables, memory, permission and credit must be back where they started. The simulator asks
@@ -43,7 +47,7 @@ type leaks struct {
 
 func (l *leaks) unless(ok bool, format string, args ...any) {
 	if !ok {
-		l.found = append(l.found, fmt.Sprintf("NIC %d: ", l.e.cfg.ID)+fmt.Sprintf(format, args...))
+		l.found = append(l.found, fmt.Sprintf("NIC %v: ", nicid.ID(l.e.cfg.ID))+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -58,8 +62,8 @@ func (l *leaks) process(p *process) {
 		l.unless(r.state == recvIdle, "%v: receive context %d in state %d", p, r.ctx, r.state)
 	}
 	for _, src := range sorted(p.sources) {
-		l.unless(src.early.n == 0, "%v: %d envelopes of slot %d of NIC %d parked, the first %d, expected %d",
-			p, src.early.n, src.key.slot, src.nic, early(src), src.expected)
+		l.unless(src.early.n == 0, "%v: %d envelopes of slot %d of NIC %v parked, the first %d, expected %d",
+			p, src.early.n, src.key.slot, nicid.ID(src.nic), early(src), src.expected)
 	}
 }
 
@@ -68,8 +72,8 @@ func (l *leaks) memory(p *process) {
 	out, quota := 0, l.e.cfg.StagingBytes
 	for _, c := range p.credits {
 		out += int(c.out)
-		l.unless(p.stray.n > 0 || c.out == c.handed-c.spent, "%v: credit of NIC %d: %d of quota, but %d unspent", p, c.pr.nic, c.out, c.handed-c.spent)
-		l.unless(c.voids == 0, "%v: %d numbers of withdrawn messages of NIC %d parked", p, c.voids, c.pr.nic)
+		l.unless(p.stray.n > 0 || c.out == c.handed-c.spent, "%v: credit of NIC %v: %d of quota, but %d unspent", p, nicid.ID(c.pr.nic), c.out, c.handed-c.spent)
+		l.unless(c.voids == 0, "%v: %d numbers of withdrawn messages of NIC %v parked", p, c.voids, nicid.ID(c.pr.nic))
 	}
 	l.unless(out == p.credited, "%v: credits of %d bytes, counted as %d", p, out, p.credited)
 	l.unless(p.stray.n >= p.unstaged.n, "%v: %d messages wait for staging, %d for receives", p, p.unstaged.n, p.stray.n)
@@ -79,12 +83,12 @@ func (l *leaks) memory(p *process) {
 
 // peer looks for fragments and for sends that wait.
 func (l *leaks) peer(pr *peer) {
-	l.unless(pr.out.n == 0 && pr.in.n == 0 && pr.gets.n == 0 && pr.serving.n == 0, "peer %d: fragments out %d, in %d, gets %d, serving %d",
-		pr.nic, pr.out.n, pr.in.n, pr.gets.n, pr.serving.n)
-	l.unless(pr.granted == 0 && pr.writtenOff == 0, "peer %d: permissions for %d bytes, and for %d that are written off", pr.nic, pr.granted, pr.writtenOff)
+	l.unless(pr.out.n == 0 && pr.in.n == 0 && pr.gets.n == 0 && pr.serving.n == 0, "peer %v: fragments out %d, in %d, gets %d, serving %d",
+		nicid.ID(pr.nic), pr.out.n, pr.in.n, pr.gets.n, pr.serving.n)
+	l.unless(pr.granted == 0 && pr.writtenOff == 0, "peer %v: permissions for %d bytes, and for %d that are written off", nicid.ID(pr.nic), pr.granted, pr.writtenOff)
 	l.unless(pr.relays.Leaks() == nil, "%v", pr.relays.Leaks())
 	l.unless(pr.programs.Leaks() == nil, "%v", pr.programs.Leaks())
-	l.unless(pr.blocked.n == 0, "peer %d: %d sends blocked", pr.nic, pr.blocked.n)
+	l.unless(pr.blocked.n == 0, "peer %v: %d sends blocked", nicid.ID(pr.nic), pr.blocked.n)
 	requests, waiting := 0, 0
 	for _, r := range pr.remotes {
 		requests += r.requests
@@ -92,7 +96,7 @@ func (l *leaks) peer(pr *peer) {
 			waiting++
 		}
 	}
-	l.unless(requests == 0 && waiting == 0, "peer %d: %d requests open, %d sends waiting for credit", pr.nic, requests, waiting)
+	l.unless(requests == 0 && waiting == 0, "peer %v: %d requests open, %d sends waiting for credit", nicid.ID(pr.nic), requests, waiting)
 }
 
 func early(src *source) uint32 {

@@ -53,6 +53,9 @@ type Waiter interface {
 type Memory interface {
 	// Alloc makes a region of n bytes, zeroed.
 	Alloc(n int) (id uint32, key uint64, mem []byte, err error)
+	// Part makes n bytes of a region reachable by others as one of its own, to be read only if sealed. Free ends it, and so does the
+	// end of the region.
+	Part(of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error)
 	// Free ends a region. It fails, and the region stays, while operations of others use it. If the NIC is gone it only
 	// has to let go of the memory.
 	Free(id uint32) error
@@ -105,8 +108,12 @@ type Process struct {
 	inside  atomic.Int32 // calls that look at the segment without owning a context; changed under mu
 
 	// What is waited for, made once.
-	idle, events func() bool
-	free         [lacks]func() bool // by what was lacking
+	idle func() bool
+	free [lacks]func() bool // by what was lacking
+
+	events *Watcher // of NextEvent
+
+	sharing sync.Mutex // one at a time makes or ends a part, or ends a region: ids are used again. Before mu
 
 	mu       sync.Mutex
 	uses     []uint16 // by send context: how often it was taken, for tokens
@@ -151,7 +158,7 @@ func New(seg *vni.Segment, w Waiter, mem Memory, opts Options) (*Process, error)
 		}
 	}
 	p.idle = p.isIdle
-	p.events = func() bool { return p.vp.EventPending() || p.over() }
+	p.events = p.watcher(p.vp.Events())
 	p.free = [lacks]func() bool{
 		lackSend:    func() bool { return p.vp.AnyFree(false) || p.over() },
 		lackReceive: func() bool { return p.vp.AnyFree(true) || p.over() },

@@ -18,7 +18,8 @@ type Region struct {
 	mem    []byte
 	closed bool // under p.mu
 
-	refills int // under p.mu: pieces of operations that are refilled from it
+	parts   []*Part // under p.mu: open ones
+	refills int     // under p.mu: pieces of operations that are refilled from it
 }
 
 // Handle names a region to other processes (USNIC-53). Whoever has it may read and write the region.
@@ -74,6 +75,8 @@ func (r *Region) Handle() Handle {
 // Close ends the region. It fails, and the region stays, while operations use it. A second Close does nothing.
 func (r *Region) Close() error {
 	p := r.p
+	p.sharing.Lock()
+	defer p.sharing.Unlock()
 	p.mu.Lock()
 	if r.closed {
 		p.mu.Unlock()
@@ -84,12 +87,14 @@ func (r *Region) Close() error {
 		return err
 	}
 	r.closed = true
+	parts := r.parts
+	r.parts = nil // the NIC closes them with the region, and their ids may be others' then
 	i := slices.Index(p.regions, r)
 	p.regions = slices.Delete(p.regions, i, i+1)
 	p.mu.Unlock()
 	if err := p.mem.Free(r.id); err != nil {
 		p.mu.Lock()
-		r.closed = false
+		r.closed, r.parts = false, parts
 		p.insert(r)
 		p.mu.Unlock()
 		return &OpError{Op: "free", Err: err}

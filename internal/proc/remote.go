@@ -2,7 +2,6 @@ package proc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/vni"
@@ -109,45 +108,4 @@ func (p *Process) run(ctx context.Context, r *request, parts [][]byte) error {
 	}
 	_, err := p.end(ctx, r.op)
 	return err
-}
-
-// NextEvent waits for the next event and returns it, with how many were lost before it because nobody read them in
-// time. The event of a session's end is there before anything of the next session with that NIC.
-func (p *Process) NextEvent(ctx context.Context) (e vni.Event, lost uint64, err error) {
-	for {
-		e, l, ok, err := p.PollEvent()
-		lost += l
-		if ok || err != nil {
-			return e, lost, err
-		}
-		if !p.enter() {
-			continue // closed: PollEvent says so
-		}
-		err = p.w.Wait(ctx, p.events)
-		if errors.Is(err, ErrNICGone) {
-			p.fail()
-			err = nil
-		}
-		p.leave()
-		if err != nil {
-			return vni.Event{}, lost, &OpError{Op: "event", Err: err}
-		}
-	}
-}
-
-// PollEvent returns the next event if there is one. It does not wait. What the NIC published before its end can still
-// be read.
-func (p *Process) PollEvent() (e vni.Event, lost uint64, ok bool, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed.Load() {
-		return e, 0, false, &OpError{Op: "event", Err: ErrClosed}
-	}
-	e, lost, ok = p.vp.NextEvent()
-	if !ok {
-		if err = p.nicGone(); err != nil {
-			err = &OpError{Op: "event", Err: err}
-		}
-	}
-	return e, lost, ok, err
 }

@@ -12,6 +12,13 @@ type Time interface {
 	Sleep(ctx context.Context, d time.Duration) error
 	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 	Go(fn func())
+	NewGate() Gate
+}
+
+// Gate lets one that waits through each time it is opened.
+type Gate interface {
+	Open()
+	Wait(ctx context.Context) error
 }
 
 // WaitUntil waits until ready returns true, and then returns nil. ready only loads atomics, or takes a lock that is held for no longer

@@ -289,7 +289,7 @@ func (p *toyProc) memory(receive bool, i int, pool int32, size uint32, length ui
 }
 
 func (r *toyRecv) wants(m *toyMsg) bool {
-	return (r.c.Flags&vni.AnyTag != 0 || r.c.Tag == m.c.Tag) && (r.c.Flags&vni.IsReply != 0) == m.re &&
+	return vni.TagsOf(r.c.Tag, r.c.Flags&vni.AnyTag != 0).Take(m.c.Tag) && (r.c.Flags&vni.IsReply != 0) == m.re &&
 		(r.c.NIC != 0 && r.c.NIC == m.c.NIC && r.c.Slot == m.c.Slot || r.c.NIC == 0 && (r.c.Sender.IsZero() || r.c.Sender == m.c.From))
 }
 
@@ -367,6 +367,14 @@ func (m *toyMemory) Alloc(n int) (uint32, uint64, []byte, error) {
 	m.next++
 	m.p.regions[m.next] = make([]byte, n)
 	return m.next, toyKey(m.next), m.p.regions[m.next], nil
+}
+
+func (m *toyMemory) Part(of uint32, offset, n int, _ bool) (uint32, uint64, error) {
+	m.n.mu.Lock()
+	defer m.n.mu.Unlock()
+	m.next++
+	m.p.regions[m.next] = m.p.regions[of][offset : offset+n]
+	return m.next, toyKey(m.next), nil
 }
 
 func (m *toyMemory) Free(id uint32) error {

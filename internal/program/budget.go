@@ -62,7 +62,15 @@ func (t *Table) charge(id vm.ID, o vm.Outcome) {
 		t.machine.Stop(id, l.stop)
 		l.stop = vm.None
 		t.count(vni.NICProgramsStopped)
+	} else if o == vm.Aborted && t.outOfBudget(id) {
+		t.count(vni.NICProgramsStopped)
 	}
+}
+
+// outOfBudget reports whether a program has been stopped because an activation has used up its budget.
+func (t *Table) outOfBudget(id vm.ID) bool {
+	info, ok := t.machine.Info(id)
+	return ok && !info.Running && info.LastAbort == vm.OutOfBudget
 }
 
 // refuse notes that a message of a program could not be sent.

@@ -21,11 +21,16 @@ func (h *host) Clock() int64 { return int64(h.nic.Clock()) }
 
 // Lookup implements vm.Host. Programs of this NIC come before those that others have announced.
 func (h *host) Lookup(of prog.SymbolKind, name string) (number int64, ok bool) {
+	return h.table().Lookup(of, name)
+}
+
+// Lookup finds what a name stands for: the number of a program, or the id of a node.
+func (t *Table) Lookup(of prog.SymbolKind, name string) (number int64, ok bool) {
 	if of == prog.NodeName {
-		nic, ok := h.nodes[name]
+		nic, ok := t.nodes[name]
 		return int64(nic), ok
 	}
-	return h.table().lookup(name)
+	return t.lookup(name)
 }
 
 // Send implements vm.Host: the message is in a queue here, in the window of a peer, or waits for room there when Send returns.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/pdl/vm"
 )
 
@@ -42,8 +43,9 @@ func (t *Table) Log(id vm.ID, from uint64) (values []int64, first uint64, err er
 // An Info is what is to be said of a program.
 type Info struct {
 	vm.Info
-	Spec  Spec
-	Shown uint64 // values that it has displayed
+	Spec     Spec
+	Shown    uint64 // values that it has displayed
+	InDriver bool   // it resides in the driver of the link
 }
 
 // State is what may be done with the program, in a word.
@@ -60,8 +62,8 @@ func (i *Info) State() string {
 // List lists the programs by number.
 func (t *Table) List() (l []Info) {
 	for _, id := range t.ids() {
-		info, _ := t.machine.Info(id)
-		l = append(l, Info{info, t.loaded[id].spec, t.loaded[id].log.total})
+		info, _ := t.Info(id)
+		l = append(l, info)
 	}
 	return l
 }
@@ -72,8 +74,15 @@ func (t *Table) Info(id vm.ID) (Info, bool) {
 	if l == nil {
 		return Info{}, false
 	}
+	there := t.syncDriver(l)
 	info, ok := t.machine.Info(id)
-	return Info{info, l.spec, l.log.total}, ok
+	info.Profile.Add(&there)
+	for cause, n := range there.Aborts { // the driver counts causes, and knows no last one of several
+		if n > 0 && n == there.Aborted() {
+			info.LastAbort = vm.Cause(cause)
+		}
+	}
+	return Info{info, l.spec, l.log.total, l.inDriver}, ok
 }
 
 // Find finds a program of this NIC by its name.
@@ -102,7 +111,7 @@ func (t *Table) Audit() error {
 // Audit says which of its limits a peer does not keep, if any.
 func (pr *Peer) Audit() error {
 	if pr.used > limits.ProgramWindow || pr.inFlight > limits.ProgramWindow || pr.waiting > limits.ProgramWaiting || min(pr.used-pr.owed, pr.owed, pr.inFlight, pr.waiting) < 0 {
-		return fmt.Errorf("peer %d has %d bytes of messages to programs here, %d of them handled, and %d there; %d wait", pr.NIC(), pr.used, pr.owed, pr.inFlight, pr.waiting)
+		return fmt.Errorf("peer %v has %d bytes of messages to programs here, %d of them handled, and %d there; %d wait", nicid.ID(pr.NIC()), pr.used, pr.owed, pr.inFlight, pr.waiting)
 	}
 	return nil
 }
@@ -128,10 +137,10 @@ func (t *Table) Leaks() error {
 func (pr *Peer) Leaks() error {
 	var errs []error
 	if pr.used != pr.owed || len(pr.assemblies) > 0 {
-		errs = append(errs, fmt.Errorf("peer %d: %d bytes of messages to programs are not handled, %d are in pieces", pr.NIC(), pr.used-pr.owed, len(pr.assemblies)))
+		errs = append(errs, fmt.Errorf("peer %v: %d bytes of messages to programs are not handled, %d are in pieces", nicid.ID(pr.NIC()), pr.used-pr.owed, len(pr.assemblies)))
 	}
 	if len(pr.out) > 0 || pr.waiting > 0 || len(pr.held) > 0 || pr.asked > 0 || pr.inFlight > limits.ProgramWindow/2 {
-		errs = append(errs, fmt.Errorf("peer %d: %d messages to its programs wait, %d commands, %d answers, %d bytes are in its window", pr.NIC(), len(pr.out), len(pr.held), pr.asked, pr.inFlight))
+		errs = append(errs, fmt.Errorf("peer %v: %d messages to its programs wait, %d commands, %d answers, %d bytes are in its window", nicid.ID(pr.NIC()), len(pr.out), len(pr.held), pr.asked, pr.inFlight))
 	}
 	return errors.Join(errs...)
 }

@@ -52,7 +52,10 @@ type loaded struct {
 	log          log
 	refusals     int // messages that could not be sent, since
 	refusedSince clock.Time
-	stop         vm.Cause // why it is to be stopped after its activation; None: it is not
+	resident     Resident   // the program in the driver; nil: none
+	inDriver     bool       // it has the variables
+	merged       vm.Profile // what of its profile there the machine's has
+	stop         vm.Cause   // why it is to be stopped after its activation; None: it is not
 }
 
 // prepared is a program on its way to its place, or what it has replaced.
@@ -61,6 +64,7 @@ type prepared struct {
 	spec      Spec
 	hidden    vm.ID // number of the one that is not in its place; 0: none
 	replaced  *loaded
+	resident  Resident // until Commit
 	committed bool
 	until     clock.Time
 }
@@ -168,13 +172,16 @@ func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 		err = t.machine.Renumber(p.hidden, id)
 		p.hidden = 0
 	default:
-		kept, err = t.machine.Exchange(id, p.hidden, t.cfg.Defect != mutate.ReplaceForgets)
+		if err = t.leave(p.replaced); err == nil {
+			kept, err = t.machine.Exchange(id, p.hidden, t.cfg.Defect != mutate.ReplaceForgets)
+		}
 	}
 	if err != nil {
 		return id, false, err
 	}
 	p.committed, p.until = true, t.nic.Now().Add(limits.PrepareWithin)
-	l := &loaded{id: id, spec: p.spec}
+	l := &loaded{id: id, spec: p.spec, resident: p.resident}
+	p.resident = nil
 	if p.replaced != nil {
 		l.log = p.replaced.log
 	}
@@ -182,7 +189,7 @@ func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 	if p.spec.Start && (!kept || !t.running(id)) {
 		t.Start(id)
 	}
-	return id, kept, nil
+	return id, kept, t.enter(l)
 }
 
 // install makes a program live in the place of another, nil if there is none.
@@ -208,15 +215,26 @@ func (t *Table) Undo(key uint64) error {
 	case p.committed && p.replaced == nil:
 		err = t.Unload(id)
 	case p.committed:
-		if _, err = t.machine.Exchange(id, p.hidden, true); err == nil {
-			t.install(p.replaced, t.loaded[id])
-		}
+		err = t.restore(p)
 	}
 	if err == nil && p.hidden != 0 {
 		err = t.machine.Unload(p.hidden)
 	}
 	t.drop(p)
-	return err
+	return joinAll(err, quit(p.resident))
+}
+
+// restore puts what a preparation has replaced in its place again.
+func (t *Table) restore(p *prepared) error {
+	l := t.loaded[p.spec.ID]
+	if err := t.leave(l); err != nil {
+		return err
+	}
+	if _, err := t.machine.Exchange(p.spec.ID, p.hidden, true); err != nil {
+		return err
+	}
+	t.install(p.replaced, l)
+	return joinAll(quit(l.resident), t.enter(p.replaced))
 }
 
 // Settle makes what Commit has done final.
@@ -232,7 +250,7 @@ func (t *Table) Settle(key uint64) error {
 	if p.hidden == 0 {
 		return nil
 	}
-	return t.machine.Unload(p.hidden)
+	return joinAll(quit(p.replaced.resident), t.machine.Unload(p.hidden))
 }
 
 func (t *Table) drop(p *prepared) {
@@ -274,12 +292,13 @@ func (t *Table) Unload(id vm.ID) error {
 	if err := t.machine.Unload(id); err != nil {
 		return err
 	}
+	err := quit(l.resident) // what has come by now has been handled; what comes finds none
 	if !l.spec.Guards.IsZero() && t.cfg.Defect != mutate.GuardOutlives {
 		t.nic.Guard(l.spec.Guards, nil)
 	}
 	delete(t.loaded, id)
 	t.announce(l, true)
-	return nil
+	return err
 }
 
 // Start runs the initialisation of a program, from where on messages activate it.
@@ -291,6 +310,15 @@ func (t *Table) Start(id vm.ID) vm.Outcome {
 	o := t.machine.Start(id)
 	t.charge(id, o)
 	return o
+}
+
+// Begin is Start that has the program go on in the driver, if it resides there.
+func (t *Table) Begin(id vm.ID) (vm.Outcome, error) {
+	o := t.Start(id)
+	if l := t.loaded[id]; l != nil {
+		return o, t.enter(l)
+	}
+	return o, nil
 }
 
 // running reports whether a program takes messages.

@@ -152,6 +152,7 @@ func (t *Table) tellHandled(pr *Peer, id uint32, o vm.Outcome) {
 // Up begins a session: the peer is told of the programs here, and what has waited for it leaves.
 func (t *Table) Up(pr *Peer) {
 	t.announceAll(pr)
+	t.tellDriver(pr)
 	t.pump(pr)
 }
 
@@ -179,6 +180,9 @@ func (t *Table) Down(pr *Peer, status vni.Status) {
 	}
 	clear(pr.assemblies)
 	pr.used, pr.owed = 0, 0
+	if t.driver != nil {
+		t.driver.EndSession(pr.NIC())
+	}
 	if t.cfg.Defect != mutate.ProgramsOutlive {
 		t.forgetAnnounced(pr)
 	}

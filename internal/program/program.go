@@ -118,6 +118,7 @@ type Table struct {
 	prepared []*prepared
 	lastKey  uint64
 	segments map[uint32]*segment
+	driver   Driver // nil: none
 }
 
 // New returns a table without programs.

@@ -100,7 +100,7 @@ func (t *Table) dispatch(m *message) vm.Outcome {
 		return vm.NoProgram
 	}
 	t.current = m
-	o := t.machine.Dispatch(&m.Message)
+	o := t.activate(t.loaded[m.Program], &m.Message)
 	t.current = nil
 	t.charge(m.Program, o)
 	return o

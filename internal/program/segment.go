@@ -3,6 +3,8 @@ package program
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -97,5 +99,15 @@ func (h *host) SetFlag(n int64) {
 	if s, i := h.table().words(n); s != nil {
 		atomic.StoreUint32(&s.flags[i], 1)
 		h.nic.Rang(uint32(n / limits.SegmentWords))
+	}
+}
+
+// Rang has the processes look that share a segment: a program in the driver has set a flag of it, or cleared a lock.
+func (t *Table) Rang(segment uint32) { t.nic.Rang(segment) }
+
+// RangAll is Rang for all segments.
+func (t *Table) RangAll() {
+	for _, id := range slices.Sorted(maps.Keys(t.segments)) {
+		t.nic.Rang(id)
 	}
 }

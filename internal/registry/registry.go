@@ -16,6 +16,9 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
+// DefaultPort is the UDP port of a daemon's link where none is said.
+const DefaultPort = 7700
+
 // Node is a NIC and where to reach it.
 type Node struct {
 	ID   NICID          // 0: not known; the first to answer at the address tells

@@ -23,8 +23,8 @@ type acks struct {
 	at       clock.Time // when a delayed ACK is due; Never if none is
 	now      bool       // one is due in this Progress
 	reason   wire.AckReason
-	frames   int32      // that came since the last ACK
-	bytes    int        // of capacity that they took
+	frames   uint16     // that came since the last ACK
+	bytes    int32      // of capacity that they took
 	newest   uint64     // highest packet counter that came, to be echoed
 	newestAt clock.Time // when
 }
@@ -42,8 +42,8 @@ func (s *session) scheduleAck(now clock.Time, space wire.Space, what arrival, ha
 		return
 	}
 	a := &s.acks
-	a.frames += int32(frames)
-	a.bytes += bytes + frames*limits.FrameCost
+	a.frames += uint16(frames)
+	a.bytes += int32(bytes + frames*limits.FrameCost)
 	capacity := s.endpoint.m.cfg.ReceiveCapacity
 	switch {
 	case what == arrivedOld || what == arrivedDup:
@@ -98,7 +98,7 @@ func (s *session) piggyback(h *wire.Inner) {
 	}
 	h.Flags = wire.AckCommand | wire.AckData
 	for i := range s.receive {
-		h.Ack[i] = s.receive[i].ack()
+		h.Ack[i] = s.ackOf(wire.Space(i))
 	}
 	if !s.hasGap() {
 		s.told()
@@ -128,10 +128,13 @@ func (m *Module) sendAck(now clock.Time, s *session, out Frames) bool {
 	a.EchoCounter = s.acks.newest
 	room := (s.endpoint.channels[wire.Command].mtu - wire.OuterLen - s.packets.tagLen() - ackFixed) / 8
 	for i := range s.receive {
-		a.Ack[i] = s.receive[i].ack()
-		a.Words[i] = s.receive[i].selective(&a.Selective[i])
-		if a.Words[i] > room/2 {
-			a.Words[i] = room / 2
+		a.Ack[i] = s.ackOf(wire.Space(i))
+		most := room / 2
+		if s.withholds(wire.Space(i)) {
+			most = 0
+		}
+		if a.Words[i] = s.receive[i].selective(&a.Selective[i]); a.Words[i] > most || most == 0 {
+			a.Words[i] = most
 			a.EchoCounter = 0 // or the sender would take what is left out for lost
 		}
 	}

@@ -73,8 +73,8 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 	if !whole {
 		n.newest = 0 // what it leaves out may have come all the same
 	}
-	if n.echo == s.answered {
-		n.rtt = max(now.Sub(s.toldAt)-n.delay, 1)
+	if rtt := s.markTold(now, n.echo, n.delay); rtt > 0 {
+		n.rtt = rtt
 	}
 	m.learn(now, s, &n)
 	if whole {
@@ -177,6 +177,7 @@ func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, frames int
 		m.piecesDone(s.endpoint, f, offset, g.length, frames)
 		return
 	}
+	s.refused(g)
 	m.unlist(s, g)
 	m.piecesDone(s.endpoint, g.fragment, g.offset, g.length, frames)
 	m.pool.put(g)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -17,7 +18,7 @@ func (m *Module) Timers(now clock.Time) error {
 	lodged := 0
 	for _, e := range m.endpoints {
 		if e.duties != 0 && !owing[e] {
-			return fmt.Errorf("rel: NIC %d is owed frames %b, and is not on the list", e.nic, e.duties)
+			return fmt.Errorf("rel: NIC %v is owed frames %b, and is not on the list", nicid.ID(e.nic), e.duties)
 		}
 		s := e.live
 		if s == nil {
@@ -26,7 +27,7 @@ func (m *Module) Timers(now clock.Time) error {
 		lodged += s.flight.n
 		for _, err := range []error{m.auditFlight(s), m.auditWindows(s), m.auditDesk(s), m.auditQueues(e), m.auditSilence(now, e), s.confirming.audit(e)} {
 			if err != nil {
-				return fmt.Errorf("rel: NIC %d: %w", e.nic, err)
+				return fmt.Errorf("rel: NIC %v: %w", nicid.ID(e.nic), err)
 			}
 		}
 	}

@@ -175,7 +175,7 @@ func (m *Module) tellDeferred(s *session, h *wire.Inner) bool {
 		return false
 	}
 	h.Flags = wire.AckCommand | wire.AckData
-	h.Ack[wire.Command], h.Ack[wire.Data] = d.inner.Seq, s.receive[wire.Data].ack()
+	h.Ack[wire.Command], h.Ack[wire.Data] = d.inner.Seq, s.ackOf(wire.Data)
 	if m.cfg.Defect == mutate.ToldAhead {
 		h.Ack[wire.Command] = d.inner.Seq.Add(1)
 	}

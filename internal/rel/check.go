@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -104,7 +105,7 @@ func (m *Module) receiveProbeReply(now clock.Time, s *session, body []byte) {
 
 // fail ends the check with one of its three texts.
 func (c *check) fail(e *Endpoint) {
-	who := fmt.Sprintf("NIC %016x at %v", e.nic, e.addr)
+	who := fmt.Sprintf("NIC %v at %v", nicid.ID(e.nic), e.addr)
 	if e.nic == 0 {
 		who = fmt.Sprintf("the NIC at %v", e.addr) // it has never told its id
 	}
@@ -115,7 +116,7 @@ func (c *check) fail(e *Endpoint) {
 	case c.got[1]:
 		c.text = fmt.Sprintf("%s: frames of %d bytes get through, small ones do not: something on the path filters them", who, c.size)
 	default:
-		c.text = fmt.Sprintf("%s: neither small frames nor large ones get through: the NIC is down, elsewhere, or behind a filter", who)
+		c.text = fmt.Sprintf("%s: neither small frames nor large ones get through: the NIC is down, elsewhere, behind a filter, or refuses this one", who)
 	}
 }
 

@@ -70,6 +70,9 @@ func (m *Module) dischargeOne(now clock.Time, e *Endpoint, d duty, out Frames) (
 		e.probedAt = now
 		done = m.sendProbe(s, wire.KindProbe, wire.Probe{ID: s.confirming.ask(), Size: wire.ProbeLen}, out)
 	case dutyReply:
+		if s.reliable && s.withheld.n > 0 {
+			return true, false // owed again when they have left
+		}
 		done = m.sendReplies(s, out)
 	case dutyCheck:
 		done = m.sendChecks(s, out)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -84,7 +85,7 @@ func (e *Endpoint) Withdraw(now clock.Time, f *Fragment) {
 		return
 	}
 	if f.endpoint != e {
-		panic(fmt.Sprintf("rel: fragment %d is under way to NIC %016x, not to %016x", f.ID, f.endpoint.nic, e.nic))
+		panic(fmt.Sprintf("rel: fragment %d is under way to NIC %v, not to %v", f.ID, nicid.ID(f.endpoint.nic), nicid.ID(e.nic)))
 	}
 	c := &e.channels[f.Space]
 	for g := c.queue.head; g != nil; {

@@ -96,6 +96,9 @@ func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer,
 		m.refuseVersion(from, o, &h)
 		return
 	}
+	if h.NIC == m.cfg.NIC && h.Incarnation != m.cfg.Incarnation { // not this NIC's own hello, which somebody has sent back
+		_ = m.handler.Admit(now, h.NIC, from) // which refuses and remembers it
+	}
 	if h.NIC == m.cfg.NIC || tooSmall(&h) || m.closed {
 		m.stray.Refused++
 		return
@@ -336,7 +339,7 @@ func (m *Module) sendHelloAck(now clock.Time, s *session, out Frames) bool {
 	if !s.packets.sayHello(wire.KindHelloAck, s.addr, &h, out) {
 		return false
 	}
-	s.answered, s.toldAt = s.packets.counter, now
+	s.mark(now, s.packets.counter)
 	s.endpoint.stats.HelloSends++
 	return true
 }

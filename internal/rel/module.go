@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -221,7 +222,7 @@ func (m *Module) Open(nic uint64, addr netip.AddrPort) (*Endpoint, error) {
 	if e == nil {
 		if e = m.strangers[nic]; e == nil {
 			if len(m.endpoints)+len(m.strangers) >= m.cfg.MaxPeers {
-				return nil, fmt.Errorf("open NIC %016x at %v: %w: %d", nic, addr, ErrPeers, m.cfg.MaxPeers)
+				return nil, fmt.Errorf("open NIC %v at %v: %w: %d", nicid.ID(nic), addr, ErrPeers, m.cfg.MaxPeers)
 			}
 			e = m.newEndpoint(nic, addr)
 		}
@@ -231,7 +232,7 @@ func (m *Module) Open(nic uint64, addr netip.AddrPort) (*Endpoint, error) {
 		return e, nil
 	}
 	if e.live != nil {
-		return nil, fmt.Errorf("open NIC %016x at %v: %w: %v", nic, addr, ErrAddress, e.addr)
+		return nil, fmt.Errorf("open NIC %v at %v: %w: %v", nicid.ID(nic), addr, ErrAddress, e.addr)
 	}
 	m.move(e, addr)
 	return e, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -235,11 +236,11 @@ func (m *Module) Paths() error {
 		p := &s.path
 		switch {
 		case p.size < limits.LeastFrame || p.size > p.goal || p.trying > 0 && (p.trying < p.size || p.trying > p.goal || p.below >= p.trying):
-			return fmt.Errorf("rel: NIC %d: frames have %d bytes, of %d, and %d are tried, or else %d", e.nic, p.size, p.goal, p.trying, p.below)
+			return fmt.Errorf("rel: NIC %v: frames have %d bytes, of %d, and %d are tried, or else %d", nicid.ID(e.nic), p.size, p.goal, p.trying, p.below)
 		case (p.lost == 0) != (p.suspect == math.MaxInt):
-			return fmt.Errorf("rel: NIC %d: %d segments are lost, of %d bytes", e.nic, p.lost, p.suspect)
+			return fmt.Errorf("rel: NIC %v: %d segments are lost, of %d bytes", nicid.ID(e.nic), p.lost, p.suspect)
 		case p.trying > 0 && e.duties&dutyPath == 0 && (e.room == 0 || e.timerAt > p.nextAt):
-			return fmt.Errorf("rel: NIC %d: frames of %d bytes are tried, and nothing waits for an answer", e.nic, p.trying)
+			return fmt.Errorf("rel: NIC %v: frames of %d bytes are tried, and nothing waits for an answer", nicid.ID(e.nic), p.trying)
 		}
 	}
 	return nil

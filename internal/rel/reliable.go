@@ -3,6 +3,7 @@ package rel
 import (
 	"fmt"
 
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -43,7 +44,7 @@ func (m *Module) Gaps() error {
 		}
 		for i := range s.receive {
 			if w := &s.receive[i]; w.gap() {
-				return fmt.Errorf("rel: NIC %d: %v segment %d has not come, and %d has, over a link that keeps order", e.nic, wire.Space(i), w.next, w.top.Add(-1))
+				return fmt.Errorf("rel: NIC %v: %v segment %d has not come, and %d has, over a link that keeps order", nicid.ID(e.nic), wire.Space(i), w.next, w.top.Add(-1))
 			}
 		}
 	}

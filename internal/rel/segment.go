@@ -59,6 +59,7 @@ type segment struct {
 	space      wire.Space // of its sequence number, for life
 	channel    wire.Space // whose queue posted it last: retransmissions go by the data queue
 	control    bool       // has records that must not be refused for want of memory
+	refuses    bool       // has records that give up messages of the peer: see refusal.go
 	forgotten  bool       // in no list though InHotel: only with mutate.NoRetransmit
 
 	account *Account // that it is charged to, nil if none

@@ -32,8 +32,8 @@ type session struct {
 	helloTo   uint64     // … to here
 	helloAt   clock.Time // when the last of them went out
 
-	answered uint64     // that of our last HelloAck, whose echo gives the first round trip
-	toldAt   clock.Time // when it went out
+	marked   uint64     // packet counter of a frame whose echo measures a round trip by itself; 0 if there is none: see rtt.go
+	markedAt clock.Time // when it went out
 	replay   replayWindow
 
 	// Of an open session alone:
@@ -45,6 +45,7 @@ type session struct {
 	recovery recovery
 	path     path
 	acks     acks
+	withheld withholding
 	reliable bool
 	joining  uint8      // datagrams of the peer that are put together
 	doubts   Doubt      // that the driver was told of

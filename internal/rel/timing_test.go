@@ -1,6 +1,7 @@
 package rel
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -79,6 +80,43 @@ func TestTheFirstTimerIsOf100Milliseconds(t *testing.T) {
 	}
 }
 
+// Round trips of an even path vary by nothing. A peer that is scheduled a little late after many of them is not taken for a loss.
+func TestALateAnswerOverAnEvenPathIsNoLoss(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	w.weather.delay, e.live.rtt = 2*time.Millisecond, roundTrip{}
+	send := func(late time.Duration) {
+		a.frag(e, wire.Command, "a message")
+		b.asleep = w.now.Add(w.weather.delay + late)
+		w.run(3 * w.weather.delay)
+	}
+	for range 200 {
+		send(0)
+	}
+	before, trips := a.m.Stats().Resends, e.live.rtt
+	if send(limits.LeastLateness * 3 / 4); trips.vary > time.Microsecond || a.m.Stats().Resends != before {
+		t.Errorf("after round trips of %v that varied by %v, %d segments were sent again", trips.smooth, trips.vary, a.m.Stats().Resends-before)
+	}
+}
+
+// A path whose round trips become much longer is measured anew, and then nothing is sent again.
+func TestRoundTripsThatBecomeLongerAreMeasured(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	w.weather.delay = 5 * time.Millisecond
+	answers := 0
+	b.deliver = func(back *Endpoint, r wire.Record) { b.frag(back, wire.Command, "answer") }
+	a.deliver = func(*Endpoint, wire.Record) { answers++ }
+	again := []uint64{}
+	for range 100 {
+		want, before := answers+1, a.m.Stats().Resends
+		a.frag(e, wire.Command, "question")
+		w.runUntil(time.Second, "the answer", func() bool { return answers == want })
+		again = append(again, a.m.Stats().Resends-before)
+	}
+	if got := e.live.rtt.smooth; got < 8*time.Millisecond || slices.Max(again[20:]) > 0 {
+		t.Errorf("round trips are thought to take %v, and each question was sent %v times again; want 10 ms, and none after 20", got, again)
+	}
+}
+
 // The last chunk of a message is acknowledged in the poll in which it comes, since its sender waits for that; others wait
 // for company (USNIC-48).
 func TestTheLastChunkIsAcknowledgedInTheSamePoll(t *testing.T) {
@@ -131,6 +169,24 @@ func TestAFailedAckIsMissingOnTheWire(t *testing.T) {
 	}
 	if st := b.m.Stats(); st.AckSends != 0 {
 		t.Errorf("%d ACKs are counted though none was sent", st.AckSends)
+	}
+}
+
+// USNIC-51: an acknowledgement that later ones have overtaken changes nothing, and is counted.
+func TestAnAcknowledgementThatWasOvertakenIsIgnored(t *testing.T) {
+	w, a, _, e := joined(t, nil)
+	for range 3 {
+		a.frag(e, wire.Command, "acknowledged")
+		w.run(time.Second)
+	}
+	window, old := &e.live.send[wire.Command], e.stats.OldAcks
+	before := *window
+	var n news
+	if a.m.cumulative(w.now, e.live, wire.Command, window.base.Add(-2), &n) {
+		t.Error("it counts as one of the present window, so that its selective bits would be read")
+	}
+	if n.progress || window.base != before.base || window.next != before.next || e.stats.OldAcks != old+1 {
+		t.Errorf("window from %d to %d before, from %d to %d now; %d were old", before.base, before.next, window.base, window.next, e.stats.OldAcks-old)
 	}
 }
 

@@ -80,6 +80,9 @@ func (m *Module) fly(now clock.Time, s *session, g *segment) {
 		g.forgotten = true
 		return
 	}
+	if g.sends > 1 {
+		s.markAgain(now, g.counter)
+	}
 	s.flight.push(g)
 	m.lodged += g.frames
 	m.lodge(now, s, g)
@@ -89,6 +92,7 @@ func (m *Module) fly(now clock.Time, s *session, g *segment) {
 // committed ends the life of a segment on a reliable link, where a committed frame arrives.
 func (m *Module) committed(s *session, g *segment) {
 	g.become(stateQueued, stateFree)
+	s.refused(g)
 	s.endpoint.stats.SegmentsAcked += uint64(g.frames)
 	m.piecesDone(s.endpoint, g.fragment, g.offset, g.length, g.frames)
 	m.pool.put(g)

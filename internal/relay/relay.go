@@ -23,6 +23,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -254,7 +255,7 @@ func (t *Table) Leaks() error {
 // Audit says which of its limits a peer does not keep, if any.
 func (pr *Peer) Audit() error {
 	if max(pr.cost, pr.assembling) > limits.RelayBytes || min(pr.cost, pr.assembling) < 0 {
-		return fmt.Errorf("peer %d has relays for %d bytes to answer and %d coming, at most %d", pr.NIC(), pr.cost, pr.assembling, limits.RelayBytes)
+		return fmt.Errorf("peer %v has relays for %d bytes to answer and %d coming, at most %d", nicid.ID(pr.NIC()), pr.cost, pr.assembling, limits.RelayBytes)
 	}
 	return nil
 }
@@ -264,5 +265,5 @@ func (pr *Peer) Leaks() error {
 	if pr.cost == 0 && pr.assembling == 0 && len(pr.legs) == 0 {
 		return nil
 	}
-	return fmt.Errorf("peer %d: relays for %d bytes out, %d in, %d to be answered", pr.NIC(), pr.cost, pr.assembling, len(pr.legs))
+	return fmt.Errorf("peer %v: relays for %d bytes out, %d in, %d to be answered", nicid.ID(pr.NIC()), pr.cost, pr.assembling, len(pr.legs))
 }

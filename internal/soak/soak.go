@@ -35,7 +35,7 @@ type Terms struct {
 
 // Tags of all but the messages that count, which have their number.
 const (
-	tagGreeting weft.Tag = 1<<63 + iota
+	tagGreeting weft.Tag = 1<<47 + iota
 	tagVerified
 )
 
@@ -68,6 +68,7 @@ type Progress struct {
 type soak struct {
 	p        *weft.Process
 	peer     weft.Name
+	from     weft.Address // of the peer that has sent its greeting: if that ends, no message comes
 	terms    Terms
 	progress *Progress
 	report   Report
@@ -110,6 +111,7 @@ func (s *soak) greet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.from = m.Addr
 	var theirs Terms
 	if m.Tag != tagGreeting || json.Unmarshal(buf[:m.Len], &theirs) != nil {
 		return fmt.Errorf("%v sent a message of %d bytes with tag %d; expected its greeting", s.peer, m.Full, m.Tag)
@@ -189,7 +191,8 @@ type inbox struct {
 func (in *inbox) post() error {
 	buf := resize(&in.bufs[in.posted%underWay], max(in.terms.Longest, 1))
 	in.posted++
-	return in.ring.Add(in.p.StartRecv(in.peer, weft.AnyTag, buf))
+	op := new(weft.Op)
+	return in.ring.Add(op, in.p.StartRecvFromInto(op, in.from, weft.AnyTag, buf))
 }
 
 func (in *inbox) next(ctx context.Context) (weft.Message, []byte, error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/wire"
 	"github.com/weftnet/weft/sim"
 )
@@ -75,7 +76,7 @@ func fillDatagram(b []byte, number uint32) {
 // take judges a datagram that has come.
 func (d *datagrams) take(to, from uint64, payload []byte) {
 	if len(payload) < leastDatagram {
-		d.wrong("NIC %x has received a datagram of %d bytes", to, len(payload))
+		d.wrong("NIC %v has received a datagram of %d bytes", nicid.ID(to), len(payload))
 		return
 	}
 	number := binary.LittleEndian.Uint32(payload)
@@ -84,11 +85,11 @@ func (d *datagrams) take(to, from uint64, payload []byte) {
 	fillDatagram(want, number)
 	switch {
 	case !ok || s.length != len(payload) || string(want) != string(payload):
-		d.wrong("NIC %x has received a datagram of %d bytes that was not sent so", to, len(payload))
+		d.wrong("NIC %v has received a datagram of %d bytes that was not sent so", nicid.ID(to), len(payload))
 	case s.from != from || s.to != to:
-		d.wrong("NIC %x has received datagram %d from NIC %x; it was sent from %x to %x", to, number, from, s.from, s.to)
+		d.wrong("NIC %v has received datagram %d from NIC %v; it was sent from %v to %v", nicid.ID(to), number, nicid.ID(from), nicid.ID(s.from), nicid.ID(s.to))
 	case s.came:
-		d.wrong("NIC %x has received datagram %d twice", to, number)
+		d.wrong("NIC %v has received datagram %d twice", nicid.ID(to), number)
 	}
 	s.came = true
 	d.sent[number] = s

@@ -3,6 +3,8 @@ package sweep
 import (
 	"fmt"
 	"time"
+
+	"github.com/weftnet/weft/internal/vni"
 )
 
 // outcome is how an operation ended.
@@ -121,7 +123,7 @@ func (l *ledger) prepare(from *life, to string, tag uint64, size int, accept boo
 }
 
 // uniqueTag marks tags that carry a message's id.
-const uniqueTag uint64 = 1 << 63
+const uniqueTag uint64 = vni.TagMask ^ vni.TagMask>>1
 
 // post notes that a message has been posted, as the next of its source to its destination.
 func (l *ledger) post(m *message, now time.Duration) {

@@ -100,13 +100,13 @@ func (r *Report) Write(w io.Writer) {
 		}
 		fmt.Fprintf(w, "    replay: %s\n", f.Replay)
 	}
-	fmt.Fprintf(w, "%d seeds in %.1f s: %d NICs, %d processes, %d messages of %.1f GB, %d calls, %d PUT, %d GET, %d regions closed, %d multicasts, %d collective operations, %d contested names, %d of %d datagrams, %d records of nonsense, %d activations of programs\n",
-		r.Seeds, r.Seconds, r.NICs, r.Processes, r.Messages, float64(r.Bytes)/1e9, r.Calls, r.Puts, r.Gets, r.Regions, r.Multicasts, r.Collectives, r.Claims, r.DatagramsCame, r.Datagrams, r.Nonsense, r.Activations)
+	fmt.Fprintf(w, "%s in %.1f s: %d NICs, %d processes, %d messages of %s, %d calls, %d PUT, %d GET, %d regions closed, %d multicasts, %d collective operations, %d contested names, %d of %d datagrams, %d records of nonsense, %d activations of programs\n",
+		plural(r.Seeds, "seed"), r.Seconds, r.NICs, r.Processes, r.Messages, amount(r.Bytes), r.Calls, r.Puts, r.Gets, r.Regions, r.Multicasts, r.Collectives, r.Claims, r.DatagramsCame, r.Datagrams, r.Nonsense, r.Activations)
 	fmt.Fprintf(w, "%d messages delivered; %d operations cancelled, %d failed; %d retransmissions\n",
 		r.Delivered, r.Cancelled, r.Failed, r.Retransmissions)
 	var faults []string
 	list(reflect.ValueOf(&r.Faults).Elem(), func(name string, n uint64) {
-		faults = append(faults, fmt.Sprintf("%d %s", n, strings.ReplaceAll(name, "_", " ")))
+		faults = append(faults, fmt.Sprintf("%d %s", n, inWords(name)))
 	})
 	fmt.Fprintf(w, "faults: %s\n", strings.Join(faults, ", "))
 	fmt.Fprint(w, r.Ways)
@@ -121,4 +121,30 @@ func list(v reflect.Value, f func(name string, n uint64)) {
 			f(v.Type().Field(i).Tag.Get("json"), e.Uint())
 		}
 	}
+}
+
+// plural is a number of things: 1 seed, 2 seeds.
+func plural[T int | uint64](n T, thing string) string {
+	if n == 1 {
+		return fmt.Sprintf("%d %s", n, thing)
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// amount is a number of bytes in the unit that fits.
+func amount(bytes uint64) string {
+	for _, u := range []struct {
+		of   float64
+		name string
+	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
+		if float64(bytes) >= u.of {
+			return fmt.Sprintf("%.1f %s", float64(bytes)/u.of, u.name)
+		}
+	}
+	return fmt.Sprintf("%d B", bytes)
+}
+
+// inWords is the name of a count as a person reads it.
+func inWords(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, "re_registered", "registered again"), "_", " ")
 }

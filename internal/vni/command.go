@@ -30,6 +30,8 @@ const (
 	CodeSendDatagram    Code = 41 // send context; its memory leaves for one process at once, and may be lost
 	CodeReceiveDatagram Code = 42 // receive context; takes the next datagram with its tag
 
+	CodeProbe Code = 44 // receive context without memory; tells of a message that waits and leaves it there. Completion: Len is its length, Full is the sum of that and its ticket
+
 	CodeProgram Code = 43 // send context; a message to trigger Tag of program Gen at NIC, or here if that is 0
 )
 
@@ -99,7 +101,7 @@ var codeNames = map[Code]string{
 	CodeBarrier: "barrier", CodePut: "put", CodeGet: "get", CodeCancel: "cancel", CodeResolve: "resolve",
 	CodeReduce: "reduce", CodeLeave: "leave", CodeRefill: "refill", CodeReceiveRing: "receive-ring", CodeSendRun: "send-run",
 	CodeSendDatagram: "send-datagram", CodeReceiveDatagram: "receive-datagram",
-	CodeProgram: "program",
+	CodeProgram: "program", CodeProbe: "probe",
 }
 
 func (c Code) String() string {

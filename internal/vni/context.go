@@ -62,7 +62,7 @@ type ReceiveContext struct {
 	PoolIndex int32
 	Size      uint32
 	Len       uint64 // bytes of the buffer
-	Most      uint64 // bytes of a message that a ring keeps
+	Most      uint64 // of a ring: bytes of a message that it keeps. Of a Receive: the ticket of the one message that it takes, or 0. Of a Probe: not 0 = it does not wait
 }
 
 // Descriptor names a piece of memory (QNIX-22). A region's pages are contiguous here, so a piece may be of any length.

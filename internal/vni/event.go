@@ -3,6 +3,8 @@ package vni
 import (
 	"fmt"
 	"sync/atomic"
+
+	"github.com/weftnet/weft/internal/nicid"
 )
 
 // Kinds of events.
@@ -27,15 +29,15 @@ type Event struct {
 func (e Event) String() string {
 	switch e.Kind {
 	case EventUnreachable:
-		return fmt.Sprintf("NIC %x unreachable, %d sends in doubt", e.NIC, e.Count)
+		return fmt.Sprintf("NIC %v unreachable, %d sends in doubt", nicid.ID(e.NIC), e.Count)
 	case EventRestarted:
-		return fmt.Sprintf("NIC %x restarted, %d sends in doubt", e.NIC, e.Count)
+		return fmt.Sprintf("NIC %v restarted, %d sends in doubt", nicid.ID(e.NIC), e.Count)
 	case EventClosed:
-		return fmt.Sprintf("NIC %x closed, %d sends in doubt", e.NIC, e.Count)
+		return fmt.Sprintf("NIC %v closed, %d sends in doubt", nicid.ID(e.NIC), e.Count)
 	case EventProcessGone:
-		return fmt.Sprintf("process %v gone (NIC %x, slot %d)", e.Name, e.NIC, e.Slot)
+		return fmt.Sprintf("process %v gone (NIC %v, slot %d)", e.Name, nicid.ID(e.NIC), e.Slot)
 	case EventNameLost:
-		return fmt.Sprintf("name %v lost to NIC %x, slot %d", e.Name, e.NIC, e.Slot)
+		return fmt.Sprintf("name %v lost to NIC %v, slot %d", e.Name, nicid.ID(e.NIC), e.Slot)
 	}
 	return fmt.Sprintf("event %d", e.Kind)
 }

@@ -10,15 +10,17 @@ import (
 // called without the caller's lock.
 type Process struct {
 	s    *Segment
-	tail uint32        // next entry to write; equals status.tail
-	head uint32        // the NIC's head when it was last read
-	next atomic.Uint64 // number of the next event to read, from 1; written under the caller's lock
+	tail uint32 // next entry to write; equals status.tail
+	head uint32 // the NIC's head when it was last read
+
+	first EventReader
 }
 
 // Process returns the process half of the segment.
 func (s *Segment) Process() *Process {
 	p := &Process{s: s}
-	p.next.Store(1)
+	p.first.s = s
+	p.first.next.Store(1)
 	return p
 }
 
@@ -241,31 +243,14 @@ func (p *Process) SetWaitsAt(processor int) { atomic.StoreUint32(p.s.waiting, ui
 // Gone is StatusOK while the NIC serves this segment, else why it does not any more: no doorbell will ring again.
 func (p *Process) Gone() Status { return Status(atomic.LoadUint32(p.s.gone)) }
 
-// EventPending reports whether NextEvent would find one.
-func (p *Process) EventPending() bool { return atomic.LoadUint64(p.s.published) >= p.next.Load() }
+// NextEvent is Next of a reader of all events from the first on.
+func (p *Process) NextEvent() (e Event, lost uint64, ok bool) { return p.first.Next() }
 
-// NextEvent reads the oldest event that is still there, and says how many were lost before it. Under the caller's lock.
-func (p *Process) NextEvent() (e Event, lost uint64, ok bool) {
-	next := p.next.Load()
-	for {
-		published := atomic.LoadUint64(p.s.published)
-		if next > published {
-			break
-		}
-		if oldest := published - min(published, Events) + 1; next < oldest {
-			lost += oldest - next
-			next = oldest
-		}
-		e, ok = p.s.events[(next-1)%Events].load(next)
-		next++
-		if ok {
-			break
-		}
-		lost++ // overwritten while being read
-	}
-	p.next.Store(next)
-	return e, lost, ok
-}
+// EventPending reports whether NextEvent would find one.
+func (p *Process) EventPending() bool { return p.first.Pending() }
+
+// Events is the reader that NextEvent is of.
+func (p *Process) Events() *EventReader { return &p.first }
 
 // Identity reads whose segment this is.
 func (p *Process) Identity() Identity { return p.s.info.identity() }

@@ -114,3 +114,18 @@ func TestNoDescriptorIsMissed(t *testing.T) {
 	}
 	t.Logf("%d Refills for %d descriptors", posted, total)
 }
+
+// QNIX-22: a descriptor counts only if its flag says that it was filled.
+func TestADescriptorThatWasNotFilledIsRefused(t *testing.T) {
+	_, p, n := newSegment(t, small)
+	i, _ := p.TakeSend()
+	p.ClearDescriptors(false, i)
+	p.SetDescriptors(false, i, []Descriptor{{Region: 1, Offset: 2, Len: 3}})
+	d, err := n.Descriptors(false, i, 1, nil)
+	if err != nil || len(d) != 1 || d[0] != (Descriptor{Region: 1, Flag: DescriptorValid, Offset: 2, Len: 3}) {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if d, err := n.Descriptors(false, i, 2, nil); !errors.Is(err, ErrArgument) {
+		t.Errorf("of which the second was not filled: %+v, %v", d, err)
+	}
+}

@@ -9,8 +9,11 @@ import (
 // The functions that the kernel calls for each turn of a loop.
 const (
 	tryLock  = "lock"
-	sumWords = "sumWords" // and In or Out: of the frame that came, or of the reply
+	sumLines = "sumLines" // and In or Out: of the frame that came, or of the reply
+	sumWords = "sumWords"
 	sumBytes = "sumBytes"
+
+	lineBytes = 32 // that one call takes into a checksum: the calls cost as much as the words
 
 	// lockTries is how often a processor tries to begin while another is at it: some 100 µs, longer than an activation takes.
 	lockTries = 1 << 14
@@ -21,9 +24,11 @@ func itoa(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 // functions makes all of them.
 func (g *generator) functions() {
 	g.tryLock()
+	g.sumLines("In", atFrame)
 	g.sumWords("In", atFrame)
 	g.sumBytes("In", atFrame)
 	if g.sends() {
+		g.sumLines("Out", atReply)
 		g.sumWords("Out", atReply)
 		g.sumBytes("Out", atReply)
 	}
@@ -50,9 +55,11 @@ func (g *generator) tryLock() {
 func (g *generator) sum(which string, n asm.Register) {
 	g.emit(asm.Mov.Imm32(asm.R1, -1))
 	g.store(asm.R7, stateSum, asm.R1)
-	g.emit(asm.Mov.Reg(asm.R1, n), asm.And.Imm(asm.R1, ^7))
+	g.emit(asm.Mov.Reg(asm.R1, n), asm.And.Imm(asm.R1, ^(lineBytes-1)))
 	g.store(asm.R7, stateAt, asm.R1)
-	g.emit(asm.Mov.Reg(asm.R1, n), asm.RSh.Imm(asm.R1, 3), asm.Mov.Imm(asm.R3, 0))
+	g.emit(asm.Mov.Reg(asm.R1, n), asm.RSh.Imm(asm.R1, 5), asm.Mov.Imm(asm.R3, 0))
+	g.turns(sumLines + which)
+	g.emit(asm.Mov.Reg(asm.R1, n), asm.And.Imm(asm.R1, lineBytes-1), asm.RSh.Imm(asm.R1, 3), asm.Mov.Imm(asm.R3, 0))
 	g.turns(sumWords + which)
 	g.emit(asm.Mov.Reg(asm.R1, n), asm.And.Imm(asm.R1, 7), asm.Mov.Imm(asm.R3, 0))
 	g.turns(sumBytes + which)
@@ -60,23 +67,48 @@ func (g *generator) sum(which string, n asm.Register) {
 	g.emit(asm.Xor.Imm32(asm.R0, -1))
 }
 
-// sumWords takes the R1st eight bytes of a frame into the checksum.
-func (g *generator) sumWords(which string, frame int) {
-	g.function(sumWords + which)
+// sumLines takes the R1st 32 bytes of a frame into the checksum.
+func (g *generator) sumLines(which string, frame int) {
+	g.function(sumLines + which)
 	end := g.fresh()
-	r1, r2, r3, r4, r5 := asm.R1, asm.R2, asm.R3, asm.R4, asm.R5
-	g.emit(asm.JGT.Imm(r1, mostFrame/8-1, end), asm.LSh.Imm(r1, 3))
+	g.emit(asm.JGT.Imm(asm.R1, mostFrame/lineBytes-1, end), asm.LSh.Imm(asm.R1, 5))
 	g.value(asm.R7, mapData, 0)
-	g.emit(asm.Add.Reg(r1, asm.R7))
-	g.load(r2, r1, frame)
-	g.load(r3, asm.R7, stateSum)
+	g.emit(asm.Add.Reg(asm.R1, asm.R7))
+	g.load(asm.R3, asm.R7, stateSum)
+	g.value(asm.R4, mapTables, 0)
+	for at := 0; at < lineBytes; at += 8 {
+		g.sumWord(frame + at)
+	}
+	g.store(asm.R7, stateSum, asm.R3)
+	g.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	g.place(end)
+	g.emit(asm.Mov.Imm(asm.R0, 1), asm.Return())
+}
+
+// sumWord takes the eight bytes at R1 and an offset into the checksum in R3. R4 are the tables; R2 and R5 are used.
+func (g *generator) sumWord(at int) {
+	r2, r3, r4, r5 := asm.R2, asm.R3, asm.R4, asm.R5
+	g.load(r2, asm.R1, at)
 	g.emit(asm.Xor.Reg(r2, r3), asm.Mov.Imm(r3, 0))
-	g.value(r4, mapTables, 0)
 	for i := range 8 {
 		g.emit(asm.Mov.Reg(r5, r2), asm.And.Imm(r5, 0xff), asm.LSh.Imm(r5, 2), asm.Add.Reg(r5, r4),
 			asm.LoadMem(r5, r5, int16((7-i)*1024), asm.Word), asm.Xor.Reg(r3, r5), asm.RSh.Imm(r2, 8))
 	}
-	g.store(asm.R7, stateSum, r3)
+}
+
+// sumWords takes the next eight bytes of a frame into the checksum.
+func (g *generator) sumWords(which string, frame int) {
+	g.function(sumWords + which)
+	end := g.fresh()
+	g.value(asm.R7, mapData, 0)
+	g.load(asm.R1, asm.R7, stateAt)
+	g.emit(asm.JGT.Imm(asm.R1, mostFrame-8, end), asm.Mov.Reg(asm.R2, asm.R1), asm.Add.Imm(asm.R2, 8))
+	g.store(asm.R7, stateAt, asm.R2)
+	g.emit(asm.Add.Reg(asm.R1, asm.R7))
+	g.load(asm.R3, asm.R7, stateSum)
+	g.value(asm.R4, mapTables, 0)
+	g.sumWord(frame)
+	g.store(asm.R7, stateSum, asm.R3)
 	g.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 	g.place(end)
 	g.emit(asm.Mov.Imm(asm.R0, 1), asm.Return())

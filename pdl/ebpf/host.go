@@ -139,18 +139,43 @@ func (h *Host) RemoveSession(index uint32) error {
 	return nil
 }
 
-// Display waits until a program displays a number, or until the deadline, which is os.ErrDeadlineExceeded. It is for one goroutine
-// at a time; Close ends it with os.ErrClosed.
-func (h *Host) Display(deadline time.Time) (program uint32, value int64, err error) {
+// What an Event is of.
+const (
+	eventDisplay = iota // a number
+	eventRang           // a segment
+)
+
+// An Event is what a program in the driver tells: it has displayed a number or, where Rang is set, it has set a flag or cleared a lock in the segment of
+// that number, for which a process may sleep.
+type Event struct {
+	Program uint32
+	Rang    bool
+	Value   int64
+}
+
+// Next waits until a program tells something, or until the deadline, which is os.ErrDeadlineExceeded. It is for one goroutine at a time; Close ends
+// it with os.ErrClosed.
+func (h *Host) Next(deadline time.Time) (e Event, err error) {
 	h.reader.SetDeadline(deadline)
 	r, err := h.reader.Read()
 	if err != nil {
-		return 0, 0, err
+		return e, err
 	}
 	if len(r.RawSample) < displayLen {
-		return 0, 0, fmt.Errorf("what a program displays has %d bytes; expected %d", len(r.RawSample), displayLen)
+		return e, fmt.Errorf("what a program in the driver tells has %d bytes; expected %d", len(r.RawSample), displayLen)
 	}
-	return binary.NativeEndian.Uint32(r.RawSample), int64(binary.NativeEndian.Uint64(r.RawSample[8:])), nil
+	word := binary.NativeEndian.Uint32
+	return Event{word(r.RawSample), word(r.RawSample[4:]) == eventRang, int64(binary.NativeEndian.Uint64(r.RawSample[8:]))}, nil
+}
+
+// Display is Next for numbers that are displayed alone.
+func (h *Host) Display(deadline time.Time) (program uint32, value int64, err error) {
+	for {
+		e, err := h.Next(deadline)
+		if err != nil || !e.Rang {
+			return e.Program, e.Value, err
+		}
+	}
 }
 
 // Close takes everything out of the kernel that nothing else holds.

@@ -54,6 +54,7 @@ type Resident struct {
 	o       Options
 	data    *ebpf.Map
 	memory  *ebpf.Memory
+	state   []byte // the first page of data; nil: none
 	program *ebpf.Program
 	slot    int // -1: it gets no messages
 }
@@ -76,6 +77,9 @@ func (obj *Object) Load(h *Host) (r *Resident, err error) {
 	}
 	if r.memory, err = r.data.Memory(); err != nil {
 		return r, fmt.Errorf("mapping its data: %w", err)
+	}
+	if err = r.mapState(); err != nil {
+		return r, err
 	}
 	own := map[string]*ebpf.Map{mapData: r.data}
 	for id, s := range obj.o.Segments {
@@ -100,14 +104,23 @@ func (r *Resident) Start(words []int64) error {
 	if len(words) != 0 && len(words) != r.m.DataWords {
 		return fmt.Errorf("start program %s in the driver: %d words of data, expected %d", r.m.Name, len(words), r.m.DataWords)
 	}
+	if err := r.SetWords(words); err != nil {
+		return fmt.Errorf("start program %s in the driver: %w", r.m.Name, err)
+	}
+	return r.setWord(stateStatus, statusIdle)
+}
+
+// Stop has the program take no more messages: what comes for it is refused.
+func (r *Resident) Stop() error { return r.setWord(stateStatus, statusStopped) }
+
+// SetWords writes the program's data; no words are zeros. Borrow keeps activations away meanwhile.
+func (r *Resident) SetWords(words []int64) error {
 	b := make([]byte, 0, 8*r.m.DataWords)
 	for _, v := range words {
 		b = binary.NativeEndian.AppendUint64(b, uint64(v))
 	}
-	if _, err := r.memory.WriteAt(b[:cap(b)], int64(at(0))); err != nil {
-		return fmt.Errorf("start program %s in the driver: %w", r.m.Name, err)
-	}
-	return r.setWord(stateStatus, statusIdle)
+	_, err := r.memory.WriteAt(b[:cap(b)], int64(at(0)))
+	return err
 }
 
 // SetClock sets what is added to the kernel's clock (CLOCK_MONOTONIC, ns) for CLOCK; what CLOCK is, if the program has a FrozenClock.
@@ -186,7 +199,7 @@ func (r *Resident) Detach() error {
 
 // Close takes the program out of the kernel.
 func (r *Resident) Close() error {
-	err := r.Detach()
+	err := errors.Join(r.Detach(), r.unmapState())
 	if r.program != nil {
 		err = errors.Join(err, r.program.Close())
 	}

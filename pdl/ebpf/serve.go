@@ -67,14 +67,19 @@ const (
 	onStackOffset = -40 // a word
 )
 
-// display puts the program's number and the value into the ring. What finds no room is counted.
+// display puts the program's number and the value into the ring.
 func (g *generator) display(w prog.Word) {
-	done := g.fresh()
 	g.register(asm.R1, w.A())
+	g.tell(eventDisplay)
+}
+
+// tell puts an event of this program into the ring, with R1 as its value. What finds no room is counted.
+func (g *generator) tell(kind int64) {
+	done := g.fresh()
 	g.emit(
 		asm.StoreMem(asm.RFP, onStackRecord+8, asm.R1, asm.DWord),
 		asm.StoreImm(asm.RFP, onStackRecord, int64(int32(g.o.ID)), asm.Word),
-		asm.StoreImm(asm.RFP, onStackRecord+4, 0, asm.Word),
+		asm.StoreImm(asm.RFP, onStackRecord+4, kind, asm.Word),
 	)
 	g.table(asm.R1, mapDisplays)
 	g.emit(
@@ -123,6 +128,8 @@ func (g *generator) sync(w prog.Word) {
 		if w.Op() != prog.Lock {
 			g.emit(asm.Mov.Imm(asm.R1, 1))
 			g.count(asm.R7, stateFlags, asm.R1)
+			g.emit(asm.LoadImm(asm.R1, int64(id), asm.DWord))
+			g.tell(eventRang)
 			g.emit(asm.Mov.Imm(asm.R0, 0))
 		}
 		g.jump(done)

@@ -195,14 +195,23 @@ func (m *Machine) Renumber(from, to ID) error {
 	return nil
 }
 
-// Stop stops a program for a reason of its NIC's, which is counted as if it had aborted an activation. The program must not be in one.
+// Stop stops a program for a reason of its NIC's, which is counted as if it had aborted an activation; None is not. The program must not be in one.
 func (m *Machine) Stop(id ID, why Cause) {
 	p := m.find(id)
 	if p == nil || p.inUse() {
 		return
 	}
-	p.state, p.cause = stopped, why
-	p.profile.Aborts[why]++
+	if p.state = stopped; why != None {
+		p.cause = why
+		p.profile.Aborts[why]++
+	}
+}
+
+// Merge adds to a program's profile what it has done elsewhere.
+func (m *Machine) Merge(id ID, done Profile) {
+	if p := m.find(id); p != nil {
+		p.profile.Add(&done)
+	}
 }
 
 // Last is what the last activation that has ended has cost of its budget.

@@ -52,3 +52,30 @@ func (p *Profile) Aborted() (n uint64) {
 	}
 	return n
 }
+
+// Add adds what a program has done elsewhere, later than what p has.
+func (p *Profile) Add(done *Profile) {
+	p.Activations += done.Activations
+	p.Instructions += done.Instructions
+	p.Time += done.Time
+	p.Refused += done.Refused
+	for i, n := range done.Aborts {
+		p.Aborts[i] += n
+	}
+	if done.LastLine != 0 {
+		p.LastLine = done.LastLine
+	}
+}
+
+// Since is what a program has done since its profile was before.
+func (p *Profile) Since(before *Profile) Profile {
+	d := *p
+	d.Activations -= before.Activations
+	d.Instructions -= before.Instructions
+	d.Time -= before.Time
+	d.Refused -= before.Refused
+	for i, n := range before.Aborts {
+		d.Aborts[i] -= n
+	}
+	return d
+}

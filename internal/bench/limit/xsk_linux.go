@@ -143,9 +143,12 @@ func (w *xdpWire) mapRings() error {
 	return failed
 }
 
+// bindTries is how often a socket asks for its queue, 5 ms apart: on a busy machine the kernel takes seconds to take it back from the one before.
+const bindTries = 1000
+
 // bind joins the socket to queue 0. One that was closed just now may keep it for a moment.
 func (w *xdpWire) bind(index int) (err error) {
-	for range 200 {
+	for range bindTries {
 		err = unix.Bind(w.socket, &unix.SockaddrXDP{Ifindex: uint32(index), Flags: unix.XDP_COPY})
 		if !errors.Is(err, unix.EBUSY) {
 			break

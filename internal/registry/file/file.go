@@ -5,7 +5,9 @@ package file
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -17,7 +19,7 @@ import (
 //
 //	[[node]]
 //	id      = "0:0:0:96:221:127:255:140"   # may be left out
-//	address = "10.0.0.2:7700"
+//	address = "10.0.0.2:7700"              # without a port: 7700
 //	position = [3, 0]                       # on the torus, if the fabric is one
 type Entry struct {
 	ID       string `toml:"id"`
@@ -28,8 +30,11 @@ type Entry struct {
 // Node reads the fields. A position is one on t.
 func (e Entry) Node(t registry.Torus) (registry.Node, error) {
 	s := e.Address
+	if a, err := netip.ParseAddr(s); err == nil {
+		s = netip.AddrPortFrom(a, registry.DefaultPort).String()
+	}
 	if e.ID != "" {
-		s = e.ID + "@" + e.Address
+		s = e.ID + "@" + s
 	}
 	n, err := registry.ParseNode(s)
 	if err != nil {
@@ -100,9 +105,29 @@ func DecodeTOML(b []byte, into any, expected string) error {
 	case errors.As(err, &wrong):
 		row, _ := wrong.Position()
 		if k := wrong.Key(); len(k) > 0 {
-			return fmt.Errorf("line %d: key %q: %s", row, strings.Join(k, "."), strings.TrimPrefix(wrong.Error(), "toml: "))
+			return fmt.Errorf("line %d: key %q: %s", row, strings.Join(k, "."), plain(wrong))
 		}
-		return fmt.Errorf("line %d: %s", row, strings.TrimPrefix(wrong.Error(), "toml: "))
+		return fmt.Errorf("line %d: %s", row, plain(wrong))
 	}
 	return err
+}
+
+// mistyped is what the TOML library says of a value of the wrong type. It names the fields of Go's structures, which are none of the writer's.
+var mistyped = regexp.MustCompile(`^cannot (?:decode|store) (?:TOML )?(\w+) into .*type (\S+)$`)
+
+// types are Go's as a file has them.
+var types = map[string]string{"string": `text in quotes, such as "…"`, "bool": "true or false", "int": "a whole number", "int64": "a whole number"}
+
+// plain is an error of the TOML library in words of the file.
+func plain(err error) string {
+	text := strings.TrimPrefix(err.Error(), "toml: ")
+	m := mistyped.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	expected, known := types[strings.TrimPrefix(m[2], "*")]
+	if !known {
+		expected = "a value of another type; see the table of keys in docs/nic.md"
+	}
+	return fmt.Sprintf("the value is of type %s; expected %s", m[1], expected)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,7 +54,11 @@ func (r *Registry) lookAtSelf(claims []claim) (again time.Duration) {
 		r.log.Error("this NIC's id belongs to another NIC; this one stays alone until that is gone, or gets an id of its own",
 			"nic", r.self.id, "here", r.self.addr, "there", r.self.by)
 	case claiming:
-		r.log.Info("this NIC is known to the fabric", "nic", r.self.id, "address", r.self.addr, "gossip", r.at)
+		if r.members.alone() {
+			r.log.Info("this NIC gossips, and knows no other yet", "nic", r.self.id, "address", r.self.addr, "gossip", r.at)
+		} else {
+			r.log.Info("this NIC is known to the fabric", "nic", r.self.id, "address", r.self.addr, "gossip", r.at)
+		}
 	}
 	r.members.setMeta(r.self.claim)
 	// The news is queued at once; waiting for it to be sent to everybody would hold up the list.
@@ -93,7 +98,7 @@ func (r *Registry) call(ctx context.Context) {
 			r.log.Info("joined the gossip", "answered", answered)
 			silent, alone = false, false
 		case len(seeds) > 0 && r.members.alone() && !silent:
-			r.log.Warn("no seed has let this NIC join; they are called on. Is the fabric key the same there?", "seeds", seeds, "error", err)
+			r.log.Warn("no seed has let this NIC join; they are called on. Is the fabric key the same there?", "seeds", seeds, "error", oneLine(err))
 			silent = true
 		}
 		first()
@@ -140,3 +145,18 @@ func (r *Registry) join(to []netip.AddrPort, answered func()) (n int, err error)
 }
 
 var _ registry.Registry = (*Registry)(nil)
+
+// oneLine is the text of an error on one line: the library lists several below one another.
+func oneLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	lines := strings.FieldsFunc(err.Error(), func(c rune) bool { return c == '\n' })
+	var texts []string
+	for _, l := range lines {
+		if l = strings.TrimLeft(l, " \t*"); l != "" && !strings.HasSuffix(l, "occurred:") {
+			texts = append(texts, l)
+		}
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/internal/bench"
+)
+
+// Flags that several benches have.
+
+// timeFlag defines how long a bench measures.
+func timeFlag(fs *pflag.FlagSet, p *time.Duration, value time.Duration, usage string) {
+	durationFlag(fs, p, "time", value, time.Millisecond, time.Hour, usage)
+}
+
+// wordsFlag defines a flag that takes some of a few words.
+func wordsFlag(fs *pflag.FlagSet, p *[]string, name, kind string, choices []string, usage string) {
+	fs.Var(&checkedFlag{
+		kind: kind,
+		want: "some of " + strings.Join(choices, ", "),
+		set: func(s string) bool {
+			*p = strings.Split(s, ",")
+			return !slices.ContainsFunc(*p, func(w string) bool { return !slices.Contains(choices, w) })
+		},
+	}, name, usage)
+}
+
+// sizeFlag defines a flag that takes the length of a message.
+func sizeFlag(fs *pflag.FlagSet, p *int, value int, usage string) {
+	*p = value
+	fs.Var(&checkedFlag{
+		kind: "N",
+		text: strconv.Itoa(value),
+		want: fmt.Sprintf("a number of bytes from 1 to %d, such as 64, 4KiB or 1MiB", bench.MaxSize),
+		set: func(s string) bool {
+			sizes, ok := bench.ParseSizes(s)
+			if !ok || len(sizes) != 1 || sizes[0] == 0 {
+				return false
+			}
+			*p = sizes[0]
+			return true
+		},
+	}, "size", usage)
+}
+
+// sizesFlag defines a flag that takes one length of a message, from least to most, or all that a bench usually goes through.
+func sizesFlag(fs *pflag.FlagSet, p *[]int, least, most int, usage string) {
+	fs.Var(&checkedFlag{
+		kind: "N|all",
+		text: strconv.Itoa((*p)[0]),
+		want: fmt.Sprintf("a number of bytes from %d to %d, such as 64, 4KiB or 1MiB, or all", least, most),
+		set: func(s string) bool {
+			sizes, ok := bench.ParseSizes(s)
+			tooLong := func(n int) bool { return n > most }
+			if s == "all" {
+				sizes = slices.DeleteFunc(sizes, tooLong)
+			}
+			*p = sizes
+			return ok && sizes[0] >= least && !tooLong(sizes[0])
+		},
+	}, "size", usage)
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/internal/bench"
+)
+
+// benchProgramFlags are the flags of `weft bench program`.
+type benchProgramFlags struct {
+	bench.ProgramOptions
+	testbed  string
+	against  string
+	json     bool
+	internal bool
+	runaways bool
+	child    bool
+	listen   string
+}
+
+// newBenchProgram is weft bench program.
+func newBenchProgram() *cobra.Command {
+	f := &benchProgramFlags{ProgramOptions: bench.ProgramOptions{Sizes: []int{64}}}
+	c := &cobra.Command{
+		Use:   bench.KindProgram + " [flags]",
+		Short: "Measure exchanges between programs in NICs, beside those between processes",
+		Long: `Measures round trips between two NICs, in series that take turns:
+
+  mcp2mcp     a program in one NIC and a program in the other; the program has the clock
+  getdeliver  the same, from a segment of one host to one of the other and back
+  api         a process and a process, while programs are loaded and do nothing
+  app2app     as getdeliver, but each half is started by a process, which a flag has told
+
+The NICs are on two hosts that are made for it (needs root) and joined by a cable, which
+AF_XDP drives; --testbed loopback has both on this host, by UDP. With --wait sleep there
+is a pause before each exchange, in which all that waits falls asleep.
+
+With --internal, what the virtual machine takes for a message is measured by its parts,
+without a network: dispatch, a handler as a whole, the interpreter's part of it, DELIVER,
+and the copy that is in there.
+
+With --runaways, the rate of messages between two processes is measured in turns with the
+rate beside programs that will not end: one in an endless loop, one that sends to itself,
+and one that floods the network. They are stopped, and started again every 20 ms.`,
+		Example: `  weft bench program --against limit
+  weft bench program --series mcp2mcp,api --size 512 --json
+  weft bench program --internal
+  weft bench program --runaways`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if f.child {
+				if f.Self, err = os.Executable(); err != nil {
+					return err
+				}
+				return bench.BeProgramSide(c.Context(), f.ProgramOptions, f.listen, strings.Join(args, ""), c.InOrStdin(), c.OutOrStdout())
+			}
+			if err := f.complete(c.Flags(), args); err != nil {
+				return err
+			}
+			warn(c)
+			switch {
+			case f.internal:
+				return f.runInternal(c)
+			case f.runaways:
+				return f.runRunaways(c)
+			}
+			return f.run(c)
+		},
+	}
+	f.define(c.Flags())
+	return c
+}
+
+func (f *benchProgramFlags) define(fs *pflag.FlagSet) {
+	listFlag(fs, &f.Series, "series", bench.Series(), bench.Series(), "what exchanges messages")
+	fs.Var(&checkedFlag{
+		kind: "N,…",
+		text: "64",
+		want: fmt.Sprintf("numbers of bytes from 0 to %d, with commas between them", bench.MostProgramSize),
+		set: func(s string) bool {
+			f.Sizes = nil
+			for word := range strings.SplitSeq(s, ",") {
+				n, err := strconv.Atoi(word)
+				if err != nil || n < 0 || n > bench.MostProgramSize {
+					return false
+				}
+				f.Sizes = append(f.Sizes, n)
+			}
+			return true
+		},
+	}, "size", "length of a message, in bytes")
+	listFlag(fs, &f.Residents, "resident", []string{bench.ResidentVM}, bench.Residents(), "where the far program is")
+	listFlag(fs, &f.Waits, "wait", []string{bench.WaitSpin}, bench.Waits(), "how the far side waits")
+	choiceFlag(fs, &f.Link, "link", bench.LinkXDP, []string{bench.LinkUDP, bench.LinkXDP}, "what carries the frames")
+	choiceFlag(fs, &f.Deployment, "deployment", bench.DeployedDaemon, []string{bench.DeployedEmbedded, bench.DeployedDaemon}, "where the NICs are: in the processes, or in daemons")
+	choiceFlag(fs, &f.testbed, "testbed", testbedVeth, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
+	choiceFlag(fs, &f.against, "against", "", []string{"limit"}, "measure beside what the ground allows, in turns with it")
+	durationFlag(fs, &f.Time, "time", time.Second, time.Millisecond, time.Hour, "how long to measure each series and size")
+	intFlag(fs, &f.Rounds, "rounds", 5, 1, 1000, "rounds in which that time is spent; what is printed are medians")
+	fs.BoolVar(&f.internal, "internal", false, "measure the parts of a message's way through the virtual machine")
+	fs.BoolVar(&f.runaways, "runaways", false, "measure the rate of messages beside programs that will not end")
+	fs.BoolVar(&f.json, "json", false, "print one JSON object for each series and size")
+	fs.BoolVar(&f.child, "child", false, "be a side of a measurement that another weft makes, and end with standard input")
+	fs.StringVar(&f.listen, "listen", "", "address of such a side, IP:PORT")
+	fs.Lookup("child").Hidden, fs.Lookup("listen").Hidden = true, true
+}
+
+// listFlag defines a flag that takes some of a few words.
+func listFlag(fs *pflag.FlagSet, p *[]string, name string, value, choices []string, usage string) {
+	*p = value
+	fs.Var(&checkedFlag{
+		kind: "NAME,…",
+		text: strings.Join(value, ","),
+		want: "some of " + strings.Join(choices, ", ") + ", or all",
+		set: func(s string) bool {
+			if *p = strings.Split(s, ","); s == "all" {
+				*p = choices
+			}
+			return !slices.ContainsFunc(*p, func(w string) bool { return !slices.Contains(choices, w) })
+		},
+	}, name, usage)
+}
+
+// complete checks what no flag can check alone.
+func (f *benchProgramFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
+	f.Veth, f.Against = f.testbed == testbedVeth, f.against != ""
+	if !f.Veth && !fs.Changed("link") {
+		f.Link = bench.LinkUDP
+	}
+	switch {
+	case len(args) > 0:
+		return usagef("an argument (%s): expected none", args[0])
+	case !f.Veth && f.Link == bench.LinkXDP:
+		return usagef("--link xdp on this host: expected --testbed veth, since AF_XDP joins hosts by their network interfaces")
+	case f.Link != bench.LinkXDP && slices.Contains(f.Residents, bench.ResidentXDP):
+		return usagef("--resident xdp with --link %s: expected --link xdp, since only AF_XDP has programs in the driver", f.Link)
+	case slices.Contains(f.Residents, bench.ResidentXDP) && slices.Max(f.Sizes) > bench.MostResidentSize:
+		return usagef("--resident xdp with --size %d: expected at most %d, since a message is one frame there", slices.Max(f.Sizes), bench.MostResidentSize)
+	case f.internal && f.runaways:
+		return usagef("--internal with --runaways: expected one or the other")
+	case f.runaways && len(f.Sizes) > 1:
+		return usagef("--runaways with --size %d,%d: expected one size", f.Sizes[0], f.Sizes[1])
+	case (f.internal || f.runaways) && (fs.Changed("series") || fs.Changed("resident") || fs.Changed("wait") || fs.Changed("link") || fs.Changed("deployment") || fs.Changed("testbed") || f.Against):
+		return usagef("--internal or --runaways with --series, --resident, --wait, --link, --deployment, --testbed or --against: expected none of them, since nothing crosses a network")
+	}
+	if !f.internal {
+		if err := bench.CheckRounds(f.Time, f.Rounds); err != nil {
+			return &exitError{exitUsage, err}
+		}
+	}
+	f.Self, err = os.Executable()
+	return err
+}
+
+func (f *benchProgramFlags) run(c *cobra.Command) error {
+	out := c.OutOrStdout()
+	if !f.json {
+		fmt.Fprintf(out, "# weft bench %s: round trips over %s, %s; medians of %d rounds, %v each\n# %10s %8s %6s %7s %10s %10s %10s %12s %7s\n", bench.KindProgram, f.Link, bench.Deployed(f.Deployment), f.Rounds, f.Time,
+			"series", "resident", "wait", "bytes", "exchanges", "p50 µs", "p99 µs", "limit p50", "ratio")
+	}
+	return bench.RunProgram(c.Context(), f.ProgramOptions, func(r bench.ProgramRow) error {
+		if f.json {
+			return json.NewEncoder(out).Encode(r)
+		}
+		resident := r.Resident
+		if resident == "" {
+			resident = "-"
+		}
+		fmt.Fprintf(out, "%12s %8s %6s %7d %10d %10.2f %10.2f", r.Series, resident, r.Wait, r.Size, r.Iterations, float64(r.P50)/1e3, float64(r.P99)/1e3)
+		if a := r.Against; a != nil {
+			fmt.Fprintf(out, " %12.2f %7.2f  %s", float64(a.LimitP50)/1e3, a.Ratio, a.Limit)
+		}
+		if r.Lost > 0 {
+			fmt.Fprintf(out, "  %d lost", r.Lost)
+		}
+		_, err := fmt.Fprintln(out)
+		return err
+	})
+}
+
+func (f *benchProgramFlags) runInternal(c *cobra.Command) error {
+	out := c.OutOrStdout()
+	if !f.json {
+		fmt.Fprintf(out, "# weft bench %s --internal: the best of rounds within %v for each part\n# %10s %7s %10s %7s\n", bench.KindProgram, f.Time, "part", "bytes", "ns", "allocs")
+	}
+	return bench.RunProgramInternal(c.Context(), f.Time, f.Sizes, func(r bench.InternalRow) error {
+		if f.json {
+			return json.NewEncoder(out).Encode(r)
+		}
+		_, err := fmt.Fprintf(out, "%12s %7d %10.1f %7.0f\n", r.Internal, r.Size, r.Took, r.Allocs)
+		return err
+	})
+}
+
+func (f *benchProgramFlags) runRunaways(c *cobra.Command) error {
+	out := c.OutOrStdout()
+	if !f.json {
+		fmt.Fprintf(out, "# weft bench %s --runaways: messages of %d bytes a second; medians of %d rounds, %v each\n# %10s %12s %12s %7s %8s\n", bench.KindProgram, f.Sizes[0], f.Rounds, f.Time,
+			"runaway", "alone", "beside", "ratio", "stopped")
+	}
+	return bench.RunProgramRunaways(c.Context(), f.Time, f.Rounds, f.Sizes[0], func(r bench.RunawayRow) error {
+		if f.json {
+			return json.NewEncoder(out).Encode(r)
+		}
+		_, err := fmt.Fprintf(out, "%12s %12.0f %12.0f %7.2f %8d\n", r.Program, r.Alone, r.Beside, r.Ratio, r.Stopped)
+		return err
+	})
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/freeport"
+)
+
+// runWeft runs a command line beside the test until the test ends, waits until it has printed a text, and returns what it prints.
+func runWeft(t *testing.T, until string, args ...string) (said *lockedBuffer) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var out, errs lockedBuffer
+	var wg sync.WaitGroup
+	ended := make(chan int, 1)
+	wg.Go(func() { ended <- run(ctx, args, &out, &errs) })
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+		if status := <-ended; status != 0 {
+			t.Errorf("weft %s: status %d: %s", strings.Join(args, " "), status, errs.String())
+		}
+	})
+	for deadline := time.Now().Add(patience); !strings.Contains(out.String(), until); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) || len(ended) > 0 {
+			t.Fatalf("weft %s does not say %q: %s%s", strings.Join(args, " "), until, out.String(), errs.String())
+		}
+	}
+	return &out
+}
+
+func TestPageServersTellWhatTheyHave(t *testing.T) {
+	addr := freeport.Loopback(t)
+	runWeft(t, "mem/0 lends 64MiB at "+addr, "mem", "serve", "--name", "mem/0", "--size", "64MiB", "--quota", "8MiB", "--listen", addr)
+	socket := filepath.Join(t.TempDir(), "a.sock")
+	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0", "--node", addr)
+	runWeft(t, "mem/1 lends 16MiB", "mem", "serve", "--name", "mem/1", "--size", "16MiB", "--socket", socket)
+
+	status, out, stderr := weft("mem", "stat", "mem/0", "mem/1", "--socket", socket, "--json")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	var said []memReading
+	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
+		var r memReading
+		if err := d.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		said = append(said, r)
+	}
+	if len(said) != 2 || said[0].Server.Index != 0 || said[0].Bytes != 64<<20 || said[0].QuotaBytes != 8<<20 || said[1].Server.Index != 1 || said[1].Bytes != 16<<20 {
+		t.Errorf("%+v", said)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	var live lockedBuffer
+	var errs bytes.Buffer
+	ended := make(chan int)
+	go func() {
+		ended <- run(ctx, []string{"mem", "stat", "mem/0", "--listen", "127.0.0.1:0", "--node", addr, "--watch", "10ms"}, &live, &errs)
+	}()
+	for deadline := time.Now().Add(patience); strings.Count(live.String(), "64.0MiB") < 3 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if status := <-ended; status != 0 || strings.Count(live.String(), "64.0MiB") < 3 {
+		t.Errorf("status %d: %s%s", status, live.String(), &errs)
+	}
+}
+
+func TestMemCommandsSayWhatIsWrong(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "a.sock")
+	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0")
+	taken := filepath.Join(t.TempDir(), "taken")
+	if err := os.WriteFile(taken, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const alone = " --listen 127.0.0.1:0"
+	for _, c := range []struct {
+		line   string
+		status int
+		want   string
+	}{
+		{"mem serve --size 8MiB", exitUsage, "no --name given: expected the name of a process, such as mem/0"},
+		{"mem serve --name mem/0", exitUsage, "no --size given: expected how much memory to lend"},
+		{"mem serve --name mem/0 --size 8193", exitUsage, `invalid argument "8193" for "--size" flag: expected a number of bytes such as 64MiB or 8GiB, a multiple of 8192`},
+		{"mem serve --name mem/0 --size 9999999999TiB", exitUsage, `invalid argument "9999999999TiB" for "--size" flag`},
+		{"mem serve --name mem/0 --size 16KiB --quota 24KiB", exitUsage, "--quota is 24576 bytes, of 16384 that are lent: expected at most that"},
+		{"mem serve --name mem/0 --size 16KiB --admit A/b", exitUsage, `invalid argument "A/b" for "--admit" flag: expected a process, such as app/3`},
+		{"mem serve --name mem/0 --size 16KiB --node 127.0.0.1:1", exitUsage, "--node without --listen"},
+		{"mem serve --name mem/0 --size 1024TiB" + alone, exitFailed, "netmem: 137438953568 pages of 8192 bytes: 1145691116951040 bytes of memory; this host has "},
+		{"mem serve --name mem/0 --size 2GiB --socket " + socket, exitFailed, "netmem: 262240 pages of 8192 bytes: "},
+		{"mem serve --name mem/0 --size 16KiB --spill-size 8KiB", exitUsage, "--spill-size without --spill: expected the file that is meant"},
+		{"mem serve --name mem/0 --size 16KiB --spill /proc/version" + alone, exitFailed, "netmem: spill file /proc/version: "},
+		{"mem serve --name mem/0 --size 16KiB --spill " + taken + alone, exitFailed, "netmem: spill file " + taken + ": it has something in it"},
+		{"mem serve --name mem/0 --size 16KiB --spill " + taken + "x --spill-size 1024TiB" + alone, exitFailed, "netmem: spill file " + taken + "x: 1125899906842624 bytes; the filesystem has "},
+		{"mem stat", exitUsage, "no server given: expected the names of page servers, such as mem/0"},
+		{"mem stat Mem", exitUsage, `server "Mem": expected the name of a process, such as mem/0`},
+		{"mem stat mem/9 --timeout 100ms" + alone, exitFailed, "netmem: statistics of mem/9: "},
+	} {
+		status, _, stderr := weft(strings.Fields(c.line)...)
+		if status != c.status || !strings.HasPrefix(stderr, "weft: "+c.want) {
+			t.Errorf("weft %s: status %d, standard error %q; want %d and %q", c.line, status, stderr, c.status, c.want)
+		}
+	}
+	_, _, stderr := weft("mem", "serve", "--name", "mem/0", "--size", "2GiB", "--socket", socket)
+	if !strings.Contains(stderr, "its quota is 1073741824 (region_bytes)") {
+		t.Errorf("a server that is larger than its daemon allows: %q", stderr)
+	}
+}
+
+func TestAServerAdmitsTheClientsThatItNames(t *testing.T) {
+	f := memServeFlags{admit: []string{"app", "other/3"}}
+	for name, want := range map[string]bool{"app/0": true, "app/7": true, "other/3": true, "other/2": false, "apple/0": false} {
+		n, err := fabric.ParseName(name)
+		if err != nil || f.admits(n) != want {
+			t.Errorf("%s admitted: %v, want %v (%v)", name, !want, want, err)
+		}
+	}
+}
+
+func TestABlockDeviceOutlivesTheDeathsOfItsServers(t *testing.T) {
+	for _, tool := range []string{"fio", "qemu-img"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("there is no %s here", tool)
+		}
+	}
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	period, seconds := "10", "60"
+	if !*long {
+		period, seconds = "8", "18"
+	}
+	r := testbedExec(t, "--hosts", "4", "--loss", "2%", "--", "testdata/mem-host.sh")
+	r.Env = append(r.Env, "WEFT="+os.Args[0], "MEM_DIR="+t.TempDir(), "MEM_PERIOD="+period, "MEM_SECONDS="+seconds)
+	status, out := r.status(t), ""
+	out = r.stdout.String() + r.stderr.String()
+	for _, want := range []string{"mem/1 is killed", "err= 0", "Images are identical."} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output has no %q", want)
+		}
+	}
+	if status != 0 || t.Failed() {
+		t.Errorf("status %d: %s", status, out)
+	}
+}
+
+func TestNetworkMemoryIsServedByNBD(t *testing.T) {
+	if _, err := exec.LookPath("nbdinfo"); err != nil {
+		t.Skip("there is no nbdinfo here")
+	}
+	addr := freeport.Loopback(t)
+	runWeft(t, "mem/0 lends 64MiB at ", "mem", "serve", "--name", "mem/0", "--size", "64MiB", "--listen", addr)
+	at := freeport.Loopback(t)
+	said := runWeft(t, "nbd/0 serves 8MiB on 1 servers at "+at, "mem", "nbd", "--name", "nbd/0", "--server", "mem/0=2.5", "--size", "8MiB", "--page", "8KiB", "--tcp", at, "--export", "pages", "--report", "10ms",
+		"--listen", "127.0.0.1:0", "--node", addr)
+	for deadline := time.Now().Add(patience); !strings.Contains(said.String(), `"client":"nbd/0","pages":0,"lacking":0,"servers_up":1,`); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no report: %s", said.String())
+		}
+	}
+	out, err := exec.Command("nbdinfo", "nbd://"+at+"/pages").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "export-size: 8388608") || !strings.Contains(string(out), "block_size_preferred: 8192") {
+		t.Errorf("nbdinfo: %v: %s", err, out)
+	}
+}
+
+func TestVolumesSayWhatIsWrong(t *testing.T) {
+	addr := freeport.Loopback(t)
+	runWeft(t, "mem/0 lends 1MiB at ", "mem", "serve", "--name", "mem/0", "--size", "1MiB", "--quota", "512KiB", "--listen", addr)
+	at := filepath.Join(t.TempDir(), "nbd.sock")
+	nbd := "mem nbd --unix " + at
+	own := " --listen 127.0.0.1:0 --node " + addr
+	for _, c := range []struct {
+		line   string
+		status int
+		want   string
+	}{
+		{"mem nbd --server mem/0 --size 1MiB", exitUsage, `--unix is "" and --tcp is "": expected one of them`},
+		{nbd + " --tcp :1 --server mem/0 --size 1MiB", exitUsage, `--unix is "` + at + `" and --tcp is ":1": expected one of them`},
+		{nbd + " --server mem/0", exitUsage, "no --size given: expected the size of the volume"},
+		{nbd + " --size 1MiB", exitUsage, "no --server given: expected the name of a page server"},
+		{nbd + " --size 1MiB --server mem/0=x", exitUsage, `invalid argument "mem/0=x" for "--server" flag: expected the name of a page server`},
+		{nbd + " --size 1MiB --server mem/0=-1", exitUsage, `invalid argument "mem/0=-1" for "--server" flag`},
+		{nbd + " --size 5000 --server mem/0", exitUsage, `invalid argument "5000" for "--size" flag: expected a number of bytes such as 64MiB or 8GiB, a multiple of 4096`},
+		{nbd + " --size 4KiB --page 8KiB --server mem/0", exitUsage, "--size is 4096 bytes: expected a multiple of 8192, the size of a page"},
+		{nbd + " --size 1MiB --page 12KiB --server mem/0", exitUsage, "--page is 12288: expected 4096 or 8192"},
+		{nbd + " --size 1MiB --copies 2 --server mem/0", exitUsage, "--copies is 2: expected at most 1, the number of servers"},
+		{nbd + " --size 1MiB --server mem/0" + own, exitFailed, "netmem: a volume of 1048576 bytes, in copies: 1, on servers: 1; they have room for 524288"},
+		{nbd + " --size 64KiB --server mem/9 --timeout 300ms" + own, exitFailed, "netmem: server mem/9: weft: resolve mem/9: context deadline exceeded (the servers have not answered within 300ms)"},
+		{"mem nbd --unix /no/such/dir/sock --size 64KiB --server mem/0" + own, exitFailed, "listen unix /no/such/dir/sock: bind: no such file"},
+	} {
+		status, _, stderr := weft(strings.Fields(c.line)...)
+		if status != c.status || !strings.HasPrefix(stderr, "weft: "+c.want) {
+			t.Errorf("weft %s: status %d, standard error %q; want %d and %q", c.line, status, stderr, c.status, c.want)
+		}
+	}
+	if _, err := os.Stat(at); err == nil {
+		t.Error("a refused volume has left a socket")
+	}
+}
+
+func TestNetworkMemoryIsAFile(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("to mount needs root")
+	}
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Skip(err)
+	}
+	addr := freeport.Loopback(t)
+	runWeft(t, "mem/0 lends 64MiB at ", "mem", "serve", "--name", "mem/0", "--size", "64MiB", "--listen", addr)
+	dir := t.TempDir()
+	own := []string{"--size", "8MiB", "--server", "mem/0", "--listen", "127.0.0.1:0", "--node", addr}
+	runWeft(t, "shows 8MiB on 1 servers as "+dir+"/memory", append([]string{"mem", "mount", dir}, own...)...)
+	image := make([]byte, 8<<20)
+	for i := range image {
+		image[i] = byte(i>>13 ^ i)
+	}
+	f, err := os.OpenFile(dir+"/memory", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(image, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil { // what the page cache has of it
+		t.Fatal(err)
+	}
+	got := make([]byte, len(image))
+	if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, image) {
+		t.Errorf("what is read differs from what was written (%v)", err)
+	}
+	status, out, stderr := weft("mem", "stat", "mem/0", "--json", "--listen", "127.0.0.1:0", "--node", addr)
+	var r memReading
+	if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil || r.UsedBytes != 8<<20 || r.PageIns < 2048 {
+		t.Errorf("status %d: %s%s: expected 8 MiB in use, and read", status, out, stderr)
+	}
+	for want, args := range map[string][]string{
+		"weft: 0 arguments: expected one, the directory to mount on": nil,
+		"weft: memfile: open /no/such: no such file":                 {"/no/such"},
+		"weft: memfile: /proc/self has ":                             {"/proc/self"},
+	} {
+		if status, _, stderr := weft(append(append([]string{"mem", "mount", "--name", "mount/1"}, args...), own...)...); status == 0 || !strings.HasPrefix(stderr, want) {
+			t.Errorf("weft mem mount %s: status %d: %s; want %s", args, status, stderr, want)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/internal/memfile"
+	"github.com/weftnet/weft/netmem"
+)
+
+// memMountFlags are the flags of `weft mem mount`.
+type memMountFlags struct {
+	volumeFlags
+	patience time.Duration
+}
+
+func init() { memCommands = append(memCommands, newMemMount) }
+
+func newMemMount() *cobra.Command {
+	f := &memMountFlags{}
+	c := &cobra.Command{
+		Use:   "mount --size BYTES --server NAME… [flags] DIR",
+		Short: "Show network memory as a file, which programs can map",
+		Long: `Makes a volume of network memory, which is empty at first, and mounts a filesystem
+on the empty directory DIR that has it as its one file, ` + memfile.Name + `, until it is
+interrupted or the directory is unmounted. Programs read, write and map the file; the
+parts in use are in the page cache of this host, and the rest on the page servers.
+It needs root, and the kernel's FUSE.`,
+		Example: `  weft mem mount --server mem/0 --server mem/1 --copies 2 --size 4GiB /mnt/far
+  mkfs.ext4 /mnt/far/memory && mount -o loop /mnt/far/memory /srv`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("%d arguments: expected one, the directory to mount on", len(args))
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.complete(c.Flags(), "weft-mem-mount"); err != nil {
+				return err
+			}
+			return f.run(c.Context(), args[0], c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f.define(c.Flags())
+	durationFlag(c.Flags(), &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour, "after what time an operation fails that no server answers")
+	return c
+}
+
+func (f *memMountFlags) run(ctx context.Context, dir string, out, errs io.Writer) (err error) {
+	p, v, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { v.Close(); err = errors.Join(err, p.Close()) }()
+	m, err := memfile.New(dir, memfile.Config{
+		Device: v, Source: f.name.String(), Timeout: f.patience,
+		Full: func(err error) bool { return errors.Is(err, netmem.ErrFull) },
+		Log:  func(text string) { fmt.Fprintf(errs, "weft: mount: %s\n", text) },
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%v shows %s on %d servers as %s, %d copies of a page\n", f.name, byteText(f.size), len(f.servers), filepath.Join(dir, memfile.Name), f.copies)
+	ctx, stop := context.WithCancel(ctx)
+	told := make(chan struct{})
+	go func() { f.tell(ctx, v, out); close(told) }()
+	defer func() { stop(); <-told }()
+	ended := make(chan struct{})
+	go func() { m.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return m.Close()
+	}
+}

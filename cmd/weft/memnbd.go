@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/internal/nbd"
+	"github.com/weftnet/weft/netmem"
+)
+
+// memNBDFlags are the flags of `weft mem nbd`.
+type memNBDFlags struct {
+	volumeFlags
+	unix, tcp string
+	export    string
+	patience  time.Duration
+}
+
+func newMemNBD() *cobra.Command {
+	f := &memNBDFlags{}
+	c := &cobra.Command{
+		Use:   "nbd --size BYTES --server NAME… --unix PATH [flags]",
+		Short: "Serve network memory as a block device to NBD clients",
+		Long: `Makes a volume of network memory, which is empty at first, and serves it by the Network
+Block Device protocol until it is interrupted: to the kernel's nbd-client, qemu, libnbd,
+fio. What is written is on as many page servers as there are copies when the client is
+told so. What is trimmed, or written with zeros, takes no room.`,
+		Example: `  weft mem nbd --server mem/0 --server mem/1 --copies 2 --size 4GiB --unix /tmp/mem.sock
+  nbdinfo 'nbd+unix:///?socket=/tmp/mem.sock'
+  qemu-img convert image.qcow2 -n -O raw 'nbd+unix:///?socket=/tmp/mem.sock'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.complete(c.Flags()); err != nil {
+				return err
+			}
+			return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	fs := c.Flags()
+	f.define(fs)
+	fs.StringVar(&f.unix, "unix", "", "serve at this unix socket, a `PATH`")
+	fs.StringVar(&f.tcp, "tcp", "", "serve at this TCP address, `IP:PORT`")
+	fs.StringVar(&f.export, "export", "", "`NAME` of the export (default: the empty one)")
+	durationFlag(fs, &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour, "after what time a request fails that no server answers")
+	return c
+}
+
+// complete checks what no flag can check alone.
+func (f *memNBDFlags) complete(fs *pflag.FlagSet) error {
+	if (f.unix == "") == (f.tcp == "") {
+		return usagef("--unix is %q and --tcp is %q: expected one of them, where clients connect", f.unix, f.tcp)
+	}
+	return f.volumeFlags.complete(fs, "weft-mem-nbd")
+}
+
+func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) {
+	p, v, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { v.Close(); err = errors.Join(err, p.Close()) }()
+	s, err := nbd.New(nbd.Config{
+		Device: v, Export: f.export, Description: "network memory of " + f.name.String(), Block: v.PageBytes(), Timeout: f.patience,
+		Full: func(err error) bool { return errors.Is(err, netmem.ErrFull) },
+		Log:  func(text string) { fmt.Fprintf(errs, "weft: nbd: %s\n", text) },
+	})
+	if err != nil {
+		return err
+	}
+	network, where := "unix", f.unix
+	if f.tcp != "" {
+		network, where = "tcp", f.tcp
+	}
+	l, err := net.Listen(network, where)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%v serves %s on %d servers at %s, %d copies of a page\n", f.name, byteText(f.size), len(f.servers), l.Addr(), f.copies)
+	ctx, stop := context.WithCancel(ctx)
+	told := make(chan struct{})
+	go func() { f.tell(ctx, v, out); close(told) }()
+	defer func() { stop(); <-told }()
+	return s.Serve(ctx, l)
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/netmem"
+)
+
+// serverPage is the size of a server's pages: what it lends is a multiple.
+const serverPage = 8192
+
+// memServeFlags are the flags of `weft mem serve`.
+type memServeFlags struct {
+	name  fabric.Name
+	size  int64
+	quota int64
+	spill string
+	file  int64
+	admit []string
+	at    joinFlags
+}
+
+func newMemServe() *cobra.Command {
+	f := &memServeFlags{}
+	c := &cobra.Command{
+		Use:   "serve --name NAME --size BYTES [flags]",
+		Short: "Be a page server: lend memory of this host",
+		Long: `Lends memory of this host to clients of the fabric, until it is interrupted. What they
+have put there is gone then; they keep copies elsewhere if they were told to.
+
+The memory of a server that is attached to a NIC daemon is registered with it: the
+daemon's region_bytes must allow as much, and about a hundredth more.`,
+		Example: `  weft mem serve --name mem/0 --size 8GiB                        # at the daemon of this host
+  weft mem serve --name mem/0 --size 512MiB --listen 10.0.0.1:7720   # with a NIC of its own`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.complete(c.Flags()); err != nil {
+				return err
+			}
+			return f.run(c.Context(), c.OutOrStdout())
+		},
+	}
+	f.define(c.Flags())
+	return c
+}
+
+func (f *memServeFlags) define(fs *pflag.FlagSet) {
+	nameFlag(fs, &f.name, "name", "what this server is called, such as mem/0")
+	bytesFlag(fs, &f.size, "size", 0, serverPage, "how much memory to lend")
+	bytesFlag(fs, &f.quota, "quota", 0, serverPage, "how much of it one client may have (default: all)")
+	fs.StringVar(&f.spill, "spill", "", "`FILE` for what the memory has no room for; it must be new or empty, and goes with the server")
+	bytesFlag(fs, &f.file, "spill-size", 0, serverPage, "how large that file is; its space is taken at once (default: as large as --size)")
+	fs.Var(&checkedFlag{
+		kind: "NAME",
+		want: "a process, such as app/3, or an application, such as app",
+		set: func(s string) bool {
+			_, err := fabric.ParseName(s)
+			f.admit = append(f.admit, s)
+			return err == nil
+		},
+	}, "admit", "a process, or an application, that may use the server; may be repeated (default: all)")
+	f.at.define(fs)
+}
+
+// complete checks what no flag can check alone.
+func (f *memServeFlags) complete(fs *pflag.FlagSet) error {
+	switch {
+	case !fs.Changed("name"):
+		return usagef("no --name given: expected the name of a process, such as mem/0")
+	case !fs.Changed("size"):
+		return usagef("no --size given: expected how much memory to lend, such as 8GiB")
+	case f.file > 0 && f.spill == "":
+		return usagef("--spill-size without --spill: expected the file that is meant")
+	}
+	if f.spill != "" && f.file == 0 {
+		f.file = f.size
+	}
+	if f.quota > f.size+f.file {
+		return usagef("--quota is %d bytes, of %d that are lent: expected at most that", f.quota, f.size+f.file)
+	}
+	return f.at.complete()
+}
+
+// admits reports whether a client may use the server.
+func (f *memServeFlags) admits(client fabric.Name) bool {
+	return slices.ContainsFunc(f.admit, func(s string) bool {
+		if !strings.Contains(s, "/") {
+			return s == client.App
+		}
+		n, err := fabric.ParseName(s)
+		return err == nil && n == client
+	})
+}
+
+func (f *memServeFlags) run(ctx context.Context, out io.Writer) (err error) {
+	p, err := f.at.join(ctx, f.name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	cfg := netmem.ServerConfig{Bytes: int(f.size), QuotaBytes: int(f.quota), Spill: f.spill, SpillBytes: f.file}
+	if len(f.admit) > 0 {
+		cfg.Admit = f.admits
+	}
+	s, err := netmem.Serve(p, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	where := ""
+	if n := p.NIC(); n != nil {
+		where = " at " + n.Addr()
+	}
+	spill := ""
+	if f.spill != "" {
+		spill = fmt.Sprintf(", and %s in a file", byteText(f.file))
+	}
+	fmt.Fprintf(out, "%v lends %s%s%s\n", f.name, byteText(f.size), where, spill)
+	err = s.Wait(ctx)
+	if ctx.Err() != nil {
+		return nil // interrupted
+	}
+	return err
+}

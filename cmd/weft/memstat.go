@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/netmem"
+)
+
+// memStatFlags are the flags of `weft mem stat`.
+type memStatFlags struct {
+	servers []fabric.Name
+	at      joinFlags
+	watch   time.Duration
+	timeout time.Duration
+	json    bool
+}
+
+func newMemStat() *cobra.Command {
+	f := &memStatFlags{}
+	c := &cobra.Command{
+		Use:   "stat [flags] SERVER…",
+		Short: "Show what page servers have, and have done",
+		Long: `Asks page servers, named as their --name says, what they have and what they have done.
+With --watch it asks again and again, and says how much came and went each second.`,
+		Example: `  weft mem stat mem/0 mem/1 --watch 1s`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("no server given: expected the names of page servers, such as mem/0")
+			}
+			for _, a := range args {
+				n, err := fabric.ParseName(a)
+				if err != nil {
+					return usagef("server %q: expected the name of a process, such as mem/0", a)
+				}
+				f.servers = append(f.servers, n)
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.at.complete(); err != nil {
+				return err
+			}
+			return f.run(c.Context(), c.OutOrStdout())
+		},
+	}
+	fs := c.Flags()
+	f.at.define(fs)
+	durationFlag(fs, &f.watch, "watch", 0, 10*time.Millisecond, time.Hour, "ask again and again at this interval")
+	durationFlag(fs, &f.timeout, "timeout", answerWithin, time.Millisecond, time.Hour, "how long a server may take to answer")
+	fs.BoolVar(&f.json, "json", false, "print one JSON object a server and reading")
+	return c
+}
+
+// memReading is what a server has said, and when.
+type memReading struct {
+	Time   time.Time   `json:"time"`
+	Server fabric.Name `json:"server"`
+	netmem.ServerStats
+}
+
+func (f *memStatFlags) run(ctx context.Context, out io.Writer) (err error) {
+	p, err := f.at.join(ctx, toolName("weft-mem-stat"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	if !f.json {
+		fmt.Fprintf(out, "%12s %-12s %10s %10s %10s %10s %8s %12s %12s %10s %10s\n", "time", "server", "lent", "used", "in file", "pages", "clients", "page-outs/s", "page-ins/s", "full", "refused")
+	}
+	last := make(map[fabric.Name]memReading)
+	for {
+		for _, name := range f.servers {
+			r, err := f.ask(ctx, p, name)
+			if err != nil {
+				if ctx.Err() != nil {
+					return nil // interrupted
+				}
+				return err
+			}
+			if err := f.print(out, last[name], r); err != nil {
+				return err
+			}
+			last[name] = r
+		}
+		if f.watch == 0 || p.Sleep(ctx, f.watch) != nil {
+			return nil
+		}
+	}
+}
+
+func (f *memStatFlags) ask(ctx context.Context, p *fabric.Process, name fabric.Name) (memReading, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	st, err := netmem.Stat(ctx, p, name)
+	return memReading{time.Now(), name, st}, err
+}
+
+// print prints a reading; with one before it, rates since then.
+func (f *memStatFlags) print(out io.Writer, last, now memReading) error {
+	if f.json {
+		return json.NewEncoder(out).Encode(now)
+	}
+	rate := func(a, b uint64) string {
+		if last.Time.IsZero() {
+			return "-"
+		}
+		return fmt.Sprintf("%.0f", float64(b-min(a, b))/now.Time.Sub(last.Time).Seconds())
+	}
+	_, err := fmt.Fprintf(out, "%12s %-12v %10s %10s %10s %10d %8d %12s %12s %10d %10d\n", now.Time.Format("15:04:05.000"), now.Server,
+		roundBytes(int64(now.Bytes)+now.SpillBytes), roundBytes(int64(now.UsedBytes)), roundBytes(now.SpillUsed), now.Pages, now.Clients, rate(last.PageOuts, now.PageOuts), rate(last.PageIns, now.PageIns), now.Full, now.Refused)
+	return err
+}
+
+// roundBytes writes a number of bytes with a unit, to a tenth of it.
+func roundBytes(n int64) string {
+	v, unit := float64(n), "B"
+	for _, u := range byteUnits {
+		if v < 1024 {
+			break
+		}
+		v, unit = v/1024, u
+	}
+	return fmt.Sprintf("%.1f%s", v, unit)
+}

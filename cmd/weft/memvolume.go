@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/netmem"
+)
+
+// volumeFlags are the flags of commands that use network memory as bytes.
+type volumeFlags struct {
+	name    fabric.Name
+	size    int64
+	servers []netmem.ServerRef
+	copies  int
+	page    int64
+	opening time.Duration
+	report  time.Duration
+	at      joinFlags
+}
+
+func (f *volumeFlags) define(fs *pflag.FlagSet) {
+	nameFlag(fs, &f.name, "name", "what this process is called (default: a name of its own)")
+	bytesFlag(fs, &f.size, "size", 0, 4096, "size of the volume")
+	fs.Var(&checkedFlag{
+		kind: "NAME[=WEIGHT]",
+		want: "the name of a page server, such as mem/0, with its share of the pages behind a = if that is not 1",
+		set: func(s string) bool {
+			ref, ok := parseServer(s)
+			f.servers = append(f.servers, ref)
+			return ok
+		},
+	}, "server", "a page server; may be repeated")
+	intFlag(fs, &f.copies, "copies", 1, 1, 16, "on how many servers each page is")
+	bytesFlag(fs, &f.page, "page", 4096, 4096, "size of a page: 4KiB or 8KiB")
+	durationFlag(fs, &f.opening, "timeout", 10*time.Second, time.Millisecond, time.Hour, "how long the servers may take to answer at first")
+	durationFlag(fs, &f.report, "report", 0, 10*time.Millisecond, time.Hour, "print at this interval what the volume has and has done, a JSON object a line")
+	f.at.define(fs)
+}
+
+// parseServer reads a server with its weight.
+func parseServer(s string) (ref netmem.ServerRef, ok bool) {
+	name, weight, weighted := strings.Cut(s, "=")
+	var err error
+	ref.Name, err = fabric.ParseName(name)
+	if weighted {
+		n, scanned := fmt.Sscanf(weight+"\n", "%g\n", &ref.Weight)
+		ok = n == 1 && scanned == nil && ref.Weight > 0
+	}
+	return ref, err == nil && (ok || !weighted) && ref.Name != fabric.AnyProcess
+}
+
+// complete checks what no flag can check alone. tool is what the process is called if it is given no name.
+func (f *volumeFlags) complete(fs *pflag.FlagSet, tool string) error {
+	switch {
+	case !fs.Changed("size"):
+		return usagef("no --size given: expected the size of the volume, such as 8GiB")
+	case len(f.servers) == 0:
+		return usagef("no --server given: expected the name of a page server, such as mem/0")
+	case f.copies > len(f.servers):
+		return usagef("--copies is %d: expected at most %d, the number of servers", f.copies, len(f.servers))
+	case f.page > 8192:
+		return usagef("--page is %d: expected 4096 or 8192", f.page)
+	case f.size%f.page != 0:
+		return usagef("--size is %d bytes: expected a multiple of %d, the size of a page", f.size, f.page)
+	}
+	if !fs.Changed("name") {
+		f.name = toolName(tool)
+	}
+	return f.at.complete()
+}
+
+// open makes the process and the volume.
+func (f *volumeFlags) open(ctx context.Context) (*fabric.Process, *netmem.Volume, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.opening, fmt.Errorf("the servers have not answered within %v", f.opening))
+	defer cancel()
+	p, err := f.at.join(ctx, f.name)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := netmem.Open(ctx, p, netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: f.servers, Copies: f.copies, PageBytes: int(f.page)}, Bytes: f.size})
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && cause != ctx.Err() {
+			err = fmt.Errorf("%w (%w)", err, cause)
+		}
+		p.Close()
+		return nil, nil, err
+	}
+	return p, v, nil
+}
+
+// tell prints what the volume has and has done, again and again if that is wanted, until ctx ends.
+func (f *volumeFlags) tell(ctx context.Context, v *netmem.Volume, out io.Writer) {
+	if f.report == 0 {
+		return
+	}
+	tick := time.NewTicker(f.report)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			err := json.NewEncoder(out).Encode(struct {
+				Time   time.Time   `json:"time"`
+				Client fabric.Name `json:"client"`
+				netmem.ClientStats
+			}{now, f.name, v.Stats()})
+			if err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/proxy"
+	"github.com/weftnet/weft/stream"
+)
+
+func init() { register(newProxyCommand) }
+
+// proxyFlags are the flags of `weft proxy`.
+type proxyFlags struct {
+	name  fabric.Name
+	from  string
+	to    string
+	drain time.Duration
+	at    joinFlags
+
+	service string // of from, if that is one of the fabric
+}
+
+func newProxyCommand() *cobra.Command {
+	f := &proxyFlags{}
+	c := &cobra.Command{
+		Use:   "proxy --from ADDRESS --to ADDRESS [flags]",
+		Short: "Carry connections of programs that know TCP or unix sockets over the fabric",
+		Long: `Accepts connections at one address and carries each to the other, until it is
+interrupted. One of the two is a service of a process of the fabric, as in app/0:http,
+and the other a TCP address, as in 127.0.0.1:8080, or the path of a unix socket.
+
+With --from on the fabric the proxy is that process, and what it carries goes to a
+server of this host. With --to on the fabric it serves the clients of this host. The end
+of each direction is passed on by itself, and a failure as a failure.`,
+		Example: `  weft proxy --from web/0:http --to 127.0.0.1:80       # where the server is
+  weft proxy --from 127.0.0.1:8080 --to web/0:http     # where its clients are`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.complete(c.Flags()); err != nil {
+				return err
+			}
+			return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.from, "from", "", "`ADDRESS` at which to accept connections")
+	fs.StringVar(&f.to, "to", "", "`ADDRESS` to which they go")
+	nameFlag(fs, &f.name, "name", "with --to on the fabric: what the proxy is called there (default: proxy/ and its process id)")
+	fs.DurationVar(&f.drain, "drain", 10*time.Second, "how long open connections may go on after an interrupt")
+	f.at.define(fs)
+	return c
+}
+
+// onFabric reports whether an address is one of the fabric: those of TCP have no slash, and paths begin with one or with a dot.
+func onFabric(address string) bool {
+	return strings.Contains(address, "/") && !strings.HasPrefix(address, "/") && !strings.HasPrefix(address, ".")
+}
+
+// complete checks what no flag can check alone.
+func (f *proxyFlags) complete(fs *pflag.FlagSet) error {
+	if f.from == "" || f.to == "" {
+		return usagef("--from is %q and --to is %q: expected two addresses, such as 127.0.0.1:8080 and app/0:http", f.from, f.to)
+	}
+	if onFabric(f.from) == onFabric(f.to) {
+		return usagef("--from %s and --to %s: expected one on the fabric, such as app/0:http, and one of this host, such as 127.0.0.1:8080", f.from, f.to)
+	}
+	fabricSide := f.to
+	if onFabric(f.from) {
+		fabricSide = f.from
+	}
+	a, err := stream.ParseAddr(fabricSide)
+	if err != nil {
+		return usagef("%v", err)
+	}
+	switch {
+	case !onFabric(f.from):
+		if !fs.Changed("name") {
+			f.name = toolName("proxy")
+		}
+	case fs.Changed("name"):
+		return usagef("--name with --from %s: expected one or the other, since the proxy is called %v then", f.from, a.Process)
+	default:
+		f.name, f.service = a.Process, a.Service
+	}
+	if f.drain < 0 {
+		return usagef("--drain is %v: expected 0 or more", f.drain)
+	}
+	return f.at.complete()
+}
+
+// hostNetwork is what package net calls the network of an address of this host.
+func hostNetwork(address string) string {
+	if strings.ContainsAny(address, "/") {
+		return "unix"
+	}
+	return "tcp"
+}
+
+func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
+	p, err := f.at.join(ctx, f.name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	x := &proxy.Proxy{Drain: f.drain, Log: slog.New(slog.NewTextHandler(log, nil))}
+	if f.service != "" {
+		x.Listener, err = stream.Listen(p, f.service)
+		x.Dial = func(ctx context.Context) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, hostNetwork(f.to), f.to)
+		}
+	} else {
+		x.Listener, err = net.Listen(hostNetwork(f.from), f.from)
+		d := &stream.Dialer{Process: p, Timeout: proxyDial}
+		x.Dial = func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "weft", f.to) }
+	}
+	if err != nil {
+		return err
+	}
+	where := ""
+	if n := p.NIC(); n != nil {
+		where = ", with a NIC at " + n.Addr()
+	}
+	fmt.Fprintf(out, "%v carries connections from %v to %s%s\n", f.name, x.Listener.Addr(), f.to, where)
+	err = x.Run(ctx)
+	c := x.Counts()
+	fmt.Fprintf(out, "%d connections, of which %d could not be dialled and %d were reset; %d bytes there, %d back\n", c.Accepted, c.Refused, c.Reset, c.There, c.Back)
+	return err
+}
+
+// proxyDial bounds a dial to a process that does not answer.
+const proxyDial = 10 * time.Second

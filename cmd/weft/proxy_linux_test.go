@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft/internal/freeport"
+)
+
+// A server and a client of HTTP over TCP, with two proxies between them: one with a NIC of its own, one at a daemon.
+func TestAProxyCarriesTCP(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, strings.NewReader(r.URL.Path)) }))
+	defer server.Close()
+	nic, clients := freeport.Loopback(t), freeport.Loopback(t)
+	runWeft(t, "web/0 carries connections from web/0:http to "+server.Listener.Addr().String()+", with a NIC at "+nic,
+		"proxy", "--from", "web/0:http", "--to", server.Listener.Addr().String(), "--listen", nic, "--drain", "1s")
+	socket := filepath.Join(t.TempDir(), "a.sock")
+	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0", "--node", nic)
+	runWeft(t, "carries connections from "+clients+" to web/0:http", "proxy", "--from", clients, "--to", "web/0:http", "--socket", socket, "--drain", "1s")
+	unix := filepath.Join(t.TempDir(), "web.sock")
+	runWeft(t, "local/0 carries connections from "+unix, "proxy", "--from", unix, "--to", "web/0:http", "--name", "local/0", "--socket", socket, "--drain", "1s")
+
+	for name, address := range map[string]string{"tcp": clients, "unix": unix} {
+		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, name, address)
+		}}
+		client := &http.Client{Transport: transport, Timeout: patience}
+		r, err := client.Get("http://web/" + name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, err := io.ReadAll(r.Body)
+		if r.Body.Close(); err != nil || string(got) != "/"+name {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		transport.CloseIdleConnections()
+	}
+}
+
+func TestAProxySaysWhatIsWrong(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, c := range []struct {
+		line   string
+		status int
+		want   string
+	}{
+		{"proxy --from a/0:x", exitUsage, `--from is "a/0:x" and --to is "": expected two addresses`},
+		{"proxy --from a/0:x --to b/0:y", exitUsage, "--from a/0:x and --to b/0:y: expected one on the fabric, such as app/0:http, and one of this host"},
+		{"proxy --from 127.0.0.1:1 --to /tmp/x", exitUsage, "--from 127.0.0.1:1 and --to /tmp/x: expected one on the fabric"},
+		{"proxy --from a/0 --to 127.0.0.1:1", exitUsage, `stream: address "a/0" has no service`},
+		{"proxy --from a/0:x --to 127.0.0.1:1 --name b/0", exitUsage, "--name with --from a/0:x: expected one or the other, since the proxy is called a/0 then"},
+		{"proxy --from a/0:x --to 127.0.0.1:1 --drain -1s", exitUsage, "--drain is -1s: expected 0 or more"},
+		{"proxy --from " + taken.Addr().String() + " --to a/0:x --listen 127.0.0.1:0", exitFailed, "listen tcp " + taken.Addr().String()},
+	} {
+		status, _, stderr := weft(strings.Fields(c.line)...)
+		if status != c.status || !strings.HasPrefix(stderr, "weft: "+c.want) {
+			t.Errorf("weft %s: status %d, standard error %q; want %d and %q", c.line, status, stderr, c.status, c.want)
+		}
+	}
+}

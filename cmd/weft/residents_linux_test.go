@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	weftlib "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+// residentNICs are two daemons on hosts of their own, joined by a cable that AF_XDP drives. The test is skipped, with the reason, where there can be none.
+func residentNICs(t *testing.T) (sockets [2]string, pids [2]int) {
+	t.Helper()
+	bed, err := testbed.New(testbed.Config{Hosts: 2})
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { bed.Close() })
+	dir := t.TempDir()
+	for i := range sockets {
+		text := fmt.Sprintf("id = %q\nlisten = \"%v:7700\"\nlink = \"xdp\"\n[[node]]\nid = %q\naddress = \"%v:7700\"\n",
+			nicIDs[i], bed.Host(i).Addr(), nicIDs[1-i], bed.Host(1-i).Addr())
+		file := filepath.Join(dir, fmt.Sprintf("%d.toml", i))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sockets[i] = filepath.Join(dir, fmt.Sprintf("%d.sock", i))
+		c := bed.Host(i).Command(t.Context(), "/proc/self/exe", "nic", "--config", file, "--socket", sockets[i], "--state-dir", filepath.Join(dir, fmt.Sprint(i)))
+		c.Env = append(os.Environ(), asWeft+"=1")
+		var log lockedBuffer
+		c.Stderr = &log
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+		pids[i] = c.Process.Pid
+		eventually(t, "a NIC is up", func() bool {
+			if strings.Contains(log.String(), "AF_XDP unavailable") {
+				t.Skip(log.String())
+			}
+			return strings.Contains(log.String(), "NIC is up")
+		})
+	}
+	for _, s := range sockets {
+		eventually(t, "the NICs are up", func() bool { return strings.Contains(must(t, "nodes", "--socket", s), " up ") })
+	}
+	return sockets, pids
+}
+
+// switches is how often the threads of a process have gone to sleep.
+func switches(t *testing.T, pid int) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue // the thread has ended
+		}
+		if m := regexp.MustCompile(`(?m)^voluntary_ctxt_switches:\s*(\d+)`).FindSubmatch(b); m != nil {
+			k, _ := strconv.Atoi(string(m[1]))
+			n += k
+		}
+	}
+	return n
+}
+
+// framesIn is how many frames have come to a NIC's engine.
+func framesIn(t *testing.T, socket string) int {
+	t.Helper()
+	var r struct {
+		Counters map[string]float64 `json:"counters"`
+	}
+	out := must(t, "stat", "--json", "--socket", socket)
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err, out)
+	}
+	n, ok := r.Counters["link_frames_in"]
+	if !ok {
+		t.Fatalf("no link_frames_in in %s", out)
+	}
+	return int(n)
+}
+
+const residentExchanges = 2000
+
+// manySource sends to program 415 of a NIC again and again, each time when the answer has come, and displays the number of answers in the end.
+const manySource = `PROGRAM many: CONST exchanges = 2000;
+VAR peer, n, data[8]; TRIGGERS 1, 10;
+BEGIN END;
+MESSAGE 1: BEGIN peer = PACKET[0]; n = 0; SEND data[0] LEN 64 AS 12 TO 415 AT peer END;
+MESSAGE 10: BEGIN
+    n = n + 1;
+    IF n < exchanges THEN BEGIN SEND data[0] LEN 64 AS 12 TO 415 AT peer; AWAIT END;
+    DISPLAY n
+END;
+END;
+`
+
+// echoSource answers, and counts what it answers; trigger 13 displays the count, and adds to it.
+const echoSource = `PROGRAM echo: VAR n; TRIGGERS 12, 13, 14;
+BEGIN n = 5 END;
+MESSAGE 12: BEGIN n = n + 1; SEND PACKET[0] LEN PACKETLEN AS 10 TO 416 AT SOURCE END;
+MESSAGE 13: BEGIN DISPLAY n; n = n + PACKET[0] END;
+MESSAGE 14: BEGIN STOP END;
+END;
+`
+
+// A message for a program in the driver is answered there: the engine of its NIC gets no frame for it, and the NIC's process sleeps.
+func TestAProgramInTheDriverAnswersWhileItsNICSleeps(t *testing.T) {
+	sockets, pids := residentNICs(t)
+	here, there := sockets[0], sockets[1]
+	echo := sourceFile(t, "echo", echoSource)
+	log := func(program, socket string) []string {
+		return strings.Fields(must(t, "program", "log", program, "--socket", socket))
+	}
+	if out := must(t, "program", "load", echo, "--id", "415", "--resident", "xdp", "--socket", there); !strings.Contains(out, "in the driver of its link") {
+		t.Fatalf("loading said %q", out)
+	}
+	must(t, "program", "load", sourceFile(t, "many", manySource), "--id", "416", "--resident", "vm", "--socket", here)
+	nic := fmt.Sprint(0x0060dd7fff8c) // nicIDs[1]
+	shown := 0
+	run := func() (frames, slept int) {
+		t.Helper()
+		frames, slept = framesIn(t, there), switches(t, pids[1])
+		must(t, "program", "send", "416", "1", nic, "--socket", here)
+		shown++
+		eventually(t, "all are answered", func() bool { return len(log("416", here)) == shown })
+		return framesIn(t, there) - frames, switches(t, pids[1]) - slept
+	}
+	eventually(t, "the other NIC knows that it is resident", func() bool { f, _ := run(); return f < residentExchanges/4 })
+	if frames, slept := run(); frames > residentExchanges/10 || slept > residentExchanges/4 {
+		t.Errorf("%d answers cost the far NIC %d frames, and its process has been woken about %d times", residentExchanges, frames, slept)
+	}
+	if out := must(t, "program", "list", "--socket", there); !regexp.MustCompile(`(?m)^415 +echo .*running, resident: xdp +3 +(\d{4,}) +0 `).MatchString(out) {
+		t.Errorf("the list of programs is\n%s", out)
+	}
+
+	// What comes to the engine finds the same variables, and leaves them to the driver.
+	must(t, "program", "send", "415", "13", "1000", "--socket", there)
+	must(t, "program", "send", "415", "13", "0", "--socket", there)
+	var first, second int
+	eventually(t, "the count is displayed", func() bool { n, _ := fmt.Sscan(strings.Join(log("415", there), " "), &first, &second); return n == 2 })
+	if first < 5+residentExchanges || (first-5)%residentExchanges > shown || second != first+1000 {
+		t.Errorf("the program in the driver has counted %d, and then %d", first, second)
+	}
+	run()
+	must(t, "program", "load", echo, "--id", "415", "--replace", "--resident", "vm", "--socket", there)
+	must(t, "program", "send", "415", "13", "0", "--socket", there)
+	eventually(t, "the count goes on in the virtual machine", func() bool {
+		l := log("415", there)
+		return len(l) == 3 && l[2] == fmt.Sprint(second+residentExchanges)
+	})
+	if frames, _ := run(); frames < residentExchanges {
+		t.Errorf("%d answers of the virtual machine cost %d frames: what the test counts is not what comes", residentExchanges, frames)
+	}
+	must(t, "program", "unload", "415", "--socket", there)
+}
+
+func TestAProgramInTheDriverShowsWhatItDisplaysAndStops(t *testing.T) {
+	sockets, _ := residentNICs(t)
+	source := `PROGRAM echo: VAR n; TRIGGERS 12, 14;
+BEGIN n = 7 END;
+MESSAGE 12: BEGIN DISPLAY n; n = n + 1 END;
+MESSAGE 14: BEGIN STOP END;
+END;
+`
+	ask := `PROGRAM ask: TRIGGERS 1; VAR d; BEGIN END; MESSAGE 1: BEGIN SEND d LEN 8 AS PACKET[1] TO 415 AT PACKET[0] END; END;`
+	here, there := sockets[0], sockets[1]
+	must(t, "program", "load", sourceFile(t, "echo", source), "--id", "415", "--resident", "xdp", "--socket", there)
+	must(t, "program", "load", sourceFile(t, "ask", strings.Replace(ask, "TRIGGERS 1; VAR d;", "VAR d; TRIGGERS 1;", 1)), "--id", "416", "--socket", here)
+	send := func(trigger string) {
+		must(t, "program", "send", "416", "1", fmt.Sprint(0x0060dd7fff8c), trigger, "--socket", here)
+	}
+	for want := 7; want < 10; want++ {
+		send("12")
+		eventually(t, "it is displayed", func() bool {
+			l := strings.Fields(must(t, "program", "log", "415", "--socket", there))
+			return len(l) == want-6 && l[want-7] == fmt.Sprint(want)
+		})
+	}
+	send("14")
+	eventually(t, "it has stopped", func() bool {
+		return regexp.MustCompile(`(?m)^415 +echo .*stopped, resident: xdp`).MatchString(must(t, "program", "list", "--socket", there))
+	})
+}
+
+func TestAProgramThatCannotResideInTheDriverSaysWhy(t *testing.T) {
+	sockets, _ := residentNICs(t)
+	twice := sourceFile(t, "twice", `PROGRAM twice: VAR n; TRIGGERS 1;
+BEGIN END;
+MESSAGE 1: BEGIN
+    SEND n LEN 8 AS 1 TO 2 AT SOURCE;
+    SEND n LEN 8 AS 1 TO 2 AT SOURCE
+END;
+END;
+`)
+	status, _, stderr := weft("program", "load", twice, "--resident", "xdp", "--socket", sockets[0])
+	if status == 0 || !strings.Contains(stderr, "line 5: a second SEND") || !strings.Contains(stderr, "loaded nowhere") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	if out := must(t, "program", "load", twice, "--resident", "auto", "--socket", sockets[0]); !strings.Contains(out, "in the virtual machine, since") || !strings.Contains(out, "line 5: a second SEND") {
+		t.Errorf("loading said %q", out)
+	}
+	udp := startProgramNICs(t, 1)[0]
+	echo := sourceFile(t, "echo", echoSource)
+	if status, _, stderr := weft("program", "load", echo, "--resident", "xdp", "--socket", udp); status == 0 || !strings.Contains(stderr, "is not AF_XDP") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	if status, _, stderr := weft("program", "load", echo, "--resident", "on", "--socket", udp); status != exitUsage || !strings.Contains(stderr, "expected one of auto, vm, xdp") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// A program in the driver delivers into a segment that a process of the daemon sleeps on, sets a flag, and the process wakes.
+func TestAProgramInTheDriverWakesAProcessByAFlag(t *testing.T) { // PANIC-24, PANIC-25
+	sockets, _ := residentNICs(t)
+	here, there := sockets[0], sockets[1]
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	p, err := weftlib.Attach(ctx, weftlib.AttachConfig{Socket: there, Name: weftlib.Name{App: "sleeper"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s, err := p.Segment(1, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	take := `PROGRAM take: TRIGGERS 12; BEGIN END;
+MESSAGE 12: BEGIN DELIVER PACKET[0] OFFSET 8 INTO 1 LEN 8; CLEAR LOCK 257; SET FLAG 256 END; END;`
+	ask := `PROGRAM ask: VAR n; TRIGGERS 1; BEGIN END;
+MESSAGE 1: BEGIN n = PACKET[1]; SEND n LEN 8 AS 12 TO 415 AT PACKET[0] END; END;`
+	must(t, "program", "load", sourceFile(t, "take", take), "--id", "415", "--resident", "xdp", "--socket", there)
+	must(t, "program", "load", sourceFile(t, "ask", ask), "--id", "416", "--socket", here)
+	for round := 1; round <= 5; round++ {
+		s.Lock(1)
+		woken := make(chan error)
+		go func() { woken <- s.WaitFlag(ctx, 0) }()
+		time.Sleep(5 * time.Millisecond) // it sleeps
+		must(t, "program", "send", "416", "1", fmt.Sprint(0x0060dd7fff8c), fmt.Sprint(round), "--socket", here)
+		if err := <-woken; err != nil {
+			t.Fatal(err)
+		}
+		if got := binary.LittleEndian.Uint64(s.Bytes()[8:]); got != uint64(round) || s.Locked(1) {
+			t.Errorf("round %d: the program has delivered %d; the lock is set: %v", round, got, s.Locked(1))
+		}
+	}
+	if out := must(t, "program", "list", "--socket", there); !regexp.MustCompile(`(?m)^415 +take .*resident: xdp +1 +6 +0 `).MatchString(out) {
+		t.Errorf("the list of programs is\n%s", out)
+	}
+}

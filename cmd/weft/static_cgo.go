@@ -1,0 +1,107 @@
+//go:build cgo && linux && !race
+
+package main
+
+// With a C compiler at hand Go builds with cgo, and its packages net and os/user then bring the C library along. This file has that linked
+// in, so that `go install` gives a static binary there too; without a compiler, or with CGO_ENABLED=0, it is one anyway.
+//
+// Of glibc, what looks names of hosts and users up loads shared libraries at run time, of the very version that it was built with, also
+// where it is linked statically. So it is left out: hosts are looked up by Go's own resolver (netdns in main.go), and users and groups here,
+// in the files where Go without cgo looks for them, too.
+
+/*
+#cgo LDFLAGS: -static
+#define _GNU_SOURCE
+#include <errno.h>
+#include <grp.h>
+#include <netdb.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifdef __GLIBC__
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res) {
+	return EAI_FAIL;
+}
+
+void freeaddrinfo(struct addrinfo *ai) {
+}
+
+int getnameinfo(const struct sockaddr *sa, socklen_t salen, char *host, socklen_t hostlen, char *serv, socklen_t servlen, int flags) {
+	return EAI_FAIL;
+}
+
+// user finds one by name, or else by uid. The results are those of getpwnam_r: 0 and no user is "there is none".
+static int user(const char *name, uid_t uid, struct passwd *pw, char *buf, size_t n, struct passwd **res) {
+	FILE *f = fopen("/etc/passwd", "re");
+	int err;
+	*res = NULL;
+	if (f == NULL)
+		return errno == ENOENT ? 0 : errno;
+	while ((err = fgetpwent_r(f, pw, buf, n, res)) == 0)
+		if (name != NULL ? strcmp(pw->pw_name, name) == 0 : pw->pw_uid == uid)
+			break;
+	fclose(f);
+	if (err != 0)
+		*res = NULL;
+	return err == ENOENT ? 0 : err;
+}
+
+int getpwnam_r(const char *name, struct passwd *pw, char *buf, size_t n, struct passwd **res) {
+	return user(name, 0, pw, buf, n, res);
+}
+
+int getpwuid_r(uid_t uid, struct passwd *pw, char *buf, size_t n, struct passwd **res) {
+	return user(NULL, uid, pw, buf, n, res);
+}
+
+// group finds one by name, or else by gid.
+static int group(const char *name, gid_t gid, struct group *gr, char *buf, size_t n, struct group **res) {
+	FILE *f = fopen("/etc/group", "re");
+	int err;
+	*res = NULL;
+	if (f == NULL)
+		return errno == ENOENT ? 0 : errno;
+	while ((err = fgetgrent_r(f, gr, buf, n, res)) == 0)
+		if (name != NULL ? strcmp(gr->gr_name, name) == 0 : gr->gr_gid == gid)
+			break;
+	fclose(f);
+	if (err != 0)
+		*res = NULL;
+	return err == ENOENT ? 0 : err;
+}
+
+int getgrnam_r(const char *name, struct group *gr, char *buf, size_t n, struct group **res) {
+	return group(name, 0, gr, buf, n, res);
+}
+
+int getgrgid_r(gid_t gid, struct group *gr, char *buf, size_t n, struct group **res) {
+	return group(NULL, gid, gr, buf, n, res);
+}
+
+// getgrouplist lists a user's groups, the given one first. Where there are more than room, it says how many and returns -1.
+int getgrouplist(const char *name, gid_t first, gid_t *groups, int *room) {
+	static __thread char buf[65536];
+	struct group gr, *res;
+	int n = 0;
+	FILE *f = fopen("/etc/group", "re");
+	if (n++ < *room)
+		groups[0] = first;
+	while (f != NULL && fgetgrent_r(f, &gr, buf, sizeof buf, &res) == 0)
+		for (char **m = gr.gr_mem; gr.gr_gid != first && *m != NULL; m++)
+			if (strcmp(*m, name) == 0) {
+				if (n++ < *room)
+					groups[n - 1] = gr.gr_gid;
+				break;
+			}
+	if (f != NULL)
+		fclose(f);
+	int fits = n <= *room;
+	*room = n;
+	return fits ? n : -1;
+}
+
+#endif
+*/
+import "C"

@@ -1,0 +1,30 @@
+package docs_test
+
+// breaksOfHSN are breaks of rows of docs/hsn.md, which names the tests among its code.
+var breaksOfHSN = []lineBreak{
+	{"HSN-3", "internal/hsn/output.go", "Module: m.module.other()", "Module: m.module", "internal/hsn TestMessagesToAModuleThatIsNotHereAreCounted"},
+	{"HSN-4", "internal/hsn/output.go", "d.cfg.Modules[s.module].Sent(s.cookie)", "", "internal/hsn TestAModuleMaySendFromWithinSent"},
+	{"HSN-6", "internal/hsn/output.go", "case len(d.pending)-d.first >= d.cfg.Pending:", "case len(d.pending)-d.first > d.cfg.Pending:", "internal/hsn TestAFullSendQueueLeavesMessagesPendingAndSendTellsWhenThereAreTooMany"},
+	{"HSN-7", "internal/hsn/output.go", "if s.busy && d.nic.Done(i) {", "if s.busy {", "internal/hsn TestAFullSendQueueLeavesMessagesPendingAndSendTellsWhenThereAreTooMany"},
+	{"HSN-8", "internal/hsn/buffer.go", "for d.given < d.cfg.Buffers {", "for d.given < 1 {", "internal/hsn TestThereAreBuffersAsLongAsThePoolHasAny"},
+	{"HSN-9", "internal/hsn/receive.go", "if len(d.fragments) == d.cfg.Fragments {", "if false {", "internal/hsn TestAHalfThatComesTwiceIsCountedAndTheQueueIsBounded"},
+	{"HSN-10", "internal/hsn/header.go", "binary.LittleEndian.PutUint32(b[8:], h.Sequence)", "", "internal/hsn TestHalvesComeInAnyOrderAndAmongOthers"},
+	{"HSN-11", "internal/hsn/receive.go", "case h.Last && h.Fragment == 0:", "case h.Last:", "internal/hsn TestHalvesComeInAnyOrderAndAmongOthers"},
+	{"HSN-12", "internal/hsn/header.go", "const MaxPacket = 8192", "const MaxPacket = 8192 + MaxHeader + HeaderLen", "internal/hsn TestPagesAreCopiedNoMoreThanTheirDesignSays"},
+	{"HSN-14", "internal/hsn/output.go", "if !d.nic.Send(i, m.to, data, s.headers) {", "if !d.nic.Send(i, m.to, s.headers, data) {", "internal/hsn TestPagesAreCopiedNoMoreThanTheirDesignSays"},
+	{"HSN-17", "netmem/store.go", "case n == hsn.HalfPage && len(s.open) > 0:", "case false:", "netmem TestOfClientPagesEachSecondOneIsCopied"},
+	{"HSN-20", "internal/hsn/receive.go", "copy(first.Page[HalfPage:MaxPage], second.Page[:HalfPage])", "copy(first.Page[:HalfPage], second.Page[:HalfPage])", "internal/hsn TestHalvesComeInAnyOrderAndAmongOthers"},
+	{"HSN-21", "internal/hsn/receive.go", "return f.from == from && f.header.Sequence == h.Sequence && f", "return f.from == from && f", "internal/hsn TestHalvesComeInAnyOrderAndAmongOthers"},
+	{"HSN-24", "internal/hsn/receive.go", "d.refill()\n\t}\n\td.refill()", "}\n", "internal/hsn TestThereAreBuffersAsLongAsThePoolHasAny"},
+	{"HSN-26", "internal/hsn/buffer.go", "d.pool.Free(b)\n\t\t\tm.Buffers[i] = nil", "m.Buffers[i] = nil", "internal/hsn TestThereAreBuffersAsLongAsThePoolHasAny"},
+	{"HSN-27", "netmem/store.go", "p.frame, p.data = f, m.Data", "p.frame, p.data = f, append([]byte(nil), m.Data...)", "netmem TestAWholePageIsNotCopied"},
+	{"HSN-29", "internal/hsn/driver.go", "d.refill()\n\treturn d, nil", "return d, nil", "internal/hsn TestThereAreBuffersAsLongAsThePoolHasAny"},
+	{"HSN-30", "internal/hsn/receive.go", "for ; took < d.cfg.Burst; took++ {", "for ; ; took++ {", "internal/hsn TestAnInterruptTakesOnlyTheFirstFewPackets"},
+	{"HSN-31", "internal/hsn/output.go", "d.Output()\n\treturn nil", "return nil", "internal/hsn TestAFullSendQueueLeavesMessagesPendingAndSendTellsWhenThereAreTooMany"},
+	{"HSN-33", "internal/hsn/receive.go", "first, second, length = b, f.b, f.n", "first, second, length = f.b, b, n", "internal/hsn TestHalvesComeInAnyOrderAndAmongOthers"},
+	{"HSN-34", "internal/hsn/receive.go", "now >= d.fragments[0].until {", "now < 0 {", "internal/hsn TestAHalfThatStaysAloneIsForgottenInTime"},
+	{"HSN-35", "internal/hsn/output.go", "if d.outputs {\n\t\treturn\n\t}\n", "", "internal/hsn TestOutputDoesNotEnterItself"},
+	{"HSN-37", "internal/hsn/output.go", "*s = slot{busy: true,", "*s = slot{busy: false,", "internal/hsn TestAFullSendQueueLeavesMessagesPendingAndSendTellsWhenThereAreTooMany"},
+	{"HSN-38", "internal/hsn/output.go", "s.busy = false\n", "\n", "internal/hsn TestOutputDoesNotEnterItself"},
+	{"HSN-39", "internal/hsn/output.go", "free, again = d.sweep(), true", "free, again = -1, false", "internal/hsn TestWhatTheInterfaceDoesNotTakeStaysPending"},
+}

@@ -1,0 +1,102 @@
+// Package examples_test builds the programs of this folder, runs them, and compares what they print with what they say that they print.
+package examples_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/freeport"
+)
+
+// build compiles all programs, and returns where they are.
+func build(t *testing.T) (dir string, names []string) {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip(err)
+	}
+	files, err := filepath.Glob("*/main.go")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	dir = t.TempDir()
+	args := []string{"build", "-o", dir}
+	for _, f := range files {
+		names = append(names, filepath.Dir(f))
+		args = append(args, "./"+filepath.Dir(f))
+	}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return dir, names
+}
+
+// promised are the outputs that the comment of a program shows behind "It prints", one for each case.
+func promised(t *testing.T, name string) (outputs []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(name, "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	comment, _, _ := strings.Cut(string(text), "\npackage main")
+	_, prints, found := strings.Cut(comment, "// It prints")
+	if !found {
+		t.Fatalf("%s does not say what it prints", name)
+	}
+	before := ""
+	for _, line := range strings.Split(prints, "\n") {
+		if s, ok := strings.CutPrefix(line, "//\t"); ok {
+			if before == "//" {
+				outputs = append(outputs, "")
+			}
+			outputs[len(outputs)-1] += s + "\n"
+		}
+		before = line
+	}
+	return outputs
+}
+
+func run(t *testing.T, path, socket, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	x := exec.CommandContext(ctx, path)
+	x.Env = append(os.Environ(), "WEFT_SOCKET="+socket)
+	out, err := x.CombinedOutput()
+	if err != nil || string(out) != want {
+		t.Errorf("%s: %v; it prints\n%sand its comment says\n%s", filepath.Base(path), err, out, want)
+	}
+}
+
+func TestTheExamplesPrintWhatTheySay(t *testing.T) {
+	dir, names := build(t)
+	nowhere := filepath.Join(t.TempDir(), "none.sock")
+	for _, name := range names {
+		outputs := promised(t, name)
+		if len(outputs) == 0 {
+			t.Errorf("%s shows no output", name)
+			continue
+		}
+		run(t, filepath.Join(dir, name), nowhere, outputs[len(outputs)-1]) // the last is without a daemon
+	}
+	if runtime.GOOS != "linux" {
+		return // no daemon
+	}
+	socket := filepath.Join(t.TempDir(), "nic.sock")
+	d, err := daemon.New(daemon.Config{Socket: socket, Listen: freeport.Loopback(t)}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { ended <- d.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	run(t, filepath.Join(dir, "attach"), socket, promised(t, "attach")[0])
+}

@@ -1,0 +1,393 @@
+package programs_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/pdl/vm"
+	"github.com/weftnet/weft/sim"
+)
+
+// Each of these runs on a link that loses, repeats and reorders, and one of the NICs begins anew in the middle, with nothing of what it had.
+
+const (
+	restartsAt = 2 * time.Second
+	restarted  = restartsAt + 500*time.Millisecond
+	seeds      = 3
+)
+
+// reboots has a host's NIC and processes vanish and begin anew, with what setUp gives it.
+func reboots(f *sim.Fabric, host int, setUp func()) {
+	setUp()
+	f.After(restartsAt, func() {
+		f.Reboot(host, time.Hour) // at the latest
+		f.After(restarted-restartsAt, func() {
+			f.StartNIC(host)
+			setUp()
+		})
+	})
+}
+
+// A shared segment is segment 1 of a NIC.
+type shared struct{ mem []byte }
+
+func segment(t *testing.T, f *sim.Fabric, host, size int) *shared {
+	t.Helper()
+	words := make([]uint64, (size+program.SegmentTail)/8)
+	mem := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
+	if err := f.Engine(host).Programs().AddSegment(1, mem); err != nil {
+		t.Fatal(err)
+	}
+	return &shared{mem}
+}
+
+// told waits until flag 0 is set, and clears it.
+func (s *shared) told(p *sim.Process, within time.Duration) bool {
+	_, flags := program.SegmentSync(s.mem)
+	for end := p.Now().Add(within); p.Now().Before(end); p.Sleep(100 * time.Microsecond) {
+		if atomic.SwapUint32(&flags[0], 0) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// pattern fills b with bytes that a number makes.
+func pattern(b []byte, n int) {
+	for i := range b {
+		b[i] = byte(n*31 + i*7)
+	}
+}
+
+// each runs a test with some seeds, and wants the run to end.
+func each(t *testing.T, hosts int, body func(t *testing.T, f *sim.Fabric)) {
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprint("seed ", seed+1), func(t *testing.T) {
+			f := sim.New(sim.Config{Seed: seed + 1, NICs: hosts, Faults: sim.Faults{Loss: 0.03, Duplicate: 0.03, Reorder: 0.03}})
+			body(t, f)
+			if err := f.Run(5 * time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// handled sends to a program of the own NIC until it has handled the message.
+func handled(p *sim.Process, id weft.ProgramID, trigger uint32, message ...uint64) error {
+	return p.SendProgramHandled(context.Background(), weft.ProgramAddress{ID: id}, trigger, words(message...))
+}
+
+func TestGetDeliverBringsBackWhatWasInTheSegment(t *testing.T) { // PANIC-42
+	each(t, 2, func(t *testing.T, f *sim.Fabric) {
+		load(t, f, 0, 411, "getdeliver.pdl")
+		mine := segment(t, f, 0, 8192)
+		reboots(f, 1, func() {
+			load(t, f, 1, 410, "deliverget.pdl")
+			segment(t, f, 1, 4096)
+		})
+		before, after := 0, 0
+		f.Process(0, "app/0", func(p *sim.Process) error {
+			begin := p.Now()
+			for n := 0; p.Now().Sub(begin) < 2*restarted; n++ {
+				size := 1 + n*97%4096
+				pattern(mine.mem[:size], n)
+				clear(mine.mem[4096:8192])
+				if err := handled(p, 411, 1, sim.NICID(1), uint64(size)); err != nil && !errors.Is(err, weft.ErrProgramFailed) {
+					return err
+				}
+				if !mine.told(p, time.Second) {
+					continue // the other NIC has it no more
+				}
+				if !bytes.Equal(mine.mem[4096:4096+size], mine.mem[:size]) {
+					return fmt.Errorf("exchange %d of %d bytes brings back something else", n, size)
+				}
+				if p.Now().Sub(begin) < restartsAt {
+					before++
+				} else {
+					after++
+				}
+				p.Sleep(time.Millisecond)
+			}
+			return nil
+		})
+		f.After(2*restarted+time.Minute, func() {
+			if before < 100 || after < 100 {
+				t.Errorf("%d exchanges before the other NIC began anew, %d after", before, after)
+			}
+		})
+		f.Process(0, "clock/0", func(p *sim.Process) error { p.Sleep(2*restarted + time.Minute + time.Second); return nil })
+	})
+}
+
+func TestApp2AppTellsBothProcesses(t *testing.T) { // PANIC-44
+	each(t, 2, func(t *testing.T, f *sim.Fabric) {
+		load(t, f, 0, 412, "app2app.pdl")
+		mine := segment(t, f, 0, 8192)
+		var theirs *shared
+		reboots(f, 1, func() {
+			load(t, f, 1, 412, "app2app.pdl")
+			theirs = segment(t, f, 1, 8192)
+		})
+		const size = 200
+		f.Serve(1, "answers/0", func(p *sim.Process) error { // each byte the other way round
+			for {
+				if !theirs.told(p, time.Second) {
+					continue
+				}
+				for i := range size {
+					theirs.mem[i] = ^theirs.mem[4096+i]
+				}
+				if err := handled(p, 412, 1, 0, size); err != nil {
+					return nil // its NIC has gone, and it begins anew with it
+				}
+			}
+		})
+		done := 0
+		f.Process(0, "asks/0", func(p *sim.Process) error {
+			for n := 0; done < 100; n++ {
+				if done == 50 {
+					p.Sleep(restarted) // the other half with the NIC that has begun anew
+				}
+				pattern(mine.mem[:size], n)
+				if err := handled(p, 412, 1, sim.NICID(1), size); err != nil {
+					return err
+				}
+				if !mine.told(p, time.Second) {
+					continue
+				}
+				for i := range size {
+					if mine.mem[4096+i] != ^mine.mem[i] {
+						return fmt.Errorf("exchange %d: byte %d is %d, and was sent as %d", n, i, mine.mem[4096+i], mine.mem[i])
+					}
+				}
+				done++
+			}
+			return nil
+		})
+	})
+}
+
+func TestDelivertestDisplaysATimeForEachLength(t *testing.T) {
+	each(t, 1, func(t *testing.T, f *sim.Fabric) {
+		var s *shared
+		reboots(f, 0, func() {
+			load(t, f, 0, 413, "delivertest.pdl")
+			s = segment(t, f, 0, 4096)
+		})
+		lives := 0
+		f.Process(0, "app/0", func(p *sim.Process) error {
+			lives++
+			if err := handled(p, 413, 1); err != nil {
+				return err
+			}
+			p.Sleep(time.Second)
+			took, _, err := f.Engine(0).Programs().Log(413, 0)
+			if err != nil || len(took) != 4 || slices.Min(took) < 0 || binary.LittleEndian.Uint64(s.mem) != 4096 {
+				return fmt.Errorf("it displays %v, %v, and has delivered %d", took, err, binary.LittleEndian.Uint64(s.mem))
+			}
+			if lives == 1 {
+				p.Sleep(time.Hour) // until it vanishes
+			}
+			return nil
+		})
+	})
+}
+
+// guard puts a program of examples/pdl in front of the process victim/0 of a host.
+func guard(t *testing.T, f *sim.Fabric, host int, file string) {
+	t.Helper()
+	src, err := os.ReadFile("../pdl/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := pdl.Compile(file, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _ := vni.ParseName("victim/0")
+	if _, _, err := f.Engine(host).Programs().Load(program.Spec{Module: m, ID: vm.ID(401), Start: true, Guards: name, Trigger: 1}); err != nil {
+		t.Fatal(err)
+	}
+	f.Turn(host)
+}
+
+// sealed is a message that the filter lets through: its words behind a token.
+func sealed(message ...uint64) []byte {
+	const key, stir = 0x51a7c0de5eed1e55, 0x9e3779b97f4a7c15
+	token := uint64(key) ^ uint64(8+8*len(message))
+	for _, w := range message {
+		token = (token ^ w) * stir
+	}
+	return words(append([]uint64{token}, message...)...)
+}
+
+func TestWhatCarriesNoTokenWakesNoProcess(t *testing.T) {
+	each(t, 2, func(t *testing.T, f *sim.Fabric) {
+		reboots(f, 1, func() { guard(t, f, 1, "filter.pdl") })
+		heard := map[uint64]int{}
+		lives := 0
+		f.Serve(1, "victim/0", func(p *sim.Process) error {
+			lives++
+			var b [64]byte
+			for {
+				m, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, b[:])
+				if err != nil {
+					return nil
+				}
+				if !bytes.Equal(b[:m.Len], sealed(binary.LittleEndian.Uint64(b[8:]))) {
+					return fmt.Errorf("%x has come", b[:m.Len])
+				}
+				heard[binary.LittleEndian.Uint64(b[8:])]++
+			}
+		})
+		victim := weft.Name{App: "victim"}
+		f.Process(0, "sender/0", func(p *sim.Process) error {
+			sent := func(b []byte) error {
+				ctx, cancel := p.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				return p.Send(ctx, victim, 1, b)
+			}
+			begin := p.Now()
+			for n := uint64(0); p.Now().Sub(begin) < 2*restarted; n++ {
+				forged := sealed(n)
+				forged[n%16] ^= 1 << (n % 8)
+				_ = sent(forged)    // either is lost
+				_ = sent(sealed(n)) // while there is no NIC
+				p.Sleep(20 * time.Millisecond)
+			}
+			return nil
+		})
+		f.Process(0, "clock/0", func(p *sim.Process) error {
+			p.Sleep(3 * restarted)
+			if lives != 2 || len(heard) < 100 {
+				return fmt.Errorf("in %d lives %d messages have come", lives, len(heard))
+			}
+			for n, times := range heard {
+				if times != 1 {
+					return fmt.Errorf("message %d has come %d times", n, times)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func TestAFlowIsShapedToItsRate(t *testing.T) {
+	const size, burst, perMicrosecond = 1024, 64 << 10, 100
+	each(t, 2, func(t *testing.T, f *sim.Fabric) {
+		reboots(f, 1, func() { guard(t, f, 1, "bucket.pdl") })
+		lives := 0
+		f.Serve(1, "victim/0", func(p *sim.Process) error {
+			lives++
+			begin, got := p.Now(), int64(0)
+			b := make([]byte, size)
+			for {
+				m, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, b)
+				if err != nil {
+					return nil
+				}
+				got += int64(m.Len)
+				if most := 2*burst + perMicrosecond*p.Now().Sub(begin).Microseconds(); got > most {
+					return fmt.Errorf("%d bytes have come within %v", got, p.Now().Sub(begin))
+				}
+			}
+		})
+		refused := 0
+		f.Process(0, "sender/0", func(p *sim.Process) error {
+			begin := p.Now()
+			for p.Now().Sub(begin) < 2*restarted {
+				for range 200 { // three times as much as a burst
+					ctx, cancel := p.WithTimeout(context.Background(), time.Second)
+					err := p.Send(ctx, weft.Name{App: "victim"}, 1, make([]byte, size))
+					cancel()
+					if err != nil {
+						refused++
+					}
+				}
+				p.Sleep(50 * time.Millisecond)
+			}
+			if info, _ := f.Engine(1).Programs().Info(401); lives != 2 || info.Profile.Activations < 1000 {
+				return fmt.Errorf("in %d lives the bucket has judged %d messages", lives, info.Profile.Activations)
+			}
+			return nil
+		})
+	})
+}
+
+// Ping is begun again when the NIC of pong has begun anew: the message that was there is lost.
+func TestPingIsBegunAgainWhenPongsNICWasAway(t *testing.T) { // PANIC-40
+	each(t, 2, func(t *testing.T, f *sim.Fabric) {
+		load(t, f, 0, 416, "ping.pdl")
+		reboots(f, 1, func() { load(t, f, 1, 415, "pong.pdl") })
+		f.Process(0, "app/0", func(p *sim.Process) error {
+			begun := 0
+			shown := func() int {
+				took, _, _ := f.Engine(0).Programs().Log(416, 0)
+				return len(took)
+			}
+			for f.Elapsed() < 2*restarted {
+				before := shown()
+				begun++
+				if err := handled(p, 416, 1, sim.NICID(1)); err != nil && !errors.Is(err, weft.ErrProgramFailed) {
+					return err
+				}
+				p.Sleep(500 * time.Millisecond)
+				if now := shown(); now != before && now != before+100 {
+					return fmt.Errorf("ping shows %d times in one run", now-before)
+				}
+			}
+			if n := shown(); n < 300 || n == 100*begun {
+				return fmt.Errorf("%d runs of %d have ended: the NIC was not away in the middle, or not back", n/100, begun)
+			}
+			return nil
+		})
+	})
+}
+
+// A directory that has begun anew is empty, and answers for what is set again.
+func TestADirectoryThatBeginsAnewIsFilledAgain(t *testing.T) { // PANIC-7
+	each(t, 2, func(t *testing.T, f *sim.Fabric) {
+		reboots(f, 1, func() { load(t, f, 1, 20, "directory.pdl") })
+		f.Process(0, "app/0", func(p *sim.Process) error {
+			directory := weft.ProgramAddress{NIC: weft.NICID(sim.NICID(1)), ID: 20}
+			lookUp := func(key uint64) (found, value uint64, err error) {
+				if err := p.SendProgramHandled(context.Background(), directory, 2, words(uint64(p.ProgramNumber()), key)); err != nil {
+					return 0, 0, err
+				}
+				h, ok, err := hear(p, 20, time.Second)
+				if err != nil || !ok {
+					return 0, 0, fmt.Errorf("no answer: %w", err)
+				}
+				return h.words[0], h.words[1], nil
+			}
+			for life := range uint64(2) {
+				for key := range uint64(50) {
+					if found, _, err := lookUp(key); err != nil || found != 0 {
+						return fmt.Errorf("life %d: key %d is there before it is set: %d, %w", life, key, found, err)
+					}
+					if err := p.SendProgramHandled(context.Background(), directory, 1, words(key, key+life)); err != nil {
+						return err
+					}
+					if found, value, err := lookUp(key); err != nil || found != 1 || value != key+life {
+						return fmt.Errorf("life %d: key %d is %d, %d, %w", life, key, found, value, err)
+					}
+				}
+				p.Sleep(2 * restarted)
+			}
+			return nil
+		})
+	})
+}

@@ -1,0 +1,77 @@
+package bench
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fill gives a value and all that it has something other than nothing, so that no field is left out of JSON.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Uint64:
+		v.SetUint(1)
+	case reflect.Float64:
+		v.SetFloat(1)
+	case reflect.Bool:
+		v.SetBool(true)
+	default:
+		panic("fields of type " + v.Type().String() + " are not filled in")
+	}
+}
+
+// Whoever reads the rows goes by the names of their fields: none is lost or renamed unseen.
+func TestRowsHaveTheFieldsThatWerePublished(t *testing.T) {
+	for what, c := range map[string]struct {
+		row  any
+		want string
+	}{
+		"latency, rate, bandwidth, datagrams, all in one row": {new(Row), `bench bytes_per_s deployment far iterations limit limit_bytes_per_s limit_messages_per_s limit_p50_ns link lost
+			messages_per_s p50_ns p90_ns p999_ns p99_ns ratio round_ratios size`},
+		KindLoss:             {new(LossRow), `bench bytes_per_s clean_bytes_per_s deployment goodput_ratio link loss lost p50_ns p90_ns p999_ns p99_ns round_ratios round_trips size`},
+		KindPoll:             {new(PollRow), `bench iterations poll_ns processes`},
+		KindIdle:             {new(IdleRow), `attached_core_fraction bench core_fraction daemon_core_fraction processes seconds`},
+		KindFairness:         {new(FairRow), `bench bytes_per_s jain max_bytes_per_s median_bytes_per_s min_bytes_per_s processes size`},
+		KindIncast:           {new(IncastRow), `alone_p50_ns alone_p99_ns bench bytes_per_s drops jain senders size small_p50_ns small_p99_ns`},
+		KindAllReduce:        {new(GroupRow), `bench iterations link members p50_ns p90_ns p999_ns p99_ns size`},
+		KindLimits:           {new(LimitRow), `bytes_per_s limit messages_per_s p50_ns size`},
+		"hostile":            {new(HostileRow), `acts attached bench busy_p50_ns busy_p99_ns exchanges killed kind named p50_ns p99_ns ratio refused thrown_out what`},
+		KindProgram:          {new(ProgramRow), `bench deployment iterations limit limit_bytes_per_s limit_messages_per_s limit_p50_ns link lost p50_ns p90_ns p999_ns p99_ns ratio resident round_ratios series size wait`},
+		"program --internal": {new(InternalRow), `allocs bench internal size took_ns`},
+		KindPages:            {new(CopiesRow), `bench copies_per_page link p50_ns scenario`},
+		KindPageIn:           {new(PagesRow), `bench call_p50_ns depth link p50_ns p99_ns page_bytes pages_per_s`},
+		KindVM:               {new(VMRow), `bench iterations kernel native_ratio ns_per_op ops_per_s`},
+	} {
+		fill(reflect.ValueOf(c.row).Elem())
+		b, err := json.Marshal(c.row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(b, &fields); err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Sorted(maps.Keys(fields)); !slices.Equal(got, strings.Fields(c.want)) {
+			t.Errorf("%s has the fields\n%s\nexpected\n%s", what, strings.Join(got, " "), c.want)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/bench/limit"
+)
+
+// Kind is what can be measured between two processes. Where the two are, over what, and beside which limit, is the same for all (Options);
+// a kind is its entry in kinds.
+type Kind struct {
+	Name        string
+	Short       string // what its command does
+	Size        int    // of a message in bytes, unless said otherwise
+	Least, Most int    // bytes
+	Trips       bool   // what it measures are round trips, which have a distribution
+
+	what    string // above the columns
+	work    func(c *Client, ctx context.Context, size int, d time.Duration) (sample, error)
+	fill    func(r *Row, of []sample) // its fields
+	columns []column
+	limit   func(o *Options, size int) string                // the name of the barest program that goes the same way; nil if there is none
+	compare func(s sample, l limit.Result) float64           // what was measured, by the limit
+	tell    func(a *Against, l limit.Result) (shown float64) // the limit's field, and its column
+}
+
+// column is a figure of a row as people read it.
+type column struct {
+	name          string
+	width, digits int
+	of            func(r *Row) float64
+}
+
+// What can be measured between two processes.
+const (
+	KindLatency   = "latency"   // the time from a message to its echo
+	KindRate      = "rate"      // messages a second, one way
+	KindBandwidth = "bandwidth" // bytes a second, one way
+	KindDatagrams = "datagrams" // datagrams that arrive a second, one way
+)
+
+var kinds = []Kind{
+	{
+		Name: KindLatency, Short: "Measure round trips between two processes", Size: 64, Most: MaxSize, Trips: true,
+		what: "round trip of a message and its echo",
+		work: func(c *Client, ctx context.Context, size int, d time.Duration) (sample, error) {
+			h, err := c.roundTrips(ctx, size, d)
+			if err != nil {
+				return sample{}, err
+			}
+			return sample{Iterations: h.TotalCount(), Times: h}, nil
+		},
+		fill: func(r *Row, of []sample) { l := latencies(of); r.Latency = &l },
+		columns: []column{
+			{"p50 µs", 11, 2, func(r *Row) float64 { return micros(r.P50) }}, {"p90 µs", 11, 2, func(r *Row) float64 { return micros(r.P90) }},
+			{"p99 µs", 11, 2, func(r *Row) float64 { return micros(r.P99) }}, {"p99.9 µs", 11, 2, func(r *Row) float64 { return micros(r.P999) }},
+		},
+		limit:   limitOfTrips,
+		compare: func(s sample, l limit.Result) float64 { return float64(s.Times.ValueAtQuantile(50)) / float64(l.P50) },
+		tell:    func(a *Against, l limit.Result) float64 { a.LimitP50 = l.P50; return micros(l.P50) },
+	},
+	{
+		Name: KindRate, Short: "Measure messages a second from one process to another", Size: 64, Most: MaxSize,
+		what: "messages a second, one way", work: (*Client).streamed,
+		fill:    func(r *Row, of []sample) { r.Rate = &Rate{medianOf(of, sample.rate)} },
+		columns: []column{{"messages/s", 14, 0, func(r *Row) float64 { return r.MessagesPerSecond }}},
+		limit:   limitByLink(map[string]string{LinkShm: "ring", LinkNone: "ring", LinkUDP: "udp-rate", LinkXDP: "xdp-rate"}),
+		compare: func(s sample, l limit.Result) float64 { return s.Rate / l.MessagesPerSec },
+		tell: func(a *Against, l limit.Result) float64 {
+			a.LimitMessagesPerS = l.MessagesPerSec
+			return l.MessagesPerSec
+		},
+	},
+	{
+		Name: KindBandwidth, Short: "Measure bytes a second from one process to another", Size: 1 << 20, Least: 1, Most: MaxSize, // empty messages have none
+		what: "bytes of messages a second, one way", work: (*Client).streamed,
+		fill:    func(r *Row, of []sample) { r.Bandwidth = &Bandwidth{medianOf(of, sample.bandwidth)} },
+		columns: []column{{"MB/s", 14, 2, func(r *Row) float64 { return r.BytesPerSecond / 1e6 }}},
+		limit:   limitByLink(map[string]string{LinkShm: "stream", LinkNone: "stream", LinkUDP: "udp-bandwidth", LinkXDP: "xdp-bandwidth"}),
+		compare: func(s sample, l limit.Result) float64 { return s.Bandwidth / l.BytesPerSec },
+		tell:    func(a *Against, l limit.Result) float64 { a.LimitBytesPerS = l.BytesPerSec; return l.BytesPerSec / 1e6 },
+	},
+	{
+		Name: KindDatagrams, Short: "Measure datagrams from one process to another: how many arrive a second, and what share is lost", Size: 64, Most: weft.MaxDatagram,
+		what: "datagrams that arrive a second, one way", work: (*Client).datagrams,
+		fill: func(r *Row, of []sample) {
+			r.Rate, r.Lost = &Rate{medianOf(of, sample.rate)}, &Lost{medianOf(of, func(s sample) float64 { return s.Lost })}
+		},
+		columns: []column{{"datagrams/s", 14, 0, func(r *Row) float64 { return r.MessagesPerSecond }},
+			{"lost %", 8, 2, func(r *Row) float64 { return 100 * r.Share }}},
+	},
+}
+
+// Kinds lists what there is to measure between two processes.
+func Kinds() []Kind { return kinds }
+
+// kindOf is the entry of a name; a zero one if there is none.
+func kindOf(name string) *Kind {
+	for i := range kinds {
+		if kinds[i].Name == name {
+			return &kinds[i]
+		}
+	}
+	return &Kind{}
+}
+
+func micros(ns int64) float64 { return float64(ns) / float64(time.Microsecond) }
+
+// streamed is a sample of a stream.
+func (c *Client) streamed(ctx context.Context, size int, d time.Duration) (sample, error) {
+	st, err := c.Stream(ctx, size, d)
+	if err != nil {
+		return sample{}, err
+	}
+	return sample{Iterations: st.Messages, Rate: st.MessagesPerSecond(), Bandwidth: st.BytesPerSecond()}, nil
+}
+
+// limitByLink are the limits of what goes one way.
+func limitByLink(names map[string]string) func(*Options, int) string {
+	return func(o *Options, _ int) string { return names[o.Link] }
+}
+
+// limitOfTrips are the limits of what goes there and back.
+func limitOfTrips(o *Options, size int) string {
+	switch {
+	case o.Deployment == DeployedShared:
+		return "chain-shm"
+	case o.Link == LinkShm && size > 64:
+		return "copy"
+	case o.Link == LinkShm:
+		return "line"
+	case o.Deployment == DeployedDaemon:
+		return map[string]string{LinkUDP: "chain", LinkXDP: "chain-xdp"}[o.Link]
+	}
+	return o.Link
+}
+
+// head is the line above the columns of a kind.
+func (k *Kind) head(against bool) string {
+	head := fmt.Sprintf("%8s %12s", "bytes", "iterations")
+	for _, c := range k.columns {
+		head += fmt.Sprintf(" %*s", c.width, c.name)
+	}
+	if against {
+		head += fmt.Sprintf(" %14s %7s", "limit", "ratio")
+	}
+	return head
+}
+
+// line is a row below them.
+func (k *Kind) line(r *Row) string {
+	line := fmt.Sprintf("%10d %12d", r.Size, r.Iterations)
+	for _, c := range k.columns {
+		line += fmt.Sprintf(" %*.*f", c.width, c.digits, c.of(r))
+	}
+	if a := r.Against; a != nil {
+		line += fmt.Sprintf(" %14.*f %7.2f  %s", k.columns[0].digits, a.shown, a.Ratio, a.Limit)
+	}
+	return line
+}

@@ -1,0 +1,374 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/netmem"
+)
+
+// What is measured of network memory, between this program and another one with a page server:
+//
+//	this program                             the other one
+//	netmem.Client ══ pages out and in ══►    weft-pages/0: a page server
+//	Call          ── 4 KiB as the answer ──► weft-pages/1, on the same NIC
+//
+// Calls take turns with pages, so that both see the same machine.
+
+// The words for it.
+const (
+	KindPages   = "pages"
+	KindPageIn  = "pagein"
+	KindPageOut = "pageout"
+)
+
+// PagesOptions say what is measured.
+type PagesOptions struct {
+	Kind  string
+	Link  string // LinkUDP or LinkShm
+	Page  int    // its size; KindPages measures both
+	Depth int    // pages under way at a time
+	Time  time.Duration
+	Self  string // path of the weft binary
+}
+
+// PagesRow is what came of KindPageIn and KindPageOut.
+type PagesRow struct {
+	Bench string  `json:"bench"`
+	Link  string  `json:"link"`
+	Page  int     `json:"page_bytes"`
+	Depth int     `json:"depth"`
+	P50   int64   `json:"p50_ns"`
+	P99   int64   `json:"p99_ns"`
+	Rate  float64 `json:"pages_per_s"`
+	Call  int64   `json:"call_p50_ns"` // of a call, one by one, that as many bytes answer
+}
+
+// CopiesRow is one scenario of KindPages (HSN-40).
+type CopiesRow struct {
+	Bench    string  `json:"bench"`
+	Link     string  `json:"link"`
+	Scenario string  `json:"scenario"`
+	Copies   float64 `json:"copies_per_page"` // of a whole page, on both sides, the links' own not counted
+	P50      int64   `json:"p50_ns"`
+}
+
+var (
+	pageServer = weft.Name{App: "weft-pages", Index: 0}
+	pageCalls  = weft.Name{App: "weft-pages", Index: 1}
+)
+
+const (
+	tagPageCall   weft.Tag = 300
+	pageServed             = 64 << 20 // bytes that the server lends
+	pagesUsed              = 2048     // that a measurement goes round
+	pageRounds             = 5        // how often pages and calls take turns
+	pageCallBytes          = 8192     // the longest answer
+)
+
+// ServePages is the other program. It says its address, and ends with its standard input.
+func ServePages(ctx context.Context, link string, in io.Reader, out io.Writer) error {
+	p, err := weft.Open(ctx, weft.Config{Name: pageServer, Listen: pageListen(link)})
+	if err != nil {
+		return err
+	}
+	s, err := netmem.Serve(p, netmem.ServerConfig{Bytes: pageServed})
+	if err != nil {
+		return errors.Join(err, p.Close())
+	}
+	calls, err := p.NIC().Attach(ctx, pageCalls)
+	if err == nil {
+		_, err = fmt.Fprintln(out, p.NIC().Addr())
+	}
+	if err == nil {
+		ctx, cancel := context.WithCancel(ctx)
+		err = together.Run(ctx, 2, func(ctx context.Context, i int) error {
+			if i == 0 {
+				return answerCalls(ctx, calls)
+			}
+			defer cancel()
+			return eachLine(in, func(string) error { return nil })
+		})
+		cancel()
+	}
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	s.Close()
+	return errors.Join(err, p.Close())
+}
+
+func pageListen(link string) string {
+	if link == LinkShm {
+		return "shm:"
+	}
+	return "127.0.0.1:0"
+}
+
+// answerCalls answers each call with as many bytes as it asks for in its tag.
+func answerCalls(ctx context.Context, p *weft.Process) error {
+	buf := make([]byte, pageCallBytes)
+	for {
+		m, err := p.Recv(ctx, weft.AnyProcess, weft.AnyTag, nil)
+		if err != nil {
+			return err
+		}
+		if n := int(m.Tag - tagPageCall); m.IsCall() && n <= len(buf) {
+			if err := p.Reply(ctx, m, buf[:n]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// pager is this program's side.
+type pager struct {
+	o *PagesOptions
+	p *weft.Process
+	u undo
+}
+
+// with sets up both programs for measure, and takes them down again.
+func (o *PagesOptions) with(ctx context.Context, measure func(*pager) error) (err error) {
+	g := &pager{o: o}
+	defer func() {
+		err = errors.Join(err, g.u.all())
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
+	server, addr, err := g.u.startCrew(o.Self, o.Kind, "--child", "--link", o.Link)
+	if err != nil {
+		return err
+	}
+	defer server.hangUpWith(ctx)()
+	g.p, _, err = g.u.open(ctx, place{deployment: DeployedEmbedded, name: ClientName, listen: pageListen(o.Link), nodes: []weft.Node{{Addr: addr}}})
+	if err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err := g.p.WaitName(wait, pageCalls); err != nil {
+		return err
+	}
+	return measure(g)
+}
+
+// RunPages measures page-ins or page-outs.
+func RunPages(ctx context.Context, o PagesOptions) (r PagesRow, err error) {
+	r = PagesRow{Bench: o.Kind, Link: o.Link, Page: o.Page, Depth: o.Depth}
+	return r, o.with(ctx, func(g *pager) error {
+		c, err := g.client(ctx, o.Page)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if err := fillPages(ctx, c, o.Page); err != nil {
+			return err
+		}
+		do := pageIn(c, o.Page)
+		if o.Kind == KindPageOut {
+			do = pageOut(c, o.Page)
+		}
+		pages, calls := newTimes(), newTimes()
+		if _, err := g.times(ctx, o.Depth, warmUp(o.Time), newTimes(), do); err != nil {
+			return err
+		}
+		seconds := 0.0
+		for range pageRounds {
+			took, err := g.times(ctx, o.Depth, o.Time/(2*pageRounds), pages, do)
+			if err != nil {
+				return err
+			}
+			seconds += took.Seconds()
+			if _, err := g.times(ctx, 1, o.Time/(2*pageRounds), calls, g.call(o.Page)); err != nil {
+				return err
+			}
+		}
+		r.P50, r.P99, r.Call = pages.ValueAtQuantile(50), pages.ValueAtQuantile(99), calls.ValueAtQuantile(50)
+		r.Rate = float64(pages.TotalCount()) / seconds
+		return nil
+	})
+}
+
+// RunCopies measures the scenarios of the page driver's design, one page at a time.
+func RunCopies(ctx context.Context, o PagesOptions) (rows []CopiesRow, err error) {
+	return rows, o.with(ctx, func(g *pager) error {
+		for _, page := range []int{4096, 8192} {
+			for _, s := range []struct {
+				name string
+				do   func(*netmem.Client) operation
+			}{
+				{"out", func(c *netmem.Client) operation { return pageOut(c, page) }},
+				{"in", pageView},
+				{"in, naive", func(c *netmem.Client) operation { return pageIn(c, page) }},
+			} {
+				row, err := g.scenario(ctx, page, s.do)
+				if err != nil {
+					return err
+				}
+				row.Scenario = fmt.Sprintf("%dK %s", page/1024, s.name)
+				rows = append(rows, row)
+			}
+		}
+		return nil
+	})
+}
+
+// scenario measures one, by a client of its own: it goes round the pages once, so that all that go out are new.
+func (g *pager) scenario(ctx context.Context, page int, do func(*netmem.Client) operation) (r CopiesRow, err error) {
+	c, err := g.client(ctx, page)
+	if err != nil {
+		return r, err
+	}
+	defer c.Close()
+	op, h := do(c), newTimes()
+	if err := op(ctx, 0); errors.Is(err, netmem.ErrMissing) {
+		if err := fillPages(ctx, c, page); err != nil {
+			return r, err
+		}
+	} else if err != nil {
+		return r, err
+	}
+	bytes, pages, err := g.copies(ctx, c, h, op)
+	if err != nil {
+		return r, err
+	}
+	for i := range uint64(pagesUsed + 1) {
+		if err := c.DiscardPage(ctx, i); err != nil {
+			return r, err
+		}
+	}
+	return CopiesRow{Bench: KindPages, Link: g.o.Link, Copies: float64(bytes) / float64(pages*page), P50: h.ValueAtQuantile(50)}, nil
+}
+
+// counted is how many pages are counted together.
+const counted = 64
+
+// copies does an operation with each page, and returns how many bytes were copied for how many pages. Batches in which a request was
+// repeated are left out, unless all are: a page that comes twice is copied twice.
+func (g *pager) copies(ctx context.Context, c *netmem.Client, h *hdrhistogram.Histogram, op operation) (bytes uint64, pages int, err error) {
+	var allBytes uint64
+	for i := uint64(0); i < pagesUsed; i += counted {
+		before, err := g.copied(ctx, c)
+		if err != nil {
+			return 0, 0, err
+		}
+		repeated := c.Stats().Repeated
+		for k := range uint64(counted) {
+			begun := time.Now()
+			if err := op(ctx, 1+i+k); err != nil {
+				return 0, 0, err
+			}
+			_ = h.RecordValue(int64(min(time.Since(begun), slowest)))
+		}
+		after, err := g.copied(ctx, c)
+		if err != nil {
+			return 0, 0, err
+		}
+		allBytes += after - before
+		if c.Stats().Repeated == repeated {
+			bytes, pages = bytes+after-before, pages+counted
+		}
+	}
+	if pages == 0 {
+		return allBytes, pagesUsed, nil
+	}
+	return bytes, pages, nil
+}
+
+// copied is how many bytes of pages both sides have copied.
+func (g *pager) copied(ctx context.Context, c *netmem.Client) (uint64, error) {
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	st, err := netmem.Stat(wait, g.p, pageServer)
+	ours := c.Stats()
+	return st.CopiedBytes + ours.CopiedBytes + ours.HandedBytes, err
+}
+
+func (g *pager) client(ctx context.Context, page int) (*netmem.Client, error) {
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return netmem.NewClient(wait, g.p, netmem.ClientConfig{Servers: []netmem.ServerRef{{Name: pageServer}}, PageBytes: page})
+}
+
+func fillPages(ctx context.Context, c *netmem.Client, page int) error {
+	out := pageOut(c, page)
+	for i := range uint64(pagesUsed + 1) {
+		if err := out(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// operation does something with a page.
+type operation func(ctx context.Context, number uint64) error
+
+// pageIn reads pages into buffers that it uses again, as callers would.
+func pageIn(c *netmem.Client, page int) operation {
+	buffers := sync.Pool{New: func() any { return new([8192]byte) }}
+	return func(ctx context.Context, n uint64) error {
+		buf := buffers.Get().(*[8192]byte)
+		defer buffers.Put(buf)
+		return c.ReadPage(ctx, n, buf[:page])
+	}
+}
+
+func pageView(c *netmem.Client) operation {
+	return func(ctx context.Context, n uint64) error { return c.ViewPage(ctx, n, func([]byte) {}) }
+}
+
+func pageOut(c *netmem.Client, page int) operation {
+	data := make([]byte, page)
+	for i := range data {
+		data[i] = byte(i ^ i>>8)
+	}
+	return func(ctx context.Context, n uint64) error { return c.WritePage(ctx, n, data) }
+}
+
+// call is a call that as many bytes as a page has answer.
+func (g *pager) call(page int) operation {
+	buf := make([]byte, page)
+	return func(ctx context.Context, _ uint64) error {
+		_, err := g.p.Call(ctx, pageCalls, tagPageCall+weft.Tag(page), nil, buf)
+		return err
+	}
+}
+
+func newTimes() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(slowest), 3) }
+
+// times does an operation with random pages for the time d, so many at a time, and returns how long that took.
+func (g *pager) times(ctx context.Context, depth int, d time.Duration, into *hdrhistogram.Histogram, do operation) (time.Duration, error) {
+	all := make([]*hdrhistogram.Histogram, depth)
+	begun := time.Now()
+	err := together.Run(ctx, depth, func(ctx context.Context, i int) error {
+		all[i] = newTimes()
+		r := rand.New(rand.NewPCG(uint64(i), 1))
+		for last := time.Duration(0); last < d; {
+			if err := do(ctx, r.Uint64N(pagesUsed)); err != nil {
+				return err
+			}
+			now := time.Since(begun)
+			_ = all[i].RecordValue(int64(min(now-last, slowest)))
+			last = now
+		}
+		return nil
+	})
+	took := time.Since(begun)
+	for _, h := range all {
+		if h != nil {
+			into.Merge(h)
+		}
+	}
+	return took, err
+}

@@ -1,0 +1,275 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/payload"
+)
+
+// programSide is a side of the exchanges: a process and its NIC.
+type programSide struct {
+	p       *weft.Process
+	loaded  weft.ProgramID // 0: none
+	segment *weft.Segment  // nil: none
+	stop    func()         // ends what the server does beside; nil: nothing
+}
+
+// BeProgramSide is one side of exchanges, in a process of its own: the server, or the client of the server that is at an address. It does what
+// it is asked until in ends.
+func BeProgramSide(ctx context.Context, o ProgramOptions, listen, server string, in io.Reader, out io.Writer) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var down undo
+	defer func() { err = errors.Join(err, down.all()) }()
+	defer cancel()
+	at := place{self: o.Self, deployment: o.Deployment, link: o.Link, name: ServerName, listen: listen}
+	if server != "" {
+		at.name, at.nodes = ClientName, []weft.Node{{Addr: server}}
+	}
+	p, addr, err := down.open(ctx, at)
+	if err != nil {
+		return err
+	}
+	if server != "" {
+		if err := (&Options{Kind: KindProgram}).meet(ctx, p, server); err != nil {
+			return err
+		}
+	}
+	questions, answers := json.NewDecoder(in), json.NewEncoder(out)
+	if err := answers.Encode(programTold{NIC: uint64(p.Address().NIC), Addr: addr}); err != nil {
+		return err
+	}
+	s := programSide{p: p}
+	defer func() { err = errors.Join(err, s.clear(context.WithoutCancel(ctx))) }()
+	for {
+		var q programAsk
+		if err := questions.Decode(&q); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		t, err := s.answer(ctx, &q)
+		if err := answerTold(answers, t, err); err != nil {
+			return err
+		}
+	}
+}
+
+// answer does what a side is asked.
+func (s *programSide) answer(ctx context.Context, q *programAsk) (t programTold, err error) {
+	if err := s.clear(ctx); err != nil {
+		return t, err
+	}
+	id, source := pongProgram, pongSource(q.Series, q.Size)
+	if q.Peer != 0 {
+		id, source = pingProgram, pingSource(q.Series, q.Size)
+	}
+	if err := s.prepare(ctx, q, id, source); err != nil {
+		return t, err
+	}
+	if q.Peer == 0 {
+		return t, s.serve(ctx, q)
+	}
+	h, lost, err := s.measure(ctx, q)
+	if err != nil {
+		return t, err
+	}
+	t.Lost = lost
+	t.Times, err = h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	return t, err
+}
+
+// prepare loads the program, and shares the segment, that a series needs. A program is there, unused, in SeriesAPI too.
+func (s *programSide) prepare(ctx context.Context, q *programAsk, id weft.ProgramID, source string) (err error) {
+	if q.Series == SeriesGetDeliver || q.Series == SeriesApp2App {
+		if s.segment, err = s.p.Segment(programSegment, 2*segmentHalf(q.Size)); err != nil {
+			return err
+		}
+		copy(s.segment.Bytes(), payload.Written(q.Size))
+	}
+	module, err := compiled(source)
+	if err != nil {
+		return err
+	}
+	o := weft.ProgramOptions{ID: uint32(id), Start: true, Resident: q.Resident}
+	switch {
+	case q.Resident == ResidentVM:
+		o.Resident = "" // messages go reliably
+	case q.Resident == ResidentXDP && id == pingProgram:
+		o.Resident = ResidentVM // where the answers come as datagrams
+	}
+	if _, err = s.p.Programs().Load(ctx, []weft.NICID{0}, module, o); err != nil {
+		return err
+	}
+	s.loaded = id
+	return nil
+}
+
+// clear takes away what the series before has left.
+func (s *programSide) clear(ctx context.Context) (err error) {
+	if s.stop != nil {
+		s.stop()
+		s.stop = nil
+	}
+	if s.loaded != 0 {
+		err = s.p.Programs().Unload(ctx, weft.ProgramAddress{ID: s.loaded})
+		s.loaded = 0
+	}
+	if s.segment != nil {
+		err = errors.Join(err, s.segment.Close())
+		s.segment = nil
+	}
+	return err
+}
+
+// serve begins what the server's process does, if it takes part.
+func (s *programSide) serve(ctx context.Context, q *programAsk) error {
+	var each func(ctx context.Context) error
+	switch q.Series {
+	case SeriesAPI:
+		buf := make([]byte, max(q.Size, 1))
+		each = func(ctx context.Context) error {
+			m, err := s.p.Recv(ctx, ClientName, tagData, buf)
+			if err != nil {
+				return err
+			}
+			return s.p.Send(ctx, ClientName, tagData, buf[:m.Len])
+		}
+	case SeriesApp2App:
+		segment := s.segment
+		each = func(ctx context.Context) error {
+			if err := segment.WaitFlag(ctx, 0); err != nil {
+				return err
+			}
+			return s.p.SendProgram(ctx, weft.ProgramAddress{ID: pongProgram}, triggerGo)
+		}
+	default:
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for each(ctx) == nil {
+		}
+	}()
+	s.stop = func() {
+		cancel()
+		<-done
+	}
+	return nil
+}
+
+// lostAfter is how long the client waits for an exchange before it takes a message of it for lost.
+const lostAfter = 2 * time.Second
+
+// measure makes exchanges for a time, and as many before that do not count.
+func (s *programSide) measure(ctx context.Context, q *programAsk) (h *hdrhistogram.Histogram, lost int64, err error) {
+	one, many := s.exchange(q), 1
+	if q.Wait == WaitSpin && q.Series != SeriesAPI && q.Series != SeriesApp2App {
+		many = mostExchanges
+	}
+	h = newHistogram()
+	begin := time.Now()
+	for warm := warmUp(q.Time); h.TotalCount() == 0 || time.Since(begin) < q.Time+warm; {
+		if q.Wait == WaitSleep {
+			if err := sleep(ctx, pause); err != nil {
+				return nil, 0, err
+			}
+		}
+		took, err := func() ([]int64, error) {
+			ctx, cancel := context.WithTimeout(ctx, lostAfter)
+			defer cancel()
+			return one(ctx, many)
+		}()
+		switch {
+		case ctx.Err() != nil:
+			return nil, 0, context.Cause(ctx)
+		case errors.Is(err, context.DeadlineExceeded) && lost < mostLost:
+			lost++
+		case err != nil:
+			return nil, 0, err
+		case time.Since(begin) >= warm:
+			for _, ns := range took {
+				note(h, time.Duration(ns))
+			}
+		}
+	}
+	if s.segment != nil {
+		if half := segmentHalf(q.Size); !bytes.Equal(s.segment.Bytes()[half:half+q.Size], payload.Written(q.Size)) {
+			return nil, 0, errors.New("what has come into the segment is not what has left it")
+		}
+	}
+	return h, lost, nil
+}
+
+// mostLost is how many exchanges may be lost before a measurement fails.
+const mostLost = 3
+
+// exchange returns what makes some exchanges of a series, and tells how long each took, in ns.
+func (s *programSide) exchange(q *programAsk) func(ctx context.Context, n int) ([]int64, error) {
+	data, buf := payload.Written(q.Size), make([]byte, max(q.Size, 8*mostExchanges))
+	ping := weft.ProgramAddress{ID: pingProgram}
+	timedHere := func(f func(ctx context.Context) error) func(ctx context.Context, n int) ([]int64, error) {
+		return func(ctx context.Context, _ int) ([]int64, error) {
+			begin := time.Now()
+			err := f(ctx)
+			return []int64{time.Since(begin).Nanoseconds()}, err
+		}
+	}
+	switch q.Series {
+	case SeriesAPI:
+		return timedHere(func(ctx context.Context) error {
+			if err := s.p.Send(ctx, ServerName, tagData, data); err != nil {
+				return err
+			}
+			m, err := s.p.Recv(ctx, ServerName, tagData, buf)
+			if err == nil && m.Full != q.Size {
+				err = wrongSize(m, q.Size)
+			}
+			return err
+		})
+	case SeriesApp2App:
+		start := words(q.Peer)
+		return timedHere(func(ctx context.Context) error {
+			if err := s.p.SendProgram(ctx, ping, triggerGo, start); err != nil {
+				return err
+			}
+			return s.segment.WaitFlag(ctx, 0)
+		})
+	}
+	return func(ctx context.Context, n int) (took []int64, err error) {
+		if err := s.p.SendProgram(ctx, ping, triggerGo, words(q.Peer, uint64(s.p.ProgramNumber()), uint64(n))); err != nil {
+			return nil, err
+		}
+		m, err := s.p.Recv(ctx, weft.ProgramName(pingProgram), triggerTook, buf)
+		if err != nil {
+			return nil, err
+		}
+		if m.Full != 8*n {
+			return nil, fmt.Errorf("ping tells %d bytes of %d exchanges", m.Full, n)
+		}
+		for b := range slices.Chunk(buf[:m.Full], 8) {
+			took = append(took, int64(binary.LittleEndian.Uint64(b)))
+		}
+		return took, nil
+	}
+}
+
+// words are the words of a message to a program.
+func words(all ...uint64) (b []byte) {
+	for _, w := range all {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}

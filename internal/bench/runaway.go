@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// RunawayRow is the rate of messages between two processes by themselves, and with a program in the sender's NIC that will not end (PANIC-5).
+type RunawayRow struct {
+	Bench   string    `json:"bench"`
+	Program string    `json:"runaway"`        // which program it is
+	Alone   float64   `json:"messages_per_s"` // medians of the rounds
+	Beside  float64   `json:"beside_messages_per_s"`
+	Ratio   float64   `json:"ratio"` // the median of RoundRatios
+	Rounds  []float64 `json:"round_ratios"`
+	Stopped int64     `json:"stopped"` // how often the programs were stopped, and started again
+}
+
+// runaways are programs that will not end by themselves: a message for trigger 1 begins it.
+var runaways = []struct{ name, body string }{
+	{"loop", "WHILE 1 DO n = n + 1"},
+	{"recursion", "SEND n LEN 8 AS 1 TO 900"},
+	{"flood", "SEND n LEN 8 AS 1 TO 900; SEND much[0] LEN 16384 AS 1 TO 901 AT peer"},
+}
+
+const runawayProgram weft.ProgramID = 900
+
+// runawayEvery is how often a program that was stopped is loaded again and started.
+const runawayEvery = 20 * time.Millisecond
+
+// RunProgramRunaways measures the rate beside each of the programs, in turns with the rate by itself, and hands over row by row. Both NICs are in this
+// process, joined by memory, so the programs have no wire to wait for.
+func RunProgramRunaways(ctx context.Context, d time.Duration, rounds, size int, out func(RunawayRow) error) (err error) {
+	var down undo
+	defer func() { err = errors.Join(err, down.all()) }()
+	client, err := down.inMemory(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := client.WaitName(ctx, ServerName)
+	if err != nil {
+		return err
+	}
+	c := NewClient(client, ServerName)
+	for _, r := range runaways {
+		row := RunawayRow{Bench: KindProgram, Program: r.name}
+		var alone, beside []float64
+		for range rounds {
+			s, err := c.Stream(ctx, size, d/time.Duration(rounds))
+			if err != nil {
+				return err
+			}
+			b, stopped, err := besideRunaway(ctx, c, r.body, server.NIC, size, d/time.Duration(rounds))
+			if err != nil {
+				return fmt.Errorf("bench: beside a %s: %w", r.name, err)
+			}
+			row.Stopped += stopped
+			alone, beside = append(alone, s.MessagesPerSecond()), append(beside, b)
+			row.Rounds = append(row.Rounds, b/s.MessagesPerSecond())
+		}
+		row.Alone, row.Beside, row.Ratio = median(alone), median(beside), median(row.Rounds)
+		if err := out(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// besideRunaway is the rate while a program runs away in the client's NIC again and again.
+func besideRunaway(ctx context.Context, c *Client, body string, peer weft.NICID, size int, d time.Duration) (rate float64, stopped int64, err error) {
+	module, err := compiled(fmt.Sprintf("PROGRAM runaway: CONST peer = %d; VAR n, much[2048]; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN %s END; END;", int64(peer), body))
+	if err != nil {
+		return 0, 0, err
+	}
+	at := weft.ProgramAddress{ID: runawayProgram}
+	running, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	var failed error
+	all.Go(func() { stopped, failed = runAway(running, c.p, at, module) })
+	s, err := c.Stream(ctx, size, d)
+	stop()
+	all.Wait()
+	if err = errors.Join(err, failed); err == nil {
+		err = c.p.Programs().Unload(ctx, at)
+	}
+	return s.MessagesPerSecond(), stopped, err
+}
+
+// runAway loads a program, lets it run away, and loads it anew when it has been stopped, until ctx ends. It returns how often it was stopped.
+func runAway(ctx context.Context, p *weft.Process, at weft.ProgramAddress, module []byte) (stopped int64, err error) {
+	g := p.Programs()
+	for {
+		if _, err := g.Load(context.WithoutCancel(ctx), []weft.NICID{0}, module, weft.ProgramOptions{ID: uint32(at.ID), Replace: true, Start: true}); err != nil {
+			return stopped, err
+		}
+		if err := p.SendProgram(context.WithoutCancel(ctx), at, 1); err != nil {
+			return stopped, err
+		}
+		if sleep(ctx, runawayEvery) != nil {
+			return stopped, nil
+		}
+		list, err := g.List(context.WithoutCancel(ctx), 0)
+		if err != nil {
+			return stopped, err
+		}
+		for _, i := range list {
+			if i.ID == uint32(at.ID) && i.State == "stopped" {
+				stopped++
+			}
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package daemon_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+)
+
+// A program that is to open a NIC of its own where it cannot attach asks by these errors why it cannot.
+
+func TestAttachSaysThatTheNICIsFull(t *testing.T) {
+	c := configs(t, 1)[0]
+	c.MaxProcesses = 1
+	run(t, c)
+	mustAttach(t, c, "a/0")
+	if _, err := attach(t.Context(), c.Socket, "a/1"); !errors.Is(err, weft.ErrFull) {
+		t.Errorf("the process after the last: %v; expected %v", err, weft.ErrFull)
+	}
+}
+
+func TestAttachSaysThatTheNameIsTaken(t *testing.T) {
+	c := configs(t, 1)[0]
+	run(t, c)
+	mustAttach(t, c, "dup/0")
+	_, err := attach(t.Context(), c.Socket, "dup/0")
+	if !errors.Is(err, weft.ErrNameTaken) {
+		t.Fatalf("the second process of a name: %v; expected %v", err, weft.ErrNameTaken)
+	}
+	if s := err.Error(); strings.Count(s, "is taken") != 1 || !strings.Contains(s, "dup/0 is the process at slot") {
+		t.Errorf("%q; expected that it says once that the name is taken, and by which process", s)
+	}
+}
+
+func TestAttachSaysThatTheDaemonIsOfAnotherVersion(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "nic.sock")
+	l, err := ctl.Listen(socket, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() { // a daemon of the next release, as far as this one hears of it
+		for {
+			c, err := l.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			c.TurnAway(fmt.Errorf("%w: got version %d, this daemon has %d", ctl.ErrVersion, ctl.Version, ctl.Version+1))
+		}
+	}()
+	if _, err := attach(t.Context(), socket, "a/0"); !errors.Is(err, weft.ErrOtherVersion) {
+		t.Errorf("%v; expected %v", err, weft.ErrOtherVersion)
+	}
+}
+
+func TestAttachSaysThatItIsNotPermitted(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	dir, err := os.MkdirTemp("", "weft") // not the test's own, where another user may not go
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i, allowed := range [][]int{nil, {12345}} { // a socket that lets nobody in, and a daemon that does not serve this user
+		c := configs(t, 1)[0]
+		c.Socket, c.AllowUIDs = filepath.Join(dir, fmt.Sprintf("%d.sock", i)), allowed
+		run(t, c)
+		x := exec.Command("/proc/self/exe")
+		x.Env = append(os.Environ(), roleVariable+"=outsider="+c.Socket)
+		x.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, err := x.CombinedOutput()
+		if errors.Is(err, os.ErrPermission) {
+			t.Skip("another user cannot run the test's binary")
+		}
+		if !strings.HasPrefix(string(out), "not permitted: ") || !strings.Contains(string(out), "allow_uids") {
+			t.Errorf("with allow_uids %v an outsider was told %q; expected that it is not permitted, and the word allow_uids", allowed, out)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package daemon_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/registry/file"
+)
+
+// logs waits until the log has a line with all of some words.
+func logs(t *testing.T, log *logWriter, words ...string) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for line := range strings.SplitSeq(log.String(), "\n") {
+			all := true
+			for _, w := range words {
+				all = all && strings.Contains(line, w)
+			}
+			if all {
+				return
+			}
+		}
+	}
+	t.Fatalf("no line of the log has all of %q", words)
+}
+
+// impatient are configurations of daemons that give a silent NIC up soon.
+func impatient(t *testing.T, n int) []daemon.Config {
+	c := configs(t, n)
+	for i := range c {
+		c[i].UnreachableAfter = daemon.Duration(300 * time.Millisecond)
+	}
+	return c
+}
+
+// The classic copy of a host, with its key: both NICs were silent about each other.
+func TestTwoNICsOfOneIDSaySo(t *testing.T) {
+	c := impatient(t, 2)
+	c[0].ID, c[1].ID = "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7:8"
+	first, second := run(t, c[0]), run(t, c[1])
+	logs(t, first, "level=ERROR", "another NIC has the id of this one", "address="+c[1].Listen, "own_address="+c[0].Listen)
+	logs(t, second, "level=ERROR", "another NIC has the id of this one", "address="+c[0].Listen)
+	checked(t, c[0], "has the id of this one")
+}
+
+// checked has a daemon check its nodes, and expects one that fails with a text.
+func checked(t *testing.T, c daemon.Config, want string) {
+	t.Helper()
+	conn, err := ctl.Dial(t.Context(), c.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	all, err := conn.NIC(0).Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range all {
+		if !k.OK && strings.Contains(k.Text, want) {
+			return
+		}
+	}
+	t.Errorf("the check says %+v; expected %q", all, want)
+}
+
+func TestANodeThatNeverAnswersIsLogged(t *testing.T) {
+	c := impatient(t, 1)[0]
+	nowhere := freeport.Loopback(t)
+	c.Nodes = append(c.Nodes, file.Entry{Address: nowhere})
+	log := run(t, c)
+	logs(t, log, "level=WARN", "a node does not answer", "address="+nowhere)
+	time.Sleep(2 * time.Second) // and further attempts, which are no news
+	if n := strings.Count(log.String(), "a node does not answer"); n != 1 {
+		t.Errorf("it is logged %d times; expected once", n)
+	}
+}
+
+func TestARefusedNICIsLogged(t *testing.T) {
+	c := impatient(t, 2)
+	c[0].Static, c[0].Nodes = true, nil
+	refuses := run(t, c[0])
+	refused := run(t, c[1])
+	logs(t, refuses, "level=WARN", "a NIC is refused that is not in the configuration", "address="+c[1].Listen)
+	logs(t, refused, "a node does not answer", "address="+c[0].Listen, "refuses this NIC")
+}
+
+func TestTheLogTellsWhyAPeerIsDown(t *testing.T) {
+	c := impatient(t, 2)
+	log := run(t, c[0])
+	daemons := child(t, "daemon", marshal(t, c[1]))
+	logs(t, log, "peer is up")
+	a := mustAttach(t, c[0], "a/0")
+	if err := daemons.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	a.Send(t.Context(), name(t, "nobody/0"), 1, nil) // asks all peers, so that something is pending
+	logs(t, log, "level=WARN", "peer is down", `why="it is silent"`)
+	child(t, "daemon", marshal(t, c[1]))
+	for end := time.Now().Add(patience); strings.Count(log.String(), "peer is up") < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the peer is not up again")
+		}
+	}
+	conn, err := ctl.Dial(t.Context(), c[1].Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	logs(t, log, "level=INFO", "peer is down", `why="its NIC was closed"`)
+}

@@ -1,0 +1,64 @@
+package daemon_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/processtest"
+	"github.com/weftnet/weft/internal/together"
+)
+
+// What every process has to do, the attached ones of two daemons do, too.
+func TestAttachedProcessesDoWhatEveryProcessDoes(t *testing.T) {
+	onLinks(t, 0.05, func(t *testing.T, s *site) {
+		s.run(t, 0)
+		s.run(t, 1)
+		for i, c := range processtest.Cases {
+			t.Run(c.Name, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer cancel()
+				a, b := mustAttach(t, s.c[0], fmt.Sprintf("a/%d", i)), mustAttach(t, s.c[1], fmt.Sprintf("b/%d", i))
+				if err := together.Both(ctx,
+					func(ctx context.Context) error { return c.On(ctx, a, b.Name(), c.A) },
+					func(ctx context.Context) error { return c.On(ctx, b, a.Name(), c.B) },
+				); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	})
+}
+
+// The library and the application that the simulator runs share processes of daemons as well.
+func TestALibrarySharesAttachedProcessesWithAnApplication(t *testing.T) {
+	onLinks(t, 0.05, func(t *testing.T, s *site) {
+		s.run(t, 0)
+		s.run(t, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		client := mustAttach(t, s.c[0], processtest.Client.String())
+		served := make(chan error, processtest.Workers)
+		var workers []*weft.Process
+		for i := range processtest.Workers {
+			p := mustAttach(t, s.c[i%2], processtest.Worker(i).String())
+			workers = append(workers, p)
+			go func() { served <- processtest.ServeJobs(ctx, p) }()
+		}
+		if _, err := processtest.AskForJobs(ctx, client); err != nil {
+			t.Error(err)
+		}
+		for _, p := range workers {
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		for range workers {
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,252 @@
+package deploy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/pdl/prog"
+)
+
+// A fabric is some NICs of which each can be asked, as long as it lives.
+type fabric struct {
+	t       *testing.T
+	now     clock.Time
+	engines []*nic.Engine // NIC i+1
+	sites   []*deploy.Site
+	asked   []string // "what NIC", in order
+	client  deploy.Client
+
+	// fails is asked before each request whether it gets there.
+	fails func(id registry.NICID, do string) error
+}
+
+func newFabric(t *testing.T, n int) *fabric {
+	f := &fabric{t: t, now: 1, fails: func(registry.NICID, string) error { return nil }}
+	sw := mem.NewSwitch(mem.Config{})
+	for i := range n {
+		e, err := nic.New(nic.Config{ID: uint64(i + 1), Incarnation: 1, Seed: uint64(i + 1), Link: sw.Port()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.engines = append(f.engines, e)
+		f.sites = append(f.sites, &deploy.Site{NIC: registry.NICID(i + 1), May: func(uid int) bool { return uid < 10 },
+			Do: func(do func(*program.Table)) { do(e.Programs()); e.Poll(f.now) }})
+	}
+	f.client.Ask = func(ctx context.Context, id registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
+		f.asked = append(f.asked, fmt.Sprint(r.Do, " ", uint64(id)))
+		if err := errors.Join(ctx.Err(), f.fails(id, r.Do)); err != nil {
+			return nil, err
+		}
+		return f.sites[id-1].Answer(r)
+	}
+	return f
+}
+
+// all are the NICs.
+func (f *fabric) all() (ids []registry.NICID) {
+	for _, s := range f.sites {
+		ids = append(ids, s.NIC)
+	}
+	return ids
+}
+
+// states is what each NIC says of its programs: "number name state" for each.
+func (f *fabric) states() (all []string) {
+	for _, s := range f.sites {
+		r, err := s.Answer(&ctl.Program{Do: ctl.ProgramList})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		var l []string
+		for _, p := range r.Programs {
+			l = append(l, fmt.Sprint(p.ID, " ", p.Name, " ", p.State))
+		}
+		all = append(all, strings.Join(l, ", "))
+	}
+	return all
+}
+
+func (f *fabric) wantStates(want ...string) {
+	f.t.Helper()
+	if got := f.states(); strings.Join(got, "; ") != strings.Join(want, "; ") {
+		f.t.Errorf("the NICs have %q; want %q", got, want)
+	}
+}
+
+// wantClean wants no NIC to have anything left of what was to be loaded.
+func (f *fabric) wantClean() {
+	f.t.Helper()
+	for i, e := range f.engines {
+		if err := errors.Join(e.Programs().Leaks(), e.Programs().Audit()); err != nil {
+			f.t.Errorf("NIC %d: %v", i+1, err)
+		}
+	}
+}
+
+const counting = "PROGRAM counting: VAR n; TRIGGERS 1; BEGIN n = %d END; MESSAGE 1: BEGIN n = n + 1; DISPLAY n END; END;"
+
+func compiled(t *testing.T, source string) []byte {
+	t.Helper()
+	m, err := pdl.Compile("test.pdl", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Encode()
+}
+
+var errDead = errors.New("it does not answer")
+
+// A NIC that cannot be reached is named, and no other has the program.
+func TestAProgramIsLoadedNowhereIfOneNICCannotBeReached(t *testing.T) { // PANIC-2
+	for dead := range registry.NICID(4) {
+		f := newFabric(t, 4)
+		f.fails = func(id registry.NICID, _ string) error {
+			if id == dead+1 {
+				return errDead
+			}
+			return nil
+		}
+		_, err := f.client.Load(t.Context(), f.all(), compiled(t, fmt.Sprintf(counting, 0)), deploy.Options{ID: 5, Start: true})
+		if !errors.Is(err, errDead) || !strings.Contains(err.Error(), fmt.Sprintf("NIC %v: ", dead+1)) || !strings.Contains(err.Error(), "loaded nowhere") {
+			t.Errorf("with NIC %d dead: %v", dead+1, err)
+		}
+		f.wantStates("", "", "", "")
+		f.wantClean()
+	}
+}
+
+// A NIC that dies when all have prepared is named, and the others have again what they had, with its data.
+func TestOneNICThatDiesBetweenPrepareAndCommitHasTheOthersRolledBack(t *testing.T) { // PANIC-2
+	for dead := range registry.NICID(4) {
+		dead++
+		f := newFabric(t, 4)
+		if _, err := f.client.Load(t.Context(), f.all(), compiled(t, fmt.Sprintf(counting, 40)), deploy.Options{ID: 5, Start: true}); err != nil {
+			t.Fatal(err)
+		}
+		count := func(id registry.NICID, want int64) {
+			t.Helper()
+			if _, err := f.client.Ask(t.Context(), id, &ctl.Program{Do: ctl.ProgramSend, ID: 5, Trigger: 1}); err != nil {
+				t.Fatal(err)
+			}
+			f.engines[id-1].Poll(f.now)
+			values, _, err := f.client.Log(t.Context(), id, 5, "", 0)
+			if err != nil || len(values) == 0 || values[len(values)-1] != want {
+				t.Errorf("NIC %d displays %v, %v; want %d at last", id, values, err, want)
+			}
+		}
+		for _, id := range f.all() {
+			count(id, 41)
+		}
+		f.fails = func(id registry.NICID, do string) error {
+			if id == dead && do != ctl.ProgramPut && do != ctl.ProgramPrepare {
+				return errDead
+			}
+			return nil
+		}
+		other := strings.Replace(fmt.Sprintf(counting, 90), "VAR n", "VAR more, n", 1)
+		_, err := f.client.Load(t.Context(), f.all(), compiled(t, other), deploy.Options{ID: 5, Start: true, Replace: true})
+		if !errors.Is(err, errDead) || !strings.Contains(err.Error(), fmt.Sprintf("NIC %v, which had prepared it", dead)) || !strings.Contains(err.Error(), fmt.Sprintf("not be taken back from NIC %v", dead)) {
+			t.Errorf("with NIC %d dying: %v", dead, err)
+		}
+		f.wantStates("5 counting running", "5 counting running", "5 counting running", "5 counting running")
+		for _, id := range f.all() {
+			if id != dead {
+				count(id, 42)
+			}
+		}
+		f.fails = func(registry.NICID, string) error { return nil }
+		f.now = f.now.Add(limits.PrepareWithin + time.Second)
+		for _, e := range f.engines {
+			e.Poll(f.now)
+		}
+		f.wantClean() // the one that was cut off has forgotten by itself
+		count(dead, 42)
+	}
+}
+
+func TestAProgramIsReplacedEverywhereWithItsData(t *testing.T) {
+	f := newFabric(t, 3)
+	source := compiled(t, fmt.Sprintf(counting, 40))
+	if _, err := f.client.Load(t.Context(), f.all(), source, deploy.Options{Start: true}); err != nil {
+		t.Fatal(err)
+	}
+	placed, err := f.client.Load(t.Context(), f.all(), compiled(t, fmt.Sprintf(counting, 90)), deploy.Options{Start: true, Replace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range placed {
+		if p.ID != 1 || !p.Kept {
+			t.Errorf("%+v; want program 1, with its data", p)
+		}
+	}
+	f.wantClean()
+}
+
+func TestWhoMayNotLoadIsToldWhoMay(t *testing.T) {
+	f := newFabric(t, 1)
+	for _, do := range []string{ctl.ProgramPut, ctl.ProgramPrepare, ctl.ProgramCommit, ctl.ProgramUndo, ctl.ProgramSettle, ctl.ProgramUnload, ctl.ProgramStart, ctl.ProgramSend} {
+		if _, err := f.sites[0].Answer(&ctl.Program{Do: do, UID: 10}); !errors.Is(err, ctl.ErrRefused) || !strings.Contains(err.Error(), "user 10") || !strings.Contains(err.Error(), "program_uids") {
+			t.Errorf("%s: %v", do, err)
+		}
+	}
+	for _, do := range []string{ctl.ProgramList, ctl.ProgramLog} {
+		if _, err := f.sites[0].Answer(&ctl.Program{Do: do, UID: 10}); errors.Is(err, ctl.ErrRefused) {
+			t.Errorf("%s: %v", do, err)
+		}
+	}
+}
+
+// Pieces of a module come in their order, from the user that has begun it, and are no longer than it.
+func TestPiecesOfAModuleThatDoNotFitAreRefused(t *testing.T) {
+	s := newFabric(t, 1).sites[0]
+	begin := func() uint64 {
+		r, err := s.Answer(&ctl.Program{Do: ctl.ProgramPut, Total: 10, Bytes: make([]byte, 4)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Key
+	}
+	for name, r := range map[string]ctl.Program{
+		"no bytes at all":     {Do: ctl.ProgramPut, Total: 0},
+		"too many bytes":      {Do: ctl.ProgramPut, Total: prog.MaxModule + 1},
+		"another place":       {Do: ctl.ProgramPut, Key: begin(), Offset: 5, Bytes: make([]byte, 1)},
+		"more than all":       {Do: ctl.ProgramPut, Key: begin(), Offset: 4, Bytes: make([]byte, 7)},
+		"another user":        {Do: ctl.ProgramPut, Key: begin(), Offset: 4, Bytes: make([]byte, 1), UID: 3},
+		"not all of it":       {Do: ctl.ProgramPrepare, Key: begin()},
+		"nothing of it":       {Do: ctl.ProgramPrepare, Key: 1 << 40},
+		"no program":          {Do: ctl.ProgramPrepare, Key: whole(t, s, make([]byte, 40))},
+		"no process's name":   {Do: ctl.ProgramPrepare, Key: whole(t, s, compiled(t, fmt.Sprintf(counting, 0))), Guards: "app", Trigger: 1},
+		"none of its trigger": {Do: ctl.ProgramPrepare, Key: whole(t, s, compiled(t, fmt.Sprintf(counting, 0))), Guards: "app/1", Trigger: 2},
+		"no such link":        {Do: ctl.ProgramPrepare, Key: whole(t, s, compiled(t, fmt.Sprintf(counting, 0))), Resident: ctl.ResidentXDP},
+	} {
+		if _, err := s.Answer(&r); !errors.Is(err, ctl.ErrBadRequest) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.Answer(&ctl.Program{Do: ctl.ProgramCommit, Key: 77}); !errors.Is(err, program.ErrKey) {
+		t.Errorf("a key that is none: %v", err)
+	}
+}
+
+// whole brings a module to a site.
+func whole(t *testing.T, s *deploy.Site, module []byte) uint64 {
+	t.Helper()
+	r, err := s.Answer(&ctl.Program{Do: ctl.ProgramPut, Total: len(module), Bytes: module})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Key
+}

@@ -1,0 +1,220 @@
+// Package memfile shows bytes that are elsewhere as a file: a filesystem with one file, by FUSE.
+//
+//	program ── read, write, mmap ──► kernel: page cache ── /dev/fuse ──► file ──► Device
+//	                                                    DIR/memory
+//
+// The kernel caches what it has read and written by mmap, as of any file: a mapping of the file is memory of which the parts in use are
+// local, and the rest elsewhere.
+package memfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Device has the bytes. Its methods may be called from several goroutines at once, with parts that lie within its size.
+type Device interface {
+	Size() int64
+	ReadAtContext(ctx context.Context, b []byte, offset int64) (int, error)
+	WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error)
+	Flush(ctx context.Context) error
+
+	// Discard makes a part read as zeros, and frees what room it took.
+	Discard(ctx context.Context, offset, n int64) error
+}
+
+// Config configures a mount.
+type Config struct {
+	Device Device
+	Source string // what the list of mounts shows
+
+	// Timeout is after what time an operation that the device does not come to an end with fails; zero: 30 s.
+	Timeout time.Duration
+
+	// Full reports whether an error of the device says that it has no room.
+	Full func(error) bool
+
+	// Log, if set, is told which operations failed for want of the device.
+	Log func(text string)
+}
+
+// Name is the name of the file.
+const Name = "memory"
+
+// maxTransfer is the most bytes of one request of the kernel.
+const maxTransfer = 1 << 20
+
+// Mount is a filesystem that is mounted.
+type Mount struct {
+	dir    string
+	server *fuse.Server
+}
+
+// New mounts a filesystem on an empty directory.
+func New(dir string, cfg Config) (*Mount, error) {
+	switch inside, err := os.ReadDir(dir); {
+	case err != nil:
+		return nil, fmt.Errorf("memfile: %w", err)
+	case len(inside) > 0:
+		return nil, fmt.Errorf("memfile: %s has %s in it; expected an empty directory", dir, inside[0].Name())
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 30 * time.Second
+	}
+	if cfg.Full == nil {
+		cfg.Full = func(error) bool { return false }
+	}
+	if cfg.Log == nil {
+		cfg.Log = func(string) {}
+	}
+	f := &file{cfg: cfg, since: time.Now()}
+	always := time.Hour
+	server, err := fs.Mount(dir, &root{file: f}, &fs.Options{
+		MountOptions: fuse.MountOptions{FsName: cfg.Source, Name: "weft", DirectMount: true, MaxWrite: maxTransfer, MaxReadAhead: maxTransfer, DisableXAttrs: true},
+		EntryTimeout: &always,
+		AttrTimeout:  &always,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("memfile: mount %s: %w", dir, err)
+	}
+	return &Mount{dir, server}, nil
+}
+
+// Wait waits until the filesystem is unmounted, by whatever program.
+func (m *Mount) Wait() { m.server.Wait() }
+
+// Close unmounts the filesystem. It fails while its file is in use.
+func (m *Mount) Close() error {
+	err := m.server.Unmount()
+	if err != nil {
+		return fmt.Errorf("memfile: unmount %s: %w", m.dir, err)
+	}
+	return nil
+}
+
+// root is the directory.
+type root struct {
+	fs.Inode
+	file *file
+}
+
+var _ fs.NodeOnAdder = (*root)(nil)
+
+// OnAdd puts the file into it.
+func (r *root) OnAdd(ctx context.Context) {
+	r.AddChild(Name, r.NewPersistentInode(ctx, r.file, fs.StableAttr{Mode: fuse.S_IFREG}), false)
+}
+
+// file is the file.
+type file struct {
+	fs.Inode
+	cfg   Config
+	since time.Time
+}
+
+var (
+	_ fs.NodeGetattrer = (*file)(nil)
+	_ fs.NodeSetattrer = (*file)(nil)
+	_ fs.NodeOpener    = (*file)(nil)
+	_ fs.NodeReader    = (*file)(nil)
+	_ fs.NodeWriter    = (*file)(nil)
+	_ fs.NodeFsyncer   = (*file)(nil)
+	_ fs.NodeAllocater = (*file)(nil)
+)
+
+// Getattr says how large the file is, and whose.
+func (f *file) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	out.Mode, out.Nlink, out.Size, out.Blksize = fuse.S_IFREG|0o600, 1, uint64(f.cfg.Device.Size()), 4096
+	out.Uid, out.Gid = uint32(os.Getuid()), uint32(os.Getgid())
+	out.SetTimes(&f.since, &f.since, &f.since)
+	return 0
+}
+
+// Setattr takes what changes nothing that is kept: the size stays.
+func (f *file) Setattr(ctx context.Context, h fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
+	if size, ok := in.GetSize(); ok && size != uint64(f.cfg.Device.Size()) {
+		return syscall.EPERM
+	}
+	return f.Getattr(ctx, h, out)
+}
+
+// Open lets the kernel keep what it has cached: no other program changes it.
+func (f *file) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	return nil, fuse.FOPEN_KEEP_CACHE, 0
+}
+
+// Read reads.
+func (f *file) Read(ctx context.Context, _ fs.FileHandle, dest []byte, offset int64) (fuse.ReadResult, syscall.Errno) {
+	var n int
+	errno := f.do(ctx, "read", offset, int64(len(dest)), func(ctx context.Context) (err error) {
+		if n, err = f.cfg.Device.ReadAtContext(ctx, dest, offset); errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return err
+	})
+	return fuse.ReadResultData(dest[:n]), errno
+}
+
+// Write writes.
+func (f *file) Write(ctx context.Context, _ fs.FileHandle, data []byte, offset int64) (uint32, syscall.Errno) {
+	if room := f.cfg.Device.Size() - offset; room < int64(len(data)) {
+		if room <= 0 {
+			return 0, syscall.EFBIG
+		}
+		data = data[:room]
+	}
+	errno := f.do(ctx, "write", offset, int64(len(data)), func(ctx context.Context) error {
+		_, err := f.cfg.Device.WriteAtContext(ctx, data, offset)
+		return err
+	})
+	if errno != 0 {
+		return 0, errno
+	}
+	return uint32(len(data)), 0
+}
+
+// Fsync returns when what was written is where it is kept.
+func (f *file) Fsync(ctx context.Context, _ fs.FileHandle, _ uint32) syscall.Errno {
+	return f.do(ctx, "fsync", 0, 0, f.cfg.Device.Flush)
+}
+
+// Allocate makes holes. All else that fallocate does would change the size, or take room for nothing.
+func (f *file) Allocate(ctx context.Context, _ fs.FileHandle, offset, n uint64, mode uint32) syscall.Errno {
+	const hole = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
+	if mode != hole && mode&^uint32(unix.FALLOC_FL_KEEP_SIZE) != unix.FALLOC_FL_ZERO_RANGE {
+		return syscall.EOPNOTSUPP
+	}
+	size := uint64(f.cfg.Device.Size())
+	if offset >= size {
+		return 0
+	}
+	n = min(n, size-offset)
+	return f.do(ctx, "discard", int64(offset), int64(n), func(ctx context.Context) error {
+		return f.cfg.Device.Discard(ctx, int64(offset), int64(n))
+	})
+}
+
+// do has the device do something, within the time that it may take.
+func (f *file) do(ctx context.Context, what string, offset, n int64, op func(context.Context) error) syscall.Errno {
+	// A signal to the program does not end a write in the middle: ctx, which it would end, has no say.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.cfg.Timeout)
+	defer cancel()
+	err := op(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case f.cfg.Full(err):
+		return syscall.ENOSPC
+	}
+	f.cfg.Log(fmt.Sprintf("%s of %d bytes at %d fails: %v", what, n, offset, err))
+	return syscall.EIO
+}

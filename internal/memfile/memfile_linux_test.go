@@ -1,0 +1,193 @@
+package memfile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// memory is a device in memory.
+type memory struct {
+	mu   sync.Mutex
+	b    []byte
+	fail error
+}
+
+// at is a copy of what the device has.
+func (m *memory) at(offset, n int) []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return bytes.Clone(m.b[offset : offset+n])
+}
+
+func (m *memory) Size() int64 { return int64(len(m.b)) }
+
+func (m *memory) ReadAtContext(_ context.Context, b []byte, offset int64) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return 0, m.fail
+	}
+	n := copy(b, m.b[offset:])
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (m *memory) WriteAtContext(_ context.Context, b []byte, offset int64) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return 0, m.fail
+	}
+	return copy(m.b[offset:], b), nil
+}
+
+func (m *memory) Flush(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.fail
+}
+
+func (m *memory) Discard(_ context.Context, offset, n int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.b[offset : offset+n])
+	return nil
+}
+
+var errFull = errors.New("no room")
+
+// mounted mounts a device, or skips the test where that is not permitted, and opens its file.
+func mounted(t *testing.T, m *memory) *os.File {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("to mount needs root")
+	}
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	mount, err := New(dir, Config{Device: m, Source: "test", Full: func(err error) bool { return errors.Is(err, errFull) }})
+	if err != nil {
+		if errors.Is(err, unix.EPERM) {
+			t.Skip(err)
+		}
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, Name), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		f.Close()
+		if err := mount.Close(); err != nil {
+			t.Error(err)
+		}
+		mount.Wait()
+	})
+	return f
+}
+
+func TestAFileIsReadAndWritten(t *testing.T) {
+	m := &memory{b: make([]byte, 1<<20+100)}
+	f := mounted(t, m)
+	if info, err := f.Stat(); err != nil || info.Size() != 1<<20+100 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	data := bytes.Repeat([]byte("weft"), 50_000)
+	if n, err := f.WriteAt(data, 3333); n != len(data) || err != nil {
+		t.Fatal(n, err)
+	}
+	if !bytes.Equal(m.at(3333, len(data)), data) {
+		t.Error("the device does not have what was written")
+	}
+	got := make([]byte, len(data))
+	if _, err := f.ReadAt(got, 3333); err != nil || !bytes.Equal(got, data) {
+		t.Error("what is read differs from what was written", err)
+	}
+	if n, err := f.ReadAt(got, 1<<20); n != 100 || err != io.EOF {
+		t.Errorf("%d bytes at the end, %v", n, err)
+	}
+	if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 4096, 8192); err != nil {
+		t.Error(err)
+	}
+	if !bytes.Equal(m.at(4096, 8192), make([]byte, 8192)) || m.at(4095, 1)[0] == 0 || m.at(12288, 1)[0] == 0 {
+		t.Error("a hole is not where it was made")
+	}
+	for what, err := range map[string]error{
+		"growing": f.Truncate(2 << 20), "allocating": unix.Fallocate(int(f.Fd()), 0, 0, 4096), "shrinking": f.Truncate(5),
+	} {
+		if err == nil {
+			t.Errorf("%s is possible", what)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAMappingOfTheFileIsMemory(t *testing.T) {
+	// The program that maps the file is the one that serves it, as it should not be: a collection would wait for a goroutine that waits for
+	// a page, and the goroutine that is to bring the page would wait for the collection.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	m := &memory{b: make([]byte, 1<<20)}
+	f := mounted(t, m)
+	mem, err := unix.Mmap(int(f.Fd()), 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(mem); i += 1000 {
+		mem[i] = byte(i / 1000)
+	}
+	if err := unix.Msync(mem, unix.MS_SYNC); err != nil {
+		t.Error(err)
+	}
+	for i, b := range m.at(0, 1<<20) {
+		if i%1000 == 0 && b != byte(i/1000) {
+			t.Fatalf("byte %d is %d on the device, want %d", i, b, byte(i/1000))
+		}
+	}
+	if err := unix.Munmap(mem); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestErrorsOfTheDeviceAreTheFiles(t *testing.T) {
+	m := &memory{b: make([]byte, 1<<20)}
+	f := mounted(t, m)
+	m.mu.Lock()
+	m.fail = errFull
+	m.mu.Unlock()
+	if _, err := f.WriteAt([]byte("x"), 0); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("a device without room: %v", err)
+	}
+	m.mu.Lock()
+	m.fail = errors.New("all is lost")
+	m.mu.Unlock()
+	if _, err := f.ReadAt(make([]byte, 1), 1<<19); !errors.Is(err, unix.EIO) {
+		t.Errorf("a device that fails: %v", err)
+	}
+}
+
+func TestOnlyAnEmptyDirectoryIsMountedOn(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for d, want := range map[string]string{dir: "has mine in it; expected an empty directory", dir + "/no": "no such file", dir + "/mine": "not a directory"} {
+		if _, err := New(d, Config{Device: &memory{}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", d, err, want)
+		}
+	}
+}

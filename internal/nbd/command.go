@@ -1,0 +1,232 @@
+package nbd
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+)
+
+// job is a request that a worker does, and its memory: room for the header of a reply, and behind it for data.
+type job struct {
+	n *conn
+	request
+	head     [requestLen]byte
+	buf      []byte
+	reserved int
+}
+
+// headroom is room for the header of a reply: of a chunk of data, with its offset.
+const headroom = chunkLen + 8
+
+// kept is how much memory a worker keeps from one request to the next.
+const kept = 256 << 10
+
+// reserve makes room for n bytes of data.
+func (j *job) reserve(n int) {
+	j.n.s.budget.take(n)
+	j.reserved = n
+	if cap(j.buf) < headroom+n {
+		j.buf = make([]byte, headroom+n)
+	}
+	j.buf = j.buf[:headroom+n]
+}
+
+func (j *job) data() []byte { return j.buf[headroom:] }
+
+// release gives back the memory that reserve took.
+func (j *job) release() {
+	if j.reserved > 0 {
+		j.n.s.budget.give(j.reserved)
+		j.reserved = 0
+	}
+	if cap(j.buf) > kept {
+		j.buf = nil
+	}
+}
+
+// fault is how a request failed, in the protocol's words and in ours.
+type fault struct {
+	errno
+	text string
+}
+
+func faultf(e errno, format string, args ...any) *fault {
+	return &fault{e, fmt.Sprintf(format, args...)}
+}
+
+// do does what a request asks for, and replies. An error is the connection's.
+func (j *job) do(ctx context.Context) error {
+	if f := j.check(); f != nil {
+		return j.refuse(f)
+	}
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, j.n.s.cfg.Timeout)
+	defer cancel()
+	offset, n := int64(j.offset), int64(j.length)
+	dev := j.n.s.cfg.Device
+	var err error
+	switch j.command {
+	case cmdRead:
+		j.reserve(int(n))
+		if _, err = dev.ReadAtContext(ctx, j.data(), offset); err == nil {
+			return j.replyData()
+		}
+	case cmdWrite:
+		_, err = dev.WriteAtContext(ctx, j.data(), offset)
+	case cmdFlush:
+		err = dev.Flush(ctx)
+	case cmdTrim:
+		err = dev.Discard(ctx, offset, n)
+	case cmdWriteZeroes:
+		err = j.writeZeroes(ctx, offset, n)
+	case cmdBlockStatus:
+		var pieces []byte
+		if pieces, err = j.blockStatus(offset, n); err == nil {
+			return j.replyChunk(chunkBlockStatus, pieces)
+		}
+	}
+	switch {
+	case err == nil:
+		return j.replyDone()
+	case whole.Err() != nil:
+		return j.refuse(faultf(errShutdown, "the server ends"))
+	case j.n.s.cfg.Full(err):
+		return j.refuse(faultf(errNoSpace, "%v", err))
+	case ctx.Err() != nil:
+		err = fmt.Errorf("not done within %v: %w", j.n.s.cfg.Timeout, err)
+	}
+	j.n.s.cfg.Log(fmt.Sprintf("command %d of %d bytes at %d fails: %v", j.command, j.length, j.offset, err))
+	return j.refuse(faultf(errIO, "%v", err))
+}
+
+// flagsOf are the flags that each command may have.
+var flagsOf = map[command]uint16{
+	cmdRead: cmdDF | cmdFUA, cmdWrite: cmdFUA, cmdFlush: cmdFUA, cmdTrim: cmdFUA,
+	cmdWriteZeroes: cmdFUA | cmdNoHole | cmdFastZero, cmdBlockStatus: cmdReqOne | cmdFUA,
+}
+
+// check says what is wrong with a request before anything of it is done; nil: nothing.
+func (j *job) check() *fault {
+	size := uint64(j.n.s.cfg.Device.Size())
+	flags, known := flagsOf[j.command]
+	writes := j.command == cmdWrite || j.command == cmdTrim || j.command == cmdWriteZeroes
+	switch {
+	case !known:
+		return faultf(errInvalid, "there is no command %d", j.command)
+	case j.flags&^flags != 0:
+		return faultf(errInvalid, "command %d with flags %#x; expected some of %#x", j.command, j.flags, flags)
+	case j.flags&cmdDF != 0 && !j.n.structured:
+		return faultf(errInvalid, "DF without structured replies")
+	case j.command == cmdBlockStatus && !j.n.status:
+		return faultf(errInvalid, "BLOCK_STATUS without %s", allocation)
+	case j.command == cmdFlush && (j.offset != 0 || j.length != 0):
+		return faultf(errInvalid, "FLUSH of %d bytes at %d; expected 0 at 0", j.length, j.offset)
+	case j.command == cmdBlockStatus && j.length == 0:
+		return faultf(errInvalid, "BLOCK_STATUS of 0 bytes")
+	case j.command == cmdRead && j.length > maxRequest:
+		return faultf(errInvalid, "a read of %d bytes; at most %d", j.length, maxRequest)
+	case writes && j.n.s.cfg.ReadOnly:
+		return faultf(errPermission, "the export is read-only")
+	case j.offset > size || uint64(j.length) > size-j.offset:
+		e := errInvalid
+		if j.command == cmdWrite || j.command == cmdWriteZeroes {
+			e = errNoSpace
+		}
+		return faultf(e, "%d bytes at %d; the device has %d", j.length, j.offset, size)
+	}
+	return nil
+}
+
+// zeros is what WRITE_ZEROES writes at a time if its client wants no holes.
+var zeros [1 << 20]byte
+
+// writeZeroes leaves a hole, which takes no time, unless the client wants room that no other can take.
+func (j *job) writeZeroes(ctx context.Context, offset, n int64) error {
+	if j.flags&cmdNoHole == 0 {
+		return j.n.s.cfg.Device.Discard(ctx, offset, n)
+	}
+	for n > 0 {
+		part := min(n, int64(len(zeros)))
+		if _, err := j.n.s.cfg.Device.WriteAtContext(ctx, zeros[:part], offset); err != nil {
+			return err
+		}
+		offset, n = offset+part, n-part
+	}
+	return nil
+}
+
+// maxPieces is how many pieces a reply to BLOCK_STATUS has at most. The client asks again for the rest.
+const maxPieces = 4096
+
+// blockStatus writes which pieces of a part take room.
+func (j *job) blockStatus(offset, n int64) ([]byte, error) {
+	be := binary.BigEndian
+	b := be.AppendUint32(nil, allocationID)
+	var length, last uint32
+	pieces := 0
+	err := j.n.s.cfg.Device.Written(offset, n, func(_, n int64, written bool) bool {
+		state := uint32(stateHole | stateZero)
+		if written {
+			state = 0
+		}
+		if pieces > 0 && state == last {
+			length += uint32(n)
+			return true
+		}
+		if pieces > 0 {
+			b = be.AppendUint32(be.AppendUint32(b, length), last)
+		}
+		if pieces == maxPieces || pieces == 1 && j.flags&cmdReqOne != 0 {
+			length = 0
+			return false
+		}
+		pieces, length, last = pieces+1, uint32(n), state
+		return true
+	})
+	if length > 0 {
+		b = be.AppendUint32(be.AppendUint32(b, length), last)
+	}
+	return b, err
+}
+
+// replyDone says that all is well.
+func (j *job) replyDone() error {
+	var b [simpleLen]byte
+	putSimple(b[:], 0, j.cookie)
+	return j.n.send(b[:])
+}
+
+// replyData sends what was read, from where it lies.
+func (j *job) replyData() error {
+	if !j.n.structured {
+		b := j.buf[headroom-simpleLen:]
+		putSimple(b, 0, j.cookie)
+		return j.n.send(b)
+	}
+	if j.length == 0 {
+		return j.replyChunk(0, nil)
+	}
+	putChunk(j.buf, chunkData, j.cookie, 8+len(j.data()))
+	binary.BigEndian.PutUint64(j.buf[chunkLen:], j.offset)
+	return j.n.send(j.buf)
+}
+
+// replyChunk sends one chunk.
+func (j *job) replyChunk(kind uint16, payload []byte) error {
+	b := make([]byte, chunkLen, chunkLen+len(payload))
+	putChunk(b, kind, j.cookie, len(payload))
+	return j.n.send(append(b, payload...))
+}
+
+// refuse says that a request failed, and why if the client can be told that.
+func (j *job) refuse(f *fault) error {
+	if !j.n.structured {
+		var b [simpleLen]byte
+		putSimple(b[:], f.errno, j.cookie)
+		return j.n.send(b[:])
+	}
+	be := binary.BigEndian
+	b := be.AppendUint32(nil, uint32(f.errno))
+	b = be.AppendUint16(b, uint16(len(f.text)))
+	return j.replyChunk(chunkError, append(b, f.text...))
+}

@@ -1,0 +1,190 @@
+package nbd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Device is what is served. Its methods may be called from several goroutines at once, with parts that lie within its size.
+type Device interface {
+	Size() int64
+	ReadAtContext(ctx context.Context, b []byte, offset int64) (int, error)
+
+	// WriteAtContext returns when what it wrote would outlive what the device can outlive: so FUA costs nothing.
+	WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error)
+
+	// Flush returns when that is true of all writes that have returned.
+	Flush(ctx context.Context) error
+
+	// Discard makes a part read as zeros, and frees what room it took.
+	Discard(ctx context.Context, offset, n int64) error
+
+	// Written calls yield for the pieces of a part that take room, and for those that read as zeros and take none, in order.
+	Written(offset, n int64, yield func(offset, n int64, written bool) bool) error
+}
+
+// Config configures a Server.
+type Config struct {
+	Device      Device
+	Export      string // its name; the empty one is what clients ask for that name none
+	Description string
+	ReadOnly    bool
+	Block       int // the size in which reads and writes cost least; zero: 4096
+
+	// Timeout is after what time a request that the device does not come to an end with fails; zero: 30 s.
+	Timeout time.Duration
+
+	// Full reports whether an error of the device says that it has no room.
+	Full func(error) bool
+
+	// Log, if set, is told why a connection ended that its client did not end, and which requests failed for want of the device.
+	Log func(text string)
+}
+
+// Bounds of a server.
+const (
+	maxRequest     = 32 << 20  // bytes of a read or a write, which clients take for granted
+	maxUnderWay    = 256 << 20 // bytes of all reads and writes that are under way
+	maxWorkers     = 32        // requests of a connection that are under way
+	maxConnections = 64
+	patience       = 30 * time.Second // how long a client may take for the handshake, the data of a write, or to take a reply
+)
+
+// Server serves one device.
+type Server struct {
+	cfg    Config
+	budget budget
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+	ended bool
+}
+
+// New makes a server.
+func New(cfg Config) (*Server, error) {
+	if n := cfg.Device.Size(); n <= 0 {
+		return nil, fmt.Errorf("nbd: a device of %d bytes; expected more than 0", n)
+	}
+	if cfg.Block == 0 {
+		cfg.Block = 4096
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = patience
+	}
+	if cfg.Full == nil {
+		cfg.Full = func(error) bool { return false }
+	}
+	if cfg.Log == nil {
+		cfg.Log = func(string) {}
+	}
+	s := &Server{cfg: cfg, conns: map[net.Conn]struct{}{}}
+	s.budget.init(maxUnderWay)
+	return s, nil
+}
+
+// Serve takes connections from a listener until ctx ends, which is no error. It returns when the last connection has ended, and closes
+// the listener.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { l.Close(); s.end() })
+	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("nbd: %w", err)
+		}
+		if !s.admit(c) {
+			c.Close()
+			s.cfg.Log(fmt.Sprintf("a client is turned away: %d are connected", maxConnections))
+			continue
+		}
+		wg.Go(func() {
+			defer s.leave(c)
+			if err := s.ServeConn(ctx, c); err != nil && ctx.Err() == nil {
+				s.cfg.Log(fmt.Sprintf("connection ended: %v", err))
+			}
+		})
+	}
+}
+
+// ServeConn serves one connection until it ends, and closes it. nil means that the client ended it in order.
+func (s *Server) ServeConn(ctx context.Context, c net.Conn) error {
+	defer c.Close()
+	n := newConn(s, c)
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	if err := n.negotiate(); err != nil {
+		if errors.Is(err, errAborted) {
+			return nil
+		}
+		return err
+	}
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	return n.transmit(ctx)
+}
+
+func (s *Server) admit(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || len(s.conns) >= maxConnections {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	return true
+}
+
+func (s *Server) leave(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// end closes all connections.
+func (s *Server) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	for c := range s.conns {
+		c.Close()
+	}
+}
+
+// budget bounds how much memory requests have that are under way.
+type budget struct {
+	mu    sync.Mutex
+	freed sync.Cond
+	left  int
+}
+
+func (b *budget) init(n int) { b.left, b.freed.L = n, &b.mu }
+
+// take waits until there is room. What a request has it gives back within the patience of its connection, and the device's.
+func (b *budget) take(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.left < n {
+		b.freed.Wait()
+	}
+	b.left -= n
+}
+
+func (b *budget) give(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left += n
+	b.freed.Broadcast()
+}

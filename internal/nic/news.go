@@ -1,0 +1,82 @@
+package nic
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/names"
+)
+
+// Reasons for which a NIC is refused that says hello.
+var (
+	ErrOwnID   = names.ErrOwnID
+	ErrUnknown = names.ErrUnknown
+	ErrKnownID = names.ErrKnownID
+)
+
+// Refusal is a NIC that has said hello and may not talk to this one. It is not answered: an answer would tell strangers who is here.
+type Refusal struct {
+	NIC   uint64 // that it says it is
+	Addr  link.Addr
+	Why   error // one of the above
+	Times uint64
+	Last  clock.Time
+}
+
+// peerNews is what has happened between this NIC and others that its log should tell.
+type peerNews struct {
+	changes uint64 // grows with each
+	refused []Refusal
+}
+
+// Changes grows whenever a session begins or ends, a NIC is found not to answer, or one is refused that was not before.
+func (e *Engine) Changes() uint64 {
+	e.begin()
+	return e.peers.news.changes
+}
+
+// Refusals lists the NICs that have been refused, limits.Refusals at most; the one that has been silent the longest gives way to a new one.
+func (e *Engine) Refusals() []Refusal {
+	e.begin()
+	return slices.Clone(e.peers.news.refused)
+}
+
+// refuse notes a hello that is refused.
+func (n *peerNews) refuse(now clock.Time, nic uint64, from link.Addr, why error) {
+	oldest := 0
+	for i := range n.refused {
+		r := &n.refused[i]
+		if r.NIC == nic && r.Addr == from && errors.Is(r.Why, why) {
+			r.Times++
+			r.Last = now
+			return
+		}
+		if r.Last < n.refused[oldest].Last {
+			oldest = i
+		}
+	}
+	n.changes++
+	r := Refusal{NIC: nic, Addr: from, Why: why, Times: 1, Last: now}
+	if len(n.refused) < limits.Refusals {
+		n.refused = append(n.refused, r)
+		return
+	}
+	n.refused[oldest] = r
+}
+
+// up notes that a session with a peer begins.
+func (n *peerNews) up(pr *peer) {
+	n.changes++
+	pr.ended, pr.wasUp = nil, true
+}
+
+// down notes that a session ends, or the attempt at one. The next attempts at it are no news.
+func (n *peerNews) down(pr *peer, why error) {
+	if pr.wasUp || pr.ended == nil {
+		n.changes++
+	}
+	pr.ended, pr.wasUp = why, false
+}

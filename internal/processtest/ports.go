@@ -1,0 +1,339 @@
+package processtest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+var ports = []Case{
+	{"each port sees its own messages in their order", sendOnPorts, receiveOnPorts},
+	{"a receive of any tag leaves the messages of other ports alone", sendPast, receivePast},
+	{"calls, inboxes and datagrams stay on their port", askOnPort, answerOnPort},
+	{"a port that cannot be had is refused", refusePorts, refusePorts},
+}
+
+// end is the tag of the last message of a case. Both processes send one: neither goes before the other is ready.
+const end weft.Tag = 1000
+
+// finish waits until the other process has come as far.
+func finish(ctx context.Context, p *weft.Process, other weft.Name) error {
+	if err := p.SendDelivered(ctx, other, end); err != nil {
+		return err
+	}
+	_, err := p.Recv(ctx, other, end, nil)
+	return err
+}
+
+// sender is what a Process and a Port have in common.
+type sender interface {
+	Send(ctx context.Context, to weft.Name, tag weft.Tag, parts ...[]byte) error
+	SendMany(ctx context.Context, to weft.Name, tag weft.Tag, messages [][]byte) (int, error)
+	SendDelivered(ctx context.Context, to weft.Name, tag weft.Tag, parts ...[]byte) error
+	Multicast(ctx context.Context, to []weft.Name, tag weft.Tag, parts ...[]byte) error
+	StartSend(to weft.Name, tag weft.Tag, parts ...[]byte) (*weft.Op, error)
+	Recv(ctx context.Context, from weft.Name, tag weft.Tag, buf []byte) (weft.Message, error)
+}
+
+// threePorts are a process and two of its ports.
+func threePorts(p *weft.Process) ([]sender, error) {
+	seven, err := p.Port(7)
+	if err != nil {
+		return nil, err
+	}
+	last, err := p.Port(65535)
+	return []sender{p, seven, last}, err
+}
+
+const (
+	eachMany = 200 // messages on each port: with all three, more than are searched one by one
+	longOnes = 3
+	longSize = 100_000
+)
+
+// sizeOf is how long message i is.
+func sizeOf(i int) int { return [...]int{0, 8, 100, 900}[i%4] }
+
+// sendOnPorts sends messages on three ports in turn, by every way of sending.
+func sendOnPorts(ctx context.Context, p *weft.Process, other weft.Name) error {
+	all, err := threePorts(p)
+	if err != nil {
+		return err
+	}
+	var long []*weft.Op
+	for i := range longOnes {
+		for k, o := range all {
+			op, err := o.StartSend(other, 500, fill(i+k, longSize))
+			if err != nil {
+				return err
+			}
+			long = append(long, op)
+		}
+	}
+	for i := range eachMany {
+		for k, o := range all {
+			b, tag := fill(i+k, sizeOf(i)), weft.Tag(i%3)
+			switch i % 4 {
+			case 0:
+				err = o.Send(ctx, other, tag, b)
+			case 1:
+				_, err = o.SendMany(ctx, other, tag, [][]byte{b})
+			case 2:
+				err = o.SendDelivered(ctx, other, tag, b[:len(b)/2], b[len(b)/2:])
+			default:
+				err = o.Multicast(ctx, []weft.Name{other}, tag, b)
+			}
+			if err != nil {
+				return fmt.Errorf("message %d of port %d: %w", i, k, err)
+			}
+		}
+	}
+	for _, op := range long {
+		if _, err := op.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return finish(ctx, p, other)
+}
+
+// receiveOnPorts receives them port by port, the last port first, when all but the long ones have come.
+func receiveOnPorts(ctx context.Context, p *weft.Process, other weft.Name) error {
+	all, err := threePorts(p)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, longSize)
+	for k := len(all) - 1; k >= 0; k-- {
+		for i := range longOnes + eachMany {
+			tag, which, size := weft.Tag(500), i+k, longSize
+			if i >= longOnes {
+				i -= longOnes
+				tag, which, size = weft.Tag(i%3), i+k, sizeOf(i)
+			}
+			from := weft.AnyProcess
+			if i%2 == 0 {
+				from = other
+			}
+			m, err := all[k].Recv(ctx, from, weft.AnyTag, buf)
+			if err == nil {
+				err = check(&m, buf[:m.Len], other, tag, which, size)
+			}
+			if err != nil {
+				return fmt.Errorf("port %d, message %d: %w", k, i, err)
+			}
+		}
+	}
+	return finish(ctx, p, other)
+}
+
+// sendPast sends on a port, and after that on the process itself, what finds a receive posted.
+func sendPast(ctx context.Context, p *weft.Process, other weft.Name) error {
+	o, err := p.Port(9)
+	if err != nil {
+		return err
+	}
+	for i := range 50 {
+		if _, err := p.Recv(ctx, other, 1, nil); err != nil { // its receives are posted
+			return err
+		}
+		for _, m := range []struct {
+			of sender
+			n  int
+		}{{o, i}, {p, i + 1}} {
+			if err := m.of.Send(ctx, other, 5, fill(m.n, 40)); err != nil {
+				return err
+			}
+		}
+	}
+	return finish(ctx, p, other)
+}
+
+// receivePast has receives of any tag posted on a port and on the process, in one order or the other.
+func receivePast(ctx context.Context, p *weft.Process, other weft.Name) error {
+	o, err := p.Port(9)
+	if err != nil {
+		return err
+	}
+	for i := range 50 {
+		var ofProcess, ofPort weft.Op
+		a, b := make([]byte, 40), make([]byte, 40)
+		begin := []func() error{
+			func() error { return p.StartRecvInto(&ofProcess, other, weft.AnyTag, a) },
+			func() error { return o.StartRecvInto(&ofPort, weft.AnyProcess, weft.AnyTag, b) },
+		}
+		for k := range begin {
+			if err := begin[(k+i)%2](); err != nil {
+				return err
+			}
+		}
+		if err := p.SendDelivered(ctx, other, 1); err != nil {
+			return err
+		}
+		m, err := ofProcess.Wait(ctx)
+		if err == nil {
+			err = check(&m, a, other, 5, i+1, 40)
+		}
+		if err != nil {
+			return fmt.Errorf("the process's own, %d: %w", i, err)
+		}
+		m, err = ofPort.Wait(ctx)
+		if err == nil {
+			err = check(&m, b, other, 5, i, 40)
+		}
+		if err != nil {
+			return fmt.Errorf("the port's, %d: %w", i, err)
+		}
+	}
+	return finish(ctx, p, other)
+}
+
+// askOnPort calls on a port, streams to an Inbox there, and sends datagrams.
+func askOnPort(ctx context.Context, p *weft.Process, other weft.Name) error {
+	o, err := p.Port(12)
+	if err != nil {
+		return err
+	}
+	for i := range 20 {
+		if err := p.Send(ctx, other, 3, fill(i, 30)); err != nil {
+			return err
+		}
+		reply := make([]byte, 100)
+		m, err := o.Call(ctx, other, 3, fill(i, 60), reply)
+		if err != nil || m.Full != 60 || string(reply[:60]) != string(fill(i+1, 60)) {
+			return fmt.Errorf("the reply to call %d: %d bytes, %w", i, m.Full, err)
+		}
+	}
+	where, err := p.WaitName(ctx, other)
+	if err != nil {
+		return err
+	}
+	for { // a datagram may be lost
+		if err := o.SendDatagram(ctx, where, 4, fill(1, 64)); err != nil {
+			return err
+		}
+		if err := p.SendDatagram(ctx, where, 4, fill(2, 64)); err != nil {
+			return err
+		}
+		within, cancel := p.WithTimeout(ctx, 50*time.Millisecond)
+		_, err := p.Recv(within, other, 5, nil)
+		cancel()
+		if err == nil {
+			return finish(ctx, p, other)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func answerOnPort(ctx context.Context, p *weft.Process, other weft.Name) error {
+	o, err := p.Port(12)
+	if err != nil {
+		return err
+	}
+	in, err := o.Inbox(weft.AnyProcess, weft.AnyTag, 100)
+	if err != nil {
+		return err
+	}
+	for i := range 20 {
+		m, got, err := in.Next(ctx)
+		if err == nil {
+			err = check(m, got, other, 3, i, 60)
+		}
+		if err != nil || !m.IsCall() {
+			return fmt.Errorf("call %d: %w", i, err)
+		}
+		if err := o.Reply(ctx, *m, fill(i+1, 60)); err != nil {
+			return err
+		}
+	}
+	in.Close()
+	buf := make([]byte, 100)
+	for i := range 20 {
+		m, err := p.Recv(ctx, weft.AnyProcess, weft.AnyTag, buf)
+		if err == nil {
+			err = check(&m, buf[:m.Len], other, 3, i, 30)
+		}
+		if err != nil {
+			return fmt.Errorf("message %d beside the calls: %w", i, err)
+		}
+	}
+	var ofProcess, ofPort weft.Op
+	a, b := make([]byte, 64), make([]byte, 64)
+	if err := p.StartRecvDatagramInto(&ofProcess, weft.AnyTag, a); err != nil {
+		return err
+	}
+	if err := o.StartRecvDatagramInto(&ofPort, weft.AnyTag, b); err != nil {
+		return err
+	}
+	for i, d := range []struct {
+		op  *weft.Op
+		buf []byte
+	}{{&ofPort, b}, {&ofProcess, a}} {
+		m, err := d.op.Wait(ctx)
+		if err == nil {
+			err = check(&m, d.buf[:m.Len], other, 4, i+1, 64)
+		}
+		if err != nil {
+			return fmt.Errorf("datagram %d: %w", i, err)
+		}
+	}
+	if err := p.Send(ctx, other, 5); err != nil {
+		return err
+	}
+	return finish(ctx, p, other)
+}
+
+// refusePorts asks for ports and tags that cannot be had.
+func refusePorts(ctx context.Context, p *weft.Process, other weft.Name) error {
+	o, err := p.Port(20)
+	if err != nil {
+		return err
+	}
+	_, zero := p.Port(0)
+	_, taken := p.Port(20)
+	var op weft.Op
+	_, inbox := o.Inbox(other, weft.MaxTag+1, 10)
+	_, recv := p.Recv(ctx, other, 1<<63, nil)
+	for _, c := range []struct {
+		what      string
+		err, want error
+	}{
+		{"port 0", zero, weft.ErrBadArgument},
+		{"a port twice", taken, weft.ErrPortInUse},
+		{"a send with any tag", o.Send(ctx, other, weft.AnyTag), weft.ErrBadArgument},
+		{"a send with a tag of 49 bits", o.Send(ctx, other, weft.MaxTag+1), weft.ErrBadArgument},
+		{"a receive with a tag of 64 bits", recv, weft.ErrBadArgument},
+		{"a started receive with a tag of 49 bits", o.StartRecvInto(&op, other, weft.MaxTag+1, nil), weft.ErrBadArgument},
+		{"a receive of a datagram with a tag of 49 bits", o.StartRecvDatagramInto(&op, weft.MaxTag+1), weft.ErrBadArgument},
+		{"an Inbox with a tag of 49 bits", inbox, weft.ErrBadArgument},
+	} {
+		if err := refused(c.what, c.err, c.want); err != nil {
+			return err
+		}
+	}
+	if err := o.Close(); err != nil {
+		return err
+	}
+	if _, err := o.Recv(ctx, other, weft.AnyTag, nil); refused("", err, weft.ErrClosed) != nil {
+		return fmt.Errorf("a receive on a port that is closed: %v; expected %w", err, weft.ErrClosed)
+	}
+	if err := o.Send(ctx, other, 1); refused("", err, weft.ErrClosed) != nil {
+		return fmt.Errorf("a send on a port that is closed: %v; expected %w", err, weft.ErrClosed)
+	}
+	if o, err = p.Port(20); err != nil {
+		return fmt.Errorf("a port that was closed: %w", err)
+	}
+	if o.Number() != 20 || o.Process() != p {
+		return fmt.Errorf("port %d of %v; expected 20 of %v", o.Number(), o.Process().Name(), p.Name())
+	}
+	if err := o.SendDelivered(ctx, other, weft.MaxTag, fill(1, 5)); err != nil {
+		return err
+	}
+	if m, err := o.Recv(ctx, other, weft.MaxTag, make([]byte, 5)); err != nil || m.Tag != weft.MaxTag {
+		return fmt.Errorf("the largest tag came as %#x, %w", uint64(m.Tag), err)
+	}
+	return finish(ctx, p, other)
+}

@@ -1,0 +1,104 @@
+package program
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// Each of the three budgets stops a program that exceeds it, and a counter of the NIC counts it.
+func TestProgramsThatWillNotEndAreStoppedAndCounted(t *testing.T) { // PANIC-5
+	for _, c := range []struct {
+		name, body string
+		messages   int
+		why        vm.Cause
+	}{
+		{"an endless loop", "WHILE 1 DO n = n + 1", 1, vm.OutOfBudget},
+		{"messages to itself", "SEND n LEN 8 AS 1 TO 5", 1, vm.Recursion},
+		{"a flood", "SEND n LEN 8 AS 1 TO 5 AT 99", limits.ProgramRefusals, vm.Flood},
+	} {
+		n := newNIC(t)
+		n.put(5, "PROGRAM p: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN "+c.body+" END; END;")
+		for range c.messages {
+			if err := n.Post(5, 1, nil); err != nil {
+				t.Fatal(c.name, err)
+			}
+			n.run(2 * limits.ProgramChain)
+		}
+		info, _ := n.Info(5)
+		if info.State() != "stopped" || info.LastAbort != c.why || n.counts[vni.NICProgramsStopped] != 1 {
+			t.Errorf("%s: the program is %s for %v, and %d are counted as stopped", c.name, info.State(), info.LastAbort, n.counts[vni.NICProgramsStopped])
+		}
+		if n.Pending() > 0 {
+			t.Errorf("%s: %d messages still wait", c.name, n.Pending())
+		}
+	}
+}
+
+func TestAProgramThatIsRefusedNowAndThenIsNoFlood(t *testing.T) {
+	n := newNIC(t)
+	n.put(5, "PROGRAM p: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN SEND n LEN 8 AS 1 TO 5 AT 99 END; END;")
+	for range 3 * limits.ProgramRefusals {
+		n.engine.now = n.engine.now.Add(limits.ProgramFlood / (limits.ProgramRefusals / 2))
+		if err := n.Post(5, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		n.run(2)
+	}
+	if info, _ := n.Info(5); info.State() != "running" || info.Profile.Aborts[vm.SendRefused] != 3*limits.ProgramRefusals {
+		t.Errorf("it is %s, and was refused %d times", info.State(), info.Profile.Aborts[vm.SendRefused])
+	}
+}
+
+// While a poll has other things to do, programs have ProgramShare instructions for each of them.
+func TestProgramsHaveAShareOfABusyEngine(t *testing.T) { // PANIC-5
+	n := newNIC(t)
+	n.put(5, "PROGRAM p: VAR i; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN i = 0; WHILE i < 1000 DO i = i + 1 END; END;")
+	n.run(1)
+	const messages, work = 200, 10
+	for range messages {
+		if err := n.Post(5, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	polls := 0
+	for ; n.Pending() > 0; polls++ {
+		n.Run(work)
+	}
+	info, _ := n.Info(5)
+	earned := polls*work*limits.ProgramShare + limits.ProgramPoll // what the credit was at first
+	if spent := int(info.Profile.Instructions); spent > earned+limits.ProgramPoll {
+		t.Errorf("in %d polls programs have executed %d instructions; they had earned %d", polls, spent, earned)
+	}
+	if polls < messages/2 {
+		t.Errorf("%d messages were handled within %d polls of a busy engine", messages, polls)
+	}
+}
+
+func TestWhatIsPreparedIsForgottenInTheEnd(t *testing.T) { // PANIC-2
+	n := newNIC(t)
+	n.put(5, "PROGRAM old: VAR n; TRIGGERS 1; BEGIN n = 3 END; MESSAGE 1: BEGIN DISPLAY n END; END;")
+	key, id, err := n.Prepare(Spec{Module: module(t, "PROGRAM new: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY 9 END; END;"), ID: 5, Replace: true, Start: true})
+	if err != nil || id != 5 {
+		t.Fatal(id, err)
+	}
+	n.engine.now = n.engine.now.Add(limits.PrepareWithin - time.Nanosecond)
+	if n.Expire(); len(n.prepared) != 1 {
+		t.Fatal("it is forgotten before its time")
+	}
+	n.engine.now = n.engine.now.Add(time.Nanosecond)
+	n.Expire()
+	if _, _, err := n.Commit(key); err == nil || n.Leaks() != nil {
+		t.Errorf("it is still there: %v, %v", err, n.Leaks())
+	}
+	if err := n.Post(5, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	n.run(2)
+	if got := n.shown(5); len(got) != 1 || got[0] != 3 {
+		t.Errorf("the one before displays %v", got)
+	}
+}

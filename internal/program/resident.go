@@ -1,0 +1,172 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// A program may reside in the driver of the NIC's link (pdl/ebpf): then datagrams for it are answered there, and the engine never sees them. The
+// virtual machine keeps the program too. It runs the initialisation, and each message that comes to the engine all the same: from this NIC,
+// reliably, in pieces, or passed on. There is one set of variables, which is in the driver; the machine borrows it for one activation:
+//
+//	Commit, Start ── initialisation ─► Enter: variables go to the driver ──► datagrams there
+//	a message in the queue ──────────► Borrow: variables ─► machine ─► variables
+//	replaced, unloaded, Undo ────────► Leave: variables come back
+
+// A Resident is a program in the driver, compiled and loaded there. Its methods are called by the engine's caller.
+type Resident interface {
+	// Enter has the driver give it the datagrams that come from now on. Its variables begin with data.
+	Enter(data []int64) error
+	// Leave ends that, and returns the variables. It reports whether the program has stopped.
+	Leave() (data []int64, stopped bool, err error)
+	// Borrow calls f with the variables while no message is handled in the driver. What f returns becomes the variables; with stop, the program takes no
+	// more messages.
+	Borrow(f func(data []int64) (after []int64, stop bool)) error
+	// Profile is what it has done in the driver.
+	Profile() (p vm.Profile, stopped bool, err error)
+	// Close takes it out of the driver for good.
+	Close() error
+}
+
+// A Driver is told which sessions there are: datagrams of others are not answered in it.
+type Driver interface {
+	Session(nic uint64, keys rel.DriverKeys)
+	EndSession(nic uint64)
+}
+
+// SetDriver has a driver be told of sessions, beginning with those that there are.
+func (t *Table) SetDriver(d Driver) {
+	t.driver = d
+	for pr := range t.nic.Peers {
+		t.tellDriver(pr)
+	}
+}
+
+// tellDriver tells the driver, if there is one, of the session with a peer.
+func (t *Table) tellDriver(pr *Peer) {
+	if t.driver == nil {
+		return
+	}
+	if keys, ok := pr.DriverKeys(); ok {
+		t.driver.Session(pr.NIC(), keys)
+	}
+}
+
+// Reside gives a preparation its program in the driver, which it enters when it is committed. The table closes it from now on.
+func (t *Table) Reside(key uint64, r Resident) error {
+	p, err := t.preparation(key)
+	if err != nil {
+		return err
+	}
+	if p.committed || p.resident != nil || !p.spec.Guards.IsZero() {
+		return fmt.Errorf("program %s in the driver: %w", p.spec.Module.Name, ErrState)
+	}
+	p.resident = r
+	return nil
+}
+
+// enter has a program that runs go on in the driver, if it may.
+func (t *Table) enter(l *loaded) error {
+	if l.resident == nil || l.inDriver || !t.running(l.id) {
+		return nil
+	}
+	data, err := t.machine.Data(l.id)
+	if err == nil {
+		err = l.resident.Enter(data)
+	}
+	if err != nil {
+		return fmt.Errorf("program %s in the driver: %w", l.spec.Module.Name, err)
+	}
+	l.inDriver = true
+	return nil
+}
+
+// leave has a program come back from the driver, with its variables.
+func (t *Table) leave(l *loaded) error {
+	if !l.inDriver {
+		return nil
+	}
+	there := t.syncDriver(l)
+	t.machine.Merge(l.id, there)
+	l.merged.Add(&there)
+	l.inDriver = false
+	data, stopped, err := l.resident.Leave()
+	if err == nil {
+		err = t.machine.SetData(l.id, data)
+	}
+	if stopped {
+		t.machine.Stop(l.id, vm.None)
+	}
+	if err != nil {
+		return fmt.Errorf("program %s in the driver: %w", l.spec.Module.Name, err)
+	}
+	return nil
+}
+
+// quit takes a program out of the driver for good.
+func quit(r Resident) error {
+	if r == nil {
+		return nil
+	}
+	return r.Close()
+}
+
+// activate has the machine handle a message of a program, wherever its variables are.
+func (t *Table) activate(l *loaded, m *vm.Message) (o vm.Outcome) {
+	if !l.inDriver {
+		return t.machine.Dispatch(m)
+	}
+	o = vm.Busy
+	err := l.resident.Borrow(func(data []int64) ([]int64, bool) {
+		if err := t.machine.SetData(l.id, data); err != nil {
+			return data, false
+		}
+		o = t.machine.Dispatch(m)
+		after, _ := t.machine.Data(l.id) // it is there
+		return after, !t.running(l.id)
+	})
+	if err != nil {
+		t.count(vni.NICProgramDatagramsLost)
+		return vm.Busy
+	}
+	return o
+}
+
+// syncDriver has the machine know of a program that has stopped in the driver.
+// It returns what the program has done there that is not in the machine's profile yet.
+func (t *Table) syncDriver(l *loaded) vm.Profile {
+	if !l.inDriver {
+		return vm.Profile{}
+	}
+	p, stopped, err := l.resident.Profile()
+	if err != nil {
+		return vm.Profile{}
+	}
+	done := p.Since(&l.merged)
+	if stopped && t.running(l.id) {
+		t.machine.Stop(l.id, vm.None)
+		if done.Aborts[vm.OutOfBudget] > 0 {
+			t.count(vni.NICProgramsStopped)
+		}
+	}
+	return done
+}
+
+// Displayed notes what a program has displayed in the driver.
+func (t *Table) Displayed(id vm.ID, value int64) {
+	if l := t.loaded[id]; l != nil && l.resident != nil {
+		l.log.add(value)
+	}
+}
+
+// joinAll is errors.Join that keeps a single error as it is.
+func joinAll(first, second error) error {
+	if first == nil {
+		return second
+	}
+	return errors.Join(first, second)
+}

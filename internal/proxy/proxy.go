@@ -1,0 +1,144 @@
+// Package proxy carries connections from one kind of network to another: each that is accepted is dialled on, and bytes are copied both ways
+// until both directions have ended.
+//
+//	accepted ──► dial ──► copy ──► the end of each direction is passed on by itself
+//	               │        └────► a direction that fails fails both ends
+//	               └─ fails: the accepted one is reset
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Proxy is one way from a listener to wherever Dial leads.
+type Proxy struct {
+	Listener net.Listener
+	Dial     func(ctx context.Context) (net.Conn, error)
+	Drain    time.Duration // how long connections may go on when the proxy ends
+	Log      *slog.Logger
+
+	counts counts
+}
+
+// Counts are what a proxy has done.
+type Counts struct {
+	Accepted, Refused, Open int64 // connections; those that could not be dialled on; those that are carried now
+	Reset                   int64 // that did not come to an orderly end
+	There, Back             int64 // bytes from those that were accepted, and to them
+}
+
+type counts struct{ accepted, refused, open, reset, there, back atomic.Int64 }
+
+// Counts returns them.
+func (p *Proxy) Counts() Counts {
+	c := &p.counts
+	return Counts{c.accepted.Load(), c.refused.Load(), c.open.Load(), c.reset.Load(), c.there.Load(), c.back.Load()}
+}
+
+// Run carries connections until ctx ends, and then until those that are open have ended, or Drain is over. It closes the listener.
+func (p *Proxy) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { p.Listener.Close() })
+	defer stop()
+	last, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	var all sync.WaitGroup
+	for {
+		c, err := p.Listener.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				err = nil
+			}
+			p.drain(&all, end)
+			return err
+		}
+		p.counts.accepted.Add(1)
+		p.counts.open.Add(1)
+		all.Go(func() {
+			defer p.counts.open.Add(-1)
+			p.carry(last, c)
+		})
+	}
+}
+
+// drain waits for the connections that are open, and ends those that are left.
+func (p *Proxy) drain(all *sync.WaitGroup, end func()) {
+	t := time.AfterFunc(p.Drain, end)
+	defer t.Stop()
+	all.Wait()
+}
+
+// carry carries one connection.
+func (p *Proxy) carry(ctx context.Context, from net.Conn) {
+	to, err := p.Dial(ctx)
+	if err != nil {
+		p.counts.refused.Add(1)
+		p.Log.Warn("not dialled", "from", from.RemoteAddr(), "err", err)
+		reset(from)
+		return
+	}
+	stop := context.AfterFunc(ctx, func() { reset(from); reset(to) })
+	defer stop()
+	var both sync.WaitGroup
+	errs := make([]error, 2)
+	both.Go(func() { errs[0] = pass(to, from, &p.counts.there) })
+	both.Go(func() { errs[1] = pass(from, to, &p.counts.back) })
+	both.Wait()
+	if err := errors.Join(errs...); err != nil {
+		p.counts.reset.Add(1)
+		p.Log.Info("reset", "from", from.RemoteAddr(), "to", to.RemoteAddr(), "err", err)
+	}
+	from.Close()
+	to.Close()
+}
+
+// pass copies one direction, and passes its end on.
+func pass(to, from net.Conn, n *atomic.Int64) error {
+	_, err := io.Copy(countingWriter{to, n}, from)
+	if err == nil {
+		err = closeWrite(to)
+	}
+	if err != nil {
+		reset(from)
+		reset(to)
+	}
+	return err
+}
+
+// countingWriter counts what goes through it. It hides that its writer can read from others, whose counts would come at the end.
+type countingWriter struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (w countingWriter) Write(b []byte) (int, error) {
+	n, err := w.Conn.Write(b)
+	w.n.Add(int64(n))
+	return n, err
+}
+
+// closeWrite ends one direction of a connection: TCP, unix sockets and streams can.
+func closeWrite(c net.Conn) error {
+	if c, ok := c.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return c.Close()
+}
+
+// reset ends a connection so that the other end sees a failure.
+func reset(c net.Conn) {
+	switch c := c.(type) {
+	case interface{ Abort() }:
+		c.Abort()
+		return
+	case interface{ SetLinger(int) error }:
+		_ = c.SetLinger(0)
+	}
+	_ = c.Close()
+}

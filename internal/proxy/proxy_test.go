@@ -1,0 +1,213 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/proxy"
+	"github.com/weftnet/weft/stream"
+)
+
+// patience bounds what ends soon unless something is broken.
+const patience = time.Minute
+
+// listen is a TCP listener that ends with the test.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// run runs a proxy, and returns how to interrupt it, which waits for its end.
+func run(t *testing.T, p *proxy.Proxy) (interrupt func()) {
+	t.Helper()
+	p.Log = slog.New(slog.DiscardHandler)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	once := sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("a proxy ended with %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("a proxy does not end")
+		}
+	})
+	t.Cleanup(once)
+	return once
+}
+
+// tunnel leads from a TCP address over the fabric to a server: what is dialled at the address comes out at the server.
+func tunnel(t *testing.T, server net.Listener, drain time.Duration) (address string, in, out *proxy.Proxy, interrupt func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	sw := weft.NewSwitch()
+	open := func(app string, nodes ...weft.Node) *weft.Process {
+		p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: app}, Switch: sw, Nodes: nodes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	a := open("a")
+	b := open("b", weft.Node{ID: a.NIC().ID(), Addr: a.NIC().Addr()})
+	l, err := stream.Listen(a, "svc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out = &proxy.Proxy{Listener: l, Drain: drain, Dial: func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", server.Addr().String())
+	}}
+	run(t, out)
+	first := listen(t)
+	d := &stream.Dialer{Process: b, Timeout: patience}
+	in = &proxy.Proxy{Listener: first, Drain: drain, Dial: func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "", "a/0:svc") }}
+	return first.Addr().String(), in, out, run(t, in)
+}
+
+func dial(t *testing.T, address string) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return c.(*net.TCPConn)
+}
+
+func TestConnectionsGoOverTheFabricWithEachEndByItself(t *testing.T) {
+	server := listen(t)
+	go func() {
+		for {
+			c, err := server.Accept()
+			if err != nil {
+				return
+			}
+			go func() { // answers when it has read all
+				defer c.Close()
+				b, _ := io.ReadAll(c)
+				c.Write(append(b, "answered"...))
+			}()
+		}
+	}()
+	address, in, out, _ := tunnel(t, server, patience)
+	var wg sync.WaitGroup
+	for k := range 10 {
+		wg.Go(func() {
+			c := dial(t, address)
+			question := bytes.Repeat([]byte{byte(k)}, k*50_000)
+			if _, err := c.Write(question); err != nil {
+				t.Error(err)
+				return
+			}
+			c.CloseWrite()
+			if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, append(question, "answered"...)) {
+				t.Errorf("%d bytes came back of %d: %v", len(got), len(question), err)
+			}
+		})
+	}
+	wg.Wait()
+	for deadline := time.Now().Add(patience); in.Counts().Open+out.Counts().Open > 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	want := proxy.Counts{Accepted: 10, There: 45 * 50_000, Back: 45*50_000 + 80}
+	if got := in.Counts(); got != want {
+		t.Errorf("%+v went in, want %+v", got, want)
+	}
+	if got := out.Counts(); got != want {
+		t.Errorf("%+v came out, want %+v", got, want)
+	}
+}
+
+func TestAFailureIsPassedOnAsOne(t *testing.T) {
+	server := listen(t)
+	address, in, _, _ := tunnel(t, server, patience)
+	c := dial(t, address)
+	if _, err := c.Write([]byte("question")); err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.ReadFull(s, make([]byte, 8))
+	s.(*net.TCPConn).SetLinger(0)
+	s.Close()
+	if _, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a connection whose other end was reset: %v", err)
+	}
+	server.Close()
+	c = dial(t, address)
+	if _, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a connection to a server that is not there: %v", err)
+	}
+	for deadline := time.Now().Add(patience); in.Counts().Open > 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if got := in.Counts(); got.Accepted != 2 || got.Reset < 1 || got.Reset+got.Refused != 2 { // the second may end before its dial has
+		t.Errorf("%+v; want 2 accepted, and both reset or refused", got)
+	}
+}
+
+// An interrupt ends no connection before its time is over.
+func TestAnInterruptDrains(t *testing.T) {
+	for _, drain := range []time.Duration{0, patience} {
+		server := listen(t)
+		address, _, _, interrupt := tunnel(t, server, drain)
+		c := dial(t, address)
+		c.Write([]byte("x"))
+		s, err := server.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.ReadFull(s, make([]byte, 1))
+		go func() { // those below that are accepted yet
+			for {
+				c, err := server.Accept()
+				if err != nil {
+					return
+				}
+				c.Close()
+			}
+		}()
+		over := make(chan bool)
+		go func() { interrupt(); close(over) }()
+		for { // until nothing more is accepted
+			c, err := net.DialTimeout("tcp", address, patience)
+			if err != nil {
+				break
+			}
+			c.Close()
+		}
+		if drain > 0 {
+			s.Write([]byte("answer"))
+			s.Close()
+		}
+		got, err := io.ReadAll(c)
+		c.Close()
+		if drain > 0 && (string(got) != "answer" || err != nil) || drain == 0 && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("within %v: %q, %v", drain, got, err)
+		}
+		s.Close()
+		<-over
+	}
+}

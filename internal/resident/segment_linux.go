@@ -1,0 +1,49 @@
+package resident
+
+import (
+	"errors"
+	"fmt"
+
+	cilium "github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/pdl/ebpf"
+)
+
+// A Segment is memory that programs in the driver reach, and that processes can map.
+type Segment struct {
+	Fd    int    // what processes map
+	Bytes []byte // the data, locks and flags behind it, and the rest of the page
+	Close func() error
+}
+
+// mmapable is BPF_F_MMAPABLE.
+const mmapable = 1 << 10
+
+// AddSegment makes a segment with so many bytes of data. Programs that are prepared from now on find it by its number.
+func (p *Programs) AddSegment(id uint32, bytes int) (s *Segment, err error) {
+	if bytes > ebpf.MostSegment {
+		return nil, fmt.Errorf("segment %d in the driver: %d bytes; at most %d", id, bytes, ebpf.MostSegment)
+	}
+	total := bytes + program.SegmentTail
+	m, err := cilium.NewMap(&cilium.MapSpec{Name: "weft_segment", Type: cilium.Array, KeySize: 4, ValueSize: uint32(total), MaxEntries: 1, Flags: mmapable})
+	if err != nil {
+		return nil, fmt.Errorf("segment %d in the driver: %w", id, err)
+	}
+	page := unix.Getpagesize()
+	mem, err := unix.Mmap(m.FD(), 0, (total+page-1)/page*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mapping segment %d of the driver: %w", id, err), m.Close())
+	}
+	p.mu.Lock()
+	p.segments[id] = ebpf.Segment{Map: m, Bytes: bytes, Words: limits.SegmentWords}
+	p.mu.Unlock()
+	return &Segment{Fd: m.FD(), Bytes: mem, Close: func() error {
+		p.mu.Lock()
+		delete(p.segments, id)
+		p.mu.Unlock()
+		return errors.Join(unix.Munmap(mem), m.Close())
+	}}, nil
+}

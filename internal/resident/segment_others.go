@@ -1,0 +1,15 @@
+//go:build !linux
+
+package resident
+
+import "github.com/weftnet/weft/pdl/ebpf"
+
+// A Segment is memory that programs in the driver reach, and that processes can map.
+type Segment struct {
+	Fd    int
+	Bytes []byte
+	Close func() error
+}
+
+// AddSegment needs a driver, which is not here.
+func (p *Programs) AddSegment(uint32, int) (*Segment, error) { return nil, ebpf.ErrUnavailable }

@@ -1,0 +1,129 @@
+package netmem
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// ahead reads pages before they are asked for, for those who read one behind the other:
+//
+//	reads ──── 0 ── 1 ── 2 ─┐ the third in a row
+//	                        └► pages 3 … 3+window are fetched ──► taken by the reads that come
+//
+// A page stays until its last byte was read, another takes its place, or it is written. A write forgets it while no other call works on
+// the page: what is fetched afterwards is fetched behind that write.
+type ahead struct {
+	c      *Client
+	window int
+	pages  uint64 // of the volume
+
+	mu      sync.Mutex
+	streams [8]stream
+	turn    int
+	fetched map[uint64]*fetched
+	order   []uint64 // of fetched, oldest first; also some that are gone
+}
+
+// stream is one who reads.
+type stream struct {
+	next int64 // where it will go on
+	run  int   // reads so far, one behind the other
+}
+
+// fetched is a page that is here, or under way.
+type fetched struct {
+	done atomic.Bool
+	data []byte // once done; nil: it could not be read
+}
+
+// inOrder is the read of a stream from which on pages are read ahead of it.
+const inOrder = 3
+
+func (a *ahead) init(c *Client, window int, pages uint64) {
+	a.c, a.window, a.pages, a.fetched = c, window, pages, map[uint64]*fetched{}
+}
+
+// note takes notice of a read, and reads ahead of it.
+func (a *ahead) note(offset, n, pageBytes int64) {
+	if a.window <= 0 || n == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.stream(offset)
+	s.next, s.run = offset+n, s.run+1
+	if s.run < inOrder {
+		return
+	}
+	first := uint64((offset + n + pageBytes - 1) / pageBytes)
+	for page := first; page < min(first+uint64(a.window), a.pages); page++ {
+		if a.fetched[page] == nil {
+			a.fetch(page)
+		}
+	}
+}
+
+// stream finds who goes on at an offset, or begins with one who is new. The lock is held.
+func (a *ahead) stream(offset int64) *stream {
+	for i := range a.streams {
+		if s := &a.streams[i]; s.run > 0 && s.next == offset {
+			return s
+		}
+	}
+	a.turn = (a.turn + 1) % len(a.streams)
+	a.streams[a.turn] = stream{}
+	return &a.streams[a.turn]
+}
+
+// fetch begins to read a page. The lock is held.
+func (a *ahead) fetch(page uint64) {
+	f := &fetched{}
+	a.fetched[page] = f
+	a.order = append(a.order, page)
+	for len(a.order) > len(a.streams)*a.window {
+		delete(a.fetched, a.order[0])
+		a.order = a.order[1:]
+	}
+	a.c.p.Go(func() {
+		data := make([]byte, a.c.cfg.PageBytes)
+		if a.c.ReadPage(a.c.port.ctx, page, data) == nil {
+			f.data = data
+		}
+		f.done.Store(true)
+		a.c.p.Wake()
+	})
+}
+
+// read takes part of a page that was read ahead, and reports whether it could.
+func (a *ahead) read(ctx context.Context, page uint64, at int, part []byte) bool {
+	a.mu.Lock()
+	f := a.fetched[page]
+	a.mu.Unlock()
+	if f == nil {
+		return false
+	}
+	if !f.done.Load() && a.c.p.WaitUntil(ctx, f.done.Load) != nil {
+		return false
+	}
+	if f.data == nil || at+len(part) == len(f.data) {
+		a.drop(page, f)
+	}
+	return f.data != nil && copy(part, f.data[at:]) == len(part)
+}
+
+// drop forgets a page, unless it has been fetched anew.
+func (a *ahead) drop(page uint64, f *fetched) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fetched[page] == f {
+		delete(a.fetched, page)
+	}
+}
+
+// forget drops a page that is about to be written.
+func (a *ahead) forget(page uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.fetched, page)
+}

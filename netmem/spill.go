@@ -1,0 +1,107 @@
+package netmem
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/weftnet/weft/internal/hsn"
+)
+
+// spill is a file in slots of a server's page each. What it has is of no use to a later server: none asks for the pages of another epoch.
+// So it has no name while it is used, and goes with its server, however that ends.
+type spill struct {
+	f       *os.File
+	free    []int64 // slots, from 1 on
+	out, in uint64
+	failed  uint64 // reads and writes
+}
+
+var errNotEmpty = errors.New("it has something in it; expected a new file, or an empty one")
+
+// openSpill takes a file of so many bytes, whose space is there then.
+func openSpill(name string, n int64) (*spill, error) {
+	_, err := os.Lstat(name)
+	made := errors.Is(err, fs.ErrNotExist)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = claim(f, n); err == nil || made {
+		err = errors.Join(err, os.Remove(name))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	s := &spill{f: f}
+	for slot := n / hsn.MaxPage; slot > 0; slot-- {
+		s.free = append(s.free, slot)
+	}
+	return s, nil
+}
+
+// claim makes a file this server's, with all its space. If it cannot, the file is as it was.
+func claim(f *os.File, n int64) error {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("it is a %v; expected an ordinary file", info.Mode().Type())
+	case info.Size() > 0:
+		return fmt.Errorf("%w: %d bytes", errNotEmpty, info.Size())
+	}
+	if err := lockFile(f); err != nil {
+		return err
+	}
+	if err := reserveFile(f, n); err != nil {
+		return errors.Join(err, f.Truncate(0))
+	}
+	return nil
+}
+
+// close gives the file's space back.
+func (s *spill) close() error {
+	if s == nil || s.f == nil {
+		return nil
+	}
+	err := s.f.Close()
+	s.f = nil
+	return err
+}
+
+// put writes a frame into a free slot. It reports whether there was one, and the file took it.
+func (s *spill) put(f *frame) bool {
+	if len(s.free) == 0 || s.f == nil {
+		return false
+	}
+	slot := s.free[len(s.free)-1]
+	if _, err := s.f.WriteAt(f.b.Page, (slot-1)*hsn.MaxPage); err != nil {
+		s.failed++
+		return false
+	}
+	s.out++
+	f.slot, s.free = slot, s.free[:len(s.free)-1]
+	return true
+}
+
+// get reads a frame, whose slot is free then. It reports whether the file gave it.
+func (s *spill) get(f *frame, into []byte) bool {
+	if s.f == nil {
+		return false
+	}
+	_, err := s.f.ReadAt(into, (f.slot-1)*hsn.MaxPage)
+	if err != nil {
+		s.failed++
+	}
+	s.in++
+	s.release(f)
+	return err == nil
+}
+
+// release frees the slot of a frame.
+func (s *spill) release(f *frame) {
+	s.free = append(s.free, f.slot)
+	f.slot = 0
+}

@@ -1,0 +1,59 @@
+package netmem
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// statTag is the tag of the calls that ask a server for its statistics.
+const statTag weft.Tag = 0x7061676574
+
+// maxStat is the most bytes of an answer to such a call.
+const maxStat = 4096
+
+// Stat asks a server for its statistics. Any process of the fabric may: they say nothing of what is in a page.
+func Stat(ctx context.Context, p *weft.Process, server weft.Name) (st ServerStats, err error) {
+	if _, err := p.WaitName(ctx, server); err != nil {
+		return st, fmt.Errorf("netmem: statistics of %v: %w", server, err)
+	}
+	buf := make([]byte, maxStat)
+	m, err := p.Call(ctx, server, statTag, nil, buf)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: it does not answer as a page server does", err)
+	}
+	if err == nil {
+		err = json.Unmarshal(buf[:m.Len], &st)
+	}
+	if err != nil {
+		return st, fmt.Errorf("netmem: statistics of %v: %w", server, err)
+	}
+	return st, nil
+}
+
+// statPatience is for how long a server tries to answer one who asks and then is silent.
+const statPatience = time.Second
+
+// tell answers those who ask for statistics until the server ends.
+func (s *Server) tell() {
+	for {
+		m, err := s.port.p.Recv(s.port.ctx, weft.AnyProcess, statTag, nil)
+		if err != nil && !errors.Is(err, weft.ErrTruncated) {
+			return
+		}
+		if !m.IsCall() {
+			continue
+		}
+		text, err := json.Marshal(s.Stats())
+		if err != nil {
+			panic(err) // it has numbers only
+		}
+		ctx, cancel := s.port.p.WithTimeout(s.port.ctx, statPatience)
+		_ = s.port.p.Reply(ctx, m, text) // one that has gone needs none
+		cancel()
+	}
+}

@@ -1,0 +1,323 @@
+package netmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/hsn"
+)
+
+// VolumeConfig configures a Volume.
+type VolumeConfig struct {
+	ClientConfig
+
+	// Bytes is the size of the volume, a multiple of PageBytes. The servers must have room for it in all its copies.
+	Bytes int64
+
+	// Depth is how many pages of one call are under way at a time; zero: 16.
+	Depth int
+
+	// ReadAhead is how many pages are read ahead of who reads one behind the other; zero: 32; negative: none.
+	ReadAhead int
+}
+
+// Volume is network memory as bytes from 0 on: an io.ReaderAt and io.WriterAt. What was never written, or was discarded, reads as zeros.
+// Any number of goroutines may use it at once. A call is atomic page by page, not as a whole.
+//
+// A write returns when its pages are on as many servers as they have copies: there is no cache that Flush would have to empty.
+type Volume struct {
+	c     *Client
+	bytes int64
+	page  int64
+	depth int
+	ahead ahead
+}
+
+// Open makes a volume, which is empty, by a client of page servers on a process. It fails if the servers have no room for all of it in
+// all its copies. That room is not set aside: clients that fill it together find it full.
+func Open(ctx context.Context, p *weft.Process, cfg VolumeConfig) (*Volume, error) {
+	page := int64(cfg.PageBytes)
+	if page == 0 {
+		page = hsn.HalfPage
+	}
+	if cfg.Bytes <= 0 || cfg.Bytes%page != 0 {
+		return nil, fmt.Errorf("netmem: a volume of %d bytes; expected a multiple of %d, the size of a page", cfg.Bytes, page)
+	}
+	if cfg.Depth == 0 {
+		cfg.Depth = 16
+	}
+	if cfg.Depth < 0 {
+		return nil, fmt.Errorf("netmem: %d pages under way; expected 1 or more", cfg.Depth)
+	}
+	if cfg.ReadAhead == 0 {
+		cfg.ReadAhead = 32
+	}
+	c, err := NewClient(ctx, p, cfg.ClientConfig)
+	if err != nil {
+		return nil, err
+	}
+	if has := c.capacity(); cfg.Bytes > has {
+		c.Close()
+		return nil, fmt.Errorf("netmem: a volume of %d bytes, in copies: %d, on servers: %d; they have room for %d", cfg.Bytes, c.cfg.Copies, len(cfg.Servers), has)
+	}
+	v := &Volume{c: c, bytes: cfg.Bytes, page: page, depth: cfg.Depth}
+	v.ahead.init(c, cfg.ReadAhead, uint64(cfg.Bytes/page))
+	return v, nil
+}
+
+// capacity is how many bytes the servers have room for, each in as many copies as the client makes, on different servers.
+func (c *Client) capacity() int64 {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	var rooms []int64
+	sum := int64(0)
+	for _, s := range c.live() {
+		rooms = append(rooms, int64(s.room))
+		sum += int64(s.room)
+	}
+	slices.Sort(rooms)
+	// One copy of all that is kept may lie on each of the j largest servers; the others share the copies that are left.
+	least := int64(0)
+	for j := 0; j < c.cfg.Copies && j < len(rooms); j++ {
+		if n := sum / int64(c.cfg.Copies-j); j == 0 || n < least {
+			least = n
+		}
+		sum -= rooms[len(rooms)-1-j]
+	}
+	return least
+}
+
+// Size is how many bytes the volume has.
+func (v *Volume) Size() int64 { return v.bytes }
+
+// PageBytes is the size of its pages. What is read and written in whole pages costs least.
+func (v *Volume) PageBytes() int { return int(v.page) }
+
+// Stats is what the volume's client has done so far.
+func (v *Volume) Stats() ClientStats { return v.c.Stats() }
+
+// AddServer lets the volume use another server, as [Client.AddServer] does.
+func (v *Volume) AddServer(ctx context.Context, ref ServerRef) error { return v.c.AddServer(ctx, ref) }
+
+// RemoveServer has the volume leave a server, as [Client.RemoveServer] does.
+func (v *Volume) RemoveServer(ctx context.Context, name weft.Name) error {
+	return v.c.RemoveServer(ctx, name)
+}
+
+// Close ends the volume. What it has is lost.
+func (v *Volume) Close() { v.c.Close() }
+
+// ReadAt implements io.ReaderAt.
+func (v *Volume) ReadAt(b []byte, offset int64) (int, error) {
+	return v.ReadAtContext(context.Background(), b, offset)
+}
+
+// ReadAtContext is ReadAt that ends with ctx. At the volume's end it returns io.EOF; an error leaves b undefined.
+func (v *Volume) ReadAtContext(ctx context.Context, b []byte, offset int64) (n int, err error) {
+	if offset < 0 {
+		return 0, fmt.Errorf("netmem: read at %d; expected 0 or more", offset)
+	}
+	if offset >= v.bytes {
+		return 0, io.EOF
+	}
+	if int64(len(b)) > v.bytes-offset {
+		b, err = b[:v.bytes-offset], io.EOF
+	}
+	v.ahead.note(offset, int64(len(b)), v.page)
+	failed := v.each(ctx, offset, b, func(ctx context.Context, page uint64, at int, part []byte) error {
+		if v.ahead.read(ctx, page, at, part) {
+			return nil
+		}
+		return v.readPart(ctx, page, at, part)
+	})
+	if failed != nil {
+		return 0, failed
+	}
+	return len(b), err
+}
+
+// readPart reads part of a page.
+func (v *Volume) readPart(ctx context.Context, page uint64, at int, part []byte) error {
+	whole := part
+	if len(part) < int(v.page) {
+		whole = make([]byte, v.page)
+	}
+	err := v.c.ReadPage(ctx, page, whole)
+	switch {
+	case errors.Is(err, ErrMissing):
+		clear(part)
+		return nil
+	case err == nil && len(part) < len(whole):
+		copy(part, whole[at:])
+	}
+	return err
+}
+
+// WriteAt implements io.WriterAt.
+func (v *Volume) WriteAt(b []byte, offset int64) (int, error) {
+	return v.WriteAtContext(context.Background(), b, offset)
+}
+
+// WriteAtContext is WriteAt that ends with ctx. Of a page of which only a part is written the rest is read first. It fails with ErrFull
+// when the servers have no room; then each page reads as it was or as it should have become.
+func (v *Volume) WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error) {
+	if err := v.within("write", offset, int64(len(b))); err != nil {
+		return 0, err
+	}
+	err := v.each(ctx, offset, b, func(ctx context.Context, page uint64, at int, part []byte) error {
+		return v.c.patch(ctx, page, at, part, func() { v.ahead.forget(page) })
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Flush returns when all writes that have returned are on their servers. They are before it is called, so it only fails if the volume
+// can be used no more.
+func (v *Volume) Flush(context.Context) error { return v.c.Err() }
+
+// Discard makes n bytes read as zeros. The servers get back the pages that lie wholly in them.
+func (v *Volume) Discard(ctx context.Context, offset, n int64) error {
+	if err := v.within("discard", offset, n); err != nil {
+		return err
+	}
+	first, end := (offset+v.page-1)/v.page, (offset+n)/v.page
+	if first > end || n == 0 { // it lies within one page
+		return v.zero(ctx, offset, n)
+	}
+	if err := v.zero(ctx, offset, first*v.page-offset); err != nil {
+		return err
+	}
+	if err := v.zero(ctx, end*v.page, offset+n-end*v.page); err != nil {
+		return err
+	}
+	pages := v.c.among(uint64(first), uint64(end))
+	return v.parallel(ctx, len(pages), func(ctx context.Context, i int) error {
+		return v.c.discard(ctx, pages[i], func() { v.ahead.forget(pages[i]) })
+	})
+}
+
+// zero makes part of one page zero, if there is such a page.
+func (v *Volume) zero(ctx context.Context, offset, n int64) error {
+	page := uint64(offset / v.page)
+	if n == 0 || len(v.c.among(page, page+1)) == 0 {
+		return nil
+	}
+	return v.c.patch(ctx, page, int(offset%v.page), make([]byte, n), func() { v.ahead.forget(page) })
+}
+
+// Written calls yield for the parts of n bytes from offset on, in order: parts that were written, and parts that read as zeros since
+// they never were. It ends when yield returns false.
+func (v *Volume) Written(offset, n int64, yield func(offset, n int64, written bool) bool) error {
+	if err := v.within("look at", offset, n); err != nil {
+		return err
+	}
+	at, end := offset, offset+n
+	for _, page := range v.c.among(uint64(offset/v.page), uint64((end+v.page-1)/v.page)) {
+		from, to := max(int64(page)*v.page, offset), min(int64(page+1)*v.page, end)
+		if from > at && !yield(at, from-at, false) || !yield(from, to-from, true) {
+			return nil
+		}
+		at = to
+	}
+	if at < end {
+		yield(at, end-at, false)
+	}
+	return nil
+}
+
+// among are the pages from first to before end that were written, in order.
+func (c *Client) among(first, end uint64) (l []uint64) {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	if end-first > uint64(len(c.pages)) {
+		for n, p := range c.pages {
+			if n >= first && n < end && p.version > 0 {
+				l = append(l, n)
+			}
+		}
+		slices.Sort(l)
+		return l
+	}
+	for n := first; n < end; n++ {
+		if p := c.pages[n]; p != nil && p.version > 0 {
+			l = append(l, n)
+		}
+	}
+	return l
+}
+
+func (v *Volume) within(what string, offset, n int64) error {
+	if offset < 0 || n < 0 || offset > v.bytes || n > v.bytes-offset {
+		return fmt.Errorf("netmem: %s %d bytes at %d; the volume has %d", what, n, offset, v.bytes)
+	}
+	return nil
+}
+
+// each calls do for the part of b that lies in each page.
+func (v *Volume) each(ctx context.Context, offset int64, b []byte, do func(ctx context.Context, page uint64, at int, part []byte) error) error {
+	first := offset / v.page
+	n := int((offset+int64(len(b))+v.page-1)/v.page - first)
+	if len(b) == 0 {
+		n = 0
+	}
+	return v.parallel(ctx, n, func(ctx context.Context, i int) error {
+		page := first + int64(i)
+		from, to := max(page*v.page, offset), min((page+1)*v.page, offset+int64(len(b)))
+		return do(ctx, uint64(page), int(from-page*v.page), b[from-offset:to-offset])
+	})
+}
+
+// parallel calls do with 0 to n-1, some at a time. The first error ends it: what has begun ends first.
+func (v *Volume) parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	if n <= 1 {
+		if n == 0 {
+			return ctx.Err()
+		}
+		return do(ctx, 0)
+	}
+	var (
+		next, left atomic.Int32
+		mu         sync.Mutex
+		failed     error
+	)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			if err := do(ctx, i); err != nil {
+				mu.Lock()
+				if failed == nil {
+					failed = err
+				}
+				mu.Unlock()
+				next.Store(int32(n))
+				cancel()
+			}
+		}
+	}
+	helpers := min(n, v.depth) - 1
+	left.Store(int32(helpers))
+	for range helpers {
+		v.c.p.Go(func() {
+			work()
+			left.Add(-1)
+			v.c.p.Wake()
+		})
+	}
+	work()
+	// The caller's memory is the helpers' until they end, so this wait is no shorter if ctx ends: each of their calls does.
+	if err := v.c.p.WaitUntil(context.Background(), func() bool { return left.Load() == 0 }); err != nil {
+		return err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return failed
+}

@@ -1,0 +1,237 @@
+package netmem_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/netmem"
+	"github.com/weftnet/weft/sim"
+)
+
+// die kills one server after the other, and starts it anew. The next one dies when all pages have their copies again.
+func die(f *sim.Fabric, sp *sim.Process, v *netmem.Volume, refs []netmem.ServerRef, running []*sim.Process, pages int) {
+	p, kills := sp.Weft(), uint64(0)
+	for i := 0; p.Sleep(context.Background(), 200*time.Millisecond) == nil; {
+		if st := v.Stats(); st.Lacking == 0 && st.ServersUp == len(refs) && st.Restarts == kills {
+			kills++
+			i = (i + 1 + sp.Rand().IntN(len(refs)-1)) % len(refs)
+			f.Kill(running[i])
+			f.After(time.Duration(sp.Rand().IntN(int(time.Second))), func() { running[i] = startServer(f, 1+i, refs[i].Name, pages) })
+		}
+	}
+}
+
+// withVolume has a client use a volume on three page servers of so many pages each.
+func withVolume(t *testing.T, seed uint64, faults sim.Faults, cfg netmem.VolumeConfig, pages int, life func(ctx context.Context, sp *sim.Process, v *netmem.Volume) error) {
+	t.Helper()
+	f := sim.New(sim.Config{Seed: seed, NICs: 4, Faults: faults})
+	var running []*sim.Process
+	cfg.Servers, running = servers(f, 3, pages)
+	f.Process(0, "client/0", func(sp *sim.Process) error {
+		ctx := context.Background()
+		v, err := netmem.Open(ctx, sp.Weft(), cfg)
+		if err != nil {
+			return err
+		}
+		defer v.Close()
+		if faults != (sim.Faults{}) {
+			sp.Weft().Go(func() { die(f, sp, v, cfg.Servers, running, pages) })
+		}
+		return life(ctx, sp, v)
+	})
+	if err := f.Run(5 * time.Minute); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+}
+
+// A volume is a piece of memory: whatever is read, written and discarded at whatever offsets, by several callers at once, it has the bytes
+// that an ordinary piece would have, though its servers die one after the other.
+func TestAVolumeIsAPieceOfMemory(t *testing.T) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 2
+	}
+	const callers, each = 3, 10*4096 + 1234 // so that neighbours share a page
+	deaths := uint64(0)
+	for seed := range seeds {
+		page := []int{4096, 8192}[seed%2]
+		cfg := netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Copies: 2, PageBytes: page}, Bytes: 16 * 8192, ReadAhead: 4}
+		faults := sim.Faults{Loss: 0.02, Duplicate: 0.02, Reorder: 0.02, Corrupt: 0.005}
+		withVolume(t, seed, faults, cfg, 100, func(ctx context.Context, sp *sim.Process, v *netmem.Volume) error {
+			left, failed := callers, error(nil)
+			for k := range callers {
+				sp.Go("caller", func(*sim.Process) error {
+					failed = errors.Join(failed, useMemory(ctx, sp, v, int64(k)*each, each))
+					left--
+					sp.Weft().Wake()
+					return nil
+				})
+			}
+			err := errors.Join(sp.Weft().WaitUntil(ctx, func() bool { return left == 0 }), failed)
+			deaths += v.Stats().Restarts
+			return err
+		})
+	}
+	if deaths < seeds {
+		t.Errorf("%d deaths of servers in %d runs: expected more", deaths, seeds)
+	}
+}
+
+// useMemory does random things with size bytes from base on, and the same with a slice.
+func useMemory(ctx context.Context, sp *sim.Process, v *netmem.Volume, base int64, size int) error {
+	r := sp.Rand()
+	model, buf := make([]byte, size), make([]byte, size)
+	begun := sp.Weft().Now()
+	for step := 0; step < 120 || sp.Weft().Now().Sub(begun) < 4*time.Second; step++ {
+		at := r.IntN(size)
+		n := r.IntN(min(size-at, 1<<r.IntN(16)) + 1)
+		switch part := buf[:n]; r.IntN(5) {
+		case 0, 1:
+			for i := range part {
+				part[i] = byte(r.Uint32())
+			}
+			copy(model[at:], part)
+			if _, err := v.WriteAtContext(ctx, part, base+int64(at)); err != nil {
+				return fmt.Errorf("step %d: %w", step, err)
+			}
+		case 2:
+			clear(model[at : at+n])
+			if err := v.Discard(ctx, base+int64(at), int64(n)); err != nil {
+				return fmt.Errorf("step %d: %w", step, err)
+			}
+		case 3: // in order, which is read ahead
+			for i := range 6 {
+				from := min(at+i*n, size)
+				to := min(from+n, size)
+				if _, err := v.ReadAtContext(ctx, buf[:to-from], base+int64(from)); err != nil {
+					return fmt.Errorf("step %d: %w", step, err)
+				}
+				if !bytes.Equal(buf[:to-from], model[from:to]) {
+					return fmt.Errorf("step %d: %d bytes at %d differ, the %dth in order", step, to-from, base+int64(from), i)
+				}
+			}
+		default:
+			if _, err := v.ReadAtContext(ctx, part, base+int64(at)); err != nil {
+				return fmt.Errorf("step %d: %w", step, err)
+			}
+			if !bytes.Equal(part, model[at:at+n]) {
+				return fmt.Errorf("step %d: %d bytes at %d differ", step, n, base+int64(at))
+			}
+		}
+	}
+	return v.Flush(ctx)
+}
+
+func TestReadsInOrderAreReadAhead(t *testing.T) {
+	took := map[int]time.Duration{}
+	for _, ahead := range []int{-1, 16} {
+		cfg := netmem.VolumeConfig{Bytes: 100 * 4096, ReadAhead: ahead}
+		withVolume(t, 1, sim.Faults{}, cfg, 100, func(ctx context.Context, sp *sim.Process, v *netmem.Volume) error {
+			want, got := make([]byte, cfg.Bytes), make([]byte, 1000)
+			fill(want, 1, 1)
+			if _, err := v.WriteAtContext(ctx, want, 0); err != nil {
+				return err
+			}
+			begun := sp.Weft().Now()
+			for at := int64(0); at < cfg.Bytes; at += int64(len(got)) {
+				n, err := v.ReadAtContext(ctx, got, at)
+				if err != nil && (err != io.EOF || at+int64(n) != cfg.Bytes) || !bytes.Equal(got[:n], want[at:at+int64(n)]) {
+					return fmt.Errorf("%d bytes at %d: %w, or other bytes", n, at, err)
+				}
+			}
+			took[ahead] = sp.Weft().Now().Sub(begun)
+			return nil
+		})
+	}
+	if took[16]*2 > took[-1] {
+		t.Errorf("100 pages in order take %v, and %v when they are read ahead; expected half of it at most", took[-1], took[16])
+	}
+}
+
+func TestOfAVolumeOnlyWhatWasWrittenIsKept(t *testing.T) {
+	cfg := netmem.VolumeConfig{Bytes: 1 << 20}
+	withVolume(t, 1, sim.Faults{}, cfg, 100, func(ctx context.Context, sp *sim.Process, v *netmem.Volume) error {
+		for _, at := range []int64{0, 5000, 9*4096 + 4095} {
+			if _, err := v.WriteAtContext(ctx, []byte{1, 2}, at); err != nil {
+				return err
+			}
+		}
+		if err := v.Discard(ctx, 10*4096-8, 4096+8); err != nil { // half of a page, and another
+			return err
+		}
+		said := ""
+		err := v.Written(100, 50000, func(offset, n int64, written bool) bool {
+			said += fmt.Sprintf("%d+%d %v; ", offset, n, written)
+			return true
+		})
+		if want := "100+3996 true; 4096+4096 true; 8192+28672 false; 36864+4096 true; 40960+9140 false; "; said != want || err != nil {
+			return fmt.Errorf("%q, want %q (%v)", said, want, err)
+		}
+		if st := v.Stats(); st.Pages != 3 {
+			return fmt.Errorf("%d pages are kept, want 3", st.Pages)
+		}
+		if err := v.Discard(ctx, 0, cfg.Bytes); err != nil {
+			return err
+		}
+		if st := v.Stats(); st.Pages != 0 {
+			return fmt.Errorf("%d pages are kept of a volume that was discarded", st.Pages)
+		}
+		return nil
+	})
+}
+
+func TestVolumesThatCannotBeAreRefusedWithTheNumbers(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1, NICs: 4})
+	all, _ := servers(f, 2, 10)
+	small := netmem.ServerRef{Name: weft.Name{App: "small"}}
+	startServer(f, 3, small.Name, 4)
+	all = append(all, small)
+	f.Process(0, "client/0", func(sp *sim.Process) error {
+		ctx := context.Background()
+		for _, c := range []struct {
+			bytes  int64
+			copies int
+			want   string
+		}{
+			{5000, 1, "a volume of 5000 bytes; expected a multiple of 4096"},
+			{0, 1, "a volume of 0 bytes; expected a multiple of 4096"},
+			{4096, 4, "4 copies of a page on 3 servers; expected 1 to 3"},
+			{24*8192 + 4096, 1, "a volume of 200704 bytes, in copies: 1, on servers: 3; they have room for 196608"},
+			{12*8192 + 4096, 2, "in copies: 2, on servers: 3; they have room for 98304"},
+			{4*8192 + 4096, 3, "in copies: 3, on servers: 3; they have room for 32768"}, // as much as the smallest
+			{24 * 8192, 1, ""},
+			{12 * 8192, 2, ""},
+			{4 * 8192, 3, ""},
+		} {
+			cfg := netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: all, Copies: c.copies}, Bytes: c.bytes}
+			v, err := netmem.Open(ctx, sp.Weft(), cfg)
+			if err == nil {
+				v.Close()
+			}
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				return fmt.Errorf("%d bytes in %d copies: %v; want %q", c.bytes, c.copies, err, c.want)
+			}
+		}
+		v, err := netmem.Open(ctx, sp.Weft(), netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: all}, Bytes: 8192})
+		if err != nil {
+			return err
+		}
+		if _, err := v.WriteAtContext(ctx, make([]byte, 10), 8190); err == nil || err.Error() != "netmem: write 10 bytes at 8190; the volume has 8192" {
+			return fmt.Errorf("a write beyond the end: %v", err)
+		}
+		if n, err := v.ReadAtContext(ctx, make([]byte, 10), 8190); n != 2 || err != io.EOF {
+			return fmt.Errorf("a read beyond the end: %d, %v", n, err)
+		}
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package ebpf
+
+import "errors"
+
+// ErrBusy is why a program's data could not be had: another processor has been in an activation for too long.
+var ErrBusy = errors.New("the program is busy in the driver")
+
+func (r *Resident) mapState() error { return ErrUnavailable }
+
+func (r *Resident) unmapState() error { return nil }
+
+// Borrow keeps the program from activations in the driver while f runs. There is no such program here.
+func (r *Resident) Borrow(func() error) error { return ErrUnavailable }

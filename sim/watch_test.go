@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// Several watchers of one process see silence and an orderly end as what they are, each of its own peers.
+func TestWatchersTellSilenceFromAnOrderlyEnd(t *testing.T) {
+	f := New(Config{Seed: Seed(1), NICs: 3})
+	silent, closes := weft.Name{App: "silent"}, weft.Name{App: "closes"}
+	f.Serve(1, silent.String(), func(p *Process) error {
+		_, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, nil)
+		f.Partition(1)
+		p.Sleep(time.Minute)
+		return err
+	})
+	f.Process(2, closes.String(), func(p *Process) error {
+		_, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, nil)
+		return err
+	})
+	f.Process(0, "watches/0", func(p *Process) error {
+		ctx, cancel := p.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		of := map[weft.Name]*weft.Watcher{}
+		for _, n := range []weft.Name{silent, closes} {
+			a, err := p.WaitName(ctx, n)
+			if err != nil {
+				return err
+			}
+			of[n] = p.Watch(a)
+			if err := p.Send(ctx, n, 1); err != nil && !errors.Is(err, weft.ErrUnreachable) {
+				return err
+			}
+		}
+		if _, err := p.Recv(ctx, silent, 1, nil); err == nil {
+			return fmt.Errorf("a message came from %v", silent)
+		}
+		for n, want := range map[weft.Name]weft.EventKind{silent: weft.EventUnreachable, closes: weft.EventProcessGone} {
+			if e, err := of[n].Next(ctx); err != nil || e.Kind != want {
+				return fmt.Errorf("of %v: %v, %v; expected kind %d", n, e, err, want)
+			}
+		}
+		return nil
+	})
+	if err := f.Run(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A watcher that does not keep up is told how many events it has missed, and another misses none.
+func TestAWatcherThatFallsBehindIsToldHowManyItMissed(t *testing.T) {
+	const peers, kept = 100, 64
+	f := New(Config{Seed: Seed(1)})
+	for i := range peers {
+		f.Process(1, fmt.Sprintf("peer/%d", i), func(p *Process) error {
+			_, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, nil)
+			return err
+		})
+	}
+	f.Process(0, "watches/0", func(p *Process) error {
+		ctx, cancel := p.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		first, err := p.WaitName(ctx, weft.Name{App: "peer"})
+		if err != nil {
+			return err
+		}
+		quick, slow, picky := p.Watch(), p.Watch(), p.Watch(first)
+		for i := range peers {
+			name := weft.Name{App: "peer", Index: uint32(i)}
+			if _, err := p.WaitName(ctx, name); err != nil {
+				return err
+			}
+			if err := p.Send(ctx, name, 1); err != nil {
+				return err
+			}
+			if e, err := quick.Next(ctx); err != nil || e.Kind != weft.EventProcessGone || e.Missed != 0 || e.Name != name {
+				return fmt.Errorf("event %d: %v, %d missed, %v", i, e, e.Missed, err)
+			}
+		}
+		if e, err := picky.Next(ctx); err != nil || e.Kind != weft.EventMissed || e.Missed != peers-kept {
+			return fmt.Errorf("of the first peer: %v, %d missed, %v; expected %d missed", e, e.Missed, err, peers-kept)
+		}
+		for i := range kept {
+			e, err := slow.Next(ctx)
+			missed := uint64(0)
+			if i == 0 {
+				missed = peers - kept
+			}
+			if err != nil || e.Missed != missed || e.Name.Index != uint32(peers-kept+i) {
+				return fmt.Errorf("event %d of those kept: %v, %d missed, %v", i, e, e.Missed, err)
+			}
+		}
+		return nil
+	})
+	if err := f.Run(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+}

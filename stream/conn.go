@@ -1,0 +1,307 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// Conn is one end of a stream. It is a [net.Conn]: any number of goroutines may use it at once.
+//
+//	dialling ──► open ──► failed
+//	    └──────────┴──► closed
+//
+// An open one ends in each direction by itself: ended, it has nothing more to send; finished, its peer has not.
+type Conn struct {
+	h             *host
+	number        uint32
+	local, remote Addr
+	cfg           config
+
+	reading, writing   *weft.Gate // open while nothing reads, or writes
+	readable, writable *weft.Gate // opened when one that waits should look again
+
+	mu         sync.Mutex
+	state      state
+	err        error        // why it has failed
+	peer       weft.Address // unknown while dialling
+	peerNumber uint32
+	duties     duty
+	owed       bool // it is among host.owing, or being looked at
+
+	in       ring
+	leadCtx  context.Context // of a Read that pumps
+	stopLead context.CancelFunc
+	counted  bool   // a Read waits that does not
+	want     []byte // of the Read that waits; what comes goes there
+	got      int    // bytes in want
+	received uint64 // offset of the next byte to come
+	taken    uint64 // … to be read
+	granted  uint64 // the peer has been told to send nothing from there on
+	buffer   uint64 // bytes that may wait to be read
+	finished bool   // nothing comes from received on
+	readEnd  time.Time
+
+	sent     uint64 // offset of the next byte to send
+	window   uint64 // the peer takes nothing from there on
+	window0  uint64 // … at first: the size of its buffer
+	flying   uint64 // bytes that may be on their way, or wait there to be read; 0: as many as the peer takes
+	ended    bool   // nothing is sent from sent on
+	unread   bool   // the peer reads no more
+	inWrite  bool
+	writeEnd time.Time
+	sendCtx  context.Context // of the sends of a Write
+	stopSend context.CancelFunc
+	first    [headBytes]byte // of the message of a Write
+	ops      *[pipeline]flight
+
+	heard, asked time.Time // when something came last, and when the peer was asked; see keepAlive
+	stirred      bool      // something has come since
+}
+
+type state uint8
+
+const (
+	stateDialling state = iota
+	stateOpen
+	stateFailed
+	stateClosed
+)
+
+// duty is a message that a stream owes its peer.
+type duty uint8
+
+const (
+	dutyAccept duty = 1 << iota
+	dutyWindow
+	dutyPong
+	dutyPing
+	dutyFin
+	dutyClose
+	dutyReset
+)
+
+func newConn(h *host, number uint32, local, remote Addr, cfg config) *Conn {
+	c := &Conn{h: h, number: number, local: local, remote: remote, cfg: cfg, buffer: readBuffer, granted: readBuffer, heard: h.p.Now()}
+	c.reading, c.writing, c.readable, c.writable = h.p.NewGate(), h.p.NewGate(), h.p.NewGate(), h.p.NewGate()
+	c.reading.Open()
+	c.writing.Open()
+	return c
+}
+
+// LocalAddr is this end, an [Addr].
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr is the other end, an [Addr].
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// opError is the form of errors of package net.
+func (c *Conn) opError(op string, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return &net.OpError{Op: op, Net: Addr{}.Network(), Source: c.local, Addr: c.remote, Err: err}
+}
+
+// look wakes all that waits. Under mu.
+func (c *Conn) look() {
+	c.stopReading()
+	c.readable.Open()
+	c.writable.Open()
+}
+
+// wait waits at a gate, but for no longer than until end, if that is set. The caller looks then what has come of it.
+func (c *Conn) wait(s *weft.Gate, end time.Time) {
+	c.h.pump.await(1, false)
+	defer c.h.pump.await(-1, false)
+	if end.IsZero() {
+		_ = s.Wait(c.h.ctx)
+		return
+	}
+	ctx, cancel := c.h.p.WithTimeout(c.h.ctx, end.Sub(c.h.p.Now()))
+	defer cancel()
+	_ = s.Wait(ctx)
+}
+
+// late is the error of a deadline that has passed.
+func (c *Conn) late(end time.Time) error {
+	if !end.IsZero() && !end.After(c.h.p.Now()) {
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// usable is why nothing can be done by c at all. Under mu.
+func (c *Conn) usable() error {
+	switch c.state {
+	case stateClosed:
+		return net.ErrClosed
+	case stateFailed:
+		return c.err
+	}
+	return nil
+}
+
+// owe notes a message to send.
+func (c *Conn) owe(d duty) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.oweLocked(d)
+}
+
+func (c *Conn) oweLocked(d duty) {
+	c.duties |= d
+	if !c.owed {
+		c.owed = true
+		c.h.owe(c)
+	}
+}
+
+// fail ends the stream with an error. tell: its peer has to hear of it.
+func (c *Conn) fail(err error, tell bool) {
+	c.mu.Lock()
+	c.failLocked(err, tell)
+	c.mu.Unlock()
+	c.h.forget(c)
+}
+
+func (c *Conn) failLocked(err error, tell bool) {
+	if c.state >= stateFailed {
+		return
+	}
+	known := c.state == stateOpen
+	c.state, c.err = stateFailed, err
+	c.interrupt()
+	if tell && known {
+		c.oweLocked(dutyReset)
+	}
+	c.look()
+}
+
+// stopReading has a Read that pumps look again. Under mu.
+func (c *Conn) stopReading() {
+	if c.stopLead != nil {
+		c.stopLead()
+		c.leadCtx, c.stopLead = nil, nil
+	}
+}
+
+// interrupt has the sends of a Write look again. Under mu.
+func (c *Conn) interrupt() {
+	if c.stopSend != nil {
+		c.stopSend()
+		c.sendCtx, c.stopSend = nil, nil
+	}
+}
+
+// Close ends the stream in both directions. What was written arrives; the peer's writes fail. If something that the peer has sent was not
+// read, the peer is told that the stream has failed, as TCP does.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	if c.state == stateClosed {
+		c.mu.Unlock()
+		return c.opError("close", net.ErrClosed)
+	}
+	was := c.state
+	c.state = stateClosed
+	c.interrupt()
+	if was == stateOpen {
+		switch {
+		case c.in.len() > 0:
+			c.oweLocked(dutyReset)
+		case !c.inWrite: // else the Write does it, behind what it has sent
+			c.oweLocked(dutyClose)
+		}
+	}
+	c.look()
+	c.mu.Unlock()
+	c.h.forget(c)
+	return nil
+}
+
+// Abort ends the stream at once, as a failed one: what was written and has not been read may be lost.
+func (c *Conn) Abort() {
+	c.fail(net.ErrClosed, true)
+	c.mu.Lock()
+	c.state = stateClosed
+	c.mu.Unlock()
+}
+
+// CloseWrite ends this direction: the peer reads io.EOF behind what was written. Reading goes on.
+func (c *Conn) CloseWrite() error {
+	if err := c.writing.Wait(c.h.ctx); err != nil {
+		return c.opError("close", c.h.gone())
+	}
+	defer c.writing.Open()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.usable(); err != nil {
+		return c.opError("close", err)
+	}
+	if !c.ended {
+		c.ended = true
+		c.oweLocked(dutyFin)
+	}
+	return nil
+}
+
+// SetDeadline sets both deadlines.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline has each Read fail with [os.ErrDeadlineExceeded] from t on, also one that waits. The zero time is none.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == stateClosed {
+		return c.opError("set", net.ErrClosed)
+	}
+	c.readEnd = t
+	c.stopReading()
+	c.readable.Open()
+	return nil
+}
+
+// SetWriteDeadline is SetReadDeadline of Write.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == stateClosed {
+		return c.opError("set", net.ErrClosed)
+	}
+	c.writeEnd = t
+	c.interrupt()
+	c.writable.Open()
+	return nil
+}
+
+// SetReadBuffer sets how many bytes of the peer may wait to be read, 4 KiB to 16 MiB. A peer that has been told of more may still send that.
+func (c *Conn) SetReadBuffer(bytes int) error {
+	if bytes <= 0 {
+		return c.opError("set", syscall.EINVAL)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.buffer = uint64(min(max(bytes, leastBuffer), mostBuffer))
+	c.grant()
+	return nil
+}
+
+// SetWriteBuffer sets how many bytes may be on their way or wait at the peer, at most: fewer than the peer would take, but at least half.
+func (c *Conn) SetWriteBuffer(bytes int) error {
+	if bytes <= 0 {
+		return c.opError("set", syscall.EINVAL)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flying = uint64(bytes)
+	return nil
+}

@@ -1,0 +1,125 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// config is what dialled and accepted streams have in common.
+type config struct {
+	keepAlive time.Duration
+}
+
+// DefaultKeepAlive is after what time the peer of a stream on which nothing comes is asked whether it is there, and for how long its answer is
+// awaited.
+const DefaultKeepAlive = 15 * time.Second
+
+func newConfig(keepAlive time.Duration) config {
+	if keepAlive == 0 {
+		keepAlive = DefaultKeepAlive
+	}
+	return config{keepAlive}
+}
+
+// Dialer dials from a process.
+type Dialer struct {
+	// Process is the one whose streams they are.
+	Process *weft.Process
+
+	// Timeout bounds a dial; zero: its context alone does.
+	Timeout time.Duration
+
+	// KeepAlive takes the place of DefaultKeepAlive; negative: peers are not asked.
+	KeepAlive time.Duration
+}
+
+// Dial opens a stream from p to a service of another process, as in "app/0:http".
+func Dial(ctx context.Context, p *weft.Process, address string) (*Conn, error) {
+	return (&Dialer{Process: p}).Dial(ctx, address)
+}
+
+// DialContext is Dial as [net/http.Transport] and others want it. The network's name is not looked at.
+func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	c, err := d.Dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Dial opens a stream. A service that nothing listens to refuses with ECONNREFUSED. If the process itself uses no streams it does not answer,
+// and ctx or the Timeout ends the Dial.
+func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
+	remote, err := ParseAddr(address)
+	if err == nil && d.Process == nil {
+		err = fmt.Errorf("stream: the Dialer has no Process")
+	}
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: Addr{}.Network(), Err: err}
+	}
+	if d.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = d.Process.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+	}
+	c, err := d.dial(ctx, remote)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: Addr{}.Network(), Addr: remote, Err: err}
+	}
+	return c, nil
+}
+
+// askEvery is after what time an open is repeated: it is lost if the session of the NICs ends.
+const askEvery = 500 * time.Millisecond
+
+func (d *Dialer) dial(ctx context.Context, remote Addr) (*Conn, error) {
+	h, err := hostOf(d.Process)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	if h.err != nil {
+		h.mu.Unlock()
+		return nil, h.err
+	}
+	c := h.newConn(Addr{Process: d.Process.Name()}, remote, newConfig(d.KeepAlive))
+	h.mu.Unlock()
+	if err := c.ask(ctx); err != nil {
+		c.fail(err, true)
+		return nil, err
+	}
+	return c, nil
+}
+
+// ask sends the open until it is answered.
+func (c *Conn) ask(ctx context.Context) error {
+	var first [headBytes]byte
+	for {
+		err := c.h.port.Send(ctx, c.remote.Process, tagOf(kindOpen, 0), head(&first, c.number, readBuffer), []byte(c.remote.Service))
+		if err != nil && ctx.Err() == nil {
+			return errors.Join(syscall.ECONNREFUSED, err)
+		}
+		within, cancel := c.h.p.WithTimeout(ctx, askEvery)
+		c.h.pump.await(1, false)
+		_ = c.readable.Wait(within)
+		c.h.pump.await(-1, false)
+		cancel()
+		c.mu.Lock()
+		state, err := c.state, c.err
+		c.mu.Unlock()
+		switch {
+		case state == stateFailed:
+			return err
+		case state != stateDialling:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,35 @@
+// Package stream carries byte streams over the fabric: what was written for [net.Conn] and [net.Listener] runs on it unchanged.
+//
+//	l, err := stream.Listen(p, "http")              // on a process app/0
+//	err = http.Serve(l, handler)
+//
+//	c, err := stream.Dial(ctx, q, "app/0:http")     // on another
+//
+// A stream joins two processes. Its bytes arrive once and in order, or the stream fails at both ends. Messages carry it, on a port of the
+// process that all its streams share (port 0xff01), so an application may receive what it likes beside them. A message has a kind and the
+// number that its receiver has given to the stream in its tag:
+//
+//	tag   47          40 39       32 31                              0
+//	      │     0       │   kind    │   the receiver's number          │
+//
+//	open     number u32, offset u64, service   I want a stream with the service, and take what is before that offset; the receiver has no number yet
+//	accept   number u32, offset u64            you have it, and I take what is before that offset
+//	refuse   number u32, code u8               you have not
+//	data     number u32, offset u64, bytes     the bytes from that offset on
+//	window   number u32, offset u64            I take what is before that offset
+//	fin      number u32, offset u64            that was all; I go on reading
+//	close    number u32, offset u64            that was all, and I read no more
+//	reset    number u32                        the stream has failed
+//	ping     number u32, offset u64            so much I have sent; are you there?
+//	pong     number u32, offset u64            I am
+//
+// The number is the one that the sender has given to the stream. Integers are little-endian. A process sends no more than its peer has window for, so the one reader of all messages of a process never has
+// to wait for a stream whose own reader is slow:
+//
+//	Write ──► window? ──► Send ······ Inbox ──► stream's buffer ──► Read ──► window
+//	             ▲                      one reader for all                      │
+//	             └──────────────────────────────────────────────────────────────┘
+//
+// Messages of one process to another arrive in order within a session of their NICs. When a session ends some may be lost; offsets show it, and a
+// stream with a gap fails. A stream on which nothing moves asks from time to time whether its peer is still there.
+package stream

@@ -1,0 +1,280 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/weftnet/weft"
+)
+
+// host is all streams of a process. What takes in what comes for any of them never waits for one (pump.go); a goroutine sends what they owe
+// their peers beside data, and another asks silent peers whether they are there.
+type host struct {
+	p    *weft.Process
+	port *weft.Port
+	ctx  context.Context // ends with the process
+	stop context.CancelFunc
+	owes *weft.Gate // something is owed
+	pump pump
+
+	mu        sync.Mutex // is taken before Conn.mu
+	conns     map[uint32]*Conn
+	accepted  map[peerKey]*Conn // those that a peer has dialled
+	last      uint32            // number given
+	listeners map[string]*Listener
+	err       error // why no stream can be any more
+
+	owed   sync.Mutex // behind Conn.mu
+	owing  []*Conn
+	strays []stray
+}
+
+// peerKey is a stream as its peer calls it.
+type peerKey struct {
+	addr   weft.Address
+	number uint32
+}
+
+// stray is an answer that belongs to no stream here.
+type stray struct {
+	to   weft.Name
+	tag  weft.Tag
+	body []byte
+}
+
+const mostStrays = 1024 // answers to opens and strangers that wait to be sent; a peer that gets none asks again
+
+// hosts has the host of each process that has had a stream.
+var hosts = struct {
+	mu sync.Mutex
+	of map[*weft.Process]*host
+}{of: map[*weft.Process]*host{}}
+
+// hostOf returns the host of a process.
+func hostOf(p *weft.Process) (*host, error) {
+	hosts.mu.Lock()
+	defer hosts.mu.Unlock()
+	if h := hosts.of[p]; h != nil {
+		return h, nil
+	}
+	h, err := newHost(p)
+	if err == nil {
+		hosts.of[p] = h
+	}
+	return h, err
+}
+
+func newHost(p *weft.Process) (*host, error) {
+	own, err := p.Port(port)
+	if err != nil {
+		return nil, fmt.Errorf("stream: %w", err)
+	}
+	in, err := own.Inbox(weft.AnyProcess, weft.AnyTag, mostBytes)
+	if err != nil {
+		_ = own.Close()
+		return nil, fmt.Errorf("stream: %w", err)
+	}
+	h := &host{p: p, port: own, owes: p.NewGate(), conns: map[uint32]*Conn{}, accepted: map[peerKey]*Conn{}, listeners: map[string]*Listener{}}
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	h.pump = pump{h: h, in: in, free: p.NewGate()}
+	h.pump.free.Open()
+	p.Go(h.run)
+	p.Go(h.serve)
+	p.Go(h.keep)
+	return h, nil
+}
+
+// run takes in what comes until the process is closed.
+func (h *host) run() {
+	err := error(weft.ErrClosed)
+	defer func() {
+		h.pump.in.Close()
+		h.end(err)
+	}()
+	err = h.pump.run()
+}
+
+// end fails all streams and listeners.
+func (h *host) end(err error) {
+	hosts.mu.Lock()
+	delete(hosts.of, h.p)
+	hosts.mu.Unlock()
+	h.mu.Lock()
+	h.err = failure(err)
+	conns, listeners := h.conns, h.listeners
+	h.conns, h.accepted, h.listeners = nil, nil, nil
+	h.mu.Unlock()
+	h.stop()
+	for _, c := range conns {
+		c.fail(h.err, false)
+	}
+	for _, l := range listeners {
+		l.came.Open()
+	}
+	_ = h.port.Close()
+}
+
+// take takes a message.
+func (h *host) take(from *weft.Message, data []byte) {
+	m, ok := parse(from.Tag, data)
+	if !ok {
+		return // nothing can be said of whom it concerns
+	}
+	if m.kind == kindOpen {
+		h.open(from, &m)
+		return
+	}
+	h.mu.Lock()
+	c := h.conns[m.number]
+	h.mu.Unlock()
+	if c == nil || !c.take(from.Addr, &m) {
+		switch m.kind {
+		case kindAccept, kindData, kindPing: // its sender takes the stream for open
+			h.stray(from.From, kindReset, m.sender, m.number, nil)
+		}
+	}
+}
+
+// open takes the wish for a stream.
+func (h *host) open(from *weft.Message, m *message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := peerKey{from.Addr, m.sender}
+	if c := h.accepted[key]; c != nil { // the answer was lost
+		c.owe(dutyAccept)
+		return
+	}
+	l := h.listeners[string(m.rest)]
+	switch {
+	case l == nil:
+		h.stray(from.From, kindRefuse, m.sender, 0, []byte{byte(refusedNoListener)})
+		return
+	case len(l.queue) >= l.backlog:
+		h.stray(from.From, kindRefuse, m.sender, 0, []byte{byte(refusedBacklog)})
+		return
+	}
+	c := h.newConn(Addr{h.p.Name(), string(m.rest)}, Addr{from.From, fmt.Sprintf("#%d", m.sender)}, l.cfg)
+	c.opened(from.Addr, m)
+	h.accepted[key] = c
+	c.owe(dutyAccept)
+	l.queue = append(l.queue, c)
+	l.came.Open()
+}
+
+// stray has a message sent that belongs to no stream here.
+func (h *host) stray(to weft.Name, k kind, number, own uint32, body []byte) {
+	h.owed.Lock()
+	if len(h.strays) < mostStrays {
+		h.strays = append(h.strays, stray{to, tagOf(k, number), append(binary.LittleEndian.AppendUint32(nil, own), body...)})
+	}
+	h.owed.Unlock()
+	h.owes.Open()
+}
+
+// newConn makes a stream. Under h.mu.
+func (h *host) newConn(local, remote Addr, cfg config) *Conn {
+	for {
+		if h.last++; h.last != 0 && h.conns[h.last] == nil {
+			break
+		}
+	}
+	if local.Service == "" {
+		local.Service = fmt.Sprintf("#%d", h.last)
+	}
+	c := newConn(h, h.last, local, remote, cfg)
+	h.conns[c.number] = c
+	return c
+}
+
+// forget lets go of a stream that has ended at this end.
+func (h *host) forget(c *Conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.conns[c.number] == c {
+		delete(h.conns, c.number)
+		delete(h.accepted, peerKey{c.peer, c.peerNumber})
+	}
+}
+
+// gone is why no stream of the process can go on.
+func (h *host) gone() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return cmp.Or(h.err, net.ErrClosed)
+}
+
+// owe has the duties of c looked at.
+func (h *host) owe(c *Conn) {
+	h.owed.Lock()
+	h.owing = append(h.owing, c)
+	h.owed.Unlock()
+	h.owes.Open()
+}
+
+// serve sends what is owed. Several messages are under way at a time, for one to a NIC that is silent is long on its way.
+func (h *host) serve() {
+	var under []*weft.Op
+	for h.owes.Wait(h.ctx) == nil {
+		h.owed.Lock()
+		owing, strays := h.owing, h.strays
+		h.owing, h.strays = nil, nil
+		h.owed.Unlock()
+		for _, s := range strays {
+			under = h.send(under, s.to, s.tag, s.body)
+		}
+		for _, c := range owing {
+			for {
+				tag, body, ok := c.due()
+				if !ok {
+					break
+				}
+				under = h.send(under, c.remote.Process, tag, body)
+			}
+		}
+	}
+}
+
+const mostUnderWay = 16
+
+// send begins to send a message, and drops the operations that have ended. What fails, fails: a peer that is not reached ends the stream by
+// its silence.
+func (h *host) send(under []*weft.Op, to weft.Name, tag weft.Tag, body []byte) []*weft.Op {
+	left := under[:0]
+	for _, o := range under {
+		if _, done, _ := o.Test(); !done {
+			left = append(left, o)
+		}
+	}
+	for len(left) >= mostUnderWay {
+		_, _ = left[0].Wait(h.ctx)
+		left = append(left[:0], left[1:]...)
+	}
+	o, err := h.port.StartSend(to, tag, body)
+	if errors.Is(err, weft.ErrQueueFull) {
+		_ = h.port.Send(h.ctx, to, tag, body)
+	}
+	if err == nil {
+		left = append(left, o)
+	}
+	return left
+}
+
+// keep asks the peers of silent streams whether they are there.
+func (h *host) keep() {
+	for h.p.Sleep(h.ctx, keepEvery) == nil {
+		h.mu.Lock()
+		now, conns := h.p.Now(), make([]*Conn, 0, len(h.conns))
+		for _, c := range h.conns {
+			conns = append(conns, c)
+		}
+		h.mu.Unlock()
+		for _, c := range conns {
+			c.keepAlive(now)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package stream_test
+
+import (
+	"io"
+	"net"
+	"runtime"
+	"testing"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/stream"
+)
+
+// heap is the bytes of the heap that are in use.
+func heap() int {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// bytesPerStream is what an end of a stream may cost that has been used and has nothing to read: docs/stream.md says so.
+const bytesPerStream = 4 << 10
+
+// A process has thousands of streams, of which each costs little, and which leave nothing behind.
+func TestThousandsOfStreamsCostLittleAndLeaveNothing(t *testing.T) {
+	many, rounds := 10_000, 2
+	if testing.Short() {
+		many, rounds = 1000, 2
+	}
+	a, b := pair(t, weft.Config{})
+	l, err := (&stream.ListenConfig{Process: a, Backlog: 16}).Listen("many")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &stream.Dialer{Process: b}
+	open := func() (ends []net.Conn) {
+		for range many {
+			c, s, err := joined(l, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends = append(ends, c, s)
+		}
+		buf := make([]byte, 5)
+		for i := 0; i < len(ends); i += 2 {
+			if _, err := ends[i].Write([]byte("hello")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(ends[i+1], buf); err != nil || string(buf) != "hello" {
+				t.Fatalf("stream %d: %q, %v", i/2, buf, err)
+			}
+		}
+		return ends
+	}
+	end := func(ends []net.Conn) {
+		for i := 0; i < len(ends); i += 2 {
+			ends[i].Close()
+			if _, err := ends[i+1].Read(make([]byte, 1)); err != io.EOF {
+				t.Fatalf("stream %d: %v; want the end", i/2, err)
+			}
+			ends[i+1].Close()
+		}
+	}
+	end(open())
+	before := heap()
+	ends := open()
+	each := (heap() - before) / (2 * many)
+	t.Logf("%d bytes for each end of %d streams", each, many)
+	if each > bytesPerStream {
+		t.Errorf("an end of a stream costs %d bytes; want %d at most", each, bytesPerStream)
+	}
+	end(ends)
+	ends = nil
+	for range rounds {
+		end(open())
+	}
+	if left := heap() - before; left > 100*many {
+		t.Errorf("%d streams have left %d bytes behind", (rounds+1)*many, left)
+	}
+}

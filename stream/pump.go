@@ -1,0 +1,135 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// pump takes in what comes for all streams of a process. One goroutine does that at a time. Where a single Read waits it is the goroutine that
+// reads: what comes need not be handed to another. Else it is one that does nothing else.
+//
+//	a Read waits, and nothing else does ──► the Read pumps ──► its bytes have come
+//	anything else waits                 ──► the goroutine of its own pumps, at once
+//	nothing waits                       ──► likewise, after idleAfter: the next Read has as long to come
+type pump struct {
+	h    *host
+	in   *weft.Inbox
+	free *weft.Gate // opened when the goroutine of its own should look who pumps
+
+	// Under host.owed.
+	busy    bool   // one pumps
+	waiting int    // calls that wait for something to come, but for a Read that pumps
+	turns   uint64 // how often a Read has
+	served  bool   // a Read that waited for another to pump has what it wanted
+	dozing  bool   // the goroutine of its own waits for no longer than idleAfter
+}
+
+// idleAfter is how long nothing pumps when a Read has what it wanted and nothing else waits.
+const idleAfter = time.Millisecond
+
+// run pumps wherever no Read does, until the process is closed, and returns why.
+func (p *pump) run() error {
+	for {
+		if p.free.Wait(p.h.ctx) != nil || p.idle() != nil {
+			return weft.ErrClosed
+		}
+		for more := p.begin(); more; more = !p.leave() {
+			if err := p.next(p.h.ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// idle waits as long as Reads take turns and nothing else waits.
+func (p *pump) idle() error {
+	for turns, more := p.doze(0); more; turns, more = p.doze(turns) {
+		within, cancel := p.h.p.WithTimeout(p.h.ctx, idleAfter)
+		_ = p.free.Wait(within)
+		cancel()
+		if err := p.h.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// doze reports whether the goroutine of its own should go on waiting: nothing waits for it, and Reads have had turns since it looked last.
+func (p *pump) doze(last uint64) (turns uint64, more bool) {
+	p.h.owed.Lock()
+	defer p.h.owed.Unlock()
+	p.dozing = p.waiting == 0 && p.turns != last
+	return p.turns, p.dozing
+}
+
+// next takes in one message.
+func (p *pump) next(ctx context.Context) error {
+	m, data, err := p.in.Next(ctx)
+	if errors.Is(err, weft.ErrTruncated) { // no peer of this version sends so much at a time
+		return nil
+	}
+	if err == nil {
+		p.h.take(m, data)
+	}
+	return err
+}
+
+// begin has the goroutine of its own pump, if no Read does. One that does says so when it ends.
+func (p *pump) begin() bool {
+	p.h.owed.Lock()
+	defer p.h.owed.Unlock()
+	if p.busy {
+		return false
+	}
+	p.busy = true
+	return true
+}
+
+// leave ends that if it was for a single Read and nothing else waits: the next one may pump itself.
+func (p *pump) leave() bool {
+	p.h.owed.Lock()
+	defer p.h.owed.Unlock()
+	if p.waiting > 0 || !p.served {
+		return false
+	}
+	p.busy, p.served = false, false
+	p.turns++ // the Read's, which it has soon
+	p.free.Open()
+	return true
+}
+
+// lead has a Read take in one message, if nothing else pumps or waits. It returns false if the Read has to wait for another to do that.
+func (p *pump) lead(ctx context.Context) bool {
+	p.h.owed.Lock()
+	if p.busy || p.waiting > 0 {
+		p.h.owed.Unlock()
+		return false
+	}
+	p.busy = true
+	p.turns++
+	p.h.owed.Unlock()
+	err := p.next(ctx)
+	p.h.owed.Lock()
+	p.busy = false
+	wake := !p.dozing || p.waiting > 0
+	p.h.owed.Unlock()
+	if wake {
+		p.free.Open()
+	}
+	return err == nil || ctx.Err() != nil
+}
+
+// await notes that a call waits for something to come, until it is called with -1. read: it is a Read, which then has what it wanted.
+func (p *pump) await(n int, read bool) {
+	p.h.owed.Lock()
+	p.waiting += n
+	p.served = p.served || n < 0 && read
+	idle := !p.busy && p.waiting > 0
+	p.h.owed.Unlock()
+	if idle {
+		p.free.Open()
+	}
+}

@@ -1,0 +1,229 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/nettest"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/stream"
+)
+
+// fabrics are the embedded NICs that the tests of this file run on.
+var fabrics = map[string]weft.Config{
+	"switch":           {},
+	"udp":              {Listen: "127.0.0.1:0"},
+	"udp, 2 % of loss": {Listen: "127.0.0.1:0", Faults: &weft.Faults{Loss: 0.02}},
+}
+
+// pair is two processes, each with a NIC of its own.
+func pair(t testing.TB, cfg weft.Config) (a, b *weft.Process) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if cfg.Listen == "" {
+		cfg.Switch = weft.NewSwitch()
+	}
+	open := func(app string) *weft.Process {
+		cfg.Name = weft.Name{App: app}
+		p, err := weft.Open(ctx, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		cfg.Nodes = append(cfg.Nodes, weft.Node{ID: p.NIC().ID(), Addr: p.NIC().Addr()})
+		return p
+	}
+	a, b = open("a"), open("b")
+	if _, err := b.WaitName(ctx, a.Name()); err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+// joined is the two ends of a stream.
+func joined(l *stream.Listener, d *stream.Dialer) (dialled, accepted net.Conn, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	came := make(chan error, 1)
+	go func() {
+		var err error
+		accepted, err = l.Accept()
+		came <- err
+	}()
+	if dialled, err = d.DialContext(ctx, "weft", l.Addr().String()); err != nil {
+		return nil, nil, err
+	}
+	return dialled, accepted, <-came
+}
+
+func TestStreamsAreConnsAsPackageNetWantsThem(t *testing.T) {
+	for name, cfg := range fabrics {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, cfg)
+			l, err := stream.Listen(a, "test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
+				c1, c2, err = joined(l, &stream.Dialer{Process: b})
+				return c1, c2, func() { c1.Close(); c2.Close() }, err
+			})
+		})
+	}
+}
+
+// An HTTP server and its client know nothing of what carries them.
+func TestHTTPRunsOverStreams(t *testing.T) {
+	for name, cfg := range fabrics {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, cfg)
+			l, err := stream.Listen(a, "http")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				b, _ := io.ReadAll(r.Body)
+				w.Write(b)
+			})}
+			go s.Serve(l)
+			defer s.Close()
+			d := &stream.Dialer{Process: b}
+			client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
+				DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+					return d.DialContext(ctx, network, "a/0:http")
+				}}}
+			defer client.CloseIdleConnections()
+			var wg sync.WaitGroup
+			for k := range 8 {
+				wg.Go(func() {
+					for i := range 20 {
+						text := strings.Repeat(fmt.Sprintf("request %d of client %d. ", i, k), 1+i*i*10)
+						r, err := client.Post("http://weft/", "text/plain", strings.NewReader(text))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						got, err := io.ReadAll(r.Body)
+						r.Body.Close()
+						if err != nil || string(got) != text {
+							t.Errorf("%d of %d bytes came back: %v", len(got), len(text), err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+func TestWhatCannotBeDialledIsRefused(t *testing.T) {
+	a, b := pair(t, weft.Config{})
+	l, err := (&stream.ListenConfig{Process: a, Backlog: 1}).Listen("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Listen(a, "one"); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a second listener: %v", err)
+	}
+	dial := func(ctx context.Context, address string) error {
+		c, err := stream.Dial(ctx, b, address)
+		if err == nil {
+			t.Cleanup(func() { c.Close() })
+		}
+		return err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := dial(ctx, "a/0:nothing"); !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "nothing listens") {
+		t.Errorf("a service that nothing listens to: %v", err)
+	}
+	if err := dial(ctx, "a/0:one"); err != nil {
+		t.Fatal(err)
+	}
+	if err := dial(ctx, "a/0:one"); !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "backlog is full") {
+		t.Errorf("a full backlog: %v", err)
+	}
+	for _, address := range []string{"a/0", "a/0:", "a b:x", "a/0:" + strings.Repeat("x", 256)} {
+		if err := dial(ctx, address); err == nil {
+			t.Errorf("%q was dialled", address)
+		}
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	if err := dial(ended, "a/0:one"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a dial whose context has ended: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := dial(ctx, "a/0:one"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a listener that was closed: %v", err)
+	}
+}
+
+// As over TCP: a stream that is closed with bytes unread fails at the other end, and the half that is open goes on.
+func TestEndsAreToldApart(t *testing.T) {
+	a, b := pair(t, weft.Config{})
+	l, err := stream.Listen(a, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := func() (c, s net.Conn) {
+		c, s, err := joined(l, &stream.Dialer{Process: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close(); s.Close() })
+		return c, s
+	}
+	buf := make([]byte, 100)
+
+	c, s := ends() // half-close
+	c.Write([]byte("question"))
+	c.(*stream.Conn).CloseWrite()
+	if got, err := io.ReadAll(s); string(got) != "question" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := c.Write([]byte("more")); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("a write behind CloseWrite: %v", err)
+	}
+	s.Write([]byte("answer"))
+	s.Close()
+	if got, err := io.ReadAll(c); string(got) != "answer" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+
+	c, s = ends() // closed with bytes unread
+	s.Write([]byte("unread"))
+	for n := 0; n == 0; {
+		n, _ = c.Read(buf[:1])
+	}
+	c.Close()
+	if _, err := s.Read(buf); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a read of a stream that was reset: %v", err)
+	}
+	if _, err := c.Read(buf); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a read behind Close: %v", err)
+	}
+
+	_, s = ends() // the process goes
+	a.Close()
+	if _, err := s.Read(buf); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a read of a process that was closed: %v", err)
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("an accept of a process that was closed: %v", err)
+	}
+}

@@ -1,0 +1,68 @@
+package stream
+
+import "math/bits"
+
+// ring is the bytes of a stream that wait to be read. Its memory grows as it needs, and goes when a ring that has grown is empty.
+type ring struct {
+	mem  []byte // of a power of two
+	from int    // where the first byte is, counted without end
+	to   int    // … and the next one goes
+}
+
+const (
+	leastRing = 1 << 10
+	keptRing  = 8 << 10 // that an empty ring keeps
+)
+
+func (r *ring) len() int { return r.to - r.from }
+
+// write adds bytes.
+func (r *ring) write(b []byte) {
+	if need := r.len() + len(b); need > len(r.mem) {
+		r.grow(need)
+	}
+	at := r.to & (len(r.mem) - 1)
+	n := copy(r.mem[at:], b)
+	copy(r.mem, b[n:])
+	r.to += len(b)
+}
+
+func (r *ring) grow(need int) {
+	mem := make([]byte, max(leastRing, 1<<bits.Len(uint(need-1))))
+	n := r.peek(mem)
+	r.mem, r.from, r.to = mem, 0, n
+}
+
+// peek copies the first bytes without taking them.
+func (r *ring) peek(b []byte) (n int) {
+	n = copy(b, r.first())
+	if n < len(b) && n < r.len() {
+		n += copy(b[n:], r.mem[:r.len()-n])
+	}
+	return n
+}
+
+// first is the bytes that lie side by side at the beginning.
+func (r *ring) first() []byte {
+	if r.len() == 0 {
+		return nil
+	}
+	at := r.from & (len(r.mem) - 1)
+	return r.mem[at:min(at+r.len(), len(r.mem))]
+}
+
+// read takes bytes.
+func (r *ring) read(b []byte) (n int) {
+	n = r.peek(b)
+	r.skip(n)
+	return n
+}
+
+// skip takes bytes that were looked at.
+func (r *ring) skip(n int) {
+	if r.from += n; r.from == r.to {
+		if r.from, r.to = 0, 0; len(r.mem) > keptRing {
+			r.mem = nil
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/sim"
+	"github.com/weftnet/weft/stream"
+)
+
+// patient is how long an end of a simulated stream waits for anything: the longest that the network is silent, and keepalive's times.
+const patient = 30 * time.Second
+
+// pattern is byte i of stream k.
+func pattern(k, i int) byte { return byte(i*7 + i>>8 + k*31) }
+
+// life is what became of one direction of a stream.
+type life struct {
+	wrote    int  // bytes that Write says have left
+	ended    bool // CloseWrite succeeded
+	read     int
+	whole    bool // the reader saw io.EOF
+	wrong    error
+	writeErr error
+	readErr  error
+}
+
+// fill writes n bytes of stream k in pieces, and ends the direction.
+func (l *life) fill(p *sim.Process, c *stream.Conn, k, n int) {
+	for l.wrote < n {
+		b := make([]byte, min(1+p.Rand().IntN(1+p.Rand().IntN(200_000)), n-l.wrote))
+		for i := range b {
+			b[i] = pattern(k, l.wrote+i)
+		}
+		if p.Rand().IntN(4) == 0 {
+			p.Sleep(time.Duration(p.Rand().IntN(int(10 * time.Millisecond))))
+		}
+		if p.Rand().IntN(8) == 0 { // a deadline that may pass in the middle
+			_ = c.SetWriteDeadline(p.Now().Add(time.Duration(p.Rand().IntN(int(time.Millisecond)))))
+		}
+		m, err := c.Write(b)
+		_ = c.SetWriteDeadline(p.Now().Add(patient))
+		if l.wrote += m; err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			l.writeErr = err
+			return
+		}
+	}
+	l.writeErr = c.CloseWrite()
+	l.ended = l.writeErr == nil
+}
+
+// drain reads to the end.
+func (l *life) drain(p *sim.Process, c *stream.Conn, k int) {
+	b := make([]byte, 1+p.Rand().IntN(100_000))
+	for {
+		_ = c.SetReadDeadline(p.Now().Add(patient))
+		n, err := c.Read(b)
+		for i, got := range b[:n] {
+			if want := pattern(k, l.read+i); got != want && l.wrong == nil {
+				l.wrong = fmt.Errorf("byte %d of stream %d is %d in place of %d", l.read+i, k, got, want)
+			}
+		}
+		if l.read += n; err != nil {
+			l.readErr, l.whole = err, err == io.EOF
+			return
+		}
+	}
+}
+
+// judge says what is wrong with a direction whose stream has come to its end.
+func (l *life) judge(n int) error {
+	switch {
+	case l.wrong != nil:
+		return l.wrong
+	case l.whole && (l.read != n || !l.ended && l.wrote < n):
+		return fmt.Errorf("the reader was told that all has come, at %d of %d bytes, of which %d were written", l.read, n, l.wrote)
+	case errors.Is(l.readErr, os.ErrDeadlineExceeded) || errors.Is(l.writeErr, os.ErrDeadlineExceeded):
+		return fmt.Errorf("an end waits for good: %w", errors.Join(l.readErr, l.writeErr))
+	case l.read > n:
+		return fmt.Errorf("%d of %d bytes came", l.read, n)
+	}
+	return nil
+}
+
+// streams runs some streams, both ways each, from one host to another, and returns how many came to be whole and how many failed.
+func streams(seed uint64, cfg sim.Config, disturb func(f *sim.Fabric)) (whole, failed int, why string, err error) {
+	cfg.Seed, cfg.NICs = seed, 2
+	f := sim.New(cfg)
+	const many = 6
+	var there, back [many]life
+	length := func(k int) int { return 1 + k*k*20_000 }
+	f.Serve(0, "a/0", func(p *sim.Process) error {
+		l, err := (&stream.ListenConfig{Process: p.Weft(), KeepAlive: time.Second}).Listen("echo")
+		if err != nil {
+			return err
+		}
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return err
+			}
+			p.Go("accepted", func(p *sim.Process) error {
+				_ = c.SetReadDeadline(p.Now().Add(patient))
+				var first [1]byte
+				if _, err := io.ReadFull(c, first[:]); err != nil {
+					return c.Close()
+				}
+				k := int(first[0])
+				p.Go("back", func(p *sim.Process) error { back[k].fill(p, c.(*stream.Conn), k+100, length(k)); return nil })
+				there[k].drain(p, c.(*stream.Conn), k)
+				return nil // it is closed with its process
+			})
+		}
+	})
+	f.Process(1, "b/0", func(p *sim.Process) error {
+		left := many
+		for k := range many {
+			p.Go("dialled", func(p *sim.Process) error {
+				defer func() { left--; p.Weft().Wake() }()
+				d := &stream.Dialer{Process: p.Weft(), Timeout: patient, KeepAlive: time.Second}
+				c, err := d.Dial(context.Background(), "a/0:echo")
+				if err != nil {
+					there[k].writeErr, back[k].readErr = err, err
+					return nil
+				}
+				if _, err := c.Write([]byte{byte(k)}); err != nil {
+					there[k].writeErr, back[k].readErr = err, err
+					return nil
+				}
+				done := false
+				p.Go("there", func(p *sim.Process) error {
+					there[k].fill(p, c, k, length(k))
+					done = true
+					p.Weft().Wake()
+					return nil
+				})
+				back[k].drain(p, c, k+100)
+				if err := p.Weft().WaitUntil(context.Background(), func() bool { return done }); err != nil {
+					return err
+				}
+				return nil
+			})
+		}
+		err := p.Weft().WaitUntil(context.Background(), func() bool { return left == 0 })
+		p.Sleep(patient + 10*time.Second) // until the other end knows, too
+		return err
+	})
+	if disturb != nil {
+		disturb(f)
+	}
+	err = f.Run(10 * time.Minute)
+	for k := range many {
+		for _, l := range []*life{&there[k], &back[k]} {
+			if l.whole {
+				whole++
+			} else {
+				failed++
+				why = fmt.Sprintf("%s\nstream %d: wrote %d (%v), read %d (%v) of %d", why, k, l.wrote, l.writeErr, l.read, l.readErr, length(k))
+			}
+			if wrong := l.judge(length(k)); wrong != nil {
+				err = errors.Join(err, fmt.Errorf("stream %d: %w", k, wrong))
+			}
+		}
+	}
+	return whole, failed, why, err
+}
+
+// The network is bad, but for no longer than NICs wait for each other: every stream comes whole.
+func TestStreamsComeWholeOverABadNetwork(t *testing.T) {
+	for seed := range uint64(seeds(t, 40)) {
+		cfg := sim.Config{Link: sim.Link{Reliable: seed%4 == 0}}
+		if !cfg.Link.Reliable {
+			cfg.Faults = sim.Faults{Loss: 0.03, LossBurst: 3, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.01, Truncate: 0.01, Delay: 0.01, DelayMax: 5 * time.Millisecond}
+		}
+		cfg.Hooks.Pool = seed%2 == 1
+		whole, failed, why, err := streams(sim.Seed(seed), cfg, nil)
+		if err != nil || failed > 0 {
+			t.Fatalf("seed %d: %d directions came whole and %d failed: %v%s", seed, whole, failed, err, why)
+		}
+	}
+}
+
+// NICs lose each other for longer than they wait: what is lost then is never passed over. A stream comes whole, or it fails at both ends.
+func TestStreamsThatLoseBytesFailAtBothEnds(t *testing.T) {
+	sum, lost := 0, 0
+	for seed := range uint64(seeds(t, 40)) {
+		cfg := sim.Config{Faults: sim.Faults{Loss: 0.01}}
+		whole, failed, why, err := streams(sim.Seed(seed), cfg, func(f *sim.Fabric) {
+			at := time.Duration(seed%20) * 3 * time.Millisecond
+			f.After(at, func() {
+				heal := f.Partition(0)
+				f.After(3*time.Second, heal)
+			})
+		})
+		if err != nil {
+			t.Fatalf("seed %d: %d directions came whole and %d failed: %v%s", seed, whole, failed, err, why)
+		}
+		sum += whole
+		lost += failed
+	}
+	if sum == 0 || lost == 0 {
+		t.Errorf("%d directions came whole and %d failed; expected some of each", sum, lost)
+	}
+}
+
+func seeds(t *testing.T, n int) int {
+	if testing.Short() {
+		return n / 8
+	}
+	return n
+}
+
+var _ net.Conn = (*stream.Conn)(nil)

@@ -1,0 +1,161 @@
+package stream
+
+import (
+	"encoding/binary"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// Errors that one end finds in what the other has sent, or in what is missing of it.
+var (
+	errGap     = errors.New("stream: bytes are missing")
+	errBeyond  = errors.New("stream: the peer has sent more than it may")
+	errSilence = errors.New("stream: the peer is silent")
+)
+
+// opened notes what the peer's open, or its accept, says.
+func (c *Conn) opened(addr weft.Address, m *message) {
+	c.peer, c.peerNumber, c.window, c.window0, c.state = addr, m.sender, m.offset, m.offset, stateOpen
+}
+
+// take takes a message for the stream. It returns false if its sender has no part in it.
+func (c *Conn) take(addr weft.Address, m *message) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == stateDialling {
+		return c.answered(addr, m)
+	}
+	if addr != c.peer || m.sender != c.peerNumber || c.state != stateOpen {
+		return m.kind == kindAccept && addr == c.peer // again, to a dial that was repeated
+	}
+	c.stirred = true
+	switch m.kind {
+	case kindData:
+		c.takeData(m)
+	case kindWindow:
+		if m.offset > c.window {
+			c.window = m.offset
+			c.writable.Open()
+		}
+	case kindFin, kindClose:
+		c.takeEnd(m)
+	case kindReset:
+		c.failLocked(syscall.ECONNRESET, false)
+	case kindPing:
+		if m.offset > c.received {
+			c.failLocked(errors.Join(syscall.ECONNRESET, errGap), true)
+			break
+		}
+		c.oweLocked(dutyPong)
+	}
+	return true
+}
+
+// answered takes the answer to a dial.
+func (c *Conn) answered(addr weft.Address, m *message) bool {
+	switch m.kind {
+	case kindAccept:
+		c.opened(addr, m)
+		c.look()
+	case kindRefuse:
+		c.state, c.err = stateFailed, errors.Join(syscall.ECONNREFUSED, m.why)
+		c.look()
+	default:
+		return false
+	}
+	return true
+}
+
+// takeData takes bytes of the stream. Of those that come twice, as after a message that was withdrawn too late, it takes the new ones.
+func (c *Conn) takeData(m *message) {
+	b, end := m.rest, m.offset+uint64(len(m.rest))
+	switch {
+	case end > c.granted:
+		c.failLocked(errors.Join(syscall.ECONNRESET, errBeyond), true)
+		return
+	case m.offset > c.received || c.finished && end > c.received:
+		c.failLocked(errors.Join(syscall.ECONNRESET, errGap), true)
+		return
+	case end <= c.received:
+		return
+	}
+	b = b[c.received-m.offset:]
+	c.received = end
+	if c.want != nil && c.in.len() == 0 {
+		n := copy(c.want[c.got:], b)
+		c.got += n
+		b = b[n:]
+	}
+	if len(b) > 0 {
+		c.in.write(b)
+	}
+	c.countLocked(false)
+	c.readable.Open()
+}
+
+// takeEnd takes the end of what the peer sends.
+func (c *Conn) takeEnd(m *message) {
+	if m.offset != c.received {
+		c.failLocked(errors.Join(syscall.ECONNRESET, errGap), true)
+		return
+	}
+	c.finished = true
+	c.unread = c.unread || m.kind == kindClose
+	c.look()
+}
+
+// due returns the next message that the stream owes its peer; ok is false if it owes none.
+func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == stateDialling {
+		c.duties = 0
+	}
+	if c.duties == 0 {
+		c.owed = false
+		return 0, nil, false
+	}
+	d := c.duties & -c.duties
+	c.duties &^= d
+	if d == dutyReset {
+		return tagOf(kindReset, c.peerNumber), binary.LittleEndian.AppendUint32(nil, c.number), true
+	}
+	k, offset := kindAccept, c.granted
+	switch d {
+	case dutyWindow:
+		k = kindWindow
+	case dutyFin:
+		k, offset = kindFin, c.sent
+	case dutyClose:
+		k, offset = kindClose, c.sent
+	case dutyPing:
+		k, offset = kindPing, c.sent
+	case dutyPong:
+		k, offset = kindPong, c.received
+	}
+	return tagOf(k, c.peerNumber), head(new([headBytes]byte), c.number, offset), true
+}
+
+// keepEvery is how often streams are looked at.
+const keepEvery = time.Second
+
+// keepAlive asks a peer of which nothing has come for a while whether it is there, and fails the stream if it does not answer.
+func (c *Conn) keepAlive(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stirred {
+		c.stirred, c.heard, c.asked = false, now, time.Time{}
+	}
+	after := c.cfg.keepAlive
+	switch silent := now.Sub(c.heard); {
+	case c.state != stateOpen || after < 0 || silent < after:
+	case c.asked.IsZero():
+		c.asked = now
+		c.oweLocked(dutyPing)
+	case now.Sub(c.asked) >= after:
+		c.failLocked(errors.Join(syscall.ETIMEDOUT, errSilence), true)
+	}
+}

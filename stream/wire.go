@@ -1,0 +1,104 @@
+package stream
+
+import (
+	"encoding/binary"
+
+	"github.com/weftnet/weft"
+)
+
+// port is the port that the streams of a process share.
+const port uint16 = 0xff01
+
+// kind is what a message says.
+type kind uint8
+
+const (
+	kindOpen kind = iota + 1
+	kindAccept
+	kindRefuse
+	kindData
+	kindWindow
+	kindFin
+	kindClose
+	kindReset
+	kindPing
+	kindPong
+)
+
+// Lengths, in bytes.
+const (
+	numberBytes  = 4
+	headBytes    = numberBytes + 8
+	dataBytes    = 64 << 10 // of a stream in one message, at most
+	serviceBytes = 255      // of a service's name, at most
+	mostBytes    = headBytes + dataBytes
+)
+
+const kindShift = 32 // in a tag
+
+// refusal is why a stream was refused.
+type refusal uint8
+
+const (
+	refusedNoListener refusal = iota + 1
+	refusedBacklog
+)
+
+func (r refusal) Error() string {
+	switch r {
+	case refusedNoListener:
+		return "nothing listens there"
+	case refusedBacklog:
+		return "its backlog is full"
+	}
+	return "refused"
+}
+
+func tagOf(k kind, number uint32) weft.Tag { return weft.Tag(k)<<kindShift | weft.Tag(number) }
+
+// message is one that has come.
+type message struct {
+	kind   kind
+	number uint32 // that its receiver has given to the stream
+	sender uint32 // that its sender has given to it
+	offset uint64
+	why    refusal // of refuse
+	rest   []byte  // the bytes of data; the service of open
+}
+
+// parse reads a message. ok is false if no peer of this version has sent it.
+func parse(tag weft.Tag, b []byte) (m message, ok bool) {
+	k := tag >> kindShift
+	if k == 0 || k > weft.Tag(kindPong) || len(b) < numberBytes {
+		return m, false
+	}
+	m.kind, m.number, m.sender = kind(k), uint32(tag), binary.LittleEndian.Uint32(b)
+	switch b = b[numberBytes:]; m.kind {
+	case kindReset:
+		return m, len(b) == 0
+	case kindRefuse:
+		if len(b) != 1 {
+			return m, false
+		}
+		m.why = refusal(b[0])
+		return m, true
+	}
+	if len(b) < headBytes-numberBytes {
+		return m, false
+	}
+	m.offset, m.rest = binary.LittleEndian.Uint64(b), b[headBytes-numberBytes:]
+	switch m.kind {
+	case kindData:
+		return m, len(m.rest) > 0 && m.offset+uint64(len(m.rest)) > m.offset
+	case kindOpen:
+		return m, len(m.rest) > 0 && len(m.rest) <= serviceBytes
+	}
+	return m, len(m.rest) == 0
+}
+
+// head is what a message with an offset begins with.
+func head(b *[headBytes]byte, sender uint32, offset uint64) []byte {
+	binary.LittleEndian.PutUint32(b[:], sender)
+	binary.LittleEndian.PutUint64(b[numberBytes:], offset)
+	return b[:]
+}
