@@ -82,7 +82,7 @@ func RunHostile(ctx context.Context, o HostileOptions, out func(HostileRow) erro
 	}
 	favour(r.daemon.Process.Pid)
 	favour(os.Getpid())
-	before, err := r.holds()
+	before, err := r.settled()
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,29 @@ func (h holding) within(was holding) bool {
 		h.processes <= was.processes && h.staged <= was.staged && h.groups <= was.groups
 }
 
+// settledLooks is how many looks in a row must find the same before a daemon that has just said that it is up counts as at rest.
+const settledLooks = 5
+
+// settled waits until a new daemon holds what it holds at rest. It answers before the last of its goroutines has begun.
+func (r *hostileRun) settled() (h holding, err error) {
+	same := 0
+	for deadline := time.Now().Add(patience); same < settledLooks; time.Sleep(50 * time.Millisecond) {
+		now, err := r.holds()
+		if err != nil {
+			return h, errors.Join(err, r.daemon.alive())
+		}
+		if now == h {
+			same++
+		} else {
+			h, same = now, 1
+		}
+		if time.Now().After(deadline) {
+			return h, fmt.Errorf("bench: what a daemon without processes holds still changes after %v: %+v", patience, h)
+		}
+	}
+	return h, nil
+}
+
 // letGo waits until the daemon holds no more than before, now that everybody has gone.
 func (r *hostileRun) letGo(before holding) error {
 	var now holding

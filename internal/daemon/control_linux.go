@@ -102,13 +102,11 @@ func (c *control) close() {
 	_ = c.p.Close()
 }
 
-// serve answers requests until the NIC or ctx ends.
-func (c *control) serve(ctx context.Context) {
-	var all sync.WaitGroup
+// serve starts what answers requests until the NIC or ctx ends.
+func (c *control) serve(ctx context.Context, all *sync.WaitGroup) {
 	for range controlServers {
 		all.Go(func() { c.answerAll(ctx) })
 	}
-	all.Wait()
 }
 
 func (c *control) answerAll(ctx context.Context) {

@@ -238,10 +238,10 @@ func (d *Daemon) serveAll(ctx context.Context) (err error) {
 		return err
 	}
 	var rest sync.WaitGroup
-	rest.Go(func() { d.accept() })
 	rest.Go(func() { d.watchNodes(ctx) })
 	rest.Go(func() { d.watchPeers(ctx) })
-	rest.Go(func() { d.control.serve(ctx) })
+	d.control.serve(ctx, &rest)
+	rest.Go(func() { d.accept() })
 	<-ctx.Done()
 	d.log.Info("NIC is going down")
 	d.loop.Do(d.engine.Close) // peers get a goodbye, processes see the word and are woken
