@@ -54,7 +54,8 @@ func (p *Poller) standBy() {
 	}
 }
 
-// watch polls while the helper has the duty, and parks when there is nothing to do. It polls once in any case: it took the
+// watch polls while the helper has the duty, and parks when there is nothing to do, or at once where another thread computes beside it:
+// one that sleeps is given the core when a frame wakes it, one that looks has to wait for its turn. It polls once in any case: it took the
 // duty because no waiter had polled for long, and a caller that enters again and again takes it away, but does not poll.
 func (p *Poller) watch() {
 	idle.Enter()
@@ -76,12 +77,28 @@ func (p *Poller) watch() {
 			runtime.Gosched()
 		case work > 0:
 		case listening, next.Sub(now) < shortSleep: // a post to a queue that is listened to does not ring
-			p.slow.Rest(now, idle.Relax, Now)
+			if !p.slow.Rest(now, p.cfg.yield, Now) || listening && !p.endListening(now, next) {
+				continue
+			}
+			fallthrough
 		default:
 			p.doze(now, next)
 			polled = p.duty.Load() == waiter // else the helper has to see what ended the sleep
 		}
 	}
+}
+
+// endListening has processes ring for their next commands, for a helper that had better park though they were listened to just now. It
+// reports whether they all do.
+func (p *Poller) endListening(now, next clock.Time) bool {
+	if !p.mu.TryLock() {
+		return false
+	}
+	p.engine.EndListening()
+	p.due(now, next)
+	listening := p.engine.Listening()
+	p.unlock()
+	return !listening
 }
 
 // doze parks until next, a frame, or a nudge. It says first that it sleeps and looks then for the last time, so that

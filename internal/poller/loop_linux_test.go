@@ -254,6 +254,28 @@ func TestALoopBesideSomebodyWhoComputesParksThoughItListens(t *testing.T) {
 	comesToRest(t, &e.polls)
 }
 
+func TestAHelperBesideAThreadThatComputesParksThoughItListens(t *testing.T) {
+	e := &bellEngine{patience: 1 << 30}
+	p, err := New(e, Config{yield: func() { time.Sleep(time.Millisecond) }}) // the other thread has the core meanwhile
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for n := range int64(20) {
+		e.queues[0].Add(1)
+		if !e.listening[0].Load() {
+			p.Kick()
+		}
+		eventually(t, "the command's turn", func() bool { return e.served[0].Load() == n+1 })
+		eventually(t, "the end of listening", func() bool { return !e.Listening() })
+	}
+	comesToRest(t, &e.polls)
+}
+
 func TestDoHasTheEngineToItselfWhileTheLoopIsBusy(t *testing.T) {
 	e := &countingEngine{}
 	l := runLoop(t, e, LoopConfig{})

@@ -58,6 +58,8 @@ var ErrClosed = errors.New("poller: closed")
 type Config struct {
 	Link  link.Caps     // what the engine's link can do: its Fd or Notify announces frames
 	Awake time.Duration // how long to poll without work before parking; zero means idle.Awake
+
+	yield func() // lets other threads run; nil means idle.Relax
 }
 
 // The holder of the duty to poll.
@@ -112,6 +114,9 @@ type Poller struct {
 func New(e Engine, cfg Config) (*Poller, error) {
 	if cfg.Awake == 0 {
 		cfg.Awake = idle.Awake
+	}
+	if cfg.yield == nil {
+		cfg.yield = idle.Relax
 	}
 	s, err := newSleeper(linkFd(cfg.Link))
 	if err != nil {
@@ -377,7 +382,7 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 			p.duty.Store(nobody)
 			return nobody
 		}
-		if now.Sub(since) >= p.cfg.Awake || p.pace.Rest(now, idle.Relax, Now) {
+		if now.Sub(since) >= p.cfg.Awake || p.pace.Rest(now, p.cfg.yield, Now) {
 			p.duty.Store(helper)
 			return helper
 		}
