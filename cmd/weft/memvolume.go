@@ -24,6 +24,9 @@ type volumeFlags struct {
 	opening time.Duration
 	report  time.Duration
 	at      joinFlags
+
+	readAhead int        // as in netmem.VolumeConfig
+	more      func() any // what else a report says; nil: nothing
 }
 
 func (f *volumeFlags) define(fs *pflag.FlagSet) {
@@ -85,7 +88,7 @@ func (f *volumeFlags) open(ctx context.Context) (*fabric.Process, *netmem.Volume
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err := netmem.Open(ctx, p, netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: f.servers, Copies: f.copies, PageBytes: int(f.page)}, Bytes: f.size})
+	v, err := netmem.Open(ctx, p, netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: f.servers, Copies: f.copies, PageBytes: int(f.page)}, Bytes: f.size, ReadAhead: f.readAhead})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && cause != ctx.Err() {
 			err = fmt.Errorf("%w (%w)", err, cause)
@@ -108,11 +111,16 @@ func (f *volumeFlags) tell(ctx context.Context, v *netmem.Volume, out io.Writer)
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
+			var more any
+			if f.more != nil {
+				more = f.more()
+			}
 			err := json.NewEncoder(out).Encode(struct {
 				Time   time.Time   `json:"time"`
 				Client fabric.Name `json:"client"`
 				netmem.ClientStats
-			}{now, f.name, v.Stats()})
+				Pager any `json:"pager,omitempty"`
+			}{now, f.name, v.Stats(), more})
 			if err != nil {
 				return
 			}

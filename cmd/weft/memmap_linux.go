@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/internal/paging"
+	"github.com/weftnet/weft/internal/userfault"
+	"github.com/weftnet/weft/netmem"
+)
+
+// memMapFlags are the flags of `weft mem map`.
+type memMapFlags struct {
+	volumeFlags
+	resident int64
+	unix     string
+	patience time.Duration
+}
+
+func init() { memCommands = append(memCommands, newMemMap) }
+
+func newMemMap() *cobra.Command {
+	f := &memMapFlags{}
+	f.readAhead = -1 // the pager does that itself
+	c := &cobra.Command{
+		Use:   "map --size BYTES --resident BYTES --server NAME… [flags] [-- CMD [ARG…]]",
+		Short: "Page the memory of a program: what is not resident is on page servers",
+		Long: `Makes a volume of network memory, runs CMD, and gives it --size bytes of memory, zeros at
+first, of which at most --resident are local: what is missing comes from the page servers
+when it is touched, and what was not used lately goes there. CMD asks for the memory at
+the unix socket that ` + netmem.MapVariable + ` names: in Go by netmem.Map, in other languages by the exchange
+that docs/netmem.md describes. The exit status is CMD's. Without CMD it serves programs
+that ask at --unix, one after the other, until it is interrupted.
+
+A page that no server has any more, or that none brings within --io-timeout, is a SIGBUS
+for who touches it. A program whose pager ends is killed.`,
+		Example: `  weft mem map --server mem/0 --server mem/1 --copies 2 --size 8GiB --resident 1GiB -- ./program`,
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.complete(c.Flags(), args); err != nil {
+				return err
+			}
+			return f.run(c, args)
+		},
+	}
+	fs := c.Flags()
+	f.define(fs)
+	bytesFlag(fs, &f.resident, "resident", 0, 4096, "how much of it is local at most")
+	fs.StringVar(&f.unix, "unix", "", "give the memory at this unix socket, a `PATH` (default: one of its own, if there is a CMD)")
+	durationFlag(fs, &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour, "after what time touching a page is a SIGBUS that no server brings")
+	return c
+}
+
+// complete checks what no flag can check alone.
+func (f *memMapFlags) complete(fs *pflag.FlagSet, args []string) error {
+	if err := f.volumeFlags.complete(fs, "weft-mem-map"); err != nil {
+		return err
+	}
+	page := max(f.page, int64(os.Getpagesize()))
+	switch least := page * paging.MinLimit; {
+	case !fs.Changed("resident"):
+		return usagef("no --resident given: expected how much of the memory is local at most, such as 1GiB")
+	case f.resident < least || f.resident%page != 0:
+		return usagef("--resident is %d bytes: expected a multiple of %d, the size of a page, and at least %d", f.resident, page, least)
+	case f.resident > f.size:
+		return usagef("--resident is %d bytes: expected at most %d, the --size", f.resident, f.size)
+	case len(args) == 0 && f.unix == "":
+		return usagef("no command and no --unix: expected a command to run, or where programs ask for memory")
+	}
+	return nil
+}
+
+func (f *memMapFlags) run(c *cobra.Command, args []string) (err error) {
+	ctx, errs := c.Context(), c.ErrOrStderr()
+	if len(args) > 0 {
+		if _, err := exec.LookPath(args[0]); err != nil {
+			return notStarted(err)
+		}
+	}
+	if err := userfault.Check(); err != nil {
+		return err
+	}
+	p, v, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { v.Close(); err = errors.Join(err, p.Close()) }()
+	pager, err := userfault.New(userfault.Config{
+		Device: v, Page: v.PageBytes(), Resident: f.resident, Timeout: f.patience,
+		Log: func(text string) { fmt.Fprintf(errs, "weft: map: %s\n", text) },
+	})
+	if err != nil {
+		return err
+	}
+	if f.unix == "" {
+		dir, err := os.MkdirTemp("", "weft-mem-")
+		if err != nil {
+			return fmt.Errorf("making a directory for a socket: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		f.unix = filepath.Join(dir, "memory.sock")
+	}
+	l, err := userfault.Listen(f.unix)
+	if err != nil {
+		return err
+	}
+	// What the command prints is its own: all of this goes to where errors go.
+	fmt.Fprintf(errs, "%v gives %s on %d servers at %s, %s resident, %d copies of a page\n", f.name, byteText(f.size), len(f.servers), f.unix, byteText(f.resident), f.copies)
+	f.more = func() any { return pager.Stats() }
+	// An interrupt is the command's: it has its memory until it ends.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	if len(args) == 0 {
+		serving, stop = context.WithCancel(ctx)
+	}
+	told, served := make(chan struct{}), make(chan error, 1)
+	go func() { f.tell(serving, v, errs); close(told) }()
+	go func() { served <- pager.Serve(serving, l) }()
+	defer func() { stop(); <-told }()
+	if len(args) == 0 {
+		return <-served
+	}
+	err = runWithMemory(ctx, c, f.unix, args)
+	stop()
+	return errors.Join(err, <-served)
+}
+
+// graceOfCommand is how long a command may take to end when it is told to.
+const graceOfCommand = 10 * time.Second
+
+// runWithMemory runs a command that asks for memory at a socket, and passes on how it ends. When ctx ends, it is told to end.
+func runWithMemory(ctx context.Context, c *cobra.Command, socket string, args []string) error {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, c.OutOrStdout(), c.ErrOrStderr()
+	cmd.Env = append(os.Environ(), netmem.MapVariable+"="+socket)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = graceOfCommand
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // without this process it would wait for its memory for ever
+	// The end of the thread that starts a command counts as the end of this process: the thread must stay.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		return notStarted(err)
+	}
+	err := cmd.Wait()
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = &exec.ExitError{ProcessState: cmd.ProcessState}
+	}
+	return passOn(err)
+}

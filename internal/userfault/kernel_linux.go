@@ -1,0 +1,164 @@
+package userfault
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// From <linux/userfaultfd.h>.
+const (
+	ioctlAPI      = 0xc018aa3f
+	ioctlRegister = 0xc020aa00
+	ioctlWake     = 0x8010aa02
+	ioctlCopy     = 0xc028aa03
+	ioctlProtect  = 0xc018aa06
+	ioctlPoison   = 0xc020aa08
+
+	apiVersion = 0xaa
+
+	featureFlagWP       = 1 << 0
+	featureMissingShmem = 1 << 5
+	featureShmemWP      = 1 << 12
+	featurePoison       = 1 << 14
+	features            = featureFlagWP | featureMissingShmem | featureShmemWP | featurePoison
+
+	modeMissing   = 1
+	modeWP        = 2
+	copyProtected = 2
+	protectOn     = 1
+	protectNoWake = 2
+
+	messageBytes   = 32
+	eventPageFault = 0x12
+	faultWrite     = 1 << 0
+	faultProtected = 1 << 1
+
+	userModeOnly = 1          // flag of userfaultfd(2)
+	ioctlNew     = 0x0000aa00 // of /dev/userfaultfd
+)
+
+// open creates a userfaultfd: by the system call, or where that is not permitted by the device, or one that leaves out what system calls
+// of the program touch.
+func open() (int, error) {
+	const flags = unix.O_CLOEXEC | unix.O_NONBLOCK
+	fd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, flags, 0, 0)
+	if errno == unix.EPERM {
+		if dev, err := os.OpenFile("/dev/userfaultfd", os.O_RDWR, 0); err == nil {
+			fd, _, errno = unix.Syscall(unix.SYS_IOCTL, dev.Fd(), ioctlNew, flags)
+			dev.Close()
+		} else {
+			fd, _, errno = unix.Syscall(unix.SYS_USERFAULTFD, flags|userModeOnly, 0, 0)
+		}
+	}
+	if errno != 0 {
+		return -1, fmt.Errorf("userfaultfd: %w", errno)
+	}
+	return int(fd), nil
+}
+
+// Check reports whether the kernel has what a pager needs.
+func Check() error {
+	fd, err := open()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	api := [3]uint64{apiVersion}
+	if err := ioctl(fd, ioctlAPI, unsafe.Pointer(&api)); err != nil {
+		return fmt.Errorf("userfaultfd: %w", err)
+	}
+	if lacks := features &^ api[1]; lacks != 0 {
+		return fmt.Errorf("userfaultfd lacks features %#x; expected Linux 6.6 or later", lacks)
+	}
+	return nil
+}
+
+func ioctl(fd int, request uintptr, p unsafe.Pointer) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(p)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// memory is the memory of a program by its userfaultfd: n bytes from base on. Its calls are done when the process or the mapping is gone.
+type memory struct {
+	fd   int
+	base uint64
+	n    uint64
+}
+
+// register has the userfaultfd tell of all faults in the memory.
+func (m *memory) register() error {
+	api := [3]uint64{apiVersion, features}
+	if err := ioctl(m.fd, ioctlAPI, unsafe.Pointer(&api)); err != nil {
+		return fmt.Errorf("beginning with the userfaultfd: %w; expected one as it was created", err)
+	}
+	r := [4]uint64{m.base, m.n, modeMissing | modeWP}
+	if err := ioctl(m.fd, ioctlRegister, unsafe.Pointer(&r)); err != nil {
+		return fmt.Errorf("registering %d bytes at %#x: %w; expected the address of a shared mapping of all the memory", m.n, m.base, err)
+	}
+	return nil
+}
+
+// gone reports whether an error says that there is nobody any more who could wait for the page.
+func gone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
+
+// put puts a page of the caller's into the memory, where nothing is.
+func (m *memory) put(offset uint64, page []byte, writable bool) error {
+	c := [5]uint64{m.base + offset, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(page)))), uint64(len(page)), copyProtected}
+	if writable {
+		c[3] = 0
+	}
+	for {
+		c[4] = 0
+		err := ioctl(m.fd, ioctlCopy, unsafe.Pointer(&c))
+		switch copied := int64(c[4]); {
+		case err == nil || gone(err):
+			return nil
+		case !errors.Is(err, unix.EAGAIN):
+			return err
+		case copied > 0: // the mapping was changed in between
+			c[0], c[1], c[2] = c[0]+uint64(copied), c[1]+uint64(copied), c[2]-uint64(copied)
+		}
+	}
+}
+
+// protect has writes to part of the memory fault, or no more; those that wait for it go on then if they are to.
+func (m *memory) protect(offset, n, mode uint64) error {
+	return m.again(ioctlProtect, &[4]uint64{m.base + offset, n, mode})
+}
+
+// wake has those try again who wait for part of the memory.
+func (m *memory) wake(offset, n uint64) error {
+	return m.again(ioctlWake, &[4]uint64{m.base + offset, n})
+}
+
+// fail has those get SIGBUS who touch part of the memory where nothing is.
+func (m *memory) fail(offset, n uint64) error {
+	if err := m.protect(offset, n, protectNoWake); err != nil { // what is protected cannot be marked otherwise
+		return err
+	}
+	err := m.again(ioctlPoison, &[4]uint64{m.base + offset, n})
+	if errors.Is(err, unix.EEXIST) {
+		return m.wake(offset, n)
+	}
+	return err
+}
+
+// again makes a call until the mapping is not changed at the same time.
+func (m *memory) again(request uintptr, args *[4]uint64) error {
+	for {
+		a := *args
+		err := ioctl(m.fd, request, unsafe.Pointer(&a))
+		if err == nil || gone(err) {
+			return nil
+		}
+		if !errors.Is(err, unix.EAGAIN) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package userfault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/weftnet/weft/internal/paging"
+)
+
+// Device is where pages go. Its methods may be called from several goroutines at once, with parts that lie within its size.
+type Device interface {
+	Size() int64
+	ReadAtContext(ctx context.Context, b []byte, offset int64) (int, error)
+	WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error)
+
+	// Discard makes a part read as zeros, and frees what room it took.
+	Discard(ctx context.Context, offset, n int64) error
+}
+
+// Config configures a Pager.
+type Config struct {
+	Device   Device
+	Page     int   // how many bytes go to the device together
+	Resident int64 // how many bytes are local at most
+
+	// Timeout is for how long a program waits for a page before it gets SIGBUS; zero: 30 s.
+	Timeout time.Duration
+
+	// Log is told what fails for want of the device.
+	Log func(text string)
+}
+
+// Pager pages the memory of one program at a time.
+type Pager struct {
+	cfg  Config
+	page int64
+
+	mu  sync.Mutex
+	now *region // that is being served; nil: none
+}
+
+// New makes a pager, if the kernel has what it needs and the numbers fit together.
+func New(cfg Config) (*Pager, error) {
+	page := int64(max(cfg.Page, os.Getpagesize()))
+	size := cfg.Device.Size()
+	switch {
+	case size <= 0 || size%page != 0:
+		return nil, fmt.Errorf("memory of %d bytes; expected a multiple of %d, the size of a page", size, page)
+	case size/page > paging.MaxPages:
+		return nil, fmt.Errorf("memory of %d bytes; expected at most %d", size, page*paging.MaxPages)
+	case cfg.Resident%page != 0 || cfg.Resident < paging.MinLimit*page:
+		return nil, fmt.Errorf("%d bytes resident; expected a multiple of %d, the size of a page, and at least %d", cfg.Resident, page, paging.MinLimit*page)
+	case cfg.Resident > size:
+		return nil, fmt.Errorf("%d bytes resident; expected at most %d, the size of the memory", cfg.Resident, size)
+	}
+	if err := Check(); err != nil {
+		return nil, err
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 30 * time.Second
+	}
+	if cfg.Log == nil {
+		cfg.Log = func(string) {}
+	}
+	return &Pager{cfg: cfg, page: page}, nil
+}
+
+// Stats is what the memory of the program has and has done that is served now; zero if there is none.
+func (p *Pager) Stats() paging.Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now == nil {
+		return paging.Stats{}
+	}
+	return p.now.stats()
+}
+
+// Listen listens where programs will ask for memory.
+func Listen(path string) (*net.UnixListener, error) {
+	return net.ListenUnix(network, &net.UnixAddr{Name: path, Net: network})
+}
+
+// Serve gives memory to programs that ask for it, one after the other, until ctx ends; it closes the listener. Each begins with zeros. A
+// program that still has its memory when Serve ends is ended with it.
+func (p *Pager) Serve(ctx context.Context, l *net.UnixListener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return errors.Join(err, l.Close())
+		}
+		wg.Go(func() {
+			defer c.Close()
+			if err := p.attend(ctx, c); err != nil {
+				p.cfg.Log(err.Error())
+			}
+		})
+	}
+}
+
+// attend serves a program until it ends.
+func (p *Pager) attend(serving context.Context, c *net.UnixConn) error {
+	r, err := p.begin(serving)
+	if err != nil {
+		_, _ = c.Write([]byte(err.Error()))
+		return err
+	}
+	defer p.end(serving, r)
+	stop := context.AfterFunc(r.ctx, func() { c.Close() })
+	defer stop()
+	err = r.agree(c)
+	switch {
+	case err == nil:
+		r.wg.Go(r.faults)
+		r.wg.Go(r.expire)
+		if _, err = c.Write([]byte(accepted)); err == nil {
+			_, _ = c.Read(make([]byte, 1)) // it ends, or says what is not expected
+		}
+	case r.ctx.Err() == nil:
+		_, _ = c.Write([]byte(err.Error()))
+	}
+	close(r.ended)
+	return errors.Join(err, r.close())
+}
+
+// begin makes the region for a program, unless there is one that has it.
+func (p *Pager) begin(ctx context.Context) (*region, error) {
+	grace := time.NewTimer(graceOfLast)
+	defer grace.Stop()
+	for {
+		r, err := newRegion(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		p.mu.Lock()
+		last := p.now
+		if last == nil {
+			p.now = r
+		}
+		p.mu.Unlock()
+		if last == nil {
+			return r, nil
+		}
+		if err := r.close(); err != nil {
+			return nil, err
+		}
+		select {
+		case <-last.ended:
+			<-last.gone
+		case <-grace.C:
+			return nil, errors.New("another program has the memory; expected one at a time")
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// graceOfLast is how long it may take until the end of a program is noticed, when the next one asks.
+const graceOfLast = time.Second
+
+// end gives the device its room back, and lets the next program begin. Without that, too, it would begin with zeros.
+func (p *Pager) end(ctx context.Context, r *region) {
+	if err := p.cfg.Device.Discard(ctx, 0, p.cfg.Device.Size()); err != nil && ctx.Err() == nil {
+		p.cfg.Log("discarding what a program had: " + err.Error())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now = nil
+	close(r.gone)
+}

@@ -1,0 +1,111 @@
+package userfault
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/paging"
+)
+
+// perform does what the table says. The lock is held. Loads and stores get a goroutine each, but for the first
+// load, if the caller is to do that itself: it is what a fault waits for.
+func (r *region) perform(callers bool) (load paging.Action, any bool) {
+	r.do = r.table.Actions(r.do[:0])
+	if r.ctx.Err() != nil {
+		return load, false
+	}
+	for l := r.do; len(l) > 0; {
+		a, n := l[0], 1
+		switch a.Kind {
+		case paging.Load:
+			if callers && !any {
+				load, any = a, true
+			} else {
+				r.wg.Go(func() { r.load(a) })
+			}
+		case paging.Store:
+			r.wg.Go(func() { r.store(a) })
+		case paging.Take:
+			n = neighbours(l)
+			r.remove(l[:n])
+		default:
+			r.settle(a)
+		}
+		l = l[n:]
+	}
+	return load, any
+}
+
+// neighbours is how many actions at the beginning of l take pages that lie one behind the other, all to buffers or none.
+func neighbours(l []paging.Action) int {
+	n := 1
+	for n < len(l) && l[n].Kind == paging.Take && l[n].Page == l[n-1].Page+1 && (l[n].Buf < 0) == (l[0].Buf < 0) {
+		n++
+	}
+	return n
+}
+
+// settle does what ends a fault.
+func (r *region) settle(a paging.Action) {
+	offset, n := uint64(a.Page)*uint64(r.page), uint64(r.page)
+	var err error
+	switch a.Kind {
+	case paging.Fill:
+		err = r.mem.put(offset, r.buffer(a.Buf), a.Writable)
+	case paging.Zero:
+		err = r.mem.put(offset, r.zeros, a.Writable)
+	case paging.Allow:
+		err = r.mem.protect(offset, n, 0)
+	case paging.Wake:
+		err = r.mem.wake(offset, n)
+	case paging.Poison:
+		r.p.cfg.Log(fmt.Sprintf("a program gets SIGBUS for want of %d bytes at %d of its memory: %v", n, offset, r.reason))
+		err = r.mem.fail(offset, n)
+	}
+	if err == nil {
+		return
+	}
+	// It must not wait for what does not come, and there is nothing in its memory that would be wrong.
+	r.p.cfg.Log(fmt.Sprintf("a program gets SIGBUS at %d of its memory: %v", offset, err))
+	if err := r.mem.fail(offset, n); err != nil {
+		r.p.cfg.Log(fmt.Sprintf("and it does not: %v", err))
+	}
+}
+
+// remove takes pages out of the memory that lie one behind the other. Those that were writable are protected first, so that nothing is
+// written between the copy and the cut; whoever writes then waits, and finds the page missing.
+func (r *region) remove(l []paging.Action) {
+	offset, n := uint64(l[0].Page)*uint64(r.page), uint64(len(l))*uint64(r.page)
+	parts := make([][]byte, 0, len(l))
+	writable := false
+	for _, a := range l {
+		writable = writable || a.Writable
+		if a.Buf >= 0 {
+			parts = append(parts, r.buffer(a.Buf))
+		}
+	}
+	var err error
+	if writable {
+		err = r.mem.protect(offset, n, protectOn)
+	}
+	if err == nil && len(parts) > 0 {
+		err = r.copyOut(offset, parts)
+	}
+	if err == nil {
+		err = r.cut(offset, n)
+	}
+	if err != nil { // the copies may not be what the program has written
+		r.p.cfg.Log(fmt.Sprintf("a program is ended: taking %d bytes at %d of its memory: %v", n, offset, err))
+		r.abort()
+	}
+}
+
+// copyOut copies pages out of the memory that lie one behind the other.
+func (r *region) copyOut(offset uint64, parts [][]byte) error {
+	got, err := unix.Preadv(r.memfd, parts, int64(offset))
+	if want := len(parts) * int(r.page); err == nil && got != want {
+		err = fmt.Errorf("%d bytes could be read; expected %d", got, want)
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package userfault
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Attach asks the pager at a socket for memory.
+func Attach(ctx context.Context, path string) (*Mapping, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, path)
+	if err != nil {
+		return nil, err
+	}
+	conn := c.(*net.UnixConn)
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	m, err := attach(conn)
+	if !stop() {
+		err = errors.Join(err, context.Cause(ctx))
+	}
+	if err != nil {
+		if m != nil {
+			err = errors.Join(err, m.stop())
+		}
+		conn.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// attach is the program's part of the exchange.
+func attach(conn *net.UnixConn) (*Mapping, error) {
+	var hello [16]byte
+	memfd, err := receive(conn, hello[:])
+	if err != nil {
+		return nil, fmt.Errorf("asking the pager for memory: %w", err)
+	}
+	defer unix.Close(memfd)
+	mem, err := unix.Mmap(memfd, 0, int(binary.NativeEndian.Uint64(hello[:])), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("mapping memory: %w", err)
+	}
+	fd, err := open()
+	if err != nil {
+		return nil, errors.Join(err, unix.Munmap(mem))
+	}
+	m := &Mapping{mem: mem, stop: func() error {
+		// Before anything else: the end of the connection must not end this process then.
+		err := endWith(conn, false)
+		return errors.Join(err, unix.Munmap(mem), unix.Close(fd), conn.Close())
+	}}
+	// A child would have the memory without the pager. A huge page would have what was not asked for.
+	for _, advice := range []int{unix.MADV_DONTFORK, unix.MADV_DONTDUMP} {
+		err = errors.Join(err, unix.Madvise(mem, advice))
+	}
+	_ = unix.Madvise(mem, unix.MADV_NOHUGEPAGE) // a kernel without them has no such advice
+	if err == nil {
+		err = hand(conn, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))), fd)
+	}
+	if err == nil {
+		err = endWith(conn, true)
+	}
+	return m, err
+}
+
+// hand gives the pager the userfaultfd, and waits until it says that the memory is served.
+func hand(conn *net.UnixConn, address uint64, fd int) error {
+	if err := send(conn, binary.NativeEndian.AppendUint64(nil, address), fd); err != nil {
+		return err
+	}
+	answer := make([]byte, 1024)
+	n, err := conn.Read(answer)
+	if err != nil {
+		return fmt.Errorf("the pager's answer: %w", err)
+	}
+	if text := string(answer[:n]); text != accepted {
+		return fmt.Errorf("the pager answers: %s", text)
+	}
+	return nil
+}
+
+// endWith has the kernel end this process when the pager ends, or no more. Its memory is gone then: whatever waits for a page of it would
+// wait for ever, and a goroutine that does cannot be stopped for a collection, so that none might be left to notice.
+func endWith(conn *net.UnixConn, on bool) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	err = errors.Join(raw.Control(func(fd uintptr) { err = signalAtEnd(fd, on) }), err)
+	if err != nil {
+		return fmt.Errorf("watching the pager: %w", err)
+	}
+	return nil
+}
+
+func signalAtEnd(fd uintptr, on bool) error {
+	flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
+	if err != nil {
+		return err
+	}
+	if !on {
+		_, err = unix.FcntlInt(fd, unix.F_SETFL, flags&^unix.O_ASYNC)
+		return err
+	}
+	const setsig = 10 // F_SETSIG
+	_, err = unix.FcntlInt(fd, unix.F_SETOWN, os.Getpid())
+	if err == nil {
+		_, err = unix.FcntlInt(fd, setsig, int(unix.SIGKILL))
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(fd, unix.F_SETFL, flags|unix.O_ASYNC)
+	}
+	if err == nil { // it may have ended before
+		if n, _, peek := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT); peek == nil && n == 0 {
+			err = errors.New("it has ended")
+		}
+	}
+	return err
+}

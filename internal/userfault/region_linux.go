@@ -1,0 +1,239 @@
+package userfault
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/paging"
+)
+
+// region is the memory of one program. The goroutine that has read a fault serves it, while another goes on reading.
+type region struct {
+	p     *Pager
+	ctx   context.Context
+	abort context.CancelFunc
+	page  int64
+	begun time.Time
+	memfd int
+	uffd  *os.File
+	mem   memory
+	bufs  []byte // as many pages as the table has buffers
+	zeros []byte // a page of them
+	wg    sync.WaitGroup
+	ended chan struct{} // the program has
+	gone  chan struct{} // and another may have the device
+
+	mu     sync.Mutex
+	table  *paging.Table
+	do     []paging.Action
+	reason error // why a page could not be loaded or stored, last
+}
+
+var errSlow = errors.New("the device has not taken other pages in time")
+
+func newRegion(ctx context.Context, p *Pager) (r *region, err error) {
+	size := p.cfg.Device.Size()
+	r = &region{p: p, page: p.page, begun: time.Now(), memfd: -1, ended: make(chan struct{}), gone: make(chan struct{}), reason: errSlow}
+	r.ctx, r.abort = context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	limit := int(p.cfg.Resident / p.page)
+	if r.table, err = paging.New(paging.Config{Pages: int(size / p.page), Limit: limit, Timeout: p.cfg.Timeout}); err != nil {
+		return r, err
+	}
+	if r.memfd, err = unix.MemfdCreate("weft-mem", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING); err != nil {
+		return r, fmt.Errorf("shared memory: %w", err)
+	}
+	if err := unix.Ftruncate(r.memfd, size); err != nil {
+		return r, fmt.Errorf("shared memory of %d bytes: %w", size, err)
+	}
+	if _, err := unix.FcntlInt(uintptr(r.memfd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		return r, fmt.Errorf("sealing shared memory: %w", err)
+	}
+	// Outside of Go's heap, which would be allowed to grow as much again before it is collected.
+	pages := paging.Buffers(limit) + 1
+	if r.bufs, err = unix.Mmap(-1, 0, pages*int(p.page), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+		return r, fmt.Errorf("%d buffers: %w", pages, err)
+	}
+	r.zeros = r.buffer(int32(pages - 1))
+	return r, nil
+}
+
+func (r *region) buffer(i int32) []byte {
+	return r.bufs[int64(i)*r.page:][:r.page:r.page]
+}
+
+func (r *region) now() clock.Time { return clock.Time(time.Since(r.begun)) }
+
+func (r *region) stats() paging.Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.table.Stats()
+}
+
+// agree is the pager's part of the exchange: it sends the memory, and takes the program's userfaultfd.
+func (r *region) agree(c *net.UnixConn) error {
+	size := uint64(r.p.cfg.Device.Size())
+	hello := binary.NativeEndian.AppendUint64(nil, size)
+	if err := send(c, binary.NativeEndian.AppendUint64(hello, uint64(r.page)), r.memfd); err != nil {
+		return fmt.Errorf("sending the memory to a program: %w", err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(r.p.cfg.Timeout))
+	var answer [8]byte
+	fd, err := receive(c, answer[:])
+	if err != nil {
+		return fmt.Errorf("taking a program's userfaultfd: %w", err)
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	r.mem = memory{fd: fd, base: binary.NativeEndian.Uint64(answer[:]), n: size}
+	err = unix.SetNonblock(fd, true)
+	r.uffd = os.NewFile(uintptr(fd), "userfaultfd")
+	if err == nil {
+		err = r.mem.register()
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.probe(0), r.probe(size-uint64(r.page)))
+}
+
+// probe looks whether what is put into the program's memory is in the memfd: a program that has mapped something else would get pages, and
+// lose them.
+func (r *region) probe(offset uint64) error {
+	mark, got := bytes.Repeat([]byte("weft"), int(r.page)/4), make([]byte, r.page)
+	err := r.mem.put(offset, mark, true)
+	if err == nil {
+		_, err = unix.Pread(r.memfd, got, int64(offset))
+	}
+	if err == nil && !bytes.Equal(mark, got) {
+		err = fmt.Errorf("address %#x is not that of a shared mapping of all the memory", r.mem.base)
+	}
+	return errors.Join(err, r.cut(offset, uint64(r.page)))
+}
+
+// cut has nothing be in part of the memory.
+func (r *region) cut(offset, n uint64) error {
+	return unix.Fallocate(r.memfd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(n))
+}
+
+// close ends all that the region does, and frees its memory.
+func (r *region) close() (err error) {
+	r.abort()
+	if r.uffd != nil {
+		err = r.uffd.Close()
+	}
+	r.wg.Wait()
+	if r.memfd >= 0 {
+		err = errors.Join(err, unix.Close(r.memfd))
+	}
+	if r.bufs != nil {
+		err = errors.Join(err, unix.Munmap(r.bufs))
+	}
+	return err
+}
+
+// faults takes in faults until the region ends.
+func (r *region) faults() {
+	var messages [16 * messageBytes]byte
+	for {
+		n, err := r.uffd.Read(messages[:])
+		if err != nil {
+			if r.ctx.Err() == nil && !errors.Is(err, os.ErrClosed) {
+				r.p.cfg.Log("reading faults: " + err.Error())
+			}
+			return
+		}
+		r.mu.Lock()
+		for m := messages[:n]; len(m) >= messageBytes; m = m[messageBytes:] {
+			r.take(m)
+		}
+		load, any := r.perform(true)
+		r.mu.Unlock()
+		if any {
+			r.wg.Go(r.faults)
+			r.load(load)
+			return
+		}
+	}
+}
+
+// take takes one fault. The lock is held.
+func (r *region) take(m []byte) {
+	flags, address := binary.NativeEndian.Uint64(m[8:]), binary.NativeEndian.Uint64(m[16:])
+	if m[0] != eventPageFault || address-r.mem.base >= r.mem.n {
+		return
+	}
+	page := int((address - r.mem.base) / uint64(r.page))
+	if flags&faultProtected != 0 {
+		r.table.Protected(page)
+	} else {
+		r.table.Fault(r.now(), page, flags&faultWrite != 0)
+	}
+}
+
+// expire has those fail that wait too long.
+func (r *region) expire() {
+	tick := time.NewTicker(max(time.Millisecond, r.p.cfg.Timeout/8))
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-tick.C:
+			r.mu.Lock()
+			r.table.Expire(r.now())
+			r.perform(false)
+			r.mu.Unlock()
+		}
+	}
+}
+
+// load reads a page from the device.
+func (r *region) load(a paging.Action) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.p.cfg.Timeout)
+	_, err := r.p.cfg.Device.ReadAtContext(ctx, r.buffer(a.Buf), int64(a.Page)*r.page)
+	cancel()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.reason = err
+	}
+	r.table.Loaded(a.Page, err == nil)
+	r.perform(false)
+}
+
+// retryPause is after what time a store that has failed is tried again.
+const retryPause = 100 * time.Millisecond
+
+// store writes a page to the device.
+func (r *region) store(a paging.Action) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.p.cfg.Timeout)
+	_, err := r.p.cfg.Device.WriteAtContext(ctx, r.buffer(a.Buf), int64(a.Page)*r.page)
+	cancel()
+	if err != nil {
+		select {
+		case <-r.ctx.Done():
+		case <-time.After(retryPause):
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.reason = err
+	}
+	r.table.Stored(a.Page, a.Buf, err == nil)
+	r.perform(false)
+}

@@ -1,0 +1,46 @@
+package userfault
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// network keeps packets apart, and shows the end of the connection.
+const network = "unixpacket"
+
+// accepted is what the pager answers when all is well.
+const accepted = "ok"
+
+// send sends a packet with a descriptor, which stays the caller's.
+func send(c *net.UnixConn, packet []byte, fd int) error {
+	_, _, err := c.WriteMsgUnix(packet, unix.UnixRights(fd), nil)
+	return err
+}
+
+// receive receives a packet of len(packet) bytes with a descriptor, which is the caller's.
+func receive(c *net.UnixConn, packet []byte) (fd int, err error) {
+	oob := make([]byte, unix.CmsgSpace(4))
+	n, oobn, _, _, err := c.ReadMsgUnix(packet, oob)
+	if err != nil {
+		return -1, err
+	}
+	if n == 0 {
+		return -1, io.EOF
+	}
+	var fds []int
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err == nil && len(messages) > 0 {
+		fds, err = unix.ParseUnixRights(&messages[0])
+	}
+	if err == nil && n == len(packet) && len(fds) == 1 {
+		return fds[0], nil
+	}
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+	return -1, errors.Join(fmt.Errorf("a packet of %d bytes, with descriptors: %d; expected %d, and 1", n, len(fds), len(packet)), err)
+}
