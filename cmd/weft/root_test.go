@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -18,6 +19,13 @@ const asWeft = "WEFT_TEST_RUNS_AS_WEFT"
 func TestMain(m *testing.M) {
 	if os.Getenv(asWeft) != "" {
 		main()
+	}
+	if changes := os.Getenv(asPaged); changes != "" {
+		if err := paged(changes); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }

@@ -2,13 +2,13 @@
 // the kernel and without the place where pages go. It is a value: faults and answers go in, actions come out.
 //
 //	           Fault                    oldest                  oldest
-//	absent ──────────► mapped: clean, dirty ──────► aside: kept, leaving ──────► absent
+//	absent ──────────► mapped: clean, dirty ──────► buffered: kept, leaving ──────► absent
 //	   ▲     Load, Fill           ▲                    │   Store, if dirty
 //	   │                          └── Fault: Fill ─────┘   (no page-in: a second chance)
 //	   └── lost (Poison) where a page cannot be had
 //
 // A userfaultfd tells when a page is missing and when a protected page is written, but not which pages are read. So pages leave the
-// region in the order in which they came, and wait aside in buffers for a while, where a fault on them costs little: a first-in first-out
+// region in the order in which they came, and stay in buffers for a while, where a fault on them costs little: a first-in first-out
 // list with a second one behind it approaches the order of last use. A page that came from the device is mapped protected, so that one
 // that is never written goes without a store.
 //

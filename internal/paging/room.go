@@ -1,6 +1,6 @@
 package paging
 
-// serve has a page come that is wanted and is absent or aside. It reports whether there was room for it.
+// serve has a page come that is wanted and is absent or buffered. It reports whether there was room for it.
 func (t *Table) serve(n int) bool {
 	p := &t.pages[n]
 	switch {
@@ -146,7 +146,7 @@ func (t *Table) startStores() {
 // buffers is how many are free, or are so for the asking.
 func (t *Table) buffers() int { return len(t.free) + t.kept.len }
 
-// buffer takes a buffer: a free one, or that of the page that has been aside longest. There is one.
+// buffer takes a buffer: a free one, or that of the page that has been buffered longest. There is one.
 func (t *Table) buffer() int32 {
 	if len(t.free) == 0 {
 		n := t.kept.first

@@ -30,15 +30,15 @@ type Config struct {
 
 // Stats is what a table has and has done.
 type Stats struct {
-	Mapped  int `json:"mapped"`  // pages in the region, or on their way into it
-	Aside   int `json:"aside"`   // pages in buffers
-	Waiting int `json:"waiting"` // faults that wait for room
+	Mapped   int `json:"mapped"`   // pages in the region, or on their way into it
+	Buffered int `json:"buffered"` // pages in buffers, and buffers on their way
+	Waiting  int `json:"waiting"`  // faults that wait for room
 
 	Faults uint64 `json:"faults"` // on missing pages
 	Writes uint64 `json:"writes"` // on protected ones
 	Loads  uint64 `json:"loads"`  // pages that were asked of the device
 	Ahead  uint64 `json:"ahead"`  // of them, before a fault on them
-	Back   uint64 `json:"back"`   // pages that came back from aside
+	Back   uint64 `json:"back"`   // pages that came back from buffers
 	Clean  uint64 `json:"clean"`  // pages that left the region without a store
 	Stores uint64 `json:"stores"` // pages that the device was given
 	Failed uint64 `json:"failed"` // stores that failed, and are tried again
@@ -53,8 +53,8 @@ const (
 	coming               // it is being loaded
 	clean                // in the region, protected; the device has it, or it is zeros
 	dirty                // in the region
-	kept                 // aside; the device has it
-	leaving              // aside; the device is to have it
+	kept                 // buffered; the device has it
+	leaving              // buffered; the device is to have it
 	lost                 // it could not be had: who touches it is told so
 )
 
@@ -65,7 +65,7 @@ type page struct {
 	wanted  bool  // a fault awaits it
 	writes  bool  // and is a write
 	waits   bool  // it is in line for room
-	buf     int32 // while it is coming or aside; else none
+	buf     int32 // while it is coming or buffered; else none
 	sending int32 // what is being stored of it: its buffer, or one that it had before; or none
 	links
 }
@@ -130,7 +130,7 @@ func Buffers(limit int) int { return max(MinLimit/4, limit/8) }
 func (t *Table) Stats() Stats {
 	s := t.stats
 	buffers := Buffers(t.cfg.Limit)
-	s.Mapped, s.Aside, s.Waiting = t.cfg.Limit-buffers-t.room, buffers-len(t.free), len(t.line)
+	s.Mapped, s.Buffered, s.Waiting = t.cfg.Limit-buffers-t.room, buffers-len(t.free), len(t.line)
 	return s
 }
 

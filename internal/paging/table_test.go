@@ -325,7 +325,7 @@ func TestPagesInDemandAreNotLoadedAgain(t *testing.T) {
 	}
 	s := w.table.Stats()
 	if back := s.Back - before.Back; back < 100 {
-		t.Errorf("%d pages came back from aside; expected more", back)
+		t.Errorf("%d pages came back from buffers; expected more", back)
 	}
 	if loads := s.Loads - before.Loads; loads > 5000+50 {
 		t.Errorf("%d loads; expected little more than the scan's 5000", loads)
@@ -384,7 +384,7 @@ func TestWhatCannotBeHadIsLostAndWhatWaitsTooLong(t *testing.T) {
 	if s := w.table.Stats(); s.Lost != 1 || s.Waiting != 0 || s.Failed < 50 {
 		t.Errorf("%+v", s)
 	}
-	for i := range 100 { // what was written stays: those in the region, and those aside once there is room
+	for i := range 100 { // what was written stays: those in the region, and those buffered once there is room
 		if w.region[i] >= 0 && w.region[i] != w.latest[i] {
 			t.Errorf("page %d has changed", i)
 		}

@@ -21,6 +21,9 @@ func Attach(ctx context.Context, path string) (*Mapping, error) {
 	conn := c.(*net.UnixConn)
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	m, err := attach(conn)
+	if err != nil {
+		err = fmt.Errorf("asking the pager at %s for memory: %w", path, err)
+	}
 	if !stop() {
 		err = errors.Join(err, context.Cause(ctx))
 	}
@@ -39,7 +42,7 @@ func attach(conn *net.UnixConn) (*Mapping, error) {
 	var hello [16]byte
 	memfd, err := receive(conn, hello[:])
 	if err != nil {
-		return nil, fmt.Errorf("asking the pager for memory: %w", err)
+		return nil, err
 	}
 	defer unix.Close(memfd)
 	mem, err := unix.Mmap(memfd, 0, int(binary.NativeEndian.Uint64(hello[:])), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
@@ -74,13 +77,13 @@ func hand(conn *net.UnixConn, address uint64, fd int) error {
 	if err := send(conn, binary.NativeEndian.AppendUint64(nil, address), fd); err != nil {
 		return err
 	}
-	answer := make([]byte, 1024)
+	answer := make([]byte, maxText)
 	n, err := conn.Read(answer)
 	if err != nil {
-		return fmt.Errorf("the pager's answer: %w", err)
+		return fmt.Errorf("handing it over: %w", err)
 	}
 	if text := string(answer[:n]); text != accepted {
-		return fmt.Errorf("the pager answers: %s", text)
+		return fmt.Errorf("the answer is %q", text)
 	}
 	return nil
 }

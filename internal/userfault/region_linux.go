@@ -99,11 +99,10 @@ func (r *region) agree(c *net.UnixConn) error {
 	}
 	_ = c.SetReadDeadline(time.Time{})
 	r.mem = memory{fd: fd, base: binary.NativeEndian.Uint64(answer[:]), n: size}
-	err = unix.SetNonblock(fd, true)
-	r.uffd = os.NewFile(uintptr(fd), "userfaultfd")
-	if err == nil {
+	if err = unix.SetNonblock(fd, true); err == nil {
 		err = r.mem.register()
 	}
+	r.uffd = os.NewFile(uintptr(fd), "userfaultfd") // not before: until it is registered, a poll of it is an error
 	if err != nil {
 		return err
 	}

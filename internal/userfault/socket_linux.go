@@ -21,10 +21,11 @@ func send(c *net.UnixConn, packet []byte, fd int) error {
 	return err
 }
 
-// receive receives a packet of len(packet) bytes with a descriptor, which is the caller's.
+// receive receives a packet of len(packet) bytes with a descriptor, which is the caller's. A packet without one is text that says what is
+// wrong.
 func receive(c *net.UnixConn, packet []byte) (fd int, err error) {
-	oob := make([]byte, unix.CmsgSpace(4))
-	n, oobn, _, _, err := c.ReadMsgUnix(packet, oob)
+	buf, oob := make([]byte, maxText), make([]byte, unix.CmsgSpace(4))
+	n, oobn, _, _, err := c.ReadMsgUnix(buf, oob)
 	if err != nil {
 		return -1, err
 	}
@@ -36,11 +37,18 @@ func receive(c *net.UnixConn, packet []byte) (fd int, err error) {
 	if err == nil && len(messages) > 0 {
 		fds, err = unix.ParseUnixRights(&messages[0])
 	}
-	if err == nil && n == len(packet) && len(fds) == 1 {
+	switch {
+	case err == nil && n == len(packet) && len(fds) == 1:
+		copy(packet, buf)
 		return fds[0], nil
+	case err == nil && len(fds) == 0:
+		return -1, fmt.Errorf("the answer is %q", buf[:n])
 	}
 	for _, fd := range fds {
 		_ = unix.Close(fd)
 	}
 	return -1, errors.Join(fmt.Errorf("a packet of %d bytes, with descriptors: %d; expected %d, and 1", n, len(fds), len(packet)), err)
 }
+
+// maxText is the most bytes of a packet.
+const maxText = 1024
