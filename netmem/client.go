@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/hsn"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // What a client's calls fail with.
@@ -45,6 +46,8 @@ type ClientConfig struct {
 
 	// RepairBytes is how many bytes a second new copies of pages of dead servers may take; zero: 64 MiB.
 	RepairBytes int
+
+	defect mutate.PageDefect // for tests
 }
 
 // ServerRef names a server.
@@ -125,7 +128,7 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	if cfg.Copies < 1 || cfg.Copies > len(cfg.Servers) {
 		return nil, fmt.Errorf("netmem: %d copies of a page on %d servers; expected 1 to %d", cfg.Copies, len(cfg.Servers), len(cfg.Servers))
 	}
-	o, err := newPort(p, cfg.PageBytes, clientSpare)
+	o, err := newPort(p, cfg.PageBytes, clientSpare, cfg.defect)
 	if err != nil {
 		return nil, err
 	}
@@ -215,6 +218,9 @@ func (c *Client) receive(now clock.Time, m hsn.Message) {
 	}
 	k := c.calls[r.request]
 	if k == nil || k.done.Load() || k.record.op != r.op || k.to.host() != m.From {
+		if c.cfg.defect == mutate.PagesAnswerLeak {
+			return
+		}
 		c.port.driver.Free(&m) // of a request that has had its answer
 		return
 	}
@@ -259,8 +265,10 @@ func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *ca
 		c.port.mu.Lock()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			k.failed = err
-		} else if now := c.port.now(); now.Sub(max(begun, to.heard)) >= c.cfg.Dead || !to.up && r.op != opOpen {
-			k.failed = errSilent // another call may have noticed
+		} else if c.port.now().Sub(max(begun, to.heard)) >= c.cfg.Dead {
+			k.failed = errSilent
+		} else if !to.up && r.op != opOpen {
+			k.failed = errDown // as another call has noticed
 		}
 		if k.failed == nil && !k.done.Load() {
 			c.stats.Repeated++
@@ -274,7 +282,10 @@ func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *ca
 	return k
 }
 
-var errSilent = errors.New("netmem: the server is silent")
+var (
+	errSilent = errors.New("netmem: the server is silent")
+	errDown   = errors.New("netmem: the server is down")
+)
 
 // waitFor waits until one of some calls has its answer.
 func (c *Client) waitFor(ctx context.Context, d time.Duration, calls ...*call) error {

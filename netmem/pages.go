@@ -6,67 +6,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
-	"sync/atomic"
-	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/mutate"
 )
-
-// page is what a client knows of one of its pages. One call at a time works on it.
-type page struct {
-	busy    atomic.Bool
-	version uint64 // that was acknowledged; 0: none yet
-	issued  uint64 // the highest that was sent
-	crc     uint32 // of version
-	copies  []copyOf
-}
-
-// copyOf says that a server has a version of a page.
-type copyOf struct {
-	server  *server
-	epoch   uint64
-	version uint64
-}
-
-// on finds the copy on a server.
-func (p *page) on(s *server) *copyOf {
-	for i := range p.copies {
-		if p.copies[i].server == s {
-			return &p.copies[i]
-		}
-	}
-	return nil
-}
-
-func (p *page) forget(s *server) {
-	p.copies = slices.DeleteFunc(p.copies, func(k copyOf) bool { return k.server == s })
-}
-
-// has notes that a server has a version of the page.
-func (p *page) has(s *server, epoch, version uint64) {
-	p.forget(s)
-	p.copies = append(p.copies, copyOf{s, epoch, version})
-}
-
-// good are the servers that are up and have the page as it was acknowledged, or newer. The port's lock is held.
-func (c *Client) good(p *page) (l []*server) {
-	for _, k := range p.copies {
-		if k.server.up && k.epoch == k.server.epoch && k.version >= p.version {
-			l = append(l, k.server)
-		}
-	}
-	return l
-}
-
-// kept is how many of them are to keep it. The port's lock is held.
-func (c *Client) kept(p *page) (n int) {
-	for _, s := range c.good(p) {
-		if !s.gone {
-			n++
-		}
-	}
-	return n
-}
 
 // take makes a page the caller's until give. make: one that is not there is made.
 func (c *Client) take(ctx context.Context, number uint64, make bool) (*page, error) {
@@ -143,7 +86,7 @@ func (c *Client) patch(ctx context.Context, number uint64, offset int, data []by
 	return nil
 }
 
-// write gives a page its next version.
+// write gives a page its next version. It is the only place where what was acknowledged moves on.
 func (c *Client) write(ctx context.Context, number uint64, p *page, data []byte) error {
 	c.port.mu.Lock()
 	c.version++
@@ -154,7 +97,7 @@ func (c *Client) write(ctx context.Context, number uint64, p *page, data []byte)
 		return err
 	}
 	c.port.mu.Lock()
-	p.version, p.crc = r.version, r.crc
+	p.version, p.crc, p.anew = r.version, r.crc, false
 	c.port.mu.Unlock()
 	return nil
 }
@@ -166,9 +109,13 @@ func (c *Client) spread(ctx context.Context, p *page, r record, data []byte) err
 		c.port.mu.Lock()
 		var have []*server
 		for _, k := range p.copies {
-			if k.version == r.version && k.epoch == k.server.epoch && k.server.up && !k.server.gone {
+			if k.version == r.version && c.stands(&k) && k.server.up && !k.server.gone && !k.doubted {
 				have = append(have, k.server)
 			}
+		}
+		if c.cfg.defect == mutate.PagesAckedEarly && len(have) > 0 {
+			c.port.mu.Unlock()
+			return nil
 		}
 		next := c.candidates(p, r.page, tried, c.cfg.Copies-len(have))
 		live := len(c.live())
@@ -254,162 +201,6 @@ func (c *Client) pageOut(ctx context.Context, p *page, r record, data []byte, to
 	return full
 }
 
-// ReadPage reads a page into buf, which has PageBytes. ErrMissing: it was never written, or was discarded. ErrLost: no server has it
-// any more.
-func (c *Client) ReadPage(ctx context.Context, number uint64, buf []byte) error {
-	if len(buf) != c.cfg.PageBytes {
-		return fmt.Errorf("netmem: page %d into %d bytes; expected %d", number, len(buf), c.cfg.PageBytes)
-	}
-	return c.read(ctx, number, c.into(buf))
-}
-
-// ViewPage calls view with a page as it was received, which is view's until it returns: nothing is copied (HSN-16). Otherwise it is
-// ReadPage.
-func (c *Client) ViewPage(ctx context.Context, number uint64, view func(page []byte)) error {
-	return c.read(ctx, number, view)
-}
-
-// into copies a page to where a caller wants it (HSN-23).
-func (c *Client) into(buf []byte) func(page []byte) {
-	return func(page []byte) { c.handed.Add(uint64(copy(buf, page))) }
-}
-
-// read has use look at a page.
-func (c *Client) read(ctx context.Context, number uint64, use func(page []byte)) error {
-	p, err := c.take(ctx, number, false)
-	if err != nil {
-		return fmt.Errorf("netmem: read page %d: %w", number, err)
-	}
-	defer c.give(number, p)
-	if p.issued == p.version {
-		err = c.fetch(ctx, number, p, use)
-	} else {
-		// A write has failed, and another server may have what it wrote. What has been read once is written as a version of its own.
-		buf := make([]byte, c.cfg.PageBytes)
-		if err = c.fetch(ctx, number, p, c.into(buf)); err == nil && p.issued > p.version {
-			err = c.write(ctx, number, p, buf)
-		}
-		if err == nil {
-			use(buf)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("netmem: read page %d: %w", number, err)
-	}
-	c.port.mu.Lock()
-	c.stats.PageIns++
-	c.port.mu.Unlock()
-	return nil
-}
-
-// fetch reads a page from one of the servers that have it.
-func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(page []byte)) error {
-	for {
-		c.port.mu.Lock()
-		from := c.good(p)
-		c.port.mu.Unlock()
-		if len(from) == 0 {
-			if !c.mayReturn(p) {
-				return ErrLost
-			}
-			if err := c.p.Sleep(ctx, attendEvery); err != nil {
-				return err
-			}
-			continue
-		}
-		k := c.pageIn(ctx, number, p, from)
-		got := k.answered() == nil && k.answer.status == statusOK && c.accepts(p, k)
-		if got {
-			use(k.msg.Data)
-		}
-		c.suspect(k)
-		if k.answered() == nil && !got {
-			c.port.mu.Lock()
-			if k.answer.status == statusMissing || k.answer.status == statusOK {
-				p.forget(k.to)
-			}
-			c.port.mu.Unlock()
-		}
-		c.end(k)
-		if got {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := c.Err(); err != nil {
-			return err
-		}
-	}
-}
-
-// Err is why the client serves no more; nil while it does.
-func (c *Client) Err() error {
-	c.port.mu.Lock()
-	defer c.port.mu.Unlock()
-	return c.port.err
-}
-
-// mayReturn reports whether a server that is not up has the page, if it has not restarted.
-func (c *Client) mayReturn(p *page) bool {
-	c.port.mu.Lock()
-	defer c.port.mu.Unlock()
-	return slices.ContainsFunc(p.copies, func(k copyOf) bool {
-		return !k.server.up && k.epoch == k.server.epoch && k.version >= p.version
-	})
-}
-
-// pageIn asks one server for a page, and a second one when the first takes long. It returns the call that has its answer first.
-func (c *Client) pageIn(ctx context.Context, number uint64, p *page, from []*server) *call {
-	r := record{op: opPageIn, page: number, size: uint32(c.cfg.PageBytes)}
-	if len(from) == 1 {
-		return c.ask(ctx, from[0], r, nil)
-	}
-	c.port.mu.Lock()
-	first := c.begin(from[0], r, nil)
-	c.port.mu.Unlock()
-	if c.waitFor(ctx, c.cfg.Hedge, first) == nil {
-		return first
-	}
-	c.port.mu.Lock()
-	c.stats.Hedged++
-	second := c.begin(from[1], r, nil)
-	c.port.mu.Unlock()
-	if c.waitFor(ctx, c.cfg.Retry, first, second) == nil && first.done.Load() {
-		c.end(second)
-		return first
-	}
-	c.end(first)
-	if second.done.Load() {
-		return second
-	}
-	c.end(second)
-	k := c.ask(ctx, from[0], r, nil)
-	if errors.Is(k.failed, errSilent) {
-		c.suspect(k)
-	}
-	return k
-}
-
-// accepts takes a page that has come, if it is whole and no older than what was acknowledged.
-func (c *Client) accepts(p *page, k *call) bool {
-	crc := crc32.Checksum(k.msg.Data, castagnoli)
-	c.port.mu.Lock()
-	defer c.port.mu.Unlock()
-	switch a := &k.answer; {
-	case len(k.msg.Data) != c.cfg.PageBytes || crc != a.crc:
-		c.stats.Damaged++
-		return false
-	case a.version < p.version || a.version > p.issued || a.version == p.version && a.crc != p.crc:
-		c.stats.Stale++
-		return false
-	default:
-		p.version, p.crc = a.version, a.crc // newer if a write has failed
-		p.has(k.to, a.epoch, a.version)
-	}
-	return true
-}
-
 // DiscardPage forgets a page. Servers that do not hear of it keep it until the client writes it again, or ends.
 func (c *Client) DiscardPage(ctx context.Context, number uint64) error {
 	return c.discard(ctx, number, func() {})
@@ -441,75 +232,4 @@ func (c *Client) discard(ctx context.Context, number uint64, begun func()) error
 	c.port.mu.Unlock()
 	c.give(number, p)
 	return ctx.Err()
-}
-
-// repairers is how many pages are given new copies at a time.
-const repairers = 8
-
-// repair gives pages that lack copies new ones, no faster than the configuration says.
-func (c *Client) repair(ctx context.Context) {
-	numbers := c.lacking()
-	var next, left atomic.Int32
-	work := func() {
-		buf := make([]byte, c.cfg.PageBytes)
-		per := time.Duration(float64(repairers*time.Second) * float64(c.cfg.PageBytes) / float64(c.cfg.RepairBytes))
-		for i := int(next.Add(1)) - 1; i < len(numbers) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-			begun := c.p.Now()
-			if c.mend(ctx, numbers[i], buf) == nil {
-				c.port.mu.Lock()
-				c.stats.Repaired++
-				c.port.mu.Unlock()
-			}
-			if rest := per - c.p.Now().Sub(begun); rest > 0 && c.p.Sleep(ctx, rest) != nil {
-				return
-			}
-		}
-	}
-	left.Store(int32(min(repairers, len(numbers))))
-	for range left.Load() {
-		c.p.Go(func() {
-			work()
-			left.Add(-1)
-			c.p.Wake()
-		})
-	}
-	_ = c.p.WaitUntil(ctx, func() bool { return left.Load() == 0 })
-}
-
-// lacking are the pages that have fewer copies than they should, where another server could take one.
-func (c *Client) lacking() (l []uint64) {
-	c.port.mu.Lock()
-	defer c.port.mu.Unlock()
-	live := len(c.live())
-	for number, p := range c.pages {
-		if p.version > 0 && !p.busy.Load() && c.kept(p) < min(c.cfg.Copies, live) && len(c.good(p)) > 0 {
-			l = append(l, number)
-		}
-	}
-	slices.Sort(l)
-	return l
-}
-
-// mend reads a page and writes it to the servers that lack it.
-func (c *Client) mend(ctx context.Context, number uint64, buf []byte) error {
-	within, cancel := c.p.WithTimeout(ctx, 4*c.cfg.Dead)
-	defer cancel()
-	p, err := c.take(within, number, false)
-	if err != nil {
-		return err
-	}
-	defer c.give(number, p)
-	c.port.mu.Lock()
-	here := len(c.good(p)) > 0
-	c.port.mu.Unlock()
-	if !here { // others may wait for the server that has it: a repair goes on to the next page
-		return ErrLost
-	}
-	if err := c.fetch(within, number, p, c.into(buf)); err != nil {
-		return err
-	}
-	c.port.mu.Lock()
-	r := record{op: opPageOut, page: number, version: p.version, crc: p.crc, size: uint32(len(buf))}
-	c.port.mu.Unlock()
-	return c.spread(within, p, r, buf)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/hsn"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // Datagrams with pages go from pagePort to pagePort, with one tag.
@@ -23,13 +24,14 @@ const (
 // port is the page driver of a process: its interface are the process's datagrams. A goroutine of its own takes in what comes; whoever
 // sends takes the lock.
 type port struct {
-	p     *weft.Process
-	own   *weft.Port // pagePort, which one server or client of a process can have
-	begun time.Time
-	pool  *hsn.Pool
-	unmap func() error // its memory, if that is outside of Go's heap and no region
-	stop  context.CancelFunc
-	ctx   context.Context
+	p      *weft.Process
+	defect mutate.PageDefect
+	own    *weft.Port // pagePort, which one server or client of a process can have
+	begun  time.Time
+	pool   *hsn.Pool
+	unmap  func() error // its memory, if that is outside of Go's heap and no region
+	stop   context.CancelFunc
+	ctx    context.Context
 
 	mu     sync.Mutex
 	driver *hsn.Driver
@@ -55,7 +57,7 @@ const (
 )
 
 // newPort makes the memory of a driver, with so many pages beside those of the receive queue. begin starts it.
-func newPort(p *weft.Process, pageBytes, pages int) (*port, error) {
+func newPort(p *weft.Process, pageBytes, pages int, d mutate.PageDefect) (*port, error) {
 	own, err := p.Port(pagePort)
 	if errors.Is(err, weft.ErrPortInUse) {
 		return nil, fmt.Errorf("netmem: process %v has a server or a client already; expected one with neither: %w", p.Name(), err)
@@ -71,7 +73,7 @@ func newPort(p *weft.Process, pageBytes, pages int) (*port, error) {
 	}
 	mem = aligned(mem, pageBytes)
 	n := pages * pageBytes
-	o := &port{p: p, own: own, begun: p.Now(), unmap: unmap, pool: hsn.NewPool(pageBytes, mem[:n:n], mem[n:n+pages*hsn.RestBytes]), names: map[hsn.Host]weft.Name{}}
+	o := &port{p: p, defect: d, own: own, begun: p.Now(), unmap: unmap, pool: hsn.NewPool(pageBytes, mem[:n:n], mem[n:n+pages*hsn.RestBytes]), names: map[hsn.Host]weft.Name{}}
 	o.sends, o.sent = make([]weft.Op, portSlots), make([]bool, portSlots)
 	o.ctx, o.stop = context.WithCancel(context.Background())
 	return o, nil
@@ -100,7 +102,7 @@ func aligned(mem []byte, n int) []byte {
 
 // begin makes the driver with its module and has it run.
 func (o *port) begin(pageBytes int, id hsn.ModuleID, m hsn.Module) error {
-	cfg := hsn.Config{Host: uint64(o.p.Address().NIC), PageBytes: pageBytes, Buffers: portBuffers, Slots: portSlots, Pending: 1024}
+	cfg := hsn.Config{Host: uint64(o.p.Address().NIC), PageBytes: pageBytes, Buffers: portBuffers, Slots: portSlots, Pending: 1024, Defect: o.defect}
 	cfg.Modules[id] = m
 	o.mu.Lock()
 	defer o.mu.Unlock()

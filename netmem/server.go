@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/hsn"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // ServerConfig configures a Server.
@@ -27,6 +28,8 @@ type ServerConfig struct {
 
 	// Admit says which clients may use the server, by the names by which the fabric knows them; nil: all.
 	Admit func(client weft.Name) bool
+
+	defect mutate.PageDefect // for tests
 }
 
 // ServerStats is what a server has and has done.
@@ -93,12 +96,15 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 		}
 	}
 	pages := cfg.Bytes / hsn.MaxPage
-	o, err := newPort(p, hsn.MaxPage, pages+serverSpare)
+	o, err := newPort(p, hsn.MaxPage, pages+serverSpare, cfg.defect)
 	if err != nil {
 		return nil, errors.Join(err, sp.close())
 	}
 	s := &Server{cfg: cfg, port: o, epoch: uint64(p.Now().UnixNano())<<8 ^ uint64(p.Address().Generation), store: newStore(o.pool, pages)}
-	s.store.spill = sp
+	s.store.spill, s.store.defect = sp, cfg.defect
+	if cfg.defect == mutate.PagesEpochKept {
+		s.epoch = 1
+	}
 	if err := o.begin(hsn.MaxPage, hsn.Server, hsn.Module{Receive: s.receive, Sent: s.sent}); err != nil {
 		return nil, err
 	}
@@ -250,7 +256,9 @@ func (s *Server) reply(to hsn.Host, r *record, page *stored) {
 // sent frees an answer that has left.
 func (s *Server) sent(cookie uint64) {
 	if f := s.answers[cookie].frame; f != nil {
-		s.store.unpin(f)
+		if s.cfg.defect != mutate.PagesPinLeak {
+			s.store.unpin(f)
+		}
 		s.answers[cookie].frame = nil
 	}
 	s.free = append(s.free, int(cookie))

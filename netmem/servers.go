@@ -20,7 +20,8 @@ type server struct {
 	seed  uint64 // of its name
 	addr  weft.Address
 	up    bool
-	gone  bool // removed: no page is put there any more
+	gone  bool // being removed: no page is put there any more
+	left  bool // removed: no page is there any more
 	asked bool // whether it is there: an answer is awaited
 	epoch uint64
 	heard clock.Time
@@ -82,6 +83,7 @@ func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 			}
 		}
 		if left == 0 {
+			s.left = true
 			for _, p := range c.pages {
 				p.forget(s)
 			}
@@ -112,6 +114,9 @@ func (c *Client) open(ctx context.Context, s *server) error {
 		return err
 	}
 	if k.answer.status != statusOK {
+		c.port.mu.Lock()
+		s.up = false
+		c.port.mu.Unlock()
 		return fmt.Errorf("it refuses: status %d", k.answer.status)
 	}
 	c.port.mu.Lock()
@@ -173,8 +178,11 @@ func (c *Client) suspect(k *call) {
 	}
 }
 
-// dead notes that a server is silent. The port's lock is held.
+// dead notes that a server is silent, unless it has been heard since that was found. The port's lock is held.
 func (c *Client) dead(s *server) {
+	if c.port.now().Sub(s.heard) < c.cfg.Dead {
+		return
+	}
 	if s.up {
 		c.stats.Deaths++
 	}
@@ -189,7 +197,7 @@ func (c *Client) attend() {
 	for c.p.Sleep(ctx, attendEvery) == nil && c.Err() == nil {
 		c.port.mu.Lock()
 		for _, s := range c.servers {
-			if !s.asked && !s.gone && (!s.up || c.port.now().Sub(s.heard) > c.cfg.Dead/2) {
+			if !s.asked && (!s.up || c.port.now().Sub(s.heard) > c.cfg.Dead/2) {
 				s.asked = true
 				c.p.Go(func() { c.greet(ctx, s) })
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/hsn"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // A store is the page cache of a server. A page stays in the buffer that it was received into (HSN-27). Two client pages of half the
@@ -26,6 +27,7 @@ type store struct {
 	spill  *spill // nil: none
 	owners map[weft.Name]int
 	copied uint64 // bytes of pages
+	defect mutate.PageDefect
 	bad    uint64 // pages that came back from the spill file with other bytes, or not at all
 }
 
@@ -79,7 +81,7 @@ func (s *store) put(d *hsn.Driver, key pageKey, version uint64, crc uint32, quot
 	switch {
 	case n != hsn.HalfPage && n != hsn.MaxPage:
 		return 0, statusBad
-	case old != nil && old.version >= version:
+	case old != nil && old.version >= version && s.defect != mutate.PagesOlderOverwrites:
 		return old.version, statusOK
 	case quota > 0 && s.owners[key.owner]+n-old.size() > quota:
 		return 0, statusQuota
@@ -161,6 +163,15 @@ func (s *store) get(key pageKey) *stored {
 
 // evict makes room for one frame more, by spilling until there are fewer than the limit. It reports whether it could.
 func (s *store) evict() bool {
+	if s.defect == mutate.PagesEvicted {
+		if f := s.victim(); f != nil {
+			for _, p := range f.halves {
+				if p != nil {
+					s.drop(p)
+				}
+			}
+		}
+	}
 	for s.spill != nil && s.frames >= s.limit {
 		f := s.victim()
 		if f == nil || !s.spill.put(f) {

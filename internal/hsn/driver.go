@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // Host is where packets go: a process of a NIC.
@@ -60,6 +61,8 @@ type Config struct {
 	Fragments int           // halves that may wait for their other half; zero: 32
 	Patience  time.Duration // for how long one does; zero: 100 ms
 	Burst     int           // packets that one Interrupt takes at most (HSN-30); zero: 16
+
+	Defect mutate.PageDefect // for tests
 }
 
 var (

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // fragment is half a message whose other half has not come (HSN-9).
@@ -73,6 +74,9 @@ func (d *Driver) deliver(now clock.Time, h *Header, m Message) {
 // half, whichever came first; the second half of the page goes over the HSN header of the first.
 func (d *Driver) join(now clock.Time, from Host, h *Header, b *Buffer, n int) {
 	i := slices.IndexFunc(d.fragments, func(f *fragment) bool {
+		if d.cfg.Defect == mutate.PagesHalvesMixed {
+			return f.from == from
+		}
 		return f.from == from && f.header.Sequence == h.Sequence && f.header.Module == h.Module
 	})
 	switch {
@@ -107,7 +111,9 @@ func (d *Driver) keep(f *fragment) {
 
 // forget drops the oldest half.
 func (d *Driver) forget() {
-	d.pool.Free(d.fragments[0].b)
+	if d.cfg.Defect != mutate.PagesHalfLeak {
+		d.pool.Free(d.fragments[0].b)
+	}
 	d.fragments = slices.Delete(d.fragments, 0, 1)
 }
 

@@ -1,0 +1,108 @@
+package netmem
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/weftnet/weft/internal/mutate"
+)
+
+// page is what a client knows of one of its pages. One call at a time works on it.
+//
+// Only write moves version, when as many servers have the new one as there are copies. Until then all copies of the last one stay what
+// a read may come back to, so that the page outlives a server as it did before.
+type page struct {
+	busy    atomic.Bool
+	version uint64 // that was acknowledged; 0: none yet
+	issued  uint64 // the highest that was sent: another than version if a write has failed
+	crc     uint32 // of version
+	anew    bool   // more copies need a version of their own: a server has been told to drop this one, or has damaged it
+	copies  []copyOf
+}
+
+// copyOf says that a server has a version of a page. It is forgotten when the server has another version, or leaves, or when the page is
+// discarded, and for no other reason.
+type copyOf struct {
+	server  *server
+	epoch   uint64
+	version uint64
+	doubted bool // what came from there last was not the page
+}
+
+// on finds the copy on a server.
+func (p *page) on(s *server) *copyOf {
+	for i := range p.copies {
+		if p.copies[i].server == s {
+			return &p.copies[i]
+		}
+	}
+	return nil
+}
+
+func (p *page) forget(s *server) {
+	p.copies = slices.DeleteFunc(p.copies, func(k copyOf) bool { return k.server == s })
+}
+
+// has notes that a server has a version of the page. Of one that has left meanwhile nothing is noted: it is not looked after any more.
+func (p *page) has(s *server, epoch, version uint64) {
+	p.forget(s)
+	if !s.left {
+		p.copies = append(p.copies, copyOf{server: s, epoch: epoch, version: version})
+	}
+}
+
+// doubt notes that a server did not answer with the page as it should have it.
+func (p *page) doubt(s *server, d mutate.PageDefect) {
+	if k := p.on(s); k != nil && d != mutate.PagesDoubtForgotten {
+		k.doubted, p.anew = true, true
+	}
+}
+
+// stands reports whether a server has a copy still, if it comes back should it be down.
+func (c *Client) stands(k *copyOf) bool {
+	return k.epoch == k.server.epoch || c.cfg.defect == mutate.PagesEpochIgnored
+}
+
+// good are the servers that are up and have the page as it was acknowledged, or newer. The port's lock is held.
+func (c *Client) good(p *page) (l []*server) {
+	for i := range p.copies {
+		if k := &p.copies[i]; k.server.up && !k.doubted && c.stands(k) && (k.version >= p.version || c.cfg.defect == mutate.PagesOldRead) {
+			l = append(l, k.server)
+		}
+	}
+	return l
+}
+
+// kept is how many of them are to keep it. The port's lock is held.
+func (c *Client) kept(p *page) (n int) {
+	for _, s := range c.good(p) {
+		if !s.gone {
+			n++
+		}
+	}
+	return n
+}
+
+// maxDoubts is how often a read asks a server whose answers are not the page.
+const maxDoubts = 3
+
+// sources are the servers to read a page from: those that have it, or else those whose copies are doubted, as long as they were not asked
+// too often. If there are none, a server that is down may have it. It is one look at the servers, which come and go: were it two, a server
+// that comes back between them would be in neither. The port's lock is held.
+func (c *Client) sources(p *page, asked map[*server]int) (l []*server, away bool) {
+	l = slices.DeleteFunc(c.good(p), func(s *server) bool { return asked[s] >= maxDoubts })
+	if len(l) > 0 {
+		return l, false
+	}
+	for i := range p.copies {
+		k := &p.copies[i]
+		switch {
+		case !c.stands(k) || k.version < p.version:
+		case !k.server.up:
+			away = true
+		case asked[k.server] < maxDoubts:
+			l = append(l, k.server)
+		}
+	}
+	return l, away
+}

@@ -1,0 +1,203 @@
+package netmem
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/sim"
+)
+
+var long = flag.Bool("long", false, "run the long forms of the tests: many seeds")
+
+// live writes, reads and discards pages, and holds what it reads against what it wrote.
+func (w *world) live(sp *sim.Process, first uint64) error {
+	o := owner{w: w, sp: sp, first: first, n: first, pages: make([]owned, 12), buf: make([]byte, w.size), want: make([]byte, w.size)}
+	for begun := sp.Now(); sp.Now().Sub(begun) < worldLength; {
+		i := sp.Rand().IntN(len(o.pages))
+		var err error
+		switch sp.Rand().IntN(10) {
+		case 0, 1, 2, 3:
+			err = o.write(i)
+		case 4:
+			err = o.discard(i)
+		default:
+			err = o.read(i)
+		}
+		if err != nil {
+			return err
+		}
+		if sp.Rand().IntN(3) > 0 {
+			sp.Sleep(time.Duration(sp.Rand().IntN(int(10 * time.Millisecond))))
+		}
+	}
+	for i := range o.pages {
+		if err := o.read(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// owner is the one who writes and reads some pages.
+type owner struct {
+	w         *world
+	sp        *sim.Process
+	first, n  uint64
+	pages     []owned
+	buf, want []byte
+}
+
+// owned is what its owner knows of a page: the n-th content that was acknowledged, and those whose writes have failed since.
+type owned struct {
+	wrote  uint64
+	failed []uint64
+}
+
+func (o *owner) fill(b []byte, page, n uint64) {
+	r := rand.New(rand.NewPCG(page, n))
+	for i := 0; i < len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], r.Uint64())
+	}
+}
+
+// knows notes that the page's owner knows what it has now.
+func (o *owner) knows(i int, n uint64) {
+	o.pages[i] = owned{wrote: n}
+	o.w.acked[o.first+uint64(i)] = o.w.client.pages[o.first+uint64(i)].version
+}
+
+func (o *owner) write(i int) error {
+	page := o.first + uint64(i)
+	o.n++
+	o.fill(o.buf, page, o.n)
+	ctx, cancel := o.sp.WithTimeout(context.Background(), 5*time.Millisecond<<o.sp.Rand().IntN(8))
+	defer cancel()
+	err := o.w.client.WritePage(ctx, page, o.buf)
+	switch {
+	case err == nil:
+		o.knows(i, o.n)
+	case errors.Is(err, ErrFull):
+		o.w.counts.full++
+		fallthrough
+	case errors.Is(err, context.DeadlineExceeded):
+		o.pages[i].failed = append(o.pages[i].failed, o.n)
+	default:
+		return err
+	}
+	clear(o.buf) // it is the owner's again
+	return nil
+}
+
+func (o *owner) discard(i int) error {
+	ctx, cancel := o.sp.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	delete(o.w.acked, o.first+uint64(i))
+	o.pages[i] = owned{}
+	return o.w.client.DiscardPage(ctx, o.first+uint64(i))
+}
+
+func (o *owner) read(i int) error {
+	page, s := o.first+uint64(i), &o.pages[i]
+	ctx, cancel := o.sp.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	err := o.w.client.ReadPage(ctx, page, o.buf)
+	switch {
+	case errors.Is(err, ErrMissing) && s.wrote == 0:
+		return nil
+	case errors.Is(err, ErrFull): // what a failed write has left could not be decided
+		o.w.counts.full++
+		return nil
+	case err != nil && !(errors.Is(err, context.DeadlineExceeded) && errors.Is(err, ErrFew)):
+		return fmt.Errorf("page %d, written %d: %w", page, s.wrote, err)
+	case err != nil:
+		return nil
+	}
+	for _, n := range append(s.failed, s.wrote) {
+		if o.fill(o.want, page, n); n > 0 && bytes.Equal(o.buf, o.want) {
+			o.knows(i, n)
+			return nil
+		}
+	}
+	return fmt.Errorf("page %d reads with other bytes than were written", page)
+}
+
+// A seed of the world, with a defect or without.
+func try(seed uint64, d mutate.PageDefect) (*world, error) {
+	w := newWorld(seed, d)
+	return w, w.run(3, w.live)
+}
+
+// seeds is how many worlds are tried, without a defect and with each.
+func seeds() uint64 {
+	switch {
+	case *long:
+		return 300
+	case testing.Short():
+		return 3
+	}
+	return 8
+}
+
+// What was acknowledged is readable until it is discarded as long as fewer servers are down than it has copies, however slow the others
+// are; no page is stale after a restart; no buffer is lost.
+func TestWhatWasAcknowledgedIsReadableWhateverHappensToServers(t *testing.T) {
+	var all worldCounts
+	var st ClientStats
+	for seed := range seeds() {
+		w, err := try(seed, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.deaths += w.counts.deaths
+		all.rots += w.counts.rots
+		all.full += w.counts.full
+		all.joins += w.counts.joins
+		all.leaves += w.counts.leaves
+		s := w.client.Stats()
+		st.Restarts += s.Restarts
+		st.Deaths += s.Deaths
+		st.Repaired += s.Repaired
+		st.Damaged += s.Damaged
+	}
+	if all.deaths == 0 || all.rots == 0 || all.full == 0 || all.joins == 0 || all.leaves == 0 || st.Restarts == 0 || st.Deaths <= st.Restarts || st.Repaired == 0 || st.Damaged == 0 {
+		t.Errorf("%+v %+v: something that should have happened has not", all, st)
+	}
+}
+
+// foundBy are seeds that find the defects which few others do.
+var foundBy = map[mutate.PageDefect]uint64{mutate.PagesTwoLooks: 9, mutate.PagesEpochIgnored: 6, mutate.PagesDoubtForgotten: 14, mutate.PagesOlderOverwrites: 23, mutate.PagesEvicted: 2, mutate.PagesHalvesMixed: 1, mutate.PagesHalfLeak: 1}
+
+func TestEachDefectOfNetworkMemoryIsFound(t *testing.T) {
+	const most = 300
+	sound := map[uint64]bool{}
+	for i, d := range mutate.PageDefects() {
+		t.Run(string(d), func(t *testing.T) {
+			if testing.Short() && i%3 > 0 {
+				t.Skip("one in three in short tests")
+			}
+			for i := range uint64(most) {
+				seed := (foundBy[d] + i) % most
+				_, err := try(seed, d)
+				if err == nil {
+					continue
+				}
+				if !sound[seed] {
+					if _, err := try(seed, ""); err != nil {
+						t.Fatalf("without the defect: %v", err)
+					}
+					sound[seed] = true
+				}
+				return
+			}
+			t.Errorf("%d seeds have not found it", most)
+		})
+	}
+}

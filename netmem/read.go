@@ -1,0 +1,165 @@
+package netmem
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"github.com/weftnet/weft/internal/mutate"
+)
+
+// ReadPage reads a page into buf, which has PageBytes. ErrMissing: it was never written, or was discarded. ErrLost: no server has it
+// any more.
+func (c *Client) ReadPage(ctx context.Context, number uint64, buf []byte) error {
+	if len(buf) != c.cfg.PageBytes {
+		return fmt.Errorf("netmem: page %d into %d bytes; expected %d", number, len(buf), c.cfg.PageBytes)
+	}
+	return c.read(ctx, number, c.into(buf))
+}
+
+// ViewPage calls view with a page as it was received, which is view's until it returns: nothing is copied (HSN-16). Otherwise it is
+// ReadPage.
+func (c *Client) ViewPage(ctx context.Context, number uint64, view func(page []byte)) error {
+	return c.read(ctx, number, view)
+}
+
+// into copies a page to where a caller wants it (HSN-23).
+func (c *Client) into(buf []byte) func(page []byte) {
+	return func(page []byte) { c.handed.Add(uint64(copy(buf, page))) }
+}
+
+// read has use look at a page.
+func (c *Client) read(ctx context.Context, number uint64, use func(page []byte)) error {
+	p, err := c.take(ctx, number, false)
+	if err != nil {
+		return fmt.Errorf("netmem: read page %d: %w", number, err)
+	}
+	defer c.give(number, p)
+	if p.issued == p.version || c.cfg.defect == mutate.PagesUndecided {
+		err = c.fetch(ctx, number, p, use)
+	} else {
+		// A write has failed, and some servers may have what it wrote. What has been read once is written as a version of its own.
+		buf := make([]byte, c.cfg.PageBytes)
+		if err = c.fetch(ctx, number, p, c.into(buf)); err == nil {
+			err = c.write(ctx, number, p, buf)
+		}
+		if err == nil {
+			use(buf)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("netmem: read page %d: %w", number, err)
+	}
+	c.port.mu.Lock()
+	c.stats.PageIns++
+	c.port.mu.Unlock()
+	return nil
+}
+
+// fetch reads a page from one of the servers that have it. ErrLost: all that have not restarted since were asked, and do not.
+func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(page []byte)) error {
+	asked := map[*server]int{}
+	for {
+		c.port.mu.Lock()
+		from, away := c.sources(p, asked)
+		c.port.mu.Unlock()
+		if c.cfg.defect == mutate.PagesTwoLooks && len(from) == 0 {
+			_ = c.p.Sleep(ctx, time.Millisecond)
+			c.port.mu.Lock()
+			_, away = c.sources(p, asked)
+			c.port.mu.Unlock()
+		}
+		switch {
+		case len(from) > 0:
+			if c.fetchFrom(ctx, number, p, from, asked, use) {
+				return nil
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := c.Err(); err != nil {
+				return err
+			}
+		case !away:
+			return ErrLost
+		default:
+			if err := c.p.Sleep(ctx, attendEvery); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// fetchFrom reads a page from the first of some servers, or the second. It reports whether that was the page; asked counts answers that
+// were not.
+func (c *Client) fetchFrom(ctx context.Context, number uint64, p *page, from []*server, asked map[*server]int, use func(page []byte)) bool {
+	k := c.pageIn(ctx, number, p, from)
+	defer c.end(k)
+	if k.answered() == nil && k.answer.status == statusOK && c.accepts(p, k) {
+		use(k.msg.Data)
+		return true
+	}
+	c.suspect(k)
+	if k.answered() == nil && k.answer.status != statusEpoch {
+		c.port.mu.Lock()
+		asked[k.to]++
+		p.doubt(k.to, c.cfg.defect)
+		c.port.mu.Unlock()
+	}
+	return false
+}
+
+// Err is why the client serves no more; nil while it does.
+func (c *Client) Err() error {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	return c.port.err
+}
+
+// pageIn asks one server for a page, and a second one when the first takes long. It returns the call that has its answer first.
+func (c *Client) pageIn(ctx context.Context, number uint64, p *page, from []*server) *call {
+	r := record{op: opPageIn, page: number, size: uint32(c.cfg.PageBytes)}
+	if len(from) == 1 {
+		return c.ask(ctx, from[0], r, nil)
+	}
+	c.port.mu.Lock()
+	first := c.begin(from[0], r, nil)
+	c.port.mu.Unlock()
+	if c.waitFor(ctx, c.cfg.Hedge, first) == nil {
+		return first
+	}
+	c.port.mu.Lock()
+	c.stats.Hedged++
+	second := c.begin(from[1], r, nil)
+	c.port.mu.Unlock()
+	if c.waitFor(ctx, c.cfg.Retry, first, second) == nil && first.done.Load() {
+		c.end(second)
+		return first
+	}
+	c.end(first)
+	if second.done.Load() {
+		return second
+	}
+	c.end(second)
+	return c.ask(ctx, from[0], r, nil)
+}
+
+// accepts takes a page that has come, if it is whole and no older than what was acknowledged.
+func (c *Client) accepts(p *page, k *call) bool {
+	crc := crc32.Checksum(k.msg.Data, castagnoli)
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	switch a := &k.answer; {
+	case len(k.msg.Data) != c.cfg.PageBytes || crc != a.crc:
+		c.stats.Damaged++
+		return false
+	case c.cfg.defect == mutate.PagesOldRead:
+	case a.version < p.version || a.version > p.issued || a.version == p.version && a.crc != p.crc:
+		c.stats.Stale++
+		return false
+	default:
+		p.has(k.to, a.epoch, a.version)
+	}
+	return true
+}

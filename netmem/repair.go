@@ -1,0 +1,144 @@
+package netmem
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftnet/weft/internal/mutate"
+)
+
+// repairers is how many pages are given new copies at a time.
+const repairers = 8
+
+// repair gives pages that lack copies new ones, no faster than the configuration says, and takes back those that are too many.
+func (c *Client) repair(ctx context.Context) {
+	numbers := c.unsettled()
+	var next, left atomic.Int32
+	work := func() {
+		buf := make([]byte, c.cfg.PageBytes)
+		per := time.Duration(float64(repairers*time.Second) * float64(c.cfg.PageBytes) / float64(c.cfg.RepairBytes))
+		for i := int(next.Add(1)) - 1; i < len(numbers) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+			begun := c.p.Now()
+			if c.settle(ctx, numbers[i], buf) != nil {
+				continue
+			}
+			if rest := per - c.p.Now().Sub(begun); rest > 0 && c.p.Sleep(ctx, rest) != nil {
+				return
+			}
+		}
+	}
+	left.Store(int32(min(repairers, len(numbers))))
+	for range left.Load() {
+		c.p.Go(func() {
+			work()
+			left.Add(-1)
+			c.p.Wake()
+		})
+	}
+	_ = c.p.WaitUntil(ctx, func() bool { return left.Load() == 0 })
+}
+
+// lacks reports whether a page has fewer copies than it should, where another server could take one. The port's lock is held.
+func (c *Client) lacks(p *page, live int) bool {
+	n := c.kept(p)
+	return p.version > 0 && n < min(c.cfg.Copies, live) && n+c.leaving(p) > 0 && c.cfg.defect != mutate.PagesUnrepaired
+}
+
+// leaving is how many good copies of a page are on servers that are being removed. The port's lock is held.
+func (c *Client) leaving(p *page) int { return len(c.good(p)) - c.kept(p) }
+
+// surplus are the servers that are up and have a copy of a page beyond those that it should have: a server that was only slow has come back,
+// and it has another copy meanwhile. None is surplus while a write may have failed. The port's lock is held.
+func (c *Client) surplus(p *page) (l []copyOf) {
+	if p.version == 0 || p.issued != p.version || c.cfg.defect == mutate.PagesSurplusKept {
+		return nil
+	}
+	n := c.cfg.Copies
+	for _, k := range p.copies {
+		switch {
+		case !k.server.up || k.server.gone || !c.stands(&k):
+		case k.doubted || k.version < p.version: // a repair writes it anew, unless there are enough without it
+			if c.kept(p) >= c.cfg.Copies {
+				l = append(l, k)
+			}
+		case n == 0:
+			l = append(l, k)
+		default:
+			n--
+		}
+	}
+	return l
+}
+
+// unsettled are the pages that have too few copies, or too many.
+func (c *Client) unsettled() (l []uint64) {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	live := len(c.live())
+	for number, p := range c.pages {
+		if !p.busy.Load() && (c.lacks(p, live) || len(c.surplus(p)) > 0) {
+			l = append(l, number)
+		}
+	}
+	slices.Sort(l)
+	return l
+}
+
+// settle gives a page the copies that it lacks, or takes back those that are too many.
+func (c *Client) settle(ctx context.Context, number uint64, buf []byte) error {
+	within, cancel := c.p.WithTimeout(ctx, 4*c.cfg.Dead)
+	defer cancel()
+	p, err := c.take(within, number, false)
+	if err != nil {
+		return err
+	}
+	defer c.give(number, p)
+	c.port.mu.Lock()
+	lacks, surplus := c.lacks(p, len(c.live())), c.surplus(p)
+	c.port.mu.Unlock()
+	switch {
+	case lacks:
+		err = c.mend(within, number, p, buf)
+	case len(surplus) > 0:
+		c.takeBack(within, number, p, surplus)
+	}
+	return err
+}
+
+// mend reads a page and writes it to the servers that lack it.
+func (c *Client) mend(ctx context.Context, number uint64, p *page, buf []byte) error {
+	if err := c.fetch(ctx, number, p, c.into(buf)); err != nil {
+		return err
+	}
+	c.port.mu.Lock()
+	r := record{op: opPageOut, page: number, version: p.version, crc: p.crc, size: uint32(len(buf))}
+	anew := p.anew || p.issued != p.version
+	c.port.mu.Unlock()
+	var err error
+	if anew {
+		err = c.write(ctx, number, p, buf)
+	} else {
+		err = c.spread(ctx, p, r, buf)
+	}
+	if err == nil {
+		c.port.mu.Lock()
+		c.stats.Repaired++
+		c.port.mu.Unlock()
+	}
+	return err
+}
+
+// takeBack has servers drop their copies of a page. A request to do so may come late, so the next copy has a version of its own.
+func (c *Client) takeBack(ctx context.Context, number uint64, p *page, from []copyOf) {
+	for _, k := range from {
+		c.port.mu.Lock()
+		p.anew = true
+		p.forget(k.server)
+		c.port.mu.Unlock()
+		a := c.ask(ctx, k.server, record{op: opDiscard, page: number, version: k.version}, nil)
+		c.suspect(a)
+		c.end(a)
+	}
+}

@@ -1,0 +1,391 @@
+package netmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/sim"
+)
+
+// world is a client of page servers on a bad network, with all that befalls servers: they die with all they have, alone or with their
+// host, and start anew; they are slow for so long that they are taken for dead, and come back; they join and leave; they are full; their
+// memory goes bad. No server dies, and no copy goes bad, unless each page that was acknowledged is really on as many servers as it has
+// copies: so fewer are down at a time.
+//
+// What the client believes is held against what the servers have, all the time. In the end every buffer must be where it belongs.
+type world struct {
+	f      *sim.Fabric
+	rng    *rand.Rand
+	defect mutate.PageDefect
+	size   int
+	pages  int  // of 8 KiB, that a server has
+	rots   bool // memory goes bad
+	hosts  []*host
+	client *Client
+	acked  map[uint64]uint64 // by page: the version that its owner knows
+	rotten map[*stored]bool
+	counts worldCounts
+	failed error
+	busy   int // functions that have begun beside
+}
+
+// worldCounts is what has happened.
+type worldCounts struct{ deaths, rots, joins, leaves, full int }
+
+// host is one with a page server.
+type host struct {
+	at     int
+	name   weft.Name
+	proc   *sim.Process
+	server *Server // nil: down
+	used   bool    // by the client
+}
+
+const (
+	worldServers = 5 // of which the last joins and leaves
+	worldCopies  = 2
+	worldDead    = 150 * time.Millisecond
+	worldLength  = 3 * time.Second
+)
+
+// newWorld makes the world of a seed, in which one defect may be.
+func newWorld(seed uint64, d mutate.PageDefect) *world {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 77)), defect: d, size: []int{4096, 8192}[seed%2], pages: 100, rots: seed%3 == 2, acked: map[uint64]uint64{}, rotten: map[*stored]bool{}}
+	if w.tight(seed) {
+		w.pages = 10 * w.size / 4096
+	}
+	w.f = sim.New(sim.Config{Seed: seed, NICs: 1 + worldServers, Hooks: sim.Hooks{Refused: w.refused},
+		Faults: sim.Faults{Loss: 0.03, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.01, Delay: 0.005, DelayMax: 50 * time.Millisecond}})
+	for i := range worldServers {
+		h := &host{at: 1 + i, name: weft.Name{App: "memory", Index: uint32(i)}, used: i < worldServers-1}
+		w.hosts = append(w.hosts, h)
+		w.start(h)
+	}
+	return w
+}
+
+// tight reports whether the servers of a seed have too little room.
+func (w *world) tight(seed uint64) bool { return seed%4 >= 2 }
+
+// start starts a host's server.
+func (w *world) start(h *host) {
+	h.server = nil
+	h.proc = w.f.Serve(h.at, h.name.String(), w.serve(h))
+}
+
+func (w *world) serve(h *host) func(p *sim.Process) error {
+	return func(p *sim.Process) error {
+		h.proc, h.server = p, nil
+		s, err := Serve(p.Weft(), ServerConfig{Bytes: w.pages * 8192, defect: w.defect})
+		if err != nil {
+			return err
+		}
+		h.server = s
+		return p.Weft().Sleep(context.Background(), time.Hour)
+	}
+}
+
+// refused starts a server again whose name is still its predecessor's.
+func (w *world) refused(p *sim.Process, _ error) {
+	for _, h := range w.hosts {
+		if h.at == p.Host() {
+			w.f.After(50*time.Millisecond, func() { w.start(h) })
+		}
+	}
+}
+
+// run has some callers live in the world for a while, beside all that happens.
+func (w *world) run(callers int, life func(sp *sim.Process, first uint64) error) error {
+	w.f.Process(0, "client/0", func(sp *sim.Process) error {
+		var refs []ServerRef
+		for _, h := range w.hosts {
+			if h.used {
+				refs = append(refs, ServerRef{Name: h.name})
+			}
+		}
+		c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: refs, Copies: worldCopies, PageBytes: w.size, Dead: worldDead, defect: w.defect})
+		if err != nil {
+			return err
+		}
+		w.client = c
+		w.beside(sp, w.happen)
+		for i := range callers {
+			w.beside(sp, func(sp *sim.Process) error { return life(sp, uint64(1+i)*1000) })
+		}
+		if err := sp.Weft().WaitUntil(context.Background(), func() bool { return w.busy == 0 || w.failed != nil }); err != nil || w.failed != nil {
+			return errors.Join(err, w.failed)
+		}
+		if err := w.settled(sp); err != nil {
+			return err
+		}
+		c.Close()
+		return nil
+	})
+	return w.f.Run(5 * time.Minute)
+}
+
+// beside runs a function beside others. Its error is the world's.
+func (w *world) beside(sp *sim.Process, fn func(sp *sim.Process) error) {
+	w.busy++
+	sp.Go("beside", func(sp *sim.Process) error {
+		w.failed = errors.Join(w.failed, fn(sp))
+		w.busy--
+		sp.Weft().Wake()
+		return nil
+	})
+}
+
+// happen has something befall a server again and again.
+func (w *world) happen(sp *sim.Process) error {
+	for begun := sp.Now(); sp.Now().Sub(begun) < worldLength; {
+		sp.Sleep(time.Duration(10+w.rng.IntN(120)) * time.Millisecond)
+		if err := w.audit(); err != nil {
+			return err
+		}
+		h := w.hosts[w.rng.IntN(len(w.hosts))]
+		switch w.rng.IntN(8) {
+		case 0, 1, 2:
+			if h.server != nil && w.spare() {
+				w.end(h)
+			}
+		case 3, 4:
+			w.f.Stall(h.at, time.Duration(w.rng.ExpFloat64()*2*float64(worldDead)))
+		case 5:
+			w.f.Clog(0, h.at, time.Duration(w.rng.ExpFloat64()*2*float64(worldDead)))
+		case 6:
+			if h.server != nil && w.rots && w.spare() {
+				w.rot(h)
+			}
+		default:
+			w.joinOrLeave(sp)
+		}
+	}
+	return nil
+}
+
+// end has a server die, with its host or alone, and starts it again.
+func (w *world) end(h *host) {
+	w.counts.deaths++
+	h.server = nil
+	down := time.Duration(w.rng.Int64N(int64(600 * time.Millisecond)))
+	if w.rng.IntN(2) == 0 {
+		w.f.Reboot(h.at, down)
+		return
+	}
+	w.f.Kill(h.proc)
+	w.f.After(down, func() { w.start(h) })
+}
+
+// rot damages a copy of a page.
+func (w *world) rot(h *host) {
+	var l []*stored
+	for _, p := range h.server.store.pages {
+		if p.data != nil && p.frame.pins == 0 && !w.rotten[p] {
+			l = append(l, p)
+		}
+	}
+	if len(l) == 0 {
+		return
+	}
+	slices.SortFunc(l, func(a, b *stored) int { return int(a.key.page) - int(b.key.page) })
+	p := l[w.rng.IntN(len(l))]
+	p.data[w.rng.IntN(len(p.data))] ^= 0x55
+	w.rotten[p] = true
+	w.counts.rots++
+}
+
+// joinOrLeave has the client use the last server, or leave it.
+func (w *world) joinOrLeave(sp *sim.Process) {
+	h := w.hosts[len(w.hosts)-1]
+	if w.busy == 0 || h.server == nil {
+		return
+	}
+	w.beside(sp, func(sp *sim.Process) error {
+		ctx, cancel := sp.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if !h.used {
+			h.used = true
+			w.counts.joins++
+			err := w.client.AddServer(ctx, ServerRef{Name: h.name})
+			if err != nil { // it has died meanwhile, or another call has added it
+				h.used = slices.ContainsFunc(w.client.servers, func(s *server) bool { return s.Name == h.name && !s.gone })
+			}
+			return nil
+		}
+		w.counts.leaves++
+		err := w.client.RemoveServer(ctx, h.name)
+		h.used = slices.ContainsFunc(w.client.servers, func(s *server) bool { return s.Name == h.name })
+		if errors.Is(err, context.DeadlineExceeded) && w.pages == 100 {
+			return fmt.Errorf("a server cannot leave: %w", err)
+		}
+		return nil
+	})
+}
+
+// holds is what a server really has of a page, whole: nil if nothing.
+func (h *host) holds(owner weft.Name, number uint64) *stored {
+	if h.server == nil {
+		return nil
+	}
+	p := h.server.store.pages[pageKey{owner: owner, page: number}]
+	if p == nil || p.data == nil || crc32.Checksum(p.data, castagnoli) != p.crc {
+		return nil
+	}
+	return p
+}
+
+func (w *world) host(n weft.Name) *host {
+	return w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == n })]
+}
+
+// spare reports whether a copy of each page can be spared: as many as there should be are known to the client, and really there.
+func (w *world) spare() bool {
+	c := w.client
+	for number, version := range w.acked {
+		p, n := c.pages[number], 0
+		if p == nil {
+			return false
+		}
+		for _, k := range p.copies {
+			if has := w.host(k.server.Name).holds(c.p.Name(), number); has != nil && has.version >= version && w.host(k.server.Name).server.epoch == k.epoch {
+				n++
+			}
+		}
+		if n < worldCopies {
+			return false
+		}
+	}
+	return true
+}
+
+// audit holds what the client believes of its servers against what they have.
+func (w *world) audit() error {
+	c := w.client
+	for number, p := range c.pages {
+		if p.busy.Load() {
+			continue // a discard may be under way
+		}
+		for _, k := range p.copies {
+			h := w.host(k.server.Name)
+			if h.server == nil || !k.server.up || k.doubted || c.cfg.defect != mutate.PagesEpochKept && h.server.epoch != k.epoch {
+				continue
+			}
+			has := h.server.store.pages[pageKey{owner: c.p.Name(), page: number}]
+			if has == nil || has.version < k.version {
+				return fmt.Errorf("page %d: the client believes that %v has version %d; it has %+v", number, h.name, k.version, has)
+			}
+		}
+	}
+	return nil
+}
+
+// settled waits until all is quiet, and looks whether everything is where it belongs.
+func (w *world) settled(sp *sim.Process) error {
+	ctx, cancel := sp.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c := w.client
+	sp.Sleep(2 * time.Second) // whatever is slow has come to its end
+	quiet := func() bool {
+		st := c.Stats()
+		return st.Lacking == 0 && st.ServersUp == len(c.servers) && len(c.unsettled()) == 0 && !c.repairing && !slices.ContainsFunc(w.hosts, func(h *host) bool { return h.server == nil })
+	}
+	for w.pages == 100 && !quiet() {
+		if err := sp.Weft().Sleep(ctx, 10*time.Millisecond); err != nil {
+			return fmt.Errorf("%+v: pages lack copies, or have too many, for good: %w", c.Stats(), err)
+		}
+	}
+	if err := w.audit(); err != nil {
+		return err
+	}
+	if w.pages == 100 {
+		for number, p := range c.pages {
+			if n := len(c.good(p)); p.version > 0 && p.issued == p.version && n != worldCopies {
+				return fmt.Errorf("page %d is on %d servers: %+v", number, n, p.copies)
+			}
+		}
+	}
+	if err := errors.Join(w.healed(ctx), w.damage()); err != nil {
+		return err
+	}
+	err := w.balance()
+	for range 100 { // the client asks now and then whether its servers are there
+		if err != nil {
+			sp.Sleep(7 * time.Millisecond)
+			err = w.balance()
+		}
+	}
+	return err
+}
+
+// healed asks each server for each page that it has: then every bad copy is known. When there are others in their places, it asks again.
+func (w *world) healed(ctx context.Context) error {
+	if w.pages < 100 {
+		return nil // there may be no room
+	}
+	w.bad(ctx)
+	if err := w.client.p.Sleep(ctx, time.Second); err != nil {
+		return err
+	}
+	if n := w.bad(ctx); n > 0 {
+		return fmt.Errorf("%d copies are still bad that the client knew to be", n)
+	}
+	return nil
+}
+
+// bad is how many copies are not what they should be.
+func (w *world) bad(ctx context.Context) (n int) {
+	c := w.client
+	for _, number := range slices.Sorted(maps.Keys(w.acked)) {
+		p := c.pages[number]
+		for _, s := range c.good(p) {
+			if !c.fetchFrom(ctx, number, p, []*server{s}, map[*server]int{}, func([]byte) {}) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// balance looks whether every buffer is where it belongs. Nothing is under way.
+func (w *world) balance() error {
+	c := w.client
+	if free := c.port.pool.Len(); free != clientSpare || len(c.sends) > 0 {
+		return fmt.Errorf("the client has %d free buffers, want %d; %d sends are under way", free, clientSpare, len(c.sends))
+	}
+	for _, h := range w.hosts {
+		if h.server == nil {
+			continue
+		}
+		s := h.server.store
+		if have, want := s.pool.Len()+s.frames, w.pages+serverSpare; have != want {
+			return fmt.Errorf("%v has %d buffers free and %d frames, want %d together", h.name, s.pool.Len(), s.frames, want)
+		}
+		for _, f := range s.clock {
+			if f.pins != 0 {
+				return fmt.Errorf("%v: a frame is pinned %d times at rest", h.name, f.pins)
+			}
+		}
+	}
+	return nil
+}
+
+// damage looks whether anything was damaged that was not damaged on purpose.
+func (w *world) damage() error {
+	if n := w.client.Stats().Damaged; n > 0 && w.counts.rots == 0 {
+		return fmt.Errorf("%d pages were damaged on their way here", n)
+	}
+	for _, h := range w.hosts {
+		if h.server != nil && h.server.stats.Damaged > 0 {
+			return fmt.Errorf("%d pages were damaged on their way to %v", h.server.stats.Damaged, h.name)
+		}
+	}
+	return nil
+}
