@@ -20,7 +20,7 @@ import (
 func TestBenchWithDaemonsStartsThemAndLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	for _, kind := range []string{"latency", "rate", "bandwidth", "datagrams"} {
+	for _, kind := range []string{"latency", "rate", "bandwidth", "datagrams", "stream"} {
 		for deployment, link := range map[string]string{"daemon": "udp", "shared": "none"} {
 			all := rows(t, kind, "--deployment", deployment, "--size", "64", "--time", "20ms", "--json")
 			if len(all) != 1 || all[0]["deployment"] != deployment || all[0]["link"] != link || all[0]["iterations"].(float64) < 1 {

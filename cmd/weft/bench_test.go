@@ -49,8 +49,10 @@ func TestBenchPrintsOneObjectForEachSize(t *testing.T) {
 		"rate":      {"bench", "deployment", "iterations", "link", "messages_per_s", "size"},
 		"bandwidth": {"bench", "bytes_per_s", "deployment", "iterations", "link", "size"},
 		"datagrams": {"bench", "deployment", "iterations", "link", "lost", "messages_per_s", "size"},
+		"stream": {"bench", "bytes_to_message", "bytes_to_tcp", "deployment", "echo_to_message", "echo_to_tcp", "iterations", "link", "message_bytes_per_s", "message_p50_ns", "size",
+			"stream_bytes_per_s", "stream_p50_ns", "tcp_bytes_per_s", "tcp_p50_ns"},
 	}
-	for _, kind := range []string{"latency", "rate", "bandwidth", "datagrams"} {
+	for _, kind := range []string{"latency", "rate", "bandwidth", "datagrams", "stream"} {
 		for _, link := range []string{"mem", "shm", "udp"} {
 			for _, r := range rows(t, kind, "--link", link, "--size", "64", "--time", "20ms", "--json") {
 				if got := slices.Sorted(maps.Keys(r)); !slices.Equal(got, fields[kind]) {
@@ -205,7 +207,7 @@ func TestBenchMakesTheHostsThatItMeasuresOn(t *testing.T) {
 
 func TestBenchSaysWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
-		"bench":                                         "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, datagrams, fairness, hostile, idle, incast, latency, limits, loss, pagein, pageout, pages, poll, program, rate, vm",
+		"bench":                                         "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, datagrams, fairness, hostile, idle, incast, latency, limits, loss, pagein, pageout, pages, poll, program, rate, stream, vm",
 		"bench latency --link tcp":                      `invalid argument "tcp" for "--link" flag: expected one of mem, shm, udp, xdp`,
 		"bench rate --deployment here":                  `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon, shared`,
 		"bench rate --deployment shared --link udp":     "--deployment shared with --link udp: expected no link, since both processes have the same NIC",
@@ -229,7 +231,7 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench latency --link mem --against limit":      "--against limit with --link mem: expected shm, udp or xdp",
 		"bench latency --against limit 10.0.0.1":        "--against limit with a host (10.0.0.1:7710): expected none",
 		"bench rate --against limit --size 5MiB":        "--against limit with --size 5242880: expected at most 4194304",
-		"bench datagrams --against limit":               "--against limit: expected none, since datagrams have no limit that is measured",
+		"bench datagrams --against limit":               "--against limit: expected none, since bench datagrams has no limit that is measured",
 		"bench datagrams --size 32KiB":                  `invalid argument "32KiB" for "--size" flag: expected a number of bytes from 0 to `,
 		"bench rate --rounds 3":                         "--rounds without --against: expected them together",
 		"bench latency --against limit --time 1ms":      "--time 1ms with --rounds 9: expected at least 45ms, or fewer rounds, since one has 5ms at least",

@@ -12,7 +12,7 @@ import (
 func (o *Options) checkAgainst() error {
 	switch {
 	case kindOf(o.Kind).limit == nil:
-		return fmt.Errorf("--against limit: expected none, since %s have no limit that is measured", o.Kind)
+		return fmt.Errorf("--against limit: expected none, since bench %s has no limit that is measured", o.Kind)
 	case o.Link == LinkMem:
 		return fmt.Errorf("--against limit with --link mem: expected shm, udp or xdp, since mem joins NICs of one process")
 	case o.Host != "":

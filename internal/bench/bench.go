@@ -46,17 +46,19 @@ const (
 
 // plan is what the client asks the server to take part in.
 type plan struct {
-	Echo      bool `json:"echo"`                // every message is sent back
-	Datagrams bool `json:"datagrams,omitempty"` // they are datagrams
-	Size      int  `json:"size"`                // of each message, in bytes
-	Window    int  `json:"window"`              // messages under way at a time
+	Echo      bool   `json:"echo"`                // every message is sent back
+	Datagrams bool   `json:"datagrams,omitempty"` // they are datagrams
+	Over      string `json:"over,omitempty"`      // they are bytes of a connection: overStream or overTCP
+	Size      int    `json:"size"`                // of each message, in bytes
+	Window    int    `json:"window"`              // messages under way at a time
 }
 
 // outcome is what the server answers in the end.
 type outcome struct {
-	Messages int64  `json:"messages"`        // data that has arrived, each of the size planned
-	Error    string `json:"error,omitempty"` // why the server could not go on
-	Setup    *Setup `json:"setup,omitempty"` // the server's
+	Messages int64  `json:"messages"`          // data that has arrived, each of the size planned; bytes of a connection
+	Service  string `json:"service,omitempty"` // where a connection is awaited
+	Error    string `json:"error,omitempty"`   // why the server could not go on
+	Setup    *Setup `json:"setup,omitempty"`   // the server's
 }
 
 // Setup is how a side is attached.
@@ -80,14 +82,18 @@ func manyFor(size int) bool { return size <= limits.CopiedMessage }
 
 // Client is the side with the clock.
 type Client struct {
-	p      *weft.Process
-	server weft.Name
-	at     weft.Address // where the server is; zero before the first plan
-	far    *Setup       // what the server has said of itself; nil before the first plan
+	p       *weft.Process
+	server  weft.Name
+	at      weft.Address // where the server is; zero before the first plan
+	far     *Setup       // what the server has said of itself; nil before the first plan
+	host    string       // the server's, for connections beside the fabric
+	service string       // where it awaits one; of this plan
 }
 
 // NewClient makes a client that measures between p and the process named server, which runs Serve.
-func NewClient(p *weft.Process, server weft.Name) *Client { return &Client{p: p, server: server} }
+func NewClient(p *weft.Process, server weft.Name) *Client {
+	return &Client{p: p, server: server, host: "127.0.0.1"}
+}
 
 // measure runs one plan from its call to its outcome. run sends the data.
 func (c *Client) measure(ctx context.Context, pl plan, run func(ctx context.Context) error) (outcome, time.Duration, error) {
@@ -95,7 +101,7 @@ func (c *Client) measure(ctx context.Context, pl plan, run func(ctx context.Cont
 	if err := c.call(ctx, tagPlan, pl, &ready); err != nil {
 		return done, 0, err
 	}
-	c.far = ready.Setup
+	c.far, c.service = ready.Setup, ready.Service
 	begin := time.Now()
 	if err := run(ctx); err != nil {
 		return done, 0, err

@@ -120,7 +120,7 @@ func (s *session) sinkDatagrams(ctx context.Context, asked weft.Message) error {
 			s.count++
 		}
 	})
-	said, err := s.untilStop(ctx, asked)
+	said, err := s.untilStop(ctx, asked, outcome{})
 	if err == nil {
 		_ = sleep(ctx, straggle)
 	}
@@ -134,12 +134,12 @@ func (s *session) sinkDatagrams(ctx context.Context, asked weft.Message) error {
 }
 
 // untilStop tells the client to begin, and waits until it says stop.
-func (s *session) untilStop(ctx context.Context, asked weft.Message) (weft.Message, error) {
+func (s *session) untilStop(ctx context.Context, asked weft.Message, ready outcome) (weft.Message, error) {
 	var op weft.Op
 	if err := s.p.StartRecvInto(&op, s.client, tagStop, make([]byte, answerBytes)); err != nil {
 		return weft.Message{}, err
 	}
-	err := s.answer(ctx, asked, outcome{})
+	err := s.answer(ctx, asked, ready)
 	if err == nil {
 		var m weft.Message
 		if m, err = op.Wait(ctx); err == nil {

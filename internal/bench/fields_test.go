@@ -45,8 +45,8 @@ func TestRowsHaveTheFieldsThatWerePublished(t *testing.T) {
 		row  any
 		want string
 	}{
-		"latency, rate, bandwidth, datagrams, all in one row": {new(Row), `bench bytes_per_s deployment far iterations limit limit_bytes_per_s limit_messages_per_s limit_p50_ns link lost
-			messages_per_s p50_ns p90_ns p999_ns p99_ns ratio round_ratios size`},
+		"latency, rate, bandwidth, datagrams, stream, all in one row": {new(Row), `bench bytes_per_s bytes_to_message bytes_to_tcp deployment echo_to_message echo_to_tcp far iterations limit limit_bytes_per_s
+			limit_messages_per_s limit_p50_ns link lost message_bytes_per_s message_p50_ns messages_per_s p50_ns p90_ns p999_ns p99_ns ratio round_ratios size stream_bytes_per_s stream_p50_ns tcp_bytes_per_s tcp_p50_ns`},
 		KindLoss:             {new(LossRow), `bench bytes_per_s clean_bytes_per_s deployment goodput_ratio link loss lost p50_ns p90_ns p999_ns p99_ns round_ratios round_trips size`},
 		KindPoll:             {new(PollRow), `bench iterations poll_ns processes`},
 		KindIdle:             {new(IdleRow), `attached_core_fraction bench core_fraction daemon_core_fraction processes seconds`},

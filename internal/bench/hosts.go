@@ -66,11 +66,12 @@ type question struct {
 }
 
 type told struct {
-	Iterations int64   `json:"iterations"`
-	Rate       float64 `json:"rate"`
-	Bandwidth  float64 `json:"bandwidth"`
-	Lost       float64 `json:"lost"`
-	Times      []byte  `json:"times"` // a histogram, as HdrHistogram encodes it
+	Iterations int64    `json:"iterations"`
+	Rate       float64  `json:"rate"`
+	Bandwidth  float64  `json:"bandwidth"`
+	Lost       float64  `json:"lost"`
+	Times      []byte   `json:"times"` // a histogram, as HdrHistogram encodes it
+	Streams    *Streams `json:"streams,omitempty"`
 }
 
 func (s *hostSide) sample(ctx context.Context, kind string, size int, d time.Duration) (sample, error) {
@@ -82,7 +83,7 @@ func (s *hostSide) sample(ctx context.Context, kind string, size int, d time.Dur
 	if err != nil {
 		return sample{}, errors.Join(context.Cause(ctx), s.child.endedWhy(err))
 	}
-	r := sample{Iterations: t.Iterations, Rate: t.Rate, Bandwidth: t.Bandwidth, Lost: t.Lost}
+	r := sample{Iterations: t.Iterations, Rate: t.Rate, Bandwidth: t.Bandwidth, Lost: t.Lost, Streams: t.Streams}
 	if t.Times != nil {
 		r.Times, err = hdrhistogram.Decode(t.Times)
 	}
@@ -123,7 +124,7 @@ func Answer(ctx context.Context, o Options, in io.Reader, out io.Writer) (err er
 		if err != nil {
 			return err
 		}
-		t := told{Iterations: r.Iterations, Rate: r.Rate, Bandwidth: r.Bandwidth, Lost: r.Lost}
+		t := told{Iterations: r.Iterations, Rate: r.Rate, Bandwidth: r.Bandwidth, Lost: r.Lost, Streams: r.Streams}
 		if r.Times != nil {
 			if t.Times, err = r.Times.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err != nil {
 				return err

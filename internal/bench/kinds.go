@@ -92,6 +92,19 @@ var kinds = []Kind{
 		columns: []column{{"datagrams/s", 14, 0, func(r *Row) float64 { return r.MessagesPerSecond }},
 			{"lost %", 8, 2, func(r *Row) float64 { return 100 * r.Share }}},
 	},
+	{
+		Name: KindStream, Short: "Measure streams beside messages and TCP: writes and their echoes, and writes one way", Size: 64, Least: 1, Most: 16 << 20,
+		what: "a write and its echo, and writes one way, over a stream, by messages, and over TCP, in turns",
+		work: (*Client).streams,
+		fill: func(r *Row, of []sample) { r.Streams = of[0].Streams },
+		columns: []column{
+			{"echo µs", 9, 2, func(r *Row) float64 { return micros(r.StreamP50) }}, {"message", 9, 2, func(r *Row) float64 { return micros(r.MessageP50) }},
+			{"TCP", 9, 2, func(r *Row) float64 { return micros(r.TCPP50) }}, {"by message", 10, 2, func(r *Row) float64 { return r.ToMessage }},
+			{"by TCP", 7, 2, func(r *Row) float64 { return r.ToTCP }}, {"MB/s", 9, 1, func(r *Row) float64 { return r.StreamBytes / 1e6 }},
+			{"message", 9, 1, func(r *Row) float64 { return r.MessageBytes / 1e6 }}, {"TCP", 9, 1, func(r *Row) float64 { return r.TCPBytes / 1e6 }},
+			{"by message", 10, 2, func(r *Row) float64 { return r.ByMessage }}, {"by TCP", 7, 2, func(r *Row) float64 { return r.ByTCP }},
+		},
+	},
 }
 
 // Kinds lists what there is to measure between two processes.

@@ -20,6 +20,7 @@ type sample struct {
 	Bandwidth  float64 // bytes a second
 	Lost       float64 // share of what left
 	Times      *hdrhistogram.Histogram
+	Streams    *Streams
 }
 
 func (s sample) rate() float64      { return s.Rate }

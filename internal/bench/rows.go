@@ -19,6 +19,7 @@ type Row struct {
 	*Rate
 	*Bandwidth
 	*Lost
+	*Streams
 	*Against
 }
 

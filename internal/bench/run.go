@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/weftnet/weft"
@@ -85,7 +86,11 @@ func (u *undo) here(ctx context.Context, o *Options) (side, error) {
 		return nil, err
 	}
 	u.add(down)
-	return localSide{NewClient(p, ServerName)}, nil
+	c := NewClient(p, ServerName)
+	if at, err := netip.ParseAddrPort(o.Host); err == nil { // else the server is on this host
+		c.host = at.Addr().String()
+	}
+	return localSide{c}, nil
 }
 
 // pair makes the client's process, with a server within its reach.

@@ -1,0 +1,245 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/stream"
+)
+
+// Streams are measured beside the two things that a program has in their place: messages of the same processes, and TCP between the same
+// hosts. Each round has all three, of writes and their echoes, and of writes one way:
+//
+//	round    message ─ stream ─ TCP ─ message ─ stream ─ TCP
+//	         └──── echoes ────────┘   └──── one way ────────┘
+
+// KindStream is the measurement of streams.
+const KindStream = "stream"
+
+// What carries bytes, as a plan says.
+const (
+	overStream = "stream"
+	overTCP    = "tcp"
+)
+
+// Streams is what became of streams, and of what is beside them. The ratios are medians of those of the rounds.
+type Streams struct {
+	StreamP50  int64   `json:"stream_p50_ns"` // of a write and its echo, as are the next two
+	MessageP50 int64   `json:"message_p50_ns"`
+	TCPP50     int64   `json:"tcp_p50_ns"`
+	ToMessage  float64 `json:"echo_to_message"` // stream's time, by a message's
+	ToTCP      float64 `json:"echo_to_tcp"`
+
+	StreamBytes  float64 `json:"stream_bytes_per_s"` // of writes one way, as are the next two
+	MessageBytes float64 `json:"message_bytes_per_s"`
+	TCPBytes     float64 `json:"tcp_bytes_per_s"`
+	ByMessage    float64 `json:"bytes_to_message"` // stream's bytes a second, by a message's
+	ByTCP        float64 `json:"bytes_to_tcp"`
+}
+
+// streamRounds is how many rounds a measurement has.
+const streamRounds = 5
+
+// streams is a sample of them.
+func (c *Client) streams(ctx context.Context, size int, d time.Duration) (s sample, err error) {
+	var all []Streams
+	for range streamRounds {
+		r, n, err := c.streamRound(ctx, size, d/(6*streamRounds))
+		if err != nil {
+			return s, fmt.Errorf("streams, writes of %d bytes: %w", size, err)
+		}
+		s.Iterations += n
+		all = append(all, r)
+	}
+	of := func(figure func(r *Streams) float64) float64 {
+		var vs []float64
+		for i := range all {
+			vs = append(vs, figure(&all[i]))
+		}
+		return median(vs)
+	}
+	s.Streams = &Streams{
+		StreamP50:    int64(of(func(r *Streams) float64 { return float64(r.StreamP50) })),
+		MessageP50:   int64(of(func(r *Streams) float64 { return float64(r.MessageP50) })),
+		TCPP50:       int64(of(func(r *Streams) float64 { return float64(r.TCPP50) })),
+		ToMessage:    of(func(r *Streams) float64 { return float64(r.StreamP50) / float64(r.MessageP50) }),
+		ToTCP:        of(func(r *Streams) float64 { return float64(r.StreamP50) / float64(r.TCPP50) }),
+		StreamBytes:  of(func(r *Streams) float64 { return r.StreamBytes }),
+		MessageBytes: of(func(r *Streams) float64 { return r.MessageBytes }),
+		TCPBytes:     of(func(r *Streams) float64 { return r.TCPBytes }),
+		ByMessage:    of(func(r *Streams) float64 { return r.StreamBytes / r.MessageBytes }),
+		ByTCP:        of(func(r *Streams) float64 { return r.StreamBytes / r.TCPBytes }),
+	}
+	return s, nil
+}
+
+// streamRound is one round, d for each of its six parts, and how many echoes came over streams.
+func (c *Client) streamRound(ctx context.Context, size int, d time.Duration) (r Streams, n int64, err error) {
+	h, err := c.roundTrips(ctx, size, d)
+	if err != nil {
+		return r, 0, err
+	}
+	r.MessageP50 = h.ValueAtQuantile(50)
+	if h, err = c.echoes(ctx, overStream, size, d); err != nil {
+		return r, 0, err
+	}
+	r.StreamP50, n = h.ValueAtQuantile(50), h.TotalCount()
+	if h, err = c.echoes(ctx, overTCP, size, d); err != nil {
+		return r, 0, err
+	}
+	r.TCPP50 = h.ValueAtQuantile(50)
+	m, err := c.Stream(ctx, size, d)
+	if err != nil {
+		return r, 0, err
+	}
+	r.MessageBytes = m.BytesPerSecond()
+	if r.StreamBytes, err = c.writes(ctx, overStream, size, d); err == nil {
+		r.TCPBytes, err = c.writes(ctx, overTCP, size, d)
+	}
+	return r, n, err
+}
+
+// echoes is how long writes of a size and their echoes take.
+func (c *Client) echoes(ctx context.Context, over string, size int, d time.Duration) (*hdrhistogram.Histogram, error) {
+	h := newHistogram()
+	data, echo := payload.Written(size), make([]byte, size)
+	_, _, err := c.measure(ctx, plan{Echo: true, Over: over, Size: size, Window: 1}, c.dialled(over, func(conn net.Conn) error {
+		if err := bounceBytes(conn, data, echo, warmUp(d), nil); err != nil {
+			return err
+		}
+		return bounceBytes(conn, data, echo, d, h)
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("echoes over %s: %w", over, err)
+	}
+	return h, nil
+}
+
+// bounceBytes writes and reads the echo for the time d, at least once.
+func bounceBytes(conn net.Conn, data, echo []byte, d time.Duration, h *hdrhistogram.Histogram) error {
+	begin := time.Now()
+	for last := time.Duration(0); last < d || last == 0; {
+		if err := writeThenRead(conn, data, echo); err != nil {
+			return err
+		}
+		now := time.Since(begin)
+		note(h, now-last)
+		last = now
+	}
+	return nil
+}
+
+// writeThenRead is one echo. Both ways go on at a time where the write is longer than what is on its way at most.
+func writeThenRead(conn net.Conn, data, echo []byte) error {
+	if len(data) <= echoAtOnce {
+		if _, err := conn.Write(data); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(conn, echo)
+		return err
+	}
+	wrote := make(chan error, 1)
+	go func() { _, err := conn.Write(data); wrote <- err }()
+	_, err := io.ReadFull(conn, echo)
+	if err != nil {
+		conn.Close() // so that the write ends
+	}
+	return errors.Join(err, <-wrote)
+}
+
+// echoAtOnce is what any of them takes though nothing reads.
+const echoAtOnce = 16 << 10
+
+// writes is how many bytes a second writes of a size carry one way.
+func (c *Client) writes(ctx context.Context, over string, size int, d time.Duration) (float64, error) {
+	data := payload.Written(size)
+	var sent int64
+	var begin time.Time
+	pour := func(conn net.Conn) error {
+		begin, sent = time.Now(), 0
+		for time.Since(begin) < d {
+			for range max(1, echoAtOnce/size) { // between two looks at the clock
+				if _, err := conn.Write(data); err != nil {
+					return err
+				}
+				sent += int64(size)
+			}
+		}
+		return nil
+	}
+	done, _, err := c.measure(ctx, plan{Over: over, Size: size, Window: 1}, c.dialled(over, pour))
+	took := time.Since(begin)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("writes over %s: %w", over, err)
+	case done.Messages != sent:
+		return 0, fmt.Errorf("bench: wrote %d bytes to %v over %s, %d have arrived", sent, c.server, over, done.Messages)
+	}
+	return float64(sent) / took.Seconds(), nil
+}
+
+// dialled has run use a connection to the server, which it closes.
+func (c *Client) dialled(over string, run func(conn net.Conn) error) func(ctx context.Context) error {
+	return func(ctx context.Context) (err error) {
+		var conn net.Conn
+		if over == overTCP {
+			_, port, _ := net.SplitHostPort(c.service)
+			conn, err = new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(c.host, port))
+		} else {
+			conn, err = (&stream.Dialer{Process: c.p}).DialContext(ctx, "", c.service)
+		}
+		if err != nil {
+			return err
+		}
+		defer context.AfterFunc(ctx, func() { conn.Close() })()
+		err = run(conn)
+		return errors.Join(err, conn.Close())
+	}
+}
+
+// carry is the server's part: one connection, whose bytes are sent back, or counted.
+func (s *session) carry(ctx context.Context, asked weft.Message) error {
+	var l net.Listener
+	var err error
+	if s.plan.Over == overTCP {
+		l, err = net.Listen("tcp", ":0")
+	} else {
+		l, err = stream.Listen(s.p, "bench")
+	}
+	if err != nil {
+		return s.answer(ctx, asked, outcome{Error: err.Error()})
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var served sync.WaitGroup
+	defer served.Wait()
+	defer l.Close()
+	defer stop()
+	served.Go(func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return // it is over
+		}
+		defer conn.Close()
+		defer context.AfterFunc(ctx, func() { conn.Close() })()
+		to := io.Discard
+		if s.plan.Echo {
+			to = conn
+		}
+		s.count, _ = io.Copy(to, struct{ io.Reader }{conn}) // what is missing the client finds by the count
+	})
+	said, err := s.untilStop(ctx, asked, outcome{Service: l.Addr().String()})
+	if err != nil {
+		return err
+	}
+	served.Wait() // the client has closed its end
+	return s.answer(ctx, said, outcome{Messages: s.count})
+}
