@@ -174,7 +174,7 @@ func TestColumnsStandBelowTheirNames(t *testing.T) {
 		r := Row{Size: 64, Iterations: 1000}
 		h := newHistogram()
 		_ = h.RecordValue(1000)
-		kind.fill(&r, []sample{{Times: h, Rate: 5e6, Bandwidth: 6e9, Lost: 0.25}})
+		kind.fill(&r, []sample{{Times: h, Rate: 5e6, Bandwidth: 6e9, Lost: 0.25, Streams: &Streams{StreamP50: 9000, StreamBytes: 1e9}}})
 		if err := p.Row(r); err != nil {
 			t.Fatal(err)
 		}
