@@ -168,6 +168,6 @@ func (g *generator) transfer(w prog.Word) {
 		g.jump(done)
 		g.place(other)
 	}
-	g.jump(refused)
+	g.leave(refused)
 	g.place(done)
 }

@@ -1,0 +1,220 @@
+package resident
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link/linktest"
+	"github.com/weftnet/weft/internal/link/xdp"
+	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/testbed"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+const (
+	patience  = 60 * time.Second
+	programID = 415
+	peerNIC   = 0x0102030405060708
+)
+
+// keys are those of a session with the peer.
+var keys = rel.DriverKeys{Index: 0x1234, Cookie: 0xfeedface, Most: 1472, ReplyIndex: 99, ReplyCookie: 7777}
+
+// A nicTest is a NIC's programs on a host of their own, and another NIC's link on the host that a cable joins it to.
+type nicTest struct {
+	t        *testing.T
+	programs *Programs
+	client   *xdp.Driver
+	server   *xdp.Driver
+	engine   *engine
+	keys     rel.DriverKeys // of the session that is open
+	counter  uint64         // of its frames
+}
+
+// newNIC has no program yet. The test is skipped, with the reason, where there can be no drivers.
+func newNIC(t *testing.T) *nicTest {
+	t.Helper()
+	bed, err := testbed.New(testbed.Config{Hosts: 2})
+	if errors.Is(err, testbed.ErrUnavailable) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bed.Close() })
+	var d [2]*xdp.Driver
+	for i := range d {
+		err := bed.Host(i).Do(func() (err error) {
+			d[i], err = xdp.Listen(xdp.Config{Addr: netip.AddrPortFrom(bed.Host(i).Addr(), 0)})
+			return err
+		})
+		if errors.Is(err, xdp.ErrUnavailable) && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ERANGE) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d[i].Close() })
+	}
+	e := &engine{changed: make(chan struct{}, 1)}
+	e.table = program.New(program.Config{NIC: 7, Counts: make([]uint64, len(vni.Names()))}, e)
+	n := &nicTest{t: t, client: d[0], server: d[1], engine: e, keys: keys}
+	n.programs = New(Config{Link: d[1], Do: e.do, Now: e.Now})
+	t.Cleanup(func() { n.programs.Close() })
+	return n
+}
+
+// engine is that of the NIC, as far as programs need one: its caller is the holder of the lock.
+type engine struct {
+	mu      sync.Mutex
+	table   *program.Table
+	rang    []uint32
+	changed chan struct{} // has something when the table was the driver's
+}
+
+func (e *engine) do(f func(*program.Table)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f(e.table)
+	select {
+	case e.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (e *engine) Now() clock.Time                      { return 1e9 }
+func (e *engine) Clock() clock.Time                    { return 1e9 }
+func (e *engine) Peer(uint64) *program.Peer            { return nil }
+func (e *engine) Peers(func(*program.Peer) bool)       {}
+func (e *engine) Datagram(uint64, int) []byte          { return nil }
+func (e *engine) Announce(*program.Peer, int) []byte   { return nil }
+func (e *engine) CheckAt(clock.Time)                   {}
+func (e *engine) Answered(program.Request, vm.Outcome) {}
+func (e *engine) Ended(program.Request, vni.Status)    {}
+func (e *engine) Rang(segment uint32)                  { e.rang = append(e.rang, segment) }
+func (e *engine) TakeBuffer(n int) []byte              { return make([]byte, n) }
+func (e *engine) GiveBuffer([]byte)                    {}
+func (e *engine) Guard(vni.Name, program.GuardFunc)    {}
+func (e *engine) Deliver(vm.ID, *program.Arrival) bool { return true }
+
+// load has a program reside, as a daemon does.
+func (n *nicTest) load(source string, replace bool) {
+	n.t.Helper()
+	m := module(n.t, source)
+	var key uint64
+	var id vm.ID
+	var err error
+	n.engine.do(func(t *program.Table) {
+		key, id, err = t.Prepare(program.Spec{Module: m, ID: programID, Replace: replace, Start: true, Resident: true})
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	r, err := n.programs.Prepare(id, m, nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.engine.do(func(t *program.Table) {
+		if err = t.Reside(key, r); err == nil {
+			if _, _, err = t.Commit(key); err == nil {
+				err = t.Settle(key)
+			}
+		}
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// meet begins a session with the peer; part ends it.
+func (n *nicTest) meet(k rel.DriverKeys) {
+	n.keys, n.counter = k, 0
+	n.engine.do(func(*program.Table) { driver{n.programs, n.programs.host}.Session(peerNIC, k) })
+}
+
+func (n *nicTest) part() {
+	n.engine.do(func(*program.Table) { driver{n.programs, n.programs.host}.EndSession(peerNIC) })
+}
+
+// send sends a message of words for the program, and returns its frame.
+func (n *nicTest) send(trigger uint32, words ...uint64) []byte {
+	n.t.Helper()
+	n.counter++
+	var payload []byte
+	for _, w := range words {
+		payload = binary.LittleEndian.AppendUint64(payload, w)
+	}
+	body := wire.ProgramDatagramLen + len(payload)
+	at := wire.OuterLen + wire.DatagramLen
+	frame := make([]byte, at+body+wire.TagLen)
+	wire.Outer{Kind: wire.KindDatagram, Flags: wire.FlagTagged, Index: n.keys.Index, Counter: n.counter}.Put(frame)
+	d := wire.Datagram{ID: uint32(n.counter), Length: uint32(body), Service: wire.ServiceProgram}
+	d.Put(frame[wire.OuterLen:], body)
+	p := wire.ProgramDatagram{Program: programID, Trigger: trigger}
+	p.Put(frame[at:])
+	copy(frame[at+wire.ProgramDatagramLen:], payload)
+	wire.Seal(frame, at+body, n.keys.Cookie)
+	linktest.Send(n.t, n.client, n.server.Addr(), frame)
+	return frame
+}
+
+// answered sends a message, and expects the program's answer to be a word.
+func (n *nicTest) answered(want uint64, trigger uint32, words ...uint64) {
+	n.t.Helper()
+	n.send(trigger, words...)
+	var in linktest.Inbox
+	linktest.Collect(n.t, n.client, &in, 1)
+	end, err := wire.Open(in.Frames[0], n.keys.ReplyCookie)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	_, payload, err := wire.ParseDatagram(in.Frames[0][wire.OuterLen:end])
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	p, message, err := wire.ParseProgramDatagram(payload)
+	if err != nil || p.Program != 416 || p.From != programID || len(message) != 8 || binary.LittleEndian.Uint64(message) != want {
+		n.t.Fatalf("%+v, %x, %v; expected %d of program %d to 416", p, message, err, want, programID)
+	}
+}
+
+// passes sends a message, and expects its frame to come to the NIC.
+func (n *nicTest) passes(trigger uint32, words ...uint64) {
+	n.t.Helper()
+	frame := n.send(trigger, words...)
+	var in linktest.Inbox
+	linktest.Collect(n.t, n.server, &in, 1)
+	if !slices.Equal(in.Frames[0], frame) {
+		n.t.Fatalf("%x has come to the NIC, and not %x", in.Frames[0], frame)
+	}
+}
+
+// eventually waits until the table, or what it has told the engine, is as said.
+func (n *nicTest) eventually(what string, is func(*program.Table) bool) {
+	n.t.Helper()
+	late := time.After(patience)
+	for {
+		n.engine.mu.Lock()
+		ok := is(n.engine.table)
+		n.engine.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-n.engine.changed:
+		case <-late:
+			n.t.Fatalf("after %v it is not so that %s", patience, what)
+		}
+	}
+}

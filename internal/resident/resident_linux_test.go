@@ -1,0 +1,185 @@
+package resident
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	cilium "github.com/cilium/ebpf"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/xdp"
+	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/pdl/ebpf"
+)
+
+// A program enters the driver with the variables that the virtual machine has begun, is replaced there, and leaves with those that it has
+// then: after that, messages come to the NIC.
+func TestAProgramEntersTheDriverAndLeavesWithItsVariables(t *testing.T) {
+	n := newNIC(t)
+	n.load(echoSource, false)
+	n.meet(keys)
+	n.answered(6, 12)
+	n.answered(7, 12)
+	n.load(strings.Replace(echoSource, "n + 1", "n + 10", 1), true)
+	n.answered(17, 12)
+	n.engine.do(func(table *program.Table) {
+		infos := table.List()
+		if len(infos) != 1 || !infos[0].InDriver || infos[0].Profile.Activations < 1 {
+			t.Errorf("%+v", infos)
+		}
+	})
+	m := module(t, echoSource)
+	n.engine.do(func(table *program.Table) {
+		if _, _, err := table.Load(program.Spec{Module: m, ID: programID, Replace: true, Start: true}); err != nil {
+			t.Error(err)
+		}
+	})
+	n.passes(12)
+	n.load(echoSource, true)
+	n.answered(18, 12)
+}
+
+// Messages of a session are answered while it is open. Of a peer that begins another, only the frames of that one are.
+func TestSessionsThatEndAreAnsweredNoMore(t *testing.T) {
+	n := newNIC(t)
+	n.load(echoSource, false)
+	n.passes(12)
+	n.meet(keys)
+	n.answered(6, 12)
+	next := keys
+	next.Index, next.Cookie, next.ReplyCookie = 0x5678, 4711, 8888
+	n.meet(next)
+	n.answered(7, 12)
+	n.keys, n.counter = keys, 100
+	n.passes(12)
+	n.keys, n.counter = next, 100
+	n.answered(8, 12)
+	n.part()
+	n.passes(12)
+	n.meet(next)
+	n.answered(9, 12)
+}
+
+const takeSource = `PROGRAM take: TRIGGERS 1, 2, 3; BEGIN END;
+MESSAGE 1: BEGIN DISPLAY PACKET[0] END;
+MESSAGE 2: BEGIN DELIVER PACKET[0] OFFSET 8 INTO 1 LEN 8; CLEAR LOCK 257; SET FLAG 258 END;
+MESSAGE 3: BEGIN IF LOCK(257) THEN DISPLAY 1 ELSE DISPLAY 0 END; END;`
+
+func (n *nicTest) shows(want ...int64) {
+	n.t.Helper()
+	n.eventually("the program's log is as expected", func(table *program.Table) bool {
+		values, _, err := table.Log(programID, 0)
+		return err == nil && slices.Equal(values, want)
+	})
+}
+
+func TestWhatIsDisplayedComesToTheLogInOrder(t *testing.T) {
+	n := newNIC(t)
+	n.load(takeSource, false)
+	n.meet(keys)
+	var want []int64
+	for v := range int64(20) {
+		n.send(1, uint64(v*v))
+		want = append(want, v*v)
+	}
+	n.shows(want...)
+}
+
+// A program in the driver reaches a segment of its NIC: it delivers, sees locks and clears them, and rings where it sets a flag.
+func TestAFlagOfASegmentRings(t *testing.T) {
+	n := newNIC(t)
+	s, err := n.programs.AddSegment(1, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	locks, flags := program.SegmentSync(s.Bytes[:64+program.SegmentTail])
+	n.load(takeSource, false)
+	n.meet(keys)
+	atomic.StoreUint32(&locks[1], 1)
+	n.send(3)
+	n.shows(1)
+	n.send(2, 4711)
+	n.eventually("segment 1 rings", func(*program.Table) bool { return slices.Contains(n.engine.rang, 1) })
+	if got := binary.LittleEndian.Uint64(s.Bytes[8:]); got != 4711 || atomic.LoadUint32(&flags[2]) != 1 || atomic.LoadUint32(&locks[1]) != 0 {
+		t.Errorf("delivered %d; flag %d, lock %d", got, flags[2], locks[1])
+	}
+	n.send(3)
+	n.shows(1, 0)
+}
+
+func TestSegmentsThatCannotBeAreRefused(t *testing.T) {
+	n := newNIC(t)
+	if _, err := n.programs.AddSegment(1, ebpf.MostSegment+1); err == nil || !strings.Contains(err.Error(), "16777216 bytes; at most 16777215") {
+		t.Errorf("%v", err)
+	}
+	s, err := n.programs.AddSegment(1, 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := 4096 + program.SegmentTail; len(s.Bytes) < most || program.SegmentTail != 8*limits.SegmentWords {
+		t.Errorf("%d bytes; expected %d or more", len(s.Bytes), most)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Closing ends what carries displays, however many come, and afterwards nothing is answered.
+func TestClosingWhileAProgramDisplays(t *testing.T) {
+	n := newNIC(t)
+	n.load(takeSource, false)
+	n.meet(keys)
+	closed := make(chan error, 1)
+	for v := range uint64(500) {
+		n.send(1, v)
+		if v == 100 {
+			go func() { closed <- n.programs.Close() }()
+		}
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-n.programs.shown:
+	default:
+		t.Error("what displays is still being read")
+	}
+	if _, err := n.programs.Prepare(1, module(t, echoSource), nil); err == nil || !strings.Contains(err.Error(), "the NIC is closed") {
+		t.Errorf("%v", err)
+	}
+	if err := n.programs.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// unchained is a link that cannot be chained at first.
+type unchained struct {
+	*xdp.Driver
+	fails int
+}
+
+var errChain = errors.New("no chain today")
+
+func (u *unchained) Chain(steps *cilium.Map, first, on uint32) error {
+	if u.fails--; u.fails >= 0 {
+		return errChain
+	}
+	return u.Driver.Chain(steps, first, on)
+}
+
+// A link that refuses the chain refuses the program. The next one finds everything as if there had been none.
+func TestALinkThatRefusesTheChainRefusesTheProgram(t *testing.T) {
+	n := newNIC(t)
+	n.programs.cfg.Link = &unchained{n.server, 1}
+	if _, err := n.programs.Prepare(programID, module(t, echoSource), nil); !errors.Is(err, errChain) {
+		t.Fatalf("%v", err)
+	}
+	n.load(echoSource, false)
+	n.meet(keys)
+	n.answered(6, 12)
+}
