@@ -12,7 +12,6 @@ package resident
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"os"
 	"sync"
@@ -49,6 +48,7 @@ type Config struct {
 type Programs struct {
 	cfg Config
 
+	linking  sync.Mutex // programs are compiled for the segments that there are, or these change; taken before mu, and without the engine
 	mu       sync.Mutex
 	host     *ebpf.Host // nil until the first program
 	closed   bool
@@ -56,11 +56,15 @@ type Programs struct {
 	shown    chan struct{}           // closed when nobody reads what is displayed any more
 
 	sessions map[uint64]rel.DriverKeys // by NIC, as the driver knows them; the engine's
+
+	listing sync.Mutex             // taken last
+	all     map[*resident]struct{} // those that are not closed
 }
 
 // New returns programs of which none is there yet.
 func New(cfg Config) *Programs {
-	return &Programs{cfg: cfg, segments: make(map[uint32]ebpf.Segment), sessions: make(map[uint64]rel.DriverKeys)}
+	return &Programs{cfg: cfg, segments: make(map[uint32]ebpf.Segment), all: make(map[*resident]struct{}),
+		sessions: make(map[uint64]rel.DriverKeys)}
 }
 
 // Prepare compiles a program for the driver and gives it to the kernel. It gets no messages yet. The error says why it cannot reside there.
@@ -72,18 +76,24 @@ func (p *Programs) Prepare(id vm.ID, m *prog.Module, lookup func(of prog.SymbolK
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot reside in the driver: %w", m.Name, err)
 	}
+	p.linking.Lock()
+	defer p.linking.Unlock()
 	p.mu.Lock()
-	segments := maps.Clone(p.segments)
+	segments := p.segments
 	p.mu.Unlock()
 	obj, err := ebpf.Compile(m, ebpf.Options{ID: uint32(id), Service: wire.ServiceProgram, Path: p.path(), Lookup: lookup, Segments: segments})
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot reside in the driver: %w", m.Name, err)
 	}
-	r, err := obj.Load(host)
+	loaded, err := obj.Load(host)
 	if err != nil {
 		return nil, err
 	}
-	return &resident{r, p.cfg.Now}, nil
+	r := &resident{loaded, p}
+	p.listing.Lock()
+	p.all[r] = struct{}{}
+	p.listing.Unlock()
+	return r, nil
 }
 
 // path is how frames come to the interface.
@@ -204,13 +214,13 @@ func (p *Programs) Close() error {
 
 // resident is a program in the driver, as the engine sees it.
 type resident struct {
-	r   *ebpf.Resident
-	now func() clock.Time
+	r  *ebpf.Resident
+	of *Programs
 }
 
 // Enter implements program.Resident.
 func (r *resident) Enter(data []int64) error {
-	if err := r.r.SetClock(int64(r.now()) - kernelClock()); err != nil {
+	if err := r.r.SetClock(int64(r.of.cfg.Now()) - kernelClock()); err != nil {
 		return err
 	}
 	if err := r.r.Start(data); err != nil {
@@ -257,4 +267,9 @@ func (r *resident) Profile() (vm.Profile, bool, error) {
 }
 
 // Close implements program.Resident.
-func (r *resident) Close() error { return r.r.Close() }
+func (r *resident) Close() error {
+	r.of.listing.Lock()
+	delete(r.of.all, r)
+	r.of.listing.Unlock()
+	return r.r.Close()
+}

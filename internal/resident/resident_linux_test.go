@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/pdl/ebpf"
+	"github.com/weftnet/weft/pdl/vm"
 )
 
 // A program enters the driver with the variables that the virtual machine has begun, is replaced there, and leaves with those that it has
@@ -110,6 +111,44 @@ func TestAFlagOfASegmentRings(t *testing.T) {
 	}
 	n.send(3)
 	n.shows(1, 0)
+}
+
+// A segment that is made when a program is in the driver is found, until it is taken away; the program goes on with its variables meanwhile, and another
+// that is made under the number is another.
+func TestAProgramInTheDriverFindsSegmentsThatComeLater(t *testing.T) {
+	n := newNIC(t)
+	n.load(`PROGRAM keep: VAR n, v; TRIGGERS 1, 12; BEGIN END;
+MESSAGE 1: BEGIN DELIVER PACKET[0] OFFSET 0 INTO 3 LEN 8; SET FLAG 768 END;
+MESSAGE 12: BEGIN n = n + 1; GET v OFFSET 0 FROM 3 LEN 8; v = v * 1000 + n; SEND v LEN 8 AS 10 TO 416 AT SOURCE END;
+END;`, false)
+	n.meet(keys)
+	aborted := func(want uint64) {
+		t.Helper()
+		n.eventually("activations without a segment are aborted", func(table *program.Table) bool {
+			info, ok := table.Info(programID)
+			return ok && info.Profile.Aborts[vm.SegmentRefused] == want
+		})
+	}
+	n.send(12)
+	aborted(1)
+	for round := range uint64(3) {
+		s, err := n.programs.AddSegment(3, 64<<round)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.engine.do(func(*program.Table) { n.engine.rang = nil })
+		n.answered(2+2*round, 12) // of zeros
+		n.send(1, 40+round)
+		n.eventually("segment 3 rings", func(*program.Table) bool { return slices.Contains(n.engine.rang, 3) })
+		if got := binary.LittleEndian.Uint64(s.Bytes); got != 40+round {
+			t.Errorf("delivered %d; expected %d", got, 40+round)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		n.send(12)
+		aborted(2 + round)
+	}
 }
 
 func TestSegmentsThatCannotBeAreRefused(t *testing.T) {

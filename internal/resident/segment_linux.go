@@ -22,7 +22,8 @@ type Segment struct {
 // mmapable is BPF_F_MMAPABLE.
 const mmapable = 1 << 10
 
-// AddSegment makes a segment with so many bytes of data. Programs that are prepared from now on find it by its number.
+// AddSegment makes a segment with so many bytes of data. Programs find it by its number, those too that are in the driver already. The engine
+// must not be its caller's, nor when the segment is closed.
 func (p *Programs) AddSegment(id uint32, bytes int) (s *Segment, err error) {
 	if bytes > ebpf.MostSegment {
 		return nil, fmt.Errorf("segment %d in the driver: %d bytes; at most %d", id, bytes, ebpf.MostSegment)
@@ -37,13 +38,11 @@ func (p *Programs) AddSegment(id uint32, bytes int) (s *Segment, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mapping segment %d of the driver: %w", id, err), m.Close())
 	}
-	p.mu.Lock()
-	p.segments[id] = ebpf.Segment{Map: m, Bytes: bytes, Words: limits.SegmentWords}
-	p.mu.Unlock()
-	return &Segment{Fd: m.FD(), Bytes: mem, Close: func() error {
-		p.mu.Lock()
-		delete(p.segments, id)
-		p.mu.Unlock()
-		return errors.Join(unix.Munmap(mem), m.Close())
-	}}, nil
+	s = &Segment{Fd: m.FD(), Bytes: mem, Close: func() error {
+		return errors.Join(p.setSegment(id, nil), unix.Munmap(mem), m.Close())
+	}}
+	if err := p.setSegment(id, &ebpf.Segment{Map: m, Bytes: bytes, Words: limits.SegmentWords}); err != nil {
+		return nil, errors.Join(fmt.Errorf("segment %d in the driver: %w", id, err), unix.Munmap(mem), m.Close())
+	}
+	return s, nil
 }

@@ -81,12 +81,17 @@ func (obj *Object) Load(h *Host) (r *Resident, err error) {
 	if err = r.mapState(); err != nil {
 		return r, err
 	}
-	own := map[string]*ebpf.Map{mapData: r.data}
+	r.program, err = h.loadOver(r.data, obj)
+	return r, err
+}
+
+// loadOver gives a program to the kernel whose data are in a map.
+func (h *Host) loadOver(data *ebpf.Map, obj *Object) (*ebpf.Program, error) {
+	own := map[string]*ebpf.Map{mapData: data}
 	for id, s := range obj.o.Segments {
 		own[segmentMap(id)] = s.Map
 	}
-	r.program, err = h.load("weft_resident", obj.code, own)
-	return r, err
+	return h.load("weft_resident", obj.code, own)
 }
 
 // mmapable is BPF_F_MMAPABLE.
