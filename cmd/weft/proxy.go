@@ -42,9 +42,15 @@ and the other a TCP address, as in 127.0.0.1:8080, or the path of a unix socket.
 
 With --from on the fabric the proxy is that process, and what it carries goes to a
 server of this host. With --to on the fabric it serves the clients of this host. The end
-of each direction is passed on by itself, and a failure as a failure.`,
+of each direction is passed on by itself, and a failure as a failure.
+
+With --to fabric each client says where it wants to go, by SOCKS5 or by HTTP CONNECT:
+the host http.0.web.weft is the service web/0:http, and port 80 of the host 0.web.weft is
+the service web/0:80.`,
 		Example: `  weft proxy --from web/0:http --to 127.0.0.1:80       # where the server is
-  weft proxy --from 127.0.0.1:8080 --to web/0:http     # where its clients are`,
+  weft proxy --from 127.0.0.1:8080 --to web/0:http     # where its clients are
+  weft proxy --from 127.0.0.1:1080 --to fabric         # or for clients that can ask:
+  curl --proxy socks5h://127.0.0.1:1080 http://http.0.web.weft/`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.complete(c.Flags()); err != nil {
@@ -62,9 +68,12 @@ of each direction is passed on by itself, and a failure as a failure.`,
 	return c
 }
 
+// toFabric is --to of a proxy whose clients say where they want to go.
+const toFabric = "fabric"
+
 // onFabric reports whether an address is one of the fabric: those of TCP have no slash, and paths begin with one or with a dot.
 func onFabric(address string) bool {
-	return strings.Contains(address, "/") && !strings.HasPrefix(address, "/") && !strings.HasPrefix(address, ".")
+	return address == toFabric || strings.Contains(address, "/") && !strings.HasPrefix(address, "/") && !strings.HasPrefix(address, ".")
 }
 
 // complete checks what no flag can check alone.
@@ -75,13 +84,19 @@ func (f *proxyFlags) complete(fs *pflag.FlagSet) error {
 	if onFabric(f.from) == onFabric(f.to) {
 		return usagef("--from %s and --to %s: expected one on the fabric, such as app/0:http, and one of this host, such as 127.0.0.1:8080", f.from, f.to)
 	}
+	if f.from == toFabric {
+		return usagef("--from fabric: expected a service of a process, such as app/0:http; --to may be fabric")
+	}
 	fabricSide := f.to
 	if onFabric(f.from) {
 		fabricSide = f.from
 	}
-	a, err := stream.ParseAddr(fabricSide)
-	if err != nil {
-		return usagef("%v", err)
+	var a stream.Addr
+	if fabricSide != toFabric {
+		var err error
+		if a, err = stream.ParseAddr(fabricSide); err != nil {
+			return usagef("%v", err)
+		}
 	}
 	switch {
 	case !onFabric(f.from):
@@ -116,13 +131,22 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 	x := &proxy.Proxy{Drain: f.drain, Log: slog.New(slog.NewTextHandler(log, nil))}
 	if f.service != "" {
 		x.Listener, err = stream.Listen(p, f.service)
-		x.Dial = func(ctx context.Context) (net.Conn, error) {
+		x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, hostNetwork(f.to), f.to)
 		}
 	} else {
 		x.Listener, err = net.Listen(hostNetwork(f.from), f.from)
 		d := &stream.Dialer{Process: p, Timeout: proxyDial}
-		x.Dial = func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "weft", f.to) }
+		x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) { return d.DialContext(ctx, "weft", f.to) }
+		if f.to == toFabric {
+			x.Dial = proxy.Asked(func(ctx context.Context, host string, port uint16) (net.Conn, error) {
+				to, err := proxy.Service(host, port)
+				if err != nil {
+					return nil, err
+				}
+				return d.DialContext(ctx, "weft", to)
+			})
+		}
 	}
 	if err != nil {
 		return err

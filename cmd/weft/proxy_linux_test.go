@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,6 +26,16 @@ func TestAProxyCarriesTCP(t *testing.T) {
 	runWeft(t, "carries connections from "+clients+" to web/0:http", "proxy", "--from", clients, "--to", "web/0:http", "--socket", socket, "--drain", "1s")
 	unix := filepath.Join(t.TempDir(), "web.sock")
 	runWeft(t, "local/0 carries connections from "+unix, "proxy", "--from", unix, "--to", "web/0:http", "--name", "local/0", "--socket", socket, "--drain", "1s")
+
+	asked := freeport.Loopback(t)
+	runWeft(t, "carries connections from "+asked+" to fabric", "proxy", "--from", asked, "--to", "fabric", "--name", "asked/0", "--socket", socket, "--drain", "1s")
+	through := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "socks5h", Host: asked})}
+	defer through.CloseIdleConnections()
+	if r, err := (&http.Client{Transport: through, Timeout: patience}).Get("http://http.0.web.weft/asked"); err != nil {
+		t.Error(err)
+	} else if got, err := io.ReadAll(r.Body); r.Body.Close() != nil || err != nil || string(got) != "/asked" {
+		t.Errorf("by SOCKS5: %q, %v", got, err)
+	}
 
 	for name, address := range map[string]string{"tcp": clients, "unix": unix} {
 		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -58,6 +69,7 @@ func TestAProxySaysWhatIsWrong(t *testing.T) {
 		{"proxy --from a/0:x", exitUsage, `--from is "a/0:x" and --to is "": expected two addresses`},
 		{"proxy --from a/0:x --to b/0:y", exitUsage, "--from a/0:x and --to b/0:y: expected one on the fabric, such as app/0:http, and one of this host"},
 		{"proxy --from 127.0.0.1:1 --to /tmp/x", exitUsage, "--from 127.0.0.1:1 and --to /tmp/x: expected one on the fabric"},
+		{"proxy --from fabric --to 127.0.0.1:1", exitUsage, "--from fabric: expected a service of a process, such as app/0:http"},
 		{"proxy --from a/0 --to 127.0.0.1:1", exitUsage, `stream: address "a/0" has no service`},
 		{"proxy --from a/0:x --to 127.0.0.1:1 --name b/0", exitUsage, "--name with --from a/0:x: expected one or the other, since the proxy is called a/0 then"},
 		{"proxy --from a/0:x --to 127.0.0.1:1 --drain -1s", exitUsage, "--drain is -1s: expected 0 or more"},

@@ -3,7 +3,7 @@
 //
 //	accepted ──► dial ──► copy ──► the end of each direction is passed on by itself
 //	               │        └────► a direction that fails fails both ends
-//	               └─ fails: the accepted one is reset
+//	               └─ fails: the accepted one is reset, or told so in order if it has asked (ask.go)
 package proxy
 
 import (
@@ -20,8 +20,8 @@ import (
 // Proxy is one way from a listener to wherever Dial leads.
 type Proxy struct {
 	Listener net.Listener
-	Dial     func(ctx context.Context) (net.Conn, error)
-	Drain    time.Duration // how long connections may go on when the proxy ends
+	Dial     func(ctx context.Context, from net.Conn) (net.Conn, error) // on for one that was accepted
+	Drain    time.Duration                                              // how long connections may go on when the proxy ends
 	Log      *slog.Logger
 
 	counts counts
@@ -76,11 +76,15 @@ func (p *Proxy) drain(all *sync.WaitGroup, end func()) {
 
 // carry carries one connection.
 func (p *Proxy) carry(ctx context.Context, from net.Conn) {
-	to, err := p.Dial(ctx)
+	to, err := p.dial(ctx, from)
 	if err != nil {
 		p.counts.refused.Add(1)
 		p.Log.Warn("not dialled", "from", from.RemoteAddr(), "err", err)
-		reset(from)
+		if errors.As(err, new(errTold)) {
+			from.Close()
+		} else {
+			reset(from)
+		}
 		return
 	}
 	stop := context.AfterFunc(ctx, func() { reset(from); reset(to) })
@@ -96,6 +100,13 @@ func (p *Proxy) carry(ctx context.Context, from net.Conn) {
 	}
 	from.Close()
 	to.Close()
+}
+
+// dial dials on for one that was accepted, which ends with ctx.
+func (p *Proxy) dial(ctx context.Context, from net.Conn) (net.Conn, error) {
+	stop := context.AfterFunc(ctx, func() { reset(from) })
+	defer stop()
+	return p.Dial(ctx, from)
 }
 
 // pass copies one direction, and passes its end on.

@@ -73,13 +73,13 @@ func tunnel(t *testing.T, server net.Listener, drain time.Duration) (address str
 	if err != nil {
 		t.Fatal(err)
 	}
-	out = &proxy.Proxy{Listener: l, Drain: drain, Dial: func(ctx context.Context) (net.Conn, error) {
+	out = &proxy.Proxy{Listener: l, Drain: drain, Dial: func(ctx context.Context, _ net.Conn) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", server.Addr().String())
 	}}
 	run(t, out)
 	first := listen(t)
 	d := &stream.Dialer{Process: b, Timeout: patience}
-	in = &proxy.Proxy{Listener: first, Drain: drain, Dial: func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "", "a/0:svc") }}
+	in = &proxy.Proxy{Listener: first, Drain: drain, Dial: func(ctx context.Context, _ net.Conn) (net.Conn, error) { return d.DialContext(ctx, "", "a/0:svc") }}
 	return first.Addr().String(), in, out, run(t, in)
 }
 

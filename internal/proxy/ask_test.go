@@ -1,0 +1,98 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/proxy"
+)
+
+// asking is what a proxy answers a client that says text and then ends its direction; the proxy's clients get to an echo at the host "echo"
+// with port 7, and to nothing else.
+func asking(t *testing.T, text string) string {
+	t.Helper()
+	l := listen(t)
+	run(t, &proxy.Proxy{Listener: l, Dial: proxy.Asked(func(_ context.Context, host string, port uint16) (net.Conn, error) {
+		if host != "echo" || port != 7 {
+			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		}
+		a, b := net.Pipe()
+		go func() { io.Copy(b, b); b.Close() }()
+		return a, nil
+	})})
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	one := make([]byte, 4096)
+	for !strings.HasSuffix(said.String(), "bytes") { // what comes back, or all until the end
+		n, err := c.Read(one)
+		said.Write(one[:n])
+		if err != nil {
+			break
+		}
+	}
+	return said.String()
+}
+
+func TestAClientSaysWhereItWantsToGo(t *testing.T) {
+	const (
+		hello   = "\x05\x02\x02\x00"
+		granted = "\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"
+	)
+	failed := func(code string) string { return "\x05\x00\x05" + code + granted[2:] }
+	for _, c := range []struct{ what, says, want string }{
+		{"SOCKS5 to a service", hello + "\x05\x01\x00\x03\x04echo\x00\x07bytes", "\x05\x00" + granted + "bytes"},
+		{"SOCKS5 to none", hello + "\x05\x01\x00\x03\x04none\x00\x07", failed("\x05")},
+		{"SOCKS5 to listen", hello + "\x05\x02\x00\x03\x04echo\x00\x07", failed("\x07")},
+		{"SOCKS5 to an IP address", hello + "\x05\x01\x00\x01\x7f\x00\x00\x01\x00\x07", failed("\x08")},
+		{"SOCKS5 with a password", "\x05\x01\x02", "\x05\xff"},
+		{"CONNECT to a service", "CONNECT echo:7 HTTP/1.1\r\nHost: echo:7\r\n\r\nbytes", "HTTP/1.1 200 OK\r\n\r\nbytes"},
+		{"CONNECT to none", "CONNECT none:7 HTTP/1.1\r\n\r\n", "HTTP/1.1 502 Bad Gateway\r\n"},
+		{"GET", "GET http://echo:7/ HTTP/1.1\r\n\r\n", "HTTP/1.1 405 Method Not Allowed\r\n"},
+		{"CONNECT without a port", "CONNECT echo HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
+		{"CONNECT to no number", "CONNECT echo:http HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
+		{"nonsense", "hello\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
+		{"more than a request has", "CONNECT echo:7 HTTP/1.1\r\nX: " + strings.Repeat("x", 8<<10-28), "HTTP/1.1 431 Request Header Fields Too Large\r\n"},
+	} {
+		if got := asking(t, c.says); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: the proxy says %q, expected %q", c.what, got, c.want)
+		}
+	}
+}
+
+func TestANameOfAHostMeansAService(t *testing.T) {
+	for _, c := range []struct {
+		host string
+		port uint16
+		want string
+	}{
+		{"http.0.web.weft", 80, "web/0:http"},
+		{"http.0.web", 80, "web/0:http"},
+		{"3.web.weft", 8080, "web/3:8080"},
+		{"web.weft", 80, ""},
+		{"http.x.web.weft", 80, ""},
+		{"", 80, ""},
+		{".0.web", 80, ""},
+		{"10.0.0.1", 80, ""},
+	} {
+		got, err := proxy.Service(c.host, c.port)
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%q, port %d: %q, %v; expected %q", c.host, c.port, got, err, c.want)
+		}
+	}
+}
