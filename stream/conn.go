@@ -35,6 +35,7 @@ type Conn struct {
 	peerNumber uint32
 	duties     duty
 	owed       bool // it is among host.owing, or being looked at
+	told       bool // its peer knows of it, or will before anything that is sent from now on
 
 	in       ring
 	leadCtx  context.Context // of a Read that pumps

@@ -234,6 +234,7 @@ func (h *host) serve() {
 					break
 				}
 				under = h.send(under, c.remote.Process, tag, body)
+				c.announced()
 			}
 		}
 	}

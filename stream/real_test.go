@@ -227,3 +227,37 @@ func TestEndsAreToldApart(t *testing.T) {
 		t.Errorf("an accept of a process that was closed: %v", err)
 	}
 }
+
+// A server that writes as soon as it has accepted, as those of gRPC and of many mail and database protocols do, writes to a client that has not yet
+// seen its answer.
+func TestAServerMayWriteFirst(t *testing.T) {
+	for name, cfg := range fabrics {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, cfg)
+			l, err := stream.Listen(a, "greeter")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			const greeting = "220 ready\r\n"
+			go func() {
+				for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+					go func() { io.WriteString(c, greeting); c.Close() }()
+				}
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for i := range 200 {
+				c, err := stream.Dial(ctx, b, "a/0:greeter")
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := io.ReadAll(c)
+				c.Close()
+				if err != nil || string(got) != greeting {
+					t.Fatalf("stream %d: %q, %v", i, got, err)
+				}
+			}
+		})
+	}
+}

@@ -59,6 +59,7 @@ func (c *Conn) answered(addr weft.Address, m *message) bool {
 	switch m.kind {
 	case kindAccept:
 		c.opened(addr, m)
+		c.told = true
 		c.look()
 	case kindRefuse:
 		c.state, c.err = stateFailed, errors.Join(syscall.ECONNREFUSED, m.why)
@@ -137,6 +138,17 @@ func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
 		k, offset = kindPong, c.received
 	}
 	return tagOf(k, c.peerNumber), head(new([headBytes]byte), c.number, offset), true
+}
+
+// announced notes that the first message of an accepted stream, its accept, has been sent. A Write that begins sooner waits, or its bytes would come to
+// a peer that knows of no stream.
+func (c *Conn) announced() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.told {
+		c.told = true
+		c.writable.Open()
+	}
 }
 
 // keepEvery is how often streams are looked at.

@@ -76,7 +76,7 @@ func (c *Conn) mayWrite(n int) (context.Context, int, error) {
 		return nil, 0, syscall.EPIPE
 	}
 	n = int(min(uint64(n), c.room()))
-	if n == 0 {
+	if n == 0 || !c.told {
 		return nil, 0, nil
 	}
 	if c.inWrite = true; c.sendCtx == nil {
