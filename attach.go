@@ -101,7 +101,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 var refusals = []struct{ of, is error }{
 	{ctl.ErrRefused, ErrNotPermitted}, {fs.ErrPermission, ErrNotPermitted}, {ctl.ErrNoDaemon, ErrNoDaemon}, {ctl.ErrNotTrusted, ErrNotTrusted}, {ctl.ErrNoSlot, ErrFull},
 	{driver.ErrNoSlot, ErrFull}, {ctl.ErrVersion, ErrOtherVersion}, {ctl.ErrNameTaken, ErrNameTaken}, {nic.ErrNameTaken, ErrNameTaken},
-	{ctl.ErrBadRequest, ErrBadArgument},
+	{ctl.ErrBadRequest, ErrBadArgument}, {ctl.ErrNoMemory, ErrNoMemory},
 }
 
 // refusal says why a process could not be attached.
@@ -114,7 +114,7 @@ func refusal(name Name, err error) error {
 	return fmt.Errorf("weft: attach %v: %w", name, err)
 }
 
-// shareRefusal says in words of this package why a segment could not be shared.
+// shareRefusal says in words of this package why a segment could not be shared, or memory not be had.
 func shareRefusal(err error) error {
 	for _, r := range refusals {
 		if err != nil && errors.Is(err, r.of) {
@@ -196,14 +196,19 @@ func (w *attachedWaiter) Wake() { w.w.Wake() }
 // attachedMemory makes regions that the daemon maps too.
 type attachedMemory struct{ a *ctl.Attachment }
 
-func (m *attachedMemory) Alloc(n int) (uint32, uint64, []byte, error) {
+func (m *attachedMemory) Alloc(n int, huge bool) (uint32, uint64, []byte, error) {
 	ctx, cancel := daemonPatience()
 	defer cancel()
-	id, key, mem, err := m.a.Alloc(ctx, n)
+	id, key, mem, err := m.a.Alloc(ctx, n, huge)
 	if err != nil {
-		return 0, 0, nil, err
+		return 0, 0, nil, shareRefusal(err)
 	}
 	return id, key, mem[:n], nil
+}
+
+// Register fails: the NIC is in another program.
+func (m *attachedMemory) Register(mem []byte, _ bool) (uint32, uint64, error) {
+	return 0, 0, fmt.Errorf("%w: %d bytes that this program has mapped, which its NIC daemon cannot reach; expected memory of Alloc or AllocHuge", ErrBadArgument, len(mem))
 }
 
 func (m *attachedMemory) Part(of uint32, offset, n int, sealed bool) (uint32, uint64, error) {

@@ -3,14 +3,18 @@ package weft
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 	"unsafe"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/hugepage"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/touch"
 )
 
 // embeddedWaiter lets a process half wait by polling the NIC beside it.
@@ -31,12 +35,46 @@ func (w *embeddedWaiter) Wake() { w.n.poller.Wake() }
 type embeddedMemory struct {
 	n    *NIC
 	slot uint16
+
+	mu   sync.Mutex
+	huge map[uint32][]byte // by region: whole pages, mapped
 }
 
-func (m *embeddedMemory) Alloc(size int) (id uint32, key uint64, mem []byte, err error) {
+func (m *embeddedMemory) Alloc(size int, huge bool) (id uint32, key uint64, mem []byte, err error) {
+	if huge {
+		return m.allocHuge(size)
+	}
 	mem = words(size)[:size]
-	m.n.poller.Do(func(clock.Time) { id, key, err = m.n.engine.AddRegion(m.slot, mem) })
+	id, key, err = m.add(nic.Memory{Bytes: mem})
 	return id, key, mem, err
+}
+
+// allocHuge maps huge pages, which Free unmaps.
+func (m *embeddedMemory) allocHuge(size int) (id uint32, key uint64, mem []byte, err error) {
+	whole, err := hugepage.Map(size)
+	if err != nil {
+		return 0, 0, nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
+	}
+	mem = whole[:size:size]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if id, key, err = m.add(nic.Memory{Bytes: mem}); err != nil {
+		return 0, 0, nil, errors.Join(err, hugepage.Unmap(whole))
+	}
+	if m.huge == nil {
+		m.huge = make(map[uint32][]byte)
+	}
+	m.huge[id] = whole
+	return id, key, mem, nil
+}
+
+func (m *embeddedMemory) Register(mem []byte, sealed bool) (id uint32, key uint64, err error) {
+	return m.add(nic.Memory{Bytes: mem, Sealed: sealed, Reach: touch.Reach})
+}
+
+func (m *embeddedMemory) add(of nic.Memory) (id uint32, key uint64, err error) {
+	m.n.poller.Do(func(clock.Time) { id, key, err = m.n.engine.AddMemory(m.slot, of) })
+	return id, key, err
 }
 
 func (m *embeddedMemory) Part(of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error) {
@@ -45,11 +83,18 @@ func (m *embeddedMemory) Part(of uint32, offset, n int, sealed bool) (id uint32,
 }
 
 func (m *embeddedMemory) Free(id uint32) (err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.n.poller.Do(func(clock.Time) { err = m.n.engine.RemoveRegion(m.slot, id) })
-	if errors.Is(err, nic.ErrNoProcess) || errors.Is(err, nic.ErrNoRegion) {
-		return nil // it went with its process
+	if err != nil && !errors.Is(err, nic.ErrNoProcess) && !errors.Is(err, nic.ErrNoRegion) { // it may have gone with its process
+		return err
 	}
-	return err
+	whole := m.huge[id]
+	delete(m.huge, id)
+	if whole == nil {
+		return nil
+	}
+	return hugepage.Unmap(whole)
 }
 
 // words makes n bytes of zeroed memory, aligned for 64-bit words.

@@ -204,7 +204,7 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 	if err != nil {
 		return nil, errors.Join(err, p.leave())
 	}
-	half, err := proc.New(seg, w, &embeddedMemory{n, slot}, proc.Options{Names: n.names, Straight: way})
+	half, err := proc.New(seg, w, &embeddedMemory{n: n, slot: slot}, proc.Options{Names: n.names, Straight: way})
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,44 @@ func (p *Process) Alloc(n int) (*Region, error) {
 	return &Region{r, p}, nil
 }
 
-// Bytes is the region's memory. It must not be touched after Close.
+// AllocHuge is Alloc in huge pages of the system, so that programs with much memory wait less for its page tables. n is rounded up to whole ones
+// in what it takes, not in [Region.Bytes]. It fails with [ErrNoMemory] where too few are free; Linux has them, and its administrator sets
+// them aside (sysctl vm.nr_hugepages).
+func (p *Process) AllocHuge(n int) (*Region, error) {
+	r, err := p.p.AllocHuge(n)
+	if err != nil {
+		return nil, err
+	}
+	return &Region{r, p}, nil
+}
+
+// Register makes a region of memory that the program has already, such as a file's mapping, or huge pages of its own. It may begin and end
+// anywhere, and must not overlap another open region. With [ReadOnly] it may be a mapping that cannot be written: others may GET from
+// it, and an operation of this process that would write to it fails.
+//
+// The memory has to stay mapped until [Region.Close] has returned; it remains the caller's then. Register looks at each of its pages, which are so
+// all brought in, and later each operation looks at those that it uses. If one is not mapped, or may not be written, the
+// process's own operation fails with [ErrBadArgument] and sends nothing, and that of another process fails with [ErrRegion]. Memory that
+// goes away in the middle of an operation ends the program, as it ends any Go code that uses it; and a file should not be made shorter.
+//
+// The NIC has to be in this program ([Open]), or simulated. One in a daemon reaches no memory but that which it has made, so that no process can
+// take it away from under it: there Register fails with [ErrBadArgument], and Alloc and [Process.AllocHuge] are what there is.
+func (p *Process) Register(mem []byte, rights Rights) (*Region, error) {
+	if rights > ReadOnly {
+		return nil, badRights("register", rights)
+	}
+	r, err := p.p.Register(mem, rights == ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	return &Region{r, p}, nil
+}
+
+func badRights(op string, rights Rights) error {
+	return &OpError{Op: op, Err: fmt.Errorf("%w: rights %d; expected ReadWrite or ReadOnly", ErrBadArgument, rights)}
+}
+
+// Bytes is the region's memory. It must not be touched after Close, unless it was registered.
 func (r *Region) Bytes() []byte { return r.r.Bytes() }
 
 // Handle is what others need to PUT into the region and to GET from it.
@@ -41,10 +78,10 @@ const (
 
 // Share lets others reach n bytes of the region, from offset on, by a handle of their own, which gives nothing else of it: the NIC refuses the
 // rest, and PUTs where the rights are [ReadOnly], with [ErrRegion] or [ErrRange]. It ends with the region at the latest. A process may have
-// 1024 regions and shares open.
+// 1024 regions and shares open. Of a region that was registered as ReadOnly nothing else can be shared.
 func (r *Region) Share(offset, n int, rights Rights) (*Share, error) {
 	if rights > ReadOnly {
-		return nil, &OpError{Op: "share", Err: fmt.Errorf("%w: rights %d; expected ReadWrite or ReadOnly", ErrBadArgument, rights)}
+		return nil, badRights("share", rights)
 	}
 	part, err := r.r.Part(offset, n, rights == ReadOnly)
 	if err != nil {

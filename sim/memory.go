@@ -6,19 +6,29 @@ import (
 
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/touch"
 )
 
 // memory makes regions in ordinary memory, which the simulated NIC reaches.
 type memory struct{ p *Process }
 
-func (m memory) Alloc(n int) (id uint32, key uint64, mem []byte, err error) {
+// Alloc has ordinary pages only: a simulation has no use for others.
+func (m memory) Alloc(n int, _ bool) (id uint32, key uint64, mem []byte, err error) {
+	mem = words(n)
+	id, key, err = m.add(nic.Memory{Bytes: mem})
+	return id, key, mem, err
+}
+
+func (m memory) Register(mem []byte, sealed bool) (id uint32, key uint64, err error) {
+	return m.add(nic.Memory{Bytes: mem, Sealed: sealed, Reach: touch.Reach})
+}
+
+func (m memory) add(of nic.Memory) (id uint32, key uint64, err error) {
 	e := m.p.engine()
 	if e == nil {
-		return 0, 0, nil, proc.ErrNICGone
+		return 0, 0, proc.ErrNICGone
 	}
-	mem = words(n)
-	id, key, err = e.AddRegion(m.p.slot, mem)
-	return id, key, mem, err
+	return e.AddMemory(m.p.slot, of)
 }
 
 func (m memory) Part(of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error) {

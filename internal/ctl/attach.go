@@ -54,12 +54,12 @@ func (c *Conn) Attach(ctx context.Context, name string, geometry *Geometry) (*At
 	return a, nil
 }
 
-// Alloc makes n bytes of zeroed memory that the NIC knows, mapped here. n is rounded up to whole pages.
-func (a *Attachment) Alloc(ctx context.Context, n int) (id uint32, key uint64, mem []byte, err error) {
+// Alloc makes n bytes of zeroed memory that the NIC knows, mapped here. n is rounded up to whole pages, which may be huge.
+func (a *Attachment) Alloc(ctx context.Context, n int, huge bool) (id uint32, key uint64, mem []byte, err error) {
 	if n <= 0 {
 		return 0, 0, nil, fmt.Errorf("ctl: alloc of %d bytes; expected at least 1", n)
 	}
-	r, fds, err := a.conn.call(ctx, &Request{Op: OpAlloc, Alloc: &Alloc{Bytes: int64(n)}}, 1)
+	r, fds, err := a.conn.call(ctx, &Request{Op: OpAlloc, Alloc: &Alloc{Bytes: int64(n), Huge: huge}}, 1)
 	if err != nil {
 		return 0, 0, nil, a.explain(err)
 	}

@@ -196,6 +196,7 @@ type Attached struct {
 // Alloc asks for memory of so many bytes; the daemon rounds up to pages.
 type Alloc struct {
 	Bytes int64 `json:"bytes"`
+	Huge  bool  `json:"huge,omitempty"` // in huge pages
 }
 
 // Part asks for a handle of a part of a region.

@@ -23,7 +23,7 @@ func TestFreeLooksItsMemoryUpBeforeTheIdCanBeAnothers(t *testing.T) {
 		}
 		return c.Reply(&Reply{})
 	}))
-	got, _, mem, err := a.Alloc(t.Context(), 4096)
+	got, _, mem, err := a.Alloc(t.Context(), 4096, false)
 	if err != nil || got != id {
 		t.Fatalf("Alloc = %d, %v", got, err)
 	}
@@ -45,7 +45,7 @@ func TestARegionThatIsBusyKeepsItsMemory(t *testing.T) {
 		}
 		return c.Reply(&Reply{})
 	}))
-	_, _, mem, err := a.Alloc(t.Context(), 4096)
+	_, _, mem, err := a.Alloc(t.Context(), 4096, false)
 	if err != nil {
 		t.Fatal(err)
 	}

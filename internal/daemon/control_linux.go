@@ -69,7 +69,10 @@ func newControl(ctx context.Context, d *Daemon) (*control, error) {
 // noRegions is the memory of a process that needs none: in this address space the engine reaches everything.
 type noRegions struct{}
 
-func (noRegions) Alloc(int) (uint32, uint64, []byte, error) { return 0, 0, nil, proc.ErrNoMemory }
+func (noRegions) Alloc(int, bool) (uint32, uint64, []byte, error) {
+	return 0, 0, nil, proc.ErrNoMemory
+}
+func (noRegions) Register([]byte, bool) (uint32, uint64, error) { return 0, 0, proc.ErrNoMemory }
 func (noRegions) Part(uint32, int, int, bool) (uint32, uint64, error) {
 	return 0, 0, proc.ErrNoMemory
 }

@@ -5,8 +5,22 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/weftnet/weft/internal/hugepage"
 	"golang.org/x/sys/unix"
 )
+
+// newHugeMemory makes and maps at least size bytes of huge pages.
+func newHugeMemory(name string, size int) (*memory, error) {
+	fd, size, err := hugepage.Open("weft "+name, size)
+	if err != nil {
+		return nil, err
+	}
+	m := &memory{fd: fd}
+	if err := m.init(size, false); err != nil {
+		return nil, errors.Join(hugepage.Explain(size, err), m.close())
+	}
+	return m, nil
+}
 
 // memory is shared memory that the daemon made (decision 10). Nobody can make it shorter under the NIC's hands, and
 // what only the NIC writes nobody else can map for writing, whatever they do with the descriptor.

@@ -155,14 +155,11 @@ func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
 	if a.Bytes < 1 || a.Bytes > limits.MaxRegion {
 		return fmt.Errorf("%w: region of %d bytes; expected 1 to %d", ctl.ErrBadRequest, a.Bytes, int64(limits.MaxRegion))
 	}
-	size := (a.Bytes + limits.PageBytes - 1) / limits.PageBytes * limits.PageBytes
-	if quota := s.d.settings.config.RegionBytes; size > quota-s.bytes {
-		return fmt.Errorf("%w: region of %d bytes: %v has %d registered, and its quota is %d (region_bytes)", ctl.ErrNoMemory, size, s.name, s.bytes, quota)
-	}
-	m, err := newMemory("region", int(size), false)
+	m, err := s.newRegion(a)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ctl.ErrNoMemory, explainFiles(err))
+		return err
 	}
+	size := int64(len(m.mem))
 	r := ctl.Region{Bytes: size}
 	s.d.loop.Do(func(clock.Time) {
 		if s.expelled.Load() {
@@ -176,6 +173,32 @@ func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
 		return errors.Join(sentinel(err), m.close())
 	}
 	return errors.Join(c.Reply(&ctl.Reply{Region: &r}, m.fd), m.shared())
+}
+
+// newRegion makes the memory of a region, if the process may have so much.
+func (s *session) newRegion(a *ctl.Alloc) (m *memory, err error) {
+	size := (a.Bytes + limits.PageBytes - 1) / limits.PageBytes * limits.PageBytes
+	refuse := func(size int64) error {
+		if quota := s.d.settings.config.RegionBytes; size > quota-s.bytes {
+			return fmt.Errorf("%w: region of %d bytes: %v has %d registered, and its quota is %d (region_bytes)", ctl.ErrNoMemory, size, s.name, s.bytes, quota)
+		}
+		return nil
+	}
+	if err := refuse(size); err != nil {
+		return nil, err
+	}
+	if a.Huge {
+		m, err = newHugeMemory("region", int(size))
+	} else {
+		m, err = newMemory("region", int(size), false)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ctl.ErrNoMemory, explainFiles(err))
+	}
+	if err := refuse(int64(len(m.mem))); err != nil { // huge pages are more than was asked for
+		return nil, errors.Join(err, m.close())
+	}
+	return m, nil
 }
 
 // part gives a process a handle of a part of one of its regions.

@@ -96,7 +96,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 
 func TestMemoryInUseIsNotTakenBack(t *testing.T) { // decision 10
 	b := newBench(t)
-	id, _, mem, err := b.parts[0].Alloc(t.Context(), 8192)
+	id, _, mem, err := b.parts[0].Alloc(t.Context(), 8192, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestAFaultInAProcessesMemoryThrowsOutThatProcessOnly(t *testing.T) { // dec
 func TestEverythingOfAProcessGoesWithIt(t *testing.T) {
 	b := newBench(t)
 	for range 3 {
-		if _, _, _, err := b.parts[0].Alloc(t.Context(), 4096); err != nil {
+		if _, _, _, err := b.parts[0].Alloc(t.Context(), 4096, false); err != nil {
 			t.Fatal(err)
 		}
 	}

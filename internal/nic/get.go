@@ -62,6 +62,9 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 	id, limit, m := r.Get()
 	p := e.process(m.Slot)
 	mem, reg, why := e.remoteMemory(p, &m, false)
+	if why == wire.ReasonNone {
+		why = reg.reachable(mem, false)
+	}
 	if why != wire.ReasonNone {
 		e.refuse(pr, 0, 0, m.Asker, m.Token, why)
 		return

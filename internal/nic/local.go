@@ -138,7 +138,11 @@ func copyRange(to, from [][]byte, offset, at, n uint64) {
 // localMemory does a PUT or GET between processes of this NIC.
 func (e *Engine) localMemory(s *send) {
 	q := e.process(s.remote.Slot)
-	mem, _, why := e.remoteMemory(q, &s.remote, s.kind != kindGet)
+	mem, reg, why := e.remoteMemory(q, &s.remote, s.kind != kindGet)
+	n := min(s.described()-s.frag.Next, limits.LocalPiece)
+	if why == wire.ReasonNone {
+		why = reg.reachable(mem[s.frag.Next:s.frag.Next+n], s.kind != kindGet)
+	}
 	if why != wire.ReasonNone {
 		e.completeSend(s, statusOfReason(why))
 		return
@@ -152,7 +156,6 @@ func (e *Engine) localMemory(s *send) {
 	if s.kind == kindGet {
 		toAt, fromAt = fromAt, toAt
 	}
-	n := min(s.described()-s.frag.Next, limits.LocalPiece)
 	copyRange(to, from, toAt, fromAt, n)
 	e.localCopied(s, n)
 	switch s.frag.Next {

@@ -69,6 +69,9 @@ func (e *Engine) putRecord(pr *peer, r wire.Record) {
 		return
 	}
 	mem, reg, why := e.remoteMemory(e.process(m.Slot), &m, true)
+	if why == wire.ReasonNone {
+		why = reg.reachable(mem, true)
+	}
 	if why != wire.ReasonNone {
 		e.refuse(pr, 0, id, m.Asker, m.Token, why)
 		return

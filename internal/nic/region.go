@@ -17,21 +17,37 @@ type region struct {
 	id      uint32
 	key     uint64
 	mem     []byte
-	whole   *region       // that it is a part of; nil: of none
-	sealed  bool          // others may read it only
+	whole   *region // that it is a part of; nil: of none
+	sealed  bool    // it may be read only
+	reach   func(mem []byte, writes bool) bool
 	busy    list[inbound] // PUTs on their way into it
 	serving list[send]    // GETs that are answered from it
 }
 
-// AddRegion lets the NIC reach mem on behalf of the process at slot. The id names it in descriptors, id and key in
+// Memory is what a region is made of.
+type Memory struct {
+	Bytes  []byte
+	Sealed bool // others may GET only
+
+	// Reach reports whether a part can be read, or written: of memory that its owner may unmap. It is asked before others' operations, which are
+	// refused if it cannot. Nil: it always can.
+	Reach func(part []byte, writes bool) bool
+}
+
+// AddRegion lets the NIC reach memory on behalf of the process at slot. The id names it in descriptors, id and key in
 // handles.
 func (e *Engine) AddRegion(slot uint16, mem []byte) (id uint32, key uint64, err error) {
+	return e.AddMemory(slot, Memory{Bytes: mem})
+}
+
+// AddMemory is AddRegion of memory with limits.
+func (e *Engine) AddMemory(slot uint16, m Memory) (id uint32, key uint64, err error) {
 	e.begin()
 	p := e.process(slot)
 	if p == nil || !p.served() {
 		return 0, 0, fmt.Errorf("%w at slot %d", ErrNoProcess, slot)
 	}
-	r := &region{owner: p, mem: mem}
+	r := &region{owner: p, mem: m.Bytes, sealed: m.Sealed, reach: m.Reach}
 	err = e.openRegion(r)
 	return r.id, r.key, err
 }
@@ -51,7 +67,8 @@ func (e *Engine) AddPart(slot uint16, of uint32, offset, n uint64, sealed bool) 
 	if err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", ErrNoRegion, err)
 	}
-	r := &region{owner: p, mem: mem, whole: p.regions[of], sealed: sealed}
+	whole := p.regions[of]
+	r := &region{owner: p, mem: mem, whole: whole, sealed: sealed || whole.sealed, reach: whole.reach}
 	err = e.openRegion(r)
 	return r.id, r.key, err
 }
@@ -118,6 +135,14 @@ func (p *process) region(id uint32, offset, n uint64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: descriptor names bytes %d to %d of region %d, which has %d", errOutOfRange, offset, offset+n, id, len(mem))
 	}
 	return mem[offset : offset+n : offset+n], nil
+}
+
+// reachable is the reason why a part of a region cannot be read, or written, if it cannot.
+func (r *region) reachable(part []byte, writes bool) wire.Reason {
+	if r.reach != nil && !r.reach(part, writes) {
+		return wire.ReasonRegion
+	}
+	return wire.ReasonNone
 }
 
 // remoteMemory finds the bytes that a PUT, which writes, or a GET means, or the reason why not.

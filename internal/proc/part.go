@@ -17,6 +17,9 @@ func (r *Region) Part(offset, n int, sealed bool) (*Part, error) {
 	if offset < 0 || n < 1 || offset > len(r.mem) || n > len(r.mem)-offset {
 		return nil, &OpError{Op: "share", Err: fmt.Errorf("%w: %d bytes from %d on; expected 1 or more within the region's %d", ErrRange, n, offset, len(r.mem))}
 	}
+	if r.sealed && !sealed {
+		return nil, &OpError{Op: "share", Err: fmt.Errorf("%w: the region is ReadOnly, and so are its shares", ErrBadArgument)}
+	}
 	p := r.p
 	if !p.enter() {
 		return nil, &OpError{Op: "share", Err: ErrClosed}

@@ -148,7 +148,7 @@ func (p *Process) takeSpare(n uint64) (t temporary, ok bool) {
 // newTemporary makes a region for n bytes, a power of two so that the next message fits as well.
 func (p *Process) newTemporary(n uint64) (temporary, error) {
 	size := uint64(1) << bits.Len64(max(n, limits.PageBytes)-1)
-	id, _, mem, err := p.mem.Alloc(int(size))
+	id, _, mem, err := p.mem.Alloc(int(size), false)
 	if err != nil {
 		return temporary{}, fmt.Errorf("staging %d bytes: %w", n, err)
 	}

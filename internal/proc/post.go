@@ -95,6 +95,13 @@ func (r *request) memory(pool int32, size int) {
 // start begins operations: all of them, or none. If it lacks nothing and there is no error, they are posted. parts
 // are the bytes of the one that sends.
 func (p *Process) start(parts [][]byte, rs ...*request) (lack, error) {
+	if all := p.registered.Load(); all != nil {
+		for _, r := range rs {
+			if err := all.lookAt(r, parts); err != nil {
+				return lackNothing, err
+			}
+		}
+	}
 	p.mu.Lock()
 	if l, err := p.take(rs); l != lackNothing || err != nil {
 		p.mu.Unlock()

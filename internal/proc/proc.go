@@ -51,8 +51,10 @@ type Waiter interface {
 
 // Memory makes regions: memory that this process and its NIC both reach.
 type Memory interface {
-	// Alloc makes a region of n bytes, zeroed.
-	Alloc(n int) (id uint32, key uint64, mem []byte, err error)
+	// Alloc makes a region of n bytes, zeroed, in huge pages or in ordinary ones.
+	Alloc(n int, huge bool) (id uint32, key uint64, mem []byte, err error)
+	// Register makes a region of memory that the caller has, of which others may only read if it is sealed. It stays the caller's.
+	Register(mem []byte, sealed bool) (id uint32, key uint64, err error)
 	// Part makes n bytes of a region reachable by others as one of its own, to be read only if sealed. Free ends it, and so does the
 	// end of the region.
 	Part(of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error)
@@ -113,7 +115,9 @@ type Process struct {
 
 	events *Watcher // of NextEvent
 
-	sharing sync.Mutex // one at a time makes or ends a part, or ends a region: ids are used again. Before mu
+	sharing sync.Mutex // one at a time makes or ends a part, registers memory, or ends a region: ids are used again. Before mu
+
+	registered atomic.Pointer[registered] // memory that may go away; nil: none
 
 	mu       sync.Mutex
 	uses     []uint16 // by send context: how often it was taken, for tokens

@@ -482,7 +482,7 @@ func TestTemporaryRegionsAreKeptButNotAll(t *testing.T) {
 		}
 	}
 	for range limits.Temporaries + 3 {
-		id, _, mem, err := a.mem.Alloc(4096)
+		id, _, mem, err := a.mem.Alloc(4096, false)
 		must(err)
 		a.spare = append(a.spare, temporary{id, mem})
 	}

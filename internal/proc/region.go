@@ -17,6 +17,8 @@ type Region struct {
 	key    uint64
 	mem    []byte
 	closed bool // under p.mu
+	sealed bool
+	theirs bool // the caller's memory, which may go away
 
 	parts   []*Part // under p.mu: open ones
 	refills int     // under p.mu: pieces of operations that are refilled from it
@@ -32,7 +34,12 @@ type Handle struct {
 }
 
 // Alloc makes a region of n bytes, 1 to limits.MaxRegion, zeroed.
-func (p *Process) Alloc(n int) (*Region, error) {
+func (p *Process) Alloc(n int) (*Region, error) { return p.alloc(n, false) }
+
+// AllocHuge is Alloc in huge pages.
+func (p *Process) AllocHuge(n int) (*Region, error) { return p.alloc(n, true) }
+
+func (p *Process) alloc(n int, huge bool) (*Region, error) {
 	if n < 1 || n > limits.MaxRegion {
 		return nil, &OpError{Op: "alloc", Err: fmt.Errorf("%w: region of %d bytes, want 1 to %d", ErrBadArgument, n, limits.MaxRegion)}
 	}
@@ -46,7 +53,7 @@ func (p *Process) Alloc(n int) (*Region, error) {
 	if err != nil {
 		return nil, &OpError{Op: "alloc", Err: err}
 	}
-	id, key, mem, err := p.mem.Alloc(n)
+	id, key, mem, err := p.mem.Alloc(n, huge)
 	if err != nil {
 		return nil, &OpError{Op: "alloc", Err: err}
 	}
@@ -91,11 +98,13 @@ func (r *Region) Close() error {
 	r.parts = nil // the NIC closes them with the region, and their ids may be others' then
 	i := slices.Index(p.regions, r)
 	p.regions = slices.Delete(p.regions, i, i+1)
+	p.noteRegistered()
 	p.mu.Unlock()
 	if err := p.mem.Free(r.id); err != nil {
 		p.mu.Lock()
 		r.closed, r.parts = false, parts
 		p.insert(r)
+		p.noteRegistered()
 		p.mu.Unlock()
 		return &OpError{Op: "free", Err: err}
 	}

@@ -19,6 +19,9 @@ func (p *Process) Post(to *vni.Name, tag uint64, parts [][]byte) bool {
 	if way == nil || p.closed.Load() {
 		return false
 	}
+	if all := p.registered.Load(); all != nil && !all.readable(parts) {
+		return false
+	}
 	if len(parts) == 1 {
 		return way.Post(to, tag, parts[0])
 	}
@@ -45,6 +48,9 @@ func (p *Process) Meet(from *vni.Name, match Match, buf []byte) vni.Met {
 	if way == nil || p.closed.Load() {
 		return vni.Met{}
 	}
+	if all := p.registered.Load(); all != nil && all.look(buf, true) != nil {
+		return vni.Met{}
+	}
 	return way.Meet(from, match.Tag, match.Any, buf)
 }
 
@@ -61,6 +67,9 @@ func (p *Process) sendStraight(to Dest, tag uint64, parts [][]byte, hold bool) b
 	if n > limits.EagerMessage {
 		return false
 	}
+	if all := p.registered.Load(); all != nil && !all.readable(parts) {
+		return false
+	}
 	room := way.Send(vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Len: n, Hold: hold})
 	if room == nil {
 		return false
@@ -75,6 +84,9 @@ func (p *Process) sendManyStraight(to Dest, tag uint64, messages [][]byte) int {
 	way := p.opts.Straight
 	if way == nil || p.closed.Load() {
 		return 0
+	}
+	if all := p.registered.Load(); all != nil {
+		messages = all.readableFirst(messages)
 	}
 	return way.SendMany(vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag}, messages)
 }
@@ -131,6 +143,9 @@ func (p *Process) startStraight(o *Op, from Dest, match Match, buf []byte) bool 
 }
 
 func (o *Op) postStraight(from *Dest, match Match, buf []byte) bool {
+	if all := o.p.registered.Load(); all != nil && all.look(buf, true) != nil {
+		return false
+	}
 	o.straight, o.receive = true, true
 	o.what, o.peer, o.nic, o.to = "receive", from.Name, from.NIC, nil
 	o.byUser = false

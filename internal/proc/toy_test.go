@@ -354,7 +354,7 @@ type toyMemory struct {
 	enter, gate chan struct{} // not nil: Alloc says that it has been called, and waits
 }
 
-func (m *toyMemory) Alloc(n int) (uint32, uint64, []byte, error) {
+func (m *toyMemory) Alloc(n int, _ bool) (uint32, uint64, []byte, error) {
 	if m.gate != nil {
 		m.enter <- struct{}{}
 		<-m.gate
@@ -367,6 +367,14 @@ func (m *toyMemory) Alloc(n int) (uint32, uint64, []byte, error) {
 	m.next++
 	m.p.regions[m.next] = make([]byte, n)
 	return m.next, toyKey(m.next), m.p.regions[m.next], nil
+}
+
+func (m *toyMemory) Register(mem []byte, _ bool) (uint32, uint64, error) {
+	m.n.mu.Lock()
+	defer m.n.mu.Unlock()
+	m.next++
+	m.p.regions[m.next] = mem
+	return m.next, toyKey(m.next), nil
 }
 
 func (m *toyMemory) Part(of uint32, offset, n int, _ bool) (uint32, uint64, error) {

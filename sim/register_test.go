@@ -1,0 +1,46 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/sim"
+)
+
+// A simulated NIC uses memory that its application has, with the rights that are given.
+func TestSimulatedProcessesRegisterTheirMemory(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1})
+	mem := []byte("what others may read only")
+	handles := make(chan weft.Handle, 1) // filled before it is taken: in virtual time nothing waits for it
+	f.Process(0, "a/0", func(p *sim.Process) error {
+		r, err := p.Register(mem, weft.ReadOnly)
+		if err != nil {
+			return err
+		}
+		handles <- r.Handle()
+		if err := p.SendDelivered(context.Background(), weft.Name{App: "b"}, 1); err != nil {
+			return err
+		}
+		_, err = p.Recv(context.Background(), weft.Name{App: "b"}, 1, nil)
+		return err
+	})
+	f.Process(1, "b/0", func(p *sim.Process) error {
+		if _, err := p.Recv(context.Background(), weft.Name{App: "a"}, 1, nil); err != nil {
+			return err
+		}
+		h, got := <-handles, make([]byte, len(mem))
+		if err := p.Get(context.Background(), h, 0, got); err != nil || string(got) != string(mem) {
+			t.Errorf("get: %q, %v", got, err)
+		}
+		if err := p.Put(context.Background(), h, 0, got); !errors.Is(err, weft.ErrRegion) {
+			t.Errorf("put into memory that is registered as ReadOnly: %v; expected ErrRegion", err)
+		}
+		return p.Send(context.Background(), weft.Name{App: "a"}, 1)
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
