@@ -26,7 +26,7 @@ NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
 NONE < nbd, memfile
 NONE < interleave < interleave/{atomic,sync}
 clock < wire, link, registry      nicid < vni, rel, registry      crc < wire       copier < link/{udp,shm}
-mutate < rel, vni, names, coll, program, nic, proc, sim
+mutate < rel, vni, names, coll, program, nic, proc      nic, proc < simulated < sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
 vni, link, rel, driver, names, coll, relay, program < nic < poller    vni < proc, driver
 vni, rel < names, coll, relay, program            pdl/vm < program

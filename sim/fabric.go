@@ -9,10 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
-	"github.com/weftnet/weft/internal/mutate"
-	"github.com/weftnet/weft/internal/nic"
-	"github.com/weftnet/weft/internal/rel"
-	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/simulated"
 )
 
 // Config is what a fabric is made from. Only Seed decides what happens in it.
@@ -24,27 +21,8 @@ type Config struct {
 	Faults           Faults        // by chance
 	UnreachableAfter time.Duration // silence after which a NIC gives another up; 2 s
 	Replay           string        // command that runs this seed again, for failures to print
-	Hooks            Hooks         // for Weft's own tests
-}
 
-// Hooks are for Weft's own tests; their types are internal. The zero value is what users run.
-type Hooks struct {
-	Defect       mutate.Defect
-	Faults       rel.Faults
-	Geometry     vni.Geometry // of every process; zero: the default
-	Pool         bool         // processes stage through their pool, as attached ones do, instead of lending their memory
-	StagingBytes int
-	CreditBytes  int
-	Requests     int
-	IdlePolls    int
-	RelaySaves   int
-	MaxProcesses int                              // of one NIC
-	Peers        func(a, b int) bool              // which NICs know of each other; nil: all
-	MaxEvents    uint64                           // a run with more of them fails; 0: any number
-	IDs          []uint64                         // of the first NICs, in place of NICID
-	Check        func(*nic.Engine) error          // asked after every poll; an error ends the run
-	Tap          func(from, to int, frame []byte) // told of every frame that leaves
-	Refused      func(*Process, error)            // told of a process whose name is another's; nil: that ends the run
+	hooks simulated.Hooks
 }
 
 // Fabric is a simulated fabric. It and all that belongs to it are for one goroutine.
@@ -66,7 +44,7 @@ func New(cfg Config) *Fabric {
 	setDefault(&cfg.NICs, 2)
 	f := &Fabric{cfg: cfg, s: newSched(cfg.Seed), seeds: stream(cfg.Seed, 2), chance: stream(cfg.Seed, 3)}
 	f.net = newNetwork(f.s, cfg.Seed, cfg.NICs, cfg.Link, cfg.Faults, &f.counts)
-	f.net.tap = cfg.Hooks.Tap
+	f.net.tap = cfg.hooks.Tap
 	for i := range cfg.NICs {
 		f.nodes = append(f.nodes, newNode(f, i))
 	}
@@ -97,12 +75,6 @@ func (f *Fabric) Counts() Counts { return f.counts }
 // Trace is a hash of everything that has happened. Runs of one seed have the same.
 func (f *Fabric) Trace() uint64 { return f.s.trace }
 
-// Engine is the NIC of a host, nil while it is stopped. It is for Weft's own tests.
-func (f *Fabric) Engine(host int) *nic.Engine { return f.nodes[host].engine }
-
-// Turn gives the NIC of a host a turn soon, as Weft's own tests must after they have called its Engine.
-func (f *Fabric) Turn(host int) { f.nodes[host].soon(noticeTime) }
-
 // After calls fn when d of virtual time has passed, outside of any process. fn must not block.
 func (f *Fabric) After(d time.Duration, fn func()) { f.s.after(d, call(fn), 0) }
 
@@ -117,7 +89,7 @@ func (f *Fabric) Run(limit time.Duration) (err error) {
 		}
 	}()
 	for f.err == nil && f.open > 0 && f.s.step(clock.Time(limit)) {
-		if most := f.cfg.Hooks.MaxEvents; most > 0 && f.s.steps > most {
+		if most := f.cfg.hooks.MaxEvents; most > 0 && f.s.steps > most {
 			limit = f.Elapsed()
 			break
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/simulated"
 )
 
 var pong = weft.Name{App: "pong"}
@@ -160,7 +161,7 @@ func TestAPartitionBeyondUnreachableAfterIsTold(t *testing.T) {
 	f.Process(0, "app/0", func(p *Process) error {
 		p.Sleep(time.Second)
 		h := proc.Handle{NIC: NICID(1), Slot: 1, Gen: 1}
-		if err := p.Half().Get(context.Background(), h, 0, make([]byte, 8)); !errors.Is(err, proc.ErrUnreachable) {
+		if err := simulated.Half(p).Get(context.Background(), h, 0, make([]byte, 8)); !errors.Is(err, proc.ErrUnreachable) {
 			return fmt.Errorf("GET ended with %v", err)
 		}
 		if d := p.Fabric().Elapsed(); d > 5*time.Second {
@@ -197,12 +198,12 @@ func TestTheNamesOfADeadNICVanishThoughNobodySendsToIt(t *testing.T) {
 	}
 	lists := func(when string, want int) {
 		for host := range 3 {
-			l := f.Engine(host).Names()
+			l := simulated.Engine(f, host).Names()
 			if len(l) != want || slices.ContainsFunc(l, func(n nic.NameInfo) bool { return !n.Reachable }) {
 				t.Errorf("%s NIC %d lists %v", when, host, l)
 			}
 			processes := 1 // its own
-			for _, n := range f.Engine(host).Nodes() {
+			for _, n := range simulated.Engine(f, host).Nodes() {
 				processes += n.Processes
 			}
 			if processes != want {

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/sim"
 )
 
 // members runs a function in each of n processes, two to a host, once they are a group.
-func members(t *testing.T, seed uint64, hooks sim.Hooks, faults sim.Faults, n int, main func(p *sim.Process, g *weft.Group) error) {
+func members(t *testing.T, seed uint64, hooks simulated.Hooks, faults sim.Faults, n int, main func(p *sim.Process, g *weft.Group) error) {
 	t.Helper()
-	f := sim.New(sim.Config{Seed: seed, NICs: (n + 1) / 2, Hooks: hooks, Faults: faults})
+	f := sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: (n + 1) / 2, Faults: faults}, hooks))
 	for i := range n {
 		f.Process(i/2, fmt.Sprintf("m/%d", i), func(p *sim.Process) error {
 			g, err := p.Join(context.Background(), "m", n)
@@ -32,7 +33,7 @@ func members(t *testing.T, seed uint64, hooks sim.Hooks, faults sim.Faults, n in
 
 func TestGroupsThatStageThroughTheirPool(t *testing.T) {
 	for seed := range uint64(6) {
-		hooks := sim.Hooks{Pool: seed%2 == 0}
+		hooks := simulated.Hooks{Pool: seed%2 == 0}
 		members(t, seed, hooks, sim.Faults{Loss: 0.03, Duplicate: 0.02, Reorder: 0.05}, 5, func(p *sim.Process, g *weft.Group) error {
 			ctx := context.Background()
 			for k, size := range []int{0, 8, 800, 30_000, 600_000} {
@@ -73,7 +74,7 @@ func TestGroupsThatStageThroughTheirPool(t *testing.T) {
 
 func TestAGroupOutlivesItsMembersOneByOne(t *testing.T) {
 	for seed := range uint64(12) {
-		members(t, seed, sim.Hooks{}, sim.Faults{Loss: 0.05}, 6, func(p *sim.Process, g *weft.Group) (err error) {
+		members(t, seed, simulated.Hooks{}, sim.Faults{Loss: 0.05}, 6, func(p *sim.Process, g *weft.Group) (err error) {
 			ctx := context.Background()
 			me := g.Rank()
 			for alive := 6; alive > 1; alive-- {
@@ -98,7 +99,7 @@ func TestAGroupOutlivesItsMembersOneByOne(t *testing.T) {
 }
 
 func TestSimulatedProcessesListTheirApplication(t *testing.T) { // QNIX-55
-	members(t, 2, sim.Hooks{}, sim.Faults{Loss: 0.05}, 4, func(p *sim.Process, g *weft.Group) error {
+	members(t, 2, simulated.Hooks{}, sim.Faults{Loss: 0.05}, 4, func(p *sim.Process, g *weft.Group) error {
 		names, err := p.AppGroup(context.Background())
 		if err != nil || len(names) != 4 || names[3] != g.Member(3) {
 			return fmt.Errorf("the application's group is %v, %w", names, err)

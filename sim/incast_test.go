@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -16,7 +17,7 @@ import (
 // queue; a sixteenth exchanges 64 bytes with it meanwhile (decision 8).
 func TestAnIncastLosesNothingAndKeepsShortMessagesShort(t *testing.T) {
 	const senders, size, lasting = 15, 1 << 20, 100 * time.Millisecond
-	f := sim.New(sim.Config{Seed: 1, NICs: senders + 2, Hooks: sim.Hooks{Check: (*nic.Engine).Limits}})
+	f := sim.New(simulated.Hooked(sim.Config{Seed: 1, NICs: senders + 2}, simulated.Hooks{Check: (*nic.Engine).Limits}))
 	ctx := context.Background()
 	for i := range 10 {
 		f.After(time.Duration(5+10*i)*time.Millisecond, func() { f.Stall(0, time.Millisecond) })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/simulated"
 )
 
 // Link is what the network between the NICs can do when nothing goes wrong. Zero fields take the defaults.
@@ -50,7 +51,7 @@ type network struct {
 	paths  []path   // from × len(ports) + to
 	free   []*frame // frames for reuse
 	tap    func(from, to int, frame []byte)
-	uses   Uses
+	uses   simulated.Uses
 	can    able
 }
 

@@ -48,7 +48,7 @@ type node struct {
 
 func newNode(f *Fabric, index int) *node {
 	id := NICID(index)
-	if ids := f.cfg.Hooks.IDs; index < len(ids) {
+	if ids := f.cfg.hooks.IDs; index < len(ids) {
 		id = ids[index]
 	}
 	return &node{f: f, index: index, id: id, port: f.net.ports[index], pollAt: clock.Never, rng: stream(f.cfg.Seed, 2<<32+uint64(index))}
@@ -66,7 +66,7 @@ func (n *node) position() nic.Position {
 
 // start plugs in a NIC in its next life.
 func (n *node) start() error {
-	h := &n.f.cfg.Hooks
+	h := &n.f.cfg.hooks
 	n.life++
 	e, err := nic.New(nic.Config{
 		ID: n.id, Incarnation: n.life, Seed: n.f.seeds.Uint64(), Link: n.port,
@@ -140,7 +140,7 @@ func (n *node) poll() clock.Time {
 	s.note(uint64(n.index)<<56 ^ uint64(s.now)<<8 ^ uint64(work))
 	n.letDetachedGo()
 	n.answered()
-	if check := n.f.cfg.Hooks.Check; check != nil {
+	if check := n.f.cfg.hooks.Check; check != nil {
 		if err := check(n.engine); err != nil {
 			n.f.fail(fmt.Errorf("NIC %d: %w", n.index, err))
 		}

@@ -88,7 +88,7 @@ func (p *Process) prepare() (err error) {
 	if p.vniName, err = vni.ParseName(p.name); err != nil {
 		return err
 	}
-	h := &p.f.cfg.Hooks
+	h := &p.f.cfg.hooks
 	g := h.Geometry
 	if g == (vni.Geometry{}) {
 		g = vni.DefaultGeometry(!h.Pool)
@@ -142,7 +142,7 @@ func (p *Process) liveNames(context.Context) (l []vni.Name, err error) {
 // refused ends a process that has not begun.
 func (p *Process) refused(err error) {
 	p.leave()
-	if told := p.f.cfg.Hooks.Refused; told != nil {
+	if told := p.f.cfg.hooks.Refused; told != nil {
 		told(p, err)
 		return
 	}
@@ -253,18 +253,6 @@ func (p *Process) Go(name string, fn func(p *Process) error) {
 
 // Weft is the process as an application has it. Code that is written against *weft.Process runs on it as it is.
 func (p *Process) Weft() *weft.Process { return p.Process }
-
-// Half is the process half behind the *weft.Process. It is for Weft's own tests.
-func (p *Process) Half() *proc.Process { return p.half }
-
-// Slot is its place in its NIC's process table, and which process of that place it is. It is for Weft's own tests.
-func (p *Process) Slot() (slot uint16, gen uint32) { return p.slot, p.gen }
-
-// VNI is the process's interface to its NIC and the memory that both write. It is for Weft's own tests.
-func (p *Process) VNI() (seg *vni.Segment, rw []byte) { return p.seg, p.rw }
-
-// Ring makes the NIC look at the process's commands, as Weft's own tests must after they have posted some through VNI.
-func (p *Process) Ring() { waiter{p}.Kick() }
 
 // Detached reports whether the NIC has thrown the process out for a state that no correct process reaches.
 func (p *Process) Detached() bool { return p.detached }

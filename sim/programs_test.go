@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/pdl"
 	"github.com/weftnet/weft/pdl/vm"
@@ -30,8 +31,8 @@ func load(t *testing.T, f *sim.Fabric, host int, id vm.ID, source string) vm.ID 
 }
 
 func start(f *sim.Fabric, host int, id vm.ID) {
-	f.Engine(host).Programs().Start(id)
-	f.Turn(host)
+	simulated.Engine(f, host).Programs().Start(id)
+	simulated.Turn(f, host)
 }
 
 func place(t *testing.T, f *sim.Fabric, host int, id vm.ID, source string) vm.ID {
@@ -40,11 +41,11 @@ func place(t *testing.T, f *sim.Fabric, host int, id vm.ID, source string) vm.ID
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, _, err = f.Engine(host).Programs().Load(program.Spec{Module: m, ID: id})
+	id, _, err = simulated.Engine(f, host).Programs().Load(program.Spec{Module: m, ID: id})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Turn(host)
+	simulated.Turn(f, host)
 	return id
 }
 
@@ -81,7 +82,7 @@ func sample(t *testing.T, name string) string {
 func TestThePapersPingRunsBetweenTwoNICs(t *testing.T) {
 	source, there := sample(t, "ping.pdl"), uint64(0x60<<32|0xdd7f_ff8c) // where the paper's peer is
 	for _, faults := range []sim.Faults{{}, {Loss: 0.05, Duplicate: 0.05, Reorder: 0.05}} {
-		f := sim.New(sim.Config{Seed: 7, Faults: faults, Hooks: sim.Hooks{IDs: []uint64{1, there}}})
+		f := sim.New(simulated.Hooked(sim.Config{Seed: 7, Faults: faults}, simulated.Hooks{IDs: []uint64{1, there}}))
 		load(t, f, 1, 415, pong)
 		ping := place(t, f, 0, 0, source)
 		if err := f.Settle(time.Second); err != nil { // the NICs tell one another of their programs
@@ -91,7 +92,7 @@ func TestThePapersPingRunsBetweenTwoNICs(t *testing.T) {
 		if err := f.Settle(20 * time.Second); err != nil {
 			t.Fatal(err)
 		}
-		values := shown(t, f.Engine(0), ping)
+		values := shown(t, simulated.Engine(f, 0), ping)
 		if len(values) != 200 || !slices.IsSorted(values) || values[0] == values[199] {
 			t.Fatalf("with faults %+v it shows %d values, sorted %v", faults, len(values), slices.IsSorted(values))
 		}
@@ -102,12 +103,12 @@ func TestThePapersPingRunsBetweenTwoNICs(t *testing.T) {
 func TestThePapersDelivertestRunsInANIC(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1})
 	mem := vni.AlignedBytes(128 + program.SegmentTail)
-	if err := f.Engine(0).Programs().AddSegment(2, mem); err != nil {
+	if err := simulated.Engine(f, 0).Programs().AddSegment(2, mem); err != nil {
 		t.Fatal(err)
 	}
 	id := load(t, f, 0, 0, sample(t, "delivertest.pdl"))
 	f.Process(0, "a/0", func(p *sim.Process) error {
-		return p.Half().SendProgram(context.Background(), 0, uint32(id), 10, true)
+		return simulated.Half(p).SendProgram(context.Background(), 0, uint32(id), 10, true)
 	})
 	if err := f.Run(time.Minute); err != nil {
 		t.Fatal(err)
@@ -135,12 +136,12 @@ END;`
 				id, trigger uint32
 				want        error
 			}{{uint32(id), 1, nil}, {uint32(id), 2, proc.ErrProgramFailed}, {uint32(id), 3, proc.ErrNoProgram}, {77, 1, proc.ErrNoProgram}} {
-				err := p.Half().SendProgram(ctx, nic, c.id, c.trigger, true, []byte{5, 0, 0, 0, 0, 0, 0, 0})
+				err := simulated.Half(p).SendProgram(ctx, nic, c.id, c.trigger, true, []byte{5, 0, 0, 0, 0, 0, 0, 0})
 				if !errors.Is(err, c.want) || c.want == nil && err != nil {
 					return fmt.Errorf("trigger %d of program %d at %d: %v, want %v", c.trigger, c.id, nic, err, c.want)
 				}
 			}
-			if err := p.Half().SendProgram(ctx, nic, uint32(id), 1, false, []byte{7}); err != nil {
+			if err := simulated.Half(p).SendProgram(ctx, nic, uint32(id), 1, false, []byte{7}); err != nil {
 				return err
 			}
 		}
@@ -151,7 +152,7 @@ END;`
 		t.Fatal(err)
 	}
 	for host, id := range []vm.ID{here, there} {
-		if got := shown(t, f.Engine(host), id); !slices.Equal(got, []int64{5, 12}) {
+		if got := shown(t, simulated.Engine(f, host), id); !slices.Equal(got, []int64{5, 12}) {
 			t.Errorf("the program of host %d shows %v, want 5 and 12", host, got)
 		}
 	}
@@ -170,12 +171,12 @@ END;`
 	f.Process(0, "a/0", func(p *sim.Process) error {
 		ctx, cancel := p.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		slot, gen := p.Slot()
+		slot, gen := simulated.Slot(p)
 		number := program.ProcessNumber(slot, gen)
 		for i := range 20 {
 			nic := sim.NICID(i % 2)
 			request := []byte{byte(number), byte(number >> 8), byte(number >> 16), byte(number >> 24), 0, 0, 0, 0, byte(i)}
-			if err := p.Half().SendProgram(ctx, nic, 415, 1, false, request); err != nil {
+			if err := simulated.Half(p).SendProgram(ctx, nic, 415, 1, false, request); err != nil {
 				return err
 			}
 			var answer [8]byte

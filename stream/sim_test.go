@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/sim"
 	"github.com/weftnet/weft/stream"
 )
@@ -178,7 +179,7 @@ func TestStreamsComeWholeOverABadNetwork(t *testing.T) {
 		if !cfg.Link.Reliable {
 			cfg.Faults = sim.Faults{Loss: 0.03, LossBurst: 3, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.01, Truncate: 0.01, Delay: 0.01, DelayMax: 5 * time.Millisecond}
 		}
-		cfg.Hooks.Pool = seed%2 == 1
+		cfg = simulated.Hooked(cfg, simulated.Hooks{Pool: seed%2 == 1})
 		whole, failed, why, err := streams(sim.Seed(seed), cfg, nil)
 		if err != nil || failed > 0 {
 			t.Fatalf("seed %d: %d directions came whole and %d failed: %v%s", seed, whole, failed, err, why)

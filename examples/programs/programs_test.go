@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/pdl"
 	"github.com/weftnet/weft/pdl/vm"
 	"github.com/weftnet/weft/sim"
@@ -52,10 +53,10 @@ func load(t *testing.T, f *sim.Fabric, host int, id vm.ID, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.Engine(host).Programs().Load(program.Spec{Module: m, ID: id, Start: true}); err != nil {
+	if _, _, err := simulated.Engine(f, host).Programs().Load(program.Spec{Module: m, ID: id, Start: true}); err != nil {
 		t.Fatal(err)
 	}
-	f.Turn(host)
+	simulated.Turn(f, host)
 }
 
 func words(all ...uint64) (b []byte) {
@@ -81,7 +82,7 @@ func TestPingAndPongExchangeAHundredMessages(t *testing.T) { // PANIC-37, PANIC-
 		if err := f.Run(time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		took, _, err := f.Engine(0).Programs().Log(416, 0)
+		took, _, err := simulated.Engine(f, 0).Programs().Log(416, 0)
 		if err != nil || len(took) != 100 {
 			t.Fatalf("seed %d: ping shows %d times, %v", seed+1, len(took), err)
 		}

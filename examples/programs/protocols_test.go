@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -92,10 +93,10 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 		reboots(f, restarts, func() { load(t, f, restarts, 430, "ordered.pdl") })
 		moved := func(nic uint64) {
 			for host := range restarts {
-				if err := f.Engine(host).Programs().Post(430, 6, words(restarts, nic)); err != nil {
+				if err := simulated.Engine(f, host).Programs().Post(430, 6, words(restarts, nic)); err != nil {
 					t.Error(err)
 				}
-				f.Turn(host)
+				simulated.Turn(f, host)
 			}
 		}
 		f.After(restartsAt, func() { moved(0) })
@@ -252,10 +253,10 @@ func TestOneWritesAPageOrManyRead(t *testing.T) { // PANIC-7
 		reboots(f, users-1, func() {})
 		f.After(restartsAt, func() { // the directory is told
 			all[users-1].mode = nil
-			if err := f.Engine(0).Programs().Post(pagesProgram, 5, words(users-1)); err != nil {
+			if err := simulated.Engine(f, 0).Programs().Post(pagesProgram, 5, words(users-1)); err != nil {
 				t.Error(err)
 			}
-			f.Turn(0)
+			simulated.Turn(f, 0)
 		})
 		for host := range users {
 			f.Serve(host, fmt.Sprint("user/", host), func(p *sim.Process) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/pdl"
 	"github.com/weftnet/weft/pdl/vm"
@@ -48,7 +49,7 @@ func segment(t *testing.T, f *sim.Fabric, host, size int) *shared {
 	t.Helper()
 	words := make([]uint64, (size+program.SegmentTail)/8)
 	mem := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
-	if err := f.Engine(host).Programs().AddSegment(1, mem); err != nil {
+	if err := simulated.Engine(f, host).Programs().AddSegment(1, mem); err != nil {
 		t.Fatal(err)
 	}
 	return &shared{mem}
@@ -194,7 +195,7 @@ func TestDelivertestDisplaysATimeForEachLength(t *testing.T) {
 				return err
 			}
 			p.Sleep(time.Second)
-			took, _, err := f.Engine(0).Programs().Log(413, 0)
+			took, _, err := simulated.Engine(f, 0).Programs().Log(413, 0)
 			if err != nil || len(took) != 4 || slices.Min(took) < 0 || binary.LittleEndian.Uint64(s.mem) != 4096 {
 				return fmt.Errorf("it displays %v, %v, and has delivered %d", took, err, binary.LittleEndian.Uint64(s.mem))
 			}
@@ -218,10 +219,10 @@ func guard(t *testing.T, f *sim.Fabric, host int, file string) {
 		t.Fatal(err)
 	}
 	name, _ := vni.ParseName("victim/0")
-	if _, _, err := f.Engine(host).Programs().Load(program.Spec{Module: m, ID: vm.ID(401), Start: true, Guards: name, Trigger: 1}); err != nil {
+	if _, _, err := simulated.Engine(f, host).Programs().Load(program.Spec{Module: m, ID: vm.ID(401), Start: true, Guards: name, Trigger: 1}); err != nil {
 		t.Fatal(err)
 	}
-	f.Turn(host)
+	simulated.Turn(f, host)
 }
 
 // sealed is a message that the filter lets through: its words behind a token.
@@ -319,7 +320,7 @@ func TestAFlowIsShapedToItsRate(t *testing.T) {
 				}
 				p.Sleep(50 * time.Millisecond)
 			}
-			if info, _ := f.Engine(1).Programs().Info(401); lives != 2 || info.Profile.Activations < 1000 {
+			if info, _ := simulated.Engine(f, 1).Programs().Info(401); lives != 2 || info.Profile.Activations < 1000 {
 				return fmt.Errorf("in %d lives the bucket has judged %d messages", lives, info.Profile.Activations)
 			}
 			return nil
@@ -335,7 +336,7 @@ func TestPingIsBegunAgainWhenPongsNICWasAway(t *testing.T) { // PANIC-40
 		f.Process(0, "app/0", func(p *sim.Process) error {
 			begun := 0
 			shown := func() int {
-				took, _, _ := f.Engine(0).Programs().Log(416, 0)
+				took, _, _ := simulated.Engine(f, 0).Programs().Log(416, 0)
 				return len(took)
 			}
 			for f.Elapsed() < 2*restarted {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/processtest"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/together"
 	"github.com/weftnet/weft/sim"
 )
@@ -72,7 +73,7 @@ func TestSimulatedProcesses(t *testing.T) {
 				if !cfg.Link.Reliable {
 					cfg.Faults = sim.Faults{Loss: 0.03, LossBurst: 3, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.01, Truncate: 0.01, Delay: 0.01, DelayMax: 5 * time.Millisecond}
 				}
-				cfg.Hooks.Pool = seed%2 == 1 // as attached processes do
+				cfg = simulated.Hooked(cfg, simulated.Hooks{Pool: seed%2 == 1}) // as attached processes do
 				f := sim.New(cfg)
 				a, b := weft.Name{App: "a"}, weft.Name{App: "b"}
 				f.Process(0, a.String(), side(c, b, c.A))

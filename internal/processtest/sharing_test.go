@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/processtest"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/workqueue"
 	"github.com/weftnet/weft/sim"
 )
@@ -58,7 +59,7 @@ func simulate(seed uint64) (sim.Counts, workqueue.Counts, error) {
 		Partitions: sim.Episodes{Every: 200 * time.Millisecond, Lasting: 60 * time.Millisecond}, Clogs: sim.Episodes{Every: 200 * time.Millisecond, Lasting: 20 * time.Millisecond},
 		Stalls: sim.Episodes{Every: 200 * time.Millisecond, Lasting: 20 * time.Millisecond}, Reboots: sim.Episodes{Every: 300 * time.Millisecond, Lasting: 20 * time.Millisecond},
 	}
-	cfg.Hooks.Pool = seed%2 == 1 // as attached processes do
+	cfg = simulated.Hooked(cfg, simulated.Hooks{Pool: seed%2 == 1}) // as attached processes do
 	f := sim.New(cfg)
 	ctx := context.Background()
 	var last *sim.Process

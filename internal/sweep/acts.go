@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -110,7 +111,7 @@ func (w *world) narrow(host int, a act) {
 
 // stopNIC lets a NIC vanish with its processes' attachments, and come back with new processes of the same names.
 func (w *world) stopNIC(host int, lasting time.Duration) {
-	if w.f.Engine(host) == nil {
+	if simulated.Engine(w.f, host) == nil {
 		w.actEnded()
 		return
 	}
@@ -122,7 +123,7 @@ func (w *world) stopNIC(host int, lasting time.Duration) {
 		if lf := w.lives[name]; lf.host == host {
 			w.end(lf)
 			names = append(names, name)
-			if lf.proc.Half() == nil {
+			if simulated.Half(lf.proc) == nil {
 				early = append(early, lf.proc)
 			}
 		}
@@ -154,7 +155,7 @@ func (w *world) kill(lasting time.Duration) {
 	w.log("%s on host %d is killed for %v", name, lf.host, lasting)
 	w.f.Kill(lf.proc)
 	w.f.After(lasting, func() {
-		if w.f.Engine(lf.host) != nil && w.lives[name] == lf {
+		if simulated.Engine(w.f, lf.host) != nil && w.lives[name] == lf {
 			w.begin(name)
 		}
 		w.actEnded()
@@ -180,7 +181,7 @@ func (w *world) unleash(host int) {
 			room--
 		}
 	}
-	if w.f.Engine(host) == nil || room <= 0 {
+	if simulated.Engine(w.f, host) == nil || room <= 0 {
 		return
 	}
 	w.guests[host]++

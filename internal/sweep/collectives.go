@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
 )
@@ -90,10 +91,10 @@ func (c *crowd) run() error {
 		}
 	}
 	above := coll.Parents(positions, 0, c.n)
-	c.f = sim.New(sim.Config{Seed: c.seed, NICs: c.n, TorusWidth: c.width, Hooks: sim.Hooks{Peers: func(a, b int) bool {
+	c.f = sim.New(simulated.Hooked(sim.Config{Seed: c.seed, NICs: c.n, TorusWidth: c.width}, simulated.Hooks{Peers: func(a, b int) bool {
 		d := (b - a + c.n) % c.n
 		return bits.OnesCount(uint(d)) == 1 || bits.OnesCount(uint(c.n-d)) == 1 || above[a] == b || above[b] == a
-	}}})
+	}}))
 	for i := range c.n {
 		c.f.Process(i, fmt.Sprintf("m/%d", i), func(p *sim.Process) error { return c.member(p, i) })
 	}
@@ -108,7 +109,7 @@ func (c *crowd) member(p *sim.Process, i int) error {
 	if err != nil {
 		return err
 	}
-	count := func() int { return int(c.f.Engine(i).Count(vni.NICSignalsSent)) }
+	count := func() int { return int(simulated.Engine(c.f, i).Count(vni.NICSignalsSent)) }
 	first := count()
 	if c.entered.IsZero() {
 		c.entered = p.Now()
@@ -133,7 +134,7 @@ func (c *crowd) member(p *sim.Process, i int) error {
 func (c *crowd) depth(rank int) (depth int, err error) {
 	key, err := vni.MakeName("all", 0)
 	for rank != 0 && err == nil {
-		parent, ok := c.f.Engine(rank).Groups().Above(key, 0)
+		parent, ok := simulated.Engine(c.f, rank).Groups().Above(key, 0)
 		if !ok || parent < 0 || depth > c.n {
 			return 0, fmt.Errorf("rank %d has no way from rank 0", rank)
 		}
@@ -163,10 +164,10 @@ func together(g *weft.Group, rank int, sum int64) error {
 func tellSeats(f *sim.Fabric, n int) {
 	var all []*coll.Table
 	for i := range n {
-		all = append(all, f.Engine(i).Groups())
+		all = append(all, simulated.Engine(f, i).Groups())
 	}
 	for i, t := range all {
 		t.Learn(all)
-		f.Turn(i)
+		simulated.Turn(f, i)
 	}
 }

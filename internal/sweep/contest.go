@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
 )
@@ -72,11 +73,10 @@ func runContest(seed uint64, d mutate.Defect) (violations []string, done uint64)
 	rng := rand.New(rand.NewPCG(seed, 0x6e616d6573))
 	c := &contest{rng: rng, nics: 2 + rng.IntN(5), stormy: rng.IntN(3) == 0}
 	rate := func(most float64) float64 { return most * rng.Float64() * float64(rng.IntN(2)) }
-	c.f = sim.New(sim.Config{
+	c.f = sim.New(simulated.Hooked(sim.Config{
 		Seed: seed, NICs: c.nics, Replay: replay(seed, d),
 		Faults: sim.Faults{Loss: rate(0.05), Duplicate: rate(0.05), Reorder: rate(0.1), Corrupt: rate(0.01)},
-		Hooks:  sim.Hooks{Defect: d, Refused: c.refused, Check: c.check},
-	})
+	}, simulated.Hooks{Defect: d, Refused: c.refused, Check: c.check}))
 	for i := range 1 + rng.IntN(4) {
 		name, err := vni.ParseName(fmt.Sprintf("prize/%d", i))
 		if err != nil {
@@ -135,7 +135,7 @@ func (c *contest) enter(name vni.Name, host int) {
 	m := &contender{c: c, name: name, host: host}
 	c.all = append(c.all, m)
 	c.done++
-	m.came, m.held = c.f.Elapsed(), c.f.Engine(host) == nil
+	m.came, m.held = c.f.Elapsed(), simulated.Engine(c.f, host) == nil
 	m.proc = c.f.Serve(host, name.String(), m.main)
 	if c.rng.IntN(8) == 0 {
 		c.f.After(time.Duration(c.rng.Int64N(int64(200*time.Microsecond))), m.dies)
@@ -162,7 +162,7 @@ func (m *contender) main(p *sim.Process) error {
 	}
 	m.proc, m.fate = p, has
 	defer m.leaves(ended)
-	seg, _ := p.VNI()
+	seg, _ := simulated.VNI(p)
 	half := seg.Process()
 	for until := c.f.Elapsed() + time.Duration(c.rng.ExpFloat64()*float64(300*time.Millisecond)); c.closing || c.f.Elapsed() < until; {
 		p.Sleep(time.Millisecond)
@@ -202,7 +202,8 @@ func (m *contender) leaves(f fate) {
 }
 
 // refused takes the end of a claim.
-func (c *contest) refused(p *sim.Process, err error) {
+func (c *contest) refused(process any, err error) {
+	p := process.(*sim.Process)
 	i := slices.IndexFunc(c.all, func(m *contender) bool { return m.proc == p || m.proc == nil && m.fate == claims && m.host == p.Host() })
 	if i < 0 || !errors.Is(err, nic.ErrNameTaken) {
 		c.violate("a claim ended with %v", err)
@@ -233,7 +234,7 @@ func (c *contest) vanish(host int) {
 			m.leaves(ended)
 		case m.host == host && m.fate == claims:
 			m.held = true
-			if slot, _ := m.proc.Slot(); slot != 0 {
+			if slot, _ := simulated.Slot(m.proc); slot != 0 {
 				m.were = append(m.were, slot)
 			}
 		}
@@ -254,7 +255,7 @@ func (c *contest) owner(name vni.Name) *contender {
 // look looks a name up at some NIC.
 func (c *contest) look() {
 	name, host := pick(c.rng, c.names...), c.rng.IntN(c.nics)
-	e := c.f.Engine(host)
+	e := simulated.Engine(c.f, host)
 	if e == nil || c.stormy {
 		return
 	}
@@ -270,7 +271,7 @@ func (c *contest) look() {
 // at finds the contender with an address. Of one that died before it was answered the generation is not known.
 func (c *contest) at(name vni.Name, at vni.Address) (found *contender) {
 	for _, m := range c.all {
-		if slot, gen := m.proc.Slot(); m.name == name && sim.NICID(m.host) == at.NIC && slot == at.Slot && (gen == at.Gen || found == nil && m.died) {
+		if slot, gen := simulated.Slot(m.proc); m.name == name && sim.NICID(m.host) == at.NIC && slot == at.Slot && (gen == at.Gen || found == nil && m.died) {
 			found = m
 		}
 	}
@@ -280,7 +281,7 @@ func (c *contest) at(name vni.Name, at vni.Address) (found *contender) {
 // atRest looks at what every NIC knows when nothing has changed for long.
 func (c *contest) atRest() {
 	for host := range c.nics {
-		e := c.f.Engine(host)
+		e := simulated.Engine(c.f, host)
 		if e == nil {
 			continue
 		}
@@ -318,7 +319,7 @@ func (c *contest) judge(m *contender) {
 			c.violate("%v has two owners, at NIC %d and NIC %d", m.name, m.host, o.host)
 		}
 	}
-	if m.fate == claims && c.f.Engine(m.host) != nil && !m.proc.Over() {
+	if m.fate == claims && simulated.Engine(c.f, m.host) != nil && !m.proc.Over() {
 		c.violate("the claim of NIC %d to %v has not ended", m.host, m.name)
 	}
 	if m.fate != refused {
@@ -332,7 +333,7 @@ func (c *contest) judge(m *contender) {
 	slot, _ := strconv.Atoi(found[1])
 	id, err := registry.ParseNICID(found[2])
 	if err != nil || !slices.ContainsFunc(c.all, func(o *contender) bool {
-		s, _ := o.proc.Slot()
+		s, _ := simulated.Slot(o.proc)
 		at := int(s) == slot || slices.Contains(o.were, uint16(slot))
 		return o != m && o.name == m.name && at && sim.NICID(o.host) == uint64(id) && (c.stormy || o.fate != refused && o.fate != claims && (o.fate == has || m.gone-o.gone <= newsTakes))
 	}) {

@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -70,11 +71,10 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	t.crash, t.unsure = rng.IntN(2) == 0, 4*rng.IntN(2)
 	hosts := max(t.nics, 2)
 	rate := func(most float64) float64 { return most * rng.Float64() * float64(rng.IntN(2)) }
-	t.f = sim.New(sim.Config{
+	t.f = sim.New(simulated.Hooked(sim.Config{
 		Seed: seed, NICs: hosts, TorusWidth: rng.IntN(3), Replay: replay(seed, d), UnreachableAfter: teamSilent,
 		Faults: sim.Faults{Loss: rate(0.05), Duplicate: rate(0.05), Reorder: rate(0.1), Corrupt: rate(0.01)},
-		Hooks:  sim.Hooks{Defect: d, Pool: rng.IntN(3) == 0, Check: t.checkLimits},
-	})
+	}, simulated.Hooks{Defect: d, Pool: rng.IntN(3) == 0, Check: t.checkLimits}))
 	for i := range t.members {
 		t.f.Process(i%t.nics, fmt.Sprintf("team/%d", i), func(p *sim.Process) error { return t.member(p, i) })
 	}
@@ -88,7 +88,7 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 		return t.found, t.done
 	}
 	for host := range hosts {
-		e := t.f.Engine(host)
+		e := simulated.Engine(t.f, host)
 		if e == nil {
 			continue // it has crashed
 		}
@@ -115,7 +115,7 @@ func (t *team) checkLimits(e *nic.Engine) error {
 // silent reports whether all of some members are on NICs that have crashed: a NIC that has never waited for those has not
 // noticed, and no other is there to tell it.
 func (t *team) silent(members []coll.Member) bool {
-	return len(members) > 0 && !slices.ContainsFunc(members, func(m coll.Member) bool { return t.f.Engine(int(m.NIC-sim.NICID(0))) != nil })
+	return len(members) > 0 && !slices.ContainsFunc(members, func(m coll.Member) bool { return simulated.Engine(t.f, int(m.NIC-sim.NICID(0))) != nil })
 }
 
 func (t *team) violate(format string, args ...any) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
 )
@@ -27,14 +28,14 @@ func byHostile(name string) bool { return strings.HasPrefix(name, "evil/") }
 
 func (h *hostile) main(p *sim.Process) error {
 	h.rng = p.Rand()
-	h.seg, h.rw = p.VNI()
+	h.seg, h.rw = simulated.VNI(p)
 	h.vni = h.seg.Process()
 	h.kinds = 1 + h.rng.IntN(4)
 	for h.w.phase == load && !p.Detached() {
 		for range 1 + h.rng.IntN(20) {
 			h.misbehave()
 		}
-		p.Ring()
+		simulated.Ring(p)
 		p.Sleep(time.Duration(h.rng.Int64N(int64(time.Millisecond))))
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -68,7 +69,7 @@ type event struct {
 
 // main is the process. It is there until the run closes, or its NIC vanishes.
 func (lf *life) main(p *sim.Process) error {
-	lf.proc, lf.half, lf.born = p, p.Half(), lf.now()
+	lf.proc, lf.half, lf.born = p, simulated.Half(p), lf.now()
 	if err := lf.alloc(); err != nil {
 		return lf.verdict(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/wire"
 	"github.com/weftnet/weft/sim"
 )
@@ -61,8 +62,8 @@ const (
 // runAsylum makes the run of a seed, and returns what it has found and how many records were nonsense.
 func runAsylum(seed uint64, d mutate.Defect) (violations []string, records uint64) {
 	a := &asylum{rng: rand.New(rand.NewPCG(seed, 0x617379))}
-	a.f = sim.New(sim.Config{Seed: seed, NICs: 3, Replay: replay(seed, d), UnreachableAfter: asylumUnreachable,
-		Hooks: sim.Hooks{Defect: d, Check: a.check, Tap: a.tap, Refused: func(*sim.Process, error) {}, MaxEvents: maxEvents, RelaySaves: -1}})
+	a.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 3, Replay: replay(seed, d), UnreachableAfter: asylumUnreachable},
+		simulated.Hooks{Defect: d, Check: a.check, Tap: a.tap, Refused: func(any, error) {}, MaxEvents: maxEvents, RelaySaves: -1}))
 	for i := range asylumSane {
 		a.f.Process(i%2, saneName(i).String(), func(p *sim.Process) error { return a.sane(p, i) })
 	}
@@ -93,7 +94,7 @@ func (a *asylum) check(e *nic.Engine) error {
 func (a *asylum) sane(p *sim.Process, i int) error {
 	ctx := context.Background()
 	a.slots[i] = p.Address()
-	r, err := p.Half().Alloc(4096)
+	r, err := simulated.Half(p).Alloc(4096)
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (a *asylum) sane(p *sim.Process, i int) error {
 	}
 	for host := range asylumMad {
 		for k := range asylumSane {
-			if at, ok := a.f.Engine(host).Lookup(nameOf(saneName(k).String())); !ok || at.NIC != uint64(a.slots[k].NIC) || at.Slot != a.slots[k].Slot {
+			if at, ok := simulated.Engine(a.f, host).Lookup(nameOf(saneName(k).String())); !ok || at.NIC != uint64(a.slots[k].NIC) || at.Slot != a.slots[k].Slot {
 				a.violate("NIC %d believes that %v is at %v, and it is at %v", host, saneName(k), at, a.slots[k])
 			}
 		}
@@ -204,7 +205,7 @@ func (a *asylum) humour(p *sim.Process) error {
 func (a *asylum) hear(p *sim.Process) error {
 	for buf := make([]byte, 40_000); a.looked < asylumSane; {
 		ctx, cancel := p.WithTimeout(context.Background(), 10*time.Millisecond)
-		m, err := p.Half().Recv(ctx, proc.Dest{}, proc.Tagged(1), buf)
+		m, err := simulated.Half(p).Recv(ctx, proc.Dest{}, proc.Tagged(1), buf)
 		cancel()
 		if err == nil && m.Token != 0 {
 			a.heard = append(a.heard, overheard{weft.Address{NIC: weft.NICID(m.NIC), Slot: m.Slot, Generation: m.Gen}, uint32(m.Token) >> 16})
@@ -235,12 +236,12 @@ func (a *asylum) mad(p *sim.Process) error {
 		}
 		for range 8 {
 			for _, r := range a.nonsense(own) {
-				if to := a.rng.IntN(asylumMad); wire.CheckRecords(r) == nil && a.f.Engine(asylumMad).Utter(sim.NICID(to), r) {
+				if to := a.rng.IntN(asylumMad); wire.CheckRecords(r) == nil && simulated.Engine(a.f, asylumMad).Utter(sim.NICID(to), r) {
 					a.spoken++
 				}
 			}
 		}
-		p.Ring()
+		simulated.Ring(p)
 		p.Sleep(time.Duration(a.rng.ExpFloat64() * float64(100*time.Microsecond)))
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
 )
@@ -22,7 +23,7 @@ type plan struct {
 
 	link   sim.Link
 	faults sim.Faults
-	hooks  sim.Hooks
+	hooks  simulated.Hooks
 	acts   []act
 
 	unreachableAfter time.Duration
@@ -98,7 +99,7 @@ func newPlan(seed uint64) *plan {
 		RecvQueue: pick(rng, 64<<10, 208<<10),
 		Reliable:  rng.IntN(16) == 0,
 	}
-	p.hooks = sim.Hooks{
+	p.hooks = simulated.Hooks{
 		MaxEvents:    maxEvents,
 		Geometry:     geometry(rng),
 		StagingBytes: pick(rng, 0, 256<<10, 64<<10),

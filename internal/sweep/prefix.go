@@ -3,6 +3,7 @@ package sweep
 import (
 	"time"
 
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
 )
@@ -19,7 +20,7 @@ func (w *world) session(lf *life, to string) uint32 {
 	if w.homes[to] == lf.host {
 		return homeSession
 	}
-	if e := w.f.Engine(lf.host); e != nil {
+	if e := simulated.Engine(w.f, lf.host); e != nil {
 		return e.Session(sim.NICID(w.homes[to]))
 	}
 	return 0

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 	"github.com/weftnet/weft/pdl"
@@ -113,10 +114,10 @@ func runWorkshop(seed uint64, d mutate.Defect) (violations []string, handled uin
 		faults = sim.Faults{Loss: pick(rng, 0, 0.01, 0.05), Duplicate: pick(rng, 0, 0.02), Reorder: pick(rng, 0, 0.02)}
 	}
 	checks := newChecks(limits.UnreachableAfter)
-	w.f = sim.New(sim.Config{Seed: seed, NICs: 3, Link: link, Faults: faults, Replay: replay(seed, d), Hooks: sim.Hooks{
+	w.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 3, Link: link, Faults: faults, Replay: replay(seed, d)}, simulated.Hooks{
 		Defect: d, CreditBytes: pick(rng, 0, 2<<10, -1), StagingBytes: pick(rng, 0, 64<<10), Check: func(e *nic.Engine) error {
 			return errors.Join(checks.check(e), w.metered(e))
-		}}})
+		}}))
 	for host := range 3 {
 		w.load(host, "echo", program.Spec{ID: echoID, Start: true})
 	}
@@ -148,7 +149,7 @@ func (w *workshop) violate(format string, args ...any) {
 
 // table is the programs of a host, nil while its NIC is not there.
 func (w *workshop) table(host int) *program.Table {
-	if e := w.f.Engine(host); e != nil {
+	if e := simulated.Engine(w.f, host); e != nil {
 		return e.Programs()
 	}
 	return nil
@@ -160,7 +161,7 @@ func (w *workshop) load(host int, name string, s program.Spec) (vm.ID, bool) {
 	if err != nil {
 		w.violate("%v", err)
 	}
-	w.f.Turn(host)
+	simulated.Turn(w.f, host)
 	return id, kept
 }
 
@@ -204,16 +205,16 @@ func (w *workshop) send(p *sim.Process, host int, rng *rand.Rand) error {
 		switch rng.IntN(5) {
 		case 0, 1: // at once
 			n := pick(rng, 0, rng.IntN(60), rng.IntN(700), (prog.MaxMessage-16)/8)
-			err = p.Half().SendProgram(ctx, sim.NICID(to), uint32(echoID), 1, rng.IntN(2) == 0, w.packet(n, rng, to))
+			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(echoID), 1, rng.IntN(2) == 0, w.packet(n, rng, to))
 		case 2: // by way of another
 			on := rng.IntN(3)
 			head := binary.LittleEndian.AppendUint64(nil, sim.NICID(on))
-			err = p.Half().SendProgram(ctx, sim.NICID(to), uint32(echoID), 2, rng.IntN(2) == 0, head, w.packet(rng.IntN(300), rng, on))
+			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(echoID), 2, rng.IntN(2) == 0, head, w.packet(rng.IntN(300), rng, on))
 			if to == mortal || on == mortal {
 				delete(w.sent, w.next) // it may die with the message
 			}
 		case 3:
-			err = p.Half().SendProgram(ctx, sim.NICID(0), uint32(counterID), 1, true)
+			err = simulated.Half(p).SendProgram(ctx, sim.NICID(0), uint32(counterID), 1, true)
 		default:
 			err = w.sendGuarded(ctx, p, rng)
 		}
@@ -342,7 +343,7 @@ func (w *workshop) endless(p *sim.Process) {
 	}
 	for _, name := range []string{"spin", "again", "flood"} {
 		nic := binary.LittleEndian.AppendUint64(nil, sim.NICID(1))
-		if err := p.Half().SendProgram(context.Background(), 0, uint32(ids[name]), 1, false, nic); err != nil {
+		if err := simulated.Half(p).SendProgram(context.Background(), 0, uint32(ids[name]), 1, false, nic); err != nil {
 			w.violate("send to %s: %v", name, err)
 		}
 	}
@@ -370,7 +371,7 @@ func (w *workshop) transfers(p *sim.Process) {
 		return
 	}
 	id, _ := w.load(0, "beyond", program.Spec{Start: true})
-	err := p.Half().SendProgram(context.Background(), 0, uint32(id), 1, true)
+	err := simulated.Half(p).SendProgram(context.Background(), 0, uint32(id), 1, true)
 	if !errors.Is(err, proc.ErrProgramFailed) {
 		w.violate("a transfer beyond a segment ended with %v", err)
 	}
@@ -388,7 +389,7 @@ func (w *workshop) transfers(p *sim.Process) {
 // finder sends to a program that was only in the NIC that has died: nothing is known of it any more.
 func (w *workshop) finder(p *sim.Process) {
 	id, _ := w.load(0, "finder", program.Spec{Start: true})
-	if err := p.Half().SendProgram(context.Background(), 0, uint32(id), 1, true); !errors.Is(err, proc.ErrProgramFailed) {
+	if err := simulated.Half(p).SendProgram(context.Background(), 0, uint32(id), 1, true); !errors.Is(err, proc.ErrProgramFailed) {
 		w.violate("a program is found by name when its NIC has died: %v", err)
 	}
 }
@@ -404,7 +405,7 @@ func (w *workshop) unguard(p *sim.Process) {
 	if err := w.table(guarded).Unload(filterID); err != nil {
 		w.violate("%v", err)
 	}
-	w.f.Turn(guarded)
+	simulated.Turn(w.f, guarded)
 	w.next += 1 + w.next%2 // odd
 	number := w.next
 	b := binary.LittleEndian.AppendUint64(nil, uint64(number))
@@ -443,7 +444,7 @@ func (w *workshop) takeStock() {
 		for _, info := range t.List() {
 			w.worked += info.Profile.Activations
 		}
-		for _, leak := range w.f.Engine(host).Leaks() {
+		for _, leak := range simulated.Engine(w.f, host).Leaks() {
 			if !strings.Contains(leak, "guarded/0") { // which goes on to receive
 				w.violate("host %d: %s", host, leak)
 			}
@@ -478,15 +479,15 @@ func (w *workshop) lie(p *sim.Process) {
 		b := make([]byte, wire.ProgramLen+100)
 		head := wire.Program{Program: uint32(echoID), Trigger: 1, ID: 1<<30 + id, Length: wire.MaxProgram}
 		head.Put(b, 100)
-		if !w.f.Engine(0).Utter(sim.NICID(1), b) {
+		if !simulated.Engine(w.f, 0).Utter(sim.NICID(1), b) {
 			w.violate("nothing can be uttered")
 			return
 		}
-		w.f.Turn(0)
+		simulated.Turn(w.f, 0)
 		p.Sleep(time.Millisecond)
 	}
 	p.Sleep(100 * time.Millisecond)
-	if err := w.f.Engine(1).Limits(); err != nil {
+	if err := simulated.Engine(w.f, 1).Limits(); err != nil {
 		w.violate("host 1, which is sent too much: %v", err)
 	}
 }

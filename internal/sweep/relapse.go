@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/wire"
 	"github.com/weftnet/weft/sim"
 )
@@ -51,7 +52,7 @@ func (a *asylum) relapse(p *sim.Process) {
 // sessions are those of the sane NICs with the bad one.
 func (a *asylum) sessions() (s [asylumMad]uint32) {
 	for host := range s {
-		s[host] = a.f.Engine(host).Session(sim.NICID(asylumMad))
+		s[host] = simulated.Engine(a.f, host).Session(sim.NICID(asylumMad))
 	}
 	return s
 }
@@ -61,7 +62,7 @@ func (a *asylum) repeat() {
 	for range 4 {
 		if len(a.frames) > 0 {
 			k := pick(a.rng, a.frames...)
-			a.f.Inject(asylumMad, k.to, k.frame)
+			simulated.Inject(a.f, asylumMad, k.to, k.frame)
 		}
 	}
 }
@@ -69,7 +70,7 @@ func (a *asylum) repeat() {
 // stale is how many frames without a session the sane NICs have refused.
 func (a *asylum) stale() (n uint64) {
 	for host := range asylumMad {
-		n += a.f.Engine(host).Transport().NoSession
+		n += simulated.Engine(a.f, host).Transport().NoSession
 	}
 	return n
 }
@@ -78,7 +79,7 @@ func (a *asylum) stale() (n uint64) {
 func (a *asylum) claims(p *sim.Process) error {
 	for n := range asylumClaims {
 		name := weft.Name{App: "late", Index: uint32(n)}
-		if home := a.f.Engine(0).Home(nameOf(name.String())); home == sim.NICID(asylumMad) {
+		if home := simulated.Engine(a.f, 0).Home(nameOf(name.String())); home == sim.NICID(asylumMad) {
 			continue
 		}
 		a.owners, a.claimed = 0, a.claimed+1
@@ -109,7 +110,7 @@ func (a *asylum) claims(p *sim.Process) error {
 // meddle answers the claims of the sane NICs' processes.
 func (a *asylum) meddle() {
 	for host := range asylumMad {
-		for _, q := range a.f.Engine(host).Processes() {
+		for _, q := range simulated.Engine(a.f, host).Processes() {
 			if q.Name.String()[:4] != "late" {
 				continue
 			}
@@ -123,12 +124,12 @@ func (a *asylum) meddle() {
 				}
 				b[8], b[20] = byte(sim.NICID(asylumMad)), 1
 			})
-			if a.f.Engine(asylumMad).Utter(sim.NICID(host), r[0]) {
+			if simulated.Engine(a.f, asylumMad).Utter(sim.NICID(host), r[0]) {
 				a.spoken++
 			}
 		}
 	}
-	a.f.Turn(asylumMad)
+	simulated.Turn(a.f, asylumMad)
 }
 
 // gather has the sane processes work together in a group of their own.

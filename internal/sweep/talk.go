@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -48,10 +49,8 @@ func runTalk(seed uint64, d mutate.Defect) (violations []string, ways Ways) {
 		t.faults = sim.Faults{Loss: pick(rng, 0.001, 0.01, 0.03), Duplicate: pick(rng, 0, 0.01), Reorder: pick(rng, 0, 0.01), Corrupt: pick(rng, 0, 0.01)}
 	}
 	t.stream = rng.IntN(4) == 0
-	t.f = sim.New(sim.Config{
-		Seed: seed, NICs: 2, Link: t.link, Faults: t.faults, Replay: replay(seed, d),
-		Hooks: sim.Hooks{Defect: d, CreditBytes: pick(rng, 0, 0, 16<<10), Check: newChecks(limits.UnreachableAfter).check},
-	})
+	t.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 2, Link: t.link, Faults: t.faults, Replay: replay(seed, d)},
+		simulated.Hooks{Defect: d, CreditBytes: pick(rng, 0, 0, 16<<10), Check: newChecks(limits.UnreachableAfter).check}))
 	for i := range t.pairs {
 		a, b := fmt.Sprintf("asks/%d", i), fmt.Sprintf("answers/%d", i)
 		plan := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -166,7 +165,7 @@ func (t *talk) asks(p *sim.Process, peer weft.Name, plan *rand.Rand) error {
 		before = r.answer
 	}
 	for host := range 2 {
-		if n := t.f.Engine(host).Transport().Resends; t.perfect && t.pairs == 1 && n > 0 {
+		if n := simulated.Engine(t.f, host).Transport().Resends; t.perfect && t.pairs == 1 && n > 0 {
 			t.violate("NIC %d has sent %d segments again over a perfect link", host, n)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -43,7 +44,7 @@ func (c *checks) check(e *nic.Engine) error {
 // takeStock looks at every NIC after everything has come to rest: what was lent must be back.
 func (w *world) takeStock() {
 	for host := range w.plan.nics {
-		e := w.f.Engine(host)
+		e := simulated.Engine(w.f, host)
 		if e == nil {
 			continue
 		}
@@ -72,7 +73,7 @@ func (w *world) takeStock() {
 // checkCredit compares what a NIC believes that others may send to its processes with what they believe.
 func (w *world) checkCredit(host int, e *nic.Engine) {
 	for _, given := range e.CreditGiven() {
-		holder := w.f.Engine(int(given.NIC - sim.NICID(0)))
+		holder := simulated.Engine(w.f, int(given.NIC-sim.NICID(0)))
 		if holder == nil {
 			continue
 		}
@@ -84,7 +85,7 @@ func (w *world) checkCredit(host int, e *nic.Engine) {
 
 // countNIC adds a NIC's statistics to the totals, after a look at whether they fit one another.
 func (w *world) countNIC(host int) {
-	s := w.f.Engine(host).Transport()
+	s := simulated.Engine(w.f, host).Transport()
 	if err := s.Check(); err != nil {
 		w.l.violate("the statistics of NIC %d do not fit: %v", host, err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
 )
@@ -48,7 +49,7 @@ var ways = []way{
 	{"recalled", both, counter(vni.NICCreditsRecalled)},
 }
 
-// wayLinks are those of nic.WayNames and sim.Uses that are taken over one kind of link alone.
+// wayLinks are those of nic.WayNames and simulated.Uses that are taken over one kind of link alone.
 var wayLinks = map[string]links{
 	"posted": reliable, "posted_kept": lossy, "frame": reliable, "single": lossy, "run_frame": reliable,
 	"placed": lossy, "placed_run": lossy, // over a reliable link there is no tag to be checked on the way
@@ -101,7 +102,7 @@ func allWays() (names []string) {
 	for _, name := range nic.WayNames {
 		add(linksFor(name), name)
 	}
-	for _, u := range (&sim.Uses{}).List() {
+	for _, u := range (&simulated.Uses{}).List() {
 		add(linksFor("link_"+u.Name), "link_"+u.Name)
 	}
 	return names
@@ -118,7 +119,7 @@ func linksFor(name string) links {
 func (w Ways) count(f *sim.Fabric, l sim.Link, nics int) {
 	on := linksOf(l)
 	for host := range nics {
-		e := f.Engine(host)
+		e := simulated.Engine(f, host)
 		if e == nil {
 			continue
 		}
@@ -130,7 +131,7 @@ func (w Ways) count(f *sim.Fabric, l sim.Link, nics int) {
 			w[wayName(on, nic.WayNames[i])] += n
 		}
 	}
-	uses := f.Uses()
+	uses := simulated.UsesOf(f)
 	for _, u := range uses.List() {
 		w[wayName(on, "link_"+u.Name)] += u.Count
 	}

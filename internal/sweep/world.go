@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -126,10 +127,10 @@ func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
 	}
 	w.l.session = w.session
 	w.l.trusting, w.l.newsTake = p.link.Reliable, p.unreachableAfter+newsTakes
-	w.f = sim.New(sim.Config{
+	w.f = sim.New(simulated.Hooked(sim.Config{
 		Seed: p.seed, NICs: p.nics, Link: p.link, Faults: p.faults, UnreachableAfter: p.unreachableAfter,
-		Replay: replay(p.seed, d), Hooks: p.hooks,
-	})
+		Replay: replay(p.seed, d),
+	}, p.hooks))
 	w.totals.Seeds, w.totals.NICs = 1, uint64(p.nics)
 	w.actsAtOnce()
 	for i := range p.procs {

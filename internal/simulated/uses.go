@@ -1,4 +1,4 @@
-package sim
+package simulated
 
 // Uses says how often the NICs have used what links can do besides (link.Caps), with success.
 type Uses struct {
@@ -17,6 +17,3 @@ type Use struct {
 func (u *Uses) List() []Use {
 	return []Use{{"post", u.Post}, {"post_lone", u.PostLone}, {"run", u.Run}, {"pass", u.Pass}}
 }
-
-// Uses says how often its NICs have used what the fabric's links can do besides.
-func (f *Fabric) Uses() Uses { return f.net.uses }
