@@ -32,6 +32,9 @@ const MaxProgramMessage = proc.MaxProgramMessage
 // the message once, unless the session with its NIC ends before. To a program that its NIC has announced as resident the message may
 // be lost.
 func (p *Process) SendProgram(ctx context.Context, to ProgramAddress, trigger uint32, parts ...[]byte) error {
+	if err := ended(ctx, "send"); err != nil {
+		return err
+	}
 	return p.p.SendProgram(ctx, uint64(to.NIC), uint32(to.ID), trigger, false, parts...)
 }
 
@@ -39,6 +42,9 @@ func (p *Process) SendProgram(ctx context.Context, to ProgramAddress, trigger ui
 // trigger, or if it takes no messages, and with [ErrProgramFailed] if it was aborted. The message goes reliably, also to a resident program.
 // If ctx ends first, it may be handled all the same.
 func (p *Process) SendProgramHandled(ctx context.Context, to ProgramAddress, trigger uint32, parts ...[]byte) error {
+	if err := ended(ctx, "send"); err != nil {
+		return err
+	}
 	return p.p.SendProgram(ctx, uint64(to.NIC), uint32(to.ID), trigger, true, parts...)
 }
 
@@ -76,6 +82,9 @@ func (p *Process) Programs() *Programs {
 // Load puts a module, as the compiler encodes it, into all of some NICs, or into none; NIC 0 is the process's own. The error names the NICs that
 // have failed.
 func (g *Programs) Load(ctx context.Context, nics []NICID, module []byte, o ProgramOptions) ([]PlacedProgram, error) {
+	if err := ended(ctx, "load program"); err != nil {
+		return nil, err
+	}
 	all, err := g.c.Load(ctx, nics, module, o)
 	if err != nil {
 		return nil, fmt.Errorf("weft: load program: %w", err)

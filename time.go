@@ -14,7 +14,12 @@ import (
 func (p *Process) Now() time.Time { return p.time.Now() }
 
 // Sleep waits for d. If ctx ends first, it returns ctx's error.
-func (p *Process) Sleep(ctx context.Context, d time.Duration) error { return p.time.Sleep(ctx, d) }
+func (p *Process) Sleep(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return p.time.Sleep(ctx, d)
+}
 
 // WithTimeout derives a context that ends after d, as context.WithTimeout does. cancel must be called.
 func (p *Process) WithTimeout(ctx context.Context, d time.Duration) (_ context.Context, cancel context.CancelFunc) {

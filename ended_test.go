@@ -1,0 +1,140 @@
+//go:build unix
+
+package weft_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft"
+)
+
+// evenThen are the calls that a context which has ended does not keep from their work: they hand out what is there already, or wait for nothing.
+var evenThen = map[string]string{
+	"Process.NextEvent":   "returns what is there",
+	"Watcher.Next":        "returns what is there",
+	"Gate.Wait":           "returns if the gate is open",
+	"Op.Wait":             "tells of an operation that is done",
+	"Process.WithTimeout": "derives a context",
+}
+
+// Every method with a context looks at it before it does anything, also one that is added tomorrow.
+func TestEveryCallLooksAtItsContextFirst(t *testing.T) {
+	ctx, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	w := newEndedWorld(t, ctx, a, b)
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	before, looked := sends(a.NIC()), 0
+	for _, v := range w.receivers {
+		for i := range v.NumMethod() {
+			m := v.Type().Method(i)
+			name := v.Type().Elem().Name() + "." + m.Name
+			if m.Type.NumIn() < 2 || m.Type.In(1) != reflect.TypeFor[context.Context]() || evenThen[name] != "" {
+				continue
+			}
+			looked++
+			w.mustRefuse(t, name, v.Method(i), over)
+		}
+	}
+	for name, f := range w.functions {
+		looked++
+		w.mustRefuse(t, name, reflect.ValueOf(f), over)
+	}
+	if looked < 60 {
+		t.Errorf("looked at %d calls; the search must be broken", looked)
+	}
+	if n := sends(a.NIC()) - before; n != 0 {
+		t.Errorf("%d operations left", n)
+	}
+	if w.region.Bytes()[0] != 0 {
+		t.Error("one of them has written")
+	}
+	w.mustStillWork(t, ctx, a, b)
+}
+
+// endedWorld is what such calls are made of.
+type endedWorld struct {
+	region    *weft.Region
+	group     *weft.Group
+	receivers []reflect.Value
+	functions map[string]any
+	arguments map[reflect.Type]any
+}
+
+func newEndedWorld(t *testing.T, ctx context.Context, a, b *weft.Process) *endedWorld {
+	t.Helper()
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &endedWorld{}
+	var err error
+	w.region, err = b.Alloc(64)
+	must(err)
+	w.group, err = a.Join(ctx, "alone", 1)
+	must(err)
+	port, err := a.Port(7)
+	must(err)
+	in, err := a.Inbox(weft.AnyProcess, 9, 8)
+	must(err)
+	segment, err := a.Segment(1, 64)
+	must(err)
+	watcher := a.Watch()
+	t.Cleanup(func() { in.Close(); watcher.Close(); must(segment.Close()) })
+	for _, x := range []any{a, port, w.group, in, new(weft.Op), a.Programs(), segment, watcher, a.NewGate(), a.NIC()} {
+		w.receivers = append(w.receivers, reflect.ValueOf(x))
+	}
+	w.functions = map[string]any{"Open": weft.Open, "OpenNIC": weft.OpenNIC, "Attach": weft.Attach, "Reduce": weft.Reduce[int64], "AllReduce": weft.AllReduce[float64]}
+	w.arguments = map[reflect.Type]any{}
+	for _, x := range []any{b.Name(), b.Address(), weft.Tag(1), w.region.Handle(), make([]byte, 8), [][]byte{make([]byte, 8), make([]byte, 8)}, []weft.Name{b.Name()},
+		w.group, []int64{1}, []float64{1}, func() bool { return true }, weft.ProgramAddress{ID: 1}, weft.Config{Name: weft.Name{App: "c"}, Switch: weft.NewSwitch()},
+		weft.AttachConfig{Name: weft.Name{App: "x"}, Socket: filepath.Join(t.TempDir(), "none")}} {
+		w.arguments[reflect.TypeOf(x)] = x
+	}
+	return w
+}
+
+// mustRefuse calls a function and expects the context's error of it.
+func (w *endedWorld) mustRefuse(t *testing.T, name string, f reflect.Value, over context.Context) {
+	t.Helper()
+	in := []reflect.Value{reflect.ValueOf(over)}
+	n := f.Type().NumIn()
+	if f.Type().IsVariadic() {
+		n--
+	}
+	for i := 1; i < n; i++ {
+		of := f.Type().In(i)
+		if x, ok := w.arguments[of]; ok {
+			in = append(in, reflect.ValueOf(x))
+		} else {
+			in = append(in, reflect.Zero(of))
+		}
+	}
+	out := f.Call(in)
+	err, _ := out[len(out)-1].Interface().(error)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%s with a context that has ended: %v; expected %v", name, err, context.Canceled)
+	}
+	if err != nil && strings.Contains(err.Error(), "ctl:") {
+		t.Errorf("%s has asked for a daemon: %v", name, err)
+	}
+}
+
+// mustStillWork uses what the calls have left alone.
+func (w *endedWorld) mustStillWork(t *testing.T, ctx context.Context, a, b *weft.Process) {
+	t.Helper()
+	if err := w.group.Barrier(ctx); err != nil {
+		t.Errorf("the group: %v", err)
+	}
+	if err := a.SendDelivered(ctx, b.Name(), 2, []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := b.Recv(ctx, weft.AnyProcess, weft.AnyTag, make([]byte, 8)); err != nil || m.Tag != 2 {
+		t.Errorf("what came first has tag %d, %v; expected 2", m.Tag, err)
+	}
+}
