@@ -36,7 +36,7 @@ var (
 	ErrOtherVersion = errors.New("the daemon speaks another version")       // of Attach: daemon and program are of different releases
 
 	ErrGroupBroken   = proc.ErrGroupBroken   // a member of the group has gone
-	ErrGroupSize     = proc.ErrGroupSize     // the group has another size, or all its members
+	ErrGroupSize     = proc.ErrGroupSize     // the group has another size, or all its members; which, says the text
 	ErrGroupJoined   = proc.ErrGroupJoined   // this process is in the group already
 	ErrNoGroup       = proc.ErrNoGroup       // this process has left the group
 	ErrGroupMismatch = proc.ErrGroupMismatch // the members do different things

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -298,4 +299,47 @@ func ExampleProcess_Join() {
 	wg.Wait()
 	fmt.Println(results, slices.Max(results))
 	// Output: [60 60 60] 60
+}
+
+// The two ways in which a group has no place: it has all its members, or others expect another size.
+func TestAJoinThatDoesNotFitSaysWhichSizesAreMeant(t *testing.T) {
+	ctx, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	third, err := b.NIC().Attach(ctx, weft.Name{App: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	together(t, 2, func(i int) error { _, err := []*weft.Process{a, b}[i].Join(ctx, "full", 2); return err })
+	fourth, err := a.NIC().Attach(ctx, weft.Name{App: "d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*weft.Process{third, fourth} {
+		for size, want := range map[int]string{2: "all 2 members are there", 5: "this process expects 5 members, and the 2 that are there expect 2"} {
+			_, err := p.Join(ctx, "full", size)
+			if !errors.Is(err, weft.ErrGroupSize) || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("%v: %v; expected %q", p.Name(), err, want)
+			}
+		}
+	}
+	gather, cancel := context.WithCancel(ctx)
+	waiting := make(chan error, 1)
+	go func() { _, err := a.Join(gather, "gathers", 3); waiting <- err }()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		within, done := context.WithTimeout(ctx, 50*time.Millisecond)
+		_, err := third.Join(within, "gathers", 4)
+		done()
+		if errors.Is(err, weft.ErrGroupSize) {
+			if want := "this process expects 4 members, and the 1 that are there expect 3"; !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("%v; expected %q", err, want)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a join of another size: %v", err)
+		}
+	}
+	cancel()
+	if err := <-waiting; !errors.Is(err, context.Canceled) {
+		t.Errorf("the join that was given up: %v", err)
+	}
 }

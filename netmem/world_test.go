@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -62,8 +63,8 @@ func newWorld(seed uint64, d mutate.PageDefect) *world {
 	if w.tight(seed) {
 		w.pages = 10 * w.size / 4096
 	}
-	w.f = sim.New(sim.Config{Seed: seed, NICs: 1 + worldServers, Hooks: sim.Hooks{Refused: w.refused},
-		Faults: sim.Faults{Loss: 0.03, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.01, Delay: 0.005, DelayMax: 50 * time.Millisecond}})
+	w.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 1 + worldServers,
+		Faults: sim.Faults{Loss: 0.03, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.01, Delay: 0.005, DelayMax: 50 * time.Millisecond}}, simulated.Hooks{Refused: w.refused}))
 	for i := range worldServers {
 		h := &host{at: 1 + i, name: weft.Name{App: "memory", Index: uint32(i)}, used: i < worldServers-1}
 		w.hosts = append(w.hosts, h)
@@ -94,7 +95,8 @@ func (w *world) serve(h *host) func(p *sim.Process) error {
 }
 
 // refused starts a server again whose name is still its predecessor's.
-func (w *world) refused(p *sim.Process, _ error) {
+func (w *world) refused(process any, _ error) {
+	p := process.(*sim.Process)
 	for _, h := range w.hosts {
 		if h.at == p.Host() {
 			w.f.After(50*time.Millisecond, func() { w.start(h) })

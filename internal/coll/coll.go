@@ -29,8 +29,8 @@ type Engine interface {
 	Record(to *rel.Endpoint, n int) []byte // reserves a Table record with n bytes of payload, all zero; nil if the pair is not open
 	Expect(name vni.Name, at vni.Address)  // the process is known by its name here; its claim may still be under way
 
-	Complete(r Request, c vni.Completion)                // ends a command
-	Reject(r Request, status vni.Status, argument error) // likewise, and counts against its process: it could have known better
+	Complete(r Request, c vni.Completion)               // ends a command
+	Reject(r Request, c vni.Completion, argument error) // likewise, and counts against its process: it could have known better
 
 	TakeBuffer(n int) []byte // of transit memory
 	GiveBuffer(b []byte)     // nil is none

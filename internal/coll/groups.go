@@ -179,7 +179,7 @@ func (t *Table) refuseMisfits(g *group) {
 	crowded := size > 0 && n > int(size) && g.expecting(size) == n
 	for _, m := range slices.Clone(g.local) {
 		if m.join != nil && m.base == nil && (m.own.size != size || crowded && g.rankOf(m) >= int(size)) {
-			t.endJoin(m, vni.StatusGroupSize)
+			t.endMisfit(m, size, n-1)
 		}
 	}
 }

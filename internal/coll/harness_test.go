@@ -61,9 +61,7 @@ func (e *engine) Complete(r Request, c vni.Completion) {
 	}
 	q.done, q.c = true, c
 }
-func (e *engine) Reject(r Request, status vni.Status, _ error) {
-	e.Complete(r, vni.Completion{Status: status})
-}
+func (e *engine) Reject(r Request, c vni.Completion, _ error) { e.Complete(r, c) }
 func (e *engine) TakeBuffer(n int) []byte {
 	if n == 0 {
 		return nil

@@ -24,7 +24,7 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 		bad = c.Size != 0 || key.App != base.key.App || key.Index <= base.key.Index
 	}
 	if !key.Valid() || bad || p.Address.Slot == 0 || len(p.members) >= limits.Groups {
-		t.nic.Reject(r, vni.StatusBadArgument, fmt.Errorf("join of group %v with size %d", key, c.Size))
+		t.nic.Reject(r, vni.Completion{Status: vni.StatusBadArgument}, fmt.Errorf("join of group %v with size %d", key, c.Size))
 		return
 	}
 	switch g := t.byKey[key]; {
@@ -33,7 +33,7 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 		t.fail(r, vni.StatusGroupJoined, nil)
 		return
 	case g.complete && !g.broken || !g.complete && !g.fits(c.Size):
-		t.fail(r, vni.StatusGroupSize, nil)
+		t.misfits(r, g.seats[0].size, len(g.seats))
 		t.forget(g)
 		return
 	}
@@ -194,6 +194,15 @@ func (t *Table) takeJoin(m *member) (r Request, last uint32) {
 		t.takeRequest(o)
 	}
 	return r, last
+}
+
+// endMisfit ends a join that a group of a size, so many of whose other members are there, has no place for.
+func (t *Table) endMisfit(m *member, size uint32, there int) {
+	r, last := t.takeJoin(m)
+	t.leave(m, last)
+	if r != nil {
+		t.misfits(r, size, there)
+	}
 }
 
 // endJoin fails a join.

@@ -100,7 +100,7 @@ func (m *member) brokenStatus() vni.Status {
 func (t *Table) fail(r Request, status vni.Status, m *member) {
 	t.count(vni.NICCollectivesFailed)
 	if status == vni.StatusNoGroup || status == vni.StatusGroupSize || status == vni.StatusGroupJoined {
-		t.nic.Reject(r, status, fmt.Errorf("group operation: %v", status))
+		t.nic.Reject(r, vni.Completion{Status: status}, fmt.Errorf("group operation: %v", status))
 		return
 	}
 	c := vni.Completion{Status: status, Tag: uint64(m.dead)}
@@ -112,6 +112,12 @@ func (t *Table) fail(r Request, status vni.Status, m *member) {
 		c.NIC, c.Slot, c.Gen = d.NIC, d.Slot, d.Gen
 	}
 	t.nic.Complete(r, c)
+}
+
+// misfits ends a join that a group of a size, so many of whose members are there, has no place for.
+func (t *Table) misfits(r Request, size uint32, there int) {
+	t.count(vni.NICCollectivesFailed)
+	t.nic.Reject(r, vni.Completion{Status: vni.StatusGroupSize, Tag: vni.GroupSizes(size, there)}, fmt.Errorf("join of a group of %d members, of which %d are there", size, there))
 }
 
 // finished is the number of the last operation up to which m has completed all.

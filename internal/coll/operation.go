@@ -126,7 +126,7 @@ func (t *Table) enter(m *member, r Request, code vni.Code, tag uint64, length in
 		root = 0
 	}
 	if !m.sound(k, root, op, length) {
-		t.nic.Reject(r, vni.StatusBadArgument, errArgument)
+		t.nic.Reject(r, vni.Completion{Status: vni.StatusBadArgument}, errArgument)
 		return
 	}
 	if all {

@@ -157,7 +157,7 @@ func (t *Table) seatJoined(pr *Peer, s seat, key vni.Name) {
 	g := t.groupFor(key, s.Address)
 	if g.complete {
 		if slices.ContainsFunc(g.local, func(m *member) bool { return !m.left }) {
-			t.sendSignal(pr, wire.Signal{GroupHeader: wire.GroupHeader{Group: s.number, Epoch: key.Index}, What: signalFull})
+			t.sendSignal(pr, wire.Signal{GroupHeader: wire.GroupHeader{Group: s.number, Epoch: key.Index}, What: signalFull, Value: uint64(len(g.seats))})
 			return
 		}
 		g = t.newGroup(key)

@@ -149,7 +149,7 @@ func (t *Table) takeSignal(m *member, from int, s wire.Signal) {
 		}
 	case signalFull:
 		if m.join != nil && m.base == nil {
-			t.endJoin(m, vni.StatusGroupSize)
+			t.endMisfit(m, uint32(s.Value), int(uint32(s.Value)))
 		}
 	default:
 		t.operationSignal(m, from, s)

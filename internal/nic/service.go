@@ -44,8 +44,10 @@ func (s *services) Expect(name vni.Name, at vni.Address) { s.names.Expect(name, 
 func (s *services) Complete(r coll.Request, c vni.Completion) { s.engine().endSend(r.(*send), &c) }
 
 // Reject ends a command whose arguments are wrong.
-func (s *services) Reject(r coll.Request, status vni.Status, argument error) {
-	s.engine().reject(r.(*send), status, argument)
+func (s *services) Reject(r coll.Request, c vni.Completion, argument error) {
+	p := r.(*send).p
+	s.engine().endSend(r.(*send), &c)
+	s.engine().badArgument(p, argument)
 }
 
 // TakeBuffer takes a buffer of transit memory.

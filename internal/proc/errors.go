@@ -26,7 +26,7 @@ var (
 	ErrFiltered        = errors.New("a filter in front of the receiver dropped the message")
 	ErrNoMemory        = errors.New("out of memory for messages")
 	ErrGroupBroken     = errors.New("the group is broken")
-	ErrGroupSize       = errors.New("the group has another size, or all its members")
+	ErrGroupSize       = errors.New("the group has no place")
 	ErrGroupJoined     = errors.New("already in the group")
 	ErrNoGroup         = errors.New("not in the group")
 	ErrGroupMismatch   = errors.New("the members of the group do different things")

@@ -98,7 +98,7 @@ func (p *Process) join(ctx context.Context, key vni.Name, size int, base uint32,
 	}
 	m, err := p.end(ctx, r.op)
 	if err != nil {
-		return nil, err
+		return nil, misfit(err, m.Tag, size)
 	}
 	g := &Group{p: p, epoch: key.Index, number: m.Gen, rank: int(m.Tag >> 32), piece: int(m.NIC)}
 	le := binary.LittleEndian
@@ -119,6 +119,18 @@ func reason(err error) error {
 		return o.Err
 	}
 	return err
+}
+
+// misfit says of a group that has no place for a process which sizes are meant. sizes is as vni.GroupSizes has it.
+func misfit(err error, sizes uint64, asked int) error {
+	if !errors.Is(err, ErrGroupSize) || sizes == 0 {
+		return err
+	}
+	size, there := int(sizes>>32), int(uint32(sizes))
+	if size == asked {
+		return fmt.Errorf("%w: all %d members are there", ErrGroupSize, there)
+	}
+	return fmt.Errorf("%w: this process expects %d members, and the %d that are there expect %d", ErrGroupSize, asked, there, size)
 }
 
 // Name is the group's name.

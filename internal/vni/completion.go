@@ -88,6 +88,9 @@ type Completion struct {
 	Gen    uint32
 }
 
+// GroupSizes is the Tag of a join that ended with StatusGroupSize: the size that the group has, and how many members are there. 0: not known.
+func GroupSizes(size uint32, there int) uint64 { return uint64(size)<<32 | uint64(uint32(there)) }
+
 // completionRecord is a Completion in ro, and two counts for operations that are Refilled. A send's is the first line
 // alone.
 type completionRecord struct {
