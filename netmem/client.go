@@ -35,10 +35,12 @@ type ClientConfig struct {
 	// Volume tells what the process keeps under it from what it keeps under others.
 	Volume uint64
 
-	// Retry is after what time a request is repeated, twice as long each time up to a quarter of Dead; zero: 2 ms.
+	// Retry is after what time a request is repeated at the soonest, twice as long each time up to a quarter of Dead; zero: 2 ms. It is not
+	// repeated before the server would usually have answered.
 	Retry time.Duration
 
-	// Hedge is after what time a second copy is asked for while the first does not answer; zero: 1 ms.
+	// Hedge is after what time a second copy is asked for at the soonest, while the first does not answer; zero: 1 ms. It is not asked for
+	// before the first would usually have come.
 	Hedge time.Duration
 
 	// Dead is after what time a server that answers nothing is taken for dead; zero: 500 ms.
@@ -102,6 +104,7 @@ type call struct {
 	record record
 	header [recordLen]byte
 	data   []byte
+	begun  clock.Time
 	held   int // how often the driver has its memory
 
 	done   atomic.Bool // the answer is here
@@ -179,7 +182,7 @@ func (c *Client) begin(to *server, r record, data []byte) *call {
 	if r.op != opOpen {
 		r.epoch = to.epoch
 	}
-	k := &call{to: to, record: r, data: data}
+	k := &call{to: to, record: r, data: data, begun: c.port.now()}
 	k.record.put(k.header[:])
 	c.calls[r.request] = k
 	if c.port.err != nil {
@@ -225,6 +228,7 @@ func (c *Client) receive(now clock.Time, m hsn.Message) {
 		return
 	}
 	k.to.heard = now
+	k.to.took(now.Sub(k.begun))
 	k.answer, k.msg = r, m
 	if r.op != opPageIn || r.status != statusOK {
 		c.port.driver.Free(&k.msg)
@@ -255,9 +259,10 @@ func (c *Client) end(k *call) {
 func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *call {
 	c.port.mu.Lock()
 	k := c.begin(to, r, data)
-	begun := c.port.now()
+	most := max(c.cfg.Retry, c.cfg.Dead/4)
+	wait := to.patience(c.cfg.Retry, most)
 	c.port.mu.Unlock()
-	for wait := c.cfg.Retry; !k.done.Load(); wait = min(2*wait, max(c.cfg.Retry, c.cfg.Dead/4)) {
+	for ; !k.done.Load(); wait = min(2*wait, most) {
 		err := c.waitFor(ctx, wait, k)
 		if err == nil {
 			break
@@ -265,7 +270,7 @@ func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *ca
 		c.port.mu.Lock()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			k.failed = err
-		} else if c.port.now().Sub(max(begun, to.heard)) >= c.cfg.Dead {
+		} else if c.port.now().Sub(max(k.begun, to.heard)) >= c.cfg.Dead {
 			k.failed = errSilent
 		} else if !to.up && r.op != opOpen {
 			k.failed = errDown // as another call has noticed

@@ -41,6 +41,7 @@ type port struct {
 	spare  []*receive
 	names  map[hsn.Host]weft.Name // who has sent lately
 	err    error                  // why nothing comes any more: see fail
+	lent   atomic.Int32           // how often memory of the pool is lent to a file: it stays mapped until it is not
 	failed atomic.Bool            // err is set, for those who must not take the lock: operations are started under it
 }
 
@@ -219,7 +220,7 @@ func (o *port) release() {
 			return
 		}
 	}
-	if o.unmap != nil {
+	if o.unmap != nil && o.p.WaitUntil(ctx, func() bool { return o.lent.Load() == 0 }) == nil {
 		_ = o.unmap()
 	}
 }

@@ -130,8 +130,8 @@ func (o *owner) read(i int) error {
 }
 
 // A seed of the world, with a defect or without.
-func try(seed uint64, d mutate.PageDefect) (*world, error) {
-	w := newWorld(seed, d)
+func try(t *testing.T, seed uint64, d mutate.PageDefect) (*world, error) {
+	w := newWorld(seed, d, t.TempDir())
 	return w, w.run(3, w.live)
 }
 
@@ -151,8 +151,9 @@ func seeds() uint64 {
 func TestWhatWasAcknowledgedIsReadableWhateverHappensToServers(t *testing.T) {
 	var all worldCounts
 	var st ClientStats
+	spilled := uint64(0)
 	for seed := range seeds() {
-		w, err := try(seed, "")
+		w, err := try(t, seed, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,14 +162,19 @@ func TestWhatWasAcknowledgedIsReadableWhateverHappensToServers(t *testing.T) {
 		all.full += w.counts.full
 		all.joins += w.counts.joins
 		all.leaves += w.counts.leaves
+		for _, h := range w.hosts {
+			if sp := h.server; sp != nil && sp.store.spill != nil {
+				spilled += sp.store.spill.out
+			}
+		}
 		s := w.client.Stats()
 		st.Restarts += s.Restarts
 		st.Deaths += s.Deaths
 		st.Repaired += s.Repaired
 		st.Damaged += s.Damaged
 	}
-	if all.deaths == 0 || all.rots == 0 || all.full == 0 || all.joins == 0 || all.leaves == 0 || st.Restarts == 0 || st.Deaths <= st.Restarts || st.Repaired == 0 || st.Damaged == 0 {
-		t.Errorf("%+v %+v: something that should have happened has not", all, st)
+	if all.deaths == 0 || all.rots == 0 || all.full == 0 || all.joins == 0 || all.leaves == 0 || st.Restarts == 0 || st.Deaths <= st.Restarts || st.Repaired == 0 || st.Damaged == 0 || spilled == 0 {
+		t.Errorf("%+v %+v, %d spilled: something that should have happened has not", all, st, spilled)
 	}
 }
 
@@ -185,12 +191,15 @@ func TestEachDefectOfNetworkMemoryIsFound(t *testing.T) {
 			}
 			for i := range uint64(most) {
 				seed := (foundBy[d] + i) % most
-				_, err := try(seed, d)
+				_, err := try(t, seed, d)
 				if err == nil {
 					continue
 				}
+				if i > 0 {
+					t.Logf("found by seed %d, behind %d others", seed, i)
+				}
 				if !sound[seed] {
-					if _, err := try(seed, ""); err != nil {
+					if _, err := try(t, seed, ""); err != nil {
 						t.Fatalf("without the defect: %v", err)
 					}
 					sound[seed] = true

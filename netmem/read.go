@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
-	"time"
 
 	"github.com/weftnet/weft/internal/mutate"
 )
@@ -65,7 +64,7 @@ func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(pag
 		from, away := c.sources(p, asked)
 		c.port.mu.Unlock()
 		if c.cfg.defect == mutate.PagesTwoLooks && len(from) == 0 {
-			_ = c.p.Sleep(ctx, time.Millisecond)
+			_ = c.p.Sleep(ctx, attendEvery)
 			c.port.mu.Lock()
 			_, away = c.sources(p, asked)
 			c.port.mu.Unlock()
@@ -125,15 +124,17 @@ func (c *Client) pageIn(ctx context.Context, number uint64, p *page, from []*ser
 	}
 	c.port.mu.Lock()
 	first := c.begin(from[0], r, nil)
+	hedge := from[0].patience(c.cfg.Hedge, max(c.cfg.Hedge, c.cfg.Dead/8))
 	c.port.mu.Unlock()
-	if c.waitFor(ctx, c.cfg.Hedge, first) == nil {
+	if c.waitFor(ctx, hedge, first) == nil {
 		return first
 	}
 	c.port.mu.Lock()
 	c.stats.Hedged++
 	second := c.begin(from[1], r, nil)
+	retry := from[1].patience(c.cfg.Retry, max(c.cfg.Retry, c.cfg.Dead/4))
 	c.port.mu.Unlock()
-	if c.waitFor(ctx, c.cfg.Retry, first, second) == nil && first.done.Load() {
+	if c.waitFor(ctx, retry, first, second) == nil && first.done.Load() {
 		c.end(second)
 		return first
 	}

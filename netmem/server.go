@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"sync/atomic"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/clock"
@@ -65,6 +66,15 @@ type Server struct {
 	stats   ServerStats
 	answers []*answer // by cookie
 	free    []int
+	parked  int          // requests that wait for a page to come back from the spill file
+	moving  atomic.Int32 // transfers that have yet to begin
+}
+
+// request is one that is being served.
+type request struct {
+	record
+	owner weft.Name
+	m     hsn.Message
 }
 
 // answer is one that is being sent.
@@ -109,12 +119,17 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 	p.Go(s.tell)
+	if sp != nil {
+		for range spillers {
+			p.Go(s.spills)
+		}
+	}
 	return s, nil
 }
 
-// serverSpare is how many pages a server has beside those that it lends: requests that it looks at, and what is being sent and has
-// been replaced meanwhile.
-const serverSpare = 64
+// serverSpare is how many pages a server has beside those that it lends: requests that it looks at or that wait, what is being sent and
+// has been replaced meanwhile, and what is on its way to the spill file.
+const serverSpare = 96
 
 // Close ends the server. Its pages are lost.
 func (s *Server) Close() {
@@ -168,10 +183,19 @@ func (s *Server) receive(_ clock.Time, m hsn.Message) {
 		s.port.driver.Free(&m)
 		return
 	}
+	s.handle(request{record: r, owner: owner, m: m})
+}
+
+// handle serves a request, now or when a page has come back from the spill file that it needs.
+func (s *Server) handle(q request) {
 	var page *stored
-	r.status, page = s.serve(owner, &r, &m)
-	s.port.driver.Free(&m)
-	switch r.status {
+	var away *frame
+	q.status, page, away = s.serve(&q)
+	if q.status == statusBusy && away != nil && s.park(away, &q) {
+		return
+	}
+	s.port.driver.Free(&q.m)
+	switch q.status {
 	case statusFull, statusQuota:
 		s.stats.Full++
 	case statusRefused:
@@ -181,8 +205,8 @@ func (s *Server) receive(_ clock.Time, m hsn.Message) {
 	case statusBusy:
 		return // it asks again
 	}
-	r.epoch, r.room = s.epoch, uint64(max(s.room(owner), 0))
-	s.reply(m.From, &r, page)
+	q.epoch, q.room = s.epoch, uint64(max(s.room(q.owner), 0))
+	s.reply(q.m.From, &q.record, page)
 }
 
 // room is how many bytes a client could still have.
@@ -194,41 +218,46 @@ func (s *Server) room(owner weft.Name) int {
 	return n
 }
 
-// serve does what a request asks for.
-func (s *Server) serve(owner weft.Name, r *record, m *hsn.Message) (status, *stored) {
-	key := pageKey{owner, r.volume, r.page}
+// serve does what a request asks for. If it is busy, it may return the frame that must be back first.
+func (s *Server) serve(q *request) (status, *stored, *frame) {
+	r, key := &q.record, pageKey{q.owner, q.volume, q.page}
 	switch {
-	case s.cfg.Admit != nil && !s.cfg.Admit(owner):
-		return statusRefused, nil
+	case s.cfg.Admit != nil && !s.cfg.Admit(q.owner):
+		return statusRefused, nil, nil
 	case r.op != opOpen && r.epoch != s.epoch:
-		return statusEpoch, nil
+		return statusEpoch, nil, nil
 	}
 	switch r.op {
 	case opPageOut:
-		if crc32.Checksum(m.Data, castagnoli) != r.crc {
-			return statusBad, nil
+		if crc32.Checksum(q.m.Data, castagnoli) != r.crc {
+			return statusBad, nil, nil
 		}
-		v, st := s.store.put(s.port.driver, key, r.version, r.crc, s.cfg.QuotaBytes, m)
+		v, st, away := s.store.put(key, r.version, r.crc, s.cfg.QuotaBytes, &q.m)
+		s.transfer()
+		if st == statusBusy {
+			return st, nil, away
+		}
 		if r.version = v; st == statusOK {
 			s.stats.PageOuts++
 		}
-		return st, nil
+		return st, nil, nil
 	case opPageIn:
-		p := s.store.get(key)
+		p, away := s.store.get(key)
+		s.transfer()
 		switch {
 		case p == nil:
-			return statusMissing, nil
+			return statusMissing, nil, nil
 		case p.data == nil:
-			return statusBusy, nil
+			return statusBusy, nil, away
 		}
 		r.version, r.crc, r.size = p.version, p.crc, uint32(len(p.data))
 		s.stats.PageIns++
-		return statusOK, p
+		return statusOK, p, nil
 	case opDiscard:
 		s.store.discard(key, r.version)
 		s.stats.Discards++
 	}
-	return statusOK, nil
+	return statusOK, nil, nil
 }
 
 // reply answers a request, with a page or without. An answer that cannot be sent is lost: the client asks again.

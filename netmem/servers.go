@@ -26,6 +26,24 @@ type server struct {
 	epoch uint64
 	heard clock.Time
 	room  uint64 // that it had for this client when it was opened
+
+	usual, spread time.Duration // what it takes to answer, and by how much that differs
+}
+
+// took notes how long an answer took, from when it was first asked for: too long rather than too short, where a request was repeated.
+func (s *server) took(d time.Duration) {
+	if s.usual == 0 {
+		s.usual, s.spread = d, d/2
+		return
+	}
+	s.spread += ((d - s.usual).Abs() - s.spread) / 4
+	s.usual += (d - s.usual) / 8
+}
+
+// patience is after what time an answer is late: no sooner than least, and no later than most. A server that is slow is not asked again
+// before it can have answered, which would make it slower.
+func (s *server) patience(least, most time.Duration) time.Duration {
+	return max(least, min(s.usual+4*s.spread, most))
 }
 
 func (s *server) host() hsn.Host {

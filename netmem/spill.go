@@ -3,6 +3,7 @@ package netmem
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -12,10 +13,18 @@ import (
 // spill is a file in slots of a server's page each. What it has is of no use to a later server: none asks for the pages of another epoch.
 // So it has no name while it is used, and goes with its server, however that ends.
 type spill struct {
-	f       *os.File
+	f       file    // nil: closed
 	free    []int64 // slots, from 1 on
 	out, in uint64
 	failed  uint64 // reads and writes
+	sick    bool   // the last write has failed: one at a time tries whether the next does, and none is counted on
+}
+
+// file is what a spill needs of one.
+type file interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
 }
 
 var errNotEmpty = errors.New("it has something in it; expected a new file, or an empty one")
@@ -71,37 +80,15 @@ func (s *spill) close() error {
 	return err
 }
 
-// put writes a frame into a free slot. It reports whether there was one, and the file took it.
-func (s *spill) put(f *frame) bool {
-	if len(s.free) == 0 || s.f == nil {
-		return false
+// take sets a free slot aside; 0 if there is none.
+func (s *spill) take() int64 {
+	if s == nil || s.f == nil || len(s.free) == 0 {
+		return 0
 	}
 	slot := s.free[len(s.free)-1]
-	if _, err := s.f.WriteAt(f.b.Page, (slot-1)*hsn.MaxPage); err != nil {
-		s.failed++
-		return false
-	}
-	s.out++
-	f.slot, s.free = slot, s.free[:len(s.free)-1]
-	return true
+	s.free = s.free[:len(s.free)-1]
+	return slot
 }
 
-// get reads a frame, whose slot is free then. It reports whether the file gave it.
-func (s *spill) get(f *frame, into []byte) bool {
-	if s.f == nil {
-		return false
-	}
-	_, err := s.f.ReadAt(into, (f.slot-1)*hsn.MaxPage)
-	if err != nil {
-		s.failed++
-	}
-	s.in++
-	s.release(f)
-	return err == nil
-}
-
-// release frees the slot of a frame.
-func (s *spill) release(f *frame) {
-	s.free = append(s.free, f.slot)
-	f.slot = 0
-}
+// release frees a slot.
+func (s *spill) release(slot int64) { s.free = append(s.free, slot) }

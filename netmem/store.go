@@ -1,8 +1,6 @@
 package netmem
 
 import (
-	"hash/crc32"
-
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/hsn"
 	"github.com/weftnet/weft/internal/mutate"
@@ -29,6 +27,9 @@ type store struct {
 	copied uint64 // bytes of pages
 	defect mutate.PageDefect
 	bad    uint64 // pages that came back from the spill file with other bytes, or not at all
+
+	transfers         []*transfer // to and from the spill file that have yet to begin
+	evicting, loading int         // frames that are on their way there, and back
 }
 
 type pageKey struct {
@@ -41,7 +42,9 @@ type frame struct {
 	b      *hsn.Buffer // nil: it is in the spill file, or free
 	slot   int64       // of the spill file, if it is there
 	halves [2]*stored  // the same twice: a page that fills it
-	pins   int         // answers with what is in it are being sent
+	pins   int         // answers with what is in it are being sent, or it is on its way to the spill file or back
+	moving bool        // it is that
+	waits  []request   // until it is back
 	used   bool        // since the hand came by
 
 	inOpen, inClock int // where it is in these lists; -1: not
@@ -56,8 +59,9 @@ type stored struct {
 	frame   *frame
 }
 
-// overwriting is how many frames more than its limit a store may have for a while: new versions of pages that are being sent.
-const overwriting = serverSpare / 2
+// overwriting is how many frames more than its limit a store may have for a while: new versions of pages that are being sent, and what is
+// on its way to the spill file or back.
+const overwriting = serverSpare / 3
 
 func newStore(pool *hsn.Pool, limit int) *store {
 	return &store{pool: pool, limit: limit, pages: map[pageKey]*stored{}, owners: map[weft.Name]int{}}
@@ -65,53 +69,52 @@ func newStore(pool *hsn.Pool, limit int) *store {
 
 // room is how many bytes the store could still take.
 func (s *store) room() int {
-	n := (s.limit-s.frames)*hsn.MaxPage + len(s.open)*hsn.HalfPage
+	n := (s.limit-s.frames+s.evicting+s.loading)*hsn.MaxPage + len(s.open)*hsn.HalfPage
 	if s.spill != nil {
 		n += len(s.spill.free) * hsn.MaxPage
 	}
 	return n
 }
 
-// put keeps a page, whose buffers become the store's or are freed. An older version than the one that is kept, or the same, changes
-// nothing. It returns the version that is kept.
-func (s *store) put(d *hsn.Driver, key pageKey, version uint64, crc uint32, quota int, m *hsn.Message) (uint64, status) {
-	defer d.Free(m) // what put has not taken
+// put keeps a page, whose buffers become the store's if it needs them: they are no longer the message's then. An older version than the one
+// that is kept, or the same, changes nothing. It returns the version that is kept. If the store is busy with its spill file, and has to
+// have a frame back first, it returns that, too.
+func (s *store) put(key pageKey, version uint64, crc uint32, quota int, m *hsn.Message) (uint64, status, *frame) {
 	old := s.pages[key]
 	n := len(m.Data)
 	switch {
 	case n != hsn.HalfPage && n != hsn.MaxPage:
-		return 0, statusBad
+		return 0, statusBad, nil
 	case old != nil && old.version >= version && s.defect != mutate.PagesOlderOverwrites:
-		return old.version, statusOK
+		return old.version, statusOK, nil
 	case quota > 0 && s.owners[key.owner]+n-old.size() > quota:
-		return 0, statusQuota
-	}
-	if old != nil && old.data == nil && len(s.spill.free) == 0 { // nothing else could be spilled to make room for the new version
-		s.load(old.frame)
-		old = s.pages[key] // it may have come back damaged
+		return 0, statusQuota, nil
+	case old != nil && old.data == nil && len(s.spill.free) == 0: // nothing else could be spilled to make room for the new version
+		return 0, statusBusy, s.load(old.frame)
 	}
 	p := &stored{key: key, version: version, crc: crc, n: n}
 	here := old != nil && old.data != nil // not in the spill file
 	switch {
 	case n == hsn.HalfPage && len(s.open) > 0:
 		s.copyIn(p, m.Data)
-	case s.frames < s.limit || here && (old.last() || old.frame.pins > 0 && s.frames < s.limit+overwriting):
+	case s.fits() || here && (old.last() || old.frame.pins > 0 && s.frames < s.limit+overwriting):
 		s.takeIn(p, m)
 	case here && old.n == n && old.frame.pins == 0: // the new version takes the place of the old one
 		old.version, old.crc = version, crc
 		s.copied += uint64(copy(old.data, m.Data))
-		return version, statusOK
-	case s.evict():
-		s.takeIn(p, m)
+		return version, statusOK, nil
 	default:
-		return old.versionOr(0), statusFull
+		if st := s.makeRoom(); st != statusOK {
+			return old.versionOr(0), st, nil
+		}
+		s.takeIn(p, m)
 	}
 	if old != nil {
 		s.drop(old)
 	}
 	s.pages[key] = p
 	s.owners[key.owner] += n
-	return version, statusOK
+	return version, statusOK, nil
 }
 
 // copyIn puts half a page into the free half of a frame.
@@ -148,94 +151,17 @@ func (f *frame) part(p *stored, i int) []byte {
 	return f.b.Page[i*hsn.HalfPage:][:hsn.HalfPage:hsn.HalfPage]
 }
 
-// get finds a page, and has it in memory. A page whose data is nil cannot be there just now.
-func (s *store) get(key pageKey) *stored {
-	p := s.pages[key]
-	if p != nil && p.data == nil {
-		s.load(p.frame)
-		p = s.pages[key] // it may have come back damaged
+// get finds a page. If it is in the spill file, its data is nil, and the store has begun to bring it back in the frame that it returns,
+// unless that is nil: then it cannot just now.
+func (s *store) get(key pageKey) (p *stored, away *frame) {
+	if p = s.pages[key]; p == nil {
+		return nil, nil
 	}
-	if p != nil {
-		p.frame.used = true
+	if p.data == nil {
+		return p, s.load(p.frame)
 	}
-	return p
-}
-
-// evict makes room for one frame more, by spilling until there are fewer than the limit. It reports whether it could.
-func (s *store) evict() bool {
-	if s.defect == mutate.PagesEvicted {
-		if f := s.victim(); f != nil {
-			for _, p := range f.halves {
-				if p != nil {
-					s.drop(p)
-				}
-			}
-		}
-	}
-	for s.spill != nil && s.frames >= s.limit {
-		f := s.victim()
-		if f == nil || !s.spill.put(f) {
-			return false
-		}
-		for _, p := range f.halves {
-			if p != nil {
-				p.data = nil
-			}
-		}
-		s.free(f)
-		s.settle(f)
-	}
-	return s.frames < s.limit
-}
-
-// victim is a frame that was not used since the hand came by last; nil if all are being sent.
-func (s *store) victim() *frame {
-	for range 2 * len(s.clock) {
-		s.hand = (s.hand + 1) % len(s.clock)
-		f := s.clock[s.hand]
-		if f.pins == 0 && !f.used {
-			return f
-		}
-		f.used = false
-	}
-	return nil
-}
-
-// load brings a frame back from the spill file, whose slot is free then for the frame that makes room.
-func (s *store) load(f *frame) {
-	if s.frames >= s.limit+overwriting {
-		return
-	}
-	b := s.pool.Take()
-	if b == nil {
-		return
-	}
-	whole := s.spill.get(f, b.Page)
-	f.b = b
-	s.frames++
-	f.pins++ // it stays for now, whatever is in it
-	for i, p := range f.halves {
-		switch {
-		case p == nil || p.data != nil: // a page that fills the frame comes twice
-		case !whole || crc32.Checksum(f.part(p, i), castagnoli) != p.crc:
-			s.bad++
-			s.drop(p)
-			p.data = f.part(p, i) // of a page that nobody finds any more
-		default:
-			p.data = f.part(p, i)
-		}
-	}
-	s.settle(f)
-	s.evictBeyond()
-	f.pins--
-	s.settle(f)
-}
-
-// evictBeyond spills what is beyond the limit.
-func (s *store) evictBeyond() {
-	s.limit++
-	s.evict()
-	s.limit--
+	p.frame.used = true
+	return p, nil
 }
 
 // discard forgets a page of at most this version.
@@ -279,8 +205,9 @@ func (s *store) settle(f *frame) {
 	switch {
 	case f.b != nil && empty && f.pins == 0:
 		s.free(f)
-	case f.b == nil && empty && f.slot > 0:
-		s.spill.release(f)
+	case f.b == nil && empty && f.pins == 0 && f.slot > 0:
+		s.spill.release(f.slot)
+		f.slot = 0
 	}
 	half := f.b != nil && f.pins == 0 && (f.halves[0] == nil) != (f.halves[1] == nil)
 	list(&s.open, f, half, func(f *frame) *int { return &f.inOpen })

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -27,7 +28,9 @@ type world struct {
 	rng    *rand.Rand
 	defect mutate.PageDefect
 	size   int
-	pages  int  // of 8 KiB, that a server has
+	pages  int // of 8 KiB, that a server has
+	memory int // how many of them are in memory: the others are in a spill file
+	dir    string
 	rots   bool // memory goes bad
 	hosts  []*host
 	client *Client
@@ -36,6 +39,7 @@ type world struct {
 	counts worldCounts
 	failed error
 	busy   int // functions that have begun beside
+	files  int
 }
 
 // worldCounts is what has happened.
@@ -58,10 +62,13 @@ const (
 )
 
 // newWorld makes the world of a seed, in which one defect may be.
-func newWorld(seed uint64, d mutate.PageDefect) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 77)), defect: d, size: []int{4096, 8192}[seed%2], pages: 100, rots: seed%3 == 2, acked: map[uint64]uint64{}, rotten: map[*stored]bool{}}
+func newWorld(seed uint64, d mutate.PageDefect, dir string) *world {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 77)), defect: d, size: []int{4096, 8192}[seed%2], pages: 100, memory: 100, dir: dir, rots: seed%3 == 2, acked: map[uint64]uint64{}, rotten: map[*stored]bool{}}
 	if w.tight(seed) {
 		w.pages = 10 * w.size / 4096
+		w.memory = w.pages
+	} else if seed%4 == 1 {
+		w.memory = 8
 	}
 	w.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 1 + worldServers,
 		Faults: sim.Faults{Loss: 0.03, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.01, Delay: 0.005, DelayMax: 50 * time.Millisecond}}, simulated.Hooks{Refused: w.refused}))
@@ -85,7 +92,12 @@ func (w *world) start(h *host) {
 func (w *world) serve(h *host) func(p *sim.Process) error {
 	return func(p *sim.Process) error {
 		h.proc, h.server = p, nil
-		s, err := Serve(p.Weft(), ServerConfig{Bytes: w.pages * 8192, defect: w.defect})
+		cfg := ServerConfig{Bytes: w.memory * 8192, defect: w.defect}
+		if w.memory < w.pages {
+			w.files++
+			cfg.Spill, cfg.SpillBytes = filepath.Join(w.dir, fmt.Sprint(w.files)), int64(w.pages-w.memory)*8192
+		}
+		s, err := Serve(p.Weft(), cfg)
 		if err != nil {
 			return err
 		}
@@ -233,12 +245,12 @@ func (w *world) joinOrLeave(sp *sim.Process) {
 }
 
 // holds is what a server really has of a page, whole: nil if nothing.
-func (h *host) holds(owner weft.Name, number uint64) *stored {
+func (w *world) holds(h *host, number uint64) *stored {
 	if h.server == nil {
 		return nil
 	}
-	p := h.server.store.pages[pageKey{owner: owner, page: number}]
-	if p == nil || p.data == nil || crc32.Checksum(p.data, castagnoli) != p.crc {
+	p := h.server.store.pages[pageKey{owner: w.client.p.Name(), page: number}]
+	if p == nil || p.data == nil && w.rotten[p] || p.data != nil && crc32.Checksum(p.data, castagnoli) != p.crc {
 		return nil
 	}
 	return p
@@ -257,7 +269,8 @@ func (w *world) spare() bool {
 			return false
 		}
 		for _, k := range p.copies {
-			if has := w.host(k.server.Name).holds(c.p.Name(), number); has != nil && has.version >= version && w.host(k.server.Name).server.epoch == k.epoch {
+			h := w.host(k.server.Name)
+			if has := w.holds(h, number); has != nil && has.version >= version && h.server.epoch == k.epoch {
 				n++
 			}
 		}
@@ -367,12 +380,12 @@ func (w *world) balance() error {
 			continue
 		}
 		s := h.server.store
-		if have, want := s.pool.Len()+s.frames, w.pages+serverSpare; have != want {
+		if have, want := s.pool.Len()+s.frames, w.memory+serverSpare; have != want {
 			return fmt.Errorf("%v has %d buffers free and %d frames, want %d together", h.name, s.pool.Len(), s.frames, want)
 		}
 		for _, f := range s.clock {
-			if f.pins != 0 {
-				return fmt.Errorf("%v: a frame is pinned %d times at rest", h.name, f.pins)
+			if f.pins != 0 || len(f.waits) > 0 {
+				return fmt.Errorf("%v: a frame is pinned %d times at rest, and %d wait for it", h.name, f.pins, len(f.waits))
 			}
 		}
 	}

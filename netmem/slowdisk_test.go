@@ -1,0 +1,177 @@
+package netmem
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/sim"
+)
+
+// slowFile is a file on a disk that takes its time, or fails.
+type slowFile struct {
+	file
+	p      *weft.Process
+	takes  time.Duration
+	broken bool
+}
+
+func (f *slowFile) ReadAt(b []byte, at int64) (int, error) {
+	_ = f.p.Sleep(context.Background(), f.takes)
+	return f.file.ReadAt(b, at)
+}
+
+var errDisk = errors.New("the disk is broken")
+
+func (f *slowFile) WriteAt(b []byte, at int64) (int, error) {
+	_ = f.p.Sleep(context.Background(), f.takes)
+	if f.broken {
+		return 0, errDisk
+	}
+	return f.file.WriteAt(b, at)
+}
+
+// onSlowDisk has life use a server of 8 pages in memory and 16 in a file, of which 20 are written. Page i is filled with byte i.
+func onSlowDisk(t *testing.T, life func(ctx context.Context, c *Client, s *Server, disk *slowFile) error) {
+	t.Helper()
+	f := sim.New(sim.Config{Seed: 1, NICs: 2})
+	name := weft.Name{App: "memory"}
+	var server *Server
+	var disk *slowFile
+	f.Serve(1, name.String(), func(sp *sim.Process) (err error) {
+		server, err = Serve(sp.Weft(), ServerConfig{Bytes: 8 * 8192, Spill: filepath.Join(t.TempDir(), "spill"), SpillBytes: 16 * 8192})
+		if err != nil {
+			return err
+		}
+		disk = &slowFile{file: server.store.spill.f, p: sp.Weft()}
+		server.store.spill.f = disk
+		return sp.Weft().Sleep(context.Background(), time.Hour)
+	})
+	f.Process(0, "client/0", func(sp *sim.Process) error {
+		ctx := context.Background()
+		c, err := NewClient(ctx, sp.Weft(), ClientConfig{Servers: []ServerRef{{Name: name}}, PageBytes: 8192})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		for i := range uint64(20) {
+			if err := c.WritePage(ctx, i, bytes.Repeat([]byte{byte(i)}, 8192)); err != nil {
+				return err
+			}
+		}
+		sp.Sleep(time.Second)
+		return life(ctx, c, server, disk)
+	})
+	if err := f.Run(10 * time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.store.spill.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// parts are the pages of a server that are in memory, and in its file.
+func (s *Server) parts() (here, away []uint64) {
+	for k, p := range s.store.pages {
+		if p.data != nil {
+			here = append(here, k.page)
+		} else {
+			away = append(away, k.page)
+		}
+	}
+	return here, away
+}
+
+// reads reads a page, in so much time at most.
+func reads(ctx context.Context, c *Client, page uint64, in time.Duration) error {
+	within, cancel := c.p.WithTimeout(ctx, in)
+	defer cancel()
+	buf := make([]byte, 8192)
+	if err := c.ReadPage(within, page, buf); err != nil {
+		return err
+	}
+	if !bytes.Equal(buf, bytes.Repeat([]byte{byte(page)}, 8192)) {
+		return fmt.Errorf("page %d reads with other bytes", page)
+	}
+	return nil
+}
+
+// While a disk reads and writes for seconds, what is in memory is read and written at once.
+func TestASlowDiskHoldsUpOnlyWhatIsThere(t *testing.T) {
+	onSlowDisk(t, func(ctx context.Context, c *Client, s *Server, disk *slowFile) error {
+		here, away := s.parts()
+		if len(here) != 8 || len(away) != 12 {
+			return fmt.Errorf("%d pages are in memory and %d in the file, want 8 and 12", len(here), len(away))
+		}
+		disk.takes = 5 * time.Second
+		over, slow := false, error(nil)
+		c.p.Go(func() {
+			slow = reads(ctx, c, away[0], time.Minute)
+			over = true
+			c.p.Wake()
+		})
+		for round := range 3 {
+			for _, page := range here {
+				if err := reads(ctx, c, page, time.Second); err != nil {
+					return fmt.Errorf("page %d, which is in memory: %w", page, err)
+				}
+				within, cancel := c.p.WithTimeout(ctx, time.Second)
+				err := c.WritePage(within, page, bytes.Repeat([]byte{byte(page)}, 8192))
+				cancel()
+				if err != nil {
+					return fmt.Errorf("page %d, which is in memory: %w", page, err)
+				}
+			}
+			if over {
+				return fmt.Errorf("round %d: a read of a disk that takes 5 s is over (%w)", round, slow)
+			}
+		}
+		if err := c.p.WaitUntil(ctx, func() bool { return over }); err != nil {
+			return err
+		}
+		return slow
+	})
+}
+
+// What a broken disk does not take stays in memory. Then the server is full, and nothing is lost.
+func TestADiskThatFailsLosesNothing(t *testing.T) {
+	onSlowDisk(t, func(ctx context.Context, c *Client, s *Server, disk *slowFile) error {
+		disk.broken = true
+		full := false
+		for i := uint64(20); i < 24 && !full; i++ {
+			within, cancel := c.p.WithTimeout(ctx, time.Minute)
+			err := c.WritePage(within, i, bytes.Repeat([]byte{byte(i)}, 8192))
+			cancel()
+			if full = errors.Is(err, ErrFull); !full && err != nil {
+				return err
+			}
+		}
+		if st := s.Stats(); !full || st.SpillFailed == 0 {
+			return fmt.Errorf("%+v: want a full server, and writes of its disk that failed", st)
+		}
+		for i := range uint64(20) {
+			if err := reads(ctx, c, i, time.Minute); err != nil {
+				return fmt.Errorf("page %d: %w", i, err)
+			}
+		}
+		disk.broken = false
+		for i := uint64(20); i < 24; i++ {
+			err := c.WritePage(ctx, i, bytes.Repeat([]byte{byte(i)}, 8192))
+			for errors.Is(err, ErrFull) { // until a write has shown that the disk is well
+				if err := c.p.Sleep(ctx, 100*time.Millisecond); err != nil {
+					return err
+				}
+				err = c.WritePage(ctx, i, bytes.Repeat([]byte{byte(i)}, 8192))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

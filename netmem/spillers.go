@@ -1,0 +1,66 @@
+package netmem
+
+// spillers is how many reads and writes of the spill file a server has under way at a time.
+const spillers = 4
+
+// maxParked is how many requests may wait for pages to come back from the spill file. A page that is to be written has two buffers.
+const maxParked = serverSpare / 6
+
+// transfer tells the spillers what there is to do. The port's lock is held.
+func (s *Server) transfer() {
+	n := int32(len(s.store.transfers))
+	if s.moving.Swap(n) != n && n > 0 {
+		s.port.p.Wake()
+	}
+}
+
+// spills moves frames to the spill file and back until the server ends. Only the bookkeeping is under the port's lock: a disk that is slow
+// holds up what has to do with it, and nothing else. As long as the memory of a frame is lent to the file, the port keeps its mapping.
+func (s *Server) spills() {
+	o := s.port
+	for o.p.WaitUntil(o.ctx, func() bool { return s.moving.Load() > 0 }) == nil {
+		o.mu.Lock()
+		t, f := s.store.next(), s.store.spill.f
+		s.transfer()
+		if t == nil || f == nil || o.err != nil {
+			o.mu.Unlock()
+			continue
+		}
+		o.lent.Add(1)
+		o.mu.Unlock()
+		t.do(f)
+		o.mu.Lock()
+		if o.err == nil {
+			s.moved(t)
+		}
+		o.lent.Add(-1)
+		o.mu.Unlock()
+		o.p.Wake()
+	}
+}
+
+// moved ends a transfer, and serves what has waited for it. The port's lock is held.
+func (s *Server) moved(t *transfer) {
+	waits := s.store.finish(t)
+	s.parked -= len(waits)
+	for _, q := range waits {
+		s.handle(q)
+	}
+	s.store.evictBeyond()
+	s.transfer()
+}
+
+// park has a request wait for a frame. It reports whether it does: if not, its client asks again.
+func (s *Server) park(f *frame, q *request) bool {
+	for i := range f.waits {
+		if w := &f.waits[i]; w.m.From == q.m.From && w.record.request == q.record.request {
+			return false // it waits already
+		}
+	}
+	if s.parked == maxParked {
+		return false
+	}
+	s.parked++
+	f.waits = append(f.waits, *q)
+	return true
+}

@@ -1,0 +1,190 @@
+package netmem
+
+import (
+	"hash/crc32"
+
+	"github.com/weftnet/weft/internal/hsn"
+	"github.com/weftnet/weft/internal/mutate"
+)
+
+// transfer is a frame on its way to the spill file, or back. The store begins and ends it; what takes time between is done without the
+// store's lock:
+//
+//	evict ─► transfers ─► next ─► do: write ─► finish: the buffer is free
+//	load  ─► transfers ─► next ─► do: read  ─► finish: the slot is free, and what has waited for the page goes on
+//
+// A frame that is written stays in memory until the file has it, and is read from there meanwhile. So a store may have some frames more
+// than its limit, and has no room only when their number is at its bound.
+type transfer struct {
+	f    *frame
+	b    *hsn.Buffer // what is written, or read into
+	slot int64
+	in   bool
+	err  error
+}
+
+// do reads or writes.
+func (t *transfer) do(in file) {
+	if at := (t.slot - 1) * hsn.MaxPage; t.in {
+		_, t.err = in.ReadAt(t.b.Page, at)
+	} else {
+		_, t.err = in.WriteAt(t.b.Page, at)
+	}
+}
+
+// next takes the transfer that is to be done next; nil if there is none.
+func (s *store) next() *transfer {
+	if len(s.transfers) == 0 {
+		return nil
+	}
+	t := s.transfers[0]
+	s.transfers = append(s.transfers[:0], s.transfers[1:]...)
+	return t
+}
+
+// fits reports whether there is room in memory for a frame more, now or when what is on its way to the file is there.
+func (s *store) fits() bool {
+	return s.frames-s.evicting < s.limit && s.frames < s.limit+overwriting
+}
+
+// makeRoom has frames go to the file until there is room for one more. Full: there is no room in the file. Busy: there may be soon.
+func (s *store) makeRoom() status {
+	if s.defect == mutate.PagesEvicted {
+		if f := s.victim(); f != nil {
+			for _, p := range f.halves {
+				if p != nil {
+					s.drop(p)
+				}
+			}
+		}
+	}
+	for s.frames-s.evicting >= s.limit && s.evict() {
+	}
+	switch {
+	case s.fits():
+		return statusOK
+	case s.frames-s.evicting < s.limit || s.loading > 0 || s.spill != nil && len(s.spill.free) > 0 && !s.spill.sick:
+		return statusBusy
+	}
+	return statusFull
+}
+
+// evict begins to spill a frame. It reports whether it could.
+func (s *store) evict() bool {
+	if s.spill != nil && s.spill.sick && s.evicting > 0 {
+		return false
+	}
+	f := s.victim()
+	if f == nil {
+		return false
+	}
+	slot := s.spill.take()
+	if slot == 0 {
+		return false
+	}
+	s.evicting++
+	s.move(&transfer{f: f, b: f.b, slot: slot})
+	return !s.spill.sick
+}
+
+// move begins a transfer.
+func (s *store) move(t *transfer) {
+	t.f.moving = true
+	t.f.pins++
+	s.settle(t.f)
+	s.transfers = append(s.transfers, t)
+}
+
+// victim is a frame that was not used since the hand came by last; nil if all are being sent.
+func (s *store) victim() *frame {
+	for range 2 * len(s.clock) {
+		s.hand = (s.hand + 1) % len(s.clock)
+		f := s.clock[s.hand]
+		if f.pins == 0 && !f.used {
+			return f
+		}
+		f.used = false
+	}
+	return nil
+}
+
+// load begins to bring a frame back from the spill file, and returns it; nil if it cannot just now.
+func (s *store) load(f *frame) *frame {
+	if f.moving {
+		return f
+	}
+	if s.frames >= s.limit+overwriting {
+		return nil
+	}
+	b := s.pool.Take()
+	if b == nil {
+		return nil
+	}
+	s.frames++
+	s.loading++
+	s.move(&transfer{f: f, b: b, slot: f.slot, in: true})
+	return f
+}
+
+// finish ends a transfer. It returns the requests that have waited for it. Once they are served, evictBeyond is to be called.
+func (s *store) finish(t *transfer) []request {
+	f := t.f
+	f.moving = false
+	f.pins--
+	if t.err != nil {
+		s.spill.failed++
+	}
+	if t.in {
+		s.loaded(t)
+	} else {
+		s.evicted(t)
+	}
+	s.settle(f)
+	l := f.waits
+	f.waits = nil
+	return l
+}
+
+// loaded has a frame be in memory. Its slot is free then for the frame that makes room.
+func (s *store) loaded(t *transfer) {
+	f := t.f
+	s.loading--
+	s.spill.in++
+	s.spill.release(f.slot)
+	f.slot, f.b, f.used = 0, t.b, true
+	for i, p := range f.halves {
+		if p == nil || p.data != nil { // a page that fills the frame comes twice
+			continue
+		}
+		p.data = f.part(p, i)
+		if t.err != nil || crc32.Checksum(p.data, castagnoli) != p.crc {
+			s.bad++
+			s.drop(p)
+		}
+	}
+}
+
+// evicted has a frame be in the file only, unless it could not be written, or is needed here.
+func (s *store) evicted(t *transfer) {
+	f := t.f
+	s.evicting--
+	s.spill.sick = t.err != nil
+	if t.err != nil || f.pins > 0 || f.halves == [2]*stored{} {
+		s.spill.release(t.slot)
+		return
+	}
+	s.spill.out++
+	f.slot = t.slot
+	for _, p := range f.halves {
+		if p != nil {
+			p.data = nil
+		}
+	}
+	s.free(f)
+}
+
+// evictBeyond has frames go to the file that are beyond the limit.
+func (s *store) evictBeyond() {
+	for s.frames-s.evicting > s.limit && s.evict() {
+	}
+}
