@@ -173,7 +173,7 @@ func TestWhatWasAcknowledgedIsReadableWhateverHappensToServers(t *testing.T) {
 		st.Repaired += s.Repaired
 		st.Damaged += s.Damaged
 	}
-	if all.deaths == 0 || all.rots == 0 || all.full == 0 || all.joins == 0 || all.leaves == 0 || st.Restarts == 0 || st.Deaths <= st.Restarts || st.Repaired == 0 || st.Damaged == 0 || spilled == 0 {
+	if all.deaths == 0 || all.rots == 0 || all.full == 0 || all.joins == 0 || all.leaves == 0 || st.Restarts == 0 || st.Deaths <= st.Restarts || st.Repaired == 0 || spilled == 0 || st.Damaged == 0 && !testing.Short() {
 		t.Errorf("%+v %+v, %d spilled: something that should have happened has not", all, st, spilled)
 	}
 }

@@ -58,7 +58,7 @@ func (c *Client) read(ctx context.Context, number uint64, use func(page []byte))
 
 // fetch reads a page from one of the servers that have it. ErrLost: all that have not restarted since were asked, and do not.
 func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(page []byte)) error {
-	asked := map[*server]int{}
+	var asked map[*server]int // by server: answers that were not the page
 	for {
 		c.port.mu.Lock()
 		from, away := c.sources(p, asked)
@@ -71,8 +71,15 @@ func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(pag
 		}
 		switch {
 		case len(from) > 0:
-			if c.fetchFrom(ctx, number, p, from, asked, use) {
+			got, wrong := c.fetchFrom(ctx, number, p, from, use)
+			if got {
 				return nil
+			}
+			if wrong != nil {
+				if asked == nil {
+					asked = map[*server]int{}
+				}
+				asked[wrong]++
 			}
 			if err := ctx.Err(); err != nil {
 				return err
@@ -90,23 +97,23 @@ func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(pag
 	}
 }
 
-// fetchFrom reads a page from the first of some servers, or the second. It reports whether that was the page; asked counts answers that
-// were not.
-func (c *Client) fetchFrom(ctx context.Context, number uint64, p *page, from []*server, asked map[*server]int, use func(page []byte)) bool {
+// fetchFrom reads a page from the first of some servers, or the second. It reports whether that was the page; wrong is the one that has
+// answered with something else.
+func (c *Client) fetchFrom(ctx context.Context, number uint64, p *page, from []*server, use func(page []byte)) (got bool, wrong *server) {
 	k := c.pageIn(ctx, number, p, from)
 	defer c.end(k)
 	if k.answered() == nil && k.answer.status == statusOK && c.accepts(p, k) {
 		use(k.msg.Data)
-		return true
+		return true, nil
 	}
 	c.suspect(k)
-	if k.answered() == nil && k.answer.status != statusEpoch {
-		c.port.mu.Lock()
-		asked[k.to]++
-		p.doubt(k.to, c.cfg.defect)
-		c.port.mu.Unlock()
+	if k.answered() != nil || k.answer.status == statusEpoch {
+		return false, nil
 	}
-	return false
+	c.port.mu.Lock()
+	p.doubt(k.to, c.cfg.defect)
+	c.port.mu.Unlock()
+	return false, k.to
 }
 
 // Err is why the client serves no more; nil while it does.

@@ -361,7 +361,7 @@ func (w *world) bad(ctx context.Context) (n int) {
 	for _, number := range slices.Sorted(maps.Keys(w.acked)) {
 		p := c.pages[number]
 		for _, s := range c.good(p) {
-			if !c.fetchFrom(ctx, number, p, []*server{s}, map[*server]int{}, func([]byte) {}) {
+			if got, _ := c.fetchFrom(ctx, number, p, []*server{s}, func([]byte) {}); !got {
 				n++
 			}
 		}
