@@ -271,6 +271,45 @@ func TestAPageIsAsItWasWrittenLast(t *testing.T) {
 	}
 }
 
+// A page may be written again, and leave again, while what it had before is still on its way to the device.
+func TestAPageIsWrittenAgainWhileItIsStored(t *testing.T) {
+	for _, ok := range []bool{true, false} {
+		w := newWorld(t, Config{Pages: 1000, Limit: MinLimit, Ahead: -1})
+		r := rand.New(rand.NewPCG(1, 1))
+		answer := func(Action) bool { return !ok }
+		touch := func(n int, write bool, version int) {
+			th := &thread{page: n, write: write}
+			for done := false; !done; done, _ = w.touch(th, version) {
+				for len(w.loads) > 0 {
+					w.answer(r, answer)
+				}
+			}
+		}
+		next := 1
+		leave := func() { // pages that are zeros need no buffer to make room
+			for ; w.region[0] >= 0; next++ {
+				touch(next, false, 0)
+			}
+		}
+		touch(0, true, 1)
+		leave()
+		touch(0, true, 2)
+		leave()
+		if len(w.stores) != 1 || w.carried[0] != 1 {
+			t.Fatalf("%d stores are under way, of %v; expected that of the first write", len(w.stores), w.carried)
+		}
+		w.answer(r, answer)
+		if len(w.stores) != 1 || w.carried[0] != 2 {
+			t.Fatalf("%d stores are under way, of %v; expected that of the second write", len(w.stores), w.carried)
+		}
+		w.answer(r, func(Action) bool { return false })
+		touch(0, false, 0)
+		if w.device[0] != 2 {
+			t.Errorf("the device has write %d; expected 2", w.device[0])
+		}
+	}
+}
+
 func TestAPageThatIsNotWrittenLeavesWithoutAStore(t *testing.T) {
 	w := newWorld(t, Config{Pages: 400, Limit: 100, Ahead: -1})
 	r := rand.New(rand.NewPCG(1, 1))

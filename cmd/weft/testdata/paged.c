@@ -2,12 +2,13 @@
  *
  *     weft mem map --size 1GiB --resident 256MiB --server mem/0 -- ./paged
  *
- * It fills the memory with numbers that no byte of it can be told from, then has several threads change pages at random, and
- * looks at each number before it changes it, and at all of them in the end.
+ * It fills the memory with numbers that tell each word, has several threads change pages at random, looks at each number before it
+ * changes it, and at all of them in the end. It says how long each took. With memory of its own and a limit on that it shows what swapping
+ * costs.
  *
  *     paged [-b BYTES] [-t THREADS] [-n CHANGES]
  *
- * BYTES is for memory of its own. */
+ * BYTES is how much memory of its own it has. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 /* network_memory asks the pager at a socket for memory, and says how much it is. It returns NULL if there is none. The connection and
@@ -99,6 +101,15 @@ static void *change(void *own) {
 	return NULL;
 }
 
+/* took says how long it is since it was called last. */
+static void took(const char *what) {
+	static struct timespec last;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (*what) printf("%s: %.3f s\n", what, now.tv_sec - last.tv_sec + (now.tv_nsec - last.tv_nsec) / 1e9);
+	last = now;
+}
+
 int main(int argc, char **argv) {
 	uint64_t bytes = 192 << 20;
 	for (int c; (c = getopt(argc, argv, "b:t:n:")) != -1;)
@@ -116,12 +127,16 @@ int main(int argc, char **argv) {
 	if (!mem) return perror("memory"), 1;
 	pages = bytes / 4096;
 	version = calloc(pages, sizeof *version);
+	took("");
 	for (uint64_t p = 0; p < pages; p++) fill(p);
+	took("filled in order");
 	for (uint64_t p = 0; p < pages; p++) check(p);
+	took("read in order");
 	pthread_t t[64];
 	if (threads < 1 || threads > 64 || (uint64_t)threads > pages) return 2;
 	for (uintptr_t i = 0; i < (uintptr_t)threads; i++) pthread_create(&t[i], NULL, change, (void *)i);
 	for (int i = 0; i < threads; i++) pthread_join(t[i], NULL);
+	took("changed at random");
 	for (uint64_t p = 0; p < pages; p++) check(p);
 	printf("%llu bytes are as they were written\n", (unsigned long long)bytes);
 	return 0;
