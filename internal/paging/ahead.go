@@ -41,19 +41,44 @@ func (a *ahead) note(n int) (first, end int) {
 	return 0, 0
 }
 
-// lookAhead loads pages ahead of a fault, if it comes in order behind others and there is room: they wait for none.
-func (t *Table) lookAhead(n int) {
-	first, end := t.ahead.note(n)
+// lookAhead has pages come ahead of a fault, if it comes in order behind others and there is room: they wait for none. They come as the fault's
+// own page does: a program that writes its memory in order has one fault for many pages, and a few too many are stored at its end.
+func (t *Table) lookAhead(n int, write bool) {
+	first, end := t.faults.note(n)
 	for m := first; m < min(end, len(t.pages)) && len(t.line) == 0; m++ {
 		p := &t.pages[m]
-		if p.state != absent || !p.stored {
+		if p.state != absent {
 			continue
 		}
-		if !t.makeRoom(1) {
+		buffers := 0
+		if p.stored {
+			buffers = 1
+		}
+		if !t.makeRoom(buffers) {
 			break
 		}
 		t.stats.Ahead++
-		t.load(m)
+		p.writes = write
+		if p.stored {
+			t.load(m)
+			continue
+		}
+		t.room--
+		t.enter(m, Zero)
 	}
 	t.startStores()
+}
+
+// allowAhead lets pages be written ahead of a fault on a protected one, if it comes in order behind others.
+func (t *Table) allowAhead(n int) {
+	_, end := t.writes.note(n)
+	for m := n + 1; m < min(end, len(t.pages)); m++ {
+		switch p := &t.pages[m]; p.state {
+		case clean:
+			p.state = dirty
+			t.act(Action{Kind: Allow, Page: m})
+		case coming:
+			p.writes = true
+		}
+	}
 }

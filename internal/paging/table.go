@@ -18,10 +18,10 @@ type Config struct {
 	Pages int // of the region
 	Limit int // of them that are local at a time, MinLimit or more
 
-	// Stores is how many stores are under way at a time; zero: 16.
+	// Stores is how many stores are under way at a time; zero: 32.
 	Stores int
 
-	// Ahead is how many pages are loaded ahead of faults that come in order; zero: 16; negative: none.
+	// Ahead is how many pages come ahead of faults that come in order; zero: 32; negative: none.
 	Ahead int
 
 	// Timeout is for how long a fault waits for room; zero: for ever.
@@ -37,7 +37,7 @@ type Stats struct {
 	Faults uint64 `json:"faults"` // on missing pages
 	Writes uint64 `json:"writes"` // on protected ones
 	Loads  uint64 `json:"loads"`  // pages that were asked of the device
-	Ahead  uint64 `json:"ahead"`  // of them, before a fault on them
+	Ahead  uint64 `json:"ahead"`  // pages that came before a fault on them
 	Back   uint64 `json:"back"`   // pages that came back from buffers
 	Clean  uint64 `json:"clean"`  // pages that left the region without a store
 	Stores uint64 `json:"stores"` // pages that the device was given
@@ -80,8 +80,9 @@ type Table struct {
 	kept   list    // oldest first
 	leave  list    // leaving pages whose stores have not begun, oldest first
 	line   []waiter
-	stores int // under way
-	ahead  ahead
+	stores int   // under way
+	faults ahead // on missing pages
+	writes ahead // on protected ones
 	do     []Action
 	stats  Stats
 }
@@ -104,10 +105,10 @@ func New(cfg Config) (*Table, error) {
 		return nil, fmt.Errorf("paging: %d pages are local at a time; expected %d or more", cfg.Limit, MinLimit)
 	}
 	if cfg.Stores == 0 {
-		cfg.Stores = 16
+		cfg.Stores = 32
 	}
 	if cfg.Ahead == 0 {
-		cfg.Ahead = 16
+		cfg.Ahead = 32
 	}
 	t := &Table{cfg: cfg, pages: make([]page, cfg.Pages)}
 	for i := range t.pages {
@@ -119,7 +120,8 @@ func New(cfg Config) (*Table, error) {
 	for i := range buffers {
 		t.free = append(t.free, int32(buffers-1-i))
 	}
-	t.ahead.window = min(cfg.Ahead, buffers/4)
+	t.faults.window = min(cfg.Ahead, buffers/4)
+	t.writes.window = t.faults.window
 	return t, nil
 }
 
@@ -144,7 +146,7 @@ func (t *Table) Fault(now clock.Time, n int, write bool) {
 		return
 	case coming:
 		p.wanted, p.writes = true, p.writes || write
-		t.lookAhead(n)
+		t.lookAhead(n, write)
 		return
 	}
 	p.wanted, p.writes = true, p.writes || write
@@ -156,8 +158,7 @@ func (t *Table) Fault(now clock.Time, n int, write bool) {
 		t.line = append(t.line, waiter{int32(n), now})
 		return
 	}
-	t.lookAhead(n)
-	t.startStores()
+	t.lookAhead(n, write)
 }
 
 // Protected takes a fault on a page that was to be written and is protected.
@@ -172,7 +173,8 @@ func (t *Table) Protected(n int) {
 	t.mapped.remove(int32(n))
 	t.mapped.push(int32(n)) // it is in use
 	t.act(Action{Kind: Allow, Page: n})
-	t.lookAhead(n)
+	t.allowAhead(n)
+	t.lookAhead(n, true)
 }
 
 // Loaded takes the answer to a Load: whether its buffer has the page.
@@ -189,7 +191,7 @@ func (t *Table) Loaded(n int, ok bool) {
 		t.lose(n)
 	default:
 		t.room++
-		p.state = absent
+		p.state, p.writes = absent, false
 		t.release(p)
 	}
 	t.serveLine()

@@ -30,31 +30,33 @@ func (r *region) perform(callers bool) (load paging.Action, any bool) {
 			n = neighbours(l)
 			r.remove(l[:n])
 		default:
-			r.settle(a)
+			n = min(neighbours(l), len(r.zeros)/int(r.page))
+			r.settle(a, n)
 		}
 		l = l[n:]
 	}
 	return load, any
 }
 
-// neighbours is how many actions at the beginning of l take pages that lie one behind the other, all to buffers or none.
+// neighbours is how many actions at the beginning of l can be done at once: what they do is the same, with pages that lie one behind the
+// other. A page that is taken may be protected once too often for that; each that is filled comes from elsewhere.
 func neighbours(l []paging.Action) int {
-	n := 1
-	for n < len(l) && l[n].Kind == paging.Take && l[n].Page == l[n-1].Page+1 && (l[n].Buf < 0) == (l[0].Buf < 0) {
+	a, n := l[0], 1
+	for n < len(l) && a.Kind != paging.Fill && l[n].Kind == a.Kind && l[n].Page == a.Page+n && (l[n].Buf < 0) == (a.Buf < 0) && (a.Kind == paging.Take || l[n].Writable == a.Writable) {
 		n++
 	}
 	return n
 }
 
-// settle does what ends a fault.
-func (r *region) settle(a paging.Action) {
-	offset, n := uint64(a.Page)*uint64(r.page), uint64(r.page)
+// settle does what ends faults on pages that lie one behind the other.
+func (r *region) settle(a paging.Action, pages int) {
+	offset, n := uint64(a.Page)*uint64(r.page), uint64(pages)*uint64(r.page)
 	var err error
 	switch a.Kind {
 	case paging.Fill:
 		err = r.mem.put(offset, r.buffer(a.Buf), a.Writable)
 	case paging.Zero:
-		err = r.mem.put(offset, r.zeros, a.Writable)
+		err = r.mem.put(offset, r.zeros[:n], a.Writable)
 	case paging.Allow:
 		err = r.mem.protect(offset, n, 0)
 	case paging.Wake:

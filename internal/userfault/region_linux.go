@@ -28,7 +28,7 @@ type region struct {
 	uffd  *os.File
 	mem   memory
 	bufs  []byte // as many pages as the table has buffers
-	zeros []byte // a page of them
+	zeros []byte // pages of them
 	wg    sync.WaitGroup
 	ended chan struct{} // the program has
 	gone  chan struct{} // and another may have the device
@@ -40,6 +40,9 @@ type region struct {
 }
 
 var errSlow = errors.New("the device has not taken other pages in time")
+
+// zeroPages is how many pages of zeros are put into a program's memory at once at most.
+const zeroPages = 8
 
 func newRegion(ctx context.Context, p *Pager) (r *region, err error) {
 	size := p.cfg.Device.Size()
@@ -64,11 +67,12 @@ func newRegion(ctx context.Context, p *Pager) (r *region, err error) {
 		return r, fmt.Errorf("sealing shared memory: %w", err)
 	}
 	// Outside of Go's heap, which would be allowed to grow as much again before it is collected.
-	pages := paging.Buffers(limit) + 1
+	buffers := paging.Buffers(limit)
+	pages := buffers + zeroPages
 	if r.bufs, err = unix.Mmap(-1, 0, pages*int(p.page), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
 		return r, fmt.Errorf("%d buffers: %w", pages, err)
 	}
-	r.zeros = r.buffer(int32(pages - 1))
+	r.zeros = r.bufs[int64(buffers)*r.page:]
 	return r, nil
 }
 
