@@ -18,10 +18,10 @@ type Config struct {
 	Pages int // of the region
 	Limit int // of them that are local at a time, MinLimit or more
 
-	// Stores is how many stores are under way at a time; zero: 32.
+	// Stores is how many stores are under way at a time; zero: 16.
 	Stores int
 
-	// Ahead is how many pages come ahead of faults that come in order; zero: 32; negative: none.
+	// Ahead is how many pages come ahead of faults that come in order; zero: 16; negative: none.
 	Ahead int
 
 	// Timeout is for how long a fault waits for room; zero: for ever.
@@ -105,10 +105,10 @@ func New(cfg Config) (*Table, error) {
 		return nil, fmt.Errorf("paging: %d pages are local at a time; expected %d or more", cfg.Limit, MinLimit)
 	}
 	if cfg.Stores == 0 {
-		cfg.Stores = 32
+		cfg.Stores = 16
 	}
 	if cfg.Ahead == 0 {
-		cfg.Ahead = 32
+		cfg.Ahead = 16
 	}
 	t := &Table{cfg: cfg, pages: make([]page, cfg.Pages)}
 	for i := range t.pages {
