@@ -93,6 +93,7 @@ type Client struct {
 	stats   ClientStats
 
 	repairing bool // new copies are being made
+	look      look // for pages that need it
 
 	handed atomic.Uint64 // bytes of pages that were copied for callers
 	closed atomic.Bool

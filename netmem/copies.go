@@ -63,20 +63,28 @@ func (c *Client) stands(k *copyOf) bool {
 	return k.epoch == k.server.epoch || c.cfg.defect == mutate.PagesEpochIgnored
 }
 
-// good are the servers that are up and have the page as it was acknowledged, or newer. The port's lock is held.
+// isGood reports whether a copy of a page is on a server that is up, as it was acknowledged, or newer.
+func (c *Client) isGood(p *page, k *copyOf) bool {
+	return k.server.up && !k.doubted && c.stands(k) && (k.version >= p.version || c.cfg.defect == mutate.PagesOldRead)
+}
+
+// good are the servers that have good copies. The port's lock is held.
 func (c *Client) good(p *page) (l []*server) {
 	for i := range p.copies {
-		if k := &p.copies[i]; k.server.up && !k.doubted && c.stands(k) && (k.version >= p.version || c.cfg.defect == mutate.PagesOldRead) {
+		if k := &p.copies[i]; c.isGood(p, k) {
 			l = append(l, k.server)
 		}
 	}
 	return l
 }
 
-// kept is how many of them are to keep it. The port's lock is held.
-func (c *Client) kept(p *page) (n int) {
-	for _, s := range c.good(p) {
-		if !s.gone {
+// kept is how many of them are to keep theirs. The port's lock is held.
+func (c *Client) kept(p *page) (n int) { return c.count(p, false) }
+
+// count is how many good copies of a page are on servers that are being removed, or on others.
+func (c *Client) count(p *page, gone bool) (n int) {
+	for i := range p.copies {
+		if k := &p.copies[i]; k.server.gone == gone && c.isGood(p, k) {
 			n++
 		}
 	}

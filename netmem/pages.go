@@ -44,6 +44,7 @@ func (c *Client) give(number uint64, p *page) {
 	if p.version == 0 && c.pages[number] == p {
 		delete(c.pages, number)
 	}
+	c.look.note(number)
 	c.port.mu.Unlock()
 	c.p.Wake()
 }

@@ -2,7 +2,6 @@ package netmem
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +46,7 @@ func (c *Client) lacks(p *page, live int) bool {
 }
 
 // leaving is how many good copies of a page are on servers that are being removed. The port's lock is held.
-func (c *Client) leaving(p *page) int { return len(c.good(p)) - c.kept(p) }
+func (c *Client) leaving(p *page) int { return c.count(p, true) }
 
 // surplus are the servers that are up and have a copy of a page beyond those that it should have: a server that was only slow has come back,
 // and it has another copy meanwhile. None is surplus while a write may have failed. The port's lock is held.
@@ -69,20 +68,6 @@ func (c *Client) surplus(p *page) (l []copyOf) {
 			n--
 		}
 	}
-	return l
-}
-
-// unsettled are the pages that have too few copies, or too many.
-func (c *Client) unsettled() (l []uint64) {
-	c.port.mu.Lock()
-	defer c.port.mu.Unlock()
-	live := len(c.live())
-	for number, p := range c.pages {
-		if !p.busy.Load() && (c.lacks(p, live) || len(c.surplus(p)) > 0) {
-			l = append(l, number)
-		}
-	}
-	slices.Sort(l)
 	return l
 }
 
