@@ -98,7 +98,7 @@ func useBoth(t *testing.T, lent, size, resident, changes string, times int) {
 		t.Skip(err)
 	}
 	binary := pagedInC(t)
-	args := append([]string{"mem", "map", "--size", size, "--resident", resident, "--report", "1s"}, pages(t, 1, lent)...)
+	args := append([]string{"mem", "map", "--size", size, "--resident", resident, "--report", "50ms"}, pages(t, 1, lent)...)
 	for range times {
 		begun := time.Now()
 		usePaged(t, append(args, "--", binary, "-n", changes), "bytes are as they were written\n")
