@@ -39,10 +39,14 @@ func (r *region) perform(callers bool) (load paging.Action, any bool) {
 }
 
 // neighbours is how many actions at the beginning of l can be done at once: what they do is the same, with pages that lie one behind the
-// other. A page that is taken may be protected once too often for that; each that is filled comes from elsewhere.
+// other. A page that is taken may be protected once too often for that. Pages that are filled come from buffers anywhere, and each that is
+// lost is logged.
 func neighbours(l []paging.Action) int {
 	a, n := l[0], 1
-	for n < len(l) && a.Kind != paging.Fill && l[n].Kind == a.Kind && l[n].Page == a.Page+n && (l[n].Buf < 0) == (a.Buf < 0) && (a.Kind == paging.Take || l[n].Writable == a.Writable) {
+	if a.Kind == paging.Fill || a.Kind == paging.Poison {
+		return n
+	}
+	for n < len(l) && l[n].Kind == a.Kind && l[n].Page == a.Page+n && (l[n].Buf < 0) == (a.Buf < 0) && (a.Kind == paging.Take || l[n].Writable == a.Writable) {
 		n++
 	}
 	return n
