@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -55,7 +56,7 @@ The keys of the file:
 	f.StringVar(&o.config.ID, "id", "", "NIC `ID`, such as 0:0:0:96:221:127:255:140 (default: made from the NIC's key)")
 	f.StringVar(&o.config.Socket, "socket", "", "unix socket at which processes attach, a `PATH` (default: $WEFT_SOCKET, or by user)")
 	f.StringVar(&o.config.StateDir, "state-dir", "", "`DIRECTORY` of the NIC's key and incarnation (default: by socket)")
-	choiceFlag(f, &o.config.Link, "link", "udp", daemon.Links(), "what carries the frames")
+	f.StringVar(&o.config.Link, "link", "udp", "what carries the frames, a `NAME`: "+strings.Join(daemon.Links(), ", ")+", or one that the file defines by [links.NAME]")
 	choiceFlag(f, &o.config.Prefer, "prefer", "bandwidth", daemon.Preferences(), "what --link auto goes by; latency has it try AF_XDP first")
 	f.StringVar(&o.config.Listen, "listen", "", "`IP[:PORT]` of the link (default: every address, port 7700)")
 	intFlag(f, &o.config.MTU, "mtu", 0, 0, 65507, "largest frame in bytes; 0: what the interface carries")
@@ -85,11 +86,11 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 			return conf, usagef("%w", err)
 		}
 	}
+	conf = o.chosen(c, conf)
 	for name, set := range map[string]func(){
 		"id":                func() { conf.ID = o.config.ID },
 		"socket":            func() { conf.Socket = o.config.Socket },
 		"state-dir":         func() { conf.StateDir = o.config.StateDir },
-		"link":              func() { conf.Link = o.config.Link },
 		"listen":            func() { conf.Listen = o.config.Listen },
 		"mtu":               func() { conf.MTU = o.config.MTU },
 		"registry":          func() { conf.Registry = o.config.Registry },
@@ -100,12 +101,12 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 		"capture":           func() { conf.Capture = o.config.Capture },
 		"capture-limit":     func() { conf.CaptureLimit = int64(o.captureLimit) },
 		"capture-snap":      func() { conf.CaptureSnap = o.config.CaptureSnap },
+		"prefer":            func() { conf.Prefer = o.config.Prefer },
 	} {
 		if c.Flags().Changed(name) {
 			set()
 		}
 	}
-	o.mergePrefer(c, &conf)
 	o.mergeGossip(c, &conf)
 	for _, n := range o.nodes {
 		e, err := daemon.ParseNode(n)
@@ -123,14 +124,16 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 	return conf, nil
 }
 
-// mergePrefer puts --prefer over the file's. A link that is named leaves nothing to the preference of the file.
-func (o *nicOptions) mergePrefer(c *cobra.Command, conf *daemon.Config) {
-	switch {
-	case c.Flags().Changed("prefer"):
-		conf.Prefer = o.config.Prefer
-	case c.Flags().Changed("link") && o.config.Link != "auto":
-		conf.Prefer = ""
+// chosen has the link of --link in place of the file's. A link that is named leaves nothing to the preference of the file; what
+// the other flags say of it counts more than what the file says of that name.
+func (o *nicOptions) chosen(c *cobra.Command, conf daemon.Config) daemon.Config {
+	if c.Flags().Changed("link") {
+		conf.Link = o.config.Link
+		if conf.Link != "auto" {
+			conf.Prefer = ""
+		}
 	}
+	return conf.Chosen()
 }
 
 // mergeGossip puts the given flags over the configuration's [gossip]. Any of them begins one.

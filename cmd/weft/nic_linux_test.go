@@ -28,6 +28,10 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 	if err := os.WriteFile(latency, []byte("link = \"auto\"\nprefer = \"latency\"\nlisten = \"here\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	named0 := filepath.Join(t.TempDir(), "named.toml")
+	if err := os.WriteFile(named0, []byte("prefer = \"latency\"\nlink = \"auto\"\n[links.fast0]\nlisten = \"there\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	const named = `prefer: "latency" has a link named already; expected link = "auto"`
 	for _, c := range []struct{ line, want string }{
 		{"nic --config " + latency, "configuration " + latency + `, with the flags: listen: address "here": expected IP:PORT`},
@@ -37,7 +41,11 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 		{"nic --link auto --prefer latency --listen here", `listen: address "here": expected IP:PORT`},
 		{"nic --prefer speed", `invalid argument "speed" for "--prefer" flag: expected one of bandwidth, latency`},
 		{"nic --nope", "unknown flag: --nope"},
-		{"nic --link tcp", `invalid argument "tcp" for "--link" flag: expected one of auto, udp`},
+		{"nic --link tcp", `link: no link is called "tcp"; expected one of auto, udp, xdp, xdp-generic`},
+		{"nic --config " + named0 + " --link fast1 --listen 127.0.0.1:0", "configuration " + named0 + `, with the flags: links.fast0.listen: address "there": expected IP:PORT, such as 10.0.0.2:7700 or [fe80::2]:7700
+link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fast0`},
+		{"nic --config " + named0 + " --link fast0", "configuration " + named0 + `, with the flags: listen: address "there": expected IP:PORT`},
+		{"nic --config " + named0 + " --link fast0 --listen here", "configuration " + named0 + `, with the flags: listen: address "here": expected IP:PORT`}, // the flag counts
 		{"nic --listen here", `listen: address "here": expected IP:PORT`},
 		{"nic --node here", `--node: node "here": address "here": expected IP:PORT`},
 		{"nic --id 7", `id: NIC id "7": expected eight decimal octets`},

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -77,6 +76,11 @@ func Preferences() []string { return []string{preferBandwidth, preferLatency} }
 //	max_pool_pages  = 16384
 //	prepared        = 128                           # made before anybody asks
 //
+//	[links.fast0]                                   # a link by a name of its own: link = "fast0" takes it in place of the four keys above
+//	link            = "xdp"
+//	listen          = "10.1.0.1:7700"               # that of the interface to the dedicated network
+//	mtu             = 9000
+//
 //	[gossip]                                        # instead of a list, or besides
 //	listen          = "10.0.0.1:7701"               # default: the IP of listen, port 7701; UDP and TCP
 //	seeds           = ["10.0.0.2:7701"]             # one that is there is enough; the first NIC of a fabric needs none
@@ -109,11 +113,15 @@ type Config struct {
 	Nodes            []file.Entry `toml:"node"`
 	VNI              *VNIs        `toml:"vni"`    // nil: as usual
 	Gossip           *Gossip      `toml:"gossip"` // nil: none
+
+	Named map[string]Link `toml:"links"` // links by names of their own
+
+	called string // the name of Link, if it was one of Named
 }
 
 // Keys are those of the configuration file.
 const Keys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
-	"region_bytes, allow_uids, allow_gids, program_uids, log, capture, capture_limit, capture_snap, [[node]] with id, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, " +
+	"region_bytes, allow_uids, allow_gids, program_uids, log, capture, capture_limit, capture_snap, [[node]] with id, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen and mtu, " +
 	"or [gossip] with listen, seeds, key_file and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".
@@ -177,6 +185,7 @@ type settings struct {
 
 // check fills in the defaults and names everything that is wrong.
 func (c Config) check() (s settings, err error) {
+	c = c.Chosen()
 	var errs []error
 	wrong := func(key, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
@@ -186,21 +195,8 @@ func (c Config) check() (s settings, err error) {
 			wrong("id", "%w", err)
 		}
 	}
-	if c.Link != "" && !slices.Contains(Links(), c.Link) {
-		wrong("link", "no link is called %q; expected one of %s", c.Link, strings.Join(Links(), ", "))
-	}
-	switch {
-	case c.Prefer != "" && !slices.Contains(Preferences(), c.Prefer):
-		wrong("prefer", "%q; expected %s", c.Prefer, strings.Join(Preferences(), " or "))
-	case c.Prefer != "" && c.Link != "auto":
-		wrong("prefer", "%q has a link named already; expected link = \"auto\" with it", c.Prefer)
-	}
-	if s.listen, err = listenAddr(c.Listen, DefaultPort); err != nil {
-		wrong("listen", "%w", err)
-	}
-	if c.MTU != 0 && (c.MTU < limits.LeastFrame || c.MTU > 65507) {
-		wrong("mtu", "%d; expected 0, or %d to 65507 bytes", c.MTU, limits.LeastFrame)
-	}
+	c.checkNamed(wrong)
+	s.listen = c.linked().check(wrong, "", c.names())
 	if s.plain, err = c.withoutOffload(); err != nil {
 		wrong("gso", "%w", err)
 	}

@@ -58,6 +58,11 @@ max_descriptors = 12
 max_pool_pages  = 65
 prepared        = 3
 
+[links.fast0]
+link            = "xdp"
+listen          = "127.0.0.3:7700"
+mtu             = 9000
+
 [gossip]
 listen          = "127.0.0.1:7711"
 seeds           = ["127.0.0.1:7712", "127.0.0.2", "::1"]
@@ -99,6 +104,9 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 	if s.usual != (vni.Geometry{Commands: 128, Contexts: 32, Descriptors: 8, PoolPages: 64}) ||
 		s.most != (vni.Geometry{Commands: 512, Contexts: 100, Descriptors: 12, PoolPages: 65}) || s.prepared != 3 {
 		t.Errorf("VNIs %+v, at most %+v, %d prepared", s.usual, s.most, s.prepared)
+	}
+	if want := (Link{Link: "xdp", Listen: "127.0.0.3:7700", MTU: 9000}); len(c.Named) != 1 || c.Named["fast0"] != want {
+		t.Errorf("links by name: %+v", c.Named)
 	}
 	n := s.nodes.Nodes()
 	if at := (registry.Position{Known: true, X: 1, Y: 2}); s.position != at || s.torus.Height != 3 {
@@ -164,6 +172,16 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 		"[gossip]\nfailure_timeout = \"3s\"":                `gossip.failure_timeout: 3s; expected 3.25s or more, so that a silent NIC can be asked for unreachable_after (2s)`,
 		"[gossip]\nfailure_timeout = \"2h\"":                `gossip.failure_timeout: 2h0m0s; expected 3.25s or more`,
 		"unreachable_after=\"1m\"\n[gossip]\nlisten=\":1\"": `gossip.failure_timeout: 10s; expected 1m1.25s or more`,
+
+		"[links.fast0]\nlisten = \"here\"":                   `links.fast0.listen: address "here": expected IP:PORT`,
+		"[links.fast0]\nlink = \"tcp\"":                      `links.fast0.link: no link is called "tcp"; expected one of auto, udp`,
+		"[links.fast0]\nport = 1":                            `line 2: unknown key "links.fast0.port"; expected`,
+		"[links.udp]\nmtu = 9000":                            `links.udp: that is the name of a kind of links`,
+		"[links.\"fast 0\"]":                                 `links.fast 0: "fast 0"; expected a name without spaces`,
+		"link = \"fast1\"\n[links.fast0]\nmtu = 9000":        `link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fast0`,
+		"link = \"fast0\"\n[links.fast0]\nmtu = 1":           `mtu: 1; expected 0, or`,
+		"link = \"fast0\"\n[links.fast0]\nlink = \"fast0\"":  `link: no link is called "fast0"`, // a name for a kind, not for itself
+		"prefer=\"latency\"\n[links.fast0]\nlink = \"auto\"": `prefer: "latency" has a link named already`,
 	} {
 		c, err := Parse([]byte(text))
 		if err == nil {
@@ -181,7 +199,7 @@ func TestTheDocumentHasEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys, _, _ := strings.Cut(Keys, ", [[node]]")
-	for _, key := range append(strings.Split(keys, ", "), "[[node]]", "[gossip]", "seeds", "key_file", "failure_timeout") {
+	for _, key := range append(strings.Split(keys, ", "), "[[node]]", "[links.NAME]", "[gossip]", "seeds", "key_file", "failure_timeout") {
 		if !strings.Contains(string(doc), "`"+key+"`") {
 			t.Errorf("docs/nic.md lacks %s", key)
 		}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/capture"
@@ -33,14 +34,23 @@ func (c *carried) why() string {
 	return c.choice + "; " + c.Explain()
 }
 
-// openLink makes the link that the configuration asks for (decision 12). One that was asked for by name is had or refused:
+// openLink makes the link that the configuration asks for, and says by which name of the configuration's own if by any.
+func (d *Daemon) openLink() (carried, error) {
+	c, err := d.openKind()
+	if name := d.settings.config.called; err == nil && name != "" {
+		c.choice = strings.TrimSuffix(fmt.Sprintf("%s of the configuration; %s", name, c.choice), "; ")
+	}
+	return c, err
+}
+
+// openKind makes a link of the kind that the configuration asks for (decision 12). One that was asked for by name is had or refused:
 //
 //	udp          works everywhere
 //	xdp          AF_XDP, native
 //	xdp-generic  the same by the kernel's emulation, for interfaces whose driver has no XDP
 //	auto         prefer = "bandwidth": UDP, since an XDP program costs many interfaces their segmentation offload
 //	             prefer = "latency": AF_XDP where it can be had, else UDP; where listen is every address, at the only one if there is one
-func (d *Daemon) openLink() (carried, error) {
+func (d *Daemon) openKind() (carried, error) {
 	c := &d.settings.config
 	switch {
 	case c.Link == "xdp", c.Link == "xdp-generic":
