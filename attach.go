@@ -73,7 +73,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	w := &attachedWaiter{a.Waiter(ctl.Hooks{Listening: half.Listening, Sleeping: half.SetSleeping, WaitsAt: half.SetWaitsAt})}
 	id := half.Identity()
 	p := &Process{time: realTime{}, name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
-	p.leave = a.Close
+	p.leave, p.calls = a.Close, w.w.SystemCalls
 	p.askProgram = func(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
 		return conn.NIC(uint64(nic)).Program(ctx, r)
 	}

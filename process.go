@@ -27,7 +27,8 @@ type Process struct {
 
 	// share makes or finds a segment, and returns what lets it go; nil: the NIC has none.
 	share   func(id uint32, size int) (mem []byte, leave func() error, err error)
-	leave   func() error // when Close has ended every operation: the NIC forgets the process
+	calls   func() (kicks, wakes uint64) // nil: its NIC is in this program
+	leave   func() error                 // when Close has ended every operation: the NIC forgets the process
 	closing sync.Once
 	ended   endErrors
 }
@@ -40,6 +41,21 @@ func (p *Process) Address() Address { return p.addr }
 
 // NIC is the NIC inside this program that the process is on; nil if its NIC is a daemon.
 func (p *Process) NIC() *NIC { return p.nic }
+
+// SystemCalls are those that a process attached to a daemon has made for its messages (NETSTAR-20…22). Where the NIC is in the same program there are
+// none between the two, and the NIC's own are its link's: link_system_calls of [NIC.Counters].
+type SystemCalls struct {
+	Kicks uint64 // to have a NIC look that had come to rest: one at most for what is sent in a burst
+	Wakes uint64 // to be woken: none while somebody polls for what comes
+}
+
+// SystemCalls counts them, from when the process was attached.
+func (p *Process) SystemCalls() (c SystemCalls) {
+	if p.calls != nil {
+		c.Kicks, c.Wakes = p.calls()
+	}
+	return c
+}
 
 // Message tells of a message that has been received.
 type Message struct {

@@ -47,7 +47,7 @@ func newBenchCommand() *cobra.Command {
 	return newGroup("bench", "Measure latency, rate and bandwidth", append(all, lossBench(), idleBench(), pollBench(), fairnessBench(), incastBench(),
 		groupBench(bench.KindBarrier, "Measure barriers of a group"), groupBench(bench.KindBroadcast, "Measure broadcasts to a group"),
 		groupBench(bench.KindAllReduce, "Measure reductions of which every member gets the result"),
-		limitsBench(), hostileBench(), newBenchProgram(), newBenchVM(),
+		limitsBench(), hostileBench(), newBenchProgram(), newBenchVM(), netstarBench(),
 		newBenchPages(bench.KindPages, "Count how often pages of network memory are copied"),
 		newBenchPages(bench.KindPageIn, "Measure reading pages of network memory"),
 		newBenchPages(bench.KindPageOut, "Measure writing pages of network memory"))...)

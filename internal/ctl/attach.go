@@ -175,7 +175,12 @@ type Waiter struct {
 	pace    idle.Pace   // of that one
 	waiters idle.Waiters
 	closed  atomic.Bool
+
+	kicks, wakes atomic.Uint64 // system calls
 }
+
+// SystemCalls counts those that the process has made so far: to have the NIC look at its commands, and to hear that it was woken.
+func (w *Waiter) SystemCalls() (kicks, wakes uint64) { return w.kicks.Load(), w.wakes.Load() }
 
 // Waiter starts to listen for wake-ups. It is called once.
 func (a *Attachment) Waiter(h Hooks) *Waiter {

@@ -13,6 +13,7 @@ func (w *Waiter) listen() {
 	var buf [64]byte
 	for {
 		n, err := w.a.wake.Read(buf[:])
+		w.wakes.Add(1)
 		if n > 0 && err == nil {
 			w.waiters.WakeReady()
 			continue
@@ -27,6 +28,7 @@ func (w *Waiter) listen() {
 // Kick tells the NIC that a command was posted, if it does not look by itself. The post must be visible by then.
 func (w *Waiter) Kick() {
 	if !w.hooks.Listening() {
+		w.kicks.Add(1)
 		ring(w.a.kick)
 	}
 }

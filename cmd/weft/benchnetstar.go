@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/internal/bench"
+)
+
+// netstarBench is weft bench netstar.
+func netstarBench() *cobra.Command {
+	var o bench.NetstarOptions
+	var where string
+	return benchOf[bench.NetstarRow]{
+		name: bench.KindNetstar, short: "Measure what Net*'s interface claims: system calls of a message, timers, recovery, and messages beside TCP",
+		long: `Measures what the paper of Net* claims for an interface of shared queues
+(docs/netstar.md):
+
+  messages   their echoes and bytes a second by each link, beside TCP in the same rounds
+  calls      system calls of two processes that are attached to a daemon, as they count
+             them: of single messages, of bursts, and while the NIC is busy
+  link       system calls of the links of NICs inside the program, for each message
+  recovery   what a lost frame costs, and how often what is sent again
+  timer      what one costs: the hotel's, Go's runtime's, the kernel's
+  tick       the alternative that the paper rejects: a NIC that looks every 10 ms
+
+Those beside TCP go over loopback, or over two hosts that are made for it.`, each: "figure",
+		self: &o.Self, spoilt: true,
+		flags: func(fs *pflag.FlagSet) {
+			wordsFlag(fs, &o.Parts, "only", "PART,…", bench.NetstarParts(), "only these parts")
+			choiceFlag(fs, &where, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "what messages and TCP go over")
+			o.Loss = 0.01
+			shareFlag(fs, &o.Loss, "loss", "frames that are lost, each way (default 1%)")
+			timeFlag(fs, &o.Time, time.Second, "how long to measure each figure")
+			o.Sizes = []int{64, 4 << 10, 64 << 10, 1 << 20}
+			sizesFlag(fs, &o.Sizes, 1, 16<<20, "length of messages beside TCP in bytes")
+		},
+		check: func(*pflag.FlagSet) error {
+			o.Veth = where == testbedVeth
+			return nil
+		},
+		run: func(ctx context.Context, _ io.Writer, row func(bench.NetstarRow) error) error {
+			return bench.RunNetstar(ctx, o, row)
+		},
+		head: func() string {
+			return fmt.Sprintf("# weft bench %s: %v for each figure\n", bench.KindNetstar, o.Time)
+		},
+		line: netstarLine,
+	}.command()
+}
+
+// netstarLine is a row as people read it.
+func netstarLine(r bench.NetstarRow) string {
+	where := []string{r.What}
+	for _, s := range []string{r.Link, r.How} {
+		if s != "" {
+			where = append(where, s)
+		}
+	}
+	if r.Size > 0 {
+		where = append(where, fmt.Sprintf("%d bytes", r.Size))
+	}
+	return fmt.Sprintf("%-52s %s\n", strings.Join(where, ", "), netstarFigures(r))
+}
+
+func netstarFigures(r bench.NetstarRow) string {
+	switch {
+	case r.Beside != nil:
+		b := r.Beside
+		return fmt.Sprintf("echo %.2f µs, TCP %.2f µs (%.2f x); %.1f MB/s, TCP %.1f MB/s (%.2f x)", us(b.MessageP50), us(b.TCPP50), b.Faster, b.MessageBytes/1e6, b.TCPBytes/1e6, b.More)
+	case r.Calls != nil:
+		c := r.Calls
+		return fmt.Sprintf("system calls: output %.3f a message, %.3f a burst of %d, input %.3f a message; %.2f µs until they are there", c.Output, c.PerBurst, c.Burst, c.Input, us(c.P50))
+	case r.OfLink != nil:
+		l := r.OfLink
+		return fmt.Sprintf("system calls a message: sender %.3f, receiver %.3f; %.3f staged", l.Sender, l.Receiver, l.Staged)
+	case r.Recovery != nil:
+		c := r.Recovery
+		return fmt.Sprintf("%.1f %% lost: p50 %.2f µs (%.2f without), p99 %.2f µs, p99.9 %.2f µs; %d sent again, %.1f µs each", 100*c.Loss, us(c.P50), us(c.CleanP50), us(c.P99), us(c.P999), c.Again, c.Delay/1e3)
+	case r.Timer != nil:
+		c := r.Timer
+		return fmt.Sprintf("%.1f ns a timer (%.1f x), %.1f ns a look; %d run", c.Each, c.ToHotel, c.Look, c.Running)
+	case r.Tick != nil:
+		t := r.Tick
+		return fmt.Sprintf("found after %.2f µs, by a system call there after %.2f µs (%.0f x)", us(t.TickP50), us(t.CallP50), t.Slower)
+	}
+	return ""
+}

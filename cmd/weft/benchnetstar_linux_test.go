@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/weftnet/weft/internal/bench"
+)
+
+// netstarRows are the rows of some parts.
+func netstarRows(t *testing.T, out []byte) (all []bench.NetstarRow) {
+	t.Helper()
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+		var r bench.NetstarRow
+		if err := d.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestBenchNetstarHasAFigureForEachClaim(t *testing.T) {
+	t.Setenv(asWeft, "1") // for the processes that it starts
+	status, stdout, stderr := weft("bench", "netstar", "--size", "64", "--time", "20ms", "--loss", "20%", "--json")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	var parts []string
+	for _, r := range netstarRows(t, []byte(stdout)) {
+		if !slices.Contains(parts, r.What) {
+			parts = append(parts, r.What)
+		}
+		switch r.What {
+		case bench.NetstarMessages:
+			if b := r.Beside; b.MessageP50 <= 0 || b.TCPP50 <= 0 || b.MessageBytes <= 0 || b.TCPBytes <= 0 {
+				t.Errorf("link %s: %+v", r.Link, *b)
+			}
+		case bench.NetstarCalls:
+			checkCalls(t, r.How, r.Calls)
+		case bench.NetstarLink:
+			if r.OfLink.LinkMessages < 1 || r.Link == bench.LinkUDP && r.OfLink.Sender <= 0 {
+				t.Errorf("%s over %s: %+v", r.How, r.Link, *r.OfLink)
+			}
+		case bench.NetstarRecovery:
+			if c := r.Recovery; c.Again == 0 || c.Again != c.ByTimer+c.ByTail+c.ByAck || c.P999 < c.P50 {
+				t.Errorf("a fifth of the frames is lost: %+v", *c)
+			}
+		case bench.NetstarTimer:
+			if r.Timer.Each <= 0 || r.Timer.ToHotel <= 0 {
+				t.Errorf("%s: %+v", r.How, *r.Timer)
+			}
+		case bench.NetstarTick:
+			if r.Tick.TickP50 <= 0 || r.Tick.CallP50 <= 0 {
+				t.Errorf("%+v", *r.Tick)
+			}
+		}
+	}
+	if !slices.Equal(parts, bench.NetstarParts()) {
+		t.Errorf("there are figures of %v; expected %v", parts, bench.NetstarParts())
+	}
+}
+
+// checkCalls says what is wrong with the counts of one way, on however busy a machine.
+func checkCalls(t *testing.T, how string, c *bench.CallCounts) {
+	t.Helper()
+	switch {
+	case c.Messages < int64(3*c.Burst):
+		t.Errorf("%s: %d messages in bursts of %d", how, c.Messages, c.Burst)
+	case how == "single, receiver sleeps" && c.Input <= 0:
+		t.Errorf("%s: it was never woken", how)
+	case how != "single, receiver sleeps" && c.Input != 0:
+		t.Errorf("%s: %v system calls a message to receive; expected none (NETSTAR-20)", how, c.Input)
+	case c.Output > 1 && c.Input == 0:
+		t.Errorf("%s: %v system calls a message to send; expected one at most (NETSTAR-21)", how, c.Output)
+	}
+}
+
+// What a process counts of itself is what the kernel sees.
+func TestStraceSeesTheKicksThatAProcessCounts(t *testing.T) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "calls")
+	var stdout, stderr bytes.Buffer
+	c := exec.Command(strace, "-f", "-y", "-e", "trace=write", "-e", "signal=none", "-o", file, self, "bench", "netstar", "--only", "calls", "--time", "20ms", "--json")
+	c.Env = append(os.Environ(), asWeft+"=1")
+	c.Stdout, c.Stderr = &stdout, &stderr
+	if err := c.Run(); err != nil {
+		if regexp.MustCompile(`(?i)ptrace|not permitted`).Match(stderr.Bytes()) {
+			t.Skipf("tracing is not permitted: %s", stderr.String())
+		}
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	all := netstarRows(t, stdout.Bytes())
+	traced, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes := make(map[string]uint64) // by process and descriptor
+	for _, m := range regexp.MustCompile(`write\((\d+)<[^>]*eventfd[^>]*>`).FindAllSubmatch(traced, -1) {
+		writes[string(m[1])]++
+	}
+	want := all[len(all)-1].Calls.Kicks
+	const others = 8 // writes of the daemon, which is traced as well, into a descriptor of that number
+	seen := false
+	for _, n := range writes {
+		seen = seen || n >= want && n <= want+others
+	}
+	if !seen || want == 0 {
+		t.Errorf("the sender counts %d kicks; strace saw so many writes into eventfds, by descriptor: %v", want, writes)
+	}
+}

@@ -1,0 +1,188 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// TimerCost is what one timer costs that is started with a frame and stopped by its acknowledgement, while others run.
+type TimerCost struct {
+	Running int     `json:"running"`
+	Each    float64 `json:"ns_per_timer"` // started and stopped
+	Look    float64 `json:"ns_per_look"`  // whether one has expired; 0: nothing looks
+	ToHotel float64 `json:"times_hotel"`  // as many times what the hotel's costs
+}
+
+// Tick is the delay until a NIC finds what a process has put into its queue.
+type Tick struct {
+	Every   int64   `json:"tick_ns"`
+	TickP50 int64   `json:"tick_p50_ns"` // it looks at ticks only
+	CallP50 int64   `json:"call_p50_ns"` // a process wakes it by a system call: until the message is there, at the other process
+	Slower  float64 `json:"times_call"`
+}
+
+const (
+	timersRunning = 1024
+	timerLasts    = 100 * time.Millisecond
+	tickEvery     = 10 * time.Millisecond
+)
+
+// timerCosts measures the hotel beside timers of the Go runtime and of the kernel (NETSTAR-26).
+func timerCosts(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) error {
+	hotel := hotelCost(o.Time)
+	if err := out(NetstarRow{How: "hotel", Timer: &hotel}); err != nil {
+		return err
+	}
+	for _, other := range []struct {
+		how  string
+		cost func(d time.Duration) (TimerCost, error)
+	}{{"Go's runtime", runtimeCost}, {"kernel, timerfd", kernelCost}} {
+		c, err := other.cost(o.Time)
+		if errors.Is(err, errors.ErrUnsupported) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", other.how, err)
+		}
+		c.ToHotel = c.Each / hotel.Each
+		if err := out(NetstarRow{How: other.how, Timer: &c}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// perTimer is how many ns one call of step takes, on average of those of the time d. step stops the timer in a place and starts another.
+func perTimer(d time.Duration, step func(place int) error) (float64, error) {
+	begin := time.Now()
+	for n := 0; ; {
+		for place := range timersRunning {
+			if err := step(place); err != nil {
+				return 0, err
+			}
+		}
+		n += timersRunning
+		if took := time.Since(begin); took >= d {
+			return float64(took.Nanoseconds()) / float64(n), nil
+		}
+	}
+}
+
+func hotelCost(d time.Duration) TimerCost {
+	t := rel.NewTimers(timersRunning)
+	var rooms [timersRunning]int32
+	var now clock.Time
+	for i := range rooms {
+		rooms[i] = t.Start(now, now.Add(timerLasts), i)
+	}
+	c := TimerCost{Running: timersRunning, ToHotel: 1}
+	c.Each, _ = perTimer(d, func(i int) error {
+		now += clock.Time(time.Microsecond) // or all of them would be of one floor
+		t.Stop(rooms[i])
+		rooms[i] = t.Start(now, now.Add(timerLasts), i)
+		return nil
+	})
+	c.Look, _ = perTimer(d/10, func(int) error {
+		if _, expired := t.Expired(now); expired {
+			return fmt.Errorf("bench: a timer has expired that was just started")
+		}
+		return nil
+	})
+	return c
+}
+
+func runtimeCost(d time.Duration) (c TimerCost, err error) {
+	var timers [timersRunning]*time.Timer
+	for i := range timers {
+		timers[i] = time.AfterFunc(timerLasts, func() {})
+	}
+	c.Running = timersRunning
+	c.Each, err = perTimer(d, func(i int) error {
+		timers[i].Stop()
+		timers[i].Reset(timerLasts)
+		return nil
+	})
+	for _, t := range timers {
+		t.Stop()
+	}
+	return c, err
+}
+
+// ticks measures the alternative that the paper rejects (NETSTAR-23), with the command queue as it is, beside the system call.
+func ticks(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) (err error) {
+	var down undo
+	defer func() { err = errors.Join(err, down.all()) }()
+	m, err := newCallMeter(ctx, &down, o.Self)
+	if err != nil {
+		return err
+	}
+	call, err := m.measure(ctx, o.Time, 1, atRest, true)
+	if err != nil {
+		return err
+	}
+	p50, err := tickDelay(ctx, o.Time)
+	if err != nil {
+		return err
+	}
+	return out(NetstarRow{Size: callSize, Tick: &Tick{Every: tickEvery.Nanoseconds(), TickP50: p50, CallP50: call.P50, Slower: float64(p50) / float64(call.P50)}})
+}
+
+// tickDelay is the median time from a command's post until a NIC that looks at ticks has it.
+func tickDelay(ctx context.Context, d time.Duration) (p50 int64, err error) {
+	g := vni.Geometry{Commands: 256, Contexts: 64, Descriptors: 16}
+	rw, ro := g.Sizes()
+	seg, err := vni.NewSegment(vni.AlignedBytes(rw), vni.AlignedBytes(ro), g)
+	if err != nil {
+		return 0, err
+	}
+	p, n := seg.Process(), seg.NIC()
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	defer func() { stop(); <-ended }()
+	found := make(chan time.Time)
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(tickEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if _, ok := n.Next(); ok {
+				select {
+				case found <- time.Now():
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}()
+	var delays []int64
+	for begin := time.Now(); len(delays) < 9 || time.Since(begin) < d; {
+		if err := sleep(ctx, rand.N(tickEvery)); err != nil {
+			return 0, err
+		}
+		posted := time.Now()
+		if !p.Post(vni.Command{Code: vni.CodeBarrier}) {
+			return 0, errors.New("bench: a queue that is empty takes no command")
+		}
+		select {
+		case at := <-found:
+			delays = append(delays, at.Sub(posted).Nanoseconds())
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+	slices.Sort(delays)
+	return delays[len(delays)/2], nil
+}
