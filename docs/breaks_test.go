@@ -44,7 +44,9 @@ func (b lineBreak) where() (pkg, test string) {
 }
 
 // allBreaks are those of all maps.
-func allBreaks() []lineBreak { return slices.Concat(breaksOfQNIX, breaksOfUSNIC, breaksOfHSN, breaksOfNETSTAR) }
+func allBreaks() []lineBreak {
+	return slices.Concat(breaksOfQNIX, breaksOfUSNIC, breaksOfHSN, breaksOfNETSTAR)
+}
 
 // A list that is not kept up with the code would break nothing, or something else.
 func TestTheListOfBreaksIsNotStale(t *testing.T) {
