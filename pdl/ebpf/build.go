@@ -111,10 +111,28 @@ func (b *builder) set(base asm.Register, at int, v int32) {
 	b.emit(asm.Instruction{OpCode: asm.StoreImmOp(asm.DWord), Dst: base, Offset: int16(at), Constant: int64(v)})
 }
 
-// count adds a register to a word of the state, which other processors may do at the same time.
+// count adds a register to a word of the state, which is the lock's holder's. R0 is used.
 func (b *builder) count(base asm.Register, at int, by asm.Register) {
-	b.emit(atomic(asm.AddAtomic, base, by, asm.DWord, int16(at)))
+	b.load(asm.R0, base, at)
+	b.emit(asm.Add.Reg(asm.R0, by))
+	b.store(base, at, asm.R0)
 }
+
+// reach puts the address of the frame that came into R5; R6 is the context. Frames that have less than n bytes in one piece go elsewhere. Calls that
+// change the frame end it.
+func (b *builder) reach(n int, short string) {
+	b.emit(
+		asm.LoadMem(asm.R5, asm.R6, ctxData, asm.Word), asm.LoadMem(asm.R4, asm.R6, ctxDataEnd, asm.Word),
+		asm.Mov.Reg(asm.R3, asm.R5), asm.Add.Imm(asm.R3, int32(n)),
+		asm.JGT.Reg(asm.R3, asm.R4, short),
+	)
+}
+
+// Where the context of an XDP program says where its frame is.
+const (
+	ctxData    = 0
+	ctxDataEnd = 4
+)
 
 // atomic is an instruction that other processors see done whole. Which it is stands in its last field, where the library leaves zero.
 func atomic(op asm.AtomicOp, dst, src asm.Register, size asm.Size, at int16) asm.Instruction {

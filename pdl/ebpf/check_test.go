@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-func compiled(t *testing.T, src string) *prog.Module {
+func compiled(t testing.TB, src string) *prog.Module {
 	t.Helper()
 	m, err := pdl.Compile("test.pdl", []byte(src))
 	if err != nil {

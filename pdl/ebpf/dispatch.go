@@ -14,27 +14,26 @@ const (
 // dispatcher is the program that each frame for the NIC comes to first: it jumps to the program that a datagram says it is for. That
 // stands in the clear. Whether it is true is for that program to find out.
 func dispatcher(cfg HostConfig) *builder {
-	const (
-		frame   = -48 // on the stack: what a frame begins with
-		program = frame + wire.OuterLen + wire.DatagramLen
-	)
+	const onStackProgram = -8 // its number
 	b := newBuilder()
 	outer := wire.Outer{Kind: wire.KindDatagram, Flags: wire.FlagTagged}.Word()
 	b.function("main")
 	b.emit(
 		asm.Mov.Reg(asm.R6, asm.R1),
-		asm.Mov.Imm(asm.R2, int32(cfg.Path.headers())),
-		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, frame), asm.Mov.Imm(asm.R4, messageAt),
-		asm.FnXdpLoadBytes.Call(),
-		asm.JNE.Imm(asm.R0, 0, labelOn),
-		asm.LoadMem(asm.R1, asm.RFP, frame, asm.Word),
+	)
+	frame := cfg.Path.headers()
+	b.reach(frame+messageAt, labelOn)
+	b.emit(
+		asm.LoadMem(asm.R1, asm.R5, int16(frame), asm.Word),
 		asm.JNE.Imm32(asm.R1, int32(uint32(outer)), labelOn),
-		asm.LoadMem(asm.R1, asm.RFP, frame+wire.OuterLen+12, asm.Byte),
+		asm.LoadMem(asm.R1, asm.R5, int16(frame+wire.OuterLen+12), asm.Byte),
 		asm.JNE.Imm(asm.R1, int32(cfg.Service), labelOn),
+		asm.LoadMem(asm.R1, asm.R5, int16(frame+wire.OuterLen+wire.DatagramLen), asm.Word),
+		asm.StoreMem(asm.RFP, onStackProgram, asm.R1, asm.Word),
 	)
 	b.table(asm.R1, mapSlots)
 	b.emit(
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, program),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStackProgram),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, labelOn),
 		asm.LoadMem(asm.R3, asm.R0, 0, asm.Word),

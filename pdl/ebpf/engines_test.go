@@ -49,7 +49,7 @@ type machine struct {
 	before   vm.Profile       // when the kernel went on
 }
 
-func newMachine(t *testing.T, m *prog.Module) *machine {
+func newMachine(t testing.TB, m *prog.Module) *machine {
 	t.Helper()
 	v := &machine{segments: make(map[int64][]byte)}
 	for id, n := range segmentBytes {
@@ -120,13 +120,13 @@ func (v *machine) Display(from vm.ID, x int64) { v.tell("display %d", x) }
 
 // A bench runs programs in the kernel.
 type bench struct {
-	t                 *testing.T
+	t                 testing.TB
 	host              *ebpf.Host
 	replies, displays int
 }
 
 // newBench skips the test, with the reason, where the kernel has no such programs for us.
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	h, err := ebpf.NewHost(ebpf.HostConfig{Service: service})
 	if errors.Is(err, ebpf.ErrUnavailable) {

@@ -20,11 +20,9 @@ const (
 
 // The stack of main.
 const (
-	onStackKey     = -8  // the index of a session
-	onStackUDP     = -16 // a UDP header
-	onStackGot     = -24 // 1: the lock is had
-	onStackTotal   = -32 // bytes of the frame with all its headers
-	onStackHeaders = -94 // those before the payload; the IP header lies at a multiple of 4, as words on the stack must
+	onStackKey   = -8  // the index of a session
+	onStackGot   = -16 // 1: the lock is had
+	onStackTotal = -24 // bytes of the frame with all its headers
 )
 
 const (
@@ -58,29 +56,37 @@ func (g *generator) fetch() {
 	g.emit(
 		asm.FnXdpGetBuffLen.Call(), // of R1
 		asm.StoreMem(asm.RFP, onStackTotal, asm.R0, asm.DWord),
-		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, int32(headers-udpLen)),
-		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, onStackUDP), asm.Mov.Imm(asm.R4, udpLen),
-		asm.FnXdpLoadBytes.Call(),
-		asm.JNE.Imm(asm.R0, 0, labelOn),
-		asm.LoadMem(asm.R8, asm.RFP, onStackUDP+4, asm.Half),
+	)
+	g.reach(headers, labelOn)
+	g.emit(
+		asm.LoadMem(asm.R8, asm.R5, int16(headers-udpLen+4), asm.Half),
 		asm.HostTo(asm.BE, asm.R8, asm.Half),
 		asm.JLT.Imm(asm.R8, udpLen+messageAt+wire.TagLen, labelOn),
 		asm.JGT.Imm(asm.R8, udpLen+messageAt+mostLetter+wire.TagLen, labelOn),
 		asm.Sub.Imm(asm.R8, udpLen),
 	)
-	g.set(asm.RFP, onStackGot, 0)
+	g.lock()
 	g.emit(
-		asm.Mov.Imm(asm.R1, lockTries), asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, onStackGot),
-	)
-	g.turns(tryLock)
-	g.emit(
-		asm.LoadMem(asm.R1, asm.RFP, onStackGot, asm.DWord),
-		asm.JEq.Imm(asm.R1, 0, "busy"),
 		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, int32(headers)),
 		asm.Mov.Reg(asm.R3, asm.R7), asm.Add.Imm(asm.R3, atFrame), asm.Mov.Reg(asm.R4, asm.R8),
 		asm.FnXdpLoadBytes.Call(),
 		asm.JNE.Imm(asm.R0, 0, labelOn+"free"),
 	)
+}
+
+// lock takes the lock, which is free but seldom.
+func (g *generator) lock() {
+	had := g.fresh()
+	g.emit(
+		asm.Mov.Imm(asm.R0, 0), asm.Mov.Imm(asm.R1, 1),
+		atomic(asm.CmpXchg, asm.R7, asm.R1, asm.DWord, stateLock),
+		asm.JEq.Imm(asm.R0, 0, had),
+	)
+	g.set(asm.RFP, onStackGot, 0)
+	g.emit(asm.Mov.Imm(asm.R1, lockTries), asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, onStackGot))
+	g.turns(tryLock)
+	g.emit(asm.LoadMem(asm.R1, asm.RFP, onStackGot, asm.DWord), asm.JEq.Imm(asm.R1, 0, "busy"))
+	g.place(had)
 }
 
 // judge holds the fields of the frame to what they must be, and finds its session.
@@ -125,7 +131,7 @@ func (g *generator) judge() {
 // checkSum compares the frame's checksum with the one in the tag.
 func (g *generator) checkSum() {
 	g.emit(asm.Sub.Imm(asm.R8, wire.TagLen))
-	g.sum("In", asm.R8)
+	g.sum("In", atFrame, asm.R8)
 	g.emit(
 		asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8),
 		asm.LoadMem(asm.R2, asm.R1, atFrame, asm.Word),
@@ -226,8 +232,8 @@ func (g *generator) verdict() {
 	g.unlock()
 	g.place(labelDrop)
 	g.emit(asm.Mov.Imm(asm.R0, xdpDrop), asm.Return())
-	g.place("busy")
-	one(stateBusy)
+	g.place("busy") // without the lock
+	g.emit(asm.Mov.Imm(asm.R1, 1), atomic(asm.AddAtomic, asm.R7, asm.R1, asm.DWord, stateBusy))
 	g.jump(labelDrop)
 	g.place(labelOn + "free")
 	g.unlock()

@@ -52,7 +52,7 @@ func (g *generator) tryLock() {
 }
 
 // sum leaves in R0 the CRC-32C of the first n bytes of a frame.
-func (g *generator) sum(which string, n asm.Register) {
+func (g *generator) sum(which string, frame int, n asm.Register) {
 	g.emit(asm.Mov.Imm32(asm.R1, -1))
 	g.store(asm.R7, stateSum, asm.R1)
 	g.emit(asm.Mov.Reg(asm.R1, n), asm.And.Imm(asm.R1, ^(lineBytes-1)))
@@ -61,7 +61,8 @@ func (g *generator) sum(which string, n asm.Register) {
 	g.turns(sumLines + which)
 	g.emit(asm.Mov.Reg(asm.R1, n), asm.And.Imm(asm.R1, lineBytes-1), asm.RSh.Imm(asm.R1, 3), asm.Mov.Imm(asm.R3, 0))
 	g.turns(sumWords + which)
-	g.emit(asm.Mov.Reg(asm.R1, n), asm.And.Imm(asm.R1, 7), asm.Mov.Imm(asm.R3, 0))
+	g.sumFour(n, frame)
+	g.emit(asm.Mov.Reg(asm.R1, n), asm.And.Imm(asm.R1, 3), asm.Mov.Imm(asm.R3, 0))
 	g.turns(sumBytes + which)
 	g.load(asm.R0, asm.R7, stateSum)
 	g.emit(asm.Xor.Imm32(asm.R0, -1))
@@ -85,15 +86,42 @@ func (g *generator) sumLines(which string, frame int) {
 	g.emit(asm.Mov.Imm(asm.R0, 1), asm.Return())
 }
 
-// sumWord takes the eight bytes at R1 and an offset into the checksum in R3. R4 are the tables; R2 and R5 are used.
+// sumWord takes the eight bytes at R1 and an offset into the checksum in R3. R4 are the tables; R2 and R5 are used. Only the first four meet the
+// checksum so far: the processor looks up the others meanwhile.
 func (g *generator) sumWord(at int) {
-	r2, r3, r4, r5 := asm.R2, asm.R3, asm.R4, asm.R5
-	g.load(r2, asm.R1, at)
-	g.emit(asm.Xor.Reg(r2, r3), asm.Mov.Imm(r3, 0))
-	for i := range 8 {
-		g.emit(asm.Mov.Reg(r5, r2), asm.And.Imm(r5, 0xff), asm.LSh.Imm(r5, 2), asm.Add.Reg(r5, r4),
-			asm.LoadMem(r5, r5, int16((7-i)*1024), asm.Word), asm.Xor.Reg(r3, r5), asm.RSh.Imm(r2, 8))
+	r1, r2, r3, r4, r5 := asm.R1, asm.R2, asm.R3, asm.R4, asm.R5
+	g.emit(asm.LoadMem(r2, r1, int16(at), asm.Word), asm.Xor.Reg(r2, r3), asm.Mov.Imm(r3, 0))
+	for i := 4; i < 8; i++ {
+		g.emit(asm.LoadMem(r5, r1, int16(at+i), asm.Byte), asm.LSh.Imm(r5, 2), asm.Add.Reg(r5, r4),
+			asm.LoadMem(r5, r5, int16((7-i)*1024), asm.Word), asm.Xor.Reg(r3, r5))
 	}
+	g.sumMet(7)
+}
+
+// sumMet takes the four bytes in R2, which have met the checksum before, into the one in R3. Behind the first of them come more bytes, which choose its
+// table.
+func (g *generator) sumMet(more int) {
+	r2, r3, r4, r5 := asm.R2, asm.R3, asm.R4, asm.R5
+	for i := range 4 {
+		g.emit(asm.Mov.Reg(r5, r2), asm.And.Imm(r5, 0xff), asm.LSh.Imm(r5, 2), asm.Add.Reg(r5, r4),
+			asm.LoadMem(r5, r5, int16((more-i)*1024), asm.Word), asm.Xor.Reg(r3, r5), asm.RSh.Imm(r2, 8))
+	}
+}
+
+// sumFour takes the next four bytes of a frame into the checksum, if it has n bytes, and so many are left.
+func (g *generator) sumFour(n asm.Register, frame int) {
+	none := g.fresh()
+	g.emit(asm.Mov.Reg(asm.R1, n), asm.And.Imm(asm.R1, 4), asm.JEq.Imm(asm.R1, 0, none))
+	g.load(asm.R1, asm.R7, stateAt)
+	g.emit(asm.JGT.Imm(asm.R1, mostFrame-4, none), asm.Mov.Reg(asm.R2, asm.R1), asm.Add.Imm(asm.R2, 4))
+	g.store(asm.R7, stateAt, asm.R2)
+	g.emit(asm.Add.Reg(asm.R1, asm.R7))
+	g.load(asm.R3, asm.R7, stateSum)
+	g.value(asm.R4, mapTables, 0)
+	g.emit(asm.LoadMem(asm.R2, asm.R1, int16(frame), asm.Word), asm.Xor.Reg(asm.R2, asm.R3), asm.Mov.Imm(asm.R3, 0))
+	g.sumMet(3)
+	g.store(asm.R7, stateSum, asm.R3)
+	g.place(none)
 }
 
 // sumWords takes the next eight bytes of a frame into the checksum.

@@ -29,7 +29,6 @@ func (g *generator) reply() {
 	g.emit(asm.JGT.Imm(asm.R8, mostLetter, none)) // it never is
 	g.head()
 	g.tag()
-	g.headers()
 	g.transmit()
 	g.place("lost")
 	g.emit(asm.Mov.Imm(asm.R1, 1))
@@ -62,7 +61,7 @@ func (g *generator) head() {
 
 // tag writes it; then R8 is the length of the whole frame.
 func (g *generator) tag() {
-	g.sum("Out", asm.R8)
+	g.sum("Out", atReply, asm.R8)
 	g.emit(asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8))
 	g.emit(asm.StoreMem(asm.R1, atReply, asm.R0, asm.DWord)) // and the zero behind it
 	g.load(asm.R2, asm.R9, sessionReplyCookie)
@@ -70,24 +69,26 @@ func (g *generator) tag() {
 	g.emit(asm.Add.Imm(asm.R8, wire.TagLen))
 }
 
-// transmit puts the frame and its headers, which are on the stack, in the place of what came.
+// transmit puts the frame in the place of what came, and turns the headers.
 func (g *generator) transmit() {
-	headers := int32(g.o.Path.headers())
+	headers, same := int32(g.o.Path.headers()), g.fresh()
 	g.emit(
-		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, headers),
+		asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, headers),
 		asm.LoadMem(asm.R3, asm.RFP, onStackTotal, asm.DWord), asm.Sub.Reg(asm.R2, asm.R3),
+		asm.JEq.Imm(asm.R2, 0, same),
+		asm.Mov.Reg(asm.R1, asm.R6),
 		asm.FnXdpAdjustTail.Call(),
 		asm.JNE.Imm(asm.R0, 0, "lost"),
+	)
+	g.place(same)
+	g.emit(
 		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, headers),
 		asm.Mov.Reg(asm.R3, asm.R7), asm.Add.Imm(asm.R3, atReply), asm.Mov.Reg(asm.R4, asm.R8),
 		asm.FnXdpStoreBytes.Call(),
 		asm.JNE.Imm(asm.R0, 0, "lost"),
-		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, 0),
-		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, onStackHeaders), asm.Mov.Imm(asm.R4, headers),
-		asm.FnXdpStoreBytes.Call(),
-		asm.JNE.Imm(asm.R0, 0, "lost"),
-		asm.Mov.Imm(asm.R1, 1),
 	)
+	g.headers()
+	g.emit(asm.Mov.Imm(asm.R1, 1))
 	g.count(asm.R7, stateSends, asm.R1)
 	g.unlock()
 	g.emit(asm.Mov.Imm(asm.R0, xdpTx), asm.Return())
