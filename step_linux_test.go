@@ -99,16 +99,17 @@ func stepLink(b *testing.B) {
 	}
 	var head [6]uint64
 	body, n, at, of := make([]byte, 64), 0, to.Addr(), from.Addr()
+	post, peek, pass := from.Caps().PostLone, to.Caps().Peek, to.Caps().Pass
 	b.ResetTimer()
 	for range b.N {
-		for !from.PostLone(0, at, &head, body) { // the end of the ring is in the way
+		for !post(0, at, &head, body) { // the end of the ring is in the way
 			from.Reserve(at)
 			from.Commit(128)
 			from.Flush(0)
 			to.Poll(0, &count)
 		}
-		if f := to.Peek(of); len(f) == 112 {
-			to.Pass(0, len(f))
+		if f := peek(of); len(f) == 112 {
+			pass(0, len(f))
 			n++
 		}
 	}

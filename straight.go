@@ -6,16 +6,11 @@ import (
 	"github.com/weftnet/weft/internal/poller"
 )
 
-// turns lends the engine to the straight way of an embedded process, in turns with the poller.
-type turns struct{ *poller.Poller }
-
-func (t turns) Pause() nic.Pause { return t.Poller.Pause() }
-
 // newStraight finds the straight way of the process at slot.
 func (n *NIC) newStraight(slot uint16, gen uint32) (d *nic.Direct, err error) {
 	n.poller.Do(func(clock.Time) {
 		if way := n.engine.Straight(slot, gen, poller.Now); way != nil {
-			d = nic.NewDirect(way, turns{n.poller})
+			d = nic.NewDirect(way, n.poller)
 		}
 	})
 	if d == nil {

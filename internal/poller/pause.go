@@ -6,33 +6,34 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/idle"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nic"
 )
 
-// Pause is how a caller waits between polls for room at a receiver, which reads a hundred microseconds and more before it polls. The
+// pause is how a caller waits between polls for room at a receiver, which reads a hundred microseconds and more before it polls. The
 // caller counts as one that is awake until End.
-type Pause struct {
+type pause struct {
 	begun clock.Time
 	pace  idle.Pace
 }
 
-var pauses = sync.Pool{New: func() any { return new(Pause) }}
+var pauses = sync.Pool{New: func() any { return new(pause) }}
 
-// Pause begins to wait.
-func (p *Poller) Pause() *Pause {
+// Pause begins to wait. With it a Poller is nic.Turns.
+func (p *Poller) Pause() nic.Pause {
 	idle.Enter()
-	w := pauses.Get().(*Pause)
-	*w = Pause{begun: Now()}
+	w := pauses.Get().(*pause)
+	*w = pause{begun: Now()}
 	return w
 }
 
 // Rest waits a moment. It reports whether it was the last that is worth it.
-func (w *Pause) Rest() (last bool) {
+func (w *pause) Rest() (last bool) {
 	now := Now()
 	return now.Sub(w.begun) > limits.RoomWait || w.pace.Rest(now, idle.Relax, Now)
 }
 
 // End ends the wait.
-func (w *Pause) End() {
+func (w *pause) End() {
 	pauses.Put(w)
 	idle.Leave()
 }

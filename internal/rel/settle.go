@@ -104,16 +104,17 @@ func (e *Endpoint) Peeks() (from netip.AddrPort, ok bool) {
 	return s.addr, true
 }
 
-// Peek opens a frame that has come from where Peeks says and that the link still has. It returns the frame's record if that is one
-// short message, the next of its session; nil if the frame is anything else, and is to be received. Take may follow.
-func (e *Endpoint) Peek(frame []byte) (record []byte) {
+// Peek opens a frame that has come from where Peeks says and that the link still has. It returns the frame's records, unparsed, if they are
+// the next of their session; nil if the frame is anything else. Take may follow, of a record that the caller has found to be
+// one short message: of all else the frame is to be received.
+func (e *Endpoint) Peek(frame []byte) (records []byte) {
 	s, m := e.live, e.m
 	m.settle()
 	if s == nil || !s.open {
 		return nil
 	}
 	o, ok := wire.ParseNext(frame, s.word())
-	if !ok || o.Counter <= s.replay.top || o.Kind != wire.KindPlain && o.Kind != wire.KindData {
+	if !ok || o.Counter <= s.replay.top {
 		return nil
 	}
 	body := m.open(&s.packets, frame, nil)
@@ -121,13 +122,14 @@ func (e *Endpoint) Peek(frame []byte) (record []byte) {
 		return nil
 	}
 	d := &m.deferred
-	d.inner.Space, d.inner.Flags, d.inner.Seq = wire.Command, 0, s.receive[wire.Command].next
-	if o.Kind == wire.KindPlain {
-		ok = s.bareFrames()
-	} else if body, ok = s.nextSegment(body, &d.inner); !ok {
-		return nil
-	}
-	if !ok || !wire.LoneFrag(body) {
+	switch {
+	case o.Kind == wire.KindPlain && s.bareFrames():
+		d.inner.Space, d.inner.Flags, d.inner.Seq = wire.Command, 0, s.receive[wire.Command].next
+	case o.Kind == wire.KindData:
+		if body, ok = s.nextSegment(body, &d.inner); !ok {
+			return nil
+		}
+	default:
 		return nil
 	}
 	d.counter, d.kind, d.frames, d.bytes = o.Counter, o.Kind, 1, len(frame)

@@ -207,9 +207,12 @@ func newReader(r *ring, most int) *reader {
 }
 
 // ready reports whether a record has come. It is one load.
-func (r *reader) ready() bool {
-	return atomic.LoadUint64(r.word(r.pos&(r.size-1))) == r.firstKey^r.pos
-}
+func (r *reader) ready() bool { return r.shows(r.first()) }
+
+// first is the first word of the next record.
+func (r *reader) first() *uint64 { return r.word(r.pos & (r.size - 1)) }
+
+func (r *reader) shows(first *uint64) bool { return atomic.LoadUint64(first) == r.firstKey^r.pos }
 
 // next returns the frame that has come, which stays until done; nil if there is none.
 func (r *reader) next() ([]byte, error) {
