@@ -3,6 +3,8 @@ package sweep
 import (
 	"cmp"
 	"slices"
+
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // audit holds the whole ledger against the promises that can be judged only at the end.
@@ -10,16 +12,18 @@ import (
 func (l *ledger) audit(excused func(m *message) bool, living map[string]*life) {
 	lost := map[doubt]int{}
 	for _, m := range l.order {
-		if l.auditMessage(m, excused, living[m.to]) && !l.mayBeForAncestor(m, living[m.to]) {
+		if l.auditMessage(m, excused, living[m.to]) && l.counted(m) && !l.mayBeForAncestor(m, living[m.to]) {
 			lost[doubt{m.from, living[m.to].host}]++
 		}
 	}
-	if !l.trusting {
-		l.auditDoubts(lost)
-	}
+	l.auditDoubts(lost)
 	l.auditHoles(living)
 	l.auditOrder()
 }
+
+// counted reports whether a message that is lost after its send has succeeded is one of those in doubt. Over a reliable link a NIC keeps no account
+// of single frames that it has handed to the link; but what takes several frames is over only when the peer has confirmed it, or is in doubt.
+func (l *ledger) counted(m *message) bool { return !l.trusting || m.size > limits.EagerMessage }
 
 // mayBeForAncestor reports whether a message may have gone to the process that had its receiver's name before, because
 // the news of that one's end was still under way. Its NIC acknowledged it then and refused it, and when the refusal is lost

@@ -97,7 +97,7 @@ type ledger struct {
 	newsTake time.Duration // until a session has brought them, or has ended
 
 	session  func(from *life, to string) uint32 // the present one
-	trusting bool                               // the link is reliable: NICs keep no account of what they have handed to it
+	trusting bool                               // the link is reliable: NICs keep no account of single frames that they have handed to it
 
 	unended int // messages posted and not ended
 	bytes   uint64

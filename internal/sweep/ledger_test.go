@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // book is a ledger with two processes in it.
@@ -219,6 +221,16 @@ func TestAHoleIsFound(t *testing.T) {
 	b.trusting = true // nobody counts what is in doubt
 	b.a.ended = true  // and nobody can be told
 	b.check(t, "a hole")
+}
+
+func TestALongMessageOfWhoseLossNobodyWasToldIsFoundOverAReliableLink(t *testing.T) {
+	for size, want := range map[int][]string{limits.EagerMessage: nil, limits.EagerMessage + 1: {"lost after their sends"}} {
+		b := newBook()
+		b.trusting = true
+		b.send(size, succeeded)
+		b.a.events = append(b.a.events, event{at: 3 * time.Second, host: 1})
+		b.check(t, want...)
+	}
 }
 
 func TestWhatIsMissingAtTheEndOfASessionIsNoHole(t *testing.T) {
