@@ -1,0 +1,48 @@
+package ontop_test
+
+import (
+	"context"
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/stream"
+)
+
+var long = flag.Bool("long", false, "run the long forms of the tests, whose figures docs/stream.md has")
+
+// patience bounds what ends soon unless something is broken.
+const patience = 2 * time.Minute
+
+// open makes a process with a NIC of its own.
+func open(t *testing.T, cfg weft.Config) *weft.Process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	p, err := weft.Open(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// behind is a dialer to services that `weft proxy` has put on the fabric: as it says, its NIC is at an address of this host.
+func behind(t *testing.T, service, server string) *stream.Dialer {
+	t.Helper()
+	nic := freeport.Loopback(t)
+	here.proxy(t, "--from", service, "--to", server, "--listen", nic)
+	p := open(t, weft.Config{Name: weft.Name{App: "client"}, Listen: "127.0.0.1:0", Nodes: []weft.Node{{Addr: nic}}})
+	return &stream.Dialer{Process: p, Timeout: patience}
+}
+
+// through is an address of TCP at this host that leads to a server by two proxies.
+func through(t *testing.T, service, server string) (address string) {
+	t.Helper()
+	nic, address := freeport.Loopback(t), freeport.Loopback(t)
+	here.proxy(t, "--from", service, "--to", server, "--listen", nic)
+	here.proxy(t, "--from", address, "--to", service, "--listen", "127.0.0.1:0", "--node", nic)
+	return address
+}
