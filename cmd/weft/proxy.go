@@ -140,7 +140,7 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 		x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) { return d.DialContext(ctx, "weft", f.to) }
 		if f.to == toFabric {
 			x.Dial = proxy.Asked(func(ctx context.Context, host string, port uint16) (net.Conn, error) {
-				to, err := proxy.Service(host, port)
+				to, err := proxyService(host, port)
 				if err != nil {
 					return nil, err
 				}

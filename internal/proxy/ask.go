@@ -9,13 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/weftnet/weft"
 )
 
 // A client that can ask says where its connection is to go before its first byte, by SOCKS5 (RFC 1928, without authentication) or by HTTP
@@ -137,7 +134,7 @@ func socksCode(err error) byte {
 		return socksGranted
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return socksRefused
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, weft.ErrProcessGone):
+	case errors.Is(err, context.DeadlineExceeded):
 		return socksUnreachable
 	}
 	return socksFailed
@@ -199,29 +196,4 @@ func askHTTP(c net.Conn, first byte) (host string, port uint16, answer func(erro
 		}
 		return say(http.StatusOK, nil)
 	}, nil
-}
-
-// Service is the service of the fabric that a host name and a port mean to a client that can only say those:
-//
-//	http.0.web.weft, any port    web/0:http
-//	0.web.weft, port 80          web/0:80
-//
-// The ending .weft may be left out.
-func Service(host string, port uint16) (address string, err error) {
-	wrong := fmt.Errorf("%.80q is no name of a service; expected SERVICE.INDEX.APP.weft, as http.0.web.weft for web/0:http", host)
-	labels := strings.SplitN(strings.TrimSuffix(host, ".weft"), ".", 3)
-	service := strconv.Itoa(int(port))
-	if _, err := strconv.ParseUint(labels[0], 10, 32); err != nil {
-		service, labels = labels[0], labels[1:]
-	} else {
-		labels = strings.SplitN(strings.TrimSuffix(host, ".weft"), ".", 2)
-	}
-	if _, err := netip.ParseAddr(host); err == nil || len(labels) != 2 || service == "" {
-		return "", wrong
-	}
-	name, err := weft.ParseName(labels[1] + "/" + labels[0])
-	if err != nil {
-		return "", errors.Join(wrong, err)
-	}
-	return name.String() + ":" + service, nil
 }
