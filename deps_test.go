@@ -30,7 +30,7 @@ mutate < rel, vni, names, coll, program, nic, proc      nic, proc < simulated < 
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
 vni, link, rel, driver, names, coll, relay, program < nic < poller    vni < proc, driver
 vni, rel < names, coll, relay, program            pdl/vm < program
-clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      NONE < proxy
+clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      weft < proxy
 clock < paging < userfault < netmem              NONE < userfault/faulttest
 clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     NONE < hugepage < weft, daemon
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
