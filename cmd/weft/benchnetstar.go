@@ -82,7 +82,7 @@ func netstarFigures(r bench.NetstarRow) string {
 		return fmt.Sprintf("system calls a message: sender %.3f, receiver %.3f; %.3f staged", l.Sender, l.Receiver, l.Staged)
 	case r.Recovery != nil:
 		c := r.Recovery
-		return fmt.Sprintf("%.1f %% lost: p50 %.2f µs (%.2f without), p99 %.2f µs, p99.9 %.2f µs; %d sent again, %.1f µs each", 100*c.Loss, us(c.P50), us(c.CleanP50), us(c.P99), us(c.P999), c.Again, c.Delay/1e3)
+		return fmt.Sprintf("%.1f %% lost: p50 %.2f µs (%.2f without), p99 %.2f µs, p99.9 %.2f µs; %d sent again, %.1f µs later (%.1f without)", 100*c.Loss, us(c.P50), us(c.CleanP50), us(c.P99), us(c.P999), c.Again, us(c.Delay), us(c.CleanDelay))
 	case r.Timer != nil:
 		c := r.Timer
 		return fmt.Sprintf("%.1f ns a timer (%.1f x), %.1f ns a look; %d run", c.Each, c.ToHotel, c.Look, c.Running)

@@ -32,7 +32,8 @@ type Recovery struct {
 	ByTimer    uint64  `json:"by_timeout"`
 	ByTail     uint64  `json:"by_tail_probe"`
 	ByAck      uint64  `json:"by_acknowledgement"`
-	Delay      float64 `json:"delay_ns_per_retransmission"` // by which the round trips were longer than without loss, all together
+	Delay      int64   `json:"delay_p50_ns"`       // of the round trips of which a frame was lost: how much longer the one in their middle took
+	CleanDelay int64   `json:"clean_delay_p50_ns"` // as many of the longest without loss, likewise: what of that is the machine's
 }
 
 // localPair is two processes of this program, each with a NIC of its own.
@@ -134,7 +135,8 @@ func recoveries(ctx context.Context, o NetstarOptions, out func(NetstarRow) erro
 		r := lossy.Recovery
 		r.Loss, r.CleanP50 = o.Loss, clean.P50
 		if r.Again > 0 {
-			r.Delay = (lossy.mean - clean.mean) * float64(r.RoundTrips) / float64(r.Again)
+			middle := 100 * (1 - min(float64(r.Again)/float64(r.RoundTrips), 1)/2) // the longest are those of which a frame was lost
+			r.Delay, r.CleanDelay = lossy.times.ValueAtQuantile(middle)-clean.P50, clean.times.ValueAtQuantile(middle)-clean.P50
 		}
 		if err := out(NetstarRow{Link: link, Deployment: DeployedEmbedded, Size: callSize, Recovery: &r}); err != nil {
 			return err
@@ -143,10 +145,10 @@ func recoveries(ctx context.Context, o NetstarOptions, out func(NetstarRow) erro
 	return nil
 }
 
-// trips are round trips with their mean.
+// trips are round trips, each of which is in times.
 type trips struct {
 	Recovery
-	mean float64
+	times *hdrhistogram.Histogram
 }
 
 func (o *NetstarOptions) tripsWithLoss(ctx context.Context, link string, faults *weft.Faults) (t trips, err error) {
@@ -156,16 +158,15 @@ func (o *NetstarOptions) tripsWithLoss(ctx context.Context, link string, faults 
 	if err != nil {
 		return t, err
 	}
-	var h *hdrhistogram.Histogram
 	grown, err := p.count(func() error {
-		h, err = p.client.roundTrips(ctx, callSize, max(o.Time, 10*time.Millisecond))
+		t.times, err = p.client.roundTrips(ctx, callSize, max(o.Time, 10*time.Millisecond))
 		return err
 	})
 	if err != nil {
 		return t, err
 	}
-	l := latencyOf(h)
-	t.RoundTrips, t.P50, t.P99, t.P999, t.mean = h.TotalCount(), l.P50, l.P99, l.P999, h.Mean()
+	l := latencyOf(t.times)
+	t.RoundTrips, t.P50, t.P99, t.P999 = t.times.TotalCount(), l.P50, l.P99, l.P999
 	for _, g := range grown {
 		t.ByTimer += g["rel_resends_timeout"]
 		t.ByTail += g["rel_resends_tail"]

@@ -37,7 +37,10 @@ const (
 
 // timerCosts measures the hotel beside timers of the Go runtime and of the kernel (NETSTAR-26).
 func timerCosts(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) error {
-	hotel := hotelCost(o.Time)
+	hotel, err := hotelCost(o.Time)
+	if err != nil {
+		return err
+	}
 	if err := out(NetstarRow{How: "hotel", Timer: &hotel}); err != nil {
 		return err
 	}
@@ -76,27 +79,31 @@ func perTimer(d time.Duration, step func(place int) error) (float64, error) {
 	}
 }
 
-func hotelCost(d time.Duration) TimerCost {
+// hotelCost has one look for each timer, as a poll has for all that it sends.
+func hotelCost(d time.Duration) (c TimerCost, err error) {
 	t := rel.NewTimers(timersRunning)
 	var rooms [timersRunning]int32
 	var now clock.Time
 	for i := range rooms {
 		rooms[i] = t.Start(now, now.Add(timerLasts), i)
 	}
-	c := TimerCost{Running: timersRunning, ToHotel: 1}
-	c.Each, _ = perTimer(d, func(i int) error {
+	look := func(int) error {
+		if _, expired := t.Expired(now); expired {
+			return errors.New("bench: a timer has expired that was just started")
+		}
+		return nil
+	}
+	c = TimerCost{Running: timersRunning, ToHotel: 1}
+	c.Each, err = perTimer(d, func(i int) error {
 		now += clock.Time(time.Microsecond) // or all of them would be of one floor
 		t.Stop(rooms[i])
 		rooms[i] = t.Start(now, now.Add(timerLasts), i)
-		return nil
+		return look(i)
 	})
-	c.Look, _ = perTimer(d/10, func(int) error {
-		if _, expired := t.Expired(now); expired {
-			return fmt.Errorf("bench: a timer has expired that was just started")
-		}
-		return nil
-	})
-	return c
+	if err == nil {
+		c.Look, err = perTimer(d/10, look)
+	}
+	return c, err
 }
 
 func runtimeCost(d time.Duration) (c TimerCost, err error) {
