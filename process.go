@@ -45,7 +45,7 @@ func (p *Process) NIC() *NIC { return p.nic }
 // SystemCalls are those that a process attached to a daemon has made for its messages (NETSTAR-20…22). Where the NIC is in the same program there are
 // none between the two, and the NIC's own are its link's: link_system_calls of [NIC.Counters].
 type SystemCalls struct {
-	Kicks uint64 // to have a NIC look that had come to rest: one at most for what is sent in a burst
+	Kicks uint64 // to have a NIC look that rests, or has not come to run yet
 	Wakes uint64 // to be woken: none while somebody polls for what comes
 }
 
