@@ -39,7 +39,7 @@ func files(t *testing.T, extensions ...string) []string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata" || name == "bench/peers") {
+		if d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata" || name == "bench/peers" || name == "examples/ontop") {
 			return fs.SkipDir
 		}
 		if !d.IsDir() && slices.Contains(extensions, path.Ext(name)) {

@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// lossy is two hosts with a cable that loses 1 % of the frames, on the first of them a client's proxy.
+// lossy is two hosts with a cable that loses 1 % of the frames.
 type lossy struct{ client, server place }
 
 func newLossy(t *testing.T) lossy {
@@ -59,7 +59,7 @@ func contest(t *testing.T, what, tcp, proxied string, measure func(address strin
 	t.Helper()
 	rounds := 1
 	if *long {
-		rounds = 5
+		rounds = 3
 	}
 	var by, past []float64
 	for range rounds {
@@ -84,7 +84,7 @@ func TestRedisBenchmarkRunsThroughProxiesAndLoss(t *testing.T) {
 		for _, command := range []string{"get", "set"} {
 			n := 500 * pipeline
 			if *long {
-				n = 10000 * pipeline
+				n = 5000 * pipeline
 			}
 			contest(t, fmt.Sprintf("%s, %d at a time", command, pipeline), server, proxied, func(address string) float64 {
 				host, port, _ := net.SplitHostPort(address)
@@ -125,7 +125,7 @@ func TestPgbenchRunsThroughProxiesAndLoss(t *testing.T) {
 	l.server.run(t, nil, name, at(server, "-i", "-q")...)
 	n := 50
 	if *long {
-		n = 1000
+		n = 500
 	}
 	contest(t, "pgbench -S", server, proxied, func(address string) float64 {
 		out := l.client.run(t, nil, name, at(address, "-S", "-n", "-c", "8", "-j", "2", "-t", strconv.Itoa(n))...)
