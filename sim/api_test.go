@@ -4,8 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,12 +14,19 @@ import (
 // Users cannot name what internal packages have, so nothing of them is in what sim exports.
 func TestNothingInternalIsInTheExportedAPI(t *testing.T) {
 	files := token.NewFileSet()
-	packages, err := parser.ParseDir(files, ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	names, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	exported := 0
-	for _, f := range packages["sim"].Files {
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(files, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
 		internal := internals(f)
 		for _, node := range exports(f) {
 			exported++

@@ -171,7 +171,6 @@ type thread struct {
 	page  int
 	write bool
 	waits bool // a fault of it is with the table, or lost on the way there
-	told  bool
 }
 
 // touch has a thread try to touch its page. It reports whether it has, or has failed for good.
