@@ -80,11 +80,11 @@ func TestACaptureHasTheFramesOfANICOnEachLinkAndLeavesItItsShortWays(t *testing.
 			open := func(i int, nodes ...weft.Node) *weft.Process {
 				c := l.config
 				c.Name, c.Nodes, c.Capture = weft.Name{App: "p", Index: uint32(i)}, nodes, &weft.Capture{File: files[i]}
-				c.Log = func(text string) {
+				c.Log = weft.SaidLog(func(text string) {
 					mu.Lock()
 					defer mu.Unlock()
 					said = append(said, text)
-				}
+				})
 				p, err := weft.Open(t.Context(), c)
 				if err != nil {
 					t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"time"
@@ -49,12 +50,12 @@ type Config struct {
 	// Position of the NIC on the torus of the fabric, if it is one.
 	Position Position
 
-	// Log, if set, is told in a sentence how a link to other hosts works and why (with segmentation offload or without, how much the
+	// Log, if set, is told at level Info how a link to other hosts works and why (with segmentation offload or without, how much the
 	// socket buffers hold and which sysctl would have them hold more, AF_XDP with no copy or one), before Open returns; and
 	// later when the link has to go about things in another way: each time by a goroutine of its own, so perhaps several at once, in
 	// any order, and when the NIC has been closed meanwhile. Of a Capture it is told when the file is full, and what is in it before Close
-	// returns.
-	Log func(text string) `json:"-"`
+	// returns. The message is "link" or "capture", and the attribute "how" has a sentence.
+	Log *slog.Logger `json:"-"`
 
 	// UnreachableAfter is the silence after which a NIC that something is pending on is given up; 0 is 2 s.
 	UnreachableAfter time.Duration
@@ -141,7 +142,7 @@ func (c *Config) driver() (d link.Driver, err error) {
 	if c.Capture == nil {
 		return d, nil
 	}
-	captured, err := capture.Open(d, c.Capture.File, poller.Now(), capture.Config{Limit: c.Capture.Limit, Snap: c.Capture.Snap, Log: c.Log})
+	captured, err := capture.Open(d, c.Capture.File, poller.Now(), capture.Config{Limit: c.Capture.Limit, Snap: c.Capture.Snap, Log: c.tell("capture")})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("weft: Config.Capture: %w", err), d.Close())
 	}
@@ -173,17 +174,26 @@ func (c *Config) network() (d link.Driver, err error) {
 		return nil, fmt.Errorf("weft: %w", err)
 	}
 	if e, ok := d.(interface{ Explain() string }); ok && c.Log != nil {
-		c.Log(e.Explain())
+		c.tell("link")(e.Explain())
 	}
 	return d, nil
 }
 
-// later is what a driver tells what it does in another way from now on. It does so from the engine's thread, which does not wait for a log.
-func (c *Config) later() func(text string) {
+// tell has the log take sentences on a matter; nil if there is no log.
+func (c *Config) tell(what string) func(text string) {
 	if c.Log == nil {
 		return nil
 	}
-	return func(text string) { go c.Log(text) }
+	return func(text string) { c.Log.Info(what, "how", text) }
+}
+
+// later is what a driver tells what it does in another way from now on. It does so from the engine's thread, which does not wait for a log.
+func (c *Config) later() func(text string) {
+	tell := c.tell("link")
+	if tell == nil {
+		return nil
+	}
+	return func(text string) { go tell(text) }
 }
 
 // xdpPrefix asks for AF_XDP. Frames look the same on the wire, so that the address of such a NIC is that of any other.

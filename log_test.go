@@ -8,21 +8,21 @@ import (
 // What a daemon logs of its link is told to a program that embeds its NIC.
 func TestTheLinkExplainsItselfToWhoeverEmbedsANIC(t *testing.T) {
 	said := make(chan string, 1)
-	c := Config{Log: func(text string) { said <- text }}
+	c := Config{Log: SaidLog(func(text string) { said <- text })}
 	n, err := OpenNIC(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	if got := <-said; !strings.Contains(got, "MTU ") || !strings.Contains(got, "receive buffer ") {
+	if got := <-said; !strings.HasPrefix(got, "link: ") || !strings.Contains(got, "MTU ") || !strings.Contains(got, "receive buffer ") {
 		t.Errorf("the link says %q", got)
 	}
 
 	held := make(chan struct{})
-	c.Log = func(text string) { <-held; said <- text }
+	c.Log = SaidLog(func(text string) { <-held; said <- text })
 	c.later()("another way") // does not wait for the log
 	close(held)
-	if got := <-said; got != "another way" {
+	if got := <-said; got != "link: another way" {
 		t.Errorf("the link says %q later", got)
 	}
 	if (&Config{}).later() != nil {
