@@ -67,7 +67,7 @@ func TestACaptureHasTheFramesOfANICOnEachLinkAndLeavesItItsShortWays(t *testing.
 		config weft.Config
 	}{
 		{"udp", weft.Config{}},
-		{"shm", weft.Config{Listen: "shm:"}},
+		{"shm", weft.Config{Link: weft.SharedMemory("")}},
 		{"switch", weft.Config{Switch: weft.NewSwitch()}},
 	} {
 		t.Run(l.name, func(t *testing.T) {

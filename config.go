@@ -34,14 +34,11 @@ type Config struct {
 	// ID of the NIC; 0 takes a random one.
 	ID NICID
 
-	// Listen is the UDP address of the NIC: "10.0.0.1:7000", "[fe80::1%eth0]:7000", ":7000". Empty is "127.0.0.1:0".
-	// Frames leave and come in batches where the system's segmentation offload works, unless $WEFT_GSO is false.
-	// "xdp:10.0.0.1:7000" is that address by AF_XDP, which passes by the kernel's network stack and needs privileges;
-	// "xdp-generic:10.0.0.1:7000" by the kernel's emulation of it, which is slower than UDP and works on every interface.
-	// "shm:NAME" joins the NIC by shared memory to others of the same host and user; "shm:" takes a name of its own.
-	Listen string
+	// Link is what carries the frames, and where the NIC listens: UDP("10.0.0.1:7000"), XDP(…), SharedMemory(…). The zero value is
+	// UDP("127.0.0.1:0").
+	Link Link
 
-	// Switch joins the NIC to others of this program instead of UDP.
+	// Switch joins the NIC to others of this program instead.
 	Switch *Switch
 
 	// Nodes are NICs to know from the start. One is enough to join a fabric: NICs tell one another of the rest.
@@ -116,12 +113,12 @@ func NewSwitch() *Switch { return &Switch{mem.NewSwitch(mem.Config{})} }
 // driver makes the link that a configuration asks for, wrapped in what it asks for besides.
 func (c *Config) driver() (d link.Driver, err error) {
 	switch {
-	case c.Switch != nil && c.Listen != "":
-		return nil, errors.New("weft: Config has both Listen and Switch; expected one")
+	case c.Switch != nil && c.Link != Link{}:
+		return nil, errors.New("weft: Config has both Link and Switch; expected one")
 	case c.Switch != nil:
 		d = c.Switch.sw.Port()
-	case shm.IsName(c.Listen):
-		if d, err = shm.Listen(shm.Config{Name: strings.TrimPrefix(c.Listen, shm.Prefix)}); err != nil {
+	case shm.IsName(c.Link.text):
+		if d, err = shm.Listen(shm.Config{Name: strings.TrimPrefix(c.Link.text, shm.Prefix)}); err != nil {
 			return nil, fmt.Errorf("weft: %w", err)
 		}
 	default:
@@ -151,15 +148,13 @@ func (c *Config) driver() (d link.Driver, err error) {
 
 // network makes a link that reaches other hosts.
 func (c *Config) network() (d link.Driver, err error) {
-	listen, byXDP := strings.CutPrefix(c.Listen, xdpPrefix)
-	listen, generic := strings.CutPrefix(listen, xdpGenericPrefix)
-	byXDP = byXDP || generic
+	listen, byXDP, generic := c.Link.network()
 	if listen == "" && !byXDP {
 		listen = "127.0.0.1:0"
 	}
 	addr, err := udp.ParseAddr(listen)
 	if err != nil {
-		return nil, fmt.Errorf("weft: Config.Listen: %w; other links are \"xdp:HOST:PORT\", \"xdp-generic:HOST:PORT\" and \"shm:NAME\"", err)
+		return nil, fmt.Errorf("weft: Config.Link: %w; other links are \"xdp:HOST:PORT\", \"xdp-generic:HOST:PORT\" and \"shm:NAME\"", err)
 	}
 	plain, err := udp.WithoutOffload()
 	if err != nil {
@@ -195,12 +190,6 @@ func (c *Config) later() func(text string) {
 	}
 	return func(text string) { go tell(text) }
 }
-
-// xdpPrefix asks for AF_XDP. Frames look the same on the wire, so that the address of such a NIC is that of any other.
-const (
-	xdpPrefix        = "xdp:"
-	xdpGenericPrefix = "xdp-generic:"
-)
 
 // address reads where a node listens.
 func (n Node) address() (netip.AddrPort, error) {

@@ -132,7 +132,11 @@ func besideEcho(t *testing.T, n *network, unreachableAfter time.Duration) (ctx c
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	h, listen := place(t, n)
-	other = echo{host: h, Config: weft.Config{Name: weft.Name{App: "echo"}, ID: 77, Listen: listen, Faults: n.Faults, UnreachableAfter: unreachableAfter}}
+	link, err := weft.ParseLink(listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other = echo{host: h, Config: weft.Config{Name: weft.Name{App: "echo"}, ID: 77, Link: link, Faults: n.Faults, UnreachableAfter: unreachableAfter}}
 	var addr string
 	other.stop, other.kill, addr = echoing(t, h, other.Config)
 	n.add(t, func(own weft.Config) (err error) {

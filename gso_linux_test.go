@@ -49,7 +49,7 @@ func TestTheEnvironmentSwitchesSegmentationOffloadOffBesideAFXDP(t *testing.T) {
 		bed := newBed(t, testbed.Config{Hosts: 2})
 		t.Setenv("WEFT_GSO", environment)
 		said := make(chan string, 16)
-		n := network{Config: weft.Config{Listen: "xdp:", Log: weft.SaidLog(func(text string) { said <- text })}, bed: bed}
+		n := network{Config: weft.Config{Link: weft.XDP(""), Log: weft.SaidLog(func(text string) { said <- text })}, bed: bed}
 		n.add(t, func(c weft.Config) error {
 			nic, err := weft.OpenNIC(t.Context(), c)
 			if err == nil {

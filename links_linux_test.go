@@ -18,7 +18,7 @@ import (
 // The other causes are those of TestALinkThatCannotBeHadIsRefusedWithTheCause.
 func TestAFXDPIsRefusedToWhoHasNoPrivilegesWithTheCause(t *testing.T) {
 	bed := newBed(t, testbed.Config{Hosts: 1})
-	config, err := json.Marshal(weft.Config{Name: weft.Name{App: "a"}, ID: 1, Listen: fmt.Sprintf("xdp:%v:0", bed.Host(0).Addr())})
+	config, err := json.Marshal(weft.Config{Name: weft.Name{App: "a"}, ID: 1, Link: weft.XDP(fmt.Sprintf("%v:0", bed.Host(0).Addr()))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,11 +27,11 @@ func on(cfg weft.Config) *network { return &network{Config: cfg} }
 // host is where the next NIC belongs, nil for this host, and the address at which it listens there.
 func (n *network) host() (h *testbed.Host, listen string) {
 	if n.bed == nil {
-		return nil, n.Listen
+		return nil, n.Link.String()
 	}
 	h = n.bed.Host(n.used)
 	n.used++
-	return h, fmt.Sprintf("%s%v:7700", n.Listen, h.Addr())
+	return h, fmt.Sprintf("%v%v:7700", n.Link, h.Addr())
 }
 
 // add opens one more NIC, where it belongs.
@@ -39,8 +39,10 @@ func (n *network) add(t testing.TB, open func(c weft.Config) error) {
 	t.Helper()
 	c := n.Config
 	h, listen := n.host()
-	c.Listen = listen
 	var err error
+	if c.Link, err = weft.ParseLink(listen); err != nil {
+		t.Fatal(err)
+	}
 	if h == nil {
 		err = open(c)
 	} else {
@@ -115,23 +117,23 @@ func links(t *testing.T, test func(t *testing.T, n *network)) {
 	bad := &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}
 	for _, l := range []struct {
 		name   string
-		listen string // "shm:" and "xdp:" are had on Linux alone
+		link   weft.Link // shared memory and AF_XDP are had on Linux alone
 		faults *weft.Faults
 		bed    *testbed.Config
 	}{
 		{name: "udp"},
 		{name: "bad udp", faults: bad},
 		{name: "udp between hosts, lossy", bed: &testbed.Config{Loss: 0.05}},
-		{name: "shm", listen: "shm:"},
-		{name: "bad shm", listen: "shm:", faults: bad},
-		{name: "xdp", listen: "xdp:", bed: &testbed.Config{}},
-		{name: "xdp, lossy", listen: "xdp:", bed: &testbed.Config{Loss: 0.05}},
-		{name: "bad xdp", listen: "xdp:", bed: &testbed.Config{}, faults: bad},
+		{name: "shm", link: weft.SharedMemory("")},
+		{name: "bad shm", link: weft.SharedMemory(""), faults: bad},
+		{name: "xdp", link: weft.XDP(""), bed: &testbed.Config{}},
+		{name: "xdp, lossy", link: weft.XDP(""), bed: &testbed.Config{Loss: 0.05}},
+		{name: "bad xdp", link: weft.XDP(""), bed: &testbed.Config{}, faults: bad},
 	} {
 		t.Run(l.name, func(t *testing.T) {
-			n := on(weft.Config{Listen: l.listen, Faults: l.faults})
-			if l.listen != "" && runtime.GOOS != "linux" {
-				t.Skip(strings.TrimSuffix(l.listen, ":"), "is a link of Linux")
+			n := on(weft.Config{Link: l.link, Faults: l.faults})
+			if l.link != (weft.Link{}) && runtime.GOOS != "linux" {
+				t.Skip(strings.TrimSuffix(l.link.String(), ":"), "is a link of Linux")
 			}
 			if l.bed != nil {
 				l.bed.Hosts = mostHosts
@@ -159,17 +161,17 @@ func newBed(t *testing.T, c testbed.Config) *testbed.Testbed {
 
 // A link that is asked for by name is had or refused, with the cause.
 func TestALinkThatCannotBeHadIsRefusedWithTheCause(t *testing.T) {
-	for listen, want := range map[string]string{
-		"xdp:127.0.0.1:0": "127.0.0.1",
-		"xdp::0":          "::",
-		"10.0.0.1":        "10.0.0.1",
+	for link, want := range map[weft.Link]string{
+		weft.XDP("127.0.0.1:0"): "127.0.0.1",
+		weft.XDP(":0"):          "::",
+		weft.UDP("10.0.0.1"):    "10.0.0.1",
 	} {
-		p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Listen: listen})
+		p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Link: link})
 		if err == nil {
 			p.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), want) || strings.HasPrefix(listen, "xdp:") && runtime.GOOS == "linux" && !errors.Is(err, xdp.ErrUnavailable) {
-			t.Errorf("%s: %v; expected an error that names %s", listen, err, want)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.HasPrefix(link.String(), "xdp:") && runtime.GOOS == "linux" && !errors.Is(err, xdp.ErrUnavailable) {
+			t.Errorf("%v: %v; expected an error that names %s", link, err, want)
 		}
 	}
 }

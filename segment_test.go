@@ -17,7 +17,7 @@ import (
 func TestAProcessAndAProgramShareASegment(t *testing.T) { // PANIC-23, PANIC-24, PANIC-33
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "a"}, Listen: "127.0.0.1:0"})
+	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "a"}, Link: weft.UDP("127.0.0.1:0")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func BenchmarkStep(b *testing.B) {
 func neighbours(b *testing.B) (p, q *Process) {
 	ctx := b.Context()
 	open := func(name string, nodes ...Node) *Process {
-		p, err := Open(ctx, Config{Name: Name{App: name}, Listen: fmt.Sprintf("shm:%s-%d", name, time.Now().UnixNano()), Nodes: nodes})
+		p, err := Open(ctx, Config{Name: Name{App: name}, Link: SharedMemory(fmt.Sprintf("%s-%d", name, time.Now().UnixNano())), Nodes: nodes})
 		if err != nil {
 			b.Fatal(err)
 		}

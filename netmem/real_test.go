@@ -18,7 +18,7 @@ func TestPagesGoOverUDP(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	open := func(app string, nodes ...weft.Node) *weft.Process {
-		p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: app}, Listen: "127.0.0.1:0", Nodes: nodes, Faults: &weft.Faults{Loss: 0.01}})
+		p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: app}, Link: weft.UDP("127.0.0.1:0"), Nodes: nodes, Faults: &weft.Faults{Loss: 0.01}})
 		if err != nil {
 			t.Fatal(err)
 		}

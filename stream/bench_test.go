@@ -28,8 +28,13 @@ func ends(b *testing.B, over string) (c, s net.Conn) {
 			b.Fatal(err)
 		}
 	} else {
-		p, q := pair(b, weft.Config{Listen: over})
-		l, err2 := stream.Listen(p, "bench")
+		link, err2 := weft.ParseLink(over)
+		if err2 != nil {
+			b.Fatal(err2)
+		}
+		p, q := pair(b, weft.Config{Link: link})
+		var l *stream.Listener
+		l, err2 = stream.Listen(p, "bench")
 		if err2 != nil {
 			b.Fatal(err2)
 		}
@@ -63,7 +68,7 @@ func BenchmarkEcho(b *testing.B) {
 		})
 	}
 	b.Run("message-udp", func(b *testing.B) {
-		p, q := pair(b, weft.Config{Listen: "127.0.0.1:0"})
+		p, q := pair(b, weft.Config{Link: weft.UDP("127.0.0.1:0")})
 		go func() {
 			buf := make([]byte, 64)
 			for {

@@ -22,8 +22,8 @@ import (
 // fabrics are the embedded NICs that the tests of this file run on.
 var fabrics = map[string]weft.Config{
 	"switch":           {},
-	"udp":              {Listen: "127.0.0.1:0"},
-	"udp, 2 % of loss": {Listen: "127.0.0.1:0", Faults: &weft.Faults{Loss: 0.02}},
+	"udp":              {Link: weft.UDP("127.0.0.1:0")},
+	"udp, 2 % of loss": {Link: weft.UDP("127.0.0.1:0"), Faults: &weft.Faults{Loss: 0.02}},
 }
 
 // pair is two processes, each with a NIC of its own.
@@ -31,7 +31,7 @@ func pair(t testing.TB, cfg weft.Config) (a, b *weft.Process) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if cfg.Listen == "" {
+	if cfg.Link == (weft.Link{}) {
 		cfg.Switch = weft.NewSwitch()
 	}
 	open := func(app string) *weft.Process {

@@ -46,5 +46,9 @@ func (f *joinFlags) join(ctx context.Context, name fabric.Name) (*fabric.Process
 	if f.listen == "" {
 		return fabric.Attach(ctx, fabric.AttachConfig{Socket: f.socket, Name: name})
 	}
-	return fabric.Open(ctx, fabric.Config{Name: name, Listen: f.listen, Nodes: f.nodes})
+	link, err := fabric.ParseLink(f.listen)
+	if err != nil {
+		return nil, err
+	}
+	return fabric.Open(ctx, fabric.Config{Name: name, Link: link, Nodes: f.nodes})
 }

@@ -34,7 +34,7 @@ func behind(t *testing.T, service, server string) *stream.Dialer {
 	t.Helper()
 	nic := freeport.Loopback(t)
 	here.proxy(t, "--from", service, "--to", server, "--listen", nic)
-	p := open(t, weft.Config{Name: weft.Name{App: "client"}, Listen: "127.0.0.1:0", Nodes: []weft.Node{{Addr: nic}}})
+	p := open(t, weft.Config{Name: weft.Name{App: "client"}, Link: weft.UDP("127.0.0.1:0"), Nodes: []weft.Node{{Addr: nic}}})
 	return &stream.Dialer{Process: p, Timeout: patience}
 }
 

@@ -21,7 +21,7 @@ const incastWindow = 2
 
 // ReceiveIncast is the program of the receiver. It says its address, and what it has counted whenever it reads a line.
 func ReceiveIncast(ctx context.Context, o IncastOptions, in io.Reader, out io.Writer) error {
-	p, err := weft.Open(ctx, weft.Config{Name: incastReceiver, Listen: "127.0.0.1:0"})
+	p, err := weft.Open(ctx, weft.Config{Name: incastReceiver, Link: weft.UDP("127.0.0.1:0")})
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func SendIncast(ctx context.Context, o IncastOptions, to string, in io.Reader, o
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for i := range o.Senders {
-		p, err := weft.Open(ctx, weft.Config{Name: incastSender(i), Listen: "127.0.0.1:0", Nodes: []weft.Node{{Addr: to}}})
+		p, err := weft.Open(ctx, weft.Config{Name: incastSender(i), Link: weft.UDP("127.0.0.1:0"), Nodes: []weft.Node{{Addr: to}}})
 		if err != nil {
 			return err
 		}

@@ -43,8 +43,11 @@ type localPair struct {
 }
 
 func (u *undo) localPair(ctx context.Context, link string, faults *weft.Faults) (*localPair, error) {
-	listen := (&Options{Link: link}).anyAddress()
-	server, err := weft.Open(ctx, weft.Config{Name: ServerName, Listen: listen, Faults: faults})
+	at, err := weft.ParseLink((&Options{Link: link}).anyAddress())
+	if err != nil {
+		return nil, err
+	}
+	server, err := weft.Open(ctx, weft.Config{Name: ServerName, Link: at, Faults: faults})
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +58,7 @@ func (u *undo) localPair(ctx context.Context, link string, faults *weft.Faults) 
 		stop()
 		return errors.Join(<-ended, server.Close())
 	})
-	client, err := weft.Open(ctx, weft.Config{Name: ClientName, Listen: listen, Faults: faults, Nodes: []weft.Node{{ID: server.NIC().ID(), Addr: server.NIC().Addr()}}})
+	client, err := weft.Open(ctx, weft.Config{Name: ClientName, Link: at, Faults: faults, Nodes: []weft.Node{{ID: server.NIC().ID(), Addr: server.NIC().Addr()}}})
 	if err != nil {
 		return nil, err
 	}

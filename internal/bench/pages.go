@@ -76,8 +76,12 @@ const (
 )
 
 // ServePages is the other program. It says its address, and ends with its standard input.
-func ServePages(ctx context.Context, link string, in io.Reader, out io.Writer) error {
-	p, err := weft.Open(ctx, weft.Config{Name: pageServer, Listen: pageListen(link)})
+func ServePages(ctx context.Context, carrier string, in io.Reader, out io.Writer) error {
+	link, err := weft.ParseLink(pageListen(carrier))
+	if err != nil {
+		return err
+	}
+	p, err := weft.Open(ctx, weft.Config{Name: pageServer, Link: link})
 	if err != nil {
 		return err
 	}

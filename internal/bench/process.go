@@ -44,7 +44,11 @@ func (u *undo) open(ctx context.Context, at place) (*weft.Process, string, error
 		if at.link == LinkXDP {
 			listen = "xdp:" + listen
 		}
-		p, err := weft.Open(ctx, weft.Config{Name: at.name, Listen: listen, Nodes: at.nodes})
+		link, err := weft.ParseLink(listen)
+		if err != nil {
+			return nil, "", err
+		}
+		p, err := weft.Open(ctx, weft.Config{Name: at.name, Link: link, Nodes: at.nodes})
 		if err != nil {
 			return nil, "", err
 		}

@@ -79,7 +79,7 @@ func openMembers(ctx context.Context, o GroupOptions) (procs []*weft.Process, cl
 	case LinkMem:
 		cfg.Switch = weft.NewSwitch()
 	case LinkShm:
-		cfg.Listen = "shm:"
+		cfg.Link = weft.SharedMemory("")
 	}
 	for i := range o.Members {
 		cfg.Name = weft.Name{App: groupName, Index: uint32(i)}

@@ -18,7 +18,7 @@ func TestEmbeddedProcesses(t *testing.T) {
 	for name, cfg := range map[string]weft.Config{
 		"switch":     {Switch: weft.NewSwitch()},
 		"bad switch": {Switch: weft.NewSwitch(), Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}},
-		"shm":        {Listen: "shm:"},
+		"shm":        {Link: weft.SharedMemory("")},
 		"udp":        {},
 	} {
 		t.Run(name, func(t *testing.T) {

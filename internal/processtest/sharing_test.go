@@ -17,7 +17,7 @@ import (
 func TestALibrarySharesEmbeddedProcessesWithAnApplication(t *testing.T) {
 	for name, cfg := range map[string]weft.Config{
 		"bad switch": {Switch: weft.NewSwitch(), Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}},
-		"shm":        {Listen: "shm:"},
+		"shm":        {Link: weft.SharedMemory("")},
 		"udp":        {},
 	} {
 		t.Run(name, func(t *testing.T) {
