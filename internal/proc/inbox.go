@@ -215,12 +215,12 @@ func (b *Inbox) refill(ctx context.Context) error {
 		if ok {
 			p.vp.Post(vni.Command{Code: vni.CodeRefill, Context: uint16(b.op.ctx), Size: vni.CancelReceive})
 		}
-		head, kick := p.vp.KnownHead(), !p.vp.Listening()
+		head, kick := p.vp.KnownHead(), ok && p.vp.MustKick()
 		p.mu.Unlock()
 		switch {
 		case err != nil:
 			return err
-		case ok && kick:
+		case kick:
 			p.w.Kick()
 		}
 		if ok {

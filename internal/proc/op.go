@@ -85,7 +85,7 @@ func (p *Process) cancel(o *Op, byUser bool) {
 	p.mu.Lock()
 	o.byUser = o.byUser || byUser
 	p.postCancel(o)
-	kick := !p.released && !p.vp.Listening()
+	kick := !p.released && p.vp.MustKick()
 	p.mu.Unlock()
 	if kick {
 		p.w.Kick()

@@ -122,7 +122,7 @@ func (p *Process) start(parts [][]byte, rs ...*request) (lack, error) {
 	for _, r := range rs {
 		p.post(r)
 	}
-	kick := !p.vp.Listening()
+	kick := p.vp.MustKick()
 	p.mu.Unlock()
 	if kick {
 		p.w.Kick()

@@ -249,7 +249,7 @@ func (p *Process) postRefill(o *Op) {
 			panic("proc: no room for a Refill in spite of the reserve")
 		}
 	}
-	kick := !p.vp.Listening()
+	kick := p.vp.MustKick()
 	p.mu.Unlock()
 	if kick {
 		p.w.Kick()

@@ -508,3 +508,30 @@ func receiveOf(n *NIC, i int) (c ReceiveContext, err error) {
 	err = n.Receive(i, &c)
 	return c, err
 }
+
+// A burst costs one kick, however late the NIC is; and the next one another.
+func TestOfABurstOnlyTheFirstCommandKicks(t *testing.T) { // NETSTAR-22
+	_, p, n := newSegment(t, Geometry{Commands: 16, Contexts: 2, Descriptors: 2})
+	for round := range 5 { // the queue wraps meanwhile
+		for k := range 7 {
+			p.Post(Command{Code: CodeBarrier})
+			if kick := p.MustKick(); kick != (k == 0) {
+				t.Fatalf("round %d, command %d: must kick: %v", round, k, kick)
+			}
+		}
+		n.Next()
+		p.Post(Command{Code: CodeBarrier}) // the command of the kick has been taken, and the NIC may be about to rest
+		if !p.MustKick() {
+			t.Fatalf("round %d: no kick behind a command that was taken", round)
+		}
+		n.Listen()
+		p.Post(Command{Code: CodeBarrier})
+		if p.MustKick() {
+			t.Fatalf("round %d: a kick for a NIC that listens", round)
+		}
+		for n.Pending() {
+			n.Next()
+		}
+		n.StopListening()
+	}
+}

@@ -53,7 +53,7 @@ func hammerProcess(p *Process, total int, kick, wake bell) error {
 				}
 				serial[l][i] = posted[l]
 				hammerPost(p, l, i, posted[l])
-				if !p.Listening() {
+				if p.MustKick() {
 					kick.ring()
 				}
 				posted[l]++

@@ -13,6 +13,9 @@ type Process struct {
 	tail uint32 // next entry to write; equals status.tail
 	head uint32 // the NIC's head when it was last read
 
+	kicking bool   // the NIC was kicked for the command of entry kicked, which has not been written again since
+	kicked  uint32
+
 	first EventReader
 }
 
@@ -39,12 +42,15 @@ func (p *Process) spare() int {
 }
 
 // Post puts a command at the tail of the queue (QNIX-29), or reports false if the queue is full. What the command names
-// must be filled in before. Afterwards ask Listening.
+// must be filled in before. Afterwards ask MustKick.
 func (p *Process) Post(c Command) bool {
 	if !p.Room(1) {
 		return false
 	}
 	packed := c.pack()
+	if p.kicked == p.tail {
+		p.kicking = false
+	}
 	e := &p.s.commands[p.tail]
 	e.rest = packed.rest
 	atomic.StoreUint64(&e.word, packed.word)
@@ -222,9 +228,20 @@ func (p *Process) ReadCompletion(receive bool, i int, c *Completion) {
 	}
 }
 
-// Listening reports whether the NIC visits this queue by itself. After a Post that finds it false, the NIC must be
-// kicked.
+// Listening reports whether the NIC visits this queue by itself.
 func (p *Process) Listening() bool { return atomic.LoadUint32(p.s.listening) != 0 }
+
+// MustKick reports whether the NIC has to be kicked for the last command that was posted. It does not if it visits the queue by itself, or
+// has yet to take the command of the kick before: it then takes this one behind that (NETSTAR-22). The caller kicks if it is true. Under the
+// caller's lock.
+func (p *Process) MustKick() bool {
+	if p.Listening() || p.kicking && atomic.LoadUint64(&p.s.commands[p.kicked].word) != 0 {
+		return false
+	}
+	n := uint32(p.s.geo.Commands)
+	p.kicking, p.kicked = true, (p.tail+n-1)%n
+	return true
+}
 
 // SetSleeping tells the NIC that someone here is about to park, or no longer does. After SetSleeping(true) look once
 // more at what is waited for, and only then park.

@@ -87,15 +87,15 @@ func TestEveryScheduleOfAFullQueue(t *testing.T) { // QNIX-A4
 }
 
 func TestEveryScheduleOfTheListeningWord(t *testing.T) { // decision 11
-	const total = 2
-	interleave.Explore(t, interleave.Options{Least: 1000}, func(r *interleave.Run) {
+	const total = 3 // so that one may come behind a command for which the NIC was kicked
+	interleave.Explore(t, interleave.Options{Preemptions: 4, Least: 1000}, func(r *interleave.Run) {
 		_, p, n := newSegment(t, Geometry{Commands: 16, Contexts: 2, Descriptors: 2})
 		n.Listen()
 		var bell scheduledBell
 		r.Go("process", func() {
 			for range total {
 				p.Post(Command{Code: CodeBarrier})
-				if !p.Listening() {
+				if p.MustKick() {
 					bell.ring()
 				}
 			}
