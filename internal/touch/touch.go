@@ -5,7 +5,6 @@ package touch
 import (
 	"os"
 	"runtime/debug"
-	"sync/atomic"
 	"unsafe"
 )
 
@@ -32,9 +31,9 @@ func All(b []byte, written bool) (addr uintptr, ok bool) {
 		back := at & (word - 1) // only in the page of the first byte
 		w := (*uint32)(unsafe.Add(first, int(at-start)-int(back)))
 		if written {
-			atomic.AddUint32(w, 0)
+			store(w)
 		} else {
-			atomic.LoadUint32(w)
+			load(w)
 		}
 	}
 	return 0, true
