@@ -70,7 +70,8 @@ type callMeter struct {
 	from, to *weft.Process
 	sends    [callBurst]weft.Op
 	receives [callBurst]weft.Op
-	buffers  [callBurst][callSize]byte
+	data     [callSize]byte            // what is sent
+	buffers  [callBurst][callSize]byte // of the receives
 }
 
 func newCallMeter(ctx context.Context, u *undo, self string) (*callMeter, error) {
@@ -146,7 +147,7 @@ func (m *callMeter) burst(ctx context.Context, n int, rest time.Duration, poll b
 	}
 	begin := time.Now()
 	for i := range n {
-		if err := m.from.StartSendInto(&m.sends[i], ServerName, tagData, m.buffers[i][:]); err != nil {
+		if err := m.from.StartSendInto(&m.sends[i], ServerName, tagData, m.data[:]); err != nil {
 			return b, err
 		}
 	}
