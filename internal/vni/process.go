@@ -13,7 +13,7 @@ type Process struct {
 	tail uint32 // next entry to write; equals status.tail
 	head uint32 // the NIC's head when it was last read
 
-	kicking bool   // the NIC was kicked for the command of entry kicked, which has not been written again since
+	kicking bool // the NIC was kicked for the command of entry kicked, which has not been written again since
 	kicked  uint32
 
 	first EventReader
