@@ -29,10 +29,7 @@ func TestOperationsThatBeginInAUsedOpAllocateNothing(t *testing.T) {
 				t.Fatalf("%+v, %v", m, err)
 			}
 		}
-		for range 100 {
-			turn()
-		}
-		if got := testing.AllocsPerRun(100, turn); got != 0 {
+		if got := steadyAllocs(turn); got != 0 {
 			t.Errorf("%v allocations a message", got)
 		}
 	})

@@ -181,11 +181,7 @@ func TestTheIntoFormsAllocateNothing(t *testing.T) { // P12
 		},
 	}
 	for form, use := range forms {
-		got := 1.0
-		for try := 0; try < 40 && got != 0; try++ {
-			got = testing.AllocsPerRun(50, use)
-		}
-		if got != 0 {
+		if got := steadyAllocs(use); got != 0 {
 			t.Errorf("%s: %v allocations", form, got)
 		}
 	}
