@@ -129,6 +129,9 @@ func (l *list) addGo() {
 			l.add(contest.Contestant{Name: p.Name, Ground: contest.Host, Jobs: jobs, Notes: p.Notes, Run: at(l.here)})
 			l.add(contest.Contestant{Name: p.Name, Ground: contest.Veth, Jobs: jobs, Notes: p.Notes, Run: at(l.veth)})
 		}
+		if p.Hosts {
+			l.add(contest.Contestant{Name: p.Name, Ground: contest.Veth, Jobs: contest.HeadJobs(l.f.head).Upto(p.Most, p.Measures...), Notes: p.Notes, Run: at(l.veth)})
+		}
 		for _, loss := range contest.Losses() {
 			if p.Lossy {
 				l.add(contest.Contestant{Name: p.Name, Ground: contest.Loss, Loss: loss, Jobs: contest.LossJobs(l.f.head), Notes: p.Notes, Run: at(l.lossy[loss])})

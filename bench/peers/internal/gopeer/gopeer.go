@@ -40,7 +40,8 @@ type Peer struct {
 	Most     int      // the longest message that it carries, in bytes
 	Measures []string // what it can be measured at
 	Notes    map[string]string
-	Clean    bool // it is measured without losses
+	Clean    bool // it is measured without losses, on one host and between two
+	Hosts    bool // … between two only
 	Lossy    bool // and with them
 
 	needs func() error // says what is missing; nil: nothing ever is

@@ -15,9 +15,10 @@ import (
 )
 
 func init() {
-	all = append(all, &Peer{Name: "grpc-go", Kind: "grpc", Most: maxSize, Measures: everything, Clean: true, serve: serveGRPC, dial: dialGRPC,
-		Notes: map[string]string{contest.Latency: "unary calls", contest.Rate: "one stream of messages", contest.Bandwidth: "one stream of messages"}})
+	all = append(all, &Peer{Name: "grpc-go", Kind: "grpc", Most: maxSize, Measures: everything, Clean: true, serve: serveGRPC(overTCP("")), dial: dialGRPC(overTCP("")), Notes: grpcNotes})
 }
+
+var grpcNotes = map[string]string{contest.Latency: "unary calls", contest.Rate: "one stream of messages", contest.Bandwidth: "one stream of messages"}
 
 // rawCodec carries bytes as they are: what is measured is the transport, and not protocol buffers.
 type rawCodec struct{}
@@ -62,33 +63,43 @@ var grpcDesc = grpc.ServiceDesc{
 	Streams: []grpc.StreamDesc{pourDesc},
 }
 
-func serveGRPC(_ context.Context, addr string, ready func(string) error) error {
-	l, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))
-	if err != nil {
-		return err
+func serveGRPC(c *carrier) func(context.Context, string, func(string) error) error {
+	return func(ctx context.Context, addr string, ready func(string) error) error {
+		l, at, err := c.listen(ctx, addr)
+		if err != nil {
+			return err
+		}
+		s := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(maxSize), grpc.MaxSendMsgSize(maxSize))
+		s.RegisterService(&grpcDesc, struct{}{})
+		if err := ready(at); err != nil {
+			return err
+		}
+		return s.Serve(l)
 	}
-	s := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(maxSize), grpc.MaxSendMsgSize(maxSize))
-	s.RegisterService(&grpcDesc, struct{}{})
-	if err := ready(l.Addr().String()); err != nil {
-		return err
-	}
-	return s.Serve(l)
 }
 
 // calls is a conn by gRPC.
 type calls struct {
 	*grpc.ClientConn
 	ctx    context.Context
+	end    func() error
 	answer []byte
 }
 
-func dialGRPC(ctx context.Context, addr string) (conn, error) {
-	c, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}), grpc.MaxCallRecvMsgSize(maxSize), grpc.MaxCallSendMsgSize(maxSize)))
-	if err != nil {
-		return nil, err
+func dialGRPC(c *carrier) func(context.Context, string) (conn, error) {
+	return func(ctx context.Context, at string) (conn, error) {
+		dial, end, err := c.open(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		client, err := grpc.NewClient("passthrough:///peer", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
+			grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}), grpc.MaxCallRecvMsgSize(maxSize), grpc.MaxCallSendMsgSize(maxSize)))
+		if err != nil {
+			return nil, errors.Join(err, end())
+		}
+		return &calls{ClientConn: client, ctx: ctx, end: end}, nil
 	}
-	return &calls{ClientConn: c, ctx: ctx}, nil
 }
 
 func (c *calls) echo(message []byte) error {
@@ -121,4 +132,4 @@ func (c *calls) pour(message []byte, more func() bool) (int64, error) {
 	return int64(binary.BigEndian.Uint64(c.answer)), nil
 }
 
-func (c *calls) close() error { return c.Close() }
+func (c *calls) close() error { return errors.Join(c.Close(), c.end()) }

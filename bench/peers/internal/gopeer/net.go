@@ -17,32 +17,36 @@ func init() {
 		&Peer{Name: "Go net UDP", Kind: "udp", Most: 16 << 10, Measures: []string{contest.Latency, contest.Rate}, Clean: true, serve: serveUDP, dial: dialUDP,
 			Notes: map[string]string{contest.Rate: "what has arrived; the rest is lost"}},
 		&Peer{Name: "Go net TCP", Kind: "tcp", Most: maxSize, Measures: everything, Clean: true, Lossy: true,
-			needs: haveTCP(cubic), serve: serveTCP(cubic), dial: dialTCP(cubic), Notes: map[string]string{contest.Latency: "congestion control cubic", contest.Bandwidth: "congestion control cubic"}},
+			needs: haveTCP(cubic), serve: serveStreams(overTCP(cubic)), dial: dialStream(overTCP(cubic)), Notes: map[string]string{contest.Latency: "congestion control cubic", contest.Bandwidth: "congestion control cubic"}},
 		&Peer{Name: "Go net TCP, BBR", Kind: "bbr", Most: maxSize, Measures: everything, Lossy: true,
-			needs: haveTCP(bbr), serve: serveTCP(bbr), dial: dialTCP(bbr)})
+			needs: haveTCP(bbr), serve: serveStreams(overTCP(bbr)), dial: dialStream(overTCP(bbr))})
 }
 
 var everything = []string{contest.Latency, contest.Rate, contest.Bandwidth}
 
-func dialTCP(congestion string) func(context.Context, string) (conn, error) {
-	return func(ctx context.Context, addr string) (conn, error) {
-		d := net.Dialer{Control: control(congestion)}
-		c, err := d.DialContext(ctx, "tcp", addr)
+// dialStream opens one connection.
+func dialStream(c *carrier) func(context.Context, string) (conn, error) {
+	return func(ctx context.Context, at string) (conn, error) {
+		dial, end, err := c.open(ctx, at)
 		if err != nil {
 			return nil, err
 		}
-		return &stream{rw: c}, nil
+		rw, err := dial(ctx)
+		if err != nil {
+			return nil, errors.Join(err, end())
+		}
+		return &byteStream{rw: rw, end: end}, nil
 	}
 }
 
-func serveTCP(congestion string) func(context.Context, string, func(string) error) error {
+// serveStreams serves each connection by itself.
+func serveStreams(c *carrier) func(context.Context, string, func(string) error) error {
 	return func(ctx context.Context, addr string, ready func(string) error) error {
-		lc := net.ListenConfig{Control: control(congestion)}
-		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(addr, "0"))
+		l, at, err := c.listen(ctx, addr)
 		if err != nil {
 			return err
 		}
-		if err := ready(l.Addr().String()); err != nil {
+		if err := ready(at); err != nil {
 			return err
 		}
 		for {

@@ -78,5 +78,5 @@ func dialQUIC(ctx context.Context, addr string) (conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stream{rw: quicStream{s, c}}, nil
+	return &byteStream{rw: quicStream{s, c}, end: func() error { return nil }}, nil
 }

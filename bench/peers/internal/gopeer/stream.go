@@ -8,19 +8,20 @@ import (
 	"io"
 )
 
-// stream is a conn over what carries bytes in order. Each message is one Write: who wants more messages a second from
+// byteStream is a conn over what carries bytes in order. Each message is one Write: who wants more messages a second from
 // such a peer gathers them first, and makes the first wait for the last.
 //
 // How long the messages are is told in a message of its own whenever it changes: 5 bytes, of which the first is byteSize.
-type stream struct {
+type byteStream struct {
 	rw   io.ReadWriteCloser
-	size int // of the messages, as the server knows it
+	end  func() error // of what has dialled
+	size int          // of the messages, as the server knows it
 }
 
 // byteSize begins the message that tells the size of those that follow.
 const byteSize = 0xff
 
-func (s *stream) announce(size int) error {
+func (s *byteStream) announce(size int) error {
 	if s.size == size {
 		return nil
 	}
@@ -28,12 +29,12 @@ func (s *stream) announce(size int) error {
 	return s.write(binary.BigEndian.AppendUint32([]byte{byteSize}, uint32(size)))
 }
 
-func (s *stream) write(b []byte) error {
+func (s *byteStream) write(b []byte) error {
 	_, err := s.rw.Write(b)
 	return err
 }
 
-func (s *stream) echo(message []byte) error {
+func (s *byteStream) echo(message []byte) error {
 	if err := s.announce(len(message)); err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (s *stream) echo(message []byte) error {
 	return err
 }
 
-func (s *stream) pour(message []byte, more func() bool) (int64, error) {
+func (s *byteStream) pour(message []byte, more func() bool) (int64, error) {
 	if err := s.announce(len(message)); err != nil {
 		return 0, err
 	}
@@ -63,7 +64,7 @@ func (s *stream) pour(message []byte, more func() bool) (int64, error) {
 	return int64(binary.BigEndian.Uint64(count[:])), err
 }
 
-func (s *stream) close() error { return s.rw.Close() }
+func (s *byteStream) close() error { return errors.Join(s.rw.Close(), s.end()) }
 
 // serveStream is the server of one stream, until its end.
 func serveStream(rw io.ReadWriter) error {

@@ -1,0 +1,96 @@
+package gopeer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/stream"
+)
+
+// carrier is what the connections of a peer written for package net go over.
+type carrier struct {
+	// listen returns a listener on a host's address, and what a client has to know to dial it.
+	listen func(ctx context.Context, addr string) (l net.Listener, at string, err error)
+
+	// open returns what dials there, and what ends it.
+	open func(ctx context.Context, at string) (dial dialer, end func() error, err error)
+}
+
+type dialer func(ctx context.Context) (net.Conn, error)
+
+// overTCP has connections of the kernel, with a congestion control by its name; "" is the kernel's choice.
+func overTCP(congestion string) *carrier {
+	return &carrier{
+		listen: func(ctx context.Context, addr string) (net.Listener, string, error) {
+			var lc net.ListenConfig
+			if congestion != "" {
+				lc.Control = control(congestion)
+			}
+			l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(addr, "0"))
+			if err != nil {
+				return nil, "", err
+			}
+			return l, l.Addr().String(), nil
+		},
+		open: func(_ context.Context, at string) (dialer, func() error, error) {
+			var d net.Dialer
+			if congestion != "" {
+				d.Control = control(congestion)
+			}
+			return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", at) }, func() error { return nil }, nil
+		},
+	}
+}
+
+// weftServer is the process that serves streams, and weftService what it serves.
+var weftServer = weft.Name{App: "peer"}
+
+const weftService = "peer"
+
+// overWeft has streams of processes with NICs of their own, on a link by addresses of the two hosts.
+func overWeft(link func(addr string) weft.Link) *carrier {
+	return &carrier{
+		listen: func(ctx context.Context, addr string) (net.Listener, string, error) {
+			p, err := weft.Open(ctx, weft.Config{Name: weftServer, Link: link(net.JoinHostPort(addr, "0"))})
+			if err != nil {
+				return nil, "", err
+			}
+			l, err := stream.Listen(p, weftService)
+			if err != nil {
+				return nil, "", errors.Join(err, p.Close())
+			}
+			return l, p.NIC().Addr(), nil
+		},
+		open: func(ctx context.Context, at string) (dialer, func() error, error) {
+			here, err := addressTowards(ctx, at)
+			if err != nil {
+				return nil, nil, err
+			}
+			p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Link: link(netip.AddrPortFrom(here, 0).String()), Nodes: []weft.Node{{Addr: at}}})
+			if err != nil {
+				return nil, nil, err
+			}
+			d := &stream.Dialer{Process: p}
+			return func(ctx context.Context) (net.Conn, error) {
+				if _, err := p.WaitName(ctx, weftServer); err != nil {
+					return nil, err
+				}
+				return d.Dial(ctx, stream.Addr{Process: weftServer, Service: weftService}.String())
+			}, p.Close, nil
+		},
+	}
+}
+
+// addressTowards is this host's address on the way to another one.
+func addressTowards(ctx context.Context, at string) (netip.Addr, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "udp", at) // which sends nothing
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("the way to %s: %w", at, err)
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr(), nil
+}
