@@ -84,8 +84,9 @@ func (p Position) nic() (nic.Position, error) {
 
 // Node is a NIC to know: where it listens, as [NIC.Addr] of it says, and its id if that is known.
 type Node struct {
-	ID   NICID // 0: whoever is there
+	ID   NICID // 0: whichever is there
 	Addr string
+	Name string // by which programs may call it in AT; empty: none
 }
 
 // Faults are rates, 0…1 per frame that arrives, of what networks do to frames.

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/proc"
+	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/resident"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -121,7 +122,16 @@ func (n *NIC) addNode(node Node) error {
 	if err != nil {
 		return err
 	}
-	return n.engine.AddNode(uint64(node.ID), addr)
+	if node.Name != "" {
+		if err := registry.CheckName(node.Name); err != nil {
+			return fmt.Errorf("weft: node %s: %w", node.Addr, err)
+		}
+	}
+	if err := n.engine.AddNode(uint64(node.ID), addr); err != nil || node.Name == "" {
+		return err
+	}
+	n.engine.Programs().NameNode(node.Name, uint64(node.ID), addr)
+	return nil
 }
 
 // RemoveNode says that there is no longer a NIC there: with the node's id, or at its address if the id is 0. One that is down is
@@ -155,7 +165,7 @@ func (n *NIC) Nodes() (l []NodeState, err error) {
 	}
 	n.poller.Do(func(clock.Time) {
 		for _, info := range n.engine.Nodes() {
-			l = append(l, NodeState{Node{NICID(info.ID), addrString(info.Addr)}, info.Up})
+			l = append(l, NodeState{Node{ID: NICID(info.ID), Addr: addrString(info.Addr)}, info.Up})
 		}
 	})
 	return l, nil

@@ -60,3 +60,30 @@ END;`))
 		}
 	})
 }
+
+// A program finds another NIC by the name that its node has in the configuration, with its id or, before that is known, by its address.
+func TestAProgramFindsANodeByItsName(t *testing.T) {
+	ctx, server, client := pair(t, on(weft.Config{}))
+	if err := client.NIC().AddNode(weft.Node{Addr: server.NIC().Addr(), Name: "far"}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := pdl.Compile("tell.pdl", []byte(`PROGRAM tell: TRIGGERS 1; BEGIN END;
+MESSAGE 1: BEGIN SEND PACKET[1] LEN 8 AS 33 TO PACKET[0] AT far END; END;`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Programs().Load(ctx, []weft.NICID{0}, m.Encode(), weft.ProgramOptions{ID: 5, Start: true}); err != nil {
+		t.Fatal(err)
+	}
+	request := binary.LittleEndian.AppendUint64(nil, uint64(server.ProgramNumber()))
+	if err := client.SendProgramHandled(ctx, weft.ProgramAddress{ID: 5}, 1, request, []byte("to a far")); err != nil {
+		t.Fatal(err)
+	}
+	var got [8]byte
+	if m, err := server.Recv(ctx, weft.ProgramName(5), 33, got[:]); err != nil || string(got[:]) != "to a far" {
+		t.Errorf("%q of %v, %v", got, m, err)
+	}
+	if err := client.NIC().AddNode(weft.Node{Addr: "127.0.0.1:9", Name: "not so"}); err == nil {
+		t.Error("a name with a blank was taken")
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -112,7 +113,7 @@ func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 		return printLines(out, nodes)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NIC\tADDRESS\tPOSITION\tSTATE\tPROCESSES\tRTT\tFRAME")
+	fmt.Fprintln(w, "NIC\tNAME\tADDRESS\tPOSITION\tSTATE\tPROCESSES\tRTT\tFRAME")
 	for _, n := range nodes {
 		rtt := "-"
 		if n.RTT != 0 {
@@ -129,7 +130,7 @@ func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 		if n.Frame < n.WholeFrame { // the path is narrow, or has not been tried yet
 			frame = fmt.Sprintf("%d of %d", n.Frame, n.WholeFrame)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", nicText(n.ID), n.Address, position, n.State, n.Processes, rtt, frame)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", nicText(n.ID), cmp.Or(n.Name, "-"), n.Address, position, n.State, n.Processes, rtt, frame)
 	}
 	return w.Flush()
 }

@@ -19,7 +19,7 @@ func init() { register(newPDLCommand) }
 
 func newPDLCommand() *cobra.Command {
 	return newGroup("pdl", "Check, format, compile and try programs for the NIC",
-		newPDLCheckCommand(), newPDLFormatCommand(), newPDLCompileCommand(), newPDLDisasmCommand(), newPDLRunCommand())
+		newPDLCheckCommand(), newPDLFormatCommand(), newPDLBuildCommand(), newPDLDisCommand(), newPDLRunCommand())
 }
 
 // errorsShown is returned when what is wrong has been printed, in the form FILE:LINE:COL: message.
@@ -121,12 +121,13 @@ func newPDLFormatCommand() *cobra.Command {
 	return c
 }
 
-func newPDLCompileCommand() *cobra.Command {
+func newPDLBuildCommand() *cobra.Command {
 	var out string
 	c := &cobra.Command{
-		Use:   "compile FILE [-o OUT]",
-		Short: "Compile a source to a module",
-		Args:  cobra.ExactArgs(1),
+		Use:     "build FILE [-o OUT]",
+		Aliases: []string{"compile"},
+		Short:   "Compile a source to a module",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			src, err := os.ReadFile(args[0])
 			if err != nil {
@@ -172,11 +173,12 @@ func readModule(file string) (m *prog.Module, source string, err error) {
 	return m, "", nil
 }
 
-func newPDLDisasmCommand() *cobra.Command {
+func newPDLDisCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "disasm FILE",
-		Short: "Show the instructions of a source or module",
-		Args:  cobra.ExactArgs(1),
+		Use:     "dis FILE",
+		Aliases: []string{"disasm"},
+		Short:   "Show the instructions of a source or module",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			m, source, err := readModule(args[0])
 			if err != nil {

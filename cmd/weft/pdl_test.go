@@ -92,12 +92,12 @@ func TestPDLFormatPrintsOrWritesBack(t *testing.T) {
 func TestPDLCompilesAndShowsModules(t *testing.T) {
 	file := source(t, "echo.pdl", echo)
 	out := filepath.Join(t.TempDir(), "out.module")
-	status, stdout, stderr := weft("pdl", "compile", file, "-o", out)
+	status, stdout, stderr := weft("pdl", "build", file, "-o", out)
 	if status != 0 || !strings.HasPrefix(stdout, out+": program echo, ") || stderr != "" {
 		t.Fatalf("status %d, %q, %q", status, stdout, stderr)
 	}
-	_, ofSource, _ := weft("pdl", "disasm", file)
-	_, ofModule, _ := weft("pdl", "disasm", out)
+	_, ofSource, _ := weft("pdl", "dis", file)
+	_, ofModule, _ := weft("pdl", "dis", out)
 	if !strings.Contains(ofSource, "; 1: program Echo") && !strings.Contains(ofSource, "; 2: message 1: begin n = n + packetlen") || !strings.Contains(ofModule, "; line 2") {
 		t.Errorf("of the source\n%s\nof the module\n%s", ofSource, ofModule)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,18 +29,38 @@ const loadWithin = 2 * time.Minute
 // whichNICs are the flags that say which NICs a command is about.
 type whichNICs struct {
 	socket string
-	nic    registry.NICID
+	nic    string // its id or name; empty: that of this host
 	all    bool
 }
 
 func (w *whichNICs) flags(c *cobra.Command, all string) {
 	socketFlag(c, &w.socket)
-	nicFlag(c.Flags(), &w.nic)
-	c.Flags().Lookup("nic").Usage = "another NIC, by way of that of this host"
-	if all != "" {
-		c.Flags().BoolVar(&w.all, "all", false, all)
-		c.MarkFlagsMutuallyExclusive("nic", "all")
+	c.Flags().StringVar(&w.nic, "nic", "", "another NIC, its `ID` or name, by way of that of this host")
+	c.Flags().BoolVar(&w.all, "all", false, all)
+	c.MarkFlagsMutuallyExclusive("nic", "all")
+}
+
+// chosen are the NICs that are meant, of those that the one of this host knows; 0 is that itself.
+func (w *whichNICs) chosen(nodes []ctl.Node) ([]registry.NICID, error) {
+	if id, err := registry.ParseNICID(w.nic); err == nil && id != 0 {
+		return []registry.NICID{id}, nil
 	}
+	nics := []registry.NICID{0}
+	for _, n := range nodes {
+		switch {
+		case w.nic != "" && !strings.EqualFold(n.Name, w.nic):
+		case n.ID == 0:
+			return nil, fmt.Errorf("the NIC at %s has never answered, so that it cannot be asked; see weft nodes", n.Address)
+		case w.nic != "":
+			return []registry.NICID{n.ID}, nil
+		case w.all:
+			nics = append(nics, n.ID)
+		}
+	}
+	if w.nic != "" {
+		return nil, usagef("--nic %q: expected the id of a NIC, such as 0:0:0:96:221:127:255:140, or the name of one that weft nodes lists", w.nic)
+	}
+	return nics, nil
 }
 
 // ask calls f with the NICs that are meant, 0 being that of this host. Each request has answerWithin.
@@ -51,18 +72,15 @@ func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *de
 		return err
 	}
 	defer conn.Close()
-	nics := []registry.NICID{w.nic}
-	if w.all {
-		nodes, err := conn.Nodes(ctx)
-		if err != nil {
+	var nodes []ctl.Node
+	if w.all || w.nic != "" {
+		if nodes, err = conn.Nodes(ctx); err != nil {
 			return err
 		}
-		for _, n := range nodes {
-			if n.ID == 0 {
-				return fmt.Errorf("the NIC at %s has never answered, so that not all can be asked; see weft nodes", n.Address)
-			}
-			nics = append(nics, n.ID)
-		}
+	}
+	nics, err := w.chosen(nodes)
+	if err != nil {
+		return err
 	}
 	client := &deploy.Client{Ask: func(ctx context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
 		ctx, cancel := context.WithTimeout(ctx, answerWithin)
@@ -83,7 +101,7 @@ func (w *whichNICs) each(c *cobra.Command, f func(ctx context.Context, client *d
 			}
 			if err != nil {
 				failed++
-				fmt.Fprintf(c.ErrOrStderr(), "NIC %s: %v\n", placeText(nic), err)
+				fmt.Fprintln(c.ErrOrStderr(), deploy.At(nic, err))
 			}
 		}
 		if failed > 0 {
@@ -279,21 +297,26 @@ func newProgramLogCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printLog(c.OutOrStdout(), c.ErrOrStderr(), values, first, uint64(from))
+				before := ""
+				if w.all {
+					before = placeText(nic) + "\t"
+				}
+				return printLog(c.OutOrStdout(), c.ErrOrStderr(), before, values, first, uint64(from))
 			})
 		},
 	}
-	w.flags(c, "")
+	w.flags(c, "print those of every NIC that this one knows, each with its NIC before it")
 	intFlag(c.Flags(), &from, "from", 0, 0, 1<<62, "the first value to print, counted from 0 since the program was loaded")
 	return c
 }
 
-func printLog(out, errs io.Writer, values []int64, first, from uint64) error {
+// printLog prints values a line each, with the same before each.
+func printLog(out, errs io.Writer, before string, values []int64, first, from uint64) error {
 	if first > from {
-		fmt.Fprintf(errs, "the first %d values are not kept any more\n", first)
+		fmt.Fprintf(errs, before+"the first %d values are not kept any more\n", first)
 	}
 	for _, v := range values {
-		if _, err := fmt.Fprintln(out, v); err != nil {
+		if _, err := fmt.Fprintf(out, "%s%d\n", before, v); err != nil {
 			return err
 		}
 	}

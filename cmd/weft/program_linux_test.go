@@ -27,7 +27,7 @@ func startProgramNICs(t *testing.T, n int, more ...string) (sockets []string) {
 		text := fmt.Sprintf("id = %q\nlisten = %q\nunreachable_after = \"500ms\"\n", nicIDs[i], addrs[i])
 		for k := range n {
 			if k != i {
-				text += fmt.Sprintf("[[node]]\nid = %q\naddress = %q\n", nicIDs[k], addrs[k])
+				text += fmt.Sprintf("[[node]]\nid = %q\nname = \"Host-%d\"\naddress = %q\n", nicIDs[k], k+1, addrs[k])
 			}
 		}
 		file := filepath.Join(dir, fmt.Sprintf("%d.toml", i))
@@ -141,7 +141,54 @@ func TestAProgramIsReplacedWithItsDataAndTakenOut(t *testing.T) {
 	}
 }
 
-// A program goes into all NICs or into none; the one that fails is named.
+// Programs and tools call the other NICs by the names that the configuration gives them.
+func TestNICsAreCalledByTheirNames(t *testing.T) {
+	sockets := startProgramNICs(t, 2)
+	asker := `PROGRAM ask: TRIGGERS 1, 10;
+BEGIN END;
+MESSAGE 1: BEGIN SEND PACKET[0] LEN PACKETLEN AS 12 TO 415 AT "host-2" END;
+MESSAGE 10: BEGIN DISPLAY PACKET[0] + SOURCE END;
+END;
+`
+	pong := strings.Replace(pongSource, "TO ping", "TO 1", 1)
+	if out := must(t, "program", "load", sourceFile(t, "pong", pong), "--id", "415", "--nic", "Host-2", "--socket", sockets[0]); !strings.Contains(out, nicIDs[1]) {
+		t.Errorf("loading by name said %q", out)
+	}
+	must(t, "program", "load", sourceFile(t, "ask", asker), "--socket", sockets[0])
+	must(t, "program", "send", "ask", "1", "5", "--socket", sockets[0])
+	want := fmt.Sprintln(5 + 0x60dd7fff8c) // the number of nicIDs[1]
+	eventually(t, "the answer is shown", func() bool { return must(t, "program", "log", "ask", "--socket", sockets[0]) == want })
+	if out := must(t, "nodes", "--json", "--socket", sockets[0]); !strings.Contains(out, `"name":"Host-2"`) {
+		t.Errorf("weft nodes says %s", out)
+	}
+	if status, _, stderr := weft("program", "list", "--nic", "host-9", "--socket", sockets[0]); status != exitUsage || !strings.Contains(stderr, `"host-9": expected the id of a NIC`) {
+		t.Errorf("a NIC that is not there: %d %q", status, stderr)
+	}
+}
+
+// What no program would handle is refused, and the tool says why.
+func TestSendingToNoTriggerOrAStoppedProgramIsAnError(t *testing.T) {
+	sockets := startProgramNICs(t, 2)
+	source := strings.Replace(counterSource, "DISPLAY n END", "DISPLAY n; STOP END", 1)
+	must(t, "program", "load", sourceFile(t, "counter", source), "--id", "9", "--all", "--socket", sockets[0])
+	refused := func(want string, args ...string) {
+		t.Helper()
+		if status, _, stderr := weft(append(append([]string{"program"}, args...), "--socket", sockets[0])...); status != exitFailed || !strings.Contains(stderr, want) {
+			t.Errorf("%v: %d %q, want %q", args, status, stderr, want)
+		}
+	}
+	refused("the NIC of this host: send to program 9: no such trigger: 7; counter has [1]", "send", "counter", "7", "--all")
+	refused("2 of 2 NICs failed", "send", "9", "7", "--all")
+	refused("counter runs", "start", "9")
+	must(t, "program", "send", "counter", "1", "5", "--all", "--socket", sockets[0])
+	eventually(t, "both have stopped", func() bool {
+		return must(t, "program", "log", "counter", "--all", "--socket", sockets[0]) == "of this host\t105\n"+nicIDs[1]+"\t105\n"
+	})
+	refused("counter is stopped, and takes no messages", "send", "counter", "1", "5")
+	refused("counter is stopped; replace it", "start", "counter")
+	refused("the NIC of this host: load program counter: number taken: 9 is counter", "load", sourceFile(t, "counter", source), "--id", "9", "--all")
+}
+
 // One NIC of four cannot be reached: the program starts nowhere, and the NIC is named.
 func TestAProgramStartsNowhereIfOneOfFourNICsIsUnreachable(t *testing.T) { // PANIC-2
 	sockets := startProgramNICs(t, 4)
@@ -158,6 +205,7 @@ func TestAProgramStartsNowhereIfOneOfFourNICsIsUnreachable(t *testing.T) { // PA
 	}
 }
 
+// A program goes into all NICs or into none; the one that fails is named.
 func TestAProgramGoesIntoAllNICsOrNone(t *testing.T) {
 	sockets := startProgramNICs(t, 3)
 	file := sourceFile(t, "counter", counterSource)

@@ -33,6 +33,9 @@ func newProgramListCommand() *cobra.Command {
 			if asJSON {
 				return joinErrors(printLines(c.OutOrStdout(), all), err)
 			}
+			if err != nil && len(all) == 0 {
+				return err
+			}
 			return joinErrors(printPrograms(c.OutOrStdout(), all), err)
 		},
 	}

@@ -240,7 +240,8 @@ type Info struct {
 
 // Node is a NIC as another one knows it.
 type Node struct {
-	ID          registry.NICID `json:"id,omitempty"` // as eight octets, as everywhere; none: it has never told
+	ID          registry.NICID `json:"id,omitempty"`   // as eight octets, as everywhere; none: it has never told
+	Name        string         `json:"name,omitempty"` // by which programs and tools may call it
 	Address     string         `json:"address"`
 	State       string         `json:"state"`              // up or down
 	Incarnation uint64         `json:"incarnation,string"` // of its present life; 0: it was never up

@@ -62,6 +62,7 @@ func Preferences() []string { return []string{preferBandwidth, preferLatency} }
 //
 //	[[node]]
 //	id      = "0:0:0:1:2:3:4:5"                     # may be left out
+//	name    = "host-3"                              # may be left out: by which programs and tools may call it
 //	address = "10.0.0.2:7700"
 //	position = [4, 0]                               # may be left out
 //
@@ -121,7 +122,7 @@ type Config struct {
 
 // Keys are those of the configuration file.
 const Keys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
-	"region_bytes, allow_uids, allow_gids, program_uids, log, capture, capture_limit, capture_snap, [[node]] with id, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen and mtu, " +
+	"region_bytes, allow_uids, allow_gids, program_uids, log, capture, capture_limit, capture_snap, [[node]] with id, name, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen and mtu, " +
 	"or [gossip] with listen, seeds, key_file and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".

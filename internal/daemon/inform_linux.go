@@ -70,9 +70,10 @@ func (d *Daemon) known() (all []nic.NodeInfo) {
 }
 
 func (d *Daemon) nodes() (l []ctl.Node) {
-	listed := map[netip.AddrPort]registry.Position{} // of those that have yet to tell theirs
-	for _, n := range d.settings.nodes.Nodes() {
-		listed[n.Addr] = n.At
+	listed, named := map[netip.AddrPort]registry.Node{}, map[registry.NICID]string{}
+	for _, n := range d.registry.Nodes() {
+		listed[n.Addr] = n
+		named[n.ID] = n.Name // that of none is asked for
 	}
 	for _, n := range d.known() {
 		state := "down"
@@ -81,9 +82,12 @@ func (d *Daemon) nodes() (l []ctl.Node) {
 		}
 		c := ctl.Node{ID: registry.NICID(n.ID), Address: n.Addr.String(), State: state, Incarnation: n.Incarnation,
 			Processes: n.Processes, RTT: n.RTTNanos, Frame: n.Frame, WholeFrame: n.WholeFrame}
-		if at := listed[n.Addr]; n.Position.Width > 0 {
+		if c.Name = listed[n.Addr].Name; c.Name == "" && n.ID != 0 { // it may answer from another address than the list has
+			c.Name = named[c.ID]
+		}
+		if at := listed[n.Addr].At; n.Position.Width > 0 {
 			c.Position = []int{int(n.Position.X), int(n.Position.Y)}
-		} else if at.Known {
+		} else if at.Known { // it has yet to tell its own
 			c.Position = []int{at.X, at.Y}
 		}
 		l = append(l, c)

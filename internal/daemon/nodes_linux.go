@@ -47,6 +47,23 @@ func (d *Daemon) others(all []registry.Node) (others []registry.Node) {
 	return others
 }
 
+// nameNodes has programs find the NICs of a list by their names, this one too.
+func (d *Daemon) nameNodes(all []registry.Node) {
+	own := d.isOwn()
+	d.loop.Do(func(clock.Time) {
+		t := d.engine.Programs()
+		t.ForgetNodes()
+		for _, n := range all {
+			if own(n) {
+				n.ID = d.id
+			}
+			if n.Name != "" {
+				t.NameNode(n.Name, uint64(n.ID), n.Addr)
+			}
+		}
+	})
+}
+
 // isOwn tells which nodes of a list are this NIC itself.
 func (d *Daemon) isOwn() func(registry.Node) bool {
 	own := ownAddrs(d.link.Addr())
@@ -95,6 +112,7 @@ func (d *Daemon) watchNodes(ctx context.Context) {
 	for _, n := range d.others(d.settings.nodes.Nodes()) { // which the engine was made with
 		f.have[n] = true
 	}
+	d.nameNodes(d.settings.nodes.Nodes())
 	var again sync.WaitGroup
 	defer again.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -120,6 +138,7 @@ func (f *follower) follow(all []registry.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.want = f.d.others(all)
+	f.d.nameNodes(all)
 	f.apply()
 }
 

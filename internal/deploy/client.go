@@ -38,6 +38,22 @@ type Placed struct {
 	key uint64
 }
 
+// At says at which NIC something went wrong, unless the error does.
+func At(nic registry.NICID, err error) error {
+	if nic != 0 && strings.Contains(err.Error(), nic.String()) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", called(nic), err)
+}
+
+// called is a NIC in words.
+func called(nic registry.NICID) string {
+	if nic == 0 {
+		return "the NIC of this host"
+	}
+	return fmt.Sprintf("NIC %v", nic)
+}
+
 // rollBackWithin bounds how long NICs are asked to take back what they have prepared. What cannot be asked forgets it by itself.
 const rollBackWithin = 5 * time.Second
 
@@ -47,7 +63,7 @@ func (c *Client) Load(ctx context.Context, nics []registry.NICID, module []byte,
 	for _, nic := range nics {
 		p, err := c.prepare(ctx, nic, module, o)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("NIC %v: %w; the program is loaded nowhere", nic, err), c.rollBack(ctx, all))
+			return nil, errors.Join(fmt.Errorf("%w; the program is loaded nowhere", At(nic, err)), c.rollBack(ctx, all))
 		}
 		o.ID = p.ID // the others take the same
 		all = append(all, p)
@@ -56,7 +72,7 @@ func (c *Client) Load(ctx context.Context, nics []registry.NICID, module []byte,
 		p := &all[i]
 		r, err := c.Ask(ctx, p.NIC, &ctl.Program{Do: ctl.ProgramCommit, Key: p.key})
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("NIC %v, which had prepared it: %w; the program was taken back from the others", p.NIC, err), c.rollBack(ctx, all))
+			return nil, errors.Join(fmt.Errorf("%s, which had prepared it: %w; the program was taken back from the others", called(p.NIC), err), c.rollBack(ctx, all))
 		}
 		p.Kept = r.Kept
 	}
@@ -95,13 +111,13 @@ func (c *Client) rollBack(ctx context.Context, all []Placed) error {
 	var left []string
 	for _, p := range all {
 		if _, err := c.Ask(ctx, p.NIC, &ctl.Program{Do: ctl.ProgramUndo, Key: p.key}); err != nil {
-			left = append(left, fmt.Sprintf("%v (%v)", p.NIC, err))
+			left = append(left, fmt.Sprintf("%s (%v)", called(p.NIC), err))
 		}
 	}
 	if len(left) == 0 {
 		return nil
 	}
-	return fmt.Errorf("it could not be taken back from NIC %s", strings.Join(left, ", "))
+	return fmt.Errorf("it could not be taken back from %s", strings.Join(left, ", "))
 }
 
 // List lists the programs of a NIC.

@@ -97,13 +97,25 @@ func (s *Site) onTable(t *program.Table, r *ctl.Program) (*ctl.ProgramReply, err
 			return nil, err
 		}
 		if o == vm.NoProgram || o == vm.Inactive {
-			return nil, fmt.Errorf("start program %d: %w: %v", id, ErrOutcome, o)
+			return nil, notStarted(t, id)
 		}
 		return &ctl.ProgramReply{ID: uint32(id), Outcome: o.String()}, nil
 	case ctl.ProgramSend:
 		return &ctl.ProgramReply{ID: uint32(id)}, t.Post(id, r.Trigger, r.Bytes)
 	}
 	return s.log(t, id, r.From)
+}
+
+// notStarted says why a program cannot be started.
+func notStarted(t *program.Table, id vm.ID) error {
+	info, ok := t.Info(id)
+	switch {
+	case !ok:
+		return fmt.Errorf("start program %d: %w", id, program.ErrNoProgram)
+	case info.Running:
+		return fmt.Errorf("start program %d: %w: %s runs", id, ErrOutcome, info.Module.Name)
+	}
+	return fmt.Errorf("start program %d: %w: %s is stopped; replace it to have it begin anew", id, ErrOutcome, info.Module.Name)
 }
 
 // ErrOutcome is why a program that is loaded could not be started.
@@ -195,7 +207,7 @@ func (s *Site) reside(where string, spec *program.Spec, reply *ctl.ProgramReply)
 		reply.Why = err.Error()
 	default:
 		s.Do(func(t *program.Table) { err = errors.Join(err, t.Undo(reply.Key)) })
-		return fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
+		return &refusal{err, ctl.ErrBadRequest}
 	}
 	return nil
 }
@@ -276,8 +288,16 @@ func residence(p *program.Info) string {
 
 // sentinel translates the engine's refusals for the other side of a socket.
 func sentinel(err error) error {
-	if errors.Is(err, program.ErrNoProgram) {
-		return fmt.Errorf("%w: %w", ctl.ErrNoProgram, err)
+	if errors.Is(err, program.ErrNoProgram) || errors.Is(err, program.ErrNoTrigger) {
+		return &refusal{err, ctl.ErrNoProgram}
 	}
 	return err
 }
+
+// refusal is an error of the engine that is one of package ctl, too.
+type refusal struct {
+	error
+	is error
+}
+
+func (r *refusal) Unwrap() []error { return []error{r.error, r.is} }

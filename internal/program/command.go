@@ -44,11 +44,13 @@ func (t *Table) Command(r Request, to vm.Destination, length int, answer bool) {
 	}
 }
 
-// Post sends a message to a program of this NIC, of no process.
+// Post sends a message to a program of this NIC, of no process. One that no program would handle as things are is counted and refused.
 func (t *Table) Post(id vm.ID, trigger uint32, payload []byte) error {
+	if err := t.takes(id, trigger); err != nil {
+		t.count(vni.NICProgramsUnknown)
+		return fmt.Errorf("send to program %d: %w", id, err)
+	}
 	switch {
-	case !t.live(id):
-		return fmt.Errorf("send to program %d: %w", id, ErrNoProgram)
 	case len(payload) > prog.MaxMessage:
 		return fmt.Errorf("send to program %d: %d bytes; at most %d", id, len(payload), prog.MaxMessage)
 	case !t.hasRoom(len(payload)):
@@ -58,6 +60,25 @@ func (t *Table) Post(id vm.ID, trigger uint32, payload []byte) error {
 	copy(m.Payload, payload)
 	m.Program, m.Trigger, m.Source = id, trigger, t.cfg.NIC
 	t.push(m)
+	return nil
+}
+
+// takes says why a program would not handle a message for a trigger, if it would not.
+func (t *Table) takes(id vm.ID, trigger uint32) error {
+	info, ok := t.Info(id)
+	if !ok {
+		return ErrNoProgram
+	}
+	if !info.Running {
+		return fmt.Errorf("%w: %s is %s, and takes no messages", ErrState, info.Module.Name, info.State())
+	}
+	if _, ok := info.Module.Find(trigger); !ok {
+		numbers := make([]uint32, len(info.Module.Triggers))
+		for i, tr := range info.Module.Triggers {
+			numbers[i] = tr.Number
+		}
+		return fmt.Errorf("%w: %d; %s has %v", ErrNoTrigger, trigger, info.Module.Name, numbers)
+	}
 	return nil
 }
 

@@ -27,7 +27,7 @@ func (h *host) Lookup(of prog.SymbolKind, name string) (number int64, ok bool) {
 // Lookup finds what a name stands for: the number of a program, or the id of a node.
 func (t *Table) Lookup(of prog.SymbolKind, name string) (number int64, ok bool) {
 	if of == prog.NodeName {
-		nic, ok := t.nodes[name]
+		nic, ok := t.nodeNamed(name)
 		return int64(nic), ok
 	}
 	return t.lookup(name)

@@ -29,6 +29,7 @@ var (
 	ErrNoProgram = vm.ErrNoProgram
 	ErrTaken     = vm.ErrTaken
 	ErrNoRoom    = vm.ErrNoRoom
+	ErrNoTrigger = errors.New("no such trigger")
 	ErrKey       = errors.New("no such preparation, or it has run out")
 	ErrState     = errors.New("the program is not in a state for that")
 )

@@ -101,7 +101,7 @@ type Table struct {
 	nic     Engine
 	machine *vm.Machine // nil until the first program is loaded
 	loaded  map[vm.ID]*loaded
-	nodes   map[string]uint64 // names of NICs
+	nodes   map[string]node // NICs by their names
 
 	queue   []*message // to be handled; those before head have been
 	head    int
@@ -123,7 +123,7 @@ type Table struct {
 
 // New returns a table without programs.
 func New(cfg Config, nic Engine) *Table {
-	return &Table{cfg: cfg, nic: nic, loaded: make(map[vm.ID]*loaded), nodes: make(map[string]uint64), asked: make(map[uint32]asked),
+	return &Table{cfg: cfg, nic: nic, loaded: make(map[vm.ID]*loaded), nodes: make(map[string]node), asked: make(map[uint32]asked),
 		segments: make(map[uint32]*segment)}
 }
 
@@ -138,9 +138,6 @@ func (t *Table) start() (err error) {
 	}
 	return nil
 }
-
-// NameNode has AT find a NIC by a name.
-func (t *Table) NameNode(name string, nic uint64) { t.nodes[name] = nic }
 
 // Pending is how many messages wait to be handled.
 func (t *Table) Pending() int { return len(t.queue) - t.head }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/weftnet/weft/internal/limits"
 )
@@ -24,6 +25,21 @@ type Node struct {
 	ID   NICID          // 0: not known; the first to answer at the address tells
 	Addr netip.AddrPort // of its link
 	At   Position
+	Name string // by which programs and tools may call it; empty: none
+}
+
+// maxName is how long the name of a node may be, in bytes: as long as one in a program.
+const maxName = 63
+
+// CheckName says what is wrong with the name of a node. It is no id, and can stand in the quotes of a program.
+func CheckName(name string) error {
+	if _, err := ParseNICID(name); err == nil {
+		return fmt.Errorf("name %q: it is the id of a NIC; expected another name", name)
+	}
+	if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' }) {
+		return fmt.Errorf("name %q: expected 1 to %d printable ASCII characters without blanks and quotes", name, maxName)
+	}
+	return nil
 }
 
 // Position is where a NIC is on a torus (QNIX-52). The zero one says that it has none, or that it is not known.
@@ -82,6 +98,7 @@ type Static struct{ nodes []Node }
 // NewStatic checks the list: each address is usable and stands there once, each id too.
 func NewStatic(nodes []Node) (*Static, error) {
 	ids, addrs, places := map[NICID]netip.AddrPort{}, map[netip.AddrPort]bool{}, map[Position]netip.AddrPort{}
+	names := map[string]netip.AddrPort{}
 	var errs []error
 	for _, n := range nodes {
 		switch first, taken := ids[n.ID]; {
@@ -93,8 +110,10 @@ func NewStatic(nodes []Node) (*Static, error) {
 			errs = append(errs, fmt.Errorf("registry: NIC %v stands twice in the list, at %v and %v", n.ID, first, n.Addr))
 		case n.At.Known && places[n.At].IsValid():
 			errs = append(errs, fmt.Errorf("registry: nodes %v and %v are both at position %d,%d", places[n.At], n.Addr, n.At.X, n.At.Y))
+		case n.Name != "" && names[strings.ToLower(n.Name)].IsValid(): // case does not matter, as in programs
+			errs = append(errs, fmt.Errorf("registry: nodes %v and %v are both called %q", names[strings.ToLower(n.Name)], n.Addr, n.Name))
 		}
-		places[n.At] = n.Addr
+		places[n.At], names[strings.ToLower(n.Name)] = n.Addr, n.Addr
 		ids[n.ID], addrs[n.Addr] = n.Addr, true
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -19,10 +19,12 @@ import (
 //
 //	[[node]]
 //	id      = "0:0:0:96:221:127:255:140"   # may be left out
+//	name    = "host-3"                      # may be left out: by which programs and tools may call it
 //	address = "10.0.0.2:7700"              # without a port: 7700
 //	position = [3, 0]                       # on the torus, if the fabric is one
 type Entry struct {
 	ID       string `toml:"id"`
+	Name     string `toml:"name"`
 	Address  string `toml:"address"`
 	Position []int  `toml:"position"`
 }
@@ -43,6 +45,11 @@ func (e Entry) Node(t registry.Torus) (registry.Node, error) {
 	if n.At, err = t.ParsePosition(e.Position); err != nil {
 		return n, fmt.Errorf("node %v: %w", n, err)
 	}
+	if n.Name = e.Name; n.Name != "" {
+		if err := registry.CheckName(n.Name); err != nil {
+			return n, fmt.Errorf("node %v: %w", n, err)
+		}
+	}
 	return n, nil
 }
 
@@ -60,7 +67,7 @@ func Load(path string) (*registry.Static, registry.Torus, error) {
 		Torus []int   `toml:"torus"`
 		Node  []Entry `toml:"node"`
 	}
-	if err := DecodeTOML(b, &f, "torus, or [[node]] with id, address and position"); err != nil {
+	if err := DecodeTOML(b, &f, "torus, or [[node]] with id, name, address and position"); err != nil {
 		return fail(err)
 	}
 	t, err := registry.ParseTorus(f.Torus)
