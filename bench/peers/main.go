@@ -2,6 +2,7 @@
 //
 //	cd bench/peers && go run .                                      # about nine minutes; needs root for hosts of their own
 //	go run . --out ../../docs/performance                           # and writes JSON, charts and the page there
+//	go run . --programs --time 2s --out ../../docs/performance      # programs in the NIC, by the length of the message
 //
 // Contestants that are not installed are skipped, and said to be. It is a module of its own, so that Weft does not depend on those
 // that it is compared with. Linux only.
@@ -47,7 +48,10 @@ func main() {
 	if err != nil {
 		os.Exit(2)
 	}
-	if f.from != "" {
+	switch {
+	case f.from != "" && f.programs:
+		exit(programsAgain(f, os.Stdout))
+	case f.from != "":
 		exit(again(f, os.Stdout))
 	}
 	if !inside {
@@ -61,7 +65,11 @@ func main() {
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // who reads no further, as head does, must not keep us from tidying up
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err = run(ctx, f, os.Stdout, os.Stderr)
+	if f.programs {
+		err = runPrograms(ctx, f, os.Stdout)
+	} else {
+		err = run(ctx, f, os.Stdout, os.Stderr)
+	}
 	stop()
 	exit(err)
 }
@@ -84,6 +92,7 @@ type flags struct {
 	weft        string
 	out, from   string
 	json        bool
+	programs    bool
 }
 
 func parseFlags(args []string) (*flags, error) {
@@ -98,6 +107,7 @@ func parseFlags(args []string) (*flags, error) {
 	fs.StringVar(&f.weft, "weft", "", "the weft `binary`; it is built if none is named")
 	fs.StringVar(&f.out, "out", "", "write JSON, charts and the page to this `directory`")
 	fs.StringVar(&f.from, "from", "", "measure nothing: report what this `file` has, a JSON of an earlier run")
+	fs.BoolVar(&f.programs, "programs", false, "measure programs in the NIC instead, by the length of the message: --rounds of --time for each series and length")
 	fs.BoolVar(&f.json, "json", false, "print JSON instead of a table")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
