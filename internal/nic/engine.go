@@ -325,6 +325,9 @@ func (e *Engine) wake() {
 // Told reports whether the last Poll had something to tell a process.
 func (e *Engine) Told() bool { return e.told }
 
+// Answered counts the messages that programs have handled: they are answered by the NIC, so that no process waits for the next one.
+func (e *Engine) Answered() uint64 { return e.counts[vni.NICProgramMessages] }
+
 // WaitsAt is the processor at which the only process whose queue is listened to waits awake, as it says itself; -1 if that is not
 // known, it does not, or there are several.
 func (e *Engine) WaitsAt() int {

@@ -56,7 +56,8 @@ func (p *Poller) standBy() {
 
 // watch polls while the helper has the duty, and parks when there is nothing to do, or at once where another thread computes beside it:
 // one that sleeps is given the core when a frame wakes it, one that looks has to wait for its turn. It polls once in any case: it took the
-// duty because no waiter had polled for long, and a caller that enters again and again takes it away, but does not poll.
+// duty because no waiter had polled for long, and a caller that enters again and again takes it away, but does not poll. What programs of the
+// NIC answer no caller waits for: when they have, the next message may be near, and the helper is awake for it as a waiter would be.
 func (p *Poller) watch() {
 	idle.Enter()
 	defer idle.Leave()
@@ -70,13 +71,16 @@ func (p *Poller) watch() {
 		now := Now()
 		work, next := p.poll(now)
 		listening := p.engine.Listening()
+		if n := p.engine.Answered(); n != p.answers {
+			p.answers, p.answered = n, now
+		}
 		woken := p.unlock()
 		switch {
 		case p.duty.Load() != helper:
 		case woken:
 			runtime.Gosched()
 		case work > 0:
-		case listening, next.Sub(now) < shortSleep: // a post to a queue that is listened to does not ring
+		case listening, next.Sub(now) < shortSleep, p.answers > 0 && now.Sub(p.answered) < p.cfg.Awake: // a post to a queue that is listened to does not ring
 			if !p.slow.Rest(now, p.cfg.yield, Now) || listening && !p.endListening(now, next) {
 				continue
 			}

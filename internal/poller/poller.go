@@ -47,6 +47,8 @@ type Engine interface {
 	EndListening()
 	// Told reports whether the last poll had something to tell a process.
 	Told() bool
+	// Answered counts messages that programs of the NIC have handled, for which no caller waits.
+	Answered() uint64
 	// WaitsAt is the processor at which the only process that is listened to waits awake; -1 if there is none such.
 	WaitsAt() int
 }
@@ -85,14 +87,16 @@ type Poller struct {
 	engine Engine
 	cfg    Config
 
-	mu     sync.Mutex   // guards the engine
-	duty   atomic.Int32 // nobody, waiter or helper
-	pace   idle.Pace    // of the waiter with the duty
-	apart  apart        // likewise
-	slow   idle.Pace    // of the helper
-	again  atomic.Bool  // a command was posted: the holder of mu polls once more before it is through
-	wanted atomic.Int32 // how many are about to sleep until mu is free
-	closed atomic.Bool
+	mu       sync.Mutex   // guards the engine
+	duty     atomic.Int32 // nobody, waiter or helper
+	pace     idle.Pace    // of the waiter with the duty
+	apart    apart        // likewise
+	slow     idle.Pace    // of the helper
+	answers  uint64       // of programs, as the helper saw last,
+	answered clock.Time   // and when they became more
+	again    atomic.Bool  // a command was posted: the holder of mu polls once more before it is through
+	wanted   atomic.Int32 // how many are about to sleep until mu is free
+	closed   atomic.Bool
 
 	patience atomic.Int32  // how many looks at the link Linger takes,
 	lingers  int32         // at most

@@ -15,7 +15,8 @@ import (
 
 // fakeEngine completes every request posted to it, after Delay of its own time, and announces the time as a deadline.
 type fakeEngine struct {
-	inside  atomic.Int32 // goroutines inside a method: never more than one
+	answers atomic.Uint64 // of programs
+	inside  atomic.Int32  // goroutines inside a method: never more than one
 	polls   atomic.Int64
 	rings   atomic.Int64
 	frames  atomic.Int64 // handed over by the link, each completes the oldest request
@@ -73,12 +74,13 @@ func (e *fakeEngine) Poll(now clock.Time) (work int, next clock.Time) {
 	return work, next
 }
 
-func (e *fakeEngine) Ring(uint16)     { e.rings.Add(1) }
-func (e *fakeEngine) RingAll()        { e.enter(); e.rings.Add(1); e.leave() }
-func (e *fakeEngine) Listening() bool { return false }
-func (e *fakeEngine) EndListening()   {}
-func (e *fakeEngine) Told() bool      { return true }
-func (e *fakeEngine) WaitsAt() int    { return -1 }
+func (e *fakeEngine) Ring(uint16)      { e.rings.Add(1) }
+func (e *fakeEngine) RingAll()         { e.enter(); e.rings.Add(1); e.leave() }
+func (e *fakeEngine) Listening() bool  { return false }
+func (e *fakeEngine) EndListening()    {}
+func (e *fakeEngine) Told() bool       { return true }
+func (e *fakeEngine) Answered() uint64 { return e.answers.Load() }
+func (e *fakeEngine) WaitsAt() int     { return -1 }
 
 func open(t testing.TB, e Engine, cfg Config) *Poller {
 	t.Helper()
@@ -302,12 +304,31 @@ func (e *countingEngine) Poll(now clock.Time) (int, clock.Time) {
 	e.polls.Add(1)
 	return 1, now
 }
-func (*countingEngine) Ring(uint16)     {}
-func (*countingEngine) RingAll()        {}
-func (*countingEngine) Listening() bool { return false }
-func (*countingEngine) EndListening()   {}
-func (*countingEngine) Told() bool      { return true }
-func (*countingEngine) WaitsAt() int    { return -1 }
+func (*countingEngine) Ring(uint16)      {}
+func (*countingEngine) RingAll()         {}
+func (*countingEngine) Listening() bool  { return false }
+func (*countingEngine) EndListening()    {}
+func (*countingEngine) Told() bool       { return true }
+func (*countingEngine) Answered() uint64 { return 0 }
+func (*countingEngine) WaitsAt() int     { return -1 }
+
+// When programs have answered, no caller waits, and the next message may be near: the helper looks for it, and does not park at once.
+func TestTheHelperStaysAwakeWhenProgramsHaveAnswered(t *testing.T) {
+	e := newFake(0)
+	p := open(t, e, Config{Awake: time.Hour})
+	for end := time.Now().Add(patience); time.Now().Before(end); { // anew, since a neighbour that computes has it park
+		before := e.polls.Load()
+		e.answers.Add(1)
+		p.nudge()
+		for range 20 {
+			time.Sleep(time.Millisecond)
+			if e.polls.Load()-before > 100 {
+				return
+			}
+		}
+	}
+	t.Error("the helper parks at once")
+}
 
 func BenchmarkWait(b *testing.B) {
 	e := newFake(0)

@@ -62,11 +62,12 @@ func (e *scheduledEngine) Poll(now clock.Time) (work int, next clock.Time) {
 	return work, next
 }
 
-func (e *scheduledEngine) Ring(uint16)     { e.bells[0].listening = true }
-func (e *scheduledEngine) RingAll()        { e.bells[0].listening = true }
-func (e *scheduledEngine) Listening() bool { return e.listens && e.bells[0].listening }
-func (e *scheduledEngine) Told() bool      { return true }
-func (e *scheduledEngine) WaitsAt() int    { return -1 }
+func (e *scheduledEngine) Ring(uint16)      { e.bells[0].listening = true }
+func (e *scheduledEngine) RingAll()         { e.bells[0].listening = true }
+func (e *scheduledEngine) Listening() bool  { return e.listens && e.bells[0].listening }
+func (e *scheduledEngine) Told() bool       { return true }
+func (e *scheduledEngine) Answered() uint64 { return 0 }
+func (e *scheduledEngine) WaitsAt() int     { return -1 }
 
 func (e *scheduledEngine) EndListening() {
 	e.bells[0].listening = false
