@@ -70,6 +70,9 @@ func (p *Poller) watch() {
 		p.arrived.Store(false)
 		now := Now()
 		work, next := p.poll(now)
+		if work == 0 && p.answers > 0 && next > now && now.Sub(p.answered) < p.cfg.Awake && p.glance() {
+			work, next = p.poll(now)
+		}
 		listening := p.engine.Listening()
 		if n := p.engine.Answered(); n != p.answers {
 			p.answers, p.answered = n, now
@@ -80,6 +83,7 @@ func (p *Poller) watch() {
 		case woken:
 			runtime.Gosched()
 		case work > 0:
+			p.slow.Work(now)
 		case listening, next.Sub(now) < shortSleep, p.answers > 0 && now.Sub(p.answered) < p.cfg.Awake: // a post to a queue that is listened to does not ring
 			if !p.slow.Rest(now, p.cfg.yield, Now) || listening && !p.endListening(now, next) {
 				continue

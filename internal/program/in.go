@@ -21,11 +21,16 @@ func (t *Table) Record(pr *Peer, rec wire.Record) {
 		t.count(vni.DropFormat) // of one message, all pieces say the same
 		return
 	}
+	if m.got == 0 && len(payload) < len(m.Payload) { // the first piece of several
+		t.assemble(pr, head.ID, m)
+	}
 	copy(m.Payload[head.Offset:], payload)
 	if m.got += len(payload); m.got < len(m.Payload) {
 		return
 	}
-	delete(pr.assemblies, head.ID)
+	if m.pieces {
+		delete(pr.assemblies, head.ID)
+	}
 	t.push(m)
 	if t.cfg.Defect == mutate.ProgramTwice && head.ID%16 == 0 {
 		again := t.newMessage(len(m.Payload))
@@ -43,15 +48,20 @@ func (t *Table) begin(pr *Peer, head *wire.Program) *message {
 		return nil
 	}
 	m := t.newMessage(n)
-	clear(m.Payload) // of pieces that lie on one another, what another message has left there must not show
 	m.Program, m.Trigger, m.Source, m.from = vm.ID(head.Program), head.Trigger, pr.NIC(), vm.ID(head.From)
 	m.peer, m.session, m.id, m.answer = pr, pr.Session(), head.ID, head.Flags&wire.FlagAccept != 0
 	pr.used += m.cost
+	return m
+}
+
+// assemble keeps a message of which more pieces come.
+func (t *Table) assemble(pr *Peer, id uint32, m *message) {
+	clear(m.Payload) // of pieces that lie on one another, what another message has left there must not show
 	if pr.assemblies == nil {
 		pr.assemblies = make(map[uint32]*message)
 	}
-	pr.assemblies[head.ID] = m
-	return m
+	m.pieces = true
+	pr.assemblies[id] = m
 }
 
 // Datagram takes a message for a resident program. What finds no room is lost, as it might have been on its way.

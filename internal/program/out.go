@@ -30,6 +30,9 @@ type asked struct {
 
 // sendTo sends to a program of a peer. It reports whether the message has left or may wait.
 func (t *Table) sendTo(pr *Peer, from vm.ID, to vm.Destination, payload []byte) bool {
+	if t.sendAtOnce(pr, from, to, payload) {
+		return true
+	}
 	if !pr.hasRoom(len(payload)) {
 		return false
 	}
@@ -39,15 +42,45 @@ func (t *Table) sendTo(pr *Peer, from vm.ID, to vm.Destination, payload []byte) 
 	return true
 }
 
+// sendAtOnce sends what one record carries to a peer for which nothing waits, and so without a copy that waits. It reports whether it could.
+func (t *Table) sendAtOnce(pr *Peer, from vm.ID, to vm.Destination, payload []byte) bool {
+	n, space := len(payload), spaceOf(len(payload))
+	if len(pr.out) > 0 || pr.blocked || !pr.Up() || pr.inFlight+cost(n) > limits.ProgramWindow || wire.ProgramLen+n > pr.MaxRecord(space) {
+		return false
+	}
+	b := pr.Reserve(t.nic.Now(), space, wire.ProgramLen+n)
+	if b == nil {
+		return false
+	}
+	head := wire.Program{Program: uint32(to.Program), Trigger: to.Trigger, From: uint32(from), ID: t.nextID(), Length: uint16(n)}
+	head.Put(b, n)
+	copy(b[wire.ProgramLen:], payload)
+	pr.inFlight += cost(n)
+	return true
+}
+
+// spaceOf is the space in which a message of so many bytes goes.
+func spaceOf(length int) wire.Space {
+	if length <= limits.TinyMessage {
+		return wire.Command
+	}
+	return wire.Data
+}
+
+// nextID is a number for a message that no answer is owed for.
+func (t *Table) nextID() uint32 {
+	for t.lastID++; t.lastID == 0 || t.asked[t.lastID].request != nil; t.lastID++ {
+	}
+	return t.lastID
+}
+
 // hasRoom reports whether one more message may wait for a peer.
 func (pr *Peer) hasRoom(length int) bool { return pr.waiting+cost(length) <= limits.ProgramWaiting }
 
 // newOutgoing makes a message of n bytes, which the caller writes into its body.
 func (t *Table) newOutgoing(from vm.ID, to vm.Destination, n int) *outgoing {
-	for t.lastID++; t.lastID == 0 || t.asked[t.lastID].request != nil; t.lastID++ {
-	}
 	return &outgoing{body: t.nic.TakeBuffer(n),
-		head: wire.Program{Program: uint32(to.Program), Trigger: to.Trigger, From: uint32(from), ID: t.lastID, Length: uint16(n)}}
+		head: wire.Program{Program: uint32(to.Program), Trigger: to.Trigger, From: uint32(from), ID: t.nextID(), Length: uint16(n)}}
 }
 
 // post has a message leave when it can.
@@ -87,10 +120,7 @@ func (t *Table) pump(pr *Peer) {
 
 // sendPieces sends what is left of a message; false means that rel takes no more.
 func (t *Table) sendPieces(pr *Peer, o *outgoing) bool {
-	space := wire.Data
-	if len(o.body) <= limits.TinyMessage {
-		space = wire.Command
-	}
+	space := spaceOf(len(o.body))
 	for !o.left {
 		n := min(len(o.body)-o.sent, pr.MaxRecord(space)-wire.ProgramLen)
 		b := pr.Reserve(t.nic.Now(), space, wire.ProgramLen+n)

@@ -18,7 +18,8 @@ type message struct {
 	request Request // the command of a process of this NIC that does
 	chain   int     // messages of this NIC that it follows from
 	cost    int     // of a window, or of this NIC's own share of the queue
-	got     int     // bytes, while it comes in pieces
+	got     int     // bytes that have come
+	pieces  bool    // it comes in several
 }
 
 // cost is what a message takes of what may be under way.
