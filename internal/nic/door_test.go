@@ -23,6 +23,7 @@ var insiders = map[string]string{
 	"Engine.Applications": "no message changes the tables",
 	"Engine.Session":      "no message changes it",
 	"Engine.Told":         "asked behind a poll, about it",
+	"Engine.Answered":     "asked behind a poll, about it",
 	"Engine.WaitsAt":      "asked behind a poll, about who listens",
 	"Engine.Listening":    "asked behind a poll, about who listens",
 	"Straight.Behind":     "looks at the command queue alone",
