@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"sync"
@@ -31,6 +32,7 @@ type NIC struct {
 	link   link.Driver
 	driver *driver.Registrar // of processes
 	site   *deploy.Site      // of programs
+	log    *slog.Logger      // nil: none
 
 	resident *resident.Programs // in the driver of the link; nil: none can be there
 
@@ -71,7 +73,7 @@ func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 
 // openNIC makes a NIC on a link, which is the NIC's from now on.
 func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
-	n = &NIC{id: cfg.ID, addr: addrString(d.Addr()), link: d, procs: make(map[*Process]struct{})}
+	n = &NIC{id: cfg.ID, addr: addrString(d.Addr()), link: d, log: cfg.Log, procs: make(map[*Process]struct{})}
 	for n.id == 0 {
 		n.id = NICID(random())
 	}

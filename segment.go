@@ -65,8 +65,12 @@ func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, err err
 	}
 	s := n.segments[id]
 	if s == nil {
-		s = n.makeSegment(id, size)
-		n.poller.Do(func(clock.Time) { err = n.engine.Programs().AddSegment(id, s.mem) })
+		var apart error
+		s, apart = n.makeSegment(id, size)
+		n.poller.Do(func(clock.Time) {
+			err = n.engine.Programs().AddSegment(id, s.mem)
+			n.engine.Programs().KeepApart(id, apart)
+		})
 		if err != nil {
 			return nil, errors.Join(err, s.close())
 		}
@@ -83,15 +87,19 @@ func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, err err
 	return s.mem, nil
 }
 
-// makeSegment makes the memory of a segment, where programs in the driver of the link reach it if there can be some.
-func (n *NIC) makeSegment(id uint32, size int) *sharedSegment {
+// makeSegment makes the memory of a segment, where programs in the driver of the link reach it if there can be some. apart is why they do not.
+func (n *NIC) makeSegment(id uint32, size int) (s *sharedSegment, apart error) {
 	total := size + program.SegmentTail
 	if n.resident != nil {
-		if m, err := n.resident.AddSegment(id, size); err == nil {
-			return &sharedSegment{mem: m.Bytes[:total:total], close: m.Close}
+		m, err := n.resident.AddSegment(id, size)
+		if err == nil {
+			return &sharedSegment{mem: m.Bytes[:total:total], close: m.Close}, nil
+		}
+		if apart = err; n.log != nil {
+			n.log.Warn("a segment is out of reach of programs in the driver of the link", "error", err)
 		}
 	}
-	return &sharedSegment{mem: words(total)[:total], close: func() error { return nil }}
+	return &sharedSegment{mem: words(total)[:total], close: func() error { return nil }}, apart
 }
 
 // leaveSegment frees a segment with the last that has it.

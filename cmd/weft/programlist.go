@@ -67,6 +67,9 @@ func printPrograms(out io.Writer, all []ctl.ProgramInfo) error {
 		if p.Resident != "" {
 			state += ", resident: " + p.Resident
 		}
+		if p.Lacks != "" {
+			state += " (without " + p.Lacks + ")"
+		}
 		if p.Guards != "" {
 			state += ", guards " + p.Guards
 		}
@@ -114,6 +117,12 @@ func printProfile(out io.Writer, p *ctl.ProgramInfo) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "program\t%d, %s, %s\n", p.ID, p.Name, p.State)
 	fmt.Fprintf(w, "at NIC\t%v\n", p.NIC)
+	if p.Resident != "" {
+		fmt.Fprintf(w, "resident\t%s\n", p.Resident)
+	}
+	if p.Lacks != "" {
+		fmt.Fprintf(w, "it lacks\t%s\n", p.Lacks)
+	}
 	fmt.Fprintf(w, "module\t%s: %d instructions, %d words of data\n", p.Hash, p.Code, p.Data)
 	fmt.Fprintf(w, "loaded by\tuser %d\n", p.Owner)
 	fmt.Fprintf(w, "activations\t%d\n", p.Activations)

@@ -262,3 +262,36 @@ MESSAGE 1: BEGIN n = PACKET[1]; SEND n LEN 8 AS 12 TO 415 AT PACKET[0] END; END;
 		t.Errorf("the list of programs is\n%s", out)
 	}
 }
+
+// A segment that a program in the driver cannot reach is said to be so, and why, as long as it is there; the others are reached.
+func TestASegmentThatIsTooLongForTheDriverIsSaidToBe(t *testing.T) { // PANIC-23
+	sockets, _ := residentNICs(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	p, err := weftlib.Attach(ctx, weftlib.AttachConfig{Socket: sockets[1], Name: weftlib.Name{App: "owner"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	take := `PROGRAM take: TRIGGERS 12; BEGIN END; MESSAGE 12: BEGIN DELIVER PACKET[0] OFFSET 8 INTO 9 LEN 8 END; END;`
+	must(t, "program", "load", sourceFile(t, "take", take), "--id", "415", "--resident", "xdp", "--socket", sockets[1])
+	const why = "segment 9 in the driver: 16777216 bytes; at most 16777215"
+	lacks := func(want bool) {
+		t.Helper()
+		for _, args := range [][]string{{"list"}, {"profile", "take"}} {
+			if out := must(t, append(append([]string{"program"}, args...), "--socket", sockets[1])...); strings.Contains(out, why) != want {
+				t.Errorf("weft program %v says, want the reason: %v\n%s", args, want, out)
+			}
+		}
+	}
+	lacks(false)
+	s, err := p.Segment(9, 16<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lacks(true)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lacks(false)
+}

@@ -77,6 +77,7 @@ type ProgramInfo struct {
 	Line         int               `json:"line,omitempty"`     // of the source, where that was
 	Owner        int               `json:"owner"`              // the user that has loaded it
 	Resident     string            `json:"resident,omitempty"` // where, ResidentVM or ResidentXDP; empty: it is not
+	Lacks        string            `json:"lacks,omitempty"`    // of one in the driver: which segments it does not find there, and why
 	Guards       string            `json:"guards,omitempty"`
 	Triggers     []uint32          `json:"triggers"`
 	Hash         string            `json:"hash"`

@@ -72,9 +72,13 @@ func (s *session) share(c *ctl.Client, r *ctl.SharedSegment) error {
 func (d *Daemon) makeSegment(id uint32, size int64, uid int) (*segment, error) {
 	g := &segment{bytes: size, uid: uid, users: make(map[*session]int)}
 	total := int(size) + program.SegmentTail
+	var apart error // why programs in the driver do without
 	if d.resident != nil {
-		if m, err := d.resident.AddSegment(id, int(size)); err == nil { // else programs in the driver do without
+		m, err := d.resident.AddSegment(id, int(size))
+		if apart = err; err == nil {
 			g.mem, g.close = &memory{fd: m.Fd, mem: m.Bytes[:total:total]}, m.Close
+		} else {
+			d.log.Warn("a segment is out of reach of programs in the driver of the link", "error", err)
 		}
 	}
 	if g.mem == nil {
@@ -87,6 +91,7 @@ func (d *Daemon) makeSegment(id uint32, size int64, uid int) (*segment, error) {
 	var err error
 	d.loop.Do(func(clock.Time) {
 		if err = d.engine.Programs().AddSegment(id, g.mem.mem); err == nil {
+			d.engine.Programs().KeepApart(id, apart)
 			d.segments.all[id] = g
 		}
 	})

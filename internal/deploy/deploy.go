@@ -250,7 +250,7 @@ func (s *Site) log(t *program.Table, id vm.ID, from uint64) (*ctl.ProgramReply, 
 func (s *Site) list(t *program.Table) (l []ctl.ProgramInfo) {
 	for _, p := range t.List() {
 		m := p.Module
-		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: s.NIC, State: p.State(), Owner: p.Spec.Owner, Resident: residence(&p),
+		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: s.NIC, State: p.State(), Owner: p.Spec.Owner, Resident: residence(&p), Lacks: p.Lacks,
 			Hash: fmt.Sprintf("%x", m.Hash())[:16], Code: len(m.Code), Data: m.DataWords, Activations: p.Profile.Activations,
 			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown}
 		if p.LastAbort != vm.None {

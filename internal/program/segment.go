@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -22,6 +23,7 @@ type segment struct {
 	data  []byte
 	locks []uint32
 	flags []uint32
+	apart error // why programs in the driver do not reach it; nil: they do, or there are none
 }
 
 // SegmentTail is what a segment has behind its data, in bytes.
@@ -47,6 +49,27 @@ func (t *Table) AddSegment(id uint32, mem []byte) error {
 	locks, flags := SegmentSync(mem)
 	t.segments[id] = &segment{data: mem[:n], locks: locks, flags: flags}
 	return nil
+}
+
+// KeepApart notes that programs in the driver do not find a segment, and why: List says so.
+func (t *Table) KeepApart(id uint32, why error) {
+	if s := t.segments[id]; s != nil {
+		s.apart = why
+	}
+}
+
+// lacks says which segments a program in the driver does not find there, and why; empty if none, or if it needs none.
+func (t *Table) lacks(l *loaded) string {
+	if !l.inDriver || !l.spec.Module.UsesSegments() {
+		return ""
+	}
+	var all []string
+	for _, id := range slices.Sorted(maps.Keys(t.segments)) {
+		if why := t.segments[id].apart; why != nil {
+			all = append(all, why.Error())
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // RemoveSegment takes a segment away. Programs touch it no more when it returns.

@@ -27,7 +27,7 @@ type Relink struct {
 
 // Relink begins a change to other segments. It is nil if the program uses none. Close ends it, whatever has become of it.
 func (r *Resident) Relink(segments map[uint32]Segment) (*Relink, error) {
-	if !usesSegments(r.m) || r.data == nil {
+	if !r.m.UsesSegments() || r.data == nil {
 		return nil, nil
 	}
 	data, err := r.data.Clone()
@@ -73,15 +73,4 @@ func (l *Relink) Close() error {
 		err = errors.Join(err, l.program.Close())
 	}
 	return err
-}
-
-// usesSegments reports whether a program names any.
-func usesSegments(m *prog.Module) bool {
-	for _, w := range m.Code {
-		switch w.Op() {
-		case prog.Deliver, prog.Deliverp, prog.Get, prog.Lock, prog.Setflag, prog.Clearlock:
-			return true
-		}
-	}
-	return false
 }

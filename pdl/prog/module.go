@@ -1,6 +1,9 @@
 package prog
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"slices"
+)
 
 // A Module is a compiled program, as it is loaded: relocatable, since its jumps are relative and its data begins at 0.
 type Module struct {
@@ -95,4 +98,15 @@ func (m *Module) SameLayout(other *Module) bool {
 		}
 	}
 	return true
+}
+
+// UsesSegments reports whether the program reads or changes segments, or locks and flags of such.
+func (m *Module) UsesSegments() bool {
+	return slices.ContainsFunc(m.Code, func(w Word) bool {
+		switch w.Op() {
+		case Deliver, Deliverp, Get, Lock, Setflag, Clearlock:
+			return true
+		}
+		return false
+	})
 }
