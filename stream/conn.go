@@ -120,8 +120,8 @@ func (c *Conn) look() {
 
 // wait waits at a gate, but for no longer than until end, if that is set. The caller looks then what has come of it.
 func (c *Conn) wait(s *weft.Gate, end time.Time) {
-	c.h.pump.await(1, false)
-	defer c.h.pump.await(-1, false)
+	c.h.pump.await(1)
+	defer c.h.pump.await(-1)
 	if end.IsZero() {
 		_ = s.Wait(c.h.ctx)
 		return

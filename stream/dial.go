@@ -106,9 +106,9 @@ func (c *Conn) ask(ctx context.Context) error {
 			return errors.Join(syscall.ECONNREFUSED, err)
 		}
 		within, cancel := c.h.p.WithTimeout(ctx, askEvery)
-		c.h.pump.await(1, false)
+		c.h.pump.await(1)
 		_ = c.readable.Wait(within)
-		c.h.pump.await(-1, false)
+		c.h.pump.await(-1)
 		cancel()
 		c.mu.Lock()
 		state, err := c.state, c.err

@@ -119,15 +119,15 @@ func (h *host) end(err error) {
 	_ = h.port.Close()
 }
 
-// take takes a message.
-func (h *host) take(from *weft.Message, data []byte) {
+// take takes a message, and returns the number of the stream that it is for; 0 if it is for none.
+func (h *host) take(from *weft.Message, data []byte) (stream uint32) {
 	m, ok := parse(from.Tag, data)
 	if !ok {
-		return // nothing can be said of whom it concerns
+		return 0 // nothing can be said of whom it concerns
 	}
 	if m.kind == kindOpen {
 		h.open(from, &m)
-		return
+		return 0
 	}
 	h.mu.Lock()
 	c := h.conns[m.number]
@@ -138,6 +138,7 @@ func (h *host) take(from *weft.Message, data []byte) {
 			h.stray(from.From, kindReset, m.sender, m.number, nil)
 		}
 	}
+	return m.number
 }
 
 // open takes the wish for a stream.

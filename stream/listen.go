@@ -88,11 +88,11 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return c, nil
 		}
 		if err == nil {
-			l.h.pump.await(1, false)
+			l.h.pump.awaitPatiently(1)
 			if l.came.Wait(l.h.ctx) != nil {
 				err = l.h.gone()
 			}
-			l.h.pump.await(-1, false)
+			l.h.pump.awaitPatiently(-1)
 		}
 		if err != nil {
 			l.came.Open() // whatever else waits here

@@ -14,6 +14,10 @@ import (
 //	a Read waits, and nothing else does ──► the Read pumps ──► its bytes have come
 //	anything else waits                 ──► the goroutine of its own pumps, at once
 //	nothing waits                       ──► likewise, after idleAfter: the next Read has as long to come
+//
+// Reads of silent streams, and Accepts, wait nearly always. While a row of messages has been for one stream alone they count for nothing: a server
+// that accepts more connections answers the one that it has as soon. The first message for another stream ends that; it waits for idleAfter
+// at most.
 type pump struct {
 	h    *host
 	in   *weft.Inbox
@@ -21,7 +25,10 @@ type pump struct {
 
 	// Under host.owed.
 	busy    bool   // one pumps
-	waiting int    // calls that wait for something to come, but for a Read that pumps
+	waiting int    // calls that wait for something to come at once
+	patient int    // Reads that do not pump, and Accepts
+	last    uint32 // the stream of the last message; 0: none
+	row     int    // messages in a row that were for that
 	turns   uint64 // how often a Read has
 	served  bool   // a Read that waited for another to pump has what it wanted
 	dozing  bool   // the goroutine of its own waits for no longer than idleAfter
@@ -30,16 +37,34 @@ type pump struct {
 // idleAfter is how long nothing pumps when a Read has what it wanted and nothing else waits.
 const idleAfter = time.Millisecond
 
+// longRow is how many messages in a row for one stream make it the only one that counts.
+const longRow = 8
+
+// others reports whether calls wait for which a single Read does not pump. Under host.owed.
+func (p *pump) others() bool { return p.waiting > 0 || p.patient > 0 && p.row < longRow }
+
+// heard notes that a message was for a stream. Under host.owed.
+func (p *pump) heard(stream uint32) {
+	if stream == 0 || stream != p.last {
+		p.last, p.row = stream, 0
+	}
+	if p.row < longRow {
+		p.row++
+	}
+}
+
 // run pumps wherever no Read does, until the process is closed, and returns why.
 func (p *pump) run() error {
 	for {
 		if p.free.Wait(p.h.ctx) != nil || p.idle() != nil {
 			return weft.ErrClosed
 		}
-		for more := p.begin(); more; more = !p.leave() {
-			if err := p.next(p.h.ctx); err != nil {
+		for more := p.begin(); more; {
+			stream, err := p.next(p.h.ctx)
+			if err != nil {
 				return err
 			}
+			more = !p.leave(stream)
 		}
 	}
 }
@@ -61,20 +86,20 @@ func (p *pump) idle() error {
 func (p *pump) doze(last uint64) (turns uint64, more bool) {
 	p.h.owed.Lock()
 	defer p.h.owed.Unlock()
-	p.dozing = p.waiting == 0 && p.turns != last
+	p.dozing = !p.others() && p.turns != last
 	return p.turns, p.dozing
 }
 
-// next takes in one message.
-func (p *pump) next(ctx context.Context) error {
+// next takes in one message, and returns the number of its stream.
+func (p *pump) next(ctx context.Context) (stream uint32, err error) {
 	m, data, err := p.in.Next(ctx)
 	if errors.Is(err, weft.ErrTruncated) { // no peer of this version sends so much at a time
-		return nil
+		return 0, nil
 	}
 	if err == nil {
-		p.h.take(m, data)
+		stream = p.h.take(m, data)
 	}
-	return err
+	return stream, err
 }
 
 // begin has the goroutine of its own pump, if no Read does. One that does says so when it ends.
@@ -89,10 +114,11 @@ func (p *pump) begin() bool {
 }
 
 // leave ends that if it was for a single Read and nothing else waits: the next one may pump itself.
-func (p *pump) leave() bool {
+func (p *pump) leave(stream uint32) bool {
 	p.h.owed.Lock()
 	defer p.h.owed.Unlock()
-	if p.waiting > 0 || !p.served {
+	p.heard(stream)
+	if p.others() || !p.served {
 		return false
 	}
 	p.busy, p.served = false, false
@@ -104,17 +130,20 @@ func (p *pump) leave() bool {
 // lead has a Read take in one message, if nothing else pumps or waits. It returns false if the Read has to wait for another to do that.
 func (p *pump) lead(ctx context.Context) bool {
 	p.h.owed.Lock()
-	if p.busy || p.waiting > 0 {
+	if p.busy || p.others() {
 		p.h.owed.Unlock()
 		return false
 	}
 	p.busy = true
 	p.turns++
 	p.h.owed.Unlock()
-	err := p.next(ctx)
+	stream, err := p.next(ctx)
 	p.h.owed.Lock()
 	p.busy = false
-	wake := !p.dozing || p.waiting > 0
+	if err == nil {
+		p.heard(stream)
+	}
+	wake := !p.dozing || p.others()
 	p.h.owed.Unlock()
 	if wake {
 		p.free.Open()
@@ -122,12 +151,31 @@ func (p *pump) lead(ctx context.Context) bool {
 	return err == nil || ctx.Err() != nil
 }
 
-// await notes that a call waits for something to come, until it is called with -1. read: it is a Read, which then has what it wanted.
-func (p *pump) await(n int, read bool) {
+// await notes that a call waits for something to come, at once, until it is called with -1.
+func (p *pump) await(n int) {
 	p.h.owed.Lock()
 	p.waiting += n
-	p.served = p.served || n < 0 && read
-	idle := !p.busy && p.waiting > 0
+	p.unlock()
+}
+
+// awaitPatiently is await for an Accept.
+func (p *pump) awaitPatiently(n int) {
+	p.h.owed.Lock()
+	p.patient += n
+	p.unlock()
+}
+
+// awaitRead is await for a Read, which has what it wanted when it ends.
+func (p *pump) awaitRead(n int) {
+	p.h.owed.Lock()
+	p.patient += n
+	p.served = p.served || n < 0
+	p.unlock()
+}
+
+// unlock gives host.owed back, and has the goroutine of its own look if it should pump.
+func (p *pump) unlock() {
+	idle := !p.busy && p.others()
 	p.h.owed.Unlock()
 	if idle {
 		p.free.Open()

@@ -60,7 +60,7 @@ func (c *Conn) countLocked(waits bool) {
 		if waits {
 			n = 1
 		}
-		c.h.pump.await(n, true)
+		c.h.pump.awaitRead(n)
 	}
 }
 
