@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/linktest"
 	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/program"
@@ -35,7 +36,7 @@ var keys = rel.DriverKeys{Index: 0x1234, Cookie: 0xfeedface, Most: 1472, ReplyIn
 type nicTest struct {
 	t        *testing.T
 	programs *Programs
-	client   *xdp.Driver
+	client   link.Driver
 	server   *xdp.Driver
 	engine   *engine
 	keys     rel.DriverKeys // of the session that is open
@@ -45,7 +46,13 @@ type nicTest struct {
 // newNIC has no program yet. The test is skipped, with the reason, where there can be no drivers.
 func newNIC(t *testing.T) *nicTest {
 	t.Helper()
-	bed, err := testbed.New(testbed.Config{Hosts: 2})
+	bed := hosts(t, testbed.Config{Hosts: 2})
+	return newNICOf(t, listen(t, bed.Host(0), bed.Host(0).Addr()), listen(t, bed.Host(1), bed.Host(1).Addr()))
+}
+
+func hosts(t *testing.T, cfg testbed.Config) *testbed.Testbed {
+	t.Helper()
+	bed, err := testbed.New(cfg)
 	if errors.Is(err, testbed.ErrUnavailable) {
 		t.Skip(err)
 	}
@@ -53,24 +60,32 @@ func newNIC(t *testing.T) *nicTest {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { bed.Close() })
-	var d [2]*xdp.Driver
-	for i := range d {
-		err := bed.Host(i).Do(func() (err error) {
-			d[i], err = xdp.Listen(xdp.Config{Addr: netip.AddrPortFrom(bed.Host(i).Addr(), 0)})
-			return err
-		})
-		if errors.Is(err, xdp.ErrUnavailable) && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ERANGE) {
-			t.Skip(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { d[i].Close() })
+	return bed
+}
+
+// listen is an AF_XDP driver on a host.
+func listen(t *testing.T, h *testbed.Host, at netip.Addr) (d *xdp.Driver) {
+	t.Helper()
+	err := h.Do(func() (err error) {
+		d, err = xdp.Listen(xdp.Config{Addr: netip.AddrPortFrom(at, 0)})
+		return err
+	})
+	if errors.Is(err, xdp.ErrUnavailable) && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ERANGE) {
+		t.Skip(err)
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// newNICOf is a NIC with a link, and the link of the other.
+func newNICOf(t *testing.T, client link.Driver, server *xdp.Driver) *nicTest {
 	e := &engine{changed: make(chan struct{}, 1)}
 	e.table = program.New(program.Config{NIC: 7, Counts: make([]uint64, len(vni.Names()))}, e)
-	n := &nicTest{t: t, client: d[0], server: d[1], engine: e, keys: keys}
-	n.programs = New(Config{Link: d[1], Do: e.do, Now: e.Now})
+	n := &nicTest{t: t, client: client, server: server, engine: e, keys: keys}
+	n.programs = New(Config{Link: server, Do: e.do, Now: e.Now})
 	t.Cleanup(func() { n.programs.Close() })
 	return n
 }
@@ -150,11 +165,16 @@ func (n *nicTest) part() {
 // send sends a message of words for the program, and returns its frame.
 func (n *nicTest) send(trigger uint32, words ...uint64) []byte {
 	n.t.Helper()
-	n.counter++
 	var payload []byte
 	for _, w := range words {
 		payload = binary.LittleEndian.AppendUint64(payload, w)
 	}
+	return n.sendBytes(trigger, payload)
+}
+
+func (n *nicTest) sendBytes(trigger uint32, payload []byte) []byte {
+	n.t.Helper()
+	n.counter++
 	body := wire.ProgramDatagramLen + len(payload)
 	at := wire.OuterLen + wire.DatagramLen
 	frame := make([]byte, at+body+wire.TagLen)
@@ -173,6 +193,14 @@ func (n *nicTest) send(trigger uint32, words ...uint64) []byte {
 func (n *nicTest) answered(want uint64, trigger uint32, words ...uint64) {
 	n.t.Helper()
 	n.send(trigger, words...)
+	if message := n.answer(); len(message) != 8 || binary.LittleEndian.Uint64(message) != want {
+		n.t.Fatalf("%x; expected %d", message, want)
+	}
+}
+
+// answer is the next message of the program to program 416.
+func (n *nicTest) answer() []byte {
+	n.t.Helper()
 	var in linktest.Inbox
 	linktest.Collect(n.t, n.client, &in, 1)
 	end, err := wire.Open(in.Frames[0], n.keys.ReplyCookie)
@@ -184,9 +212,10 @@ func (n *nicTest) answered(want uint64, trigger uint32, words ...uint64) {
 		n.t.Fatal(err)
 	}
 	p, message, err := wire.ParseProgramDatagram(payload)
-	if err != nil || p.Program != 416 || p.From != programID || len(message) != 8 || binary.LittleEndian.Uint64(message) != want {
-		n.t.Fatalf("%+v, %x, %v; expected %d of program %d to 416", p, message, err, want, programID)
+	if err != nil || p.Program != 416 || p.From != programID {
+		n.t.Fatalf("%+v, %x, %v; expected a message of program %d to 416", p, message, err, programID)
 	}
+	return message
 }
 
 // passes sends a message, and expects its frame to come to the NIC.

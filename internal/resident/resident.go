@@ -99,7 +99,7 @@ func (p *Programs) Prepare(id vm.ID, m *prog.Module, lookup func(of prog.SymbolK
 // path is how frames come to the interface.
 func (p *Programs) path() ebpf.Path {
 	tagged, _ := p.cfg.Link.Frames()
-	return ebpf.Path{VLAN: tagged}
+	return ebpf.Path{VLAN: tagged, IPv6: !p.cfg.Link.Addr().Addr().Unmap().Is4()}
 }
 
 // begin makes what programs share, and puts it in front of the sockets, with the first program.
@@ -111,8 +111,6 @@ func (p *Programs) begin() (*ebpf.Host, error) {
 		return nil, errors.New("the NIC is closed")
 	case p.host != nil:
 		return p.host, nil
-	case !p.cfg.Link.Addr().Addr().Unmap().Is4():
-		return nil, fmt.Errorf("the NIC listens at %v; expected an IPv4 address", p.cfg.Link.Addr())
 	}
 	_, pieces := p.cfg.Link.Frames()
 	host, err := ebpf.NewHost(ebpf.HostConfig{Path: p.path(), Service: wire.ServiceProgram, Pieces: pieces})

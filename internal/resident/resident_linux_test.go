@@ -3,6 +3,7 @@ package resident
 import (
 	"encoding/binary"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,8 +12,10 @@ import (
 	cilium "github.com/cilium/ebpf"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/udp"
 	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/testbed"
 	"github.com/weftnet/weft/pdl/ebpf"
 	"github.com/weftnet/weft/pdl/vm"
 )
@@ -63,6 +66,43 @@ func TestSessionsThatEndAreAnsweredNoMore(t *testing.T) {
 	n.passes(12)
 	n.meet(next)
 	n.answered(9, 12)
+}
+
+const returnSource = `PROGRAM back: TRIGGERS 12; BEGIN END; MESSAGE 12: BEGIN SEND PACKET[0] LEN PACKETLEN AS 10 TO 416 AT SOURCE END; END;`
+
+// Over IPv6 a program in the driver answers, too, short messages and the longest that there are. The other end is the kernel's, which
+// drops what has no checksum or a wrong one.
+func TestAProgramInTheDriverAnswersOverIPv6(t *testing.T) {
+	bed := hosts(t, testbed.Config{Hosts: 2, MTU: 3600})
+	if !bed.Host(0).Addr6().IsValid() {
+		t.Skip("this kernel has no IPv6")
+	}
+	server := listen(t, bed.Host(1), bed.Host(1).Addr6())
+	listen(t, bed.Host(0), bed.Host(0).Addr6()) // veth gives the kernel what a driver answers only where a program is at the other end, too
+	var client *udp.Driver
+	err := bed.Host(0).Do(func() (err error) {
+		client, err = udp.Listen(udp.Config{Addr: netip.AddrPortFrom(bed.Host(0).Addr6(), 0)})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	n := newNICOf(t, client, server)
+	n.load(returnSource, false)
+	k := keys
+	k.Most = 3500
+	n.meet(k)
+	for _, length := range []int{0, 1, 7, 64, 500, 1000, 1500, 1501, 1900, ebpf.MostMessage} {
+		want := make([]byte, length)
+		for i := range want {
+			want[i] = byte(i * 5)
+		}
+		n.sendBytes(12, want)
+		if got := n.answer(); !slices.Equal(got, want) {
+			t.Errorf("of %d bytes %d have come back: %x", length, len(got), got)
+		}
+	}
 }
 
 const takeSource = `PROGRAM take: TRIGGERS 1, 2, 3; BEGIN END;

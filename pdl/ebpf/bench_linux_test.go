@@ -7,6 +7,8 @@ import (
 
 	cilium "github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/pdl/ebpf"
 )
 
 const answerSource = `PROGRAM answer: TRIGGERS 1; BEGIN END;
@@ -15,13 +17,15 @@ MESSAGE 1: BEGIN SEND PACKET[0] LEN PACKETLEN AS 10 TO 416 AT SOURCE END; END;`
 // BenchmarkAnswer has the kernel say how long it is in the programs that answer a message (ns/answer, the best of pieces of 500): dispatch, checksums and all.
 // What ns/op has besides is the system call that brings the frame.
 func BenchmarkAnswer(b *testing.B) {
-	for _, size := range []int{0, 64, 512, 1400} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) { benchmarkAnswer(b, size) })
+	for _, path := range []ebpf.Path{{}, {IPv6: true}} {
+		for _, size := range []int{0, 64, 512, 1380} {
+			b.Run(fmt.Sprintf("%d/%+v", size, path), func(b *testing.B) { benchmarkAnswer(b, path, size) })
+		}
 	}
 }
 
-func benchmarkAnswer(b *testing.B, size int) {
-	k := newBench(b).load(compiled(b, answerSource))
+func benchmarkAnswer(b *testing.B, path ebpf.Path, size int) {
+	k := newBenchOn(b, path).load(compiled(b, answerSource))
 	defer k.close()
 	stats, err := cilium.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
@@ -46,7 +50,7 @@ func benchmarkAnswer(b *testing.B, size int) {
 	ns, runs := spent()
 	for b.Loop() {
 		k.counter++
-		verdict, err := k.host.Dispatch().Run(&cilium.RunOptions{Data: datagram(k.counter, programID, 1, payload), DataOut: out})
+		verdict, err := k.host.Dispatch().Run(&cilium.RunOptions{Data: k.wrapped(datagram(k.counter, programID, 1, payload)[42:]), DataOut: out})
 		if err != nil || verdict != xdpTx {
 			b.Fatal(verdict, err)
 		}

@@ -2,7 +2,6 @@ package ebpf_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -122,13 +121,16 @@ func (v *machine) Display(from vm.ID, x int64) { v.tell("display %d", x) }
 type bench struct {
 	t                 testing.TB
 	host              *ebpf.Host
+	path              ebpf.Path
 	replies, displays int
 }
 
 // newBench skips the test, with the reason, where the kernel has no such programs for us.
-func newBench(t testing.TB) *bench {
+func newBench(t testing.TB) *bench { return newBenchOn(t, ebpf.Path{}) }
+
+func newBenchOn(t testing.TB, path ebpf.Path) *bench {
 	t.Helper()
-	h, err := ebpf.NewHost(ebpf.HostConfig{Service: service})
+	h, err := ebpf.NewHost(ebpf.HostConfig{Service: service, Path: path})
 	if errors.Is(err, ebpf.ErrUnavailable) {
 		t.Skip(err)
 	}
@@ -136,7 +138,7 @@ func newBench(t testing.TB) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.Close() })
-	return &bench{t: t, host: h}
+	return &bench{t: t, host: h, path: path}
 }
 
 // A kernel is a program there, with its segments.
@@ -148,7 +150,7 @@ type kernel struct {
 }
 
 func (b *bench) options() ebpf.Options {
-	return ebpf.Options{ID: programID, Service: service, Lookup: lookup, FrozenClock: true}
+	return ebpf.Options{ID: programID, Service: service, Path: b.path, Lookup: lookup, FrozenClock: true}
 }
 
 func (b *bench) load(m *prog.Module) *kernel {
@@ -223,16 +225,6 @@ func datagram(counter uint64, program, trigger uint32, payload []byte) []byte {
 	return ethernet(frame)
 }
 
-// ethernet puts headers before a UDP payload.
-func ethernet(payload []byte) []byte {
-	b := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}
-	b = append(b, 0x45, 0, 0, 0, 0, 7, 0x40, 0, 9, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2)
-	binary.BigEndian.PutUint16(b[16:], uint16(28+len(payload)))
-	b = append(b, 0x12, 0x34, 0x56, 0x78, 0, 0, 0, 0)
-	binary.BigEndian.PutUint16(b[38:], uint16(8+len(payload)))
-	return append(b, payload...)
-}
-
 // answer is what has become of a frame.
 type answer struct {
 	verdict uint32
@@ -243,7 +235,7 @@ type answer struct {
 func (k *kernel) send(trigger uint32, payload []byte) answer {
 	k.t.Helper()
 	k.counter++
-	return k.run(datagram(k.counter, programID, trigger, payload))
+	return k.run(k.wrapped(datagram(k.counter, programID, trigger, payload)[42:]))
 }
 
 func (k *kernel) run(frame []byte) answer {
@@ -335,17 +327,9 @@ func (v *machine) differs(k *kernel, want vm.Outcome, got answer) string {
 
 // opened says what a reply is, in the machine's words. It holds all of the frame to what it must be.
 func (k *kernel) opened(b []byte) string {
-	total := int(binary.BigEndian.Uint16(b[16:]))
-	frame := b[42 : 14+total]
-	if !bytes.Equal(b[:12], []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2}) || !bytes.Equal(b[26:38], []byte{10, 0, 0, 2, 10, 0, 0, 1, 0x56, 0x78, 0x12, 0x34}) {
-		return fmt.Sprintf("to the wrong address: %x", b[:42])
-	}
-	sum := uint32(0)
-	for i := 14; i < 34; i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(b[i:]))
-	}
-	if sum = sum>>16 + sum&0xffff; sum != 0xffff || int(binary.BigEndian.Uint16(b[38:])) != total-20 || b[22] != 64 {
-		return fmt.Sprintf("with wrong headers: %x", b[:42])
+	frame, wrong := k.unwrapped(b)
+	if wrong != "" {
+		return wrong
 	}
 	o, rest, err := wire.ParseOuter(frame)
 	n, bad := wire.Open(frame, 7777)

@@ -23,6 +23,7 @@ const (
 	onStackKey   = -8  // the index of a session
 	onStackGot   = -16 // 1: the lock is had
 	onStackTotal = -24 // bytes of the frame with all its headers
+	onStackCheck = -32 // the checksum of UDP that is being made
 )
 
 const (
