@@ -24,6 +24,7 @@ var demandMaps = []demandMap{
 	{"docs/qnix.md", "QNIX", 62, 12, breaksOfQNIX},
 	{"docs/usnic.md", "USNIC", 61, 6, breaksOfUSNIC},
 	{"docs/netstar.md", "NETSTAR", 31, 0, breaksOfNETSTAR},
+	{"docs/panic.md", "PANIC", 47, 0, breaksOfPANIC},
 }
 
 // where finds the files that a row names and what to look for there; ident the names of the latter.

@@ -85,6 +85,26 @@ func TestAnErrorShowsItsLineAndPlace(t *testing.T) {
 	}
 }
 
+// Keywords and names are the same in upper and lower case, and mixed.
+func TestCaseDoesNotMatter(t *testing.T) { // PANIC-36
+	const mixed = `PROGRAM Mixed: CONST Three = 3; VAR value[4], n; TRIGGERS 1;
+Begin VALUE[three] = 0X1f END;
+MESSAGE 1: BEGIN if N < 2 THEN n = N + packetlen Else SEND Value[0] LEN 8 AS 1 TO Other END; END;`
+	want, err := Compile("mixed.pdl", []byte(mixed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []string{strings.ToUpper(mixed), strings.ToLower(mixed)} {
+		m, err := Compile("other.pdl", []byte(other))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Hash() != want.Hash() {
+			t.Errorf("this is another program:\n%s", other)
+		}
+	}
+}
+
 func TestManyErrorsAreCountedAndNotShown(t *testing.T) {
 	_, err := Compile("x.pdl", []byte("PROGRAM x: BEGIN "+strings.Repeat("y = 1;\n", 100)+" END; END;"))
 	if err == nil || !strings.HasSuffix(err.Error(), "\nand 70 more") || len(err.(Errors)) != 100 {
