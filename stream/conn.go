@@ -61,7 +61,7 @@ type Conn struct {
 	sendCtx  context.Context // of the sends of a Write
 	stopSend context.CancelFunc
 	first    [headBytes]byte // of the message of a Write
-	ops      *[pipeline]flight
+	ops      *flights        // of a long Write
 
 	heard, asked time.Time // when something came last, and when the peer was asked; see keepAlive
 	stirred      bool      // something has come since

@@ -1,8 +1,12 @@
 package stream
 
-import "math/bits"
+import (
+	"math/bits"
+	"sync"
+)
 
-// ring is the bytes of a stream that wait to be read. Its memory grows as it needs, and goes when a ring that has grown is empty.
+// ring is the bytes of a stream that wait to be read. Its memory grows as it needs, and goes to the next that needs as much when a ring that has
+// grown is empty: most streams of a process have nothing to keep.
 type ring struct {
 	mem  []byte // of a power of two
 	from int    // where the first byte is, counted without end
@@ -13,6 +17,32 @@ const (
 	leastRing = 1 << 10
 	keptRing  = 8 << 10 // that an empty ring keeps
 )
+
+// spare has memory that rings have given up, by the power of two that it is long.
+var spare [mostRing + 1]sync.Pool
+
+// mostRing is the power of two of the longest memory that is kept.
+const mostRing = 24
+
+// newMem returns memory for at least need bytes. What it holds is of no meaning.
+func newMem(need int) []byte {
+	n := bits.Len(uint(max(need, leastRing) - 1))
+	if n <= mostRing {
+		if mem, ok := spare[n].Get().(*[]byte); ok {
+			return *mem
+		}
+	}
+	return make([]byte, 1<<n)
+}
+
+// giveUp takes memory back.
+func (r *ring) giveUp() {
+	if n := bits.Len(uint(len(r.mem) - 1)); len(r.mem) > keptRing && n <= mostRing {
+		mem := r.mem
+		spare[n].Put(&mem)
+	}
+	r.mem = nil
+}
 
 func (r *ring) len() int { return r.to - r.from }
 
@@ -28,8 +58,9 @@ func (r *ring) write(b []byte) {
 }
 
 func (r *ring) grow(need int) {
-	mem := make([]byte, max(leastRing, 1<<bits.Len(uint(need-1))))
-	n := r.peek(mem)
+	mem := newMem(need)
+	n := r.peek(mem[:min(len(mem), r.len())])
+	r.giveUp()
 	r.mem, r.from, r.to = mem, 0, n
 }
 
@@ -62,7 +93,7 @@ func (r *ring) read(b []byte) (n int) {
 func (r *ring) skip(n int) {
 	if r.from += n; r.from == r.to {
 		if r.from, r.to = 0, 0; len(r.mem) > keptRing {
-			r.mem = nil
+			r.giveUp()
 		}
 	}
 }

@@ -10,16 +10,6 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// pipeline is how many messages of one Write are under way at a time.
-const pipeline = 4
-
-// flight is one of them.
-type flight struct {
-	op   weft.Op
-	head [headBytes]byte
-	n    int // bytes of the stream
-}
-
 // Write sends b, and returns when b may be used again. It waits while the peer has no room. A Write that fails tells how much of b has been
 // sent; the stream may go on behind that if a deadline ended it.
 func (c *Conn) Write(b []byte) (sum int, err error) {
@@ -27,6 +17,10 @@ func (c *Conn) Write(b []byte) (sum int, err error) {
 		return 0, c.opError("write", c.h.gone())
 	}
 	defer c.writing.Open()
+	if len(b) > dataBytes {
+		sum, err = c.writeLong(b)
+		return sum, c.opError("write", err)
+	}
 	for {
 		ctx, n, err := c.mayWrite(len(b) - sum)
 		if err != nil {
@@ -75,13 +69,13 @@ func (c *Conn) mayWrite(n int) (context.Context, int, error) {
 	if c.ended || c.unread {
 		return nil, 0, syscall.EPIPE
 	}
-	n = int(min(uint64(n), c.room()))
-	if n == 0 || !c.told {
-		return nil, 0, nil
+	if n = int(min(uint64(n), c.room())); !c.told {
+		n = 0
 	}
-	if c.inWrite = true; c.sendCtx == nil {
+	if c.sendCtx == nil {
 		c.sendCtx, c.stopSend = c.within(c.writeEnd)
 	}
+	c.inWrite = c.inWrite || n > 0
 	return c.sendCtx, n, nil
 }
 
@@ -93,72 +87,13 @@ func (c *Conn) within(end time.Time) (context.Context, context.CancelFunc) {
 	return c.h.p.WithTimeout(c.h.ctx, end.Sub(c.h.p.Now()))
 }
 
-// send sends bytes for which there is room, and returns how many have left, one behind the other.
+// send sends the bytes of one message, for which there is room, and returns how many have left.
 func (c *Conn) send(ctx context.Context, b []byte) (sent int, err error) {
-	tag := tagOf(kindData, c.peerNumber)
-	if _, ends := ctx.Deadline(); ends {
-		// Of several messages under way, the first could be withdrawn and the others not: then the stream would have a hole.
-		b = b[:min(len(b), dataBytes)]
+	if err := c.h.port.Send(ctx, c.remote.Process, tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b); err != nil {
+		return 0, err
 	}
-	if len(b) <= dataBytes {
-		if err := c.h.port.Send(ctx, c.remote.Process, tag, head(&c.first, c.number, c.sent), b); err != nil {
-			return 0, err
-		}
-		return len(b), nil
-	}
-	if c.ops == nil {
-		c.ops = new([pipeline]flight)
-	}
-	return c.sendMany(ctx, tag, b)
+	return len(b), nil
 }
-
-// sendMany has several messages under way at a time.
-func (c *Conn) sendMany(ctx context.Context, tag weft.Tag, b []byte) (sent int, err error) {
-	if c.ops == nil {
-		c.ops = new([pipeline]flight)
-	}
-	at, begun, ended := 0, 0, 0
-	for at < len(b) || ended < begun {
-		if err == nil && at < len(b) && begun-ended < pipeline {
-			f := &c.ops[begun%pipeline]
-			f.n = min(len(b)-at, dataBytes)
-			piece, why := b[at:at+f.n], error(nil)
-			why = c.h.port.StartSendInto(&f.op, c.remote.Process, tag, head(&f.head, c.number, c.sent+uint64(at)), piece)
-			if why == nil {
-				begun++
-				at += f.n
-				continue
-			}
-			if errors.Is(why, weft.ErrQueueFull) && begun == ended {
-				if why = c.h.port.Send(ctx, c.remote.Process, tag, f.head[:], piece); why == nil {
-					at += f.n
-					sent += f.n
-					continue
-				}
-			}
-			if !errors.Is(why, weft.ErrQueueFull) {
-				err = why
-			}
-		}
-		if begun == ended {
-			break
-		}
-		f := &c.ops[ended%pipeline]
-		ended++
-		switch _, why := f.op.Wait(ctx); {
-		case why == nil && err == nil:
-			sent += f.n
-		case why == nil:
-			err = errHole
-		case err == nil:
-			err = why
-		}
-	}
-	return sent, err
-}
-
-// errHole is of a Write of which something has left behind something that has not.
-var errHole = errors.New("stream: a message was lost")
 
 // wrote notes how much of a Write has left, and what an error means.
 func (c *Conn) wrote(n int, err error) {
