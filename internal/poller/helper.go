@@ -46,6 +46,7 @@ func (p *Poller) standBy() {
 		case nobody:
 			quiet := Now().Sub(clock.Time(p.polled.Load()))
 			if quiet >= takeover && p.duty.CompareAndSwap(nobody, helper) {
+				p.returns.Store(0)
 				return
 			}
 		}

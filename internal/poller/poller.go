@@ -109,6 +109,9 @@ type Poller struct {
 	arrived atomic.Bool  // the link announced a frame since the helper's last poll
 	nudged  atomic.Bool  // the helper has been woken and has not looked yet
 
+	left    atomic.Int64 // when a waiter last gave up the duty because it had what it waited for
+	returns atomic.Int32 // how often in a row one was back soon after that
+
 	waiters idle.Waiters
 	sleep   *sleeper
 	stopped chan struct{} // closed when the helper has ended
@@ -240,7 +243,10 @@ func (p *Poller) unlock() (woken bool) {
 		}
 		p.mu.Unlock()
 		if p.waiters.Len() > 0 {
-			woken = p.waiters.WakeReady() || woken
+			if p.waiters.WakeReady() {
+				woken = true
+				p.returns.Store(0) // others have what they wait for, too
+			}
 		}
 		p.nudgeIfLate()
 		if !p.again.Load() || !p.mu.TryLock() {
@@ -328,8 +334,10 @@ func (p *Poller) Wait(ctx context.Context, ready func() bool) error {
 		var err error
 		if !p.takeDuty() {
 			err = p.follow(ctx, ready)
-		} else if p.lead(ctx, ready) == helper {
-			p.nudge()
+		} else if to, parks := p.lead(ctx, ready); parks {
+			if to == helper {
+				p.nudge()
+			}
 			err = p.park(ctx, p.waiters.Add(ready), ready)
 		} else {
 			err = ctx.Err()
@@ -346,21 +354,41 @@ func (p *Poller) takeDuty() bool {
 	return p.duty.CompareAndSwap(nobody, waiter) || p.duty.CompareAndSwap(helper, waiter)
 }
 
-// handOver sees to it that a waiter or the helper polls for those that still wait, when a waiter leaves.
+// handOver sees to it that a waiter or the helper polls for those that still wait, when a waiter leaves. One that has been back soon again
+// and again is expected to be so: to wake another meanwhile would have the two change places with each message. If it stays away,
+// the helper takes over after its next look.
 func (p *Poller) handOver() {
-	if p.duty.Load() == nobody && p.waiters.Len() > 0 {
+	if p.duty.Load() == nobody && p.waiters.Len() > 0 && p.returns.Load() < faithful {
 		p.waiters.WakeOne()
 	}
 }
 
+// A waiter counts as back soon within backSoon, and is expected back when faithful times in a row it was.
+const (
+	backSoon = 100 * time.Microsecond
+	faithful = 8
+)
+
+// back notes that a waiter takes the duty.
+func (p *Poller) back(now clock.Time) {
+	switch n := p.returns.Load(); {
+	case now.Sub(clock.Time(p.left.Load())) > backSoon:
+		p.returns.Store(0)
+	case n < faithful:
+		p.returns.Store(n + 1)
+	}
+}
+
 // lead polls until ready, until ctx is done, or until it has been idle for so long that the helper had better park.
-// It returns the next holder of the duty.
-func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
+// It returns the next holder of the duty, and whether the waiter is to sleep.
+func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32, parks bool) {
 	idle.Enter()
 	defer idle.Leave()
 	ended := ctx.Done()
 	now := Now() // the clock is looked at once for each poll: that costs a quarter as much as the poll
+	p.back(now)
 	begun, since := now, now
+	brought := 0 // how often the polls brought others what they wait for
 	for yielded, first := since, true; ; now, first = Now(), false {
 		if now.Sub(yielded) > shareAfter && (idle.Crowded() || now.Sub(yielded) > shareAlways) {
 			runtime.Gosched()
@@ -373,6 +401,7 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 				p.pace.Work(now)
 			}
 			if p.unlock() {
+				brought++
 				runtime.Gosched() // here and now those run that were woken, rather than when another core finds them
 			}
 		} else { // a caller kicks, or Do runs
@@ -381,14 +410,20 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32) {
 		done := ready()
 		if done {
 			p.cameSoon(begun, now)
+			p.left.Store(int64(now))
 		}
 		if done || isDone(ended) || p.closed.Load() {
 			p.duty.Store(nobody)
-			return nobody
+			return nobody, false
+		}
+		if brought >= faithful { // they had better poll themselves
+			p.returns.Store(faithful)
+			p.duty.Store(nobody)
+			return nobody, true
 		}
 		if now.Sub(since) >= p.cfg.Awake || p.pace.Rest(now, p.cfg.yield, Now) {
 			p.duty.Store(helper)
-			return helper
+			return helper, true
 		}
 		if p.apart.due(now, p.pace.Given()) && !idle.Crowded() && p.apart.room() {
 			p.apart.move()
