@@ -10,6 +10,7 @@ import (
 type Waiter struct {
 	ready func() bool
 	woken chan struct{} // holds one token once the goroutine has been woken
+	rouse func()        // called then, for a goroutine that sleeps elsewhere than at woken; may be nil
 	at    int           // place in Waiters.list; -1 when not in it
 }
 
@@ -29,7 +30,10 @@ type Waiters struct {
 }
 
 // Add puts a goroutine on the list, before it looks for the last time whether it has to sleep.
-func (l *Waiters) Add(ready func() bool) *Waiter {
+func (l *Waiters) Add(ready func() bool) *Waiter { return l.AddRoused(ready, nil) }
+
+// AddRoused is Add for a goroutine that does not sleep at Woken: rouse, which must not block, ends its sleep.
+func (l *Waiters) AddRoused(ready func() bool, rouse func()) *Waiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var w *Waiter
@@ -38,7 +42,7 @@ func (l *Waiters) Add(ready func() bool) *Waiter {
 	} else {
 		w = &Waiter{woken: make(chan struct{}, 1)}
 	}
-	w.ready, w.at = ready, len(l.list)
+	w.ready, w.rouse, w.at = ready, rouse, len(l.list)
 	l.list = append(l.list, w)
 	if l.count.Add(1) == 1 && l.Sleeping != nil {
 		l.Sleeping(true)
@@ -60,7 +64,7 @@ func (l *Waiters) Remove(w *Waiter) {
 	case <-w.woken:
 	default:
 	}
-	w.ready = nil
+	w.ready, w.rouse = nil, nil
 	l.free = append(l.free, w)
 }
 
@@ -81,6 +85,9 @@ func (l *Waiters) drop(w *Waiter) {
 func (l *Waiters) wake(w *Waiter) {
 	l.drop(w)
 	w.woken <- struct{}{}
+	if w.rouse != nil {
+		w.rouse()
+	}
 }
 
 // WakeReady wakes everybody whose wait is over and reports whether there was anybody.

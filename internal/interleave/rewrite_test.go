@@ -40,8 +40,8 @@ var ground = []edit{
 		return n > 0
 	}, d)
 	_ = ts`},
-	{"poller/sleeper_linux.go", "_, _ = s.alarm.Read(s.buf[:])", "interleave.AwaitAlarm(s)"},
-	{"poller/sleeper_linux.go", "_ = unix.TimerfdSettime(s.alarmFd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)", "interleave.Alarm(s, d-1)"},
+	{"poller/alarm_linux.go", "_, _ = a.file.Read(a.buf[:])", "interleave.AwaitAlarm(a)"},
+	{"poller/alarm_linux.go", "_ = unix.TimerfdSettime(a.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)", "interleave.Alarm(a, d-1)"},
 	{"poller/loop_linux.go", "\truntime.LockOSThread()\n\tdefer runtime.UnlockOSThread()\n", ""},
 	{"poller/loop_linux.go", "if d == 0 { // returns at once", `if d != 0 {
 		interleave.BlockFor(func() bool {

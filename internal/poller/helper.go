@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"context"
 	"runtime"
 	"time"
 
@@ -50,8 +51,8 @@ func (p *Poller) standBy() {
 				return
 			}
 		}
-		p.sleep.nap(look)
-		p.nudged.Store(false) // behind the sleep, before the next look: see nudge
+		p.alarm.nap(look)
+		p.helps.nudged.Store(false) // behind the sleep, before the next look: see nudge
 	}
 }
 
@@ -91,8 +92,9 @@ func (p *Poller) watch() {
 			}
 			fallthrough
 		default:
-			p.doze(now, next)
-			polled = p.duty.Load() == waiter // else the helper has to see what ended the sleep
+			p.doze(&p.helps, helper, now, next)
+			p.duty.CompareAndSwap(nobody, helper) // a waiter took the duty while the helper slept, and left
+			polled = p.duty.Load() == waiter      // else the helper has to see what ended the sleep
 		}
 	}
 }
@@ -110,38 +112,38 @@ func (p *Poller) endListening(now, next clock.Time) bool {
 	return !listening
 }
 
-// doze parks until next, a frame, or a nudge. It says first that it sleeps and looks then for the last time, so that
-// a caller that changes something sees that a nudge is needed, or is seen.
-func (p *Poller) doze(now, next clock.Time) {
-	p.asleep.Store(int64(next))
-	if p.linkSleeps() && clock.Time(p.next.Load()) >= next && !p.arrived.Load() && !p.closed.Load() && p.duty.Load() == helper {
-		d := time.Duration(-1)
-		if next != clock.Never {
-			d = next.Sub(now)
-		}
-		idle.Leave()
-		p.sleep.sleep(d, true)
-		idle.Enter()
-	}
-	p.asleep.Store(0)
-	p.nudged.Store(false)
-	if p.duty.Load() == nobody { // a waiter took the duty while we slept, and left
-		p.duty.CompareAndSwap(nobody, helper)
-	}
-}
+// mostNod is how long a waiter sleeps with the duty: longer than an answer takes to come from a host that is busy. Then it is better that it
+// does not keep a thread, and hears at once that its context has ended.
+const mostNod = 2 * time.Millisecond
 
-// linkSleeps tells a link that has to know that the helper parks. It is false if there are frames, or if a waiter polls
-// right now. Polls of others do not end the link's sleep: the first frame then wakes the helper for nothing, which is
-// better than frames that come when they are through and wake no thread.
-func (p *Poller) linkSleeps() bool {
-	sleep := p.cfg.Link.Sleep
-	if sleep == nil {
+// nod has the waiter with the duty sleep as the helper would, for a while: what a frame brings is then its own at once, where the helper would
+// have to wake it in turn. It reports whether the waiter had better go on.
+func (p *Poller) nod(ctx context.Context, ready func() bool) bool {
+	if !p.mu.TryLock() {
 		return true
 	}
-	if !p.mu.TryLock() {
+	p.arrived.Store(false)
+	now := Now()
+	work, next := p.poll(now)
+	p.engine.EndListening()
+	p.due(now, next)
+	listening := p.engine.Listening()
+	p.unlock()
+	if work > 0 || listening {
+		return true
+	}
+	w := p.waiters.AddRoused(ready, p.rouse)
+	defer p.waiters.Remove(w)
+	if ready() {
+		return true
+	}
+	end := now.Add(mostNod)
+	if t, ok := ctx.Deadline(); ok {
+		end = min(end, now.Add(time.Until(t)))
+	}
+	if end <= now {
 		return false
 	}
-	ready := sleep()
-	p.unlock()
-	return !ready
+	p.doze(&p.leads, waiter, now, min(next, end))
+	return Now() < end
 }

@@ -14,8 +14,12 @@
 //	│ the next deadline, or a nudge       │
 //	└─────────────────────────────────────┘
 //
+// Before a waiter gives the duty to the helper it sleeps with it for a moment (nod): where other threads want the processor, an answer is then
+// its own as soon as the kernel wakes it.
+//
 // A waiter that does not have the duty sleeps on a channel; the polling one looks after each poll which of them are
-// ready. So progress does not depend on callers, and an idle process costs no CPU.
+// ready. One that again and again brings others what they wait for, and itself nothing, gives the duty up; one that leaves and is back soon
+// each time finds it free. So progress does not depend on callers, and an idle process costs no CPU.
 //
 // As a daemon (Loop), one locked thread polls and parks in epoll.
 package poller
@@ -105,15 +109,16 @@ type Poller struct {
 
 	polled  atomic.Int64 // when the engine was polled last
 	next    atomic.Int64 // when it said that it must be polled again; 0 is always
-	asleep  atomic.Int64 // until when the helper sleeps; 0 while it does not, or looks by itself soon enough
-	arrived atomic.Bool  // the link announced a frame since the helper's last poll
-	nudged  atomic.Bool  // the helper has been woken and has not looked yet
+	arrived atomic.Bool  // the link announced a frame since the last poll of one that was about to sleep
 
 	left    atomic.Int64 // when a waiter last gave up the duty because it had what it waited for
 	returns atomic.Int32 // how often in a row one was back soon after that
 
 	waiters idle.Waiters
-	sleep   *sleeper
+	helps   place         // of the helper
+	leads   place         // of the waiter with the duty
+	rouse   func()        // leads.nudge
+	alarm   *alarm        // for the helper's naps while it stands by
 	stopped chan struct{} // closed when the helper has ended
 }
 
@@ -125,11 +130,10 @@ func New(e Engine, cfg Config) (*Poller, error) {
 	if cfg.yield == nil {
 		cfg.yield = idle.Relax
 	}
-	s, err := newSleeper(linkFd(cfg.Link))
-	if err != nil {
+	p := &Poller{engine: e, cfg: cfg, stopped: make(chan struct{})}
+	if err := p.furnish(); err != nil {
 		return nil, err
 	}
-	p := &Poller{engine: e, cfg: cfg, sleep: s, stopped: make(chan struct{})}
 	if cfg.Link.Notify != nil {
 		cfg.Link.Notify(p.frameArrived)
 	}
@@ -137,6 +141,22 @@ func New(e Engine, cfg Config) (*Poller, error) {
 	p.apart.room, p.apart.move = idle.Room, idle.MoveOff
 	go p.help()
 	return p, nil
+}
+
+// furnish makes what goroutines sleep at.
+func (p *Poller) furnish() (err error) {
+	fd := linkFd(p.cfg.Link)
+	if err := p.helps.furnish(fd); err != nil {
+		return err
+	}
+	if err := p.leads.furnish(fd); err != nil {
+		return errors.Join(err, p.helps.close())
+	}
+	if p.alarm, err = newAlarm(); err != nil {
+		return errors.Join(err, p.helps.close(), p.leads.close())
+	}
+	p.rouse = p.leads.nudge
+	return nil
 }
 
 // linkFd is the descriptor that announces l's frames, or -1.
@@ -260,7 +280,7 @@ func (p *Poller) poll(now clock.Time) (work int, next clock.Time) {
 	if p.closed.Load() {
 		return 0, clock.Never
 	}
-	if p.cfg.Link.Awake != nil && p.asleep.Load() == 0 { // not while the helper sleeps, which others' polls do not wake
+	if p.cfg.Link.Awake != nil && p.helps.until.Load() == 0 && p.leads.until.Load() == 0 { // not while one sleeps, which others' polls do not wake
 		p.cfg.Link.Awake()
 	}
 	work, next = p.engine.Poll(now)
@@ -280,26 +300,24 @@ func (p *Poller) due(now, next clock.Time) clock.Time {
 	return next
 }
 
-// nudgeIfLate wakes the helper if it would sleep past the engine's next deadline.
+// nudgeIfLate wakes those that would sleep past the engine's next deadline.
 func (p *Poller) nudgeIfLate() {
-	if p.next.Load() < p.asleep.Load() {
-		p.nudge()
-	}
+	next := p.next.Load()
+	p.helps.nudgeFor(next)
+	p.leads.nudgeFor(next)
 }
 
-// frameArrived is what a link without a descriptor calls. It wakes the helper if that is parked.
+// frameArrived is what a link without a descriptor calls. It wakes those that are parked.
 func (p *Poller) frameArrived() {
 	p.arrived.Store(true)
-	if p.asleep.Load() > 0 {
-		p.nudge()
-	}
+	p.helps.nudgeFor(0)
+	p.leads.nudgeFor(0)
 }
 
-// nudge makes the helper's present or next sleep end at once. What it shall see must be stored before.
-func (p *Poller) nudge() {
-	if !p.nudged.Swap(true) {
-		p.sleep.wake()
-	}
+// callHelper wakes the helper wherever it sleeps, and has its next sleep end at once. What it shall see must be stored before.
+func (p *Poller) callHelper() {
+	p.helps.nudge()
+	p.alarm.ring()
 }
 
 // Close ends the helper and every Wait. It does not touch the engine: the caller closes that with Do first.
@@ -308,14 +326,14 @@ func (p *Poller) Close() error {
 	if p.closed.Swap(true) {
 		return nil
 	}
-	p.nudge()
+	p.callHelper()
 	p.waiters.WakeAll()
 	if p.stopped != nil {
 		<-p.stopped
 	}
 	p.mu.Lock() // no goroutine is inside Poll any more
 	defer p.mu.Unlock()
-	return p.sleep.close()
+	return errors.Join(p.helps.close(), p.leads.close(), p.alarm.close())
 }
 
 // Wait returns nil as soon as ready returns true. It ends with ctx's error when ctx is done, and with ErrClosed when
@@ -336,7 +354,7 @@ func (p *Poller) Wait(ctx context.Context, ready func() bool) error {
 			err = p.follow(ctx, ready)
 		} else if to, parks := p.lead(ctx, ready); parks {
 			if to == helper {
-				p.nudge()
+				p.callHelper()
 			}
 			err = p.park(ctx, p.waiters.Add(ready), ready)
 		} else {
@@ -422,6 +440,9 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32, parks b
 			return nobody, true
 		}
 		if now.Sub(since) >= p.cfg.Awake || p.pace.Rest(now, p.cfg.yield, Now) {
+			if p.nod(ctx, ready) {
+				continue
+			}
 			p.duty.Store(helper)
 			return helper, true
 		}

@@ -319,7 +319,7 @@ func TestTheHelperStaysAwakeWhenProgramsHaveAnswered(t *testing.T) {
 	for end := time.Now().Add(patience); time.Now().Before(end); { // anew, since a neighbour that computes has it park
 		before := e.polls.Load()
 		e.answers.Add(1)
-		p.nudge()
+		p.callHelper()
 		for range 20 {
 			time.Sleep(time.Millisecond)
 			if e.polls.Load()-before > 100 {

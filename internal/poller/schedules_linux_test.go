@@ -140,8 +140,13 @@ func TestEveryScheduleOfAFrameAndAHelperThatFallsAsleep(t *testing.T) {
 	})
 }
 
-func TestEveryScheduleOfAFrameAndAWaiter(t *testing.T) {
-	interleave.Explore(t, interleave.Options{Delays: 3, Least: 500}, func(r *interleave.Run) {
+func TestEveryScheduleOfAFrameAndAWaiter(t *testing.T) { aFrameAndAWaiter(t, 0, 3) }
+
+// The frame comes as the waiter leaves the duty to the helper.
+func TestEveryScheduleOfALateFrameAndAWaiter(t *testing.T) { aFrameAndAWaiter(t, mostNod, 1) }
+
+func aFrameAndAWaiter(t *testing.T, after time.Duration, delays int) {
+	interleave.Explore(t, interleave.Options{Delays: delays, Least: 100}, func(r *interleave.Run) {
 		over := false
 		p, e, l := scheduledPoller(t, r, func(*scheduledEngine) bool { return over })
 		r.Go("waiter", func() {
@@ -151,7 +156,9 @@ func TestEveryScheduleOfAFrameAndAWaiter(t *testing.T) {
 			over = true
 		})
 		r.Go("link", func() {
-			interleave.Step()
+			if interleave.Step(); after > 0 {
+				interleave.BlockFor(func() bool { return false }, after)
+			}
 			e.frames++
 			l.wake()
 		})

@@ -2,9 +2,7 @@ package poller
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -17,9 +15,6 @@ type sleeper struct {
 	fds [2]unix.PollFd // ours to be woken by, the link's
 	ts  unix.Timespec
 	buf [8]byte
-
-	alarm   *os.File // a timer, for nap
-	alarmFd int
 
 	mu     sync.Mutex // wake may come late, from a link's callback: not to a descriptor that is another file's by then
 	closed bool
@@ -34,20 +29,13 @@ func newSleeper(link int) (*sleeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("poller: eventfd: %w", err)
 	}
-	alarm, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("poller: timerfd: %w", err), unix.Close(fd))
-	}
-	return &sleeper{
-		fds:   [2]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(link), Events: unix.POLLIN}},
-		alarm: os.NewFile(uintptr(alarm), "alarm"), alarmFd: alarm,
-	}, nil
+	return &sleeper{fds: [2]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(link), Events: unix.POLLIN}}}, nil
 }
 
-// sleep parks for d, for ever if d is negative. It may end early. Frames end it only if asked for.
-func (s *sleeper) sleep(d time.Duration, frames bool) {
+// sleep parks for d, for ever if d is negative. It may end early.
+func (s *sleeper) sleep(d time.Duration) {
 	fds := s.fds[:1]
-	if frames && s.fds[1].Fd >= 0 {
+	if s.fds[1].Fd >= 0 {
 		fds = s.fds[:]
 	}
 	ts := &s.ts
@@ -62,29 +50,12 @@ func (s *sleeper) sleep(d time.Duration, frames bool) {
 	}
 }
 
-// nap is a short sleep, which only wake ends early; a wake just before it may have to wait for its end. The runtime waits
-// for the timer. A thread of ours that sleeps in the kernel keeps the runtime's monitor awake, which takes its processor
-// away each time: where there is none to spare, that was a sixth of the time of a process whose callers poll. The
-// runtime's own timers are a millisecond late.
-func (s *sleeper) nap(d time.Duration) {
-	s.mu.Lock()
-	s.set(d)
-	s.mu.Unlock()
-	_, _ = s.alarm.Read(s.buf[:])
-}
-
-// set has the alarm go off after d. With the lock held, and not closed.
-func (s *sleeper) set(d time.Duration) {
-	_ = unix.TimerfdSettime(s.alarmFd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)
-}
-
-// wake ends the present or the next sleep, and the present nap. It does not block: the counter cannot fill up by ones.
+// wake ends the present or the next sleep. It does not block: the counter cannot fill up by ones.
 func (s *sleeper) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
 		_, _ = unix.Write(int(s.fds[0].Fd), one)
-		s.set(1)
 	}
 }
 
@@ -92,5 +63,5 @@ func (s *sleeper) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	return errors.Join(s.alarm.Close(), unix.Close(int(s.fds[0].Fd)))
+	return unix.Close(int(s.fds[0].Fd))
 }

@@ -19,8 +19,8 @@ func newSleeper(link int) (*sleeper, error) {
 }
 
 // sleep parks for d, for ever if d is negative. It may end early.
-func (s *sleeper) sleep(d time.Duration, frames bool) {
-	if frames && s.link && (d < 0 || d > lookEvery) {
+func (s *sleeper) sleep(d time.Duration) {
+	if s.link && (d < 0 || d > lookEvery) {
 		d = lookEvery
 	}
 	if d < 0 {
@@ -34,9 +34,6 @@ func (s *sleeper) sleep(d time.Duration, frames bool) {
 	}
 }
 
-// nap is a short sleep, which only wake ends early.
-func (s *sleeper) nap(d time.Duration) { s.sleep(d, false) }
-
 // wake ends the present or the next sleep.
 func (s *sleeper) wake() {
 	select {
@@ -49,3 +46,17 @@ func (s *sleeper) close() error {
 	s.timer.Stop()
 	return nil
 }
+
+// alarm is for the short sleeps of one goroutine.
+type alarm struct{ *sleeper }
+
+func newAlarm() (*alarm, error) {
+	s, err := newSleeper(-1)
+	return &alarm{s}, err
+}
+
+// nap sleeps for d, which only ring ends early.
+func (a *alarm) nap(d time.Duration) { a.sleep(d) }
+
+// ring ends the present or the next nap.
+func (a *alarm) ring() { a.wake() }

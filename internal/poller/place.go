@@ -1,0 +1,79 @@
+package poller
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/idle"
+)
+
+// place is where one goroutine sleeps until a frame, a deadline or a nudge: the helper, or the waiter that has the duty.
+type place struct {
+	until  atomic.Int64 // when the sleep ends at the latest; 0: none sleeps here, or it looks by itself soon enough
+	nudged atomic.Bool  // the sleeper has been woken and has not looked yet
+	sleep  *sleeper
+	mu     sync.Mutex // held by the one that sleeps, and by the one that closes the place
+}
+
+func (l *place) furnish(link int) (err error) {
+	l.sleep, err = newSleeper(link)
+	return err
+}
+
+// close waits until none sleeps here.
+func (l *place) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sleep.close()
+}
+
+// nudge makes the present or next sleep end at once. What the sleeper shall see must be stored before.
+func (l *place) nudge() {
+	if !l.nudged.Swap(true) {
+		l.sleep.wake()
+	}
+}
+
+// nudgeFor wakes the one that would sleep past a deadline.
+func (l *place) nudgeFor(deadline int64) {
+	if deadline < l.until.Load() {
+		l.nudge()
+	}
+}
+
+// doze sleeps at a place until next, a frame, or a nudge, while holder has the duty. It says first that it sleeps and looks then for the last
+// time, so that a caller that changes something sees that a nudge is needed, or is seen.
+func (p *Poller) doze(l *place, holder int32, now, next clock.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until.Store(int64(next))
+	if p.linkSleeps() && clock.Time(p.next.Load()) >= next && !p.arrived.Load() && !p.closed.Load() && p.duty.Load() == holder {
+		d := time.Duration(-1)
+		if next != clock.Never {
+			d = next.Sub(now)
+		}
+		idle.Leave()
+		l.sleep.sleep(d)
+		idle.Enter()
+	}
+	l.until.Store(0)
+	l.nudged.Store(false)
+}
+
+// linkSleeps tells a link that has to know that its poller parks. It is false if there are frames, or if a waiter polls
+// right now. Polls of others do not end the link's sleep: the first frame then wakes the helper for nothing, which is
+// better than frames that come when they are through and wake no thread.
+func (p *Poller) linkSleeps() bool {
+	sleep := p.cfg.Link.Sleep
+	if sleep == nil {
+		return true
+	}
+	if !p.mu.TryLock() {
+		return false
+	}
+	ready := sleep()
+	p.unlock()
+	return !ready
+}
