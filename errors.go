@@ -26,6 +26,7 @@ var (
 	ErrNoProgram       = proc.ErrNoProgram     // no such program or trigger in the NIC, or it takes no messages
 	ErrProgramFailed   = proc.ErrProgramFailed // the program was activated, and aborted
 	ErrFiltered        = proc.ErrFiltered      // a filter in front of the receiver dropped the message
+	ErrNoReceiver      = proc.ErrNoReceiver    // of SendDelivered to a library's port, on which its receiver has never received
 	ErrNoMemory        = proc.ErrNoMemory      // the NIC has no memory left for this
 	ErrPortInUse       = errors.New("the port is in use")
 

@@ -120,7 +120,8 @@ func (p *port) SendMany(ctx context.Context, to Name, tag Tag, messages [][]byte
 
 // SendDelivered is Send that returns when the receiver's NIC has accepted the message: it has come, and so have all that this
 // process sent to the receiver before. It fails with [ErrTruncated] if the
-// receive that the message met keeps only its beginning. A message of at most 16 KiB may be accepted before it
+// receive that the message met keeps only its beginning, and with [ErrNoReceiver] on a port from 0xff00 on if the receiver has never
+// received on it: the library whose port it is is not in use there. A message of at most 16 KiB may be accepted before it
 // meets a receive, when nobody knows that yet.
 func (p *port) SendDelivered(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, "send"); err != nil {

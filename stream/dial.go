@@ -53,8 +53,7 @@ func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, 
 	return c, nil
 }
 
-// Dial opens a stream. A service that nothing listens to refuses with ECONNREFUSED. If the process itself uses no streams it does not answer,
-// and ctx or the Timeout ends the Dial.
+// Dial opens a stream. A service that nothing listens to refuses with ECONNREFUSED, and so does the NIC of a process that uses no streams.
 func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	remote, err := ParseAddr(address)
 	if err == nil && d.Process == nil {
@@ -100,9 +99,14 @@ func (d *Dialer) dial(ctx context.Context, remote Addr) (*Conn, error) {
 // ask sends the open until it is answered.
 func (c *Conn) ask(ctx context.Context) error {
 	var first [headBytes]byte
-	for {
-		err := c.h.port.Send(ctx, c.remote.Process, tagOf(kindOpen, 0), head(&first, c.number, readBuffer), []byte(c.remote.Service))
-		if err != nil && ctx.Err() == nil {
+	for lost := false; ; {
+		err := c.h.port.SendDelivered(ctx, c.remote.Process, tagOf(kindOpen, 0), head(&first, c.number, readBuffer), []byte(c.remote.Service))
+		switch {
+		case errors.Is(err, weft.ErrNoReceiver):
+			return errors.Join(syscall.ECONNREFUSED, refusedNoListener)
+		case errors.Is(err, weft.ErrUnreachable) && !lost: // a session that has ended, perhaps, and another begins
+			lost = true
+		case err != nil && ctx.Err() == nil:
 			return errors.Join(syscall.ECONNREFUSED, err)
 		}
 		within, cancel := c.h.p.WithTimeout(ctx, askEvery)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/weftnet/weft"
 )
@@ -87,6 +88,26 @@ func newHost(p *weft.Process) (*host, error) {
 	p.Go(h.serve)
 	p.Go(h.keep)
 	return h, nil
+}
+
+// ownNIC bounds what the process's own NIC does at once.
+const ownNIC = 10 * time.Second
+
+// receives returns when the NIC knows that the process receives on the port, so that it refuses no dial from then on: it has taken a receive
+// of the port, for it does what it is told in order, and what was sent behind that has come. It is of no kind, so the Inbox may have it as well.
+func (h *host) receives() error {
+	ctx, cancel := h.p.WithTimeout(h.ctx, ownNIC)
+	defer cancel()
+	o, err := h.port.StartRecv(weft.AnyProcess, 0, nil)
+	if err == nil {
+		err = h.port.SendDeliveredTo(ctx, h.p.Address(), 0)
+		o.Cancel()
+		_, _ = o.Wait(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("stream: the NIC does not receive: %w", failure(err))
+	}
+	return nil
 }
 
 // run takes in what comes until the process is closed.

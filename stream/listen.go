@@ -65,6 +65,9 @@ func (lc *ListenConfig) listen(service string) (*Listener, error) {
 	if l.backlog == 0 {
 		l.backlog = DefaultBacklog
 	}
+	if err := h.receives(); err != nil {
+		return nil, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {

@@ -149,6 +149,11 @@ func TestWhatCannotBeDialledIsRefused(t *testing.T) {
 	if err := dial(ctx, "a/0:nothing"); !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "nothing listens") {
 		t.Errorf("a service that nothing listens to: %v", err)
 	}
+	for range 100 { // no message is left behind that could be in the way of another
+		if _, err := stream.Dial(ctx, a, "b/0:nothing"); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Fatalf("a process whose streams are all its own: %v", err)
+		}
+	}
 	if err := dial(ctx, "a/0:one"); err != nil {
 		t.Fatal(err)
 	}
@@ -170,6 +175,40 @@ func TestWhatCannotBeDialledIsRefused(t *testing.T) {
 	}
 	if err := dial(ctx, "a/0:one"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a listener that was closed: %v", err)
+	}
+}
+
+// A process that has never used streams has nothing in it that could answer: its NIC does.
+func TestAProcessWithoutStreamsRefuses(t *testing.T) {
+	for name, cfg := range fabrics {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, cfg)
+			refuses(t, a, b)
+		})
+	}
+}
+
+// refuses dials from b to a, neither of which has used streams.
+func refuses(t *testing.T, a, b *weft.Process) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 10 {
+		if _, err := stream.Dial(ctx, b, "a/0:nothing"); !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "nothing listens") {
+			t.Fatal(err)
+		}
+	}
+	for range 10 { // of several, and at once when there is one
+		l, err := stream.Listen(a, "late")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := joined(l, &stream.Dialer{Process: b}); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

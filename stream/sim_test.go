@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -183,6 +184,29 @@ func TestStreamsComeWholeOverABadNetwork(t *testing.T) {
 		whole, failed, why, err := streams(sim.Seed(seed), cfg, nil)
 		if err != nil || failed > 0 {
 			t.Fatalf("seed %d: %d directions came whole and %d failed: %v%s", seed, whole, failed, err, why)
+		}
+	}
+}
+
+// A process without streams refuses over a bad network, too: the first dial, and with as little delay as the others.
+func TestAProcessWithoutStreamsRefusesOverABadNetwork(t *testing.T) {
+	for seed := range uint64(seeds(t, 40)) {
+		cfg := sim.Config{Seed: sim.Seed(seed), NICs: 2, Faults: sim.Faults{Loss: 0.03, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.01, Delay: 0.01, DelayMax: 5 * time.Millisecond}}
+		f := sim.New(cfg)
+		f.Serve(0, "a/0", func(p *sim.Process) error {
+			return p.Weft().WaitUntil(context.Background(), func() bool { return false })
+		})
+		f.Process(1, "b/0", func(p *sim.Process) error {
+			for range 20 {
+				d := &stream.Dialer{Process: p.Weft(), Timeout: patient}
+				if _, err := d.Dial(context.Background(), "a/0:nothing"); !errors.Is(err, syscall.ECONNREFUSED) {
+					return fmt.Errorf("a dial: %w", err)
+				}
+			}
+			return nil
+		})
+		if err := f.Run(time.Minute); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
 }

@@ -86,6 +86,17 @@ func (e *Engine) filtered(src *source, env *wire.Envelope, length uint64, payloa
 	return e.drops(src.p.guard, Arrival{From: src.name, Addr: vni.Address{NIC: src.nic, Slot: env.SrcSlot, Gen: env.SrcGen}, Tag: env.Tag, Length: length, Payload: payload})
 }
 
+// unwanted says why a message whose turn it is goes no further, if it does not.
+func (e *Engine) unwanted(src *source, env *wire.Envelope, length uint64, payload []byte) wire.Reason {
+	switch {
+	case e.filtered(src, env, length, payload):
+		return wire.ReasonFiltered
+	case env.Flags&wire.FlagAccept != 0 && src.p.libraries.lack(env.Tag):
+		return wire.ReasonNoReceiver
+	}
+	return wire.ReasonNone
+}
+
 // drops asks a filter.
 func (e *Engine) drops(g *guard, m Arrival) bool {
 	g.seen = m

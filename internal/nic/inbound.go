@@ -186,10 +186,12 @@ func (e *Engine) offer(inb *inbound) {
 		e.freeInbound(inb)
 		return
 	}
-	if !inb.passed && e.filtered(inb.src, &inb.env, inb.length, inb.payload()) {
-		e.refuseInbound(inb, wire.ReasonFiltered)
-		e.freeInbound(inb)
-		return
+	if !inb.passed {
+		if why := e.unwanted(inb.src, &inb.env, inb.length, inb.payload()); why != wire.ReasonNone {
+			e.refuseInbound(inb, why)
+			e.freeInbound(inb)
+			return
+		}
 	}
 	if r := e.findReceive(inb.src, &inb.env, inb.length, inb.whole()); r != nil {
 		if e.packInbound(r, inb) {

@@ -3,6 +3,7 @@ package nic
 import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // A filter that judges by the bytes, as programs do, must have them before the message is matched, and they must be those that the
@@ -48,10 +49,11 @@ func (e *Engine) judgeLocal(inb *inbound) bool {
 	copyOut(inb.staging, s.frag.Parts)
 	inb.done, inb.got, inb.local = true, inb.length, nil
 	status := vni.StatusOK
-	if inb.kind, inb.passed = inboundStaged, true; e.filtered(inb.src, &inb.env, inb.length, inb.staging) {
+	inb.kind, inb.passed = inboundStaged, true
+	if why := e.unwanted(inb.src, &inb.env, inb.length, inb.staging); why != wire.ReasonNone {
 		e.unstage(inb)
 		inb.kind = inboundVoid
-		status = vni.StatusFiltered
+		status = statusOfReason(why)
 	}
 	e.completeSend(s, status)
 	return true

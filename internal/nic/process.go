@@ -51,6 +51,7 @@ type process struct {
 	straights      []*receive // entries of the receive table that are not of a context
 	spareStraights []*receive // of those, not in use
 	tickets        uint64     // that probes have told
+	libraries      libraries  // that have posted receives
 	postSeq        uint64     // numbers posted receives, so that one can go back to its place
 
 	regions   []*region // by id; 0 is the pool

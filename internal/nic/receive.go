@@ -111,6 +111,7 @@ func (e *Engine) startReceive(p *process, r *receive, code vni.Code) {
 // enterReceive gives a receive its place behind all others.
 func (e *Engine) enterReceive(r *receive) {
 	p := r.p
+	p.libraries.note(r.tags.Tag())
 	p.postSeq++
 	r.seq, r.recall, r.orphan = p.postSeq, false, vni.StatusOK
 	if r.ticket != 0 {

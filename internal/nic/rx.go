@@ -84,10 +84,10 @@ func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 	length := uint64(len(payload))
 	next := e.inOrder(src, env.Number)
 	if next {
-		if e.filtered(src, env, length, payload) {
+		if why := e.unwanted(src, env, length, payload); why != wire.ReasonNone {
 			e.restoreCredit(src, stagedCost(length))
 			if env.Flags&wire.FlagAccept != 0 {
-				e.refuse(src.key.peer, 0, 0, env.SrcSlot, env.Token, wire.ReasonFiltered)
+				e.refuse(src.key.peer, 0, 0, env.SrcSlot, env.Token, why)
 			}
 			e.advance(src)
 			return

@@ -42,6 +42,8 @@ func statusOfReason(why wire.Reason) vni.Status {
 		return vni.StatusTruncated
 	case wire.ReasonFiltered:
 		return vni.StatusFiltered
+	case wire.ReasonNoReceiver:
+		return vni.StatusNoReceiver
 	}
 	return vni.StatusCancelled
 }
@@ -66,4 +68,5 @@ var refusalCounters = [...]vni.Counter{
 	wire.ReasonCancelled:       vni.NICRefusedCancelled,
 	wire.ReasonTruncated:       vni.NICTruncated,
 	wire.ReasonFiltered:        vni.NICRefusedFiltered,
+	wire.ReasonNoReceiver:      vni.NICRefusedNoReceiver,
 }

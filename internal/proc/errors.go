@@ -24,6 +24,7 @@ var (
 	ErrRange           = errors.New("beyond the end of the region")
 	ErrCancelled       = errors.New("cancelled")
 	ErrFiltered        = errors.New("a filter in front of the receiver dropped the message")
+	ErrNoReceiver      = errors.New("nothing has ever received on that port there")
 	ErrNoMemory        = errors.New("out of memory for messages")
 	ErrGroupBroken     = errors.New("the group is broken")
 	ErrGroupSize       = errors.New("the group has no place")
@@ -84,6 +85,7 @@ var statusErrors = map[vni.Status]error{
 	vni.StatusGroupSize: ErrGroupSize, vni.StatusGroupJoined: ErrGroupJoined, vni.StatusNoGroup: ErrNoGroup,
 	vni.StatusGroupMismatch: ErrGroupMismatch, vni.StatusWithdrawn: errWithdrawn, vni.StatusFiltered: ErrFiltered,
 	vni.StatusNoProgram: ErrNoProgram, vni.StatusProgramFailed: ErrProgramFailed,
+	vni.StatusNoReceiver: ErrNoReceiver,
 }
 
 // statusError turns a status into its error.

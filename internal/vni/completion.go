@@ -60,12 +60,14 @@ const (
 	StatusFiltered        Status = 23 // a filter in front of the receiver dropped the message
 	StatusNoProgram       Status = 24 // there is no such program, or none of its triggers, or it takes no messages
 	StatusProgramFailed   Status = 25 // the program was activated, and failed
-	Statuses                     = 26 // how many there are
+	StatusNoReceiver      Status = 26 // nothing has ever received on that library's port of the receiver
+	Statuses                     = 27 // how many there are
 )
 
 var statusNames = [Statuses]string{"ok", "truncated", "unreachable", "process-gone", "stale-generation", "name-unknown", "name-lost",
 	"cancelled", "bad-argument", "bad-region", "bad-key", "out-of-range", "closed", "session-lost", "nic-gone", "detached", "no-memory",
-	"group-broken", "group-size", "group-joined", "no-group", "group-mismatch", "withdrawn", "filtered", "no-program", "program-failed"}
+	"group-broken", "group-size", "group-joined", "no-group", "group-mismatch", "withdrawn", "filtered", "no-program", "program-failed",
+	"no-receiver"}
 
 func (s Status) String() string {
 	if s < Statuses {

@@ -103,6 +103,7 @@ const (
 	NICRefusedRange
 	NICRefusedCancelled
 	NICRefusedFiltered
+	NICRefusedNoReceiver
 	NICFailedUnreachable
 	NICFailedNameUnknown
 	NICFailedBadArgument
@@ -199,7 +200,7 @@ var counterNames = [counters]string{
 	"nic_gets", "nic_put_bytes", "nic_get_bytes", "nic_calls", "nic_replies", "nic_unexpected", "nic_unexpected_bytes", "nic_early",
 	"nic_truncated", "nic_requests", "nic_requests_held", "nic_permissions_sent", "nic_permissions_received", "nic_credits_sent",
 	"nic_credits_received", "nic_credits_recalled", "nic_refused_process_gone", "nic_refused_stale_generation",
-	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled", "nic_refused_filtered", "nic_failed_unreachable",
+	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled", "nic_refused_filtered", "nic_refused_no_receiver", "nic_failed_unreachable",
 	"nic_failed_name_unknown", "nic_failed_bad_argument", "nic_cancels", "nic_refills", "nic_cancels_late", "nic_resolves",
 	"nic_name_updates_sent", "nic_name_updates_received", "nic_name_conflicts",
 	"nic_names_refused", "nic_names_unconfirmed", "nic_registrations", "nic_detaches",

@@ -11,6 +11,9 @@ const (
 	PortMask  = ^uint64(TagMask)
 )
 
+// LibraryPorts is the first of the ports of libraries that come with Weft. They go to the last, 0xffff.
+const LibraryPorts = 0xff00
+
 // Tags is which tags a receive takes: one, or all of a port (QNIX-20).
 type Tags struct {
 	tag  uint64

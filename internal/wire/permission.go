@@ -98,10 +98,12 @@ const (
 	ReasonCancelled       Reason = 5 // the asker withdrew
 	ReasonTruncated       Reason = 6 // delivered, but the receiver's buffer was shorter than the message
 	ReasonFiltered        Reason = 7 // a filter in front of the receiver dropped the message
-	reasons                      = 8
+	ReasonNoReceiver      Reason = 8 // of a message to a library's port, on which its receiver has never received
+	reasons                      = 9
 )
 
-var reasonNames = [reasons]string{"none", "process-gone", "stale-generation", "region", "range", "cancelled", "truncated", "filtered"}
+var reasonNames = [reasons]string{"none", "process-gone", "stale-generation", "region", "range", "cancelled", "truncated", "filtered",
+	"no-receiver"}
 
 func (r Reason) String() string {
 	if r < reasons {

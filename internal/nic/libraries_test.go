@@ -1,0 +1,70 @@
+package nic
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// A message for a library that its receiver has never used, whose sender wants to know what becomes of it, is refused, whichever way it
+// comes; as soon as the library has posted a receive, it waits for that or the next one like any other.
+func TestAMessageForALibraryThatIsNotInUseIsRefused(t *testing.T) {
+	const port = vni.LibraryPorts + 0x41
+	for place, name := range map[int]string{0: "one NIC", 1: "two NICs"} {
+		for _, length := range []int{0, 100, 5000, limits.EagerMessage, 100_000} {
+			t.Run(name, func(t *testing.T) {
+				f := newFabricOf(t, 2, false)
+				a, b := f.rider(0, "a/0"), f.rider(place, "b/0")
+				f.met(a, b)
+				send := func(port, tag uint64, flags uint32) int {
+					return a.send("b/0", port<<vni.PortShift|tag, flags, pattern(length, byte(tag)))
+				}
+				refused := func(port uint64) {
+					t.Helper()
+					if c := a.finish(false, send(port, 7, vni.WantAccept)); c.Status != vni.StatusNoReceiver {
+						t.Errorf("a message of %d bytes for port %#x ended with %v; want %v", length, port, c.Status, vni.StatusNoReceiver)
+					}
+				}
+				refused(port)
+				refused(port)
+				refused(vni.LibraryPorts)
+				refused(0xffff)
+				f.run(time.Millisecond)
+				if p := b.e.process(b.slot); p.stray.n != 0 || p.staged != 0 {
+					t.Fatalf("%d messages wait for a receive, in %d bytes", p.stray.n, p.staged)
+				}
+				if n := b.e.Count(vni.NICRefusedNoReceiver); place == 1 && n != 4 {
+					t.Errorf("%d messages are counted as refused; want 4", n)
+				}
+
+				buf := make([]byte, length)
+				r := b.recv("", port<<vni.PortShift|1, 0, buf) // of another tag: the library is there
+				f.run(time.Millisecond)
+				s := send(port, 7, vni.WantAccept)
+				f.run(10 * time.Millisecond)
+				b.wantReceived(b.recv("", port<<vni.PortShift|7, 0, buf), buf, pattern(length, 7))
+				a.wantSent(s)
+				refused(port + 1)
+				refused(port - 64)
+				for _, other := range []uint64{0, 1, vni.LibraryPorts - 1} { // a user's: it may be early
+					s := send(other, 7, vni.WantAccept)
+					f.run(10 * time.Millisecond)
+					b.wantReceived(b.recv("", other<<vni.PortShift|7, 0, buf), buf, pattern(length, 7))
+					a.wantSent(s)
+				}
+				s = send(port, 1, 0)
+				b.wantReceived(r, buf, pattern(length, 1))
+				a.wantSent(s)
+				s = send(port+2, 9, 0) // its sender has not asked
+				f.run(10 * time.Millisecond)
+				b.wantReceived(b.recv("", uint64(port+2)<<vni.PortShift|9, 0, buf), buf, pattern(length, 9))
+				a.wantSent(s)
+				a.exit()
+				b.exit()
+				f.noLeaks()
+			})
+		}
+	}
+}

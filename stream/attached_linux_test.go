@@ -1,0 +1,68 @@
+package stream_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/net/nettest"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/registry/file"
+	"github.com/weftnet/weft/stream"
+)
+
+// attached is two processes, each at a daemon of its own.
+func attached(t testing.TB) (a, b *weft.Process) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var nodes []file.Entry
+	open := func(app string) *weft.Process {
+		socket := filepath.Join(t.TempDir(), "nic.sock")
+		d, err := daemon.New(daemon.Config{Socket: socket, Listen: "127.0.0.1:0", Nodes: nodes, UnreachableAfter: daemon.Duration(20 * time.Second)}, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, stop := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- d.Run(run) }()
+		t.Cleanup(func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+		nodes = append(nodes, file.Entry{Address: d.Addr().String()})
+		p, err := weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: weft.Name{App: app}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	a, b = open("a"), open("b")
+	if _, err := b.WaitName(ctx, a.Name()); err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+func TestStreamsOfProcessesOfADaemon(t *testing.T) {
+	a, b := attached(t)
+	t.Run("refused", func(t *testing.T) { refuses(t, a, b) })
+	t.Run("nettest", func(t *testing.T) {
+		l, err := stream.Listen(a, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
+			c1, c2, err = joined(l, &stream.Dialer{Process: b})
+			return c1, c2, func() { c1.Close(); c2.Close() }, err
+		})
+	})
+}
