@@ -4,7 +4,7 @@ package docs_test
 var breaksOfPANIC = []lineBreak{
 	{"PANIC-1", "internal/nic/engine.go", "if e.programs.Pending() > 0 {", "if false {", "internal/nic TestAProcessAndAProgramSendToProgramsOfBothNICs"},
 	{"PANIC-2", "internal/deploy/client.go", "At(nic, err)), c.rollBack(ctx, all))", "At(nic, err)))", "internal/deploy TestAProgramIsLoadedNowhereIfOneNICCannotBeReached"},
-	{"PANIC-2", "internal/program/load.go", "kept, err = t.machine.Exchange(id, p.hidden, t.cfg.Defect != mutate.ReplaceForgets)", "kept, err = t.machine.Exchange(id, p.hidden, t.cfg.Defect == mutate.ReplaceForgets)", "internal/deploy TestAProgramIsReplacedEverywhereWithItsData"},
+	{"PANIC-2", "internal/program/load.go", "keep := t.running(id) &&", "keep := !t.running(id) &&", "internal/deploy TestAProgramIsReplacedEverywhereWithItsData"},
 	{"PANIC-3", "pdl/ebpf/headers.go", "[]byte{0, protoUDP}", "[]byte{1, protoUDP}", "pdl/ebpf TestRepliesOnEveryPath"},
 	{"PANIC-4", "internal/nic/programs.go", "if p == nil || !p.served() || program.ProcessNumber(p.slot, p.gen) != to {", "if p == nil || !p.served() || program.ProcessNumber(p.slot, p.gen) == to {", "sim TestAProgramAnswersAProcess"},
 	{"PANIC-5", "internal/program/budget.go", "if chain < limits.ProgramChain ||", "if chain > 0 ||", "internal/program TestProgramsThatWillNotEndAreStoppedAndCounted"},

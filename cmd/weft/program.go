@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -145,7 +146,7 @@ func newProgramLoadCommand() *cobra.Command {
 				for _, p := range placed {
 					fmt.Fprintf(c.OutOrStdout(), "%s is program %d of the NIC %s%s%s\n", m.Name, p.ID, placeText(p.NIC), residentText(&p), keptText(o.Replace, p.Kept))
 				}
-				return nil
+				return notBegun(placed)
 			})
 		},
 	}
@@ -157,6 +158,16 @@ func newProgramLoadCommand() *cobra.Command {
 	c.Flags().StringVar(&o.Guards, "guard", "", "let it judge every message for this process first, a `NAME` such as app/3")
 	intFlag(c.Flags(), &trigger, "trigger", 0, 0, 1<<32-1, "the trigger by which it sees them; by default its only one")
 	return c
+}
+
+// notBegun is why programs that were put in place are stopped.
+func notBegun(placed []deploy.Placed) (err error) {
+	for _, p := range placed {
+		if p.Aborted != "" {
+			err = errors.Join(err, deploy.At(p.NIC, fmt.Errorf("%w: %s", deploy.ErrBegin, p.Aborted)))
+		}
+	}
+	return err
 }
 
 // residentText says where a resident program is, and why not in the driver.

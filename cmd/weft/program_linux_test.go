@@ -184,9 +184,29 @@ func TestSendingToNoTriggerOrAStoppedProgramIsAnError(t *testing.T) {
 	eventually(t, "both have stopped", func() bool {
 		return must(t, "program", "log", "counter", "--all", "--socket", sockets[0]) == "of this host\t105\n"+nicIDs[1]+"\t105\n"
 	})
-	refused("counter is stopped, and takes no messages", "send", "counter", "1", "5")
+	refused("the program takes no messages: counter is stopped", "send", "counter", "1", "5")
 	refused("counter is stopped; replace it", "start", "counter")
 	refused("the NIC of this host: load program counter: number taken: 9 is counter", "load", sourceFile(t, "counter", source), "--id", "9", "--all")
+}
+
+// A program whose initialisation is aborted is loaded and stopped, and both commands that can begin it say why.
+func TestAnInitialisationThatFailsIsSaidToHaveFailed(t *testing.T) {
+	s := startProgramNICs(t, 1)[0]
+	file := sourceFile(t, "bad", "PROGRAM bad: VAR n; TRIGGERS 1;\nBEGIN\n n = 1 / n END;\nMESSAGE 1: BEGIN END; END;\n")
+	const why = "its initialisation was aborted, and it is stopped: division by zero, line 3"
+	if status, out, stderr := weft("program", "load", file, "--socket", s); status != exitFailed || !strings.Contains(stderr, why) || !strings.Contains(out, "bad is program 1") {
+		t.Errorf("load: %d %q %q", status, out, stderr)
+	}
+	if status, _, stderr := weft("program", "load", file, "--replace", "--all", "--socket", s); status != exitFailed || !strings.Contains(stderr, "the NIC of this host: "+why) {
+		t.Errorf("replace: %d %q", status, stderr)
+	}
+	must(t, "program", "load", file, "--id", "9", "--no-start", "--socket", s)
+	if status, _, stderr := weft("program", "send", "9", "1", "--socket", s); status != exitFailed || !strings.Contains(stderr, "bad was never started") {
+		t.Errorf("send: %d %q", status, stderr)
+	}
+	if status, _, stderr := weft("program", "start", "9", "--socket", s); status != exitFailed || !strings.Contains(stderr, why) {
+		t.Errorf("start: %d %q", status, stderr)
+	}
 }
 
 // One NIC of four cannot be reached: the program starts nowhere, and the NIC is named.

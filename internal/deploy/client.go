@@ -34,6 +34,7 @@ type Placed struct {
 
 	Resident string // where a resident program is, "vm" or "xdp"
 	Why      string // it is not in the driver, where that was left to the NIC
+	Aborted  string // why its initialisation was, after which it is stopped; empty: it was not
 
 	key uint64
 }
@@ -74,7 +75,7 @@ func (c *Client) Load(ctx context.Context, nics []registry.NICID, module []byte,
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s, which had prepared it: %w; the program was taken back from the others", called(p.NIC), err), c.rollBack(ctx, all))
 		}
-		p.Kept = r.Kept
+		p.Kept, p.Aborted = r.Kept, r.Why
 	}
 	for _, p := range all { // one that does not hear it makes it final by itself
 		_, _ = c.Ask(ctx, p.NIC, &ctl.Program{Do: ctl.ProgramSettle, Key: p.key})

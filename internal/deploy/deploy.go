@@ -71,7 +71,7 @@ func (s *Site) onTable(t *program.Table, r *ctl.Program) (*ctl.ProgramReply, err
 	switch r.Do {
 	case ctl.ProgramCommit:
 		id, kept, err := t.Commit(r.Key)
-		return &ctl.ProgramReply{ID: uint32(id), Kept: kept}, err
+		return &ctl.ProgramReply{ID: uint32(id), Kept: kept, Why: failedToBegin(t, id)}, err
 	case ctl.ProgramUndo:
 		return &ctl.ProgramReply{}, t.Undo(r.Key)
 	case ctl.ProgramSettle:
@@ -99,6 +99,9 @@ func (s *Site) onTable(t *program.Table, r *ctl.Program) (*ctl.ProgramReply, err
 		if o == vm.NoProgram || o == vm.Inactive {
 			return nil, notStarted(t, id)
 		}
+		if why := failedToBegin(t, id); why != "" {
+			return nil, fmt.Errorf("start program %d: %w: %s", id, ErrBegin, why)
+		}
 		return &ctl.ProgramReply{ID: uint32(id), Outcome: o.String()}, nil
 	case ctl.ProgramSend:
 		return &ctl.ProgramReply{ID: uint32(id)}, t.Post(id, r.Trigger, r.Bytes)
@@ -117,6 +120,18 @@ func notStarted(t *program.Table, id vm.ID) error {
 	}
 	return fmt.Errorf("start program %d: %w: %s is stopped; replace it to have it begin anew", id, ErrOutcome, info.Module.Name)
 }
+
+// failedToBegin says why the initialisation of a program that is not running was aborted; empty if it was not.
+func failedToBegin(t *program.Table, id vm.ID) string {
+	info, ok := t.Info(id)
+	if !ok || info.Running || !info.Unbegun {
+		return ""
+	}
+	return fmt.Sprintf("%v, line %d", info.LastAbort, info.Profile.LastLine)
+}
+
+// ErrBegin is what a program that was aborted in its initialisation is stopped for.
+var ErrBegin = errors.New("its initialisation was aborted, and it is stopped")
 
 // ErrOutcome is why a program that is loaded could not be started.
 var ErrOutcome = errors.New("it is not waiting to be started")

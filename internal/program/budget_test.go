@@ -1,6 +1,8 @@
 package program
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -100,5 +102,41 @@ func TestWhatIsPreparedIsForgottenInTheEnd(t *testing.T) { // PANIC-2
 	n.run(2)
 	if got := n.shown(5); len(got) != 1 || got[0] != 3 {
 		t.Errorf("the one before displays %v", got)
+	}
+}
+
+// What replaces a program that is stopped begins anew; undone, it leaves the one before as it was.
+func TestWhatReplacesAStoppedProgramBeginsAnew(t *testing.T) { // PANIC-2
+	n := newNIC(t)
+	const source = "PROGRAM p: VAR n; TRIGGERS 1; BEGIN n = 5 END; MESSAGE 1: BEGIN n = n + 1; DISPLAY n; IF n = 7 THEN STOP END; END;"
+	n.put(5, source)
+	post := func() {
+		t.Helper()
+		if err := n.Post(5, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		n.run(10)
+	}
+	post()
+	post()
+	if err := n.Post(5, 1, nil); !errors.Is(err, ErrInactive) {
+		t.Errorf("to a stopped program: %v", err)
+	}
+	key, _, err := n.Prepare(Spec{Module: module(t, source), ID: 5, Start: true, Replace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, kept, err := n.Commit(key); err != nil || kept {
+		t.Fatal("the data of a stopped program were kept:", kept, err)
+	}
+	post()
+	if got := n.shown(5); !slices.Equal(got, []int64{6, 7, 6}) {
+		t.Errorf("it displays %v", got)
+	}
+	if err := n.Undo(key); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Post(5, 1, nil); !errors.Is(err, ErrInactive) {
+		t.Errorf("to the stopped program that is there again: %v", err)
 	}
 }

@@ -70,7 +70,11 @@ func (t *Table) takes(id vm.ID, trigger uint32) error {
 		return ErrNoProgram
 	}
 	if !info.Running {
-		return fmt.Errorf("%w: %s is %s, and takes no messages", ErrState, info.Module.Name, info.State())
+		why := "was never started"
+		if info.State() == "stopped" {
+			why = "is stopped"
+		}
+		return fmt.Errorf("%w: %s %s", ErrInactive, info.Module.Name, why)
 	}
 	if _, ok := info.Module.Find(trigger); !ok {
 		numbers := make([]uint32, len(info.Module.Triggers))

@@ -46,6 +46,7 @@ type Info struct {
 	Spec     Spec
 	Shown    uint64 // values that it has displayed
 	InDriver bool   // it resides in the driver of the link
+	Unbegun  bool   // its initialisation was aborted
 	Lacks    string // which segments it does not find there, and why
 }
 
@@ -83,7 +84,7 @@ func (t *Table) Info(id vm.ID) (Info, bool) {
 			info.LastAbort = vm.Cause(cause)
 		}
 	}
-	return Info{Info: info, Spec: l.spec, Shown: l.log.total, InDriver: l.inDriver, Lacks: t.lacks(l)}, ok
+	return Info{Info: info, Spec: l.spec, Shown: l.log.total, InDriver: l.inDriver, Unbegun: l.unbegun, Lacks: t.lacks(l)}, ok
 }
 
 // Find finds a program of this NIC by its name.

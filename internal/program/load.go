@@ -30,6 +30,7 @@ var (
 	ErrTaken     = vm.ErrTaken
 	ErrNoRoom    = vm.ErrNoRoom
 	ErrNoTrigger = errors.New("no such trigger")
+	ErrInactive  = errors.New("the program takes no messages")
 	ErrKey       = errors.New("no such preparation, or it has run out")
 	ErrState     = errors.New("the program is not in a state for that")
 )
@@ -55,6 +56,7 @@ type loaded struct {
 	refusedSince clock.Time
 	resident     Resident   // the program in the driver; nil: none
 	inDriver     bool       // it has the variables
+	unbegun      bool       // its initialisation was aborted
 	merged       vm.Profile // what of its profile there the machine's has
 	stop         vm.Cause   // why it is to be stopped after its activation; None: it is not
 }
@@ -67,6 +69,7 @@ type prepared struct {
 	replaced  *loaded
 	resident  Resident // until Commit
 	committed bool
+	kept      bool // the data of what it has replaced
 	until     clock.Time
 }
 
@@ -157,7 +160,7 @@ func (t *Table) preparation(key uint64) (*prepared, error) {
 }
 
 // Commit puts a prepared program in its place, and starts it if that was asked for. kept says whether it has the data of the one that
-// it replaces, and goes on as that was. Until Settle, Undo takes all of it back.
+// it replaces, and goes on as that was: one that is stopped leaves nothing to go on with. Until Settle, Undo takes all of it back.
 func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 	p, err := t.preparation(key)
 	if err != nil {
@@ -174,12 +177,14 @@ func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 		p.hidden = 0
 	default:
 		if err = t.leave(p.replaced); err == nil {
-			kept, err = t.machine.Exchange(id, p.hidden, t.cfg.Defect != mutate.ReplaceForgets)
+			keep := t.running(id) && t.cfg.Defect != mutate.ReplaceForgets
+			kept, err = t.machine.Exchange(id, p.hidden, keep)
 		}
 	}
 	if err != nil {
 		return id, false, err
 	}
+	p.kept = kept
 	p.committed, p.until = true, t.nic.Now().Add(limits.PrepareWithin)
 	l := &loaded{id: id, spec: p.spec, resident: p.resident}
 	p.resident = nil
@@ -231,7 +236,7 @@ func (t *Table) restore(p *prepared) error {
 	if err := t.leave(l); err != nil {
 		return err
 	}
-	if _, err := t.machine.Exchange(p.spec.ID, p.hidden, true); err != nil {
+	if _, err := t.machine.Exchange(p.spec.ID, p.hidden, p.kept); err != nil {
 		return err
 	}
 	t.install(p.replaced, l)
@@ -309,6 +314,7 @@ func (t *Table) Start(id vm.ID) vm.Outcome {
 	}
 	t.at = t.nic.Clock()
 	o := t.machine.Start(id)
+	t.loaded[id].unbegun = o == vm.Aborted
 	t.charge(id, o)
 	return o
 }
