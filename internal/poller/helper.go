@@ -72,7 +72,7 @@ func (p *Poller) watch() {
 		p.arrived.Store(false)
 		now := Now()
 		work, next := p.poll(now)
-		if work == 0 && p.answers > 0 && next > now && now.Sub(p.answered) < p.cfg.Awake && p.glance() {
+		if work == 0 && next > now && p.answering(now) && p.glance() {
 			work, next = p.poll(now)
 		}
 		listening := p.engine.Listening()
@@ -86,7 +86,7 @@ func (p *Poller) watch() {
 			runtime.Gosched()
 		case work > 0:
 			p.slow.Work(now)
-		case listening, next.Sub(now) < shortSleep, p.answers > 0 && now.Sub(p.answered) < p.cfg.Awake: // a post to a queue that is listened to does not ring
+		case listening, next.Sub(now) < shortSleep, p.answering(now): // a post to a queue that is listened to does not ring
 			if !p.slow.Rest(now, p.cfg.yield, Now) || listening && !p.endListening(now, next) {
 				continue
 			}
@@ -97,6 +97,11 @@ func (p *Poller) watch() {
 			polled = p.duty.Load() == waiter      // else the helper has to see what ended the sleep
 		}
 	}
+}
+
+// answering reports whether a program has answered so lately that the next message for one may be near.
+func (p *Poller) answering(now clock.Time) bool {
+	return p.answers > 0 && now.Sub(p.answered) < p.cfg.Awake
 }
 
 // endListening has processes ring for their next commands, for a helper that had better park though they were listened to just now. It
