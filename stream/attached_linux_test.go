@@ -55,6 +55,7 @@ func attached(t testing.TB) (a, b *weft.Process) {
 func TestStreamsOfProcessesOfADaemon(t *testing.T) {
 	a, b := attached(t)
 	t.Run("refused", func(t *testing.T) { refuses(t, a, b) })
+	t.Run("http", func(t *testing.T) { speaksHTTP(t, a, b) })
 	t.Run("nettest", func(t *testing.T) {
 		l, err := stream.Listen(a, "test")
 		if err != nil {

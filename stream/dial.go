@@ -104,6 +104,8 @@ func (c *Conn) ask(ctx context.Context) error {
 		switch {
 		case errors.Is(err, weft.ErrNoReceiver):
 			return errors.Join(syscall.ECONNREFUSED, refusedNoListener)
+		case errors.Is(err, weft.ErrClosed), errors.Is(err, weft.ErrNICGone):
+			return failure(err)
 		case errors.Is(err, weft.ErrUnreachable) && !lost: // a session that has ended, perhaps, and another begins
 			lost = true
 		case err != nil && ctx.Err() == nil:

@@ -3,12 +3,9 @@ package stream_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -79,51 +76,6 @@ func TestStreamsAreConnsAsPackageNetWantsThem(t *testing.T) {
 				c1, c2, err = joined(l, &stream.Dialer{Process: b})
 				return c1, c2, func() { c1.Close(); c2.Close() }, err
 			})
-		})
-	}
-}
-
-// An HTTP server and its client know nothing of what carries them.
-func TestHTTPRunsOverStreams(t *testing.T) {
-	for name, cfg := range fabrics {
-		t.Run(name, func(t *testing.T) {
-			a, b := pair(t, cfg)
-			l, err := stream.Listen(a, "http")
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				b, _ := io.ReadAll(r.Body)
-				w.Write(b)
-			})}
-			go s.Serve(l)
-			defer s.Close()
-			d := &stream.Dialer{Process: b}
-			client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
-				DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-					return d.DialContext(ctx, network, "a/0:http")
-				}}}
-			defer client.CloseIdleConnections()
-			var wg sync.WaitGroup
-			for k := range 8 {
-				wg.Go(func() {
-					for i := range 20 {
-						text := strings.Repeat(fmt.Sprintf("request %d of client %d. ", i, k), 1+i*i*10)
-						r, err := client.Post("http://weft/", "text/plain", strings.NewReader(text))
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						got, err := io.ReadAll(r.Body)
-						r.Body.Close()
-						if err != nil || string(got) != text {
-							t.Errorf("%d of %d bytes came back: %v", len(got), len(text), err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
 		})
 	}
 }
