@@ -90,7 +90,7 @@ func fabric(seed uint64, size int, life func(ctx context.Context, sp *sim.Proces
 func TestPagesThatWereAcknowledgedAreReadAgain(t *testing.T) {
 	seeds := uint64(20)
 	if testing.Short() {
-		seeds = 2
+		seeds = 1
 	}
 	var total netmem.ClientStats
 	for seed := range seeds {

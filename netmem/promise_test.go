@@ -186,8 +186,8 @@ func TestEachDefectOfNetworkMemoryIsFound(t *testing.T) {
 	sound := map[uint64]bool{}
 	for i, d := range mutate.PageDefects() {
 		t.Run(string(d), func(t *testing.T) {
-			if testing.Short() && i%3 > 0 {
-				t.Skip("one in three in short tests")
+			if testing.Short() && i%5 > 0 {
+				t.Skip("one in five in short tests")
 			}
 			for i := range uint64(most) {
 				seed := (foundBy[d] + i) % most

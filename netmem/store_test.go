@@ -159,7 +159,11 @@ func TestAPageOutThatComesLateChangesNothing(t *testing.T) {
 
 // A store against the dumbest one: a map. Pages that are being sent keep their bytes, and no buffer is lost.
 func TestAStoreKeepsWhatAMapWould(t *testing.T) {
-	for seed := range uint64(200) {
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 20
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 3))
 		s := newShelf(t, 1+r.IntN(12))
 		if seed%2 == 1 {

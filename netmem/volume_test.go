@@ -56,7 +56,7 @@ func withVolume(t *testing.T, seed uint64, faults sim.Faults, cfg netmem.VolumeC
 func TestAVolumeIsAPieceOfMemory(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {
-		seeds = 2
+		seeds = 1
 	}
 	const callers, each = 3, 10*4096 + 1234 // so that neighbours share a page
 	deaths := uint64(0)
