@@ -25,35 +25,35 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	latency := filepath.Join(t.TempDir(), "latency.toml")
-	if err := os.WriteFile(latency, []byte("link = \"auto\"\nprefer = \"latency\"\nlisten = \"here\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(latency, []byte("link = \"auto\"\nprefer = \"latency\"\nlisten = \"here:x\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	named0 := filepath.Join(t.TempDir(), "named.toml")
-	if err := os.WriteFile(named0, []byte("prefer = \"latency\"\nlink = \"auto\"\n[links.fast0]\nlisten = \"there\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(named0, []byte("prefer = \"latency\"\nlink = \"auto\"\n[links.fast0]\nlisten = \"there:x\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const named = `prefer: "latency" has a link named already; expected link = "auto"`
 	for _, c := range []struct{ line, want string }{
-		{"nic --config " + latency, "configuration " + latency + `, with the flags: listen: address "here": expected IP:PORT`},
-		{"nic --config " + latency + " --link udp", "configuration " + latency + `, with the flags: listen: address "here": expected IP:PORT`}, // the file's prefer is not meant then
+		{"nic --config " + latency, "configuration " + latency + `, with the flags: listen: address "here:x": expected IP:PORT`},
+		{"nic --config " + latency + " --link udp", "configuration " + latency + `, with the flags: listen: address "here:x": expected IP:PORT`}, // the file's prefer is not meant then
 		{"nic --config " + latency + " --link udp --prefer latency", "configuration " + latency + ", with the flags: " + named},
 		{"nic --prefer latency", named},
-		{"nic --link auto --prefer latency --listen here", `listen: address "here": expected IP:PORT`},
+		{"nic --link auto --prefer latency --listen here:x", `listen: address "here:x": expected IP:PORT`},
 		{"nic --prefer speed", `invalid argument "speed" for "--prefer" flag: expected one of bandwidth, latency`},
 		{"nic --nope", "unknown flag: --nope"},
 		{"nic --link tcp", `link: no link is called "tcp"; expected one of auto, udp, xdp, xdp-generic`},
-		{"nic --config " + named0 + " --link fast1 --listen 127.0.0.1:0", "configuration " + named0 + `, with the flags: links.fast0.listen: address "there": expected IP:PORT, such as 10.0.0.2:7700 or [fe80::2]:7700
+		{"nic --config " + named0 + " --link fast1 --listen 127.0.0.1:0", "configuration " + named0 + `, with the flags: links.fast0.listen: address "there:x": expected IP:PORT, such as 10.0.0.2:7700 or [fe80::2]:7700
 link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fast0`},
-		{"nic --config " + named0 + " --link fast0", "configuration " + named0 + `, with the flags: listen: address "there": expected IP:PORT`},
-		{"nic --config " + named0 + " --link fast0 --listen here", "configuration " + named0 + `, with the flags: listen: address "here": expected IP:PORT`}, // the flag counts
-		{"nic --listen here", `listen: address "here": expected IP:PORT`},
-		{"nic --node here", `--node: node "here": address "here": expected IP:PORT`},
+		{"nic --config " + named0 + " --link fast0", "configuration " + named0 + `, with the flags: listen: address "there:x": expected IP:PORT`},
+		{"nic --config " + named0 + " --link fast0 --listen here:x", "configuration " + named0 + `, with the flags: listen: address "here:x": expected IP:PORT`}, // the flag counts
+		{"nic --listen here:x", `listen: address "here:x": expected IP:PORT`},
+		{"nic --node here:x", `--node: node "here:x": address "here:x": expected IP:PORT`},
 		{"nic --id 7", `id: NIC id "7": expected eight decimal octets`},
 		{"nic --unreachable-after 1", `invalid argument "1" for "--unreachable-after" flag: expected a length of time`},
 		{"nic --config " + file, "configuration " + file + `: line 2: unknown key "speed"; expected id, socket`},
 		{"nic --seed 10.0.0.2", "gossip.key_file: expected a file with the fabric key"},
-		{"nic --seed here", `gossip.seeds: address "here": expected IP or IP:PORT`},
-		{"nic --gossip-listen here", `gossip.listen: address "here": expected IP:PORT`},
+		{"nic --seed here:x", `gossip.seeds: address "here:x": expected IP:PORT`},
+		{"nic --gossip-listen here:x", `gossip.listen: address "here:x": expected IP:PORT`},
 		{"nic --gossip-key /no/such/file", "gossip.key_file: fabric key: stat /no/such/file: no such file"},
 		{"nic --failure-timeout 1", `invalid argument "1" for "--failure-timeout" flag: expected a length of time`},
 		{"nic --capture x --capture-limit 7", `invalid argument "7" for "--capture-limit" flag: expected a whole number from 4096`},

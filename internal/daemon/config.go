@@ -314,21 +314,18 @@ func (c Config) maxProcesses() int {
 	return c.MaxProcesses
 }
 
-// listenAddr reads where to listen: IP:PORT, IP for the default port, :PORT for every address of the host, or nothing for both.
+// listenAddr reads where to listen: an address as file.Resolve does, :PORT for every address of the host, or nothing for the default port there.
 func listenAddr(s string, port uint16) (netip.AddrPort, error) {
-	if a, err := netip.ParseAddr(s); err == nil {
-		return netip.AddrPortFrom(a, port), nil
-	}
 	switch {
 	case s == "":
 		return netip.AddrPortFrom(netip.IPv6Unspecified(), port), nil
 	case strings.HasPrefix(s, ":"):
 		s = "[::]" + s
 	}
-	return registry.ParseAddr(s)
+	return file.Resolve(s, port)
 }
 
-// ParseNode reads a node as the command line has it: ID@IP:PORT, where the id and the port may be left out.
+// ParseNode reads a node as the command line has it: ID@HOST:PORT, where the id and the port may be left out.
 func ParseNode(s string) (file.Entry, error) {
 	id, addr := "", s
 	if i := strings.IndexByte(s, '@'); i >= 0 {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/registry/file"
 	"github.com/weftnet/weft/internal/registry/gossip"
 )
 
@@ -81,16 +81,12 @@ func (c Config) detection() (time.Duration, error) {
 	return d, nil
 }
 
-// ParseSeed reads the address of a seed: IP:PORT, where the port may be left out.
+// ParseSeed reads the address of a seed: IP:PORT, or the name of its host, where the port may be left out.
 func ParseSeed(s string) (netip.AddrPort, error) {
-	a, err := netip.ParseAddr(s)
-	if err == nil {
-		return netip.AddrPortFrom(a.Unmap(), DefaultGossipPort), nil
-	}
-	at, err := registry.ParseAddr(s)
+	at, err := file.Resolve(s, DefaultGossipPort)
 	switch {
 	case err != nil && !strings.Contains(s, ":"):
-		return at, fmt.Errorf("address %q: expected IP or IP:PORT, such as 10.0.0.2 or 10.0.0.2:%d", s, DefaultGossipPort)
+		return at, fmt.Errorf("address %q: expected IP or IP:PORT, such as 10.0.0.2 or 10.0.0.2:%d, or the name of a host in place of the IP: %w", s, DefaultGossipPort, err)
 	case err != nil:
 		return at, err
 	case at.Port() == 0 || at.Addr().IsUnspecified():

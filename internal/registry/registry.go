@@ -154,8 +154,7 @@ func ParseNode(s string) (Node, error) {
 	return n, nil
 }
 
-// ParseAddr reads an address with its port. Names of hosts are not looked up: who they are could change under a fabric
-// that binds ids to addresses.
+// ParseAddr reads an address with its port. Names of hosts are not looked up here: see file.Resolve.
 func ParseAddr(s string) (netip.AddrPort, error) {
 	a, err := netip.ParseAddrPort(s)
 	if err != nil {

@@ -5,7 +5,6 @@ package file
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"regexp"
 	"strings"
@@ -20,7 +19,7 @@ import (
 //	[[node]]
 //	id      = "0:0:0:96:221:127:255:140"   # may be left out
 //	name    = "host-3"                      # may be left out: by which programs and tools may call it
-//	address = "10.0.0.2:7700"              # without a port: 7700
+//	address = "10.0.0.2:7700"              # or the name of its host; without a port: 7700
 //	position = [3, 0]                       # on the torus, if the fabric is one
 type Entry struct {
 	ID       string `toml:"id"`
@@ -31,10 +30,11 @@ type Entry struct {
 
 // Node reads the fields. A position is one on t.
 func (e Entry) Node(t registry.Torus) (registry.Node, error) {
-	s := e.Address
-	if a, err := netip.ParseAddr(s); err == nil {
-		s = netip.AddrPortFrom(a, registry.DefaultPort).String()
+	at, err := Resolve(e.Address, registry.DefaultPort)
+	if err != nil {
+		return registry.Node{}, fmt.Errorf("node %q: %w", e.Address, err)
 	}
+	s := at.String()
 	if e.ID != "" {
 		s = e.ID + "@" + s
 	}

@@ -35,7 +35,7 @@ func TestAFileOfNodesIsReadAndItsMistakesAreNamed(t *testing.T) {
 		"torus = [2, 2]\n[[node]]\naddress = \"10.0.0.1:1\"\nposition = [0, 1]\n[[node]]\naddress = \"10.0.0.2:1\"\nposition = [0, 1]\n": "nodes 10.0.0.1:1 and 10.0.0.2:1 are both at position 0,1",
 		"[[node]]\naddress = 7\n":                "line 2:",
 		"[[node]\n":                              "line 1:",
-		"[[node]]\naddress = \"here\"\n":         `address "here": expected IP:PORT`,
+		"[[node]]\naddress = \"here:x\"\n":       `address "here:x": expected IP:PORT`,
 		"[[node]]\n":                             `address "": expected IP:PORT`,
 		"[[node]]\naddress = \"0.0.0.0:7700\"\n": "expected an address that others can be reached at",
 		strings.Repeat("[[node]]\naddress = \"10.0.0.1:7700\"\n", 2):                                                           "10.0.0.1:7700 stands twice",

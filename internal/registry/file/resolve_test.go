@@ -1,0 +1,25 @@
+package file
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAnAddressMayNameItsHostAndLackItsPort(t *testing.T) {
+	for s, want := range map[string]string{
+		"10.0.0.2": "10.0.0.2:7700", "10.0.0.2:1": "10.0.0.2:1", "fe80::2": "[fe80::2]:7700", "[fe80::2]:1": "[fe80::2]:1",
+		"localhost": "127.0.0.1:7700", "localhost:1": "127.0.0.1:1",
+	} {
+		if at, err := Resolve(s, 7700); err != nil || at.String() != want {
+			t.Errorf("%s is %v, %v; expected %s", s, at, err, want)
+		}
+	}
+	for s, want := range map[string]string{
+		"10.0.0": "expected IP:PORT", "10.0.0.300:1": "expected IP:PORT", "localhost:x": "expected IP:PORT", "localhost:70000": "expected IP:PORT", "": "expected IP:PORT",
+		":1": "expected IP:PORT", "a/b": "expected IP:PORT", "a b:1": "expected IP:PORT", "-a:1": "expected IP:PORT", "nowhere.invalid:1": `"nowhere.invalid:1": the name of its host cannot be looked up`,
+	} {
+		if at, err := Resolve(s, 7700); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is %v, %v; expected an error with %q", s, at, err, want)
+		}
+	}
+}
