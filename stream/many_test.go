@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"flag"
 	"io"
 	"net"
 	"runtime"
@@ -9,6 +10,8 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/stream"
 )
+
+var long = flag.Bool("long", false, "run the long forms of the tests: 110,000 streams, of which 10,000 at once")
 
 // heap is the bytes of the heap that are in use.
 func heap() int {
@@ -25,8 +28,11 @@ const bytesPerStream = 4 << 10
 // A process has thousands of streams, of which each costs little, and which leave nothing behind.
 func TestThousandsOfStreamsCostLittleAndLeaveNothing(t *testing.T) {
 	many, rounds := 10_000, 2
-	if testing.Short() {
-		many, rounds = 1000, 2
+	switch {
+	case testing.Short():
+		many = 1000
+	case *long:
+		rounds = 9 // with the first, 100,000 behind the measure
 	}
 	a, b := pair(t, weft.Config{})
 	l, err := (&stream.ListenConfig{Process: a, Backlog: 16}).Listen("many")

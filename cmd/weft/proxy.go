@@ -26,6 +26,7 @@ type proxyFlags struct {
 	from  string
 	to    string
 	drain time.Duration
+	tell  string
 	at    joinFlags
 
 	service string // of from, if that is one of the fabric
@@ -64,6 +65,7 @@ the service web/0:80.`,
 	fs.StringVar(&f.to, "to", "", "`ADDRESS` to which they go")
 	nameFlag(fs, &f.name, "name", "with --to on the fabric: what the proxy is called there (default: proxy/ and its process id)")
 	fs.DurationVar(&f.drain, "drain", 10*time.Second, "how long open connections may go on after an interrupt")
+	fs.StringVar(&f.tell, "status", "", "`PATH` of a unix socket at which weft stat --proxy finds the connections")
 	f.at.define(fs)
 	return c
 }
@@ -150,6 +152,14 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if f.tell != "" {
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // while it drains, too
+		defer cancel()
+		if err := x.Tell(ctx, f.tell); err != nil {
+			x.Listener.Close()
+			return err
+		}
 	}
 	where := ""
 	if n := p.NIC(); n != nil {

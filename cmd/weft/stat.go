@@ -53,6 +53,7 @@ type statOptions struct {
 	json   bool
 	all    bool
 	watch  time.Duration
+	proxy  string
 }
 
 func newStatCommand() *cobra.Command {
@@ -70,7 +71,11 @@ disturbs nothing. Those of another NIC (--nic) come by a message for each readin
 	nicFlag(f, &o.nic)
 	f.BoolVar(&o.json, "json", false, "print one JSON object a reading, with every counter")
 	f.BoolVar(&o.all, "all", false, "print counters that are zero, too")
+	f.StringVar(&o.proxy, "proxy", "", "show the connections of the weft proxy whose --status is `PATH`, in place of a NIC")
 	durationFlag(f, &o.watch, "watch", 0, 10*time.Millisecond, time.Hour, "read again and again at this interval, and print what changed")
+	c.MarkFlagsMutuallyExclusive("proxy", "socket")
+	c.MarkFlagsMutuallyExclusive("proxy", "nic")
+	c.MarkFlagsMutuallyExclusive("proxy", "watch")
 	return c
 }
 
@@ -122,6 +127,9 @@ func farStat(ctx context.Context, n ctl.NIC) (*ctl.Info, statSource, error) {
 func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
 	dialing, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
+	if o.proxy != "" {
+		return statProxy(dialing, out, o)
+	}
 	conn, err := ctl.Dial(dialing, o.socket)
 	if err != nil {
 		return err

@@ -25,13 +25,18 @@ type Proxy struct {
 	Log      *slog.Logger
 
 	counts counts
+	mu     sync.Mutex
+	live   map[*carried]bool
 }
 
 // Counts are what a proxy has done.
 type Counts struct {
-	Accepted, Refused, Open int64 // connections; those that could not be dialled on; those that are carried now
-	Reset                   int64 // that did not come to an orderly end
-	There, Back             int64 // bytes from those that were accepted, and to them
+	Accepted int64 `json:"accepted"` // connections
+	Refused  int64 `json:"refused"`  // those that could not be dialled on
+	Open     int64 `json:"open"`     // those that are carried now
+	Reset    int64 `json:"reset"`    // those that did not come to an orderly end
+	There    int64 `json:"there"`    // bytes from those that were accepted
+	Back     int64 `json:"back"`     // … and to them
 }
 
 type counts struct{ accepted, refused, open, reset, there, back atomic.Int64 }
@@ -89,10 +94,12 @@ func (p *Proxy) carry(ctx context.Context, from net.Conn) {
 	}
 	stop := context.AfterFunc(ctx, func() { reset(from); reset(to) })
 	defer stop()
+	c := p.begin(from, to)
+	defer p.end(c)
 	var both sync.WaitGroup
 	errs := make([]error, 2)
-	both.Go(func() { errs[0] = pass(to, from, &p.counts.there) })
-	both.Go(func() { errs[1] = pass(from, to, &p.counts.back) })
+	both.Go(func() { errs[0] = pass(to, from, &p.counts.there, &c.there) })
+	both.Go(func() { errs[1] = pass(from, to, &p.counts.back, &c.back) })
 	both.Wait()
 	if err := errors.Join(errs...); err != nil {
 		p.counts.reset.Add(1)
@@ -110,8 +117,8 @@ func (p *Proxy) dial(ctx context.Context, from net.Conn) (net.Conn, error) {
 }
 
 // pass copies one direction, and passes its end on.
-func pass(to, from net.Conn, n *atomic.Int64) error {
-	_, err := io.Copy(countingWriter{to, n}, from)
+func pass(to, from net.Conn, all, own *atomic.Int64) error {
+	_, err := io.Copy(countingWriter{to, all, own}, from)
 	if err == nil {
 		err = closeWrite(to)
 	}
@@ -125,12 +132,13 @@ func pass(to, from net.Conn, n *atomic.Int64) error {
 // countingWriter counts what goes through it. It hides that its writer can read from others, whose counts would come at the end.
 type countingWriter struct {
 	net.Conn
-	n *atomic.Int64
+	all, own *atomic.Int64 // of the proxy, and of the connection
 }
 
 func (w countingWriter) Write(b []byte) (int, error) {
 	n, err := w.Conn.Write(b)
-	w.n.Add(int64(n))
+	w.all.Add(int64(n))
+	w.own.Add(int64(n))
 	return n, err
 }
 

@@ -1,0 +1,130 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// carried is a connection that has been dialled on.
+type carried struct {
+	from, to    string
+	since       time.Time
+	there, back atomic.Int64
+}
+
+// Connection is one that is carried now.
+type Connection struct {
+	From  string    `json:"from"`
+	To    string    `json:"to"`
+	Since time.Time `json:"since"`
+	There int64     `json:"there"` // bytes from the end that was accepted
+	Back  int64     `json:"back"`  // … and to it
+}
+
+// Status is what a proxy tells of itself.
+type Status struct {
+	PID         int          `json:"pid"`
+	Listener    string       `json:"listener"`
+	Counts      Counts       `json:"counts"`
+	Connections []Connection `json:"connections"` // the oldest first
+}
+
+func (p *Proxy) begin(from, to net.Conn) *carried {
+	c := &carried{from: name(from.RemoteAddr(), from.LocalAddr()), to: name(to.RemoteAddr(), to.LocalAddr()), since: time.Now()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live == nil {
+		p.live = make(map[*carried]bool)
+	}
+	p.live[c] = true
+	return c
+}
+
+func (p *Proxy) end(c *carried) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.live, c)
+}
+
+// name is the address of the other end; clients of a unix socket have none, so that of ours stands for it.
+func name(remote, own net.Addr) string {
+	if s := remote.String(); s != "" && s != "@" {
+		return s
+	}
+	return own.String()
+}
+
+// Status returns what it is now.
+func (p *Proxy) Status() Status {
+	s := Status{PID: os.Getpid(), Listener: p.Listener.Addr().String(), Counts: p.Counts()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.live {
+		s.Connections = append(s.Connections, Connection{c.from, c.to, c.since, c.there.Load(), c.back.Load()})
+	}
+	slices.SortFunc(s.Connections, func(a, b Connection) int { return a.Since.Compare(b.Since) })
+	return s
+}
+
+// tellWithin bounds how long one that asks may take to read its answer.
+const tellWithin = 5 * time.Second
+
+// Tell answers each connection to a unix socket with the Status, until ctx ends. The socket is its user's alone. One that an earlier
+// proxy has left behind gives way, one that answers does not.
+func (p *Proxy) Tell(ctx context.Context, path string) error {
+	l, err := listenStatus(path)
+	if err != nil {
+		return fmt.Errorf("proxy: status socket: %w", err)
+	}
+	context.AfterFunc(ctx, func() { l.Close() })
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			_ = c.SetDeadline(time.Now().Add(tellWithin))
+			_ = json.NewEncoder(c).Encode(p.Status())
+			c.Close()
+		}
+	}()
+	return nil
+}
+
+func listenStatus(path string) (net.Listener, error) {
+	if c, err := net.Dial("unix", path); err == nil {
+		c.Close()
+		return nil, fmt.Errorf("%s: %w", path, syscall.EADDRINUSE)
+	} else if info, missing := os.Lstat(path); missing == nil && info.Mode()&os.ModeSocket != 0 && errors.Is(err, syscall.ECONNREFUSED) {
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err == nil {
+		if err = os.Chmod(path, 0o600); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	return l, err
+}
+
+// Ask reads the Status of the proxy that tells it at a socket.
+func Ask(ctx context.Context, path string) (s Status, err error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return s, err
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	if err := json.NewDecoder(c).Decode(&s); err != nil {
+		return s, fmt.Errorf("proxy: the status at %s: %w", path, err)
+	}
+	return s, nil
+}

@@ -1,0 +1,53 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A socket that answers is another proxy's; one that does not is what a proxy that was killed has left; anything else is not ours to remove.
+func TestAStatusSocketTakesThePlaceOfADeadOneAlone(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p := &Proxy{Listener: l}
+	path := filepath.Join(t.TempDir(), "a.sock")
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	left.Close()
+	if err := p.Tell(ctx, path); err != nil {
+		t.Fatalf("where a dead proxy was: %v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket: %v, %v; want the mode 0600", info, err)
+	}
+	if err := p.Tell(ctx, path); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("where a proxy is: %v", err)
+	}
+	if s, err := Ask(ctx, path); err != nil || s.Listener != l.Addr().String() || s.PID != os.Getpid() || len(s.Connections) != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Tell(ctx, file); err == nil {
+		t.Error("a file that is no socket gave way")
+	}
+	if b, err := os.ReadFile(file); string(b) != "mine" {
+		t.Errorf("the file has %q, %v", b, err)
+	}
+}
