@@ -13,8 +13,9 @@ import (
 //	0 ───── ended ───────── begun ───────────── len(b)
 //	   left   │   under way   │   not begun yet
 //
-// When a deadline ends it, those under way are withdrawn, the last one first, up to one for which that is too late: so what has left is the
-// beginning of b in any case.
+// A message that was withdrawn may come nevertheless, as one behind which nothing was sent may: its bytes are sent again. Of several none can be
+// withdrawn, or those behind it would come without it. So a Write with a deadline has one under way at a time, and one for which a
+// deadline is set meanwhile waits for those that it has.
 
 // pipeline is how many messages of one Write are under way at a time, at most.
 const pipeline = 8
@@ -63,7 +64,11 @@ func (c *Conn) writeLong(b []byte) (sum int, err error) {
 
 // advance takes the next step: it has b begin, or waits for the first of those under way to leave, or for room.
 func (c *Conn) advance(ctx context.Context, w *flights, b []byte) (begun, left int, err error) {
-	if len(b) > 0 && w.under() < pipeline {
+	most := pipeline
+	if _, ends := ctx.Deadline(); ends {
+		most = 1
+	}
+	if len(b) > 0 && w.under() < most {
 		if begun, err = c.begin(w, b); begun > 0 || err != nil {
 			return begun, 0, err
 		}
@@ -114,27 +119,49 @@ func (c *Conn) land(ctx context.Context, w *flights) (n int, err error) {
 	return f.n, nil
 }
 
-// unwind withdraws what is under way, and returns how many bytes have left nevertheless. Why is the error that makes it necessary, if any.
+// unwind ends what is under way, and returns how many bytes have left. Why is the error that makes it necessary, if any.
 func (c *Conn) unwind(w *flights, why error) (left int) {
-	var errs [pipeline]error
-	for i, last := w.begun-1, false; i >= w.ended; i-- {
-		if !last {
-			w.at(i).op.Cancel()
-		}
-		_, errs[i%pipeline] = w.at(i).op.Wait(c.h.ctx)
-		last = last || errs[i%pipeline] == nil
+	if w.under() == 1 {
+		w.at(w.ended).op.Cancel()
 	}
 	back := 0
 	for ; w.ended < w.begun; w.ended++ {
-		switch n := w.at(w.ended).n; {
-		case errs[w.ended%pipeline] != nil:
-			back += n
+		f := w.at(w.ended)
+		switch err := c.outcome(f); {
+		case err != nil:
+			back += f.n
 		case back > 0:
 			why = errHole
 		default:
-			left += n
+			left += f.n
 		}
 	}
 	c.wrote(-back, why)
 	return left
+}
+
+// outcome waits until a message has left, or the stream has failed, which makes it of no use.
+func (c *Conn) outcome(f *flight) error {
+	for {
+		ctx, failed := c.whileOpen()
+		if failed {
+			f.op.Cancel()
+			ctx = c.h.ctx
+		}
+		if _, err := f.op.Wait(ctx); err == nil || failed || ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// whileOpen is a context that ends when the stream may have failed.
+func (c *Conn) whileOpen() (ctx context.Context, failed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == stateFailed {
+		return nil, true
+	}
+	c.interrupt()
+	c.sendCtx, c.stopSend = context.WithCancel(c.h.ctx)
+	return c.sendCtx, false
 }

@@ -7,7 +7,7 @@ import (
 
 // Bytes that may wait to be read.
 const (
-	readBuffer  = 256 << 10
+	readBuffer  = 1 << 20
 	leastBuffer = 4 << 10
 	mostBuffer  = 16 << 20
 )
