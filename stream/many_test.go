@@ -27,12 +27,13 @@ const bytesPerStream = 4 << 10
 
 // A process has thousands of streams, of which each costs little, and which leave nothing behind.
 func TestThousandsOfStreamsCostLittleAndLeaveNothing(t *testing.T) {
-	many, rounds := 10_000, 2
+	many, rounds, left := 10_000, 2, 100 // left: bytes that may be left, for each stream that was open at once
 	switch {
 	case testing.Short():
 		many = 1000
 	case *long:
 		rounds = 9 // with the first, 100,000 behind the measure
+		left *= 2  // maps whose keys change all the time grow once more, and then no more
 	}
 	a, b := pair(t, weft.Config{})
 	l, err := (&stream.ListenConfig{Process: a, Backlog: 16}).Listen("many")
@@ -81,7 +82,9 @@ func TestThousandsOfStreamsCostLittleAndLeaveNothing(t *testing.T) {
 	for range rounds {
 		end(open())
 	}
-	if left := heap() - before; left > 100*many {
-		t.Errorf("%d streams have left %d bytes behind", (rounds+1)*many, left)
+	if n := heap() - before; n > left*many {
+		t.Errorf("%d streams have left %d bytes behind; want %d at most", (rounds+1)*many, n, left*many)
+	} else {
+		t.Logf("%d streams have left %d bytes behind", (rounds+1)*many, n)
 	}
 }
