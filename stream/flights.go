@@ -64,11 +64,7 @@ func (c *Conn) writeLong(b []byte) (sum int, err error) {
 
 // advance takes the next step: it has b begin, or waits for the first of those under way to leave, or for room.
 func (c *Conn) advance(ctx context.Context, w *flights, b []byte) (begun, left int, err error) {
-	most := pipeline
-	if _, ends := ctx.Deadline(); ends {
-		most = 1
-	}
-	if len(b) > 0 && w.under() < most {
+	if len(b) > 0 && w.under() < atOnce(ctx) {
 		if begun, err = c.begin(w, b); begun > 0 || err != nil {
 			return begun, 0, err
 		}
@@ -84,6 +80,14 @@ func (c *Conn) advance(ctx context.Context, w *flights, b []byte) (begun, left i
 		c.waitForRoom()
 	}
 	return begun, left, err
+}
+
+// atOnce is how many messages may be under way: one if a deadline may end ctx.
+func atOnce(ctx context.Context) int {
+	if _, ends := ctx.Deadline(); ends {
+		return 1
+	}
+	return pipeline
 }
 
 // begin has one more message under way; n is 0 if there is no more room for such.
