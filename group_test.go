@@ -321,16 +321,23 @@ func TestAJoinThatDoesNotFitSaysWhichSizesAreMeant(t *testing.T) {
 			}
 		}
 	}
+	// Of two that gather a group of different sizes one finds no place: the second, or if neither knew of the other, that with the higher name.
 	gather, cancel := context.WithCancel(ctx)
-	waiting := make(chan error, 1)
-	go func() { _, err := a.Join(gather, "gathers", 3); waiting <- err }()
-	// Whichever of the two comes first: the size that the lowest name expects counts, and a is lower than c.
-	_, err = third.Join(ctx, "gathers", 4)
-	if want := "this process expects 4 members, and the 1 that are there expect 3"; !errors.Is(err, weft.ErrGroupSize) || !strings.HasSuffix(err.Error(), want) {
-		t.Errorf("%v; expected %q", err, want)
+	type join struct {
+		size int
+		err  error
+	}
+	ended := make(chan join, 2)
+	for p, size := range map[*weft.Process]int{a: 3, third: 4} {
+		go func() { _, err := p.Join(gather, "gathers", size); ended <- join{size, err} }()
+	}
+	refused := <-ended
+	want := fmt.Sprintf("this process expects %d members, and the 1 that are there expect %d", refused.size, 3+4-refused.size)
+	if !errors.Is(refused.err, weft.ErrGroupSize) || !strings.HasSuffix(refused.err.Error(), want) {
+		t.Errorf("%v; expected %q", refused.err, want)
 	}
 	cancel()
-	if err := <-waiting; !errors.Is(err, context.Canceled) {
-		t.Errorf("the join that was given up: %v", err)
+	if other := <-ended; !errors.Is(other.err, context.Canceled) {
+		t.Errorf("the join that was given up: %v", other.err)
 	}
 }

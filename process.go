@@ -46,7 +46,7 @@ func (p *Process) NIC() *NIC { return p.nic }
 // none between the two, and the NIC's own are its link's: link_system_calls of [NIC.Counters].
 type SystemCalls struct {
 	Kicks uint64 // to have a NIC look that rests, or has not come to run yet
-	Wakes uint64 // to be woken: none while somebody polls for what comes
+	Wakes uint64 // to be woken: none while a goroutine polls for what comes
 }
 
 // SystemCalls counts them, from when the process was attached.

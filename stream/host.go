@@ -144,7 +144,7 @@ func (h *host) end(err error) {
 func (h *host) take(from *weft.Message, data []byte) (stream uint32) {
 	m, ok := parse(from.Tag, data)
 	if !ok {
-		return 0 // nothing can be said of whom it concerns
+		return 0 // it does not tell which stream it is for
 	}
 	if m.kind == kindOpen {
 		h.open(from, &m)

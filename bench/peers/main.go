@@ -203,6 +203,10 @@ func writeAll(r *contest.Result, text []byte, dir string) error {
 	for _, p := range page.Pictures(r) {
 		files[p.File] = p.SVG
 	}
+	return writeFiles(dir, files)
+}
+
+func writeFiles(dir string, files map[string][]byte) error {
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
 			return err
@@ -213,13 +217,20 @@ func writeAll(r *contest.Result, text []byte, dir string) error {
 
 // again reports an earlier run.
 func again(f *flags, out io.Writer) error {
-	b, err := os.ReadFile(f.from)
+	var r contest.Result
+	if err := readJSON(f.from, &r); err != nil {
+		return err
+	}
+	return report(&r, f, out)
+}
+
+func readJSON(file string, v any) error {
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	var r contest.Result
-	if err := json.Unmarshal(b, &r); err != nil {
-		return fmt.Errorf("%s: %w", f.from, err)
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	return report(&r, f, out)
+	return nil
 }

@@ -136,20 +136,7 @@ func TestThePageIsThatOfItsFigures(t *testing.T) {
 	if err := again(&flags{from: filepath.Join(committed, "peers.json"), out: dir}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		made, err1 := os.ReadFile(filepath.Join(dir, f.Name()))
-		there, err2 := os.ReadFile(filepath.Join(committed, f.Name()))
-		if err := errors.Join(err1, err2); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(made, there) {
-			t.Errorf("%s is not what is made of peers.json: go run . --from %[2]s/peers.json --out %[2]s", f.Name(), committed)
-		}
-	}
+	files := asCommitted(t, dir, committed, "--from "+committed+"/peers.json")
 	if len(files) < 10 {
 		t.Errorf("%d files", len(files))
 	}
@@ -165,4 +152,24 @@ func TestAResultThatCannotBeReadIsRefused(t *testing.T) {
 			t.Errorf("%s was read", from)
 		}
 	}
+}
+
+// asCommitted holds what was made to what is committed, and returns the files. args are those of the program that make them.
+func asCommitted(t *testing.T, made, committed, args string) []os.DirEntry {
+	t.Helper()
+	files, err := os.ReadDir(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		now, err1 := os.ReadFile(filepath.Join(made, f.Name()))
+		there, err2 := os.ReadFile(filepath.Join(committed, f.Name()))
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(now, there) {
+			t.Errorf("%s is not what is made of the figures: go run . %s --out %s", f.Name(), args, committed)
+		}
+	}
+	return files
 }

@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 
 	"github.com/weftnet/weft/bench/peers/internal/page"
 	"github.com/weftnet/weft/bench/peers/internal/programs"
@@ -53,23 +50,14 @@ func reportPrograms(r *programs.Result, f *flags, out io.Writer) error {
 	for _, p := range page.Programs(r) {
 		files[p.File] = p.SVG
 	}
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(f.out, name), content, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeFiles(f.out, files)
 }
 
 // programsAgain reports an earlier run.
 func programsAgain(f *flags, out io.Writer) error {
-	b, err := os.ReadFile(f.from)
-	if err != nil {
-		return err
-	}
 	var r programs.Result
-	if err := json.Unmarshal(b, &r); err != nil {
-		return fmt.Errorf("%s: %w", f.from, err)
+	if err := readJSON(f.from, &r); err != nil {
+		return err
 	}
 	return reportPrograms(&r, f, out)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,20 +20,7 @@ func TestTheChartsOfProgramsAreThoseOfTheirFigures(t *testing.T) {
 	if err := programsAgain(&flags{from: filepath.Join(committed, programsFile), out: dir}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		made, err1 := os.ReadFile(filepath.Join(dir, f.Name()))
-		there, err2 := os.ReadFile(filepath.Join(committed, f.Name()))
-		if err := errors.Join(err1, err2); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(made, there) {
-			t.Errorf("%s is not what is made of %s: go run . --programs --from %[3]s/%[2]s --out %[3]s", f.Name(), programsFile, committed)
-		}
-	}
+	files := asCommitted(t, dir, committed, "--programs --from "+committed+"/"+programsFile)
 	if len(files) != 3 {
 		t.Errorf("%d files; expected the figures and two charts", len(files))
 	}

@@ -54,7 +54,7 @@ func (p *Process) overlaps(mem []byte) error {
 	return nil
 }
 
-// registered are the open regions that are the caller's memory, by address: whoever made it may have unmapped it. It is not changed once it is
+// registered are the open regions that are the caller's memory, by address: the caller may have unmapped it. It is not changed once it is
 // made, so that operations look at it without a lock.
 type registered []*Region
 

@@ -20,6 +20,20 @@ type carrier struct {
 	open func(ctx context.Context, at string) (dial dialer, end func() error, err error)
 }
 
+// serving is what serves all connections of a listener, as a Peer has it.
+func (c *carrier) serving(serve func(l net.Listener) error) func(context.Context, string, func(string) error) error {
+	return func(ctx context.Context, addr string, ready func(string) error) error {
+		l, at, err := c.listen(ctx, addr)
+		if err != nil {
+			return err
+		}
+		if err := ready(at); err != nil {
+			return err
+		}
+		return serve(l)
+	}
+}
+
 type dialer func(ctx context.Context) (net.Conn, error)
 
 // overTCP has connections of the kernel, with a congestion control by its name; "" is the kernel's choice.

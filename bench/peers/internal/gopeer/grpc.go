@@ -64,18 +64,11 @@ var grpcDesc = grpc.ServiceDesc{
 }
 
 func serveGRPC(c *carrier) func(context.Context, string, func(string) error) error {
-	return func(ctx context.Context, addr string, ready func(string) error) error {
-		l, at, err := c.listen(ctx, addr)
-		if err != nil {
-			return err
-		}
+	return c.serving(func(l net.Listener) error {
 		s := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(maxSize), grpc.MaxSendMsgSize(maxSize))
 		s.RegisterService(&grpcDesc, struct{}{})
-		if err := ready(at); err != nil {
-			return err
-		}
 		return s.Serve(l)
-	}
+	})
 }
 
 // calls is a conn by gRPC.

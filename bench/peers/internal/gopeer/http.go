@@ -23,14 +23,7 @@ var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // serveHTTP answers a POST with its body.
 func serveHTTP(c *carrier) func(context.Context, string, func(string) error) error {
-	return func(ctx context.Context, addr string, ready func(string) error) error {
-		l, at, err := c.listen(ctx, addr)
-		if err != nil {
-			return err
-		}
-		if err := ready(at); err != nil {
-			return err
-		}
+	return c.serving(func(l net.Listener) error {
 		return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body := bodies.Get().(*bytes.Buffer)
 			defer bodies.Put(body)
@@ -42,7 +35,7 @@ func serveHTTP(c *carrier) func(context.Context, string, func(string) error) err
 			w.Header().Set("Content-Type", "application/octet-stream")
 			_, _ = w.Write(body.Bytes()) // a client that has gone is no matter of ours
 		}))
-	}
+	})
 }
 
 // posts is a conn by HTTP.

@@ -41,14 +41,7 @@ func dialStream(c *carrier) func(context.Context, string) (conn, error) {
 
 // serveStreams serves each connection by itself.
 func serveStreams(c *carrier) func(context.Context, string, func(string) error) error {
-	return func(ctx context.Context, addr string, ready func(string) error) error {
-		l, at, err := c.listen(ctx, addr)
-		if err != nil {
-			return err
-		}
-		if err := ready(at); err != nil {
-			return err
-		}
+	return c.serving(func(l net.Listener) error {
 		for {
 			c, err := l.Accept()
 			if err != nil {
@@ -59,7 +52,7 @@ func serveStreams(c *carrier) func(context.Context, string, func(string) error) 
 				_ = serveStream(c) // the client says what is wrong
 			}()
 		}
-	}
+	})
 }
 
 // dgrams is a conn over UDP. What is lost is lost, so a wait has an end.

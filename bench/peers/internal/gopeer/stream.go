@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// byteStream is a conn over what carries bytes in order. Each message is one Write: who wants more messages a second from
-// such a peer gathers them first, and makes the first wait for the last.
+// byteStream is a conn over what carries bytes in order. Each message is one Write: a program that wants more
+// messages a second from such a peer gathers them first, and the first then waits for the last.
 //
 // How long the messages are is told in a message of its own whenever it changes: 5 bytes, of which the first is byteSize.
 type byteStream struct {
