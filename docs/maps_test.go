@@ -23,6 +23,7 @@ type demandMap struct {
 var demandMaps = []demandMap{
 	{"docs/qnix.md", "QNIX", 62, 12, breaksOfQNIX},
 	{"docs/usnic.md", "USNIC", 61, 6, breaksOfUSNIC},
+	{"docs/hsn.md", "HSN", 40, 9, breaksOfHSN},
 	{"docs/netstar.md", "NETSTAR", 31, 0, breaksOfNETSTAR},
 	{"docs/panic.md", "PANIC", 47, 0, breaksOfPANIC},
 }

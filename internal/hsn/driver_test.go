@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/weftnet/weft/internal/clock"
 )
@@ -20,6 +22,7 @@ type node struct {
 
 	gives bool // the interface takes packets
 	out   []packet
+	lay   []*byte      // where the data of each began
 	done  map[int]bool // slots whose packets have left
 
 	buffers []*Buffer // that the interface has
@@ -68,6 +71,7 @@ func (n *node) Send(slot int, _ Host, data, headers []byte) bool {
 		n.t.Errorf("slot %d has another packet before its last one has left", slot)
 	}
 	n.out = append(n.out, packet{n.id, append(bytes.Clone(data), headers...)})
+	n.lay = append(n.lay, unsafe.SliceData(data))
 	n.done[slot] = false
 	return true
 }
@@ -194,6 +198,56 @@ func TestHalvesComeInAnyOrderAndAmongOthers(t *testing.T) { // HSN-21, HSN-A4
 		if len(want) > 0 || len(b.Driver.fragments) > 0 {
 			t.Fatalf("seed %d: %d messages did not come, and %d halves are left", seed, len(want), len(b.Driver.fragments))
 		}
+	}
+}
+
+func TestAMessageMayBeEmpty(t *testing.T) { // HSN-A8
+	a, b := newNode(t, 1, 4096, 20, nil), newNode(t, 2, 4096, 20, nil)
+	_ = a.Driver.Send(Client, b.id, nil, nil, 0)
+	b.carry(0, a.out...)
+	b.wants(0, a, nil, nil)
+}
+
+// A node has one row of numbers for what both of its modules send, so halves of two modules never have one number: what says so is not
+// the node that others take it for, and its halves are no page of either module.
+func TestHalvesForTwoModulesAreNotOnePage(t *testing.T) { // HSN-A3
+	a, b := newNode(t, 1, 8192, 20, nil), newNode(t, 2, 8192, 100, nil)
+	for _, m := range []ModuleID{Client, Server} {
+		a.Driver.sequence = 6
+		_ = a.Driver.Send(m, b.id, page(8192), nil, 0)
+	}
+	b.carry(0, a.out[0], a.out[3])
+	if len(b.got) != 0 || len(b.Driver.fragments) != 2 {
+		t.Fatalf("%d messages came of halves for two modules, and %d halves wait", len(b.got), len(b.Driver.fragments))
+	}
+	b.carry(0, a.out[1], a.out[2])
+	b.wants(0, a, page(8192), nil)
+	b.wants(1, a, page(8192), nil)
+}
+
+// Of the two pieces of a packet the first is the module's own memory.
+func TestAPageIsSentFromWhereItLies(t *testing.T) { // HSN-36
+	a := newNode(t, 1, 8192, 20, nil)
+	data := page(8192)
+	_ = a.Driver.Send(Client, Host{NIC: 2}, data, []byte("h"), 0)
+	_ = a.Driver.Send(Client, Host{NIC: 2}, data[:4096], []byte("h"), 0)
+	if want := []*byte{&data[0], &data[4096], &data[0]}; !slices.Equal(a.lay, want) {
+		t.Errorf("the data of the packets begin at %v, want %v", a.lay, want)
+	}
+}
+
+func TestAPoolIsOfTheMemoryThatItsOwnerGives(t *testing.T) { // HSN-25
+	mem, rest := make([]byte, 3*4096+100), make([]byte, 5*RestBytes)
+	p := NewPool(4096, mem, rest)
+	if p.Len() != 3 {
+		t.Fatalf("%d buffers of three pages and a bit", p.Len())
+	}
+	there := map[*byte]bool{&mem[0]: true, &mem[4096]: true, &mem[8192]: true}
+	for b := p.Take(); b != nil; b = p.Take() {
+		if !there[&b.Page[0]] || len(b.Page) != 4096 || cap(b.Page) != 4096 {
+			t.Errorf("a buffer has a page of %d bytes, and room for %d, that is not the owner's or another's", len(b.Page), cap(b.Page))
+		}
+		delete(there, &b.Page[0])
 	}
 }
 
