@@ -26,7 +26,8 @@ func netstarBench() *cobra.Command {
   calls      system calls of two processes that are attached to a daemon, as they count
              them: of single messages, of bursts, and while the NIC is busy
   link       system calls of the links of NICs inside the program, for each message
-  recovery   what a lost frame costs, and how often what is sent again
+  recovery   what a lost frame costs, and how often what is sent again; beside TCP over
+             two hosts whose cable loses frames, where those can be made (needs root)
   timer      what one costs: the hotel's, Go's runtime's, the kernel's
   tick       the alternative that the paper rejects: a NIC that looks every 10 ms
 
@@ -82,13 +83,15 @@ func netstarFigures(r bench.NetstarRow) string {
 		return fmt.Sprintf("system calls a message: sender %.3f, receiver %.3f; %.3f staged", l.Sender, l.Receiver, l.Staged)
 	case r.Recovery != nil:
 		c := r.Recovery
-		return fmt.Sprintf("%.1f %% lost: p50 %.2f µs (%.2f without), p99 %.2f µs, p99.9 %.2f µs; %d sent again, %.1f µs later (%.1f without)", 100*c.Loss, us(c.P50), us(c.CleanP50), us(c.P99), us(c.P999), c.Again, us(c.Delay), us(c.CleanDelay))
+		return fmt.Sprintf("%.1f %% lost: p50 %.2f µs (%.2f without), p99 %.2f µs, p99.9 %.2f µs; %d sent again, %.1f µs later (%.1f without)", 100*c.Loss, us(c.P50), us(c.CleanP50), us(c.P99), us(c.P999), c.Sent, us(c.Delay), us(c.CleanDelay))
 	case r.Timer != nil:
 		c := r.Timer
 		return fmt.Sprintf("%.1f ns a timer (%.1f x), %.1f ns a look; %d run", c.Each, c.ToHotel, c.Look, c.Running)
 	case r.Tick != nil:
 		t := r.Tick
 		return fmt.Sprintf("found after %.2f µs, by a system call there after %.2f µs (%.0f x)", us(t.TickP50), us(t.CallP50), t.Slower)
+	case r.Missing != "":
+		return "not measured: " + r.Missing
 	}
 	return ""
 }

@@ -59,6 +59,7 @@ type outcome struct {
 	Service  string `json:"service,omitempty"` // where a connection is awaited
 	Error    string `json:"error,omitempty"`   // why the server could not go on
 	Setup    *Setup `json:"setup,omitempty"`   // the server's
+	Again    Again  `json:"again,omitzero"`    // what its NIC has sent again so far; of a connection by TCP, what the kernel has for that
 }
 
 // Setup is how a side is attached.
@@ -88,6 +89,7 @@ type Client struct {
 	far     *Setup       // what the server has said of itself; nil before the first plan
 	host    string       // the server's, for connections beside the fabric
 	service string       // where it awaits one; of this plan
+	again   Again        // what the server's side has sent again in this plan
 }
 
 // NewClient makes a client that measures between p and the process named server, which runs Serve.
@@ -107,6 +109,7 @@ func (c *Client) measure(ctx context.Context, pl plan, run func(ctx context.Cont
 		return done, 0, err
 	}
 	err := c.call(ctx, tagStop, nil, &done)
+	c.again = done.Again.since(ready.Again)
 	return done, time.Since(begin), err
 }
 

@@ -72,6 +72,7 @@ type told struct {
 	Lost       float64  `json:"lost"`
 	Times      []byte   `json:"times"` // a histogram, as HdrHistogram encodes it
 	Streams    *Streams `json:"streams,omitempty"`
+	Trips      []trips  `json:"trips,omitempty"`
 }
 
 func (s *hostSide) sample(ctx context.Context, kind string, size int, d time.Duration) (sample, error) {
@@ -83,7 +84,7 @@ func (s *hostSide) sample(ctx context.Context, kind string, size int, d time.Dur
 	if err != nil {
 		return sample{}, errors.Join(context.Cause(ctx), s.child.endedWhy(err))
 	}
-	r := sample{Iterations: t.Iterations, Rate: t.Rate, Bandwidth: t.Bandwidth, Lost: t.Lost, Streams: t.Streams}
+	r := sample{Iterations: t.Iterations, Rate: t.Rate, Bandwidth: t.Bandwidth, Lost: t.Lost, Streams: t.Streams, Trips: t.Trips}
 	if t.Times != nil {
 		r.Times, err = hdrhistogram.Decode(t.Times)
 	}
@@ -124,7 +125,7 @@ func Answer(ctx context.Context, o Options, in io.Reader, out io.Writer) (err er
 		if err != nil {
 			return err
 		}
-		t := told{Iterations: r.Iterations, Rate: r.Rate, Bandwidth: r.Bandwidth, Lost: r.Lost, Streams: r.Streams}
+		t := told{Iterations: r.Iterations, Rate: r.Rate, Bandwidth: r.Bandwidth, Lost: r.Lost, Streams: r.Streams, Trips: r.Trips}
 		if r.Times != nil {
 			if t.Times, err = r.Times.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err != nil {
 				return err

@@ -112,6 +112,9 @@ func Kinds() []Kind { return kinds }
 
 // kindOf is the entry of a name; a zero one if there is none.
 func kindOf(name string) *Kind {
+	if name == kindRecovery {
+		return &Kind{Name: name, work: (*Client).recovery}
+	}
 	for i := range kinds {
 		if kinds[i].Name == name {
 			return &kinds[i]

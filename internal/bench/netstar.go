@@ -43,7 +43,8 @@ type NetstarRow struct {
 	How        string `json:"how,omitempty"` // messages are sent, or what a timer is
 	Link       string `json:"link,omitempty"`
 	Deployment string `json:"deployment,omitempty"`
-	Size       int    `json:"size,omitempty"` // bytes
+	Size       int    `json:"size,omitempty"`    // bytes
+	Missing    string `json:"missing,omitempty"` // why there is no figure: what this machine does not allow
 
 	Beside   *BesideTCP  `json:"messages,omitempty"` // what it is about, and nothing else
 	Calls    *CallCounts `json:"calls,omitempty"`

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/weftnet/weft"
 )
@@ -18,22 +15,6 @@ type LinkCalls struct {
 	Sender       float64 `json:"sender_calls_per_message"`
 	Receiver     float64 `json:"receiver_calls_per_message"`
 	Staged       float64 `json:"staged_per_message"`
-}
-
-// Recovery is what losses have cost.
-type Recovery struct {
-	Loss       float64 `json:"loss"` // share of the frames, each way
-	RoundTrips int64   `json:"round_trips"`
-	CleanP50   int64   `json:"clean_p50_ns"` // without loss, beside it
-	P50        int64   `json:"p50_ns"`
-	P99        int64   `json:"p99_ns"`
-	P999       int64   `json:"p999_ns"`
-	Again      uint64  `json:"retransmissions"`
-	ByTimer    uint64  `json:"by_timeout"`
-	ByTail     uint64  `json:"by_tail_probe"`
-	ByAck      uint64  `json:"by_acknowledgement"`
-	Delay      int64   `json:"delay_p50_ns"`       // of the round trips of which a frame was lost: how much longer the one in their middle took
-	CleanDelay int64   `json:"clean_delay_p50_ns"` // as many of the longest without loss, likewise: what of that is the machine's
 }
 
 // localPair is two processes of this program, each with a NIC of its own.
@@ -120,61 +101,4 @@ func (o *NetstarOptions) linkCallsOf(ctx context.Context, link string, out func(
 		}
 	}
 	return nil
-}
-
-// recoveries measures round trips of which frames are lost beside others of which none is.
-func recoveries(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) (err error) {
-	var down undo
-	defer func() { err = errors.Join(err, down.all()) }()
-	for _, link := range []string{LinkUDP} { // shared memory loses nothing, and repeats nothing
-		clean, err := o.tripsWithLoss(ctx, link, nil)
-		if err != nil {
-			return err
-		}
-		lossy, err := o.tripsWithLoss(ctx, link, &weft.Faults{Loss: o.Loss})
-		if err != nil {
-			return err
-		}
-		r := lossy.Recovery
-		r.Loss, r.CleanP50 = o.Loss, clean.P50
-		if r.Again > 0 {
-			middle := 100 * (1 - min(float64(r.Again)/float64(r.RoundTrips), 1)/2) // the longest are those of which a frame was lost
-			r.Delay, r.CleanDelay = lossy.times.ValueAtQuantile(middle)-clean.P50, clean.times.ValueAtQuantile(middle)-clean.P50
-		}
-		if err := out(NetstarRow{Link: link, Deployment: DeployedEmbedded, Size: callSize, Recovery: &r}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// trips are round trips, each of which is in times.
-type trips struct {
-	Recovery
-	times *hdrhistogram.Histogram
-}
-
-func (o *NetstarOptions) tripsWithLoss(ctx context.Context, link string, faults *weft.Faults) (t trips, err error) {
-	var down undo
-	defer func() { err = errors.Join(err, down.all()) }()
-	p, err := down.localPair(ctx, link, faults)
-	if err != nil {
-		return t, err
-	}
-	grown, err := p.count(func() error {
-		t.times, err = p.client.roundTrips(ctx, callSize, max(o.Time, 10*time.Millisecond))
-		return err
-	})
-	if err != nil {
-		return t, err
-	}
-	l := latencyOf(t.times)
-	t.RoundTrips, t.P50, t.P99, t.P999 = t.times.TotalCount(), l.P50, l.P99, l.P999
-	for _, g := range grown {
-		t.ByTimer += g["rel_resends_timeout"]
-		t.ByTail += g["rel_resends_tail"]
-		t.ByAck += g["rel_resends_fast"]
-	}
-	t.Again = t.ByTimer + t.ByTail + t.ByAck
-	return t, nil
 }

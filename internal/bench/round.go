@@ -21,6 +21,7 @@ type sample struct {
 	Lost       float64 // share of what left
 	Times      *hdrhistogram.Histogram
 	Streams    *Streams
+	Trips      []trips // of kindRecovery
 }
 
 func (s sample) rate() float64      { return s.Rate }

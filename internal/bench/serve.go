@@ -64,6 +64,9 @@ func (s *session) answer(ctx context.Context, to weft.Message, o outcome) error 
 	if s.own != (Setup{}) {
 		o.Setup = &s.own
 	}
+	if s.plan.Over == "" {
+		o.Again = nicAgain(s.p.NIC())
+	}
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err

@@ -89,11 +89,11 @@ func (c *Client) streamRound(ctx context.Context, size int, d time.Duration) (r 
 		return r, 0, err
 	}
 	r.MessageP50 = h.ValueAtQuantile(50)
-	if h, err = c.echoes(ctx, overStream, size, d); err != nil {
+	if h, _, err = c.echoes(ctx, overStream, size, d); err != nil {
 		return r, 0, err
 	}
 	r.StreamP50, n = h.ValueAtQuantile(50), h.TotalCount()
-	if h, err = c.echoes(ctx, overTCP, size, d); err != nil {
+	if h, _, err = c.echoes(ctx, overTCP, size, d); err != nil {
 		return r, 0, err
 	}
 	r.TCPP50 = h.ValueAtQuantile(50)
@@ -108,20 +108,22 @@ func (c *Client) streamRound(ctx context.Context, size int, d time.Duration) (r 
 	return r, n, err
 }
 
-// echoes is how long writes of a size and their echoes take.
-func (c *Client) echoes(ctx context.Context, over string, size int, d time.Duration) (*hdrhistogram.Histogram, error) {
+// echoes is how long writes of a size and their echoes take, and what both kernels have sent again of them.
+func (c *Client) echoes(ctx context.Context, over string, size int, d time.Duration) (*hdrhistogram.Histogram, Again, error) {
 	h := newHistogram()
+	var again Again
 	data, echo := payload.Written(size), make([]byte, size)
 	_, _, err := c.measure(ctx, plan{Echo: true, Over: over, Size: size, Window: 1}, c.dialled(over, func(conn net.Conn) error {
+		defer func() { again = tcpAgain(conn) }()
 		if err := bounceBytes(conn, data, echo, warmUp(d), nil); err != nil {
 			return err
 		}
 		return bounceBytes(conn, data, echo, d, h)
 	}))
 	if err != nil {
-		return nil, fmt.Errorf("echoes over %s: %w", over, err)
+		return nil, again, fmt.Errorf("echoes over %s: %w", over, err)
 	}
-	return h, nil
+	return h, again.plus(c.again), nil
 }
 
 // bounceBytes writes and reads the echo for the time d, at least once.
@@ -219,6 +221,7 @@ func (s *session) carry(ctx context.Context, asked weft.Message) error {
 		return s.answer(ctx, asked, outcome{Error: err.Error()})
 	}
 	ctx, stop := context.WithCancel(ctx)
+	var again Again
 	var served sync.WaitGroup
 	defer served.Wait()
 	defer l.Close()
@@ -235,11 +238,12 @@ func (s *session) carry(ctx context.Context, asked weft.Message) error {
 			to = conn
 		}
 		s.count, _ = io.Copy(to, struct{ io.Reader }{conn}) // what is missing the client finds by the count
+		again = tcpAgain(conn)
 	})
 	said, err := s.untilStop(ctx, asked, outcome{Service: l.Addr().String()})
 	if err != nil {
 		return err
 	}
 	served.Wait() // the client has closed its end
-	return s.answer(ctx, said, outcome{Messages: s.count})
+	return s.answer(ctx, said, outcome{Messages: s.count, Again: again})
 }
