@@ -65,7 +65,7 @@ the service web/0:80.`,
 	fs.StringVar(&f.to, "to", "", "`ADDRESS` to which they go")
 	nameFlag(fs, &f.name, "name", "with --to on the fabric: what the proxy is called there (default: proxy/ and its process id)")
 	fs.DurationVar(&f.drain, "drain", 10*time.Second, "how long open connections may go on after an interrupt")
-	fs.StringVar(&f.tell, "status", "", "`PATH` of a unix socket at which weft stat --proxy finds the connections")
+	fs.StringVar(&f.tell, "status", "", "`PATH` of a unix socket at which weft stat --proxy finds the connections (default: where weft stat --proxies looks)")
 	f.at.define(fs)
 	return c
 }
@@ -153,14 +153,12 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if f.tell != "" {
-		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // while it drains, too
-		defer cancel()
-		if err := x.Tell(ctx, f.tell); err != nil {
-			x.Listener.Close()
-			return err
-		}
+	stop, err := f.tellStatus(x)
+	if err != nil {
+		x.Listener.Close()
+		return err
 	}
+	defer stop() // it tells while it drains, too
 	where := ""
 	if n := p.NIC(); n != nil {
 		where = ", with a NIC at " + n.Addr()
@@ -170,6 +168,18 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 	c := x.Counts()
 	fmt.Fprintf(out, "%d connections, of which %d could not be dialled and %d were reset; %d bytes there, %d back\n", c.Accepted, c.Refused, c.Reset, c.There, c.Back)
 	return err
+}
+
+// tellStatus has weft stat find the proxy. One that cannot be found carries connections nevertheless, if it was not told a path.
+func (f *proxyFlags) tellStatus(x *proxy.Proxy) (stop func(), err error) {
+	if f.tell != "" {
+		return x.Tell(f.tell)
+	}
+	if stop, err = x.TellHere(); err != nil {
+		x.Log.Warn("weft stat will not find this proxy", "err", err)
+		return func() {}, nil
+	}
+	return stop, nil
 }
 
 // proxyDial bounds a dial to a process that does not answer.

@@ -54,6 +54,8 @@ type statOptions struct {
 	all    bool
 	watch  time.Duration
 	proxy  string
+
+	proxies bool
 }
 
 func newStatCommand() *cobra.Command {
@@ -62,7 +64,9 @@ func newStatCommand() *cobra.Command {
 		Use:   "stat [flags]",
 		Short: "Show what the NIC of this host, or another one, has counted",
 		Long: `Shows the counters of the NIC that runs here. They are read from memory that the NIC shares, so that looking at them
-disturbs nothing. Those of another NIC (--nic) come by a message for each reading. Names that end in _now are levels; all others only grow.`,
+disturbs nothing. Those of another NIC (--nic) come by a message for each reading. Names that end in _now are levels; all others only grow.
+
+A last line for each tells what the proxies carry that this user runs; --proxies shows them and their connections in place of a NIC.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runStat(c.Context(), c.OutOrStdout(), o) },
 	}
@@ -72,10 +76,11 @@ disturbs nothing. Those of another NIC (--nic) come by a message for each readin
 	f.BoolVar(&o.json, "json", false, "print one JSON object a reading, with every counter")
 	f.BoolVar(&o.all, "all", false, "print counters that are zero, too")
 	f.StringVar(&o.proxy, "proxy", "", "show the connections of the weft proxy whose --status is `PATH`, in place of a NIC")
+	f.BoolVar(&o.proxies, "proxies", false, "show the connections of each weft proxy that this user runs, in place of a NIC")
 	durationFlag(f, &o.watch, "watch", 0, 10*time.Millisecond, time.Hour, "read again and again at this interval, and print what changed")
-	c.MarkFlagsMutuallyExclusive("proxy", "socket")
-	c.MarkFlagsMutuallyExclusive("proxy", "nic")
-	c.MarkFlagsMutuallyExclusive("proxy", "watch")
+	for _, other := range []string{"socket", "nic", "watch"} {
+		c.MarkFlagsMutuallyExclusive("proxy", "proxies", other)
+	}
 	return c
 }
 
@@ -127,7 +132,10 @@ func farStat(ctx context.Context, n ctl.NIC) (*ctl.Info, statSource, error) {
 func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
 	dialing, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	if o.proxy != "" {
+	switch {
+	case o.proxies:
+		return statProxies(ctx, out, o)
+	case o.proxy != "":
 		return statProxy(dialing, out, o)
 	}
 	conn, err := ctl.Dial(dialing, o.socket)
@@ -145,7 +153,10 @@ func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
 	if err != nil {
 		return err
 	}
-	return watchStat(ctx, out, o, info, source)
+	if err := watchStat(ctx, out, o, info, source); err != nil || o.json || o.nic != 0 || o.watch != 0 {
+		return err
+	}
+	return statProxies(ctx, out, o)
 }
 
 // watchStat prints one reading, or one after the other.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -19,11 +20,38 @@ func statProxy(ctx context.Context, out io.Writer, o *statOptions) error {
 	if o.json {
 		return json.NewEncoder(out).Encode(s)
 	}
+	printProxy(out, &s, true)
+	return nil
+}
+
+// statProxies prints what each proxy carries that this user runs.
+func statProxies(ctx context.Context, out io.Writer, o *statOptions) error {
+	all, err := proxy.Find(ctx)
+	for i := range all {
+		f := &all[i]
+		switch {
+		case o.json:
+			err = errors.Join(err, json.NewEncoder(out).Encode(f))
+		case f.Dead():
+			fmt.Fprintf(out, "proxy %d was killed: its socket %s is removed\n", f.PID, f.Socket)
+		case f.Why != "":
+			fmt.Fprintf(out, "proxy %d tells nothing: %s\n", f.PID, f.Why)
+		default:
+			printProxy(out, &f.Status, o.proxies)
+		}
+	}
+	return err
+}
+
+// printProxy prints what a proxy carries, and if connections, each of them.
+func printProxy(out io.Writer, s *proxy.Status, connections bool) {
 	c := s.Counts
 	fmt.Fprintf(out, "proxy %d at %s: %d connections, of which %d are open, %d could not be dialled and %d were reset; %d bytes there, %d back\n",
 		s.PID, s.Listener, c.Accepted, c.Open, c.Refused, c.Reset, c.There, c.Back)
+	if !connections {
+		return
+	}
 	for _, c := range s.Connections {
 		fmt.Fprintf(out, "%14d  %14d  %s to %s for %v\n", c.There, c.Back, c.From, c.To, time.Since(c.Since).Round(time.Second))
 	}
-	return nil
 }

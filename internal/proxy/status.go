@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -77,14 +78,13 @@ func (p *Proxy) Status() Status {
 // tellWithin bounds how long one that asks may take to read its answer.
 const tellWithin = 5 * time.Second
 
-// Tell answers each connection to a unix socket with the Status, until ctx ends. The socket is its user's alone. One that an earlier
-// proxy has left behind gives way, one that answers does not.
-func (p *Proxy) Tell(ctx context.Context, path string) error {
+// Tell answers each connection to a unix socket with the Status, until it is stopped, which removes the socket. The socket is its user's
+// alone. One that an earlier proxy has left behind gives way, one that answers does not.
+func (p *Proxy) Tell(path string) (stop func(), err error) {
 	l, err := listenStatus(path)
 	if err != nil {
-		return fmt.Errorf("proxy: status socket: %w", err)
+		return nil, fmt.Errorf("proxy: status socket: %w", err)
 	}
-	context.AfterFunc(ctx, func() { l.Close() })
 	go func() {
 		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
 			_ = c.SetDeadline(time.Now().Add(tellWithin))
@@ -92,26 +92,57 @@ func (p *Proxy) Tell(ctx context.Context, path string) error {
 			c.Close()
 		}
 	}()
-	return nil
+	return sync.OnceFunc(func() {
+		os.Remove(path)
+		l.Close()
+	}), nil
 }
 
+// listenStatus makes the socket under another name, and moves it to its place when it answers: one that looks for dead ones meanwhile would take it for
+// such.
 func listenStatus(path string) (net.Listener, error) {
-	if c, err := net.Dial("unix", path); err == nil {
+	if err := giveWay(path); err != nil {
+		return nil, err
+	}
+	making := fmt.Sprintf("%s.%d", path, os.Getpid())
+	if err := giveWay(making); err != nil {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: making, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	if err = os.Chmod(making, 0o600); err == nil {
+		err = os.Rename(making, path)
+	}
+	if err != nil {
+		os.Remove(making)
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// giveWay removes a socket at which nothing answers. It fails if something else is there.
+func giveWay(path string) error {
+	c, err := net.Dial("unix", path)
+	switch {
+	case err == nil:
 		c.Close()
-		return nil, fmt.Errorf("%s: %w", path, syscall.EADDRINUSE)
-	} else if info, missing := os.Lstat(path); missing == nil && info.Mode()&os.ModeSocket != 0 && errors.Is(err, syscall.ECONNREFUSED) {
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
+		return fmt.Errorf("%s: %w", path, syscall.EADDRINUSE)
+	case errors.Is(err, os.ErrNotExist):
+		return nil
 	}
-	l, err := net.Listen("unix", path)
-	if err == nil {
-		if err = os.Chmod(path, 0o600); err != nil {
-			l.Close()
-			return nil, err
-		}
+	if info, err := os.Lstat(path); err != nil {
+		return err
+	} else if info.Mode()&os.ModeSocket == 0 {
+		return fmt.Errorf("%s is there and is not a socket", path)
 	}
-	return l, err
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
 }
 
 // Ask reads the Status of the proxy that tells it at a socket.

@@ -28,13 +28,15 @@ func TestAStatusSocketTakesThePlaceOfADeadOneAlone(t *testing.T) {
 	}
 	left.SetUnlinkOnClose(false)
 	left.Close()
-	if err := p.Tell(ctx, path); err != nil {
+	stop, err := p.Tell(path)
+	if err != nil {
 		t.Fatalf("where a dead proxy was: %v", err)
 	}
+	defer stop()
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket: %v, %v; want the mode 0600", info, err)
 	}
-	if err := p.Tell(ctx, path); !errors.Is(err, syscall.EADDRINUSE) {
+	if _, err := p.Tell(path); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("where a proxy is: %v", err)
 	}
 	if s, err := Ask(ctx, path); err != nil || s.Listener != l.Addr().String() || s.PID != os.Getpid() || len(s.Connections) != 0 {
@@ -44,7 +46,7 @@ func TestAStatusSocketTakesThePlaceOfADeadOneAlone(t *testing.T) {
 	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Tell(ctx, file); err == nil {
+	if _, err := p.Tell(file); err == nil {
 		t.Error("a file that is no socket gave way")
 	}
 	if b, err := os.ReadFile(file); string(b) != "mine" {
