@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,10 @@ type ClientConfig struct {
 
 	// Copies is on how many servers a page is; zero: 1.
 	Copies int
+
+	// Compress has pages compressed that are smaller then: less is sent, and servers have room for more. Where pages do not shrink, it costs
+	// time and gains nothing.
+	Compress bool
 
 	// PageBytes is the size of a page: 4096, the default, or 8192.
 	PageBytes int
@@ -73,6 +78,8 @@ type ClientStats struct {
 	Restarts    uint64 `json:"restarts"`     // of servers
 	Repaired    uint64 `json:"repaired"`     // pages that were given a new copy
 	CopiedBytes uint64 `json:"copied_bytes"` // of pages, by the page driver
+	PlainBytes  uint64 `json:"plain_bytes"`  // of pages that were written, each counted once
+	KeptBytes   uint64 `json:"kept_bytes"`   // that servers keep these as: fewer if they are compressed
 	HandedBytes uint64 `json:"handed_bytes"` // of pages, copied to where callers want them
 }
 
@@ -80,6 +87,7 @@ type ClientStats struct {
 type Client struct {
 	p    *weft.Process
 	cfg  ClientConfig
+	code Code
 	port *port
 
 	// All that follows is under port.mu.
@@ -95,8 +103,9 @@ type Client struct {
 	repairing bool // new copies are being made
 	look      look // for pages that need it
 
-	handed atomic.Uint64 // bytes of pages that were copied for callers
-	closed atomic.Bool
+	handed    atomic.Uint64 // bytes of pages that were copied for callers
+	scratches sync.Pool
+	closed    atomic.Bool
 }
 
 // call is a request under way.
@@ -136,7 +145,7 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{p: p, cfg: cfg, port: o, version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, sends: map[uint64]*call{}}
+	c := &Client{p: p, cfg: cfg, code: Code{Data: 1, Parity: cfg.Copies - 1}, port: o, version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, sends: map[uint64]*call{}}
 	if err := o.begin(cfg.PageBytes, hsn.Client, hsn.Module{Receive: c.receive, Sent: c.sent}); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 
 	"github.com/weftnet/weft"
@@ -89,22 +88,26 @@ func (c *Client) patch(ctx context.Context, number uint64, offset int, data []by
 
 // write gives a page its next version. It is the only place where what was acknowledged moves on.
 func (c *Client) write(ctx context.Context, number uint64, p *page, data []byte) error {
+	f := c.form(data)
+	defer c.giveBack(f.mem)
 	c.port.mu.Lock()
 	c.version++
 	p.issued = c.version
-	r := record{op: opPageOut, page: number, version: p.issued, crc: crc32.Checksum(data, castagnoli), size: uint32(len(data))}
+	r := record{op: opPageOut, page: number, version: p.issued}
 	c.port.mu.Unlock()
-	if err := c.spread(ctx, p, r, data); err != nil {
+	if err := c.spread(ctx, p, r, f); err != nil {
 		return err
 	}
 	c.port.mu.Lock()
-	p.version, p.crc, p.anew = r.version, r.crc, false
+	p.version, p.crc, p.anew = r.version, f.crc, false
+	c.stats.PlainBytes += uint64(f.size)
+	c.stats.KeptBytes += uint64(f.kept)
 	c.port.mu.Unlock()
 	return nil
 }
 
 // spread sends a page to as many servers as it has copies, each by a unicast (HSN-28), those that have it first.
-func (c *Client) spread(ctx context.Context, p *page, r record, data []byte) error {
+func (c *Client) spread(ctx context.Context, p *page, r record, f *form) error {
 	tried, full := map[*server]bool{}, false
 	for {
 		c.port.mu.Lock()
@@ -125,7 +128,7 @@ func (c *Client) spread(ctx context.Context, p *page, r record, data []byte) err
 		case len(have) >= c.cfg.Copies:
 			return nil
 		case len(next) > 0:
-			full = c.pageOut(ctx, p, r, data, next, tried) || full
+			full = c.pageOut(ctx, p, r, f, next, tried) || full
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -164,8 +167,10 @@ func (c *Client) candidates(p *page, number uint64, tried map[*server]bool, n in
 }
 
 // pageOut sends a page to some servers at once. It reports whether one of them was full.
-func (c *Client) pageOut(ctx context.Context, p *page, r record, data []byte, to []*server, tried map[*server]bool) (full bool) {
+func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []*server, tried map[*server]bool) (full bool) {
 	calls := make([]*call, len(to))
+	var data []byte
+	r.shape, data = f.shardOf(0)
 	for i, s := range to {
 		tried[s] = true
 		if i == len(to)-1 {

@@ -63,6 +63,10 @@ type owned struct {
 
 func (o *owner) fill(b []byte, page, n uint64) {
 	r := rand.New(rand.NewPCG(page, n))
+	if o.w.compress && n%4 > 0 { // of different lengths, when they are compressed
+		clear(b)
+		b = b[:len(b)>>(r.IntN(8)+1)]
+	}
 	for i := 0; i < len(b); i += 8 {
 		binary.LittleEndian.PutUint64(b[i:], r.Uint64())
 	}
@@ -130,8 +134,8 @@ func (o *owner) read(i int) error {
 }
 
 // A seed of the world, with a defect or without.
-func try(t *testing.T, seed uint64, d mutate.PageDefect) (*world, error) {
-	w := newWorld(seed, d, t.TempDir())
+func try(t *testing.T, seed uint64, k kind, d mutate.PageDefect) (*world, error) {
+	w := newWorld(seed, k, d, t.TempDir())
 	return w, w.run(3, w.live)
 }
 
@@ -149,13 +153,19 @@ func seeds() uint64 {
 // What was acknowledged is readable until it is discarded as long as fewer servers are down than it has copies, however slow the others
 // are; no page is stale after a restart; no buffer is lost.
 func TestWhatWasAcknowledgedIsReadableWhateverHappensToServers(t *testing.T) {
+	for name, k := range map[string]kind{"copies": {}, "compressed": {compress: true}} {
+		t.Run(name, func(t *testing.T) { promise(t, k) })
+	}
+}
+
+func promise(t *testing.T, k kind) {
 	var all worldCounts
 	var st ClientStats
 	spilled := uint64(0)
 	for seed := range seeds() {
-		w, err := try(t, seed, "")
+		w, err := try(t, seed, k, "")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("seed %d: %v", seed, err)
 		}
 		all.deaths += w.counts.deaths
 		all.rots += w.counts.rots
@@ -172,18 +182,30 @@ func TestWhatWasAcknowledgedIsReadableWhateverHappensToServers(t *testing.T) {
 		st.Deaths += s.Deaths
 		st.Repaired += s.Repaired
 		st.Damaged += s.Damaged
+		st.PlainBytes += s.PlainBytes
+		st.KeptBytes += s.KeptBytes
 	}
 	if all.deaths == 0 || all.rots == 0 || all.full == 0 || all.joins == 0 || all.leaves == 0 || st.Restarts == 0 || st.Deaths <= st.Restarts || st.Repaired == 0 || spilled == 0 || st.Damaged == 0 && !testing.Short() {
 		t.Errorf("%+v %+v, %d spilled: something that should have happened has not", all, st, spilled)
+	}
+	if k.compress != (st.KeptBytes < st.PlainBytes) {
+		t.Errorf("%d bytes were kept as %d", st.PlainBytes, st.KeptBytes)
 	}
 }
 
 // foundBy are seeds that find the defects which few others do.
 var foundBy = map[mutate.PageDefect]uint64{mutate.PagesTwoLooks: 9, mutate.PagesEpochIgnored: 6, mutate.PagesDoubtForgotten: 41, mutate.PagesOlderOverwrites: 76, mutate.PagesEvicted: 2, mutate.PagesHalvesMixed: 1, mutate.PagesHalfLeak: 1}
 
+// kinds are the worlds in which the defects can be that are not in all.
+var kinds = map[mutate.PageDefect]kind{mutate.PagesPlaceOverrun: {compress: true}, mutate.PagesPlaceKept: {compress: true}}
+
 func TestEachDefectOfNetworkMemoryIsFound(t *testing.T) {
 	const most = 300
-	sound := map[uint64]bool{}
+	type place struct {
+		seed uint64
+		kind kind
+	}
+	sound := map[place]bool{}
 	for i, d := range mutate.PageDefects() {
 		t.Run(string(d), func(t *testing.T) {
 			if testing.Short() && i%5 > 0 {
@@ -191,18 +213,19 @@ func TestEachDefectOfNetworkMemoryIsFound(t *testing.T) {
 			}
 			for i := range uint64(most) {
 				seed := (foundBy[d] + i) % most
-				_, err := try(t, seed, d)
+				at := place{seed, kinds[d]}
+				_, err := try(t, seed, at.kind, d)
 				if err == nil {
 					continue
 				}
 				if i > 0 {
 					t.Logf("found by seed %d, behind %d others", seed, i)
 				}
-				if !sound[seed] {
-					if _, err := try(t, seed, ""); err != nil {
+				if !sound[at] {
+					if _, err := try(t, seed, at.kind, ""); err != nil {
 						t.Fatalf("without the defect: %v", err)
 					}
-					sound[seed] = true
+					sound[at] = true
 				}
 				return
 			}

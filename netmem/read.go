@@ -102,9 +102,13 @@ func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(pag
 func (c *Client) fetchFrom(ctx context.Context, number uint64, p *page, from []*server, use func(page []byte)) (got bool, wrong *server) {
 	k := c.pageIn(ctx, number, p, from)
 	defer c.end(k)
-	if k.answered() == nil && k.answer.status == statusOK && c.accepts(p, k) {
-		use(k.msg.Data)
-		return true, nil
+	if k.answered() == nil && k.answer.status == statusOK {
+		page, mem := c.page(k.msg.Data)
+		defer c.giveBack(mem)
+		if c.accepts(p, k, page) {
+			use(page)
+			return true, nil
+		}
 	}
 	c.suspect(k)
 	if k.answered() != nil || k.answer.status == statusEpoch {
@@ -125,7 +129,7 @@ func (c *Client) Err() error {
 
 // pageIn asks one server for a page, and a second one when the first takes long. It returns the call that has its answer first.
 func (c *Client) pageIn(ctx context.Context, number uint64, p *page, from []*server) *call {
-	r := record{op: opPageIn, page: number, size: uint32(c.cfg.PageBytes)}
+	r := record{op: opPageIn, page: number}
 	if len(from) == 1 {
 		return c.ask(ctx, from[0], r, nil)
 	}
@@ -154,12 +158,12 @@ func (c *Client) pageIn(ctx context.Context, number uint64, p *page, from []*ser
 }
 
 // accepts takes a page that has come, if it is whole and no older than what was acknowledged.
-func (c *Client) accepts(p *page, k *call) bool {
-	crc := crc32.Checksum(k.msg.Data, castagnoli)
+func (c *Client) accepts(p *page, k *call, page []byte) bool {
+	crc := crc32.Checksum(page, castagnoli)
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	switch a := &k.answer; {
-	case len(k.msg.Data) != c.cfg.PageBytes || crc != a.crc:
+	case page == nil || crc != a.crc:
 		c.stats.Damaged++
 		return false
 	case c.cfg.defect == mutate.PagesOldRead:

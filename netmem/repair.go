@@ -98,14 +98,16 @@ func (c *Client) mend(ctx context.Context, number uint64, p *page, buf []byte) e
 		return err
 	}
 	c.port.mu.Lock()
-	r := record{op: opPageOut, page: number, version: p.version, crc: p.crc, size: uint32(len(buf))}
+	r := record{op: opPageOut, page: number, version: p.version}
 	anew := p.anew || p.issued != p.version
 	c.port.mu.Unlock()
 	var err error
 	if anew {
 		err = c.write(ctx, number, p, buf)
 	} else {
-		err = c.spread(ctx, p, r, buf)
+		f := c.form(buf)
+		err = c.spread(ctx, p, r, f)
+		c.giveBack(f.mem)
 	}
 	if err == nil {
 		c.port.mu.Lock()

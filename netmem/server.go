@@ -53,8 +53,13 @@ type ServerStats struct {
 	Damaged     uint64 `json:"damaged"`
 	Strangers   uint64 `json:"strangers"`    // requests of processes whose names were not known here
 	CopiedBytes uint64 `json:"copied_bytes"` // of pages: those that were received into two buffers, or share one with another
+	PlainBytes  int64  `json:"plain_bytes"`  // of the pages, had they not been compressed
+	KeptBytes   int64  `json:"kept_bytes"`   // that they are
 	PacketsIn   uint64 `json:"packets_in"`
 	PacketsOut  uint64 `json:"packets_out"`
+
+	// Volumes are those of which it has most, and no more of them than a message has room for.
+	Volumes []VolumeUse `json:"volumes"`
 }
 
 // Server lends memory to the clients of the fabric. The pages of a client are its own: no other can read them.
@@ -166,6 +171,11 @@ func (s *Server) Stats() ServerStats {
 	}
 	st.Clients, st.QuotaBytes = len(s.store.owners), s.cfg.QuotaBytes
 	st.CopiedBytes, st.PacketsIn, st.PacketsOut = c.CopiedBytes+s.store.copied, c.PacketsIn, c.PacketsOut
+	st.Volumes = s.store.largest(maxVolumes)
+	for _, u := range s.store.uses {
+		st.PlainBytes += u.Plain
+		st.KeptBytes += u.Kept
+	}
 	return st
 }
 
@@ -229,15 +239,16 @@ func (s *Server) serve(q *request) (status, *stored, *frame) {
 	}
 	switch r.op {
 	case opPageOut:
-		if crc32.Checksum(q.m.Data, castagnoli) != r.crc {
+		if crc32.Checksum(q.m.Data, castagnoli) != r.sum || !r.isShard() {
 			return statusBad, nil, nil
 		}
-		v, st, away := s.store.put(key, r.version, r.crc, s.cfg.QuotaBytes, &q.m)
+		kept, st, away := s.store.put(key, r.version, r.shape, s.cfg.QuotaBytes, &q.m)
 		s.transfer()
 		if st == statusBusy {
 			return st, nil, away
 		}
-		if r.version = v; st == statusOK {
+		if st == statusOK {
+			r.version, r.shape = kept.version, kept.shape
 			s.stats.PageOuts++
 		}
 		return st, nil, nil
@@ -250,7 +261,7 @@ func (s *Server) serve(q *request) (status, *stored, *frame) {
 		case p.data == nil:
 			return statusBusy, nil, away
 		}
-		r.version, r.crc, r.size = p.version, p.crc, uint32(len(p.data))
+		r.version, r.shape = p.version, p.shape
 		s.stats.PageIns++
 		return statusOK, p, nil
 	case opDiscard:

@@ -47,18 +47,18 @@ func (s *store) fits() bool {
 	return s.frames-s.evicting < s.limit && s.frames < s.limit+overwriting
 }
 
-// makeRoom has frames go to the file until there is room for one more. Full: there is no room in the file. Busy: there may be soon.
+// makeRoom puts pages together that frames have few of, and has frames go to the file, until there is room for one more. Full: there is no room in the file. Busy: there may be soon.
 func (s *store) makeRoom() status {
 	if s.defect == mutate.PagesEvicted {
 		if f := s.victim(); f != nil {
-			for _, p := range f.halves {
+			for _, p := range f.places {
 				if p != nil {
 					s.drop(p)
 				}
 			}
 		}
 	}
-	for s.frames-s.evicting >= s.limit && s.evict() {
+	for s.frames-s.evicting >= s.limit && (s.gather() || s.evict()) {
 	}
 	switch {
 	case s.fits():
@@ -152,12 +152,12 @@ func (s *store) loaded(t *transfer) {
 	s.spill.in++
 	s.spill.release(f.slot)
 	f.slot, f.b, f.used = 0, t.b, true
-	for i, p := range f.halves {
-		if p == nil || p.data != nil { // a page that fills the frame comes twice
+	for i, p := range f.places {
+		if p == nil {
 			continue
 		}
 		p.data = f.part(p, i)
-		if t.err != nil || crc32.Checksum(p.data, castagnoli) != p.crc {
+		if t.err != nil || crc32.Checksum(p.data, castagnoli) != p.sum {
 			s.bad++
 			s.drop(p)
 		}
@@ -169,13 +169,13 @@ func (s *store) evicted(t *transfer) {
 	f := t.f
 	s.evicting--
 	s.spill.sick = t.err != nil
-	if t.err != nil || f.pins > 0 || f.halves == [2]*stored{} {
+	if t.err != nil || f.pins > 0 || f.held == 0 {
 		s.spill.release(t.slot)
 		return
 	}
 	s.spill.out++
 	f.slot = t.slot
-	for _, p := range f.halves {
+	for _, p := range f.places {
 		if p != nil {
 			p.data = nil
 		}

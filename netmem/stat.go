@@ -16,6 +16,9 @@ const statTag weft.Tag = 0x7061676574
 // maxStat is the most bytes of an answer to such a call.
 const maxStat = 4096
 
+// maxVolumes is how many volumes a server tells of: an answer has room for them, however long their numbers are.
+const maxVolumes = 8
+
 // Stat asks a server for its statistics. Any process of the fabric may: they say nothing of what is in a page.
 func Stat(ctx context.Context, p *weft.Process, server weft.Name) (st ServerStats, err error) {
 	if _, err := p.WaitName(ctx, server); err != nil {

@@ -1,17 +1,20 @@
 package netmem
 
 import (
+	"slices"
+
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/hsn"
 	"github.com/weftnet/weft/internal/mutate"
 )
 
 // A store is the page cache of a server. A page stays in the buffer that it was received into (HSN-27). Two client pages of half the
-// server's page size share one: the first is where it came, the second is copied behind it (HSN-17).
+// server's page size share one: the first is where it came, the second is copied behind it (HSN-17). So do several that are smaller,
+// since they are compressed, or shards of a page: a frame has as many places as fit of the size that such a page needs.
 //
-//	received 4 KiB ─┬─ a frame has a free half ─► copied there; the buffer is free again
-//	                └─ none has ────────────────► its buffer becomes a frame, whose second half is free
-//	received 8 KiB ─────────────────────────────► its buffer becomes a frame
+//	received 4 KiB ─┬─ a frame has a free place of its size ─► copied there; the buffer is free again
+//	                └─ none has ─────────────────────────────► its buffer becomes a frame, whose other places are free
+//	received 8 KiB ──────────────────────────────────────────► its buffer becomes a frame
 //
 // When all frames are used, one that was not asked for lately goes to the spill file, if there is one, and comes back when it is.
 type store struct {
@@ -19,11 +22,13 @@ type store struct {
 	limit  int // frames in memory
 	frames int // that are there
 	pages  map[pageKey]*stored
-	open   []*frame // with a free half, in memory, and nothing of them is being sent
-	clock  []*frame // all in memory
+	open   [classes][]*frame // with a free place, in memory, and nothing of them is being sent
+	loose  [classes]int      // free places in these
+	clock  []*frame          // all in memory
 	hand   int
-	spill  *spill // nil: none
-	owners map[weft.Name]int
+	spill  *spill            // nil: none
+	owners map[weft.Name]int // bytes of the places that their pages have
+	uses   map[volumeKey]*VolumeUse
 	copied uint64 // bytes of pages
 	defect mutate.PageDefect
 	bad    uint64 // pages that came back from the spill file with other bytes, or not at all
@@ -41,7 +46,10 @@ type pageKey struct {
 type frame struct {
 	b      *hsn.Buffer // nil: it is in the spill file, or free
 	slot   int64       // of the spill file, if it is there
-	halves [2]*stored  // the same twice: a page that fills it
+	class  int         // how large its places are
+	places []*stored   // nil: free
+	held   int         // of them
+	loose  int         // of them, as the store counts them
 	pins   int         // answers with what is in it are being sent, or it is on its way to the spill file or back
 	moving bool        // it is that
 	waits  []request   // until it is back
@@ -50,13 +58,14 @@ type frame struct {
 	inOpen, inClock int // where it is in these lists; -1: not
 }
 
+// stored is a page of a client, or the shard of it that this server has.
 type stored struct {
 	key     pageKey
 	version uint64
-	crc     uint32
-	n       int
-	data    []byte // while its frame is in memory
-	frame   *frame
+	shape
+	n     int
+	data  []byte // while its frame is in memory
+	frame *frame
 }
 
 // overwriting is how many frames more than its limit a store may have for a while: new versions of pages that are being sent, and what is
@@ -64,12 +73,15 @@ type stored struct {
 const overwriting = serverSpare / 3
 
 func newStore(pool *hsn.Pool, limit int) *store {
-	return &store{pool: pool, limit: limit, pages: map[pageKey]*stored{}, owners: map[weft.Name]int{}}
+	return &store{pool: pool, limit: limit, pages: map[pageKey]*stored{}, owners: map[weft.Name]int{}, uses: map[volumeKey]*VolumeUse{}}
 }
 
 // room is how many bytes the store could still take.
 func (s *store) room() int {
-	n := (s.limit-s.frames+s.evicting+s.loading)*hsn.MaxPage + len(s.open)*hsn.HalfPage
+	n := (s.limit - s.frames + s.evicting + s.loading) * hsn.MaxPage
+	for class, free := range s.loose {
+		n += free * placeBytes(class)
+	}
 	if s.spill != nil {
 		n += len(s.spill.free) * hsn.MaxPage
 	}
@@ -77,35 +89,36 @@ func (s *store) room() int {
 }
 
 // put keeps a page, whose buffers become the store's if it needs them: they are no longer the message's then. An older version than the one
-// that is kept, or the same, changes nothing. It returns the version that is kept. If the store is busy with its spill file, and has to
-// have a frame back first, it returns that, too.
-func (s *store) put(key pageKey, version uint64, crc uint32, quota int, m *hsn.Message) (uint64, status, *frame) {
+// that is kept, or the same, changes nothing. It returns the page that is kept, if it could keep one. If the store is busy with its spill
+// file, and has to have a frame back first, it returns that, too.
+func (s *store) put(key pageKey, version uint64, what shape, quota int, m *hsn.Message) (*stored, status, *frame) {
 	old := s.pages[key]
 	n := len(m.Data)
-	switch {
-	case n != hsn.HalfPage && n != hsn.MaxPage:
-		return 0, statusBad, nil
-	case old != nil && old.version >= version && s.defect != mutate.PagesOlderOverwrites:
-		return old.version, statusOK, nil
-	case quota > 0 && s.owners[key.owner]+n-old.size() > quota:
-		return 0, statusQuota, nil
-	case old != nil && old.data == nil && len(s.spill.free) == 0: // nothing else could be spilled to make room for the new version
-		return 0, statusBusy, s.load(old.frame)
+	if n == 0 || n > hsn.MaxPage {
+		return nil, statusBad, nil
 	}
-	p := &stored{key: key, version: version, crc: crc, n: n}
+	class := classOf(n)
+	switch {
+	case old != nil && old.version >= version && s.defect != mutate.PagesOlderOverwrites:
+		return old, statusOK, nil
+	case quota > 0 && s.owners[key.owner]+placeBytes(class)-old.bytes() > quota:
+		return nil, statusQuota, nil
+	case old != nil && old.data == nil && len(s.spill.free) == 0: // nothing else could be spilled to make room for the new version
+		return nil, statusBusy, s.load(old.frame)
+	}
+	p := &stored{key: key, version: version, shape: what, n: n}
 	here := old != nil && old.data != nil // not in the spill file
 	switch {
-	case n == hsn.HalfPage && len(s.open) > 0:
+	case len(s.open[class]) > 0:
 		s.copyIn(p, m.Data)
 	case s.fits() || here && (old.last() || old.frame.pins > 0 && s.frames < s.limit+overwriting):
 		s.takeIn(p, m)
-	case here && old.n == n && old.frame.pins == 0: // the new version takes the place of the old one
-		old.version, old.crc = version, crc
-		s.copied += uint64(copy(old.data, m.Data))
-		return version, statusOK, nil
+	case here && s.holds(old, class, n) && old.frame.pins == 0: // the new version takes the place of the old one
+		s.overwrite(old, p, m.Data)
+		return old, statusOK, nil
 	default:
 		if st := s.makeRoom(); st != statusOK {
-			return old.versionOr(0), st, nil
+			return nil, st, nil
 		}
 		s.takeIn(p, m)
 	}
@@ -113,18 +126,38 @@ func (s *store) put(key pageKey, version uint64, crc uint32, quota int, m *hsn.M
 		s.drop(old)
 	}
 	s.pages[key] = p
-	s.owners[key.owner] += n
-	return version, statusOK, nil
+	s.charge(p, 1)
+	return p, statusOK, nil
 }
 
-// copyIn puts half a page into the free half of a frame.
-func (s *store) copyIn(p *stored, data []byte) {
-	f := s.open[len(s.open)-1]
-	i := 0
-	if f.halves[0] != nil {
-		i = 1
+// holds reports whether a page's place is right for so many bytes, of a class.
+func (s *store) holds(p *stored, class, n int) bool {
+	if s.defect == mutate.PagesPlaceOverrun && p.frame.class > 0 {
+		return len(p.frame.b.Page[slices.Index(p.frame.places, p)*placeBytes(p.frame.class):]) >= n
 	}
-	f.halves[i], p.frame = p, f
+	return p.frame.class == class
+}
+
+// overwrite puts another version into the place of a page.
+func (s *store) overwrite(old, p *stored, data []byte) {
+	s.charge(old, -1)
+	old.version, old.shape, old.n = p.version, p.shape, p.n
+	old.data = old.frame.part(old, slices.Index(old.frame.places, old))
+	s.copied += uint64(copy(old.data, data))
+	s.charge(old, 1)
+}
+
+// copyIn puts a page into a free place of a frame.
+func (s *store) copyIn(p *stored, data []byte) {
+	l := s.open[classOf(p.n)]
+	s.place(p, l[len(l)-1], data)
+}
+
+// place puts a page into a free place of one frame.
+func (s *store) place(p *stored, f *frame, data []byte) {
+	i := slices.Index(f.places, nil)
+	f.places[i], p.frame = p, f
+	f.held++
 	p.data = f.part(p, i)
 	f.used = true
 	s.copied += uint64(copy(p.data, data))
@@ -133,22 +166,18 @@ func (s *store) copyIn(p *stored, data []byte) {
 
 // takeIn makes the buffer of a message a frame.
 func (s *store) takeIn(p *stored, m *hsn.Message) {
-	f := &frame{b: m.Buffers[0], halves: [2]*stored{p}, used: true, inOpen: -1, inClock: -1}
+	class := classOf(p.n)
+	f := &frame{b: m.Buffers[0], class: class, places: make([]*stored, places[class]), held: 1, used: true, inOpen: -1, inClock: -1}
 	m.Buffers[0] = nil
-	if len(m.Data) == hsn.MaxPage {
-		f.halves[1] = p
-	}
-	p.frame, p.data = f, m.Data
+	f.places[0] = p
+	p.frame, p.data = f, f.part(p, 0)
 	s.frames++
 	s.settle(f)
 }
 
-// part is where the i-th half of a frame lies, or the page that fills it.
+// part is where a page lies that has the i-th place of a frame.
 func (f *frame) part(p *stored, i int) []byte {
-	if p.n == hsn.MaxPage {
-		return f.b.Page
-	}
-	return f.b.Page[i*hsn.HalfPage:][:hsn.HalfPage:hsn.HalfPage]
+	return f.b.Page[i*placeBytes(f.class):][:p.n:p.n]
 }
 
 // get finds a page. If it is in the spill file, its data is nil, and the store has begun to bring it back in the frame that it returns,
@@ -176,15 +205,16 @@ func (s *store) drop(p *stored) {
 	if s.pages[p.key] == p {
 		delete(s.pages, p.key)
 	}
-	if s.owners[p.key.owner] -= p.n; s.owners[p.key.owner] == 0 {
-		delete(s.owners, p.key.owner)
-	}
-	for i, h := range p.frame.halves {
-		if h == p {
-			p.frame.halves[i] = nil
-		}
-	}
-	s.settle(p.frame)
+	s.charge(p, -1)
+	s.leave(p)
+}
+
+// leave frees a page's place.
+func (s *store) leave(p *stored) {
+	f := p.frame
+	f.places[slices.Index(f.places, p)] = nil
+	f.held--
+	s.settle(f)
 }
 
 // pin keeps a page's bytes as they are until unpin.
@@ -199,18 +229,22 @@ func (s *store) unpin(f *frame) {
 	s.settle(f)
 }
 
-// settle brings a frame where it belongs: to those with a free half, or back to the pool. What is being sent stays as it is.
+// settle brings a frame where it belongs: to those with a free place, or back to the pool. What is being sent stays as it is.
 func (s *store) settle(f *frame) {
-	empty := f.halves == [2]*stored{}
 	switch {
-	case f.b != nil && empty && f.pins == 0:
+	case f.b != nil && f.held == 0 && f.pins == 0:
 		s.free(f)
-	case f.b == nil && empty && f.pins == 0 && f.slot > 0:
+	case f.b == nil && f.held == 0 && f.pins == 0 && f.slot > 0:
 		s.spill.release(f.slot)
 		f.slot = 0
 	}
-	half := f.b != nil && f.pins == 0 && (f.halves[0] == nil) != (f.halves[1] == nil)
-	list(&s.open, f, half, func(f *frame) *int { return &f.inOpen })
+	free := 0
+	if f.b != nil && f.pins == 0 && f.held > 0 {
+		free = len(f.places) - f.held
+	}
+	s.loose[f.class] += free - f.loose
+	f.loose = free
+	list(&s.open[f.class], f, free > 0, func(f *frame) *int { return &f.inOpen })
 	list(&s.clock, f, f.b != nil, func(f *frame) *int { return &f.inClock })
 }
 
@@ -237,23 +271,13 @@ func list(l *[]*frame, f *frame, in bool, at func(*frame) *int) {
 	}
 }
 
-// size is how many bytes a page has; none if there is none.
-func (p *stored) size() int {
+// bytes is how many bytes a page's place has; none if there is none.
+func (p *stored) bytes() int {
 	if p == nil {
 		return 0
 	}
-	return p.n
-}
-
-func (p *stored) versionOr(v uint64) uint64 {
-	if p == nil {
-		return v
-	}
-	return p.version
+	return placeBytes(p.frame.class)
 }
 
 // last reports whether a page's frame is free without it.
-func (p *stored) last() bool {
-	f := p.frame
-	return f.pins == 0 && (f.halves[0] == p || f.halves[0] == nil) && (f.halves[1] == p || f.halves[1] == nil)
-}
+func (p *stored) last() bool { return p.frame.pins == 0 && p.frame.held == 1 }

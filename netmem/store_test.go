@@ -58,10 +58,14 @@ func (s *shelf) put(key pageKey, version uint64, data []byte) (uint64, status) {
 	}
 	defer s.d.Free(&m)
 	for {
-		v, st, _ := s.store.put(key, version, crc32.Checksum(m.Data, castagnoli), 0, &m)
+		p, st, _ := s.store.put(key, version, shape{sum: crc32.Checksum(m.Data, castagnoli)}, 0, &m)
 		if st != statusBusy || len(s.transfers) == 0 { // all is being sent: its client asks again
 			s.evictBeyond()
 			s.move()
+			v := uint64(0)
+			if p != nil {
+				v = p.version
+			}
 			return v, st
 		}
 		s.one()
@@ -188,7 +192,11 @@ func TestAStoreKeepsWhatAMapWould(t *testing.T) {
 				if r.IntN(8) == 0 {
 					v = 1 + r.Uint64N(version) // late
 				}
-				data := pattern([2]int{hsn.HalfPage, hsn.MaxPage}[r.IntN(2)], v*31+uint64(key.owner.Index))
+				n := [2]int{hsn.HalfPage, hsn.MaxPage}[r.IntN(2)]
+				if seed%4 >= 2 && r.IntN(3) > 0 { // compressed
+					n = 4 * (1 + r.IntN(n/4)>>r.IntN(6))
+				}
+				data := pattern(n, v*31+uint64(key.owner.Index))
 				if _, st := s.put(key, v, data); st == statusOK && model[key].version < v {
 					model[key] = kept{v, data}
 				} else if st != statusOK && st != statusFull && (st != statusBusy || len(pins) == 0) {
@@ -227,7 +235,10 @@ func TestAStoreKeepsWhatAMapWould(t *testing.T) {
 				if p == nil || p.version != k.version || !bytes.Equal(p.data, k.data) {
 					t.Fatalf("seed %d: page %v is not kept as it was put", seed, key)
 				}
-				bytesOf[key.owner] += len(k.data)
+				bytesOf[key.owner] += placeBytes(classOf(len(k.data)))
+			}
+			if err := s.counted(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
 			}
 			if len(s.pages) != len(model) || s.owners[key.owner] != bytesOf[key.owner] || s.pool.Len()+s.frames != total {
 				t.Fatalf("seed %d: %d pages of %d, %d bytes of an owner of %d, %d buffers of %d", seed, len(s.pages), len(model),
@@ -285,5 +296,51 @@ func TestAPageThatComesBackDamagedIsMissing(t *testing.T) {
 	}
 	if _, st := s.put(pageKey{page: 0}, 2, pattern(hsn.HalfPage, 9)); st != statusOK || s.frames != 1 {
 		t.Errorf("written again: status %d, %d frames", st, s.frames)
+	}
+}
+
+// A place is as large as what is in it needs, and no more than half as large again from half a frame on.
+func TestPlacesFitWhatIsInThem(t *testing.T) {
+	for n := 1; n <= hsn.MaxPage; n++ {
+		class := classOf(n)
+		if placeBytes(class) < n || class+1 < classes && placeBytes(class+1) >= n {
+			t.Fatalf("%d bytes go into places of %d", n, placeBytes(class))
+		}
+		if n > placeBytes(classes-1) && n <= hsn.HalfPage && placeBytes(class) > n+n/2 {
+			t.Fatalf("%d bytes take %d", n, placeBytes(class))
+		}
+	}
+}
+
+// Pages whose sizes change leave no room behind that pages of other sizes could not have.
+func TestFreePlacesOfOneSizeAreRoomForAnother(t *testing.T) {
+	const frames, small = 16, 500
+	s := newShelf(t, frames)
+	for i := range uint64(frames * 16) {
+		if _, st := s.put(pageKey{page: i}, 1, pattern(small, i)); st != statusOK {
+			t.Fatalf("page %d of %d bytes: status %d", i, small, st)
+		}
+	}
+	if s.frames != frames || s.room() != 0 {
+		t.Fatalf("%d frames with room for %d bytes more", s.frames, s.room())
+	}
+	for i := range uint64(frames * 16) { // one of four stays: they are in all frames
+		if i%4 > 0 {
+			s.discard(pageKey{page: i}, 1)
+		}
+	}
+	whole := uint64(0)
+	for ; ; whole++ {
+		if _, st := s.put(pageKey{page: 1000 + whole}, 1, pattern(hsn.MaxPage, whole)); st != statusOK {
+			break
+		}
+	}
+	if whole != frames*3/4 {
+		t.Errorf("%d whole pages go where three of four places in %d frames are free", whole, frames)
+	}
+	for i := uint64(0); i < frames*16; i += 4 {
+		if p := s.get(pageKey{page: i}); p == nil || !bytes.Equal(p.data, pattern(small, i)) {
+			t.Fatalf("page %d is not as it was", i)
+		}
 	}
 }

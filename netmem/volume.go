@@ -17,7 +17,8 @@ import (
 type VolumeConfig struct {
 	ClientConfig
 
-	// Bytes is the size of the volume, a multiple of PageBytes. The servers must have room for it in all its copies.
+	// Bytes is the size of the volume, a multiple of PageBytes. The servers must have room for it in all its copies, or, if it is
+	// compressed, for a quarter of it.
 	Bytes int64
 
 	// Depth is how many pages of one call are under way at a time; zero: 16.
@@ -62,13 +63,30 @@ func Open(ctx context.Context, p *weft.Process, cfg VolumeConfig) (*Volume, erro
 	if err != nil {
 		return nil, err
 	}
-	if has := c.capacity(); cfg.Bytes > has {
+	if err := c.fits(cfg.Bytes); err != nil {
 		c.Close()
-		return nil, fmt.Errorf("netmem: a volume of %d bytes, in copies: %d, on servers: %d; they have room for %d", cfg.Bytes, c.cfg.Copies, len(cfg.Servers), has)
+		return nil, err
 	}
 	v := &Volume{c: c, bytes: cfg.Bytes, page: page, depth: cfg.Depth}
 	v.ahead.init(c, cfg.ReadAhead, uint64(cfg.Bytes/page))
 	return v, nil
+}
+
+// hoped is by how much pages shrink at most that are compressed, for all that Open knows. What shrinks less finds the servers full in the
+// end; what shrinks more could have had a larger volume.
+const hoped = 4
+
+// fits refuses a volume that the servers have no room for.
+func (c *Client) fits(bytes int64) error {
+	has, more := c.capacity(), ""
+	if c.cfg.Compress {
+		has *= hoped
+		more = fmt.Sprintf(" that compress to 1/%d", hoped)
+	}
+	if bytes > has {
+		return fmt.Errorf("netmem: a volume of %d bytes, in copies: %d, on servers: %d; they have room for %d%s", bytes, c.cfg.Copies, len(c.servers), has, more)
+	}
+	return nil
 }
 
 // capacity is how many bytes the servers have room for, each in as many copies as the client makes, on different servers.

@@ -196,21 +196,24 @@ func TestVolumesThatCannotBeAreRefusedWithTheNumbers(t *testing.T) {
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		ctx := context.Background()
 		for _, c := range []struct {
-			bytes  int64
-			copies int
-			want   string
+			bytes    int64
+			copies   int
+			want     string
+			compress bool
 		}{
-			{5000, 1, "a volume of 5000 bytes; expected a multiple of 4096"},
-			{0, 1, "a volume of 0 bytes; expected a multiple of 4096"},
-			{4096, 4, "4 copies of a page on 3 servers; expected 1 to 3"},
-			{24*8192 + 4096, 1, "a volume of 200704 bytes, in copies: 1, on servers: 3; they have room for 196608"},
-			{12*8192 + 4096, 2, "in copies: 2, on servers: 3; they have room for 98304"},
-			{4*8192 + 4096, 3, "in copies: 3, on servers: 3; they have room for 32768"}, // as much as the smallest
-			{24 * 8192, 1, ""},
-			{12 * 8192, 2, ""},
-			{4 * 8192, 3, ""},
+			{5000, 1, "a volume of 5000 bytes; expected a multiple of 4096", false},
+			{0, 1, "a volume of 0 bytes; expected a multiple of 4096", false},
+			{4096, 4, "4 copies of a page on 3 servers; expected 1 to 3", false},
+			{24*8192 + 4096, 1, "a volume of 200704 bytes, in copies: 1, on servers: 3; they have room for 196608", false},
+			{12*8192 + 4096, 2, "in copies: 2, on servers: 3; they have room for 98304", false},
+			{4*8192 + 4096, 3, "in copies: 3, on servers: 3; they have room for 32768", false}, // as much as the smallest
+			{24 * 8192, 1, "", false},
+			{12 * 8192, 2, "", false},
+			{4 * 8192, 3, "", false},
+			{96 * 8192, 1, "", true},
+			{96*8192 + 4096, 1, "a volume of 790528 bytes, in copies: 1, on servers: 3; they have room for 786432 that compress to 1/4", true},
 		} {
-			cfg := netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: all, Copies: c.copies}, Bytes: c.bytes}
+			cfg := netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: all, Copies: c.copies, Compress: c.compress}, Bytes: c.bytes}
 			v, err := netmem.Open(ctx, sp.Weft(), cfg)
 			if err == nil {
 				v.Close()

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/weftnet/weft/internal/hsn"
 )
 
 // recordLen is the length of a record: the header of each message of a client or a server.
@@ -41,16 +43,20 @@ const statusBusy = statuses
 //
 //	 0  op       1
 //	 1  status   1   of an answer; 0 in a request
-//	 2  zero     2
+//	 2  data     1   how many shards a page is cut into; 1: it is not, and each server has all of it
+//	 3  parity   1   how many more there are, of which each stands in for any one
 //	 4  request  4   the client's number of it, which the answer has, too
 //	 8  volume   8
 //	16  page     8   its number in the volume
 //	24  version  8   of the page: in an answer that of the page that the server has
 //	32  epoch    8   of the server: in a request 0, or the one that the client knows
 //	40  crc      4   of the page, if there is one: CRC-32C
-//	44  size     4   of a page that is asked for
+//	44  size     4   of the page
 //	48  room     8   in an answer: bytes that the client could still have there
-//	56  zero     8
+//	56  sum      4   of the bytes that follow: CRC-32C, the page's own if they are all of it
+//	60  kept     2   how many bytes the page is kept as: fewer than its size if it is compressed
+//	62  shard    1   which shard of the page follows
+//	63  zero     1
 type record struct {
 	op      op
 	status  status
@@ -59,15 +65,24 @@ type record struct {
 	page    uint64
 	version uint64
 	epoch   uint64
-	crc     uint32
-	size    uint32
 	room    uint64
+	shape
+}
+
+// shape says what the bytes that a server has are of a page. The server looks at sum only; the rest is for its client.
+type shape struct {
+	code  Code
+	crc   uint32
+	sum   uint32
+	size  uint32
+	kept  uint16
+	shard uint8
 }
 
 func (r *record) put(b []byte) {
 	_ = b[recordLen-1]
 	le := binary.LittleEndian
-	b[0], b[1], b[2], b[3] = byte(r.op), byte(r.status), 0, 0
+	b[0], b[1], b[2], b[3] = byte(r.op), byte(r.status), byte(r.code.Data), byte(r.code.Parity)
 	le.PutUint32(b[4:], r.request)
 	le.PutUint64(b[8:], r.volume)
 	le.PutUint64(b[16:], r.page)
@@ -76,7 +91,9 @@ func (r *record) put(b []byte) {
 	le.PutUint32(b[40:], r.crc)
 	le.PutUint32(b[44:], r.size)
 	le.PutUint64(b[48:], r.room)
-	le.PutUint64(b[56:], 0)
+	le.PutUint32(b[56:], r.sum)
+	le.PutUint16(b[60:], r.kept)
+	b[62], b[63] = r.shard, 0
 }
 
 var errRecord = errors.New("netmem: malformed record")
@@ -88,10 +105,19 @@ func (r *record) parse(b []byte) error {
 	le := binary.LittleEndian
 	*r = record{
 		op: op(b[0]), status: status(b[1]), request: le.Uint32(b[4:]), volume: le.Uint64(b[8:]), page: le.Uint64(b[16:]),
-		version: le.Uint64(b[24:]), epoch: le.Uint64(b[32:]), crc: le.Uint32(b[40:]), size: le.Uint32(b[44:]), room: le.Uint64(b[48:]),
+		version: le.Uint64(b[24:]), epoch: le.Uint64(b[32:]), room: le.Uint64(b[48:]),
+		shape: shape{
+			code: Code{Data: int(b[2]), Parity: int(b[3])}, crc: le.Uint32(b[40:]), sum: le.Uint32(b[56:]), size: le.Uint32(b[44:]),
+			kept: le.Uint16(b[60:]), shard: b[62],
+		},
 	}
-	if r.op == 0 || r.op >= ops || r.status >= statuses || b[2] != 0 || b[3] != 0 || le.Uint64(b[56:]) != 0 {
+	if r.op == 0 || r.op >= ops || r.status >= statuses || b[63] != 0 {
 		return fmt.Errorf("%w: op %d, status %d", errRecord, b[0], b[1])
 	}
 	return nil
+}
+
+// isShard reports whether a shape can be that of a page, or of a shard: the server need not keep what no client could use.
+func (s *shape) isShard() bool {
+	return s.code.Data > 0 && int(s.shard) < s.code.Data+s.code.Parity && s.size > 0 && s.size <= hsn.MaxPage
 }

@@ -24,6 +24,7 @@ import (
 //
 // What the client believes is held against what the servers have, all the time. In the end every buffer must be where it belongs.
 type world struct {
+	kind
 	f      *sim.Fabric
 	rng    *rand.Rand
 	defect mutate.PageDefect
@@ -41,6 +42,9 @@ type world struct {
 	busy   int // functions that have begun beside
 	files  int
 }
+
+// kind is how the pages of a world are kept.
+type kind struct{ compress bool }
 
 // worldCounts is what has happened.
 type worldCounts struct{ deaths, rots, joins, leaves, full int }
@@ -62,8 +66,8 @@ const (
 )
 
 // newWorld makes the world of a seed, in which one defect may be.
-func newWorld(seed uint64, d mutate.PageDefect, dir string) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 77)), defect: d, size: []int{4096, 8192}[seed%2], pages: 100, memory: 100, dir: dir, rots: seed%3 == 2, acked: map[uint64]uint64{}, rotten: map[*stored]bool{}}
+func newWorld(seed uint64, k kind, d mutate.PageDefect, dir string) *world {
+	w := &world{kind: k, rng: rand.New(rand.NewPCG(seed, 77)), defect: d, size: []int{4096, 8192}[seed%2], pages: 100, memory: 100, dir: dir, rots: seed%3 == 2, acked: map[uint64]uint64{}, rotten: map[*stored]bool{}}
 	if w.tight(seed) {
 		w.pages = 10 * w.size / 4096
 		w.memory = w.pages
@@ -125,7 +129,7 @@ func (w *world) run(callers int, life func(sp *sim.Process, first uint64) error)
 				refs = append(refs, ServerRef{Name: h.name})
 			}
 		}
-		c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: refs, Copies: worldCopies, PageBytes: w.size, Dead: worldDead, defect: w.defect})
+		c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: refs, Copies: worldCopies, Compress: w.compress, PageBytes: w.size, Dead: worldDead, defect: w.defect})
 		if err != nil {
 			return err
 		}
@@ -250,7 +254,7 @@ func (w *world) holds(h *host, number uint64) *stored {
 		return nil
 	}
 	p := h.server.store.pages[pageKey{owner: w.client.p.Name(), page: number}]
-	if p == nil || p.data == nil && w.rotten[p] || p.data != nil && crc32.Checksum(p.data, castagnoli) != p.crc {
+	if p == nil || p.data == nil && w.rotten[p] || p.data != nil && crc32.Checksum(p.data, castagnoli) != p.sum {
 		return nil
 	}
 	return p
@@ -383,10 +387,37 @@ func (w *world) balance() error {
 		if have, want := s.pool.Len()+s.frames, w.memory+serverSpare; have != want {
 			return fmt.Errorf("%v has %d buffers free and %d frames, want %d together", h.name, s.pool.Len(), s.frames, want)
 		}
+		if err := s.counted(); err != nil {
+			return fmt.Errorf("%v: %w", h.name, err)
+		}
 		for _, f := range s.clock {
 			if f.pins != 0 || len(f.waits) > 0 {
 				return fmt.Errorf("%v: a frame is pinned %d times at rest, and %d wait for it", h.name, f.pins, len(f.waits))
 			}
+		}
+	}
+	return nil
+}
+
+// counted looks whether the store has counted right what it has.
+func (s *store) counted() error {
+	owners, held := map[weft.Name]int{}, 0
+	for _, p := range s.pages {
+		owners[p.key.owner] += p.bytes()
+		if held++; p.frame.places[slices.Index(p.frame.places, p)] != p {
+			return fmt.Errorf("page %v is not where it should be", p.key)
+		}
+	}
+	if !maps.Equal(owners, s.owners) {
+		return fmt.Errorf("its clients have %v bytes; it has counted %v", owners, s.owners)
+	}
+	for class, open := range s.open {
+		free := 0
+		for _, f := range open {
+			free += len(f.places) - f.held
+		}
+		if free != s.loose[class] {
+			return fmt.Errorf("%d places of %d bytes are free; it has counted %d", free, placeBytes(class), s.loose[class])
 		}
 	}
 	return nil

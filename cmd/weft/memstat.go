@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +31,9 @@ func newMemStat() *cobra.Command {
 		Use:   "stat [flags] SERVER…",
 		Short: "Show what page servers have, and have done",
 		Long: `Asks page servers, named as their --name says, what they have and what they have done.
-With --watch it asks again and again, and says how much came and went each second.`,
+With --watch it asks again and again, and says how much came and went each second.
+"spared" is by how much compression makes what they have smaller, and "coding" how the
+pages of their volumes outlive a server: by copies, or as data + parity.`,
 		Example: `  weft mem stat mem/0 mem/1 --watch 1s`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -73,7 +77,7 @@ func (f *memStatFlags) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if !f.json {
-		fmt.Fprintf(out, "%12s %-12s %10s %10s %10s %10s %8s %12s %12s %10s %10s\n", "time", "server", "lent", "used", "in file", "pages", "clients", "page-outs/s", "page-ins/s", "full", "refused")
+		fmt.Fprintf(out, "%12s %-12s %10s %10s %10s %10s %10s %8s %12s %12s %10s %10s  %s\n", "time", "server", "lent", "used", "in file", "spared", "pages", "clients", "page-outs/s", "page-ins/s", "full", "refused", "coding")
 	}
 	last := make(map[fabric.Name]memReading)
 	for {
@@ -114,9 +118,23 @@ func (f *memStatFlags) print(out io.Writer, last, now memReading) error {
 		}
 		return fmt.Sprintf("%.0f", float64(b-min(a, b))/now.Time.Sub(last.Time).Seconds())
 	}
-	_, err := fmt.Fprintf(out, "%12s %-12v %10s %10s %10s %10d %8d %12s %12s %10d %10d\n", now.Time.Format("15:04:05.000"), now.Server,
-		roundBytes(int64(now.Bytes)+now.SpillBytes), roundBytes(int64(now.UsedBytes)), roundBytes(now.SpillUsed), now.Pages, now.Clients, rate(last.PageOuts, now.PageOuts), rate(last.PageIns, now.PageIns), now.Full, now.Refused)
+	_, err := fmt.Fprintf(out, "%12s %-12v %10s %10s %10s %10s %10d %8d %12s %12s %10d %10d  %s\n", now.Time.Format("15:04:05.000"), now.Server,
+		roundBytes(int64(now.Bytes)+now.SpillBytes), roundBytes(int64(now.UsedBytes)), roundBytes(now.SpillUsed), roundBytes(now.PlainBytes-now.KeptBytes), now.Pages, now.Clients, rate(last.PageOuts, now.PageOuts), rate(last.PageIns, now.PageIns), now.Full, now.Refused, codings(now.Volumes))
 	return err
+}
+
+// codings names how the pages of some volumes outlive a server, each way once.
+func codings(volumes []netmem.VolumeUse) string {
+	var l []string
+	for _, v := range volumes {
+		if c := v.Code.String(); !slices.Contains(l, c) {
+			l = append(l, c)
+		}
+	}
+	if len(l) == 0 {
+		return "-"
+	}
+	return strings.Join(l, ", ")
 }
 
 // roundBytes writes a number of bytes with a unit, to a tenth of it.

@@ -20,6 +20,7 @@ type volumeFlags struct {
 	size    int64
 	servers []netmem.ServerRef
 	copies  int
+	shrink  bool
 	page    int64
 	opening time.Duration
 	report  time.Duration
@@ -42,6 +43,7 @@ func (f *volumeFlags) define(fs *pflag.FlagSet) {
 		},
 	}, "server", "a page server; may be repeated")
 	intFlag(fs, &f.copies, "copies", 1, 1, 16, "on how many servers each page is")
+	fs.BoolVar(&f.shrink, "compress", false, "compress pages: less is sent, and servers have room for more")
 	bytesFlag(fs, &f.page, "page", 4096, 4096, "size of a page: 4KiB or 8KiB")
 	durationFlag(fs, &f.opening, "timeout", 10*time.Second, time.Millisecond, time.Hour, "how long the servers may take to answer at first")
 	durationFlag(fs, &f.report, "report", 0, 10*time.Millisecond, time.Hour, "print at this interval what the volume has and has done, a JSON object a line")
@@ -88,7 +90,7 @@ func (f *volumeFlags) open(ctx context.Context) (*fabric.Process, *netmem.Volume
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err := netmem.Open(ctx, p, netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: f.servers, Copies: f.copies, PageBytes: int(f.page)}, Bytes: f.size, ReadAhead: f.readAhead})
+	v, err := netmem.Open(ctx, p, netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: f.servers, Copies: f.copies, Compress: f.shrink, PageBytes: int(f.page)}, Bytes: f.size, ReadAhead: f.readAhead})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && cause != ctx.Err() {
 			err = fmt.Errorf("%w (%w)", err, cause)

@@ -18,6 +18,8 @@ const (
 	PagesEvicted         PageDefect = "pages-evicted"          // netmem: a server that is full makes room by forgetting a page
 	PagesPinLeak         PageDefect = "pages-pin-leak"         // netmem: a page stays pinned when it has been sent
 	PagesEpochKept       PageDefect = "pages-epoch-kept"       // netmem: a server has the epoch of its earlier life
+	PagesPlaceOverrun    PageDefect = "pages-place-overrun"    // netmem: a server puts a page into a place that is too small for it
+	PagesPlaceKept       PageDefect = "pages-place-kept"       // netmem: a client gets back the bytes of a page that it discards, and not those of its place
 	PagesHalvesMixed     PageDefect = "pages-halves-mixed"     // hsn: halves are put together whichever messages they are of
 	PagesHalfLeak        PageDefect = "pages-half-leak"        // hsn: the buffer of a half that was given up is not freed
 )
@@ -26,6 +28,6 @@ const (
 func PageDefects() []PageDefect {
 	return []PageDefect{
 		PagesTwoLooks, PagesAckedEarly, PagesEpochIgnored, PagesOldRead, PagesUndecided, PagesUnrepaired, PagesDoubtForgotten, PagesSurplusKept, PagesAnswerLeak,
-		PagesOlderOverwrites, PagesEvicted, PagesPinLeak, PagesEpochKept, PagesHalvesMixed, PagesHalfLeak,
+		PagesOlderOverwrites, PagesEvicted, PagesPinLeak, PagesEpochKept, PagesPlaceOverrun, PagesPlaceKept, PagesHalvesMixed, PagesHalfLeak,
 	}
 }

@@ -1,0 +1,125 @@
+package netmem
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/hsn"
+	"github.com/weftnet/weft/internal/mutate"
+)
+
+// classes is how many sizes of places there are in frames: whole pages of the server, halves, and smaller ones for pages that are
+// compressed, or cut into shards. What has at most half a frame gets at most half as much again as it needs; more classes would leave more
+// frames with free places that no page has the size for.
+const classes = 12
+
+// places is how many a frame has of each class.
+var places = [classes]int{1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32}
+
+// placeBytes is how large the places of a class are.
+func placeBytes(class int) int { return hsn.MaxPage / places[class] }
+
+// classOf is the class with the smallest places that so many bytes fit into, at most MaxPage.
+func classOf(n int) int {
+	class := classes - 1
+	for placeBytes(class) < n {
+		class--
+	}
+	return class
+}
+
+// gathered is how many frames of a class gather looks at. Those with few pages among so many are few enough to move.
+const gathered = 64
+
+// gather moves the pages of one frame into free places of others, so that it is free: sizes change, and what is left behind in frames
+// of a size that is not asked for any more would be no room for others. It reports whether it could. What it copies is at most a frame.
+func (s *store) gather() bool {
+	for class, open := range s.open {
+		var least *frame
+		for _, f := range open[:min(gathered, len(open))] {
+			if least == nil || f.held < least.held {
+				least = f
+			}
+		}
+		if least == nil || s.loose[class]-least.loose < least.held {
+			continue
+		}
+		s.loose[class] -= least.loose // it is not one of those that have places
+		least.loose = 0
+		list(&s.open[class], least, false, func(f *frame) *int { return &f.inOpen })
+		for i, p := range least.places {
+			if p == nil {
+				continue
+			}
+			l, data := s.open[class], p.data
+			s.place(p, l[len(l)-1], data)
+			least.places[i] = nil
+			least.held--
+		}
+		s.settle(least)
+		return true
+	}
+	return false
+}
+
+// volumeKey names what a process keeps under one number.
+type volumeKey struct {
+	owner  weft.Name
+	volume uint64
+}
+
+// VolumeUse is what a server has of a volume.
+type VolumeUse struct {
+	Client weft.Name `json:"client"`
+	Volume uint64    `json:"volume"`
+	Code   Code      `json:"code"`        // of the page that was written last
+	Pages  int       `json:"pages"`       // or shards of them
+	Plain  int64     `json:"plain_bytes"` // of these, had they not been compressed
+	Kept   int64     `json:"kept_bytes"`  // that they are
+	Used   int64     `json:"used_bytes"`  // of the server, for them
+}
+
+// charge counts a page for its owner and its volume, or no more.
+func (s *store) charge(p *stored, sign int) {
+	used := sign * p.bytes()
+	if s.defect == mutate.PagesPlaceKept && sign < 0 {
+		used = -p.n
+	}
+	if s.owners[p.key.owner] += used; s.owners[p.key.owner] == 0 {
+		delete(s.owners, p.key.owner)
+	}
+	k := volumeKey{p.key.owner, p.key.volume}
+	u := s.uses[k]
+	if u == nil {
+		u = &VolumeUse{Client: k.owner, Volume: k.volume}
+		s.uses[k] = u
+	}
+	u.Pages += sign
+	u.Plain += int64(sign * p.plain())
+	u.Kept += int64(sign * p.n)
+	u.Used += int64(used)
+	if sign > 0 {
+		u.Code = p.code
+	}
+	if u.Pages == 0 {
+		delete(s.uses, k)
+	}
+}
+
+// largest are the volumes that have most of the store.
+func (s *store) largest(n int) []VolumeUse {
+	l := make([]VolumeUse, 0, len(s.uses))
+	for _, u := range s.uses {
+		l = append(l, *u)
+	}
+	slices.SortFunc(l, func(a, b VolumeUse) int {
+		return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.Client.String(), b.Client.String()), cmp.Compare(a.Volume, b.Volume))
+	})
+	return l[:min(n, len(l))]
+}
+
+// plain is how many bytes of its page these are, or would be, were it not compressed.
+func (s *shape) plain() int {
+	return (int(s.size) + s.code.Data - 1) / max(s.code.Data, 1)
+}
