@@ -37,6 +37,7 @@ type world struct {
 	client *Client
 	acked  map[uint64]uint64 // by page: the version that its owner knows
 	rotten map[*stored]bool
+	spoilt map[spoilt]uint64 // the last version of a page that went bad on a host: the file may have given it up
 	counts worldCounts
 	failed error
 	busy   int // functions that have begun beside
@@ -45,6 +46,12 @@ type world struct {
 
 // kind is how the pages of a world are kept.
 type kind struct{ compress bool }
+
+// spoilt is where a page has gone bad.
+type spoilt struct {
+	host int
+	page uint64
+}
 
 // worldCounts is what has happened.
 type worldCounts struct{ deaths, rots, joins, leaves, full int }
@@ -67,9 +74,12 @@ const (
 
 // newWorld makes the world of a seed, in which one defect may be.
 func newWorld(seed uint64, k kind, d mutate.PageDefect, dir string) *world {
-	w := &world{kind: k, rng: rand.New(rand.NewPCG(seed, 77)), defect: d, size: []int{4096, 8192}[seed%2], pages: 100, memory: 100, dir: dir, rots: seed%3 == 2, acked: map[uint64]uint64{}, rotten: map[*stored]bool{}}
+	w := &world{kind: k, rng: rand.New(rand.NewPCG(seed, 77)), defect: d, size: []int{4096, 8192}[seed%2], pages: 100, memory: 100, dir: dir, rots: seed%3 == 2, acked: map[uint64]uint64{}, rotten: map[*stored]bool{}, spoilt: map[spoilt]uint64{}}
 	if w.tight(seed) {
 		w.pages = 10 * w.size / 4096
+		if k.compress {
+			w.pages /= 2
+		}
 		w.memory = w.pages
 	} else if seed%4 == 1 {
 		w.memory = 8
@@ -217,6 +227,7 @@ func (w *world) rot(h *host) {
 	p := l[w.rng.IntN(len(l))]
 	p.data[w.rng.IntN(len(p.data))] ^= 0x55
 	w.rotten[p] = true
+	w.spoilt[spoilt{h.at, p.key.page}] = p.version
 	w.counts.rots++
 }
 
@@ -272,6 +283,7 @@ func (w *world) spare() bool {
 		if p == nil {
 			return false
 		}
+		version = max(version, p.version) // a repair may have written it anew, and then nothing older is read
 		for _, k := range p.copies {
 			h := w.host(k.server.Name)
 			if has := w.holds(h, number); has != nil && has.version >= version && h.server.epoch == k.epoch {
@@ -298,6 +310,9 @@ func (w *world) audit() error {
 				continue
 			}
 			has := h.server.store.pages[pageKey{owner: c.p.Name(), page: number}]
+			if has == nil && w.spoilt[spoilt{h.at, number}] >= k.version {
+				continue
+			}
 			if has == nil || has.version < k.version {
 				return fmt.Errorf("page %d: the client believes that %v has version %d; it has %+v", number, h.name, k.version, has)
 			}
