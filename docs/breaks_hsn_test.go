@@ -48,5 +48,5 @@ var breaksOfHSN = []lineBreak{
 	{"HSN-A6", "internal/hsn/receive.go", "d.refill() // modules may have given pages back", "", "internal/hsn TestThereAreBuffersAsLongAsThePoolHasAny"},
 	{"HSN-A7", "internal/hsn/receive.go", "first.Page[HalfPage:MaxPage], second.Page[:HalfPage]", "first.Page[HalfPage+HeaderLen:MaxPage], second.Page[:HalfPage]", "internal/hsn TestHalvesComeInAnyOrderAndAmongOthers"},
 	{"HSN-A8", "internal/hsn/receive.go", "if n < HeaderLen ||", "if n <= HeaderLen ||", "internal/hsn TestAMessageMayBeEmpty"},
-	{"HSN-A9", "netmem/store.go", "if len(m.Data) == hsn.MaxPage {", "if true {", "netmem TestOfClientPagesEachSecondOneIsCopied"},
+	{"HSN-A9", "netmem/store.go", "held: 1, used: true", "held: places[class], used: true", "netmem TestOfClientPagesEachSecondOneIsCopied"},
 }

@@ -286,7 +286,7 @@ func (w *world) spare() bool {
 		version = max(version, p.version) // a repair may have written it anew, and then nothing older is read
 		for _, k := range p.copies {
 			h := w.host(k.server.Name)
-			if has := w.holds(h, number); has != nil && has.version >= version && h.server.epoch == k.epoch {
+			if has := w.holds(h, number); has != nil && has.version >= version && k.version >= version && h.server.epoch == k.epoch {
 				n++
 			}
 		}
