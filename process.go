@@ -57,6 +57,18 @@ func (p *Process) SystemCalls() (c SystemCalls) {
 	return c
 }
 
+// Copied is how many bytes of messages a process has copied itself, between the memory of the program and that which it shares with its NIC (NETSTAR-24). What the
+// NIC copies is in its counters, nic_copied_out and nic_copied_in.
+type Copied struct {
+	Out, In uint64
+}
+
+// Copied counts them, from when the process was opened.
+func (p *Process) Copied() (c Copied) {
+	c.Out, c.In = p.p.Copied()
+	return c
+}
+
 // Message tells of a message that has been received.
 type Message struct {
 	From Name    // who sent it

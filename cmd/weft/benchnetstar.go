@@ -26,6 +26,7 @@ func netstarBench() *cobra.Command {
   calls      system calls of two processes that are attached to a daemon, as they count
              them: of single messages, of bursts, and while the NIC is busy
   link       system calls of the links of NICs inside the program, for each message
+  copies     how often each side copies the bytes of a message, counted where they are copied
   recovery   what a lost frame costs, and how often what is sent again; beside TCP over
              two hosts whose cable loses frames, where those can be made (needs root)
   timer      what one costs: the hotel's, Go's runtime's, the kernel's
@@ -59,7 +60,7 @@ Those beside TCP go over loopback, or over two hosts that are made for it.`, eac
 // netstarLine is a row as people read it.
 func netstarLine(r bench.NetstarRow) string {
 	where := []string{r.What}
-	for _, s := range []string{r.Link, r.How} {
+	for _, s := range []string{r.Link, r.Deployment, r.How} {
 		if s != "" {
 			where = append(where, s)
 		}
@@ -81,6 +82,9 @@ func netstarFigures(r bench.NetstarRow) string {
 	case r.OfLink != nil:
 		l := r.OfLink
 		return fmt.Sprintf("system calls a message: sender %.3f, receiver %.3f; %.3f staged", l.Sender, l.Receiver, l.Staged)
+	case r.Copies != nil:
+		c := r.Copies
+		return fmt.Sprintf("copies of a message: sender %.2f (the process %.2f), receiver %.2f (the process %.2f)", c.Sender, c.SenderOwn, c.Receiver, c.ReceiverOwn)
 	case r.Recovery != nil:
 		c := r.Recovery
 		return fmt.Sprintf("%.1f %% lost: p50 %.2f µs (%.2f without), p99 %.2f µs, p99.9 %.2f µs; %d sent again, %.1f µs later (%.1f without)", 100*c.Loss, us(c.P50), us(c.CleanP50), us(c.P99), us(c.P999), c.Sent, us(c.Delay), us(c.CleanDelay))

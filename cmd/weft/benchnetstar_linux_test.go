@@ -49,6 +49,8 @@ func TestBenchNetstarHasAFigureForEachClaim(t *testing.T) {
 			if r.OfLink.LinkMessages < 1 || r.Link == bench.LinkUDP && r.OfLink.Sender <= 0 {
 				t.Errorf("%s over %s: %+v", r.How, r.Link, *r.OfLink)
 			}
+		case bench.NetstarCopies:
+			checkCopies(t, &r)
 		case bench.NetstarRecovery:
 			checkRecovery(t, &r)
 			recovered = append(recovered, r.How)
@@ -67,6 +69,26 @@ func TestBenchNetstarHasAFigureForEachClaim(t *testing.T) {
 	}
 	if !slices.Equal(parts, bench.NetstarParts()) {
 		t.Errorf("there are figures of %v; expected %v", parts, bench.NetstarParts())
+	}
+}
+
+// checkCopies says what is wrong with counts of copies. A receiver's may be more: of a message that comes before its receive. What leaves in a frame may leave again.
+func checkCopies(t *testing.T, r *bench.NetstarRow) {
+	t.Helper()
+	c, own := r.Copies, 1.0
+	if r.Deployment == bench.DeployedEmbedded || r.How == "long, between regions" {
+		own = 0
+	}
+	sender, receiver := own+1, own+1
+	if r.Deployment == bench.DeployedShared {
+		sender = own // the NIC copies once for both
+	}
+	exact := r.Deployment != bench.DeployedEmbedded // there a message that cannot leave at once is copied by its process, too
+	if c.CopiedMessages < 1 || c.SenderOwn < own || exact && c.SenderOwn != own || c.ReceiverOwn != own || c.Sender < sender || c.Receiver < receiver {
+		t.Errorf("%s over %s, %s: %+v; expected %v copies of each process, and at least %v by the sender's side and %v by the receiver's", r.Deployment, r.Link, r.How, *c, own, sender, receiver)
+	}
+	if r.Link == bench.LinkNone && c.Sender != sender {
+		t.Errorf("%s, %s: the sender's side copies %v times; expected %v", r.Deployment, r.How, c.Sender, sender)
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	NetstarMessages = "messages" // beside TCP
 	NetstarCalls    = "calls"    // system calls of processes that are attached to a daemon
 	NetstarLink     = "link"     // system calls of the links of NICs inside the program
+	NetstarCopies   = "copies"   // of the bytes of a message
 	NetstarRecovery = "recovery" // from frames that are lost
 	NetstarTimer    = "timer"    // what one costs
 	NetstarTick     = "tick"     // the rejected alternative
@@ -23,7 +24,7 @@ const (
 
 // NetstarParts lists them.
 func NetstarParts() []string {
-	return []string{NetstarMessages, NetstarCalls, NetstarLink, NetstarRecovery, NetstarTimer, NetstarTick}
+	return []string{NetstarMessages, NetstarCalls, NetstarLink, NetstarCopies, NetstarRecovery, NetstarTimer, NetstarTick}
 }
 
 // NetstarOptions say what to measure.
@@ -49,6 +50,7 @@ type NetstarRow struct {
 	Beside   *BesideTCP  `json:"messages,omitempty"` // what it is about, and nothing else
 	Calls    *CallCounts `json:"calls,omitempty"`
 	OfLink   *LinkCalls  `json:"link_calls,omitempty"`
+	Copies   *CopyCounts `json:"copies,omitempty"`
 	Recovery *Recovery   `json:"recovery,omitempty"`
 	Timer    *TimerCost  `json:"timer,omitempty"`
 	Tick     *Tick       `json:"tick,omitempty"`
@@ -68,7 +70,7 @@ type BesideTCP struct {
 func RunNetstar(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) error {
 	parts := map[string]func(context.Context, NetstarOptions, func(NetstarRow) error) error{
 		NetstarMessages: besideTCP, NetstarCalls: countCalls, NetstarLink: countLinkCalls,
-		NetstarRecovery: recoveries, NetstarTimer: timerCosts, NetstarTick: ticks,
+		NetstarCopies: countCopies, NetstarRecovery: recoveries, NetstarTimer: timerCosts, NetstarTick: ticks,
 	}
 	for _, name := range NetstarParts() {
 		if len(o.Parts) > 0 && !slices.Contains(o.Parts, name) {

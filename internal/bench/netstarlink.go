@@ -20,6 +20,7 @@ type LinkCalls struct {
 // localPair is two processes of this program, each with a NIC of its own.
 type localPair struct {
 	client *Client
+	server *weft.Process
 	nics   [2]*weft.NIC // the client's, and the server's
 }
 
@@ -47,7 +48,7 @@ func (u *undo) localPair(ctx context.Context, link string, faults *weft.Faults) 
 	if _, err := client.WaitName(ctx, ServerName); err != nil {
 		return nil, err
 	}
-	return &localPair{NewClient(client, ServerName), [2]*weft.NIC{client.NIC(), server.NIC()}}, nil
+	return &localPair{NewClient(client, ServerName), server, [2]*weft.NIC{client.NIC(), server.NIC()}}, nil
 }
 
 // count is what counters of both NICs have grown by meanwhile.

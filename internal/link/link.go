@@ -88,6 +88,7 @@ type Counters struct {
 	SystemCalls           uint64 // system calls made for them
 	DroppedIn, DroppedOut uint64 // frames that the driver had to let go, as it knows of them
 	FramesBatched         uint64 // of FramesOut, those that left in company, several as one
+	FramesCopied          uint64 // of FramesOut, those that Post has copied
 	ECNMarked             uint64 // frames that came with the mark of a congested router, where the driver sees that
 }
 
@@ -101,5 +102,6 @@ func (c *Counters) Add(d *Counters) {
 	c.DroppedIn += d.DroppedIn
 	c.DroppedOut += d.DroppedOut
 	c.FramesBatched += d.FramesBatched
+	c.FramesCopied += d.FramesCopied
 	c.ECNMarked += d.ECNMarked
 }

@@ -40,6 +40,7 @@ var eventOnly = map[vni.Counter]string{
 	vni.NICProgramsNoRoom:       "messages of programs to a process whose staging is full; the same",
 	vni.LinkSystemCalls:         "a switch in memory makes none",
 	vni.LinkFramesBatched:       "nor does it send batches",
+	vni.LinkFramesCopied:        "or take one in one step",
 	vni.LinkECNMarked:           "or mark frames",
 	vni.LinkDroppedOut:          "a switch in memory refuses, and drops nothing",
 }

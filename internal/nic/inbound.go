@@ -253,7 +253,7 @@ func (e *Engine) bind(inb *inbound, r *receive) {
 		return
 	}
 	if inb.staging != nil {
-		scatter(r.parts, 0, inb.staging)
+		e.scatter(r.parts, 0, inb.staging)
 	}
 	e.unstage(inb)
 	e.expect(inb)

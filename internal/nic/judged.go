@@ -47,6 +47,7 @@ func (e *Engine) judgeLocal(inb *inbound) bool {
 	s := inb.local
 	inb.staging = e.staging.take(int(inb.length))
 	copyOut(inb.staging, s.frag.Parts)
+	e.counts[vni.NICCopiedIn] += inb.length
 	inb.done, inb.got, inb.local = true, inb.length, nil
 	status := vni.StatusOK
 	inb.kind, inb.passed = inboundStaged, true

@@ -64,6 +64,7 @@ func (e *Engine) stageLocal(inb *inbound) {
 	}
 	inb.staging = e.staging.take(int(inb.length))
 	copyOut(inb.staging, s.frag.Parts)
+	e.counts[vni.NICCopiedIn] += inb.length
 	inb.kind, inb.done, inb.got, inb.local = inboundStaged, true, inb.length, nil
 	e.completeSend(s, vni.StatusOK)
 }
@@ -112,6 +113,7 @@ func (e *Engine) localMessage(s *send) {
 // localCopied notes that the next n bytes of a send have been copied.
 func (e *Engine) localCopied(s *send, n uint64) {
 	s.frag.Next += n
+	e.counts[vni.NICCopiedIn] += n
 	if s.refill != nil {
 		e.over(s.refill, s.frag.Next-n, n)
 		s.slide()

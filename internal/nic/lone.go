@@ -126,6 +126,7 @@ func (s *Straight) Meet(now clock.Time, buf []byte) vni.Met {
 	e.now = max(e.now, now)
 	x.ep.Take(e.now)
 	copy(buf, payload)
+	e.counts[vni.NICCopiedIn] += n
 	src.expected++
 	w := &e.met // field by field: a whole one is put together elsewhere, and copied by longer words than it was written by
 	w.src, w.frame, w.bytes, w.cost = src, len(frame), n, cost

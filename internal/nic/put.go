@@ -25,6 +25,7 @@ func (e *Engine) sendPut(s *send) {
 		}
 		wire.PutPut(b, 0, &s.remote, int(s.frag.Length))
 		copyOut(b[wire.PutLen:], s.frag.Parts)
+		e.countSegment(s.frag.Length)
 		e.enveloped(s)
 		s.released = true
 		e.countMemory(s)
@@ -82,6 +83,7 @@ func (e *Engine) putRecord(pr *peer, r wire.Record) {
 			return
 		}
 		copy(mem, payload)
+		e.counts[vni.NICCopiedIn] += m.Length
 		e.acceptToken(pr, m.Asker, m.Token)
 		return
 	}

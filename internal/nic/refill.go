@@ -152,7 +152,7 @@ func (e *Engine) placeRefilled(rf *refill, offset uint64, piece []byte) {
 		piece = piece[min(rf.base-offset, uint64(len(piece))):]
 		offset = rf.base
 	}
-	scatter(rf.parts(), offset-rf.base, piece)
+	e.scatter(rf.parts(), offset-rf.base, piece)
 	e.over(rf, offset, uint64(len(piece)))
 }
 

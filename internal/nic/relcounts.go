@@ -67,6 +67,10 @@ func (e *Engine) collectRel() {
 		e.counts[r.counter] += r.of(now) - r.of(&e.publisher.rel)
 	}
 	e.publisher.rel = *now
+	copied := e.rel.Copied()
+	e.counts[vni.NICCopiedOut] += copied.PieceBytes - e.publisher.pieceBytes
+	e.publisher.pieceBytes = copied.PieceBytes
+	e.counts[vni.RelSinglesCopied] = copied.Singles
 }
 
 // countDown counts the end of a session by its reason.

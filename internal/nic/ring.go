@@ -205,6 +205,7 @@ func (e *Engine) pack(r *receive, src *source, env *wire.Envelope, length uint64
 	for _, piece := range pieces {
 		rest = rest[copy(rest, piece):]
 	}
+	e.counts[vni.NICCopiedIn] += uint64(n)
 	e.add(r, need, data, note{tag: env.Tag, token: env.Token, full: length})
 }
 
@@ -388,6 +389,7 @@ func (e *Engine) putBack(p *process, n *note, data []byte, full uint64) *inbound
 		p.staged += cost
 		inb.staging = e.staging.take(len(data))
 		copy(inb.staging, data)
+		e.counts[vni.NICCopiedIn] += uint64(len(data))
 	}
 	e.counts[vni.NICReturned]++
 	return inb

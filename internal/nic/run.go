@@ -75,6 +75,7 @@ func (e *Engine) packAll(rc *receive, src *source, env *wire.Envelope, lengths w
 	to := vni.PutRingRun(rc.ring.record(src, rc.ring.w.Place(need)), env.Tag, n, 2*n+bytes)
 	copy(to, lengths)
 	copy(to[2*n:], data)
+	e.counts[vni.NICCopiedIn] += uint64(bytes)
 	e.add(rc, need, to, note{tag: env.Tag, count: int32(n)})
 	src.expected += uint32(n)
 }

@@ -100,7 +100,7 @@ func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 			if rc.ring != nil {
 				e.pack(rc, src, env, length, payload)
 			} else {
-				e.completeReceive(rc, src, env, uint64(scatter(rc.parts, 0, payload)), length, vni.StatusOK)
+				e.completeReceive(rc, src, env, e.scatter(rc.parts, 0, payload), length, vni.StatusOK)
 			}
 			e.advance(src)
 			return
@@ -110,6 +110,7 @@ func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 	inb.onCredit, inb.done, inb.passed = true, true, next
 	inb.staging = e.staging.take(len(payload))
 	inb.got = uint64(copy(inb.staging, payload))
+	e.counts[vni.NICCopiedIn] += inb.got
 	e.arrive(inb)
 }
 
@@ -183,12 +184,13 @@ func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 		offset--
 	}
 	if inb.staging != nil {
-		copy(inb.staging[min(offset, uint64(len(inb.staging))):], piece) // it is short if it is foreign
+		k := copy(inb.staging[min(offset, uint64(len(inb.staging))):], piece) // it is short if it is foreign
+		e.counts[vni.NICCopiedIn] += uint64(k)
 	} else if rf := inb.stretch(); rf != nil {
 		e.placeRefilled(rf, offset, piece)
 		inb.slide(rf)
 	} else {
-		scatter(inb.parts, offset, piece)
+		e.scatter(inb.parts, offset, piece)
 	}
 	if inb.got == inb.length {
 		e.finish(inb)
@@ -245,9 +247,17 @@ func (h *handler) Placed(_ clockTime, ep *rel.Endpoint, id wire.FragmentID, n in
 		e.ways[WayPlacedRun]++
 	}
 	e.countPiece(inb, uint64(n))
+	e.counts[vni.NICCopiedIn] += uint64(n)
 	if inb.got == inb.length {
 		e.finish(inb)
 	}
+}
+
+// scatter is the function of that name for what comes, and counts it.
+func (e *Engine) scatter(parts [][]byte, offset uint64, piece []byte) (n uint64) {
+	n = uint64(scatter(parts, offset, piece))
+	e.counts[vni.NICCopiedIn] += n
+	return n
 }
 
 // scatter copies a piece to its offset in a gather list, and returns how many bytes found room: a receive buffer may be

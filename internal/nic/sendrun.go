@@ -127,6 +127,7 @@ func (e *Engine) runTurn(s *send) {
 		wire.PutPackedRun(b, &env, r.lengths[2*r.sent:2*(r.sent+n)], data)
 	}
 	e.countSent(s.p, uint64(n), uint64(bytes))
+	e.countSegment(uint64(bytes))
 	e.ways[WayRunSegment] += uint64(n)
 	d.inVain = false
 	r.sent += n

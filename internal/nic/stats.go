@@ -22,6 +22,8 @@ type publisher struct {
 	changed bool       // the counts have, since they were copied
 	next    clock.Time // not before
 	rel     rel.Stats  // what of rel's statistics is in the counts
+
+	pieceBytes uint64 // likewise of rel's copies
 }
 
 // due reports whether it is time to copy, and if not, when it will be. work is what a poll has done: after an idle one the counts
@@ -63,7 +65,7 @@ func (e *Engine) collect() {
 	c[vni.LinkBytesIn], c[vni.LinkBytesOut] = l.BytesIn, l.BytesOut
 	c[vni.LinkSystemCalls] = l.SystemCalls
 	c[vni.LinkDroppedIn], c[vni.LinkDroppedOut] = l.DroppedIn, l.DroppedOut
-	c[vni.LinkFramesBatched], c[vni.LinkECNMarked] = l.FramesBatched, l.ECNMarked
+	c[vni.LinkFramesBatched], c[vni.LinkFramesCopied], c[vni.LinkECNMarked] = l.FramesBatched, l.FramesCopied, l.ECNMarked
 	e.collectRel()
 	e.collectWays()
 	c[vni.RelPeersNow] = uint64(len(e.rel.Endpoints()))
@@ -125,6 +127,9 @@ func (e *Engine) countSent(p *process, messages, bytes uint64) {
 	e.counts[vni.NICMessagesSent] += messages
 	e.counts[vni.NICBytesSent] += bytes
 }
+
+// countSegment counts bytes that were copied into a segment, from which they are copied into its frame.
+func (e *Engine) countSegment(bytes uint64) { e.counts[vni.NICCopiedOut] += 2 * bytes }
 
 // Quiet reports whether everything that processes have handed over has been acknowledged.
 func (e *Engine) Quiet() bool {

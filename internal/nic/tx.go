@@ -78,6 +78,7 @@ func (e *Engine) sendFrag(s *send, space wire.Space, n int) {
 	}
 	wire.PutFrag(b, &s.env, int(s.frag.Length))
 	copyOut(b[wire.FragLen:], s.frag.Parts)
+	e.countSegment(s.frag.Length)
 	e.leftOnCredit(s)
 	s.released = true
 	s.frag.Parts = nil

@@ -54,6 +54,10 @@ func (e *Engine) directSends() (n uint64) {
 func (e *Engine) countLeft(p *process, way Way, messages, bytes uint64) {
 	e.countSent(p, messages, bytes)
 	e.ways[way] += messages
+	e.counts[vni.NICCopiedOut] += bytes
+	if way == WaySegment || way == WayRunSegment { // from there into its frame
+		e.counts[vni.NICCopiedOut] += bytes
+	}
 }
 
 // collectWays brings the counts of the ways into a counter.

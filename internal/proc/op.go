@@ -129,7 +129,7 @@ func (o *Op) finish(m *Message, why error) (err error) {
 			if o.upTo {
 				n = min(n, c.Len)
 			}
-			copy(o.out, o.place.mem[:n])
+			p.copied.in.Add(uint64(copy(o.out, o.place.mem[:n])))
 		}
 		if c.Status == vni.StatusCancelled {
 			err = o.whyCancelled(why)

@@ -71,6 +71,7 @@ func (p *Process) put(r *request, parts [][]byte) error {
 	} else {
 		copyParts(o.place.mem, parts)
 	}
+	p.copied.out.Add(r.length)
 	return nil
 }
 

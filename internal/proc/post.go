@@ -222,6 +222,7 @@ func (p *Process) fill(r *request, parts [][]byte) {
 		r.inbox.describe(r)
 	case r.short():
 		copyParts(p.vp.Inline(r.op.ctx), parts)
+		p.copied.out.Add(r.length)
 		r.memory(vni.NoPool, 1)
 	case p.direct:
 		p.vp.SetDirect(r.receive, r.op.ctx, parts)

@@ -102,6 +102,8 @@ type Process struct {
 	// for Refills, of which no operation has more than one that is not read.
 	reserve int
 
+	copied copied
+
 	ops [2][]Op // of blocking calls: one for each context, so that they allocate nothing
 
 	closed  atomic.Bool  // set under mu: no operation is begun any more

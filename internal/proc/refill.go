@@ -41,6 +41,7 @@ type refill struct {
 	part   int
 	into   []byte // of a receive or GET
 	copied uint64 // bytes of it that have been copied out
+	counts *copied
 }
 
 // takeRefill gives o a refill, if one more may be under way: the command queue has room in reserve for so many.
@@ -57,6 +58,7 @@ func (p *Process) takeRefillLocked(o *Op) bool {
 	}
 	o.refill = p.refills[n-1]
 	p.refills = p.refills[:n-1]
+	o.refill.counts = &p.copied
 	return true
 }
 
@@ -192,6 +194,7 @@ func (f *refill) copyIn(slot []byte) {
 	for len(slot) > 0 {
 		b := &f.from[f.part]
 		n := copy(slot, *b)
+		f.counts.out.Add(uint64(n))
 		slot = slot[n:]
 		if *b = (*b)[n:]; len(*b) == 0 {
 			f.part++
@@ -203,7 +206,9 @@ func (f *refill) copyIn(slot []byte) {
 func (f *refill) copyOut(to uint64) {
 	for f.copied < to {
 		at := f.copied / f.slot % uint64(f.slots) * f.slot
-		f.copied += uint64(copy(f.into[f.copied:to], f.mem[at:][:f.slot]))
+		n := uint64(copy(f.into[f.copied:to], f.mem[at:][:f.slot]))
+		f.copied += n
+		f.counts.in.Add(n)
 	}
 }
 

@@ -35,6 +35,7 @@ func (p *Process) Post(to *vni.Name, tag uint64, parts [][]byte) bool {
 	whole := gathers.Get().(*[limits.TinyMessage]byte)
 	defer gathers.Put(whole)
 	copyParts(whole[:n], parts)
+	p.copied.out.Add(uint64(n))
 	return way.Post(to, tag, whole[:n])
 }
 

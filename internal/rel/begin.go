@@ -163,6 +163,7 @@ func (e *Endpoint) endSingle(now clock.Time, out Flusher) {
 		return
 	}
 	copy(m.begun.frame, b[:n])
+	m.copied.Singles++
 	out.Commit(n)
 	out.Flush(now)
 }

@@ -162,6 +162,7 @@ type Module struct {
 
 	received     uint64 // frames
 	stray, total Stats
+	copied       Copied
 }
 
 // New returns a module for the NIC that cfg describes. h is told what happens.

@@ -123,6 +123,15 @@ func (m *Module) Stats() *Stats {
 	return &m.total
 }
 
+// Copied counts copies of what was sent, of the whole module.
+type Copied struct {
+	PieceBytes uint64 // of fragments, into frames: first postings and later ones
+	Singles    uint64 // frames of single records, to the link's
+}
+
+// Copied returns the counts.
+func (m *Module) Copied() Copied { return m.copied }
+
 // sent notes how far a send window is open.
 func (s *Stats) sent(w *sendWindow) { s.LargestSendWindow = max(s.LargestSendWindow, int32(w.used())) }
 
@@ -133,6 +142,9 @@ func (e *Endpoint) countSend(g *segment, n int) {
 		e.stats.ResentBytes += uint64(n)
 	} else {
 		e.stats.SentBytes += uint64(n)
+	}
+	if g.fragment != nil {
+		e.m.copied.PieceBytes += frames * uint64(g.length)
 	}
 	switch {
 	case g.sends > 1:

@@ -57,6 +57,7 @@ const (
 	RelDatagramsReceived   // handed over
 	RelDatagramsIncomplete // given up since a piece was missing
 	RelDatagramsNoRoom     // pieces of those for which there was no room
+	RelSinglesCopied       // frames of single records that were put together elsewhere, and copied to the link's
 	RelDatagramsRefused    // not sent: too long, no session, or too many waited
 
 	// frames dropped, by cause
@@ -87,6 +88,8 @@ const (
 	NICReplies
 	NICUnexpected      // messages staged
 	NICUnexpectedBytes // bytes of them
+	NICCopiedOut       // bytes of messages, PUTs and GETs that were copied on their way out, each time: into segments, and into frames
+	NICCopiedIn        // … and in: out of frames, into staging and out of it, from one process of this NIC to another
 	NICEarly           // envelopes parked for an earlier one
 	NICTruncated
 	NICRequests // permission requests sent
@@ -179,6 +182,7 @@ const (
 	LinkDroppedIn
 	LinkDroppedOut
 	LinkFramesBatched // that left in company, by segmentation offload
+	LinkFramesCopied  // that were put together elsewhere, and copied once more
 	LinkECNMarked     // that came with the mark of a congested router; UDP reads marks only while much comes
 
 	counters
@@ -191,13 +195,13 @@ var counterNames = [counters]string{
 	"rel_received_beyond_window", "rel_acks_received", "rel_acks_duplicate", "rel_acks_stale", "rel_segments_acked",
 	"rel_up_sessions", "rel_down_unreachable", "rel_down_restarted", "rel_down_lost", "rel_down_goodbye", "rel_peers_now",
 	"rel_in_flight_now", "rel_path_doubts", "rel_paths_narrowed", "rel_paths_widened", "rel_parts_sent", "rel_parts_received",
-	"rel_datagrams_sent", "rel_datagrams_received", "rel_datagrams_incomplete", "rel_datagrams_no_room", "rel_datagrams_refused",
+	"rel_datagrams_sent", "rel_datagrams_received", "rel_datagrams_incomplete", "rel_datagrams_no_room", "rel_singles_copied", "rel_datagrams_refused",
 
 	"drop_short", "drop_magic", "drop_version", "drop_kind", "drop_format", "drop_tag", "drop_index", "drop_address", "drop_replay",
 	"drop_stale_hello", "drop_refused_hello", "drop_fault",
 
 	"nic_messages_sent", "nic_messages_received", "nic_messages_local", "nic_bytes_sent", "nic_bytes_received", "nic_puts",
-	"nic_gets", "nic_put_bytes", "nic_get_bytes", "nic_calls", "nic_replies", "nic_unexpected", "nic_unexpected_bytes", "nic_early",
+	"nic_gets", "nic_put_bytes", "nic_get_bytes", "nic_calls", "nic_replies", "nic_unexpected", "nic_unexpected_bytes", "nic_copied_out", "nic_copied_in", "nic_early",
 	"nic_truncated", "nic_requests", "nic_requests_held", "nic_permissions_sent", "nic_permissions_received", "nic_credits_sent",
 	"nic_credits_received", "nic_credits_recalled", "nic_refused_process_gone", "nic_refused_stale_generation",
 	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled", "nic_refused_filtered", "nic_refused_no_receiver", "nic_failed_unreachable",
@@ -215,7 +219,7 @@ var counterNames = [counters]string{
 	"nic_programs_stopped", "nic_programs_lost", "nic_program_datagrams_lost", "nic_programs_no_room", "nic_programs_now",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",
-	"link_dropped_out", "link_frames_batched", "link_ecn_marked",
+	"link_dropped_out", "link_frames_batched", "link_frames_copied", "link_ecn_marked",
 }
 
 func (c Counter) String() string {

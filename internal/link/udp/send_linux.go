@@ -45,6 +45,7 @@ func (d *Driver) Post(now clock.Time, frame []byte) {
 		return
 	}
 	copy(d.out.buf[d.out.tail:], frame)
+	d.counters.FramesCopied++
 	d.Commit(len(frame))
 	d.Flush(now)
 }

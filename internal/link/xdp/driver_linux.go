@@ -133,6 +133,7 @@ func (d *Driver) Commit(n int) {
 
 // Post implements link.Caps.
 func (d *Driver) Post(now clock.Time, frame []byte) {
+	d.counters.FramesCopied++
 	if d.open == slow {
 		copy(d.staged, frame)
 	} else {

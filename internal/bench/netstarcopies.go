@@ -1,0 +1,243 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// CopyCounts are how often the bytes of a message were copied on each side, as processes, NICs and links count that where they copy. What the kernel
+// copies is no part of it: a link of sockets has it copy each frame once a side, one of shared memory or AF_XDP with mapped memory has it copy none.
+type CopyCounts struct {
+	CopiedMessages int64   `json:"messages"`
+	Sender         float64 `json:"sender_copies_per_message"`
+	SenderOwn      float64 `json:"sender_process_copies_per_message"` // of those, what the process does
+	Receiver       float64 `json:"receiver_copies_per_message"`
+	ReceiverOwn    float64 `json:"receiver_process_copies_per_message"`
+}
+
+const (
+	copiedShort = 64
+	copiedLong  = 64 << 10
+)
+
+// copyWays are the messages whose copies are counted, and how many of each.
+var copyWays = []struct {
+	how      string
+	size     int
+	messages int
+	regions  bool // both buffers are in regions
+}{
+	{"short", copiedShort, 256, false},
+	{"long", copiedLong, 64, false},
+	{"long, between regions", copiedLong, 64, true},
+}
+
+// countCopies counts them where NICs are in the program and where they are daemons.
+func countCopies(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) error {
+	for _, at := range []struct{ link, deployment string }{
+		{LinkShm, DeployedEmbedded}, {LinkUDP, DeployedEmbedded}, {LinkUDP, DeployedDaemon}, {LinkNone, DeployedShared},
+	} {
+		if err := o.copiesAt(ctx, at.link, at.deployment, out); err != nil {
+			return fmt.Errorf("%s, link %s: %w", at.deployment, at.link, err)
+		}
+	}
+	return nil
+}
+
+func (o *NetstarOptions) copiesAt(ctx context.Context, link, deployment string, out func(NetstarRow) error) (err error) {
+	var down undo
+	defer func() { err = errors.Join(err, down.all()) }()
+	var m *copyMeter
+	switch deployment {
+	case DeployedEmbedded:
+		m, err = down.copiesInside(ctx, link)
+	default:
+		m, err = down.copiesAtDaemons(ctx, o.Self, deployment == DeployedShared)
+	}
+	if err != nil {
+		return err
+	}
+	for _, w := range copyWays {
+		from, to := make([]byte, w.size), make([]byte, w.size)
+		if w.regions {
+			var mem [2][][]byte
+			for i, s := range []*copySide{m.from, m.to} {
+				region, buffers, err := memory(s.p, 1, w.size)
+				if err != nil {
+					return err
+				}
+				down.add(region.Close)
+				mem[i] = buffers
+			}
+			from, to = mem[0][0], mem[1][0]
+		}
+		c, err := m.count(ctx, from, to, w.messages)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.how, err)
+		}
+		if err := out(NetstarRow{How: w.how, Link: link, Deployment: deployment, Size: w.size, Copies: c}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyMeter has two processes, and the counts of their NICs, which may be one.
+type copyMeter struct{ from, to *copySide }
+
+type copySide struct {
+	p      *weft.Process
+	counts func() (nicCopies, error)
+}
+
+// nicCopies are counts of a NIC.
+type nicCopies struct {
+	sent, received uint64 // messages
+	out, in        uint64 // bytes copied
+	frames         uint64 // of one message each, copied as a whole
+}
+
+func (a nicCopies) since(b nicCopies) nicCopies {
+	return nicCopies{a.sent - b.sent, a.received - b.received, a.out - b.out, a.in - b.in, a.frames - b.frames}
+}
+
+// copiesInside is two processes with NICs inside this program.
+func (u *undo) copiesInside(ctx context.Context, link string) (*copyMeter, error) {
+	p, err := u.localPair(ctx, link, nil)
+	if err != nil {
+		return nil, err
+	}
+	side := func(p *weft.Process) *copySide {
+		return &copySide{p, func() (nicCopies, error) {
+			c := p.NIC().Counters()
+			return nicCopies{c["nic_messages_sent"], c["nic_messages_received"], c["nic_copied_out"], c["nic_copied_in"], c["rel_singles_copied"] + c["link_frames_copied"]}, nil
+		}}
+	}
+	return &copyMeter{side(p.client.p), side(p.server)}, nil
+}
+
+// copiesAtDaemons is two processes at a daemon each, or both at one.
+func (u *undo) copiesAtDaemons(ctx context.Context, self string, shared bool) (*copyMeter, error) {
+	m := new(copyMeter)
+	at := place{self: self, listen: "127.0.0.1:0"}
+	socket, addr, err := u.startDaemon(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if m.to, err = u.copySideAt(ctx, socket, ServerName); err != nil {
+		return nil, err
+	}
+	if !shared {
+		at.nodes = []weft.Node{{Addr: addr}}
+		if socket, _, err = u.startDaemon(ctx, at); err != nil {
+			return nil, err
+		}
+	}
+	if m.from, err = u.copySideAt(ctx, socket, ClientName); err != nil {
+		return nil, err
+	}
+	_, err = m.from.p.WaitName(ctx, ServerName)
+	return m, err
+}
+
+func (u *undo) copySideAt(ctx context.Context, socket string, name weft.Name) (*copySide, error) {
+	p, err := weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	u.add(p.Close)
+	conn, err := ctl.Dial(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	u.add(conn.Close)
+	_, page, unmap, err := conn.Stat(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u.add(unmap)
+	c, err := vni.OpenCounterPage(page)
+	return &copySide{p, func() (nicCopies, error) {
+		return nicCopies{c.Load(vni.NICMessagesSent), c.Load(vni.NICMessagesReceived), c.Load(vni.NICCopiedOut), c.Load(vni.NICCopiedIn),
+			c.Load(vni.RelSinglesCopied) + c.Load(vni.LinkFramesCopied)}, nil
+	}}, err
+}
+
+// count sends messages one by one to receives that are posted.
+func (m *copyMeter) count(ctx context.Context, from, to []byte, n int) (*CopyCounts, error) {
+	if err := sleep(ctx, atRest); err != nil { // what went before is counted then
+		return nil, err
+	}
+	var nics [2]nicCopies
+	for i, s := range []*copySide{m.from, m.to} {
+		var err error
+		if nics[i], err = s.counts(); err != nil {
+			return nil, err
+		}
+	}
+	out, in := m.from.p.Copied().Out, m.to.p.Copied().In
+	for range n {
+		if err := m.one(ctx, from, to); err != nil {
+			return nil, err
+		}
+	}
+	out, in = m.from.p.Copied().Out-out, m.to.p.Copied().In-in
+	if err := m.counted(ctx, &nics, uint64(n)); err != nil {
+		return nil, err
+	}
+	bytes, messages := float64(n*len(from)), float64(n)
+	c := &CopyCounts{CopiedMessages: int64(n), SenderOwn: float64(out) / bytes, ReceiverOwn: float64(in) / bytes}
+	c.Sender = c.SenderOwn + float64(nics[0].out)/bytes + float64(nics[0].frames)/messages
+	c.Receiver = c.ReceiverOwn + float64(nics[1].in)/bytes
+	return c, nil
+}
+
+// one sends one message.
+func (m *copyMeter) one(ctx context.Context, from, to []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, inABurst)
+	defer cancel()
+	var in weft.Op
+	if err := m.to.p.StartRecvInto(&in, m.from.p.Name(), tagData, to); err != nil {
+		return err
+	}
+	err := m.from.p.Send(ctx, m.to.p.Name(), tagData, from)
+	if err != nil {
+		in.Cancel()
+	}
+	if _, failed := in.Wait(ctx); err == nil {
+		err = failed
+	}
+	return err
+}
+
+// counted makes what was counted before into what has come to it, once n messages are: a daemon tells its counts now and then.
+func (m *copyMeter) counted(ctx context.Context, nics *[2]nicCopies, n uint64) error {
+	end := time.Now().Add(patience)
+	for {
+		if err := sleep(ctx, atRest); err != nil {
+			return err
+		}
+		from, err := m.from.counts()
+		if err != nil {
+			return err
+		}
+		to, err := m.to.counts()
+		if err != nil {
+			return err
+		}
+		from, to = from.since(nics[0]), to.since(nics[1])
+		if from.sent >= n && to.received >= n {
+			nics[0], nics[1] = from, to
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("bench: of %d messages the sender's NIC has counted %d and the receiver's %d for %v", n, from.sent, to.received, patience)
+		}
+	}
+}
