@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/driver"
+	"github.com/weftnet/weft/internal/filemem"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
@@ -206,9 +207,18 @@ func (m *attachedMemory) Alloc(n int, huge bool) (uint32, uint64, []byte, error)
 	return id, key, mem[:n], nil
 }
 
-// Register fails: the NIC is in another program.
-func (m *attachedMemory) Register(mem []byte, _ bool) (uint32, uint64, error) {
-	return 0, 0, fmt.Errorf("%w: %d bytes that this program has mapped, which its NIC daemon cannot reach; expected memory of Alloc or AllocHuge", ErrBadArgument, len(mem))
+// Register has the daemon map the file, too. Memory that lies in none it cannot reach.
+func (m *attachedMemory) Register(mem []byte, of *proc.File, sealed bool) (uint32, uint64, error) {
+	if of == nil {
+		return 0, 0, fmt.Errorf("%w: %d bytes that this program has mapped, which its NIC daemon cannot reach; expected memory of Alloc or AllocHuge, or a file by RegisterFile", ErrBadArgument, len(mem))
+	}
+	if err := filemem.Lasting(of.FD); err != nil { // what the daemon would say, and end the connection
+		return 0, 0, fmt.Errorf("%w: to a NIC daemon: %w", ErrBadArgument, err)
+	}
+	ctx, cancel := daemonPatience()
+	defer cancel()
+	id, key, err := m.a.Register(ctx, of.FD, of.Offset, len(mem), sealed)
+	return id, key, shareRefusal(err)
 }
 
 func (m *attachedMemory) Part(of uint32, offset, n int, sealed bool) (uint32, uint64, error) {

@@ -33,6 +33,7 @@ vni, rel < names, coll, relay, program            pdl/vm < program
 clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      weft < proxy
 clock < paging < userfault < netmem              NONE < userfault/faulttest
 clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     NONE < hugepage < weft, daemon
+NONE < filemem < ctl, weft, daemon
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 weft < sim, inflight, workqueue < processtest     sim, pdl < sweep
 inflight, together, hostile, pdl, pdl/vm, pdl/kernels < bench < demo        payload, together < demo

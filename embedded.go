@@ -68,7 +68,7 @@ func (m *embeddedMemory) allocHuge(size int) (id uint32, key uint64, mem []byte,
 	return id, key, mem, nil
 }
 
-func (m *embeddedMemory) Register(mem []byte, sealed bool) (id uint32, key uint64, err error) {
+func (m *embeddedMemory) Register(mem []byte, _ *proc.File, sealed bool) (id uint32, key uint64, err error) {
 	return m.add(nic.Memory{Bytes: mem, Sealed: sealed, Reach: touch.Reach})
 }
 

@@ -11,6 +11,8 @@ import (
 type Region struct {
 	r *proc.Region
 	p *Process
+
+	unmap func() error // once the region is closed; nil: the memory is not the region's to unmap
 }
 
 // Alloc makes a region of n bytes, zeroed.
@@ -19,7 +21,7 @@ func (p *Process) Alloc(n int) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Region{r, p}, nil
+	return &Region{r: r, p: p}, nil
 }
 
 // AllocHuge is Alloc in huge pages of the system, so that programs with much memory wait less for its page tables. n is rounded up to whole ones
@@ -30,7 +32,7 @@ func (p *Process) AllocHuge(n int) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Region{r, p}, nil
+	return &Region{r: r, p: p}, nil
 }
 
 // Register makes a region of memory that the program has already, such as a file's mapping, or huge pages of its own. It may begin and end
@@ -42,24 +44,24 @@ func (p *Process) AllocHuge(n int) (*Region, error) {
 // process's own operation fails with [ErrBadArgument] and sends nothing, and that of another process fails with [ErrRegion]. Memory that
 // goes away in the middle of an operation ends the program, as it ends any Go code that uses it; and a file should not be made shorter.
 //
-// The NIC has to be in this program ([Open]), or simulated. One in a daemon reaches no memory but that which it has made, so that no process can
-// take it away from under it: there Register fails with [ErrBadArgument], and Alloc and [Process.AllocHuge] are what there is.
+// The NIC has to be in this program ([Open]), or simulated. One in a daemon cannot reach memory of another program's own: there Register fails
+// with [ErrBadArgument], and [Process.RegisterFile], Alloc and [Process.AllocHuge] are what there is.
 func (p *Process) Register(mem []byte, rights Rights) (*Region, error) {
 	if rights > ReadOnly {
 		return nil, badRights("register", rights)
 	}
-	r, err := p.p.Register(mem, rights == ReadOnly)
+	r, err := p.p.Register(mem, nil, rights == ReadOnly)
 	if err != nil {
 		return nil, err
 	}
-	return &Region{r, p}, nil
+	return &Region{r: r, p: p}, nil
 }
 
 func badRights(op string, rights Rights) error {
 	return &OpError{Op: op, Err: fmt.Errorf("%w: rights %d; expected ReadWrite or ReadOnly", ErrBadArgument, rights)}
 }
 
-// Bytes is the region's memory. It must not be touched after Close, unless it was registered.
+// Bytes is the region's memory. It must not be touched after Close, unless it was registered by [Process.Register].
 func (r *Region) Bytes() []byte { return r.r.Bytes() }
 
 // Handle is what others need to PUT into the region and to GET from it.
@@ -105,4 +107,9 @@ func (s *Share) Close() error { return s.part.Close() }
 
 // Close ends the region: later PUTs and GETs are refused. It fails, and the region stays, while operations of its own
 // process use it. A second Close does nothing.
-func (r *Region) Close() error { return r.r.Close() }
+func (r *Region) Close() error {
+	if err := r.r.Close(); err != nil || r.unmap == nil {
+		return err
+	}
+	return r.unmap()
+}

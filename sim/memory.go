@@ -19,7 +19,7 @@ func (m memory) Alloc(n int, _ bool) (id uint32, key uint64, mem []byte, err err
 	return id, key, mem, err
 }
 
-func (m memory) Register(mem []byte, sealed bool) (id uint32, key uint64, err error) {
+func (m memory) Register(mem []byte, _ *proc.File, sealed bool) (id uint32, key uint64, err error) {
 	return m.add(nic.Memory{Bytes: mem, Sealed: sealed, Reach: touch.Reach})
 }
 

@@ -3,6 +3,8 @@ package sim_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -42,5 +44,48 @@ func TestSimulatedProcessesRegisterTheirMemory(t *testing.T) {
 	})
 	if err := f.Run(time.Minute); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// So it does with a part of a file.
+func TestSimulatedProcessesRegisterFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte("0123456789"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := sim.New(sim.Config{Seed: 1})
+	handles := make(chan weft.Handle, 1)
+	f.Process(0, "a/0", func(p *sim.Process) error {
+		file, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		r, err := p.Weft().RegisterFile(file, 2, 5, weft.ReadWrite)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+		handles <- r.Handle()
+		if err := p.SendDelivered(context.Background(), weft.Name{App: "b"}, 1); err != nil {
+			return err
+		}
+		if _, err = p.Recv(context.Background(), weft.Name{App: "b"}, 1, nil); err != nil {
+			return err
+		}
+		return r.Close()
+	})
+	f.Process(1, "b/0", func(p *sim.Process) error {
+		if _, err := p.Recv(context.Background(), weft.Name{App: "a"}, 1, nil); err != nil {
+			return err
+		}
+		if err := p.Put(context.Background(), <-handles, 1, []byte("abc")); err != nil {
+			return err
+		}
+		return p.Send(context.Background(), weft.Name{App: "a"}, 1)
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(name); err != nil || string(data) != "012abc6789" {
+		t.Errorf("the file has %q, %v", data, err)
 	}
 }

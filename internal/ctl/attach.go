@@ -77,6 +77,18 @@ func (a *Attachment) Alloc(ctx context.Context, n int, huge bool) (id uint32, ke
 	return r.Region.ID, r.Region.Key, mem, nil
 }
 
+// Register has the NIC map n bytes from offset on of the memory behind a descriptor, which stays the caller's.
+func (a *Attachment) Register(ctx context.Context, fd int, offset int64, n int, sealed bool) (id uint32, key uint64, err error) {
+	r, _, err := a.conn.call(ctx, &Request{Op: OpRegister, Given: &Register{Offset: offset, Bytes: int64(n), Sealed: sealed}}, 0, fd)
+	if err != nil {
+		return 0, 0, a.explain(err)
+	}
+	if r.Region == nil {
+		return 0, 0, errors.New("ctl: the daemon's reply to \"register\" lacks the region")
+	}
+	return r.Region.ID, r.Region.Key, nil
+}
+
 // Part makes n bytes of a region from offset on one of their own for others, which they may only read if it is sealed. Free ends it.
 func (a *Attachment) Part(ctx context.Context, of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error) {
 	r, _, err := a.conn.call(ctx, &Request{Op: OpPart, Part: &Part{Region: of, Offset: int64(offset), Bytes: int64(n), Sealed: sealed}}, 0)

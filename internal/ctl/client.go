@@ -100,8 +100,8 @@ func connect(ctx context.Context, socket string) (net.Conn, error) {
 // Close ends the connection. A process that attached by it is gone for the daemon.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// call sends r and receives the reply, with wanted descriptors, which are then the caller's.
-func (c *Conn) call(ctx context.Context, r *Request, wanted int) (*Reply, []int, error) {
+// call sends r, with descriptors that stay the caller's, and receives the reply, with wanted descriptors, which are then the caller's.
+func (c *Conn) call(ctx context.Context, r *Request, wanted int, given ...int) (*Reply, []int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.broken != nil {
@@ -114,7 +114,7 @@ func (c *Conn) call(ctx context.Context, r *Request, wanted int) (*Reply, []int,
 	// unusable, since its reply would be taken for the next one's.
 	began := time.Now()
 	stop := context.AfterFunc(ctx, func() { _ = c.c.SetDeadline(time.Unix(1, 0)) })
-	reply, fds, err := c.exchange(r)
+	reply, fds, err := c.exchange(r, given)
 	if !stop() && err == nil {
 		err = c.explain(ctx, began, ctx.Err()) // the deadline may have been set after the reply came; it would hit the next call
 	}
@@ -136,14 +136,14 @@ func (c *Conn) call(ctx context.Context, r *Request, wanted int) (*Reply, []int,
 }
 
 // exchange is one request and its reply. The daemon's refusal is an *Error.
-func (c *Conn) exchange(r *Request) (*Reply, []int, error) {
+func (c *Conn) exchange(r *Request, given []int) (*Reply, []int, error) {
 	r.Version = Version
-	if err := c.p.send(r); err != nil {
+	if err := c.p.send(r, given...); err != nil {
 		return nil, nil, err
 	}
 	b, fds, err := c.p.receive()
 	if err != nil {
-		return nil, nil, err
+		return nil, fds, err
 	}
 	var reply Reply
 	if err := decode(b, &reply); err != nil {

@@ -8,6 +8,8 @@
 //	                                            ◄───────  {"attached":{…}}     + rw, ro, kick, wake
 //	  {"version":1,"op":"alloc","alloc":{…}}    ───────►
 //	                                            ◄───────  {"region":{…}}       + memory
+//	  {"version":1,"op":"register","register":{…}} + memory ►
+//	                                            ◄───────  {"region":{…}}
 //	  {"version":1,"op":"share","segment":{…}}  ───────►
 //	                                            ◄───────  {"segment":{…}}      + memory
 //	  {"version":1,"op":"leave"}                ───────►
@@ -48,7 +50,7 @@ const MaxMessage = 64 << 10
 // memory for one.
 const MaxRequest = 4096
 
-// maxDescriptors is how many descriptors travel with one reply at most. None travel with a request.
+// maxDescriptors is how many descriptors travel with one reply at most. With a request of a process travels one, if it is "register", and else none.
 const maxDescriptors = 8
 
 // ListBytes is how many bytes the entries of a list take at most in one reply: half of MaxMessage, since the rest of the
@@ -110,6 +112,7 @@ const (
 	OpAttach    = "attach"    // become a process of this NIC
 	OpLeave     = "leave"     // be one no longer; the answer comes when the name is free
 	OpAlloc     = "alloc"     // memory that other processes can put to and get from, and that needs no copy here
+	OpRegister  = "register"  // the same of memory that the process has, whose descriptor comes with it
 	OpPart      = "part"      // a part of it for those who may reach that alone
 	OpFree      = "free"      // give it back, or the part
 	OpShare     = "share"     // a segment: memory that programs in the NIC reach by a number, made or shared
@@ -132,6 +135,7 @@ type Request struct {
 	Op      string         `json:"op"`
 	Attach  *Attach        `json:"attach,omitempty"`
 	Alloc   *Alloc         `json:"alloc,omitempty"`
+	Given   *Register      `json:"register,omitempty"`
 	Part    *Part          `json:"part,omitempty"`
 	Free    *Free          `json:"free,omitempty"`
 	Segment *SharedSegment `json:"segment,omitempty"` // of share and unshare
@@ -154,7 +158,7 @@ func (r *Request) check() error {
 	switch {
 	case r.Version != Version:
 		return fmt.Errorf("%w: got version %d, this daemon has %d; use the weft of the same build", ErrVersion, r.Version, Version)
-	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpPart && r.Part == nil, r.Op == OpFree && r.Free == nil, (r.Op == OpShare || r.Op == OpUnshare) && r.Segment == nil, r.Op == OpProgram && r.Program == nil:
+	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpRegister && r.Given == nil, r.Op == OpPart && r.Part == nil, r.Op == OpFree && r.Free == nil, (r.Op == OpShare || r.Op == OpUnshare) && r.Segment == nil, r.Op == OpProgram && r.Program == nil:
 		return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, r.Op)
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
@@ -164,7 +168,7 @@ func (r *Request) check() error {
 	switch r.Op {
 	case OpProgram:
 		return r.Program.check()
-	case OpAttach, OpLeave, OpAlloc, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpShutdown:
+	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpShutdown:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
@@ -197,6 +201,15 @@ type Attached struct {
 type Alloc struct {
 	Bytes int64 `json:"bytes"`
 	Huge  bool  `json:"huge,omitempty"` // in huge pages
+}
+
+// Register asks that so many bytes of memory be a region, from an offset on.
+type Register struct {
+	Offset int64 `json:"offset"`
+	Bytes  int64 `json:"bytes"`
+	Sealed bool  `json:"sealed,omitempty"` // all may only read it
+
+	FD int `json:"-"` // of the memory, which came with the request: until Client.LetGo
 }
 
 // Part asks for a handle of a part of a region.

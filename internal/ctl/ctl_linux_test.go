@@ -67,7 +67,7 @@ func dial(t *testing.T, path string) *Conn {
 
 func memfd(t *testing.T, size int) int {
 	t.Helper()
-	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,6 +245,85 @@ func TestARequestWithDescriptorsIsRefusedAndNoneIsKept(t *testing.T) { // decisi
 	}
 	if n := openFiles(t) - before; n > 3 { // both ends of the connection, and the memfd
 		t.Errorf("%d descriptors more than before", n)
+	}
+}
+
+// A process sends one descriptor, of memory that lasts, with "register" alone. All others end its connection, and none is kept.
+func TestOnlyMemoryThatLastsComesWithARequest(t *testing.T) { // decision 10
+	shrinks := memfd(t, 4096)
+	lasts := memfd(t, 4096)
+	if _, err := unix.FcntlInt(uintptr(lasts), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK); err != nil {
+		t.Fatal(err)
+	}
+	disk, err := os.Create(filepath.Join(t.TempDir(), "disk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	for _, c := range []struct {
+		what  string
+		op    string
+		given []int
+		taken bool
+	}{
+		{"memory that lasts", OpRegister, []int{lasts}, true},
+		{"memory that can be made shorter", OpRegister, []int{shrinks}, false},
+		{"a file of a disk", OpRegister, []int{int(disk.Fd())}, false},
+		{"nothing", OpRegister, nil, false},
+		{"two", OpRegister, []int{lasts, lasts}, false},
+		{"more than there is room for", OpRegister, []int{lasts, lasts, lasts, lasts}, false},
+		{"memory with another request", OpLeave, []int{lasts}, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			taken, ended := make(chan bool, 2), make(chan struct{})
+			path := filepath.Join(t.TempDir(), "nic.sock")
+			l, err := Listen(path, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			go func() {
+				defer close(ended)
+				k, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer k.Close()
+				defer k.LetGo()
+				k.TakeMemory()
+				for {
+					r, err := k.Receive()
+					if err != nil {
+						return
+					}
+					var st unix.Stat_t
+					taken <- r.Op == OpRegister && unix.Fstat(r.Given.FD, &st) == nil && st.Size == 4096
+					_ = k.Reply(&Reply{Region: &Region{ID: 1}})
+					k.LetGo()
+				}
+			}()
+			before := openFiles(t)
+			conn := dial(t, path)
+			err = conn.p.send(&Request{Version: Version, Op: c.op, Given: &Register{Bytes: 4096}}, c.given...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, _, err := conn.p.receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = DecodeReply(b)
+			if c.taken && (err != nil || !<-taken) || !c.taken && (!errors.Is(err, ErrBadRequest) || len(taken) > 0) {
+				t.Errorf("the answer is %v; the request was taken: %v", err, c.taken)
+			}
+			if err := conn.Close(); err != nil {
+				t.Fatal(err)
+			}
+			<-ended
+			if n := openFiles(t) - before; n > 0 {
+				t.Errorf("%d descriptors more than before", n)
+			}
+		})
 	}
 }
 

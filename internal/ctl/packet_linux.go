@@ -24,10 +24,15 @@ type packets struct {
 // those that come without ever making them ours.
 func newPackets(c *net.UnixConn, longest, descriptors int) *packets {
 	p := &packets{c: c, buf: make([]byte, longest)}
+	p.expect(descriptors)
+	return p
+}
+
+// expect has so many descriptors be taken in with each message from the next one on.
+func (p *packets) expect(descriptors int) {
 	if descriptors > 0 {
 		p.oob = make([]byte, unix.CmsgSpace(4*descriptors))
 	}
-	return p
 }
 
 // send sends one message. The descriptors stay the caller's.
@@ -54,7 +59,7 @@ func withoutAddress(err error) error {
 }
 
 // receive returns the next message, which is valid until the next receive, and the descriptors that came with it,
-// which are the caller's. io.EOF says that the other side is gone.
+// which are the caller's, with an error, too. io.EOF says that the other side is gone.
 func (p *packets) receive() (b []byte, fds []int, err error) {
 	n, oobn, flags, _, err := p.c.ReadMsgUnix(p.buf, p.oob) // close-on-exec is set by the runtime
 	if err != nil {
@@ -71,8 +76,7 @@ func (p *packets) receive() (b []byte, fds []int, err error) {
 		err = io.EOF
 	}
 	if err != nil {
-		closeAll(fds)
-		return nil, nil, err
+		return nil, fds, err
 	}
 	return p.buf[:n], fds, nil
 }

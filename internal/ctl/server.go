@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/weftnet/weft/internal/filemem"
 )
 
 // ErrSocketTaken is what Listen ends with when another daemon listens there.
@@ -111,9 +113,10 @@ func (l *Listener) Accept() (*Client, error) {
 type Client struct {
 	Peer Peer
 
-	c  *net.UnixConn
-	mu sync.Mutex // one reply at a time
-	p  *packets
+	c     *net.UnixConn
+	mu    sync.Mutex // one reply at a time
+	p     *packets
+	given []int // descriptors that came
 }
 
 // replyWithin bounds how long a client may leave its replies unread.
@@ -125,18 +128,44 @@ const turnAwayWithin = time.Second
 // Receive waits for the next request. One that cannot be understood is answered here; the error then says that the
 // connection is to be closed. io.EOF says that the client is gone.
 func (c *Client) Receive() (*Request, error) {
-	b, _, err := c.p.receive()
-	if errors.Is(err, ErrBadRequest) { // too long, or with descriptors: memory is made by the daemon only
+	b, fds, err := c.p.receive()
+	c.given = append(c.given, fds...)
+	if errors.Is(err, ErrBadRequest) { // too long, or with descriptors of one that may send none
 		return nil, errors.Join(err, c.Refuse(err))
 	}
 	if err != nil {
 		return nil, err
 	}
 	r, err := DecodeRequest(b)
+	if err == nil {
+		err = c.give(r, fds)
+	}
 	if err != nil {
 		return nil, errors.Join(err, c.Refuse(err))
 	}
 	return r, nil
+}
+
+// TakeMemory lets the client, which has become a process, send memory of its own. Before, the kernel lets go of each descriptor that
+// comes.
+func (c *Client) TakeMemory() { c.p.expect(1) }
+
+// give gives a request its descriptor, which has to be one of memory that lasts. One of another kind ends the connection, since to close it may
+// take as long as the program does whose file system it is of: a client that means well has looked at it before.
+func (c *Client) give(r *Request, fds []int) error {
+	switch {
+	case r.Op != OpRegister && len(fds) > 0:
+		return fmt.Errorf("%w: %q with a descriptor", ErrBadRequest, r.Op)
+	case r.Op != OpRegister:
+		return nil
+	case len(fds) != 1:
+		return fmt.Errorf("%w: %q with %d descriptors; expected 1", ErrBadRequest, r.Op, len(fds))
+	}
+	if err := filemem.Lasting(fds[0]); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadRequest, err)
+	}
+	r.Given.FD = fds[0]
+	return nil
 }
 
 // Reply answers, with descriptors that stay the caller's.
@@ -166,6 +195,16 @@ func (c *Client) TurnAway(err error) error {
 
 // Close ends the connection.
 func (c *Client) Close() error { return c.c.Close() }
+
+// Holds reports whether descriptors have come that LetGo has not closed.
+func (c *Client) Holds() bool { return len(c.given) > 0 }
+
+// LetGo closes the descriptors that have come, once their request is answered. Behind an error of Receive it may take as long as whoever has sent
+// them likes.
+func (c *Client) LetGo() {
+	closeAll(c.given)
+	c.given = c.given[:0]
+}
 
 // Page cuts the part of a list that the next reply carries, as many entries as ListBytes hold but one at least, and says
 // where the one after goes on; 0 is nowhere.

@@ -67,14 +67,34 @@ func (d *Daemon) serve(k *client) {
 		r, err := k.conn.Receive()
 		if err == nil {
 			err = d.answerInTurn(k, &s, r)
+			k.conn.LetGo()
 		}
 		if errors.Is(err, errAwaitsEnd) {
 			return
 		}
 		if err != nil {
+			d.letGo(k.conn)
 			d.gone(k, s, err)
 			return
 		}
+	}
+}
+
+// letGo closes the descriptors with which a client has lost its connection. As long as that takes it keeps the slot of its process, so that no
+// more threads wait for strange file systems than there are slots; the end of the daemon does not wait.
+func (d *Daemon) letGo(c *ctl.Client) {
+	if !c.Holds() {
+		return
+	}
+	_ = c.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.LetGo()
+	}()
+	select {
+	case <-done:
+	case <-d.ctx.Done():
 	}
 }
 
@@ -114,7 +134,7 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 	switch r.Op {
 	case ctl.OpAttach:
 		return d.answerAttach(k, s, r.Attach)
-	case ctl.OpAlloc, ctl.OpPart, ctl.OpFree, ctl.OpShare, ctl.OpUnshare, ctl.OpLeave:
+	case ctl.OpAlloc, ctl.OpRegister, ctl.OpPart, ctl.OpFree, ctl.OpShare, ctl.OpUnshare, ctl.OpLeave:
 		return d.answerProcess(c, s, r)
 	case ctl.OpCheck:
 		page, next := ctl.Page(d.check(r.From == 0), r.From)
@@ -169,6 +189,7 @@ func (d *Daemon) answerAttach(k *client, into **session, a *ctl.Attach) error {
 		return err
 	}
 	*into = s // so that it ends with the connection, whatever comes now
+	k.conn.TakeMemory()
 	d.attached(k, s)
 	if s.expelled.Load() { // before it was known whose connection to end
 		return ctl.ErrNICGone
@@ -186,6 +207,8 @@ func (d *Daemon) answerProcess(c *ctl.Client, of **session, r *ctl.Request) erro
 	switch r.Op {
 	case ctl.OpAlloc:
 		return s.alloc(c, r.Alloc)
+	case ctl.OpRegister:
+		return s.take(c, r.Given)
 	case ctl.OpPart:
 		return s.part(c, r.Part)
 	case ctl.OpFree:

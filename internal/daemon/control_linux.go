@@ -72,7 +72,9 @@ type noRegions struct{}
 func (noRegions) Alloc(int, bool) (uint32, uint64, []byte, error) {
 	return 0, 0, nil, proc.ErrNoMemory
 }
-func (noRegions) Register([]byte, bool) (uint32, uint64, error) { return 0, 0, proc.ErrNoMemory }
+func (noRegions) Register([]byte, *proc.File, bool) (uint32, uint64, error) {
+	return 0, 0, proc.ErrNoMemory
+}
 func (noRegions) Part(uint32, int, int, bool) (uint32, uint64, error) {
 	return 0, 0, proc.ErrNoMemory
 }

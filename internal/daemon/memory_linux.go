@@ -22,8 +22,8 @@ func newHugeMemory(name string, size int) (*memory, error) {
 	return m, nil
 }
 
-// memory is shared memory that the daemon made (decision 10). Nobody can make it shorter under the NIC's hands, and
-// what only the NIC writes nobody else can map for writing, whatever they do with the descriptor.
+// memory is shared memory that the daemon made (decision 10), or a region's, which a process may have made. Nobody can make it shorter under
+// the NIC's hands, and what only the NIC writes nobody else can map for writing, whatever they do with the descriptor.
 type memory struct {
 	fd  int
 	mem []byte

@@ -78,11 +78,11 @@ func (e *Engine) startReceive(p *process, r *receive, code vni.Code) {
 	r.tags, r.sender, r.size = vni.TagsOf(c.Tag, c.Flags&vni.AnyTag != 0), c.Sender, c.Len
 	r.exact, r.from = c.NIC != 0, vni.Address{NIC: c.NIC, Slot: c.Slot, Gen: c.Gen}
 	if c.Flags&vni.Refilled != 0 {
-		if r.refill, err = e.newRefill(p, true, r.ctx, c.Len); err == nil {
+		if r.refill, err = e.newRefill(p, true, true, r.ctx, c.Len); err == nil {
 			r.parts = r.refill.parts()
 		}
 	} else {
-		r.parts, err = e.memory(p, true, r.ctx, false, c.PoolIndex, c.Size, c.Len, r.space[:0])
+		r.parts, err = e.memory(p, true, true, r.ctx, false, c.PoolIndex, c.Size, c.Len, r.space[:0])
 	}
 	if err == nil && code == vni.CodeReceiveRing {
 		err = e.startRing(p, r, &c)

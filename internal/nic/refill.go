@@ -26,6 +26,7 @@ import (
 type refill struct {
 	p       *process
 	receive bool
+	writes  bool // to the parts: a receive, and a GET
 	ctx     int
 
 	space [][]byte // K of them; the first n are the parts
@@ -43,13 +44,13 @@ type refill struct {
 
 // newRefill begins the stretch of an operation of size bytes. It must have something to begin with: a GET asks for at
 // least a byte.
-func (e *Engine) newRefill(p *process, receive bool, ctx int, size uint64) (*refill, error) {
+func (e *Engine) newRefill(p *process, receive, writes bool, ctx int, size uint64) (*refill, error) {
 	rf := e.refills.take()
 	k := p.vni.Segment().Geometry().Descriptors
 	if len(rf.space) < k {
 		rf.space, rf.left = make([][]byte, k), make([]uint64, k)
 	}
-	*rf = refill{p: p, receive: receive, ctx: ctx, space: rf.space[:k], left: rf.left[:k], size: size}
+	*rf = refill{p: p, receive: receive, writes: writes, ctx: ctx, space: rf.space[:k], left: rf.left[:k], size: size}
 	err := rf.extend()
 	if err == nil && rf.end == 0 {
 		err = fmt.Errorf("%w: no descriptor is filled", vni.ErrArgument)
@@ -84,7 +85,7 @@ func (rf *refill) extend() error {
 		if d.Len > rf.size-rf.end {
 			return fmt.Errorf("%w: descriptor %d ends at byte %d of %d", vni.ErrArgument, rf.taken, rf.end+d.Len, rf.size)
 		}
-		mem, err := rf.p.region(d.Region, d.Offset, d.Len)
+		mem, err := rf.p.region(d.Region, d.Offset, d.Len, rf.writes)
 		if err != nil {
 			return err
 		}

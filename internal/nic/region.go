@@ -10,8 +10,8 @@ import (
 )
 
 // A region is memory of a process that the NIC may reach: its own sends and receives name it in descriptors, and others
-// PUT into it and GET from it that hold its handle (USNIC-55). The memory was made by the caller of the engine, never by
-// the process (decision 10).
+// PUT into it and GET from it that hold its handle (USNIC-55). The caller of the engine has
+// seen to it that it stays (decision 10).
 type region struct {
 	owner   *process
 	id      uint32
@@ -63,7 +63,7 @@ func (e *Engine) AddPart(slot uint16, of uint32, offset, n uint64, sealed bool) 
 	if of == 0 || int(of) >= len(p.regions) || p.regions[of] == nil || p.regions[of].whole != nil {
 		return 0, 0, fmt.Errorf("%w: a part of region %d of slot %d", ErrNoRegion, of, slot)
 	}
-	mem, err := p.region(of, offset, n)
+	mem, err := p.region(of, offset, n, false)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", ErrNoRegion, err)
 	}
@@ -125,10 +125,13 @@ func (e *Engine) closeRegion(r *region) {
 	}
 }
 
-// region returns a piece of one of the process's own regions.
-func (p *process) region(id uint32, offset, n uint64) ([]byte, error) {
+// region returns a piece of one of the process's own regions, which its operation reads, or writes.
+func (p *process) region(id uint32, offset, n uint64, writes bool) ([]byte, error) {
 	if int(id) >= len(p.regions) || p.regions[id] == nil {
 		return nil, fmt.Errorf("%w: descriptor names region %d, which is not open", errBadRegion, id)
+	}
+	if writes && p.regions[id].sealed {
+		return nil, fmt.Errorf("%w: descriptor names region %d to be written, which may be read only", errBadRegion, id)
 	}
 	mem := p.regions[id].mem
 	if offset > uint64(len(mem)) || n > uint64(len(mem))-offset {

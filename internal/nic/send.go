@@ -195,19 +195,19 @@ var kinds = [256]sendKind{vni.CodePut: kindPut, vni.CodeGet: kindGet, vni.CodeRe
 // gather finds the memory of a send: the context region itself, Go slices of an embedded process, or descriptors.
 func (e *Engine) gather(s *send, c *vni.SendContext) (err error) {
 	if c.Flags&vni.Refilled != 0 {
-		if s.refill, err = e.newRefill(s.p, false, s.ctx, c.Len); err == nil {
+		if s.refill, err = e.newRefill(s.p, false, s.kind == kindGet, s.ctx, c.Len); err == nil {
 			s.frag.Slides = true
 			s.slide()
 		}
 		return err
 	}
-	parts, err := e.memory(s.p, false, s.ctx, s.inline, c.PoolIndex, c.Size, c.Len, s.parts[:0])
+	parts, err := e.memory(s.p, false, s.kind == kindGet, s.ctx, s.inline, c.PoolIndex, c.Size, c.Len, s.parts[:0])
 	s.frag.Parts = parts
 	return err
 }
 
-// memory turns what a context says about memory into slices of total length n, and appends them to parts.
-func (e *Engine) memory(p *process, receive bool, ctx int, inline bool, pool int32, size uint32, n uint64, parts [][]byte) ([][]byte, error) {
+// memory turns what a context says about memory, which is read or written, into slices of total length n, and appends them to parts.
+func (e *Engine) memory(p *process, receive, writes bool, ctx int, inline bool, pool int32, size uint32, n uint64, parts [][]byte) ([][]byte, error) {
 	if inline {
 		if n > limits.ShortMessage {
 			return nil, fmt.Errorf("short message of %d bytes; at most %d", n, limits.ShortMessage)
@@ -221,7 +221,7 @@ func (e *Engine) memory(p *process, receive bool, ctx int, inline bool, pool int
 		if pool < 0 {
 			return nil, fmt.Errorf("buffer pool index %d; expected a page or %d", pool, vni.NoPool)
 		}
-		mem, err := p.region(vni.PoolRegion, uint64(pool)*limits.PageBytes, n)
+		mem, err := p.region(vni.PoolRegion, uint64(pool)*limits.PageBytes, n, writes)
 		return append(parts, mem), err
 	}
 	if size > limits.Descriptors {
@@ -233,7 +233,7 @@ func (e *Engine) memory(p *process, receive bool, ctx int, inline bool, pool int
 	}
 	var sum uint64
 	for _, d := range ds {
-		mem, err := p.region(d.Region, d.Offset, d.Len)
+		mem, err := p.region(d.Region, d.Offset, d.Len, writes)
 		if err != nil {
 			return nil, err
 		}

@@ -53,8 +53,9 @@ type Waiter interface {
 type Memory interface {
 	// Alloc makes a region of n bytes, zeroed, in huge pages or in ordinary ones.
 	Alloc(n int, huge bool) (id uint32, key uint64, mem []byte, err error)
-	// Register makes a region of memory that the caller has, of which others may only read if it is sealed. It stays the caller's.
-	Register(mem []byte, sealed bool) (id uint32, key uint64, err error)
+	// Register makes a region of memory that the caller has, of which others may only read if it is sealed. It stays the caller's. It lies in a
+	// file, or of is nil.
+	Register(mem []byte, of *File, sealed bool) (id uint32, key uint64, err error)
 	// Part makes n bytes of a region reachable by others as one of its own, to be read only if sealed. Free ends it, and so does the
 	// end of the region.
 	Part(of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error)

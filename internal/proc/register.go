@@ -8,8 +8,15 @@ import (
 	"github.com/weftnet/weft/internal/touch"
 )
 
-// Register makes a region of memory that the caller has. If sealed, it may be read only, by others and by this process's own operations.
-func (p *Process) Register(mem []byte, sealed bool) (*Region, error) {
+// File is where in a file memory lies that the caller has mapped, for a NIC in another program to map it, too.
+type File struct {
+	FD     int
+	Offset int64
+}
+
+// Register makes a region of memory that the caller has, of a file or, if that is nil, of any kind. If sealed, it may be read only, by others
+// and by this process's own operations.
+func (p *Process) Register(mem []byte, of *File, sealed bool) (*Region, error) {
 	fail := func(err error) (*Region, error) { return nil, &OpError{Op: "register", Err: err} }
 	if n := len(mem); n < 1 || n > limits.MaxRegion {
 		return fail(fmt.Errorf("%w: %d bytes of memory; expected 1 to %d", ErrBadArgument, n, limits.MaxRegion))
@@ -33,7 +40,7 @@ func (p *Process) Register(mem []byte, sealed bool) (*Region, error) {
 		return fail(err)
 	}
 	r := &Region{p: p, mem: mem, sealed: sealed, theirs: true}
-	if r.id, r.key, err = p.mem.Register(mem, sealed); err != nil {
+	if r.id, r.key, err = p.mem.Register(mem, of, sealed); err != nil {
 		return fail(err)
 	}
 	p.mu.Lock()

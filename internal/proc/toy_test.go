@@ -369,7 +369,7 @@ func (m *toyMemory) Alloc(n int, _ bool) (uint32, uint64, []byte, error) {
 	return m.next, toyKey(m.next), m.p.regions[m.next], nil
 }
 
-func (m *toyMemory) Register(mem []byte, _ bool) (uint32, uint64, error) {
+func (m *toyMemory) Register(mem []byte, _ *File, _ bool) (uint32, uint64, error) {
 	m.n.mu.Lock()
 	defer m.n.mu.Unlock()
 	m.next++
