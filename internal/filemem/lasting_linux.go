@@ -23,8 +23,8 @@ func Lasting(fd int) error {
 // hugePage is how large the pages of a file are, if it is of huge pages; else 0.
 func hugePage(fd int) int64 {
 	var st unix.Statfs_t
-	if err := unix.Fstatfs(fd, &st); err != nil || st.Type != unix.HUGETLBFS_MAGIC {
+	if err := unix.Fstatfs(fd, &st); err != nil || uint32(st.Type) != unix.HUGETLBFS_MAGIC {
 		return 0
 	}
-	return st.Bsize
+	return int64(st.Bsize)
 }
