@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/klauspost/reedsolomon"
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/hsn"
@@ -29,6 +30,10 @@ type ClientConfig struct {
 
 	// Copies is on how many servers a page is; zero: 1.
 	Copies int
+
+	// Coding has a page cut into shards, in place of copies: it outlives Parity servers, and takes (Data+Parity)/Data of its size. Reading it
+	// takes Data servers, and writing it all. The zero Code: copies.
+	Coding Code
 
 	// Compress has pages compressed that are smaller then: less is sent, and servers have room for more. Where pages do not shrink, it costs
 	// time and gains nothing.
@@ -68,6 +73,8 @@ type ClientStats struct {
 	Pages       int    `json:"pages"`
 	Lacking     int    `json:"lacking"` // pages that have fewer copies than they should just now
 	ServersUp   int    `json:"servers_up"`
+	Code        Code   `json:"code"`
+	Pending     int    `json:"pending"`   // pages whose shards a write could not write: the client has them
 	PageOuts    uint64 `json:"page_outs"` // that have succeeded, as are the next
 	PageIns     uint64 `json:"page_ins"`
 	Repeated    uint64 `json:"repeated"` // requests that were
@@ -90,15 +97,18 @@ type Client struct {
 	code Code
 	port *port
 
+	coder reedsolomon.Encoder
+
 	// All that follows is under port.mu.
-	servers []*server
-	pages   map[uint64]*page
-	calls   map[uint32]*call
-	request uint32
-	sends   map[uint64]*call // by cookie: whose memory the driver has
-	cookie  uint64
-	version uint64 // the last that a page was given: a page that was discarded begins behind it
-	stats   ClientStats
+	servers  []*server
+	pages    map[uint64]*page
+	calls    map[uint32]*call
+	request  uint32
+	sends    map[uint64]*call // by cookie: whose memory the driver has
+	cookie   uint64
+	pendings int    // pages with what a write has left to do
+	version  uint64 // the last that a page was given: a page that was discarded begins behind it
+	stats    ClientStats
 
 	repairing bool // new copies are being made
 	look      look // for pages that need it
@@ -138,14 +148,19 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	if cfg.PageBytes != hsn.HalfPage && cfg.PageBytes != hsn.MaxPage {
 		return nil, fmt.Errorf("netmem: pages of %d bytes; expected %d or %d", cfg.PageBytes, hsn.HalfPage, hsn.MaxPage)
 	}
-	if cfg.Copies < 1 || cfg.Copies > len(cfg.Servers) {
-		return nil, fmt.Errorf("netmem: %d copies of a page on %d servers; expected 1 to %d", cfg.Copies, len(cfg.Servers), len(cfg.Servers))
+	code, err := cfg.code()
+	if err != nil {
+		return nil, err
+	}
+	coder, err := code.coder()
+	if err != nil {
+		return nil, err
 	}
 	o, err := newPort(p, cfg.PageBytes, clientSpare, cfg.defect)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{p: p, cfg: cfg, code: Code{Data: 1, Parity: cfg.Copies - 1}, port: o, version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, sends: map[uint64]*call{}}
+	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, sends: map[uint64]*call{}}
 	if err := o.begin(cfg.PageBytes, hsn.Client, hsn.Module{Receive: c.receive, Sent: c.sent}); err != nil {
 		return nil, err
 	}
@@ -175,10 +190,11 @@ func (c *Client) Stats() ClientStats {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	st := c.stats
+	st.Code, st.Pending = c.code, c.pendings
 	st.Pages, st.CopiedBytes = len(c.pages), c.port.driver.Counts().CopiedBytes
 	st.ServersUp, st.HandedBytes = len(c.live()), c.handed.Load()
 	for _, p := range c.pages {
-		if p.version > 0 && c.kept(p) < c.cfg.Copies {
+		if p.version > 0 && c.kept(p) < c.code.servers() {
 			st.Lacking++
 		}
 	}

@@ -1,6 +1,12 @@
 package netmem
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/klauspost/reedsolomon"
+	"github.com/weftnet/weft/internal/mutate"
+)
 
 // Code says how the pages of a volume outlive their servers: each is cut into Data shards, to which Parity others are computed, and any
 // Data of them all are enough to read it. They are on as many servers. With one of Data, each is the page itself: a copy.
@@ -8,6 +14,9 @@ type Code struct {
 	Data   int `json:"data"`
 	Parity int `json:"parity"`
 }
+
+// maxShards is how many shards a page may have: a client sends as many messages to write one.
+const maxShards = 32
 
 // String is how many copies there are, or how many shards: "4+2".
 func (c Code) String() string {
@@ -22,3 +31,59 @@ func (c Code) String() string {
 
 // servers is on how many a page is.
 func (c Code) servers() int { return c.Data + c.Parity }
+
+// cuts reports whether pages are cut.
+func (c Code) cuts() bool { return c.Data > 1 }
+
+// shardBytes is how long a shard of so many bytes is.
+func (c Code) shardBytes(n int) int { return (n + c.Data - 1) / c.Data }
+
+// code is how a configuration has pages outlive their servers.
+func (cfg *ClientConfig) code() (Code, error) {
+	c, n := cfg.Coding, len(cfg.Servers)
+	switch {
+	case c == Code{}:
+		if cfg.Copies < 1 || cfg.Copies > n {
+			return c, fmt.Errorf("netmem: %d copies of a page on %d servers; expected 1 to %d", cfg.Copies, n, n)
+		}
+		return Code{Data: 1, Parity: cfg.Copies - 1}, nil
+	case cfg.Copies > 1:
+		return c, fmt.Errorf("netmem: %d copies of a page, and %d+%d shards; expected one of the two", cfg.Copies, c.Data, c.Parity)
+	case c.Data < 2 || c.Parity < 1 || c.servers() > maxShards:
+		return c, fmt.Errorf("netmem: a page in %d+%d shards; expected 2 or more, 1 or more, and at most %d together", c.Data, c.Parity, maxShards)
+	case c.servers() > n:
+		return c, fmt.Errorf("netmem: a page in %d+%d shards on %d servers; expected %d servers or more", c.Data, c.Parity, n, c.servers())
+	}
+	return c, nil
+}
+
+// coder computes shards; nil where pages are not cut. It computes in the goroutine that calls it.
+func (c Code) coder() (reedsolomon.Encoder, error) {
+	if !c.cuts() {
+		return nil, nil
+	}
+	return reedsolomon.New(c.Data, c.Parity, reedsolomon.WithMaxGoroutines(1))
+}
+
+// count is how much of a page some of its copies are: how many copies, or how many different shards.
+func (c *Client) count(p *page, counts func(k *copyOf) bool) (n int) {
+	shards := uint32(0)
+	for i := range p.copies {
+		if k := &p.copies[i]; counts(k) {
+			n++
+			shards |= 1 << k.shard
+		}
+	}
+	if c.code.cuts() {
+		return bits.OnesCount32(shards)
+	}
+	return n
+}
+
+// suits reports whether a copy has the version to be read: a newer one is as good, but shards must be of one.
+func (c *Client) suits(p *page, k *copyOf) bool {
+	if c.code.cuts() {
+		return k.version == p.version || c.cfg.defect == mutate.PagesShardsMixed
+	}
+	return k.version >= p.version || c.cfg.defect == mutate.PagesOldRead
+}

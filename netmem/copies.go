@@ -18,6 +18,11 @@ type page struct {
 	crc     uint32 // of version
 	anew    bool   // more copies need a version of their own: a server has been told to drop this one, or has damaged it
 	copies  []copyOf
+
+	// pending is what the page should have become by a write of shards that has failed: some of them have taken the place of the last
+	// version's, of which there may be too few now. A repair writes it, and until then it is read here. nil: nothing.
+	pending []byte
+	keptSum uint32 // of the bytes that the shards of version are cut from: others may be added to these alone
 }
 
 // copyOf says that a server has a version of a page. It is forgotten when the server has another version, or leaves, or when the page is
@@ -26,6 +31,7 @@ type copyOf struct {
 	server  *server
 	epoch   uint64
 	version uint64
+	shard   uint8
 	doubted bool // what came from there last was not the page
 }
 
@@ -44,10 +50,10 @@ func (p *page) forget(s *server) {
 }
 
 // has notes that a server has a version of the page. Of one that has left meanwhile nothing is noted: it is not looked after any more.
-func (p *page) has(s *server, epoch, version uint64) {
+func (p *page) has(s *server, epoch, version uint64, shard uint8) {
 	p.forget(s)
 	if !s.left {
-		p.copies = append(p.copies, copyOf{server: s, epoch: epoch, version: version})
+		p.copies = append(p.copies, copyOf{server: s, epoch: epoch, version: version, shard: shard})
 	}
 }
 
@@ -65,7 +71,7 @@ func (c *Client) stands(k *copyOf) bool {
 
 // isGood reports whether a copy of a page is on a server that is up, as it was acknowledged, or newer.
 func (c *Client) isGood(p *page, k *copyOf) bool {
-	return k.server.up && !k.doubted && c.stands(k) && (k.version >= p.version || c.cfg.defect == mutate.PagesOldRead)
+	return k.server.up && !k.doubted && c.stands(k) && c.suits(p, k)
 }
 
 // good are the servers that have good copies. The port's lock is held.
@@ -78,17 +84,9 @@ func (c *Client) good(p *page) (l []*server) {
 	return l
 }
 
-// kept is how many of them are to keep theirs. The port's lock is held.
-func (c *Client) kept(p *page) (n int) { return c.count(p, false) }
-
-// count is how many good copies of a page are on servers that are being removed, or on others.
-func (c *Client) count(p *page, gone bool) (n int) {
-	for i := range p.copies {
-		if k := &p.copies[i]; k.server.gone == gone && c.isGood(p, k) {
-			n++
-		}
-	}
-	return n
+// kept is how many of them are to keep theirs, or how many different shards these are. The port's lock is held.
+func (c *Client) kept(p *page) int {
+	return c.count(p, func(k *copyOf) bool { return !k.server.gone && c.isGood(p, k) })
 }
 
 // maxDoubts is how often a read asks a server whose answers are not the page.

@@ -8,10 +8,11 @@ import (
 
 // form is a page as its servers keep it: compressed, if that spares room there, and each shard of it as it is sent.
 type form struct {
-	shape           // but for the shard and its sum
-	shards [][]byte // one, if all servers have the same
-	sums   []uint32
-	mem    *scratch // where they are; nil: in the page itself
+	shape            // but for the shard and its sum
+	keptSum uint32   // where it is cut: of the bytes that it is cut from
+	shards  [][]byte // one, if all servers have the same
+	sums    []uint32
+	mem     *scratch // where they are; nil: in the page itself
 }
 
 // scratch is memory for a page that is compressed, or was.
@@ -22,7 +23,12 @@ func (c *Client) borrow() *scratch {
 	if m, ok := c.scratches.Get().(*scratch); ok {
 		return m
 	}
-	return &scratch{make([]byte, s2.MaxEncodedLen(c.cfg.PageBytes))}
+	return &scratch{make([]byte, c.parityAt()+c.code.Parity*c.code.shardBytes(c.cfg.PageBytes))}
+}
+
+// parityAt is where in such memory the shards of parity are, behind the bytes of the others.
+func (c *Client) parityAt() int {
+	return max(s2.MaxEncodedLen(c.cfg.PageBytes), c.code.Data*c.code.shardBytes(c.cfg.PageBytes))
 }
 
 // giveBack gives memory back, or none.
@@ -43,6 +49,10 @@ func (c *Client) form(page []byte) *form {
 		}
 	}
 	f.kept = uint16(len(kept))
+	if c.code.cuts() {
+		c.cut(f, kept)
+		return f
+	}
 	f.shards, f.sums = [][]byte{kept}, []uint32{f.crc}
 	if len(kept) < len(page) {
 		f.sums[0] = crc32.Checksum(kept, castagnoli)

@@ -86,53 +86,81 @@ func (c *Client) patch(ctx context.Context, number uint64, offset int, data []by
 	return nil
 }
 
+// maxPending is how many pages a client keeps whose shards it could not write, if no more than that fail at once.
+const maxPending = 1024
+
 // write gives a page its next version. It is the only place where what was acknowledged moves on.
 func (c *Client) write(ctx context.Context, number uint64, p *page, data []byte) error {
+	c.port.mu.Lock()
+	crowded := p.version > 0 && p.pending == nil && c.pendings >= maxPending
+	c.port.mu.Unlock()
+	if crowded {
+		return fmt.Errorf("%w: %d pages wait for some already", ErrFull, maxPending)
+	}
 	f := c.form(data)
 	defer c.giveBack(f.mem)
-	c.port.mu.Lock()
-	c.version++
-	p.issued = c.version
-	r := record{op: opPageOut, page: number, version: p.issued}
-	c.port.mu.Unlock()
-	if err := c.spread(ctx, p, r, f); err != nil {
-		return err
+	r := record{op: opPageOut, page: number}
+	err := errTwice
+	for errors.Is(err, errTwice) {
+		c.port.mu.Lock()
+		c.version++
+		p.issued = c.version
+		r.version = p.issued
+		c.port.mu.Unlock()
+		err = c.spread(ctx, p, r, f)
 	}
 	c.port.mu.Lock()
-	p.version, p.crc, p.anew = r.version, f.crc, false
+	defer c.port.mu.Unlock()
+	if err != nil {
+		c.keep(p, data)
+		return err
+	}
+	p.version, p.crc, p.keptSum, p.anew = r.version, f.crc, f.keptSum, false
+	c.keep(p, nil)
 	c.stats.PlainBytes += uint64(f.size)
 	c.stats.KeptBytes += uint64(f.kept)
-	c.port.mu.Unlock()
 	return nil
 }
+
+// keep has a page become by a repair what a write has failed to make of it; nil: it needs none. The port's lock is held.
+func (c *Client) keep(p *page, data []byte) {
+	if p.pending != nil {
+		c.pendings--
+		p.pending = nil
+	}
+	if data != nil && c.code.cuts() && p.version > 0 && c.cfg.defect != mutate.PagesPendingLost {
+		c.pendings++
+		p.pending = slices.Clone(data)
+	}
+}
+
+// errTwice is what spread fails with when a server has a shard that another has, too, and can have no other of this version.
+var errTwice = errors.New("netmem: two servers have the same shard")
 
 // spread sends a page to as many servers as it has copies, each by a unicast (HSN-28), those that have it first.
 func (c *Client) spread(ctx context.Context, p *page, r record, f *form) error {
 	tried, full := map[*server]bool{}, false
 	for {
 		c.port.mu.Lock()
-		var have []*server
-		for _, k := range p.copies {
-			if k.version == r.version && c.stands(&k) && k.server.up && !k.server.gone && !k.doubted {
-				have = append(have, k.server)
-			}
-		}
+		have, missing := c.placed(p, r.version)
 		if c.cfg.defect == mutate.PagesAckedEarly && len(have) > 0 {
 			c.port.mu.Unlock()
 			return nil
 		}
-		next := c.candidates(p, r.page, tried, c.cfg.Copies-len(have))
+		next := c.candidates(p, r.page, tried, have, missing)
 		live := len(c.live())
 		c.port.mu.Unlock()
 		switch {
-		case len(have) >= c.cfg.Copies:
+		case len(missing) == 0:
 			return nil
 		case len(next) > 0:
 			full = c.pageOut(ctx, p, r, f, next, tried) || full
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-		case full && live >= c.cfg.Copies:
+		case len(have)+len(missing) > c.code.servers():
+			return errTwice
+		case full && live >= c.code.servers():
 			return ErrFull
 		default: // too few are up: one may come back
 			if err := c.p.Sleep(ctx, attendEvery); err != nil {
@@ -144,9 +172,35 @@ func (c *Client) spread(ctx context.Context, p *page, r record, f *form) error {
 	}
 }
 
-// candidates are up to n live servers for a page that were not tried yet: those that have an older version of it, then by rank. The
-// port's lock is held.
-func (c *Client) candidates(p *page, number uint64, tried map[*server]bool, n int) (l []*server) {
+// placed are the servers that have a version of a page, and the shards of it that none of them has. The port's lock is held.
+func (c *Client) placed(p *page, version uint64) (have []*server, missing []uint8) {
+	shards := uint32(0)
+	for _, k := range p.copies {
+		if k.version == version && c.stands(&k) && k.server.up && !k.server.gone && !k.doubted {
+			have = append(have, k.server)
+			shards |= 1 << k.shard
+		}
+	}
+	if !c.code.cuts() {
+		return have, make([]uint8, max(c.code.servers()-len(have), 0)) // all are the same
+	}
+	for i := range uint8(c.code.servers()) {
+		if shards&(1<<i) == 0 {
+			missing = append(missing, i)
+		}
+	}
+	return have, missing
+}
+
+// target is a server, and what it is sent of a page.
+type target struct {
+	to    *server
+	shard uint8
+}
+
+// candidates are live servers for what is missing of a page that were not tried yet: those that have an older version of it, then by rank.
+// The port's lock is held.
+func (c *Client) candidates(p *page, number uint64, tried map[*server]bool, have []*server, missing []uint8) (l []target) {
 	ranked := c.ranked(number)
 	slices.SortStableFunc(ranked, func(a, b *server) int {
 		x, y := p.on(a) != nil, p.on(b) != nil
@@ -159,31 +213,31 @@ func (c *Client) candidates(p *page, number uint64, tried map[*server]bool, n in
 		return 0
 	})
 	for _, s := range ranked {
-		if len(l) < n && !tried[s] {
-			l = append(l, s)
+		if len(l) < len(missing) && !tried[s] && !slices.Contains(have, s) {
+			l = append(l, target{s, missing[len(l)]})
 		}
 	}
 	return l
 }
 
 // pageOut sends a page to some servers at once. It reports whether one of them was full.
-func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []*server, tried map[*server]bool) (full bool) {
+func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []target, tried map[*server]bool) (full bool) {
 	calls := make([]*call, len(to))
-	var data []byte
-	r.shape, data = f.shardOf(0)
-	for i, s := range to {
-		tried[s] = true
+	for i, t := range to {
+		tried[t.to] = true
+		var data []byte
+		r.shape, data = f.shardOf(int(t.shard))
 		if i == len(to)-1 {
-			calls[i] = c.ask(ctx, s, r, data)
+			calls[i] = c.ask(ctx, t.to, r, data)
 			continue
 		}
 		c.port.mu.Lock()
-		calls[i] = c.begin(s, r, data)
+		calls[i] = c.begin(t.to, r, data)
 		c.port.mu.Unlock()
 	}
 	for i, k := range calls {
 		if !k.done.Load() && k.failed == nil { // its answer has not come with the last one's
-			again := c.ask(ctx, to[i], r, data)
+			again := c.ask(ctx, k.to, k.record, k.data)
 			c.end(k)
 			k = again
 		}
@@ -193,7 +247,7 @@ func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []*
 			switch k.answer.status {
 			case statusOK:
 				if k.answer.version == r.version {
-					p.has(to[i], k.answer.epoch, r.version)
+					p.has(k.to, k.answer.epoch, r.version, c.shardThere(k, to[i]))
 				}
 			case statusFull, statusQuota:
 				full = true
@@ -205,6 +259,14 @@ func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []*
 		c.end(k)
 	}
 	return full
+}
+
+// shardThere is the shard that a server says it has: not what it was sent, if it had one of this version already.
+func (c *Client) shardThere(k *call, t target) uint8 {
+	if c.cfg.defect == mutate.PagesShardBelieved {
+		return t.shard
+	}
+	return k.answer.shard
 }
 
 // DiscardPage forgets a page. Servers that do not hear of it keep it until the client writes it again, or ends.
@@ -235,6 +297,7 @@ func (c *Client) discard(ctx context.Context, number uint64, begun func()) error
 	}
 	c.port.mu.Lock()
 	p.version, p.copies = 0, nil
+	c.keep(p, nil)
 	c.port.mu.Unlock()
 	c.give(number, p)
 	return ctx.Err()

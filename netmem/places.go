@@ -29,15 +29,15 @@ func classOf(n int) int {
 	return class
 }
 
-// gathered is how many frames of a class gather looks at. Those with few pages among so many are few enough to move.
-const gathered = 64
+// sparse is how many frames of a class gather looks at. Those with few pages among so many are few enough to move.
+const sparse = 64
 
 // gather moves the pages of one frame into free places of others, so that it is free: sizes change, and what is left behind in frames
 // of a size that is not asked for any more would be no room for others. It reports whether it could. What it copies is at most a frame.
 func (s *store) gather() bool {
 	for class, open := range s.open {
 		var least *frame
-		for _, f := range open[:min(gathered, len(open))] {
+		for _, f := range open[:min(sparse, len(open))] {
 			if least == nil || f.held < least.held {
 				least = f
 			}

@@ -41,6 +41,7 @@ type port struct {
 	spare  []*receive
 	names  map[hsn.Host]weft.Name // who has sent lately
 	err    error                  // why nothing comes any more: see fail
+	drains bool                   // what was sent beside run is being seen off
 	lent   atomic.Int32           // how often memory of the pool is lent to a file: it stays mapped until it is not
 	failed atomic.Bool            // err is set, for those who must not take the lock: operations are started under it
 }
@@ -166,6 +167,27 @@ func (o *port) await(first *receive, idle bool, next clock.Time) error {
 		return nil
 	}
 	return err
+}
+
+// sentBeside has what was sent be seen off by another goroutine than run, which may be waiting for a packet that does not come for long:
+// the memory of what has left would be held meanwhile. The lock is held.
+func (o *port) sentBeside() {
+	if o.drains || o.driver.Idle() {
+		return
+	}
+	o.drains = true
+	o.p.Go(func() {
+		for o.p.Sleep(o.ctx, sendPause) == nil {
+			o.mu.Lock()
+			o.driver.Output()
+			o.drains = !o.driver.Idle()
+			again := o.drains
+			o.mu.Unlock()
+			if !again {
+				return
+			}
+		}
+	})
 }
 
 // fail notes the first reason why nothing comes any more. The lock is held.

@@ -35,7 +35,7 @@ func (c *Client) read(ctx context.Context, number uint64, use func(page []byte))
 		return fmt.Errorf("netmem: read page %d: %w", number, err)
 	}
 	defer c.give(number, p)
-	if p.issued == p.version || c.cfg.defect == mutate.PagesUndecided {
+	if p.issued == p.version || c.code.cuts() || c.cfg.defect == mutate.PagesUndecided {
 		err = c.fetch(ctx, number, p, use)
 	} else {
 		// A write has failed, and some servers may have what it wrote. What has been read once is written as a version of its own.
@@ -58,6 +58,13 @@ func (c *Client) read(ctx context.Context, number uint64, use func(page []byte))
 
 // fetch reads a page from one of the servers that have it. ErrLost: all that have not restarted since were asked, and do not.
 func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(page []byte)) error {
+	switch {
+	case p.pending != nil:
+		use(p.pending)
+		return nil
+	case c.code.cuts():
+		return c.fetchShards(ctx, number, p, use)
+	}
 	var asked map[*server]int // by server: answers that were not the page
 	for {
 		c.port.mu.Lock()
@@ -171,7 +178,7 @@ func (c *Client) accepts(p *page, k *call, page []byte) bool {
 		c.stats.Stale++
 		return false
 	default:
-		p.has(k.to, a.epoch, a.version)
+		p.has(k.to, a.epoch, a.version, 0)
 	}
 	return true
 }

@@ -2,6 +2,7 @@ package netmem
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -41,12 +42,15 @@ func (c *Client) repair(ctx context.Context) {
 
 // lacks reports whether a page has fewer copies than it should, where another server could take one. The port's lock is held.
 func (c *Client) lacks(p *page, live int) bool {
-	n := c.kept(p)
-	return p.version > 0 && n < min(c.cfg.Copies, live) && n+c.leaving(p) > 0 && c.cfg.defect != mutate.PagesUnrepaired
+	switch {
+	case p.version == 0 || c.cfg.defect == mutate.PagesUnrepaired:
+		return false
+	case p.pending != nil:
+		return true
+	}
+	all := c.count(p, func(k *copyOf) bool { return c.isGood(p, k) }) // with those on servers that are being removed
+	return c.kept(p) < min(c.code.servers(), live) && all >= c.code.Data
 }
-
-// leaving is how many good copies of a page are on servers that are being removed. The port's lock is held.
-func (c *Client) leaving(p *page) int { return c.count(p, true) }
 
 // surplus are the servers that are up and have a copy of a page beyond those that it should have: a server that was only slow has come back,
 // and it has another copy meanwhile. None is surplus while a write may have failed. The port's lock is held.
@@ -54,18 +58,20 @@ func (c *Client) surplus(p *page) (l []copyOf) {
 	if p.version == 0 || p.issued != p.version || c.cfg.defect == mutate.PagesSurplusKept {
 		return nil
 	}
-	n := c.cfg.Copies
+	n, shards := c.code.servers(), uint32(0)
 	for _, k := range p.copies {
+		twice := c.code.cuts() && shards&(1<<k.shard) != 0
 		switch {
 		case !k.server.up || k.server.gone || !c.stands(&k):
 		case k.doubted || k.version < p.version: // a repair writes it anew, unless there are enough without it
-			if c.kept(p) >= c.cfg.Copies {
+			if c.kept(p) >= c.code.servers() {
 				l = append(l, k)
 			}
-		case n == 0:
+		case n == 0 || twice:
 			l = append(l, k)
 		default:
 			n--
+			shards |= 1 << k.shard
 		}
 	}
 	return l
@@ -97,17 +103,18 @@ func (c *Client) mend(ctx context.Context, number uint64, p *page, buf []byte) e
 	if err := c.fetch(ctx, number, p, c.into(buf)); err != nil {
 		return err
 	}
+	f := c.form(buf)
+	defer c.giveBack(f.mem)
 	c.port.mu.Lock()
 	r := record{op: opPageOut, page: number, version: p.version}
-	anew := p.anew || p.issued != p.version
+	anew := p.anew || p.issued != p.version || f.keptSum != p.keptSum
 	c.port.mu.Unlock()
-	var err error
-	if anew {
-		err = c.write(ctx, number, p, buf)
-	} else {
-		f := c.form(buf)
+	err := errTwice
+	if !anew {
 		err = c.spread(ctx, p, r, f)
-		c.giveBack(f.mem)
+	}
+	if errors.Is(err, errTwice) {
+		err = c.write(ctx, number, p, buf)
 	}
 	if err == nil {
 		c.port.mu.Lock()

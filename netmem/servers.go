@@ -85,7 +85,7 @@ func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 		c.port.mu.Unlock()
 		return fmt.Errorf("netmem: server %v is not used", name)
 	}
-	if len(c.live()) <= c.cfg.Copies {
+	if len(c.live()) <= c.code.servers() {
 		c.port.mu.Unlock()
 		return fmt.Errorf("netmem: without server %v: %w", name, ErrFew)
 	}
@@ -96,7 +96,7 @@ func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 		c.port.mu.Lock()
 		left := 0
 		for _, p := range c.pages {
-			if p.on(s) != nil && c.kept(p) < c.cfg.Copies {
+			if p.on(s) != nil && c.kept(p) < c.code.servers() {
 				left++
 			}
 		}

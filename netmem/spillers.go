@@ -48,6 +48,7 @@ func (s *Server) moved(t *transfer) {
 	}
 	s.store.evictBeyond()
 	s.transfer()
+	s.port.sentBeside()
 }
 
 // park has a request wait for a frame. It reports whether it does: if not, its client asks again.

@@ -84,12 +84,16 @@ func (c *Client) fits(bytes int64) error {
 		more = fmt.Sprintf(" that compress to 1/%d", hoped)
 	}
 	if bytes > has {
-		return fmt.Errorf("netmem: a volume of %d bytes, in copies: %d, on servers: %d; they have room for %d%s", bytes, c.cfg.Copies, len(c.servers), has, more)
+		kept := fmt.Sprintf("in copies: %d", c.code.servers())
+		if c.code.cuts() {
+			kept = fmt.Sprintf("in shards: %v", c.code)
+		}
+		return fmt.Errorf("netmem: a volume of %d bytes, %s, on servers: %d; they have room for %d%s", bytes, kept, len(c.servers), has, more)
 	}
 	return nil
 }
 
-// capacity is how many bytes the servers have room for, each in as many copies as the client makes, on different servers.
+// capacity is how many bytes of pages the servers have room for, each in as many copies or shards as the client makes, on different servers.
 func (c *Client) capacity() int64 {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -102,13 +106,13 @@ func (c *Client) capacity() int64 {
 	slices.Sort(rooms)
 	// One copy of all that is kept may lie on each of the j largest servers; the others share the copies that are left.
 	least := int64(0)
-	for j := 0; j < c.cfg.Copies && j < len(rooms); j++ {
-		if n := sum / int64(c.cfg.Copies-j); j == 0 || n < least {
+	for j := 0; j < c.code.servers() && j < len(rooms); j++ {
+		if n := sum / int64(c.code.servers()-j); j == 0 || n < least {
 			least = n
 		}
 		sum -= rooms[len(rooms)-1-j]
 	}
-	return least
+	return least / int64(placeBytes(classOf(c.code.shardBytes(c.cfg.PageBytes)))) * int64(c.cfg.PageBytes)
 }
 
 // Size is how many bytes the volume has.

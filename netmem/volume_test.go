@@ -63,6 +63,12 @@ func TestAVolumeIsAPieceOfMemory(t *testing.T) {
 	for seed := range seeds {
 		page := []int{4096, 8192}[seed%2]
 		cfg := netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Copies: 2, PageBytes: page}, Bytes: 16 * 8192, ReadAhead: 4}
+		switch seed % 4 {
+		case 2:
+			cfg.Copies, cfg.Coding = 0, netmem.Code{Data: 2, Parity: 1}
+		case 3:
+			cfg.Copies, cfg.Coding, cfg.Compress = 0, netmem.Code{Data: 2, Parity: 1}, true
+		}
 		faults := sim.Faults{Loss: 0.02, Duplicate: 0.02, Reorder: 0.02, Corrupt: 0.005}
 		withVolume(t, seed, faults, cfg, 100, func(ctx context.Context, sp *sim.Process, v *netmem.Volume) error {
 			left, failed := callers, error(nil)

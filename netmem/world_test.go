@@ -45,7 +45,21 @@ type world struct {
 }
 
 // kind is how the pages of a world are kept.
-type kind struct{ compress bool }
+type kind struct {
+	compress bool
+	coding   Code // zero: copies
+}
+
+// code is how pages outlive servers.
+func (k kind) code() Code {
+	if k.coding.cuts() {
+		return k.coding
+	}
+	return Code{Data: 1, Parity: worldCopies - 1}
+}
+
+// servers is how many there are, of which the last joins and leaves.
+func (k kind) servers() int { return max(worldServers, k.code().servers()+2) }
 
 // spoilt is where a page has gone bad.
 type spoilt struct {
@@ -66,7 +80,7 @@ type host struct {
 }
 
 const (
-	worldServers = 5 // of which the last joins and leaves
+	worldServers = 5
 	worldCopies  = 2
 	worldDead    = 150 * time.Millisecond
 	worldLength  = 3 * time.Second
@@ -77,17 +91,20 @@ func newWorld(seed uint64, k kind, d mutate.PageDefect, dir string) *world {
 	w := &world{kind: k, rng: rand.New(rand.NewPCG(seed, 77)), defect: d, size: []int{4096, 8192}[seed%2], pages: 100, memory: 100, dir: dir, rots: seed%3 == 2, acked: map[uint64]uint64{}, rotten: map[*stored]bool{}, spoilt: map[spoilt]uint64{}}
 	if w.tight(seed) {
 		w.pages = 10 * w.size / 4096
-		if k.compress {
+		switch {
+		case k.compress:
 			w.pages /= 2
+		case k.coding.cuts():
+			w.pages = w.pages * 2 / 3
 		}
 		w.memory = w.pages
 	} else if seed%4 == 1 {
 		w.memory = 8
 	}
-	w.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 1 + worldServers,
+	w.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 1 + w.servers(),
 		Faults: sim.Faults{Loss: 0.03, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.01, Delay: 0.005, DelayMax: 50 * time.Millisecond}}, simulated.Hooks{Refused: w.refused}))
-	for i := range worldServers {
-		h := &host{at: 1 + i, name: weft.Name{App: "memory", Index: uint32(i)}, used: i < worldServers-1}
+	for i := range w.servers() {
+		h := &host{at: 1 + i, name: weft.Name{App: "memory", Index: uint32(i)}, used: i < w.servers()-1}
 		w.hosts = append(w.hosts, h)
 		w.start(h)
 	}
@@ -139,7 +156,11 @@ func (w *world) run(callers int, life func(sp *sim.Process, first uint64) error)
 				refs = append(refs, ServerRef{Name: h.name})
 			}
 		}
-		c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: refs, Copies: worldCopies, Compress: w.compress, PageBytes: w.size, Dead: worldDead, defect: w.defect})
+		cfg := ClientConfig{Servers: refs, Coding: w.coding, Compress: w.compress, PageBytes: w.size, Dead: worldDead, defect: w.defect}
+		if !w.coding.cuts() {
+			cfg.Copies = worldCopies
+		}
+		c, err := NewClient(context.Background(), sp.Weft(), cfg)
 		if err != nil {
 			return err
 		}
@@ -212,7 +233,7 @@ func (w *world) end(h *host) {
 	w.f.After(down, func() { w.start(h) })
 }
 
-// rot damages a copy of a page.
+// rot damages some pages that a server has.
 func (w *world) rot(h *host) {
 	var l []*stored
 	for _, p := range h.server.store.pages {
@@ -220,15 +241,14 @@ func (w *world) rot(h *host) {
 			l = append(l, p)
 		}
 	}
-	if len(l) == 0 {
-		return
-	}
 	slices.SortFunc(l, func(a, b *stored) int { return int(a.key.page) - int(b.key.page) })
-	p := l[w.rng.IntN(len(l))]
-	p.data[w.rng.IntN(len(p.data))] ^= 0x55
-	w.rotten[p] = true
-	w.spoilt[spoilt{h.at, p.key.page}] = p.version
-	w.counts.rots++
+	w.rng.Shuffle(len(l), func(i, k int) { l[i], l[k] = l[k], l[i] })
+	for _, p := range l[:min(4, len(l))] {
+		p.data[w.rng.IntN(len(p.data))] ^= 0x55
+		w.rotten[p] = true
+		w.spoilt[spoilt{h.at, p.key.page}] = p.version
+		w.counts.rots++
+	}
 }
 
 // joinOrLeave has the client use the last server, or leave it.
@@ -275,22 +295,25 @@ func (w *world) host(n weft.Name) *host {
 	return w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == n })]
 }
 
-// spare reports whether a copy of each page can be spared: as many as there should be are known to the client, and really there.
+// spare reports whether a copy of each page can be spared, or a shard: enough are known to the client, and really there, so that the page
+// can be read without it.
 func (w *world) spare() bool {
 	c := w.client
 	for number, version := range w.acked {
-		p, n := c.pages[number], 0
+		p := c.pages[number]
 		if p == nil {
 			return false
 		}
-		version = max(version, p.version) // a repair may have written it anew, and then nothing older is read
-		for _, k := range p.copies {
-			h := w.host(k.server.Name)
-			if has := w.holds(h, number); has != nil && has.version >= version && k.version >= version && h.server.epoch == k.epoch {
-				n++
-			}
+		if p.pending != nil && !p.busy.Load() {
+			continue // the client has it
 		}
-		if n < worldCopies {
+		version = max(version, p.version) // a repair may have written it anew, and then nothing older is read
+		n := c.count(p, func(k *copyOf) bool {
+			h := w.host(k.server.Name)
+			has := w.holds(h, number)
+			return has != nil && has.version >= version && k.version >= version && h.server.epoch == k.epoch && (!w.coding.cuts() || has.version == k.version && has.shard == k.shard)
+		})
+		if n <= w.code().Data {
 			return false
 		}
 	}
@@ -312,6 +335,9 @@ func (w *world) audit() error {
 			has := h.server.store.pages[pageKey{owner: c.p.Name(), page: number}]
 			if has == nil && w.spoilt[spoilt{h.at, number}] >= k.version {
 				continue
+			}
+			if has != nil && has.version == k.version && has.shard != k.shard {
+				return fmt.Errorf("page %d: the client believes that %v has shard %d of version %d; it has %d", number, h.name, k.shard, k.version, has.shard)
 			}
 			if has == nil || has.version < k.version {
 				return fmt.Errorf("page %d: the client believes that %v has version %d; it has %+v", number, h.name, k.version, has)
@@ -341,7 +367,7 @@ func (w *world) settled(sp *sim.Process) error {
 	}
 	if w.pages == 100 {
 		for number, p := range c.pages {
-			if n := len(c.good(p)); p.version > 0 && p.issued == p.version && n != worldCopies {
+			if n := len(c.good(p)); p.version > 0 && p.issued == p.version && (n != w.code().servers() || n != c.kept(p)) {
 				return fmt.Errorf("page %d is on %d servers: %+v", number, n, p.copies)
 			}
 		}
@@ -379,13 +405,27 @@ func (w *world) bad(ctx context.Context) (n int) {
 	c := w.client
 	for _, number := range slices.Sorted(maps.Keys(w.acked)) {
 		p := c.pages[number]
-		for _, s := range c.good(p) {
-			if got, _ := c.fetchFrom(ctx, number, p, []*server{s}, func([]byte) {}); !got {
+		for _, k := range slices.Clone(p.copies) {
+			if c.isGood(p, &k) && !w.gives(ctx, number, p, k) {
 				n++
 			}
 		}
 	}
 	return n
+}
+
+// gives reports whether a server has what the client believes.
+func (w *world) gives(ctx context.Context, number uint64, p *page, k copyOf) (got bool) {
+	c := w.client
+	if !w.coding.cuts() {
+		got, _ = c.fetchFrom(ctx, number, p, []*server{k.server}, func([]byte) {})
+		return got
+	}
+	g := &gathered{c: c, p: p, mem: c.borrow()}
+	defer g.end()
+	g.calls, g.seen = append(g.calls, c.ask(ctx, k.server, record{op: opPageIn, page: number}, nil)), []bool{false}
+	g.take([]target{{k.server, k.shard}})
+	return g.have == 1
 }
 
 // balance looks whether every buffer is where it belongs. Nothing is under way.

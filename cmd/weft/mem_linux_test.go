@@ -16,6 +16,7 @@ import (
 
 	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/netmem"
 )
 
 // runWeft runs a command line beside the test until the test ends, waits until it has printed a text, and returns what it prints.
@@ -178,6 +179,49 @@ func TestNetworkMemoryIsServedByNBD(t *testing.T) {
 	}
 }
 
+// A block device in compressed shards has the bytes that were written, and weft mem stat says how they are kept.
+func TestABlockDeviceMayBeCodedAndCompressed(t *testing.T) {
+	if _, err := exec.LookPath("nbdcopy"); err != nil {
+		t.Skip("there is no nbdcopy here")
+	}
+	addr := freeport.Loopback(t)
+	runWeft(t, "mem/0 lends 16MiB at ", "mem", "serve", "--name", "mem/0", "--size", "16MiB", "--listen", addr)
+	own := []string{"--listen", "127.0.0.1:0", "--node", addr}
+	args := []string{"mem", "nbd", "--size", "8MiB", "--code", "2+1", "--compress", "--server", "mem/0"}
+	for _, name := range []string{"mem/1", "mem/2"} {
+		runWeft(t, name+" lends 16MiB at ", append([]string{"mem", "serve", "--name", name, "--size", "16MiB"}, own...)...)
+		args = append(args, "--server", name)
+	}
+	dir := t.TempDir()
+	at := filepath.Join(dir, "nbd.sock")
+	runWeft(t, "8MiB on 3 servers at ", append(append(args, "--unix", at), own...)...)
+	image := make([]byte, 8<<20)
+	for i := range image {
+		image[i] = byte(i>>12 ^ i>>6)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "in"), image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	uri := "nbd+unix:///?socket=" + at
+	for _, from := range [][]string{{filepath.Join(dir, "in"), uri}, {uri, filepath.Join(dir, "out")}} {
+		if out, err := exec.Command("nbdcopy", from...).CombinedOutput(); err != nil {
+			t.Fatalf("nbdcopy %s: %v: %s", from, err, out)
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "out")); err != nil || !bytes.Equal(got, image) {
+		t.Errorf("what is read differs from what was written (%v)", err)
+	}
+	status, out, stderr := weft(append([]string{"mem", "stat", "mem/0", "mem/1", "mem/2"}, own...)...)
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); status != 0 || len(lines) != 4 || !strings.HasSuffix(lines[0], "coding") || !strings.HasSuffix(lines[3], "2+1") {
+		t.Errorf("status %d: %s%s", status, out, stderr)
+	}
+	status, out, stderr = weft(append([]string{"mem", "stat", "mem/0", "--json"}, own...)...)
+	var r memReading
+	if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil || r.Pages < 1000 || r.PlainBytes < 1000*2048 || r.KeptBytes > r.PlainBytes/4 || len(r.Volumes) != 1 || r.Volumes[0].Code != (netmem.Code{Data: 2, Parity: 1}) {
+		t.Errorf("status %d: %s%s", status, out, stderr)
+	}
+}
+
 func TestVolumesSayWhatIsWrong(t *testing.T) {
 	addr := freeport.Loopback(t)
 	runWeft(t, "mem/0 lends 1MiB at ", "mem", "serve", "--name", "mem/0", "--size", "1MiB", "--quota", "512KiB", "--listen", addr)
@@ -199,6 +243,11 @@ func TestVolumesSayWhatIsWrong(t *testing.T) {
 		{nbd + " --size 4KiB --page 8KiB --server mem/0", exitUsage, "--size is 4096 bytes: expected a multiple of 8192, the size of a page"},
 		{nbd + " --size 1MiB --page 12KiB --server mem/0", exitUsage, "--page is 12288: expected 4096 or 8192"},
 		{nbd + " --size 1MiB --copies 2 --server mem/0", exitUsage, "--copies is 2: expected at most 1, the number of servers"},
+		{nbd + " --size 1MiB --code 2 --server mem/0", exitUsage, `invalid argument "2" for "--code" flag: expected how many shards a page is cut into and how many more there are, such as 4+2`},
+		{nbd + " --size 1MiB --code 1+2 --server mem/0", exitUsage, `invalid argument "1+2" for "--code" flag: expected`},
+		{nbd + " --size 1MiB --code 2+1 --server mem/0", exitUsage, "--code is 2+1: expected 3 servers or more; there are 1"},
+		{nbd + " --size 1MiB --code 2+1 --copies 2 --server mem/0 --server mem/1 --server mem/2", exitUsage, "--copies is 2 and --code is 2+1: expected one of them"},
+		{nbd + " --size 4MiB --compress --server mem/0" + own, exitFailed, "netmem: a volume of 4194304 bytes, in copies: 1, on servers: 1; they have room for 2097152 that compress to 1/4"},
 		{nbd + " --size 1MiB --server mem/0" + own, exitFailed, "netmem: a volume of 1048576 bytes, in copies: 1, on servers: 1; they have room for 524288"},
 		{nbd + " --size 64KiB --server mem/9 --timeout 300ms" + own, exitFailed, "netmem: server mem/9: weft: resolve mem/9: context deadline exceeded (the servers have not answered within 300ms)"},
 		{"mem nbd --unix /no/such/dir/sock --size 64KiB --server mem/0" + own, exitFailed, "listen unix /no/such/dir/sock: bind: no such file"},

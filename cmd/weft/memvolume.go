@@ -20,6 +20,7 @@ type volumeFlags struct {
 	size    int64
 	servers []netmem.ServerRef
 	copies  int
+	coding  netmem.Code
 	shrink  bool
 	page    int64
 	opening time.Duration
@@ -43,6 +44,11 @@ func (f *volumeFlags) define(fs *pflag.FlagSet) {
 		},
 	}, "server", "a page server; may be repeated")
 	intFlag(fs, &f.copies, "copies", 1, 1, 16, "on how many servers each page is")
+	fs.Var(&checkedFlag{
+		kind: "K+M",
+		want: "how many shards a page is cut into and how many more there are, such as 4+2",
+		set:  func(s string) bool { var ok bool; f.coding, ok = parseCode(s); return ok },
+	}, "code", "cut each page into K shards, and keep M more, each on another server, in place of copies: M servers may be down")
 	fs.BoolVar(&f.shrink, "compress", false, "compress pages: less is sent, and servers have room for more")
 	bytesFlag(fs, &f.page, "page", 4096, 4096, "size of a page: 4KiB or 8KiB")
 	durationFlag(fs, &f.opening, "timeout", 10*time.Second, time.Millisecond, time.Hour, "how long the servers may take to answer at first")
@@ -62,6 +68,12 @@ func parseServer(s string) (ref netmem.ServerRef, ok bool) {
 	return ref, err == nil && (ok || !weighted) && ref.Name != fabric.AnyProcess
 }
 
+// parseCode reads a way to cut pages.
+func parseCode(s string) (c netmem.Code, ok bool) {
+	n, err := fmt.Sscanf(s+"\n", "%d+%d\n", &c.Data, &c.Parity)
+	return c, n == 2 && err == nil && c.Data > 1 && c.Parity > 0
+}
+
 // complete checks what no flag can check alone. tool is what the process is called if it is given no name.
 func (f *volumeFlags) complete(fs *pflag.FlagSet, tool string) error {
 	switch {
@@ -71,6 +83,10 @@ func (f *volumeFlags) complete(fs *pflag.FlagSet, tool string) error {
 		return usagef("no --server given: expected the name of a page server, such as mem/0")
 	case f.copies > len(f.servers):
 		return usagef("--copies is %d: expected at most %d, the number of servers", f.copies, len(f.servers))
+	case f.coding.Data > 0 && fs.Changed("copies"):
+		return usagef("--copies is %d and --code is %v: expected one of them", f.copies, f.coding)
+	case f.coding.Data+f.coding.Parity > len(f.servers):
+		return usagef("--code is %v: expected %d servers or more; there are %d", f.coding, f.coding.Data+f.coding.Parity, len(f.servers))
 	case f.page > 8192:
 		return usagef("--page is %d: expected 4096 or 8192", f.page)
 	case f.size%f.page != 0:
@@ -90,7 +106,7 @@ func (f *volumeFlags) open(ctx context.Context) (*fabric.Process, *netmem.Volume
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err := netmem.Open(ctx, p, netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: f.servers, Copies: f.copies, Compress: f.shrink, PageBytes: int(f.page)}, Bytes: f.size, ReadAhead: f.readAhead})
+	v, err := netmem.Open(ctx, p, netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: f.servers, Copies: f.copies, Coding: f.coding, Compress: f.shrink, PageBytes: int(f.page)}, Bytes: f.size, ReadAhead: f.readAhead})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && cause != ctx.Err() {
 			err = fmt.Errorf("%w (%w)", err, cause)

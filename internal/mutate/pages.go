@@ -20,6 +20,9 @@ const (
 	PagesEpochKept       PageDefect = "pages-epoch-kept"       // netmem: a server has the epoch of its earlier life
 	PagesPlaceOverrun    PageDefect = "pages-place-overrun"    // netmem: a server puts a page into a place that is too small for it
 	PagesPlaceKept       PageDefect = "pages-place-kept"       // netmem: a client gets back the bytes of a page that it discards, and not those of its place
+	PagesShardsMixed     PageDefect = "pages-shards-mixed"     // netmem: shards of different versions make a page
+	PagesShardBelieved   PageDefect = "pages-shard-believed"   // netmem: a server has the shard that it was sent, whatever it answers
+	PagesPendingLost     PageDefect = "pages-pending-lost"     // netmem: what a failed write of shards has left undone is not kept here
 	PagesHalvesMixed     PageDefect = "pages-halves-mixed"     // hsn: halves are put together whichever messages they are of
 	PagesHalfLeak        PageDefect = "pages-half-leak"        // hsn: the buffer of a half that was given up is not freed
 )
@@ -28,6 +31,7 @@ const (
 func PageDefects() []PageDefect {
 	return []PageDefect{
 		PagesTwoLooks, PagesAckedEarly, PagesEpochIgnored, PagesOldRead, PagesUndecided, PagesUnrepaired, PagesDoubtForgotten, PagesSurplusKept, PagesAnswerLeak,
-		PagesOlderOverwrites, PagesEvicted, PagesPinLeak, PagesEpochKept, PagesPlaceOverrun, PagesPlaceKept, PagesHalvesMixed, PagesHalfLeak,
+		PagesOlderOverwrites, PagesEvicted, PagesPinLeak, PagesEpochKept, PagesPlaceOverrun, PagesPlaceKept,
+		PagesShardsMixed, PagesShardBelieved, PagesPendingLost, PagesHalvesMixed, PagesHalfLeak,
 	}
 }

@@ -1,0 +1,51 @@
+package netmem
+
+import "hash/crc32"
+
+// cut makes shards of the bytes that a page is kept as. Those with the bytes themselves are not copied, if the page ends with the last.
+func (c *Client) cut(f *form, kept []byte) {
+	if f.mem == nil {
+		f.mem = c.borrow()
+	}
+	n := c.code.shardBytes(len(kept))
+	f.keptSum = f.crc
+	if len(kept) < int(f.size) {
+		f.keptSum = crc32.Checksum(kept, castagnoli)
+	}
+	if len(kept) < c.code.Data*n {
+		clear(f.mem.b[copy(f.mem.b, kept) : c.code.Data*n])
+		kept = f.mem.b
+	}
+	f.shards = c.shards(kept, f.mem.b, n)
+	if err := c.coder.Encode(f.shards); err != nil {
+		panic(err) // they are of one length
+	}
+	for _, b := range f.shards {
+		f.sums = append(f.sums, crc32.Checksum(b, castagnoli))
+	}
+}
+
+// shards are where shards of n bytes lie: those of data in the bytes that they are cut from, the others in memory for them.
+func (c *Client) shards(kept, mem []byte, n int) [][]byte {
+	l := make([][]byte, 0, c.code.servers())
+	for i := range c.code.Data {
+		l = append(l, kept[i*n:][:n:n])
+	}
+	for i := range c.code.Parity {
+		l = append(l, mem[c.parityAt()+i*n:][:n:n])
+	}
+	return l
+}
+
+// whole is the page that some shards make, as many as it takes. The others are empty, with room for what is in them.
+func (c *Client) whole(g *gathered) (page []byte, mem *scratch) {
+	if err := c.coder.ReconstructData(g.shards); err != nil {
+		panic(err) // there are enough of them, of one length
+	}
+	page, mem = c.page(g.mem.b[:g.kept])
+	if crc32.Checksum(page, castagnoli) != g.p.crc {
+		c.giveBack(mem)
+		return nil, nil
+	}
+	return page, mem
+}
