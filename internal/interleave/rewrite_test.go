@@ -10,7 +10,7 @@ import (
 )
 
 // hooked are the packages whose source is rewritten, below internal/.
-var hooked = []string{"vni", "idle", "poller", "proc", "nic"}
+var hooked = []string{"vni", "idle", "poller", "proc", "nic", "driver", "ctl"}
 
 const prefix = "github.com/weftnet/weft/internal/interleave"
 
@@ -53,6 +53,12 @@ var ground = []edit{
 	if d == 0 { // returns at once`},
 	{"poller/loop_linux.go", "context.AfterFunc(ctx, l.wake)", "ctx.(interface{ AfterFunc(func()) func() bool }).AfterFunc(l.wake)"},
 	{"poller/jobs_linux.go", "\t<-done\n", closed("done")},
+	{"ctl/attach.go", "\tgo w.listen()\n", "\tinterleave.Spawn(\"listener\", w.listen)\n"},
+	{"ctl/waiter.go", "clock.Time(time.Since(epoch))", "clock.Time(interleave.Now())"},
+	{"ctl/waiter.go", "var epoch = time.Now()", "var _ = time.Now"},
+	{"ctl/waiter.go", "\t\tn, err := w.a.wake.Read(buf[:])\n", "\t\tinterleave.Block(w.a.comes)\n\t\tn, err := w.a.wake.Read(buf[:])\n"},
+	{"ctl/waiter.go", "\tselect {\n\tcase <-p.Woken():",
+		"\tinterleave.Block(func() bool { return len(p.Woken()) > 0 || ctx.Err() != nil })\n\tselect {\n\tcase <-p.Woken():"},
 }
 
 // closed waits until a channel is closed.

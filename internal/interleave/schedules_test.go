@@ -15,7 +15,7 @@ import (
 )
 
 // scenarios are the packages whose tests have schedules, below internal/, all of them named so.
-var scenarios = []string{"vni", "proc", "poller", "nic"}
+var scenarios = []string{"vni", "proc", "poller", "nic", "driver", "ctl"}
 
 const pattern = "^TestEveryScheduleOf"
 
