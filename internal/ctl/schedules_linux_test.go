@@ -25,6 +25,8 @@ func (a *Attachment) comes() bool {
 	return n > 0
 }
 
+var _ = (*Attachment).comes // else nothing uses it in the source as it stands
+
 // scheduledDaemon is the other end of an attachment.
 type scheduledDaemon struct {
 	r        *interleave.Run
