@@ -3,8 +3,6 @@ package sweep
 import (
 	"cmp"
 	"slices"
-
-	"github.com/weftnet/weft/internal/limits"
 )
 
 // audit holds the whole ledger against the promises that can be judged only at the end.
@@ -22,8 +20,9 @@ func (l *ledger) audit(excused func(m *message) bool, living map[string]*life) {
 }
 
 // counted reports whether a message that is lost after its send has succeeded is one of those in doubt. Over a reliable link a NIC keeps no account
-// of single frames that it has handed to the link; but what takes several frames is over only when the peer has confirmed it, or is in doubt.
-func (l *ledger) counted(m *message) bool { return !l.trusting || m.size > limits.EagerMessage }
+// of single frames that it has handed to the link; but what takes several frames, and it may be short for all that, is over only when the peer has
+// confirmed it, or is in doubt.
+func (l *ledger) counted(m *message) bool { return !l.trusting || m.size > l.frame }
 
 // mayBeForAncestor reports whether a message may have gone to the process that had its receiver's name before, because
 // the news of that one's end was still under way. Its NIC acknowledged it then and refused it, and when the refusal is lost

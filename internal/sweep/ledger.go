@@ -98,6 +98,7 @@ type ledger struct {
 
 	session  func(from *life, to string) uint32 // the present one
 	trusting bool                               // the link is reliable: NICs keep no account of single frames that they have handed to it
+	frame    int                                // bytes that a frame has at most: what is longer takes several
 
 	unended int // messages posted and not ended
 	bytes   uint64

@@ -223,10 +223,10 @@ func TestAHoleIsFound(t *testing.T) {
 	b.check(t, "a hole")
 }
 
-func TestALongMessageOfWhoseLossNobodyWasToldIsFoundOverAReliableLink(t *testing.T) {
-	for size, want := range map[int][]string{limits.EagerMessage: nil, limits.EagerMessage + 1: {"lost after their sends"}} {
+func TestAMessageInSeveralFramesOfWhoseLossNobodyWasToldIsFoundOverAReliableLink(t *testing.T) {
+	for size, want := range map[int][]string{1452: nil, 1453: {"lost after their sends"}, limits.EagerMessage: {"lost after their sends"}, limits.EagerMessage + 1: {"lost after their sends"}} {
 		b := newBook()
-		b.trusting = true
+		b.trusting, b.frame = true, 1452
 		b.send(size, succeeded)
 		b.a.events = append(b.a.events, event{at: 3 * time.Second, host: 1})
 		b.check(t, want...)

@@ -126,7 +126,7 @@ func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
 		return checks.check(e)
 	}
 	w.l.session = w.session
-	w.l.trusting, w.l.newsTake = p.link.Reliable, p.unreachableAfter+newsTakes
+	w.l.trusting, w.l.frame, w.l.newsTake = p.link.Reliable, p.link.MTU, p.unreachableAfter+newsTakes
 	w.f = sim.New(simulated.Hooked(sim.Config{
 		Seed: p.seed, NICs: p.nics, Link: p.link, Faults: p.faults, UnreachableAfter: p.unreachableAfter,
 		Replay: replay(p.seed, d),
