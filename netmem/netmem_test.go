@@ -401,6 +401,42 @@ func TestAServerThatIsBackIsUsedWhileOthersAreDown(t *testing.T) {
 }
 
 // Clients that come and go leave nothing of the process in use.
+// A server that two calls let a client use at once is used once: it must not have two copies of a page.
+func TestAServerJoinsOnce(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1, NICs: 3})
+	refs, _ := servers(f, 2, 10)
+	f.Process(0, "client/0", func(sp *sim.Process) error {
+		p, ctx := sp.Weft(), context.Background()
+		c, err := netmem.NewClient(ctx, p, netmem.ClientConfig{Servers: refs[:1]})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		const calls = 3
+		left, refused := calls, 0
+		for range calls {
+			sp.Go("joining", func(*sim.Process) error {
+				if c.AddServer(ctx, refs[1]) != nil {
+					refused++
+				}
+				left--
+				p.Wake()
+				return nil
+			})
+		}
+		if err := p.WaitUntil(ctx, func() bool { return left == 0 }); err != nil {
+			return err
+		}
+		if st := c.Stats(); st.ServersUp != 2 || refused != calls-1 {
+			return fmt.Errorf("%d servers are up behind %d joins of one, %d refused", st.ServersUp, calls, refused)
+		}
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAProcessMayHaveOneClientAfterTheOther(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1, NICs: 2})
 	refs, _ := servers(f, 1, 100)

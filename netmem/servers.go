@@ -62,19 +62,27 @@ func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	h := fnv.New64a()
 	fmt.Fprint(h, ref.Name)
 	s := &server{ServerRef: ref, seed: h.Sum64()}
-	c.port.mu.Lock()
-	known := slices.ContainsFunc(c.servers, func(o *server) bool { return o.Name == ref.Name && !o.gone })
-	c.port.mu.Unlock()
-	if known {
+	if c.join(s, false) {
 		return fmt.Errorf("netmem: server %v is used already", ref.Name)
 	}
 	if err := c.open(ctx, s); err != nil {
 		return fmt.Errorf("netmem: server %v: %w", ref.Name, err)
 	}
-	c.port.mu.Lock()
-	c.servers = append(c.servers, s)
-	c.port.mu.Unlock()
+	if c.join(s, true) { // by another call, meanwhile: it would have two copies of a page, and both would die with it
+		return fmt.Errorf("netmem: server %v is used already", ref.Name)
+	}
 	return nil
+}
+
+// join reports whether a server of this name is used already. If it is not, and that is wanted, this one is from now on.
+func (c *Client) join(s *server, use bool) (known bool) {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	known = slices.ContainsFunc(c.servers, func(o *server) bool { return o.Name == s.Name && !o.gone })
+	if use && !known {
+		c.servers = append(c.servers, s)
+	}
+	return known
 }
 
 // RemoveServer has the client's pages leave a server: they get other copies first. It returns when none is left there.

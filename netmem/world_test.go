@@ -161,6 +161,11 @@ func (w *world) run(callers int, life func(sp *sim.Process, first uint64) error)
 			cfg.Copies = worldCopies
 		}
 		c, err := NewClient(context.Background(), sp.Weft(), cfg)
+		for range 3 { // one may be silent for so long on this network
+			if err != nil {
+				c, err = NewClient(context.Background(), sp.Weft(), cfg)
+			}
+		}
 		if err != nil {
 			return err
 		}
