@@ -61,7 +61,13 @@ type Conn struct {
 	sendCtx  context.Context // of the sends of a Write
 	stopSend context.CancelFunc
 	first    [headBytes]byte // of the message of a Write
-	ops      *flights        // of a long Write
+	ops      *flights        // messages that have left and are not acknowledged
+
+	draining           bool   // drain sends what is joined
+	joined             []byte // what waits to be sent
+	drainable, drained *weft.Gate
+	stopDraining       context.CancelFunc
+	closed             time.Time
 
 	heard, asked time.Time // when something came last, and when the peer was asked; see keepAlive
 	stirred      bool      // something has come since
@@ -115,8 +121,19 @@ func (c *Conn) opError(op string, err error) error {
 func (c *Conn) look() {
 	c.stopReading()
 	c.readable.Open()
-	c.writable.Open()
+	c.maySend()
 }
+
+// maySend wakes all that waits to send. Under mu.
+func (c *Conn) maySend() {
+	c.writable.Open()
+	if c.draining {
+		c.drainable.Open()
+	}
+}
+
+// lingering reports whether the stream is closed and has something to send nevertheless. Under mu.
+func (c *Conn) lingering() bool { return c.state == stateClosed && c.draining && c.err == nil }
 
 // wait waits at a gate, but for no longer than until end, if that is set. The caller looks then what has come of it.
 func (c *Conn) wait(s *weft.Gate, end time.Time) {
@@ -174,11 +191,11 @@ func (c *Conn) fail(err error, tell bool) {
 }
 
 func (c *Conn) failLocked(err error, tell bool) {
-	if c.state >= stateFailed {
+	if c.state >= stateFailed && !c.lingering() {
 		return
 	}
-	known := c.state == stateOpen
-	c.state, c.err = stateFailed, err
+	known := c.state == stateOpen || c.lingering()
+	c.state, c.err = max(c.state, stateFailed), err
 	c.interrupt()
 	if tell && known {
 		c.oweLocked(dutyReset)
@@ -200,10 +217,13 @@ func (c *Conn) interrupt() {
 		c.stopSend()
 		c.sendCtx, c.stopSend = nil, nil
 	}
+	if c.err != nil && c.draining {
+		c.stopDraining()
+	}
 }
 
-// Close ends the stream in both directions. What was written arrives; the peer's writes fail. If something that the peer has sent was not
-// read, the peer is told that the stream has failed, as TCP does.
+// Close ends the stream in both directions. What was written arrives, as long as the process lives and the peer reads within a minute; the
+// peer's writes fail. If something that the peer has sent was not read, the peer is told that the stream has failed, as TCP does.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.state == stateClosed {
@@ -211,19 +231,29 @@ func (c *Conn) Close() error {
 		return c.opError("close", net.ErrClosed)
 	}
 	was := c.state
-	c.state = stateClosed
+	c.state, c.closed = stateClosed, c.h.p.Now()
 	c.interrupt()
 	if was == stateOpen {
 		switch {
 		case c.in.len() > 0:
+			c.failLocked(net.ErrClosed, false) // what it has to send, too
 			c.oweLocked(dutyReset)
-		case !c.inWrite: // else the Write does it, behind what it has sent
+		case !c.inWrite && !c.draining: // else what sends does it, behind the last byte
 			c.oweLocked(dutyClose)
 		}
 	}
 	c.look()
+	left := c.draining || c.underWay() > 0
 	c.mu.Unlock()
-	c.h.forget(c)
+	if left {
+		c.linger()
+	}
+	c.mu.Lock()
+	left = c.lingering()
+	c.mu.Unlock()
+	if !left {
+		c.h.forget(c)
+	}
 	return nil
 }
 
@@ -248,7 +278,9 @@ func (c *Conn) CloseWrite() error {
 	}
 	if !c.ended {
 		c.ended = true
-		c.oweLocked(dutyFin)
+		if !c.draining { // else drain does it
+			c.oweLocked(dutyFin)
+		}
 	}
 	return nil
 }
@@ -280,7 +312,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	}
 	c.writeEnd = t
 	c.interrupt()
-	c.writable.Open()
+	c.maySend()
 	return nil
 }
 
@@ -296,7 +328,8 @@ func (c *Conn) SetReadBuffer(bytes int) error {
 	return nil
 }
 
-// SetWriteBuffer sets how many bytes may be on their way or wait at the peer, at most: fewer than the peer would take, but at least half.
+// SetWriteBuffer sets how many bytes may be on their way or wait at the peer, at most: fewer than the peer would take, but at least half. What
+// waits to be sent is bounded besides.
 func (c *Conn) SetWriteBuffer(bytes int) error {
 	if bytes <= 0 {
 		return c.opError("set", syscall.EINVAL)

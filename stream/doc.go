@@ -26,9 +26,9 @@
 // The number is the one that the sender has given to the stream. Integers are little-endian. A process sends no more than its peer has window for, so the one reader of all messages of a process never has
 // to wait for a stream whose own reader is slow:
 //
-//	Write ──► window? ──► Send ······ Inbox ──► stream's buffer ──► Read ──► window
-//	             ▲                      one reader for all                      │
-//	             └──────────────────────────────────────────────────────────────┘
+//	Write ──► buffer ──► window? ──► NIC ······ Inbox ──► stream's buffer ──► Read ──► window
+//	                        ▲                     one reader for all                      │
+//	                        └─────────────────────────────────────────────────────────────┘
 //
 // Messages of one process to another arrive in order within a session of their NICs. When a session ends some may be lost; offsets show it, and a
 // stream with a gap fails. A stream on which nothing moves asks from time to time whether its peer is still there.

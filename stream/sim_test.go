@@ -33,14 +33,18 @@ type life struct {
 	readErr  error
 }
 
-// fill writes n bytes of stream k in pieces, and ends the direction.
+// fill writes n bytes of stream k in pieces, of every third stream in short ones, and ends the direction.
 func (l *life) fill(p *sim.Process, c *stream.Conn, k, n int) {
+	most := 200_000
+	if k%3 == 2 {
+		most = 5_000
+	}
 	for l.wrote < n {
-		b := make([]byte, min(1+p.Rand().IntN(1+p.Rand().IntN(200_000)), n-l.wrote))
+		b := make([]byte, min(1+p.Rand().IntN(1+p.Rand().IntN(most)), n-l.wrote))
 		for i := range b {
 			b[i] = pattern(k, l.wrote+i)
 		}
-		if p.Rand().IntN(4) == 0 {
+		if p.Rand().IntN(4) == 0 && most > 5_000 || p.Rand().IntN(100) == 0 {
 			p.Sleep(time.Duration(p.Rand().IntN(int(10 * time.Millisecond))))
 		}
 		if p.Rand().IntN(8) == 0 { // a deadline that may pass in the middle

@@ -28,7 +28,7 @@ func (c *Conn) take(addr weft.Address, m *message) bool {
 	if c.state == stateDialling {
 		return c.answered(addr, m)
 	}
-	if addr != c.peer || m.sender != c.peerNumber || c.state != stateOpen {
+	if addr != c.peer || m.sender != c.peerNumber || c.state != stateOpen && (!c.lingering() || m.kind == kindData) {
 		return m.kind == kindAccept && addr == c.peer // again, to a dial that was repeated
 	}
 	c.stirred = true
@@ -38,7 +38,7 @@ func (c *Conn) take(addr weft.Address, m *message) bool {
 	case kindWindow:
 		if m.offset > c.window {
 			c.window = m.offset
-			c.writable.Open()
+			c.maySend()
 		}
 	case kindFin, kindClose:
 		c.takeEnd(m)
@@ -147,7 +147,7 @@ func (c *Conn) announced() {
 	defer c.mu.Unlock()
 	if !c.told {
 		c.told = true
-		c.writable.Open()
+		c.maySend()
 	}
 }
 
@@ -161,6 +161,10 @@ func (c *Conn) keepAlive(now time.Time) {
 	if c.stirred {
 		c.stirred, c.heard, c.asked = false, now, time.Time{}
 	}
+	if c.lingering() && now.Sub(c.closed) >= lingers {
+		c.failLocked(errors.Join(syscall.ETIMEDOUT, errSilence), true)
+	}
+	c.trim()
 	after := c.cfg.keepAlive
 	switch silent := now.Sub(c.heard); {
 	case c.state != stateOpen || after < 0 || silent < after:

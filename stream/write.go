@@ -10,37 +10,73 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Write sends b, and returns when b may be used again. It waits while the peer has no room. A Write that fails tells how much of b has been
-// sent; the stream may go on behind that if a deadline ended it.
+// Write sends b, and returns when b may be used again, as that of a TCP connection does: its bytes have left, or lie in a buffer of the
+// stream. It waits while that is full, because the peer has no room or the NIC is behind. What a Write has taken and could not send fails the
+// stream, and so a later Write. One that fails tells how much of b it has taken; the stream may go on behind that if a deadline ended it.
+//
+//	a short message, and nothing before it waits   leaves at once, from where it lies
+//	else, while fewer than pipeline are under way  is copied, and leaves at once
+//	else, if it is short                           is joined to what waits, which leaves when it can (joined.go)
+//	else                                           waits
 func (c *Conn) Write(b []byte) (sum int, err error) {
 	if err := c.writing.Wait(c.h.ctx); err != nil {
 		return 0, c.opError("write", c.h.gone())
 	}
 	defer c.writing.Open()
-	if len(b) > dataBytes {
-		sum, err = c.writeLong(b)
-		return sum, c.opError("write", err)
-	}
 	for {
-		ctx, n, err := c.mayWrite(len(b) - sum)
-		if err != nil {
+		n, err := c.writeSome(b[sum:])
+		if sum += n; err != nil || sum == len(b) {
 			return sum, c.opError("write", err)
-		}
-		if n > 0 {
-			n, err = c.send(ctx, b[sum:sum+n])
-			c.wrote(n, err)
-			sum += n
-		} else if sum < len(b) {
-			c.waitForRoom()
-		}
-		if sum == len(b) {
-			return sum, nil
 		}
 	}
 }
 
-// waitForRoom waits until the peer takes more, or something else has changed.
-func (c *Conn) waitForRoom() {
+// writeSome takes the next step of a Write, and returns how many bytes of b it has taken; none if it has waited.
+func (c *Conn) writeSome(b []byte) (n int, err error) {
+	ctx, room, draining, err := c.mayWrite(len(b))
+	if err != nil || len(b) == 0 {
+		return 0, err
+	}
+	switch {
+	case draining:
+		if n = c.join(b); n == 0 {
+			c.waitToWrite()
+		}
+		return n, nil
+	case len(b) <= copiedBytes && room == len(b):
+		n, err = c.send(ctx, b)
+	default:
+		n, err = c.launch(ctx, b, room)
+	}
+	c.wrote(err)
+	return n, nil // why a Write ends, if it does, mayWrite says
+}
+
+// launch has bytes begin that are copied, or waits until some more may. Those of which there is no telling when are joined to others.
+func (c *Conn) launch(ctx context.Context, b []byte, room int) (n int, err error) {
+	c.reap()
+	under := c.underWay()
+	if room > 0 && under < pipeline {
+		if n, err = c.begin(b[:min(room, dataBytes)]); n > 0 || err != nil {
+			return n, err
+		}
+		under = c.underWay() // the process may have no more sends under way
+	}
+	switch {
+	case len(b) <= joinedBytes:
+		c.startToJoin(b)
+		return len(b), nil
+	case under > 0:
+		return 0, c.land(ctx)
+	case room > 0: // others have all of them
+		return c.send(ctx, b[:min(room, dataBytes)])
+	}
+	c.waitToWrite()
+	return 0, nil
+}
+
+// waitToWrite waits until the peer takes more, or something else has changed.
+func (c *Conn) waitToWrite() {
 	c.mu.Lock()
 	end := c.writeEnd
 	c.mu.Unlock()
@@ -49,6 +85,9 @@ func (c *Conn) waitForRoom() {
 
 // room is how many bytes the peer takes. Under mu.
 func (c *Conn) room() uint64 {
+	if !c.told {
+		return 0
+	}
 	most := c.window
 	if c.flying > 0 { // of the peer's buffer; less than the half that it waits for would end everything
 		most = min(most, most-c.window0+max(c.flying, c.window0/2))
@@ -56,27 +95,28 @@ func (c *Conn) room() uint64 {
 	return most - min(most, c.sent)
 }
 
-// mayWrite returns how many of n bytes may be sent now, and the context of that.
-func (c *Conn) mayWrite(n int) (context.Context, int, error) {
+// mayWrite returns how many of n bytes may be sent now, and the context of that. The caller is the one that sends, up to wrote, unless what waits is
+// being sent by drain.
+func (c *Conn) mayWrite(n int) (ctx context.Context, room int, draining bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.usable(); err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	if err := c.late(c.writeEnd); err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	if c.ended || c.unread {
-		return nil, 0, syscall.EPIPE
+		return nil, 0, false, syscall.EPIPE
 	}
-	if n = int(min(uint64(n), c.room())); !c.told {
-		n = 0
+	if c.draining || n == 0 {
+		return nil, 0, c.draining, nil
 	}
 	if c.sendCtx == nil {
 		c.sendCtx, c.stopSend = c.within(c.writeEnd)
 	}
-	c.inWrite = c.inWrite || n > 0
-	return c.sendCtx, n, nil
+	c.inWrite = true
+	return c.sendCtx, int(min(uint64(n), c.room())), false, nil
 }
 
 // within is a context that ends at a deadline, if there is one, or with the process.
@@ -87,25 +127,28 @@ func (c *Conn) within(end time.Time) (context.Context, context.CancelFunc) {
 	return c.h.p.WithTimeout(c.h.ctx, end.Sub(c.h.p.Now()))
 }
 
-// send sends the bytes of one message, for which there is room, and returns how many have left.
+// send sends the bytes of one message, for which there is room, from where they lie, and returns how many have left. A message that ctx ends is
+// withdrawn. It may come nevertheless; its bytes are sent again then, for nothing has been sent behind it.
 func (c *Conn) send(ctx context.Context, b []byte) (sent int, err error) {
 	if err := c.h.port.Send(ctx, c.remote.Process, tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b); err != nil {
 		return 0, err
 	}
+	c.mu.Lock()
+	c.sent += uint64(len(b))
+	c.mu.Unlock()
 	return len(b), nil
 }
 
-// wrote notes how much of a Write has left, and what an error means.
-func (c *Conn) wrote(n int, err error) {
+// wrote ends a step of a Write, and judges its error.
+func (c *Conn) wrote(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sent += uint64(n)
 	c.inWrite = false
 	switch {
-	case c.state == stateClosed: // by a Close that has left it to this Write to tell the peer
+	case c.state == stateClosed && !c.draining: // by a Close that has left it to this Write to tell the peer
 		c.oweLocked(dutyClose)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		c.interrupt() // its deadline has moved, or has passed: what was not sent was withdrawn
+		c.interrupt() // its deadline has moved, or has passed
 	case err != nil:
 		c.failLocked(failure(err), true)
 	}

@@ -1,0 +1,168 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// dialled is the two ends of a stream between two processes.
+func dialled(t *testing.T, a, b *weft.Process) (c, s *Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	l, err := Listen(a, "joined")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	conn, err := (&Dialer{Process: b}).DialContext(ctx, "weft", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, s = conn.(*Conn), accepted.(*Conn)
+	t.Cleanup(func() { c.Close(); s.Close() })
+	return c, s
+}
+
+// A peer that does not read leaves no room. Short Writes return nevertheless, as long as there is room for what they leave behind, and all of them
+// together are few messages when the peer reads again.
+func TestShortWritesWithoutRoomAreJoined(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client)
+	const piece, pieces = 100, 500
+	want := make([]byte, readBuffer+piece*pieces)
+	for i := range want {
+		want[i] = byte(i * 7 >> 3)
+	}
+	if _, err := c.Write(want[:readBuffer]); err != nil {
+		t.Fatal(err)
+	}
+	for i := range pieces {
+		if _, err := c.Write(want[readBuffer+i*piece:][:piece]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.mu.Lock()
+	waits := len(c.joined)
+	c.mu.Unlock()
+	if waits != piece*pieces {
+		t.Fatalf("%d bytes wait to be sent; expected the %d for which the peer has no room", waits, piece*pieces)
+	}
+	before := c.messages()
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(s)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("%d bytes came of %d, %v", len(got), len(want), err)
+	}
+	if n := c.messages() - before; n > 2 {
+		t.Errorf("%d writes of %d bytes left as %d messages; expected one, or two", pieces, piece, n)
+	}
+}
+
+// messages is how many have begun that the NIC did not copy.
+func (c *Conn) messages() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ops.begun
+}
+
+// A Write beyond what may wait does wait, and a deadline ends that. What it has taken arrives, and no more.
+func TestAWriteThatWaitsForRoomEndsByItsDeadline(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client)
+	sum := 0
+	patient, brief := time.Now().Add(time.Minute), 50*time.Millisecond
+	if err := c.SetWriteDeadline(patient); err != nil {
+		t.Fatal(err)
+	}
+	for sum < readBuffer+mostJoined { // what the peer and the stream itself have room for
+		n, err := c.Write(make([]byte, 1<<10))
+		if sum += n; err != nil {
+			t.Fatalf("behind %d bytes: %v", sum, err)
+		}
+	}
+	if err := c.SetWriteDeadline(time.Now().Add(brief)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Write(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d bytes more were taken: %v", n, err)
+	}
+	if err := c.SetWriteDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil { // it does not wait for the peer, and yet all of it arrives
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(s)
+	if err != nil || len(got) != sum {
+		t.Errorf("%d bytes came, %v; expected %d", len(got), err, sum)
+	}
+}
+
+// What a closed stream has to send does not keep it for ever.
+func TestAClosedStreamWhosePeerReadsNothingIsGivenUp(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client)
+	if _, err := c.Write(make([]byte, readBuffer+1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.keepAlive(c.closed.Add(lingers - 1))
+	h := c.h
+	known := func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.conns[c.number] != nil
+	}
+	if !known() {
+		t.Fatal("a stream with something left to send was forgotten")
+	}
+	c.keepAlive(c.closed.Add(lingers))
+	for end := time.Now().Add(time.Minute); known(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a stream was kept whose peer reads nothing")
+		}
+	}
+	if _, err := io.ReadAll(s); err == nil {
+		t.Error("the peer read to the end of a stream that was given up")
+	}
+}
+
+// An idle stream keeps no memory of what it has sent.
+func TestASilentStreamKeepsNoMemoryOfWhatItHasSent(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client)
+	go io.Copy(io.Discard, s)
+	for range 3 {
+		if _, err := c.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for held := true; held; time.Sleep(time.Millisecond) {
+		if err := c.late(c.writeEnd); err != nil {
+			t.Fatal("memory is kept")
+		}
+		c.keepAlive(time.Now())
+		c.mu.Lock()
+		held = c.ops != nil || c.joined != nil
+		c.mu.Unlock()
+	}
+}
