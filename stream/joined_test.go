@@ -31,6 +31,8 @@ func dialled(t *testing.T, a, b *weft.Process) (c, s *Conn) {
 		t.Fatal(err)
 	}
 	c, s = conn.(*Conn), accepted.(*Conn)
+	end, _ := ctx.Deadline()
+	_, _ = c.SetDeadline(end), s.SetDeadline(end)
 	t.Cleanup(func() { c.Close(); s.Close() })
 	return c, s
 }
