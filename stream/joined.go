@@ -25,9 +25,14 @@ const (
 	closeWaits = 250 * time.Millisecond
 )
 
-// startToJoin has b wait, which is the first to do so.
-func (c *Conn) startToJoin(b []byte) {
+// startToJoin has b wait, which is the first to do so, and returns how many bytes it has taken: none if the stream has ended meanwhile, since Close has
+// then left nothing to drain.
+func (c *Conn) startToJoin(b []byte) (n int) {
 	c.mu.Lock()
+	if c.usable() != nil {
+		c.mu.Unlock()
+		return 0
+	}
 	c.joined = append(c.joined[:0], b...)
 	if c.drainable == nil {
 		c.drainable, c.drained = c.h.p.NewGate(), c.h.p.NewGate()
@@ -36,6 +41,7 @@ func (c *Conn) startToJoin(b []byte) {
 	c.draining, c.stopDraining = true, stop
 	c.mu.Unlock()
 	c.h.p.Go(func() { c.drain(ctx) })
+	return len(b)
 }
 
 // join has bytes of b wait, as many as there is room for.

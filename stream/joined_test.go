@@ -168,3 +168,33 @@ func TestASilentStreamKeepsNoMemoryOfWhatItHasSent(t *testing.T) {
 		c.mu.Unlock()
 	}
 }
+
+// A Write that has looked for room when the stream is closed leaves nothing to be sent behind it: the peer is told that this was all.
+func TestAWriteThatACloseOvertakesTakesNothing(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client)
+	if _, err := c.Write(make([]byte, readBuffer)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.writing.Wait(t.Context()); err != nil { // as Write does
+		t.Fatal(err)
+	}
+	ctx, room, draining, err := c.mayWrite(1)
+	if err != nil || room != 0 || draining {
+		t.Fatalf("room for %d, draining %v, %v", room, draining, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n, err := c.launch(ctx, make([]byte, 1), room)
+	c.wrote(err)
+	c.writing.Open()
+	c.mu.Lock()
+	if n != 0 || c.draining {
+		t.Errorf("%d bytes were taken behind the Close; a goroutine sends: %v", n, c.draining)
+	}
+	c.mu.Unlock()
+	if got, err := io.ReadAll(s); err != nil || len(got) != readBuffer {
+		t.Errorf("the peer read %d bytes, %v; expected %d and the end", len(got), err, readBuffer)
+	}
+}

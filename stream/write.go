@@ -64,8 +64,7 @@ func (c *Conn) launch(ctx context.Context, b []byte, room int) (n int, err error
 	}
 	switch {
 	case len(b) <= joinedBytes:
-		c.startToJoin(b)
-		return len(b), nil
+		return c.startToJoin(b), nil
 	case under > 0:
 		return 0, c.land(ctx)
 	case room > 0: // others have all of them
