@@ -61,7 +61,8 @@ type Conn struct {
 	sendCtx  context.Context // of the sends of a Write
 	stopSend context.CancelFunc
 	first    [headBytes]byte // of the message of a Write
-	ops      *flights        // messages that have left and are not acknowledged
+	row      row
+	ops      *flights // messages that have left and are not acknowledged
 
 	draining           bool   // drain sends what is joined
 	joined             []byte // what waits to be sent
@@ -71,6 +72,7 @@ type Conn struct {
 
 	heard, asked time.Time // when something came last, and when the peer was asked; see keepAlive
 	stirred      bool      // something has come since
+	heardSum     uint32    // messages that have come
 }
 
 type state uint8

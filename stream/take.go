@@ -32,6 +32,7 @@ func (c *Conn) take(addr weft.Address, m *message) bool {
 		return m.kind == kindAccept && addr == c.peer // again, to a dial that was repeated
 	}
 	c.stirred = true
+	c.heardSum++
 	switch m.kind {
 	case kindData:
 		c.takeData(m)

@@ -14,7 +14,7 @@ import (
 // stream. It waits while that is full, because the peer has no room or the NIC is behind. What a Write has taken and could not send fails the
 // stream, and so a later Write. One that fails tells how much of b it has taken; the stream may go on behind that if a deadline ended it.
 //
-//	a short message, and nothing before it waits   leaves at once, from where it lies
+//	a short message, and nothing before it waits   leaves at once, from where it lies; one of a row (row.go) does as those below
 //	else, while fewer than pipeline are under way  is copied, and leaves at once
 //	else, if it is short                           is joined to what waits, which leaves when it can (joined.go)
 //	else                                           waits
@@ -43,7 +43,7 @@ func (c *Conn) writeSome(b []byte) (n int, err error) {
 			c.waitToWrite()
 		}
 		return n, nil
-	case len(b) <= copiedBytes && room == len(b):
+	case len(b) <= copiedBytes && room == len(b) && !c.inRow():
 		n, err = c.send(ctx, b)
 	default:
 		n, err = c.launch(ctx, b, room)
