@@ -45,7 +45,9 @@ type Conn struct {
 	got      int    // bytes in want
 	received uint64 // offset of the next byte to come
 	taken    uint64 // … to be read
-	granted  uint64 // the peer has been told to send nothing from there on
+	granted  uint64 // the peer has been told to send nothing from there on,
+	untold   bool   // or is about to be
+	telling  *telling
 	buffer   uint64 // bytes that may wait to be read
 	finished bool   // nothing comes from received on
 	readEnd  time.Time
@@ -323,6 +325,7 @@ func (c *Conn) SetReadBuffer(bytes int) error {
 	if bytes <= 0 {
 		return c.opError("set", syscall.EINVAL)
 	}
+	defer c.tellGranted()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.buffer = uint64(min(max(bytes, leastBuffer), mostBuffer))

@@ -13,11 +13,11 @@ import (
 )
 
 // dialled is the two ends of a stream between two processes.
-func dialled(t *testing.T, a, b *weft.Process) (c, s *Conn) {
+func dialled(t *testing.T, a, b *weft.Process, service string) (c, s *Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	l, err := Listen(a, "joined")
+	l, err := Listen(a, service)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func dialled(t *testing.T, a, b *weft.Process) (c, s *Conn) {
 // together are few messages when the peer reads again.
 func TestShortWritesWithoutRoomAreJoined(t *testing.T) {
 	server, client := onSwitch(t)
-	c, s := dialled(t, server, client)
+	c, s := dialled(t, server, client, "joined")
 	const piece, pieces = 100, 500
 	want := make([]byte, readBuffer+piece*pieces)
 	for i := range want {
@@ -84,7 +84,7 @@ func (c *Conn) messages() int {
 // A Write beyond what may wait does wait, and a deadline ends that. What it has taken arrives, and no more.
 func TestAWriteThatWaitsForRoomEndsByItsDeadline(t *testing.T) {
 	server, client := onSwitch(t)
-	c, s := dialled(t, server, client)
+	c, s := dialled(t, server, client, "joined")
 	sum := 0
 	patient, brief := time.Now().Add(time.Minute), 50*time.Millisecond
 	if err := c.SetWriteDeadline(patient); err != nil {
@@ -117,7 +117,7 @@ func TestAWriteThatWaitsForRoomEndsByItsDeadline(t *testing.T) {
 // What a closed stream has to send does not keep it for ever.
 func TestAClosedStreamWhosePeerReadsNothingIsGivenUp(t *testing.T) {
 	server, client := onSwitch(t)
-	c, s := dialled(t, server, client)
+	c, s := dialled(t, server, client, "joined")
 	if _, err := c.Write(make([]byte, readBuffer+1)); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestAClosedStreamWhosePeerReadsNothingIsGivenUp(t *testing.T) {
 // An idle stream keeps no memory of what it has sent.
 func TestASilentStreamKeepsNoMemoryOfWhatItHasSent(t *testing.T) {
 	server, client := onSwitch(t)
-	c, s := dialled(t, server, client)
+	c, s := dialled(t, server, client, "joined")
 	go io.Copy(io.Discard, s)
 	for range 3 {
 		if _, err := c.Write(make([]byte, 1<<20)); err != nil {

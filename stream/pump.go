@@ -127,8 +127,10 @@ func (p *pump) leave(stream uint32) bool {
 	return true
 }
 
-// lead has a Read take in one message, if nothing else pumps or waits. It returns false if the Read has to wait for another to do that.
-func (p *pump) lead(ctx context.Context) bool {
+// lead has a Read, or a Write that waits for room, take in one message, if nothing else pumps or waits. It returns false if that has to wait for
+// another to do so. come reports whether what it waits for has come: it is asked when no other takes in anything any more, for one may have brought
+// it since the caller looked.
+func (p *pump) lead(ctx context.Context, come func() bool) bool {
 	p.h.owed.Lock()
 	if p.busy || p.others() {
 		p.h.owed.Unlock()
@@ -137,7 +139,11 @@ func (p *pump) lead(ctx context.Context) bool {
 	p.busy = true
 	p.turns++
 	p.h.owed.Unlock()
-	stream, err := p.next(ctx)
+	var stream uint32
+	err := errCome
+	if !come() {
+		stream, err = p.next(ctx)
+	}
 	p.h.owed.Lock()
 	p.busy = false
 	if err == nil {
@@ -148,8 +154,11 @@ func (p *pump) lead(ctx context.Context) bool {
 	if wake {
 		p.free.Open()
 	}
-	return err == nil || ctx.Err() != nil
+	return err == nil || err == errCome || ctx.Err() != nil
 }
+
+// errCome is why lead took in nothing.
+var errCome = errors.New("stream: it has come")
 
 // await notes that a call waits for something to come, at once, until it is called with -1.
 func (p *pump) await(n int) {

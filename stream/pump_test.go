@@ -102,3 +102,61 @@ func TestTheReadOfTheOnlyStreamThatTalksPumpsThoughAcceptsAndSilentReadsWait(t *
 		other.Close()
 	}
 }
+
+// leading is a stream on which bytes were written, and whose Reads and Writes take in themselves what comes.
+func leading(t *testing.T, service string, bytes int) *Conn {
+	t.Helper()
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client, service)
+	if _, err := c.Write(make([]byte, bytes)); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 1)
+	for busy := true; busy; {
+		if _, err := s.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(b); err != nil {
+			t.Fatal(err)
+		}
+		c.h.owed.Lock()
+		busy = c.h.pump.busy || c.h.pump.others()
+		c.h.owed.Unlock()
+	}
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Between the look of a Read at what there is and its taking in what comes next, another goroutine may have taken in the very message that the
+// Read waits for. Then it must not wait for one more, which may never come.
+func TestAReadDoesNotWaitBehindWhatAnotherHasTakenInForIt(t *testing.T) {
+	for name, m := range map[string]message{"bytes": {kind: kindData, rest: []byte("x")}, "end": {kind: kindFin}} {
+		c := leading(t, name, 0)
+		if n, err := c.readNow(make([]byte, 1)); n > 0 || err != nil {
+			t.Fatal(n, err)
+		}
+		m.sender, m.offset = c.peerNumber, c.received
+		c.take(c.peer, &m)
+		c.waitToRead()
+		if c.late(c.readEnd) != nil {
+			t.Errorf("%s: the Read has waited until its deadline", name)
+		}
+	}
+}
+
+// Likewise a Write that waits for room.
+func TestAWriteDoesNotWaitBehindRoomThatAnotherHasTakenIn(t *testing.T) {
+	c := leading(t, "room", readBuffer)
+	ctx, room, _, err := c.mayWrite(1)
+	if err != nil || room > 0 {
+		t.Fatal(room, err)
+	}
+	c.take(c.peer, &message{kind: kindWindow, sender: c.peerNumber, offset: 2 * readBuffer})
+	c.waitForRoom(ctx)
+	if c.late(c.writeEnd) != nil {
+		t.Error("the Write has waited until its deadline")
+	}
+	c.wrote(nil)
+}

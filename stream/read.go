@@ -3,6 +3,8 @@ package stream
 import (
 	"io"
 	"net"
+
+	"github.com/weftnet/weft"
 )
 
 // Bytes that may wait to be read.
@@ -20,11 +22,13 @@ func (c *Conn) Read(b []byte) (int, error) {
 	defer c.reading.Open()
 	for {
 		n, err := c.readNow(b)
+		c.tellGranted()
 		if n > 0 || err != nil || len(b) == 0 {
 			return n, c.opError("read", err)
 		}
 		c.waitToRead()
 		if n := c.readWanted(); n > 0 {
+			c.tellGranted()
 			return n, nil
 		}
 	}
@@ -38,12 +42,19 @@ func (c *Conn) waitToRead() {
 	}
 	ctx := c.leadCtx
 	c.mu.Unlock()
-	if c.h.pump.lead(ctx) {
+	if c.h.pump.lead(ctx, c.come) {
 		return
 	}
 	c.count(true)
 	_ = c.readable.Wait(ctx)
 	c.count(false)
+}
+
+// come reports whether there is something for the Read that waits.
+func (c *Conn) come() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.got > 0 || c.state != stateOpen || c.finished
 }
 
 // count notes whether a Read waits for another to take in what comes. It does not from when that has come: the next Read may do it.
@@ -108,12 +119,47 @@ func (c *Conn) took(n int) {
 	c.grant()
 }
 
-// grant tells the peer of more room if that is worth a message: once a half of the buffer, which so never runs dry where the peer is quick.
+// grant has the peer told of more room if that is worth a message: once a half of the buffer, which so never runs dry where the peer is quick.
+// tellGranted must follow.
 func (c *Conn) grant() {
 	if upTo := c.taken + c.buffer; upTo >= c.granted+c.buffer/2 && !c.finished && c.state == stateOpen {
-		c.granted = upTo
+		c.granted, c.untold = upTo, true
+	}
+}
+
+// tellGranted tells the peer of more room, if it does not know of it. The goroutine that reads does that itself: one that would have to be woken for
+// it comes late where both share a processor. If it cannot at once, it leaves it to serve.
+func (c *Conn) tellGranted() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.untold {
+		return
+	}
+	c.untold = false
+	if c.telling == nil {
+		c.telling = new(telling)
+	}
+	if c.state == stateOpen && (!c.told || !c.telling.send(c)) {
 		c.oweLocked(dutyWindow)
 	}
+}
+
+// telling is the last message by which a reader has told of room.
+type telling struct {
+	op   weft.Op
+	head [headBytes]byte
+	on   bool
+}
+
+// send begins the next, and reports whether it could. Under mu.
+func (t *telling) send(c *Conn) bool {
+	if t.on {
+		if _, done, _ := t.op.Test(); !done {
+			return false
+		}
+	}
+	t.on = c.h.port.StartSendInto(&t.op, c.remote.Process, tagOf(kindWindow, c.peerNumber), head(&t.head, c.number, c.granted)) == nil
+	return t.on
 }
 
 // WriteTo implements [io.WriterTo]: what has come is written from where it lies.
@@ -147,6 +193,7 @@ func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 		c.in.skip(n)
 		c.took(n)
 		c.mu.Unlock()
+		c.tellGranted()
 		c.reading.Open()
 		if sum += int64(n); err != nil {
 			return sum, err

@@ -70,11 +70,29 @@ func (c *Conn) launch(ctx context.Context, b []byte, room int) (n int, err error
 	case room > 0: // others have all of them
 		return c.send(ctx, b[:min(room, dataBytes)])
 	}
-	c.waitToWrite()
+	c.waitForRoom(ctx)
 	return 0, nil
 }
 
-// waitToWrite waits until the peer takes more, or something else has changed.
+// waitForRoom waits until the peer takes more, or something else has changed. As a Read does it takes in itself what comes, if no other call waits;
+// not before the peer knows of the stream, for no message tells of that.
+func (c *Conn) waitForRoom(ctx context.Context) {
+	c.mu.Lock()
+	told := c.told
+	c.mu.Unlock()
+	if !told || !c.h.pump.lead(ctx, c.hasRoom) {
+		c.waitToWrite()
+	}
+}
+
+// hasRoom reports whether a Write need not wait any more.
+func (c *Conn) hasRoom() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.room() > 0 || c.state != stateOpen || c.unread
+}
+
+// waitToWrite waits until something has changed.
 func (c *Conn) waitToWrite() {
 	c.mu.Lock()
 	end := c.writeEnd
