@@ -172,7 +172,7 @@ func TestASilentStreamKeepsNoMemoryOfWhatItHasSent(t *testing.T) {
 // A Write that has looked for room when the stream is closed leaves nothing to be sent behind it: the peer is told that this was all.
 func TestAWriteThatACloseOvertakesTakesNothing(t *testing.T) {
 	server, client := onSwitch(t)
-	c, s := dialled(t, server, client)
+	c, s := dialled(t, server, client, "joined")
 	if _, err := c.Write(make([]byte, readBuffer)); err != nil {
 		t.Fatal(err)
 	}
