@@ -47,14 +47,14 @@ type Config struct {
 	// Position of the NIC on the torus of the fabric, if it is one.
 	Position Position
 
-	// Log, if set, is told at level Info how a link to other hosts works and why (with segmentation offload or without, how much the
-	// socket buffers hold and which sysctl would have them hold more, AF_XDP with no copy or one), before Open returns; and
-	// later when the link has to go about things in another way: each time by a goroutine of its own, so perhaps several at once, in
-	// any order, and when the NIC has been closed meanwhile. Of a Capture it is told when the file is full, and what is in it before Close
+	// Log, if set, is told at level Info how a link to other hosts works and why: with segmentation offload or without, how much the
+	// socket buffers hold and which sysctl would have them hold more, AF_XDP with no copy or one. It is told so before Open returns, and
+	// again when the link changes. Those later calls come from goroutines of their own: several may run at once, in any order, and after
+	// Close. Of a Capture it is told when the file is full, and what is in it before Close
 	// returns. The message is "link" or "capture", and the attribute "how" has a sentence.
 	Log *slog.Logger `json:"-"`
 
-	// UnreachableAfter is the silence after which a NIC that something is pending on is given up; 0 is 2 s.
+	// UnreachableAfter is the silence after which a NIC that something is pending on is given up, 10 ms to 1 h; 0 is 2 s.
 	UnreachableAfter time.Duration
 
 	// Faults makes the link misbehave, for tests and demonstrations.

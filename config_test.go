@@ -4,10 +4,24 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/link/udp"
 )
+
+// A number without a unit counts nanoseconds, in which no peer answers: a daemon has always refused that, a program's own NIC took it.
+func TestATimeInWhichNothingAnswersIsRefused(t *testing.T) {
+	for _, d := range []time.Duration{-1, 3, 9 * time.Millisecond, 2 * time.Hour} {
+		n, err := weft.OpenNIC(t.Context(), weft.Config{Switch: weft.NewSwitch(), UnreachableAfter: d})
+		if err == nil {
+			n.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "UnreachableAfter is "+d.String()+"; expected 10ms to 1h0m0s") {
+			t.Errorf("UnreachableAfter of %v: %v; expected it to say from 10ms to 1h", d, err)
+		}
+	}
+}
 
 // Who names a link that there is not is told which there are.
 func TestAnAddressThatIsNoneIsRefusedWithTheFormsThatThereAre(t *testing.T) {

@@ -2,7 +2,9 @@ package weft
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -20,7 +22,7 @@ func (p *port) SendDatagram(ctx context.Context, to Address, tag Tag, parts ...[
 	if err := ended(ctx, "send datagram"); err != nil {
 		return err
 	}
-	d, err := p.addressed("send datagram", to, tag)
+	d, err := p.letter(to, tag, parts)
 	if err != nil {
 		return err
 	}
@@ -30,11 +32,27 @@ func (p *port) SendDatagram(ctx context.Context, to Address, tag Tag, parts ...[
 // StartSendDatagramInto begins what SendDatagram does, with an Op that is new or done, and does not wait. The parts belong to the NIC
 // until the Op is done.
 func (p *port) StartSendDatagramInto(o *Op, to Address, tag Tag, parts ...[]byte) error {
-	d, err := p.addressed("send datagram", to, tag)
+	d, err := p.letter(to, tag, parts)
 	if err != nil {
 		return err
 	}
 	return p.owns(o, p.p.StartSendDatagramInto(&o.o, d, p.base|uint64(tag), parts...))
+}
+
+// letter is where a datagram goes, if it can be one.
+func (p *port) letter(to Address, tag Tag, parts [][]byte) (d proc.Dest, err error) {
+	const what = "send datagram"
+	if d, err = p.addressed(what, to, tag); err != nil {
+		return d, err
+	}
+	n := 0
+	for _, b := range parts {
+		n += len(b)
+	}
+	if n > MaxDatagram {
+		return d, &OpError{Op: what, NIC: uint64(to.NIC), Err: fmt.Errorf("%w: %d bytes; expected at most %d", ErrBadArgument, n, MaxDatagram)}
+	}
+	return d, nil
 }
 
 // RecvDatagram receives one datagram with a tag, or with [AnyTag], from whichever process, into the parts, one behind the other. A

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +57,10 @@ func TestADatagramThatCannotBeIsRefused(t *testing.T) {
 		if !errors.Is(err, weft.ErrBadArgument) {
 			t.Errorf("a datagram %s: %v, want ErrBadArgument", what, err)
 		}
+	}
+	long := p.StartSendDatagramInto(&op, q.Address(), 1, make([]byte, weft.MaxDatagram), []byte{1})
+	if want := fmt.Sprintf("%d bytes; expected at most %d", weft.MaxDatagram+1, weft.MaxDatagram); long == nil || !strings.Contains(long.Error(), want) {
+		t.Errorf("a datagram that is too long: %v; expected it to say %q", long, want)
 	}
 	if err := p.SendDatagram(ctx, weft.Address{NIC: 99, Slot: 1, Generation: 1}, 1); !errors.Is(err, weft.ErrUnreachable) {
 		t.Errorf("a datagram to a NIC that is not there: %v, want ErrUnreachable", err)

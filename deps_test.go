@@ -28,6 +28,7 @@ NONE < interleave < interleave/{atomic,sync}
 clock < wire, link, registry      nicid < vni, rel, registry      crc < wire       copier < link/{udp,shm}
 mutate < rel, vni, names, coll, program, nic, proc      nic, proc < simulated < sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
+clock < hotel < rel, bench      wire < tree < coll, sweep
 vni, link, rel, driver, names, coll, relay, program < nic < poller    vni < proc, driver
 vni, rel < names, coll, relay, program            pdl/vm < program
 clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      weft < proxy
@@ -35,7 +36,7 @@ clock < paging < userfault < netmem              NONE < userfault/faulttest
 clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     NONE < hugepage < weft, daemon
 NONE < filemem < ctl, weft, daemon
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
-weft < sim, inflight, workqueue < processtest     sim, pdl < sweep
+weft < sim, inflight, workqueue < processtest     sim, pdl < sweep, processtest
 inflight, together, hostile, pdl, pdl/vm, pdl/kernels < bench < demo        payload, together < demo
 program, ctl < deploy < weft, daemon                vni, ctl < hostile                                payload < bench
 testbed, payload < bench/limit < bench

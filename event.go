@@ -21,7 +21,7 @@ const (
 	EventMissed      EventKind = 0                               // to a Watcher of some peers: events were missed, and none of its own has come behind them
 )
 
-// Event tells of something that belongs to no operation: the end of a NIC or process that this one has dealt with.
+// Event tells of something that belongs to no operation: the end of a NIC or process that this one has sent to or received from.
 type Event struct {
 	Kind    EventKind
 	Name    Name    // of the process that is meant, if one is
@@ -59,8 +59,8 @@ type Watcher struct {
 }
 
 // Watch returns a Watcher of the events from now on: of all, or, if peers are given, of those that concern one of these processes or the NIC
-// of one. That a peer has gone is told if the process has dealt with it; that its NIC is silent is found out while something is under way
-// with it, such as a receive from it.
+// of one. That a peer has gone is told if the process has sent to it or received from it; messages that it sent before may still come. That
+// its NIC is silent is found out while something is under way with it, such as a receive from it.
 func (p *Process) Watch(peers ...Address) *Watcher {
 	return &Watcher{w: p.p.Watch(), peers: slices.Clone(peers)}
 }

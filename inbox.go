@@ -25,8 +25,8 @@ type Inbox struct {
 	msg   Message
 }
 
-// Inbox opens an Inbox for the messages of a process, or of [AnyProcess], with a tag, or with [AnyTag]. Messages of more than
-// size bytes, and of more than 256 KiB, are cut short.
+// Inbox opens an Inbox for the messages of a process, or of [AnyProcess], with a tag, or with [AnyTag]. A message that is longer
+// than size bytes is cut short; with a size of less than 256 KiB, such as 0, one that is longer than 256 KiB.
 func (p *port) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
 	d, match, err := p.source("receive", from, tag)
 	if err != nil {

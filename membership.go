@@ -17,8 +17,8 @@ type Membership struct {
 }
 
 // AppGroup lists the processes of this process's application that live now, this one among them, by index. Every process
-// belongs to that group without asking (QNIX-55): nobody waits for anybody, and who comes and goes is in it from and until
-// its name is known here. To do things together, all have to know how many they are: see [AttachConfig.Groups].
+// belongs to that group without asking (QNIX-55): no process waits for another, and one is listed as long as the NIC
+// here knows its name. To do things together, all have to know how many they are: see [AttachConfig.Groups].
 func (p *Process) AppGroup(ctx context.Context) ([]Name, error) {
 	if err := ended(ctx, "list"); err != nil {
 		return nil, err

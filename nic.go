@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/deploy"
 	"github.com/weftnet/weft/internal/driver"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
@@ -61,8 +62,8 @@ func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if cfg.UnreachableAfter < 0 {
-		return nil, fmt.Errorf("weft: Config.UnreachableAfter is %v; expected a positive duration, or 0 for the default", cfg.UnreachableAfter)
+	if d := cfg.UnreachableAfter; d != 0 && (d < limits.LeastUnreachableAfter || d > limits.MostUnreachableAfter) {
+		return nil, fmt.Errorf("weft: Config.UnreachableAfter is %v; expected %v to %v, or 0 for the default of %v", d, limits.LeastUnreachableAfter, limits.MostUnreachableAfter, limits.UnreachableAfter)
 	}
 	d, err := cfg.driver()
 	if err != nil {

@@ -2,12 +2,14 @@ package weft
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/weftnet/weft/internal/proc"
 )
 
 // Op is an operation under way. Its memory belongs to the NIC until it is done. The zero Op is for the forms whose name
 // ends in Into, such as [Process.StartSendInto]. It must not be copied.
+// One that no start form has begun ends at once with [ErrBadArgument].
 type Op struct {
 	o     proc.Op
 	names *nameCache // of its process
@@ -16,6 +18,9 @@ type Op struct {
 // Wait waits for the end of the operation and returns how it ended. If ctx ends first, Wait returns its error and the
 // operation goes on: Wait again, or Cancel it. Of a receive the Message tells what came.
 func (o *Op) Wait(ctx context.Context) (m Message, err error) {
+	if !o.o.Begun() {
+		return m, notBegun("wait")
+	}
 	pm, err := o.o.Result(ctx)
 	if pm != nil {
 		m.set(o.names, pm)
@@ -25,13 +30,28 @@ func (o *Op) Wait(ctx context.Context) (m Message, err error) {
 
 // Test reports whether the operation is done and, if so, how it ended. It does not wait.
 func (o *Op) Test() (m Message, done bool, err error) {
+	if !o.o.Begun() {
+		return m, true, notBegun("test")
+	}
 	done, pm, err := o.o.Test()
 	m.set(o.names, &pm)
 	return m, done, err
 }
 
+// Ended reports whether the operation has ended, so that Wait returns at once. It only loads atomics: the ready of a
+// [Process.WaitUntil] may ask it, as long as nothing begins the operation anew meanwhile.
+func (o *Op) Ended() bool { return o.o.Ended() }
+
 // Cancel withdraws the operation, if it is not too late for that. It is done soon in either case.
-func (o *Op) Cancel() { o.o.Cancel() }
+func (o *Op) Cancel() {
+	if o.o.Begun() {
+		o.o.Cancel()
+	}
+}
+
+func notBegun(what string) error {
+	return &OpError{Op: what, Err: fmt.Errorf("%w: an Op that no start form has begun", ErrBadArgument)}
+}
 
 // StartSend begins what Send does, and does not wait. It fails with [ErrQueueFull] when too many operations are under
 // way. The parts must stay as they are until the operation is done.

@@ -1,10 +1,29 @@
 package weft_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/weftnet/weft"
 )
+
+// An Op that has not been begun, or whose start has failed, is no operation: it ends at once, and says why.
+func TestAnOpThatHasNotBegunIsRefused(t *testing.T) {
+	ctx, p, _ := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	var never, failed weft.Op
+	if err := p.StartSendInto(&failed, weft.AnyProcess, 1); !errors.Is(err, weft.ErrBadArgument) {
+		t.Fatalf("a send to any process: %v; expected %v", err, weft.ErrBadArgument)
+	}
+	for what, o := range map[string]*weft.Op{"an Op that has not been begun": &never, "an Op whose start has failed": &failed} {
+		o.Cancel()
+		if _, err := o.Wait(ctx); !errors.Is(err, weft.ErrBadArgument) {
+			t.Errorf("waiting for %s: %v; expected %v", what, err, weft.ErrBadArgument)
+		}
+		if _, done, err := o.Test(); !done || !errors.Is(err, weft.ErrBadArgument) {
+			t.Errorf("testing %s: done %v, %v; expected true and %v", what, done, err, weft.ErrBadArgument)
+		}
+	}
+}
 
 // Decision 16, as the program sees it: an Op that is used again, and the name of a sender who is known.
 func TestOperationsThatBeginInAUsedOpAllocateNothing(t *testing.T) {

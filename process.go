@@ -147,8 +147,8 @@ func (p *port) SendDelivered(ctx context.Context, to Name, tag Tag, parts ...[]b
 }
 
 // Multicast sends a message to each of some processes, by one command to the NIC, and returns when the parts may be used
-// again. To each receiver it is a message like any other. If some could not be served, the others have been
-// nevertheless, and the error names the first that was not.
+// again. To each receiver it is a message like any other. If some cannot be sent to, the others are sent the message all the
+// same, and the error names the first of those that are not.
 func (p *port) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, "multicast"); err != nil {
 		return err

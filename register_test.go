@@ -139,7 +139,7 @@ func reads(ctx context.Context, a, b *weft.Process, part []byte) map[string]erro
 	return map[string]error{
 		"a send": b.Send(ctx, a.Name(), 5, part), "a short send": b.Send(ctx, a.Name(), 5, part[:40]), "a send of parts": b.Send(ctx, a.Name(), 5, []byte("x"), part[:40]),
 		"sends": many, "a delivered send": b.SendDelivered(ctx, a.Name(), 5, part), "a multicast": b.Multicast(ctx, []weft.Name{a.Name()}, 5, part), "a call": call,
-		"a put": b.Put(ctx, handleOf(a), 0, part), "a datagram": b.SendDatagram(ctx, a.Address(), 5, part), "a send that is started": b.StartSendInto(new(weft.Op), a.Name(), 5, part),
+		"a put": b.Put(ctx, handleOf(a), 0, part), "a datagram": b.SendDatagram(ctx, a.Address(), 5, part[:min(len(part), weft.MaxDatagram)]), "a send that is started": b.StartSendInto(new(weft.Op), a.Name(), 5, part),
 		"a delivered send that is started": b.StartSendDeliveredInto(new(weft.Op), a.Name(), 5, part), "a put that is started": b.StartPutInto(new(weft.Op), handleOf(a), 0, part),
 	}
 }

@@ -19,7 +19,7 @@ var breaksOfNETSTAR = []lineBreak{
 	{"NETSTAR-22", "internal/vni/process.go", "p.kicking && atomic.LoadUint64(&p.s.commands[p.kicked].word) != 0", "false", "internal/vni TestOfABurstOnlyTheFirstCommandKicks"},
 	{"NETSTAR-24", "internal/nic/put.go", "inb.one[0] = mem", "inb.one[0] = make([]byte, len(mem))", "internal/nic TestAPUTAndAGETMayHaveMorePiecesThanARegion"},
 	{"NETSTAR-25", "internal/nic/command.go", "if int(c.Context) >= len(p.recvs) {", "if int(c.Context) > len(p.recvs) {", "internal/nic TestACommandForAContextThatIsNotThereIsTheEndOfItsProcess"},
-	{"NETSTAR-26", "internal/rel/hotel.go", "h.wake = clock.Min(h.wake, clock.Time(tick<<h.shift))", "h.wake = clock.Time(tick << h.shift)", "internal/rel TestHotelAgreesWithAMap"},
+	{"NETSTAR-26", "internal/hotel/hotel.go", "h.wake = clock.Min(h.wake, clock.Time(tick<<h.shift))", "h.wake = clock.Time(tick << h.shift)", "internal/hotel TestHotelAgreesWithAMap"},
 	{"NETSTAR-27", "internal/rel/acked.go", "count := ack.Sub(w.base) + 1", "count := ack.Sub(w.base)", "internal/rel TestScenarios"},
 	{"NETSTAR-27", "internal/rel/fragment.go", "f.Next += uint64(n * frames)", "f.Next += uint64(n)", "internal/rel TestOfARunOnlyWhatIsLostIsSentAgain"},
 }

@@ -222,3 +222,45 @@ func TestREADMEShowsTheTestedExample(t *testing.T) {
 		t.Errorf("README.md shows\n%s\n\nbut example_test.go tests\n%s", shown, want)
 	}
 }
+
+// Its list of what Weft is not for once went on to say that there were no streams and no programs, long after both had come.
+func TestREADMEDeniesNothingThatIsThere(t *testing.T) {
+	_, after, ok := strings.Cut(read(t, "README.md"), "And where it is the wrong choice")
+	list, _, ok2 := strings.Cut(after, "\n## ")
+	if !ok || !ok2 {
+		t.Fatal("README.md does not say where Weft is the wrong choice")
+	}
+	there := map[string]string{"stream": "stream", "program": "pdl", "group": "group.go", "datagram": "datagram.go", "simulator": "sim", "proxy": "internal/proxy"}
+	for _, m := range regexp.MustCompile(`(?i)\bno (\w+?)s?\b`).FindAllStringSubmatch(list, -1) {
+		if path := there[strings.ToLower(m[1])]; path != "" {
+			t.Errorf("README.md says %q where it lists what Weft is not for, and there is %s", m[0], path)
+		}
+	}
+}
+
+// Code, tests and documents cite decisions by number, which once led nowhere.
+func TestEachDecisionThatIsCitedIsListed(t *testing.T) {
+	_, list, ok := strings.Cut(read(t, "docs/rationale.md"), "\n## Decisions\n")
+	list, _, ok2 := strings.Cut(list, "\n## ")
+	if !ok || !ok2 {
+		t.Fatal("docs/rationale.md has no list of decisions")
+	}
+	listed := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`(?m)^\| (\d+) \|.*\|.*\[.*\]\(#.*\|$`).FindAllStringSubmatch(list, -1) {
+		listed[m[1]] = true
+	}
+	cited := regexp.MustCompile(`(?i)\bdecisions? (\d+(?:(?:, | and )\d+)*)`)
+	found := 0
+	for _, name := range files(t, ".go", ".md") {
+		for _, m := range cited.FindAllStringSubmatch(read(t, name), -1) {
+			for _, n := range regexp.MustCompile(`\d+`).FindAllString(m[1], -1) {
+				if found++; !listed[n] {
+					t.Errorf("%s cites decision %s, which docs/rationale.md does not list with its reason", name, n)
+				}
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("found %d decisions cited; the search must be broken", found)
+	}
+}

@@ -100,3 +100,44 @@ func TestTheExamplesPrintWhatTheySay(t *testing.T) {
 	defer func() { cancel(); <-ended }()
 	run(t, filepath.Join(dir, "attach"), socket, promised(t, "attach")[0])
 }
+
+// A module of a user's own has the library by the commands that README gives, and its first program builds.
+func TestAModuleHasTheLibraryAsREADMESays(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, commands, found := strings.Cut(string(readme), "In a module of your own")
+	_, commands, _ = strings.Cut(commands, "```\n")
+	commands, _, _ = strings.Cut(commands, "```\n")
+	_, program, found2 := strings.Cut(string(readme), "```go\n")
+	program, _, _ = strings.Cut(program, "```\n")
+	if !found || !found2 || !strings.Contains(commands, "go get ") {
+		t.Fatal("README.md does not say how a module has the library, or shows no program")
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	own := filepath.Join(dir, "own")
+	main := "package main\n\nimport (\n\t\"context\"\n\t\"fmt\"\n\t\"log\"\n\t\"time\"\n\n\t\"github.com/weftnet/weft\"\n)\n\nfunc main() {\n" + program + "}\n"
+	for _, err := range []error{
+		os.Symlink(root, filepath.Join(dir, "weft")), os.Mkdir(own, 0o777),
+		os.WriteFile(filepath.Join(own, "go.mod"), []byte("module example.com/own\n\ngo 1.26\n"), 0o666),
+		os.WriteFile(filepath.Join(own, "main.go"), []byte(main), 0o666),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	x := exec.CommandContext(ctx, "sh", "-ec", commands+"go build -o own .\n./own\n")
+	x.Dir = own
+	x.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=") // what the library needs is here, since this test was built
+	out, err := x.CombinedOutput()
+	if want := "client/0 sent \"hello, fabric\" with tag 7\n"; err != nil || !strings.HasSuffix(string(out), want) {
+		t.Errorf("%v; the commands print\n%sexpected %s", err, out, want)
+	}
+}

@@ -57,10 +57,18 @@ func (a *ahead) note(offset, n, pageBytes int64) {
 		return
 	}
 	first := uint64((offset + n + pageBytes - 1) / pageBytes)
-	for page := first; page < min(first+uint64(a.window), a.pages); page++ {
+	end := min(first+uint64(a.window), a.pages)
+	if half := first + uint64(a.window/2); half < end && a.fetched[half] != nil {
+		return // enough for now: a longer run costs less
+	}
+	var run []uint64
+	for page := first; page < end; page++ {
 		if a.fetched[page] == nil {
-			a.fetch(page)
+			run = append(run, page)
 		}
+	}
+	if len(run) > 0 {
+		a.fetch(run)
 	}
 }
 
@@ -76,40 +84,54 @@ func (a *ahead) stream(offset int64) *stream {
 	return &a.streams[a.turn]
 }
 
-// fetch begins to read a page. The lock is held.
-func (a *ahead) fetch(page uint64) {
-	f := &fetched{}
-	a.fetched[page] = f
-	a.order = append(a.order, page)
+// fetch begins to read some pages. The lock is held.
+func (a *ahead) fetch(pages []uint64) {
+	size := a.c.cfg.PageBytes
+	run, mem := make([]*fetched, len(pages)), make([]byte, len(pages)*size)
+	ws := make([]want, len(pages))
+	for i, page := range pages {
+		run[i] = &fetched{}
+		ws[i] = want{number: page, into: mem[i*size:][:size:size]}
+		a.fetched[page] = run[i]
+		a.order = append(a.order, page)
+	}
 	for len(a.order) > len(a.streams)*a.window {
 		delete(a.fetched, a.order[0])
 		a.order = a.order[1:]
 	}
 	a.c.p.Go(func() {
-		data := make([]byte, a.c.cfg.PageBytes)
-		if a.c.ReadPage(a.c.port.ctx, page, data) == nil {
-			f.data = data
-		}
-		f.done.Store(true)
+		a.c.readMany(a.c.port.ctx, ws, func(w *want) error { return a.c.ReadPage(a.c.port.ctx, w.number, w.into) }, func(i int, err error) {
+			if err == nil {
+				run[i].data = ws[i].into
+			}
+			run[i].done.Store(true)
+		}, a.c.p.Wake)
 		a.c.p.Wake()
 	})
 }
 
+// find is the page that was read ahead, or is being read; nil: it is not.
+func (a *ahead) find(page uint64) *fetched {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.fetched[page]
+}
+
 // read takes part of a page that was read ahead, and reports whether it could.
 func (a *ahead) read(ctx context.Context, page uint64, at int, part []byte) bool {
-	a.mu.Lock()
-	f := a.fetched[page]
-	a.mu.Unlock()
-	if f == nil {
+	f := a.find(page)
+	if f == nil || !f.done.Load() && a.c.p.WaitUntil(ctx, f.done.Load) != nil {
 		return false
 	}
-	if !f.done.Load() && a.c.p.WaitUntil(ctx, f.done.Load) != nil {
-		return false
+	return a.taken(f, &want{number: page, at: at, into: part})
+}
+
+// taken takes part of a page that is here, and reports whether it could be read.
+func (a *ahead) taken(f *fetched, w *want) bool {
+	if f.data == nil || w.at+len(w.into) == len(f.data) {
+		a.drop(w.number, f)
 	}
-	if f.data == nil || at+len(part) == len(f.data) {
-		a.drop(page, f)
-	}
-	return f.data != nil && copy(part, f.data[at:]) == len(part)
+	return f.data != nil && copy(w.into, f.data[w.at:]) == len(w.into)
 }
 
 // drop forgets a page, unless it has been fetched anew.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,6 +61,7 @@ type ClientConfig struct {
 	RepairBytes int
 
 	defect mutate.PageDefect // for tests
+	window int               // too: how many requests a server may have at a time; zero: see most
 }
 
 // ServerRef names a server.
@@ -79,6 +81,7 @@ type ClientStats struct {
 	PageIns     uint64 `json:"page_ins"`
 	Repeated    uint64 `json:"repeated"` // requests that were
 	Hedged      uint64 `json:"hedged"`
+	Waited      uint64 `json:"waited"`       // requests that others were sent before: as many as there are buffers for were with their server
 	Damaged     uint64 `json:"damaged"`      // answers with a wrong checksum
 	Stale       uint64 `json:"stale"`        // and with an older version than was acknowledged
 	Deaths      uint64 `json:"deaths"`       // of servers
@@ -124,8 +127,10 @@ type call struct {
 	record record
 	header [recordLen]byte
 	data   []byte
-	begun  clock.Time
-	held   int // how often the driver has its memory
+	begun  clock.Time // when its request was first sent
+	held   int        // how often the driver has its memory
+	with   bool       // its request is with the server: see window
+	waits  bool       // and this one's is to be
 
 	done   atomic.Bool // the answer is here
 	answer record
@@ -161,9 +166,11 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 		return nil, err
 	}
 	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, sends: map[uint64]*call{}}
+	o.late.pause = min(cfg.Retry, cfg.Hedge)
 	if err := o.begin(cfg.PageBytes, hsn.Client, hsn.Module{Receive: c.receive, Sent: c.sent}); err != nil {
 		return nil, err
 	}
+	p.Go(o.watch)
 	for _, s := range cfg.Servers {
 		if err := c.AddServer(ctx, s); err != nil {
 			c.Close()
@@ -216,7 +223,7 @@ func (c *Client) begin(to *server, r record, data []byte) *call {
 		k.done.Store(true)
 		return k
 	}
-	c.transmit(k)
+	c.send(k)
 	return k
 }
 
@@ -229,6 +236,15 @@ func (c *Client) transmit(k *call) {
 	if c.port.driver.Send(hsn.Client, hsn.Host{NIC: uint64(a.NIC), Slot: a.Slot, Gen: a.Generation}, k.data, k.header[:], c.cookie) != nil {
 		c.sent(c.cookie)
 	}
+}
+
+// again repeats a request that was sent and has no answer.
+func (c *Client) again(k *call) {
+	if k.waits || k.done.Load() {
+		return
+	}
+	c.stats.Repeated++
+	c.transmit(k)
 }
 
 // sent takes a request's memory back from the driver.
@@ -259,8 +275,9 @@ func (c *Client) receive(now clock.Time, m hsn.Message) {
 	if r.op != opPageIn || r.status != statusOK {
 		c.port.driver.Free(&k.msg)
 	}
+	c.leave(k)
 	k.done.Store(true)
-	c.p.Wake()
+	c.port.wakes = true
 }
 
 // end forgets a request, and what came for it. Its memory may be the driver's for a little longer: end waits for that, so that the
@@ -268,6 +285,7 @@ func (c *Client) receive(now clock.Time, m hsn.Message) {
 func (c *Client) end(k *call) {
 	c.port.mu.Lock()
 	delete(c.calls, k.record.request)
+	c.leave(k)
 	c.port.driver.Free(&k.msg)
 	for k.held > 0 && c.port.err == nil {
 		c.port.driver.Output()
@@ -285,6 +303,15 @@ func (c *Client) end(k *call) {
 func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *call {
 	c.port.mu.Lock()
 	k := c.begin(to, r, data)
+	c.port.mu.Unlock()
+	c.finish(ctx, k)
+	return k
+}
+
+// finish waits for the answer to a request that has begun, as ask does.
+func (c *Client) finish(ctx context.Context, k *call) {
+	to := k.to
+	c.port.mu.Lock()
 	most := max(c.cfg.Retry, c.cfg.Dead/4)
 	wait := to.patience(c.cfg.Retry, most)
 	c.port.mu.Unlock()
@@ -296,21 +323,19 @@ func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *ca
 		c.port.mu.Lock()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			k.failed = err
-		} else if c.port.now().Sub(max(k.begun, to.heard)) >= c.cfg.Dead {
+		} else if c.silent(k) {
 			k.failed = errSilent
-		} else if !to.up && r.op != opOpen {
+		} else if !to.up && k.record.op != opOpen {
 			k.failed = errDown // as another call has noticed
 		}
-		if k.failed == nil && !k.done.Load() {
-			c.stats.Repeated++
-			c.transmit(k)
+		if k.failed == nil {
+			c.again(k)
 		}
 		c.port.mu.Unlock()
 		if k.failed != nil {
 			break
 		}
 	}
-	return k
 }
 
 var (
@@ -318,19 +343,35 @@ var (
 	errDown   = errors.New("netmem: the server is down")
 )
 
-// waitFor waits until one of some calls has its answer.
-func (c *Client) waitFor(ctx context.Context, d time.Duration, calls ...*call) error {
-	within, cancel := c.p.WithTimeout(ctx, d)
-	defer cancel()
-	return c.p.WaitUntil(within, func() bool {
-		for _, k := range calls {
-			if k.done.Load() {
-				return true
-			}
-		}
-		return false
-	})
+// silent reports whether the server of a call has been so for so long that it is taken for dead. The port's lock is held.
+func (c *Client) silent(k *call) bool {
+	return !k.waits && c.port.now().Sub(max(k.begun, k.to.heard)) >= c.cfg.Dead
 }
+
+// waitFor waits until one of some calls has its answer. If that takes longer than d, it is context.DeadlineExceeded.
+func (c *Client) waitFor(ctx context.Context, d time.Duration, calls ...*call) error {
+	o, l := c.port, new(deadline)
+	done := func() bool { return slices.ContainsFunc(calls, (*call).isDone) }
+	for {
+		o.mu.Lock()
+		since := o.now()
+		o.set(l, d)
+		o.mu.Unlock()
+		err := o.wait(ctx, func() bool { return done() || l.passed.Load() })
+		o.mu.Lock()
+		o.unset(l)
+		again := early(calls, since)
+		o.mu.Unlock()
+		if err != nil || done() {
+			return err
+		}
+		if !again {
+			return context.DeadlineExceeded
+		}
+	}
+}
+
+func (k *call) isDone() bool { return k.done.Load() }
 
 // answered looks at how a call has ended: nil if it has its answer, whatever that says.
 func (k *call) answered() error {

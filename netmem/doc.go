@@ -8,7 +8,8 @@
 //	                              └── no answer within the hedge ══► the second copy
 //
 // Pages travel as datagrams of the fabric, by the page driver in internal/hsn: they are received where they stay. Datagrams get lost,
-// so a client numbers its requests and repeats those that are not answered. A page has a version, which grows with each write: a
+// so a client numbers its requests and repeats those that are not answered. It has no more requests with its servers at a time than there are
+// buffers for the answers. A page has a version, which grows with each write: a
 // page-out that comes twice is the same page-out, and a page-in that has an older version than was acknowledged is no answer.
 //
 // What was acknowledged is readable until it is discarded, as long as fewer servers than a page has copies are down at a time. A server

@@ -236,10 +236,8 @@ func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []t
 		c.port.mu.Unlock()
 	}
 	for i, k := range calls {
-		if !k.done.Load() && k.failed == nil { // its answer has not come with the last one's
-			again := c.ask(ctx, k.to, k.record, k.data)
-			c.end(k)
-			k = again
+		if k.failed == nil { // its answer may not have come with the last one's
+			c.finish(ctx, k)
 		}
 		c.suspect(k)
 		if k.answered() == nil {

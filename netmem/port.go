@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,8 @@ const (
 	pageTag  weft.Tag = 0
 )
 
-// port is the page driver of a process: its interface are the process's datagrams. A goroutine of its own takes in what comes; whoever
-// sends takes the lock.
+// port is the page driver of a process: its interface are the process's datagrams. What takes in packets, pump says; what sends takes the
+// lock.
 type port struct {
 	p      *weft.Process
 	defect mutate.PageDefect
@@ -41,9 +42,12 @@ type port struct {
 	spare  []*receive
 	names  map[hsn.Host]weft.Name // who has sent lately
 	err    error                  // why nothing comes any more: see fail
-	drains bool                   // what was sent beside run is being seen off
-	lent   atomic.Int32           // how often memory of the pool is lent to a file: it stays mapped until it is not
-	failed atomic.Bool            // err is set, for those who must not take the lock: operations are started under it
+	pump   pump
+	wakes  bool // a packet has brought what a call waits for
+	late   lateness
+	drains bool         // what was sent beside run is being seen off
+	lent   atomic.Int32 // how often memory of the pool is lent to a file: it stays mapped until it is not
+	failed atomic.Bool  // err is set, for those who must not take the lock: operations are started under it
 }
 
 // receive is a buffer in which a datagram is awaited.
@@ -78,6 +82,7 @@ func newPort(p *weft.Process, pageBytes, pages int, d mutate.PageDefect) (*port,
 	o := &port{p: p, defect: d, own: own, begun: p.Now(), unmap: unmap, pool: hsn.NewPool(pageBytes, mem[:n:n], mem[n:n+pages*hsn.RestBytes]), names: map[hsn.Host]weft.Name{}}
 	o.sends, o.sent = make([]weft.Op, portSlots), make([]bool, portSlots)
 	o.ctx, o.stop = context.WithCancel(context.Background())
+	o.pump.free, o.late.look = p.NewGate(), p.NewGate()
 	return o, nil
 }
 
@@ -118,57 +123,6 @@ func (o *port) begin(pageBytes int, id hsn.ModuleID, m hsn.Module) error {
 
 func (o *port) now() clock.Time { return clock.Time(o.p.Now().Sub(o.begun)) }
 
-// run takes in packets until the port is closed, or the process.
-func (o *port) run() {
-	defer o.release()
-	defer o.own.Close()
-	for {
-		o.mu.Lock()
-		more := o.driver.Interrupt(o.now())
-		var first *receive
-		if len(o.recvs) > 0 {
-			first = o.recvs[0]
-		}
-		idle, next, err := o.driver.Idle(), o.driver.Next(), o.err
-		o.mu.Unlock()
-		if err == nil && !more {
-			err = o.await(first, idle, next)
-		}
-		if err != nil {
-			o.end(err)
-			return
-		}
-	}
-}
-
-// sendPause is after what time a port looks again whether what it sends has left.
-const sendPause = 100 * time.Microsecond
-
-// await waits for the next packet, or for what else the driver has to do.
-func (o *port) await(first *receive, idle bool, next clock.Time) error {
-	wait := time.Duration(0)
-	switch {
-	case !idle || first == nil:
-		wait = sendPause
-	case next != clock.Never:
-		wait = max(next.Sub(o.now()), 0) + 1
-	}
-	ctx := o.ctx
-	if wait > 0 {
-		within, cancel := o.p.WithTimeout(ctx, wait)
-		defer cancel()
-		ctx = within
-	}
-	if first == nil {
-		return o.p.Sleep(o.ctx, wait)
-	}
-	_, err := first.op.Wait(ctx)
-	if errors.Is(err, context.DeadlineExceeded) && o.ctx.Err() == nil {
-		return nil
-	}
-	return err
-}
-
 // sentBeside has what was sent be seen off by another goroutine than run, which may be waiting for a packet that does not come for long:
 // the memory of what has left would be held meanwhile. The lock is held.
 func (o *port) sentBeside() {
@@ -206,15 +160,16 @@ func (o *port) end(err error) {
 	o.p.Wake()
 }
 
-// close ends the port. A region goes with its process, and a mapping as soon as no operation has its memory.
+// close ends the port. A region goes with its process, and a mapping as soon as no operation has its memory. The reason is noted before run is
+// stopped, which would note its own: that its context has ended.
 func (o *port) close() {
-	o.stop()
 	o.mu.Lock()
 	o.fail(weft.ErrClosed)
 	for _, r := range o.recvs {
 		r.op.Cancel()
 	}
 	o.mu.Unlock()
+	o.stop()
 	_ = o.own.Close()
 	o.p.Wake()
 }
@@ -223,8 +178,12 @@ func (o *port) close() {
 const releasing = time.Second
 
 // release sees the operations to their end, so that the process has their contexts back, and then gives back the mapping. None begins
-// any more, so it needs no lock, which it must not hold while it waits.
+// any more, and no call looks at them: takeIn has seen that the port has failed, or has let go of the lock before it was taken here. It must not
+// hold the lock while it waits.
 func (o *port) release() {
+	o.mu.Lock()
+	recvs := slices.Clone(o.recvs)
+	o.mu.Unlock()
 	ctx, cancel := o.p.WithTimeout(context.Background(), releasing)
 	defer cancel()
 	ended := func(op *weft.Op) bool {
@@ -237,7 +196,7 @@ func (o *port) release() {
 			return
 		}
 	}
-	for _, r := range o.recvs {
+	for _, r := range recvs {
 		if !ended(&r.op) {
 			return
 		}

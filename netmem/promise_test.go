@@ -147,7 +147,7 @@ func seeds() uint64 {
 	case testing.Short():
 		return 3
 	}
-	return 8
+	return 9
 }
 
 // What was acknowledged is readable until it is discarded as long as fewer servers are down than it has copies, however slow the others
@@ -165,12 +165,12 @@ func TestWhatWasAcknowledgedIsReadableWhateverHappensToServers(t *testing.T) {
 // happened is what has happened in some worlds.
 type happened struct {
 	worldCounts
-	spilled, deathsSeen, restarts, fixed, damaged uint64
+	spilled, deathsSeen, restarts, fixed, damaged, waited uint64
 }
 
 // lacks reports whether something has not happened that tests nothing if it does not.
 func (h *happened) lacks() bool {
-	return h.deaths == 0 || h.rots == 0 || h.full == 0 || h.joins == 0 || h.leaves == 0 || h.restarts == 0 || h.deathsSeen <= h.restarts || h.fixed == 0 || h.spilled == 0 || h.damaged == 0
+	return h.deaths == 0 || h.rots == 0 || h.full == 0 || h.joins == 0 || h.leaves == 0 || h.restarts == 0 || h.deathsSeen <= h.restarts || h.fixed == 0 || h.spilled == 0 || h.damaged == 0 || h.waited == 0
 }
 
 // add counts what has happened in a world.
@@ -190,6 +190,7 @@ func (h *happened) add(w *world) {
 	h.deathsSeen += s.Deaths
 	h.fixed += s.Repaired
 	h.damaged += s.Damaged
+	h.waited += s.Waited
 }
 
 func promise(t *testing.T, k kind, all *happened) {

@@ -109,6 +109,11 @@ func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(pag
 func (c *Client) fetchFrom(ctx context.Context, number uint64, p *page, from []*server, use func(page []byte)) (got bool, wrong *server) {
 	k := c.pageIn(ctx, number, p, from)
 	defer c.end(k)
+	return c.judge(p, k, use)
+}
+
+// judge has use look at the page that has come as the answer to a call, if it is the page. Its results are as those of fetchFrom.
+func (c *Client) judge(p *page, k *call, use func(page []byte)) (got bool, wrong *server) {
 	if k.answered() == nil && k.answer.status == statusOK {
 		page, mem := c.page(k.msg.Data)
 		defer c.giveBack(mem)

@@ -120,6 +120,7 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if cfg.defect == mutate.PagesEpochKept {
 		s.epoch = 1
 	}
+	o.pump.serves = true
 	if err := o.begin(hsn.MaxPage, hsn.Server, hsn.Module{Receive: s.receive, Sent: s.sent}); err != nil {
 		return nil, err
 	}

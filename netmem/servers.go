@@ -27,6 +27,7 @@ type server struct {
 	heard clock.Time
 	room  uint64 // that it had for this client when it was opened
 
+	window        window
 	usual, spread time.Duration // what it takes to answer, and by how much that differs
 }
 
@@ -221,6 +222,7 @@ const attendEvery = 10 * time.Millisecond
 func (c *Client) attend() {
 	ctx := c.port.ctx
 	for c.p.Sleep(ctx, attendEvery) == nil && c.Err() == nil {
+		c.port.stir()
 		c.port.mu.Lock()
 		for _, s := range c.servers {
 			if !s.asked && (!s.up || c.port.now().Sub(s.heard) > c.cfg.Dead/2) {

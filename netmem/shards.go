@@ -224,13 +224,12 @@ func (g *gathered) again() {
 	for i, k := range g.calls {
 		switch {
 		case g.seen[i] || k.done.Load():
-		case c.port.now().Sub(max(k.begun, k.to.heard)) >= c.cfg.Dead:
+		case c.silent(k):
 			k.failed = errSilent
 		case !k.to.up:
 			k.failed = errDown
 		default:
-			c.stats.Repeated++
-			c.transmit(k)
+			c.again(k)
 		}
 	}
 }

@@ -181,6 +181,74 @@ func (v *Volume) readPart(ctx context.Context, page uint64, at int, part []byte)
 	return err
 }
 
+// ReadMany is ReadAtContext for several parts of the volume, all at once, which must lie within it. The caller asks for all of them and takes in what comes
+// by itself, so they cost less than as many calls. ended is called for each part as it ends, and pause before ReadMany waits when some have
+// ended; both by the caller.
+func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, ended func(i int, err error), pause func()) {
+	m := many{v: v, ctx: ctx, left: make([]int, len(bufs)), errs: make([]error, len(bufs)), ended: ended}
+	for i, b := range bufs {
+		if err := v.within("read", offsets[i], int64(len(b))); err != nil || len(b) == 0 {
+			ended(i, err)
+			continue
+		}
+		v.ahead.note(offsets[i], int64(len(b)), v.page)
+		if m.add(i, offsets[i], b); m.left[i] == 0 {
+			ended(i, nil)
+		}
+	}
+	v.c.readMany(ctx, m.wants, m.slowly, m.pieceEnded, pause)
+}
+
+// many is parts of a volume that are read at once, and the pieces of them that lie in each page.
+type many struct {
+	v     *Volume
+	ctx   context.Context
+	wants []want
+	parts []int   // by want: which part it is of
+	left  []int   // by part: pieces that have not ended
+	errs  []error // by part
+	ended func(i int, err error)
+}
+
+// add adds a part, but for what was read ahead.
+func (m *many) add(part int, offset int64, b []byte) {
+	for page := m.v.page; len(b) > 0; {
+		at := offset % page
+		n := min(page-at, int64(len(b)))
+		w := want{number: uint64(offset / page), at: int(at), into: b[:n]}
+		if f := m.v.ahead.find(w.number); f == nil || !f.done.Load() || !m.v.ahead.taken(f, &w) {
+			w.aside = f != nil
+			m.wants = append(m.wants, w)
+			m.parts = append(m.parts, part)
+			m.left[part]++
+		}
+		offset, b = offset+n, b[n:]
+	}
+}
+
+// pieceEnded notes that a piece has.
+func (m *many) pieceEnded(i int, err error) {
+	part := m.parts[i]
+	if errors.Is(err, ErrMissing) {
+		clear(m.wants[i].into)
+		err = nil
+	}
+	if m.errs[part] == nil {
+		m.errs[part] = err
+	}
+	if m.left[part]--; m.left[part] == 0 {
+		m.ended(part, m.errs[part])
+	}
+}
+
+// slowly reads a piece by itself.
+func (m *many) slowly(w *want) error {
+	if m.v.ahead.read(m.ctx, w.number, w.at, w.into) {
+		return nil
+	}
+	return m.v.readPart(m.ctx, w.number, w.at, w.into)
+}
+
 // WriteAt implements io.WriterAt.
 func (v *Volume) WriteAt(b []byte, offset int64) (int, error) {
 	return v.WriteAtContext(context.Background(), b, offset)

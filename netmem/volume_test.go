@@ -98,7 +98,7 @@ func useMemory(ctx context.Context, sp *sim.Process, v *netmem.Volume, base int6
 	for step := 0; step < 120 || sp.Weft().Now().Sub(begun) < 4*time.Second; step++ {
 		at := r.IntN(size)
 		n := r.IntN(min(size-at, 1<<r.IntN(16)) + 1)
-		switch part := buf[:n]; r.IntN(5) {
+		switch part := buf[:n]; r.IntN(6) {
 		case 0, 1:
 			for i := range part {
 				part[i] = byte(r.Uint32())
@@ -123,6 +123,10 @@ func useMemory(ctx context.Context, sp *sim.Process, v *netmem.Volume, base int6
 					return fmt.Errorf("step %d: %d bytes at %d differ, the %dth in order", step, to-from, base+int64(from), i)
 				}
 			}
+		case 4: // several parts at once, which overlap
+			if err := readMany(ctx, sp, v, base, model); err != nil {
+				return fmt.Errorf("step %d: %w", step, err)
+			}
 		default:
 			if _, err := v.ReadAtContext(ctx, part, base+int64(at)); err != nil {
 				return fmt.Errorf("step %d: %w", step, err)
@@ -133,6 +137,69 @@ func useMemory(ctx context.Context, sp *sim.Process, v *netmem.Volume, base int6
 		}
 	}
 	return v.Flush(ctx)
+}
+
+// readMany reads some parts of a piece of a volume at once, and compares them with the model.
+func readMany(ctx context.Context, sp *sim.Process, v *netmem.Volume, base int64, model []byte) (err error) {
+	r := sp.Rand()
+	bufs, offsets, ends := make([][]byte, r.IntN(20)), []int64(nil), 0
+	for i := range bufs {
+		at := r.IntN(len(model))
+		bufs[i] = make([]byte, r.IntN(min(len(model)-at, 1<<r.IntN(15))+1))
+		offsets = append(offsets, base+int64(at))
+	}
+	v.ReadMany(ctx, bufs, offsets, func(i int, failed error) {
+		ends++
+		at := int(offsets[i] - base)
+		switch want := model[at:][:len(bufs[i])]; {
+		case failed != nil:
+			err = errors.Join(err, failed)
+		case !bytes.Equal(bufs[i], want):
+			err = errors.Join(err, fmt.Errorf("%d bytes at %d differ, the %dth of %d parts", len(want), offsets[i], i, len(bufs)))
+		}
+	}, func() {})
+	if ends != len(bufs) {
+		err = errors.Join(err, fmt.Errorf("%d parts have ended of %d", ends, len(bufs)))
+	}
+	return err
+}
+
+// Parts that are read at once are asked for before one of them is waited for; what lies outside of the volume fails alone.
+func TestPartsThatAreReadTogetherAreWaitedForTogether(t *testing.T) {
+	const parts = 16
+	cfg := netmem.VolumeConfig{Bytes: 100 * 4096}
+	withVolume(t, 1, sim.Faults{}, cfg, 100, func(ctx context.Context, sp *sim.Process, v *netmem.Volume) error {
+		want := make([]byte, cfg.Bytes/2) // the other half is never written
+		fill(want, 1, 1)
+		if _, err := v.WriteAtContext(ctx, want, 0); err != nil {
+			return err
+		}
+		want = append(want, make([]byte, cfg.Bytes/2)...)
+		page, begun := make([]byte, 4096), sp.Weft().Now()
+		if _, err := v.ReadAtContext(ctx, page, 0); err != nil {
+			return err
+		}
+		one := sp.Weft().Now().Sub(begun)
+		bufs, offsets := [][]byte{make([]byte, 2)}, []int64{cfg.Bytes - 1}
+		for i := range int64(parts) {
+			bufs, offsets = append(bufs, make([]byte, 4096)), append(offsets, i*5*4096+i)
+		}
+		pauses, ends := 0, 0
+		begun = sp.Weft().Now()
+		v.ReadMany(ctx, bufs, offsets, func(i int, err error) {
+			ends++
+			if i == 0 != (err != nil) || i > 0 && !bytes.Equal(bufs[i], want[offsets[i]:][:4096]) {
+				t.Errorf("part %d at %d: %v, or other bytes", i, offsets[i], err)
+			}
+		}, func() { pauses++ })
+		if took := sp.Weft().Now().Sub(begun); took > parts*one/2 {
+			t.Errorf("%d parts take %v, and one page %v; expected half of as many times that at most", parts, took, one)
+		}
+		if ends != parts+1 || pauses >= ends {
+			t.Errorf("%d parts have ended, with %d pauses; expected %d, and fewer pauses", ends, pauses, parts+1)
+		}
+		return nil
+	})
 }
 
 func TestReadsInOrderAreReadAhead(t *testing.T) {

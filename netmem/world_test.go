@@ -33,6 +33,7 @@ type world struct {
 	memory int // how many of them are in memory: the others are in a spill file
 	dir    string
 	rots   bool // memory goes bad
+	narrow bool // a server has one request at a time
 	hosts  []*host
 	client *Client
 	acked  map[uint64]uint64 // by page: the version that its owner knows
@@ -88,7 +89,7 @@ const (
 
 // newWorld makes the world of a seed, in which one defect may be.
 func newWorld(seed uint64, k kind, d mutate.PageDefect, dir string) *world {
-	w := &world{kind: k, rng: rand.New(rand.NewPCG(seed, 77)), defect: d, size: []int{4096, 8192}[seed%2], pages: 100, memory: 100, dir: dir, rots: seed%3 == 2, acked: map[uint64]uint64{}, rotten: map[*stored]bool{}, spoilt: map[spoilt]uint64{}}
+	w := &world{kind: k, rng: rand.New(rand.NewPCG(seed, 77)), defect: d, size: []int{4096, 8192}[seed%2], pages: 100, memory: 100, dir: dir, rots: seed%3 == 2, narrow: seed%7 == 0, acked: map[uint64]uint64{}, rotten: map[*stored]bool{}, spoilt: map[spoilt]uint64{}}
 	if w.tight(seed) {
 		w.pages = 10 * w.size / 4096
 		switch {
@@ -157,6 +158,9 @@ func (w *world) run(callers int, life func(sp *sim.Process, first uint64) error)
 			}
 		}
 		cfg := ClientConfig{Servers: refs, Coding: w.coding, Compress: w.compress, PageBytes: w.size, Dead: worldDead, defect: w.defect}
+		if w.narrow {
+			cfg.window = 1
+		}
 		if !w.coding.cuts() {
 			cfg.Copies = worldCopies
 		}

@@ -115,6 +115,8 @@ func (p *parser) program() *Program {
 	p.expect("PROGRAM", " at the beginning")
 	if t, ok := p.expect(kindIdent, ": the program's name"); ok {
 		prog.Name, prog.Pos = t.text, t.pos
+	} else if p.peek().kind == ":" { // a keyword: what is behind it can be read all the same
+		p.next()
 	}
 	p.expect(":", " behind the program's name")
 	p.failed = false

@@ -15,11 +15,11 @@ import (
 // Config is what a fabric is made from. Only Seed decides what happens in it.
 type Config struct {
 	Seed             uint64
-	NICs             int           // hosts, each with one NIC; 2
+	NICs             int           // hosts, each with one NIC; 0 is 2
 	TorusWidth       int           // columns of the torus on which the NICs are, row by row; 0: they have no positions
 	Link             Link          // between all of them
 	Faults           Faults        // by chance
-	UnreachableAfter time.Duration // silence after which a NIC gives another up; 2 s
+	UnreachableAfter time.Duration // silence after which a NIC gives another up; 0 is 2 s
 	Replay           string        // command that runs this seed again, for failures to print
 
 	hooks simulated.Hooks

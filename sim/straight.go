@@ -52,6 +52,14 @@ func (s *straight) Send(m vni.StraightSend) []byte {
 	return s.Direct.Send(m)
 }
 
+func (s *straight) Datagram(m vni.StraightSend) []byte {
+	if s.refused() {
+		return nil
+	}
+	m.Hold = m.Hold && s.rng.IntN(2) > 0
+	return s.Direct.Datagram(m)
+}
+
 func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	if s.refused() {
 		return 0

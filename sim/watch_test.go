@@ -53,6 +53,46 @@ func TestWatchersTellSilenceFromAnOrderlyEnd(t *testing.T) {
 	}
 }
 
+// A process that has received from another, and has sent it nothing, is told of its end: once, and by an address that a later Send by it
+// does not have told again.
+func TestAReceiverIsToldWhenTheSenderEnds(t *testing.T) {
+	for _, host := range []int{0, 1} { // of the receiver's NIC, and of another
+		f := New(Config{Seed: Seed(1)})
+		sender, receiver := weft.Name{App: "sender"}, weft.Name{App: "receiver"}
+		f.Process(host, sender.String(), func(p *Process) error {
+			ctx, cancel := p.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if _, err := p.WaitName(ctx, receiver); err != nil {
+				return err
+			}
+			return p.SendDelivered(ctx, receiver, 1)
+		})
+		f.Process(0, receiver.String(), func(p *Process) error {
+			ctx, cancel := p.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			m, err := p.Recv(ctx, weft.AnyProcess, 1, nil)
+			if err != nil {
+				return err
+			}
+			if e, err := p.NextEvent(ctx); err != nil || e.Kind != weft.EventProcessGone || e.Addr != m.Addr || e.Name != sender {
+				return fmt.Errorf("with the sender on host %d the event is %v, %v; expected the end of %v", host, e, err, sender)
+			}
+			if err := p.SendDeliveredTo(ctx, m.Addr, 1); !errors.Is(err, weft.ErrProcessGone) {
+				return fmt.Errorf("a send to a sender on host %d that has gone: %v; expected %w", host, err, weft.ErrProcessGone)
+			}
+			within, cancelWithin := p.WithTimeout(ctx, time.Second)
+			defer cancelWithin()
+			if e, err := p.NextEvent(within); !errors.Is(err, context.DeadlineExceeded) {
+				return fmt.Errorf("with the sender on host %d there is a second event, %v, %v; expected none", host, e, err)
+			}
+			return nil
+		})
+		if err := f.Run(time.Hour); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A watcher that does not keep up is told how many events it has missed, and another misses none.
 func TestAWatcherThatFallsBehindIsToldHowManyItMissed(t *testing.T) {
 	const peers, kept = 100, 64

@@ -38,6 +38,7 @@ type Conn struct {
 	told       bool // its peer knows of it, or will before anything that is sent from now on
 
 	in       ring
+	lent     []byte          // bytes behind those in it, which lie where they have come (lent.go)
 	leadCtx  context.Context // of a Read that pumps
 	stopLead context.CancelFunc
 	counted  bool   // a Read waits that does not
@@ -239,7 +240,7 @@ func (c *Conn) Close() error {
 	c.interrupt()
 	if was == stateOpen {
 		switch {
-		case c.in.len() > 0:
+		case c.waiting() > 0:
 			c.failLocked(net.ErrClosed, false) // what it has to send, too
 			c.oweLocked(dutyReset)
 		case !c.inWrite && !c.draining: // else what sends does it, behind the last byte
@@ -247,7 +248,7 @@ func (c *Conn) Close() error {
 		}
 	}
 	c.look()
-	left := c.draining || c.underWay() > 0
+	left := c.draining || c.inWrite || c.underWay() > 0
 	c.mu.Unlock()
 	if left {
 		c.linger()

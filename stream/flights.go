@@ -15,20 +15,25 @@ import (
 // None of them is withdrawn: those behind it would come without it. One that fails fails the stream. The goroutine that sends for the stream, a
 // Write or drain, begins them and waits for them; ended and begun are under mu, so that others see how many there are.
 
-// pipeline is how many messages of one stream are under way at a time, at most.
-const pipeline = 8
+// pipeline is how many messages of one stream are under way at a time, at most, and flyingBytes how many bytes of them.
+const (
+	pipeline    = 8
+	flyingBytes = 1 << 20
+)
 
-// flight is one of them. Its memory is kept for the next, until the stream is silent.
+// flight is one of them.
 type flight struct {
 	op   weft.Op
 	head [headBytes]byte
 	mem  []byte
 }
 
-// flights are those under way, by their numbers.
+// flights are those under way, by their numbers. Memory is kept for the next ones, the last first, until the stream is silent.
 type flights struct {
 	of           [pipeline]flight
 	begun, ended int
+	bytes        int // under way
+	spare        [][]byte
 }
 
 func (w *flights) at(i int) *flight { return &w.of[i%pipeline] }
@@ -41,6 +46,21 @@ func (c *Conn) underWay() int {
 	return c.ops.begun - c.ops.ended
 }
 
+// full reports whether n bytes more have to wait for some that are under way.
+func (c *Conn) full(n int) bool {
+	under := c.underWay()
+	return under == pipeline || under > 0 && c.ops.bytes+n > flyingBytes
+}
+
+// end notes that the first of them has left. Under mu.
+func (w *flights) end() {
+	f := w.at(w.ended)
+	w.ended++
+	w.bytes -= len(f.mem)
+	w.spare = append(w.spare, f.mem)
+	f.mem = nil
+}
+
 // begin has a copy of b begin. n is 0 if the process can have no more operations under way.
 func (c *Conn) begin(b []byte) (n int, err error) {
 	f := c.next()
@@ -50,12 +70,17 @@ func (c *Conn) begin(b []byte) (n int, err error) {
 
 // next is the flight that begins next; there must be less than pipeline.
 func (c *Conn) next() *flight {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.ops == nil {
-		c.mu.Lock()
 		c.ops = new(flights)
-		c.mu.Unlock()
 	}
-	return c.ops.at(c.ops.begun)
+	w := c.ops
+	f := w.at(w.begun)
+	if n := len(w.spare); f.mem == nil && n > 0 {
+		f.mem, w.spare = w.spare[n-1], w.spare[:n-1]
+	}
+	return f
 }
 
 // start has what is in the memory of next begin.
@@ -70,19 +95,21 @@ func (c *Conn) start(f *flight) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ops.begun++
+	c.ops.bytes += len(f.mem)
 	c.sent += uint64(len(f.mem)) // behind the begin of their message, since what is sent next tells the peer of them
 	return len(f.mem), nil
 }
 
 // land waits until the first message that is under way has left.
 func (c *Conn) land(ctx context.Context) error {
+	c.h.pump.turn()
 	_, err := c.ops.at(c.ops.ended).op.Wait(ctx)
 	if err != nil && ctx.Err() != nil {
 		return err // it is still under way
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ops.ended++
+	c.ops.end()
 	return err
 }
 
@@ -102,7 +129,7 @@ func (c *Conn) reapLocked() {
 		if !done {
 			return
 		}
-		c.ops.ended++
+		c.ops.end()
 		if err != nil {
 			c.failLocked(failure(err), true)
 		}

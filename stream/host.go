@@ -75,7 +75,7 @@ func newHost(p *weft.Process) (*host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stream: %w", err)
 	}
-	in, err := own.Inbox(weft.AnyProcess, weft.AnyTag, mostBytes)
+	in, err := own.Inbox(weft.AnyProcess, weft.AnyTag, inboxBytes)
 	if err != nil {
 		_ = own.Close()
 		return nil, fmt.Errorf("stream: %w", err)
@@ -104,7 +104,10 @@ func (h *host) receives() error {
 		o.Cancel()
 		_, _ = o.Wait(ctx)
 	}
-	if err != nil {
+	switch {
+	case h.ctx.Err() != nil:
+		return h.gone()
+	case err != nil:
 		return fmt.Errorf("stream: the NIC does not receive: %w", failure(err))
 	}
 	return nil
@@ -114,17 +117,15 @@ func (h *host) receives() error {
 func (h *host) run() {
 	err := error(weft.ErrClosed)
 	defer func() {
+		h.pump.settle()
 		h.pump.in.Close()
 		h.end(err)
 	}()
 	err = h.pump.run()
 }
 
-// end fails all streams and listeners.
+// end fails all streams and listeners. It is the process's host until its port is free: a Dial or a Listen is told why, until then.
 func (h *host) end(err error) {
-	hosts.mu.Lock()
-	delete(hosts.of, h.p)
-	hosts.mu.Unlock()
 	h.mu.Lock()
 	h.err = failure(err)
 	conns, listeners := h.conns, h.listeners
@@ -138,6 +139,9 @@ func (h *host) end(err error) {
 		l.came.Open()
 	}
 	_ = h.port.Close()
+	hosts.mu.Lock()
+	delete(hosts.of, h.p)
+	hosts.mu.Unlock()
 }
 
 // take takes a message, and returns the number of the stream that it is for; 0 if it is for none.

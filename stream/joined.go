@@ -16,7 +16,7 @@ import (
 const (
 	copiedBytes = 2<<10 - headBytes // what the NIC copies, so that its memory is free at once
 	joinedBytes = 16 << 10          // the longest Write that is joined to others; longer ones wait
-	mostJoined  = dataBytes         // bytes that wait, at most
+	mostJoined  = 64 << 10          // bytes that wait, at most
 )
 
 // Closed streams that have something left wait for their peers to take it: lingers is for how long in all, and closeWaits for how long Close does.
@@ -29,17 +29,32 @@ const (
 // then left nothing to drain.
 func (c *Conn) startToJoin(b []byte) (n int) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.usable() != nil {
-		c.mu.Unlock()
 		return 0
 	}
+	return c.startToDrain(b)
+}
+
+// resend has b wait, which may have been sent and may not. A stream that was closed meanwhile, which is why, drains it nevertheless: its Close waits for
+// the Write. None is taken if the stream has failed.
+func (c *Conn) resend(b []byte) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil || c.h.ctx.Err() != nil {
+		return 0
+	}
+	return c.startToDrain(b)
+}
+
+// startToDrain has drain begin with b. Under mu.
+func (c *Conn) startToDrain(b []byte) (n int) {
 	c.joined = append(c.joined[:0], b...)
 	if c.drainable == nil {
 		c.drainable, c.drained = c.h.p.NewGate(), c.h.p.NewGate()
 	}
 	ctx, stop := context.WithCancel(c.h.ctx)
 	c.draining, c.stopDraining = true, stop
-	c.mu.Unlock()
 	c.h.p.Go(func() { c.drain(ctx) })
 	return len(b)
 }
@@ -51,7 +66,7 @@ func (c *Conn) join(b []byte) (n int) {
 	if !c.draining {
 		return 0
 	}
-	n = min(len(b), mostJoined-len(c.joined))
+	n = min(len(b), max(mostJoined-len(c.joined), 0)) // what is sent again may be longer
 	c.joined = append(c.joined, b[:n]...)
 	return n
 }
@@ -95,7 +110,7 @@ func (c *Conn) mayDrain() bool {
 // drainSome has one more message begin, or waits until the peer has room for it.
 func (c *Conn) drainSome(ctx context.Context) error {
 	c.reap()
-	if c.underWay() == pipeline {
+	if c.full(mostJoined) {
 		return c.land(ctx)
 	}
 	f := c.next()
@@ -141,15 +156,15 @@ func (c *Conn) gather(f *flight) bool {
 func (c *Conn) linger() {
 	ctx, cancel := c.h.p.WithTimeout(c.h.ctx, closeWaits)
 	defer cancel()
+	if c.writing.Wait(ctx) != nil {
+		return
+	}
+	defer c.writing.Open()
 	for c.mustDrain() {
 		if c.drained.Wait(ctx) != nil {
 			return
 		}
 	}
-	if c.writing.Wait(ctx) != nil {
-		return
-	}
-	defer c.writing.Open()
 	for f := c.oldest(); f != nil && ctx.Err() == nil; f = c.oldest() {
 		_, _ = f.op.Wait(ctx)
 	}

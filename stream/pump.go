@@ -19,9 +19,10 @@ import (
 // that accepts more connections answers the one that it has as soon. The first message for another stream ends that; it waits for idleAfter
 // at most.
 type pump struct {
-	h    *host
-	in   *weft.Inbox
-	free *weft.Gate // opened when the goroutine of its own should look who pumps
+	h      *host
+	in     *weft.Inbox
+	lender *Conn      // the stream that has bytes in the Inbox, if one has; of the goroutine that pumps
+	free   *weft.Gate // opened when the goroutine of its own should look who pumps
 
 	// Under host.owed.
 	busy    bool   // one pumps
@@ -92,6 +93,7 @@ func (p *pump) doze(last uint64) (turns uint64, more bool) {
 
 // next takes in one message, and returns the number of its stream.
 func (p *pump) next(ctx context.Context) (stream uint32, err error) {
+	p.settle()
 	m, data, err := p.in.Next(ctx)
 	if errors.Is(err, weft.ErrTruncated) { // no peer of this version sends so much at a time
 		return 0, nil
@@ -100,6 +102,22 @@ func (p *pump) next(ctx context.Context) (stream uint32, err error) {
 		stream = p.h.take(m, data)
 	}
 	return stream, err
+}
+
+// turn notes that a Write waits for its messages to leave, which the NIC alone tells it: meanwhile nothing need pump, as when a Read takes turns.
+func (p *pump) turn() {
+	p.h.owed.Lock()
+	defer p.h.owed.Unlock()
+	p.turns++
+	p.served = true
+}
+
+// settle has the stream that has bytes in the Inbox keep them.
+func (p *pump) settle() {
+	if c := p.lender; c != nil {
+		p.lender = nil
+		c.keep()
+	}
 }
 
 // begin has the goroutine of its own pump, if no Read does. One that does says so when it ends.

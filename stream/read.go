@@ -86,8 +86,8 @@ func (c *Conn) readNow(b []byte) (n int, err error) {
 		return 0, err
 	}
 	switch {
-	case c.in.len() > 0:
-		n = c.in.read(b)
+	case c.waiting() > 0:
+		n = c.readWaiting(b)
 		c.took(n)
 	case c.state == stateFailed:
 		err = c.err
@@ -170,8 +170,10 @@ func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 			return sum, c.opError("read", c.h.gone())
 		}
 		c.mu.Lock()
+		c.keepLocked() // what is lent may be taken back while it is written
 		b := c.in.first()
 		ok := len(b) > 0 && c.state != stateClosed && c.late(c.readEnd) == nil
+		c.in.pinned = ok
 		c.mu.Unlock()
 		if !ok {
 			c.reading.Open()
@@ -190,6 +192,7 @@ func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 		}
 		n, err := w.Write(b)
 		c.mu.Lock()
+		c.in.pinned = false
 		c.in.skip(n)
 		c.took(n)
 		c.mu.Unlock()

@@ -252,3 +252,47 @@ func TestAServerMayWriteFirst(t *testing.T) {
 		})
 	}
 }
+
+// A program that dials again from another process when its own has ended must be able to tell that.
+func TestWhatIsDialledWhileAProcessEndsFailsAsClosed(t *testing.T) {
+	for range 20 {
+		a, b := pair(t, weft.Config{})
+		l, err := stream.Listen(a, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for {
+				if _, err := l.Accept(); err != nil {
+					return
+				}
+			}
+		}()
+		failed := make(chan error)
+		dial := func() (err error) {
+			for err == nil {
+				_, err = (&stream.Dialer{Process: b, Timeout: time.Minute}).DialContext(context.Background(), "weft", "a/0:test")
+			}
+			return err
+		}
+		listen := func() (err error) {
+			for err == nil || errors.Is(err, syscall.EADDRINUSE) {
+				_, err = stream.Listen(b, "test")
+			}
+			return err
+		}
+		for _, do := range []func() error{dial, listen, dial, listen, dial, dial, dial, dial, dial, dial, dial, dial} {
+			go func() {
+				failed <- do()
+				failed <- do() // when it has ended
+			}()
+		}
+		time.Sleep(10 * time.Millisecond) // so that there are streams
+		b.Close()
+		for range 24 {
+			if err := <-failed; !errors.Is(err, net.ErrClosed) {
+				t.Errorf("%v; expected %v", err, net.ErrClosed)
+			}
+		}
+	}
+}

@@ -179,3 +179,6 @@ func TestAnsweredWritesWaitForNothing(t *testing.T) {
 		}
 	}
 }
+
+// pattern is byte i of stream k.
+func pattern(k, i int) byte { return byte(i*7 + i>>8 + k*31) }

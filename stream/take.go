@@ -92,7 +92,7 @@ func (c *Conn) takeData(m *message) {
 		b = b[n:]
 	}
 	if len(b) > 0 {
-		c.in.write(b)
+		c.lend(b)
 	}
 	c.countLocked(false)
 	c.readable.Open()

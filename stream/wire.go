@@ -29,9 +29,10 @@ const (
 const (
 	numberBytes  = 4
 	headBytes    = numberBytes + 8
-	dataBytes    = 64 << 10 // of a stream in one message, at most
-	serviceBytes = 255      // of a service's name, at most
+	dataBytes    = 512 << 10 // of a stream in one message, at most: a part of a common length, so that no crumb is left for one more
+	serviceBytes = 255       // of a service's name, at most
 	mostBytes    = headBytes + dataBytes
+	inboxBytes   = mostBytes // half of the ring, so that the next message comes while one is read
 )
 
 const kindShift = 32 // in a tag

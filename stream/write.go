@@ -15,7 +15,7 @@ import (
 // stream, and so a later Write. One that fails tells how much of b it has taken; the stream may go on behind that if a deadline ended it.
 //
 //	a short message, and nothing before it waits   leaves at once, from where it lies; one of a row (row.go) does as those below
-//	else, while fewer than pipeline are under way  is copied, and leaves at once
+//	else, while there is room in what is under way is copied, and leaves at once (flights.go)
 //	else, if it is short                           is joined to what waits, which leaves when it can (joined.go)
 //	else                                           waits
 func (c *Conn) Write(b []byte) (sum int, err error) {
@@ -55,23 +55,27 @@ func (c *Conn) writeSome(b []byte) (n int, err error) {
 // launch has bytes begin that are copied, or waits until some more may. Those of which there is no telling when are joined to others.
 func (c *Conn) launch(ctx context.Context, b []byte, room int) (n int, err error) {
 	c.reap()
-	under := c.underWay()
-	if room > 0 && under < pipeline {
-		if n, err = c.begin(b[:min(room, dataBytes)]); n > 0 || err != nil {
-			return n, err
+	if most := min(room, dataBytes); c.worth(most, len(b)) && !c.full(most) {
+		if n, err = c.begin(b[:most]); n > 0 || err != nil {
+			return n, err // else the process may have no more sends under way
 		}
-		under = c.underWay() // the process may have no more sends under way
 	}
 	switch {
 	case len(b) <= joinedBytes:
 		return c.startToJoin(b), nil
-	case under > 0:
+	case c.underWay() > 0:
 		return 0, c.land(ctx)
 	case room > 0: // others have all of them
 		return c.send(ctx, b[:min(room, dataBytes)])
 	}
 	c.waitForRoom(ctx)
 	return 0, nil
+}
+
+// worth reports whether the first n of left bytes, for which the peer has room, should begin by themselves. While something is under way a part of a
+// message waits until the peer has room for the whole: each is asked for and permitted, however short.
+func (c *Conn) worth(n, left int) bool {
+	return n > 0 && (n == min(left, dataBytes) || c.underWay() == 0)
 }
 
 // waitForRoom waits until the peer takes more, or something else has changed. As a Read does it takes in itself what comes, if no other call waits;
@@ -144,16 +148,20 @@ func (c *Conn) within(end time.Time) (context.Context, context.CancelFunc) {
 	return c.h.p.WithTimeout(c.h.ctx, end.Sub(c.h.p.Now()))
 }
 
-// send sends the bytes of one message, for which there is room, from where they lie, and returns how many have left. A message that ctx ends is
-// withdrawn. It may come nevertheless; its bytes are sent again then, for nothing has been sent behind it.
-func (c *Conn) send(ctx context.Context, b []byte) (sent int, err error) {
-	if err := c.h.port.Send(ctx, c.remote.Process, tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b); err != nil {
-		return 0, err
+// send sends the bytes of one message, for which there is room, from where they lie, and returns how many it has taken. A message that ctx ends is
+// withdrawn, and may come nevertheless. So its bytes are the stream's, and are sent again: others in their place could be taken for them.
+func (c *Conn) send(ctx context.Context, b []byte) (taken int, err error) {
+	err = c.h.port.Send(ctx, c.remote.Process, tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b)
+	switch {
+	case err == nil:
+		c.mu.Lock()
+		c.sent += uint64(len(b))
+		c.mu.Unlock()
+		taken = len(b)
+	case ctx.Err() != nil:
+		taken = c.resend(b)
 	}
-	c.mu.Lock()
-	c.sent += uint64(len(b))
-	c.mu.Unlock()
-	return len(b), nil
+	return taken, err
 }
 
 // wrote ends a step of a Write, and judges its error.

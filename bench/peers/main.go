@@ -1,6 +1,6 @@
 // Command peers does the same work with Weft and with what a user would pick instead, in turns, in one run.
 //
-//	cd bench/peers && go run .                                      # about nine minutes; needs root for hosts of their own
+//	cd bench/peers && go run .                                      # about ten minutes; needs root for hosts of their own
 //	go run . --out ../../docs/performance                           # and writes JSON, charts and the page there
 //	go run . --programs --time 2s --out ../../docs/performance      # programs in the NIC, by the length of the message
 //
@@ -26,6 +26,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/gopeer"
 	"github.com/weftnet/weft/bench/peers/internal/ground"
 	"github.com/weftnet/weft/bench/peers/internal/page"
+	"github.com/weftnet/weft/bench/peers/internal/pagepeer"
 )
 
 // childWord is the first argument of a process of a contestant.
@@ -161,7 +162,7 @@ func run(ctx context.Context, f *flags, out, progress io.Writer) error {
 	return report(r, f, out)
 }
 
-// beChild is a process of a contestant: server KIND ADDRESS, or client KIND ADDRESS JOBS.
+// beChild is a process of a contestant: a server or a client of package gopeer, or those of pages.
 func beChild(args []string) error {
 	switch {
 	case len(args) == 3 && args[0] == "server":
@@ -172,8 +173,16 @@ func beChild(args []string) error {
 			return err
 		}
 		return gopeer.Measure(context.Background(), args[1], args[2], jobs, os.Stdout)
+	case len(args) == 3 && args[0] == "calls":
+		return pagepeer.ServeCalls(context.Background(), args[1], args[2], os.Stdout)
+	case len(args) == 5 && args[0] == "pages":
+		jobs, err := contest.ParseJobs(args[4])
+		if err != nil {
+			return err
+		}
+		return pagepeer.Measure(context.Background(), args[1], args[2], args[3], jobs, os.Stdout)
 	}
-	return fmt.Errorf("%s %q: expected server KIND ADDRESS or client KIND ADDRESS JOBS", childWord, args)
+	return fmt.Errorf("%s %q: expected server KIND ADDRESS, client KIND ADDRESS JOBS, calls PREFIX ADDRESS or pages KIND ADDRESS SERVER JOBS", childWord, args)
 }
 
 // report prints the result, and writes it where that was asked for.
@@ -191,7 +200,10 @@ func report(r *contest.Result, f *flags, out io.Writer) error {
 		_, err = out.Write(text)
 		return err
 	}
-	return r.WriteTable(out)
+	if err := r.WriteTable(out); err != nil {
+		return err
+	}
+	return page.WriteGoals(out, r)
 }
 
 // writeAll writes the result to a directory: as it is, as charts and as a page.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
+	"github.com/weftnet/weft/bench/peers/internal/ground"
 )
 
 // TestMain makes this binary one that contestants' processes can be started from.
@@ -88,10 +89,10 @@ func TestAnInterruptedRunSaysSo(t *testing.T) {
 func TestWhoIsMissingIsSaid(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var out, said strings.Builder
-	if err := run(t.Context(), short(t, "--only", "sockperf|UCX|Open MPI|libfabric|ZeroMQ|Go net UDP"), &out, &said); err != nil {
+	if err := run(t.Context(), short(t, "--only", "sockperf|UCX|Open MPI|libfabric|ZeroMQ|Redis|memcached|nbdkit|mem nbd|Go net UDP"), &out, &said); err != nil {
 		t.Fatal(err)
 	}
-	for _, who := range []string{"sockperf", "UCX", "Open MPI", "libfabric", "ZeroMQ"} {
+	for _, who := range []string{"sockperf", "UCX", "Open MPI", "libfabric", "ZeroMQ", "Redis", "memcached", "nbdkit", "Weft, mem nbd, udp"} {
 		if !strings.Contains(said.String(), "peers: "+who+" is skipped: no ") || !strings.Contains(out.String(), "skipped: "+who+": no ") {
 			t.Errorf("%s is missing, and nobody says so: %s\n%s", who, &said, &out)
 		}
@@ -100,6 +101,58 @@ func TestWhoIsMissingIsSaid(t *testing.T) {
 		if err := run(t.Context(), short(t, "--only", only), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--only %s: %v; expected %q", only, err, want)
 		}
+	}
+}
+
+// All that keep pages or blocks for another host do so, as far as they are installed.
+func TestPagesAndBlocksAreReadFromAnotherHost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds weft")
+	}
+	if s, err := ground.Between(false, 0); err != nil {
+		t.Skip(err)
+	} else if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	binary, err := weftBinary(t.Context(), "", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	f := short(t, "--only", "page-in|call|Redis|memcached|mem nbd|nbdkit", "--weft", binary, "--out", dir, "--patience", "60s", "--rounds", "1", "--time", "200ms")
+	var out strings.Builder
+	if err := run(t.Context(), f, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	var r contest.Result
+	if err := readJSON(filepath.Join(dir, "peers.json"), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Failures) > 0 {
+		t.Errorf("failures %+v", r.Failures)
+	}
+	missing := make(map[string]bool)
+	for _, s := range r.Skipped {
+		t.Logf("%s is skipped: %s", s.Contestant, s.Why)
+		missing[s.Contestant] = true
+	}
+	for measure, names := range map[string][]string{
+		contest.Latency:   {"Weft, page-in, udp", "Weft, page-in, xdp", "Weft, call, udp", "Weft, call, xdp", "Redis", "memcached", "Weft, mem nbd, udp", "Weft, mem nbd, xdp", "nbdkit"},
+		contest.Reads:     {"Weft, page-in, udp", "Weft, page-in, xdp", "Redis", "memcached", "Weft, mem nbd, udp", "Weft, mem nbd, xdp", "nbdkit"},
+		contest.Bandwidth: {"Weft, page-in, udp", "Weft, page-in, xdp"},
+	} {
+		for _, name := range names {
+			where := contest.Pages
+			if strings.Contains(name, "nbd") {
+				where = contest.Blocks
+			}
+			if row, _ := r.Find(name, where, 0, measure, contest.PageSize); row.Value <= 0 && !missing[name] {
+				t.Errorf("%s has no %s of pages", name, measure)
+			}
+		}
+	}
+	if !strings.Contains(out.String(), "P19  a page of 4 KiB in, by that of a call, xdp") {
+		t.Errorf("the goals are not printed:\n%s", out.String())
 	}
 }
 

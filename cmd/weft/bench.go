@@ -47,10 +47,9 @@ func newBenchCommand() *cobra.Command {
 	return newGroup("bench", "Measure latency, rate and bandwidth", append(all, lossBench(), idleBench(), pollBench(), fairnessBench(), incastBench(),
 		groupBench(bench.KindBarrier, "Measure barriers of a group"), groupBench(bench.KindBroadcast, "Measure broadcasts to a group"),
 		groupBench(bench.KindAllReduce, "Measure reductions of which every member gets the result"),
-		limitsBench(), hostileBench(), newBenchProgram(), newBenchVM(), netstarBench(),
-		newBenchPages(bench.KindPages, "Count how often pages of network memory are copied"),
-		newBenchPages(bench.KindPageIn, "Measure reading pages of network memory"),
-		newBenchPages(bench.KindPageOut, "Measure writing pages of network memory"))...)
+		limitsBench(), hostileBench(), newBenchProgram(), vmBench(), netstarBench(),
+		copiesBench(), pagesBench(bench.KindPageIn, "Measure reading pages of network memory"),
+		pagesBench(bench.KindPageOut, "Measure writing pages of network memory"))...)
 }
 
 func newBenchKind(k bench.Kind) *cobra.Command {
@@ -114,7 +113,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	shareFlag(fs, &f.Loss, "loss", "packets that a testbed loses, each way")
 	mtuFlag(fs, &f.MTU)
 	choiceFlag(fs, &f.against, "against", "", []string{"limit"}, "measure beside what the ground allows, in turns with it")
-	fs.BoolVar(&f.Apart, "apart", false, "each side has processors of its own; so it is with --against limit, unless it says false")
+	fs.BoolVar(&f.Apart, "apart", false, "give each side processors of its own; --against limit does so, unless this is false")
 	intFlag(fs, &f.Rounds, "rounds", 9, 1, 1000, "how often they take turns; what is printed are medians")
 	if f.kind.Trips {
 		hdrFlag(fs, &f.hdr)

@@ -19,14 +19,45 @@ func timeFlag(fs *pflag.FlagSet, p *time.Duration, value time.Duration, usage st
 	durationFlag(fs, p, "time", value, time.Millisecond, time.Hour, usage)
 }
 
-// wordsFlag defines a flag that takes some of a few words.
+// wordsFlag defines a flag that takes some of a few words, or all of them. What *p has is the default, which is shown.
 func wordsFlag(fs *pflag.FlagSet, p *[]string, name, kind string, choices []string, usage string) {
+	want, all := "some of "+strings.Join(choices, ", "), slices.Contains(choices, "all") // there it is a choice of its own
+	if !all {
+		want += ", or all"
+	}
 	fs.Var(&checkedFlag{
 		kind: kind,
-		want: "some of " + strings.Join(choices, ", "),
+		text: strings.Join(*p, ","),
+		want: want,
 		set: func(s string) bool {
-			*p = strings.Split(s, ",")
+			if *p = strings.Split(s, ","); s == "all" && !all {
+				*p = choices
+			}
 			return !slices.ContainsFunc(*p, func(w string) bool { return !slices.Contains(choices, w) })
+		},
+	}, name, usage)
+}
+
+// numbersFlag defines a flag that takes numbers from least to most. What *p has is the default.
+func numbersFlag(fs *pflag.FlagSet, p *[]int, name string, least, most int, what, usage string) {
+	var text []string
+	for _, n := range *p {
+		text = append(text, strconv.Itoa(n))
+	}
+	fs.Var(&checkedFlag{
+		kind: "N,…",
+		text: strings.Join(text, ","),
+		want: fmt.Sprintf("%s from %d to %d, with commas between them", what, least, most),
+		set: func(s string) bool {
+			*p = nil
+			for word := range strings.SplitSeq(s, ",") {
+				n, err := strconv.Atoi(word)
+				if err != nil || n < least || n > most {
+					return false
+				}
+				*p = append(*p, n)
+			}
+			return true
 		},
 	}, name, usage)
 }

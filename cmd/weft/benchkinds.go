@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -102,20 +101,7 @@ func pollBench() *cobra.Command {
 	return benchOf[bench.PollRow]{
 		name: bench.KindPoll, short: "Measure a poll of an engine that serves idle processes", each: "number", spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
-			fs.Var(&checkedFlag{
-				kind: "N,…", text: "1,128,1024", want: "whole numbers from 1 to 4096, with commas between them",
-				set: func(s string) bool {
-					o.Processes = nil
-					for word := range strings.SplitSeq(s, ",") {
-						n, err := strconv.Atoi(word)
-						if err != nil || n < 1 || n > 4096 {
-							return false
-						}
-						o.Processes = append(o.Processes, n)
-					}
-					return true
-				},
-			}, "processes", "how many processes are idle")
+			numbersFlag(fs, &o.Processes, "processes", 1, 4096, "whole numbers", "how many processes are idle")
 			timeFlag(fs, &o.Time, time.Second, "how long to measure with each number")
 		},
 		run: func(ctx context.Context, _ io.Writer, row func(bench.PollRow) error) error {

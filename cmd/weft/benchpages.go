@@ -1,88 +1,93 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/internal/bench"
 )
 
-// newBenchPages is weft bench pages, pagein and pageout.
-func newBenchPages(kind, short string) *cobra.Command {
-	o := bench.PagesOptions{Kind: kind}
-	var asJSON, child bool
-	var page int64
-	c := &cobra.Command{
-		Use:   kind + " [flags]",
-		Short: short,
-		Long: short + `.
-
-The page server is another program on this host, with a NIC of its own.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			out := c.OutOrStdout()
-			if child {
-				return bench.ServePages(c.Context(), o.Link, c.InOrStdin(), out)
-			}
-			if page > 8192 {
-				return usagef("--page is %d: expected 4096 or 8192", page)
-			}
-			o.Page = int(page)
-			if o.Self, err = os.Executable(); err != nil {
-				return err
-			}
-			warn(c)
-			if kind == bench.KindPages {
-				rows, err := bench.RunCopies(c.Context(), o)
-				if err != nil {
-					return err
-				}
-				return printCopies(out, rows, asJSON)
-			}
-			r, err := bench.RunPages(c.Context(), o)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return json.NewEncoder(out).Encode(r)
-			}
-			_, err = fmt.Fprintf(out, "# weft bench %s: link %s, pages of %d bytes, %d at a time\n# %10s %12s %12s %14s   µs\n%12.2f %12.2f %12.0f %14.2f\n",
-				r.Bench, r.Link, r.Page, r.Depth, "p50", "p99", "pages/s", "a call's p50", float64(r.P50)/1e3, float64(r.P99)/1e3, r.Rate, float64(r.Call)/1e3)
-			return err
-		},
-	}
-	fs := c.Flags()
-	choiceFlag(fs, &o.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkShm}, "what carries the frames")
-	if kind != bench.KindPages {
-		bytesFlag(fs, &page, "page", 4096, 4096, "size of a page: 4KiB or 8KiB")
-		intFlag(fs, &o.Depth, "depth", 1, 1, 256, "how many pages are under way at a time")
-		durationFlag(fs, &o.Time, "time", 5*time.Second, time.Millisecond, time.Hour, "how long to measure")
-	}
-	fs.BoolVar(&asJSON, "json", false, "print JSON, an object a line")
-	fs.BoolVar(&child, "child", false, "be the program with the page server")
-	fs.Lookup("child").Hidden = true
-	return c
+// pagesOf are what both measurements of pages have in common.
+type pagesOf struct {
+	bench.PagesOptions
+	serves bool // it is the program with the page server
 }
 
-func printCopies(out io.Writer, rows []bench.CopiesRow, asJSON bool) error {
-	if !asJSON {
-		fmt.Fprintf(out, "# weft bench %s: link %s\n# %-12s %16s %12s\n", bench.KindPages, rows[0].Link, "scenario", "copies of a page", "p50 µs")
+const pagesLong = `.
+
+The page server is another program on this host, with a NIC of its own.`
+
+func (o *pagesOf) flags(fs *pflag.FlagSet) {
+	choiceFlag(fs, &o.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkShm}, "what carries the frames")
+	fs.BoolVar(&o.serves, "child", false, "be the program with the page server")
+}
+
+func (o *pagesOf) child(ctx context.Context, in io.Reader, out io.Writer) (bool, error) {
+	if !o.serves {
+		return false, nil
 	}
-	for _, r := range rows {
-		if asJSON {
-			if err := json.NewEncoder(out).Encode(r); err != nil {
-				return err
+	return true, bench.ServePages(ctx, o.PagesOptions, in, out)
+}
+
+// pagesBench is weft bench pagein or pageout.
+func pagesBench(kind, short string) *cobra.Command {
+	o := pagesOf{PagesOptions: bench.PagesOptions{Kind: kind}}
+	var page int64
+	var where string
+	return benchOf[bench.PagesRow]{
+		name: kind, short: short, long: short + pagesLong + ` With --testbed veth,
+each of the two is on a host that is made for it (needs root).`, self: &o.Self, spoilt: true, hidden: []string{"child", "listen", "server"}, child: o.child,
+		flags: func(fs *pflag.FlagSet) {
+			o.flags(fs)
+			bytesFlag(fs, &page, "page", 4096, 4096, "size of a page: 4KiB or 8KiB")
+			intFlag(fs, &o.Depth, "depth", 1, 1, 256, "how many pages are under way at a time")
+			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
+			choiceFlag(fs, &where, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
+			fs.StringVar(&o.Listen, "listen", "", "address of this side's NIC, for a program that another one starts")
+			fs.StringVar(&o.Server, "server", "", "address of the page server, likewise")
+		},
+		check: func(*pflag.FlagSet) error {
+			o.Page, o.Veth = int(page), where == testbedVeth
+			switch {
+			case page > 8192:
+				return usagef("--page is %d: expected 4096 or 8192", page)
+			case o.Veth && o.Link != bench.LinkUDP:
+				return usagef("--testbed veth with --link %s: expected udp, since %s", o.Link, bench.Reaches(o.Link))
 			}
-			continue
-		}
-		if _, err := fmt.Fprintf(out, "%-14s %16.3f %12.2f\n", r.Scenario, r.Copies, float64(r.P50)/1e3); err != nil {
+			return nil
+		},
+		run: single(func(ctx context.Context) (bench.PagesRow, error) { return bench.RunPages(ctx, o.PagesOptions) }),
+		line: func(r bench.PagesRow) string {
+			return fmt.Sprintf("# weft bench %s: link %s, pages of %d bytes, %d at a time\n# %10s %12s %12s %14s %8s   µs\n%12.2f %12.2f %12.0f %14.2f %8.2f\n",
+				r.Bench, r.Link, r.Page, r.Depth, "p50", "p99", "pages/s", "a call's p50", "ratio", us(r.P50), us(r.P99), r.Rate, us(r.Call), r.Ratio)
+		},
+	}.command()
+}
+
+// copiesBench is weft bench pages.
+func copiesBench() *cobra.Command {
+	const short = "Count how often pages of network memory are copied"
+	o := pagesOf{PagesOptions: bench.PagesOptions{Kind: bench.KindPages}}
+	return benchOf[bench.CopiesRow]{
+		name: bench.KindPages, short: short, long: short + pagesLong, each: "scenario", self: &o.Self, spoilt: true, hidden: []string{"child"}, child: o.child,
+		flags: o.flags,
+		run: func(ctx context.Context, _ io.Writer, row func(bench.CopiesRow) error) error {
+			rows, err := bench.RunCopies(ctx, o.PagesOptions)
+			for i := 0; err == nil && i < len(rows); i++ {
+				err = row(rows[i])
+			}
 			return err
-		}
-	}
-	return nil
+		},
+		head: func() string {
+			return fmt.Sprintf("# weft bench %s: link %s\n# %-12s %16s %12s\n", bench.KindPages, o.Link, "scenario", "copies of a page", "p50 µs")
+		},
+		line: func(r bench.CopiesRow) string {
+			return fmt.Sprintf("%-14s %16.3f %12.2f\n", r.Scenario, r.Copies, us(r.P50))
+		},
+	}.command()
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"math"
 	"testing"
+
+	"github.com/weftnet/weft/internal/testbed"
 )
 
 // HSN-40: a page of 4 KiB is received without a copy. Every second one that is sent is copied once. Of a page of 8 KiB the second half is copied
@@ -38,10 +40,32 @@ func TestPagesInAndOutAreMeasuredBesideCalls(t *testing.T) {
 		if r["bench"] != kind || r["page_bytes"] != 8192.0 || r["depth"] != 4.0 || r["link"] != "udp" {
 			t.Errorf("%v", r)
 		}
-		for _, figure := range []string{"p50_ns", "p99_ns", "pages_per_s", "call_p50_ns"} {
-			if n, _ := r[figure].(float64); n <= 0 {
-				t.Errorf("%s: %s is %v", kind, figure, r[figure])
-			}
+		wantPageFigures(t, r)
+	}
+}
+
+// wantPageFigures looks at what was measured of page-ins or page-outs.
+func wantPageFigures(t *testing.T, r map[string]any) {
+	t.Helper()
+	for _, figure := range []string{"p50_ns", "p99_ns", "pages_per_s", "call_p50_ns", "ratio"} {
+		if n, _ := r[figure].(float64); n <= 0 {
+			t.Errorf("%v: %s is %v", r["bench"], figure, r[figure])
 		}
+	}
+	if page, call, ratio := r["p50_ns"].(float64), r["call_p50_ns"].(float64), r["ratio"].(float64); math.Abs(ratio-page/call) > 1e-9 {
+		t.Errorf("%v: a page takes %v, a call %v, and their ratio is %v", r["bench"], page, call, ratio)
+	}
+}
+
+func TestPagesAreMeasuredBetweenTwoHosts(t *testing.T) {
+	if err := testbed.Check(); err != nil {
+		t.Skip(err)
+	}
+	for _, kind := range []string{"pagein", "pageout"} {
+		all := rows(t, kind, "--testbed", "veth", "--time", "200ms", "--json")
+		if len(all) != 1 || all[0]["bench"] != kind || all[0]["link"] != "udp" || all[0]["page_bytes"] != 4096.0 || all[0]["depth"] != 1.0 {
+			t.Fatalf("%s: %v", kind, all)
+		}
+		wantPageFigures(t, all[0])
 	}
 }

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -50,7 +49,8 @@ and the copy that is in there.
 
 With --runaways, the rate of messages between two processes is measured in turns with the
 rate beside programs that will not end: one in an endless loop, one that sends to itself,
-and one that floods the network. They are stopped, and started again every 20 ms.`,
+and one that floods the network. They are stopped, and started again every 20 ms.
+Unless --time or --rounds say something else, each takes 3 s in 15 rounds.`,
 		Example: `  weft bench program --against limit
   weft bench program --series mcp2mcp,api --size 512 --json
   weft bench program --internal
@@ -81,25 +81,11 @@ and one that floods the network. They are stopped, and started again every 20 ms
 }
 
 func (f *benchProgramFlags) define(fs *pflag.FlagSet) {
-	listFlag(fs, &f.Series, "series", bench.Series(), bench.Series(), "what exchanges messages")
-	fs.Var(&checkedFlag{
-		kind: "N,…",
-		text: "64",
-		want: fmt.Sprintf("numbers of bytes from 0 to %d, with commas between them", bench.MostProgramSize),
-		set: func(s string) bool {
-			f.Sizes = nil
-			for word := range strings.SplitSeq(s, ",") {
-				n, err := strconv.Atoi(word)
-				if err != nil || n < 0 || n > bench.MostProgramSize {
-					return false
-				}
-				f.Sizes = append(f.Sizes, n)
-			}
-			return true
-		},
-	}, "size", "length of a message, in bytes")
-	listFlag(fs, &f.Residents, "resident", []string{bench.ResidentVM}, bench.Residents(), "where the far program is")
-	listFlag(fs, &f.Waits, "wait", []string{bench.WaitSpin}, bench.Waits(), "how the far side waits")
+	f.Series, f.Residents, f.Waits = bench.Series(), []string{bench.ResidentVM}, []string{bench.WaitSpin}
+	wordsFlag(fs, &f.Series, "series", "NAME,…", bench.Series(), "what exchanges messages")
+	numbersFlag(fs, &f.Sizes, "size", 0, bench.MostProgramSize, "numbers of bytes", "length of a message, in bytes")
+	wordsFlag(fs, &f.Residents, "resident", "NAME,…", bench.Residents(), "where the far program is")
+	wordsFlag(fs, &f.Waits, "wait", "NAME,…", bench.Waits(), "how the far side waits")
 	choiceFlag(fs, &f.Link, "link", bench.LinkXDP, []string{bench.LinkUDP, bench.LinkXDP}, "what carries the frames")
 	choiceFlag(fs, &f.Deployment, "deployment", bench.DeployedDaemon, []string{bench.DeployedEmbedded, bench.DeployedDaemon}, "where the NICs are: in the processes, or in daemons")
 	choiceFlag(fs, &f.testbed, "testbed", testbedVeth, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
@@ -114,25 +100,12 @@ func (f *benchProgramFlags) define(fs *pflag.FlagSet) {
 	fs.Lookup("child").Hidden, fs.Lookup("listen").Hidden = true, true
 }
 
-// listFlag defines a flag that takes some of a few words.
-func listFlag(fs *pflag.FlagSet, p *[]string, name string, value, choices []string, usage string) {
-	*p = value
-	fs.Var(&checkedFlag{
-		kind: "NAME,…",
-		text: strings.Join(value, ","),
-		want: "some of " + strings.Join(choices, ", ") + ", or all",
-		set: func(s string) bool {
-			if *p = strings.Split(s, ","); s == "all" {
-				*p = choices
-			}
-			return !slices.ContainsFunc(*p, func(w string) bool { return !slices.Contains(choices, w) })
-		},
-	}, name, usage)
-}
-
 // complete checks what no flag can check alone.
 func (f *benchProgramFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 	f.Veth, f.Against = f.testbed == testbedVeth, f.against != ""
+	if f.runaways && !fs.Changed("time") && !fs.Changed("rounds") {
+		f.Time, f.Rounds = bench.RunawayTime, bench.RunawayRounds
+	}
 	if !f.Veth && !fs.Changed("link") {
 		f.Link = bench.LinkUDP
 	}
@@ -162,56 +135,34 @@ func (f *benchProgramFlags) complete(fs *pflag.FlagSet, args []string) (err erro
 }
 
 func (f *benchProgramFlags) run(c *cobra.Command) error {
-	out := c.OutOrStdout()
-	if !f.json {
-		fmt.Fprintf(out, "# weft bench %s: round trips over %s, %s; medians of %d rounds, %v each\n# %10s %8s %6s %7s %10s %10s %10s %12s %7s\n", bench.KindProgram, f.Link, bench.Deployed(f.Deployment), f.Rounds, f.Time,
-			"series", "resident", "wait", "bytes", "exchanges", "p50 µs", "p99 µs", "limit p50", "ratio")
+	head := fmt.Sprintf("# weft bench %s: round trips over %s, %s; medians of %d rounds, %v each\n# %10s %8s %6s %7s %10s %10s %10s %12s %7s\n", bench.KindProgram, f.Link, bench.Deployed(f.Deployment), f.Rounds, f.Time,
+		"series", "resident", "wait", "bytes", "exchanges", "p50 µs", "p99 µs", "limit p50", "ratio")
+	return bench.RunProgram(c.Context(), f.ProgramOptions, printer(c.OutOrStdout(), f.json, head, programLine))
+}
+
+// programLine is a row as people read it.
+func programLine(r bench.ProgramRow) string {
+	s := fmt.Sprintf("%12s %8s %6s %7d %10d %10.2f %10.2f", r.Series, cmp.Or(r.Resident, "-"), r.Wait, r.Size, r.Iterations, us(r.P50), us(r.P99))
+	if a := r.Against; a != nil {
+		s += fmt.Sprintf(" %12.2f %7.2f  %s", us(a.LimitP50), a.Ratio, a.Limit)
 	}
-	return bench.RunProgram(c.Context(), f.ProgramOptions, func(r bench.ProgramRow) error {
-		if f.json {
-			return json.NewEncoder(out).Encode(r)
-		}
-		resident := r.Resident
-		if resident == "" {
-			resident = "-"
-		}
-		fmt.Fprintf(out, "%12s %8s %6s %7d %10d %10.2f %10.2f", r.Series, resident, r.Wait, r.Size, r.Iterations, float64(r.P50)/1e3, float64(r.P99)/1e3)
-		if a := r.Against; a != nil {
-			fmt.Fprintf(out, " %12.2f %7.2f  %s", float64(a.LimitP50)/1e3, a.Ratio, a.Limit)
-		}
-		if r.Lost > 0 {
-			fmt.Fprintf(out, "  %d lost", r.Lost)
-		}
-		_, err := fmt.Fprintln(out)
-		return err
-	})
+	if r.Lost > 0 {
+		s += fmt.Sprintf("  %d lost", r.Lost)
+	}
+	return s + "\n"
 }
 
 func (f *benchProgramFlags) runInternal(c *cobra.Command) error {
-	out := c.OutOrStdout()
-	if !f.json {
-		fmt.Fprintf(out, "# weft bench %s --internal: the best of rounds within %v for each part\n# %10s %7s %10s %7s\n", bench.KindProgram, f.Time, "part", "bytes", "ns", "allocs")
-	}
-	return bench.RunProgramInternal(c.Context(), f.Time, f.Sizes, func(r bench.InternalRow) error {
-		if f.json {
-			return json.NewEncoder(out).Encode(r)
-		}
-		_, err := fmt.Fprintf(out, "%12s %7d %10.1f %7.0f\n", r.Internal, r.Size, r.Took, r.Allocs)
-		return err
-	})
+	head := fmt.Sprintf("# weft bench %s --internal: the best of rounds within %v for each part\n# %10s %7s %10s %7s\n", bench.KindProgram, f.Time, "part", "bytes", "ns", "allocs")
+	return bench.RunProgramInternal(c.Context(), f.Time, f.Sizes, printer(c.OutOrStdout(), f.json, head, func(r bench.InternalRow) string {
+		return fmt.Sprintf("%12s %7d %10.1f %7.0f\n", r.Internal, r.Size, r.Took, r.Allocs)
+	}))
 }
 
 func (f *benchProgramFlags) runRunaways(c *cobra.Command) error {
-	out := c.OutOrStdout()
-	if !f.json {
-		fmt.Fprintf(out, "# weft bench %s --runaways: messages of %d bytes a second; medians of %d rounds, %v each\n# %10s %12s %12s %7s %8s\n", bench.KindProgram, f.Sizes[0], f.Rounds, f.Time,
-			"runaway", "alone", "beside", "ratio", "stopped")
-	}
-	return bench.RunProgramRunaways(c.Context(), f.Time, f.Rounds, f.Sizes[0], func(r bench.RunawayRow) error {
-		if f.json {
-			return json.NewEncoder(out).Encode(r)
-		}
-		_, err := fmt.Fprintf(out, "%12s %12.0f %12.0f %7.2f %8d\n", r.Program, r.Alone, r.Beside, r.Ratio, r.Stopped)
-		return err
-	})
+	head := fmt.Sprintf("# weft bench %s --runaways: messages of %d bytes a second; medians of %d rounds, %v each\n# %10s %12s %12s %7s %8s\n", bench.KindProgram, f.Sizes[0], f.Rounds, f.Time,
+		"runaway", "alone", "beside", "ratio", "stopped")
+	return bench.RunProgramRunaways(c.Context(), f.Time, f.Rounds, f.Sizes[0], printer(c.OutOrStdout(), f.json, head, func(r bench.RunawayRow) string {
+		return fmt.Sprintf("%12s %12.0f %12.0f %7.2f %8d\n", r.Program, r.Alone, r.Beside, r.Ratio, r.Stopped)
+	}))
 }

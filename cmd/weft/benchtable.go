@@ -38,6 +38,19 @@ func single[R any](run func(ctx context.Context) (R, error)) func(context.Contex
 	}
 }
 
+// printer prints rows as they come, as JSON or, below the head, for people.
+func printer[R any](out io.Writer, asJSON bool, head string, line func(R) string) func(R) error {
+	if asJSON {
+		e := json.NewEncoder(out)
+		return func(r R) error { return e.Encode(r) }
+	}
+	fmt.Fprint(out, head)
+	return func(r R) error {
+		_, err := io.WriteString(out, line(r))
+		return err
+	}
+}
+
 // command is the command of an entry.
 func (b benchOf[R]) command() *cobra.Command {
 	var asJSON bool
@@ -66,16 +79,11 @@ func (b benchOf[R]) command() *cobra.Command {
 			if b.spoilt {
 				warn(c)
 			}
-			if b.each != "" && !asJSON {
-				fmt.Fprint(out, b.head())
+			head := ""
+			if b.each != "" {
+				head = b.head()
 			}
-			return b.run(c.Context(), c.ErrOrStderr(), func(r R) error {
-				if asJSON {
-					return json.NewEncoder(out).Encode(r)
-				}
-				_, err := io.WriteString(out, b.line(r))
-				return err
-			})
+			return b.run(c.Context(), c.ErrOrStderr(), printer(out, asJSON, head, b.line))
 		},
 	}
 	b.flags(c.Flags())

@@ -30,17 +30,17 @@ status is 1 if a bound was exceeded.`,
 	}
 	intFlag(c.Flags(), &nics, "nics", 1024, 2, 1024, "run up to so many NICs")
 	seedFlag(c.Flags(), &seed, "seed", 1, "run this seed")
-	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return c
 }
 
 func runCollectives(ctx context.Context, out io.Writer, seed uint64, nics int, asJSON bool) error {
 	runs, err := sweep.Collectives(ctx, seed, nics)
 	if asJSON {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		if err := e.Encode(runs); err != nil {
-			return err
+		for _, r := range runs {
+			if err := json.NewEncoder(out).Encode(r); err != nil {
+				return err
+			}
 		}
 	} else {
 		fmt.Fprintf(out, "%8s %8s %8s %14s %10s %8s %12s\n", "nics", "rounds", "bound", "virtual ns", "binomial", "torus", "torus bound")

@@ -4,14 +4,22 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 )
 
 func TestSimCollectivesPrintsTheRoundsOfEachNumberOfNICs(t *testing.T) {
 	status, stdout, stderr := weft("sim", "collectives", "--nics", "16", "--json")
 	var runs []map[string]int64
-	if err := json.Unmarshal([]byte(stdout), &runs); err != nil || status != 0 || len(runs) != 4 {
-		t.Fatalf("status %d, %v: %s%s", status, err, stdout, stderr)
+	for line := range strings.Lines(stdout) { // as all commands print JSON
+		var r map[string]int64
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("the line %q: %v; expected an object", line, err)
+		}
+		runs = append(runs, r)
+	}
+	if status != 0 || len(runs) != 4 {
+		t.Fatalf("status %d: %s%s", status, stdout, stderr)
 	}
 	for i, r := range runs {
 		if got := slices.Sorted(maps.Keys(r)); !slices.Equal(got, []string{"binomial", "bound", "nics", "rounds", "torus", "torus_bound", "virtual_ns"}) {

@@ -20,7 +20,7 @@ func newDemoCommand() *cobra.Command {
 		Long: `Opens four NICs in this process, joined by UDP over loopback, and throws away a part of
 all frames. Then it sends messages of 0 B to 16 MiB in all directions, writes into and
 reads from the memory of others, compares every byte with what was sent, and tells
-how fast it was. It takes some ten seconds, and nothing is left behind.
+how fast it was. It takes a few seconds, and nothing is left behind.
 
 The status is 0 if all went well, and 1 with the reason if anything was wrong.`,
 		Args: cobra.NoArgs,

@@ -7,27 +7,21 @@ import (
 
 	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/registry/file"
 )
 
 // joinFlags say by which NIC a tool is a process of the fabric: the daemon of the host, or one of its own.
 type joinFlags struct {
 	socket string
 	listen string
+	named  []string // as they were given
 	nodes  []fabric.Node
 }
 
 func (f *joinFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.socket, "socket", "", socketHelp)
-	fs.StringVar(&f.listen, "listen", "", "have a NIC of one's own, which listens at this address, IP:PORT")
-	fs.Var(&checkedFlag{
-		kind: "[ID@]IP:PORT",
-		want: "a NIC's address, such as 10.0.0.2:7700, with its id before an @ if that is known",
-		set: func(s string) bool {
-			n, err := registry.ParseNode(s)
-			f.nodes = append(f.nodes, fabric.Node{ID: n.ID, Addr: n.Addr.String()})
-			return err == nil
-		},
-	}, "node", "with --listen: a NIC to know from the start; may be repeated")
+	fs.StringVar(&f.listen, "listen", "", "have a NIC of one's own with this `LINK`: HOST:PORT for UDP there, xdp:HOST:PORT, or shm:NAME")
+	fs.StringSliceVar(&f.named, "node", nil, "with --listen: another NIC, `[ID@]HOST[:PORT]`, an IP or a name that is looked up once; several by commas or by more flags")
 }
 
 // complete checks what no flag can check alone.
@@ -35,8 +29,15 @@ func (f *joinFlags) complete() error {
 	switch {
 	case f.listen != "" && f.socket != "":
 		return usagef("--socket and --listen: expected one or the other, since --listen is for a NIC of one's own")
-	case f.listen == "" && len(f.nodes) > 0:
+	case f.listen == "" && len(f.named) > 0:
 		return usagef("--node without --listen: a NIC daemon has its nodes from its own configuration")
+	}
+	for _, s := range f.named {
+		n, err := file.EntryOf(s).Node(registry.Torus{})
+		if err != nil {
+			return usagef("--node: %w", err)
+		}
+		f.nodes = append(f.nodes, fabric.Node{ID: n.ID, Addr: n.Addr.String()})
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ The keys of the file:
 	durationFlag(f, &o.failureTimeout, "failure-timeout", limits.FailureTimeout, time.Second, time.Hour, "silence after which a NIC that gossips is gone, with its names")
 	f.StringVar(&o.config.Registry, "registry", "", "TOML `FILE` with [[node]] tables and the torus, which hosts may share")
 	f.BoolVar(&o.config.Static, "static", false, "NICs that are not listed may not talk to this one")
-	durationFlag(f, &o.unreachableAfter, "unreachable-after", limits.UnreachableAfter, 10*time.Millisecond, time.Hour, "silence after which a NIC is given up")
+	durationFlag(f, &o.unreachableAfter, "unreachable-after", limits.UnreachableAfter, limits.LeastUnreachableAfter, limits.MostUnreachableAfter, "silence after which a NIC is given up")
 	intFlag(f, &o.config.MaxProcesses, "max-processes", limits.DefaultProcesses, 1, limits.MaxProcesses, "processes that may be attached at a time")
 	f.StringVar(&o.config.Capture, "capture", "", "`FILE` for every frame in and out, which Wireshark opens; one that exists is replaced")
 	intFlag(f, &o.captureLimit, "capture-limit", limits.CaptureFile, limits.LeastCapture, 1<<40, "bytes that the file of --capture may have")

@@ -34,26 +34,26 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 	}
 	const named = `prefer: "latency" has a link named already; expected link = "auto"`
 	for _, c := range []struct{ line, want string }{
-		{"nic --config " + latency, "configuration " + latency + `, with the flags: listen: address "here:x": expected IP:PORT`},
-		{"nic --config " + latency + " --link udp", "configuration " + latency + `, with the flags: listen: address "here:x": expected IP:PORT`}, // the file's prefer is not meant then
+		{"nic --config " + latency, "configuration " + latency + `, with the flags: listen: address "here:x": expected HOST or HOST:PORT`},
+		{"nic --config " + latency + " --link udp", "configuration " + latency + `, with the flags: listen: address "here:x": expected HOST or HOST:PORT`}, // the file's prefer is not meant then
 		{"nic --config " + latency + " --link udp --prefer latency", "configuration " + latency + ", with the flags: " + named},
 		{"nic --prefer latency", named},
-		{"nic --link auto --prefer latency --listen here:x", `listen: address "here:x": expected IP:PORT`},
+		{"nic --link auto --prefer latency --listen here:x", `listen: address "here:x": expected HOST or HOST:PORT`},
 		{"nic --prefer speed", `invalid argument "speed" for "--prefer" flag: expected one of bandwidth, latency`},
 		{"nic --nope", "unknown flag: --nope"},
 		{"nic --link tcp", `link: no link is called "tcp"; expected one of auto, udp, xdp, xdp-generic`},
-		{"nic --config " + named0 + " --link fast1 --listen 127.0.0.1:0", "configuration " + named0 + `, with the flags: links.fast0.listen: address "there:x": expected IP:PORT, such as 10.0.0.2:7700 or [fe80::2]:7700
+		{"nic --config " + named0 + " --link fast1 --listen 127.0.0.1:0", "configuration " + named0 + `, with the flags: links.fast0.listen: address "there:x": expected HOST or HOST:PORT, such as 10.0.0.2, host-2:7700 or [fe80::2]:7700, and a PORT up to 65535
 link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fast0`},
-		{"nic --config " + named0 + " --link fast0", "configuration " + named0 + `, with the flags: listen: address "there:x": expected IP:PORT`},
-		{"nic --config " + named0 + " --link fast0 --listen here:x", "configuration " + named0 + `, with the flags: listen: address "here:x": expected IP:PORT`}, // the flag counts
-		{"nic --listen here:x", `listen: address "here:x": expected IP:PORT`},
-		{"nic --node here:x", `--node: node "here:x": address "here:x": expected IP:PORT`},
+		{"nic --config " + named0 + " --link fast0", "configuration " + named0 + `, with the flags: listen: address "there:x": expected HOST or HOST:PORT`},
+		{"nic --config " + named0 + " --link fast0 --listen here:x", "configuration " + named0 + `, with the flags: listen: address "here:x": expected HOST or HOST:PORT`}, // the flag counts
+		{"nic --listen here:x", `listen: address "here:x": expected HOST or HOST:PORT`},
+		{"nic --node here:x", `--node: address "here:x": expected HOST or HOST:PORT`},
 		{"nic --id 7", `id: NIC id "7": expected eight decimal octets`},
 		{"nic --unreachable-after 1", `invalid argument "1" for "--unreachable-after" flag: expected a length of time`},
 		{"nic --config " + file, "configuration " + file + `: line 2: unknown key "speed"; expected id, socket`},
 		{"nic --seed 10.0.0.2", "gossip.key_file: expected a file with the fabric key"},
-		{"nic --seed here:x", `gossip.seeds: address "here:x": expected IP:PORT`},
-		{"nic --gossip-listen here:x", `gossip.listen: address "here:x": expected IP:PORT`},
+		{"nic --seed here:x", `gossip.seeds: address "here:x": expected HOST or HOST:PORT`},
+		{"nic --gossip-listen here:x", `gossip.listen: address "here:x": expected HOST or HOST:PORT`},
 		{"nic --gossip-key /no/such/file", "gossip.key_file: fabric key: stat /no/such/file: no such file"},
 		{"nic --failure-timeout 1", `invalid argument "1" for "--failure-timeout" flag: expected a length of time`},
 		{"nic --capture x --capture-limit 7", `invalid argument "7" for "--capture-limit" flag: expected a whole number from 4096`},

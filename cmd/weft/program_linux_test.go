@@ -252,3 +252,31 @@ func TestAProgramGoesIntoAllNICsOrNone(t *testing.T) {
 		t.Errorf("it is loaded after all:\n%s", out)
 	}
 }
+
+// A program that would never end, one that sends to itself without end, and one that floods the network are stopped, and the list says which and why.
+func TestProgramsThatWillNotEndAreNamedInTheList(t *testing.T) { // PANIC-5
+	sockets := startProgramNICs(t, 2)
+	s := sockets[0]
+	must(t, "program", "load", sourceFile(t, "counter", counterSource), "--id", "9", "--socket", s)
+	for _, p := range []struct{ name, body, state string }{
+		{"loop", "WHILE 1 DO\n n = n + 1", `stopped +1 +2 +1 +out of budget, line 4$`},
+		{"recursion", "SEND n LEN 8 AS 1 TO recursion", `stopped +1 +\d{4,} +\d+ +recursion, line 3$`},
+		{"flood", "SEND n LEN 8 AS 1 TO flood;\n SEND much[0] LEN 16384 AS 1 TO 901 AT 0:0:0:96:221:127:255:140", `stopped +1 +\d+ +\d+ +flood, line 4$`},
+	} {
+		source := fmt.Sprintf("PROGRAM %s: VAR n, much[2048]; TRIGGERS 1;\nBEGIN END;\nMESSAGE 1: BEGIN %s END;\nEND;\n", p.name, p.body)
+		must(t, "program", "load", sourceFile(t, p.name, source), "--socket", s)
+		must(t, "program", "send", p.name, "1", "--socket", s)
+		want := regexp.MustCompile(`(?m)^\d+ +` + p.name + ` +\S+ +` + p.state)
+		line := regexp.MustCompile(`(?m)^\d+ +` + p.name + ` .*stopped.*$`)
+		var said string
+		eventually(t, p.name+" is stopped", func() bool {
+			said = line.FindString(must(t, "program", "list", "--socket", s))
+			return said != ""
+		})
+		if !want.MatchString(said) {
+			t.Errorf("the list says %q; want %q", said, p.state)
+		}
+	}
+	must(t, "program", "send", "counter", "1", "5", "--socket", s)
+	eventually(t, "another program goes on", func() bool { return must(t, "program", "log", "counter", "--socket", s) == "105\n" })
+}

@@ -102,9 +102,7 @@ func printReport(out io.Writer, r *sweep.Report, asJSON bool) error {
 		r.Write(out)
 		return nil
 	}
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
+	return json.NewEncoder(out).Encode(r)
 }
 
 // judge makes the exit status of a report.

@@ -22,6 +22,9 @@ func TestSimPrintsItsTotalsAsJSON(t *testing.T) {
 	if r.Seeds != 2 || r.NICs < 16 || r.Processes < 32 || r.Messages < 4000 || r.Violations != 0 || r.Seconds <= 0 {
 		t.Errorf("report: %+v", r)
 	}
+	if strings.Count(out, "\n") != 1 {
+		t.Errorf("the object is not on a line of its own: %s", out)
+	}
 	for _, key := range []string{"seeds", "nics", "processes", "messages", "bytes", "puts", "gets", "faults", "retransmissions", "violations", "seconds"} {
 		if !strings.Contains(out, `"`+key+`":`) {
 			t.Errorf("no %q in %s", key, out)

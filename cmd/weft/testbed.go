@@ -51,7 +51,7 @@ The exit status is the first that is not 0, in the order of hosts; 128 + n for a
 CMD that signal n ended. Nothing is left behind, even if weft is killed.
 
 With --loss, or with other than two hosts, the hosts are joined by a switch. A
-frame is lost with probability P once on its way, in either direction.`,
+frame is lost with probability P, once on its way from one host to another.`,
 		Example: `  weft testbed exec --hosts 2 -- ip -brief address
   weft testbed exec --hosts 3 --loss 5% -- sh -c 'echo $WEFT_HOST of $WEFT_ADDRS'
   weft testbed exec --hosts 2 --on 0 -- bash`,

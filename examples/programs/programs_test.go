@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/pdl/ebpf"
+	"github.com/weftnet/weft/pdl/prog"
 	"github.com/weftnet/weft/pdl/vm"
 	"github.com/weftnet/weft/sim"
 )
@@ -37,13 +40,27 @@ func TestExamplesAreRightAndFormatted(t *testing.T) {
 	}
 }
 
-// fabric has two NICs and a link between them that loses and repeats.
-func fabric(seed uint64) *sim.Fabric {
-	return sim.New(sim.Config{Seed: seed, Faults: sim.Faults{Loss: 0.03, Duplicate: 0.03, Reorder: 0.03}})
+// Which of the examples can reside in the driver is said in docs/programs.md: none that needs delivery.
+func TestTheExamplesThatCanResideInTheDriverAreThoseOfThePage(t *testing.T) {
+	files, err := filepath.Glob("../*/*.pdl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var can []string
+	for _, file := range files {
+		if ebpf.Check(compiled(t, file)) == nil {
+			can = append(can, filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file))
+		}
+	}
+	want := []string{"pdl/bucket.pdl", "pdl/counter.pdl", "pdl/filter.pdl", "pdl/pong.pdl", "pdl/store.pdl",
+		"programs/deliverget.pdl", "programs/directory.pdl", "programs/pong.pdl"}
+	if !slices.Equal(can, want) {
+		t.Errorf("%v can reside; the page says %v, or of filters that they guard a process", can, want)
+	}
 }
 
-// load puts an example into the NIC of a host and starts it.
-func load(t *testing.T, f *sim.Fabric, host int, id vm.ID, file string) {
+// compiled is the module of an example.
+func compiled(t *testing.T, file string) *prog.Module {
 	t.Helper()
 	src, err := os.ReadFile(file)
 	if err != nil {
@@ -53,7 +70,18 @@ func load(t *testing.T, f *sim.Fabric, host int, id vm.ID, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := simulated.Engine(f, host).Programs().Load(program.Spec{Module: m, ID: id, Start: true}); err != nil {
+	return m
+}
+
+// fabric has two NICs and a link between them that loses and repeats.
+func fabric(seed uint64) *sim.Fabric {
+	return sim.New(sim.Config{Seed: seed, Faults: sim.Faults{Loss: 0.03, Duplicate: 0.03, Reorder: 0.03}})
+}
+
+// load puts an example into the NIC of a host and starts it.
+func load(t *testing.T, f *sim.Fabric, host int, id vm.ID, file string) {
+	t.Helper()
+	if _, _, err := simulated.Engine(f, host).Programs().Load(program.Spec{Module: compiled(t, file), ID: id, Start: true}); err != nil {
 		t.Fatal(err)
 	}
 	simulated.Turn(f, host)

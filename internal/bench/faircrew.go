@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/inflight"
 	"github.com/weftnet/weft/internal/together"
 )
 
@@ -44,12 +43,9 @@ type fairMember struct {
 
 // Run is the whole program.
 func (f FairCrew) Run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
-	members, err := f.attach(ctx)
-	defer func() {
-		for _, m := range members {
-			err = errors.Join(err, m.p.Close())
-		}
-	}()
+	var down undo
+	defer func() { err = errors.Join(err, down.all()) }()
+	members, err := f.attach(ctx, &down)
 	if err != nil {
 		return err
 	}
@@ -77,7 +73,7 @@ func (f FairCrew) Run(ctx context.Context, in io.Reader, out io.Writer) (err err
 }
 
 // attach makes the processes, and waits until those know whom they send to.
-func (f *FairCrew) attach(ctx context.Context) (members []*fairMember, err error) {
+func (f *FairCrew) attach(ctx context.Context, down *undo) (members []*fairMember, err error) {
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for i := range f.Count {
@@ -86,16 +82,16 @@ func (f *FairCrew) attach(ctx context.Context) (members []*fairMember, err error
 		if f.Sink {
 			name = sinkName(m.index)
 		}
-		if m.p, err = weft.Attach(wait, weft.AttachConfig{Socket: f.Socket, Name: name}); err != nil {
-			return members, err
+		if m.p, err = down.attach(wait, f.Socket, name); err != nil {
+			return nil, err
 		}
 		members = append(members, m)
 		if m.out, m.in, err = f.memory(m.p); err != nil {
-			return members, err
+			return nil, err
 		}
 		if !f.Sink {
 			if _, err := m.p.WaitName(wait, sinkName(m.index)); err != nil {
-				return members, err
+				return nil, err
 			}
 		}
 	}
@@ -132,36 +128,12 @@ func (f *FairCrew) work(ctx context.Context, members []*fairMember) error {
 
 // pour sends one message after the other.
 func (m *fairMember) pour(ctx context.Context, to weft.Name) error {
-	ring := inflight.New(fairWindow)
-	defer ring.Cancel(nil)
-	for {
-		if ring.Full() {
-			if _, err := ring.Oldest(ctx); err != nil {
-				return err
-			}
-			m.bytes.Add(int64(len(m.out)))
-		}
-		if err := ring.Add(m.p.StartSend(to, tagFair, m.out)); err != nil {
-			return err
-		}
-	}
+	return flow(ctx, fairWindow, func() (*weft.Op, error) { return m.p.StartSend(to, tagFair, m.out) }, func() { m.bytes.Add(int64(len(m.out))) })
 }
 
 // drain receives whatever comes, so many at a time.
 func (m *fairMember) drain(ctx context.Context, window int) error {
-	ring := inflight.New(min(window, 32))
-	defer ring.Cancel(nil)
-	for {
-		if ring.Full() {
-			if _, err := ring.Oldest(ctx); err != nil {
-				return err
-			}
-			m.bytes.Add(int64(len(m.in)))
-		}
-		if err := ring.Add(m.p.StartRecv(weft.AnyProcess, tagFair, m.in)); err != nil {
-			return err
-		}
-	}
+	return flow(ctx, min(window, 32), func() (*weft.Op, error) { return m.p.StartRecv(weft.AnyProcess, tagFair, m.in) }, func() { m.bytes.Add(int64(len(m.in))) })
 }
 
 // measure says what each process did within the time.
@@ -169,15 +141,7 @@ func (f *FairCrew) measure(ctx context.Context, members []*fairMember, out io.Wr
 	if f.Sink {
 		return nil
 	}
-	sleep := func(d time.Duration) error {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(d):
-			return nil
-		}
-	}
-	if err := sleep(warmUp(f.Time)); err != nil {
+	if err := sleep(ctx, warmUp(f.Time)); err != nil {
 		return err
 	}
 	before := make([]int64, len(members))
@@ -185,7 +149,7 @@ func (f *FairCrew) measure(ctx context.Context, members []*fairMember, out io.Wr
 	for i, m := range members {
 		before[i] = m.bytes.Load()
 	}
-	if err := sleep(f.Time); err != nil {
+	if err := sleep(ctx, f.Time); err != nil {
 		return err
 	}
 	took := time.Since(begin).Seconds()

@@ -1,15 +1,10 @@
 package bench
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weftnet/weft"
@@ -60,12 +55,7 @@ const fairWindow = 16
 // RunFairness sets all of it up, and measures.
 func RunFairness(ctx context.Context, o FairOptions) (r FairRow, err error) {
 	var down undo
-	defer func() {
-		err = errors.Join(err, down.all())
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-	}()
+	defer down.end(ctx, &err)
 	more := fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128))
 	far, addr, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: more})
 	if err != nil {
@@ -104,13 +94,9 @@ func measureCrews(ctx context.Context, crews []*crew) (rates []float64, err erro
 		}
 	}
 	for _, c := range crews {
-		line, err := c.line()
-		if err != nil {
-			return nil, err
-		}
 		var some []float64
-		if err := json.Unmarshal([]byte(line), &some); err != nil {
-			return nil, fmt.Errorf("bench: a program of processes says %q: %w", line, err)
+		if err := c.hear(&some); err != nil {
+			return nil, err
 		}
 		rates = append(rates, some...)
 	}
@@ -141,65 +127,9 @@ func Jain(shares []float64) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// crew is a program of several processes, as the one that measures sees it.
-type crew struct {
-	*child
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
 // args are the arguments by which the program of a crew is started.
 func (f FairCrew) args() []string {
 	return []string{"--child", "--socket", f.Socket,
 		"--first", strconv.Itoa(f.First), "--count", strconv.Itoa(f.Count), "--processes", strconv.Itoa(f.Processes),
 		"--size", strconv.Itoa(f.Size), "--time", max(f.Time, time.Millisecond).String(), fmt.Sprintf("--sink=%v", f.Sink)}
-}
-
-// startCrew starts `weft bench KIND` with arguments and waits for its first line. It ends with its standard input.
-func (u *undo) startCrew(self, kind string, args ...string) (*crew, string, error) {
-	c := &crew{child: newChild(self, append([]string{"bench", kind}, args...)...)}
-	if err := c.begin(u); err != nil {
-		return nil, "", fmt.Errorf("bench: starting a program of processes: %w", err)
-	}
-	line, err := c.line()
-	return c, line, err
-}
-
-// hangUpWith ends c and others when ctx does, unless the function that it returns is called before.
-func (c *crew) hangUpWith(ctx context.Context, others ...*crew) (stop func() bool) {
-	return context.AfterFunc(ctx, func() {
-		for _, c := range append(others, c) {
-			_ = c.in.Close()
-		}
-	})
-}
-
-// begin starts the program with pipes to and from it.
-func (c *crew) begin(u *undo) (err error) {
-	if c.in, err = c.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	c.out = bufio.NewReader(out)
-	if err := c.start(); err != nil {
-		return err
-	}
-	u.add(func() error {
-		_ = c.in.Close() // it may be closed already
-		return c.end()
-	})
-	return nil
-}
-
-// line is the next line that the program says.
-func (c *crew) line() (string, error) {
-	s, err := c.out.ReadString('\n')
-	if err != nil {
-		_ = c.in.Close()
-		return "", errors.Join(fmt.Errorf("bench: a program of processes said nothing: %w", err), c.end())
-	}
-	return strings.TrimSpace(s), nil
 }

@@ -58,7 +58,7 @@ func TestRowsHaveTheFieldsThatWerePublished(t *testing.T) {
 		KindProgram:          {new(ProgramRow), `bench deployment iterations limit limit_bytes_per_s limit_messages_per_s limit_p50_ns link lost p50_ns p90_ns p999_ns p99_ns ratio resident round_ratios series size wait`},
 		"program --internal": {new(InternalRow), `allocs bench internal size took_ns`},
 		KindPages:            {new(CopiesRow), `bench copies_per_page link p50_ns scenario`},
-		KindPageIn:           {new(PagesRow), `bench call_p50_ns depth link p50_ns p99_ns page_bytes pages_per_s`},
+		KindPageIn:           {new(PagesRow), `bench call_p50_ns depth link p50_ns p99_ns page_bytes pages_per_s ratio`},
 		KindNetstar:          {new(NetstarRow), `bench calls copies deployment how link link_calls messages missing recovery size tick timer what`},
 		KindVM:               {new(VMRow), `bench iterations kernel native_ratio ns_per_op ops_per_s`},
 	} {

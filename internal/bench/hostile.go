@@ -177,9 +177,9 @@ func (r *hostileRun) turns(kind string, busy map[int]*hdrhistogram.Histogram) *t
 	}
 	n := len(t.kinds)
 	if busy[n] == nil {
-		busy[n] = hdrhistogram.New(1, int64(slowest), 3)
+		busy[n] = newHistogram()
 	}
-	t.among, t.busy = hdrhistogram.New(1, int64(slowest), 3), busy[n]
+	t.among, t.busy = newHistogram(), busy[n]
 	return t
 }
 

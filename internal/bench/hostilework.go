@@ -39,27 +39,17 @@ type worker struct {
 func (u *undo) startWork(ctx context.Context, self, socket string, seed uint64) (*worker, error) {
 	w := &worker{seed: seed, to: make([]byte, longestEcho), fro: make([]byte, longestEcho)}
 	for _, name := range workers[1:] {
-		c := newChild(self, "bench", KindHostile, "--child", echo, "--socket", socket, "--others", name+","+workers[0])
-		in, err := c.StdinPipe()
-		if err != nil {
+		if _, err := u.talk(newChild(self, "bench", KindHostile, "--child", echo, "--socket", socket, "--others", name+","+workers[0])); err != nil {
 			return nil, err
 		}
-		if err := c.start(); err != nil {
-			return nil, err
-		}
-		u.add(func() error {
-			in.Close()
-			return c.end()
-		})
 	}
 	name, err := weft.ParseName(workers[0])
 	if err != nil {
 		return nil, err
 	}
-	if w.p, err = weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: name}); err != nil {
+	if w.p, err = u.attach(ctx, socket, name); err != nil {
 		return nil, err
 	}
-	u.add(w.p.Close)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, s := range workers[1:] {
@@ -89,8 +79,8 @@ func (w *worker) work(ctx context.Context, d time.Duration, h *hdrhistogram.Hist
 		if err := w.exchange(ctx, size); err != nil {
 			return err
 		}
-		if h != nil && size == 64 {
-			_ = h.RecordValue(int64(min(time.Since(start), slowest)))
+		if size == 64 {
+			note(h, time.Since(start))
 		}
 	}
 	return nil

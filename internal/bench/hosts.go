@@ -37,25 +37,14 @@ type hostSide struct {
 	told  *json.Decoder
 }
 
-func (u *undo) startClient(ctx context.Context, tb *testbed.Testbed, c *child) (*hostSide, error) {
-	in, err := c.StdinPipe()
+func (u *undo) startClient(ctx context.Context, tb *testbed.Testbed, of *child) (*hostSide, error) {
+	c, err := u.talk(of)
 	if err != nil {
-		return nil, err
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.start(); err != nil {
 		return nil, fmt.Errorf("bench: starting a client on its host: %w", err)
 	}
-	stop := context.AfterFunc(ctx, func() { in.Close() })
-	u.add(func() error {
-		stop()
-		in.Close()
-		return c.end()
-	})
-	return &hostSide{tb, c, json.NewEncoder(in), json.NewDecoder(out)}, nil
+	stop := c.hangUpWith(ctx)
+	u.add(func() error { stop(); return nil })
+	return &hostSide{tb, of, json.NewEncoder(c.in), json.NewDecoder(c.out)}, nil
 }
 
 // question is what a client in a process of its own is asked, and told what it answers.

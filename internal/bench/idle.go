@@ -39,12 +39,7 @@ const settle = time.Second
 // much of a core all of them use.
 func RunIdle(ctx context.Context, o IdleOptions) (r IdleRow, err error) {
 	var down undo
-	defer func() {
-		err = errors.Join(err, down.all())
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-	}()
+	defer down.end(ctx, &err)
 	daemon, socket, _, err := down.runDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128))})
 	if err != nil {
 		return r, fmt.Errorf("bench: starting a NIC daemon: %w", err)
@@ -112,14 +107,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 // BeIdle is a program of idle processes. It says "ready" when all are attached, and ends with its input.
 func BeIdle(ctx context.Context, socket string, first, count int, in io.Reader, out io.Writer) (err error) {
 	ctx = EndWithInput(ctx, in)
+	var down undo
+	defer func() { err = errors.Join(err, down.all()) }()
 	var procs []*weft.Process
-	defer func() {
-		for _, p := range procs {
-			err = errors.Join(err, p.Close())
-		}
-	}()
 	for i := range count {
-		p, err := weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: weft.Name{App: "weft-idle", Index: uint32(first + i)}})
+		p, err := down.attach(ctx, socket, weft.Name{App: "weft-idle", Index: uint32(first + i)})
 		if err != nil {
 			return err
 		}

@@ -2,9 +2,6 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -73,12 +70,7 @@ type IncastReport struct {
 // RunIncast sets all of it up, and measures.
 func RunIncast(ctx context.Context, o IncastOptions) (r IncastRow, err error) {
 	var down undo
-	defer func() {
-		err = errors.Join(err, down.all())
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-	}()
+	defer down.end(ctx, &err)
 	receiver, addr, err := down.startCrew(o.Self, KindIncast, "--child", "receive", "--senders", strconv.Itoa(o.Senders), "--size", strconv.Itoa(o.Size))
 	if err != nil {
 		return r, err
@@ -102,7 +94,7 @@ func RunIncast(ctx context.Context, o IncastOptions) (r IncastRow, err error) {
 func (o *IncastOptions) measure(ctx context.Context, p *weft.Process, receiver, senders *crew) (r IncastRow, err error) {
 	defer senders.hangUpWith(ctx, receiver)()
 	var sent, received IncastReport
-	alone, among := hdrhistogram.New(1, int64(slowest), 3), hdrhistogram.New(1, int64(slowest), 3)
+	alone, among := newHistogram(), newHistogram()
 	phase := o.Time / (2 * incastRounds)
 	if err := ping(ctx, p, warmUp(o.Time), nil); err != nil {
 		return r, err
@@ -135,24 +127,6 @@ func (o *IncastOptions) measure(ctx context.Context, p *weft.Process, receiver, 
 	return r, nil
 }
 
-// ask says a line, and reads the answer, if there is to be one.
-func (c *crew) ask(what string, answer any) error {
-	if _, err := fmt.Fprintln(c.in, what); err != nil {
-		return err
-	}
-	if answer == nil {
-		return nil
-	}
-	line, err := c.line()
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal([]byte(line), answer); err != nil {
-		return fmt.Errorf("bench: a program says %q: %w", line, err)
-	}
-	return nil
-}
-
 // ping sends short messages there and back, one by one, for the time d.
 func ping(ctx context.Context, p *weft.Process, d time.Duration, h *hdrhistogram.Histogram) error {
 	buf := make([]byte, shortBytes)
@@ -164,9 +138,7 @@ func ping(ctx context.Context, p *weft.Process, d time.Duration, h *hdrhistogram
 			return err
 		}
 		now := time.Since(begin)
-		if h != nil {
-			_ = h.RecordValue(int64(min(now-last, slowest))) // in range by the bound
-		}
+		note(h, now-last)
 		if last = now; now >= d {
 			return nil
 		}

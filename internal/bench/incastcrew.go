@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/inflight"
 	"github.com/weftnet/weft/internal/together"
 )
 
@@ -55,18 +54,7 @@ func drops(n *weft.NIC) uint64 {
 
 // sink receives long messages, all into one buffer: nobody reads them.
 func sink(ctx context.Context, p *weft.Process, buf []byte, window int) error {
-	ring := inflight.New(window)
-	defer ring.Cancel(nil)
-	for {
-		if ring.Full() {
-			if _, err := ring.Oldest(ctx); err != nil {
-				return err
-			}
-		}
-		if err := ring.Add(p.StartRecv(weft.AnyProcess, tagLong, buf)); err != nil {
-			return err
-		}
-	}
+	return flow(ctx, window, func() (*weft.Op, error) { return p.StartRecv(weft.AnyProcess, tagLong, buf) }, func() {})
 }
 
 // echoShort sends short messages back.
@@ -97,12 +85,9 @@ func eachLine(in io.Reader, f func(line string) error) error {
 // SendIncast is the program of the senders. They begin when it reads "go", and end what they have under way when it
 // reads "stop"; then it says what each has sent.
 func SendIncast(ctx context.Context, o IncastOptions, to string, in io.Reader, out io.Writer) (err error) {
+	var down undo
+	defer func() { err = errors.Join(err, down.all()) }()
 	var procs []*weft.Process
-	defer func() {
-		for _, p := range procs {
-			err = errors.Join(err, p.Close())
-		}
-	}()
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for i := range o.Senders {
@@ -110,6 +95,7 @@ func SendIncast(ctx context.Context, o IncastOptions, to string, in io.Reader, o
 		if err != nil {
 			return err
 		}
+		down.add(p.Close)
 		procs = append(procs, p)
 		if _, err := p.WaitName(wait, incastReceiver); err != nil {
 			return err
@@ -145,15 +131,14 @@ func startSenders(ctx context.Context, procs []*weft.Process, data []byte, r *In
 	begin := time.Now()
 	for i, p := range procs {
 		all.Go(func() {
-			ring := inflight.New(incastWindow)
-			defer ring.Cancel(nil)
-			for !over.Load() && errs[i] == nil {
-				if ring.Full() {
-					_, errs[i] = ring.Oldest(ctx)
-					r.Bytes[i] += int64(len(data))
-				} else {
-					errs[i] = ring.Add(p.StartSend(incastReceiver, tagLong, data))
+			err := flow(ctx, incastWindow, func() (*weft.Op, error) {
+				if over.Load() {
+					return nil, errOver
 				}
+				return p.StartSend(incastReceiver, tagLong, data)
+			}, func() { r.Bytes[i] += int64(len(data)) })
+			if !errors.Is(err, errOver) {
+				errs[i] = err
 			}
 		})
 	}

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -55,12 +54,7 @@ const pingSize = 64
 // that of the rounds' ratios, of two turns one beside the other; whoever begins in one round is second in the next.
 func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 	var down undo
-	defer func() {
-		err = errors.Join(err, down.all())
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-	}()
+	defer down.end(ctx, &err)
 	pair := func(loss float64) (*hostSide, error) {
 		return down.onHosts(ctx, &Options{Kind: KindLatency, Link: o.Link, Deployment: o.Deployment, Self: o.Self, Loss: loss, Lossy: true, Apart: true, MTU: o.MTU})
 	}

@@ -84,10 +84,9 @@ func newCallMeter(ctx context.Context, u *undo, self string) (*callMeter, error)
 		at   **weft.Process
 		name weft.Name
 	}{{&m.from, ClientName}, {&m.to, ServerName}} {
-		if *p.at, err = weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: p.name}); err != nil {
+		if *p.at, err = u.attach(ctx, socket, p.name); err != nil {
 			return nil, err
 		}
-		u.add((*p.at).Close)
 	}
 	_, err = m.from.WaitName(ctx, ServerName)
 	return m, err

@@ -109,7 +109,7 @@ func (a nicCopies) since(b nicCopies) nicCopies {
 
 // copiesInside is two processes with NICs inside this program.
 func (u *undo) copiesInside(ctx context.Context, link string) (*copyMeter, error) {
-	p, err := u.localPair(ctx, link, nil)
+	p, err := u.localPairOn(ctx, link, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -147,11 +147,10 @@ func (u *undo) copiesAtDaemons(ctx context.Context, self string, shared bool) (*
 }
 
 func (u *undo) copySideAt(ctx context.Context, socket string, name weft.Name) (*copySide, error) {
-	p, err := weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: name})
+	p, err := u.attach(ctx, socket, name)
 	if err != nil {
 		return nil, err
 	}
-	u.add(p.Close)
 	conn, err := ctl.Dial(ctx, socket)
 	if err != nil {
 		return nil, err

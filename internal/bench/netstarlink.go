@@ -24,12 +24,19 @@ type localPair struct {
 	nics   [2]*weft.NIC // the client's, and the server's
 }
 
-func (u *undo) localPair(ctx context.Context, link string, faults *weft.Faults) (*localPair, error) {
+// localPairOn joins them by a link.
+func (u *undo) localPairOn(ctx context.Context, link string, faults *weft.Faults) (*localPair, error) {
 	at, err := weft.ParseLink((&Options{Link: link}).anyAddress())
 	if err != nil {
 		return nil, err
 	}
-	server, err := weft.Open(ctx, weft.Config{Name: ServerName, Link: at, Faults: faults})
+	return u.localPair(ctx, link, weft.Config{Link: at, Faults: faults})
+}
+
+// localPair joins them as cfg has it.
+func (u *undo) localPair(ctx context.Context, link string, cfg weft.Config) (*localPair, error) {
+	cfg.Name = ServerName
+	server, err := weft.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +47,8 @@ func (u *undo) localPair(ctx context.Context, link string, faults *weft.Faults) 
 		stop()
 		return errors.Join(<-ended, server.Close())
 	})
-	client, err := weft.Open(ctx, weft.Config{Name: ClientName, Link: at, Faults: faults, Nodes: []weft.Node{{ID: server.NIC().ID(), Addr: server.NIC().Addr()}}})
+	cfg.Name, cfg.Nodes = ClientName, []weft.Node{{ID: server.NIC().ID(), Addr: server.NIC().Addr()}}
+	client, err := weft.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +85,7 @@ func countLinkCalls(ctx context.Context, o NetstarOptions, out func(NetstarRow) 
 func (o *NetstarOptions) linkCallsOf(ctx context.Context, link string, out func(NetstarRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	p, err := down.localPair(ctx, link, nil)
+	p, err := down.localPairOn(ctx, link, nil)
 	if err != nil {
 		return err
 	}

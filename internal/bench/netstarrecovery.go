@@ -140,7 +140,7 @@ func (o *NetstarOptions) recoveryHere(ctx context.Context, out func(NetstarRow) 
 func (o *NetstarOptions) tripsWithLoss(ctx context.Context, faults *weft.Faults) (t trips, err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	p, err := down.localPair(ctx, LinkUDP, faults)
+	p, err := down.localPairOn(ctx, LinkUDP, faults)
 	if err != nil {
 		return t, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/hotel"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -81,14 +82,14 @@ func perTimer(d time.Duration, step func(place int) error) (float64, error) {
 
 // hotelCost has one look for each timer, as a poll has for all that it sends.
 func hotelCost(d time.Duration) (c TimerCost, err error) {
-	t := rel.NewTimers(timersRunning)
+	t := hotel.New[int](rel.HotelShift, timersRunning)
 	var rooms [timersRunning]int32
 	var now clock.Time
 	for i := range rooms {
-		rooms[i] = t.Start(now, now.Add(timerLasts), i)
+		rooms[i] = t.CheckIn(now, now.Add(timerLasts), i)
 	}
 	look := func(int) error {
-		if _, expired := t.Expired(now); expired {
+		if _, expired := t.Evict(now); expired {
 			return errors.New("bench: a timer has expired that was just started")
 		}
 		return nil
@@ -96,8 +97,8 @@ func hotelCost(d time.Duration) (c TimerCost, err error) {
 	c = TimerCost{Running: timersRunning, ToHotel: 1}
 	c.Each, err = perTimer(d, func(i int) error {
 		now += clock.Time(time.Microsecond) // or all of them would be of one floor
-		t.Stop(rooms[i])
-		rooms[i] = t.Start(now, now.Add(timerLasts), i)
+		t.CheckOut(rooms[i])
+		rooms[i] = t.CheckIn(now, now.Add(timerLasts), i)
 		return look(i)
 	})
 	if err == nil {

@@ -22,7 +22,8 @@ import (
 //	netmem.Client ══ pages out and in ══►    weft-pages/0: a page server
 //	Call          ── 4 KiB as the answer ──► weft-pages/1, on the same NIC
 //
-// Calls take turns with pages, so that both see the same machine.
+// Calls take turns with pages, so that both see the same machine. Either both programs are on this host, or each is on one that is made for it; then
+// this program starts both, and tells what the first one says.
 
 // The words for it.
 const (
@@ -39,6 +40,10 @@ type PagesOptions struct {
 	Depth int    // pages under way at a time
 	Time  time.Duration
 	Self  string // path of the weft binary
+	Veth  bool   // each side is on a host that is made for it
+
+	Listen string // address of this side's NIC; empty: any
+	Server string // address of a page server that is there already; empty: one is started
 }
 
 // PagesRow is what came of KindPageIn and KindPageOut.
@@ -51,6 +56,7 @@ type PagesRow struct {
 	P99   int64   `json:"p99_ns"`
 	Rate  float64 `json:"pages_per_s"`
 	Call  int64   `json:"call_p50_ns"` // of a call, one by one, that as many bytes answer
+	Ratio float64 `json:"ratio"`       // of the page's p50 to the call's
 }
 
 // CopiesRow is one scenario of KindPages (HSN-40).
@@ -76,8 +82,8 @@ const (
 )
 
 // ServePages is the other program. It says its address, and ends with its standard input.
-func ServePages(ctx context.Context, carrier string, in io.Reader, out io.Writer) error {
-	link, err := weft.ParseLink(pageListen(carrier))
+func ServePages(ctx context.Context, o PagesOptions, in io.Reader, out io.Writer) error {
+	link, err := weft.ParseLink(o.listen())
 	if err != nil {
 		return err
 	}
@@ -111,8 +117,12 @@ func ServePages(ctx context.Context, carrier string, in io.Reader, out io.Writer
 	return errors.Join(err, p.Close())
 }
 
-func pageListen(link string) string {
-	if link == LinkShm {
+// listen is where the NIC of this side is.
+func (o *PagesOptions) listen() string {
+	switch {
+	case o.Listen != "":
+		return o.Listen
+	case o.Link == LinkShm:
 		return "shm:"
 	}
 	return "127.0.0.1:0"
@@ -150,12 +160,16 @@ func (o *PagesOptions) with(ctx context.Context, measure func(*pager) error) (er
 			err = context.Cause(ctx)
 		}
 	}()
-	server, addr, err := g.u.startCrew(o.Self, o.Kind, "--child", "--link", o.Link)
-	if err != nil {
-		return err
+	addr := o.Server
+	if addr == "" {
+		server, at, err := g.u.startCrew(o.Self, o.Kind, "--child", "--link", o.Link)
+		if err != nil {
+			return err
+		}
+		defer server.hangUpWith(ctx)()
+		addr = at
 	}
-	defer server.hangUpWith(ctx)()
-	g.p, _, err = g.u.open(ctx, place{deployment: DeployedEmbedded, name: ClientName, listen: pageListen(o.Link), nodes: []weft.Node{{Addr: addr}}})
+	g.p, _, err = g.u.open(ctx, place{deployment: DeployedEmbedded, name: ClientName, listen: o.listen(), nodes: []weft.Node{{Addr: addr}}})
 	if err != nil {
 		return err
 	}
@@ -169,6 +183,9 @@ func (o *PagesOptions) with(ctx context.Context, measure func(*pager) error) (er
 
 // RunPages measures page-ins or page-outs.
 func RunPages(ctx context.Context, o PagesOptions) (r PagesRow, err error) {
+	if o.Veth {
+		return o.onHosts(ctx)
+	}
 	r = PagesRow{Bench: o.Kind, Link: o.Link, Page: o.Page, Depth: o.Depth}
 	return r, o.with(ctx, func(g *pager) error {
 		c, err := g.client(ctx, o.Page)
@@ -200,6 +217,7 @@ func RunPages(ctx context.Context, o PagesOptions) (r PagesRow, err error) {
 		}
 		r.P50, r.P99, r.Call = pages.ValueAtQuantile(50), pages.ValueAtQuantile(99), calls.ValueAtQuantile(50)
 		r.Rate = float64(pages.TotalCount()) / seconds
+		r.Ratio = float64(r.P50) / float64(max(r.Call, 1))
 		return nil
 	})
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -65,41 +64,8 @@ func (u *undo) open(ctx context.Context, at place) (*weft.Process, string, error
 			return nil, "", err
 		}
 	}
-	p, err := weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: at.name})
-	if err != nil {
-		return nil, "", err
-	}
-	u.add(p.Close)
-	return p, addr, nil
-}
-
-// startServer starts the server of a pair, and returns its address. It ends when its standard input does, so it does not
-// outlive this process.
-func (u *undo) startServer(c *child) (addr string, err error) {
-	in, err := c.StdinPipe()
-	if err != nil {
-		return "", err
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		return "", err
-	}
-	if err := c.start(); err != nil {
-		return "", err
-	}
-	u.add(func() error {
-		in.Close()
-		return c.end()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		in.Close()
-		if why := c.end(); why != nil {
-			return "", why
-		}
-		return "", fmt.Errorf("it told no address: %w", err)
-	}
-	return strings.TrimSpace(line), nil
+	p, err := u.attach(ctx, socket, at.name)
+	return p, addr, err
 }
 
 // arguments are those of a side that is a process of its own, and more.

@@ -26,12 +26,7 @@ func Run(ctx context.Context, o Options, out Printer) (err error) {
 		return err
 	}
 	var down undo
-	defer func() {
-		err = errors.Join(err, down.all())
-		if ctx.Err() != nil {
-			err = context.Cause(ctx) // whatever else went wrong came of it
-		}
-	}()
+	defer down.end(ctx, &err)
 	r := rounds{o: &o}
 	switch {
 	case o.Veth:
@@ -165,28 +160,13 @@ func ownAddress(peer string) (string, error) {
 	return c.LocalAddr().(*net.UDPAddr).IP.String(), nil
 }
 
-// inMemory makes both sides in this process.
+// inMemory makes both sides in this process, joined by memory.
 func (u *undo) inMemory(ctx context.Context) (*weft.Process, error) {
-	sw := weft.NewSwitch()
-	server, err := weft.Open(ctx, weft.Config{Name: ServerName, Switch: sw})
+	p, err := u.localPair(ctx, LinkMem, weft.Config{Switch: weft.NewSwitch()})
 	if err != nil {
 		return nil, err
 	}
-	serving, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(serving, server, Setup{LinkMem, DeployedEmbedded}) }()
-	u.add(func() error {
-		stop()
-		return errors.Join(<-ended, server.Close())
-	})
-	nic := server.NIC()
-	client, err := weft.Open(ctx, weft.Config{Name: ClientName, Switch: sw, Nodes: []weft.Node{{ID: nic.ID(), Addr: nic.Addr()}}})
-	if err != nil {
-		return nil, err
-	}
-	u.add(client.Close)
-	_, err = client.WaitName(ctx, ServerName)
-	return client, err
+	return p.client.p, nil
 }
 
 // ServeHost serves clients from elsewhere, until ctx ends, with a NIC as o has it that listens at an address. ready is
@@ -208,6 +188,13 @@ func ServeHost(ctx context.Context, o Options, listen string, ready func(addr st
 type undo []func() error
 
 func (u *undo) add(f func() error) { *u = append(*u, f) }
+
+// end is what a measurement ends with, whatever came before: all is taken down.
+func (u *undo) end(ctx context.Context, err *error) {
+	if *err = errors.Join(*err, u.all()); ctx.Err() != nil {
+		*err = context.Cause(ctx) // whatever else went wrong came of it
+	}
+}
 
 func (u *undo) all() error {
 	var errs []error

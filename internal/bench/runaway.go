@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,13 @@ const runawayProgram weft.ProgramID = 900
 // runawayEvery is how often a program that was stopped is loaded again and started.
 const runawayEvery = 20 * time.Millisecond
 
+// What the measurement takes if nothing else is said: the rate over memory swings by half from one round to the next, so that the median of a few
+// rounds is off by a tenth.
+const (
+	RunawayTime   = 3 * time.Second
+	RunawayRounds = 15
+)
+
 // RunProgramRunaways measures the rate beside each of the programs, in turns with the rate by itself, and hands over row by row. Both NICs are in this
 // process, joined by memory, so the programs have no wire to wait for.
 func RunProgramRunaways(ctx context.Context, d time.Duration, rounds, size int, out func(RunawayRow) error) (err error) {
@@ -50,18 +58,29 @@ func RunProgramRunaways(ctx context.Context, d time.Duration, rounds, size int, 
 	for _, r := range runaways {
 		row := RunawayRow{Bench: KindProgram, Program: r.name}
 		var alone, beside []float64
-		for range rounds {
-			s, err := c.Stream(ctx, size, d/time.Duration(rounds))
-			if err != nil {
+		turns := []func() error{
+			func() error {
+				s, err := c.Stream(ctx, size, d/time.Duration(rounds))
+				alone = append(alone, s.MessagesPerSecond())
 				return err
+			},
+			func() error {
+				rate, stopped, err := besideRunaway(ctx, c, r.body, server.NIC, size, d/time.Duration(rounds))
+				beside, row.Stopped = append(beside, rate), row.Stopped+stopped
+				if err != nil {
+					err = fmt.Errorf("bench: beside a %s: %w", r.name, err)
+				}
+				return err
+			},
+		}
+		for i := range rounds {
+			for _, turn := range turns {
+				if err := turn(); err != nil {
+					return err
+				}
 			}
-			b, stopped, err := besideRunaway(ctx, c, r.body, server.NIC, size, d/time.Duration(rounds))
-			if err != nil {
-				return fmt.Errorf("bench: beside a %s: %w", r.name, err)
-			}
-			row.Stopped += stopped
-			alone, beside = append(alone, s.MessagesPerSecond()), append(beside, b)
-			row.Rounds = append(row.Rounds, b/s.MessagesPerSecond())
+			slices.Reverse(turns) // a machine that becomes faster or slower favours neither
+			row.Rounds = append(row.Rounds, beside[i]/alone[i])
 		}
 		row.Alone, row.Beside, row.Ratio = median(alone), median(beside), median(row.Rounds)
 		if err := out(row); err != nil {

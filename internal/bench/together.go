@@ -46,13 +46,14 @@ const batch = 32
 
 // RunGroup opens the NICs, makes the measurements, and hands over row by row.
 func RunGroup(ctx context.Context, o GroupOptions, out func(GroupRow) error) (err error) {
-	procs, closeAll, err := openMembers(ctx, o)
-	defer func() { err = errors.Join(err, closeAll()) }()
+	var down undo
+	defer func() { err = errors.Join(err, down.all()) }()
+	procs, err := down.openMembers(ctx, o)
 	if err != nil {
 		return err
 	}
 	for _, size := range o.Sizes {
-		h := hdrhistogram.New(1, int64(slowest), 3)
+		h := newHistogram()
 		if err := eachMember(procs, func(i int, p *weft.Process) error { return o.member(ctx, p, size, h) }); err != nil {
 			return fmt.Errorf("%s of %d members, %d bytes: %w", o.Kind, o.Members, size, err)
 		}
@@ -64,16 +65,8 @@ func RunGroup(ctx context.Context, o GroupOptions, out func(GroupRow) error) (er
 	return nil
 }
 
-// openMembers opens a NIC with one process for each member. The function that it returns closes what was opened, also
-// with an error.
-func openMembers(ctx context.Context, o GroupOptions) (procs []*weft.Process, closeAll func() error, err error) {
-	closeAll = func() error {
-		var errs []error
-		for _, p := range procs {
-			errs = append(errs, p.Close())
-		}
-		return errors.Join(errs...)
-	}
+// openMembers opens a NIC with one process for each member.
+func (u *undo) openMembers(ctx context.Context, o GroupOptions) (procs []*weft.Process, err error) {
 	cfg := weft.Config{}
 	switch o.Link {
 	case LinkMem:
@@ -85,12 +78,13 @@ func openMembers(ctx context.Context, o GroupOptions) (procs []*weft.Process, cl
 		cfg.Name = weft.Name{App: groupName, Index: uint32(i)}
 		p, err := weft.Open(ctx, cfg)
 		if err != nil {
-			return procs, closeAll, err
+			return nil, err
 		}
+		u.add(p.Close)
 		procs = append(procs, p)
 		cfg.Nodes = append(cfg.Nodes, weft.Node{ID: p.NIC().ID(), Addr: p.NIC().Addr()})
 	}
-	return procs, closeAll, nil
+	return procs, nil
 }
 
 // eachMember runs one function for each process at a time.
@@ -128,7 +122,7 @@ func (o *GroupOptions) member(ctx context.Context, p *weft.Process, size int, h 
 				return err
 			}
 			if g.Rank() == 0 && start.After(warm) {
-				_ = h.RecordValue(int64(min(time.Since(start), slowest))) // in range by the bound
+				note(h, time.Since(start))
 			}
 		}
 		if time.Since(begin) >= o.Time+warmUp(o.Time) {

@@ -49,7 +49,7 @@ func (t *Table) enterBroadcast(o *operation) {
 func (t *Table) learn(o *operation, length int) {
 	m := o.m
 	o.known, o.length = true, length
-	for _, rank := range t.branch(m, o.root).children {
+	for _, rank := range t.branch(m, o.root).Children {
 		l := t.newLeg(o, rank, pieceBroadcast)
 		t.watchLeg(l)
 		l.granted = length <= m.g.piece
@@ -254,7 +254,7 @@ func (t *Table) settleBroadcast(o *operation) {
 	}
 	if !o.acked {
 		o.acked = true
-		t.signal(m, t.branch(m, o.root).parent, o.number, signalAck, 0, 0)
+		t.signal(m, t.branch(m, o.root).Parent, o.number, signalAck, 0, 0)
 	}
 	if o.entered && o.req == nil {
 		t.free(o)

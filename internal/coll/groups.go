@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/tree"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -39,9 +40,9 @@ type group struct {
 	local    []*member // on this NIC, also those that are leaving
 	complete bool
 	broken   bool
-	torus    bool   // all members have a position on the same torus
-	piece    int    // bytes of the data in one piece, which every member's NIC takes
-	sum      uint64 // over all seats
+	places   []wire.Position // of the seats, if all are on the same torus; nil else
+	piece    int             // bytes of the data in one piece, which every member's NIC takes
+	sum      uint64          // over all seats
 }
 
 // live are the seats that have not gone, by their places.
@@ -96,14 +97,17 @@ func (g *group) close() {
 	h := fnv.New64a()
 	var b [seatLen + 8]byte
 	least := uint32(limits.PageBytes)
+	at := make([]wire.Position, len(g.seats))
 	for i := range g.seats {
 		s := &g.seats[i]
 		putSeat(b[:], 0, s, g.key, 0)
 		binary.LittleEndian.PutUint64(b[seatLen:], s.NIC)
 		h.Write(b[:])
-		least = min(least, s.piece)
+		least, at[i] = min(least, s.piece), s.at
 	}
-	g.torus = onTorus(g.seats)
+	if tree.OnTorus(at) {
+		g.places = at
+	}
 	g.piece = int(least) &^ 7 // elements of a vector are not cut
 	g.sum = h.Sum64()
 }

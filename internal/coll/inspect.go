@@ -8,7 +8,6 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
-	"github.com/weftnet/weft/internal/wire"
 )
 
 // Group is what tools are told about a group.
@@ -104,29 +103,11 @@ func (t *Table) Leaks() error {
 	return fmt.Errorf("%d collective operations, %d legs of them, %d signals", t.underWay, t.legs, len(t.here))
 }
 
-// Parents are the parents of all ranks in the tree of a root, as the members of a group of this NIC find them: -1 at the
-// root. positions has those of the members' NICs by rank; without it the tree is binomial.
-func Parents(positions []wire.Position, root, n int) []int {
-	seats := make([]seat, len(positions))
-	for i := range seats {
-		seats[i].at = positions[i]
-	}
-	all := make([]int, n)
-	for i := range n {
-		if onTorus(seats) {
-			all[i] = torusBranch(seats, i, root).parent
-		} else {
-			all[i] = binomial(i, root, n).parent
-		}
-	}
-	return all
-}
-
 // Above is the parent of this NIC's member of a group in the tree of a root, by which its data goes; ok is false if this
 // NIC has no member there. For simulations, which count how deep trees are.
 func (t *Table) Above(group vni.Name, root int) (parent int, ok bool) {
 	if g := t.byKey[group]; g != nil && g.complete && len(g.local) > 0 && root < len(g.seats) {
-		return t.branch(g.local[0], root).parent, true
+		return t.branch(g.local[0], root).Parent, true
 	}
 	return 0, false
 }

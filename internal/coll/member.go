@@ -5,7 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/tree"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -35,7 +37,7 @@ type member struct {
 	join  Request // until it is complete
 	base  *group  // that it shrinks; nil else
 
-	branches map[int]*branch // its place in the trees of some roots
+	branches map[int]*tree.Branch // its place in the trees of some roots
 
 	next  uint32 // number of its process's next operation
 	ops   map[uint32]*operation
@@ -48,6 +50,25 @@ type member struct {
 	staged    int // bytes held for its process
 	stagedOps int // operations that they belong to
 	waiting   int // operations that need transit memory
+}
+
+// branch finds the place of m in the tree of a root. Those used last are kept, since finding one takes a while and memory.
+func (t *Table) branch(m *member, root int) *tree.Branch {
+	if b := m.branches[root]; b != nil {
+		return b
+	}
+	if m.branches == nil || len(m.branches) >= limits.TreesKept {
+		m.branches = make(map[int]*tree.Branch)
+	}
+	g := m.g
+	var b tree.Branch
+	if g.places != nil && !(t.cfg.Defect == mutate.TorusForgotten && t.cfg.NIC%3 == 0) {
+		b = tree.Torus(g.places, m.rank, root)
+	} else {
+		b = tree.Binomial(m.rank, root, len(g.seats))
+	}
+	m.branches[root] = &b
+	return &b
 }
 
 // Command takes a command about a group, whose memory r has.

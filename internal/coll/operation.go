@@ -71,10 +71,6 @@ var kinds = [256]kind{vni.CodeBarrier: kindBarrier, vni.CodeBroadcast: kindBroad
 // ends is what counts the operations of a kind that have ended well.
 var ends = [...]vni.Counter{kindBarrier: vni.NICBarriers, kindBroadcast: vni.NICBroadcasts, kindReduce: vni.NICReductions}
 
-// mostChildren of a member in a tree: on a torus both ways of a row, both of a column, and those at one position, which
-// among 4,096 members have not more than 12 children each.
-const mostChildren = 64
-
 // leastPiece bounds how many pieces a broadcast has.
 const leastPiece = 256
 
@@ -211,11 +207,11 @@ func (t *Table) watch(o *operation) {
 		return
 	}
 	b := t.branch(m, o.root)
-	if b.parent >= 0 {
-		t.watchRank(o, b.parent)
+	if b.Parent >= 0 {
+		t.watchRank(o, b.Parent)
 		t.watchRank(o, o.root)
 	}
-	for _, rank := range b.children {
+	for _, rank := range b.Children {
 		t.watchRank(o, rank)
 	}
 }

@@ -29,7 +29,7 @@ func (t *Table) reducePiece(o *operation, from int, p *wire.Piece, payload []byt
 		return
 	}
 	if p.What == pieceResult {
-		if b.parent != from || o.req == nil || !o.known || o.operator&wantedByAll == 0 || o.complete || !o.held {
+		if b.Parent != from || o.req == nil || !o.known || o.operator&wantedByAll == 0 || o.complete || !o.held {
 			t.count(vni.DropFormat)
 			return
 		}
@@ -37,7 +37,7 @@ func (t *Table) reducePiece(o *operation, from int, p *wire.Piece, payload []byt
 		t.result(o)
 		return
 	}
-	i := slices.Index(b.children, from)
+	i := slices.Index(b.Children, from)
 	if i < 0 || o.rounds&(1<<i) != 0 || !(vni.Operator(p.Operator) &^ wantedByAll).Valid() {
 		t.count(vni.DropFormat)
 		return
@@ -46,7 +46,7 @@ func (t *Table) reducePiece(o *operation, from int, p *wire.Piece, payload []byt
 		o.known, o.length, o.operator = true, int(p.Length), vni.Operator(p.Operator)
 	}
 	o.rounds |= 1 << i
-	for len(o.parts) < len(b.children) {
+	for len(o.parts) < len(b.Children) {
 		o.parts = append(o.parts, nil)
 	}
 	o.parts[i] = t.nic.TakeBuffer(len(payload))
@@ -59,13 +59,13 @@ func (t *Table) reducePiece(o *operation, from int, p *wire.Piece, payload []byt
 func (t *Table) tryReduce(o *operation) {
 	m := o.m
 	b := t.branch(m, o.root)
-	if !o.entered || o.took < len(b.children) || o.held {
+	if !o.entered || o.took < len(b.Children) || o.held {
 		return
 	}
 	t.takeBuffer(o)
 	o.req.Read(o.buf, 0)
-	for i, rank := range b.children {
-		if t.cfg.Defect != mutate.ContributionLost || i+1 < len(b.children) {
+	for i, rank := range b.Children {
+		if t.cfg.Defect != mutate.ContributionLost || i+1 < len(b.Children) {
 			combine(o.operator&^wantedByAll, o.buf, o.parts[i])
 		}
 		t.nic.GiveBuffer(o.parts[i])
@@ -74,18 +74,18 @@ func (t *Table) tryReduce(o *operation) {
 			t.signal(m, rank, o.number, signalAck, 0, 0)
 		}
 	}
-	if b.parent < 0 {
+	if b.Parent < 0 {
 		t.result(o)
 		return
 	}
 	o.order = append(o.order[:0], 0)
-	t.newLeg(o, b.parent, pieceContribution).granted = true
+	t.newLeg(o, b.Parent, pieceContribution).granted = true
 	t.carryOn(o)
 }
 
 // contributionTaken completes the reduction of a member that wants no result.
 func (t *Table) contributionTaken(o *operation, from int) {
-	if t.branch(o.m, o.root).parent != from || o.operator&wantedByAll != 0 || !o.held {
+	if t.branch(o.m, o.root).Parent != from || o.operator&wantedByAll != 0 || !o.held {
 		t.count(vni.DropFormat)
 		return
 	}
@@ -100,7 +100,7 @@ func (t *Table) result(o *operation) {
 	o.req.Write(0, o.buf[:o.length])
 	if o.operator&wantedByAll != 0 {
 		o.order = append(o.order[:0], 0)
-		for _, rank := range t.branch(o.m, o.root).children {
+		for _, rank := range t.branch(o.m, o.root).Children {
 			t.newLeg(o, rank, pieceResult).granted = true
 		}
 	}

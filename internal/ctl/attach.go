@@ -185,6 +185,8 @@ type Waiter struct {
 	hooks   Hooks
 	looking atomic.Bool // somebody spins or yields for all; one is enough
 	pace    idle.Pace   // of that one
+	at      int         // the processor at which that was when it last asked; -1: unknown
+	giveWay func()      // letRun, made once
 	waiters idle.Waiters
 	closed  atomic.Bool
 
@@ -202,7 +204,8 @@ func (a *Attachment) Waiter(h Hooks) *Waiter {
 	if h.WaitsAt == nil {
 		h.WaitsAt = func(int) {}
 	}
-	w := &Waiter{a: a, hooks: h}
+	w := &Waiter{a: a, hooks: h, at: -1}
+	w.giveWay = w.letRun
 	w.waiters.Sleeping = h.Sleeping
 	go w.listen()
 	return w

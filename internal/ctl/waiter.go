@@ -55,7 +55,7 @@ func (w *Waiter) Wait(ctx context.Context, ready func() bool) error {
 			return err
 		}
 		if w.looking.CompareAndSwap(false, true) {
-			again := w.look(ctx, ready)
+			again := w.turn(ready) || w.look(ctx, ready)
 			w.looking.Store(false)
 			if again {
 				continue
@@ -82,6 +82,19 @@ var epoch = time.Now()
 
 func sinceEpoch() clock.Time { return clock.Time(time.Since(epoch)) }
 
+// turn lets others run once, and reports whether what is waited for is there then. Where processes that share a core wait for one another it
+// mostly is, and what look does besides would be time of both.
+func (w *Waiter) turn(ready func() bool) bool { return w.pace.Turn(w.giveWay, sinceEpoch) && ready() }
+
+// letRun lets others run once, and says meanwhile that somebody waits where look has found the processor last.
+func (w *Waiter) letRun() {
+	idle.Enter()
+	w.hooks.WaitsAt(w.at)
+	idle.Relax()
+	w.hooks.WaitsAt(-1)
+	idle.Leave()
+}
+
 // look spins and yields. It returns true if Wait should look again before it parks.
 func (w *Waiter) look(ctx context.Context, ready func() bool) bool {
 	idle.Enter()
@@ -97,6 +110,7 @@ func (w *Waiter) look(ctx context.Context, ready func() bool) bool {
 		}
 		if here := idle.Processor(); here != at {
 			at = here
+			w.at = at
 			w.hooks.WaitsAt(at)
 		}
 		now := sinceEpoch()

@@ -201,7 +201,7 @@ func (c Config) check() (s settings, err error) {
 	if s.plain, err = c.withoutOffload(); err != nil {
 		wrong("gso", "%w", err)
 	}
-	if d := time.Duration(c.UnreachableAfter); d != 0 && (d < 10*time.Millisecond || d > time.Hour) {
+	if d := time.Duration(c.UnreachableAfter); d != 0 && (d < limits.LeastUnreachableAfter || d > limits.MostUnreachableAfter) {
 		wrong("unreachable_after", "%v; expected 10ms to 1h, as text such as \"2s\": a bare number counts nanoseconds", d)
 	}
 	if c.MaxProcesses < 0 || c.MaxProcesses > limits.MaxProcesses {
@@ -327,14 +327,7 @@ func listenAddr(s string, port uint16) (netip.AddrPort, error) {
 
 // ParseNode reads a node as the command line has it: ID@HOST:PORT, where the id and the port may be left out.
 func ParseNode(s string) (file.Entry, error) {
-	id, addr := "", s
-	if i := strings.IndexByte(s, '@'); i >= 0 {
-		id, addr = s[:i], s[i+1:]
-	}
-	if a, err := netip.ParseAddr(addr); err == nil {
-		addr = netip.AddrPortFrom(a, DefaultPort).String()
-	}
-	e := file.Entry{ID: id, Address: addr}
+	e := file.EntryOf(s)
 	_, err := e.Node(registry.Torus{})
 	return e, err
 }

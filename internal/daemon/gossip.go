@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -81,12 +80,10 @@ func (c Config) detection() (time.Duration, error) {
 	return d, nil
 }
 
-// ParseSeed reads the address of a seed: IP:PORT, or the name of its host, where the port may be left out.
+// ParseSeed reads the address of a seed: the IP or the name of its host, and a port, which may be left out.
 func ParseSeed(s string) (netip.AddrPort, error) {
 	at, err := file.Resolve(s, DefaultGossipPort)
 	switch {
-	case err != nil && !strings.Contains(s, ":"):
-		return at, fmt.Errorf("address %q: expected IP or IP:PORT, such as 10.0.0.2 or 10.0.0.2:%d, or the name of a host in place of the IP: %w", s, DefaultGossipPort, err)
 	case err != nil:
 		return at, err
 	case at.Port() == 0 || at.Addr().IsUnspecified():

@@ -23,6 +23,7 @@ import (
 	"github.com/weftnet/weft/internal/lateness"
 	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/registry/file"
+	"github.com/weftnet/weft/pdl"
 )
 
 const (
@@ -101,6 +102,24 @@ var roles = map[string]func(arg string) error{
 		copy(s.Bytes(), "hello")
 		fmt.Println("ready")
 		select {}
+	},
+	"loader": func(arg string) error { // NIC at SOCKET: loads a program into a NIC, 0 being the socket's
+		nic, socket, _ := strings.Cut(arg, " at ")
+		id, err := strconv.ParseUint(nic, 10, 64)
+		if err != nil {
+			return err
+		}
+		p, err := attach(context.Background(), socket, "loader/0")
+		if err != nil {
+			return err
+		}
+		m, err := pdl.Compile("turn.pdl", []byte(turnSource))
+		if err != nil {
+			return err
+		}
+		_, err = p.Programs().Load(context.Background(), []weft.NICID{weft.NICID(id)}, m.Encode(), weft.ProgramOptions{Start: true})
+		fmt.Println("ready")
+		return err
 	},
 	"outsider": func(socket string) error {
 		_, err := attach(context.Background(), socket, "outsider/0")

@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/rel"
@@ -129,7 +130,7 @@ func endOf(why error) (string, slog.Level) {
 	case errors.Is(why, rel.ErrRestarted):
 		return "its NIC has restarted", slog.LevelInfo
 	case errors.Is(why, rel.ErrForgotten), why == nil:
-		return "it was taken off the list of nodes", slog.LevelInfo
+		return "neither the list of nodes nor the gossip has it any more", slog.LevelInfo
 	case errors.Is(why, rel.ErrUnreachable):
 		return "it is silent", slog.LevelWarn
 	}
@@ -168,10 +169,10 @@ func (l *peerLog) refusals(all []nic.Refusal, now time.Time) {
 func (l *peerLog) tellRefusal(r *nic.Refusal) {
 	id := registry.NICID(r.NIC)
 	switch {
-	case errors.Is(r.Why, nic.ErrOwnID):
+	case errors.Is(r.Why, names.ErrOwnID):
 		l.d.log.Error("another NIC has the id of this one: neither lets the other in", "nic", id, "address", r.Addr, "own_address", l.d.Addr(),
 			"mend", "an id of its own for each: remove nic.key from the state directory of a copied host, or set id")
-	case errors.Is(r.Why, nic.ErrUnknown):
+	case errors.Is(r.Why, names.ErrUnknown):
 		l.d.log.Warn("a NIC is refused that is not in the configuration, which is static", "nic", id, "address", r.Addr)
 	default:
 		l.d.log.Warn("a NIC is refused, since another one with its id is up", "nic", id, "address", r.Addr)
@@ -185,9 +186,9 @@ func refusedAt(all []nic.Refusal, addr link.Addr) string {
 			continue
 		}
 		switch {
-		case errors.Is(r.Why, nic.ErrOwnID):
+		case errors.Is(r.Why, names.ErrOwnID):
 			return "the NIC there has the id of this one, so neither lets the other in"
-		case errors.Is(r.Why, nic.ErrUnknown):
+		case errors.Is(r.Why, names.ErrUnknown):
 			return "the NIC there is refused: it is not in the configuration of this one, which is static"
 		}
 		return "the NIC there is refused: another one with its id is up"

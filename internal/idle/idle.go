@@ -16,6 +16,8 @@
 // other processes do not show, and the kernel places them as it likes. So a loop asks the kernel whether anybody ran
 // when it yielded.
 //
+// A loop that is mostly given what it waits for by whoever runs when it yields takes a Turn in place of that: a yield, and one look at the clock.
+//
 // Who computes and shares the core keeps it for a time slice, milliseconds, when it is yielded to him; but who sleeps is
 // given it at once when he wakes. So beside such a one parking is the sooner answer. One late yield is no sign of him, unless a
 // whole time slice has gone: the kernel's own threads, and a hypervisor, take a core for a millisecond now and then.
@@ -87,8 +89,11 @@ type Pace struct {
 	park     clock.Time // and do not yield until then
 	worked   clock.Time // when a poll found work last
 	hope     time.Duration
-	hoping   bool // Rest has put parking off since
-	late     bool // the last yield took long
+	hoping   bool       // Rest has put parking off since
+	late     bool       // the last yield took long
+	seen     clock.Time // when it had its core back last
+	doubted  bool       // it may have been long in coming
+	turns    int        // since one was left to Rest
 	yields   int
 	switches int64 // as the kernel said last
 	shared   int   // times in a row that it said that somebody had run
@@ -141,9 +146,34 @@ func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switc
 	return false
 }
 
+// turnsPerRest is how many turns a loop takes before Rest has to ask the kernel again whether it shares its core.
+const turnsPerRest = 32
+
+// Turn lets others run once, if the loop is known to share its core and Rest would do that: for who is mostly given what it waits for by whoever
+// runs then. It has no poll before it, reads the clock once, and asks the kernel seldom. It reports false if Rest has to decide; then nothing has
+// happened.
+//
+// How long the others took is at most what has passed since the loop had its core back last. Where that is long, Rest measures whether it was they
+// that computed, or the loop.
+func (p *Pace) Turn(yield func(), clock func() clock.Time) bool {
+	if p.spin > 0 || p.doubted || !p.Shares() {
+		return false
+	}
+	if p.turns++; p.turns == turnsPerRest {
+		p.turns, p.yields = 0, lookEvery-1
+		return false
+	}
+	yield()
+	after := clock()
+	p.doubted = after.Sub(p.seen) >= lateYield
+	p.seen = after
+	return true
+}
+
 // neighbour draws the conclusion from a yield at now that was over at after: whether somebody computes here.
 func (p *Pace) neighbour(now, after clock.Time) bool {
 	before, took := p.late, after.Sub(now)
+	p.seen, p.doubted = after, took >= lateYield
 	if p.given++; took < oneTurn {
 		p.given = 0
 	}

@@ -344,3 +344,128 @@ func TestALoopThatIsAloneDoesNotTakeColdCachesForCompany(t *testing.T) {
 		}
 	}
 }
+
+func TestOneThatHadTheDutyInVainIsNotWokenForIt(t *testing.T) {
+	var l Waiters
+	never := func() bool { return false }
+	first, second, third := l.AddInVain(never), l.Add(never), l.AddInVain(never)
+	for range 2 {
+		l.WakeOne()
+	}
+	if len(first.Woken())+len(third.Woken()) != 0 || len(second.Woken()) != 1 {
+		t.Errorf("woken: %d and %d that had it in vain, and %d that had not; expected that one alone", len(first.Woken()), len(third.Woken()), len(second.Woken()))
+	}
+	for _, w := range []*Waiter{first, second, third} {
+		l.Remove(w)
+	}
+	for range 3 { // one of them is used again
+		l.Add(never)
+	}
+	if l.WakeOne(); l.Len() != 2 {
+		t.Error("none of three new ones is woken")
+	}
+	l.WakeAll()
+}
+
+// turn takes a turn, and reports whether it was one.
+func (l *polls) turn() bool {
+	l.now = l.now.Add(100)
+	return l.pace.Turn(l.yield, func() clock.Time { return l.now })
+}
+
+// turning is a loop that has found out that it shares its core with a poller.
+func turning(t *testing.T) *polls {
+	l := &polls{takes: 3 * time.Microsecond}
+	for range 3 * lookEvery {
+		l.shared = true
+		if l.run(1); l.turn() {
+			l.yields = nil
+			return l
+		}
+	}
+	t.Fatal("a loop that shares its core takes no turns")
+	return nil
+}
+
+func TestATurnIsForALoopThatIsKnownToShareItsCore(t *testing.T) {
+	for _, l := range []*polls{{}, {shared: true}} {
+		if l.turn() || len(l.yields) != 0 {
+			t.Error("a turn of a loop that has not asked yet who else runs")
+		}
+	}
+	l := &polls{}
+	l.run(1000)
+	if l.yields = nil; l.turn() || len(l.yields) != 0 {
+		t.Error("a turn of a loop that has its core for itself")
+	}
+	if l = turning(t); !l.turn() || len(l.yields) != 1 {
+		t.Errorf("%d yields in a turn", len(l.yields))
+	}
+}
+
+func TestBetweenTurnsRestAsksWhetherTheCoreIsShared(t *testing.T) {
+	l := turning(t)
+	asked, rests := 0, 0
+	for range 10 * turnsPerRest {
+		if !l.turn() {
+			l.run(1)
+			asked += l.asked
+			rests++
+		}
+	}
+	if rests < 9 || rests > 10 || asked != rests {
+		t.Errorf("of %d turns %d were left to Rest, which asked %d times", 10*turnsPerRest, rests, asked)
+	}
+	l.shared = false
+	for range 2 * turnsPerRest { // it asks, and hears that somebody has run since it asked last; then that nobody has
+		if !l.turn() {
+			l.run(1)
+		}
+	}
+	if l.turn() {
+		t.Error("it takes turns though nobody else is there any more")
+	}
+}
+
+func TestALoopThatTakesTurnsParksBesideSomebodyWhoComputes(t *testing.T) {
+	l := turning(t)
+	l.takes = wholeSlice
+	if !l.turn() {
+		t.Fatal("it cannot know before the turn")
+	}
+	if l.turn() {
+		t.Error("another turn, though the last may have gone to somebody who computes")
+	}
+	if l.run(1); l.parks != 1 {
+		t.Error("Rest does not find out that somebody computes")
+	}
+	if l.turn() {
+		t.Error("a turn of a loop that had better park")
+	}
+	l.now = l.now.Add(parkFor)
+	if l.turn() {
+		t.Error("a turn, though nobody has measured whether he is still there")
+	}
+	l.takes = 3 * time.Microsecond
+	if l.run(1); l.parks != 0 || !l.turn() {
+		t.Errorf("he has gone; it parks %d times and takes no turns", l.parks)
+	}
+}
+
+func TestALoopThatComputesItselfBetweenItsTurnsDoesNotPark(t *testing.T) {
+	l := turning(t)
+	turns := 0
+	for range 100 {
+		l.now = l.now.Add(5 * time.Millisecond)
+		if l.turn() {
+			turns++
+			continue
+		}
+		if l.run(1); l.parks != 0 {
+			t.Fatal("it takes its own work for somebody else's")
+		}
+	}
+	if turns < 40 {
+		t.Errorf("%d turns of 100; expected every other one to be left to Rest, which finds nobody", turns)
+	}
+}

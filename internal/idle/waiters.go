@@ -11,6 +11,7 @@ type Waiter struct {
 	ready func() bool
 	woken chan struct{} // holds one token once the goroutine has been woken
 	rouse func()        // called then, for a goroutine that sleeps elsewhere than at woken; may be nil
+	vain  bool          // WakeOne passes it over
 	at    int           // place in Waiters.list; -1 when not in it
 }
 
@@ -32,6 +33,15 @@ type Waiters struct {
 // Add puts a goroutine on the list, before it looks for the last time whether it has to sleep.
 func (l *Waiters) Add(ready func() bool) *Waiter { return l.AddRoused(ready, nil) }
 
+// AddInVain is Add for a goroutine that has had what WakeOne gives, and brought with it others what they wait for, and itself nothing.
+func (l *Waiters) AddInVain(ready func() bool) *Waiter {
+	w := l.Add(ready)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.vain = true
+	return w
+}
+
 // AddRoused is Add for a goroutine that does not sleep at Woken: rouse, which must not block, ends its sleep.
 func (l *Waiters) AddRoused(ready func() bool, rouse func()) *Waiter {
 	l.mu.Lock()
@@ -42,7 +52,7 @@ func (l *Waiters) AddRoused(ready func() bool, rouse func()) *Waiter {
 	} else {
 		w = &Waiter{woken: make(chan struct{}, 1)}
 	}
-	w.ready, w.rouse, w.at = ready, rouse, len(l.list)
+	w.ready, w.rouse, w.vain, w.at = ready, rouse, false, len(l.list)
 	l.list = append(l.list, w)
 	if l.count.Add(1) == 1 && l.Sleeping != nil {
 		l.Sleeping(true)
@@ -130,12 +140,15 @@ func (l *Waiters) sleep(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// WakeOne wakes the one who sleeps longest in place 0, to take over the duty.
+// WakeOne wakes the first of the list, to take over the duty, but none that had it in vain.
 func (l *Waiters) WakeOne() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.list) > 0 {
-		l.wake(l.list[0])
+	for _, w := range l.list {
+		if !w.vain {
+			l.wake(w)
+			return
+		}
 	}
 }
 

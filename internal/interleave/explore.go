@@ -35,7 +35,6 @@ type Run struct {
 	sides  []*side
 	checks []func() error
 	now    int64
-	alarms map[any]int64
 
 	list    []*side // that are able; kept for the next
 	steps   int
@@ -118,7 +117,7 @@ func successor(c []choice) []choice {
 
 // runOnce runs the schedule that begins with chosen and then always goes on with the first choice. why says what is wrong.
 func runOnce(o Options, scenario func(r *Run), chosen []choice, tracing bool) (r *Run, why string) {
-	r = &Run{plain: o.Plain, chosen: append([]choice(nil), chosen...), tracing: tracing, alarms: map[any]int64{}}
+	r = &Run{plain: o.Plain, chosen: append([]choice(nil), chosen...), tracing: tracing}
 	r.bound, r.delays = cmp.Or(o.Delays, o.Preemptions), o.Delays > 0
 	defer r.stop()
 	defer func() {

@@ -127,33 +127,6 @@ func Now() time.Duration {
 	return 0
 }
 
-// Alarm has AwaitAlarm of the same key end after d, as a timer that is set.
-func Alarm(key any, d time.Duration) {
-	if s := current; s != nil {
-		s.run.alarms[key] = s.run.now + int64(d)
-	}
-}
-
-// AwaitAlarm waits for the alarm of key, and clears it.
-func AwaitAlarm(key any) {
-	s := current
-	if s == nil {
-		return
-	}
-	r := s.run
-	due := func() int64 {
-		if at, ok := r.alarms[key]; ok {
-			return at
-		}
-		return never
-	}
-	for due() > r.now {
-		was := due()
-		BlockFor(func() bool { return due() != was }, time.Duration(max(0, was-r.now)))
-	}
-	delete(r.alarms, key)
-}
-
 // defect is the mistake that the environment asks for, of those that were compiled in.
 var defect = os.Getenv(DefectVariable)
 

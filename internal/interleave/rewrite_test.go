@@ -35,13 +35,16 @@ var ground = []edit{
 	{"idle/idle.go", "return p.rest(now, yield, clock, switches)", "return p.rest(now, yield, clock, func() int64 { return 0 })"},
 	{"idle/idle.go", "int(pollers.Load()) >= runtime.GOMAXPROCS(0)", "int(pollers.Load()) >= 2"},
 	{"idle/idle_linux.go", "func YieldThread() { ", "func YieldThread() {\n\tif interleave.Running() {\n\t\tinterleave.Yield()\n\t\treturn\n\t}\n"},
-	{"poller/sleeper_linux.go", "_, _ = unix.Ppoll(fds, ts, nil)", `interleave.BlockFor(func() bool {
+	{"poller/sleeper_linux.go", "_ = unix.TimerfdSettime(s.timer, 0, &unix.ItimerSpec{Value: at}, nil)", "_ = at"},
+	{"poller/sleeper_linux.go", "_, _ = unix.Ppoll(fds, nil, nil)", `interleave.BlockFor(func() bool {
 		n, _ := unix.Ppoll(fds, new(unix.Timespec), nil)
 		return n > 0
+	}, d)`},
+	{"poller/sleeper_linux.go", "_ = s.conn.Read(s.came)", `interleave.BlockFor(func() bool {
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(s.epoll), Events: unix.POLLIN}}, 0)
+		return n > 0
 	}, d)
-	_ = ts`},
-	{"poller/alarm_linux.go", "_, _ = a.file.Read(a.buf[:])", "interleave.AwaitAlarm(a)"},
-	{"poller/alarm_linux.go", "_ = unix.TimerfdSettime(a.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)", "interleave.Alarm(a, d-1)"},
+	s.came(uintptr(s.epoll))`},
 	{"poller/loop_linux.go", "\truntime.LockOSThread()\n\tdefer runtime.UnlockOSThread()\n", ""},
 	{"poller/loop_linux.go", "if d == 0 { // returns at once", `if d != 0 {
 		interleave.BlockFor(func() bool {

@@ -118,6 +118,10 @@ const (
 	HelloEvery        = 250 * time.Millisecond
 	ProbeEvery        = 250 * time.Millisecond // USNIC-61's ping interval
 	UnreachableAfter  = 2 * time.Second
+
+	// LeastUnreachableAfter is less than any network is silent for by itself, MostUnreachableAfter more than anything waits for.
+	LeastUnreachableAfter = 10 * time.Millisecond
+	MostUnreachableAfter  = time.Hour
 )
 
 // Shared memory (internal/vni). M = Contexts, N = Commands, K = Descriptors, Q = PoolPages (QNIX-61).
@@ -345,6 +349,10 @@ const (
 
 	// RingShown is after how many bytes a process is shown what has come into its ring, in the middle of a poll.
 	RingShown = 8 << 10
+
+	// RingPlaces is how many messages may be on their way into one ring at a time: so many that the next are permitted while one comes, and
+	// few enough to be looked through.
+	RingPlaces = 16
 
 	// TurnsPerPoll bounds one poll's sending, so that receiving is never left alone for long.
 	TurnsPerPoll = 256

@@ -64,6 +64,7 @@ const (
 	RingBelieved                 // nic: a process may say that it has read more of a ring than there was
 	RingReaderAsleep             // nic: what comes into a ring does not wake its reader, one time in twenty
 	RingCreditKept               // nic: credit is not given back for what goes into a ring
+	RingHoleShown                // nic: a message that is withdrawn on its way into a ring is shown to its process
 	RingLeftAside                // nic: a ring that had no room is not posted again when its process has read
 	RunMiscounted                // nic: a run that ends early says that one more message has left
 	RunBelieved                  // nic: messages of a run may have more bytes than its memory
@@ -132,6 +133,7 @@ const (
 	GuardOutlives                // program: a filter stays when its program has gone
 	FilterFailsOpen              // program: a filter that fails passes its message
 	SegmentUnchecked             // program: a transfer may go beyond the data of its segment
+	UndoForgotten                // program: what is in its place already is not taken back when another NIC has failed
 	defects
 )
 
@@ -188,6 +190,7 @@ var names = [defects]string{
 	"ring-believed",
 	"ring-reader-asleep",
 	"ring-credit-kept",
+	"ring-hole-shown",
 	"ring-left-aside",
 	"run-miscounted",
 	"run-believed",
@@ -256,6 +259,7 @@ var names = [defects]string{
 	"guard-outlives",
 	"filter-fails-open",
 	"segment-unchecked",
+	"undo-forgotten",
 }
 
 func (d Defect) String() string {

@@ -92,9 +92,6 @@ func (t *Table) Add(p *Peer, ep *rel.Endpoint) {
 	t.peers = append(t.peers, p)
 }
 
-// Peers lists the other NICs in the order in which this one got to know them. The slice is the table's.
-func (t *Table) Peers() []*Peer { return t.peers }
-
 // Reasons for which a hello is refused.
 var (
 	ErrOwnID   = errors.New("nic: hello with this NIC's own id")

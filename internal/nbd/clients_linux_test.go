@@ -117,7 +117,7 @@ func TestFioVerifiesWhatItWrites(t *testing.T) {
 	if out := tool(t, "fio", "--enghelp"); !strings.Contains(out, "nbd") {
 		t.Skip("this fio has no nbd engine")
 	}
-	dev := newMemory(8 << 20)
+	dev := &together{memory: newMemory(8 << 20)}
 	uri, _ := serveSocket(t, Config{Device: dev})
 	out := tool(t, "fio", "--name=verify", "--ioengine=nbd", "--uri="+uri, "--rw=randwrite", "--bs=4k", "--size=8m", "--iodepth=32", "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--verify_state_save=0")
 	if !strings.Contains(out, "err= 0") {

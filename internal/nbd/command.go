@@ -24,6 +24,11 @@ const kept = 256 << 10
 // reserve makes room for n bytes of data.
 func (j *job) reserve(n int) {
 	j.n.s.budget.take(n)
+	j.room(n)
+}
+
+// room is reserve where the budget is taken already.
+func (j *job) room(n int) {
 	j.reserved = n
 	if cap(j.buf) < headroom+n {
 		j.buf = make([]byte, headroom+n)
@@ -85,9 +90,15 @@ func (j *job) do(ctx context.Context) error {
 			return j.replyChunk(chunkBlockStatus, pieces)
 		}
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return j.replyDone()
+	}
+	return j.failed(whole, ctx, err)
+}
+
+// failed says that the device has failed, within the whole of the connection's time or that of the request.
+func (j *job) failed(whole, ctx context.Context, err error) error {
+	switch {
 	case whole.Err() != nil:
 		return j.refuse(faultf(errShutdown, "the server ends"))
 	case j.n.s.cfg.Full(err):
@@ -196,19 +207,23 @@ func (j *job) replyDone() error {
 	return j.n.send(b[:])
 }
 
-// replyData sends what was read, from where it lies.
-func (j *job) replyData() error {
+// replyData sends what was read.
+func (j *job) replyData() error { return j.n.send(j.dataReply()) }
+
+// dataReply is the reply with what was read, where that lies.
+func (j *job) dataReply() []byte {
 	if !j.n.structured {
 		b := j.buf[headroom-simpleLen:]
 		putSimple(b, 0, j.cookie)
-		return j.n.send(b)
+		return b
 	}
 	if j.length == 0 {
-		return j.replyChunk(0, nil)
+		putChunk(j.buf, 0, j.cookie, 0)
+		return j.buf[:chunkLen]
 	}
 	putChunk(j.buf, chunkData, j.cookie, 8+len(j.data()))
 	binary.BigEndian.PutUint64(j.buf[chunkLen:], j.offset)
-	return j.n.send(j.buf)
+	return j.buf
 }
 
 // replyChunk sends one chunk.

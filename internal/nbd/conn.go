@@ -12,10 +12,12 @@ import (
 )
 
 // conn is a connection. Its workers take turns at reading: one that has read a request lets the next one read and does what is asked for
-// itself, so that no request is handed from one goroutine to another.
+// itself, so that no request is handed from one goroutine to another. One that has read nothing but short reads does not even wake the next: it keeps
+// its turn while it does them, unless that takes long. See standin.go.
 //
-//	worker   read ─ unlock ─ do it ─ reply ─ wait for the turn ─ read …
-//	worker          lock ─ read ─ unlock ─ do it …
+//	worker   read ─ give the turn ─ do it ─ reply ─ wait for the turn ─ read …
+//	worker          have it ─ read ─ give the turn ─ do it …
+//	worker   read short reads, all that have come ─ do them ─ reply to all ─ read …
 type conn struct {
 	s *Server
 	c net.Conn
@@ -25,27 +27,33 @@ type conn struct {
 	structured bool
 	status     bool // base:allocation
 
-	reading sync.Mutex // also of the next three
-	ended   bool
-	why     error // nil: the client has ended it in order
-	cancel  context.CancelFunc
+	turn   chan struct{} // has an element while no worker reads; the worker that takes it may read, and look at the next three
+	ended  bool
+	why    error // nil: the client has ended it in order
+	cancel context.CancelFunc
 
 	idle    sync.Mutex // of the next two
-	waiting int        // workers that wait for their turn, or read
+	waiting int        // workers that wait for their turn, or have it
 	workers int
 	wg      sync.WaitGroup
+	standIn standIn
 
 	writing sync.Mutex
 }
 
 func newConn(s *Server, c net.Conn) *conn {
-	return &conn{s: s, c: c, r: bufio.NewReaderSize(c, 16<<10)}
+	n := &conn{s: s, c: c, r: bufio.NewReaderSize(c, 16<<10), turn: make(chan struct{}, 1)}
+	n.turn <- struct{}{}
+	n.standIn.init()
+	return n
 }
 
 // transmit serves requests until the connection ends, and returns when all are done.
 func (n *conn) transmit(ctx context.Context) error {
 	ctx, n.cancel = context.WithCancel(ctx)
+	defer n.standIn.wg.Wait()
 	defer n.cancel()
+	n.standIn.wg.Go(func() { n.stand(ctx) })
 	n.hire(ctx)
 	n.wg.Wait()
 	return n.why
@@ -63,39 +71,65 @@ func (n *conn) hire(ctx context.Context) {
 	n.wg.Go(func() { n.work(ctx) })
 }
 
+// pass gives the turn to another worker.
+func (n *conn) pass(ctx context.Context) {
+	n.leave()
+	n.hire(ctx)
+}
+
+// leave gives the turn to one that waits for it, or comes to.
+func (n *conn) leave() {
+	n.idle.Lock()
+	n.waiting--
+	n.idle.Unlock()
+	n.turn <- struct{}{}
+}
+
 // work is the life of a worker.
 func (n *conn) work(ctx context.Context) {
-	j := &job{n: n}
-	for {
-		n.reading.Lock()
-		ok := !n.ended && n.next(j)
+	w := &worker{n: n}
+	for mine := false; ; {
+		if !mine {
+			<-n.turn
+		}
+		ok := !n.ended && n.gather(w)
 		n.ended = !ok
-		n.idle.Lock()
-		n.waiting--
-		n.idle.Unlock()
-		n.reading.Unlock()
 		if !ok {
-			j.release()
+			n.leave()
+			w.release()
 			return
 		}
-		n.hire(ctx)
-		err := j.do(ctx)
-		j.release()
+		var err error
+		if w.short {
+			seen := n.standIn.begin()
+			err = w.readAll(ctx)
+			mine = n.standIn.end(seen)
+		} else {
+			n.pass(ctx)
+			mine = false
+			err = w.jobs[0].do(ctx)
+		}
+		w.release()
 		if err != nil {
 			n.c.Close() // the reader notices
+			if mine {
+				n.leave()
+			}
 			n.fail(err)
 			return
 		}
-		n.idle.Lock()
-		n.waiting++
-		n.idle.Unlock()
+		if !mine {
+			n.idle.Lock()
+			n.waiting++
+			n.idle.Unlock()
+		}
 	}
 }
 
 // fail notes why the connection ends. Before it is told, the worker that reads has noticed that the connection is closed.
 func (n *conn) fail(err error) {
-	n.reading.Lock()
-	defer n.reading.Unlock()
+	<-n.turn
+	defer func() { n.turn <- struct{}{} }()
 	if !n.ended || n.why == nil || errors.Is(n.why, net.ErrClosed) {
 		n.why = err
 	}
@@ -139,13 +173,17 @@ func (n *conn) data(b []byte) error {
 	return err
 }
 
-// send sends a reply.
-func (n *conn) send(b []byte) error {
+// send sends a reply, or several.
+func (n *conn) send(replies ...[]byte) error {
 	n.writing.Lock()
 	defer n.writing.Unlock()
 	if err := n.c.SetWriteDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
-	_, err := n.c.Write(b)
+	l, ok := n.c.(interface{ writeAll([][]byte) error })
+	if ok {
+		return l.writeAll(replies)
+	}
+	_, err := (*net.Buffers)(&replies).WriteTo(n.c)
 	return err
 }

@@ -69,3 +69,27 @@ func (m *memory) Written(offset, n int64, yield func(offset, n int64, written bo
 	}
 	return nil
 }
+
+// together is a device that reads several parts at once, the last first.
+type together struct {
+	*memory
+	most int           // parts that it was asked for at once
+	hold chan struct{} // if it is not nil, a read of block 1 waits for it
+}
+
+func (d *together) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, ended func(i int, err error), pause func()) {
+	d.mu.Lock()
+	d.most = max(d.most, len(bufs))
+	d.mu.Unlock()
+	for i := len(bufs) - 1; i >= 0; i-- {
+		if d.hold != nil && offsets[i] == memoryBlock {
+			pause()
+			select {
+			case <-d.hold:
+			case <-ctx.Done():
+			}
+		}
+		_, err := d.ReadAtContext(ctx, bufs[i], offsets[i])
+		ended(i, err)
+	}
+}

@@ -301,6 +301,65 @@ func (s *slow) ReadAtContext(ctx context.Context, _ []byte, _ int64) (int, error
 	return 0, ctx.Err()
 }
 
+// Short reads that have come together are done together, and what failed of them is said of it alone.
+func TestShortReadsAreDoneTogether(t *testing.T) {
+	dev := &together{memory: newMemory(4 * memoryBlock)}
+	for i := range dev.b {
+		dev.b[i] = byte(i / 7)
+	}
+	for _, structured := range []bool{false, true} {
+		c := serveOne(t, Config{Device: dev})
+		c.begin(structured)
+		var all []byte
+		for i := range uint64(5) {
+			all = append(all, wire(0, cmdRead, i, 1000*i, 3)...)
+		}
+		c.send(string(all), string(wire(0, cmdFlush, 9, 0, 0)))
+		for i := 4; i >= 0; i-- { // as the device ends them
+			data := string(dev.b[1000*i:][:3])
+			if structured {
+				c.expect("read", uint32(magicChunk), uint16(chunkDone), uint16(chunkData), uint64(i), uint32(8+3), uint64(1000*i), data)
+			} else {
+				c.simple("read", 0, uint64(i), data)
+			}
+		}
+		c.simple("flush", 0, 9)
+		c.finish()
+	}
+	if dev.most != 5 {
+		t.Errorf("at most %d reads are done together, want 5", dev.most)
+	}
+	dev.stuck = true
+	c := serveOne(t, Config{Device: dev, Timeout: time.Millisecond})
+	c.begin(false)
+	c.send(string(wire(0, cmdRead, 1, 0, 1)), string(wire(0, cmdRead, 2, 0, 1)))
+	c.simple("time-out", errIO, 2)
+	c.simple("time-out", errIO, 1)
+	c.finish()
+}
+
+// A short read that takes long does not hold up the requests behind it.
+func TestAnotherWorkerReadsWhileAShortReadTakesLong(t *testing.T) {
+	dev := &together{memory: newMemory(4 * memoryBlock), hold: make(chan struct{})}
+	c := serveOne(t, Config{Device: dev})
+	c.begin(false)
+	c.request(0, cmdRead, 1, memoryBlock, 1)
+	c.request(0, cmdRead, 2, 0, 1)
+	c.simple("read behind one that waits", 0, 2, "\x00")
+	c.request(0, cmdFlush, 3, 0, 0)
+	c.simple("flush behind it", 0, 3)
+	close(dev.hold)
+	c.simple("the read that waited", 0, 1, "\x00")
+	c.finish()
+}
+
+// wire is a request as it is sent.
+func wire(flags uint16, cmd command, cookie, offset uint64, length uint32) []byte {
+	be := binary.BigEndian
+	b := be.AppendUint16(be.AppendUint16(be.AppendUint32(nil, magicRequest), flags), uint16(cmd))
+	return be.AppendUint32(be.AppendUint64(be.AppendUint64(b, cookie), offset), length)
+}
+
 func TestABrokenRequestEndsTheConnection(t *testing.T) {
 	for want, talk := range map[string]func(*client){
 		"a request begins with 0x1": func(c *client) { c.send(uint32(1), make([]byte, 24)) },
@@ -323,8 +382,7 @@ func FuzzConnection(f *testing.F) {
 		return string(be.AppendUint32(be.AppendUint32(be.AppendUint64(nil, magicOption), uint32(o)), uint32(len(data)))) + data
 	}
 	req := func(flags uint16, cmd command, offset uint64, length uint32) string {
-		b := be.AppendUint16(be.AppendUint16(be.AppendUint32(nil, magicRequest), flags), uint16(cmd))
-		return string(be.AppendUint32(be.AppendUint64(be.AppendUint64(b, 7), offset), length))
+		return string(wire(flags, cmd, 7, offset, length))
 	}
 	set := opt(optSetMetaContext, "\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x0fbase:allocation")
 	start := "\x00\x00\x00\x03" + opt(optStructuredReply, "") + set + opt(optGo, "\x00\x00\x00\x00\x00\x01\x00\x03")
@@ -332,19 +390,27 @@ func FuzzConnection(f *testing.F) {
 	f.Add([]byte(start + req(cmdNoHole, cmdWriteZeroes, 5, 9) + req(0, cmdTrim, 0, 1<<31) + req(0, cmdDisconnect, 0, 0)))
 	f.Add([]byte("\x00\x00\x00\x01" + opt(optList, "") + opt(optInfo, "\x00\x00\x00\x01x\xff\xff") + opt(optExportName, "")))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := New(Config{Device: newMemory(3*4096 + 5)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		here, there := net.Pipe()
-		go func() { // reads all that comes, and ends when the server does
-			go io.Copy(io.Discard, here)
-			here.Write(b)
-			here.Close()
-		}()
-		_ = s.ServeConn(context.Background(), there)
-		if s.budget.left != maxUnderWay {
-			t.Fatalf("%d bytes of the budget are gone", maxUnderWay-s.budget.left)
+		dev := newMemory(3*4096 + 5)
+		for _, d := range []Device{dev, &together{memory: dev}} {
+			converse(t, d, b)
 		}
 	})
+}
+
+// converse has a client send something to a server of a device.
+func converse(t *testing.T, d Device, b []byte) {
+	s, err := New(Config{Device: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := net.Pipe()
+	go func() { // reads all that comes, and ends when the server does
+		go io.Copy(io.Discard, here)
+		here.Write(b)
+		here.Close()
+	}()
+	_ = s.ServeConn(context.Background(), there)
+	if s.budget.left != maxUnderWay {
+		t.Fatalf("%d bytes of the budget are gone", maxUnderWay-s.budget.left)
+	}
 }

@@ -27,6 +27,14 @@ type Device interface {
 	Written(offset, n int64, yield func(offset, n int64, written bool) bool) error
 }
 
+// ManyReader is a Device that reads several parts at once for less than one by one.
+type ManyReader interface {
+	Device
+
+	// ReadMany reads them. It calls ended for each as it ends, and pause before it waits for others when some have.
+	ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, ended func(i int, err error), pause func())
+}
+
 // Config configures a Server.
 type Config struct {
 	Device      Device
@@ -57,6 +65,7 @@ const (
 // Server serves one device.
 type Server struct {
 	cfg    Config
+	many   ManyReader // the device, if it is one
 	budget budget
 
 	mu    sync.Mutex
@@ -82,6 +91,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Log = func(string) {}
 	}
 	s := &Server{cfg: cfg, conns: map[net.Conn]struct{}{}}
+	s.many, _ = cfg.Device.(ManyReader)
 	s.budget.init(maxUnderWay)
 	return s, nil
 }
@@ -104,6 +114,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			}
 			return fmt.Errorf("nbd: %w", err)
 		}
+		c = own(c)
 		if !s.admit(c) {
 			c.Close()
 			s.cfg.Log(fmt.Sprintf("a client is turned away: %d are connected", maxConnections))

@@ -58,15 +58,10 @@ func (e *Engine) Processes() []ProcessInfo {
 
 func (e *Engine) info(p *process) ProcessInfo {
 	i := ProcessInfo{Name: p.name, Slot: p.slot, Generation: p.gen, PID: p.pid, Posted: p.posted.n, Unexpected: p.stray.n, Staged: p.staging(),
-		Credit: p.credited, Rooms: p.rooms.Segments(), Account: p.account}
+		Credit: p.credited, Sending: busySends(p), Rooms: p.rooms.Segments(), Account: p.account}
 	if inb := p.stray.front(); inb != nil {
 		i.Oldest = e.now.Sub(inb.at)
 		i.LongestWait = max(i.LongestWait, i.Oldest)
-	}
-	for c := range p.sends {
-		if p.sends[c].state != sendIdle {
-			i.Sending++
-		}
 	}
 	return i
 }
@@ -74,9 +69,9 @@ func (e *Engine) info(p *process) ProcessInfo {
 // staging is how many bytes of staging the messages take that wait for a receive of a process, whoever's share they use.
 func (p *process) staging() int {
 	bytes := p.staged
-	for n := p.stray.head; n != nil; n = n.next {
-		if n.v.onCredit {
-			bytes += int(stagedCost(n.v.length))
+	for inb := range p.stray.all {
+		if inb.onCredit {
+			bytes += int(stagedCost(inb.length))
 		}
 	}
 	return bytes

@@ -57,6 +57,24 @@ func byPost(f *fabric, a, b *rider, tag uint64, data []byte) int {
 	return -1
 }
 
+// waysTo is a fabric in which all ways lead from a/0, on the first NIC, to b/0, on the NIC that place is. A relay takes in the others.
+func waysTo(t *testing.T, promises bool, place int) (f *fabric, a, b *rider, others []*tester) {
+	t.Helper()
+	f = newFabricOf(t, 2, promises)
+	a, b = f.rider(0, "a/0"), f.rider(place, "b/0")
+	others = []*tester{f.process(1, "b/1"), f.process(1, "b/2")}
+	f.met(a, b)
+	f.known("b/1", "b/2")
+	for _, p := range others {
+		buf := make([]byte, 4)
+		r, s := p.recv("", 0, vni.AnyTag, buf), a.send(p.name.String(), 0, 0, buf)
+		p.wantReceived(r, buf, buf)
+		a.wantSent(s)
+	}
+	f.run(10 * time.Millisecond)
+	return f, a, b, others
+}
+
 // A filter sees each message for its process once, in order, whichever way it comes; what it drops no receive gets, and a send that
 // waits for the outcome fails. What comes later goes on as if nothing had been.
 func TestAFilterSeesEachMessageByWhicheverWayItComes(t *testing.T) {
@@ -67,18 +85,7 @@ func TestAFilterSeesEachMessageByWhicheverWayItComes(t *testing.T) {
 					continue
 				}
 				t.Run(map[bool]string{true: "reliable, ", false: "lossy, "}[promises]+way.name, func(t *testing.T) {
-					f := newFabricOf(t, 2, promises)
-					a, b := f.rider(0, "a/0"), f.rider(place, "b/0")
-					b1, b2 := f.process(1, "b/1"), f.process(1, "b/2")
-					f.met(a, b)
-					f.known("b/1", "b/2")
-					for _, p := range []*tester{b1, b2} { // so that a relay may take them in
-						buf := make([]byte, 4)
-						r, s := p.recv("", 0, vni.AnyTag, buf), a.send(p.name.String(), 0, 0, buf)
-						p.wantReceived(r, buf, buf)
-						a.wantSent(s)
-					}
-					f.run(10 * time.Millisecond)
+					f, a, b, others := waysTo(t, promises, place)
 					var seen []Arrival
 					b.e.Guard(b.slot, b.gen, func(m *Arrival) bool {
 						seen = append(seen, *m)
@@ -138,7 +145,7 @@ func TestAFilterSeesEachMessageByWhicheverWayItComes(t *testing.T) {
 					if p := b.e.process(b.slot); p.stray.n != 0 {
 						t.Errorf("%d messages wait for a receive", p.stray.n)
 					}
-					for _, p := range []*tester{b1, b2} {
+					for _, p := range others {
 						if q := p.e.process(p.slot); way.name == "relay" && q.stray.n != messages {
 							t.Errorf("%v has %d messages; the filter is not in front of it", p.name, q.stray.n)
 						}

@@ -11,7 +11,7 @@ import (
 // It is cheap enough to be asked now and then during a run. Leaks asks more, of a NIC at rest.
 func (e *Engine) Limits() error {
 	e.begin()
-	return errors.Join(e.auditQuotas(), e.auditOrder(), e.auditRuns(), e.auditRelays(), e.grants.limits(e), e.names.Audit(), e.programs.Audit(), e.groups.Audit(), e.rel.Gaps(), e.rel.Paths(), e.rel.Timers(e.now))
+	return errors.Join(e.auditQuotas(), e.auditOrder(), e.auditRuns(), e.auditRelays(), e.grants.limits(e), e.names.Audit(), e.programs.Audit(), e.groups.Audit(), e.rel.Audit(e.now))
 }
 
 // auditQuotas looks at what unexpected messages may take: for each process within its quota, and together

@@ -71,13 +71,12 @@ func (a *Auditor) rings(p *process, step time.Duration) error {
 	if !p.served() {
 		return nil
 	}
-	for r := range p.receives {
+	for _, r := range p.ringed {
 		rg := r.ring
 		switch {
-		case rg == nil:
 		case rg.w.Unpublished() > 0 && rg.fresh:
 			return fmt.Errorf("%v: %d bytes in a ring are not shown to it", p, rg.w.Unpublished())
-		case r.state == recvAside && rg.w.AllRead():
+		case r.state == recvAside && rg.w.AllRead() && !r.coming():
 			if a.aside[rg] += step; a.aside[rg] > asidePatience {
 				return fmt.Errorf("%v: a ring of it that was read has stood aside for %v", p, a.aside[rg])
 			}

@@ -3,6 +3,7 @@ package nic
 import (
 	"errors"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -59,7 +60,11 @@ func (e *Engine) cancelReceive(r *receive) {
 // endRecalled ends cancelled receives whose messages have not come in time, and refuses the messages. One that has come whole
 // waits for the receive's own process alone, and its sender may know that it was accepted.
 func (e *Engine) endRecalled() {
-	for r := e.expiry.overdue(e.now); r != nil; r = e.expiry.overdue(e.now) {
+	for r := range over(&e.expiry, &e.expiry.recalled, e.now, func(r *receive) clock.Time { return r.recallEnd }) {
+		if r.ring != nil {
+			e.endStuck(r)
+			continue
+		}
 		if inb := r.inb; inb != nil && !inb.done {
 			e.refuseInbound(inb, wire.ReasonCancelled)
 			e.freeInbound(inb)
@@ -117,14 +122,8 @@ func (e *Engine) withdrawNumber(d *dest, env *wire.Envelope, length uint64) {
 
 // stopFragment takes the memory of a send back from rel and from the inbound of a GET.
 func (e *Engine) stopFragment(s *send) {
-	if s.kind == kindGet {
-		if s.inb != nil {
-			e.freeInbound(s.inb)
-			s.inb = nil
-		}
-		return
-	}
-	if s.frag.HeaderLen > 0 && s.frag.Next > 0 && !s.released {
+	e.stopGet(s)
+	if s.kind != kindGet && s.frag.HeaderLen > 0 && s.frag.Next > 0 && !s.released {
 		s.frag.Err = errWithdrawn
 		s.peer.ep.Withdraw(e.now, &s.frag)
 	}

@@ -71,29 +71,11 @@ func (e *Engine) EndListening() {
 // command starts one command.
 func (e *Engine) command(p *process, c vni.Command) {
 	switch c.Code {
-	case vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve:
+	case vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve, vni.CodeSendRun, vni.CodeSendDatagram,
+		vni.CodeMulticast, vni.CodeMulticastShort, vni.CodeProgram,
+		vni.CodeJoinGroup, vni.CodeBarrier, vni.CodeBroadcast, vni.CodeBroadcastShort, vni.CodeReduce, vni.CodeLeave:
 		if s := e.sendFor(p, c); s != nil {
-			e.startSend(p, s, c.Code)
-		}
-	case vni.CodeSendRun:
-		if s := e.sendFor(p, c); s != nil {
-			e.startRun(p, s, c.Size)
-		}
-	case vni.CodeSendDatagram:
-		if s := e.sendFor(p, c); s != nil {
-			e.startDatagram(p, s)
-		}
-	case vni.CodeMulticast, vni.CodeMulticastShort:
-		if s := e.sendFor(p, c); s != nil {
-			e.startMulticast(p, s, c)
-		}
-	case vni.CodeJoinGroup, vni.CodeBarrier, vni.CodeBroadcast, vni.CodeBroadcastShort, vni.CodeReduce, vni.CodeLeave:
-		if s := e.sendFor(p, c); s != nil {
-			e.startCollective(p, s, c)
-		}
-	case vni.CodeProgram:
-		if s := e.sendFor(p, c); s != nil {
-			e.startProgram(p, s, c)
+			e.sendCommand(s, c)
 		}
 	case vni.CodeReceive, vni.CodeReceiveRing, vni.CodeReceiveDatagram, vni.CodeProbe:
 		if int(c.Context) >= len(p.recvs) {

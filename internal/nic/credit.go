@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -92,7 +93,7 @@ type credit struct {
 	spent     uint64
 	returned  uint64
 	out       uint64 // of the quota: handed, and not yet come, matched and handed again, or returned
-	lastUse   clockTime
+	lastUse   clock.Time
 	recalled  bool
 	heard     bool // a process of that NIC has sent something in this session
 	sources   int  // such processes that are remembered
@@ -285,15 +286,10 @@ func (e *Engine) forgetPeerCredits(pr *peer) {
 		for i, c := range p.credits {
 			if c.pr == pr {
 				p.credited -= int(c.out)
-				p.credits = append(p.credits[:i], p.credits[i+1:]...)
+				p.credits = slices.Delete(p.credits, i, i+1)
 				e.restage(p)
 				break
 			}
 		}
 	}
-}
-
-// forgetCredits drops all credit for a process that goes.
-func (e *Engine) forgetCredits(p *process) {
-	p.credits, p.credited = nil, 0
 }

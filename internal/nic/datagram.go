@@ -17,11 +17,11 @@ type DatagramService func(now clock.Time, nic uint64, payload []byte)
 // ClaimDatagrams has take take what peers send to a service from now on. Datagrams to a service that has no claim are counted and dropped.
 func (e *Engine) ClaimDatagrams(service uint8, take DatagramService) {
 	e.begin()
+	if more := int(service) + 1 - len(e.peers.datagrams); more > 0 {
+		e.peers.datagrams = append(e.peers.datagrams, make([]DatagramService, more)...)
+	}
 	if e.peers.datagrams[service] != nil {
 		panic(fmt.Sprintf("nic: the datagrams of service %d are claimed twice", service))
-	}
-	if e.peers.datagrams == nil {
-		e.peers.datagrams = make(map[uint8]DatagramService)
 	}
 	e.peers.datagrams[service] = take
 }
@@ -38,10 +38,10 @@ func (e *Engine) Datagram(nic uint64, service uint8, n int) []byte {
 }
 
 // Datagram takes a datagram of a peer.
-func (h *handler) Datagram(now clockTime, ep *rel.Endpoint, service uint8, payload []byte) {
+func (h *handler) Datagram(now clock.Time, ep *rel.Endpoint, service uint8, payload []byte) {
 	e := h.engine()
-	if take := e.peers.datagrams[service]; take != nil {
-		take(now, ep.NIC(), payload)
+	if int(service) < len(e.peers.datagrams) && e.peers.datagrams[service] != nil {
+		e.peers.datagrams[service](now, ep.NIC(), payload)
 		return
 	}
 	e.counts[vni.NICDatagramsUnclaimed]++

@@ -20,6 +20,7 @@
 package nic
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -132,17 +133,17 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Link == nil {
 		return nil, errors.New("nic: Config.Link is nil")
 	}
-	setDefault(&cfg.UnreachableAfter, limits.UnreachableAfter)
-	setDefault(&cfg.FailureTimeout, max(limits.FailureTimeout, 2*cfg.UnreachableAfter))
-	setDefault(&cfg.AckDelay, limits.AckDelay)
-	setDefault(&cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8)) // so that one probe may be lost, or two
-	setDefault(&cfg.StagingBytes, limits.StagingBytes)
-	setDefault(&cfg.Requests, limits.RequestsPerSource)
-	setDefault(&cfg.MaxProcesses, limits.DefaultProcesses)
-	setDefault(&cfg.IdlePolls, limits.IdlePolls)
-	setDefault(&cfg.RelaySaves, limits.RelaySaves)
-	setDefault(&cfg.InitialCreditBytes, limits.CreditBytes)
-	setDefault(&cfg.ReceiveCapacity, uint64(limits.ReceiveCapacityBytes))
+	cfg.UnreachableAfter = cmp.Or(cfg.UnreachableAfter, limits.UnreachableAfter)
+	cfg.FailureTimeout = cmp.Or(cfg.FailureTimeout, max(limits.FailureTimeout, 2*cfg.UnreachableAfter))
+	cfg.AckDelay = cmp.Or(cfg.AckDelay, limits.AckDelay)
+	cfg.ProbeEvery = cmp.Or(cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8)) // so that one probe may be lost, or two
+	cfg.StagingBytes = cmp.Or(cfg.StagingBytes, limits.StagingBytes)
+	cfg.Requests = cmp.Or(cfg.Requests, limits.RequestsPerSource)
+	cfg.MaxProcesses = cmp.Or(cfg.MaxProcesses, limits.DefaultProcesses)
+	cfg.IdlePolls = cmp.Or(cfg.IdlePolls, limits.IdlePolls)
+	cfg.RelaySaves = cmp.Or(cfg.RelaySaves, limits.RelaySaves)
+	cfg.InitialCreditBytes = cmp.Or(cfg.InitialCreditBytes, limits.CreditBytes)
+	cfg.ReceiveCapacity = cmp.Or(cfg.ReceiveCapacity, uint64(limits.ReceiveCapacityBytes))
 	if cfg.MaxProcesses < 1 || cfg.MaxProcesses > limits.MaxProcesses {
 		return nil, fmt.Errorf("nic: Config.MaxProcesses is %d; expected 1 to %d", cfg.MaxProcesses, limits.MaxProcesses)
 	}
@@ -184,27 +185,9 @@ func (cfg *Config) rel(caps link.Caps, seed uint64) rel.Config {
 		MTU: cfg.Link.MTU(), Tagged: !p.Checked, Reliable: p.Reliable && p.Ordered,
 		ReceiveCapacity: cfg.ReceiveCapacity, Rooms: cfg.Rooms, UnreachableAfter: cfg.UnreachableAfter,
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
-		Narrow: !p.Whole, Doubt: doubt(caps.DoubtBatches),
-		Copy: caps.Copy, Post: caps.Post, PostLone: caps.PostLone, ReserveRun: caps.ReserveRun, CommitRun: caps.CommitRun,
+		Narrow:       !p.Whole,
+		DoubtBatches: caps.DoubtBatches, Copy: caps.Copy, Post: caps.Post, PostLone: caps.PostLone, ReserveRun: caps.ReserveRun, CommitRun: caps.CommitRun,
 		Faults: cfg.Faults, Defect: cfg.Defect,
-	}
-}
-
-// doubt passes on to the link what rel's losses say of a path, if the link wants to know.
-func doubt(batches func(to link.Addr)) func(to link.Addr, what rel.Doubt) {
-	if batches == nil {
-		return nil
-	}
-	return func(to link.Addr, what rel.Doubt) {
-		if what == rel.DoubtBatches {
-			batches(to)
-		}
-	}
-}
-
-func setDefault[T int | uint64 | time.Duration](v *T, d T) {
-	if *v == 0 {
-		*v = d
 	}
 }
 

@@ -1,6 +1,8 @@
 package nic
 
 import (
+	"iter"
+
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 )
@@ -39,20 +41,6 @@ func (x *expiry) doom(r *receive, at clock.Time) {
 	x.at(at)
 }
 
-// buried takes the next doomed receive whose time has come; nil if there is none.
-func (x *expiry) buried(now clock.Time) *receive {
-	r := x.doomed.front()
-	if r == nil {
-		return nil
-	}
-	if r.endAt > now {
-		x.at(r.endAt)
-		return nil
-	}
-	r.grave.remove()
-	return r
-}
-
 // recall gives the message of a cancelled receive some time to come. It is not as much as it likes: its sender may be slow, or
 // stopped in the middle of describing it, and the process waits for its answer.
 func (x *expiry) recall(r *receive, now clock.Time) {
@@ -64,16 +52,18 @@ func (x *expiry) recall(r *receive, now clock.Time) {
 	x.at(r.recallEnd)
 }
 
-// overdue takes the next recalled receive whose time has come; nil if there is none.
-func (x *expiry) overdue(now clock.Time) *receive {
-	r := x.recalled.front()
-	if r == nil {
-		return nil
+// over takes those off l whose time has come, when of each, one after the other. The first says when it is l's turn.
+func over[T any](x *expiry, l *list[T], now clock.Time, when func(*T) clock.Time) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for v := l.front(); v != nil; v = l.front() {
+			if at := when(v); at > now {
+				x.at(at)
+				return
+			}
+			l.head.remove()
+			if !yield(v) {
+				return
+			}
+		}
 	}
-	if r.recallEnd > now {
-		x.at(r.recallEnd)
-		return nil
-	}
-	r.recalled.remove()
-	return r
 }

@@ -12,13 +12,8 @@ import (
 // sendGet asks for the bytes.
 func (e *Engine) sendGet(s *send) {
 	pr := s.dest.peer
-	if !e.takeFragment(s) {
-		return
-	}
-	b := pr.ep.Reserve(e.now, wire.Command, wire.GetLen)
+	b := e.beginFragment(s, wire.GetLen)
 	if b == nil {
-		e.dropFragment(s)
-		e.block(s)
 		return
 	}
 	first := min(s.described(), e.grants.first())
@@ -66,7 +61,7 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 		why = reg.reachable(mem, false)
 	}
 	if why != wire.ReasonNone {
-		e.refuse(pr, 0, 0, m.Asker, m.Token, why)
+		e.refuse(pr, 0, m.Asker, m.Token, why)
 		return
 	}
 	if m.Length == 0 {
@@ -117,6 +112,6 @@ func (e *Engine) dropServe(s *send) {
 
 // refuseServe stops answering a GET and tells its asker.
 func (e *Engine) refuseServe(s *send, why wire.Reason) {
-	e.refuse(s.peer, 0, 0, s.remote.Asker, s.remote.Token, why)
+	e.refuse(s.peer, 0, s.remote.Asker, s.remote.Token, why)
 	e.dropServe(s)
 }

@@ -16,32 +16,47 @@ func (e *Engine) processGone(k vni.Address, name vni.Name, named bool) {
 	if k.NIC != e.cfg.ID {
 		at = at.Add(limits.GoneGrace)
 	}
+	pr := e.peerOf(k.NIC)
 	for p := range e.procs.all {
 		for r := range p.receives {
 			if r.state != recvIdle && (r.exact && r.from == k || named && !r.exact && r.sender == name) {
 				e.expiry.doom(r, at)
 			}
 		}
-		if d := p.dests[k]; d != nil {
-			e.destOver(p, d)
+		d, src := p.dests[k], p.sources[sourceKey{pr, k.Slot, k.Gen}]
+		if d != nil || src != nil {
+			e.tellGone(p, k, d, src)
+		}
+		if d != nil {
 			e.endDest(p, d)
 		}
 	}
-	if pr := e.peerOf(k.NIC); pr != nil {
+	if pr != nil {
 		delete(pr.remotes, remoteKey{k.Slot, k.Gen})
 	}
 	e.bury()
 }
 
-// destOver notes that a process which p has sent to has gone, and tells p: once, whether the news comes by the tables or
-// by the refusal of a send, which may be first.
+// destOver notes that a process which p has sent to has gone, and tells p, whether the news comes by the tables or by the
+// refusal of a send, which may be first.
 func (e *Engine) destOver(p *process, d *dest) {
-	if d.over {
+	e.tellGone(p, d.key, d, p.sources[sourceKey{d.peer, d.key.Slot, d.key.Gen}])
+}
+
+// tellGone tells p once that a process has gone which it has sent to (d), or received from (src), or both.
+func (e *Engine) tellGone(p *process, k vni.Address, d *dest, src *source) {
+	told := d != nil && d.over || src != nil && src.over
+	if d != nil {
+		d.over = true
+	}
+	if src != nil {
+		src.over = true
+	}
+	if told {
 		return
 	}
-	d.over = true
-	ev := vni.Event{Kind: vni.EventProcessGone, NIC: d.key.NIC, Slot: d.key.Slot, Gen: d.key.Gen}
-	if n := e.names.At(d.key); n != nil {
+	ev := vni.Event{Kind: vni.EventProcessGone, NIC: k.NIC, Slot: k.Slot, Gen: k.Gen}
+	if n := e.names.At(k); n != nil {
 		ev.Name = n.Name
 	}
 	e.tell(p, ev)
@@ -49,11 +64,11 @@ func (e *Engine) destOver(p *process, d *dest) {
 
 // endDest ends every send of p to a process that has gone.
 func (e *Engine) endDest(p *process, d *dest) {
-	for i := range p.sendNumbers() {
-		if s := p.sendAt(i); s != nil && s.state != sendIdle && s.dest == d {
+	for s := range p.underWay {
+		if s.dest == d {
 			e.giveUp(s, 0)
 			e.completeSend(s, vni.StatusProcessGone)
-		} else if s != nil && s.kind == kindMulticast && s.state != sendIdle {
+		} else if s.kind == kindMulticast {
 			e.loseReceivers(s.multi, vni.StatusProcessGone, func(o *dest) bool { return o == d })
 		}
 	}
@@ -63,8 +78,8 @@ func (e *Engine) endDest(p *process, d *dest) {
 // bury ends the doomed receives whose time has come. One that is matched by now gets its message, or ends if that does not
 // come.
 func (e *Engine) bury() {
-	for r := e.expiry.buried(e.now); r != nil; r = e.expiry.buried(e.now) {
-		if r.state == recvMatched || r.state == recvAside {
+	for r := range over(&e.expiry, &e.expiry.doomed, e.now, func(r *receive) clock.Time { return r.endAt }) {
+		if r.state == recvMatched || r.state == recvAside || r.coming() {
 			r.orphan = vni.StatusProcessGone
 			continue
 		}

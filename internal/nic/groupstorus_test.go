@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/tree"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -43,7 +43,7 @@ func TestMembersOnATorusBroadcastAndReduce(t *testing.T) {
 	for _, p := range g.members {
 		positions = append(positions, p.e.cfg.Position)
 	}
-	if wantTree(t, f, coll.Parents(positions, 0, n)); slices.Equal(coll.Parents(positions, 0, n), coll.Parents(nil, 0, n)) {
+	if wantTree(t, f, tree.Parents(positions, 0, n)); slices.Equal(tree.Parents(positions, 0, n), tree.Parents(nil, 0, n)) {
 		t.Fatal("the tree of the torus is binomial; the test shows nothing")
 	}
 	for root, size := range []int{0, 700, 20_000, 100_000} {
@@ -77,6 +77,6 @@ func TestMembersOnATorusBroadcastAndReduce(t *testing.T) {
 func TestWithoutAPositionForEverybodyTheTreeIsBinomial(t *testing.T) {
 	f := newTorus(t, 2, 3, fault.Config{}, 4)
 	g := newTeam(f, 6)
-	wantTree(t, f, coll.Parents(nil, 0, 6))
+	wantTree(t, f, tree.Parents(nil, 0, 6))
 	g.each(func(i int, p *tester) int { return p.broadcast(g.numbers[i], 1, make([]byte, 9000)) }, g.ok)
 }

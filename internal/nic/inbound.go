@@ -197,7 +197,9 @@ func (e *Engine) offer(inb *inbound) {
 		if e.packInbound(r, inb) {
 			return
 		}
-		e.takeMatch(r)
+		if r.ring == nil { // which stays posted
+			e.takeMatch(r)
+		}
 		if inb.done {
 			e.accept(inb, r)
 		}
@@ -242,10 +244,10 @@ func (inb *inbound) payload() []byte {
 // are missing too, since those will be written over in their place: no map of what has come is needed.
 func (e *Engine) bind(inb *inbound, r *receive) {
 	e.leaveLine(inb)
-	r.state, r.inb, inb.recv = recvMatched, inb, r
 	if r.ring != nil {
-		e.reserve(r, inb)
+		r = e.reserve(r, inb)
 	}
+	r.state, r.inb, inb.recv = recvMatched, inb, r
 	inb.parts = r.parts
 	if inb.staging != nil && !r.covers(inb.here()) {
 		e.expect(inb)
@@ -320,11 +322,6 @@ func (e *Engine) deliverInbound(inb *inbound) {
 // abort undoes an inbound that its sender gives up: its number is passed over, and a receive that it was matched with
 // waits again, in its old place.
 func (e *Engine) abort(inb *inbound) {
-	r := inb.recv
-	if inb.kind == inboundPut {
-		e.freeInbound(inb)
-		return
-	}
 	if inb.parked() {
 		if e.cfg.Defect == mutate.WithdrawKeepsNumber || !inb.src.mayVoid() {
 			e.freeInbound(inb)
@@ -339,10 +336,7 @@ func (e *Engine) abort(inb *inbound) {
 		e.release(inb.src) // it may have waited in its turn for its bytes
 		return
 	}
-	e.freeInbound(inb)
-	if r != nil {
-		e.repost(r)
-	}
+	e.loseInbound(inb)
 }
 
 // refuseInbound tells the sender of an inbound that it will not be taken.
@@ -354,7 +348,7 @@ func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
 			e.completeSend(s, statusOfReason(why))
 		}
 	case inb.peer != nil && inb.kind != inboundVoid && !inb.accepted && (!inb.done || inb.env.Flags&wire.FlagAccept != 0):
-		e.refuse(inb.peer, 0, inb.id, inb.env.SrcSlot, inb.env.Token, why)
+		e.refuse(inb.peer, inb.id, inb.env.SrcSlot, inb.env.Token, why)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Transport returns what the reliability layer has counted. It is the engine's and is computed anew by the next call.
+// Transport returns what the reliability layer has counted. It is live; copy it to keep it.
 func (e *Engine) Transport() *rel.Stats {
 	e.begin()
 	return e.rel.Stats()

@@ -2,11 +2,11 @@ package nic
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/vni"
 )
 
 // A filter that judges by the bytes sees those that the receiver gets, by whichever way the message comes, and each once (PANIC-7).
@@ -17,18 +17,7 @@ func TestAProgramsFilterSeesTheBytesByWhicheverWayTheyCome(t *testing.T) {
 				continue
 			}
 			t.Run(way.name, func(t *testing.T) {
-				f := newFabricOf(t, 2, true)
-				a, b := f.rider(0, "a/0"), f.rider(place, "b/0")
-				b1, b2 := f.process(1, "b/1"), f.process(1, "b/2")
-				f.met(a, b)
-				f.known("b/1", "b/2")
-				for _, p := range []*tester{b1, b2} { // so that a relay may take them in
-					buf := make([]byte, 4)
-					r, s := p.recv("", 0, vni.AnyTag, buf), a.send(p.name.String(), 0, 0, buf)
-					p.wantReceived(r, buf, buf)
-					a.wantSent(s)
-				}
-				f.run(10 * time.Millisecond)
+				f, a, b, _ := waysTo(t, true, place)
 				var saw [][]byte
 				b.e.process(b.slot).guardBy(func(nic uint64, payload []byte) bool {
 					if nic != a.e.cfg.ID {
@@ -58,6 +47,70 @@ func TestAProgramsFilterSeesTheBytesByWhicheverWayTheyCome(t *testing.T) {
 						t.Errorf("of message %d the filter saw %d bytes, want %d of its own", i, len(got), len(want))
 					}
 				}
+			})
+		}
+	}
+}
+
+// What goes into a ring was judged first, by whichever way it comes: several at a time, of which long ones have places in the ring before
+// they have come, and runs that share a record.
+func TestAProgramsFilterStandsBeforeARing(t *testing.T) { // PANIC-7
+	byRun := func(f *fabric, a, b *rider, tag uint64, data []byte) int {
+		return a.sendRun("b/0", tag, [][]byte{data})
+	}
+	all := append(ways[:len(ways):len(ways)], ways[0], ways[7])
+	for i, name := range []string{"run by a command", "local run by a command"} {
+		w := &all[len(ways)+i]
+		w.name, w.send = name, byRun
+	}
+	for _, way := range all {
+		for place := range 2 {
+			if place == 0 && !way.local || place == 1 && !way.remote {
+				continue
+			}
+			t.Run(way.name, func(t *testing.T) {
+				f, a, b, others := waysTo(t, true, place)
+				w := b.gather(nil, anything, 256<<10, 1<<20)
+				seen := 0
+				b.e.process(b.slot).guardBy(func(_ uint64, payload []byte) bool {
+					seen++
+					if long := way.length > limits.EagerMessage; long != (payload == nil) || !long && payload[0] != pattern(1, byte(seen-1))[0] {
+						t.Errorf("of message %d the filter sees %d bytes, or those of another", seen-1, len(payload))
+					}
+					return seen%2 == 0
+				})
+				const messages = 6
+				var sent []int
+				var passing [][]byte
+				for i := range messages {
+					data := pattern(way.length, byte(i))
+					ctx := way.send(f, a, b, uint64(i), data)
+					if strings.HasSuffix(way.name, "by a command") && a.finish(false, ctx).Len == 0 {
+						ctx = a.send("b/0", uint64(i), 0, data) // none of the run has left: it goes as its library would send it then
+					} else if strings.HasSuffix(way.name, "by a command") {
+						ctx = -1
+					}
+					if ctx >= 0 {
+						sent = append(sent, ctx)
+					}
+					if i%2 == 0 {
+						passing = append(passing, data)
+					}
+				}
+				w.reads(messages / 2)
+				for _, ctx := range sent {
+					a.finish(false, ctx)
+				}
+				f.run(10 * time.Millisecond)
+				w.want(passing...)
+				if seen != messages || b.e.process(b.slot).stray.n != 0 {
+					t.Errorf("the filter saw %d messages of %d, and %d wait for a receive", seen, messages, b.e.process(b.slot).stray.n)
+				}
+				w.close()
+				for _, p := range others {
+					p.exit()
+				}
+				f.noLeaks()
 			})
 		}
 	}

@@ -72,7 +72,7 @@ func (e *Engine) letGo(p *process) {
 		return
 	}
 	p.leaving.remove()
-	e.forgetCredits(p)
+	p.credits, p.credited = nil, 0
 	e.procs.remove(p)
 	e.answerNew(p, driver.Result{Err: p.refused})
 	if p.deleteAt != noCommand {

@@ -19,51 +19,75 @@ import (
 // network memory travel so (HSN-1, HSN-24).
 
 // startDatagram takes a SendDatagram command.
-func (e *Engine) startDatagram(p *process, s *send) {
-	var c vni.SendContext
-	if !e.loadSend(p, s, vni.CodeSendDatagram, &c) {
-		return
-	}
-	if err := e.gather(s, &c); err != nil {
-		e.rejectSend(s, err)
-		return
-	}
+func (e *Engine) startDatagram(s *send, c *vni.SendContext) {
 	if c.Len > wire.MaxLetter || c.Flags&(vni.WantAccept|vni.IsCall|vni.IsReply) != 0 {
 		e.rejectSend(s, fmt.Errorf("a datagram of %d bytes with flags %#x; at most %d bytes, of which nothing is heard again", c.Len, c.Flags, wire.MaxLetter))
 		return
 	}
-	to := vni.Address{NIC: c.NIC, Slot: c.Slot, Gen: c.Gen}
-	if c.NIC == 0 {
-		n := e.names.Find(&s.name)
-		if n == nil || !n.Live() {
-			e.completeSend(s, vni.StatusNameUnknown)
-			return
-		}
-		to = n.Address
+	to, ok := e.letterAddress(&s.name, vni.Address{NIC: c.NIC, Slot: c.Slot, Gen: c.Gen})
+	if !ok {
+		e.completeSend(s, vni.StatusNameUnknown)
+		return
 	}
 	e.completeSend(s, e.sendLetter(s, to))
 }
 
+// letterAddress is where a datagram goes: to an address, or to the process that has a name; ok is false if none has it.
+func (e *Engine) letterAddress(name *vni.Name, to vni.Address) (at vni.Address, ok bool) {
+	if to.NIC != 0 {
+		return to, true
+	}
+	if n := e.names.Find(name); n != nil && n.Live() {
+		return n.Address, true
+	}
+	return to, false
+}
+
 // sendLetter sends the datagram of s, whose bytes are not needed afterwards.
 func (e *Engine) sendLetter(s *send, to vni.Address) vni.Status {
-	l := wire.Letter{Tag: s.env.Tag, DstGen: to.Gen, SrcGen: s.p.gen, DstSlot: to.Slot, SrcSlot: s.p.slot}
+	l := letterTo(s.p, to, s.env.Tag)
 	if to.NIC == e.cfg.ID {
 		e.takeLetter(e.cfg.ID, &l, s.frag.Parts, s.frag.Length)
 		e.counts[vni.NICDatagramsSent]++
 		return vni.StatusOK
 	}
-	pr := e.peerOf(to.NIC)
+	b, status := e.letterRoom(&l, to.NIC, int(s.frag.Length))
+	copyOut(b, s.frag.Parts)
+	return status
+}
+
+// letterTo is what is said of a datagram of p.
+func letterTo(p *process, to vni.Address, tag uint64) wire.Letter {
+	return wire.Letter{Tag: tag, DstGen: to.Gen, SrcGen: p.gen, DstSlot: to.Slot, SrcSlot: p.slot}
+}
+
+// letterRoom is room for the n bytes of a datagram to a process of another NIC, to be written at once; nil if it cannot leave.
+func (e *Engine) letterRoom(l *wire.Letter, nic uint64, n int) ([]byte, vni.Status) {
+	pr := e.peerOf(nic)
 	if pr == nil || !pr.ep.Up() {
-		return vni.StatusUnreachable
+		return nil, vni.StatusUnreachable
 	}
-	b := pr.ep.Datagram(wire.ServiceProcess, wire.LetterLen+int(s.frag.Length))
+	b := pr.ep.Datagram(wire.ServiceProcess, wire.LetterLen+n)
 	if b == nil {
-		return vni.StatusNoMemory
+		return nil, vni.StatusNoMemory
 	}
 	l.Put(b)
-	copyOut(b[wire.LetterLen:], s.frag.Parts)
 	e.counts[vni.NICDatagramsSent]++
-	return vni.StatusOK
+	return b[wire.LetterLen:], vni.StatusOK
+}
+
+// Datagram is room for a datagram to a process of another NIC, which leaves with the next Poll; nil if it cannot: full says that a Poll may make
+// room. A datagram keeps no order, so commands may stand before it.
+func (s *Straight) Datagram(m *vni.StraightSend) (b []byte, full bool) {
+	e := s.e
+	e.begin()
+	to, ok := e.letterAddress(&m.To, vni.Address{NIC: m.NIC, Slot: m.Slot, Gen: m.Gen})
+	if !ok || s.closing || e.closed || !s.p.served() || to.NIC == e.cfg.ID || m.Len > wire.MaxLetter {
+		return nil, false
+	}
+	l := letterTo(s.p, to, m.Tag)
+	b, status := e.letterRoom(&l, to.NIC, m.Len)
+	return b, status == vni.StatusNoMemory
 }
 
 // letter takes a datagram of a peer for a process.

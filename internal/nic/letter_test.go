@@ -186,3 +186,61 @@ func TestAReceiveOfADatagramThatNamesASenderIsRefused(t *testing.T) {
 	}
 	f.run(time.Millisecond)
 }
+
+func TestADatagramByTheStraightWayLeavesWithTheNextPoll(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.riders()
+	for what, to := range map[string]vni.StraightSend{
+		"by name":    {To: b.name},
+		"by address": {NIC: b.e.ID(), Slot: b.slot, Gen: b.gen},
+	} {
+		buf := make([]byte, 4096)
+		r := b.recvLetter(7, 0, buf)
+		to.Tag, to.Len = 7, len(buf)
+		room, _ := a.way.Datagram(&to)
+		if len(room) != len(buf) {
+			t.Fatalf("%s: room for %d bytes, want %d", what, len(room), len(buf))
+		}
+		want := pattern(len(buf), 5)
+		copy(room, want)
+		if c := b.finish(true, r); c.Status != vni.StatusOK || c.Len != uint64(len(buf)) || c.From != a.name || c.Slot != a.slot || c.Gen != a.gen || !bytes.Equal(buf, want) {
+			t.Errorf("%s: it came as %+v, or with other bytes", what, c)
+		}
+	}
+	if n := a.e.Count(vni.NICDatagramsSent); n != 2 {
+		t.Errorf("%d datagrams are counted, want 2", n)
+	}
+}
+
+func TestTheStraightWayRefusesDatagramsThatCannotLeave(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.riders()
+	other := f.process(0, "c/0")
+	f.known("a/0", "c/0")
+	there := vni.StraightSend{NIC: b.e.ID(), Slot: b.slot, Gen: b.gen}
+	long := there
+	long.Len = wire.MaxLetter + 1
+	for what, m := range map[string]vni.StraightSend{
+		"that is too long":              long,
+		"to a name that nothing has":    {To: vni.Name{App: b.name.App, Index: 77}},
+		"to a NIC that is not known":    {NIC: 12345, Slot: 1, Gen: 1},
+		"to a process of the same NIC":  {To: other.name},
+		"to an address of the same NIC": {NIC: a.e.ID(), Slot: other.slot, Gen: other.gen},
+	} {
+		if room, full := a.way.Datagram(&m); room != nil || full {
+			t.Errorf("a datagram %s may leave, or as soon as there is room", what)
+		}
+	}
+	n := 0
+	for room, _ := a.way.Datagram(&there); room != nil; room, _ = a.way.Datagram(&there) {
+		n++
+	}
+	if _, full := a.way.Datagram(&there); n == 0 || !full {
+		t.Errorf("after %d that wait there is no room, and a poll is not to make some", n)
+	}
+	f.until(time.Second, "a poll makes room", func() bool { room, _ := a.way.Datagram(&there); return room != nil })
+	a.way.Close(f.now)
+	if room, _ := a.way.Datagram(&there); room != nil {
+		t.Error("a datagram may leave that comes after Close")
+	}
+}

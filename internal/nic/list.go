@@ -21,37 +21,36 @@ func (l *list[T]) front() *T {
 	return l.head.v
 }
 
-func (l *list[T]) pushBack(n *node[T]) {
-	if n.in != nil {
-		panic("nic: node is in a list already")
-	}
-	n.in, n.prev, n.next = l, l.tail, nil
-	if l.tail != nil {
-		l.tail.next = n
-	} else {
-		l.head = n
-	}
-	l.tail = n
-	l.n++
-}
+func (l *list[T]) pushBack(n *node[T]) { l.insertAfter(n, l.tail) }
 
 // insertAfter puts n behind at, which is in l; at the head if at is nil.
 func (l *list[T]) insertAfter(n, at *node[T]) {
-	if at == l.tail {
-		l.pushBack(n)
-		return
-	}
 	if n.in != nil {
 		panic("nic: node is in a list already")
 	}
-	n.in, n.prev = l, at
-	if at == nil {
-		n.next, l.head = l.head, n
+	next := l.head
+	if at != nil {
+		next, at.next = at.next, n
 	} else {
-		n.next, at.next = at.next, n
+		l.head = n
 	}
-	n.next.prev = n
+	if next != nil {
+		next.prev = n
+	} else {
+		l.tail = n
+	}
+	n.in, n.prev, n.next = l, at, next
 	l.n++
+}
+
+// all are the elements, from the head on. The one that is visited may leave the list.
+func (l *list[T]) all(yield func(*T) bool) {
+	for n := l.head; n != nil; {
+		v := n.v
+		if n = n.next; !yield(v) {
+			return
+		}
+	}
 }
 
 // remove takes n out of whatever list it is in, if any.

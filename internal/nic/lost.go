@@ -93,10 +93,8 @@ func (p *process) inDoubt(pr *peer) (n uint64) {
 // numbered visits the messages of a process to a peer that have a number and have not ended. unsent: perhaps the peer has
 // never seen the envelope.
 func (p *process) numbered(pr *peer, visit func(d *dest, number uint32, unsent bool)) {
-	for i := range p.sendNumbers() {
-		s := p.sendAt(i)
+	for s := range p.underWay {
 		switch {
-		case s == nil || s.state == sendIdle:
 		case s.kind == kindMulticast:
 			for _, v := range s.multi.receivers {
 				if v.dest != nil && v.dest.peer == pr {

@@ -151,6 +151,9 @@ func matched(p *process) (n int) {
 		if r.state == recvMatched {
 			n++
 		}
+		if r.ring != nil {
+			n += len(r.ring.coming)
+		}
 	}
 	return n
 }

@@ -68,26 +68,18 @@ const (
 
 var errMulticast = errors.New("nic: multicast with a bad list of receivers")
 
-// startMulticast takes a Multicast: it copies the list out of the process's memory, judges it, and begins.
-func (e *Engine) startMulticast(p *process, s *send, c vni.Command) {
-	var sc vni.SendContext
-	if !e.loadSend(p, s, c.Code, &sc) {
-		return
-	}
-	if err := e.gather(s, &sc); err != nil {
-		e.rejectSend(s, err)
-		return
-	}
-	list := uint64(c.Size) * vni.ReceiverBytes
-	if c.Size == 0 || c.Size > limits.MulticastReceivers || list > s.frag.Length || s.accept || s.env.Flags != 0 {
+// startMulticast takes a Multicast to so many: it copies the list out of the process's memory, judges it, and begins.
+func (e *Engine) startMulticast(s *send, size uint32) {
+	p, list := s.p, uint64(size)*vni.ReceiverBytes
+	if size == 0 || size > limits.MulticastReceivers || list > s.frag.Length || s.accept || s.env.Flags != 0 {
 		e.rejectSend(s, errMulticast)
 		return
 	}
 	mc := e.multicasts.take()
-	*mc = multicast{s: s, receivers: mc.receivers[:0], todo: mc.todo[:0], relayed: mc.relayed[:0], left: int(c.Size),
+	*mc = multicast{s: s, receivers: mc.receivers[:0], todo: mc.todo[:0], relayed: mc.relayed[:0], left: int(size),
 		length: s.frag.Length - list, tag: s.env.Tag}
 	mc.node.v = mc
-	for i := range uint64(c.Size) {
+	for i := range uint64(size) {
 		var b [vni.ReceiverBytes]byte
 		vni.Gather(b[:], s.frag.Parts, i*vni.ReceiverBytes)
 		var n vni.Name

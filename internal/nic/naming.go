@@ -132,9 +132,9 @@ func (h forNames) Forgotten(a vni.Address) {
 // rewatch has receives from a name depend on the NIC that has it now.
 func (e *Engine) rewatch(name vni.Name) {
 	for p := range e.procs.all {
-		for m := p.posted.head; m != nil; m = m.next {
-			if !m.v.exact && m.v.sender == name {
-				e.watchSender(m.v)
+		for r := range p.posted.all {
+			if !r.exact && r.sender == name {
+				e.watchSender(r)
 			}
 		}
 	}

@@ -7,21 +7,13 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
-	"github.com/weftnet/weft/internal/names"
-)
-
-// Reasons for which a NIC is refused that says hello.
-var (
-	ErrOwnID   = names.ErrOwnID
-	ErrUnknown = names.ErrUnknown
-	ErrKnownID = names.ErrKnownID
 )
 
 // Refusal is a NIC that has said hello and may not talk to this one. It is not answered: an answer would tell strangers who is here.
 type Refusal struct {
 	NIC   uint64 // that it says it is
 	Addr  link.Addr
-	Why   error // one of the above
+	Why   error // one of package names
 	Times uint64
 	Last  clock.Time
 }

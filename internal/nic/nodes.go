@@ -1,7 +1,9 @@
 package nic
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -58,9 +60,9 @@ func (pr *peer) remote(k remoteKey) *remote {
 type peerTable struct {
 	list       []*peer // in the order of learning
 	byEndpoint map[*rel.Endpoint]*peer
-	byID       map[uint64]*peer // those that have said hello, or were added by their id
-	last       *peer            // the last record was from it: so will be the next, mostly. nil: not known
-	datagrams  map[uint8]DatagramService
+	byID       map[uint64]*peer  // those that have said hello, or were added by their id
+	last       *peer             // the last record was from it: so will be the next, mostly. nil: not known
+	datagrams  []DatagramService // by service, as far as one is claimed
 	news       peerNews
 }
 
@@ -150,7 +152,7 @@ func (e *Engine) peerAt(ep *rel.Endpoint) *peer {
 func (e *Engine) peerOf(nic uint64) *peer { return e.peers.of(nic) }
 
 // Admit says whether a NIC that says hello may open a pair with this one (decision 1).
-func (h *handler) Admit(now clockTime, nic uint64, from link.Addr) error {
+func (h *handler) Admit(now clock.Time, nic uint64, from link.Addr) error {
 	err := h.names.Admit(nic, from)
 	if err != nil {
 		h.peers.news.refuse(now, nic, from, err)
@@ -159,7 +161,7 @@ func (h *handler) Admit(now clockTime, nic uint64, from link.Addr) error {
 }
 
 // Up begins a session with a peer: the tables go to it before anything else.
-func (h *handler) Up(_ clockTime, ep *rel.Endpoint) {
+func (h *handler) Up(_ clock.Time, ep *rel.Endpoint) {
 	e := h.engine()
 	pr := e.peerAt(ep)
 	e.peers.identify(pr)
@@ -173,38 +175,38 @@ func (h *handler) Up(_ clockTime, ep *rel.Endpoint) {
 
 // Down ends a session, or the attempt at one. Whatever needs the peer ends with the reason; what has been accepted stays. The
 // processes are told before anything of a next session can come.
-func (h *handler) Down(_ clockTime, ep *rel.Endpoint, why error) {
+func (h *handler) Down(_ clock.Time, ep *rel.Endpoint, why error) {
 	e := h.engine()
 	pr := e.peers.at(ep)
 	if pr == nil {
 		return
 	}
-	status := statusOfDown(why)
+	end := sessionEndOf(why)
 	e.peers.news.down(pr, why)
-	e.countDown(why)
+	e.counts[end.counter]++
 	pr.in.all(func(inb *inbound) { e.loseInbound(inb) }) // first, so that receives go back and end with the others
 	e.relays.Down(&pr.relays)
-	e.programs.Down(&pr.programs, status)
+	e.programs.Down(&pr.programs, end.status)
 	for p := range e.procs.all {
-		e.dropPeer(p, pr, status, why)
+		e.dropPeer(p, pr, end)
 	}
 	pr.serving.all(func(s *send) { e.endServe(s) })
 	clear(pr.remotes)
 	e.forgetPeerCredits(pr)
-	e.names.Down(&pr.names, status == vni.StatusProcessGone)
+	e.names.Down(&pr.names, end.status == vni.StatusProcessGone)
 	e.groups.Down(&pr.groups, errors.Is(why, rel.ErrGoodbye))
 }
 
 // dropPeer ends all that a process has under way with a peer.
-func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
+func (e *Engine) dropPeer(p *process, pr *peer, end sessionEnd) {
 	knew, doubtful := p.heardOf(pr) && e.cfg.Defect != mutate.EndUntold, p.inDoubt(pr)
-	for i := range p.sendNumbers() {
-		if s := p.sendAt(i); s != nil && s.state != sendIdle && s.dest != nil && s.dest.peer == pr {
+	for s := range p.underWay {
+		if s.dest != nil && s.dest.peer == pr {
 			knew = true
 			e.stopGet(s)
-			e.completeSend(s, status)
-		} else if s != nil && s.kind == kindMulticast && s.state != sendIdle {
-			lost := e.loseReceivers(s.multi, status, func(d *dest) bool { return d.peer == pr })
+			e.completeSend(s, end.status)
+		} else if s.kind == kindMulticast {
+			lost := e.loseReceivers(s.multi, end.status, func(d *dest) bool { return d.peer == pr })
 			knew = knew || lost
 		}
 	}
@@ -220,29 +222,18 @@ func (e *Engine) dropPeer(p *process, pr *peer, status vni.Status, why error) {
 			e.endSource(p, src)
 		}
 	}
-	for n := p.stray.head; n != nil; n = n.next { // whole messages stay, but not on the credit of the old session
-		n.v.leaveCredit(pr)
+	for inb := range p.stray.all { // whole messages stay, but not on the credit of the old session
+		inb.leaveCredit(pr)
 	}
 	for r := range p.receives { // likewise those that wait for more of their place
 		if inb := r.inb; inb != nil {
 			inb.leaveCredit(pr)
 		}
 	}
-	e.failReceives(p, status, func(r *receive) bool { return r.watch == pr })
+	e.failReceives(p, end.status, func(r *receive) bool { return r.watch == pr })
 	if knew {
-		e.tell(p, vni.Event{Kind: endKind(why), NIC: pr.nic, Count: doubtful})
+		e.tell(p, vni.Event{Kind: end.event, NIC: pr.nic, Count: doubtful})
 	}
-}
-
-// endKind is what a process is told of a session that has ended: silence, another life, and an orderly end are told apart.
-func endKind(why error) uint32 {
-	switch {
-	case errors.Is(why, rel.ErrRestarted):
-		return vni.EventRestarted
-	case errors.Is(why, rel.ErrGoodbye):
-		return vni.EventClosed
-	}
-	return vni.EventUnreachable
 }
 
 // leaveCredit has a whole message of a peer take of its receiver's staging what it took of the peer's credit.
@@ -283,6 +274,15 @@ func (e *Engine) loseInbound(inb *inbound) {
 	}
 }
 
+// CheckAll begins a connectivity check of every node (USNIC-61), also of those whose id is not known yet, opening a session first if
+// there is none. Nodes tells how each stands; it ends within limits.CheckTries probes, or when the node is given up.
+func (e *Engine) CheckAll(now clock.Time) {
+	e.begin()
+	for _, pr := range e.peers.list {
+		pr.ep.Check(now)
+	}
+}
+
 // stopGet forgets the inbound of a GET.
 func (e *Engine) stopGet(s *send) {
 	if s.kind == kindGet && s.inb != nil {
@@ -318,28 +318,7 @@ func (e *Engine) expire() {
 
 // sorted returns the sources of a process in a fixed order, so that a run can be replayed.
 func sorted(m map[sourceKey]*source) []*source {
-	l := make([]*source, 0, len(m))
-	for _, s := range m {
-		l = append(l, s)
-	}
-	slices.SortFunc(l, func(a, b *source) int {
-		switch {
-		case a.nic != b.nic:
-			return compare(a.nic, b.nic)
-		case a.key.slot != b.key.slot:
-			return int(a.key.slot) - int(b.key.slot)
-		}
-		return compare(uint64(a.key.gen), uint64(b.key.gen))
+	return slices.SortedFunc(maps.Values(m), func(a, b *source) int {
+		return cmp.Or(cmp.Compare(a.nic, b.nic), cmp.Compare(a.key.slot, b.key.slot), cmp.Compare(a.key.gen, b.key.gen))
 	})
-	return l
-}
-
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

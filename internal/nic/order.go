@@ -28,6 +28,7 @@ type source struct {
 	p        *process // the receiver
 	name     vni.Name // zero until the sender's NIC has told it
 	named    bool     // it has
+	over     bool     // it has gone, and p has been told
 	credit   *credit  // of its NIC; nil if it is a process of this one
 	expected uint32   // number of the next envelope to match
 	early    list[inbound]
@@ -47,11 +48,11 @@ func (src *source) whole() *vni.Sender {
 func (e *Engine) sourceOf(pr *peer, env *wire.Envelope, id wire.FragmentID) *source {
 	p := e.process(env.DstSlot)
 	if p == nil || !p.served() {
-		e.refuse(pr, 0, id, env.SrcSlot, env.Token, wire.ReasonProcessGone)
+		e.refuse(pr, id, env.SrcSlot, env.Token, wire.ReasonProcessGone)
 		return nil
 	}
 	if p.gen != env.DstGen && e.cfg.Defect != mutate.StaleGenerationOK {
-		e.refuse(pr, 0, id, env.SrcSlot, env.Token, wire.ReasonStaleGeneration)
+		e.refuse(pr, id, env.SrcSlot, env.Token, wire.ReasonStaleGeneration)
 		return nil
 	}
 	src := e.source(p, sourceKey{pr, env.SrcSlot, env.SrcGen})

@@ -252,14 +252,14 @@ func TestRefusedNICsAreRememberedAndBounded(t *testing.T) {
 	at := clock.Time(0)
 	for i := range limits.Refusals {
 		at++
-		n.refuse(at, uint64(i), mem.Address(i+1), ErrUnknown)
+		n.refuse(at, uint64(i), mem.Address(i+1), names.ErrUnknown)
 	}
-	n.refuse(at+1, 0, mem.Address(1), ErrUnknown) // the oldest says hello again, and is the newest
+	n.refuse(at+1, 0, mem.Address(1), names.ErrUnknown) // the oldest says hello again, and is the newest
 	if len(n.refused) != limits.Refusals || n.changes != limits.Refusals || n.refused[0].Times != 2 {
 		t.Fatalf("%d are remembered, %d are news, the first came %d times", len(n.refused), n.changes, n.refused[0].Times)
 	}
-	n.refuse(at+2, 999, mem.Address(999), ErrOwnID)
-	if r := n.refused[1]; len(n.refused) != limits.Refusals || r.NIC != 999 || r.Why != ErrOwnID || n.refused[0].NIC != 0 {
+	n.refuse(at+2, 999, mem.Address(999), names.ErrOwnID)
+	if r := n.refused[1]; len(n.refused) != limits.Refusals || r.NIC != 999 || r.Why != names.ErrOwnID || n.refused[0].NIC != 0 {
 		t.Errorf("in place of the one that was silent the longest there is %+v, of %d", r, len(n.refused))
 	}
 }

@@ -118,7 +118,7 @@ func (g *granter) most() uint64 { return max(limits.GrantBytes, g.bound/limits.G
 func (g *granter) room() uint64 { return g.bound - min(g.outstanding, g.bound) }
 
 // count notes that n bytes of an inbound have been permitted.
-func (g *granter) count(now clockTime, inb *inbound, n uint64) {
+func (g *granter) count(now clock.Time, inb *inbound, n uint64) {
 	pr := inb.peer
 	inb.age()
 	inb.owes += n
@@ -139,7 +139,7 @@ func (inb *inbound) age() {
 }
 
 // settle notes that n permitted bytes of an inbound have come, or will not: those that are written off first.
-func (g *granter) settle(now clockTime, inb *inbound, n uint64) {
+func (g *granter) settle(now clock.Time, inb *inbound, n uint64) {
 	pr := inb.peer
 	inb.age()
 	late := min(n, inb.owes-inb.hopeful)
@@ -158,10 +158,10 @@ func (g *granter) settle(now clockTime, inb *inbound, n uint64) {
 
 // patience is how long a NIC with permission may send nothing: several round trips, and the time in which an operating
 // system lets another thread run.
-func (pr *peer) patience() clockTime { return pr.progressAt.Add(limits.GrantPatience + 4*pr.ep.RTT()) }
+func (pr *peer) patience() clock.Time { return pr.progressAt.Add(limits.GrantPatience + 4*pr.ep.RTT()) }
 
 // writeOff ends the waiting for NICs whose patience is over.
-func (g *granter) writeOff(now clockTime) {
+func (g *granter) writeOff(now clock.Time) {
 	for pr := g.holders.front(); pr != nil && g.waiting.n > 0 && pr.patience() <= now; pr = g.holders.front() {
 		g.outstanding -= pr.granted
 		pr.writtenOff += pr.granted
@@ -172,7 +172,7 @@ func (g *granter) writeOff(now clockTime) {
 }
 
 // next is when the first patience will be over, if any is waited for.
-func (g *granter) next() clockTime {
+func (g *granter) next() clock.Time {
 	if pr := g.holders.front(); pr != nil && g.waiting.n > 0 {
 		return pr.patience()
 	}

@@ -20,8 +20,7 @@ import (
 func (e *Engine) startProbe(r *receive, atOnce bool) {
 	p := r.p
 	if r.reply || r.refill != nil || r.size > 0 {
-		e.finishReceive(r, &vni.Completion{Status: vni.StatusBadArgument})
-		e.badArgument(p, fmt.Errorf("%w: a probe has memory, is of a reply, or is refilled", vni.ErrArgument))
+		e.rejectReceive(r, fmt.Errorf("%w: a probe has memory, is of a reply, or is refilled", vni.ErrArgument))
 		return
 	}
 	r.state, r.recall, r.orphan = recvPosted, false, vni.StatusOK
@@ -43,9 +42,7 @@ func (e *Engine) startProbe(r *receive, atOnce bool) {
 
 // tellProbes tells all probes for which a message waits, oldest first.
 func (e *Engine) tellProbes(p *process) {
-	for n := p.probes.head; n != nil; {
-		r := n.v
-		n = n.next
+	for r := range p.probes.all {
 		e.tellProbe(r)
 	}
 }
@@ -68,7 +65,7 @@ func (e *Engine) tellProbe(r *receive) bool {
 
 // claim gives a receive the message of its ticket, if that still waits.
 func (e *Engine) claim(r *receive) {
-	inb := r.p.stray.ticketed(e, r)
+	inb := r.p.stray.find(e, r)
 	if inb == nil {
 		e.endReceive(r, vni.StatusWithdrawn)
 		return

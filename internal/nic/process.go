@@ -54,14 +54,15 @@ type process struct {
 	libraries      libraries  // that have posted receives
 	postSeq        uint64     // numbers posted receives, so that one can go back to its place
 
-	regions   []*region // by id; 0 is the pool
-	rings     int       // bytes of rings that others cannot reach by mistake, and of what was put back from rings
-	spareRuns []*sendRun
-	fresh     []*msgRing    // with something that the process has not been shown
-	staged    int           // bytes of staging in use by messages that came with permission or locally
-	credited  int           // bytes of staging promised to sending NICs as credit
-	credits   []*credit     // by holder
-	unstaged  list[inbound] // short messages among stray that staging had no room for; oldest first
+	regions  []*region         // by id; 0 is the pool
+	rings    int               // bytes of rings that others cannot reach by mistake, and of what was put back from rings
+	runs     freeList[sendRun] // of its sends
+	ringed   []*receive        // that have rings
+	fresh    []*msgRing        // with something that the process has not been shown
+	staged   int               // bytes of staging in use by messages that came with permission or locally
+	credited int               // bytes of staging promised to sending NICs as credit
+	credits  []*credit         // by holder
+	unstaged list[inbound]     // short messages among stray that staging had no room for; oldest first
 
 	groups coll.Process
 
@@ -87,6 +88,15 @@ func (p *process) sendAt(i int) *send {
 		return p.copies[i]
 	}
 	return nil
+}
+
+// underWay are the sends that have not ended, of contexts and copies.
+func (p *process) underWay(yield func(*send) bool) {
+	for i := range p.sendNumbers() {
+		if s := p.sendAt(i); s != nil && s.state != sendIdle && !yield(s) {
+			return
+		}
+	}
 }
 
 // addressOf is the address of a process of this NIC.

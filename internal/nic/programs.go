@@ -50,14 +50,6 @@ func (h forPrograms) Peers(yield func(*program.Peer) bool) {
 	}
 }
 
-func (h forPrograms) Datagram(nic uint64, n int) []byte {
-	ep := h.rel.Endpoint(nic)
-	if ep == nil {
-		return nil
-	}
-	return ep.Datagram(wire.ServiceProgram, n)
-}
-
 func (h forPrograms) Announce(to *program.Peer, n int) []byte { return h.Record(to.Endpoint, n) }
 
 // programOutcomes is what a process is told of its message.
@@ -72,7 +64,7 @@ func (h forPrograms) Ended(r program.Request, status vni.Status) {
 }
 
 // Deliver gives a process a message of a program, by the matcher: it waits in the staging of the process until it is asked for.
-func (h forPrograms) Deliver(to vm.ID, m *program.Arrival) bool {
+func (h forPrograms) Deliver(to vm.ID, m program.Arrival) bool {
 	e := h.engine()
 	p := e.process(program.ProcessSlot(to))
 	if p == nil || !p.served() || program.ProcessNumber(p.slot, p.gen) != to {
@@ -161,16 +153,8 @@ func (e *Engine) ShareSegment(slot uint16, gen uint32, segment uint32, shared bo
 }
 
 // startProgram takes a command that sends to a program. It ends when the memory may be used again, or when the message has been handled.
-func (e *Engine) startProgram(p *process, s *send, c vni.Command) {
-	var sc vni.SendContext
-	if !e.loadSend(p, s, c.Code, &sc) {
-		return
-	}
+func (e *Engine) startProgram(s *send, sc *vni.SendContext) {
 	s.kind, s.dest, s.state = kindProgram, nil, sendPosted
-	if err := e.gather(s, &sc); err != nil {
-		e.rejectSend(s, err)
-		return
-	}
 	if sc.Gen == 0 || sc.Len > prog.MaxMessage || sc.Tag > 1<<32-1 || s.env.Flags&^wire.FlagAccept != 0 {
 		e.rejectSend(s, fmt.Errorf("%d bytes to trigger %d of program %d", sc.Len, sc.Tag, sc.Gen))
 		return

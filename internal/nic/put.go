@@ -32,13 +32,8 @@ func (e *Engine) sendPut(s *send) {
 		e.settle(s)
 		return
 	}
-	if !e.takeFragment(s) {
-		return
-	}
-	b := ep.Reserve(e.now, wire.Command, wire.LongPutLen)
+	b := e.beginFragment(s, wire.LongPutLen)
 	if b == nil {
-		e.dropFragment(s)
-		e.block(s)
 		return
 	}
 	s.putRequest(b)
@@ -74,7 +69,7 @@ func (e *Engine) putRecord(pr *peer, r wire.Record) {
 		why = reg.reachable(mem, true)
 	}
 	if why != wire.ReasonNone {
-		e.refuse(pr, 0, id, m.Asker, m.Token, why)
+		e.refuse(pr, id, m.Asker, m.Token, why)
 		return
 	}
 	if id == 0 {

@@ -13,9 +13,11 @@ import (
 // A receive is a posted entry of the receive table (QNIX-44, QNIX-45).
 //
 //	idle ──► posted ──► matched ──► completed: idle again
-//	             ▲          │ its sender withdrew; or its message is in the ring
+//	             ▲          │ its sender withdrew
 //	             ├──────────┘
 //	             └──────── aside ◄── posted: a ring without room
+//
+// A ring stays posted while messages come into it.
 type recvState uint8
 
 const (
@@ -41,8 +43,9 @@ type receive struct {
 	from      vni.Address
 	watch     *peer // on whose life it depends
 	parts     [][]byte
-	refill    *refill  // its memory is a stretch
-	ring      *msgRing // it goes on taking messages; ring.go
+	refill    *refill    // its memory is a stretch
+	ring      *msgRing   // it goes on taking messages; ring.go
+	place     *ringPlace // it is that, of one message
 	space     [limits.Descriptors][]byte
 	size      uint64
 	seq       uint64 // its place among the posted
@@ -65,8 +68,7 @@ func (e *Engine) startReceive(p *process, r *receive, code vni.Code) {
 	err := p.vni.Receive(r.ctx, &c)
 	if errors.Is(err, vni.ErrArgument) {
 		r.notify = true
-		e.finishReceive(r, &vni.Completion{Status: vni.StatusBadArgument})
-		e.badArgument(p, err)
+		e.rejectReceive(r, err)
 		return
 	}
 	if err != nil {
@@ -88,10 +90,7 @@ func (e *Engine) startReceive(p *process, r *receive, code vni.Code) {
 		err = e.startRing(p, r, &c)
 	}
 	if err != nil {
-		e.finishReceive(r, &vni.Completion{Status: statusOf(err)})
-		if !errors.Is(err, errNoMemory) {
-			e.badArgument(p, err)
-		}
+		e.rejectReceive(r, err)
 		return
 	}
 	r.ticket = 0
@@ -106,6 +105,14 @@ func (e *Engine) startReceive(p *process, r *receive, code vni.Code) {
 		r.ticket = c.Most
 	}
 	e.enterReceive(r)
+}
+
+// rejectReceive ends a receive whose arguments are wrong, or too much for what the process may have.
+func (e *Engine) rejectReceive(r *receive, err error) {
+	e.finishReceive(r, &vni.Completion{Status: statusOf(err)})
+	if !errors.Is(err, errNoMemory) {
+		e.badArgument(r.p, err)
+	}
 }
 
 // enterReceive gives a receive its place behind all others.
@@ -129,6 +136,7 @@ func (e *Engine) enterReceive(r *receive) {
 // post looks among the messages that wait for one that r wants, oldest first, and posts r if there is none (QNIX-48).
 func (e *Engine) post(r *receive) {
 	p := r.p
+	r.state = recvMatched // a ring with what it finds here: one that has come at once has it go on here
 	for p.stray.n > 0 {
 		inb := p.stray.find(e, r)
 		if inb == nil {
@@ -142,11 +150,12 @@ func (e *Engine) post(r *receive) {
 		}
 		e.takeStray(inb)
 		if !e.packInbound(r, inb) {
-			e.bind(inb, r)
-			return
+			if e.bind(inb, r); r.ring == nil {
+				return
+			}
 		}
 	}
-	if r.orphan != vni.StatusOK { // a ring that has taken all that was left
+	if r.orphan != vni.StatusOK && !r.coming() { // a ring that has taken all that was left
 		e.endReceive(r, r.orphan)
 		return
 	}
@@ -171,8 +180,8 @@ func (e *Engine) takeStray(inb *inbound) {
 func (e *Engine) repost(r *receive) {
 	r.inb = nil
 	switch {
-	case r.ring != nil:
-		e.again(r)
+	case r.place != nil:
+		e.leaveEmpty(r.place)
 	case r.recall:
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
 	case r.ticket != 0:
@@ -202,6 +211,11 @@ func (r *receive) wants(src *source, env *wire.Envelope) bool {
 		return src.nic == r.from.NIC && src.key.slot == r.from.Slot && src.key.gen == r.from.Gen
 	}
 	return r.sender.Is(&src.name) || r.sender.IsZero()
+}
+
+// takes reports whether a receive takes a message that waits: one that has a ticket takes that message alone.
+func (r *receive) takes(inb *inbound) bool {
+	return (r.ticket == 0 || r.ticket == inb.ticket) && r.wants(inb.src, &inb.env)
 }
 
 // findPosted returns the receive that a message goes to: first posted, first served.
@@ -265,8 +279,8 @@ func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n,
 		e.counts[vni.NICTruncated]++
 		r.p.account.Truncated++
 	}
-	if r.ring != nil {
-		e.completeRing(r, src, env, n, length)
+	if r.place != nil {
+		e.completePlace(r.place, env, n, length)
 		return
 	}
 	c := &e.completion
@@ -323,7 +337,7 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	}
 }
 
-// failReceives ends the posted receives and probes for which f says so. Rings that stand aside have what waits for them first.
+// failReceives ends the posted receives and probes for which f says so. Rings have what waits for them first, or is on its way into them.
 func (e *Engine) failReceives(p *process, status vni.Status, f func(*receive) bool) {
 	for r := range p.receives {
 		if r.state == recvAside && f(r) {
@@ -331,10 +345,12 @@ func (e *Engine) failReceives(p *process, status vni.Status, f func(*receive) bo
 		}
 	}
 	for _, l := range [...]*list[receive]{&p.posted, &p.probes} {
-		for n := l.head; n != nil; {
-			r := n.v
-			n = n.next
-			if f(r) {
+		for r := range l.all {
+			switch {
+			case !f(r):
+			case r.coming():
+				r.orphan = status
+			default:
 				e.endReceive(r, status)
 			}
 		}
@@ -344,7 +360,9 @@ func (e *Engine) failReceives(p *process, status vni.Status, f func(*receive) bo
 // dropReceives ends the receives of a process that is told of nothing any more.
 func (e *Engine) dropReceives(p *process) {
 	for r := range p.receives {
-		if r.state == recvMatched {
+		if r.ring != nil {
+			e.dropComing(r.ring)
+		} else if r.state == recvMatched {
 			inb := r.inb
 			e.refuseInbound(inb, wire.ReasonProcessGone)
 			e.freeInbound(inb)

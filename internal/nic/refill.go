@@ -253,14 +253,13 @@ func (h *handler) Acknowledged(f *rel.Fragment, offset, n uint64) {
 func (e *Engine) refillReceive(r *receive) {
 	e.counts[vni.NICRefills]++
 	if err := r.refill.extend(); err != nil {
-		p := r.p
 		if r.inb == nil {
-			e.finishReceive(r, &vni.Completion{Status: statusOf(err)})
-		} else {
-			r.refill.broken = statusOf(err)
-			e.grown(r)
+			e.rejectReceive(r, err)
+			return
 		}
-		e.badArgument(p, err)
+		r.refill.broken = statusOf(err)
+		e.grown(r)
+		e.badArgument(r.p, err)
 		return
 	}
 	e.grown(r)

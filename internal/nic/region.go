@@ -111,7 +111,7 @@ func (e *Engine) RemoveRegion(slot uint16, id uint32) error {
 
 func (e *Engine) closeRegion(r *region) {
 	for inb := r.busy.front(); inb != nil && e.cfg.Defect != mutate.RegionFilledOn; inb = r.busy.front() {
-		e.refuse(inb.peer, 0, inb.id, inb.env.SrcSlot, inb.env.Token, wire.ReasonRegion)
+		e.refuse(inb.peer, inb.id, inb.env.SrcSlot, inb.env.Token, wire.ReasonRegion)
 		e.freeInbound(inb)
 	}
 	for s := r.serving.front(); s != nil && e.cfg.Defect != mutate.RegionServedOn; s = r.serving.front() {

@@ -88,12 +88,9 @@ func (e *Engine) startRelay(mc *multicast) {
 func (e *Engine) relayTurn(s *send) {
 	switch full, done := e.relays.Turn(s.multi.relay); {
 	case done:
-		s.node.remove()
-		s.state = sendCopies
+		s.wait(sendCopies, nil)
 	case full != nil:
-		s.node.remove()
-		s.state = sendBlocked
-		e.peerOf(full.NIC()).blocked.pushBack(&s.node)
+		s.wait(sendBlocked, &e.peerOf(full.NIC()).blocked)
 	}
 }
 
@@ -127,8 +124,7 @@ func (e *Engine) relayOver(mc *multicast, r *relay.Relay) {
 func (e *Engine) disown(mc *multicast) {
 	if mc.relay != nil {
 		mc.relay = nil
-		mc.s.node.remove()
-		mc.s.state = sendCopies
+		mc.s.wait(sendCopies, nil)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // costs its receiver no command, no completion and no posting for each (USNIC-28).
 //
 //	comes whole, and has room      goes into the ring at once
-//	is still to come, has room     is matched alone, as with any receive, into its place in the ring; then the ring is posted again
+//	is still to come, has room     has its place in the ring, where it comes by and by (ringplace.go)
 //	has no room                    waits as if nothing were posted, and the ring stands aside: a Refill, for which its
 //	                               process is asked, has it posted again, and it takes what waits first
 //
@@ -25,10 +25,13 @@ type msgRing struct {
 	src    *source // of the last message
 	notes  []note  // of the records that were not read, as far as is known; the first at
 	first  int
-	unread int  // messages of them
-	cap    int  // of those at most
-	bytes  int  // of the process's quota
-	fresh  bool // it is in process.fresh
+	unread int          // messages of them
+	cap    int          // of those at most
+	bytes  int          // of the process's quota
+	fresh  bool         // it is in process.fresh
+	coming []*ringPlace // of the messages that are on their way into it, in their order
+	spare  []*ringPlace
+	early  bool // test hook: all is shown, come or not
 }
 
 // note is what the NIC remembers of a record, so that it need not believe what stands in the ring.
@@ -41,6 +44,7 @@ type note struct {
 	size  uint32 // of them
 	count int32  // messages of a run; 0 is a message by itself
 	token uint32
+	place *ringPlace // the message is still to come
 }
 
 func (n *note) messages() int { return max(int(n.count), 1) }
@@ -61,7 +65,8 @@ func (e *Engine) startRing(p *process, r *receive, c *vni.ReceiveContext) error 
 	if e.cfg.Defect == mutate.RingBelieved {
 		rg.w.Believe()
 	}
-	r.ring = rg
+	rg.early = e.cfg.Defect == mutate.RingShownEarly
+	r.ring, p.ringed = rg, append(p.ringed, r)
 	return nil
 }
 
@@ -70,7 +75,7 @@ func (e *Engine) endRing(r *receive) {
 	rg := r.ring
 	r.p.rings -= rg.bytes
 	rg.show()
-	r.ring = nil
+	r.ring, r.p.ringed = nil, slices.DeleteFunc(r.p.ringed, func(o *receive) bool { return o == r })
 	r.p.fresh = slices.DeleteFunc(r.p.fresh, func(o *msgRing) bool { return o == rg })
 }
 
@@ -99,12 +104,19 @@ func (e *Engine) setAside(r *receive) {
 	e.ring(r.p)
 }
 
-// fits reports whether a message has room in r's ring. If not, its process has been told.
+// fits reports whether a message has room in r's ring. If not, its process has been told, or it is looked at again when a message has come that
+// is on its way into the ring: what is behind that the process could not read before.
 func (e *Engine) fits(r *receive, src *source, n uint64, whole bool) bool {
 	rg := r.ring
+	if !whole && len(rg.coming) == limits.RingPlaces {
+		return false
+	}
 	need := rg.needs(src, min(n, r.size), !whole || n > r.size)
 	if rg.has(need) || rg.look() == nil && rg.has(need) {
 		return true
+	}
+	if len(rg.coming) > 0 {
+		return false
 	}
 	rg.w.Stall()
 	if err := rg.look(); err != nil {
@@ -153,13 +165,26 @@ func (rg *msgRing) record(src *source, b []byte) []byte {
 // add ends a record of n bytes, of which data is what comes from the sender.
 func (e *Engine) add(r *receive, n int, data []byte, k note) {
 	rg := r.ring
+	rg.note(n, data, k)
+	e.counts[vni.NICPacked] += uint64(k.messages())
+	e.early.served = true
+	if len(rg.coming) == 0 {
+		e.came(r)
+	}
+}
+
+// note ends a record of n bytes.
+func (rg *msgRing) note(n int, data []byte, k note) {
 	k.src, k.at, k.size = rg.src, uint32(rg.w.Offset()+n-cap(data)), uint32(len(data))
 	rg.w.Advance(n)
 	k.end = rg.w.Position()
 	rg.notes = append(rg.notes, k)
 	rg.unread += k.messages()
-	e.counts[vni.NICPacked] += uint64(k.messages())
-	e.early.served = true
+}
+
+// came notes that there is more in r's ring that its process may be shown.
+func (e *Engine) came(r *receive) {
+	rg := r.ring
 	if rg.w.Unpublished() >= limits.RingShown {
 		rg.show()
 	} else if !rg.fresh {
@@ -180,10 +205,13 @@ func (p *process) publish() {
 	p.fresh = p.fresh[:0]
 }
 
-// show publishes what was written. A word of the process that cannot be is found out when it matters.
+// show publishes what has come, up to the first message that is still to come. A word of the process that cannot be is found out when it matters.
 func (rg *msgRing) show() {
-	if rg.w.Unpublished() > 0 {
-		rg.w.Publish()
+	upTo := rg.w.Position()
+	if len(rg.coming) > 0 && !rg.early {
+		upTo = rg.coming[0].from
+	}
+	if rg.w.PublishTo(upTo) {
 		_ = rg.look()
 	}
 }
@@ -244,37 +272,8 @@ func (inb *inbound) whole() bool {
 	return inb.done && !inb.cut() || inb.kind == inboundLocal && inb.length <= limits.EagerMessage && inb.local != nil && inb.local.refill == nil
 }
 
-// reserve gives a message that r has met its place in the ring, where it comes by and by.
-func (e *Engine) reserve(r *receive, inb *inbound) {
-	n := min(inb.length, r.size)
-	fresh := r.ring.src != inb.src
-	b := r.ring.w.Place(r.ring.needs(inb.src, n, true))
-	at := vni.RingWholeAt(fresh)
-	r.parts = append(r.space[:0], b[at:at+int(n)])
-	if e.cfg.Defect == mutate.RingShownEarly {
-		e.show(r, inb.src, &inb.env, n, inb.length)
-	}
-}
-
-// show ends the record of a message in its place.
-func (e *Engine) show(r *receive, src *source, env *wire.Envelope, n, length uint64) {
-	need := r.ring.needs(src, n, true)
-	b := r.ring.record(src, r.ring.w.Placed(need)) // where reserve has put it, whatever was read since
-	data := vni.PutRingWhole(b, env.Tag, env.Token, int(n), length)
-	e.add(r, need, data, note{tag: env.Tag, token: env.Token, full: length})
-}
-
-// completeRing shows the message that has come into its place, and has the ring take the next.
-func (e *Engine) completeRing(r *receive, src *source, env *wire.Envelope, n, length uint64) {
-	if e.cfg.Defect != mutate.RingShownEarly {
-		e.show(r, src, env, n, length)
-	}
-	e.again(r)
-}
-
-// again posts a ring that has stood aside, or had a message to itself.
+// again posts a ring that has stood aside.
 func (e *Engine) again(r *receive) {
-	r.inb, r.parts, r.state = nil, nil, recvAside
 	if r.recall {
 		e.closeRing(r)
 		return
@@ -291,12 +290,14 @@ func (e *Engine) resumeRing(r *receive) {
 	}
 }
 
-// closeRing cancels a ring: what was not read waits for receives again, before all that has come since, and so does a message
-// that is on its way into it. All of it in one step, so that no later message comes before them.
+// closeRing cancels a ring: what was not read waits for receives again, before all that has come since, and so do the messages
+// that are on their way into it. All of it in one step, so that no later message comes before them.
 func (e *Engine) closeRing(r *receive) {
 	p, rg := r.p, r.ring
-	if s := matchedLocal(r); s != nil && s.refill != nil && s.refill.consumed > 0 { // it cannot begin again
-		r.recall = true
+	if rg.stuck() != nil { // it cannot begin again
+		r.node.remove()
+		e.unwatchSender(r)
+		r.state, r.recall = recvAside, true
 		e.expiry.recall(r, e.now)
 		return
 	}
@@ -310,13 +311,17 @@ func (e *Engine) closeRing(r *receive) {
 	back, err := e.unread(p, rg)
 	if err != nil {
 		for _, inb := range back {
-			e.freeInbound(inb)
+			if inb.recv == nil {
+				e.freeInbound(inb)
+			}
 		}
 		e.detach(p, err)
 		return
 	}
-	if r.state == recvMatched {
-		back = append(back, e.unbind(r))
+	for _, inb := range back {
+		if inb.recv != nil {
+			e.unbind(inb)
+		}
 	}
 	e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
 	for inb := p.stray.front(); inb != nil; inb = p.stray.front() {
@@ -330,20 +335,12 @@ func (e *Engine) closeRing(r *receive) {
 	e.tellProbes(p)
 }
 
-// matchedLocal is the send of this NIC that is being copied into r; nil if there is none.
-func matchedLocal(r *receive) *send {
-	if r.state != recvMatched {
-		return nil
-	}
-	return r.inb.local
-}
-
 var errNotOfTheRun = errors.New("more messages of a run were read than it has")
 
-// unread makes inbounds of the messages in a ring that were not read.
+// unread makes inbounds of the messages in a ring that were not read. Those that are still to come are among them, and have their places yet.
 func (e *Engine) unread(p *process, rg *msgRing) (back []*inbound, err error) {
 	notes := rg.notes[rg.first:]
-	if len(notes) == 0 || e.cfg.Defect == mutate.RingNotReturned {
+	if len(notes) == 0 {
 		return nil, nil
 	}
 	read := int(rg.w.Partial())
@@ -352,6 +349,13 @@ func (e *Engine) unread(p *process, rg *msgRing) (back []*inbound, err error) {
 	}
 	for i := range notes {
 		n := &notes[i]
+		if n.place != nil {
+			back = append(back, n.place.inb)
+			continue
+		}
+		if e.cfg.Defect == mutate.RingNotReturned {
+			continue
+		}
 		data := rg.w.Bytes(int(n.at), int(n.size))
 		if n.count == 0 {
 			back = append(back, e.putBack(p, n, data, n.full))
@@ -404,24 +408,22 @@ func (inb *inbound) lodge(mem []byte) {
 // lodging is what it is charged for that.
 func lodging(mem []byte) int { return len(mem) + limits.StagedOverhead }
 
-// unbind takes the message back that is on its way into a ring. What has come of it, and what still comes, has memory of its own then.
-func (e *Engine) unbind(r *receive) *inbound {
-	inb := r.inb
+// unbind takes a message back that is on its way into a ring. What has come of it, and what still comes, has memory of its own then.
+func (e *Engine) unbind(inb *inbound) {
 	if s := inb.local; s != nil { // it begins again: nothing was promised
 		s.node.remove()
 		s.state = sendLocal
 		s.frag.Next = 0
 	} else {
-		kept := uint64(len(r.parts[0]))
+		kept := uint64(len(inb.parts[0]))
 		if inb.foreign { // for the second time
 			kept = min(kept, inb.kept)
 		}
 		inb.kept = kept
-		inb.lodge(slices.Clone(r.parts[0][:kept]))
+		inb.lodge(slices.Clone(inb.parts[0][:kept]))
 	}
-	inb.recv, inb.parts, r.inb = nil, nil, nil
+	inb.recv, inb.parts = nil, nil
 	inb.at = e.now
-	return inb
 }
 
 // cut reports whether a message was put back of which only the beginning had been kept.
@@ -451,17 +453,18 @@ func (e *Engine) meet(p *process) {
 // auditRings looks at what rings and what was put back take of each process's share.
 func (p *process) auditRings() error {
 	sum := 0
-	for r := range p.receives {
-		if r.ring == nil {
-			continue
-		}
+	for _, r := range p.ringed {
 		rg := r.ring
-		messages := 0
+		messages, coming := 0, 0
 		for i := range rg.notes[rg.first:] {
-			messages += rg.notes[rg.first+i].messages()
+			n := &rg.notes[rg.first+i]
+			if messages += n.messages(); n.place != nil {
+				coming++
+			}
 		}
-		if sum += rg.bytes; !rg.w.Sound() || messages != rg.unread {
-			return fmt.Errorf("a ring of %v at %d, read to %d, has notes of %d messages, counted as %d", p, rg.w.Position(), rg.w.Read(), messages, rg.unread)
+		if sum += rg.bytes; !rg.w.Sound() || messages != rg.unread || coming != len(rg.coming) {
+			return fmt.Errorf("a ring of %v at %d, read to %d, has notes of %d messages, counted as %d, of which %d are to come, counted as %d",
+				p, rg.w.Position(), rg.w.Read(), messages, rg.unread, coming, len(rg.coming))
 		}
 	}
 	for n := p.stray.head; n != nil; n = n.next {

@@ -272,7 +272,7 @@ func TestAMessageThatIsOnItsWayIntoARingIsGivenBack(t *testing.T) {
 	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
 		for _, room := range []int{200_000, 100_000} { // all of it, and a part
 			w := b.gather(nil, anything, room, 0)
-			begun := func() bool { r := w.entry(); return r.state == recvMatched && r.inb.got > 0 }
+			begun := func() bool { r := w.entry(); return r.coming() && r.ring.coming[0].inb.got > 0 }
 			long := pattern(150_000, 3)
 			s := a.send("b/0", 1, 0, long)
 			f.until(10*time.Second, "a part of it", begun)
@@ -291,6 +291,116 @@ func TestAMessageThatIsOnItsWayIntoARingIsGivenBack(t *testing.T) {
 	})
 }
 
+// The second of two long messages is permitted, and comes, while the first is on its way; a short one behind both waits for them in the ring.
+func TestLongMessagesComeIntoARingSeveralAtATime(t *testing.T) { // USNIC-28
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.riders()
+	w := b.gather(nil, anything, 256<<10, 1<<20)
+	messages := [][]byte{pattern(150_000, 1), pattern(180_000, 2), []byte("behind"), pattern(90_000, 4)}
+	var sends []int
+	for _, m := range messages {
+		sends = append(sends, a.send("b/0", 1, 0, m))
+	}
+	f.until(10*time.Second, "three places", func() bool { return w.entry().coming() && len(w.entry().ring.coming) == 3 })
+	if w.entry().state != recvPosted || w.read() != 0 || b.e.Limits() != nil {
+		t.Errorf("the ring is in state %d, and %d were read; %v", w.entry().state, len(w.got), b.e.Limits())
+	}
+	w.want(messages...)
+	for _, s := range sends {
+		a.wantSent(s)
+	}
+	w.close()
+	f.noLeaks()
+}
+
+// A message that is withdrawn on its way into a ring leaves a hole there, which its reader passes over, and what is behind it is shown.
+func TestAMessageThatIsWithdrawnOnItsWayIntoARingIsPassedOver(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.riders()
+	w := b.gather(nil, anything, 1<<20, 0)
+	for i, at := range []int{0, 1} { // the first of those on their way, and one behind another
+		messages := [][]byte{pattern(600_000, byte(i)), pattern(500_000, byte(i+10)), pattern(20_000, byte(i+20))}
+		var sends []int
+		for _, m := range messages {
+			sends = append(sends, a.send("b/0", 1, 0, m))
+		}
+		f.until(10*time.Second, "their places", func() bool { return w.entry().coming() && len(w.entry().ring.coming) == 3 })
+		a.tester.post(vni.Command{Code: vni.CodeCancel, Context: uint16(sends[at]), Size: vni.CancelSend})
+		if c := a.finish(false, sends[at]); c.Status != vni.StatusCancelled {
+			t.Fatalf("a cancelled send ended with %v", c.Status)
+		}
+		w.got = nil
+		w.want(slices.Delete(messages, at, at+1)...)
+		if err := b.e.Limits(); err != nil {
+			t.Error(err)
+		}
+	}
+	w.close()
+	f.noLeaks()
+}
+
+// A ring is given up with several long messages on their way into it, and a short one behind each: all wait for receives again, in their order.
+func TestAllThatIsOnItsWayIntoARingIsGivenBackInOrder(t *testing.T) { // decision 9
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.riders()
+	w := b.gather(nil, anything, 256<<10, 1<<20)
+	messages := [][]byte{pattern(150_000, 1), []byte("one"), pattern(180_000, 2), []byte("two")}
+	var sends []int
+	for _, m := range messages {
+		sends = append(sends, a.send("b/0", 1, 0, m))
+	}
+	f.until(10*time.Second, "all in their places", func() bool { return w.entry().ring.unread == len(messages) })
+	w.close()
+	for _, m := range messages {
+		buf := make([]byte, len(m))
+		b.wantReceived(b.recv("a/0", 1, 0, buf), buf, m)
+	}
+	for _, s := range sends {
+		a.wantSent(s)
+	}
+	f.noLeaks()
+}
+
+// Of a message that a ring with less room gave back no more comes into another than was kept, and once it was read it is not given back again.
+func TestAMessageThatWasKeptInPartComesIntoAnotherRingOnce(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.riders()
+	w := b.gather(nil, anything, 100_000, 0)
+	long := pattern(150_000, 3)
+	s := a.send("b/0", 1, 0, long)
+	f.until(10*time.Second, "a part of it", func() bool { return w.entry().coming() && w.entry().ring.coming[0].inb.got > 0 })
+	w.close()
+	returned := b.e.Count(vni.NICReturned)
+	w = b.gather(nil, anything, 200_000, 0)
+	w.want(long[:100_000])
+	if w.got[0].full != uint64(len(long)) {
+		t.Errorf("it says that it had %d bytes", w.got[0].full)
+	}
+	a.wantSent(s)
+	w.close()
+	if n := b.e.Count(vni.NICReturned) - returned; n != 0 || b.way.p.stray.n != 0 {
+		t.Errorf("%d were given back, %d wait", n, b.way.p.stray.n)
+	}
+	f.noLeaks()
+}
+
+// The sender that a ring is for dies with messages on their way into it: the ring ends when they have been given up.
+func TestARingEndsBehindWhatIsOnItsWayIntoIt(t *testing.T) { // decision 7
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.riders()
+	w := b.gather(a.tester, anything, 1<<20, 0)
+	a.wantSent(a.send("b/0", 1, 0, []byte("first")))
+	a.send("b/0", 1, 0, pattern(700_000, 1))
+	a.send("b/0", 1, 0, pattern(700_000, 2))
+	f.until(10*time.Second, "their places", func() bool { return w.entry().coming() && len(w.entry().ring.coming) == 2 })
+	a.exit()
+	w.want([]byte("first"))
+	if c := b.finish(true, w.ctx); c.Status != vni.StatusProcessGone {
+		t.Errorf("ended with %v", c.Status)
+	}
+	f.noLeaks()
+}
+
 func TestALocalMessageOnItsWayIntoARingBeginsAgain(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	_, b := f.riders()
@@ -299,7 +409,7 @@ func TestALocalMessageOnItsWayIntoARingBeginsAgain(t *testing.T) {
 	w := b.gather(nil, anything, 24<<20, 0)
 	long := pattern(24<<20, 3) // more than one poll copies
 	s := c.send("b/0", 1, 0, long)
-	f.until(10*time.Second, "a part of it", func() bool { r := w.entry(); return r.state == recvMatched && r.inb.local.frag.Next > 0 })
+	f.until(10*time.Second, "a part of it", func() bool { r := w.entry(); return r.coming() && r.ring.coming[0].inb.local.frag.Next > 0 })
 	w.close()
 	buf := make([]byte, len(long))
 	b.wantReceived(b.recv("c/0", 1, 0, buf), buf, long)
@@ -565,7 +675,7 @@ func TestAMessageComesToItsPlaceInARingThatIsReadMeanwhile(t *testing.T) {
 	f.until(time.Second, "a short message lies in the ring", func() bool { return w.entry().ring.unread > 0 })
 	long := pattern(40_000, 3)
 	s := a.send("b/0", 1, 0, long)
-	f.until(time.Second, "a long one has its place", func() bool { return w.entry().state == recvMatched })
+	f.until(time.Second, "a long one has its place", func() bool { return w.entry().coming() })
 	w.reads(3)
 	if err := w.entry().ring.look(); err != nil { // as whatever publishes does, if the reader is quick
 		t.Fatal(err)

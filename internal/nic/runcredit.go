@@ -3,6 +3,7 @@ package nic
 import (
 	"fmt"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
@@ -34,10 +35,8 @@ func (e *Engine) awaitRoom(s *send, n int) bool {
 	if s.dest.inVain || !s.dest.soon(e, n) {
 		return false
 	}
-	s.node.remove()
-	s.state = sendRoom
+	s.wait(sendRoom, &e.expiry.short)
 	s.run.until = e.now.Add(limits.RoomWait)
-	e.expiry.short.pushBack(&s.node)
 	e.expiry.at(s.run.until)
 	e.ways[WayRunAwaited]++
 	return true
@@ -48,9 +47,8 @@ func (e *Engine) roomCame(rm *remote) {
 	if e.cfg.Defect == mutate.RunDeaf {
 		return
 	}
-	for n := e.expiry.short.head; n != nil; {
-		s := n.v
-		if n = n.next; s.dest.remote == rm {
+	for s := range e.expiry.short.all {
+		if s.dest.remote == rm {
 			e.ready(s)
 		}
 	}
@@ -58,11 +56,7 @@ func (e *Engine) roomCame(rm *remote) {
 
 // endAwaited ends the runs that have waited for long enough.
 func (e *Engine) endAwaited() {
-	for s := e.expiry.short.front(); s != nil; s = e.expiry.short.front() {
-		if s.run.until > e.now {
-			e.expiry.at(s.run.until)
-			return
-		}
+	for s := range over(&e.expiry, &e.expiry.short, e.now, func(s *send) clock.Time { return s.run.until }) {
 		s.dest.inVain = true
 		e.completeSend(s, vni.StatusOK)
 	}
@@ -70,8 +64,7 @@ func (e *Engine) endAwaited() {
 
 // auditRuns looks whether a run waits for credit that is there, or beyond its time.
 func (e *Engine) auditRuns() error {
-	for n := e.expiry.short.head; n != nil; n = n.next {
-		s := n.v
+	for s := range e.expiry.short.all {
 		first := s.run.lengths.At(s.run.sent)
 		switch rm := s.dest.remote; {
 		case e.expiry.next > s.run.until:

@@ -8,10 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-type clockTime = clock.Time
-
 // Deliver takes one record from a peer, exactly once, in whatever order they arrive (decision 5).
-func (h *handler) Deliver(_ clockTime, ep *rel.Endpoint, r wire.Record) {
+func (h *handler) Deliver(_ clock.Time, ep *rel.Endpoint, r wire.Record) {
 	e := h.engine()
 	pr := e.peers.last
 	if pr == nil || pr.ep != ep {
@@ -87,7 +85,7 @@ func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 		if why := e.unwanted(src, env, length, payload); why != wire.ReasonNone {
 			e.restoreCredit(src, stagedCost(length))
 			if env.Flags&wire.FlagAccept != 0 {
-				e.refuse(src.key.peer, 0, 0, env.SrcSlot, env.Token, why)
+				e.refuse(src.key.peer, 0, env.SrcSlot, env.Token, why)
 			}
 			e.advance(src)
 			return
@@ -240,7 +238,7 @@ func (h *handler) Place(ep *rel.Endpoint, id wire.FragmentID, offset uint64, n i
 }
 
 // Placed takes a piece that lies where Place has said.
-func (h *handler) Placed(_ clockTime, ep *rel.Endpoint, id wire.FragmentID, n int) {
+func (h *handler) Placed(_ clock.Time, ep *rel.Endpoint, id wire.FragmentID, n int) {
 	e := h.engine()
 	inb := e.peers.last.in.get(id)
 	if e.ways[WayPlaced]++; n > e.placing {
@@ -299,14 +297,14 @@ func (e *Engine) acceptToken(pr *peer, slot uint16, token uint32) {
 }
 
 // refuse tells a peer that an operation of one of its processes has failed: before it hears that the rest has come, if that is of fragment id.
-func (e *Engine) refuse(pr *peer, flags uint8, id wire.FragmentID, slot uint16, token uint32, why wire.Reason) {
-	e.counts[refusalCounters[why]]++
+func (e *Engine) refuse(pr *peer, id wire.FragmentID, slot uint16, token uint32, why wire.Reason) {
+	e.counts[refusals[why].counter]++
 	record := pr.ep.Control
 	if id != 0 {
 		record = pr.ep.Refusal
 	}
 	if b := record(e.now, wire.RefuseLen); b != nil {
-		wire.PutRefuse(b, flags, id, slot, token, why)
+		wire.PutRefuse(b, 0, id, slot, token, why)
 	}
 }
 

@@ -114,17 +114,48 @@ type dest struct {
 	queue    list[send]
 }
 
+// sendCommand takes a command on a send context: it loads the context, finds the memory, and begins.
+func (e *Engine) sendCommand(s *send, c vni.Command) {
+	var sc vni.SendContext
+	if !e.loadSend(s, c.Code, &sc) {
+		return
+	}
+	if s.kind == kindResolve {
+		e.resolve(s)
+		return
+	}
+	if err := e.gather(s, &sc); err != nil {
+		e.rejectSend(s, err)
+		return
+	}
+	switch c.Code {
+	case vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet:
+		e.startSend(s, &sc)
+	case vni.CodeSendRun:
+		e.startRun(s, &sc, c.Size)
+	case vni.CodeSendDatagram:
+		e.startDatagram(s, &sc)
+	case vni.CodeMulticast, vni.CodeMulticastShort:
+		e.startMulticast(s, c.Size)
+	case vni.CodeProgram:
+		e.startProgram(s, &sc)
+	default:
+		s.kind, s.dest, s.state, s.accept = kindCollective, nil, sendPosted, false
+		e.groups.Command(&s.p.groups, s, c, &sc)
+	}
+}
+
 // loadSend loads the send context of a command (QNIX-15) and judges what all commands have in common. If ok is false the
 // command is over.
-func (e *Engine) loadSend(p *process, s *send, code vni.Code, c *vni.SendContext) (ok bool) {
-	err := p.vni.Send(s.ctx, c)
+func (e *Engine) loadSend(s *send, code vni.Code, c *vni.SendContext) (ok bool) {
+	err := s.p.vni.Send(s.ctx, c)
 	if errors.Is(err, vni.ErrArgument) {
 		s.notify, s.kind, s.env = true, kindMessage, wire.Envelope{}
 		e.rejectSend(s, err)
 		return false
 	}
 	if err != nil {
-		e.detach(p, err)
+		e.detach(s.p, err)
 		return false
 	}
 	s.load(c, code)
@@ -139,20 +170,8 @@ func (e *Engine) loadSend(p *process, s *send, code vni.Code, c *vni.SendContext
 	return true
 }
 
-// startSend takes a command on a send context: it builds the fixed part of the headers, and puts the send in line.
-func (e *Engine) startSend(p *process, s *send, code vni.Code) {
-	var c vni.SendContext
-	if !e.loadSend(p, s, code, &c) {
-		return
-	}
-	if s.kind == kindResolve {
-		e.resolve(s)
-		return
-	}
-	if err := e.gather(s, &c); err != nil {
-		e.rejectSend(s, err)
-		return
-	}
+// startSend puts a message, PUT or GET in line.
+func (e *Engine) startSend(s *send, c *vni.SendContext) {
 	switch {
 	case s.kind != kindMessage:
 		e.toAddress(s, vni.Address{NIC: c.Remote.NIC, Slot: c.Remote.Slot, Gen: c.Remote.Gen})
@@ -347,11 +366,17 @@ func (e *Engine) forgetDest(p *process, d *dest) {
 	}
 }
 
+// wait puts a send into a state, and behind the others in the list of that state, if it has one.
+func (s *send) wait(state sendState, in *list[send]) {
+	s.node.remove()
+	if s.state = state; in != nil {
+		in.pushBack(&s.node)
+	}
+}
+
 // ready lets a send take turns.
 func (e *Engine) ready(s *send) {
-	s.node.remove()
-	s.state = sendReady
-	s.p.sched.pushBack(&s.node)
+	s.wait(sendReady, &s.p.sched)
 	e.turns.join(s.p)
 }
 

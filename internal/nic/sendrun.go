@@ -27,12 +27,8 @@ type sendRun struct {
 }
 
 // startRun takes a SendRun command.
-func (e *Engine) startRun(p *process, s *send, count uint32) {
-	var c vni.SendContext
-	if !e.loadSend(p, s, vni.CodeSendRun, &c) {
-		return
-	}
-	if err := e.loadRun(s, &c, count); err != nil {
+func (e *Engine) startRun(s *send, c *vni.SendContext, count uint32) {
+	if err := e.loadRun(s, c, count); err != nil {
 		e.rejectSend(s, err)
 		return
 	}
@@ -48,13 +44,10 @@ func (e *Engine) loadRun(s *send, c *vni.SendContext, count uint32) error {
 	if count < 1 || count > limits.RunMessages || c.Flags&^vni.WantNotify != 0 || uint64(2*count) > c.Len {
 		return fmt.Errorf("a run of %d messages in %d bytes, flags %#x", count, c.Len, c.Flags)
 	}
-	if err := e.gather(s, c); err != nil {
-		return err
-	}
 	if len(s.frag.Parts) != 1 {
 		return fmt.Errorf("a run in %d pieces", len(s.frag.Parts))
 	}
-	r := s.p.takeRun()
+	r := s.p.runs.take()
 	mem := s.frag.Parts[0]
 	r.lengths = append(r.lengths[:0], mem[:2*count]...)
 	r.data, r.sent, r.at = mem[2*count:], 0, 0
@@ -72,20 +65,11 @@ func (e *Engine) loadRun(s *send, c *vni.SendContext, count uint32) error {
 	return nil
 }
 
-func (p *process) takeRun() *sendRun {
-	if n := len(p.spareRuns); n > 0 {
-		r := p.spareRuns[n-1]
-		p.spareRuns = p.spareRuns[:n-1]
-		return r
-	}
-	return new(sendRun)
-}
-
 // freeRun lets go of the run of a send.
 func (s *send) freeRun() {
 	if r := s.run; r != nil {
 		r.data = nil
-		s.p.spareRuns = append(s.p.spareRuns, r)
+		s.p.runs.give(r)
 		s.run = nil
 	}
 }

@@ -76,20 +76,6 @@ func (g forGroups) Peer(nic uint64) *coll.Peer {
 // Groups is the Group Table (QNIX-54).
 func (e *Engine) Groups() *coll.Table { return e.groups }
 
-// startCollective takes a command about a group.
-func (e *Engine) startCollective(p *process, s *send, c vni.Command) {
-	var sc vni.SendContext
-	if !e.loadSend(p, s, c.Code, &sc) {
-		return
-	}
-	s.kind, s.dest, s.state, s.accept = kindCollective, nil, sendPosted, false
-	if err := e.gather(s, &sc); err != nil {
-		e.rejectSend(s, err)
-		return
-	}
-	e.groups.Command(&p.groups, s, c, &sc)
-}
-
 var (
 	_ coll.Engine  = forGroups{}
 	_ coll.Request = (*send)(nil)

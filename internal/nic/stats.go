@@ -14,21 +14,16 @@ import (
 // now and then costs the data path nothing.
 const publishEvery = time.Millisecond
 
-// publishPerPeer makes that longer for each peer, since the sums over all of them take some half a microsecond each.
-const publishPerPeer = 50 * time.Microsecond
-
 // publisher decides when counts are copied.
 type publisher struct {
 	changed bool       // the counts have, since they were copied
 	next    clock.Time // not before
 	rel     rel.Stats  // what of rel's statistics is in the counts
-
-	pieceBytes uint64 // likewise of rel's copies
 }
 
 // due reports whether it is time to copy, and if not, when it will be. work is what a poll has done: after an idle one the counts
 // are as they were.
-func (p *publisher) due(now clock.Time, work, peers int) (at clock.Time, due bool) {
+func (p *publisher) due(now clock.Time, work int) (at clock.Time, due bool) {
 	p.changed = p.changed || work > 0
 	switch {
 	case !p.changed:
@@ -37,7 +32,7 @@ func (p *publisher) due(now clock.Time, work, peers int) (at clock.Time, due boo
 		return p.next, false
 	}
 	p.changed = false
-	p.next = now.Add(publishEvery + publishPerPeer*time.Duration(peers))
+	p.next = now.Add(publishEvery)
 	return clock.Never, true
 }
 
@@ -46,7 +41,7 @@ func (e *Engine) publish(work int) clock.Time {
 	if e.cfg.Counters == (vni.CounterPage{}) {
 		return clock.Never
 	}
-	at, due := e.publisher.due(e.now, work, len(e.rel.Endpoints()))
+	at, due := e.publisher.due(e.now, work)
 	if due {
 		e.collect()
 		for i, v := range e.counts {

@@ -27,46 +27,48 @@ func statusOf(err error) vni.Status {
 	return vni.StatusBadArgument
 }
 
-// statusOfReason is what a process is told of an operation that its destination refused.
+// refusals has what a process is told of an operation that its destination refused for a reason, and what counts the refusals.
+var refusals = [...]struct {
+	status  vni.Status
+	counter vni.Counter
+}{
+	wire.ReasonNone:            {vni.StatusCancelled, vni.NICRefusedCancelled},
+	wire.ReasonProcessGone:     {vni.StatusProcessGone, vni.NICRefusedProcessGone},
+	wire.ReasonStaleGeneration: {vni.StatusStaleGeneration, vni.NICRefusedStaleGeneration},
+	wire.ReasonRegion:          {vni.StatusBadRegion, vni.NICRefusedRegion},
+	wire.ReasonRange:           {vni.StatusOutOfRange, vni.NICRefusedRange},
+	wire.ReasonCancelled:       {vni.StatusCancelled, vni.NICRefusedCancelled},
+	wire.ReasonTruncated:       {vni.StatusTruncated, vni.NICTruncated},
+	wire.ReasonFiltered:        {vni.StatusFiltered, vni.NICRefusedFiltered},
+	wire.ReasonNoReceiver:      {vni.StatusNoReceiver, vni.NICRefusedNoReceiver},
+}
+
+// statusOfReason is what a process is told of an operation that its destination refused, for whatever reason the peer names.
 func statusOfReason(why wire.Reason) vni.Status {
-	switch why {
-	case wire.ReasonProcessGone:
-		return vni.StatusProcessGone
-	case wire.ReasonStaleGeneration:
-		return vni.StatusStaleGeneration
-	case wire.ReasonRegion:
-		return vni.StatusBadRegion
-	case wire.ReasonRange:
-		return vni.StatusOutOfRange
-	case wire.ReasonTruncated:
-		return vni.StatusTruncated
-	case wire.ReasonFiltered:
-		return vni.StatusFiltered
-	case wire.ReasonNoReceiver:
-		return vni.StatusNoReceiver
+	if int(why) < len(refusals) {
+		return refusals[why].status
 	}
 	return vni.StatusCancelled
 }
 
-// statusOfDown is what a process is told of operations that a lost peer leaves undone.
-func statusOfDown(why error) vni.Status {
-	switch {
-	case errors.Is(why, rel.ErrRestarted), errors.Is(why, rel.ErrGoodbye):
-		return vni.StatusProcessGone // with its NIC, the process has gone
-	case errors.Is(why, rel.ErrSessionLost):
-		return vni.StatusSessionLost
-	}
-	return vni.StatusUnreachable
+// sessionEnd is what the end of a session means, or of the attempt at one: silence, another life, and an orderly end are told apart.
+type sessionEnd struct {
+	status  vni.Status // of the operations that the peer leaves undone
+	event   uint32     // that processes are told of
+	counter vni.Counter
 }
 
-var refusalCounters = [...]vni.Counter{
-	wire.ReasonNone:            vni.NICRefusedCancelled,
-	wire.ReasonProcessGone:     vni.NICRefusedProcessGone,
-	wire.ReasonStaleGeneration: vni.NICRefusedStaleGeneration,
-	wire.ReasonRegion:          vni.NICRefusedRegion,
-	wire.ReasonRange:           vni.NICRefusedRange,
-	wire.ReasonCancelled:       vni.NICRefusedCancelled,
-	wire.ReasonTruncated:       vni.NICTruncated,
-	wire.ReasonFiltered:        vni.NICRefusedFiltered,
-	wire.ReasonNoReceiver:      vni.NICRefusedNoReceiver,
+// sessionEndOf is the one for a reason of rel's.
+func sessionEndOf(why error) sessionEnd {
+	switch {
+	case errors.Is(why, rel.ErrRestarted): // with its NIC, the process has gone
+		return sessionEnd{vni.StatusProcessGone, vni.EventRestarted, vni.RelDownRestarted}
+	case errors.Is(why, rel.ErrGoodbye):
+		return sessionEnd{vni.StatusProcessGone, vni.EventClosed, vni.RelDownGoodbye}
+	case errors.Is(why, rel.ErrSessionLost):
+		return sessionEnd{vni.StatusSessionLost, vni.EventUnreachable, vni.RelDownLost}
+	case errors.Is(why, rel.ErrUnreachable):
+		return sessionEnd{vni.StatusUnreachable, vni.EventUnreachable, vni.RelDownUnreachable}
+	}
+	return sessionEnd{vni.StatusUnreachable, vni.EventUnreachable, vni.RelDownLost}
 }

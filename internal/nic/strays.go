@@ -129,21 +129,11 @@ func (s *strays) find(e *Engine, r *receive) *inbound {
 	if r.reply { // replies without a receive are not kept
 		return nil
 	}
-	if s.head != nil && r.wants(s.head.v.src, &s.head.v.env) { // a process that falls behind takes them in their order
+	if s.head != nil && r.takes(s.head.v) { // a process that falls behind takes them in their order
 		return s.head.v
 	}
 	for n := s.among(e, r); n != nil; n = n.next {
-		if r.wants(n.v.src, &n.v.env) {
-			return n.v
-		}
-	}
-	return nil
-}
-
-// ticketed returns the message that a receive wants and has the ticket of, or nil.
-func (s *strays) ticketed(e *Engine, r *receive) *inbound {
-	for n := s.among(e, r); n != nil; n = n.next {
-		if n.v.ticket == r.ticket && r.wants(n.v.src, &n.v.env) {
+		if r.takes(n.v) {
 			return n.v
 		}
 	}

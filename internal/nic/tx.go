@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -32,11 +33,7 @@ func (e *Engine) turn(s *send, most int) (packets int) {
 }
 
 // block parks a send until its peer can take more.
-func (e *Engine) block(s *send) {
-	s.node.remove()
-	s.state = sendBlocked
-	s.dest.peer.blocked.pushBack(&s.node)
-}
+func (e *Engine) block(s *send) { s.wait(sendBlocked, &s.dest.peer.blocked) }
 
 // sendEnvelope lets a message leave if no older one has its turn first that has waited for credit.
 func (e *Engine) sendEnvelope(s *send) {
@@ -113,13 +110,8 @@ func (e *Engine) sendRequest(s *send) {
 		e.awaitCredit(s)
 		return
 	}
-	if !e.takeFragment(s) {
-		return
-	}
-	b := d.peer.ep.Reserve(e.now, wire.Command, wire.RequestLen)
+	b := e.beginFragment(s, wire.RequestLen)
 	if b == nil {
-		e.dropFragment(s)
-		e.block(s)
 		return
 	}
 	s.putRequest(b)
@@ -135,21 +127,19 @@ func (e *Engine) sendRequest(s *send) {
 
 // awaitCredit parks a send until there is credit, or room for a request: one that has waited before in front of the others.
 func (e *Engine) awaitCredit(s *send) {
-	s.node.remove()
-	s.state = sendCredit
 	e.counts[vni.NICRequestsHeld]++
 	s.p.account.Held++
 	if rm := s.dest.remote; rm.admitted == s {
+		s.wait(sendCredit, nil)
 		rm.waiting.insertAfter(&s.node, nil)
 	} else {
-		rm.waiting.pushBack(&s.node)
+		s.wait(sendCredit, &rm.waiting)
 	}
 }
 
 // awaitPermission takes a send out of the turns until its peer permits more.
 func (e *Engine) awaitPermission(s *send) {
-	s.node.remove()
-	s.state = sendPermission
+	s.wait(sendPermission, nil)
 	s.watch(s.dest.peer)
 }
 
@@ -168,10 +158,20 @@ func (e *Engine) takeFragment(s *send) bool {
 	return true
 }
 
-func (e *Engine) dropFragment(s *send) {
-	s.peer.out.remove(s.frag.ID)
-	s.peer.ep.FreeFragment(s.frag.ID)
-	s.frag.ID, s.peer = 0, nil
+// beginFragment gives a send a fragment id and returns room for the record of n bytes that tells its peer of it; nil if the send has to wait.
+func (e *Engine) beginFragment(s *send, n int) []byte {
+	if !e.takeFragment(s) {
+		return nil
+	}
+	pr := s.peer
+	b := pr.ep.Reserve(e.now, wire.Command, n)
+	if b == nil {
+		pr.out.remove(s.frag.ID)
+		pr.ep.FreeFragment(s.frag.ID)
+		s.frag.ID, s.peer = 0, nil
+		e.block(s)
+	}
+	return b
 }
 
 // postPiece posts the next piece of a fragment that is under way (USNIC-23), or as many full ones as most, and returns how many: one, if
@@ -185,15 +185,11 @@ func (e *Engine) postPiece(s *send, most int) (packets int) {
 	}
 	switch {
 	case f.Next == f.Length:
-		s.node.remove()
-		s.state = sendPosted
+		s.wait(sendPosted, nil)
 	case f.Next == f.Limit:
-		s.node.remove()
-		s.state = sendPermission
+		s.wait(sendPermission, nil)
 	case n == 0:
-		s.node.remove()
-		s.state = sendBlocked
-		pr.blocked.pushBack(&s.node)
+		s.wait(sendBlocked, &pr.blocked)
 	}
 	return max(n, 1)
 }
@@ -210,8 +206,7 @@ func (e *Engine) settle(s *send) {
 		e.completeSend(s, vni.StatusOK)
 		return
 	}
-	s.node.remove()
-	s.state = sendPosted
+	s.wait(sendPosted, nil)
 	if s.released && s.dest.peer != nil { // nothing but an Accept is awaited
 		s.watch(s.dest.peer)
 	}
@@ -219,7 +214,7 @@ func (e *Engine) settle(s *send) {
 
 // Released says that rel needs the memory of a fragment no more (USNIC-23): every piece is acknowledged, or the peer is
 // lost, in which case Down follows and ends the send.
-func (h *handler) Released(_ clockTime, f *rel.Fragment) {
+func (h *handler) Released(_ clock.Time, f *rel.Fragment) {
 	e := h.engine()
 	s, ok := f.Owner.(*send)
 	if !ok || f.Err != nil || s.state == sendIdle { // its end was told when its peer went down
@@ -230,7 +225,7 @@ func (h *handler) Released(_ clockTime, f *rel.Fragment) {
 }
 
 // Writable says that a peer which would take no more may do so again.
-func (h *handler) Writable(_ clockTime, ep *rel.Endpoint) {
+func (h *handler) Writable(_ clock.Time, ep *rel.Endpoint) {
 	e := h.engine()
 	if pr := e.peers.at(ep); pr != nil {
 		e.unblock(pr)

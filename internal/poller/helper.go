@@ -51,7 +51,7 @@ func (p *Poller) standBy() {
 				return
 			}
 		}
-		p.alarm.nap(look)
+		p.alarm.sleep(look)
 		p.helps.nudged.Store(false) // behind the sleep, before the next look: see nudge
 	}
 }
@@ -59,18 +59,26 @@ func (p *Poller) standBy() {
 // watch polls while the helper has the duty, and parks when there is nothing to do, or at once where another thread computes beside it:
 // one that sleeps is given the core when a frame wakes it, one that looks has to wait for its turn. It polls once in any case: it took the
 // duty because no waiter had polled for long, and a caller that enters again and again takes it away, but does not poll. What programs of the
-// NIC answer no caller waits for: when they have, the next message may be near, and the helper is awake for it as a waiter would be.
+// NIC answer no caller waits for: when they have, the next message may be near, and the helper is awake for it as a waiter would be. It shares its
+// processor again and again, crowded or not: else no thread may be left that hears of the program's own sockets, such as those by which pages
+// are asked for, and the runtime looks at those by itself only every 10 ms. To share has another thread look.
 func (p *Poller) watch() {
 	idle.Enter()
 	defer idle.Leave()
+	now := Now()
+	shared := now
 	for polled := false; (!polled || p.duty.Load() == helper) && !p.closed.Load(); {
+		if now.Sub(shared) > shareAfter {
+			shared = now
+			runtime.Gosched()
+		}
 		if !p.mu.TryLock() {
 			idle.Relax()
 			continue
 		}
 		polled = true
 		p.arrived.Store(false)
-		now := Now()
+		now = Now()
 		work, next := p.poll(now)
 		if work == 0 && next > now && p.answering(now) && p.glance() {
 			work, next = p.poll(now)

@@ -192,7 +192,7 @@ func (l *Loop) rest(now, since, next clock.Time) {
 		if !l.pace.Rest(now, l.yield, Now) {
 			return
 		}
-		if l.engine.EndListening(); l.engine.Listening() {
+		if l.endListening(); l.engine.Listening() {
 			return
 		}
 	}
@@ -227,7 +227,7 @@ func (l *Loop) park(next clock.Time) {
 func (l *Loop) rings(n int) {
 	for i := range n {
 		if token := l.events[i].Fd; token >= 0 {
-			l.engine.Ring(uint16(token))
+			l.ring(uint16(token))
 		}
 	}
 }
@@ -264,26 +264,41 @@ func count(r uintptr, errno unix.Errno) int {
 	return int(r)
 }
 
-// poll is Engine.Poll, but a memory fault in it ends as Fault decides.
+// survive ends a memory fault in the engine as Fault decides. It is deferred wherever the engine looks at memory of processes.
+func (l *Loop) survive() {
+	if l.cfg.Fault == nil {
+		return
+	}
+	r := recover()
+	if r == nil {
+		return
+	}
+	f, isFault := r.(interface {
+		runtime.Error
+		Addr() uintptr
+	})
+	if !isFault || !l.cfg.Fault(f.Addr()) {
+		panic(r)
+	}
+}
+
+// poll is Engine.Poll; one that a fault ends has done something, and is due again.
 func (l *Loop) poll(now clock.Time) (work int, next clock.Time) {
-	defer func() {
-		if l.cfg.Fault == nil {
-			return
-		}
-		r := recover()
-		if r == nil {
-			return
-		}
-		f, isFault := r.(interface {
-			runtime.Error
-			Addr() uintptr
-		})
-		if !isFault || !l.cfg.Fault(f.Addr()) {
-			panic(r)
-		}
-		work, next = 1, now
-	}()
+	work, next = 1, now
+	defer l.survive()
 	return l.engine.Poll(now)
+}
+
+// endListening is Engine.EndListening. After a fault some processes are listened to as before.
+func (l *Loop) endListening() {
+	defer l.survive()
+	l.engine.EndListening()
+}
+
+// ring is Engine.Ring.
+func (l *Loop) ring(token uint16) {
+	defer l.survive()
+	l.engine.Ring(token)
 }
 
 // Close frees what the loop holds, once Run has returned and no method is called any more.

@@ -55,7 +55,11 @@ func (p *Poller) doze(l *place, holder int32, now, next clock.Time) {
 			d = next.Sub(now)
 		}
 		idle.Leave()
-		l.sleep.sleep(d)
+		if p.company.isFrequent(now) {
+			l.sleep.sleep(d)
+		} else {
+			l.sleep.sleepAlone(d)
+		}
 		idle.Enter()
 	}
 	l.until.Store(0)

@@ -17,9 +17,11 @@
 // Before a waiter gives the duty to the helper it sleeps with it for a moment (nod): where other threads want the processor, an answer is then
 // its own as soon as the kernel wakes it.
 //
+// Where other goroutines of the program use the NIC while one polls (company), it lets them run before it begins.
+//
 // A waiter that does not have the duty sleeps on a channel; the polling one looks after each poll which of them are
-// ready. One that again and again brings others what they wait for, and itself nothing, gives the duty up; one that leaves and is back soon
-// each time finds it free. So progress does not depend on callers, and an idle process costs no CPU.
+// ready. One that again and again brings others what they wait for, and itself nothing, gives the duty up, and is not given it again before it has
+// what it waits for; one that leaves and is back soon each time finds it free. So progress does not depend on callers, and an idle process costs no CPU.
 //
 // As a daemon (Loop), one locked thread polls and parks in epoll.
 package poller
@@ -118,7 +120,8 @@ type Poller struct {
 	helps   place         // of the helper
 	leads   place         // of the waiter with the duty
 	rouse   func()        // leads.nudge
-	alarm   *alarm        // for the helper's naps while it stands by
+	alarm   *sleeper      // for the helper's naps while it stands by
+	company company       // of the waiter with the duty
 	stopped chan struct{} // closed when the helper has ended
 }
 
@@ -152,7 +155,7 @@ func (p *Poller) furnish() (err error) {
 	if err := p.leads.furnish(fd); err != nil {
 		return errors.Join(err, p.helps.close())
 	}
-	if p.alarm, err = newAlarm(); err != nil {
+	if p.alarm, err = newSleeper(-1); err != nil {
 		return errors.Join(err, p.helps.close(), p.leads.close())
 	}
 	p.rouse = p.leads.nudge
@@ -201,10 +204,17 @@ func (p *Poller) Enter() bool {
 	if !p.mu.TryLock() {
 		p.enterLate()
 	}
-	if p.duty.Load() == helper {
-		p.duty.CompareAndSwap(helper, nobody)
+	if p.duty.Load() != nobody {
+		p.enterBeside()
 	}
 	return true
+}
+
+// enterBeside is Enter while a waiter or the helper has the duty.
+func (p *Poller) enterBeside() {
+	if !p.duty.CompareAndSwap(helper, nobody) {
+		p.company.note(clock.Time(p.polled.Load()))
+	}
 }
 
 // enterLate is Enter where the engine is taken.
@@ -245,6 +255,9 @@ func (p *Poller) Leave(next clock.Time) {
 // Kick says that a command has been posted. If no goroutine is polling it polls once, here and now: with nothing queued, a
 // send enters the engine and leaves by the link within this call. If one is, it polls once more. It never blocks.
 func (p *Poller) Kick() {
+	if p.duty.Load() == waiter {
+		p.company.note(clock.Time(p.polled.Load()))
+	}
 	p.again.Store(true)
 	if p.mu.TryLock() {
 		p.unlock()
@@ -317,7 +330,7 @@ func (p *Poller) frameArrived() {
 // callHelper wakes the helper wherever it sleeps, and has its next sleep end at once. What it shall see must be stored before.
 func (p *Poller) callHelper() {
 	p.helps.nudge()
-	p.alarm.ring()
+	p.alarm.wake()
 }
 
 // Close ends the helper and every Wait. It does not touch the engine: the caller closes that with Do first.
@@ -341,6 +354,7 @@ func (p *Poller) Close() error {
 //
 // ready is called often, from any goroutine that polls: it may load atomics and nothing that blocks.
 func (p *Poller) Wait(ctx context.Context, ready func() bool) error {
+	vain := false // it has brought others what they wait for, again and again
 	for {
 		if ready() {
 			p.handOver()
@@ -351,12 +365,13 @@ func (p *Poller) Wait(ctx context.Context, ready func() bool) error {
 		}
 		var err error
 		if !p.takeDuty() {
-			err = p.follow(ctx, ready)
+			err = p.follow(ctx, ready, vain)
 		} else if to, parks := p.lead(ctx, ready); parks {
 			if to == helper {
 				p.callHelper()
 			}
-			err = p.park(ctx, p.waiters.Add(ready), ready)
+			vain = vain || to == nobody
+			err = p.park(ctx, p.sleeper(ready, vain), ready)
 		} else {
 			err = ctx.Err()
 		}
@@ -365,6 +380,14 @@ func (p *Poller) Wait(ctx context.Context, ready func() bool) error {
 			return err
 		}
 	}
+}
+
+// sleeper lists a waiter that is about to sleep.
+func (p *Poller) sleeper(ready func() bool, vain bool) *idle.Waiter {
+	if vain {
+		return p.waiters.AddInVain(ready)
+	}
+	return p.waiters.Add(ready)
 }
 
 // takeDuty makes the caller the one that polls, unless another waiter is. The helper gives way.
@@ -400,6 +423,7 @@ func (p *Poller) back(now clock.Time) {
 // lead polls until ready, until ctx is done, or until it has been idle for so long that the helper had better park.
 // It returns the next holder of the duty, and whether the waiter is to sleep.
 func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32, parks bool) {
+	p.company.share()
 	idle.Enter()
 	defer idle.Leave()
 	ended := ctx.Done()
@@ -421,6 +445,8 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32, parks b
 			if p.unlock() {
 				brought++
 				runtime.Gosched() // here and now those run that were woken, rather than when another core finds them
+			} else if p.wanted.Load() > 0 {
+				runtime.Gosched() // likewise one that slept until the lock was free, or the next poll has it again
 			}
 		} else { // a caller kicks, or Do runs
 			idle.Relax()
@@ -500,8 +526,8 @@ func isDone(done <-chan struct{}) bool {
 }
 
 // follow sleeps while another waiter has the duty.
-func (p *Poller) follow(ctx context.Context, ready func() bool) error {
-	w := p.waiters.Add(ready)
+func (p *Poller) follow(ctx context.Context, ready func() bool, vain bool) error {
+	w := p.sleeper(ready, vain)
 	if p.duty.Load() != waiter { // looked at again behind add: a waiter that gives up the duty from now on will find w
 		p.waiters.Remove(w)
 		return nil

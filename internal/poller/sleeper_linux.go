@@ -2,22 +2,46 @@ package poller
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 
-	"github.com/weftnet/weft/internal/idle"
 	"golang.org/x/sys/unix"
 )
 
 // sleeper parks one goroutine until a frame arrives, a time has passed, or wake is called.
+//
+//	wake ──► eventfd ─┐
+//	sleep ─► timerfd ─┼─► epoll ──► the runtime's own ──► the goroutine
+//	frame ─► link ────┘
+//
+// In company the runtime waits for it, as for a socket: a thread of ours that sleeps in the kernel keeps its processor from the program's other goroutines
+// until the runtime's monitor finds out, which takes from 20 µs to 10 ms. One that is alone sleeps in the kernel all the same (ppoll): it is back sooner, by
+// a third where other threads compute. The runtime's own timers are a millisecond late, and a thread whose time-outs are made precise has the runtime's as well:
+// those by which it holds off from taking what another thread is about to run.
+//
+// The link is watched during a sleep alone: each frame would wake a thread of the runtime's else, also those that another goroutine polls for.
 type sleeper struct {
-	fds [2]unix.PollFd // ours to be woken by, the link's
-	ts  unix.Timespec
+	file   *os.File // the epoll
+	conn   syscall.RawConn
+	came   func(epoll uintptr) bool // looks whether something has
+	events [3]unix.EpollEvent
+
+	mu           sync.Mutex // wake may come late, from a link's callback: not to a descriptor that is another file's by then
+	closed       bool
+	event, timer int
+	armed        bool // the timer
+
+	fds [3]unix.PollFd // event, timer and link
 	buf [8]byte
 
-	mu     sync.Mutex // wake may come late, from a link's callback: not to a descriptor that is another file's by then
-	closed bool
+	epoll, link int  // link: -1 if there is none
+	seen        bool // the link has ended the last sleep, and is not watched any more
+
+	failure error // the first, of newSleeper
 }
 
 // one is what is added to an eventfd to signal it.
@@ -25,28 +49,123 @@ var one = binary.NativeEndian.AppendUint64(nil, 1)
 
 // newSleeper watches link for frames; -1 if there is no descriptor to watch.
 func newSleeper(link int) (*sleeper, error) {
-	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return nil, fmt.Errorf("poller: eventfd: %w", err)
+	s := &sleeper{event: -1, timer: -1, link: link}
+	s.epoll = s.made("epoll", func() (int, error) { return unix.EpollCreate1(unix.EPOLL_CLOEXEC) })
+	s.event = s.made("eventfd", func() (int, error) { return unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK) })
+	s.timer = s.made("timerfd", func() (int, error) {
+		return unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	})
+	s.watch(unix.EPOLL_CTL_ADD, s.event, unix.EPOLLIN|unix.EPOLLET) // what has come is told once, and need not be read, but by sleepAlone
+	s.watch(unix.EPOLL_CTL_ADD, s.timer, unix.EPOLLIN|unix.EPOLLET)
+	if link >= 0 {
+		s.watch(unix.EPOLL_CTL_ADD, link, unix.EPOLLONESHOT)
 	}
-	return &sleeper{fds: [2]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(link), Events: unix.POLLIN}}}, nil
+	if s.epoll >= 0 {
+		s.done(unix.SetNonblock(s.epoll, true))
+		s.file = os.NewFile(uintptr(s.epoll), "sleeper")
+		var err error
+		s.conn, err = s.file.SyscallConn()
+		s.done(err)
+	}
+	for i, fd := range []int{s.event, s.timer, link} {
+		s.fds[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	}
+	s.came = func(epoll uintptr) bool {
+		n, _ := unix.EpollWait(int(epoll), s.events[:], 0)
+		for i := range max(n, 0) {
+			s.seen = s.seen || int(s.events[i].Fd) == s.link
+		}
+		return n > 0
+	}
+	if s.failure != nil {
+		return nil, errors.Join(s.failure, s.close())
+	}
+	return s, nil
+}
+
+// made makes a descriptor, if nothing has failed; -1: something has.
+func (s *sleeper) made(what string, of func() (int, error)) int {
+	if s.failure != nil {
+		return -1
+	}
+	fd, err := of()
+	if err != nil {
+		s.failure = fmt.Errorf("poller: %s: %w", what, err)
+		return -1
+	}
+	return fd
+}
+
+// watch says what of a descriptor ends a sleep.
+func (s *sleeper) watch(how, fd int, events uint32) {
+	if s.failure == nil {
+		s.done(unix.EpollCtl(s.epoll, how, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)}))
+	}
+}
+
+func (s *sleeper) done(err error) {
+	if s.failure == nil && err != nil {
+		s.failure = fmt.Errorf("poller: epoll: %w", err)
+	}
+}
+
+// sleepAlone is sleep where no other goroutine wants the processor.
+func (s *sleeper) sleepAlone(d time.Duration) {
+	if !s.begin(d, false) {
+		return
+	}
+	fds := s.fds[:]
+	if s.link < 0 {
+		fds = s.fds[:2]
+	}
+	_, _ = unix.Ppoll(fds, nil, nil)
+	if s.fds[0].Revents != 0 {
+		_, _ = unix.Read(s.event, s.buf[:])
+	}
 }
 
 // sleep parks for d, for ever if d is negative. It may end early.
 func (s *sleeper) sleep(d time.Duration) {
-	fds := s.fds[:1]
-	if s.fds[1].Fd >= 0 {
-		fds = s.fds[:]
+	if !s.begin(d, true) {
+		return
 	}
-	ts := &s.ts
-	*ts = unix.NsecToTimespec(int64(d))
-	if d < 0 {
-		ts = nil
+	_ = s.conn.Read(s.came) // it fails when the sleeper is closed
+	s.end()
+}
+
+// begin has the timer expire after d, and the link watched if the runtime is to wait. It is false when the sleeper is closed.
+func (s *sleeper) begin(d time.Duration, watched bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
 	}
-	idle.PreciseTimers() // each time: the goroutine changes threads
-	_, _ = unix.Ppoll(fds, ts, nil)
-	if s.fds[0].Revents != 0 {
-		_, _ = unix.Read(int(s.fds[0].Fd), s.buf[:])
+	if d >= 0 || s.armed {
+		at := unix.NsecToTimespec(int64(max(d, 1)))
+		if s.armed = d >= 0; !s.armed {
+			at = unix.Timespec{}
+		}
+		_ = unix.TimerfdSettime(s.timer, 0, &unix.ItimerSpec{Value: at}, nil)
+	}
+	if watched {
+		s.look(unix.EPOLLIN)
+	}
+	return true
+}
+
+// end has the link not watched any more.
+func (s *sleeper) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.seen && !s.closed {
+		s.look(0)
+	}
+}
+
+// look has the link watched for events, once. A link that has been closed, as that of a NIC that ends, has none.
+func (s *sleeper) look(events uint32) {
+	if s.seen = false; s.link >= 0 {
+		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, s.link, &unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: int32(s.link)})
 	}
 }
 
@@ -55,7 +174,7 @@ func (s *sleeper) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		_, _ = unix.Write(int(s.fds[0].Fd), one)
+		_, _ = unix.Write(s.event, one)
 	}
 }
 
@@ -63,5 +182,14 @@ func (s *sleeper) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	return unix.Close(int(s.fds[0].Fd))
+	var errs []error
+	if s.file != nil {
+		errs = append(errs, s.file.Close())
+	}
+	for _, fd := range []int{s.event, s.timer} {
+		if fd >= 0 {
+			errs = append(errs, unix.Close(fd))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -34,6 +34,9 @@ func (s *sleeper) sleep(d time.Duration) {
 	}
 }
 
+// sleepAlone is sleep: the runtime waits for it in any case.
+func (s *sleeper) sleepAlone(d time.Duration) { s.sleep(d) }
+
 // wake ends the present or the next sleep.
 func (s *sleeper) wake() {
 	select {
@@ -46,17 +49,3 @@ func (s *sleeper) close() error {
 	s.timer.Stop()
 	return nil
 }
-
-// alarm is for the short sleeps of one goroutine.
-type alarm struct{ *sleeper }
-
-func newAlarm() (*alarm, error) {
-	s, err := newSleeper(-1)
-	return &alarm{s}, err
-}
-
-// nap sleeps for d, which only ring ends early.
-func (a *alarm) nap(d time.Duration) { a.sleep(d) }
-
-// ring ends the present or the next nap.
-func (a *alarm) ring() { a.wake() }

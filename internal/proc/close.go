@@ -99,7 +99,7 @@ func (p *Process) cancelAll() (started []*Op) {
 	for l := range p.ops {
 		for i := range p.ops[l] {
 			o := &p.ops[l][i]
-			if s := p.started[l][i]; s != nil && s.posted { // one that is not will find out by itself, and give up
+			if s := p.started[l][i].Load(); s != nil && s.posted { // one that is not will find out by itself, and give up
 				o = s
 				started = append(started, s)
 			}

@@ -19,7 +19,7 @@ var (
 	ErrClosed          = errors.New("process closed")
 	ErrNICGone         = errors.New("own NIC gone")
 	ErrBadArgument     = errors.New("invalid argument")
-	ErrRegion          = errors.New("no such region")
+	ErrRegion          = errors.New("no such region, or it may not be written")
 	ErrKey             = errors.New("key does not fit the region")
 	ErrRange           = errors.New("beyond the end of the region")
 	ErrCancelled       = errors.New("cancelled")

@@ -12,7 +12,8 @@ import (
 )
 
 // Op is an operation under way, as the start forms return it. Each must be waited for, or tested until it is done:
-// until then it keeps its context, and its memory must stay. Its methods may be called from many goroutines.
+// until then its memory must stay. Its context is another's once it has ended and is lacking (reclaim.go). Its methods may be called
+// from many goroutines.
 //
 //	begin ──► posted ──► done     posted: the NIC has it; done: the result is here, the context is free
 type Op struct {
@@ -43,6 +44,9 @@ type Op struct {
 	msg  Message // once done
 	err  error   // once done
 }
+
+// Begun reports whether a start form has ever begun o. One that has not has nothing to wait for.
+func (o *Op) Begun() bool { return o.p != nil }
 
 // rung reports whether the operation of a blocking form has ended, one way or another.
 func (o *Op) rung() bool {
@@ -185,8 +189,8 @@ func (o *Op) release() {
 		p.inside.Add(1)
 	}
 	o.posted = false
-	if p.started[l][o.ctx] == o {
-		p.started[l][o.ctx] = nil
+	if p.started[l][o.ctx].Load() == o {
+		p.started[l][o.ctx].Store(nil)
 	}
 	p.vp.Release(o.receive, o.ctx)
 	p.mu.Unlock()
@@ -225,9 +229,11 @@ func (o *Op) settle() bool {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.done.Load() {
-		return true
-	}
+	return o.done.Load() || o.settleLocked()
+}
+
+// settleLocked is settle of an operation that is not done. Under o.mu.
+func (o *Op) settleLocked() bool {
 	if !o.rung() {
 		return false
 	}
@@ -270,6 +276,10 @@ func (o *Op) Result(ctx context.Context) (*Message, error) {
 	}
 	return &o.msg, o.err
 }
+
+// Ended reports whether the operation of a start form, which has begun, has ended. It loads atomics alone, and leaves it to Wait or Test to settle
+// what has.
+func (o *Op) Ended() bool { return o.settled() }
 
 // Test reports whether the operation has ended, and how. It does not wait.
 func (o *Op) Test() (done bool, m Message, err error) {

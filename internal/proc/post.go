@@ -95,6 +95,16 @@ func (r *request) memory(pool int32, size int) {
 // start begins operations: all of them, or none. If it lacks nothing and there is no error, they are posted. parts
 // are the bytes of the one that sends.
 func (p *Process) start(parts [][]byte, rs ...*request) (lack, error) {
+	for {
+		l, err := p.startNow(parts, rs)
+		if !p.reclaim(l) {
+			return l, err
+		}
+	}
+}
+
+// startNow is start that does with the contexts that are free.
+func (p *Process) startNow(parts [][]byte, rs []*request) (lack, error) {
 	if all := p.registered.Load(); all != nil {
 		for _, r := range rs {
 			if err := all.lookAt(r, parts); err != nil {
@@ -164,7 +174,7 @@ func (p *Process) take(rs []*request) (lack, error) {
 		if l := p.takeOne(r); l != lackNothing {
 			for _, r := range rs[:k] {
 				p.vp.GiveBack(r.receive, r.op.ctx)
-				p.started[r.op.list()][r.op.ctx] = nil
+				p.started[r.op.list()][r.op.ctx].Store(nil)
 			}
 			return l, nil
 		}
@@ -195,7 +205,7 @@ func (p *Process) takeOne(r *request) lack {
 	if r.own != nil {
 		r.op = r.own
 		r.op.receive, r.op.ctx = r.receive, i
-		p.started[l][i] = r.op
+		p.started[l][i].Store(r.op)
 	}
 	o := r.op
 	o.what, o.peer, o.nic, o.to = r.what, r.with.Name, r.with.NIC, r.receivers

@@ -118,13 +118,14 @@ type Process struct {
 
 	events *Watcher // of NextEvent
 
+	started [2][]atomic.Pointer[Op] // by context: operations of start forms; changed under mu
+
 	sharing sync.Mutex // one at a time makes or ends a part, registers memory, or ends a region: ids are used again. Before mu
 
 	registered atomic.Pointer[registered] // memory that may go away; nil: none
 
 	mu       sync.Mutex
 	uses     []uint16 // by send context: how often it was taken, for tokens
-	started  [2][]*Op // by context: operations of start forms
 	pool     pool
 	spare    []temporary // temporary regions that nobody uses
 	refills  []*refill   // that no operation has
@@ -158,7 +159,7 @@ func New(seg *vni.Segment, w Waiter, mem Memory, opts Options) (*Process, error)
 	}
 	for l := range p.ops {
 		p.ops[l] = make([]Op, g.Contexts)
-		p.started[l] = make([]*Op, g.Contexts)
+		p.started[l] = make([]atomic.Pointer[Op], g.Contexts)
 		for i := range p.ops[l] {
 			o := &p.ops[l][i]
 			o.p, o.receive, o.ctx, o.ready = p, l == receiveList, i, o.stirred
@@ -167,8 +168,8 @@ func New(seg *vni.Segment, w Waiter, mem Memory, opts Options) (*Process, error)
 	p.idle = p.isIdle
 	p.events = p.watcher(p.vp.Events())
 	p.free = [lacks]func() bool{
-		lackSend:    func() bool { return p.vp.AnyFree(false) || p.over() },
-		lackReceive: func() bool { return p.vp.AnyFree(true) || p.over() },
+		lackSend:    func() bool { return p.anyFree(sendList) || p.over() },
+		lackReceive: func() bool { return p.anyFree(receiveList) || p.over() },
 	}
 	return p, nil
 }

@@ -537,3 +537,62 @@ func TestEventsReachWhoeverWaits(t *testing.T) {
 		t.Errorf("one more event: %v, %v", ok, err)
 	}
 }
+
+// Nothing asks about the first operations, which have ended: theirs are the contexts that others take.
+func TestOperationsThatHaveEndedKeepNoOtherFromBeginning(t *testing.T) {
+	eachMode(t, func(t *testing.T, direct bool) {
+		_, a, b := parkedPair(t, smallGeometry, direct)
+		bg, cancel := context.WithTimeout(bg, 20*time.Second)
+		defer cancel()
+		forgotten := make([]Op, smallGeometry.Contexts)
+		ended := func() {
+			t.Helper()
+			for i := range forgotten {
+				if err := a.StartSendInto(&forgotten[i], app(t, "app/1"), 0, make([]byte, 2000)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := b.Recv(bg, Dest{}, AnyTag, make([]byte, 2000)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range forgotten {
+				for !forgotten[i].Ended() && bg.Err() == nil {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		}
+		ended()
+		sent := make(chan error, 1)
+		go func() { sent <- a.Send(bg, app(t, "app/1"), 7, []byte("blocking")) }()
+		if m, err := b.Recv(bg, Dest{}, AnyTag, make([]byte, 100)); err != nil || m.Tag != 7 {
+			t.Fatalf("%+v, %v", m, err)
+		}
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		for i := range forgotten {
+			if done, _, err := forgotten[i].Test(); !done || err != nil {
+				t.Errorf("operation %d: done %v, %v", i, done, err)
+			}
+		}
+		ended() // each Op again
+		op, err := a.StartRecv(Dest{}, AnyTag, make([]byte, 100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		started, err := a.StartSend(app(t, "app/1"), 8)
+		if err != nil {
+			t.Fatalf("a start form: %v", err)
+		}
+		if m, err := b.Recv(bg, Dest{}, AnyTag, nil); err != nil || m.Tag != 8 {
+			t.Fatalf("%+v, %v", m, err)
+		}
+		if _, err := started.Wait(bg); err != nil {
+			t.Fatal(err)
+		}
+		op.Cancel()
+		if _, err := op.Wait(bg); !errors.Is(err, ErrCancelled) {
+			t.Fatal(err)
+		}
+	})
+}

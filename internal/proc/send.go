@@ -194,8 +194,16 @@ func (p *Process) startOp(o *Op, r *request, parts [][]byte) error {
 	return nil
 }
 
-// free reports whether the Op of a start form may be used: it is new, or p's and done.
-func (o *Op) free(p *Process) bool { return o.p == nil || o.p == p && o.done.Load() }
+// free reports whether the Op of a start form may be used: it is new, or p's and done. What has settled it, which is another goroutine
+// where reclaim did, has let go of it then.
+func (o *Op) free(p *Process) bool {
+	if o.p != p {
+		return o.p == nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.done.Load()
+}
 
 // begin makes an Op that is free one that is under way.
 func (o *Op) begin(p *Process) {

@@ -80,6 +80,28 @@ func (p *Process) sendStraight(to Dest, tag uint64, parts [][]byte, hold bool) b
 	return true
 }
 
+// datagramStraight sends a datagram by the straight way, if it can go there. parts are copied, so they are free at once.
+func (p *Process) datagramStraight(to Dest, tag uint64, parts [][]byte, hold bool) bool {
+	way := p.opts.Straight
+	if way == nil || p.closed.Load() {
+		return false
+	}
+	if all := p.registered.Load(); all != nil && !all.readable(parts) {
+		return false
+	}
+	n := 0
+	for _, b := range parts {
+		n += len(b)
+	}
+	room := way.Datagram(vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Len: n, Hold: hold})
+	if room == nil {
+		return false
+	}
+	copyParts(room, parts)
+	way.Sent()
+	return true
+}
+
 // sendManyStraight is the same for messages, of which it returns how many have gone.
 func (p *Process) sendManyStraight(to Dest, tag uint64, messages [][]byte) int {
 	way := p.opts.Straight

@@ -38,6 +38,27 @@ func TestEmbeddedProcesses(t *testing.T) {
 	}
 }
 
+// A program that guards a process of weft.Open judges each message for it, by whichever way it comes. Those of daemons are in internal/daemon.
+func TestAFilterStandsBeforeAnEmbeddedProcess(t *testing.T) { // PANIC-7
+	for name, cfg := range map[string]weft.Config{
+		"switch":     {Switch: weft.NewSwitch()},
+		"bad switch": {Switch: weft.NewSwitch(), Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}},
+		"shm":        {Link: weft.SharedMemory("")},
+		"udp":        {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			cfg := cfg
+			cfg.Name = weft.Name{App: "a"}
+			a := open(t, ctx, cfg)
+			cfg.Name.App, cfg.Nodes = "b", []weft.Node{{ID: a.NIC().ID(), Addr: a.NIC().Addr()}}
+			b := open(t, ctx, cfg)
+			both(t, ctx, processtest.Case{Name: "guarded", A: processtest.SendToGuarded, B: processtest.ReceiveGuarded}, a, b)
+		})
+	}
+}
+
 func open(t *testing.T, ctx context.Context, cfg weft.Config) *weft.Process {
 	t.Helper()
 	p, err := weft.Open(ctx, cfg)

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
@@ -24,7 +25,6 @@ import (
 // Run handles messages as far as the credit goes. work is how much else the poll has done. It returns how many it has handled.
 func (t *Table) Run(work int) (handled int) {
 	t.earn(work)
-	t.at = t.nic.Clock()
 	for t.Pending() > 0 && (t.credit > 0 || t.cfg.Defect == mutate.ProgramUnmetered) {
 		t.handle(t.pop())
 		handled++
@@ -47,22 +47,52 @@ func (t *Table) earn(work int) {
 // Credit is how many instructions may be executed before more are earned. It is for tests.
 func (t *Table) Credit() int { return t.credit }
 
+// Of the activations of a program the first timedWhole are timed, and of those behind them one in timedEvery, which stands for as many: to read the
+// clock twice takes longer than many an activation.
+const (
+	timedWhole = 64
+	timedEvery = 1 << timedBits
+	timedBits  = 4
+)
+
+// timing is of one activation.
+type timing struct {
+	stands int64 // for so many activations; 0: it is not timed
+	begun  clock.Time
+}
+
+// timed begins to time an activation of a program. Which are timed is spread so that a program that does something else every so many times is
+// judged by all that it does: the fraction of a multiple of the golden ratio has no period.
+func (t *Table) timed(l *loaded) (m timing) {
+	l.activated++
+	switch {
+	case l.activated <= timedWhole:
+		m.stands = 1
+	case l.activated*0x9e3779b9>>(32-timedBits) == 0:
+		m.stands = timedEvery
+	default:
+		return timing{}
+	}
+	m.begun = t.nic.Clock()
+	return m
+}
+
 // charge does what follows from a message for a program: it has cost instructions and time, and a program that has gone too far is stopped.
-func (t *Table) charge(id vm.ID, o vm.Outcome) {
+func (t *Table) charge(l *loaded, o vm.Outcome, m timing) {
 	t.sends = 0
 	t.credit -= limits.ProgramDispatch
 	if o == vm.NoProgram || o == vm.NoTrigger || o == vm.Inactive || o == vm.Busy {
 		return
 	}
 	t.credit -= t.machine.Last()
-	now := t.nic.Clock()
-	t.machine.Charge(id, int64(now-t.at))
-	t.at = now
-	if l := t.loaded[id]; l != nil && l.stop != vm.None {
-		t.machine.Stop(id, l.stop)
+	if m.stands > 0 {
+		t.machine.Charge(l.id, m.stands*int64(t.nic.Clock()-m.begun))
+	}
+	if l.stop != vm.None {
+		t.machine.Stop(l.id, l.stop)
 		l.stop = vm.None
 		t.count(vni.NICProgramsStopped)
-	} else if o == vm.Aborted && t.outOfBudget(id) {
+	} else if o == vm.Aborted && t.outOfBudget(l.id) {
 		t.count(vni.NICProgramsStopped)
 	}
 }

@@ -140,3 +140,39 @@ func TestWhatReplacesAStoppedProgramBeginsAnew(t *testing.T) { // PANIC-2
 		t.Errorf("to the stopped program that is there again: %v", err)
 	}
 }
+
+// What a program has displayed in the place of another is not in the log of that when it is there again, however full that is.
+func TestUndoneTheLogIsThatOfTheProgramBefore(t *testing.T) { // PANIC-26
+	n := newNIC(t)
+	const source = "PROGRAM p: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN WHILE PACKETLEN > 0 AND n < 4096 DO BEGIN n = n + 1; DISPLAY n END; DISPLAY -1 END; END;"
+	n.put(5, source)
+	post := func(payload []byte) {
+		t.Helper()
+		if err := n.Post(5, 1, payload); err != nil {
+			t.Fatal(err)
+		}
+		n.run(10)
+	}
+	post([]byte{1})
+	before := n.shown(5)
+	if len(before) != limits.ProgramLog {
+		t.Fatalf("%d values are in the log, want as many as it keeps", len(before))
+	}
+	key, _, err := n.Prepare(Spec{Module: module(t, source), ID: 5, Start: true, Replace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := n.Commit(key); err != nil {
+		t.Fatal(err)
+	}
+	post(nil)
+	if got := n.shown(5); slices.Equal(got, before) {
+		t.Error("the program in its place displays nothing, or in no log")
+	}
+	if err := n.Undo(key); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.shown(5); !slices.Equal(got, before) {
+		t.Errorf("the log begins with %v, and began with %v", got[:3], before[:3])
+	}
+}

@@ -16,9 +16,13 @@ func (t *Table) guard(id vm.ID, trigger uint32) GuardFunc {
 	return func(nic uint64, payload []byte) (drop bool) {
 		t.count(vni.NICProgramsFiltered)
 		m := vm.Message{Program: id, Trigger: trigger, Source: nic, Payload: payload}
-		t.at = t.nic.Clock()
+		l := t.loaded[id]
+		if l == nil {
+			return true
+		}
+		timed := t.timed(l)
 		o := t.machine.Dispatch(&m)
-		t.charge(id, o)
+		t.charge(l, o, timed)
 		t.credit = max(t.credit, -limits.ProgramPoll) // it cannot be made to wait, so others must not wait for ever
 		if t.cfg.Defect == mutate.FilterFailsOpen && o == vm.Aborted {
 			return false

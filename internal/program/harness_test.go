@@ -2,6 +2,7 @@ package program
 
 import (
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/vni"
@@ -10,9 +11,10 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// lone is the engine of a NIC that knows no other. Its clock stands unless a test moves it.
+// lone is the engine of a NIC that knows no other. Its clock stands unless a test moves it, or has it go on with each look at it.
 type lone struct {
 	now    clock.Time
+	step   time.Duration
 	guards map[vni.Name]GuardFunc
 	ended  map[Request]vni.Status
 	told   map[Request]vm.Outcome
@@ -20,10 +22,9 @@ type lone struct {
 }
 
 func (e *lone) Now() clock.Time                  { return e.now }
-func (e *lone) Clock() clock.Time                { return e.now }
+func (e *lone) Clock() clock.Time                { e.now = e.now.Add(e.step); return e.now }
 func (e *lone) Peer(uint64) *Peer                { return nil }
 func (e *lone) Peers(func(*Peer) bool)           {}
-func (e *lone) Datagram(uint64, int) []byte      { return nil }
 func (e *lone) Announce(*Peer, int) []byte       { return nil }
 func (e *lone) CheckAt(clock.Time)               {}
 func (e *lone) Answered(r Request, o vm.Outcome) { e.told[r] = o }
@@ -32,7 +33,7 @@ func (e *lone) Rang(uint32)                      {}
 func (e *lone) TakeBuffer(n int) []byte          { return make([]byte, n) }
 func (e *lone) GiveBuffer([]byte)                {}
 func (e *lone) Guard(name vni.Name, f GuardFunc) { e.guards[name] = f }
-func (e *lone) Deliver(_ vm.ID, m *Arrival) bool { e.given = append(e.given, *m); return true }
+func (e *lone) Deliver(_ vm.ID, m Arrival) bool  { e.given = append(e.given, m); return true }
 
 // A nicTest is a table with its engine.
 type nicTest struct {

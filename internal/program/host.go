@@ -75,7 +75,7 @@ func (t *Table) sendHere(from vm.ID, to vm.Destination, payload []byte) bool {
 
 // sendDatagram sends to a resident program: at most once, and perhaps not at all. One that cannot leave is lost.
 func (t *Table) sendDatagram(pr *Peer, from vm.ID, to vm.Destination, payload []byte) bool {
-	b := t.nic.Datagram(to.NIC, wire.ProgramDatagramLen+len(payload))
+	b := pr.Datagram(wire.ServiceProgram, wire.ProgramDatagramLen+len(payload))
 	if b == nil {
 		t.count(vni.NICProgramDatagramsLost)
 		return true

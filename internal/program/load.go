@@ -52,7 +52,8 @@ type loaded struct {
 	id           vm.ID
 	spec         Spec
 	log          log
-	refusals     int // messages that could not be sent, since
+	activated    uint32 // so many times, or so: see timed
+	refusals     int    // messages that could not be sent, since
 	refusedSince clock.Time
 	resident     Resident   // the program in the driver; nil: none
 	inDriver     bool       // it has the variables
@@ -75,9 +76,6 @@ type prepared struct {
 
 // hiddenID is a number for a program that is not in its place. No message can have it: it is a process's.
 func (t *Table) hiddenID() vm.ID { return ProcessBit | vm.ID(t.lastKey&0x7fff_ffff) }
-
-// live reports whether a program is in its place.
-func (t *Table) live(id vm.ID) bool { return t.loaded[id] != nil }
 
 // Prepare verifies a program and takes memory for it. The key names it for Commit.
 func (t *Table) Prepare(s Spec) (key uint64, id vm.ID, err error) {
@@ -190,6 +188,7 @@ func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 	p.resident = nil
 	if p.replaced != nil {
 		l.log = p.replaced.log
+		l.log.values = slices.Clone(l.log.values) // or Undo would find what it displays in the log of the one before
 	}
 	t.install(l, p.replaced)
 	if p.spec.Start && (!kept || !t.running(id)) {
@@ -218,6 +217,7 @@ func (t *Table) Undo(key uint64) error {
 	}
 	id := p.spec.ID
 	switch {
+	case p.committed && t.cfg.Defect == mutate.UndoForgotten:
 	case p.committed && p.replaced == nil:
 		err = t.Unload(id)
 	case p.committed:
@@ -309,13 +309,14 @@ func (t *Table) Unload(id vm.ID) error {
 
 // Start runs the initialisation of a program, from where on messages activate it.
 func (t *Table) Start(id vm.ID) vm.Outcome {
-	if t.loaded[id] == nil {
+	l := t.loaded[id]
+	if l == nil {
 		return vm.NoProgram
 	}
-	t.at = t.nic.Clock()
+	timed := t.timed(l)
 	o := t.machine.Start(id)
-	t.loaded[id].unbegun = o == vm.Aborted
-	t.charge(id, o)
+	l.unbegun = o == vm.Aborted
+	t.charge(l, o, timed)
 	return o
 }
 

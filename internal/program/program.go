@@ -40,12 +40,11 @@ type Engine interface {
 	Clock() clock.Time                   // of this moment, which may be later; what CLOCK reads
 	Peer(nic uint64) *Peer               // nil: no such NIC is known
 	Peers(yield func(*Peer) bool)        // all, in a fixed order
-	Datagram(nic uint64, n int) []byte   // room for a datagram of wire.ServiceProgram; nil if it cannot leave
 	Announce(to *Peer, n int) []byte     // room for a Table record of n bytes; nil if the pair is not open
 	CheckAt(at clock.Time)               // has Expire called then
 	Answered(r Request, o vm.Outcome)    // a command of a process has ended: its message was handled, or found nothing that does
 	Ended(r Request, status vni.Status)  // it has ended otherwise
-	Deliver(to vm.ID, m *Arrival) bool   // gives a process a message of a program, if it is there and has room
+	Deliver(to vm.ID, m Arrival) bool    // gives a process a message of a program, if it is there and has room
 	Rang(segment uint32)                 // a flag of a segment is set: sleeping processes look again
 	TakeBuffer(n int) []byte             // of transit memory
 	GiveBuffer(b []byte)                 // nil is none
@@ -108,10 +107,9 @@ type Table struct {
 	local   int    // what the queue has of this NIC's own
 	held    []held // commands that wait for room in it
 	spare   []*message
-	credit  int        // instructions that may still be executed in this poll
-	at      clock.Time // when the last activation has ended, or Run has begun
-	current *message   // that is being handled; nil in an initialisation or filter
-	sends   int        // of the activation
+	credit  int      // instructions that may still be executed in this poll
+	current *message // that is being handled; nil in an initialisation or filter
+	sends   int      // of the activation
 	asked   map[uint32]asked
 	lastID  uint32
 

@@ -89,21 +89,22 @@ func (t *Table) handle(m *message) {
 
 // dispatch finds the program or process of a message, and has it handled there.
 func (t *Table) dispatch(m *message) vm.Outcome {
-	switch {
-	case m.Program&ProcessBit != 0:
-		a := Arrival{NIC: m.Source, From: m.from, Trigger: m.Trigger, Payload: m.Payload}
+	if m.Program&ProcessBit != 0 {
 		t.credit -= limits.ProgramDispatch
-		if !t.nic.Deliver(m.Program, &a) {
+		if !t.nic.Deliver(m.Program, Arrival{NIC: m.Source, From: m.from, Trigger: m.Trigger, Payload: m.Payload}) {
 			return vm.NoProgram
 		}
 		return vm.Awaiting
-	case t.machine == nil || !t.live(m.Program):
+	}
+	l := t.loaded[m.Program]
+	if l == nil {
 		return vm.NoProgram
 	}
 	t.current = m
-	o := t.activate(t.loaded[m.Program], &m.Message)
+	timed := t.timed(l)
+	o := t.activate(l, &m.Message)
 	t.current = nil
-	t.charge(m.Program, o)
+	t.charge(l, o, timed)
 	return o
 }
 

@@ -116,10 +116,15 @@ func quit(r Resident) error {
 }
 
 // activate has the machine handle a message of a program, wherever its variables are.
-func (t *Table) activate(l *loaded, m *vm.Message) (o vm.Outcome) {
-	if !l.inDriver {
-		return t.machine.Dispatch(m)
+func (t *Table) activate(l *loaded, m *vm.Message) vm.Outcome {
+	if l.inDriver {
+		return t.activateBorrowed(l, m)
 	}
+	return t.machine.Dispatch(m)
+}
+
+// activateBorrowed does that with variables that are in the driver. It stands apart because what it allocates, each activation would.
+func (t *Table) activateBorrowed(l *loaded, m *vm.Message) (o vm.Outcome) {
 	o = vm.Busy
 	err := l.resident.Borrow(func(data []int64) ([]int64, bool) {
 		if err := t.machine.SetData(l.id, data); err != nil {

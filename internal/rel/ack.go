@@ -108,7 +108,7 @@ func (s *session) piggyback(h *wire.Inner) {
 // told notes that a header has told the peer all there is to tell.
 func (s *session) told() {
 	if s.acks.now || s.acks.at != clock.Never {
-		s.endpoint.stats.PiggybackedAcks++
+		s.endpoint.m.stats.PiggybackedAcks++
 	}
 	s.acknowledged()
 }
@@ -141,7 +141,7 @@ func (m *Module) sendAck(now clock.Time, s *session, out Frames) bool {
 	a.DelayNanos = uint32(min(max(now.Sub(s.acks.newestAt), 0), math.MaxUint32))
 	a.Put(b[wire.OuterLen:])
 	out.Commit(s.packets.seal(wire.KindAck, b, wire.OuterLen+a.Len(), nil))
-	s.endpoint.stats.AckSends++
+	m.stats.AckSends++
 	s.acknowledged()
 	return true
 }

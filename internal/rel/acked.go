@@ -45,12 +45,12 @@ func (s *session) knows(h *wire.Inner) bool {
 
 // receiveAck takes an explicit acknowledgement.
 func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
-	e, a := s.endpoint, &m.ackIn
+	a := &m.ackIn
 	if a.Parse(body) != nil {
-		e.stats.Malformed++
+		m.stats.Malformed++
 		return
 	}
-	e.stats.AckReceives++
+	m.stats.AckReceives++
 	if s.reliable {
 		return
 	}
@@ -65,7 +65,7 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 		m.selective(now, s, i, a.Ack[from], a.Selective[from][:a.Words[from]], &n)
 	}
 	if !n.progress && (a.Reason == wire.AckGap || a.Reason == wire.AckDuplicate) {
-		e.stats.DuplicateAcks++
+		m.stats.DuplicateAcks++
 	}
 	if n.echo > n.newest && n.echo <= s.packets.counter {
 		n.newest = n.echo // it arrived, whatever it was; when it was posted is known only of segments
@@ -85,8 +85,9 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 
 // judge has the window follow what an acknowledgement told, losses too, and the driver hear of a bad start.
 func (m *Module) judge(now clock.Time, s *session) {
-	if s.endpoint.congestion.judge(now, s.packets.counter+1) {
-		m.doubt(s, DoubtBatches)
+	if s.endpoint.congestion.judge(now, s.packets.counter+1) && m.cfg.DoubtBatches != nil && !s.doubted {
+		s.doubted = true
+		m.cfg.DoubtBatches(s.addr)
 	}
 }
 
@@ -105,9 +106,7 @@ func (m *Module) cumulative(now clock.Time, s *session, i wire.Space, ack wire.S
 	count := ack.Sub(w.base) + 1
 	if count < 0 || count > w.used() {
 		if count < 0 {
-			s.endpoint.stats.OldAcks++
-		} else {
-			s.endpoint.stats.BadAcks++
+			m.stats.OldAcks++
 		}
 		return false
 	}
@@ -166,7 +165,7 @@ func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, frames int
 			n.rtt = max(now.Sub(g.sentAt)-n.delay, 1)
 		}
 	}
-	s.endpoint.stats.SegmentsAcked += uint64(frames)
+	m.stats.SegmentsAcked += uint64(frames)
 	if g.cost >= s.path.suspect {
 		s.path.trust()
 	}

@@ -2,15 +2,18 @@ package rel
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Timers says what would be forgotten: a segment that is not acknowledged and that no timer sends again, an arrival that no timer
-// acknowledges, a queue that nothing brings back, a peer whose silence nothing ends. It holds after each Progress, and changes nothing.
-func (m *Module) Timers(now clock.Time) error {
+// Audit says what would be forgotten: a segment that is not acknowledged and that no timer sends again, an arrival that no timer
+// acknowledges, a queue that nothing brings back, a peer whose silence nothing ends; and what contradicts itself. It holds after each
+// Progress, and changes nothing.
+func (m *Module) Audit(now clock.Time) error {
 	owing := make(map[*Endpoint]bool, len(m.owing))
 	for _, e := range m.owing {
 		owing[e] = true
@@ -25,7 +28,7 @@ func (m *Module) Timers(now clock.Time) error {
 			continue
 		}
 		lodged += s.flight.n
-		for _, err := range []error{m.auditFlight(s), m.auditWindows(s), m.auditDesk(s), m.auditQueues(e), m.auditSilence(now, e), s.confirming.audit(e)} {
+		for _, err := range []error{m.auditFlight(s), m.auditWindows(s), m.auditDesk(s), m.auditQueues(e), m.auditSilence(now, e), s.confirming.audit(e), s.auditGaps(), s.auditPath()} {
 			if err != nil {
 				return fmt.Errorf("rel: NIC %v: %w", nicid.ID(e.nic), err)
 			}
@@ -48,7 +51,7 @@ func (m *Module) auditFlight(s *session) error {
 		switch {
 		case g.state != stateInHotel:
 			return fmt.Errorf("segment %v %d is in flight, and %v", g.space, g.seq, g.state)
-		case g.room == 0 || m.hotel.rooms[g.room].guest != g:
+		case g.room == 0 || m.hotel.Guest(g.room) != g:
 			return fmt.Errorf("segment %v %d, posted at %d, is in flight, and has no room", g.space, g.seq, g.sentAt)
 		case g.counter <= counter && m.cfg.Faults.FailResend == nil: // what that has failed keeps its counter
 			return fmt.Errorf("segment %v %d has counter %d, behind one with %d", g.space, g.seq, g.counter, counter)
@@ -103,7 +106,7 @@ func (m *Module) auditDesk(s *session) error {
 	if a.now && s.endpoint.duties&dutyAck == 0 {
 		return fmt.Errorf("an ACK is due at once, and is not owed")
 	}
-	if at := clock.Min(a.at, s.recovery.tailAt); at != clock.Never && (s.room == 0 || s.roomAt > at || m.desk.rooms[s.room].guest != s) {
+	if at := clock.Min(a.at, s.recovery.tailAt); at != clock.Never && (s.room == 0 || s.roomAt > at || m.desk.Guest(s.room) != s) {
 		return fmt.Errorf("an ACK is due at %d and a tail-loss probe at %d, and the desk is booked for %d (room %d)", a.at, s.recovery.tailAt, s.roomAt, s.room)
 	}
 	if late := m.progressed.Sub(s.roomAt); s.room != 0 && late > 2<<deskShift {
@@ -128,10 +131,35 @@ func (m *Module) auditQueues(e *Endpoint) error {
 func (m *Module) auditSilence(now clock.Time, e *Endpoint) error {
 	switch {
 	case !e.pending() || e.noticed:
-	case e.room == 0 || m.night.rooms[e.room].guest != e:
+	case e.room == 0 || m.night.Guest(e.room) != e:
 		return fmt.Errorf("something is pending, and its silence is not looked at")
 	case e.timerAt.Sub(now) > e.m.cfg.ProbeEvery:
 		return fmt.Errorf("something is pending, and its silence is looked at in %v", e.timerAt.Sub(now))
+	}
+	return nil
+}
+
+// auditGaps looks whether a segment is missing though the link loses none: then the two ends do not count alike.
+func (s *session) auditGaps() error {
+	for i := range s.receive {
+		if w := &s.receive[i]; s.reliable && w.gap() {
+			return fmt.Errorf("%v segment %d has not come, and %d has, over a link that keeps order", wire.Space(i), w.next, w.top.Add(-1))
+		}
+	}
+	return nil
+}
+
+// auditPath looks whether what is known of a path contradicts itself, and whether something waits for the end of a try.
+func (s *session) auditPath() error {
+	p, e := &s.path, s.endpoint
+	switch {
+	case p.limit == math.MaxInt:
+	case p.size < limits.LeastFrame || p.size > p.goal || p.trying > 0 && (p.trying < p.size || p.trying > p.goal || p.below >= p.trying):
+		return fmt.Errorf("frames have %d bytes, of %d, and %d are tried, or else %d", p.size, p.goal, p.trying, p.below)
+	case (p.lost == 0) != (p.suspect == math.MaxInt):
+		return fmt.Errorf("%d segments are lost, of %d bytes", p.lost, p.suspect)
+	case p.trying > 0 && e.duties&dutyPath == 0 && (e.room == 0 || e.timerAt > p.nextAt):
+		return fmt.Errorf("frames of %d bytes are tried, and nothing waits for an answer", p.trying)
 	}
 	return nil
 }

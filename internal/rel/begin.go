@@ -163,7 +163,7 @@ func (e *Endpoint) endSingle(now clock.Time, out Flusher) {
 		return
 	}
 	copy(m.begun.frame, b[:n])
-	m.copied.Singles++
+	m.stats.SinglesCopied++
 	out.Commit(n)
 	out.Flush(now)
 }
@@ -195,12 +195,8 @@ func (m *Module) keepSingle(now clock.Time, s *session) (next clock.Time) {
 	m.pool.account = nil
 	g.buf = append(m.pool.buffer(b.n), b.single[dataHead:dataHead+b.n]...)
 	g.cost = segmentBytes + b.n
-	w := &s.send[wire.Command]
-	w.push(g)
-	e.stats.sent(w)
-	g.sends, g.counter, g.sentAt = 1, s.packets.counter, now
-	e.countSend(g, b.n)
-	m.fly(now, s, g)
+	s.number(g)
+	m.posted(now, s, g, wire.Command, b.n)
 	if b.told {
 		if m.settle(); e.live == s {
 			s.told()

@@ -52,7 +52,7 @@ func TestASingleRecordLeavesAtOnceAndIsSentAgainIfItIsLost(t *testing.T) {
 		if b.got["hello"] != 1 {
 			t.Errorf("lost %v: it was delivered %d times", lost, b.got["hello"])
 		}
-		if s := e.Stats(); s.FragSends != 1 || s.Resends > 0 != lost {
+		if s := e.m.stats; s.FragSends != 1 || s.Resends > 0 != lost {
 			t.Errorf("lost %v: %d sends and %d resends were counted", lost, s.FragSends, s.Resends)
 		}
 		w.quiet()
@@ -100,17 +100,17 @@ func (deaf) Reserve(netip.AddrPort) []byte { return nil }
 func TestASingleAnswerTakesTheAcknowledgementAlong(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	back := b.open(a)
-	asked := *e.Stats()
+	asked := e.m.stats
 	for i := range 10 {
 		a.single(e, payload(i, 64))
 		w.runUntil(time.Millisecond, "question", func() bool { return len(b.got) == i+1 })
 		b.single(back, payload(i, 64))
 		w.runUntil(time.Millisecond, "answer", func() bool { return len(a.got) == i+1 })
 	}
-	if s := back.Stats(); s.PiggybackedAcks != 10 || s.AckSends != 0 {
+	if s := back.m.stats; s.PiggybackedAcks != 10 || s.AckSends != 0 {
 		t.Errorf("of 10 answers %d took an acknowledgement along, and %d went alone", s.PiggybackedAcks, s.AckSends)
 	}
-	if s := e.Stats(); s.SegmentsAcked-asked.SegmentsAcked != 10 {
+	if s := e.m.stats; s.SegmentsAcked-asked.SegmentsAcked != 10 {
 		t.Errorf("of 10 questions %d are acknowledged", s.SegmentsAcked-asked.SegmentsAcked)
 	}
 	w.run(time.Second)
@@ -166,12 +166,12 @@ func TestASingleAnswerLeavesBeforeWhatItAcknowledgesIsNoted(t *testing.T) {
 			}
 			return false
 		}
-		before := *back.Stats()
+		before := back.m.stats
 		b.single(back, "answer")
 		if waits == gap || acked != seq {
 			t.Errorf("gap %v: the answer left with what it acknowledges still to be noted: %v; it acknowledged %d, expected %d", gap, waits, acked, seq)
 		}
-		s := back.Stats()
+		s := back.m.stats
 		if b.m.deferred.session != nil || s.FragReceives != before.FragReceives+1 || !gap && s.PiggybackedAcks != before.PiggybackedAcks+1 || !seq.Before(back.live.receive[wire.Command].next) {
 			t.Errorf("gap %v: the question is not noted behind its answer: %d received, %d acknowledged by another frame", gap, s.FragReceives-before.FragReceives, s.PiggybackedAcks-before.PiggybackedAcks)
 		}
@@ -198,7 +198,7 @@ func TestASingleMessageIsDeliveredBeforeItIsNotedAndOthersBehindThat(t *testing.
 	if unnoted != 1 || noted != 0 {
 		t.Errorf("delivered before it was noted %d times, and behind that %d times", unnoted, noted)
 	}
-	if s := back.Stats(); s.FragReceives != 1 || s.FastReceives != 0 || b.m.deferred.session != nil {
+	if s := back.m.stats; s.FragReceives != 1 || s.FastReceives != 0 || b.m.deferred.session != nil {
 		t.Errorf("%d segments are noted in all, %d of them as taken; want one that was not", s.FragReceives, s.FastReceives)
 	}
 	unnoted = 0
@@ -210,7 +210,7 @@ func TestASingleMessageIsDeliveredBeforeItIsNotedAndOthersBehindThat(t *testing.
 		t.Errorf("of three others %d were delivered before they were noted", unnoted)
 	}
 	w.run(time.Second)
-	if s := e.Stats(); s.Resends != 0 || s.SegmentsAcked != s.FragSends+s.ChunkSends {
+	if s := e.m.stats; s.Resends != 0 || s.SegmentsAcked != s.FragSends+s.ChunkSends {
 		t.Errorf("%d resends; %d segments acknowledged of %d", s.Resends, s.SegmentsAcked, s.FragSends+s.ChunkSends)
 	}
 	w.quiet()
@@ -243,8 +243,8 @@ func TestAFrameThatIsNotGoodInEveryRespectIsNeitherShownNorTaken(t *testing.T) {
 	refuse := func(what string, change func(f []byte)) {
 		f := append([]byte(nil), frame...)
 		change(f)
-		before := b.m.received
-		if back.Peek(f) != nil || b.m.received != before || b.m.deferred.session != nil {
+		before := b.m.stats.Receives
+		if back.Peek(f) != nil || b.m.stats.Receives != before || b.m.deferred.session != nil {
 			t.Errorf("%s: shown to the one that waits for it", what)
 		}
 	}
@@ -254,12 +254,12 @@ func TestAFrameThatIsNotGoodInEveryRespectIsNeitherShownNorTaken(t *testing.T) {
 	refuse("of another kind", func(f []byte) { f[0]++ })
 	refuse("of the other space", func(f []byte) { f[wire.OuterLen]++ })
 	refuse("of another number", func(f []byte) { f[wire.OuterLen+4]++ })
-	st := &s.endpoint.stats
+	st := &s.endpoint.m.stats
 	try("damaged", a.addr, &st.CRCErrors, func(f []byte) { f[len(f)-wire.TagLen-1]++ })
 	try("of another cookie", a.addr, &st.CRCErrors, func(f []byte) { f[len(f)-1]++ })
 	try("from elsewhere", address(9), &st.Foreign, func([]byte) {})
-	try("of another session", a.addr, &b.m.stray.NoSession, func(f []byte) { f[7]++ })
-	try("malformed outside", a.addr, &b.m.stray.Malformed, func(f []byte) { f[1] |= 0x80 })
+	try("of another session", a.addr, &b.m.stats.NoSession, func(f []byte) { f[7]++ })
+	try("malformed outside", a.addr, &b.m.stats.Malformed, func(f []byte) { f[1] |= 0x80 })
 	if back.Peek(frame) == nil {
 		t.Error("not shown to the one that waits for it")
 	}

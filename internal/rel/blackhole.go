@@ -77,12 +77,12 @@ func (e *Endpoint) goesDown(now clock.Time, s *session) {
 
 // narrower has frames be shorter, of n bytes that surely get through.
 func (e *Endpoint) narrower(now clock.Time, s *session, n int) {
-	e.stats.PathDoubts++
+	e.m.stats.PathDoubts++
 	e.holdTo(s, n)
 	s.path.proven = true
 	s.path.trust()
 	s.recovery.progress(now, s)
 	if g := s.flight.head; g != nil {
-		e.m.resend(s, e.m.first(s, g), causeTimeout)
+		e.m.resend(s, e.m.first(s, g), &e.m.stats.TimeoutResends)
 	}
 }

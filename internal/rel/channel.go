@@ -80,9 +80,9 @@ func (e *Endpoint) ready(s wire.Space, n int) bool {
 func (e *Endpoint) refuse(s wire.Space) {
 	e.blocked = true
 	if e.live.send[s].room() <= e.channels[s].queue.n {
-		e.stats.WindowFull++
+		e.m.stats.WindowFull++
 	} else {
-		e.stats.CreditsFull++
+		e.m.stats.CreditsFull++
 	}
 }
 

@@ -88,10 +88,10 @@ func (m *Module) receiveProbeReply(now clock.Time, s *session, body []byte) {
 	e := s.endpoint
 	p, err := wire.ParseProbe(body)
 	if err != nil {
-		e.stats.Malformed++
+		m.stats.Malformed++
 		return
 	}
-	e.stats.ProbeReceives++
+	m.stats.ProbeReceives++
 	e.pathReply(now, s, p)
 	m.confirmed(now, s, p.ID)
 	c := &e.check

@@ -2,6 +2,7 @@ package rel
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/mutate"
@@ -62,13 +63,11 @@ func (m *Module) confirmed(now clock.Time, s *session, id uint64) {
 		return
 	}
 	for _, f := range c.fragments[:c.asked] {
-		s.endpoint.fragments.drop(f)
+		s.endpoint.over(f)
 		m.finished = append(m.finished, f)
 	}
-	left := copy(c.fragments, c.fragments[c.asked:])
-	clear(c.fragments[left:])
-	c.fragments, c.asked, c.underway = c.fragments[:left], 0, false
-	if left > 0 {
+	c.fragments = slices.Delete(c.fragments, 0, c.asked)
+	if c.asked, c.underway = 0, false; len(c.fragments) > 0 {
 		s.endpoint.owe(dutyProbe)
 	}
 	m.tellFinished(now)
@@ -79,15 +78,10 @@ func (c *confirming) forget(f *Fragment) {
 	if c == nil {
 		return
 	}
-	for i, other := range c.fragments {
-		if other == f {
-			n := copy(c.fragments[i:], c.fragments[i+1:])
-			c.fragments[i+n] = nil
-			c.fragments = c.fragments[:i+n]
-			if i < c.asked {
-				c.asked--
-			}
-			return
+	if i := slices.Index(c.fragments, f); i >= 0 {
+		c.fragments = slices.Delete(c.fragments, i, i+1)
+		if i < c.asked {
+			c.asked--
 		}
 	}
 }

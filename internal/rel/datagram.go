@@ -35,13 +35,13 @@ func (e *Endpoint) Datagram(service uint8, n int) []byte {
 	m := e.m
 	switch {
 	case n > wire.MaxDatagram:
-		e.stats.DatagramsTooLong++
+		e.m.stats.DatagramsTooLong++
 		return nil
 	case e.live == nil:
-		e.stats.DatagramsNoSession++
+		e.m.stats.DatagramsNoSession++
 		return nil
 	case m.waitingFor(e.live) >= limits.DatagramsWaiting || len(m.waiting) >= limits.DatagramsWaitingInAll:
-		e.stats.DatagramsUnsent++
+		e.m.stats.DatagramsUnsent++
 		return nil
 	}
 	m.datagramID++
@@ -64,16 +64,15 @@ func (m *Module) sendDatagrams(out Frames) {
 	left := m.waiting[:0]
 	for i := range m.waiting {
 		d := &m.waiting[i]
-		st := &d.session.endpoint.stats
 		switch {
 		case !d.session.open:
-			st.DatagramsNoSession++
+			m.stats.DatagramsNoSession++
 		case !m.sendDatagram(d, out):
 			m.choked = true
 			left = append(left, *d) // others may go on: perhaps only this peer's queue is full
 			continue
 		default:
-			st.DatagramSends++
+			m.stats.DatagramSends++
 			m.work++
 		}
 		m.pool.putBuffer(d.buf)
@@ -111,28 +110,27 @@ type joining struct {
 
 // receiveDatagram takes a datagram or a piece of one.
 func (m *Module) receiveDatagram(now clock.Time, s *session, body []byte) {
-	st := &s.endpoint.stats
 	d, payload, err := wire.ParseDatagram(body)
 	if err != nil {
-		st.Malformed++
+		m.stats.Malformed++
 		return
 	}
 	if len(payload) == int(d.Length) {
-		st.DatagramFrames++
+		m.stats.DatagramFrames++
 		m.handOver(now, s, d.Service, payload)
 		return
 	}
 	j := m.joiningOf(now, s, &d)
 	switch {
 	case j == nil:
-		st.DatagramFrames++
-		st.DatagramsNoRoom++
+		m.stats.DatagramFrames++
+		m.stats.DatagramsNoRoom++
 		return
 	case len(j.buf) != int(d.Length) || j.service != d.Service:
-		st.Malformed++ // a datagram has one length, and one service
+		m.stats.Malformed++ // a datagram has one length, and one service
 		return
 	}
-	st.DatagramFrames++
+	m.stats.DatagramFrames++
 	if j.take(int(d.Offset), payload); j.units > 0 && m.cfg.Defect != mutate.DatagramUnfinished {
 		return
 	}
@@ -144,7 +142,7 @@ func (m *Module) receiveDatagram(now clock.Time, s *session, body []byte) {
 
 // handOver gives the owner a datagram.
 func (m *Module) handOver(now clock.Time, s *session, service uint8, payload []byte) {
-	s.endpoint.stats.DatagramReceives++
+	m.stats.DatagramReceives++
 	m.handler.Datagram(now, s.endpoint, service, payload)
 }
 
@@ -200,7 +198,7 @@ func (m *Module) greediest() (most int) {
 func (m *Module) giveUpJoining(i int) {
 	j := m.joinings[i]
 	m.forgetJoining(i)
-	j.session.endpoint.stats.DatagramsIncomplete++
+	m.stats.DatagramsIncomplete++
 	m.pool.putBuffer(j.buf)
 	m.spareJoinings = append(m.spareJoinings, j)
 }

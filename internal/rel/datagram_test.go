@@ -201,14 +201,14 @@ func TestWhatCannotBeSentIsRefusedAndCounted(t *testing.T) {
 	if e.Datagram(1, 10) != nil {
 		t.Error("there is room for more than may wait")
 	}
-	if st := e.Stats(); st.DatagramsTooLong != 1 || st.DatagramsUnsent != 1 {
+	if st := e.m.stats; st.DatagramsTooLong != 1 || st.DatagramsUnsent != 1 {
 		t.Errorf("%d too long and %d too many are counted, want one each", st.DatagramsTooLong, st.DatagramsUnsent)
 	}
 	if _, next := a.m.Progress(w.now, deaf{a}); next <= w.now || len(a.m.waiting) != limits.DatagramsWaiting {
 		t.Errorf("of a driver that takes nothing Progress wants to be called in %v; %d wait", next.Sub(w.now), len(a.m.waiting))
 	}
 	a.m.Progress(w.now, a)
-	if st := e.Stats(); st.DatagramSends != limits.DatagramsWaiting || len(a.m.waiting) != 0 {
+	if st := e.m.stats; st.DatagramSends != limits.DatagramsWaiting || len(a.m.waiting) != 0 {
 		t.Errorf("%d were sent, %d wait", st.DatagramSends, len(a.m.waiting))
 	}
 }

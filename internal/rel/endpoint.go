@@ -26,7 +26,7 @@ type Endpoint struct {
 	channels   [wire.Spaces]channel
 	congestion congestion
 	pace       pace
-	fragments  fragmentList
+	fragments  []*Fragment // under way
 	ids        fragmentIDs
 
 	listed   bool // on the module's list of endpoints with something to send
@@ -50,8 +50,6 @@ type Endpoint struct {
 	attended clock.Time // since when its silence counts, unless it has been heard since
 	probedAt clock.Time
 	timerAt  clock.Time // when the session timer goes off
-
-	stats Stats
 }
 
 // NIC is the peer's id, 0 as long as it is not known.
@@ -73,9 +71,6 @@ func (e *Endpoint) RTT() time.Duration {
 	}
 	return e.live.rtt.smooth
 }
-
-// Stats has what was counted about this peer. It is live; copy it to keep it.
-func (e *Endpoint) Stats() *Stats { return &e.stats }
 
 // MaxRecord is the longest record, in bytes, that a segment of s takes in one frame. It changes with what is known of the
 // path.

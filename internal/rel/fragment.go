@@ -31,12 +31,12 @@ type Fragment struct {
 	HeaderBuf [64]byte
 	HeaderLen int
 
-	prev, next *Fragment // among the endpoint's fragments under way
-	active     bool      // posted, not yet Released
-	endpoint   *Endpoint // to which, while active
-	pieces     int       // queued or under way
-	part       int       // Parts[part] begins at partAt: where the last gather ended
-	partAt     uint64
+	place    int       // among the endpoint's fragments under way
+	active   bool      // posted, not yet Released
+	endpoint *Endpoint // to which, while active
+	pieces   int       // queued or under way
+	part     int       // Parts[part] begins at partAt: where the last gather ended
+	partAt   uint64
 }
 
 // Slide gives f another stretch of its payload: bytes that no piece under way needs may have left it at the front, and
@@ -71,7 +71,7 @@ func (e *Endpoint) Post(now clock.Time, f *Fragment, most int) (segments int) {
 	g.fragment, g.offset, g.length = f, f.Next, n
 	f.Next += uint64(n * frames)
 	f.pieces += frames
-	e.fragments.add(e, f)
+	e.begins(f)
 	e.channels[f.Space].enqueue(g, f.HeaderLen+n)
 	e.toSend()
 	return frames
@@ -104,7 +104,7 @@ func (e *Endpoint) Withdraw(now clock.Time, f *Fragment) {
 	}
 	f.pieces = 0
 	e.live.confirming.forget(f)
-	e.fragments.drop(f)
+	e.over(f)
 	e.m.handler.Released(now, f)
 }
 
@@ -123,7 +123,7 @@ func (m *Module) piecesDone(e *Endpoint, f *Fragment, offset uint64, length, pie
 			m.unconfirmed(e.live, f)
 			return
 		}
-		e.fragments.drop(f)
+		e.over(f)
 		m.finished = append(m.finished, f)
 	}
 }
@@ -151,9 +151,6 @@ func (f *Fragment) payload(b []byte, at int, offset uint64, n int) (end int, res
 	return at, nil
 }
 
-// plainCopy is Config.Copy of a link that does not care.
-func plainCopy(to, from []byte) { copy(to, from) }
-
 // from is what lies in one piece of memory from the byte at offset on: at least that byte.
 func (f *Fragment) from(offset uint64) []byte {
 	if offset < f.partAt {
@@ -172,31 +169,22 @@ func (f *Fragment) from(offset uint64) []byte {
 	panic(fmt.Sprintf("rel: a fragment of %d bytes has parts for only %d", f.Length, f.partAt))
 }
 
-// fragmentList has an endpoint's fragments that are under way.
-type fragmentList struct{ head *Fragment }
-
-func (l *fragmentList) add(e *Endpoint, f *Fragment) {
-	if f.active {
-		return
+// begins notes that a fragment is under way, if it was not.
+func (e *Endpoint) begins(f *Fragment) {
+	if !f.active {
+		f.active, f.endpoint, f.place = true, e, len(e.fragments)
+		f.part, f.partAt = 0, f.Base
+		e.fragments = append(e.fragments, f)
 	}
-	f.active, f.endpoint, f.prev, f.next = true, e, nil, l.head
-	f.part, f.partAt = 0, f.Base
-	if l.head != nil {
-		l.head.prev = f
-	}
-	l.head = f
 }
 
-func (l *fragmentList) drop(f *Fragment) {
-	if f.prev != nil {
-		f.prev.next = f.next
-	} else {
-		l.head = f.next
-	}
-	if f.next != nil {
-		f.next.prev = f.prev
-	}
-	f.active, f.endpoint, f.prev, f.next = false, nil, nil, nil
+// over notes that a fragment is under way no more. The last one takes its place.
+func (e *Endpoint) over(f *Fragment) {
+	n := len(e.fragments) - 1
+	last := e.fragments[n]
+	e.fragments[f.place], last.place = last, f.place
+	e.fragments[n], e.fragments = nil, e.fragments[:n]
+	f.active, f.endpoint = false, nil
 }
 
 // fragmentIDs hands out the numbers by which a peer knows this NIC's fragments. An id names a slot, id mod 2048, and is

@@ -387,13 +387,14 @@ func (w *world) check() {
 		if n.dead {
 			continue
 		}
-		if err := errors.Join(n.m.Stats().Check(), n.m.Paths()); err != nil {
-			w.t.Errorf("node %d: %v", i+1, err)
-		}
+		err := n.m.Stats().Check()
 		for _, e := range n.m.endpoints {
-			if err := e.stats.Check(); err != nil {
-				w.t.Errorf("node %d about %d: %v", i+1, e.nic, err)
+			if e.live != nil {
+				err = errors.Join(err, e.live.auditPath())
 			}
+		}
+		if err != nil {
+			w.t.Errorf("node %d: %v", i+1, err)
 		}
 	}
 }
@@ -407,8 +408,8 @@ func (w *world) quiet() {
 			continue
 		}
 		m := n.m
-		if m.hotel.guests != 0 || m.resends.n != 0 || len(m.sending) != 0 {
-			w.t.Errorf("node %d: %d guests, %d resends, %d with sends are left", i+1, m.hotel.guests, m.resends.n, len(m.sending))
+		if m.hotel.Guests() != 0 || m.resends.n != 0 || len(m.sending) != 0 {
+			w.t.Errorf("node %d: %d guests, %d resends, %d with sends are left", i+1, m.hotel.Guests(), m.resends.n, len(m.sending))
 		}
 		for _, e := range m.endpoints {
 			for s, c := range e.channels {
@@ -416,7 +417,7 @@ func (w *world) quiet() {
 					w.t.Errorf("node %d: %v channel has %d in flight, %d queued, %d segments", i+1, wire.Space(s), c.inFlight, c.queued, c.queue.n)
 				}
 			}
-			if e.fragments.head != nil {
+			if len(e.fragments) > 0 {
 				w.t.Errorf("node %d: a fragment is left", i+1)
 			}
 		}

@@ -83,16 +83,16 @@ func (m *Module) helloEvery() time.Duration { return min(limits.HelloEvery, m.cf
 func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer, frame []byte) {
 	body := m.open(&m.hellos, frame, nil)
 	if body == nil || o.Flags != m.hellos.flags {
-		m.stray.CRCErrors++
+		m.stats.CRCErrors++
 		return
 	}
 	h, err := wire.ParseHello(body)
 	if err != nil {
-		m.stray.Malformed++
+		m.stats.Malformed++
 		return
 	}
 	if h.MinVersion > wire.Version || h.MaxVersion < wire.Version {
-		m.stray.VersionMismatches++
+		m.stats.VersionMismatches++
 		m.refuseVersion(from, o, &h)
 		return
 	}
@@ -100,27 +100,25 @@ func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer,
 		_ = m.handler.Admit(now, h.NIC, from) // which refuses and remembers it
 	}
 	if h.NIC == m.cfg.NIC || tooSmall(&h) || m.closed {
-		m.stray.Refused++
+		m.stats.Refused++
 		return
 	}
 	e := m.hearsFrom(h.NIC, from)
 	if e != nil && m.staleHello(e, o.Counter, &h) {
-		e.stats.Receives++
-		e.stats.StaleHellos++
+		m.stats.StaleHellos++
 		return
 	}
 	if m.handler.Admit(now, h.NIC, from) != nil {
-		m.stray.Refused++
+		m.stats.Refused++
 		return
 	}
 	if e == nil {
 		if e = m.stranger(h.NIC, from); e == nil {
-			m.stray.Refused++
+			m.stats.Refused++
 			return
 		}
 	}
-	e.stats.Receives++
-	e.stats.HelloReceives++
+	m.stats.HelloReceives++
 	m.answerHello(now, e, from, o.Counter, &h)
 }
 
@@ -209,7 +207,6 @@ func (m *Module) replace(now clock.Time, e *Endpoint) {
 // Hellos keeps no NIC out for longer than its own next Hello takes.
 func (m *Module) pend(s *session) {
 	if len(m.pending) >= limits.PendingSessions {
-		m.stray.PendingDropped++
 		m.drop(m.pending[0])
 	}
 	m.pending = append(m.pending, s)
@@ -235,14 +232,14 @@ func (m *Module) receiveHelloAck(now clock.Time, s *session, body []byte) {
 	e := s.endpoint
 	h, err := wire.ParseHello(body)
 	if err != nil {
-		e.stats.Malformed++
+		m.stats.Malformed++
 		return
 	}
 	if h.EchoIncarnation != m.cfg.Incarnation || h.EchoCounter < s.helloFrom || h.EchoCounter > s.helloTo || s.helloTo == 0 {
-		e.stats.StaleHellos++
+		m.stats.StaleHellos++
 		return
 	}
-	e.stats.HelloReceives++
+	m.stats.HelloReceives++
 	if s.open {
 		return // it only repeats what we know
 	}
@@ -328,7 +325,7 @@ func (m *Module) sendHello(now clock.Time, s *session, out Frames) bool {
 		s.helloFrom = m.hellos.counter
 	}
 	s.helloTo, s.helloAt = m.hellos.counter, now
-	s.endpoint.stats.HelloSends++
+	m.stats.HelloSends++
 	return true
 }
 
@@ -340,7 +337,7 @@ func (m *Module) sendHelloAck(now clock.Time, s *session, out Frames) bool {
 		return false
 	}
 	s.mark(now, s.packets.counter)
-	s.endpoint.stats.HelloSends++
+	m.stats.HelloSends++
 	return true
 }
 

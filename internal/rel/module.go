@@ -1,6 +1,7 @@
 package rel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/hotel"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/nicid"
@@ -59,11 +61,13 @@ type Config struct {
 	PostLone   func(now clock.Time, to netip.AddrPort, head *[6]uint64, body []byte) bool
 	ReserveRun func(to netip.AddrPort, size, n int) []byte
 	CommitRun  func(n int)
+	Copy       func(to, from []byte) // copies payload into a frame, if its tag does not
 
-	Narrow bool                                // paths may carry less than MTU, so that lengths are probed (pathmtu.go)
-	Doubt  func(to netip.AddrPort, what Doubt) // told what losses say of a path; may be nil
+	// DoubtBatches is told, once in a session, that more than a quarter of the first rounds was lost: if the driver sends frames in
+	// batches, perhaps batches do not get through.
+	DoubtBatches func(to netip.AddrPort)
 
-	Copy func(to, from []byte) // copies payload into a frame, if its tag does not; nil = copy
+	Narrow bool // paths may carry less than MTU, so that lengths are probed (pathmtu.go)
 
 	MaxPeers int           // 0 = limits.Peers
 	Rooms    int           // segments that may await acknowledgement; 0 = limits.Rooms
@@ -101,6 +105,12 @@ type Handler interface {
 	Down(now clock.Time, e *Endpoint, why error)
 }
 
+// LossHandler is a Handler that wants to hear, before Down, of each record that was handed over by Reserve or Control and
+// has not been acknowledged: its writer was told long ago that it is on its way (decision 6). Fragments are Released with an error instead.
+type LossHandler interface {
+	Lost(e *Endpoint, r wire.Record)
+}
+
 // Module is the reliability layer of one NIC. It has no lock: one goroutine at a time uses it and its endpoints, or the
 // caller keeps a lock around all of it (USNIC-57…60).
 type Module struct {
@@ -120,11 +130,11 @@ type Module struct {
 	hellos    packets // Hellos, to all peers
 	refusing  packets // the refusal that is being sent
 
-	hotel   *hotel[*segment]  // retransmit timers; a run has one room
-	lodged  int               // packets that they are for: in the hotel, or about to go back there
-	reserve int               // so many of cfg.Rooms are for control and retransmissions
-	desk    *hotel[*session]  // ACK and tail timers
-	night   *hotel[*Endpoint] // session timers
+	hotel   *hotel.Hotel[*segment]  // retransmit timers; a run has one room
+	lodged  int                     // packets that they are for: in the hotel, or about to go back there
+	reserve int                     // so many of cfg.Rooms are for control and retransmissions
+	desk    *hotel.Hotel[*session]  // ACK and tail timers
+	night   *hotel.Hotel[*Endpoint] // session timers
 
 	pool     segmentPool
 	resends  segmentList // segments to send again
@@ -160,42 +170,33 @@ type Module struct {
 	heads         wire.Heads // of the run that is being written, likewise
 	scratch       []byte     // where control records of a peer that is cut off go
 
-	received     uint64 // frames
-	stray, total Stats
-	copied       Copied
+	stats Stats
 }
 
 // New returns a module for the NIC that cfg describes. h is told what happens.
 func New(cfg Config, h Handler) *Module {
-	setDefault(&cfg.ReceiveCapacity, limits.ReceiveCapacity)
-	setDefault(&cfg.UnreachableAfter, limits.UnreachableAfter)
-	setDefault(&cfg.AckDelay, limits.AckDelay)
+	cfg.ReceiveCapacity = cmp.Or(cfg.ReceiveCapacity, limits.ReceiveCapacity)
+	cfg.UnreachableAfter = cmp.Or(cfg.UnreachableAfter, limits.UnreachableAfter)
+	cfg.AckDelay = cmp.Or(cfg.AckDelay, limits.AckDelay)
 	// Several tries must fit into a patience that is shorter than the default.
-	setDefault(&cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8))
-	setDefault(&cfg.MaxPeers, limits.Peers)
-	setDefault(&cfg.Rooms, limits.Rooms)
+	cfg.ProbeEvery = cmp.Or(cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8))
+	cfg.MaxPeers = cmp.Or(cfg.MaxPeers, limits.Peers)
+	cfg.Rooms = cmp.Or(cfg.Rooms, limits.Rooms)
 	m := &Module{
 		cfg: cfg, handler: h, rand: random{cfg.Seed},
 		byNIC: map[uint64]*Endpoint{}, byAddr: map[netip.AddrPort]*Endpoint{}, strangers: map[uint64]*Endpoint{},
-		hotel: newHotel[*segment](hotelShift, cfg.Rooms), reserve: cfg.Rooms / limits.RoomReserve,
+		hotel: hotel.New[*segment](HotelShift, cfg.Rooms), reserve: cfg.Rooms / limits.RoomReserve,
 		heldUntil: clock.Never,
-		desk:      newHotel[*session](deskShift, cfg.MaxPeers),
-		night:     newHotel[*Endpoint](nightShift, cfg.MaxPeers),
+		desk:      hotel.New[*session](deskShift, cfg.MaxPeers),
+		night:     hotel.New[*Endpoint](nightShift, cfg.MaxPeers),
 	}
 	m.placer, _ = h.(Placer)
 	if m.cfg.Copy == nil {
-		m.cfg.Copy = plainCopy
+		m.cfg.Copy = func(to, from []byte) { copy(to, from) }
 	}
 	m.bare.copies = m.cfg.Copy
 	m.hellos.start(m, 0)
 	return m
-}
-
-func setDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
-	}
 }
 
 // channelMTU is the largest frame of a channel, by this NIC's link.
@@ -275,11 +276,10 @@ func (m *Module) Forget(now clock.Time, e *Endpoint) {
 		m.drop(e.next)
 	}
 	if e.room != 0 {
-		m.night.checkOut(e.room)
+		m.night.CheckOut(e.room)
 		e.room = 0
 	}
-	m.stray.add(&e.stats)
-	e.stats, e.duties, e.watch = Stats{}, 0, 0
+	e.duties, e.watch = 0, 0
 	if m.byNIC[e.nic] == e {
 		delete(m.byNIC, e.nic)
 	}
@@ -304,7 +304,6 @@ func (m *Module) Close(now clock.Time, out Frames) {
 		if s != nil {
 			if b := frame(out, s.addr); b != nil {
 				out.Commit(s.packets.seal(wire.KindGoodbye, b, wire.OuterLen, nil))
-				e.stats.GoodbyeSends++
 			}
 		}
 		m.ends(now, e, ErrGoodbye)

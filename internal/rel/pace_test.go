@@ -97,7 +97,7 @@ func TestARetransmissionStaysHeldWhenWhatWasHeldBesideItIsLetGo(t *testing.T) {
 	w.weather.loss = 1
 	wire.PutVoid(e.Reserve(w.now, wire.Data, 1000), 1000)
 	m.Progress(w.now, out)
-	m.resend(e.live, e.live.flight.tail, causeTail)
+	m.resend(e.live, e.live.flight.tail, &m.stats.TailResends)
 	e.congestion.rate, e.congestion.pacedUntil = 0.001, clock.Never // 1 MB/s: some 700 µs for each
 	e.pace = pace{0, w.now}
 	f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{make([]byte, 500)}, Length: 500, Limit: 500, HeaderLen: wire.ChunkLen}
@@ -127,7 +127,7 @@ func TestManyRetransmissionsThatAreHeldBackKeepNobodyAwake(t *testing.T) {
 	}
 	m.Progress(w.now, out)
 	for e.live.flight.n > 0 {
-		m.resend(e.live, e.live.flight.tail, causeTail)
+		m.resend(e.live, e.live.flight.tail, &m.stats.TailResends)
 	}
 	e.congestion.rate, e.congestion.pacedUntil = 0.001, clock.Never
 	e.pace = pace{0, w.now}
@@ -160,7 +160,7 @@ func TestWhatTheDriverDoesNotTakeCostsNoPace(t *testing.T) {
 	w.weather.loss = 1
 	wire.PutVoid(e.Reserve(w.now, wire.Data, 1000), 1000)
 	m.Progress(w.now, w.nodes[0])
-	m.resend(e.live, e.live.flight.tail, causeTail)
+	m.resend(e.live, e.live.flight.tail, &m.stats.TailResends)
 	wire.PutVoid(e.Reserve(w.now, wire.Data, 1000), 1000)
 	e.congestion.rate, e.congestion.pacedUntil = 0.001, clock.Never
 	e.pace = pace{limits.PaceBurst / 2, w.now}

@@ -37,14 +37,12 @@ func (a *assembly) begin(s *session, buf []byte) {
 
 // postParts posts segment g in parts, because its frame is too long for its path. It returns false if the driver takes nothing.
 func (m *Module) postParts(now clock.Time, s *session, g *segment, c wire.Space, out Frames) bool {
-	e := s.endpoint
 	b := frame(out, s.addr)
 	if b == nil {
 		return false
 	}
 	if g.sends == 0 {
-		s.send[g.space].push(g)
-		e.stats.sent(&s.send[g.space])
+		s.number(g)
 	}
 	if len(m.parts) < m.cfg.MTU {
 		m.parts = make([]byte, m.cfg.MTU)
@@ -62,26 +60,22 @@ func (m *Module) postParts(now clock.Time, s *session, g *segment, c wire.Space,
 		p := wire.Part{Space: g.space, Seq: g.seq, Offset: uint32(at), Length: uint32(records)}
 		p.Put(b[wire.OuterLen:], n)
 		out.Commit(s.packets.seal(wire.KindPart, b, wire.OuterLen+wire.PartLen, m.parts[at:at+n]))
-		e.stats.PartSends++
+		m.stats.PartSends++
 	}
-	g.sends++
-	g.counter, g.sentAt, g.channel = s.packets.counter, now, c
-	e.countSend(g, records)
-	m.fly(now, s, g)
+	m.posted(now, s, g, c, records)
 	return true
 }
 
 // receivePart takes one part of a segment.
 func (m *Module) receivePart(now clock.Time, s *session, body []byte, length int) {
-	e := s.endpoint
 	p, payload, err := wire.ParsePart(body)
 	if err != nil || int(p.Length) > m.cfg.MTU {
-		e.stats.Malformed++
+		m.stats.Malformed++
 		return
 	}
 	w := &s.receive[p.Space]
 	if what := w.judge(p.Seq); what != arrivedNew { // also if it has come whole
-		s.countArrival(p.Space, what, 1)
+		m.countArrival(s, p.Space, what, 1)
 		if what != arrivedHigh {
 			s.scheduleAck(now, p.Space, what, w.gap(), 1, length)
 		}
@@ -89,16 +83,16 @@ func (m *Module) receivePart(now clock.Time, s *session, body []byte, length int
 	}
 	a := m.assemblyOf(s, &p)
 	if len(a.buf) != int(p.Length) {
-		e.stats.Malformed++ // a segment has one length
+		m.stats.Malformed++ // a segment has one length
 		return
 	}
 	if a.take(int(p.Offset), payload); a.units > 0 && m.cfg.Defect != mutate.PartsUnfinished {
-		e.stats.PartReceives++
+		m.stats.PartReceives++
 		return
 	}
 	m.forgetAssembly(a)
 	if wire.CheckRecords(a.buf) != nil {
-		e.stats.Malformed++
+		m.stats.Malformed++
 		return
 	}
 	s.expected = wire.NextChunk{}

@@ -1,13 +1,11 @@
 package rel
 
 import (
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -218,32 +216,12 @@ func (e *Endpoint) nextLength(now clock.Time, s *session) {
 		p.raiseAt = now.Add(limits.PathRaise)
 		if int(p.told) != p.size {
 			p.told = int32(p.size)
-			e.stats.PathsNarrowed++
+			e.m.stats.PathsNarrowed++
 		}
 	case p.told != 0:
 		p.told = 0
-		e.stats.PathsWidened++
+		e.m.stats.PathsWidened++
 	}
-}
-
-// Paths returns an error if what is known of a path contradicts itself, or if nothing waits for the end of a try.
-func (m *Module) Paths() error {
-	for _, e := range m.endpoints {
-		s := e.live
-		if s == nil || s.path.limit == math.MaxInt {
-			continue
-		}
-		p := &s.path
-		switch {
-		case p.size < limits.LeastFrame || p.size > p.goal || p.trying > 0 && (p.trying < p.size || p.trying > p.goal || p.below >= p.trying):
-			return fmt.Errorf("rel: NIC %v: frames have %d bytes, of %d, and %d are tried, or else %d", nicid.ID(e.nic), p.size, p.goal, p.trying, p.below)
-		case (p.lost == 0) != (p.suspect == math.MaxInt):
-			return fmt.Errorf("rel: NIC %v: %d segments are lost, of %d bytes", nicid.ID(e.nic), p.lost, p.suspect)
-		case p.trying > 0 && e.duties&dutyPath == 0 && (e.room == 0 || e.timerAt > p.nextAt):
-			return fmt.Errorf("rel: NIC %v: frames of %d bytes are tried, and nothing waits for an answer", nicid.ID(e.nic), p.trying)
-		}
-	}
-	return nil
 }
 
 // FrameLengths are the longest frame that gets through to the peer, as far as is known; the longest that both NICs take; and

@@ -79,7 +79,7 @@ func TestAPathMayBecomeNarrowAtAnyTime(t *testing.T) {
 				back.pump()
 				w.runUntil(10*time.Second, "a beginning", func() bool {
 					size, goal, _ := tr.e.FrameLengths()
-					return size > 0 && size == goal && tr.to.m.received > 20+5*seed
+					return size > 0 && size == goal && tr.to.m.stats.Receives > 20+5*seed
 				})
 				if tr.finished() {
 					continue // before the length was known

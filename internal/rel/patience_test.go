@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/weftnet/weft/internal/hotel"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -143,7 +144,7 @@ func TestAnIdlePeerCostsLittle(t *testing.T) {
 	if n := int(unsafe.Sizeof(segment{})); n > 144 {
 		t.Errorf("a segment costs %d bytes, want 144 at most", n)
 	}
-	if n := 3 * int(unsafe.Sizeof(hotel[int]{})); n > 64<<10 {
+	if n := 3 * int(unsafe.Sizeof(hotel.Hotel[int]{})); n > 64<<10 {
 		t.Errorf("empty hotels cost %d bytes, want 64 KiB at most", n)
 	}
 }

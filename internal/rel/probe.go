@@ -37,9 +37,9 @@ func (e *Endpoint) book(now, at clock.Time) {
 		if e.timerAt <= at {
 			return
 		}
-		e.m.night.checkOut(e.room)
+		e.m.night.CheckOut(e.room)
 	}
-	e.room, e.timerAt = e.m.night.checkIn(now, at, e), at
+	e.room, e.timerAt = e.m.night.CheckIn(now, at, e), at
 }
 
 // nightTimer looks after one endpoint.
@@ -132,10 +132,10 @@ func (m *Module) receiveProbe(s *session, body []byte) {
 	e := s.endpoint
 	p, err := wire.ParseProbe(body)
 	if err != nil {
-		e.stats.Malformed++
+		m.stats.Malformed++
 		return
 	}
-	e.stats.ProbeReceives++
+	m.stats.ProbeReceives++
 	if int(p.Size) > e.largestProbe() {
 		return // longer than anything that we may send; its sender knows our MTU
 	}
@@ -159,7 +159,7 @@ func (m *Module) sendProbe(s *session, k wire.Kind, p wire.Probe, out Frames) bo
 	}
 	p.Put(b[wire.OuterLen:])
 	out.Commit(s.packets.seal(k, b, wire.OuterLen+int(p.Size), nil))
-	s.endpoint.stats.ProbeSends++
+	m.stats.ProbeSends++
 	return true
 }
 

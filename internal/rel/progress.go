@@ -56,22 +56,22 @@ func (m *Module) takeNotice(now clock.Time) {
 func (m *Module) timers(now clock.Time) {
 	m.expirePending(now)
 	m.expireDatagrams(now)
-	if now < m.hotel.wake && now < m.desk.wake && now < m.night.wake {
-		m.hotel.pass(now)
-		m.desk.pass(now)
-		m.night.pass(now)
+	if now < m.hotel.Wake() && now < m.desk.Wake() && now < m.night.Wake() {
+		m.hotel.Pass(now)
+		m.desk.Pass(now)
+		m.night.Pass(now)
 		return
 	}
-	for g, ok := m.hotel.evict(now); ok; g, ok = m.hotel.evict(now) {
+	for g, ok := m.hotel.Evict(now); ok; g, ok = m.hotel.Evict(now) {
 		m.timeout(now, g)
 		m.work++
 	}
-	for s, ok := m.desk.evict(now); ok; s, ok = m.desk.evict(now) {
+	for s, ok := m.desk.Evict(now); ok; s, ok = m.desk.Evict(now) {
 		if m.deskTimer(now, s) {
 			m.work++
 		}
 	}
-	for e, ok := m.night.evict(now); ok; e, ok = m.night.evict(now) {
+	for e, ok := m.night.Evict(now); ok; e, ok = m.night.Evict(now) {
 		m.nightTimer(now, e)
 		m.work++
 	}
@@ -143,6 +143,6 @@ func (m *Module) nextPoll(now clock.Time) clock.Time {
 	case left > 0:
 		return now.Add(retryAfter)
 	}
-	next := clock.Min(clock.Min(m.hotel.wake, m.desk.wake), m.night.wake)
+	next := clock.Min(clock.Min(m.hotel.Wake(), m.desk.Wake()), m.night.Wake())
 	return clock.Min(clock.Min(next, m.heldUntil), clock.Min(m.pendingUntil(), m.datagramsUntil()))
 }

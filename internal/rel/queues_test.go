@@ -36,12 +36,12 @@ func TestAPollSendsAFewSegmentsAgain(t *testing.T) { // USNIC-20
 		t.Fatalf("%d segments are in flight; expected %d", n, lost)
 	}
 	for g := e.live.flight.head; g != nil; g = e.live.flight.head {
-		a.m.resend(e.live, g, causeFast)
+		a.m.resend(e.live, g, &a.m.stats.FastResends)
 	}
 	for polls := 0; a.m.resends.n > 0; polls++ {
-		before := e.stats.Resends
+		before := e.m.stats.Resends
 		a.m.Progress(w.now, a)
-		if n := e.stats.Resends - before; n == 0 || n > limits.ResendsPerPoll {
+		if n := e.m.stats.Resends - before; n == 0 || n > limits.ResendsPerPoll {
 			t.Fatalf("poll %d sent %d segments again; expected some, and at most %d", polls, n, limits.ResendsPerPoll)
 		}
 	}
@@ -69,17 +69,17 @@ func TestARecordInTheLinksOwnFrameOvertakesNothing(t *testing.T) { // USNIC-28
 func TestALongSegmentTakesTheAcknowledgementAlong(t *testing.T) { // USNIC-35
 	w, a, b, e := joined(t, nil)
 	back := b.open(a)
-	before, acks := e.Stats().SegmentsAcked, back.Stats().AckSends
+	before, acks := e.m.stats.SegmentsAcked, back.m.stats.AckSends
 	for i := range 10 {
 		a.frag(e, wire.Data, payload(i, 1000))
 		w.runUntil(time.Millisecond, "question", func() bool { return len(b.got) == i+1 })
 		b.frag(back, wire.Data, payload(i, 1000))
 		w.runUntil(time.Millisecond, "answer", func() bool { return len(a.got) == i+1 })
 	}
-	if n := back.Stats().AckSends - acks; n != 0 {
+	if n := back.m.stats.AckSends - acks; n != 0 {
 		t.Errorf("%d acknowledgements went alone", n)
 	}
-	if n := e.Stats().SegmentsAcked - before; n != 10 {
+	if n := e.m.stats.SegmentsAcked - before; n != 10 {
 		t.Errorf("of 10 segments %d are acknowledged by the answers", n)
 	}
 }

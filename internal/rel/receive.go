@@ -34,9 +34,9 @@ func (m *Module) receive(now clock.Time, from netip.AddrPort, frame []byte) {
 	if m.deferred.placed == 0 {
 		m.settle()
 	}
-	m.received++
+	m.stats.Receives++
 	if hit(m.cfg.Faults.DropReceived) {
-		m.stray.FaultDrops++
+		m.stats.FaultDrops++
 		return
 	}
 	if s, o := m.admit(now, from, frame); s != nil {
@@ -49,7 +49,6 @@ func (m *Module) receive(now clock.Time, from netip.AddrPort, frame []byte) {
 func (m *Module) admit(now clock.Time, from netip.AddrPort, frame []byte) (*session, wire.Outer) {
 	if s := m.latest; s != nil {
 		if o, ok := wire.ParseNext(frame, s.word()); ok && o.Counter > s.replay.top && from == s.addr {
-			s.endpoint.stats.Receives++
 			return s, o
 		}
 	}
@@ -70,19 +69,17 @@ func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*s
 	}
 	s := m.sessions.find(o.Index &^ wire.ResidentBit)
 	if s == nil || !s.bound && o.Kind != wire.KindHelloAck || ofDriver(o) && !s.takesOfDriver(o) {
-		m.stray.NoSession++
+		m.stats.NoSession++
 		m.callBack(now, from)
 		return nil, o
 	}
-	st := &s.endpoint.stats
-	st.Receives++
 	switch {
 	case from != s.addr:
-		st.Foreign++
+		m.stats.Foreign++
 	case !m.sessions.fresh(s, o):
-		st.Replays++
+		m.stats.Replays++
 	case o.Flags != s.packets.flags:
-		st.CRCErrors++
+		m.stats.CRCErrors++
 	default:
 		if s.open {
 			m.latest = s
@@ -96,15 +93,15 @@ func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*s
 func (m *Module) countUnparsed(err error) {
 	switch {
 	case errors.Is(err, wire.ErrVersion):
-		m.stray.VersionMismatches++
+		m.stats.VersionMismatches++
 	case errors.Is(err, wire.ErrFormat):
-		m.stray.Malformed++
+		m.stats.Malformed++
 	case errors.Is(err, wire.ErrShort):
-		m.stray.Short++
+		m.stats.Short++
 	case errors.Is(err, wire.ErrMagic):
-		m.stray.Magic++
+		m.stats.Magic++
 	default:
-		m.stray.Unknown++
+		m.stats.Unknown++
 	}
 }
 
@@ -113,7 +110,7 @@ func (m *Module) take(now clock.Time, s *session, o wire.Outer, frame []byte) {
 	m.row.placed = false
 	body := m.open(&s.packets, frame, m.expects(s, o.Kind))
 	if body == nil {
-		s.endpoint.stats.CRCErrors++
+		m.stats.CRCErrors++
 		return
 	}
 	if o.Kind != wire.KindDatagram || m.cfg.Defect != mutate.DatagramReplayed {
@@ -138,7 +135,7 @@ func (m *Module) take(now clock.Time, s *session, o wire.Outer, frame []byte) {
 		m.opens(now, s) // the peer knows what only our answer told it
 	}
 	if !s.open && !(s.retired && o.Kind == wire.KindData) {
-		s.endpoint.stats.NoSession++
+		m.stats.NoSession++
 		return
 	}
 	if o.Kind == wire.KindData || o.Kind == wire.KindPlain {
@@ -163,7 +160,7 @@ func (m *Module) receiveControl(now clock.Time, s *session, k wire.Kind, body []
 	case wire.KindDatagram:
 		m.receiveDatagram(now, s, body)
 	case wire.KindGoodbye:
-		s.endpoint.stats.GoodbyeReceives++
+		m.stats.GoodbyeReceives++
 		m.ends(now, s.endpoint, ErrGoodbye)
 		s.endpoint.mute = true
 	}
@@ -175,7 +172,7 @@ func (m *Module) receiveSegment(now clock.Time, s *session, o wire.Outer, body [
 	h, records, err := m.parseSegment(s, o.Kind, body)
 	if err != nil {
 		m.hear(now, s, o.Counter)
-		s.endpoint.stats.Malformed++
+		m.stats.Malformed++
 		return
 	}
 	if s.alone(&h, records) {
@@ -231,29 +228,28 @@ func (m *Module) deliver(now clock.Time, s *session, records []byte) bool {
 }
 
 // countNew counts segments that are delivered.
-func (s *session) countNew(space wire.Space, n int) {
+func (m *Module) countNew(space wire.Space, n int) {
 	if space == wire.Command {
-		s.endpoint.stats.FragReceives += uint64(n)
+		m.stats.FragReceives += uint64(n)
 	} else {
-		s.endpoint.stats.ChunkReceives += uint64(n)
+		m.stats.ChunkReceives += uint64(n)
 	}
 }
 
-// countArrival counts segments by what the window said of the last of them.
-func (s *session) countArrival(space wire.Space, what arrival, n int) {
-	st := &s.endpoint.stats
+// countArrival counts segments of s by what the window said of the last of them.
+func (m *Module) countArrival(s *session, space wire.Space, what arrival, n int) {
 	switch what {
 	case arrivedOld:
-		st.OutOfWindowLow++
+		m.stats.OutOfWindowLow++
 	case arrivedDup:
-		st.Duplicates++
+		m.stats.Duplicates++
 	case arrivedHigh:
-		st.OutOfWindowHigh++
+		m.stats.OutOfWindowHigh++
 	case arrivedNew:
-		s.countNew(space, n)
+		m.countNew(space, n)
 		if s.receive[space].gap() {
-			st.Ahead += uint64(n)
+			m.stats.Ahead += uint64(n)
 		}
-		st.LargestReceiveWindow = max(st.LargestReceiveWindow, int32(s.receive[space].depth()))
+		m.stats.LargestReceiveWindow = max(m.stats.LargestReceiveWindow, int32(s.receive[space].depth()))
 	}
 }

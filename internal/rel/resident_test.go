@@ -50,7 +50,7 @@ func TestFramesOfAPeersDriverHaveCountersOfTheirOwn(t *testing.T) {
 		g.send(100)
 		w.run(time.Millisecond)
 	}
-	before := e.stats
+	before := e.m.stats
 	heard := e.live.acks
 	from := b.addr
 	damaged := reply(keys, wire.KindDatagram, 7, []byte("bad"))
@@ -76,7 +76,7 @@ func TestFramesOfAPeersDriverHaveCountersOfTheirOwn(t *testing.T) {
 			}
 		}
 	}
-	after := e.stats
+	after := e.m.stats
 	if after.Replays != before.Replays+2 || after.CRCErrors != before.CRCErrors+1 || !e.Up() {
 		t.Errorf("%d replays and %d errors, expected 2 and 1; up: %v", after.Replays-before.Replays, after.CRCErrors-before.CRCErrors, e.Up())
 	}

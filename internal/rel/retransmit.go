@@ -24,17 +24,6 @@ type recovery struct {
 	quietTo  clock.Time // until then the last time-out waits for its answer
 }
 
-type cause uint8
-
-const (
-	causeFast cause = iota
-	causeTail
-	causeTimeout
-)
-
-// posted notes that a segment left.
-func (r *recovery) posted(now clock.Time, s *session) { r.rearm(now, s) }
-
 // progress notes that something new was acknowledged.
 func (r *recovery) progress(now clock.Time, s *session) {
 	r.tails, r.quietTo = 0, 0
@@ -67,33 +56,26 @@ func (m *Module) detectLoss(s *session) {
 			return
 		}
 		s.endpoint.congestion.loses(g.counter)
-		m.resend(s, m.first(s, g), causeFast)
+		m.resend(s, m.first(s, g), &m.stats.FastResends)
 	}
 }
 
-// resend moves a segment in the hotel, which is no run, to the resend list: checked out, its credits returned (USNIC-46, USNIC-47).
-func (m *Module) resend(s *session, g *segment, why cause) {
+// resend moves a segment in the hotel, which is no run, to the resend list: checked out, its credits returned (USNIC-46, USNIC-47). count
+// is that of what has it sent again.
+func (m *Module) resend(s *session, g *segment, count *uint64) {
 	m.unlist(s, g)
 	g.become(stateInHotel, stateResend)
 	m.resends.push(g)
 	m.heldInRow = 0 // it has not been asked yet whether this one may leave
 	m.pathLoses(s, g)
-	st := &s.endpoint.stats
-	switch why {
-	case causeFast:
-		st.FastResends++
-	case causeTail:
-		st.TailResends++
-	case causeTimeout:
-		st.TimeoutResends++
-	}
+	*count++
 }
 
 // tail sends the last segment of the flight again.
 func (m *Module) tail(now clock.Time, s *session) {
 	s.recovery.tails++
 	if g := s.flight.tail; g != nil {
-		m.resend(s, m.last(s, g), causeTail)
+		m.resend(s, m.last(s, g), &m.stats.TailResends)
 	}
 	s.recovery.rearm(now, s)
 }
@@ -113,20 +95,20 @@ func (m *Module) timeout(now clock.Time, g *segment) {
 	}
 	s.rtt.backoff++
 	r.quietTo = now.Add(s.rtt.retransmitAfter(s.peerDelay()))
-	m.resend(s, m.first(s, oldest), causeTimeout)
+	m.resend(s, m.first(s, oldest), &m.stats.TimeoutResends)
 }
 
 // lodge checks a posted segment into the hotel. There is a room: post asked, and timeout has just freed one.
 func (m *Module) lodge(now clock.Time, s *session, g *segment) {
-	g.room = m.hotel.checkIn(now, now.Add(s.rtt.retransmitAfter(s.peerDelay())), g)
+	g.room = m.hotel.CheckIn(now, now.Add(s.rtt.retransmitAfter(s.peerDelay())), g)
 	if g.room == 0 {
 		panic("rel: the hotel is full, and its reserve too")
 	}
 }
 
-// Ticks of the three hotels. A tick times 4,096 floors is the longest stay.
+// Ticks of the three hotels, as powers of two in ns. A tick times 4,096 floors is the longest stay.
 const (
-	hotelShift = 17 // 131 µs, 537 ms: longer than limits.LongestRetransmit
+	HotelShift = 17 // 131 µs, 537 ms: longer than limits.LongestRetransmit
 	deskShift  = 13 // 8 µs, 34 ms: ACKs and tail-loss probes
 	nightShift = 20 // 1 ms, 4.3 s: Hellos, probes, unreachability
 )
@@ -139,15 +121,15 @@ func (s *session) bookDesk(now, at clock.Time) {
 		if s.roomAt <= at {
 			return // the room is given up early, and a look at the deadlines books anew
 		}
-		s.endpoint.m.desk.checkOut(s.room)
+		s.endpoint.m.desk.CheckOut(s.room)
 	}
-	s.room, s.roomAt = s.endpoint.m.desk.checkIn(now, at, s), at
+	s.room, s.roomAt = s.endpoint.m.desk.CheckIn(now, at, s), at
 }
 
 // leaveDesk forgets the session's fast timers.
 func (s *session) leaveDesk(m *Module) {
 	if s.room != 0 {
-		m.desk.checkOut(s.room)
+		m.desk.CheckOut(s.room)
 		s.room = 0
 	}
 }

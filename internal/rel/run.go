@@ -43,7 +43,7 @@ func (m *Module) part(s *session, g *segment, n int) (front *segment) {
 		s.flight.n -= n
 		s.flight.insert(front, g)
 		if m.cfg.Defect != mutate.RoomForgotten {
-			front.room = m.hotel.checkInBeside(g.room, front)
+			front.room = m.hotel.CheckInBeside(g.room, front)
 		}
 	}
 	return front
@@ -80,28 +80,32 @@ func (m *Module) last(s *session, g *segment) *segment {
 	return g
 }
 
-// postSome posts as much of a run, which is in no list, as may leave now: one packet at least may. The rest goes back to the front of its
-// queue. It returns false if the driver takes no more.
+// postSome posts a segment, which is in no list; of a run as much as may leave now: one packet at least may. The rest goes back to the front
+// of its queue. It returns false if the driver takes no more.
 func (m *Module) postSome(now clock.Time, s *session, g *segment, c wire.Space, out Frames) bool {
 	e := s.endpoint
-	n := min(g.frames, s.send[g.space].room())
-	if !s.reliable {
-		n = min(n, m.vacancies()-m.reserve)
-	}
-	if e.paced(now) || g.cost > s.path.limit {
-		n = 1
-	}
-	if n < g.frames {
-		front := m.split(g, n)
-		e.channels[c].requeue(g)
-		g = front
-	}
-	if n > 1 {
-		return m.postRun(now, s, g, c, out)
+	if g.frames > 1 {
+		n := min(g.frames, s.send[g.space].room())
+		if !s.reliable {
+			n = min(n, m.vacancies()-m.reserve)
+		}
+		if e.paced(now) || g.cost > s.path.limit {
+			n = 1
+		}
+		if n < g.frames {
+			front := m.split(g, n)
+			e.channels[c].requeue(g)
+			g = front
+		}
+		if n > 1 {
+			return m.postRun(now, s, g, c, out)
+		}
 	}
 	if !m.post(now, s, g, c, out) {
 		e.channels[c].requeue(g)
-		e.stays(g.cost)
+		if c == wire.Data {
+			e.stays(g.cost)
+		}
 		return false
 	}
 	return true
@@ -120,20 +124,8 @@ func (m *Module) postRun(now clock.Time, s *session, g *segment, c wire.Space, o
 		s.endpoint.channels[c].requeue(g)
 		g = front
 	}
-	if s.reliable {
-		g.seq = s.send[g.space].pass(n)
-	} else {
-		s.send[g.space].push(g)
-	}
-	g.sends++
-	g.counter, g.sentAt, g.channel = s.packets.counter-uint64(n-1), now, c
-	s.endpoint.countSend(g, n*(g.fragment.HeaderLen+g.length))
-	if s.reliable {
-		m.committed(s, g)
-	} else {
-		s.endpoint.stats.sent(&s.send[g.space])
-		m.fly(now, s, g)
-	}
+	s.number(g)
+	m.posted(now, s, g, c, n*(g.fragment.HeaderLen+g.length))
 	return all
 }
 

@@ -85,36 +85,24 @@ type segmentList struct {
 	n          int // packets of all of them
 }
 
-func (l *segmentList) push(g *segment) {
-	g.prev, g.next = l.tail, nil
-	if l.tail != nil {
-		l.tail.next = g
-	} else {
-		l.head = g
-	}
-	l.tail = g
-	l.n += g.frames
-}
+func (l *segmentList) push(g *segment) { l.insert(g, nil) }
 
-func (l *segmentList) pushFront(g *segment) {
-	g.prev, g.next = nil, l.head
-	if l.head != nil {
-		l.head.prev = g
+func (l *segmentList) pushFront(g *segment) { l.insert(g, l.head) }
+
+// insert puts g in front of next, which is in the list; at the end if next is nil.
+func (l *segmentList) insert(g, next *segment) {
+	before := l.tail
+	if next != nil {
+		before, next.prev = next.prev, g
 	} else {
 		l.tail = g
 	}
-	l.head = g
-	l.n += g.frames
-}
-
-// insert puts g in front of next, which is in the list.
-func (l *segmentList) insert(g, next *segment) {
-	if next == l.head {
-		l.pushFront(g)
-		return
+	if before != nil {
+		before.next = g
+	} else {
+		l.head = g
 	}
-	g.prev, g.next = next.prev, next
-	g.prev.next, next.prev = g, g
+	g.prev, g.next = before, next
 	l.n += g.frames
 }
 

@@ -48,7 +48,7 @@ type session struct {
 	withheld withholding
 	reliable bool
 	joining  uint8      // datagrams of the peer that are put together
-	doubts   Doubt      // that the driver was told of
+	doubted  bool       // the driver was told that perhaps batches do not get through
 	room     int32      // of the ACK and tail timers, in the desk hotel
 	roomAt   clock.Time // when they go off
 
@@ -235,12 +235,22 @@ func (e *Endpoint) empty(s *session) {
 	m.forgetDatagrams(s)
 }
 
+// tellLost tells of the records of a segment that is given up.
+func (m *Module) tellLost(e *Endpoint, g *segment) {
+	h, ok := m.handler.(LossHandler)
+	for b := g.buf; ok && len(b) > 0; {
+		var r wire.Record
+		r, b = wire.NextRecord(b)
+		h.Lost(e, r)
+	}
+}
+
 // unlist takes a posted segment out of the list of its state, and out of the hotel.
 func (m *Module) unlist(s *session, g *segment) {
 	switch g.state {
 	case stateInHotel:
 		if g.room != 0 {
-			m.hotel.checkOut(g.room)
+			m.hotel.CheckOut(g.room)
 			g.room = 0
 		}
 		if !g.forgotten {
@@ -258,10 +268,10 @@ func (m *Module) unlist(s *session, g *segment) {
 // release gives every fragment under way back to its owner. The owner may start new ones meanwhile; they are not of the
 // session that ended, which cannot take any.
 func (m *Module) release(now clock.Time, e *Endpoint, why error) {
-	for e.fragments.head != nil {
-		f := e.fragments.head
+	for n := len(e.fragments); n > 0; n = len(e.fragments) {
+		f := e.fragments[n-1]
 		f.Err, f.pieces = why, 0
-		e.fragments.drop(f)
+		e.over(f)
 		m.handler.Released(now, f)
 	}
 }
@@ -290,7 +300,6 @@ func (m *Module) drop(s *session) {
 	}
 	if !e.known && m.strangers[e.nic] == e {
 		delete(m.strangers, e.nic)
-		m.stray.add(&e.stats)
 	}
 }
 

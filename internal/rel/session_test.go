@@ -465,7 +465,7 @@ func TestAMessageThatWasTakenIsNotedByTheNextEntry(t *testing.T) {
 	} {
 		w, a, b, e := joined(t, nil)
 		back := b.m.Endpoint(1)
-		before := back.stats.FragReceives
+		before := back.m.stats.FragReceives
 		b.asleep = w.now.Add(time.Second)
 		a.frag(e, wire.Command, "question")
 		w.runUntil(time.Second, "the question", func() bool { return len(b.inbox) > 0 })
@@ -473,13 +473,10 @@ func TestAMessageThatWasTakenIsNotedByTheNextEntry(t *testing.T) {
 		if got, ok := b.takes(back); !ok || got != "question" {
 			t.Fatalf("%s: took %q, %v", name, got, ok)
 		}
-		if back.stats.FragReceives != before {
+		if back.m.stats.FragReceives != before {
 			t.Errorf("%s: the message is noted before that", name)
 		}
-		st := &back.stats
-		if name == "Forget" {
-			st = &b.m.stray
-		}
+		st := &b.m.stats
 		if enter(b, back, frame); st.FragReceives != before+1 || st.FastReceives != 1 {
 			t.Errorf("%s: %d messages are noted, %d of them taken; want one", name, st.FragReceives-before, st.FastReceives)
 		}
@@ -497,7 +494,7 @@ type flushing struct {
 	noted   uint64
 }
 
-func (f *flushing) Flush(clock.Time) { f.flushed, f.noted = f.flushed+1, f.to.stats.FragSends }
+func (f *flushing) Flush(clock.Time) { f.flushed, f.noted = f.flushed+1, f.to.m.stats.FragSends }
 
 // A single answer takes the acknowledgement of its question along, and leaves before it is noted itself.
 func TestAnAnswerTakesTheAcknowledgementAlongAndDoesNotWaitToBeNoted(t *testing.T) {
@@ -517,12 +514,12 @@ func TestAnAnswerTakesTheAcknowledgementAlongAndDoesNotWaitToBeNoted(t *testing.
 		t.Fatal("the question was not shown")
 	}
 	back.Take(w.now)
-	out, noted := &flushing{node: b, to: back}, back.stats.FragSends
+	out, noted := &flushing{node: b, to: back}, back.m.stats.FragSends
 	room, _ := back.Begin(wire.Command, wire.FragLen+len("answer"), AsSingle, &Account{}, out)
 	wire.PutFrag(room, &wire.Envelope{}, len("answer"))
 	copy(room[wire.FragLen:], "answer")
-	if back.End(w.now, func() clock.Time { return w.now }, false, out); out.flushed != 1 || out.noted != noted || back.stats.FragSends != noted+1 {
-		t.Errorf("flushed %d times, with %d segments noted by then and %d behind it; want once, with %d and %d", out.flushed, out.noted, back.stats.FragSends, noted, noted+1)
+	if back.End(w.now, func() clock.Time { return w.now }, false, out); out.flushed != 1 || out.noted != noted || back.m.stats.FragSends != noted+1 {
+		t.Errorf("flushed %d times, with %d segments noted by then and %d behind it; want once, with %d and %d", out.flushed, out.noted, back.m.stats.FragSends, noted, noted+1)
 	}
 	asked, _, err := wire.ParseInner(question.frame[wire.OuterLen : len(question.frame)-wire.TagLen])
 	if err != nil {

@@ -46,9 +46,8 @@ func (m *Module) settleDeferred() {
 	s, placed, taken := d.session, d.placed, d.taken
 	d.session, d.placed, d.taken = nil, 0, false
 	if taken {
-		m.received++
-		s.endpoint.stats.Receives++
-		s.endpoint.stats.FastReceives++
+		m.stats.Receives++
+		m.stats.FastReceives++
 		s.replay.take(d.counter)
 	}
 	if !s.open { // its delivery has ended the session
@@ -75,10 +74,10 @@ func (m *Module) arrive(now clock.Time, s *session, k wire.Kind, counter uint64,
 			w.next = h.Seq
 		}
 		w.top = w.next
-		s.countNew(h.Space, frames)
+		m.countNew(h.Space, frames)
 	} else {
 		what = w.add(h.Seq, frames)
-		s.countArrival(h.Space, what, frames)
+		m.countArrival(s, h.Space, what, frames)
 	}
 	if !s.reliable && what != arrivedHigh {
 		s.scheduleAck(now, h.Space, what, hadGap, frames, bytes)

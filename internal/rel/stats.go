@@ -2,74 +2,80 @@ package rel
 
 import (
 	"fmt"
-	"reflect"
 )
 
-// Stats counts what happened, of one endpoint or of a whole module: the usNIC list, and Weft's own causes. Every frame
-// that came is counted once in Receives and once in what became of it, and Check holds the two equal.
+// Stats counts what happened in a module: the usNIC list, and Weft's own causes. Every frame that came is counted once in
+// Receives and once in what became of it, and Check holds the two equal. A tag names the published counter that a count adds to.
 type Stats struct {
 	// Segments posted.
-	TotalSends     uint64 // first postings
-	ChunkSends     uint64 // of them, pieces of fragments
-	FragSends      uint64 // of them, coalesced records
+	TotalSends     uint64 `counter:"rel_sends"`       // first postings
+	ChunkSends     uint64 `counter:"rel_chunk_sends"` // of them, pieces of fragments
+	FragSends      uint64 `counter:"rel_frag_sends"`  // of them, coalesced records
 	Resends        uint64 // later postings
-	TimeoutResends uint64 // segments put on the resend list by the retransmit timer …
-	FastResends    uint64 // … by ACKs that told of later frames
-	TailResends    uint64 // … by silence at the end of a burst
-	SentBytes      uint64 // of first postings, without the segments' headers and tags
-	ResentBytes    uint64 // of later ones
-	SegmentsAcked  uint64 // segments that are known to have arrived
-	WindowFull     uint64 // Reserve or Post found the window full …
-	CreditsFull    uint64 // … or the channel without credits
+	TimeoutResends uint64 `counter:"rel_resends_timeout"` // segments put on the resend list by the retransmit timer …
+	FastResends    uint64 `counter:"rel_resends_fast"`    // … by ACKs that told of later frames
+	TailResends    uint64 `counter:"rel_resends_tail"`    // … by silence at the end of a burst
+	SentBytes      uint64 `counter:"rel_bytes_sent"`      // of first postings, without the segments' headers and tags
+	ResentBytes    uint64 `counter:"rel_bytes_resent"`    // of later ones
+	SegmentsAcked  uint64 `counter:"rel_segments_acked"`  // segments that are known to have arrived
+	WindowFull     uint64 `counter:"rel_window_full"`     // Reserve or Post found the window full …
+	CreditsFull    uint64 `counter:"rel_credits_full"`    // … or the channel without credits
 
 	// Other frames sent.
-	AckSends, HelloSends, ProbeSends, GoodbyeSends uint64
+	AckSends   uint64 `counter:"rel_ack_sends"`
+	HelloSends uint64 `counter:"rel_hello_sends"` // answers included
+	ProbeSends uint64 `counter:"rel_probe_sends"`
 
 	// Paths (pathmtu.go).
-	PathDoubts    uint64 // times that long frames were lost again and again, so that short ones took their place
-	PathsNarrowed uint64 // times that a path was found to carry less than both NICs take …
-	PathsWidened  uint64 // … or all of it again
-	PartSends     uint64 // frames with parts of segments
+	PathDoubts    uint64 `counter:"rel_path_doubts"`    // times that long frames were lost again and again, so that short ones took their place
+	PathsNarrowed uint64 `counter:"rel_paths_narrowed"` // times that a path was found to carry less than both NICs take …
+	PathsWidened  uint64 `counter:"rel_paths_widened"`  // … or all of it again
+	PartSends     uint64 `counter:"rel_parts_sent"`     // frames with parts of segments
 
-	// Datagrams (datagram.go): sent; not sent since they were too long, without a session, or too many waited; handed over; given up since a
-	// piece was missing; pieces of those for which there was no room.
-	DatagramSends, DatagramsTooLong, DatagramsNoSession, DatagramsUnsent, DatagramReceives, DatagramsIncomplete, DatagramsNoRoom uint64
+	// Datagrams (datagram.go).
+	DatagramSends       uint64 `counter:"rel_datagrams_sent"`
+	DatagramsTooLong    uint64 `counter:"rel_datagrams_refused"`    // not sent: too long …
+	DatagramsNoSession  uint64 `counter:"rel_datagrams_refused"`    // … without a session …
+	DatagramsUnsent     uint64 `counter:"rel_datagrams_refused"`    // … or too many waited
+	DatagramReceives    uint64 `counter:"rel_datagrams_received"`   // handed over
+	DatagramsIncomplete uint64 `counter:"rel_datagrams_incomplete"` // given up since a piece was missing
+	DatagramsNoRoom     uint64 `counter:"rel_datagrams_no_room"`    // pieces of those for which there was no room
 
-	PiggybackedAcks uint64 // ACKs that were due and went with a segment
+	PiggybackedAcks uint64 `counter:"rel_ack_piggybacked"` // ACKs that were due and went with a segment
 
 	// Frames that came, and what became of each.
-	Receives          uint64
-	ChunkReceives     uint64 // segments of the data space, delivered
-	FragReceives      uint64 // segments of the command space, delivered
-	AckReceives       uint64
+	Receives          uint64 `counter:"rel_frames_received"`
+	ChunkReceives     uint64 `counter:"rel_received_new"` // segments of the data space, delivered
+	FragReceives      uint64 `counter:"rel_received_new"` // segments of the command space, delivered
+	AckReceives       uint64 `counter:"rel_acks_received"`
 	HelloReceives     uint64
 	ProbeReceives     uint64
-	PartReceives      uint64 // parts of segments, but for those that made one whole
+	PartReceives      uint64 `counter:"rel_parts_received"` // parts of segments, but for those that made one whole
 	GoodbyeReceives   uint64
 	DatagramFrames    uint64 // datagrams and pieces of them
-	Duplicates        uint64 // segments beyond a gap that had come before
-	OutOfWindowLow    uint64 // segments before the window: old duplicates
-	OutOfWindowHigh   uint64 // segments beyond the window
-	Malformed         uint64 // bad fragments: well-formed outside, not inside
-	Short             uint64 // too short for an outer header
-	Magic             uint64 // not Weft's
-	Unknown           uint64 // of an unknown kind
-	VersionMismatches uint64
-	NoSession         uint64 // the index is of no session, or of one that is over
-	Foreign           uint64 // from another address than the session's
-	CRCErrors         uint64 // the tag does not fit, or is missing
-	Replays           uint64 // packet counter taken before, or too old
-	StaleHellos       uint64 // of an earlier life or time of the peer
-	Refused           uint64 // Hellos of NICs that are not admitted, or too many
-	FaultDrops        uint64 // by the fault hook
+	Duplicates        uint64 `counter:"rel_received_duplicate"`     // segments beyond a gap that had come before
+	OutOfWindowLow    uint64 `counter:"rel_received_duplicate"`     // segments before the window: old duplicates
+	OutOfWindowHigh   uint64 `counter:"rel_received_beyond_window"` // segments beyond the window
+	Malformed         uint64 `counter:"drop_format"`                // bad fragments: well-formed outside, not inside
+	Short             uint64 `counter:"drop_short"`                 // too short for an outer header
+	Magic             uint64 `counter:"drop_magic"`                 // not Weft's
+	Unknown           uint64 `counter:"drop_kind"`                  // of an unknown kind
+	VersionMismatches uint64 `counter:"drop_version"`
+	NoSession         uint64 `counter:"drop_index"`         // the index is of no session, or of one that is over
+	Foreign           uint64 `counter:"drop_address"`       // from another address than the session's
+	CRCErrors         uint64 `counter:"drop_tag"`           // the tag does not fit, or is missing
+	Replays           uint64 `counter:"drop_replay"`        // packet counter taken before, or too old
+	StaleHellos       uint64 `counter:"drop_stale_hello"`   // of an earlier life or time of the peer
+	Refused           uint64 `counter:"drop_refused_hello"` // Hellos of NICs that are not admitted, or too many
+	FaultDrops        uint64 `counter:"drop_fault"`         // by the fault hook
 
 	// Besides.
-	Ahead          uint64 // of the segments delivered, those beyond a gap
-	FastReceives   uint64 // of the segments delivered, those that a waiter took out of the link itself
-	OldAcks        uint64 // acknowledgements that were overtaken by later ones
-	BadAcks        uint64 // acknowledgements of what was never sent
-	DuplicateAcks  uint64 // ACKs that told of a gap or a duplicate and acknowledged nothing new
-	PendingDropped uint64 // half-open sessions that gave way to others
+	Ahead         uint64 `counter:"rel_received_ahead"` // of the segments delivered, those beyond a gap
+	FastReceives  uint64 // of the segments delivered, those that a waiter took out of the link itself
+	OldAcks       uint64 `counter:"rel_acks_stale"`     // acknowledgements that were overtaken by later ones
+	DuplicateAcks uint64 `counter:"rel_acks_duplicate"` // ACKs that told of a gap or a duplicate and acknowledged nothing new
+	PieceBytes    uint64 `counter:"nic_copied_out"`     // of fragments, copied into frames: first postings and later ones
+	SinglesCopied uint64 `counter:"rel_singles_copied"` // frames of single records, copied to the link's
 
 	// High-water marks, in segments.
 	LargestSendWindow, LargestReceiveWindow int32
@@ -96,64 +102,34 @@ func (s *Stats) Check() error {
 	return nil
 }
 
-// add adds what t counted; of high-water marks the higher stays.
-func (s *Stats) add(t *Stats) {
-	a, b := reflect.ValueOf(s).Elem(), reflect.ValueOf(t).Elem()
-	for i := range a.NumField() {
-		if f := a.Field(i); f.Kind() == reflect.Uint64 {
-			f.SetUint(f.Uint() + b.Field(i).Uint())
-		} else {
-			f.SetInt(max(f.Int(), b.Field(i).Int()))
-		}
-	}
-}
-
-// Stats returns the totals of the module: of its endpoints, present and forgotten, and of frames that belong to none. The
-// value is the module's and is computed anew by the next call. Check holds for it between polls.
+// Stats returns what the module has counted. It is live; copy it to keep it. Check holds for it between polls.
 func (m *Module) Stats() *Stats {
 	m.settle()
-	m.total = m.stray
-	for _, e := range m.endpoints {
-		m.total.add(&e.stats)
-	}
-	for _, e := range m.strangers {
-		m.total.add(&e.stats)
-	}
-	m.total.Receives = m.received
-	return &m.total
+	return &m.stats
 }
-
-// Copied counts copies of what was sent, of the whole module.
-type Copied struct {
-	PieceBytes uint64 // of fragments, into frames: first postings and later ones
-	Singles    uint64 // frames of single records, to the link's
-}
-
-// Copied returns the counts.
-func (m *Module) Copied() Copied { return m.copied }
 
 // sent notes how far a send window is open.
 func (s *Stats) sent(w *sendWindow) { s.LargestSendWindow = max(s.LargestSendWindow, int32(w.used())) }
 
 // countSend counts a segment that was posted, with n bytes of records, or all segments of a run.
 func (e *Endpoint) countSend(g *segment, n int) {
-	frames := uint64(g.frames)
+	st, frames := &e.m.stats, uint64(g.frames)
 	if g.sends > 1 {
-		e.stats.ResentBytes += uint64(n)
+		st.ResentBytes += uint64(n)
 	} else {
-		e.stats.SentBytes += uint64(n)
+		st.SentBytes += uint64(n)
 	}
 	if g.fragment != nil {
-		e.m.copied.PieceBytes += frames * uint64(g.length)
+		st.PieceBytes += frames * uint64(g.length)
 	}
 	switch {
 	case g.sends > 1:
-		e.stats.Resends++
+		st.Resends++
 	case g.fragment != nil:
-		e.stats.TotalSends += frames
-		e.stats.ChunkSends += frames
+		st.TotalSends += frames
+		st.ChunkSends += frames
 	default:
-		e.stats.TotalSends++
-		e.stats.FragSends++
+		st.TotalSends++
+		st.FragSends++
 	}
 }

@@ -179,14 +179,14 @@ func TestAnAcknowledgementThatWasOvertakenIsIgnored(t *testing.T) {
 		a.frag(e, wire.Command, "acknowledged")
 		w.run(time.Second)
 	}
-	window, old := &e.live.send[wire.Command], e.stats.OldAcks
+	window, old := &e.live.send[wire.Command], e.m.stats.OldAcks
 	before := *window
 	var n news
 	if a.m.cumulative(w.now, e.live, wire.Command, window.base.Add(-2), &n) {
 		t.Error("it counts as one of the present window, so that its selective bits would be read")
 	}
-	if n.progress || window.base != before.base || window.next != before.next || e.stats.OldAcks != old+1 {
-		t.Errorf("window from %d to %d before, from %d to %d now; %d were old", before.base, before.next, window.base, window.next, e.stats.OldAcks-old)
+	if n.progress || window.base != before.base || window.next != before.next || e.m.stats.OldAcks != old+1 {
+		t.Errorf("window from %d to %d before, from %d to %d now; %d were old", before.base, before.next, window.base, window.next, e.m.stats.OldAcks-old)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestAPollSendsRetransmissionsThenSegmentsThenAcks(t *testing.T) {
 	c.frag(back, wire.Command, "to be acknowledged") // a owes c an ACK by the time that it polls
 	w.runUntil(time.Second, "c's message at a", func() bool { return a.m.Endpoint(3).live.acks.at != clock.Never })
 	a.m.Endpoint(3).AckNow()
-	a.m.resend(e.live, old, causeTimeout)
+	a.m.resend(e.live, old, &a.m.stats.TimeoutResends)
 	b.dead = true
 	*seen = nil
 	a.frag(e, wire.Command, "new")
@@ -260,11 +260,11 @@ func TestTheStatisticsKnowTheLargestWindows(t *testing.T) {
 		a.frag(e, wire.Command, string(rune('a'+i)))
 		a.poll()
 	}
-	if got := e.stats.LargestSendWindow; got != n {
+	if got := e.m.stats.LargestSendWindow; got != n {
 		t.Errorf("with %d segments under way the largest send window is %d", n, got)
 	}
 	w.run(time.Second)
-	if got := b.m.Endpoint(1).stats.LargestReceiveWindow; got != n {
+	if got := b.m.stats.LargestReceiveWindow; got != n {
 		t.Errorf("with %d segments behind a gap the largest receive window is %d", n-1, got)
 	}
 }

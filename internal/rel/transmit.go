@@ -21,18 +21,12 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 	if g.cost > s.path.limit {
 		return m.postParts(now, s, g, c, out)
 	}
-	e := s.endpoint
 	b := frame(out, s.addr)
 	if b == nil {
 		return false
 	}
 	if g.sends == 0 {
-		if s.reliable {
-			g.seq = s.send[g.space].pass(1)
-		} else {
-			s.send[g.space].push(g)
-			e.stats.sent(&s.send[g.space])
-		}
+		s.number(g)
 	}
 	h := wire.Inner{Space: g.space, Seq: g.seq}
 	s.piggyback(&h)
@@ -40,15 +34,30 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 	n, rest := g.put(b, dataHead)
 	s.packets.again = g.sends > 0 && m.cfg.Defect == mutate.CounterReused
 	out.Commit(s.packets.seal(wire.KindData, b, n, rest))
+	m.posted(now, s, g, c, n+len(rest)-dataHead)
+	return true
+}
+
+// number gives a segment its number, or a run its numbers.
+func (s *session) number(g *segment) {
+	if w := &s.send[g.space]; s.reliable {
+		g.seq = w.pass(g.frames)
+	} else {
+		w.push(g)
+	}
+}
+
+// posted notes that a segment with so many bytes of records has left by the queue of channel c: its last frame was the session's last.
+func (m *Module) posted(now clock.Time, s *session, g *segment, c wire.Space, bytes int) {
 	g.sends++
-	g.counter, g.sentAt, g.channel = s.packets.counter, now, c
-	e.countSend(g, n+len(rest)-dataHead)
+	g.counter, g.sentAt, g.channel = s.packets.counter-uint64(g.frames-1), now, c
+	s.endpoint.countSend(g, bytes)
 	if s.reliable {
 		m.committed(s, g)
-		return true
+		return
 	}
+	m.stats.sent(&s.send[g.space])
 	m.fly(now, s, g)
-	return true
 }
 
 // put writes the segment's records into b from n on, but for the payload of a fragment that lies in one piece, which follows. It
@@ -86,14 +95,14 @@ func (m *Module) fly(now clock.Time, s *session, g *segment) {
 	s.flight.push(g)
 	m.lodged += g.frames
 	m.lodge(now, s, g)
-	s.recovery.posted(now, s)
+	s.recovery.rearm(now, s)
 }
 
 // committed ends the life of a segment on a reliable link, where a committed frame arrives.
 func (m *Module) committed(s *session, g *segment) {
 	g.become(stateQueued, stateFree)
 	s.refused(g)
-	s.endpoint.stats.SegmentsAcked += uint64(g.frames)
+	m.stats.SegmentsAcked += uint64(g.frames)
 	m.piecesDone(s.endpoint, g.fragment, g.offset, g.length, g.frames)
 	m.pool.put(g)
 }
@@ -132,15 +141,7 @@ func (m *Module) sendQueues(now clock.Time, e *Endpoint, out Frames) (all bool) 
 				}
 			}
 			c.dequeue(g)
-			if g.frames > 1 {
-				if !m.postSome(now, s, g, i, out) {
-					return false
-				}
-			} else if !m.post(now, s, g, i, out) {
-				c.requeue(g)
-				if i == wire.Data {
-					e.stays(g.cost)
-				}
+			if !m.postSome(now, s, g, i, out) {
 				return false
 			}
 			m.work++

@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/simulated"
+	"github.com/weftnet/weft/internal/tree"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
 )
@@ -90,7 +91,7 @@ func (c *crowd) run() error {
 			positions[i] = nic.Position{X: uint16(i % w), Y: uint16(i / w), Width: uint16(w), Height: uint16((c.n + w - 1) / w)}
 		}
 	}
-	above := coll.Parents(positions, 0, c.n)
+	above := tree.Parents(positions, 0, c.n)
 	c.f = sim.New(simulated.Hooked(sim.Config{Seed: c.seed, NICs: c.n, TorusWidth: c.width}, simulated.Hooks{Peers: func(a, b int) bool {
 		d := (b - a + c.n) % c.n
 		return bits.OnesCount(uint(d)) == 1 || bits.OnesCount(uint(c.n-d)) == 1 || above[a] == b || above[b] == a

@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -28,8 +31,10 @@ import (
 // workshop is a small fabric beside the one of a run: three NICs with programs in them, and processes that send to those.
 //
 //	senders ── numbered messages ──► echo of some NIC ── half of them again ──► echo of another: each shows the number once
+//	        ── numbered datagrams ──► drip, which is resident: shows each number at most once
 //	        ── even, odd, broken ──► filter ──► guarded: only even ones come
-//	tinkerer: replaces the counter, loads what never ends, transfers beyond a segment, takes the filter away, kills a NIC
+//	tinkerer: replaces the counter, loads what never ends, transfers beyond a segment, takes the filter away, kills a NIC that
+//	          has prepared what is to go into all
 //
 // In the end each message has been handled once, or its NIC has died; the counter has counted on; what never ends was stopped; and the
 // room that one NIC has in another is what the other knows to be taken.
@@ -52,6 +57,7 @@ type workshop struct {
 const (
 	echoID    vm.ID = 10
 	counterID vm.ID = 20
+	dripID    vm.ID = 30
 	filterID  vm.ID = 40
 	guarded         = 1 // host of the guarded process
 	mortal          = 2 // host whose NIC dies
@@ -120,6 +126,7 @@ func runWorkshop(seed uint64, d mutate.Defect) (violations []string, handled uin
 		}}))
 	for host := range 3 {
 		w.load(host, "echo", program.Spec{ID: echoID, Start: true})
+		w.load(host, "echo", program.Spec{ID: dripID, Start: true, Resident: true})
 	}
 	w.load(0, "counter", program.Spec{ID: counterID, Start: true})
 	w.load(mortal, "lonely", program.Spec{ID: 50, Start: true})
@@ -202,7 +209,7 @@ func (w *workshop) send(p *sim.Process, host int, rng *rand.Rand) error {
 	for range 60 {
 		to := rng.IntN(3)
 		var err error
-		switch rng.IntN(5) {
+		switch rng.IntN(6) {
 		case 0, 1: // at once
 			n := pick(rng, 0, rng.IntN(60), rng.IntN(700), (prog.MaxMessage-16)/8)
 			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(echoID), 1, rng.IntN(2) == 0, w.packet(n, rng, to))
@@ -215,6 +222,12 @@ func (w *workshop) send(p *sim.Process, host int, rng *rand.Rand) error {
 			}
 		case 3:
 			err = simulated.Half(p).SendProgram(ctx, sim.NICID(0), uint32(counterID), 1, true)
+		case 4: // to a resident program: reliably only if the outcome is asked for
+			asks := rng.IntN(4) == 0
+			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(dripID), 1, asks, w.packet(pick(rng, rng.IntN(60), rng.IntN(700)), rng, to))
+			if !asks {
+				delete(w.sent, w.next)
+			}
 		default:
 			err = w.sendGuarded(ctx, p, rng)
 		}
@@ -299,7 +312,7 @@ func (w *workshop) tinker(p *sim.Process) error {
 	w.endless(p)
 	w.transfers(p)
 	p.Sleep(5 * time.Millisecond)
-	w.f.StopNIC(mortal)
+	w.everywhere(p)
 	p.Sleep(3 * limits.UnreachableAfter)
 	w.f.StartNIC(mortal)
 	for w.senders > 1 {
@@ -332,6 +345,49 @@ func (w *workshop) replaceCounter(p *sim.Process) {
 	}
 	if err != nil {
 		w.violate("replace and undo: %v", err)
+	}
+}
+
+var errDead = errors.New("its NIC is not there")
+
+// everywhere puts a program into all NICs, in one of them in the place of the counter, while messages go on. One NIC dies when all have prepared it: it
+// is named, and the others are as before.
+func (w *workshop) everywhere(p *sim.Process) {
+	hosts := map[registry.NICID]int{}
+	var nics []registry.NICID
+	for host := range 3 {
+		id := registry.NICID(sim.NICID(host))
+		hosts[id], nics = host, append(nics, id)
+	}
+	w.rng.Shuffle(len(nics), func(i, j int) { nics[i], nics[j] = nics[j], nics[i] })
+	sites := map[registry.NICID]*deploy.Site{}
+	for id, host := range hosts {
+		sites[id] = &deploy.Site{NIC: id, May: func(int) bool { return true }, Do: func(f func(*program.Table)) {
+			f(w.table(host))
+			simulated.Turn(w.f, host)
+		}}
+	}
+	client := deploy.Client{Ask: func(_ context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
+		if r.Do == ctl.ProgramCommit {
+			w.f.StopNIC(mortal)
+		}
+		p.Sleep(time.Duration(w.rng.ExpFloat64() * float64(100*time.Microsecond)))
+		if w.table(hosts[nic]) == nil {
+			return nil, errDead
+		}
+		return sites[nic].Answer(r)
+	}}
+	dies := registry.NICID(sim.NICID(mortal))
+	module := workshopModules["counter, another layout"]
+	_, err := client.Load(context.Background(), nics, module.Encode(), deploy.Options{ID: uint32(counterID), Replace: true, Start: true})
+	if !errors.Is(err, errDead) || !strings.Contains(err.Error(), dies.String()) {
+		w.violate("a program was to go into all NICs, of which %v has died: %v", dies, err)
+	}
+	for host := range 2 {
+		info, there := w.table(host).Info(counterID)
+		if there != (host == 0) || there && info.Module.Hash() != workshopModules["counter"].Hash() {
+			w.violate("host %d has a program that did not go into all NICs", host)
+		}
 	}
 }
 
@@ -429,10 +485,11 @@ func (w *workshop) takeStock() {
 			continue
 		}
 		values, _, err := t.Log(echoID, 0)
-		if err != nil {
+		dripped, _, dripErr := t.Log(dripID, 0)
+		if err := errors.Join(err, dripErr); err != nil {
 			w.violate("%v", err)
 		}
-		for _, n := range values {
+		for _, n := range append(values, dripped...) {
 			switch {
 			case n < 0 || !w.known[n]:
 				w.violate("host %d shows %d, which was not sent so", host, n)

@@ -45,7 +45,7 @@ func (g Geometry) Validate() error {
 	case g.Contexts < 1 || g.Contexts > maxContexts:
 		return fmt.Errorf("vni: %d contexts: want 1 to %d", g.Contexts, maxContexts)
 	case g.Commands < 2*g.Contexts:
-		return fmt.Errorf("vni: %d commands for %d contexts: want at least twice as many (QNIX-6)", g.Commands, g.Contexts)
+		return fmt.Errorf("vni: %d commands for %d contexts: want %d or more, two for each", g.Commands, g.Contexts, 2*g.Contexts)
 	case g.Commands <= headBatch || g.Commands%headBatch != 0 || g.Commands > maxCommands:
 		// With 8 or fewer the producer could wait for ever for a head that moves only every 8 (QNIX-A4).
 		return fmt.Errorf("vni: %d commands: want a multiple of %d above %d, at most %d", g.Commands, headBatch, headBatch, maxCommands)
@@ -74,8 +74,8 @@ func (g Geometry) PoolRange() (from, to int) {
 // layout has the offset of every component. It follows from the geometry; memory info repeats it (QNIX-27) so that the
 // process can check that both halves compute the same.
 type layout struct {
-	commands, sends, receives, regions, pool, status, sleeping, sendBells, receiveBells int // in rw
-	head, listening, published, events, sendDone, receiveDone                           int // in ro
+	commands, sends, receives, regions, pool, status, sleeping, waiting, sendBells, receiveBells int // in rw
+	head, listening, published, events, sendDone, receiveDone                                    int // in ro
 
 	regionBytes      int // of one context region
 	rwBytes, roBytes int
@@ -97,7 +97,8 @@ func (g Geometry) layout() layout {
 	l.pool = align(l.regions+2*g.Contexts*l.regionBytes+rest, limits.PageBytes)
 	l.status = l.pool + g.PoolPages*limits.PageBytes + colour
 	l.sleeping = l.status + lineBytes
-	l.sendBells = l.sleeping + lineBytes
+	l.waiting = l.sleeping + lineBytes
+	l.sendBells = l.waiting + lineBytes
 	l.receiveBells = align(l.sendBells+4*g.Contexts, lineBytes)
 	l.rwBytes = align(align(l.receiveBells+4*g.Contexts, lineBytes)+rest, limits.PageBytes)
 

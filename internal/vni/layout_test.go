@@ -19,8 +19,9 @@ rw regions       20672
 rw pool         122880
 rw status      1171648
 rw sleeping    1171712
-rw send bells  1171776
-rw recv bells  1172032
+rw waiting     1171776
+rw send bells  1171840
+rw recv bells  1172096
 rw bytes       1175552
 ro head           1216
 ro listening      1280
@@ -42,7 +43,7 @@ func TestLayoutIsTheOneThatWasPublished(t *testing.T) {
 		at   int
 	}{
 		{"rw commands", l.commands}, {"rw sends", l.sends}, {"rw receives", l.receives}, {"rw regions", l.regions}, {"rw pool", l.pool},
-		{"rw status", l.status}, {"rw sleeping", l.sleeping}, {"rw send bells", l.sendBells}, {"rw recv bells", l.receiveBells},
+		{"rw status", l.status}, {"rw sleeping", l.sleeping}, {"rw waiting", l.waiting}, {"rw send bells", l.sendBells}, {"rw recv bells", l.receiveBells},
 		{"rw bytes", l.rwBytes}, {"ro head", l.head}, {"ro listening", l.listening}, {"ro published", l.published},
 		{"ro events", l.events}, {"ro send done", l.sendDone}, {"ro recv done", l.receiveDone}, {"ro bytes", l.roBytes},
 	} {
@@ -97,7 +98,7 @@ func TestComponentsFollowOneAnotherWithoutOverlap(t *testing.T) {
 			l := g.layout()
 			ends := []int{l.commands, l.commands + 16*g.Commands, l.sends, l.sends + 128*g.Contexts, l.receives, l.receives + 128*g.Contexts,
 				l.regions, l.regions + 2*g.Contexts*l.regionBytes, l.pool, l.pool + g.PoolPages*limits.PageBytes, l.status, l.status + 12,
-				l.sleeping, l.sleeping + 4, l.sendBells, l.sendBells + 4*g.Contexts, l.receiveBells, l.receiveBells + 4*g.Contexts, l.rwBytes}
+				l.sleeping, l.sleeping + 4, l.waiting, l.waiting + 4, l.sendBells, l.sendBells + 4*g.Contexts, l.receiveBells, l.receiveBells + 4*g.Contexts, l.rwBytes}
 			for i := 1; i < len(ends); i++ {
 				if ends[i] < ends[i-1] {
 					t.Fatalf("%+v: component %d ends at %d, the next starts at %d", g, (i-1)/2, ends[i-1], ends[i])

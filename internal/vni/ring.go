@@ -15,7 +15,7 @@ import (
 //	                  a record: header, bytes, padding to 16 bytes
 //
 //	process                                       NIC
-//	Next: reads what lies before produced  ◄───── Place, Advance: records; Publish: produced, after the bytes
+//	Next: reads what lies before produced  ◄───── Place, Advance: records; PublishTo: produced, after the bytes
 //	      a quarter read: publishes consumed ───► look: only when the room that it knows of is spent
 //	Stalls changed? posts a Refill         ◄───── Stall: counts it, then looks at consumed for the last time
 //
@@ -45,6 +45,7 @@ const (
 	ringRun            // many, from one process with one tag
 	ringSource         // whose the next messages are: application 24, index 4, gen 4, NIC 8, slot 4
 	ringSkip           // the next record is at the start
+	ringVoid           // nothing: a message had this place that has not come
 )
 
 const ringLength = 1<<29 - 1
@@ -148,7 +149,7 @@ func (w *RingWriter) Stall() { atomic.AddUint32(w.stalls, 1) }
 // hotRing is how much of a ring is used in a round as long as its reader keeps up: it stays in the caches.
 const hotRing = 64 << 10
 
-// Place is the n bytes of the next record, which must fit. It is asked once for each: behind a Look it may begin at the front again.
+// Place is the n bytes of the next record, which must fit. Advance follows.
 func (w *RingWriter) Place(n int) []byte {
 	if rest := len(w.mem) - w.at; n > rest || w.at >= hotRing && w.pos == w.read && n <= w.at {
 		if rest > 0 {
@@ -160,10 +161,7 @@ func (w *RingWriter) Place(n int) []byte {
 	return w.mem[w.at : w.at+n : w.at+n]
 }
 
-// Placed is what the last Place has returned, up to Advance.
-func (w *RingWriter) Placed(n int) []byte { return w.mem[w.at : w.at+n : w.at+n] }
-
-// Advance ends the record of n bytes at Place. Publish shows it to the process.
+// Advance ends the record of n bytes at Place. PublishTo shows it to the process.
 func (w *RingWriter) Advance(n int) {
 	w.at += n
 	w.pos += uint64(n)
@@ -172,10 +170,14 @@ func (w *RingWriter) Advance(n int) {
 // Unpublished is how many bytes the process does not know of.
 func (w *RingWriter) Unpublished() int { return int(w.pos - w.told) }
 
-// Publish shows the process what was written.
-func (w *RingWriter) Publish() {
-	w.told = w.pos
-	atomic.StoreUint64(w.produced, w.pos)
+// PublishTo shows the process the records that end at a position or before, and reports whether it had not seen them all.
+func (w *RingWriter) PublishTo(pos uint64) bool {
+	if pos == w.told {
+		return false
+	}
+	w.told = pos
+	atomic.StoreUint64(w.produced, pos)
+	return true
 }
 
 // Memory is all of the ring.
@@ -214,8 +216,18 @@ func PutRingWhole(b []byte, tag uint64, token uint32, n int, full uint64) []byte
 	return b[ringFull : ringFull+n]
 }
 
-// RingWholeAt is where in the record of PutRingWhole the bytes of the message begin.
-func RingWholeAt(fresh bool) int { return sourceNeeds(fresh) + ringFull }
+// PutRingLess is PutRingWhole in b, which is all of a record, of a message of which less has come than there was room for. It returns how much
+// shorter the record is now.
+func PutRingLess(b []byte, tag uint64, token uint32, n int, full uint64) (less int) {
+	PutRingWhole(b, tag, token, n, full)
+	if less = len(b) - RingAlign(ringFull+n); less > 0 {
+		PutRingVoid(b[len(b)-less:])
+	}
+	return less
+}
+
+// PutRingVoid makes b a record of nothing. Its length is a multiple of that of the shortest.
+func PutRingVoid(b []byte) { binary.LittleEndian.PutUint64(b, uint64(len(b))|ringVoid<<29) }
 
 // PutRingRun writes the header of a run of messages, and returns the n bytes of lengths and messages behind it.
 func PutRingRun(b []byte, tag uint64, messages, n int) []byte {
@@ -320,6 +332,8 @@ func (r *RingReader) record() (data []byte, ok bool) {
 			r.source(b)
 			r.Other = true
 			r.forward(ringSender)
+		case ringVoid:
+			r.forward(n)
 		default: // ringSkip
 			r.forward(len(r.mem) - r.at)
 		}

@@ -300,7 +300,7 @@ func writeRing(r *interleave.Run, w *RingWriter, messages [][]byte, refill *sche
 		data := PutRingMessage(w.Place(need), uint64(k), uint32(k), len(m))
 		copy(data, m)
 		w.Advance(need)
-		w.Publish()
+		w.PublishTo(w.Position())
 	}
 }
 

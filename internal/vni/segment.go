@@ -10,7 +10,7 @@ import (
 
 const (
 	magic   = 0x31_49_4e_56_74_66_65_57 // "WeftVNI1"
-	version = 1
+	version = 2
 )
 
 // memoryInfo is the start of ro: what the segment is, where its components begin (QNIX-27), and whose it is.
@@ -157,7 +157,7 @@ func overlay(rw, ro []byte, g Geometry) (*Segment, error) {
 		receives: array[receiveRecord](rw, l.receives, g.Contexts),
 		status:   at[status](rw, l.status),
 		sleeping: at[uint32](rw, l.sleeping),
-		waiting:  at[uint32](rw, l.sleeping+4),
+		waiting:  at[uint32](rw, l.waiting),
 		bells:    [2][]uint32{array[uint32](rw, l.sendBells, g.Contexts), array[uint32](rw, l.receiveBells, g.Contexts)},
 
 		head: at[uint32](ro, l.head), listening: at[uint32](ro, l.listening), gone: at[uint32](ro, l.listening+4),

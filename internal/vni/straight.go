@@ -15,6 +15,8 @@ import "sync/atomic"
 //	copy the payload there
 //	Sent    ──────────────────────► what is held leaves
 //
+//	Datagram, Sent                  likewise, of a datagram
+//
 //	Receive ──────────────────────► match what has come, or post; false: by the queue
 //	Done?   ◄────────────────────── Finish
 //
@@ -29,7 +31,9 @@ type Straight interface {
 	// Send returns room for the payload of a message, which is on its way when Sent has been called: at once, by the same
 	// goroutine, which must not call anything else of the NIC in between.
 	Send(m StraightSend) []byte
-	// Sent ends a Send.
+	// Datagram returns room for a datagram to a process of another NIC, which Sent ends likewise. nil: by the queue, which says why.
+	Datagram(m StraightSend) []byte
+	// Sent ends a Send, or a Datagram.
 	Sent()
 
 	// SendMany sends messages to one process, as Send and Sent do each, m.Len and m.Hold aside, and returns how many have gone. The

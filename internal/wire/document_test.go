@@ -261,3 +261,29 @@ func TestDocumentSaysWhichRecordsTakeAFlag(t *testing.T) {
 		}
 	}
 }
+
+// What a Table record says is told by its first byte; the rest of it is drawn in the file that the document names.
+func TestDocumentListsTheCodesOfTableRecords(t *testing.T) {
+	source, err := os.ReadFile("table.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile(`(?m)^\tTable\w+ +byte = (\d+) `)
+	var want []string
+	for _, m := range code.FindAllStringSubmatch(string(source), -1) {
+		want = append(want, m[1])
+	}
+	var listed []string
+	for _, r := range readDocument(t)["Table/code"] {
+		listed = append(listed, r[0])
+		drawing, err := os.ReadFile("../../" + r[2])
+		if err != nil {
+			t.Errorf("code %s: %v", r[0], err)
+		} else if !regexp.MustCompile(`//.*\b` + r[0] + `\b`).Match(drawing) {
+			t.Errorf("%s draws no record with the code %s", r[2], r[0])
+		}
+	}
+	if diff := cmp.Diff(want, listed); diff != "" {
+		t.Errorf("codes of internal/wire/table.go and of docs/wire.md (-want +got):\n%s", diff)
+	}
+}

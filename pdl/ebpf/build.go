@@ -52,12 +52,24 @@ func (b *builder) fresh() string {
 func (b *builder) jump(label string) { b.emit(asm.Ja.Label(label)) }
 
 // function begins a function. The kernel wants to be told the type of one that is called for each turn of a loop, and then of all.
-func (b *builder) function(name string) {
+func (b *builder) function(name string) { b.begin(name, btf.StaticFunc, nil) }
+
+// global begins a function that the kernel verifies by itself, for any numbers as its arguments.
+func (b *builder) global(name string, arguments ...string) {
+	number := &btf.Int{Name: "unsigned long", Size: 8}
+	var list []btf.FuncParam
+	for _, a := range arguments {
+		list = append(list, btf.FuncParam{Name: a, Type: number})
+	}
+	b.begin(name, btf.GlobalFunc, list)
+}
+
+func (b *builder) begin(name string, linkage btf.FuncLinkage, arguments []btf.FuncParam) {
 	b.place(name)
 	b.jumps = 0
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	b.emit(btf.WithFuncMetadata(asm.Mov.Reg(asm.R5, asm.R1), // of no use, but an instruction that is always there
-		&btf.Func{Name: name, Type: &btf.FuncProto{Return: integer}, Linkage: btf.StaticFunc}))
+		&btf.Func{Name: name, Type: &btf.FuncProto{Return: integer, Params: arguments}, Linkage: linkage}))
 }
 
 // finish returns the instructions with each label under one name.

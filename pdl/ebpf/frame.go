@@ -132,7 +132,7 @@ func (g *generator) judge() {
 // checkSum compares the frame's checksum with the one in the tag.
 func (g *generator) checkSum() {
 	g.emit(asm.Sub.Imm(asm.R8, wire.TagLen))
-	g.sum("In", atFrame, asm.R8)
+	g.sum(atFrame, asm.R8)
 	g.emit(
 		asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8),
 		asm.LoadMem(asm.R2, asm.R1, atFrame, asm.Word),

@@ -28,8 +28,6 @@ const (
 	stateSentLen              // bytes,
 	stateSentTo               // to this program
 	stateSentAs               // and trigger
-	stateSum                  // a checksum that is being made
-	stateAt                   // how far
 	stateFlags                // flags set and locks cleared
 	stateSends                // replies that have left
 	stateSendsLost            // that could not

@@ -61,7 +61,7 @@ func (g *generator) head() {
 
 // tag writes it; then R8 is the length of the whole frame.
 func (g *generator) tag() {
-	g.sum("Out", atReply, asm.R8)
+	g.sum(atReply, asm.R8)
 	g.emit(asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8))
 	g.emit(asm.StoreMem(asm.R1, atReply, asm.R0, asm.DWord)) // and the zero behind it
 	g.load(asm.R2, asm.R9, sessionReplyCookie)

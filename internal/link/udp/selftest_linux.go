@@ -20,7 +20,7 @@ import (
 // The self-test of segmentation offload sends real frames over this host's own loopback path, by a socket like the one
 // that is to be, on another port, talking to itself. So it finds out what the kernel has and whether it works, before any
 // peer depends on it; and it takes no frames that peers send meanwhile. What lies beyond this host shows later: by errors
-// of sending, and by rel, which doubts batches of which much was lost (Doubt).
+// of sending, and by rel, which doubts batches of which much was lost (DoubtBatches).
 
 // testFrame, testFrames and testLast are the frames of the test, in bytes: a batch and a shorter last one.
 const (

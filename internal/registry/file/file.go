@@ -5,6 +5,7 @@ package file
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"regexp"
 	"strings"
@@ -28,11 +29,23 @@ type Entry struct {
 	Position []int  `toml:"position"`
 }
 
+// EntryOf is the entry of a node as a flag has it, "ADDRESS" or "ID@ADDRESS".
+func EntryOf(s string) Entry {
+	id, addr, found := strings.Cut(s, "@")
+	if !found {
+		id, addr = "", s
+	}
+	if a, err := netip.ParseAddr(addr); err == nil {
+		addr = netip.AddrPortFrom(a, registry.DefaultPort).String()
+	}
+	return Entry{ID: id, Address: addr}
+}
+
 // Node reads the fields. A position is one on t.
 func (e Entry) Node(t registry.Torus) (registry.Node, error) {
 	at, err := Resolve(e.Address, registry.DefaultPort)
 	if err != nil {
-		return registry.Node{}, fmt.Errorf("node %q: %w", e.Address, err)
+		return registry.Node{}, err
 	}
 	s := at.String()
 	if e.ID != "" {

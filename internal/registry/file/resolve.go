@@ -25,6 +25,7 @@ func Resolve(s string, port uint16) (netip.AddrPort, error) {
 	if err == nil {
 		return at, nil
 	}
+	err = fmt.Errorf("address %q: expected HOST or HOST:PORT, such as 10.0.0.2, host-2:%d or [fe80::2]:%d, and a PORT up to 65535", s, port, port)
 	host := s
 	if h, p, splits := strings.Cut(s, ":"); splits {
 		n, bad := strconv.ParseUint(p, 10, 16)

@@ -15,8 +15,8 @@ func TestAnAddressMayNameItsHostAndLackItsPort(t *testing.T) {
 		}
 	}
 	for s, want := range map[string]string{
-		"10.0.0": "expected IP:PORT", "10.0.0.300:1": "expected IP:PORT", "localhost:x": "expected IP:PORT", "localhost:70000": "expected IP:PORT", "": "expected IP:PORT",
-		":1": "expected IP:PORT", "a/b": "expected IP:PORT", "a b:1": "expected IP:PORT", "-a:1": "expected IP:PORT", "nowhere.invalid:1": `"nowhere.invalid:1": the name of its host cannot be looked up`,
+		"10.0.0": "expected HOST or HOST:PORT", "10.0.0.300:1": "expected HOST or HOST:PORT", "localhost:x": "expected HOST or HOST:PORT", "localhost:70000": "a PORT up to 65535", "": "expected HOST or HOST:PORT",
+		":1": "expected HOST or HOST:PORT", "a/b": "expected HOST or HOST:PORT", "a b:1": "expected HOST or HOST:PORT", "-a:1": "expected HOST or HOST:PORT", "nowhere.invalid:1": `"nowhere.invalid:1": the name of its host cannot be looked up`,
 	} {
 		if at, err := Resolve(s, 7700); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is %v, %v; expected an error with %q", s, at, err, want)

@@ -98,7 +98,7 @@ func (r *Registry) call(ctx context.Context) {
 			r.log.Info("joined the gossip", "answered", answered)
 			silent, alone = false, false
 		case len(seeds) > 0 && r.members.alone() && !silent:
-			r.log.Warn("no seed has let this NIC join; they are called on. Is the fabric key the same there?", "seeds", seeds, "error", oneLine(err))
+			r.log.Warn("no seed has let this NIC join, and it goes on calling them. Is the fabric key the same there?", "seeds", seeds, "error", oneLine(err))
 			silent = true
 		}
 		first()

@@ -12,7 +12,7 @@ import (
 )
 
 func TestJobsSurviveTheCommandLine(t *testing.T) {
-	js := FullJobs(200*time.Millisecond, 40*time.Millisecond)
+	js := slices.Concat(FullJobs(200*time.Millisecond, 40*time.Millisecond), PageJobs(100*time.Millisecond))
 	back, err := ParseJobs(js.String())
 	if err != nil || !slices.Equal(js, back) {
 		t.Errorf("%v became %v, error %v", js, back, err)
@@ -25,8 +25,15 @@ func TestJobsSurviveTheCommandLine(t *testing.T) {
 }
 
 func TestEveryFigureOfTheTableIsAJob(t *testing.T) {
-	for _, js := range []Jobs{FullJobs(time.Second, time.Second), HeadJobs(time.Second)} {
-		for _, c := range Columns(Veth) {
+	for _, table := range []struct {
+		ground string
+		js     Jobs
+	}{
+		{Host, FullJobs(time.Second, time.Second)}, {Veth, HeadJobs(time.Second)}, {Loss, LossJobs(time.Second)},
+		{Pages, PageJobs(time.Second)}, {Blocks, PageJobs(time.Second)},
+	} {
+		js := table.js
+		for _, c := range Columns(table.ground) {
 			if !slices.ContainsFunc(js, func(j Job) bool { return j.Measure == c.Measure && j.Size == c.Size }) {
 				t.Errorf("no job measures %+v", c)
 			}
@@ -199,6 +206,7 @@ func TestFiguresHaveThreeDigitsAndAUnit(t *testing.T) {
 	}{
 		{Latency, 690, "0.690 µs"}, {Latency, 12_345, "12.3 µs"}, {Latency, 207e6, "207 ms"}, {Latency, 999_900, "1.00 ms"}, {Latency, 3.2e9, "3.20 s"},
 		{Rate, 19.8e6, "19.8 M/s"}, {Rate, 25_000, "0.025 M/s"}, {Bandwidth, 4.5e9, "4.50 GB/s"}, {Bandwidth, 2e6, "0.002 GB/s"},
+		{Reads, 46_123, "46.1 k/s"}, {Reads, 227_000, "227 k/s"}, {Reads, 1.25e6, "1.25 M/s"},
 	} {
 		if got := Figure(c.measure, c.value); got != c.want {
 			t.Errorf("%v of %s is written %q, want %q", c.value, c.measure, got, c.want)

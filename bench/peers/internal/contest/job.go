@@ -10,6 +10,7 @@ package contest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,13 +21,18 @@ const (
 	Latency   = "latency"   // the median of round trips, in ns
 	Rate      = "rate"      // messages a second, one way
 	Bandwidth = "bandwidth" // bytes a second, one way
+	Reads     = "reads"     // of pages or blocks from another host, a second, with ReadDepth of them under way
 )
 
 // The sizes that the table is about, in bytes.
 const (
 	SmallSize = 64
 	LargeSize = 1 << 20
+	PageSize  = 4 << 10
 )
+
+// ReadDepth is how many reads are under way where not one is at a time.
+const ReadDepth = 32
 
 // Job is one measurement that a contestant makes.
 type Job struct {
@@ -57,8 +63,8 @@ func ParseJobs(s string) (Jobs, error) {
 	var js Jobs
 	for word := range strings.SplitSeq(s, ",") {
 		f := strings.Split(word, ":")
-		if len(f) != 3 || (f[0] != Latency && f[0] != Rate && f[0] != Bandwidth) {
-			return nil, fmt.Errorf("job %q: expected latency, rate or bandwidth, bytes and milliseconds, with colons between them", word)
+		if len(f) != 3 || !slices.Contains([]string{Latency, Rate, Bandwidth, Reads}, f[0]) {
+			return nil, fmt.Errorf("job %q: expected latency, rate, bandwidth or reads, bytes and milliseconds, with colons between them", word)
 		}
 		size, err1 := strconv.Atoi(f[1])
 		ms, err2 := strconv.Atoi(f[2])
@@ -104,6 +110,11 @@ func HeadJobs(head time.Duration) Jobs {
 // what it makes of it, and few round trips meet a loss.
 func LossJobs(head time.Duration) Jobs {
 	return Jobs{{Bandwidth, LargeSize, 2 * head}, {Latency, SmallSize, 3 * head}}
+}
+
+// PageJobs are what is measured of pages: one at a time, many, and one behind the other.
+func PageJobs(head time.Duration) Jobs {
+	return Jobs{{Latency, PageSize, head}, {Reads, PageSize, head}, {Bandwidth, PageSize, head}}
 }
 
 // Upto leaves out what is longer than most bytes, and the measures that are not named.

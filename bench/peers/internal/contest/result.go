@@ -11,7 +11,13 @@ const (
 	Host = "host" // two processes on one host
 	Veth = "veth" // two hosts and a cable between them
 	Loss = "loss" // the same with a program that loses packets, each way
+
+	Pages  = "pages"  // as Veth: one host keeps pages of memory for the other
+	Blocks = "blocks" // likewise, as a device: one host reads blocks that the other has
 )
+
+// Grounds lists them in the order of the tables.
+func Grounds() []string { return []string{Host, Veth, Loss, Pages, Blocks} }
 
 // Result is all that a run has found out.
 type Result struct {

@@ -26,7 +26,21 @@ type Column struct {
 
 // Columns are those of a ground's table.
 func Columns(ground string) []Column {
-	if ground != Loss {
+	switch ground {
+	case Pages:
+		return []Column{
+			{Head: "a page, one at a time", Ground: ground, Measure: Latency, Size: PageSize},
+			{Head: "99 %", Ground: ground, Measure: Latency, Size: PageSize, P99: true},
+			{Head: fmt.Sprintf("pages/s, %d under way", ReadDepth), Ground: ground, Measure: Reads, Size: PageSize},
+			{Head: "in order", Ground: ground, Measure: Bandwidth, Size: PageSize},
+		}
+	case Blocks:
+		return []Column{
+			{Head: "a block, depth 1", Ground: ground, Measure: Latency, Size: PageSize},
+			{Head: "99 %", Ground: ground, Measure: Latency, Size: PageSize, P99: true},
+			{Head: fmt.Sprintf("blocks/s, depth %d", ReadDepth), Ground: ground, Measure: Reads, Size: PageSize},
+		}
+	case Host, Veth:
 		return []Column{
 			{Head: "64 B there and back", Ground: ground, Measure: Latency, Size: SmallSize},
 			{Head: "99 %", Ground: ground, Measure: Latency, Size: SmallSize, P99: true},
@@ -50,6 +64,9 @@ func Title(ground string) string {
 		Host: "Two processes on one host",
 		Veth: "Two hosts, a cable between them, MTU 1500",
 		Loss: "The same, where each way loses packets: 1 MiB messages by loss, and the 99th percentile of 64 B there and back",
+
+		Pages:  "Two hosts: pages of 4 KiB that the other host keeps",
+		Blocks: "Two hosts: random blocks of 4 KiB of a device whose memory the other host has, read by fio",
 	}[ground]
 }
 
@@ -75,6 +92,7 @@ func Figure(measure string, value float64) string {
 		Latency:   {{1e3, "µs"}, {1e6, "ms"}, {1e9, "s"}},
 		Rate:      {{1e6, "M/s"}},
 		Bandwidth: {{1e9, "GB/s"}},
+		Reads:     {{1e3, "k/s"}, {1e6, "M/s"}},
 	}[measure]
 	u := units[0]
 	for _, larger := range units[1:] {
@@ -94,7 +112,7 @@ func Figure(measure string, value float64) string {
 func (r *Result) WriteTable(out io.Writer) error {
 	m := r.Machine
 	fmt.Fprintf(out, "# %s, %d cores, Linux %s, load %.1f before, others took %.1f cores; commit %s; medians of %d rounds, %.0f s\n", m.CPU, m.Cores, m.Kernel, m.Load, m.Others, r.Commit, r.Rounds, r.Seconds)
-	for _, ground := range []string{Host, Veth, Loss} {
+	for _, ground := range Grounds() {
 		who := r.Contestants(ground)
 		if len(who) == 0 {
 			continue

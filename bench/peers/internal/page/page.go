@@ -13,7 +13,7 @@ func Markdown(r *contest.Result) []byte {
 	var b strings.Builder
 	heading(&b, r)
 	goals(&b, r)
-	for _, ground := range []string{contest.Host, contest.Veth, contest.Loss} {
+	for _, ground := range contest.Grounds() {
 		table(&b, r, ground)
 	}
 	notes(&b, r)
@@ -61,14 +61,23 @@ var words = map[string]string{
 	contest.Veth: "Two network namespaces with a veth pair between them. Weft is `weft bench … --testbed veth --link udp` and `--link xdp`; with daemons there are four processes on two cores.",
 	contest.Loss: "Between the hosts stands a program that draws for each packet whether it is lost, each way. It takes segmentation offload from everybody, also at 0 %. " +
 		"A round trip with 1 % loses a packet in two of a hundred cases, so the 99th percentile is how long repair takes.",
+
+	contest.Pages: "Two network namespaces with a veth pair between them. One host keeps pages of 4 KiB for the other, which reads them at random: one at a time, and with 32 under way. Weft is a client of package " +
+		"`netmem` and `weft mem serve`, a copy of each page; beside it stand Weft's calls to a process that answers with a page, without a page server. In order, a volume reads ahead.",
+	contest.Blocks: "The same hosts. fio reads blocks of 4 KiB at random from a device that it has filled, by its engine for NBD: from `weft mem nbd` at a unix socket of its own host, with `weft mem serve` on the " +
+		"other, a copy of each page; and from nbdkit's plugin memory on the other host, by TCP. A time is from the call that begins a read to its end.",
 }
+
+// headings of the tables.
+var headings = map[string]string{contest.Host: "One host", contest.Veth: "Two hosts", contest.Loss: "Where packets are lost",
+	contest.Pages: "Pages that another host keeps", contest.Blocks: "Blocks that another host keeps"}
 
 func table(b *strings.Builder, r *contest.Result, ground string) {
 	who := r.Contestants(ground)
 	if len(who) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n|", map[string]string{contest.Host: "One host", contest.Veth: "Two hosts", contest.Loss: "Where packets are lost"}[ground], words[ground])
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n|", headings[ground], words[ground])
 	columns := contest.Columns(ground)
 	for _, c := range columns {
 		fmt.Fprintf(b, " | %s", c.Head)
@@ -136,6 +145,6 @@ func notes(b *strings.Builder, r *contest.Result) {
 }
 
 func remade(b *strings.Builder) {
-	b.WriteString("\n## Made again\n\n```\ncd bench/peers && go run . --out ../../docs/performance                                      # measures, about nine minutes, as root\n" +
+	b.WriteString("\n## Made again\n\n```\ncd bench/peers && go run . --out ../../docs/performance                                      # measures, about ten minutes, as root\n" +
 		"cd bench/peers && go run . --from ../../docs/performance/peers.json --out ../../docs/performance   # draws what was measured\n```\n")
 }

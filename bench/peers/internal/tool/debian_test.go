@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"errors"
 	"flag"
 	"math"
 	"os"
@@ -122,6 +123,10 @@ func TestWhatIsNotInstalledIsSaidToBeMissing(t *testing.T) {
 		"apt-get install libfabric-bin": func() error { _, err := NewLibfabric(); return err },
 		"libopenmpi-dev":                func() error { _, err := NewOpenMPI(t.Context(), dir); return err },
 		"libzmq3-dev":                   func() error { _, err := NewZeroMQ(t.Context(), dir); return err },
+		"apt-get install redis-server":  func() error { _, err := NewRedis(); return err },
+		"apt-get install memcached":     func() error { _, err := NewMemcached(); return err },
+		"apt-get install nbdkit":        func() error { _, err := NewNbdkit(); return err },
+		"apt-get install fio":           func() error { _, err := NewFio(nil); return err },
 	} {
 		if err := find(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("expected %q, got %v", name, err)
@@ -171,6 +176,11 @@ func TestInstalledOnesDoASmallJob(t *testing.T) {
 	f, err := NewLibfabric()
 	try("libfabric", err, func() ([]contest.Sample, error) {
 		return f.Run(t.Context(), ground.Here(), jobs.Upto(1<<20, LibfabricMeasures()...))
+	}, 2)
+	d, missing := NewNbdkit()
+	n, err := NewFio(d)
+	try("nbdkit", errors.Join(missing, err), func() ([]contest.Sample, error) {
+		return n.Run(t.Context(), ground.Here(), contest.PageJobs(50*time.Millisecond).Upto(contest.PageSize, contest.Latency, contest.Reads))
 	}, 2)
 	s, err := NewSockperf()
 	try("sockperf", err, func() ([]contest.Sample, error) {

@@ -1,4 +1,4 @@
-package rel
+package hotel
 
 import (
 	"maps"
@@ -28,7 +28,7 @@ func (h *dumbHotel) wake() clock.Time {
 func TestHotelAgreesWithAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const shift, most = 10, 200
-		h := newHotel[int](shift, most)
+		h := New[int](shift, most)
 		dumb := dumbHotel{tick: 1 << shift, guests: map[int]clock.Time{}}
 		rooms := map[int]int32{}
 		now := clock.Time(rapid.Int64Range(0, 1<<40).Draw(t, "start"))
@@ -36,7 +36,7 @@ func TestHotelAgreesWithAMap(t *testing.T) {
 			switch rapid.SampledFrom([]string{"in", "in", "out", "wait", "leap"}).Draw(t, "step") {
 			case "in":
 				stay := clock.Time(rapid.Int64Range(0, floors<<shift).Draw(t, "stay"))
-				r := h.checkIn(now, now+stay, id)
+				r := h.CheckIn(now, now+stay, id)
 				if (r == 0) != (len(rooms) == most) {
 					t.Fatalf("room %d with %d guests of %d", r, len(rooms), most)
 				}
@@ -49,7 +49,7 @@ func TestHotelAgreesWithAMap(t *testing.T) {
 				if len(rooms) > 0 {
 					ids := slices.Sorted(maps.Keys(rooms))
 					id := ids[rapid.IntRange(0, len(ids)-1).Draw(t, "who")]
-					h.checkOut(rooms[id])
+					h.CheckOut(rooms[id])
 					delete(rooms, id)
 					delete(dumb.guests, id)
 				}
@@ -71,9 +71,9 @@ func TestHotelAgreesWithAMap(t *testing.T) {
 }
 
 // evictAll empties both hotels of those whose time is up, and compares who left.
-func evictAll(t *rapid.T, h *hotel[int], dumb *dumbHotel, rooms map[int]int32, now clock.Time) {
+func evictAll(t *rapid.T, h *Hotel[int], dumb *dumbHotel, rooms map[int]int32, now clock.Time) {
 	last := clock.Time(0)
-	for id, ok := h.evict(now); ok; id, ok = h.evict(now) {
+	for id, ok := h.Evict(now); ok; id, ok = h.Evict(now) {
 		until, here := dumb.guests[id]
 		if !here || until > now {
 			t.Fatalf("guest %d left at %d; is a guest: %v, until %d", id, now, here, until)
@@ -93,46 +93,46 @@ func evictAll(t *rapid.T, h *hotel[int], dumb *dumbHotel, rooms map[int]int32, n
 }
 
 func TestHotelLetsTheRoomFreedLastFirst(t *testing.T) {
-	h := newHotel[string](10, 10)
-	a := h.checkIn(0, 5000, "a")
-	b := h.checkIn(0, 6000, "b")
-	h.checkOut(a)
-	h.checkOut(b)
-	if r := h.checkIn(0, 7000, "c"); r != b {
+	h := New[string](10, 10)
+	a := h.CheckIn(0, 5000, "a")
+	b := h.CheckIn(0, 6000, "b")
+	h.CheckOut(a)
+	h.CheckOut(b)
+	if r := h.CheckIn(0, 7000, "c"); r != b {
 		t.Errorf("c got room %d, want %d, the one freed last", r, b)
 	}
 }
 
 func TestFullHotelRefuses(t *testing.T) {
-	h := newHotel[int](10, 3)
+	h := New[int](10, 3)
 	for i := range 3 {
-		if h.checkIn(0, 5000, i) == 0 {
+		if h.CheckIn(0, 5000, i) == 0 {
 			t.Fatalf("guest %d of 3 got no room", i)
 		}
 	}
-	if h.checkIn(0, 5000, 3) != 0 {
+	if h.CheckIn(0, 5000, 3) != 0 {
 		t.Error("a guest got a room in a full hotel")
 	}
 }
 
 func TestEmptyHotelNeverWakes(t *testing.T) {
-	h := newHotel[int](10, 3)
-	r := h.checkIn(clock.Time(time.Hour), clock.Time(time.Hour).Add(time.Millisecond), 1)
-	h.checkOut(r)
+	h := New[int](10, 3)
+	r := h.CheckIn(clock.Time(time.Hour), clock.Time(time.Hour).Add(time.Millisecond), 1)
+	h.CheckOut(r)
 	if h.wake != clock.Never {
 		t.Errorf("an empty hotel wakes at %d", h.wake)
 	}
 }
 
 func TestHotelAllocatesNothing(t *testing.T) {
-	h := newHotel[int](10, 100)
+	h := New[int](10, 100)
 	now := clock.Time(0)
 	if n := testing.AllocsPerRun(1000, func() {
-		a := h.checkIn(now, now+3000, 1)
-		h.checkIn(now, now+2000, 2)
-		h.checkOut(a)
+		a := h.CheckIn(now, now+3000, 1)
+		h.CheckIn(now, now+2000, 2)
+		h.CheckOut(a)
 		now += 5000
-		h.evict(now)
+		h.Evict(now)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -1,15 +1,4 @@
-package coll
-
-import (
-	"math/bits"
-	"slices"
-
-	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/mutate"
-	"github.com/weftnet/weft/internal/wire"
-)
-
-// Data of a collective operation goes down a tree from the root, or up to it. Its shape is one of two.
+// Package tree has the trees by which data of a collective operation goes down from the root, or up to it. A shape is one of two.
 //
 // Binomial: ranks are counted from the root, and a member's parent has its number without the lowest bit. No way is longer
 // than log2 of the members, and the members with the longest ways below them are served first.
@@ -30,70 +19,58 @@ import (
 //	                            ├─► 2                   └─► 9
 //	                            └─► 1
 //
-// Every member finds the same tree by itself, since the positions are part of the seats that operation 0 compares.
+// Every member that knows the positions of all finds the same tree by itself.
+package tree
 
-// branch is a member's place in the tree of a root.
-type branch struct {
-	parent   int   // rank; -1 at the root
-	children []int // ranks, those with the most below them first
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Branch is a member's place in the tree of a root.
+type Branch struct {
+	Parent   int   // rank; -1 at the root
+	Children []int // ranks, those with the most below them first
 }
 
-// branch finds the place of m in the tree of a root. Those used last are kept, since finding one takes a while and memory.
-func (t *Table) branch(m *member, root int) *branch {
-	if b := m.branches[root]; b != nil {
-		return b
-	}
-	if m.branches == nil || len(m.branches) >= limits.TreesKept {
-		m.branches = make(map[int]*branch)
-	}
-	g := m.g
-	var b branch
-	if g.torus && !(t.cfg.Defect == mutate.TorusForgotten && t.cfg.NIC%3 == 0) {
-		b = torusBranch(g.seats, m.rank, root)
-	} else {
-		b = binomial(m.rank, root, len(g.seats))
-	}
-	m.branches[root] = &b
-	return &b
-}
-
-// onTorus reports whether all seats have a position on the same torus.
-func onTorus(seats []seat) bool {
-	return len(seats) > 0 && !slices.ContainsFunc(seats, func(s seat) bool {
-		first := seats[0].at
-		return s.at.Width == 0 || s.at.Width != first.Width || s.at.Height != first.Height
+// OnTorus reports whether all positions are on the same torus.
+func OnTorus(at []wire.Position) bool {
+	return len(at) > 0 && !slices.ContainsFunc(at, func(p wire.Position) bool {
+		return p.Width == 0 || p.Width != at[0].Width || p.Height != at[0].Height
 	})
 }
 
-// binomial is the place of the i-th of n in the tree of the root-th.
-func binomial(i, root, n int) branch {
+// Binomial is the place of the i-th of n in the tree of the root-th.
+func Binomial(i, root, n int) Branch {
 	v := (i - root + n) % n
-	b := branch{parent: -1}
+	b := Branch{Parent: -1}
 	low := v & -v
 	if v == 0 {
 		low = 1 << bits.Len(uint(n-1))
 	} else {
-		b.parent = (v&(v-1) + root) % n
+		b.Parent = (v&(v-1) + root) % n
 	}
 	for d := low >> 1; d > 0; d /= 2 {
 		if v+d < n {
-			b.children = append(b.children, (v+d+root)%n)
+			b.Children = append(b.Children, (v+d+root)%n)
 		}
 	}
 	return b
 }
 
-// torusBranch is the place of the member with a rank in the torus tree of a root.
-func torusBranch(seats []seat, rank, root int) branch {
-	t := torus{seats, root, seats[root].at}
-	here := seats[rank].at
+// Torus is the place of the member with a rank in the torus tree of a root; at has the positions by rank.
+func Torus(at []wire.Position, rank, root int) Branch {
+	t := torus{at, root, at[root]}
+	here := at[rank]
 	same := t.members(here)
-	b := binomial(slices.Index(same, rank), 0, len(same))
-	for i := range b.children {
-		b.children[i] = same[b.children[i]]
+	b := Binomial(slices.Index(same, rank), 0, len(same))
+	for i := range b.Children {
+		b.Children[i] = same[b.Children[i]]
 	}
-	if b.parent >= 0 {
-		b.parent = same[b.parent]
+	if b.Parent >= 0 {
+		b.Parent = same[b.Parent]
 		return b
 	}
 	var rows, columns []int
@@ -101,7 +78,7 @@ func torusBranch(seats []seat, rank, root int) branch {
 	if here == head {
 		up, down := ring(int(here.Width), int(t.home.X), int(here.X), t.columns())
 		if up >= 0 {
-			b.parent = t.members(t.head(uint16(up)))[0]
+			b.Parent = t.members(t.head(uint16(up)))[0]
 		}
 		for _, x := range down {
 			rows = append(rows, t.members(t.head(uint16(x)))[0])
@@ -110,21 +87,21 @@ func torusBranch(seats []seat, rank, root int) branch {
 	up, down := ring(int(here.Height), int(head.Y), int(here.Y), t.column(here.X))
 	if up >= 0 {
 		here.Y = uint16(up)
-		b.parent = t.members(here)[0]
+		b.Parent = t.members(here)[0]
 	}
 	for _, y := range down {
 		here.Y = uint16(y)
 		columns = append(columns, t.members(here)[0])
 	}
-	b.children = slices.Concat(rows, columns, b.children)
+	b.Children = slices.Concat(rows, columns, b.Children)
 	return b
 }
 
 // torus is what one torus tree is made from.
 type torus struct {
-	seats []seat
-	root  int
-	home  wire.Position // of the root
+	at   []wire.Position // by rank
+	root int
+	home wire.Position // of the root
 }
 
 // members are the ranks at a position, the first being the one that the data comes to.
@@ -132,8 +109,8 @@ func (t *torus) members(at wire.Position) (ranks []int) {
 	if at == t.home {
 		ranks = append(ranks, t.root)
 	}
-	for i := range t.seats {
-		if t.seats[i].at == at && i != t.root {
+	for i, p := range t.at {
+		if p == at && i != t.root {
 			ranks = append(ranks, i)
 		}
 	}
@@ -142,17 +119,17 @@ func (t *torus) members(at wire.Position) (ranks []int) {
 
 // columns are those with a member, in any order and perhaps more than once, like column.
 func (t *torus) columns() (xs []int) {
-	for i := range t.seats {
-		xs = append(xs, int(t.seats[i].at.X))
+	for _, p := range t.at {
+		xs = append(xs, int(p.X))
 	}
 	return xs
 }
 
 // column has the rows of a column's members.
 func (t *torus) column(x uint16) (ys []int) {
-	for i := range t.seats {
-		if at := t.seats[i].at; at.X == x {
-			ys = append(ys, int(at.Y))
+	for _, p := range t.at {
+		if p.X == x {
+			ys = append(ys, int(p.Y))
 		}
 	}
 	return ys
@@ -220,4 +197,18 @@ func halve(n, i int) (parent int, children []int) {
 		high = middle
 	}
 	return parent, children
+}
+
+// Parents are the parents of all n ranks in the tree of a root: -1 at the root. at has the positions by rank; without it the tree is
+// binomial.
+func Parents(at []wire.Position, root, n int) []int {
+	all := make([]int, n)
+	for i := range n {
+		if OnTorus(at) {
+			all[i] = Torus(at, i, root).Parent
+		} else {
+			all[i] = Binomial(i, root, n).Parent
+		}
+	}
+	return all
 }

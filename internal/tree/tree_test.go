@@ -1,4 +1,4 @@
-package coll
+package tree
 
 import (
 	"math/bits"
@@ -9,22 +9,26 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
+// mostChildren of a member in a tree: on a torus both ways of a row, both of a column, and those at one position, which
+// among 4,096 members have not more than 12 children each.
+const mostChildren = 64
+
 // checkTree looks at the places that all members find for themselves: together they must be one tree.
-func checkTree(t *testing.T, place func(rank int) branch, root, n int) (deepest int) {
+func checkTree(t *testing.T, place func(rank int) Branch, root, n int) (deepest int) {
 	t.Helper()
 	up := make([]int, n)
 	for rank := range n {
 		b := place(rank)
-		up[rank] = b.parent
-		if (b.parent < 0) != (rank == root) || len(b.children) > mostChildren {
-			t.Fatalf("rank %d of %d, root %d: parent %d, %d children", rank, n, root, b.parent, len(b.children))
+		up[rank] = b.Parent
+		if (b.Parent < 0) != (rank == root) || len(b.Children) > mostChildren {
+			t.Fatalf("rank %d of %d, root %d: parent %d, %d children", rank, n, root, b.Parent, len(b.Children))
 		}
-		if b.parent >= 0 && !slices.Contains(place(b.parent).children, rank) {
-			t.Fatalf("rank %d of %d, root %d: its parent %d has the children %v", rank, n, root, b.parent, place(b.parent).children)
+		if b.Parent >= 0 && !slices.Contains(place(b.Parent).Children, rank) {
+			t.Fatalf("rank %d of %d, root %d: its parent %d has the children %v", rank, n, root, b.Parent, place(b.Parent).Children)
 		}
-		for _, c := range b.children {
-			if place(c).parent != rank {
-				t.Fatalf("rank %d of %d, root %d: its child %d has the parent %d", rank, n, root, c, place(c).parent)
+		for _, c := range b.Children {
+			if place(c).Parent != rank {
+				t.Fatalf("rank %d of %d, root %d: its child %d has the parent %d", rank, n, root, c, place(c).Parent)
 			}
 		}
 	}
@@ -43,7 +47,7 @@ func checkTree(t *testing.T, place func(rank int) branch, root, n int) (deepest 
 func TestABinomialTreeIsAsDeepAsTheLogarithm(t *testing.T) {
 	for n := 1; n < 70; n++ {
 		for root := range n {
-			if d := checkTree(t, func(i int) branch { return binomial(i, root, n) }, root, n); d > bits.Len(uint(n-1)) {
+			if d := checkTree(t, func(i int) Branch { return Binomial(i, root, n) }, root, n); d > bits.Len(uint(n-1)) {
 				t.Errorf("%d members, root %d: %d deep", n, root, d)
 			}
 		}
@@ -54,31 +58,31 @@ func TestATorusTreeGoesAlongTheRowAndThenTheColumns(t *testing.T) { // QNIX-52
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		size := wire.Position{Width: uint16(1 + rng.IntN(9)), Height: uint16(1 + rng.IntN(9))}
-		seats := make([]seat, 1+rng.IntN(50))
+		seats := make([]wire.Position, 1+rng.IntN(50))
 		here := map[wire.Position]int{}
 		most := 0
 		for i := range seats {
 			p := size
 			p.X, p.Y = uint16(rng.IntN(int(size.Width))), uint16(rng.IntN(int(size.Height)))
-			seats[i].at = p
+			seats[i] = p
 			here[p]++
 			most = max(most, here[p])
 		}
 		root := rng.IntN(len(seats))
 		bound := bits.Len(uint(size.Width/2)) + bits.Len(uint(size.Height/2)) + bits.Len(uint(most-1))
-		place := func(rank int) branch { return torusBranch(seats, rank, root) }
+		place := func(rank int) Branch { return Torus(seats, rank, root) }
 		if d := checkTree(t, place, root, len(seats)); d > bound {
 			t.Errorf("%d members on %d by %d: %d deep; expected at most %d", len(seats), size.Width, size.Height, d, bound)
 		}
 		inRow := func(x uint16) int {
-			return here[wire.Position{X: x, Y: seats[root].at.Y, Width: size.Width, Height: size.Height}]
+			return here[wire.Position{X: x, Y: seats[root].Y, Width: size.Width, Height: size.Height}]
 		}
 		for rank := range seats {
 			b := place(rank)
-			if b.parent < 0 {
+			if b.Parent < 0 {
 				continue
 			}
-			from, to := seats[b.parent].at, seats[rank].at
+			from, to := seats[b.Parent], seats[rank]
 			if from.X != to.X && from.Y != to.Y && inRow(from.X)*inRow(to.X) > 0 {
 				t.Fatalf("from %v to %v though both columns have members in the root's row", from, to)
 			}

@@ -1,12 +1,4 @@
-package rel
-
-import (
-	"math/bits"
-
-	"github.com/weftnet/weft/internal/clock"
-)
-
-// A hotel holds guests until they check out or their stay is over (USNIC-24, USNIC-46). It is a wheel of floors; a guest
+// Package hotel holds guests until they check out or their stay is over (USNIC-24, USNIC-46). It is a wheel of floors; a guest
 // lives on the floor of the tick in which its stay ends, rounded up, so no guest is evicted early:
 //
 //	floor     … 17   18   19   20   21 …        tick = 1<<shift ns, 4,096 floors
@@ -14,10 +6,19 @@ import (
 //	                      ▲    └─1
 //	                      done: every floor up to here is empty
 //
-// Check-in and check-out cost O(1); a poll looks at one instant, wake, whatever the number of guests (Net*'s low-cost
+// Check-in and check-out cost O(1); a poll looks at one instant, Wake, whatever the number of guests (Net*'s low-cost
 // timer). Rooms are numbered from 1, so 0 says "not checked in", and free ones form a LIFO list, as in usNIC.
 // A stay longer than the wheel ends early; its guest looks at its own deadline when evicted.
-type hotel[G any] struct {
+package hotel
+
+import (
+	"math/bits"
+
+	"github.com/weftnet/weft/internal/clock"
+)
+
+// Hotel is one.
+type Hotel[G any] struct {
 	shift  uint       // log2 of a tick in ns
 	most   int        // rooms at most
 	rooms  []room[G]  // rooms[0] is not let
@@ -32,19 +33,28 @@ type hotel[G any] struct {
 
 const floors = 4096
 
+// Wake is when the first guest's stay ends, Never if there is none.
+func (h *Hotel[G]) Wake() clock.Time { return h.wake }
+
+// Guests is how many are checked in.
+func (h *Hotel[G]) Guests() int { return h.guests }
+
+// Guest is the one in room r.
+func (h *Hotel[G]) Guest(r int32) G { return h.rooms[r].guest }
+
 type room[G any] struct {
 	guest      G
 	floor      int32
 	next, prev int32 // on the floor; next also links free rooms
 }
 
-// newHotel returns a hotel with at most rooms rooms, built as they are needed, and a tick of 1<<shift ns.
-func newHotel[G any](shift uint, rooms int) *hotel[G] {
-	return &hotel[G]{shift: shift, most: rooms, rooms: make([]room[G], 1, min(rooms+1, 64)), wake: clock.Never}
+// New returns a hotel with at most rooms rooms, built as they are needed, and a tick of 1<<shift ns.
+func New[G any](shift uint, rooms int) *Hotel[G] {
+	return &Hotel[G]{shift: shift, most: rooms, rooms: make([]room[G], 1, min(rooms+1, 64)), wake: clock.Never}
 }
 
-// checkIn gives g a room until the given instant and returns its number, 0 if the hotel is full.
-func (h *hotel[G]) checkIn(now, until clock.Time, g G) int32 {
+// CheckIn gives g a room until the given instant and returns its number, 0 if the hotel is full.
+func (h *Hotel[G]) CheckIn(now, until clock.Time, g G) int32 {
 	r := h.let()
 	if r == 0 {
 		return 0
@@ -60,8 +70,8 @@ func (h *hotel[G]) checkIn(now, until clock.Time, g G) int32 {
 	return r
 }
 
-// checkInBeside gives g a room for as long as the guest of room r has its own, and returns its number, 0 if the hotel is full.
-func (h *hotel[G]) checkInBeside(r int32, g G) int32 {
+// CheckInBeside gives g a room for as long as the guest of room r has its own, and returns its number, 0 if the hotel is full.
+func (h *Hotel[G]) CheckInBeside(r int32, g G) int32 {
 	beside := h.let()
 	if beside != 0 {
 		h.place(beside, h.rooms[r].floor, g)
@@ -71,7 +81,7 @@ func (h *hotel[G]) checkInBeside(r int32, g G) int32 {
 }
 
 // let returns a free room, 0 if there is none.
-func (h *hotel[G]) let() int32 {
+func (h *Hotel[G]) let() int32 {
 	r := h.vacant
 	switch {
 	case r != 0:
@@ -84,7 +94,7 @@ func (h *hotel[G]) let() int32 {
 }
 
 // place puts room r at the front of a floor.
-func (h *hotel[G]) place(r, floor int32, g G) {
+func (h *Hotel[G]) place(r, floor int32, g G) {
 	next := h.first[floor]
 	h.rooms[r] = room[G]{guest: g, floor: floor, next: next}
 	if next != 0 {
@@ -95,8 +105,8 @@ func (h *hotel[G]) place(r, floor int32, g G) {
 	h.house |= 1 << (floor / 64)
 }
 
-// checkOut frees room r.
-func (h *hotel[G]) checkOut(r int32) {
+// CheckOut frees room r.
+func (h *Hotel[G]) CheckOut(r int32) {
 	o := &h.rooms[r]
 	if o.next != 0 {
 		h.rooms[o.next].prev = o.prev
@@ -119,33 +129,33 @@ func (h *hotel[G]) checkOut(r int32) {
 }
 
 // close notes that a floor is empty.
-func (h *hotel[G]) close(floor int32) {
+func (h *Hotel[G]) close(floor int32) {
 	h.words[floor/64] &^= 1 << (floor % 64)
 	if h.words[floor/64] == 0 {
 		h.house &^= 1 << (floor / 64)
 	}
 }
 
-func (h *hotel[G]) floorOf(t clock.Time) int32 { return int32((int64(t) >> h.shift) % floors) }
+func (h *Hotel[G]) floorOf(t clock.Time) int32 { return int32((int64(t) >> h.shift) % floors) }
 
-// pass notes that it is now, and no stay is over.
-func (h *hotel[G]) pass(now clock.Time) { h.done = max(h.done, int64(now)>>h.shift) }
+// Pass notes that it is now, and no stay is over.
+func (h *Hotel[G]) Pass(now clock.Time) { h.done = max(h.done, int64(now)>>h.shift) }
 
-// evict returns one guest whose stay is over at now, and frees its room. Callers ask until there is none.
-func (h *hotel[G]) evict(now clock.Time) (g G, ok bool) {
+// Evict returns one guest whose stay is over at now, and frees its room. Callers ask until there is none.
+func (h *Hotel[G]) Evict(now clock.Time) (g G, ok bool) {
 	if now < h.wake {
-		h.pass(now)
+		h.Pass(now)
 		return g, false
 	}
 	h.done = int64(h.wake)>>h.shift - 1
 	r := h.first[h.floorOf(h.wake)]
 	g = h.rooms[r].guest
-	h.checkOut(r)
+	h.CheckOut(r)
 	return g, true
 }
 
 // nextWake finds the first floor with guests after done.
-func (h *hotel[G]) nextWake() clock.Time {
+func (h *Hotel[G]) nextWake() clock.Time {
 	if h.guests == 0 {
 		return clock.Never
 	}
@@ -161,6 +171,6 @@ func (h *hotel[G]) nextWake() clock.Time {
 }
 
 // tickAt is when the stay of a floor's guests ends, given that from is the floor after done.
-func (h *hotel[G]) tickAt(from, floor int64) clock.Time {
+func (h *Hotel[G]) tickAt(from, floor int64) clock.Time {
 	return clock.Time((h.done + 1 + (floor-from+floors)%floors) << h.shift)
 }

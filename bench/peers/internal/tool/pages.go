@@ -1,0 +1,98 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/weftnet/weft/bench/peers/internal/contest"
+	"github.com/weftnet/weft/bench/peers/internal/ground"
+	"github.com/weftnet/weft/bench/peers/internal/pagepeer"
+	"github.com/weftnet/weft/internal/freeport"
+)
+
+// Pages is a server that keeps pages at one place, and its client at the other, a process of this program.
+type Pages struct {
+	Self   string // this program
+	Kind   string // of package pagepeer
+	Server Server
+}
+
+// Server starts a server at place 1 of a site, and returns its address once it listens.
+type Server func(ctx context.Context, s *ground.Site) (p *ground.Program, addr string, err error)
+
+// Run does the jobs.
+func (p *Pages) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]contest.Sample, error) {
+	server, addr, err := p.Server(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer server.End()
+	out, err := s.Program(ctx, 0, p.Self, "child", "pages", p.Kind, s.Addr(0), addr, jobs.String()).Output()
+	if err != nil {
+		err = errors.Join(err, server.Failure())
+	}
+	samples, bad := parseSamples(out)
+	return samples, errors.Join(err, bad)
+}
+
+// overTCP starts a program that listens at a TCP port. args are what it is told, of the address and the port.
+func overTCP(name string, args func(addr, port string) []string) Server {
+	return func(ctx context.Context, s *ground.Site) (*ground.Program, string, error) {
+		port, err := freeport.Take()
+		if err != nil {
+			return nil, "", err
+		}
+		p := s.Program(ctx, 1, name, args(s.Addr(1), strconv.Itoa(port))...)
+		if err := p.Start(); err != nil {
+			return nil, "", err
+		}
+		if err := p.AwaitPort(ctx, "tcp", port); err != nil {
+			p.End()
+			return nil, "", fmt.Errorf("%s: %w", name, err)
+		}
+		return p, net.JoinHostPort(s.Addr(1), strconv.Itoa(port)), nil
+	}
+}
+
+// NewRedis finds Redis. It keeps nothing on a disk.
+func NewRedis() (Server, error) {
+	return overTCP("redis-server", func(addr, port string) []string {
+		return []string{"--bind", addr, "--port", port, "--protected-mode", "no", "--save", "", "--appendonly", "no"}
+	}), need("redis-server", "redis-server")
+}
+
+// NewMemcached finds memcached.
+func NewMemcached() (Server, error) {
+	return overTCP("memcached", func(addr, port string) []string {
+		return []string{"-l", addr, "-p", port, "-u", "root"} // the user that root becomes
+	}), need("memcached", "memcached")
+}
+
+// lent is what a page server lends: some times what is put there.
+const lent = "64MiB"
+
+// PageServer is `weft mem serve`.
+func PageServer(weft string, link pagepeer.Link) Server {
+	return func(ctx context.Context, s *ground.Site) (*ground.Program, string, error) {
+		port, err := freeport.Take()
+		if err != nil {
+			return nil, "", err
+		}
+		addr := net.JoinHostPort(s.Addr(1), strconv.Itoa(port))
+		p := s.Program(ctx, 1, weft, "mem", "serve", "--name", pagepeer.PageServer.String(), "--size", lent, "--listen", link.Prefix+addr)
+		_, err = p.StartServer()
+		return p, addr, err
+	}
+}
+
+// CallServer is this program, as a server of calls.
+func CallServer(self string, link pagepeer.Link) Server {
+	return func(ctx context.Context, s *ground.Site) (*ground.Program, string, error) {
+		p := s.Program(ctx, 1, self, "child", "calls", link.Prefix, s.Addr(1))
+		addr, err := p.StartServer()
+		return p, addr, err
+	}
+}

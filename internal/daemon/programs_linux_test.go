@@ -1,0 +1,37 @@
+package daemon_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The configuration of a NIC says which users may change its programs, also where the request comes by way of another daemon.
+func TestEachNICGoesByItsOwnProgramUIDs(t *testing.T) { // PANIC-22
+	dir := dirForAll(t)
+	c := configs(t, 2)
+	for i := range c {
+		c[i].Socket, c[i].AllowUIDs = filepath.Join(dir, fmt.Sprintf("%d.sock", i)), []int{outsiderUID}
+	}
+	c[1].ProgramUIDs = []int{outsiderUID}
+	run(t, c...)
+	var nics [2]uint64
+	for i := range c {
+		p := mustAttach(t, c[i], fmt.Sprintf("a/%d", i))
+		nics[i] = uint64(p.Address().NIC)
+		if _, err := p.WaitName(t.Context(), mustAttach(t, c[1-i], fmt.Sprintf("b/%d", i)).Name()); err != nil { // the daemons know each other
+			t.Fatal(err)
+		}
+	}
+	for _, load := range []struct {
+		by  int    // whose daemon is asked
+		nic uint64 // 0: its own
+		may bool
+	}{{0, 0, false}, {1, 0, true}, {0, nics[1], true}, {1, nics[0], false}} {
+		out := outsiderSays(t, fmt.Sprintf("loader=%d at %s", load.nic, c[load.by].Socket))
+		if load.may && out != "ready\n" || !load.may && !strings.Contains(out, "user 65534 may not put programs of NIC") {
+			t.Errorf("by daemon %d into NIC %d: %q; it may: %v", load.by, load.nic, out, load.may)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package nbd
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// line is a connection with a socket of its own, which the goroutine that reads waits at in the kernel. The runtime's poller takes as long to tell a
+// goroutine of a request as a page takes to come over a network: the thread that waits for all sockets is woken, and wakes another for the goroutine.
+// And it is woken at each request, also where the goroutine has read that by itself.
+type line struct {
+	local, remote net.Addr
+
+	using sync.RWMutex // read: the socket is in use; it is closed under the whole lock
+	fd    int
+	ended atomic.Bool // no call begins any more
+
+	reads, writes atomic.Int64 // deadlines, in ns since begun; 0: none
+}
+
+var begun = time.Now()
+
+// own makes a line of a connection, which is closed, or returns the connection if it has no socket.
+func own(c net.Conn) net.Conn {
+	s, ok := c.(syscall.Conn)
+	if !ok {
+		return c
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return c
+	}
+	fd := -1
+	if raw.Control(func(its uintptr) { fd, err = unix.FcntlInt(its, unix.F_DUPFD_CLOEXEC, 0) }) != nil || err != nil {
+		return c
+	}
+	l := &line{local: c.LocalAddr(), remote: c.RemoteAddr(), fd: fd}
+	_ = c.Close() // the runtime's poller hears of it no more; the socket stays
+	return l
+}
+
+// Read implements net.Conn. It reads by package syscall, as a socket of package net does: by that the race detector knows what a client's answer follows from.
+func (l *line) Read(b []byte) (int, error) {
+	n, err := l.try("read", unix.POLLIN, &l.reads, func() (int, error) { return syscall.Read(l.fd, b) })
+	if err == nil && n == 0 && len(b) > 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (l *line) Write(b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var some int
+		some, err = l.try("write", unix.POLLOUT, &l.writes, func() (int, error) { return syscall.Write(l.fd, b[n:]) })
+		n += some
+	}
+	return n, err
+}
+
+// writeAll writes some buffers one behind the other.
+func (l *line) writeAll(bufs [][]byte) error {
+	if len(bufs) == 1 {
+		_, err := l.Write(bufs[0])
+		return err
+	}
+	for len(bufs) > 0 {
+		n, err := l.try("write", unix.POLLOUT, &l.writes, func() (int, error) { return unix.Writev(l.fd, bufs[:min(len(bufs), mostBuffers)]) })
+		if err != nil {
+			return err
+		}
+		for ; len(bufs) > 0 && n >= len(bufs[0]); bufs = bufs[1:] {
+			n -= len(bufs[0])
+		}
+		if n > 0 {
+			bufs[0] = bufs[0][n:]
+		}
+	}
+	return nil
+}
+
+// mostBuffers is how many one call writes.
+const mostBuffers = 64
+
+// try does what can be done without waiting, and waits until something can be.
+func (l *line) try(what string, events int16, deadline *atomic.Int64, do func() (int, error)) (int, error) {
+	l.using.RLock()
+	defer l.using.RUnlock()
+	for !l.ended.Load() {
+		n, err := do()
+		switch err {
+		case nil:
+			return n, nil
+		case unix.EINTR:
+		case unix.EAGAIN:
+			if err := l.wait(events, deadline.Load()); err != nil {
+				return 0, fmt.Errorf("nbd: %s: %w", what, err)
+			}
+		default:
+			return 0, fmt.Errorf("nbd: %w", os.NewSyscallError(what, err))
+		}
+	}
+	return 0, net.ErrClosed
+}
+
+// wait waits for events, until a deadline. It may end early.
+func (l *line) wait(events int16, deadline int64) error {
+	var until *unix.Timespec
+	if deadline != 0 {
+		left := deadline - int64(time.Since(begun))
+		if left <= 0 {
+			return os.ErrDeadlineExceeded
+		}
+		ts := unix.NsecToTimespec(left)
+		until = &ts
+	}
+	_, err := unix.Ppoll([]unix.PollFd{{Fd: int32(l.fd), Events: events}}, until, nil)
+	if err == unix.EINTR {
+		err = nil
+	}
+	return err
+}
+
+// Close implements net.Conn. It ends the calls that are under way.
+func (l *line) Close() error {
+	if l.ended.Swap(true) {
+		return net.ErrClosed
+	}
+	_ = unix.Shutdown(l.fd, unix.SHUT_RDWR) // which ends their waiting
+	l.using.Lock()
+	defer l.using.Unlock()
+	return os.NewSyscallError("close", unix.Close(l.fd))
+}
+
+// LocalAddr implements net.Conn.
+func (l *line) LocalAddr() net.Addr { return l.local }
+
+// RemoteAddr implements net.Conn.
+func (l *line) RemoteAddr() net.Addr { return l.remote }
+
+// SetDeadline implements net.Conn.
+func (l *line) SetDeadline(t time.Time) error {
+	_, _ = l.SetReadDeadline(t), l.SetWriteDeadline(t)
+	return nil
+}
+
+// SetReadDeadline implements net.Conn, but for calls that wait already.
+func (l *line) SetReadDeadline(t time.Time) error { return set(&l.reads, t) }
+
+// SetWriteDeadline implements net.Conn, but for calls that wait already.
+func (l *line) SetWriteDeadline(t time.Time) error { return set(&l.writes, t) }
+
+func set(deadline *atomic.Int64, t time.Time) error {
+	ns := int64(0)
+	if !t.IsZero() {
+		ns = int64(t.Sub(begun))
+	}
+	deadline.Store(ns)
+	return nil
+}

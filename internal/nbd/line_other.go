@@ -1,0 +1,8 @@
+//go:build !linux
+
+package nbd
+
+import "net"
+
+// own leaves a connection with the runtime's poller.
+func own(c net.Conn) net.Conn { return c }

@@ -1,0 +1,146 @@
+package nic
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A message that is still to come when it meets a ring has a place there at once, and the ring stays posted: what comes behind it goes into the
+// ring behind that place, a long message into a place of its own. So several long ones are under way at a time, and the next is permitted while
+// the one before it comes.
+//
+//	consumed           produced
+//	    ▼                  ▼
+//	│   │ message │ message │ to come │ message │ to come │ free │
+//
+// The process is shown messages in their order: none that lies behind one that is to come. One that will not come, since it was withdrawn or
+// its NIC was lost, leaves a record of nothing.
+
+// ringPlace is such a place. To its message it is a receive of its own.
+type ringPlace struct {
+	receive
+	of     *receive // the ring's
+	record []byte   // without what tells of the sender
+	from   uint64   // the ring's position where the record begins, with that,
+	end    uint64   // and behind it
+}
+
+// reserve gives a message that r has met its place in r's ring.
+func (e *Engine) reserve(r *receive, inb *inbound) *receive {
+	rg, n := r.ring, min(inb.here(), r.size)
+	pl := rg.vacancy()
+	need := rg.needs(inb.src, n, true)
+	b := rg.w.Place(need)
+	pl.from, pl.end, pl.of = rg.w.Position(), rg.w.Position()+uint64(need), r
+	pl.record = rg.record(inb.src, b)
+	data := vni.PutRingWhole(pl.record, inb.env.Tag, inb.env.Token, int(n), inb.length)
+	pl.receive = receive{p: r.p, ctx: r.ctx, size: r.size, place: pl}
+	pl.parts = append(pl.space[:0], data)
+	rg.note(need, data, note{tag: inb.env.Tag, token: inb.env.Token, full: inb.length, place: pl})
+	rg.coming = append(rg.coming, pl)
+	if rg.early {
+		e.came(r)
+	}
+	return &pl.receive
+}
+
+// vacancy is memory for a place.
+func (rg *msgRing) vacancy() *ringPlace {
+	n := len(rg.spare)
+	if n == 0 {
+		return new(ringPlace)
+	}
+	pl := rg.spare[n-1]
+	rg.spare = rg.spare[:n-1]
+	return pl
+}
+
+// noteOf is where the note of a place is.
+func (rg *msgRing) noteOf(pl *ringPlace) int {
+	notes := rg.notes[rg.first:]
+	return rg.first + sort.Search(len(notes), func(i int) bool { return int64(notes[i].end-pl.end) >= 0 })
+}
+
+// completePlace notes that the message of a place has come, n bytes of it.
+func (e *Engine) completePlace(pl *ringPlace, env *wire.Envelope, n, length uint64) {
+	rg := pl.of.ring
+	k := &rg.notes[rg.noteOf(pl)]
+	k.place = nil
+	if n < uint64(k.size) { // it was put back once, and no more was kept
+		k.size = uint32(n)
+		k.end -= uint64(vni.PutRingLess(pl.record, env.Tag, env.Token, int(n), length))
+	}
+	e.counts[vni.NICPacked]++
+	e.early.served = true
+	e.leavePlace(pl)
+}
+
+// leaveEmpty ends a place whose message will not come.
+func (e *Engine) leaveEmpty(pl *ringPlace) {
+	rg := pl.of.ring
+	if e.cfg.Defect != mutate.RingHoleShown {
+		vni.PutRingVoid(pl.record)
+	}
+	i := rg.noteOf(pl)
+	rg.notes = slices.Delete(rg.notes, i, i+1)
+	rg.unread--
+	e.leavePlace(pl)
+}
+
+// leavePlace goes on with a ring of which a message comes no more. What stands behind that may be shown now, and room be found.
+func (e *Engine) leavePlace(pl *ringPlace) {
+	r, rg := pl.of, pl.of.ring
+	i := slices.Index(rg.coming, pl)
+	rg.coming = slices.Delete(rg.coming, i, i+1)
+	rg.spare = append(rg.spare, pl)
+	pl.inb, pl.parts, pl.record = nil, nil, nil
+	forget(pl.space[:])
+	if i == 0 {
+		e.came(r)
+	}
+	switch {
+	case r.recall, r.state == recvAside:
+		e.again(r)
+	case r.state == recvPosted && r.orphan != vni.StatusOK && len(rg.coming) == 0:
+		e.endReceive(r, r.orphan)
+	}
+}
+
+// coming reports whether messages are on their way into r's ring, if it has one.
+func (r *receive) coming() bool { return r.ring != nil && len(r.ring.coming) > 0 }
+
+// stuck is the place of a message that cannot begin again: one of this NIC whose sender has some of its memory back. Nil if there is none.
+func (rg *msgRing) stuck() *ringPlace {
+	for _, pl := range rg.coming {
+		if s := pl.inb.local; s != nil && s.refill != nil && s.refill.consumed > 0 {
+			return pl
+		}
+	}
+	return nil
+}
+
+// endStuck ends the messages of a ring that cannot begin again and have not come in time. With the last the ring, which was cancelled, ends.
+func (e *Engine) endStuck(r *receive) {
+	for r.ring != nil {
+		pl := r.ring.stuck()
+		if pl == nil {
+			return
+		}
+		inb := pl.inb
+		e.refuseInbound(inb, wire.ReasonCancelled)
+		e.freeInbound(inb)
+		e.leaveEmpty(pl)
+	}
+}
+
+// dropComing refuses what is on its way into the ring of a process that goes.
+func (e *Engine) dropComing(rg *msgRing) {
+	for _, pl := range rg.coming {
+		e.refuseInbound(pl.inb, wire.ReasonProcessGone)
+		e.freeInbound(pl.inb)
+	}
+}

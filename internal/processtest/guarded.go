@@ -1,0 +1,268 @@
+package processtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/pdl"
+)
+
+// A program stands in front of the receiver, and the sender sends to it by each way that there is: of every two messages the filter drops the
+// first. It judges by the bytes, but long ones, of which it sees none, in turns.
+
+// filterSource drops messages that begin with an odd byte. bringSource sends on, to the process that a message names, what else is in that.
+const (
+	filterSource = `PROGRAM filter: VAR long; TRIGGERS 1;
+BEGIN END;
+MESSAGE 1: BEGIN
+    IF PACKETLEN > 0 THEN IF PACKETBYTE[0] % 2 = 0 THEN PASS ELSE DROP;
+    long = long + 1;
+    IF long % 2 = 0 THEN PASS;
+    DROP
+END;
+END;`
+	bringSource = `PROGRAM bring: TRIGGERS 1;
+BEGIN END;
+MESSAGE 1: BEGIN SEND PACKET[1] LEN PACKETLEN - 8 AS 1 TO PACKET[0] END;
+END;`
+	filterID weft.ProgramID = 901
+	bringID  weft.ProgramID = 902
+)
+
+// guardedWay is a way by which a message goes to a process. Its bytes are even or odd, from the first on.
+type guardedWay struct {
+	name   string
+	length int
+	send   func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error
+	tells  bool // the sender hears of the filter
+}
+
+var guardedWays = []guardedWay{
+	{"Send", 60, send, false},
+	{"Send of several parts", 6000, func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
+		return p.Send(ctx, to, tag, b[:9], b[9:])
+	}, false},
+	{"Send of a long message", 700_000, send, true},
+	{"SendMany", 60, func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
+		_, err := p.SendMany(ctx, to, tag, [][]byte{b})
+		return err
+	}, false},
+	{"SendDelivered", 60, sendDelivered, true},
+	{"SendDelivered of 10,000 bytes", 10_000, sendDelivered, true},
+	{"StartSend", 60, func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
+		o, err := p.StartSend(to, tag, b)
+		if err != nil {
+			return err
+		}
+		_, err = o.Wait(ctx)
+		return err
+	}, false},
+	{"Multicast", 60, func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
+		return p.Multicast(ctx, []weft.Name{to}, tag, b)
+	}, false},
+	{"Send out of a region", 5000, func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
+		r, err := p.Alloc(len(b))
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		copy(r.Bytes(), b)
+		return p.Send(ctx, to, tag, r.Bytes())
+	}, false},
+}
+
+func send(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
+	return p.Send(ctx, to, tag, b)
+}
+
+func sendDelivered(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
+	return p.SendDelivered(ctx, to, tag, b)
+}
+
+// evenOr is a message of n bytes, the i-th; the filter drops it if by is 1.
+func evenOr(by byte, i, n int) []byte {
+	b := fill(i, n)
+	b[0] = b[0]&^1 | by
+	return b
+}
+
+// guardedRounds are how often each way is taken: the receiver takes what comes first by receives, and then through an Inbox.
+const (
+	guardedRounds = 2
+	many          = 6 // messages of one SendMany
+)
+
+// SendToGuarded sends by each way, to a process that is in ReceiveGuarded.
+func SendToGuarded(ctx context.Context, p *weft.Process, other weft.Name) error {
+	var begin [4]byte // the number by which programs know it
+	if _, err := p.Recv(ctx, other, 0, begin[:]); err != nil {
+		return err
+	}
+	for range guardedRounds {
+		for i, w := range guardedWays {
+			for by := byte(1); by < 2; by-- { // dropped, then not
+				err := w.send(ctx, p, other, weft.Tag(i), evenOr(by, i, w.length))
+				if by == 1 && w.tells {
+					err = refused("the dropped one", err, weft.ErrFiltered)
+				}
+				if err != nil && !(by == 1 && errors.Is(err, weft.ErrFiltered)) {
+					return fmt.Errorf("%s: %w", w.name, err)
+				}
+			}
+		}
+		var run [][]byte
+		for k := range many {
+			run = append(run, evenOr(byte(k%2), k, 50))
+		}
+		if _, err := p.SendMany(ctx, other, 99, run); err != nil {
+			return fmt.Errorf("by SendMany of %d messages: %w", many, err)
+		}
+		if _, err := p.Call(ctx, other, 100, evenOr(0, 0, 30), nil); err != nil { // one that is dropped ends with its context alone
+			return fmt.Errorf("by Call: %w", err)
+		}
+	}
+	to, err := p.WaitName(ctx, other)
+	if err != nil {
+		return err
+	}
+	for by := byte(1); by < 2; by-- {
+		head := binary.LittleEndian.AppendUint64(nil, uint64(binary.LittleEndian.Uint32(begin[:])))
+		if err := p.SendProgramHandled(ctx, weft.ProgramAddress{NIC: to.NIC, ID: bringID}, 1, head, evenOr(by, 7, 40)); err != nil {
+			return fmt.Errorf("by way of a program: %w", err)
+		}
+	}
+	if _, err := p.Recv(ctx, other, end, nil); err != nil {
+		return err
+	}
+	return sendGuardedDatagrams(ctx, p, other, to)
+}
+
+// sendGuardedDatagrams sends two kinds of them, which may be lost, until the other process has had enough.
+func sendGuardedDatagrams(ctx context.Context, p *weft.Process, other weft.Name, to weft.Address) error {
+	for n := 0; ; n++ {
+		if err := p.SendDatagram(ctx, to, 1, evenOr(byte(1-n%2), 3, 50+n%2*3000)); err != nil && !errors.Is(err, weft.ErrNoMemory) {
+			return fmt.Errorf("by SendDatagram: %w", err)
+		}
+		within, cancel := p.WithTimeout(ctx, 2*time.Millisecond)
+		_, err := p.Recv(within, other, end, nil)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// ReceiveGuarded puts a filter in front of the process, and holds what comes against what the filter lets through.
+func ReceiveGuarded(ctx context.Context, p *weft.Process, other weft.Name) error {
+	if err := loadGuards(ctx, p); err != nil {
+		return err
+	}
+	if err := p.Send(ctx, other, 0, binary.LittleEndian.AppendUint32(nil, uint32(p.ProgramNumber()))); err != nil {
+		return err
+	}
+	buf := make([]byte, 1<<20)
+	in, err := p.Inbox(other, weft.AnyTag, 1<<20)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for round := range guardedRounds {
+		if err := receiveWays(ctx, p, func() (*weft.Message, []byte, error) {
+			if round > 0 {
+				return in.Next(ctx)
+			}
+			m, err := p.Recv(ctx, other, weft.AnyTag, buf)
+			return &m, buf[:m.Len], err
+		}); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+	}
+	m, err := p.Recv(ctx, weft.ProgramName(bringID), 1, buf)
+	if err != nil {
+		return fmt.Errorf("by way of a program: %w", err)
+	}
+	if !bytes.Equal(buf[:m.Len], evenOr(0, 7, 40)) {
+		return fmt.Errorf("by way of a program: %d bytes have come, that begin with %d", m.Len, buf[0])
+	}
+	if err := judged(ctx, p); err != nil {
+		return err
+	}
+	if err := p.Send(ctx, other, end); err != nil {
+		return err
+	}
+	for range 3 {
+		m, err := p.RecvDatagram(ctx, weft.AnyTag, buf[:4096])
+		if err != nil || buf[0]%2 != 0 {
+			return fmt.Errorf("a datagram of %d bytes that begins with %d has passed, %w", m.Len, buf[0], err)
+		}
+	}
+	return p.Send(ctx, other, end)
+}
+
+// loadGuards has the NIC of the process run both programs.
+func loadGuards(ctx context.Context, p *weft.Process) error {
+	for _, l := range []struct {
+		source  string
+		options weft.ProgramOptions
+	}{
+		{filterSource, weft.ProgramOptions{ID: uint32(filterID), Start: true, Guards: p.Name().String(), Trigger: 1}},
+		{bringSource, weft.ProgramOptions{ID: uint32(bringID), Start: true}},
+	} {
+		m, err := pdl.Compile("guarded", []byte(l.source))
+		if err != nil {
+			return err
+		}
+		if _, err := p.Programs().Load(ctx, []weft.NICID{0}, m.Encode(), l.options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receiveWays takes what passes of one message by each way.
+func receiveWays(ctx context.Context, p *weft.Process, next func() (*weft.Message, []byte, error)) error {
+	want := func(name string, tag weft.Tag, want []byte) (*weft.Message, error) {
+		m, got, err := next()
+		if err != nil {
+			return m, fmt.Errorf("%s: %w", name, err)
+		}
+		if m.Tag != tag || !bytes.Equal(got, want) {
+			return m, fmt.Errorf("%s: %d bytes with tag %d have come, expected %d with %d, whose first is %d", name, len(got), m.Tag, len(want), tag, want[0])
+		}
+		return m, nil
+	}
+	for i, w := range guardedWays {
+		if _, err := want(w.name, weft.Tag(i), evenOr(0, i, w.length)); err != nil {
+			return err
+		}
+	}
+	for k := 0; k < many; k += 2 {
+		if _, err := want("SendMany of several", 99, evenOr(0, k, 50)); err != nil {
+			return err
+		}
+	}
+	m, err := want("Call", 100, evenOr(0, 0, 30))
+	if err != nil {
+		return err
+	}
+	return p.Reply(ctx, *m)
+}
+
+// judged holds how often the filter was asked against how many messages there were.
+func judged(ctx context.Context, p *weft.Process) error {
+	l, err := p.Programs().List(ctx, 0)
+	if err != nil {
+		return err
+	}
+	for _, i := range l {
+		if want := uint64(1 + guardedRounds*(2*len(guardedWays)+many+1) + 2); i.ID == uint32(filterID) && i.Activations != want { // one is its initialisation
+			return fmt.Errorf("the filter was activated %d times, expected %d", i.Activations, want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"testing"
+	"time"
+)
+
+// What lies in the Inbox for one stream is kept when a message for another is taken in, and each reader has its own bytes, whole.
+func TestBytesThatAreReadLateAreKeptWhenOthersComeForAnotherStream(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server, client := onSwitch(t)
+	l, err := Listen(server, "sink")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	d := &Dialer{Process: client}
+	var from, to [2]*Conn
+	var data [2][]byte
+	for i := range from {
+		if from[i], err = d.Dial(ctx, l.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		to[i] = c.(*Conn)
+		data[i] = bytes.Repeat([]byte{byte(i + 1), 7, byte(i + 3)}, 100_000)
+		for _, c := range []*Conn{from[i], to[i]} {
+			t.Cleanup(func() { c.Close() })
+			_ = c.SetDeadline(time.Now().Add(time.Minute))
+		}
+		if _, err := from[i].Write(data[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got [2][]byte
+	piece := make([]byte, 1000)
+	for len(got[0]) < len(data[0]) || len(got[1]) < len(data[1]) {
+		for i, c := range to {
+			if len(got[i]) == len(data[i]) {
+				continue
+			}
+			n, err := c.Read(piece)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[i] = append(got[i], piece[:n]...)
+		}
+	}
+	for i := range got {
+		if !bytes.Equal(got[i], data[i]) {
+			t.Errorf("the bytes of stream %d are damaged", i)
+		}
+	}
+}
+
+// Memory that WriteTo writes from is not given to another stream when more comes meanwhile.
+func TestWhatIsWrittenFromWhereItLiesStaysThereWhenMoreComes(t *testing.T) {
+	var r ring
+	r.write(bytes.Repeat([]byte{1}, 2*keptRing))
+	r.pinned = true
+	lies := r.first()
+	r.write(bytes.Repeat([]byte{2}, 4*keptRing))
+	var other ring
+	other.write(bytes.Repeat([]byte{3}, 2*keptRing))
+	if !bytes.Equal(lies, bytes.Repeat([]byte{1}, 2*keptRing)) {
+		t.Error("another ring has the memory")
+	}
+}
+
+// A Write of more than a message has several under way, and its reader's WriteTo passes all of it on.
+func TestALongWriteComesWholeThroughWriteTo(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server, client := onSwitch(t)
+	l, err := Listen(server, "sink")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	c, err := (&Dialer{Process: client}).Dial(ctx, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, 5*dataBytes+7)
+	for i := range data {
+		data[i] = byte(i*7 + i>>8)
+	}
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := c.Write(data)
+		if err == nil {
+			err = c.CloseWrite()
+		}
+		wrote <- err
+	}()
+	s, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.SetDeadline(time.Now().Add(time.Minute))
+	var got bytes.Buffer
+	if n, err := io.Copy(&got, s); err != nil || n != int64(len(data)) || !bytes.Equal(got.Bytes(), data) {
+		t.Errorf("%d of %d bytes came, %v", n, len(data), err)
+	}
+	if err := <-wrote; err != nil {
+		t.Error(err)
+	}
+	c.Close()
+	s.Close()
+}
