@@ -186,8 +186,8 @@ func (w *workshop) metered(e *nic.Engine) error {
 	return nil
 }
 
-// packet makes a numbered message for an echo, of n words more than the number and the sum of the others.
-func (w *workshop) packet(n int, rng *rand.Rand, host int) []byte {
+// packet makes a numbered message for the echo of a host, of n words more than the number and the sum of the others.
+func (w *workshop) packet(n int, rng *rand.Rand, host int) (number int64, message []byte) {
 	w.next++
 	b := make([]byte, 16+8*n)
 	binary.LittleEndian.PutUint64(b, uint64(w.next))
@@ -199,7 +199,7 @@ func (w *workshop) packet(n int, rng *rand.Rand, host int) []byte {
 	}
 	binary.LittleEndian.PutUint64(b[8:], sum)
 	w.sent[w.next], w.known[w.next] = host, true
-	return b
+	return w.next, b
 }
 
 // send is a process that sends to echoes, the counter, and the guarded process.
@@ -208,25 +208,30 @@ func (w *workshop) send(p *sim.Process, host int, rng *rand.Rand) error {
 	ctx := context.Background()
 	for range 60 {
 		to := rng.IntN(3)
+		var number int64 // of the message, if it is one for an echo: others are sent while this one is
+		var message []byte
 		var err error
 		switch rng.IntN(6) {
 		case 0, 1: // at once
 			n := pick(rng, 0, rng.IntN(60), rng.IntN(700), (prog.MaxMessage-16)/8)
-			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(echoID), 1, rng.IntN(2) == 0, w.packet(n, rng, to))
+			number, message = w.packet(n, rng, to)
+			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(echoID), 1, rng.IntN(2) == 0, message)
 		case 2: // by way of another
 			on := rng.IntN(3)
 			head := binary.LittleEndian.AppendUint64(nil, sim.NICID(on))
-			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(echoID), 2, rng.IntN(2) == 0, head, w.packet(rng.IntN(300), rng, on))
+			number, message = w.packet(rng.IntN(300), rng, on)
+			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(echoID), 2, rng.IntN(2) == 0, head, message)
 			if to == mortal || on == mortal {
-				delete(w.sent, w.next) // it may die with the message
+				delete(w.sent, number) // it may die with the message
 			}
 		case 3:
 			err = simulated.Half(p).SendProgram(ctx, sim.NICID(0), uint32(counterID), 1, true)
 		case 4: // to a resident program: reliably only if the outcome is asked for
 			asks := rng.IntN(4) == 0
-			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(dripID), 1, asks, w.packet(pick(rng, rng.IntN(60), rng.IntN(700)), rng, to))
+			number, message = w.packet(pick(rng, rng.IntN(60), rng.IntN(700)), rng, to)
+			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(dripID), 1, asks, message)
 			if !asks {
-				delete(w.sent, w.next)
+				delete(w.sent, number)
 			}
 		default:
 			err = w.sendGuarded(ctx, p, rng)
@@ -235,7 +240,7 @@ func (w *workshop) send(p *sim.Process, host int, rng *rand.Rand) error {
 			w.violate("%s: send to host %d: %v", p.Name(), to, err)
 		}
 		if err != nil || to == mortal || host == mortal {
-			delete(w.sent, w.next)
+			delete(w.sent, number)
 		}
 		if errors.Is(err, proc.ErrNICGone) {
 			return nil
