@@ -117,7 +117,7 @@ func runWorkshop(seed uint64, d mutate.Defect) (violations []string, handled uin
 		Bandwidth: 1_250_000_000, Reliable: rng.IntN(4) == 0}
 	var faults sim.Faults
 	if !link.Reliable {
-		faults = sim.Faults{Loss: pick(rng, 0, 0.01, 0.05), Duplicate: pick(rng, 0, 0.02), Reorder: pick(rng, 0, 0.02)}
+		faults = sim.Faults{Loss: pick(rng, 0, 0.01, 0.05), Duplicate: pick(rng, 0, 0.02, 0.2), Reorder: pick(rng, 0, 0.02)}
 	}
 	checks := newChecks(limits.UnreachableAfter)
 	w.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 3, Link: link, Faults: faults, Replay: replay(seed, d)}, simulated.Hooks{
@@ -313,6 +313,9 @@ func (w *workshop) receive(p *sim.Process) error {
 
 // tinker changes programs while messages are under way, and takes stock when none are.
 func (w *workshop) tinker(p *sim.Process) error {
+	if _, err := p.WaitName(context.Background(), weft.Name{App: "guarded"}); err != nil { // which the NIC that dies may have to confirm
+		return err
+	}
 	w.replaceCounter(p)
 	w.endless(p)
 	w.transfers(p)
