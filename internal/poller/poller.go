@@ -198,11 +198,12 @@ func (p *Poller) call(f func(now clock.Time)) {
 // Enter gives the caller the engine, for a moment: Leave must follow. It waits while another goroutine polls. A caller that enters counts
 // as one that polls, so that the helper stays away. It is false when the poller is closed.
 func (p *Poller) Enter() bool {
-	if p.closed.Load() {
-		return false
-	}
 	if !p.mu.TryLock() {
 		p.enterLate()
+	}
+	if p.closed.Load() { // perhaps while this waited: what the engine stands on is closed as well
+		p.mu.Unlock()
+		return false
 	}
 	if p.duty.Load() != nobody {
 		p.enterBeside()

@@ -112,6 +112,21 @@ func TestEveryScheduleOfTwoKicks(t *testing.T) {
 	})
 }
 
+func TestEveryScheduleOfACallerThatEntersAndTheEnd(t *testing.T) {
+	interleave.Explore(t, interleave.Options{Delays: 3, Least: 50}, func(r *interleave.Run) {
+		p, e, _ := scheduledPoller(t, r, func(*scheduledEngine) bool { return true })
+		r.Go("caller", func() {
+			if !p.Enter() {
+				return
+			}
+			if e.closed {
+				r.Failf("a caller has the engine after Close")
+			}
+			p.Leave(clock.Never)
+		})
+	})
+}
+
 func TestEveryScheduleOfADeadlineAndAHelperThatFallsAsleep(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Delays: 2, Least: 500}, func(r *interleave.Run) {
 		p, e, _ := scheduledPoller(t, r, func(e *scheduledEngine) bool { return e.fired })
