@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"syscall"
 	"time"
@@ -27,6 +28,29 @@ func (c *Conn) Write(b []byte) (sum int, err error) {
 		n, err := c.writeSome(b[sum:])
 		if sum += n; err != nil || sum == len(b) {
 			return sum, c.opError("write", err)
+		}
+	}
+}
+
+// ReadFrom implements [io.ReaderFrom]: it writes what r has until r ends, as Write does, and reads as much at a time as one message carries. io.Copy by itself reads
+// 32 KiB, and each message costs the same. It returns how many bytes the stream has taken. A byte that r has given and the stream has
+// not taken is lost to the caller.
+func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
+	buf := ring{mem: newMem(dataBytes)}
+	defer buf.giveUp()
+	for {
+		n, err := r.Read(buf.mem[:dataBytes])
+		if n > 0 {
+			taken, failed := c.Write(buf.mem[:n])
+			if sum += int64(taken); failed != nil {
+				return sum, failed
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return sum, nil
+		case err != nil:
+			return sum, err
 		}
 	}
 }

@@ -1,32 +1,92 @@
 package stream
 
 import (
+	"bytes"
+	"errors"
 	"io"
+	"os"
 	"testing"
+	"testing/iotest"
+	"time"
 )
 
-// Each long message has to be asked for, so a Write leaves in as few as it can: one that fills the peer's buffer in two.
+// Each long message has to be asked for, so a Write leaves in as few as it can: one that fills the peer's buffer in two. So does what io.Copy brings
+// from a reader that has no more to say than Read.
 func TestAWriteThatFillsTheWindowIsTwoMessages(t *testing.T) {
+	data := make([]byte, readBuffer)
+	for name, write := range map[string]func(c *Conn) error{
+		"Write":    func(c *Conn) error { _, err := c.Write(data); return err },
+		"ReadFrom": func(c *Conn) error { _, err := io.Copy(c, struct{ io.Reader }{bytes.NewReader(data)}); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, client := onSwitch(t)
+			c, s := dialled(t, server, client, "two")
+			sent := func() uint64 { return client.NIC().Counters()["nic_messages_sent"] }
+			before := sent()
+			wrote := make(chan error, 1)
+			go func() { wrote <- write(c) }()
+			if _, err := io.ReadFull(s, make([]byte, readBuffer)); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-wrote; err != nil {
+				t.Fatal(err)
+			}
+			for f := c.oldest(); f != nil; f = c.oldest() {
+				if _, err := f.op.Wait(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := sent() - before; n != 2 {
+				t.Errorf("%d bytes left as %d messages; expected 2", readBuffer, n)
+			}
+		})
+	}
+}
+
+// What a reader gives before it fails, or before a deadline ends the Write, arrives, and ReadFrom says how much that is and why it ended.
+func TestReadFromTellsWhatItHasTakenAndWhyItEnded(t *testing.T) {
 	server, client := onSwitch(t)
-	c, s := dialled(t, server, client, "two")
-	sent := func() uint64 { return client.NIC().Counters()["nic_messages_sent"] }
-	before := sent()
-	wrote := make(chan error, 1)
-	go func() { _, err := c.Write(make([]byte, readBuffer)); wrote <- err }()
-	if _, err := io.ReadFull(s, make([]byte, readBuffer)); err != nil {
+	c, s := dialled(t, server, client, "partly")
+	given := []byte("all that there is")
+	broken := errors.New("the reader is broken")
+	if n, err := c.ReadFrom(io.MultiReader(bytes.NewReader(given), iotest.ErrReader(broken))); n != int64(len(given)) || err != broken {
+		t.Errorf("%d bytes taken, %v; expected %d and %v", n, err, len(given), broken)
+	}
+	if err := c.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-wrote; err != nil {
+	endless := &counted{}
+	sum, err := c.ReadFrom(endless)
+	if !errors.Is(err, os.ErrDeadlineExceeded) || sum == 0 || sum > endless.given {
+		t.Errorf("%d bytes taken of %d, %v; expected some, and %v", sum, endless.given, err, os.ErrDeadlineExceeded)
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(time.Minute))
+	if n, err := c.ReadFrom(bytes.NewReader(nil)); n != 0 || err != nil {
+		t.Errorf("%d bytes taken of a reader that has none, %v", n, err)
+	}
+	if err := c.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	for f := c.oldest(); f != nil; f = c.oldest() {
-		if _, err := f.op.Wait(t.Context()); err != nil {
-			t.Fatal(err)
+	got, err := io.ReadAll(s)
+	if err != nil || len(got) != len(given)+int(sum) || !bytes.HasPrefix(got, given) {
+		t.Fatalf("%d bytes came, %v; expected %d", len(got), err, len(given)+int(sum))
+	}
+	for i, b := range got[len(given):] {
+		if b != byte(i*251>>3) {
+			t.Fatalf("byte %d is damaged", i)
 		}
 	}
-	if n := sent() - before; n != 2 {
-		t.Errorf("a Write of %d bytes left as %d messages; expected 2", readBuffer, n)
+}
+
+// counted is a reader that does not end.
+type counted struct{ given int64 }
+
+func (r *counted) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(r.given * 251 >> 3)
+		r.given++
 	}
+	return len(b), nil
 }
 
 // A part of a message waits for room for the whole, but never if it would be for nothing: with nothing under way no answer might bring any.
