@@ -19,7 +19,8 @@ import (
 // AttachConfig says which NIC daemon to attach to, and as whom.
 type AttachConfig struct {
 	// Socket of the daemon. Empty takes the environment's WEFT_SOCKET, or else the first daemon that there is of the user's own, at
-	// weft/nic.sock in $XDG_RUNTIME_DIR, and the host's, at /run/weft/nic.sock.
+	// weft/nic.sock in $XDG_RUNTIME_DIR, in /run/user/UID, or at weft-UID/nic.sock in the directory for temporary files, and of the host's, at
+	// /run/weft/nic.sock.
 	Socket string
 
 	// Name of the process.

@@ -31,24 +31,28 @@ func TestACallWithAnEndedContextDoesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 8)
+	nobody := weft.Name{App: "nobody"}
 	calls := map[string]func() error{
-		"Send":          func() error { return a.Send(over, b.Name(), 1, buf) },
-		"SendMany":      func() error { _, err := a.SendMany(over, b.Name(), 1, [][]byte{buf, buf}); return err },
-		"SendDelivered": func() error { return a.SendDelivered(over, b.Name(), 1, buf) },
-		"Multicast":     func() error { return a.Multicast(over, []weft.Name{b.Name()}, 1, buf) },
-		"Recv":          func() error { _, err := a.Recv(over, weft.AnyProcess, 3, buf); return err },
-		"Call":          func() error { _, err := a.Call(over, b.Name(), 1, buf, buf); return err },
-		"Reply":         func() error { return a.Reply(over, weft.Message{}) },
-		"Put":           func() error { return a.Put(over, region.Handle(), 0, []byte("!")) },
-		"Get":           func() error { return a.Get(over, region.Handle(), 0, buf) },
-		"WaitName":      func() error { _, err := a.WaitName(over, b.Name()); return err },
-		"SendDatagram":  func() error { return a.SendDatagram(over, b.Address(), 1, buf) },
-		"RecvDatagram":  func() error { _, err := a.RecvDatagram(over, 1, buf); return err },
-		"Next":          func() error { _, _, err := in.Next(over); return err },
-		"AppGroup":      func() error { _, err := a.AppGroup(over); return err },
-		"WaitUntil":     func() error { return a.WaitUntil(over, func() bool { return true }) },
-		"Join":          func() error { _, err := a.Join(over, "g", 1); return err },
-		"Barrier":       func() error { return g.Barrier(over) },
+		"Send to an unknown name":          func() error { return a.Send(over, nobody, 1, buf) },
+		"SendDelivered to an unknown name": func() error { return a.SendDelivered(over, nobody, 1, buf) },
+		"Call to an unknown name":          func() error { _, err := a.Call(over, nobody, 1, buf, buf); return err },
+		"Send":                             func() error { return a.Send(over, b.Name(), 1, buf) },
+		"SendMany":                         func() error { _, err := a.SendMany(over, b.Name(), 1, [][]byte{buf, buf}); return err },
+		"SendDelivered":                    func() error { return a.SendDelivered(over, b.Name(), 1, buf) },
+		"Multicast":                        func() error { return a.Multicast(over, []weft.Name{b.Name()}, 1, buf) },
+		"Recv":                             func() error { _, err := a.Recv(over, weft.AnyProcess, 3, buf); return err },
+		"Call":                             func() error { _, err := a.Call(over, b.Name(), 1, buf, buf); return err },
+		"Reply":                            func() error { return a.Reply(over, weft.Message{}) },
+		"Put":                              func() error { return a.Put(over, region.Handle(), 0, []byte("!")) },
+		"Get":                              func() error { return a.Get(over, region.Handle(), 0, buf) },
+		"WaitName":                         func() error { _, err := a.WaitName(over, b.Name()); return err },
+		"SendDatagram":                     func() error { return a.SendDatagram(over, b.Address(), 1, buf) },
+		"RecvDatagram":                     func() error { _, err := a.RecvDatagram(over, 1, buf); return err },
+		"Next":                             func() error { _, _, err := in.Next(over); return err },
+		"AppGroup":                         func() error { _, err := a.AppGroup(over); return err },
+		"WaitUntil":                        func() error { return a.WaitUntil(over, func() bool { return true }) },
+		"Join":                             func() error { _, err := a.Join(over, "g", 1); return err },
+		"Barrier":                          func() error { return g.Barrier(over) },
 		"Attach": func() error {
 			_, err := weft.Attach(over, weft.AttachConfig{Name: weft.Name{App: "x"}, Socket: filepath.Join(t.TempDir(), "none")})
 			return err
@@ -85,18 +89,14 @@ func TestAnOrderlyEndIsToldApartFromSilence(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for {
+	for _, kind := range []weft.EventKind{weft.EventProcessGone, weft.EventClosed} {
 		e, err := a.NextEvent(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Kind == weft.EventProcessGone {
-			continue
+		if e.Kind != kind || e.Addr.NIC != b.Address().NIC || kind == weft.EventProcessGone && e.Name != b.Name() {
+			t.Errorf("event %v; expected that the process is gone, and then that its NIC was closed", e)
 		}
-		if e.Kind != weft.EventClosed || e.Addr.NIC != b.Address().NIC {
-			t.Errorf("event %v; expected that the NIC was closed", e)
-		}
-		return
 	}
 }
 

@@ -43,7 +43,7 @@ func newListCommand(use, short string, print lister) *cobra.Command {
 	}
 	socketFlag(c, &socket)
 	nicFlag(c.Flags(), &id)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line, and nothing for an empty list")
 	return c
 }
 

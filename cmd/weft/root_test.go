@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/internal/daemon"
 )
 
 // asWeft makes the test binary behave as weft, for tests that need it as a process and for weft starting itself.
@@ -148,5 +150,11 @@ func TestASeedThatIsNoneIsRefusedInWords(t *testing.T) {
 		if status != exitUsage || !strings.Contains(stderr, "expected a whole number from 0 to") || strings.Contains(stderr, "strconv") {
 			t.Errorf("weft %s: %d %q", line, status, stderr)
 		}
+	}
+}
+
+func TestTheHelpOfTheDaemonHasTheKeysOfItsFile(t *testing.T) {
+	if status, out, stderr := weft("nic", "--help"); status != 0 || !strings.Contains(out, daemon.Keys) {
+		t.Errorf("status %d, %s%s; expected the keys %s", status, out, stderr, daemon.Keys)
 	}
 }

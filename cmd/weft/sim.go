@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -111,11 +112,11 @@ func judge(ctx context.Context, r *sweep.Report, o sweep.Options) error {
 	case o.Defect != mutate.None && caught:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted after %d seeds", r.Seeds)
+		return fmt.Errorf("interrupted after %s", sweep.Plural(r.Seeds, "seed"))
 	case o.Defect != mutate.None:
-		return fmt.Errorf("the defect %v was not caught in %d seeds", o.Defect, r.Seeds)
+		return fmt.Errorf("the defect %v was not caught in %s", o.Defect, sweep.Plural(r.Seeds, "seed"))
 	case caught:
-		return fmt.Errorf("%d violations", r.Violations)
+		return errors.New(sweep.Plural(r.Violations, "violation"))
 	}
 	if m := r.Faults.Missing(); o.Seeds >= mutationSeeds && len(m) > 0 {
 		return fmt.Errorf("in %d seeds these faults never happened: %s", r.Seeds, strings.Join(m, ", "))

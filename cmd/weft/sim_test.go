@@ -60,7 +60,7 @@ func TestSimCatchesADefectAndSaysWhere(t *testing.T) {
 func TestSimFailsWhenADefectIsNotCaught(t *testing.T) {
 	oneRun(t)
 	status, _, stderr := weft("sim", "--mutate", "stale-generation-ok", "--seed", "1", "--seeds", "1")
-	if status != 1 || !strings.Contains(stderr, "was not caught in 1 seeds") {
+	if status != 1 || !strings.Contains(stderr, "was not caught in 1 seed\n") {
 		t.Errorf("exit %d, %s", status, stderr)
 	}
 }

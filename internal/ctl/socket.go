@@ -23,7 +23,7 @@ var ErrNotTrusted = errors.New("ctl: not trusted")
 //	TMPDIR/weft-UID/nic.sock        the same where there is no runtime directory
 //	/run/weft/nic.sock              the host's; for root the only one
 //
-// All but the first are places whose directories only the user or root can make, or are checked for it: see checkDirectory and vouched.
+// All but the first are places whose directories only the user or root can make, or are checked for it: see checkPrivate, makeDirectory and vouched.
 func Sockets() []string {
 	if s := os.Getenv("WEFT_SOCKET"); s != "" {
 		return []string{s}

@@ -91,6 +91,7 @@ func TestARefusedNICIsLogged(t *testing.T) {
 func TestTheLogTellsWhyAPeerIsDown(t *testing.T) {
 	c := impatient(t, 2)
 	log := run(t, c[0])
+	logs(t, log, "level=INFO", "NIC is up", "version=", "commit=", "mtu=", "receive_buffer=")
 	daemons := child(t, "daemon", marshal(t, c[1]))
 	logs(t, log, "peer is up")
 	a := mustAttach(t, c[0], "a/0")

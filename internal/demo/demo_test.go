@@ -148,3 +148,20 @@ func TestNumbersAreWrittenForPeople(t *testing.T) {
 		}
 	}
 }
+
+// Where the output is no terminal, a step that takes long has a line now and then, and only if it has something new.
+func TestPlainLinesTellOfWhatIsNew(t *testing.T) {
+	if lineEvery < time.Second {
+		t.Errorf("a line each %v; expected at most one a second", lineEvery)
+	}
+	var out strings.Builder
+	st := &step{screen: newScreen(&out, false), name: "calls", total: 10}
+	for range 3 {
+		st.add(0, 2)
+		st.draw()
+		st.draw()
+	}
+	if n := strings.Count(out.String(), "\n"); n != 3 {
+		t.Errorf("%d lines of three figures:\n%s", n, out.String())
+	}
+}

@@ -101,7 +101,7 @@ func (r *Report) Write(w io.Writer) {
 		fmt.Fprintf(w, "    replay: %s\n", f.Replay)
 	}
 	fmt.Fprintf(w, "%s in %.1f s: %d NICs, %d processes, %d messages of %s, %d calls, %d PUT, %d GET, %d regions closed, %d multicasts, %d collective operations, %d contested names, %d of %d datagrams, %d records of nonsense, %d activations of programs\n",
-		plural(r.Seeds, "seed"), r.Seconds, r.NICs, r.Processes, r.Messages, amount(r.Bytes), r.Calls, r.Puts, r.Gets, r.Regions, r.Multicasts, r.Collectives, r.Claims, r.DatagramsCame, r.Datagrams, r.Nonsense, r.Activations)
+		Plural(r.Seeds, "seed"), r.Seconds, r.NICs, r.Processes, r.Messages, amount(r.Bytes), r.Calls, r.Puts, r.Gets, r.Regions, r.Multicasts, r.Collectives, r.Claims, r.DatagramsCame, r.Datagrams, r.Nonsense, r.Activations)
 	fmt.Fprintf(w, "%d messages delivered; %d operations cancelled, %d failed; %d retransmissions\n",
 		r.Delivered, r.Cancelled, r.Failed, r.Retransmissions)
 	var faults []string
@@ -123,8 +123,8 @@ func list(v reflect.Value, f func(name string, n uint64)) {
 	}
 }
 
-// plural is a number of things: 1 seed, 2 seeds.
-func plural[T int | uint64](n T, thing string) string {
+// Plural is a number of things: 1 seed, 2 seeds.
+func Plural[T int | uint64](n T, thing string) string {
 	if n == 1 {
 		return fmt.Sprintf("%d %s", n, thing)
 	}

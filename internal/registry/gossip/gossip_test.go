@@ -325,6 +325,10 @@ func TestSeedsThatDoNotAnswerAreCalledUntilTheyDo(t *testing.T) {
 	at := freeAddr(t)
 	b := begin(t, 2, 7002, nil, at)
 	b.says(t, "no seed has let this NIC join", at.String())
+	b.says(t, "this NIC gossips, and knows no other yet")
+	if log := b.log.String(); strings.Contains(log, `\n`) || strings.Contains(log, "known to the fabric") {
+		t.Errorf("the log of a NIC that is alone:\n%s\nexpected an error on one line, and not that the fabric knows the NIC", log)
+	}
 	b.knows(t, "2:7002") // the first of a fabric has nobody to ask
 	begin(t, 1, 7001, func(c *Config) { c.Listen = at })
 	b.knows(t, "1:7001", "2:7002")
