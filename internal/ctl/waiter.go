@@ -86,7 +86,7 @@ func sinceEpoch() clock.Time { return clock.Time(time.Since(epoch)) }
 // mostly is, and what look does besides would be time of both.
 func (w *Waiter) turn(ready func() bool) bool { return w.pace.Turn(w.giveWay, sinceEpoch) && ready() }
 
-// letRun lets others run once, and says meanwhile that somebody waits where look has found the processor last.
+// letRun lets others run once. Meanwhile the waiting word says on which processor this process waits, as look found it last.
 func (w *Waiter) letRun() {
 	idle.Enter()
 	w.hooks.WaitsAt(w.at)
