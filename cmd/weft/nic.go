@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -19,6 +20,7 @@ func init() { register(newNICCommand) }
 // nicOptions are the flags of `weft nic`. Those that are given override the configuration file.
 type nicOptions struct {
 	check            bool
+	sample           bool
 	file             string
 	config           daemon.Config
 	nodes            []string
@@ -45,14 +47,15 @@ gossip, from any one that is there, with a key that all hosts have (openssl rand
   all others:         weft nic --gossip-key fabric.key --seed 10.0.0.1
 
 Everything may stand in a TOML file, too (--config); where both say something the flag counts. --check looks for mistakes and starts nothing.
-The keys of the file:
-  ` + daemon.Keys,
+--sample prints a file with every key and its default, to begin with:
+  weft nic --sample > nic.toml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runNIC(c, o) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.file, "config", "", "TOML `FILE` with the configuration")
 	f.BoolVar(&o.check, "check", false, "check the configuration and end: exit status 0 if it is good, 2 if not")
+	f.BoolVar(&o.sample, "sample", false, "print a configuration file with every key and its default, and end")
 	f.StringVar(&o.config.ID, "id", "", "NIC `ID`, such as 0:0:0:96:221:127:255:140 (default: made from the NIC's key)")
 	f.StringVar(&o.config.Socket, "socket", "", "unix socket at which processes attach, a `PATH` (default: $WEFT_SOCKET, or by user)")
 	f.StringVar(&o.config.StateDir, "state-dir", "", "`DIRECTORY` of the NIC's key and incarnation (default: by socket)")
@@ -105,6 +108,7 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 	} {
 		if c.Flags().Changed(name) {
 			set()
+			conf.Override(strings.ReplaceAll(name, "-", "_"))
 		}
 	}
 	o.mergeGossip(c, &conf)
@@ -129,6 +133,7 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 func (o *nicOptions) chosen(c *cobra.Command, conf daemon.Config) daemon.Config {
 	if c.Flags().Changed("link") {
 		conf.Link = o.config.Link
+		conf.Override("link")
 		if conf.Link != "auto" {
 			conf.Prefer = ""
 		}
@@ -138,11 +143,14 @@ func (o *nicOptions) chosen(c *cobra.Command, conf daemon.Config) daemon.Config 
 
 // mergeGossip puts the given flags over the configuration's [gossip]. Any of them begins one.
 func (o *nicOptions) mergeGossip(c *cobra.Command, conf *daemon.Config) {
-	for name, set := range map[string]func(g *daemon.Gossip){
-		"gossip-key":      func(g *daemon.Gossip) { g.KeyFile = o.gossip.KeyFile },
-		"gossip-listen":   func(g *daemon.Gossip) { g.Listen = o.gossip.Listen },
-		"seed":            func(g *daemon.Gossip) { g.Seeds = append(g.Seeds, o.gossip.Seeds...) }, // those of both count
-		"failure-timeout": func(g *daemon.Gossip) { g.FailureTimeout = daemon.Duration(o.failureTimeout) },
+	for name, flag := range map[string]struct {
+		key string
+		set func(g *daemon.Gossip)
+	}{
+		"gossip-key":      {"key_file", func(g *daemon.Gossip) { g.KeyFile = o.gossip.KeyFile }},
+		"gossip-listen":   {"listen", func(g *daemon.Gossip) { g.Listen = o.gossip.Listen }},
+		"seed":            {"seeds", func(g *daemon.Gossip) { g.Seeds = append(g.Seeds, o.gossip.Seeds...) }}, // those of both count
+		"failure-timeout": {"failure_timeout", func(g *daemon.Gossip) { g.FailureTimeout = daemon.Duration(o.failureTimeout) }},
 	} {
 		if !c.Flags().Changed(name) {
 			continue
@@ -150,11 +158,16 @@ func (o *nicOptions) mergeGossip(c *cobra.Command, conf *daemon.Config) {
 		if conf.Gossip == nil {
 			conf.Gossip = new(daemon.Gossip)
 		}
-		set(conf.Gossip)
+		flag.set(conf.Gossip)
+		conf.Override("gossip." + flag.key)
 	}
 }
 
 func runNIC(c *cobra.Command, o *nicOptions) error {
+	if o.sample {
+		_, err := io.WriteString(c.OutOrStdout(), daemon.Sample)
+		return err
+	}
 	conf, err := o.merged(c)
 	if err != nil || o.check {
 		return err

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	_ "embed" // the sample
 	"errors"
 	"fmt"
 	"net/netip"
@@ -34,59 +35,12 @@ func Links() []string { return []string{"auto", "udp", "xdp", "xdp-generic"} }
 // Preferences are what auto may go by.
 func Preferences() []string { return []string{preferBandwidth, preferLatency} }
 
-// Config is what a daemon is made from. Its TOML form is a file of `weft nic --config`:
+// Sample is a configuration file with every key and its default, all of them behind a comment sign: `weft nic --sample`.
 //
-//	id                = "0:0:0:96:221:127:255:140"  # default: made from the key in state_dir
-//	socket            = "/run/weft/nic.sock"        # default: $WEFT_SOCKET, or by user
-//	state_dir         = "/var/lib/weft"             # default: by socket
-//	link              = "udp"
-//	prefer            = "bandwidth"                 # what link = "auto" goes by: "bandwidth" or "latency"
-//	listen            = "10.0.0.1:7700"             # the port may be left out; default: every address, port 7700
-//	mtu               = 0                           # bytes of a frame; 0: what the interface carries
-//	gso               = true                        # false: frames leave and come one by one; default: $WEFT_GSO, or true
-//	registry          = "/etc/weft/nodes.toml"      # a file of torus and [[node]] that hosts share
-//	torus             = [8, 4]                      # width and height, if the fabric is one
-//	position          = [3, 0]                      # of this NIC; default: that of its [[node]]
-//	static            = false                       # true: NICs that are not listed may not talk to this one
-//	unreachable_after = "2s"
-//	max_processes     = 1024
-//	staging_bytes     = 4194304                     # per process, for messages that nobody waits for yet
-//	region_bytes      = 1073741824                  # per process, of memory that it registers
-//	allow_uids        = []                          # who may attach beside the daemon's own user and root
-//	allow_gids        = []
-//	program_uids      = []                          # who may load programs beside the daemon's own user and root
-//	log               = "info"                      # debug, info, warn, error
-//	capture           = "/var/tmp/weft.pcapng"      # a file for every frame, for Wireshark; default: none
-//	capture_limit     = 1073741824                  # bytes that it may have
-//	capture_snap      = 65536                       # bytes of each frame that are written
-//
-//	[[node]]
-//	id      = "0:0:0:1:2:3:4:5"                     # may be left out
-//	name    = "host-3"                              # may be left out: by which programs and tools may call it
-//	address = "10.0.0.2:7700"
-//	position = [4, 0]                               # may be left out
-//
-//	[vni]                                           # virtual network interfaces (QNIX-61)
-//	commands        = 256                           # N, and so on: of who does not ask for another number
-//	contexts        = 64                            # M
-//	descriptors     = 16                            # K
-//	pool_pages      = 256                           # Q
-//	max_commands    = 4096                          # the most that may be asked for
-//	max_contexts    = 1024
-//	max_descriptors = 16
-//	max_pool_pages  = 16384
-//	prepared        = 128                           # made before anybody asks
-//
-//	[links.fast0]                                   # a link by a name of its own: link = "fast0" takes it in place of the four keys above
-//	link            = "xdp"
-//	listen          = "10.1.0.1:7700"               # that of the interface to the dedicated network
-//	mtu             = 9000
-//
-//	[gossip]                                        # instead of a list, or besides
-//	listen          = "10.0.0.1:7701"               # default: the IP of listen, port 7701; UDP and TCP
-//	seeds           = ["10.0.0.2:7701"]             # one that is there is enough; the first NIC of a fabric needs none
-//	key_file        = "/etc/weft/fabric.key"        # the same on all hosts; 32 bytes or more, readable by its owner only
-//	failure_timeout = "10s"                         # silence after which a NIC and its names are gone
+//go:embed nic.toml
+var Sample string
+
+// Config is what a daemon is made from. Its TOML form is the file of `weft nic --config`; [Sample] has every key of it.
 type Config struct {
 	ID               string       `toml:"id"`
 	Socket           string       `toml:"socket"`
@@ -117,7 +71,8 @@ type Config struct {
 
 	Named map[string]Link `toml:"links"` // links by names of their own
 
-	called string // the name of Link, if it was one of Named
+	called string     // the name of Link, if it was one of Named
+	lines  file.Lines // of the file that it was read from, for errors
 }
 
 // Keys are those of the configuration file.
@@ -156,8 +111,28 @@ func Load(path string) (Config, error) {
 
 // Parse reads the text of a configuration file.
 func Parse(b []byte) (c Config, err error) {
-	err = file.DecodeTOML(b, &c, Keys)
+	if err = file.DecodeTOML(b, &c, Keys); err == nil {
+		c.lines = file.LinesOf(b)
+	}
 	return c, err
+}
+
+// Override notes that the value of key is no longer that of the file: a mistake in it is reported without a line.
+func (c Config) Override(key string) {
+	c.lines.Overridden(c.place(key))
+}
+
+// place is where key stands in the file: that of the link that has a name stands in its table.
+func (c Config) place(key string) string {
+	if _, named := c.lines["links."+c.called+"."+key]; named && c.called != "" {
+		return "links." + c.called + "." + key
+	}
+	return key
+}
+
+// mistake is what is wrong with the value of key, with the line on which it stands.
+func (c Config) mistake(key, format string, args ...any) error {
+	return c.lines.At(c.place(key), fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
 }
 
 // Check names everything that is wrong with c, and reads the files that c names.
@@ -189,7 +164,7 @@ func (c Config) check() (s settings, err error) {
 	c = c.Chosen()
 	var errs []error
 	wrong := func(key, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
+		errs = append(errs, c.mistake(key, format, args...))
 	}
 	if c.ID != "" {
 		if s.id, err = registry.ParseNICID(c.ID); err != nil {
@@ -229,7 +204,7 @@ func (c Config) check() (s settings, err error) {
 	if s.nodes, s.torus, err = c.nodes(); err != nil {
 		errs = append(errs, err)
 	} else if s.position, err = s.torus.ParsePosition(c.Position); err != nil {
-		errs = append(errs, err)
+		errs = append(errs, c.lines.At("position", err))
 	}
 	if s.gossip, err = c.gossip(s.listen.Addr()); err != nil {
 		errs = append(errs, err)
@@ -257,22 +232,22 @@ func (c Config) withoutOffload() (bool, error) {
 func (c Config) nodes() (registry.Registry, registry.Torus, error) {
 	torus, err := registry.ParseTorus(c.Torus)
 	if err != nil {
-		return nil, torus, err
+		return nil, torus, c.lines.At("torus", err)
 	}
 	var shared []registry.Node
 	if c.Registry != "" {
 		f, t, err := file.Load(c.Registry)
 		if err != nil {
-			return nil, torus, err
+			return nil, torus, c.lines.At("registry", err)
 		}
 		if none := (registry.Torus{}); torus == none {
 			torus = t
 		} else if t != none && t != torus {
-			return nil, torus, fmt.Errorf("torus: [%d, %d], but [%d, %d] in %s", torus.Width, torus.Height, t.Width, t.Height, c.Registry)
+			return nil, torus, c.mistake("torus", "[%d, %d], but [%d, %d] in %s", torus.Width, torus.Height, t.Width, t.Height, c.Registry)
 		}
 		shared = f.Nodes()
 	}
-	all, err := file.Nodes(c.Nodes, torus)
+	all, err := file.Nodes(c.Nodes, torus, c.lines)
 	if err != nil {
 		return nil, torus, err
 	}

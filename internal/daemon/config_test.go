@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -131,40 +132,40 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 
 func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 	for text, want := range map[string]string{
-		`scoket = "/x"`:                        `line 1: unknown key "scoket"; expected id, socket, state_dir`,
-		"\n[nodes]\nx = 1":                     `unknown key "nodes`,
-		`socket = 7`:                           `line 1:`,
-		`socket =`:                             `line 1:`,
-		`id = "17"`:                            `id: NIC id "17": expected eight decimal octets`,
-		`prefer = "speed"`:                     `prefer: "speed"; expected bandwidth or latency`,
-		"link = \"udp\"\nprefer = \"latency\"": `prefer: "latency" has a link named already; expected link = "auto"`,
-		`link = "tcp"`:                         `link: no link is called "tcp"; expected one of auto, udp, xdp`,
-		`listen = "here:x"`:                    `listen: address "here:x": expected HOST or HOST:PORT`,
-		`mtu = 99`:                             `mtu: 99; expected 0, or`,
-		`unreachable_after = "soon"`:           `"soon": expected a length of time`,
-		`unreachable_after = "1ns"`:            `unreachable_after: 1ns; expected 10ms to 1h, as text such as "2s"`,
-		`max_processes = -1`:                   `max_processes: -1; expected 1 to`,
-		`region_bytes = 68719476737`:           `region_bytes: 68719476737; expected up to 68719476736`,
-		`staging_bytes = -1`:                   `staging_bytes: -1; expected up to`,
-		`torus = [4]`:                          `torus [4]: expected [WIDTH, HEIGHT], 1 to`,
-		`position = [1, 1]`:                    `position [1 1]: expected torus = [WIDTH, HEIGHT] beside it`,
-		"torus = [2, 2]\nposition = [2, 0]":    `position [2 0]: expected [X, Y] on a torus of 2 by 2`,
-		`log = "loud"`:                         `log: "loud"; expected debug, info, warn, or error`,
-		`registry = "/no/such/file.toml"`:      `/no/such/file.toml`,
-		"[[node]]\naddress = \"host:x\"":       `address "host:x": expected HOST or HOST:PORT`,
-		"[[node]]\nadress = \"x\"":             `unknown key "node.adress"`,
-		`allow_uids = ["root"]`:                `line 1:`,
-		"[vni]\ncontexts = 5000":               `vni: 5000 contexts (M); expected 1 to 1024`,
-		"[vni]\nmax_pool_pages = -1":           `vni: at most -1 pool pages (Q); expected a bound of 1 to 16384`,
-		"[vni]\ncommands = 100":                `100 commands for 64 contexts`,
-		"[vni]\nprepared = 2000":               `vni: prepared: 2000; expected up to max_processes, 1024`,
-		"[vni]\npages = 1":                     `unknown key "vni.pages"`,
+		`scoket = "/x"`:                            `line 1: unknown key "scoket"; expected id, socket, state_dir`,
+		"\n[nodes]\nx = 1":                         `unknown key "nodes`,
+		`socket = 7`:                               `line 1:`,
+		`socket =`:                                 `line 1:`,
+		`id = "17"`:                                `line 1: id: NIC id "17": expected eight decimal octets`,
+		`prefer = "speed"`:                         `prefer: "speed"; expected bandwidth or latency`,
+		"link = \"udp\"\nprefer = \"latency\"":     `prefer: "latency" has a link named already; expected link = "auto"`,
+		`link = "tcp"`:                             `link: no link is called "tcp"; expected one of auto, udp, xdp`,
+		`listen = "here:x"`:                        `listen: address "here:x": expected HOST or HOST:PORT`,
+		`mtu = 99`:                                 `mtu: 99; expected 0, or`,
+		`unreachable_after = "soon"`:               `"soon": expected a length of time`,
+		`unreachable_after = "1ns"`:                `unreachable_after: 1ns; expected 10ms to 1h, as text such as "2s"`,
+		`max_processes = -1`:                       `max_processes: -1; expected 1 to`,
+		`region_bytes = 68719476737`:               `region_bytes: 68719476737; expected up to 68719476736`,
+		`staging_bytes = -1`:                       `staging_bytes: -1; expected up to`,
+		`torus = [4]`:                              `line 1: torus [4]: expected [WIDTH, HEIGHT], 1 to`,
+		`position = [1, 1]`:                        `position [1 1]: expected torus = [WIDTH, HEIGHT] beside it`,
+		"torus = [2, 2]\nposition = [2, 0]":        `line 2: position [2 0]: expected [X, Y] on a torus of 2 by 2`,
+		`log = "loud"`:                             `log: "loud"; expected debug, info, warn, or error`,
+		`registry = "/no/such/file.toml"`:          `line 1: registry: open /no/such/file.toml`,
+		"[[node]]\n[[node]]\naddress = \"host:x\"": `line 2: address "host:x": expected HOST or HOST:PORT`,
+		"[[node]]\nadress = \"x\"":                 `unknown key "node.adress"`,
+		`allow_uids = ["root"]`:                    `line 1:`,
+		"[vni]\ncontexts = 5000":                   `line 2: vni: 5000 contexts (M); expected 1 to 1024`,
+		"[vni]\nmax_pool_pages = -1":               `line 2: vni: at most -1 pool pages (Q); expected a bound of 1 to 16384`,
+		"[vni]\ncommands = 100":                    `line 1: vni: 100 commands for 64 contexts`,
+		"[vni]\nprepared = 2000":                   `line 2: vni.prepared: 2000; expected up to max_processes, 1024`,
+		"[vni]\npages = 1":                         `unknown key "vni.pages"`,
 
 		"[gossip]\nseed = [\"10.0.0.2\"]":                   `line 2: unknown key "gossip.seed"; expected`,
 		"[gossip]\nseeds = \"10.0.0.2\"":                    `line 2:`,
-		"[gossip]":                                          `gossip.key_file: expected a file with the fabric key`,
+		"\n[gossip]":                                        `line 2: gossip.key_file: expected a file with the fabric key`,
 		"[gossip]\nkey_file = \"/no/such/key\"":             `gossip.key_file: fabric key: stat /no/such/key: no such file`,
-		"[gossip]\nlisten = \"here:x\"":                     `gossip.listen: address "here:x": expected HOST or HOST:PORT`,
+		"[gossip]\nlisten = \"here:x\"":                     `line 2: gossip.listen: address "here:x": expected HOST or HOST:PORT`,
 		"[gossip]\nseeds = [\"host:x\"]":                    `gossip.seeds: address "host:x": expected HOST or HOST:PORT`,
 		"[gossip]\nseeds = [\"host\"]":                      `gossip.seeds: address "host": the name of its host cannot be looked up`,
 		"[gossip]\nseeds = [\"0.0.0.0:1\"]":                 `gossip.seeds: address "0.0.0.0:1": expected one that this host can call`,
@@ -173,13 +174,13 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 		"[gossip]\nfailure_timeout = \"2h\"":                `gossip.failure_timeout: 2h0m0s; expected 3.25s or more`,
 		"unreachable_after=\"1m\"\n[gossip]\nlisten=\":1\"": `gossip.failure_timeout: 10s; expected 1m1.25s or more`,
 
-		"[links.fast0]\nlisten = \"here:x\"":                 `links.fast0.listen: address "here:x": expected HOST or HOST:PORT`,
+		"[links.fast0]\nlisten = \"here:x\"":                 `line 2: links.fast0.listen: address "here:x": expected HOST or HOST:PORT`,
 		"[links.fast0]\nlink = \"tcp\"":                      `links.fast0.link: no link is called "tcp"; expected one of auto, udp`,
 		"[links.fast0]\nport = 1":                            `line 2: unknown key "links.fast0.port"; expected`,
 		"[links.udp]\nmtu = 9000":                            `links.udp: that is the name of a kind of links`,
 		"[links.\"fast 0\"]":                                 `links.fast 0: "fast 0"; expected a name without spaces`,
 		"link = \"fast1\"\n[links.fast0]\nmtu = 9000":        `link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fast0`,
-		"link = \"fast0\"\n[links.fast0]\nmtu = 1":           `mtu: 1; expected 0, or`,
+		"link = \"fast0\"\n[links.fast0]\nmtu = 1":           `line 3: mtu: 1; expected 0, or`,
 		"link = \"fast0\"\n[links.fast0]\nlink = \"fast0\"":  `link: no link is called "fast0"`, // a name for a kind, not for itself
 		"prefer=\"latency\"\n[links.fast0]\nlink = \"auto\"": `prefer: "latency" has a link named already`,
 	} {
@@ -190,6 +191,57 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n\tgives %v\n\twant  %s", text, err, want)
 		}
+	}
+}
+
+// A flag counts more than the file, so a mistake in it has no line.
+func TestAMistakeThatTheFileDoesNotMakeHasNoLine(t *testing.T) {
+	c, err := Parse([]byte("mtu = 1\nlink = \"fast0\"\n[links.fast0]\nlisten = \"x:y\"\n[gossip]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = c.Chosen()
+	c.MTU, c.Gossip.Listen = 2, "a:b"
+	for _, key := range []string{"mtu", "gossip.listen"} {
+		c.Override(key)
+	}
+	wrong := strings.Split(c.Check().Error(), "\n")
+	for i, want := range []string{`line 4: listen: address "x:y"`, `mtu: 2`, `gossip.listen: address "a:b"`, `line 5: gossip.key_file: expected`} {
+		if i >= len(wrong) || !strings.HasPrefix(wrong[i], want) {
+			t.Errorf("%q; expected %q at %d", wrong, want, i)
+		}
+	}
+	Config{}.Override("mtu") // of no file
+}
+
+// A sample with every comment sign taken away is a configuration, and one that says what is so anyway.
+func TestTheSampleIsAConfigurationOfDefaults(t *testing.T) {
+	text := regexp.MustCompile(`(?m)^#([a-z_]+ |\[)`).ReplaceAllString(Sample, "$1")
+	said, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range strings.FieldsFunc(Keys, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz_", r) }) {
+		if key == "or" || key == "with" || key == "and" || key == "of" || key == "each" || key == "max_" || key == "links" {
+			continue
+		}
+		if !regexp.MustCompile(`(?m)^#\[*` + key + `(\]*$| +=)`).MatchString(Sample) {
+			t.Errorf("the sample lacks %s", key)
+		}
+	}
+	said.Link, said.Registry, said.Gossip.KeyFile, said.Listen = "auto", "", keyFile(t), ":7700" // prefer is for auto alone
+	s, err := said.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Config{}.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.usual != d.usual || s.most != d.most || s.prepared != d.prepared || s.listen != d.listen || s.mtu != d.mtu || said.maxProcesses() != d.config.maxProcesses() ||
+		s.config.RegionBytes != d.config.RegionBytes || said.StagingBytes != limits.StagingBytes || said.CaptureLimit != limits.CaptureFile || said.CaptureSnap != limits.CaptureSnap ||
+		time.Duration(said.UnreachableAfter) != limits.UnreachableAfter || said.failureTimeout() != limits.FailureTimeout {
+		t.Errorf("the sample says %+v; the defaults are %+v", s, d)
 	}
 }
 

@@ -21,11 +21,12 @@ type VNIs struct {
 	MaxDescriptors int `toml:"max_descriptors"`
 	MaxPoolPages   int `toml:"max_pool_pages"`
 
-	Prepared int `toml:"prepared"` // made before anybody asks (QNIX-2)
+	Prepared int `toml:"prepared"` // made in advance (QNIX-2)
 }
 
 // A parameter is one number of a geometry.
 type parameter struct {
+	key    string // in the file
 	name   string // with QNIX's letter
 	also   string // what else is expected of it
 	least  int
@@ -38,13 +39,13 @@ type parameter struct {
 
 // parameters are N, M, K and Q.
 var parameters = []parameter{
-	{"commands (N)", ", a multiple of 8", 16, limits.MaxCommands, limits.Commands, func(g *vni.Geometry) *int { return &g.Commands },
+	{"commands", "commands (N)", ", a multiple of 8", 16, limits.MaxCommands, limits.Commands, func(g *vni.Geometry) *int { return &g.Commands },
 		func(a *ctl.Geometry) int { return a.Commands }, func(v *VNIs) (*int, *int) { return &v.Commands, &v.MaxCommands }},
-	{"contexts (M)", "", 1, limits.MaxContexts, limits.Contexts, func(g *vni.Geometry) *int { return &g.Contexts },
+	{"contexts", "contexts (M)", "", 1, limits.MaxContexts, limits.Contexts, func(g *vni.Geometry) *int { return &g.Contexts },
 		func(a *ctl.Geometry) int { return a.Contexts }, func(v *VNIs) (*int, *int) { return &v.Contexts, &v.MaxContexts }},
-	{"descriptors (K)", "", 1, limits.Descriptors, limits.Descriptors, func(g *vni.Geometry) *int { return &g.Descriptors },
+	{"descriptors", "descriptors (K)", "", 1, limits.Descriptors, limits.Descriptors, func(g *vni.Geometry) *int { return &g.Descriptors },
 		func(a *ctl.Geometry) int { return a.Descriptors }, func(v *VNIs) (*int, *int) { return &v.Descriptors, &v.MaxDescriptors }},
-	{"pool pages (Q)", "", 1, limits.MaxPoolPages, limits.PoolPages, func(g *vni.Geometry) *int { return &g.PoolPages },
+	{"pool_pages", "pool pages (Q)", "", 1, limits.MaxPoolPages, limits.PoolPages, func(g *vni.Geometry) *int { return &g.PoolPages },
 		func(a *ctl.Geometry) int { return a.PoolPages }, func(v *VNIs) (*int, *int) { return &v.PoolPages, &v.MaxPoolPages }},
 }
 
@@ -60,24 +61,24 @@ func (c Config) geometry() (usual, most vni.Geometry, prepared int, err error) {
 			*m = p.limit
 		}
 		if *m < p.least || *m > p.limit {
-			return usual, most, 0, fmt.Errorf("vni: at most %d %s; expected a bound of %d to %d", *m, p.name, p.least, p.limit)
+			return usual, most, 0, c.lines.At("vni.max_"+p.key, fmt.Errorf("vni: at most %d %s; expected a bound of %d to %d", *m, p.name, p.least, p.limit))
 		}
 		if *u == 0 {
 			*u = min(p.usual, *m)
 		}
 		if *u < p.least || *u > *m {
-			return usual, most, 0, fmt.Errorf("vni: %d %s; expected %d to %d%s", *u, p.name, p.least, *m, p.also)
+			return usual, most, 0, c.lines.At("vni."+p.key, fmt.Errorf("vni: %d %s; expected %d to %d%s", *u, p.name, p.least, *m, p.also))
 		}
 		*p.of(&usual), *p.of(&most) = *u, *m
 	}
 	if err := usual.Validate(); err != nil {
-		return usual, most, 0, err
+		return usual, most, 0, c.lines.At("vni", err)
 	}
 	if v.Prepared == 0 {
 		v.Prepared = min(limits.Processes, c.maxProcesses())
 	}
 	if v.Prepared < 0 || v.Prepared > c.maxProcesses() {
-		return usual, most, 0, fmt.Errorf("vni: prepared: %d; expected up to max_processes, %d", v.Prepared, c.maxProcesses())
+		return usual, most, 0, c.mistake("vni.prepared", "%d; expected up to max_processes, %d", v.Prepared, c.maxProcesses())
 	}
 	return usual, most, v.Prepared, nil
 }

@@ -28,7 +28,7 @@ func (c Config) gossip(ip netip.Addr) (*gossip.Config, error) {
 		return nil, nil
 	}
 	var errs []error
-	wrong := func(key string, err error) { errs = append(errs, fmt.Errorf("gossip.%s: %w", key, err)) }
+	wrong := func(key string, err error) { errs = append(errs, c.mistake("gossip."+key, "%w", err)) }
 	g := &gossip.Config{Listen: netip.AddrPortFrom(ip, DefaultGossipPort)}
 	var err error
 	if c.Gossip.Listen != "" {

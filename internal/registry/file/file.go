@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -83,11 +84,12 @@ func Load(path string) (*registry.Static, registry.Torus, error) {
 	if err := DecodeTOML(b, &f, "torus, or [[node]] with id, name, address and position"); err != nil {
 		return fail(err)
 	}
+	lines := LinesOf(b)
 	t, err := registry.ParseTorus(f.Torus)
 	if err != nil {
-		return fail(err)
+		return fail(lines.At("torus", err))
 	}
-	nodes, err := Nodes(f.Node, t)
+	nodes, err := Nodes(f.Node, t, lines)
 	if err != nil {
 		return fail(err)
 	}
@@ -95,12 +97,12 @@ func Load(path string) (*registry.Static, registry.Torus, error) {
 	return s, t, err
 }
 
-// Nodes reads a list of entries on a torus, and names every one that is wrong.
-func Nodes(entries []Entry, t registry.Torus) (nodes []registry.Node, err error) {
+// Nodes reads a list of entries on a torus, and names every one that is wrong, with its line if it has one.
+func Nodes(entries []Entry, t registry.Torus, lines Lines) (nodes []registry.Node, err error) {
 	var errs []error
-	for _, e := range entries {
+	for i, e := range entries {
 		n, err := e.Node(t)
-		errs = append(errs, err)
+		errs = append(errs, lines.At("node."+strconv.Itoa(i), err))
 		nodes = append(nodes, n)
 	}
 	return nodes, errors.Join(errs...)

@@ -1,0 +1,72 @@
+package file
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// Lines says on which line of a TOML file each key stands, and each table, so that what is wrong with a value is reported with its place. A key has its tables before it:
+// "listen", "vni.contexts", and "node.1.address" in the second [[node]].
+type Lines map[string]int
+
+// LinesOf reads them from a file that DecodeTOML has accepted.
+func LinesOf(b []byte) Lines {
+	l := Lines{}
+	table, nth := "", map[string]int{}
+	p := unstable.Parser{}
+	p.Reset(b)
+	for p.NextExpression() {
+		e := p.Expression()
+		key, line := keyOf(&p, e)
+		switch e.Kind {
+		case unstable.Table:
+			table = key + "."
+		case unstable.ArrayTable:
+			n := nth[key]
+			nth[key]++
+			key += "." + strconv.Itoa(n)
+			table = key + "."
+		case unstable.KeyValue:
+			key = table + key
+		}
+		l[key] = line
+	}
+	return l
+}
+
+// keyOf is the key of an expression, and its line.
+func keyOf(p *unstable.Parser, e *unstable.Node) (key string, line int) {
+	var parts []string
+	for it := e.Key(); it.Next(); {
+		n := it.Node()
+		parts = append(parts, string(n.Data))
+		line = p.Shape(n.Raw).Start.Line
+	}
+	return strings.Join(parts, "."), line
+}
+
+// Overridden notes that the value of key is no longer that of the file.
+func (l Lines) Overridden(key string) {
+	if l != nil {
+		l[key] = 0
+	}
+}
+
+// At is err with the line of key, or of the table that holds it; err alone where neither stands in the file, and for a value that is no longer the file's.
+func (l Lines) At(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for ; key != ""; key = key[:max(strings.LastIndexByte(key, '.'), 0)] {
+		switch line, ok := l[key]; {
+		case ok && line == 0:
+			return err
+		case ok:
+			return fmt.Errorf("line %d: %w", line, err)
+		}
+	}
+	return err
+}
