@@ -222,7 +222,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.stop()
 	d.ctx = ctx
 	d.log.Info("NIC is up", "nic", d.id, "incarnation", d.incarnation, "address", d.Addr(), "socket", d.Socket(),
-		"link", d.link.name, "version", version.Release, "commit", version.Commit(), "mtu", d.link.MTU(), "receive_buffer", d.link.Caps().ReceiveBuffer(), "why", d.link.why(), "nodes", len(d.others(d.settings.nodes.Nodes())))
+		"link", d.link.name, "version", version.Release, "commit", version.Commit(), "mtu", d.link.MTU(), "gso", d.link.Offload(), "receive_buffer", d.link.Caps().ReceiveBuffer(), "nodes", len(d.others(d.settings.nodes.Nodes())))
+	for _, what := range d.link.why() {
+		d.log.Info("link", "what", what)
+	}
 	loopCtx, stopLoop := context.WithCancel(context.Background())
 	var loop sync.WaitGroup
 	loop.Go(func() { d.loop.Run(loopCtx) })

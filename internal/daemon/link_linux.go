@@ -15,7 +15,8 @@ import (
 // carrier is a link that explains itself.
 type carrier interface {
 	link.Driver
-	Explain() string
+	Explain() string // sentences with "; " between them
+	Offload() string // the segmentation offload that is in use
 }
 
 // carried is the link of a NIC: which one it is, and how it came to be chosen if nobody named it.
@@ -26,12 +27,12 @@ type carried struct {
 	xdp    *xdp.Driver // the link itself, if it is AF_XDP; nil: it is not
 }
 
-// why is what the log says of the link.
-func (c *carried) why() string {
-	if c.choice == "" {
-		return c.Explain()
+// why is what the log says of the link, a sentence each.
+func (c *carried) why() (said []string) {
+	if c.choice != "" {
+		said = append(said, c.choice)
 	}
-	return c.choice + "; " + c.Explain()
+	return append(said, strings.Split(c.Explain(), "; ")...)
 }
 
 // openLink makes the link that the configuration asks for, and says by which name of the configuration's own if by any.
@@ -116,6 +117,9 @@ type captured struct {
 
 // Explain says how the link below works.
 func (c captured) Explain() string { return c.below.Explain() }
+
+// Offload says what the link below has.
+func (c captured) Offload() string { return c.below.Offload() }
 
 // capture has the frames of the link written to a file, if the configuration names one.
 func (d *Daemon) capture() error {

@@ -50,7 +50,7 @@ func opened(t *testing.T, h *testbed.Host, c Config, at netip.AddrPort) (name, w
 		t.Fatalf("link %q, prefer %q: %v", c.Link, c.Prefer, err)
 	}
 	defer l.Close()
-	return l.name, l.why()
+	return l.name, strings.Join(l.why(), "; ")
 }
 
 // "The log says what was tried, chosen and why" (decision 12).

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"net/netip"
-	"strings"
 	"testing"
 )
 
@@ -21,7 +20,7 @@ func TestALinkIsChosenByTheNameThatTheConfigurationGivesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if l.name != "udp" || !strings.HasPrefix(l.why(), "fast1 of the configuration; ") {
+	if l.name != "udp" || l.why()[0] != "fast1 of the configuration" {
 		t.Errorf("the link is %s, %q; expected that of fast1", l.name, l.why())
 	}
 	if at := netip.MustParseAddr("127.0.0.3"); s.listen.Addr() != at || s.mtu != 1200 {

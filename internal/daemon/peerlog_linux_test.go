@@ -91,7 +91,8 @@ func TestARefusedNICIsLogged(t *testing.T) {
 func TestTheLogTellsWhyAPeerIsDown(t *testing.T) {
 	c := impatient(t, 2)
 	log := run(t, c[0])
-	logs(t, log, "level=INFO", "NIC is up", "version=", "commit=", "mtu=", "receive_buffer=")
+	logs(t, log, "level=INFO", "NIC is up", "version=", "commit=", "mtu=", "gso=", "receive_buffer=")
+	logs(t, log, "level=INFO", "msg=link", `what="MTU `)
 	daemons := child(t, "daemon", marshal(t, c[1]))
 	logs(t, log, "peer is up")
 	a := mustAttach(t, c[0], "a/0")

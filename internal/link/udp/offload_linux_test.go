@@ -368,9 +368,15 @@ func TestExplainSaysWhatIsOffloadedAndWhyNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if !strings.Contains(d.Explain(), "as configured") || d.sock.offload.batches(d.Addr()) || d.sock.offload.receive {
+	if !strings.Contains(d.Explain(), "as configured") || d.sock.offload.batches(d.Addr()) || d.sock.offload.receive || d.Offload() != "none" {
 		t.Errorf("with the kill switch set, %+v: %s", d.sock.offload, d.Explain())
 	}
+	for want, o := range map[string]offload{"both": {send: true, receive: true}, "send": {send: true}, "receive": {receive: true}} {
+		if d.sock.offload = o; d.Offload() != want {
+			t.Errorf("Offload() = %q; expected %q", d.Offload(), want)
+		}
+	}
+	d.sock.offload = offload{}
 	none := errors.New("this kernel has none")
 	for _, test := range []struct {
 		send, receive error

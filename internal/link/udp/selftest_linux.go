@@ -45,6 +45,19 @@ func (d *Driver) chooseOffload(cfg Config) (why string) {
 	return explainOffload(send, receive)
 }
 
+// Offload says which of the kernel's segmentation offloads are in use: "both", "send", "receive" or "none".
+func (d *Driver) Offload() string {
+	switch o := &d.sock.offload; {
+	case o.send && o.receive:
+		return "both"
+	case o.send:
+		return "send"
+	case o.receive:
+		return "receive"
+	}
+	return "none"
+}
+
 // explainOffload says what is used, given why not.
 func explainOffload(send, receive error) string {
 	switch {

@@ -72,6 +72,9 @@ func (d *Driver) Fd() int { return d.epoll }
 // Explain says how the driver is attached.
 func (d *Driver) Explain() string { return d.why }
 
+// Offload says that frames have no segmentation offload: it comes after the place where AF_XDP takes them.
+func (d *Driver) Offload() string { return "none" }
+
 // ReceiveBuffer is how many bytes of frames may be under way to this driver: what the rings hold of full ones.
 func (d *Driver) ReceiveBuffer() int { return len(d.queues) * fillRing * d.mtu }
 
