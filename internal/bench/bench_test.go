@@ -188,6 +188,27 @@ func TestColumnsStandBelowTheirNames(t *testing.T) {
 	}
 }
 
+// Both sides were said to have the link that this one has.
+func TestTheTableSaysWhichLinkTheOtherSideHas(t *testing.T) {
+	for _, kind := range Kinds() {
+		var out strings.Builder
+		p, err := NewTable(&out, Options{Kind: kind.Name, Link: LinkXDP, Deployment: DeployedEmbedded, Host: "10.0.0.1:7710", Time: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Row{Far: &Setup{Link: LinkUDP, Deployment: DeployedEmbedded}}
+		kind.fill(&r, []sample{{Times: newHistogram(), Streams: &Streams{}}})
+		if err := p.Row(r); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"\n# here link xdp, NIC embedded; the other side is 10.0.0.1:7710, ", "\n# the other side says: link udp, NIC embedded\n"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s lacks %q:\n%s", kind.Name, want, &out)
+			}
+		}
+	}
+}
+
 // With daemons a round trip is compared with a chain of relays, and what goes one way with a limit that has none.
 func TestTheTableSaysIfTheLimitHasNoDaemons(t *testing.T) {
 	for _, kind := range Kinds() {

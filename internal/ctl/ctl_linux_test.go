@@ -138,6 +138,37 @@ func TestASocketMayHaveALongPath(t *testing.T) {
 	}
 }
 
+// A daemon makes its socket under another name and moves it: Go's errors have that name.
+func TestAnErrorOfALostClientHasNoNameThatTheSocketNoLongerHas(t *testing.T) {
+	left, errs := make(chan struct{}), make(chan error, 2)
+	path := serve(t, func(c *Client, _ *Request) error {
+		<-left
+		errs <- c.Reply(&Reply{})
+		c.Close()
+		_, err := c.Receive()
+		errs <- err
+		return io.EOF
+	})
+	c := dial(t, path)
+	if err := c.p.send(&Request{Version: Version, Op: OpNodes}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	close(left)
+	for _, what := range []string{"a reply", "a receive"} {
+		select {
+		case err := <-errs:
+			if err == nil || strings.Contains(err.Error(), path) {
+				t.Errorf("%s: %v; expected an error without a path", what, err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s does not end", what)
+		}
+	}
+}
+
 func TestErrorsKeepTheirMeaningAcrossTheSocket(t *testing.T) {
 	path := serve(t, func(c *Client, r *Request) error {
 		return c.Refuse(fmt.Errorf("%w: %s is taken by slot 3", ErrNameTaken, r.Attach.Name))

@@ -28,7 +28,7 @@ func Places(kind string) (all []string) {
 		add(filepath.Dir(HostSocket))
 		return all
 	}
-	for _, dir := range privateDirectories() {
+	for _, dir := range thisUser().privateDirectories() {
 		add(dir)
 	}
 	return all

@@ -25,14 +25,26 @@ var ErrNotTrusted = errors.New("ctl: not trusted")
 //
 // All but the first are places whose directories only the user or root can make, or are checked for it: see checkPrivate, makeDirectory and vouched.
 func Sockets() []string {
+	return thisUser().sockets()
+}
+
+// account is a user, and the directory below which the system keeps a directory for each user that is logged in.
+type account struct {
+	uid     int
+	runtime string
+}
+
+func thisUser() account { return account{os.Getuid(), "/run/user"} }
+
+// sockets are the Sockets of a user, in this process's environment.
+func (a account) sockets() (all []string) {
 	if s := os.Getenv("WEFT_SOCKET"); s != "" {
 		return []string{s}
 	}
-	if os.Getuid() == 0 {
+	if a.uid == 0 {
 		return []string{HostSocket}
 	}
-	var all []string
-	for _, dir := range privateDirectories() {
+	for _, dir := range a.privateDirectories() {
 		all = append(all, filepath.Join(dir, "nic.sock"))
 	}
 	return append(all, HostSocket)
@@ -46,7 +58,7 @@ func Private(path string) bool {
 	if os.Getuid() == 0 {
 		return false
 	}
-	for _, dir := range privateDirectories() {
+	for _, dir := range thisUser().privateDirectories() {
 		if filepath.Dir(path) == dir {
 			return true
 		}
@@ -55,9 +67,9 @@ func Private(path string) bool {
 }
 
 // privateDirectories are where a user's own daemon may have its socket.
-func privateDirectories() (all []string) {
-	uid := strconv.Itoa(os.Getuid())
-	usual := filepath.Join("/run/user", uid)
+func (a account) privateDirectories() (all []string) {
+	uid := strconv.Itoa(a.uid)
+	usual := filepath.Join(a.runtime, uid)
 	if d := os.Getenv("XDG_RUNTIME_DIR"); d != "" {
 		all = append(all, filepath.Join(d, "weft"))
 	}

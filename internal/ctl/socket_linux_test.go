@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -189,6 +191,47 @@ func TestTheHostsSocketIsTheLastPlaceOfAUserAndTheOnlyOneOfRoot(t *testing.T) {
 	if s := Sockets(); len(s) != 1 || s[0] != "/x/y.sock" {
 		t.Errorf("with WEFT_SOCKET: %v", s)
 	}
+}
+
+// The document had no word of the directory for temporary files, which any user can make.
+func TestThePlacesInTheDocumentAreTriedInItsOrder(t *testing.T) {
+	document, err := os.ReadFile("../../docs/nic.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(document), "\n| place | when |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	runtime, own, tmp := t.TempDir(), t.TempDir(), t.TempDir()
+	directory(t, filepath.Join(runtime, strconv.Itoa(user)), os.Getuid(), 0o700)
+	here := strings.NewReplacer("$XDG_RUNTIME_DIR", own, "/run/user", runtime, "UID", strconv.Itoa(user))
+	var want []string
+	for row := range strings.Lines(table) {
+		place, rest, _ := strings.Cut(strings.TrimPrefix(row, "| `"), "`")
+		if place = here.Replace(place); strings.HasPrefix(rest, " in the directory for temporary files") {
+			place = filepath.Join(tmp, place)
+		}
+		want = append(want, place)
+	}
+	if len(want) < 2 || want[0] != "$WEFT_SOCKET" {
+		t.Fatalf("docs/nic.md has the places %q; expected $WEFT_SOCKET and others", want)
+	}
+	want = want[1:]
+	t.Setenv("TMPDIR", tmp)
+	t.Setenv("XDG_RUNTIME_DIR", own)
+	t.Setenv("WEFT_SOCKET", "/x/y.sock")
+	a := account{user, runtime}
+	try := func(when string, a account, want []string) {
+		if got := a.sockets(); !slices.Equal(got, want) {
+			t.Errorf("%s: %q; docs/nic.md has %q", when, got, want)
+		}
+	}
+	try("with WEFT_SOCKET", a, []string{"/x/y.sock"})
+	t.Setenv("WEFT_SOCKET", "")
+	try("a user", a, want)
+	try("root", account{0, runtime}, want[len(want)-1:])
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	try("a user without XDG_RUNTIME_DIR", a, want[1:])
+	try("a user who is not logged in", account{user, tmp}, want[2:])
 }
 
 // A daemon that hangs has been "context deadline exceeded", and no more.

@@ -1,10 +1,13 @@
 package daemon_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -55,6 +58,51 @@ func TestAttachSaysThatTheDaemonIsOfAnotherVersion(t *testing.T) {
 	}()
 	if _, err := attach(t.Context(), socket, "a/0"); !errors.Is(err, weft.ErrOtherVersion) {
 		t.Errorf("%v; expected %v", err, weft.ErrOtherVersion)
+	}
+}
+
+func TestAttachSaysThatTheDaemonIsNotTrusted(t *testing.T) {
+	dir := dirForAll(t)
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	c := configs(t, 1)[0]
+	c.Socket = filepath.Join(dir, "nic.sock")
+	outsiderRuns(t, "daemon", marshal(t, c))
+	_, err := attach(t.Context(), c.Socket, "a/0")
+	if !errors.Is(err, weft.ErrNotTrusted) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("in a directory that others can write: %v; expected %v, and the directory %s", err, weft.ErrNotTrusted, dir)
+	}
+}
+
+// A daemon that hangs has been "context deadline exceeded", and no more.
+func TestAttachNamesTheDaemonThatDoesNotAnswer(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "nic.sock")
+	l, err := ctl.Listen(socket, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	asked := make(chan error, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			defer c.Close()
+			_, err = c.Receive()
+		}
+		asked <- err
+		cancel()
+		<-t.Context().Done()
+	}()
+	_, err = attach(ctx, socket, "a/0")
+	if err := ends(t, "the request", asked); err != nil {
+		t.Fatal(err)
+	}
+	waited := regexp.MustCompile(`the daemon at ` + regexp.QuoteMeta(socket) + fmt.Sprintf(` \(process %d\)`, os.Getpid()) + ` has not answered for [0-9.ms]+:`)
+	if !errors.Is(err, context.Canceled) || !waited.MatchString(err.Error()) {
+		t.Errorf("%v; expected %v, with %s", err, context.Canceled, waited)
 	}
 }
 

@@ -242,7 +242,9 @@ func (d *Daemon) serveAll(ctx context.Context) (err error) {
 	}
 	var rest sync.WaitGroup
 	rest.Go(func() { d.watchNodes(ctx) })
-	rest.Go(func() { d.watchPeers(ctx) })
+	paths := time.NewTicker(lookAtPathsEvery)
+	defer paths.Stop()
+	rest.Go(func() { d.watchPeers(ctx, paths.C) })
 	d.control.serve(ctx, &rest)
 	rest.Go(func() { d.accept() })
 	<-ctx.Done()

@@ -28,12 +28,31 @@ func dirForAll(t *testing.T) string {
 	return dir
 }
 
+// outsider is the test's binary, to be run by another user.
+func outsider() *exec.Cmd {
+	x := exec.Command("/proc/self/exe")
+	x.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: outsiderUID, Gid: outsiderUID}}
+	return x
+}
+
+// outsiderRuns has another user run a process in a role until the test ends, and waits until it is ready.
+func outsiderRuns(t *testing.T, role, arg string) {
+	t.Helper()
+	x := outsider()
+	begin(t, x, func() error {
+		err := x.Start()
+		if errors.Is(err, os.ErrPermission) {
+			t.Skip("another user cannot run the test's binary")
+		}
+		return err
+	}, role, arg)
+}
+
 // outsiderSays is what a process in a role prints that another user runs.
 func outsiderSays(t *testing.T, role string) string {
 	t.Helper()
-	x := exec.Command("/proc/self/exe")
+	x := outsider()
 	x.Env = append(os.Environ(), roleVariable+"="+role)
-	x.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: outsiderUID, Gid: outsiderUID}}
 	out, err := x.CombinedOutput()
 	if errors.Is(err, os.ErrPermission) {
 		t.Skip("another user cannot run the test's binary")

@@ -117,3 +117,16 @@ func TestTheLogTellsWhyAPeerIsDown(t *testing.T) {
 	}
 	logs(t, log, "level=INFO", "peer is down", `why="its NIC was closed"`)
 }
+
+func TestTheLogSaysThatAPeerHasRestarted(t *testing.T) {
+	c := configs(t, 2)
+	log := run(t, c[0])
+	far := child(t, "daemon", marshal(t, c[1]))
+	logs(t, log, "peer is up", "address="+c[1].Listen)
+	if err := far.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	far.Wait()
+	child(t, "daemon", marshal(t, c[1])) // its next life, long before the first is given up
+	logs(t, log, "level=INFO", "peer is down", "address="+c[1].Listen, `why="its NIC has restarted"`)
+}

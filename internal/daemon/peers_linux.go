@@ -54,11 +54,9 @@ func (d *Daemon) noticePeers() {
 	}
 }
 
-// watchPeers logs what happens between this NIC and others: sessions at once, paths within lookAtPathsEvery. For those it reads the
-// counters page, which costs the engine nothing.
-func (d *Daemon) watchPeers(ctx context.Context) {
-	tick := time.NewTicker(lookAtPathsEvery)
-	defer tick.Stop()
+// watchPeers logs what happens between this NIC and others: sessions at once, paths at each tick. For those it reads the counters page,
+// which costs the engine nothing.
+func (d *Daemon) watchPeers(ctx context.Context, tick <-chan time.Time) {
 	l := peerLog{d: d, up: map[nic.NodeInfo]int{}, silent: map[link.Addr]bool{}, refused: map[refusalKey]toldRefusal{}}
 	var seen, refused uint64
 	for {
@@ -66,7 +64,7 @@ func (d *Daemon) watchPeers(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-d.peerNews:
-		case <-tick.C:
+		case <-tick:
 			paths, hellos := d.page.Load(vni.RelPathsNarrowed)+d.page.Load(vni.RelPathsWidened), d.page.Load(vni.DropRefusedHello)
 			if paths == seen && hellos == refused {
 				continue
