@@ -100,6 +100,8 @@ type Client struct {
 	code Code
 	port *port
 
+	begun uint64 // tells it from those that the process had before
+
 	coder reedsolomon.Encoder
 
 	// All that follows is under port.mu.
@@ -165,7 +167,7 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, sends: map[uint64]*call{}}
+	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, begun: uint64(p.Now().UnixNano()), version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, sends: map[uint64]*call{}}
 	o.late.pause = min(cfg.Retry, cfg.Hedge)
 	if err := o.begin(cfg.PageBytes, hsn.Client, hsn.Module{Receive: c.receive, Sent: c.sent}); err != nil {
 		return nil, err
@@ -280,18 +282,21 @@ func (c *Client) receive(now clock.Time, m hsn.Message) {
 	c.port.wakes = true
 }
 
+// mostEndPause is how long end waits at a time, at most.
+const mostEndPause = time.Millisecond
+
 // end forgets a request, and what came for it. Its memory may be the driver's for a little longer: end waits for that, so that the
-// caller can reuse it.
+// caller can reuse it: not long, unless the NIC stands still.
 func (c *Client) end(k *call) {
 	c.port.mu.Lock()
 	delete(c.calls, k.record.request)
 	c.leave(k)
 	c.port.driver.Free(&k.msg)
-	for k.held > 0 && c.port.err == nil {
+	for pause := time.Microsecond; k.held > 0 && c.port.err == nil; pause = min(2*pause, mostEndPause) {
 		c.port.driver.Output()
 		if k.held > 0 {
 			c.port.mu.Unlock()
-			_ = c.p.Sleep(context.Background(), time.Microsecond)
+			_ = c.p.Sleep(context.Background(), pause)
 			c.port.mu.Lock()
 		}
 	}

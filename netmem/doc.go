@@ -16,5 +16,5 @@
 // that is silent is taken for dead: its pages get new copies elsewhere in the background. One that comes back with another epoch has
 // lost what it had.
 //
-// A client's pages live as long as the client: which servers have them is known to it alone.
+// A client's pages live as long as the client: which servers have them is known to it alone. When it has ended they go.
 package netmem

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/hsn"
-	"github.com/weftnet/weft/internal/mutate"
 )
 
 // classes is how many sizes of places there are in frames: whole pages of the server, halves, and smaller ones for pages that are
@@ -63,12 +62,6 @@ func (s *store) gather() bool {
 	return false
 }
 
-// volumeKey names what a process keeps under one number.
-type volumeKey struct {
-	owner  weft.Name
-	volume uint64
-}
-
 // VolumeUse is what a server has of a volume.
 type VolumeUse struct {
 	Client weft.Name `json:"client"`
@@ -80,38 +73,13 @@ type VolumeUse struct {
 	Used   int64     `json:"used_bytes"`  // of the server, for them
 }
 
-// charge counts a page for its owner and its volume, or no more.
-func (s *store) charge(p *stored, sign int) {
-	used := sign * p.bytes()
-	if s.defect == mutate.PagesPlaceKept && sign < 0 {
-		used = -p.n
-	}
-	if s.owners[p.key.owner] += used; s.owners[p.key.owner] == 0 {
-		delete(s.owners, p.key.owner)
-	}
-	k := volumeKey{p.key.owner, p.key.volume}
-	u := s.uses[k]
-	if u == nil {
-		u = &VolumeUse{Client: k.owner, Volume: k.volume}
-		s.uses[k] = u
-	}
-	u.Pages += sign
-	u.Plain += int64(sign * p.plain())
-	u.Kept += int64(sign * p.n)
-	u.Used += int64(used)
-	if sign > 0 {
-		u.Code = p.code
-	}
-	if u.Pages == 0 {
-		delete(s.uses, k)
-	}
-}
-
 // largest are the volumes that have most of the store.
 func (s *store) largest(n int) []VolumeUse {
-	l := make([]VolumeUse, 0, len(s.uses))
-	for _, u := range s.uses {
-		l = append(l, *u)
+	var l []VolumeUse
+	for _, t := range s.tenants {
+		for _, u := range t.uses {
+			l = append(l, *u)
+		}
 	}
 	slices.SortFunc(l, func(a, b VolumeUse) int {
 		return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.Client.String(), b.Client.String()), cmp.Compare(a.Volume, b.Volume))

@@ -154,7 +154,7 @@ func seeds() uint64 {
 // are; no page is stale after a restart; no buffer is lost.
 func TestWhatWasAcknowledgedIsReadableWhateverHappensToServers(t *testing.T) {
 	var all happened
-	for name, k := range map[string]kind{"copies": {}, "compressed": {compress: true}, "coded": {coding: Code{2, 2}}, "coded and compressed": {true, Code{3, 1}}} {
+	for name, k := range map[string]kind{"copies": {}, "compressed": {compress: true}, "coded": {coding: Code{2, 2}}, "coded and compressed": {compress: true, coding: Code{3, 1}}, "beside guests": {guested: true}} {
 		t.Run(name, func(t *testing.T) { promise(t, k, &all) })
 	}
 	if all.lacks() {
@@ -178,6 +178,7 @@ func (h *happened) add(w *world) {
 	h.deaths += w.counts.deaths
 	h.rots += w.counts.rots
 	h.full += w.counts.full
+	h.guests += w.counts.guests
 	h.joins += w.counts.joins
 	h.leaves += w.counts.leaves
 	for _, at := range w.hosts {
@@ -209,6 +210,9 @@ func promise(t *testing.T, k kind, all *happened) {
 	if !testing.Short() && own.lacks() {
 		t.Errorf("%+v: something that should have happened has not", own)
 	}
+	if k.guested && own.guests == 0 {
+		t.Error("no guest has kept its pages")
+	}
 	if k.compress != (kept < plain) {
 		t.Errorf("%d bytes were kept as %d", plain, kept)
 	}
@@ -218,7 +222,7 @@ func promise(t *testing.T, k kind, all *happened) {
 var foundBy = map[mutate.PageDefect]uint64{mutate.PagesTwoLooks: 9, mutate.PagesEpochIgnored: 10, mutate.PagesDoubtForgotten: 53, mutate.PagesOlderOverwrites: 86, mutate.PagesShardBelieved: 2, mutate.PagesEvicted: 2, mutate.PagesHalvesMixed: 1, mutate.PagesHalfLeak: 1}
 
 // kinds are the worlds in which the defects can be that are not in all.
-var kinds = map[mutate.PageDefect]kind{mutate.PagesPlaceOverrun: {compress: true}, mutate.PagesPlaceKept: {compress: true},
+var kinds = map[mutate.PageDefect]kind{mutate.PagesPlaceOverrun: {compress: true}, mutate.PagesPlaceKept: {compress: true}, mutate.PagesOutlive: {guested: true},
 	mutate.PagesShardsMixed: {coding: Code{2, 2}}, mutate.PagesShardBelieved: {coding: Code{2, 2}}, mutate.PagesPendingLost: {coding: Code{2, 2}}}
 
 func TestEachDefectOfNetworkMemoryIsFound(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"sync/atomic"
+	"time"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/clock"
@@ -27,6 +28,9 @@ type ServerConfig struct {
 	// SpillBytes is how large the file is, a multiple of 8 KiB; zero: as large as Bytes. The space is taken at once.
 	SpillBytes int64
 
+	// Keep is after what silence of a client its pages go, though nothing says that its process has ended; zero: 10 minutes. It is a minute or more.
+	Keep time.Duration
+
 	// Admit says which clients may use the server, by the names by which the fabric knows them; nil: all.
 	Admit func(client weft.Name) bool
 
@@ -44,6 +48,7 @@ type ServerStats struct {
 	SpillFailed uint64 `json:"spill_failed"` // times that they could not; pages that came back damaged
 	Pages       int    `json:"pages"`
 	Clients     int    `json:"clients"`     // that have pages
+	Ended       uint64 `json:"ended"`       // clients whose pages have gone, since they have ended or were silent for too long
 	QuotaBytes  int    `json:"quota_bytes"` // 0: none
 	PageOuts    uint64 `json:"page_outs"`   // that were answered with success, as are the next
 	PageIns     uint64 `json:"page_ins"`
@@ -66,7 +71,9 @@ type ServerStats struct {
 type Server struct {
 	cfg     ServerConfig
 	port    *port
-	epoch   uint64
+	epoch   uint64 // of the first client's life
+	begun   uint64 // lives
+	lives   map[weft.Name]*life
 	store   *store
 	stats   ServerStats
 	answers []*answer // by cookie
@@ -78,6 +85,7 @@ type Server struct {
 // request is one that is being served.
 type request struct {
 	record
+	from  hsn.Host
 	owner weft.Name
 	m     hsn.Message
 }
@@ -92,6 +100,12 @@ type answer struct {
 func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if cfg.Bytes <= 0 || cfg.Bytes%hsn.MaxPage != 0 {
 		return nil, fmt.Errorf("netmem: a server of %d bytes; expected a multiple of %d", cfg.Bytes, hsn.MaxPage)
+	}
+	if cfg.Keep == 0 {
+		cfg.Keep = KeepUsual
+	}
+	if cfg.Keep < KeepLeast {
+		return nil, fmt.Errorf("netmem: a server that keeps pages of silent clients for %v; expected %v or more, or 0 for %v", cfg.Keep, KeepLeast, KeepUsual)
 	}
 	if cfg.Spill != "" && cfg.SpillBytes == 0 {
 		cfg.SpillBytes = int64(cfg.Bytes)
@@ -115,7 +129,7 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, sp.close())
 	}
-	s := &Server{cfg: cfg, port: o, epoch: uint64(p.Now().UnixNano())<<8 ^ uint64(p.Address().Generation), store: newStore(o.pool, pages)}
+	s := &Server{cfg: cfg, port: o, epoch: uint64(p.Now().UnixNano())<<8 ^ uint64(p.Address().Generation), store: newStore(o.pool, pages), lives: map[weft.Name]*life{}}
 	s.store.spill, s.store.defect = sp, cfg.defect
 	if cfg.defect == mutate.PagesEpochKept {
 		s.epoch = 1
@@ -125,6 +139,9 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 	p.Go(s.tell)
+	p.Go(s.introduced)
+	p.Go(s.mourn)
+	p.Go(s.forget)
 	if sp != nil {
 		for range spillers {
 			p.Go(s.spills)
@@ -165,17 +182,19 @@ func (s *Server) Stats() ServerStats {
 	s.port.mu.Lock()
 	defer s.port.mu.Unlock()
 	st, c := s.stats, s.port.driver.Counts()
-	st.Bytes, st.SpillBytes, st.Pages = s.cfg.Bytes, s.cfg.SpillBytes, len(s.store.pages)
+	st.Bytes, st.SpillBytes, st.Pages = s.cfg.Bytes, s.cfg.SpillBytes, s.store.count()
 	st.UsedBytes = s.cfg.Bytes + int(s.cfg.SpillBytes) - s.store.room()
 	if sp := s.store.spill; sp != nil {
 		st.SpillUsed, st.SpillOut, st.SpillIn, st.SpillFailed = s.cfg.SpillBytes-int64(len(sp.free))*hsn.MaxPage, sp.out, sp.in, sp.failed+s.store.bad
 	}
-	st.Clients, st.QuotaBytes = len(s.store.owners), s.cfg.QuotaBytes
+	st.Clients, st.QuotaBytes = len(s.store.tenants), s.cfg.QuotaBytes
 	st.CopiedBytes, st.PacketsIn, st.PacketsOut = c.CopiedBytes+s.store.copied, c.PacketsIn, c.PacketsOut
 	st.Volumes = s.store.largest(maxVolumes)
-	for _, u := range s.store.uses {
-		st.PlainBytes += u.Plain
-		st.KeptBytes += u.Kept
+	for _, t := range s.store.tenants {
+		for _, u := range t.uses {
+			st.PlainBytes += u.Plain
+			st.KeptBytes += u.Kept
+		}
 	}
 	return st
 }
@@ -194,7 +213,7 @@ func (s *Server) receive(_ clock.Time, m hsn.Message) {
 		s.port.driver.Free(&m)
 		return
 	}
-	s.handle(request{record: r, owner: owner, m: m})
+	s.handle(request{record: r, from: m.From, owner: owner, m: m})
 }
 
 // handle serves a request, now or when a page has come back from the spill file that it needs.
@@ -216,7 +235,7 @@ func (s *Server) handle(q request) {
 	case statusBusy:
 		return // it asks again
 	}
-	q.epoch, q.room = s.epoch, uint64(max(s.room(q.owner), 0))
+	q.room = uint64(max(s.room(q.owner), 0))
 	s.reply(q.m.From, &q.record, page)
 }
 
@@ -224,7 +243,7 @@ func (s *Server) handle(q request) {
 func (s *Server) room(owner weft.Name) int {
 	n := s.store.room()
 	if q := s.cfg.QuotaBytes; q > 0 {
-		n = min(n, q-s.store.owners[owner])
+		n = min(n, q-s.store.used(owner))
 	}
 	return n
 }
@@ -232,12 +251,17 @@ func (s *Server) room(owner weft.Name) int {
 // serve does what a request asks for. If it is busy, it may return the frame that must be back first.
 func (s *Server) serve(q *request) (status, *stored, *frame) {
 	r, key := &q.record, pageKey{q.owner, q.volume, q.page}
-	switch {
-	case s.cfg.Admit != nil && !s.cfg.Admit(q.owner):
+	if s.cfg.Admit != nil && !s.cfg.Admit(q.owner) {
 		return statusRefused, nil, nil
-	case r.op != opOpen && r.epoch != s.epoch:
+	}
+	l := s.lifeOf(q)
+	switch {
+	case l == nil && r.op == opOpen:
+		return statusBusy, nil, nil
+	case l == nil:
 		return statusEpoch, nil, nil
 	}
+	r.epoch = l.epoch
 	switch r.op {
 	case opPageOut:
 		if crc32.Checksum(q.m.Data, castagnoli) != r.sum || !r.isShard() {

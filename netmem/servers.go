@@ -27,6 +27,9 @@ type server struct {
 	heard clock.Time
 	room  uint64 // that it had for this client when it was opened
 
+	hello weft.Op // by which it knows when the client ends
+	knows uint64  // the epoch in which it was sent; 0: it never was
+
 	window        window
 	usual, spread time.Duration // what it takes to answer, and by how much that differs
 }
@@ -135,7 +138,7 @@ func (c *Client) open(ctx context.Context, s *server) error {
 	c.port.mu.Lock()
 	s.addr = addr
 	c.port.mu.Unlock()
-	k := c.ask(ctx, s, record{op: opOpen}, nil)
+	k := c.ask(ctx, s, record{op: opOpen, version: c.begun}, nil)
 	defer c.end(k)
 	if err := k.answered(); err != nil {
 		return err
@@ -151,6 +154,7 @@ func (c *Client) open(ctx context.Context, s *server) error {
 		c.stats.Restarts++
 	}
 	s.epoch, s.up, s.room = k.answer.epoch, true, k.answer.room
+	c.introduce(s)
 	c.port.mu.Unlock()
 	return nil
 }
@@ -225,7 +229,7 @@ func (c *Client) attend() {
 		c.port.stir()
 		c.port.mu.Lock()
 		for _, s := range c.servers {
-			if !s.asked && (!s.up || c.port.now().Sub(s.heard) > c.cfg.Dead/2) {
+			if !s.asked && (!s.up || c.port.now().Sub(s.heard) > min(c.cfg.Dead/2, askAtLeast)) {
 				s.asked = true
 				c.p.Go(func() { c.greet(ctx, s) })
 			}

@@ -77,7 +77,8 @@ func onSlowDisk(t *testing.T, life func(ctx context.Context, c *Client, s *Serve
 
 // parts are the pages of a server that are in memory, and in its file.
 func (s *Server) parts() (here, away []uint64) {
-	for k, p := range s.store.pages {
+	for p := range s.store.all() {
+		k := p.key
 		if p.data != nil {
 			here = append(here, k.page)
 		} else {

@@ -58,7 +58,7 @@ func (s *store) makeRoom() status {
 			}
 		}
 	}
-	for s.frames-s.evicting >= s.limit && (s.gather() || s.evict()) {
+	for s.frames-s.evicting >= s.limit && (s.sweep() || s.gather() || s.evict()) {
 	}
 	switch {
 	case s.fits():

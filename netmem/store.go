@@ -19,22 +19,23 @@ import (
 // When all frames are used, one that was not asked for lately goes to the spill file, if there is one, and comes back when it is.
 type store struct {
 	pool   *hsn.Pool
-	limit  int // frames in memory
-	frames int // that are there
-	pages  map[pageKey]*stored
+	limit  int               // frames in memory
+	frames int               // that are there
 	open   [classes][]*frame // with a free place, in memory, and nothing of them is being sent
 	loose  [classes]int      // free places in these
 	clock  []*frame          // all in memory
 	hand   int
-	spill  *spill            // nil: none
-	owners map[weft.Name]int // bytes of the places that their pages have
-	uses   map[volumeKey]*VolumeUse
+	spill  *spill // nil: none
 	copied uint64 // bytes of pages
 	defect mutate.PageDefect
 	bad    uint64 // pages that came back from the spill file with other bytes, or not at all
 
 	transfers         []*transfer // to and from the spill file that have yet to begin
 	evicting, loading int         // frames that are on their way there, and back
+
+	tenants map[weft.Name]*tenant // that have pages
+	out     []*tenant             // that have moved out, and whose pages still have places
+	leaving int                   // bytes of these
 }
 
 type pageKey struct {
@@ -61,6 +62,8 @@ type frame struct {
 // stored is a page of a client, or the shard of it that this server has.
 type stored struct {
 	key     pageKey
+	of      *tenant
+	at      int // where it is in the tenant's list
 	version uint64
 	shape
 	n     int
@@ -73,12 +76,12 @@ type stored struct {
 const overwriting = serverSpare / 3
 
 func newStore(pool *hsn.Pool, limit int) *store {
-	return &store{pool: pool, limit: limit, pages: map[pageKey]*stored{}, owners: map[weft.Name]int{}, uses: map[volumeKey]*VolumeUse{}}
+	return &store{pool: pool, limit: limit, tenants: map[weft.Name]*tenant{}}
 }
 
 // room is how many bytes the store could still take.
 func (s *store) room() int {
-	n := (s.limit - s.frames + s.evicting + s.loading) * hsn.MaxPage
+	n := s.leaving + (s.limit-s.frames+s.evicting+s.loading)*hsn.MaxPage
 	for class, free := range s.loose {
 		n += free * placeBytes(class)
 	}
@@ -92,7 +95,8 @@ func (s *store) room() int {
 // that is kept, or the same, changes nothing. It returns the page that is kept, if it could keep one. If the store is busy with its spill
 // file, and has to have a frame back first, it returns that, too.
 func (s *store) put(key pageKey, version uint64, what shape, quota int, m *hsn.Message) (*stored, status, *frame) {
-	old := s.pages[key]
+	s.sweep()
+	old := s.at(key)
 	n := len(m.Data)
 	if n == 0 || n > hsn.MaxPage {
 		return nil, statusBad, nil
@@ -101,7 +105,7 @@ func (s *store) put(key pageKey, version uint64, what shape, quota int, m *hsn.M
 	switch {
 	case old != nil && old.version >= version && s.defect != mutate.PagesOlderOverwrites:
 		return old, statusOK, nil
-	case quota > 0 && s.owners[key.owner]+placeBytes(class)-old.bytes() > quota:
+	case quota > 0 && s.used(key.owner)+placeBytes(class)-old.bytes() > quota:
 		return nil, statusQuota, nil
 	case old != nil && old.data == nil && len(s.spill.free) == 0: // nothing else could be spilled to make room for the new version
 		return nil, statusBusy, s.load(old.frame)
@@ -125,8 +129,7 @@ func (s *store) put(key pageKey, version uint64, what shape, quota int, m *hsn.M
 	if old != nil {
 		s.drop(old)
 	}
-	s.pages[key] = p
-	s.charge(p, 1)
+	s.moveIn(p)
 	return p, statusOK, nil
 }
 
@@ -183,7 +186,7 @@ func (f *frame) part(p *stored, i int) []byte {
 // get finds a page. If it is in the spill file, its data is nil, and the store has begun to bring it back in the frame that it returns,
 // unless that is nil: then it cannot just now.
 func (s *store) get(key pageKey) (p *stored, away *frame) {
-	if p = s.pages[key]; p == nil {
+	if p = s.at(key); p == nil {
 		return nil, nil
 	}
 	if p.data == nil {
@@ -195,17 +198,14 @@ func (s *store) get(key pageKey) (p *stored, away *frame) {
 
 // discard forgets a page of at most this version.
 func (s *store) discard(key pageKey, version uint64) {
-	if p := s.pages[key]; p != nil && p.version <= version {
+	if p := s.at(key); p != nil && p.version <= version {
 		s.drop(p)
 	}
 }
 
 // drop takes a page out.
 func (s *store) drop(p *stored) {
-	if s.pages[p.key] == p {
-		delete(s.pages, p.key)
-	}
-	s.charge(p, -1)
+	s.moved(p)
 	s.leave(p)
 }
 

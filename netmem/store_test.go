@@ -134,7 +134,8 @@ func TestAWholePageIsNotCopied(t *testing.T) { // HSN-19, HSN-27
 	if s.copied != 0 || s.frames != 5 {
 		t.Errorf("%d bytes were copied into %d frames", s.copied, s.frames)
 	}
-	for key := range s.pages {
+	for p := range s.all() {
+		key := p.key
 		if p := s.get(key); &p.data[0] != &p.frame.b.Page[0] {
 			t.Errorf("page %d does not lie where it came", key.page)
 		}
@@ -156,7 +157,7 @@ func TestAPageOutThatComesLateChangesNothing(t *testing.T) {
 	if s.discard(k, 2); s.get(k) == nil {
 		t.Error("a discard of an older version took a newer one away")
 	}
-	if s.discard(k, 3); s.get(k) != nil || s.frames != 0 || len(s.owners) != 0 {
+	if s.discard(k, 3); s.get(k) != nil || s.frames != 0 || len(s.tenants) != 0 {
 		t.Error("a discarded page, or its frame, is still there")
 	}
 }
@@ -221,7 +222,7 @@ func TestAStoreKeepsWhatAMapWould(t *testing.T) {
 				}
 			}
 			slots := map[int64]bool{}
-			for _, p := range s.pages {
+			for p := range s.all() {
 				if p.data == nil {
 					slots[p.frame.slot] = true
 				}
@@ -240,9 +241,9 @@ func TestAStoreKeepsWhatAMapWould(t *testing.T) {
 			if err := s.counted(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			if len(s.pages) != len(model) || s.owners[key.owner] != bytesOf[key.owner] || s.pool.Len()+s.frames != total {
-				t.Fatalf("seed %d: %d pages of %d, %d bytes of an owner of %d, %d buffers of %d", seed, len(s.pages), len(model),
-					s.owners[key.owner], bytesOf[key.owner], s.pool.Len()+s.frames, total)
+			if s.count() != len(model) || s.used(key.owner) != bytesOf[key.owner] || s.pool.Len()+s.frames != total {
+				t.Fatalf("seed %d: %d pages of %d, %d bytes of an owner of %d, %d buffers of %d", seed, s.count(), len(model),
+					s.used(key.owner), bytesOf[key.owner], s.pool.Len()+s.frames, total)
 			}
 		}
 	}
@@ -281,7 +282,7 @@ func TestAPageThatComesBackDamagedIsMissing(t *testing.T) {
 	for i := range uint64(6) {
 		s.put(pageKey{page: i}, 1, pattern(hsn.HalfPage, i))
 	}
-	p := s.pages[pageKey{page: 0}]
+	p := s.at(pageKey{page: 0})
 	if p.data != nil {
 		t.Fatal("page 0 was not spilled")
 	}

@@ -31,7 +31,7 @@ const (
 	statusQuota          // the client has as much as it may
 	statusMissing        // the server does not have the page
 	statusRefused        // the client may not use the server
-	statusEpoch          // the server has restarted since the client opened it
+	statusEpoch          // the server has restarted since the client opened it, or has taken the client for ended
 	statusBad            // the request makes no sense, or its page is damaged
 	statuses
 )
@@ -48,8 +48,8 @@ const statusBusy = statuses
 //	 4  request  4   the client's number of it, which the answer has, too
 //	 8  volume   8
 //	16  page     8   its number in the volume
-//	24  version  8   of the page: in an answer that of the page that the server has
-//	32  epoch    8   of the server: in a request 0, or the one that the client knows
+//	24  version  8   of the page: in an answer that of the page that the server has; to open: when the client began, in its process's time
+//	32  epoch    8   of the client's life at the server: in a request 0, or the one that the client knows
 //	40  crc      4   of the page, if there is one: CRC-32C
 //	44  size     4   of the page
 //	48  room     8   in an answer: bytes that the client could still have there

@@ -43,12 +43,14 @@ type world struct {
 	failed error
 	busy   int // functions that have begun beside
 	files  int
+	guests int // that are there
 }
 
 // kind is how the pages of a world are kept.
 type kind struct {
 	compress bool
 	coding   Code // zero: copies
+	guested  bool // other clients come and go
 }
 
 // code is how pages outlive servers.
@@ -69,7 +71,7 @@ type spoilt struct {
 }
 
 // worldCounts is what has happened.
-type worldCounts struct{ deaths, rots, joins, leaves, full int }
+type worldCounts struct{ deaths, rots, joins, leaves, full, guests int }
 
 // host is one with a page server.
 type host struct {
@@ -174,6 +176,9 @@ func (w *world) run(callers int, life func(sp *sim.Process, first uint64) error)
 			return err
 		}
 		w.client = c
+		if w.guested {
+			w.guest(1)
+		}
 		w.beside(sp, w.happen)
 		for i := range callers {
 			w.beside(sp, func(sp *sim.Process) error { return life(sp, uint64(1+i)*1000) })
@@ -245,7 +250,7 @@ func (w *world) end(h *host) {
 // rot damages some pages that a server has.
 func (w *world) rot(h *host) {
 	var l []*stored
-	for _, p := range h.server.store.pages {
+	for p := range h.server.store.all() {
 		if p.data != nil && p.frame.pins == 0 && !w.rotten[p] {
 			l = append(l, p)
 		}
@@ -288,12 +293,20 @@ func (w *world) joinOrLeave(sp *sim.Process) {
 	})
 }
 
+// epochAt is the epoch of the client's life at a host's server; 0 if it has none there.
+func (w *world) epochAt(h *host) uint64 {
+	if l := h.server.lives[w.client.p.Name()]; l != nil {
+		return l.epoch
+	}
+	return 0
+}
+
 // holds is what a server really has of a page, whole: nil if nothing.
 func (w *world) holds(h *host, number uint64) *stored {
 	if h.server == nil {
 		return nil
 	}
-	p := h.server.store.pages[pageKey{owner: w.client.p.Name(), page: number}]
+	p := h.server.store.at(pageKey{owner: w.client.p.Name(), page: number})
 	if p == nil || p.data == nil && w.rotten[p] || p.data != nil && crc32.Checksum(p.data, castagnoli) != p.sum {
 		return nil
 	}
@@ -320,7 +333,7 @@ func (w *world) spare() bool {
 		n := c.count(p, func(k *copyOf) bool {
 			h := w.host(k.server.Name)
 			has := w.holds(h, number)
-			return has != nil && has.version >= version && k.version >= version && h.server.epoch == k.epoch && (!w.coding.cuts() || has.version == k.version && has.shard == k.shard)
+			return has != nil && has.version >= version && k.version >= version && w.epochAt(h) == k.epoch && (!w.coding.cuts() || has.version == k.version && has.shard == k.shard)
 		})
 		if n <= w.code().Data {
 			return false
@@ -338,10 +351,10 @@ func (w *world) audit() error {
 		}
 		for _, k := range p.copies {
 			h := w.host(k.server.Name)
-			if h.server == nil || !k.server.up || k.doubted || c.cfg.defect != mutate.PagesEpochKept && h.server.epoch != k.epoch {
+			if h.server == nil || !k.server.up || k.doubted || c.cfg.defect != mutate.PagesEpochKept && w.epochAt(h) != k.epoch {
 				continue
 			}
-			has := h.server.store.pages[pageKey{owner: c.p.Name(), page: number}]
+			has := h.server.store.at(pageKey{owner: c.p.Name(), page: number})
 			if has == nil && w.spoilt[spoilt{h.at, number}] >= k.version {
 				continue
 			}
@@ -361,6 +374,9 @@ func (w *world) settled(sp *sim.Process) error {
 	ctx, cancel := sp.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	c := w.client
+	if err := w.left(ctx, sp); err != nil {
+		return err
+	}
 	sp.Sleep(2 * time.Second) // whatever is slow has come to its end
 	quiet := func() bool {
 		st := c.Stats()
@@ -466,14 +482,25 @@ func (w *world) balance() error {
 // counted looks whether the store has counted right what it has.
 func (s *store) counted() error {
 	owners, held := map[weft.Name]int{}, 0
-	for _, p := range s.pages {
+	for p := range s.all() {
 		owners[p.key.owner] += p.bytes()
 		if held++; p.frame.places[slices.Index(p.frame.places, p)] != p {
 			return fmt.Errorf("page %v is not where it should be", p.key)
 		}
 	}
-	if !maps.Equal(owners, s.owners) {
-		return fmt.Errorf("its clients have %v bytes; it has counted %v", owners, s.owners)
+	for owner, t := range s.tenants {
+		if owners[owner] != t.used || len(t.list) != len(t.pages) {
+			return fmt.Errorf("client %v has %d bytes; it has counted %d, and %d pages as %d", owner, owners[owner], t.used, len(t.pages), len(t.list))
+		}
+	}
+	leaving := 0
+	for _, t := range s.out {
+		for _, p := range t.list {
+			leaving += p.bytes()
+		}
+	}
+	if leaving != s.leaving {
+		return fmt.Errorf("clients that have ended have %d bytes; it has counted %d", leaving, s.leaving)
 	}
 	for class, open := range s.open {
 		free := 0

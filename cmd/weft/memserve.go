@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,6 +26,7 @@ type memServeFlags struct {
 	quota int64
 	spill string
 	file  int64
+	keep  time.Duration
 	admit []string
 	at    joinFlags
 }
@@ -59,6 +61,7 @@ func (f *memServeFlags) define(fs *pflag.FlagSet) {
 	bytesFlag(fs, &f.quota, "quota", 0, serverPage, "how much of it one client may have (default: all)")
 	fs.StringVar(&f.spill, "spill", "", "`FILE` for what the memory has no room for; it must be new or empty, and goes with the server")
 	bytesFlag(fs, &f.file, "spill-size", 0, serverPage, "how large that file is; its space is taken at once (default: as large as --size)")
+	durationFlag(fs, &f.keep, "keep", netmem.KeepUsual, netmem.KeepLeast, 365*24*time.Hour, "after what silence of a client its pages go; they go at once when its process is known to have ended")
 	fs.Var(&checkedFlag{
 		kind: "NAME",
 		want: "a process, such as app/3, or an application, such as app",
@@ -107,7 +110,7 @@ func (f *memServeFlags) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	cfg := netmem.ServerConfig{Bytes: int(f.size), QuotaBytes: int(f.quota), Spill: f.spill, SpillBytes: f.file}
+	cfg := netmem.ServerConfig{Bytes: int(f.size), QuotaBytes: int(f.quota), Spill: f.spill, SpillBytes: f.file, Keep: f.keep}
 	if len(f.admit) > 0 {
 		cfg.Admit = f.admits
 	}

@@ -243,7 +243,7 @@ func TestAConfigurationIsCheckedWithoutBeingRun(t *testing.T) {
 		t.Errorf("a good configuration: %d %q %q", status, out, stderr)
 	}
 	for text, want := range map[string]string{
-		"torus = [4]\n":              "configuration " + file + ", with the flags: torus",
+		"torus = [4]\n":              "configuration " + file + ", with the flags: line 1: torus",
 		"unreachable_after = 2\n":    `unreachable_after: 2ns; expected 10ms to 1h, as text such as "2s": a bare number counts nanoseconds`,
 		"listen = 7700\n":            `line 1: key "listen": the value is of type integer; expected text in quotes`,
 		"[vni]\ncommands = 7\n":      "expected 16 to 4096, a multiple of 8",

@@ -153,8 +153,11 @@ func TestASeedThatIsNoneIsRefusedInWords(t *testing.T) {
 	}
 }
 
-func TestTheHelpOfTheDaemonHasTheKeysOfItsFile(t *testing.T) {
-	if status, out, stderr := weft("nic", "--help"); status != 0 || !strings.Contains(out, daemon.Keys) {
-		t.Errorf("status %d, %s%s; expected the keys %s", status, out, stderr, daemon.Keys)
+func TestTheDaemonPrintsASampleOfItsFile(t *testing.T) {
+	if status, out, stderr := weft("nic", "--help"); status != 0 || !strings.Contains(out, "weft nic --sample > nic.toml") {
+		t.Errorf("status %d, %s%s; expected how to get a sample of the file", status, out, stderr)
+	}
+	if status, out, stderr := weft("nic", "--sample"); status != 0 || out != daemon.Sample || stderr != "" {
+		t.Errorf("status %d, %s%s; expected the sample", status, out, stderr)
 	}
 }

@@ -184,7 +184,7 @@ func judgeDiaries(t *testing.T, all []*streamerLife) {
 	}
 	sent, taken := map[message]bool{}, map[message]uint32{}
 	diaries := make([][]diaryEntry, len(all))
-	failed, received, cuts := 0, 0, 0
+	failed, received, cuts, waited := 0, 0, 0, 0
 	for i, lf := range all {
 		diaries[i] = readDiary(t, lf.Diary)
 		for _, e := range diaries[i] {
@@ -201,9 +201,14 @@ func judgeDiaries(t *testing.T, all []*streamerLife) {
 		}
 	}
 	for i, lf := range all {
-		last := map[uint32]uint32{}
+		last, ended := map[uint32]uint32{}, map[uint32]uint32{} // the last message, and the last when the end of a session was told
 		for _, e := range diaries[i] {
-			if e.kind != diaryReceived {
+			switch e.kind {
+			case diaryEnded:
+				ended[e.life] = last[e.life]
+				continue
+			case diaryReceived:
+			default:
 				continue
 			}
 			received++
@@ -214,21 +219,28 @@ func judgeDiaries(t *testing.T, all []*streamerLife) {
 			taken[m] = lf.Life
 			l, begun := last[e.life]
 			last[e.life] = e.seq
-			switch {
-			case e.cut:
-				cuts++
-			case begun && e.seq < l:
+			if begun && e.seq < l {
 				t.Errorf("life %d got message %d of life %d after message %d", lf.Life, e.seq, e.life, l)
-			case begun:
-				for m.seq = l + 1; m.seq < e.seq; m.seq++ {
-					if sent[m] {
-						t.Errorf("life %d got messages %d and %d of life %d, and not %d, which was sent without error", lf.Life, l, e.seq, e.life, m.seq)
-					}
+			}
+			var lost []uint32
+			for m.seq = l + 1; begun && m.seq < e.seq; m.seq++ {
+				if sent[m] {
+					lost = append(lost, m.seq)
 				}
+			}
+			switch at, told := ended[e.life]; {
+			case len(lost) > 0 && told:
+				delete(ended, e.life) // each session has one end
+				cuts++
+				if at < l {
+					waited++
+				}
+			case len(lost) > 0:
+				t.Errorf("life %d got messages %d and %d of life %d, and not %d, which were sent without error, and was told of no session's end since what it lacks before", lf.Life, l, e.seq, e.life, lost)
 			}
 		}
 	}
-	t.Logf("%d lives, %d messages sent without error, %d failed; %d received, %d of them the first of a further session", len(all), len(sent), failed, received, cuts)
+	t.Logf("%d lives, %d messages sent without error, %d failed; %d received, %d sessions whose end did not come, of %d the rest came after it was told", len(all), len(sent), failed, received, cuts, waited)
 	if received == 0 || len(sent) == 0 {
 		t.Error("nothing was sent and received")
 	}
@@ -238,7 +250,6 @@ func judgeDiaries(t *testing.T, all []*streamerLife) {
 type diaryEntry struct {
 	kind    byte
 	process byte // whom it was sent to, or who sent it
-	cut     bool // of what was received: between this and the last of this life an event told of the end of a session
 	life    uint32
 	seq     uint32
 }
@@ -248,6 +259,7 @@ const (
 	diaryFailed
 	diaryHung
 	diaryReceived
+	diaryEnded // a session with the NIC of that life
 	diaryWrong
 
 	diaryBytes = 12

@@ -106,9 +106,6 @@ func gone(err error) bool { return errors.Is(err, weft.ErrNICGone) }
 func (s *streaming) note(e diaryEntry) {
 	var b [diaryBytes]byte
 	b[0], b[1] = e.kind, e.process
-	if e.cut {
-		b[2] = 1
-	}
 	binary.LittleEndian.PutUint32(b[4:], e.life)
 	binary.LittleEndian.PutUint32(b[8:], e.seq)
 	s.mu.Lock()
@@ -119,7 +116,7 @@ func (s *streaming) note(e diaryEntry) {
 }
 
 func parseDiary(b []byte) diaryEntry {
-	return diaryEntry{b[0], b[1], b[2] != 0, binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])}
+	return diaryEntry{b[0], b[1], binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])}
 }
 
 // streamed makes the bytes of a message.
@@ -216,12 +213,13 @@ func drawStreamed(rng *rand.Rand) int {
 	return streamHeader + rng.IntN(800)
 }
 
-// receive notes all that comes. The end of a session it knows by the event, which is there before anything of the next.
+// receive notes all that comes, and when it is told of the end of a session: before it gets anything of the next, and perhaps before it has got all
+// of the one that has ended, which waits for it.
 func (s *streaming) receive(ctx context.Context) error {
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	buf, want := make([]byte, mostStreamed), make([]byte, mostStreamed)
-	nics, cut := map[uint32]weft.NICID{}, map[uint32]bool{} // by life
+	nics := map[uint32]weft.NICID{} // by life
 	for {
 		m, err := s.p.Recv(ctx, weft.AnyProcess, weft.AnyTag, buf)
 		if errors.Is(err, context.Canceled) {
@@ -238,7 +236,7 @@ func (s *streaming) receive(ctx context.Context) error {
 			}
 			for life, nic := range nics {
 				if ev.Missed > 0 || nic == ev.Addr.NIC && ev.Kind != weft.EventProcessGone {
-					cut[life] = true
+					s.note(diaryEntry{kind: diaryEnded, life: life})
 				}
 			}
 		}
@@ -252,8 +250,7 @@ func (s *streaming) receive(ctx context.Context) error {
 		if string(got) != string(want[:m.Len]) || m.From != streamerName(int(e.process)) {
 			e.kind = diaryWrong
 		}
-		e.cut, nics[e.life] = cut[e.life], m.Addr.NIC
-		delete(cut, e.life)
+		nics[e.life] = m.Addr.NIC
 		s.note(e)
 	}
 }

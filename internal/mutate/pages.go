@@ -20,6 +20,7 @@ const (
 	PagesEpochKept       PageDefect = "pages-epoch-kept"       // netmem: a server has the epoch of its earlier life
 	PagesPlaceOverrun    PageDefect = "pages-place-overrun"    // netmem: a server puts a page into a place that is too small for it
 	PagesPlaceKept       PageDefect = "pages-place-kept"       // netmem: a client gets back the bytes of a page that it discards, and not those of its place
+	PagesOutlive         PageDefect = "pages-outlive"          // netmem: what a client had stays when it has ended
 	PagesShardsMixed     PageDefect = "pages-shards-mixed"     // netmem: shards of different versions make a page
 	PagesShardBelieved   PageDefect = "pages-shard-believed"   // netmem: a server has the shard that it was sent, whatever it answers
 	PagesPendingLost     PageDefect = "pages-pending-lost"     // netmem: what a failed write of shards has left undone is not kept here
@@ -31,7 +32,7 @@ const (
 func PageDefects() []PageDefect {
 	return []PageDefect{
 		PagesTwoLooks, PagesAckedEarly, PagesEpochIgnored, PagesOldRead, PagesUndecided, PagesUnrepaired, PagesDoubtForgotten, PagesSurplusKept, PagesAnswerLeak,
-		PagesOlderOverwrites, PagesEvicted, PagesPinLeak, PagesEpochKept, PagesPlaceOverrun, PagesPlaceKept,
+		PagesOlderOverwrites, PagesEvicted, PagesPinLeak, PagesEpochKept, PagesPlaceOverrun, PagesPlaceKept, PagesOutlive,
 		PagesShardsMixed, PagesShardBelieved, PagesPendingLost, PagesHalvesMixed, PagesHalfLeak,
 	}
 }

@@ -1,0 +1,256 @@
+package netmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/hsn"
+	"github.com/weftnet/weft/sim"
+)
+
+// guests are clients of one name that come to a world one after the other, keep some pages, and end: with their process, or in it, so that another begins there.
+
+const (
+	guestLives = 3
+	guestPages = 70 // more than go at a time when another page comes
+)
+
+// guest has a life of a guest begin, and further ones behind it.
+func (w *world) guest(life int) {
+	w.guests++
+	w.f.Process(0, "guest/0", func(sp *sim.Process) error {
+		err := w.keeps(sp)
+		if life == 1 { // once more in this process
+			err = errors.Join(err, w.keeps(sp))
+		}
+		if life < guestLives {
+			w.f.After(5*time.Millisecond, func() { w.guest(life + 1) })
+		}
+		w.guests--
+		return err
+	})
+}
+
+// keeps has a client keep some pages. What the network and the servers do to it is no matter of the guest's: another client is judged by that.
+func (w *world) keeps(sp *sim.Process) error {
+	ctx, cancel := sp.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	c, err := NewClient(ctx, sp.Weft(), ClientConfig{Servers: []ServerRef{{Name: w.hosts[0].name}, {Name: w.hosts[1].name}}, PageBytes: hsn.HalfPage, Dead: worldDead, defect: w.defect})
+	if err != nil {
+		return nil // one is down
+	}
+	defer c.Close()
+	page, got := make([]byte, hsn.HalfPage), make([]byte, hsn.HalfPage)
+	for i := range uint64(guestPages) {
+		page[0] = byte(i)
+		if c.WritePage(ctx, i, page) != nil {
+			return nil
+		}
+		if err := c.ReadPage(ctx, i, got); err == nil && got[0] != page[0] {
+			return fmt.Errorf("page %d of a guest begins with %d", i, got[0])
+		}
+	}
+	w.counts.guests++
+	return nil
+}
+
+// left waits until no server has anything of guests.
+func (w *world) left(ctx context.Context, sp *sim.Process) error {
+	for {
+		what := ""
+		for _, h := range w.hosts {
+			if h.server == nil {
+				continue
+			}
+			if n := h.server.store.used(weft.Name{App: "guest"}); n > 0 {
+				what = fmt.Sprintf("%v has %d bytes of a client that has ended", h.name, n)
+			}
+		}
+		if what == "" && w.guests == 0 {
+			return nil
+		}
+		if err := sp.Weft().Sleep(ctx, 10*time.Millisecond); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+}
+
+// lone is one server on a quiet network, and what is done with it.
+func lone(t *testing.T, cfg ServerConfig, clients map[string]func(sp *sim.Process, s *Server) error) {
+	t.Helper()
+	f := sim.New(sim.Config{Seed: 1, NICs: 3})
+	var s *Server
+	f.Serve(0, "memory/0", func(sp *sim.Process) (err error) {
+		if s, err = Serve(sp.Weft(), cfg); err != nil {
+			return err
+		}
+		return sp.Weft().Sleep(context.Background(), 24*time.Hour)
+	})
+	for name, do := range clients {
+		f.Process(1, name, func(sp *sim.Process) error {
+			if _, err := sp.Weft().WaitName(context.Background(), weft.Name{App: "memory"}); err != nil {
+				return err
+			}
+			return do(sp, s)
+		})
+	}
+	if err := f.Run(24 * time.Hour); err != nil {
+		t.Error(err)
+	}
+}
+
+// open makes a client of the lone server, which fills it but for a few pages.
+func open(sp *sim.Process, pages uint64) (*Client, error) {
+	c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: []ServerRef{{Name: weft.Name{App: "memory"}}}})
+	if err != nil {
+		return nil, err
+	}
+	for i := range pages {
+		if err := c.WritePage(context.Background(), i, make([]byte, hsn.HalfPage)); err != nil {
+			return nil, fmt.Errorf("page %d: %w", i, err)
+		}
+	}
+	return c, nil
+}
+
+// A volume as large as the server has room for, and then another one, by a process of the same name, of another name, or by the same process.
+func TestTheRoomOfAClientThatHasEndedIsThereForTheNext(t *testing.T) {
+	const pages = 512
+	var ended uint64
+	lone(t, ServerConfig{Bytes: pages * hsn.HalfPage}, map[string]func(sp *sim.Process, s *Server) error{"client/0": func(sp *sim.Process, s *Server) error {
+		for range 2 {
+			c, err := open(sp, pages)
+			if err != nil {
+				return err
+			}
+			if err := c.WritePage(context.Background(), pages, make([]byte, hsn.HalfPage)); !errors.Is(err, ErrFull) {
+				return fmt.Errorf("a page more than there is room for: %v", err)
+			}
+			if st := s.Stats(); st.Pages != pages || st.Clients != 1 || st.UsedBytes != st.Bytes {
+				return fmt.Errorf("full: %+v", st)
+			}
+			c.Close()
+		}
+		ended = s.Stats().Ended
+		return nil
+	}, "other/0": func(sp *sim.Process, s *Server) error {
+		for s.Stats().Ended < 2 { // both have
+			sp.Sleep(time.Millisecond)
+		}
+		if st := s.Stats(); st.Clients != 0 || st.UsedBytes != 0 || st.Pages != 0 || len(st.Volumes) != 0 {
+			return fmt.Errorf("of clients that have ended there is %+v", st)
+		}
+		_, err := open(sp, pages)
+		return err
+	}})
+	if ended != 1 {
+		t.Errorf("%d clients had ended when the second of a process had filled the server; expected 1", ended)
+	}
+}
+
+// A client that is cut off for too long loses what it has, and learns it: it takes the server for one that has restarted, reads nothing that is stale, and can go on.
+func TestAClientThatIsSilentForTooLongFindsItsServerRestarted(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1, NICs: 2})
+	var s *Server
+	f.Serve(0, "memory/0", func(sp *sim.Process) (err error) {
+		if s, err = Serve(sp.Weft(), ServerConfig{Bytes: 64 * hsn.MaxPage, Keep: KeepLeast}); err != nil {
+			return err
+		}
+		return sp.Weft().Sleep(context.Background(), time.Hour)
+	})
+	f.Process(1, "client/0", func(sp *sim.Process) error {
+		c, err := open(sp, 8)
+		if err != nil {
+			return err
+		}
+		sp.Sleep(3 * KeepLeast) // it asks whether the server is there meanwhile
+		if st := s.Stats(); st.Pages != 8 || st.Ended != 0 {
+			return fmt.Errorf("of a client that lives: %+v", st)
+		}
+		f.Stall(1, 2*KeepLeast)
+		sp.Sleep(time.Second)
+		ctx, cancel := sp.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := c.ReadPage(ctx, 3, make([]byte, hsn.HalfPage)); err == nil {
+			return errors.New("a page is read that has gone")
+		}
+		if st := s.Stats(); st.Pages != 0 || st.Ended != 1 {
+			return fmt.Errorf("of a client that was silent: %+v", st)
+		}
+		if err := c.WritePage(context.Background(), 3, make([]byte, hsn.HalfPage)); err != nil {
+			return err
+		}
+		if st := c.Stats(); st.Restarts == 0 {
+			return fmt.Errorf("the client has not noticed: %+v", st)
+		}
+		return c.ReadPage(context.Background(), 3, make([]byte, hsn.HalfPage))
+	})
+	if err := f.Run(time.Hour); err != nil {
+		t.Error(err)
+	}
+}
+
+// While a client lives no other takes its name, whatever asks.
+func TestOneLifeOfAClientEndsBeforeTheNextBegins(t *testing.T) {
+	lone(t, ServerConfig{Bytes: 64 * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{"client/0": func(sp *sim.Process, s *Server) error {
+		c, err := open(sp, 4)
+		if err != nil {
+			return err
+		}
+		s.port.mu.Lock()
+		defer s.port.mu.Unlock()
+		name := weft.Name{App: "client"}
+		l := *s.lives[name]
+		other := l.at
+		other.Gen++
+		asks := func(what string, q request, want bool) {
+			q.owner = name
+			if got := s.lifeOf(&q); (got != nil) != want {
+				err = errors.Join(err, fmt.Errorf("%s: life %+v", what, got))
+			}
+		}
+		asks("another process opens", request{record: record{op: opOpen, version: l.begun + 1}, from: other}, false)
+		asks("another process writes", request{record: record{op: opPageOut, epoch: l.epoch}, from: other}, false)
+		asks("an earlier client of the process opens", request{record: record{op: opOpen, version: l.begun - 1}, from: l.at}, false)
+		asks("a request has an earlier epoch", request{record: record{op: opPageIn, epoch: l.epoch - 1}, from: l.at}, false)
+		asks("it opens again", request{record: record{op: opOpen, version: l.begun}, from: l.at}, true)
+		asks("it writes", request{record: record{op: opPageOut, epoch: l.epoch}, from: l.at}, true)
+		if n := s.store.count(); n != 4 {
+			err = errors.Join(err, fmt.Errorf("%d pages are left of 4", n))
+		}
+		s.heed(&weft.Event{Kind: weft.EventUnreachable, Addr: weft.Address{NIC: weft.NICID(l.at.NIC)}})
+		asks("another process opens while its NIC is silent", request{record: record{op: opOpen, version: 1}, from: other}, true)
+		if n, e := s.store.count(), s.lives[name].epoch; n != 0 || e == l.epoch {
+			err = errors.Join(err, fmt.Errorf("%d pages are left, in epoch %d behind %d", n, e, l.epoch))
+		}
+		for what, e := range map[string]weft.Event{
+			"restarted": {Kind: weft.EventRestarted, Addr: weft.Address{NIC: weft.NICID(l.at.NIC)}},
+			"closed":    {Kind: weft.EventClosed, Addr: weft.Address{NIC: weft.NICID(l.at.NIC)}},
+			"gone":      {Kind: weft.EventProcessGone, Addr: weft.Address{NIC: weft.NICID(other.NIC), Slot: other.Slot, Generation: other.Gen}},
+		} {
+			s.heed(&e)
+			if s.lives[name] != nil {
+				err = errors.Join(err, fmt.Errorf("it lives on, though it is %s", what))
+			}
+			asks("another opens", request{record: record{op: opOpen, version: 1}, from: other}, true)
+		}
+		_ = c
+		return err
+	}})
+}
+
+func TestAServerThatKeepsTooShortlyIsRefused(t *testing.T) {
+	n := weft.NewSwitch()
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "memory"}, Switch: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := Serve(p, ServerConfig{Bytes: hsn.MaxPage, Keep: time.Second}); err == nil || err.Error() != "netmem: a server that keeps pages of silent clients for 1s; expected 1m0s or more, or 0 for 10m0s" {
+		t.Errorf("%v", err)
+	}
+}

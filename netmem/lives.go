@@ -1,0 +1,166 @@
+package netmem
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/hsn"
+)
+
+// A client's pages are of no use to others, so a server keeps them for as long as the client lives:
+//
+//	opens ─► lives ─┬─ its process has ended, or its NIC ──────────────────────► its pages go
+//	           ▲    ├─ another client of its name opens, in another process ──► likewise, once this one is silent
+//	  a request│    ├─ another client opens in its process ───────────────────► likewise, at once
+//	           └────┴─ silence for as long as ServerConfig.Keep ──────────────► likewise
+//
+// A client that lives asks each of its servers at least every askAtLeast whether it is there. Each life has an epoch of its own, which its requests bear. So
+// one that was only cut off for long, and whose pages have gone, finds its server restarted: it reads nothing stale, and takes nothing for zeros.
+
+// KeepUsual and KeepLeast are how long a server keeps the pages of a client that is silent: unless its configuration says otherwise, and at least.
+const (
+	KeepUsual = 10 * time.Minute
+	KeepLeast = time.Minute
+)
+
+const (
+	askAtLeast = 10 * time.Second
+
+	// silentFor is after what silence another process may be the client of a name: a name moves when the fabric knows that its process has gone, and a
+	// partition may have two of a name for a moment.
+	silentFor = 5 * time.Second
+)
+
+// life is a client as a server knows it.
+type life struct {
+	at    hsn.Host
+	begun uint64 // tells it from others of its process: they grow
+	epoch uint64
+	heard clock.Time
+	cut   bool // its NIC is silent
+}
+
+// lifeOf is the life that a request is of; nil if it is of none, or of one that has ended.
+func (s *Server) lifeOf(q *request) *life {
+	l := s.lives[q.owner]
+	if q.op == opOpen {
+		l = s.opens(q, l)
+	} else if l != nil && (l.at != q.from || l.epoch != q.epoch) {
+		return nil
+	}
+	if l != nil {
+		l.heard, l.cut = s.port.now(), false
+	}
+	return l
+}
+
+// opens is the life that a request to open is of; nil if the one that the name has, before, may not have ended: it asks again.
+func (s *Server) opens(q *request, before *life) *life {
+	switch {
+	case before == nil:
+	case before.at == q.from && before.begun == q.version:
+		return before
+	case before.at == q.from && before.begun > q.version, before.at != q.from && !before.cut && s.port.now().Sub(before.heard) < silentFor:
+		return nil
+	default:
+		s.end(q.owner)
+	}
+	l := &life{at: q.from, begun: q.version, epoch: s.epoch + s.begun}
+	s.begun++
+	s.lives[q.owner] = l
+	return l
+}
+
+// end forgets a client and what it has.
+func (s *Server) end(owner weft.Name) {
+	delete(s.lives, owner)
+	s.store.moveOut(owner)
+	s.stats.Ended++
+}
+
+// endThose ends the clients of which f says so.
+func (s *Server) endThose(f func(l *life) bool) {
+	var ended []weft.Name
+	for owner, l := range s.lives {
+		if f(l) {
+			ended = append(ended, owner)
+		}
+	}
+	slices.SortFunc(ended, func(a, b weft.Name) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Index, b.Index)) }) // in an order that a simulation repeats
+	for _, owner := range ended {
+		s.end(owner)
+	}
+}
+
+// lifeTag is the tag of the message by which a client makes itself known to a server, reliably, for a process is told that another has ended if messages
+// went between them; of datagrams the NICs keep no account. There is nothing in it.
+const lifeTag weft.Tag = 1
+
+// introduced takes in these messages.
+func (s *Server) introduced() {
+	for {
+		if _, err := s.port.own.Recv(s.port.ctx, weft.AnyProcess, lifeTag, nil); err != nil && !errors.Is(err, weft.ErrTruncated) {
+			return
+		}
+	}
+}
+
+// introduce makes the client known to a server that has opened it. If the message cannot go now, or is lost, another follows when the server is asked for the
+// next time, or the server finds out by the client's silence. The port's lock is held.
+func (c *Client) introduce(s *server) {
+	if s.knows == s.epoch {
+		return
+	}
+	if _, done, _ := s.hello.Test(); s.knows != 0 && !done {
+		return
+	}
+	if c.port.own.StartSendInto(&s.hello, s.Name, lifeTag, nil) == nil {
+		s.knows = s.epoch
+	}
+}
+
+// mourn ends clients whose processes or NICs have ended.
+func (s *Server) mourn() {
+	w := s.port.p.Watch()
+	defer w.Close()
+	for {
+		e, err := w.Next(s.port.ctx)
+		if err != nil {
+			return
+		}
+		s.port.mu.Lock()
+		s.heed(&e)
+		s.port.mu.Unlock()
+	}
+}
+
+// heed does what an event says of clients. One that is missed is made up for by their silence.
+func (s *Server) heed(e *weft.Event) {
+	nic := func(l *life) bool { return l.at.NIC == uint64(e.Addr.NIC) }
+	switch e.Kind {
+	case weft.EventProcessGone:
+		s.endThose(func(l *life) bool {
+			return l.at == hsn.Host{NIC: uint64(e.Addr.NIC), Slot: e.Addr.Slot, Gen: e.Addr.Generation}
+		})
+	case weft.EventClosed, weft.EventRestarted:
+		s.endThose(nic)
+	case weft.EventUnreachable:
+		for _, l := range s.lives {
+			l.cut = l.cut || nic(l)
+		}
+	}
+}
+
+// forget ends clients that have been silent for too long.
+func (s *Server) forget() {
+	for s.port.p.Sleep(s.port.ctx, s.cfg.Keep/4) == nil {
+		s.port.mu.Lock()
+		now := s.port.now()
+		s.endThose(func(l *life) bool { return now.Sub(l.heard) > s.cfg.Keep })
+		s.port.mu.Unlock()
+	}
+}
