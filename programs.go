@@ -12,8 +12,6 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/resident"
-	"github.com/weftnet/weft/pdl/prog"
-	"github.com/weftnet/weft/pdl/vm"
 )
 
 // ProgramID is the number of a program in its NIC. 0 is none.
@@ -71,11 +69,11 @@ type Programs struct{ c deploy.Client }
 
 // Programs gives access to programs of NICs. Users that may change those of a daemon are its own, root, and those in its configuration.
 func (p *Process) Programs() *Programs {
-	return &Programs{deploy.Client{Ask: func(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
+	return &Programs{deploy.Client{InTurn: true, Ask: func(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
 		if p.askProgram == nil {
 			return nil, errors.New("weft: the NIC of this process loads no programs for it")
 		}
-		return p.askProgram(ctx, nic, r)
+		return p.askProgram(ctx, nic, r) // by the process's one connection, if its NIC is a daemon
 	}}}
 }
 
@@ -134,9 +132,7 @@ func (n *NIC) newSite() *deploy.Site {
 	}}
 	if l, ok := n.link.(resident.Link); ok { // one that is wrapped sees all frames itself
 		n.resident = resident.New(resident.Config{Link: l, Do: s.Do, Now: poller.Now})
-		s.Driver = func(id vm.ID, m *prog.Module, lookup deploy.Lookup) (program.Resident, error) {
-			return n.resident.Prepare(id, m, lookup)
-		}
+		s.Driver = n.resident.Prepare
 	}
 	return s
 }

@@ -16,11 +16,12 @@ type Program struct {
 	broken   bool // a declaration could not be parsed, so what is undeclared may be no mistake
 }
 
-// A Decl is one CONST, VAR or TRIGGERS declaration: where it begins, and how many there are of its kind in it.
+// A Decl is one CONST, VAR or TRIGGERS declaration: where it begins, where each of what it declares does, and where its ; is.
 type Decl struct {
 	Pos     Pos
 	Keyword string
-	N       int
+	Items   []Pos
+	End     Pos
 }
 
 // A Const is a named constant.

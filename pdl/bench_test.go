@@ -14,15 +14,15 @@ import (
 // idle is a host that does nothing.
 type idle struct{}
 
-func (idle) Clock() int64                                 { return 1 }
-func (idle) Lookup(prog.SymbolKind, string) (int64, bool) { return 1, true }
-func (idle) Send(vm.ID, vm.Destination, []byte) bool      { return true }
-func (idle) Deliver(vm.Transfer, []byte) vm.Status        { return vm.Done }
-func (idle) Get(vm.Transfer, []byte) vm.Status            { return vm.Done }
-func (idle) Lock(int64) bool                              { return false }
-func (idle) ClearLock(int64)                              {}
-func (idle) SetFlag(int64)                                {}
-func (idle) Display(vm.ID, int64)                         {}
+func (idle) Clock() int64                                         { return 1 }
+func (idle) Lookup(prog.SymbolKind, string, uint64) (int64, bool) { return 1, true }
+func (idle) Send(vm.ID, vm.Destination, []byte) bool              { return true }
+func (idle) Deliver(vm.Transfer, []byte) vm.Status                { return vm.Done }
+func (idle) Get(vm.Transfer, []byte) vm.Status                    { return vm.Done }
+func (idle) Lock(int64) bool                                      { return false }
+func (idle) ClearLock(int64)                                      {}
+func (idle) SetFlag(int64)                                        {}
+func (idle) Display(vm.ID, int64)                                 {}
 
 // machine loads and starts a program.
 func machine(t testing.TB, src string) *vm.Machine {

@@ -329,6 +329,13 @@ func (c *checker) move(s *Move) {
 	if n, ok := constant(s.Offset); ok && n < 0 {
 		c.errorf(s.Offset.Start(), "OFFSET is %d bytes: expected 0 and more", n)
 	}
+	if n, ok := constant(s.Segment); ok && (n < 0 || n > math.MaxUint32) {
+		word := "INTO"
+		if s.Get {
+			word = "FROM"
+		}
+		c.errorf(s.Segment.Start(), "%s %d: a segment is a number from 0 to %d", word, n, uint32(math.MaxUint32))
+	}
 	if s.FromPacket && c.init {
 		c.noMessage(s.Offset.Start(), "GET … FROM PACKET")
 	}
@@ -344,8 +351,20 @@ func (c *checker) act(s *Act) (ends bool) {
 		return true
 	case "AWAIT", "STOP":
 		return true
+	case "SET FLAG":
+		c.sync(s.X, "FLAG", "flag")
+	case "CLEAR LOCK":
+		c.sync(s.X, "LOCK", "lock")
 	}
 	return false
+}
+
+// sync checks the number of a lock or flag, where it is constant.
+func (c *checker) sync(e Expr, word, what string) {
+	const most = prog.SegmentLocks<<32 - 1
+	if n, ok := constant(e); ok && (n < 0 || n > most) {
+		c.errorf(e.Start(), "%s %d: a %s is a number from 0 to %d", word, n, what, most)
+	}
 }
 
 func (c *checker) noMessage(pos Pos, what string) {
@@ -372,6 +391,9 @@ func (c *checker) expr(e Expr) {
 		}
 	})
 	walk(e, func(e Expr) { // once the names are bound
+		if l, ok := e.(*LockTest); ok {
+			c.sync(l.X, "LOCK", "lock")
+		}
 		if b, ok := e.(*Binary); ok && (b.Op == "/" || b.Op == "%") {
 			if y, ok := constant(b.Y); ok && y == 0 {
 				c.errorf(b.OpPos, "division by zero")

@@ -68,7 +68,7 @@ func generate(p *Program, symbols []prog.Symbol, r *report) *prog.Module {
 	prog.Fuse(m.Code)
 	slices.SortFunc(m.Triggers, func(a, b prog.Trigger) int { return cmp.Compare(a.Number, b.Number) })
 	if len(m.Code) > prog.MaxCode {
-		r.errorf(p.Pos, "the program has more than %d instructions", prog.MaxCode)
+		r.errorf(g.passed, "the program has more than %d instructions", prog.MaxCode)
 	}
 	return m
 }

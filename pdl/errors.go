@@ -9,10 +9,15 @@ import (
 // An Error is something wrong in a source, or, as a warning, something that will surprise.
 type Error struct {
 	File    string
-	Pos     Pos
+	Pos     Pos // without a column or line, if that is 0
 	Msg     string
 	Warning bool
 	text    string // the line of the source
+}
+
+// OfLine returns an error about a line as a whole, or with 0 about all of a source. text is the line.
+func OfLine(file string, line int, text, msg string) *Error {
+	return &Error{File: file, Pos: Pos{Line: line}, Msg: printable(msg), text: strings.TrimRight(text, " \t\r")}
 }
 
 // Error says where and what, and shows the line with a mark below.
@@ -21,18 +26,21 @@ func (e *Error) Error() string {
 	if e.Warning {
 		msg = "warning: " + msg
 	}
-	s := fmt.Sprintf("%s:%d:%d: %s", e.File, e.Pos.Line, e.Pos.Col, msg)
+	where := e.File
+	for _, n := range []int{e.Pos.Line, e.Pos.Col} {
+		if n > 0 {
+			where += fmt.Sprintf(":%d", n)
+		}
+	}
+	s := where + ": " + msg
 	if e.text == "" {
 		return s
 	}
-	n := min(e.Pos.Col-1, len(e.text))
-	space := strings.Map(func(r rune) rune { // the mark stands right whatever a tab is worth
-		if r == '\t' {
-			return r
-		}
-		return ' '
-	}, e.text[:n])
-	return s + "\n    " + e.text + "\n    " + space + "^"
+	shown, space := excerpt(e.text, e.Pos.Col)
+	if s += "\n    " + shown; e.Pos.Col > 0 {
+		s += "\n    " + space + "^"
+	}
+	return s
 }
 
 // Errors are all those of a source, in the order of their places.
@@ -62,18 +70,31 @@ type report struct {
 	file string
 	src  []string // lines
 	all  Errors
+	seen map[seen]bool
+}
+
+// A seen is what was reported already: what is found twice is reported once.
+type seen struct {
+	pos Pos
+	msg string
 }
 
 func newReport(file string, src []byte) *report {
-	return &report{file: file, src: strings.Split(string(src), "\n")}
+	return &report{file: file, src: strings.Split(string(unmarked(src)), "\n"), seen: make(map[seen]bool)}
 }
 
 func (r *report) add(pos Pos, warning bool, format string, args ...any) {
-	e := &Error{File: r.file, Pos: pos, Msg: fmt.Sprintf(format, args...), Warning: warning}
+	for i, a := range args {
+		if word, ok := a.(string); ok {
+			args[i] = shortened(word)
+		}
+	}
+	e := &Error{File: r.file, Pos: pos, Msg: printable(fmt.Sprintf(format, args...)), Warning: warning}
 	if pos.Line <= len(r.src) {
 		e.text = strings.TrimRight(r.src[pos.Line-1], " \t\r")
 	}
-	if !slices.ContainsFunc(r.all, func(o *Error) bool { return o.Pos == pos && o.Msg == e.Msg }) {
+	if s := (seen{pos, e.Msg}); !r.seen[s] {
+		r.seen[s] = true
 		r.all = append(r.all, e)
 	}
 }

@@ -137,19 +137,22 @@ func (e *evaluator) part(what Expr, n int64) (b []byte, put func([]byte)) {
 	}
 }
 
+// numberAt is the number of every program at a NIC, as the test's host looks it up.
+func numberAt(nic uint64) int64 { return 77 + int64(nic%3) }
+
 func (e *evaluator) send(s *Send) {
 	b, _ := e.part(s.What, e.value(s.Len))
 	as, to := e.value(s.As), int64(0)
 	at := int64(0)
-	if s.toSymbol >= 0 {
-		to = 77 // as the test's host looks up
-	} else {
-		to = e.value(s.To)
-	}
 	if s.At != nil {
 		if at = 88; s.atSymbol < 0 {
 			at = e.value(s.At)
 		}
+	}
+	if s.toSymbol >= 0 {
+		to = numberAt(uint64(at))
+	} else {
+		to = e.value(s.To)
 	}
 	abortIf(as < 0 || as > math.MaxUint32 || to < 1 || to > math.MaxUint32 || len(b) > prog.MaxMessage)
 	e.tell("send %x as %d to %d at %d", b, as, to, at)

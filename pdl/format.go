@@ -6,7 +6,8 @@ import (
 )
 
 // Format returns a source in the form that all are to have: keywords in capitals, names as they were declared, four spaces
-// a level, a statement a line. Comments stay where they are, as far as there is such a place. The error is of type Errors,
+// a level, a statement a line. Comments stay where they are, as far as there is such a place, and a list of declarations that
+// has comments keeps its lines. The error is of type Errors,
 // and then there is nothing else: a source that is no program is left alone.
 func Format(file string, src []byte) ([]byte, error) {
 	r := newReport(file, src)
@@ -24,18 +25,20 @@ type formatter struct {
 	b        strings.Builder
 	comments []comment // not yet written
 	depth    int
-	line     int // of the source, where what was written last ended
-	open     bool
+	line     int  // of the source, where what was written last ended
+	open     bool // the line has no end yet
+	note     bool // and is a comment
 }
 
 // trailing writes the comments that stand behind what was written last, on its line.
 func (f *formatter) trailing(before Pos) {
 	for len(f.comments) > 0 && !f.comments[0].alone && f.comments[0].pos.before(before) {
-		if f.open {
+		if f.open && !f.note {
 			f.b.WriteString("  " + f.comments[0].text)
 			f.endLine()
 		} else {
 			f.own(f.comments[0].text, f.comments[0].pos.Line)
+			f.note = true
 		}
 		f.line = max(f.line, f.comments[0].pos.Line)
 		f.comments = f.comments[1:]
@@ -49,7 +52,7 @@ func (f *formatter) own(text string, line int) {
 		f.b.WriteByte('\n') // one empty line for any number
 	}
 	f.b.WriteString(strings.Repeat("    ", f.depth) + text)
-	f.open, f.line = true, line
+	f.open, f.note, f.line = true, false, line
 }
 
 func (f *formatter) endLine() {
@@ -67,6 +70,7 @@ func (f *formatter) to(pos Pos) {
 			continue
 		}
 		f.own(f.comments[0].text, f.comments[0].pos.Line)
+		f.note = true
 		f.comments = f.comments[1:]
 	}
 }
@@ -83,9 +87,9 @@ func (f *formatter) add(text string) { f.b.WriteString(text) }
 func (f *formatter) program(p *Program) {
 	f.put(p.Pos, "PROGRAM "+p.Name+":")
 	consts, vars, triggers := p.Consts, p.Vars, p.Triggers
-	for _, d := range p.Decls {
+	for i, d := range p.Decls {
 		var list []string
-		for range d.N {
+		for range d.Items {
 			switch d.Keyword {
 			case "CONST":
 				list = append(list, consts[0].Name+" = "+text(consts[0].Value))
@@ -98,7 +102,11 @@ func (f *formatter) program(p *Program) {
 				triggers = triggers[1:]
 			}
 		}
-		f.put(d.Pos, d.Keyword+" "+strings.Join(list, ", ")+";")
+		behind := p.Init.Pos
+		if i+1 < len(p.Decls) {
+			behind = p.Decls[i+1].Pos
+		}
+		f.declaration(d, list, behind)
 	}
 	f.put(p.Init.Pos, "BEGIN")
 	f.rest(p.Init)
@@ -114,6 +122,40 @@ func (f *formatter) program(p *Program) {
 	f.put(p.end, "END;")
 	f.to(Pos{Line: 1 << 30})
 	f.endLine()
+}
+
+// declaration writes a list on one line, unless comments stand in it: then on the lines that it has in the source, so that
+// each comment stays with what it is about. behind is where the source goes on.
+func (f *formatter) declaration(d Decl, list []string, behind Pos) {
+	f.put(d.Pos, d.Keyword)
+	lines := f.commented(d, behind)
+	f.depth++
+	for i, item := range list {
+		pos := d.Items[i]
+		if i > 0 {
+			f.add(",")
+		}
+		broken := i > 0 && pos.Line > d.Items[i-1].Line || len(f.comments) > 0 && f.comments[0].pos.before(pos)
+		if lines && broken {
+			f.to(pos)
+			f.own(item, pos.Line)
+		} else {
+			f.add(" " + item)
+		}
+	}
+	f.depth--
+	f.add(";")
+	f.line = max(f.line, d.End.Line)
+}
+
+// commented reports whether a declaration has several lines, and a comment that belongs to one of them.
+func (f *formatter) commented(d Decl, behind Pos) bool {
+	last := d.Items[len(d.Items)-1]
+	if len(f.comments) == 0 || d.Pos.Line == d.End.Line {
+		return false
+	}
+	c := f.comments[0]
+	return c.pos.before(last) || !c.alone && c.pos.before(behind) && c.pos.Line <= d.End.Line
 }
 
 func declared(v *Var) string {

@@ -12,6 +12,7 @@ type generator struct {
 	*report
 	m       *prog.Module
 	pos     Pos // of the statement
+	passed  Pos // of the one with which there are too many instructions
 	line    int // that the last entry of the line table names
 	temp    int // temporaries in use
 	pending pending
@@ -27,6 +28,9 @@ type label struct {
 func newLabel() *label { return &label{at: -1} }
 
 func (g *generator) emit(op prog.Op, a, b, c int, imm int32) {
+	if len(g.m.Code) == prog.MaxCode && g.passed == (Pos{}) {
+		g.passed = g.pos
+	}
 	if len(g.m.Code) > prog.MaxCode {
 		return // too long already; generate says so
 	}

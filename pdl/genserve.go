@@ -34,9 +34,14 @@ func (g *generator) send(s *Send) {
 		op, list = here, list[:4]
 	}
 	first := g.args(list...)
-	g.destination(s.To, s.toSymbol, first+3)
+	if s.toSymbol < 0 {
+		g.expr(s.To, first+3)
+	}
 	if s.At != nil {
 		g.destination(s.At, s.atSymbol, first+4)
+	}
+	if s.toSymbol >= 0 { // behind AT: the name is that of a program there
+		g.lookup(s, first+3, first+4)
 	}
 	g.emit(op, first, 0, 0, immOf(s.What))
 }
@@ -54,7 +59,16 @@ func immOf(e Expr) int32 {
 	return 1
 }
 
-// destination puts the number of a program or node into a register.
+// lookup puts the number of the program that TO names into a register. nic is that of AT.
+func (g *generator) lookup(s *Send, dst, nic int) {
+	if s.At == nil {
+		g.emit(prog.Lookup, dst, 0, 0, int32(s.toSymbol))
+		return
+	}
+	g.emit(prog.Lookupat, dst, nic, 0, int32(s.toSymbol))
+}
+
+// destination puts what stands behind AT into a register: the id of a node.
 func (g *generator) destination(e Expr, symbol, dst int) {
 	if symbol >= 0 {
 		g.emit(prog.Lookup, dst, 0, 0, int32(symbol))

@@ -17,6 +17,7 @@ type parser struct {
 	failed bool  // since the last statement began: what follows is not reported
 	ended  bool  // what is missing at the end of the file has been reported
 	depth  int
+	deep   bool // too deep, as reported
 }
 
 // parse reads a source. It returns what it understood, whatever is wrong.
@@ -75,6 +76,13 @@ func (p *parser) expect(k kind, where string) (token, bool) {
 	if k != kindIdent && k != kindInteger && !isKeyword(wanted) {
 		wanted = "'" + wanted + "'"
 	}
+	if k == kindIdent {
+		wanted = "a name"
+		if isKeyword(string(p.tok.kind)) {
+			p.complain(p.tok.pos, "%s is a keyword; expected a name%s", p.tok.what(), where)
+			return p.tok, false
+		}
+	}
 	p.unexpected(wanted + where)
 	return p.tok, false
 }
@@ -86,19 +94,26 @@ func (p *parser) unexpected(wanted string) {
 		p.ended = true
 		pos = p.last.end
 	}
+	p.complain(pos, "%s: expected %s", p.tok.quoted(), wanted)
+}
+
+// complain reports an error of the statement at hand, unless it has one already.
+func (p *parser) complain(pos Pos, format string, args ...any) {
 	if !p.failed {
-		p.report.errorf(pos, "%s: expected %s", p.tok.quoted(), wanted)
+		p.report.errorf(pos, format, args...)
 	}
 	p.failed = true
 }
 
-// deeper is called where a rule calls itself. It is false where that has gone too far.
+// deeper is called where a rule calls itself. It is false where that has gone too far, which is reported once: what stands
+// inside is nested no less.
 func (p *parser) deeper() bool {
 	p.depth++
-	if p.depth > maxNesting && !p.failed {
-		p.report.errorf(p.tok.pos, "nested more than %d deep", maxNesting)
-		p.failed = true
+	if p.depth > maxNesting && !p.deep {
+		p.complain(p.tok.pos, "nested more than %d deep", maxNesting)
+		p.deep = true
 	}
+	p.failed = p.failed || p.depth > maxNesting
 	return p.depth <= maxNesting
 }
 
@@ -112,30 +127,45 @@ func (p *parser) skipTo(k ...kind) {
 
 func (p *parser) program() *Program {
 	prog := new(Program)
+	for p.at(kindBad) { // as reported by the scanner
+		p.next()
+	}
+	p.failed = false
 	p.expect("PROGRAM", " at the beginning")
-	if t, ok := p.expect(kindIdent, ": the program's name"); ok {
+	if t, ok := p.expect(kindIdent, " for the program"); ok {
 		prog.Name, prog.Pos = t.text, t.pos
 	} else if p.peek().kind == ":" { // a keyword: what is behind it can be read all the same
 		p.next()
 	}
 	p.expect(":", " behind the program's name")
 	p.failed = false
-	for p.at("CONST", "VAR", "TRIGGERS") {
-		p.declaration(prog)
-	}
+	p.declarations(prog)
 	if p.at("BEGIN") {
 		prog.Init = p.block()
 		p.accept(";")
-	} else {
-		p.unexpected("CONST, VAR, TRIGGERS, or BEGIN of the initialisation")
-		p.skipTo("BEGIN", "MESSAGE", "END")
-		if p.at("BEGIN") {
-			prog.Init = p.block()
-			p.accept(";")
-		}
 	}
 	p.messages(prog)
 	return prog
+}
+
+// declarations reads up to the initialisation, or to what shows that there is none. It goes on behind what does not belong
+// there: a declaration that follows counts.
+func (p *parser) declarations(prog *Program) {
+	for !p.at("BEGIN") {
+		if p.at("CONST", "VAR", "TRIGGERS") {
+			p.declaration(prog)
+			continue
+		}
+		p.unexpected("CONST, VAR, TRIGGERS, or BEGIN of the initialisation")
+		for !p.at("CONST", "VAR", "TRIGGERS", "BEGIN", "MESSAGE", "END", kindEOF) {
+			prog.broken = prog.broken || !p.at(kindBad) // it may have been meant as a declaration
+			p.next()
+		}
+		p.failed = false
+		if p.at("MESSAGE", "END", kindEOF) {
+			return
+		}
+	}
 }
 
 // messages reads the message blocks and the END of the program.
@@ -168,6 +198,7 @@ func (p *parser) declaration(prog *Program) {
 	word := p.next()
 	d := Decl{Pos: word.pos, Keyword: string(word.kind)}
 	for {
+		d.Items = append(d.Items, p.tok.pos)
 		switch word.kind {
 		case "TRIGGERS":
 			prog.Triggers = append(prog.Triggers, &Trigger{Number: p.expr()})
@@ -176,11 +207,11 @@ func (p *parser) declaration(prog *Program) {
 		default:
 			p.constant(prog)
 		}
-		d.N++
 		if p.failed || !p.accept(",") {
 			break
 		}
 	}
+	d.End = p.tok.pos
 	prog.Decls = append(prog.Decls, d)
 	if _, ok := p.expect(";", " or , in the declaration"); !ok {
 		prog.broken = true
@@ -190,7 +221,7 @@ func (p *parser) declaration(prog *Program) {
 }
 
 func (p *parser) variable(prog *Program) {
-	t, _ := p.expect(kindIdent, " of a variable")
+	t, _ := p.expect(kindIdent, " for a variable")
 	v := &Var{Name: t.text, Pos: t.pos}
 	if p.accept("[") {
 		v.Size = p.expr()
@@ -200,7 +231,7 @@ func (p *parser) variable(prog *Program) {
 }
 
 func (p *parser) constant(prog *Program) {
-	t, _ := p.expect(kindIdent, " of a constant")
+	t, _ := p.expect(kindIdent, " for a constant")
 	p.expect("=", " behind the constant's name")
 	prog.Consts = append(prog.Consts, &Const{Name: t.text, Pos: t.pos, Value: p.expr()})
 }
@@ -228,7 +259,7 @@ func (p *parser) block() *Block {
 		return b
 	}
 	for {
-		p.failed = false
+		p.failed = p.at(kindBad) // as reported by the scanner
 		if p.at("ELSE") {
 			p.report.errorf(p.tok.pos, "ELSE without IF: a ; before ELSE ends the statement")
 			p.next()

@@ -64,8 +64,14 @@ func (p *parser) factor() Expr {
 			return &Bad{t.pos}
 		}
 		p.next()
+		if t.kind == "-" {
+			p.tok.least = false
+		}
 		return &Unary{t.pos, string(t.kind), p.factor()}
 	case kindInteger:
+		if t.least {
+			p.report.errorf(t.pos, noNumber, t.text)
+		}
 		p.next()
 		return &Number{t.pos, t.text, t.num}
 	case kindIdent:
@@ -93,7 +99,7 @@ func (p *parser) factor() Expr {
 
 // ref reads a name, with an index if it has one.
 func (p *parser) ref() Expr {
-	t, ok := p.expect(kindIdent, " of a variable")
+	t, ok := p.expect(kindIdent, ": a variable's")
 	if !ok {
 		return &Bad{t.pos}
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/weftnet/weft/pdl/pdltest"
 )
@@ -105,6 +106,42 @@ MESSAGE 1: BEGIN if N < 2 THEN n = N + packetlen Else SEND Value[0] LEN 8 AS 1 T
 	}
 }
 
+// Some editors put a byte order mark before what they save.
+func TestAByteOrderMarkBeforeASourceIsPassedOver(t *testing.T) {
+	const src = "PROGRAM x: BEGIN END; END;"
+	m, err := Compile("x.pdl", []byte("\ufeff"+src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, _ := Compile("x.pdl", []byte(src)); m.Hash() != want.Hash() {
+		t.Error("with the mark it is another program")
+	}
+	if b, err := Format("x.pdl", []byte("\ufeff"+src)); err != nil || string(b) != "PROGRAM x:\nBEGIN\nEND;\nEND;\n" {
+		t.Errorf("formatted: %v, %q", err, b)
+	}
+	_, err = Compile("x.pdl", []byte("\ufeffPROGRAM x: BEGIN y = 1 END; END;"))
+	if want := "x.pdl:1:18: y is not declared\n    PROGRAM x: BEGIN y = 1 END; END;\n                     ^"; err == nil || err.Error() != want {
+		t.Errorf("%v\nwant\n%s", err, want)
+	}
+}
+
+func TestTooMuchCodeIsAnErrorOfTheStatementWithWhichItIsTooMuch(t *testing.T) {
+	turns := strings.Repeat("x = x * x;\n", 32767) // and an AWAIT
+	if _, err := Compile("x.pdl", []byte("PROGRAM x: VAR x; TRIGGERS 1; BEGIN\n"+turns+"END; END;")); err == nil || strings.Contains(err.Error(), "instructions") {
+		t.Errorf("%.300v", err)
+	}
+	for src, want := range map[string]Pos{
+		"PROGRAM x: VAR x; BEGIN\n" + turns + "x = 1; x = x * 2;\nx = 3;\nEND; END;":                                         {32769, 8},
+		"PROGRAM x: VAR x; BEGIN\n" + turns + "x = 1;\n END; END;":                                                           {32770, 2},
+		"PROGRAM x: VAR x; TRIGGERS 1; BEGIN\n" + turns + "END;\nMESSAGE 1: BEGIN\n IF x > 1 THEN\n x = 2;\nx = 3 END; END;": {32771, 2},
+	} {
+		_, err := Compile("x.pdl", []byte(src))
+		if l, _ := err.(Errors); len(l) != 1 || l[0].Pos != want || !strings.HasPrefix(l[0].Msg, "the program has more than 32768 instructions") {
+			t.Errorf("%.300v, want it at %v", err, want)
+		}
+	}
+}
+
 func TestManyErrorsAreCountedAndNotShown(t *testing.T) {
 	_, err := Compile("x.pdl", []byte("PROGRAM x: BEGIN "+strings.Repeat("y = 1;\n", 100)+" END; END;"))
 	if err == nil || !strings.HasSuffix(err.Error(), "\nand 70 more") || len(err.(Errors)) != 100 {
@@ -130,6 +167,9 @@ func TestTooMuchIsAnError(t *testing.T) {
 		_, err := Compile("x.pdl", []byte("PROGRAM x: VAR x, y, a[4]; BEGIN "+src+" END; END;"))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s…: %.300v, want %q", src, err, want)
+		}
+		if err != nil && len(err.(Errors)) > 2 {
+			t.Errorf("%.40s…: %d errors, %.1000v", src, len(err.(Errors)), err)
 		}
 	}
 }
@@ -220,6 +260,89 @@ func TestFormat(t *testing.T) {
 	}
 }
 
+func TestAVariableKeepsItsCommentWhenItIsFormatted(t *testing.T) {
+	const src = `program x:
+const size=4, # elements
+ # of a ring
+ mask=size-1;  # to turn an index
+var head , # the next
+   tail, Other, # the first, and another
+
+   # words
+   ring[ size ] # behind tail
+   ;
+var a,
+  b,
+  c;
+triggers # of others
+ 1, 2;
+begin end; message 1: begin head = other end; message 2: begin end; end`
+	const want = `PROGRAM x:
+CONST size = 4,  # elements
+    # of a ring
+    mask = size - 1;  # to turn an index
+VAR head,  # the next
+    tail, Other,  # the first, and another
+
+    # words
+    ring[size];  # behind tail
+VAR a, b, c;
+TRIGGERS  # of others
+    1, 2;
+BEGIN
+END;
+MESSAGE 1:
+BEGIN
+    head = Other;
+END;
+MESSAGE 2:
+BEGIN
+END;
+END;
+`
+	for _, s := range []string{src, want, strings.ReplaceAll(src, "\n", "\r\n")} {
+		if got, err := Format("x.pdl", []byte(s)); err != nil || string(got) != want {
+			t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+		}
+	}
+}
+
+// Wherever comments and ends of lines stand in declarations, formatting keeps every comment, and once is enough.
+func TestCommentsInDeclarationsAreKept(t *testing.T) {
+	const src = "PROGRAM x : CONST a = 1 , b = ( a + 2 ) ; VAR c , d [ 3 ] , e , f ; TRIGGERS 1 , 2 ; VAR g ; BEGIN END ; " +
+		"MESSAGE 1 : BEGIN END ; MESSAGE 2 : BEGIN END ; END"
+	for seed := range uint64(1000) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		comments := 0
+		var b strings.Builder
+		for word := range strings.FieldsSeq(src) {
+			b.WriteString(word + " ")
+			switch random.IntN(8) {
+			case 0:
+				comments++
+				fmt.Fprintf(&b, "# comment %d.\n", comments)
+			case 1, 2:
+				b.WriteString("\n")
+			case 3:
+				comments++
+				fmt.Fprintf(&b, "\n\n# comment %d.\n", comments)
+			}
+		}
+		formatted, err := Format("a.pdl", []byte(b.String()))
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for i := range comments {
+			if n := strings.Count(string(formatted), fmt.Sprintf("# comment %d.", i+1)); n != 1 {
+				t.Fatalf("seed %d: comment %d is there %d times\n%s", seed, i+1, n, formatted)
+			}
+		}
+		if again, err := Format("a.pdl", formatted); err != nil || !bytes.Equal(again, formatted) {
+			t.Fatalf("seed %d: %v, of\n%s\nformatted\n%s\nand once more\n%s", seed, err, b.String(), formatted, again)
+		}
+	}
+}
+
 // Whatever the source is, the compiler says what is wrong with it or makes a module that can be run, and the formatter
 // leaves its meaning as it is.
 func FuzzCompile(f *testing.F) {
@@ -234,7 +357,9 @@ func FuzzCompile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte) {
 		m, err := Compile("fuzz.pdl", src)
 		if err != nil {
-			_ = err.Error()
+			if s := err.Error(); len(s) > 30*2000 || strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }) {
+				t.Errorf("this is printed: %q", s)
+			}
 		}
 		formatted, formatErr := Format("fuzz.pdl", src)
 		if err != nil || formatErr != nil {
@@ -243,6 +368,9 @@ func FuzzCompile(f *testing.F) {
 		again, err := Compile("fuzz.pdl", formatted)
 		if err != nil || !slices.Equal(m.Code, again.Code) {
 			t.Errorf("formatted it is another program (%v):\n%s", err, formatted)
+		}
+		if twice, err := Format("fuzz.pdl", formatted); err != nil || !bytes.Equal(twice, formatted) {
+			t.Errorf("formatted it is\n%s\nand once more (%v)\n%s", formatted, err, twice)
 		}
 	})
 }

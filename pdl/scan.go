@@ -1,6 +1,7 @@
 package pdl
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 )
@@ -15,8 +16,11 @@ type scanner struct {
 	comments []comment
 }
 
+// unmarked returns a source without the byte order mark that some editors put before it.
+func unmarked(src []byte) []byte { return bytes.TrimPrefix(src, []byte("\ufeff")) }
+
 func newScanner(src []byte, r *report) *scanner {
-	return &scanner{src: string(src), line: 1, report: r}
+	return &scanner{src: string(unmarked(src)), line: 1, report: r}
 }
 
 func (s *scanner) pos() Pos { return Pos{s.line, s.at - s.lineAt + 1} }
@@ -102,12 +106,14 @@ func (s *scanner) number(t *token) {
 		t.num = int64(u)
 		return
 	}
-	n, err := strconv.ParseInt(t.text, 10, 64)
-	if err != nil {
-		s.report.errorf(t.pos, "%s is no number: expected digits, and at most 9223372036854775807", t.text)
+	u, err := strconv.ParseUint(t.text, 10, 64)
+	if err != nil || u > 1<<63 {
+		s.report.errorf(t.pos, noNumber, t.text)
 	}
-	t.num = n
+	t.num, t.least = int64(u), u == 1<<63
 }
+
+const noNumber = "%s is no number: expected digits, and at most 9223372036854775807"
 
 func (s *scanner) str(t *token) {
 	t.kind = kindString

@@ -41,11 +41,12 @@ func isKeyword(word string) bool {
 
 // A token is a piece of the source.
 type token struct {
-	kind kind
-	pos  Pos
-	end  Pos    // behind it
-	text string // as written; of a string, what is between the quotes
-	num  int64  // of a number
+	kind  kind
+	pos   Pos
+	end   Pos    // behind it
+	text  string // as written; of a string, what is between the quotes
+	num   int64  // of a number
+	least bool   // it is 9223372036854775808, which is a number behind a minus alone
 }
 
 // what says what a token is, for messages.

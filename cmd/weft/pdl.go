@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -44,49 +45,46 @@ func newPDLCheckCommand() *cobra.Command {
 			if target != "vm" && target != "xdp" {
 				return &exitError{exitUsage, fmt.Errorf("--target %q: expected vm, the virtual machine of a NIC, or xdp, the kernel's driver", target)}
 			}
-			bad := false
-			for _, file := range files {
-				src, err := os.ReadFile(file)
+			return eachFile(c, files, func(file string) error {
+				src, err := readSource(file)
 				if err != nil {
 					return err
 				}
 				warnings, err := pdl.Check(file, src)
-				for _, w := range warnings {
-					fmt.Fprintln(c.ErrOrStderr(), w)
+				if len(warnings) > 0 {
+					fmt.Fprintln(c.ErrOrStderr(), warnings)
 				}
+				if err != nil || target == "vm" {
+					return err
+				}
+				m, err := pdl.Compile(file, src)
 				if err != nil {
-					fmt.Fprintln(c.ErrOrStderr(), err)
-					bad = true
-				} else if target == "xdp" {
-					m, err := pdl.Compile(file, src)
-					if err != nil {
-						return show(c, err)
-					}
-					bad = !resides(c.ErrOrStderr(), file, string(src), m) || bad
+					return err
 				}
-			}
-			if bad {
-				return errorsShown()
-			}
-			return nil
+				return resides(file, string(src), m)
+			})
 		},
 	}
 	c.Flags().StringVar(&target, "target", "vm", "vm, or xdp: also say why a program cannot reside in the kernel's driver")
 	return c
 }
 
-// resides prints why a program cannot reside in the driver, each reason with its line of the source. It reports whether there is none.
-func resides(w io.Writer, file, source string, m *prog.Module) bool {
-	reasons := ebpf.Check(m)
+// resides says why a program cannot reside in the driver, each reason with its line of the source; nil if it can. A module's
+// table of lines has no columns.
+func resides(file, source string, m *prog.Module) error {
 	lines := strings.Split(source, "\n")
-	for _, r := range reasons {
-		if r.Line < 1 || r.Line > len(lines) {
-			fmt.Fprintf(w, "%s: cannot reside in the driver: %s\n", file, r.Why)
-			continue
+	var list pdl.Errors
+	for _, r := range ebpf.Check(m) {
+		text := ""
+		if r.Line >= 1 && r.Line <= len(lines) {
+			text = lines[r.Line-1]
 		}
-		fmt.Fprintf(w, "%s:%d: cannot reside in the driver: %s\n    %s\n", file, r.Line, r.Why, strings.TrimRight(lines[r.Line-1], " \t\r"))
+		list = append(list, pdl.OfLine(file, r.Line, text, "cannot reside in the driver: "+r.Why))
 	}
-	return len(reasons) == 0
+	if len(list) > 0 {
+		return list
+	}
+	return nil
 }
 
 func newPDLFormatCommand() *cobra.Command {
@@ -96,25 +94,21 @@ func newPDLFormatCommand() *cobra.Command {
 		Short: "Print sources in their one form, or write them back",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
-			for _, file := range files {
-				src, err := os.ReadFile(file)
+			return eachFile(c, files, func(file string) error {
+				src, err := readSource(file)
 				if err != nil {
 					return err
 				}
 				formatted, err := pdl.Format(file, src)
 				switch {
 				case err != nil:
-					return show(c, err)
 				case !write:
 					_, err = c.OutOrStdout().Write(formatted)
 				case string(formatted) != string(src):
-					err = os.WriteFile(file, formatted, 0o644)
+					err = replaceFile(file, formatted)
 				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
+				return err
+			})
 		},
 	}
 	c.Flags().BoolVarP(&write, "write", "w", false, "write each file back in place of printing it")
@@ -129,7 +123,7 @@ func newPDLBuildCommand() *cobra.Command {
 		Short:   "Compile a source to a module",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			src, err := os.ReadFile(args[0])
+			src, err := readSource(args[0])
 			if err != nil {
 				return err
 			}
@@ -139,6 +133,9 @@ func newPDLBuildCommand() *cobra.Command {
 			}
 			if out == "" {
 				out = strings.TrimSuffix(args[0], filepath.Ext(args[0])) + ".pdlm"
+			}
+			if sameFile(args[0], out) {
+				return usagef("%s is the source: expected -o OUT with another file for the module", out)
 			}
 			if err := os.WriteFile(out, m.Encode(), 0o644); err != nil {
 				return err
@@ -152,27 +149,6 @@ func newPDLBuildCommand() *cobra.Command {
 	return c
 }
 
-// readModule reads a module, or compiles a source: what begins as a module does is one. source is what it was compiled from,
-// if it was.
-func readModule(file string) (m *prog.Module, source string, err error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, "", err
-	}
-	m, err = prog.Decode(b)
-	switch {
-	case errors.Is(err, prog.ErrNotModule):
-		m, err = pdl.Compile(file, b)
-		return m, string(b), err
-	case err != nil:
-		return nil, "", fmt.Errorf("%s: %w", file, err)
-	}
-	if err := m.Verify(); err != nil {
-		return nil, "", fmt.Errorf("%s: %w", file, err)
-	}
-	return m, "", nil
-}
-
 func newPDLDisCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "dis FILE",
@@ -184,8 +160,21 @@ func newPDLDisCommand() *cobra.Command {
 			if err != nil {
 				return show(c, err)
 			}
-			_, err = io.WriteString(c.OutOrStdout(), m.Disassemble(source))
+			_, err = io.WriteString(c.OutOrStdout(), m.Disassemble(shownSource(source)))
 			return err
 		},
 	}
+}
+
+// shownSource is a source as it may go to a terminal: what cannot be printed is replaced.
+func shownSource(source string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\r':
+			return -1
+		case r == '\n' || r == '\t' || unicode.IsPrint(r):
+			return r
+		}
+		return unicode.ReplacementChar
+	}, source)
 }

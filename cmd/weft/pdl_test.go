@@ -153,23 +153,86 @@ echo (9)  5            40            0        1        running
 func TestPDLRunRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	file := source(t, "echo.pdl", echo)
 	for _, c := range []struct{ args, want string }{
-		{"--send x", `message "x": expected [PROGRAM/]TRIGGER[:PART,PART…], with a number for the trigger`},
+		{"--send x", `message "x": expected [PROGRAM[@NIC]/]TRIGGER[:PART,PART…], with a number for the trigger`},
 		{"--send other/1", `message "other/1": there is no program other`},
 		{"--send 1:what", `message "1:what": "what": expected a number, text:…, hex:… or zero:N`},
 		{"--send 1:hex:0", `message "1:hex:0": "hex:0": expected a number`},
 		{"--send 1:zero:16384,1", `message "1:zero:16384,1": 16392 bytes, at most 16384 are allowed`},
+		{"--send /1", `message "/1": expected [PROGRAM[@NIC]/]TRIGGER`},
+		{"--send 1 --send 2:1:2", `message "2:1:2": "1:2": expected a number`},
 		{"--segment 1", `--segment "1": expected ID=BYTES`},
+		{"--segment -1=8", `--segment "-1=8": expected ID=BYTES, ID=text:… or ID=hex:…, with an ID from 0 to 4294967295`},
+		{"--segment 4294967296=8", `--segment "4294967296=8": expected ID=BYTES`},
+		{"--segment 1=-5", `--segment "1=-5": "-5" is no size, expected 0 to 1073741824 bytes, such as 4096 or 16MiB`},
+		{"--segment 1=0x1000", `--segment "1=0x1000": "0x1000" is no size, expected 0 to 1073741824 bytes`},
+		{"--segment 1=1073741825", `--segment "1=1073741825": "1073741825" is no size, expected 0 to 1073741824 bytes`},
+		{"--segment 1=what:1", `--segment "1=what:1": expected ID=BYTES`},
+		{"--lock x", `invalid argument "x" for "--lock" flag: expected numbers of locks from 0 to 1099511627775, such as 3 or 3,4`},
+		{"--lock 3,-4", `invalid argument "3,-4" for "--lock" flag: expected numbers of locks`},
 		{"--segment x=1", `--segment "x=1": expected ID=BYTES`},
 		{"--nic 1", `invalid argument "1" for "--nic"`},
 		{"--budget 0", `invalid argument "0" for "--budget"`},
 	} {
-		status, _, stderr := weft(append([]string{"pdl", "run", file}, strings.Fields(c.args)...)...)
-		if status != exitUsage || !strings.HasPrefix(stderr, "weft: "+c.want) {
-			t.Errorf("%s: status %d, %q; want %q", c.args, status, stderr, c.want)
+		status, stdout, stderr := weft(append([]string{"pdl", "run", file}, strings.Fields(c.args)...)...)
+		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "weft: "+c.want) {
+			t.Errorf("%s: status %d, %q, %q; want %q, and nothing run", c.args, status, stdout, stderr, c.want)
 		}
 	}
 	if status, _, stderr := weft("pdl", "run", file+"=x"); status != exitUsage || !strings.Contains(stderr, "expected FILE=ID, with a number") {
 		t.Errorf("status %d, %q", status, stderr)
+	}
+}
+
+func TestPDLRunMakesTheSegmentsThatAreGiven(t *testing.T) {
+	file := source(t, "last.pdl", "PROGRAM last: VAR n; BEGIN GET n OFFSET 4088 FROM 1 LEN 8; GET n OFFSET 0 FROM 2 LEN 5; DISPLAY n; GET n OFFSET 0 FROM 3 LEN 2; DISPLAY n; END; END")
+	status, stdout, stderr := weft("pdl", "run", file, "--segment", "1=4KiB", "--segment", "2=text:hello", "--segment", "3=hex:0102")
+	if status != 0 || !strings.Contains(stdout, " displays 478560413032\n") || !strings.Contains(stdout, " displays 478560387585\n") {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
+	}
+	if status, stdout, _ := weft("pdl", "run", file, "--segment", "1=4095", "--segment", "2=8", "--segment", "3=8"); status != exitFailed || !strings.Contains(stdout, "segment refused in line 1") {
+		t.Errorf("status %d, %s", status, stdout)
+	}
+}
+
+func TestPDLRunHasProgramsOnSeveralNICs(t *testing.T) {
+	ping, pong := "../../examples/programs/ping.pdl", "../../examples/programs/pong.pdl"
+	for _, args := range [][]string{
+		{ping + "=416@1", pong + "=415@2", "--send", "1:2"},
+		{pong + "=415@0:0:0:0:0:0:0:2", ping + "=416", "--send", "ping@nic/1:2"},
+		{ping + "=416", pong + "=415@other", "--send", "ping@0:0:0:0:0:0:0:1/1:2"},
+		{ping + "=416@9", pong + "=415@2", pong + "=415@9", "--send", "ping/1:2"},
+	} {
+		status, stdout, stderr := weft(append([]string{"pdl", "run"}, args...)...)
+		if status != 0 || strings.Count(stdout, "  ping (416) at 0:0:0:0:0:0:0:") < 100 || strings.Count(stdout, "message 12 to pong (415) at 0:0:0:0:0:0:0:2, ") != 100 {
+			t.Errorf("%q: status %d, %.2000s%s", args, status, stdout, stderr)
+		}
+	}
+	named := source(t, "named.pdl", "PROGRAM named: VAR n; BEGIN SEND n LEN 8 AS 1 TO 5 AT host_b; SEND n LEN 8 AS 1 TO 5 AT 7 END; END")
+	status, stdout, stderr := weft("pdl", "run", named+"@host-a", named+"=5@host_b")
+	for _, want := range []string{
+		"start of named (1) at 0:0:0:0:0:0:0:2: await",
+		"\n  named (1) at 0:0:0:0:0:0:0:2 sends 8 bytes 0000000000000000 as 1 to 5 at 0:0:0:0:0:0:0:3\n",
+		"\n  named (1) at 0:0:0:0:0:0:0:2 sends 8 bytes 0000000000000000 as 1 to 5 at 0:0:0:0:0:0:0:7, which is not there\n",
+	} {
+		if status != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("status %d, %s%s, want %q", status, stdout, stderr, want)
+		}
+	}
+	for arg, want := range map[string]string{
+		"pong/12":   `message "pong/12": several NICs have a program pong, expected PROGRAM@NIC/TRIGGER`,
+		"415/12":    `message "415/12": several NICs have a program 415, expected PROGRAM@NIC/TRIGGER`,
+		"pong@3/12": `message "pong@3/12": there is no NIC 3`,
+		"ping@2/1":  `message "ping@2/1": there is no program ping`,
+	} {
+		status, stdout, stderr := weft("pdl", "run", pong+"=415@1", pong+"=415@2", "--send", arg)
+		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "weft: "+want) {
+			t.Errorf("%s: status %d, %q, %q", arg, status, stdout, stderr)
+		}
+	}
+	for arg, want := range map[string]string{"@0": "@0: expected the number of a NIC", "@1:2:3:4:5:6:7:256": "expected eight decimal octets"} {
+		if status, stdout, stderr := weft("pdl", "run", pong+arg); status == 0 || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, %q, %q", arg, status, stdout, stderr)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
 )
 
@@ -86,7 +87,12 @@ func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *de
 	client := &deploy.Client{Ask: func(ctx context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
 		ctx, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
-		return conn.NIC(uint64(nic)).Program(ctx, r)
+		own, err := conn.Another(ctx) // NICs are asked at the same time, and a connection has one request after the other
+		if err != nil {
+			return nil, err
+		}
+		defer own.Close()
+		return own.NIC(uint64(nic)).Program(ctx, r)
 	}}
 	return f(ctx, client, nics)
 }
@@ -128,8 +134,36 @@ func newProgramLoadCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "load FILE",
 		Short: "Load a source or module into a NIC, or into all of the fabric or none, and start it",
-		Args:  cobra.ExactArgs(1),
+		Long: `Load a program, a source in PDL or a module, into a NIC: it is verified there, put in its
+place, and started.
+
+With --all it goes into every NIC that this one knows, or into none:
+
+  prepare    each NIC verifies it and takes memory for it; if one cannot, it is named, and
+             the program is loaded nowhere
+  commit     each puts it in its place, and starts it; if one fails or does not answer, it
+             is named, and all are asked to
+  roll back  take it out again: what it had replaced is there as before. A NIC that cannot
+             be told is named: what it has put in place stays, and what it has only prepared
+             it forgets within ` + limits.PrepareWithin.String() + `
+
+Without --id, the number is one that is free, with --all the same on all NICs.
+
+--replace puts it in the place of another, between two activations:
+
+  --replace           of the one that has its name. With --all each NIC goes by the name,
+                      and by the number that it has there; a program of another name is
+                      never replaced. A NIC that has none of the name loads it anew,
+                      by the number that it has elsewhere if that is free there
+  --replace --id N    of the one with that number, whatever its name
+
+It goes on with the data of the one before if the variables are the same and that runs;
+else it begins anew.`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("trigger") && o.Guards == "" {
+				return usagef("--trigger %d: expected with --guard NAME, the process whose messages come to the program by that trigger", trigger)
+			}
 			m, _, err := readModule(args[0])
 			if err != nil {
 				return show(c, err)
@@ -152,7 +186,7 @@ func newProgramLoadCommand() *cobra.Command {
 	}
 	w.flags(c, "load it into every NIC that this one knows, or into none")
 	intFlag(c.Flags(), &id, "id", 0, 0, 1<<31-1, "number of the program; 0: one that is free, the same on all NICs")
-	c.Flags().BoolVar(&o.Replace, "replace", false, "replace the program of that number, or of its name, between two activations; its data stays if the layout is the same")
+	c.Flags().BoolVar(&o.Replace, "replace", false, "replace the program of that number, or else the one of its name on each NIC, between two activations; its data stays if the layout is the same")
 	c.Flags().BoolVar(&noStart, "no-start", false, "do not run the initialisation yet")
 	choiceFlag(c.Flags(), &o.Resident, "resident", "", []string{ctl.ResidentAuto, ctl.ResidentVM, ctl.ResidentXDP}, "announce it as resident: messages of other NICs come as datagrams, and may be lost; they are handled in the driver of the link, in the virtual machine, or in the driver if that can be")
 	c.Flags().StringVar(&o.Guards, "guard", "", "let it judge every message for this process first, a `NAME` such as app/3")
@@ -247,7 +281,11 @@ func newProgramSendCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "send PROGRAM TRIGGER [WORD...]",
 		Short: "Send a program a message of some words",
-		Args:  cobra.MinimumNArgs(2),
+		Long: `Send a trigger of a program a message of some words.
+
+A WORD is a number of 64 bits, signed or not, in decimal, 0x…, 0o… or 0b…, as in PDL. As with
+weft pdl run it may be text:WORDS, hex:BYTES, or zero:N, N zero bytes, too.`,
+		Args: cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, name, err := programTarget(args[0])
 			if err != nil {
@@ -271,22 +309,17 @@ func newProgramSendCommand() *cobra.Command {
 	return c
 }
 
-// mostWords is how many words a message of a command line has: what a request carries.
-const mostWords = ctl.ProgramPiece / 8
-
-// words makes a message of words, little-endian as programs read them.
+// words makes a message of words, little-endian as programs read them; each is written as one of weft pdl run is.
 func words(args []string) (b []byte, err error) {
-	if len(args) > mostWords {
-		return nil, usagef("%d words; at most %d", len(args), mostWords)
-	}
 	for _, a := range args {
-		n, err := strconv.ParseInt(a, 0, 64)
+		w, err := part(a)
 		if err != nil {
-			return nil, usagef("word %q: expected a whole number of 64 bits", a)
+			return nil, usagef("word %v", err)
 		}
-		for i := range 8 {
-			b = append(b, byte(n>>(8*i)))
-		}
+		b = append(b, w...)
+	}
+	if len(b) > ctl.ProgramPiece { // what a request carries
+		return nil, usagef("a message of %d bytes; at most %d", len(b), ctl.ProgramPiece)
 	}
 	return b, nil
 }

@@ -280,3 +280,42 @@ func TestProgramsThatWillNotEndAreNamedInTheList(t *testing.T) { // PANIC-5
 	must(t, "program", "send", "counter", "1", "5", "--socket", s)
 	eventually(t, "another program goes on", func() bool { return must(t, "program", "log", "counter", "--socket", s) == "105\n" })
 }
+
+// Whatever is asked of a program that is not there, the answer is the same sentence, in the words of a user.
+func TestAllCommandsSayInOneSentenceThatThereIsNoSuchProgram(t *testing.T) {
+	s := startProgramNICs(t, 1)[0]
+	for _, args := range [][]string{{"log"}, {"profile"}, {"unload"}, {"start"}, {"send", "1"}} {
+		for target, want := range map[string]string{"9": "has none with the number 9", "lost": `has none that is called "lost"`} {
+			all := append([]string{"program", args[0], target}, args[1:]...)
+			status, _, stderr := weft(append(all, "--socket", s)...)
+			if want = "weft: no such program: NIC " + nicIDs[0] + " " + want + "\n"; status != exitFailed || stderr != want {
+				t.Errorf("%v: %d %q; want %q", all, status, stderr, want)
+			}
+		}
+	}
+	file := sourceFile(t, "counter", counterSource)
+	for flag, want := range map[string]string{"app/3 --trigger 2": "this host: counter has no trigger 2 ", "app": "this host: the process to guard: "} {
+		status, _, stderr := weft(append([]string{"program", "load", file, "--socket", s, "--guard"}, strings.Fields(flag)...)...)
+		if status != exitFailed || !strings.Contains(stderr, want) {
+			t.Errorf("--guard %s: %d %q; want %q", flag, status, stderr, want)
+		}
+	}
+}
+
+// By its name a program is replaced on each NIC under the number that it has there.
+func TestReplacingByNameKeepsTheNumberOnEachNIC(t *testing.T) { // PANIC-2
+	sockets := startProgramNICs(t, 2)
+	file := sourceFile(t, "counter", counterSource)
+	must(t, "program", "load", file, "--id", "1", "--socket", sockets[0])
+	must(t, "program", "load", sourceFile(t, "pong", pongSource), "--id", "1", "--socket", sockets[1])
+	must(t, "program", "load", file, "--id", "7", "--socket", sockets[1])
+	want := "counter is program 1 of the NIC of this host, with the data of the one before\ncounter is program 7 of the NIC " + nicIDs[1] + ", with the data of the one before\n"
+	if out := must(t, "program", "load", file, "--replace", "--all", "--socket", sockets[0]); out != want {
+		t.Errorf("load says %q; want %q", out, want)
+	}
+	want = "pong is program 2 of the NIC of this host\npong is program 2 of the NIC " + nicIDs[1] + "\n"
+	must(t, "program", "unload", "pong", "--socket", sockets[1])
+	if out := must(t, "program", "load", sourceFile(t, "pong", pongSource), "--all", "--socket", sockets[0]); out != want {
+		t.Errorf("load says %q; want %q", out, want)
+	}
+}

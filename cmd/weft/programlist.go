@@ -97,15 +97,11 @@ func newProgramProfileCommand() *cobra.Command {
 				return err
 			}
 			return w.each(c, func(ctx context.Context, client *deploy.Client, nic registry.NICID) error {
-				l, err := client.List(ctx, nic)
+				p, err := client.Info(ctx, nic, id, name)
 				if err != nil {
 					return err
 				}
-				i := slices.IndexFunc(l, func(p ctl.ProgramInfo) bool { return p.ID == id || name != "" && p.Name == name })
-				if i < 0 {
-					return fmt.Errorf("%w: %s of the NIC %s", ctl.ErrNoProgram, args[0], placeText(nic))
-				}
-				return printProfile(c.OutOrStdout(), &l[i])
+				return printProfile(c.OutOrStdout(), p)
 			})
 		},
 	}

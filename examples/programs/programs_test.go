@@ -52,7 +52,7 @@ func TestTheExamplesThatCanResideInTheDriverAreThoseOfThePage(t *testing.T) {
 			can = append(can, filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file))
 		}
 	}
-	want := []string{"pdl/bucket.pdl", "pdl/counter.pdl", "pdl/filter.pdl", "pdl/pong.pdl", "pdl/store.pdl",
+	want := []string{"pdl/bucket.pdl", "pdl/counter.pdl", "pdl/filter.pdl", "pdl/store.pdl",
 		"programs/deliverget.pdl", "programs/directory.pdl", "programs/pong.pdl"}
 	if !slices.Equal(can, want) {
 		t.Errorf("%v can reside; the page says %v, or of filters that they guard a process", can, want)

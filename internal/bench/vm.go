@@ -119,12 +119,12 @@ func newMachine(source string, host vm.Host) (*vm.Machine, error) {
 // noHost is a NIC that does nothing.
 type noHost struct{}
 
-func (noHost) Clock() int64                                 { return 1 }
-func (noHost) Lookup(prog.SymbolKind, string) (int64, bool) { return 0, false }
-func (noHost) Send(vm.ID, vm.Destination, []byte) bool      { return true }
-func (noHost) Deliver(vm.Transfer, []byte) vm.Status        { return vm.Done }
-func (noHost) Get(vm.Transfer, []byte) vm.Status            { return vm.Done }
-func (noHost) Lock(int64) bool                              { return false }
-func (noHost) ClearLock(int64)                              {}
-func (noHost) SetFlag(int64)                                {}
-func (noHost) Display(vm.ID, int64)                         {}
+func (noHost) Clock() int64                                         { return 1 }
+func (noHost) Lookup(prog.SymbolKind, string, uint64) (int64, bool) { return 0, false }
+func (noHost) Send(vm.ID, vm.Destination, []byte) bool              { return true }
+func (noHost) Deliver(vm.Transfer, []byte) vm.Status                { return vm.Done }
+func (noHost) Get(vm.Transfer, []byte) vm.Status                    { return vm.Done }
+func (noHost) Lock(int64) bool                                      { return false }
+func (noHost) ClearLock(int64)                                      {}
+func (noHost) SetFlag(int64)                                        {}
+func (noHost) Display(vm.ID, int64)                                 {}

@@ -97,6 +97,9 @@ func connect(ctx context.Context, socket string) (net.Conn, error) {
 	return d.DialContext(ctx, network, name)
 }
 
+// Another connects to the same daemon once more, for requests that shall wait for none of this connection's.
+func (c *Conn) Another(ctx context.Context) (*Conn, error) { return dialAt(ctx, c.socket) }
+
 // Close ends the connection. A process that attached by it is gone for the daemon.
 func (c *Conn) Close() error { return c.c.Close() }
 

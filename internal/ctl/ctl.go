@@ -72,6 +72,7 @@ var (
 	ErrNoMemory   = errors.New("ctl: no memory")
 	ErrNoNIC      = errors.New("ctl: no such NIC")
 	ErrNoProgram  = errors.New("ctl: no such program")
+	ErrTaken      = errors.New("ctl: number is taken")
 	ErrNoAnswer   = errors.New("ctl: the NIC does not answer")
 )
 
@@ -79,7 +80,7 @@ var (
 var codes = map[string]error{
 	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
 	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
-	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram,
+	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken,
 }
 
 // Error is what a daemon answers when it does not do what was asked.

@@ -39,8 +39,6 @@ import (
 	"github.com/weftnet/weft/internal/resident"
 	"github.com/weftnet/weft/internal/version"
 	"github.com/weftnet/weft/internal/vni"
-	"github.com/weftnet/weft/pdl/prog"
-	"github.com/weftnet/weft/pdl/vm"
 )
 
 // Daemon is one NIC and its socket.
@@ -146,9 +144,7 @@ func (d *Daemon) reside() {
 		return
 	}
 	d.resident = resident.New(resident.Config{Link: d.link.xdp, Do: d.programs.Do, Now: poller.Now})
-	d.programs.Driver = func(id vm.ID, m *prog.Module, lookup deploy.Lookup) (program.Resident, error) {
-		return d.resident.Prepare(id, m, lookup)
-	}
+	d.programs.Driver = d.resident.Prepare
 }
 
 // socketMode lets everybody connect if others than the owner are allowed: who they are, the kernel then tells.

@@ -5,21 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// Client asks the sites of NICs. Ask sends one request to one NIC, 0 being the own, and returns the answer.
+// Client asks the sites of NICs. Ask sends one request to one NIC, 0 being the own, and returns the answer. Where several NICs are asked at the
+// same time, each is by a goroutine of its own.
 type Client struct {
 	Ask func(ctx context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error)
+
+	// InTurn has NICs asked one after the other, each with its whole time all the same: for an Ask that belongs to one goroutine.
+	InTurn bool
 }
 
 // Options say how a program is to be loaded.
 type Options struct {
-	ID       uint32 // 0: one that is free, the same on all NICs
-	Replace  bool   // the program of that number, or name
+	ID       uint32 // 0: one that is free, the same on all NICs; with Replace, see there
+	Replace  bool   // the program of that number; if that is 0, on each NIC the one of the module's name, whatever its number, or none if none has the name
 	Start    bool
 	Resident string // messages of other NICs come as datagrams: to the driver ("xdp"), to the virtual machine ("vm"), to the driver if it can be ("auto"); empty: reliably
 	Guards   string // the process that it filters messages for, app/index; empty: none
@@ -55,25 +61,22 @@ func called(nic registry.NICID) string {
 	return fmt.Sprintf("NIC %v", nic)
 }
 
-// rollBackWithin bounds how long NICs are asked to take back what they have prepared. What cannot be asked forgets it by itself.
+// rollBackWithin bounds how long each NIC is asked to take back what it has prepared: longer than a daemon waits for another's answer. What cannot be
+// asked forgets by itself what is not in its place.
 const rollBackWithin = 5 * time.Second
 
 // Load puts a module into all of some NICs, or into none. The error names the NICs that have failed, and says of those from which it could not
 // be taken back.
-func (c *Client) Load(ctx context.Context, nics []registry.NICID, module []byte, o Options) (all []Placed, err error) {
-	for _, nic := range nics {
-		p, err := c.prepare(ctx, nic, module, o)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%w; the program is loaded nowhere", At(nic, err)), c.rollBack(ctx, all))
-		}
-		o.ID = p.ID // the others take the same
-		all = append(all, p)
+func (c *Client) Load(ctx context.Context, nics []registry.NICID, module []byte, o Options) ([]Placed, error) {
+	all, err := c.prepareAll(ctx, nics, module, o)
+	if err != nil {
+		return nil, err
 	}
 	for i := range all {
 		p := &all[i]
 		r, err := c.Ask(ctx, p.NIC, &ctl.Program{Do: ctl.ProgramCommit, Key: p.key})
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%s, which had prepared it: %w; the program was taken back from the others", called(p.NIC), err), c.rollBack(ctx, all))
+			return nil, fmt.Errorf("%s, which had prepared it: %w; %s", called(p.NIC), err, takenBack(c.rollBack(ctx, all)))
 		}
 		p.Kept, p.Aborted = r.Kept, r.Why
 	}
@@ -81,6 +84,33 @@ func (c *Client) Load(ctx context.Context, nics []registry.NICID, module []byte,
 		_, _ = c.Ask(ctx, p.NIC, &ctl.Program{Do: ctl.ProgramSettle, Key: p.key})
 	}
 	return all, nil
+}
+
+// prepareAll has all NICs prepare a module, or none. Where the number is chosen here and has been taken when it is asked for, by what another
+// loads at the same time, another is chosen: so often as a NIC may have others prepared, which its list does not show.
+func (c *Client) prepareAll(ctx context.Context, nics []registry.NICID, module []byte, o Options) ([]Placed, error) {
+	for from, tries := uint32(1), limits.ProgramPrepared; ; tries-- {
+		number, places, err := c.places(ctx, nics, module, o, from)
+		if err != nil {
+			return nil, fmt.Errorf("%w; the program is loaded nowhere", err)
+		}
+		var all []Placed
+		for i, nic := range nics {
+			var p Placed
+			if p, err = c.prepare(ctx, nic, module, places[i]); err != nil {
+				err = fmt.Errorf("%w; the program is loaded nowhere%s", At(nic, err), forgotten(c.rollBack(ctx, all)))
+				break
+			}
+			all = append(all, p)
+		}
+		if err == nil {
+			return all, nil
+		}
+		if number == 0 || tries == 0 || !errors.Is(err, ctl.ErrTaken) {
+			return nil, err
+		}
+		from = number + 1
+	}
 }
 
 // prepare brings a module to a NIC and has it prepare it.
@@ -105,20 +135,46 @@ func (c *Client) prepare(ctx context.Context, nic registry.NICID, module []byte,
 	return Placed{NIC: nic, ID: r.ID, Resident: r.Resident, Why: r.Why, key: r.Key}, nil
 }
 
-// rollBack has NICs take back what they have prepared or committed.
-func (c *Client) rollBack(ctx context.Context, all []Placed) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollBackWithin)
-	defer cancel()
-	var left []string
-	for _, p := range all {
-		if _, err := c.Ask(ctx, p.NIC, &ctl.Program{Do: ctl.ProgramUndo, Key: p.key}); err != nil {
-			left = append(left, fmt.Sprintf("%s (%v)", called(p.NIC), err))
+// rollBack has NICs take back what they have prepared or committed, and describes those that do not. Each has the same time, however many of
+// the others do not answer.
+func (c *Client) rollBack(ctx context.Context, all []Placed) (left []string) {
+	why := make([]error, len(all))
+	undo := func(i int) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollBackWithin)
+		defer cancel()
+		_, why[i] = c.Ask(ctx, all[i].NIC, &ctl.Program{Do: ctl.ProgramUndo, Key: all[i].key})
+	}
+	var wait sync.WaitGroup
+	for i := range all {
+		if c.InTurn {
+			undo(i)
+		} else {
+			wait.Go(func() { undo(i) })
 		}
 	}
-	if len(left) == 0 {
-		return nil
+	wait.Wait()
+	for i, err := range why {
+		if err != nil {
+			left = append(left, fmt.Sprintf("%s (%v)", called(all[i].NIC), err))
+		}
 	}
-	return fmt.Errorf("it could not be taken back from %s", strings.Join(left, ", "))
+	return left
+}
+
+// takenBack says what has become of a program that some NICs may have had in its place already.
+func takenBack(left []string) string {
+	if len(left) == 0 {
+		return "the program was taken back from all NICs"
+	}
+	return "the program could not be taken back from " + strings.Join(left, ", ") + "; the other NICs are as before"
+}
+
+// forgotten says what becomes of what NICs have prepared and do not take back; nothing if there is no such NIC.
+func forgotten(left []string) string {
+	if len(left) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; it could not be taken back from %s: what is prepared there is forgotten within %v", strings.Join(left, ", "), limits.PrepareWithin)
 }
 
 // List lists the programs of a NIC.
@@ -134,6 +190,18 @@ func (c *Client) List(ctx context.Context, nic registry.NICID) (all []ctl.Progra
 		}
 		from = r.Next
 	}
+}
+
+// Info describes a program of a NIC, by its number or name.
+func (c *Client) Info(ctx context.Context, nic registry.NICID, id uint32, name string) (*ctl.ProgramInfo, error) {
+	r, err := c.Ask(ctx, nic, &ctl.Program{Do: ctl.ProgramList, ID: id, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Programs) != 1 {
+		return nil, fmt.Errorf("%s describes %d programs; expected one", called(nic), len(r.Programs))
+	}
+	return &r.Programs[0], nil
 }
 
 // Log returns what a program has displayed, from a value on, and the number of the first that is still kept.

@@ -32,15 +32,12 @@ type Site struct {
 	May func(uid int) bool
 
 	// Driver has programs reside in the driver of the link. It fails, with the reason, if that or this program cannot; nil: there is no such link.
-	Driver func(id vm.ID, m *prog.Module, lookup Lookup) (program.Resident, error)
+	Driver func(id vm.ID, m *prog.Module) (program.Resident, error)
 
 	mu      sync.Mutex
 	uploads []*upload // the oldest first
 	lastKey uint64
 }
-
-// A Lookup finds what a name in a program stands for: the number of a program, or the id of a node.
-type Lookup func(of prog.SymbolKind, name string) (number int64, ok bool)
 
 // upload is a module that comes in pieces.
 type upload struct {
@@ -54,7 +51,7 @@ type upload struct {
 func (s *Site) Answer(r *ctl.Program) (reply *ctl.ProgramReply, err error) {
 	changes := r.Do != ctl.ProgramList && r.Do != ctl.ProgramLog
 	if changes && !s.May(r.UID) {
-		return nil, fmt.Errorf("%w: user %d may not %s programs of NIC %v; expected the daemon's user, root, or one of program_uids", ctl.ErrRefused, r.UID, r.Do, s.NIC)
+		return nil, &refusal{fmt.Errorf("user %d may not %s programs of NIC %v; expected the daemon's user, root, or one of program_uids", r.UID, r.Do, s.NIC), ctl.ErrRefused}
 	}
 	switch r.Do {
 	case ctl.ProgramPut:
@@ -69,26 +66,36 @@ func (s *Site) Answer(r *ctl.Program) (reply *ctl.ProgramReply, err error) {
 // onTable does what needs the engine alone.
 func (s *Site) onTable(t *program.Table, r *ctl.Program) (*ctl.ProgramReply, error) {
 	switch r.Do {
-	case ctl.ProgramCommit:
-		id, kept, err := t.Commit(r.Key)
-		return &ctl.ProgramReply{ID: uint32(id), Kept: kept, Why: failedToBegin(t, id)}, err
-	case ctl.ProgramUndo:
-		return &ctl.ProgramReply{}, t.Undo(r.Key)
-	case ctl.ProgramSettle:
-		return &ctl.ProgramReply{}, t.Settle(r.Key)
-	case ctl.ProgramList:
-		page, next := ctl.Page(s.list(t), int(min(r.From, limits.Programs)))
+	case ctl.ProgramCommit, ctl.ProgramUndo, ctl.ProgramSettle:
+		return onPrepared(t, r)
+	}
+	if r.Do == ctl.ProgramList && r.ID == 0 && r.Name == "" {
+		page, next := ctl.Page(describe(s.NIC, t.List()...), int(min(r.From, limits.Programs)))
 		return &ctl.ProgramReply{Programs: page, Next: uint64(next)}, nil
 	}
 	id := vm.ID(r.ID)
 	if r.Name != "" {
-		found, ok := t.Find(r.Name)
-		if !ok {
-			return nil, fmt.Errorf("%w: none at NIC %v is called %q", program.ErrNoProgram, s.NIC, r.Name)
-		}
-		id = found
+		id, _ = t.Find(r.Name) // 0 is none's
 	}
+	reply, err := s.onProgram(t, r, id)
+	switch {
+	case !errors.Is(err, program.ErrNoProgram):
+		return reply, err
+	case r.Name != "":
+		return nil, fmt.Errorf("%w: NIC %v has none that is called %q", program.ErrNoProgram, s.NIC, r.Name)
+	}
+	return nil, fmt.Errorf("%w: NIC %v has none with the number %d", program.ErrNoProgram, s.NIC, id)
+}
+
+// onProgram does what a request asks for with one program.
+func (s *Site) onProgram(t *program.Table, r *ctl.Program, id vm.ID) (*ctl.ProgramReply, error) {
 	switch r.Do {
+	case ctl.ProgramList:
+		info, ok := t.Info(id)
+		if !ok {
+			return nil, program.ErrNoProgram
+		}
+		return &ctl.ProgramReply{Programs: describe(s.NIC, info)}, nil
 	case ctl.ProgramUnload:
 		return &ctl.ProgramReply{ID: uint32(id)}, t.Unload(id)
 	case ctl.ProgramStart:
@@ -107,6 +114,24 @@ func (s *Site) onTable(t *program.Table, r *ctl.Program) (*ctl.ProgramReply, err
 		return &ctl.ProgramReply{ID: uint32(id)}, t.Post(id, r.Trigger, r.Bytes)
 	}
 	return s.log(t, id, r.From)
+}
+
+// onPrepared does what a request asks for with a preparation of the user that asks.
+func onPrepared(t *program.Table, r *ctl.Program) (*ctl.ProgramReply, error) {
+	switch owner, err := t.PreparedBy(r.Key); {
+	case err != nil:
+		return nil, err
+	case owner != r.UID:
+		return nil, fmt.Errorf("program: %w: %d", program.ErrKey, r.Key)
+	}
+	switch r.Do {
+	case ctl.ProgramUndo:
+		return &ctl.ProgramReply{}, t.Undo(r.Key)
+	case ctl.ProgramSettle:
+		return &ctl.ProgramReply{}, t.Settle(r.Key)
+	}
+	id, kept, err := t.Commit(r.Key)
+	return &ctl.ProgramReply{ID: uint32(id), Kept: kept, Why: failedToBegin(t, id)}, err
 }
 
 // notStarted says why a program cannot be started.
@@ -143,7 +168,7 @@ func (s *Site) put(r *ctl.Program) (*ctl.ProgramReply, error) {
 	var u *upload
 	if r.Key == 0 {
 		if r.Total < 1 || r.Total > prog.MaxModule {
-			return nil, fmt.Errorf("%w: module of %d bytes; expected 1 to %d", ctl.ErrBadRequest, r.Total, prog.MaxModule)
+			return nil, badRequest("module of %d bytes; expected 1 to %d", r.Total, prog.MaxModule)
 		}
 		s.lastKey++
 		u = &upload{key: s.lastKey, uid: r.UID, body: make([]byte, r.Total)}
@@ -152,10 +177,10 @@ func (s *Site) put(r *ctl.Program) (*ctl.ProgramReply, error) {
 		}
 		s.uploads = append(s.uploads, u)
 	} else if u = s.upload(r.Key, r.UID); u == nil {
-		return nil, fmt.Errorf("%w: no module has come under key %d", ctl.ErrBadRequest, r.Key)
+		return nil, badRequest("no module has come under key %d", r.Key)
 	}
 	if r.Offset != u.got || len(r.Bytes) > len(u.body)-u.got {
-		return nil, fmt.Errorf("%w: %d bytes at %d of a module of which %d of %d have come", ctl.ErrBadRequest, len(r.Bytes), r.Offset, u.got, len(u.body))
+		return nil, badRequest("%d bytes at %d of a module of which %d of %d have come", len(r.Bytes), r.Offset, u.got, len(u.body))
 	}
 	u.got += copy(u.body[u.got:], r.Bytes)
 	return &ctl.ProgramReply{Key: u.key}, nil
@@ -182,19 +207,19 @@ func (s *Site) prepare(r *ctl.Program) (*ctl.ProgramReply, error) {
 	}
 	s.mu.Unlock()
 	if u == nil || u.got < len(u.body) {
-		return nil, fmt.Errorf("%w: the module of key %d has not come whole", ctl.ErrBadRequest, r.Key)
+		return nil, badRequest("the module of key %d has not come whole", r.Key)
 	}
 	m, err := prog.Decode(u.body)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
+		return nil, badRequest("%w", err)
 	}
 	spec := program.Spec{Module: m, ID: vm.ID(r.ID), Replace: r.Replace, Start: r.Start, Resident: r.Resident != "", Trigger: r.Trigger, Owner: r.UID}
 	if r.Guards != "" {
 		if spec.Guards, err = vni.ParseName(r.Guards); err != nil {
-			return nil, fmt.Errorf("%w: the process to guard: %w", ctl.ErrBadRequest, err)
+			return nil, badRequest("the process to guard: %w", err)
 		}
 		if _, ok := m.Find(r.Trigger); !ok {
-			return nil, fmt.Errorf("%w: %s has no trigger %d to see messages for %s by", ctl.ErrBadRequest, m.Name, r.Trigger, r.Guards)
+			return nil, badRequest("%s has no trigger %d to see messages for %s by", m.Name, r.Trigger, r.Guards)
 		}
 	}
 	reply := &ctl.ProgramReply{}
@@ -234,10 +259,7 @@ func (s *Site) enterDriver(spec *program.Spec, key uint64) error {
 	if !spec.Guards.IsZero() {
 		return fmt.Errorf("%s cannot reside in the driver: it guards %v, whose messages come by other ways too", spec.Module.Name, spec.Guards)
 	}
-	r, err := s.Driver(spec.ID, spec.Module, func(of prog.SymbolKind, name string) (number int64, ok bool) {
-		s.Do(func(t *program.Table) { number, ok = t.Lookup(of, name) })
-		return number, ok
-	})
+	r, err := s.Driver(spec.ID, spec.Module)
 	if err != nil {
 		return err
 	}
@@ -261,11 +283,11 @@ func (s *Site) log(t *program.Table, id vm.ID, from uint64) (*ctl.ProgramReply, 
 	return reply, nil
 }
 
-// list describes the programs.
-func (s *Site) list(t *program.Table) (l []ctl.ProgramInfo) {
-	for _, p := range t.List() {
+// describe describes programs of a NIC.
+func describe(nic registry.NICID, programs ...program.Info) (l []ctl.ProgramInfo) {
+	for _, p := range programs {
 		m := p.Module
-		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: s.NIC, State: p.State(), Owner: p.Spec.Owner, Resident: residence(&p), Lacks: p.Lacks,
+		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: nic, State: p.State(), Owner: p.Spec.Owner, Resident: residence(&p), Lacks: p.Lacks,
 			Hash: fmt.Sprintf("%x", m.Hash())[:16], Code: len(m.Code), Data: m.DataWords, Activations: p.Profile.Activations,
 			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown}
 		if p.LastAbort != vm.None {
@@ -306,10 +328,18 @@ func sentinel(err error) error {
 	if errors.Is(err, program.ErrNoProgram) || errors.Is(err, program.ErrNoTrigger) {
 		return &refusal{err, ctl.ErrNoProgram}
 	}
+	if errors.Is(err, program.ErrTaken) {
+		return &refusal{err, ctl.ErrTaken}
+	}
 	return err
 }
 
-// refusal is an error of the engine that is one of package ctl, too.
+// badRequest is a refusal that says what is wrong with a request.
+func badRequest(format string, args ...any) error {
+	return &refusal{fmt.Errorf(format, args...), ctl.ErrBadRequest}
+}
+
+// refusal is an error that is one of package ctl, too, without the words of that: what users read says no more than what is the matter.
 type refusal struct {
 	error
 	is error

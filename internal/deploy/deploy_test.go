@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,13 +29,15 @@ type fabric struct {
 	sites   []*deploy.Site
 	asked   []string // "what NIC", in order
 	client  deploy.Client
+	mu      sync.Mutex // NICs may be asked at the same time
 
-	// fails is asked before each request whether it gets there.
-	fails func(id registry.NICID, do string) error
+	// fails is asked before each request whether it gets there, and silent whether its answer never comes.
+	fails  func(id registry.NICID, do string) error
+	silent func(id registry.NICID, do string) bool
 }
 
 func newFabric(t *testing.T, n int) *fabric {
-	f := &fabric{t: t, now: 1, fails: func(registry.NICID, string) error { return nil }}
+	f := &fabric{t: t, now: 1, fails: func(registry.NICID, string) error { return nil }, silent: func(registry.NICID, string) bool { return false }}
 	sw := mem.NewSwitch(mem.Config{})
 	for i := range n {
 		e, err := nic.New(nic.Config{ID: uint64(i + 1), Incarnation: 1, Seed: uint64(i + 1), Link: sw.Port()})
@@ -46,6 +49,12 @@ func newFabric(t *testing.T, n int) *fabric {
 			Do: func(do func(*program.Table)) { do(e.Programs()); e.Poll(f.now) }})
 	}
 	f.client.Ask = func(ctx context.Context, id registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
+		if f.silent(id, r.Do) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.asked = append(f.asked, fmt.Sprint(r.Do, " ", uint64(id)))
 		if err := errors.Join(ctx.Err(), f.fails(id, r.Do)); err != nil {
 			return nil, err
@@ -205,6 +214,25 @@ func TestWhoMayNotLoadIsToldWhoMay(t *testing.T) {
 	for _, do := range []string{ctl.ProgramList, ctl.ProgramLog} {
 		if _, err := f.sites[0].Answer(&ctl.Program{Do: do, UID: 10}); errors.Is(err, ctl.ErrRefused) {
 			t.Errorf("%s: %v", do, err)
+		}
+	}
+}
+
+// A key names a preparation to the user that has made it alone.
+func TestNoOtherUserCommitsOrUndoesAPreparation(t *testing.T) { // PANIC-22
+	s := newFabric(t, 1).sites[0]
+	r, err := s.Answer(&ctl.Program{Do: ctl.ProgramPrepare, Key: whole(t, s, compiled(t, fmt.Sprintf(counting, 0))), ID: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, do := range []string{ctl.ProgramCommit, ctl.ProgramUndo, ctl.ProgramSettle} {
+		if _, err := s.Answer(&ctl.Program{Do: do, Key: r.Key, UID: 3}); !errors.Is(err, program.ErrKey) {
+			t.Errorf("%s by another user: %v", do, err)
+		}
+	}
+	for _, do := range []string{ctl.ProgramCommit, ctl.ProgramSettle} {
+		if _, err := s.Answer(&ctl.Program{Do: do, Key: r.Key}); err != nil {
+			t.Error(do, err)
 		}
 	}
 }

@@ -131,9 +131,13 @@ const (
 	ProgramsOutlive              // program: programs of a NIC are known beyond its session
 	ReplaceForgets               // program: a program that replaces another begins with empty data
 	GuardOutlives                // program: a filter stays when its program has gone
+	GuardForgotten               // program: a process may be given a second guard, and the first judges nothing
 	FilterFailsOpen              // program: a filter that fails passes its message
+	DataOverlap                  // program: the data of a program begin in the last word of those before
 	SegmentUnchecked             // program: a transfer may go beyond the data of its segment
 	UndoForgotten                // program: what is in its place already is not taken back when another NIC has failed
+	UndoBlind                    // program: what has the number by now is taken back, whether it was put there or not
+	UndoStops                    // program: a program that is there again is stopped if the one in its place was
 	defects
 )
 
@@ -257,9 +261,13 @@ var names = [defects]string{
 	"programs-outlive",
 	"replace-forgets",
 	"guard-outlives",
+	"guard-forgotten",
 	"filter-fails-open",
+	"data-overlap",
 	"segment-unchecked",
 	"undo-forgotten",
+	"undo-blind",
+	"undo-stops",
 }
 
 func (d Defect) String() string {

@@ -37,7 +37,6 @@ var eventOnly = map[vni.Counter]string{
 	vni.RelDatagramsNoRoom:      "as many pieces of as many peers; internal/rel has tests with some",
 	vni.NICProgramsLost:         "messages for programs that were out when a session ended; the simulator's workshops meet it",
 	vni.NICProgramDatagramsLost: "as many datagrams of programs as cannot leave; the same",
-	vni.NICProgramsNoRoom:       "messages of programs to a process whose staging is full; the same",
 	vni.LinkSystemCalls:         "a switch in memory makes none",
 	vni.LinkFramesBatched:       "nor does it send batches",
 	vni.LinkFramesCopied:        "or take one in one step",

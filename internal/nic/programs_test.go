@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/pdl/prog"
 	"github.com/weftnet/weft/pdl/vm"
 )
 
@@ -96,6 +97,78 @@ func TestAnActivationThatAbortsIsAnsweredAndCounted(t *testing.T) {
 	f.shows(b.e, 10, 3)
 	if n := b.e.Count(vni.NICProgramAborts); n != 1 {
 		t.Errorf("%d aborts are counted", n)
+	}
+}
+
+// A name behind TO is that of a program at the NIC that AT names, whatever other NICs call so: pong is 1 here, 7 there, and 1 there is another.
+func TestANameIsLookedUpAtTheNICThatTheMessageGoesTo(t *testing.T) { // PANIC-31
+	f := newFabric(t, 3, fault.Config{})
+	a, b, c := f.process(0, "a/0"), f.process(1, "b/0"), f.process(2, "c/0")
+	f.known("a/0", "b/0", "c/0")
+	const pong = `PROGRAM pong: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY PACKET[0] END; END;`
+	f.load(a.e, 1, pong, vni.Name{})
+	f.load(b.e, 7, pong, vni.Name{})
+	f.load(b.e, 1, `PROGRAM victim: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY PACKET[0] END; END;`, vni.Name{})
+	f.load(b.e, 8, `PROGRAM away: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY PACKET[0] END; END;`, vni.Name{})
+	f.load(a.e, 8, `PROGRAM other: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY PACKET[0] END; END;`, vni.Name{})
+	f.load(a.e, 20, `PROGRAM asks: TRIGGERS 1;
+BEGIN END;
+MESSAGE 1: BEGIN
+	IF PACKET[2] = 0 THEN SEND PACKET[0] LEN 8 AS 1 TO pong AT PACKET[1];
+	IF PACKET[2] = 1 THEN SEND PACKET[0] LEN 8 AS 1 TO pong;
+	IF PACKET[2] = 2 THEN SEND PACKET[0] LEN 8 AS 1 TO away AT PACKET[1];
+	IF PACKET[2] = 3 THEN SEND PACKET[0] LEN 8 AS 1 TO away
+END;
+END;`, vni.Name{})
+	f.until(time.Second, "NIC a has been told of all programs", func() bool {
+		_, ok := a.e.Programs().Lookup(prog.ProgramName, "away", b.e.ID())
+		return ok
+	})
+	asks := func(word int64, at *Engine, how int64, want vni.Status) {
+		t.Helper()
+		if got := a.finish(false, a.toProgram(a.e, 20, vni.WantAccept, word, int64(at.ID()), how)); got.Status != want {
+			t.Errorf("message %d ended with %v, want %v", word, got.Status, want)
+		}
+	}
+	asks(100, b.e, 0, vni.StatusOK)
+	asks(101, a.e, 0, vni.StatusOK)
+	asks(102, a.e, 1, vni.StatusOK)
+	asks(103, b.e, 2, vni.StatusOK)
+	f.shows(b.e, 7, 100)
+	f.shows(a.e, 1, 101, 102)
+	f.shows(b.e, 8, 103)
+	// Where no program is called so the message goes nowhere, and its sender hears of it.
+	asks(104, c.e, 0, vni.StatusProgramFailed)
+	asks(105, a.e, 2, vni.StatusProgramFailed)
+	asks(106, a.e, 3, vni.StatusProgramFailed)
+	info, _ := a.e.Programs().Info(20)
+	if info.Profile.Aborts[vm.UnknownName] != 3 || a.e.Count(vni.NICProgramAborts) != 3 {
+		t.Errorf("%d activations are counted as aborted for an unknown name, want 3; %d by the NIC", info.Profile.Aborts[vm.UnknownName], a.e.Count(vni.NICProgramAborts))
+	}
+	f.shows(b.e, 1)
+	f.shows(a.e, 8)
+}
+
+// What a process has not received waits in its staging. A message of a program that finds no room there is dropped and counted, and the
+// program goes on: it does not hear of it.
+func TestAMessageToAProcessWithoutRoomIsDroppedAndCounted(t *testing.T) {
+	f := newFabric(t, 1, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(0, "b/0")
+	f.known("a/0", "b/0")
+	a.e.cfg.StagingBytes = 4 * int(stagedCost(8))
+	f.load(a.e, 10, `PROGRAM tells: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN SEND PACKET[0] LEN 8 AS 5 TO PACKET[1]; DISPLAY PACKET[0] END; END;`, vni.Name{})
+	number := int64(program.ProcessNumber(b.slot, b.gen))
+	for i := range int64(6) {
+		a.wantSent(a.toProgram(a.e, 10, vni.WantAccept, i, number))
+	}
+	f.shows(a.e, 10, 0, 1, 2, 3, 4, 5)
+	f.until(time.Second, "all have been handled", func() bool { return a.e.Count(vni.NICProgramMessages) == 12 })
+	if n := a.e.Count(vni.NICProgramsNoRoom); n != 2 {
+		t.Errorf("%d messages without room are counted, want 2", n)
+	}
+	for i := range byte(4) {
+		buf := make([]byte, 8)
+		b.wantReceived(b.recv("", 5, vni.AnyTag, buf), buf, []byte{i, 0, 0, 0, 0, 0, 0, 0})
 	}
 }
 

@@ -1,7 +1,6 @@
 package program
 
 import (
-	"cmp"
 	"encoding/binary"
 	"slices"
 
@@ -13,23 +12,26 @@ import (
 )
 
 // NICs tell one another of their programs in Table records, all when a session begins and each change then: so a program is found by its name
-// from other NICs, and its senders know whether it is resident.
+// from other NICs, and its senders know whether it is resident. Records arrive in any order, so each has a number, and of those about one
+// program the last that was told counts.
 //
 //	0  11       1
 //	1  flags    1   1: it has gone; 2: it is resident
 //	2  zero     2
 //	4  program  4
-//	8  name    64   filled up with zeros
+//	8  number   4   of the record, one after the other, to whichever NIC; behind 2³² - 1 comes 0
+//	12 name    64   filled up with zeros
 const (
-	newsLen      = 72
+	newsLen      = 76
 	newsGone     = 1
 	newsResident = 2
 )
 
-// announced is a program of another NIC.
+// announced is a program of another NIC, or one that has gone: it has no name, and is kept since older news may be on the way.
 type announced struct {
 	name     string
 	resident bool
+	number   uint32 // of the record that has told so
 }
 
 // announce tells the peers of a program, or of its end.
@@ -61,8 +63,10 @@ func (t *Table) tell(pr *Peer, l *loaded, gone bool) {
 	if l.spec.Resident {
 		b[1] |= newsResident
 	}
+	t.news++
 	binary.LittleEndian.PutUint32(b[4:], uint32(l.id))
-	copy(b[8:], l.spec.Module.Name)
+	binary.LittleEndian.PutUint32(b[8:], t.news)
+	copy(b[12:], l.spec.Module.Name)
 }
 
 // Take takes such a record. It returns false if it is not one.
@@ -71,25 +75,49 @@ func (t *Table) Take(pr *Peer, b []byte) bool {
 		return false
 	}
 	id := vm.ID(binary.LittleEndian.Uint32(b[4:]))
-	name := b[8:]
+	name := b[12:]
 	if i := slices.Index(name, 0); i >= 0 {
 		name = name[:i]
 	}
-	_, known := pr.programs[id]
-	switch {
-	case id == 0 || id&ProcessBit != 0 || len(name) == 0 || len(name) > prog.MaxName:
+	if id == 0 || id&ProcessBit != 0 || len(name) == 0 || len(name) > prog.MaxName {
 		return false
-	case b[1]&newsGone != 0:
-		delete(pr.programs, id)
-	case !known && len(pr.programs) >= limits.Programs:
+	}
+	a := announced{string(name), b[1]&newsResident != 0, binary.LittleEndian.Uint32(b[8:])}
+	if b[1]&newsGone != 0 {
+		a.name, a.resident = "", false
+	}
+	if !pr.learn(id, a) {
 		t.count(vni.DropFormat) // no NIC has so many
-	default:
-		if pr.programs == nil {
-			pr.programs = make(map[vm.ID]announced)
-		}
-		pr.programs[id] = announced{string(name), b[1]&newsResident != 0}
 	}
 	return true
+}
+
+// learn keeps what was told of a program, unless something newer was. It returns false if there is no room for one more.
+func (pr *Peer) learn(id vm.ID, a announced) bool {
+	last, known := pr.programs[id]
+	if known && int32(a.number-last.number) < 0 {
+		return true
+	}
+	if !known && len(pr.programs) >= 2*limits.Programs && !pr.forgetGone() { // twice, for those that have gone
+		return false
+	}
+	if pr.programs == nil {
+		pr.programs = make(map[vm.ID]announced)
+	}
+	pr.programs[id] = a
+	return true
+}
+
+// forgetGone forgets the program that has gone the longest time ago, if there is one: no older news of it are on the way any more.
+func (pr *Peer) forgetGone() bool {
+	var oldest vm.ID
+	for id, a := range pr.programs {
+		if a.name == "" && (oldest == 0 || int32(a.number-pr.programs[oldest].number) < 0) {
+			oldest = id
+		}
+	}
+	delete(pr.programs, oldest)
+	return oldest != 0
 }
 
 func (t *Table) forgetAnnounced(pr *Peer) {
@@ -97,26 +125,20 @@ func (t *Table) forgetAnnounced(pr *Peer) {
 	pr.told = false
 }
 
-// lookup finds a program by its name: here, or else where another NIC has announced it, the NIC with the lowest id first.
-func (t *Table) lookup(name string) (number int64, ok bool) {
-	if id, ok := t.named(name); ok {
-		return int64(id), true
+// namedAt finds a program by its name at the NIC that a message is to go to, 0 being this one; of several, the one with the lowest number. What
+// other NICs call so is nothing to that one: its numbers are its own.
+func (t *Table) namedAt(nic uint64, name string) (id vm.ID, ok bool) {
+	if nic == 0 || nic == t.cfg.NIC {
+		return t.named(name)
 	}
-	type place struct {
-		nic uint64
-		id  vm.ID
-	}
-	var found []place
-	for pr := range t.nic.Peers {
-		for id, a := range pr.programs {
-			if a.name == name {
-				found = append(found, place{pr.NIC(), id})
-			}
-		}
-	}
-	if len(found) == 0 {
+	pr := t.nic.Peer(nic)
+	if pr == nil {
 		return 0, false
 	}
-	first := slices.MinFunc(found, func(a, b place) int { return cmp.Or(cmp.Compare(a.nic, b.nic), cmp.Compare(a.id, b.id)) })
-	return int64(first.id), true
+	for at, a := range pr.programs {
+		if a.name == name && (!ok || at < id) {
+			id, ok = at, true
+		}
+	}
+	return id, ok
 }

@@ -1,6 +1,8 @@
 package program
 
 import (
+	"fmt"
+
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
@@ -10,6 +12,72 @@ import (
 // A program that guards a process sees each message for it first, whichever way that comes (internal/nic/arrived.go), and ends in PASS or
 // DROP. Of a message that is too long to have come whole there is no packet: PACKETLEN is 0. Whatever keeps a filter from a verdict
 // drops the message: an error, and a filter that was stopped for one, or a forged message could make way for the next.
+//
+// A process has one guard. A second would have the first judge nothing, so it is refused: also while a guard is prepared, or has been replaced
+// and may come back. What replaces a guard guards on.
+
+// mayGuard refuses a program that is to guard a process which another guards. One that replaces a guard, and names no process, is given
+// the process of that, and the trigger: a process loses its guard when that is unloaded, not by the way.
+func (t *Table) mayGuard(s *Spec, old *loaded) error {
+	if s.Guards.IsZero() && old != nil && !old.spec.Guards.IsZero() {
+		s.Guards, s.Trigger = old.spec.Guards, old.spec.Trigger
+		if _, ok := s.Module.Find(s.Trigger); !ok {
+			return fmt.Errorf("it replaces the guard of %v, and has no trigger %d to see messages by", s.Guards, s.Trigger)
+		}
+	}
+	if s.Guards.IsZero() || t.cfg.Defect == mutate.GuardForgotten {
+		return nil
+	}
+	refuse := func(id vm.ID, by *Spec) error {
+		return fmt.Errorf("%w: program %d (%s) guards %v; unload or replace that", ErrGuarded, id, by.Module.Name, s.Guards)
+	}
+	if by := t.loaded[t.guards[s.Guards]]; by != nil && by != old {
+		return refuse(by.id, &by.spec)
+	}
+	for _, p := range t.prepared {
+		switch {
+		case p.live == nil && p.spec.Guards == s.Guards:
+			return refuse(p.spec.ID, &p.spec)
+		case t.inPlace(p) && p.replaced != nil && p.replaced.spec.Guards == s.Guards:
+			return refuse(p.replaced.id, &p.replaced.spec)
+		}
+	}
+	return nil
+}
+
+// setGuard has a program judge the messages for the process that it guards, if it guards one.
+func (t *Table) setGuard(l *loaded) {
+	if !l.spec.Guards.IsZero() {
+		t.guards[l.spec.Guards] = l.id
+		t.nic.Guard(l.spec.Guards, t.guard(l.id, l.spec.Trigger))
+	}
+}
+
+// unguard ends that, if no other program guards the process.
+func (t *Table) unguard(l *loaded) {
+	if id, ok := t.guards[l.spec.Guards]; ok && id == l.id {
+		delete(t.guards, l.spec.Guards)
+		t.nic.Guard(l.spec.Guards, nil)
+	}
+}
+
+// auditGuards says whether a program is listed as a guard and judges nothing, or the other way round.
+func (t *Table) auditGuards() error {
+	n := 0
+	for _, id := range t.ids() {
+		l := t.loaded[id]
+		if l.spec.Guards.IsZero() {
+			continue
+		}
+		if n++; t.guards[l.spec.Guards] != id {
+			return fmt.Errorf("programs: %d is to guard %v, whose messages program %d judges", id, l.spec.Guards, t.guards[l.spec.Guards])
+		}
+	}
+	if n != len(t.guards) {
+		return fmt.Errorf("programs: %d guard processes, and messages for %d processes are judged", n, len(t.guards))
+	}
+	return nil
+}
 
 // guard is the filter that a program is.
 func (t *Table) guard(id vm.ID, trigger uint32) GuardFunc {

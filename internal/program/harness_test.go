@@ -1,6 +1,7 @@
 package program
 
 import (
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -18,7 +19,8 @@ type lone struct {
 	guards map[vni.Name]GuardFunc
 	ended  map[Request]vni.Status
 	told   map[Request]vm.Outcome
-	given  []Arrival // to processes
+	given  []Arrival  // to processes
+	bare   []vni.Name // processes that have lost their guard
 }
 
 func (e *lone) Now() clock.Time                  { return e.now }
@@ -32,8 +34,14 @@ func (e *lone) Ended(r Request, s vni.Status)    { e.ended[r] = s }
 func (e *lone) Rang(uint32)                      {}
 func (e *lone) TakeBuffer(n int) []byte          { return make([]byte, n) }
 func (e *lone) GiveBuffer([]byte)                {}
-func (e *lone) Guard(name vni.Name, f GuardFunc) { e.guards[name] = f }
-func (e *lone) Deliver(_ vm.ID, m Arrival) bool  { e.given = append(e.given, m); return true }
+
+func (e *lone) Guard(name vni.Name, f GuardFunc) {
+	if e.guards[name] = f; f == nil {
+		e.bare = append(e.bare, name)
+	}
+}
+
+func (e *lone) Deliver(_ vm.ID, m Arrival) bool { e.given = append(e.given, m); return true }
 
 // A nicTest is a table with its engine.
 type nicTest struct {
@@ -92,4 +100,12 @@ func (n *nicTest) shown(id vm.ID) []int64 {
 		n.t.Fatal(err)
 	}
 	return values
+}
+
+// words is a message of words.
+func words(all ...uint64) (b []byte) {
+	for _, w := range all {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
 }

@@ -19,18 +19,19 @@ func (h *host) table() *Table { return (*Table)(h) }
 // Clock implements vm.Host.
 func (h *host) Clock() int64 { return int64(h.nic.Clock()) }
 
-// Lookup implements vm.Host. Programs of this NIC come before those that others have announced.
-func (h *host) Lookup(of prog.SymbolKind, name string) (number int64, ok bool) {
-	return h.table().Lookup(of, name)
+// Lookup implements vm.Host.
+func (h *host) Lookup(of prog.SymbolKind, name string, nic uint64) (number int64, ok bool) {
+	return h.table().Lookup(of, name, nic)
 }
 
-// Lookup finds what a name stands for: the number of a program, or the id of a node.
-func (t *Table) Lookup(of prog.SymbolKind, name string) (number int64, ok bool) {
+// Lookup finds what a name stands for: the number of a program of a NIC, or the id of a node.
+func (t *Table) Lookup(of prog.SymbolKind, name string, nic uint64) (number int64, ok bool) {
 	if of == prog.NodeName {
 		nic, ok := t.nodeNamed(name)
 		return int64(nic), ok
 	}
-	return t.lookup(name)
+	id, ok := t.namedAt(nic, name)
+	return int64(id), ok
 }
 
 // Send implements vm.Host: the message is in a queue here, in the window of a peer, or waits for room there when Send returns.

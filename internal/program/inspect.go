@@ -104,6 +104,9 @@ func (t *Table) Audit() error {
 	if t.credit < -3*limits.ProgramPoll {
 		return fmt.Errorf("programs: they have executed %d instructions more than they may", -t.credit)
 	}
+	if err := t.auditGuards(); err != nil {
+		return err
+	}
 	if t.machine != nil {
 		return t.machine.Audit()
 	}

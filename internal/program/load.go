@@ -28,6 +28,7 @@ import (
 var (
 	ErrNoProgram = vm.ErrNoProgram
 	ErrTaken     = vm.ErrTaken
+	ErrGuarded   = errors.New("the process has a guard")
 	ErrNoRoom    = vm.ErrNoRoom
 	ErrNoTrigger = errors.New("no such trigger")
 	ErrInactive  = errors.New("the program takes no messages")
@@ -42,7 +43,7 @@ type Spec struct {
 	Replace  bool     // the program with the number, or, if that is 0, the one of the module's name
 	Start    bool     // run the initialisation at once, unless it goes on as the one before
 	Resident bool     // messages of other NICs come as datagrams, and may be lost
-	Guards   vni.Name // the process whose messages it filters; zero: none
+	Guards   vni.Name // the process whose messages it filters; zero: none, or that of the guard that it replaces
 	Trigger  uint32   // by which it sees them
 	Owner    int      // the user that has loaded it
 }
@@ -64,14 +65,14 @@ type loaded struct {
 
 // prepared is a program on its way to its place, or what it has replaced.
 type prepared struct {
-	key       uint64
-	spec      Spec
-	hidden    vm.ID // number of the one that is not in its place; 0: none
-	replaced  *loaded
-	resident  Resident // until Commit
-	committed bool
-	kept      bool // the data of what it has replaced
-	until     clock.Time
+	key      uint64
+	spec     Spec
+	hidden   vm.ID // number of the one that is not in its place; 0: none
+	replaced *loaded
+	resident Resident // until Commit
+	live     *loaded  // what Commit has put in place, which may have been unloaded since; nil: it is not committed
+	kept     bool     // the data of what it has replaced
+	until    clock.Time
 }
 
 // hiddenID is a number for a program that is not in its place. No message can have it: it is a process's.
@@ -86,6 +87,9 @@ func (t *Table) Prepare(s Spec) (key uint64, id vm.ID, err error) {
 		return fail(err)
 	}
 	old, err := t.placeOf(&s)
+	if err == nil {
+		err = t.mayGuard(&s, old)
+	}
 	switch {
 	case err != nil:
 		return fail(err)
@@ -107,7 +111,7 @@ func (t *Table) Prepare(s Spec) (key uint64, id vm.ID, err error) {
 // fresh is how many programs are prepared that replace none.
 func (t *Table) fresh() (n int) {
 	for _, p := range t.prepared {
-		if p.replaced == nil && !p.committed {
+		if p.replaced == nil && p.live == nil {
 			n++
 		}
 	}
@@ -128,7 +132,7 @@ func (t *Table) placeOf(s *Spec) (old *loaded, err error) {
 		old = t.loaded[s.ID]
 	}
 	for _, p := range t.prepared {
-		if s.ID != 0 && p.spec.ID == s.ID && (!p.committed || s.Replace) {
+		if s.ID != 0 && p.spec.ID == s.ID && (p.live == nil || s.Replace && t.inPlace(p)) {
 			return nil, fmt.Errorf("%w: %d is being loaded already", ErrTaken, s.ID)
 		}
 	}
@@ -144,7 +148,19 @@ func (t *Table) placeOf(s *Spec) (old *loaded, err error) {
 
 // numbered reports whether a program has a number, or will have it.
 func (t *Table) numbered(id vm.ID) bool {
-	return t.loaded[id] != nil || slices.ContainsFunc(t.prepared, func(p *prepared) bool { return p.spec.ID == id })
+	return t.loaded[id] != nil || slices.ContainsFunc(t.prepared, func(p *prepared) bool { return p.spec.ID == id && p.live == nil })
+}
+
+// inPlace reports whether what a preparation has put in place is still there. It may have been unloaded, and its number given to another.
+func (t *Table) inPlace(p *prepared) bool { return p.live != nil && t.loaded[p.spec.ID] == p.live }
+
+// PreparedBy is the user that has prepared what a key names: keys can be guessed, so no other user may commit it or take it back.
+func (t *Table) PreparedBy(key uint64) (owner int, err error) {
+	p, err := t.preparation(key)
+	if err != nil {
+		return 0, err
+	}
+	return p.spec.Owner, nil
 }
 
 // preparation finds what a key names.
@@ -166,7 +182,7 @@ func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 	}
 	id = p.spec.ID
 	switch {
-	case p.committed:
+	case p.live != nil:
 		return id, false, fmt.Errorf("commit program %s: %w: it has been", p.spec.Module.Name, ErrState)
 	case p.replaced != t.loaded[id]: // it has been unloaded meanwhile
 		return id, false, fmt.Errorf("commit program %s: %w: %d is another by now", p.spec.Module.Name, ErrState, id)
@@ -182,10 +198,8 @@ func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 	if err != nil {
 		return id, false, err
 	}
-	p.kept = kept
-	p.committed, p.until = true, t.nic.Now().Add(limits.PrepareWithin)
 	l := &loaded{id: id, spec: p.spec, resident: p.resident}
-	p.resident = nil
+	p.live, p.kept, p.resident, p.until = l, kept, nil, t.nic.Now().Add(limits.PrepareWithin)
 	if p.replaced != nil {
 		l.log = p.replaced.log
 		l.log.values = slices.Clone(l.log.values) // or Undo would find what it displays in the log of the one before
@@ -199,48 +213,58 @@ func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 
 // install makes a program live in the place of another, nil if there is none.
 func (t *Table) install(l, before *loaded) {
-	if before != nil && !before.spec.Guards.IsZero() && before.spec.Guards != l.spec.Guards {
-		t.nic.Guard(before.spec.Guards, nil)
+	if before != nil && before.spec.Guards != l.spec.Guards {
+		t.unguard(before)
 	}
 	t.loaded[l.id] = l
-	if !l.spec.Guards.IsZero() {
-		t.nic.Guard(l.spec.Guards, t.guard(l.id, l.spec.Trigger))
-	}
+	t.setGuard(l)
 	t.announce(l, false)
 }
 
-// Undo takes a preparation back, or what Commit has done: all is as it was before, but for what the program did in the meantime.
+// Undo takes a preparation back, or what Commit has put in place: all is as it was before, but for what the program did in the meantime. It touches
+// nothing else. If the program has been unloaded meanwhile, its number is free or another's, so that what it had replaced cannot come back:
+// that has ended with it, and Undo says so.
 func (t *Table) Undo(key uint64) error {
 	p, err := t.preparation(key)
 	if err != nil {
 		return err
 	}
-	id := p.spec.ID
 	switch {
-	case p.committed && t.cfg.Defect == mutate.UndoForgotten:
-	case p.committed && p.replaced == nil:
-		err = t.Unload(id)
-	case p.committed:
+	case p.live == nil, t.cfg.Defect == mutate.UndoForgotten:
+	case !t.inPlace(p) && t.cfg.Defect != mutate.UndoBlind:
+		err = t.endReplaced(p)
+	case p.replaced == nil:
+		err = t.Unload(p.spec.ID)
+	default:
 		err = t.restore(p)
 	}
-	if err == nil && p.hidden != 0 {
-		err = t.machine.Unload(p.hidden)
+	if p.hidden != 0 {
+		err = joinAll(err, t.machine.Unload(p.hidden))
 	}
 	t.drop(p)
 	return joinAll(err, quit(p.resident))
 }
 
-// restore puts what a preparation has replaced in its place again.
+// endReplaced ends what a preparation has replaced when that cannot come back.
+func (t *Table) endReplaced(p *prepared) error {
+	if p.replaced == nil {
+		return nil
+	}
+	err := fmt.Errorf("undo program %s: %w: %d was unloaded meanwhile, and with it %s, which it had replaced", p.spec.Module.Name, ErrState, p.spec.ID, p.replaced.spec.Module.Name)
+	return joinAll(err, quit(p.replaced.resident))
+}
+
+// restore puts what a preparation has replaced in its place again. It goes on with the data of what had taken over its own, unless that has
+// stopped: then with those that it had when it was replaced, and runs as it did then.
 func (t *Table) restore(p *prepared) error {
-	l := t.loaded[p.spec.ID]
-	if err := t.leave(l); err != nil {
-		return err
+	id := p.spec.ID
+	left := t.leave(p.live)
+	keep := p.kept && left == nil && (t.running(id) || t.cfg.Defect == mutate.UndoStops)
+	if _, err := t.machine.Exchange(id, p.hidden, keep); err != nil {
+		return joinAll(left, err)
 	}
-	if _, err := t.machine.Exchange(p.spec.ID, p.hidden, p.kept); err != nil {
-		return err
-	}
-	t.install(p.replaced, l)
-	return joinAll(quit(l.resident), t.enter(p.replaced))
+	t.install(p.replaced, p.live)
+	return joinAll(left, joinAll(quit(p.live.resident), t.enter(p.replaced)))
 }
 
 // Settle makes what Commit has done final.
@@ -249,7 +273,7 @@ func (t *Table) Settle(key uint64) error {
 	if err != nil {
 		return err
 	}
-	if !p.committed {
+	if p.live == nil {
 		return fmt.Errorf("settle program %s: %w: it is not committed", p.spec.Module.Name, ErrState)
 	}
 	t.drop(p)
@@ -269,7 +293,7 @@ func (t *Table) Expire() {
 		switch {
 		case t.nic.Now() < p.until:
 			t.nic.CheckAt(p.until)
-		case p.committed:
+		case p.live != nil:
 			_ = t.Settle(p.key) // of one that is there, nothing can fail
 		default:
 			_ = t.Undo(p.key)
@@ -299,8 +323,8 @@ func (t *Table) Unload(id vm.ID) error {
 		return err
 	}
 	err := quit(l.resident) // what has come by now has been handled; what comes finds none
-	if !l.spec.Guards.IsZero() && t.cfg.Defect != mutate.GuardOutlives {
-		t.nic.Guard(l.spec.Guards, nil)
+	if t.cfg.Defect != mutate.GuardOutlives {
+		t.unguard(l)
 	}
 	delete(t.loaded, id)
 	t.announce(l, true)

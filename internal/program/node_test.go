@@ -13,12 +13,12 @@ func TestNodesHaveNamesUntilTheyAreForgotten(t *testing.T) {
 	n.NameNode("Host-3", 33, netip.AddrPort{})
 	n.NameNode("unheard", 0, netip.AddrPort{})
 	for name, want := range map[string]int64{"host-3": 33, "HOST-3": 33, "host-4": 0, "unheard": 0} {
-		if nic, ok := n.Lookup(prog.NodeName, name); nic != want || ok != (want != 0) {
+		if nic, ok := n.Lookup(prog.NodeName, name, 0); nic != want || ok != (want != 0) {
 			t.Errorf("%s is %d, %v; want %d", name, nic, ok, want)
 		}
 	}
 	n.ForgetNodes()
-	if nic, ok := n.Lookup(prog.NodeName, "host-3"); ok {
+	if nic, ok := n.Lookup(prog.NodeName, "host-3", 0); ok {
 		t.Errorf("host-3 is %d after all names were forgotten", nic)
 	}
 }

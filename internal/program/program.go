@@ -89,9 +89,10 @@ type Peer struct {
 
 // Config is what a Table is made from.
 type Config struct {
-	NIC    uint64
-	Counts []uint64 // the engine's, by vni.Counter
-	Defect mutate.Defect
+	NIC         uint64
+	Incarnation uint64   // of the NIC: each has its own keys
+	Counts      []uint64 // the engine's, by vni.Counter
+	Defect      mutate.Defect
 }
 
 // Table has the programs of this NIC, and the messages for them.
@@ -100,7 +101,8 @@ type Table struct {
 	nic     Engine
 	machine *vm.Machine // nil until the first program is loaded
 	loaded  map[vm.ID]*loaded
-	nodes   map[string]node // NICs by their names
+	guards  map[vni.Name]vm.ID // which of them guards a process
+	nodes   map[string]node    // NICs by their names
 
 	queue   []*message // to be handled; those before head have been
 	head    int
@@ -115,21 +117,29 @@ type Table struct {
 
 	prepared []*prepared
 	lastKey  uint64
+	news     uint32 // number of the last record that was told of a program
 	segments map[uint32]*segment
 	driver   Driver // nil: none
+	borrowed borrowed
 }
 
 // New returns a table without programs.
 func New(cfg Config, nic Engine) *Table {
-	return &Table{cfg: cfg, nic: nic, loaded: make(map[vm.ID]*loaded), nodes: make(map[string]node), asked: make(map[uint32]asked),
-		segments: make(map[uint32]*segment)}
+	t := &Table{cfg: cfg, nic: nic, loaded: make(map[vm.ID]*loaded), guards: make(map[vni.Name]vm.ID), nodes: make(map[string]node), asked: make(map[uint32]asked),
+		segments: make(map[uint32]*segment), lastKey: cfg.Incarnation * 0x9e3779b97f4a7c15} // a tool must not take another's preparation for its own after a restart
+	t.borrowed.handle = t.handleBorrowed
+	return t
 }
 
 // start makes the machine, when the first program is loaded: a NIC without programs has no memory for them.
 func (t *Table) start() (err error) {
 	if t.machine == nil {
+		overlap := 0
+		if t.cfg.Defect == mutate.DataOverlap {
+			overlap = 1
+		}
 		t.machine, err = vm.New(vm.Config{Host: (*host)(t), CodeWords: limits.ProgramCode, DataWords: limits.ProgramData,
-			Programs: 2 * limits.Programs, Budget: limits.ProgramBudget}) // twice: a version that is prepared stands beside the one that it is to replace
+			Programs: 2 * limits.Programs, Budget: limits.ProgramBudget, Overlap: overlap}) // twice: a version that is prepared stands beside the one that it is to replace
 		if err != nil {
 			return fmt.Errorf("program: %w", err)
 		}

@@ -23,9 +23,9 @@ type Resident interface {
 	Enter(data []int64) error
 	// Leave ends that, and returns the variables. It reports whether the program has stopped.
 	Leave() (data []int64, stopped bool, err error)
-	// Borrow calls f with the variables while no message is handled in the driver. What f returns becomes the variables; with stop, the program takes no
-	// more messages.
-	Borrow(f func(data []int64) (after []int64, stop bool)) error
+	// Borrow fills data with the variables, calls f while no message is handled in the driver, and has the variables be what data is then; with stop, the
+	// program takes no more messages. It allocates nothing: each message that the engine handles comes by it.
+	Borrow(data []int64, f func() (stop bool)) error
 	// Profile is what it has done in the driver.
 	Profile() (p vm.Profile, stopped bool, err error)
 	// Close takes it out of the driver for good.
@@ -62,7 +62,10 @@ func (t *Table) Reside(key uint64, r Resident) error {
 	if err != nil {
 		return err
 	}
-	if p.committed || p.resident != nil || !p.spec.Guards.IsZero() {
+	if !p.spec.Guards.IsZero() {
+		return fmt.Errorf("program %s in the driver: %w: it guards %v, whose messages come by other ways too", p.spec.Module.Name, ErrState, p.spec.Guards)
+	}
+	if p.live != nil || p.resident != nil {
 		return fmt.Errorf("program %s in the driver: %w", p.spec.Module.Name, ErrState)
 	}
 	p.resident = r
@@ -123,22 +126,33 @@ func (t *Table) activate(l *loaded, m *vm.Message) vm.Outcome {
 	return t.machine.Dispatch(m)
 }
 
-// activateBorrowed does that with variables that are in the driver. It stands apart because what it allocates, each activation would.
-func (t *Table) activateBorrowed(l *loaded, m *vm.Message) (o vm.Outcome) {
-	o = vm.Busy
-	err := l.resident.Borrow(func(data []int64) ([]int64, bool) {
-		if err := t.machine.SetData(l.id, data); err != nil {
-			return data, false
-		}
-		o = t.machine.Dispatch(m)
-		after, _ := t.machine.Data(l.id) // it is there
-		return after, !t.running(l.id)
-	})
+// activateBorrowed does that with variables that are in the driver: they are brought to where the machine has those of the program, and back.
+func (t *Table) activateBorrowed(l *loaded, m *vm.Message) vm.Outcome {
+	data, err := t.machine.Words(l.id)
+	if err == nil {
+		t.borrowed.message, t.borrowed.outcome = m, vm.Busy
+		err = l.resident.Borrow(data, t.borrowed.handle)
+		t.borrowed.message = nil
+	}
 	if err != nil {
 		t.count(vni.NICProgramDatagramsLost)
 		return vm.Busy
 	}
-	return o
+	return t.borrowed.outcome
+}
+
+// borrowed is the activation for which variables are borrowed, so that no function is made for each.
+type borrowed struct {
+	message *vm.Message
+	outcome vm.Outcome
+	handle  func() (stop bool)
+}
+
+// handleBorrowed has the machine handle the message.
+func (t *Table) handleBorrowed() (stop bool) {
+	m := t.borrowed.message
+	t.borrowed.outcome = t.machine.Dispatch(m)
+	return !t.running(m.Program)
 }
 
 // syncDriver has the machine know of a program that has stopped in the driver.

@@ -135,7 +135,7 @@ func (n *nicTest) load(source string, replace bool) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	r, err := n.programs.Prepare(id, m, nil)
+	r, err := n.programs.Prepare(id, m)
 	if err != nil {
 		n.t.Fatal(err)
 	}

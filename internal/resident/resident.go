@@ -4,6 +4,7 @@
 //	Prepare: compiled, and loaded into the kernel ──► program.Table: Commit ──► Enter: it gets the datagrams that come for it
 //	sessions of the NIC ── Session, EndSession ─────► whose datagrams are answered there
 //	what programs display ── a ring ── a goroutine ─► program.Table: the log of the program
+//	where they set flags  ── a ring ── a goroutine ─► program.Table: the processes that sleep
 //
 // The first program brings the chain of programs to the interface, which stays as long as the NIC: a NIC without resident programs has
 // nothing in front of its sockets.
@@ -14,6 +15,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,7 +55,8 @@ type Programs struct {
 	host     *ebpf.Host // nil until the first program
 	closed   bool
 	segments map[uint32]ebpf.Segment // that are there
-	shown    chan struct{}           // closed when nobody reads what is displayed any more
+	readers  sync.WaitGroup          // of what programs display, and of where they set flags
+	gather   func()                  // has what is displayed gather: sleeps, but in tests
 
 	sessions map[uint64]rel.DriverKeys // by NIC, as the driver knows them; the engine's
 
@@ -64,11 +67,11 @@ type Programs struct {
 // New returns programs of which none is there yet.
 func New(cfg Config) *Programs {
 	return &Programs{cfg: cfg, segments: make(map[uint32]ebpf.Segment), all: make(map[*resident]struct{}),
-		sessions: make(map[uint64]rel.DriverKeys)}
+		sessions: make(map[uint64]rel.DriverKeys), gather: func() { time.Sleep(showPause) }}
 }
 
 // Prepare compiles a program for the driver and gives it to the kernel. It gets no messages yet. The error says why it cannot reside there.
-func (p *Programs) Prepare(id vm.ID, m *prog.Module, lookup func(of prog.SymbolKind, name string) (int64, bool)) (program.Resident, error) {
+func (p *Programs) Prepare(id vm.ID, m *prog.Module) (program.Resident, error) {
 	if reasons := ebpf.Check(m); reasons != nil {
 		return nil, fmt.Errorf("%s cannot reside in the driver: %w", m.Name, reasons)
 	}
@@ -81,7 +84,7 @@ func (p *Programs) Prepare(id vm.ID, m *prog.Module, lookup func(of prog.SymbolK
 	p.mu.Lock()
 	segments := p.segments
 	p.mu.Unlock()
-	obj, err := ebpf.Compile(m, ebpf.Options{ID: uint32(id), Service: wire.ServiceProgram, Path: p.path(), Lookup: lookup, Segments: segments})
+	obj, err := ebpf.Compile(m, ebpf.Options{ID: uint32(id), Service: wire.ServiceProgram, Path: p.path(), Segments: segments})
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot reside in the driver: %w", m.Name, err)
 	}
@@ -127,8 +130,9 @@ func (p *Programs) begin() (*ebpf.Host, error) {
 		p.host = nil
 		return nil, errors.Join(err, host.Close())
 	}
-	p.shown = make(chan struct{})
+	p.readers.Add(2)
 	go p.show(host)
+	go p.ring(host)
 	return host, nil
 }
 
@@ -158,43 +162,69 @@ func (d driver) EndSession(nic uint64) {
 // showPause is how long what is displayed gathers, so that a program that displays much does not keep this process awake.
 const showPause = 50 * time.Millisecond
 
-// show carries what programs display to their logs, and rings processes for whose segments they have set a flag, until the host is closed.
+// shown is a number that a program has displayed.
+type shown struct {
+	program vm.ID
+	value   int64
+}
+
+// show carries what programs display to their logs, until the host is closed.
 func (p *Programs) show(host *ebpf.Host) {
-	defer close(p.shown)
-	var all []ebpf.Event
+	defer p.readers.Done()
+	next := func(deadline time.Time) (s shown, err error) {
+		id, value, err := host.Display(deadline)
+		return shown{vm.ID(id), value}, err
+	}
 	for {
-		e, err := host.Next(time.Time{})
-		for err == nil {
-			if all = append(all, e); len(all) == mostShown {
-				break
-			}
-			e, err = host.Next(time.Now()) // what is there already
-		}
-		rang := false
+		all, err := batch(next)
 		p.cfg.Do(func(t *program.Table) {
-			for _, e := range all {
-				if rang = rang || e.Rang; e.Rang {
-					t.Rang(uint32(e.Value))
-				} else {
-					t.Displayed(vm.ID(e.Program), e.Value)
-				}
-			}
-			if len(all) > mostShown/4 { // the ring may have been full
-				t.RangAll()
+			for _, s := range all {
+				t.Displayed(s.program, s.value)
 			}
 		})
-		all = all[:0]
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err != nil {
 			return
 		}
-		if !rang { // for a flag, a process may wait
-			time.Sleep(showPause)
+		p.gather()
+	}
+}
+
+// ring rings the processes for whose segments programs have set a flag, until the host is closed. It does not wait for what is displayed: a process sleeps
+// until its flag is set.
+func (p *Programs) ring(host *ebpf.Host) {
+	defer p.readers.Done()
+	for {
+		all, err := batch(host.Rang)
+		slices.Sort(all)
+		p.cfg.Do(func(t *program.Table) {
+			if len(all) > ebpf.MostTold/4 { // the ring may have been full
+				t.RangAll()
+				return
+			}
+			for _, segment := range slices.Compact(all) {
+				t.Rang(segment)
+			}
+		})
+		if err != nil {
+			return
 		}
 	}
 }
 
-// mostShown is how many events are carried at once: about as many as a ring holds.
-const mostShown = 2048
+// batch waits for a record, and takes with it those that are there already, about as many as a ring holds at most. The error says that no more will come.
+func batch[T any](next func(deadline time.Time) (T, error)) (all []T, err error) {
+	r, err := next(time.Time{})
+	for err == nil {
+		if all = append(all, r); len(all) == ebpf.MostTold {
+			return all, nil
+		}
+		r, err = next(time.Now())
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	return all, err
+}
 
 // Close takes everything out of the driver. The engine must not be polled any more, or its link be closed.
 func (p *Programs) Close() error {
@@ -206,7 +236,7 @@ func (p *Programs) Close() error {
 		return nil
 	}
 	err := host.Close()
-	<-p.shown
+	p.readers.Wait()
 	return err
 }
 
@@ -232,10 +262,11 @@ func (r *resident) Leave() (data []int64, stopped bool, err error) {
 	if err = r.r.Detach(); err != nil {
 		return nil, false, err
 	}
-	err = r.r.Borrow(func() (err error) {
-		data, err = r.r.Words()
-		return err
-	})
+	if err = r.r.Take(); err != nil {
+		return nil, false, err
+	}
+	data, err = r.r.Words()
+	r.r.Give()
 	if err != nil {
 		return nil, false, err
 	}
@@ -244,18 +275,19 @@ func (r *resident) Leave() (data []int64, stopped bool, err error) {
 }
 
 // Borrow implements program.Resident.
-func (r *resident) Borrow(f func(data []int64) (after []int64, stop bool)) error {
-	return r.r.Borrow(func() error {
-		data, err := r.r.Words()
-		if err != nil {
-			return err
-		}
-		after, stop := f(data)
-		if err := r.r.SetWords(after); err != nil || !stop {
-			return err
-		}
-		return r.r.Stop()
-	})
+func (r *resident) Borrow(data []int64, f func() (stop bool)) error {
+	if err := r.r.Take(); err != nil {
+		return err
+	}
+	defer r.r.Give()
+	if err := r.r.ReadWords(data); err != nil {
+		return err
+	}
+	stop := f()
+	if err := r.r.SetWords(data); err != nil || !stop {
+		return err
+	}
+	return r.r.Stop()
 }
 
 // Profile implements program.Resident.

@@ -105,6 +105,31 @@ func TestAProgramInTheDriverAnswersOverIPv6(t *testing.T) {
 	}
 }
 
+// What the engine does of a program in the driver it does with the variables there, and allocates nothing for it.
+func TestTheEngineHandlesAMessageOfAProgramInTheDriverWithoutAllocating(t *testing.T) {
+	n := newNIC(t)
+	n.load("PROGRAM counts: VAR n, v[1000]; TRIGGERS 1; BEGIN n = 40 END; MESSAGE 1: BEGIN n = n + 1; v[999] = n END; END;", false)
+	n.engine.do(func(table *program.Table) {
+		handle := func() {
+			if err := table.Post(programID, 1, nil); err != nil {
+				t.Fatal(err)
+			}
+			table.Run(0)
+		}
+		handle() // the first makes what is used again
+		if got := testing.AllocsPerRun(100, handle); got != 0 {
+			t.Errorf("a message allocates %v times", got)
+		}
+		info, _ := table.Info(programID)
+		if !info.InDriver || info.Profile.Activations != 103 { // the initialisation is one
+			t.Errorf("in the driver: %v; %d activations", info.InDriver, info.Profile.Activations)
+		}
+		if err := table.Unload(programID); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 const takeSource = `PROGRAM take: TRIGGERS 1, 2, 3; BEGIN END;
 MESSAGE 1: BEGIN DISPLAY PACKET[0] END;
 MESSAGE 2: BEGIN DELIVER PACKET[0] OFFSET 8 INTO 1 LEN 8; CLEAR LOCK 257; SET FLAG 258 END;
@@ -151,6 +176,34 @@ func TestAFlagOfASegmentRings(t *testing.T) {
 	}
 	n.send(3)
 	n.shows(1, 0)
+}
+
+// While what programs display gathers, before it is carried to their logs, a flag that one of them sets rings all the same.
+func TestAFlagRingsWhileDisplaysGather(t *testing.T) {
+	n := newNIC(t)
+	s, err := n.programs.AddSegment(1, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	gathering, over := make(chan struct{}), make(chan struct{})
+	n.programs.gather = func() {
+		select {
+		case gathering <- struct{}{}:
+		case <-over:
+		}
+		<-over
+	}
+	defer close(over) // before the segment and the programs are closed
+	n.load(takeSource, false)
+	n.meet(keys)
+	n.send(1, 7)
+	<-gathering
+	n.shows(7)
+	n.send(1, 8)
+	n.send(2, 4711)
+	n.eventually("segment 1 rings", func(*program.Table) bool { return slices.Contains(n.engine.rang, 1) })
+	n.shows(7) // what was displayed since still gathers
 }
 
 // A segment that is made when a program is in the driver is found, until it is taken away; the program goes on with its variables meanwhile, and another
@@ -223,12 +276,7 @@ func TestClosingWhileAProgramDisplays(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
-	select {
-	case <-n.programs.shown:
-	default:
-		t.Error("what displays is still being read")
-	}
-	if _, err := n.programs.Prepare(1, module(t, echoSource), nil); err == nil || !strings.Contains(err.Error(), "the NIC is closed") {
+	if _, err := n.programs.Prepare(1, module(t, echoSource)); err == nil || !strings.Contains(err.Error(), "the NIC is closed") {
 		t.Errorf("%v", err)
 	}
 	if err := n.programs.Close(); err != nil {
@@ -255,7 +303,7 @@ func (u *unchained) Chain(steps *cilium.Map, first, on uint32) error {
 func TestALinkThatRefusesTheChainRefusesTheProgram(t *testing.T) {
 	n := newNIC(t)
 	n.programs.cfg.Link = &unchained{n.server, 1}
-	if _, err := n.programs.Prepare(programID, module(t, echoSource), nil); !errors.Is(err, errChain) {
+	if _, err := n.programs.Prepare(programID, module(t, echoSource)); !errors.Is(err, errChain) {
 		t.Fatalf("%v", err)
 	}
 	n.load(echoSource, false)

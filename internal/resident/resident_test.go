@@ -42,7 +42,7 @@ func TestWhatCannotResideIsRefusedWithTheReason(t *testing.T) {
 	p := New(Config{Link: link, Do: func(func(*program.Table)) { t.Error("the engine was asked for") }, Now: func() clock.Time { return 0 }})
 	refused := func(source string, is error, want ...string) {
 		t.Helper()
-		r, err := p.Prepare(415, module(t, source), nil)
+		r, err := p.Prepare(415, module(t, source))
 		if err == nil {
 			t.Fatalf("prepared: %v", r)
 		}

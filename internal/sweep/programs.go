@@ -33,8 +33,9 @@ import (
 //	senders ── numbered messages ──► echo of some NIC ── half of them again ──► echo of another: each shows the number once
 //	        ── numbered datagrams ──► drip, which is resident: shows each number at most once
 //	        ── even, odd, broken ──► filter ──► guarded: only even ones come
-//	tinkerer: replaces the counter, loads what never ends, transfers beyond a segment, takes the filter away, kills a NIC that
-//	          has prepared what is to go into all
+//	tinkerer: replaces the counter and the filter, takes versions of the counter back that others unload meanwhile, replaces programs by
+//	          name that have another number on each NIC, loads what never ends and a second filter, transfers beyond a segment, kills a
+//	          NIC that has prepared what is to go into all, takes the filter away
 //
 // In the end each message has been handled once, or its NIC has died; the counter has counted on; what never ends was stopped; and the
 // room that one NIC has in another is what the other knows to be taken.
@@ -59,6 +60,7 @@ const (
 	counterID vm.ID = 20
 	dripID    vm.ID = 30
 	filterID  vm.ID = 40
+	sieveID   vm.ID = 41
 	guarded         = 1 // host of the guarded process
 	mortal          = 2 // host whose NIC dies
 )
@@ -83,17 +85,25 @@ END;`,
 BEGIN n = 1000000 END;
 MESSAGE 1: BEGIN n = n + 1; DISPLAY n END;
 END;`,
+	"counter that never ends": `PROGRAM counter: VAR n; TRIGGERS 1;
+BEGIN n = 0 END;
+MESSAGE 1: BEGIN WHILE 1 DO n = n + 1 END;
+END;`,
+	"twin":                 `PROGRAM twin: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN n = n + 1; DISPLAY n END; END;`,
+	"twin, another layout": `PROGRAM twin: VAR n, unused[5]; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN n = n + 1; DISPLAY n END; END;`,
+	"stranger":             `PROGRAM stranger: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY 7 END; END;`,
 	"filter": `PROGRAM filter: TRIGGERS 1;
 BEGIN END;
 MESSAGE 1: BEGIN IF 6 / PACKETBYTE[8] > 0 AND PACKET[0] % 2 = 0 THEN PASS; DROP END;
 END;`,
+	"sieve": `PROGRAM sieve: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN PASS END; END;`,
 	"spin":  `PROGRAM spin: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN WHILE 1 DO BEGIN END END; END;`,
 	"again": `PROGRAM again: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN n = n + 1; SEND n LEN 8 AS 1 TO again END; END;`,
 	"flood": `PROGRAM flood: VAR v[2000]; TRIGGERS 1; BEGIN END;
 MESSAGE 1: BEGIN SEND PACKET[0] LEN PACKETLEN AS 1 TO flood; WHILE 1 DO SEND v[0] LEN 16000 AS 9 TO 99 AT PACKET[0] END; END;`,
 	"beyond": `PROGRAM beyond: VAR v[600]; TRIGGERS 1; BEGIN v[599] = 1; v[128] = -1 END;
 MESSAGE 1: BEGIN DELIVER v[0] OFFSET 0 INTO 5 LEN 512; DISPLAY 1; DELIVER v[0] OFFSET 8 INTO 5 LEN 1600; DISPLAY 2 END; END;`,
-	"finder": `PROGRAM finder: VAR v; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY 1; SEND v LEN 8 AS 1 TO lonely; DISPLAY 2 END; END;`,
+	"finder": `PROGRAM finder: VAR v; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY 1; SEND v LEN 8 AS 1 TO lonely AT PACKET[0]; DISPLAY 2 END; END;`,
 	"lonely": `PROGRAM lonely: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN END; END;`,
 }
 
@@ -317,6 +327,11 @@ func (w *workshop) tinker(p *sim.Process) error {
 		return err
 	}
 	w.replaceCounter(p)
+	w.secondFilter(p)
+	for range 4 {
+		w.swap(p)
+	}
+	w.namesakes(p)
 	w.endless(p)
 	w.transfers(p)
 	p.Sleep(5 * time.Millisecond)
@@ -356,35 +371,30 @@ func (w *workshop) replaceCounter(p *sim.Process) {
 	}
 }
 
+// secondFilter tries to put a filter that passes everything before the guarded process, beside the one that is there, and replaces that by
+// itself, with and without the name of the process. What is not to pass must not pass meanwhile: the guarded process sees to that.
+func (w *workshop) secondFilter(p *sim.Process) {
+	sieve := program.Spec{Module: workshopModules["sieve"], ID: sieveID, Start: true, Guards: guardedName, Trigger: 1}
+	if _, _, err := w.table(guarded).Load(sieve); !errors.Is(err, program.ErrGuarded) {
+		w.violate("a second filter of a process: %v", err)
+	}
+	simulated.Turn(w.f, guarded)
+	p.Sleep(time.Millisecond)
+	w.load(guarded, "filter", program.Spec{ID: filterID, Replace: true, Start: true, Guards: guardedName, Trigger: 1})
+	p.Sleep(time.Millisecond)
+	w.load(guarded, "filter", program.Spec{ID: filterID, Replace: true, Start: true})
+}
+
 var errDead = errors.New("its NIC is not there")
 
 // everywhere puts a program into all NICs, in one of them in the place of the counter, while messages go on. One NIC dies when all have prepared it: it
 // is named, and the others are as before.
 func (w *workshop) everywhere(p *sim.Process) {
-	hosts := map[registry.NICID]int{}
-	var nics []registry.NICID
-	for host := range 3 {
-		id := registry.NICID(sim.NICID(host))
-		hosts[id], nics = host, append(nics, id)
-	}
-	w.rng.Shuffle(len(nics), func(i, j int) { nics[i], nics[j] = nics[j], nics[i] })
-	sites := map[registry.NICID]*deploy.Site{}
-	for id, host := range hosts {
-		sites[id] = &deploy.Site{NIC: id, May: func(int) bool { return true }, Do: func(f func(*program.Table)) {
-			f(w.table(host))
-			simulated.Turn(w.f, host)
-		}}
-	}
-	client := deploy.Client{Ask: func(_ context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
-		if r.Do == ctl.ProgramCommit {
+	client, nics, _ := w.fabricClient(p, func(do string) {
+		if do == ctl.ProgramCommit {
 			w.f.StopNIC(mortal)
 		}
-		p.Sleep(time.Duration(w.rng.ExpFloat64() * float64(100*time.Microsecond)))
-		if w.table(hosts[nic]) == nil {
-			return nil, errDead
-		}
-		return sites[nic].Answer(r)
-	}}
+	})
 	dies := registry.NICID(sim.NICID(mortal))
 	module := workshopModules["counter, another layout"]
 	_, err := client.Load(context.Background(), nics, module.Encode(), deploy.Options{ID: uint32(counterID), Replace: true, Start: true})
@@ -453,7 +463,8 @@ func (w *workshop) transfers(p *sim.Process) {
 // finder sends to a program that was only in the NIC that has died: nothing is known of it any more.
 func (w *workshop) finder(p *sim.Process) {
 	id, _ := w.load(0, "finder", program.Spec{Start: true})
-	if err := simulated.Half(p).SendProgram(context.Background(), 0, uint32(id), 1, true); !errors.Is(err, proc.ErrProgramFailed) {
+	nic := binary.LittleEndian.AppendUint64(nil, sim.NICID(mortal))
+	if err := simulated.Half(p).SendProgram(context.Background(), 0, uint32(id), 1, true, nic); !errors.Is(err, proc.ErrProgramFailed) {
 		w.violate("a program is found by name when its NIC has died: %v", err)
 	}
 }

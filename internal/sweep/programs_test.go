@@ -22,8 +22,8 @@ func TestWorkshopsKeepEveryPromise(t *testing.T) {
 
 func TestWorkshopsFindTheDefectsOfPrograms(t *testing.T) {
 	for _, d := range []mutate.Defect{mutate.ProgramTwice, mutate.ProgramRoomKept, mutate.ProgramRoomUnchecked, mutate.ProgramUnmetered,
-		mutate.ProgramChainForgotten, mutate.ProgramsOutlive, mutate.ReplaceForgets, mutate.GuardOutlives, mutate.FilterFailsOpen, mutate.SegmentUnchecked,
-		mutate.UndoForgotten, mutate.DatagramReplayed} {
+		mutate.ProgramChainForgotten, mutate.ProgramsOutlive, mutate.ReplaceForgets, mutate.GuardOutlives, mutate.GuardForgotten, mutate.FilterFailsOpen,
+		mutate.SegmentUnchecked, mutate.DataOverlap, mutate.UndoForgotten, mutate.UndoBlind, mutate.UndoStops, mutate.DatagramReplayed} {
 		seed := uint64(1)
 		for ; seed <= 20; seed++ {
 			if found, _ := runWorkshop(seed, d); len(found) > 0 {

@@ -35,12 +35,12 @@ func (r *Resident) unmapState() error {
 // ErrBusy is why a program's data could not be had: another processor has been in an activation for too long.
 var ErrBusy = errors.New("the program is busy in the driver")
 
-// borrowTries is how often Borrow looks whether an activation has ended: for longer than one with the whole budget takes.
+// borrowTries is how often Take looks whether an activation has ended: for longer than one with the whole budget takes.
 const borrowTries = 100_000
 
-// Borrow keeps the program from activations in the driver while f runs, which may change its data. Messages that come meanwhile wait a little, and
+// Take keeps the program from activations in the driver until Give, so that its data can be changed. Messages that come meanwhile wait a little, and
 // are lost if that is not enough.
-func (r *Resident) Borrow(f func() error) error {
+func (r *Resident) Take() error {
 	lock := (*uint64)(unsafe.Pointer(&r.state[stateLock]))
 	for i := 0; !catomic.CompareAndSwapUint64(lock, 0, 1); i++ {
 		if i == borrowTries {
@@ -50,6 +50,8 @@ func (r *Resident) Borrow(f func() error) error {
 			runtime.Gosched()
 		}
 	}
-	defer catomic.StoreUint64(lock, 0)
-	return f()
+	return nil
 }
+
+// Give ends what Take has begun.
+func (r *Resident) Give() { catomic.StoreUint64((*uint64)(unsafe.Pointer(&r.state[stateLock])), 0) }

@@ -11,5 +11,8 @@ func (r *Resident) mapState() error { return ErrUnavailable }
 
 func (r *Resident) unmapState() error { return nil }
 
-// Borrow keeps the program from activations in the driver while f runs. There is no such program here.
-func (r *Resident) Borrow(func() error) error { return ErrUnavailable }
+// Take keeps the program from activations in the driver until Give. There is no such program here.
+func (r *Resident) Take() error { return ErrUnavailable }
+
+// Give ends what Take has begun.
+func (r *Resident) Give() {}

@@ -88,6 +88,7 @@ const (
 	mapTables   = "tables"
 	mapSessions = "sessions"
 	mapDisplays = "displays"
+	mapBells    = "bells"
 	mapSteps    = "steps"
 )
 

@@ -74,15 +74,28 @@ func (c *checker) say(line int, format string, args ...any) {
 	c.reasons = append(c.reasons, Reason{line, fmt.Sprintf(format, args...)})
 }
 
+const (
+	sendsHere = "SEND without AT sends to this NIC; a program in the driver can only answer: AT SOURCE"
+	sendsOn   = "SEND has another NIC than AT SOURCE; a program in the driver can only answer"
+)
+
 // word judges an instruction by itself.
 func (c *checker) word(pc int) {
 	w, line := c.code[pc], c.m.LineAt(pc)
 	switch w.Op() {
 	case prog.Sendhere, prog.Sendphere:
-		c.say(line, "SEND without AT sends to this NIC; a program in the driver can only answer: AT SOURCE")
+		c.say(line, sendsHere)
+	case prog.Lookup: // behind AT, or behind TO where there is no AT
+		if c.m.Names[w.Imm()].Of == prog.NodeName {
+			c.say(line, sendsOn)
+		} else {
+			c.say(line, sendsHere)
+		}
+	case prog.Lookupat:
+		c.say(line, "TO %s: only the engine knows which program of another NIC has that name; a program in the driver sends to a number", c.m.Names[w.Imm()].Name)
 	case prog.Send, prog.Sendp:
 		if by := c.maker(pc, w.A()+4); by < 0 || c.code[by].Op() != prog.Mov || c.code[by].B() != prog.Source {
-			c.say(line, "SEND has another NIC than AT SOURCE; a program in the driver can only answer")
+			c.say(line, sendsOn)
 		}
 		if n, ok := c.constant(pc, w.A()+1); ok && n > MostMessage {
 			c.say(line, "SEND of %d bytes; a reply in the driver has at most %d", n, MostMessage)

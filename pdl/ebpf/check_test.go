@@ -40,6 +40,8 @@ func TestCheckSaysWhichLineCannotReside(t *testing.T) {
 		"b = 1;\nSEND a LEN 8 AS 1 TO 2 AT b":                                            "line 3: SEND has another NIC",
 		"SEND a LEN 8 AS 1 TO 2 AT 1:2:3:4:5:6:7:8":                                      "line 2: SEND has another NIC",
 		"SEND a LEN 8 AS 1 TO 2 AT node":                                                 "line 2: SEND has another NIC",
+		"SEND a LEN 8 AS 1 TO log":                                                       "line 2: SEND without AT",
+		"SEND a LEN 8 AS 1 TO log AT SOURCE":                                             "line 2: TO log: only the engine knows which program",
 		"SEND v[0] LEN 2400 AS 1 TO 2 AT SOURCE":                                         "line 2: SEND of 2400 bytes",
 		"WHILE 1 DO\na = a + 1":                                                          "line 2: it cannot be seen that this loop ends",
 		"a = 0;\nWHILE a < 9 DO\na = a + 1":                                              "",

@@ -18,10 +18,6 @@ type Options struct {
 	Budget  int    // instructions of an activation; 0: limits.ProgramBudget
 	Path    Path
 
-	// Lookup returns the number of a program, or the id of a node, that a name stands for. It is asked once, when the program is
-	// compiled. A program that uses a name that is not known is aborted there. nil knows none.
-	Lookup func(of prog.SymbolKind, name string) (number int64, ok bool)
-
 	// Segments are those that the program finds, by number.
 	Segments map[uint32]Segment
 

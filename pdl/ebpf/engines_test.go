@@ -33,13 +33,6 @@ const (
 
 var segmentBytes = map[uint32]int{1: 64, 2: 16, 7: 8}
 
-func lookup(of prog.SymbolKind, _ string) (int64, bool) {
-	if of == prog.ProgramName {
-		return 77, true
-	}
-	return 88, true
-}
-
 // A machine is the virtual machine with a host around it that notes what it is asked for.
 type machine struct {
 	machine  *vm.Machine
@@ -68,8 +61,8 @@ func newMachine(t testing.TB, m *prog.Module) *machine {
 func (v *machine) tell(format string, args ...any) {
 	v.effects = append(v.effects, fmt.Sprintf(format, args...))
 }
-func (v *machine) Clock() int64                                      { return now }
-func (v *machine) Lookup(of prog.SymbolKind, n string) (int64, bool) { return lookup(of, n) }
+func (v *machine) Clock() int64                                         { return now }
+func (v *machine) Lookup(prog.SymbolKind, string, uint64) (int64, bool) { return 0, false } // none that resides looks one up
 func (v *machine) Send(_ vm.ID, to vm.Destination, b []byte) bool {
 	if to.NIC != peerNIC || len(b) > ebpf.MostMessage {
 		return false
@@ -150,7 +143,7 @@ type kernel struct {
 }
 
 func (b *bench) options() ebpf.Options {
-	return ebpf.Options{ID: programID, Service: service, Path: b.path, Lookup: lookup, FrozenClock: true}
+	return ebpf.Options{ID: programID, Service: service, Path: b.path, FrozenClock: true}
 }
 
 func (b *bench) load(m *prog.Module) *kernel {

@@ -31,23 +31,26 @@ type HostConfig struct {
 	Pieces  bool  // the NIC's program takes frames in pieces (BPF_F_XDP_HAS_FRAGS): so must those that it jumps to
 }
 
-// A Host is what the programs of one NIC share in the kernel: who sends to them, where they are, and what they display.
+// A Host is what the programs of one NIC share in the kernel: the sessions that messages come from, where they are, what they display, and
+// where they set flags. The last two go by rings of their own: a process sleeps until its flag is set, and a log can wait.
 type Host struct {
 	cfg      HostConfig
 	sessions *ebpf.Map
 	steps    *ebpf.Map
 	slots    *ebpf.Map // a program's number → its place in steps
 	displays *ebpf.Map
+	bells    *ebpf.Map
 	tables   *ebpf.Map
 	dispatch *ebpf.Program
-	reader   *ringbuf.Reader
+	shown    *ringbuf.Reader // of displays
+	rang     *ringbuf.Reader // of bells
 	taken    [MostResident]bool
 }
 
 const (
-	displayLen  = 16
-	displayRing = 1 << 16
-	sessionMax  = 1 << 13
+	recordLen  = 16
+	ringBytes  = 1 << 16
+	sessionMax = 1 << 13
 )
 
 // NewHost makes what programs share. The error wraps ErrUnavailable if there can be none here.
@@ -66,7 +69,8 @@ func NewHost(cfg HostConfig) (h *Host, err error) {
 		{&h.sessions, ebpf.MapSpec{Name: "weft_sessions", Type: ebpf.Hash, KeySize: 4, ValueSize: sessionLen, MaxEntries: sessionMax}},
 		{&h.steps, ebpf.MapSpec{Name: "weft_steps", Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: stepFirst + MostResident}},
 		{&h.slots, ebpf.MapSpec{Name: "weft_slots", Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: MostResident}},
-		{&h.displays, ebpf.MapSpec{Name: "weft_displays", Type: ebpf.RingBuf, MaxEntries: displayRing}},
+		{&h.displays, ebpf.MapSpec{Name: "weft_displays", Type: ebpf.RingBuf, MaxEntries: ringBytes}},
+		{&h.bells, ebpf.MapSpec{Name: "weft_bells", Type: ebpf.RingBuf, MaxEntries: ringBytes}},
 		{&h.tables, ebpf.MapSpec{Name: "weft_tables", Type: ebpf.Array, KeySize: 4, ValueSize: tablesLen, MaxEntries: 1}},
 	} {
 		if *m.to, err = ebpf.NewMap(&m.spec); err != nil {
@@ -76,8 +80,11 @@ func NewHost(cfg HostConfig) (h *Host, err error) {
 	if err := h.tables.Put(uint32(0), tables()); err != nil {
 		return h, fmt.Errorf("entering the tables of the checksum: %w", err)
 	}
-	if h.reader, err = ringbuf.NewReader(h.displays); err != nil {
+	if h.shown, err = ringbuf.NewReader(h.displays); err != nil {
 		return h, fmt.Errorf("reading the displays: %w", err)
+	}
+	if h.rang, err = ringbuf.NewReader(h.bells); err != nil {
+		return h, fmt.Errorf("reading the bells: %w", err)
 	}
 	if h.dispatch, err = h.load("weft_dispatch", dispatcher(cfg).finish(), nil); err != nil {
 		return h, err
@@ -139,55 +146,46 @@ func (h *Host) RemoveSession(index uint32) error {
 	return nil
 }
 
-// What an Event is of.
-const (
-	eventDisplay = iota // a number
-	eventRang           // a segment
-)
+// MostTold is about as many records as a ring holds: if so many are there, more may have found no room.
+const MostTold = 2048
 
-// An Event is what a program in the driver tells: it has displayed a number or, where Rang is set, it has set a flag or cleared a lock in the segment of
-// that number, for which a process may sleep.
-type Event struct {
-	Program uint32
-	Rang    bool
-	Value   int64
-}
-
-// Next waits until a program tells something, or until the deadline, which is os.ErrDeadlineExceeded. It is for one goroutine at a time; Close ends
-// it with os.ErrClosed.
-func (h *Host) Next(deadline time.Time) (e Event, err error) {
-	h.reader.SetDeadline(deadline)
-	r, err := h.reader.Read()
-	if err != nil {
-		return e, err
-	}
-	if len(r.RawSample) < displayLen {
-		return e, fmt.Errorf("what a program in the driver tells has %d bytes; expected %d", len(r.RawSample), displayLen)
-	}
-	word := binary.NativeEndian.Uint32
-	return Event{word(r.RawSample), word(r.RawSample[4:]) == eventRang, int64(binary.NativeEndian.Uint64(r.RawSample[8:]))}, nil
-}
-
-// Display is Next for numbers that are displayed alone.
+// Display waits until a program displays a number, or until the deadline, which is os.ErrDeadlineExceeded. It is for one goroutine at a time; Close
+// ends it with os.ErrClosed.
 func (h *Host) Display(deadline time.Time) (program uint32, value int64, err error) {
-	for {
-		e, err := h.Next(deadline)
-		if err != nil || !e.Rang {
-			return e.Program, e.Value, err
-		}
+	return next(h.shown, deadline)
+}
+
+// Rang waits, as Display does, until a program sets a flag or clears a lock in a segment, for which a process may sleep.
+func (h *Host) Rang(deadline time.Time) (segment uint32, err error) {
+	_, v, err := next(h.rang, deadline)
+	return uint32(v), err
+}
+
+// next reads a record of a ring.
+func next(r *ringbuf.Reader, deadline time.Time) (program uint32, value int64, err error) {
+	r.SetDeadline(deadline)
+	rec, err := r.Read()
+	if err != nil {
+		return 0, 0, err
 	}
+	if len(rec.RawSample) < recordLen {
+		return 0, 0, fmt.Errorf("what a program in the driver tells has %d bytes; expected %d", len(rec.RawSample), recordLen)
+	}
+	return binary.NativeEndian.Uint32(rec.RawSample), int64(binary.NativeEndian.Uint64(rec.RawSample[8:])), nil
 }
 
 // Close takes everything out of the kernel that nothing else holds.
 func (h *Host) Close() error {
 	var err error
-	if h.reader != nil {
-		err = h.reader.Close()
+	for _, r := range []*ringbuf.Reader{h.shown, h.rang} {
+		if r != nil {
+			err = errors.Join(err, r.Close())
+		}
 	}
 	if h.dispatch != nil {
 		err = errors.Join(err, h.dispatch.Close())
 	}
-	for _, m := range []*ebpf.Map{h.sessions, h.steps, h.slots, h.displays, h.tables} {
+	for _, m := range []*ebpf.Map{h.sessions, h.steps, h.slots, h.displays, h.bells, h.tables} {
 		if m != nil {
 			err = errors.Join(err, m.Close())
 		}

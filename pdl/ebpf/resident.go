@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -18,7 +19,7 @@ const piecesFlag = 1 << 5
 
 // load gives instructions to the kernel, with the maps that they name.
 func (h *Host) load(name string, code asm.Instructions, own map[string]*ebpf.Map) (*ebpf.Program, error) {
-	shared := map[string]*ebpf.Map{mapSessions: h.sessions, mapSteps: h.steps, mapSlots: h.slots, mapDisplays: h.displays, mapTables: h.tables}
+	shared := map[string]*ebpf.Map{mapSessions: h.sessions, mapSteps: h.steps, mapSlots: h.slots, mapDisplays: h.displays, mapBells: h.bells, mapTables: h.tables}
 	code = slices.Clone(code)
 	for i := range code {
 		in := &code[i]
@@ -118,14 +119,18 @@ func (r *Resident) Start(words []int64) error {
 // Stop has the program take no more messages: what comes for it is refused.
 func (r *Resident) Stop() error { return r.setWord(stateStatus, statusStopped) }
 
-// SetWords writes the program's data; no words are zeros. Borrow keeps activations away meanwhile.
+// SetWords writes the program's data; no words are zeros. Take keeps activations away meanwhile.
 func (r *Resident) SetWords(words []int64) error {
-	b := make([]byte, 0, 8*r.m.DataWords)
-	for _, v := range words {
-		b = binary.NativeEndian.AppendUint64(b, uint64(v))
+	if len(words) == 0 {
+		words = make([]int64, r.m.DataWords)
 	}
-	_, err := r.memory.WriteAt(b[:cap(b)], int64(at(0)))
+	_, err := r.memory.WriteAt(bytesOf(words), int64(at(0)))
 	return err
+}
+
+// bytesOf is the memory of words, which both sides have in the order of the processor.
+func bytesOf(words []int64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
 }
 
 // SetClock sets what is added to the kernel's clock (CLOCK_MONOTONIC, ns) for CLOCK; what CLOCK is, if the program has a FrozenClock.
@@ -133,15 +138,19 @@ func (r *Resident) SetClock(ns int64) error { return r.setWord(stateClock, ns) }
 
 // Words reads the program's data. While an activation is under way, some of it is from before and some from after.
 func (r *Resident) Words() ([]int64, error) {
-	b := make([]byte, 8*r.m.DataWords)
-	if _, err := r.memory.ReadAt(b, int64(at(0))); err != nil {
-		return nil, fmt.Errorf("read the data of program %s in the driver: %w", r.m.Name, err)
-	}
 	words := make([]int64, r.m.DataWords)
-	for i := range words {
-		words[i] = int64(binary.NativeEndian.Uint64(b[8*i:]))
+	return words, r.ReadWords(words)
+}
+
+// ReadWords is Words into memory of the caller, which is all that the module has.
+func (r *Resident) ReadWords(words []int64) error {
+	if len(words) != r.m.DataWords {
+		return fmt.Errorf("read the data of program %s in the driver: into %d words, expected %d", r.m.Name, len(words), r.m.DataWords)
 	}
-	return words, nil
+	if _, err := r.memory.ReadAt(bytesOf(words), int64(at(0))); err != nil {
+		return fmt.Errorf("read the data of program %s in the driver: %w", r.m.Name, err)
+	}
+	return nil
 }
 
 // Counts are what a program in the driver has done that the virtual machine has no counter for.

@@ -7,7 +7,6 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/weftnet/weft/pdl/prog"
-	"github.com/weftnet/weft/pdl/vm"
 )
 
 // serve makes the code of what asks the NIC for something. It reports whether the instruction is such.
@@ -16,8 +15,6 @@ func (g *generator) serve(w prog.Word) bool {
 	case prog.Wait: // every transfer is done at once
 	case prog.Clock:
 		g.clock(w)
-	case prog.Lookup:
-		g.lookup(w)
 	case prog.Display:
 		g.display(w)
 	case prog.Lock, prog.Setflag, prog.Clearlock:
@@ -44,22 +41,6 @@ func (g *generator) clock(w prog.Word) {
 	g.keep(w.A(), asm.R0)
 }
 
-// lookup knows names from when the program was made.
-func (g *generator) lookup(w prog.Word) {
-	var v int64
-	ok := false
-	if g.o.Lookup != nil {
-		s := g.m.Names[w.Imm()]
-		v, ok = g.o.Lookup(s.Of, s.Name)
-	}
-	if !ok {
-		g.leave(g.fails(vm.UnknownName))
-		return
-	}
-	g.emit(asm.LoadImm(asm.R1, v, asm.DWord))
-	g.keep(w.A(), asm.R1)
-}
-
 // leave jumps away from code that goes on behind it: the kernel refuses what no way leads to, but does not see that a condition always holds.
 func (g *generator) leave(to string) {
 	g.emit(asm.Mov.Imm(asm.R1, 0), asm.JEq.Imm(asm.R1, 0, to))
@@ -68,34 +49,35 @@ func (g *generator) leave(to string) {
 // The stack of step.
 const (
 	onStackView   = -16 // a view of memory whose bounds are checked when it is used (dynptr), 16 bytes
-	onStackRecord = -32 // what is displayed, 16 bytes
+	onStackRecord = -32 // what is told, 16 bytes
 	onStackOffset = -40 // a word
 )
 
 // display puts the program's number and the value into the ring.
 func (g *generator) display(w prog.Word) {
 	g.register(asm.R1, w.A())
-	g.tell(eventDisplay)
-}
-
-// tell puts an event of this program into the ring, with R1 as its value. What finds no room is counted.
-func (g *generator) tell(kind int64) {
 	done := g.fresh()
+	g.tell(mapDisplays)
 	g.emit(
-		asm.StoreMem(asm.RFP, onStackRecord+8, asm.R1, asm.DWord),
-		asm.StoreImm(asm.RFP, onStackRecord, int64(int32(g.o.ID)), asm.Word),
-		asm.StoreImm(asm.RFP, onStackRecord+4, kind, asm.Word),
-	)
-	g.table(asm.R1, mapDisplays)
-	g.emit(
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStackRecord),
-		asm.Mov.Imm(asm.R3, displayLen), asm.Mov.Imm(asm.R4, 0),
-		asm.FnRingbufOutput.Call(),
 		asm.JEq.Imm(asm.R0, 0, done),
 		asm.Mov.Imm(asm.R1, 1),
 	)
 	g.count(asm.R7, stateDisplaysLost, asm.R1)
 	g.place(done)
+}
+
+// tell puts a record of this program into a ring, with R1 as its value. Then R0 is 0 if there was room.
+func (g *generator) tell(ring string) {
+	g.emit(
+		asm.StoreMem(asm.RFP, onStackRecord+8, asm.R1, asm.DWord),
+		asm.StoreImm(asm.RFP, onStackRecord, int64(int32(g.o.ID)), asm.Word), asm.StoreImm(asm.RFP, onStackRecord+4, 0, asm.Word),
+	)
+	g.table(asm.R1, ring)
+	g.emit(
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStackRecord),
+		asm.Mov.Imm(asm.R3, recordLen), asm.Mov.Imm(asm.R4, 0),
+		asm.FnRingbufOutput.Call(),
+	)
 }
 
 // sync reads a lock, clears one or sets a flag. It is a word of one of the segments, which are few: they are tried in turn.
@@ -134,7 +116,7 @@ func (g *generator) sync(w prog.Word) {
 			g.emit(asm.Mov.Imm(asm.R1, 1))
 			g.count(asm.R7, stateFlags, asm.R1)
 			g.emit(asm.LoadImm(asm.R1, int64(id), asm.DWord))
-			g.tell(eventRang)
+			g.tell(mapBells) // where there is no room for it the reader finds many, and then looks at all segments
 			g.emit(asm.Mov.Imm(asm.R0, 0))
 		}
 		g.jump(done)

@@ -88,7 +88,11 @@ func (w *writer) stmt() {
 			return
 		}
 		w.sent = true
-		fmt.Fprintf(&w.b, "SEND %s LEN %s AS %s TO %s", w.place(), w.length(), w.pick("1", "2", w.varying()), w.pick("5", "peer", "1 + "+w.varying()))
+		to := "peer"
+		if w.resident { // what is called so elsewhere the driver does not know
+			to = "b"
+		}
+		fmt.Fprintf(&w.b, "SEND %s LEN %s AS %s TO %s", w.place(), w.length(), w.pick("1", "2", w.varying()), w.pick("5", to, "1 + "+w.varying()))
 		if w.resident {
 			w.b.WriteString(" AT SOURCE")
 			return
@@ -103,7 +107,7 @@ func (w *writer) stmt() {
 		}
 		fmt.Fprintf(&w.b, "GET %s OFFSET %s FROM %s LEN %s", w.element(), w.pick("0", "3", w.varying()), from, w.length())
 	case 10:
-		w.b.WriteString(w.pick("SET FLAG ", "CLEAR LOCK ") + w.pick("1", "2", w.expr(1)))
+		w.b.WriteString(w.pick("SET FLAG ", "CLEAR LOCK ") + w.pick("1", "2", w.varying()))
 	case 22, 23:
 		w.moves()
 	case 11:

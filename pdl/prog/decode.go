@@ -27,8 +27,11 @@ func Decode(b []byte) (*Module, error) {
 }
 
 func decode(b []byte) (*Module, error) {
-	if len(b) < len(magic)+2 || string(b[:len(magic)]) != magic {
+	if n := min(len(b), len(magic)); n == 0 || string(b[:n]) != magic[:n] {
 		return nil, ErrNotModule
+	}
+	if len(b) < len(magic)+2 {
+		return nil, ErrTruncated // no source begins like that
 	}
 	if v := binary.LittleEndian.Uint16(b[len(magic):]); v != Version {
 		return nil, fmt.Errorf("%w: its version is %d, expected %d", ErrVersion, v, Version)

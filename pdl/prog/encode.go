@@ -16,7 +16,7 @@ const (
 	magic = "WPDL"
 
 	// Version is that of the format and of the instruction set together.
-	Version = 1
+	Version = 2
 )
 
 // Encode returns the module as bytes. What Decode accepts is encoded to the very same bytes again.

@@ -29,6 +29,9 @@ const (
 	// MaxMessage is the longest message between programs, in bytes: what a datagram carries.
 	MaxMessage = 16 << 10
 
+	// SegmentLocks is how many locks, and how many flags, come with each segment: lock n of the language is one of segment n / SegmentLocks.
+	SegmentLocks = 256
+
 	// MaxModule is the longest encoded module, in bytes: more than all of the above together take.
 	MaxModule = 1 << 20
 )

@@ -12,6 +12,7 @@ const (
 	Ldx                     // a = variable[c]
 	Stx                     // variable[c] = a
 	Lookup                  // a = what the name stands for at this NIC
+	Lookupat                // a = what the name stands for at NIC b
 	Add                     // a = b + c
 	Sub                     // a = b - c
 	Mul                     // a = b * c
@@ -113,6 +114,7 @@ var effects = [opEnd]Effect{
 	Ldx:         {Name: "ldx", A: Write, C: Read, Imm: Variable, Mean: "a = variable[c]"},
 	Stx:         {Name: "stx", A: Read, C: Read, Imm: Variable, Mean: "variable[c] = a"},
 	Lookup:      {Name: "lookup", A: Write, Imm: Name, Mean: "a = what the name stands for at this NIC"},
+	Lookupat:    {Name: "lookupat", A: Write, B: Read, Imm: Name, Mean: "a = what the name stands for at NIC b"},
 	Add:         {Name: "add", A: Write, B: Read, C: Read, Mean: "a = b + c"},
 	Sub:         {Name: "sub", A: Write, B: Read, C: Read, Mean: "a = b - c"},
 	Mul:         {Name: "mul", A: Write, B: Read, C: Read, Mean: "a = b * c"},

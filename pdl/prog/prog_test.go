@@ -95,8 +95,10 @@ func TestRefusalsSayWhy(t *testing.T) {
 		text string
 	}{
 		{nil, prog.ErrNotModule, "decode program: not a compiled program"},
+		{[]byte("W"), prog.ErrTruncated, "decode program: truncated"},
+		{[]byte("WPDL\x01"), prog.ErrTruncated, "decode program: truncated"},
 		{[]byte("PROGRAM x:"), prog.ErrNotModule, "decode program: not a compiled program"},
-		{version, prog.ErrVersion, "decode program: compiled for another version of Weft: its version is 2, expected 1"},
+		{version, prog.ErrVersion, "decode program: compiled for another version of Weft: its version is 3, expected 2"},
 		{b[:100], prog.ErrTruncated, "decode program: truncated"},
 		{last, prog.ErrAltered, "decode program: altered since it was compiled"},
 	} {
@@ -158,7 +160,7 @@ func TestTheVerifierRefusesWhatCouldDoHarm(t *testing.T) {
 // disassembler fail.
 func FuzzDecode(f *testing.F) {
 	f.Add(compile(f, sample).Encode())
-	f.Add([]byte("WPDL\x01\x00"))
+	f.Add([]byte("WPDL\x02\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if n := len(b) - sha256.Size; n > 0 { // or nothing that was altered would get beyond the hash
 			sum := sha256.Sum256(b[:n])

@@ -45,7 +45,7 @@ type Status uint8
 // What becomes of a transfer.
 const (
 	Done    Status = iota // all bytes have moved
-	Begun                 // they will; the bytes stay in use until Machine.Finish
+	Begun                 // they will; the bytes stay in use until Machine.Finish. A NIC's host never says so: its segments are near
 	Refused               // there is no such segment, or it is too short: the activation is aborted
 )
 
@@ -55,8 +55,8 @@ const (
 type Host interface {
 	// Clock is what CLOCK reads, in nanoseconds.
 	Clock() int64
-	// Lookup returns the number of a program, or the id of a node, that is known by a name here.
-	Lookup(of prog.SymbolKind, name string) (number int64, ok bool)
+	// Lookup returns the number of the program that has a name at a NIC, 0 being this one, or the id of the node that is known by a name here.
+	Lookup(of prog.SymbolKind, name string, nic uint64) (number int64, ok bool)
 	// Send sends a message (PANIC-31). It reports whether it took it.
 	Send(from ID, to Destination, payload []byte) bool
 	// Deliver begins to copy data into a segment, Get to copy out of one.

@@ -24,6 +24,7 @@ type Config struct {
 	DataWords int // of data memory
 	Programs  int // at most
 	Budget    int // instructions that one activation may execute
+	Overlap   int // words by which the data of programs lie on one another: more than 0 only to see that it is noticed
 }
 
 // A Machine is the virtual machine of one NIC.

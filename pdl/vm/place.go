@@ -43,7 +43,7 @@ func (m *Machine) endOf(i int) (code, data int) {
 		return 0, 0
 	}
 	q := m.programs[i-1]
-	return q.codeBase + len(q.code), q.dataBase + len(q.mem)
+	return q.codeBase + len(q.code), q.dataBase + len(q.mem) - m.cfg.Overlap
 }
 
 // gap returns before which program there is room for p, -1 if there is none.

@@ -22,9 +22,12 @@ func (m *Machine) serve(p *program, w prog.Word) Cause {
 			return OutOfPacket
 		}
 		r[w.A()] = v
-	case prog.Lookup:
-		s := &p.module.Names[w.Imm()]
-		v, ok := h.Lookup(s.Of, s.Name)
+	case prog.Lookup, prog.Lookupat:
+		s, nic := &p.module.Names[w.Imm()], uint64(0)
+		if w.Op() == prog.Lookupat {
+			nic = uint64(r[w.B()])
+		}
+		v, ok := h.Lookup(s.Of, s.Name, nic)
 		if !ok {
 			return UnknownName
 		}

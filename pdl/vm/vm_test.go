@@ -734,15 +734,15 @@ func TestAnActivationAllocatesNothing(t *testing.T) {
 // quiet is a host that does nothing.
 type quiet struct{}
 
-func (quiet) Clock() int64                                 { return 1 }
-func (quiet) Lookup(prog.SymbolKind, string) (int64, bool) { return 1, true }
-func (quiet) Send(vm.ID, vm.Destination, []byte) bool      { return true }
-func (quiet) Deliver(vm.Transfer, []byte) vm.Status        { return vm.Done }
-func (quiet) Get(vm.Transfer, []byte) vm.Status            { return vm.Done }
-func (quiet) Lock(int64) bool                              { return true }
-func (quiet) ClearLock(int64)                              {}
-func (quiet) SetFlag(int64)                                {}
-func (quiet) Display(vm.ID, int64)                         {}
+func (quiet) Clock() int64                                         { return 1 }
+func (quiet) Lookup(prog.SymbolKind, string, uint64) (int64, bool) { return 1, true }
+func (quiet) Send(vm.ID, vm.Destination, []byte) bool              { return true }
+func (quiet) Deliver(vm.Transfer, []byte) vm.Status                { return vm.Done }
+func (quiet) Get(vm.Transfer, []byte) vm.Status                    { return vm.Done }
+func (quiet) Lock(int64) bool                                      { return true }
+func (quiet) ClearLock(int64)                                      {}
+func (quiet) SetFlag(int64)                                        {}
+func (quiet) Display(vm.ID, int64)                                 {}
 
 func TestWhatAMachineNeedsIsSaid(t *testing.T) {
 	for _, cfg := range []vm.Config{{}, {Host: quiet{}, CodeWords: 1, DataWords: 255, Programs: 1, Budget: 1}, {Host: quiet{}, CodeWords: 1, DataWords: 256, Programs: 0, Budget: 1}} {
@@ -838,4 +838,25 @@ func ExampleMachine_Dispatch() {
 	// await
 	// await
 	// [{1 1} {1 2}]
+}
+
+// Data of programs that lie on one another are noticed.
+func TestProgramsThatOverlapAreNoticed(t *testing.T) {
+	c := config
+	c.Host, c.Overlap = quiet{}, 1
+	m, err := vm.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range vm.ID(2) {
+		if err := m.Audit(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Load(1+id, compile(t, handler("VAR v;", "v = 1"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Audit(); err == nil || !strings.Contains(err.Error(), "programs 1 and 2 overlap") {
+		t.Errorf("%v", err)
+	}
 }

@@ -69,6 +69,7 @@ var table = []op{
 	{Name: "ldx", A: w, C: r, Imm: "Variable", Mean: "a = variable[c]", Body: "$index($c); $a = mem[at]"},
 	{Name: "stx", A: r, C: r, Imm: "Variable", Mean: "variable[c] = a", Body: "$index($c); mem[at] = $a"},
 	{Name: "lookup", A: w, Imm: "Name", Mean: "a = what the name stands for at this NIC"},
+	{Name: "lookupat", A: w, B: r, Imm: "Name", Mean: "a = what the name stands for at NIC b"},
 
 	binary("add", "+"), binary("sub", "-"), binary("mul", "*"),
 	{Name: "div", A: w, B: r, C: r, Mean: "a = b / c, towards zero; aborts if c is 0",

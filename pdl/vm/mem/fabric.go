@@ -137,13 +137,16 @@ func (n *NIC) Clock() int64 {
 	return n.fabric.now
 }
 
-// Lookup implements vm.Host: programs of this NIC come before those of others.
-func (n *NIC) Lookup(of prog.SymbolKind, name string) (int64, bool) {
-	for _, o := range append([]*NIC{n}, n.fabric.nics...) {
+// Lookup implements vm.Host.
+func (n *NIC) Lookup(of prog.SymbolKind, name string, nic uint64) (int64, bool) {
+	for _, o := range n.fabric.nics {
 		if of == prog.NodeName {
 			if o.Name == name {
 				return int64(o.ID), true
 			}
+			continue
+		}
+		if o.ID != nic && (nic != 0 || o != n) {
 			continue
 		}
 		for _, id := range o.Machine.IDs() {

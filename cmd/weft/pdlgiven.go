@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/pdl/prog"
+)
+
+// What the flags of weft pdl run give the programs. All of it is read before the first program starts.
+
+// mostGiven is the largest segment of weft pdl run, in bytes: it is made as a whole.
+const mostGiven = 1 << 30
+
+// A givenSegment is one that programs find.
+type givenSegment struct {
+	id       int64
+	size     int
+	contents []byte // nil for zeros
+}
+
+func parseSegment(s string) (g givenSegment, err error) {
+	number, content, ok := strings.Cut(s, "=")
+	id, err := strconv.ParseUint(number, 10, 32)
+	if !ok || err != nil {
+		return g, usagef("--segment %q: expected ID=BYTES, ID=text:… or ID=hex:…, with an ID from 0 to 4294967295", s)
+	}
+	if strings.Contains(content, ":") {
+		b, err := part(content)
+		if err != nil {
+			return g, usagef("--segment %q: expected ID=BYTES, ID=text:… or ID=hex:…", s)
+		}
+		return givenSegment{int64(id), len(b), b}, nil
+	}
+	size, ok := parseBytes(content)
+	if !ok || size > mostGiven {
+		return g, usagef("--segment %q: %q is no size, expected 0 to %d bytes, such as 4096 or 16MiB", s, content, mostGiven)
+	}
+	return givenSegment{int64(id), int(size), nil}, nil
+}
+
+// locksFlag defines a flag that takes the numbers of locks, and may be given again.
+func locksFlag(fs *pflag.FlagSet, p *[]int64, name, usage string) {
+	fs.Var(&checkedFlag{
+		kind: "N,N",
+		want: "numbers of locks from 0 to 1099511627775, such as 3 or 3,4",
+		set: func(s string) bool {
+			for number := range strings.SplitSeq(s, ",") {
+				n, err := strconv.ParseUint(number, 10, 40) // 256 of each segment
+				if err != nil {
+					return false
+				}
+				*p = append(*p, int64(n))
+			}
+			return true
+		},
+	}, name, usage)
+}
+
+// A givenMessage is one for a program: a number or name, or empty for the first.
+type givenMessage struct {
+	spec    string
+	program string
+	nic     string // empty: the one that has the program
+	trigger uint32
+	payload []byte
+}
+
+// collect reads the messages that are given.
+func collect(specs []string, in io.Reader) (messages []givenMessage, err error) {
+	add := func(spec string) error {
+		m, err := parseMessage(spec)
+		messages = append(messages, m)
+		return err
+	}
+	for _, s := range specs {
+		if s != "-" {
+			if err := add(s); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		lines := bufio.NewScanner(in)
+		for lines.Scan() {
+			if line := strings.TrimSpace(lines.Text()); line != "" {
+				if err := add(line); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if err := lines.Err(); err != nil {
+			return nil, fmt.Errorf("read messages: %w", err)
+		}
+	}
+	return messages, nil
+}
+
+var messageForm = regexp.MustCompile(`(?s)^(?:([^:@/]+)(?:@([^@/]+))?/)?([0-9]+)(?::(.*))?$`)
+
+func parseMessage(spec string) (m givenMessage, err error) {
+	parts := messageForm.FindStringSubmatch(spec)
+	if parts == nil {
+		return m, usagef("message %q: expected [PROGRAM[@NIC]/]TRIGGER[:PART,PART…], with a number for the trigger", spec)
+	}
+	n, err := strconv.ParseUint(parts[3], 10, 32)
+	if err != nil {
+		return m, usagef("message %q: trigger %s, expected 0 to 4294967295", spec, parts[3])
+	}
+	m = givenMessage{spec: spec, program: parts[1], nic: parts[2], trigger: uint32(n)}
+	content := parts[4]
+	if content != "" {
+		for s := range strings.SplitSeq(content, ",") {
+			b, err := part(s)
+			if err != nil {
+				return m, usagef("message %q: %v", spec, err)
+			}
+			m.payload = append(m.payload, b...)
+		}
+	}
+	if len(m.payload) > prog.MaxMessage {
+		return m, usagef("message %q: %d bytes, at most %d are allowed", spec, len(m.payload), prog.MaxMessage)
+	}
+	return m, nil
+}
+
+// part reads one part of a message's contents.
+func part(s string) ([]byte, error) {
+	kind, rest, named := strings.Cut(s, ":")
+	switch {
+	case !named:
+		n, err := strconv.ParseInt(s, 0, 64)
+		if u, errU := strconv.ParseUint(s, 0, 64); err != nil && errU == nil {
+			n, err = int64(u), nil
+		}
+		if err == nil {
+			return binary.LittleEndian.AppendUint64(nil, uint64(n)), nil
+		}
+	case kind == "text":
+		return []byte(rest), nil
+	case kind == "hex":
+		if b, err := hex.DecodeString(rest); err == nil {
+			return b, nil
+		}
+	case kind == "zero":
+		if n, err := strconv.Atoi(rest); err == nil && n >= 0 && n <= prog.MaxMessage {
+			return make([]byte, n), nil
+		}
+	}
+	return nil, fmt.Errorf("%q: expected a number, text:…, hex:… or zero:N", s)
+}

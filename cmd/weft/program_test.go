@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// A word of a message is written as in PDL and in weft pdl run.
+func TestWordsOfAMessageAreThoseOfPDLRun(t *testing.T) {
+	b, err := words([]string{"0xffffffffffffffff", "-1", "18446744073709551615", "0x10", "text:ab", "hex:ff00"})
+	all := bytes.Repeat([]byte{0xff}, 24)
+	if want := append(append(all, 0x10, 0, 0, 0, 0, 0, 0, 0), 'a', 'b', 0xff, 0); err != nil || !bytes.Equal(b, want) {
+		t.Errorf("the words are % x, %v; want % x", b, err, want)
+	}
+	for _, bad := range []string{"0x1ffffffffffffffff", "", "one", "hex:f"} {
+		if _, err := words([]string{bad}); err == nil || !strings.Contains(err.Error(), `word "`+bad+`": expected a number`) {
+			t.Errorf("the word %q: %v", bad, err)
+		}
+	}
+	if _, err := words([]string{"zero:2049"}); err == nil || !strings.Contains(err.Error(), "2049 bytes; at most 2048") {
+		t.Errorf("a message that is too long: %v", err)
+	}
+}
+
+func TestATriggerWithoutAProcessToGuardIsRefused(t *testing.T) {
+	status, _, stderr := weft("program", "load", "none.pdl", "--trigger", "9")
+	if status != exitUsage || !strings.Contains(stderr, "--trigger 9: expected with --guard NAME") {
+		t.Errorf("%d %q", status, stderr)
+	}
+}
+
+func TestHelpOfLoadSaysWhatHappensOnManyNICs(t *testing.T) {
+	_, out, _ := weft("program", "load", "--help")
+	for _, want := range []string{"prepare  ", "commit  ", "roll back  ", "--replace --id N", "With --all each NIC goes by the name", "forgets within 30s"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the help does not say %q:\n%s", want, out)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package deploy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/registry"
+)
+
+// named is a module with a name that displays a number.
+func named(t *testing.T, name string, n int) []byte {
+	t.Helper()
+	return compiled(t, fmt.Sprintf("PROGRAM %s: VAR n; TRIGGERS 1; BEGIN n = %d END; MESSAGE 1: BEGIN DISPLAY n END; END;", name, n))
+}
+
+// put loads a program into one NIC.
+func (f *fabric) put(nic registry.NICID, name string, id uint32) {
+	f.t.Helper()
+	if _, err := f.client.Load(f.t.Context(), []registry.NICID{nic}, named(f.t, name, 1), deploy.Options{ID: id, Start: true}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// load loads a program into all NICs, and returns its number on each.
+func (f *fabric) load(name string, o deploy.Options) (ids []uint32, err error) {
+	placed, err := f.client.Load(f.t.Context(), f.all(), named(f.t, name, 2), o)
+	for _, p := range placed {
+		ids = append(ids, p.ID)
+	}
+	return ids, err
+}
+
+// By its name a program is replaced wherever it is, and nothing else is, though it has another number on each NIC.
+func TestAProgramIsReplacedByItsNameOnEachNIC(t *testing.T) { // PANIC-2
+	f := newFabric(t, 3)
+	f.put(1, "pong", 1)
+	f.put(2, "pong", 9)
+	f.put(3, "victim", 1)
+	f.put(3, "pong", 7)
+	ids, err := f.load("pong", deploy.Options{Replace: true, Start: true})
+	if err != nil || fmt.Sprint(ids) != "[1 9 7]" {
+		t.Errorf("it was loaded as %v: %v", ids, err)
+	}
+	f.wantStates("1 pong running", "9 pong running", "1 victim running, 7 pong running")
+	f.wantClean()
+}
+
+// Where there is none of the name, the program gets the number that it has elsewhere if that is free, and never that of another program.
+func TestWhereNoneHasTheNameAFreeNumberIsTaken(t *testing.T) {
+	for _, c := range []struct {
+		victim uint32 // of NIC 3
+		want   string
+	}{{4, "[6 6 6]"}, {6, "[1 6 1]"}} {
+		f := newFabric(t, 3)
+		f.put(2, "pong", 6)
+		f.put(3, "victim", c.victim)
+		ids, err := f.load("pong", deploy.Options{Replace: true, Start: true})
+		if err != nil || fmt.Sprint(ids) != c.want {
+			t.Errorf("with the victim at %d it was loaded as %v: %v; want %s", c.victim, ids, err, c.want)
+		}
+		f.wantStates(fmt.Sprint(ids[0], " pong running"), "6 pong running", strings.Join(inOrder(fmt.Sprint(c.victim, " victim running"), fmt.Sprint(ids[2], " pong running")), ", "))
+	}
+}
+
+func inOrder(a, b string) []string {
+	if b < a {
+		a, b = b, a
+	}
+	return []string{a, b}
+}
+
+// By its number any program is replaced: that was asked for.
+func TestByItsNumberAProgramOfAnotherNameIsReplaced(t *testing.T) {
+	f := newFabric(t, 2)
+	f.put(2, "victim", 5)
+	ids, err := f.load("pong", deploy.Options{ID: 5, Replace: true, Start: true})
+	if err != nil || fmt.Sprint(ids) != "[5 5]" {
+		t.Errorf("it was loaded as %v: %v", ids, err)
+	}
+	f.wantStates("5 pong running", "5 pong running")
+}
+
+func TestANumberIsChosenThatIsFreeOnAllNICs(t *testing.T) { // PANIC-2
+	f := newFabric(t, 3)
+	f.put(1, "a", 1)
+	f.put(3, "b", 2)
+	f.put(2, "c", 4)
+	ids, err := f.load("pong", deploy.Options{Start: true})
+	if err != nil || fmt.Sprint(ids) != "[3 3 3]" {
+		t.Errorf("it was loaded as %v: %v", ids, err)
+	}
+	f.wantClean()
+}
+
+// A number that another tool takes while this one looks is given up, and the next is tried.
+func TestANumberThatWasTakenMeanwhileIsNotInsistedOn(t *testing.T) {
+	f := newFabric(t, 2)
+	r, err := f.sites[1].Answer(&ctl.Program{Do: ctl.ProgramPrepare, Key: whole(t, f.sites[1], named(t, "other", 1)), ID: 1}) // which no list shows
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := f.load("pong", deploy.Options{Start: true})
+	if err != nil || fmt.Sprint(ids) != "[2 2]" {
+		t.Errorf("it was loaded as %v: %v", ids, err)
+	}
+	if _, err := f.sites[1].Answer(&ctl.Program{Do: ctl.ProgramUndo, Key: r.Key}); err != nil {
+		t.Error(err)
+	}
+	f.wantClean()
+}
+
+// A number that was asked for is insisted on.
+func TestATakenNumberThatWasAskedForIsRefused(t *testing.T) {
+	f := newFabric(t, 2)
+	f.put(2, "victim", 5)
+	if ids, err := f.load("pong", deploy.Options{ID: 5, Start: true}); !errors.Is(err, ctl.ErrTaken) || !strings.Contains(err.Error(), "loaded nowhere") {
+		t.Errorf("it was loaded as %v: %v", ids, err)
+	}
+	f.wantStates("", "5 victim running")
+	f.wantClean()
+}
+
+// NICs that are silent when all is taken back do not keep the others from being asked, each with all its time, and the error says what has
+// become of it on each.
+func TestSilentNICsDoNotKeepTheOthersFromBeingRolledBack(t *testing.T) { // PANIC-2
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(t, 6)
+		f.silent = func(id registry.NICID, do string) bool { return do == ctl.ProgramUndo && (id == 1 || id == 3) }
+		begun := time.Now()
+		f.fails = func(id registry.NICID, do string) error {
+			switch {
+			case id == 6 && do == ctl.ProgramCommit:
+				return errDead
+			case do == ctl.ProgramUndo && time.Since(begun) > 0: // it is the bubble's time, which stands still while there is something to do
+				t.Errorf("NIC %d is asked when another has been given up", id)
+			}
+			return nil
+		}
+		_, err := f.load("pong", deploy.Options{ID: 5, Start: true})
+		if !errors.Is(err, errDead) {
+			t.Fatal(err)
+		}
+		f.wantStates("5 pong running", "", "5 pong running", "", "", "")
+		for _, want := range []string{"NIC 0:0:0:0:0:0:0:6, which had prepared it: it does not answer;", "could not be taken back from NIC 0:0:0:0:0:0:0:1 (", "), NIC 0:0:0:0:0:0:0:3 (", "); the other NICs are as before"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("the error is %q; want it to say %q", err, want)
+			}
+		}
+		if strings.Contains(err.Error(), "NIC 0:0:0:0:0:0:0:2") || strings.Contains(err.Error(), "was taken back") {
+			t.Errorf("the error is %q", err)
+		}
+	})
+}
+
+// With nothing left anywhere, the error says so.
+func TestWhatWasTakenBackFromAllIsSaidToBe(t *testing.T) {
+	f := newFabric(t, 3)
+	f.fails = func(id registry.NICID, do string) error {
+		if id == 3 && do == ctl.ProgramCommit {
+			return errDead
+		}
+		return nil
+	}
+	if _, err := f.load("pong", deploy.Options{ID: 5}); !errors.Is(err, errDead) || !strings.Contains(err.Error(), "; the program was taken back from all NICs") {
+		t.Error(err)
+	}
+	f.wantClean()
+}
+
+// A NIC that has prepared and cannot be told forgets it by itself, and the error says when.
+func TestWhatCannotBeTakenBackBeforeItIsInPlaceIsForgotten(t *testing.T) {
+	f := newFabric(t, 3)
+	f.fails = func(id registry.NICID, do string) error {
+		if id == 3 && do == ctl.ProgramPrepare || id == 1 && do == ctl.ProgramUndo {
+			return errDead
+		}
+		return nil
+	}
+	_, err := f.load("pong", deploy.Options{ID: 5})
+	if !errors.Is(err, errDead) || !strings.Contains(err.Error(), "loaded nowhere; it could not be taken back from NIC 0:0:0:0:0:0:0:1 (it does not answer): what is prepared there is forgotten within 30s") {
+		t.Error(err)
+	}
+}
+
+// A client that belongs to one goroutine asks one NIC after the other, and each has its whole time.
+func TestInTurnEachNICHasItsWholeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(t, 4)
+		f.client.InTurn = true
+		f.silent = func(id registry.NICID, do string) bool { return do == ctl.ProgramUndo && id < 3 }
+		f.fails = func(id registry.NICID, do string) error {
+			if id == 4 && do == ctl.ProgramPrepare {
+				return errDead
+			}
+			return nil
+		}
+		_, err := f.load("pong", deploy.Options{ID: 5})
+		if !errors.Is(err, errDead) || strings.Contains(err.Error(), "NIC 0:0:0:0:0:0:0:3 (") || !strings.Contains(err.Error(), "NIC 0:0:0:0:0:0:0:2 ("+context.DeadlineExceeded.Error()) {
+			t.Error(err)
+		}
+	})
+}

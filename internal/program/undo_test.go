@@ -1,0 +1,156 @@
+package program
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft/pdl/vm"
+)
+
+// prepare prepares a source under number 5 and returns its key.
+func (n *nicTest) prepare(source string, replace bool) (key uint64) {
+	n.t.Helper()
+	key, _, err := n.Prepare(Spec{Module: module(n.t, source), ID: 5, Start: true, Replace: replace})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return key
+}
+
+// commit is prepare, and puts it in place.
+func (n *nicTest) commit(source string, replace bool) (key uint64, kept bool) {
+	n.t.Helper()
+	key = n.prepare(source, replace)
+	_, kept, err := n.Commit(key)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return key, kept
+}
+
+// message has program 5 handle a message.
+func (n *nicTest) message(payload ...byte) {
+	n.t.Helper()
+	if err := n.Post(5, 1, payload); err != nil {
+		n.t.Fatal(err)
+	}
+	n.run(10)
+}
+
+const (
+	oldSource    = "PROGRAM old: VAR n; TRIGGERS 1; BEGIN n = 10 END; MESSAGE 1: BEGIN n = n + 1; DISPLAY n END; END;"
+	strangerText = "PROGRAM stranger: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY 77 END; END;"
+)
+
+func TestUndoFindsAProgramUnloadedThatHadReplacedAnother(t *testing.T) { // PANIC-2
+	n := newNIC(t)
+	n.put(5, oldSource)
+	key, _ := n.commit(strings.Replace(oldSource, "old", "new", 1), true)
+	if err := n.Unload(5); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Undo(key); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "5 was unloaded meanwhile, and with it old") {
+		t.Errorf("undo says %v", err)
+	}
+	if len(n.List()) != 0 || n.machine.IDs() != nil || n.Leaks() != nil {
+		t.Errorf("there are still %v, and %v in the machine: %v", n.List(), n.machine.IDs(), n.Leaks())
+	}
+}
+
+func TestUndoLeavesAloneWhatHasTheNumberByNow(t *testing.T) { // PANIC-2
+	for _, replace := range []bool{false, true} {
+		n := newNIC(t)
+		if replace {
+			n.put(5, oldSource)
+		}
+		key, _ := n.commit(strings.Replace(oldSource, "old", "new", 1), replace)
+		if err := n.Unload(5); err != nil {
+			t.Fatal(err)
+		}
+		n.put(5, strangerText)
+		if err := n.Undo(key); (err != nil) != replace {
+			t.Errorf("undo says %v", err)
+		}
+		n.message()
+		if got := n.shown(5); !slices.Equal(got, []int64{77}) {
+			t.Errorf("the other program displays %v", got)
+		}
+		if len(n.machine.IDs()) != 1 || n.Leaks() != nil {
+			t.Errorf("the machine has %v: %v", n.machine.IDs(), n.Leaks())
+		}
+	}
+}
+
+// The number of a program that was unloaded can be replaced at once, whatever its loader has yet to settle.
+func TestTheNumberOfAProgramThatWasUnloadedIsFree(t *testing.T) {
+	n := newNIC(t)
+	key, _ := n.commit(oldSource, false)
+	if err := n.Unload(5); err != nil {
+		t.Fatal(err)
+	}
+	if _, id, err := n.Prepare(Spec{Module: module(t, strangerText)}); err != nil || id != 1 {
+		t.Fatal(id, err)
+	}
+	n.put(5, strangerText)
+	n.put(5, strangerText, func(s *Spec) { s.Replace = true })
+	if err := n.Settle(key); err != nil {
+		t.Error(err)
+	}
+}
+
+// What has taken over a program's data and was stopped does not leave that stopped when it is there again.
+func TestUndoneAProgramRunsAsItDidBefore(t *testing.T) { // PANIC-2
+	for name, end := range map[string]string{"out of budget": "WHILE 1 DO n = n + 1", "stopped": "STOP"} {
+		n := newNIC(t)
+		n.put(5, oldSource)
+		n.message()
+		key, kept := n.commit(strings.Replace(oldSource, "DISPLAY n END", "n = 99; "+end+" END", 1), true)
+		if !kept {
+			t.Fatal("it has not kept the data")
+		}
+		n.message()
+		if info, _ := n.Info(5); info.Running {
+			t.Fatal(name, "the new version was to stop")
+		}
+		if err := n.Undo(key); err != nil {
+			t.Fatal(err)
+		}
+		n.message()
+		if got := n.shown(5); !slices.Equal(got, []int64{11, 12}) {
+			t.Errorf("%s: the old program displays %v; want it to go on from where it was replaced", name, got)
+		}
+	}
+}
+
+// While the new version runs, what it has counted is not lost when it is undone.
+func TestUndoneAProgramHasTheDataOfTheOneThatRan(t *testing.T) {
+	n := newNIC(t)
+	n.put(5, oldSource)
+	key, _ := n.commit(oldSource, true)
+	n.message()
+	if err := n.Undo(key); err != nil {
+		t.Fatal(err)
+	}
+	n.message()
+	if got := n.shown(5); !slices.Equal(got, []int64{12}) {
+		t.Errorf("it displays %v", got)
+	}
+}
+
+// A NIC that begins anew gives out other keys, so that what was prepared before does not name what is prepared now.
+func TestKeysAreNotThoseOfTheLifeBefore(t *testing.T) {
+	seen := map[uint64]bool{}
+	for life := range uint64(4) {
+		n := newNIC(t)
+		n.Table = New(Config{NIC: ownNIC, Incarnation: life, Counts: n.counts}, n.engine)
+		for id := range vm.ID(8) {
+			key, _, err := n.Prepare(Spec{Module: module(t, oldSource), ID: id + 1})
+			if err != nil || key == 0 || seen[key] {
+				t.Fatalf("life %d gives key %d, again %v: %v", life, key, seen[key], err)
+			}
+			seen[key] = true
+		}
+	}
+}

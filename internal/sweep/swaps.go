@@ -1,0 +1,153 @@
+package sweep
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/simulated"
+	"github.com/weftnet/weft/pdl/vm"
+	"github.com/weftnet/weft/sim"
+)
+
+// What several tools do to the same numbers and names of programs, while each is in the middle of its own work.
+
+const (
+	swapID  vm.ID = 60
+	firstID vm.ID = 70 // of those that programs of one name have on the NICs
+)
+
+// fabricClient is a tool that loads programs into all NICs, which are in some order. before is called before each request.
+func (w *workshop) fabricClient(p *sim.Process, before func(do string)) (client *deploy.Client, nics []registry.NICID, hosts map[registry.NICID]int) {
+	hosts = map[registry.NICID]int{}
+	sites := map[registry.NICID]*deploy.Site{}
+	for host := range 3 {
+		id := registry.NICID(sim.NICID(host))
+		hosts[id], nics = host, append(nics, id)
+		sites[id] = &deploy.Site{NIC: id, May: func(int) bool { return true }, Do: func(f func(*program.Table)) {
+			f(w.table(host))
+			simulated.Turn(w.f, host)
+		}}
+	}
+	w.rng.Shuffle(len(nics), func(i, j int) { nics[i], nics[j] = nics[j], nics[i] })
+	return &deploy.Client{InTurn: true, Ask: func(_ context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
+		before(r.Do)
+		p.Sleep(time.Duration(w.rng.ExpFloat64() * float64(100*time.Microsecond)))
+		if w.table(hosts[nic]) == nil {
+			return nil, errDead
+		}
+		return sites[nic].Answer(r)
+	}}, nics, hosts
+}
+
+// swap puts a version of the counter in place, of the same layout or another, which may never end once it has a message, in the place of a counter
+// or of none. Before it is taken back, it may be unloaded, and its number given to a stranger.
+func (w *workshop) swap(p *sim.Process) {
+	t := w.table(0)
+	replaces := w.rng.IntN(2) == 0
+	if replaces {
+		w.load(0, "counter", program.Spec{ID: swapID, Start: true})
+	}
+	version := pick(w.rng, "counter", "counter, another layout", "counter that never ends")
+	key, _, err := t.Prepare(program.Spec{Module: workshopModules[version], ID: swapID, Replace: replaces, Start: true})
+	if err == nil {
+		_, _, err = t.Commit(key)
+	}
+	if err == nil && w.rng.IntN(2) == 0 {
+		err = t.Post(swapID, 1, nil)
+		simulated.Turn(w.f, 0)
+		p.Sleep(2 * time.Millisecond)
+	}
+	unloaded, strange := w.rng.IntN(2) == 0, false
+	if err == nil && unloaded {
+		err = t.Unload(swapID)
+		if strange = w.rng.IntN(2) == 0; strange {
+			w.load(0, "stranger", program.Spec{ID: swapID, Start: true})
+		}
+	}
+	if err != nil {
+		w.violate("%s, which replaces another %v, is put in place: %v", version, replaces, err)
+		return
+	}
+	if err := t.Undo(key); (err != nil) != (replaces && unloaded) {
+		w.violate("%s, which has replaced another %v, and was unloaded %v, is undone: %v", version, replaces, unloaded, err)
+	}
+	want := ""
+	switch {
+	case strange:
+		want = "stranger"
+	case replaces && !unloaded:
+		want = "counter"
+	}
+	info, there := t.Info(swapID)
+	if there != (want != "") || there && (info.Module.Hash() != workshopModules[want].Hash() || !info.Running) {
+		w.violate("%s, which has replaced another %v, and was unloaded %v, is undone: its number has %q, which runs %v; want %q", version, replaces, unloaded, programName(info), info.Running, want)
+	}
+	if there {
+		if err := t.Unload(swapID); err != nil {
+			w.violate("%v", err)
+		}
+	}
+}
+
+// namesakes has programs of one name, under another number on each NIC or missing there, replaced by the name, beside strangers; and loads one that has
+// one number on all.
+func (w *workshop) namesakes(p *sim.Process) {
+	var twins, strangers [3]vm.ID
+	for host := range 3 {
+		numbers := w.rng.Perm(4)
+		if w.rng.IntN(4) > 0 {
+			twins[host], _ = w.load(host, "twin", program.Spec{ID: firstID + vm.ID(numbers[0]), Start: true})
+		}
+		strangers[host], _ = w.load(host, "stranger", program.Spec{ID: firstID + vm.ID(numbers[1]), Start: true})
+	}
+	client, nics, hosts := w.fabricClient(p, func(string) {})
+	load := func(name string, o deploy.Options) (ids [3]vm.ID) {
+		placed, err := client.Load(context.Background(), nics, workshopModules[name].Encode(), o)
+		if err != nil {
+			w.violate("%s is loaded into all NICs: %v", name, err)
+		}
+		for _, at := range placed {
+			ids[hosts[at.NIC]] = vm.ID(at.ID)
+		}
+		return ids
+	}
+	replaced := load("twin, another layout", deploy.Options{Replace: true, Start: true})
+	same := load("lonely", deploy.Options{Start: true})
+	for host, id := range replaced {
+		if twins[host] != 0 && id != twins[host] {
+			w.violate("host %d had a program as %d, and has what replaces it by name as %d", host, twins[host], id)
+		}
+		w.mustHave(host, id, "twin, another layout")
+		w.mustHave(host, strangers[host], "stranger")
+		w.mustHave(host, same[host], "lonely")
+		for _, id := range []vm.ID{id, strangers[host], same[host]} {
+			if err := w.table(host).Unload(id); err != nil {
+				w.violate("%v", err)
+			}
+			simulated.Turn(w.f, host)
+		}
+	}
+	if slices.Min(same[:]) != slices.Max(same[:]) {
+		w.violate("a program that is loaded into all NICs has the numbers %d", same)
+	}
+}
+
+// mustHave holds what has a number on a host against what should.
+func (w *workshop) mustHave(host int, id vm.ID, name string) {
+	if info, there := w.table(host).Info(id); !there || info.Module.Hash() != workshopModules[name].Hash() {
+		w.violate("host %d was to have %s as program %d; it has %q", host, name, id, programName(info))
+	}
+}
+
+// programName is the name of a program, empty if there is none.
+func programName(info program.Info) string {
+	if info.Module == nil {
+		return ""
+	}
+	return info.Module.Name
+}
