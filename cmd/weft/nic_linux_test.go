@@ -34,17 +34,17 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 	}
 	const named = `prefer: "latency" has a link named already; expected link = "auto"`
 	for _, c := range []struct{ line, want string }{
-		{"nic --config " + latency, "configuration " + latency + `, with the flags: listen: address "here:x": expected HOST or HOST:PORT`},
-		{"nic --config " + latency + " --link udp", "configuration " + latency + `, with the flags: listen: address "here:x": expected HOST or HOST:PORT`}, // the file's prefer is not meant then
+		{"nic --config " + latency, "configuration " + latency + `, with the flags: line 3: listen: address "here:x": expected HOST or HOST:PORT`},
+		{"nic --config " + latency + " --link udp", "configuration " + latency + `, with the flags: line 3: listen: address "here:x": expected HOST or HOST:PORT`}, // the file's prefer is not meant then
 		{"nic --config " + latency + " --link udp --prefer latency", "configuration " + latency + ", with the flags: " + named},
 		{"nic --prefer latency", named},
 		{"nic --link auto --prefer latency --listen here:x", `listen: address "here:x": expected HOST or HOST:PORT`},
 		{"nic --prefer speed", `invalid argument "speed" for "--prefer" flag: expected one of bandwidth, latency`},
 		{"nic --nope", "unknown flag: --nope"},
 		{"nic --link tcp", `link: no link is called "tcp"; expected one of auto, udp, xdp, xdp-generic`},
-		{"nic --config " + named0 + " --link fast1 --listen 127.0.0.1:0", "configuration " + named0 + `, with the flags: links.fast0.listen: address "there:x": expected HOST or HOST:PORT, such as 10.0.0.2, host-2:7700 or [fe80::2]:7700, and a PORT up to 65535
+		{"nic --config " + named0 + " --link fast1 --listen 127.0.0.1:0", "configuration " + named0 + `, with the flags: line 4: links.fast0.listen: address "there:x": expected HOST or HOST:PORT, such as 10.0.0.2, host-2:7700 or [fe80::2]:7700, and a PORT up to 65535
 link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fast0`},
-		{"nic --config " + named0 + " --link fast0", "configuration " + named0 + `, with the flags: listen: address "there:x": expected HOST or HOST:PORT`},
+		{"nic --config " + named0 + " --link fast0", "configuration " + named0 + `, with the flags: line 4: listen: address "there:x": expected HOST or HOST:PORT`},
 		{"nic --config " + named0 + " --link fast0 --listen here:x", "configuration " + named0 + `, with the flags: listen: address "here:x": expected HOST or HOST:PORT`}, // the flag counts
 		{"nic --listen here:x", `listen: address "here:x": expected HOST or HOST:PORT`},
 		{"nic --node here:x", `--node: address "here:x": expected HOST or HOST:PORT`},
