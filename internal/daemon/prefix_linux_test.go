@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // Three hosts on a network that loses 4 % of the frames, two processes on each, which stream messages to all others. Processes
-// and daemons are killed again and again. Each process keeps a diary in a file, which outlives it; from these the test judges what
+// and daemons are killed again and again, and daemons stand still. Each process keeps a diary in a file, which outlives it; from these the test judges what
 // each received of each other (decision 6).
 
 const streamers = 6 // processes, two on each host
@@ -69,9 +70,8 @@ func (st *stage) killProcess(process int) {
 	st.enter(process)
 }
 
-// killDaemon ends a daemon in the middle of a flood of its processes, so that messages of theirs that have come wait for lost ones.
-// The processes end by themselves. It comes back after a while, and others with their names.
-func (st *stage) killDaemon(host int) {
+// flood has the processes of a host flood the others, and returns in the middle of it: messages of theirs that have come wait for lost ones.
+func (st *stage) flood(host int) {
 	st.t.Helper()
 	for i, lf := range st.present {
 		if st.host(i) == host {
@@ -81,6 +81,26 @@ func (st *stage) killDaemon(host int) {
 		}
 	}
 	time.Sleep(floodTime/4 + time.Duration(st.rng.Int64N(int64(floodTime/4))))
+}
+
+// stopDaemon has a daemon stand still in the middle of a flood, for so long that the others give it up, or nearly. All processes live on.
+func (st *stage) stopDaemon(host int) {
+	st.t.Helper()
+	st.flood(host)
+	d := st.daemons[host].Process
+	if err := d.Signal(syscall.SIGSTOP); err != nil {
+		st.t.Fatal(err)
+	}
+	time.Sleep(streamerUnreachable/2 + time.Duration(st.rng.Int64N(int64(2*streamerUnreachable))))
+	if err := d.Signal(syscall.SIGCONT); err != nil {
+		st.t.Fatal(err)
+	}
+}
+
+// killDaemon ends a daemon in the middle of a flood. Its processes end by themselves. It comes back after a while, and others with their names.
+func (st *stage) killDaemon(host int) {
+	st.t.Helper()
+	st.flood(host)
 	d := st.daemons[host]
 	d.Process.Kill()
 	d.Wait()
@@ -130,7 +150,11 @@ func TestWhatAProcessReceivesOfAnotherIsAPrefixOfWhatThatOneSent(t *testing.T) {
 		} else {
 			time.Sleep(time.Until(nextDaemon))
 			nextDaemon = nextDaemon.Add(daemons)
-			st.killDaemon(host % len(configs))
+			if host%2 == 0 {
+				st.killDaemon(host % len(configs))
+			} else {
+				st.stopDaemon(host % len(configs))
+			}
 			host++
 		}
 	}
