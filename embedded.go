@@ -85,7 +85,7 @@ func (m *embeddedMemory) Part(of uint32, offset, n int, sealed bool) (id uint32,
 func (m *embeddedMemory) Free(id uint32) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.n.poller.Do(func(clock.Time) { err = m.n.engine.RemoveRegion(m.slot, id) })
+	m.n.poller.Do(func(now clock.Time) { err = m.n.engine.RemoveRegion(now, m.slot, id) })
 	if err != nil && !errors.Is(err, nic.ErrNoProcess) && !errors.Is(err, nic.ErrNoRegion) { // it may have gone with its process
 		return err
 	}

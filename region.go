@@ -106,7 +106,7 @@ func (s *Share) Handle() Handle { return s.handle }
 func (s *Share) Close() error { return s.part.Close() }
 
 // Close ends the region: later PUTs and GETs are refused. It fails, and the region stays, while operations of its own
-// process use it. A second Close does nothing.
+// process use it, from their start to their end. A second Close does nothing.
 func (r *Region) Close() error {
 	if err := r.r.Close(); err != nil || r.unmap == nil {
 		return err

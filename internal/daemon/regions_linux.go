@@ -137,10 +137,10 @@ func (s *session) part(c *ctl.Client, a *ctl.Part) (err error) {
 // it touches the memory again.
 func (s *session) free(c *ctl.Client, f *ctl.Free) (err error) {
 	var m *memory
-	s.d.loop.Do(func(clock.Time) {
+	s.d.loop.Do(func(now clock.Time) {
 		if s.expelled.Load() {
 			err = ctl.ErrNICGone
-		} else if err = s.d.engine.RemoveRegion(s.slot, f.Region); err == nil {
+		} else if err = s.d.engine.RemoveRegion(now, s.slot, f.Region); err == nil {
 			if m = s.regions[f.Region]; m != nil { // else it was a part
 				delete(s.regions, f.Region)
 				s.bytes -= int64(len(m.mem))

@@ -48,6 +48,24 @@ func (e *Engine) drainCommands() (commands int, more bool) {
 	return commands, more
 }
 
+// takeQueued starts what the commands in a process's queue ask for, at most a queue's length of them: what they name is then known to be
+// in use. The next Poll does the rest.
+func (e *Engine) takeQueued(p *process) {
+	got := 0
+	for most := p.vni.Segment().Geometry().Commands; got < most && p.served(); got++ {
+		c, ok := p.vni.Next()
+		if !ok {
+			break
+		}
+		e.command(p, c)
+	}
+	if got > 0 {
+		p.idle, p.silent = 0, 0
+		p.account.Commands += uint64(got)
+		e.counts[vni.NICCommands] += uint64(got)
+	}
+}
+
 // stopListening takes p from the active list, unless a command has come just now (decision 11).
 func (e *Engine) stopListening(p *process) {
 	if p.vni.StopListening() || e.cfg.Defect == mutate.StoppedDeaf {

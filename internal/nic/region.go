@@ -3,6 +3,7 @@ package nic
 import (
 	"fmt"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
@@ -94,11 +95,14 @@ func (e *Engine) openRegion(r *region) error {
 }
 
 // RemoveRegion takes a region away. PUTs and GETs of others that are under way there are refused. While operations of
-// the process itself use the memory it fails with ErrRegionBusy and changes nothing; else the engine touches the memory
-// no more when it returns.
-func (e *Engine) RemoveRegion(slot uint16, id uint32) error {
-	e.begin()
+// the process itself use the memory, those included whose commands are in its queue, it fails with ErrRegionBusy and the region stays; else
+// the engine touches the memory no more when it returns.
+func (e *Engine) RemoveRegion(now clock.Time, slot uint16, id uint32) error {
+	e.beginAt(now)
 	p := e.process(slot)
+	if p != nil {
+		e.takeQueued(p)
+	}
 	if p == nil || id == 0 || int(id) >= len(p.regions) || p.regions[id] == nil {
 		return fmt.Errorf("%w: region %d of slot %d", ErrNoRegion, id, slot)
 	}

@@ -2,10 +2,10 @@ package nic
 
 import "unsafe"
 
-// uses reports whether an operation of the process that is under way may still touch mem.
+// uses reports whether an operation of the process that the engine has taken up may still touch mem.
 func (p *process) uses(mem []byte) bool {
-	for i := range p.sends {
-		if s := &p.sends[i]; s.state != sendIdle && overlaps(s.frag.Parts, mem) {
+	for s := range p.underWay {
+		if overlaps(s.frag.Parts, mem) {
 			return true
 		}
 	}

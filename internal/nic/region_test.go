@@ -1,0 +1,85 @@
+package nic
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// A command that is in the queue names memory that the engine will follow: until its operation ends, the region stays.
+func TestARegionIsBusyWithACommandThatNoPollHasTaken(t *testing.T) {
+	const n = 100_000 // asks for permission
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	theirs := make([]byte, n)
+	id, key, err := b.e.AddRegion(b.slot, theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote := vni.Remote{NIC: b.e.ID(), Slot: b.slot, Gen: b.gen, Region: id, Key: key}
+	for _, x := range []struct {
+		what    string
+		receive bool
+		post    func(mem []byte) int
+		meet    func()
+	}{
+		{"a send", false, func(mem []byte) int { return a.send("b/0", 1, 0, mem) }, func() { b.finish(true, b.recv("a/0", 1, 0, make([]byte, n))) }},
+		{"a receive", true, func(mem []byte) int { return a.recv("b/0", 1, 0, mem) }, func() { b.finish(false, b.send("a/0", 1, 0, make([]byte, n-1000))) }},
+		{"a put", false, func(mem []byte) int {
+			return a.start(vni.CodePut, &vni.SendContext{Flags: vni.WantNotify, Remote: remote}, mem)
+		}, func() {}},
+		{"a get", false, func(mem []byte) int {
+			return a.start(vni.CodeGet, &vni.SendContext{Flags: vni.WantNotify, Remote: remote}, mem)
+		}, func() {}},
+	} {
+		mem := pattern(n, 1)
+		id, _, err := a.e.AddRegion(a.slot, mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := x.post(mem[1000:])
+		if err := a.e.RemoveRegion(f.now, a.slot, id); !errors.Is(err, ErrRegionBusy) {
+			t.Errorf("%s is in the queue, and the region is removed: %v", x.what, err)
+		}
+		x.meet()
+		if c := a.finish(x.receive, ctx); c.Status != vni.StatusOK {
+			t.Errorf("%s ends with %v", x.what, c.Status)
+		}
+		if err := a.e.RemoveRegion(f.now, a.slot, id); err != nil {
+			t.Errorf("%s has ended: %v", x.what, err)
+		}
+	}
+	f.noLeaks()
+}
+
+// Ids are used again. A descriptor in the queue must not come to mean another region that has the id meanwhile.
+func TestADescriptorInTheQueueKeepsItsRegion(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.describer(0, "a/0", 4096), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	copy(a.mem, pattern(4096, 1))
+	got := make([]byte, 4096)
+	r := b.recv("a/0", 1, 0, got)
+	i, _ := a.v.TakeSend()
+	a.v.ClearDescriptors(false, i)
+	a.v.SetDescriptor(false, i, 0, vni.Descriptor{Region: a.region, Len: 4096})
+	a.v.SetSend(i, &vni.SendContext{Receiver: b.name, Tag: 1, Flags: vni.WantNotify, Token: a.token(i), PoolIndex: vni.NoPool, Size: 1, Len: 4096})
+	a.post(vni.Command{Code: vni.CodeSend, Context: uint16(i)})
+	if err := a.e.RemoveRegion(f.now, a.slot, a.region); !errors.Is(err, ErrRegionBusy) {
+		t.Errorf("a send from the region is in the queue, and the region is removed: %v", err)
+		if _, _, err := a.e.AddRegion(a.slot, make([]byte, 4096)); err != nil {
+			t.Error(err)
+		}
+	}
+	if c := b.finish(true, r); c.Status != vni.StatusOK || !bytes.Equal(got, pattern(4096, 1)) {
+		t.Errorf("the receive ends with %v; the bytes are the region's: %v", c.Status, bytes.Equal(got, pattern(4096, 1)))
+	}
+	if c := a.finish(false, i); c.Status != vni.StatusOK {
+		t.Errorf("the send ends with %v", c.Status)
+	}
+	f.noLeaks()
+}
