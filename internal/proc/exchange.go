@@ -75,16 +75,38 @@ func (g *Group) Gather(ctx context.Context, root int, part, all []byte) error {
 		return err
 	}
 	defer g.done()
+	if err := g.checkRoot("gather", root); err != nil {
+		return err
+	}
+	if g.rank != root {
+		all = nil
+	} else if len(all) != len(part)*len(g.roster) {
+		return g.badLength("gather", len(all), len(part))
+	}
+	if err := g.look("gather", part, all); err != nil {
+		return err
+	}
 	return g.gather(ctx, "gather", root, part, all)
 }
 
+// look says why memory cannot be read, or written, as an operation needs it. It is asked before the operation is entered: what is copied here
+// no request names, so that nothing looks at it later.
+func (g *Group) look(op string, read, written []byte) error {
+	l := g.p.registered.Load()
+	if l == nil {
+		return nil
+	}
+	err := l.look(read, false)
+	if err == nil {
+		err = l.look(written, true)
+	}
+	if err != nil {
+		return g.fail(op, Message{}, err)
+	}
+	return nil
+}
+
 func (g *Group) gather(ctx context.Context, op string, root int, part, all []byte) error {
-	if err := g.checkRoot(op, root); err != nil {
-		return err
-	}
-	if g.rank == root && len(all) != len(part)*len(g.roster) {
-		return g.badLength(op, len(all), len(part))
-	}
 	h, mem, err := g.show(ctx, op, root, len(part)*len(g.roster), len(part))
 	if err != nil {
 		return err
@@ -116,13 +138,16 @@ func (g *Group) AllGather(ctx context.Context, part, all []byte) error {
 		return err
 	}
 	defer g.done()
+	if len(all) != len(part)*len(g.roster) {
+		return g.badLength("all-gather", len(all), len(part))
+	}
+	if err := g.look("all-gather", part, all); err != nil {
+		return err
+	}
 	return g.allGather(ctx, "all-gather", part, all)
 }
 
 func (g *Group) allGather(ctx context.Context, op string, part, all []byte) error {
-	if len(all) != len(part)*len(g.roster) {
-		return g.badLength(op, len(all), len(part))
-	}
 	if err := g.gather(ctx, op, 0, part, all); err != nil {
 		return err
 	}
@@ -140,10 +165,15 @@ func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 	if err := g.checkRoot(op, root); err != nil {
 		return err
 	}
+	if g.rank != root {
+		all = nil
+	} else if len(all) != len(part)*len(g.roster) {
+		return g.badLength(op, len(all), len(part))
+	}
+	if err := g.look(op, all, part); err != nil {
+		return err
+	}
 	if g.rank == root {
-		if len(all) != len(part)*len(g.roster) {
-			return g.badLength(op, len(all), len(part))
-		}
 		r, err := g.region(len(all))
 		if err != nil {
 			return g.fail(op, Message{}, err)
@@ -175,6 +205,9 @@ func (g *Group) AllToAll(ctx context.Context, from, to []byte) error {
 	n := len(g.roster)
 	if len(from) != len(to) || len(from)%n != 0 {
 		return g.badLength(op, len(from), len(to)/n)
+	}
+	if err := g.look(op, from, to); err != nil {
+		return err
 	}
 	// Not the region that gathers use: theirs is told and used up in between.
 	r, err := g.p.Alloc(max(len(to), 1))
