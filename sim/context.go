@@ -26,6 +26,7 @@ type timed struct {
 	context.Context // the parent
 	s               *sched
 	deadline        clock.Time
+	real            bool // a context above it has a real deadline, which virtual time never reaches
 	done            chan struct{}
 	err             error
 
@@ -43,7 +44,7 @@ type hook struct{ f func() }
 type timedKey struct{}
 
 func (s *sched) withDeadline(parent context.Context, at clock.Time) (context.Context, context.CancelFunc) {
-	v := &timed{Context: parent, s: s, deadline: at, done: make(chan struct{})}
+	v := &timed{Context: parent, s: s, deadline: at, real: realDeadline(parent), done: make(chan struct{})}
 	p := nearestTimed(parent)
 	if p != nil {
 		v.deadline = min(at, p.deadline)
@@ -52,13 +53,15 @@ func (s *sched) withDeadline(parent context.Context, at clock.Time) (context.Con
 	switch {
 	case parent.Err() != nil:
 		v.end(parent.Err())
+	case v.deadline <= s.now:
+		v.end(context.DeadlineExceeded)
 	case isDirect:
 		direct.timed.AfterFunc(func() { v.end(direct.timed.err) })
 	case parent.Done() != nil:
 		s.lent = append(s.lent, v)
 	}
 	if v.err == nil && v.deadline < clock.Never {
-		s.push(max(v.deadline, s.now), v, 0)
+		s.push(v.deadline, v, 0)
 	}
 	inner, cancel := context.WithCancel(v)
 	return visible{inner, v}, func() { v.end(context.Canceled); cancel() }
@@ -70,13 +73,16 @@ func nearestTimed(ctx context.Context) *timed {
 	return v
 }
 
-// realDeadline reports whether ctx has a deadline that virtual time will never reach.
+// realDeadline reports whether ctx, or a context that it descends from, has a deadline that virtual time will never reach.
 func realDeadline(ctx context.Context) bool {
+	v := nearestTimed(ctx)
+	if v != nil && v.real {
+		return true
+	}
 	at, ok := ctx.Deadline()
 	if !ok {
 		return false
 	}
-	v := nearestTimed(ctx)
 	return v == nil || v.deadline == clock.Never || !at.Equal(wall(v.deadline))
 }
 

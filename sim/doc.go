@@ -17,7 +17,8 @@
 // The rules for application code are those of any simulation. It waits only through this package and through Weft's
 // operations, makes contexts with deadlines by Process.WithTimeout, asks Process.Now for the time and Process.Rand for
 // chance, and starts functions beside its main one with Process.Go. A goroutine, a channel that another must fill, or
-// a sleep of package time would be outside of the simulation, and a context with a real deadline is refused.
+// a sleep of package time would be outside of the simulation, and a context with a real deadline is refused, as are
+// those that Process.WithTimeout derives from it.
 package sim
 
 import "time"

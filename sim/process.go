@@ -238,7 +238,7 @@ func (p *Process) Rand() *rand.Rand { return p.rng }
 // Sleep blocks the calling function for d of virtual time.
 func (p *Process) Sleep(d time.Duration) { p.running().sleep(d) }
 
-// WithTimeout derives a context that ends after d of virtual time. As with package context, cancel must be called.
+// WithTimeout derives a context that ends after d of virtual time; at once if d is not above 0. As with package context, cancel must be called.
 func (p *Process) WithTimeout(parent context.Context, d time.Duration) (ctx context.Context, cancel context.CancelFunc) {
 	return p.f.s.withDeadline(parent, p.f.s.now.Add(d))
 }

@@ -213,3 +213,32 @@ func TestARealDeadlineIsRecognised(t *testing.T) {
 		t.Error("below a virtual one it was taken for a virtual one")
 	}
 }
+
+func TestATimeoutThatHasPassedEndsItsContextAtOnce(t *testing.T) {
+	inTask(t, func(s *sched, me *task) {
+		for _, d := range []time.Duration{0, -time.Second} {
+			ctx, cancel := s.withDeadline(context.Background(), s.now.Add(d))
+			defer cancel()
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				t.Errorf("with a timeout of %v its error is %v", d, ctx.Err())
+			}
+		}
+	})
+}
+
+func TestARealDeadlineIsRecognisedAboveAVirtualOne(t *testing.T) {
+	s := newSched(1)
+	real, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	v, cancelV := s.withDeadline(real, clock.Time(time.Second))
+	defer cancelV()
+	plain, cancelPlain := context.WithCancel(v)
+	defer cancelPlain()
+	below, cancelBelow := s.withDeadline(plain, clock.Time(time.Minute))
+	defer cancelBelow()
+	for i, ctx := range []context.Context{v, plain, below} {
+		if !realDeadline(ctx) {
+			t.Errorf("context %d below it was taken for a virtual one", i)
+		}
+	}
+}

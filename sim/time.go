@@ -22,12 +22,12 @@ func (v virtual) Go(fn func()) {
 	v.p.Go("beside", func(*Process) error { fn(); return nil })
 }
 
-// Sleep waits for a context of its own, which ends with ctx.
+// Sleep waits for a context of its own, which ends with ctx. Also a sleep of no time lets others go on.
 func (v virtual) Sleep(ctx context.Context, d time.Duration) error {
 	if realDeadline(ctx) {
 		return errRealDeadline
 	}
-	within, cancel := v.p.WithTimeout(ctx, d)
+	within, cancel := v.p.WithTimeout(ctx, max(d, 1))
 	defer cancel()
 	for t := v.p.running(); within.Err() == nil; {
 		t.await(within, "sleep")

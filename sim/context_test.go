@@ -1,0 +1,49 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+func TestAnOperationWithATimeoutThatHasPassedIsNotCarriedOut(t *testing.T) {
+	f := New(Config{Seed: Seed(1)})
+	f.Process(0, "self/0", func(p *Process) error {
+		ctx, cancel := p.WithTimeout(context.Background(), 0)
+		defer cancel()
+		if err := p.Send(ctx, p.Name(), 1, []byte("late")); !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("the send gave %v", err)
+		}
+		_, found, err := p.TryProbe(context.Background(), p.Name(), 1)
+		if found {
+			return errors.New("the message came all the same")
+		}
+		return err
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnOperationBelowARealDeadlineIsRefused(t *testing.T) {
+	f := New(Config{Seed: Seed(1)})
+	f.Process(0, "self/0", func(p *Process) error {
+		real, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		ctx, cancelVirtual := p.WithTimeout(real, time.Second)
+		defer cancelVirtual()
+		_, err := p.Recv(ctx, weft.AnyProcess, 1, nil)
+		if err == nil || !strings.Contains(err.Error(), "the context has a real deadline") {
+			return fmt.Errorf("the receive gave %v", err)
+		}
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
