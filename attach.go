@@ -77,7 +77,8 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	p := &Process{time: realTime{}, name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
 	p.leave, p.calls = a.Close, w.w.SystemCalls
 	p.askProgram = func(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
-		return conn.NIC(uint64(nic)).Program(ctx, r)
+		reply, err := conn.NIC(uint64(nic)).Program(ctx, r)
+		return reply, severed(err)
 	}
 	p.share = func(id uint32, size int) ([]byte, func() error, error) {
 		ctx, cancel := daemonPatience()
@@ -86,7 +87,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		return mem, func() error {
 			ctx, cancel := daemonPatience()
 			defer cancel()
-			return leave(ctx)
+			return severed(leave(ctx))
 		}, shareRefusal(err)
 	}
 	release := func() { p.ended.add(a.Close(), a.Unmap()) }
@@ -106,6 +107,18 @@ var refusals = []struct{ of, is error }{
 	{ctl.ErrBadRequest, ErrBadArgument}, {ctl.ErrNoMemory, ErrNoMemory},
 }
 
+// severed says in words of this package that there is no connection to the daemon any more, which every request over it may find. Each passes
+// its error through here.
+func severed(err error) error {
+	switch {
+	case errors.Is(err, ctl.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, ctl.ErrNICGone):
+		return ErrNICGone
+	}
+	return err
+}
+
 // refusal says why a process could not be attached.
 func refusal(name Name, err error) error {
 	for _, r := range refusals {
@@ -113,11 +126,12 @@ func refusal(name Name, err error) error {
 			return &refused{name, r.is, err}
 		}
 	}
-	return fmt.Errorf("weft: attach %v: %w", name, err)
+	return fmt.Errorf("weft: attach %v: %w", name, severed(err))
 }
 
 // shareRefusal says in words of this package why a segment could not be shared, or memory not be had.
 func shareRefusal(err error) error {
+	err = severed(err)
 	for _, r := range refusals {
 		if err != nil && errors.Is(err, r.of) {
 			return fmt.Errorf("%w (%w)", r.is, err)
@@ -157,7 +171,7 @@ func attachedNames(conn *ctl.Conn) func(context.Context) ([]vni.Name, error) {
 	return func(ctx context.Context) ([]vni.Name, error) {
 		all, err := conn.Names(ctx)
 		if err != nil {
-			return nil, err
+			return nil, severed(err)
 		}
 		var names []vni.Name
 		for i := range all {
@@ -225,11 +239,12 @@ func (m *attachedMemory) Register(mem []byte, of *proc.File, sealed bool) (uint3
 func (m *attachedMemory) Part(of uint32, offset, n int, sealed bool) (uint32, uint64, error) {
 	ctx, cancel := daemonPatience()
 	defer cancel()
-	return m.a.Part(ctx, of, offset, n, sealed)
+	id, key, err := m.a.Part(ctx, of, offset, n, sealed)
+	return id, key, severed(err)
 }
 
 func (m *attachedMemory) Free(id uint32) error {
 	ctx, cancel := daemonPatience()
 	defer cancel()
-	return m.a.Free(ctx, id)
+	return severed(m.a.Free(ctx, id))
 }

@@ -1,0 +1,60 @@
+package daemon_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/weftnet/weft"
+)
+
+// controlCalls are the calls of a process that ask its daemon over the socket.
+func controlCalls(t *testing.T, p *weft.Process) map[string]func() error {
+	return map[string]func() error{
+		"AppGroup":        func() error { _, err := p.AppGroup(t.Context()); return err },
+		"Alloc":           func() error { _, err := p.Alloc(100); return err },
+		"Segment":         func() error { _, err := p.Segment(3, 100); return err },
+		"Programs().List": func() error { _, err := p.Programs().List(t.Context(), 0); return err },
+		"Programs().Unload": func() error {
+			return p.Programs().Unload(t.Context(), weft.ProgramAddress{ID: 7})
+		},
+		"Programs().Load": func() error {
+			_, err := p.Programs().Load(t.Context(), []weft.NICID{0}, []byte("module"), weft.ProgramOptions{})
+			return err
+		},
+	}
+}
+
+func TestControlCallsOfAClosedProcessFailWithErrClosed(t *testing.T) {
+	c := configs(t, 1)[0]
+	run(t, c)
+	p := mustAttach(t, c, "p/0")
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for what, call := range controlCalls(t, p) {
+		if err := call(); !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("%s: %v; expected %v", what, err, weft.ErrClosed)
+		}
+	}
+}
+
+func TestControlCallsFailWithErrNICGoneWhenTheDaemonIsGone(t *testing.T) {
+	c := configs(t, 1)[0]
+	victim := child(t, "daemon", marshal(t, c))
+	p := mustAttach(t, c, "p/0")
+	r, err := p.Alloc(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.Wait() // killed
+	calls := controlCalls(t, p)
+	calls["Share"] = func() error { _, err := r.Share(0, 1, weft.ReadOnly); return err }
+	for what, call := range calls {
+		if err := call(); !errors.Is(err, weft.ErrNICGone) {
+			t.Errorf("%s: %v; expected %v", what, err, weft.ErrNICGone)
+		}
+	}
+}
