@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,10 +39,13 @@ type NIC struct {
 
 	resident *resident.Programs // in the driver of the link; nil: none can be there
 
-	mu       sync.Mutex
-	procs    map[*Process]struct{}
-	segments map[uint32]*sharedSegment // by number
-	closed   bool
+	mu        sync.Mutex
+	procs     map[*Process]struct{}
+	segments  map[uint32]*sharedSegment // by number
+	closed    bool
+	attaching sync.WaitGroup // calls of Attach that have begun while it was open, and have not put their process into procs. Added to under mu
+
+	end func() error // once: what Close does
 }
 
 // Open makes a NIC inside this process with one process on it. Closing the process closes the NIC.
@@ -102,6 +107,7 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 	}
 	n.driver = driver.NewRegistrar(n.engine.Driver(), n.poller)
 	n.site = n.newSite()
+	n.end = sync.OnceValue(n.shut)
 	return n, nil
 }
 
@@ -198,6 +204,23 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 	if err != nil {
 		return nil, fmt.Errorf("weft: %w", err)
 	}
+	p, err := n.attach(ctx, name, vn)
+	if err != nil {
+		return nil, err
+	}
+	return p.joined(ctx, groups)
+}
+
+// attach makes a process that is in no group yet. Close waits for it, so that it finds the process, too.
+func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name) (*Process, error) {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil, refusal(name, ErrClosed)
+	}
+	n.attaching.Add(1)
+	n.mu.Unlock()
+	defer n.attaching.Done()
 	seg, err := newSegment()
 	if err != nil {
 		return nil, err
@@ -219,13 +242,13 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 	}
 	half, err := proc.New(seg, w, &embeddedMemory{n: n, slot: slot}, proc.Options{Names: n.names, Straight: way})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, p.leave())
 	}
 	p.init(half)
 	n.mu.Lock()
 	n.procs[p] = struct{}{}
 	n.mu.Unlock()
-	return p.joined(ctx, groups)
+	return p, nil
 }
 
 // names are those of the processes that live.
@@ -252,9 +275,6 @@ func newSegment() (*vni.Segment, error) {
 
 // register has the engine serve a process.
 func (n *NIC) register(ctx context.Context, name vni.Name, seg *vni.Segment) (slot uint16, gen uint32, err error) {
-	if err := n.alive(); err != nil {
-		return 0, 0, err
-	}
 	slot, err = n.driver.Take(os.Getpid())
 	if err != nil {
 		return 0, 0, err
@@ -285,18 +305,16 @@ func (n *NIC) alive() error {
 	return nil
 }
 
-// Close ends the NIC: its processes are closed, its peers told. It returns when nothing of it runs any more.
-func (n *NIC) Close() error {
+// Close ends the NIC: its processes are closed, its peers told. It returns when nothing of it runs any more, also where another call ends it.
+func (n *NIC) Close() error { return n.end() }
+
+func (n *NIC) shut() error {
 	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
-		return nil
-	}
 	n.closed = true
-	var procs []*Process
-	for p := range n.procs {
-		procs = append(procs, p)
-	}
+	n.mu.Unlock()
+	n.attaching.Wait()
+	n.mu.Lock()
+	procs := slices.Collect(maps.Keys(n.procs))
 	n.mu.Unlock()
 	var errs []error
 	for _, p := range procs {
