@@ -39,8 +39,8 @@ func (o *Op) Test() (m Message, done bool, err error) {
 }
 
 // Ended reports whether the operation has ended, so that Wait returns at once. It only loads atomics: the ready of a
-// [Process.WaitUntil] may ask it, as long as nothing begins the operation anew meanwhile.
-func (o *Op) Ended() bool { return o.o.Ended() }
+// [Process.WaitUntil] may ask it, as long as nothing begins the operation anew meanwhile. An Op that no start form has begun has ended.
+func (o *Op) Ended() bool { return !o.o.Begun() || o.o.Ended() }
 
 // Cancel withdraws the operation, if it is not too late for that. It is done soon in either case.
 func (o *Op) Cancel() {

@@ -16,6 +16,9 @@ func TestAnOpThatHasNotBegunIsRefused(t *testing.T) {
 	}
 	for what, o := range map[string]*weft.Op{"an Op that has not been begun": &never, "an Op whose start has failed": &failed} {
 		o.Cancel()
+		if !o.Ended() {
+			t.Errorf("%s has not ended", what)
+		}
 		if _, err := o.Wait(ctx); !errors.Is(err, weft.ErrBadArgument) {
 			t.Errorf("waiting for %s: %v; expected %v", what, err, weft.ErrBadArgument)
 		}
