@@ -243,6 +243,47 @@ func TestOneLifeOfAClientEndsBeforeTheNextBegins(t *testing.T) {
 	}})
 }
 
+// A client's host boots anew, and the next client of its name keeps pages before the server's goroutine that takes in events has had its turn.
+func TestTheEndOfAHostEndsNoClientThatHasBegunSince(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1, NICs: 2})
+	var s *Server
+	f.Serve(1, "memory/0", func(sp *sim.Process) (err error) {
+		if s, err = Serve(sp.Weft(), ServerConfig{Bytes: 64 * hsn.MaxPage}); err != nil {
+			return err
+		}
+		s.bell.Close() // that goroutine comes to its end
+		return sp.Weft().Sleep(context.Background(), time.Hour)
+	})
+	first, done := true, false
+	f.Serve(0, "client/0", func(sp *sim.Process) error {
+		c, err := open(sp, 8)
+		if err != nil {
+			return err
+		}
+		if first {
+			first = false
+			s.heed(&weft.Event{Kind: weft.EventUnreachable, Addr: weft.Address{NIC: sp.Weft().Address().NIC}})
+			f.After(time.Millisecond, func() { f.Reboot(0, 0) })
+			return sp.Weft().Sleep(context.Background(), time.Hour)
+		}
+		s.port.mu.Lock()
+		s.heedAll()
+		s.port.mu.Unlock()
+		if st := s.Stats(); st.Pages != 8 || st.Ended != 1 {
+			return fmt.Errorf("of the client that lives: %+v", st)
+		}
+		done = true
+		return c.ReadPage(context.Background(), 3, make([]byte, hsn.HalfPage))
+	})
+	f.Process(1, "keeper/0", func(sp *sim.Process) error {
+		sp.Sleep(time.Minute)
+		return nil
+	})
+	if err := f.Run(time.Hour); err != nil || !done {
+		t.Errorf("the second client came to its end: %v; %v", done, err)
+	}
+}
+
 func TestAServerThatKeepsTooShortlyIsRefused(t *testing.T) {
 	n := weft.NewSwitch()
 	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "memory"}, Switch: n})

@@ -2,6 +2,7 @@ package netmem
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -60,10 +61,13 @@ func (s *Server) lifeOf(q *request) *life {
 
 // opens is the life that a request to open is of; nil if the one that the name has, before, may not have ended: it asks again.
 func (s *Server) opens(q *request, before *life) *life {
+	if before != nil && before.at == q.from && before.begun == q.version {
+		return before
+	}
+	s.heedAll() // the events so far are of lives before this one: it must not be ended by them
+	before = s.lives[q.owner]
 	switch {
 	case before == nil:
-	case before.at == q.from && before.begun == q.version:
-		return before
 	case before.at == q.from && before.begun > q.version, before.at != q.from && !before.cut && s.port.now().Sub(before.heard) < silentFor:
 		return nil
 	default:
@@ -84,14 +88,14 @@ func (s *Server) end(owner weft.Name) {
 
 // endThose ends the clients of which f says so.
 func (s *Server) endThose(f func(l *life) bool) {
-	var ended []weft.Name
+	var names []weft.Name
 	for owner, l := range s.lives {
 		if f(l) {
-			ended = append(ended, owner)
+			names = append(names, owner)
 		}
 	}
-	slices.SortFunc(ended, func(a, b weft.Name) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Index, b.Index)) }) // in an order that a simulation repeats
-	for _, owner := range ended {
+	slices.SortFunc(names, func(a, b weft.Name) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Index, b.Index)) }) // in an order that a simulation repeats
+	for _, owner := range names {
 		s.end(owner)
 	}
 }
@@ -123,18 +127,35 @@ func (c *Client) introduce(s *server) {
 	}
 }
 
-// mourn ends clients whose processes or NICs have ended.
+// mourn ends clients whose processes or NICs have ended. It has a watcher of its own, which only wakes it: an event that it had taken out before it has
+// the lock would be heeded behind a request that came after the event.
 func (s *Server) mourn() {
-	w := s.port.p.Watch()
-	defer w.Close()
+	defer s.bell.Close()
 	for {
-		e, err := w.Next(s.port.ctx)
-		if err != nil {
+		if _, err := s.bell.Next(s.port.ctx); err != nil {
 			return
 		}
 		s.port.mu.Lock()
-		s.heed(&e)
+		s.heedAll()
 		s.port.mu.Unlock()
+	}
+}
+
+// over is a context that has ended: a watcher returns what is there, and does not wait.
+var over = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// heedAll heeds the events that are there. The port's lock is held.
+func (s *Server) heedAll() {
+	for {
+		e, err := s.events.Next(over)
+		if err != nil {
+			return
+		}
+		s.heed(&e)
 	}
 }
 

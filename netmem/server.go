@@ -74,6 +74,8 @@ type Server struct {
 	epoch   uint64 // of the first client's life
 	begun   uint64 // lives
 	lives   map[weft.Name]*life
+	events  *weft.Watcher // of clients that end; see mourn
+	bell    *weft.Watcher // the same: it says that there are some
 	store   *store
 	stats   ServerStats
 	answers []*answer // by cookie
@@ -134,6 +136,7 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if cfg.defect == mutate.PagesEpochKept {
 		s.epoch = 1
 	}
+	s.events, s.bell = p.Watch(), p.Watch()
 	o.pump.serves = true
 	if err := o.begin(hsn.MaxPage, hsn.Server, hsn.Module{Receive: s.receive, Sent: s.sent}); err != nil {
 		return nil, err
@@ -157,6 +160,7 @@ const serverSpare = 96
 // Close ends the server. Its pages are lost.
 func (s *Server) Close() {
 	s.port.close()
+	s.events.Close()
 	s.port.mu.Lock()
 	defer s.port.mu.Unlock()
 	_ = s.store.spill.close() // what is in it has no use any more
