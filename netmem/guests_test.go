@@ -227,18 +227,55 @@ func TestOneLifeOfAClientEndsBeforeTheNextBegins(t *testing.T) {
 		if n, e := s.store.count(), s.lives[name].epoch; n != 0 || e == l.epoch {
 			err = errors.Join(err, fmt.Errorf("%d pages are left, in epoch %d behind %d", n, e, l.epoch))
 		}
-		for what, e := range map[string]weft.Event{
-			"restarted": {Kind: weft.EventRestarted, Addr: weft.Address{NIC: weft.NICID(l.at.NIC)}},
-			"closed":    {Kind: weft.EventClosed, Addr: weft.Address{NIC: weft.NICID(l.at.NIC)}},
-			"gone":      {Kind: weft.EventProcessGone, Addr: weft.Address{NIC: weft.NICID(other.NIC), Slot: other.Slot, Generation: other.Gen}},
-		} {
+		for what, kind := range map[string]weft.EventKind{"restarted": weft.EventRestarted, "closed": weft.EventClosed, "gone": weft.EventProcessGone} {
+			e := weft.Event{Kind: kind, Addr: weft.Address{NIC: weft.NICID(other.NIC), Slot: other.Slot, Generation: other.Gen}}
 			s.heed(&e)
 			if s.lives[name] != nil {
 				err = errors.Join(err, fmt.Errorf("it lives on, though it is %s", what))
 			}
+			asks("a request to open comes late", request{record: record{op: opOpen, version: 1}, from: other}, false)
+			other.Gen++
 			asks("another opens", request{record: record{op: opOpen, version: 1}, from: other}, true)
 		}
 		_ = c
+		return err
+	}})
+}
+
+// A process ends, and then a request to open comes that it had sent: late, or for the second time. Of a process that was no client here it may be the first.
+func TestAClientThatHasEndedIsNotRevivedByARequestThatComesLate(t *testing.T) {
+	lone(t, ServerConfig{Bytes: 64 * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{"client/0": func(sp *sim.Process, s *Server) (err error) {
+		if _, err := open(sp, 4); err != nil {
+			return err
+		}
+		s.port.mu.Lock()
+		defer s.port.mu.Unlock()
+		name, stranger := weft.Name{App: "client"}, weft.Name{App: "stranger"}
+		l := *s.lives[name]
+		ends := func(at hsn.Host) {
+			s.heed(&weft.Event{Kind: weft.EventProcessGone, Addr: weft.Address{NIC: weft.NICID(at.NIC), Slot: at.Slot, Generation: at.Gen}})
+		}
+		opens := func(what string, owner weft.Name, at hsn.Host, begun uint64, want bool) {
+			if got := s.lifeOf(&request{owner: owner, record: record{op: opOpen, version: begun}, from: at}); (got != nil) != want {
+				err = errors.Join(err, fmt.Errorf("%s: life %+v", what, got))
+			}
+		}
+		ends(l.at)
+		opens("the one that has ended", name, l.at, l.begun, false)
+		next := l.at
+		next.Gen++
+		opens("its successor", name, next, 1, true)
+		other := l.at
+		other.Slot++
+		ends(other)
+		opens("one that has ended before it opened", stranger, other, 1, false)
+		for range 2 * maxEndings {
+			other.Gen++
+			ends(other)
+		}
+		if n := len(s.endings); n != maxEndings {
+			err = errors.Join(err, fmt.Errorf("%d endings are remembered; expected %d", n, maxEndings))
+		}
 		return err
 	}})
 }

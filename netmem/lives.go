@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -67,6 +68,8 @@ func (s *Server) opens(q *request, before *life) *life {
 	s.heedAll() // the events so far are of lives before this one: it must not be ended by them
 	before = s.lives[q.owner]
 	switch {
+	case s.hasEnded(q):
+		return nil
 	case before == nil:
 	case before.at == q.from && before.begun > q.version, before.at != q.from && !before.cut && s.port.now().Sub(before.heard) < silentFor:
 		return nil
@@ -77,6 +80,28 @@ func (s *Server) opens(q *request, before *life) *life {
 	s.begun++
 	s.lives[q.owner] = l
 	return l
+}
+
+// ending says of the clients of a process, up to one that began then, that they have ended.
+type ending struct {
+	at    hsn.Host
+	begun uint64
+}
+
+// maxEndings is how many endings a server remembers: a request to open that comes late, or twice, would make a life that nothing ends but its silence.
+const maxEndings = 1024
+
+// remember notes an ending, in place of the oldest if there are too many.
+func (s *Server) remember(e ending) {
+	if len(s.endings) == maxEndings {
+		s.endings = append(s.endings[:0], s.endings[1:]...)
+	}
+	s.endings = append(s.endings, e)
+}
+
+// hasEnded reports whether a request to open is of a client that is known to have ended.
+func (s *Server) hasEnded(q *request) bool {
+	return slices.ContainsFunc(s.endings, func(e ending) bool { return e.at == q.from && q.version <= e.begun })
 }
 
 // end forgets a client and what it has.
@@ -164,10 +189,15 @@ func (s *Server) heed(e *weft.Event) {
 	nic := func(l *life) bool { return l.at.NIC == uint64(e.Addr.NIC) }
 	switch e.Kind {
 	case weft.EventProcessGone:
-		s.endThose(func(l *life) bool {
-			return l.at == hsn.Host{NIC: uint64(e.Addr.NIC), Slot: e.Addr.Slot, Gen: e.Addr.Generation}
-		})
+		at := hsn.Host{NIC: uint64(e.Addr.NIC), Slot: e.Addr.Slot, Gen: e.Addr.Generation}
+		s.remember(ending{at, math.MaxUint64}) // whether it has a life or not: what it has sent may come yet
+		s.endThose(func(l *life) bool { return l.at == at })
 	case weft.EventClosed, weft.EventRestarted:
+		for _, l := range s.lives {
+			if nic(l) {
+				s.remember(ending{l.at, l.begun})
+			}
+		}
 		s.endThose(nic)
 	case weft.EventUnreachable:
 		for _, l := range s.lives {

@@ -74,6 +74,7 @@ type Server struct {
 	epoch   uint64 // of the first client's life
 	begun   uint64 // lives
 	lives   map[weft.Name]*life
+	endings []ending      // the last ones
 	events  *weft.Watcher // of clients that end; see mourn
 	bell    *weft.Watcher // the same: it says that there are some
 	store   *store
