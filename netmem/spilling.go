@@ -58,16 +58,25 @@ func (s *store) makeRoom() status {
 			}
 		}
 	}
-	for s.frames-s.evicting >= s.limit && (s.sweep() || s.gather() || s.evict()) {
+	sweeps := 1
+	if !s.hasSlots() {
+		sweeps = maxSweeps
+	}
+	for s.frames-s.evicting >= s.limit && (s.sweepLess(&sweeps) || s.gather() || s.evict()) {
 	}
 	switch {
 	case s.fits():
 		return statusOK
-	case s.frames-s.evicting < s.limit || s.loading > 0 || s.spill != nil && len(s.spill.free) > 0 && !s.spill.sick:
+	case len(s.out) > 0: // what is swept next may free a frame, or a slot
+		return statusBusy
+	case s.frames-s.evicting < s.limit || s.loading > 0 || s.hasSlots():
 		return statusBusy
 	}
 	return statusFull
 }
+
+// hasSlots reports whether a frame could go to the file.
+func (s *store) hasSlots() bool { return s.spill != nil && len(s.spill.free) > 0 && !s.spill.sick }
 
 // evict begins to spill a frame. It reports whether it could.
 func (s *store) evict() bool {

@@ -345,3 +345,45 @@ func TestFreePlacesOfOneSizeAreRoomForAnother(t *testing.T) {
 		}
 	}
 }
+
+// A client has moved out whose pages are in the file, many more than memory has frames: what goes of them with a page that comes is a bounded number.
+func TestTheRoomOfThoseThatHaveMovedOutIsTakenSomeAtATime(t *testing.T) {
+	const frames, left = 8, 10_000
+	for what, slots := range map[string]int64{"the file has free slots": 2 * left, "the file is full": left} {
+		s := newShelf(t, frames)
+		s.spill = &spill{f: zeros{}}
+		for slot := slots; slot > 0; slot-- {
+			s.spill.free = append(s.spill.free, slot)
+		}
+		page := make([]byte, hsn.MaxPage)
+		n := uint64(0)
+		for ; len(s.spill.free) > 0 && n < left; n++ {
+			if _, st := s.put(pageKey{weft.Name{App: "a"}, 0, n}, 1, page); st != statusOK {
+				t.Fatalf("%s: page %d: status %d", what, n, st)
+			}
+		}
+		s.moveOut(weft.Name{App: "a"})
+		most, tries := 0, 0
+		for i := uint64(0); i < 2*frames; {
+			before := len(s.out[0].list)
+			_, st := s.put(pageKey{weft.Name{App: "b"}, 0, i}, 1, page)
+			most = max(most, before-len(s.out[0].list))
+			if st == statusOK {
+				i++
+			}
+			if tries++; tries > 100 || st != statusOK && st != statusBusy {
+				t.Fatalf("%s: page %d of the next: status %d", what, i, st)
+			}
+		}
+		if limit := swept * (maxSweeps + 1); slots > left && most > 2*swept || most > limit {
+			t.Errorf("%s: %d pages went for one; expected at most %d, or %d while there are slots", what, most, limit, 2*swept)
+		}
+	}
+}
+
+// zeros is a file of zeros.
+type zeros struct{}
+
+func (zeros) ReadAt(b []byte, _ int64) (int, error)  { clear(b); return len(b), nil }
+func (zeros) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
+func (zeros) Close() error                           { return nil }

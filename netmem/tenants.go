@@ -22,8 +22,14 @@ type tenant struct {
 	out   bool                  // it has moved out
 }
 
-// swept is how many pages of tenants that have moved out go with each page that comes.
-const swept = 64
+const (
+	// swept is how many pages of tenants that have moved out go with each page that comes.
+	swept = 64
+
+	// maxSweeps is how often as many go for one page that there is no room for otherwise. There may be millions in the spill file, whose going frees no
+	// memory: to wait for them would hold up all other requests.
+	maxSweeps = 64
+)
 
 // at is the page with a key; nil if there is none.
 func (s *store) at(key pageKey) *stored {
@@ -110,6 +116,12 @@ func (s *store) sweep() bool {
 		s.out = append(s.out[:0], s.out[1:]...)
 	}
 	return true
+}
+
+// sweepLess is sweep, as long as n, which it counts down, is not zero.
+func (s *store) sweepLess(n *int) bool {
+	*n--
+	return *n >= 0 && s.sweep()
 }
 
 // charge counts a page for its owner and its volume, or no more.
