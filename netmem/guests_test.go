@@ -242,6 +242,44 @@ func TestOneLifeOfAClientEndsBeforeTheNextBegins(t *testing.T) {
 	}})
 }
 
+// A partition ends the session of a server's NIC with a client's, and is over. What the client has goes with its process nevertheless.
+func TestAServerLearnsOfTheEndOfAClientBehindAPartition(t *testing.T) {
+	for _, cut := range []time.Duration{0, time.Second, 20 * time.Second, 3 * time.Minute} {
+		for _, dead := range []time.Duration{0, 10 * time.Minute} { // the client does not notice the partition
+			f := sim.New(sim.Config{Seed: 1, NICs: 2})
+			var s *Server
+			f.Serve(1, "memory/0", func(sp *sim.Process) (err error) {
+				if s, err = Serve(sp.Weft(), ServerConfig{Bytes: 64 * hsn.MaxPage, Keep: time.Hour}); err != nil {
+					return err
+				}
+				return sp.Weft().Sleep(context.Background(), 24*time.Hour)
+			})
+			f.Process(0, "client/0", func(sp *sim.Process) error {
+				ctx := context.Background()
+				c, err := NewClient(ctx, sp.Weft(), ClientConfig{Servers: []ServerRef{{Name: weft.Name{App: "memory"}}}, Dead: dead})
+				if err != nil {
+					return err
+				}
+				heal := f.Partition(0)
+				sp.Sleep(cut)
+				heal()
+				sp.Sleep(time.Minute)
+				return c.WritePage(ctx, 3, make([]byte, hsn.HalfPage))
+			})
+			f.Process(1, "keeper/0", func(sp *sim.Process) error {
+				sp.Sleep(cut + 2*time.Minute)
+				if st := s.Stats(); st.PageOuts != 1 || st.Ended != 1 || st.Pages != 0 {
+					return fmt.Errorf("a client that was cut off for %v, and has ended: %+v", cut, st)
+				}
+				return nil
+			})
+			if err := f.Run(time.Hour); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // A process ends, and then a request to open comes that it had sent: late, or for the second time. Of a process that was no client here it may be the first.
 func TestAClientThatHasEndedIsNotRevivedByARequestThatComesLate(t *testing.T) {
 	lone(t, ServerConfig{Bytes: 64 * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{"client/0": func(sp *sim.Process, s *Server) (err error) {

@@ -138,17 +138,18 @@ func (s *Server) introduced() {
 	}
 }
 
-// introduce makes the client known to a server that has opened it. If the message cannot go now, or is lost, another follows when the server is asked for the
-// next time, or the server finds out by the client's silence. The port's lock is held.
+// introduce makes the client known to a server that has opened it, and again each askAtLeast: the server's NIC forgets with whom messages went when
+// its session with the client's ends, as it does in a partition that is long enough. If the message cannot go now, or is lost, another follows; until
+// one has come, the server finds out by the client's silence. The port's lock is held.
 func (c *Client) introduce(s *server) {
-	if s.knows == s.epoch {
+	_, done, err := s.hello.Test()
+	switch now := c.port.now(); {
+	case s.knows != 0 && !done:
 		return
-	}
-	if _, done, _ := s.hello.Test(); s.knows != 0 && !done {
+	case s.knows == s.epoch && err == nil && now.Sub(s.met) < askAtLeast:
 		return
-	}
-	if c.port.own.StartSendInto(&s.hello, s.Name, lifeTag, nil) == nil {
-		s.knows = s.epoch
+	case c.port.own.StartSendInto(&s.hello, s.Name, lifeTag, nil) == nil:
+		s.knows, s.met = s.epoch, now
 	}
 }
 

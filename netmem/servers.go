@@ -27,8 +27,9 @@ type server struct {
 	heard clock.Time
 	room  uint64 // that it had for this client when it was opened
 
-	hello weft.Op // by which it knows when the client ends
-	knows uint64  // the epoch in which it was sent; 0: it never was
+	hello weft.Op    // by which it knows when the client ends
+	knows uint64     // the epoch in which it was sent last; 0: it never was
+	met   clock.Time // when that was
 
 	window        window
 	usual, spread time.Duration // what it takes to answer, and by how much that differs
@@ -229,6 +230,9 @@ func (c *Client) attend() {
 		c.port.stir()
 		c.port.mu.Lock()
 		for _, s := range c.servers {
+			if s.up {
+				c.introduce(s)
+			}
 			if !s.asked && (!s.up || c.port.now().Sub(s.heard) > min(c.cfg.Dead/2, askAtLeast)) {
 				s.asked = true
 				c.p.Go(func() { c.greet(ctx, s) })
