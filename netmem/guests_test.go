@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -240,6 +241,32 @@ func TestOneLifeOfAClientEndsBeforeTheNextBegins(t *testing.T) {
 		_ = c
 		return err
 	}})
+}
+
+// A client ends whose pages are in memory and in the file. No other page comes, and what a server says it has agrees with itself all the same.
+func TestWhatAClientHadGoesThoughNoOtherPageComes(t *testing.T) {
+	const pages = 3 * swept * sweepMany
+	var s *Server
+	lone(t, ServerConfig{Bytes: 8 * hsn.MaxPage, Spill: filepath.Join(t.TempDir(), "spill"), SpillBytes: pages * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{
+		"client/0": func(sp *sim.Process, its *Server) error {
+			s = its
+			_, err := open(sp, pages)
+			return err
+		},
+		"keeper/0": func(sp *sim.Process, its *Server) error {
+			for its.Stats().Ended == 0 {
+				sp.Sleep(time.Second)
+			}
+			sp.Sleep(time.Second)
+			if st := its.Stats(); st.Pages != 0 || st.UsedBytes != 0 || st.SpillUsed != 0 || len(its.store.out) != 0 || its.store.frames != 0 {
+				return fmt.Errorf("%d pages are left of a client that has ended, %d bytes, %d of the file, and %d frames", st.Pages, st.UsedBytes, st.SpillUsed, its.store.frames)
+			}
+			return nil
+		},
+	})
+	if n := s.store.spill.out; n == 0 {
+		t.Error("nothing went to the file")
+	}
 }
 
 // A partition ends the session of a server's NIC with a client's, and is over. What the client has goes with its process nevertheless.

@@ -109,6 +109,31 @@ func (s *Server) end(owner weft.Name) {
 	delete(s.lives, owner)
 	s.store.moveOut(owner)
 	s.stats.Ended++
+	s.sweepAll()
+}
+
+const (
+	sweepEvery = 10 * time.Millisecond
+	sweepMany  = 16 // times swept
+)
+
+// sweepAll has what those had that have moved out go, some at a time, whether pages come or not: till then it has its room in the spill file, and
+// memory. The port's lock is held.
+func (s *Server) sweepAll() {
+	if s.sweeping || len(s.store.out) == 0 {
+		return
+	}
+	s.sweeping = true
+	s.port.p.Go(func() {
+		for more := true; more && s.port.p.Sleep(s.port.ctx, sweepEvery) == nil; {
+			s.port.mu.Lock()
+			for n := sweepMany; s.store.sweepLess(&n); {
+			}
+			more = len(s.store.out) > 0
+			s.sweeping = more
+			s.port.mu.Unlock()
+		}
+	})
 }
 
 // endThose ends the clients of which f says so.

@@ -69,20 +69,21 @@ type ServerStats struct {
 
 // Server lends memory to the clients of the fabric. The pages of a client are its own: no other can read them.
 type Server struct {
-	cfg     ServerConfig
-	port    *port
-	epoch   uint64 // of the first client's life
-	begun   uint64 // lives
-	lives   map[weft.Name]*life
-	endings []ending      // the last ones
-	events  *weft.Watcher // of clients that end; see mourn
-	bell    *weft.Watcher // the same: it says that there are some
-	store   *store
-	stats   ServerStats
-	answers []*answer // by cookie
-	free    []int
-	parked  int          // requests that wait for a page to come back from the spill file
-	moving  atomic.Int32 // transfers that have yet to begin
+	cfg      ServerConfig
+	port     *port
+	epoch    uint64 // of the first client's life
+	begun    uint64 // lives
+	lives    map[weft.Name]*life
+	sweeping bool          // what those had that have moved out is going
+	endings  []ending      // the last ones
+	events   *weft.Watcher // of clients that end; see mourn
+	bell     *weft.Watcher // the same: it says that there are some
+	store    *store
+	stats    ServerStats
+	answers  []*answer // by cookie
+	free     []int
+	parked   int          // requests that wait for a page to come back from the spill file
+	moving   atomic.Int32 // transfers that have yet to begin
 }
 
 // request is one that is being served.

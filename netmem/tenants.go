@@ -10,7 +10,7 @@ import (
 // tenant is a client in one of its lives, and what it has in a store.
 //
 //	its first page ─► a tenant ─► its last page goes ─► none
-//	                     └──────► moveOut: its room counts as free ─► sweep takes the pages out, some at a time
+//	                     └──────► moveOut: its room counts as free ─► sweep takes the pages out, some at a time, as others come, and beside them
 //
 // To take out all pages of a client at once would hold up the others: there may be millions.
 type tenant struct {
