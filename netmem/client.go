@@ -167,7 +167,7 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, begun: uint64(p.Now().UnixNano()), version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, sends: map[uint64]*call{}}
+	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, begun: moment(p.Now()), version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, sends: map[uint64]*call{}}
 	o.late.pause = min(cfg.Retry, cfg.Hedge)
 	if err := o.begin(cfg.PageBytes, hsn.Client, hsn.Module{Receive: c.receive, Sent: c.sent}); err != nil {
 		return nil, err

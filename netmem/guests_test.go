@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/hsn"
@@ -241,6 +242,41 @@ func TestOneLifeOfAClientEndsBeforeTheNextBegins(t *testing.T) {
 		_ = c
 		return err
 	}})
+}
+
+// A client opens while the server knows another of its name that was heard just now: it is told so, and is the client of its name when that one is silent.
+func TestAClientIsToldThatAnotherOfItsNameIsAlive(t *testing.T) {
+	lone(t, ServerConfig{Bytes: 64 * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{"client/0": func(sp *sim.Process, s *Server) error {
+		c, err := open(sp, 4)
+		if err != nil {
+			return err
+		}
+		c.Close()
+		s.port.mu.Lock()
+		s.lives[sp.Weft().Name()] = &life{at: hsn.Host{NIC: 9, Slot: 9, Gen: 9}, begun: 1, epoch: 9, heard: s.port.now()}
+		s.port.mu.Unlock()
+		cfg := ClientConfig{Servers: []ServerRef{{Name: weft.Name{App: "memory"}}}}
+		short, cancel := sp.WithTimeout(context.Background(), silentFor/2)
+		defer cancel()
+		if _, err := NewClient(short, sp.Weft(), cfg); err == nil || err.Error() != "netmem: server memory/0: another client of this name is still alive at the server" {
+			return fmt.Errorf("while another is alive: %v", err)
+		}
+		_, err = NewClient(context.Background(), sp.Weft(), cfg)
+		return err
+	}})
+}
+
+// Of two clients of a process the second has the larger number, though the time of day was set back by an hour between them.
+func TestTheClientsOfAProcessCountUpThoughItsClockGoesBack(t *testing.T) {
+	first := time.Now()
+	second := first.Add(time.Minute)
+	(*struct{ wall uint64 })(unsafe.Pointer(&second)).wall -= 3600 << 30 // its seconds of the day; those of the clock that only goes forward are beside it
+	if second.Sub(first) != time.Minute || !second.Round(0).Before(first.Round(0)) {
+		t.Fatalf("%v is not %v with the time of day set back", second, first)
+	}
+	if a, b := moment(first), moment(second); a >= b {
+		t.Errorf("the second client begins at %d, the first at %d", b, a)
+	}
 }
 
 // A client ends whose pages are in memory and in the file. No other page comes, and what a server says it has agrees with itself all the same.

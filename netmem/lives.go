@@ -60,7 +60,7 @@ func (s *Server) lifeOf(q *request) *life {
 	return l
 }
 
-// opens is the life that a request to open is of; nil if the one that the name has, before, may not have ended: it asks again.
+// opens is the life that a request to open is of; nil if the one that the name has, before, may not have ended: its client asks again.
 func (s *Server) opens(q *request, before *life) *life {
 	if before != nil && before.at == q.from && before.begun == q.version {
 		return before
@@ -149,6 +149,35 @@ func (s *Server) endThose(f func(l *life) bool) {
 		s.end(owner)
 	}
 }
+
+// since is the moment from which a process counts when its clients begin. It counts by a clock that only goes forward, so that of two clients the later one
+// has the larger number though the time of day was set back between them.
+var since = time.Now()
+
+// moment is such a number. In a simulation, it is the time of day.
+func moment(now time.Time) uint64 { return uint64(since.Add(now.Sub(since)).UnixNano()) }
+
+const (
+	// takenFor is for how long a client asks a server again that knows another of its name: longer than it takes the server to find that one silent.
+	takenFor   = silentFor + 3*time.Second
+	takenPause = 100 * time.Millisecond
+)
+
+// open asks a server whether it is there, and for its epoch.
+func (c *Client) open(ctx context.Context, s *server) error {
+	for until, taken := c.p.Now().Add(takenFor), false; ; taken = true {
+		err := c.opens(ctx, s)
+		if taken && ctx.Err() != nil {
+			return errTaken
+		}
+		if !errors.Is(err, errTaken) || c.p.Now().After(until) || c.p.Sleep(ctx, takenPause) != nil {
+			return err
+		}
+	}
+}
+
+// errTaken is what a client is refused with as long as another of its name may be alive.
+var errTaken = errors.New(statusTaken.String())
 
 // lifeTag is the tag of the message by which a client makes itself known to a server, reliably, for a process is told that another has ended if messages
 // went between them; of datagrams the NICs keep no account. There is nothing in it.

@@ -263,7 +263,7 @@ func (s *Server) serve(q *request) (status, *stored, *frame) {
 	l := s.lifeOf(q)
 	switch {
 	case l == nil && r.op == opOpen:
-		return statusBusy, nil, nil
+		return statusTaken, nil, nil
 	case l == nil:
 		return statusEpoch, nil, nil
 	}

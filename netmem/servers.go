@@ -130,8 +130,8 @@ func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 	}
 }
 
-// open asks a server whether it is there, and for its epoch.
-func (c *Client) open(ctx context.Context, s *server) error {
+// opens asks a server once whether it is there, and for its epoch.
+func (c *Client) opens(ctx context.Context, s *server) error {
 	addr, err := c.p.WaitName(ctx, s.Name)
 	if err != nil {
 		return err
@@ -148,7 +148,10 @@ func (c *Client) open(ctx context.Context, s *server) error {
 		c.port.mu.Lock()
 		s.up = false
 		c.port.mu.Unlock()
-		return fmt.Errorf("it refuses: status %d", k.answer.status)
+		if k.answer.status == statusTaken {
+			return errTaken
+		}
+		return errors.New(k.answer.status.String())
 	}
 	c.port.mu.Lock()
 	if s.epoch != 0 && s.epoch != k.answer.epoch {

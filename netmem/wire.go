@@ -33,8 +33,24 @@ const (
 	statusRefused        // the client may not use the server
 	statusEpoch          // the server has restarted since the client opened it, or has taken the client for ended
 	statusBad            // the request makes no sense, or its page is damaged
+	statusTaken          // another client of its name may be alive: it is to ask again
 	statuses
 )
+
+// String says it to the user of a client.
+func (s status) String() string {
+	return [...]string{
+		statusOK:      "success",
+		statusFull:    "the server has no room",
+		statusQuota:   "this client has as much at the server as its quota allows",
+		statusMissing: "the server does not have the page",
+		statusRefused: "the server does not admit this client",
+		statusEpoch:   "the server has restarted, or has taken this client for ended",
+		statusBad:     "the server finds the request malformed, or its page damaged",
+		statusTaken:   "another client of this name is still alive at the server",
+		statusBusy:    "the server is busy",
+	}[s]
+}
 
 // statusBusy is none that goes out: the server cannot answer just now, and the client asks again.
 const statusBusy = statuses
@@ -48,7 +64,7 @@ const statusBusy = statuses
 //	 4  request  4   the client's number of it, which the answer has, too
 //	 8  volume   8
 //	16  page     8   its number in the volume
-//	24  version  8   of the page: in an answer that of the page that the server has; to open: when the client began, in its process's time
+//	24  version  8   of the page: in an answer that of the page that the server has; to open: when the client began, as its process counts
 //	32  epoch    8   of the client's life at the server: in a request 0, or the one that the client knows
 //	40  crc      4   of the page, if there is one: CRC-32C
 //	44  size     4   of the page
