@@ -30,15 +30,22 @@ type file interface {
 var errNotEmpty = errors.New("it has something in it; expected a new file, or an empty one")
 
 // openSpill takes a file of so many bytes, whose space is there then.
-func openSpill(name string, n int64) (*spill, error) {
+func openSpill(name string, n int64) (*spill, error) { return spillInto(name, n, os.Remove) }
+
+// spillInto is openSpill. remove takes the file's name away, which its directory may not allow: then the file is empty again.
+func spillInto(name string, n int64, remove func(string) error) (*spill, error) {
 	_, err := os.Lstat(name)
 	made := errors.Is(err, fs.ErrNotExist)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err = claim(f, n); err == nil || made {
-		err = errors.Join(err, os.Remove(name))
+	claimed := claim(f, n)
+	if err = claimed; err == nil || made {
+		err = errors.Join(err, remove(name))
+	}
+	if claimed == nil && err != nil {
+		err = errors.Join(err, f.Truncate(0))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

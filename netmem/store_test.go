@@ -2,8 +2,10 @@ package netmem
 
 import (
 	"bytes"
+	"errors"
 	"hash/crc32"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -387,3 +389,14 @@ type zeros struct{}
 func (zeros) ReadAt(b []byte, _ int64) (int, error)  { clear(b); return len(b), nil }
 func (zeros) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
 func (zeros) Close() error                           { return nil }
+
+// A directory that does not let a file be removed leaves an empty file: its space is not kept for a server that does not start.
+func TestASpillFileWhoseNameStaysIsLeftEmpty(t *testing.T) {
+	name, refused := filepath.Join(t.TempDir(), "spill"), errors.New("the directory is read-only")
+	if _, err := spillInto(name, 4*hsn.MaxPage, func(string) error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("%v; expected %v", err, refused)
+	}
+	if info, err := os.Stat(name); err != nil || info.Size() != 0 {
+		t.Errorf("the file that was refused is %+v (%v)", info, err)
+	}
+}
