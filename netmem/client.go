@@ -169,6 +169,7 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	}
 	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, begun: moment(p.Now()), version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, sends: map[uint64]*call{}}
 	o.late.pause = min(cfg.Retry, cfg.Hedge)
+	o.looks = func() bool { return len(c.calls) > 0 }
 	if err := o.begin(cfg.PageBytes, hsn.Client, hsn.Module{Receive: c.receive, Sent: c.sent}); err != nil {
 		return nil, err
 	}

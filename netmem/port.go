@@ -30,24 +30,26 @@ type port struct {
 	own    *weft.Port // pagePort, which one server or client of a process can have
 	begun  time.Time
 	pool   *hsn.Pool
-	unmap  func() error // its memory, if that is outside of Go's heap and no region
+	unmap  func() error // gives its memory back: a mapping or a region
+	looks  func() bool  // calls look at its memory; nil: none do. It is asked with the lock held
 	stop   context.CancelFunc
 	ctx    context.Context
 
-	mu     sync.Mutex
-	driver *hsn.Driver
-	sends  []weft.Op // by slot
-	sent   []bool    // by slot: whether the Op was ever begun
-	recvs  []*receive
-	spare  []*receive
-	names  map[hsn.Host]weft.Name // who has sent lately
-	err    error                  // why nothing comes any more: see fail
-	pump   pump
-	wakes  bool // a packet has brought what a call waits for
-	late   lateness
-	drains bool         // what was sent beside run is being seen off
-	lent   atomic.Int32 // how often memory of the pool is lent to a file: it stays mapped until it is not
-	failed atomic.Bool  // err is set, for those who must not take the lock: operations are started under it
+	mu       sync.Mutex
+	driver   *hsn.Driver
+	sends    []weft.Op // by slot
+	sent     []bool    // by slot: whether the Op was ever begun
+	recvs    []*receive
+	spare    []*receive
+	names    map[hsn.Host]weft.Name // who has sent lately
+	err      error                  // why nothing comes any more: see fail
+	pump     pump
+	wakes    bool // a packet has brought what a call waits for
+	late     lateness
+	drains   bool         // what was sent beside run is being seen off
+	lent     atomic.Int32 // how often memory of the pool is lent to a file: it stays until it is not
+	returned bool         // its memory was given back
+	failed   atomic.Bool  // err is set, for those who must not take the lock: operations are started under it
 }
 
 // receive is a buffer in which a datagram is awaited.
@@ -99,7 +101,7 @@ func pageMemory(p *weft.Process, n int) (mem []byte, unmap func() error, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	return region.Bytes(), nil, nil
+	return region.Bytes(), region.Close, nil
 }
 
 // aligned is the memory from the first multiple of n on, a power of two.
@@ -107,14 +109,17 @@ func aligned(mem []byte, n int) []byte {
 	return mem[-uintptr(unsafe.Pointer(unsafe.SliceData(mem)))&uintptr(n-1):]
 }
 
-// begin makes the driver with its module and has it run.
+// begin makes the driver with its module and has it run. If it fails, the port is closed, and its memory given back.
 func (o *port) begin(pageBytes int, id hsn.ModuleID, m hsn.Module) error {
 	cfg := hsn.Config{Host: uint64(o.p.Address().NIC), PageBytes: pageBytes, Buffers: portBuffers, Slots: portSlots, Pending: 1024, Defect: o.defect}
 	cfg.Modules[id] = m
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	var err error
-	if o.driver, err = hsn.New(cfg, (*datagrams)(o), o.pool); err != nil {
+	o.mu.Lock()
+	o.driver, err = hsn.New(cfg, (*datagrams)(o), o.pool)
+	o.mu.Unlock()
+	if err != nil {
+		o.close()
+		o.release()
 		return err
 	}
 	o.p.Go(o.run)
@@ -160,7 +165,7 @@ func (o *port) end(err error) {
 	o.p.Wake()
 }
 
-// close ends the port. A region goes with its process, and a mapping as soon as no operation has its memory. The reason is noted before run is
+// close ends the port. Its memory goes as soon as no operation has it, and no call looks at it. The reason is noted before run is
 // stopped, which would note its own: that its context has ended.
 func (o *port) close() {
 	o.mu.Lock()
@@ -174,11 +179,12 @@ func (o *port) close() {
 	o.p.Wake()
 }
 
-// releasing is for how long a port waits for the operations that it has cancelled. If one of them takes longer, its mapping stays.
+// releasing is for how long a port waits for what has its memory still. If that takes longer, the memory stays: a region until its process
+// ends, a mapping until the program does.
 const releasing = time.Second
 
-// release sees the operations to their end, so that the process has their contexts back, and then gives back the mapping. None begins
-// any more, and no call looks at them: takeIn has seen that the port has failed, or has let go of the lock before it was taken here. It must not
+// release sees the operations to their end, so that the process has their contexts back, and then gives back the memory. None begins
+// any more, and no call looks at the operations: takeIn has seen that the port has failed, or has let go of the lock before it was taken here. It must not
 // hold the lock while it waits.
 func (o *port) release() {
 	o.mu.Lock()
@@ -201,9 +207,22 @@ func (o *port) release() {
 			return
 		}
 	}
-	if o.unmap != nil && o.p.WaitUntil(ctx, func() bool { return o.lent.Load() == 0 }) == nil {
-		_ = o.unmap()
+	for o.held() {
+		if o.p.Sleep(ctx, sendPause) != nil {
+			return
+		}
 	}
+	err := o.unmap()
+	o.mu.Lock()
+	o.returned = err == nil
+	o.mu.Unlock()
+}
+
+// held reports whether a file or a call has memory of the port's.
+func (o *port) held() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lent.Load() > 0 || o.looks != nil && o.looks()
 }
 
 // datagrams is the interface below the driver. The port's lock is held.

@@ -3,10 +3,13 @@ package netmem
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/hsn"
+	"github.com/weftnet/weft/sim"
 )
 
 // What waits for a server reads why it serves no more, and not that a goroutine of the server's was stopped for that. The port is busy
@@ -38,4 +41,58 @@ func TestAServerThatIsClosedSaysSo(t *testing.T) {
 			t.Fatalf("Wait of a server that was closed said: %v", err)
 		}
 	}
+}
+
+// A process may have 1024 regions. One that has had more clients and servers than that, one after the other, has them all back.
+func TestClientsAndServersThatAreClosedGiveTheirMemoryBack(t *testing.T) {
+	const lives = 1100
+	lone(t, ServerConfig{Bytes: 64 * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{
+		"client/0": func(sp *sim.Process, _ *Server) error {
+			for i := range lives {
+				c, err := open(sp, 1)
+				if err != nil {
+					return fmt.Errorf("client %d: %w", i, err)
+				}
+				c.Close()
+			}
+			return nil
+		},
+		"server/0": func(sp *sim.Process, _ *Server) error {
+			for i := range lives {
+				s, err := Serve(sp.Weft(), ServerConfig{Bytes: hsn.MaxPage})
+				if err != nil {
+					return fmt.Errorf("server %d: %w", i, err)
+				}
+				s.Close()
+				sp.Sleep(10 * time.Millisecond)
+			}
+			return nil
+		},
+	})
+}
+
+// What a call looks at stays as it came until the call has ended, though the client is closed meanwhile and its process makes another.
+func TestAPageThatIsBeingLookedAtStaysWhileItsClientIsClosed(t *testing.T) {
+	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
+		seen := func() bool {
+			c.port.mu.Lock()
+			defer c.port.mu.Unlock()
+			return c.port.returned
+		}
+		err := c.ViewPage(context.Background(), 1, func([]byte) {
+			c.Close()
+			sp.Sleep(100 * time.Millisecond)
+			if seen() {
+				t.Error("the memory of a page is given back while a call looks at it")
+			}
+		})
+		if err != nil {
+			return err
+		}
+		sp.Sleep(100 * time.Millisecond)
+		if !seen() {
+			t.Error("the memory of a closed client is not given back behind its last call")
+		}
+		return nil
+	})
 }
