@@ -57,7 +57,7 @@ type ClientConfig struct {
 	// Dead is after what time a server that answers nothing is taken for dead; zero: 500 ms.
 	Dead time.Duration
 
-	// RepairBytes is how many bytes a second new copies of pages of dead servers may take; zero: 64 MiB.
+	// RepairBytes is how many bytes a second new copies of pages of dead servers may take, and those that no server has room for; zero: 64 MiB.
 	RepairBytes int
 
 	defect mutate.PageDefect // for tests

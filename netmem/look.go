@@ -1,13 +1,72 @@
 package netmem
 
-import "slices"
+import (
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+)
 
 // look is which pages may have too few copies or too many, so that a repair does not look at all of them each time: a client may have
 // millions. What copies a page should have depends on the page, which only calls change that have taken it, and on the servers.
 type look struct {
 	pages   map[uint64]struct{} // that calls have given back since they were looked at, or that were not settled then
 	servers []standing          // as they were when all pages were looked at
+
+	// The rounds of repair, and those pages for which no server had room in one. These are left alone for a while, longer each time, unless the
+	// servers change or the client discards a page.
+	round   int // how many have begun
+	stuck   int // the last one that has given no page a copy, and has found the servers full; 0: none
+	refused map[uint64]struct{}
+	again   clock.Time // when they are tried again
+	freed   bool       // since the last round began that has tried all pages, there may be room for them
+	wait    time.Duration
 }
+
+// For how long a page that no server had room for is left alone: first, and at most.
+const (
+	fullLeast = 100 * time.Millisecond
+	fullMost  = 10 * time.Second
+)
+
+// refuses reports whether no server had room for a page when it was tried last.
+func (l *look) refuses(number uint64) bool {
+	_, refused := l.refused[number]
+	return refused
+}
+
+// refuse notes that no server has room for a page.
+func (l *look) refuse(number uint64) {
+	if l.refused == nil {
+		l.refused = map[uint64]struct{}{}
+	}
+	l.refused[number] = struct{}{}
+}
+
+// begun notes that a round begins, and whether it tries all pages.
+func (l *look) begun(all bool) {
+	l.round++
+	l.freed = l.freed && !all
+}
+
+// ended notes what a round has come to that has tried all pages.
+func (l *look) ended(now clock.Time, mended bool) {
+	switch {
+	case len(l.refused) == 0:
+		l.wait = 0
+	case mended:
+		l.wait = fullLeast
+	default:
+		l.stuck = l.round
+		l.wait = max(fullLeast, min(2*l.wait, fullMost))
+	}
+	if l.again = now.Add(l.wait); l.freed {
+		l.again = 0
+	}
+}
+
+// free notes that there may be room for what was refused.
+func (l *look) free() { l.again, l.freed = 0, true }
 
 // standing is what decides whether a server's copies count.
 type standing struct {
@@ -35,7 +94,7 @@ func (l *look) changed(servers []*server) bool {
 	return !same
 }
 
-// unsettled are the pages that have too few copies, or too many.
+// unsettled are the pages that have too few copies, or too many, but for those that no server had room for lately.
 func (c *Client) unsettled() (l []uint64) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -43,12 +102,17 @@ func (c *Client) unsettled() (l []uint64) {
 		for number := range c.pages {
 			c.look.note(number)
 		}
+		c.look.again = 0
+	}
+	if c.port.now() >= c.look.again {
+		clear(c.look.refused)
 	}
 	live := len(c.live())
 	for number := range c.look.pages {
 		switch p := c.pages[number]; {
 		case p == nil, p.busy.Load(): // of a busy page its call takes note when it gives it back
 			delete(c.look.pages, number)
+		case c.look.refuses(number) && c.lacks(p, live):
 		case c.lacks(p, live) || len(c.surplus(p)) > 0:
 			l = append(l, number)
 		default:

@@ -296,6 +296,7 @@ func (c *Client) discard(ctx context.Context, number uint64, begun func()) error
 	c.port.mu.Lock()
 	p.version, p.copies = 0, nil
 	c.keep(p, nil)
+	c.look.free()
 	c.port.mu.Unlock()
 	c.give(number, p)
 	return ctx.Err()

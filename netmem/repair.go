@@ -12,17 +12,24 @@ import (
 // repairers is how many pages are given new copies at a time.
 const repairers = 8
 
-// repair gives pages that lack copies new ones, no faster than the configuration says, and takes back those that are too many.
+// repair gives pages that lack copies new ones, and takes back those that are too many. It tries no more pages in a second than the configuration
+// says, whether they can have copies or not.
 func (c *Client) repair(ctx context.Context) {
 	numbers := c.unsettled()
+	c.port.mu.Lock()
+	all, mended := c.port.now() >= c.look.again, c.stats.Repaired
+	c.look.begun(all)
+	c.port.mu.Unlock()
 	var next, left atomic.Int32
 	work := func() {
 		buf := make([]byte, c.cfg.PageBytes)
 		per := time.Duration(float64(repairers*time.Second) * float64(c.cfg.PageBytes) / float64(c.cfg.RepairBytes))
 		for i := int(next.Add(1)) - 1; i < len(numbers) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 			begun := c.p.Now()
-			if c.settle(ctx, numbers[i], buf) != nil {
-				continue
+			if errors.Is(c.settle(ctx, numbers[i], buf), ErrFull) {
+				c.port.mu.Lock()
+				c.look.refuse(numbers[i])
+				c.port.mu.Unlock()
 			}
 			if rest := per - c.p.Now().Sub(begun); rest > 0 && c.p.Sleep(ctx, rest) != nil {
 				return
@@ -38,6 +45,11 @@ func (c *Client) repair(ctx context.Context) {
 		})
 	}
 	_ = c.p.WaitUntil(ctx, func() bool { return left.Load() == 0 })
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	if all && len(numbers) > 0 {
+		c.look.ended(c.port.now(), c.stats.Repaired > mended)
+	}
 }
 
 // lacks reports whether a page has fewer copies than it should, where another server could take one. The port's lock is held.
