@@ -22,6 +22,7 @@ type server struct {
 	up    bool
 	gone  bool // being removed: no page is put there any more
 	left  bool // removed: no page is there any more
+	since int  // the round of repair that was the last to begin before it was being removed
 	asked bool // whether it is there: an answer is awaited
 	epoch uint64
 	heard clock.Time
@@ -56,7 +57,7 @@ func (s *server) host() hsn.Host {
 }
 
 // AddServer lets the client use another server. Pages are put there from now on, and those that are there already stay where they
-// are. It waits until the server has answered, and fails if it does not, or refuses.
+// are. It waits until the server has answered, and fails if it does not, or refuses, or is being removed.
 func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	if ref.Weight == 0 {
 		ref.Weight = 1
@@ -79,55 +80,83 @@ func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	return nil
 }
 
-// join reports whether a server of this name is used already. If it is not, and that is wanted, this one is from now on.
+// join reports whether a server of this name is used already, or is being removed. If it is not, and that is wanted, this one is used from now on.
 func (c *Client) join(s *server, use bool) (known bool) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
-	known = slices.ContainsFunc(c.servers, func(o *server) bool { return o.Name == s.Name && !o.gone })
+	known = slices.ContainsFunc(c.servers, func(o *server) bool { return o.Name == s.Name })
 	if use && !known {
 		c.servers = append(c.servers, s)
 	}
 	return known
 }
 
-// RemoveServer has the client's pages leave a server: they get other copies first. It returns when none is left there.
+// RemoveServer has the client's pages leave a server: they get other copies first. It returns when none is left there. A server that is dead
+// can be removed as well; pages that only it has hold that up until it comes back. It fails with ErrFew if too few other servers are up, and
+// with ErrFull if they have no room. When it fails, or ctx ends, the server is used as before; until then no other call can add it or remove it.
 func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
-	c.port.mu.Lock()
-	i := slices.IndexFunc(c.servers, func(s *server) bool { return s.Name == name && !s.gone })
-	if i < 0 {
-		c.port.mu.Unlock()
-		return fmt.Errorf("netmem: server %v is not used", name)
-	}
-	if len(c.live()) <= c.code.servers() {
-		c.port.mu.Unlock()
-		return fmt.Errorf("netmem: without server %v: %w", name, ErrFew)
-	}
-	s := c.servers[i]
-	s.gone = true
-	c.port.mu.Unlock()
-	for {
-		c.port.mu.Lock()
-		left := 0
-		for _, p := range c.pages {
-			if p.on(s) != nil && c.kept(p) < c.code.servers() {
-				left++
-			}
-		}
-		if left == 0 {
-			s.left = true
-			for _, p := range c.pages {
-				p.forget(s)
-			}
-			c.servers = slices.DeleteFunc(c.servers, func(o *server) bool { return o == s })
-		}
-		c.port.mu.Unlock()
+	s, err := c.removing(name)
+	for err == nil {
+		left, full := c.removed(s)
 		if left == 0 {
 			return nil
 		}
-		if err := c.p.Sleep(ctx, attendEvery); err != nil {
-			return err
+		if err = c.Err(); err == nil && full {
+			err = ErrFull
+		}
+		if err == nil {
+			err = c.p.Sleep(ctx, attendEvery)
 		}
 	}
+	if s != nil {
+		c.port.mu.Lock()
+		s.gone = false
+		c.port.mu.Unlock()
+	}
+	return fmt.Errorf("netmem: remove server %v: %w", name, err)
+}
+
+// removing has no page put on a server any more, if there are enough without it.
+func (c *Client) removing(name weft.Name) (*server, error) {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	i := slices.IndexFunc(c.servers, func(s *server) bool { return s.Name == name })
+	if i < 0 {
+		return nil, errors.New("it is not used")
+	}
+	s := c.servers[i]
+	if s.gone {
+		return nil, errors.New("it is being removed already")
+	}
+	s.gone = true
+	if len(c.live()) < c.code.servers() {
+		s.gone = false
+		return nil, ErrFew
+	}
+	s.since = c.look.round
+	return s, nil
+}
+
+// removed is how many pages lack a copy without a server that is being removed, and whether the others have no room for one. If none lacks any,
+// the server is not used any more.
+func (c *Client) removed(s *server) (left int, full bool) {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	for number, p := range c.pages {
+		if k := p.on(s); k != nil && c.stands(k) && c.kept(p) < c.code.servers() {
+			left++
+			full = full || c.look.stuck > s.since && c.look.refuses(number)
+		}
+	}
+	if left > 0 {
+		return left, full
+	}
+	s.left = true
+	for _, p := range c.pages {
+		p.forget(s)
+	}
+	c.servers = slices.DeleteFunc(c.servers, func(o *server) bool { return o == s })
+	return 0, false
 }
 
 // opens asks a server once whether it is there, and for its epoch.
