@@ -29,7 +29,7 @@ type Conn struct {
 	readable, writable *weft.Gate // opened when one that waits should look again
 
 	mu         sync.Mutex
-	state      state
+	state      phase
 	err        error        // why it has failed
 	peer       weft.Address // unknown while dialling
 	peerNumber uint32
@@ -73,15 +73,15 @@ type Conn struct {
 	stopDraining       context.CancelFunc
 	closed             time.Time
 
-	heard, asked time.Time // when something came last, and when the peer was asked; see keepAlive
-	stirred      bool      // something has come since
-	heardSum     uint32    // messages that have come
+	heard, learned, asked time.Time // when something came last, when a state of the peer, and when it was asked for one; see keepAlive
+	stirred, stated       bool      // something has come since, and a state
+	heardSum              uint32    // messages that have come
 }
 
-type state uint8
+type phase uint8
 
 const (
-	stateDialling state = iota
+	stateDialling phase = iota
 	stateOpen
 	stateFailed
 	stateClosed
@@ -102,6 +102,7 @@ const (
 
 func newConn(h *host, number uint32, local, remote Addr, cfg config) *Conn {
 	c := &Conn{h: h, number: number, local: local, remote: remote, cfg: cfg, buffer: readBuffer, granted: readBuffer, heard: h.p.Now()}
+	c.learned = c.heard
 	c.reading, c.writing, c.readable, c.writable = h.p.NewGate(), h.p.NewGate(), h.p.NewGate(), h.p.NewGate()
 	c.reading.Open()
 	c.writing.Open()

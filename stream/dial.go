@@ -16,7 +16,7 @@ type config struct {
 	keepAlive time.Duration
 }
 
-// DefaultKeepAlive is after what time the peer of a stream on which nothing comes is asked whether it is there, and for how long its answer is
+// DefaultKeepAlive is after what time the peer of a stream that has told nothing but bytes is asked how far it is, and for how long its answer is
 // awaited.
 const DefaultKeepAlive = 15 * time.Second
 
@@ -35,7 +35,8 @@ type Dialer struct {
 	// Timeout bounds a dial; zero: its context alone does.
 	Timeout time.Duration
 
-	// KeepAlive takes the place of DefaultKeepAlive; negative: peers are not asked.
+	// KeepAlive takes the place of DefaultKeepAlive; negative: peers are not asked, and what a lost session of the NICs takes along of the room or
+	// the end that a peer tells of is missed for good.
 	KeepAlive time.Duration
 }
 

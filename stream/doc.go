@@ -16,12 +16,15 @@
 //	accept   number u32, offset u64            you have it, and I take what is before that offset
 //	refuse   number u32, code u8               you have not
 //	data     number u32, offset u64, bytes     the bytes from that offset on
-//	window   number u32, offset u64            I take what is before that offset
+//	window   state                             I take more
 //	fin      number u32, offset u64            that was all; I go on reading
 //	close    number u32, offset u64            that was all, and I read no more
 //	reset    number u32                        the stream has failed
-//	ping     number u32, offset u64            so much I have sent; are you there?
-//	pong     number u32, offset u64            I am
+//	ping     state                             are you there?
+//	pong     state                             I am
+//
+//	state    number u32, take u64, sent u64, end u8    I take what is before the offset take, and have sent what is before the offset sent;
+//	                                                   end: 0 there may be more, 1 that was all, 2 that was all, and I read no more
 //
 // The number is the one that the sender has given to the stream. Integers are little-endian. A process sends no more than its peer has window for, so the one reader of all messages of a process never has
 // to wait for a stream whose own reader is slow:
@@ -31,5 +34,6 @@
 //	                        └─────────────────────────────────────────────────────────────┘
 //
 // Messages of one process to another arrive in order within a session of their NICs. When a session ends some may be lost; offsets show it, and a
-// stream with a gap fails. A stream on which nothing moves asks from time to time whether its peer is still there.
+// stream with a gap fails. Of what is not bytes nothing is lost for good: each state has all of it. A stream whose peer has told none for a while,
+// though bytes may come, asks for one; it fails if nothing comes then.
 package stream

@@ -147,7 +147,7 @@ func (c *Conn) tellGranted() {
 // telling is the last message by which a reader has told of room.
 type telling struct {
 	op   weft.Op
-	head [headBytes]byte
+	body [stateBytes]byte
 	on   bool
 }
 
@@ -158,7 +158,7 @@ func (t *telling) send(c *Conn) bool {
 			return false
 		}
 	}
-	t.on = c.h.port.StartSendInto(&t.op, c.remote.Process, tagOf(kindWindow, c.peerNumber), head(&t.head, c.number, c.granted)) == nil
+	t.on = c.h.port.StartSendInto(&t.op, c.remote.Process, tagOf(kindWindow, c.peerNumber), c.tell(&t.body)) == nil
 	return t.on
 }
 

@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,13 +18,21 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
+// unhurried is how long with keepalive's default times, and longSilence is longer than they are.
+const (
+	unhurried   = 2 * time.Minute
+	longSilence = 3 * stream.DefaultKeepAlive
+)
+
 // patient is how long an end of a simulated stream waits for anything: the longest that the network is silent, and keepalive's times.
 const patient = 30 * time.Second
 
 // life is what became of one direction of a stream.
 type life struct {
-	wrote    []byte // what Write says it has taken
-	ended    bool   // CloseWrite succeeded
+	patient  time.Duration
+	between  time.Duration // rests of the writer between two Writes, at most
+	wrote    []byte        // what Write says it has taken
+	ended    bool          // CloseWrite succeeded
 	read     []byte
 	whole    bool // the reader saw io.EOF
 	writeErr error
@@ -43,18 +52,19 @@ func (l *life) fill(p *sim.Process, c *stream.Conn, k, n int) {
 			b[i] = byte(p.Rand().Uint32())
 		}
 		if p.Rand().IntN(4) == 0 && most > 5_000 || p.Rand().IntN(100) == 0 {
-			p.Sleep(time.Duration(p.Rand().IntN(int(10 * time.Millisecond))))
+			p.Sleep(time.Duration(p.Rand().IntN(int(l.between))))
 		}
 		if p.Rand().IntN(8) == 0 { // a deadline that may pass in the middle
 			_ = c.SetWriteDeadline(p.Now().Add(time.Duration(p.Rand().IntN(int(time.Millisecond)))))
 		}
 		m, err := c.Write(b)
-		_ = c.SetWriteDeadline(p.Now().Add(patient))
+		_ = c.SetWriteDeadline(p.Now().Add(l.patient))
 		if l.wrote = append(l.wrote, b[:m]...); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			l.writeErr = err
 			return
 		}
 	}
+	p.Sleep(time.Duration(p.Rand().IntN(int(8 * l.between))))
 	l.writeErr = c.CloseWrite()
 	l.ended = l.writeErr == nil
 }
@@ -63,11 +73,14 @@ func (l *life) fill(p *sim.Process, c *stream.Conn, k, n int) {
 func (l *life) drain(p *sim.Process, c *stream.Conn) {
 	b := make([]byte, 1+p.Rand().IntN(100_000))
 	for {
-		_ = c.SetReadDeadline(p.Now().Add(patient))
+		_ = c.SetReadDeadline(p.Now().Add(l.patient))
 		n, err := c.Read(b)
 		if l.read = append(l.read, b[:n]...); err != nil {
 			l.readErr, l.whole = err, err == io.EOF
 			return
+		}
+		if p.Rand().IntN(16) == 0 {
+			p.Sleep(time.Duration(p.Rand().IntN(int(l.between))))
 		}
 	}
 }
@@ -98,15 +111,31 @@ func differ(a, b []byte) (i int) {
 	return i
 }
 
+// pace is how fast the streams of a simulation are, and how long they wait. The zero pace is a quick one.
+type pace struct {
+	keepAlive time.Duration
+	patient   time.Duration
+	between   time.Duration                        // rests between Writes, at most
+	longer    int                                  // the factor of their length
+	prepare   func(p *sim.Process, c *stream.Conn) // is run with each end of a stream
+}
+
 // streams runs some streams, both ways each, from one host to another, and returns how many came to be whole and how many failed.
-func streams(seed uint64, cfg sim.Config, disturb func(f *sim.Fabric)) (whole, failed int, why string, err error) {
+func streams(seed uint64, cfg sim.Config, at pace, disturb func(f *sim.Fabric)) (whole, failed int, why string, err error) {
+	at.keepAlive, at.patient, at.between = cmp.Or(at.keepAlive, time.Second), cmp.Or(at.patient, patient), cmp.Or(at.between, 10*time.Millisecond)
+	if at.prepare == nil {
+		at.prepare = func(*sim.Process, *stream.Conn) {}
+	}
 	cfg.Seed, cfg.NICs = seed, 2
 	f := sim.New(cfg)
 	const many = 6
 	var there, back [many]life
-	length := func(k int) int { return 1 + k*k*20_000 }
+	for k := range many {
+		there[k].patient, back[k].patient, there[k].between, back[k].between = at.patient, at.patient, at.between, at.between
+	}
+	length := func(k int) int { return 1 + k*k*20_000*max(at.longer, 1) }
 	f.Serve(0, "a/0", func(p *sim.Process) error {
-		l, err := (&stream.ListenConfig{Process: p.Weft(), KeepAlive: time.Second}).Listen("echo")
+		l, err := (&stream.ListenConfig{Process: p.Weft(), KeepAlive: at.keepAlive}).Listen("echo")
 		if err != nil {
 			return err
 		}
@@ -116,12 +145,13 @@ func streams(seed uint64, cfg sim.Config, disturb func(f *sim.Fabric)) (whole, f
 				return err
 			}
 			p.Go("accepted", func(p *sim.Process) error {
-				_ = c.SetReadDeadline(p.Now().Add(patient))
+				_ = c.SetReadDeadline(p.Now().Add(at.patient))
 				var first [1]byte
 				if _, err := io.ReadFull(c, first[:]); err != nil {
 					return c.Close()
 				}
 				k := int(first[0])
+				at.prepare(p, c.(*stream.Conn))
 				p.Go("back", func(p *sim.Process) error { back[k].fill(p, c.(*stream.Conn), k+100, length(k)); return nil })
 				there[k].drain(p, c.(*stream.Conn))
 				return nil // it is closed with its process
@@ -133,7 +163,7 @@ func streams(seed uint64, cfg sim.Config, disturb func(f *sim.Fabric)) (whole, f
 		for k := range many {
 			p.Go("dialled", func(p *sim.Process) error {
 				defer func() { left--; p.Weft().Wake() }()
-				d := &stream.Dialer{Process: p.Weft(), Timeout: patient, KeepAlive: time.Second}
+				d := &stream.Dialer{Process: p.Weft(), Timeout: at.patient, KeepAlive: at.keepAlive}
 				c, err := d.Dial(context.Background(), "a/0:echo")
 				if err != nil {
 					there[k].writeErr, back[k].readErr = err, err
@@ -143,6 +173,7 @@ func streams(seed uint64, cfg sim.Config, disturb func(f *sim.Fabric)) (whole, f
 					there[k].writeErr, back[k].readErr = err, err
 					return nil
 				}
+				at.prepare(p, c)
 				done := false
 				p.Go("there", func(p *sim.Process) error {
 					there[k].fill(p, c, k, length(k))
@@ -158,13 +189,13 @@ func streams(seed uint64, cfg sim.Config, disturb func(f *sim.Fabric)) (whole, f
 			})
 		}
 		err := p.Weft().WaitUntil(context.Background(), func() bool { return left == 0 })
-		p.Sleep(patient + 10*time.Second) // until the other end knows, too
+		p.Sleep(at.patient + 10*time.Second) // until the other end knows, too
 		return err
 	})
 	if disturb != nil {
 		disturb(f)
 	}
-	err = f.Run(10 * time.Minute)
+	err = f.Run(time.Hour)
 	for k := range many {
 		for _, l := range []*life{&there[k], &back[k]} {
 			if l.whole {
@@ -189,7 +220,7 @@ func TestStreamsComeWholeOverABadNetwork(t *testing.T) {
 			cfg.Faults = sim.Faults{Loss: 0.03, LossBurst: 3, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.01, Truncate: 0.01, Delay: 0.01, DelayMax: 5 * time.Millisecond}
 		}
 		cfg = simulated.Hooked(cfg, simulated.Hooks{Pool: seed%2 == 1})
-		whole, failed, why, err := streams(sim.Seed(seed), cfg, nil)
+		whole, failed, why, err := streams(sim.Seed(seed), cfg, pace{}, nil)
 		if err != nil || failed > 0 {
 			t.Fatalf("seed %d: %d directions came whole and %d failed: %v%s", seed, whole, failed, err, why)
 		}
@@ -224,12 +255,39 @@ func TestStreamsThatLoseBytesFailAtBothEnds(t *testing.T) {
 	sum, lost := 0, 0
 	for seed := range uint64(seeds(t, 40)) {
 		cfg := sim.Config{Faults: sim.Faults{Loss: 0.01}}
-		whole, failed, why, err := streams(sim.Seed(seed), cfg, func(f *sim.Fabric) {
+		whole, failed, why, err := streams(sim.Seed(seed), cfg, pace{}, func(f *sim.Fabric) {
 			at := time.Duration(seed%20) * 3 * time.Millisecond
 			f.After(at, func() {
 				heal := f.Partition(0)
 				f.After(3*time.Second, heal)
 			})
+		})
+		if err != nil {
+			t.Fatalf("seed %d: %d directions came whole and %d failed: %v%s", seed, whole, failed, err, why)
+		}
+		sum += whole
+		lost += failed
+	}
+	if sum == 0 || lost == 0 {
+		t.Errorf("%d directions came whole and %d failed; expected some of each", sum, lost)
+	}
+}
+
+// With the default times sessions end in which streams are silent. No stream waits for good for room, or an end, that was lost with one.
+func TestStreamsOutliveSessionsOrFailWithThem(t *testing.T) {
+	sum, lost := 0, 0
+	for seed := range uint64(seeds(t, 24)) {
+		long := silence
+		if seed%4 == 3 {
+			long = longSilence
+		}
+		whole, failed, why, err := streams(sim.Seed(seed), sim.Config{}, pace{keepAlive: stream.DefaultKeepAlive, patient: unhurried, between: 2 * time.Second, longer: 6}, func(f *sim.Fabric) {
+			for k := range 3 {
+				f.After(time.Duration(seed)*150*time.Millisecond+time.Duration(k)*(longSilence+7*time.Second), func() {
+					heal := f.Partition(0)
+					f.After(long, heal)
+				})
+			}
 		})
 		if err != nil {
 			t.Fatalf("seed %d: %d directions came whole and %d failed: %v%s", seed, whole, failed, err, why)

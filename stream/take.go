@@ -36,23 +36,47 @@ func (c *Conn) take(addr weft.Address, m *message) bool {
 	switch m.kind {
 	case kindData:
 		c.takeData(m)
-	case kindWindow:
-		if m.offset > c.window {
-			c.window = m.offset
-			c.maySend()
-		}
-	case kindFin, kindClose:
-		c.takeEnd(m)
+	case kindWindow, kindPong:
+		c.takeState(m)
+	case kindFin:
+		c.takeEnd(m.offset, endsOwn)
+	case kindClose:
+		c.takeEnd(m.offset, endsBoth)
 	case kindReset:
 		c.failLocked(syscall.ECONNRESET, false)
 	case kindPing:
-		if m.offset > c.received {
-			c.failLocked(errors.Join(syscall.ECONNRESET, errGap), true)
-			break
-		}
+		c.takeState(m)
 		c.oweLocked(dutyPong)
 	}
 	return true
+}
+
+// takeState takes all that the peer says of itself. A message with some of it may have been lost with a session of the NICs.
+func (c *Conn) takeState(m *message) {
+	c.stated = true
+	if m.offset > c.window {
+		c.window = m.offset
+		c.maySend()
+	}
+	switch {
+	case m.sent > c.received:
+		c.failLocked(errors.Join(syscall.ECONNRESET, errGap), true)
+	case m.end > endsNot:
+		c.takeEnd(m.sent, m.end)
+	}
+}
+
+// tell is what the stream says of itself. Under mu.
+func (c *Conn) tell(b *[stateBytes]byte) []byte {
+	end := endsNot
+	switch {
+	case c.inWrite || c.draining: // there may be bytes before the end
+	case c.state == stateClosed:
+		end = endsBoth
+	case c.ended:
+		end = endsOwn
+	}
+	return state(b, c.number, c.granted, c.sent, end)
 }
 
 // answered takes the answer to a dial.
@@ -98,14 +122,14 @@ func (c *Conn) takeData(m *message) {
 	c.readable.Open()
 }
 
-// takeEnd takes the end of what the peer sends.
-func (c *Conn) takeEnd(m *message) {
-	if m.offset != c.received {
+// takeEnd takes the end of what the peer sends. It may be told more than once.
+func (c *Conn) takeEnd(at uint64, end ending) {
+	if at != c.received {
 		c.failLocked(errors.Join(syscall.ECONNRESET, errGap), true)
 		return
 	}
 	c.finished = true
-	c.unread = c.unread || m.kind == kindClose
+	c.unread = c.unread || end == endsBoth
 	c.look()
 }
 
@@ -125,20 +149,22 @@ func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
 	if d == dutyReset {
 		return tagOf(kindReset, c.peerNumber), binary.LittleEndian.AppendUint32(nil, c.number), true
 	}
-	k, offset := kindAccept, c.granted
 	switch d {
-	case dutyWindow:
-		k = kindWindow
+	case dutyAccept:
+		return tagOf(kindAccept, c.peerNumber), head(new([headBytes]byte), c.number, c.granted), true
 	case dutyFin:
-		k, offset = kindFin, c.sent
+		return tagOf(kindFin, c.peerNumber), head(new([headBytes]byte), c.number, c.sent), true
 	case dutyClose:
-		k, offset = kindClose, c.sent
-	case dutyPing:
-		k, offset = kindPing, c.sent
-	case dutyPong:
-		k, offset = kindPong, c.received
+		return tagOf(kindClose, c.peerNumber), head(new([headBytes]byte), c.number, c.sent), true
 	}
-	return tagOf(k, c.peerNumber), head(new([headBytes]byte), c.number, offset), true
+	k := kindWindow
+	switch d {
+	case dutyPing:
+		k = kindPing
+	case dutyPong:
+		k = kindPong
+	}
+	return tagOf(k, c.peerNumber), c.tell(new([stateBytes]byte)), true
 }
 
 // announced notes that the first message of an accepted stream, its accept, has been sent. A Write that begins sooner waits, or its bytes would come to
@@ -155,24 +181,28 @@ func (c *Conn) announced() {
 // keepEvery is how often streams are looked at.
 const keepEvery = time.Second
 
-// keepAlive asks a peer of which nothing has come for a while whether it is there, and fails the stream if it does not answer.
+// keepAlive asks a peer whose state has not come for a while for it, and fails the stream if nothing at all comes then. Bytes that come do not spare the
+// question: room or an end may have been told of and lost, and the stream would wait for that for good.
 func (c *Conn) keepAlive(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stirred {
-		c.stirred, c.heard, c.asked = false, now, time.Time{}
+		c.stirred, c.heard = false, now
+	}
+	if c.stated {
+		c.stated, c.learned, c.asked = false, now, time.Time{}
 	}
 	if c.lingering() && now.Sub(c.closed) >= lingers {
 		c.failLocked(errors.Join(syscall.ETIMEDOUT, errSilence), true)
 	}
 	c.trim()
 	after := c.cfg.keepAlive
-	switch silent := now.Sub(c.heard); {
-	case c.state != stateOpen || after < 0 || silent < after:
-	case c.asked.IsZero():
+	switch {
+	case c.state != stateOpen || after < 0 || now.Sub(c.learned) < after || !c.asked.IsZero() && now.Sub(c.asked) < after:
+	case !c.asked.IsZero() && now.Sub(c.heard) >= after:
+		c.failLocked(errors.Join(syscall.ETIMEDOUT, errSilence), true)
+	default:
 		c.asked = now
 		c.oweLocked(dutyPing)
-	case now.Sub(c.asked) >= after:
-		c.failLocked(errors.Join(syscall.ETIMEDOUT, errSilence), true)
 	}
 }

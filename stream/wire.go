@@ -29,6 +29,7 @@ const (
 const (
 	numberBytes  = 4
 	headBytes    = numberBytes + 8
+	stateBytes   = headBytes + 8 + 1
 	dataBytes    = 512 << 10 // of a stream in one message, at most: a part of a common length, so that no crumb is left for one more
 	serviceBytes = 255       // of a service's name, at most
 	mostBytes    = headBytes + dataBytes
@@ -63,6 +64,8 @@ type message struct {
 	number uint32 // that its receiver has given to the stream
 	sender uint32 // that its sender has given to it
 	offset uint64
+	sent   uint64  // of window, ping and pong, and so is end
+	end    ending  // at sent
 	why    refusal // of refuse
 	rest   []byte  // the bytes of data; the service of open
 }
@@ -89,12 +92,36 @@ func parse(tag weft.Tag, b []byte) (m message, ok bool) {
 	}
 	m.offset, m.rest = binary.LittleEndian.Uint64(b), b[headBytes-numberBytes:]
 	switch m.kind {
+	case kindWindow, kindPing, kindPong:
+		if len(b) != stateBytes-numberBytes {
+			return m, false
+		}
+		m.sent, m.end, m.rest = binary.LittleEndian.Uint64(m.rest), ending(m.rest[8]), nil
+		return m, m.end <= endsBoth
 	case kindData:
 		return m, len(m.rest) > 0 && m.offset+uint64(len(m.rest)) > m.offset
 	case kindOpen:
 		return m, len(m.rest) > 0 && len(m.rest) <= serviceBytes
 	}
 	return m, len(m.rest) == 0
+}
+
+// ending is what the sender of a state says of the end of what it sends.
+type ending uint8
+
+const (
+	endsNot  ending = iota // there may be more
+	endsOwn                // that was all; it goes on reading
+	endsBoth               // … and it reads no more
+)
+
+// state is the body of a message that repairs what others have told before it and were lost.
+func state(b *[stateBytes]byte, sender uint32, granted, sent uint64, end ending) []byte {
+	binary.LittleEndian.PutUint32(b[:], sender)
+	binary.LittleEndian.PutUint64(b[numberBytes:], granted)
+	binary.LittleEndian.PutUint64(b[headBytes:], sent)
+	b[stateBytes-1] = byte(end)
+	return b[:]
 }
 
 // head is what a message with an offset begins with.

@@ -15,6 +15,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(uint64(tagOf(kindData, 3)), append(head(&h, 7, 0), 1, 2, 3))
 	f.Add(uint64(tagOf(kindRefuse, 3)), []byte{0, 0, 0, 0, 1})
 	f.Add(uint64(tagOf(kindReset, 3)), []byte{0, 0, 0, 0})
+	f.Add(uint64(tagOf(kindPing, 3)), state(new([stateBytes]byte), 7, 1<<20, 9, endsOwn))
 	f.Fuzz(func(t *testing.T, tag uint64, b []byte) {
 		m, ok := parse(weft.Tag(tag), b)
 		if !ok {
@@ -28,6 +29,8 @@ func FuzzParse(f *testing.F) {
 		case kindReset:
 		case kindRefuse:
 			again = append(again, byte(m.why))
+		case kindWindow, kindPing, kindPong:
+			again = state(new([stateBytes]byte), m.sender, m.offset, m.sent, m.end)
 		default:
 			again = append(head(&h, m.sender, m.offset), m.rest...)
 		}
