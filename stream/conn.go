@@ -55,8 +55,8 @@ type Conn struct {
 
 	sent     uint64 // offset of the next byte to send
 	window   uint64 // the peer takes nothing from there on
-	window0  uint64 // … at first: the size of its buffer
-	flying   uint64 // bytes that may be on their way, or wait there to be read; 0: as many as the peer takes
+	flying   int    // bytes that may be under way, at most
+	bound    int    // flying, as what sends has seen it last
 	ended    bool   // nothing is sent from sent on
 	unread   bool   // the peer reads no more
 	inWrite  bool
@@ -101,7 +101,7 @@ const (
 )
 
 func newConn(h *host, number uint32, local, remote Addr, cfg config) *Conn {
-	c := &Conn{h: h, number: number, local: local, remote: remote, cfg: cfg, buffer: readBuffer, granted: readBuffer, heard: h.p.Now()}
+	c := &Conn{h: h, number: number, local: local, remote: remote, cfg: cfg, buffer: readBuffer, granted: readBuffer, flying: flyingBytes, heard: h.p.Now()}
 	c.learned = c.heard
 	c.reading, c.writing, c.readable, c.writable = h.p.NewGate(), h.p.NewGate(), h.p.NewGate(), h.p.NewGate()
 	c.reading.Open()
@@ -335,14 +335,14 @@ func (c *Conn) SetReadBuffer(bytes int) error {
 	return nil
 }
 
-// SetWriteBuffer sets how many bytes may be on their way or wait at the peer, at most: fewer than the peer would take, but at least half. What
-// waits to be sent is bounded besides.
+// SetWriteBuffer sets how many bytes of longer messages may be unacknowledged, 4 KiB to 1 MiB; what waits to be sent is bounded besides. It does not
+// matter how many wait at the peer to be read: those are its own to bound.
 func (c *Conn) SetWriteBuffer(bytes int) error {
 	if bytes <= 0 {
 		return c.opError("set", syscall.EINVAL)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.flying = uint64(bytes)
+	c.flying = min(max(bytes, leastBuffer), flyingBytes)
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // None of them is withdrawn: those behind it would come without it. One that fails fails the stream. The goroutine that sends for the stream, a
 // Write or drain, begins them and waits for them; ended and begun are under mu, so that others see how many there are.
 
-// pipeline is how many messages of one stream are under way at a time, at most, and flyingBytes how many bytes of them.
+// pipeline is how many messages of one stream are under way at a time, at most, and flyingBytes how many bytes of them, if SetWriteBuffer says nothing else.
 const (
 	pipeline    = 8
 	flyingBytes = 1 << 20
@@ -49,8 +49,11 @@ func (c *Conn) underWay() int {
 // full reports whether n bytes more have to wait for some that are under way.
 func (c *Conn) full(n int) bool {
 	under := c.underWay()
-	return under == pipeline || under > 0 && c.ops.bytes+n > flyingBytes
+	return under == pipeline || under > 0 && c.ops.bytes+n > c.bound
 }
+
+// piece is how long a message is, at most: two are under way at a time.
+func (c *Conn) piece() int { return min(dataBytes, max(c.bound/2, leastBuffer)) }
 
 // end notes that the first of them has left. Under mu.
 func (w *flights) end() {

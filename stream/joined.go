@@ -66,7 +66,7 @@ func (c *Conn) join(b []byte) (n int) {
 	if !c.draining {
 		return 0
 	}
-	n = min(len(b), max(mostJoined-len(c.joined), 0)) // what is sent again may be longer
+	n = min(len(b), max(min(mostJoined, c.flying)-len(c.joined), 0)) // what is sent again may be longer
 	c.joined = append(c.joined, b[:n]...)
 	return n
 }
@@ -90,6 +90,7 @@ func (c *Conn) drain(ctx context.Context) {
 func (c *Conn) mayDrain() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.bound = c.flying
 	if c.err == nil && len(c.joined) > 0 && c.h.ctx.Err() == nil {
 		return true
 	}

@@ -18,7 +18,7 @@ var (
 
 // opened notes what the peer's open, or its accept, says.
 func (c *Conn) opened(addr weft.Address, m *message) {
-	c.peer, c.peerNumber, c.window, c.window0, c.state = addr, m.sender, m.offset, m.offset, stateOpen
+	c.peer, c.peerNumber, c.window, c.state = addr, m.sender, m.offset, stateOpen
 }
 
 // take takes a message for the stream. It returns false if its sender has no part in it.

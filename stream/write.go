@@ -79,7 +79,7 @@ func (c *Conn) writeSome(b []byte) (n int, err error) {
 // launch has bytes begin that are copied, or waits until some more may. Those of which there is no telling when are joined to others.
 func (c *Conn) launch(ctx context.Context, b []byte, room int) (n int, err error) {
 	c.reap()
-	if most := min(room, dataBytes); c.worth(most, len(b)) && !c.full(most) {
+	if most := min(room, c.piece()); c.worth(most, len(b)) && !c.full(most) {
 		if n, err = c.begin(b[:most]); n > 0 || err != nil {
 			return n, err // else the process may have no more sends under way
 		}
@@ -90,7 +90,7 @@ func (c *Conn) launch(ctx context.Context, b []byte, room int) (n int, err error
 	case c.underWay() > 0:
 		return 0, c.land(ctx)
 	case room > 0: // others have all of them
-		return c.send(ctx, b[:min(room, dataBytes)])
+		return c.send(ctx, b[:min(room, c.piece())])
 	}
 	c.waitForRoom(ctx)
 	return 0, nil
@@ -99,7 +99,7 @@ func (c *Conn) launch(ctx context.Context, b []byte, room int) (n int, err error
 // worth reports whether the first n of left bytes, for which the peer has room, should begin by themselves. While something is under way a part of a
 // message waits until the peer has room for the whole: each is asked for and permitted, however short.
 func (c *Conn) worth(n, left int) bool {
-	return n > 0 && (n == min(left, dataBytes) || c.underWay() == 0)
+	return n > 0 && (n == min(left, c.piece()) || c.underWay() == 0)
 }
 
 // waitForRoom waits until the peer takes more, or something else has changed. As a Read does it takes in itself what comes, if no other call waits;
@@ -133,11 +133,7 @@ func (c *Conn) room() uint64 {
 	if !c.told {
 		return 0
 	}
-	most := c.window
-	if c.flying > 0 { // of the peer's buffer; less than the half that it waits for would end everything
-		most = min(most, most-c.window0+max(c.flying, c.window0/2))
-	}
-	return most - min(most, c.sent)
+	return c.window - min(c.window, c.sent)
 }
 
 // mayWrite returns how many of n bytes may be sent now, and the context of that. The caller is the one that sends, up to wrote, unless what waits is
@@ -160,7 +156,7 @@ func (c *Conn) mayWrite(n int) (ctx context.Context, room int, draining bool, er
 	if c.sendCtx == nil {
 		c.sendCtx, c.stopSend = c.within(c.writeEnd)
 	}
-	c.inWrite = true
+	c.inWrite, c.bound = true, c.flying
 	return c.sendCtx, int(min(uint64(n), c.room())), false, nil
 }
 

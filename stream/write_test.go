@@ -108,7 +108,7 @@ func TestAPartOfAMessageWaitsWhileOthersAreUnderWay(t *testing.T) {
 		{dataBytes, dataBytes, 1, true},
 		{dataBytes, 2 * dataBytes, 1, true},
 	} {
-		c := &Conn{ops: &flights{begun: x.under}}
+		c := &Conn{ops: &flights{begun: x.under}, bound: flyingBytes}
 		if got := c.worth(x.n, x.left); got != x.worth {
 			t.Errorf("%d of %d bytes with %d messages under way are worth one: %v; expected %v", x.n, x.left, x.under, got, x.worth)
 		}
