@@ -12,8 +12,10 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -47,7 +49,8 @@ func (p *Proxy) Counts() Counts {
 	return Counts{c.accepted.Load(), c.refused.Load(), c.open.Load(), c.reset.Load(), c.there.Load(), c.back.Load()}
 }
 
-// Run carries connections until ctx ends, and then until those that are open have ended, or Drain is over. It closes the listener.
+// Run carries connections until ctx ends, and then until those that are open have ended, or Drain is over. It closes the listener. It ends
+// before ctx when the listener does, with its error.
 func (p *Proxy) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { p.Listener.Close() })
 	defer stop()
@@ -55,7 +58,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	defer end()
 	var all sync.WaitGroup
 	for {
-		c, err := p.Listener.Accept()
+		c, err := p.accept(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				err = nil
@@ -70,6 +73,36 @@ func (p *Proxy) Run(ctx context.Context) error {
 			p.carry(last, c)
 		})
 	}
+}
+
+// What a failure that passes has the next accept wait for: the first, and the longest.
+const (
+	leastPause = 5 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// accept accepts one connection. A failure that passes, such as a lack of descriptors, ends no proxy: it tries again after a pause, which
+// grows while failures follow one another.
+func (p *Proxy) accept(ctx context.Context) (net.Conn, error) {
+	for pause := leastPause; ; pause = min(2*pause, mostPause) {
+		c, err := p.Listener.Accept()
+		if err == nil || !passes(err) {
+			return c, err
+		}
+		p.Log.Warn("not accepted", "err", err, "again", pause)
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// passes reports whether a failure of an accept says nothing of the next: the process or the host lacks something for now, or the
+// connection ended before it was accepted.
+func passes(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED},
+		func(e error) bool { return errors.Is(err, e) })
 }
 
 // drain waits for the connections that are open, and ends those that are left.
