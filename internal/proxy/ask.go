@@ -21,7 +21,8 @@ import (
 //	0x05   methods ─► 0x05 0x00    CONNECT, host, port ─► how it went    … bytes …
 //	else   CONNECT host:port HTTP/1.1, headers         ─► HTTP/1.1 200   … bytes …
 
-// askWithin is how long a client may take to say where it wants to go, and mostAsked how many bytes of HTTP.
+// askWithin is how long a client may take to say where it wants to go, and again to take the answer, and mostAsked how many bytes of HTTP it
+// may say. The dial in between takes the time that it takes.
 const (
 	askWithin = 10 * time.Second
 	mostAsked = 8 << 10
@@ -50,7 +51,11 @@ func Asked(dial func(ctx context.Context, host string, port uint16) (net.Conn, e
 		if err != nil {
 			return nil, err
 		}
+		if err := from.SetDeadline(time.Time{}); err != nil {
+			return nil, err
+		}
 		to, err := dial(ctx, host, port)
+		_ = from.SetDeadline(time.Now().Add(askWithin)) // one that is closed fails the answer
 		if told := answer(err); told != nil && err == nil {
 			to.Close()
 			return nil, told

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weftnet/weft/internal/proxy"
@@ -72,5 +73,39 @@ func TestAClientSaysWhereItWantsToGo(t *testing.T) {
 		if got := asking(t, c.says); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: the proxy says %q, expected %q", c.what, got, c.want)
 		}
+	}
+}
+
+// A dial may take as long as a client may take to ask.
+func TestAClientIsToldOfADialThatTakesTooLong(t *testing.T) {
+	for _, c := range []struct{ what, says, reads, want string }{
+		{"SOCKS5", "\x05\x01\x00", "\x05\x00", "\x05\x04\x00\x01\x00\x00\x00\x00\x00\x00"},
+		{"CONNECT", "", "", "HTTP/1.1 502 Bad Gateway\r\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := proxy.Asked(func(ctx context.Context, _ string, _ uint16) (net.Conn, error) {
+				ctx, cancel := context.WithTimeout(ctx, patience)
+				defer cancel()
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+			client, from := net.Pipe()
+			go func() {
+				if to, err := asked(t.Context(), from); err == nil {
+					to.Close()
+				}
+				from.Close()
+			}()
+			request := "CONNECT echo:7 HTTP/1.1\r\n\r\n"
+			if c.says != "" {
+				request = "\x05\x01\x00\x03\x04echo\x00\x07"
+				io.WriteString(client, c.says)
+				io.ReadFull(client, make([]byte, len(c.reads)))
+			}
+			io.WriteString(client, request)
+			if got, err := io.ReadAll(client); err != nil || !strings.HasPrefix(string(got), c.want) {
+				t.Errorf("%s: the proxy says %q, %v; expected %q", c.what, got, err, c.want)
+			}
+		})
 	}
 }
