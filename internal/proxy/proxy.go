@@ -151,7 +151,8 @@ func (p *Proxy) dial(ctx context.Context, from net.Conn) (net.Conn, error) {
 
 // pass copies one direction, and passes its end on.
 func pass(to, from net.Conn, all, own *atomic.Int64) error {
-	_, err := io.Copy(countingWriter{to, all, own}, from)
+	w := newPasser(to, from, all, own)
+	_, err := io.Copy(w, from)
 	if err == nil {
 		err = closeWrite(to)
 	}
@@ -159,20 +160,7 @@ func pass(to, from net.Conn, all, own *atomic.Int64) error {
 		reset(from)
 		reset(to)
 	}
-	return err
-}
-
-// countingWriter counts what goes through it. It hides that its writer can read from others, whose counts would come at the end.
-type countingWriter struct {
-	net.Conn
-	all, own *atomic.Int64 // of the proxy, and of the connection
-}
-
-func (w countingWriter) Write(b []byte) (int, error) {
-	n, err := w.Conn.Write(b)
-	w.all.Add(int64(n))
-	w.own.Add(int64(n))
-	return n, err
+	return errors.Join(w.failure(), err)
 }
 
 // closeWrite ends one direction of a connection: TCP, unix sockets and streams can.

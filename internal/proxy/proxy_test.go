@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -169,6 +170,40 @@ func TestAFailureIsPassedOnAsOne(t *testing.T) {
 	}
 	if got := in.Counts(); got.Accepted != 2 || got.Reset < 1 || got.Reset+got.Refused != 2 { // the second may end before its dial has
 		t.Errorf("%+v; want 2 accepted, and both reset or refused", got)
+	}
+}
+
+// The bytes that the server does not read stand before the reset in each proxy.
+func TestAResetIsPassedOnWhileItsDirectionWaitsToWrite(t *testing.T) {
+	server := listen(t)
+	address, in, out, _ := tunnel(t, server, patience)
+	c := dial(t, address)
+	for full := false; !full; {
+		if err := c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Write(make([]byte, 1<<20))
+		if full = errors.Is(err, os.ErrDeadlineExceeded); err != nil && !full {
+			t.Fatal(err)
+		}
+	}
+	s, err := server.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c.SetLinger(0)
+	c.Close()
+	for deadline := time.Now().Add(patience); in.Counts().Open+out.Counts().Open > 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	for name, p := range map[string]*proxy.Proxy{"in": in, "out": out} {
+		if got := p.Counts(); got.Open != 0 || got.Reset != 1 {
+			t.Errorf("%s: %+v; want none open, and one reset", name, got)
+		}
+	}
+	if _, err := io.Copy(io.Discard, s); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the server reads to %v", err)
 	}
 }
 
