@@ -43,7 +43,9 @@ and the other a TCP address, as in 127.0.0.1:8080, or the path of a unix socket.
 
 With --from on the fabric the proxy is that process, and what it carries goes to a
 server of this host. With --to on the fabric it serves the clients of this host. The end
-of each direction is passed on by itself, and a failure as a failure.
+of each direction is passed on by itself, and a failure as a failure. At a unix socket
+a failure may look like an orderly end, since the kernel resets one only if bytes are
+unread: what must tell the two apart should use TCP.
 
 With --to fabric each client says where it wants to go, by SOCKS5 or by HTTP CONNECT:
 the host http.0.web.weft is the service web/0:http, and port 80 of the host 0.web.weft is

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -204,6 +205,36 @@ func TestAResetIsPassedOnWhileItsDirectionWaitsToWrite(t *testing.T) {
 	}
 	if _, err := io.Copy(io.Discard, s); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the server reads to %v", err)
+	}
+}
+
+// The kernel has no other reset for unix sockets; the documentation says so.
+func TestAUnixSocketTellsOfAFailureOnlyIfBytesAreUnread(t *testing.T) {
+	for _, c := range []struct {
+		says string
+		want error
+	}{{"", nil}, {"unread", syscall.ECONNRESET}} {
+		l, err := net.Listen("unix", filepath.Join(t.TempDir(), "a.sock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := make(chan bool)
+		run(t, &proxy.Proxy{Listener: l, Dial: func(context.Context, net.Conn) (net.Conn, error) {
+			<-said
+			return nil, syscall.ECONNREFUSED
+		}})
+		client, err := net.Dial("unix", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if _, err := io.WriteString(client, c.says); err != nil {
+			t.Fatal(err)
+		}
+		close(said)
+		if _, err := io.ReadAll(client); !errors.Is(err, c.want) {
+			t.Errorf("behind %q, which is not read: %v; want %v", c.says, err, c.want)
+		}
 	}
 }
 
