@@ -76,6 +76,24 @@ func TestAClientSaysWhereItWantsToGo(t *testing.T) {
 	}
 }
 
+// A client may read the answer only when it has sent its body.
+func TestAClientThatIsRefusedHasItsAnswerBehindABody(t *testing.T) {
+	l := listen(t)
+	run(t, &proxy.Proxy{Listener: l, Dial: proxy.Asked(func(context.Context, string, uint16) (net.Conn, error) {
+		return nil, syscall.ECONNREFUSED
+	})})
+	for range 10 {
+		c := dial(t, l.Addr().String())
+		if _, err := io.WriteString(c, "POST http://echo/ HTTP/1.1\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 100_000)); err != nil {
+			t.Fatal(err)
+		}
+		c.CloseWrite()
+		if got, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 405 ") {
+			t.Errorf("%q, %v; want the status 405", got, err)
+		}
+	}
+}
+
 // A dial may take as long as a client may take to ask.
 func TestAClientIsToldOfADialThatTakesTooLong(t *testing.T) {
 	for _, c := range []struct{ what, says, reads, want string }{

@@ -119,7 +119,7 @@ func (p *Proxy) carry(ctx context.Context, from net.Conn) {
 		p.counts.refused.Add(1)
 		p.Log.Warn("not dialled", "from", from.RemoteAddr(), "err", err)
 		if errors.As(err, new(errTold)) {
-			from.Close()
+			closeTold(ctx, from)
 		} else {
 			reset(from)
 		}
@@ -140,6 +140,23 @@ func (p *Proxy) carry(ctx context.Context, from net.Conn) {
 	}
 	from.Close()
 	to.Close()
+}
+
+// What closeTold discards at most, and for how long: as much as a client may have on its way that has not read the answer yet.
+const (
+	discardWithin = 500 * time.Millisecond
+	mostDiscarded = 1 << 20
+)
+
+// closeTold closes a connection whose client has been told why, and may still be sending. A close with bytes unread would reset it, and the
+// client could lose the answer: so its direction is read to its end first, within bounds.
+func closeTold(ctx context.Context, c net.Conn) {
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	if closeWrite(c) == nil && c.SetDeadline(time.Now().Add(discardWithin)) == nil {
+		_, _ = io.CopyN(io.Discard, c, mostDiscarded)
+	}
 }
 
 // dial dials on for one that was accepted, which ends with ctx.
