@@ -15,22 +15,40 @@ import (
 //	http.0.web.weft, any port    web/0:http
 //	0.web.weft, port 80          web/0:80
 //
-// The ending .weft may be left out.
+// The ending .weft may be left out, and a dot may follow, as in names of hosts. Case means something in the name of a service alone. Where the first
+// two of three labels and more are numbers, the first is a service: 80.0.web.weft is web/0:80 at any port.
 func proxyService(host string, port uint16) (address string, err error) {
 	wrong := fmt.Errorf("%.80q is no name of a service; expected SERVICE.INDEX.APP.weft, as http.0.web.weft for web/0:http", host)
-	labels := strings.SplitN(strings.TrimSuffix(host, ".weft"), ".", 3)
-	service := strconv.Itoa(int(port))
-	if _, err := strconv.ParseUint(labels[0], 10, 32); err != nil {
-		service, labels = labels[0], labels[1:]
-	} else {
-		labels = strings.SplitN(strings.TrimSuffix(host, ".weft"), ".", 2)
-	}
-	if _, err := netip.ParseAddr(host); err == nil || len(labels) != 2 || service == "" {
+	name := strings.TrimSuffix(host, ".")
+	if _, err := netip.ParseAddr(name); err == nil {
 		return "", wrong
 	}
-	name, err := fabric.ParseName(labels[1] + "/" + labels[0])
+	if i := len(name) - len(hostEnding); i >= 0 && strings.EqualFold(name[i:], hostEnding) {
+		name = name[:i]
+	}
+	service := strconv.Itoa(int(port))
+	first, rest, _ := strings.Cut(name, ".")
+	index, app, _ := strings.Cut(rest, ".")
+	if isIndex(first) && (app == "" || !isIndex(index)) {
+		index, app = first, rest
+	} else {
+		service = first
+	}
+	if service == "" || index == "" || app == "" {
+		return "", wrong
+	}
+	process, err := fabric.ParseName(strings.ToLower(app) + "/" + index)
 	if err != nil {
 		return "", errors.Join(wrong, err)
 	}
-	return name.String() + ":" + service, nil
+	return process.String() + ":" + service, nil
+}
+
+// hostEnding ends names of hosts that are services.
+const hostEnding = ".weft"
+
+// isIndex reports whether a label is the index of a process.
+func isIndex(label string) bool {
+	_, err := strconv.ParseUint(label, 10, 32)
+	return err == nil
 }

@@ -35,8 +35,8 @@ type Proxy struct {
 type Counts struct {
 	Accepted int64 `json:"accepted"` // connections
 	Refused  int64 `json:"refused"`  // those that could not be dialled on
-	Open     int64 `json:"open"`     // those that are carried now
-	Reset    int64 `json:"reset"`    // those that did not come to an orderly end
+	Open     int64 `json:"open"`     // those that have not ended: they are carried, or still say where to go, or are being dialled on
+	Reset    int64 `json:"reset"`    // those that were carried and did not come to an orderly end
 	There    int64 `json:"there"`    // bytes from those that were accepted
 	Back     int64 `json:"back"`     // … and to them
 }

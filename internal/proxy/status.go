@@ -65,7 +65,7 @@ func name(remote, own net.Addr) string {
 
 // Status returns what it is now.
 func (p *Proxy) Status() Status {
-	s := Status{PID: os.Getpid(), Listener: p.Listener.Addr().String(), Counts: p.Counts()}
+	s := Status{PID: os.Getpid(), Listener: p.Listener.Addr().String(), Counts: p.Counts(), Connections: []Connection{}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.live {

@@ -2,10 +2,12 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -41,6 +43,9 @@ func TestAStatusSocketTakesThePlaceOfADeadOneAlone(t *testing.T) {
 	}
 	if s, err := Ask(ctx, path); err != nil || s.Listener != l.Addr().String() || s.PID != os.Getpid() || len(s.Connections) != 0 {
 		t.Errorf("%+v, %v", s, err)
+	}
+	if b, err := json.Marshal(p.Status()); err != nil || !strings.Contains(string(b), `"connections":[]`) {
+		t.Errorf("of no connections it tells %s, %v", b, err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
