@@ -139,7 +139,7 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 			return (&net.Dialer{}).DialContext(ctx, hostNetwork(f.to), f.to)
 		}
 	} else {
-		x.Listener, err = net.Listen(hostNetwork(f.from), f.from)
+		x.Listener, err = proxy.Listen(hostNetwork(f.from), f.from)
 		d := &stream.Dialer{Process: p, Timeout: proxyDial}
 		x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) { return d.DialContext(ctx, "weft", f.to) }
 		if f.to == toFabric {

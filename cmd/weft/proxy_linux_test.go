@@ -25,6 +25,12 @@ func TestAProxyCarriesTCP(t *testing.T) {
 	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0", "--node", nic)
 	runWeft(t, "carries connections from "+clients+" to web/0:http", "proxy", "--from", clients, "--to", "web/0:http", "--socket", socket, "--drain", "1s")
 	unix := filepath.Join(t.TempDir(), "web.sock")
+	if left, err := net.ListenUnix("unix", &net.UnixAddr{Name: unix, Net: "unix"}); err != nil {
+		t.Fatal(err)
+	} else {
+		left.SetUnlinkOnClose(false) // as one that was killed leaves it
+		left.Close()
+	}
 	runWeft(t, "local/0 carries connections from "+unix, "proxy", "--from", unix, "--to", "web/0:http", "--name", "local/0", "--socket", socket, "--drain", "1s")
 
 	asked := freeport.Loopback(t)

@@ -1,0 +1,49 @@
+package proxy_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/weftnet/weft/internal/proxy"
+)
+
+func TestAProxyListensWhereOneWasKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.sock")
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	left.Close()
+	l, err := proxy.Listen("unix", path)
+	if err != nil {
+		t.Fatalf("where a proxy was killed: %v", err)
+	}
+	defer l.Close()
+	if other, err := proxy.Listen("unix", path); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("where one listens: %v, %v", other, err)
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatalf("the one that listens has lost its socket: %v", err)
+	}
+	c.Close()
+}
+
+func TestAFileThatIsNoSocketDoesNotGiveWayToAProxy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := proxy.Listen("unix", path); err == nil {
+		l.Close()
+		t.Error("a file that is no socket gave way")
+	}
+	if b, err := os.ReadFile(path); string(b) != "kept" {
+		t.Errorf("the file has %q, %v", b, err)
+	}
+}
