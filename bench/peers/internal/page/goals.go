@@ -31,11 +31,20 @@ func goalsOf() []goal {
 		{"P4", "two hosts, 64 B there and back, UDP", "Weft, udp", "", veth[0], nil, 1},
 		{"P5", "two hosts, 64 B messages a second", "Weft, udp", "", veth[2], nil, 4},
 		{"P6", "two hosts, 1 MiB one way", "Weft, udp", "", veth[3], nil, 1},
-	}, pageGoals(), []goal{
+	}, pageGoals(), streamGoals("udp"), streamGoals("xdp"), []goal{
 		{"P21", "two hosts, 64 B over a stream and back", "Weft, stream, xdp", "Go net TCP", veth[0], nil, 1 / 0.7},
 		{"P21", "two hosts, gRPC, a unary call of 64 B", "Weft, grpc-go, xdp", "grpc-go", veth[0], nil, 1.3},
 		{"P21", "two hosts, HTTP, requests a second from 64 connections", "Weft, net/http, xdp", "net/http", veth[2], nil, 1.2},
 	})
+}
+
+// streamGoals are those of a stream beside messages over the same link.
+func streamGoals(link string) []goal {
+	veth := contest.Columns(contest.Veth)
+	return []goal{
+		{"P21", "64 B over a stream and back, by a message's, " + link, "Weft, stream, " + link, "Weft, " + link, veth[0], nil, 1 / 1.3},
+		{"P21", "1 MiB over a stream, by messages of 1 MiB, " + link, "Weft, stream, " + link, "Weft, " + link, veth[3], nil, 0.85},
+	}
 }
 
 // advantage is how many times as good one figure is as another.
