@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // passer writes one direction of a connection, and counts what goes through it. It has no ReadFrom, whose count would come at the end.
@@ -68,28 +70,36 @@ func (p *passer) failure() error {
 }
 
 // failed is why a connection has failed of which bytes may wait to be read, before a Read would tell; nil if it has not, also if the other
-// end has ended its direction in order. A socket has the error as an option; a stream tells of it in a Write of nothing, also behind its
-// CloseWrite.
-func failed(c net.Conn) (err error) {
+// end has ended its direction in order. A stream tells of it in a Write of nothing, also behind its CloseWrite.
+func failed(c net.Conn) error {
 	switch c := c.(type) {
 	case syscall.Conn:
-		raw, err := c.SyscallConn()
-		if err != nil {
+		return socketFailed(c)
+	case interface{ Abort() }:
+		if _, err := c.(net.Conn).Write(nil); !errors.Is(err, syscall.EPIPE) { // EPIPE: one of the two has ended a direction
 			return err
 		}
-		var number int
-		var asked error
-		err = raw.Control(func(fd uintptr) { number, asked = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR) })
-		if err = errors.Join(err, asked); err == nil && number != 0 {
-			err = syscall.Errno(number)
-		}
-		return err
-	case interface{ Abort() }:
-		_, err := c.(net.Conn).Write(nil)
-		if errors.Is(err, syscall.EPIPE) { // one of the two has ended a direction
-			err = nil
-		}
-		return err
 	}
 	return nil
+}
+
+// socketFailed is failed of a socket. Its option SO_ERROR alone would tell, and clear, errors as well that end no connection, such as a
+// route that is gone for a moment.
+func socketFailed(c syscall.Conn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var why error
+	err = raw.Control(func(fd uintptr) {
+		p := []unix.PollFd{{Fd: int32(fd)}}
+		if _, err := unix.Poll(p, 0); err != nil || p[0].Revents&unix.POLLERR == 0 {
+			return
+		}
+		why = syscall.ECONNRESET
+		if n, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR); err == nil && n != 0 {
+			why = syscall.Errno(n)
+		}
+	})
+	return errors.Join(err, why)
 }
