@@ -31,27 +31,30 @@ func (w *embeddedWaiter) Wait(ctx context.Context, ready func() bool) error {
 func (w *embeddedWaiter) Kick() { w.n.poller.Kick() }
 func (w *embeddedWaiter) Wake() { w.n.poller.Wake() }
 
-// embeddedMemory makes regions in ordinary memory: the NIC is in the same address space.
+// embeddedMemory makes regions in memory of this program: the NIC is in the same address space.
 type embeddedMemory struct {
 	n    *NIC
 	slot uint16
 
-	mu   sync.Mutex
-	huge map[uint32][]byte // by region: whole pages, mapped
+	mu     sync.Mutex
+	mapped map[uint32][]byte // by region: whole pages that Free unmaps
 }
 
 func (m *embeddedMemory) Alloc(size int, huge bool) (id uint32, key uint64, mem []byte, err error) {
-	if huge {
-		return m.allocHuge(size)
+	switch {
+	case huge:
+		return m.allocPages(size, hugepage.Map)
+	case size >= limits.MappedRegion:
+		return m.allocPages(size, hugepage.MapOrdinary)
 	}
 	mem = words(size)[:size]
 	id, key, err = m.add(nic.Memory{Bytes: mem})
 	return id, key, mem, err
 }
 
-// allocHuge maps huge pages, which Free unmaps.
-func (m *embeddedMemory) allocHuge(size int) (id uint32, key uint64, mem []byte, err error) {
-	whole, err := hugepage.Map(size)
+// allocPages maps pages, which Free unmaps.
+func (m *embeddedMemory) allocPages(size int, pages func(int) ([]byte, error)) (id uint32, key uint64, mem []byte, err error) {
+	whole, err := pages(size)
 	if err != nil {
 		return 0, 0, nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
 	}
@@ -61,10 +64,10 @@ func (m *embeddedMemory) allocHuge(size int) (id uint32, key uint64, mem []byte,
 	if id, key, err = m.add(nic.Memory{Bytes: mem}); err != nil {
 		return 0, 0, nil, errors.Join(err, hugepage.Unmap(whole))
 	}
-	if m.huge == nil {
-		m.huge = make(map[uint32][]byte)
+	if m.mapped == nil {
+		m.mapped = make(map[uint32][]byte)
 	}
-	m.huge[id] = whole
+	m.mapped[id] = whole
 	return id, key, mem, nil
 }
 
@@ -89,8 +92,8 @@ func (m *embeddedMemory) Free(id uint32) (err error) {
 	if err != nil && !errors.Is(err, nic.ErrNoProcess) && !errors.Is(err, nic.ErrNoRegion) { // it may have gone with its process
 		return err
 	}
-	whole := m.huge[id]
-	delete(m.huge, id)
+	whole := m.mapped[id]
+	delete(m.mapped, id)
 	if whole == nil {
 		return nil
 	}

@@ -15,7 +15,8 @@ type Region struct {
 	unmap func() error // once the region is closed; nil: the memory is not the region's to unmap
 }
 
-// Alloc makes a region of n bytes, zeroed.
+// Alloc makes a region of n bytes, zeroed. It fails with [ErrNoMemory] where the system, or a daemon's quota, has no room for so much; in a
+// simulation beyond 1 GiB. A region of 64 MiB or more is not of Go's heap: it takes memory until its Close.
 func (p *Process) Alloc(n int) (*Region, error) {
 	r, err := p.p.Alloc(n)
 	if err != nil {

@@ -4,6 +4,7 @@ package weft_test
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/weftnet/weft"
@@ -35,6 +36,48 @@ func TestARegionStaysWhileAnOperationThatWasStartedUsesIt(t *testing.T) {
 		}
 		if _, err := op.Wait(ctx); err != nil {
 			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A size that is valid may be more than the system has. Where it has any number of such regions, the number of regions is bounded.
+func TestMemoryThatIsNotThereIsAnErrorOfAlloc(t *testing.T) {
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var all []*weft.Region
+	for err == nil {
+		var r *weft.Region
+		if r, err = p.Alloc(64 << 30); err == nil {
+			all = append(all, r)
+		}
+	}
+	if !errors.Is(err, weft.ErrNoMemory) {
+		t.Errorf("region %d of 64 GiB: %v; expected ErrNoMemory", len(all), err)
+	}
+	for _, r := range all {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A region that is mapped apart from Go's heap is one like any other.
+func TestALargeRegionIsARegionLikeAnyOther(t *testing.T) {
+	ctx, a, b := pair(t, on(weft.Config{}))
+	const n = 64<<20 + 5
+	for range 2 {
+		r, err := b.Alloc(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Put(ctx, r.Handle(), n-4, []byte("last")); err != nil || string(r.Bytes()[n-4:]) != "last" || len(r.Bytes()) != n {
+			t.Errorf("put to the end of %d bytes: %v", len(r.Bytes()), err)
 		}
 		if err := r.Close(); err != nil {
 			t.Fatal(err)

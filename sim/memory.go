@@ -2,8 +2,10 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"unsafe"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/touch"
@@ -12,8 +14,11 @@ import (
 // memory makes regions in ordinary memory, which the simulated NIC reaches.
 type memory struct{ p *Process }
 
-// Alloc has ordinary pages only: a simulation has no use for others.
+// Alloc has Go's heap only: a simulation has no use for pages of another kind.
 func (m memory) Alloc(n int, _ bool) (id uint32, key uint64, mem []byte, err error) {
+	if n > limits.SimRegion {
+		return 0, 0, nil, fmt.Errorf("%w: a region of %d bytes in a simulation; expected at most %d", proc.ErrNoMemory, n, limits.SimRegion)
+	}
 	mem = words(n)
 	id, key, err = m.add(nic.Memory{Bytes: mem})
 	return id, key, mem, err

@@ -89,3 +89,16 @@ func TestSimulatedProcessesRegisterFiles(t *testing.T) {
 		t.Errorf("the file has %q, %v", data, err)
 	}
 }
+
+func TestASimulatedProcessGetsNoRegionThatIsTooLarge(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1})
+	f.Process(0, "a/0", func(p *sim.Process) error {
+		if _, err := p.Weft().Alloc(64 << 30); !errors.Is(err, weft.ErrNoMemory) {
+			t.Errorf("64 GiB: %v; expected ErrNoMemory", err)
+		}
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}

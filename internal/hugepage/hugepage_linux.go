@@ -1,4 +1,4 @@
-// Package hugepage makes memory of the system's huge pages, which its administrator has set aside.
+// Package hugepage makes memory of the system's huge pages, which its administrator has set aside, or of ordinary ones.
 package hugepage
 
 import (
@@ -37,9 +37,6 @@ func Map(n int) ([]byte, error) {
 	}
 	return mem, nil
 }
-
-// Unmap lets go of all that Map has returned.
-func Unmap(mem []byte) error { return unix.Munmap(mem) }
 
 // Explain says what could be done about it.
 func Explain(n int, err error) error {

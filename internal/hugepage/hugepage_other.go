@@ -12,6 +12,3 @@ import (
 func Map(n int) ([]byte, error) {
 	return nil, fmt.Errorf("%d bytes in huge pages: %w on %s", n, errors.ErrUnsupported, runtime.GOOS)
 }
-
-// Unmap is not needed.
-func Unmap([]byte) error { return nil }

@@ -142,6 +142,8 @@ const (
 	Temporaries  = 4         // regions kept by an attached process for messages that its pool cannot hold
 	RegionBytes  = 1 << 30   // registered by one attached process, unless the daemon's configuration says otherwise
 	MaxRegion    = 64 << 30  // bytes; offsets are signed 64-bit everywhere, this is for sanity
+	MappedRegion = 64 << 20  // and more are mapped for an embedded NIC, so that memory that is not there is an error; less is of Go's heap
+	SimRegion    = 1 << 30   // of a simulated process at most: its memory is of Go's heap, which ends the program where there is none
 
 	// DefaultProcesses is P unless configured: what the 4,096 file descriptors that many systems allow a program suffice for,
 	// with three for each process.
