@@ -13,7 +13,8 @@ func (p *port) Probe(ctx context.Context, from Name, tag Tag) (m Message, err er
 	return m, err
 }
 
-// TryProbe is Probe that does not wait: found is false if no such message waits now.
+// TryProbe is Probe that does not wait: found is false if no such message waits now. It fails with [ErrQueueFull] when as many receives and
+// probes are under way as the process may have at a time.
 func (p *port) TryProbe(ctx context.Context, from Name, tag Tag) (m Message, found bool, err error) {
 	return p.probe(ctx, from, tag, true)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Probe waits until a message waits for a receive that would take it, and tells of it: m.Full is its length. The message stays where
-// it is. If atOnce it does not wait, and found may be false.
+// it is. If atOnce it does not wait: found may be false, and the error is ErrQueueFull if all contexts are taken.
 func (p *Process) Probe(ctx context.Context, from Dest, match Match, atOnce bool) (m Message, found bool, err error) {
 	m, _, err = p.probe(ctx, "probe", from, match, atOnce)
 	if errors.Is(err, errWithdrawn) {
@@ -23,8 +23,14 @@ func (p *Process) probe(ctx context.Context, what string, from Dest, match Match
 	r.receiveRequest(match, 0, nil)
 	if atOnce {
 		r.recv.Most = 1
+		var l lack
+		if l, err = p.start(nil, &r); l != lackNothing {
+			err = ErrQueueFull
+		}
+	} else {
+		err = p.begin(ctx, nil, &r)
 	}
-	if err := p.begin(ctx, nil, &r); err != nil {
+	if err != nil {
 		return m, 0, r.fail(err)
 	}
 	m, err = p.end(ctx, r.op)

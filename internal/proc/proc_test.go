@@ -218,6 +218,20 @@ func TestBlockingFormsWaitForAContextAndStartFormsSayFull(t *testing.T) {
 	})
 }
 
+func TestAProbeThatDoesNotWaitSaysFullWhenAllReceiveContextsAreTaken(t *testing.T) {
+	_, a, _ := parkedPair(t, smallGeometry, true)
+	for range smallGeometry.Contexts {
+		if _, err := a.StartRecv(Dest{}, Tagged(1), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(bg, time.Second)
+	defer cancel()
+	if _, found, err := a.Probe(ctx, Dest{}, Tagged(2), true); found || !errors.Is(err, ErrQueueFull) {
+		t.Errorf("found %v, %v; expected %v", found, err, ErrQueueFull)
+	}
+}
+
 func TestAnOpCanBeTestedWaitedForAgainAndUsedAgain(t *testing.T) {
 	n, a, b := pair(t, smallGeometry, true)
 	buf := make([]byte, 4)
