@@ -22,11 +22,14 @@ type Port struct {
 }
 
 // Port takes the port with a number, 1 to 65535, which the libraries of a fabric agree on as they do on names. Those from 0xff00 on
-// are for libraries that come with Weft. It fails with [ErrPortInUse] until the last one to take it has closed it, and with [ErrBadArgument]
-// for 0, which is the process's own.
+// are for libraries that come with Weft. It fails with [ErrPortInUse] until the last one to take it has closed it, with [ErrBadArgument]
+// for 0, which is the process's own, and with [ErrClosed] when the process is closed.
 func (p *Process) Port(number uint16) (*Port, error) {
 	if number == 0 {
 		return nil, &OpError{Op: "port", Err: fmt.Errorf("%w: port 0 is the process's own; expected 1 to 65535", ErrBadArgument)}
+	}
+	if p.p.Closed() {
+		return nil, &OpError{Op: "port", Err: ErrClosed}
 	}
 	o := &Port{number: number}
 	o.port = port{p: p.p, of: p, names: p.names, base: uint64(number) << vni.PortShift}

@@ -127,6 +127,9 @@ func (p *port) SendMany(ctx context.Context, to Name, tag Tag, messages [][]byte
 	if err != nil {
 		return 0, err
 	}
+	if len(messages) == 0 && p.p.Closed() {
+		return 0, &OpError{Op: "send", Peer: d.Name, Err: ErrClosed}
+	}
 	return p.p.SendMany(ctx, d, p.base|uint64(tag), messages)
 }
 

@@ -23,6 +23,9 @@ func (p *Process) leave() {
 	p.changed()
 }
 
+// Closed reports whether Close has been called.
+func (p *Process) Closed() bool { return p.closed.Load() }
+
 // changed is called when a context has become free or a call has left: others may wait for that.
 func (p *Process) changed() {
 	if p.watched.Load() > 0 {

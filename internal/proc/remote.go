@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -77,6 +78,9 @@ func (r *request) remote(h Handle, offset uint64) error {
 	r.with = Dest{NIC: h.NIC, Slot: h.Slot, Gen: h.Gen}
 	if h.NIC == 0 {
 		return errNoHandle
+	}
+	if offset > limits.MaxRegion { // no region is so long, and the NIC takes the context for malformed
+		return ErrRange
 	}
 	r.send.Remote = vni.Remote{NIC: h.NIC, Slot: h.Slot, Gen: h.Gen, Region: h.Region, Key: h.Key, Offset: offset}
 	return nil

@@ -1,0 +1,45 @@
+package weft_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/weftnet/weft"
+)
+
+// What asks the NIC nothing fails on a closed process, too.
+func TestCallsOfAClosedProcessThatAskTheNICNothingFail(t *testing.T) {
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Switch: weft.NewSwitch()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Port(7); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("taking a port: %v; expected %v", err, weft.ErrClosed)
+	}
+	if _, err := p.SendMany(t.Context(), p.Name(), 1, nil); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("sending no messages: %v; expected %v", err, weft.ErrClosed)
+	}
+}
+
+func TestAnOffsetFarBeyondARegionIsOutOfRange(t *testing.T) {
+	ctx, p, q := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	r, err := q.Alloc(64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 8)
+	for _, offset := range []int{65, 1 << 40, math.MaxInt - 8, math.MaxInt} {
+		for _, by := range []*weft.Process{p, q} {
+			if err := by.Get(ctx, r.Handle(), offset, b); !errors.Is(err, weft.ErrRange) {
+				t.Errorf("a GET by %v at %d: %v; expected %v", by.Name(), offset, err, weft.ErrRange)
+			}
+			if err := by.Put(ctx, r.Handle(), offset, b); !errors.Is(err, weft.ErrRange) {
+				t.Errorf("a PUT by %v at %d: %v; expected %v", by.Name(), offset, err, weft.ErrRange)
+			}
+		}
+	}
+}
