@@ -54,10 +54,10 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		return nil, err
 	}
 	if cfg.Name == AnyProcess {
-		return nil, errors.New("weft: AttachConfig.Name is empty; expected one such as app/0")
+		return nil, argument(errors.New("weft: AttachConfig.Name is empty; expected one such as app/0"))
 	}
 	if _, err := cfg.Name.vni(); err != nil {
-		return nil, fmt.Errorf("weft: AttachConfig.Name: %w", err)
+		return nil, argument(fmt.Errorf("weft: AttachConfig.Name: %w", err))
 	}
 	conn, err := ctl.Dial(ctx, cfg.Socket)
 	if err != nil {

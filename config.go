@@ -76,8 +76,8 @@ func (p Position) nic() (nic.Position, error) {
 		return nic.Position{}, nil
 	}
 	if min(p.Width, p.Height) < 1 || max(p.Width, p.Height) > limits.TorusSide || min(p.X, p.Y) < 0 || p.X >= p.Width || p.Y >= p.Height {
-		return nic.Position{}, fmt.Errorf("weft: Config.Position is %d,%d on a torus of %d by %d; expected sides of 1 to %d, and a place between them",
-			p.X, p.Y, p.Width, p.Height, limits.TorusSide)
+		return nic.Position{}, argument(fmt.Errorf("weft: Config.Position is %d,%d on a torus of %d by %d; expected sides of 1 to %d, and a place between them",
+			p.X, p.Y, p.Width, p.Height, limits.TorusSide))
 	}
 	return nic.Position{X: uint16(p.X), Y: uint16(p.Y), Width: uint16(p.Width), Height: uint16(p.Height)}, nil
 }
@@ -115,7 +115,7 @@ func NewSwitch() *Switch { return &Switch{mem.NewSwitch(mem.Config{})} }
 func (c *Config) driver() (d link.Driver, err error) {
 	switch {
 	case c.Switch != nil && c.Link != Link{}:
-		return nil, errors.New("weft: Config has both Link and Switch; expected one")
+		return nil, argument(errors.New("weft: Config has both Link and Switch; expected one"))
 	case c.Switch != nil:
 		d = c.Switch.sw.Port()
 	case shm.IsName(c.Link.text):
@@ -133,16 +133,20 @@ func (c *Config) driver() (d link.Driver, err error) {
 			f.Seed = random()
 		}
 		if err := f.Check(); err != nil {
-			return nil, errors.Join(fmt.Errorf("weft: Config.Faults: %w", err), d.Close())
+			return nil, errors.Join(argument(fmt.Errorf("weft: Config.Faults: %w", err)), d.Close())
 		}
 		d = fault.Wrap(d, f)
 	}
 	if c.Capture == nil {
 		return d, nil
 	}
-	captured, err := capture.Open(d, c.Capture.File, poller.Now(), capture.Config{Limit: c.Capture.Limit, Snap: c.Capture.Snap, Log: c.tell("capture")})
+	how := capture.Config{Limit: c.Capture.Limit, Snap: c.Capture.Snap, Log: c.tell("capture")}
+	captured, err := capture.Open(d, c.Capture.File, poller.Now(), how)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("weft: Config.Capture: %w", err), d.Close())
+		if err = fmt.Errorf("weft: Config.Capture: %w", err); how.Check() != nil {
+			err = argument(err)
+		}
+		return nil, errors.Join(err, d.Close())
 	}
 	return captured, nil
 }
@@ -155,7 +159,7 @@ func (c *Config) network() (d link.Driver, err error) {
 	}
 	addr, err := udp.ParseAddr(listen)
 	if err != nil {
-		return nil, fmt.Errorf("weft: Config.Link: %w; other links are \"xdp:HOST:PORT\", \"xdp-generic:HOST:PORT\" and \"shm:NAME\"", err)
+		return nil, argument(fmt.Errorf("weft: Config.Link: %w; other links are \"xdp:HOST:PORT\", \"xdp-generic:HOST:PORT\" and \"shm:NAME\"", err))
 	}
 	plain, err := udp.WithoutOffload()
 	if err != nil {
@@ -197,7 +201,7 @@ func (n Node) address() (netip.AddrPort, error) {
 	if shm.IsName(n.Addr) {
 		a, err := shm.Parse(n.Addr)
 		if err != nil {
-			err = fmt.Errorf("weft: node %w", err)
+			err = argument(fmt.Errorf("weft: node %w", err))
 		}
 		return a, err
 	}
@@ -206,7 +210,7 @@ func (n Node) address() (netip.AddrPort, error) {
 		err = fmt.Errorf("%q; expected a host's address with its port", n.Addr)
 	}
 	if err != nil {
-		return a, fmt.Errorf("weft: node %w", err)
+		return a, argument(fmt.Errorf("weft: node %w", err))
 	}
 	return a, nil
 }

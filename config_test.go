@@ -2,6 +2,7 @@ package weft_test
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -39,5 +40,51 @@ func TestAnAddressThatIsNoneIsRefusedWithTheFormsThatThereAre(t *testing.T) {
 				t.Errorf("Link: %q: %v; expected it to name %s", listen, err, want)
 			}
 		}
+	}
+}
+
+func TestWhatIsWrongWithAConfigurationIsABadArgument(t *testing.T) {
+	name := weft.Name{App: "a"}
+	sw := weft.NewSwitch()
+	for what, c := range map[string]weft.Config{
+		"no name":                 {Switch: sw},
+		"a malformed name":        {Name: weft.Name{App: "Bad name!"}, Switch: sw},
+		"a time too short":        {Name: name, Switch: sw, UnreachableAfter: 3},
+		"a link and a switch":     {Name: name, Switch: sw, Link: weft.UDP("127.0.0.1:0")},
+		"a malformed link":        {Name: name, Link: weft.UDP("here")},
+		"a malformed node":        {Name: name, Switch: sw, Nodes: []weft.Node{{Addr: "there"}}},
+		"a node without a port":   {Name: name, Switch: sw, Nodes: []weft.Node{{Addr: "127.0.0.1:0"}}},
+		"a malformed node's name": {Name: name, Switch: sw, Nodes: []weft.Node{{Addr: "127.0.0.1:9", Name: "Bad name!"}}},
+		"a node of the own id":    {Name: name, ID: 5, Switch: sw, Nodes: []weft.Node{{ID: 5, Addr: "127.0.0.1:9"}}},
+		"more loss than all":      {Name: name, Switch: sw, Faults: &weft.Faults{Loss: 3}},
+		"a capture of less":       {Name: name, Switch: sw, Capture: &weft.Capture{File: filepath.Join(t.TempDir(), "c"), Limit: -1}},
+		"a place off the torus":   {Name: name, Switch: sw, Position: weft.Position{X: 9, Width: 1, Height: 1}},
+	} {
+		p, err := weft.Open(t.Context(), c)
+		if err == nil {
+			p.Close()
+		}
+		if !errors.Is(err, weft.ErrBadArgument) {
+			t.Errorf("%s: %v; expected %v", what, err, weft.ErrBadArgument)
+		}
+	}
+	if _, err := weft.Attach(t.Context(), weft.AttachConfig{Name: weft.Name{App: "Bad name!"}}); !errors.Is(err, weft.ErrBadArgument) {
+		t.Errorf("attaching with a malformed name: %v; expected %v", err, weft.ErrBadArgument)
+	}
+}
+
+func TestANodeThatCannotBeAddedIsRefusedWithAnErrorToTestFor(t *testing.T) {
+	n, err := weft.OpenNIC(t.Context(), weft.Config{Switch: weft.NewSwitch()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.AddNode(weft.Node{ID: n.ID(), Addr: "127.0.0.1:9"}); !errors.Is(err, weft.ErrBadArgument) {
+		t.Errorf("the NIC's own id: %v; expected %v", err, weft.ErrBadArgument)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.AddNode(weft.Node{ID: 9, Addr: "127.0.0.1:9"}); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("at a NIC that is closed: %v; expected %v", err, weft.ErrClosed)
 	}
 }

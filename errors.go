@@ -46,6 +46,13 @@ var (
 // OpError says which operation failed, whom it concerned, and why. Unwrap gives the why.
 type OpError = proc.OpError
 
+// argument makes err, which says what is wrong with an argument, ErrBadArgument too.
+func argument(err error) error { return badArgument{err} }
+
+type badArgument struct{ error }
+
+func (b badArgument) Unwrap() []error { return []error{ErrBadArgument, b.error} }
+
 // ended is the error of an operation whose context has ended before it begins: then it does nothing.
 func ended(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {

@@ -68,7 +68,7 @@ func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 		return nil, err
 	}
 	if d := cfg.UnreachableAfter; d != 0 && (d < limits.LeastUnreachableAfter || d > limits.MostUnreachableAfter) {
-		return nil, fmt.Errorf("weft: Config.UnreachableAfter is %v; expected %v to %v, or 0 for the default of %v", d, limits.LeastUnreachableAfter, limits.MostUnreachableAfter, limits.UnreachableAfter)
+		return nil, argument(fmt.Errorf("weft: Config.UnreachableAfter is %v; expected %v to %v, or 0 for the default of %v", d, limits.LeastUnreachableAfter, limits.MostUnreachableAfter, limits.UnreachableAfter))
 	}
 	d, err := cfg.driver()
 	if err != nil {
@@ -117,7 +117,8 @@ func (n *NIC) ID() NICID { return n.id }
 // Addr is where the NIC listens, as a [Node] of another one's configuration would name it.
 func (n *NIC) Addr() string { return n.addr }
 
-// AddNode lets the NIC know of another one.
+// AddNode lets the NIC know of another one. It fails with [ErrBadArgument] if the node is malformed or has the NIC's own id, and with [ErrClosed] when
+// the NIC is closed.
 func (n *NIC) AddNode(node Node) (err error) {
 	if err := n.alive(); err != nil {
 		return err
@@ -133,10 +134,16 @@ func (n *NIC) addNode(node Node) error {
 	}
 	if node.Name != "" {
 		if err := registry.CheckName(node.Name); err != nil {
-			return fmt.Errorf("weft: node %s: %w", node.Addr, err)
+			return argument(fmt.Errorf("weft: node %s: %w", node.Addr, err))
 		}
 	}
-	if err := n.engine.AddNode(uint64(node.ID), addr); err != nil || node.Name == "" {
+	if node.ID == n.id {
+		return argument(fmt.Errorf("weft: node %s has this NIC's own id, %v", node.Addr, n.id))
+	}
+	switch err := n.engine.AddNode(uint64(node.ID), addr); {
+	case errors.Is(err, nic.ErrClosed): // meanwhile
+		return ErrClosed
+	case err != nil || node.Name == "":
 		return err
 	}
 	n.engine.Programs().NameNode(node.Name, uint64(node.ID), addr)
@@ -198,11 +205,11 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 		return nil, err
 	}
 	if name == AnyProcess {
-		return nil, errors.New("weft: the process has no name; expected one such as app/0")
+		return nil, argument(errors.New("weft: the process has no name; expected one such as app/0"))
 	}
 	vn, err := name.vni()
 	if err != nil {
-		return nil, fmt.Errorf("weft: %w", err)
+		return nil, argument(fmt.Errorf("weft: %w", err))
 	}
 	p, err := n.attach(ctx, name, vn)
 	if err != nil {
