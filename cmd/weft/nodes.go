@@ -149,6 +149,14 @@ func newPsCommand() *cobra.Command {
 		})
 	c.Flags().BoolVar(&fabric, "fabric", false, "list the processes of every NIC that it knows of")
 	c.Flags().BoolVar(&thrown, "thrown-out", false, "list those that it has thrown out lately, and why; only the NIC of this host tells")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		for _, other := range []string{"fabric", "nic"} {
+			if thrown && c.Flags().Changed(other) {
+				return usagef("--thrown-out with --%s: a NIC tells of its own processes to the tools of its own host only; expected one of the two", other)
+			}
+		}
+		return nil
+	}
 	return c
 }
 

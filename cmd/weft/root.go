@@ -56,7 +56,16 @@ func newRoot(begun *bool) *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.Version = version.Text()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.PersistentPreRun = func(*cobra.Command, []string) { *begun = true }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if err := c.ValidateRequiredFlags(); err != nil { // cobra looks at these only when the command has begun
+			return err
+		}
+		if err := c.ValidateFlagGroups(); err != nil {
+			return err
+		}
+		*begun = true
+		return nil
+	}
 	for _, c := range constructors {
 		root.AddCommand(c())
 	}

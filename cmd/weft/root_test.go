@@ -161,3 +161,17 @@ func TestTheDaemonPrintsASampleOfItsFile(t *testing.T) {
 		t.Errorf("status %d, %s%s; expected the sample", status, out, stderr)
 	}
 }
+
+func TestFlagsThatExcludeEachOtherAreAWrongUse(t *testing.T) {
+	for line, want := range map[string]string{
+		"ps --thrown-out --fabric":                   "--thrown-out with --fabric: ",
+		"ps --thrown-out --nic 1:2:3:4:5:6:7:8":      "--thrown-out with --nic: ",
+		"stat --proxy x --nic 1:2:3:4:5:6:7:8":       "if any flags in the group [proxy proxies nic] are set",
+		"program load x --nic 1:2:3:4:5:6:7:8 --all": "if any flags in the group [nic all] are set",
+	} {
+		status, stdout, stderr := weft(strings.Fields(line)...)
+		if status != exitUsage || !strings.HasPrefix(stderr, "weft: "+want) || !strings.Contains(stderr, " --help'.") || stdout != "" {
+			t.Errorf("weft %s: status %d, standard error %q; want %d, %q and where there is help", line, status, stderr, exitUsage, want)
+		}
+	}
+}
