@@ -44,6 +44,9 @@ func (p *Process) WaitUntil(ctx context.Context, ready func() bool) error {
 // Wake has every [Process.WaitUntil] of the process ask again whether it is ready.
 func (p *Process) Wake() { p.p.Wake() }
 
+// Random returns a random number that no other process can guess. Under package sim it follows from the seed.
+func (p *Process) Random() uint64 { return p.time.Random() }
+
 // realTime is the machine's.
 type realTime struct{}
 
@@ -65,6 +68,8 @@ func (realTime) WithTimeout(ctx context.Context, d time.Duration) (context.Conte
 }
 
 func (realTime) Go(fn func()) { go fn() }
+
+func (realTime) Random() uint64 { return random() }
 
 func (realTime) NewGate() proc.Gate { return make(realGate, 1) }
 

@@ -35,6 +35,8 @@ func (v virtual) Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
+func (v virtual) Random() uint64 { return v.p.rng.Uint64() }
+
 func (v virtual) NewGate() proc.Gate { return &virtualGate{v: v} }
 
 // virtualGate needs no lock: of tasks one runs at a time.

@@ -26,7 +26,7 @@
 //	state    number u32, take u64, sent u64, end u8    I take what is before the offset take, and have sent what is before the offset sent;
 //	                                                   end: 0 there may be more, 1 that was all, 2 that was all, and I read no more
 //
-// The number is the one that the sender has given to the stream. Integers are little-endian. A process sends no more than its peer has window for, so the one reader of all messages of a process never has
+// The number is the one that the sender has given to the stream; a process begins with a random one. An answer to an open counts if it is of the process that was dialled. Integers are little-endian. A process sends no more than its peer has window for, so the one reader of all messages of a process never has
 // to wait for a stream whose own reader is slow:
 //
 //	Write ──► buffer ──► window? ──► NIC ······ Inbox ──► stream's buffer ──► Read ──► window

@@ -26,7 +26,7 @@ type host struct {
 	mu        sync.Mutex // is taken before Conn.mu
 	conns     map[uint32]*Conn
 	accepted  map[peerKey]*Conn // those that a peer has dialled
-	last      uint32            // number given
+	last      uint32            // number given; the process begins with a random one, since a number that others know may be used by them
 	listeners map[string]*Listener
 	err       error // why no stream can be any more
 
@@ -80,7 +80,7 @@ func newHost(p *weft.Process) (*host, error) {
 		_ = own.Close()
 		return nil, fmt.Errorf("stream: %w", err)
 	}
-	h := &host{p: p, port: own, owes: p.NewGate(), conns: map[uint32]*Conn{}, accepted: map[peerKey]*Conn{}, listeners: map[string]*Listener{}}
+	h := &host{p: p, last: uint32(p.Random()), port: own, owes: p.NewGate(), conns: map[uint32]*Conn{}, accepted: map[peerKey]*Conn{}, listeners: map[string]*Listener{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.pump = pump{h: h, in: in, free: p.NewGate()}
 	h.pump.free.Open()
@@ -157,7 +157,7 @@ func (h *host) take(from *weft.Message, data []byte) (stream uint32) {
 	h.mu.Lock()
 	c := h.conns[m.number]
 	h.mu.Unlock()
-	if c == nil || !c.take(from.Addr, &m) {
+	if c == nil || !c.take(from.From, from.Addr, &m) {
 		switch m.kind {
 		case kindAccept, kindData, kindPing: // its sender takes the stream for open
 			h.stray(from.From, kindReset, m.sender, m.number, nil)

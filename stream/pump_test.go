@@ -138,7 +138,7 @@ func TestAReadDoesNotWaitBehindWhatAnotherHasTakenInForIt(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		m.sender, m.offset = c.peerNumber, c.received
-		c.take(c.peer, &m)
+		c.take(c.remote.Process, c.peer, &m)
 		c.waitToRead()
 		if c.late(c.readEnd) != nil {
 			t.Errorf("%s: the Read has waited until its deadline", name)
@@ -153,7 +153,7 @@ func TestAWriteDoesNotWaitBehindRoomThatAnotherHasTakenIn(t *testing.T) {
 	if err != nil || room > 0 {
 		t.Fatal(room, err)
 	}
-	c.take(c.peer, &message{kind: kindWindow, sender: c.peerNumber, offset: 2 * readBuffer})
+	c.take(c.remote.Process, c.peer, &message{kind: kindWindow, sender: c.peerNumber, offset: 2 * readBuffer})
 	c.waitForRoom(ctx)
 	if c.late(c.writeEnd) != nil {
 		t.Error("the Write has waited until its deadline")

@@ -308,3 +308,38 @@ func seeds(t *testing.T, n int) int {
 }
 
 var _ net.Conn = (*stream.Conn)(nil)
+
+// The numbers of a process's streams begin at a random place, which follows from the seed.
+func TestTheNumbersOfStreamsBeginAtAPlaceThatTheSeedTells(t *testing.T) {
+	first := func(seed uint64) (end string) {
+		f := sim.New(sim.Config{Seed: sim.Seed(seed), NICs: 2})
+		f.Serve(0, "a/0", func(p *sim.Process) error {
+			l, err := stream.Listen(p.Weft(), "x")
+			if err != nil {
+				return err
+			}
+			for {
+				if _, err := l.Accept(); err != nil {
+					return err
+				}
+			}
+		})
+		f.Process(1, "b/0", func(p *sim.Process) error {
+			c, err := stream.Dial(context.Background(), p.Weft(), "a/0:x")
+			if err == nil {
+				end = c.LocalAddr().String()
+			}
+			return err
+		})
+		if err := f.Run(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		return end
+	}
+	if a, b := first(1), first(1); a != b {
+		t.Errorf("one seed gave the ends %s and %s", a, b)
+	}
+	if a, b := first(1), first(2); a == b {
+		t.Errorf("two seeds gave the end %s", a)
+	}
+}

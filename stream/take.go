@@ -22,11 +22,11 @@ func (c *Conn) opened(addr weft.Address, m *message) {
 }
 
 // take takes a message for the stream. It returns false if its sender has no part in it.
-func (c *Conn) take(addr weft.Address, m *message) bool {
+func (c *Conn) take(from weft.Name, addr weft.Address, m *message) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == stateDialling {
-		return c.answered(addr, m)
+		return from == c.remote.Process && c.answered(addr, m)
 	}
 	if addr != c.peer || m.sender != c.peerNumber || c.state != stateOpen && (!c.lingering() || m.kind == kindData) {
 		return m.kind == kindAccept && addr == c.peer // again, to a dial that was repeated

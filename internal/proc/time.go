@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Time is the time that a process lives in, and what happens beside each other there: the machine's, or a simulator's.
+// Time is the time that a process lives in, what happens beside each other there, and chance: the machine's, or a simulator's.
 type Time interface {
 	Now() time.Time
 	Sleep(ctx context.Context, d time.Duration) error
 	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 	Go(fn func())
 	NewGate() Gate
+	Random() uint64
 }
 
 // Gate lets one that waits through each time it is opened.
