@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -240,55 +239,6 @@ func (h *host) owe(c *Conn) {
 	h.owing = append(h.owing, c)
 	h.owed.Unlock()
 	h.owes.Open()
-}
-
-// serve sends what is owed. Several messages are under way at a time, for one to a NIC that is silent is long on its way.
-func (h *host) serve() {
-	var under []*weft.Op
-	for h.owes.Wait(h.ctx) == nil {
-		h.owed.Lock()
-		owing, strays := h.owing, h.strays
-		h.owing, h.strays = nil, nil
-		h.owed.Unlock()
-		for _, s := range strays {
-			under = h.send(under, s.to, s.tag, s.body)
-		}
-		for _, c := range owing {
-			for {
-				tag, body, ok := c.due()
-				if !ok {
-					break
-				}
-				under = h.send(under, c.remote.Process, tag, body)
-				c.announced()
-			}
-		}
-	}
-}
-
-const mostUnderWay = 16
-
-// send begins to send a message, and drops the operations that have ended. What fails, fails: a peer that is not reached ends the stream by
-// its silence.
-func (h *host) send(under []*weft.Op, to weft.Name, tag weft.Tag, body []byte) []*weft.Op {
-	left := under[:0]
-	for _, o := range under {
-		if _, done, _ := o.Test(); !done {
-			left = append(left, o)
-		}
-	}
-	for len(left) >= mostUnderWay {
-		_, _ = left[0].Wait(h.ctx)
-		left = append(left[:0], left[1:]...)
-	}
-	o, err := h.port.StartSend(to, tag, body)
-	if errors.Is(err, weft.ErrQueueFull) {
-		_ = h.port.Send(h.ctx, to, tag, body)
-	}
-	if err == nil {
-		left = append(left, o)
-	}
-	return left
 }
 
 // keep asks the peers of silent streams whether they are there.

@@ -1,0 +1,91 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/sim"
+	"github.com/weftnet/weft/stream"
+)
+
+// A host that vanishes with streams to which something is owed holds up no other: dials from another host succeed while the NICs still wait for it.
+func TestAHostThatVanishesHoldsUpNoDialFromAnother(t *testing.T) {
+	const many, dials = 1000, 10
+	for name, owed := range map[string]func(p *sim.Process, c *stream.Conn, i int){
+		"ends": func(_ *sim.Process, c *stream.Conn, _ int) { _ = c.CloseWrite() },
+		"bytes and ends": func(p *sim.Process, c *stream.Conn, i int) {
+			if i < 40 { // all of them would take all operations that a process may have under way
+				p.Go("writes", func(*sim.Process) error { _, _ = c.Write(make([]byte, 600<<10)); return nil })
+			}
+			_ = c.CloseWrite()
+		},
+	} {
+		f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 3})
+		vanished, lost := false, false
+		f.Serve(0, "a/0", func(p *sim.Process) error {
+			l, err := stream.Listen(p.Weft(), "x")
+			if err != nil {
+				return err
+			}
+			var all []*stream.Conn
+			for range many {
+				c, err := l.Accept()
+				if err != nil {
+					return err
+				}
+				all = append(all, c.(*stream.Conn))
+			}
+			p.Go("owes", func(p *sim.Process) error {
+				p.Sleep(time.Second)
+				f.Partition(1)
+				vanished = true
+				for i, c := range all {
+					owed(p, c, i)
+				}
+				err := p.Weft().SendDelivered(context.Background(), weft.Name{App: "b"}, 1, []byte("x"))
+				if lost = true; !errors.Is(err, weft.ErrUnreachable) {
+					return fmt.Errorf("a send to a host that has vanished: %w", err)
+				}
+				return nil
+			})
+			for {
+				if _, err := l.Accept(); err != nil {
+					return err
+				}
+			}
+		})
+		f.Process(1, "b/0", func(p *sim.Process) error {
+			for range many {
+				if _, err := stream.Dial(context.Background(), p.Weft(), "a/0:x"); err != nil {
+					return err
+				}
+			}
+			p.Sleep(time.Minute)
+			return nil
+		})
+		f.Process(2, "c/0", func(p *sim.Process) error {
+			for !vanished {
+				p.Sleep(10 * time.Millisecond)
+			}
+			p.Sleep(50 * time.Millisecond)
+			for i := range dials {
+				c, err := stream.Dial(context.Background(), p.Weft(), "a/0:x")
+				if err != nil {
+					return err
+				}
+				if lost {
+					return fmt.Errorf("%s: %d dials have waited until the NICs had lost each other", name, dials-i)
+				}
+				_ = c.Close()
+			}
+			return nil
+		})
+		if err := f.Run(5 * time.Minute); err != nil {
+			t.Error(err)
+		}
+	}
+}
