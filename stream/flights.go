@@ -106,13 +106,19 @@ func (c *Conn) start(f *flight) (n int, err error) {
 // land waits until the first message that is under way has left.
 func (c *Conn) land(ctx context.Context) error {
 	c.h.pump.turn()
-	_, err := c.ops.at(c.ops.ended).op.Wait(ctx)
+	c.mu.Lock()
+	w := c.ops
+	first := w.ended
+	c.mu.Unlock()
+	_, err := w.at(first).op.Wait(ctx)
 	if err != nil && ctx.Err() != nil {
 		return err // it is still under way
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ops.end()
+	if w.ended == first { // else what looked meanwhile has ended it
+		w.end()
+	}
 	return err
 }
 

@@ -78,12 +78,15 @@ func (c *Conn) drain(ctx context.Context) {
 			c.fail(failure(err), true)
 		}
 	}
-	c.mu.Lock()
-	closed := c.state == stateClosed
-	c.mu.Unlock()
-	if closed {
+	if c.isClosed() {
 		c.h.forget(c)
 	}
+}
+
+func (c *Conn) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state == stateClosed
 }
 
 // mayDrain reports whether something waits; else draining ends: all has begun, or the stream has failed.
@@ -116,6 +119,12 @@ func (c *Conn) drainSome(ctx context.Context) error {
 	}
 	f := c.next()
 	if !c.gather(f) {
+		if c.isClosed() && c.underWay() > 0 {
+			err := c.land(ctx)
+			c.drained.Open()
+			return err
+		}
+		c.drained.Open()
 		c.h.pump.await(1)
 		defer c.h.pump.await(-1)
 		_ = c.drainable.Wait(ctx)
@@ -153,7 +162,7 @@ func (c *Conn) gather(f *flight) bool {
 }
 
 // linger waits a moment, when the stream is closed, until what it has to send has left: a process that ends with its streams would take that along.
-// It does not wait for a peer that has no room.
+// It does not wait for a peer that has no room. What is under way is drain's to wait for while that runs, which may begin more in its memory.
 func (c *Conn) linger() {
 	ctx, cancel := c.h.p.WithTimeout(c.h.ctx, closeWaits)
 	defer cancel()
@@ -166,14 +175,24 @@ func (c *Conn) linger() {
 			return
 		}
 	}
+	if c.drains() {
+		return
+	}
 	for f := c.oldest(); f != nil && ctx.Err() == nil; f = c.oldest() {
 		_, _ = f.op.Wait(ctx)
 	}
 }
 
-// mustDrain reports whether something waits that may leave.
+// drains reports whether drain is the one that sends.
+func (c *Conn) drains() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.draining
+}
+
+// mustDrain reports whether something waits that may leave, or is under way before it.
 func (c *Conn) mustDrain() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.draining && c.err == nil && c.room() > 0
+	return c.draining && c.err == nil && (c.room() > 0 || c.underWay() > 0)
 }

@@ -1,0 +1,61 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/sim"
+)
+
+// Two that wait for the first message under way, as drain and a Close may, end that one and not the next.
+func TestAMessageThatTwoWaitForEndsOnce(t *testing.T) {
+	for seed := range uint64(20) {
+		f := sim.New(sim.Config{Seed: sim.Seed(seed + 1), NICs: 2})
+		f.Serve(0, "a/0", func(p *sim.Process) error {
+			l, err := Listen(p.Weft(), "x")
+			if err != nil {
+				return err
+			}
+			for {
+				if _, err := l.Accept(); err != nil {
+					return err
+				}
+			}
+		})
+		f.Process(1, "b/0", func(p *sim.Process) error {
+			c, err := Dial(context.Background(), p.Weft(), "a/0:x")
+			if err != nil {
+				return err
+			}
+			c.bound = flyingBytes
+			p.Sleep(time.Second)
+			if n, err := c.begin(make([]byte, 3000)); n == 0 || err != nil {
+				return err
+			}
+			if n, err := c.begin(make([]byte, dataBytes)); n == 0 || err != nil {
+				return err
+			}
+			landed := 0
+			for range 2 {
+				p.Go("lands", func(*sim.Process) error {
+					err := c.land(context.Background())
+					landed++
+					p.Weft().Wake()
+					return err
+				})
+			}
+			if err := p.Weft().WaitUntil(context.Background(), func() bool { return landed == 2 }); err != nil {
+				return err
+			}
+			if c.ops.ended == 2 && !c.ops.at(1).op.Ended() {
+				return errors.New("the second message was taken for one that has ended")
+			}
+			return nil
+		})
+		if err := f.Run(time.Minute); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
