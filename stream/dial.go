@@ -100,17 +100,19 @@ func (d *Dialer) dial(ctx context.Context, remote Addr) (*Conn, error) {
 // ask sends the open until it is answered.
 func (c *Conn) ask(ctx context.Context) error {
 	var first [headBytes]byte
-	for lost := false; ; {
+	for lost := error(nil); ; {
 		err := c.h.port.SendDelivered(ctx, c.remote.Process, tagOf(kindOpen, 0), head(&first, c.number, readBuffer), []byte(c.remote.Service))
 		switch {
 		case errors.Is(err, weft.ErrNoReceiver):
-			return errors.Join(syscall.ECONNREFUSED, refusedNoListener)
+			return because(syscall.ECONNREFUSED, refusedNoListener)
 		case errors.Is(err, weft.ErrClosed), errors.Is(err, weft.ErrNICGone):
 			return failure(err)
-		case errors.Is(err, weft.ErrUnreachable) && !lost: // a session that has ended, perhaps, and another begins
-			lost = true
+		case errors.Is(err, weft.ErrUnreachable) && lost == nil: // a session that has ended, perhaps, and another begins
+			lost = err
+		case lost != nil && (errors.Is(err, weft.ErrUnreachable) || errors.Is(err, weft.ErrNameUnknown)) && ctx.Err() == nil: // its name goes with a NIC that is lost
+			return because(syscall.EHOSTUNREACH, lost)
 		case err != nil && ctx.Err() == nil:
-			return errors.Join(syscall.ECONNREFUSED, err)
+			return because(syscall.ECONNREFUSED, err)
 		}
 		within, cancel := c.h.p.WithTimeout(ctx, askEvery)
 		c.h.pump.await(1)

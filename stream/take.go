@@ -60,7 +60,7 @@ func (c *Conn) takeState(m *message) {
 	}
 	switch {
 	case m.sent > c.received:
-		c.failLocked(errors.Join(syscall.ECONNRESET, errGap), true)
+		c.failLocked(because(syscall.ECONNRESET, errGap), true)
 	case m.end > endsNot:
 		c.takeEnd(m.sent, m.end)
 	}
@@ -87,7 +87,7 @@ func (c *Conn) answered(addr weft.Address, m *message) bool {
 		c.told = true
 		c.look()
 	case kindRefuse:
-		c.state, c.err = stateFailed, errors.Join(syscall.ECONNREFUSED, m.why)
+		c.state, c.err = stateFailed, because(syscall.ECONNREFUSED, m.why)
 		c.look()
 	default:
 		return false
@@ -100,10 +100,10 @@ func (c *Conn) takeData(m *message) {
 	b, end := m.rest, m.offset+uint64(len(m.rest))
 	switch {
 	case end > c.granted:
-		c.failLocked(errors.Join(syscall.ECONNRESET, errBeyond), true)
+		c.failLocked(because(syscall.ECONNRESET, errBeyond), true)
 		return
 	case m.offset > c.received || c.finished && end > c.received:
-		c.failLocked(errors.Join(syscall.ECONNRESET, errGap), true)
+		c.failLocked(because(syscall.ECONNRESET, errGap), true)
 		return
 	case end <= c.received:
 		return
@@ -125,7 +125,7 @@ func (c *Conn) takeData(m *message) {
 // takeEnd takes the end of what the peer sends. It may be told more than once.
 func (c *Conn) takeEnd(at uint64, end ending) {
 	if at != c.received {
-		c.failLocked(errors.Join(syscall.ECONNRESET, errGap), true)
+		c.failLocked(because(syscall.ECONNRESET, errGap), true)
 		return
 	}
 	c.finished = true
@@ -193,14 +193,14 @@ func (c *Conn) keepAlive(now time.Time) {
 		c.stated, c.learned, c.asked = false, now, time.Time{}
 	}
 	if c.lingering() && now.Sub(c.closed) >= lingers {
-		c.failLocked(errors.Join(syscall.ETIMEDOUT, errSilence), true)
+		c.failLocked(because(syscall.ETIMEDOUT, errSilence), true)
 	}
 	c.trim()
 	after := c.cfg.keepAlive
 	switch {
 	case c.state != stateOpen || after < 0 || now.Sub(c.learned) < after || !c.asked.IsZero() && now.Sub(c.asked) < after:
 	case !c.asked.IsZero() && now.Sub(c.heard) >= after:
-		c.failLocked(errors.Join(syscall.ETIMEDOUT, errSilence), true)
+		c.failLocked(because(syscall.ETIMEDOUT, errSilence), true)
 	default:
 		c.asked = now
 		c.oweLocked(dutyPing)

@@ -203,7 +203,7 @@ func (c *Conn) wrote(err error) {
 func failure(err error) error {
 	switch {
 	case errors.Is(err, weft.ErrClosed), errors.Is(err, weft.ErrNICGone):
-		return errors.Join(net.ErrClosed, err)
+		return because(net.ErrClosed, err)
 	}
-	return errors.Join(syscall.ECONNRESET, err)
+	return because(syscall.ECONNRESET, err)
 }

@@ -1,0 +1,57 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/sim"
+	"github.com/weftnet/weft/stream"
+)
+
+// A host is lost behind which a process listens: a dial says that the host is not reached, and a stream to it that is open fails by a timeout.
+func TestWhatALostHostFailsWithSaysSo(t *testing.T) {
+	f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 2})
+	f.Serve(0, "a/0", func(p *sim.Process) error {
+		l, err := stream.Listen(p.Weft(), "x")
+		if err != nil {
+			return err
+		}
+		for {
+			if _, err := l.Accept(); err != nil {
+				return err
+			}
+		}
+	})
+	f.Process(1, "b/0", func(p *sim.Process) error {
+		d := &stream.Dialer{Process: p.Weft(), KeepAlive: 10 * time.Second}
+		c, err := d.Dial(context.Background(), "a/0:x")
+		if err != nil {
+			return err
+		}
+		f.Partition(0)
+		switch _, err = d.Dial(context.Background(), "a/0:x"); {
+		case !errors.Is(err, syscall.EHOSTUNREACH) || !errors.Is(err, weft.ErrUnreachable) || errors.Is(err, syscall.ECONNREFUSED):
+			return fmt.Errorf("a dial to a host that is not reached: %w", err)
+		case strings.Contains(err.Error(), "\n"):
+			return fmt.Errorf("more than one line: %w", err)
+		}
+		var timeout net.Error
+		switch _, err = c.Read(make([]byte, 1)); {
+		case !errors.Is(err, syscall.ETIMEDOUT) || !errors.As(err, &timeout) || !timeout.Timeout():
+			return fmt.Errorf("a read of a stream whose peer is silent, timeout %v: %w", timeout, err)
+		case strings.Contains(err.Error(), "\n"):
+			return fmt.Errorf("more than one line: %w", err)
+		}
+		return nil
+	})
+	if err := f.Run(10 * time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
