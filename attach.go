@@ -105,6 +105,7 @@ var refusals = []struct{ of, is error }{
 	{ctl.ErrRefused, ErrNotPermitted}, {fs.ErrPermission, ErrNotPermitted}, {ctl.ErrNoDaemon, ErrNoDaemon}, {ctl.ErrNotTrusted, ErrNotTrusted}, {ctl.ErrNoSlot, ErrFull},
 	{driver.ErrNoSlot, ErrFull}, {ctl.ErrVersion, ErrOtherVersion}, {ctl.ErrNameTaken, ErrNameTaken}, {nic.ErrNameTaken, ErrNameTaken},
 	{ctl.ErrBadRequest, ErrBadArgument}, {ctl.ErrNoMemory, ErrNoMemory},
+	{nic.ErrRegions, ErrNoMemory}, {ctl.ErrRegionBusy, ErrRegionInUse}, {nic.ErrRegionBusy, ErrRegionInUse},
 }
 
 // severed says in words of this package that there is no connection to the daemon any more, which every request over it may find. Each passes
@@ -129,7 +130,7 @@ func refusal(name Name, err error) error {
 	return fmt.Errorf("weft: attach %v: %w", name, severed(err))
 }
 
-// shareRefusal says in words of this package why a segment could not be shared, or memory not be had.
+// shareRefusal says in words of this package why a segment could not be shared, or memory not be had or given back.
 func shareRefusal(err error) error {
 	err = severed(err)
 	for _, r := range refusals {
@@ -240,11 +241,11 @@ func (m *attachedMemory) Part(of uint32, offset, n int, sealed bool) (uint32, ui
 	ctx, cancel := daemonPatience()
 	defer cancel()
 	id, key, err := m.a.Part(ctx, of, offset, n, sealed)
-	return id, key, severed(err)
+	return id, key, shareRefusal(err)
 }
 
 func (m *attachedMemory) Free(id uint32) error {
 	ctx, cancel := daemonPatience()
 	defer cancel()
-	return severed(m.a.Free(ctx, id))
+	return shareRefusal(m.a.Free(ctx, id))
 }

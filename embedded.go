@@ -77,12 +77,12 @@ func (m *embeddedMemory) Register(mem []byte, _ *proc.File, sealed bool) (id uin
 
 func (m *embeddedMemory) add(of nic.Memory) (id uint32, key uint64, err error) {
 	m.n.poller.Do(func(clock.Time) { id, key, err = m.n.engine.AddMemory(m.slot, of) })
-	return id, key, err
+	return id, key, shareRefusal(err)
 }
 
 func (m *embeddedMemory) Part(of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error) {
 	m.n.poller.Do(func(clock.Time) { id, key, err = m.n.engine.AddPart(m.slot, of, uint64(offset), uint64(n), sealed) })
-	return id, key, err
+	return id, key, shareRefusal(err)
 }
 
 func (m *embeddedMemory) Free(id uint32) (err error) {
@@ -90,7 +90,7 @@ func (m *embeddedMemory) Free(id uint32) (err error) {
 	defer m.mu.Unlock()
 	m.n.poller.Do(func(now clock.Time) { err = m.n.engine.RemoveRegion(now, m.slot, id) })
 	if err != nil && !errors.Is(err, nic.ErrNoProcess) && !errors.Is(err, nic.ErrNoRegion) { // it may have gone with its process
-		return err
+		return shareRefusal(err)
 	}
 	whole := m.mapped[id]
 	delete(m.mapped, id)

@@ -27,7 +27,8 @@ var (
 	ErrProgramFailed   = proc.ErrProgramFailed // the program was activated, and aborted
 	ErrFiltered        = proc.ErrFiltered      // a filter in front of the receiver dropped the message
 	ErrNoReceiver      = proc.ErrNoReceiver    // of SendDelivered to a library's port, on which its receiver has never received
-	ErrNoMemory        = proc.ErrNoMemory      // the NIC has no memory left for this
+	ErrNoMemory        = proc.ErrNoMemory      // the NIC has no memory left for this, or no place for another region or share
+	ErrRegionInUse     = proc.ErrRegionInUse   // of Region.Close: an operation of this process under way uses it
 	ErrPortInUse       = errors.New("the port is in use")
 
 	ErrNoDaemon     = errors.New("no NIC daemon")                           // of Attach: nothing listens at the socket

@@ -81,7 +81,7 @@ const (
 
 // Share lets others reach n bytes of the region, from offset on, by a handle of their own, which gives nothing else of it: the NIC refuses the
 // rest, and PUTs where the rights are [ReadOnly], with [ErrRegion] or [ErrRange]. It ends with the region at the latest. A process may have
-// 1024 regions and shares open. Of a region that was registered as ReadOnly nothing else can be shared.
+// 1024 regions and shares open; what would be one more fails with [ErrNoMemory]. Of a region that was registered as ReadOnly nothing else can be shared.
 func (r *Region) Share(offset, n int, rights Rights) (*Share, error) {
 	if rights > ReadOnly {
 		return nil, badRights("share", rights)
@@ -106,8 +106,8 @@ func (s *Share) Handle() Handle { return s.handle }
 // Close takes the handle's rights back: later PUTs and GETs by it are refused, and those under way end. A second Close does nothing.
 func (s *Share) Close() error { return s.part.Close() }
 
-// Close ends the region: later PUTs and GETs are refused. It fails, and the region stays, while operations of its own
-// process use it, from their start to their end. A second Close does nothing.
+// Close ends the region: later PUTs and GETs are refused. It fails with [ErrRegionInUse], and the region stays, while operations of its
+// own process use it, from their start to their end. A second Close does nothing.
 func (r *Region) Close() error {
 	if err := r.r.Close(); err != nil || r.unmap == nil {
 		return err

@@ -28,8 +28,8 @@ func TestARegionStaysWhileAnOperationThatWasStartedUsesIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Close(); err == nil {
-			t.Fatalf("round %d: the region is closed, and a send that was started has not ended", round)
+		if err := r.Close(); !errors.Is(err, weft.ErrRegionInUse) {
+			t.Fatalf("round %d: a send that was started has not ended, and the region is closed: %v; expected ErrRegionInUse", round, err)
 		}
 		if m, err := b.Recv(ctx, a.Name(), 1, got); err != nil || m.Len != len(mem) || !bytes.Equal(got, mem) {
 			t.Fatalf("round %d: %v, %v; the bytes are right: %v", round, m, err, bytes.Equal(got, mem))
@@ -82,5 +82,42 @@ func TestALargeRegionIsARegionLikeAnyOther(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// The number of regions and shares is bounded, and the error is one to test for.
+func TestARegionOrShareTooManyIsRefusedForLackOfRoom(t *testing.T) {
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	fillRegions(t, p)
+}
+
+// fillRegions has a process open as many regions and shares as it may, and one too many.
+func fillRegions(t *testing.T, p *weft.Process) {
+	t.Helper()
+	r, err := p.Alloc(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *weft.Share
+	for n := 1; n < 1024; n++ {
+		if s, err = r.Share(n%100, 1, weft.ReadOnly); err != nil {
+			t.Fatalf("share %d: %v", n, err)
+		}
+	}
+	if _, err := r.Share(0, 1, weft.ReadOnly); !errors.Is(err, weft.ErrNoMemory) {
+		t.Errorf("a share too many: %v; expected ErrNoMemory", err)
+	}
+	if _, err := p.Alloc(100); !errors.Is(err, weft.ErrNoMemory) {
+		t.Errorf("a region too many: %v; expected ErrNoMemory", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Alloc(100); err != nil {
+		t.Errorf("a region where there is room again: %v", err)
 	}
 }

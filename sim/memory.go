@@ -33,7 +33,19 @@ func (m memory) add(of nic.Memory) (id uint32, key uint64, err error) {
 	if e == nil {
 		return 0, 0, proc.ErrNICGone
 	}
-	return e.AddMemory(m.p.slot, of)
+	id, key, err = e.AddMemory(m.p.slot, of)
+	return id, key, refusal(err)
+}
+
+// refusal says as the process half does why a region is refused.
+func refusal(err error) error {
+	switch {
+	case errors.Is(err, nic.ErrRegions):
+		return fmt.Errorf("%w (%w)", proc.ErrNoMemory, err)
+	case errors.Is(err, nic.ErrRegionBusy):
+		return fmt.Errorf("%w (%w)", proc.ErrRegionInUse, err)
+	}
+	return err
 }
 
 func (m memory) Part(of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error) {
@@ -41,7 +53,8 @@ func (m memory) Part(of uint32, offset, n int, sealed bool) (id uint32, key uint
 	if e == nil {
 		return 0, 0, proc.ErrNICGone
 	}
-	return e.AddPart(m.p.slot, of, uint64(offset), uint64(n), sealed)
+	id, key, err = e.AddPart(m.p.slot, of, uint64(offset), uint64(n), sealed)
+	return id, key, refusal(err)
 }
 
 func (m memory) Free(id uint32) error {
@@ -53,7 +66,7 @@ func (m memory) Free(id uint32) error {
 	if errors.Is(err, nic.ErrNoProcess) || errors.Is(err, nic.ErrNoRegion) {
 		return nil // it went with its process
 	}
-	return err
+	return refusal(err)
 }
 
 // engine is the NIC that serves the process, nil if none does any more.

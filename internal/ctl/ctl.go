@@ -67,7 +67,7 @@ var (
 	ErrVersion    = errors.New("ctl: the daemon speaks another version")
 	ErrRefused    = errors.New("ctl: not permitted")
 	ErrBadRequest = errors.New("ctl: bad request")
-	ErrNoRegion   = errors.New("ctl: no such region, or too many")
+	ErrNoRegion   = errors.New("ctl: no such region")
 	ErrRegionBusy = errors.New("ctl: region is in use")
 	ErrNoMemory   = errors.New("ctl: no memory")
 	ErrNoNIC      = errors.New("ctl: no such NIC")

@@ -277,3 +277,48 @@ func TestADaemonOutlivesAProcessThatSendsItBadMemory(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a daemon refuses has the errors that a NIC in the program has: for a region or share too many, and for a region that is in use.
+func TestRegionsOfAttachedProcessesAreRefusedByErrorsToTestFor(t *testing.T) {
+	c := configs(t, 1)[0]
+	run(t, c)
+	p := mustAttach(t, c, "a/0")
+	r, err := p.Alloc(8192)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, err := p.StartRecv(p.Name(), 1, r.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); !errors.Is(err, weft.ErrRegionInUse) {
+		t.Errorf("a receive into the region was started, and it is closed: %v; expected ErrRegionInUse", err)
+	}
+	var s *weft.Share
+	for n := 1; n < 1024; n++ {
+		if s, err = r.Share(n, 1, weft.ReadOnly); err != nil {
+			t.Fatalf("share %d: %v", n, err)
+		}
+	}
+	if _, err := r.Share(0, 1, weft.ReadOnly); !errors.Is(err, weft.ErrNoMemory) {
+		t.Errorf("a share too many: %v; expected ErrNoMemory", err)
+	}
+	if _, err := p.Alloc(100); !errors.Is(err, weft.ErrNoMemory) {
+		t.Errorf("a region too many: %v; expected ErrNoMemory", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Alloc(100); err != nil {
+		t.Errorf("a region where there is room again: %v", err)
+	}
+	if err := p.Send(t.Context(), p.Name(), 1, []byte("end")); err != nil {
+		t.Error(err)
+	}
+	if _, err := op.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Errorf("the receive has ended: %v", err)
+	}
+}

@@ -119,7 +119,7 @@ func (s *session) oneWay() error {
 func sentinel(err error) error {
 	for _, t := range []struct{ is, becomes error }{
 		{nic.ErrNameTaken, ctl.ErrNameTaken}, {context.Canceled, ctl.ErrNICGone},
-		{nic.ErrNoRegion, ctl.ErrNoRegion}, {nic.ErrRegionBusy, ctl.ErrRegionBusy}, {nic.ErrNoProcess, ctl.ErrNoRegion}, {nic.ErrClosed, ctl.ErrNICGone},
+		{nic.ErrNoRegion, ctl.ErrNoRegion}, {nic.ErrRegions, ctl.ErrNoMemory}, {nic.ErrRegionBusy, ctl.ErrRegionBusy}, {nic.ErrNoProcess, ctl.ErrNoRegion}, {nic.ErrClosed, ctl.ErrNICGone},
 	} {
 		if errors.Is(err, t.is) {
 			return fmt.Errorf("%w: %w", t.becomes, err)

@@ -74,7 +74,8 @@ type Config struct {
 var (
 	ErrDeleted    = errors.New("nic: process was deleted before it was taken in")
 	ErrNoProcess  = errors.New("nic: no such process")
-	ErrNoRegion   = errors.New("nic: no such region, or too many")
+	ErrNoRegion   = errors.New("nic: no such region")
+	ErrRegions    = errors.New("nic: too many regions")
 	ErrRegionBusy = errors.New("nic: region is in use by an operation of its process")
 	ErrClosed     = errors.New("nic: closed")
 )

@@ -81,7 +81,7 @@ func (e *Engine) openRegion(r *region) error {
 		id++
 	}
 	if id > limits.Regions {
-		return fmt.Errorf("%w: %v has %d open, which is the limit", ErrNoRegion, p, limits.Regions)
+		return fmt.Errorf("%w: %v has %d regions and shares open, which is the limit", ErrRegions, p, limits.Regions)
 	}
 	if int(id) == len(p.regions) {
 		p.regions = append(p.regions, nil)

@@ -59,7 +59,7 @@ type Memory interface {
 	// Part makes n bytes of a region reachable by others as one of its own, to be read only if sealed. Free ends it, and so does the
 	// end of the region.
 	Part(of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error)
-	// Free ends a region. It fails, and the region stays, while operations of others use it. If the NIC is gone it only
+	// Free ends a region. It fails with ErrRegionInUse, and the region stays, while operations of the process use it. If the NIC is gone it only
 	// has to let go of the memory.
 	Free(id uint32) error
 }

@@ -2,7 +2,6 @@ package proc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -271,12 +270,10 @@ func refills(commands, contexts, descriptors int) int {
 	return max(0, min(limits.Refills, (commands-3*contexts-17)/2))
 }
 
-var errRegionInUse = errors.New("an operation under way names it")
-
 // inUse says why a region cannot be closed.
 func (r *Region) inUse() error {
 	if r.refills == 0 {
 		return nil
 	}
-	return &OpError{Op: "free", Err: fmt.Errorf("region %d: %w", r.id, errRegionInUse)}
+	return &OpError{Op: "free", Err: fmt.Errorf("%w: region %d", ErrRegionInUse, r.id)}
 }
