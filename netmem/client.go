@@ -100,12 +100,13 @@ type Client struct {
 	code Code
 	port *port
 
-	begun uint64 // tells it from those that the process had before
+	begun uint64 // tells it from those that the process had before, at servers that it has not left
 
 	coder reedsolomon.Encoder
 
 	// All that follows is under port.mu.
 	servers  []*server
+	anew     map[weft.Name]uint64 // when it has left servers last: if it uses them again, it begins there then
 	pages    map[uint64]*page
 	calls    map[uint32]*call
 	request  uint32
@@ -167,7 +168,7 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, begun: moment(p.Now()), version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, sends: map[uint64]*call{}}
+	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, begun: moment(p.Now()), version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, anew: map[weft.Name]uint64{}, sends: map[uint64]*call{}}
 	o.late.pause = min(cfg.Retry, cfg.Hedge)
 	o.looks = func() bool { return len(c.calls) > 0 }
 	if err := o.begin(cfg.PageBytes, hsn.Client, hsn.Module{Receive: c.receive, Sent: c.sent}); err != nil {
@@ -189,9 +190,11 @@ func ptr[T any](v T) *T { return &v }
 // clientSpare is how many pages a client has beside its receive queue: those that callers look at.
 const clientSpare = 256
 
-// Close ends the client. Its pages are lost.
+// Close ends the client. Its pages are lost, and the servers that are up have their room back. It waits for these, a quarter of a second at most.
 func (c *Client) Close() {
-	c.closed.Store(true)
+	if !c.closed.Swap(true) {
+		c.leaveAll()
+	}
 	c.port.close()
 }
 

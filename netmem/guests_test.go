@@ -149,8 +149,8 @@ func TestTheRoomOfAClientThatHasEndedIsThereForTheNext(t *testing.T) {
 		_, err := open(sp, pages)
 		return err
 	}})
-	if ended != 1 {
-		t.Errorf("%d clients had ended when the second of a process had filled the server; expected 1", ended)
+	if ended != 2 {
+		t.Errorf("%d clients had ended when the second of a process was closed; expected 2", ended)
 	}
 }
 
@@ -242,6 +242,92 @@ func TestOneLifeOfAClientEndsBeforeTheNextBegins(t *testing.T) {
 		_ = c
 		return err
 	}})
+}
+
+// A client's process lives on when the client is closed, and its pages go.
+func TestWhatAClientHadGoesWhenItIsClosed(t *testing.T) {
+	lone(t, ServerConfig{Bytes: 64 * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{"client/0": func(sp *sim.Process, s *Server) error {
+		c, err := open(sp, 8)
+		if err != nil {
+			return err
+		}
+		c.Close()
+		if st := s.Stats(); st.Pages != 0 || st.Clients != 0 || st.UsedBytes != 0 || st.Ended != 1 || len(s.lives) != 0 {
+			return fmt.Errorf("of a client that was closed: %+v, %d lives", st, len(s.lives))
+		}
+		if _, err := open(sp, 8); err != nil {
+			return fmt.Errorf("the next of its process: %w", err)
+		}
+		if st := s.Stats(); st.Pages != 8 {
+			return fmt.Errorf("of the next client: %+v", st)
+		}
+		return nil
+	}})
+}
+
+// A client removes a server, and uses it again. What it had there before goes, and no request of that time ends what it has since.
+func TestWhatAClientHadGoesFromAServerThatItRemoves(t *testing.T) {
+	const pages = 16
+	f := sim.New(sim.Config{Seed: 1, NICs: 3})
+	var refs []ServerRef
+	all := make([]*Server, 2)
+	for i := range all {
+		refs = append(refs, ServerRef{Name: weft.Name{App: "memory", Index: uint32(i)}})
+		f.Serve(1+i, refs[i].Name.String(), func(sp *sim.Process) (err error) {
+			if all[i], err = Serve(sp.Weft(), ServerConfig{Bytes: 64 * hsn.MaxPage}); err != nil {
+				return err
+			}
+			return sp.Weft().Sleep(context.Background(), time.Hour)
+		})
+	}
+	f.Process(0, "client/0", func(sp *sim.Process) error {
+		ctx := context.Background()
+		c, err := NewClient(ctx, sp.Weft(), ClientConfig{Servers: refs})
+		if err != nil {
+			return err
+		}
+		for i := range uint64(pages) {
+			if err := c.WritePage(ctx, i, make([]byte, hsn.HalfPage)); err != nil {
+				return err
+			}
+		}
+		before := *all[0].lives[sp.Weft().Name()]
+		if had := all[0].Stats().Pages; had == 0 {
+			return errors.New("the server has no page")
+		}
+		if err := c.RemoveServer(ctx, refs[0].Name); err != nil {
+			return err
+		}
+		sp.Sleep(time.Second)
+		if st := all[0].Stats(); st.Pages != 0 || len(all[0].lives) != 0 {
+			return fmt.Errorf("of a client that has removed the server: %+v, %d lives", st, len(all[0].lives))
+		}
+		if err := c.AddServer(ctx, refs[0]); err != nil {
+			return err
+		}
+		for i := range uint64(pages) {
+			if err := c.WritePage(ctx, pages+i, make([]byte, hsn.HalfPage)); err != nil {
+				return err
+			}
+		}
+		for _, op := range []op{opLeave, opOpen} { // late
+			all[0].port.mu.Lock()
+			all[0].serve(&request{owner: sp.Weft().Name(), from: before.at, record: record{op: op, epoch: before.epoch, version: before.begun}})
+			all[0].port.mu.Unlock()
+		}
+		if st := all[0].Stats(); st.Pages == 0 || st.Ended != 1 || c.Stats().Restarts != 0 {
+			return fmt.Errorf("of a client that uses the server again: %+v", st)
+		}
+		for i := range uint64(2 * pages) {
+			if err := c.ReadPage(ctx, i, make([]byte, hsn.HalfPage)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := f.Run(time.Hour); err != nil {
+		t.Error(err)
+	}
 }
 
 // A client opens while the server knows another of its name that was heard just now: it is told so, and is the client of its name when that one is silent.

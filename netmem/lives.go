@@ -17,6 +17,7 @@ import (
 //
 //	opens ─► lives ─┬─ its process has ended, or its NIC ──────────────────────► its pages go
 //	           ▲    ├─ another client of its name opens, in another process ──► likewise, once this one is silent
+//	           │    ├─ it leaves, since it is closed or the server is removed ─► likewise, at once
 //	  a request│    ├─ another client opens in its process ───────────────────► likewise, at once
 //	           └────┴─ silence for as long as ServerConfig.Keep ──────────────► likewise
 //

@@ -298,6 +298,9 @@ func (s *Server) serve(q *request) (status, *stored, *frame) {
 	case opDiscard:
 		s.store.discard(key, r.version)
 		s.stats.Discards++
+	case opLeave:
+		s.remember(ending{l.at, l.begun})
+		s.end(q.owner)
 	}
 	return statusOK, nil, nil
 }

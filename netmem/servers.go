@@ -91,7 +91,7 @@ func (c *Client) join(s *server, use bool) (known bool) {
 	return known
 }
 
-// RemoveServer has the client's pages leave a server: they get other copies first. It returns when none is left there. A server that is dead
+// RemoveServer has the client's pages leave a server: they get other copies first. It returns when they have; the server has their room back soon. A server that is dead
 // can be removed as well; pages that only it has hold that up until it comes back. It fails with ErrFew if too few other servers are up, and
 // with ErrFull if they have no room. When it fails, or ctx ends, the server is used as before; until then no other call can add it or remove it.
 func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
@@ -152,6 +152,7 @@ func (c *Client) removed(s *server) (left int, full bool) {
 		return left, full
 	}
 	s.left = true
+	c.leaveServer(s)
 	for _, p := range c.pages {
 		p.forget(s)
 	}
@@ -167,8 +168,9 @@ func (c *Client) opens(ctx context.Context, s *server) error {
 	}
 	c.port.mu.Lock()
 	s.addr = addr
+	begun := c.begunAt(s)
 	c.port.mu.Unlock()
-	k := c.ask(ctx, s, record{op: opOpen, version: c.begun}, nil)
+	k := c.ask(ctx, s, record{op: opOpen, version: begun}, nil)
 	defer c.end(k)
 	if err := k.answered(); err != nil {
 		return err
@@ -258,7 +260,7 @@ const attendEvery = 10 * time.Millisecond
 // attend looks after servers that are down, or have not been heard for a while, and after pages that lack copies.
 func (c *Client) attend() {
 	ctx := c.port.ctx
-	for c.p.Sleep(ctx, attendEvery) == nil && c.Err() == nil {
+	for c.p.Sleep(ctx, attendEvery) == nil && c.Err() == nil && !c.closed.Load() {
 		c.port.stir()
 		c.port.mu.Lock()
 		for _, s := range c.servers {

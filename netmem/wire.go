@@ -19,6 +19,7 @@ const (
 	opPageOut               // keep the page
 	opPageIn                // send the page
 	opDiscard               // forget the page
+	opLeave                 // forget the client and all its pages
 	ops
 )
 
