@@ -161,7 +161,7 @@ func (c *Client) spread(ctx context.Context, p *page, r record, f *form) error {
 		case len(have)+len(missing) > c.code.servers():
 			return errTwice
 		case full && live >= c.code.servers():
-			return ErrFull
+			return c.fullAt(tried)
 		default: // too few are up: one may come back
 			if err := c.p.Sleep(ctx, attendEvery); err != nil {
 				return errors.Join(ErrFew, err)
@@ -249,6 +249,7 @@ func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []t
 				}
 			case statusFull, statusQuota:
 				full = true
+				k.to.quota = k.answer.status == statusQuota
 			case statusBad:
 				c.stats.Damaged++
 			}
@@ -257,6 +258,18 @@ func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []t
 		c.end(k)
 	}
 	return full
+}
+
+// fullAt is ErrFull, with the name of a server where the client's quota is why.
+func (c *Client) fullAt(tried map[*server]bool) error {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	for _, s := range c.servers {
+		if tried[s] && s.quota {
+			return fmt.Errorf("%w: server %v: %v", ErrFull, s.Name, statusQuota)
+		}
+	}
+	return ErrFull
 }
 
 // shardThere is the shard that a server says it has: not what it was sent, if it had one of this version already.

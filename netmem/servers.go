@@ -26,6 +26,7 @@ type server struct {
 	asked bool // whether it is there: an answer is awaited
 	epoch uint64
 	heard clock.Time
+	quota bool   // what it had no room for last was beyond the client's quota there
 	room  uint64 // that it had for this client when it was opened
 
 	hello weft.Op    // by which it knows when the client ends

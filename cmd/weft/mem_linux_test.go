@@ -65,6 +65,11 @@ func TestPageServersTellWhatTheyHave(t *testing.T) {
 		t.Errorf("%+v", said)
 	}
 
+	status, out, stderr = weft("mem", "stat", "mem/9", "mem/0", "--socket", socket, "--json", "--timeout", "100ms")
+	if status != exitFailed || !strings.Contains(out, `"server":"mem/0"`) || !strings.HasPrefix(stderr, "weft: netmem: statistics of mem/9: ") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("of a server that is not there, and one that is: status %d: %s%s", status, out, stderr)
+	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	var live lockedBuffer
 	var errs bytes.Buffer
@@ -179,11 +184,8 @@ func TestNetworkMemoryIsServedByNBD(t *testing.T) {
 	}
 }
 
-// A block device in compressed shards has the bytes that were written, and weft mem stat says how they are kept.
+// A block device in compressed shards has the bytes that were written, and it and weft mem stat say how they are kept.
 func TestABlockDeviceMayBeCodedAndCompressed(t *testing.T) {
-	if _, err := exec.LookPath("nbdcopy"); err != nil {
-		t.Skip("there is no nbdcopy here")
-	}
 	addr := freeport.Loopback(t)
 	runWeft(t, "mem/0 lends 16MiB at ", "mem", "serve", "--name", "mem/0", "--size", "16MiB", "--listen", addr)
 	own := []string{"--listen", "127.0.0.1:0", "--node", addr}
@@ -194,7 +196,10 @@ func TestABlockDeviceMayBeCodedAndCompressed(t *testing.T) {
 	}
 	dir := t.TempDir()
 	at := filepath.Join(dir, "nbd.sock")
-	runWeft(t, "8MiB on 3 servers at ", append(append(args, "--unix", at), own...)...)
+	runWeft(t, "8MiB on 3 servers at "+at+", 2+1 shards of a page\n", append(append(args, "--unix", at), own...)...)
+	if _, err := exec.LookPath("nbdcopy"); err != nil {
+		t.Skip("there is no nbdcopy here")
+	}
 	image := make([]byte, 8<<20)
 	for i := range image {
 		image[i] = byte(i>>12 ^ i>>6)

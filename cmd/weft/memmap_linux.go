@@ -115,7 +115,7 @@ func (f *memMapFlags) run(c *cobra.Command, args []string) (err error) {
 		return err
 	}
 	// What the command prints is its own: all of this goes to where errors go.
-	fmt.Fprintf(errs, "%v gives %s on %d servers at %s, %s resident, %d copies of a page\n", f.name, byteText(f.size), len(f.servers), f.unix, byteText(f.resident), f.copies)
+	fmt.Fprintf(errs, "%v gives %s on %d servers at %s, %s resident, %s\n", f.name, byteText(f.size), len(f.servers), f.unix, byteText(f.resident), keptAs(v))
 	f.more = func() any { return pager.Stats() }
 	// An interrupt is the command's: it has its memory until it ends.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -66,7 +66,7 @@ func (f *memMountFlags) run(ctx context.Context, dir string, out, errs io.Writer
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%v shows %s on %d servers as %s, %d copies of a page\n", f.name, byteText(f.size), len(f.servers), filepath.Join(dir, memfile.Name), f.copies)
+	fmt.Fprintf(out, "%v shows %s on %d servers as %s, %s\n", f.name, byteText(f.size), len(f.servers), filepath.Join(dir, memfile.Name), keptAs(v))
 	ctx, stop := context.WithCancel(ctx)
 	told := make(chan struct{})
 	go func() { f.tell(ctx, v, out); close(told) }()

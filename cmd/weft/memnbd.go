@@ -82,7 +82,7 @@ func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%v serves %s on %d servers at %s, %d copies of a page\n", f.name, byteText(f.size), len(f.servers), l.Addr(), f.copies)
+	fmt.Fprintf(out, "%v serves %s on %d servers at %s, %s\n", f.name, byteText(f.size), len(f.servers), l.Addr(), keptAs(v))
 	ctx, stop := context.WithCancel(ctx)
 	told := make(chan struct{})
 	go func() { f.tell(ctx, v, out); close(told) }()

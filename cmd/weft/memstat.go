@@ -32,6 +32,7 @@ func newMemStat() *cobra.Command {
 		Short: "Show what page servers have, and have done",
 		Long: `Asks page servers, named as their --name says, what they have and what they have done.
 With --watch it asks again and again, and says how much came and went each second.
+Of a server that does not answer an error is printed, and the others are asked all the same.
 "spared" is by how much compression makes what they have smaller, and "coding" how the
 pages of their volumes outlive a server: by copies, or as data + parity.`,
 		Example: `  weft mem stat mem/0 mem/1 --watch 1s`,
@@ -52,7 +53,7 @@ pages of their volumes outlive a server: by copies, or as data + parity.`,
 			if err := f.at.complete(); err != nil {
 				return err
 			}
-			return f.run(c.Context(), c.OutOrStdout())
+			return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	fs := c.Flags()
@@ -70,7 +71,8 @@ type memReading struct {
 	netmem.ServerStats
 }
 
-func (f *memStatFlags) run(ctx context.Context, out io.Writer) (err error) {
+// run asks all servers whether one of them answers or not. The status is that of the last time it asked.
+func (f *memStatFlags) run(ctx context.Context, out, errs io.Writer) (err error) {
 	p, err := f.at.join(ctx, toolName("weft-mem-stat"))
 	if err != nil {
 		return err
@@ -81,13 +83,16 @@ func (f *memStatFlags) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	last := make(map[fabric.Name]memReading)
 	for {
+		var failed error
 		for _, name := range f.servers {
 			r, err := f.ask(ctx, p, name)
+			if ctx.Err() != nil {
+				return failed // interrupted
+			}
 			if err != nil {
-				if ctx.Err() != nil {
-					return nil // interrupted
-				}
-				return err
+				fmt.Fprintf(errs, "weft: %v\n", err)
+				failed = errorsShown()
+				continue
 			}
 			if err := f.print(out, last[name], r); err != nil {
 				return err
@@ -95,7 +100,7 @@ func (f *memStatFlags) run(ctx context.Context, out io.Writer) (err error) {
 			last[name] = r
 		}
 		if f.watch == 0 || p.Sleep(ctx, f.watch) != nil {
-			return nil
+			return failed
 		}
 	}
 }

@@ -117,6 +117,15 @@ func (f *volumeFlags) open(ctx context.Context) (*fabric.Process, *netmem.Volume
 	return p, v, nil
 }
 
+// keptAs says how the pages of a volume outlive a server.
+func keptAs(v *netmem.Volume) string {
+	c := v.Stats().Code
+	if c.Data > 1 {
+		return c.String() + " shards of a page"
+	}
+	return c.String() + " of a page"
+}
+
 // tell prints what the volume has and has done, again and again if that is wanted, until ctx ends.
 func (f *volumeFlags) tell(ctx context.Context, v *netmem.Volume, out io.Writer) {
 	if f.report == 0 {
