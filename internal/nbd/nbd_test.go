@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -412,5 +414,50 @@ func converse(t *testing.T, d Device, b []byte) {
 	_ = s.ServeConn(context.Background(), there)
 	if s.budget.left != maxUnderWay {
 		t.Fatalf("%d bytes of the budget are gone", maxUnderWay-s.budget.left)
+	}
+}
+
+// lacking is a listener that has no file for its first connections.
+type lacking struct {
+	net.Listener
+	fails int
+}
+
+func (l *lacking) Accept() (net.Conn, error) {
+	if l.fails--; l.fails >= 0 {
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return l.Listener.Accept()
+}
+
+// While there are no files for connections, none is taken; when there are, the next one is.
+func TestAServerOutlivesWantOfFiles(t *testing.T) {
+	var said []string
+	s, err := New(Config{Device: newMemory(4096), Log: func(text string) { said = append(said, text) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.Serve(ctx, &lacking{Listener: l, fails: 2}) }()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	var hello [8]byte
+	if _, err := io.ReadFull(c, hello[:]); err != nil || string(hello[:]) != "NBDMAGIC" {
+		t.Errorf("a server that had no files says %q (%v)", hello, err)
+	}
+	cancel()
+	if err := <-done; err != nil || len(said) < 2 || said[0] != "a client has to wait: accept: accept4: too many open files" {
+		t.Errorf("%v; it said %q", err, said)
 	}
 }

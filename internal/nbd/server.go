@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -96,8 +98,16 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
+// acceptPause is how long a server that can take no connection waits for what it lacks: its own connections end, and those of others.
+const acceptPause = 100 * time.Millisecond
+
+// passes reports whether it is for want of something that may be there later that no connection can be taken: files or memory.
+func passes(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}, func(e error) bool { return errors.Is(err, e) })
+}
+
 // Serve takes connections from a listener until ctx ends, which is no error. It returns when the last connection has ended, and closes
-// the listener.
+// the listener. While there are too few files or memory for another connection it goes on with those that it has.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -109,6 +119,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	for {
 		c, err := l.Accept()
 		if err != nil {
+			if ctx.Err() == nil && passes(err) {
+				s.cfg.Log(fmt.Sprintf("a client has to wait: %v", err))
+				select {
+				case <-ctx.Done():
+				case <-time.After(acceptPause):
+				}
+				continue
+			}
 			if ctx.Err() != nil {
 				return nil
 			}

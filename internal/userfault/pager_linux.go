@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/paging"
 )
@@ -86,7 +89,7 @@ func Listen(path string) (*net.UnixListener, error) {
 }
 
 // Serve gives memory to programs that ask for it, one after the other, until ctx ends; it closes the listener. Each begins with zeros. A
-// program that still has its memory when Serve ends is ended with it.
+// program that still has its memory when Serve ends is ended with it. While there are too few files or memory for another connection it waits.
 func (p *Pager) Serve(ctx context.Context, l *net.UnixListener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -96,7 +99,7 @@ func (p *Pager) Serve(ctx context.Context, l *net.UnixListener) error {
 	defer wg.Wait()
 	defer cancel()
 	for {
-		c, err := l.AcceptUnix()
+		c, err := accept(ctx, l, p.cfg.Log)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -109,6 +112,28 @@ func (p *Pager) Serve(ctx context.Context, l *net.UnixListener) error {
 				p.cfg.Log(err.Error())
 			}
 		})
+	}
+}
+
+// accepter is what accept needs of a listener.
+type accepter interface{ AcceptUnix() (*net.UnixConn, error) }
+
+// acceptPause is how long a pager that can take no connection waits for files or memory, which may be there later.
+const acceptPause = 100 * time.Millisecond
+
+// accept takes the next connection. For want of files or memory it waits.
+func accept(ctx context.Context, l accepter, log func(string)) (*net.UnixConn, error) {
+	for {
+		c, err := l.AcceptUnix()
+		if !slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM}, func(e error) bool { return errors.Is(err, e) }) {
+			return c, err
+		}
+		log(fmt.Sprintf("a program has to wait: %v", err))
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(acceptPause):
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -387,5 +388,26 @@ func TestPagersThatCannotBeAreRefusedWithTheNumbers(t *testing.T) {
 		if _, err := New(Config{Device: &device{b: make([]byte, c.size)}, Page: c.page, Resident: c.resident}); err == nil || err.Error() != c.want {
 			t.Errorf("%+v: %v", c, err)
 		}
+	}
+}
+
+// lacking is a listener that has no file for its first connections, and then is closed.
+type lacking int
+
+func (l *lacking) AcceptUnix() (*net.UnixConn, error) {
+	if *l--; *l >= 0 {
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return nil, net.ErrClosed
+}
+
+// While there are no files for connections, a pager waits for some.
+func TestAPagerOutlivesWantOfFiles(t *testing.T) {
+	l, said := lacking(2), []string(nil)
+	if _, err := accept(t.Context(), &l, func(text string) { said = append(said, text) }); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("%v; expected the error behind those of want", err)
+	}
+	if len(said) != 2 || said[0] != "a program has to wait: accept: accept4: too many open files" {
+		t.Errorf("it said %q", said)
 	}
 }
