@@ -318,6 +318,10 @@ func TestWhatAClientHadGoesFromAServerThatItRemoves(t *testing.T) {
 		if st := all[0].Stats(); st.Pages == 0 || st.Ended != 1 || c.Stats().Restarts != 0 {
 			return fmt.Errorf("of a client that uses the server again: %+v", st)
 		}
+		c.port.mu.Lock()
+		c.leaveServer(&server{ServerRef: refs[0], addr: c.servers[1].addr, up: true, epoch: c.servers[1].epoch}) // as if an earlier removal came to its end only now
+		c.port.mu.Unlock()
+		sp.Sleep(time.Second)
 		for i := range uint64(2 * pages) {
 			if err := c.ReadPage(ctx, i, make([]byte, hsn.HalfPage)); err != nil {
 				return err

@@ -2,6 +2,7 @@ package netmem
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -33,8 +34,12 @@ func (c *Client) leaveAll() {
 	}
 }
 
-// leaveServer ends the client's life at a server that it uses no more, beside what the caller does. The port's lock is held.
+// leaveServer ends the client's life at a server that it uses no more, beside what the caller does. If the server was let join anew meanwhile, the life is
+// needed still. The port's lock is held.
 func (c *Client) leaveServer(s *server) {
+	if slices.ContainsFunc(c.servers, func(o *server) bool { return o != s && o.Name == s.Name }) {
+		return
+	}
 	c.anew[s.Name] = max(moment(c.p.Now()), c.begunAt(s)+1)
 	if !s.up {
 		return
