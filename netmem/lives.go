@@ -118,8 +118,8 @@ const (
 	sweepMany  = 16 // times swept
 )
 
-// sweepAll has what those had that have moved out go, some at a time, whether pages come or not: till then it has its room in the spill file, and
-// memory. The port's lock is held.
+// sweepAll takes out the pages of clients that have ended, some at a time, whether other pages come or not: until then they take room in memory and in the
+// spill file. The port's lock is held.
 func (s *Server) sweepAll() {
 	if s.sweeping || len(s.store.out) == 0 {
 		return

@@ -74,7 +74,7 @@ type Server struct {
 	epoch    uint64 // of the first client's life
 	begun    uint64 // lives
 	lives    map[weft.Name]*life
-	sweeping bool          // what those had that have moved out is going
+	sweeping bool          // sweepAll is at work
 	endings  []ending      // the last ones
 	events   *weft.Watcher // of clients that end; see mourn
 	bell     *weft.Watcher // the same: it says that there are some
