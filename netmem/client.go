@@ -143,15 +143,8 @@ type call struct {
 
 // NewClient makes a client of page servers on a process. It waits until each has answered, or is taken for dead.
 func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client, error) {
-	for _, d := range []struct{ v, n *time.Duration }{{&cfg.Retry, ptr(2 * time.Millisecond)}, {&cfg.Hedge, ptr(time.Millisecond)}, {&cfg.Dead, ptr(500 * time.Millisecond)}} {
-		if *d.v == 0 {
-			*d.v = *d.n
-		}
-	}
-	for _, d := range []struct{ v, n *int }{{&cfg.Copies, ptr(1)}, {&cfg.PageBytes, ptr(hsn.HalfPage)}, {&cfg.RepairBytes, ptr(64 << 20)}} {
-		if *d.v == 0 {
-			*d.v = *d.n
-		}
+	if err := cfg.complete(); err != nil {
+		return nil, err
 	}
 	if cfg.PageBytes != hsn.HalfPage && cfg.PageBytes != hsn.MaxPage {
 		return nil, fmt.Errorf("netmem: pages of %d bytes; expected %d or %d", cfg.PageBytes, hsn.HalfPage, hsn.MaxPage)
@@ -185,7 +178,36 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	return c, nil
 }
 
-func ptr[T any](v T) *T { return &v }
+// complete sets what the configuration leaves to the client, and refuses what cannot be.
+func (cfg *ClientConfig) complete() error {
+	for _, d := range []struct {
+		name  string
+		v     *time.Duration
+		usual time.Duration
+	}{{"Retry", &cfg.Retry, 2 * time.Millisecond}, {"Hedge", &cfg.Hedge, time.Millisecond}, {"Dead", &cfg.Dead, 500 * time.Millisecond}} {
+		if *d.v < 0 {
+			return fmt.Errorf("netmem: %s is %v; expected more than 0, or 0 for %v", d.name, *d.v, d.usual)
+		}
+		if *d.v == 0 {
+			*d.v = d.usual
+		}
+	}
+	if cfg.RepairBytes < 0 {
+		return fmt.Errorf("netmem: RepairBytes is %d; expected more than 0, or 0 for %d", cfg.RepairBytes, repairUsual)
+	}
+	for _, d := range []struct {
+		v     *int
+		usual int
+	}{{&cfg.Copies, 1}, {&cfg.PageBytes, hsn.HalfPage}, {&cfg.RepairBytes, repairUsual}} {
+		if *d.v == 0 {
+			*d.v = d.usual
+		}
+	}
+	return nil
+}
+
+// repairUsual is how many bytes a second new copies may take unless the configuration says otherwise.
+const repairUsual = 64 << 20
 
 // clientSpare is how many pages a client has beside its receive queue: those that callers look at.
 const clientSpare = 256

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -310,6 +311,36 @@ func TestWhatCannotBeConfiguredIsRefused(t *testing.T) {
 		for _, cfg := range []netmem.ClientConfig{{Servers: one, Copies: 2}, {Servers: one, PageBytes: 5000}, {}} {
 			if _, err := netmem.NewClient(context.Background(), sp.Weft(), cfg); err == nil {
 				return fmt.Errorf("a client with %+v", cfg)
+			}
+		}
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNumbersOfAClientThatCannotBeAreRefused(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1, NICs: 2})
+	refs, _ := servers(f, 1, 10)
+	f.Process(0, "client/0", func(sp *sim.Process) error {
+		weighs := func(weight float64) []netmem.ServerRef {
+			return []netmem.ServerRef{{Name: refs[0].Name, Weight: weight}}
+		}
+		for _, bad := range []struct {
+			cfg  netmem.ClientConfig
+			want string
+		}{
+			{netmem.ClientConfig{Servers: refs, Dead: -time.Second}, "netmem: Dead is -1s; expected more than 0, or 0 for 500ms"},
+			{netmem.ClientConfig{Servers: refs, Retry: -time.Second}, "netmem: Retry is -1s; expected more than 0, or 0 for 2ms"},
+			{netmem.ClientConfig{Servers: refs, Hedge: -1}, "netmem: Hedge is -1ns; expected more than 0, or 0 for 1ms"},
+			{netmem.ClientConfig{Servers: refs, RepairBytes: -1}, "netmem: RepairBytes is -1; expected more than 0, or 0 for 67108864"},
+			{netmem.ClientConfig{Servers: weighs(-1)}, "netmem: server memory/0 has a weight of -1; expected a number above 0, or 0 for 1"},
+			{netmem.ClientConfig{Servers: weighs(math.NaN())}, "netmem: server memory/0 has a weight of NaN; expected a number above 0, or 0 for 1"},
+			{netmem.ClientConfig{Servers: weighs(math.Inf(1))}, "netmem: server memory/0 has a weight of +Inf; expected a number above 0, or 0 for 1"},
+		} {
+			if _, err := netmem.NewClient(context.Background(), sp.Weft(), bad.cfg); err == nil || err.Error() != bad.want {
+				return fmt.Errorf("%v; want %s", err, bad.want)
 			}
 		}
 		return nil

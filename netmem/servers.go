@@ -63,8 +63,8 @@ func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	if ref.Weight == 0 {
 		ref.Weight = 1
 	}
-	if ref.Weight < 0 {
-		return fmt.Errorf("netmem: server %v has a weight of %v; expected more than 0", ref.Name, ref.Weight)
+	if !(ref.Weight > 0) || math.IsInf(ref.Weight, 1) { // not a number is not more than 0 either
+		return fmt.Errorf("netmem: server %v has a weight of %v; expected a number above 0, or 0 for 1", ref.Name, ref.Weight)
 	}
 	h := fnv.New64a()
 	fmt.Fprint(h, ref.Name)

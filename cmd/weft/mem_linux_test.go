@@ -244,6 +244,8 @@ func TestVolumesSayWhatIsWrong(t *testing.T) {
 		{nbd + " --size 1MiB", exitUsage, "no --server given: expected the name of a page server"},
 		{nbd + " --size 1MiB --server mem/0=x", exitUsage, `invalid argument "mem/0=x" for "--server" flag: expected the name of a page server`},
 		{nbd + " --size 1MiB --server mem/0=-1", exitUsage, `invalid argument "mem/0=-1" for "--server" flag`},
+		{nbd + " --size 1MiB --server mem/0=Inf", exitUsage, `invalid argument "mem/0=Inf" for "--server" flag`},
+		{nbd + " --size 1MiB --server mem/0=NaN", exitUsage, `invalid argument "mem/0=NaN" for "--server" flag`},
 		{nbd + " --size 5000 --server mem/0", exitUsage, `invalid argument "5000" for "--size" flag: expected a number of bytes such as 64MiB or 8GiB, a multiple of 4096`},
 		{nbd + " --size 4KiB --page 8KiB --server mem/0", exitUsage, "--size is 4096 bytes: expected a multiple of 8192, the size of a page"},
 		{nbd + " --size 1MiB --page 12KiB --server mem/0", exitUsage, "--page is 12288: expected 4096 or 8192"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -63,7 +64,7 @@ func parseServer(s string) (ref netmem.ServerRef, ok bool) {
 	ref.Name, err = fabric.ParseName(name)
 	if weighted {
 		n, scanned := fmt.Sscanf(weight+"\n", "%g\n", &ref.Weight)
-		ok = n == 1 && scanned == nil && ref.Weight > 0
+		ok = n == 1 && scanned == nil && ref.Weight > 0 && !math.IsInf(ref.Weight, 1)
 	}
 	return ref, err == nil && (ok || !weighted) && ref.Name != fabric.AnyProcess
 }
