@@ -296,15 +296,18 @@ func (c *Client) discard(ctx context.Context, number uint64, begun func()) error
 	}
 	begun()
 	c.port.mu.Lock()
-	copies := slices.Clone(p.copies)
 	issued := p.issued
-	c.port.mu.Unlock()
-	for _, k := range copies {
+	var from []*server
+	for _, k := range p.copies {
 		if k.server.up {
-			a := c.ask(ctx, k.server, record{op: opDiscard, page: number, version: issued}, nil)
-			c.suspect(a)
-			c.end(a)
+			from = append(from, k.server)
 		}
+	}
+	c.port.mu.Unlock()
+	for _, s := range from {
+		a := c.ask(ctx, s, record{op: opDiscard, page: number, version: issued}, nil)
+		c.suspect(a)
+		c.end(a)
 	}
 	c.port.mu.Lock()
 	p.version, p.copies = 0, nil
