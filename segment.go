@@ -25,7 +25,7 @@ type Segment struct {
 	ended atomic.Bool
 	leave func() error
 
-	mu    sync.Mutex     // of what begins to wait, and of Close
+	mu    sync.RWMutex   // read: of what looks at the memory at once, or begins to wait; written: of Close
 	waits sync.WaitGroup // that look at the memory
 }
 
@@ -123,30 +123,53 @@ func (s *Segment) Bytes() []byte {
 	return s.mem[: len(s.mem)-program.SegmentTail : len(s.mem)-program.SegmentTail]
 }
 
-// Lock sets a lock, 0 to 255, and reports whether it was clear. A program clears it.
-func (s *Segment) Lock(i int) bool { return atomic.SwapUint32(&s.locks[i], 1) == 0 }
+// Lock sets a lock, 0 to 255, and reports whether it was clear. A program clears it. It is false of a segment that is closed. As Locked, Flag
+// and ClearFlag, it panics for another number.
+func (s *Segment) Lock(i int) bool {
+	return s.look("lock", s.locks, i, func(lock *uint32) bool { return atomic.SwapUint32(lock, 1) == 0 })
+}
 
-// Locked reports whether a lock is set.
-func (s *Segment) Locked(i int) bool { return atomic.LoadUint32(&s.locks[i]) != 0 }
+// Locked reports whether a lock is set. It is false of a segment that is closed.
+func (s *Segment) Locked(i int) bool { return s.look("lock", s.locks, i, isSet) }
 
-// Flag reports whether a flag, 0 to 255, is set.
-func (s *Segment) Flag(i int) bool { return atomic.LoadUint32(&s.flags[i]) != 0 }
+// Flag reports whether a flag, 0 to 255, is set. It is false of a segment that is closed.
+func (s *Segment) Flag(i int) bool { return s.look("flag", s.flags, i, isSet) }
 
-// ClearFlag clears a flag and reports whether it was set. A program sets it.
-func (s *Segment) ClearFlag(i int) bool { return atomic.SwapUint32(&s.flags[i], 0) != 0 }
+// ClearFlag clears a flag and reports whether it was set. A program sets it. It is false of a segment that is closed.
+func (s *Segment) ClearFlag(i int) bool { return s.look("flag", s.flags, i, clearFlag) }
 
-// WaitFlag waits until a flag is set, and clears it.
+func isSet(word *uint32) bool { return atomic.LoadUint32(word) != 0 }
+
+func clearFlag(flag *uint32) bool { return atomic.SwapUint32(flag, 0) != 0 }
+
+// look asks of a lock or flag, while the memory is there.
+func (s *Segment) look(what string, words []uint32, i int, ask func(*uint32) bool) bool {
+	if i < 0 || i >= len(words) {
+		panic(fmt.Sprintf("weft: %s %d of segment %d; expected 0 to %d", what, i, s.id, len(words)-1))
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return !s.ended.Load() && ask(&words[i])
+}
+
+// WaitFlag waits until a flag is set, and clears it. It fails with [ErrBadArgument] for a number that is not 0 to 255, and with [ErrClosed] when the
+// segment is closed.
 func (s *Segment) WaitFlag(ctx context.Context, i int) error {
+	fail := func(err error) error { return fmt.Errorf("weft: flag %d of segment %d: %w", i, s.id, err) }
+	if i < 0 || i >= len(s.flags) {
+		return fail(fmt.Errorf("%w: expected 0 to %d", ErrBadArgument, len(s.flags)-1))
+	}
 	if !s.use() {
-		return fmt.Errorf("weft: flag %d of segment %d: %w", i, s.id, ErrClosed)
+		return fail(ErrClosed)
 	}
 	defer s.waits.Done()
-	for !s.ClearFlag(i) {
-		if err := s.p.p.Await(ctx, func() bool { return s.Flag(i) || s.ended.Load() }); err != nil {
-			return fmt.Errorf("weft: flag %d of segment %d: %w", i, s.id, err)
+	flag := &s.flags[i]
+	for !clearFlag(flag) {
+		if err := s.p.p.Await(ctx, func() bool { return isSet(flag) || s.ended.Load() }); err != nil {
+			return fail(err)
 		}
 		if s.ended.Load() {
-			return fmt.Errorf("weft: flag %d of segment %d: %w", i, s.id, ErrClosed)
+			return fail(ErrClosed)
 		}
 	}
 	return nil
@@ -154,8 +177,8 @@ func (s *Segment) WaitFlag(ctx context.Context, i int) error {
 
 // use keeps the memory until waits.Done. It is false when the segment is closed.
 func (s *Segment) use() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	if s.ended.Load() {
 		return false
 	}
@@ -163,7 +186,7 @@ func (s *Segment) use() bool {
 	return true
 }
 
-// Close lets the segment go. What waits for a flag of it ends with [ErrClosed].
+// Close lets the segment go. What waits for a flag of it ends with [ErrClosed], and its locks and flags are clear to this process from then on.
 func (s *Segment) Close() error {
 	s.mu.Lock()
 	already := s.ended.Swap(true)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,5 +85,61 @@ END;`))
 	}
 	if err := p.SendProgramHandled(ctx, weft.ProgramAddress{ID: 9}, 1); err != nil {
 		t.Errorf("without the segment, no lock is set: %v", err)
+	}
+}
+
+// The memory of a segment may be gone after Close: its locks and flags are clear then, whatever they were.
+func TestLocksAndFlagsOfAClosedSegmentAreClear(t *testing.T) {
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s, err := p.Segment(1, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 256 {
+		if !s.Lock(i) || s.Lock(i) || !s.Locked(i) || s.Flag(i) || s.ClearFlag(i) {
+			t.Errorf("lock or flag %d is not as it was set", i)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s.Lock(0) || s.Locked(1) || s.Flag(0) || s.ClearFlag(0) {
+		t.Error("a lock or flag of a closed segment is set, or can be")
+	}
+	if err := s.WaitFlag(t.Context(), 0); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("to wait for a flag of a closed segment: %v", err)
+	}
+}
+
+func TestALockOrFlagThatNoSegmentHasIsNamed(t *testing.T) {
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s, err := p.Segment(7, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, i := range []int{-1, 256} {
+		if err := s.WaitFlag(t.Context(), i); !errors.Is(err, weft.ErrBadArgument) || !strings.Contains(err.Error(), "expected 0 to 255") {
+			t.Errorf("to wait for flag %d: %v", i, err)
+		}
+		for what, call := range map[string]func(int) bool{"lock": s.Lock, "lock ": s.Locked, "flag": s.Flag, "flag ": s.ClearFlag} {
+			func() {
+				defer func() {
+					want := fmt.Sprintf("weft: %s %d of segment 7; expected 0 to 255", strings.TrimSpace(what), i)
+					if got := recover(); got != want {
+						t.Errorf("%v; expected a panic with %q", got, want)
+					}
+				}()
+				call(i)
+			}()
+		}
 	}
 }

@@ -158,3 +158,34 @@ func TestASegmentGoesWithTheLastProcess(t *testing.T) {
 		}
 	}
 }
+
+// Close unmaps a segment. Its locks and flags are clear then, also to what looks at them at that moment.
+func TestAClosedSegmentIsNotLookedAt(t *testing.T) {
+	c := configs(t, 1)[0]
+	run(t, c)
+	p := mustAttach(t, c, "a/0")
+	for range 20 {
+		s := segment(t, p, 200)
+		s.Lock(1)
+		looking, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			for n := 0; s.Locked(1); n++ { // until it is closed
+				if s.Flag(2) || s.ClearFlag(2) {
+					t.Error("a flag is set")
+				}
+				if n == 10 {
+					close(looking)
+				}
+			}
+		}()
+		<-looking
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		if s.Lock(3) || s.Locked(3) || s.Flag(3) || s.ClearFlag(3) {
+			t.Error("a lock or flag of a closed segment is set, or can be")
+		}
+	}
+}
