@@ -5,6 +5,7 @@ package weft_test
 import (
 	"bytes"
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/weftnet/weft"
@@ -18,7 +19,11 @@ func TestARegionStaysWhileAnOperationThatWasStartedUsesIt(t *testing.T) {
 	}
 	got := make([]byte, 1<<20)
 	for round := range uint64(20) {
-		r, err := a.Register(pages(t, 256), weft.ReadWrite)
+		open := func() (*weft.Region, error) { return a.Register(pages(t, 1<<20/os.Getpagesize()), weft.ReadWrite) }
+		if round%2 == 1 {
+			open = func() (*weft.Region, error) { return a.Alloc(64 << 20) } // mapped, and unmapped by Close, as huge pages are
+		}
+		r, err := open()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,7 +76,7 @@ var (
 	ErrNoProcess  = errors.New("nic: no such process")
 	ErrNoRegion   = errors.New("nic: no such region")
 	ErrRegions    = errors.New("nic: too many regions")
-	ErrRegionBusy = errors.New("nic: region is in use by an operation of its process")
+	ErrRegionBusy = errors.New("nic: region is busy")
 	ErrClosed     = errors.New("nic: closed")
 )
 
