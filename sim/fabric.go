@@ -39,9 +39,11 @@ type Fabric struct {
 	err    error
 }
 
-// New makes a fabric of NICs that know of each other. Nothing happens before Run.
+// New makes a fabric of NICs that know of each other. Nothing happens before Run. It panics with the name of a field of which no fabric can be made, such
+// as a rate above 1.
 func New(cfg Config) *Fabric {
 	setDefault(&cfg.NICs, 2)
+	cfg.check()
 	f := &Fabric{cfg: cfg, s: newSched(cfg.Seed), seeds: stream(cfg.Seed, 2), chance: stream(cfg.Seed, 3)}
 	f.net = newNetwork(f.s, cfg.Seed, cfg.NICs, cfg.Link, cfg.Faults, &f.counts)
 	f.net.tap = cfg.hooks.Tap

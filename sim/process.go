@@ -55,6 +55,9 @@ func (f *Fabric) Serve(host int, name string, main func(p *Process) error) *Proc
 }
 
 func (f *Fabric) launch(host int, name string, main func(p *Process) error, serves bool) *Process {
+	if host < 0 || host >= len(f.nodes) {
+		panic(fmt.Sprintf("sim: process %s on host %d; expected 0 to %d", name, host, len(f.nodes)-1))
+	}
 	p := &Process{f: f, host: f.nodes[host], name: name, main: main, serves: serves}
 	p.rng = rand.New(rand.NewPCG(f.seeds.Uint64(), f.seeds.Uint64()))
 	f.procs = append(f.procs, p)
