@@ -22,7 +22,8 @@
 // of a session is told by an [Event], which is there before anything of the next session.
 //
 // A call whose context has ended before it begins fails with the context's error and does nothing: nothing is sent, and nothing
-// received. [Process.NextEvent] alone returns what is there even then.
+// received. What hands out what is there already does so even then: [Process.NextEvent] and [Watcher.Next] an event, [Gate.Wait] that
+// the gate is open, and [Op.Wait] how an operation has ended.
 //
 // Failures are sentinel errors wrapped with who and what: test for them with errors.Is.
 package weft

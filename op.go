@@ -82,7 +82,9 @@ func (p *port) StartSendDeliveredInto(o *Op, to Name, tag Tag, parts ...[]byte) 
 	return p.owns(o, p.p.StartSendDeliveredInto(&o.o, d, p.base|uint64(tag), parts...))
 }
 
-// StartRecv begins what Recv does. buf must be left alone until the operation is done.
+// StartRecv begins what Recv does. buf must be left alone until the operation is done. At a daemon as many receives may be under way at a time as
+// the process has contexts, 64 by default ([Geometry]), those of blocking forms and what inboxes keep among them; one more fails with
+// [ErrQueueFull]. A process whose NIC is in the same program has no such bound.
 func (p *port) StartRecv(from Name, tag Tag, buf []byte) (*Op, error) {
 	return started(func(o *Op) error { return p.StartRecvInto(o, from, tag, buf) })
 }

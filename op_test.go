@@ -56,3 +56,12 @@ func TestOperationsThatBeginInAUsedOpAllocateNothing(t *testing.T) {
 		}
 	})
 }
+
+func TestReceivesOfAnEmbeddedProcessHaveNoBound(t *testing.T) {
+	_, p, _ := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	for i := range 1000 {
+		if _, err := p.StartRecv(weft.AnyProcess, 1, nil); err != nil {
+			t.Fatalf("receive %d: %v", i, err)
+		}
+	}
+}

@@ -37,7 +37,8 @@ type sharedSegment struct {
 }
 
 // Segment makes the segment with a number, of so many bytes, or shares it if another process of this NIC has made it, with as many. Close lets it
-// go; it is freed with the last that has it. At a daemon, processes of one user share segments.
+// go; it is freed with the last that has it. At a daemon, processes of one user share segments. A process of package
+// sim has none: Segment fails with [ErrBadArgument].
 func (p *Process) Segment(id uint32, bytes int) (*Segment, error) {
 	fail := func(err error) (*Segment, error) { return nil, fmt.Errorf("weft: segment %d: %w", id, err) }
 	switch {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // controlCalls are the calls of a process that ask its daemon over the socket.
@@ -56,5 +57,22 @@ func TestControlCallsFailWithErrNICGoneWhenTheDaemonIsGone(t *testing.T) {
 		if err := call(); !errors.Is(err, weft.ErrNICGone) {
 			t.Errorf("%s: %v; expected %v", what, err, weft.ErrNICGone)
 		}
+	}
+}
+
+func TestReceivesUnderWayAtADaemonAreAsManyAsContexts(t *testing.T) {
+	c := configs(t, 1)[0]
+	run(t, c)
+	p := mustAttach(t, c, "p/0")
+	for i := range limits.Contexts {
+		if _, err := p.StartRecv(weft.AnyProcess, 1, nil); err != nil {
+			t.Fatalf("receive %d: %v", i, err)
+		}
+	}
+	if _, err := p.StartRecv(weft.AnyProcess, 1, nil); !errors.Is(err, weft.ErrQueueFull) {
+		t.Errorf("one more: %v; expected %v", err, weft.ErrQueueFull)
+	}
+	if _, _, err := p.TryProbe(t.Context(), weft.AnyProcess, 2); !errors.Is(err, weft.ErrQueueFull) {
+		t.Errorf("a probe that does not wait: %v; expected %v", err, weft.ErrQueueFull)
 	}
 }
