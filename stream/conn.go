@@ -271,12 +271,9 @@ func (c *Conn) Abort() {
 	c.mu.Unlock()
 }
 
-// CloseWrite ends this direction: the peer reads io.EOF behind what was written. Reading goes on.
+// CloseWrite ends this direction: the peer reads io.EOF behind what was written. Reading goes on. A Write that waits ends with EPIPE, and the end is
+// behind what it has taken.
 func (c *Conn) CloseWrite() error {
-	if err := c.writing.Wait(c.h.ctx); err != nil {
-		return c.opError("close", c.h.gone())
-	}
-	defer c.writing.Open()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.usable(); err != nil {
@@ -284,7 +281,9 @@ func (c *Conn) CloseWrite() error {
 	}
 	if !c.ended {
 		c.ended = true
-		if !c.draining { // else drain does it
+		c.interrupt()
+		c.maySend()
+		if !c.inWrite && !c.draining { // else what sends does it, behind the last byte
 			c.oweLocked(dutyFin)
 		}
 	}

@@ -193,9 +193,12 @@ func (c *Conn) wrote(err error) {
 	case c.state == stateClosed && !c.draining: // by a Close that has left it to this Write to tell the peer
 		c.oweLocked(dutyClose)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		c.interrupt() // its deadline has moved, or has passed
+		c.interrupt() // its deadline has moved, or has passed, or the direction has ended
 	case err != nil:
 		c.failLocked(failure(err), true)
+	}
+	if c.state == stateOpen && c.ended && !c.draining { // by a CloseWrite, likewise
+		c.oweLocked(dutyFin)
 	}
 }
 
