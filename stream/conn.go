@@ -45,7 +45,8 @@ type Conn struct {
 	want     []byte // of the Read that waits; what comes goes there
 	got      int    // bytes in want
 	received uint64 // offset of the next byte to come
-	taken    uint64 // … to be read
+	taken    uint64 // … to be read, or written by a WriteTo
+	passing  int    // bytes that WriteTo has, and its writer has not taken
 	granted  uint64 // the peer has been told to send nothing from there on,
 	untold   bool   // or is about to be
 	telling  *telling
@@ -241,7 +242,7 @@ func (c *Conn) Close() error {
 	c.interrupt()
 	if was == stateOpen {
 		switch {
-		case c.waiting() > 0:
+		case c.waiting()+c.passing > 0:
 			c.failLocked(net.ErrClosed, false) // what it has to send, too
 			c.oweLocked(dutyReset)
 		case !c.inWrite && !c.draining: // else what sends does it, behind the last byte

@@ -60,20 +60,6 @@ func TestBytesThatAreReadLateAreKeptWhenOthersComeForAnotherStream(t *testing.T)
 	}
 }
 
-// Memory that WriteTo writes from is not given to another stream when more comes meanwhile.
-func TestWhatIsWrittenFromWhereItLiesStaysThereWhenMoreComes(t *testing.T) {
-	var r ring
-	r.write(bytes.Repeat([]byte{1}, 2*keptRing))
-	r.pinned = true
-	lies := r.first()
-	r.write(bytes.Repeat([]byte{2}, 4*keptRing))
-	var other ring
-	other.write(bytes.Repeat([]byte{3}, 2*keptRing))
-	if !bytes.Equal(lies, bytes.Repeat([]byte{1}, 2*keptRing)) {
-		t.Error("another ring has the memory")
-	}
-}
-
 // A Write of more than a message has several under way, and its reader's WriteTo passes all of it on.
 func TestALongWriteComesWholeThroughWriteTo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -162,44 +162,78 @@ func (t *telling) send(c *Conn) bool {
 	return t.on
 }
 
-// WriteTo implements [io.WriterTo]: what has come is written from where it lies.
+// WriteTo implements [io.WriterTo]: what has come is written from where it lies. While w takes it others may read on behind that. What w does not take is read
+// next.
 func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	var first [leastRing]byte
+	var out ring
 	for {
-		if err := c.reading.Wait(c.h.ctx); err != nil {
-			return sum, c.opError("read", c.h.gone())
-		}
-		c.mu.Lock()
-		c.keepLocked() // what is lent may be taken back while it is written
-		b := c.in.first()
-		ok := len(b) > 0 && c.state != stateClosed && c.late(c.readEnd) == nil
-		c.in.pinned = ok
-		c.mu.Unlock()
-		if !ok {
-			c.reading.Open()
-			n, err := c.Read(first[:])
-			if err != nil || n == 0 {
+		ok, err := c.lift(&out)
+		var n int
+		switch {
+		case err != nil:
+			return sum, c.opError("read", err)
+		case ok:
+			n, err = c.pass(w, &out)
+		default:
+			if n, err = c.Read(first[:]); err != nil || n == 0 {
 				if err == io.EOF {
 					err = nil
 				}
 				return sum, err
 			}
 			n, err = w.Write(first[:n])
-			if sum += int64(n); err != nil {
-				return sum, err
-			}
-			continue
 		}
-		n, err := w.Write(b)
-		c.mu.Lock()
-		c.in.pinned = false
-		c.in.skip(n)
-		c.took(n)
-		c.mu.Unlock()
-		c.tellGranted()
-		c.reading.Open()
 		if sum += int64(n); err != nil {
 			return sum, err
 		}
 	}
+}
+
+// lift moves what waits to be read to an empty ring, and reports whether there is anything. What it moves has not been taken yet, as the peer sees it.
+func (c *Conn) lift(out *ring) (ok bool, err error) {
+	if err := c.reading.Wait(c.h.ctx); err != nil {
+		return false, c.h.gone()
+	}
+	defer c.reading.Open()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keepLocked() // what is lent may be taken back while it is written
+	if c.in.len() == 0 || c.state == stateClosed || c.late(c.readEnd) != nil {
+		return false, nil
+	}
+	c.in, *out = *out, c.in
+	c.passing += out.len()
+	return true, nil
+}
+
+// pass writes what lift has moved. If w fails, or the stream is closed, the rest waits again to be read.
+func (c *Conn) pass(w io.Writer, out *ring) (sum int, err error) {
+	for err == nil && out.len() > 0 {
+		var n int
+		n, err = w.Write(out.first())
+		sum += n
+		c.mu.Lock()
+		out.skip(n)
+		c.passing -= n
+		c.took(n)
+		if left := out.len(); left > 0 && (err != nil || c.state == stateClosed) {
+			c.passing -= left
+			c.putBack(out)
+		}
+		c.mu.Unlock()
+		c.tellGranted()
+	}
+	return sum, err
+}
+
+// putBack has bytes wait before those that do. Under mu.
+func (c *Conn) putBack(out *ring) {
+	for b := c.in.first(); len(b) > 0; b = c.in.first() {
+		out.write(b)
+		c.in.skip(len(b))
+	}
+	c.in, *out = *out, ring{}
+	c.stopReading()
+	c.readable.Open()
 }

@@ -11,8 +11,6 @@ type ring struct {
 	mem  []byte // of a power of two
 	from int    // where the first byte is, counted without end
 	to   int    // … and the next one goes
-
-	pinned bool // its memory is being read: it is given to no other when the ring grows
 }
 
 const (
@@ -39,7 +37,7 @@ func newMem(need int) []byte {
 
 // giveUp takes memory back.
 func (r *ring) giveUp() {
-	if n := bits.Len(uint(len(r.mem) - 1)); len(r.mem) > keptRing && n <= mostRing && !r.pinned {
+	if n := bits.Len(uint(len(r.mem) - 1)); len(r.mem) > keptRing && n <= mostRing {
 		mem := r.mem
 		spare[n].Put(&mem)
 	}

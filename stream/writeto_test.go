@@ -1,0 +1,155 @@
+package stream
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// slow is a writer that waits in its first Write.
+type slow struct {
+	entered, leave chan struct{}
+	got            bytes.Buffer
+	least          int // bytes to take
+	err            error
+}
+
+func newSlow() *slow { return &slow{entered: make(chan struct{}), leave: make(chan struct{})} }
+
+func (w *slow) Write(b []byte) (int, error) {
+	if w.entered != nil {
+		close(w.entered)
+		w.entered = nil
+		<-w.leave
+	}
+	if w.err != nil {
+		b = b[:w.least]
+	}
+	w.got.Write(b)
+	return len(b), w.err
+}
+
+// arrived waits until n bytes wait to be read.
+func arrived(t *testing.T, c *Conn, n int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		waits := c.waiting()
+		c.mu.Unlock()
+		if waits >= n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes have come; expected %d", waits, n)
+		}
+	}
+}
+
+// writingTo is a stream whose WriteTo is in a Write that does not return before w is told to, and what WriteTo returns.
+func writingTo(t *testing.T, w *slow, data []byte) (c, s *Conn, wrote chan error) {
+	t.Helper()
+	server, client := onSwitch(t)
+	c, s = dialled(t, server, client, "slow")
+	if _, err := c.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	arrived(t, s, len(data))
+	wrote = make(chan error, 1)
+	entered := w.entered
+	go func() { _, err := s.WriteTo(w); wrote <- err }()
+	<-entered
+	return c, s, wrote
+}
+
+// soon is what a call returns that must not wait.
+func soon(t *testing.T, call func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("a call waits for good")
+		return nil
+	}
+}
+
+// A WriteTo that waits for its writer holds up no Read: that ends by its own deadline, and when the stream is closed.
+func TestAReadBesideAWriteToThatWaitsEnds(t *testing.T) {
+	w := newSlow()
+	c, s, wrote := writingTo(t, w, []byte("hello"))
+	read := func() error { _, err := s.Read(make([]byte, 1)); return err }
+	_ = s.SetReadDeadline(time.Now().Add(-time.Second))
+	if err := soon(t, read); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a Read whose deadline has passed: %v", err)
+	}
+	_ = s.SetReadDeadline(time.Time{})
+	ended := make(chan error, 1)
+	go func() { ended <- read() }()
+	s.Close()
+	if err := soon(t, func() error { return <-ended }); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a Read of a stream that is closed: %v", err)
+	}
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the peer of a stream that is closed while bytes are on their way to a writer reads %v; expected a reset", err)
+	}
+	close(w.leave)
+	if err := soon(t, func() error { return <-wrote }); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a WriteTo of a stream that is closed: %v", err)
+	}
+}
+
+// What a WriteTo writes stays as it is when more comes meanwhile, and a writer's error leaves the rest to be read, in order.
+func TestWhatAWriteToHasNotWrittenIsReadNext(t *testing.T) {
+	w := newSlow()
+	w.least, w.err = 7000, errors.New("the writer is full")
+	data := make([]byte, 900_000)
+	for i := range data {
+		data[i] = byte(i*7 + i>>9)
+	}
+	const early = 100_000
+	c, s, wrote := writingTo(t, w, data[:early])
+	if _, err := c.Write(data[early:]); err != nil {
+		t.Fatal(err)
+	}
+	arrived(t, s, len(data)-early)
+	close(w.leave)
+	if err := soon(t, func() error { return <-wrote }); err != w.err {
+		t.Errorf("WriteTo ended with %v; expected the writer's error", err)
+	}
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(struct{ io.Reader }{s})
+	if got := append(w.got.Bytes(), rest...); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes were written and %d read, %v; expected %d, each in its place", w.got.Len(), len(rest), err, len(data))
+	}
+}
+
+// A Read that waits beside a WriteTo has what the writer did not take.
+func TestAReadThatWaitsHasWhatAWriteToGivesBack(t *testing.T) {
+	w := newSlow()
+	w.err = errors.New("the writer is full")
+	_, s, wrote := writingTo(t, w, []byte("hello"))
+	b := make([]byte, 10)
+	read := make(chan int, 1)
+	go func() { n, _ := s.Read(b); read <- n }()
+	for waits := false; !waits; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		waits = s.want != nil
+		s.mu.Unlock()
+	}
+	close(w.leave)
+	<-wrote
+	n := 0
+	_ = soon(t, func() error { n = <-read; return nil })
+	if string(b[:n]) != "hello" {
+		t.Errorf("%q was read; expected what the writer has not taken", b[:n])
+	}
+}
