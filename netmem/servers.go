@@ -47,7 +47,8 @@ func (s *server) took(d time.Duration) {
 	s.usual += (d - s.usual) / 8
 }
 
-// patience is after what time an answer is late: no sooner than least, and no later than most. A server that is slow is not asked again
+// patience is after what time an answer is late: the mean and four times the mean deviation, as TCP has it, and no percentile, which would take
+// many more answers to follow a server that has become slower. It is no sooner than least, and no later than most. A server that is slow is not asked again
 // before it can have answered, which would make it slower.
 func (s *server) patience(least, most time.Duration) time.Duration {
 	return max(least, min(s.usual+4*s.spread, most))
