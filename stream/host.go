@@ -72,6 +72,9 @@ func hostOf(p *weft.Process) (*host, error) {
 func newHost(p *weft.Process) (*host, error) {
 	own, err := p.Port(port)
 	if err != nil {
+		if errors.Is(err, weft.ErrClosed) {
+			return nil, net.ErrClosed
+		}
 		return nil, fmt.Errorf("stream: %w", err)
 	}
 	in, err := own.Inbox(weft.AnyProcess, weft.AnyTag, inboxBytes)
