@@ -30,7 +30,11 @@ func (c *Client) leaveAll() {
 	}
 	c.port.mu.Unlock()
 	for _, k := range calls {
-		c.finish(ctx, k) // the port closes next: what the driver has of a call goes with it
+		c.finish(ctx, k)
+		c.port.mu.Lock()
+		delete(c.calls, k.record.request) // not end: the port closes next, and what the driver has of a call goes with it
+		c.leave(k)
+		c.port.mu.Unlock()
 	}
 }
 
