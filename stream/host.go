@@ -3,6 +3,7 @@ package stream
 import (
 	"cmp"
 	"context"
+	"errors"
 	"encoding/binary"
 	"fmt"
 	"net"
