@@ -139,7 +139,7 @@ func socksCode(err error) byte {
 		return socksGranted
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return socksRefused
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, context.DeadlineExceeded):
 		return socksUnreachable
 	}
 	return socksFailed
