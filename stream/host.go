@@ -3,8 +3,8 @@ package stream
 import (
 	"cmp"
 	"context"
-	"errors"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
