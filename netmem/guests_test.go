@@ -156,6 +156,9 @@ func TestTheRoomOfAClientThatHasEndedIsThereForTheNext(t *testing.T) {
 
 // A client that is cut off for too long loses what it has, and learns it: it takes the server for one that has restarted, reads nothing that is stale, and can go on.
 func TestAClientThatIsSilentForTooLongFindsItsServerRestarted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("five minutes of a fabric, a minute of these under the race detector: not in short tests")
+	}
 	f := sim.New(sim.Config{Seed: 1, NICs: 2})
 	var s *Server
 	f.Serve(0, "memory/0", func(sp *sim.Process) (err error) {
