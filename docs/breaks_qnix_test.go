@@ -52,7 +52,7 @@ var breaksOfQNIX = []lineBreak{
 	{"QNIX-45", "internal/nic/receive.go", "c.Flags&vni.AnyTag != 0), c.Sender, c.Len", "c.Flags&vni.AnyTag != 0), vni.Name{}, c.Len", "internal/nic TestTagsAndNamesChooseAmongMessages"},
 	{"QNIX-46", "internal/nic/rx.go", "offset -= uint64(len(b))\n", "\n", "internal/nic TestAMessageOfAnyLengthIsOneEnvelopeWhateverItsPieces"},
 	{"QNIX-47", "internal/nic/inbound.go", "case inb.kind == inboundRequest:\n\t\te.stageRequest(inb)", "case inb.kind == inboundRequest:", "internal/nic TestMessagesWaitInLineForStaging"},
-	{"QNIX-48", "internal/nic/inbound.go", "scatter(r.parts, 0, inb.staging)", "", "internal/nic TestAMessageOfAnySizeWaitsForItsReceive"},
+	{"QNIX-48", "internal/nic/inbound.go", "e.scatter(r.parts, 0, inb.staging)", "", "internal/nic TestAMessageOfAnySizeWaitsForItsReceive"},
 	{"QNIX-49", "internal/nic/sched.go", "e.drive()\n", "\n", "internal/nic TestADriverCommandIsExecutedBetweenTwoOperations"},
 	{"QNIX-49", "internal/nic/command.go", "if e.drive(); e.active.n == 0 {", "if e.active.n == 0 {", "internal/nic TestADriverCommandIsExecutedBetweenTwoOperations"},
 	{"QNIX-50", "internal/driver/nic.go", "Index: uint16(word >> 16), ", "", "internal/driver TestCommandsAreReadInOrderAndTheHeadIsToldEveryEight"},
