@@ -193,8 +193,8 @@ func (s *Server) introduced() {
 	}
 }
 
-// introduce makes the client known to a server that has opened it, and again each askAtLeast: the server's NIC forgets with whom messages went when
-// its session with the client's ends, as it does in a partition that is long enough. If the message cannot go now, or is lost, another follows; until
+// introduce makes the client known to a server that has opened it, and again each askAtLeast: the server's NIC forgets which processes have sent
+// messages when its session with the client's ends, as it does in a partition that is long enough. If the message cannot go now, or is lost, another follows; until
 // one has come, the server finds out by the client's silence. The port's lock is held.
 func (c *Client) introduce(s *server) {
 	_, done, err := s.hello.Test()

@@ -41,7 +41,7 @@ type port struct {
 	sent     []bool    // by slot: whether the Op was ever begun
 	recvs    []*receive
 	spare    []*receive
-	names    map[hsn.Host]weft.Name // who has sent lately
+	names    map[hsn.Host]weft.Name // of the hosts that have sent lately
 	err      error                  // why nothing comes any more: see fail
 	pump     pump
 	wakes    bool // a packet has brought what a call waits for
@@ -49,7 +49,7 @@ type port struct {
 	drains   bool         // what was sent beside run is being seen off
 	lent     atomic.Int32 // how often memory of the pool is lent to a file: it stays until it is not
 	returned bool         // its memory was given back
-	failed   atomic.Bool  // err is set, for those who must not take the lock: operations are started under it
+	failed   atomic.Bool  // err is set, for calls that must not take the lock: operations are started under it
 }
 
 // receive is a buffer in which a datagram is awaited.

@@ -18,17 +18,7 @@ import (
 // A host is lost behind which a process listens: a dial says that the host is not reached, and a stream to it that is open fails by a timeout.
 func TestWhatALostHostFailsWithSaysSo(t *testing.T) {
 	f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 2})
-	f.Serve(0, "a/0", func(p *sim.Process) error {
-		l, err := stream.Listen(p.Weft(), "x")
-		if err != nil {
-			return err
-		}
-		for {
-			if _, err := l.Accept(); err != nil {
-				return err
-			}
-		}
-	})
+	f.Serve(0, "a/0", acceptAll)
 	f.Process(1, "b/0", func(p *sim.Process) error {
 		d := &stream.Dialer{Process: p.Weft(), KeepAlive: 10 * time.Second}
 		c, err := d.Dial(context.Background(), "a/0:x")

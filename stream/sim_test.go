@@ -309,21 +309,24 @@ func seeds(t *testing.T, n int) int {
 
 var _ net.Conn = (*stream.Conn)(nil)
 
+// acceptAll accepts whatever dials its service x.
+func acceptAll(p *sim.Process) error {
+	l, err := stream.Listen(p.Weft(), "x")
+	if err != nil {
+		return err
+	}
+	for {
+		if _, err := l.Accept(); err != nil {
+			return err
+		}
+	}
+}
+
 // The numbers of a process's streams begin at a random place, which follows from the seed.
 func TestTheNumbersOfStreamsBeginAtAPlaceThatTheSeedTells(t *testing.T) {
 	first := func(seed uint64) (end string) {
 		f := sim.New(sim.Config{Seed: sim.Seed(seed), NICs: 2})
-		f.Serve(0, "a/0", func(p *sim.Process) error {
-			l, err := stream.Listen(p.Weft(), "x")
-			if err != nil {
-				return err
-			}
-			for {
-				if _, err := l.Accept(); err != nil {
-					return err
-				}
-			}
-		})
+		f.Serve(0, "a/0", acceptAll)
 		f.Process(1, "b/0", func(p *sim.Process) error {
 			c, err := stream.Dial(context.Background(), p.Weft(), "a/0:x")
 			if err == nil {
