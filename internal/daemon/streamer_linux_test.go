@@ -219,7 +219,6 @@ func (s *streaming) receive(ctx context.Context) error {
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	buf, want := make([]byte, mostStreamed), make([]byte, mostStreamed)
-	nics := map[uint32]weft.NICID{} // by life
 	for {
 		m, err := s.p.Recv(ctx, weft.AnyProcess, weft.AnyTag, buf)
 		if errors.Is(err, context.Canceled) {
@@ -234,10 +233,11 @@ func (s *streaming) receive(ctx context.Context) error {
 			if err != nil {
 				break
 			}
-			for life, nic := range nics {
-				if ev.Missed > 0 || nic == ev.Addr.NIC && ev.Kind != weft.EventProcessGone {
-					s.note(diaryEntry{kind: diaryEnded, life: life})
-				}
+			switch {
+			case ev.Missed > 0:
+				s.note(diaryEntry{kind: diaryEnded, life: anyNIC})
+			case ev.Kind != weft.EventProcessGone:
+				s.note(diaryEntry{kind: diaryEnded, life: uint32(ev.Addr.NIC)})
 			}
 		}
 		got := buf[:m.Len]
@@ -250,7 +250,6 @@ func (s *streaming) receive(ctx context.Context) error {
 		if string(got) != string(want[:m.Len]) || m.From != streamerName(int(e.process)) {
 			e.kind = diaryWrong
 		}
-		nics[e.life] = m.Addr.NIC
 		s.note(e)
 	}
 }
