@@ -66,7 +66,7 @@ func (e *Engine) info(p *process) ProcessInfo {
 	return i
 }
 
-// staging is how many bytes of staging the messages take that wait for a receive of a process, whoever's share they use.
+// staging is how many bytes of staging the messages take that wait for a receive: those that came on credit, with permission or locally.
 func (p *process) staging() int {
 	bytes := p.staged
 	for inb := range p.stray.all {

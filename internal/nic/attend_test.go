@@ -71,7 +71,7 @@ func TestLostProbesMakeNobodyUnreachable(t *testing.T) {
 	}
 }
 
-// Who looks at a dead NIC now and then, and each time not long enough to be sure, must not keep it from being given up.
+// A process that waits for a dead NIC now and then, each time too briefly to be sure, must not keep it from being given up.
 func TestShortLooksDoNotKeepADeadNICAlive(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	f.process(1, "b/0")
@@ -102,7 +102,7 @@ func TestWhoIsNotThereIsCalledEverLessOften(t *testing.T) {
 	if n := one.Count(vni.RelHelloSends) - before; n < 20 || n > 100 {
 		t.Errorf("%d hellos a minute to a NIC that is not there", n)
 	}
-	f.addNIC(2, 1, fault.Config{}) // which knows of nobody
+	f.addNIC(2, 1, fault.Config{}) // which knows no other NIC
 	f.until(limits.RetryAtMost+limits.HelloEvery, "it is found", func() bool { return one.peerOf(2).ep.Up() })
 }
 

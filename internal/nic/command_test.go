@@ -23,7 +23,7 @@ func TestACommandForAContextThatIsNotThereIsTheEndOfItsProcess(t *testing.T) {
 	}
 }
 
-// QNIX-14: a name leads to whoever has it. A send that says whom it means fails when that process has gone.
+// QNIX-14: a name leads to the process that has it. A send that names one life of its receiver fails when that process has gone.
 func TestASendMayInsistOnOneLifeOfItsReceiver(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, former := f.process(0, "a/0"), f.process(1, "b/0")

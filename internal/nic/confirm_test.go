@@ -20,7 +20,7 @@ func open(e *Engine) int { _, open := e.names.Len(); return open }
 // idText writes a NIC's id as eight decimal octets (decision 1).
 func idText(id uint64) string { return fmt.Sprintf("0:0:0:0:0:0:0:%d", id) }
 
-// settled waits until the claims have ended, and says who has the name; the others must have been told that it is his.
+// settled waits until the claims have ended, and returns the process that has the name; the others must have been told which it is.
 func (f *fabric) settled(claims ...*tester) (owner *tester) {
 	f.t.Helper()
 	f.until(10*time.Second, "every claim has ended", func() bool {
@@ -40,7 +40,7 @@ func (f *fabric) settled(claims ...*tester) (owner *tester) {
 		}
 	}
 	if owner == nil {
-		f.t.Fatalf("nobody has the name; %v", claims[0].refused)
+		f.t.Fatalf("no process has the name; %v", claims[0].refused)
 	}
 	want := fmt.Sprintf("%v is the process at slot %d of NIC %v", owner.name, owner.slot, idText(owner.e.ID()))
 	for _, p := range claims {
@@ -110,7 +110,7 @@ func TestANameIsConfirmedThoughItsHomeHasJustDied(t *testing.T) {
 	f.known(name)
 	for _, e := range f.engines {
 		if n := e.Count(vni.NICNamesUnconfirmed); n > 0 {
-			t.Errorf("NIC %d has %d names without anybody's word", e.ID(), n)
+			t.Errorf("NIC %d has %d names without an answer of their home", e.ID(), n)
 		}
 	}
 	f.noLeaks()
@@ -214,7 +214,7 @@ func TestOnEachSideOfAPartitionAClaimHolds(t *testing.T) {
 	})
 }
 
-// A NIC counts its claims, and in another life anew. Who still has an old one must not take it for the later.
+// A NIC numbers its claims, in each life anew. A NIC that still has an old claim must not take it for the later one.
 func TestNamesOfANICComeBackWithIt(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	f.process(1, "app/1")

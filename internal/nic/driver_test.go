@@ -179,7 +179,7 @@ func TestAProcessMayBeDeletedBeforeItIsTakenIn(t *testing.T) {
 	}
 }
 
-// Who waits for room in the driver's queue is woken when there is some, whether or not what was in it is answered yet.
+// A driver that waits for room in its queue is woken when there is some, whether or not the commands in it are answered yet.
 func TestTheDriverIsWokenWhenItsQueueWasRead(t *testing.T) {
 	f := newFabric(t, 0, fault.Config{})
 	rung := 0

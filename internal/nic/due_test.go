@@ -10,7 +10,7 @@ import (
 )
 
 // Records overtake one another, so a process can be known as a member of a group before its claim to its name has come.
-// A member who then sends to it by that name, which the group has told him, must not be told that nobody has it.
+// A member that then sends to it by that name, which the group has told it, must not be told that no process has the name.
 func TestAMemberWhoseClaimIsStillUnderWayCanBeSentTo(t *testing.T) {
 	const loss = "until its NIC is lost"
 	for _, end := range []string{"until the claim comes", "until its end comes", loss} {

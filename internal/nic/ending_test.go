@@ -43,7 +43,7 @@ func newEnding(t *testing.T, nics int, faults fault.Config) *ending {
 		for j, n := range []int{10, 3000, 15_000, 60_000} {
 			x.add(p, true, p.recv(o.name.String(), uint64(j), 0, make([]byte, n)))
 			x.add(p, false, p.send(o.name.String(), uint64(j), uint32(j%2)*vni.WantAccept, pattern(n, 1)))
-			x.add(p, false, p.send(o.name.String(), 99, 0, pattern(n, 1))) // nobody wants these
+			x.add(p, false, p.send(o.name.String(), 99, 0, pattern(n, 1))) // no receive wants these
 			x.add(p, false, p.multicast([]string{o.name.String(), o.name.String()}, 98, pattern(n, 1)))
 			x.add(p, false, p.start(vni.CodePut, &vni.SendContext{Flags: vni.WantNotify, Remote: remote}, pattern(n, 1)))
 			x.add(p, false, p.start(vni.CodeGet, &vni.SendContext{Flags: vni.WantNotify, Remote: remote}, make([]byte, n)))
@@ -91,8 +91,8 @@ func (x *ending) over() {
 	x.f.noLeaks()
 }
 
-// Whatever happens, and whenever it does: every operation of those who live on ends, and nothing of the others is left
-// behind (decisions 6, 7 and 9).
+// Whatever happens, and whenever it does: every operation of a process that lives on ends, and nothing of the others is
+// left behind (decisions 6, 7 and 9).
 func TestEveryOperationEndsWhateverEndsUnderIt(t *testing.T) {
 	events := []struct {
 		name string
@@ -151,7 +151,7 @@ func TestEveryOperationEndsWhateverEndsUnderIt(t *testing.T) {
 	}
 }
 
-// cancelUnwanted withdraws what nobody ever asks for, or sends, if both live on.
+// cancelUnwanted withdraws the sends without a receive, and the receives without a send, if both live on.
 func (x *ending) cancelUnwanted() {
 	if x.alive[x.a] && x.alive[x.b] {
 		x.cancel(x.a)

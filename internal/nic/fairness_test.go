@@ -15,7 +15,7 @@ import (
 // backlog has every process send one long message to a partner of its own, which has receives posted; the first process
 // sends four. It returns the senders.
 func backlog(f *fabric, to, n, size int) (senders []*tester) {
-	data, buf := make([]byte, size), make([]byte, size) // for all: nobody reads them
+	data, buf := make([]byte, size), make([]byte, size) // for all: the test does not read them
 	var names []string
 	var receivers []*tester
 	for i := range n {
@@ -83,7 +83,7 @@ func TestTwoLongSendsOfAProcessTakeTurnsPacketByPacket(t *testing.T) {
 	f := newWideFabric(t, 548, 3, fault.Config{}, func(c *Config) { c.ReceiveCapacity = 4 << 20 }) // or each peer would be full in a poll
 	a, near, far := f.process(0, "a/0"), f.process(1, "near/0"), f.process(2, "far/0")
 	f.known("a/0", "near/0", "far/0")
-	data, buf := make([]byte, 400_000), make([]byte, 400_000) // for both: nobody reads them
+	data, buf := make([]byte, 400_000), make([]byte, 400_000) // for both: the test does not read them
 	near.recv("", 1, 0, buf)
 	far.recv("", 1, 0, buf)
 	sends := []int{a.send("near/0", 1, 0, data), a.send("far/0", 1, 0, data)}
@@ -212,9 +212,9 @@ func TestListeningEndsAtOnceWhereNoCommandIs(t *testing.T) {
 	a.e.Poll(f.now)
 	a.e.EndListening()
 	if a.v.Listening() || a.e.Listening() {
-		t.Error("it listens though nobody has a command")
+		t.Error("it listens though no process has a command")
 	}
-	served(t, f, 10) // who posts now rings
+	served(t, f, 10) // a process that posts now rings
 }
 
 func TestWhoRingsForItsCommandsMayDoSoForEver(t *testing.T) {
@@ -316,7 +316,7 @@ func TestMessagesWaitInLineForStaging(t *testing.T) { // QNIX-A6
 		a.wantOver(sends, "xx..")
 		buf := make([]byte, size)
 		b.wantReceived(b.recv("", 1, 0, buf), buf, pattern(size, 1))
-		a.wantOver(sends, "xxx.") // though nobody has asked for the third
+		a.wantOver(sends, "xxx.") // though no receive has asked for the third
 		for _, i := range []int{3, 0, 2} {
 			b.wantReceived(b.recv("", uint64(i), 0, buf), buf, pattern(size, byte(i)))
 		}

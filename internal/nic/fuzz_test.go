@@ -55,7 +55,7 @@ func meetHostilePeer(t *testing.T, script []byte) {
 		a.post(vni.Command{Code: vni.CodeCancel, Context: uint16(i), Size: vni.CancelSend})
 		w.step()
 	}
-	pr.ep.Watch(1) // somebody minds
+	pr.ep.Watch(1) // so that the peer is probed
 	w.until(10*time.Second, "the peer given up", func() bool { return !pr.ep.Up() })
 	w.noLeaks()
 }

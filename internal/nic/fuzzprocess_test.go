@@ -173,7 +173,7 @@ func (h *vandal) post(receive bool) {
 	}
 }
 
-// list writes receivers of a multicast, who are there as a rule.
+// list writes receivers of a multicast, which are there as a rule.
 func (h *vandal) list(b []byte) {
 	for i := range 4 {
 		n := &h.names[h.next()%3]

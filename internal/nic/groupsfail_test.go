@@ -22,7 +22,7 @@ func TestJoinsThatCannotBeAreToldSo(t *testing.T) { // QNIX-11, decision 10
 	stranger.wantStatus(stranger.startJoin("team", 0, 3, 0, roster), vni.StatusGroupSize) // has all its members
 	stranger.wantStatus(stranger.startJoin("Team", 0, 3, 0, roster), vni.StatusBadArgument)
 	stranger.wantStatus(stranger.startJoin("none", 0, 0, 0, roster), vni.StatusBadArgument)
-	stranger.wantStatus(stranger.startJoin("late", 3, 2, 0, roster), vni.StatusBadArgument) // an epoch nobody has shrunk to
+	stranger.wantStatus(stranger.startJoin("late", 3, 2, 0, roster), vni.StatusBadArgument) // an epoch that no member has shrunk to
 	stranger.wantStatus(stranger.startJoin("late", 1, 0, 77, roster), vni.StatusNoGroup)
 
 	first := stranger.startJoin("pair", 0, 2, 0, roster)
@@ -37,7 +37,7 @@ func TestJoinsThatCannotBeAreToldSo(t *testing.T) { // QNIX-11, decision 10
 	member.wantStatus(member.broadcast(g.numbers[0], 3, roster), vni.StatusBadArgument)
 	member.wantStatus(member.reduce(g.numbers[0], 0, vni.SumInt64, roster[:7]), vni.StatusBadArgument)
 	member.wantStatus(member.reduce(g.numbers[0], 0, 0, roster[:8]), vni.StatusBadArgument)
-	for i, want := range []uint64{11, 1, 0} { // each is counted where it was asked for, and nobody else notices
+	for i, want := range []uint64{11, 1, 0} { // each is counted where it was asked for, and by no other NIC
 		if n := f.engines[i].Count(vni.NICFailedBadArgument); n != want {
 			t.Errorf("NIC %d counts %d operations with bad arguments; expected %d", i, n, want)
 		}
@@ -320,8 +320,8 @@ func TestALateMemberDoesWhatThoseWhoHaveLeftHaveDone(t *testing.T) {
 	f.noLeaks()
 }
 
-// A member that has no room takes part, fetches later, and its NIC dies before: nobody's process but the root's waits for
-// it, and the root's NIC does not talk to it.
+// A member that has no room takes part, fetches later, and its NIC dies before that: only the root's process waits for it,
+// and the root's NIC does not talk to it.
 func TestTheRootHearsOfTheDeathOfAMemberThatOnlyOthersKnow(t *testing.T) {
 	f := newFabric(t, 4, fault.Config{})
 	g := newTeam(f, 4)
@@ -350,7 +350,7 @@ func TestTheRootHearsOfTheDeathOfAMemberThatOnlyOthersKnow(t *testing.T) {
 	}
 }
 
-// Two survivors that are not in the same epoch find one another: who is behind goes on.
+// Two survivors that are not in the same epoch find one another: the one that is behind goes on to the later epoch.
 func TestThoseWhoShrinkMeetInTheLatestEpoch(t *testing.T) {
 	f := newFabric(t, 4, fault.Config{})
 	g := newTeam(f, 4)

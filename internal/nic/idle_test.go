@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// rest lets time pass in which nobody polls, as when every engine said that it waits for nothing.
+// rest lets time pass in which no engine is polled, as when every engine said that it waits for nothing.
 func (f *fabric) rest(d time.Duration) { f.now = f.now.Add(d) }
 
 func TestAPairThatWasIdleForLongIsStillOpenWhenItIsNeeded(t *testing.T) { // decision 7: only silence of a probed peer counts

@@ -131,7 +131,7 @@ func TestAProcessThatIsRefusedMayBeDeletedBeforeItsDriverHears(t *testing.T) {
 	owner := f.claim(1, name)
 	b := f.claim(0, name)
 	p := e.process(b.slot)
-	for range 4 * limits.DropsPerPoll { // by address: nobody knows the name yet
+	for range 4 * limits.DropsPerPoll { // by address: no NIC knows the name yet
 		a.start(vni.CodeSend, &vni.SendContext{NIC: e.ID(), Slot: b.slot, Gen: p.gen, Tag: 1, Flags: vni.WantNotify}, nil)
 	}
 	for p.stray.n < 4*limits.DropsPerPoll { // the home is slow

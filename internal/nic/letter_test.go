@@ -138,7 +138,7 @@ func TestADatagramThatCannotLeaveFails(t *testing.T) {
 	}
 	fails("that is too long", a.letter(b, 1, make([]byte, wire.MaxLetter+1)), vni.StatusBadArgument)
 	fails("that wants an answer", a.start(vni.CodeSendDatagram, &vni.SendContext{Receiver: b.name, Flags: vni.WantNotify | vni.WantAccept}, nil), vni.StatusBadArgument)
-	fails("to a name that nobody has", a.start(vni.CodeSendDatagram, &vni.SendContext{Receiver: vni.Name{App: b.name.App, Index: 77}, Flags: vni.WantNotify}, nil), vni.StatusNameUnknown)
+	fails("to a name that no process has", a.start(vni.CodeSendDatagram, &vni.SendContext{Receiver: vni.Name{App: b.name.App, Index: 77}, Flags: vni.WantNotify}, nil), vni.StatusNameUnknown)
 	fails("to a NIC that is not there", a.start(vni.CodeSendDatagram, &vni.SendContext{NIC: 12345, Slot: 1, Gen: 1, Flags: vni.WantNotify}, nil), vni.StatusUnreachable)
 	buf := make([]byte, 3)
 	r := b.recvLetter(3, 0, buf)

@@ -73,7 +73,7 @@ func TestALoneMessageOverALinkThatMayLoseItIsKeptAndMet(t *testing.T) { // USNIC
 	for i, n := range []int{0, 1, 64, 65, 400} {
 		a.postAndMeet(b, pattern(n, byte(i)))
 		if b.way.Due() > f.now {
-			t.Fatal("nobody is to note that it has come")
+			t.Fatal("a message was met, and no poll is due to acknowledge it")
 		}
 	}
 	if n := b.e.Count(vni.NICMet); n != 5 || b.e.Count(vni.NICPolls) != polls || a.e.rel.InFlight() != 5 {
@@ -169,8 +169,8 @@ func TestOnlyTheMessageThatIsExpectedIsMet(t *testing.T) {
 	}
 	refused("nothing", c.name, 1, buf)
 	a.mustRide(b.tester, 1, false, pattern(8, 1))
-	refused("a message of somebody else", c.name, 1, buf)
-	b.got(b.want(a.tester, 1, buf), pattern(8, 1)) // it is whom the next is expected from
+	refused("a message of another sender", c.name, 1, buf)
+	b.got(b.want(a.tester, 1, buf), pattern(8, 1)) // the next message is expected from this sender
 
 	a.mustRide(b.tester, 1, false, pattern(8, 2))
 	refused("a message with another tag", a.name, 2, buf)
@@ -191,7 +191,7 @@ func TestOnlyTheMessageThatIsExpectedIsMet(t *testing.T) {
 	b.got(b.want(a.tester, 1, make([]byte, 1000)), pattern(1000, 4))
 
 	b.way.Close(f.now)
-	refused("a message to one who has closed", a.name, 1, buf)
+	refused("a message to a process that has closed", a.name, 1, buf)
 	f.noLeaks()
 }
 
@@ -301,7 +301,7 @@ func (w *meetings) meet() {
 	w.met++
 	w.begun++
 	if from != vni.AnyProcess && from != m.From.Name || !anyTag && tag != m.Tag {
-		w.t.Fatalf("who wanted tag %d, any %v, of %v has met %+v", tag, anyTag, from, m)
+		w.t.Fatalf("a Meet that wanted tag %d, any %v, of %v has met %+v", tag, anyTag, from, m)
 	}
 	w.judge(m.From.Name, m.Tag, buf, w.begun)
 }

@@ -86,7 +86,7 @@ type matching struct {
 	serial  uint64
 	recvs   []int // by model id: context, -1 when over
 	bufs    [][]byte
-	sends   map[uint64]pendingSend // long ones whose message nobody has asked for
+	sends   map[uint64]pendingSend // long ones whose message no receive has asked for
 }
 
 type pendingSend struct {

@@ -128,12 +128,12 @@ func TestDeliveredMeansThatTheOtherNICHasIt(t *testing.T) { // decision 6
 			buf := make([]byte, n)
 			b.wantReceived(b.recv("", 1, 0, buf), buf, pattern(n, byte(i)))
 		}
-		s := a.send("b/0", 1, vni.WantAccept, pattern(300_000, 3)) // long: only when somebody wants it
+		s := a.send("b/0", 1, vni.WantAccept, pattern(300_000, 3)) // long: only when a receive wants it
 		for range 20000 {
 			f.step()
 		}
 		if a.done(false, s) {
-			t.Error("a long message was reported as delivered before anybody received it")
+			t.Error("a long message was reported as delivered before it was received")
 		}
 		buf := make([]byte, 300_000)
 		b.wantReceived(b.recv("", 1, 0, buf), buf, pattern(300_000, 3))

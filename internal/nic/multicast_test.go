@@ -60,8 +60,8 @@ func TestAMulticastOutlivesTheLossOfANIC(t *testing.T) {
 	}
 }
 
-// A process has so many copies under way and no more. Who asks for further ones waits in the order of the commands, for
-// as long as it likes.
+// A process has at most limits.MulticastCopies copies under way. Its further commands wait in their order until there is
+// room, however long that takes.
 func TestMulticastsWaitForOneAnotherRatherThanTakeMoreMemory(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -72,7 +72,7 @@ func TestMulticastsWaitForOneAnotherRatherThanTakeMoreMemory(t *testing.T) {
 	}
 	var ms []int
 	for tag := range uint64(5) {
-		ms = append(ms, a.multicast(to, tag, pattern(20_000, 1))) // nobody asks for them
+		ms = append(ms, a.multicast(to, tag, pattern(20_000, 1))) // no receive asks for them
 	}
 	f.run(100 * time.Millisecond)
 	p := a.e.process(a.slot)

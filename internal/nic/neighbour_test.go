@@ -13,7 +13,7 @@ func TestTheEngineKnowsWhereItsOnlyProcessWaits(t *testing.T) {
 	e := a.e
 	e.EndListening()
 	if at := e.WaitsAt(); at != -1 {
-		t.Errorf("waits at %d, and nobody is listened to", at)
+		t.Errorf("waits at %d, and no process is listened to", at)
 	}
 	listens := func(who *tester) { e.Ring(who.slot); f.step() }
 	listens(a)
@@ -38,13 +38,13 @@ func TestTheEngineSaysWhetherAPollToldAProcessSomething(t *testing.T) {
 	f.until(time.Second, "a poll without news", func() bool { return !a.e.Told() })
 	r := b.recv("a/0", 1, 0, make([]byte, 8))
 	if f.step(); a.e.Told() {
-		t.Error("a receive was posted, which is news to nobody")
+		t.Error("a receive was posted, which is news to no process")
 	}
 	a.send("b/0", 1, 0, []byte("news"))
 	f.until(time.Second, "the message", func() bool {
 		done := b.done(true, r)
 		if done && !a.e.Told() {
-			t.Error("a receive has ended, and nobody was told")
+			t.Error("a receive has ended, and its process was not told")
 		}
 		return done
 	})

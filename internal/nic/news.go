@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Refusal is a NIC that has said hello and may not talk to this one. It is not answered: an answer would tell strangers who is here.
+// Refusal is a NIC that has said hello and may not talk to this one. It is not answered: an answer would tell strangers that this NIC is here.
 type Refusal struct {
 	NIC   uint64 // that it says it is
 	Addr  link.Addr

@@ -62,7 +62,7 @@ func TestAStaticNICTalksOnlyToThoseItWasToldOf(t *testing.T) {
 	if err := e.AddNode(2, mem.Address(2)); err != nil {
 		t.Fatal(err)
 	}
-	if err := known.AddNode(3, mem.Address(3)); err != nil { // who would spread the word
+	if err := known.AddNode(3, mem.Address(3)); err != nil { // it would spread the word
 		t.Fatal(err)
 	}
 	if err := stranger.AddNode(1, mem.Address(1)); err != nil {
@@ -73,7 +73,7 @@ func TestAStaticNICTalksOnlyToThoseItWasToldOf(t *testing.T) {
 		t.Errorf("it knows %+v", n)
 	}
 	if stranger.peerOf(1).ep.Up() {
-		t.Error("a NIC that nobody named was let in")
+		t.Error("a NIC that was not named was let in")
 	}
 }
 
@@ -221,7 +221,7 @@ func TestAFragmentReleasedAfterItsEndIsNobodys(t *testing.T) {
 	h.Released(c.f.now, &rel.Fragment{})
 	h.Released(c.f.now, &rel.Fragment{Owner: &c.b.e.process(c.b.slot).sends[0]})
 	if c.b.done(false, 0) {
-		t.Error("a send that nobody made is done")
+		t.Error("a send that was never made is done")
 	}
 }
 

@@ -51,7 +51,7 @@ func (c *crafted) frag(e wire.Envelope, payload []byte) {
 	c.deliver(b)
 }
 
-// run delivers a run of messages, the first with this number, as nobody waits for an answer to.
+// run delivers a run of messages, the first with this number, none of which wants an answer.
 func (c *crafted) run(first uint32, tag uint64, messages ...[]byte) {
 	e := c.env(first, 0, tag)
 	e.Token = 0
@@ -293,7 +293,7 @@ func TestAPeerCannotMakeUsRememberWithoutEnd(t *testing.T) { // decision 16
 		t.Errorf("%d names", n)
 	}
 	if n := len(c.pr.remotes); n > 0 {
-		t.Errorf("%d correspondents that nobody writes to", n)
+		t.Errorf("%d correspondents that no process writes to", n)
 	}
 }
 

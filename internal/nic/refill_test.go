@@ -255,7 +255,7 @@ func TestAShortMessageWaitsInStagingForTheRestOfItsPlace(t *testing.T) {
 }
 
 // Decision 8: what a NIC is permitted it can send, whatever its processes do. One that is stopped while it describes a message
-// holds up nobody else's, however many such messages it has begun.
+// holds up no other process's, however many such messages it has begun.
 func TestAStoppedStreamHoldsUpNobody(t *testing.T) {
 	const n, small = 1 << 20, 300_000
 	for _, code := range []vni.Code{vni.CodeSend, vni.CodePut} {
@@ -420,8 +420,8 @@ func TestAReceivePostedInTheMiddleOfAMessageEndsItsStaging(t *testing.T) {
 	f.noLeaks()
 }
 
-// The sender of a SendDelivered learns that the receive which its message met was too short; who merely sends, or whose
-// message was accepted before it met one, does not.
+// The sender of a SendDelivered learns that the receive which its message met was too short. A sender that merely sends,
+// or whose message was accepted before it met one, does not.
 func TestTruncationIsToldToBothSides(t *testing.T) {
 	for _, at := range distances {
 		for _, n := range []int{700, 10_000, 200_000} {
@@ -598,7 +598,7 @@ func TestTheEndOfOneProcessEndsARefilledMessageForTheOther(t *testing.T) {
 	}
 }
 
-// A sender that is stopped in the middle of its message keeps nobody: the receive can be cancelled.
+// A sender that is stopped in the middle of its message does not hold the receiver: the receive can be cancelled.
 func TestAStoppedSenderDoesNotKeepACancelledReceive(t *testing.T) {
 	const n = 50_000
 	for _, at := range distances {

@@ -40,7 +40,7 @@ func newAudience(t testing.TB, nics, each int, faults fault.Config, change ...fu
 	return x
 }
 
-// receive has everybody want one message of a tag. The returned function waits for them.
+// receive posts one receive of a tag at every receiver. The returned function waits for them.
 func (x *audience) receive(tag uint64, want []byte) (received func()) {
 	var bufs [][]byte
 	var rs []int
@@ -140,7 +140,7 @@ func TestARelayKeepsTheOrderOfMessagesOnBadLinks(t *testing.T) {
 	x.noLeaks()
 }
 
-// The NIC that passes a relay on dies when it has taken it, at any moment. Everybody else gets the message once.
+// The NIC that passes a relay on dies at any moment after it has taken it. Every other receiver gets the message once.
 func TestTheDeathOfARelayCostsNobodyElseTheMessage(t *testing.T) {
 	var missed, twice uint64
 	for steps := range 24 {
@@ -170,8 +170,8 @@ func TestTheDeathOfARelayCostsNobodyElseTheMessage(t *testing.T) {
 	}
 }
 
-// A process goes while a relay is on its way to it, or between two others. Those who stay get the message; the source is
-// told of the one who has gone.
+// A process goes while a relay is on its way to it, or between two others. Those that stay get the message; the source is
+// told of the one that has gone.
 func TestARelayThatFindsAProcessGoneNamesIt(t *testing.T) {
 	x := newAudience(t, 8, 1, fault.Config{})
 	gone := x.to[2]
@@ -200,7 +200,7 @@ func TestWhoCannotBeReachedByARelayIsReachedByTheSource(t *testing.T) {
 	received()
 	x.a.wantSent(m)
 	if x.a.e.Count(vni.NICRelaysMissed) == 0 {
-		t.Error("nobody was missed: this test tests nothing")
+		t.Error("no receiver was missed: this test tests nothing")
 	}
 	x.noLeaks()
 }
@@ -267,7 +267,7 @@ func TestARelayFollowsTheTorus(t *testing.T) { // QNIX-52
 	received()
 }
 
-// There is a bound to what two NICs have under way between them as relays. Whoever is beyond it gets the message from its
+// There is a bound to what two NICs have under way between them as relays. A receiver beyond it gets the message from the
 // source; nothing is lost, nothing waits for memory.
 func TestMoreRelaysThanThereIsRoomForGoWithoutThem(t *testing.T) {
 	x := newAudience(t, 5, 1, fault.Config{}, func(c *Config) { c.InitialCreditBytes, c.StagingBytes = 1<<20, 2<<20 }) // so that credit is not short first

@@ -39,7 +39,7 @@ func TestARemovedNICThatIsDeadIsForgottenWithItsNames(t *testing.T) {
 	own := f.process(0, "own/0")
 	f.until(time.Second, "names are spread", func() bool { return knowsName(a, gone.name) && knowsName(a, other.name) })
 	f.kill(1)
-	f.wait(limits.FailureTimeout / 2) // nothing was pending, so nobody has noticed
+	f.wait(limits.FailureTimeout / 2) // nothing was pending, so it has not been noticed
 	if !knowsName(a, gone.name) {
 		t.Fatal("the test is void: the name is forgotten without RemoveNode")
 	}
@@ -74,7 +74,7 @@ func TestARemovedNICThatIsDownIsForgottenAtOnce(t *testing.T) {
 	if knowsName(a, gone.name) || len(a.Nodes()) != 0 {
 		t.Errorf("names %v, nodes %v", a.Names(), a.Nodes())
 	}
-	a.RemoveNode(2, mem.Address(2)) // nobody knows it: nothing happens
+	a.RemoveNode(2, mem.Address(2)) // it is not known any more: nothing happens
 	f.step()
 }
 

@@ -96,7 +96,7 @@ func (k *taker) act(rng *rand.Rand) {
 	}
 }
 
-// state is all that somebody could find out.
+// state is all that can be found out about the receiver.
 func (k *taker) state() string {
 	s := fmt.Sprintf("expected %d, early %d, waiting %d, credit %d of %d spent and %d out, %d staged, %+v, counts %v\n",
 		k.src.expected, k.src.early.n, k.to.way.p.stray.n, k.credit().spent, k.credit().handed, k.credit().out, k.to.way.p.staged, k.to.way.p.account, k.to.e.counts)

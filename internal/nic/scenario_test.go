@@ -178,10 +178,10 @@ func (s *scenario) boot(id int, incarnation uint64) {
 
 // operation starts one:
 //
-//	send OP FROM TO tag=T size=N [delivered] [gen=G]     recv OP WHO from=NAME|any tag=T|any size=N
+//	send OP FROM TO tag=T size=N [delivered] [gen=G]     recv OP PROC from=NAME|any tag=T|any size=N
 //	multicast OP FROM to=(NAME, …) tag=T size=N
-//	region WHO size=N                                   put OP WHO size=N [offset=O] [key=wrong]      get likewise
-//	cancel OP                                           close WHO: the region
+//	region PROC size=N                                   put OP PROC size=N [offset=O] [key=wrong]      get likewise
+//	cancel OP                                            close PROC: the region
 func (s *scenario) operation() {
 	size, _ := strconv.Atoi(s.value("size"))
 	tag, _ := strconv.ParseUint(s.value("tag"), 10, 64)

@@ -219,7 +219,7 @@ func TestTheStraightWayRefusesWhatHasToWait(t *testing.T) {
 	a, b := f.rider(0, "a/0"), f.rider(1, "b/0")
 	c := f.process(0, "c/0")
 	if a.ride(&tester{name: vni.Name{App: [len(vni.Name{}.App)]byte{'x'}}}, 1, false, nil) {
-		t.Error("sent to a name that nobody has")
+		t.Error("sent to a name that no process has")
 	}
 	f.met(a, b)
 	if a.ride(c, 1, false, []byte{1}) {
@@ -400,8 +400,8 @@ func (f *fabric) forgets(e *Engine) {
 	f.until(5*time.Second, "time passes", func() bool { return f.now > at })
 }
 
-// An engine that nobody needed does not know how late it is. The peer's silence counts from the message, not from the Poll
-// before it.
+// An engine that was not polled for long does not know how late it is. The peer's silence counts from the message, not from
+// the Poll before it.
 func TestAMessageAfterALongPauseMakesNobodyUnreachable(t *testing.T) {
 	for _, hold := range []bool{false, true} {
 		f := newFabric(t, 0, fault.Config{})
@@ -593,7 +593,7 @@ func TestTimeDoesNotGoBackForWhoeverPollsAfterAStraightSend(t *testing.T) {
 	f.noLeaks()
 }
 
-// A message that is in the peer's memory waits for nothing of the peer: nobody need look at its silence, nor does.
+// A message that is in the peer's memory waits for nothing of the peer: the NIC does not look at the peer's silence.
 func TestAMessageByAReliableLinkDoesNotBeginASilence(t *testing.T) {
 	f := newFabric(t, 0, fault.Config{})
 	for i := range uint64(2) {
@@ -608,7 +608,7 @@ func TestAMessageByAReliableLinkDoesNotBeginASilence(t *testing.T) {
 	if !a.ride(b.tester, 1, false, []byte{1}) {
 		t.Fatal("refused")
 	}
-	f.now = f.now.Add(300 * time.Millisecond) // nobody has been asked to poll
+	f.now = f.now.Add(300 * time.Millisecond) // no poll was due
 	w := a.want(b.tester, 2, make([]byte, 1))
 	if a.e.Poll(f.now); !ep.Up() {
 		t.Error("the peer is given up though it was not asked for anything yet")
