@@ -88,7 +88,7 @@ func TestLossesAreNotForgottenForShorterFramesThatCome(t *testing.T) {
 	w.quiet()
 }
 
-// Who is doubted answers, and what was being tried is tried on.
+// An answer to the longest probe ends a doubt: frames keep their length.
 func TestADoubtEndsWithTheFirstLongFrameThatComes(t *testing.T) {
 	w, tr := standing(t, 1, weather{}, 1472)
 	lost := 0

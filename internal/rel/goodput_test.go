@@ -52,7 +52,7 @@ func goodput(t *testing.T, loss float64, megabytes int, change func(w *world, a,
 	return rate, *a.m.Stats()
 }
 
-// Whoever has told of a hole three times is not silent because of it: what comes meanwhile is acknowledged as soon as without it.
+// A receiver that has told of a hole three times acknowledges what comes behind the hole as soon as it would without one.
 func TestWhatComesBehindAHoleIsAcknowledgedInTime(t *testing.T) {
 	w, tr := standing(t, 1, weather{}, 1472)
 	tr.to.deliver = nil

@@ -96,7 +96,7 @@ func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer,
 		m.refuseVersion(from, o, &h)
 		return
 	}
-	if h.NIC == m.cfg.NIC && h.Incarnation != m.cfg.Incarnation { // not this NIC's own hello, which somebody has sent back
+	if h.NIC == m.cfg.NIC && h.Incarnation != m.cfg.Incarnation { // not this NIC's own hello, sent back to it
 		_ = m.handler.Admit(now, h.NIC, from) // which refuses and remembers it
 	}
 	if h.NIC == m.cfg.NIC || tooSmall(&h) || m.closed {

@@ -116,7 +116,7 @@ func TestARetransmissionStaysHeldWhenWhatWasHeldBesideItIsLetGo(t *testing.T) {
 	}
 }
 
-// However many wait, who polls is told to wait as well, once all have been looked at.
+// However many retransmissions are held back, Progress names a later time once all have been looked at, so that its caller can wait.
 func TestManyRetransmissionsThatAreHeldBackKeepNobodyAwake(t *testing.T) {
 	w, e := met(t)
 	m, out := e.m, w.nodes[0]

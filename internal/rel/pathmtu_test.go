@@ -114,7 +114,7 @@ func TestAPathThatIsWideAgainIsUsedInFull(t *testing.T) {
 	w.runUntil(time.Second, "all messages", tr.finished)
 	w.run(time.Second)
 	w.filter = nil
-	tr.e.Watch(+1) // nobody looks after a peer of whom nothing is wanted
+	tr.e.Watch(+1) // the path of a peer that nothing waits for is not probed
 	tr.from.wake()
 	w.runUntil(2*limits.PathRaise, "the whole MTU", func() bool { size, goal, _ := tr.e.FrameLengths(); return size == goal })
 	if s := tr.from.m.Stats(); s.PathsNarrowed != 1 || s.PathsWidened != 1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// What was silent because nobody asked is not held against a peer: neither idle time before a Watch …
+// Silence of a peer that was not asked for anything is not held against it: neither idle time before a Watch …
 func TestAPeerWatchedAfterALongIdleTimeIsAskedFirst(t *testing.T) {
 	w, a, _, e := joined(t, nil)
 	w.run(time.Hour)
@@ -61,7 +61,7 @@ func TestAShortPatienceStillTriesSeveralTimes(t *testing.T) {
 	}
 }
 
-// The hotel's last rooms are for control and retransmissions; a sender for whom there is none waits and goes on.
+// The hotel's last rooms are for control and retransmissions; a sender that finds none free waits and goes on.
 func TestAFullHotelDelaysAndLosesNothing(t *testing.T) {
 	w := newWorld(t, 3, weather{loss: 0.05})
 	const rooms = 2 * limits.RoomReserve

@@ -82,7 +82,7 @@ func TestAForgedHelloChangesNothing(t *testing.T) {
 		t.Errorf("got %v, downs %v", b.got, b.downs)
 	}
 	if b.m.Endpoint(1).Incarnation() != 1 {
-		t.Error("a Hello that nobody confirmed raised the incarnation")
+		t.Error("a Hello that was not confirmed raised the incarnation")
 	}
 	w.check()
 }
@@ -266,7 +266,7 @@ func TestAFullWindowRefusesAndControlWaitsForIt(t *testing.T) {
 	w.runUntil(time.Second, "delivery", func() bool { return len(b.got) == n+1 })
 	w.run(time.Second)
 	if a.writable < 2 {
-		t.Error("nobody was told that there is room again")
+		t.Error("the sender was not told that there is room again")
 	}
 	w.quiet()
 }
@@ -440,7 +440,7 @@ func TestAnIdleModuleNeedsNoPoll(t *testing.T) {
 	}
 }
 
-// takes has n take the next frame out of its inbox as one who waits for it does (USNIC-38), and returns its payload.
+// takes has n take the next frame out of its inbox as a receiver that waits for it does (USNIC-38), and returns its payload.
 func (n *node) takes(e *Endpoint) (payload string, ok bool) {
 	r := wire.Record(e.Peek(n.inbox[0].frame))
 	if r == nil {

@@ -55,7 +55,7 @@ const (
 	StatusGroupSize       Status = 18 // the group has another size, or has all its members
 	StatusGroupJoined     Status = 19 // the process is in the group already
 	StatusNoGroup         Status = 20 // the process is not in such a group
-	StatusGroupMismatch   Status = 21 // the members do not agree on what they do, or on who they are
+	StatusGroupMismatch   Status = 21 // the members do not agree on what they do, or on which processes are members
 	StatusWithdrawn       Status = 22 // of a receive: its sender gave up when some of the message had been consumed
 	StatusFiltered        Status = 23 // a filter in front of the receiver dropped the message
 	StatusNoProgram       Status = 24 // there is no such program, or none of its triggers, or it takes no messages

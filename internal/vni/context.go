@@ -23,7 +23,7 @@ const NoPool int32 = -1
 
 // SendContext is what the NIC must know of a send, PUT, GET or Resolve (QNIX-13).
 type SendContext struct {
-	Receiver Name   // whom to send to, unless NIC says
+	Receiver Name   // the process to send to, unless NIC says
 	Gen      uint32 // of the receiver; 0 = whichever lives. Any other must be the present one
 	NIC      uint64 // not 0: the receiver is Slot of this NIC, not a name
 	Slot     uint16

@@ -13,7 +13,7 @@ import (
 // A bell wakes the other side. ring may come before wait and is then not forgotten; several may count as one.
 type bell interface {
 	ring()
-	wait() error // an error if nobody rings for far too long: a lost wake-up
+	wait() error // an error if it does not ring for far too long: a lost wake-up
 }
 
 type chanBell chan struct{}
@@ -30,7 +30,7 @@ func (b chanBell) wait() error {
 	case <-b:
 		return nil
 	case <-time.After(time.Minute):
-		return fmt.Errorf("nobody rang: lost wake-up")
+		return fmt.Errorf("the bell did not ring: lost wake-up")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Name is the name of a process: its application and its index there, "app/3" (QNIX-55). The zero Name names nobody; as
+// Name is the name of a process: its application and its index there, "app/3" (QNIX-55). The zero Name names no process; as
 // the sender of a receive it is Any_Proc (QNIX-20).
 type Name struct {
 	_     [0]uint64              // makes it 32 bytes long: a copy of 28 is of two halves that overlap, and stalls a copy of the copy

@@ -67,10 +67,10 @@ func (n *NIC) StopListening() bool {
 	return true
 }
 
-// Sleeping reports whether someone in the process parks, or is about to. Ask after Complete, Event and SetGone.
+// Sleeping reports whether a waiter in the process parks, or is about to. Ask after Complete, Event and SetGone.
 func (n *NIC) Sleeping() bool { return atomic.LoadUint32(n.s.sleeping) != 0 }
 
-// WaitsAt is the processor at which somebody in the process waits awake, as it says; -1 if it does not.
+// WaitsAt is the processor at which a waiter in the process says that it waits awake; -1 if the process says of none.
 func (n *NIC) WaitsAt() int { return int(atomic.LoadUint32(n.s.waiting)) - 1 }
 
 // Send loads send context i, which a command has named, into c and makes it active until its Complete. So it is called once

@@ -111,8 +111,8 @@ func (p *Process) AnyFree(receive bool) bool {
 	return false
 }
 
-// Head reads how far the NIC has read the command queue, to the last eight. It needs no lock: who found no room waits
-// until this is no longer KnownHead.
+// Head reads how far the NIC has read the command queue, to the last eight. It needs no lock: a caller that found no room
+// waits until this is no longer KnownHead.
 func (p *Process) Head() uint32 { return atomic.LoadUint32(p.s.head) }
 
 // KnownHead is the head by which Room last decided. Under the caller's lock.
@@ -243,7 +243,7 @@ func (p *Process) MustKick() bool {
 	return true
 }
 
-// SetSleeping tells the NIC that someone here is about to park, or no longer does. After SetSleeping(true) look once
+// SetSleeping tells the NIC that a waiter here is about to park, or no longer does. After SetSleeping(true) look once
 // more at what is waited for, and only then park.
 func (p *Process) SetSleeping(sleeping bool) {
 	var w uint32
@@ -253,8 +253,8 @@ func (p *Process) SetSleeping(sleeping bool) {
 	atomic.StoreUint32(p.s.sleeping, w)
 }
 
-// SetWaitsAt tells the NIC at which processor somebody here waits awake, and has nothing to do before a doorbell rings; -1 is
-// nobody, or unknown.
+// SetWaitsAt tells the NIC at which processor a waiter here waits awake, and has nothing to do before a doorbell rings; -1 is
+// none, or unknown.
 func (p *Process) SetWaitsAt(processor int) { atomic.StoreUint32(p.s.waiting, uint32(processor+1)) }
 
 // Gone is StatusOK while the NIC serves this segment, else why it does not any more: no doorbell will ring again.

@@ -28,7 +28,7 @@ type memoryInfo struct {
 }
 
 // status is the VNI status (QNIX-28) but for the head, which is in ro. The process alone reads and writes it, so its
-// words are plain; they are in shared memory for whoever looks at a segment from outside.
+// words are plain; they are in shared memory for tools that look at a segment from outside.
 type status struct {
 	tail, send, receive uint32
 }
@@ -74,7 +74,7 @@ func list(receive bool) int {
 
 // NewSegment formats two areas of at least the sizes that g.Sizes returns: the NIC's half of making a segment. The
 // areas must be aligned to 8 bytes and all zeros, as they come from the kernel or from make: doorbells Free, the queue empty,
-// nobody listening. It writes memory info only, so that pages which nobody uses are never touched.
+// the listening word 0. It writes memory info only, so that unused pages are never touched.
 func NewSegment(rw, ro []byte, g Geometry) (*Segment, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err

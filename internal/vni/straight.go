@@ -4,8 +4,8 @@ import "sync/atomic"
 
 // Straight is the straight way into a NIC that lives in the process's own address space: a call in place of a command, and a
 // word in the process's memory in place of a doorbell (USNIC-28, USNIC-38). It is for what most messages are: short ones
-// to a process that is known, and receives. Whoever is refused goes by the command queue, which takes everything. A
-// command that is posted and not yet read refuses whoever comes behind it, so the order is that of the calls in any case.
+// to a process that is known, and receives. A call that is refused goes by the command queue, which takes everything. While
+// a posted command is not yet read, the calls behind it are refused, so the order is that of the calls in any case.
 //
 //	process                         NIC
 //	Post    ──────────────────────► the message leaves in one step, where the link is memory; false: Send
@@ -25,7 +25,7 @@ type Straight interface {
 	// Post sends a message to the process with a name, if it is short and can leave at once in one step.
 	Post(to *Name, tag uint64, payload []byte) bool
 	// Meet receives a message that comes within a moment, if it is the next that a Receive would take, and is whole. It is never
-	// posted. If there is none such, nobody has sent it.
+	// posted. If there is none such, Met.From is nil.
 	Meet(from *Name, tag uint64, anyTag bool, buf []byte) Met
 
 	// Send returns room for the payload of a message, which is on its way when Sent has been called: at once, by the same
@@ -58,7 +58,7 @@ type Met struct {
 	Len  int // bytes, all of the message
 }
 
-// Sender is whom messages are from. It does not change.
+// Sender is the process that messages are from. It does not change.
 type Sender struct {
 	Name Name
 	NIC  uint64
@@ -68,7 +68,7 @@ type Sender struct {
 
 // StraightSend is a short message.
 type StraightSend struct {
-	To   Name   // whom to send to, unless NIC says
+	To   Name   // the process to send to, unless NIC says
 	Gen  uint32 // of the receiver; 0 = whichever lives
 	NIC  uint64 // not 0: the receiver is Slot of this NIC
 	Slot uint16

@@ -33,7 +33,7 @@
 // # Two words must not miss each other
 //
 // Two places follow Dekker's pattern: each side writes one word, then reads the other's. sync/atomic is sequentially
-// consistent, so of the two reads at least one sees the write before it; whichever it is, nobody sleeps on work.
+// consistent, so of the two reads at least one sees the write before it; whichever it is, neither side sleeps on work.
 //
 // A queue that the NIC no longer visits (decision 11):
 //
@@ -58,8 +58,8 @@
 //	p1 before n2                                    the NIC wakes the process
 //	n2 before p1: then n1 n2 p1 p2                  p2 sees Done, and the process does not park
 //
-// The waiting word is a hint, which nobody depends on: the NIC need not let a process run that waits awake and has been told
-// nothing.
+// The waiting word is a hint, on which nothing depends: the NIC need not yield to a process that waits awake and has been
+// told nothing.
 //
 // The wake itself is a byte in a socket or a semaphore: one that comes before the process parks is not forgotten.
 //
@@ -70,7 +70,7 @@
 // which the NIC detaches it. The process trusts ro, which it cannot write.
 //
 // The process half does no locking: its user posts under one lock of its own. Doorbell, Completion, Release, Listening,
-// Gone, SetSleeping, SetWaitsAt, EventPending, AnyFree and Head need no lock, but whoever releases a context must own it.
+// Gone, SetSleeping, SetWaitsAt, EventPending, AnyFree and Head need no lock, but the caller of Release must own the context.
 package vni
 
 import "errors"
