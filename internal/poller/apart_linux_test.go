@@ -14,7 +14,7 @@ import (
 
 func TestAWaiterWhoAlwaysHasItsCoreBackFromSomebodyMovesIfThereIsRoom(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {
-		t.Skip("one processor: the waiter lets other goroutines run, and does not know who took up a yield")
+		t.Skip("one processor: the waiter lets other goroutines run, and does not know which thread took up a yield")
 	}
 	var may, here unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &may); err != nil {
@@ -45,7 +45,7 @@ func TestAWaiterWhoAlwaysHasItsCoreBackFromSomebodyMovesIfThereIsRoom(t *testing
 	ended := make(chan error)
 	onThisCore(func() {
 		var err error
-		for ctx.Err() == nil { // somebody else may compute there: then it parks, and nothing would wake it
+		for ctx.Err() == nil { // another thread may compute there: then it parks, and nothing would wake it
 			soon, stop := context.WithTimeout(ctx, 20*time.Millisecond)
 			err = p.Wait(soon, func() bool { return false })
 			stop()

@@ -77,7 +77,7 @@ func TestALoopLetsItsProcessRunWhenItHasToldItSomething(t *testing.T) {
 	l := newStanding(t, e)
 	l.back = 1000
 	pass := func() {
-		l.pace = idle.Pace{} // which knows of nobody yet, and so yields
+		l.pace = idle.Pace{} // which knows of no other thread yet, and so yields
 		l.heard()
 		l.pass(2000)
 	}
@@ -103,7 +103,7 @@ func TestALoopLetsItsProcessRunWhenItHasToldItSomething(t *testing.T) {
 	}
 	e.told, e.at = false, -1
 	if pass(); l.yields != 3 {
-		t.Errorf("yields %d times in all; expected another for whom the work may have been", l.yields)
+		t.Errorf("yields %d times in all; expected another, since a process that the work was for may run here", l.yields)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestALoopThatSharesItsCoreMovesToItsProcess(t *testing.T) {
 func TestALoopDoesNotLookOnWhereOthersTakeTurnsToo(t *testing.T) {
 	l := newStanding(t, &neighbour{at: 1})
 	now := clock.Time(1e9)
-	turn := func(d time.Duration) { // of whoever runs when the loop lets others run, which then may look on or not
+	turn := func(d time.Duration) { // d is how long others run when the loop lets them
 		now = now.Add(lookFor)
 		if l.lookOn(now) {
 			t.Fatal("does not let others run")

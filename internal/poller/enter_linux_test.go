@@ -68,7 +68,7 @@ func TestLeavePollingPolls(t *testing.T) {
 	before := e.polls.Load()
 	p.LeavePolling()
 	if e.polls.Load() == before {
-		t.Error("nobody polled")
+		t.Error("LeavePolling did not poll")
 	}
 }
 
@@ -116,7 +116,7 @@ func TestNobodyGlancesAtALinkOnceThePollerIsClosed(t *testing.T) { // it is clos
 	}
 }
 
-// Who enters takes the duty away, perhaps before the helper has done what it took it for, and does not poll.
+// A caller that enters takes the duty away, perhaps before the helper has polled, and does not poll itself.
 func TestTheHelperPollsThoughItsDutyIsTakenAway(t *testing.T) {
 	e := newFake(time.Microsecond)
 	p := &Poller{engine: e}
@@ -129,7 +129,7 @@ func TestTheHelperPollsThoughItsDutyIsTakenAway(t *testing.T) {
 // late is an engine that always has work, and is told how late it is.
 type late struct {
 	fakeEngine
-	entered atomic.Int64 // when somebody entered last
+	entered atomic.Int64 // when a caller entered last
 	before  atomic.Int64 // polls with an earlier time than that
 }
 
@@ -140,8 +140,8 @@ func (e *late) Poll(now clock.Time) (work int, next clock.Time) {
 	return 1, now
 }
 
-// Whoever had the processor while the poller shared it may have read the clock. A round trip that ends before it began
-// would be told as one of nothing.
+// A goroutine that ran while the poller shared its processor may have read a later time than the poller. With the older
+// time a round trip could end before it began.
 func TestAPollerThatSharedItsProcessorLooksAtTheClockAgain(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	e := &late{}

@@ -10,13 +10,13 @@ import (
 )
 
 // While callers poll, the helper looks now and then whether they still do: first soon, then more rarely, since callers
-// who are there tend to stay. The last figure bounds how late a deadline is met when they do not, and costs under one
-// percent of a core.
+// that are there tend to stay. The last figure bounds how late a deadline is met when they do not, and costs little of a
+// core.
 //
 // It also bounds how late a command leaves that a start form posted while the NIC listened and that no caller waits for.
-// Measured on two busy cores: 200 µs instead brings the slowest tenth of those from 526 to 196 µs, but the slowest tenth
-// of round trips from 30 to about 200 µs, since the helper takes a core from the waiter that polls. A poll within each start form
-// would send frames one by one, at a fifth of the rate over UDP. A caller in a hurry waits.
+// On busy cores a smaller figure has the slowest of those leave sooner, but makes the slowest round trips several times as
+// long, since the helper takes a core from the waiter that polls. A poll within each start form would send frames one by
+// one, at a fraction of the rate over UDP. A caller in a hurry waits.
 const (
 	firstLook = 50 * time.Microsecond
 	rareLook  = 500 * time.Microsecond

@@ -73,14 +73,14 @@ func TestNobodyLingersWhereOthersWantTheEngineOrPoll(t *testing.T) {
 		entered <- p.Enter()
 		p.Leave(clock.Never)
 	}()
-	eventually(t, "somebody who wants to enter", func() bool { return p.wanted.Load() > 0 })
+	eventually(t, "a goroutine that wants to enter", func() bool { return p.wanted.Load() > 0 })
 	g.glances.Store(0)
 	if _, ok := p.Linger(0); ok || g.glances.Load() != 1 || p.patience.Load() != lingers {
-		t.Errorf("looked %d times though somebody waits to enter, and will look %d times", g.glances.Load(), p.patience.Load())
+		t.Errorf("looked %d times though a goroutine waits to enter, and will look %d times", g.glances.Load(), p.patience.Load())
 	}
 	p.Leave(clock.Never)
 	if !<-entered {
-		t.Error("he who waited cannot enter")
+		t.Error("the goroutine that waited cannot enter")
 	}
 	p.Enter()
 	p.duty.Store(waiter)
@@ -125,7 +125,7 @@ func TestWhoSettlesPollsIfNobodyHasForAWhile(t *testing.T) {
 		p.Settle()
 		return e.polls.Load() > before
 	})
-	eventually(t, "a poll by who settles when something is due", func() bool {
+	eventually(t, "a poll by Settle when something is due", func() bool {
 		before := e.polls.Load()
 		p.duty.Store(nobody)
 		p.polled.Store(int64(Now()))

@@ -199,8 +199,8 @@ func (l *Loop) rest(now, since, next clock.Time) {
 	l.park(next)
 }
 
-// park sleeps in epoll until something happens or next. It says that it parks and looks then for the last time; who
-// changes something makes it dirty first and looks then whether it parks.
+// park sleeps in epoll until something happens or next. It says that it parks and looks then for the last time; a caller
+// that changes something makes it dirty first and looks then whether it parks.
 func (l *Loop) park(next clock.Time) {
 	l.parked.Store(true)
 	sleep, awake := l.cfg.Link.Sleep, l.cfg.Link.Awake

@@ -184,7 +184,7 @@ func TestNoCommandOfAProcessIsLost(t *testing.T) {
 	all.Wait()
 }
 
-// Embedded, too, a post that sees that the NIC listens does not kick, and nobody need wait for it to be served.
+// Embedded, too, a post that sees that the NIC listens does not kick, and is served though no caller waits for it.
 func TestNoCommandIsLostThoughNobodyWaits(t *testing.T) {
 	e := &bellEngine{}
 	p := open(t, e, Config{})
@@ -307,7 +307,7 @@ func TestDoHasTheEngineToItselfWhileTheLoopIsBusy(t *testing.T) {
 func TestDoMayMeetTheStartAndTheEndOfTheLoop(t *testing.T) {
 	// As a daemon has them: with one processor, each call waits until the loop is preempted.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
-	for range 200 { // 40 calls each, and beside others who compute each may wait for its turn
+	for range 200 { // 40 calls each, and beside other threads that compute each may wait for its turn
 		l, err := NewLoop(&countingEngine{}, LoopConfig{})
 		if err != nil {
 			t.Fatal(err)

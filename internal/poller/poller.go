@@ -6,7 +6,7 @@
 //	┌──────┐ ──────────────────► ┌────────┐ ─────────┐
 //	│nobody│                     │ waiter │ ◄────────┘
 //	└──────┘ ◄────────────────── └────────┘
-//	    │      done, nobody waits  │    ▲
+//	    │      done, none waits    │    ▲
 //	    │ a while without a poll   │    │ a caller waits
 //	    ▼                          ▼    │    (down: idle; spin, then yield, then this)
 //	┌─────────────────────────────────────┐

@@ -124,7 +124,7 @@ func TestAWaiterPollsUntilItsOperationIsDone(t *testing.T) {
 }
 
 func TestDeadlinesAreMetWhileAllSleep(t *testing.T) {
-	e := newFake(5 * time.Millisecond) // longer than anybody spins or yields
+	e := newFake(5 * time.Millisecond) // longer than any goroutine spins or yields
 	p := open(t, e, Config{})
 	within(t, "waiting", func() {
 		for range 20 {
@@ -176,7 +176,7 @@ func TestTheHelperServesWhenNobodyCalls(t *testing.T) {
 	deadline := time.Now().Add(patience)
 	for !r.done.Load() {
 		if time.Now().After(deadline) {
-			t.Fatal("nobody polled")
+			t.Fatal("the helper did not poll")
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
