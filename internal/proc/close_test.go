@@ -94,7 +94,7 @@ func TestCloseSettlesWhatStartFormsBegan(t *testing.T) {
 	send.Cancel()
 }
 
-// An operation that is still being staged is nobody's but its caller's.
+// An operation that is still being staged belongs to its caller alone.
 func TestCloseLeavesAloneWhatIsNotYetPosted(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		n := &toy{}
@@ -130,7 +130,7 @@ func TestCloseLeavesAloneWhatIsNotYetPosted(t *testing.T) {
 			t.Errorf("gone %v: %v", gone, err)
 		}
 		for end := time.Now().Add(time.Minute); released.Load() == 0 && time.Now().Before(end); {
-			time.Sleep(100 * time.Microsecond) // whoever leaves last lets go, after its error is out
+			time.Sleep(100 * time.Microsecond) // the last call to leave lets go, after its error is out
 		}
 		if released.Load() != 1 {
 			t.Errorf("gone %v: released %d times", gone, released.Load())

@@ -39,8 +39,8 @@ var (
 	ErrDetached        = fmt.Errorf("%w: it has thrown this process out", ErrNICGone)
 )
 
-// OpError says which operation failed, with whom, and why. It unwraps to one of the errors above, to the context's
-// error, or to what Memory failed with.
+// OpError says which operation failed, with which peer, and why. It unwraps to one of the errors above, to the
+// context.Context's error, or to the error of Memory.
 type OpError struct {
 	Op   string   // "send", "receive", "put", "get", "call", "reply", "resolve", "alloc", "free", "event"
 	Peer vni.Name // zero if the peer was not named

@@ -290,7 +290,7 @@ func (g *Group) cut(ctx context.Context, op string, length, most int, fill func(
 	return failed
 }
 
-// quit leaves the group without waiting for anybody.
+// quit leaves the group without waiting for other members.
 func (g *Group) quit() {
 	r := request{what: "leave", code: vni.CodeLeave, group: g.number}
 	ctx, cancel := g.p.patience()
@@ -301,7 +301,7 @@ func (g *Group) quit() {
 }
 
 // Shrink makes a new group of the members that are left, in a new epoch, and closes this one. Every surviving member must
-// call it. It returns when they agree on who they are.
+// call it. It returns when they agree on which of them are left.
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	if err := g.begin(ctx, "shrink"); err != nil {
 		return nil, err

@@ -65,7 +65,7 @@ func (b *Inbox) Next(ctx context.Context) (*Message, []byte, error) {
 	return &b.msg, data, err
 }
 
-// NextInto is Next that tells of the message in m, which is the same at each call: who sent it is only written when that may
+// NextInto is Next that tells of the message in m, which is the same at each call: the sender is only written when it may
 // have changed, as other says. With any error but ErrTruncated there is no message.
 func (b *Inbox) NextInto(ctx context.Context, m *Message) (data []byte, other bool, err error) {
 	ok := false

@@ -38,10 +38,10 @@ type Message struct {
 	Token Token
 }
 
-// Token names a call to whoever answers it.
+// Token names a call to the process that answers it.
 type Token uint32
 
-// IsCall reports whether it is that of a call: nobody answers other messages.
+// IsCall reports whether it is that of a call: other messages are not answered.
 func (t Token) IsCall() bool { return t&callBit != 0 }
 
 // Source is the exact address of the sender.
@@ -55,7 +55,7 @@ func (m *Message) set(c *vni.Completion) {
 	m.Tag, m.Len, m.Full, m.Token = c.Tag, int(c.Len), max(c.Full, c.Len), Token(c.Token)
 }
 
-// A token is a process's own name for a send, unique among those that someone may still answer:
+// A token is a process's own name for a send, unique among those that may still be answered:
 //
 //	31    30           16 15            0
 //	call  use count        context         the count begins at 1, so no token is 0
@@ -63,8 +63,7 @@ func (m *Message) set(c *vni.Completion) {
 // The counts of a process begin at a place of its own, far from those of the processes that had its slot before: an answer
 // to one of them that comes late names a send by slot and token only, and must not end another's.
 //
-// A call says so in its token because an envelope has no flag for it; who answers something else would be answering
-// nobody.
+// A call says so in its token because an envelope has no flag for it; an answer to another message would find no waiter.
 const (
 	callBit   = 1 << 31
 	countBits = 15

@@ -22,7 +22,7 @@ type Op struct {
 	ctx     int
 	ready   func() bool
 
-	what string // for errors, with whom
+	what string // for errors, with the peer
 	peer vni.Name
 	nic  uint64
 	to   []vni.Name // instead of peer, of a multicast

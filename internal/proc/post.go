@@ -25,7 +25,7 @@ type request struct {
 	group uint32 // number of the membership, of an operation of a group
 	size  uint32 // of the group
 	both  bool   // into also has the bytes that go out
-	waits bool   // somebody waits for it to its end, and can refill it
+	waits bool   // a goroutine waits for it to its end, and can refill it
 
 	receivers []vni.Name // of a multicast
 	inbox     *Inbox     // whose ring is posted

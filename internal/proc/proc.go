@@ -14,7 +14,7 @@
 //	direct segment (NIC in this address space)        where the caller has them; no copy
 //	wholly in regions from Alloc                      there; no copy
 //	else, if the pool has a run of pages              in the pool (QNIX-25), one copy
-//	else, if somebody waits for it                    piece by piece through a part of the pool, one copy; refill.go
+//	else, if a goroutine waits for it                 piece by piece through a part of the pool, one copy; refill.go
 //	else                                              in a temporary region, one copy; a few are kept for the next
 //
 // Any number of goroutines may call anything. One short lock orders posting; each operation waits for its own doorbell.
@@ -127,7 +127,7 @@ type Process struct {
 	mu       sync.Mutex
 	uses     []uint16 // by send context: how often it was taken, for tokens
 	pool     pool
-	spare    []temporary // temporary regions that nobody uses
+	spare    []temporary // temporary regions that no operation uses
 	refills  []*refill   // that no operation has
 	regions  []*Region   // open ones, by address
 	inboxes  int         // that keep a context
@@ -139,7 +139,7 @@ type Process struct {
 func New(seg *vni.Segment, w Waiter, mem Memory, opts Options) (*Process, error) {
 	g := seg.Geometry()
 	// With all contexts' Cancels in reserve, a queue without room must hold more than receives, which may stay for
-	// ever: then something in it completes, and whoever waits for room is woken.
+	// ever: then something in it completes, and the goroutines that wait for room are woken.
 	if least := 3*g.Contexts + 25; g.Commands < least {
 		return nil, fmt.Errorf("weft: %d commands for %d contexts: want at least %d", g.Commands, g.Contexts, least)
 	}
@@ -174,7 +174,7 @@ func New(seg *vni.Segment, w Waiter, mem Memory, opts Options) (*Process, error)
 	return p, nil
 }
 
-// Identity is who this process is.
+// Identity is the process's slot, generation and name, and its NIC.
 func (p *Process) Identity() vni.Identity { return p.id }
 
 // usable says why no operation can be begun, if none can. Under mu.

@@ -310,7 +310,7 @@ func TestCallsGetTheirOwnReplies(t *testing.T) {
 func TestCallsThatFailLeaveNothingBehind(t *testing.T) {
 	n, a, b := pair(t, smallGeometry, true)
 	if _, err := a.Call(bg, app(t, "nobody/0"), 1, nil, nil); !errors.Is(err, ErrNameUnknown) {
-		t.Errorf("call to nobody: %v", err)
+		t.Errorf("call to a name that no process has: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(bg, time.Millisecond)
 	defer cancel()
@@ -477,7 +477,7 @@ func TestAShortReceiveTakesAPageOfThePoolUnlessItLiesInARegion(t *testing.T) {
 func TestTemporaryRegionsAreKeptButNotAll(t *testing.T) {
 	n, a, b := pair(t, smallGeometry, false)
 	big := pattern(200_000, 2)
-	for range 5 { // of start forms, which nobody refills
+	for range 5 { // of start forms, which are not refilled
 		op, err := a.StartSend(app(t, "app/1"), 1, big)
 		if err != nil {
 			t.Fatal(err)

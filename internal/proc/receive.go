@@ -28,7 +28,7 @@ func (p *Process) RecvInto(ctx context.Context, m *Message, from *Dest, match Ma
 			return r.fail(err)
 		}
 		// A message whose sender gives up when some of it has been consumed ends its receive: the NIC cannot begin again
-		// with memory that is not described any more. Nobody needs to know.
+		// with memory that is not described any more. The caller is not told of it.
 		if err := p.endInto(ctx, r.op, m); !errors.Is(err, errWithdrawn) {
 			return err
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 // A refill describes the memory of an operation to the NIC piece by piece while it goes on (QNIX-22), so that neither its
-// pieces nor its bytes have to fit anywhere at once. Who waits for the operation does it: that is why only blocking forms
-// have one.
+// pieces nor its bytes have to fit anywhere at once. The goroutine that waits for the operation does it: that is why only
+// blocking forms have one.
 //
 //	in regions      more pieces than a context region has descriptors; no copy
 //	by a buffer     a few slots of the pool, or of a temporary region, take turns:
@@ -216,7 +216,7 @@ func (f *refill) stirred(vp *vni.Process, receive bool, ctx int) bool {
 	return (f.described < f.length || f.into != nil) && vp.Consumed(receive, ctx)-f.consumed != f.seen
 }
 
-// stirred is rung for who refills o while waiting.
+// stirred is rung for a goroutine that refills o while it waits.
 func (o *Op) stirred() bool {
 	return o.rung() || o.refill != nil && o.refill.stirred(o.p.vp, o.receive, o.ctx)
 }
@@ -262,7 +262,7 @@ func (p *Process) postRefill(o *Op) {
 
 // refills is how many operations of a process with so large a command queue may be refilled at a time. Each may have one
 // Refill in the queue that is not read. A queue that has no room for another operation holds all of those, receives,
-// which may stay for ever, and something besides that ends and wakes whoever waits for room; see New.
+// which may stay for ever, and something besides, whose end wakes the goroutines that wait for room; see New.
 func refills(commands, contexts, descriptors int) int {
 	if descriptors < 2 {
 		return 0 // a send would wait for each piece

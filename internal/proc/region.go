@@ -24,7 +24,7 @@ type Region struct {
 	refills int     // under p.mu: pieces of operations that are refilled from it
 }
 
-// Handle names a region to other processes (USNIC-53). Whoever has it may read and write the region.
+// Handle names a region to other processes (USNIC-53). A process that has it may read and write the region.
 type Handle struct {
 	NIC    uint64
 	Slot   uint16

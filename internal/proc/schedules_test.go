@@ -20,7 +20,7 @@ type scheduledWaiter struct{ idle.Waiters }
 func (w *scheduledWaiter) Kick() {}
 func (w *scheduledWaiter) Wake() { w.WakeReady() }
 
-// scheduled makes a process that listens to nobody but the test's NIC, which never stops to look at its queue.
+// scheduled makes a process of the test's NIC, which always listens to its queue.
 func scheduled(t *testing.T, g vni.Geometry, direct bool) (*Process, *vni.NIC, *scheduledWaiter) {
 	w := &scheduledWaiter{}
 	p, q := (&toy{}).join(t, g, direct, func(vp *vni.Process, _ *toyProc) Waiter {
@@ -30,7 +30,7 @@ func scheduled(t *testing.T, g vni.Geometry, direct bool) (*Process, *vni.NIC, *
 	return p, q.nic, w
 }
 
-// complete ends an operation and wakes who sleeps, as an engine does.
+// complete ends an operation and wakes the waiters that sleep, as an engine does.
 func (w *scheduledWaiter) complete(r *interleave.Run, n *vni.NIC, receive bool, i int, c *vni.Completion) {
 	if err := n.Complete(receive, i, c, true); err != nil {
 		r.Failf("%v", err)

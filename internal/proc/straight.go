@@ -42,8 +42,8 @@ func (p *Process) Post(to *vni.Name, tag uint64, parts [][]byte) bool {
 // gathers is where messages of several parts become one.
 var gathers = sync.Pool{New: func() any { return new([limits.TinyMessage]byte) }}
 
-// Meet receives the message that comes next, if it comes within a moment, and before a receive of it has to be posted. Otherwise Recv
-// does; then nobody has sent it.
+// Meet receives the message that comes next, if it comes within a moment, and before a receive of it has to be posted. Otherwise
+// Met.From is nil, and Recv receives it.
 func (p *Process) Meet(from *vni.Name, match Match, buf []byte) vni.Met {
 	way := p.opts.Straight
 	if way == nil || p.closed.Load() {
@@ -58,7 +58,7 @@ func (p *Process) Meet(from *vni.Name, match Match, buf []byte) vni.Met {
 // sendStraight sends a message by the straight way, if it can go there. parts are copied, so they are free at once.
 func (p *Process) sendStraight(to Dest, tag uint64, parts [][]byte, hold bool) bool {
 	way := p.opts.Straight
-	if way == nil || p.closed.Load() { // a name that cannot be is found out elsewhere: nobody has it
+	if way == nil || p.closed.Load() { // a name that cannot be is found out elsewhere: no process has it
 		return false
 	}
 	n := 0

@@ -34,7 +34,7 @@ type toyProc struct {
 	flows   []*toyFlow
 	flown   []byte           // of the operation that just now has all its bytes
 	codes   map[vni.Code]int // commands served
-	refused int              // replies that found nobody
+	refused int              // replies that found no call
 }
 
 type toyMsg struct {
