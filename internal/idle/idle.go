@@ -3,26 +3,27 @@
 //	idle for    0 ──────────────── Awake ──────────────►
 //	            │ a Pace: spin or yield │ park: sleep until something happens
 //
-//	        yield: nobody else ran          yield: nobody else ran
+//	        yield: no other ran             yield: no other ran
 //	yield ────────────────────────► spin 1 µs ─────────► … spin 8 µs, yield, spin 8 µs, …
 //	  ▲                                                     │
-//	  └─────────────────────────────────────────────────────┘ yield: somebody ran, he needs this core, too
+//	  └─────────────────────────────────────────────────────┘ yield: another thread ran, which needs this core, too
 //	  │
-//	  └─► park at once, or soon behind work, for the      two yields, or a very late one: somebody computes here
+//	  └─► park at once, or soon behind work, for the      two yields, or a very late one: another thread computes here
 //	      next 100 ms
 //
-// Spinning answers soonest, but only where cores outnumber pollers: two spinners that share a core cost each other a
-// whole time slice, 16 ms a round trip, where yielding costs 10 µs. To count cores and pollers does not tell: pollers of
-// other processes do not show, and the kernel places them as it likes. So a loop asks the kernel whether anybody ran
-// when it yielded.
+// Spinning answers soonest, but only where cores outnumber pollers: two spinners that share a core cost each other whole
+// time slices, milliseconds a round trip, where yielding costs microseconds. To count cores and pollers does not tell:
+// pollers of other processes do not show, and the kernel places them as it likes. So a loop asks the kernel whether another
+// thread ran when it yielded.
 //
-// A loop that is mostly given what it waits for by whoever runs when it yields takes a Turn in place of that: a yield, and one look at the clock.
+// A loop that is mostly given what it waits for by the thread that runs when it yields takes a Turn in place of that: a yield, and one look at the
+// clock.
 //
-// Who computes and shares the core keeps it for a time slice, milliseconds, when it is yielded to him; but who sleeps is
-// given it at once when he wakes. So beside such a one parking is the sooner answer. One late yield is no sign of him, unless a
-// whole time slice has gone: the kernel's own threads, and a hypervisor, take a core for a millisecond now and then.
+// A thread that computes keeps a shared core for a time slice, milliseconds, when the loop yields; but a thread that sleeps is
+// given the core at once when it wakes. So beside one that computes parking is the sooner answer. One late yield is no sign of
+// it, unless a whole time slice has gone: the kernel's own threads, and a hypervisor, take a core for a millisecond now and then.
 //
-// Awake must outlast a wake-up, about 14 µs, or both ends lock into sleeping: each parks just before the other's answer.
+// Awake must outlast a wake-up, or both ends lock into sleeping: each parks just before the other's answer.
 // Parking costs no CPU.
 package idle
 
@@ -38,37 +39,36 @@ import (
 // of the peer, and a peer that computes a little between two messages.
 const Awake = 400 * time.Microsecond
 
-// How long a loop that shares its core with nobody spins between two yields: at first, and at most. What it finds out
-// too late costs somebody else so long; a yield costs half a microsecond, in which the loop does not look.
+// How long a loop that has its core for itself spins between two yields: at first, and at most. Another thread that comes
+// waits for the core so long; a yield costs a little time, in which the loop does not look.
 const (
 	firstSpin = 1 * time.Microsecond
 	longSpin  = 8 * time.Microsecond
 )
 
-// longWork is how long a loop that finds work again and again goes on between two yields. Of a stream of long messages, one every
-// 8 µs took an eighth, one every 64 µs a thirtieth: between two of them all that the kernel needs for it has left the caches, so that it takes 2.6 µs
-// and not 1. Behind work it spins answerSpins times as long as else, longer than an answer takes that comes over a network: to
-// yield just before it comes, and to ask the kernel who ran, cost a microsecond of each round trip.
+// longWork is how long a loop that finds work again and again goes on between two yields. In a stream of long messages yields
+// are dear: between two of them all that the kernel needs for one has left the caches. Behind work the loop spins answerSpins
+// times as long as else, longer than an answer takes that comes over a network: to yield just before it comes, and to ask the
+// kernel whether another thread ran, would lengthen each round trip.
 const (
 	longWork    = 256 * time.Microsecond
 	answerSpins = 4
 )
 
-// oneTurn is less than it takes to give the core to somebody who looks at something and yields in turn, and to have it back. A yield that nobody
-// takes up is over in half a microsecond.
+// oneTurn is less than it takes to give the core to a thread that looks at something and yields in turn, and to have it back. A yield that no
+// thread takes up is over sooner.
 const oneTurn = 2 * time.Microsecond
 
-// Two yields in a row that took lateYield each, or one that took wholeSlice, went to somebody who computes: pollers yield again
-// after microseconds. He may be there for long, so the loop parks at once for a while. The first yield after that tells
-// whether he still is. To wait for a second slice of his each time costs those who share a core with him half as many
-// messages again.
+// Two yields in a row that took lateYield each, or one that took wholeSlice, went to a thread that computes: pollers yield
+// again after microseconds. It may be there for long, so the loop parks at once for a while. The first yield after that tells
+// whether it still is. To wait for a second slice of it each time would cost the loops beside it many messages.
 const (
 	lateYield  = 500 * time.Microsecond
 	wholeSlice = 2 * time.Millisecond
 	parkFor    = 100 * time.Millisecond
 )
 
-// Behind work a loop beside such a one hopes for more before it parks, without yielding, for no longer than it takes to be woken. Each time that
+// Behind work a loop beside such a thread hopes for more before it parks, without yielding, for no longer than it takes to be woken. Each time that
 // it hoped in vain it does so half as long, and twice as long when more came: a peer on another core goes on with a stream meanwhile, and
 // one that shares the core can do so only when the loop has parked.
 const (
@@ -96,21 +96,21 @@ type Pace struct {
 	turns    int        // since one was left to Rest
 	yields   int
 	switches int64 // as the kernel said last
-	shared   int   // times in a row that it said that somebody had run
-	given    int   // yields in a row that took as long as if somebody had
+	shared   int   // times in a row that it said that another thread had run
+	given    int   // yields in a row that took as long as if one had
 }
 
-// sharedFor is how many times in a row somebody must have run for a loop to share its core: once is nobody's habit.
+// sharedFor is how many times in a row another thread must have run for a loop to share its core: once may be chance.
 const sharedFor = 2
 
-// Shares reports whether the loop has shared its core with somebody lately.
+// Shares reports whether the loop has shared its core with another thread lately.
 func (p *Pace) Shares() bool { return p.shared >= sharedFor }
 
-// Given is how many of the last yields took so long that somebody will have run, all in a row. It tells of a shared core sooner than Shares. To yield
+// Given is how many of the last yields, all in a row, took so long that another thread will have run. It tells of a shared core sooner than Shares. To yield
 // takes as long where the caches are cold; but the kernel is asked after every eighth at least, and says so.
 func (p *Pace) Given() int { return p.given }
 
-// Moved is called when the loop has gone to another core: who took up its yields is not there.
+// Moved is called when the loop has gone to another core: the thread that took up its yields is not there.
 func (p *Pace) Moved() { p.given = 0 }
 
 // Rest is called after a poll at now that found nothing, with how to yield, and the clock that now comes from. It returns
@@ -149,12 +149,12 @@ func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switc
 // turnsPerRest is how many turns a loop takes before Rest has to ask the kernel again whether it shares its core.
 const turnsPerRest = 32
 
-// Turn lets others run once, if the loop is known to share its core and Rest would do that: for who is mostly given what it waits for by whoever
-// runs then. It has no poll before it, reads the clock once, and asks the kernel seldom. It reports false if Rest has to decide; then nothing has
-// happened.
+// Turn lets others run once, if the loop is known to share its core and Rest would do that. It is for a loop that is mostly given what it waits for
+// by the thread that runs then. It has no poll before it, reads the clock once, and asks the kernel seldom. It reports false if Rest has to decide;
+// then nothing has happened.
 //
-// How long the others took is at most what has passed since the loop had its core back last. Where that is long, Rest measures whether it was they
-// that computed, or the loop.
+// How long the others took is at most what has passed since the loop had its core back last. Where that is long, Rest measures whether the
+// others computed, or the loop.
 func (p *Pace) Turn(yield func(), clock func() clock.Time) bool {
 	if p.spin > 0 || p.doubted || !p.Shares() {
 		return false
@@ -170,7 +170,7 @@ func (p *Pace) Turn(yield func(), clock func() clock.Time) bool {
 	return true
 }
 
-// neighbour draws the conclusion from a yield at now that was over at after: whether somebody computes here.
+// neighbour draws the conclusion from a yield at now that was over at after: whether another thread computes here.
 func (p *Pace) neighbour(now, after clock.Time) bool {
 	before, took := p.late, after.Sub(now)
 	p.seen, p.doubted = after, took >= lateYield
@@ -199,8 +199,8 @@ func (p *Pace) hopes(now clock.Time) bool {
 	return false
 }
 
-// Pass is called in place of Rest after a poll at now that found work, and left none: whom the work was for may share the
-// core, and then has something to do.
+// Pass is called in place of Rest after a poll at now that found work, and left none: the thread that the work was for may
+// share the core, and then has something to do.
 func (p *Pace) Pass(now clock.Time, yield func(), clock func() clock.Time) {
 	p.pass(now, yield, clock, switches)
 }
@@ -211,8 +211,8 @@ func (p *Pace) pass(now clock.Time, yield func(), clock func() clock.Time, switc
 	}
 }
 
-// Work is called before Rest after a poll at now that found work: who has a core for himself and enough to do seldom yields, and who
-// has it not may find more before he would be awake again.
+// Work is called before Rest after a poll at now that found work: a loop that has its core for itself and enough to do seldom yields,
+// and one that has not may find more before it would be awake again.
 func (p *Pace) Work(now clock.Time) {
 	p.worked = now
 	if p.hoping {

@@ -11,8 +11,8 @@ import (
 // need not know.
 func YieldThread() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// switches is how often this thread has lost its core to another although it could have gone on. A yield that finds
-// nobody does not count.
+// switches is how often this thread has lost its core to another although it could have gone on. A yield that no thread
+// takes up does not count.
 func switches() int64 {
 	var u unix.Rusage
 	_, _, _ = unix.RawSyscall(unix.SYS_GETRUSAGE, unix.RUSAGE_THREAD, uintptr(unsafe.Pointer(&u)), 0)

@@ -16,7 +16,7 @@ type polls struct {
 	yields   []clock.Time
 	asked    int
 	switches int64         // so far
-	shared   bool          // somebody else runs at each yield
+	shared   bool          // another thread runs at each yield
 	takes    time.Duration // what a yield takes
 	parks    int
 }
@@ -48,7 +48,7 @@ func TestALoopParksBesideSomebodyWhoComputes(t *testing.T) {
 	l := polls{shared: true, takes: lateYield}
 	l.run(1)
 	if l.parks != 0 {
-		t.Error("one late yield is no sign of somebody who computes")
+		t.Error("one late yield is no sign of a thread that computes")
 	}
 	l.run(1)
 	first := l.now
@@ -60,7 +60,7 @@ func TestALoopParksBesideSomebodyWhoComputes(t *testing.T) {
 	}
 	l.run(1)
 	if l.parks != 1 || len(l.yields) != 1 {
-		t.Fatalf("after that, yields %d, parks %d: expected to find out at the first yield that he is still there", len(l.yields), l.parks)
+		t.Fatalf("after that, yields %d, parks %d: expected to find out at the first yield that the thread is still there", len(l.yields), l.parks)
 	}
 	l.now = l.now.Add(parkFor)
 	l.takes = 5 * time.Microsecond // a poller is there instead
@@ -78,7 +78,7 @@ func TestAWholeSliceIsSignEnough(t *testing.T) {
 	}
 }
 
-// besideSomebody is a loop that has just found out that somebody computes at its core.
+// besideSomebody is a loop that has just found out that another thread computes at its core.
 func besideSomebody() *polls {
 	l := &polls{shared: true, takes: wholeSlice}
 	l.run(1)
@@ -116,9 +116,9 @@ func TestALoopHopesForMoreWorkTheLessTheMoreOftenThatWasInVain(t *testing.T) {
 		t.Errorf("it parks %v behind work though no work has ever followed soon", d)
 	}
 	l.now = l.now.Add(parkFor)
-	l.run(1) // a yield: he is still there
+	l.run(1) // a yield: the thread is still there
 	if d := hopes(); d < mostHope {
-		t.Errorf("it parks %v behind work when it has found out anew that somebody computes; expected to try %v again", d, mostHope)
+		t.Errorf("it parks %v behind work when it has found out anew that another thread computes; expected to try %v again", d, mostHope)
 	}
 	l.pace.Work(l.now)
 	l.goOn(1) // less than it hopes for
@@ -159,7 +159,7 @@ func TestALoopWithWorkLetsOthersRunOnlyIfItSharesItsCore(t *testing.T) {
 		pass()
 	}
 	if len(l.yields) > 2*lookEvery {
-		t.Errorf("%d yields after 100 polls that found work, though nobody else is there", len(l.yields))
+		t.Errorf("%d yields after 100 polls that found work, though no other thread is there", len(l.yields))
 	}
 }
 
@@ -223,7 +223,7 @@ func TestALoopThatSharesItsCoreYieldsAfterEachPoll(t *testing.T) {
 		t.Errorf("%d yields in 1000 polls, and asked %d times", len(l.yields), l.asked)
 	}
 	l.shared = false
-	l.run(2 * lookEvery) // it asks, and finds that somebody has run since it asked last; then that nobody has
+	l.run(2 * lookEvery) // it asks, and finds that another thread has run since it asked last; then that none has
 	l.run(1000)
 	if len(l.yields) > 1000/50 {
 		t.Errorf("%d yields in 1000 polls, though it has its core for itself again", len(l.yields))
@@ -239,11 +239,11 @@ func TestWhoIsReadyIsWokenOnceAndTheListSaysWhenSomebodySleeps(t *testing.T) {
 		w[i] = l.Add(ready[i].Load)
 	}
 	if l.WakeReady() || l.Len() != 3 {
-		t.Errorf("woken though nobody is ready; %d sleep", l.Len())
+		t.Errorf("woken though no waiter is ready; %d sleep", l.Len())
 	}
 	ready[1].Store(true)
 	if !l.WakeReady() || l.Len() != 2 || len(w[1].Woken()) != 1 || len(w[0].Woken())+len(w[2].Woken()) != 0 {
-		t.Errorf("the one who is ready, and nobody else, is to be woken")
+		t.Errorf("the waiter that is ready, and no other, is to be woken")
 	}
 	if l.WakeReady() {
 		t.Error("woken twice")
@@ -257,7 +257,7 @@ func TestWhoIsReadyIsWokenOnceAndTheListSaysWhenSomebodySleeps(t *testing.T) {
 		l.Remove(w[i])
 	}
 	if len(sleeping) != 2 || !sleeping[0] || sleeping[1] {
-		t.Errorf("told %v, want that somebody sleeps and then that nobody does", sleeping)
+		t.Errorf("told %v, want that a waiter sleeps and then that none does", sleeping)
 	}
 	if w := l.Add(ready[0].Load); len(w.Woken()) != 0 {
 		t.Error("a token of an earlier sleep was left")
@@ -297,22 +297,22 @@ func TestALoopThatSharesItsCoreSaysSo(t *testing.T) {
 	l := polls{}
 	l.run(100)
 	if l.pace.Shares() {
-		t.Error("shares its core with nobody")
+		t.Error("it is alone, and shares its core")
 	}
 	l.switches++ // a thread of the kernel
 	l.run(1000)
 	if l.pace.Shares() {
-		t.Error("somebody ran once, and it calls that sharing")
+		t.Error("another thread ran once, and it calls that sharing")
 	}
 	l.shared = true
 	l.run(1000)
 	if !l.pace.Shares() {
-		t.Error("somebody runs at each yield, and it does not share its core")
+		t.Error("another thread runs at each yield, and it does not share its core")
 	}
 	l.shared = false
 	l.run(1000)
 	if l.pace.Shares() {
-		t.Error("shares its core still when nobody runs there any more")
+		t.Error("shares its core still when no other thread runs there any more")
 	}
 }
 
@@ -327,7 +327,7 @@ func TestALoopCountsTheYieldsThatSomebodyTookUp(t *testing.T) {
 	l.takes = oneTurn - 1
 	l.run(1)
 	if got := l.pace.Given(); got != 0 {
-		t.Errorf("%d in a row, of which nobody took up the last", got)
+		t.Errorf("%d in a row, of which no thread took up the last", got)
 	}
 	l.takes = oneTurn
 	l.run(3)
@@ -340,7 +340,7 @@ func TestALoopThatIsAloneDoesNotTakeColdCachesForCompany(t *testing.T) {
 	l := polls{takes: 3 * oneTurn}
 	for range 1000 {
 		if l.run(1); l.pace.Given() >= lookEvery {
-			t.Fatalf("%d yields in a row pass for taken up, though nobody ran", l.pace.Given())
+			t.Fatalf("%d yields in a row pass for taken up, though no other thread ran", l.pace.Given())
 		}
 	}
 }
@@ -390,7 +390,7 @@ func turning(t *testing.T) *polls {
 func TestATurnIsForALoopThatIsKnownToShareItsCore(t *testing.T) {
 	for _, l := range []*polls{{}, {shared: true}} {
 		if l.turn() || len(l.yields) != 0 {
-			t.Error("a turn of a loop that has not asked yet who else runs")
+			t.Error("a turn of a loop that has not asked yet whether other threads run")
 		}
 	}
 	l := &polls{}
@@ -417,13 +417,13 @@ func TestBetweenTurnsRestAsksWhetherTheCoreIsShared(t *testing.T) {
 		t.Errorf("of %d turns %d were left to Rest, which asked %d times", 10*turnsPerRest, rests, asked)
 	}
 	l.shared = false
-	for range 2 * turnsPerRest { // it asks, and hears that somebody has run since it asked last; then that nobody has
+	for range 2 * turnsPerRest { // it asks, and hears that another thread has run since it asked last; then that none has
 		if !l.turn() {
 			l.run(1)
 		}
 	}
 	if l.turn() {
-		t.Error("it takes turns though nobody else is there any more")
+		t.Error("it takes turns though no other thread is there any more")
 	}
 }
 
@@ -434,21 +434,21 @@ func TestALoopThatTakesTurnsParksBesideSomebodyWhoComputes(t *testing.T) {
 		t.Fatal("it cannot know before the turn")
 	}
 	if l.turn() {
-		t.Error("another turn, though the last may have gone to somebody who computes")
+		t.Error("another turn, though the last may have gone to a thread that computes")
 	}
 	if l.run(1); l.parks != 1 {
-		t.Error("Rest does not find out that somebody computes")
+		t.Error("Rest does not find out that another thread computes")
 	}
 	if l.turn() {
 		t.Error("a turn of a loop that had better park")
 	}
 	l.now = l.now.Add(parkFor)
 	if l.turn() {
-		t.Error("a turn, though nobody has measured whether he is still there")
+		t.Error("a turn, though it is not measured whether the thread is still there")
 	}
 	l.takes = 3 * time.Microsecond
 	if l.run(1); l.parks != 0 || !l.turn() {
-		t.Errorf("he has gone; it parks %d times and takes no turns", l.parks)
+		t.Errorf("the thread has gone; it parks %d times and takes no turns", l.parks)
 	}
 }
 
@@ -462,10 +462,10 @@ func TestALoopThatComputesItselfBetweenItsTurnsDoesNotPark(t *testing.T) {
 			continue
 		}
 		if l.run(1); l.parks != 0 {
-			t.Fatal("it takes its own work for somebody else's")
+			t.Fatal("it takes its own work for another thread's")
 		}
 	}
 	if turns < 40 {
-		t.Errorf("%d turns of 100; expected every other one to be left to Rest, which finds nobody", turns)
+		t.Errorf("%d turns of 100; expected every other one to be left to Rest, which finds no other thread", turns)
 	}
 }

@@ -18,8 +18,8 @@ type Waiter struct {
 // Woken holds a token once the goroutine has been woken. It is then off the list, but still has to Remove itself.
 func (w *Waiter) Woken() <-chan struct{} { return w.woken }
 
-// Waiters has the goroutines that sleep. Whoever makes conditions true looks through it each time; it is short, since a
-// process sleeps in few places. The zero value is an empty list.
+// Waiters has the goroutines that sleep. A goroutine that makes conditions true looks through it each time; it is short,
+// since a process sleeps in few places. The zero value is an empty list.
 type Waiters struct {
 	Sleeping func(bool) // told when the list ceases to be empty, before Add returns, and when it is empty again; may be nil
 
@@ -63,7 +63,7 @@ func (l *Waiters) AddRoused(ready func() bool, rouse func()) *Waiter {
 // Len is how many sleep.
 func (l *Waiters) Len() int { return int(l.count.Load()) }
 
-// Remove takes w off the list if nobody has, and forgets a token that came too late.
+// Remove takes w off the list if it has not been woken, and forgets a token that came too late.
 func (l *Waiters) Remove(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +100,7 @@ func (l *Waiters) wake(w *Waiter) {
 	}
 }
 
-// WakeReady wakes everybody whose wait is over and reports whether there was anybody.
+// WakeReady wakes every waiter whose condition holds and reports whether there was any.
 func (l *Waiters) WakeReady() (any bool) {
 	if l.count.Load() == 0 {
 		return false
@@ -116,7 +116,7 @@ func (l *Waiters) WakeReady() (any bool) {
 	return any
 }
 
-// Wait sleeps until ready is true, or until ctx ends, whose error it then returns. Who makes ready true calls WakeReady.
+// Wait sleeps until ready is true, or until ctx ends, whose error it then returns. The code that makes ready true calls WakeReady.
 func (l *Waiters) Wait(ctx context.Context, ready func() bool) error {
 	for !ready() {
 		if err := l.sleep(ctx, ready); err != nil {
@@ -129,7 +129,7 @@ func (l *Waiters) Wait(ctx context.Context, ready func() bool) error {
 func (l *Waiters) sleep(ctx context.Context, ready func() bool) error {
 	w := l.Add(ready)
 	defer l.Remove(w)
-	if ready() { // what became true before Add was nobody's to tell
+	if ready() { // no WakeReady tells of what became true before Add
 		return nil
 	}
 	select {
@@ -152,7 +152,7 @@ func (l *Waiters) WakeOne() {
 	}
 }
 
-// WakeAll wakes everybody.
+// WakeAll wakes every waiter.
 func (l *Waiters) WakeAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
