@@ -18,8 +18,8 @@ import (
 //	 4 ──► 0          1          3
 //
 // Rounds of a member that is ahead are noted as bits, so that what is parked of a barrier is one word. Operation 0 of
-// every group is a barrier too: its signals tell a sum over the seats, so that members that do not agree on who they are
-// never come through.
+// every group is a barrier too: its signals tell a sum over the seats, so that members that do not agree on the seats never
+// come through.
 
 // advanceBarrier does the rounds whose turn it is.
 func (t *Table) advanceBarrier(o *operation) {

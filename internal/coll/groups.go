@@ -211,8 +211,8 @@ func (t *Table) loseSeat(g *group, i int, last uint32, all bool) {
 	t.forget(g)
 }
 
-// Down ends a session, or the attempt at one: the members at the peer have gone with it, and the others are told, who may not
-// have noticed. If the peer has said goodbye, it has sent all that it owed before.
+// Down ends a session, or the attempt at one: the members at the peer have gone with it. The others may not have noticed, and
+// are told. If the peer has said goodbye, it has sent all that it owed before.
 func (t *Table) Down(pr *Peer, goodbye bool) {
 	t.up = slices.DeleteFunc(t.up, func(other *Peer) bool { return other == pr })
 	pr.signals, pr.news = nil, peerNews{}

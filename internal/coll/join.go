@@ -145,7 +145,7 @@ func (t *Table) tryJoin(m *member) {
 	t.tryJoins(g)
 }
 
-// openMember begins operation 0, by which the members find out that they agree on who they are.
+// openMember begins operation 0, by which the members find out that they agree on the seats.
 func (t *Table) openMember(m *member) {
 	m.next = 1
 	o := t.operation(m, 0)

@@ -16,7 +16,7 @@ import (
 //
 //	 join                 all seats taken, operation 0        a member goes            leave
 //	──────► joining ────────────────────────────────► open ──────────────► broken ──────────────► leaving ──► (forgotten)
-//	           └────────────── another size, another idea of who is a member ─────────────────────────▲
+//	           └────────────── another size, another list of members ─────────────────────────────────▲
 //
 // A member that is leaving is still known, since its NIC may have to pass on what came before.
 type memberState uint8

@@ -2,12 +2,12 @@
 //
 //	           plain stores                               streaming stores (stream_amd64.s)
 //	writer     wins each line back from the reader's      writes full lines past the caches; the reader's old copies
-//	           cache, and has it in its own               are dropped, and nobody waits for them
+//	           cache, and has it in its own               are dropped, and no core waits for them
 //	reader     takes it from the writer's cache           takes it from memory
 //
-// Where two cores share a cache, plain stores are faster: 30 GB/s for both ends together, and 13 by streaming ones. Where they share none, a line
-// that the reader has costs the writer some 250 ns, and it is 2 GB/s against 16. Which of the two it is no program can know, nor does it stay so on a
-// virtual machine. So now and then the first bytes of a long copy go half by one way, half by the other, and both are timed.
+// Where two cores share a cache, plain stores are about twice as fast for both ends together. Where they share none, the writer waits for each line
+// that the reader has, and streaming stores are several times as fast. A program cannot know which it is, and on a virtual machine it changes.
+// So now and then the first bytes of a long copy go half by one way, half by the other, and both are timed.
 package copier
 
 // Copier copies into one ring. The zero value is good.
@@ -49,8 +49,8 @@ func (c *Copier) Copy(to, from []byte) {
 	}
 }
 
-// Plain reports whether who writes into the ring by plain stores, without Copy, goes the faster way. That counts as a copy. It is false when
-// it is time for a trial, which Copy makes.
+// Plain reports whether to write into the ring by plain stores, without Copy, is the faster way. A true counts as a copy. Plain is false when it
+// is time for a trial, which Copy makes.
 func (c *Copier) Plain() bool {
 	if c.streams || canStream && c.copies+1 >= trialEvery {
 		return false

@@ -100,7 +100,7 @@ func TestACopierTriesLongCopiesOnly(t *testing.T) {
 	}
 }
 
-// Who writes by plain stores himself comes back for each trial, and for good while streaming is faster.
+// A caller that writes by plain stores itself is sent back to Copy for each trial, and always while streaming is faster.
 func TestPlainStoresAreTheWayUntilATrialIsDue(t *testing.T) {
 	if !canStream {
 		t.Skip("there is no other way here")

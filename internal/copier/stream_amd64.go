@@ -5,7 +5,7 @@ import "unsafe"
 // canStream says that stream is another way than copy.
 const canStream = true
 
-// stream is copy past the caches. What it wrote is visible to whoever sees a word that is written after it.
+// stream is copy past the caches. A core that sees a word that is written after it sees all that it wrote.
 func stream(to, from []byte) {
 	to = to[:len(from)]
 	if head := int(-uintptr(unsafe.Pointer(unsafe.SliceData(to))) & (line - 1)); head < len(from) {

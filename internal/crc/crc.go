@@ -31,7 +31,7 @@ func Checksum(b []byte) uint32 {
 
 // Copy copies b to the beginning of to, which is as long at least, and returns the checksum of what sum is the checksum of with b
 // behind it. To do both at once costs little more than to copy: the bytes are in registers anyway. Each is read once, so that the sum is
-// that of the copy even if somebody writes to b meanwhile.
+// that of the copy even if b is written to meanwhile.
 func Copy(to, b []byte, sum uint32) uint32 {
 	if folds && len(b) >= leastFolded {
 		return ^foldCopy(^sum, to, b)

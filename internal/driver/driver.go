@@ -14,7 +14,7 @@ type Driver struct {
 	q     *Queue
 	tail  atomic.Uint32 // Driver Command Queue Tail: the next entry to be written. Changed under the user's lock
 	mark  int           // Process Table Entry: the one used longest ago, and so the most probably free
-	flags []uint32      // Process Flag Array: by index, the PID of the process there, 0 = free; entry 0 is nobody's to take
+	flags []uint32      // Process Flag Array: by index, the PID of the process there, 0 = free; entry 0 is never taken
 	used  int           // flags that are not 0
 }
 

@@ -1,5 +1,5 @@
 // Package driver has what a NIC and its driver share: the Driver Command Queue of QNIX with its doorbells, by which the
-// driver tells the NIC which processes there are. The driver is who owns the NIC: the daemon, the program that embeds it,
+// driver tells the NIC which processes there are. The driver is what owns the NIC: the daemon, the program that embeds it,
 // or the simulator. What speaks to a link is a link driver (internal/link), another thing.
 //
 //	driver                                                               NIC

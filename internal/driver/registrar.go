@@ -61,8 +61,8 @@ func (r *Registrar) Taken() (used, of int) {
 func (r *Registrar) Pending() (n, of int) { return r.d.Pending() }
 
 // New has the NIC serve a process at the entry that was taken for it (QNIX-62). If that fails, or ctx ends first, the NIC
-// knows nothing of it: e.VNI is the caller's again, and the entry is to be given back. Slot 0, the NIC's own, is nobody's
-// to take or to give back.
+// knows nothing of it: e.VNI is the caller's again, and the entry is to be given back. Slot 0, the NIC's own, is neither
+// taken nor given back.
 func (r *Registrar) New(ctx context.Context, slot uint16, pid int, name vni.Name, e Entry) (gen uint32, err error) {
 	r.mu.Lock()
 	r.d.Tie(slot, e)
@@ -100,7 +100,7 @@ func (r *Registrar) await(ctx context.Context, at int) (Result, error) {
 	return Result{}, err
 }
 
-// answered takes the result of a position, if there is one, and tells whoever waits for room.
+// answered takes the result of a position, if there is one, and wakes the callers that wait for room.
 func (r *Registrar) answered(at int) (Result, bool) {
 	r.mu.Lock()
 	res, ok := r.d.Answered(at)

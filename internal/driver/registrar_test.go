@@ -196,7 +196,7 @@ func TestWhoFindsNoRoomWaitsForIt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := r.New(ctx, 0, 1, vni.Name{}, Entry{VNI: seg}); !errors.Is(err, context.Canceled) {
-		t.Errorf("whoever loses patience before there is room gets %v", err)
+		t.Errorf("a caller whose context ends before there is room gets %v", err)
 	}
 	open.Store(true)
 	all.Wait()

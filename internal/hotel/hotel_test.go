@@ -70,7 +70,7 @@ func TestHotelAgreesWithAMap(t *testing.T) {
 	})
 }
 
-// evictAll empties both hotels of those whose time is up, and compares who left.
+// evictAll empties both hotels of the guests whose time is up, and compares which have left.
 func evictAll(t *rapid.T, h *Hotel[int], dumb *dumbHotel, rooms map[int]int32, now clock.Time) {
 	last := clock.Time(0)
 	for id, ok := h.Evict(now); ok; id, ok = h.Evict(now) {

@@ -6,7 +6,7 @@
 //
 // A test that holds something to a bound in real time, since users were promised that bound, would fail on a machine that
 // is busy with something else or does not run at all for a while, as virtual ones do. What was late does not count: it is
-// taken off. On a machine that runs whoever wants to run that is nothing, and the bound is held to as it is.
+// taken off. On a machine that runs every thread that wants to run that is nothing, and the bound is held to as it is.
 package lateness
 
 import (

@@ -21,7 +21,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Seed makes one seed of several numbers, such as a run's seed, who sends, and how manieth message it is.
+// Seed makes one seed of several numbers, such as a run's seed, the sender's number and the message's.
 func Seed(numbers ...uint64) uint64 {
 	var s uint64
 	for _, n := range numbers {
@@ -39,7 +39,7 @@ func Fill(b []byte, seed uint64) {
 	last(b, seed+step, func(at int, want byte) { b[at] = want })
 }
 
-// Written is a payload of n bytes to measure with, each of them written. What nobody has written is one page of zeros over and over,
+// Written is a payload of n bytes to measure with, each of them written. Memory that has not been written is one page of zeros over and over,
 // which never leaves the nearest cache.
 func Written(n int) []byte {
 	b := make([]byte, n)

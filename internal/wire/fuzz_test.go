@@ -11,7 +11,7 @@ import (
 // What a parser takes, the code writes back as the same bytes: a frame has one spelling. What it does not take must not
 // make it panic.
 
-// FuzzFrame is a whole frame from anybody, as a receiver meets it. A frame whose tag is wrong is given a right one, since
+// FuzzFrame is a whole frame from any sender, as a receiver meets it. A frame whose tag is wrong is given a right one, since
 // no fuzzer guesses a checksum, and tried again.
 func FuzzFrame(f *testing.F) {
 	for _, g := range goodFrames() {

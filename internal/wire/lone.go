@@ -30,7 +30,7 @@ func LoneOf(e *Envelope) (l Lone) {
 // loneLength is where word 2 has the length of the record.
 const loneLength = 0xffff << 16
 
-// SetMessage makes l that of a message with n bytes of payload, which nobody will accept by its token.
+// SetMessage makes l that of a message with n bytes of payload, for which no accept is wanted.
 func (l *Lone) SetMessage(number uint32, tag uint64, n int) {
 	l[2] = l[2]&^loneLength | uint64(uint16(FragLen+n))<<16
 	l[4] = uint64(number)
@@ -48,8 +48,8 @@ func (l *Lone) PutFrag(b []byte) {
 	}
 }
 
-// Heads reports whether record is a Frag between the two processes that l is of, with its whole payload, which nobody accepts, and with
-// the given number.
+// Heads reports whether record is a Frag between the two processes that l is of, with its whole payload and the given number, for which no
+// accept is wanted.
 func (l *Lone) Heads(record []byte, number uint32) bool {
 	if len(record) < FragLen {
 		return false

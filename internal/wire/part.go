@@ -5,8 +5,8 @@ import "encoding/binary"
 // PartLen is the length of a Part's header, in bytes.
 const PartLen = 16
 
-// PartUnit is what a Part begins and, unless it is the last of its segment, ends at a multiple of, in bytes: who puts parts
-// together keeps a bit for each unit.
+// PartUnit is the unit of parts, in bytes: a Part begins at a multiple of it, and ends at one unless it is the last of its
+// segment. The receiver, which puts parts together, keeps a bit for each unit.
 const PartUnit = 64
 
 // MaxParted is the longest segment that may come in parts, in bytes of its records.

@@ -35,7 +35,7 @@ const (
 	TypeSignal     Type = 14 // one step of a collective operation, without data
 	TypePiece      Type = 15 // a piece of a collective operation's data
 	TypeRelay      Type = 16 // a piece of a message to several processes, to be passed on (QNIX-11)
-	TypeRelayed    Type = 17 // whom it has not reached
+	TypeRelayed    Type = 17 // which receivers it has not reached
 	TypeRun        Type = 18 // whole short messages in a row, with one envelope
 	TypeProgram    Type = 19 // a message to a program, or a piece of one (PANIC-15)
 	TypeHandled    Type = 20 // gives room for such back, and says what has become of one

@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Remote names bytes in a region of a process of the receiving NIC. The key proves that its owner told it to someone.
+// Remote names bytes in a region of a process of the receiving NIC. The key proves that its owner has given it away.
 //
 //	 0  slot        2
 //	 2  asker       2   slot of the process that asks

@@ -157,11 +157,11 @@ const RelayedLen = 8
 // MaxMissed is how many words of bits a Relayed has at most: one for each receiver that a relay can name.
 const MaxMissed = 8
 
-// FlagNone of a Relayed says that the relay was not taken at all: it reached nobody, whatever the bits say.
+// FlagNone of a Relayed says that the relay was not taken at all: it reached no receiver, whatever the bits say.
 const FlagNone uint8 = 1 << 0
 
 // PutRelayed writes a Relayed of len(missed) words into b[:RelayedLen+8·len(missed)]: every receiver of a relay has the
-// message, but for those whose bit is set. It is sent when all who passed the message on have said so.
+// message, but for those whose bit is set. It is sent when every NIC to which the message was passed on has said so.
 //
 //	4  relay id  4
 //	8  bits          the lowest of the first byte is that of the receiver named first; words of eight bytes

@@ -12,7 +12,7 @@ const MaxRun = 4096
 func RunSize(messages, bytes int) int { return RunLen + 2*messages + bytes }
 
 // PutRun writes a Run of at least two messages into b[:RunSize]: they are from one process to one other, with one tag, have
-// consecutive numbers, and nobody waits for an answer to one of them. The envelope has the number of the first.
+// consecutive numbers, and want no answer. The envelope has the number of the first.
 //
 //	 4  envelope  28   without flags and token
 //	32  count     2    of the messages

@@ -221,8 +221,8 @@ func TestFieldsOfARecordMustFitOneAnother(t *testing.T) {
 		"put, long, more than all ready":  {longPutSample(1, wire.Remote{Length: 5}, 6), false},
 		"put, long, nothing said":         {putSample(1, wire.Remote{Length: 5}, nil), false},
 		"put, long, with payload":         {putSample(1, wire.Remote{Length: 4}, p), false},
-		"put, long, range nobody has":     {longPutSample(1, beyond, 0), true}, // its process's fault: refused, not malformed
-		"get, range nobody has":           {getSample(1, 0, beyond), true},
+		"put, long, range of no region":   {longPutSample(1, beyond, 0), true}, // its process's fault: refused, not malformed
+		"get, range of no region":         {getSample(1, 0, beyond), true},
 		"get of no fragment":              {getSample(0, 0, wire.Remote{}), false},
 		"withdraw before anything left":   {withdrawSample(0, e), true},
 		"void of its header alone":        {voidSample(wire.RecordLen), true},
@@ -245,7 +245,7 @@ func TestFieldsOfARecordMustFitOneAnother(t *testing.T) {
 		"relayed to all":                  {relayedSample(0, 1, nil), true},
 		"relayed to as many as can be":    {relayedSample(0, 1, make([]uint64, wire.MaxMissed)), true},
 		"relayed to more than can be":     {relayedSample(0, 1, make([]uint64, wire.MaxMissed+1)), false},
-		"relayed to nobody":               {relayedSample(wire.FlagNone, 1, nil), true},
+		"relayed to none":                 {relayedSample(wire.FlagNone, 1, nil), true},
 		"relayed with half a word":        {tooLong(relayedSample(0, 1, nil)), false},
 		"relayed without an id":           {relayedSample(0, 0, nil), false},
 		"run of two empty messages":       {runSample(e, nil, nil), true},

@@ -13,7 +13,7 @@ import (
 //	 8  cookie      8   the receiver's, told to this sender alone in its Hello or HelloAck; 0 in a Hello, and only there
 //
 // The CRC finds damage. The cookie is no cryptography, but it costs nothing, since the place is there for the AEAD tag:
-// who has not seen the session's frames cannot forge one, even knowing its index.
+// a sender that has not seen the session's frames cannot forge one, even knowing its index.
 
 // Seal writes the tag of a plain frame behind its first n bytes and returns the length of the whole.
 // The frame must have FlagTagged set and room for TagLen bytes more.
