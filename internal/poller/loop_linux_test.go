@@ -250,7 +250,7 @@ func TestALoopBesideSomebodyWhoComputesParksThoughItListens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.yield = func() { time.Sleep(time.Millisecond) } // he has the core meanwhile
+	l.yield = func() { time.Sleep(time.Millisecond) } // the other thread has the core meanwhile
 	run(t, l)
 	fd := eventfd(t)
 	if err := l.AddBell(fd, 0); err != nil {
