@@ -108,7 +108,7 @@ func TestAttachNamesTheDaemonThatDoesNotAnswer(t *testing.T) {
 
 func TestAttachSaysThatItIsNotPermitted(t *testing.T) {
 	dir := dirForAll(t)
-	for i, allowed := range [][]int{nil, {12345}} { // a socket that lets nobody in, and a daemon that does not serve this user
+	for i, allowed := range [][]int{nil, {12345}} { // a socket that no other user may connect to, and a daemon that does not serve this user
 		c := configs(t, 1)[0]
 		c.Socket, c.AllowUIDs = filepath.Join(dir, fmt.Sprintf("%d.sock", i)), allowed
 		run(t, c)

@@ -15,7 +15,7 @@ import (
 //	requests                             RequestsAtATime; RequestBurst in a row, RequestsPerSecond in the long run
 //	each time that it is thrown out      as much as ThrownOutCost requests, before it may attach again
 //
-// Requests beyond that wait, and nobody else does.
+// Requests beyond that wait; those of other callers do not.
 type caller struct {
 	strangers int           // connections that have not attached
 	open      int           // connections
@@ -45,7 +45,7 @@ func (d *Daemon) callerOf(pid int) *caller {
 	return c
 }
 
-// forgetCallers drops those who are not there and owe nothing, and all who are not there if these are too many.
+// forgetCallers drops the callers without connections that owe nothing, and all without connections if these are too many.
 func (d *Daemon) forgetCallers() {
 	for _, all := range []bool{false, true} {
 		for pid, c := range d.callers {
@@ -66,8 +66,8 @@ func (c *caller) earn() {
 	c.counted = now
 }
 
-// enter takes a connection in. One more than all strangers may have together makes the one give way that has been silent
-// the longest; who only holds connections is silent.
+// enter takes a connection in. Where strangers have as many as they may have together, the one that has been silent the
+// longest is closed; a process that only holds connections is silent.
 func (d *Daemon) enter(conn *ctl.Client) (*client, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -85,7 +85,7 @@ func TestRequestsBeyondTheAllowanceWait(t *testing.T) {
 		t.Errorf("twice as many requests as may be made in a row wait %v; want at least %v", wait, least)
 	}
 	if most := time.Second * limits.MostOwed / limits.RequestsPerSecond; b.d.spend(k, 1e9) > most {
-		t.Errorf("nobody waits more than %v", most)
+		t.Errorf("a request waits more than %v", most)
 	}
 	b.d.mu.Lock()
 	defer b.d.mu.Unlock()

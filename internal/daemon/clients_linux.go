@@ -47,7 +47,7 @@ func (d *Daemon) turnAway(c *ctl.Client, why error) {
 	}
 }
 
-// admit checks who a client is, and counts it in.
+// admit checks which user a client is, and counts it in.
 func (d *Daemon) admit(c *ctl.Client) (*client, error) {
 	conf := &d.settings.config
 	if !d.owner(c) && !slices.Contains(conf.AllowUIDs, c.Peer.UID) && !slices.Contains(conf.AllowGIDs, c.Peer.GID) {

@@ -154,7 +154,7 @@ type settings struct {
 	position registry.Position // that the configuration gives this NIC, if not in the list
 	usual    vni.Geometry      // of a process that does not ask for another
 	most     vni.Geometry      // that a process may ask for
-	prepared int               // VNIs made before anybody asks
+	prepared int               // VNIs made before a process asks
 	gossip   *gossip.Config    // what is known of it before there is a link; nil: none
 	config   Config
 }

@@ -80,8 +80,8 @@ func (noRegions) Part(uint32, int, int, bool) (uint32, uint64, error) {
 }
 func (noRegions) Free(uint32) error { return nil }
 
-// Wait sleeps until ready; the loop wakes, within its poll, whom it has something for. Nobody waits here for microseconds,
-// so that it neither spins nor yields.
+// Wait sleeps until ready; the loop wakes, within its poll, the waiters that it has something for. No waits here are of
+// microseconds, so Wait neither spins nor yields.
 func (c *control) Wait(ctx context.Context, ready func() bool) error {
 	err := c.waiters.Wait(ctx, func() bool { return ready() || c.closed.Load() })
 	if err == nil && !ready() {
@@ -97,7 +97,7 @@ func (c *control) Kick() {
 	}
 }
 
-// Wake has everybody look again.
+// Wake has each waiter look again.
 func (c *control) Wake() { c.waiters.WakeReady() }
 
 // close ends every call. The engine is closed already.

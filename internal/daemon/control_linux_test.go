@@ -111,7 +111,7 @@ func TestANICThatIsNotKnownOrNotThereIsNamed(t *testing.T) {
 		}
 	}
 	if _, err := conn.NIC(77).Nodes(t.Context()); !errors.Is(err, ctl.ErrNoNIC) || !strings.Contains(err.Error(), "0:0:0:0:0:0:0:77") {
-		t.Errorf("a NIC that nobody knows: %v", err)
+		t.Errorf("a NIC that is not known: %v", err)
 	}
 	peer.Process.Kill()
 	peer.Wait()
@@ -141,7 +141,7 @@ func TestSlot0AnswersNICsAndNotProcessesAndOutlivesNonsense(t *testing.T) {
 		if err != nil || !strings.Contains(string(reply[:m.Len]), `"error"`) {
 			t.Errorf("%.30q of a process was answered with %s, %v", request, reply[:m.Len], err)
 		}
-		if err := half.Send(t.Context(), slot0, 0, []byte(request)); err != nil { // nobody waits for an answer
+		if err := half.Send(t.Context(), slot0, 0, []byte(request)); err != nil { // no receive waits for an answer
 			t.Error(err)
 		}
 	}

@@ -101,7 +101,7 @@ func New(c Config, logTo io.Writer) (*Daemon, error) {
 	return d, nil
 }
 
-// take takes what the daemon needs, the socket first: who has that is the one daemon.
+// take takes what the daemon needs, the socket first: the process that has it is the one daemon.
 func (d *Daemon) take() (err error) {
 	s := &d.settings
 	if d.listener, err = ctl.Listen(s.socket, s.config.socketMode()); err != nil {
@@ -147,7 +147,7 @@ func (d *Daemon) reside() {
 	d.programs.Driver = d.resident.Prepare
 }
 
-// socketMode lets everybody connect if others than the owner are allowed: who they are, the kernel then tells.
+// socketMode lets every user connect if users other than the owner are allowed: the kernel then says which user a client is.
 func (c Config) socketMode() os.FileMode {
 	if len(c.AllowUIDs)+len(c.AllowGIDs) > 0 {
 		return 0o666
@@ -160,7 +160,7 @@ func (d *Daemon) mayProgram(uid int) bool {
 	return uid == 0 || uid == os.Getuid() || slices.Contains(d.settings.config.ProgramUIDs, uid)
 }
 
-// identify finds out who this NIC is and begins a new life of it.
+// identify finds out the id of this NIC and begins a new life of it.
 func (d *Daemon) identify() (err error) {
 	if d.state, err = openState(d.settings.stateDir); err != nil {
 		return err
@@ -231,7 +231,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return errors.Join(err, d.close())
 }
 
-// serveAll serves until ctx is done, and then lets everybody go. The loop runs.
+// serveAll serves until ctx is done, and then lets all processes go. The loop runs.
 func (d *Daemon) serveAll(ctx context.Context) (err error) {
 	if d.control, err = newControl(ctx, d); err != nil {
 		return err
@@ -301,7 +301,7 @@ func (d *Daemon) close() error {
 func (d *Daemon) turn(clock.Time) {
 	d.noticePeers()
 	for _, out := range d.engine.TakeDetached() {
-		s := d.sessions[out.Slot] // never a later process there: the engine forgets whom it has detached when they are deleted
+		s := d.sessions[out.Slot] // never a later process there: the engine forgets a process that it has detached when it is deleted
 		if s == nil {
 			continue
 		}

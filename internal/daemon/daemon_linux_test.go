@@ -262,7 +262,7 @@ func TestAKilledClientIsGoneForEverybody(t *testing.T) {
 		for who, p := range map[string]*weft.Process{"near": near, "far": far} {
 			receive, err := p.StartRecv(name(t, "victim/0"), 1, make([]byte, 10))
 			pending[who+"'s receive"] = ending(t, receive, err)
-			send, err := p.StartSendDelivered(name(t, "victim/0"), 5, make([]byte, 8<<20)) // it waits for permission: nobody receives it
+			send, err := p.StartSendDelivered(name(t, "victim/0"), 5, make([]byte, 8<<20)) // it waits for permission: no receive is posted for it
 			pending[who+"'s long send"] = ending(t, send, err)
 			pending[who+"'s call"] = start(func() error {
 				_, err := p.Call(context.Background(), name(t, "victim/0"), 6, []byte("hi"), make([]byte, 10))
@@ -526,7 +526,7 @@ func TestWhoIsNotAllowedMayNotAttach(t *testing.T) {
 		t.Skip("only root can become another user")
 	}
 	c := configs(t, 1)[0]
-	c.AllowGIDs = []int{12345} // so that everybody can connect, and the daemon has to look who it is
+	c.AllowGIDs = []int{12345} // so that every user can connect, and the daemon has to look which user it is
 	run(t, c)
 	dir := strings.TrimSuffix(c.Socket, "/0.sock")
 	for d := dir; strings.HasPrefix(d, os.TempDir()+"/"); d = d[:strings.LastIndexByte(d, '/')] {
@@ -561,7 +561,7 @@ func marshal(t *testing.T, c daemon.Config) string {
 	return string(b)
 }
 
-// rawAttach attaches without a process half, as somebody hostile would.
+// rawAttach attaches without a process half, as a hostile program would.
 func rawAttach(t *testing.T, c daemon.Config, name string) *ctl.Attachment {
 	t.Helper()
 	conn, err := ctl.Dial(t.Context(), c.Socket)

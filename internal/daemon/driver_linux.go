@@ -8,7 +8,7 @@ import (
 )
 
 // driverWaiter lets goroutines of the daemon, which is the driver of its NIC (QNIX-49), wait for the NIC. The loop polls
-// until the last of them has gone, so whoever waits is answered.
+// until the last of them has gone, so each waiter is answered.
 type driverWaiter struct {
 	loop    *poller.Loop
 	waiters idle.Waiters

@@ -70,7 +70,7 @@ func lists(t *testing.T, c daemon.Config, want ...string) {
 
 func TestDaemonsFindOneAnotherByGossipFromOneSeed(t *testing.T) {
 	c := gossiping(t, 3)
-	c[2].Static = true // who gossips is known well enough
+	c[2].Static = true // a NIC that gossips is known well enough
 	daemons := make([]*exec.Cmd, len(c))
 	for i := range c {
 		daemons[i] = child(t, "daemon", marshal(t, c[i]))
@@ -137,7 +137,7 @@ func TestDaemonsFindOneAnotherByGossipFromOneSeed(t *testing.T) {
 func TestADaemonThatEndsInOrderLeavesTheGossipAtOnce(t *testing.T) {
 	c := gossiping(t, 2)
 	for i := range c {
-		c[i].Gossip.FailureTimeout = daemon.Duration(time.Hour) // who leaves is not gone by its silence
+		c[i].Gossip.FailureTimeout = daemon.Duration(time.Hour) // a NIC that leaves is not gone by its silence
 	}
 	log := run(t, c[0])
 	other := child(t, "daemon", marshal(t, c[1]))

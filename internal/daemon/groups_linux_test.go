@@ -64,9 +64,9 @@ func cutAt(s string) (name, socket string, ok bool) {
 	return string(b), string(a), ok
 }
 
-// Attached processes stage what they broadcast and reduce, and one in the middle of the tree that is stopped delays nobody
+// Attached processes stage what they broadcast and reduce, and a stopped one in the middle of the tree delays no member
 // below it: of eight members on four hosts, 4 has 5 and 6 below it, and 6 has 7. What its NIC has no room for it fetches from
-// the root when it goes on, and nobody but the root waits for that.
+// the root when it goes on, and only the root waits for that.
 func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
 	const stopped = 4
 	c := configs(t, 4)

@@ -97,7 +97,7 @@ func getThrough(t *testing.T, link string) {
 					return err
 				}
 			}
-			return g.Barrier(ctx) // what was sent last is acknowledged before anybody leaves
+			return g.Barrier(ctx) // what was sent last is acknowledged before a member leaves
 		}))
 	}
 	for i, m := range members {
@@ -113,7 +113,7 @@ func getThrough(t *testing.T, link string) {
 	t.Logf("%d barriers and as many broadcasts, while %d frames were lost and %d were not", times, drops.Dropped, drops.Passed)
 }
 
-// barrierAndBroadcast is one round: nobody may leave the barrier before all have entered it, and all must have the bytes of
+// barrierAndBroadcast is one round: no member may leave the barrier before all have entered it, and all must have the bytes of
 // the root, which is another one each time.
 func barrierAndBroadcast(ctx context.Context, g *weft.Group, entered []atomic.Int64, k int) error {
 	entered[g.Rank()].Store(int64(k + 1))

@@ -279,7 +279,7 @@ func wait(t *testing.T, p *weft.Process, other string) {
 	}
 }
 
-// payload is n bytes that nobody else has.
+// payload is n bytes that no other seed gives.
 func payload(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	r := rand.New(rand.NewPCG(seed, uint64(n)))

@@ -44,7 +44,7 @@ func openState(dir string) (*state, error) {
 func (s *state) close() error { return s.lock.Close() }
 
 // id returns the NIC's id: the one that the configuration sets, or one derived from the key, so that it stays the same
-// as long as the key does and is nobody else's.
+// as long as the key does and is no other NIC's.
 func (s *state) id(set registry.NICID) (registry.NICID, error) {
 	key, err := s.key()
 	if err != nil {

@@ -19,7 +19,7 @@ type carrier interface {
 	Offload() string // the segmentation offload that is in use
 }
 
-// carried is the link of a NIC: which one it is, and how it came to be chosen if nobody named it.
+// carried is the link of a NIC: which one it is, and how it came to be chosen if it was not named.
 type carried struct {
 	carrier
 	name   string

@@ -92,8 +92,8 @@ func onHosts(t *testing.T, link string, c testbed.Config) *site {
 	return s
 }
 
-// Who asks for AF_XDP by name and may not have it is told why; who leaves the choice to the daemon gets another link, and
-// the log says why (decision 12).
+// A user who asks for AF_XDP by name and may not have it is told why. One who leaves the choice to the daemon gets another
+// link, and the log says why (decision 12).
 func TestALinkThatCannotBeHadIsRefusedByNameAndReplacedIfNobodyNamedIt(t *testing.T) {
 	bed, err := testbed.New(testbed.Config{Hosts: 2})
 	if errors.Is(err, testbed.ErrUnavailable) {

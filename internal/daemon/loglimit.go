@@ -9,14 +9,14 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// limited is a log that nobody can flood: of what is said of one process in the same words, LogLines lines at once and one
-// each LogEvery. The next line that is printed says how many were not. What is of no process is always printed.
+// limited is a log that no process can flood. Of what is said of one process in the same words it prints LogLines lines at
+// once and one each LogEvery. The next line that is printed says how many were not. What is of no process is always printed.
 type limited struct {
 	slog.Handler
 	*said
 }
 
-// said counts lines by what they say and of whom.
+// said counts lines by what they say and of which process.
 type said struct {
 	mu     sync.Mutex
 	counts map[lineKey]*lineCount
@@ -33,7 +33,7 @@ type lineCount struct {
 	missed int
 }
 
-// mostCounts bounds what is remembered: beyond it all is forgotten, and everybody may print a few lines more.
+// mostCounts bounds what is remembered: beyond it all is forgotten, and of each process a few lines more may be printed.
 const mostCounts = 4096
 
 func newLimited(h slog.Handler) slog.Handler {

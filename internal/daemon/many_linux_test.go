@@ -119,7 +119,7 @@ func TestAnIdleVNICostsWhatIsStated(t *testing.T) {
 	used := func(m *ctl.Memory) int64 { return m.Segments[0].InUse }
 	before, held := memory(), heldBytes()
 	if used(before) != 0 {
-		t.Errorf("%d bytes of VNIs that nobody uses are in memory", used(before))
+		t.Errorf("%d bytes of VNIs that no process uses are in memory", used(before))
 	}
 	child(t, "crowd", fmt.Sprintf("%d at %s", many, c.Socket))
 	var shared, own int64

@@ -22,8 +22,8 @@ func newHugeMemory(name string, size int) (*memory, error) {
 	return m, nil
 }
 
-// memory is shared memory that the daemon made (decision 10), or a region's, which a process may have made. Nobody can make it shorter under
-// the NIC's hands, and what only the NIC writes nobody else can map for writing, whatever they do with the descriptor.
+// memory is shared memory that the daemon made (decision 10), or a region's, which a process may have made. No process can make it shorter
+// while the NIC uses it, nor map for writing what only the NIC writes, whatever it does with the descriptor.
 type memory struct {
 	fd  int
 	mem []byte
@@ -72,7 +72,7 @@ func (m *memory) shared() error {
 	return unix.Close(fd)
 }
 
-// close unmaps. Nobody may touch the memory any more.
+// close unmaps. No goroutine may touch the memory any more.
 func (m *memory) close() error {
 	err := m.shared()
 	if m.mem != nil {
@@ -91,7 +91,7 @@ func (m *memory) holds(addr uintptr) bool {
 	return addr >= start && addr-start < uintptr(len(m.mem))
 }
 
-// replace puts private zeroes where the shared memory was, so that nobody faults there again.
+// replace puts private zeroes where the shared memory was, so that no access faults there again.
 func (m *memory) replace() error {
 	addr := unsafe.Pointer(&m.mem[0])
 	_, err := unix.MmapPtr(-1, 0, addr, uintptr(len(m.mem)), unix.PROT_READ|unix.PROT_WRITE,

@@ -104,7 +104,7 @@ func counters(t *testing.T, c daemon.Config) map[string]uint64 {
 }
 
 // Host 1 is the router between hosts 0 and 2, of which the latter has an address behind a network of 1,300 bytes. It
-// complains of longer frames, and nobody needs to listen.
+// complains of longer frames, and neither NIC needs to listen.
 func TestAPathBehindARouterThatCarriesLessIsFoundAndCrossed(t *testing.T) {
 	for _, link := range []string{"udp", "xdp"} {
 		t.Run(link, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestAnInterfaceMayCarryLessThanWhenTheDaemonStarted(t *testing.T) {
 			exchange(t, b, a, 3)
 			c := counters(t, s.c[0])
 			if c["rel_path_doubts"] == 0 {
-				t.Error("nobody doubts the path")
+				t.Error("the NIC does not doubt the path")
 			}
 			if link == "udp" && c["link_dropped_out"] == 0 {
 				t.Error("no frame was refused by the kernel; expected some")

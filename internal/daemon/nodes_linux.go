@@ -161,7 +161,7 @@ func (f *follower) retry(ctx context.Context) {
 	}
 }
 
-// apply tells the engine what has changed: first who is gone, since somebody else may have the id or the address now.
+// apply tells the engine what has changed: first which NICs are gone, since another may have the id or the address now.
 func (f *follower) apply() {
 	want := make(map[registry.Node]bool, len(f.want))
 	for _, n := range f.want {

@@ -282,7 +282,7 @@ func judgeDiaries(t *testing.T, all []*streamerLife) {
 // A diary is a file of entries of diaryBytes each, one a write, so that it is whole up to the moment of a kill.
 type diaryEntry struct {
 	kind    byte
-	process byte   // whom it was sent to, or who sent it
+	process byte   // the receiver, or the sender
 	life    uint32 // which sent, or got; of diaryEnded, the NIC
 	seq     uint32
 }

@@ -121,7 +121,7 @@ func TestASegmentThatDoesNotFitIsRefused(t *testing.T) {
 	}
 }
 
-// A process that dies lets go of its segments: what programs see is what those who live see.
+// A process that dies lets go of its segments: what programs see is what the processes that live see.
 func TestASegmentGoesWithTheLastProcess(t *testing.T) {
 	c := configs(t, 1)[0]
 	run(t, c)

@@ -109,8 +109,8 @@ func (s *session) make(g vni.Geometry) (seg *vni.Segment, err error) {
 	return vni.NewSegment(s.vni.rw.mem, s.vni.ro.mem, g)
 }
 
-// oneWay makes the wake socket one that goes to the process only, and holds no more than a few bytes: what the process
-// would put into it, nobody would ever take out, file descriptors included.
+// oneWay makes the wake socket one that goes to the process only, and holds no more than a few bytes: the daemon never
+// takes out what the process puts into it, file descriptors included.
 func (s *session) oneWay() error {
 	return errors.Join(unix.Shutdown(s.wakeUs[0], unix.SHUT_RD), unix.SetsockoptInt(s.wakeUs[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 1)) // 1: the least there is
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A daemon that is stopped neither answers nor goes: whoever waits for it has a context, and a context that ends ends the
+// A daemon that is stopped neither answers nor goes: a caller that waits for it has a context, and a context that ends ends the
 // call.
 func TestAStoppedDaemonHoldsNobodyBeyondItsPatience(t *testing.T) {
 	if testing.Short() {

@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// expel closes the connection of a process; its goroutine does the rest. Who it was, and why, stays known for a while.
+// expel closes the connection of a process; its goroutine does the rest. Which process it was, and why, stays known for a while.
 func (d *Daemon) expel(s *session, why error) {
 	d.log.Warn("process thrown out", "process", s.name, "slot", s.slot, "pid", s.pid, "uid", s.uid, "why", why)
 	d.mu.Lock()
@@ -25,7 +25,7 @@ func (d *Daemon) expel(s *session, why error) {
 	}
 }
 
-// remember enters who was thrown out, the latest last. One program that comes back again and again has one entry, so that
+// remember enters a process that was thrown out, the latest last. One program that comes back again and again has one entry, so that
 // it cannot make others be forgotten. With the lock held.
 func (d *Daemon) remember(t ctl.Thrown) {
 	for i, old := range d.thrown {

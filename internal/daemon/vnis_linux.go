@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// vnis makes the memory of virtual network interfaces. Some are made before anybody asks (QNIX-2), since what is short will
+// vnis makes the memory of virtual network interfaces. Some are made before a process asks (QNIX-2), since what is short will
 // then be short when the daemon starts; more are made as they are needed (QNIX-4).
 //
 //	prepare ──► idle ── take ──► used ── give ──► unmapped
@@ -42,7 +42,7 @@ func sameSizes(a, b vni.Geometry) bool {
 	return a == b
 }
 
-// prepare makes the VNIs that are there before anybody asks.
+// prepare makes the VNIs that are there before a process asks.
 func (v *vnis) prepare(g vni.Geometry, n int) error {
 	v.geometry, v.prepared, v.ready, v.used = g, n, n, make(map[*vniMemory]struct{})
 	for range n {
@@ -87,7 +87,7 @@ func (v *vnis) take(g vni.Geometry) (m *vniMemory, err error) {
 	return m, nil
 }
 
-// give takes back the memory of a VNI that nobody of ours touches any more, and makes another in its place if it was one of
+// give takes back the memory of a VNI that no goroutine of the daemon touches any more, and makes another in its place if it was one of
 // those made beforehand. A lack of memory then is no error of the process that goes: the next one will hear of it.
 func (v *vnis) give(m *vniMemory) error {
 	v.mu.Lock()

@@ -51,7 +51,7 @@ func (d *Daemon) attachment(t *testing.T, name string, g *ctl.Geometry) (*ctl.At
 	return a, nil
 }
 
-// A process that has gone keeps its mapping. Nobody else may be given that memory, not even scrubbed: the former process
+// A process that has gone keeps its mapping. No other process may be given that memory, not even scrubbed: the former process
 // would see what its successor does.
 func TestNobodyIsGivenTheMemoryOfAProcessThatHasGone(t *testing.T) {
 	const prepared = 4

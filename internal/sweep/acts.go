@@ -162,7 +162,7 @@ func (w *world) kill(lasting time.Duration) {
 	})
 }
 
-// victim draws who is to be killed: somebody to whom a message is just under way.
+// victim draws the process that is to be killed: if it can, one to which a message is under way.
 func (w *world) victim() string {
 	o := w.l.order
 	for range 10 {

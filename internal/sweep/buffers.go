@@ -30,7 +30,7 @@ func (b *buffers) take(n int) []byte {
 	return make([]byte, n, 1<<c)
 }
 
-// put takes a buffer back. It is spoilt at once: whoever still reads it reads something else.
+// put takes a buffer back. It is spoilt at once, so that a late reader finds something else in it.
 func (b *buffers) put(p []byte) {
 	scribble(p)
 	c := class(cap(p))

@@ -10,7 +10,7 @@ import (
 
 // A call is a message that wants a reply. The ledger knows it as a message; the reply is held against it here.
 
-// callTime bounds a call: whoever gets it may be killed, or have too small a buffer to see what it is.
+// callTime bounds a call: its receiver may be killed, or have too small a buffer to see what it is.
 const callTime = 50 * time.Millisecond
 
 const (

@@ -20,9 +20,9 @@ import (
 // contest is a small fabric beside the one of a run, whose processes claim the same names at the same moments, at any of
 // its NICs. It has promises of its own (decision 15):
 //
-//	as long as the fabric is connected, no two have one name, and nobody loses one
-//	whoever is refused is told who has the name, and that is who has it, or had it a moment ago
-//	a name that is looked up leads to who has it, or had it a moment ago
+//	as long as the fabric is connected, no two processes have one name, and none loses its name
+//	a process that is refused is told which one has the name; that one has it, or had it a moment ago
+//	a name that is looked up leads to the process that has it, or had it a moment ago
 //	when everything has come to rest, also after partitions, a name has one owner at most, and every NIC finds that one
 //	names of processes that have gone, and of NICs that have, are gone everywhere
 type contest struct {
@@ -49,7 +49,7 @@ type contender struct {
 	came time.Duration // when it claimed the name
 	held bool          // that later, since its NIC was not there
 	gone time.Duration // when it ended, lost its name or vanished
-	told string        // refused: who has the name
+	told string        // refused: which process has the name
 	were []uint16      // slots at which it claimed the name in earlier lives of its NIC
 }
 
@@ -181,8 +181,7 @@ func (m *contender) main(p *sim.Process) error {
 	return nil
 }
 
-// loses looks who has the name now: one who claimed it before. How long before is known only as well as the news of it is
-// young.
+// loses checks that a name was lost to an earlier claim. Claims that are less than newsTakes apart may be judged either way.
 func (m *contender) loses(half *vni.Process) {
 	for ev, _, ok := half.NextEvent(); ok; ev, _, ok = half.NextEvent() {
 		if ev.Kind != vni.EventNameLost {
@@ -242,7 +241,7 @@ func (c *contest) vanish(host int) {
 	c.f.StopNIC(host)
 }
 
-// owner finds who has a name by its own account.
+// owner finds the contender that has a name by its own account.
 func (c *contest) owner(name vni.Name) *contender {
 	for _, m := range c.all {
 		if m.name == name && m.fate == has {
@@ -327,7 +326,7 @@ func (c *contest) judge(m *contender) {
 	}
 	found := address.FindStringSubmatch(m.told)
 	if found == nil {
-		c.violate("who was refused was not told who has the name: %s", m.told)
+		c.violate("a process that was refused was not told which has the name: %s", m.told)
 		return
 	}
 	slot, _ := strconv.Atoi(found[1])

@@ -7,10 +7,10 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// finale is the last act of a contest. A NIC vanishes when nobody wants anything of it, and its names must be gone in the
+// finale is the last act of a contest. A NIC vanishes while no other wants anything of it, and its names must be gone in the
 // end. Or the others notice soon, since they tell it something, and it comes back in another life before they have
-// forgotten its names, out of their reach at first, so that its processes claim those again without anybody's word. Then
-// the others must not take what they still have for the later claims.
+// forgotten its names. It is out of their reach at first, so its processes claim those names again without the word of
+// another NIC. Then the others must not take what they still have for the later claims.
 func (c *contest) finale(p *sim.Process) {
 	host := 1 + c.rng.IntN(c.nics-1) // the umpire's stays
 	c.enter(c.another(), host)
@@ -31,7 +31,7 @@ func (c *contest) finale(p *sim.Process) {
 	heal()
 }
 
-// another returns a name that nobody has claimed yet.
+// another returns a name that no process has claimed yet.
 func (c *contest) another() vni.Name {
 	name := vni.Name{App: c.names[0].App, Index: uint32(len(c.names))}
 	c.names = append(c.names, name)

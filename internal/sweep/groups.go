@@ -20,7 +20,7 @@ import (
 // team is a small fabric beside the one of a run, whose processes are one group and do things together, while frames are
 // lost and members end. It has promises of its own:
 //
-//	a barrier lets nobody through before all have entered it
+//	a barrier lets no member through before all have entered it
 //	a broadcast brings the root's bytes, a reduction the right result
 //	everything ends; it fails only because of a member that has gone, and names that one
 //	what a member has completed before it ends completes for the others
@@ -53,7 +53,7 @@ const (
 	teamLimit  = 3 * time.Minute // of virtual time
 	teamSettle = 4 * time.Second
 	teamSilent = 8 * time.Second            // until a NIC is given up: long, so that probes have no bad luck
-	teamNews   = teamSilent + 2*time.Second // until every member knows; one that nobody tells finds out later
+	teamNews   = teamSilent + 2*time.Second // until every member knows; one that is not told finds out later
 	teamWaits  = time.Second                // for what is said of joins that have been given up
 )
 
@@ -127,7 +127,7 @@ func (t *team) member(p *sim.Process, i int) error {
 	self := weft.Name{App: "team", Index: uint32(i)}
 	g, err := t.join(p, i)
 	if err != nil {
-		return err // nobody ends before all have joined
+		return err // no member ends before all have joined
 	}
 	t.joined++
 	if err := t.work(p, g, self); err != nil && !(t.gone[self] && errors.Is(err, weft.ErrNICGone)) {
@@ -137,7 +137,7 @@ func (t *team) member(p *sim.Process, i int) error {
 }
 
 // join joins the first group. One member may be unsure, and give up the join a few times before it means it: the others
-// let the news of that arrive, so that what they join is a group of those who do.
+// let the news of that arrive, so that they join a group of the members that mean it.
 func (t *team) join(p *sim.Process, i int) (*weft.Group, error) {
 	if i > 0 && t.unsure > 0 {
 		p.Sleep(teamWaits)
@@ -167,7 +167,7 @@ func (t *team) work(p *sim.Process, g *weft.Group, self weft.Name) error {
 			}
 		}
 	}
-	if err := g.Barrier(context.Background()); err != nil && !t.blamesTheDead(err) { // who is through may leave before we know
+	if err := g.Barrier(context.Background()); err != nil && !t.blamesTheDead(err) { // a member that is through may leave before we know
 		return err
 	}
 	t.gone[self] = true

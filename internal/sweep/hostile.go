@@ -12,8 +12,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// hostile is a process that writes into its interface whatever comes to its mind: random words anywhere, commands nobody
-// gave, contexts that make no sense and contexts that nearly do. Its NIC may throw it out, and nothing else may happen.
+// hostile is a process that writes whatever it likes into its interface: random words anywhere, commands that were never
+// given, contexts that make no sense and contexts that nearly do. Its NIC may throw it out, and nothing else may happen.
 type hostile struct {
 	w     *world
 	kinds int // of misbehaviour: some are less wild than others, and are borne with longer

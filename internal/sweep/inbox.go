@@ -10,9 +10,9 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// An Inbox stays posted, and takes messages while nobody looks. Its place among the other receives of its process is
-// that of its last posting, which nobody sees; so here only the order among its own messages is judged. Those that it has not
-// handed out when it is closed must come to another receive.
+// An Inbox stays posted, and takes messages while its process does not look. Its place among the other receives of its
+// process is that of its last posting, which the sweep does not see; so only the order among its own messages is judged.
+// Those that it has not handed out when it is closed must come to another receive.
 
 // inbox is one of a life's.
 type inbox struct {

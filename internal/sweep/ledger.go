@@ -15,10 +15,10 @@ const (
 	succeeded         // a Send: its buffer may be reused; a SendDelivered: the destination's NIC has accepted it
 	cancelled         // by its own deadline
 	failed
-	undecided // a multicast that failed for somebody else, so that nobody knows
+	undecided // a multicast that failed for another receiver: what became of this one's message is not known
 )
 
-// message is one message that somebody sent.
+// message is one message that a life sent.
 type message struct {
 	id        uint64
 	from      *life
@@ -151,7 +151,7 @@ func (l *ledger) end(m *message, now time.Duration, o outcome, err error) {
 	}
 	m.outcome, m.ended, m.err = o, now, err
 	l.leaves(m)
-	if !m.from.ended { // else nobody has counted on it any more
+	if !m.from.ended { // else it was taken off when the sender ended
 		l.unended--
 	}
 }
@@ -163,7 +163,7 @@ type arrival struct {
 	full uint64 // bytes of the message
 	got  []byte // what is in the buffer
 	room int    // bytes of the buffer
-	lost bool   // sessions may have ended, and with one the word of who is behind an address
+	lost bool   // sessions may have ended, and with one the word of which name is behind an address
 }
 
 // id is the id of the message that has come, if it can be told.
@@ -177,7 +177,7 @@ func (a *arrival) id() (id uint64, known bool) {
 	return readID(a.got), true
 }
 
-// find is the message to a process that has come; nil if nobody can tell.
+// find is the message to a process that has come; nil if that cannot be told.
 func (l *ledger) find(to *life, a arrival) *message {
 	id, _ := a.id()
 	return l.messages[copyID{id, to.name}]
@@ -191,9 +191,9 @@ func (l *ledger) deliver(to *life, r receive, a arrival) {
 	id, known := a.id()
 	if !known {
 		if a.room < idBytes && a.full >= idBytes {
-			return // cut so short by its receiver that nobody can tell which it was
+			return // cut so short by its receiver that it cannot be told which it was
 		}
-		l.violate("%s got %d bytes with tag %d from %s, which nobody sends", to.name, len(a.got), a.tag, a.from)
+		l.violate("%s got %d bytes with tag %d from %s, which no process sends", to.name, len(a.got), a.tag, a.from)
 		return
 	}
 	m := l.messages[copyID{id, to.name}]

@@ -83,7 +83,7 @@ func TestDamageIsFound(t *testing.T) {
 		got[at] ^= 1
 		b.deliver(b.b, anything, arrival{"app/0", m.tag, 100, got, 100, false})
 		if len(b.violations) == 0 {
-			t.Errorf("byte %d was changed, and nobody saw it", at)
+			t.Errorf("byte %d was changed, and the ledger did not see it", at)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestPiecesInTheWrongPlaceAreFound(t *testing.T) {
 	fill(7, b)
 	copy(b[1000:], b[1001:2001]) // a byte early
 	if compare(7, 5000, b) == nil {
-		t.Error("nobody saw it")
+		t.Error("it was not seen")
 	}
 }
 
@@ -218,8 +218,8 @@ func TestAHoleIsFound(t *testing.T) {
 	b.inSession(7)
 	b.send(100, succeeded)
 	b.take(b.send(100, succeeded), anything)
-	b.trusting = true // nobody counts what is in doubt
-	b.a.ended = true  // and nobody can be told
+	b.trusting = true // what is in doubt is not counted
+	b.a.ended = true  // and its sender cannot be told
 	b.check(t, "a hole")
 }
 

@@ -15,7 +15,7 @@ import (
 // life is one life of a process: from its registration to its end. Its successor of the same name is another life.
 //
 // Its functions are written as a user would write them: blocking calls with contexts. Beside each call they tell the
-// ledger what they do, which nobody else in the fabric sees.
+// ledger what they do, which no other part of the fabric sees.
 type life struct {
 	w      *world
 	name   string
@@ -50,7 +50,7 @@ func (lf *life) begun(what fmt.Stringer) (ended func()) {
 	return func() { delete(lf.open, what) }
 }
 
-// move is a PUT or GET, for those who ask what is under way.
+// move is a PUT or GET, as it is listed among what is under way.
 type move struct {
 	what string
 	peer *life
@@ -180,7 +180,7 @@ type sending struct {
 	buf []byte
 }
 
-// destination draws whom to send to: often a process of the same NIC, sometimes itself.
+// destination draws the process to send to: often one of the same NIC, sometimes the sender itself.
 func (lf *life) destination(rng *rand.Rand) string {
 	w := lf.w
 	if rng.Float64() < w.plan.local {
@@ -264,7 +264,7 @@ func parts(rng *rand.Rand, b []byte) [][]byte {
 	return append(l, b)
 }
 
-// put puts noise into somebody's region and looks whether it is there.
+// put puts noise into a life's region and looks whether it is there.
 func (lf *life) put(rng *rand.Rand) error {
 	w := lf.w
 	to := w.target(rng)
@@ -293,7 +293,7 @@ func (lf *life) put(rng *rand.Rand) error {
 	return nil
 }
 
-// get reads a part of somebody's region and compares it with what must be there.
+// get reads a part of a life's region and compares it with what must be there.
 func (lf *life) get(rng *rand.Rand) error {
 	w := lf.w
 	from := w.target(rng)
@@ -365,7 +365,7 @@ func (lf *life) receiveOne(rng *rand.Rand) error {
 	ctx, cancel := lf.proc.WithTimeout(context.Background(), patience)
 	defer cancel()
 	got, err := lf.receiveBy(ctx, rng, &r, buf)
-	defer func() { w.bufs.put(buf[:got.n]) }() // nobody reads the rest
+	defer func() { w.bufs.put(buf[:got.n]) }() // the rest is not read
 	if err == nil {
 		w.lastCame = lf.now()
 		if !byHostile(got.from) {

@@ -6,7 +6,7 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// sendMany sends some messages to one process in one call. Nobody knows when each was posted, but all before the next.
+// sendMany sends some messages to one process in one call. They are posted in their order, at times that are not known.
 func (lf *life) sendMany(rng *rand.Rand) error {
 	w := lf.w
 	to, tag := lf.destination(rng), rng.Uint64N(tagClasses)

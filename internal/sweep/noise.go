@@ -67,7 +67,7 @@ func mismatch(a, b []byte) int {
 	return len(a)
 }
 
-// scribble spoils a buffer that its owner may use again, so that anyone who still reads it is found out: a byte in every
+// scribble spoils a buffer that its owner may use again, so that a late reader of it is found out: a byte in every
 // few hundred is enough, for no piece of a message is shorter unless the message is.
 func scribble(b []byte) {
 	for i := 0; i < len(b); i += 200 {

@@ -64,7 +64,7 @@ const (
 // pick draws one of some values.
 func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
-// maxEvents is far more than any run needs: who reaches it does not come to its end.
+// maxEvents is far more than any run needs: a run that reaches it does not come to its end.
 const maxEvents = 20_000_000
 
 func newPlan(seed uint64) *plan {

@@ -9,8 +9,8 @@ import (
 )
 
 // Blocking forms of processes that stage: their memory is described while they go on, if it has many pieces or is longer
-// than the pool has room for. Nobody knows when a blocking form was posted, since it may wait for a context first, so the
-// order of their messages is not judged.
+// than the pool has room for. A blocking form may wait for a context before it is posted, so the order of their messages is
+// not judged.
 
 // sendWaiting sends a long message and waits for it.
 func (lf *life) sendWaiting(rng *rand.Rand) error {

@@ -20,7 +20,7 @@ type region struct {
 	mem    []byte
 	base   uint64 // the id whose noise the first part holds
 	shadow []byte
-	busy   []span // PUTs under way, and those of which nobody knows how far they came
+	busy   []span // PUTs under way, and those of which it is not known how far they came
 }
 
 type span struct{ from, to int }
@@ -74,10 +74,10 @@ func (r *region) written(s span, data []byte) error {
 	return nil
 }
 
-// check says what is wrong with the region when nothing is under way: bytes that nobody has put.
+// check says what is wrong with the region when nothing is under way: bytes that were never put.
 func (r *region) check() error {
 	if i := mismatch(cut(r.base, 0, readBytes), r.mem); i < readBytes {
-		return fmt.Errorf("byte %d, which nobody may write, has changed", i)
+		return fmt.Errorf("byte %d, which no process may write, has changed", i)
 	}
 	for i := 0; i < writeBytes; i++ {
 		if r.mem[readBytes+i] == r.shadow[i] {

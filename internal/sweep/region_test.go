@@ -25,7 +25,7 @@ func TestARegionKnowsWhatMustBeInIt(t *testing.T) {
 	}
 	r.mem[readBytes+s.to] ^= 1
 	if r.check() == nil {
-		t.Error("a byte that nobody put was not found")
+		t.Error("a byte that was never put was not found")
 	}
 	r.busy = append(r.busy, span{s.to, s.to + 1})
 	if err := r.check(); err != nil {
@@ -33,7 +33,7 @@ func TestARegionKnowsWhatMustBeInIt(t *testing.T) {
 	}
 	r.mem[3] ^= 1
 	if r.check() == nil {
-		t.Error("a change of the part that nobody may write was not found")
+		t.Error("a change of the part that no process may write was not found")
 	}
 }
 

@@ -76,7 +76,7 @@ type round struct {
 	sizes  []int         // of the question's messages
 	many   bool          // they go by SendMany
 	turned bool          // the last two of them are received by their tags, the last one first
-	anyone bool          // the receives name nobody
+	anyone bool          // the receives name no sender
 	short  int           // bytes by which the buffer for the first is too short
 	answer int           // bytes
 }
@@ -289,7 +289,7 @@ const (
 
 // streams sends and receives at the same time, if the plan wants it, and holds what came in what time against what the link carries.
 func (t *talk) streams(p *sim.Process, peer weft.Name) error {
-	defer p.Sleep(time.Second) // nobody goes while the other still waits for the end of what it has sent
+	defer p.Sleep(time.Second) // neither process goes while the other still waits for the end of what it has sent
 	if !t.stream {
 		return nil
 	}

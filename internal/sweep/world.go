@@ -29,7 +29,7 @@ const (
 func (p phase) String() string { return [...]string{"load", "drain", "settle", "closing"}[p] }
 
 // A run must come to its end within runLimit of virtual time. What was under way must have come to rest settleTime after
-// the last operation, and nobody receives anything any more quietTime after the last message.
+// the last operation, and no message comes any more when none has for [world.quiet].
 const (
 	runLimit   = 3 * time.Minute
 	settleTime = 4 * time.Second
@@ -214,7 +214,7 @@ func (w *world) end(lf *life) {
 		lf.senders = 0
 		for _, m := range w.l.order {
 			if m.from == lf && m.outcome == pending {
-				w.l.unended-- // nobody will hear of its end
+				w.l.unended-- // its end will not be heard of
 				w.l.leaves(m)
 			}
 		}
