@@ -72,7 +72,7 @@ func (f FairCrew) Run(ctx context.Context, in io.Reader, out io.Writer) (err err
 	return err
 }
 
-// attach makes the processes, and waits until those know whom they send to.
+// attach makes the processes, and waits until each knows its receivers.
 func (f *FairCrew) attach(ctx context.Context, down *undo) (members []*fairMember, err error) {
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -98,8 +98,8 @@ func (f *FairCrew) attach(ctx context.Context, down *undo) (members []*fairMembe
 	return members, nil
 }
 
-// memory is a message to send, and room for one to receive. All that a process sends is the same, and nobody reads what
-// it receives, so that one of each will do.
+// memory is a message to send, and room for one to receive. All that a process sends is the same, and what it receives is
+// not read, so one of each will do.
 func (f *FairCrew) memory(p *weft.Process) (out, in []byte, err error) {
 	r, err := p.Alloc(2 * f.Size)
 	if err != nil {

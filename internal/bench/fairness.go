@@ -113,7 +113,7 @@ func fairRow(o *FairOptions, rates []float64) FairRow {
 	return r
 }
 
-// Jain is the fairness index of shares: 1 when all are equal, 1/n when one of n has everything, 0 when nobody has
+// Jain is the fairness index of shares: 1 when all are equal, 1/n when one of n has everything, 0 when none has
 // anything.
 func Jain(shares []float64) float64 {
 	var sum, squares float64

@@ -11,7 +11,7 @@ import (
 const favoured = -10
 
 // favour has the kernel prefer a program, and what that starts, where it lets us: then what is compared is what the NIC
-// costs those who work, rather than how the kernel shares out its processors.
+// costs the processes that work, rather than how the kernel shares out its processors.
 func favour(pid int) {
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*")
 	for _, t := range tasks {

@@ -39,7 +39,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// Whoever reads the rows goes by the names of their fields: none is lost or renamed unseen.
+// Programs that read the rows go by the names of their fields: none is lost or renamed unseen.
 func TestRowsHaveTheFieldsThatWerePublished(t *testing.T) {
 	for what, c := range map[string]struct {
 		row  any

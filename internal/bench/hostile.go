@@ -51,14 +51,14 @@ type HostileRow struct {
 	Refused   int64   `json:"refused"`
 	ThrownOut int64   `json:"thrown_out"`
 	Acts      int64   `json:"acts"`
-	Killed    int64   `json:"killed,omitempty"` // by somebody else, at any instruction
+	Killed    int64   `json:"killed,omitempty"` // by another process, at any instruction
 	Named     string  `json:"named,omitempty"`  // a line of the daemon's log that names an offender
 }
 
 // sliceTime is how long hostile and busy processes take turns.
 const sliceTime = 350 * time.Millisecond
 
-// hostileRun is one daemon, those who work, and those who do not let them.
+// hostileRun is one daemon and the processes that work with it.
 type hostileRun struct {
 	o      HostileOptions
 	socket string
@@ -67,7 +67,7 @@ type hostileRun struct {
 }
 
 // RunHostile starts a daemon and processes that work, and sets hostile processes on them, one kind after the other and
-// then all kinds at once, in rounds. Every message of those who work is checked. The error is a promise that was broken: a message
+// then all kinds at once, in rounds. Every message of the processes that work is checked. The error is a promise that was broken: a message
 // lost, doubled or altered; a daemon that ended; something that it still holds when all have gone; an offender that it does not
 // name; or, beyond HostileBound, what the others paid.
 func RunHostile(ctx context.Context, o HostileOptions, out func(HostileRow) error) (err error) {
@@ -162,8 +162,8 @@ func (r *hostileRun) measure(ctx context.Context) (rows []HostileRow, err error)
 	return rows, nil
 }
 
-// turns are those of one kind. Beside as many busy processes it does not matter whose turn follows: those round trips are
-// counted together, since they depend more on who shares a core with whom than on anything else.
+// turns are those of one kind. // turns are those of one kind. Beside as many busy processes it does not matter whose turn follows: those round trips are
+// counted together, since they depend more on which processes share a core than on anything else.
 type turns struct {
 	row         HostileRow
 	kinds       []string // of the processes
@@ -183,7 +183,7 @@ func (r *hostileRun) turns(kind string, busy map[int]*hdrhistogram.Histogram) *t
 	return t
 }
 
-// take has everybody work beside busy processes, and then beside hostile ones.
+// take measures the work beside busy processes, and then beside hostile ones.
 func (r *hostileRun) take(ctx context.Context, t *turns, slice time.Duration) error {
 	if _, err := r.beside(ctx, slices.Repeat([]string{burn}, len(t.kinds)), slice, t.busy); err != nil {
 		return err

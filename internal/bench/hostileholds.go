@@ -82,7 +82,7 @@ func (r *hostileRun) settled() (h holding, err error) {
 	return h, nil
 }
 
-// letGo waits until the daemon holds no more than before, now that everybody has gone.
+// letGo waits until the daemon holds no more than before, now that all processes have gone.
 func (r *hostileRun) letGo(before holding) error {
 	var now holding
 	var err error
@@ -107,7 +107,7 @@ func (c *child) alive() error {
 	}
 }
 
-// named finds the line in which the daemon says whom of a kind it has thrown out. It has ended.
+// named finds the line in which the daemon names a process of a kind that it has thrown out. The daemon has ended.
 func (r *hostileRun) named(kind string) string {
 	for line := range strings.Lines(r.daemon.stderr.String()) {
 		if strings.Contains(line, `msg="process thrown out"`) && strings.Contains(line, "process=evil-"+kind+"/") {

@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// workers are the names of those who work beside hostile processes. The first sends each of the others a message and
+// workers are the names of the processes that work beside hostile ones. The first sends each of the others a message and
 // checks its echo.
 var workers = []string{"honest/0", "honest/1", "honest/2"}
 
@@ -26,7 +26,7 @@ const patienceAmongHostile = 20 * time.Second
 // longestEcho is the length of the longest message that is exchanged: far beyond what goes without permission.
 const longestEcho = 200 << 10
 
-// worker is the first of those who work.
+// worker is the first of them.
 type worker struct {
 	p       *weft.Process
 	peers   []weft.Name
@@ -35,7 +35,7 @@ type worker struct {
 	to, fro []byte
 }
 
-// startWork starts those who echo, and attaches as the first worker.
+// startWork starts the workers that echo, and attaches as the first one.
 func (u *undo) startWork(ctx context.Context, self, socket string, seed uint64) (*worker, error) {
 	w := &worker{seed: seed, to: make([]byte, longestEcho), fro: make([]byte, longestEcho)}
 	for _, name := range workers[1:] {

@@ -11,10 +11,10 @@ import (
 	"github.com/weftnet/weft/internal/together"
 )
 
-// KindIdle is the measurement of what those cost who do nothing.
+// KindIdle is the measurement of what processes cost that do nothing.
 const KindIdle = "idle"
 
-// IdleOptions say who does nothing.
+// IdleOptions say which processes do nothing.
 type IdleOptions struct {
 	Self      string // path of the weft binary
 	Processes int
@@ -32,7 +32,7 @@ type IdleRow struct {
 	Core      float64 `json:"core_fraction"`          // both
 }
 
-// settle is how long those who have just started have to come to rest.
+// settle is how long processes that have just started have to come to rest.
 const settle = time.Second
 
 // RunIdle starts a daemon and processes that attach to it and wait for a message that does not come, and measures how

@@ -52,7 +52,7 @@ func drops(n *weft.NIC) uint64 {
 	return c["link_dropped_in"] + c["link_dropped_out"]
 }
 
-// sink receives long messages, all into one buffer: nobody reads them.
+// sink receives long messages, all into one buffer: they are not read.
 func sink(ctx context.Context, p *weft.Process, buf []byte, window int) error {
 	return flow(ctx, window, func() (*weft.Op, error) { return p.StartRecv(weft.AnyProcess, tagLong, buf) }, func() {})
 }

@@ -20,7 +20,7 @@ type LossOptions struct {
 	Size       int     // of a message of the stream, bytes
 	Time       time.Duration
 	Rounds     int
-	HDR        func(size int, h *hdrhistogram.Histogram) error // is told all round trips; nil is nobody
+	HDR        func(size int, h *hdrhistogram.Histogram) error // is told all round trips; may be nil
 }
 
 // LossRow is what came of it.
@@ -51,7 +51,7 @@ const pingSize = 64
 //	round trips             ─────                ─────               ─────
 //
 // A turn is short, since the machine is a tenth faster or slower in the next one. So what counts is not the median of each stream but
-// that of the rounds' ratios, of two turns one beside the other; whoever begins in one round is second in the next.
+// that of the rounds' ratios, of two turns one beside the other; the one that begins in one round is second in the next.
 func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)

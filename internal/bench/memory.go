@@ -11,7 +11,7 @@ import (
 // them where they lie, as it does for every program that wants bandwidth. What lies elsewhere goes through the process's pool, a copy
 // more on each side.
 //
-// All of it is written here, before time runs: the first write to each page is the kernel's work, and what nobody has written is one
+// All of it is written here, before time runs: the first write to each page is the kernel's work, and what has not been written is one
 // page of zeros over and over.
 func memory(p *weft.Process, n, size int) (*weft.Region, [][]byte, error) {
 	r, err := p.Alloc(n * size)

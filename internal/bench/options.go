@@ -49,7 +49,7 @@ type Options struct {
 
 	Against bool                                            // the limit is measured beside
 	Rounds  int                                             // then: how often the two take turns, within Time each
-	HDR     func(size int, h *hdrhistogram.Histogram) error // is told all round trips of a size; nil is nobody
+	HDR     func(size int, h *hdrhistogram.Histogram) error // is told all round trips of a size; may be nil
 }
 
 // Check says what is wrong with a combination, of words that are right each by itself.
@@ -80,7 +80,7 @@ var joins = map[string]string{
 // Reaches says why a link reaches no other host, if so.
 func Reaches(link string) (not string) { return joins[link] }
 
-// setting says in words who is measured.
+// setting says in words what is measured.
 func (o *Options) setting() string {
 	nics := deployed(o.Deployment, 2)
 	switch {

@@ -54,7 +54,7 @@ func RunPoll(ctx context.Context, o PollOptions, out func(PollRow) error) error 
 	return nil
 }
 
-// pollBench is an engine with its processes. Nobody polls it but us.
+// pollBench is an engine with its processes. Only the bench polls it.
 type pollBench struct {
 	engine *nic.Engine
 	begin  time.Time

@@ -54,7 +54,7 @@ func (u *undo) open(ctx context.Context, at place) (*weft.Process, string, error
 		u.add(p.Close)
 		return p, p.NIC().Addr(), nil
 	}
-	// With one processor, which is what half of two gives, each yield of who waits would be the Go scheduler's affair, too. The roles of limits
+	// With one processor, which is what half of two gives, each yield of a waiter would be the Go scheduler's affair, too. The roles of limits
 	// have as many.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	socket, addr := at.listen, at.listen
@@ -102,7 +102,7 @@ func (u *undo) startDaemon(ctx context.Context, at place) (socket, addr string, 
 	return socket, addr, err
 }
 
-// runDaemon is startDaemon for who wants to look after the daemon.
+// runDaemon is startDaemon for a caller that looks after the daemon itself.
 func (u *undo) runDaemon(ctx context.Context, at place) (c *child, socket, addr string, err error) {
 	dir, err := os.MkdirTemp("", "weft-bench-")
 	if err != nil {
@@ -224,7 +224,7 @@ func (c *child) end() error {
 	return c.failure()
 }
 
-// failure says how the child has ended, in its own words, and once: whoever takes it down need not say it again.
+// failure says how the child has ended, in its own words, and once: the caller that takes it down need not say it again.
 func (c *child) failure() error {
 	err := c.err
 	if err == nil {
@@ -233,7 +233,7 @@ func (c *child) failure() error {
 	c.err = nil
 	words := strings.TrimSpace(c.stderr.String())
 	if said := lastSaid(words); said != "" && c.Args[1] == "bench" && c.ProcessState.Exited() {
-		return errors.New(said) // the same bench in another process: who reads it does not care in which
+		return errors.New(said) // the same bench in another process: a reader does not care in which
 	}
 	if words == "" {
 		words = "without a word"

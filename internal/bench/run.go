@@ -16,7 +16,7 @@ const (
 	// patience is how long programs that are all ours have to find one another, on a busy machine too.
 	patience = 20 * time.Second
 
-	// answerWithin is how long a server that somebody else is to have started has to answer.
+	// answerWithin is how long a server that the user is to have started has to answer.
 	answerWithin = 5 * time.Second
 )
 

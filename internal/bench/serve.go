@@ -78,7 +78,7 @@ func (s *session) answer(ctx context.Context, to weft.Message, o outcome) error 
 func (s *session) roomBytes() int { return max(s.plan.Size, answerBytes) }
 
 // echo sends every message back. Its first receive is posted before the client begins: one from a client that has died
-// already would wait for whoever takes its name.
+// already would wait for the next process of its name.
 func (s *session) echo(ctx context.Context, asked weft.Message) error {
 	x := newExchange(s.p, s.client, asked.Addr, weft.AnyTag)
 	defer x.cancel()
@@ -162,7 +162,7 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 }
 
 // askAgain is how often a server whose Inbox waits for a client asks whether that is still there: the first Next posts the
-// receive, and one from a client that has died by then waits for whoever takes its name.
+// receive, and one from a client that has died by then waits for the next process of its name.
 const askAgain = time.Second
 
 // sinkInbox is sink for short messages to an embedded process, which come by an Inbox.

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine is where the kernel tells of processors and of who uses them. A test has its own.
+// machine is where the kernel tells of processors and of what uses them. A test has its own.
 type machine struct {
 	root string      // of the file system
 	may  unix.CPUSet // the processors that we may use

@@ -66,7 +66,7 @@ func (c *Client) stream(ctx context.Context, pl plan, data []byte, d time.Durati
 	return Stream{Messages: done.Messages, Bytes: done.Messages * int64(pl.Size), Time: took}, err
 }
 
-// pour sends for the time d, and returns how many messages it sent. All of them may share one buffer: nobody writes it.
+// pour sends for the time d, and returns how many messages it sent. All of them may share one buffer: it is not written.
 func (c *Client) pour(ctx context.Context, pl plan, data []byte, d time.Duration) (sent int64, err error) {
 	ring := inflight.New(pl.Window)
 	defer ring.Cancel(nil)

@@ -21,7 +21,7 @@ import (
 // mailbox takes a message at a time, one way between a process and its relay.
 type mailbox struct {
 	word   *uint64 // number of the message that stands there
-	sleeps *uint32 // whoever takes it sleeps, or is about to
+	sleeps *uint32 // its taker sleeps, or is about to
 	data   []byte
 	bell   int // eventfd of the relay that takes it; -1: a process takes it
 	seen   uint64

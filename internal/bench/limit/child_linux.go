@@ -54,7 +54,7 @@ func RunChild(told string, in io.Reader, out io.Writer) error {
 	if p == nil || c.Role < 0 || c.Role >= len(p.roles) {
 		return fmt.Errorf("limit: no role %d of %q", c.Role, c.Limit)
 	}
-	// One processor more than the roles' own thread needs: for whoever waits for the end of in.
+	// One processor more than the role's own thread needs: for the goroutine that waits for the end of in.
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(-1)
 	go func() {

@@ -137,7 +137,7 @@ func (c *cast) end() (said string) {
 	return said
 }
 
-// memoryBytes is the size of the memory file: four of the longest messages, and some room. What nobody touches takes none.
+// memoryBytes is the size of the memory file: four of the longest messages, and some room. Pages that are not touched take no memory.
 const memoryBytes = 4*MaxSize + 1<<20
 
 // shares makes what the roles inherit: see memoryFd and eventFd.
@@ -190,7 +190,7 @@ func (g *Ground) start(ctx context.Context, p *program, j job, shared []*os.File
 		r.Cmd = exec.CommandContext(ctx, g.self, args...)
 		r.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	}
-	r.SysProcAttr.Setpgid = true // a signal from the terminal is for whoever measures
+	r.SysProcAttr.Setpgid = true // a signal from the terminal is for the program that measures
 	r.ExtraFiles, r.Stderr = shared, &r.stderr
 	if r.in, err = r.StdinPipe(); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@
 //
 // The processes share a memory file and two eventfds, which they inherit, so that what is measured between processes is
 // measured between processes. They are pinned, collect no garbage, and make blocking system calls behind the Go
-// runtime's back: a slow limit flatters whoever is compared with it. Each run starts them afresh, so that none takes
+// runtime's back: a slow limit flatters what is compared with it. Each run starts them afresh, so that none takes
 // a core from what is measured in between.
 //
 // A round trip that takes less time than a few clock readings is timed in batches; what counts is the mean of a batch
@@ -40,7 +40,7 @@ type Limit struct {
 	Name  string
 	What  string // in a few words
 	Kind  Kind
-	Sizes []int // that it is measured at when nobody asks for others, in bytes
+	Sizes []int // that it is measured at when no others are asked for, in bytes
 	Veth  bool  // between two hosts of a testbed, or over loopback; the others need no network
 }
 

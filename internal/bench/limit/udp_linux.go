@@ -71,7 +71,7 @@ func (w *udpWire) call(c *child) error {
 	return w.send(make([]byte, numberBytes))
 }
 
-// beCalled tells the port and connects to whoever says something.
+// beCalled tells the port and connects to the role that sends to it first.
 func (w *udpWire) beCalled(c *child) error {
 	sa, err := unix.Getsockname(w.socket)
 	if err != nil {

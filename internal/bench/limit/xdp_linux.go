@@ -115,8 +115,8 @@ func beside(f func(*child) error) func(*child) error {
 	}
 }
 
-// udpPingEcho pings xdpEcho by a busy socket. A datagram that leaves here and turns round in the far driver has passed nobody
-// who would have filled in its checksum, so it goes without one.
+// udpPingEcho pings xdpEcho by a busy socket. A datagram that leaves here and turns round in the far driver passes nothing
+// that would fill in its checksum, so it goes without one.
 func udpPingEcho(c *child) error {
 	if err := passAll(); err != nil { // without a program, our end has no ring for what the far driver sends
 		return err
