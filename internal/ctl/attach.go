@@ -101,7 +101,7 @@ func (a *Attachment) Part(ctx context.Context, of uint32, offset, n int, sealed 
 	return r.Region.ID, r.Region.Key, nil
 }
 
-// Free gives a region back and unmaps it; nobody may use its memory any more. While operations of the process are in it,
+// Free gives a region back and unmaps it; its memory may not be used any more. While operations of the process are in it,
 // Free fails with ErrRegionBusy and the region stays. When the daemon is gone the memory is unmapped all the same.
 func (a *Attachment) Free(ctx context.Context, id uint32) error {
 	// Out of the table first: as soon as the daemon has agreed, another Alloc may get the same id.
@@ -135,8 +135,8 @@ func (a *Attachment) explain(err error) error {
 // leaveWithin bounds how long Close waits for the daemon.
 const leaveWithin = 2 * time.Second
 
-// Close leaves the daemon: the process is gone for everybody and its name is free when Close returns; every Wait ends
-// with ErrClosed. The memory stays mapped, for who may still look at it, until Unmap.
+// Close leaves the daemon: the process is gone for all others and its name is free when Close returns; every Wait ends
+// with ErrClosed. The memory stays mapped until Unmap, for goroutines that may still look at it.
 func (a *Attachment) Close() error {
 	if a.closing.Swap(true) {
 		return nil
@@ -147,7 +147,7 @@ func (a *Attachment) Close() error {
 	return errors.Join(a.conn.Close(), a.wake.Close())
 }
 
-// Unmap unmaps the VNI and what regions are left, and closes the rest. Nobody may be inside a call any more.
+// Unmap unmaps the VNI and what regions are left, and closes the rest. No goroutine may be inside a call any more.
 func (a *Attachment) Unmap() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,7 +183,7 @@ type Hooks struct {
 type Waiter struct {
 	a       *Attachment
 	hooks   Hooks
-	looking atomic.Bool // somebody spins or yields for all; one is enough
+	looking atomic.Bool // a goroutine spins or yields for all; one is enough
 	pace    idle.Pace   // of that one
 	at      int         // the processor at which that was when it last asked; -1: unknown
 	giveWay func()      // letRun, made once

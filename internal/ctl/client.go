@@ -287,7 +287,7 @@ func (c *Conn) Ended(ctx context.Context) error {
 	return nil // whether it closed the connection or died
 }
 
-// Stat returns what the daemon says of itself and its counters, mapped read-only: reading them disturbs nobody. unmap
+// Stat returns what the daemon says of itself and its counters, mapped read-only: reading them does not disturb the daemon. unmap
 // lets them go.
 func (c *Conn) Stat(ctx context.Context) (info *Info, counters []byte, unmap func() error, err error) {
 	r, fds, err := c.call(ctx, &Request{Op: OpStat}, 1)

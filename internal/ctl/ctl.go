@@ -114,7 +114,7 @@ const (
 	OpLeave     = "leave"     // be one no longer; the answer comes when the name is free
 	OpAlloc     = "alloc"     // memory that other processes can put to and get from, and that needs no copy here
 	OpRegister  = "register"  // the same of memory that the process has, whose descriptor comes with it
-	OpPart      = "part"      // a part of it for those who may reach that alone
+	OpPart      = "part"      // a part of it for processes that may reach that alone
 	OpFree      = "free"      // give it back, or the part
 	OpShare     = "share"     // a segment: memory that programs in the NIC reach by a number, made or shared
 	OpUnshare   = "unshare"   // let it go
@@ -142,7 +142,7 @@ type Request struct {
 	Segment *SharedSegment `json:"segment,omitempty"` // of share and unshare
 	Program *Program       `json:"program,omitempty"`
 	From    int            `json:"from,omitempty"`       // of a list: index of the first entry wanted
-	NIC     uint64         `json:"nic,omitempty,string"` // whom it is about; 0: the daemon's own
+	NIC     uint64         `json:"nic,omitempty,string"` // the NIC that it is about; 0: the daemon's own
 }
 
 // Remote reports whether one NIC may ask another for r: what only looks, and programs, which are authorised there. It is answered without descriptors.
@@ -154,7 +154,7 @@ func (r *Request) Remote() bool {
 	return false
 }
 
-// check says what is wrong with r, before anybody looks at it closely.
+// check says what is wrong with r, before it is looked at closely.
 func (r *Request) check() error {
 	switch {
 	case r.Version != Version:
@@ -289,7 +289,7 @@ type Member struct {
 	Group      string         `json:"group"`
 	Epoch      uint32         `json:"epoch"` // how often the group has shrunk
 	Size       int            `json:"size"`  // members that it has, or waits for; 0: that is not known
-	State      string         `json:"state"` // gathering, complete, broken; application: whoever lives of one
+	State      string         `json:"state"` // gathering, complete, broken; application: its processes that live
 	Name       string         `json:"name"`
 	NIC        registry.NICID `json:"nic"`
 	Slot       uint16         `json:"slot"`

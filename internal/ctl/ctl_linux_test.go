@@ -94,7 +94,7 @@ func TestASecondListenerIsRefusedByNameAndAStaleSocketIsReplaced(t *testing.T) {
 	}
 	_, err = Listen(path, 0o600)
 	if !errors.Is(err, ErrSocketTaken) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
-		t.Errorf("second Listen = %v, want who has the socket", err)
+		t.Errorf("second Listen = %v, want the id of the process that has the socket", err)
 	}
 	l.l.Close() // as a killed daemon leaves it: the socket's file is there, the lock is not held
 	l.lock.Close()
@@ -122,7 +122,7 @@ func TestASocketMayHaveALongPath(t *testing.T) {
 	for n := range 300 { // among them all about the longest that an address holds
 		path := tmp + strings.Repeat("/", 1+n%2) + strings.Repeat("d/", n/2) + "nic.sock"
 		if _, err := Dial(t.Context(), path); !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), path) {
-			t.Fatalf("%d bytes, before somebody listens: %v", len(path), err)
+			t.Fatalf("%d bytes, before a daemon listens: %v", len(path), err)
 		}
 		l, err := Listen(path, 0o600)
 		if err != nil {
@@ -527,8 +527,8 @@ func TestAnAttachedProcessWaitsWithoutAllocating(t *testing.T) {
 	a, _, _, stop := attachTest(t)
 	defer stop()
 	var w words
-	// It never parks, since nobody would wake it: what it waits for comes of its own looking. The third look is the last before
-	// it would, if it finds somebody beside it who computes.
+	// It never parks, since nothing would wake it: what it waits for comes by its own looks. The third look is the last before
+	// it parks, if it finds that a thread beside it computes.
 	waiter := a.Waiter(Hooks{Listening: w.listening.Load, Sleeping: w.sleeping.Store, Awake: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

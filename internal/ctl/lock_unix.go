@@ -16,7 +16,7 @@ import (
 var ErrLocked = errors.New("locked")
 
 // LockFile takes the lock at path for as long as the file stays open; the kernel lets it go when the process dies.
-// The file says who has it, and is never removed: two daemons could then hold locks on two files of one name.
+// The file says which process has it, and is never removed: two daemons could then hold locks on two files of one name.
 // A link at path is not followed: in a directory where others may write, it could lead to a file that is not the caller's to cut short.
 func LockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)

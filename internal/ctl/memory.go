@@ -22,9 +22,9 @@ type Parameters struct {
 	HeadBatch int `json:"head_batch"`
 }
 
-// VNIs says how many virtual network interfaces there are, and what one costs that nobody uses.
+// VNIs says how many virtual network interfaces there are, and what one costs that no process uses.
 type VNIs struct {
-	Prepared int `json:"prepared"`   // made before anybody asks
+	Prepared int `json:"prepared"`   // made before a process asks
 	Idle     int `json:"idle"`       // of those, waiting
 	Used     int `json:"used"`       // by processes
 	OnTheFly int `json:"on_the_fly"` // of those, made when they were asked for

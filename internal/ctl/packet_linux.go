@@ -98,7 +98,7 @@ func descriptors(oob []byte) (fds []int, err error) {
 	return fds, nil
 }
 
-// Peer is who is at the other end of a connection, as the kernel knows it.
+// Peer is the process at the other end of a connection, as the kernel knows it.
 type Peer struct {
 	PID, UID, GID int
 }

@@ -20,7 +20,7 @@ func (*packets) send(any, ...int) error           { return errNoPackets }
 func (*packets) expect(int)                       {}
 func (*packets) receive() ([]byte, []int, error)  { return nil, nil, errNoPackets }
 
-// Peer is who is at the other end of a connection, as the kernel knows it.
+// Peer is the process at the other end of a connection, as the kernel knows it.
 type Peer struct {
 	PID, UID, GID int
 }

@@ -48,7 +48,7 @@ func Listen(path string, mode os.FileMode) (*Listener, error) {
 	return &Listener{path: path, l: l, lock: lock}, nil
 }
 
-// listen replaces what an earlier daemon left at path, with the lock held. Nobody can connect before the mode is set:
+// listen replaces what an earlier daemon left at path, with the lock held. No process can connect before the mode is set:
 // the socket is made under another name and then moved to its place.
 func listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	making := path + ".new"
@@ -122,7 +122,7 @@ type Client struct {
 // replyWithin bounds how long a client may leave its replies unread.
 const replyWithin = 5 * time.Second
 
-// turnAwayWithin bounds how long somebody unwanted may take to ask.
+// turnAwayWithin bounds how long an unwanted client may take to ask.
 const turnAwayWithin = time.Second
 
 // Receive waits for the next request. One that cannot be understood is answered here; the error then says that the
@@ -181,7 +181,7 @@ func (c *Client) Reply(r *Reply, fds ...int) error {
 // Refuse answers with an error; what it wraps of this package's sentinels, the client will find.
 func (c *Client) Refuse(err error) error { return c.Reply(Refusal(err)) }
 
-// TurnAway answers the first request with an error and closes: who is not wanted shall know why. It waits for the
+// TurnAway answers the first request with an error and closes: an unwanted client shall know why. It waits for the
 // request, since closing with one unread would lose the answer, but not for long.
 func (c *Client) TurnAway(err error) error {
 	if e := c.c.SetReadDeadline(time.Now().Add(turnAwayWithin)); e != nil {
@@ -199,7 +199,7 @@ func (c *Client) Close() error { return c.c.Close() }
 // Holds reports whether descriptors have come that LetGo has not closed.
 func (c *Client) Holds() bool { return len(c.given) > 0 }
 
-// LetGo closes the descriptors that have come, once their request is answered. Behind an error of Receive it may take as long as whoever has sent
+// LetGo closes the descriptors that have come, once their request is answered. Behind an error of Receive it may take as long as the process that sent
 // them likes.
 func (c *Client) LetGo() {
 	closeAll(c.given)

@@ -110,7 +110,7 @@ func says(t *testing.T, what, got string, want ...string) {
 
 const stranger, user = 65533, 65532 // uids that nothing else here has
 
-// Whoever makes /tmp/weft-UID first has had the processes of user UID for its own.
+// A user who made /tmp/weft-UID first could once have the processes of user UID attach to another daemon.
 func TestAStrangersDaemonIsNotAttachedTo(t *testing.T) {
 	tmp := ownTmp(t)
 	dir := directory(t, filepath.Join(tmp, fmt.Sprintf("weft-%d", user)), stranger, 0o755)
@@ -130,7 +130,7 @@ func TestADaemonIsTrustedByWhoseItsPlaceIs(t *testing.T) {
 	for _, s := range []string{theirs, service} {
 		says(t, "a daemon at "+s, as(t, stranger, tmp, "listen", s), "ready")
 	}
-	says(t, "a daemon in a place that anybody could have made", as(t, user, tmp, "dial", theirs), "not trusted", fmt.Sprintf("is user %d's", stranger), "into directory "+tmp)
+	says(t, "a daemon in a place that any user could have made", as(t, user, tmp, "dial", theirs), "not trusted", fmt.Sprintf("is user %d's", stranger), "into directory "+tmp)
 	says(t, "a daemon in a place that root made for it", as(t, user, tmp, "dial", service), "connected")
 	own := filepath.Join(tmp, fmt.Sprintf("weft-%d", user), "nic.sock")
 	says(t, "one's own daemon", as(t, user, tmp, "listen", own), "ready")

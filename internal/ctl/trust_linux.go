@@ -59,7 +59,7 @@ func checkPrivate(dir string) error {
 }
 
 // vouched returns which user's the daemon is. It refuses one that was not started by this user, by root, or by the user who owns the place of the socket: the kernel
-// says whose the daemon is, and each directory on the way to the socket says who could have put it there.
+// says whose the daemon is, and each directory on the way to the socket says which user could have put it there.
 func vouched(c *net.UnixConn, socket string) (Peer, error) {
 	daemon, err := peer(c)
 	if err != nil || daemon.UID == 0 || daemon.UID == os.Getuid() {
@@ -73,7 +73,7 @@ func vouched(c *net.UnixConn, socket string) (Peer, error) {
 }
 
 // belongs reports why it is not certain that root, this user, or the user uid put the socket where it is. In a directory where all may
-// write and nobody can remove what is another's (the sticky bit), what is root's or this user's stays where they put it.
+// write and no user can remove what is another's (the sticky bit), what is root's or this user's stays where they put it.
 func belongs(socket string, uid int) error {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(socket))
 	if err == nil {

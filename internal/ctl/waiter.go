@@ -33,7 +33,7 @@ func (w *Waiter) Kick() {
 	}
 }
 
-// Wake has everybody who waits look at what they wait for again.
+// Wake has each waiter look again at what it waits for.
 func (w *Waiter) Wake() { w.waiters.WakeReady() }
 
 // Gone reports whether the daemon has gone or the attachment was closed.

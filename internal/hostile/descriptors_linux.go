@@ -11,7 +11,7 @@ import (
 // descriptors turns against what is behind the file descriptors: their descriptions are shared with the daemon.
 func descriptors(ctx context.Context, f *foothold) {
 	for _, fd := range f.fds {
-		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0) // O_NONBLOCK is off for everybody now
+		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0) // O_NONBLOCK is off for the daemon, too
 		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETOWN, 1)
 		_ = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 		_ = unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
@@ -53,7 +53,7 @@ func (f *foothold) fillKick() {
 	f.tally.Acts++
 }
 
-// stuff sends packets, with file descriptors in them, to whoever is at the other end and does not read.
+// stuff sends packets, with file descriptors in them, to the other end, which does not read them.
 func (f *foothold) stuff(fd int) {
 	rights := unix.UnixRights(f.fds[fdRW], f.fds[fdKick])
 	for range 1000 {

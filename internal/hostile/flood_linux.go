@@ -9,11 +9,11 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// bored is how long an act goes on that nobody objects to, before it leaves and comes back.
+// bored is how long an act goes on that the NIC does not object to, before the process leaves and comes back.
 const bored = 500 * time.Millisecond
 
-// flood asks for as much as it can of whatever there is: sends to those who work, none of which they want; groups that
-// never come together; names that nobody has; memory; rings for nothing.
+// flood asks for as much as it can of whatever there is: sends to processes that work, none of which they want; groups that
+// never come together; names that no process has; memory; rings for nothing.
 func flood(ctx context.Context, f *foothold) {
 	what := f.rng.IntN(6)
 	for until := time.Now().Add(bored); !f.gone() && ctx.Err() == nil && time.Now().Before(until); {
@@ -39,7 +39,7 @@ func flood(ctx context.Context, f *foothold) {
 	}
 }
 
-// floodSends fills the contexts with messages, short or long, that nobody has asked for.
+// floodSends fills the contexts with messages, short or long, that no process has asked for.
 func (f *foothold) floodSends(long bool) {
 	n, code := f.rng.IntN(769), vni.CodeSendShort
 	if long {
@@ -176,7 +176,7 @@ func (f *foothold) searches() {
 	}
 }
 
-// traffic is what working processes do, so that whoever stops or kills it meets it anywhere: messages to itself and to
+// traffic is what working processes do, so that a stop or kill meets it anywhere: messages to itself and to
 // others, memory that comes and goes, leaving and coming back.
 func traffic(ctx context.Context, f *foothold) {
 	pause := rand.N(5 * time.Millisecond)

@@ -19,7 +19,7 @@ import (
 type foothold struct {
 	rng    *rand.Rand
 	tally  *Tally
-	others []vni.Name // whom it knows: those who want to work
+	others []vni.Name // the processes that it knows: those that want to work
 
 	name       vni.Name
 	conn       int
@@ -77,7 +77,7 @@ func request(fd int, m any) error {
 	return unix.Sendmsg(fd, b, nil, nil, unix.MSG_NOSIGNAL)
 }
 
-// reply is as much of an answer as anybody here wants to know.
+// reply is as much of an answer as is needed here.
 type reply struct {
 	Error *struct {
 		Code string `json:"code"`
@@ -248,7 +248,7 @@ func (f *foothold) scribble(from, to int) {
 	f.tally.Acts++
 }
 
-// someone is a name: of who wants to work, our own, or nobody's.
+// someone is a name: of a process that wants to work, our own, or one that no process has.
 func (f *foothold) someone() vni.Name {
 	switch n := f.rng.IntN(len(f.others) + 2); {
 	case n < len(f.others):
@@ -262,7 +262,7 @@ func (f *foothold) someone() vni.Name {
 
 var serial atomic.Uint32
 
-// nextName is one that nobody had, with the kind in it.
+// nextName is a name that no process had, with the kind in it.
 func nextName(kind string) (vni.Name, error) {
 	return vni.MakeName("evil-"+kind, uint32(os.Getpid())<<10+serial.Add(1))
 }

@@ -5,7 +5,7 @@
 //	      ▼                                                              │
 //	connect ─► attach ─► rw, ro, kick, wake ─► an act, at full speed ────┘   until the time is over
 //
-// It is what `weft bench hostile` sets on a daemon, and what its tests do. It needs no privilege and uses none; who may
+// It is what `weft bench hostile` sets on a daemon, and what its tests do. It needs no privilege and uses none; a user who may
 // end the daemon by a signal is not kept from it. Package ctl and the process half are left out on purpose: they would not
 // do any of this.
 package hostile
@@ -19,7 +19,7 @@ type Tally struct {
 	Refused   int64  `json:"refused"`    // how often not
 	ThrownOut int64  `json:"thrown_out"` // how often the NIC would have no more of it
 	Acts      int64  `json:"acts"`       // single misdeeds
-	Broken    string `json:"broken"`     // what it got that nobody may get; empty: nothing
+	Broken    string `json:"broken"`     // what it got that no process may get; empty: nothing
 }
 
 // kind is one way to misbehave.
@@ -34,9 +34,9 @@ var kinds = []kind{
 	{"garble", "commands, contexts, descriptors and doorbells that nearly make sense, changed while they are used"},
 	{"descriptors", "its file descriptors: made to block, filled, duplicated, shut down, locked, watched"},
 	{"memory", "its memory files: cut, grown, holed, sealed, reopened, mapped anew"},
-	{"stop", "ordinary traffic, stopped and killed at any instruction by somebody else"},
+	{"stop", "ordinary traffic, stopped and killed at any instruction by another process"},
 	{"control", "the daemon's socket: garbage, floods of requests, answers not read, connections held"},
-	{"flood", "sends to everybody, receives nothing, allocates, joins and rings without end"},
+	{"flood", "sends to all processes, receives nothing, allocates, joins and rings without end"},
 	{"rings", "rings and runs of messages: what it has read of them, their lengths and their memory changed while they are used, cancelled while full"},
 	{"tables", "fills its receive table and has it searched in vain"},
 }
