@@ -11,7 +11,7 @@ import (
 type merged []Registry
 
 // Merge returns a registry of what all of them know. Where two tell different things of one id or one address, the one
-// that stands first is believed: a list that somebody wrote should stand before one that was heard.
+// that stands first is believed: a list that a user wrote should stand before one that was heard.
 func Merge(registries ...Registry) Registry { return merged(registries) }
 
 // Nodes is the list as it stands.

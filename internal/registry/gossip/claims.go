@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// holders remembers who has each id, so that the first who claims it keeps it.
+// holders remembers which NIC has each id, so that the first that claims it keeps it.
 type holders map[registry.NICID]netip.AddrPort
 
 // dispute is a claim to an id that another NIC has.
@@ -17,7 +17,7 @@ type dispute struct {
 	holder, ignored netip.AddrPort
 }
 
-// judge says which NICs there are, by id, and which claims count for nothing. Whoever has an id keeps it as long as it
+// judge says which NICs there are, by id, and which claims count for nothing. The NIC that has an id keeps it as long as it
 // is there and does not give it up; of several new claims the one of the oldest life wins. Claims at one address are
 // lives of one NIC, and the latest speaks for it.
 func (h holders) judge(claims []claim) (nodes []registry.Node, disputes []dispute) {
@@ -90,9 +90,9 @@ func latest(claims []claim) (kept []claim) {
 
 // self is this NIC's own claim:
 //
-//	          nobody else claims the id
+//	          no other NIC claims the id
 //	starting ───────────────────────────► claiming ◄──┐
-//	    │                                     │       │ nobody else has claimed it for grace
+//	    │                                     │       │ no other NIC has claimed it for grace
 //	    │ another claims it                   │ another of an older life claims it, too:
 //	    └────────────────► refused ◄──────────┘ they met after a partition
 //	                          └───────────────────────┘
@@ -102,7 +102,7 @@ type self struct {
 	claim
 	grace time.Duration
 	since time.Time      // refused: when the id was last seen claimed
-	by    netip.AddrPort // refused: who has it
+	by    netip.AddrPort // refused: which NIC has it
 }
 
 // look brings the stance up to date with the claims of all members, its own possibly among them. It returns when to

@@ -33,10 +33,10 @@ func TestClaimsToOneIDAreJudged(t *testing.T) { // decision 1: a second NIC with
 		{"one that was refused does not", netip.AddrPort{}, claims{{1, 9, hereA, refused}}, netip.AddrPort{}, 0},
 		{"the older life of two has it", netip.AddrPort{}, claims{{1, 9, hereA, claiming}, {1, 8, hereB, claiming}}, hereB, 1},
 		{"of equal lives the lower address", netip.AddrPort{}, claims{{1, 9, hereB, claiming}, {1, 9, hereA, claiming}}, hereA, 1},
-		{"who has it keeps it though an older life comes", hereA, claims{{1, 9, hereA, claiming}, {1, 8, hereB, claiming}}, hereA, 1},
-		{"who has it keeps it while it starts again", hereA, claims{{1, 9, hereA, starting}, {1, 8, hereB, claiming}}, hereA, 1},
-		{"who has it loses it by giving it up", hereA, claims{{1, 9, hereA, refused}, {1, 10, hereB, claiming}}, hereB, 1},
-		{"who has it loses it by being gone", hereA, claims{{1, 10, hereB, claiming}}, hereB, 0},
+		{"the NIC that has it keeps it though an older life comes", hereA, claims{{1, 9, hereA, claiming}, {1, 8, hereB, claiming}}, hereA, 1},
+		{"the NIC that has it keeps it while it starts again", hereA, claims{{1, 9, hereA, starting}, {1, 8, hereB, claiming}}, hereA, 1},
+		{"the NIC that has it loses it by giving it up", hereA, claims{{1, 9, hereA, refused}, {1, 10, hereB, claiming}}, hereB, 1},
+		{"the NIC that has it loses it by being gone", hereA, claims{{1, 10, hereB, claiming}}, hereB, 0},
 		{"two lives at one address are one NIC", netip.AddrPort{}, claims{{1, 8, hereA, claiming}, {1, 9, hereA, claiming}}, hereA, 0},
 		{"the later life at an address speaks", hereA, claims{{1, 9, hereA, refused}, {1, 8, hereA, claiming}, {1, 10, hereC, claiming}}, hereC, 1},
 	} {
@@ -57,7 +57,7 @@ func TestClaimsToOneIDAreJudged(t *testing.T) { // decision 1: a second NIC with
 	}
 }
 
-// Members tell their claims in any order, and one who was there earlier judges as one who was not, unless the id
+// Members tell their claims in any order, and one that was there earlier judges as one that was not, unless the id
 // changed hands.
 func TestJudgementDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -109,7 +109,7 @@ func TestANICFindsOutWhetherItsIDIsItsOwn(t *testing.T) {
 		want    stance
 		against netip.AddrPort
 	}{
-		{"nobody else is there", starting, 0, nil, claiming, netip.AddrPort{}},
+		{"no other NIC is there", starting, 0, nil, claiming, netip.AddrPort{}},
 		{"another has it, of a later life by its clock", starting, 0, []claim{of(hereB, 99, claiming)}, refused, hereB},
 		{"another starts, too", starting, 0, []claim{of(hereB, 1, starting)}, claiming, netip.AddrPort{}},
 		{"another was refused", starting, 0, []claim{of(hereB, 1, refused)}, claiming, netip.AddrPort{}},

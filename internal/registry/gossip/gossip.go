@@ -1,9 +1,9 @@
-// Package gossip is a registry that needs no list of nodes: the NICs of a fabric tell one another who is there
+// Package gossip is a registry that needs no list of nodes: the NICs of a fabric tell one another which there are
 // (decision 15). Members, failure detection and encryption are memberlist's, which runs SWIM over UDP and TCP:
 //
 //	        ┌── memberlist ──┐  joins, leaves   ┌─ members ─┐  claims  ┌─ judge ─┐  list
-//	UDP ◄──►│ probes, gossip ├─────────────────►│ who says  ├─────────►│ who has ├───────► Watch
-//	TCP ◄──►│ whole states   │                  │ what      │          │ an id   │
+//	UDP ◄──►│ probes, gossip ├─────────────────►│ which NIC ├─────────►│ holders ├───────► Watch
+//	TCP ◄──►│ whole states   │                  │ says what │          │ of ids  │
 //	        └──────▲───▲─────┘                  └───────────┘          └─────────┘
 //	 own claim ────┘   └──── Join: seeds, and members that were lost, until they are there
 //
@@ -62,7 +62,7 @@ type Registry struct {
 	closing sync.Once
 
 	self     self             // of the judging goroutine, as the two below
-	holders  holders          // who has which id
+	holders  holders          // which NIC has which id
 	disputes map[dispute]bool // that have been logged
 
 	mu      sync.Mutex
@@ -145,7 +145,7 @@ func listen(c *memberlist.NetTransportConfig) (t *memberlist.NetTransport, err e
 }
 
 // probesInTimeout is how many probes' time it takes at most until all know that a member is gone, in a fabric of up to a
-// thousand: three until somebody's turn comes to probe it, one for the probe and as much again on a host that has had
+// thousand: three until a member's turn comes to probe it, one for the probe and as much again on a host that has had
 // failures before, nine (three for each power of ten) in which it may object, two for the news to go round.
 const probesInTimeout = 16
 
@@ -234,12 +234,12 @@ func (r *Registry) publish(l []registry.Node) {
 // leaveWithin is how long a member that ends waits for the news of it to be sent.
 const leaveWithin = 300 * time.Millisecond
 
-// Close leaves the others, who need not wait for the failure timeout then, and frees everything. It may be called twice.
+// Close leaves the others, which need not wait for the failure timeout then, and frees everything. It may be called twice.
 func (r *Registry) Close() (err error) {
 	r.closing.Do(func() {
 		r.stop()
 		if lerr := r.list.Leave(leaveWithin); lerr != nil && !r.members.alone() {
-			r.log.Debug("gossip: nobody may have heard that this NIC leaves", "error", lerr)
+			r.log.Debug("gossip: perhaps no other has heard that this NIC leaves", "error", lerr)
 		}
 		err = r.list.Shutdown()
 		r.running.Wait()

@@ -86,7 +86,7 @@ func begin(t *testing.T, id registry.NICID, port uint16, change func(*Config), s
 	return p
 }
 
-// freeAddr is where nobody listens, nor will.
+// freeAddr is an address at which nothing listens, nor will.
 func freeAddr(t *testing.T) netip.AddrPort {
 	t.Helper()
 	return netip.MustParseAddrPort(freeport.Loopback(t))
@@ -191,7 +191,7 @@ func TestOneSeedIsEnoughToFindAll(t *testing.T) {
 }
 
 func TestWhoLeavesSaysSo(t *testing.T) {
-	patient := func(c *Config) { c.FailureTimeout = time.Hour } // who leaves is not gone by its silence
+	patient := func(c *Config) { c.FailureTimeout = time.Hour } // a NIC that leaves is not gone by its silence
 	a := begin(t, 1, 7001, patient)
 	b := begin(t, 2, 7002, patient, a.Addr())
 	a.knows(t, "1:7001", "2:7002")
@@ -301,7 +301,7 @@ func TestTheSecondNICOfAnIDIsRefusedUntilTheFirstIsGone(t *testing.T) { // decis
 	second := begin(t, 2, 7003, func(c *Config) { c.Incarnation = 5 }, a.Addr())
 	second.says(t, "level=ERROR", "nic=0:0:0:0:0:0:0:2", "here=127.0.0.1:7003", "there=127.0.0.1:7002")
 	a.says(t, "level=WARN", "nic=0:0:0:0:0:0:0:2", "first=127.0.0.1:7002", "second=127.0.0.1:7003")
-	second.knows(t) // it must not talk to anybody
+	second.knows(t) // it must not talk to any NIC
 	late := begin(t, 4, 7004, nil, a.Addr())
 	for _, p := range []*peer{a, first, late} {
 		p.knows(t, "1:7001", "2:7002", "4:7004")
@@ -329,7 +329,7 @@ func TestSeedsThatDoNotAnswerAreCalledUntilTheyDo(t *testing.T) {
 	if log := b.log.String(); strings.Contains(log, `\n`) || strings.Contains(log, "known to the fabric") {
 		t.Errorf("the log of a NIC that is alone:\n%s\nexpected an error on one line, and not that the fabric knows the NIC", log)
 	}
-	b.knows(t, "2:7002") // the first of a fabric has nobody to ask
+	b.knows(t, "2:7002") // the first of a fabric has no other to ask
 	begin(t, 1, 7001, func(c *Config) { c.Listen = at })
 	b.knows(t, "1:7001", "2:7002")
 	b.says(t, "joined the gossip")

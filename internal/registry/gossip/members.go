@@ -62,7 +62,7 @@ func (m *members) NotifyJoin(n *memberlist.Node) {
 func (m *members) NotifyUpdate(n *memberlist.Node) { m.NotifyJoin(n) }
 
 // NotifyLeave notes that a member has left, or has been silent for too long. Where it was is remembered: if it was the
-// network that failed, somebody has to call there, and it may be that none of the seeds is on the other side.
+// network that failed, this NIC has to call there, since perhaps none of the seeds is on the other side.
 func (m *members) NotifyLeave(n *memberlist.Node) {
 	m.mu.Lock()
 	delete(m.alive, n.Name)

@@ -61,7 +61,7 @@ func (r *Registry) lookAtSelf(claims []claim) (again time.Duration) {
 		}
 	}
 	r.members.setMeta(r.self.claim)
-	// The news is queued at once; waiting for it to be sent to everybody would hold up the list.
+	// The news is queued at once; waiting for it to be sent to all members would hold up the list.
 	_ = r.list.UpdateNode(time.Nanosecond)
 	return again
 }
