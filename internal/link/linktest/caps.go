@@ -84,7 +84,7 @@ func testPost(t *testing.T, s Suite) {
 	}
 	settle(t, b, "after all frames")
 	if a.Reserve(s.Nobody) == nil {
-		t.Fatal("Reserve = nil for nobody")
+		t.Fatal("Reserve = nil for an address without a driver")
 	}
 	p.Post(now(), want[0])
 }
@@ -173,7 +173,7 @@ func testPeek(t *testing.T, s Suite) {
 			t.Fatalf("Peek shows % x; want frame %d, % x", f, i, want)
 		}
 		if p.Peek(s.Nobody) != nil {
-			t.Fatal("Peek shows a frame from somebody else")
+			t.Fatal("Peek shows a frame as from an address that sent none")
 		}
 		if p.Peek(from); r.IntN(2) > 0 {
 			if r.IntN(2) > 0 { // the answer leaves before the question is let go of

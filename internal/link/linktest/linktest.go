@@ -2,7 +2,7 @@
 //
 //	func TestDriver(t *testing.T) { linktest.Run(t, linktest.Suite{Make: …}) }
 //
-// A driver without promises may lose frames, but over loopback, one frame at a time, with nobody injecting faults, it
+// A driver without promises may lose frames, but over loopback, one frame at a time, without injected faults, it
 // has no reason to; the suite holds it to that.
 package linktest
 
@@ -61,7 +61,7 @@ func Run(t *testing.T, s Suite) {
 		{"frames from within Receive arrive", testEcho},
 		{"the claims are those that were stated", testClaims},
 		{"the counters count frames and bytes", testCounters},
-		{"a frame for nobody is accepted and harms nothing", testNobody},
+		{"a frame for an address without a driver is accepted and harms nothing", testNobody},
 		{"nothing arrives after Close, and Close may be repeated", testClose},
 		{"the steady state allocates nothing", testAllocations},
 	} {

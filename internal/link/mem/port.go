@@ -208,7 +208,7 @@ func (p *Port) Pass(_ clock.Time, n int) {
 }
 
 // dequeue moves up to limits.PollBatch frames from the queue to the batch, so that Receive is called without the lock
-// and may send to anyone.
+// and may send to any port.
 func (p *Port) dequeue() {
 	if p.batch == nil {
 		p.batch = make([]slot, 0, limits.PollBatch)

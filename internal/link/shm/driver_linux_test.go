@@ -130,7 +130,7 @@ func TestAPollDoesNotEndTheSleep(t *testing.T) {
 func TestAConnectionWakesWhoeverSleeps(t *testing.T) {
 	a, b := listen(t, Config{}), listen(t, Config{})
 	if b.Sleep() {
-		t.Error("Sleep finds a frame where nobody has sent any")
+		t.Error("Sleep finds a frame where none was sent")
 	}
 	linktest.Send(t, a, b.Addr(), []byte("the first frame"))
 	if !readable(t, b.Fd()) {

@@ -42,7 +42,7 @@ func stream(from, to *Driver, frames int) {
 	from.Flush(0)
 }
 
-// before counts the frames that come before one of who.
+// before counts the frames that come before the first of one sender.
 type before struct {
 	who    link.Addr
 	frames int
@@ -82,7 +82,7 @@ func TestAFrameOfAnotherDoesNotWaitLongBesideAStream(t *testing.T) {
 			}
 		}
 		if !c.seen || c.frames > most {
-			t.Fatalf("%d frames of a stream came before one of somebody else, %v; want %d at most", c.frames, c.seen, most)
+			t.Fatalf("%d frames of a stream came before one of another sender, %v; want %d at most", c.frames, c.seen, most)
 		}
 	}
 }

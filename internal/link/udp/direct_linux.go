@@ -18,8 +18,8 @@ import (
 //	          of the last sends most were of a lone frame, or a large batch, for one peer
 //	at rest ─────────────────────────────────────────────────────────────► turned to that peer
 //	   ▲                                                                     │
-//	   └─────────────────────────────────────────────────────────────────────┘ they no longer are; sending fails; whoever
-//	                                                                           polls parks
+//	   └─────────────────────────────────────────────────────────────────────┘ they no longer are; sending fails; the
+//	                                                                           poller parks
 //
 // The kernel knows the route of a connected socket; for each call of another it looks it up, 0.6 µs. Of the frames that
 // come it gives the connected socket those of its peer, and the listening socket the rest. So both are to be asked for

@@ -177,7 +177,7 @@ func TestFramesOfOthersArriveWhileTheDirectSocketIsTurned(t *testing.T) {
 		drain(t, a, in, 3*(i+1))
 	}
 	turned(t, a, b)
-	say(t, a, c, 1) // one for somebody else leaves as ever
+	say(t, a, c, 1) // one for another peer leaves as ever
 	say(t, a, b, 1)
 	turned(t, a, b)
 }
@@ -250,7 +250,7 @@ func (s *signed) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size 
 	link.Each(s, now, from, frames, size)
 }
 
-// Where nobody else sends, the other socket is asked seldom, and at once more often when somebody does.
+// Where no other peer sends, the other socket is asked seldom, and at once more often when one does.
 func TestTheOtherSocketIsAskedTheLessTheLongerItHasNothing(t *testing.T) {
 	a, b := awakePair(t)
 	c, _ := pairOf(t, 1472)
@@ -276,11 +276,11 @@ func TestTheOtherSocketIsAskedTheLessTheLongerItHasNothing(t *testing.T) {
 		a.Poll(0, in)
 	}
 	if n := asides(5 * (asideIdle + 1)); n < 5 || n > 6 { // the first comes at once
-		t.Errorf("%d looks aside in %d polls behind a frame of somebody else", n, 5*(asideIdle+1))
+		t.Errorf("%d looks aside in %d polls behind a frame of another peer", n, 5*(asideIdle+1))
 	}
 }
 
-// A descriptor is watched by whoever parks: it must announce all frames, also those of the peer that was busy.
+// A parked poller watches one descriptor: it must announce all frames, also those of the peer that was busy.
 func TestWhoParksWatchesOneDescriptor(t *testing.T) {
 	a, b := awakePair(t)
 	say(t, a, b, 2*limits.DirectAfter)
@@ -307,7 +307,7 @@ func TestWhoParksWatchesOneDescriptor(t *testing.T) {
 	}
 	drain(t, a, in, 2)
 	say(t, a, b, 3*limits.DirectAfter)
-	resting(t, a) // since nobody has said that a is awake
+	resting(t, a) // since a was not told that it is awake
 	a.Awake()
 	say(t, a, b, 2*limits.DirectAfter)
 	turned(t, a, b)
@@ -321,7 +321,7 @@ func TestAUserWhoDoesNotSayThatItIsAwakeNeverHasTheDirectSocketTurned(t *testing
 	}
 }
 
-// While the direct socket is turned, and between its being bound and connected, the kernel may put anybody's frame there.
+// While the direct socket is turned, and between its being bound and connected, the kernel may put any sender's frame there.
 func TestAFrameThatWaitsInTheDirectSocketIsNotLostHoweverItTurns(t *testing.T) {
 	a, b := awakePair(t)
 	c, _ := pairOf(t, 1472)
@@ -352,7 +352,7 @@ func TestAPeerThatIsGoneIsCountedAndComesBackAtItsAddress(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 4 * limits.DirectAfter { // each after the kernel said of the one before that nobody is there
+	for i := range 4 * limits.DirectAfter { // each after the kernel said of the one before that nothing listens there
 		a.Reserve(at)
 		if i%2 == 0 {
 			a.Post(0, make([]byte, 10))
@@ -408,7 +408,7 @@ func failDirect(t *testing.T, next func(a, b *Driver)) {
 		t.Errorf("%+v; want one refusal", s)
 	}
 	if a.sock.direct.fd >= 0 || !strings.Contains(told, "leave by the listening socket") {
-		t.Errorf("a direct socket that cannot rest is kept, or nobody is told, but %q", told)
+		t.Errorf("a direct socket that cannot rest is kept, or that is not told, but %q", told)
 	}
 	if a.Sleep() {
 		t.Error("without a direct socket, Sleep finds frames")
@@ -473,7 +473,7 @@ func TestNobodyElseCanListenAtTheAddressOfTwoSockets(t *testing.T) {
 	var name sockaddr
 	size, _ := name.set(a.Addr(), false, &a.sock.zones)
 	if bindTo(fd, &name, size) == nil {
-		t.Errorf("somebody else listens at %v, too", a.Addr())
+		t.Errorf("another socket is bound to %v, too", a.Addr())
 	}
 }
 

@@ -227,7 +227,7 @@ func TestALargeBatchIsLentWhateverElseIsStaged(t *testing.T) {
 	}
 }
 
-// What nobody has read yet stays as it is, whoever else is sent to meanwhile.
+// What the receiver has not read yet stays as it is, also when frames for another peer leave meanwhile.
 func TestMemoryThatWasLentForOnePeerIsNotUsedForAnother(t *testing.T) {
 	a, b := lending(t)
 	c, _ := pairOf(t, 1472)

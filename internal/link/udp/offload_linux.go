@@ -22,7 +22,7 @@ import (
 // A batch has frames of one length, but for the last. Both come and go alone: frames of a batch may arrive one by one, and
 // what was sent one by one may arrive as a batch.
 type offload struct {
-	send    bool        // to those who are not plain
+	send    bool        // to destinations that are not plain
 	receive bool        // where there is much to receive
 	plain   []link.Addr // destinations that batches do not get through to
 }

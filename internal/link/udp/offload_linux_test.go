@@ -279,7 +279,7 @@ func TestMarksOfCongestionAreCountedWhereMuchComes(t *testing.T) {
 				err = unix.SetsockoptInt(a.sock.fd, unix.IPPROTO_IPV6, unix.IPV6_TCLASS, ecnMarked)
 			}
 			if err != nil {
-				t.Skip("this system lets nobody set the mark:", err)
+				t.Skip("this system does not let the mark be set:", err)
 			}
 			in := &collect{}
 			for range 2 {

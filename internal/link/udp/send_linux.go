@@ -50,7 +50,7 @@ func (d *Driver) Post(now clock.Time, frame []byte) {
 	d.Flush(now)
 }
 
-// postDirect sends a lone frame by the direct socket from where it lies, if that is turned to whom it is for, and nothing else is to be
+// postDirect sends a lone frame by the direct socket from where it lies, if that is turned to its receiver, and nothing else is to be
 // done before it. It is false if the frame has not left.
 func (d *Driver) postDirect(frame []byte) bool {
 	s, o := &d.sock, &d.sock.direct

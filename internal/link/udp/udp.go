@@ -162,7 +162,7 @@ func (d *Driver) chooseMTU(cfg Config) (why string, err error) {
 // Explain says in one line how MTU and buffers came about, and what the administrator may do for more.
 func (d *Driver) Explain() string { return d.size + "; " + d.way }
 
-// ExplainSocket is Explain without the MTU, for whom that is another's.
+// ExplainSocket is Explain without the MTU, for a driver around this one that has an MTU of its own.
 func (d *Driver) ExplainSocket() string { return d.way }
 
 // ReceiveBuffer is how many bytes of full frames may safely be under way to this socket: half of what the kernel

@@ -60,7 +60,7 @@ func TestDriver(t *testing.T) {
 				Make: func(tb testing.TB) (a, b link.Driver) {
 					return listen(tb, cfg), listen(tb, cfg)
 				},
-				Nobody: netip.AddrPortFrom(cfg.Addr.Addr(), 1), // tcpmux, which nobody has over UDP
+				Nobody: netip.AddrPortFrom(cfg.Addr.Addr(), 1), // tcpmux, at which nothing listens over UDP
 			})
 		})
 	}
@@ -270,7 +270,7 @@ func (j *joining) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size
 	j.Inbox.ReceiveRun(now, from, frames, size)
 }
 
-// What the kernel has joined is handed over in runs to who takes them, a batch of frames at most by one Poll, and nothing is lost in between.
+// What the kernel has joined is handed over in runs to a receiver that takes them, a batch of frames at most by one Poll, and nothing is lost in between.
 func TestJoinedFramesAreHandedOverAsRuns(t *testing.T) {
 	a, b := listen(t, udp.Config{Addr: loopback4, MTU: 1472}), listen(t, udp.Config{Addr: loopback4, MTU: 1472})
 	var in joining

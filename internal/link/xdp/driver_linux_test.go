@@ -132,7 +132,7 @@ func TestTheLengthOfAFrameIsExplained(t *testing.T) {
 		bed := hosts(t, testbed.Config{MTU: mtu})
 		why := listen(t, bed.Host(0), xdp.Config{}).Explain()
 		if !strings.Contains(why, ", 1 queue; "+want+"beside it UDP: ") || strings.Contains(why, "as configured") {
-			t.Errorf("MTU %d: %q does not say %q, or that somebody configured it", mtu, why, want)
+			t.Errorf("MTU %d: %q does not say %q, or that it was configured", mtu, why, want)
 		}
 		err := bed.Host(1).Do(func() error {
 			_, err := xdp.Listen(xdp.Config{Addr: netip.AddrPortFrom(bed.Host(1).Addr(), 0), MTU: 5000})

@@ -128,7 +128,7 @@ func TestANeighbourThatHasAnotherAddressIsFoundAgain(t *testing.T) {
 	}
 }
 
-// On a VLAN nobody has told the hosts of their neighbours: the kernel asks, since the first frames go by its stack.
+// On a VLAN the hosts were not told of their neighbours: the kernel asks, since the first frames go by its stack.
 func TestFramesOnAVLANHaveItsTagAndTheKernelAsksForNeighbours(t *testing.T) {
 	bed := hosts(t, testbed.Config{})
 	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 97, 0, byte(i + 1)}) }
@@ -274,5 +274,5 @@ func TestTheSelfTestSendsAFrameAndNoticesWhenNoneLeaves(t *testing.T) {
 		t.Error("a ring that the kernel does not see passes the test")
 	}
 	arrives(t, x, y, "after the test")
-	arrives(t, y, x, "to who has tested")
+	arrives(t, y, x, "to the driver that has tested")
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loaded is the program for an address, in the kernel. Its table has the loopback interface where that of a driver has a socket, which
-// the kernel does not let anybody enter without one.
+// loaded is the program for an address, in the kernel. A driver's table has a socket, which it takes an interface
+// with AF_XDP to make. This one is a table of interfaces, and has the loopback interface.
 func loaded(t *testing.T, to netip.AddrPort, vlan uint16) *ebpf.Program {
 	t.Helper()
 	table, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: 1})

@@ -87,7 +87,7 @@ func (d *Driver) countIn(n int, congested bool) {
 	d.counters.BytesIn += uint64(n)
 }
 
-// settle gives the kernel back what so many frames have left, but for that of a lone one: whoever waits for it may have an answer, and Flush
+// settle gives the kernel back what so many frames have left, but for that of a lone one: the process that waits for it may have an answer, and Flush
 // gives it back behind that.
 func (d *Driver) settle(q *queue, frames int) {
 	if frames == 1 && q.rx.kept() < mostKept {

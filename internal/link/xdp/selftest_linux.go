@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A driver of the kernel may take a zero-copy socket and then not move its frames. So a frame is sent on each queue before anybody
-// depends on it: to the interface's own address, of a type that is for experiments, so that it means nothing to
-// whoever gets it. If its chunk does not come back, frames are copied.
+// A driver of the kernel may take a zero-copy socket and then not move its frames. So a frame is sent on each queue before other
+// frames depend on it: to the interface's own address, of a type that is for experiments, so that it means nothing to
+// its receiver. If its chunk does not come back, frames are copied.
 const (
 	testType     = 0x88b5 // IEEE Std 802: local experimental
 	testLen      = 60     // of the shortest Ethernet frame, without its checksum

@@ -20,14 +20,14 @@ func TestFramesAreAnnouncedOnlyToWhoSleeps(t *testing.T) {
 		linktest.Collect(t, b, &in, len(in.Frames)+1)
 	}
 	for range 3 {
-		linktest.Send(t, a, b.Addr(), []byte("to one who is awake"))
+		linktest.Send(t, a, b.Addr(), []byte("to one that is awake"))
 		for began := time.Now(); !b.Glance(); {
 			if time.Since(began) > time.Minute {
 				t.Fatal("nothing came")
 			}
 		}
 		if b.Announced() {
-			t.Error("a frame is announced though nobody sleeps")
+			t.Error("a frame is announced to a driver that does not sleep")
 		}
 		if !b.Sleep() {
 			t.Error("Sleep overlooks a frame that has come before")
@@ -36,15 +36,15 @@ func TestFramesAreAnnouncedOnlyToWhoSleeps(t *testing.T) {
 		if ready := b.Sleep(); ready || b.Sleep() {
 			t.Error("Sleep finds a frame, and none has come")
 		}
-		linktest.Send(t, a, b.Addr(), []byte("to one who sleeps"))
+		linktest.Send(t, a, b.Addr(), []byte("to one that sleeps"))
 		for began := time.Now(); !b.Announced(); {
 			if time.Since(began) > time.Minute {
-				t.Fatal("a frame has not been announced to one who sleeps")
+				t.Fatal("a frame has not been announced to a driver that sleeps")
 			}
 		}
 		b.Awake()
 		if b.Announced() {
-			t.Error("announced to one who is awake again")
+			t.Error("announced to a driver that is awake again")
 		}
 	}
 	b.Close()

@@ -17,7 +17,7 @@
 //
 // Where the kernel's driver takes zero-copy sockets, and moves the frame of a self-test, frames are not copied (selftest_linux.go).
 // The program is attached in native mode by a BPF link that lives as long as this process, so nothing is left behind, however it
-// ends. Generic mode, in which the kernel builds its packet first and then copies it, is slower than UDP, and only for those who ask for it. While a
+// ends. Generic mode, in which the kernel builds its packet first and then copies it, is slower than UDP, and only for users who ask for it. While a
 // program is attached, many drivers, veth's among them, do no segmentation offload: bulk over TCP or UDP on that interface
 // is several times slower. So AF_XDP is chosen by name.
 package xdp
