@@ -16,7 +16,7 @@ func wall(t clock.Time) time.Time { return epoch.Add(time.Duration(t)) }
 
 // timed is a context whose deadline is in virtual time, and visible is what users hold of it:
 //
-//	parent ◄── timed ◄── a cancelCtx of package context ◄── visible ◄── contexts derived by anyone
+//	parent ◄── timed ◄── a cancelCtx of package context ◄── visible ◄── contexts derived from it
 //
 // Package context must not start a goroutine for any of them, for it would run when it likes. It need not: it tells
 // contexts derived from visible through the cancelCtx that it finds in visible, and it hooks the cancelCtx to timed by

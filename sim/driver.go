@@ -62,7 +62,7 @@ func (n *node) withdraw(p *Process) bool {
 	return true
 }
 
-// takeSlot takes a slot for a process. If all have one, it waits for those who are about to go.
+// takeSlot takes a slot for a process. If all have one, it waits for processes that are about to go.
 func (n *node) takeSlot(p *Process) (ok bool) {
 	p.slot, ok = n.engine.Driver().Take(p.pid)
 	if !ok && !slices.ContainsFunc(n.asks, func(a *ask) bool { return a.delete }) {

@@ -89,7 +89,7 @@ func TestAFullSendQueueOffersNoBuffer(t *testing.T) {
 		t.Errorf("%d frames of 1000 B left a queue of 10 kB", len(k.frames))
 	}
 	if at := net.ports[0].drained(); at == clock.Never {
-		t.Error("nobody would be told that there is room again")
+		t.Error("the driver would not be told that there is room again")
 	}
 }
 

@@ -90,7 +90,7 @@ func (n *node) start() error {
 	return nil
 }
 
-// vanish takes the NIC away as a crash does: nobody is told.
+// vanish takes the NIC away as a crash does: neither its processes nor its peers are told.
 func (n *node) vanish() {
 	n.disturb()
 	n.engine, n.asks = nil, nil
@@ -133,7 +133,7 @@ func (n *node) happen(turn uint64) {
 // poll gives the NIC one turn and returns when it wants the next.
 func (n *node) poll() clock.Time {
 	s := n.f.s
-	if n.rng.IntN(parksEarly) == 0 { // as beside somebody who computes
+	if n.rng.IntN(parksEarly) == 0 { // as beside a thread that computes
 		n.engine.EndListening()
 	}
 	work, next := n.engine.Poll(s.now)

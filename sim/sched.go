@@ -30,7 +30,7 @@ func newSched(seed uint64) *sched {
 	return &sched{rng: stream(seed, 0), trace: seed}
 }
 
-// clock is the present instant, for who wants a function.
+// clock is the present instant, for callers that want a function.
 func (s *sched) clock() clock.Time { return s.now }
 
 // push makes what happen at an instant, which must not have passed.

@@ -57,7 +57,7 @@ func (t *turns) Leave(next clock.Time) {
 	} else {
 		n.schedule(next)
 	}
-	if len(n.port.in) > 0 { // who waits for it polls, or the helper does
+	if len(n.port.in) > 0 { // the process that waits for it polls, or the helper does
 		n.soon(pick(t.rng, noticeTime, helperTime))
 	}
 }
