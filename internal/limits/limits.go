@@ -63,8 +63,8 @@ const (
 	// ReorderFrames is by how many frames one may be overtaken before it counts as lost.
 	ReorderFrames = 3
 
-	// FirstRounds is in how many of a session's first rounds much loss throws doubt on the driver's batches. Later on it is
-	// somebody's queue that is full.
+	// FirstRounds is in how many of a session's first rounds much loss throws doubt on the driver's batches. Later on the cause is
+	// a full queue.
 	FirstRounds = 4
 
 	// SizeDoubt is how often a long frame is lost before it is asked whether its length still gets through, which costs three probes. SureFrame
@@ -133,7 +133,7 @@ const (
 	PageBytes    = 4096      // the page of every host that Weft runs on
 	ShortMessage = 768       // longest message written into its context region (QNIX-18); equals TinyMessage
 	NameBytes    = 24        // longest application name
-	Processes    = 128       // VNIs that a NIC makes before anybody asks (QNIX-3)
+	Processes    = 128       // VNIs that a NIC makes before a process asks (QNIX-3)
 	MaxProcesses = 4096      // P at most
 	Refills      = 16        // operations of one process whose descriptors may be refilled at a time
 	RefillBytes  = 512 << 10 // of the pool that one of them takes at most: half, so that two large ones go on at a time
@@ -245,8 +245,8 @@ const (
 	// XDPQueues is on how many queues of an interface AF_XDP listens unless told: each has 6 MiB of locked memory.
 	XDPQueues = 16
 
-	// PlainDestinations is how many destinations may be remembered that batches do not get through to. With more, none is
-	// sent to anybody: this host's interface is to blame, and a long list would be searched for every batch.
+	// PlainDestinations is how many destinations may be remembered that batches do not get through to. With more, no batch
+	// is sent at all: this host's interface is to blame, and a long list would be searched for every batch.
 	PlainDestinations = 16
 
 	// CaptureBuffer is what a capture holds of frames that are not written yet, in bytes.
@@ -265,7 +265,7 @@ const (
 // Flow control and turns (internal/nic).
 const (
 	// ReceiveCapacityBytes is what may be under way to a NIC whose driver knows no better: the 208 KiB that a UDP socket
-	// has here when nobody may raise it, halved, since the kernel counts its own overhead.
+	// has where they may not be raised, halved, since the kernel counts its own overhead.
 	ReceiveCapacityBytes = 104 << 10
 
 	// GrantedBytes is what a NIC permits at a time, over all senders, where its link has room for that: several times what
@@ -303,7 +303,7 @@ const (
 	// GrantOldest is how often permission goes to the oldest instead of the shortest: the anti-starvation share is 1/8.
 	GrantOldest = 8
 
-	// SearchedMessages is how many messages that nobody has asked for are searched one by one; more are indexed. It takes a
+	// SearchedMessages is how many messages without a receive are searched one by one; more are indexed. It takes a
 	// microsecond, as the index does.
 	SearchedMessages = 256
 
@@ -320,7 +320,7 @@ const (
 	// the commands (5–7 against 11–12 M/s).
 	CommandsPerPoll = 16
 
-	// CommandsShared is how many where the NIC listens to several, who divide them, but of each CommandsPerVisit at least. Round
+	// CommandsShared is how many where the NIC listens to several processes, which divide them, but of each CommandsPerVisit at least. Round
 	// trips beside two that have it search their tables took 2.0 times as long as beside two that compute, when 16 of each were
 	// taken; 1.5 with 16 divided, 1.3 with 8.
 	CommandsShared   = 8
@@ -330,7 +330,7 @@ const (
 	// about as long as a command, and there may be 65,536 of them.
 	DropsPerPoll = 16
 
-	// HeldMessages is how many messages that nobody waits for are kept for a common flush, or a quarter of it on a link
+	// HeldMessages is how many messages that no process waits for are kept for a common flush, or a quarter of it on a link
 	// where a flush is no system call: 18 frames of a common size, which leave as one.
 	HeldMessages = 256
 
@@ -449,7 +449,7 @@ const (
 
 	// RelayBytes is what one NIC may have under way through another, that has not been answered: four of the longest
 	// relays, and hundreds of short ones. That is also what a NIC may have to keep of each other until the rest of a relay
-	// has come, or the next NIC can take it. Who is beyond it gets the message from its source.
+	// has come, or the next NIC can take it. A receiver beyond it gets the message from its source.
 	RelayBytes = 128 << 10
 
 	// RelaySaves is what a relay must save its source: two pages. Each level of the tree costs the time in which a NIC
@@ -502,11 +502,11 @@ const (
 // Clients of a daemon (internal/daemon).
 const (
 	// DaemonPatience is how long its processes wait for what a daemon does at once: requests, and answers to a Cancel when
-	// whoever waited has lost patience. Beyond it the daemon counts as gone; by then it is unreachable for other NICs too.
+	// the caller has lost patience. Beyond it the daemon counts as gone; by then it is unreachable for other NICs too.
 	DaemonPatience = 5 * time.Second
 
-	// Refusals is how many refused NICs an engine remembers for its log: some hosts that were configured wrongly. A
-	// stranger who makes addresses up pushes them out, and no more.
+	// Refusals is how many refused NICs an engine remembers for its log: some hosts that were configured wrongly. An
+	// attacker who makes addresses up pushes them out, and no more.
 	Refusals = 64
 
 	// Strangers is how many connections that have not attached a daemon has at a time, and StrangersPerProcess how many of
@@ -530,7 +530,7 @@ const (
 	ThrownOutCost = 100
 	MostOwed      = 5 * RequestsPerSecond
 
-	// ThrownOut is how many programs a daemon remembers that it has thrown out, for whoever looks for the cause of trouble.
+	// ThrownOut is how many programs a daemon remembers that it has thrown out, for an operator who looks for the cause of trouble.
 	ThrownOut = 64
 
 	// LogLines is how many lines of one kind about one process the daemon logs at once, and one a LogEvery in the long run.

@@ -27,7 +27,7 @@ func TestLimitsFitOneAnother(t *testing.T) {
 
 		{limits.FailureTimeout > limits.UnreachableAfter+limits.ProbeEvery+time.Second, "a NIC that seems gone can be asked before it must be"},
 		{limits.GossipCall < limits.GossipRejoinEvery, "a call that is not answered has ended before the next"},
-		{limits.GossipJoinEvery < limits.GossipRejoinEvery, "a NIC that knows nobody calls more often than one that does"},
+		{limits.GossipJoinEvery < limits.GossipRejoinEvery, "a NIC that knows no other calls more often than one that does"},
 
 		{limits.AckDelay < limits.LeastLateness, "an acknowledgement held back is not taken for a loss"},
 		{limits.LeastLateness < limits.FirstRetransmit, "the first time-out allows for that lateness too"},
