@@ -1,5 +1,5 @@
-// Command memory reads and writes the memory of another process without its doing: the owner opens a region and sends its handle; whoever has
-// the handle PUTs and GETs.
+// Command memory reads and writes the memory of another process without its doing: the owner opens a region and sends its handle; the
+// process that has the handle PUTs and GETs.
 //
 //	go run ./examples/memory
 //

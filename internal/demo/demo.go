@@ -1,4 +1,4 @@
-// Package demo shows Weft to somebody who has just come: four NICs in one process, and everything that can go between
+// Package demo shows Weft to a newcomer: four NICs in one process, and everything that can go between
 // them, over a network that loses frames. It is the work behind `weft demo`.
 //
 //	demo/0 ── NIC ──┐         ┌── NIC ── demo/2

@@ -6,14 +6,15 @@
 //	  └────────┴────────┴────────┴────────┴────────┴── … ──┴────────┘
 //	            program A         program B
 //
-// A program takes a block of ports and keeps it until it ends: it listens at the first of them, the guard, so nobody else
-// who asks here comes to have one of that block. The others it hands out in turn.
+// A program takes a block of ports and keeps it until it ends: it listens at the first of them, the guard, so no other
+// program that asks here gets a port of that block. The others it hands out in turn.
 //
 // # Why not port 0?
 //
-// Who opens port 0, reads what the kernel chose and closes it again has a port that is given to the next who opens port 0,
-// and `go test ./...` runs several programs at once that do. So the blocks lie outside the range that the kernel chooses
-// from. Where that range leaves no room they lie within it: still nobody else who asks here gets the same.
+// A program may open port 0, read what the kernel chose and close it again. The kernel then gives that port to the next
+// program that opens port 0, and `go test ./...` runs several such programs at once. So the blocks lie outside the range
+// that the kernel chooses from. Where that range leaves no room they lie within it: still no other program that asks here
+// gets the same port.
 package freeport
 
 import (
@@ -57,7 +58,7 @@ func Loopback(t interface {
 	return address(port)
 }
 
-// Take returns a port that nobody listens at, neither by TCP nor by UDP, and that no other program gets from here while
+// Take returns a port at which nothing listens, neither by TCP nor by UDP, and that no other program gets from here while
 // this one lives. This one gets it again after all others of its block, 254, if it is free by then.
 func Take() (int, error) {
 	own.Lock()
@@ -76,7 +77,7 @@ func Take() (int, error) {
 			return own.last, nil
 		}
 	}
-	return 0, fmt.Errorf("no free port: each from %d to %d is in use; expected nobody else there", own.first+1, own.first+blockPorts-1)
+	return 0, fmt.Errorf("no free port: each from %d to %d is in use; expected no other program there", own.first+1, own.first+blockPorts-1)
 }
 
 // guard takes the first block that it can have.

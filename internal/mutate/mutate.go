@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Defect is one named mistake. None is what everybody runs.
+// Defect is one named mistake. None is what is shipped.
 type Defect uint8
 
 const (

@@ -136,7 +136,7 @@ func drops(t *testing.T, h *testbed.Host) testbed.Counters {
 	return c
 }
 
-// flood sends n datagrams from a to b, which nobody reads.
+// flood sends n datagrams from a to b, which are not read.
 func flood(t *testing.T, a, b *net.UDPConn, n int) {
 	t.Helper()
 	for range n {

@@ -23,7 +23,7 @@
 //
 // # Why nameless namespaces?
 //
-// A namespace under /run/netns lives until someone removes it, so a test that is killed leaves it behind, and the next
+// A namespace under /run/netns lives until it is removed, so a test that is killed leaves it behind, and the next
 // one trips over it. Here a namespace is held by a descriptor and by threads of this process alone; links live in
 // namespaces, addresses on links, loss programs on links. When the process ends, however it ends, the kernel closes
 // the descriptors and all of it is gone. Processes started by [Host.Command] get SIGKILL at that moment.

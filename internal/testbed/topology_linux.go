@@ -82,7 +82,7 @@ func (t *Testbed) buildSwitch() (err error) {
 	defer nl.Close()
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = "switch0", t.config.mtu()
-	snooping := false // nobody asks for groups here, so multicast goes to all
+	snooping := false // no host asks for groups here, so multicast goes to all
 	bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}
 	if err := nl.LinkAdd(bridge); err != nil {
 		return explain("making a bridge", err)
