@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/tool"
 )
 
-// list is who takes part, and where.
+// list is which contestants take part, and where.
 type list struct {
 	f    *flags
 	self string // this program, for processes of contestants
@@ -28,7 +28,7 @@ type list struct {
 	only        *regexp.Regexp
 }
 
-// newList makes the sites, and finds out who is there.
+// newList makes the sites, and finds out which contestants are there.
 func newList(ctx context.Context, f *flags, dir string) (*list, error) {
 	only, err := regexp.Compile(f.only)
 	if err != nil {
@@ -80,7 +80,7 @@ func (l *list) skip(who string, why error) {
 	l.skipped = append(l.skipped, contest.Skipped{Contestant: who, Why: why.Error()})
 }
 
-// why is who was skipped, as an error.
+// why is which contestants were skipped, as an error.
 func (l *list) why() error {
 	var errs []error
 	for _, s := range l.skipped {
@@ -99,7 +99,7 @@ func (l *list) add(c contest.Contestant) {
 // full are the jobs of a contestant that is on the curves.
 func (l *list) full() contest.Jobs { return contest.FullJobs(l.f.head, l.f.point) }
 
-// addWeft adds Weft by each of its links. It makes hosts of its own, as `weft bench` does for everybody.
+// addWeft adds Weft by each of its links. It makes hosts of its own, as `weft bench` does for every user.
 func (l *list) addWeft() {
 	weft := func(args ...string) *tool.Weft { return &tool.Weft{Binary: l.f.weft, Dir: l.dir, Args: args} }
 	l.add(contest.Contestant{Name: "Weft, shm", Ground: contest.Host, Jobs: l.full(), Often: true, Run: weft("--link", "shm").Run})

@@ -64,7 +64,7 @@ func main() {
 			exit(err)
 		}
 	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // who reads no further, as head does, must not keep us from tidying up
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that reads no further, as head does, must not keep us from tidying up
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	if f.programs {
 		err = runPrograms(ctx, f, os.Stdout)

@@ -85,7 +85,7 @@ func TestAnInterruptedRunSaysSo(t *testing.T) {
 	}
 }
 
-// Whoever is not installed is skipped with a line, and a run of nobody is no run.
+// A contestant that is not installed is skipped with a line, and a run without contestants is no run.
 func TestWhoIsMissingIsSaid(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var out, said strings.Builder
@@ -94,7 +94,7 @@ func TestWhoIsMissingIsSaid(t *testing.T) {
 	}
 	for _, who := range []string{"sockperf", "UCX", "Open MPI", "libfabric", "ZeroMQ", "Redis", "memcached", "nbdkit", "Weft, mem nbd, udp"} {
 		if !strings.Contains(said.String(), "peers: "+who+" is skipped: no ") || !strings.Contains(out.String(), "skipped: "+who+": no ") {
-			t.Errorf("%s is missing, and nobody says so: %s\n%s", who, &said, &out)
+			t.Errorf("%s is missing, and that is not said: %s\n%s", who, &said, &out)
 		}
 	}
 	for only, want := range map[string]string{"sockperf": "sockperf is skipped: no sockperf: apt-get install sockperf", "Carrier pigeon": "--only Carrier pigeon: nobody is there"} {

@@ -168,7 +168,7 @@ func TestAFailureIsALineAndTwoAreTheEnd(t *testing.T) {
 	var r Result
 	r.Run(t.Context(), []*Contestant{once, always}, Options{Rounds: 5, Patience: time.Minute, After: func() {}, Progress: func(string) {}})
 	if row, _ := r.Find("once", Host, 0, Rate, 64); !slices.Equal(row.Rounds, []float64{1, 3, 4, 5}) {
-		t.Errorf("who failed in one round of five has %v", row.Rounds)
+		t.Errorf("a contestant that failed in one round of five has %v", row.Rounds)
 	}
 	want := []Failure{{"always", Host, 0, 1, "broken"}, {"once", Host, 0, 2, "stumbled badly"}, {"always", Host, 0, 2, "broken"}}
 	sorted := func(fs []Failure) []Failure {

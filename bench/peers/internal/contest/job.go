@@ -1,7 +1,7 @@
 // Package contest says what is measured, and what came of it. It starts nothing.
 //
 //	round 1:   A  B  C  D        every contestant once a round; the next round begins one third further on,
-//	round 2:      B  C  D  A     so that nobody always follows the same neighbour
+//	round 2:      B  C  D  A     so that none always follows the same neighbour
 //	  …
 //	           └──────────► Samples ──► Rows: medians of the rounds ──► table, JSON, charts
 //

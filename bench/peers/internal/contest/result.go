@@ -137,7 +137,7 @@ func (r *Result) Find(contestant, ground string, loss float64, measure string, s
 	return Row{}, false
 }
 
-// Contestants lists who has figures on a ground, in the order in which they take part; those from elsewhere last.
+// Contestants lists the contestants that have figures on a ground, in the order in which they take part; those from elsewhere last.
 func (r *Result) Contestants(ground string) (names []string) {
 	for _, row := range slices.Concat(r.Rows, r.Elsewhere) {
 		if row.Ground == ground && !slices.Contains(names, row.Contestant) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Contestant is one who takes part, on one ground.
+// Contestant is a program or library that takes part, on one ground.
 type Contestant struct {
 	Name   string
 	Ground string

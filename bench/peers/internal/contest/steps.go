@@ -6,7 +6,7 @@ import (
 )
 
 // Steps is a distribution of round trips: how many took how long, the shortest first. Distributions of several rounds are
-// joined by Merge, whoever has measured them and however fine their steps are.
+// joined by Merge, whichever program has measured them and however fine their steps are.
 type Steps []Step
 
 // Step is some round trips that took the same time, as far as could be told.

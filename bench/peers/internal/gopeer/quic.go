@@ -50,7 +50,7 @@ func serveQUIC(ctx context.Context, addr string, ready func(string) error) error
 	}
 }
 
-// certificate makes one for this process, which nobody checks.
+// certificate makes one for this process, which is not checked.
 func certificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

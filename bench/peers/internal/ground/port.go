@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// AwaitPort waits until somebody on the program's host listens at a port: tcp or udp. It asks the kernel, since some servers
+// AwaitPort waits until a program on p's host listens at a port: tcp or udp. It asks the kernel, since some servers
 // take any connection for their client's, and print nothing before that.
 func (p *Program) AwaitPort(ctx context.Context, network string, port int) error {
 	for {

@@ -100,7 +100,7 @@ func bytesName(n int) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// summary is one figure of everybody, the best first, on one host and between two.
+// summary is one figure of all contestants, the best first, on one host and between two.
 func summary(r *contest.Result, title, measure string, size int, axis string) []byte {
 	c := &chart.Dots{Title: title, Source: starred(r), Label: axis, Write: func(v float64) string { return contest.Figure(measure, v) }, Tick: write(measure)}
 	for _, ground := range []string{contest.Host, contest.Veth} {
@@ -121,7 +121,7 @@ func summary(r *contest.Result, title, measure string, size int, axis string) []
 	return c.SVG()
 }
 
-// bySize is a measure of everybody by the length of messages.
+// bySize is a measure of all contestants by the length of messages.
 func bySize(r *contest.Result, title, ground, measure, axis string) []byte {
 	c := &chart.Lines{Title: title, Source: source(r), X: chart.Axis{Label: "Length of the message"}, Y: chart.Axis{Label: axis, Tick: write(measure)}}
 	for _, size := range contest.Sizes(measure) {
@@ -168,7 +168,7 @@ func byLoss(r *contest.Result, title, measure string) []byte {
 	return c.SVG()
 }
 
-// distribution is the percentiles of everybody's round trips, those of all rounds together. The axis has equal room for each
+// distribution is the percentiles of each contestant's round trips, those of all rounds together. The axis has equal room for each
 // nine: 90 %, 99 %, 99.9 %.
 func distribution(r *contest.Result, title, ground string) []byte {
 	nines := func(p float64) float64 { return 100 / (100 - p) }

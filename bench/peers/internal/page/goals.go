@@ -55,7 +55,7 @@ func advantage(measure string, ours, theirs float64) float64 {
 	return ours / theirs
 }
 
-// others lists who has a figure in this run and is not Weft.
+// others lists the contestants that have a figure in this run and are not Weft.
 func others(r *contest.Result, ground string) []string {
 	return slices.DeleteFunc(r.Contestants(ground), func(name string) bool { return contest.Weft(name) || r.IsElsewhere(name) })
 }

@@ -101,7 +101,7 @@ func table(b *strings.Builder, r *contest.Result, ground string) {
 	}
 }
 
-// notes says what differs between the contestants, and who is not there.
+// notes says what differs between the contestants, and which are not there.
 func notes(b *strings.Builder, r *contest.Result) {
 	b.WriteString("\n## What differs\n\n")
 	b.WriteString("- Messages to Weft have a tag and are matched; those of UCX, Open MPI and libfabric as well. Sockets, ZeroMQ, NATS, gRPC and QUIC match nothing.\n" +

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// result is one that somebody made up: Weft is twice as fast as UCX, which is slower than NATS in nothing but the rate.
+// result is a made-up one: Weft is twice as fast as UCX, which is slower than NATS in nothing but the rate.
 func result() *contest.Result {
 	r := &contest.Result{Machine: contest.Machine{CPU: "Abacus", Cores: 2, Kernel: "6.1.0-some-name"}, Commit: "abc", Date: "2026-01-02T03:04:05Z", Rounds: 5, Elsewhere: contest.Elsewhere(),
 		Skipped: []contest.Skipped{{Contestant: "ZeroMQ", Why: "no gcc: apt-get install gcc"}}, Failures: []contest.Failure{{Contestant: "NATS", Ground: contest.Loss, Loss: 0.01, Round: 3, Why: "fell over"}}}
@@ -90,7 +90,7 @@ func TestThePageSaysWhoIsAheadAndByHowMuch(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "Others worked on this machine") {
-		t.Error("the page warns of others, of whom there were none")
+		t.Error("the page warns of others, and there were none")
 	}
 	for _, want := range []string{"- P5. ", "- P6. TCP hands", "- P9. Here the ratio"} {
 		if !strings.Contains(text, want) {

@@ -17,8 +17,8 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/pagepeer"
 )
 
-// Fio reads random blocks of a device by the Network Block Device protocol, once all of it is written: what never was is no block that
-// anybody would have to fetch.
+// Fio reads random blocks of a device by the Network Block Device protocol, once all of it is written: a block that was never
+// written need not be fetched.
 type Fio struct{ Device Device }
 
 // Device makes a device whose memory is at place 1 of a site, and returns where a program at place 0 finds it, and what takes it down again.

@@ -73,7 +73,7 @@ func ucxBatch(jobs contest.Jobs, hosts bool) string {
 }
 
 // repetitions is how often a job is done that takes so long for a short message, and a nanosecond for two bytes more. It
-// leaves room for a machine that is busy: those who spin and never yield then take many times as long.
+// leaves room for a machine that is busy: programs that spin and never yield then take many times as long.
 func repetitions(j contest.Job, each time.Duration) int {
 	return max(int(j.Time/(10*each+time.Duration(j.Size/2))), 10)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/ground"
 )
 
-// Weft is `weft bench`, as anyone can run it.
+// Weft is `weft bench`, as any user can run it.
 type Weft struct {
 	Binary string
 	Dir    string   // for the distributions that it writes
