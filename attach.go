@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// AttachConfig says which NIC daemon to attach to, and as whom.
+// AttachConfig says which NIC daemon to attach to, and under which name.
 type AttachConfig struct {
 	// Socket of the daemon. Empty takes the environment's WEFT_SOCKET, or else the first daemon that there is of the user's own, at
 	// weft/nic.sock in $XDG_RUNTIME_DIR, in /run/user/UID, or at weft-UID/nic.sock in the directory for temporary files, and of the host's, at

@@ -156,7 +156,7 @@ func hall(b *testing.B, cfg weft.Config, nics, n int) (ctx context.Context, sour
 	return ctx, source, receivers
 }
 
-// BenchmarkMessage is the work of one short message at both ends, by one goroutine: nobody waits for anybody. lone sends
+// BenchmarkMessage is the work of one short message at both ends, by one goroutine: neither end waits for the other. lone sends
 // and receives in turns, burst so many at a time.
 func BenchmarkMessage(b *testing.B) {
 	b.Run("lone", func(b *testing.B) {

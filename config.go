@@ -165,7 +165,7 @@ func (c *Config) network() (d link.Driver, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("weft: %w", err)
 	}
-	if byXDP { // by name only: an XDP program takes the interface's segmentation offload from everybody
+	if byXDP { // by name only: an XDP program takes the interface's segmentation offload from all programs
 		d, err = xdp.Listen(xdp.Config{Addr: addr, Generic: generic, NoOffload: plain, Log: c.later()})
 	} else {
 		d, err = udp.Listen(udp.Config{Addr: addr, NoOffload: plain, Log: c.later()})
@@ -215,7 +215,7 @@ func (n Node) address() (netip.AddrPort, error) {
 	return a, nil
 }
 
-// random returns a number that nobody can guess; it seeds engines, whose keys and cookies follow from it.
+// random returns a number that cannot be guessed; it seeds engines, whose keys and cookies follow from it.
 func random() uint64 {
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {

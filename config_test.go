@@ -24,7 +24,7 @@ func TestATimeInWhichNothingAnswersIsRefused(t *testing.T) {
 	}
 }
 
-// Who names a link that there is not is told which there are.
+// The error for a link that there is not names the links that there are.
 func TestAnAddressThatIsNoneIsRefusedWithTheFormsThatThereAre(t *testing.T) {
 	for _, listen := range []string{"auto:10.0.0.1:7000", "here", "xdp:here", "127.0.0.1:"} {
 		n, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.UDP(listen)})

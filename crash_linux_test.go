@@ -178,7 +178,7 @@ func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
 	})
 }
 
-// A process that is stopped answers no more than one that is gone. When it goes on, so do those who talk to it.
+// A process that is stopped answers no more than one that is gone. When it goes on, so do the processes that talk to it.
 func TestAStoppedNICIsUnreachableUntilItGoesOn(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, other := besideEcho(t, n, 500*time.Millisecond)

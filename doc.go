@@ -25,5 +25,5 @@
 // received. What hands out what is there already does so even then: [Process.NextEvent] and [Watcher.Next] an event, [Gate.Wait] that
 // the gate is open, and [Op.Wait] how an operation has ended.
 //
-// Failures are sentinel errors wrapped with who and what: test for them with errors.Is.
+// Failures are sentinel errors wrapped with the operation and its peer: test for them with errors.Is.
 package weft

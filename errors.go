@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// What operations fail with. Each comes wrapped with the operation and whom it concerned; test with errors.Is.
+// What operations fail with. Each comes wrapped with the operation and its peer; test with errors.Is.
 var (
 	ErrUnreachable     = proc.ErrUnreachable     // the other's NIC is silent, or has dropped the connection
 	ErrProcessGone     = proc.ErrProcessGone     // the other process has ended
@@ -44,7 +44,7 @@ var (
 	ErrGroupMismatch = proc.ErrGroupMismatch // the members do different things
 )
 
-// OpError says which operation failed, whom it concerned, and why. Unwrap gives the why.
+// OpError says which operation failed, with which peer, and why. Unwrap gives the why.
 type OpError = proc.OpError
 
 // argument makes err, which says what is wrong with an argument, ErrBadArgument too.

@@ -37,7 +37,7 @@ func (e Event) String() string { return e.text }
 // NextEvent waits for the next event. One that is there is returned though ctx has ended.
 //
 // When the session with a NIC ends, each process that has sent to that NIC or received from it is told, before anything of the
-// next session reaches it: whoever has received a message of the next session finds the event here without waiting. Messages that had been
+// next session reaches it: a process that has received a message of the next session finds the event here without waiting. Messages that had been
 // accepted before the end can be received after it.
 func (p *Process) NextEvent(ctx context.Context) (Event, error) {
 	e, missed, err := p.p.NextEvent(ctx)

@@ -22,7 +22,7 @@ import (
 
 var long = flag.Bool("long", false, "run the long forms of the tests")
 
-// tap keeps the frames that a driver sends, as someone on the network would see them.
+// tap keeps the frames that a driver sends, as an observer on the network would see them.
 type tap struct {
 	link.Driver
 	open   []byte
@@ -112,7 +112,7 @@ func (w *battlefield) open(t *testing.T, host int, wrap func(link.Driver) link.D
 	return n
 }
 
-// attack is one kind of frame that nobody should send.
+// attack is one kind of frame that no NIC should send.
 type attack struct {
 	name string
 	make func(r *rand.Rand, live []byte) []byte // live is a frame of the session under attack
@@ -167,7 +167,7 @@ func noise(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// Over shared memory, and over a switch, nobody sends but NICs.
+// Over shared memory, and over a switch, only NICs send.
 func TestAFloodOfBadFramesIsCountedAndStopsNobody(t *testing.T) {
 	for _, l := range []struct {
 		name, listen string

@@ -110,7 +110,7 @@ func (g *Group) AllToAll(ctx context.Context, from, to []byte) error {
 }
 
 // Shrink makes a new group, of the same name in a later epoch, of the members that are left, and closes this one. Every
-// surviving member has to call it; it returns when they agree on who they are.
+// surviving member has to call it; it returns when they agree on which members those are.
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	n, err := g.g.Shrink(ctx)
 	if n == nil {

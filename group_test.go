@@ -229,7 +229,7 @@ func TestABarrierWhoseContextEndsIsGivenUpByAll(t *testing.T) {
 			return nil
 		})
 		if err := groups[1].Barrier(ctx); !errors.Is(err, weft.ErrNoGroup) {
-			t.Errorf("barrier of who has given up: %v", err)
+			t.Errorf("barrier of the member that has given up: %v", err)
 		}
 		var ge *weft.GroupError
 		if err := groups[2].Barrier(ctx); !errors.As(err, &ge) || ge.Dead != procs[1].Name() {

@@ -145,7 +145,7 @@ func TestSendManySaysWhatItHasSent(t *testing.T) {
 		ctx, p, q := pair(t, n)
 		messages := [][]byte{{1}, {2}, {3}}
 		if sent, err := p.SendMany(ctx, weft.Name{App: "nobody"}, 1, messages); sent != 0 || !errors.Is(err, weft.ErrNameUnknown) {
-			t.Errorf("to nobody: %d, %v", sent, err)
+			t.Errorf("to a name that no process has: %d, %v", sent, err)
 		}
 		if sent, err := p.SendMany(ctx, q.Name(), weft.AnyTag, messages); sent != 0 || !errors.Is(err, weft.ErrBadArgument) {
 			t.Errorf("with any tag: %d, %v", sent, err)
@@ -160,7 +160,7 @@ func TestSendManySaysWhatItHasSent(t *testing.T) {
 		if _, err := q.Recv(ctx, p.Name(), 1, nil); err != nil {
 			t.Fatal(err)
 		}
-		messages[1] = make([]byte, 1<<20) // nobody receives it
+		messages[1] = make([]byte, 1<<20) // it is not received
 		given, giveUp := context.WithCancel(ctx)
 		go func() {
 			if _, err := q.Recv(ctx, p.Name(), 1, make([]byte, 1)); err != nil {
@@ -254,7 +254,7 @@ func TestAnInboxEndsWithItsSenderAndWithItsProcess(t *testing.T) { // decision 7
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, q := pair(t, n)
 		in := inbox(t, q, p.Name(), 1, 0)
-		// Its receive is posted by the first Next. One for a name that nobody has any more waits for who comes to have it.
+		// Its receive is posted by the first Next. One for a name that no process has any more waits for the next process of that name.
 		if err := p.SendDelivered(ctx, q.Name(), 1, []byte("words")); err != nil {
 			t.Fatal(err)
 		}

@@ -26,6 +26,6 @@ func TestTheLinkExplainsItselfToWhoeverEmbedsANIC(t *testing.T) {
 		t.Errorf("the link says %q later", got)
 	}
 	if (&Config{}).later() != nil {
-		t.Error("there is something to tell, and nobody to tell it")
+		t.Error("without a log there is a function that tells it something")
 	}
 }

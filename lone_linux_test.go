@@ -8,7 +8,7 @@ import (
 )
 
 // Messages that nothing is in the way of are never posted as receives where the link shows its frames, which are shared memory
-// and AF_XDP: they go from the ring to whom they are for.
+// and AF_XDP: they go from the ring to their receivers.
 func TestLoneMessagesAreMetAndAllocateNothing(t *testing.T) { // USNIC-28, USNIC-38, P12
 	links(t, func(t *testing.T, n *network) {
 		if n.Link == (weft.Link{}) || n.Faults != nil {

@@ -33,7 +33,7 @@ func TestAMulticastIsAMessageToEachReceiver(t *testing.T) { // QNIX-8, QNIX-11
 		err := procs[1].Multicast(ctx, []weft.Name{to[2], nobody, to[3]}, 9, []byte("both"))
 		var op *weft.OpError
 		if !errors.Is(err, weft.ErrNameUnknown) || !errors.As(err, &op) || op.Peer.String() != "nobody/0" {
-			t.Errorf("multicast to a name that nobody has: %v", err)
+			t.Errorf("multicast to a name that no process has: %v", err)
 		}
 		for _, i := range []int{2, 3} {
 			buf := make([]byte, 4)

@@ -70,8 +70,8 @@ func nameOf(n vni.Name) Name {
 }
 
 // nameCache remembers the processes that messages go to and come from, so that the next message checks no name and
-// allocates no string. Senders who meet in one place take turns there; a receiver takes only one that is empty, which
-// spares the allocation.
+// allocates no string. The names of senders that share a place replace one another there; a name
+// that a call is given takes only an empty place, so it replaces none.
 type nameCache [64]atomic.Pointer[knownName]
 
 type knownName struct {
@@ -94,7 +94,7 @@ func (c *nameCache) known(n *Name) *knownName {
 	return nil
 }
 
-// learn makes a name known. It fails if nobody can be called so.
+// learn makes a name known. It fails if no process can have that name.
 func (c *nameCache) learn(n Name) (*knownName, error) {
 	vn, err := n.vni()
 	if err != nil {
@@ -145,8 +145,8 @@ func (a Address) String() string {
 // HandleLen is the length of a marshalled Handle, in bytes.
 const HandleLen = 40
 
-// Handle lets whoever has it PUT into a [Region] and GET from it (USNIC-55). It is a value to be sent to whom one trusts
-// with the region: it holds the region's key.
+// Handle lets every process that has it PUT into a [Region] and GET from it (USNIC-55). It is a value to be sent to processes
+// that are trusted with the region: it holds the region's key.
 type Handle struct {
 	owner  Address
 	region uint32

@@ -13,7 +13,7 @@ func TestNamesThatMeetInTheCacheStayApart(t *testing.T) {
 	names := []Name{{"alpha", 1}, {"alpha", 65}, {"a", 1}, {"aleph", 129}, {"beta", 0}}
 	for _, n := range names {
 		if k := c.known(&n); k != nil {
-			t.Errorf("%v is known as %v before anybody has named it", n, k.name)
+			t.Errorf("%v is known as %v before it was learnt", n, k.name)
 		}
 		vn, err := n.vni()
 		if err != nil {
@@ -38,12 +38,12 @@ func TestNamesThatMeetInTheCacheStayApart(t *testing.T) {
 		}
 	}
 	if got := c.name(&vni.AnyProcess); got != AnyProcess {
-		t.Errorf("nobody is heard as %v", got)
+		t.Errorf("the name of any process is heard as %v", got)
 	}
 	if _, err := c.learn(Name{"Nobody", 0}); !errors.Is(err, ErrBadArgument) {
-		t.Errorf("a name that nobody can have is learnt: %v", err)
+		t.Errorf("a name that no process can have is learnt: %v", err)
 	}
 	if c.known(&Name{}) != nil {
-		t.Error("nobody is known")
+		t.Error("the empty name is known")
 	}
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// NIC is a network interface inside this process. Whoever waits for it polls it; when nobody does, a goroutine takes
-// over. It serves any number of processes, which here are just names that parts of the program go by.
+// NIC is a network interface inside this process. A goroutine that waits for it polls it; when none does, one of the NIC's
+// own takes over. It serves any number of processes, which here are just names that parts of the program go by.
 type NIC struct {
 	id     NICID
 	addr   string

@@ -28,7 +28,7 @@ func TestAnOpThatHasNotBegunIsRefused(t *testing.T) {
 	}
 }
 
-// Decision 16, as the program sees it: an Op that is used again, and the name of a sender who is known.
+// Decision 16, as the program sees it: an Op that is used again, and the name of a sender that is known.
 func TestOperationsThatBeginInAUsedOpAllocateNothing(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		if testing.Short() && n.Switch == nil {

@@ -71,8 +71,8 @@ func (p *Process) Copied() (c Copied) {
 
 // Message tells of a message that has been received.
 type Message struct {
-	From Name    // who sent it
-	Addr Address // who exactly
+	From Name    // of the sender
+	Addr Address // of the sender: the one process of that name that sent it
 	Tag  Tag
 	Len  int // bytes that are in the buffer
 	Full int // bytes of the message: more than Len if it was truncated
@@ -137,7 +137,7 @@ func (p *port) SendMany(ctx context.Context, to Name, tag Tag, messages [][]byte
 // process sent to the receiver before. It fails with [ErrTruncated] if the
 // receive that the message met keeps only its beginning, and with [ErrNoReceiver] on a port from 0xff00 on if the receiver has never
 // received on it: the library whose port it is is not in use there. A message of at most 16 KiB may be accepted before it
-// meets a receive, when nobody knows that yet.
+// meets a receive, when it is not known yet whether it will be truncated.
 func (p *port) SendDelivered(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, "send"); err != nil {
 		return err
@@ -278,8 +278,8 @@ func (p *Process) WaitName(ctx context.Context, name Name) (Address, error) {
 	return Address{NICID(d.NIC), d.Slot, d.Gen}, err
 }
 
-// Close ends the process: calls under way end with [ErrClosed], everybody who waits for the process is told that it is
-// gone, and its name is free. Regions that are open stay usable memory until they are closed, but nobody else reaches
+// Close ends the process: calls under way end with [ErrClosed], every process that waits for it is told that it is
+// gone, and its name is free. Regions that are open stay usable memory until they are closed, but no other process reaches
 // them any more. Close of a process made by [Open] closes the NIC too.
 func (p *Process) Close() error {
 	err := p.close()

@@ -169,7 +169,7 @@ func TestErrorsNameWhatFailedAndWhom(t *testing.T) {
 			err  error
 			is   error
 		}{
-			{"a send to a name that nobody has", a.Send(ctx, nobody, 1), weft.ErrNameUnknown},
+			{"a send to a name that no process has", a.Send(ctx, nobody, 1), weft.ErrNameUnknown},
 			{"a send to any process", a.Send(ctx, weft.AnyProcess, 1), weft.ErrBadArgument},
 			{"a send with any tag", a.Send(ctx, b.Name(), weft.AnyTag), weft.ErrBadArgument},
 			{"a send to an impossible name", a.Send(ctx, weft.Name{App: "A b"}, 1), weft.ErrBadArgument},
@@ -202,7 +202,7 @@ func TestWhoWaitsForAProcessThatEndsIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		send, err := a.StartSendDelivered(c.Name(), 1, make([]byte, 1<<20)) // long, and nobody receives it
+		send, err := a.StartSendDelivered(c.Name(), 1, make([]byte, 1<<20)) // long, and not received
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Region is memory that a process shares with its NIC. Others who have its [Handle] PUT into it and GET from it without
+// Region is memory that a process shares with its NIC. Other processes that have its [Handle] PUT into it and GET from it without
 // the process's help, and messages that lie in it are sent without being staged (USNIC-31, USNIC-55).
 type Region struct {
 	r *proc.Region

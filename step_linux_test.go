@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkStep takes the way of a message of 64 bytes over shared memory apart: each step does what the one before it does,
-// and more, for both ends, by one goroutine. So nobody waits, and no cache line travels. docs/performance.md reads the figures.
+// and more, for both ends, by one goroutine. So neither end waits, and no cache line travels. docs/performance.md reads the figures.
 func BenchmarkStep(b *testing.B) {
 	b.Run("clock", func(b *testing.B) {
 		var now clock.Time
