@@ -38,7 +38,7 @@ func TestNamesThatMeetInTheCacheStayApart(t *testing.T) {
 		}
 	}
 	if got := c.name(&vni.AnyProcess); got != AnyProcess {
-		t.Errorf("the name of any process is heard as %v", got)
+		t.Errorf("AnyProcess is heard as %v", got)
 	}
 	if _, err := c.learn(Name{"Nobody", 0}); !errors.Is(err, ErrBadArgument) {
 		t.Errorf("a name that no process can have is learnt: %v", err)

@@ -73,8 +73,8 @@ func Enter() {
 	ownFiles = unix.Mount("tmpfs", sharedFiles, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "") == nil
 }
 
-// Sweep ends all processes of an own space but this one, and removes the shared memory of those that were killed. All programs must have been waited for. It is only for a process started
-// by InOwnSpace, and does nothing elsewhere, where the processes of others are.
+// Sweep ends all processes of an own space but this one, and removes the shared memory of those that were killed. All programs must
+// have been waited for. It is only for a process that InOwnSpace started, and does nothing elsewhere, where the processes of others are.
 func Sweep(ctx context.Context) {
 	if os.Getpid() != 1 || len(os.Args) < 2 || os.Args[1] != InsideWord {
 		return
