@@ -30,7 +30,7 @@ func Spoils() []string {
 // goSpoils is about what the Go runtime was told.
 func goSpoils(procs int) []string {
 	if procs < 2 {
-		return []string{"GOMAXPROCS is 1: whoever waits keeps the processor from whoever is waited for"}
+		return []string{"GOMAXPROCS is 1: a goroutine that waits keeps the processor from the one that it waits for"}
 	}
 	return nil
 }
