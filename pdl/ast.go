@@ -30,6 +30,7 @@ type Const struct {
 	Pos   Pos
 	Value Expr
 	value int64 // once checked
+	known bool  // the value; else what is wrong with it was reported
 	state int   // of checking it: 0 not begun, 1 under way, 2 done
 }
 
@@ -39,6 +40,7 @@ type Var struct {
 	Pos   Pos
 	Size  Expr // nil for a word
 	words int  // once checked
+	vague bool // how many there are meant to be is not known, as was reported
 	base  int  // once compiled
 }
 

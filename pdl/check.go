@@ -87,10 +87,7 @@ func (c *checker) constant(k *Const) {
 	}
 	k.state = 1
 	c.expr(k.Value)
-	v, ok := c.known(k.Value, "the value of "+k.Name)
-	if ok {
-		k.value = v
-	}
+	k.value, k.known = c.known(k.Value, "the value of "+k.Name)
 	k.state = 2
 }
 
@@ -110,7 +107,7 @@ func incomplete(e Expr) (found bool) {
 		case *Bad:
 			found = true
 		case *Ref:
-			found = found || e.v == nil && e.c == nil
+			found = found || e.v == nil && (e.c == nil || !e.c.known)
 		case *Binary:
 			if y, ok := constant(e.Y); ok && y == 0 && (e.Op == "/" || e.Op == "%") {
 				found = true
@@ -127,12 +124,13 @@ func (c *checker) variables() {
 		if v.Size != nil {
 			c.expr(v.Size)
 			n, ok := c.known(v.Size, "the size of "+v.Name)
+			v.vague = true
 			switch {
 			case !ok:
 			case n < 1 || n > prog.MaxData-prog.Registers:
 				c.errorf(v.Size.Start(), "%s has %d elements: expected 1 to %d", v.Name, n, prog.MaxData-prog.Registers)
 			default:
-				v.words = int(n)
+				v.words, v.vague = int(n), false
 			}
 		}
 		words += v.words
@@ -149,9 +147,12 @@ func (c *checker) variables() {
 // triggers compares those that are declared with those that have a handler.
 func (c *checker) triggers() {
 	declared := make(map[int64]*Trigger)
+	all := !c.prog.broken // those that are declared are known; else one that is not may be no mistake
 	for _, t := range c.prog.Triggers {
 		t.value, t.known = c.trigger(t.Number)
 		if !t.known {
+			_, number := constant(t.Number)
+			all = all && number
 			continue
 		}
 		if declared[t.value] != nil {
@@ -163,19 +164,22 @@ func (c *checker) triggers() {
 		c.errorf(c.prog.Triggers[prog.MaxTriggers].Number.Start(), "%d triggers, at most %d are allowed", n, prog.MaxTriggers)
 	}
 	handled := make(map[int64]bool)
+	allHandled := true // those that have a block are known
 	for _, m := range c.prog.Messages {
 		m.value, m.known = c.trigger(m.Trigger)
 		switch {
 		case !m.known:
+			_, number := constant(m.Trigger)
+			allHandled = allHandled && number
 		case handled[m.value]:
 			c.errorf(m.Pos, "trigger %d has a MESSAGE block already", m.value)
-		case declared[m.value] == nil && !c.prog.broken:
+		case declared[m.value] == nil && all:
 			c.errorf(m.Trigger.Start(), "trigger %d is not declared: expected it under TRIGGERS", m.value)
 		}
 		handled[m.value] = handled[m.value] || m.known
 	}
 	for _, t := range c.prog.Triggers {
-		if t.known && !handled[t.value] {
+		if t.known && allHandled && !handled[t.value] {
 			c.errorf(t.Number.Start(), "trigger %d has no MESSAGE block", t.value)
 		}
 	}
@@ -253,7 +257,7 @@ func (c *checker) place(e Expr, n Expr) {
 		return
 	}
 	length, known := constant(n)
-	if !known {
+	if !known || r.v.vague {
 		return
 	}
 	first := int64(0)
@@ -431,13 +435,13 @@ func (c *checker) index(r *Ref, v *Var) {
 		c.errorf(r.Pos, "%s is one word and has no elements", r.Name)
 	case v.Size != nil && r.Index == nil:
 		c.errorf(r.Pos, "%s is an array: expected an index, as %s[0]", r.Name, r.Name)
-	case r.Index != nil && v.words > 0:
+	case r.Index != nil && v.words > 0: // it is 0 as long as sizes are read
 		walk(r.Index, func(e Expr) {
 			if r, ok := e.(*Ref); ok {
 				c.ref(r)
 			}
 		})
-		if i, ok := constant(r.Index); ok && (i < 0 || i >= int64(v.words)) {
+		if i, ok := constant(r.Index); ok && !v.vague && (i < 0 || i >= int64(v.words)) {
 			c.errorf(r.Index.Start(), "index %d: %s has elements 0 to %d", i, r.Name, v.words-1)
 		}
 	}

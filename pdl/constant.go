@@ -11,7 +11,7 @@ func constant(e Expr) (v int64, known bool) {
 		return constant(e.X)
 	case *Ref:
 		if e.c != nil && e.Index == nil {
-			return e.c.value, e.c.state == 2
+			return e.c.value, e.c.known
 		}
 	case *Unary:
 		if x, ok := constant(e.X); ok {
