@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -31,9 +32,26 @@ func eachFile(c *cobra.Command, files []string, do func(file string) error) erro
 	return nil
 }
 
+// mostRead is how much of a file is read: more than any source or module has. A device may have no end.
+const mostRead = prog.MaxModule
+
+// readLimited reads a file that holds a source or module.
+func readLimited(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, mostRead+1))
+	if err == nil && len(b) > mostRead {
+		err = fmt.Errorf("%s has more than %d bytes: it is neither a source nor a module", file, mostRead)
+	}
+	return b, err
+}
+
 // readSource reads a source. What begins as a module does is none.
 func readSource(file string) ([]byte, error) {
-	b, err := os.ReadFile(file)
+	b, err := readLimited(file)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +67,7 @@ func readSource(file string) ([]byte, error) {
 // readModule reads a module, or compiles a source: what begins as a module does is one. source is what it was compiled from,
 // if it was.
 func readModule(file string) (m *prog.Module, source string, err error) {
-	b, err := os.ReadFile(file)
+	b, err := readLimited(file)
 	if err != nil {
 		return nil, "", err
 	}

@@ -130,3 +130,23 @@ func TestPDLToolsPrintNoControlCharactersOfASource(t *testing.T) {
 		t.Errorf("status %d, %q", status, stdout)
 	}
 }
+
+// A device or a wrong file may be endless: it is not read to its end.
+func TestPDLToolsReadNoMoreThanAProgramCanHave(t *testing.T) {
+	long := source(t, "long.pdl", echo+strings.Repeat("#", mostRead+1-len(echo)))
+	files := []string{long}
+	if _, err := os.Stat("/dev/zero"); err == nil {
+		files = append(files, "/dev/zero")
+	}
+	for _, file := range files {
+		for _, args := range [][]string{{"check", file}, {"fmt", file}, {"build", file, "-o", filepath.Join(t.TempDir(), "out")}, {"dis", file}, {"run", file}} {
+			status, stdout, stderr := weft(append([]string{"pdl"}, args...)...)
+			if want := "weft: " + file + " has more than 1048576 bytes: it is neither a source nor a module\n"; status != exitFailed || stdout != "" || stderr != want {
+				t.Errorf("%q: status %d, %q, %q; want %q", args, status, stdout, stderr, want)
+			}
+		}
+	}
+	if status, _, stderr := weft("pdl", "check", source(t, "all.pdl", echo+strings.Repeat("#", mostRead-len(echo)))); status != 0 {
+		t.Errorf("as long as may be: status %d, %q", status, stderr)
+	}
+}
