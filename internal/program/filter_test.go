@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/pdl/vm"
 )
 
 var guardedName, otherName = processName("app/3"), processName("app/4")
@@ -211,4 +212,17 @@ func TestAPreparedGuardThatIsForgottenGuardsNothing(t *testing.T) {
 	n.wantPassed("when it is forgotten", guardedName, 1, 2)
 	n.put(11, evenSource, guarding(guardedName))
 	n.wantPassed("with another", guardedName, 2)
+}
+
+// A guard that sends to the process that it guards judges its own message, too: that follows from the one before, as any of this NIC does.
+func TestAGuardThatJudgesItsOwnMessagesForEverIsStopped(t *testing.T) { // PANIC-5
+	n := newNIC(t)
+	n.engine.process = guardedName
+	n.put(5, "PROGRAM p: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN SEND n LEN 8 AS 1 TO 0x80000001; PASS END; END;", guarding(guardedName))
+	n.engine.guards[guardedName](ownNIC, nil)
+	n.run(4 * limits.ProgramChain)
+	info, _ := n.Info(5)
+	if info.State() != "stopped" || info.LastAbort != vm.Recursion || n.Pending() > 0 {
+		t.Errorf("the guard is %s for %v, and %d messages wait", info.State(), info.LastAbort, n.Pending())
+	}
 }

@@ -21,6 +21,8 @@ type lone struct {
 	told   map[Request]vm.Outcome
 	given  []Arrival  // to processes
 	bare   []vni.Name // processes that have lost their guard
+
+	process vni.Name // that programs send to; zero: one that has no guard
 }
 
 func (e *lone) Now() clock.Time                  { return e.now }
@@ -41,7 +43,13 @@ func (e *lone) Guard(name vni.Name, f GuardFunc) {
 	}
 }
 
-func (e *lone) Deliver(_ vm.ID, m Arrival) bool { e.given = append(e.given, m); return true }
+func (e *lone) Deliver(_ vm.ID, m Arrival) bool {
+	if f := e.guards[e.process]; f != nil && f(m.NIC, m.Payload) {
+		return true
+	}
+	e.given = append(e.given, m)
+	return true
+}
 
 // A nicTest is a table with its engine.
 type nicTest struct {

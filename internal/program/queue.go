@@ -91,7 +91,9 @@ func (t *Table) handle(m *message) {
 func (t *Table) dispatch(m *message) vm.Outcome {
 	if m.Program&ProcessBit != 0 {
 		t.credit -= limits.ProgramDispatch
-		if !t.nic.Deliver(m.Program, Arrival{NIC: m.Source, From: m.from, Trigger: m.Trigger, Payload: m.Payload}) {
+		t.current = m // what the process's guard sends follows from it
+		given := t.nic.Deliver(m.Program, Arrival{NIC: m.Source, From: m.from, Trigger: m.Trigger, Payload: m.Payload})
+		if t.current = nil; !given {
 			return vm.NoProgram
 		}
 		return vm.Awaiting
