@@ -204,18 +204,23 @@ func (c *Client) Info(ctx context.Context, nic registry.NICID, id uint32, name s
 	return &r.Programs[0], nil
 }
 
-// Log returns what a program has displayed, from a value on, and the number of the first that is still kept.
+// Log returns what a program has displayed, from a value on, and the number of the first that is returned. It comes in pieces: of a program that
+// goes on meanwhile, it is what was kept at first. If some of that is overwritten before it is fetched, what stands before it is left out, too.
 func (c *Client) Log(ctx context.Context, nic registry.NICID, id uint32, name string, from uint64) (values []int64, first uint64, err error) {
+	end := uint64(0) // of what was kept at first
 	for at := from; ; {
 		r, err := c.Ask(ctx, nic, &ctl.Program{Do: ctl.ProgramLog, ID: id, Name: name, From: at})
 		if err != nil {
 			return nil, 0, err
 		}
-		if len(values) == 0 {
-			first = r.First
+		if end == 0 {
+			end = r.First + limits.ProgramLog
+		}
+		if len(values) == 0 || r.First != at {
+			values, first = nil, r.First
 		}
 		values = append(values, r.Values...)
-		if r.Next <= at {
+		if r.Next <= at || r.Next >= end {
 			return values, first, nil
 		}
 		at = r.Next

@@ -278,3 +278,37 @@ func whole(t *testing.T, s *deploy.Site, module []byte) uint64 {
 	}
 	return r.Key
 }
+
+const flooding = `PROGRAM flooding: VAR n, i; TRIGGERS 1; BEGIN END;
+MESSAGE 1: BEGIN i = 0; WHILE i < 3000 DO BEGIN DISPLAY n; n = n + 1; i = i + 1 END END; END;`
+
+// A log comes in pieces. Of a program that displays faster than they are fetched it ends all the same, and none of what is returned is missing.
+func TestTheLogOfAProgramThatDisplaysAllTheTimeEnds(t *testing.T) { // PANIC-26
+	f := newFabric(t, 1)
+	if _, err := f.client.Load(t.Context(), f.all(), compiled(t, flooding), deploy.Options{ID: 5, Start: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, messages := range []int{1, 2} { // between two pieces: less than the log keeps, and more
+		asked := 0
+		f.fails = func(_ registry.NICID, do string) error {
+			if asked++; asked > 50 {
+				return errors.New("asked 50 times")
+			}
+			for range messages {
+				if _, err := f.sites[0].Answer(&ctl.Program{Do: ctl.ProgramSend, ID: 5, Trigger: 1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return nil
+		}
+		values, first, err := f.client.Log(t.Context(), 1, 5, "", 0)
+		if err != nil || len(values) == 0 {
+			t.Fatalf("%d messages between two pieces: %d values, %v", messages, len(values), err)
+		}
+		for i, v := range values {
+			if v != int64(first)+int64(i) {
+				t.Fatalf("%d messages between two pieces: value %d of %d is %d, and the first is %d", messages, i, len(values), v, first)
+			}
+		}
+	}
+}
