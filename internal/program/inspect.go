@@ -55,7 +55,7 @@ func (i *Info) State() string {
 	switch {
 	case i.Running:
 		return "running"
-	case i.Profile.Activations > 0:
+	case i.Begun:
 		return "stopped"
 	}
 	return "loaded"

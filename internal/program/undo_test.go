@@ -154,3 +154,29 @@ func TestKeysAreNotThoseOfTheLifeBefore(t *testing.T) {
 		}
 	}
 }
+
+// A version that is not started yet has the profile of the one before, which it has not earned: it can be started.
+func TestWhatReplacesAProgramAndIsNotStartedIsLoaded(t *testing.T) { // PANIC-22
+	n := newNIC(t)
+	n.put(5, "PROGRAM p: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY 1 / n END; END;")
+	if err := n.Post(5, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	n.run(2)
+	if _, kept, err := n.Load(Spec{Module: module(t, "PROGRAM p: VAR n, m; TRIGGERS 1; BEGIN n = 1 END; MESSAGE 1: BEGIN DISPLAY n END; END;"), ID: 5, Replace: true}); err != nil || kept {
+		t.Fatal(kept, err)
+	}
+	info, _ := n.Info(5)
+	if info.State() != "loaded" || info.Profile.Activations != 2 || info.LastAbort != vm.DivideByZero {
+		t.Errorf("it is %s, with %d activations and %v as the last abort; want loaded, 2, and %v of the one before", info.State(), info.Profile.Activations, info.LastAbort, vm.DivideByZero)
+	}
+	if err := n.Post(5, 1, nil); !errors.Is(err, ErrInactive) || !strings.Contains(err.Error(), "was never started") {
+		t.Errorf("a message: %v", err)
+	}
+	if o := n.Start(5); o != vm.Awaiting {
+		t.Errorf("its start: %v", o)
+	}
+	if info, _ := n.Info(5); info.State() != "running" {
+		t.Errorf("then it is %s", info.State())
+	}
+}
