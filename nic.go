@@ -238,10 +238,7 @@ func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name) (*Process, err
 	}
 	w := &embeddedWaiter{n: n}
 	p := &Process{time: realTime{}, name: name, nic: n, addr: Address{n.id, slot, gen}, askProgram: n.askProgram}
-	p.share = func(id uint32, size int) ([]byte, func() error, error) {
-		mem, err := n.shareSegment(p, id, size)
-		return mem, func() error { return n.leaveSegment(id) }, err
-	}
+	p.share = func(id uint32, size int) ([]byte, func() error, error) { return n.shareSegment(p, id, size) }
 	p.leave = sync.OnceValue(func() error { return n.forget(p, slot) })
 	way, err := n.newStraight(slot, gen)
 	if err != nil {
@@ -297,8 +294,9 @@ func (n *NIC) register(ctx context.Context, name vni.Name, seg *vni.Segment) (sl
 func (n *NIC) forget(p *Process, slot uint16) error {
 	n.mu.Lock()
 	delete(n.procs, p)
+	err := n.leaveSegments(p)
 	n.mu.Unlock()
-	err := n.driver.Delete(slot)
+	err = errors.Join(err, n.driver.Delete(slot))
 	n.driver.GiveBack(slot)
 	return err
 }

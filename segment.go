@@ -32,12 +32,14 @@ type Segment struct {
 // sharedSegment is a segment of a NIC inside this program.
 type sharedSegment struct {
 	mem   []byte
-	users int
-	close func() error
+	users map[*Process]int // that have it, and how often; a process that has ended has none
+	open  int              // Segments with its memory, those of processes that have ended too
+	hide  func() error     // programs in the driver of the link find it no more; may be called again
+	close func() error     // its memory goes
 }
 
 // Segment makes the segment with a number, of so many bytes, or shares it if another process of this NIC has made it, with as many. Close lets it
-// go; it is freed with the last that has it. At a daemon, processes of one user share segments. A process of package
+// go, and so does the end of the process, behind which its bytes stay memory until Close; it is freed with the last that has it. At a daemon, processes of one user share segments. A process of package
 // sim has none: Segment fails with [ErrBadArgument].
 func (p *Process) Segment(id uint32, bytes int) (*Segment, error) {
 	fail := func(err error) (*Segment, error) { return nil, fmt.Errorf("weft: segment %d: %w", id, err) }
@@ -57,12 +59,12 @@ func (p *Process) Segment(id uint32, bytes int) (*Segment, error) {
 	return s, nil
 }
 
-// shareSegment makes or finds a segment of a NIC inside this program, and has its flags wake the process.
-func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, err error) {
+// shareSegment makes or finds a segment of a NIC inside this program, and has its flags wake the process. leave lets go of it.
+func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, leave func() error, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed {
-		return nil, ErrClosed
+	if _, there := n.procs[p]; n.closed || !there {
+		return nil, nil, ErrClosed
 	}
 	s := n.segments[id]
 	if s == nil {
@@ -73,7 +75,7 @@ func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, err err
 			n.engine.Programs().KeepApart(id, apart)
 		})
 		if err != nil {
-			return nil, errors.Join(err, s.close())
+			return nil, nil, errors.Join(err, s.close())
 		}
 		if n.segments == nil {
 			n.segments = make(map[uint32]*sharedSegment)
@@ -81,11 +83,12 @@ func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, err err
 		n.segments[id] = s
 	}
 	if have := len(s.mem) - program.SegmentTail; have != size {
-		return nil, fmt.Errorf("%w: it has %d bytes, not %d", ErrBadArgument, have, size)
+		return nil, nil, fmt.Errorf("%w: it has %d bytes, not %d", ErrBadArgument, have, size)
 	}
-	s.users++
+	s.users[p]++
+	s.open++
 	n.poller.Do(func(clock.Time) { n.engine.ShareSegment(p.addr.Slot, p.addr.Generation, id, true) })
-	return s.mem, nil
+	return s.mem, func() error { return n.leaveSegment(p, id, s) }, nil
 }
 
 // makeSegment makes the memory of a segment, where programs in the driver of the link reach it if there can be some. apart is why they do not.
@@ -94,21 +97,47 @@ func (n *NIC) makeSegment(id uint32, size int) (s *sharedSegment, apart error) {
 	if n.resident != nil {
 		m, err := n.resident.AddSegment(id, size)
 		if err == nil {
-			return &sharedSegment{mem: m.Bytes[:total:total], close: m.Close}, nil
+			return &sharedSegment{mem: m.Bytes[:total:total], users: make(map[*Process]int), hide: m.Hide, close: m.Close}, nil
 		}
 		if apart = err; n.log != nil {
 			n.log.Warn("a segment is out of reach of programs in the driver of the link", "error", err)
 		}
 	}
-	return &sharedSegment{mem: words(total)[:total], close: func() error { return nil }}, apart
+	nothing := func() error { return nil }
+	return &sharedSegment{mem: words(total)[:total], users: make(map[*Process]int), hide: nothing, close: nothing}, apart
 }
 
-// leaveSegment frees a segment with the last that has it.
-func (n *NIC) leaveSegment(id uint32) (err error) {
+// leaveSegment has a process let go of a segment that it has shared once. Its memory goes with the last Segment.
+func (n *NIC) leaveSegment(p *Process, id uint32, s *sharedSegment) (err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := n.segments[id]
-	if s.users--; s.users > 0 {
+	if s.users[p] > 0 {
+		s.users[p]--
+		err = n.keepSegment(p, id, s)
+	}
+	if s.open--; s.open == 0 {
+		err = errors.Join(err, s.close())
+	}
+	return err
+}
+
+// leaveSegments has a process that ends let go of all that it shares: others may make them anew. What it has mapped stays memory. n.mu is held.
+func (n *NIC) leaveSegments(p *Process) (err error) {
+	for id, s := range n.segments {
+		if s.users[p] > 0 {
+			s.users[p] = 0
+			err = errors.Join(err, n.keepSegment(p, id, s))
+		}
+	}
+	return err
+}
+
+// keepSegment keeps a segment from programs if no process has it any more, after one has let go of it. n.mu is held.
+func (n *NIC) keepSegment(p *Process, id uint32, s *sharedSegment) (err error) {
+	if s.users[p] == 0 {
+		delete(s.users, p)
+	}
+	if len(s.users) > 0 {
 		return nil
 	}
 	delete(n.segments, id)
@@ -116,7 +145,7 @@ func (n *NIC) leaveSegment(id uint32) (err error) {
 	if errors.Is(err, program.ErrNoSegment) {
 		err = nil
 	}
-	return errors.Join(err, s.close())
+	return errors.Join(err, s.hide())
 }
 
 // Bytes is the memory of the segment. It must not be used after Close.

@@ -143,3 +143,61 @@ func TestALockOrFlagThatNoSegmentHasIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// A process that ends leaves no segment behind: not its size, its contents, nor a lock that it had set. What it has mapped stays memory.
+func TestASegmentGoesWithTheLastProcessThatHasIt(t *testing.T) { // PANIC-23
+	ctx := t.Context()
+	n, err := weft.OpenNIC(ctx, weft.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	attach := func(name string) *weft.Process {
+		t.Helper()
+		p, err := n.Attach(ctx, weft.Name{App: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	share := func(p *weft.Process, bytes int) *weft.Segment {
+		t.Helper()
+		s, err := p.Segment(2, bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	a, b := attach("a"), attach("b")
+	of := share(a, 64)
+	share(a, 64)
+	second := share(b, 64)
+	of.Lock(3)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !second.Locked(3) || share(b, 64).Close() != nil || !second.Locked(3) {
+		t.Error("a lock has gone though another process has the segment")
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := attach("c")
+	defer c.Close()
+	anew := share(c, 128)
+	if anew.Locked(3) {
+		t.Error("a lock of processes that have gone is set")
+	}
+	for _, s := range []*weft.Segment{of, second} {
+		s.Bytes()[0] = 1
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := c.Segment(2, 64); !errors.Is(err, weft.ErrBadArgument) { // it is there still
+		t.Errorf("the segment, shorter: %v", err)
+	}
+	if _, err := b.Segment(2, 128); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("a segment of a process that is closed: %v", err)
+	}
+}

@@ -261,6 +261,34 @@ func TestSegmentsThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
+// A segment is hidden while it is mapped: then another has its number, also when the first is closed.
+func TestASegmentThatIsHiddenMakesWayForAnother(t *testing.T) {
+	n := newNIC(t)
+	n.load(takeSource, false)
+	n.meet(keys)
+	first, err := n.programs.AddSegment(1, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Hide(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := n.programs.AddSegment(1, 128)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	first.Bytes[0] = 1
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n.send(2, 4711)
+	n.eventually("segment 1 rings", func(*program.Table) bool { return slices.Contains(n.engine.rang, 1) })
+	if got := binary.LittleEndian.Uint64(second.Bytes[8:]); got != 4711 {
+		t.Errorf("delivered %d to the second", got)
+	}
+}
+
 // Closing ends what carries displays, however many come, and afterwards nothing is answered.
 func TestClosingWhileAProgramDisplays(t *testing.T) {
 	n := newNIC(t)

@@ -3,6 +3,7 @@ package resident
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	cilium "github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -14,8 +15,9 @@ import (
 
 // A Segment is memory that programs in the driver reach, and that processes can map.
 type Segment struct {
-	Fd    int    // what processes map
-	Bytes []byte // the data, locks and flags behind it, and the rest of the page
+	Fd    int          // what processes map
+	Bytes []byte       // the data, locks and flags behind it, and the rest of the page
+	Hide  func() error // programs in the driver find it no more, and another may have its number. Close does it, too
 	Close func() error
 }
 
@@ -38,8 +40,9 @@ func (p *Programs) AddSegment(id uint32, bytes int) (s *Segment, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mapping segment %d of the driver: %w", id, err), m.Close())
 	}
-	s = &Segment{Fd: m.FD(), Bytes: mem, Close: func() error {
-		return errors.Join(p.setSegment(id, nil), unix.Munmap(mem), m.Close())
+	hide := sync.OnceValue(func() error { return p.setSegment(id, nil) })
+	s = &Segment{Fd: m.FD(), Bytes: mem, Hide: hide, Close: func() error {
+		return errors.Join(hide(), unix.Munmap(mem), m.Close())
 	}}
 	if err := p.setSegment(id, &ebpf.Segment{Map: m, Bytes: bytes, Words: limits.SegmentWords}); err != nil {
 		return nil, errors.Join(fmt.Errorf("segment %d in the driver: %w", id, err), unix.Munmap(mem), m.Close())

@@ -8,6 +8,7 @@ import "github.com/weftnet/weft/pdl/ebpf"
 type Segment struct {
 	Fd    int
 	Bytes []byte
+	Hide  func() error
 	Close func() error
 }
 
