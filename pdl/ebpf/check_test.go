@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	cilium "github.com/cilium/ebpf"
+
 	"github.com/weftnet/weft/pdl"
 	"github.com/weftnet/weft/pdl/ebpf"
 	"github.com/weftnet/weft/pdl/prog"
@@ -107,4 +109,37 @@ func TestCompileRefusesWithTheReasons(t *testing.T) {
 	if _, err := ebpf.Compile(m, ebpf.Options{ID: 1}); !errors.Is(err, prog.ErrUnsafe) {
 		t.Errorf("a module that is not safe: %v", err)
 	}
+}
+
+// What moves bytes or sets flags is compiled for each segment that there is, so with many a program is too long that is not with few. A jump that goes
+// too far must not get as far as the kernel, where it would lead elsewhere.
+func TestAProgramThatIsTooLongWithAllSegmentsIsRefused(t *testing.T) {
+	b := newBench(t)
+	m := compiled(t, handler(strings.Repeat("DELIVER v[a & 3] OFFSET b INTO PACKET[0] LEN c;\n", 250)))
+	if err := ebpf.Check(m); err != nil {
+		t.Fatal(err)
+	}
+	o := b.options()
+	o.Segments = make(map[uint32]ebpf.Segment)
+	all, err := cilium.NewMap(&cilium.MapSpec{Type: cilium.Array, KeySize: 4, ValueSize: 64 + 8*words, MaxEntries: 1, Flags: 1 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	for id := range uint32(16) {
+		o.Segments[id] = ebpf.Segment{Map: all, Bytes: 64, Words: words}
+		obj, err := ebpf.Compile(m, o)
+		if errors.Is(err, ebpf.ErrCannotReside) && strings.Contains(err.Error(), "too long with ") && id > 0 {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := obj.Load(b.host)
+		if err != nil {
+			t.Fatalf("with %d segments: %v", id+1, err)
+		}
+		r.Close()
+	}
+	t.Error("with 16 segments it is not too long")
 }

@@ -93,6 +93,9 @@ func compile(m *prog.Module, o Options) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if long := tooLong(b); long != "" { // each move looks for its segment among all
+		return nil, Reasons{{0, fmt.Sprintf("it is too long with %d segments: %s", len(o.Segments), long)}}
+	}
 	return &Object{m, o, b.finish()}, nil
 }
 
