@@ -42,31 +42,34 @@ func (w *whichNICs) flags(c *cobra.Command, all string) {
 	c.MarkFlagsMutuallyExclusive("nic", "all")
 }
 
-// chosen are the NICs that are meant, of those that the one of this host knows; 0 is that itself.
-func (w *whichNICs) chosen(nodes []ctl.Node) ([]registry.NICID, error) {
+// chosen are the NICs that are meant, of those that the one of this host knows; 0 is that itself. strange says which of them have no id yet.
+func (w *whichNICs) chosen(nodes []ctl.Node) (nics []registry.NICID, strange []error, err error) {
 	if id, err := registry.ParseNICID(w.nic); err == nil && id != 0 {
-		return []registry.NICID{id}, nil
+		return []registry.NICID{id}, nil, nil
 	}
-	nics := []registry.NICID{0}
+	nics = []registry.NICID{0}
 	for _, n := range nodes {
 		switch {
 		case w.nic != "" && !strings.EqualFold(n.Name, w.nic):
 		case n.ID == 0:
-			return nil, fmt.Errorf("the NIC at %s has never answered, so that it cannot be asked; see weft nodes", n.Address)
+			strange = append(strange, fmt.Errorf("the NIC at %s has never answered, so that it cannot be asked; see weft nodes", n.Address))
+			if w.nic != "" {
+				return nil, nil, strange[0]
+			}
 		case w.nic != "":
-			return []registry.NICID{n.ID}, nil
+			return []registry.NICID{n.ID}, nil, nil
 		case w.all:
 			nics = append(nics, n.ID)
 		}
 	}
 	if w.nic != "" {
-		return nil, usagef("--nic %q: expected the id of a NIC, such as 0:0:0:96:221:127:255:140, or the name of one that weft nodes lists", w.nic)
+		return nil, nil, usagef("--nic %q: expected the id of a NIC, such as 0:0:0:96:221:127:255:140, or the name of one that weft nodes lists", w.nic)
 	}
-	return nics, nil
+	return nics, strange, nil
 }
 
-// ask calls f with the NICs that are meant, 0 being that of this host. Each request has answerWithin.
-func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *deploy.Client, nics []registry.NICID) error) error {
+// ask calls f with the NICs that are meant, 0 being that of this host, and with what chosen says of the others. Each request has answerWithin.
+func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *deploy.Client, nics []registry.NICID, strange []error) error) error {
 	ctx, cancel := context.WithTimeout(c.Context(), loadWithin)
 	defer cancel()
 	conn, err := ctl.Dial(ctx, w.socket)
@@ -80,7 +83,7 @@ func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *de
 			return err
 		}
 	}
-	nics, err := w.chosen(nodes)
+	nics, strange, err := w.chosen(nodes)
 	if err != nil {
 		return err
 	}
@@ -94,16 +97,19 @@ func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *de
 		defer own.Close()
 		return own.NIC(uint64(nic)).Program(ctx, r)
 	}}
-	return f(ctx, client, nics)
+	return f(ctx, client, nics, strange)
 }
 
 // each asks every NIC that is meant, and fails with those that have failed.
 func (w *whichNICs) each(c *cobra.Command, f func(ctx context.Context, client *deploy.Client, nic registry.NICID) error) error {
-	return w.ask(c, func(ctx context.Context, client *deploy.Client, nics []registry.NICID) error {
-		failed := 0
+	return w.ask(c, func(ctx context.Context, client *deploy.Client, nics []registry.NICID, strange []error) error {
+		failed, all := len(strange), len(nics)+len(strange)
+		for _, err := range strange {
+			fmt.Fprintln(c.ErrOrStderr(), err)
+		}
 		for _, nic := range nics {
 			err := f(ctx, client, nic)
-			if err != nil && len(nics) == 1 {
+			if err != nil && all == 1 {
 				return err
 			}
 			if err != nil {
@@ -112,7 +118,7 @@ func (w *whichNICs) each(c *cobra.Command, f func(ctx context.Context, client *d
 			}
 		}
 		if failed > 0 {
-			return fmt.Errorf("%d of %d NICs failed", failed, len(nics))
+			return fmt.Errorf("%d of %d NICs failed", failed, all)
 		}
 		return nil
 	})
@@ -172,7 +178,10 @@ else it begins anew.`,
 			if o.Guards != "" && !c.Flags().Changed("trigger") && len(m.Triggers) == 1 {
 				o.Trigger = m.Triggers[0].Number
 			}
-			return w.ask(c, func(ctx context.Context, client *deploy.Client, nics []registry.NICID) error {
+			return w.ask(c, func(ctx context.Context, client *deploy.Client, nics []registry.NICID, strange []error) error {
+				if err := errors.Join(strange...); err != nil {
+					return fmt.Errorf("%w; the program is loaded nowhere", err)
+				}
 				placed, err := client.Load(ctx, nics, m.Encode(), o)
 				if err != nil {
 					return err

@@ -319,3 +319,27 @@ func TestReplacingByNameKeepsTheNumberOnEachNIC(t *testing.T) { // PANIC-2
 		t.Errorf("load says %q; want %q", out, want)
 	}
 }
+
+// A node that has never answered has no id by which it could be asked. With --all it is named, and the others are asked; nothing is loaded.
+func TestANodeThatHasNeverAnsweredDoesNotKeepTheOthersFromBeingListed(t *testing.T) {
+	dir := t.TempDir()
+	s, dead := filepath.Join(dir, "nic.sock"), freeport.Loopback(t)
+	startNIC(t, "--socket", s, "--listen", freeport.Loopback(t), "--node", dead, "--state-dir", dir)
+	file := sourceFile(t, "counter", counterSource)
+	must(t, "program", "load", file, "--socket", s)
+	says := "the NIC at " + dead + " has never answered"
+	status, out, stderr := weft("program", "list", "--all", "--socket", s)
+	if status == 0 || !strings.Contains(out, "counter") || !strings.Contains(stderr, says) || !strings.Contains(stderr, "1 of 2 NICs failed") {
+		t.Errorf("list: %d %q %q", status, out, stderr)
+	}
+	status, out, stderr = weft("program", "load", file, "--all", "--socket", s)
+	if status == 0 || out != "" || !strings.Contains(stderr, says) || !strings.Contains(stderr, "loaded nowhere") {
+		t.Errorf("load: %d %q %q", status, out, stderr)
+	}
+	if status, _, stderr := weft("program", "unload", "counter", "--all", "--socket", s); status == 0 || !strings.Contains(stderr, says) {
+		t.Errorf("unload: %d %q", status, stderr)
+	}
+	if out := must(t, "program", "list", "--socket", s); strings.Contains(out, "counter") {
+		t.Errorf("it is still there: %q", out)
+	}
+}
