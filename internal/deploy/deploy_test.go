@@ -312,3 +312,22 @@ func TestTheLogOfAProgramThatDisplaysAllTheTimeEnds(t *testing.T) { // PANIC-26
 		}
 	}
 }
+
+// A tool names a program as its source does: case does not matter there.
+func TestAProgramIsFoundByItsNameAsTheSourceHasIt(t *testing.T) { // PANIC-36
+	f := newFabric(t, 1)
+	if _, err := f.client.Load(t.Context(), f.all(), compiled(t, fmt.Sprintf(strings.ReplaceAll(counting, "counting", "Counting"), 0)), deploy.Options{Start: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Counting", "counting", "COUNTING"} {
+		for _, r := range []ctl.Program{{Do: ctl.ProgramSend, Trigger: 1}, {Do: ctl.ProgramLog}, {Do: ctl.ProgramList}} {
+			r.Name = name
+			if _, err := f.sites[0].Answer(&r); err != nil {
+				t.Errorf("%s %s: %v", r.Do, name, err)
+			}
+		}
+	}
+	if _, err := f.sites[0].Answer(&ctl.Program{Do: ctl.ProgramUnload, Name: "Countin"}); !errors.Is(err, ctl.ErrNoProgram) {
+		t.Errorf("by a part of its name: %v", err)
+	}
+}

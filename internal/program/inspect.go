@@ -3,6 +3,7 @@ package program
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nicid"
@@ -87,8 +88,15 @@ func (t *Table) Info(id vm.ID) (Info, bool) {
 	return Info{Info: info, Spec: l.spec, Shown: l.log.total, InDriver: l.inDriver, Unbegun: l.unbegun, Lacks: t.lacks(l)}, ok
 }
 
-// Find finds a program of this NIC by its name.
-func (t *Table) Find(name string) (vm.ID, bool) { return t.named(name) }
+// Find finds a program of this NIC by its name as its source may have it, where case does not matter; of several, the one with the lowest number.
+func (t *Table) Find(name string) (vm.ID, bool) {
+	for _, id := range t.ids() {
+		if strings.EqualFold(t.loaded[id].spec.Module.Name, name) {
+			return id, true
+		}
+	}
+	return 0, false
+}
 
 // Audit says which of its limits the table does not keep, if any.
 func (t *Table) Audit() error {
