@@ -236,6 +236,17 @@ func TestPDLRunHasProgramsOnSeveralNICs(t *testing.T) {
 	}
 }
 
+// Names mean the same as at a NIC: of several programs with one the lowest number, and to names of NICs case does not matter.
+func TestPDLRunTakesNamesAsANICDoes(t *testing.T) {
+	named := source(t, "named.pdl", "PROGRAM named: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN SEND n LEN 8 AS 2 TO named AT HOST_b END; END")
+	for _, order := range [][]string{{"=3", "=7"}, {"=7", "=3"}} {
+		status, stdout, stderr := weft("pdl", "run", named+order[0]+"@Host_B", named+order[1]+"@host_B", "--send", "named@host_b/1")
+		if status != 0 || !strings.Contains(stdout, "message 1 to named (3), 0 bytes: await") || !strings.Contains(stdout, "as 2 to 3 at ") || !strings.Contains(stdout, "message 2 to named (3), 8 bytes: no such trigger") {
+			t.Errorf("%q: status %d, %s%s", order, status, stdout, stderr)
+		}
+	}
+}
+
 // PANIC-37: the paper's ping, at the address that it sends to, with a pong of ours.
 func TestPDLRunRunsThePapersPing(t *testing.T) {
 	dir := os.Getenv("WEFT_PDL_SAMPLES")

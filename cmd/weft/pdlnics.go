@@ -149,7 +149,7 @@ func (r *pdlRun) find(nic string) *pdlNIC {
 		return r.at(id)
 	}
 	for _, n := range r.nics {
-		if n.Name == nic {
+		if strings.EqualFold(n.Name, nic) { // as AT does
 			return n
 		}
 	}

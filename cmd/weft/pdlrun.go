@@ -161,7 +161,10 @@ func loadAll(files []pdlFile) error {
 			if err != nil {
 				return err
 			}
-			f.id, f.nic.names[f.module.Name] = id, id
+			f.id = id
+			if first, named := f.nic.names[f.module.Name]; !named || id < first { // of several, a NIC takes the one with the lowest number
+				f.nic.names[f.module.Name] = id
+			}
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/weftnet/weft/pdl/prog"
 	"github.com/weftnet/weft/pdl/vm"
@@ -141,7 +142,7 @@ func (n *NIC) Clock() int64 {
 func (n *NIC) Lookup(of prog.SymbolKind, name string, nic uint64) (int64, bool) {
 	for _, o := range n.fabric.nics {
 		if of == prog.NodeName {
-			if o.Name == name {
+			if strings.EqualFold(o.Name, name) { // as in a NIC
 				return int64(o.ID), true
 			}
 			continue
