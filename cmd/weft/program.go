@@ -175,7 +175,10 @@ else it begins anew.`,
 				return show(c, err)
 			}
 			o.ID, o.Trigger, o.Start = uint32(id), uint32(trigger), !noStart
-			if o.Guards != "" && !c.Flags().Changed("trigger") && len(m.Triggers) == 1 {
+			if o.Guards != "" && !c.Flags().Changed("trigger") {
+				if len(m.Triggers) != 1 {
+					return usagef("--guard %s: %s has %d triggers; expected --trigger, too, with the one that it sees messages by", o.Guards, m.Name, len(m.Triggers))
+				}
 				o.Trigger = m.Triggers[0].Number
 			}
 			return w.ask(c, func(ctx context.Context, client *deploy.Client, nics []registry.NICID, strange []error) error {

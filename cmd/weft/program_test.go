@@ -30,6 +30,20 @@ func TestATriggerWithoutAProcessToGuardIsRefused(t *testing.T) {
 	}
 }
 
+// Of several triggers none is taken unasked, not even number 0.
+func TestAGuardOfSeveralTriggersIsToldItsOwn(t *testing.T) {
+	for triggers, want := range map[string]string{"0, 2": "two has 2 triggers; expected --trigger", "": "two has 0 triggers; expected --trigger"} {
+		text := "PROGRAM two: BEGIN END; END"
+		if triggers != "" {
+			text = "PROGRAM two: TRIGGERS " + triggers + "; BEGIN END; MESSAGE 0: BEGIN PASS END; MESSAGE 2: BEGIN DROP END; END"
+		}
+		status, _, stderr := weft("program", "load", source(t, "two.pdl", text), "--guard", "app/3", "--socket", "none")
+		if status != exitUsage || !strings.Contains(stderr, "--guard app/3: "+want) {
+			t.Errorf("triggers %q: %d %q", triggers, status, stderr)
+		}
+	}
+}
+
 func TestHelpOfLoadSaysWhatHappensOnManyNICs(t *testing.T) {
 	_, out, _ := weft("program", "load", "--help")
 	for _, want := range []string{"prepare  ", "commit  ", "roll back  ", "--replace --id N", "With --all each NIC goes by the name", "forgets within 30s"} {
