@@ -40,7 +40,7 @@ type Var struct {
 	Pos   Pos
 	Size  Expr // nil for a word
 	words int  // once checked
-	vague bool // how many there are meant to be is not known, as was reported
+	vague bool // how many there are meant to be is not known, as was reported; without a size, whether it is an array
 	base  int  // once compiled
 }
 

@@ -431,7 +431,7 @@ func (c *checker) ref(r *Ref) {
 
 func (c *checker) index(r *Ref, v *Var) {
 	switch {
-	case v.Size == nil && r.Index != nil:
+	case v.Size == nil && r.Index != nil && !v.vague:
 		c.errorf(r.Pos, "%s is one word and has no elements", r.Name)
 	case v.Size != nil && r.Index == nil:
 		c.errorf(r.Pos, "%s is an array: expected an index, as %s[0]", r.Name, r.Name)

@@ -18,6 +18,8 @@ type parser struct {
 	ended  bool  // what is missing at the end of the file has been reported
 	depth  int
 	deep   bool // too deep, as reported
+
+	misplaced bool // a declaration stands where none can: what it declares is no other mistake
 }
 
 // parse reads a source. It returns what it understood, whatever is wrong.
@@ -26,6 +28,7 @@ func parse(src []byte, r *report) *Program {
 	p.next()
 	p.last.end = Pos{1, 1}
 	prog := p.program()
+	prog.broken = prog.broken || p.misplaced
 	prog.comments = p.scan.comments
 	return prog
 }
@@ -215,6 +218,9 @@ func (p *parser) declaration(prog *Program) {
 	prog.Decls = append(prog.Decls, d)
 	if _, ok := p.expect(";", " or , in the declaration"); !ok {
 		prog.broken = true
+		if n := len(prog.Vars); word.kind == "VAR" && n > 0 {
+			prog.Vars[n-1].vague = true // it may have been meant as an array
+		}
 		p.skipTo(";", "CONST", "VAR", "TRIGGERS", "BEGIN", "MESSAGE", "END")
 		p.accept(";")
 	}
@@ -457,6 +463,10 @@ func (p *parser) act() Stmt {
 		p.next()
 		p.expect("LOCK", " behind CLEAR")
 		s.What, s.X = "CLEAR LOCK", p.expr()
+	case "CONST", "VAR", "TRIGGERS":
+		p.misplaced = true
+		p.unexpected("a statement: declarations stand before the first BEGIN")
+		return nil
 	default:
 		p.unexpected("a statement")
 		return nil
