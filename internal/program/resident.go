@@ -24,8 +24,8 @@ type Resident interface {
 	// Leave ends that, and returns the variables. It reports whether the program has stopped.
 	Leave() (data []int64, stopped bool, err error)
 	// Borrow fills data with the variables, calls f while no message is handled in the driver, and has the variables be what data is then; with stop, the
-	// program takes no more messages. It allocates nothing: each message that the engine handles comes by it.
-	Borrow(data []int64, f func() (stop bool)) error
+	// program takes no more messages. f is told whether it has stopped. It allocates nothing: each message that the engine handles comes by it.
+	Borrow(data []int64, f func(stopped bool) (stop bool)) error
 	// Profile is what it has done in the driver.
 	Profile() (p vm.Profile, stopped bool, err error)
 	// Close takes it out of the driver for good.
@@ -130,9 +130,9 @@ func (t *Table) activate(l *loaded, m *vm.Message) vm.Outcome {
 func (t *Table) activateBorrowed(l *loaded, m *vm.Message) vm.Outcome {
 	data, err := t.machine.Words(l.id)
 	if err == nil {
-		t.borrowed.message, t.borrowed.outcome = m, vm.Busy
+		t.borrowed.message, t.borrowed.by, t.borrowed.outcome = m, l, vm.Busy
 		err = l.resident.Borrow(data, t.borrowed.handle)
-		t.borrowed.message = nil
+		t.borrowed.message, t.borrowed.by = nil, nil
 	}
 	if err != nil {
 		t.count(vni.NICProgramDatagramsLost)
@@ -144,13 +144,17 @@ func (t *Table) activateBorrowed(l *loaded, m *vm.Message) vm.Outcome {
 // borrowed is the activation for which variables are borrowed, so that no function is made for each.
 type borrowed struct {
 	message *vm.Message
+	by      *loaded
 	outcome vm.Outcome
-	handle  func() (stop bool)
+	handle  func(stopped bool) (stop bool)
 }
 
-// handleBorrowed has the machine handle the message.
-func (t *Table) handleBorrowed() (stop bool) {
+// handleBorrowed has the machine handle the message: it refuses it, if the program has stopped in the driver.
+func (t *Table) handleBorrowed(stopped bool) (stop bool) {
 	m := t.borrowed.message
+	if stopped {
+		t.syncDriver(t.borrowed.by)
+	}
 	t.borrowed.outcome = t.machine.Dispatch(m)
 	return !t.running(m.Program)
 }

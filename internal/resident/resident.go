@@ -275,7 +275,7 @@ func (r *resident) Leave() (data []int64, stopped bool, err error) {
 }
 
 // Borrow implements program.Resident.
-func (r *resident) Borrow(data []int64, f func() (stop bool)) error {
+func (r *resident) Borrow(data []int64, f func(stopped bool) (stop bool)) error {
 	if err := r.r.Take(); err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (r *resident) Borrow(data []int64, f func() (stop bool)) error {
 	if err := r.r.ReadWords(data); err != nil {
 		return err
 	}
-	stop := f()
+	stop := f(r.r.Stopped())
 	if err := r.r.SetWords(data); err != nil || !stop {
 		return err
 	}

@@ -105,6 +105,37 @@ func TestAProgramInTheDriverAnswersOverIPv6(t *testing.T) {
 	}
 }
 
+// empty is a command of a process that sends no bytes.
+type empty struct{}
+
+func (empty) Read([]byte, uint64) {}
+
+// A program that stops in the driver is stopped: what comes to the engine for it is refused, too, though nothing has asked for its state since.
+func TestAProgramThatStopsInTheDriverTakesNoMessagesOfTheEngine(t *testing.T) {
+	n := newNIC(t)
+	n.load(`PROGRAM stops: VAR n; TRIGGERS 1, 2; BEGIN END; MESSAGE 1: BEGIN n = n + 1; DISPLAY n END;
+MESSAGE 2: BEGIN SEND n LEN 8 AS 10 TO 416 AT SOURCE; STOP END; END;`, false)
+	n.meet(keys)
+	command := func(want int) {
+		t.Helper()
+		n.engine.do(func(table *program.Table) {
+			table.Command(empty{}, vm.Destination{Program: programID, Trigger: 1}, 0, false)
+			table.Run(0)
+			if values, _, err := table.Log(programID, 0); err != nil || len(values) != want {
+				t.Errorf("it has displayed %d, %v; want %d values", values, err, want)
+			}
+		})
+	}
+	command(1)
+	n.answered(1, 2)
+	command(1)
+	n.engine.do(func(table *program.Table) {
+		if info, _ := table.Info(programID); info.State() != "stopped" || info.Profile.Refused != 1 || info.Profile.Activations != 3 {
+			t.Errorf("it is %s: %+v", info.State(), info.Profile)
+		}
+	})
+}
+
 // What the engine does of a program in the driver it does with the variables there, and allocates nothing for it.
 func TestTheEngineHandlesAMessageOfAProgramInTheDriverWithoutAllocating(t *testing.T) {
 	n := newNIC(t)

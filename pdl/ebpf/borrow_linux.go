@@ -53,5 +53,10 @@ func (r *Resident) Take() error {
 	return nil
 }
 
+// Stopped reports whether the program takes no more messages.
+func (r *Resident) Stopped() bool {
+	return catomic.LoadUint64((*uint64)(unsafe.Pointer(&r.state[stateStatus]))) == statusStopped
+}
+
 // Give ends what Take has begun.
 func (r *Resident) Give() { catomic.StoreUint64((*uint64)(unsafe.Pointer(&r.state[stateLock])), 0) }

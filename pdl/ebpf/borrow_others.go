@@ -14,5 +14,8 @@ func (r *Resident) unmapState() error { return nil }
 // Take keeps the program from activations in the driver until Give. There is no such program here.
 func (r *Resident) Take() error { return ErrUnavailable }
 
+// Stopped reports whether the program takes no more messages.
+func (r *Resident) Stopped() bool { return true }
+
 // Give ends what Take has begun.
 func (r *Resident) Give() {}
