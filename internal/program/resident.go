@@ -21,7 +21,7 @@ import (
 type Resident interface {
 	// Enter has the driver give it the datagrams that come from now on. Its variables begin with data.
 	Enter(data []int64) error
-	// Leave ends that, and returns the variables. It reports whether the program has stopped.
+	// Leave ends that, and returns the variables. It reports whether the program had stopped; what comes to it there is refused from now on.
 	Leave() (data []int64, stopped bool, err error)
 	// Borrow fills data with the variables, calls f while no message is handled in the driver, and has the variables be what data is then; with stop, the
 	// program takes no more messages. f is told whether it has stopped. It allocates nothing: each message that the engine handles comes by it.
@@ -93,16 +93,16 @@ func (t *Table) leave(l *loaded) error {
 	if !l.inDriver {
 		return nil
 	}
-	there := t.syncDriver(l)
+	data, stopped, err := l.resident.Leave()
+	there, _ := t.doneThere(l) // all of it, now that no more comes
 	t.machine.Merge(l.id, there)
 	l.merged.Add(&there)
 	l.inDriver = false
-	data, stopped, err := l.resident.Leave()
 	if err == nil {
 		err = t.machine.SetData(l.id, data)
 	}
 	if stopped {
-		t.machine.Stop(l.id, vm.None)
+		t.stoppedThere(l, &there)
 	}
 	if err != nil {
 		return fmt.Errorf("program %s in the driver: %w", l.spec.Module.Name, err)
@@ -165,18 +165,31 @@ func (t *Table) syncDriver(l *loaded) vm.Profile {
 	if !l.inDriver {
 		return vm.Profile{}
 	}
-	p, stopped, err := l.resident.Profile()
-	if err != nil {
-		return vm.Profile{}
-	}
-	done := p.Since(&l.merged)
-	if stopped && t.running(l.id) {
-		t.machine.Stop(l.id, vm.None)
-		if done.Aborts[vm.OutOfBudget] > 0 {
-			t.count(vni.NICProgramsStopped)
-		}
+	done, stopped := t.doneThere(l)
+	if stopped {
+		t.stoppedThere(l, &done)
 	}
 	return done
+}
+
+// doneThere is what a program has done in the driver that is not in the machine's profile yet, and whether it has stopped there.
+func (t *Table) doneThere(l *loaded) (done vm.Profile, stopped bool) {
+	p, stopped, err := l.resident.Profile()
+	if err != nil {
+		return vm.Profile{}, false
+	}
+	return p.Since(&l.merged), stopped
+}
+
+// stoppedThere stops a program that has stopped in the driver, if the machine does not know of it.
+func (t *Table) stoppedThere(l *loaded, done *vm.Profile) {
+	if !t.running(l.id) {
+		return
+	}
+	t.machine.Stop(l.id, vm.None)
+	if done.Aborts[vm.OutOfBudget] > 0 {
+		t.count(vni.NICProgramsStopped)
+	}
 }
 
 // Displayed notes what a program has displayed in the driver.

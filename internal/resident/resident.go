@@ -257,22 +257,8 @@ func (r *resident) Enter(data []int64) error {
 	return r.r.Attach()
 }
 
-// Leave implements program.Resident. Who has been let in by then is waited for.
-func (r *resident) Leave() (data []int64, stopped bool, err error) {
-	if err = r.r.Detach(); err != nil {
-		return nil, false, err
-	}
-	if err = r.r.Take(); err != nil {
-		return nil, false, err
-	}
-	data, err = r.r.Words()
-	r.r.Give()
-	if err != nil {
-		return nil, false, err
-	}
-	_, counts, err := r.r.Profile()
-	return data, counts.Stopped, err
-}
+// Leave implements program.Resident.
+func (r *resident) Leave() (data []int64, stopped bool, err error) { return r.r.Withdraw() }
 
 // Borrow implements program.Resident.
 func (r *resident) Borrow(data []int64, f func(stopped bool) (stop bool)) error {

@@ -164,6 +164,31 @@ func TestAStoppedProgramAndOneWithoutTheTriggerRefuse(t *testing.T) {
 	}
 }
 
+// A frame may have been let in while the program is withdrawn, and get its turn then: the data have gone, so it must not change them, nor be answered.
+func TestAWithdrawnProgramChangesNothing(t *testing.T) {
+	k := startedKernel(t, "PROGRAM p: VAR n; TRIGGERS 1, 2; BEGIN END; MESSAGE 1: BEGIN n = n + 1; SEND n LEN 8 AS 1 TO 2 AT SOURCE END; MESSAGE 2: BEGIN STOP END; END")
+	if got := k.send(1, nil); got.verdict != xdpTx {
+		t.Fatalf("verdict %d", got.verdict)
+	}
+	words, stopped, err := k.Withdraw()
+	if err != nil || stopped {
+		t.Fatal(stopped, err)
+	}
+	if got := k.send(1, nil); got.verdict != xdpDrop || k.variable(t, "n") != 1 {
+		t.Errorf("verdict %d, and n is %d", got.verdict, k.variable(t, "n"))
+	}
+	if err := k.Start(words); err != nil {
+		t.Fatal(err)
+	}
+	if got := k.send(1, nil); got.verdict != xdpTx || k.variable(t, "n") != 2 {
+		t.Errorf("started again: verdict %d, and n is %d", got.verdict, k.variable(t, "n"))
+	}
+	k.send(2, nil)
+	if _, stopped, err := k.Withdraw(); err != nil || !stopped {
+		t.Error("it has not stopped:", err)
+	}
+}
+
 // A loop that counts may still be too long: the budget ends it at a jump back, a turn late at the most.
 func TestTheBudgetStopsALongLoop(t *testing.T) {
 	k := startedKernel(t, handler("WHILE a < PACKET[0] DO BEGIN\nb = b + v[3]; a = a + 1 END"))

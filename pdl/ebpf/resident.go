@@ -211,6 +211,24 @@ func (r *Resident) Detach() error {
 	return err
 }
 
+// Withdraw has messages come to the program no more, and returns its data, and whether it had stopped. One that was let in before and waits for another
+// to end is refused: what it did to the data would be lost. Start and Attach have the program go on.
+func (r *Resident) Withdraw() (words []int64, stopped bool, err error) {
+	if err = r.Detach(); err != nil {
+		return nil, false, err
+	}
+	if err = r.Take(); err != nil {
+		return nil, false, err
+	}
+	defer r.Give()
+	stopped = r.Stopped()
+	if err = r.Stop(); err != nil {
+		return nil, false, err
+	}
+	words, err = r.Words()
+	return words, stopped, err
+}
+
 // Close takes the program out of the kernel.
 func (r *Resident) Close() error {
 	err := errors.Join(r.Detach(), r.unmapState())
