@@ -156,7 +156,7 @@ func (t *Table) handleBorrowed(stopped bool) (stop bool) {
 		t.syncDriver(t.borrowed.by)
 	}
 	t.borrowed.outcome = t.machine.Dispatch(m)
-	return !t.running(m.Program)
+	return !t.running(m.Program) || t.borrowed.by.stop != vm.None
 }
 
 // syncDriver has the machine know of a program that has stopped in the driver.

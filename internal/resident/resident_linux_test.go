@@ -136,6 +136,37 @@ MESSAGE 2: BEGIN SEND n LEN 8 AS 10 TO 416 AT SOURCE; STOP END; END;`, false)
 	})
 }
 
+// A program in the driver that the engine stops, here for messages to itself, is stopped in the driver, too.
+func TestAProgramThatTheEngineStopsIsStoppedInTheDriver(t *testing.T) { // PANIC-5
+	n := newNIC(t)
+	n.load(`PROGRAM self: VAR n; TRIGGERS 1, 2; BEGIN END; MESSAGE 1: BEGIN n = n + 1; SEND n LEN 8 AS 1 TO 415 AT SOURCE END;
+MESSAGE 2: BEGIN SEND n LEN 8 AS 10 TO 416 AT SOURCE END; END;`, false)
+	n.meet(keys)
+	n.answered(0, 2)
+	handled := uint64(0)
+	n.engine.do(func(table *program.Table) {
+		table.Command(empty{}, vm.Destination{Program: programID, Trigger: 1}, 0, false)
+		for table.Pending() > 0 {
+			table.Run(0)
+		}
+		info, _ := table.Info(programID)
+		if info.State() != "stopped" || info.LastAbort != vm.Recursion {
+			t.Fatalf("it is %s for %v", info.State(), info.LastAbort)
+		}
+		handled = info.Profile.Activations
+	})
+	n.send(2)
+	n.eventually("another message has come", func(table *program.Table) bool {
+		info, _ := table.Info(programID)
+		return info.Profile.Refused > 0 || info.Profile.Activations > handled
+	})
+	n.engine.do(func(table *program.Table) {
+		if info, _ := table.Info(programID); info.Profile.Activations > handled {
+			t.Error("it has handled a message since")
+		}
+	})
+}
+
 // What the engine does of a program in the driver it does with the variables there, and allocates nothing for it.
 func TestTheEngineHandlesAMessageOfAProgramInTheDriverWithoutAllocating(t *testing.T) {
 	n := newNIC(t)
