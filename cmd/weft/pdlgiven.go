@@ -136,8 +136,9 @@ func part(s string) ([]byte, error) {
 	kind, rest, named := strings.Cut(s, ":")
 	switch {
 	case !named:
-		n, err := strconv.ParseInt(s, 0, 64)
-		if u, errU := strconv.ParseUint(s, 0, 64); err != nil && errU == nil {
+		base := baseOf(strings.TrimPrefix(s, "-"))
+		n, err := strconv.ParseInt(s, base, 64)
+		if u, errU := strconv.ParseUint(s, base, 64); err != nil && errU == nil {
 			n, err = int64(u), nil
 		}
 		if err == nil {
@@ -155,4 +156,12 @@ func part(s string) ([]byte, error) {
 		}
 	}
 	return nil, fmt.Errorf("%q: expected a number, text:…, hex:… or zero:N", s)
+}
+
+// baseOf is the base of a number for strconv: 0, which reads it behind 0x, 0o or 0b, or 10. A zero before a decimal number means nothing, as in PDL.
+func baseOf(number string) int {
+	if len(number) > 1 && number[0] == '0' && strings.Contains("xXoObB", number[1:2]) {
+		return 0
+	}
+	return 10
 }

@@ -248,7 +248,7 @@ func programTarget(arg string) (id uint32, name string, err error) {
 	if arg[0] < '0' || arg[0] > '9' {
 		return 0, arg, nil
 	}
-	n, err := strconv.ParseUint(arg, 0, 31)
+	n, err := strconv.ParseUint(arg, baseOf(arg), 31)
 	if err != nil || n == 0 {
 		return 0, "", usagef("program %q: expected a name, or a number from 1 to %d", arg, 1<<31-1)
 	}
@@ -295,7 +295,7 @@ func newProgramSendCommand() *cobra.Command {
 		Short: "Send a program a message of some words",
 		Long: `Send a trigger of a program a message of some words.
 
-A WORD is a number of 64 bits, signed or not, in decimal, 0x…, 0o… or 0b…, as in PDL. As with
+A WORD is a number of 64 bits, signed or not, in decimal or 0x… as in PDL, or 0o… or 0b…. As with
 weft pdl run it may be text:WORDS, hex:BYTES, or zero:N, N zero bytes, too.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -303,7 +303,7 @@ weft pdl run it may be text:WORDS, hex:BYTES, or zero:N, N zero bytes, too.`,
 			if err != nil {
 				return err
 			}
-			trigger, err := strconv.ParseUint(args[1], 0, 32)
+			trigger, err := strconv.ParseUint(args[1], baseOf(args[1]), 32)
 			if err != nil {
 				return usagef("trigger %q: expected a number from 0 to %d", args[1], uint32(1<<32-1))
 			}

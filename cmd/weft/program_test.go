@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 	"testing"
 )
@@ -13,13 +14,29 @@ func TestWordsOfAMessageAreThoseOfPDLRun(t *testing.T) {
 	if want := append(append(all, 0x10, 0, 0, 0, 0, 0, 0, 0), 'a', 'b', 0xff, 0); err != nil || !bytes.Equal(b, want) {
 		t.Errorf("the words are % x, %v; want % x", b, err, want)
 	}
-	for _, bad := range []string{"0x1ffffffffffffffff", "", "one", "hex:f"} {
+	if b, err := words([]string{"010", "-010", "0", "0o10", "0b10"}); err != nil || !bytes.Equal(b, leWords(10, -10, 0, 8, 2)) {
+		t.Errorf("with a zero before them the words are % x, %v", b, err)
+	}
+	for _, bad := range []string{"0x1ffffffffffffffff", "", "one", "hex:f", "0x", "-", "1_0"} {
 		if _, err := words([]string{bad}); err == nil || !strings.Contains(err.Error(), `word "`+bad+`": expected a number`) {
 			t.Errorf("the word %q: %v", bad, err)
 		}
 	}
 	if _, err := words([]string{"zero:2049"}); err == nil || !strings.Contains(err.Error(), "2049 bytes; at most 2048") {
 		t.Errorf("a message that is too long: %v", err)
+	}
+}
+
+func leWords(all ...int64) (b []byte) {
+	for _, w := range all {
+		b = binary.LittleEndian.AppendUint64(b, uint64(w))
+	}
+	return b
+}
+
+func TestAZeroBeforeTheNumberOfAProgramMeansNothing(t *testing.T) {
+	if id, name, err := programTarget("010"); id != 10 || name != "" || err != nil {
+		t.Errorf("010 is program %d, %q, %v", id, name, err)
 	}
 }
 
