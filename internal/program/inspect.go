@@ -80,11 +80,7 @@ func (t *Table) Info(id vm.ID) (Info, bool) {
 	there := t.syncDriver(l)
 	info, ok := t.machine.Info(id)
 	info.Profile.Add(&there)
-	for cause, n := range there.Aborts { // the driver counts causes, and knows no last one of several
-		if n > 0 && n == there.Aborted() {
-			info.LastAbort = vm.Cause(cause)
-		}
-	}
+	info.LastAbort = info.Profile.LastCause
 	return Info{Info: info, Spec: l.spec, Shown: l.log.total, InDriver: l.inDriver, Unbegun: l.unbegun, Lacks: t.lacks(l)}, ok
 }
 

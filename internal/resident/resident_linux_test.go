@@ -167,6 +167,39 @@ MESSAGE 2: BEGIN SEND n LEN 8 AS 10 TO 416 AT SOURCE END; END;`, false)
 	})
 }
 
+// Of a program that was aborted in the driver for several causes the last is listed, with its line, also when it has left the driver.
+func TestTheLastOfSeveralAbortsInTheDriverIsListed(t *testing.T) {
+	n := newNIC(t)
+	const source = `PROGRAM fails: VAR n; TRIGGERS 1, 2; BEGIN END;
+MESSAGE 1: BEGIN n = 1 / n END;
+MESSAGE 2: BEGIN n = PACKET[7] END; END;`
+	n.load(source, false)
+	n.meet(keys)
+	want := func(aborts uint64, cause vm.Cause, line int) {
+		t.Helper()
+		n.eventually("the messages are handled", func(table *program.Table) bool {
+			info, ok := table.Info(programID)
+			return ok && info.Profile.Aborted() == aborts
+		})
+		n.engine.do(func(table *program.Table) {
+			if info, _ := table.Info(programID); info.LastAbort != cause || info.Profile.LastLine != line {
+				t.Errorf("of %d aborts the last was %v in line %d; want %v in line %d", aborts, info.LastAbort, info.Profile.LastLine, cause, line)
+			}
+		})
+	}
+	n.send(1)
+	want(1, vm.DivideByZero, 2)
+	n.send(2)
+	want(2, vm.OutOfPacket, 3)
+	m := module(t, source)
+	n.engine.do(func(table *program.Table) {
+		if _, _, err := table.Load(program.Spec{Module: m, ID: programID, Replace: true, Start: true}); err != nil {
+			t.Error(err)
+		}
+	})
+	want(2, vm.OutOfPacket, 3)
+}
+
 // What the engine does of a program in the driver it does with the variables there, and allocates nothing for it.
 func TestTheEngineHandlesAMessageOfAProgramInTheDriverWithoutAllocating(t *testing.T) {
 	n := newNIC(t)

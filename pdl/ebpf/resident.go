@@ -176,7 +176,7 @@ func (r *Resident) Profile() (p vm.Profile, c Counts, err error) {
 		p.Aborts[cause] = word(stateAborts + 8*cause)
 	}
 	if p.Aborted() > 0 {
-		p.LastLine = r.m.LineAt(int(word(stateLastPC)))
+		p.LastLine, p.LastCause = r.m.LineAt(int(word(stateLastPC))), vm.Cause(word(stateCause))
 	}
 	return p, Counts{word(stateSends), word(stateSendsLost), word(stateDisplaysLost), word(stateBusy), word(stateReplays), word(stateFlags),
 		word(stateStatus) == statusStopped}, nil

@@ -170,8 +170,8 @@ func (m *Machine) abort(p *program, cause Cause) Outcome {
 	if cause == OutOfBudget {
 		at = p.pc // which was not executed any more
 	}
-	p.profile.LastLine = p.module.LineAt(at)
-	p.cause, p.packet, p.broken = cause, nil, false
+	p.profile.LastLine, p.profile.LastCause = p.module.LineAt(at), cause
+	p.packet, p.broken = nil, false
 	switch {
 	case cause == OutOfBudget:
 		p.state = stopped

@@ -131,7 +131,7 @@ func (m *Machine) Replace(id ID, module *prog.Module) (kept bool, err error) {
 	if err := module.Verify(); err != nil {
 		return fail(err)
 	}
-	p := &program{id: id, module: module, profile: old.profile, cause: old.cause}
+	p := &program{id: id, module: module, profile: old.profile}
 	if err := m.place(p); err != nil {
 		return fail(err)
 	}
@@ -174,7 +174,6 @@ func (m *Machine) Exchange(a, b ID, keep bool) (kept bool, err error) {
 	}
 	p.id, q.id = q.id, p.id
 	p.profile, q.profile = q.profile, p.profile
-	p.cause, q.cause = q.cause, p.cause // of the profile's last abort
 	if kept = keep && p.module.SameLayout(q.module); kept {
 		copy(q.mem, p.mem)
 		q.state = p.state
@@ -204,7 +203,7 @@ func (m *Machine) Stop(id ID, why Cause) {
 		return
 	}
 	if p.state = stopped; why != None {
-		p.cause = why
+		p.profile.LastCause = why
 		p.profile.Aborts[why]++
 	}
 }
@@ -242,7 +241,7 @@ func (m *Machine) Info(id ID) (Info, bool) {
 	if p == nil {
 		return Info{}, false
 	}
-	return Info{p.id, p.module, p.state != loaded, p.state != loaded && p.state != stopped, p.cause, p.profile}, true
+	return Info{p.id, p.module, p.state != loaded, p.state != loaded && p.state != stopped, p.profile.LastCause, p.profile}, true
 }
 
 // IDs lists the programs in the order of their numbers.

@@ -42,7 +42,8 @@ type Profile struct {
 	Time         int64          // that the owner of the machine has charged, in its own units
 	Refused      uint64         // messages for a trigger that it has not, or that came when it was stopped
 	Aborts       [causes]uint64 // by cause
-	LastLine     int            // of the source, where it was last aborted
+	LastLine     int            // of the source, where it was last aborted,
+	LastCause    Cause          // and why
 }
 
 // Aborted is how many activations were aborted.
@@ -62,8 +63,8 @@ func (p *Profile) Add(done *Profile) {
 	for i, n := range done.Aborts {
 		p.Aborts[i] += n
 	}
-	if done.LastLine != 0 {
-		p.LastLine = done.LastLine
+	if done.LastCause != None {
+		p.LastLine, p.LastCause = done.LastLine, done.LastCause
 	}
 }
 
@@ -76,6 +77,9 @@ func (p *Profile) Since(before *Profile) Profile {
 	d.Refused -= before.Refused
 	for i, n := range before.Aborts {
 		d.Aborts[i] -= n
+	}
+	if d.Aborted() == 0 {
+		d.LastLine, d.LastCause = 0, None
 	}
 	return d
 }
