@@ -24,7 +24,7 @@ var (
 	ErrRange           = proc.ErrRange         // beyond the region's end
 	ErrCancelled       = proc.ErrCancelled     // withdrawn by Cancel
 	ErrNoProgram       = proc.ErrNoProgram     // no such program or trigger in the NIC, or it takes no messages
-	ErrProgramFailed   = proc.ErrProgramFailed // the program was activated, and aborted
+	ErrProgramFailed   = proc.ErrProgramFailed // the program was activated, and aborted, or was busy for too long
 	ErrFiltered        = proc.ErrFiltered      // a filter in front of the receiver dropped the message
 	ErrNoReceiver      = proc.ErrNoReceiver    // of SendDelivered to a library's port, on which its receiver has never received
 	ErrNoMemory        = proc.ErrNoMemory      // the NIC has no memory left for this, or no place for another region or share

@@ -52,12 +52,19 @@ func (h forPrograms) Peers(yield func(*program.Peer) bool) {
 
 func (h forPrograms) Announce(to *program.Peer, n int) []byte { return h.Record(to.Endpoint, n) }
 
-// programOutcomes is what a process is told of its message.
-var programOutcomes = map[vm.Outcome]vni.Status{
-	vm.Aborted: vni.StatusProgramFailed, vm.NoProgram: vni.StatusNoProgram, vm.NoTrigger: vni.StatusNoProgram, vm.Inactive: vni.StatusNoProgram,
+// programStatus is what a process is told of its message. One that came to no end that is known, as where the program's variables could not be had
+// from the driver, was not handled.
+func programStatus(o vm.Outcome) vni.Status {
+	switch o {
+	case vm.Awaiting, vm.Stopped, vm.Passed, vm.Dropped:
+		return vni.StatusOK
+	case vm.NoProgram, vm.NoTrigger, vm.Inactive:
+		return vni.StatusNoProgram
+	}
+	return vni.StatusProgramFailed
 }
 
-func (h forPrograms) Answered(r program.Request, o vm.Outcome) { h.Ended(r, programOutcomes[o]) }
+func (h forPrograms) Answered(r program.Request, o vm.Outcome) { h.Ended(r, programStatus(o)) }
 
 func (h forPrograms) Ended(r program.Request, status vni.Status) {
 	h.engine().completeSend(r.(*send), status)

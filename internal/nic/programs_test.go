@@ -2,6 +2,7 @@ package nic
 
 import (
 	"encoding/binary"
+	"errors"
 	"testing"
 	"time"
 
@@ -81,6 +82,45 @@ func TestAMessageToAProgramThatIsNotThereIsAnsweredAndCounted(t *testing.T) {
 		}
 		if n := at.Count(vni.NICProgramsUnknown); n != 1 {
 			t.Errorf("%d messages to no program are counted", n)
+		}
+	}
+}
+
+// unreachable is a program in a driver whose variables cannot be had: another processor is in it for too long.
+type unreachable struct{}
+
+func (unreachable) Enter([]int64) error                                  { return nil }
+func (unreachable) Leave() ([]int64, bool, error)                        { return nil, false, errors.New("busy") }
+func (unreachable) Borrow([]int64, func(stopped bool) (stop bool)) error { return errors.New("busy") }
+func (unreachable) Profile() (vm.Profile, bool, error)                   { return vm.Profile{}, false, nil }
+func (unreachable) Close() error                                         { return nil }
+
+// A message that is lost since the variables are in the driver, and stay there, was not handled: its sender does not hear that it was.
+func TestAMessageThatIsLostAtTheDriverIsNotAnsweredAsHandled(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	m, err := pdl.Compile("test", []byte("PROGRAM p: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY 1 END; END;"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []*Engine{a.e, b.e} {
+		programs := at.Programs()
+		key, _, err := programs.Prepare(program.Spec{Module: m, ID: 10, Start: true, Resident: true})
+		if err == nil {
+			err = programs.Reside(key, unreachable{})
+		}
+		if err == nil {
+			_, _, err = programs.Commit(key)
+		}
+		if err == nil {
+			err = programs.Settle(key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := a.finish(false, a.toProgram(at, 10, vni.WantAccept, 1)); c.Status != vni.StatusProgramFailed {
+			t.Errorf("it ended with %v", c.Status)
 		}
 	}
 }
