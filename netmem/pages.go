@@ -148,11 +148,13 @@ func (c *Client) spread(ctx context.Context, p *page, r record, f *form) error {
 			return nil
 		}
 		next := c.candidates(p, r.page, tried, have, missing)
-		live := len(c.live())
+		live, ended := len(c.live()), c.port.err
 		c.port.mu.Unlock()
 		switch {
 		case len(missing) == 0:
 			return nil
+		case ended != nil:
+			return ended
 		case len(next) > 0:
 			full = c.pageOut(ctx, p, r, f, next, tried) || full
 			if err := ctx.Err(); err != nil {

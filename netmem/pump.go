@@ -108,7 +108,8 @@ func (o *port) stir() {
 	}
 }
 
-// wait waits until ready returns true, and takes in packets meanwhile if no other goroutine does. ready is as that of weft.Process.WaitUntil.
+// wait waits until ready returns true, or nothing comes any more, and takes in packets meanwhile if no other goroutine does. ready is as that of
+// weft.Process.WaitUntil.
 func (o *port) wait(ctx context.Context, ready func() bool) error {
 	if ready() {
 		return nil
@@ -124,8 +125,11 @@ func (o *port) wait(ctx context.Context, ready func() bool) error {
 	if open {
 		o.pump.free.Open()
 	}
-	err := o.p.WaitUntil(ctx, ready)
+	err := o.p.WaitUntil(ctx, func() bool { return ready() || o.failed.Load() })
 	o.mu.Lock()
+	if err == nil && !ready() {
+		err = o.err
+	}
 	wake := o.served()
 	o.mu.Unlock()
 	if wake {

@@ -2,6 +2,7 @@ package netmem
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 
@@ -88,16 +89,13 @@ func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(pag
 				}
 				asked[wrong]++
 			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := c.Err(); err != nil {
+			if err := errors.Join(ctx.Err(), c.Err()); err != nil {
 				return err
 			}
 		case !away:
 			return ErrLost
 		default:
-			if err := c.p.Sleep(ctx, attendEvery); err != nil {
+			if err := c.rest(ctx); err != nil {
 				return err
 			}
 		}

@@ -259,6 +259,14 @@ func (c *Client) dead(s *server) {
 
 const attendEvery = 10 * time.Millisecond
 
+// rest is how long a call waits for servers to come back before it looks again. It fails when ctx ends, or the client.
+func (c *Client) rest(ctx context.Context) error {
+	if err := c.p.Sleep(ctx, attendEvery); err != nil {
+		return err
+	}
+	return c.Err()
+}
+
 // attend looks after servers that are down, or have not been heard for a while, and after pages that lack copies.
 func (c *Client) attend() {
 	ctx := c.port.ctx

@@ -34,7 +34,7 @@ func (c *Client) fetchShards(ctx context.Context, number uint64, p *page, use fu
 		case len(from)+away < c.code.Data:
 			return ErrLost
 		default:
-			if err := c.p.Sleep(ctx, attendEvery); err != nil {
+			if err := c.rest(ctx); err != nil {
 				return err
 			}
 		}
