@@ -76,7 +76,7 @@ type ClientStats struct {
 	Lacking     int    `json:"lacking"` // pages that have fewer copies than they should just now
 	ServersUp   int    `json:"servers_up"`
 	Code        Code   `json:"code"`
-	Pending     int    `json:"pending"`   // pages whose shards a write could not write: the client has them
+	Pending     int    `json:"pending"`   // pages that a write could not write, and a repair is to: the client has them
 	PageOuts    uint64 `json:"page_outs"` // that have succeeded, as are the next
 	PageIns     uint64 `json:"page_ins"`
 	Repeated    uint64 `json:"repeated"` // requests that were
@@ -112,7 +112,7 @@ type Client struct {
 	request  uint32
 	sends    map[uint64]*call // by cookie: whose memory the driver has
 	cookie   uint64
-	pendings int    // pages with what a write has left to do
+	pendings int    // pages with what a repair is to write
 	version  uint64 // the last that a page was given: a page that was discarded begins behind it
 	stats    ClientStats
 

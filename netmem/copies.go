@@ -21,7 +21,8 @@ type page struct {
 	copies  []copyOf
 
 	// pending is what the page should have become by a write of shards that has failed: some of them have taken the place of the last
-	// version's, of which there may be too few now. A repair writes it, and until then it is read here. nil: nothing.
+	// version's, of which there may be too few now. Of copies, it is what a read has found behind a write that has failed. A repair writes it, and
+	// until then it is read here. nil: nothing.
 	pending []byte
 	keptSum uint32 // of the bytes that the shards of version are cut from: others may be added to these alone
 }

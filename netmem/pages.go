@@ -86,13 +86,13 @@ func (c *Client) patch(ctx context.Context, number uint64, offset int, data []by
 	return nil
 }
 
-// maxPending is how many pages a client keeps whose shards it could not write, if no more than that fail at once.
+// maxPending is how many pages a client keeps that a repair is to write, if no more than that fail at once.
 const maxPending = 1024
 
 // write gives a page its next version. It is the only place where what was acknowledged moves on.
 func (c *Client) write(ctx context.Context, number uint64, p *page, data []byte) error {
 	c.port.mu.Lock()
-	crowded := p.version > 0 && p.pending == nil && c.pendings >= maxPending
+	crowded := c.code.cuts() && p.version > 0 && p.pending == nil && c.pendings >= maxPending
 	c.port.mu.Unlock()
 	if crowded {
 		return fmt.Errorf("%w: %d pages wait for some already", ErrFull, maxPending)
@@ -122,16 +122,31 @@ func (c *Client) write(ctx context.Context, number uint64, p *page, data []byte)
 	return nil
 }
 
-// keep has a page become by a repair what a write has failed to make of it; nil: it needs none. The port's lock is held.
+// keep has a page of shards become by a repair what a write has failed to make of it. One of copies becomes what it would have become without that
+// write, if a read has decided it. nil: the page has been written. The port's lock is held.
 func (c *Client) keep(p *page, data []byte) {
-	if p.pending != nil {
+	switch {
+	case data == nil && p.pending != nil:
 		c.pendings--
 		p.pending = nil
-	}
-	if data != nil && c.code.cuts() && p.version > 0 && c.cfg.defect != mutate.PagesPendingLost {
-		c.pendings++
+	case data != nil && c.code.cuts() && p.version > 0 && c.cfg.defect != mutate.PagesPendingLost:
+		if p.pending == nil {
+			c.pendings++
+		}
 		p.pending = slices.Clone(data)
 	}
+}
+
+// decide has a page be what a read has found where a write had failed, and become that by a repair. It reports whether there is room to keep it until then.
+func (c *Client) decide(p *page, found []byte) bool {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	if c.pendings >= maxPending {
+		return false
+	}
+	c.pendings++
+	p.pending = found
+	return true
 }
 
 // errTwice is what spread fails with when a server has a shard that another has, too, and can have no other of this version.

@@ -36,12 +36,13 @@ func (c *Client) read(ctx context.Context, number uint64, use func(page []byte))
 		return fmt.Errorf("netmem: read page %d: %w", number, err)
 	}
 	defer c.give(number, p)
-	if p.issued == p.version || c.code.cuts() || c.cfg.defect == mutate.PagesUndecided {
+	if p.issued == p.version || p.pending != nil || c.code.cuts() || c.cfg.defect == mutate.PagesUndecided {
 		err = c.fetch(ctx, number, p, use)
 	} else {
-		// A write has failed, and some servers may have what it wrote. What has been read once is written as a version of its own.
+		// A write has failed, and some servers may have what it wrote. What has been read once is written as a version of its own, by a repair
+		// if there is room to keep it until then: the servers may have none for it, or too few of them be up.
 		buf := make([]byte, c.cfg.PageBytes)
-		if err = c.fetch(ctx, number, p, c.into(buf)); err == nil {
+		if err = c.fetch(ctx, number, p, c.into(buf)); err == nil && !c.decide(p, buf) {
 			err = c.write(ctx, number, p, buf)
 		}
 		if err == nil {

@@ -57,8 +57,8 @@ func (c *Client) lacks(p *page, live int) bool {
 	switch {
 	case p.version == 0 || c.cfg.defect == mutate.PagesUnrepaired:
 		return false
-	case p.pending != nil:
-		return true
+	case p.pending != nil: // while fewer are up it could not be written, and calls would wait for the page in vain
+		return live >= c.code.servers()
 	}
 	all := c.count(p, func(k *copyOf) bool { return c.isGood(p, k) }) // with those on servers that are being removed
 	return c.kept(p) < min(c.code.servers(), live) && all >= c.code.Data

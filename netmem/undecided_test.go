@@ -1,0 +1,92 @@
+package netmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/hsn"
+)
+
+// decided looks whether a page that a write of 99 has failed to write is read, and goes on to be what it was read as first.
+func (w *several) decided(page uint64, was byte) (is byte, err error) {
+	for range 10 {
+		ctx, cancel := w.sp.WithTimeout(context.Background(), time.Second)
+		got := make([]byte, hsn.HalfPage)
+		err := w.ReadPage(ctx, page, got)
+		cancel()
+		if err != nil || got[0] != was && got[0] != 99 || is != 0 && got[0] != is {
+			return is, fmt.Errorf("page %d, which was %d before a write of 99 failed, and was read as %d since, is %d: %w", page, was, is, got[0], err)
+		}
+		is = got[0]
+	}
+	return is, nil
+}
+
+// A page that was acknowledged is read though a write of it has failed since, when one of its two servers is not reached. When it is
+// again, the page has both copies again, and is what it was read as.
+func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsDown(t *testing.T) {
+	onSeveral(t, []int{64, 64}, 8, ClientConfig{Copies: 2}, func(w *several) error {
+		const page = 3
+		heal := w.f.Partition(2)
+		w.sp.Sleep(time.Second)
+		ctx, cancel := w.sp.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := w.WritePage(ctx, page, append([]byte{99}, make([]byte, hsn.HalfPage-1)...)); !errors.Is(err, ErrFew) {
+			return fmt.Errorf("a write of two copies with one server: %w; expected %w", err, ErrFew)
+		}
+		is, err := w.decided(page, page)
+		if err != nil {
+			return err
+		}
+		if st := w.Stats(); st.Pending != 1 {
+			return fmt.Errorf("%d pages wait to be written; expected 1", st.Pending)
+		}
+		heal()
+		w.sp.Sleep(10 * time.Second)
+		if st := w.Stats(); st.Lacking != 0 || st.Pending != 0 {
+			return fmt.Errorf("%d pages lack copies and %d wait to be written when both servers are up", st.Lacking, st.Pending)
+		}
+		w.f.StopNIC(1)
+		if again, err := w.decided(page, page); err != nil || again != is {
+			return fmt.Errorf("page %d was read as %d, and now as %d: %w", page, is, again, err)
+		}
+		return nil
+	})
+}
+
+// So it is where one of the servers has no room for what was written: compressed, the page was smaller before.
+func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsFull(t *testing.T) {
+	onSeveral(t, []int{64, 32}, full, ClientConfig{Copies: 2, Compress: true}, func(w *several) error {
+		random, failed := rand.NewChaCha8([32]byte{}), 0
+		for page := range uint64(20) {
+			noise := make([]byte, hsn.HalfPage)
+			_, _ = random.Read(noise)
+			noise[0] = 99
+			if err := w.WritePage(context.Background(), page, noise); errors.Is(err, ErrFull) {
+				failed++
+			} else if err != nil {
+				return err
+			}
+			if _, err := w.decided(page, byte(page)); err != nil {
+				return err
+			}
+		}
+		if failed == 0 {
+			return errors.New("no write has failed")
+		}
+		for page := uint64(100); page < 500; page++ {
+			if err := w.DiscardPage(context.Background(), page); err != nil {
+				return err
+			}
+		}
+		w.sp.Sleep(time.Minute)
+		if st := w.Stats(); st.Lacking != 0 || st.Pending != 0 {
+			return fmt.Errorf("%d pages lack copies and %d wait to be written when there is room", st.Lacking, st.Pending)
+		}
+		return nil
+	})
+}
