@@ -290,7 +290,7 @@ func (c *Client) receive(now clock.Time, m hsn.Message) {
 		return
 	}
 	k := c.calls[r.request]
-	if k == nil || k.done.Load() || k.record.op != r.op || k.to.host() != m.From {
+	if k == nil || k.done.Load() || !k.asked(&r) || k.to.host() != m.From {
 		if c.cfg.defect == mutate.PagesAnswerLeak {
 			return
 		}
@@ -306,6 +306,15 @@ func (c *Client) receive(now clock.Time, m hsn.Message) {
 	c.leave(k)
 	k.done.Store(true)
 	c.port.wakes = true
+}
+
+// asked reports whether an answer is to what a call has asked for, and not to what an earlier client of the process has, whose requests had the same numbers. No two
+// clients begin at the same time, and no two lives have the same epoch.
+func (k *call) asked(r *record) bool {
+	if k.record.op == opOpen {
+		return r.op == opOpen && r.version == k.record.version
+	}
+	return r.op == k.record.op && r.epoch == k.record.epoch
 }
 
 // mostEndPause is how long end waits at a time, at most.

@@ -1,0 +1,67 @@
+package netmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/hsn"
+	"github.com/weftnet/weft/sim"
+)
+
+// The answer to a client that has been given up comes to the next client of its process, whose own request to open is lost just then. The requests of both have
+// the same number. Were the answer taken for that of the next one, its pages would be those of the first client, and go when the server hears of the next.
+func TestALateAnswerToAnEarlierClientIsNotTheNextOnes(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1, NICs: 2})
+	server := weft.Name{App: "memory"}
+	f.Serve(1, server.String(), func(sp *sim.Process) error {
+		if _, err := Serve(sp.Weft(), ServerConfig{Bytes: 64 * hsn.MaxPage}); err != nil {
+			return err
+		}
+		return sp.Weft().Sleep(context.Background(), time.Hour)
+	})
+	f.Process(0, "client/0", func(sp *sim.Process) error {
+		ctx, cfg := context.Background(), ClientConfig{Servers: []ServerRef{{Name: server}}}
+		first, err := NewClient(ctx, sp.Weft(), cfg) // whose session the others have
+		if err != nil {
+			return err
+		}
+		first.Close()
+		const held = 10 * time.Millisecond
+		begun := f.Elapsed()
+		f.Clog(1, 0, held)
+		within, cancel := sp.WithTimeout(ctx, held/2)
+		defer cancel()
+		if _, err := NewClient(within, sp.Weft(), cfg); !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("a client whose server's answer comes late: %w", err)
+		}
+		sp.Sleep(begun + held - 100*time.Microsecond - f.Elapsed())
+		f.Narrow(0, 1, 1) // nothing gets through
+		f.After(time.Millisecond, func() { f.Narrow(0, 1, 0) })
+		c, err := NewClient(ctx, sp.Weft(), cfg)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		sp.Sleep(held)
+		page, got := make([]byte, hsn.HalfPage), make([]byte, hsn.HalfPage)
+		page[0] = 1
+		if err := c.WritePage(ctx, 0, page); err != nil {
+			return err
+		}
+		sp.Sleep(time.Second) // it asks meanwhile whether its server is there
+		if err := c.ReadPage(ctx, 0, got); err != nil || got[0] != page[0] {
+			return fmt.Errorf("a page that was acknowledged is read as %d: %w", got[0], err)
+		}
+		if st := c.Stats(); st.Restarts != 0 {
+			return fmt.Errorf("%d restarts of a server that has not restarted", st.Restarts)
+		}
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Error(err)
+	}
+}
