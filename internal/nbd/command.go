@@ -138,6 +138,8 @@ func (j *job) check() *fault {
 		return faultf(errInvalid, "a read of %d bytes; at most %d", j.length, maxRequest)
 	case writes && j.n.s.cfg.ReadOnly:
 		return faultf(errPermission, "the export is read-only")
+	case j.flags&(cmdNoHole|cmdFastZero) == cmdNoHole|cmdFastZero: // to write the zeros takes as long as any write
+		return faultf(errUnsupported, "WRITE_ZEROES that is fast and leaves no hole: a hole is what is fast here")
 	case j.offset > size || uint64(j.length) > size-j.offset:
 		e := errInvalid
 		if j.command == cmdWrite || j.command == cmdWriteZeroes {

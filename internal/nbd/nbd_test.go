@@ -237,6 +237,7 @@ func TestCommandsAreDone(t *testing.T) {
 		{0, cmdTrim, 64<<10 - 1, 2, errInvalid}, {0, cmdWriteZeroes, 64<<10 - 1, 2, errNoSpace}, {0, cmdFlush, 1, 0, errInvalid},
 		{0, 5, 0, 1, errInvalid}, {0, 99, 0, 1, errInvalid}, {1 << 9, cmdRead, 0, 1, errInvalid}, {cmdDF, cmdRead, 0, 1, errInvalid},
 		{0, cmdBlockStatus, 0, 1, errInvalid}, {cmdNoHole, cmdTrim, 0, 1, errInvalid},
+		{cmdFastZero, cmdWriteZeroes, 0, 4096, 0}, {cmdFastZero | cmdNoHole, cmdWriteZeroes, 0, 4096, errUnsupported},
 	} {
 		c.request(r.flags, r.cmd, uint64(100+i), r.offset, r.length)
 		c.simple(fmt.Sprintf("%+v", r), r.want, uint64(100+i))
