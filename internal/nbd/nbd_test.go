@@ -186,6 +186,28 @@ func TestOptionsAreAnswered(t *testing.T) {
 	c.finish()
 }
 
+// A context that was agreed upon is so no more when the client asks for others, whether it gets them or not.
+func TestARequestForContextsTakesThePlaceOfTheOneBefore(t *testing.T) {
+	for what, others := range map[string][]any{"an unknown context": {uint32(0), uint32(1), uint32(6), "qemu:x"}, "an unknown export": {uint32(1), "x", uint32(0)}, "too few bytes": {uint32(9)}} {
+		c := serveOne(t, Config{Device: newMemory(4096)})
+		c.greet(flagFixedNewstyle | flagNoZeroes)
+		c.option(optStructuredReply)
+		c.answered(optStructuredReply, repAck)
+		c.option(optSetMetaContext, uint32(0), uint32(1), uint32(len(allocation)), allocation)
+		c.answered(optSetMetaContext, repMetaContext)
+		c.answered(optSetMetaContext, repAck)
+		c.option(optSetMetaContext, others...)
+		c.answered(optSetMetaContext, map[string]answer{"an unknown context": repAck, "an unknown export": repErrUnknown, "too few bytes": repErrInvalid}[what])
+		c.option(optGo, uint32(0), uint16(0))
+		c.answered(optGo, repInfo)
+		c.answered(optGo, repAck)
+		c.request(0, cmdBlockStatus, 1, 0, 4096)
+		why := "BLOCK_STATUS without " + allocation
+		c.expect("status behind a request for "+what, uint32(magicChunk), uint16(chunkDone), uint16(chunkError), uint64(1), uint32(6+len(why)), uint32(errInvalid), uint16(len(why)), why)
+		c.finish()
+	}
+}
+
 func TestTheHandshakeEndsWithWhatBreaksIt(t *testing.T) {
 	for name, talk := range map[string]func(*client){
 		"its flags are 0x5":           func(c *client) { c.greet(5) },

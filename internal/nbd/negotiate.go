@@ -173,6 +173,9 @@ func (n *conn) inform(o option, f *fields) (bool, error) {
 
 // contexts is the answer to LIST_META_CONTEXT and SET_META_CONTEXT. There is one context: which parts take room.
 func (n *conn) contexts(o option, f *fields) error {
+	if o == optSetMetaContext { // what was set before is so no more, though this fails
+		n.status = false
+	}
 	name := f.text()
 	count := f.uint32()
 	found := count == 0 && o == optListMetaContext
