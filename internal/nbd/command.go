@@ -3,7 +3,9 @@ package nbd
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 )
 
 // job is a request that a worker does, and its memory: room for the header of a reply, and behind it for data.
@@ -73,7 +75,8 @@ func (j *job) do(ctx context.Context) error {
 	switch j.command {
 	case cmdRead:
 		j.reserve(int(n))
-		if _, err = dev.ReadAtContext(ctx, j.data(), offset); err == nil {
+		var got int
+		if got, err = dev.ReadAtContext(ctx, j.data(), offset); err == nil || errors.Is(err, io.EOF) && got == int(n) {
 			return j.replyData()
 		}
 	case cmdWrite:

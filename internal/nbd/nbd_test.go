@@ -272,6 +272,27 @@ func TestCommandsAreDone(t *testing.T) {
 	c.finish()
 }
 
+// ending is a device that says where it ends, as an io.ReaderAt may, and a volume does.
+type ending struct{ *memory }
+
+func (e *ending) ReadAtContext(ctx context.Context, b []byte, offset int64) (int, error) {
+	n, err := e.memory.ReadAtContext(ctx, b, offset)
+	if offset+int64(n) == e.Size() {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func TestADeviceMaySayWhereItEnds(t *testing.T) {
+	c := serveOne(t, Config{Device: &ending{newMemory(4096)}})
+	c.begin(false)
+	c.request(0, cmdRead, 1, 4094, 2)
+	c.simple("read to the end", 0, 1, "\x00\x00")
+	c.request(0, cmdRead, 2, 4096, 0)
+	c.simple("read of nothing at the end", 0, 2)
+	c.finish()
+}
+
 func TestStructuredRepliesSayMore(t *testing.T) {
 	dev := newMemory(64 << 10)
 	c := serveOne(t, Config{Device: dev, ReadOnly: true, Timeout: 10 * time.Millisecond})

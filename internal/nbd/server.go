@@ -14,6 +14,8 @@ import (
 // Device is what is served. Its methods may be called from several goroutines at once, with parts that lie within its size.
 type Device interface {
 	Size() int64
+
+	// ReadAtContext is as ReadAt of an io.ReaderAt: it may return io.EOF with what ends where the device does.
 	ReadAtContext(ctx context.Context, b []byte, offset int64) (int, error)
 
 	// WriteAtContext returns when what it wrote would outlive what the device can outlive: so FUA costs nothing.
