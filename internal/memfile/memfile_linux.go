@@ -194,6 +194,9 @@ func (f *file) Allocate(ctx context.Context, _ fs.FileHandle, offset, n uint64, 
 		return syscall.EOPNOTSUPP
 	}
 	size := uint64(f.cfg.Device.Size())
+	if mode&unix.FALLOC_FL_KEEP_SIZE == 0 && (offset > size || n > size-offset) {
+		return syscall.EFBIG // the kernel would take the file for longer
+	}
 	if offset >= size {
 		return 0
 	}

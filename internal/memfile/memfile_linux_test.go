@@ -137,6 +137,32 @@ func TestAFileIsReadAndWritten(t *testing.T) {
 	}
 }
 
+// The file keeps its size: what would be zeros beyond its end is refused, before anything is changed, unless it shall not grow by that.
+func TestZerosBeyondTheEndMakeTheFileNoLonger(t *testing.T) {
+	const size = 1 << 20
+	m := &memory{b: bytes.Repeat([]byte("x"), size)}
+	f := mounted(t, m)
+	for _, at := range []int64{0, size - 4096, size, 2 * size} {
+		if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_ZERO_RANGE, at, size+4096); !errors.Is(err, unix.EFBIG) {
+			t.Errorf("zeros from %d on, beyond the end: %v; expected %v", at, err, unix.EFBIG)
+		}
+		if info, err := f.Stat(); err != nil || info.Size() != size {
+			t.Errorf("the file has %d bytes, %v; expected %d", info.Size(), err, size)
+		}
+	}
+	if !bytes.Equal(m.at(0, size), bytes.Repeat([]byte("x"), size)) {
+		t.Error("what was refused has changed the device")
+	}
+	for _, mode := range []uint32{unix.FALLOC_FL_ZERO_RANGE, unix.FALLOC_FL_ZERO_RANGE | unix.FALLOC_FL_KEEP_SIZE} {
+		if err := unix.Fallocate(int(f.Fd()), mode, size-4096, 4096+int64(mode&unix.FALLOC_FL_KEEP_SIZE)); err != nil {
+			t.Error(err)
+		}
+	}
+	if info, err := f.Stat(); err != nil || info.Size() != size || m.at(size-1, 1)[0] != 0 {
+		t.Errorf("the file has %d bytes, %v, the last of them %d; expected %d and 0", info.Size(), err, m.at(size-1, 1)[0], size)
+	}
+}
+
 func TestAMappingOfTheFileIsMemory(t *testing.T) {
 	// The program that maps the file is the one that serves it, as it should not be: a collection would wait for a goroutine that waits for
 	// a page, and the goroutine that is to bring the page would wait for the collection.
