@@ -21,6 +21,7 @@ type Action struct {
 	Page     int
 	Buf      int32 // from 0 to before Buffers; negative: none
 	Writable bool  // Fill, Zero: the page is not protected; Take: it was not
+	Here     bool  // Wake: the page was said to be missing, and is in the region by what has been done so far
 }
 
 func (t *Table) act(a Action) { t.do = append(t.do, a) }

@@ -142,7 +142,7 @@ func (t *Table) Fault(now clock.Time, n int, write bool) {
 	p := &t.pages[n]
 	switch p.state {
 	case clean, dirty, lost:
-		t.act(Action{Kind: Wake, Page: n}) // it has come, or what becomes of it is settled, while the fault was on its way here
+		t.act(Action{Kind: Wake, Page: n, Here: p.state != lost}) // it has come, or what becomes of it is settled, while the fault was on its way here
 		return
 	case coming:
 		p.wanted, p.writes = true, p.writes || write

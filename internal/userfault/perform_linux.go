@@ -1,6 +1,7 @@
 package userfault
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -46,7 +47,7 @@ func neighbours(l []paging.Action) int {
 	if a.Kind == paging.Fill || a.Kind == paging.Poison {
 		return n
 	}
-	for n < len(l) && l[n].Kind == a.Kind && l[n].Page == a.Page+n && (l[n].Buf < 0) == (a.Buf < 0) && (a.Kind == paging.Take || l[n].Writable == a.Writable) {
+	for n < len(l) && l[n].Kind == a.Kind && l[n].Page == a.Page+n && (l[n].Buf < 0) == (a.Buf < 0) && (a.Kind == paging.Take || l[n].Writable == a.Writable) && l[n].Here == a.Here {
 		n++
 	}
 	return n
@@ -64,7 +65,12 @@ func (r *region) settle(a paging.Action, pages int) {
 	case paging.Allow:
 		err = r.mem.protect(offset, n, 0)
 	case paging.Wake:
-		err = r.mem.wake(offset, n)
+		if a.Here {
+			err = r.removed(offset, n)
+		}
+		if err == nil {
+			err = r.mem.wake(offset, n)
+		}
 	case paging.Poison:
 		r.p.cfg.Log(fmt.Sprintf("a program gets SIGBUS for want of %d bytes at %d of its memory: %v", n, offset, r.reason))
 		err = r.mem.fail(offset, n)
@@ -78,6 +84,19 @@ func (r *region) settle(a paging.Action, pages int) {
 		r.p.cfg.Log(fmt.Sprintf("and it does not: %v", err))
 	}
 }
+
+// removed says that a page is not in the memory which should be there: the program has taken it out by itself. Those who touch it would be woken for
+// ever, and what it had is gone.
+func (r *region) removed(offset, n uint64) error {
+	for end := offset + n; offset < end; offset += uint64(r.page) {
+		if at, err := unix.Seek(r.memfd, int64(offset), unix.SEEK_DATA); errors.Is(err, unix.ENXIO) || err == nil && at != int64(offset) {
+			return errRemoved
+		}
+	}
+	return nil
+}
+
+var errRemoved = errors.New("the program has removed it, as by madvise with MADV_REMOVE: expected to be left to the pager")
 
 // remove takes pages out of the memory that lie one behind the other. Those that were writable are protected first, so that nothing is
 // written between the copy and the cut; whoever writes then waits, and finds the page missing.

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weftnet/weft/internal/userfault/faulttest"
 )
 
@@ -86,6 +88,12 @@ func play(role, socket string) error {
 		}
 	case "kernel": // what system calls read and write
 		return useByKernel(mem)
+	case "remove":
+		mem[0] = 1
+		if err := unix.Madvise(mem[:4096], unix.MADV_REMOVE); err != nil {
+			return err
+		}
+		return fmt.Errorf("the first byte is %d", mem[0])
 	case "hold":
 		for i := range mem {
 			mem[i] = byte(i >> 12)
@@ -327,6 +335,23 @@ func TestAProgramWhosePagesAreGoneGetsSIGBUS(t *testing.T) {
 		t.Errorf("%v: %s", err, said)
 	}
 	if !strings.Contains(log.String(), "a program gets SIGBUS for want of 4096 bytes at ") || !strings.Contains(log.String(), "all servers are dead") {
+		t.Errorf("the log has no reason: %q", log.String())
+	}
+}
+
+// A page that a program removes by itself is not there any more, and the pager has no other: it does not hang when it touches that.
+func TestAProgramThatRemovesAPageByItselfGetsSIGBUS(t *testing.T) {
+	var log lines
+	_, socket := serve(t, Config{Device: &device{b: make([]byte, 1<<20)}, Page: 4096, Resident: 256 << 10, Log: log.add})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c := program(t, "remove", socket)
+	stop := context.AfterFunc(ctx, func() { _ = c.Process.Kill() })
+	defer stop()
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "SIGBUS") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if !strings.Contains(log.String(), "a program gets SIGBUS at 0 of its memory: the program has removed it") {
 		t.Errorf("the log has no reason: %q", log.String())
 	}
 }
