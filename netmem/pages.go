@@ -297,7 +297,7 @@ func (c *Client) shardThere(k *call, t target) uint8 {
 	return k.answer.shard
 }
 
-// DiscardPage forgets a page. Servers that do not hear of it keep it until the client writes it again, or ends.
+// DiscardPage forgets a page. Servers that do not hear of it are told when they are back.
 func (c *Client) DiscardPage(ctx context.Context, number uint64) error {
 	return c.discard(ctx, number, func() {})
 }
@@ -316,15 +316,16 @@ func (c *Client) discard(ctx context.Context, number uint64, begun func()) error
 	issued := p.issued
 	var from []*server
 	for _, k := range p.copies {
-		if k.server.up {
+		switch {
+		case k.server.up:
 			from = append(from, k.server)
+		case c.stands(&k):
+			k.server.owed = append(k.server.owed, owed{number, issued})
 		}
 	}
 	c.port.mu.Unlock()
 	for _, s := range from {
-		a := c.ask(ctx, s, record{op: opDiscard, page: number, version: issued}, nil)
-		c.suspect(a)
-		c.end(a)
+		c.drop(ctx, s, number, issued)
 	}
 	c.port.mu.Lock()
 	p.version, p.copies = 0, nil

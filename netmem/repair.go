@@ -143,8 +143,6 @@ func (c *Client) takeBack(ctx context.Context, number uint64, p *page, from []co
 		p.anew = true
 		p.forget(k.server)
 		c.port.mu.Unlock()
-		a := c.ask(ctx, k.server, record{op: opDiscard, page: number, version: k.version}, nil)
-		c.suspect(a)
-		c.end(a)
+		c.drop(ctx, k.server, number, k.version)
 	}
 }

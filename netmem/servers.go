@@ -33,6 +33,9 @@ type server struct {
 	knows uint64     // the epoch in which it was sent last; 0: it never was
 	met   clock.Time // when that was
 
+	owed []owed // what it is to drop
+	pays bool   // it is being told
+
 	window        window
 	usual, spread time.Duration // what it takes to answer, and by how much that differs
 }
@@ -189,6 +192,7 @@ func (c *Client) opens(ctx context.Context, s *server) error {
 	c.port.mu.Lock()
 	if s.epoch != 0 && s.epoch != k.answer.epoch {
 		c.stats.Restarts++
+		s.owed = nil
 	}
 	s.epoch, s.up, s.room = k.answer.epoch, true, k.answer.room
 	c.introduce(s)
@@ -276,6 +280,10 @@ func (c *Client) attend() {
 		for _, s := range c.servers {
 			if s.up {
 				c.introduce(s)
+			}
+			if s.up && len(s.owed) > 0 && !s.pays {
+				s.pays = true
+				c.p.Go(func() { c.pay(ctx, s) })
 			}
 			if !s.asked && (!s.up || c.port.now().Sub(s.heard) > min(c.cfg.Dead/2, askAtLeast)) {
 				s.asked = true

@@ -1,0 +1,47 @@
+package netmem
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/hsn"
+)
+
+// What is discarded while a server is not reached is room there when it is reached again.
+func TestAServerThatWasAwayHearsWhatWasDiscarded(t *testing.T) {
+	const pages = 32
+	onSeveral(t, []int{pages / 2, pages / 2}, pages, ClientConfig{Copies: 2}, func(w *several) error {
+		page := make([]byte, hsn.HalfPage)
+		for _, silent := range []time.Duration{0, 2 * time.Second} { // when the first page is discarded: it is found out by that, or before
+			heal := w.f.Partition(2)
+			w.sp.Sleep(silent)
+			for i := range uint64(pages) {
+				if err := w.DiscardPage(context.Background(), i); err != nil {
+					return err
+				}
+			}
+			heal()
+			w.sp.Sleep(5 * time.Second)
+			for i := range uint64(pages) {
+				if err := w.WritePage(context.Background(), pages+i, page); err != nil {
+					return fmt.Errorf("page %d of %d that there is room for, where all others were discarded: %w", i, pages, err)
+				}
+			}
+			for i := range uint64(pages) {
+				if err := w.DiscardPage(context.Background(), pages+i); err != nil {
+					return err
+				}
+			}
+			if err := w.write(pages); err != nil {
+				return err
+			}
+			w.sp.Sleep(time.Second)
+			if err := w.reads(pages); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
