@@ -79,6 +79,11 @@ func (c *Client) isGood(p *page, k *copyOf) bool {
 	return k.server.up && !k.doubted && c.stands(k) && c.suits(p, k)
 }
 
+// isDoubtful reports whether too few copies of a page are good, or are on servers that are down. The port's lock is held.
+func (c *Client) isDoubtful(p *page) bool {
+	return p.pending == nil && c.count(p, func(k *copyOf) bool { return c.stands(k) && c.suits(p, k) && !(k.server.up && k.doubted) }) < c.code.Data
+}
+
 // good are the servers that have good copies. The port's lock is held.
 func (c *Client) good(p *page) (l []*server) {
 	for i := range p.copies {

@@ -98,16 +98,19 @@ func (c *Client) join(s *server, use bool) (known bool) {
 
 // RemoveServer has the client's pages leave a server: they get other copies first. It returns when they have; the server has their room back soon. A server that is dead
 // can be removed as well; pages that only it has hold that up until it comes back. It fails with ErrFew if too few other servers are up, and
-// with ErrFull if they have no room. When it fails, or ctx ends, the server is used as before; until then no other call can add it or remove it.
+// with ErrFull if they have no room, and with ErrLost of a page that no server has any more. When it fails, or ctx ends, the server is used as before; until then no other call can add it or remove it.
 func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 	s, err := c.removing(name)
 	for err == nil {
-		left, full := c.removed(s)
+		left, full, doubtful := c.removed(s)
 		if left == 0 {
 			return nil
 		}
 		if err = c.Err(); err == nil && full {
 			err = ErrFull
+		}
+		if err == nil && len(doubtful) > 0 {
+			err = c.lost(ctx, slices.Min(doubtful))
 		}
 		if err == nil {
 			err = c.p.Sleep(ctx, attendEvery)
@@ -142,19 +145,30 @@ func (c *Client) removing(name weft.Name) (*server, error) {
 	return s, nil
 }
 
-// removed is how many pages lack a copy without a server that is being removed, and whether the others have no room for one. If none lacks any,
-// the server is not used any more.
-func (c *Client) removed(s *server) (left int, full bool) {
+// lost is ErrLost if a page cannot be read since no server has it any more.
+func (c *Client) lost(ctx context.Context, number uint64) error {
+	if err := c.ReadPage(ctx, number, make([]byte, c.cfg.PageBytes)); errors.Is(err, ErrLost) {
+		return err
+	}
+	return nil
+}
+
+// removed is how many pages lack a copy without a server that is being removed, and whether the others have no room for one. Of some, no server may have
+// one that is good: reading them tells. If none lacks any, the server is not used any more.
+func (c *Client) removed(s *server) (left int, full bool, doubtful []uint64) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	for number, p := range c.pages {
 		if k := p.on(s); k != nil && c.stands(k) && c.kept(p) < c.code.servers() {
 			left++
 			full = full || c.look.stuck > s.since && c.look.refuses(number)
+			if c.isDoubtful(p) {
+				doubtful = append(doubtful, number)
+			}
 		}
 	}
 	if left > 0 {
-		return left, full
+		return left, full, doubtful
 	}
 	s.left = true
 	c.leaveServer(s)
@@ -162,7 +176,7 @@ func (c *Client) removed(s *server) (left int, full bool) {
 		p.forget(s)
 	}
 	c.servers = slices.DeleteFunc(c.servers, func(o *server) bool { return o == s })
-	return 0, false
+	return 0, false, nil
 }
 
 // opens asks a server once whether it is there, and for its epoch.
