@@ -7,6 +7,7 @@ import "context"
 //	discarded ─► the server is told ─► it has answered
 //	    │               └── it does not answer ──► owed ──► it is back: told again
 //	    └── it is down ─────────────────────────► owed      it has another epoch: it has nothing any more
+//	a new page could not be written on all ─────► owed
 //
 // The page may have been written anew meanwhile: that has a later version. Without this the page would take room there that no page of the client's can have.
 type owed struct{ page, version uint64 }
@@ -21,6 +22,16 @@ func (c *Client) drop(ctx context.Context, s *server, page, version uint64) {
 		c.port.mu.Unlock()
 	}
 	c.end(k)
+}
+
+// oweAll has all servers drop a page that is no more. The port's lock is held.
+func (c *Client) oweAll(number uint64, p *page) {
+	for _, k := range p.copies {
+		if c.stands(&k) {
+			k.server.owed = append(k.server.owed, owed{number, p.issued})
+		}
+	}
+	p.copies = nil
 }
 
 // pay has a server that is up drop what it is to. When it has, there may be room for pages that it had none for.

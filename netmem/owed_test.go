@@ -2,6 +2,7 @@ package netmem
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -43,5 +44,24 @@ func TestAServerThatWasAwayHearsWhatWasDiscarded(t *testing.T) {
 			}
 		}
 		return nil
+	})
+}
+
+// A write of a new page that fails, since one of its servers is full, takes no room on the other.
+func TestAPageThatCouldNotBeWrittenTakesNoRoom(t *testing.T) {
+	onSeveral(t, []int{64, 8}, full, ClientConfig{Copies: 2}, func(w *several) error {
+		page, written := make([]byte, hsn.HalfPage), w.Stats().Pages
+		for i := range uint64(50) {
+			if err := w.WritePage(context.Background(), 1000+i, page); !errors.Is(err, ErrFull) {
+				return fmt.Errorf("page %d more than there is room for: %w; expected %w", i, err, ErrFull)
+			}
+		}
+		w.sp.Sleep(time.Second)
+		for i, s := range w.servers {
+			if st := s.Stats(); st.Pages != written {
+				return fmt.Errorf("%v has %d pages; expected %d, which could be written", w.at[i], st.Pages, written)
+			}
+		}
+		return w.reads(uint64(written))
 	})
 }

@@ -42,6 +42,7 @@ func (c *Client) give(number uint64, p *page) {
 	p.busy.Store(false)
 	if p.version == 0 && c.pages[number] == p {
 		delete(c.pages, number)
+		c.oweAll(number, p)
 	}
 	c.look.note(number)
 	c.port.mu.Unlock()
@@ -316,19 +317,17 @@ func (c *Client) discard(ctx context.Context, number uint64, begun func()) error
 	issued := p.issued
 	var from []*server
 	for _, k := range p.copies {
-		switch {
-		case k.server.up:
+		if k.server.up {
 			from = append(from, k.server)
-		case c.stands(&k):
-			k.server.owed = append(k.server.owed, owed{number, issued})
 		}
 	}
+	p.copies = slices.DeleteFunc(p.copies, func(k copyOf) bool { return k.server.up }) // those that are down are owed it
 	c.port.mu.Unlock()
 	for _, s := range from {
 		c.drop(ctx, s, number, issued)
 	}
 	c.port.mu.Lock()
-	p.version, p.copies = 0, nil
+	p.version = 0
 	c.keep(p, nil)
 	c.look.free()
 	c.port.mu.Unlock()
