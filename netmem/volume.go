@@ -132,6 +132,15 @@ func (v *Volume) RemoveServer(ctx context.Context, name weft.Name) error {
 	return v.c.RemoveServer(ctx, name)
 }
 
+// Wait waits until the volume can be used no more, since it is closed or its process has ended, and returns why, or until ctx ends.
+func (v *Volume) Wait(ctx context.Context) error {
+	err := v.c.p.WaitUntil(ctx, v.c.port.failed.Load)
+	if why := v.c.Err(); why != nil {
+		return why
+	}
+	return err
+}
+
 // Close ends the volume. What it has is lost.
 func (v *Volume) Close() { v.c.Close() }
 

@@ -117,21 +117,26 @@ func (f *memMapFlags) run(c *cobra.Command, args []string) (err error) {
 	// What the command prints is its own: all of this goes to where errors go.
 	fmt.Fprintf(errs, "%v gives %s on %d servers at %s, %s resident, %s\n", f.name, byteText(f.size), len(f.servers), f.unix, byteText(f.resident), keptAs(v))
 	f.more = func() any { return pager.Stats() }
-	// An interrupt is the command's: it has its memory until it ends.
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	if len(args) == 0 {
-		serving, stop = context.WithCancel(ctx)
-	}
+	serving, stop := f.serving(ctx, v, len(args) > 0)
 	told, served := make(chan struct{}), make(chan error, 1)
 	go func() { f.tell(serving, v, errs); close(told) }()
 	go func() { served <- pager.Serve(serving, l) }()
-	defer func() { stop(); <-told }()
+	defer func() { err = errors.Join(err, stop()); <-told }()
 	if len(args) == 0 {
 		return <-served
 	}
 	err = runWithMemory(ctx, c, f.unix, args)
-	stop()
-	return errors.Join(err, <-served)
+	return errors.Join(err, stop(), <-served)
+}
+
+// serving is while, for all programs that ask, but for a command: an interrupt is the command's, which has its memory until it ends, and what is local
+// also when the rest is gone.
+func (f *memMapFlags) serving(ctx context.Context, v *netmem.Volume, command bool) (within context.Context, stop func() error) {
+	if !command {
+		return while(ctx, v)
+	}
+	within, end := context.WithCancel(context.WithoutCancel(ctx))
+	return within, func() error { end(); return nil }
 }
 
 // graceOfCommand is how long a command may take to end when it is told to.

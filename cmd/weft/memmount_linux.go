@@ -67,10 +67,10 @@ func (f *memMountFlags) run(ctx context.Context, dir string, out, errs io.Writer
 		return err
 	}
 	fmt.Fprintf(out, "%v shows %s on %d servers as %s, %s\n", f.name, byteText(f.size), len(f.servers), filepath.Join(dir, memfile.Name), keptAs(v))
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := while(ctx, v)
 	told := make(chan struct{})
 	go func() { f.tell(ctx, v, out); close(told) }()
-	defer func() { stop(); <-told }()
+	defer func() { err = errors.Join(err, stop()); <-told }()
 	ended := make(chan struct{})
 	go func() { m.Wait(); close(ended) }()
 	select {

@@ -83,9 +83,9 @@ func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) 
 		return err
 	}
 	fmt.Fprintf(out, "%v serves %s on %d servers at %s, %s\n", f.name, byteText(f.size), len(f.servers), l.Addr(), keptAs(v))
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := while(ctx, v)
 	told := make(chan struct{})
 	go func() { f.tell(ctx, v, out); close(told) }()
-	defer func() { stop(); <-told }()
+	defer func() { err = errors.Join(err, stop()); <-told }()
 	return s.Serve(ctx, l)
 }

@@ -118,6 +118,26 @@ func (f *volumeFlags) open(ctx context.Context) (*fabric.Process, *netmem.Volume
 	return p, v, nil
 }
 
+// while is a context that ends with ctx, or when the volume can be used no more: its process has ended, as with the daemon that it is attached to. Then
+// stop, which is to be called in any case, says why.
+func while(ctx context.Context, v *netmem.Volume) (within context.Context, stop func() error) {
+	within, cancel := context.WithCancelCause(ctx)
+	gone := make(chan error, 1)
+	go func() {
+		err := v.Wait(within)
+		if within.Err() == nil {
+			err = fmt.Errorf("the network memory is gone: %w", err)
+			cancel(err)
+			gone <- err
+		}
+		close(gone)
+	}()
+	return within, func() error {
+		cancel(nil)
+		return <-gone
+	}
+}
+
 // keptAs says how the pages of a volume outlive a server.
 func keptAs(v *netmem.Volume) string {
 	c := v.Stats().Code
