@@ -320,8 +320,8 @@ func (k *call) asked(r *record) bool {
 // mostEndPause is how long end waits at a time, at most.
 const mostEndPause = time.Millisecond
 
-// end forgets a request, and what came for it. Its memory may be the driver's for a little longer: end waits for that, so that the
-// caller can reuse it: not long, unless the NIC stands still.
+// end forgets a request, and what came for it. The memory of a page that it has sent may be the driver's for a little longer: end waits for that, so that
+// the caller can reuse it: not long, unless the NIC stands still.
 func (c *Client) end(k *call) {
 	c.port.mu.Lock()
 	delete(c.calls, k.record.request)
@@ -329,6 +329,10 @@ func (c *Client) end(k *call) {
 	c.port.driver.Free(&k.msg)
 	for pause := time.Microsecond; k.held > 0 && c.port.err == nil; pause = min(2*pause, mostEndPause) {
 		c.port.driver.Output()
+		if k.held > 0 && k.data == nil { // its header is its own: no caller waits for that
+			c.port.sentBeside()
+			break
+		}
 		if k.held > 0 {
 			c.port.mu.Unlock()
 			_ = c.p.Sleep(context.Background(), pause)
