@@ -49,7 +49,7 @@ func (cfg *ClientConfig) code() (Code, error) {
 		return Code{Data: 1, Parity: cfg.Copies - 1}, nil
 	case cfg.Copies > 1:
 		return c, fmt.Errorf("netmem: %d copies of a page, and %d+%d shards; expected one of the two", cfg.Copies, c.Data, c.Parity)
-	case c.Data < 2 || c.Parity < 1 || c.servers() > maxShards:
+	case c.Data < 2 || c.Parity < 1 || c.Data > maxShards || c.Parity > maxShards-c.Data: // their sum may be no number
 		return c, fmt.Errorf("netmem: a page in %d+%d shards; expected 2 or more, 1 or more, and at most %d together", c.Data, c.Parity, maxShards)
 	case c.servers() > n:
 		return c, fmt.Errorf("netmem: a page in %d+%d shards on %d servers; expected %d servers or more", c.Data, c.Parity, n, c.servers())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,8 @@ func TestCodingsThatCannotBeAreRefusedWithTheNumbers(t *testing.T) {
 			{netmem.ClientConfig{Coding: netmem.Code{Data: 1, Parity: 1}}, "netmem: a page in 1+1 shards; expected 2 or more"},
 			{netmem.ClientConfig{Coding: netmem.Code{Data: -2, Parity: 4}}, "netmem: a page in -2+4 shards; expected 2 or more"},
 			{netmem.ClientConfig{Coding: netmem.Code{Data: 30, Parity: 3}}, "netmem: a page in 30+3 shards; expected 2 or more, 1 or more, and at most 32"},
+			{netmem.ClientConfig{Coding: netmem.Code{Data: math.MaxInt, Parity: 1}}, fmt.Sprintf("netmem: a page in %d+1 shards; expected 2 or more", math.MaxInt)},
+			{netmem.ClientConfig{Coding: netmem.Code{Data: 2, Parity: math.MaxInt}}, fmt.Sprintf("netmem: a page in 2+%d shards; expected 2 or more", math.MaxInt)},
 			{netmem.ClientConfig{Coding: netmem.Code{Data: 2, Parity: 1}, Copies: 2}, "netmem: 2 copies of a page, and 2+1 shards; expected one of the two"},
 			{netmem.ClientConfig{Coding: netmem.Code{Data: 2, Parity: 1}}, ""},
 		} {
