@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"io"
 	"net"
 
@@ -163,27 +164,24 @@ func (t *telling) send(c *Conn) bool {
 }
 
 // WriteTo implements [io.WriterTo]: what has come is written from where it lies. While w takes it others may read on behind that. What w does not take is read
-// next.
+// next; if w gives no reason for that, the error is [io.ErrShortWrite].
 func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	var first [leastRing]byte
 	var out ring
 	for {
 		ok, err := c.lift(&out)
-		var n int
-		switch {
-		case err != nil:
+		if err != nil {
 			return sum, c.opError("read", err)
-		case ok:
-			n, err = c.pass(w, &out)
-		default:
-			if n, err = c.Read(first[:]); err != nil || n == 0 {
-				if err == io.EOF {
-					err = nil
-				}
+		}
+		if !ok {
+			switch err := c.liftNext(&out, first[:]); {
+			case err == io.EOF:
+				return sum, nil
+			case err != nil:
 				return sum, err
 			}
-			n, err = w.Write(first[:n])
 		}
+		n, err := c.pass(w, &out)
 		if sum += int64(n); err != nil {
 			return sum, err
 		}
@@ -207,24 +205,56 @@ func (c *Conn) lift(out *ring) (ok bool, err error) {
 	return true, nil
 }
 
-// pass writes what lift has moved. If w fails, or the stream is closed, the rest waits again to be read.
+// liftNext waits for what comes next, and moves as much of it to an empty ring as there is room for in b.
+func (c *Conn) liftNext(out *ring, b []byte) error {
+	n, err := c.Read(b)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out.write(b[:n])
+	c.taken -= uint64(n) // the writer may not take it
+	c.passing += n
+	return nil
+}
+
+// errWritten is that of a writer that says to have taken what it cannot have.
+var errWritten = errors.New("stream: a writer says that it has taken less than nothing, or more than it was given")
+
+// pass writes what was lifted. If w fails, or panics, or the stream is closed, the rest waits again to be read.
 func (c *Conn) pass(w io.Writer, out *ring) (sum int, err error) {
-	for err == nil && out.len() > 0 {
+	defer c.giveBack(out)
+	for closed := false; err == nil && !closed && out.len() > 0; {
+		b := out.first()
 		var n int
-		n, err = w.Write(out.first())
+		n, err = w.Write(b)
+		switch {
+		case n < 0 || n > len(b):
+			n, err = 0, errWritten
+		case n < len(b) && err == nil:
+			err = io.ErrShortWrite
+		}
 		sum += n
 		c.mu.Lock()
 		out.skip(n)
 		c.passing -= n
 		c.took(n)
-		if left := out.len(); left > 0 && (err != nil || c.state == stateClosed) {
-			c.passing -= left
-			c.putBack(out)
-		}
+		closed = c.state == stateClosed
 		c.mu.Unlock()
 		c.tellGranted()
 	}
 	return sum, err
+}
+
+// giveBack has what is left of what was lifted wait again to be read.
+func (c *Conn) giveBack(out *ring) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if left := out.len(); left > 0 {
+		c.passing -= left
+		c.putBack(out)
+	}
 }
 
 // putBack has bytes wait before those that do. Under mu.

@@ -3,6 +3,7 @@ package stream
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -140,16 +141,87 @@ func TestAReadThatWaitsHasWhatAWriteToGivesBack(t *testing.T) {
 	b := make([]byte, 10)
 	read := make(chan int, 1)
 	go func() { n, _ := s.Read(b); read <- n }()
-	for waits := false; !waits; time.Sleep(time.Millisecond) {
-		s.mu.Lock()
-		waits = s.want != nil
-		s.mu.Unlock()
-	}
+	waitsToRead(s)
 	close(w.leave)
 	<-wrote
 	n := 0
 	_ = soon(t, func() error { n = <-read; return nil })
 	if string(b[:n]) != "hello" {
 		t.Errorf("%q was read; expected what the writer has not taken", b[:n])
+	}
+}
+
+// What comes while a WriteTo waits for it is no more the writer's than what was there before: what that does not take is read next, however it says so.
+func TestWhatComesToAWriteToAndIsNotWrittenIsReadNext(t *testing.T) {
+	server, client := onSwitch(t)
+	full := errors.New("the writer is full")
+	for name, w := range map[string]struct {
+		takes int
+		err   error
+		panic bool
+		want  error
+		left  string
+	}{
+		"fails":                    {takes: 2, err: full, want: full, left: "llo"},
+		"takes less and says no":   {takes: 2, want: io.ErrShortWrite, left: "llo"},
+		"takes nothing":            {want: io.ErrShortWrite, left: "hello"},
+		"takes more than there is": {takes: 6, want: errWritten, left: "hello"},
+		"takes less than nothing":  {takes: -1, want: errWritten, left: "hello"},
+		"panics":                   {panic: true, want: full, left: "hello"},
+	} {
+		for _, early := range []bool{true, false} {
+			c, s := dialled(t, server, client, fmt.Sprint(name, early))
+			write := func() {
+				if _, err := c.Write([]byte("hello")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if early {
+				write()
+				arrived(t, s, len("hello"))
+			}
+			wrote := make(chan error, 1)
+			go func() {
+				defer func() {
+					if recover() != nil {
+						wrote <- full
+					}
+				}()
+				_, err := s.WriteTo(writerFunc(func(b []byte) (int, error) {
+					if w.panic {
+						panic(full)
+					}
+					return w.takes, w.err
+				}))
+				wrote <- err
+			}()
+			if !early {
+				waitsToRead(s)
+				write()
+			}
+			if err := soon(t, func() error { return <-wrote }); err != w.want {
+				t.Errorf("a writer that %s, of what had come before: %v: WriteTo ended with %v; expected %v", name, early, err, w.want)
+			}
+			if err := c.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(struct{ io.Reader }{s}); string(got) != w.left || err != nil {
+				t.Errorf("a writer that %s, of what had come before: %v: %q is read next, %v; expected %q", name, early, got, err, w.left)
+			}
+		}
+	}
+}
+
+// writerFunc is a writer.
+type writerFunc func(b []byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// waitsToRead returns when a Read of c waits.
+func waitsToRead(c *Conn) {
+	for waits := false; !waits; time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		waits = c.want != nil
+		c.mu.Unlock()
 	}
 }
