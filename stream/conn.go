@@ -244,6 +244,7 @@ func (c *Conn) Close() error {
 		switch {
 		case c.waiting()+c.passing > 0:
 			c.failLocked(net.ErrClosed, false) // what it has to send, too
+			c.err = net.ErrClosed              // also of a Write that is about to have it sent
 			c.oweLocked(dutyReset)
 		case !c.inWrite && !c.draining: // else what sends does it, behind the last byte
 			c.oweLocked(dutyClose)

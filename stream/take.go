@@ -140,6 +140,9 @@ func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
 	if c.state == stateDialling {
 		c.duties = 0
 	}
+	if c.duties&dutyReset != 0 {
+		c.duties &= dutyAccept | dutyReset // the rest is not so any more: an end of what was sent is none of what was written
+	}
 	if c.duties == 0 {
 		c.owed = false
 		return 0, nil, false

@@ -190,7 +190,7 @@ func (c *Conn) wrote(err error) {
 	defer c.mu.Unlock()
 	c.inWrite = false
 	switch {
-	case c.state == stateClosed && !c.draining: // by a Close that has left it to this Write to tell the peer
+	case c.state == stateClosed && c.err == nil && !c.draining: // by a Close that has left it to this Write to tell the peer
 		c.oweLocked(dutyClose)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		c.interrupt() // its deadline has moved, or has passed, or the direction has ended
