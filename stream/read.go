@@ -90,10 +90,10 @@ func (c *Conn) readNow(b []byte) (n int, err error) {
 	case c.waiting() > 0:
 		n = c.readWaiting(b)
 		c.took(n)
+	case c.finished: // also if the stream has failed since then
+		err = io.EOF
 	case c.state == stateFailed:
 		err = c.err
-	case c.finished:
-		err = io.EOF
 	default:
 		c.want, c.got = b, 0
 	}

@@ -43,12 +43,21 @@ func (c *Conn) take(from weft.Name, addr weft.Address, m *message) bool {
 	case kindClose:
 		c.takeEnd(m.offset, endsBoth)
 	case kindReset:
-		c.failLocked(syscall.ECONNRESET, false)
+		c.failLocked(c.unlessEnded(syscall.ECONNRESET), false)
 	case kindPing:
 		c.takeState(m)
 		c.oweLocked(dutyPong)
 	}
 	return true
+}
+
+// unlessEnded is the error of a stream whose peer has failed or is silent. One that has been closed in order has nothing more to say, and knows of no
+// stream: that is no failure, but an end of Writes.
+func (c *Conn) unlessEnded(err error) error {
+	if c.unread {
+		return syscall.EPIPE
+	}
+	return err
 }
 
 // takeState takes all that the peer says of itself. A message with some of it may have been lost with a session of the NICs.
@@ -203,7 +212,7 @@ func (c *Conn) keepAlive(now time.Time) {
 	switch {
 	case c.state != stateOpen || after < 0 || now.Sub(c.learned) < after || !c.asked.IsZero() && now.Sub(c.asked) < after:
 	case !c.asked.IsZero() && now.Sub(c.heard) >= after:
-		c.failLocked(because(syscall.ETIMEDOUT, errSilence), true)
+		c.failLocked(c.unlessEnded(because(syscall.ETIMEDOUT, errSilence)), true)
 	default:
 		c.asked = now
 		c.oweLocked(dutyPing)
