@@ -62,11 +62,11 @@ func (h *host) serve() {
 		owing, strays := h.owing, h.strays
 		h.owing, h.strays = nil, nil
 		h.owed.Unlock()
+		for _, c := range owing { // before the strays: an end, before what came behind it is refused
+			ls.put(owed{c: c})
+		}
 		for _, s := range strays {
 			ls.put(owed{s: s})
-		}
-		for _, c := range owing {
-			ls.put(owed{c: c})
 		}
 	}
 }

@@ -1,0 +1,27 @@
+package stream
+
+import (
+	"encoding/binary"
+	"io"
+	"testing"
+)
+
+// Bytes of the peer may come just when a stream is closed, whose number stands for nothing from then on. The peer is told of the end first, also where both
+// messages are sent in one go, and so reads to the end.
+func TestTheEndOfAStreamIsToldBeforeBytesThatCrossItAreRefused(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client, "crossed")
+	h := s.h
+	s.mu.Lock()
+	s.state, s.duties, s.owed = stateClosed, s.duties|dutyClose, true // as Close leaves it
+	s.mu.Unlock()
+	h.forget(s)
+	h.owed.Lock()
+	h.strays = append(h.strays, stray{client.Name(), tagOf(kindReset, c.number), binary.LittleEndian.AppendUint32(nil, s.number)})
+	h.owing = append(h.owing, s)
+	h.owed.Unlock()
+	h.owes.Open()
+	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the peer of a stream that was closed reads %v; expected its end", err)
+	}
+}
