@@ -14,6 +14,7 @@ var (
 	errGap     = errors.New("stream: bytes are missing")
 	errBeyond  = errors.New("stream: the peer has sent more than it may")
 	errSilence = errors.New("stream: the peer is silent")
+	errAnother = errors.New("stream: another process has the peer's name")
 )
 
 // opened notes what the peer's open, or its accept, says.
@@ -21,12 +22,17 @@ func (c *Conn) opened(addr weft.Address, m *message) {
 	c.peer, c.peerNumber, c.window, c.state = addr, m.sender, m.offset, stateOpen
 }
 
-// take takes a message for the stream. It returns false if its sender has no part in it.
+// take takes a message for the stream. It returns false if its sender has no part in it. What is sent to the peer's name may come to another process that has
+// been given that since: its reset says that the peer is gone.
 func (c *Conn) take(from weft.Name, addr weft.Address, m *message) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == stateDialling {
 		return from == c.remote.Process && c.answered(addr, m)
+	}
+	if m.kind == kindReset && addr != c.peer && from == c.remote.Process && m.sender == c.peerNumber {
+		c.failLocked(c.unlessEnded(because(syscall.ECONNRESET, errAnother)), false)
+		return true
 	}
 	if addr != c.peer || m.sender != c.peerNumber || c.state != stateOpen && (!c.lingering() || m.kind == kindData) {
 		return m.kind == kindAccept && addr == c.peer // again, to a dial that was repeated

@@ -1,0 +1,72 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/sim"
+	"github.com/weftnet/weft/stream"
+)
+
+// A process that ends and begins anew, with the name that it had, knows of no stream of its earlier life. What the other end sends reaches it by that name: it
+// says so, and the other end fails as soon as it sends, also where KeepAlive is negative.
+func TestAStreamFailsWhenWhatItSendsReachesALaterProcessOfThatName(t *testing.T) {
+	const lives = 4
+	for name, of := range map[string]struct {
+		keepAlive time.Duration
+		write     bool
+		within    time.Duration
+	}{
+		"a Write":    {-1, true, time.Second},
+		"a question": {10 * time.Second, false, 11 * time.Second},
+	} {
+		f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 3})
+		serve := func(p *sim.Process) error {
+			l, err := stream.Listen(p.Weft(), "x")
+			if err != nil {
+				return err
+			}
+			if _, err := l.Accept(); err != nil {
+				return err
+			}
+			p.Sleep(time.Second)
+			return nil
+		}
+		f.Serve(0, "a/0", serve)
+		f.Process(2, "b/0", func(p *sim.Process) error {
+			for life := range lives {
+				if _, err := p.Weft().WaitName(context.Background(), weft.Name{App: "a"}); err != nil {
+					return err
+				}
+				c, err := (&stream.Dialer{Process: p.Weft(), KeepAlive: of.keepAlive}).Dial(context.Background(), "a/0:x")
+				if err != nil {
+					return err
+				}
+				p.Sleep(2 * time.Second)
+				f.Serve((life+1)/2%2, "a/0", serve) // on the same host, and on another
+				if _, err := p.Weft().WaitName(context.Background(), weft.Name{App: "a"}); err != nil {
+					return err
+				}
+				p.Sleep(100 * time.Millisecond)
+				begin := p.Now()
+				if of.write {
+					_, _ = c.Write([]byte("x"))
+				}
+				_ = c.SetReadDeadline(p.Now().Add(time.Minute))
+				if _, err = io.ReadFull(c, make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) || p.Now().Sub(begin) > of.within {
+					return fmt.Errorf("life %d: %w, after %v; expected a reset", life, err, p.Now().Sub(begin))
+				}
+			}
+			return nil
+		})
+		if err := f.Run(time.Hour); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
