@@ -34,8 +34,11 @@ type Conn struct {
 	peer       weft.Address // unknown while dialling
 	peerNumber uint32
 	duties     duty
-	owed       bool // it is among host.owing, or being looked at
-	told       bool // its peer knows of it, or will before anything that is sent from now on
+	owed       bool       // it is among host.owing, or being looked at
+	behind     bool       // … and waits in its lane behind others
+	left       *weft.Gate // opened when nothing is owed, or it is behind
+	last       *weft.Op   // what it was told of the end
+	told       bool       // its peer knows of it, or will before anything that is sent from now on
 
 	in       ring
 	lent     []byte          // bytes behind those in it, which lie where they have come (lent.go)
@@ -251,17 +254,18 @@ func (c *Conn) Close() error {
 		}
 	}
 	c.look()
-	left := c.draining || c.inWrite || c.underWay() > 0
+	busy := c.draining || c.inWrite || c.underWay() > 0
 	c.mu.Unlock()
-	if left {
+	if busy {
 		c.linger()
 	}
 	c.mu.Lock()
-	left = c.lingering()
+	busy = c.lingering()
 	c.mu.Unlock()
-	if !left {
+	if !busy {
 		c.h.forget(c)
 	}
+	c.leave()
 	return nil
 }
 
@@ -271,6 +275,7 @@ func (c *Conn) Abort() {
 	c.mu.Lock()
 	c.state = stateClosed
 	c.mu.Unlock()
+	c.leave()
 }
 
 // CloseWrite ends this direction: the peer reads io.EOF behind what was written. Reading goes on. A Write that waits ends with EPIPE, and the end is

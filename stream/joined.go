@@ -3,6 +3,8 @@ package stream
 import (
 	"context"
 	"time"
+
+	"github.com/weftnet/weft"
 )
 
 // Short Writes for which there is no room, at the peer or in what is under way, are joined, as TCP joins those that its window holds up: they
@@ -180,6 +182,53 @@ func (c *Conn) linger() {
 	}
 	for f := c.oldest(); f != nil && ctx.Err() == nil; f = c.oldest() {
 		_, _ = f.op.Wait(ctx)
+	}
+}
+
+// leave waits a moment, when the stream has ended, until the NIC has what the peer is to be told of that: a process that ends takes along what it has not. It
+// does not wait behind other messages to a peer whose NIC is silent.
+func (c *Conn) leave() {
+	ctx, cancel := c.h.p.WithTimeout(c.h.ctx, closeWaits)
+	defer cancel()
+	if left := c.leaving(); left != nil {
+		_ = left.Wait(ctx)
+		left.Open() // another may wait as well
+	}
+	c.mu.Lock()
+	last := c.last
+	c.mu.Unlock()
+	if last != nil {
+		_, _ = last.Wait(ctx)
+	}
+}
+
+// leaving is where to wait until what is owed has begun; nil if nothing is, or it waits behind others.
+func (c *Conn) leaving() *weft.Gate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.owed || c.behind {
+		return nil
+	}
+	if c.left == nil {
+		c.left = c.h.p.NewGate()
+	}
+	return c.left
+}
+
+// leftLocked ends the wait of leave. Under mu.
+func (c *Conn) leftLocked() {
+	if c.left != nil {
+		c.left.Open()
+	}
+}
+
+// held notes that what the stream owes its peer waits behind others.
+func (c *Conn) held() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owed {
+		c.behind = true
+		c.leftLocked()
 	}
 }
 

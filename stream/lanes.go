@@ -83,9 +83,12 @@ func (ls *lanes) put(o owed) {
 	h.owed.Unlock()
 	if !held && !l.send() {
 		h.owed.Lock()
-		l.held = true
+		l.held, held = true, true
 		h.owed.Unlock()
 		h.p.Go(l.hold)
+	}
+	if held && o.c != nil {
+		o.c.held()
 	}
 }
 
@@ -146,15 +149,15 @@ func (l *lane) send() bool {
 		if err == nil {
 			l.under = append(l.under, o)
 		}
-		l.begun()
+		l.begun(o)
 	}
 }
 
-// begun notes that the message has.
-func (l *lane) begun() {
+// begun notes that the message has, as o; nil: the NIC has it, or it has failed.
+func (l *lane) begun(o *weft.Op) {
 	l.has = false
 	if l.of != nil {
-		l.of.announced()
+		l.of.announced(o)
 	}
 }
 
@@ -163,7 +166,7 @@ func (l *lane) hold() {
 	for l.h.ctx.Err() == nil {
 		if l.has {
 			_ = l.h.port.Send(l.h.ctx, l.to, l.tag, l.body)
-			l.begun()
+			l.begun(nil)
 		} else if len(l.under) > 0 {
 			_, _ = l.under[0].Wait(l.h.ctx)
 		}

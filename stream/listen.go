@@ -139,6 +139,9 @@ func (l *Listener) Close() error {
 	for _, c := range queue {
 		c.fail(net.ErrClosed, true)
 	}
+	for _, c := range queue {
+		c.leave()
+	}
 	l.came.Open()
 	return nil
 }

@@ -152,6 +152,7 @@ func (c *Conn) takeEnd(at uint64, end ending) {
 func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.behind = false
 	if c.state == stateDialling {
 		c.duties = 0
 	}
@@ -160,6 +161,7 @@ func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
 	}
 	if c.duties == 0 {
 		c.owed = false
+		c.leftLocked()
 		return 0, nil, false
 	}
 	d := c.duties & -c.duties
@@ -187,9 +189,12 @@ func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
 
 // announced notes that the first message of an accepted stream, its accept, has been sent. A Write that begins sooner waits, or its bytes would come to
 // a peer that knows of no stream.
-func (c *Conn) announced() {
+func (c *Conn) announced(o *weft.Op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.last = nil; c.state >= stateFailed {
+		c.last = o
+	}
 	if !c.told {
 		c.told = true
 		c.maySend()
