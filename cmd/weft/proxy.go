@@ -94,6 +94,11 @@ func (f *proxyFlags) complete(fs *pflag.FlagSet) error {
 	fabricSide := f.to
 	if onFabric(f.from) {
 		fabricSide = f.from
+		if err := checkHostSide(f.to, true); err != nil {
+			return usagef("--to %s: %v", f.to, err)
+		}
+	} else if err := checkHostSide(f.from, false); err != nil {
+		return usagef("--from %s: %v", f.from, err)
 	}
 	var a stream.Addr
 	if fabricSide != toFabric {
@@ -124,6 +129,25 @@ func hostNetwork(address string) string {
 		return "unix"
 	}
 	return "tcp"
+}
+
+// checkHostSide says what is wrong with an address of this host that is one of TCP. Else a proxy that dials it would fail each connection.
+func checkHostSide(address string, dialled bool) error {
+	if hostNetwork(address) != "tcp" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	n := 0
+	if err == nil {
+		n, err = net.LookupPort("tcp", port)
+	}
+	if err == nil && n == 0 && dialled {
+		err = errors.New("nothing can be dialled at port 0")
+	}
+	if err != nil {
+		return fmt.Errorf("%w; expected HOST:PORT, as in 127.0.0.1:8080, or the path of a unix socket", err)
+	}
+	return nil
 }
 
 func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
