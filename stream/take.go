@@ -35,7 +35,7 @@ func (c *Conn) take(from weft.Name, addr weft.Address, m *message) bool {
 		return true
 	}
 	if addr != c.peer || m.sender != c.peerNumber || c.state != stateOpen && (!c.lingering() || m.kind == kindData) {
-		return m.kind == kindAccept && addr == c.peer // again, to a dial that was repeated
+		return m.kind == kindAccept && addr == c.peer && m.sender == c.peerNumber // again, to a dial that was repeated
 	}
 	c.stirred = true
 	c.heardSum++
