@@ -63,7 +63,11 @@ func Asked(dial func(ctx context.Context, host string, port uint16) (net.Conn, e
 		if err != nil {
 			return nil, errTold{err}
 		}
-		return to, from.SetDeadline(time.Time{})
+		if err := from.SetDeadline(time.Time{}); err != nil {
+			to.Close()
+			return nil, err
+		}
+		return to, nil
 	}
 }
 

@@ -127,3 +127,34 @@ func TestAClientIsToldOfADialThatTakesTooLong(t *testing.T) {
 		})
 	}
 }
+
+// late is a connection that is closed behind the answer.
+type late struct {
+	net.Conn
+	deadlines int
+}
+
+func (c *late) SetDeadline(t time.Time) error {
+	if c.deadlines++; c.deadlines == 4 { // for the question, none, for the answer, none
+		return net.ErrClosed
+	}
+	return c.Conn.SetDeadline(t)
+}
+
+func TestAConnectionThatEndsBehindItsAnswerLeavesNoneThatWasDialled(t *testing.T) {
+	client, from := net.Pipe()
+	defer client.Close()
+	to, server := net.Pipe()
+	asked := proxy.Asked(func(context.Context, string, uint16) (net.Conn, error) { return to, nil })
+	go func() {
+		io.WriteString(client, "CONNECT echo:7 HTTP/1.1\r\n\r\n")
+		io.Copy(io.Discard, client)
+	}()
+	if _, err := asked(t.Context(), &late{Conn: from}); err == nil {
+		t.Fatal("a connection that is closed is carried")
+	}
+	_ = server.SetDeadline(time.Now().Add(time.Second))
+	if _, err := server.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the connection that was dialled: %v; expected its end", err)
+	}
+}
