@@ -283,7 +283,10 @@ func (c *Conn) Abort() {
 func (c *Conn) CloseWrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.usable(); err != nil {
+	switch err := c.usable(); {
+	case err == syscall.EPIPE: // the peer was closed in order, and need not be told
+		return nil
+	case err != nil:
 		return c.opError("close", err)
 	}
 	if !c.ended {

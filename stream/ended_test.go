@@ -65,6 +65,9 @@ func TestAStreamIsReadToItsEndLongAfterItsPeerWasClosed(t *testing.T) {
 			if _, err := c.Write([]byte("x")); !errors.Is(err, late.wants) {
 				return fmt.Errorf("a Write: %w; expected %w", err, late.wants)
 			}
+			if err := c.CloseWrite(); (err == nil) != (late.wants == syscall.EPIPE) {
+				return fmt.Errorf("a CloseWrite behind %w: %w; expected none alone if the peer was closed in order", late.wants, err)
+			}
 			return nil
 		})
 		if err := f.Run(time.Hour); err != nil {
