@@ -2,9 +2,11 @@ package stream_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,4 +68,19 @@ func TestStreamsOfProcessesOfADaemon(t *testing.T) {
 			return c1, c2, func() { c1.Close(); c2.Close() }, err
 		})
 	})
+}
+
+// A process of a daemon has so many receives at a time. A Listen that finds all of them under way says that, and of no connection.
+func TestAListenWithoutAReceiveToSpareSaysSo(t *testing.T) {
+	a, _ := attached(t)
+	for {
+		if _, err := a.StartRecv(weft.AnyProcess, 1, nil); errors.Is(err, weft.ErrQueueFull) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := stream.Listen(a, "x"); !errors.Is(err, weft.ErrQueueFull) || errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%v; expected %v alone", err, weft.ErrQueueFull)
+	}
 }

@@ -110,8 +110,10 @@ func (h *host) receives() error {
 	switch {
 	case h.ctx.Err() != nil:
 		return h.gone()
-	case err != nil:
-		return fmt.Errorf("stream: the NIC does not receive: %w", failure(err))
+	case errors.Is(err, weft.ErrNICGone), errors.Is(err, weft.ErrClosed):
+		return failure(err)
+	case err != nil: // no connection's
+		return fmt.Errorf("stream: the NIC does not receive: %w", err)
 	}
 	return nil
 }
