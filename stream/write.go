@@ -33,13 +33,22 @@ func (c *Conn) Write(b []byte) (sum int, err error) {
 }
 
 // ReadFrom implements [io.ReaderFrom]: it writes what r has until r ends, as Write does, and reads as much at a time as one message carries. io.Copy by itself reads
-// 32 KiB, and each message costs the same. It returns how many bytes the stream has taken. A byte that r has given and the stream has
-// not taken is lost to the caller.
+// 32 KiB, and each message costs the same; of a connection that brings less ReadFrom reads no more than that either. It returns how many bytes the stream has
+// taken. A byte that r has given and the stream has not taken is lost to the caller.
 func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
-	buf := ring{mem: newMem(dataBytes)}
+	_, waits := r.(interface{ SetReadDeadline(time.Time) error })
+	most := dataBytes
+	if waits {
+		most = waitingBytes
+	}
+	var buf ring
 	defer buf.giveUp()
 	for {
-		n, err := r.Read(buf.mem[:dataBytes])
+		if len(buf.mem) != most {
+			buf.giveUp()
+			buf.mem = newMem(most)
+		}
+		n, err := r.Read(buf.mem[:most])
 		if n > 0 {
 			taken, failed := c.Write(buf.mem[:n])
 			if sum += int64(taken); failed != nil {
@@ -51,9 +60,16 @@ func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 			return sum, nil
 		case err != nil:
 			return sum, err
+		case n == most:
+			most = dataBytes
+		case waits && n < waitingBytes:
+			most = waitingBytes
 		}
 	}
 }
+
+// waitingBytes is how much a ReadFrom reads at a time of a connection that may bring nothing for long: thousands of them wait in some processes.
+const waitingBytes = 32 << 10
 
 // writeSome takes the next step of a Write, and returns how many bytes of b it has taken; none if it has waited.
 func (c *Conn) writeSome(b []byte) (n int, err error) {

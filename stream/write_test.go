@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"testing"
 	"testing/iotest"
@@ -113,4 +114,39 @@ func TestAPartOfAMessageWaitsWhileOthersAreUnderWay(t *testing.T) {
 			t.Errorf("%d of %d bytes with %d messages under way are worth one: %v; expected %v", x.n, x.left, x.under, got, x.worth)
 		}
 	}
+}
+
+// Thousands of connections may be copied to streams, most of which bring nothing: each has a short buffer meanwhile, and a long one while it brings more.
+func TestAReadFromThatWaitsForAConnectionKeepsLittle(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client, "idle")
+	from, source := net.Pipe()
+	defer source.Close()
+	asked := make(chan int, 10)
+	go func() { _, _ = io.Copy(c, asking{from, asked}) }()
+	const little = 100
+	go func() {
+		for _, n := range []int{little, waitingBytes + little} {
+			_, _ = source.Write(make([]byte, n))
+		}
+	}()
+	if _, err := io.ReadFull(s, make([]byte, waitingBytes+2*little)); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{waitingBytes, waitingBytes, dataBytes, waitingBytes} {
+		if n := <-asked; n != want {
+			t.Errorf("read %d has a buffer of %d bytes; expected %d", i, n, want)
+		}
+	}
+}
+
+// asking is a connection that tells how much each Read asks for.
+type asking struct {
+	net.Conn
+	asked chan<- int
+}
+
+func (c asking) Read(b []byte) (int, error) {
+	c.asked <- len(b)
+	return c.Conn.Read(b)
 }
