@@ -42,6 +42,8 @@ func decode(b []byte) (*Module, error) {
 	r := &reader{b: b[len(magic)+2:]}
 	m := r.module()
 	switch {
+	case errors.Is(r.err, ErrMalformed) && !intact(b):
+		return nil, ErrAltered // no compiler made what is malformed there
 	case r.err != nil:
 		return nil, r.err
 	case len(r.b) < sha256.Size:
@@ -49,10 +51,17 @@ func decode(b []byte) (*Module, error) {
 	case len(r.b) > sha256.Size:
 		return nil, fmt.Errorf("%w: %d bytes too many", ErrMalformed, len(r.b)-sha256.Size)
 	}
-	if sum := sha256.Sum256(b[:len(b)-sha256.Size]); string(sum[:]) != string(r.b) {
+	if !intact(b) {
 		return nil, ErrAltered
 	}
 	return m, nil
+}
+
+// intact reports whether an encoding ends with the hash of what is before.
+func intact(b []byte) bool {
+	end := max(len(b)-sha256.Size, 0)
+	sum := sha256.Sum256(b[:end])
+	return string(sum[:]) == string(b[end:])
 }
 
 // A reader takes an encoding apart. After the first error it returns zeros.

@@ -77,8 +77,12 @@ func TestEveryAlteredByteIsNoticed(t *testing.T) {
 	for i := range b {
 		altered := bytes.Clone(b)
 		altered[i] ^= 0x41
-		if _, err := prog.Decode(altered); err == nil {
+		_, err := prog.Decode(altered)
+		if err == nil {
 			t.Errorf("byte %d can be altered", i)
+		}
+		if errors.Is(err, prog.ErrMalformed) && !strings.Contains(err.Error(), "bytes too many") { // a length that was made shorter
+			t.Errorf("byte %d was altered: %v", i, err)
 		}
 	}
 }
