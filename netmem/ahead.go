@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// ahead reads pages before they are asked for, for those who read one behind the other:
+// ahead reads pages before they are asked for, for readers that take one behind the other:
 //
 //	reads ──── 0 ── 1 ── 2 ─┐ the third in a row
 //	                        └► pages 3 … 3+window are fetched ──► taken by the reads that come
@@ -25,7 +25,7 @@ type ahead struct {
 	order   []uint64 // of fetched, oldest first; also some that are gone
 }
 
-// stream is one who reads.
+// stream is one reader.
 type stream struct {
 	next int64 // where it will go on
 	run  int   // reads so far, one behind the other
@@ -72,7 +72,7 @@ func (a *ahead) note(offset, n, pageBytes int64) {
 	}
 }
 
-// stream finds who goes on at an offset, or begins with one who is new. The lock is held.
+// stream finds the reader that goes on at an offset, or begins with a new one. The lock is held.
 func (a *ahead) stream(offset int64) *stream {
 	for i := range a.streams {
 		if s := &a.streams[i]; s.run > 0 && s.next == offset {

@@ -46,7 +46,7 @@ func (w *world) live(sp *sim.Process, first uint64) error {
 	return nil
 }
 
-// owner is the one who writes and reads some pages.
+// owner writes and reads some pages.
 type owner struct {
 	w         *world
 	sp        *sim.Process

@@ -38,10 +38,10 @@ func Stat(ctx context.Context, p *weft.Process, server weft.Name) (st ServerStat
 	return st, nil
 }
 
-// statPatience is for how long a server tries to answer one who asks and then is silent.
+// statPatience is for how long a server tries to answer a process that asks and then is silent.
 const statPatience = time.Second
 
-// tell answers those who ask for statistics until the server ends.
+// tell answers questions for statistics until the server ends.
 func (s *Server) tell() {
 	for {
 		m, err := s.port.p.Recv(s.port.ctx, weft.AnyProcess, statTag, nil)

@@ -24,7 +24,7 @@ type VolumeConfig struct {
 	// Depth is how many pages of one call are under way at a time; zero: 16.
 	Depth int
 
-	// ReadAhead is how many pages are read ahead of who reads one behind the other; zero: 32; negative: none.
+	// ReadAhead is how many pages are read ahead of a reader that takes one behind the other; zero: 32; negative: none.
 	ReadAhead int
 }
 

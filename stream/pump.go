@@ -22,7 +22,7 @@ type pump struct {
 	h      *host
 	in     *weft.Inbox
 	lender *Conn      // the stream that has bytes in the Inbox, if one has; of the goroutine that pumps
-	free   *weft.Gate // opened when the goroutine of its own should look who pumps
+	free   *weft.Gate // opened when the goroutine of its own should look which goroutine pumps
 
 	// Under host.owed.
 	busy    bool   // one pumps

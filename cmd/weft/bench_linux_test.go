@@ -102,7 +102,7 @@ func TestEveryBenchWarnsOfWhatSpoilsIt(t *testing.T) {
 		lines = append(lines, "loss --rounds 1")
 	}
 	t.Setenv(asWeft, "1")
-	runtime.LockOSThread() // the goroutine that is asked is pinned, and nobody else
+	runtime.LockOSThread() // the goroutine that is asked is pinned, and no other
 	defer runtime.UnlockOSThread()
 	defer unix.SchedSetaffinity(0, &all)
 	for _, line := range lines {
@@ -116,7 +116,7 @@ func TestEveryBenchWarnsOfWhatSpoilsIt(t *testing.T) {
 	}
 }
 
-// Who may not have AF_XDP is told why, and once, though it is another process that has tried.
+// A user that may not have AF_XDP is told why, and once, though it is another process that has tried.
 func TestBenchSaysWhyALinkCannotBeHad(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

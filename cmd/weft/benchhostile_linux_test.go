@@ -16,7 +16,7 @@ import (
 
 var long = flag.Bool("long", false, "run the long forms of the tests: a minute of hostile processes, and what they cost the others is held to its bound")
 
-// Decision 10: what hostile processes do harms nobody but them. How long round trips took is printed; only the long form,
+// Decision 10: what hostile processes do harms no other process. How long round trips took is printed; only the long form,
 // which has time enough for medians that mean something, fails if that was too long.
 func TestHostileProcessesHarmOnlyThemselves(t *testing.T) {
 	t.Setenv(asWeft, "1")

@@ -290,7 +290,7 @@ have gone, or if a round trip took more than ` + fmt.Sprint(bench.HostileBound) 
 			seedFlag(fs, &o.Seed, "seed", 1, "what they draw from")
 			wordsFlag(fs, &o.Kinds, "kinds", "KIND,…", append(hostile.Kinds(), "all"), "only these ways to misbehave; all is all at once")
 			fs.StringVar(&child, "child", "", "be one of the processes, and end with standard input")
-			fs.StringVar(&socket, "socket", "", "with --child: whom to attach to")
+			fs.StringVar(&socket, "socket", "", "with --child: the daemon to attach to")
 			fs.StringVar(&others, "others", "", "with --child: the names of others")
 		},
 		hidden: []string{"child", "socket", "others"},

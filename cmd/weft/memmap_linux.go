@@ -43,7 +43,7 @@ that docs/netmem.md describes. The exit status is CMD's. Without CMD it serves p
 that ask at --unix, one after the other, until it is interrupted.
 
 A page that no server has any more, or that none brings within --io-timeout, is a SIGBUS
-for who touches it. A program whose pager ends is killed.`,
+for what touches it. A program whose pager ends is killed.`,
 		Example: `  weft mem map --server mem/0 --server mem/1 --copies 2 --size 8GiB --resident 1GiB -- ./program`,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {

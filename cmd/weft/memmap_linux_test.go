@@ -29,7 +29,7 @@ func pagedInC(t *testing.T) string {
 	return binary
 }
 
-// pages starts page servers of so many bytes each, and returns the flags of those who use them.
+// pages starts page servers of so many bytes each, and returns the flags for their clients.
 func pages(t *testing.T, servers int, size string) (flags []string) {
 	t.Helper()
 	first := freeport.Loopback(t)

@@ -220,7 +220,7 @@ func printStat(out io.Writer, o *statOptions, info *ctl.Info, last, now *reading
 	return nil
 }
 
-// printStatJSON prints one object on one line: time, who, and the counters by name.
+// printStatJSON prints one object on one line: time, NIC, and the counters by name.
 func printStatJSON(out io.Writer, info *ctl.Info, now *reading) error {
 	counters := make(map[string]uint64, len(now.values))
 	for i, name := range vni.Names() {

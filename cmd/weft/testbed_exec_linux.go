@@ -25,8 +25,8 @@ import (
 // with its process 1 the kernel kills everything in it. So supervise is that process 1 and does all the work, and exec
 // only watches. Between the two there is a lifeline, a pair of sockets. On it supervise says that it is ready for
 // signals: before that, the kernel would not deliver them to a process 1. If exec is killed, supervise reads the end of
-// the lifeline and cleans up. If supervise is killed, exec removes the directory of sockets. Only who kills both at once
-// is left with that directory, and with nothing else.
+// the lifeline and cleans up. If supervise is killed, exec removes the directory of sockets. Only a kill of both at once
+// leaves that directory behind, and nothing else.
 
 // lifeline is the descriptor of supervise's end.
 const lifeline = 3

@@ -10,12 +10,12 @@ const (
 	Zero                   // put it there as zeros
 	Take                   // copy the page out of the region into the buffer, if there is one, and remove it; protect it before, if it is writable
 	Allow                  // let the page be written
-	Wake                   // have those try again who wait for the page
-	Poison                 // have those fail who touch the page, now and later
+	Wake                   // have the threads that wait for the page try again
+	Poison                 // have every access to the page fail, now and later
 )
 
 // Action is something to be done with a page. Loads and stores may take their time, and be done in any order. All others are done in
-// their order before the table is told anything more. Whoever waits for the page goes on after Fill, Zero, Take, Allow, Wake and Poison.
+// their order before the table is told anything more. A thread that waits for the page goes on after Fill, Zero, Take, Allow, Wake and Poison.
 type Action struct {
 	Kind     Kind
 	Page     int

@@ -55,7 +55,7 @@ const (
 	dirty                // in the region
 	kept                 // buffered; the device has it
 	leaving              // buffered; the device is to have it
-	lost                 // it could not be had: who touches it is told so
+	lost                 // it could not be had: what touches it is told so
 )
 
 // page is what is known of a page.
@@ -234,7 +234,7 @@ func (t *Table) Expire(now clock.Time) {
 	t.serveLine()
 }
 
-// serveLine serves those who wait, in their order.
+// serveLine serves the pages that wait, in their order.
 func (t *Table) serveLine() {
 	for len(t.line) > 0 && t.serve(int(t.line[0].page)) {
 		t.pages[t.line[0].page].waits = false

@@ -104,7 +104,7 @@ func (m *memory) register() error {
 	return nil
 }
 
-// gone reports whether an error says that there is nobody any more who could wait for the page.
+// gone reports whether an error says that there is no program any more that could wait for the page.
 func gone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
 
 // put puts a page of the caller's into the memory, where nothing is.
@@ -132,12 +132,12 @@ func (m *memory) protect(offset, n, mode uint64) error {
 	return m.again(ioctlProtect, &[4]uint64{m.base + offset, n, mode})
 }
 
-// wake has those try again who wait for part of the memory.
+// wake has the threads that wait for part of the memory try again.
 func (m *memory) wake(offset, n uint64) error {
 	return m.again(ioctlWake, &[4]uint64{m.base + offset, n})
 }
 
-// fail has those get SIGBUS who touch part of the memory where nothing is.
+// fail has threads get SIGBUS that touch part of the memory where nothing is.
 func (m *memory) fail(offset, n uint64) error {
 	if err := m.protect(offset, n, protectNoWake); err != nil { // what is protected cannot be marked otherwise
 		return err

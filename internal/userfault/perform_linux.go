@@ -85,7 +85,7 @@ func (r *region) settle(a paging.Action, pages int) {
 	}
 }
 
-// removed says that a page is not in the memory which should be there: the program has taken it out by itself. Those who touch it would be woken for
+// removed says that a page is not in the memory which should be there: the program has taken it out by itself. Threads that touch it would be woken for
 // ever, and what it had is gone.
 func (r *region) removed(offset, n uint64) error {
 	for end := offset + n; offset < end; offset += uint64(r.page) {
@@ -99,7 +99,7 @@ func (r *region) removed(offset, n uint64) error {
 var errRemoved = errors.New("the program has removed it, as by madvise with MADV_REMOVE: expected to be left to the pager")
 
 // remove takes pages out of the memory that lie one behind the other. Those that were writable are protected first, so that nothing is
-// written between the copy and the cut; whoever writes then waits, and finds the page missing.
+// written between the copy and the cut; a thread that writes then waits, and finds the page missing.
 func (r *region) remove(l []paging.Action) {
 	offset, n := uint64(l[0].Page)*uint64(r.page), uint64(len(l))*uint64(r.page)
 	parts := make([][]byte, 0, len(l))

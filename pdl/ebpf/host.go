@@ -107,7 +107,7 @@ const (
 	sessionLen
 )
 
-// A Session is a pair of NICs as programs in the driver know it: who a frame is from, and how it is answered. Index and counter of
+// A Session is a pair of NICs as programs in the driver know it: which NIC a frame is from, and how it is answered. Index and counter of
 // replies are not those of the engine, since two that count cannot share a counter.
 type Session struct {
 	NIC    uint64 // that the frames are from

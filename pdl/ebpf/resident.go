@@ -160,7 +160,7 @@ type Counts struct {
 	DisplaysLost uint64 // for which the ring had no room
 	Busy         uint64 // messages lost because another processor was at it for too long
 	Replays      uint64 // messages lost because their counter was not above the last one
-	Flags        uint64 // flags set and locks cleared: who waits for one has to be rung
+	Flags        uint64 // flags set and locks cleared: a process that waits for one has to be rung
 	Stopped      bool   // it takes no more messages
 }
 
