@@ -93,6 +93,20 @@ func (t *Table) Command(p *Process, r Request, c vni.Command, sc *vni.SendContex
 	}
 }
 
+// Writes reports whether a command about a group writes to its memory: a join's gets the list of members, a broadcast's the message, but for the
+// root's, and a reduction's the result, at the root or everywhere. tag is that of its context.
+func (p *Process) Writes(c vni.Command, tag uint64) bool {
+	if c.Code == vni.CodeJoinGroup {
+		return true
+	}
+	m, root := p.member(c.Group), uint32(tag)
+	if m == nil {
+		return false
+	}
+	at := root == uint32(m.rank)
+	return c.Code == vni.CodeBroadcast && !at || c.Code == vni.CodeReduce && (at || root == vni.AllRanks)
+}
+
 // member finds a membership of the process by the number that its NIC gave it.
 func (p *Process) member(number uint32) *member {
 	for _, m := range p.members {

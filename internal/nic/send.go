@@ -124,7 +124,7 @@ func (e *Engine) sendCommand(s *send, c vni.Command) {
 		e.resolve(s)
 		return
 	}
-	if err := e.gather(s, &sc); err != nil {
+	if err := e.gather(s, c, &sc); err != nil {
 		e.rejectSend(s, err)
 		return
 	}
@@ -140,7 +140,7 @@ func (e *Engine) sendCommand(s *send, c vni.Command) {
 	case vni.CodeProgram:
 		e.startProgram(s, &sc)
 	default:
-		s.kind, s.dest, s.state, s.accept = kindCollective, nil, sendPosted, false
+		s.dest, s.state, s.accept = nil, sendPosted, false
 		e.groups.Command(&s.p.groups, s, c, &sc)
 	}
 }
@@ -209,20 +209,29 @@ func (s *send) load(c *vni.SendContext, code vni.Code) {
 }
 
 // kinds has what each command makes of a send; a message if nothing stands here.
-var kinds = [256]sendKind{vni.CodePut: kindPut, vni.CodeGet: kindGet, vni.CodeResolve: kindResolve, vni.CodeSendRun: kindRun, vni.CodeSendDatagram: kindDatagram}
+var kinds = [256]sendKind{vni.CodePut: kindPut, vni.CodeGet: kindGet, vni.CodeResolve: kindResolve, vni.CodeSendRun: kindRun, vni.CodeSendDatagram: kindDatagram,
+	vni.CodeJoinGroup: kindCollective, vni.CodeBarrier: kindCollective, vni.CodeBroadcast: kindCollective, vni.CodeBroadcastShort: kindCollective,
+	vni.CodeReduce: kindCollective, vni.CodeLeave: kindCollective}
 
 // gather finds the memory of a send: the context region itself, Go slices of an embedded process, or descriptors.
-func (e *Engine) gather(s *send, c *vni.SendContext) (err error) {
+func (e *Engine) gather(s *send, cmd vni.Command, c *vni.SendContext) (err error) {
+	writes := s.writes(cmd, c)
 	if c.Flags&vni.Refilled != 0 {
-		if s.refill, err = e.newRefill(s.p, false, s.kind == kindGet, s.ctx, c.Len); err == nil {
+		if s.refill, err = e.newRefill(s.p, false, writes, s.ctx, c.Len); err == nil {
 			s.frag.Slides = true
 			s.slide()
 		}
 		return err
 	}
-	parts, err := e.memory(s.p, false, s.kind == kindGet, s.ctx, s.inline, c.PoolIndex, c.Size, c.Len, s.parts[:0])
+	parts, err := e.memory(s.p, false, writes, s.ctx, s.inline, c.PoolIndex, c.Size, c.Len, s.parts[:0])
 	s.frag.Parts = parts
 	return err
+}
+
+// writes reports whether a command has this NIC write to the memory that its context names. Memory that may be read only is refused then: it
+// may be mapped so. A receive always has.
+func (s *send) writes(cmd vni.Command, c *vni.SendContext) bool {
+	return s.kind == kindGet || s.kind == kindCollective && s.p.groups.Writes(cmd, c.Tag)
 }
 
 // memory turns what a context says about memory, which is read or written, into slices of total length n, and appends them to parts.
