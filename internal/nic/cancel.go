@@ -94,7 +94,9 @@ func (e *Engine) giveUp(s *send, why wire.Reason) {
 		if b := pr.ep.Control(e.now, wire.RefuseLen); b != nil {
 			wire.PutRefuse(b, wire.FlagGet, s.frag.ID, s.remote.Slot, s.env.Token, why)
 		}
-	default: // of a PUT the envelope is empty: the receiver knows the fragment, or has not seen it yet
+	case kindPut: // the receiver knows the fragment, or has not seen it yet
+		e.withdraw(pr, s.frag.ID, &wire.Envelope{})
+	default:
 		env := s.env
 		if env.Tag = 0; s.frag.Type == wire.TypeEager {
 			env.Tag = stagedCost(s.frag.Length)

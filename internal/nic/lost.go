@@ -35,7 +35,7 @@ func (h *handler) Lost(ep *rel.Endpoint, r wire.Record) {
 		e.doubtClaim(pr, r.Payload())
 	}
 	p := e.process(env.SrcSlot)
-	if p == nil || p.gen != env.SrcGen || env.Number == 0 {
+	if p == nil || p.gen != env.SrcGen {
 		return
 	}
 	if d := p.dests[vni.Address{NIC: pr.nic, Slot: env.DstSlot, Gen: env.DstGen}]; d != nil {

@@ -188,7 +188,7 @@ func (e *Engine) withdrawn(pr *peer, r wire.Record) {
 		return
 	}
 	p := e.process(env.DstSlot)
-	if env.Number == 0 || p == nil || p.gen != env.DstGen || e.cfg.Defect == mutate.WithdrawKeepsNumber {
+	if p == nil || p.gen != env.DstGen || e.cfg.Defect == mutate.WithdrawKeepsNumber {
 		return
 	}
 	src := e.source(p, sourceKey{pr, env.SrcSlot, env.SrcGen})

@@ -142,9 +142,11 @@ func (t *processTable) all(yield func(*process) bool) {
 	}
 }
 
-// generation gives the next process at slot its generation.
+// generation gives the next process at slot its generation. 0 is no process's, so an empty envelope is of none.
 func (t *processTable) generation(slot uint16) uint32 {
-	t.gens[slot]++
+	if t.gens[slot]++; t.gens[slot] == 0 {
+		t.gens[slot]++
+	}
 	return t.gens[slot]
 }
 

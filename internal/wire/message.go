@@ -165,6 +165,7 @@ const WithdrawLen = 8 + EnvelopeLen
 
 // PutWithdraw writes a Withdraw into b[:WithdrawLen]: the sender gives up the message with this envelope, of which
 // the receiver knows the fragment if it knows anything. The id is 0 when no piece or request of it has left.
+// Of a PUT the envelope is empty.
 //
 //	4  fragment id  4
 //	8  envelope     28   its tag is the credit that the message has used, in bytes: 0 if it asked for permission
