@@ -37,6 +37,7 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/gossip"
 	"github.com/weftnet/weft/internal/resident"
+	"github.com/weftnet/weft/internal/standin"
 	"github.com/weftnet/weft/internal/version"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -70,6 +71,7 @@ type Daemon struct {
 	colour   atomic.Uint32
 
 	peerChanges uint64        // the loop's; see noticePeers
+	faults      uint32        // the loop's: standin.Faults, as last seen
 	peerNews    chan struct{} // has a token when there is something to look at
 
 	ctx  context.Context // Run's: done when the daemon goes down
@@ -119,7 +121,7 @@ func (d *Daemon) take() (err error) {
 	if err = d.makeEngine(); err != nil {
 		return err
 	}
-	d.loop, err = poller.NewLoop(d.engine, poller.LoopConfig{Link: d.link.Caps(), Turn: d.turn, Fault: d.fault})
+	d.loop, err = poller.NewLoop(d.engine, poller.LoopConfig{Link: d.link.Caps(), Turn: d.turn})
 	if err != nil {
 		return err
 	}
@@ -300,6 +302,10 @@ func (d *Daemon) close() error {
 // everything else.
 func (d *Daemon) turn(clock.Time) {
 	d.noticePeers()
+	if n := standin.Faults(); n != d.faults {
+		d.faults = n
+		d.expelFaulty()
+	}
 	for _, out := range d.engine.TakeDetached() {
 		s := d.sessions[out.Slot] // never a later process there: the engine forgets a process that it has detached when it is deleted
 		if s == nil {
@@ -310,13 +316,12 @@ func (d *Daemon) turn(clock.Time) {
 	}
 }
 
-// fault is called by the loop when the engine met memory that is not there.
-func (d *Daemon) fault(addr uintptr) bool {
+// expelFaulty throws out the processes in whose memory pages could not be had. The engine has gone on with zeros there. A segment that this
+// happens to is zeros from then on, for all processes that share it.
+func (d *Daemon) expelFaulty() {
 	for _, s := range d.sessions {
-		if s.fault(addr) {
-			go d.expel(s, fmt.Errorf("memory fault at %#x", addr))
-			return true
+		if at := s.fault(); at != 0 && !s.expelled.Swap(true) {
+			go d.expel(s, fmt.Errorf("memory fault at %#x", at))
 		}
 	}
-	return d.faultInSegment(addr)
 }

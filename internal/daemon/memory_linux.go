@@ -3,9 +3,9 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"unsafe"
 
 	"github.com/weftnet/weft/internal/hugepage"
+	"github.com/weftnet/weft/internal/standin"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,9 +24,12 @@ func newHugeMemory(name string, size int) (*memory, error) {
 
 // memory is shared memory that the daemon made (decision 10), or a region's, which a process may have made. No process can make it shorter
 // while the NIC uses it, nor map for writing what only the NIC writes, whatever it does with the descriptor.
+//
+// Where a page of it cannot be had nevertheless, since the huge pages have run out, zeros take the place of all of it (package standin).
 type memory struct {
-	fd  int
-	mem []byte
+	fd    int
+	mem   []byte
+	guard *standin.Memory
 }
 
 // newMemory makes and maps size bytes, zeroed. Nothing of it is touched.
@@ -52,6 +55,9 @@ func (m *memory) init(size int, nicOnly bool) (err error) {
 	if m.mem, err = unix.Mmap(m.fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return err
 	}
+	if m.guard, err = standin.Guard(m.mem); err != nil {
+		return err
+	}
 	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	if nicOnly {
 		seals |= unix.F_SEAL_FUTURE_WRITE // our mapping was before; every later one is read-only
@@ -72,9 +78,16 @@ func (m *memory) shared() error {
 	return unix.Close(fd)
 }
 
+// mapped is a memory of which only the mapping is ours, and is there already.
+func mapped(mem []byte) (*memory, error) {
+	g, err := standin.Guard(mem)
+	return &memory{fd: -1, mem: mem, guard: g}, err
+}
+
 // close unmaps. No goroutine may touch the memory any more.
 func (m *memory) close() error {
 	err := m.shared()
+	m.release()
 	if m.mem != nil {
 		err = errors.Join(err, unix.Munmap(m.mem))
 		m.mem = nil
@@ -82,19 +95,18 @@ func (m *memory) close() error {
 	return err
 }
 
-// holds reports whether an address is in the mapping.
-func (m *memory) holds(addr uintptr) bool {
-	if len(m.mem) == 0 {
-		return false
+// release has faults in the memory be faults again: it is about to be unmapped.
+func (m *memory) release() {
+	if m.guard != nil {
+		m.guard.Release()
+		m.guard = nil
 	}
-	start := uintptr(unsafe.Pointer(&m.mem[0]))
-	return addr >= start && addr-start < uintptr(len(m.mem))
 }
 
-// replace puts private zeroes where the shared memory was, so that no access faults there again.
-func (m *memory) replace() error {
-	addr := unsafe.Pointer(&m.mem[0])
-	_, err := unix.MmapPtr(-1, 0, addr, uintptr(len(m.mem)), unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED|unix.MAP_NORESERVE)
-	return err
+// fault is the address at which a page could not be had; 0 if there is none.
+func (m *memory) fault() uintptr {
+	if m.guard == nil {
+		return 0
+	}
+	return m.guard.Fault()
 }

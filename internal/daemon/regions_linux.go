@@ -72,7 +72,11 @@ func (s *session) take(c *ctl.Client, a *ctl.Register) error {
 	if err != nil {
 		return err
 	}
-	mem, size := &memory{fd: -1, mem: m.Whole()}, int64(len(m.Whole()))
+	mem, err := mapped(m.Whole())
+	if err != nil {
+		return errors.Join(sentinel(err), mem.close())
+	}
+	size := int64(len(mem.mem))
 	if quota := s.d.settings.config.RegionBytes; size > quota-s.bytes {
 		return errors.Join(s.tooMuch(size), mem.close())
 	}

@@ -147,13 +147,3 @@ func (s *session) unshareAll() error {
 	}
 	return errors.Join(errs...)
 }
-
-// faultInSegment has the engine go on where a segment's memory cannot be had. Called by the loop, with its lock held.
-func (d *Daemon) faultInSegment(addr uintptr) bool {
-	for _, g := range d.segments.all {
-		if g.mem.holds(addr) {
-			return g.mem.replace() == nil
-		}
-	}
-	return false
-}

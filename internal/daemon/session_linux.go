@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,21 +176,15 @@ func (s *session) release() error {
 	return errors.Join(errs...)
 }
 
-// fault takes the blame for a memory fault in the engine: if the address is in the session's memory, that becomes
-// ordinary memory, so that the engine can go on until the process is deleted. Called by the loop, with the lock held.
-func (s *session) fault(addr uintptr) bool {
-	all := []*memory{s.vni.rw, s.vni.ro}
-	for _, m := range s.regions {
-		all = append(all, m)
+// fault is the address of the first memory fault in the session's memory; 0 if there was none. Called by the loop, with the lock held.
+func (s *session) fault() uintptr {
+	if at := cmp.Or(s.vni.rw.fault(), s.vni.ro.fault()); at != 0 {
+		return at
 	}
-	for _, m := range all {
-		if m.holds(addr) {
-			if err := m.replace(); err != nil {
-				return false
-			}
-			s.expelled.Store(true)
-			return true
+	for _, m := range s.regions { // order does not matter
+		if at := m.fault(); at != 0 {
+			return at
 		}
 	}
-	return false
+	return 0
 }

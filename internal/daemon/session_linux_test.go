@@ -137,6 +137,26 @@ func TestAFaultInAProcessesMemoryThrowsOutThatProcessOnly(t *testing.T) { // dec
 	eventually(t, "the other's completion", func() bool { return b.halfs[1].Doorbell(true, receive) == vni.Done })
 }
 
+func TestAFaultInARegionThrowsItsProcessOutAndIsAnAccessToZeros(t *testing.T) { // decision 10
+	b := newBench(t)
+	id, _, _, err := b.parts[0].Alloc(t.Context(), 8192, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.d.loop.Do(func(clock.Time) {
+		mem := b.d.sessions[b.parts[0].Slot].regions[id].mem
+		if err := unix.Mprotect(mem, unix.PROT_NONE); err != nil {
+			t.Error(err)
+		} else if mem[5000]++; mem[5000] != 1 {
+			t.Errorf("the byte is %d", mem[5000])
+		}
+	})
+	eventually(t, "the end of the process", func() bool { return b.session(0) == nil })
+	if b.session(1) == nil {
+		t.Error("another process has gone, too")
+	}
+}
+
 func TestEverythingOfAProcessGoesWithIt(t *testing.T) {
 	b := newBench(t)
 	for range 3 {

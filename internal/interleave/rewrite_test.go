@@ -45,6 +45,7 @@ var ground = []edit{
 		return n > 0
 	}, d)
 	s.came(uintptr(s.epoll))`},
+	{"poller/loop_linux.go", "\t\"runtime\"\n", ""}, // imported for the next alone
 	{"poller/loop_linux.go", "\truntime.LockOSThread()\n\tdefer runtime.UnlockOSThread()\n", ""},
 	{"poller/loop_linux.go", "if d == 0 { // returns at once", `if d != 0 {
 		interleave.BlockFor(func() bool {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,9 +58,6 @@ type LoopConfig struct {
 
 	// Turn is called after each poll, under the lock; it may be nil.
 	Turn func(now clock.Time)
-	// Fault is told the address of a memory fault inside the engine, under the lock, and returns whether it has removed
-	// the cause, so that the loop may go on. Otherwise the fault is a panic, as is every one if Fault is nil.
-	Fault func(addr uintptr) bool
 }
 
 // lookEvery is how many turns a busy loop makes between two looks at the bells.
@@ -137,7 +133,6 @@ func (l *Loop) wake() {
 func (l *Loop) Run(ctx context.Context) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	debug.SetPanicOnFault(true)
 	idle.PreciseTimers()
 	idle.Enter()
 	defer idle.Leave()
@@ -157,7 +152,7 @@ func (l *Loop) Run(ctx context.Context) {
 		if l.back == 0 {
 			l.returned(now)
 		}
-		work, next := l.poll(now)
+		work, next := l.engine.Poll(now)
 		l.heard()
 		if l.cfg.Turn != nil {
 			l.cfg.Turn(now)
@@ -192,7 +187,7 @@ func (l *Loop) rest(now, since, next clock.Time) {
 		if !l.pace.Rest(now, l.yield, Now) {
 			return
 		}
-		if l.endListening(); l.engine.Listening() {
+		if l.engine.EndListening(); l.engine.Listening() {
 			return
 		}
 	}
@@ -227,7 +222,7 @@ func (l *Loop) park(next clock.Time) {
 func (l *Loop) rings(n int) {
 	for i := range n {
 		if token := l.events[i].Fd; token >= 0 {
-			l.ring(uint16(token))
+			l.engine.Ring(uint16(token))
 		}
 	}
 }
@@ -262,43 +257,6 @@ func count(r uintptr, errno unix.Errno) int {
 		return 0
 	}
 	return int(r)
-}
-
-// survive ends a memory fault in the engine as Fault decides. It is deferred wherever the engine looks at memory of processes.
-func (l *Loop) survive() {
-	if l.cfg.Fault == nil {
-		return
-	}
-	r := recover()
-	if r == nil {
-		return
-	}
-	f, isFault := r.(interface {
-		runtime.Error
-		Addr() uintptr
-	})
-	if !isFault || !l.cfg.Fault(f.Addr()) {
-		panic(r)
-	}
-}
-
-// poll is Engine.Poll; one that a fault ends has done something, and is due again.
-func (l *Loop) poll(now clock.Time) (work int, next clock.Time) {
-	work, next = 1, now
-	defer l.survive()
-	return l.engine.Poll(now)
-}
-
-// endListening is Engine.EndListening. After a fault some processes are listened to as before.
-func (l *Loop) endListening() {
-	defer l.survive()
-	l.engine.EndListening()
-}
-
-// ring is Engine.Ring.
-func (l *Loop) ring(token uint16) {
-	defer l.survive()
-	l.engine.Ring(token)
 }
 
 // Close frees what the loop holds, once Run has returned and no method is called any more.

@@ -23,28 +23,12 @@ type bellEngine struct {
 	served    [4]atomic.Int64
 	timer     atomic.Int64 // a deadline
 	fired     atomic.Int64
-	fault     [3]atomic.Pointer[[]byte] // touched once, in each of the calls in which a loop lets the engine look at processes
-}
-
-// The calls in which a bellEngine can be made to fault.
-const (
-	inPoll = iota
-	inEndListening
-	inRing
-)
-
-// touch writes the memory that is to be met in a call, if there is one.
-func (e *bellEngine) touch(call int) {
-	if p := e.fault[call].Swap(nil); p != nil {
-		(*p)[0] = 1
-	}
 }
 
 func (e *bellEngine) Poll(now clock.Time) (work int, next clock.Time) {
 	e.enter()
 	defer e.leave()
 	e.polls.Add(1)
-	e.touch(inPoll)
 	for i := range e.queues {
 		if !e.listening[i].Load() {
 			continue
@@ -77,7 +61,6 @@ func (e *bellEngine) stop(i int) {
 func (e *bellEngine) EndListening() {
 	e.enter()
 	defer e.leave()
-	e.touch(inEndListening)
 	for i := range e.listening {
 		if e.listening[i].Load() {
 			e.stop(i)
@@ -87,7 +70,6 @@ func (e *bellEngine) EndListening() {
 
 func (e *bellEngine) Ring(slot uint16) {
 	e.rings.Add(1)
-	e.touch(inRing)
 	e.idle[slot] = 0
 	e.listening[slot].Store(true)
 }
@@ -335,46 +317,14 @@ func TestDoMayMeetTheStartAndTheEndOfTheLoop(t *testing.T) {
 	}
 }
 
-func TestAMemoryFaultOfAProcessDoesNotEndTheLoop(t *testing.T) { // decision 10
-	for call, name := range []string{inPoll: "while it polls", inEndListening: "before it parks", inRing: "when the process rings"} {
-		t.Run(name, func(t *testing.T) {
-			e := &bellEngine{patience: 1 << 30}
-			mem, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer unix.Munmap(mem)
-			var seen atomic.Uintptr
-			l, err := NewLoop(e, LoopConfig{Fault: func(addr uintptr) bool { seen.Store(addr); return true }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.yield = func() { time.Sleep(time.Millisecond) } // another thread has the core meanwhile: the loop parks though it listens
-			run(t, l)
-			bell := eventfd(t)
-			if err := l.AddBell(bell, 1); err != nil {
-				t.Fatal(err)
-			}
-			e.fault[call].Store(&mem)
-			if _, err := unix.Write(bell, one); err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, "the fault", func() bool { return seen.Load() != 0 })
-			before := e.polls.Load()
-			l.Do(func(clock.Time) {})
-			eventually(t, "another poll", func() bool { return e.polls.Load() > before })
-		})
-	}
-}
-
 func TestALoopsTurnAllocatesNothing(t *testing.T) { // decision 16
-	l, err := NewLoop(&countingEngine{}, LoopConfig{Fault: func(uintptr) bool { return false }})
+	l, err := NewLoop(&countingEngine{}, LoopConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	turn := func() {
-		l.poll(Now())
+		l.engine.Poll(Now())
 		l.rings(l.wait(0))
 		l.wait(time.Microsecond)
 	}

@@ -20,7 +20,6 @@ type LoopConfig struct {
 	Link  link.Caps
 	Awake time.Duration
 	Turn  func(now clock.Time)
-	Fault func(addr uintptr) bool
 }
 
 // NewLoop fails: only Linux has what a daemon needs.
