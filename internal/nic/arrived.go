@@ -12,7 +12,7 @@ import (
 //	relay ──────────┤
 //	first piece ────┼─► arrived: come before? credit? ──┬─► in its turn? ─► filter ─► posted receive? ─► delivered
 //	request ────────┘                                   │       │ no          │ drop         │ no
-//	local message: numbered here, needs no credit ──────┘       ▼             ▼              ▼
+//	local message: comes once, needs no credit ─────────┘       ▼             ▼              ▼
 //	                                                          parked     passed over    waits for a receive
 //
 // A message that is parked goes the rest of the way when its turn comes. A filter so judges messages in their order, and each once,

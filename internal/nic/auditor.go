@@ -158,12 +158,27 @@ func (a *Auditor) remotes() error {
 	return nil
 }
 
-// auditOrder looks whether an envelope is parked though its turn has come.
+// auditOrder looks whether what is parked has a reason to be, and a turn that comes: its number is its own and not behind what is expected,
+// and the first, if it is the one expected, waits for bytes that are on their way, or for room for them.
 func (e *Engine) auditOrder() error {
 	for p := range e.procs.all {
 		for _, src := range p.sources {
-			if first := src.early.front(); first != nil && src.named && first.env.Number == src.expected && !first.lacksBytes() {
+			next := src.expected
+			for inb := range src.early.all {
+				if int32(inb.env.Number-next) < 0 {
+					return fmt.Errorf("%v: message %d of slot %d of NIC %v is parked, and none before %d is due", p, inb.env.Number, src.key.slot, nicid.ID(src.nic), next)
+				}
+				next = inb.env.Number + 1
+			}
+			first := src.early.front()
+			if first == nil || !src.named || first.env.Number != src.expected {
+				continue
+			}
+			switch {
+			case !first.lacksBytes():
 				return fmt.Errorf("%v: message %d of slot %d of NIC %v is parked, and is the one expected", p, src.expected, src.key.slot, nicid.ID(src.nic))
+			case first.grant.in == nil && first.staging == nil && p.served():
+				return fmt.Errorf("%v: message %d of slot %d of NIC %v waits to be judged, and its bytes have no place", p, src.expected, src.key.slot, nicid.ID(src.nic))
 			}
 		}
 	}

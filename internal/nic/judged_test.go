@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link/fault"
 )
 
 // A filter that judges by the bytes sees those that the receiver gets, by whichever way the message comes, and each once (PANIC-7).
@@ -113,5 +114,30 @@ func TestAProgramsFilterStandsBeforeARing(t *testing.T) { // PANIC-7
 				f.noLeaks()
 			})
 		}
+	}
+}
+
+// A message of one's own NIC that finds no room to be judged in holds up those behind it, and no more: each comes in its turn, one that is too
+// long to be judged by its bytes, or begun when the line has formed, too.
+func TestMessagesOfOneNICKeepTheirOrderBehindAProgramsFilter(t *testing.T) {
+	for _, fourth := range []int{4000, 100_000} {
+		f := newWideFabric(t, 1472, 1, fault.Config{}, func(c *Config) { c.StagingBytes = 10_000 })
+		a, b := f.process(0, "a/0"), f.process(0, "b/0")
+		b.e.process(b.slot).guardBy(func(uint64, []byte) bool { return false })
+		var sent []int
+		lengths := []int{4000, 4000, 4000, fourth, 4000} // of which two have room in b's staging
+		for i, n := range lengths {
+			sent = append(sent, a.send("b/0", 7, 0, pattern(n, byte(i))))
+			f.run(time.Millisecond)
+		}
+		if err := f.engines[0].Limits(); err != nil {
+			t.Error(err)
+		}
+		buf := make([]byte, 100_000)
+		for i, n := range lengths {
+			b.wantReceived(b.recv("a/0", 7, 0, buf), buf, pattern(n, byte(i)))
+			a.wantSent(sent[i])
+		}
+		f.noLeaks()
 	}
 }

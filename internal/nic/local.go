@@ -41,8 +41,7 @@ func (e *Engine) localEnvelope(s *send) {
 		return
 	}
 	src := e.source(q, sourceKey{nil, s.p.slot, s.p.gen})
-	s.env.Number = src.expected
-	d.leave(1, 0)
+	s.env.Number = d.leave(1, 0)
 	inb := e.newInbound(src, &s.env, inboundLocal, s.frag.Length)
 	inb.local, s.inb = s, inb
 	s.node.remove()

@@ -92,6 +92,7 @@ func (h forPrograms) Deliver(to vm.ID, m program.Arrival) bool {
 	if src == nil {
 		return false
 	}
+	// It is whole, and its sender's name is known: so it is never parked, and always the next.
 	env := wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: programSlot, SrcGen: uint32(m.From), Number: src.expected, Tag: uint64(m.Trigger)}
 	inb := e.newInbound(src, &env, inboundStaged, length)
 	e.charge(inb, int(stagedCost(length)))

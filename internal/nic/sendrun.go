@@ -129,7 +129,7 @@ func (e *Engine) localRun(s *send) {
 		return
 	}
 	src := e.source(q, sourceKey{nil, s.p.slot, s.p.gen})
-	env := d.envelope(s.p, src.expected, s.env.Tag)
+	env := d.envelope(s.p, d.number, s.env.Tag)
 	if rc := e.ringFor(src, &env, r.lengths); rc != nil {
 		n, bytes := rc.fitting(src, r.lengths, len(r.data))
 		if n > 0 {
