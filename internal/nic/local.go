@@ -136,8 +136,12 @@ func copyRange(to, from [][]byte, offset, at, n uint64) {
 	}
 }
 
-// localMemory does a PUT or GET between processes of this NIC.
+// localMemory does the next piece of a PUT or GET between processes of this NIC. As between two NICs, messages to the same process do not
+// wait until it has ended.
 func (e *Engine) localMemory(s *send) {
+	if s.frag.Next == 0 {
+		e.enveloped(s)
+	}
 	q := e.process(s.remote.Slot)
 	mem, reg, why := e.remoteMemory(q, &s.remote, s.kind != kindGet)
 	n := min(s.described()-s.frag.Next, limits.LocalPiece)

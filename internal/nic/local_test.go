@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/vni"
 )
 
 // watched is a link that calls asked whenever it is asked for frames.
@@ -61,5 +62,27 @@ func TestAShortMessageOnOneNICOvertakesNoLongOne(t *testing.T) {
 	b.wantReceived(b.recv("a/0", 1, 0, two), two, short)
 	a.wantSent(first)
 	a.wantSent(second)
+	f.noLeaks()
+}
+
+func TestAMessageOnOneNICPassesPUTsAndGETsOfMoreThanAPoll(t *testing.T) {
+	f := newFabric(t, 1, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(0, "b/0")
+	there, hello, buf := make([]byte, 300*limits.LocalPiece), []byte("hello"), make([]byte, 5)
+	id, key, err := b.e.AddRegion(b.slot, there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range []vni.Code{vni.CodePut, vni.CodeGet} {
+		r := b.recv("a/0", 1, 0, buf)
+		long := a.start(code, &vni.SendContext{Flags: vni.WantNotify, Remote: vni.Remote{NIC: 1, Slot: b.slot, Gen: b.gen, Region: id, Key: key}}, make([]byte, len(there)))
+		short := a.send("b/0", 1, 0, hello)
+		b.wantReceived(r, buf, hello)
+		a.wantSent(short)
+		if a.done(false, long) {
+			t.Errorf("%v: a message has come when it was over", code)
+		}
+		a.wantSent(long)
+	}
 	f.noLeaks()
 }
