@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nicid"
 )
 
@@ -14,13 +15,17 @@ func (e *Engine) Limits() error {
 	return errors.Join(e.auditQuotas(), e.auditOrder(), e.auditRuns(), e.auditRelays(), e.grants.limits(e), e.names.Audit(), e.programs.Audit(), e.groups.Audit(), e.rel.Audit(e.now))
 }
 
-// auditQuotas looks at what unexpected messages may take: for each process within its quota, and together
+// auditQuotas looks at what unexpected messages may take: for each process within its quota, or one message beyond for a filter, and together
 // no less than what they do take. Staging comes in powers of two, so that may be twice what is accounted for.
 func (e *Engine) auditQuotas() error {
 	accounted := 0
 	for p := range e.procs.all {
-		if p.staged < 0 || p.credited < 0 || p.staged+p.credited > e.cfg.StagingBytes {
-			return fmt.Errorf("%v has %d bytes of staging and %d of credit in a quota of %d", p, p.staged, p.credited, e.cfg.StagingBytes)
+		quota := e.cfg.StagingBytes
+		if p.judged {
+			quota += int(stagedCost(limits.EagerMessage))
+		}
+		if p.staged < 0 || p.credited < 0 || p.staged+p.credited > quota {
+			return fmt.Errorf("%v has %d bytes of staging and %d of credit in a quota of %d", p, p.staged, p.credited, quota)
 		}
 		out := uint64(0)
 		for _, c := range p.credits {
@@ -36,6 +41,9 @@ func (e *Engine) auditQuotas() error {
 		}
 		if inb := p.unstaged.front(); inb != nil && p.served() && int(stagedCost(inb.length)) <= e.stagingLeft(p) {
 			return fmt.Errorf("%v: a message of %d bytes waits for staging, and %d bytes are free", p, inb.length, e.stagingLeft(p))
+		}
+		if inb := e.overdrawer(p); inb != nil && p.served() {
+			return fmt.Errorf("%v: a message of %d bytes waits to be judged, and a receive for it", p, inb.length)
 		}
 		if err := p.auditRings(); err != nil {
 			return err

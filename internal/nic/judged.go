@@ -15,6 +15,11 @@ import (
 //	of this NIC: copied; without room for that parked ─────────► filter ─► matched
 //
 // What is longer, and what its process describes piece by piece, is judged without its bytes.
+//
+// Messages that are not asked for may have used up all staging of the receiver, and without a filter they would not keep out one that is.
+// So a message may overdraw the staging in its turn, before the line, if a posted receive wants it: it is then on its way through. One at a
+// time does, and the next when the process is within its quota again; so it takes no more than one short message beyond. If the receive has
+// gone when the message has been judged, it waits for another where it is.
 
 // awaitsBytes reports whether a message whose turn it is must wait for its bytes, so that its filter can judge it. It sees to it that they
 // come.
@@ -36,6 +41,32 @@ func (inb *inbound) lacksBytes() bool {
 	g := inb.src.p.guard
 	return g != nil && g.bytes && !inb.done && inb.kind != inboundVoid && inb.length <= limits.EagerMessage &&
 		(inb.local == nil || inb.local.refill == nil)
+}
+
+// overdraws reports whether a message that waits for its bytes may take staging that is not there.
+func (e *Engine) overdraws(inb *inbound) bool {
+	p := inb.src.p
+	return inb.lacksBytes() && p.staged+p.credited <= e.cfg.StagingBytes && p.findPosted(inb.src, &inb.env) != nil
+}
+
+// overdrawer is the first in the line for the staging of p that may overdraw it, nil if none may.
+func (e *Engine) overdrawer(p *process) *inbound {
+	if p.guard == nil || !p.guard.bytes || p.staged+p.credited > e.cfg.StagingBytes {
+		return nil
+	}
+	for inb := range p.unstaged.all {
+		if e.overdraws(inb) {
+			return inb
+		}
+	}
+	return nil
+}
+
+// overdraw stages one of the line, if one may overdraw the staging of p: a receive has been posted, or staging has been freed.
+func (e *Engine) overdraw(p *process) {
+	if inb := e.overdrawer(p); inb != nil {
+		e.stage(inb)
+	}
 }
 
 // judgeLocal copies a message of a process of this NIC and has it judged: its sender could change its own memory behind the filter's

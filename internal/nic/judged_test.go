@@ -141,3 +141,38 @@ func TestMessagesOfOneNICKeepTheirOrderBehindAProgramsFilter(t *testing.T) {
 		f.noLeaks()
 	}
 }
+
+// What a receive is posted for comes, though staging is full of what none is: between two NICs and on one, as without a filter, and whether
+// the receive or the message was first.
+func TestAFloodBehindAProgramsFilterKeepsOutNothingThatIsAskedFor(t *testing.T) {
+	for _, nic := range []int{2, 1} {
+		f := newWideFabric(t, 1472, 3, fault.Config{}, func(c *Config) { c.StagingBytes, c.InitialCreditBytes = 12_000, 6_000 })
+		a, b, c := f.process(0, "a/0"), f.process(1, "b/0"), f.process(nic, "c/0")
+		f.known("a/0", "b/0", "c/0")
+		b.e.process(b.slot).guardBy(func(_ uint64, payload []byte) bool { return string(payload) == "dropped" })
+		for range 20 {
+			a.send("b/0", 1, 0, pattern(4000, 1))
+		}
+		f.run(10 * time.Millisecond)
+		buf := make([]byte, limits.EagerMessage)
+		for i := range 20 {
+			data, r := pattern(1+i*(limits.EagerMessage-1)/19, byte(i)), -1
+			if i%2 == 0 {
+				r = b.recv("c/0", 2, 0, buf)
+			}
+			dropped, s := c.send("b/0", 2, 0, []byte("dropped")), c.send("b/0", 2, 0, data)
+			if f.run(time.Millisecond); r < 0 {
+				r = b.recv("c/0", 2, 0, buf)
+			}
+			b.wantReceived(r, buf, data)
+			c.wantSent(s)
+			if err := b.e.Limits(); err != nil {
+				t.Fatal(err)
+			}
+			if !c.done(false, dropped) {
+				t.Error("a message that was dropped has not ended")
+			}
+			c.finish(false, dropped)
+		}
+	}
+}

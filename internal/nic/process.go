@@ -72,6 +72,7 @@ type process struct {
 
 	segments map[uint32]bool // that it has mapped
 	guard    *guard          // in front of it; nil if none is
+	judged   bool            // one that judges by the bytes is, or was
 	rooms    rel.Account     // segments of its sends
 	account  Account
 }

@@ -139,6 +139,7 @@ func (h forPrograms) Guard(name vni.Name, f program.GuardFunc) {
 // guardBy puts a program's filter in front of a process.
 func (p *process) guardBy(f ProgramFilter) {
 	if p.guard = nil; f != nil {
+		p.judged = true
 		p.guard = &guard{bytes: true, filter: func(m *Arrival) bool { return f(m.Addr.NIC, m.Payload) }}
 	}
 }

@@ -166,6 +166,9 @@ func (e *Engine) post(r *receive) {
 	}
 	p.posted.insertAfter(&r.node, at)
 	e.watchSender(r)
+	if p.unstaged.n > 0 {
+		e.overdraw(p)
+	}
 }
 
 // takeStray takes a message off the unexpected ones: a receive has come for it.

@@ -63,11 +63,11 @@ func stagedCost(n uint64) uint64 { return n + limits.StagedOverhead }
 
 // charge takes room for an unexpected message out of its receiver's staging. If there is none, the message
 // waits for it in line, and its sender for the message (QNIX-A6). No message passes those in line, or small ones would keep
-// a large one waiting for ever; and credit that lies idle is asked back for them.
+// a large one waiting for ever, unless it overdraws; and credit that lies idle is asked back for them.
 func (e *Engine) charge(inb *inbound, cost int) bool {
 	p := inb.src.p
-	if first := p.unstaged.front(); first != nil && first != inb || cost > e.stagingLeft(p) {
-		if inb.grant.in == nil && cost <= e.cfg.StagingBytes {
+	if first := p.unstaged.front(); (first != nil && first != inb || cost > e.stagingLeft(p)) && !e.overdraws(inb) {
+		if inb.grant.in == nil && (cost <= e.cfg.StagingBytes || inb.lacksBytes()) {
 			p.unstaged.pushBack(&inb.grant)
 		}
 		e.recallCredit(p)
@@ -103,13 +103,19 @@ func (e *Engine) restage(p *process) {
 		if inb == nil {
 			return
 		}
-		if inb.kind == inboundLocal {
-			e.stageLocal(inb)
-		} else {
-			e.stageRequest(inb)
-		}
+		e.stage(inb)
 		if p.unstaged.front() == inb {
+			e.overdraw(p)
 			return
 		}
+	}
+}
+
+// stage stages a message that has waited for room, if there is some.
+func (e *Engine) stage(inb *inbound) {
+	if inb.kind == inboundLocal {
+		e.stageLocal(inb)
+	} else {
+		e.stageRequest(inb)
 	}
 }

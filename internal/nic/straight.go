@@ -228,7 +228,7 @@ func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
 	}
 	e.counts[vni.NICStraightReceives]++
 	s.active++
-	if p.stray.n > 0 { // it may meet one, and much may follow from that
+	if p.stray.n+p.unstaged.n > 0 { // it may meet one, and much may follow from that
 		s.readClock()
 	}
 	e.enterReceive(r)
