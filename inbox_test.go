@@ -317,6 +317,78 @@ func TestAnInboxWhoseBatchWasFullWhenItsSenderWentSaysSoWhenAllIsRead(t *testing
 	})
 }
 
+// The sender of one Inbox has ended, and another Inbox takes the receive context before the first is asked again, or closed.
+func TestAnInboxLeavesItsContextToAnotherWhenItsSenderHasEnded(t *testing.T) { // decision 7
+	for _, closed := range []bool{false, true} {
+		ctx := t.Context()
+		nics := hosts(t, on(weft.Config{Switch: weft.NewSwitch()}), 2)
+		open := func(nic int, app string) *weft.Process {
+			p, err := nics[nic].Attach(ctx, weft.Name{App: app})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		q, a, b := open(0, "q"), open(1, "a"), open(1, "b")
+		for _, p := range []*weft.Process{a, b} {
+			_, err := q.WaitName(ctx, p.Name())
+			if _, back := p.WaitName(ctx, q.Name()); err != nil || back != nil {
+				t.Fatal(err, back)
+			}
+		}
+		gets := func(in *weft.Inbox, want string) {
+			t.Helper()
+			if _, data, err := in.Next(ctx); err != nil || string(data) != want {
+				t.Fatalf("closed %v: %.20q, %v; want %q", closed, data, err, want)
+			}
+		}
+		send := func(p *weft.Process, msg string) {
+			t.Helper()
+			if err := p.SendDelivered(ctx, q.Name(), 5, []byte(msg)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, second := inbox(t, q, a.Name(), weft.AnyTag, 0), inbox(t, q, b.Name(), weft.AnyTag, 0)
+		send(a, "one")
+		gets(first, "one") // with the first Next its receive is posted
+		send(a, "two")
+		gone, err := q.StartRecv(a.Name(), 9, make([]byte, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		others := make([]weft.Op, 63) // they take every other receive context; gone goes the straight way
+		for i := range others {
+			if err := q.StartRecvDatagramInto(&others[i], 7, make([]byte, 10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := gone.Wait(ctx); !errors.Is(err, weft.ErrProcessGone) {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			msg := fmt.Sprint("other ", i)
+			send(b, msg)
+			gets(second, msg)
+		}
+		if closed {
+			first.Close()
+		} else {
+			gets(first, "two")
+			if _, data, err := first.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
+				t.Errorf("nothing more was sent, and %.20q comes, %v", data, err)
+			}
+		}
+		long := strings.Repeat("x", 50_000)
+		for range 40 { // the NIC has to look how far the ring was read
+			send(b, long)
+			gets(second, long)
+		}
+	}
+}
+
 func TestAnInboxThatCannotBeIsRefused(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		_, p, _ := pair(t, n)

@@ -49,6 +49,7 @@ func (p *Process) OpenInbox(from Dest, match Match, size, room int) *Inbox {
 	b.room = (max(vni.RingSize(size), room) + 63) &^ 63
 	b.ready = func() bool { return b.ring.Ready() || b.op.settled() || p.over() }
 	b.op.done.Store(true)
+	b.op.ring = &b.ring
 	if !p.direct && b.room > limits.RingBytes {
 		b.alone = -1
 	}
@@ -205,14 +206,14 @@ func (b *Inbox) ended() error {
 	return err
 }
 
-// refill has the NIC look at the ring again.
+// refill has the NIC look at the ring again, if it is still posted.
 func (b *Inbox) refill(ctx context.Context) error {
 	p := b.p
 	for {
 		p.mu.Lock()
 		err := p.usable()
 		ok := err == nil && p.vp.Room(1+p.reserve)
-		if ok {
+		if ok && b.op.posted {
 			p.vp.Post(vni.Command{Code: vni.CodeRefill, Context: uint16(b.op.ctx), Size: vni.CancelReceive})
 		}
 		head, kick := p.vp.KnownHead(), ok && p.vp.MustKick()
@@ -275,8 +276,7 @@ func (b *Inbox) Close() {
 	p := b.p
 	if b.posted {
 		b.posted = false
-		b.ring.Finish()
-		b.op.Cancel()
+		b.giveUp()
 		b.await()
 	}
 	b.mem = nil
@@ -290,6 +290,17 @@ func (b *Inbox) Close() {
 		_ = p.trim(limits.Temporaries) // one that cannot be freed costs memory only
 	}
 	p.changed()
+}
+
+// giveUp says what was read, and cancels the ring's receive, unless that has ended.
+func (b *Inbox) giveUp() {
+	o := &b.op
+	o.mu.Lock() // so that it is not settled, and its context another's, in between
+	defer o.mu.Unlock()
+	if !o.done.Load() {
+		b.ring.Finish()
+		b.p.cancel(o, true)
+	}
 }
 
 // await waits for the answer to a Cancel of the ring's receive.

@@ -32,9 +32,10 @@ type Op struct {
 	wanted   vni.StraightReceive
 
 	place  place
-	refill *refill // its memory is described while it goes on; of a blocking form
-	out    []byte  // where a receive or GET copies staged bytes to
-	upTo   bool    // only as many as the completion says
+	refill *refill         // its memory is described while it goes on; of a blocking form
+	ring   *vni.RingReader // reads what it receives, of an Inbox's
+	out    []byte          // where a receive or GET copies staged bytes to
+	upTo   bool            // only as many as the completion says
 
 	posted, asked bool // under p.mu: the NIC knows of it; a Cancel has been posted
 	byUser        bool // under p.mu: by Op.Cancel
@@ -238,6 +239,9 @@ func (o *Op) settleLocked() bool {
 		return false
 	}
 	o.err = o.finish(&o.msg, nil)
+	if o.ring != nil {
+		o.ring.Freeze()
+	}
 	o.done.Store(true)
 	o.release()
 	return true

@@ -25,6 +25,10 @@ import (
 //
 // Stall follows Dekker's pattern: the NIC counts a stall and then reads consumed, the process writes consumed and then reads the
 // count. So a ring without room is never left to lie.
+//
+// When the receive has ended, its context may be another's, and so may these words. Freeze comes before that: it takes produced for the last
+// time. The reader loads produced and looks afterwards whether it is frozen, so it believes no word of another's; and it publishes by a
+// compare-and-swap from what it published last, which another's consumed has passed, unless nothing is left to publish.
 const (
 	ringHeader = 16
 	ringFull   = 32 // header of a message with its full length
@@ -261,6 +265,8 @@ type RingReader struct {
 	consumed *uint64
 	partial  *uint32
 	answered uint32 // stalls that were
+	last     uint64 // produced, once frozen
+	frozen   atomic.Bool
 }
 
 // Open makes r the reader of the ring in mem that the next ReceiveRing of context i posts. The context is the caller's and not posted.
@@ -273,10 +279,27 @@ func (r *RingReader) Open(p *Process, i int, mem []byte) {
 	r.shown.Store(at)
 	r.produced, r.stalls, r.consumed, r.partial = &d.produced, &d.stalls, &c.consumed, &c.partial
 	r.answered = atomic.LoadUint32(r.stalls)
+	r.frozen.Store(false)
+}
+
+// Freeze is called when the ring's receive has ended, before its context may be another's. What is in the ring stays to be read, and nothing
+// is added. Any goroutine may call it.
+func (r *RingReader) Freeze() {
+	r.last = atomic.LoadUint64(r.produced)
+	r.frozen.Store(true)
+}
+
+// written is produced.
+func (r *RingReader) written() uint64 {
+	to := atomic.LoadUint64(r.produced)
+	if r.frozen.Load() { // to may be another's
+		return r.last
+	}
+	return to
 }
 
 // Ready reports whether there is a message that Next, when it last found none, had not seen.
-func (r *RingReader) Ready() bool { return atomic.LoadUint64(r.produced) != r.shown.Load() }
+func (r *RingReader) Ready() bool { return r.written() != r.shown.Load() }
 
 // Next is the next message, if there is one. Its bytes stay until the call after.
 func (r *RingReader) Next() (data []byte, ok bool) {
@@ -302,7 +325,7 @@ func (r *RingReader) record() (data []byte, ok bool) {
 	}
 	for {
 		if r.pos == r.upTo {
-			if r.upTo = atomic.LoadUint64(r.produced); r.pos == r.upTo {
+			if r.upTo = r.written(); r.pos == r.upTo {
 				r.shown.Store(r.pos)
 				if r.pos != r.told {
 					r.publish()
@@ -355,8 +378,8 @@ func (r *RingReader) forward(n int) {
 }
 
 func (r *RingReader) publish() {
+	atomic.CompareAndSwapUint64(r.consumed, r.told, r.pos) // else the context is another's
 	r.told = r.pos
-	atomic.StoreUint64(r.consumed, r.pos)
 }
 
 // Produced counts the bytes that were written into rings of receive context i.
@@ -383,7 +406,7 @@ func (r *RingReader) Stalled() bool {
 // Unanswered takes Stalled back: the Refill could not be posted.
 func (r *RingReader) Unanswered() { r.answered-- }
 
-// Finish tells the NIC precisely what was read, before the ring's receive is cancelled.
+// Finish tells the NIC precisely what was read, before the ring's receive is cancelled. It must not be frozen meanwhile.
 func (r *RingReader) Finish() {
 	if r.left == 0 {
 		r.forward(r.step)

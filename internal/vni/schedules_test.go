@@ -2,6 +2,7 @@ package vni
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -330,5 +331,46 @@ func TestEveryScheduleOfARing(t *testing.T) { // USNIC-28
 		var refill scheduledBell
 		r.Go("NIC", func() { writeRing(r, &w, ringMessages, &refill) })
 		r.Go("process", func() { readRing(r, b, ringMessages, &refill) })
+	})
+}
+
+// A ring's receive has ended, and its context is another's while messages of the ring are read.
+func TestEveryScheduleOfARingWhoseContextIsAnothers(t *testing.T) { // USNIC-28
+	interleave.Explore(t, interleave.Options{Plain: true, Preemptions: 3, Least: 1000}, func(r *interleave.Run) {
+		_, p, n := newSegment(t, Geometry{Commands: 16, Contexts: 1, Descriptors: 2})
+		one, other := new(RingReader), new(RingReader)
+		mem := AlignedBytes(256)
+		w := n.Ring(0, mem)
+		one.Open(p, 0, mem)
+		var unused scheduledBell
+		writeRing(r, &w, ringMessages[:2], &unused)
+		r.Go("reader", func() {
+			readRing(r, one, ringMessages[:2], &unused)
+			for range 2 {
+				if data, ok := one.Next(); ok {
+					r.Failf("%.4x, which was written for another", data)
+				}
+			}
+		})
+		r.Go("other", func() {
+			one.Freeze()
+			mem := AlignedBytes(256)
+			w = n.Ring(0, mem)
+			other.Open(p, 0, mem)
+			for range 2 {
+				writeRing(r, &w, ringMessages[:1], &unused)
+				readRing(r, other, ringMessages[:1], &unused)
+				other.Next() // says that it has read it
+				if err := w.Look(); err != nil || !w.AllRead() {
+					r.Failf("the other has read up to %d of %d, %v", w.Read(), w.Position(), err)
+				}
+			}
+		})
+		r.Check(func() error {
+			if one.Ready() || !w.AllRead() {
+				return errors.New("the reader has a message, or has moved what the other has read")
+			}
+			return nil
+		})
 	})
 }

@@ -60,6 +60,9 @@ func StoreUint32(p *uint32, v uint32) { store(p, v) }
 // StoreUint64 stores a word.
 func StoreUint64(p *uint64, v uint64) { store(p, v) }
 
+// CompareAndSwapUint64 stores v in a word if its value is old.
+func CompareAndSwapUint64(p *uint64, old, v uint64) bool { return compareAndSwap(p, old, v) }
+
 // AddUint32 adds to a word.
 func AddUint32(p *uint32, delta uint32) uint32 { return add(p, delta) }
 
