@@ -12,7 +12,7 @@ type duty uint8
 const (
 	dutyAck        duty = 1 << iota // an explicit acknowledgement
 	dutyHello                       // a Hello of the attempt under way
-	dutyAnswerNext                  // a HelloAck from the half-open session
+	dutyAnswerNext                  // a HelloAck from a half-open session
 	dutyAnswerLive                  // a HelloAck from the open one
 	dutyProbe                       // a keepalive, which may ask about fragments
 	dutyReply                       // ProbeReplies
@@ -47,8 +47,11 @@ func (m *Module) discharge(now clock.Time, e *Endpoint, out Frames) bool {
 
 func (m *Module) dischargeOne(now clock.Time, e *Endpoint, d duty, out Frames) (done, sent bool) {
 	s := e.live
-	if d&(dutyHello|dutyAnswerNext) != 0 {
+	switch d {
+	case dutyHello:
 		s = e.next
+	case dutyAnswerNext:
+		s = e.answering
 	}
 	if s == nil {
 		return true, false

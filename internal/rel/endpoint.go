@@ -20,8 +20,9 @@ type Endpoint struct {
 	incarnation uint64 // of the last session that opened; earlier ones are over for good
 	helloSeen   uint64 // packet counter of the Hello that opened it
 
-	live *session // open, nil if none is
-	next *session // half open, nil if none is
+	live      *session // open, nil if none is
+	next      *session // half open, at addr, and told by the Hellos of an attempt; nil if none is
+	answering *session // half open, whose Hello is to be answered; nil if there is none
 
 	channels   [wire.Spaces]channel
 	congestion congestion

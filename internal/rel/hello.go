@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// How a session opens (decision 3). Each side keeps at most one half-open session per peer; its index and cookie go into
-// its own Hello and into its answer to the peer's alike, so Hellos that cross describe the same session twice:
+// How a session opens (decision 3). The index and the cookie of an endpoint's half-open session go into its own Hello and
+// into its answer to the peer's alike, so Hellos that cross describe the same session twice:
 //
 //	A                                B
 //	│ Hello (a)                      │       half open: a ↔ ?
@@ -25,9 +25,14 @@ import (
 //	│ ◄───────────────────────────── │
 //	│ confirmed                      │
 //
-// A Hello destroys nothing: it makes or rebinds a half-open session. Only a frame with that session's index and cookie,
-// which none but the peer that got the answer can know, swaps it in. An index that is bound to one index of one life of the
-// peer is never bound to another; a new one is made instead, so that a late frame of an earlier life fits nowhere.
+// A Hello destroys nothing: it binds the half-open session, or makes one. Only a frame with a session's index and cookie,
+// which none but the peer that got the answer can know, swaps that session in. An index that is bound to one index of one
+// life of the peer is never bound to another; a new one is made instead, so that a late frame of an earlier life fits nowhere.
+//
+// Anything can send a Hello in the name of any NIC, with any incarnation and packet counter. So it is judged only by what a
+// session that opened has shown, and it takes nothing from another one that has not opened: a session that was answered
+// and had to make room for a newer Hello may still be confirmed, for as long as any that a peer began; and a Hello from
+// another address than the one at which the peer is known gets a session for itself, so that it cannot redirect our own.
 //
 // If both sides want a session and each is bound to what the other has thrown away, new indices could chase each other for
 // ever. So the NIC with the lower id insists on its own Hello: it repeats it, and moves only when an answer shows that its
@@ -60,9 +65,7 @@ func (e *Endpoint) Connect(now clock.Time) {
 // attempts begins an attempt.
 func (m *Module) attempts(now clock.Time, e *Endpoint, own bool) {
 	e.attempt = attempt{wanted: true, own: own, since: now}
-	if e.next == nil {
-		e.next = m.newSession(now, e)
-	} else {
+	if e.next != nil {
 		m.unpend(e.next) // it is ours now and lives as long as the attempt
 	}
 	e.hello(now)
@@ -70,6 +73,9 @@ func (m *Module) attempts(now clock.Time, e *Endpoint, own bool) {
 
 // hello has the next Hello sent, and the one after it timed.
 func (e *Endpoint) hello(now clock.Time) {
+	if e.next == nil {
+		e.next = e.m.newSession(now, e, e.addr)
+	}
 	e.attempt.helloAt = now.Add(e.m.helloEvery())
 	e.owe(dutyHello)
 	e.book(now, clock.Min(e.attempt.helloAt, e.attempt.since.Add(e.m.cfg.UnreachableAfter)))
@@ -78,8 +84,8 @@ func (e *Endpoint) hello(now clock.Time) {
 // helloEvery is the time between two Hellos of an attempt.
 func (m *Module) helloEvery() time.Duration { return min(limits.HelloEvery, m.cfg.UnreachableAfter/8) }
 
-// receiveHello judges a Hello. It is the only frame that comes without a session, so what it may cost is bounded: one
-// half-open session per peer, limits.PendingSessions of them together, and one answer per peer and poll.
+// receiveHello judges a Hello. It is the only frame that comes without a session, so what it may cost is bounded:
+// limits.PendingSessions half-open sessions of all peers together, and one answer per peer and poll.
 func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer, frame []byte) {
 	body := m.open(&m.hellos, frame, nil)
 	if body == nil || o.Flags != m.hellos.flags {
@@ -104,7 +110,7 @@ func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer,
 		return
 	}
 	e := m.hearsFrom(h.NIC, from)
-	if e != nil && m.staleHello(e, o.Counter, &h) {
+	if e != nil && e.stale(h.Incarnation, o.Counter) {
 		m.stats.StaleHellos++
 		return
 	}
@@ -145,17 +151,10 @@ func (m *Module) stranger(nic uint64, from netip.AddrPort) *Endpoint {
 	return e
 }
 
-// staleHello reports whether a Hello is from an earlier life of the peer, or older than the one that opened or will open a
-// session in this life: packet counters of Hellos only grow.
-func (m *Module) staleHello(e *Endpoint, counter uint64, h *wire.Hello) bool {
-	if h.Incarnation < e.incarnation || h.Incarnation == e.incarnation && counter <= e.helloSeen {
-		return true
-	}
-	n := e.next
-	if n == nil || !n.bound {
-		return false
-	}
-	return h.Incarnation < n.peer.Incarnation || h.Incarnation == n.peer.Incarnation && counter < n.answers
+// stale reports whether a Hello is from an earlier life of the peer than the session that opened last, or not newer than
+// the Hello that opened it: packet counters of Hellos only grow.
+func (e *Endpoint) stale(incarnation, counter uint64) bool {
+	return incarnation < e.incarnation || incarnation == e.incarnation && counter <= e.helloSeen
 }
 
 // answerHello binds a half-open session to what the peer said and has it answered.
@@ -166,24 +165,44 @@ func (m *Module) answerHello(now clock.Time, e *Endpoint, from netip.AddrPort, c
 		return
 	}
 	e.mute = false
-	if n := e.next; n != nil && n.bound && (!n.names(h) || n.addr != from) {
-		if e.attempt.wanted && m.cfg.NIC < h.NIC && h.Incarnation == n.peer.Incarnation && from == n.addr {
+	s := m.halfOpen(e, from, h)
+	if n := e.next; s == nil && from == e.addr && n != nil {
+		if n.bound && e.attempt.wanted && m.cfg.NIC < h.NIC && h.Incarnation == n.peer.Incarnation {
 			e.owe(dutyHello) // we insist: see above
 			return
 		}
-		m.replace(now, e)
+		if n.bound {
+			m.setAside(e)
+		}
+		s = e.next
 	}
-	if e.next == nil {
-		e.next = m.newSession(now, e)
+	if s == nil {
+		s = m.newSession(now, e, from)
+		if from == e.addr {
+			e.next = s
+		}
 	}
-	n := e.next
-	n.bind(h)
-	n.answers, n.addr, n.made = counter, from, now
+	s.bind(h)
+	s.answers, s.made = counter, now
+	e.answering = s
 	e.owe(dutyAnswerNext)
-	m.unpend(n)
-	if !e.attempt.wanted {
-		m.pend(n)
+	m.unpend(s)
+	if s != e.next || !e.attempt.wanted {
+		m.pend(s)
 	}
+}
+
+// halfOpen is the half-open session of e that was bound by this Hello, or by an earlier one that told the same; nil if there is none.
+func (m *Module) halfOpen(e *Endpoint, from netip.AddrPort, h *wire.Hello) *session {
+	if n := e.next; n != nil && n.addr == from && n.names(h) {
+		return n
+	}
+	for _, s := range m.pending {
+		if s.endpoint == e && s.addr == from && s.names(h) {
+			return s
+		}
+	}
+	return nil
 }
 
 // names reports whether h tells of the peer's end of s.
@@ -191,25 +210,36 @@ func (s *session) names(h *wire.Hello) bool {
 	return s.bound && s.peer.Index == h.Index && s.peer.Incarnation == h.Incarnation
 }
 
-// replace throws e's half-open session away and, if one is wanted, begins with a fresh index. The next Hello tells it;
-// until then an answer may.
-func (m *Module) replace(now clock.Time, e *Endpoint) {
+// setAside has e begin with a fresh index. The session so far is kept for as long as one that the peer began, if the peer was answered with it.
+func (m *Module) setAside(e *Endpoint) {
 	s := e.next
-	m.sessions.remove(s)
-	m.unpend(s)
-	e.next, e.duties = nil, e.duties&^dutyAnswerNext
-	if e.attempt.wanted {
-		e.next = m.newSession(now, e)
+	if !s.bound {
+		m.drop(s)
+		return
 	}
+	e.next = nil
+	m.unpend(s)
+	m.pend(s)
 }
 
-// pend lists a half-open session that a peer began. The oldest gives way when there are too many, so that a flood of
+// confirm opens a half-open session: the peer knows what only our answer told it. One whose Hello is older than that of the session that
+// opened last is over.
+func (m *Module) confirm(now clock.Time, s *session) {
+	e, known := s.endpoint, m.byNIC[s.peer.NIC]
+	if e.stale(s.peer.Incarnation, s.answers) || e.nic != 0 && e.nic != s.peer.NIC || known != nil && known != e {
+		m.drop(s)
+		return
+	}
+	m.opens(now, s)
+}
+
+// pend lists a half-open session that no attempt of ours keeps. The oldest gives way when there are too many, so that a flood of
 // Hellos keeps no NIC out for longer than its own next Hello takes.
 func (m *Module) pend(s *session) {
-	if len(m.pending) >= limits.PendingSessions {
+	m.pending = append(m.pending, s)
+	if len(m.pending) > limits.PendingSessions {
 		m.drop(m.pending[0])
 	}
-	m.pending = append(m.pending, s)
 }
 
 // expirePending drops half-open sessions that were not confirmed in time.
@@ -229,7 +259,7 @@ func (m *Module) pendingUntil() clock.Time {
 
 // receiveHelloAck judges the answer to a Hello of ours, which came with the index and the cookie that it told.
 func (m *Module) receiveHelloAck(now clock.Time, s *session, body []byte) {
-	e := s.endpoint
+	e, opened := s.endpoint, s.open
 	h, err := wire.ParseHello(body)
 	if err != nil {
 		m.stats.Malformed++
@@ -240,16 +270,29 @@ func (m *Module) receiveHelloAck(now clock.Time, s *session, body []byte) {
 		return
 	}
 	m.stats.HelloReceives++
-	if s.open {
-		return // it only repeats what we know
+	switch {
+	case s.open: // it only repeats what we know
+	case s == e.next:
+		m.answered(now, s, &h)
+	case s.names(&h): // it was set aside
+		m.confirm(now, s)
 	}
-	if why := m.unfit(now, s, &h); why != nil {
+	if !opened && e.live == s {
+		e.owe(dutyProbe) // so that the peer opens it too; repeated until it is heard to have
+		s.ackNow(wire.AckAsked)
+	}
+}
+
+// answered judges the answer to a Hello that told of s, which is half open.
+func (m *Module) answered(now clock.Time, s *session, h *wire.Hello) {
+	e := s.endpoint
+	if why := m.unfit(now, s, h); why != nil {
 		m.drop(s)
 		m.ends(now, e, why)
 		return
 	}
-	if h.Incarnation < e.incarnation || s.bound && !s.names(&h) {
-		m.replace(now, e)
+	if h.Incarnation < e.incarnation || s.bound && !s.names(h) {
+		m.setAside(e)
 		if e.attempt.wanted {
 			e.hello(now)
 		}
@@ -258,12 +301,8 @@ func (m *Module) receiveHelloAck(now clock.Time, s *session, body []byte) {
 	if h.EchoCounter == s.helloTo {
 		s.rtt.add(now.Sub(s.helloAt))
 	}
-	s.bind(&h)
+	s.bind(h)
 	m.opens(now, s)
-	if e.live == s {
-		e.owe(dutyProbe) // so that the peer opens it too; repeated until it is heard to have
-		s.ackNow(wire.AckAsked)
-	}
 }
 
 // unfit returns the reason for which the NIC that answered is not talked to, nil if it is.

@@ -247,8 +247,10 @@ func (m *Module) move(e *Endpoint, addr netip.AddrPort) {
 	}
 	e.addr = addr
 	m.byAddr[addr] = e
-	if e.next != nil {
-		e.next.addr = addr
+	if n := e.next; n != nil && !n.bound {
+		n.addr = addr
+	} else if n != nil {
+		m.setAside(e) // at the address where it was answered
 	}
 }
 
@@ -274,6 +276,9 @@ func (m *Module) Forget(now clock.Time, e *Endpoint) {
 	e.attempt.stop()
 	if e.next != nil {
 		m.drop(e.next)
+	}
+	for i := slices.IndexFunc(m.pending, e.has); i >= 0; i = slices.IndexFunc(m.pending, e.has) {
+		m.drop(m.pending[i])
 	}
 	if e.room != 0 {
 		m.night.CheckOut(e.room)

@@ -97,8 +97,7 @@ func (m *Module) attemptTimer(now clock.Time, e *Endpoint) clock.Time {
 		return clock.Never
 	}
 	if now >= e.attempt.helloAt {
-		e.attempt.helloAt = now.Add(m.helloEvery())
-		e.owe(dutyHello)
+		e.hello(now)
 	}
 	return clock.Min(e.attempt.helloAt, until)
 }

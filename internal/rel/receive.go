@@ -131,8 +131,8 @@ func (m *Module) take(now clock.Time, s *session, o wire.Outer, frame []byte) {
 		s.acks.note(now, o.Counter)
 		return
 	}
-	if !s.open && s.endpoint.next == s {
-		m.opens(now, s) // the peer knows what only our answer told it
+	if !s.open && !s.retired {
+		m.confirm(now, s)
 	}
 	if !s.open && !(s.retired && o.Kind == wire.KindData) {
 		m.stats.NoSession++

@@ -60,9 +60,9 @@ func (s *session) ackDelay() time.Duration {
 	return time.Duration(s.peer.AckDelayMicros) * time.Microsecond
 }
 
-// newSession makes a half-open session of e with an index and a cookie of its own.
-func (m *Module) newSession(now clock.Time, e *Endpoint) *session {
-	s := &session{endpoint: e, addr: e.addr, made: now}
+// newSession makes a half-open session of e, with a peer at addr, with an index and a cookie of its own.
+func (m *Module) newSession(now clock.Time, e *Endpoint, addr netip.AddrPort) *session {
+	s := &session{endpoint: e, addr: addr, made: now}
 	s.packets.start(m, m.rand.next())
 	for i := range s.first {
 		s.first[i] = wire.Seq(m.rand.next())
@@ -133,11 +133,20 @@ func (m *Module) opens(now clock.Time, s *session) {
 		}
 		m.ends(now, e, why)
 	}
-	if e.next != s { // the owner forgot the endpoint when it heard
+	if m.sessions.find(s.index) != s { // the owner forgot the endpoint when it heard
 		return
 	}
-	e.next = nil
+	if e.next == s {
+		e.next = nil
+	}
+	if e.answering == s {
+		e.answering = nil
+	}
 	m.unpend(s)
+	if e.next != nil && e.attempt.wanted { // it has lived for the attempt
+		m.setAside(e)
+	}
+	e.attempt.stop()
 	e.nic = s.peer.NIC
 	if e.addr != s.addr {
 		m.move(e, s.addr)
@@ -151,7 +160,6 @@ func (m *Module) opens(now clock.Time, s *session) {
 	}
 	e.helloSeen = max(e.helloSeen, s.answers)
 	e.heard, e.probedAt, e.mute = now, now, false
-	e.attempt.stop()
 	e.startWindows(s)
 	e.attend(now)
 	e.search(s)
@@ -296,12 +304,17 @@ func (m *Module) drop(s *session) {
 	m.unpend(s)
 	if e.next == s {
 		e.next = nil
-		e.duties &^= dutyAnswerNext
 	}
-	if !e.known && m.strangers[e.nic] == e {
+	if e.answering == s {
+		e.answering = nil
+	}
+	if !e.known && m.strangers[e.nic] == e && !slices.ContainsFunc(m.pending, e.has) {
 		delete(m.strangers, e.nic)
 	}
 }
+
+// has reports whether s is e's.
+func (e *Endpoint) has(s *session) bool { return s.endpoint == e }
 
 // unpend takes s off the list of sessions that peers began.
 func (m *Module) unpend(s *session) {

@@ -87,6 +87,123 @@ func TestAForgedHelloChangesNothing(t *testing.T) {
 	w.check()
 }
 
+// Whatever knows a NIC's id can say hello in its name, with any incarnation and packet counter.
+func TestForgedHellosKeepNoNICOut(t *testing.T) {
+	elsewhere := netip.MustParseAddrPort("10.9.9.9:7")
+	for _, from := range []netip.AddrPort{elsewhere, address(2)} { // of which the second must be spoofed
+		for _, attempts := range [][]int{{0}, {1}, {0, 1}} {
+			w := newWorld(t, 5, weather{})
+			a, b := w.add(1, nil), w.add(2, nil)
+			ends := []*Endpoint{a.open(b), b.open(a)}
+			for i := range uint64(3) {
+				a.m.Receive(w.now, from, helloFrame(2, 1<<62, 1<<62+i, nil))
+				a.wake()
+				w.run(time.Second)
+			}
+			for _, i := range attempts {
+				ends[i].Connect(w.now)
+				w.nodes[i].wake()
+			}
+			for i := uint64(9); !ends[0].Up() || !ends[1].Up(); i++ {
+				if from == elsewhere { // one in each step of the handshake
+					a.m.Receive(w.now, from, helloFrame(2, 1<<62, 1<<62+i, func(h *wire.Hello) { h.Index += uint32(i) }))
+				}
+				if !w.step(w.now.Add(time.Millisecond)) {
+					break
+				}
+			}
+			w.run(time.Second)
+			if !ends[0].Up() || !ends[1].Up() || ends[0].Addr() != b.addr || len(a.downs)+len(b.downs) > 0 {
+				t.Errorf("from %v, %d: up %v and %v; down %v, %v; %d Hellos are stale", from, attempts, ends[0].Up(), ends[1].Up(), a.downs, b.downs, a.m.stats.StaleHellos)
+			}
+			w.run(3 * time.Second)
+			if n := len(a.m.pending); n > 0 {
+				t.Errorf("from %v, %d: %d half-open sessions are left", from, attempts, n)
+			}
+			w.check()
+		}
+	}
+}
+
+// A peer that was answered is up, whatever comes in its name before its first frame: a Hello that is forged, or late.
+func TestAHelloTakesNothingFromAHalfOpenSession(t *testing.T) {
+	for name, late := range map[string][]byte{
+		"of a later life":    helloFrame(1, 99, 1, nil),
+		"of an earlier life": helloFrame(1, 1, 1000, nil),
+		"of the same life":   helloFrame(1, 5, 1, nil),
+	} {
+		w := newWorld(t, 5, weather{})
+		a, b := w.add(1, func(c *Config) { c.Incarnation = 5 }), w.add(2, nil)
+		e, back := a.open(b), b.open(a)
+		e.Connect(w.now)
+		a.wake()
+		w.runUntil(time.Millisecond, "the answer", e.Up)
+		b.m.Receive(w.now, a.addr, late)
+		w.run(time.Second)
+		if !back.Up() || back.Incarnation() != 5 || len(a.downs)+len(b.downs) > 0 || a.m.stats.HelloSends != 1 {
+			t.Errorf("%s: up %v, in life %d, down %v, %v, with %d Hellos", name, back.Up(), back.Incarnation(), a.downs, b.downs, a.m.stats.HelloSends)
+		}
+		w.check()
+	}
+}
+
+// A session that was set aside for a newer one is over when that has opened.
+func TestASessionIsNotConfirmedWhenANewerOneHasOpened(t *testing.T) {
+	w := newWorld(t, 5, weather{})
+	a, b := w.add(1, nil), w.add(2, nil)
+	var late []byte // the first frame that confirms
+	w.filter = func(from, _ *node, frame []byte) bool {
+		o, _, _ := wire.ParseOuter(frame)
+		if from == a && o.Kind != wire.KindHello && late == nil {
+			late = frame
+		}
+		return from == b || o.Kind == wire.KindHello
+	}
+	b.open(a)
+	a.open(b).Connect(w.now)
+	a.wake()
+	w.run(100 * time.Millisecond)
+	if a.ups != 1 || b.ups != 0 || late == nil {
+		t.Fatalf("up %d and %d", a.ups, b.ups)
+	}
+	w.filter = nil
+	a.restart()
+	a.open(b).Connect(w.now)
+	w.run(100 * time.Millisecond)
+	b.m.Receive(w.now, a.addr, late)
+	b.wake()
+	w.run(100 * time.Millisecond)
+	if a.ups != 2 || b.ups != 1 || len(b.downs) > 0 || len(b.m.pending) > 0 {
+		t.Errorf("up %d and %d, down %v, %d half open", a.ups, b.ups, b.downs, len(b.m.pending))
+	}
+	w.check()
+}
+
+// A NIC that has moved opens the session from where it is, while its peer still says hello to where it was.
+func TestANICIsFoundWhereItSaysHello(t *testing.T) {
+	w := newWorld(t, 5, weather{})
+	a, b := w.add(1, nil), w.add(2, nil)
+	e, err := a.m.Open(2, address(9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Connect(w.now)
+	a.wake()
+	w.run(100 * time.Millisecond)
+	back := b.open(a)
+	back.Connect(w.now)
+	b.wake()
+	w.run(time.Millisecond)
+	if !e.Up() || !back.Up() || e.Addr() != b.addr {
+		t.Errorf("up %v and %v, at %v; want %v", e.Up(), back.Up(), e.Addr(), b.addr)
+	}
+	w.run(5 * time.Second)
+	if len(a.downs)+len(b.downs) > 0 || len(a.m.pending) > 0 || e.next != nil {
+		t.Errorf("down %v, %v; %d half open", a.downs, b.downs, len(a.m.pending))
+	}
+	w.check()
+}
+
 func TestOnlyAdmittedNICsGetAnAnswer(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	a, b := w.add(1, nil), w.add(2, nil)
