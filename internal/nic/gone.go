@@ -75,15 +75,10 @@ func (e *Engine) endDest(p *process, d *dest) {
 	e.forgetDest(p, d)
 }
 
-// bury ends the doomed receives whose time has come. One that is matched by now gets its message, or ends if that does not
-// come.
+// bury ends the doomed receives whose time has come.
 func (e *Engine) bury() {
 	for r := range over(&e.expiry, &e.expiry.doomed, e.now, func(r *receive) clock.Time { return r.endAt }) {
-		if r.state == recvMatched || r.state == recvAside || r.coming() {
-			r.orphan = vni.StatusProcessGone
-			continue
-		}
-		e.endReceive(r, vni.StatusProcessGone)
+		e.orphanReceive(r, vni.StatusProcessGone)
 	}
 }
 

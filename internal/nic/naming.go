@@ -129,10 +129,10 @@ func (h forNames) Forgotten(a vni.Address) {
 	}
 }
 
-// rewatch has receives from a name depend on the NIC that has it now.
+// rewatch has receives and probes from a name depend on the NIC that has it now.
 func (e *Engine) rewatch(name vni.Name) {
 	for p := range e.procs.all {
-		for r := range p.posted.all {
+		for r := range p.unmatched {
 			if !r.exact && r.sender == name {
 				e.watchSender(r)
 			}

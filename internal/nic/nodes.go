@@ -230,7 +230,7 @@ func (e *Engine) dropPeer(p *process, pr *peer, end sessionEnd) {
 			inb.leaveCredit(pr)
 		}
 	}
-	e.failReceives(p, end.status, func(r *receive) bool { return r.watch == pr })
+	e.failReceives(p, end.status, pr)
 	if knew {
 		e.tell(p, vni.Event{Kind: end.event, NIC: pr.nic, Count: doubtful})
 	}

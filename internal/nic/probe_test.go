@@ -78,3 +78,18 @@ func TestAProbeEndsAsAReceiveWould(t *testing.T) {
 		t.Errorf("%d probes are left", p.probes.n)
 	}
 }
+
+func TestWhateverWaitsForANameEndsWithTheNICOnWhichItComes(t *testing.T) { // decision 7
+	f := newFabric(t, 2, fault.Config{})
+	b := f.process(1, "b/0")
+	later, _ := vni.ParseName("a/0")
+	waits := []int{b.recv("a/0", 1, 0, nil), b.probe(vni.CodeProbe, vni.ReceiveContext{Sender: later, Tag: 2})}
+	f.process(0, "a/0")
+	f.known("a/0", "b/0")
+	f.kill(0)
+	for i, what := range []string{"receive", "probe"} {
+		if c := b.finish(true, waits[i]); c.Status != vni.StatusUnreachable {
+			t.Errorf("a %s ended with %v", what, c.Status)
+		}
+	}
+}

@@ -340,24 +340,40 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	}
 }
 
-// failReceives ends the posted receives and probes for which f says so. Rings have what waits for them first, or is on its way into them.
-func (e *Engine) failReceives(p *process, status vni.Status, f func(*receive) bool) {
-	for r := range p.receives {
-		if r.state == recvAside && f(r) {
-			r.orphan = status
+// unmatched are the receives and probes of messages that have not found theirs: whatever ends with a sender, or changes with a name, does so for
+// all of them. Those of datagrams have no sender.
+func (p *process) unmatched(yield func(*receive) bool) {
+	for _, r := range p.ringed {
+		if r.state == recvAside && !yield(r) {
+			return
 		}
 	}
 	for _, l := range [...]*list[receive]{&p.posted, &p.probes} {
 		for r := range l.all {
-			switch {
-			case !f(r):
-			case r.coming():
-				r.orphan = status
-			default:
-				e.endReceive(r, status)
+			if !yield(r) {
+				return
 			}
 		}
 	}
+}
+
+// failReceives ends the receives and probes of a process that depend on a peer.
+func (e *Engine) failReceives(p *process, status vni.Status, pr *peer) {
+	for r := range p.unmatched {
+		if r.watch == pr {
+			e.orphanReceive(r, status)
+		}
+	}
+}
+
+// orphanReceive ends a receive whose sender has gone. One that is matched by now gets its message, or ends if that does not come. A ring has what
+// waits for it first, or is on its way into it.
+func (e *Engine) orphanReceive(r *receive, status vni.Status) {
+	if r.state == recvMatched || r.state == recvAside || r.coming() {
+		r.orphan = status
+		return
+	}
+	e.endReceive(r, status)
 }
 
 // dropReceives ends the receives of a process that is told of nothing any more.

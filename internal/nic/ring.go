@@ -100,6 +100,7 @@ func (e *Engine) findReceive(src *source, env *wire.Envelope, n uint64, whole bo
 func (e *Engine) setAside(r *receive) {
 	r.node.remove()
 	r.state = recvAside
+	e.watchSender(r) // it may never have been posted
 	e.counts[vni.NICStalls]++
 	e.ring(r.p)
 }

@@ -467,6 +467,29 @@ func TestARingEndsWithItsSenderAndKeepsWhatItHas(t *testing.T) { // decision 7
 	f.noLeaks()
 }
 
+// What waited for a ring has no room there, so that it is not posted before its sender's NIC is lost.
+func TestARingThatWasNeverPostedEndsWithTheNICOfItsSender(t *testing.T) { // decision 7
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	var data [][]byte
+	for i := range 5 {
+		data = append(data, pattern(100, byte(i)))
+		a.wantSent(a.send("b/0", 1, 0, data[i]))
+	}
+	f.until(time.Second, "the messages have come", func() bool { return b.e.process(b.slot).stray.n == len(data) })
+	w := b.gather(a, 1, 100, 0)
+	if w.entry().state != recvAside {
+		t.Fatal("the ring has room for all")
+	}
+	f.kill(0)
+	f.run(10 * time.Second)
+	w.want(data...)
+	if c := b.finish(true, w.ctx); c.Status != vni.StatusUnreachable {
+		t.Errorf("the ring ended with %v", c.Status)
+	}
+}
+
 func TestARingThatCannotBeIsRefused(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	_, b := f.riders()
