@@ -77,6 +77,7 @@ func read(t *testing.T, file []byte) (packets []packet, r *pcapgo.NgReader) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		fits(t, r, info)
 		p := gopacket.NewPacket(data, r.LinkType(), gopacket.Default)
 		if p.ErrorLayer() != nil {
 			t.Fatal(p.ErrorLayer().Error())
@@ -100,6 +101,14 @@ func read(t *testing.T, file []byte) (packets []packet, r *pcapgo.NgReader) {
 			length:   info.Length,
 			outbound: options.Flags != nil && options.Flags.Direction == pcapgo.NgEpbFlagDirectionOutbound,
 		})
+	}
+}
+
+// fits fails the test if a packet is longer than the file says of all. tcpdump refuses such a file, and the reader that the tests have does not.
+func fits(t *testing.T, r *pcapgo.NgReader, info gopacket.CaptureInfo) {
+	t.Helper()
+	if nic, err := r.Interface(0); err != nil || info.CaptureLength > int(nic.SnapLength) {
+		t.Errorf("a packet has %d bytes in the file, which says that none has more than %d; %v", info.CaptureLength, nic.SnapLength, err)
 	}
 }
 
@@ -389,6 +398,7 @@ func TestOfEachFrameTheBeginningIsInTheFileWithItsTrueLength(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		fits(t, r, info)
 		if info.CaptureLength != 96+48 || info.Length != 1000+48 || !bytes.Equal(data[48:], bytes.Repeat([]byte{byte(i)}, 96)) {
 			t.Errorf("packet %d: %d bytes of %d", i, info.CaptureLength, info.Length)
 		}

@@ -19,6 +19,10 @@ const (
 	longest = 65535 - ipv6Len - udpLen
 )
 
+// longestPacket is how long a packet may be whose frame is cut to snap bytes: the snap length of the file, beyond which readers refuse a
+// packet.
+func longestPacket(snap int) int { return min(snap, longest) + ipv6Len + udpLen }
+
 // headers is how many bytes go before the frame.
 func (f *frame) headers() int {
 	if f.four() {

@@ -68,7 +68,7 @@ func option(b []byte, code uint16, value string) []byte {
 // endOptions is the option that ends the others.
 func endOptions(b []byte) []byte { return le.AppendUint32(b, 0) }
 
-// appendHead appends the blocks with which a file begins.
+// appendHead appends the blocks with which a file begins. No packet behind them is longer than snap.
 func appendHead(b []byte, name string, snap int) []byte {
 	at := len(b)
 	b = begin(b, blockSection)

@@ -27,7 +27,7 @@ type writer struct {
 
 func newWriter(to io.Writer, cfg Config) (*writer, error) {
 	w := &writer{to: to, base: cfg.Base, limit: cfg.Limit, last: cfg.Base, log: cfg.Log}
-	w.buf = appendHead(nil, cfg.Name, cfg.Snap)
+	w.buf = appendHead(nil, cfg.Name, longestPacket(cfg.Snap))
 	w.size = int64(len(w.buf))
 	if most := w.size + statisticsBytes; most > w.limit {
 		return nil, fmt.Errorf("a limit of %d bytes; expected %d or more", w.limit, most)
