@@ -19,6 +19,12 @@ import (
 // captured are the packets of a capture, by direction. The file must be whole, and end with its counts.
 func captured(t *testing.T, path string) (in, out [][]byte, counts pcapgo.NgInterfaceStatistics) {
 	t.Helper()
+	return capturedWith(t, path, func([]byte, time.Time) {})
+}
+
+// capturedWith is captured that also shows each packet with its time.
+func capturedWith(t *testing.T, path string, packet func(data []byte, at time.Time)) (in, out [][]byte, counts pcapgo.NgInterfaceStatistics) {
+	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +45,7 @@ func captured(t *testing.T, path string) (in, out [][]byte, counts pcapgo.NgInte
 		if age := time.Since(info.Timestamp); age < 0 || age > time.Hour {
 			t.Errorf("a packet is of %v", info.Timestamp)
 		}
+		packet(data, info.Timestamp)
 		if options.Flags.Direction == pcapgo.NgEpbFlagDirectionOutbound {
 			out = append(out, data)
 		} else {
@@ -148,6 +155,55 @@ func TestACaptureHasTheFramesOfANICOnEachLinkAndLeavesItItsShortWays(t *testing.
 				t.Errorf("%d bytes of a long message are in the file of its receiver; want %d", n*16, len(long))
 			}
 		})
+	}
+}
+
+func TestAMessageAfterAPauseIsInTheCaptureWithTheTimeAtWhichItLeft(t *testing.T) {
+	sw, file := weft.NewSwitch(), filepath.Join(t.TempDir(), "a.pcapng")
+	open := func(c weft.Config) *weft.Process {
+		c.Switch = sw
+		p, err := weft.Open(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	a := open(weft.Config{Name: weft.Name{App: "a"}, Capture: &weft.Capture{File: file}})
+	b := open(weft.Config{Name: weft.Name{App: "b"}, Nodes: []weft.Node{{ID: a.NIC().ID(), Addr: a.NIC().Addr()}}})
+	if _, err := a.WaitName(t.Context(), b.Name()); err != nil {
+		t.Fatal(err)
+	}
+	send := func(what string) {
+		t.Helper()
+		if err := a.Send(t.Context(), b.Name(), 1, []byte(what)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Recv(t.Context(), a.Name(), 1, make([]byte, len(what))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send("before the pause")
+	time.Sleep(700 * time.Millisecond) // the NIC is idle for 400 of them at least
+	began := time.Now()
+	send("after the pause")
+	ended := time.Now()
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	capturedWith(t, file, func(data []byte, at time.Time) {
+		if !bytes.Contains(data, []byte("after the pause")) {
+			return
+		}
+		found = true
+		const drift = 200 * time.Millisecond // of the wall clock, since the file began
+		if at.Before(began.Add(-drift)) || at.After(ended.Add(drift)) {
+			t.Errorf("the message is of %v; it was sent from %v to %v", at, began, ended)
+		}
+	})
+	if !found {
+		t.Error("the message is not in the file")
 	}
 }
 

@@ -141,7 +141,7 @@ func (c *Config) driver() (d link.Driver, err error) {
 		return d, nil
 	}
 	how := capture.Config{Limit: c.Capture.Limit, Snap: c.Capture.Snap, Log: c.tell("capture")}
-	captured, err := capture.Open(d, c.Capture.File, poller.Now(), how)
+	captured, err := capture.Open(d, c.Capture.File, poller.Now, how)
 	if err != nil {
 		if err = fmt.Errorf("weft: Config.Capture: %w", err); how.Check() != nil {
 			err = argument(err)

@@ -28,18 +28,20 @@ func (c *Driver) Caps() link.Caps {
 // post implements link.Caps.
 func (c *Driver) post(now clock.Time, frame []byte) {
 	c.now = now
-	c.recordOut(frame)
+	c.recordOut(c.clock(), frame)
 	c.reserved = nil
 	c.below.Post(now, frame)
 }
 
 // postLone implements link.Caps.
 func (c *Driver) postLone(now clock.Time, to link.Addr, head *[6]uint64, body []byte) bool {
+	c.now = now
+	at := c.clock() // before the frame leaves, since its answer may come before it is recorded
 	if !c.below.PostLone(now, to, head, body) {
 		return false
 	}
-	c.now, c.to = now, to
-	c.recordOut(c.single[:link.PutLone(c.single, head, body)])
+	c.to = to
+	c.recordOut(at, c.single[:link.PutLone(c.single, head, body)])
 	return true
 }
 
@@ -51,8 +53,9 @@ func (c *Driver) reserveRun(to link.Addr, size, n int) []byte {
 
 // commitRun implements link.Caps.
 func (c *Driver) commitRun(n int) {
+	at := c.clock()
 	for range min(n, len(c.reserved)/max(c.size, 1)) {
-		c.recordOut(c.reserved[:c.size])
+		c.recordOut(at, c.reserved[:c.size])
 		c.reserved = c.reserved[c.size:]
 	}
 	c.reserved = nil
@@ -66,7 +69,7 @@ func (c *Driver) peek(from link.Addr) []byte {
 		return nil
 	}
 	if c.peeked = from; !slices.Contains(c.seen, from) {
-		c.recordIn(c.now, from, b)
+		c.recordIn(c.clock(), from, b)
 		c.seen = append(c.seen, from)
 	}
 	return b

@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/capture"
 	"github.com/weftnet/weft/internal/link/linktest"
@@ -77,17 +79,19 @@ func TestFramesOfPostLoneAndPeekAreInTheFileOnce(t *testing.T) {
 	inFile(t, file.Bytes(), out, back)
 }
 
-func TestRunsAndPostedFramesAreInTheFile(t *testing.T) {
-	listen := func() *udp.Driver {
-		d, err := udp.Listen(udp.Config{Addr: netip.MustParseAddrPort("127.0.0.1:0"), MTU: 1472})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { d.Close() })
-		return d
+func listen(tb testing.TB) *udp.Driver {
+	tb.Helper()
+	d, err := udp.Listen(udp.Config{Addr: netip.MustParseAddrPort("127.0.0.1:0"), MTU: 1472})
+	if err != nil {
+		tb.Fatal(err)
 	}
+	tb.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestRunsAndPostedFramesAreInTheFile(t *testing.T) {
 	var files [2]bytes.Buffer
-	a, b := wrap(t, listen(), &files[0], capture.Config{Inline: true}), wrap(t, listen(), &files[1], capture.Config{Inline: true})
+	a, b := wrap(t, listen(t), &files[0], capture.Config{Inline: true}), wrap(t, listen(t), &files[1], capture.Config{Inline: true})
 	c := a.Caps()
 	var in linktest.Inbox
 	var out [][]byte
@@ -115,4 +119,69 @@ func TestRunsAndPostedFramesAreInTheFile(t *testing.T) {
 	}
 	inFile(t, files[0].Bytes(), out, nil)
 	inFile(t, files[1].Bytes(), nil, in.Frames)
+}
+
+func TestAFrameHasTheTimeAtWhichItPassedHoweverLongAgoTheLastPollWas(t *testing.T) {
+	for _, l := range []struct {
+		name string
+		make func(testing.TB) (a, b link.Driver)
+	}{
+		{"mem", func(testing.TB) (a, b link.Driver) {
+			s := mem.NewSwitch(mem.Config{})
+			return s.Port(), s.Port()
+		}},
+		{"udp", func(t testing.TB) (a, b link.Driver) { return listen(t), listen(t) }},
+	} {
+		t.Run(l.name, func(t *testing.T) {
+			var file bytes.Buffer
+			var now clock.Time
+			below, b := l.make(t)
+			a := wrap(t, below, &file, capture.Config{Inline: true, Clock: func() clock.Time { return now }})
+			c := a.Caps()
+			var in linktest.Inbox
+			var want []clock.Time
+			passes := func(frames int) {
+				for range frames {
+					want = append(want, now)
+				}
+			}
+			a.Poll(now, &in)
+			now += 1e9
+			a.Reserve(b.Addr())
+			a.Commit(100)
+			passes(1)
+			if now += 1e9; c.Post != nil && a.Reserve(b.Addr()) != nil {
+				c.Post(0, make([]byte, 100))
+				passes(1)
+			}
+			if now += 1e9; c.PostLone != nil && c.PostLone(0, b.Addr(), new([6]uint64), nil) {
+				passes(1)
+			}
+			if now += 1e9; c.ReserveRun != nil {
+				n := len(c.ReserveRun(b.Addr(), 1000, 3)) / 1000
+				c.CommitRun(n)
+				passes(n)
+			}
+			a.Flush(0)
+			now += 1e9
+			linktest.Send(t, b, a.Addr(), make([]byte, 100))
+			if c.Peek == nil {
+				linktest.Collect(t, a, &in, 1)
+			} else if c.Peek(b.Addr()) == nil {
+				t.Fatal("Peek shows nothing")
+			}
+			passes(1)
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			packets, _ := read(t, file.Bytes())
+			var got []clock.Time
+			for _, p := range packets {
+				got = append(got, clock.Time(p.at.UnixNano()))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("frames are of %v; want %v", got, want)
+			}
+		})
+	}
 }

@@ -10,8 +10,8 @@
 // the link below is, and the direction as packet flag. A frame that is so long that no IP packet holds it is cut in the
 // file, with its true length noted, and so is what is longer than the snap length.
 //
-// Capturing never waits and never changes a frame. The engine copies each frame into memory of bounded size, and a
-// goroutine writes it; if that falls behind, frames are missing in the file (Missed, and the statistics block at the
+// Capturing never waits and never changes a frame. The engine copies each frame into memory of bounded size, with the time: before it leaves, or
+// after it has come. A goroutine writes what is 100 ms old, without the engine, which may have nothing to do by then. If it falls behind, frames are missing in the file (Missed, and the statistics block at the
 // file's end) and not on the link. A file that has reached its limit has no more frames; what is missing is counted, and told in the end. An
 // error of writing ends the capture, and Close reports it.
 package capture
@@ -29,7 +29,11 @@ import (
 
 // Config says how to capture. The zero value is good.
 type Config struct {
-	Name   string    // of the interface, in the file; "" = "weft"
+	Name string // of the interface, in the file; "" = "weft"
+	// Clock is the engine's clock, which is read for each frame, or run of frames, that passes. nil suits simulations, in which time stands
+	// still between the calls that tell it: a frame has the time of the last one.
+	Clock func() clock.Time
+
 	Base   time.Time // the wall clock's time when the engine's clock says 0; the zero Time means the Unix epoch
 	Buffer int       // bytes of memory for frames that are not written yet; 0 = limits.CaptureBuffer
 	Snap   int       // bytes of each frame that are written; 0 = limits.CaptureSnap
@@ -50,7 +54,8 @@ type Driver struct {
 
 	below    link.Caps // what it can do besides
 	rec      recorder
-	now      clock.Time  // of the last call that told the time: the time of what is committed meanwhile
+	clock    func() clock.Time
+	now      clock.Time  // of the last call that told the time
 	reserved []byte      // the open reservation,
 	to       link.Addr   // where it goes,
 	size     int         // and how long its frames are if it is one for a run
@@ -87,7 +92,10 @@ func Wrap(d link.Driver, w io.Writer, cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("capture: begin the file: %w", err)
 	}
-	c := &Driver{Driver: d, below: d.Caps(), single: make([]byte, d.MTU())}
+	c := &Driver{Driver: d, below: d.Caps(), single: make([]byte, d.MTU()), clock: cfg.Clock}
+	if c.clock == nil {
+		c.clock = func() clock.Time { return c.now }
+	}
 	c.tap.c = c
 	c.rec.start(out, cfg)
 	return c, nil
@@ -107,23 +115,23 @@ func (c *Driver) Reserve(to link.Addr) []byte {
 // Commit implements link.Driver. The frame is recorded first: afterwards its memory is the driver's.
 func (c *Driver) Commit(n int) {
 	if n >= 0 && n <= len(c.reserved) && c.reserved != nil {
-		c.recordOut(c.reserved[:n])
+		c.recordOut(c.clock(), c.reserved[:n])
 	}
 	c.reserved = nil
 	c.Driver.Commit(n)
 }
 
 // recordOut records a frame for where the open reservation goes.
-func (c *Driver) recordOut(b []byte) {
+func (c *Driver) recordOut(at clock.Time, b []byte) {
 	if !c.closed {
-		c.rec.record(frame{at: c.now, from: c.Addr(), to: c.to, outbound: true}, b)
+		c.rec.record(frame{at: at, from: c.Addr(), to: c.to, outbound: true}, b)
 	}
 }
 
 // recordIn records a frame that has come.
-func (c *Driver) recordIn(now clock.Time, from link.Addr, b []byte) {
+func (c *Driver) recordIn(at clock.Time, from link.Addr, b []byte) {
 	if !c.closed {
-		c.rec.record(frame{at: now, from: from, to: c.Addr()}, b)
+		c.rec.record(frame{at: at, from: from, to: c.Addr()}, b)
 	}
 }
 
@@ -131,17 +139,17 @@ func (c *Driver) recordIn(now clock.Time, from link.Addr, b []byte) {
 func (c *Driver) Flush(now clock.Time) {
 	c.now = now
 	c.Driver.Flush(now)
-	c.rec.tick(now)
+	c.rec.writeInline()
 }
 
-// Poll implements link.Driver. While recorded frames wait to be written it wants to be polled again before they are
-// old, so that a reader of the growing file sees them.
+// Poll implements link.Driver.
 func (c *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	c.now = now
 	c.receiver = to
 	n, next := c.Driver.Poll(now, &c.tap)
 	c.receiver = nil
-	return n, clock.Min(next, c.rec.tick(now))
+	c.rec.writeInline()
+	return n, next
 }
 
 // tap takes what the driver below hands over. It is a type of its own so that Driver has no Receive.
@@ -149,16 +157,16 @@ type tap struct{ c *Driver }
 
 func (t *tap) Receive(now clock.Time, from link.Addr, b []byte) {
 	if !t.c.forget(from) {
-		t.c.recordIn(now, from, b)
+		t.c.recordIn(t.c.clock(), from, b)
 	}
 	t.c.receiver.Receive(now, from, b)
 }
 
 func (t *tap) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
-	known := t.c.forget(from) // the first
-	for at := 0; at < len(frames); at += size {
-		if at > 0 || !known {
-			t.c.recordIn(now, from, frames[at:min(at+size, len(frames))])
+	at, known := t.c.clock(), t.c.forget(from) // the first
+	for off := 0; off < len(frames); off += size {
+		if off > 0 || !known {
+			t.c.recordIn(at, from, frames[off:min(off+size, len(frames))])
 		}
 	}
 	t.c.receiver.ReceiveRun(now, from, frames, size)

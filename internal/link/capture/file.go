@@ -24,11 +24,11 @@ func (c *Config) Check() error {
 
 // Open captures what passes d in a new file, in place of one that exists there. The file is for its owner alone, since it holds what messages
 // say. now is the engine's clock. On an error d is as it was.
-func Open(d link.Driver, path string, now clock.Time, cfg Config) (*Driver, error) {
+func Open(d link.Driver, path string, now func() clock.Time, cfg Config) (*Driver, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, fmt.Errorf("capture to %s: %w", path, err)
 	}
-	cfg.Base = time.Now().Add(-time.Duration(now)) // before anything that takes its time: now is of the same moment
+	cfg.Clock, cfg.Base = now, time.Now().Add(-time.Duration(now()))
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("capture: %w", err) // which names the path

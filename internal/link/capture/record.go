@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"sync"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -35,14 +36,17 @@ const chunkCost = chunkBytes
 // The largest frame fits a chunk.
 var _ [chunkBytes - limits.MaxFrame]struct{}
 
-// recorder is the engine's half: it fills chunks and hands them to the writer.
+// recorder is the engine's half: it fills chunks and hands them to the writer. A chunk that is not full after a while is handed over by a timer,
+// since the engine may sleep by then.
 type recorder struct {
 	out     *writer
-	current *chunk // being filled; nil if there is none
-	made    int    // chunks that exist
-	most    int    // chunks that may exist
-	snap    int    // bytes of a frame that are kept
-	missed  uint64 // frames for which there was no chunk
+	mu      sync.Mutex  // guards current; the timer holds it for no longer than a send to full takes
+	current *chunk      // being filled; nil if there is none
+	old     *time.Timer // of current; nil if writing is inline
+	made    int         // chunks that exist
+	most    int         // chunks that may exist
+	snap    int         // bytes of a frame that are kept
+	missed  uint64      // frames for which there was no chunk
 	empty   chan *chunk
 	full    chan *chunk // nil if writing is inline
 	ended   chan struct{}
@@ -57,6 +61,11 @@ func (r *recorder) start(out *writer, cfg Config) {
 	}
 	r.full = make(chan *chunk, r.most)
 	r.ended = make(chan struct{})
+	r.old = time.AfterFunc(oldAge, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.handOver()
+	})
 	go r.write()
 }
 
@@ -71,6 +80,8 @@ func (r *recorder) write() {
 
 // record copies a frame, or its beginning.
 func (r *recorder) record(f frame, b []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	f.length = len(b)
 	b = b[:min(len(b), r.snap)]
 	if c := r.current; c != nil && (len(c.bytes)+len(b) > chunkBytes || len(c.frames) == chunkFrames) {
@@ -86,22 +97,24 @@ func (r *recorder) record(f frame, b []byte) {
 	c.frames = append(c.frames, f)
 }
 
-// renew finds an empty chunk. It is false if all of them wait to be written.
+// renew finds an empty chunk, which will be old some time. It is false if all of them wait to be written.
 func (r *recorder) renew() bool {
 	select {
 	case r.current = <-r.empty:
-		return true
 	default:
+		if r.made == r.most {
+			return false
+		}
+		r.made++
+		r.current = &chunk{bytes: make([]byte, 0, chunkBytes), frames: make([]frame, 0, chunkFrames)}
 	}
-	if r.made == r.most {
-		return false
+	if r.old != nil {
+		r.old.Reset(oldAge)
 	}
-	r.made++
-	r.current = &chunk{bytes: make([]byte, 0, chunkBytes), frames: make([]frame, 0, chunkFrames)}
 	return true
 }
 
-// handOver gives the current chunk to the writer.
+// handOver gives the current chunk, if there is one, to the writer. mu is held, but for writing inline.
 func (r *recorder) handOver() {
 	c := r.current
 	if c == nil {
@@ -115,23 +128,20 @@ func (r *recorder) handOver() {
 	r.full <- c // has room for all there are
 }
 
-// tick hands over what is old, and says when the rest will be.
-func (r *recorder) tick(now clock.Time) (next clock.Time) {
-	if r.current == nil || len(r.current.frames) == 0 {
-		return clock.Never
+// writeInline writes what is recorded, where that is not for a goroutine.
+func (r *recorder) writeInline() {
+	if r.full == nil {
+		r.handOver()
 	}
-	due := r.current.frames[0].at.Add(oldAge)
-	if r.full != nil && now < due {
-		return due
-	}
-	r.handOver()
-	return clock.Never
 }
 
 // finish writes what is left and returns the first error.
 func (r *recorder) finish() error {
-	r.handOver()
+	r.mu.Lock()
+	r.handOver() // the timer finds nothing from now on
+	r.mu.Unlock()
 	if r.full != nil {
+		r.old.Stop()
 		close(r.full)
 		<-r.ended
 	}
