@@ -96,8 +96,9 @@ type Faults struct {
 }
 
 // Capture is a file with the frames of a NIC, in and out, that Wireshark opens (pcapng). It is made when the NIC is opened, in place of one that
-// exists, and is whole when the NIC has been closed. It never holds the NIC up: frames that come faster than they can be
-// written are left out, and so is what is beyond the limit. The file's statistics count them, and Config.Log is told in the end.
+// exists and that no other NIC is writing, and is whole when the NIC has been closed. Only its owner may read it. It never holds the NIC up:
+// frames that come faster than they can be written are left out, and so is what is beyond the limit. The file's statistics count them, and
+// Config.Log is told in the end.
 type Capture struct {
 	File  string // its path
 	Limit int64  // bytes that it may have; 0 is 1 GiB

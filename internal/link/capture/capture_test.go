@@ -15,6 +15,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
@@ -392,5 +393,93 @@ func TestOfEachFrameTheBeginningIsInTheFileWithItsTrueLength(t *testing.T) {
 		if u, ok := p.TransportLayer().(*layers.UDP); !ok || u.Length != 1008 {
 			t.Errorf("packet %d is %v; want UDP of 1008 bytes", i, p)
 		}
+	}
+}
+
+// open captures to a file.
+func open(path string) (*capture.Driver, error) {
+	return capture.Open(mem.NewSwitch(mem.Config{}).Port(), path, func() clock.Time { return 0 }, capture.Config{})
+}
+
+func TestAFileThatIsReplacedIsForItsOwnerAloneAlsoWhereItIsOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.pcapng")
+	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	c, err := open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 || info.Size() == 0 {
+		t.Errorf("the capture: %v, %v; want mode 0600", info, err)
+	}
+	if text, err := io.ReadAll(reader); err != nil || string(text) != "old" {
+		t.Errorf("a reader of the file that was there gets %q, %v", text, err)
+	}
+}
+
+func TestOfTheCapturesToOneFileOneIsMade(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.pcapng")
+	for range 50 {
+		var made [4]*capture.Driver
+		var errs [4]error
+		var all sync.WaitGroup
+		for i := range made {
+			all.Go(func() { made[i], errs[i] = open(path) })
+		}
+		all.Wait()
+		n := 0
+		for i, c := range made {
+			if c == nil {
+				continue
+			}
+			if n++; c.Close() != nil || errs[i] != nil {
+				t.Error(errs[i])
+			}
+		}
+		if n != 1 {
+			t.Fatalf("%d of 4 captures are made: %v; want one", n, errs)
+		}
+	}
+	first, err := open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(path); err == nil || !strings.Contains(err.Error(), "another capture writes to "+path) {
+		t.Errorf("a second capture to a file: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		t.Errorf("the first capture's file: %v, %v", info, err)
+	}
+}
+
+func TestWhatIsNoFileIsNotReplacedByACapture(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	if err := errors.Join(unix.Mkfifo(pipe, 0o600), os.Symlink(file, link), os.WriteFile(file, []byte("old"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, pipe, link, os.DevNull} {
+		before, _ := os.Lstat(path)
+		if _, err := open(path); err == nil || !strings.Contains(err.Error(), path+" is no file") {
+			t.Errorf("capture to %s: %v", path, err)
+		}
+		if after, err := os.Lstat(path); err != nil || before.Mode() != after.Mode() {
+			t.Errorf("%s has mode %v, and had %v", path, after.Mode(), before.Mode())
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "old" {
+		t.Errorf("the file behind a link says %q, %v", text, err)
 	}
 }
