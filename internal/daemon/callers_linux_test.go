@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
+	"golang.org/x/sys/unix"
 )
 
 func TestAProcessHasSoManyConnectionsThatHaveNotAttached(t *testing.T) {
@@ -54,6 +55,35 @@ func TestAProcessHasSoManyConnectionsThatHaveNotAttached(t *testing.T) {
 	if _, err := again.Nodes(t.Context()); err != nil {
 		t.Errorf("when those have gone: %v", err)
 	}
+}
+
+func TestTheConnectionOfAProcessThatLeavesEnds(t *testing.T) {
+	b := newBench(t)
+	open := func() int {
+		b.d.mu.Lock()
+		defer b.d.mu.Unlock()
+		return len(b.d.clients)
+	}
+	before := open()
+	// As ctl.Attachment.Close does, but for closing the connection.
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: b.d.Socket()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, request := range []string{`{"version":1,"op":"attach","attach":{"name":"c/0"}}`, `{"version":1,"op":"leave"}`} {
+		reply := make([]byte, ctl.MaxMessage)
+		if _, err := unix.Write(fd, []byte(request)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := unix.Read(fd, reply); err != nil || n == 0 || strings.Contains(string(reply[:n]), "error") {
+			t.Fatalf("%s: %q, %v", request, reply[:n], err)
+		}
+	}
+	eventually(t, "the end of the connection", func() bool { return open() == before })
 }
 
 func TestWhoIsThrownOutIsKnown(t *testing.T) { // decision 10

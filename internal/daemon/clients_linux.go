@@ -219,7 +219,13 @@ func (d *Daemon) answerProcess(c *ctl.Client, of **session, r *ctl.Request) erro
 		return s.unshare(c, r.Segment)
 	}
 	*of = nil
-	return errors.Join(d.leave(s), c.Reply(&ctl.Reply{}))
+	err := d.leave(s)
+	if err == nil {
+		err = c.Reply(&ctl.Reply{})
+	} else {
+		err = c.Refuse(err)
+	}
+	return errors.Join(err, c.Close()) // the connection was the process; left open, it would count as no stranger's
 }
 
 // leave ends a process.
