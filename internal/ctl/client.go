@@ -23,7 +23,8 @@ type Conn struct {
 
 	mu     sync.Mutex
 	p      *packets
-	broken error // why the connection can be used no more
+	owed   *Request // whose caller has given up: its reply comes before any other
+	broken error    // why the connection can be used no more
 }
 
 // Dial connects to the daemon that listens at socket, or, if that is empty, at the first of Sockets that has one. The error is ErrNoDaemon
@@ -103,7 +104,9 @@ func (c *Conn) Another(ctx context.Context) (*Conn, error) { return dialAt(ctx, 
 // Close ends the connection. A process that attached by it is gone for the daemon.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// call sends r, with descriptors that stay the caller's, and receives the reply, with wanted descriptors, which are then the caller's.
+// call sends r, with descriptors that stay the caller's, and receives the reply, with wanted descriptors, which are then the caller's. If ctx ends
+// first, the reply to a request that forgoes it is left for the next call to read; another one leaves the connection unusable, since what the
+// daemon has given or taken by it would not be known.
 func (c *Conn) call(ctx context.Context, r *Request, wanted int, given ...int) (*Reply, []int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,21 +116,20 @@ func (c *Conn) call(ctx context.Context, r *Request, wanted int, given ...int) (
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	// The past as a deadline ends reads and writes that are under way. A request cut short leaves the connection
-	// unusable, since its reply would be taken for the next one's.
 	began := time.Now()
-	stop := context.AfterFunc(ctx, func() { _ = c.c.SetDeadline(time.Unix(1, 0)) })
+	restore := c.until(ctx)
 	reply, fds, err := c.exchange(r, given)
-	if !stop() && err == nil {
-		err = c.explain(ctx, began, ctx.Err()) // the deadline may have been set after the reply came; it would hit the next call
-	}
+	restore()
 	var refused *Error
 	switch {
 	case errors.As(err, &refused):
 	case err != nil:
 		closeAll(fds)
-		c.broken = c.explain(ctx, began, err)
-		return nil, nil, c.broken
+		why := c.explain(ctx, began, err)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || c.owed == r && !r.forgoes() {
+			c.broken = why
+		}
+		return nil, nil, why
 	case len(fds) != wanted:
 		err = fmt.Errorf("ctl: the reply to %q came with %d descriptors, expected %d", r.Op, len(fds), wanted)
 	}
@@ -138,14 +140,39 @@ func (c *Conn) call(ctx context.Context, r *Request, wanted int, given ...int) (
 	return reply, fds, nil
 }
 
-// exchange is one request and its reply. The daemon's refusal is an *Error.
+// until has ctx end what is under way on the connection, by a deadline in the past. restore takes that back, so that it ends nothing later.
+func (c *Conn) until(ctx context.Context) (restore func()) {
+	set := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = c.c.SetDeadline(time.Unix(1, 0))
+		close(set)
+	})
+	return func() {
+		if !stop() {
+			<-set
+			_ = c.c.SetDeadline(time.Time{})
+		}
+	}
+}
+
+// exchange is one request and its reply. The daemon's refusal is an *Error. A packet is sent whole or not at all, so what is cut short leaves a
+// reply owed at most, which the next request waits for first.
 func (c *Conn) exchange(r *Request, given []int) (*Reply, []int, error) {
+	if c.owed != nil {
+		_, fds, err := c.p.receive()
+		closeAll(fds)
+		if err != nil {
+			return nil, nil, err
+		}
+		c.owed = nil
+	}
 	r.Version = Version
 	if err := c.p.send(r, given...); err != nil {
 		return nil, nil, err
 	}
 	b, fds, err := c.p.receive()
 	if err != nil {
+		c.owed = r
 		return nil, fds, err
 	}
 	var reply Reply
@@ -273,8 +300,7 @@ func (c *Conn) Ended(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	began := time.Now()
-	stop := context.AfterFunc(ctx, func() { _ = c.c.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
+	defer c.until(ctx)()
 	_, fds, err := c.p.receive()
 	closeAll(fds)
 	c.broken = ErrNICGone

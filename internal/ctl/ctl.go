@@ -25,7 +25,7 @@
 // "stat" brings the counters by name.
 //
 // One request is answered by one reply, in order. The connection that attached is the process: when it ends, the
-// process is gone, also without a leave; when the daemon ends it, the NIC is gone.
+// process is gone, also without a leave, and behind the answer to a leave the daemon ends it; when the daemon ends it before, the NIC is gone.
 //
 //	rw    memory that the process and the NIC write (internal/vni)
 //	ro    memory that only the NIC writes; the descriptor cannot be mapped for writing
@@ -153,6 +153,9 @@ func (r *Request) Remote() bool {
 	}
 	return false
 }
+
+// forgoes reports whether its reply may be lost on a client: r only looks, or is about programs, whose client asks again or takes back.
+func (r *Request) forgoes() bool { return r.Remote() || r.Op == OpCheck || r.Op == OpThrown }
 
 // check says what is wrong with r, before it is looked at closely.
 func (r *Request) check() error {

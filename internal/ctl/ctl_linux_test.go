@@ -252,6 +252,35 @@ func TestACallEndsWithItsContextAndBreaksTheConnection(t *testing.T) {
 	}
 }
 
+func TestAQuestionThatIsGivenUpLeavesTheConnectionGood(t *testing.T) {
+	answers := make(chan func(c *Client) error, 3)
+	path := serve(t, func(c *Client, r *Request) error { return (<-answers)(c) })
+	c := dial(t, path)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := c.Names(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a question that is not answered: %v", err)
+	}
+	if _, err := c.Names(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a question whose context has ended: %v", err)
+	}
+	soon, end := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer end()
+	if err := c.Shutdown(soon); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a request that the answer to the first holds up: %v", err)
+	}
+	fd := memfd(t, 4096)
+	answers <- func(c *Client) error { return c.Reply(&Reply{Names: []Name{{Name: "late/0", NIC: 1}}}, fd) }
+	answers <- func(c *Client) error { return c.Reply(&Reply{Names: []Name{{Name: "app/1", NIC: 1}}}) }
+	if all, err := c.Names(t.Context()); err != nil || len(all) != 1 || all[0].Name != "app/1" {
+		t.Errorf("the next question: %v, %v", all, err)
+	}
+	answers <- func(c *Client) error { return c.Reply(&Reply{}) }
+	if err := c.Shutdown(t.Context()); err != nil {
+		t.Errorf("a request behind it: %v", err)
+	}
+}
+
 func TestADaemonThatDiesIsGone(t *testing.T) {
 	path := serve(t, func(*Client, *Request) error { return io.EOF })
 	if err := dial(t, path).Shutdown(t.Context()); !errors.Is(err, ErrNICGone) {
