@@ -86,6 +86,7 @@ A last line for each tells what the proxies carry that this user runs; --proxies
 
 // reading is one look at all the counters.
 type reading struct {
+	info   *ctl.Info // of the NIC, as it is then: it may be in another life than at the last reading
 	at     time.Time
 	values []uint64
 }
@@ -94,21 +95,21 @@ type reading struct {
 type statSource func(ctx context.Context) (reading, error)
 
 // ownStat reads the counters of the daemon's NIC where they are.
-func ownStat(ctx context.Context, conn *ctl.Conn) (*ctl.Info, statSource, error) {
-	info, mem, _, err := conn.Stat(ctx) // mapped for as long as the program runs
+func ownStat(ctx context.Context, conn *ctl.Conn) (statSource, error) {
+	_, mem, _, err := conn.Stat(ctx) // mapped for as long as the program runs
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	page, err := vni.OpenCounterPage(mem)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return info, func(ctx context.Context) (reading, error) {
-		_, _, unmap, err := conn.Stat(ctx) // the daemon must still be there: its memory would stay readable without it
+	return func(ctx context.Context) (reading, error) {
+		info, _, unmap, err := conn.Stat(ctx) // the daemon must still be there: its memory would stay readable without it
 		if err != nil {
 			return reading{}, err
 		}
-		r := reading{at: time.Now(), values: make([]uint64, len(vni.Names()))}
+		r := reading{info: info, at: time.Now(), values: make([]uint64, len(vni.Names()))}
 		for i := range r.values {
 			r.values[i] = page.Load(vni.Counter(i))
 		}
@@ -117,16 +118,15 @@ func ownStat(ctx context.Context, conn *ctl.Conn) (*ctl.Info, statSource, error)
 }
 
 // farStat asks another NIC for each reading. A counter that it does not have is 0.
-func farStat(ctx context.Context, n ctl.NIC) (*ctl.Info, statSource, error) {
-	info, _, err := n.Counters(ctx)
-	return info, func(ctx context.Context) (reading, error) {
-		_, counters, err := n.Counters(ctx)
-		r := reading{at: time.Now()}
+func farStat(n ctl.NIC) statSource {
+	return func(ctx context.Context) (reading, error) {
+		info, counters, err := n.Counters(ctx)
+		r := reading{info: info, at: time.Now()}
 		for _, name := range vni.Names() {
 			r.values = append(r.values, counters[name])
 		}
 		return r, err
-	}, err
+	}
 }
 
 func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
@@ -143,27 +143,23 @@ func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
 		return err
 	}
 	defer conn.Close()
-	var info *ctl.Info
-	var source statSource
+	source := farStat(conn.NIC(uint64(o.nic)))
 	if o.nic == 0 {
-		info, source, err = ownStat(dialing, conn)
-	} else {
-		info, source, err = farStat(dialing, conn.NIC(uint64(o.nic)))
+		if source, err = ownStat(dialing, conn); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	if err := watchStat(ctx, out, o, info, source); err != nil || o.json || o.nic != 0 || o.watch != 0 {
+	if err := watchStat(ctx, out, o, source); err != nil || o.json || o.nic != 0 || o.watch != 0 {
 		return err
 	}
 	return statProxies(ctx, out, o)
 }
 
 // watchStat prints one reading, or one after the other.
-func watchStat(ctx context.Context, out io.Writer, o *statOptions, info *ctl.Info, source statSource) error {
+func watchStat(ctx context.Context, out io.Writer, o *statOptions, source statSource) error {
 	now, err := readWithin(ctx, source)
 	if err == nil {
-		err = printStat(out, o, info, nil, &now)
+		err = printStat(out, o, nil, &now)
 	}
 	if err != nil || o.watch == 0 {
 		return err
@@ -182,7 +178,7 @@ func watchStat(ctx context.Context, out io.Writer, o *statOptions, info *ctl.Inf
 			}
 			return err
 		}
-		if err := printStat(out, o, info, &last, &now); err != nil {
+		if err := printStat(out, o, &last, &now); err != nil {
 			return err
 		}
 	}
@@ -194,10 +190,14 @@ func readWithin(ctx context.Context, source statSource) (reading, error) {
 	return source(ctx)
 }
 
-// printStat prints a reading; with one before it, what changed since.
-func printStat(out io.Writer, o *statOptions, info *ctl.Info, last, now *reading) error {
+// printStat prints a reading; with one before it, what changed since. A NIC that has restarted has begun to count anew, and so is printed.
+func printStat(out io.Writer, o *statOptions, last, now *reading) error {
+	info := now.info
 	if o.json {
-		return printStatJSON(out, info, now)
+		return printStatJSON(out, now)
+	}
+	if last != nil && last.info.Incarnation != info.Incarnation {
+		last = nil
 	}
 	if last == nil {
 		fmt.Fprintf(out, "NIC %v at %s over %s, incarnation %d, up %v, weft %s, commit %s\n", registry.NICID(info.NIC), info.Address, info.Link, info.Incarnation,
@@ -221,7 +221,8 @@ func printStat(out io.Writer, o *statOptions, info *ctl.Info, last, now *reading
 }
 
 // printStatJSON prints one object on one line: time, NIC, and the counters by name.
-func printStatJSON(out io.Writer, info *ctl.Info, now *reading) error {
+func printStatJSON(out io.Writer, now *reading) error {
+	info := now.info
 	counters := make(map[string]uint64, len(now.values))
 	for i, name := range vni.Names() {
 		counters[name] = now.values[i]

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// readings is a NIC that is read once for each of some lives of it, and counts less in each.
+func readings(lives ...uint64) statSource {
+	return func(context.Context) (reading, error) {
+		if len(lives) == 0 {
+			return reading{}, errors.New("no more")
+		}
+		r := reading{info: &ctl.Info{NIC: 7, Incarnation: lives[0]}, at: time.Now(), values: make([]uint64, len(vni.Names()))}
+		r.values[vni.RelSends] = uint64(1000 * len(lives))
+		lives = lives[1:]
+		return r, nil
+	}
+}
+
+// The growth has been printed as 18446744073709550616.
+func TestANICThatRestartsWhileItIsWatchedIsReadAnew(t *testing.T) {
+	var out bytes.Buffer
+	if err := watchStat(t.Context(), &out, &statOptions{watch: time.Millisecond}, readings(41, 42)); err == nil || err.Error() != "no more" {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Count(text, "NIC 0:0:0:0:0:0:0:7") != 2 || !strings.Contains(text, "incarnation 42") || !strings.Contains(text, " 1000  "+vni.RelSends.String()) {
+		t.Errorf("watched over a restart:\n%s", text)
+	}
+}
