@@ -230,7 +230,7 @@ func printStatJSON(out io.Writer, now *reading) error {
 	return json.NewEncoder(out).Encode(struct {
 		Time        time.Time         `json:"time"`
 		NIC         registry.NICID    `json:"nic"`
-		Incarnation uint64            `json:"incarnation"`
+		Incarnation uint64            `json:"incarnation,string"` // as of weft nodes: most readers of JSON take a number for a float64
 		Address     string            `json:"address"`
 		Link        string            `json:"link"`
 		Version     string            `json:"version"`

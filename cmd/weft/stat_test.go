@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -33,5 +34,17 @@ func TestANICThatRestartsWhileItIsWatchedIsReadAnew(t *testing.T) {
 	}
 	if text := out.String(); strings.Count(text, "NIC 0:0:0:0:0:0:0:7") != 2 || !strings.Contains(text, "incarnation 42") || !strings.Contains(text, " 1000  "+vni.RelSends.String()) {
 		t.Errorf("watched over a restart:\n%s", text)
+	}
+}
+
+// An incarnation is a time in nanoseconds, which has more digits than a float64.
+func TestTheIncarnationInJSONIsExact(t *testing.T) {
+	var out bytes.Buffer
+	if err := watchStat(t.Context(), &out, &statOptions{json: true}, readings(1795699261000000123)); err != nil {
+		t.Fatal(err)
+	}
+	var any map[string]any
+	if err := json.Unmarshal(out.Bytes(), &any); err != nil || any["incarnation"] != "1795699261000000123" {
+		t.Errorf("incarnation %v, %v", any["incarnation"], err)
 	}
 }
