@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"io"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,7 +33,7 @@ func newNICCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nic [flags]",
 		Short: "Run this host's NIC: processes attach to it",
-		Long: `Runs a NIC until SIGINT, SIGTERM or 'weft nic stop'. Processes attach to it over its socket.
+		Long: `Runs a NIC until SIGINT, SIGTERM or 'weft nic stop'; a second signal kills it. Processes attach to it over its socket.
 
 Two hosts:
   host A (10.0.0.1):  weft nic --node 10.0.0.2
@@ -172,13 +170,11 @@ func runNIC(c *cobra.Command, o *nicOptions) error {
 	if err != nil || o.check {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	d, err := daemon.New(conf, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	return d.Run(ctx)
+	return d.Run(c.Context()) // which main ends on a signal; the next one kills
 }
 
 // endWithin is how long a NIC may take to end: it says goodbye to its peers, and to those that gossip.

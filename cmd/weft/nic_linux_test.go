@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/vni"
@@ -176,6 +178,51 @@ func TestANICEndsInOrderOnATermSignalAndWatchersSeeIt(t *testing.T) {
 	}
 	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+// The NIC cannot end in order here, since nothing reads its log.
+func TestASecondTermSignalKillsANIC(t *testing.T) {
+	c := exec.Command("/proc/self/exe", "nic", "--listen", "127.0.0.1:0", "--socket", filepath.Join(t.TempDir(), "a.sock"))
+	c.Env = append(os.Environ(), asWeft+"=1")
+	log, itsEnd, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	defer itsEnd.Close()
+	c.Stderr = itsEnd
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	for text, b := "", make([]byte, 4096); !strings.Contains(text, "NIC is up"); {
+		n, err := log.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(b[:n])
+	}
+	go itsEnd.Write(make([]byte, 1<<20)) // more than a pipe holds
+	await(t, "a full pipe", func() bool {
+		n, err := unix.IoctlGetInt(int(log.Fd()), unix.TIOCINQ)
+		return err != nil || n >= 1<<16
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	for deadline := time.Now().Add(patience); ; {
+		_ = c.Process.Signal(syscall.SIGTERM)
+		select {
+		case err := <-ended:
+			if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGTERM {
+				t.Errorf("the NIC ended with %v; want it killed by the signal", err)
+			}
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("signal after signal does not end it")
+		}
 	}
 }
 
