@@ -46,10 +46,10 @@ func (c *Conn) Attach(ctx context.Context, name string, geometry *Geometry) (*At
 	a.wake = os.NewFile(uintptr(fds[3]), "weft wake") // non-blocking already, so the runtime waits for it
 	defer closeAll(fds[:2])
 	if a.RW, err = mapMemory(fds[0], true); err != nil {
-		return nil, errors.Join(err, a.Close())
+		return nil, errors.Join(err, a.Close(), a.Unmap())
 	}
 	if a.RO, err = mapMemory(fds[1], false); err != nil {
-		return nil, errors.Join(err, a.Close())
+		return nil, errors.Join(err, a.Close(), a.Unmap())
 	}
 	return a, nil
 }

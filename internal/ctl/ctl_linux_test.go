@@ -457,6 +457,42 @@ func TestAnAttachedProcessHasItsMemoryAndCannotWriteTheNICs(t *testing.T) {
 	a.RW[0] = 1
 }
 
+func TestAnAttachThatCannotMapItsMemoryKeepsNothing(t *testing.T) {
+	rw, empty := memfd(t, 8192), memfd(t, 0) // what is empty cannot be mapped
+	path := serve(t, func(c *Client, r *Request) error {
+		if r.Op != OpAttach {
+			return c.Reply(&Reply{})
+		}
+		kick, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(kick)
+		return c.Reply(&Reply{Attached: &Attached{}}, rw, empty, kick, kick)
+	})
+	events := func() (n int) {
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fd := range all {
+			if to, _ := os.Readlink("/proc/self/fd/" + fd.Name()); to == "anon_inode:[eventfd]" {
+				n++
+			}
+		}
+		return n
+	}
+	before := events()
+	if _, err := dial(t, path).Attach(t.Context(), "app/3", nil); err == nil || !strings.Contains(err.Error(), "map 0 bytes") {
+		t.Fatalf("attach = %v", err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); events() != before; time.Sleep(time.Millisecond) { // the other side has its own for a moment
+		if time.Now().After(deadline) {
+			t.Fatalf("%d eventfds are open; %d were", events(), before)
+		}
+	}
+}
+
 func TestAParkedProcessIsWokenByAByteAndNoWakeUpIsLost(t *testing.T) {
 	a, _, wake, stop := attachTest(t)
 	defer stop()
