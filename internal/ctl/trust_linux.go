@@ -28,18 +28,41 @@ func makeDirectory(socket string) error {
 	if private {
 		return checkPrivate(dir)
 	}
-	st, err := os.Stat(dir)
+	st, err := checkOwner(dir, "socket")
 	if err != nil {
-		return fmt.Errorf("ctl: directory of the socket: %w", err)
-	}
-	if uid := owner(st); uid != os.Getuid() && uid != 0 {
-		return fmt.Errorf("%w: directory %s is user %d's, who could put another socket there; expected one of user %d or root", ErrNotTrusted, dir, uid, os.Getuid())
+		return err
 	}
 	if st.Mode()&writableByOthers != 0 && st.Mode()&fs.ModeSticky == 0 {
-		return fmt.Errorf("%w: directory %s has mode %#o, so that other users could put another socket there; `chmod go-w %s` mends it",
-			ErrNotTrusted, dir, st.Mode().Perm(), dir)
+		return othersMayPut(dir, st, "socket")
 	}
 	return nil
+}
+
+// CheckState refuses a directory in which other users could put something of theirs in the place of a daemon's state: it must be the user's or
+// root's, and no other may write there. The sticky bit does not help, as it does for a socket: the daemon writes to names that others could take first.
+func CheckState(dir string) error {
+	st, err := checkOwner(dir, "state")
+	if err == nil && st.Mode()&writableByOthers != 0 {
+		err = othersMayPut(dir, st, "state")
+	}
+	return err
+}
+
+// checkOwner refuses a directory that is neither the user's nor root's.
+func checkOwner(dir, of string) (fs.FileInfo, error) {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("ctl: directory of the %s: %w", of, err)
+	}
+	if uid := owner(st); uid != os.Getuid() && uid != 0 {
+		return nil, fmt.Errorf("%w: directory %s is user %d's, who could put another %s there; expected one of user %d or root", ErrNotTrusted, dir, uid, of, os.Getuid())
+	}
+	return st, nil
+}
+
+func othersMayPut(dir string, st fs.FileInfo, what string) error {
+	return fmt.Errorf("%w: directory %s has mode %#o, so that other users could put another %s there; `chmod go-w %s` mends it",
+		ErrNotTrusted, dir, st.Mode().Perm(), what, dir)
 }
 
 // checkPrivate refuses a default directory that is not the user's own. A link in its place is not either, wherever it leads.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
@@ -339,6 +341,35 @@ func TestTheNICIDComesFromTheKeyAndStays(t *testing.T) { // decision 1
 	os.Chmod(filepath.Join(dir, "nic.key"), 0o600)
 	if _, err := s.id(0); err == nil || !strings.Contains(err.Error(), "PEM") {
 		t.Errorf("a key that is none: %v", err)
+	}
+}
+
+// A link in it has led the incarnation into a file that its owner could not write.
+func TestAStateDirectoryThatOthersCanChangeIsRefused(t *testing.T) {
+	for _, mode := range []os.FileMode{0o770, 0o777, 0o777 | os.ModeSticky} {
+		dir := filepath.Join(t.TempDir(), "state")
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, mode)); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := openState(dir); !errors.Is(err, ctl.ErrNotTrusted) || !strings.Contains(err.Error(), "state") {
+			t.Errorf("mode %v: %v", mode, err)
+			if s != nil {
+				s.close()
+			}
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("mode %v: %v is made there, %v", mode, left, err)
+		}
+	}
+	if os.Getuid() != 0 {
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, 12345, -1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openState(dir); !errors.Is(err, ctl.ErrNotTrusted) || !strings.Contains(err.Error(), "user 12345's") {
+		t.Errorf("another user's: %v", err)
 	}
 }
 

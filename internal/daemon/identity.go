@@ -34,6 +34,9 @@ func openState(dir string) (*state, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
+	if err := ctl.CheckState(dir); err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
 	lock, err := ctl.LockFile(filepath.Join(dir, "lock"))
 	if err != nil {
 		return nil, fmt.Errorf("state directory %s is another daemon's: %w; choose one with --state-dir", dir, err)
