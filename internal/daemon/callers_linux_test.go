@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,6 +87,70 @@ func TestTheConnectionOfAProcessThatLeavesEnds(t *testing.T) {
 		}
 	}
 	eventually(t, "the end of the connection", func() bool { return open() == before })
+}
+
+// Each try has been a line, a hundred a second for as long as descriptors were short.
+func TestADaemonWithoutDescriptorsDoesNotFillItsLog(t *testing.T) {
+	log := &lines{}
+	d, err := New(Config{Socket: filepath.Join(t.TempDir(), "nic.sock"), Listen: "127.0.0.1:0"}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	eventually(t, "its start", func() bool { return log.with("NIC is up") > 0 })
+	var was unix.Rlimit
+	lowest, err := unix.Dup(fd) // all below are in use
+	if err = errors.Join(err, unix.Close(lowest), unix.Getrlimit(unix.RLIMIT_NOFILE, &was)); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &was)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(lowest), Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: d.Socket()}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(limits.LogEvery)
+	if n := log.with("client not accepted"); n == 0 || n > limits.LogLines+2 {
+		t.Errorf("%d lines in %v; at most about %d are meant", n, limits.LogEvery, limits.LogLines)
+	}
+}
+
+// lines is a log that is looked at while it is written.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, string(b))
+	return len(b), nil
+}
+
+func (l *lines) with(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.all {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
 }
 
 func TestWhoIsThrownOutIsKnown(t *testing.T) { // decision 10

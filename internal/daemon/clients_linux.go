@@ -20,7 +20,7 @@ func (d *Daemon) accept() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil: // too many open files, or a client that went at once
-			d.log.Warn("client not accepted", "error", err)
+			d.log.Warn("client not accepted", "pid", 0, "error", err)
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 // limited is a log that no process can flood. Of what is said of one process in the same words it prints LogLines lines at
-// once and one each LogEvery. The next line that is printed says how many were not. What is of no process is always printed.
+// once and one each LogEvery. The next line that is printed says how many were not. What is of no process is always printed. Those whose PID is not
+// known (0), such as all of another PID namespace, are one.
 type limited struct {
 	slog.Handler
 	*said
@@ -42,14 +43,14 @@ func newLimited(h slog.Handler) slog.Handler {
 
 // Handle prints a line, or counts it.
 func (l *limited) Handle(ctx context.Context, r slog.Record) error {
-	k := lineKey{message: r.Message}
+	k, ofProcess := lineKey{message: r.Message}, false
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key == "pid" {
-			k.pid = a.Value.Int64()
+			k.pid, ofProcess = a.Value.Int64(), true
 		}
-		return k.pid == 0
+		return !ofProcess
 	})
-	if k.pid == 0 {
+	if !ofProcess {
 		return l.Handler.Handle(ctx, r)
 	}
 	missed, ok := l.count(k, r.Time)

@@ -18,6 +18,12 @@ func TestNobodyFloodsTheLogAndOthersAreStillHeard(t *testing.T) {
 	if n := strings.Count(out.String(), "pid=7"); n < limits.LogLines || n > 2*limits.LogLines {
 		t.Errorf("%d lines about one process; at most about %d are meant", n, limits.LogLines)
 	}
+	for range 1000 {
+		log.Warn("process thrown out", "process", "evil/2", "pid", 0) // of another PID namespace
+	}
+	if n := strings.Count(out.String(), "pid=0"); n < limits.LogLines || n > 2*limits.LogLines {
+		t.Errorf("%d lines about processes whose PID is not known; at most about %d are meant", n, limits.LogLines)
+	}
 	log.Warn("process thrown out", "process", "evil/1", "pid", 8)
 	log.Info("process attached", "process", "good/0", "pid", 7)
 	for range 100 {
