@@ -102,6 +102,7 @@ type self struct {
 	claim
 	grace time.Duration
 	since time.Time      // refused: when the id was last seen claimed
+	there bool           // refused: it was at the last look
 	by    netip.AddrPort // refused: which NIC has it
 }
 
@@ -114,12 +115,17 @@ func (s *self) look(now time.Time, claims []claim) (again time.Duration) {
 			other = c
 		}
 	}
+	gone := s.there && other.id == 0 // just now, though the last look may be long past: as long as it stays nothing changes
+	s.there = other.id != 0
 	switch {
 	case other.id != 0 && (s.stance != claiming || other.less(s.claim)):
 		s.stance, s.since, s.by = refused, now, other.addr
 		return s.grace
 	case s.stance == starting:
 		s.stance = claiming
+	case s.stance == refused && gone:
+		s.since = now
+		return s.grace
 	case s.stance == refused && now.Sub(s.since) < s.grace:
 		return s.grace - now.Sub(s.since)
 	case s.stance == refused:

@@ -134,3 +134,23 @@ func TestANICFindsOutWhetherItsIDIsItsOwn(t *testing.T) {
 		})
 	}
 }
+
+func TestAnIDIsTakenOverAFailureTimeoutAfterTheOtherHasGone(t *testing.T) {
+	const grace = 10 * time.Second
+	now := time.Unix(1000, 0)
+	s := self{claim: claim{1, 5, hereA, starting}, grace: grace}
+	other := claim{1, 4, hereB, claiming}
+	if s.look(now, []claim{s.claim, other}); s.stance != refused {
+		t.Fatalf("beside another it is %v", s.stance)
+	}
+	now = now.Add(grace - time.Millisecond) // nothing has changed since
+	for _, step := range []struct {
+		after time.Duration
+		want  stance
+	}{{0, refused}, {grace - 1, refused}, {1, claiming}} {
+		now = now.Add(step.after)
+		if again := s.look(now, []claim{s.claim}); s.stance != step.want || step.want == refused && now.Add(again).Sub(time.Unix(1000, 0)) < 2*grace-time.Millisecond {
+			t.Errorf("%v later it is %v, and looks again after %v; want %v", step.after, s.stance, again, step.want)
+		}
+	}
+}
