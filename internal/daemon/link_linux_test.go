@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -181,5 +182,33 @@ func TestWhoPrefersLatencyGetsAFXDPWhereItCanBeHad(t *testing.T) {
 		if name != test.want || !strings.Contains(why, test.says) {
 			t.Errorf("link %q, prefer %q: %s (%s); want %s, %q", test.config.Link, test.config.Prefer, name, why, test.want, test.says)
 		}
+	}
+}
+
+// A list that all hosts share has it with a zone.
+func TestANICKnowsItsOwnLinkLocalAddress(t *testing.T) {
+	own := ownAddrs(netip.MustParseAddrPort("[::]:7700"))
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := false
+	for _, i := range interfaces {
+		all, _ := i.Addrs()
+		for _, a := range all {
+			ip := netip.MustParsePrefix(a.String()).Addr()
+			if !ip.Is6() || !ip.IsLinkLocalUnicast() {
+				continue
+			}
+			looked = true
+			for _, zone := range []string{i.Name, strconv.Itoa(i.Index)} {
+				if at := netip.AddrPortFrom(ip.WithZone(zone), 7700); !own[at] {
+					t.Errorf("%v is not among its own: %v", at, own)
+				}
+			}
+		}
+	}
+	if !looked {
+		t.Skip("no interface has a link-local address of IPv6")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"time"
 
@@ -91,13 +92,25 @@ func ownAddrs(a netip.AddrPort) map[netip.AddrPort]bool {
 	if !a.Addr().IsUnspecified() {
 		return own
 	}
-	all, err := net.InterfaceAddrs()
+	interfaces, err := net.Interfaces()
 	if err != nil {
 		return own
 	}
-	for _, i := range all {
-		if p, err := netip.ParsePrefix(i.String()); err == nil {
-			own[netip.AddrPortFrom(p.Addr().Unmap(), a.Port())] = true
+	for _, i := range interfaces {
+		all, _ := i.Addrs() // of one that has just gone there are none
+		for _, at := range all {
+			p, err := netip.ParsePrefix(at.String())
+			if err != nil {
+				continue
+			}
+			ip := p.Addr().Unmap()
+			zones := []string{""}
+			if ip.Is6() && ip.IsLinkLocalUnicast() { // by which it is reached with the link alone, which has two names
+				zones = append(zones, i.Name, strconv.Itoa(i.Index))
+			}
+			for _, zone := range zones {
+				own[netip.AddrPortFrom(ip.WithZone(zone), a.Port())] = true
+			}
 		}
 	}
 	return own
