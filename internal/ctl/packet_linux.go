@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -100,7 +101,8 @@ func descriptors(oob []byte) (fds []int, err error) {
 
 // Peer is the process at the other end of a connection, as the kernel knows it.
 type Peer struct {
-	PID, UID, GID int
+	PID, UID int
+	GIDs     []int // the group that it runs as, and the others of its user
 }
 
 // peer asks the kernel.
@@ -110,16 +112,38 @@ func peer(c *net.UnixConn) (Peer, error) {
 		return Peer{}, err
 	}
 	var cred *unix.Ucred
+	var groups []int
 	var inner error
 	if err := raw.Control(func(fd uintptr) {
-		cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); inner == nil {
+			groups = peerGroups(fd)
+		}
 	}); err != nil {
 		return Peer{}, err
 	}
 	if inner != nil {
 		return Peer{}, fmt.Errorf("ctl: peer credentials: %w", inner)
 	}
-	return Peer{PID: int(cred.Pid), UID: int(cred.Uid), GID: int(cred.Gid)}, nil
+	return Peer{PID: int(cred.Pid), UID: int(cred.Uid), GIDs: append([]int{int(cred.Gid)}, groups...)}, nil
+}
+
+// peerGroups are the supplementary groups of the process at the other end; none before Linux 4.13.
+func peerGroups(fd uintptr) (l []int) {
+	groups := make([]uint32, 64)
+	for {
+		size := uint32(4 * len(groups)) // in bytes; the kernel says what it would be
+		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS, uintptr(unsafe.Pointer(&groups[0])), uintptr(unsafe.Pointer(&size)), 0)
+		switch n := int(size) / 4; {
+		case errno == unix.ERANGE && n > len(groups):
+			groups = make([]uint32, n)
+			continue
+		case errno == 0:
+			for _, g := range groups[:n] {
+				l = append(l, int(g))
+			}
+		}
+		return l
+	}
 }
 
 func closeAll(fds []int) {

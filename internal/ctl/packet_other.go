@@ -22,7 +22,8 @@ func (*packets) receive() ([]byte, []int, error)  { return nil, nil, errNoPacket
 
 // Peer is the process at the other end of a connection, as the kernel knows it.
 type Peer struct {
-	PID, UID, GID int
+	PID, UID int
+	GIDs     []int
 }
 
 func peer(*net.UnixConn) (Peer, error) { return Peer{}, errNoPackets }

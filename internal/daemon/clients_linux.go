@@ -50,7 +50,7 @@ func (d *Daemon) turnAway(c *ctl.Client, why error) {
 // admit checks which user a client is, and counts it in.
 func (d *Daemon) admit(c *ctl.Client) (*client, error) {
 	conf := &d.settings.config
-	if !d.owner(c) && !slices.Contains(conf.AllowUIDs, c.Peer.UID) && !slices.Contains(conf.AllowGIDs, c.Peer.GID) {
+	if !d.owner(c) && !slices.Contains(conf.AllowUIDs, c.Peer.UID) && !slices.ContainsFunc(c.Peer.GIDs, func(g int) bool { return slices.Contains(conf.AllowGIDs, g) }) {
 		return nil, fmt.Errorf("%w: user %d; expected the daemon's user, root, or one of allow_uids or allow_gids", ctl.ErrRefused, c.Peer.UID)
 	}
 	return d.enter(c)

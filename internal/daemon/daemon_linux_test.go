@@ -534,10 +534,10 @@ func TestWhoIsNotAllowedMayNotAttach(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	try := func(gid uint32) string {
+	try := func(gid uint32, others ...uint32) string {
 		x := exec.Command("/proc/self/exe")
 		x.Env = append(os.Environ(), roleVariable+"=outsider="+c.Socket)
-		x.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: gid}}
+		x.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: gid, Groups: others}}
 		out, err := x.Output()
 		if errors.Is(err, os.ErrPermission) {
 			t.Skip("another user cannot run the test's binary")
@@ -549,6 +549,13 @@ func TestWhoIsNotAllowedMayNotAttach(t *testing.T) {
 	}
 	if out := try(12345); out != "ready\n" {
 		t.Errorf("a member of the group was told %q", out)
+	}
+	others := []uint32{12345} // behind more than a first look has room for
+	for g := range uint32(200) {
+		others = append(others, 20000+g)
+	}
+	if out := try(54321, others...); out != "ready\n" {
+		t.Errorf("a user who is in the group besides was told %q", out)
 	}
 }
 
