@@ -27,7 +27,7 @@ var (
 	ErrProgramFailed   = proc.ErrProgramFailed // the program was activated, and aborted, or was busy for too long
 	ErrFiltered        = proc.ErrFiltered      // a filter in front of the receiver dropped the message
 	ErrNoReceiver      = proc.ErrNoReceiver    // of SendDelivered to a library's port, on which its receiver has never received
-	ErrNoMemory        = proc.ErrNoMemory      // the NIC has no memory left for this, or no place for another region or share
+	ErrNoMemory        = proc.ErrNoMemory      // the NIC has no memory left for this, or no place for another region, share, or process to send to
 	ErrRegionInUse     = proc.ErrRegionInUse   // of Region.Close: an operation of this process under way uses it
 	ErrPortInUse       = errors.New("the port is in use")
 

@@ -326,6 +326,17 @@ const (
 	CommandsShared   = 8
 	CommandsPerVisit = 2
 
+	// Destinations is how many processes that have not gone one process may have sent to: of each its NIC remembers the count of the
+	// messages, in some 500 bytes. It is each member of the largest group eight times.
+	Destinations = 8 * GroupMembers
+
+	// BlankDestinations is how many of those are remembered that no message has left for: as many as a process may PUT to and GET from in
+	// turns without being introduced each time.
+	BlankDestinations = Contexts
+
+	// ForgottenPerPoll is how many of them are forgotten in one poll when the process leaves: as many steps as there are turns.
+	ForgottenPerPoll = 256
+
 	// DropsPerPoll is how many messages that a process never asked for are let go of in one poll when it leaves: each takes
 	// about as long as a command, and there may be 65,536 of them.
 	DropsPerPoll = 16

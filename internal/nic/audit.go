@@ -12,7 +12,7 @@ import (
 // It is cheap enough to be asked now and then during a run. Leaks asks more, of a NIC at rest.
 func (e *Engine) Limits() error {
 	e.begin()
-	return errors.Join(e.auditQuotas(), e.auditOrder(), e.auditRuns(), e.auditRelays(), e.grants.limits(e), e.names.Audit(), e.programs.Audit(), e.groups.Audit(), e.rel.Audit(e.now))
+	return errors.Join(e.auditQuotas(), e.auditDests(), e.auditOrder(), e.auditRuns(), e.auditRelays(), e.grants.limits(e), e.names.Audit(), e.programs.Audit(), e.groups.Audit(), e.rel.Audit(e.now))
 }
 
 // auditQuotas looks at what unexpected messages may take: for each process within its quota, or one message beyond for a filter, and together
@@ -52,6 +52,38 @@ func (e *Engine) auditQuotas() error {
 	}
 	if e.staging.inUse > 2*accounted {
 		return fmt.Errorf("%d bytes of staging are in use, and %d are accounted for", e.staging.inUse, accounted)
+	}
+	return nil
+}
+
+// auditDests looks whether more is remembered of those that processes have sent to than is of use: many that no message has left for, or what
+// other NICs' processes have given no credit to, and no process of this one has sent to.
+func (e *Engine) auditDests() error {
+	users := 0
+	for p := range e.procs.all {
+		if len(p.dests) > limits.Destinations || p.blanks.n > limits.BlankDestinations {
+			return fmt.Errorf("%v has sent to %d processes, and knows nothing of %d but where they are", p, len(p.dests), p.blanks.n)
+		}
+		for _, d := range p.dests {
+			if d.sends == 0 && d.blank() && d.node.in != &p.blanks {
+				return fmt.Errorf("%v has sent no message to slot %d of NIC %v, and does not forget it", p, d.key.Slot, nicid.ID(d.key.NIC))
+			}
+			if d.peer != nil && d.peer.remotes[d.remote.key] == d.remote {
+				users++
+			}
+		}
+	}
+	counted := 0
+	for _, pr := range e.peers.list {
+		for _, rm := range pr.remotes {
+			if rm.unused() {
+				return fmt.Errorf("slot %d of NIC %v is remembered, which no process has sent to", rm.key.slot, nicid.ID(pr.nic))
+			}
+			counted += rm.users
+		}
+	}
+	if users != counted {
+		return fmt.Errorf("%d users are counted of other NICs' processes, and there are %d", counted, users)
 	}
 	return nil
 }

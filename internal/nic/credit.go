@@ -24,6 +24,7 @@ import (
 // remote is what this NIC knows of a process of another that its own processes send to.
 type remote struct {
 	key      remoteKey
+	users    int // processes of ours that have sent to it: their dests
 	granted  uint64
 	used     uint64
 	returned uint64
@@ -36,6 +37,23 @@ type remote struct {
 type remoteKey struct {
 	slot uint16
 	gen  uint32
+}
+
+// unused reports whether nothing need be remembered: no process of ours may send to it, and it has given no credit, of which the totals go on.
+func (r *remote) unused() bool { return r.users == 0 && r.granted == 0 }
+
+// credited finds what we know of a process of the peer that speaks of credit. If the process that it was for has left meanwhile, that is
+// nothing any more; the credit stays for the next. It is nil for a process that is known to have ended, or one too many.
+func (e *Engine) credited(pr *peer, k wire.Credit) *remote {
+	key := remoteKey{k.Slot, k.Gen}
+	if rm := pr.remotes[key]; rm != nil {
+		return rm
+	}
+	ended, _ := e.ended(vni.Address{NIC: pr.nic, Slot: k.Slot, Gen: k.Gen})
+	if ended || k.Bytes == 0 || len(pr.remotes) >= limits.NamesPerNIC {
+		return nil
+	}
+	return pr.remote(key)
 }
 
 func (r *remote) credit() uint64 {
@@ -257,7 +275,7 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 		p.credited -= int(n)
 		e.restage(p) // which recalls more if that does not do
 	case k.Flags&wire.FlagRecall != 0:
-		rm := pr.remotes[remoteKey{k.Slot, k.Gen}]
+		rm := e.credited(pr, k)
 		if rm == nil {
 			return
 		}
@@ -269,7 +287,7 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 			wire.Credit{Flags: wire.FlagReturn, Slot: k.Slot, Gen: k.Gen, Bytes: rm.returned}.Put(b)
 		}
 	default:
-		if rm := pr.remotes[remoteKey{k.Slot, k.Gen}]; rm != nil && k.Bytes > rm.granted {
+		if rm := e.credited(pr, k); rm != nil && k.Bytes > rm.granted {
 			e.counts[vni.NICCreditsReceived]++
 			rm.granted = k.Bytes
 			e.roomCame(rm)

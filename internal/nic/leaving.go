@@ -15,6 +15,7 @@ import (
 //	served ── Delete_Process, or its name is refused ──► gone ── nothing is left ──► forgotten: its commands are answered
 //	          its operations end, what waits for it         │                  ▲
 //	          is told, its name vanishes from every NIC     └── DropsPerPoll ──┘
+//	                                                            ForgottenPerPoll
 //
 // Both of its driver commands may wait for that: a driver that withdraws a registration does not know that it is refused just now.
 
@@ -64,11 +65,12 @@ func (e *Engine) runLeaving() (turns int) {
 
 // letGo lets go of a little of what p leaves behind, and of p if that was all.
 func (e *Engine) letGo(p *process) {
-	atMost := limits.DropsPerPoll
+	messages, dests := limits.DropsPerPoll, limits.ForgottenPerPoll
 	if e.closed { // there will be no more polls, and no process waits for its turn
-		atMost = p.stray.n
+		messages, dests = p.stray.n, len(p.dests)
 	}
-	if !e.dropArrived(p, atMost) && e.cfg.Defect != mutate.LeftBehind {
+	dropped, forgotten := e.dropArrived(p, messages), e.forgetDests(p, dests)
+	if !(dropped && forgotten) && e.cfg.Defect != mutate.LeftBehind {
 		return
 	}
 	p.leaving.remove()

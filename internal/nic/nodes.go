@@ -210,11 +210,10 @@ func (e *Engine) dropPeer(p *process, pr *peer, end sessionEnd) {
 			knew = knew || lost
 		}
 	}
-	for k, d := range p.dests { // order does not matter: only deletions
+	for _, d := range p.dests { // order does not matter: only deletions
 		if d.peer == pr {
 			knew = true
-			delete(p.dests, k)
-			p.lastDest = nil
+			e.forgetDest(p, d)
 		}
 	}
 	for _, src := range sorted(p.sources) {

@@ -39,6 +39,7 @@ type process struct {
 	free           []int      // the places in copies that are free
 	sched          list[send] // second level of the round robin (QNIX-40): sends that can take a turn
 	dests          map[vni.Address]*dest
+	blanks         list[dest]    // that are blank, or were when they were last looked at; the first is forgotten first
 	lastDest       *dest         // that a send went to: so will the next, mostly
 	recvs          []receive     // by receive context
 	posted         list[receive] // receive table, first half: posted and not yet matched, oldest first

@@ -292,7 +292,7 @@ func TestAPeerCannotMakeUsRememberWithoutEnd(t *testing.T) { // decision 16
 	if n, _ := c.b.e.names.Len(); n > limits.NamesPerNIC+1 {
 		t.Errorf("%d names", n)
 	}
-	if n := len(c.pr.remotes); n > 0 {
+	if n := len(c.pr.remotes); n > 1 { // its process at slot 0 may have given credit: no table tells of that
 		t.Errorf("%d correspondents that no process writes to", n)
 	}
 }

@@ -100,6 +100,7 @@ func (s *send) init(p *process, ctx int) {
 // those whose envelope has not left. They leave in the order of their commands, so that the receiver's parking place
 // for early envelopes has to make up only for what the network does.
 type dest struct {
+	node     node[dest] // in process.blanks
 	key      vni.Address
 	peer     *peer     // nil: a process of this NIC
 	remote   *remote   // nil: a process of this NIC
@@ -337,7 +338,11 @@ func (e *Engine) toAddress(s *send, k vni.Address) {
 
 // newDest begins p's correspondence with a process.
 func (e *Engine) newDest(p *process, k vni.Address) (*dest, vni.Status) {
+	if len(p.dests) >= limits.Destinations {
+		return nil, vni.StatusNoMemory
+	}
 	d := &dest{key: k, number: 1}
+	d.node.v = d
 	if k.NIC == e.cfg.ID {
 		q := e.process(k.Slot)
 		if q == nil || !q.served() {
@@ -352,6 +357,7 @@ func (e *Engine) newDest(p *process, k vni.Address) (*dest, vni.Status) {
 			return nil, vni.StatusUnreachable
 		}
 		d.peer, d.remote = pr, pr.remote(remoteKey{k.Slot, k.Gen})
+		d.remote.users++
 	}
 	p.dests[k] = d
 	return d, vni.StatusOK
@@ -359,20 +365,59 @@ func (e *Engine) newDest(p *process, k vni.Address) (*dest, vni.Status) {
 
 // leaveDest notes that a send to a process has ended.
 func (e *Engine) leaveDest(p *process, d *dest) {
-	if d.sends--; d.sends == 0 && d.over {
+	switch d.sends--; {
+	case d.sends > 0:
+	case d.over:
 		e.forgetDest(p, d)
+	case d.blank():
+		e.leaveBlank(p, d)
 	}
 }
 
-// forgetDest drops what p, and its NIC, know of a process that has gone.
+// blank reports whether nothing is known of a process but its address: no message has left for it, and so there is no number to go on from.
+func (d *dest) blank() bool { return d.number == 1 }
+
+// leaveBlank has p remember a process that it knows nothing of but the address for as long as not too many such have been used since: most
+// addresses are found in messages, but some are made up.
+func (e *Engine) leaveBlank(p *process, d *dest) {
+	if d.node.in == nil {
+		p.blanks.pushBack(&d.node)
+	}
+	if p.blanks.n <= limits.BlankDestinations {
+		return
+	}
+	o := p.blanks.front()
+	o.node.remove()
+	if o.sends == 0 && o.blank() { // else it was used meanwhile, and comes back if it has to
+		e.forgetDest(p, o)
+	}
+}
+
+// forgetDest drops what p knows of a process, and what its NIC does if the process has gone or no other of the NIC has sent to it.
 func (e *Engine) forgetDest(p *process, d *dest) {
+	if p.dests[d.key] != d { // it is forgotten
+		return
+	}
 	p.lastDest = nil
-	if p.dests[d.key] == d {
-		delete(p.dests, d.key)
+	delete(p.dests, d.key)
+	d.node.remove()
+	if rm := d.remote; rm != nil {
+		rm.users--
+		if (d.over || rm.unused()) && d.peer.remotes[rm.key] == rm {
+			delete(d.peer.remotes, rm.key)
+		}
 	}
-	if d.peer != nil && d.peer.remotes[d.remote.key] == d.remote {
-		delete(d.peer.remotes, d.remote.key)
+}
+
+// forgetDests has a process that leaves forget up to so many of those that it has sent to. It returns whether those were all.
+func (e *Engine) forgetDests(p *process, atMost int) (all bool) {
+	for _, d := range p.dests { // order does not matter: only deletions
+		if atMost--; atMost < 0 {
+			return false
+		}
+		e.forgetDest(p, d)
 	}
+	return true
 }
 
 // wait puts a send into a state, and behind the others in the list of that state, if it has one.
