@@ -149,7 +149,8 @@ func (e *Engine) postDatagram(r *receive) {
 		e.badArgument(r.p, fmt.Errorf("%w: a receive of a datagram names a sender, is of a reply, or is refilled", vni.ErrArgument))
 		return
 	}
-	r.state, r.recall, r.orphan = recvPosted, false, vni.StatusOK
+	r.begin()
+	r.state = recvPosted
 	r.p.bare.pushBack(&r.node)
 }
 

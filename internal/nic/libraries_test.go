@@ -68,3 +68,37 @@ func TestAMessageForALibraryThatIsNotInUseIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// RecvAlloc posts no receive before a message has come, and a library may only ever look.
+func TestALibraryThatHasProbedIsInUse(t *testing.T) {
+	const tag = (vni.LibraryPorts+0x42)<<vni.PortShift | 7
+	for most, ended := range []vni.Status{vni.StatusOK, vni.StatusWithdrawn} { // a probe that waits, and one that does not
+		eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
+			probe := b.probe(vni.CodeProbe, vni.ReceiveContext{Tag: tag, Most: uint64(most)})
+			s := a.send("b/0", tag, vni.WantAccept, []byte("x"))
+			if c := b.finish(true, probe); c.Status != ended {
+				t.Fatalf("the probe ended with %v, want %v", c.Status, ended)
+			}
+			f.run(10 * time.Millisecond)
+			b.finish(true, b.recv("", tag, 0, make([]byte, 1)))
+			a.wantSent(s)
+		})
+	}
+}
+
+func TestALibraryWhoseMessagesWereAllMetIsInUse(t *testing.T) {
+	const tag = (vni.LibraryPorts+0x43)<<vni.PortShift | 7
+	f := newFabricOf(t, 2, false)
+	a, b := f.riders()
+	if !a.post(b.name, tag, []byte("met")) {
+		t.Fatal("the message is refused")
+	}
+	buf := make([]byte, 3)
+	if _, ok := b.meet(a.name, tag, false, buf); !ok || string(buf) != "met" {
+		t.Fatalf("met %q", buf)
+	}
+	s := a.send("b/0", tag, vni.WantAccept, []byte("x"))
+	f.run(10 * time.Millisecond)
+	b.wantReceived(b.recv("", tag, 0, buf), buf, []byte("x"))
+	a.wantSent(s)
+}

@@ -106,6 +106,7 @@ func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
 		x.head = wire.LoneOf(&wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: src.key.slot, SrcGen: src.key.gen})
 	}
 	x.from, x.tags = addr, vni.TagsOf(tag, anyTag)
+	p.libraries.note(tag)
 	return true
 }
 

@@ -23,7 +23,8 @@ func (e *Engine) startProbe(r *receive, atOnce bool) {
 		e.rejectReceive(r, fmt.Errorf("%w: a probe has memory, is of a reply, or is refilled", vni.ErrArgument))
 		return
 	}
-	r.state, r.recall, r.orphan = recvPosted, false, vni.StatusOK
+	r.begin()
+	r.state = recvPosted
 	p.probes.pushBack(&r.node)
 	e.watchSender(r)
 	if e.tellProbe(r) {
@@ -34,9 +35,7 @@ func (e *Engine) startProbe(r *receive, atOnce bool) {
 		return
 	}
 	if r.exact {
-		if ended, at := e.ended(r.from); ended {
-			e.expiry.doom(r, at)
-		}
+		e.doomEnded(r)
 	}
 }
 

@@ -115,21 +115,33 @@ func (e *Engine) rejectReceive(r *receive, err error) {
 	}
 }
 
-// enterReceive gives a receive its place behind all others.
+// enterReceive has a receive look for what it wants, or wait.
 func (e *Engine) enterReceive(r *receive) {
-	p := r.p
-	p.libraries.note(r.tags.Tag())
-	p.postSeq++
-	r.seq, r.recall, r.orphan = p.postSeq, false, vni.StatusOK
+	r.begin()
 	if r.ticket != 0 {
 		e.claim(r)
 		return
 	}
-	e.post(r)
-	if r.state == recvPosted && r.exact {
-		if ended, at := e.ended(r.from); ended {
-			e.expiry.doom(r, at)
-		}
+	if e.post(r); r.exact {
+		e.doomEnded(r)
+	}
+}
+
+// begin gives a receive or a probe, of whatever kind, its place behind all others.
+func (r *receive) begin() {
+	p := r.p
+	p.libraries.note(r.tags.Tag())
+	p.postSeq++
+	r.seq, r.recall, r.orphan = p.postSeq, false, vni.StatusOK
+}
+
+// doomEnded dooms a receive or a probe of one process, if it waits though that has ended already.
+func (e *Engine) doomEnded(r *receive) {
+	if r.state != recvPosted && r.state != recvAside {
+		return
+	}
+	if ended, at := e.ended(r.from); ended {
+		e.expiry.doom(r, at)
 	}
 }
 

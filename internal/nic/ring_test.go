@@ -490,6 +490,30 @@ func TestARingThatWasNeverPostedEndsWithTheNICOfItsSender(t *testing.T) { // dec
 	}
 }
 
+// The process that a ring names has ended already, and its messages have no room in the ring.
+func TestARingOfAProcessThatHasEndedEndsWhenAllIsRead(t *testing.T) { // decision 7
+	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
+		from := vni.ReceiveContext{NIC: a.e.ID(), Slot: a.slot, Gen: a.gen}
+		var data [][]byte
+		for i := range 5 {
+			data = append(data, pattern(100, byte(i)))
+			a.wantSent(a.send("b/0", 1, 0, data[i]))
+		}
+		f.until(time.Second, "the messages have come", func() bool { return b.e.process(b.slot).stray.n == len(data) })
+		a.exit()
+		f.run(time.Second)
+		w := &inbox{tester: b, mem: vni.AlignedBytes(448)}
+		from.Tag, from.Flags, from.PoolIndex, from.Size, from.Most, from.Len = 1, vni.WantNotify, vni.NoPool, 1, 100, uint64(len(w.mem))
+		if w.postRing(&from); w.entry().state != recvAside {
+			t.Fatal("the ring has room for all")
+		}
+		w.want(data...)
+		if c := b.finish(true, w.ctx); c.Status != vni.StatusProcessGone {
+			t.Errorf("the ring ended with %v", c.Status)
+		}
+	})
+}
+
 func TestARingThatCannotBeIsRefused(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	_, b := f.riders()
