@@ -50,7 +50,7 @@ type Config struct {
 	// Log, if set, is told at level Info how a link to other hosts works and why: with segmentation offload or without, how much the
 	// socket buffers hold and which sysctl would have them hold more, AF_XDP with no copy or one. It is told so before Open returns, and
 	// again when the link changes. Those later calls come from goroutines of their own: several may run at once, in any order, and after
-	// Close. Of a Capture it is told when the file is full, and what is in it before Close
+	// Close. Of a Capture it is told when the file is full or fails, and what is in it before Close
 	// returns. The message is "link" or "capture", and the attribute "how" has a sentence.
 	Log *slog.Logger `json:"-"`
 

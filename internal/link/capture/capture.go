@@ -11,9 +11,9 @@
 // file, with its true length noted, and so is what is longer than the snap length.
 //
 // Capturing never waits and never changes a frame. The engine copies each frame into memory of bounded size, with the time: before it leaves, or
-// after it has come. A goroutine writes what is 100 ms old, without the engine, which may have nothing to do by then. If it falls behind, frames are missing in the file (Missed, and the statistics block at the
-// file's end) and not on the link. A file that has reached its limit has no more frames; what is missing is counted, and told in the end. An
-// error of writing ends the capture, and Close reports it.
+// after it has come. A goroutine writes what is 100 ms old, without the engine, which may have nothing to do by then. If it falls behind, frames
+// are missing in the file (Missed, and the statistics block at the file's end) and not on the link. A file that has reached its limit has no more
+// frames, and neither has one after an error of writing, which Close reports. Either is told at once; what is missing is counted, and told in the end.
 package capture
 
 import (
@@ -39,8 +39,8 @@ type Config struct {
 	Snap   int       // bytes of each frame that are written; 0 = limits.CaptureSnap
 	Limit  int64     // bytes of the file; 0 = limits.CaptureFile
 
-	// Log, if set, is told in a sentence that the file has reached its limit, and in the end what is in it and what is not. The first comes
-	// from the writer's goroutine.
+	// Log, if set, is told in a sentence that no more frames are written, because the file has reached its limit or for an error, and in the end
+	// what is in it and what is not. The first comes from the writer's goroutine.
 	Log func(text string)
 
 	// Inline writes in Poll, Flush and Close, without a goroutine: nothing is missed and everything happens in the order

@@ -302,6 +302,80 @@ func TestAnErrorOfWritingSurfacesAtClose(t *testing.T) {
 	}
 }
 
+// smallDisk is a file that takes some bytes and no more, unless it is cut.
+type smallDisk struct {
+	bytes.Buffer
+	size int
+}
+
+func (d *smallDisk) Write(b []byte) (n int, err error) {
+	if room := d.size - d.Len(); len(b) > room {
+		b, err = b[:room], errFull
+	}
+	n, _ = d.Buffer.Write(b)
+	return n, err
+}
+
+type cutDisk struct{ smallDisk }
+
+func (d *cutDisk) Truncate(n int64) error {
+	d.Buffer.Truncate(int(n))
+	return nil
+}
+
+func TestAFileOnAFullDiskEndsWellAndItsErrorIsToldAtOnce(t *testing.T) {
+	for size := 1000; size < 9000; size += 97 {
+		inline := size%10 > 0 // for most, since a goroutine begins to write after 100 ms
+		disk := &cutDisk{smallDisk{size: size}}
+		said := make(chan string, 3)
+		s := mem.NewSwitch(mem.Config{})
+		a, b := wrap(t, s.Port(), disk, capture.Config{Inline: inline, Log: func(text string) { said <- text }}), s.Port()
+		for i := range 10 {
+			linktest.Send(t, a, b.Addr(), bytes.Repeat([]byte{byte(i)}, 1000))
+		}
+		if text := <-said; !strings.HasPrefix(text, errFull.Error()) {
+			t.Fatalf("said %q; want %v", text, errFull)
+		}
+		if err := a.Close(); !errors.Is(err, errFull) {
+			t.Fatalf("Close: %v; want %v", err, errFull)
+		}
+		packets, r := read(t, disk.Bytes())
+		for i, p := range packets {
+			if len(p.payload) != 1000 || p.payload[0] != byte(i) {
+				t.Errorf("packet %d is not frame %d", i, i)
+			}
+		}
+		if want := max(0, (size-200)/1100); len(packets) < want {
+			t.Errorf("%d packets are in a file of %d bytes; want %d", len(packets), size, want)
+		}
+		nic, _ := r.Interface(0)
+		missing := uint64(10 - len(packets))
+		if a.Missed() != missing {
+			t.Errorf("%d packets of 10 are in the file, and %d frames count as missed", len(packets), a.Missed())
+		}
+		counted, room := nic.Statistics, size-disk.Len() // there may be none for the counts behind frames written before
+		if (counted.PacketsDropped != missing || counted.PacketsReceived != 10) && (counted.PacketsReceived != 0 || room >= 52) {
+			t.Errorf("%d packets are in the file, which has room for %d bytes and says %+v", len(packets), room, counted)
+		}
+		if text, want := <-said, fmt.Sprintf("%d frames are in the file; %d are not", len(packets), 10-len(packets)); !strings.HasPrefix(text, want) {
+			t.Errorf("said %q; want %q", text, want)
+		}
+	}
+}
+
+func TestNothingIsWrittenBehindABlockOfWhichAPartIsInTheFile(t *testing.T) {
+	disk := &smallDisk{size: 3000} // which cannot be cut
+	s := mem.NewSwitch(mem.Config{})
+	a, b := wrap(t, s.Port(), disk, capture.Config{Inline: true}), s.Port()
+	for range 10 {
+		linktest.Send(t, a, b.Addr(), make([]byte, 1000))
+	}
+	disk.size = 1e6
+	if err := a.Close(); !errors.Is(err, errFull) || disk.Len() != 3000 {
+		t.Errorf("Close: %v; the file has %d bytes; want 3000, and %v", err, disk.Len(), errFull)
+	}
+}
+
 func TestRecordingAllocatesNothing(t *testing.T) {
 	s := mem.NewSwitch(mem.Config{})
 	a, b := wrap(t, s.Port(), io.Discard, capture.Config{}), s.Port()

@@ -51,7 +51,7 @@ func create(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600) // APPEND: it may become shorter
 	if err == nil {
 		if err = lock(f); err != nil { // by a capture that begins at the same time, and replaces this file
 			err = errors.Join(err, f.Close())

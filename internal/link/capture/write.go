@@ -18,10 +18,11 @@ type writer struct {
 	held    uint64 // frames in buf
 	size    int64  // bytes of the file so far, those in buf included
 	written uint64
-	lost    atomic.Uint64 // recorded frames that were not written because of err
+	lost    atomic.Uint64 // recorded frames that were not written because of err,
 	beyond  atomic.Uint64 // or because of the limit: from the first one on, all
 	last    time.Time     // of the last frame
-	err     error         // the first one; nothing is written afterwards
+	err     error         // the first one; no frame is written afterwards
+	torn    bool          // by err: the file ends within a block, and has no end
 	log     func(text string)
 }
 
@@ -32,8 +33,9 @@ func newWriter(to io.Writer, cfg Config) (*writer, error) {
 	if most := w.size + statisticsBytes; most > w.limit {
 		return nil, fmt.Errorf("a limit of %d bytes; expected %d or more", w.limit, most)
 	}
-	w.flush()
-	return w, w.err
+	_, err := to.Write(w.buf)
+	w.buf = w.buf[:0]
+	return w, err
 }
 
 // write writes a chunk's frames and empties it.
@@ -46,7 +48,9 @@ func (w *writer) write(c *chunk) {
 			w.lost.Add(1)
 		}
 	}
-	w.flush()
+	if w.held > 0 {
+		w.flush()
+	}
 	c.bytes, c.frames = c.bytes[:0], c.frames[:0]
 }
 
@@ -72,15 +76,37 @@ func (w *writer) add(f *frame, kept []byte) {
 
 // flush writes what has been put together.
 func (w *writer) flush() {
-	if w.err == nil && len(w.buf) > 0 {
-		_, w.err = w.to.Write(w.buf)
-	}
-	if w.err == nil {
-		w.written += w.held
+	if n, err := w.to.Write(w.buf); err != nil {
+		w.fail(n, err)
 	} else {
-		w.lost.Add(w.held)
+		w.written += w.held
 	}
 	w.buf, w.held = w.buf[:0], 0
+}
+
+// fail ends the writing of frames after an error: the file has taken n bytes of buf. Of these it keeps the blocks that leave room for its end, so
+// that it ends as one that has reached its limit does.
+func (w *writer) fail(n int, err error) {
+	kept, frames := 0, uint64(0)
+	for n-kept >= 8 {
+		block := int(le.Uint32(w.buf[kept+4:]))
+		if kept+block+statisticsBytes > n {
+			break
+		}
+		kept += block
+		frames++
+	}
+	w.size += int64(kept - len(w.buf))
+	if n > kept {
+		file, ok := w.to.(interface{ Truncate(size int64) error })
+		w.torn = !ok || file.Truncate(w.size) != nil
+	}
+	w.written += frames
+	w.lost.Add(w.held - frames)
+	if w.err == nil {
+		w.err = err
+		w.say(fmt.Sprintf("%v: the file has %d frames, and no more are written", err, w.written))
+	}
 }
 
 func (w *writer) say(text string) {
@@ -93,9 +119,11 @@ func (w *writer) time(t clock.Time) time.Time { return w.base.Add(time.Duration(
 
 // finish ends the file and returns the first error of all.
 func (w *writer) finish(missed uint64) error {
-	beyond := w.beyond.Load()
-	if w.err == nil {
-		w.buf = appendStatistics(w.buf, w.last, w.written+missed+beyond, missed+beyond)
+	beyond, lost := w.beyond.Load(), w.lost.Load()
+	absent := missed + beyond + lost
+	if !w.torn {
+		w.buf = appendStatistics(w.buf, w.last, w.written+absent, absent)
+		w.size += int64(len(w.buf))
 		w.flush()
 	}
 	if c, ok := w.to.(io.Closer); ok {
@@ -103,7 +131,7 @@ func (w *writer) finish(missed uint64) error {
 			w.err = err
 		}
 	}
-	w.say(fmt.Sprintf("%d frames are in the file; %d are not, of which %d came when writing had fallen behind, and %d were beyond the limit of %d bytes",
-		w.written, missed+beyond+w.lost.Load(), missed, beyond, w.limit))
+	w.say(fmt.Sprintf("%d frames are in the file; %d are not, of which %d came when writing had fallen behind, %d were beyond the limit of %d bytes, and %d failed to be written",
+		w.written, absent, missed, beyond, w.limit, lost))
 	return w.err
 }
