@@ -25,6 +25,25 @@ func TestCallsOfAClosedProcessThatAskTheNICNothingFail(t *testing.T) {
 	}
 }
 
+// It would have made one, which no process could let go.
+func TestAClosedProcessGetsNoSegmentOfANICThatGoesOn(t *testing.T) {
+	n, err := weft.OpenNIC(t.Context(), weft.Config{Switch: weft.NewSwitch()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	p, err := n.Attach(t.Context(), weft.Name{App: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Segment(2, 200); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("a segment of a closed process: %v; expected %v", err, weft.ErrClosed)
+	}
+}
+
 func TestAnOffsetFarBeyondARegionIsOutOfRange(t *testing.T) {
 	ctx, p, q := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
 	r, err := q.Alloc(64)

@@ -48,6 +48,8 @@ func (p *Process) Segment(id uint32, bytes int) (*Segment, error) {
 		return fail(fmt.Errorf("%w: %d bytes; expected 1 to %d", ErrBadArgument, bytes, limits.SegmentBytes))
 	case p.share == nil:
 		return fail(fmt.Errorf("%w: the NIC of this process has none", ErrBadArgument))
+	case p.p.Closed():
+		return fail(ErrClosed)
 	}
 	size := (bytes + 7) / 8 * 8
 	mem, leave, err := p.share(id, size)
