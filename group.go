@@ -54,7 +54,7 @@ func groupError(err error) error {
 // bytes of a–z, 0–9, '.', '_' and '-'. By convention that of an application is the group of all its processes (QNIX-55).
 //
 // [ErrGroupSize] says that others expect another size, or that the group has all its members; [ErrGroupJoined] that this
-// process is in the group already. Neither disturbs the others.
+// process is in the group already, [ErrNoMemory] that it is in 64 groups. None disturbs the others.
 func (p *Process) Join(ctx context.Context, group string, size int) (*Group, error) {
 	g, err := p.p.Join(ctx, group, size)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // crowd opens n processes w/0…, on nics NICs, and joins them in a group.
@@ -339,5 +340,36 @@ func TestAJoinThatDoesNotFitSaysWhichSizesAreMeant(t *testing.T) {
 	cancel()
 	if other := <-ended; !errors.Is(other.err, context.Canceled) {
 		t.Errorf("the join that was given up: %v", other.err)
+	}
+}
+
+func TestAProcessInAsManyGroupsAsItMayBeInCanShrinkEach(t *testing.T) {
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Switch: weft.NewSwitch()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var g *weft.Group
+	for i := range limits.Groups {
+		if g, err = p.Join(ctx, fmt.Sprintf("g%d", i), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Join(ctx, "more", 1); !errors.Is(err, weft.ErrNoMemory) {
+		t.Errorf("one more: %v; expected %v", err, weft.ErrNoMemory)
+	}
+	if g, err = g.Shrink(ctx); err != nil || g.Epoch() != 1 {
+		t.Fatalf("shrinking one of them: %v", err)
+	}
+	if _, err := p.Join(ctx, "more", 1); !errors.Is(err, weft.ErrNoMemory) {
+		t.Errorf("one more behind that: %v; expected %v", err, weft.ErrNoMemory)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Join(ctx, "more", 1); err != nil {
+		t.Errorf("one in its place: %v", err)
 	}
 }

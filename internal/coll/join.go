@@ -23,8 +23,17 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 	if base != nil {
 		bad = c.Size != 0 || key.App != base.key.App || key.Index <= base.key.Index
 	}
-	if !key.Valid() || bad || p.Address.Slot == 0 || len(p.members) >= limits.Groups {
+	if !key.Valid() || bad || p.Address.Slot == 0 {
 		t.nic.Reject(r, vni.Completion{Status: vni.StatusBadArgument}, fmt.Errorf("join of group %v with size %d", key, c.Size))
+		return
+	}
+	most := limits.Groups
+	if base != nil { // which ends with the join; each may be under way
+		most *= 2
+	}
+	if len(p.members) >= most {
+		t.count(vni.NICCollectivesFailed)
+		t.nic.Reject(r, vni.Completion{Status: vni.StatusNoMemory}, fmt.Errorf("join of group %v: the process is in %d, which is the most", key, len(p.members)))
 		return
 	}
 	switch g := t.byKey[key]; {

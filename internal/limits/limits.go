@@ -441,11 +441,11 @@ const (
 	// GroupMembers is the largest group: every host of the largest fabric that Weft is tested on, four times.
 	GroupMembers = 4096
 
-	// Groups is how many groups one process may be in.
+	// Groups is how many groups one process may be in, beside those that it shrinks these to.
 	Groups = 64
 
 	// SeatsPerNIC is how many memberships of one NIC's processes every other keeps: all that these may have.
-	SeatsPerNIC = MaxProcesses * Groups
+	SeatsPerNIC = MaxProcesses * 2 * Groups
 
 	// MulticastReceivers is how many receivers one Multicast names: what four pages of names hold.
 	MulticastReceivers = 512
