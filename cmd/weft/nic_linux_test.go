@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -178,6 +179,31 @@ func TestANICEndsInOrderOnATermSignalAndWatchersSeeIt(t *testing.T) {
 	}
 	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+// A hang-up is the end of the terminal that the NIC was started in. One started by nohup ignores it, as all programs do.
+func TestANICEndsInOrderOnAHangUpUnlessItIsToIgnoreIt(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "a.sock")
+	nic, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", socket)
+	if err := nic.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := nic.Wait(); err != nil || !strings.Contains(log.String(), "going down") {
+		t.Errorf("the NIC ended with %v: %s", err, log.String())
+	}
+	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
+	signal.Ignore(syscall.SIGHUP) // which a program that is started inherits
+	nic, _ = startNIC(t, "--listen", "127.0.0.1:0", "--socket", socket)
+	signal.Reset(syscall.SIGHUP)
+	if err := nic.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := weft("nic", "stop", "--socket", socket); status != 0 || nic.Wait() != nil {
+		t.Errorf("a NIC that is to ignore a hang-up has ended by it: %d %q", status, stderr)
 	}
 }
 
