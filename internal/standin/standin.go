@@ -103,8 +103,10 @@ func sigaction(signal unix.Signal, to, old *action) error {
 	return nil
 }
 
-// handler is called by the kernel.
+// handler is called by the kernel. In Go nothing but the next line names it.
 func handler()
+
+var _ = handler
 
 // handlerAddress is where it begins.
 func handlerAddress() uintptr
