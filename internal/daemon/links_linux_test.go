@@ -124,7 +124,7 @@ func TestALinkThatCannotBeHadIsRefusedByNameAndReplacedIfNobodyNamedIt(t *testin
 		if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
 			t.Fatal(err)
 		}
-		test.c.Socket, test.c.StateDir = dir+"/sock", dir
+		test.c.Socket, test.c.StateDir = dir+"/sock", dir+"/state"
 		x := bed.Host(0).Command(t.Context(), "/proc/self/exe")
 		x.Env = append(os.Environ(), roleVariable+"=daemon="+marshal(t, test.c))
 		x.SysProcAttr.Credential = &syscall.Credential{Uid: test.user, Gid: test.user}
