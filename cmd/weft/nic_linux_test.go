@@ -184,9 +184,10 @@ func TestANICEndsInOrderOnATermSignalAndWatchersSeeIt(t *testing.T) {
 
 // A hang-up is the end of the terminal that the NIC was started in. One started by nohup ignores it, as all programs do.
 func TestANICEndsInOrderOnAHangUpUnlessItIsToIgnoreIt(t *testing.T) {
-	dir := t.TempDir()
-	socket := filepath.Join(dir, "a.sock")
+	socket := filepath.Join(t.TempDir(), "a.sock")
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // so that a program that is started does not ignore it, though the tests are run by nohup
 	nic, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", socket)
+	signal.Reset(syscall.SIGHUP)
 	if err := nic.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
