@@ -235,7 +235,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 // serveAll serves until ctx is done, and then lets all processes go. The loop runs.
 func (d *Daemon) serveAll(ctx context.Context) (err error) {
-	if d.control, err = newControl(ctx, d); err != nil {
+	coming, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin) // a signal that comes meanwhile is an orderly end, too
+	defer cancel()
+	if d.control, err = newControl(coming, d); err != nil {
 		return err
 	}
 	var rest sync.WaitGroup

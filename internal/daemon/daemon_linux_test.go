@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -332,6 +334,23 @@ func TestAKilledDaemonIsGoneForItsProcessesAndUnreachableForOthersAndComesBack(t
 		exchange(t, near, again, 11)
 		exchange(t, again, near, 12)
 	})
+}
+
+// A signal may come as soon as a daemon says that it is up.
+func TestADaemonThatIsEndedAtOnceEndsInOrder(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "nic.sock")
+	d, err := daemon.New(daemon.Config{Socket: socket, Listen: "127.0.0.1:0"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Run(over); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
 }
 
 func TestADaemonThatEndsInOrderSaysSo(t *testing.T) {
