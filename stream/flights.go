@@ -64,10 +64,15 @@ func (w *flights) end() {
 	f.mem = nil
 }
 
-// begin has a copy of b begin. n is 0 if the process can have no more operations under way.
-func (c *Conn) begin(b []byte) (n int, err error) {
+// begin has a copy of b begin, or b itself if it begins memory that is own: that is what the flight had then. n is 0 if the process can have no more
+// operations under way.
+func (c *Conn) begin(b []byte, own *[]byte) (n int, err error) {
 	f := c.next()
-	f.mem = append(f.mem[:0], b...)
+	if own != nil && len(*own) > 0 && len(b) > len(*own)/4 && &b[0] == &(*own)[0] { // else most of the memory would wait with a little
+		f.mem, *own = b, f.mem[:cap(f.mem)]
+	} else {
+		f.mem = append(f.mem[:0], b...)
+	}
 	return c.start(f)
 }
 

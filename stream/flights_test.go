@@ -31,10 +31,10 @@ func TestAMessageThatTwoWaitForEndsOnce(t *testing.T) {
 			}
 			c.bound = flyingBytes
 			p.Sleep(time.Second)
-			if n, err := c.begin(make([]byte, 3000)); n == 0 || err != nil {
+			if n, err := c.begin(make([]byte, 3000), nil); n == 0 || err != nil {
 				return err
 			}
-			if n, err := c.begin(make([]byte, dataBytes)); n == 0 || err != nil {
+			if n, err := c.begin(make([]byte, dataBytes), nil); n == 0 || err != nil {
 				return err
 			}
 			landed := 0

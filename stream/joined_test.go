@@ -186,7 +186,7 @@ func TestAWriteThatACloseOvertakesTakesNothing(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	n, err := c.launch(ctx, make([]byte, 1), room)
+	n, err := c.launch(ctx, make([]byte, 1), room, nil)
 	c.wrote(err)
 	c.writing.Open()
 	c.mu.Lock()

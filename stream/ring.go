@@ -35,12 +35,16 @@ func newMem(need int) []byte {
 	return make([]byte, 1<<n)
 }
 
-// giveUp takes memory back.
-func (r *ring) giveUp() {
-	if n := bits.Len(uint(len(r.mem) - 1)); len(r.mem) > keptRing && n <= mostRing {
-		mem := r.mem
+// keepMem keeps memory that newMem returned for the next that needs as much.
+func keepMem(mem []byte) {
+	if n := bits.Len(uint(len(mem) - 1)); len(mem) > keptRing && n <= mostRing && len(mem) == 1<<n {
 		spare[n].Put(&mem)
 	}
+}
+
+// giveUp takes memory back.
+func (r *ring) giveUp() {
+	keepMem(r.mem)
 	r.mem = nil
 }
 

@@ -19,13 +19,16 @@ import (
 //	else, while there is room in what is under way is copied, and leaves at once (flights.go)
 //	else, if it is short                           is joined to what waits, which leaves when it can (joined.go)
 //	else                                           waits
-func (c *Conn) Write(b []byte) (sum int, err error) {
+func (c *Conn) Write(b []byte) (sum int, err error) { return c.write(b, nil) }
+
+// write is Write. own is memory of the stream, if b lies in such: what begins with it may leave from there, and own is other memory then.
+func (c *Conn) write(b []byte, own *[]byte) (sum int, err error) {
 	if err := c.writing.Wait(c.h.ctx); err != nil {
 		return 0, c.opError("write", c.h.gone())
 	}
 	defer c.writing.Open()
 	for {
-		n, err := c.writeSome(b[sum:])
+		n, err := c.writeSome(b[sum:], own)
 		if sum += n; err != nil || sum == len(b) {
 			return sum, c.opError("write", err)
 		}
@@ -41,16 +44,16 @@ func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	if waits {
 		most = waitingBytes
 	}
-	var buf ring
-	defer buf.giveUp()
+	var buf []byte
+	defer func() { keepMem(buf) }()
 	for {
-		if len(buf.mem) != most {
-			buf.giveUp()
-			buf.mem = newMem(most)
+		if len(buf) != most {
+			keepMem(buf)
+			buf = newMem(most)
 		}
-		n, err := r.Read(buf.mem[:most])
+		n, err := r.Read(buf[:most])
 		if n > 0 {
-			taken, failed := c.Write(buf.mem[:n])
+			taken, failed := c.write(buf[:n], &buf)
 			if sum += int64(taken); failed != nil {
 				return sum, failed
 			}
@@ -72,7 +75,7 @@ func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 const waitingBytes = 32 << 10
 
 // writeSome takes the next step of a Write, and returns how many bytes of b it has taken; none if it has waited.
-func (c *Conn) writeSome(b []byte) (n int, err error) {
+func (c *Conn) writeSome(b []byte, own *[]byte) (n int, err error) {
 	ctx, room, draining, err := c.mayWrite(len(b))
 	if err != nil || len(b) == 0 {
 		return 0, err
@@ -86,17 +89,20 @@ func (c *Conn) writeSome(b []byte) (n int, err error) {
 	case len(b) <= copiedBytes && room == len(b) && !c.inRow():
 		n, err = c.send(ctx, b)
 	default:
-		n, err = c.launch(ctx, b, room)
+		n, err = c.launch(ctx, b, room, own)
 	}
 	c.wrote(err)
 	return n, nil // why a Write ends, if it does, mayWrite says
 }
 
 // launch has bytes begin that are copied, or waits until some more may. Those of which there is no telling when are joined to others.
-func (c *Conn) launch(ctx context.Context, b []byte, room int) (n int, err error) {
+func (c *Conn) launch(ctx context.Context, b []byte, room int, own *[]byte) (n int, err error) {
 	c.reap()
 	if most := min(room, c.piece()); c.worth(most, len(b)) && !c.full(most) {
-		if n, err = c.begin(b[:most]); n > 0 || err != nil {
+		if most < len(b) {
+			own = nil // the rest lies there, too
+		}
+		if n, err = c.begin(b[:most], own); n > 0 || err != nil {
 			return n, err // else the process may have no more sends under way
 		}
 	}

@@ -44,6 +44,51 @@ func TestAWriteThatFillsTheWindowIsTwoMessages(t *testing.T) {
 	}
 }
 
+// A ReadFrom does not copy what fills a message: that leaves from where it was read, and what comes next is read to other memory.
+func TestReadFromReadsToWhatLeaves(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client, "handed")
+	data := make([]byte, 4*dataBytes+dataBytes/2+7)
+	for i := range data {
+		data[i] = byte(i * 7 >> 3)
+	}
+	from := &placed{r: bytes.NewReader(data)}
+	took := make(chan error, 1)
+	go func() {
+		_, err := c.ReadFrom(from)
+		took <- err
+	}()
+	got := make([]byte, len(data))
+	if _, err := io.ReadFull(s, got); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("other bytes came, or not all: %v", err)
+	}
+	if err := <-took; err != nil {
+		t.Fatal(err)
+	}
+	if from.again > 0 {
+		t.Errorf("of %d parts %d were read to where the one before it was: they were copied", from.parts, from.again)
+	}
+}
+
+// placed notes how often it is read to the same memory as the time before, once that has been filled.
+type placed struct {
+	r            io.Reader
+	last         *byte
+	parts, again int
+}
+
+func (p *placed) Read(b []byte) (n int, err error) {
+	if p.last == &b[0] {
+		p.again++
+	}
+	p.parts++
+	p.last = nil
+	if n, err = p.r.Read(b); n == dataBytes {
+		p.last = &b[0]
+	}
+	return n, err
+}
+
 // What a reader gives before it fails, or before a deadline ends the Write, arrives, and ReadFrom says how much that is and why it ended.
 func TestReadFromTellsWhatItHasTakenAndWhyItEnded(t *testing.T) {
 	server, client := onSwitch(t)
