@@ -1,6 +1,7 @@
 // Package limits names every capacity, budget and default time-out of Weft, each with its reason.
 //
-// A number that bounds something is here and nowhere else; a change of one is a change of this file.
+// A number that bounds something is in this package and nowhere else: of the engine and what is below it in this file, of processes and a daemon's
+// clients in clients.go, of programs in programs.go.
 package limits
 
 import "time"
@@ -499,112 +500,4 @@ const (
 	// CollectivesUnderWay is how many operations of one group a process has under way at a time when it cuts a long one into
 	// pieces.
 	CollectivesUnderWay = 4
-)
-
-// Closing (package weft).
-const (
-	// LingerAtClose is how long a NIC that is closed waits for its last messages to be acknowledged.
-	LingerAtClose = UnreachableAfter
-
-	// LingerStep is how often it looks.
-	LingerStep = 100 * time.Microsecond
-)
-
-// Clients of a daemon (internal/daemon).
-const (
-	// DaemonPatience is how long its processes wait for what a daemon does at once: requests, and answers to a Cancel when
-	// the caller has lost patience. Beyond it the daemon counts as gone; by then it is unreachable for other NICs too.
-	DaemonPatience = 5 * time.Second
-
-	// Refusals is how many refused NICs an engine remembers for its log: some hosts that were configured wrongly. An
-	// attacker who makes addresses up pushes them out, and no more.
-	Refusals = 64
-
-	// Strangers is how many connections that have not attached a daemon has at a time, and StrangersPerProcess how many of
-	// them one operating-system process may have: tools have one, for moments.
-	Strangers           = 512
-	StrangersPerProcess = 64
-
-	// Callers is how many operating-system processes a daemon remembers that asked it for something: all that can be there.
-	Callers = MaxProcesses + Strangers
-
-	// RequestBurst is how many requests one operating-system process may make at once, and RequestsPerSecond in the long
-	// run: some 50 µs each, they take a twentieth of a core then. Processes attach and allocate when they begin.
-	RequestBurst      = 1024
-	RequestsPerSecond = 1000
-
-	// RequestsAtATime is how many requests of one operating-system process are served at a time: some wait, for other NICs.
-	RequestsAtATime = 8
-
-	// ThrownOutCost is how many requests it costs to be thrown out: after a dozen times one comes back ten times a second.
-	// MostOwed bounds what a program can come to owe, so that its successor under its number waits five seconds at most.
-	ThrownOutCost = 100
-	MostOwed      = 5 * RequestsPerSecond
-
-	// ThrownOut is how many programs a daemon remembers that it has thrown out, for an operator who looks for the cause of trouble.
-	ThrownOut = 64
-
-	// LogLines is how many lines of one kind about one process the daemon logs at once, and one a LogEvery in the long run.
-	LogLines = 20
-	LogEvery = time.Second
-)
-
-// Programs in the NIC (internal/program).
-const (
-	// Programs is how many programs one NIC may have loaded, ProgramCode how many instructions they have together, and ProgramData how
-	// many words of data: eight of the longest, in 4.5 MiB, which a NIC takes when the first is loaded.
-	Programs    = 64
-	ProgramCode = 1 << 16
-	ProgramData = 1 << 19
-
-	// ProgramBudget is how many instructions one activation executes at most. Most take a nanosecond, and the dearest, a SEND, half a
-	// microsecond: so no activation holds a NIC for long.
-	ProgramBudget = 20_000
-
-	// ProgramPoll is what programs may cost one poll of a NIC that has nothing else to do, in instructions: an activation.
-	ProgramPoll = ProgramBudget
-
-	// ProgramShare is what they may cost for each other thing that a poll has done, be it a frame, a command or a packet, in
-	// instructions: a tenth of the 160 ns that the cheapest takes.
-	ProgramShare = 16
-
-	// ProgramDispatch is what a message costs beside what its activation executes, in instructions.
-	ProgramDispatch = 32
-
-	// ProgramWindow is how many bytes of messages to programs may be under way from one NIC to another: some of the longest, and what
-	// is handled in a poll. ProgramOverhead is what each counts for beside its length. ProgramWaiting is how many bytes of them
-	// may wait for room in the window.
-	ProgramWindow   = 128 << 10
-	ProgramOverhead = 64
-	ProgramWaiting  = 256 << 10
-
-	// ProgramQueue is how many bytes of messages between programs of one NIC, and from its processes, may wait to be handled.
-	ProgramQueue = 1 << 20
-
-	// ProgramSends is how many messages one activation sends at most: one to each NIC of a large fabric's part.
-	ProgramSends = 256
-
-	// ProgramChain is how many messages within a NIC may follow from one another before the program that sends the next is stopped: enough
-	// for work that is split into parts, and over in a tenth of a second.
-	ProgramChain = 10_000
-
-	// ProgramRefusals is how many messages of a program may be refused within ProgramFlood before it is stopped: a program that is told once that
-	// nothing more can leave can wait.
-	ProgramRefusals = 1000
-	ProgramFlood    = time.Second
-
-	// ProgramLog is how many values a program's log keeps: those of the paper's programs, some times over.
-	ProgramLog = 4096
-
-	// ProgramPrepared is how many modules may wait to be put in place, and PrepareWithin for how long: a tool that prepares a whole fabric
-	// has heard from its slowest NIC by then, or that it is gone.
-	ProgramPrepared = 16
-	PrepareWithin   = 30 * time.Second
-
-	// Segments is how many segments of memory programs and processes of one NIC share, and SegmentBytes the most that one has.
-	Segments     = 1024
-	SegmentBytes = 64 << 20
-
-	// SegmentWords is how many locks, and how many flags, come with each segment.
-	SegmentWords = 256
 )

@@ -93,7 +93,7 @@ func (l *Lines) SVG() []byte {
 	return d.end()
 }
 
-// describe says in words what the lines show, for readers who do not see them.
+// describe makes a text of what the lines show, for screen readers.
 func (l *Lines) describe() string {
 	var names []string
 	for _, s := range l.Series {

@@ -77,7 +77,7 @@ func (c *Dots) SVG() []byte {
 	return d.end()
 }
 
-// describe says in words what the dots show, for readers who do not see them.
+// describe makes a text of what the dots show, for screen readers.
 func (c *Dots) describe() string {
 	var all []string
 	for _, s := range c.Sections {
