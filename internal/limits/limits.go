@@ -91,8 +91,8 @@ const (
 
 	// DatagramsWaiting is how many datagrams to one peer may wait for the next turn, and DatagramsWaitingInAll to all peers: one that
 	// sends more in a turn can as well be told so, since a datagram may be lost anyway.
-	DatagramsWaiting      = 16
-	DatagramsWaitingInAll = 128
+	DatagramsWaiting      = 64
+	DatagramsWaitingInAll = 512
 
 	// TailProbes is how many tail-loss probes go out before the retransmit timer's turn.
 	TailProbes = 2

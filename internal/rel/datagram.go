@@ -85,15 +85,21 @@ func (m *Module) sendDatagrams(out Frames) {
 func (m *Module) sendDatagram(w *waitingDatagram, out Frames) bool {
 	s := w.session
 	most := (s.path.size - wire.OuterLen - wire.DatagramLen - s.packets.tagLen()) / wire.PartUnit * wire.PartUnit
+	piece := wire.DatagramPiece(len(w.buf), most)
 	for {
 		b := frame(out, s.addr)
 		if b == nil {
 			return false
 		}
-		n := min(most, len(w.buf)-w.sent)
+		n := min(piece, len(w.buf)-w.sent)
 		d := wire.Datagram{ID: w.id, Offset: uint32(w.sent), Length: uint32(len(w.buf)), Service: w.service}
 		d.Put(b[wire.OuterLen:], n)
-		out.Commit(s.packets.seal(wire.KindDatagram, b, wire.OuterLen+wire.DatagramLen, w.buf[w.sent:w.sent+n]))
+		at, payload := wire.OuterLen+wire.DatagramLen, w.buf[w.sent:w.sent+n]
+		if n < piece {
+			clear(b[at+copy(b[at:], payload) : at+piece])
+			at, payload = at+piece, nil
+		}
+		out.Commit(s.packets.seal(wire.KindDatagram, b, at, payload))
 		if w.sent += n; w.sent == len(w.buf) {
 			return true
 		}

@@ -188,6 +188,41 @@ func TestADatagramEndsWithItsSession(t *testing.T) {
 	}
 }
 
+// lengths notes how long the frames are that a node sends.
+type lengths struct {
+	*node
+	of map[int]int // how many have a length
+}
+
+func (l *lengths) Commit(n int) {
+	l.of[n]++
+	l.node.Commit(n)
+}
+
+func TestAllFramesOfDatagramsInPiecesHaveOneLength(t *testing.T) {
+	for _, n := range []int{1500, 4000, 4182, 8200, wire.MaxDatagram - 1} {
+		w, a, b, _ := joined(t, nil)
+		g := newGrams(a, b)
+		for range 5 {
+			if !g.send(n) {
+				t.Fatalf("%d bytes: not sent", n)
+			}
+		}
+		l := &lengths{a, map[int]int{}}
+		a.m.Progress(w.now, l)
+		for length, frames := range l.of {
+			if most := 5*n + frames*(wire.OuterLen+wire.DatagramLen+wire.TagLen+wire.PartUnit); frames*length > most {
+				t.Errorf("five datagrams of %d bytes took %d frames of %d; expected %d bytes at most", n, frames, length, most)
+			}
+		}
+		w.run(time.Millisecond)
+		if len(l.of) != 1 || len(g.got) != 5 || g.err != nil {
+			t.Errorf("five datagrams of %d bytes left in frames of these lengths: %v; %d have come, %v", n, l.of, len(g.got), g.err)
+		}
+		w.check()
+	}
+}
+
 func TestWhatCannotBeSentIsRefusedAndCounted(t *testing.T) {
 	w, a, _, e := joined(t, nil)
 	if e.Datagram(1, wire.MaxDatagram+1) != nil {

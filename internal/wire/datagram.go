@@ -18,6 +18,8 @@ const MaxDatagram = 16 << 10
 //	13  zero     1
 //	14  size     2   of the payload: a multiple of PartUnit, but for the last piece; 0 only if the datagram is empty
 //	16  payload
+//	 …  zeros, behind the last of several pieces: as many as make it as long as the others, so that a link that takes frames of one length
+//	    together takes these and those of the next datagram
 type Datagram struct {
 	ID      uint32
 	Offset  uint32
@@ -50,8 +52,19 @@ func ParseDatagram(b []byte) (d Datagram, payload []byte, err error) {
 	if len(b) < DatagramLen+size {
 		return Datagram{}, nil, ErrShort
 	}
-	if len(b) > DatagramLen+size {
+	payload, zeros := b[DatagramLen:DatagramLen+size], b[DatagramLen+size:]
+	if len(zeros) > 0 && (d.Offset == 0 || end < uint64(d.Length) || uint64(len(b)-DatagramLen) > uint64(d.Offset) || !allZero(zeros)) {
 		return Datagram{}, nil, ErrFormat
 	}
-	return d, b[DatagramLen:], nil
+	return d, payload, nil
+}
+
+// DatagramPiece is how long each piece of a datagram of n bytes is that goes in frames with room for most, a multiple of PartUnit: all are of one length.
+func DatagramPiece(n, most int) int {
+	if n <= most {
+		return n
+	}
+	pieces := (n + most - 1) / most
+	units := ((n+pieces-1)/pieces + PartUnit - 1) / PartUnit
+	return units * PartUnit
 }
