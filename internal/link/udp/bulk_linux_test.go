@@ -109,3 +109,44 @@ func TestNothingThatWasCoalescedIsLostWhenAStreamEnds(t *testing.T) {
 		t.Errorf("nothing comes any more, and the mode is %d", to.sock.in.mode)
 	}
 }
+
+// exchange sends messages of so many frames, one at a time, and polls a little after each, as one does that waits for the next.
+func exchange(t *testing.T, from, to *Driver, messages, frames int) {
+	t.Helper()
+	for range messages {
+		stream(from, to, frames)
+		in := &collect{}
+		drain(t, to, in, frames)
+		for range 5 {
+			to.Poll(0, in)
+		}
+	}
+}
+
+func TestMessagesOfAFewFramesComeWholeAndLoneFramesAsTheyDid(t *testing.T) {
+	offloading(t)
+	from, to := awakePair(t)
+	exchange(t, from, to, 10*bulkRuns, 1)
+	if to.sock.in.mode == modeBulk {
+		t.Error("lone frames are taken as batches")
+	}
+	exchange(t, from, to, 2*bulkRuns, 3)
+	if to.sock.in.mode != modeBulk {
+		t.Fatal("messages of three frames are not taken as batches")
+	}
+	for range 100 {
+		stream(from, to, 3)
+		for in := (&collect{}); len(in.frames) == 0; {
+			if to.Poll(0, in); len(in.frames) > 0 && len(in.frames) < 3 {
+				t.Fatalf("a poll brought %d of 3 frames", len(in.frames))
+			}
+		}
+	}
+	for in := (&collect{}); to.sock.in.mode == modeBulk; {
+		to.Poll(0, in) // until nothing has come for long
+	}
+	exchange(t, from, to, 10*bulkRuns, 1)
+	if to.sock.in.mode == modeBulk {
+		t.Error("lone frames are taken as batches when they come behind messages of several")
+	}
+}

@@ -14,20 +14,24 @@ import (
 
 // inbound is the receive arena, and how the next system call asks for frames:
 //
-//	        a frame came                many at once
-//	lone ─────────────────► several ──────────────────► bulk
-//	  ▲   nothing came         │                          │ nothing came, and nothing much
-//	  └────────────────────────┴──────────────────────────┘ for bulkPolls
+//	        a frame came            many at once, or again and again
+//	                                   some behind a lone one
+//	lone ─────────────────► several ──────────────────────────────► bulk
+//	  ▲   nothing came         │                                      │ nothing came, and nothing much
+//	  └────────────────────────┴──────────────────────────────────────┘ for bulkPolls
 //
 // An idle link is asked for a lone frame by recvfrom, which fails in three quarters of the time; once one has come,
 // recvmmsg asks for more. In bulk the kernel may coalesce what comes in a row from one sender (UDP_GRO), and says with
 // each buffer how long the frames in it are, and what the network has marked. Being told costs 260 ns a call, a
-// twentieth of a small round trip, so only bulk has it.
+// twentieth of a small round trip, so only bulk has it. Messages of a few frames, one at a time, are bulk, too: each comes by one call and as one buffer, where
+// the kernel would cut it into frames, and a lone one would be taken a poll before the rest.
 type inbound struct {
 	mode  receiveMode
 	told  bool    // the kernel coalesces and marks: options of the socket, set while in bulk
 	full  bool    // the buffers of the last call were full of frames
 	quiet int     // polls in bulk that brought nothing much
+	lone  bool    // a lone frame has come, and no call since has asked for more
+	runs  int     // lone frames in a row that others came behind
 	empty [2]bool // the listening and the direct socket, when they were looked at last
 
 	arena   []byte
@@ -59,6 +63,9 @@ const (
 
 	// bulkPolls is how many polls that brought less end it: half a millisecond, longer than a pause between two batches.
 	bulkPolls = 1024
+
+	// bulkRuns is how many lone frames in a row others have to come behind to make it.
+	bulkRuns = 8
 
 	// arenaBytes bounds the arena of slots for single frames: it fits the cache where they are small, and wastes little
 	// where they are huge.
@@ -170,7 +177,7 @@ func (d *Driver) receiveOne(fd int, now clock.Time, to link.Receiver) int {
 		d.receiveError(errno)
 		return 0
 	}
-	in.mode = modeSeveral
+	in.mode, in.lone = modeSeveral, true
 	if int(n) > d.mtu {
 		d.stats.Oversize++
 		return 0
@@ -212,14 +219,26 @@ func (d *Driver) receiveMany(fd int, aside bool) {
 	}
 }
 
+// follows counts the frames of a call, if it is the first behind a lone frame, and reports whether it has become usual that some come.
+func (in *inbound) follows(frames int) (usual bool) {
+	if in.lone {
+		in.lone = false
+		if in.runs++; frames == 0 {
+			in.runs = 0
+		}
+	}
+	return in.runs >= bulkRuns
+}
+
 // changeMode draws the conclusions from how much the last call brought. Bulk ends when both sockets have been found empty: of a buffer that
 // has been coalesced the kernel does not say so any more once it has been told not to coalesce, and a lone look would cut it to a frame.
 func (d *Driver) changeMode() {
 	in := &d.sock.in
 	in.full = in.mode == modeBulk && in.end > 0 && d.sock.told(in.bulk.message(0)).size > 0
+	runs := in.follows(in.end) && d.sock.offload.receive
 	switch {
-	case in.full || in.end >= bulkFrames:
-		in.quiet = 0
+	case in.full || in.end >= bulkFrames || runs && in.mode != modeBulk:
+		in.quiet, in.runs = 0, 0
 		in.mode = modeBulk
 		if !in.told {
 			in.told = true
