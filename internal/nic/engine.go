@@ -250,14 +250,18 @@ func (e *Engine) unfinished() bool {
 
 // earlyReturns lets polls return early (USNIC-38): all else waits for the next poll, which is due at once.
 type earlyReturns struct {
-	served bool // a direct receive has been finished in this poll
+	served bool // a direct receive, or a send, of an embedded caller has been finished in this poll
 	inRow  int  // polls that have returned early, one after another
 }
 
 // mostEarly is how many polls in a row may return early: timers and acknowledgements wait for some microseconds.
 const mostEarly = 8
 
-// may reports whether a poll may return now that has finished a direct receive, if it has. alone says that it had nothing else to do.
+// mostFramesEarly is how many frames such a poll may have brought: those of one message of some kilobytes. The caller answers a message, and its acknowledgement
+// goes along with the answer, or the caller's next message with that of the one that has ended. A stream is acknowledged by each poll.
+const mostFramesEarly = 8
+
+// may reports whether a poll may return now that has finished what an embedded caller waits for, if it has. alone says that it had nothing else to do.
 func (h *earlyReturns) may(alone bool) bool {
 	yes := h.served && alone && h.inRow < mostEarly
 	h.served = false
@@ -267,9 +271,9 @@ func (h *earlyReturns) may(alone bool) bool {
 	return yes
 }
 
-// returnEarly reports whether Poll may return now: its one frame completed an embedded caller's receive.
+// returnEarly reports whether Poll may return now: its few frames completed an embedded caller's receive, or its send.
 func (e *Engine) returnEarly(frames, asked int) bool {
-	if !e.early.may(frames == 1 && asked == 0 && e.turns.ready.n == 0) {
+	if !e.early.may(frames > 0 && frames <= mostFramesEarly && asked == 0 && e.turns.ready.n == 0) {
 		return false
 	}
 	e.counts[vni.NICPolls]++

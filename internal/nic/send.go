@@ -482,6 +482,7 @@ func (e *Engine) endSend(s *send, c *vni.Completion) {
 		e.detach(p, err)
 		return
 	}
+	e.early.served = e.early.served || p.straight != nil
 	if notify {
 		e.ring(p)
 	}

@@ -393,6 +393,33 @@ func TestAPollThatServesAStraightReceiveEndsThereNowAndThenNot(t *testing.T) { /
 	f.noLeaks()
 }
 
+// Two processes that send and receive by turns, each with one call at a time: the answer ends the send that it answers, and then the receive finds it.
+func TestAnAnswerTakesTheAcknowledgementOfAMessageOfSeveralFramesAlong(t *testing.T) {
+	const turns = 20
+	f := newWideFabric(t, 1472, 2, fault.Config{Seed: 1})
+	a, b := f.riders()
+	data, buf := make([]byte, 4000), make([]byte, 4000)
+	acks := func() uint64 { return a.e.rel.Stats().AckSends + b.e.rel.Stats().AckSends }
+	before := uint64(0)
+	sent := b.send("a/0", 2, 0, nil)
+	for i := range 3 + turns {
+		if i == 3 { // what begins a session, and its credit, is over
+			before = acks()
+		}
+		for _, p := range [][2]*rider{{a, b}, {b, a}} {
+			next := p[0].send(p[1].name.String(), 1, 0, data)
+			p[1].wantSent(sent)
+			w := p[1].want(p[0].tester, 1, buf)
+			f.until(time.Second, "the message", w.Done)
+			sent = next
+		}
+	}
+	if n := acks() - before; n > turns/2 {
+		t.Errorf("%d messages and their answers took %d acknowledgements of their own", turns, n)
+	}
+	f.noLeaks()
+}
+
 // forgets waits until e, whose peers have 200 ms to answer, looks at no peer's silence any more.
 func (f *fabric) forgets(e *Engine) {
 	f.until(5*time.Second, "nothing is under way", e.Quiet)
