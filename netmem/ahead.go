@@ -91,7 +91,7 @@ func (a *ahead) fetch(pages []uint64) {
 	ws := make([]want, len(pages))
 	for i, page := range pages {
 		run[i] = &fetched{}
-		ws[i] = want{number: page, into: mem[i*size:][:size:size]}
+		ws[i] = want{number: page, into: mem[i*size:][:size:size], part: i}
 		a.fetched[page] = run[i]
 		a.order = append(a.order, page)
 	}
@@ -100,11 +100,11 @@ func (a *ahead) fetch(pages []uint64) {
 		a.order = a.order[1:]
 	}
 	a.c.p.Go(func() {
-		a.c.readMany(a.c.port.ctx, ws, func(w *want) error { return a.c.ReadPage(a.c.port.ctx, w.number, w.into) }, func(i int, err error) {
+		a.c.readAll(a.c.port.ctx, allAtOnce, ws, func(w *want) error { return a.c.ReadPage(a.c.port.ctx, w.number, w.into) }, func(w *want, err error) {
 			if err == nil {
-				run[i].data = ws[i].into
+				run[w.part].data = w.into
 			}
-			run[i].done.Store(true)
+			run[w.part].done.Store(true)
 		}, a.c.p.Wake)
 		a.c.p.Wake()
 	})

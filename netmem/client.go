@@ -394,25 +394,43 @@ func (c *Client) silent(k *call) bool {
 
 // waitFor waits until one of some calls has its answer. If that takes longer than d, it is context.DeadlineExceeded.
 func (c *Client) waitFor(ctx context.Context, d time.Duration, calls ...*call) error {
-	o, l := c.port, new(deadline)
 	done := func() bool { return slices.ContainsFunc(calls, (*call).isDone) }
 	for {
-		o.mu.Lock()
-		since := o.now()
-		o.set(l, d)
-		o.mu.Unlock()
-		err := o.wait(ctx, func() bool { return done() || l.passed.Load() })
-		o.mu.Lock()
-		o.unset(l)
-		again := early(calls, since)
-		o.mu.Unlock()
-		if err != nil || done() {
+		since := c.port.now()
+		err := c.waitUntil(ctx, d, done)
+		if !errors.Is(err, errLate) {
 			return err
 		}
+		c.port.mu.Lock()
+		again := early(calls, since)
+		c.port.mu.Unlock()
 		if !again {
 			return context.DeadlineExceeded
 		}
 	}
+}
+
+// errLate is what waitUntil returns when its time is over.
+var errLate = errors.New("netmem: the answer is late")
+
+// waitUntil waits until done, and no longer than d, if that is not 0: it is errLate then.
+func (c *Client) waitUntil(ctx context.Context, d time.Duration, done func() bool) error {
+	o := c.port
+	if d == 0 {
+		return o.wait(ctx, done)
+	}
+	l := new(deadline)
+	o.mu.Lock()
+	o.set(l, d)
+	o.mu.Unlock()
+	err := o.wait(ctx, func() bool { return done() || l.passed.Load() })
+	o.mu.Lock()
+	o.unset(l)
+	o.mu.Unlock()
+	if err != nil || done() {
+		return err
+	}
+	return errLate
 }
 
 func (k *call) isDone() bool { return k.done.Load() }

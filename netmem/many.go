@@ -3,9 +3,37 @@ package netmem
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/clock"
 )
+
+// reading reads pages, many at a time, for one goroutine: it asks for all that may be under way, and takes in the answers itself, so that nothing is
+// handed from one goroutine to another. What takes more than one question to one server it leaves to slowly, in a goroutine of its own, unless it
+// has nothing else to wait for.
+//
+//	next ──► begin ──► under way ──► the page has come: ended ──► next …
+//	           │           ├─ its answer is late, damaged, no page ──┐
+//	           └─ another works on the page, it has no sure copy ────┴──► slowly ──► ended
+type reading struct {
+	c     *Client
+	ctx   context.Context
+	depth int
+
+	next   func() *want       // what is to be read, nil behind the last; the reader's until ended
+	slowly func(*want) error  // reads one as a call by itself would
+	ended  func(*want, error) // called for each, by run; ErrMissing: there is no such page
+	pause  func()             // called before run waits, if some have ended since
+
+	fresh  []*want // to be begun
+	behind []*want // to be begun when a page that they are of, too, has come
+	under  []*want // under way
+	failed bool    // the answers that are missing will not be waited for
+	paused bool    // nothing has ended since pause
+}
 
 // want is a part of a page that is to be read with others.
 type want struct {
@@ -13,105 +41,228 @@ type want struct {
 	at     int // of the page
 	into   []byte
 	aside  bool // it is to be read slowly
-	here   bool // it has been read, or there is none
+	part   int  // the reader's own: what it is of
 
-	p    *page // the caller's, while its call is under way
-	call *call
+	way   way
+	p     *page // the reader's, while its call is under way
+	call  *call
+	begun clock.Time
+	late  time.Duration // after which its answer is
+	alone *alone        // it is read slowly, in a goroutine of its own
 }
 
-// readMany reads parts of pages, all at once: their requests leave together, and their answers are taken in by the caller. ended is called by it for
-// each as it ends, and pause before it waits for others. What takes more than one question to one server is left to slowly.
-//
-//	begin all ──► wait ──► some have come: ended ──► pause ──► wait …
-//	     └───────────┴─ busy, late, damaged ──► slowly, beside one another ──► ended
-func (c *Client) readMany(ctx context.Context, ws []want, slowly func(*want) error, ended func(i int, err error), pause func()) {
-	calls, wait := c.beginMany(ws, ended)
-	for len(calls) > 0 {
-		before := len(calls)
-		for i := range ws {
-			w := &ws[i]
-			if w.call == nil || !w.call.done.Load() {
-				continue
-			}
-			calls = without(calls, w.call)
-			if c.receives(w) {
-				ended(i, nil)
-			}
-		}
-		if len(calls) == 0 {
-			break
-		}
-		if len(calls) < before {
-			pause()
-		}
-		if c.waitFor(ctx, wait, calls...) != nil {
-			break
+// alone is a read that is not the reader's.
+type alone struct {
+	done atomic.Bool
+	err  error
+}
+
+// run reads all that there is. What has begun ends, also when the context has.
+func (r *reading) run() {
+	r.paused = true
+	for more := true; more || len(r.under)+len(r.behind) > 0; {
+		more = r.begin(more)
+		if len(r.under) > 0 && !r.take() {
+			r.wait()
 		}
 	}
-	c.readRest(ws, slowly, ended, pause)
 }
 
-// without takes a call from a list, whose order it does not keep.
-func without(calls []*call, k *call) []*call {
-	last := len(calls) - 1
-	for i := range calls {
-		if calls[i] == k {
-			calls[i] = calls[last]
-			return calls[:last]
+// begin begins as many as may be under way, and reports whether there may be more, as it is told.
+func (r *reading) begin(more bool) bool {
+	r.fresh, r.behind = append(r.fresh[:0], r.behind...), r.behind[:0]
+	for more && len(r.under)+len(r.fresh) < r.depth {
+		w := r.next()
+		if more = w != nil; more {
+			r.fresh = append(r.fresh, w)
 		}
 	}
-	return calls
+	if len(r.fresh) == 0 {
+		return more
+	}
+	r.c.port.mu.Lock()
+	for _, w := range r.fresh {
+		w.way = r.start(w)
+	}
+	r.c.port.mu.Unlock()
+	for i, w := range r.fresh {
+		switch w.way {
+		case wayNone:
+			r.end(w, ErrMissing)
+		case waySlow:
+			r.readSlowly(w, len(r.under) > 0 || i+1 < len(r.fresh))
+		}
+	}
+	return more
 }
 
-// beginMany asks for those pages that one server can be asked for now, and returns how long an answer may take. Pages that there are none of it ends.
-func (c *Client) beginMany(ws []want, ended func(i int, err error)) (calls []*call, wait time.Duration) {
-	calls = make([]*call, 0, len(ws))
-	var missing []int
+// way is how a page is read.
+type way uint8
+
+const (
+	wayAsked  way = iota // it was asked for
+	wayBehind            // the page is being read for another of the reader's
+	wayNone              // there is no such page
+	waySlow
+)
+
+// start asks for a page, if it can. The port's lock is held.
+func (r *reading) start(w *want) way {
+	switch p := r.c.pages[w.number]; {
+	case w.aside:
+		return waySlow
+	case p == nil && !r.c.closed.Load():
+		return wayNone
+	case p != nil && p.busy.Load() && slices.ContainsFunc(r.under, func(o *want) bool { return o.p == p }):
+		r.behind = append(r.behind, w)
+		return wayBehind
+	case p == nil || !r.c.beginRead(w):
+		return waySlow
+	}
+	r.under = append(r.under, w)
+	return wayAsked
+}
+
+// beginRead asks a server for a page, if one answer of one that is up can be the page, and no other call works on it. The port's lock is held.
+func (c *Client) beginRead(w *want) bool {
+	p := c.pages[w.number]
+	if c.closed.Load() || p.version == 0 || p.issued != p.version || p.pending != nil || c.code.cuts() {
+		return false
+	}
+	from, _ := c.sources(p, nil)
+	if len(from) == 0 || !p.busy.CompareAndSwap(false, true) {
+		return false
+	}
+	w.p, w.call, w.begun = p, c.begin(from[0], record{op: opPageIn, page: w.number}, nil), c.port.now()
+	w.late = from[0].patience(c.cfg.Retry, max(c.cfg.Retry, c.cfg.Dead/4))
+	if len(from) > 1 {
+		w.late = from[0].patience(c.cfg.Hedge, max(c.cfg.Hedge, c.cfg.Dead/8))
+	}
+	return true
+}
+
+// take takes what has come, and reports whether anything has.
+func (r *reading) take() (took bool) {
+	now := r.c.port.now()
+	for i := 0; i < len(r.under); {
+		w := r.under[i]
+		switch {
+		case w.alone != nil && w.alone.done.Load():
+			r.leave(i)
+			r.end(w, w.alone.err)
+		case w.call != nil && w.call.done.Load():
+			r.leave(i)
+			if r.c.receives(w) {
+				r.end(w, nil)
+			} else {
+				r.readSlowly(w, len(r.under) > 0)
+			}
+		case w.call != nil && (r.failed || now.Sub(w.begun) >= w.late && r.c.isLate(w, now)):
+			r.leave(i)
+			r.c.letGo(w)
+			r.readSlowly(w, len(r.under) > 0)
+		default:
+			i++
+			continue
+		}
+		took = true
+	}
+	return took
+}
+
+// leave takes one from those that are under way.
+func (r *reading) leave(i int) {
+	last := len(r.under) - 1
+	r.under[i], r.under[last] = r.under[last], nil
+	r.under = r.under[:last]
+}
+
+// end ends one.
+func (r *reading) end(w *want, err error) {
+	r.paused, w.alone = false, nil
+	r.ended(w, err)
+}
+
+// readSlowly reads one slowly: beside the others if there are any.
+func (r *reading) readSlowly(w *want, beside bool) {
+	if !beside {
+		r.rest()
+		r.end(w, r.slowly(w))
+		return
+	}
+	a := new(alone)
+	w.alone = a
+	r.under = append(r.under, w)
+	r.c.p.Go(func() {
+		a.err = r.slowly(w)
+		a.done.Store(true)
+		r.c.p.Wake()
+	})
+}
+
+// rest calls pause, if there is a reason.
+func (r *reading) rest() {
+	if !r.paused {
+		r.paused = true
+		r.pause()
+	}
+}
+
+// wait waits until something has come, or is late.
+func (r *reading) wait() {
+	r.rest()
+	c, within := r.c, time.Duration(0)
+	for now, i := c.port.now(), 0; i < len(r.under); i++ {
+		if w := r.under[i]; w.call != nil {
+			if left := max(w.late-now.Sub(w.begun), 1); within == 0 || left < within {
+				within = left
+			}
+		}
+	}
+	come := func() bool { return slices.ContainsFunc(r.under, (*want).hasCome) }
+	if within > 0 {
+		err := c.waitUntil(r.ctx, within, come)
+		r.failed = r.failed || err != nil && !errors.Is(err, errLate)
+		return
+	}
+	// All that are left are read alone. Their memory is theirs until they end, so that this wait is no shorter if the context ends, or if the process does: each
+	// of them is.
+	if c.p.WaitUntil(context.Background(), come) != nil {
+		_ = c.p.Sleep(context.Background(), alonePause)
+	}
+}
+
+// alonePause is after what time it is looked again whether reads have ended whose process has.
+const alonePause = 100 * time.Microsecond
+
+// hasCome reports whether there is something to be taken.
+func (w *want) hasCome() bool {
+	if w.call != nil {
+		return w.call.done.Load()
+	}
+	return w.alone.done.Load()
+}
+
+// isLate reports whether an answer is late that has not come when it may be. One whose request had to wait is looked at again.
+func (c *Client) isLate(w *want, now clock.Time) bool {
 	c.port.mu.Lock()
-	for i := range ws {
-		w := &ws[i]
-		p := c.pages[w.number]
-		if w.aside {
-			continue
-		}
-		if p == nil && !c.closed.Load() {
-			missing = append(missing, i)
-			continue
-		}
-		if c.closed.Load() || p.version == 0 || p.issued != p.version || p.pending != nil || c.code.cuts() {
-			continue
-		}
-		from, _ := c.sources(p, nil)
-		if len(from) == 0 || !p.busy.CompareAndSwap(false, true) {
-			continue
-		}
-		w.p, w.call = p, c.begin(from[0], record{op: opPageIn, page: w.number}, nil)
-		calls = append(calls, w.call)
-		late := from[0].patience(c.cfg.Retry, max(c.cfg.Retry, c.cfg.Dead/4))
-		if len(from) > 1 {
-			late = from[0].patience(c.cfg.Hedge, max(c.cfg.Hedge, c.cfg.Dead/8))
-		}
-		wait = max(wait, late)
+	defer c.port.mu.Unlock()
+	if early([]*call{w.call}, now.Add(-w.late)) {
+		w.begun = now
+		return false
 	}
-	c.port.mu.Unlock()
-	for _, i := range missing {
-		ws[i].here = true
-		ended(i, ErrMissing)
-	}
-	return calls, wait
+	return true
 }
 
 // receives takes what has come for a page, and reports whether it was that.
 func (c *Client) receives(w *want) bool {
-	k, p := w.call, w.p
-	got, _ := c.judge(p, k, func(page []byte) { c.handed.Add(uint64(copy(w.into, page[w.at:]))) })
+	got, _ := c.judge(w.p, w.call, func(page []byte) { c.handed.Add(uint64(copy(w.into, page[w.at:]))) })
 	c.letGo(w)
 	if got {
 		c.port.mu.Lock()
 		c.stats.PageIns++
 		c.port.mu.Unlock()
 	}
-	w.here = got
 	return got
 }
 
@@ -122,36 +273,63 @@ func (c *Client) letGo(w *want) {
 	w.call, w.p = nil, nil
 }
 
-// readRest reads what was not read at once.
-func (c *Client) readRest(ws []want, slowly func(*want) error, ended func(i int, err error), pause func()) {
-	var left []int
-	for i := range ws {
-		if ws[i].call != nil {
-			c.letGo(&ws[i])
+// ReadPages reads pages for one goroutine, as many at a time as depth says: it asks for the next as soon as it has one. That costs less than a
+// goroutine for each that calls ReadPage, since all that have come are taken in at once. next says which page is to be read, and into which
+// PageBytes bytes, which are the client's until ended; it returns false when there are no more. ended is called for each page as it ends, in any
+// order, with what ReadPage would have returned. ReadPages calls both, one at a time. When ctx ends, or the client is closed or can be used no more,
+// it does not ask next for more, and returns why when all that it has asked for have ended.
+func (c *Client) ReadPages(ctx context.Context, depth int, next func() (number uint64, buf []byte, ok bool), ended func(number uint64, buf []byte, err error)) (why error) {
+	var free []*want
+	r := reading{c: c, ctx: ctx, depth: max(depth, 1), slowly: func(w *want) error { return c.ReadPage(ctx, w.number, w.into) }, pause: func() {}}
+	r.next = func() *want {
+		if why = c.unusable(ctx); why != nil {
+			return nil
 		}
-		if !ws[i].here {
-			left = append(left, i)
+		number, buf, ok := next()
+		if !ok {
+			return nil
 		}
+		w := new(want)
+		if n := len(free); n > 0 {
+			w, free = free[n-1], free[:n-1]
+		}
+		w.number, w.into, w.aside = number, buf, len(buf) != c.cfg.PageBytes
+		return w
 	}
-	if len(left) == 0 {
-		return
+	r.ended = func(w *want, err error) {
+		number, buf := w.number, w.into
+		free = append(free, w)
+		ended(number, buf, err)
 	}
-	pause()
-	errs := make([]error, len(left))
-	var done atomic.Int32
-	for at, i := range left[1:] {
-		c.p.Go(func() {
-			errs[at+1] = slowly(&ws[i])
-			done.Add(1)
-			c.p.Wake()
-		})
+	r.run()
+	return why
+}
+
+// unusable is why the client can be used no more, or not within ctx.
+func (c *Client) unusable(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case c.closed.Load():
+		return weft.ErrClosed
+	case c.port.failed.Load():
+		return c.Err()
 	}
-	errs[0] = slowly(&ws[left[0]])
-	// The memory is the others' until they end, so this wait is no shorter if ctx ends: each of theirs does.
-	if err := c.p.WaitUntil(context.Background(), func() bool { return int(done.Load()) == len(left)-1 }); err != nil {
-		errs[0] = errors.Join(errs[0], err)
+	return nil
+}
+
+// allAtOnce is how many pages are under way at a time that are wanted all at once: no more requests than fill the windows of the servers need wait in line.
+const allAtOnce = 64
+
+// readAll reads some parts of pages, so many at a time.
+func (c *Client) readAll(ctx context.Context, depth int, ws []want, slowly func(*want) error, ended func(*want, error), pause func()) {
+	i := -1
+	r := reading{c: c, ctx: ctx, depth: depth, slowly: slowly, ended: ended, pause: pause}
+	r.next = func() *want {
+		if i++; i < len(ws) {
+			return &ws[i]
+		}
+		return nil
 	}
-	for at, i := range left {
-		ended(i, errs[at])
-	}
+	r.run()
 }

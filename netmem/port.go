@@ -59,7 +59,7 @@ type receive struct {
 }
 
 const (
-	portBuffers = 32 // in the receive queue
+	portBuffers = 48 // in the receive queue
 	portSlots   = 16
 	portNames   = 4096
 )

@@ -160,17 +160,30 @@ func (v *Volume) ReadAtContext(ctx context.Context, b []byte, offset int64) (n i
 	if int64(len(b)) > v.bytes-offset {
 		b, err = b[:v.bytes-offset], io.EOF
 	}
-	v.ahead.note(offset, int64(len(b)), v.page)
-	failed := v.each(ctx, offset, b, func(ctx context.Context, page uint64, at int, part []byte) error {
-		if v.ahead.read(ctx, page, at, part) {
-			return nil
+	if at := offset % v.page; at+int64(len(b)) > v.page {
+		var failed error
+		v.readMany(ctx, v.depth, [][]byte{b}, []int64{offset}, func(_ int, err error) { failed = err }, func() {})
+		if failed != nil {
+			return 0, failed
 		}
-		return v.readPart(ctx, page, at, part)
-	})
-	if failed != nil {
+		return len(b), err
+	}
+	v.ahead.note(offset, int64(len(b)), v.page)
+	if failed := v.readAhead(ctx, uint64(offset/v.page), int(offset%v.page), b); failed != nil {
 		return 0, failed
 	}
 	return len(b), err
+}
+
+// readAhead reads part of a page, which may have been read ahead.
+func (v *Volume) readAhead(ctx context.Context, page uint64, at int, part []byte) error {
+	if len(part) == 0 {
+		return ctx.Err()
+	}
+	if v.ahead.read(ctx, page, at, part) {
+		return nil
+	}
+	return v.readPart(ctx, page, at, part)
 }
 
 // readPart reads part of a page.
@@ -194,6 +207,11 @@ func (v *Volume) readPart(ctx context.Context, page uint64, at int, part []byte)
 // by itself, so they cost less than as many calls. ended is called for each part as it ends, and pause before ReadMany waits when some have
 // ended; both by the caller.
 func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, ended func(i int, err error), pause func()) {
+	v.readMany(ctx, allAtOnce, bufs, offsets, ended, pause)
+}
+
+// readMany is ReadMany that has so many pages under way at a time.
+func (v *Volume) readMany(ctx context.Context, depth int, bufs [][]byte, offsets []int64, ended func(i int, err error), pause func()) {
 	m := many{v: v, ctx: ctx, left: make([]int, len(bufs)), errs: make([]error, len(bufs)), ended: ended}
 	for i, b := range bufs {
 		if err := v.within("read", offsets[i], int64(len(b))); err != nil || len(b) == 0 {
@@ -205,7 +223,7 @@ func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, e
 			ended(i, nil)
 		}
 	}
-	v.c.readMany(ctx, m.wants, m.slowly, m.pieceEnded, pause)
+	v.c.readAll(ctx, depth, m.wants, m.slowly, m.pieceEnded, pause)
 }
 
 // many is parts of a volume that are read at once, and the pieces of them that lie in each page.
@@ -213,7 +231,6 @@ type many struct {
 	v     *Volume
 	ctx   context.Context
 	wants []want
-	parts []int   // by want: which part it is of
 	left  []int   // by part: pieces that have not ended
 	errs  []error // by part
 	ended func(i int, err error)
@@ -226,9 +243,8 @@ func (m *many) add(part int, offset int64, b []byte) {
 		n := min(page-at, int64(len(b)))
 		w := want{number: uint64(offset / page), at: int(at), into: b[:n]}
 		if f := m.v.ahead.find(w.number); f == nil || !f.done.Load() || !m.v.ahead.taken(f, &w) {
-			w.aside = f != nil
+			w.aside, w.part = f != nil, part
 			m.wants = append(m.wants, w)
-			m.parts = append(m.parts, part)
 			m.left[part]++
 		}
 		offset, b = offset+n, b[n:]
@@ -236,10 +252,10 @@ func (m *many) add(part int, offset int64, b []byte) {
 }
 
 // pieceEnded notes that a piece has.
-func (m *many) pieceEnded(i int, err error) {
-	part := m.parts[i]
+func (m *many) pieceEnded(w *want, err error) {
+	part := w.part
 	if errors.Is(err, ErrMissing) {
-		clear(m.wants[i].into)
+		clear(w.into)
 		err = nil
 	}
 	if m.errs[part] == nil {
@@ -252,10 +268,7 @@ func (m *many) pieceEnded(i int, err error) {
 
 // slowly reads a piece by itself.
 func (m *many) slowly(w *want) error {
-	if m.v.ahead.read(m.ctx, w.number, w.at, w.into) {
-		return nil
-	}
-	return m.v.readPart(m.ctx, w.number, w.at, w.into)
+	return m.v.readAhead(m.ctx, w.number, w.at, w.into)
 }
 
 // WriteAt implements io.WriterAt.

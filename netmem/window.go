@@ -20,7 +20,7 @@ func (c *Client) most() int {
 	if c.cfg.window > 0 {
 		return c.cfg.window
 	}
-	return max(leastWindow, portBuffers/max(len(c.servers), 1))
+	return max(leastWindow, 32/max(len(c.servers), 1))
 }
 
 // send sends a call's request, or has it wait. One that asks whether the server is there does not wait, and keeps none waiting. The port's lock is

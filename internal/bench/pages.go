@@ -201,12 +201,20 @@ func RunPages(ctx context.Context, o PagesOptions) (r PagesRow, err error) {
 			do = pageOut(c, o.Page)
 		}
 		pages, calls := newTimes(), newTimes()
-		if _, err := g.times(ctx, o.Depth, warmUp(o.Time), newTimes(), do); err != nil {
+		run := func(d time.Duration, into *hdrhistogram.Histogram) (time.Duration, error) {
+			return g.times(ctx, o.Depth, d, into, do)
+		}
+		if o.Kind == KindPageIn && o.Depth > 1 {
+			run = func(d time.Duration, into *hdrhistogram.Histogram) (time.Duration, error) {
+				return pagesIn(ctx, c, &o, d, into)
+			}
+		}
+		if _, err := run(warmUp(o.Time), newTimes()); err != nil {
 			return err
 		}
 		seconds := 0.0
 		for range pageRounds {
-			took, err := g.times(ctx, o.Depth, o.Time/(2*pageRounds), pages, do)
+			took, err := run(o.Time/(2*pageRounds), pages)
 			if err != nil {
 				return err
 			}
@@ -344,6 +352,31 @@ func pageIn(c *netmem.Client, page int) operation {
 		defer buffers.Put(buf)
 		return c.ReadPage(ctx, n, buf[:page])
 	}
+}
+
+// pagesIn reads random pages for the time d, so many at a time, as one goroutine can.
+func pagesIn(ctx context.Context, c *netmem.Client, o *PagesOptions, d time.Duration, into *hdrhistogram.Histogram) (time.Duration, error) {
+	var failed error
+	free, begun := make([][]byte, o.Depth), make(map[*byte]time.Duration, o.Depth)
+	for i := range free {
+		free[i] = make([]byte, o.Page)
+	}
+	r, start := rand.New(rand.NewPCG(1, 1)), time.Now()
+	now := time.Duration(0)
+	err := c.ReadPages(ctx, o.Depth, func() (uint64, []byte, bool) {
+		if now = time.Since(start); now >= d || failed != nil {
+			return 0, nil, false
+		}
+		buf := free[len(free)-1]
+		free = free[:len(free)-1]
+		begun[&buf[0]] = now
+		return r.Uint64N(pagesUsed), buf, true
+	}, func(_ uint64, buf []byte, err error) {
+		failed = errors.Join(failed, err)
+		_ = into.RecordValue(int64(min(time.Since(start)-begun[&buf[0]], slowest)))
+		free = append(free, buf)
+	})
+	return time.Since(start), errors.Join(failed, err)
 }
 
 func pageView(c *netmem.Client) operation {

@@ -2,6 +2,7 @@ package pagepeer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -53,6 +54,9 @@ func (p *Peer) work(ctx context.Context, s store, measure string) (work, error) 
 				return nil, err
 			}
 			return pipelined(r.(pipeline)), nil
+		}
+		if m, ok := s.(manyAtOnce); ok {
+			return atOnce(m), nil
 		}
 		return concurrent(ctx, s)
 	case contest.Bandwidth:
@@ -113,6 +117,35 @@ func concurrent(ctx context.Context, s store) (work, error) {
 		})
 		return read.Load(), err
 	}, nil
+}
+
+// atOnce has as many reads under way by one call.
+func atOnce(s manyAtOnce) work {
+	next := random(0)
+	free := make([][]byte, contest.ReadDepth)
+	for i := range free {
+		free[i] = make([]byte, pageBytes)
+	}
+	return func(ctx context.Context, d time.Duration, _ *contest.Histogram) (n int64, err error) {
+		begin := time.Now()
+		failed := s.getMany(ctx, contest.ReadDepth, func() (uint64, []byte, bool) {
+			if err != nil || time.Since(begin) >= d {
+				return 0, nil, false
+			}
+			page := free[len(free)-1]
+			free = free[:len(free)-1]
+			return next(), page, true
+		}, func(number uint64, page []byte, failed error) {
+			if failed == nil {
+				failed = check(page, number)
+			}
+			if free = append(free, page); err == nil {
+				err = failed
+			}
+			n++
+		})
+		return n, errors.Join(err, failed)
+	}
 }
 
 // pipelined keeps as many reads under way on one connection. It asks again for as many as have been answered when no more answers

@@ -64,6 +64,11 @@ type pipeline interface {
 	here() bool             // whether part of an answer has come
 }
 
+// manyAtOnce is a store that reads many pages by one call: it asks next for them, and ends each, in any order.
+type manyAtOnce interface {
+	getMany(ctx context.Context, depth int, next func() (number uint64, page []byte, ok bool), ended func(number uint64, page []byte, err error)) error
+}
+
 // inOrder is a store that reads pages one behind the other, ahead of the requests.
 type inOrder interface {
 	// sequence returns what reads pages so, from 0 on and again from 0 after the last. It may have put them anew.

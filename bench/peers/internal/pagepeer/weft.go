@@ -84,6 +84,10 @@ func (s *pageStore) get(ctx context.Context, number uint64, page []byte) error {
 	return s.ReadPage(ctx, number, page)
 }
 
+func (s *pageStore) getMany(ctx context.Context, depth int, next func() (uint64, []byte, bool), ended func(uint64, []byte, error)) error {
+	return s.ReadPages(ctx, depth, next, ended)
+}
+
 func (s *pageStore) reader(context.Context) (reader, error) { return s, nil }
 
 // sequence has a volume with pages of its own, by another process of the same NIC: a process has one client.

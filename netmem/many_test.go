@@ -1,0 +1,171 @@
+package netmem
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/sim"
+)
+
+// numbered writes page i as 4096 bytes that begin with its number.
+func numbered(c *Client, pages uint64) error {
+	for i := range pages {
+		b := make([]byte, 4096)
+		binary.LittleEndian.PutUint64(b, i)
+		if err := c.WritePage(context.Background(), i, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reader has ReadPages read random pages, of which one in a hundred is not there, and judges what comes.
+type reader struct {
+	sp           *sim.Process
+	depth, left  int
+	pages        uint64
+	under        map[*byte]uint64
+	ends, absent int
+	twice        int // times that a page was asked for that was under way already
+	failed       error
+}
+
+func (r *reader) next() (number uint64, buf []byte, ok bool) {
+	if r.left--; r.left < 0 {
+		return 0, nil, false
+	}
+	if number = r.sp.Rand().Uint64N(r.pages); r.sp.Rand().IntN(100) == 0 {
+		number += 1 << 20
+	}
+	for _, n := range r.under {
+		if n == number {
+			r.twice++
+			break
+		}
+	}
+	buf = make([]byte, 4096)
+	if r.under[&buf[0]] = number; len(r.under) > r.depth {
+		r.failed = fmt.Errorf("%d pages are under way, of at most %d", len(r.under), r.depth)
+	}
+	return number, buf, true
+}
+
+func (r *reader) ended(number uint64, buf []byte, err error) {
+	n, under := r.under[&buf[0]]
+	delete(r.under, &buf[0])
+	r.ends++
+	switch absent := number >= 1<<20; {
+	case !under || n != number:
+		r.failed = errors.Join(r.failed, fmt.Errorf("page %d has ended, which was not under way into that memory", number))
+	case absent && errors.Is(err, ErrMissing):
+		r.absent++
+	case absent || err != nil:
+		r.failed = errors.Join(r.failed, fmt.Errorf("page %d: %w", number, err))
+	case binary.LittleEndian.Uint64(buf) != number:
+		r.failed = errors.Join(r.failed, fmt.Errorf("page %d came with the bytes of page %d", number, binary.LittleEndian.Uint64(buf)))
+	}
+}
+
+func TestPagesAreReadManyAtATimeWhateverTheNetworkDoes(t *testing.T) {
+	const reads, pages = 3000, 100
+	for _, depth := range []int{1, 2, 32, 100} {
+		f := sim.New(sim.Config{Seed: uint64(depth), NICs: 3, Faults: sim.Faults{Loss: 0.02, Duplicate: 0.02, Reorder: 0.02, Corrupt: 0.005}})
+		servers := serving(f, 2)
+		f.Process(0, "client/0", func(sp *sim.Process) error {
+			c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: servers, Copies: 2})
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if err := numbered(c, pages); err != nil {
+				return err
+			}
+			r := &reader{sp: sp, depth: depth, left: reads, pages: pages, under: map[*byte]uint64{}}
+			r.failed = errors.Join(c.ReadPages(context.Background(), depth, r.next, r.ended), r.failed)
+			if r.failed == nil && (r.ends != reads || len(r.under) > 0 || r.absent == 0 || depth > 10 && r.twice == 0) {
+				r.failed = fmt.Errorf("of %d reads %d have ended, %d are under way, %d of no page, %d of a page that was being read", reads, r.ends, len(r.under), r.absent, r.twice)
+			}
+			return errors.Join(r.failed, ended(c))
+		})
+		if err := f.Run(5 * time.Minute); err != nil {
+			t.Errorf("depth %d: %v", depth, err)
+		}
+	}
+}
+
+// serving has NICs 1 to n serve pages.
+func serving(f *sim.Fabric, n int) (servers []ServerRef) {
+	for i := range n {
+		name := weft.Name{App: "memory", Index: uint32(i)}
+		servers = append(servers, ServerRef{Name: name})
+		f.Serve(1+i, name.String(), func(sp *sim.Process) error {
+			if _, err := Serve(sp.Weft(), ServerConfig{Bytes: 512 * 8192}); err != nil {
+				return err
+			}
+			return sp.Weft().Sleep(context.Background(), time.Hour)
+		})
+	}
+	return servers
+}
+
+func TestReadingManyPagesEndsWithItsContextAndWithItsClient(t *testing.T) {
+	withClient(t, ClientConfig{}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
+		for _, closes := range []bool{false, true} {
+			ctx, cancel := sp.Weft().WithTimeout(context.Background(), 20*time.Millisecond)
+			asked, ended := 0, map[string]int{}
+			begun := f.Elapsed()
+			why := c.ReadPages(ctx, 8, func() (uint64, []byte, bool) {
+				if asked++; closes && asked == 100 {
+					c.Close()
+				}
+				return uint64(asked % 16), make([]byte, 4096), true
+			}, func(_ uint64, _ []byte, err error) {
+				switch {
+				case err == nil:
+					ended["well"]++
+				case errors.Is(err, context.DeadlineExceeded), errors.Is(err, weft.ErrClosed):
+					ended["otherwise"]++
+				default:
+					ended[err.Error()]++
+				}
+			})
+			cancel()
+			if sum := ended["well"] + ended["otherwise"]; sum != asked || ended["well"] == 0 || f.Elapsed()-begun > 100*time.Millisecond {
+				return fmt.Errorf("closed %v: of %d pages these ended: %v, in %v", closes, asked, ended, f.Elapsed()-begun)
+			}
+			if want := map[bool]error{false: context.DeadlineExceeded, true: weft.ErrClosed}[closes]; !errors.Is(why, want) {
+				return fmt.Errorf("closed %v: %w; expected %w", closes, why, want)
+			}
+		}
+		return nil
+	})
+}
+
+func TestAReadOfManyPagesIntoTooLittleMemoryFailsAlone(t *testing.T) {
+	withClient(t, ClientConfig{}, func(_ *sim.Process, _ *sim.Fabric, c *Client) error {
+		lengths, failed := []int{4096, 4095, 0, 4096}, 0
+		i := -1
+		err := c.ReadPages(context.Background(), 4, func() (uint64, []byte, bool) {
+			if i++; i == len(lengths) {
+				return 0, nil, false
+			}
+			return uint64(i), make([]byte, lengths[i]), true
+		}, func(number uint64, buf []byte, err error) {
+			if (err != nil) != (len(buf) != 4096) {
+				t.Errorf("page %d into %d bytes: %v", number, len(buf), err)
+			}
+			if err != nil {
+				failed++
+			}
+		})
+		if failed != 2 {
+			t.Errorf("%d have failed, want 2", failed)
+		}
+		return err
+	})
+}
