@@ -22,7 +22,9 @@ type ahead struct {
 	streams [8]stream
 	turn    int
 	fetched map[uint64]*fetched
-	order   []uint64 // of fetched, oldest first; also some that are gone
+	order   []uint64   // of fetched, oldest first; also some that are gone
+	queue   []*fetched // yet to be read
+	fetches bool       // a goroutine reads them
 }
 
 // stream is one reader.
@@ -33,6 +35,7 @@ type stream struct {
 
 // fetched is a page that is here, or under way.
 type fetched struct {
+	want want
 	done atomic.Bool
 	data []byte // once done; nil: it could not be read
 }
@@ -84,30 +87,57 @@ func (a *ahead) stream(offset int64) *stream {
 	return &a.streams[a.turn]
 }
 
-// fetch begins to read some pages. The lock is held.
+// fetch has some pages be read, by a goroutine that goes on as long as there are any. The lock is held.
 func (a *ahead) fetch(pages []uint64) {
 	size := a.c.cfg.PageBytes
-	run, mem := make([]*fetched, len(pages)), make([]byte, len(pages)*size)
-	ws := make([]want, len(pages))
+	run, mem := make([]fetched, len(pages)), make([]byte, len(pages)*size)
 	for i, page := range pages {
-		run[i] = &fetched{}
-		ws[i] = want{number: page, into: mem[i*size:][:size:size], part: i}
-		a.fetched[page] = run[i]
+		f := &run[i]
+		f.want = want{number: page, into: mem[i*size:][:size:size], of: f}
+		a.fetched[page] = f
 		a.order = append(a.order, page)
+		a.queue = append(a.queue, f)
 	}
 	for len(a.order) > len(a.streams)*a.window {
 		delete(a.fetched, a.order[0])
 		a.order = a.order[1:]
 	}
-	a.c.p.Go(func() {
-		a.c.readAll(a.c.port.ctx, allAtOnce, ws, func(w *want) error { return a.c.ReadPage(a.c.port.ctx, w.number, w.into) }, func(w *want, err error) {
-			if err == nil {
-				run[w.part].data = w.into
-			}
-			run[w.part].done.Store(true)
-		}, a.c.p.Wake)
+	if !a.fetches {
+		a.fetches = true
+		a.c.p.Go(a.fetchAll)
+	}
+}
+
+// fetchAll reads all that there is to be read.
+func (a *ahead) fetchAll() {
+	ctx := a.c.port.ctx
+	r := reading{c: a.c, ctx: ctx, depth: allAtOnce, later: true, pause: a.c.p.Wake,
+		slowly: func(w *want) error { return a.c.ReadPage(ctx, w.number, w.into) }}
+	r.next = func() *want {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if len(a.queue) == 0 {
+			return nil
+		}
+		f := a.queue[0]
+		a.queue[0], a.queue = nil, a.queue[1:]
+		return &f.want
+	}
+	r.ended = func(w *want, err error) {
+		f := w.of
+		if err == nil {
+			f.data = w.into
+		}
+		f.done.Store(true)
+	}
+	for more := true; more; {
+		r.run()
 		a.c.p.Wake()
-	})
+		a.mu.Lock()
+		more = len(a.queue) > 0
+		a.fetches = more
+		a.mu.Unlock()
+	}
 }
 
 // find is the page that was read ahead, or is being read; nil: it is not.

@@ -23,6 +23,7 @@ type reading struct {
 	ctx   context.Context
 	depth int
 
+	later  bool               // next may have more when something has ended, though it had no more before
 	next   func() *want       // what is to be read, nil behind the last; the reader's until ended
 	slowly func(*want) error  // reads one as a call by itself would
 	ended  func(*want, error) // called for each, by run; ErrMissing: there is no such page
@@ -41,7 +42,8 @@ type want struct {
 	at     int // of the page
 	into   []byte
 	aside  bool // it is to be read slowly
-	part   int  // the reader's own: what it is of
+	part   int  // the reader's own, as is the next: what it is of
+	of     *fetched
 
 	way   way
 	p     *page // the reader's, while its call is under way
@@ -61,7 +63,7 @@ type alone struct {
 func (r *reading) run() {
 	r.paused = true
 	for more := true; more || len(r.under)+len(r.behind) > 0; {
-		more = r.begin(more)
+		more = r.begin(more || r.later)
 		if len(r.under) > 0 && !r.take() {
 			r.wait()
 		}
@@ -167,6 +169,9 @@ func (r *reading) take() (took bool) {
 		}
 		took = true
 	}
+	if took { // once for all
+		r.c.p.Wake()
+	}
 	return took
 }
 
@@ -266,10 +271,10 @@ func (c *Client) receives(w *want) bool {
 	return got
 }
 
-// letGo ends a call for a page.
+// letGo ends a call for a page. The caller has to wake the calls that wait for the page.
 func (c *Client) letGo(w *want) {
 	c.end(w.call)
-	c.give(w.number, w.p)
+	c.letOthers(w.number, w.p)
 	w.call, w.p = nil, nil
 }
 

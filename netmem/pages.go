@@ -38,6 +38,12 @@ func (c *Client) take(ctx context.Context, number uint64, make bool) (*page, err
 }
 
 func (c *Client) give(number uint64, p *page) {
+	c.letOthers(number, p)
+	c.p.Wake()
+}
+
+// letOthers is give that wakes no call which waits for the page.
+func (c *Client) letOthers(number uint64, p *page) {
 	c.port.mu.Lock()
 	p.busy.Store(false)
 	if p.version == 0 && c.pages[number] == p {
@@ -46,7 +52,6 @@ func (c *Client) give(number uint64, p *page) {
 	}
 	c.look.note(number)
 	c.port.mu.Unlock()
-	c.p.Wake()
 }
 
 // WritePage writes a page, which has PageBytes. It returns when as many servers have it as a page has copies. It fails with ErrFull if
