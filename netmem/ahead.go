@@ -124,7 +124,7 @@ func (a *ahead) fetchAll() {
 		return &f.want
 	}
 	r.ended = func(w *want, err error) {
-		f := w.of
+		f := w.of.(*fetched)
 		if err == nil {
 			f.data = w.into
 		}

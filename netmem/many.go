@@ -17,7 +17,8 @@ import (
 //
 //	next ──► begin ──► under way ──► the page has come: ended ──► next …
 //	           │           ├─ its answer is late, damaged, no page ──┐
-//	           └─ another works on the page, it has no sure copy ────┴──► slowly ──► ended
+//	           ├─ another works on the page, it has no sure copy ────┴──► slowly ──► ended
+//	           └─ it is being read ahead ──► it has come: ended, or begin
 type reading struct {
 	c     *Client
 	ctx   context.Context
@@ -27,6 +28,7 @@ type reading struct {
 	next   func() *want       // what is to be read, nil behind the last; the reader's until ended
 	slowly func(*want) error  // reads one as a call by itself would
 	ended  func(*want, error) // called for each, by run; ErrMissing: there is no such page
+	ahead  *ahead             // for what awaits a page that is read ahead
 	pause  func()             // called before run waits, if some have ended since
 
 	fresh  []*want // to be begun
@@ -41,9 +43,9 @@ type want struct {
 	number uint64
 	at     int // of the page
 	into   []byte
-	aside  bool // it is to be read slowly
-	part   int  // the reader's own, as is the next: what it is of
-	of     *fetched
+	aside  bool     // it is to be read slowly
+	awaits *fetched // it is being read ahead, and taken from there when it has come
+	of     any      // the reader's own: what it is of
 
 	way   way
 	p     *page // the reader's, while its call is under way
@@ -103,6 +105,7 @@ type way uint8
 
 const (
 	wayAsked  way = iota // it was asked for
+	wayAhead             // it is being read ahead
 	wayBehind            // the page is being read for another of the reader's
 	wayNone              // there is no such page
 	waySlow
@@ -113,6 +116,9 @@ func (r *reading) start(w *want) way {
 	switch p := r.c.pages[w.number]; {
 	case w.aside:
 		return waySlow
+	case w.awaits != nil:
+		r.under = append(r.under, w)
+		return wayAhead
 	case p == nil && !r.c.closed.Load():
 		return wayNone
 	case p != nil && p.busy.Load() && slices.ContainsFunc(r.under, func(o *want) bool { return o.p == p }):
@@ -152,6 +158,14 @@ func (r *reading) take() (took bool) {
 		case w.alone != nil && w.alone.done.Load():
 			r.leave(i)
 			r.end(w, w.alone.err)
+		case w.awaits != nil && (w.awaits.done.Load() || r.failed):
+			f := w.awaits
+			r.leave(i)
+			if w.awaits = nil; f.done.Load() && r.ahead.taken(f, w) {
+				r.end(w, nil)
+			} else {
+				r.behind = append(r.behind, w) // it is asked for
+			}
 		case w.call != nil && w.call.done.Load():
 			r.leave(i)
 			if r.c.receives(w) {
@@ -216,18 +230,24 @@ func (r *reading) rest() {
 // wait waits until something has come, or is late.
 func (r *reading) wait() {
 	r.rest()
-	c, within := r.c, time.Duration(0)
+	c, within, awaits := r.c, time.Duration(0), false
 	for now, i := c.port.now(), 0; i < len(r.under); i++ {
-		if w := r.under[i]; w.call != nil {
+		w := r.under[i]
+		awaits = awaits || w.awaits != nil
+		if w.call != nil {
 			if left := max(w.late-now.Sub(w.begun), 1); within == 0 || left < within {
 				within = left
 			}
 		}
 	}
 	come := func() bool { return slices.ContainsFunc(r.under, (*want).hasCome) }
-	if within > 0 {
+	switch {
+	case within > 0:
 		err := c.waitUntil(r.ctx, within, come)
 		r.failed = r.failed || err != nil && !errors.Is(err, errLate)
+		return
+	case awaits:
+		r.failed = r.failed || c.p.WaitUntil(r.ctx, come) != nil
 		return
 	}
 	// All that are left are read alone. Their memory is theirs until they end, so that this wait is no shorter if the context ends, or if the process does: each
@@ -242,7 +262,10 @@ const alonePause = 100 * time.Microsecond
 
 // hasCome reports whether there is something to be taken.
 func (w *want) hasCome() bool {
-	if w.call != nil {
+	switch {
+	case w.awaits != nil:
+		return w.awaits.done.Load()
+	case w.call != nil:
 		return w.call.done.Load()
 	}
 	return w.alone.done.Load()
@@ -325,16 +348,3 @@ func (c *Client) unusable(ctx context.Context) error {
 
 // allAtOnce is how many pages are under way at a time that are wanted all at once: no more requests than fill the windows of the servers need wait in line.
 const allAtOnce = 64
-
-// readAll reads some parts of pages, so many at a time.
-func (c *Client) readAll(ctx context.Context, depth int, ws []want, slowly func(*want) error, ended func(*want, error), pause func()) {
-	i := -1
-	r := reading{c: c, ctx: ctx, depth: depth, slowly: slowly, ended: ended, pause: pause}
-	r.next = func() *want {
-		if i++; i < len(ws) {
-			return &ws[i]
-		}
-		return nil
-	}
-	r.run()
-}

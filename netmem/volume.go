@@ -161,8 +161,11 @@ func (v *Volume) ReadAtContext(ctx context.Context, b []byte, offset int64) (n i
 		b, err = b[:v.bytes-offset], io.EOF
 	}
 	if at := offset % v.page; at+int64(len(b)) > v.page {
-		var failed error
-		v.readMany(ctx, v.depth, [][]byte{b}, []int64{offset}, func(_ int, err error) { failed = err }, func() {})
+		failed, first := error(nil), true
+		v.readEach(ctx, v.depth, func() ([]byte, int64, bool) {
+			defer func() { first = false }()
+			return b, offset, first
+		}, func(_ int, err error) { failed = err }, func() {})
 		if failed != nil {
 			return 0, failed
 		}
@@ -207,45 +210,78 @@ func (v *Volume) readPart(ctx context.Context, page uint64, at int, part []byte)
 // by itself, so they cost less than as many calls. ended is called for each part as it ends, and pause before ReadMany waits when some have
 // ended; both by the caller.
 func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, ended func(i int, err error), pause func()) {
-	v.readMany(ctx, allAtOnce, bufs, offsets, ended, pause)
+	i := -1
+	v.ReadEach(ctx, func() ([]byte, int64, bool) {
+		if i++; i < len(bufs) {
+			return bufs[i], offsets[i], true
+		}
+		return nil, 0, false
+	}, ended, pause)
 }
 
-// readMany is ReadMany that has so many pages under way at a time.
-func (v *Volume) readMany(ctx context.Context, depth int, bufs [][]byte, offsets []int64, ended func(i int, err error), pause func()) {
-	m := many{v: v, ctx: ctx, left: make([]int, len(bufs)), errs: make([]error, len(bufs)), ended: ended}
-	for i, b := range bufs {
-		if err := v.within("read", offsets[i], int64(len(b))); err != nil || len(b) == 0 {
-			ended(i, err)
-			continue
-		}
-		v.ahead.note(offsets[i], int64(len(b)), v.page)
-		if m.add(i, offsets[i], b); m.left[i] == 0 {
-			ended(i, nil)
-		}
-	}
-	v.c.readAll(ctx, depth, m.wants, m.slowly, m.pieceEnded, pause)
+// ReadEach is ReadMany for parts that need not all be known when it begins: next says which part is the next one, and whether there is one yet. It is asked
+// again whenever a part has ended. When there is none, and none is under way, ReadEach returns. Parts have the numbers 0, 1, 2 … in the order of next.
+func (v *Volume) ReadEach(ctx context.Context, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func()) {
+	v.readEach(ctx, allAtOnce, next, ended, pause)
+}
+
+// readEach is ReadEach that has so many pages under way at a time.
+func (v *Volume) readEach(ctx context.Context, depth int, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func()) {
+	m := many{v: v, next: next, ended: ended}
+	r := reading{c: v.c, ctx: ctx, depth: depth, later: true, next: m.piece, ended: m.pieceEnded, pause: pause, ahead: &v.ahead,
+		slowly: func(w *want) error { return v.readPart(ctx, w.number, w.at, w.into) }}
+	r.run()
 }
 
 // many is parts of a volume that are read at once, and the pieces of them that lie in each page.
 type many struct {
-	v     *Volume
-	ctx   context.Context
-	wants []want
-	left  []int   // by part: pieces that have not ended
-	errs  []error // by part
-	ended func(i int, err error)
+	v      *Volume
+	next   func() (b []byte, offset int64, ok bool)
+	ended  func(i int, err error)
+	parts  int     // so far
+	pieces []*want // of the last one, that have yet to begin
 }
 
-// add adds a part, but for what was read ahead.
-func (m *many) add(part int, offset int64, b []byte) {
+// part is one of them.
+type part struct {
+	i    int
+	left int // pieces that have not ended
+	err  error
+}
+
+// piece is the next piece that is to be read; nil: there is none yet.
+func (m *many) piece() *want {
+	for len(m.pieces) == 0 {
+		b, offset, ok := m.next()
+		if !ok {
+			return nil
+		}
+		p := &part{i: m.parts}
+		m.parts++
+		if err := m.v.within("read", offset, int64(len(b))); err != nil || len(b) == 0 {
+			m.ended(p.i, err)
+			continue
+		}
+		m.v.ahead.note(offset, int64(len(b)), m.v.page)
+		if m.cut(p, offset, b); p.left == 0 {
+			m.ended(p.i, nil)
+		}
+	}
+	w := m.pieces[0]
+	m.pieces = m.pieces[1:]
+	return w
+}
+
+// cut cuts a part into pieces, but for what was read ahead.
+func (m *many) cut(p *part, offset int64, b []byte) {
 	for page := m.v.page; len(b) > 0; {
 		at := offset % page
 		n := min(page-at, int64(len(b)))
-		w := want{number: uint64(offset / page), at: int(at), into: b[:n]}
-		if f := m.v.ahead.find(w.number); f == nil || !f.done.Load() || !m.v.ahead.taken(f, &w) {
-			w.aside, w.part = f != nil, part
-			m.wants = append(m.wants, w)
-			m.left[part]++
+		w := &want{number: uint64(offset / page), at: int(at), into: b[:n], of: p}
+		if f := m.v.ahead.find(w.number); f == nil || !f.done.Load() || !m.v.ahead.taken(f, w) {
+			w.awaits = f
+			m.pieces = append(m.pieces, w)
+			p.left++
 		}
 		offset, b = offset+n, b[n:]
 	}
@@ -253,22 +289,17 @@ func (m *many) add(part int, offset int64, b []byte) {
 
 // pieceEnded notes that a piece has.
 func (m *many) pieceEnded(w *want, err error) {
-	part := w.part
+	p := w.of.(*part)
 	if errors.Is(err, ErrMissing) {
 		clear(w.into)
 		err = nil
 	}
-	if m.errs[part] == nil {
-		m.errs[part] = err
+	if p.err == nil {
+		p.err = err
 	}
-	if m.left[part]--; m.left[part] == 0 {
-		m.ended(part, m.errs[part])
+	if p.left--; p.left == 0 {
+		m.ended(p.i, p.err)
 	}
-}
-
-// slowly reads a piece by itself.
-func (m *many) slowly(w *want) error {
-	return m.v.readAhead(m.ctx, w.number, w.at, w.into)
 }
 
 // WriteAt implements io.WriterAt.

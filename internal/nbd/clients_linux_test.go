@@ -3,6 +3,7 @@ package nbd
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -110,6 +111,35 @@ func TestQemuReadsWritesZeroesAndTrims(t *testing.T) {
 	tool(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", uri, image)
 	if out := tool(t, "qemu-img", "compare", "-f", "qcow2", "-F", "raw", image, uri); !strings.Contains(out, "identical") {
 		t.Errorf("qemu-img: %s", out)
+	}
+}
+
+// What a client asks for while short reads are under way is read with them, as soon as one of them has ended.
+func TestShortReadsThatComeMeanwhileAreDoneByTheSameCall(t *testing.T) {
+	dev := &together{memory: newMemory(4 * memoryBlock), hold: make(chan struct{})}
+	_, path := serveSocket(t, Config{Device: dev})
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	c := &client{t, conn, nil}
+	c.begin(false)
+	read := func(cookie, offset uint64) string { return string(wire(0, cmdRead, cookie, offset, 1)) }
+	for all := 0; all < 3; all = dev.byOneCall() { // the stand-in may be sooner where this program is not run for long
+		c.send(read(1, memoryBlock), read(2, 0)) // the first is held
+		c.simple("the second", 0, 2, "\x00")
+		c.send(read(3, 0))
+		dev.hold <- struct{}{}
+		for range 2 {
+			reply := make([]byte, 17)
+			if _, err := io.ReadFull(conn, reply); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -17,11 +17,13 @@ import (
 //
 //	worker   read ─ give the turn ─ do it ─ reply ─ wait for the turn ─ read …
 //	worker          have it ─ read ─ give the turn ─ do it …
-//	worker   read short reads, all that have come ─ do them ─ reply to all ─ read …
+//	worker   read short reads, all that have come ─ do them ─ reply to those that have ended, read those that have come ─ do them …
 type conn struct {
 	s *Server
 	c net.Conn
 	r *bufio.Reader
+
+	source source // of r
 
 	noZeroes   bool // agreed upon in the handshake, as are the next
 	structured bool
@@ -41,8 +43,38 @@ type conn struct {
 	writing sync.Mutex
 }
 
+// source is where a connection's requests come from.
+type source struct {
+	c   net.Conn
+	now bool  // only what is here is read
+	err error // found by such a read, for the next other one
+}
+
+var errNone = errors.New("nbd: nothing is here")
+
+// Read implements io.Reader.
+func (s *source) Read(b []byte) (int, error) {
+	l, ok := s.c.(interface{ readNow([]byte) (int, error) })
+	switch err := s.err; {
+	case s.now && (!ok || err != nil):
+		return 0, errNone
+	case s.now:
+		n, err := l.readNow(b)
+		if err != nil && err != errNone {
+			s.err, err = err, errNone
+		}
+		return n, err
+	case err != nil:
+		s.err = nil
+		return 0, err
+	}
+	return s.c.Read(b)
+}
+
 func newConn(s *Server, c net.Conn) *conn {
-	n := &conn{s: s, c: c, r: bufio.NewReaderSize(c, 16<<10), turn: make(chan struct{}, 1)}
+	n := &conn{s: s, c: c, turn: make(chan struct{}, 1)}
+	n.source.c = c
+	n.r = bufio.NewReaderSize(&n.source, 16<<10)
 	n.turn <- struct{}{}
 	n.standIn.init()
 	return n
@@ -101,9 +133,7 @@ func (n *conn) work(ctx context.Context) {
 		}
 		var err error
 		if w.short {
-			seen := n.standIn.begin()
-			err = w.readAll(ctx)
-			mine = n.standIn.end(seen)
+			mine, err = w.readAll(ctx)
 		} else {
 			n.pass(ctx)
 			mine = false

@@ -74,22 +74,46 @@ func (m *memory) Written(offset, n int64, yield func(offset, n int64, written bo
 type together struct {
 	*memory
 	most int           // parts that it was asked for at once
+	in   int           // and by one call
 	hold chan struct{} // if it is not nil, a read of block 1 waits for it
 }
 
-func (d *together) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, ended func(i int, err error), pause func()) {
-	d.mu.Lock()
-	d.most = max(d.most, len(bufs))
-	d.mu.Unlock()
-	for i := len(bufs) - 1; i >= 0; i-- {
-		if d.hold != nil && offsets[i] == memoryBlock {
+func (d *together) ReadEach(ctx context.Context, next func() ([]byte, int64, bool), ended func(i int, err error), pause func()) {
+	type part struct {
+		i      int
+		b      []byte
+		offset int64
+	}
+	var parts []part
+	for n := 0; ; {
+		for b, offset, ok := next(); ok; b, offset, ok = next() {
+			parts = append(parts, part{n, b, offset})
+			n++
+		}
+		last := len(parts) - 1
+		if last < 0 {
+			return
+		}
+		d.mu.Lock()
+		d.most, d.in = max(d.most, len(parts)), max(d.in, n)
+		d.mu.Unlock()
+		p := parts[last]
+		parts = parts[:last]
+		if d.hold != nil && p.offset == memoryBlock {
 			pause()
 			select {
 			case <-d.hold:
 			case <-ctx.Done():
 			}
 		}
-		_, err := d.ReadAtContext(ctx, bufs[i], offsets[i])
-		ended(i, err)
+		_, err := d.ReadAtContext(ctx, p.b, p.offset)
+		ended(p.i, err)
 	}
+}
+
+// byOneCall is how many parts one call has read at most.
+func (d *together) byOneCall() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.in
 }

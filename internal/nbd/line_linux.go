@@ -56,6 +56,25 @@ func (l *line) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// readNow reads what is here; errNone: nothing is.
+func (l *line) readNow(b []byte) (int, error) {
+	l.using.RLock()
+	defer l.using.RUnlock()
+	if l.ended.Load() {
+		return 0, net.ErrClosed
+	}
+	n, err := syscall.Read(l.fd, b)
+	switch {
+	case err == unix.EAGAIN || err == unix.EINTR:
+		return 0, errNone
+	case err != nil:
+		return 0, fmt.Errorf("nbd: %w", os.NewSyscallError("read", err))
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
 // Write implements net.Conn.
 func (l *line) Write(b []byte) (n int, err error) {
 	for n < len(b) && err == nil {

@@ -35,8 +35,9 @@ type Device interface {
 type ManyReader interface {
 	Device
 
-	// ReadMany reads them. It calls ended for each as it ends, and pause before it waits for others when some have.
-	ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, ended func(i int, err error), pause func())
+	// ReadEach reads the parts that next says, as long as there are any, and asks it again when one has ended. It returns when next has none and all
+	// have ended. It calls ended for each as it ends, by its number in the order of next, and pause before it waits for others when some have.
+	ReadEach(ctx context.Context, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func())
 }
 
 // Config configures a Server.
@@ -211,6 +212,17 @@ func (b *budget) take(n int) {
 		b.freed.Wait()
 	}
 	b.left -= n
+}
+
+// try is take that does not wait. It reports whether there was room.
+func (b *budget) try(n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left < n {
+		return false
+	}
+	b.left -= n
+	return true
 }
 
 func (b *budget) give(n int) {
