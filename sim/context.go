@@ -53,7 +53,7 @@ func (s *sched) withDeadline(parent context.Context, at clock.Time) (context.Con
 	switch {
 	case parent.Err() != nil:
 		v.end(parent.Err())
-	case v.deadline <= s.now:
+	case at <= s.now: // the deadline of a parent that has not ended in this instant yet ends both, in another step
 		v.end(context.DeadlineExceeded)
 	case isDirect:
 		direct.timed.AfterFunc(func() { v.end(direct.timed.err) })

@@ -30,6 +30,33 @@ func TestAnOperationWithATimeoutThatHasPassedIsNotCarriedOut(t *testing.T) {
 	}
 }
 
+// A context may have yet to end in the instant of its deadline. A sleep below it lets others go on until it has.
+func TestASleepAtTheDeadlineOfItsContextLetsTheContextEnd(t *testing.T) {
+	f := New(Config{Seed: Seed(1)})
+	f.Process(0, "self/0", func(p *Process) error {
+		const in = 10 * time.Millisecond
+		ctx, cancel := p.WithTimeout(context.Background(), in)
+		defer cancel()
+		at := p.Now().Add(in)
+		for range 20 { // some of them wake before the context ends
+			p.Go("sleeper", func(p *Process) error {
+				p.Sleep(at.Sub(p.Now()))
+				for n := 0; p.Weft().Sleep(ctx, time.Millisecond) == nil; n++ {
+					if n > 0 {
+						return errors.New("a sleep at the deadline of its context ends, and the context does not")
+					}
+				}
+				return nil
+			})
+		}
+		p.Sleep(2 * in)
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAnOperationBelowARealDeadlineIsRefused(t *testing.T) {
 	f := New(Config{Seed: Seed(1)})
 	f.Process(0, "self/0", func(p *Process) error {
