@@ -147,7 +147,7 @@ func seeds() uint64 {
 	case testing.Short():
 		return 3
 	}
-	return 9
+	return 12
 }
 
 // What was acknowledged is readable until it is discarded as long as fewer servers are down than it has copies, however slow the others

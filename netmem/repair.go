@@ -3,6 +3,7 @@ package netmem
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -136,13 +137,55 @@ func (c *Client) mend(ctx context.Context, number uint64, p *page, buf []byte) e
 	return err
 }
 
-// takeBack has servers drop their copies of a page. A request to do so may come late, so the next copy has a version of its own.
+// takeBack has servers drop their copies of a page, if the copies that are to stay can be read: a server that has died is believed to have its copy until it is
+// found silent, and one whose memory has gone bad until it is asked. A request to drop may come late, so the next copy has a version of its own.
 func (c *Client) takeBack(ctx context.Context, number uint64, p *page, from []copyOf) {
+	c.port.mu.Lock()
+	stay := c.staying(p, from)
+	c.port.mu.Unlock()
+	for _, t := range stay {
+		if !c.gives(ctx, number, p, t) {
+			return
+		}
+	}
+	c.port.mu.Lock()
+	from = c.surplus(p) // servers may have come or gone meanwhile
+	if !slices.Equal(c.staying(p, from), stay) {
+		from = nil
+	}
 	for _, k := range from {
-		c.port.mu.Lock()
 		p.anew = true
 		p.forget(k.server)
-		c.port.mu.Unlock()
+	}
+	c.port.mu.Unlock()
+	for _, k := range from {
 		c.drop(ctx, k.server, number, k.version)
 	}
+}
+
+// staying are the copies of a page that it has left without some; none if it could not be read from those. The port's lock is held.
+func (c *Client) staying(p *page, without []copyOf) (l []target) {
+	if !slices.ContainsFunc(without, func(k copyOf) bool { return c.suits(p, &k) }) {
+		return nil
+	}
+	for _, k := range p.copies {
+		if !k.server.gone && c.isGood(p, &k) && !slices.Contains(without, k) {
+			l = append(l, target{k.server, k.shard})
+		}
+	}
+	return l
+}
+
+// gives reports whether a server answers with its copy of a page.
+func (c *Client) gives(ctx context.Context, number uint64, p *page, t target) bool {
+	if !c.code.cuts() {
+		got, _ := c.fetchFrom(ctx, number, p, []*server{t.to}, func([]byte) {})
+		return got
+	}
+	g := &gathered{c: c, p: p, mem: c.borrow()}
+	defer c.giveBack(g.mem)
+	defer g.end()
+	g.calls, g.seen = []*call{c.ask(ctx, t.to, record{op: opPageIn, page: number}, nil)}, []bool{false}
+	g.take([]target{t})
+	return g.have == 1
 }

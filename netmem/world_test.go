@@ -431,26 +431,12 @@ func (w *world) bad(ctx context.Context) (n int) {
 	for _, number := range slices.Sorted(maps.Keys(w.acked)) {
 		p := c.pages[number]
 		for _, k := range slices.Clone(p.copies) {
-			if c.isGood(p, &k) && !w.gives(ctx, number, p, k) {
+			if c.isGood(p, &k) && !c.gives(ctx, number, p, target{k.server, k.shard}) {
 				n++
 			}
 		}
 	}
 	return n
-}
-
-// gives reports whether a server has what the client believes.
-func (w *world) gives(ctx context.Context, number uint64, p *page, k copyOf) (got bool) {
-	c := w.client
-	if !w.coding.cuts() {
-		got, _ = c.fetchFrom(ctx, number, p, []*server{k.server}, func([]byte) {})
-		return got
-	}
-	g := &gathered{c: c, p: p, mem: c.borrow()}
-	defer g.end()
-	g.calls, g.seen = append(g.calls, c.ask(ctx, k.server, record{op: opPageIn, page: number}, nil)), []bool{false}
-	g.take([]target{{k.server, k.shard}})
-	return g.have == 1
 }
 
 // balance looks whether every buffer is where it belongs. Nothing is under way.

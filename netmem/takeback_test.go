@@ -1,0 +1,69 @@
+package netmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/hsn"
+)
+
+// The server that is cut off has its pages elsewhere when its memory goes bad, and is back before it is known that another has died. So of each page that they
+// share, nothing but the copy that was made meanwhile can be read: it is not taken back, though the client believes that there are more than there should be.
+func TestACopyIsNotTakenBackUnlessTheOthersCanBeRead(t *testing.T) {
+	for name, cfg := range map[string]ClientConfig{"copies": {Copies: 2}, "shards": {Coding: Code{2, 1}}} {
+		t.Run(name, func(t *testing.T) {
+			const pages = 20
+			onSeveral(t, []int{64, 64, 64, 64}, pages, cfg, func(w *several) error {
+				heal := w.f.Partition(1)
+				w.sp.Sleep(2 * time.Second)
+				if st := w.Stats(); st.Lacking > 0 || st.Repaired == 0 {
+					return fmt.Errorf("%d pages lack copies when a server was silent for long, and %d have new ones", st.Lacking, st.Repaired)
+				}
+				for p := range w.servers[0].store.all() {
+					p.data[0] ^= 0x55
+				}
+				w.f.Kill(w.running[1])
+				heal()
+				for until := w.sp.Now().Add(time.Second); w.Stats().ServersUp < len(w.at); w.sp.Sleep(time.Millisecond) {
+					if w.sp.Now().After(until) {
+						return errors.New("a server that is reached again is not known to be up, or one that has died is known to be down")
+					}
+				}
+				w.sp.Sleep(10 * time.Second)
+				if st := w.Stats(); st.Lacking > 0 {
+					return fmt.Errorf("%d pages lack copies when three servers are up", st.Lacking)
+				}
+				return w.reads(pages)
+			})
+		})
+	}
+}
+
+// Copies that are too many are taken back when the others have been read, and take no room any more.
+func TestCopiesThatAreTooManyAreTakenBack(t *testing.T) {
+	const pages = 20
+	onSeveral(t, []int{64, 64, 64}, pages, ClientConfig{Copies: 2}, func(w *several) error {
+		heal := w.f.Partition(1)
+		w.sp.Sleep(2 * time.Second)
+		for page := range uint64(pages / 2) { // of these the server that is cut off has an old version
+			b := make([]byte, hsn.HalfPage)
+			b[0] = byte(page)
+			if err := w.WritePage(context.Background(), page, b); err != nil {
+				return err
+			}
+		}
+		heal()
+		w.sp.Sleep(10 * time.Second)
+		n := 0
+		for _, s := range w.servers {
+			n += s.Stats().Pages
+		}
+		if n != 2*pages {
+			return fmt.Errorf("%d copies of %d pages; expected two of each", n, pages)
+		}
+		return w.reads(pages)
+	})
+}
