@@ -431,12 +431,26 @@ func (w *world) bad(ctx context.Context) (n int) {
 	for _, number := range slices.Sorted(maps.Keys(w.acked)) {
 		p := c.pages[number]
 		for _, k := range slices.Clone(p.copies) {
-			if c.isGood(p, &k) && !c.gives(ctx, number, p, target{k.server, k.shard}) {
+			if c.isGood(p, &k) && !w.gives(ctx, number, p, target{k.server, k.shard}) {
 				n++
 			}
 		}
 	}
 	return n
+}
+
+// gives reports whether a server has what the client believes. One that does not answer on this network is asked again, as long as that is believed.
+func (w *world) gives(ctx context.Context, number uint64, p *page, t target) bool {
+	for !w.client.gives(ctx, number, p, t) {
+		k := p.on(t.to)
+		if k == nil {
+			return true
+		}
+		if k.doubted || w.client.rest(ctx) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // balance looks whether every buffer is where it belongs. Nothing is under way.
