@@ -66,17 +66,17 @@ func (c *Client) lacks(p *page, live int) bool {
 }
 
 // surplus are the servers that are up and have a copy of a page beyond those that it should have: a server that was only slow has come back,
-// and it has another copy meanwhile. None is surplus while a write may have failed. The port's lock is held.
+// and it has another copy meanwhile; or a server is being removed, and there are enough without it. The port's lock is held.
 func (c *Client) surplus(p *page) (l []copyOf) {
-	if p.version == 0 || p.issued != p.version || c.cfg.defect == mutate.PagesSurplusKept {
+	if !c.spares(p) {
 		return nil
 	}
 	n, shards := c.code.servers(), uint32(0)
 	for _, k := range p.copies {
 		twice := c.code.cuts() && shards&(1<<k.shard) != 0
 		switch {
-		case !k.server.up || k.server.gone || !c.stands(&k):
-		case k.doubted || k.version < p.version: // a repair writes it anew, unless there are enough without it
+		case !k.server.up || !c.stands(&k):
+		case k.server.gone || k.doubted || k.version < p.version: // a repair writes it anew or elsewhere, unless there are enough without it
 			if c.kept(p) >= c.code.servers() {
 				l = append(l, k)
 			}
@@ -88,6 +88,11 @@ func (c *Client) surplus(p *page) (l []copyOf) {
 		}
 	}
 	return l
+}
+
+// spares reports whether copies of a page are taken back that are too many: not while a write may have failed. The port's lock is held.
+func (c *Client) spares(p *page) bool {
+	return p.version > 0 && p.issued == p.version && c.cfg.defect != mutate.PagesSurplusKept
 }
 
 // settle gives a page the copies that it lacks, or takes back those that are too many.

@@ -153,18 +153,23 @@ func (c *Client) lost(ctx context.Context, number uint64) error {
 	return nil
 }
 
-// removed is how many pages lack a copy without a server that is being removed, and whether the others have no room for one. Of some, no server may have
-// one that is good: reading them tells. If none lacks any, the server is not used any more.
+// removed is how many pages lack a copy without a server that is being removed, or have one there that was not taken back yet, and whether the others have no room
+// for one. Of some, no server may have one that is good: reading them tells. If there are none, the server is not used any more.
 func (c *Client) removed(s *server) (left int, full bool, doubtful []uint64) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	for number, p := range c.pages {
-		if k := p.on(s); k != nil && c.stands(k) && c.kept(p) < c.code.servers() {
+		k := p.on(s)
+		if k == nil || !c.stands(k) {
+			continue
+		}
+		lacks := c.kept(p) < c.code.servers()
+		if lacks || s.up && c.spares(p) {
 			left++
-			full = full || c.look.stuck > s.since && c.look.refuses(number)
-			if c.isDoubtful(p) {
-				doubtful = append(doubtful, number)
-			}
+		}
+		full = full || lacks && c.look.stuck > s.since && c.look.refuses(number)
+		if lacks && c.isDoubtful(p) {
+			doubtful = append(doubtful, number)
 		}
 	}
 	if left > 0 {

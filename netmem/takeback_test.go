@@ -10,6 +10,27 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
+// deceive cuts the first server off until its pages have copies elsewhere, has its memory go bad, and has the second one die when the first is reached again. It
+// returns when the client believes that both are up.
+func (w *several) deceive() error {
+	heal := w.f.Partition(1)
+	w.sp.Sleep(2 * time.Second)
+	if st := w.Stats(); st.Lacking > 0 || st.Repaired == 0 {
+		return fmt.Errorf("%d pages lack copies when a server was silent for long, and %d have new ones", st.Lacking, st.Repaired)
+	}
+	for p := range w.servers[0].store.all() {
+		p.data[0] ^= 0x55
+	}
+	w.f.Kill(w.running[1])
+	heal()
+	for until := w.sp.Now().Add(time.Second); w.Stats().ServersUp < len(w.at); w.sp.Sleep(time.Millisecond) {
+		if w.sp.Now().After(until) {
+			return errors.New("a server that is reached again is not known to be up, or one that has died is known to be down")
+		}
+	}
+	return nil
+}
+
 // The server that is cut off has its pages elsewhere when its memory goes bad, and is back before it is known that another has died. So of each page that they
 // share, nothing but the copy that was made meanwhile can be read: it is not taken back, though the client believes that there are more than there should be.
 func TestACopyIsNotTakenBackUnlessTheOthersCanBeRead(t *testing.T) {
@@ -17,20 +38,8 @@ func TestACopyIsNotTakenBackUnlessTheOthersCanBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const pages = 20
 			onSeveral(t, []int{64, 64, 64, 64}, pages, cfg, func(w *several) error {
-				heal := w.f.Partition(1)
-				w.sp.Sleep(2 * time.Second)
-				if st := w.Stats(); st.Lacking > 0 || st.Repaired == 0 {
-					return fmt.Errorf("%d pages lack copies when a server was silent for long, and %d have new ones", st.Lacking, st.Repaired)
-				}
-				for p := range w.servers[0].store.all() {
-					p.data[0] ^= 0x55
-				}
-				w.f.Kill(w.running[1])
-				heal()
-				for until := w.sp.Now().Add(time.Second); w.Stats().ServersUp < len(w.at); w.sp.Sleep(time.Millisecond) {
-					if w.sp.Now().After(until) {
-						return errors.New("a server that is reached again is not known to be up, or one that has died is known to be down")
-					}
+				if err := w.deceive(); err != nil {
+					return err
 				}
 				w.sp.Sleep(10 * time.Second)
 				if st := w.Stats(); st.Lacking > 0 {
@@ -65,5 +74,32 @@ func TestCopiesThatAreTooManyAreTakenBack(t *testing.T) {
 			return fmt.Errorf("%d copies of %d pages; expected two of each", n, pages)
 		}
 		return w.reads(pages)
+	})
+}
+
+// A server that is removed does not leave with a page that can be read nowhere else, though the client believes that two others have it.
+func TestAServerDoesNotLeaveWithTheLastCopyThatCanBeRead(t *testing.T) {
+	const page = 1000
+	onSeveral(t, []int{64, 64, 64}, 0, ClientConfig{Copies: 2}, func(w *several) error {
+		if err := w.RemoveServer(context.Background(), w.at[2]); err != nil {
+			return err
+		}
+		if err := w.WritePage(context.Background(), page, make([]byte, hsn.HalfPage)); err != nil { // on the two others
+			return err
+		}
+		if err := w.AddServer(context.Background(), ServerRef{Name: w.at[2]}); err != nil {
+			return err
+		}
+		if err := w.deceive(); err != nil {
+			return err
+		}
+		ctx, cancel := w.sp.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := w.RemoveServer(ctx, w.at[2]); !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("the removal of the server that has the last copy which can be read: %v; expected %w", err, context.DeadlineExceeded)
+		}
+		within, cancelRead := w.sp.WithTimeout(context.Background(), time.Minute)
+		defer cancelRead()
+		return w.ReadPage(within, page, make([]byte, hsn.HalfPage))
 	})
 }
