@@ -20,7 +20,7 @@ import (
 // world is a client of page servers on a bad network, with all that befalls servers: they die with all they have, alone or with their
 // host, and start anew; they are slow for so long that they are taken for dead, and come back; they join and leave; they are full; their
 // memory goes bad. No server dies, and no copy goes bad, unless each page that was acknowledged is really on as many servers as it has
-// copies: so fewer are down at a time.
+// copies: so fewer are down at a time. A copy too many does not count, for the client gives it up when it likes.
 //
 // What the client believes is held against what the servers have, all the time. In the end every buffer must be where it belongs.
 type world struct {
@@ -317,8 +317,8 @@ func (w *world) host(n weft.Name) *host {
 	return w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == n })]
 }
 
-// spare reports whether a copy of each page can be spared, or a shard: enough are known to the client, and really there, so that the page
-// can be read without it.
+// spare reports whether a copy of each page can be spared, or a shard: enough are known to the client, and really there, and to stay there, so that
+// the page can be read without it.
 func (w *world) spare() bool {
 	c := w.client
 	for number, version := range w.acked {
@@ -330,10 +330,11 @@ func (w *world) spare() bool {
 			continue // the client has it
 		}
 		version = max(version, p.version) // a repair may have written it anew, and then nothing older is read
+		surplus := c.surplus(p)           // the client may take these back at any moment
 		n := c.count(p, func(k *copyOf) bool {
 			h := w.host(k.server.Name)
 			has := w.holds(h, number)
-			return has != nil && has.version >= version && k.version >= version && w.epochAt(h) == k.epoch && (!w.coding.cuts() || has.version == k.version && has.shard == k.shard)
+			return has != nil && !slices.Contains(surplus, *k) && has.version >= version && k.version >= version && w.epochAt(h) == k.epoch && (!w.coding.cuts() || has.version == k.version && has.shard == k.shard)
 		})
 		if n <= w.code().Data {
 			return false
