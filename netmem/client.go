@@ -227,12 +227,7 @@ func (c *Client) Stats() ClientStats {
 	st := c.stats
 	st.Code, st.Pending = c.code, c.pendings
 	st.Pages, st.CopiedBytes = len(c.pages), c.port.driver.Counts().CopiedBytes
-	st.ServersUp, st.HandedBytes = len(c.live()), c.handed.Load()
-	for _, p := range c.pages {
-		if p.version > 0 && c.kept(p) < c.code.servers() {
-			st.Lacking++
-		}
-	}
+	st.ServersUp, st.HandedBytes, st.Lacking = len(c.live()), c.handed.Load(), c.lacking()
 	return st
 }
 

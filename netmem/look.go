@@ -11,6 +11,7 @@ import (
 // millions. What copies a page should have depends on the page, which only calls change that have taken it, and on the servers.
 type look struct {
 	pages   map[uint64]struct{} // that calls have given back since they were looked at, or that were not settled then
+	lost    map[uint64]struct{} // that nothing can be done for: no server has what their copies could be made of
 	servers []standing          // as they were when all pages were looked at
 
 	// The rounds of repair, and those pages for which no server had room in one. These are left alone for a while, longer each time, unless the
@@ -81,6 +82,15 @@ func (l *look) note(number uint64) {
 		l.pages = map[uint64]struct{}{}
 	}
 	l.pages[number] = struct{}{}
+	delete(l.lost, number)
+}
+
+// lose notes that nothing can be done for a page.
+func (l *look) lose(number uint64) {
+	if l.lost == nil {
+		l.lost = map[uint64]struct{}{}
+	}
+	l.lost[number] = struct{}{}
 }
 
 // changed reports whether the servers are not as they were when it was called last.
@@ -94,29 +104,58 @@ func (l *look) changed(servers []*server) bool {
 	return !same
 }
 
-// unsettled are the pages that have too few copies, or too many, but for those that no server had room for lately.
-func (c *Client) unsettled() (l []uint64) {
-	c.port.mu.Lock()
-	defer c.port.mu.Unlock()
+// lookAnew has the next look see all pages if the servers have changed. The port's lock is held.
+func (c *Client) lookAnew() {
 	if c.look.changed(c.servers) {
 		for number := range c.pages {
 			c.look.note(number)
 		}
 		c.look.again = 0
 	}
+}
+
+// lacking is how many pages have fewer copies than they should: all, where fewer servers are up than a page has copies. Of the others
+// those were looked at since calls gave them back that are not in the look's lists, and had enough. The port's lock is held.
+func (c *Client) lacking() (n int) {
+	if len(c.live()) < c.code.servers() {
+		return len(c.pages)
+	}
+	c.lookAnew()
+	for _, numbers := range []map[uint64]struct{}{c.look.pages, c.look.lost} {
+		for number := range numbers {
+			if p := c.pages[number]; p != nil && c.isShort(p) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// isShort reports whether a page has fewer copies than it should. The port's lock is held.
+func (c *Client) isShort(p *page) bool { return p.version > 0 && c.kept(p) < c.code.servers() }
+
+// unsettled are the pages that have too few copies, or too many, but for those that no server had room for lately.
+func (c *Client) unsettled() (l []uint64) {
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	c.lookAnew()
 	if c.port.now() >= c.look.again {
 		clear(c.look.refused)
 	}
 	live := len(c.live())
 	for number := range c.look.pages {
 		switch p := c.pages[number]; {
-		case p == nil, p.busy.Load(): // of a busy page its call takes note when it gives it back
+		case p == nil:
 			delete(c.look.pages, number)
+		case p.busy.Load(): // its call gives it back
 		case c.look.refuses(number) && c.lacks(p, live):
 		case c.lacks(p, live) || len(c.surplus(p)) > 0:
 			l = append(l, number)
 		default:
 			delete(c.look.pages, number)
+			if live >= c.code.servers() && c.isShort(p) {
+				c.look.lose(number)
+			}
 		}
 	}
 	slices.Sort(l)

@@ -345,10 +345,14 @@ func (w *world) spare() bool {
 
 // audit holds what the client believes of its servers against what they have.
 func (w *world) audit() error {
-	c := w.client
+	c, short, busy := w.client, 0, 0
 	for number, p := range c.pages {
 		if p.busy.Load() {
+			busy++
 			continue // a discard may be under way
+		}
+		if c.isShort(p) {
+			short++
 		}
 		for _, k := range p.copies {
 			h := w.host(k.server.Name)
@@ -366,6 +370,9 @@ func (w *world) audit() error {
 				return fmt.Errorf("page %d: the client believes that %v has version %d; it has %+v", number, h.name, k.version, has)
 			}
 		}
+	}
+	if n := c.Stats().Lacking; len(c.live()) >= c.code.servers() && (n < short || n > short+busy) {
+		return fmt.Errorf("%d pages lack copies, and perhaps some of %d others; the client counts %d", short, busy, n)
 	}
 	return nil
 }
