@@ -26,6 +26,7 @@ type waitingDatagram struct {
 	service uint8
 	buf     []byte
 	sent    int // bytes that have left in pieces
+	piece   int // how long these are, once one has left
 }
 
 // Datagram returns room for a datagram of n bytes to a service of the peer, which the caller writes at once; it leaves with the next
@@ -86,6 +87,10 @@ func (m *Module) sendDatagram(w *waitingDatagram, out Frames) bool {
 	s := w.session
 	most := (s.path.size - wire.OuterLen - wire.DatagramLen - s.packets.tagLen()) / wire.PartUnit * wire.PartUnit
 	piece := wire.DatagramPiece(len(w.buf), most)
+	if w.sent > 0 {
+		piece = min(piece, w.piece) // the path may carry more by now: zeros make no piece longer than those before it
+	}
+	w.piece = piece
 	for {
 		b := frame(out, s.addr)
 		if b == nil {

@@ -3,6 +3,7 @@ package rel
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -220,6 +221,46 @@ func TestAllFramesOfDatagramsInPiecesHaveOneLength(t *testing.T) {
 			t.Errorf("five datagrams of %d bytes left in frames of these lengths: %v; %d have come, %v", n, l.of, len(g.got), g.err)
 		}
 		w.check()
+	}
+}
+
+// few are frames of a driver that takes so many more.
+type few struct {
+	*node
+	left int
+}
+
+func (f *few) Reserve(to netip.AddrPort) []byte {
+	if f.left == 0 {
+		return nil
+	}
+	return f.node.Reserve(to)
+}
+
+func (f *few) Commit(n int) {
+	f.left--
+	f.node.Commit(n)
+}
+
+func TestADatagramComesWholeWhosePathChangesAfterItsFirstPieces(t *testing.T) {
+	for _, before := range []int{700, 1472, 4000} {
+		for _, after := range []int{700, 1472, 4000, 9000} {
+			for pieces := 1; pieces < 5; pieces++ {
+				w, a, b, _ := joined(t, func(c *Config) { c.MTU = 9000 })
+				g := newGrams(a, b)
+				if !g.send(8200) {
+					t.Fatal("not sent")
+				}
+				g.e.holdTo(g.e.live, before)
+				a.m.Progress(w.now, &few{a, pieces})
+				g.e.holdTo(g.e.live, after)
+				w.run(time.Millisecond)
+				if st := b.m.Stats(); len(g.got) != 1 || g.err != nil || st.Malformed > 0 {
+					t.Errorf("frames of %d bytes, and of %d behind the first %d: %d have come, %d frames are malformed, %v", before, after, pieces, len(g.got), st.Malformed, g.err)
+				}
+				w.check()
+			}
+		}
 	}
 }
 
