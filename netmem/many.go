@@ -61,14 +61,28 @@ type alone struct {
 	err  error
 }
 
-// run reads all that there is. What has begun ends, also when the context has.
+// run reads all that there is. What has begun ends, also when the context has, and when a function of the reader's panics.
 func (r *reading) run() {
+	defer r.abandon()
 	r.paused = true
 	for more := true; more || len(r.under)+len(r.behind) > 0; {
 		more = r.begin(more || r.later)
 		if len(r.under) > 0 && !r.take() {
 			r.wait()
 		}
+	}
+}
+
+// abandon lets go of what is under way: nothing is when run returns, but something may be when it panics.
+func (r *reading) abandon() {
+	for len(r.under) > 0 {
+		w := r.under[0]
+		if w.call != nil {
+			r.c.letGo(w)
+		} else {
+			r.c.awaits(w.hasCome)
+		}
+		r.leave(0)
 	}
 }
 
@@ -250,10 +264,16 @@ func (r *reading) wait() {
 		r.failed = r.failed || c.p.WaitUntil(r.ctx, come) != nil
 		return
 	}
-	// All that are left are read alone. Their memory is theirs until they end, so that this wait is no shorter if the context ends, or if the process does: each
-	// of them is.
-	if c.p.WaitUntil(context.Background(), come) != nil {
-		_ = c.p.Sleep(context.Background(), alonePause)
+	c.awaits(come) // all that are left are read alone
+}
+
+// awaits waits for reads that are alone. Their memory is theirs until they end, so that this wait is no shorter if the context ends, or if the process does:
+// each of them is.
+func (c *Client) awaits(come func() bool) {
+	for !come() {
+		if c.p.WaitUntil(context.Background(), come) != nil {
+			_ = c.p.Sleep(context.Background(), alonePause)
+		}
 	}
 }
 

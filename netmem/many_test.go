@@ -169,3 +169,51 @@ func TestAReadOfManyPagesIntoTooLittleMemoryFailsAlone(t *testing.T) {
 		return err
 	})
 }
+
+// panics reads pages until next or ended panics, and reports whether that came back to the caller.
+func panics(c *Client, where string) (panicked bool) {
+	defer func() { panicked = recover() != nil }()
+	asked := 0
+	_ = c.ReadPages(context.Background(), 8, func() (uint64, []byte, bool) {
+		if asked++; where == "next" && asked == 20 {
+			panic(where)
+		}
+		return uint64(asked % 16), make([]byte, 4096), true
+	}, func(uint64, []byte, error) {
+		if where == "ended" && asked >= 20 {
+			panic(where)
+		}
+	})
+	return false
+}
+
+func TestPagesOfAReaderThatPanicsAreFree(t *testing.T) {
+	for _, code := range []Code{{}, {Data: 2, Parity: 1}} {
+		f := sim.New(sim.Config{Seed: 1, NICs: 4})
+		servers := serving(f, 3)
+		f.Process(0, "client/0", func(sp *sim.Process) error {
+			c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: servers, Coding: code})
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if err := numbered(c, 16); err != nil {
+				return err
+			}
+			for _, where := range []string{"next", "ended"} {
+				if !panics(c, where) {
+					t.Errorf("%v: the panic in %s has not come back", code, where)
+				}
+				for number, p := range c.pages {
+					if p.busy.Load() {
+						t.Errorf("%v: page %d is busy after a panic in %s", code, number, where)
+					}
+				}
+			}
+			return ended(c)
+		})
+		if err := f.Run(time.Minute); err != nil {
+			t.Error(err)
+		}
+	}
+}
