@@ -47,12 +47,13 @@ type want struct {
 	awaits *fetched // it is being read ahead, and taken from there when it has come
 	of     any      // the reader's own: what it is of
 
-	way   way
-	p     *page // the reader's, while its call is under way
-	call  *call
-	begun clock.Time
-	late  time.Duration // after which its answer is
-	alone *alone        // it is read slowly, in a goroutine of its own
+	way    way
+	p      *page // the reader's, while its call is under way
+	call   *call
+	begun  clock.Time
+	waited time.Duration // for how long the reader has waited since: what has come while it did something else has yet to be taken in
+	late   time.Duration // after which its answer is
+	alone  *alone        // it is read slowly, in a goroutine of its own
 }
 
 // alone is a read that is not the reader's.
@@ -155,7 +156,7 @@ func (c *Client) beginRead(w *want) bool {
 	if len(from) == 0 || !p.busy.CompareAndSwap(false, true) {
 		return false
 	}
-	w.p, w.call, w.begun = p, c.begin(from[0], record{op: opPageIn, page: w.number}, nil), c.port.now()
+	w.p, w.call, w.begun, w.waited = p, c.begin(from[0], record{op: opPageIn, page: w.number}, nil), c.port.now(), 0
 	w.late = from[0].patience(c.cfg.Retry, max(c.cfg.Retry, c.cfg.Dead/4))
 	if len(from) > 1 {
 		w.late = from[0].patience(c.cfg.Hedge, max(c.cfg.Hedge, c.cfg.Dead/8))
@@ -187,7 +188,7 @@ func (r *reading) take() (took bool) {
 			} else {
 				r.readSlowly(w, len(r.under) > 0)
 			}
-		case w.call != nil && (r.failed || now.Sub(w.begun) >= w.late && r.c.isLate(w, now)):
+		case w.call != nil && (r.failed || r.c.isLate(w, now)):
 			r.leave(i)
 			r.c.letGo(w)
 			r.readSlowly(w, len(r.under) > 0)
@@ -245,11 +246,10 @@ func (r *reading) rest() {
 func (r *reading) wait() {
 	r.rest()
 	c, within, awaits := r.c, time.Duration(0), false
-	for now, i := c.port.now(), 0; i < len(r.under); i++ {
-		w := r.under[i]
+	for _, w := range r.under {
 		awaits = awaits || w.awaits != nil
 		if w.call != nil {
-			if left := max(w.late-now.Sub(w.begun), 1); within == 0 || left < within {
+			if left := max(w.late-w.waited, 1); within == 0 || left < within {
 				within = left
 			}
 		}
@@ -257,8 +257,13 @@ func (r *reading) wait() {
 	come := func() bool { return slices.ContainsFunc(r.under, (*want).hasCome) }
 	switch {
 	case within > 0:
+		since := c.port.now()
 		err := c.waitUntil(r.ctx, within, come)
 		r.failed = r.failed || err != nil && !errors.Is(err, errLate)
+		took := c.port.now().Sub(since)
+		for _, w := range r.under {
+			w.waited += took
+		}
 		return
 	case awaits:
 		r.failed = r.failed || c.p.WaitUntil(r.ctx, come) != nil
@@ -291,12 +296,16 @@ func (w *want) hasCome() bool {
 	return w.alone.done.Load()
 }
 
-// isLate reports whether an answer is late that has not come when it may be. One whose request had to wait is looked at again.
+// isLate reports whether an answer is late that has not come: the reader has waited for it for long enough, or hardly waits any more. One whose request had
+// to wait is looked at again.
 func (c *Client) isLate(w *want, now clock.Time) bool {
+	if w.waited < w.late && now.Sub(w.begun) < c.cfg.Dead {
+		return false
+	}
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	if early([]*call{w.call}, now.Add(-w.late)) {
-		w.begun = now
+		w.begun, w.waited = now, 0
 		return false
 	}
 	return true

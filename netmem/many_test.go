@@ -217,3 +217,69 @@ func TestPagesOfAReaderThatPanicsAreFree(t *testing.T) {
 		}
 	}
 }
+
+// asking has ReadPages read so many pages of 16, and returns how many requests that took.
+func asking(c *Client, depth, reads int, ended func(number uint64, err error)) (requests uint32, err error) {
+	before, asked := c.request, 0
+	err = c.ReadPages(context.Background(), depth, func() (uint64, []byte, bool) {
+		asked++
+		return uint64(asked % 16), make([]byte, 4096), asked <= reads
+	}, func(number uint64, _ []byte, err error) { ended(number, err) })
+	return c.request - before, err
+}
+
+func TestPagesThatHaveComeWhileTheirReaderWasBusyAreNotAskedForAgain(t *testing.T) {
+	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
+		n := 0
+		requests, err := asking(c, 8, 400, func(_ uint64, failed error) {
+			if n++; failed != nil {
+				t.Error(failed)
+			}
+			if n%20 == 0 {
+				_ = sp.Weft().Sleep(context.Background(), 5*time.Millisecond)
+			}
+		})
+		if requests > 400+10 {
+			t.Errorf("400 reads took %d requests", requests)
+		}
+		return errors.Join(err, ended(c))
+	})
+}
+
+// A reader that does something else most of the time finds what it has asked for when it looks, so it hardly waits for an answer that does not come.
+func TestAPageOfASilentServerIsAskedForElsewhereThoughItsReaderIsBusy(t *testing.T) {
+	f := sim.New(sim.Config{Seed: 1, NICs: 3})
+	servers := serving(f, 2)
+	f.Process(0, "client/0", func(sp *sim.Process) error {
+		c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: servers, Copies: 2})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if err := numbered(c, 16); err != nil {
+			return err
+		}
+		f.StopNIC(1)
+		begun, longest := map[*byte]time.Duration{}, time.Duration(0)
+		i := 0
+		err = c.ReadPages(context.Background(), 4, func() (uint64, []byte, bool) {
+			buf := make([]byte, 4096)
+			begun[&buf[0]] = f.Elapsed()
+			i++
+			return uint64(i % 16), buf, i <= 100
+		}, func(_ uint64, buf []byte, err error) {
+			longest = max(longest, f.Elapsed()-begun[&buf[0]])
+			if err != nil {
+				t.Error(err)
+			}
+			_ = sp.Weft().Sleep(context.Background(), 100*time.Millisecond)
+		})
+		if longest > 1500*time.Millisecond {
+			t.Errorf("a page took %v, of a server that is taken for dead after 500 ms", longest)
+		}
+		return errors.Join(err, ended(c))
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Error(err)
+	}
+}
