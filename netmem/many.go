@@ -34,6 +34,7 @@ type reading struct {
 	fresh  []*want // to be begun
 	behind []*want // to be begun when a page that they are of, too, has come
 	under  []*want // under way
+	more   bool    // there may be more to be read
 	failed bool    // the answers that are missing will not be waited for
 	paused bool    // nothing has ended since pause
 }
@@ -65,10 +66,10 @@ type alone struct {
 // run reads all that there is. What has begun ends, also when the context has, and when a function of the reader's panics.
 func (r *reading) run() {
 	defer r.abandon()
-	r.paused = true
-	for more := true; more || len(r.under)+len(r.behind) > 0; {
-		more = r.begin(more || r.later)
-		if len(r.under) > 0 && !r.take() {
+	r.paused, r.more = true, true
+	for r.more || len(r.under)+len(r.behind) > 0 {
+		r.begin()
+		if len(r.under) > 0 && !r.take() && !r.asksNext() {
 			r.wait()
 		}
 	}
@@ -78,26 +79,30 @@ func (r *reading) run() {
 func (r *reading) abandon() {
 	for len(r.under) > 0 {
 		w := r.under[0]
-		if w.call != nil {
+		switch {
+		case w.call != nil:
 			r.c.letGo(w)
-		} else {
+		case w.alone != nil:
 			r.c.awaits(w.hasCome)
 		}
 		r.leave(0)
 	}
 }
 
-// begin begins as many as may be under way, and reports whether there may be more, as it is told.
-func (r *reading) begin(more bool) bool {
-	r.fresh, r.behind = append(r.fresh[:0], r.behind...), r.behind[:0]
-	for more && len(r.under)+len(r.fresh) < r.depth {
+// asksNext reports whether one more may be begun, and there may be one.
+func (r *reading) asksNext() bool { return r.more && len(r.under)+len(r.behind) < r.depth }
+
+// begin begins as many as may be under way.
+func (r *reading) begin() {
+	r.fresh, r.behind, r.more = append(r.fresh[:0], r.behind...), r.behind[:0], r.more || r.later
+	for r.more && len(r.under)+len(r.fresh) < r.depth {
 		w := r.next()
-		if more = w != nil; more {
+		if r.more = w != nil; r.more {
 			r.fresh = append(r.fresh, w)
 		}
 	}
 	if len(r.fresh) == 0 {
-		return more
+		return
 	}
 	r.c.port.mu.Lock()
 	for _, w := range r.fresh {
@@ -109,10 +114,9 @@ func (r *reading) begin(more bool) bool {
 		case wayNone:
 			r.end(w, ErrMissing)
 		case waySlow:
-			r.readSlowly(w, len(r.under) > 0 || i+1 < len(r.fresh))
+			r.readSlowly(w, i+1 < len(r.fresh))
 		}
 	}
-	return more
 }
 
 // way is how a page is read.
@@ -186,12 +190,12 @@ func (r *reading) take() (took bool) {
 			if r.c.receives(w) {
 				r.end(w, nil)
 			} else {
-				r.readSlowly(w, len(r.under) > 0)
+				r.readSlowly(w, false)
 			}
 		case w.call != nil && (r.failed || r.c.isLate(w, now)):
 			r.leave(i)
 			r.c.letGo(w)
-			r.readSlowly(w, len(r.under) > 0)
+			r.readSlowly(w, false)
 		default:
 			i++
 			continue
@@ -217,9 +221,9 @@ func (r *reading) end(w *want, err error) {
 	r.ended(w, err)
 }
 
-// readSlowly reads one slowly: beside the others if there are any.
-func (r *reading) readSlowly(w *want, beside bool) {
-	if !beside {
+// readSlowly reads one slowly: beside the others if there are any, under way or to be begun.
+func (r *reading) readSlowly(w *want, others bool) {
+	if !others && len(r.under) == 0 && (!r.more || r.depth == 1) {
 		r.rest()
 		r.end(w, r.slowly(w))
 		return

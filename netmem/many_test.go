@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -281,5 +282,46 @@ func TestAPageOfASilentServerIsAskedForElsewhereThoughItsReaderIsBusy(t *testing
 	})
 	if err := f.Run(time.Minute); err != nil {
 		t.Error(err)
+	}
+}
+
+// While a page waits for a server that is silent, all others are read, and pages that are not there are told so.
+func TestAPageThatTakesLongKeepsNoOthersWaiting(t *testing.T) {
+	for _, way := range []string{"asked for", "busy"} {
+		f := sim.New(sim.Config{Seed: 1, NICs: 3})
+		servers := serving(f, 2)
+		f.Process(0, "client/0", func(sp *sim.Process) error {
+			c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: servers})
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if err := numbered(c, 16); err != nil {
+				return err
+			}
+			f.Stall(1+slices.Index(c.servers, c.pages[0].copies[0].server), 100*time.Millisecond)
+			if way == "busy" {
+				sp.Weft().Go(func() { _ = c.WritePage(context.Background(), 0, make([]byte, 4096)) })
+				_ = sp.Weft().Sleep(context.Background(), time.Millisecond)
+			}
+			begun, asked, others := f.Elapsed(), 0, time.Duration(0)
+			err = c.ReadPages(context.Background(), 2, func() (uint64, []byte, bool) {
+				if asked++; asked == 2 {
+					return 0, make([]byte, 4096), true
+				}
+				return 1 << 20, make([]byte, 4096), asked <= 100
+			}, func(number uint64, _ []byte, err error) {
+				if number > 0 {
+					others = f.Elapsed() - begun
+				}
+			})
+			if others > time.Millisecond {
+				t.Errorf("a page is %s: the others have ended after %v", way, others)
+			}
+			return errors.Join(err, ended(c))
+		})
+		if err := f.Run(time.Minute); err != nil {
+			t.Error(err)
+		}
 	}
 }
