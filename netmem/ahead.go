@@ -112,6 +112,7 @@ func (a *ahead) fetch(pages []uint64) {
 func (a *ahead) fetchAll() {
 	ctx := a.c.port.ctx
 	r := reading{c: a.c, ctx: ctx, depth: allAtOnce, later: true, pause: a.c.p.Wake,
+		fails:  func(*want) error { return a.c.unusable(ctx) },
 		slowly: func(w *want) error { return a.c.ReadPage(ctx, w.number, w.into) }}
 	r.next = func() *want {
 		a.mu.Lock()

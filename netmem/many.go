@@ -26,6 +26,7 @@ type reading struct {
 
 	later  bool               // next may have more when something has ended, though it had no more before
 	next   func() *want       // what is to be read, nil behind the last; the reader's until ended
+	fails  func(*want) error  // why one need not be read any more: it ends with that
 	slowly func(*want) error  // reads one as a call by itself would
 	ended  func(*want, error) // called for each, by run; ErrMissing: there is no such page
 	ahead  *ahead             // for what awaits a page that is read ahead
@@ -97,9 +98,14 @@ func (r *reading) begin() {
 	r.fresh, r.behind, r.more = append(r.fresh[:0], r.behind...), r.behind[:0], r.more || r.later
 	for r.more && len(r.under)+len(r.fresh) < r.depth {
 		w := r.next()
-		if r.more = w != nil; r.more {
-			r.fresh = append(r.fresh, w)
+		if r.more = w != nil; !r.more {
+			break
 		}
+		if err := r.fails(w); err != nil {
+			r.end(w, err)
+			continue
+		}
+		r.fresh = append(r.fresh, w)
 	}
 	if len(r.fresh) == 0 {
 		return
@@ -341,7 +347,9 @@ func (c *Client) letGo(w *want) {
 // it does not ask next for more, and returns why when all that it has asked for have ended.
 func (c *Client) ReadPages(ctx context.Context, depth int, next func() (number uint64, buf []byte, ok bool), ended func(number uint64, buf []byte, err error)) (why error) {
 	var free []*want
-	r := reading{c: c, ctx: ctx, depth: max(depth, 1), slowly: func(w *want) error { return c.ReadPage(ctx, w.number, w.into) }, pause: func() {}}
+	r := reading{c: c, ctx: ctx, depth: max(depth, 1), pause: func() {},
+		fails:  func(*want) error { return nil }, // none that next has given
+		slowly: func(w *want) error { return c.ReadPage(ctx, w.number, w.into) }}
 	r.next = func() *want {
 		if why = c.unusable(ctx); why != nil {
 			return nil

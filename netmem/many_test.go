@@ -325,3 +325,31 @@ func TestAPageThatTakesLongKeepsNoOthersWaiting(t *testing.T) {
 		}
 	}
 }
+
+// The rest of what a call reads is not asked for once it cannot succeed.
+func TestAReadOfManyPagesThatHasFailedAsksForNoMore(t *testing.T) {
+	const pages = 1000
+	for _, way := range []string{"context", "lost"} {
+		withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
+			v := &Volume{c: c, bytes: pages * 4096, page: 4096, depth: 16}
+			if err := numbered(c, pages); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			want := ErrLost
+			if way == "context" {
+				cancel()
+				want = context.Canceled
+			} else {
+				c.pages[3].copies = nil
+			}
+			before := c.request
+			n, err := v.ReadAtContext(ctx, make([]byte, pages*4096), 0)
+			if asked := c.request - before; n != 0 || !errors.Is(err, want) || asked > 40 {
+				t.Errorf("%s: %d bytes, %v, and %d requests of %d pages; expected none, %v, and no more requests than were under way", way, n, err, asked, pages, want)
+			}
+			return ended(c)
+		})
+	}
+}

@@ -229,6 +229,12 @@ func (v *Volume) ReadEach(ctx context.Context, next func() (b []byte, offset int
 func (v *Volume) readEach(ctx context.Context, depth int, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func()) {
 	m := many{v: v, next: next, ended: ended}
 	r := reading{c: v.c, ctx: ctx, depth: depth, later: true, next: m.piece, ended: m.pieceEnded, pause: pause, ahead: &v.ahead,
+		fails: func(w *want) error {
+			if err := w.of.(*part).err; err != nil {
+				return err // the part cannot be read as a whole any more
+			}
+			return v.c.unusable(ctx)
+		},
 		slowly: func(w *want) error { return v.readPart(ctx, w.number, w.at, w.into) }}
 	r.run()
 }
