@@ -215,6 +215,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	e.expire()                                      //    nodes.go: what has waited long enough, or for a name
 	e.resume()                                      //    copies.go: multicasts that have more to begin
 	commands, more := e.drainCommands()             // 2. commands in, behind those that have waited: command.go
+	e.early.served = false                          //    what else ended, here or in a poll before, was not brought by a frame
 	frames, linkNext := e.cfg.Link.Poll(now, e.rel) // 3. frames in, which so find the receives: rel, then rx.go
 	if e.returnEarly(frames, commands+held) {
 		return frames + e.driver.executed + left, e.soon()
@@ -250,7 +251,7 @@ func (e *Engine) unfinished() bool {
 
 // earlyReturns lets polls return early (USNIC-38): all else waits for the next poll, which is due at once.
 type earlyReturns struct {
-	served bool // a direct receive, or a send, of an embedded caller has been finished in this poll
+	served bool // a frame of this poll has finished a direct receive, or a send, of an embedded caller
 	inRow  int  // polls that have returned early, one after another
 }
 
@@ -264,7 +265,6 @@ const mostFramesEarly = 8
 // may reports whether a poll may return now that has finished what an embedded caller waits for, if it has. alone says that it had nothing else to do.
 func (h *earlyReturns) may(alone bool) bool {
 	yes := h.served && alone && h.inRow < mostEarly
-	h.served = false
 	if h.inRow++; !yes {
 		h.inRow = 0
 	}

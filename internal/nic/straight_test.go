@@ -645,3 +645,40 @@ func TestAMessageByAReliableLinkDoesNotBeginASilence(t *testing.T) {
 	a.got(w, []byte{2})
 	f.noLeaks()
 }
+
+// A send that ends behind the frames of a poll, as one within the NIC does, lets no later poll end early, whose frames end nothing.
+func TestAPollThatEndsNothingOfACallersDoesNotEndEarly(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{Seed: 1})
+	a, b := f.riders()
+	for range 5 {
+		f.until(time.Second, "the straight way", func() bool { return !b.way.Behind() })
+		got := a.recv(a.name.String(), 1, 0, make([]byte, limits.EagerMessage+1))
+		sent := a.send(a.name.String(), 1, 0, make([]byte, limits.EagerMessage+1))
+		a.e.Poll(f.now)
+		if !b.ride(a.tester, 2, false, make([]byte, 8)) {
+			t.Fatal("refused")
+		}
+		b.e.Poll(f.now)
+		before := a.e.ways[WayEarly]
+		work, _ := a.e.Poll(f.now)
+		if n := a.e.ways[WayEarly] - before; n > 0 || work == 0 {
+			t.Errorf("a poll whose frame no call waits for did %d things and ended early %d times", work, n)
+		}
+		a.finish(true, got)
+		a.finish(true, a.recv("b/0", 2, 0, make([]byte, 8)))
+		a.wantSent(sent)
+	}
+	f.noLeaks()
+}
+
+// What comes in many frames is a stream, which each poll acknowledges.
+func TestAPollOfManyFramesDoesNotEndEarly(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{Seed: 1})
+	a, _ := f.riders()
+	for frames := range 3 * mostFramesEarly {
+		a.e.early = earlyReturns{served: true}
+		if early := a.e.returnEarly(frames, 0); early != (frames > 0 && frames <= mostFramesEarly) {
+			t.Errorf("a poll that %d frames have come in ends early: %v", frames, early)
+		}
+	}
+}
