@@ -53,7 +53,7 @@ func ParseDatagram(b []byte) (d Datagram, payload []byte, err error) {
 		return Datagram{}, nil, ErrShort
 	}
 	payload, zeros := b[DatagramLen:DatagramLen+size], b[DatagramLen+size:]
-	if len(zeros) > 0 && (d.Offset == 0 || end < uint64(d.Length) || uint64(len(b)-DatagramLen) > uint64(d.Offset) || !allZero(zeros)) {
+	if len(zeros) > 0 && (end < uint64(d.Length) || uint64(len(b)-DatagramLen) > uint64(d.Offset) || !allZero(zeros)) {
 		return Datagram{}, nil, ErrFormat
 	}
 	return d, payload, nil
