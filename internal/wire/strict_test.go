@@ -164,7 +164,7 @@ func TestBodiesAreStrict(t *testing.T) {
 		"datagram: whole, and zeros":     {"Datagram", append(piece(0, 64, 64).bytes, 0), wire.ErrFormat},
 		"datagram: the end, and zeros":   {"Datagram", append(piece(64, 65, 1).bytes, make([]byte, 63)...), nil},
 		"datagram: too many zeros":       {"Datagram", append(piece(64, 65, 1).bytes, make([]byte, 64)...), wire.ErrFormat},
-		"datagram: zeros before its end": {"Datagram", append(piece(64, 256, 64).bytes, 0), wire.ErrFormat},
+		"datagram: zeros before its end": {"Datagram", append(piece(128, 256, 64).bytes, 0), wire.ErrFormat},
 		"datagram: zeros that are not":   {"Datagram", append(piece(64, 65, 1).bytes, 0, 1), wire.ErrFormat},
 		"letter: empty":                  {"Letter", letter(0), nil},
 		"letter: with bytes":             {"Letter", letter(9), nil},
