@@ -3,6 +3,12 @@ package docs_test
 // breaksOfHSN are the breaks of the rows of docs/hsn.md.
 var breaksOfHSN = []lineBreak{
 	{"HSN-1", "internal/rel/datagram.go", "m.handOver(now, s, d.Service, payload)\n", "m.handOver(now, s, d.Service, payload)\n\t\tm.handOver(now, s, d.Service, payload)\n", "internal/rel TestDatagramsComeWholeOnceAndOnlyAsTheyWereSent"},
+	{"HSN-1", "internal/rel/datagram.go", "piece = min(piece, w.piece)", "w.piece = min(piece, w.piece)", "internal/rel TestADatagramComesWholeWhosePathChangesAfterItsFirstPieces"},
+	{"HSN-1", "internal/wire/datagram.go", "units := ((n+pieces-1)/pieces + PartUnit - 1) / PartUnit", "units := (most + 0*pieces) / PartUnit", "internal/rel TestAllFramesOfDatagramsInPiecesHaveOneLength"},
+	{"HSN-1", "internal/rel/datagram.go", "if n < piece {", "if false {", "internal/rel TestAllFramesOfDatagramsInPiecesHaveOneLength"},
+	{"HSN-1", "internal/wire/datagram.go", " || !allZero(zeros)", "", "internal/wire TestBodiesAreStrict"},
+	{"HSN-1", "internal/wire/datagram.go", " || uint64(len(b)-DatagramLen) > uint64(d.Offset)", "", "internal/wire TestBodiesAreStrict"},
+	{"HSN-1", "internal/wire/datagram.go", "len(zeros) > 0 && (end < uint64(d.Length) || ", "len(zeros) > 0 && (", "internal/wire TestBodiesAreStrict"},
 	{"HSN-3", "internal/hsn/output.go", "Module: m.module.other()", "Module: m.module", "internal/hsn TestMessagesToAModuleThatIsNotHereAreCounted"},
 	{"HSN-4", "internal/hsn/output.go", "d.cfg.Modules[s.module].Sent(s.cookie)", "", "internal/hsn TestAModuleMaySendFromWithinSent"},
 	{"HSN-5", "netmem/port.go", "StartSendDatagramInto(&d.sends[slot], at, pageTag, data, headers)", "StartSendDatagramInto(&d.sends[slot], at, pageTag, headers, data)", "netmem TestPagesAreCopiedOnBothSidesAsTheirDesignSays"},
