@@ -10,19 +10,17 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// Calls of several goroutines go on while a server dies. What they and the goroutine that notices its death share, they share under the lock: the
-// race detector looks at that.
-func TestCallsGoOnWhileAServerDies(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	links, nodes, servers, refs := weft.NewSwitch(), []weft.Node(nil), []*Server(nil), []ServerRef(nil)
+// raced is a client of three servers, each with a NIC of its own.
+func raced(ctx context.Context, t *testing.T) (p *weft.Process, c *Client, servers []*Server) {
+	t.Helper()
+	links, nodes, refs := weft.NewSwitch(), []weft.Node(nil), []ServerRef(nil)
 	for i := range uint32(3) {
 		name := weft.Name{App: "memory", Index: i}
 		p, err := weft.Open(ctx, weft.Config{Name: name, Switch: links})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer p.Close()
+		t.Cleanup(func() { _ = p.Close() })
 		s, err := Serve(p, ServerConfig{Bytes: 256 * hsn.MaxPage})
 		if err != nil {
 			t.Fatal(err)
@@ -33,12 +31,21 @@ func TestCallsGoOnWhileAServerDies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
-	c, err := NewClient(ctx, p, ClientConfig{Servers: refs, Copies: 2, Dead: 50 * time.Millisecond})
+	t.Cleanup(func() { _ = p.Close() })
+	c, err = NewClient(ctx, p, ClientConfig{Servers: refs, Copies: 2, Dead: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(c.Close)
+	return p, c, servers
+}
+
+// Calls of several goroutines go on while a server dies. What they and the goroutine that notices its death share, they share under the lock: the
+// race detector looks at that.
+func TestCallsGoOnWhileAServerDies(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, c, servers := raced(ctx, t)
 	servers[0].Close()
 	var callers sync.WaitGroup
 	for first := range uint64(4) {
@@ -54,5 +61,55 @@ func TestCallsGoOnWhileAServerDies(t *testing.T) {
 	callers.Wait()
 	if err := ctx.Err(); err != nil {
 		t.Fatalf("no call has noticed the death of a server: %v", err)
+	}
+}
+
+// Pages are read many at a time beside writers, until their context ends, or their process. What they were read into is the reader's again then, as the
+// race detector sees.
+func TestTheMemoryOfManyPagesIsTheReadersWhenAllHaveEnded(t *testing.T) {
+	for _, ends := range []string{"context", "process"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		p, c, _ := raced(ctx, t)
+		reading, stop := context.WithCancel(ctx)
+		for i := range uint64(50) {
+			if err := c.WritePage(ctx, i, make([]byte, hsn.HalfPage)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var readers, writers sync.WaitGroup
+		for k := range 3 {
+			readers.Go(func() {
+				var bufs [][]byte
+				i, under := k, 0
+				why := c.ReadPages(reading, 16, func() (uint64, []byte, bool) {
+					buf := make([]byte, hsn.HalfPage)
+					bufs = append(bufs, buf)
+					i++
+					under++
+					return uint64(i % 50), buf, true
+				}, func(uint64, []byte, error) { under-- })
+				if why == nil || under != 0 {
+					t.Errorf("the %s has ended: %v, %d are under way", ends, why, under)
+				}
+				for _, buf := range bufs {
+					clear(buf)
+				}
+			})
+		}
+		writers.Go(func() {
+			for i := uint64(0); reading.Err() == nil; i++ {
+				_ = c.WritePage(reading, i%50, make([]byte, hsn.HalfPage))
+			}
+		})
+		time.Sleep(100 * time.Millisecond)
+		if ends == "process" {
+			_ = p.Close()
+		} else {
+			stop()
+		}
+		readers.Wait()
+		stop()
+		writers.Wait()
+		cancel()
 	}
 }
