@@ -343,8 +343,9 @@ func (c *Client) letGo(w *want) {
 // ReadPages reads pages for one goroutine, as many at a time as depth says: it asks for the next as soon as it has one. That costs less than a
 // goroutine for each that calls ReadPage, since all that have come are taken in at once. next says which page is to be read, and into which
 // PageBytes bytes, which are the client's until ended; it returns false when there are no more. ended is called for each page as it ends, in any
-// order, with what ReadPage would have returned. ReadPages calls both, one at a time. When ctx ends, or the client is closed or can be used no more,
-// it does not ask next for more, and returns why when all that it has asked for have ended.
+// order, with what ReadPage would have returned. ReadPages calls both, one at a time. While they run, the pages that are under way are not free for other
+// calls: they must not wait for a page of the client, and calls of other goroutines for these pages wait for them. When ctx ends, or the client is
+// closed or can be used no more, it does not ask next for more, and returns why when all that it has asked for have ended.
 func (c *Client) ReadPages(ctx context.Context, depth int, next func() (number uint64, buf []byte, ok bool), ended func(number uint64, buf []byte, err error)) (why error) {
 	var free []*want
 	r := reading{c: c, ctx: ctx, depth: max(depth, 1), pause: func() {},
