@@ -17,8 +17,15 @@ type Watcher struct {
 	reader *vni.EventReader // under p.mu
 }
 
-// Watch returns a Watcher of the events from now on.
-func (p *Process) Watch() *Watcher { return p.watcher(p.vp.EventsFromNow()) }
+// Watch returns a Watcher of the events from now on. That of a process which is closed has none, and looks at no segment: it may be unmapped.
+func (p *Process) Watch() *Watcher {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed.Load() {
+		return &Watcher{p: p}
+	}
+	return p.watcher(p.vp.EventsFromNow())
+}
 
 func (p *Process) watcher(r *vni.EventReader) *Watcher {
 	w := &Watcher{p: p, reader: r}
