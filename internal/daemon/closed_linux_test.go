@@ -1,7 +1,10 @@
 package daemon_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"os"
 	"testing"
 
 	weft "github.com/weftnet/weft"
@@ -19,5 +22,47 @@ func TestAWatcherOfAClosedProcessOnlySaysSo(t *testing.T) {
 	defer w.Close()
 	if _, err := w.Next(t.Context()); !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("the next event of a closed process: %v; expected %v", err, weft.ErrClosed)
+	}
+}
+
+// A group keeps a region for what it gathers, which only the group can close: a process that is closed without its groups lets it go, and all its
+// other memory.
+func TestAClosedProcessLeavesNoMemoryOfItsGroups(t *testing.T) {
+	c := configs(t, 1)
+	run(t, c...)
+	shared := func() int {
+		b, err := os.ReadFile("/proc/self/maps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Count(b, []byte("memfd:"))
+	}
+	part, all := []byte("what a member has"), make([]byte, len("what a member has"))
+	before := 0
+	for i := range 4 {
+		p := mustAttach(t, c[0], fmt.Sprintf("a/%d", i))
+		g, err := p.Join(t.Context(), fmt.Sprintf("group%d", i), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(g.Gather(t.Context(), 0, part, all), g.Scatter(t.Context(), 0, all, part), g.AllToAll(t.Context(), part, all)); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := g.Scatter(t.Context(), 0, all, part); !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("a scatter of a closed process: %v; expected %v", err, weft.ErrClosed)
+		}
+		if n := shared(); i == 0 {
+			before = n // what the daemon has made beforehand is here too
+		} else if n > before {
+			t.Errorf("%d mappings of shared memory after process %d; expected the %d after the first", n, i, before)
+		}
+		defer func() { // late: it lets go of the region, too
+			if err := g.Close(); err != nil {
+				t.Errorf("closing a group of a closed process: %v", err)
+			}
+		}()
 	}
 }

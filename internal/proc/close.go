@@ -1,6 +1,9 @@
 package proc
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -54,7 +57,7 @@ func (p *Process) allFree() bool {
 // letGo calls Options.Released if the time has come.
 func (p *Process) letGo() {
 	p.mu.Lock()
-	now := p.closed.Load() && !p.released && p.inside.Load() == 0 && len(p.regions) == 0 && (p.direct || p.inboxes == 0) && p.allFree() && p.straightIdle()
+	now := p.closed.Load() && !p.released && p.inside.Load() == 0 && !slices.ContainsFunc(p.regions, isOuter) && (p.direct || p.inboxes == 0) && p.allFree() && p.straightIdle()
 	p.released = p.released || now
 	p.mu.Unlock()
 	if now && p.opts.Released != nil {
@@ -63,8 +66,8 @@ func (p *Process) letGo() {
 }
 
 // Close ends the process's use of its segment: it cancels every operation under way, waits until no call is inside,
-// and lets go. Calls that were blocked, and all later ones, end with ErrClosed. Regions stay until they are closed. A
-// second Close does nothing. If the NIC is gone, Close does not wait: calls that are still inside find that out by
+// and lets go. Calls that were blocked, and all later ones, end with ErrClosed. Regions stay until they are closed, but
+// those of groups. A second Close does nothing. If the NIC is gone, Close does not wait: calls that are still inside find that out by
 // themselves, and the last of them lets go.
 func (p *Process) Close() error {
 	p.mu.Lock()
@@ -88,10 +91,14 @@ func (p *Process) Close() error {
 		_ = p.wait(ctx, o)
 		o.settle()
 	}
-	if p.w.Wait(ctx, p.idle) != nil {
+	why := p.w.Wait(ctx, p.idle)
+	if why != nil {
 		p.fail()
 	}
 	err := p.trim(0)
+	if why == nil {
+		err = errors.Join(err, p.closeInner())
+	}
 	p.watched.Add(-1)
 	p.leave()
 	return err

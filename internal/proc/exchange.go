@@ -39,7 +39,7 @@ func (g *Group) region(n int) (*Region, error) {
 			return nil, err
 		}
 	}
-	r, err := g.p.Alloc(max(n, limits.PageBytes))
+	r, err := g.p.allocInner(max(n, limits.PageBytes))
 	g.shared = r
 	return r, err
 }
@@ -210,7 +210,7 @@ func (g *Group) AllToAll(ctx context.Context, from, to []byte) error {
 		return err
 	}
 	// Not the region that gathers use: theirs is told and used up in between.
-	r, err := g.p.Alloc(max(len(to), 1))
+	r, err := g.p.allocInner(max(len(to), 1))
 	if err != nil {
 		return g.fail(op, Message{}, err)
 	}

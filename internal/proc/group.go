@@ -148,7 +148,7 @@ func (g *Group) Size() int { return len(g.roster) }
 // Member is the member with a rank.
 func (g *Group) Member(rank int) Dest { return g.roster[rank] }
 
-// begin makes sure that one operation of the group is under way at a time.
+// begin makes sure that one operation of the group is under way at a time, and that the memory which it uses stays until done.
 func (g *Group) begin(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return g.fail(op, Message{}, err)
@@ -156,12 +156,23 @@ func (g *Group) begin(ctx context.Context, op string) error {
 	if !g.busy.CompareAndSwap(false, true) {
 		return g.fail(op, Message{}, errGroupBusy)
 	}
+	if !g.p.enter() {
+		g.busy.Store(false)
+		return g.fail(op, Message{}, ErrClosed)
+	}
+	if g.p.closed.Load() {
+		g.done()
+		return g.fail(op, Message{}, ErrClosed)
+	}
 	return nil
 }
 
 var errGroupBusy = fmt.Errorf("%w: another operation of the group is under way in this process", ErrBadArgument)
 
-func (g *Group) done() { g.busy.Store(false) }
+func (g *Group) done() {
+	g.busy.Store(false)
+	g.p.leave()
+}
 
 func (g *Group) fail(op string, m Message, err error) error {
 	e := &GroupError{Op: op, Group: g.name, Err: reason(err)}
@@ -327,7 +338,10 @@ func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 
 // Close ends the membership. Operations that this process has completed complete at the others too; later ones fail.
 func (g *Group) Close() error {
-	if err := g.begin(context.Background(), "leave"); err != nil {
+	switch err := g.begin(context.Background(), "leave"); {
+	case errors.Is(err, ErrClosed): // it has left with its process
+		return nil
+	case err != nil:
 		return err
 	}
 	defer g.done()

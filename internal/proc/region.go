@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -19,6 +20,7 @@ type Region struct {
 	closed bool // under p.mu
 	sealed bool
 	theirs bool // the caller's memory, which may go away
+	inner  bool // of a group: it ends with the process, since its user cannot close it
 
 	parts   []*Part // under p.mu: open ones
 	refills int     // under p.mu: pieces of operations that are refilled from it
@@ -63,6 +65,31 @@ func (p *Process) alloc(n int, huge bool) (*Region, error) {
 	p.mu.Unlock()
 	return r, nil
 }
+
+// allocInner makes a region for a group.
+func (p *Process) allocInner(n int) (*Region, error) {
+	r, err := p.alloc(n, false)
+	if err == nil {
+		p.mu.Lock()
+		r.inner = true
+		p.mu.Unlock()
+	}
+	return r, err
+}
+
+// closeInner closes the regions of groups, at which no call looks any more.
+func (p *Process) closeInner() (err error) {
+	p.mu.Lock()
+	all := slices.DeleteFunc(slices.Clone(p.regions), isOuter)
+	p.mu.Unlock()
+	for _, r := range all {
+		err = errors.Join(err, r.Close())
+	}
+	return err
+}
+
+// isOuter reports whether a region is its user's to close. Under p.mu.
+func isOuter(r *Region) bool { return !r.inner }
 
 // insert keeps p.regions in the order of addresses. Under mu.
 func (p *Process) insert(r *Region) {
