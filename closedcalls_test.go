@@ -62,3 +62,44 @@ func TestAnOffsetFarBeyondARegionIsOutOfRange(t *testing.T) {
 		}
 	}
 }
+
+// Slots are used again, and so are the numbers of regions: what is left of a process takes nothing from the next one at its slot.
+func TestARegionOfAClosedProcessIsNotThatOfTheNextProcessAtItsSlot(t *testing.T) {
+	n, err := weft.OpenNIC(t.Context(), weft.Config{Switch: weft.NewSwitch()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	attach := func(index uint32) (*weft.Process, *weft.Region, *weft.Share) {
+		p, err := n.Attach(t.Context(), weft.Name{App: "a", Index: index})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := p.Alloc(64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := r.Share(0, 8, weft.ReadWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p, r, s
+	}
+	first, old, part := attach(0)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next, r, s := attach(1)
+	for i := uint32(2); next.Address().Slot != first.Address().Slot; i++ {
+		if err := next.Close(); err != nil {
+			t.Fatal(err)
+		}
+		next, r, s = attach(i)
+	}
+	if err := errors.Join(part.Close(), old.Close()); err != nil {
+		t.Errorf("closing the region of the closed process: %v", err)
+	}
+	if err := errors.Join(next.Put(t.Context(), s.Handle(), 0, []byte("share")), next.Put(t.Context(), r.Handle(), 8, []byte("region"))); err != nil {
+		t.Errorf("a PUT into a region of the next process: %v", err)
+	}
+}

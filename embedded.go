@@ -35,6 +35,7 @@ func (w *embeddedWaiter) Wake() { w.n.poller.Wake() }
 type embeddedMemory struct {
 	n    *NIC
 	slot uint16
+	gen  uint32
 
 	mu     sync.Mutex
 	mapped map[uint32][]byte // by region: whole pages that Free unmaps
@@ -88,7 +89,7 @@ func (m *embeddedMemory) Part(of uint32, offset, n int, sealed bool) (id uint32,
 func (m *embeddedMemory) Free(id uint32) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.n.poller.Do(func(now clock.Time) { err = m.n.engine.RemoveRegion(now, m.slot, id) })
+	m.n.poller.Do(func(now clock.Time) { err = m.n.engine.RemoveRegion(now, m.slot, m.gen, id) })
 	if err != nil && !errors.Is(err, nic.ErrNoProcess) && !errors.Is(err, nic.ErrNoRegion) { // it may have gone with its process
 		return shareRefusal(err)
 	}

@@ -62,7 +62,7 @@ func (m memory) Free(id uint32) error {
 	if e == nil {
 		return nil // it went with its NIC
 	}
-	err := e.RemoveRegion(m.p.f.s.now, m.p.slot, id)
+	err := e.RemoveRegion(m.p.f.s.now, m.p.slot, m.p.gen, id)
 	if errors.Is(err, nic.ErrNoProcess) || errors.Is(err, nic.ErrNoRegion) {
 		return nil // it went with its process
 	}

@@ -144,7 +144,7 @@ func (s *session) free(c *ctl.Client, f *ctl.Free) (err error) {
 	s.d.loop.Do(func(now clock.Time) {
 		if s.expelled.Load() {
 			err = ctl.ErrNICGone
-		} else if err = s.d.engine.RemoveRegion(now, s.slot, f.Region); err == nil {
+		} else if err = s.d.engine.RemoveRegion(now, s.slot, s.gen, f.Region); err == nil {
 			if m = s.regions[f.Region]; m != nil { // else it was a part
 				delete(s.regions, f.Region)
 				s.bytes -= int64(len(m.mem))

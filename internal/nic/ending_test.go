@@ -105,7 +105,7 @@ func TestEveryOperationEndsWhateverEndsUnderIt(t *testing.T) {
 		{"both cancel everything", 1, func(x *ending) { x.cancel(x.a); x.cancel(x.b) }},
 		{"the regions are closed", 1, func(x *ending) {
 			for i, p := range []*tester{x.a, x.b} {
-				if err := p.e.RemoveRegion(x.f.now, p.slot, x.ids[i]); err != nil {
+				if err := p.e.RemoveRegion(x.f.now, p.slot, p.gen, x.ids[i]); err != nil {
 					x.t.Error(err)
 				}
 			}

@@ -96,10 +96,13 @@ func (e *Engine) openRegion(r *region) error {
 
 // RemoveRegion takes a region away. PUTs and GETs of others that are under way there are refused. While operations of
 // the process itself use the memory, those included whose commands are in its queue, it fails with ErrRegionBusy and the region stays; else
-// the engine touches the memory no more when it returns.
-func (e *Engine) RemoveRegion(now clock.Time, slot uint16, id uint32) error {
+// the engine touches the memory no more when it returns. A process that has ended has no region: another may have its slot, and the id.
+func (e *Engine) RemoveRegion(now clock.Time, slot uint16, gen, id uint32) error {
 	e.beginAt(now)
 	p := e.process(slot)
+	if p != nil && p.gen != gen {
+		p = nil
+	}
 	if p != nil {
 		e.takeQueued(p)
 	}

@@ -42,14 +42,14 @@ func TestARegionIsBusyWithACommandThatNoPollHasTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx := x.post(mem[1000:])
-		if err := a.e.RemoveRegion(f.now, a.slot, id); !errors.Is(err, ErrRegionBusy) {
+		if err := a.e.RemoveRegion(f.now, a.slot, a.gen, id); !errors.Is(err, ErrRegionBusy) {
 			t.Errorf("%s is in the queue, and the region is removed: %v", x.what, err)
 		}
 		x.meet()
 		if c := a.finish(x.receive, ctx); c.Status != vni.StatusOK {
 			t.Errorf("%s ends with %v", x.what, c.Status)
 		}
-		if err := a.e.RemoveRegion(f.now, a.slot, id); err != nil {
+		if err := a.e.RemoveRegion(f.now, a.slot, a.gen, id); err != nil {
 			t.Errorf("%s has ended: %v", x.what, err)
 		}
 	}
@@ -69,7 +69,7 @@ func TestADescriptorInTheQueueKeepsItsRegion(t *testing.T) {
 	a.v.SetDescriptor(false, i, 0, vni.Descriptor{Region: a.region, Len: 4096})
 	a.v.SetSend(i, &vni.SendContext{Receiver: b.name, Tag: 1, Flags: vni.WantNotify, Token: a.token(i), PoolIndex: vni.NoPool, Size: 1, Len: 4096})
 	a.post(vni.Command{Code: vni.CodeSend, Context: uint16(i)})
-	if err := a.e.RemoveRegion(f.now, a.slot, a.region); !errors.Is(err, ErrRegionBusy) {
+	if err := a.e.RemoveRegion(f.now, a.slot, a.gen, a.region); !errors.Is(err, ErrRegionBusy) {
 		t.Errorf("a send from the region is in the queue, and the region is removed: %v", err)
 		if _, _, err := a.e.AddRegion(a.slot, make([]byte, 4096)); err != nil {
 			t.Error(err)

@@ -239,7 +239,7 @@ func (s *scenario) operation() {
 		return
 	case "close":
 		p := s.procs[s.arg(0)]
-		if err := p.e.RemoveRegion(s.f.now, p.slot, s.hdl.Region); err != nil {
+		if err := p.e.RemoveRegion(s.f.now, p.slot, p.gen, s.hdl.Region); err != nil {
 			s.printf("%v", err)
 		}
 		return

@@ -312,11 +312,11 @@ func TestARegionThatAStraightReceiveNamesIsBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := b.want(nil, 3, mem[100:200])
-	if err := b.e.RemoveRegion(f.now, b.slot, id); err == nil {
+	if err := b.e.RemoveRegion(f.now, b.slot, b.gen, id); err == nil {
 		t.Error("the region was removed")
 	}
 	b.way.Cancel(f.now, w)
-	if err := b.e.RemoveRegion(f.now, b.slot, id); err != nil {
+	if err := b.e.RemoveRegion(f.now, b.slot, b.gen, id); err != nil {
 		t.Error(err)
 	}
 }
