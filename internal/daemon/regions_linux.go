@@ -29,7 +29,7 @@ func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
 	s.d.loop.Do(func(clock.Time) {
 		if s.expelled.Load() {
 			err = ctl.ErrNICGone
-		} else if r.ID, r.Key, err = s.d.engine.AddRegion(s.slot, m.mem); err == nil {
+		} else if r.ID, r.Key, err = s.d.engine.AddRegion(s.slot, m.mem[:a.Bytes:a.Bytes]); err == nil { // not the rest of its last page
 			s.regions[r.ID] = m
 			s.bytes += size
 		}
