@@ -1,8 +1,10 @@
 package weft_test
 
 import (
+	"context"
 	"errors"
 	"math"
+	"reflect"
 	"testing"
 
 	"github.com/weftnet/weft"
@@ -101,5 +103,58 @@ func TestARegionOfAClosedProcessIsNotThatOfTheNextProcessAtItsSlot(t *testing.T)
 	}
 	if err := errors.Join(next.Put(t.Context(), s.Handle(), 0, []byte("share")), next.Put(t.Context(), r.Handle(), 8, []byte("region"))); err != nil {
 		t.Errorf("a PUT into a region of the next process: %v", err)
+	}
+}
+
+// An answer is an operation of its port, too. Also a method that is added tomorrow.
+func TestEveryOperationOfAClosedPortFails(t *testing.T) {
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Switch: weft.NewSwitch()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	o, err := p.Port(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go o.Call(t.Context(), p.Name(), 1, []byte("question"), nil)
+	m, err := o.Recv(t.Context(), p.Name(), 1, make([]byte, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	arguments := map[reflect.Type]any{}
+	for _, x := range []any{p.Name(), p.Address(), weft.Tag(1), m, new(weft.Op), []weft.Name{p.Name()}, make([]byte, 8), [][]byte{make([]byte, 8)}} {
+		arguments[reflect.TypeOf(x)] = x
+	}
+	arguments[reflect.TypeFor[context.Context]()] = t.Context()
+	looked := 0
+	for f := range reflect.TypeFor[*weft.Port]().NumMethod() {
+		method := reflect.TypeFor[*weft.Port]().Method(f)
+		if n := method.Type.NumOut(); n == 0 || method.Type.Out(n-1) != reflect.TypeFor[error]() || method.Name == "Close" {
+			continue
+		}
+		in := []reflect.Value{reflect.ValueOf(o)}
+		for i := 1; i < method.Type.NumIn(); i++ {
+			if x, ok := arguments[method.Type.In(i)]; ok {
+				in = append(in, reflect.ValueOf(x))
+			} else {
+				in = append(in, reflect.Zero(method.Type.In(i)))
+			}
+		}
+		call := reflect.Value.Call
+		if method.Type.IsVariadic() {
+			call = reflect.Value.CallSlice
+		}
+		out := call(method.Func, in)
+		if err, _ := out[len(out)-1].Interface().(error); !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("%s on a closed port: %v; expected %v", method.Name, err, weft.ErrClosed)
+		}
+		looked++
+	}
+	if looked < 25 {
+		t.Errorf("looked at %d methods; the search must be broken", looked)
 	}
 }

@@ -236,6 +236,9 @@ func (p *port) Reply(ctx context.Context, m Message, parts ...[]byte) error {
 	if err := ended(ctx, "reply"); err != nil {
 		return err
 	}
+	if p.closed.Load() {
+		return p.badTag("reply", m.Tag)
+	}
 	pm := proc.Message{NIC: uint64(m.Addr.NIC), Slot: m.Addr.Slot, Gen: m.Addr.Generation, Token: m.token}
 	pm.From, _ = m.From.vni() // for what is said of it if it fails
 	return p.p.Reply(ctx, &pm, parts...)
