@@ -158,3 +158,22 @@ func TestEveryOperationOfAClosedPortFails(t *testing.T) {
 		t.Errorf("looked at %d methods; the search must be broken", looked)
 	}
 }
+
+// At a daemon Close settles what start forms have begun. A NIC in the program has receives that nothing settles before their user asks.
+func TestAReceiveThatCloseHasEndedIsNotSaidToBeCancelled(t *testing.T) {
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Switch: weft.NewSwitch()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := p.StartRecv(weft.AnyProcess, 1, make([]byte, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o.Cancel()
+	if _, err := o.Wait(t.Context()); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("a receive that was under way at Close: %v; expected %v", err, weft.ErrClosed)
+	}
+}

@@ -88,7 +88,7 @@ func (p *Process) cancel(o *Op, byUser bool) {
 		return
 	}
 	p.mu.Lock()
-	o.byUser = o.byUser || byUser
+	o.byUser = o.byUser || byUser && !p.closed.Load() // the process's end came first
 	p.postCancel(o)
 	kick := !p.released && p.vp.MustKick()
 	p.mu.Unlock()

@@ -184,7 +184,7 @@ func (o *Op) postStraight(from *Dest, match Match, buf []byte) bool {
 // cancelStraight asks the NIC to withdraw o.
 func (o *Op) cancelStraight(byUser bool) {
 	o.p.mu.Lock()
-	o.byUser = o.byUser || byUser
+	o.byUser = o.byUser || byUser && !o.p.closed.Load() // the process's end came first
 	o.p.mu.Unlock()
 	o.p.opts.Straight.Cancel(&o.wanted)
 }
