@@ -69,11 +69,10 @@ func (p *Process) recvDatagram(match Match, parts [][]byte) (r request, all [][]
 	if len(parts) > p.pieces {
 		return r, nil, fmt.Errorf("%w: a datagram into %d pieces, at most %d", ErrBadArgument, len(parts), p.pieces)
 	}
-	if len(parts) == 1 {
-		r.to(parts[0])
-		return r, nil, nil
+	if all, err = p.gather(&r, parts); len(all) == 1 { // an empty one beside it is none
+		r.to(all[0])
+		all = nil
 	}
-	all, err = p.gather(&r, parts)
 	return r, all, err
 }
 
