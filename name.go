@@ -27,7 +27,7 @@ type Name struct {
 // AnyProcess, as the source of a receive, matches every sender (QNIX-20).
 var AnyProcess Name
 
-// ParseName reads what String writes: "app/3".
+// ParseName reads what String writes of a process: "app/3".
 func ParseName(s string) (Name, error) {
 	n, err := vni.ParseName(s)
 	return nameOf(n), err
@@ -41,11 +41,15 @@ func (n Name) String() string {
 	return fmt.Sprintf("%s/%d", n.App, n.Index)
 }
 
-// MarshalText writes the name as "app/3".
+// MarshalText writes the name as "app/3", and AnyProcess as "any".
 func (n Name) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// UnmarshalText reads "app/3".
+// UnmarshalText reads what MarshalText writes.
 func (n *Name) UnmarshalText(b []byte) (err error) {
+	if string(b) == AnyProcess.String() {
+		*n = AnyProcess
+		return nil
+	}
 	*n, err = ParseName(string(b))
 	return err
 }
