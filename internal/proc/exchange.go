@@ -60,6 +60,7 @@ func (g *Group) show(ctx context.Context, op string, root, n, part int) (h Handl
 	if err := g.broadcast(ctx, op, root, b[:]); err != nil {
 		return h, nil, err
 	}
+	g.midway = true
 	h.get(b[:])
 	if theirs := binary.LittleEndian.Uint64(b[32:]); theirs != uint64(part) {
 		g.quit()

@@ -27,6 +27,7 @@ type Group struct {
 	roster []Dest
 	piece  int // bytes of one reduction
 	busy   atomic.Bool
+	midway bool    // of the operation under way: the others wait for the rest of it
 	shared *Region // where others put what is gathered; kept for the next time
 }
 
@@ -164,6 +165,7 @@ func (g *Group) begin(ctx context.Context, op string) error {
 		g.done()
 		return g.fail(op, Message{}, ErrClosed)
 	}
+	g.midway = false
 	return nil
 }
 
@@ -195,12 +197,20 @@ func (g *Group) Barrier(ctx context.Context) error {
 func (g *Group) barrier(ctx context.Context, op string) error {
 	r := request{what: op, code: vni.CodeBarrier, group: g.number, size: uint32(len(g.roster))}
 	if err := g.p.begin(ctx, nil, &r); err != nil {
+		g.notBegun(g.midway)
 		return g.fail(op, Message{}, err)
 	}
 	if m, err := g.p.end(ctx, r.op); err != nil {
 		return g.fail(op, m, err)
 	}
 	return nil
+}
+
+// notBegun leaves the group if others have begun what will not be ended: a step of an operation could not begin, and it was not the first.
+func (g *Group) notBegun(others bool) {
+	if others {
+		g.quit()
+	}
 }
 
 // Broadcast copies buf of the member with rank root into buf of all others, which must be of the same length. It returns
@@ -287,9 +297,7 @@ func (g *Group) cut(ctx context.Context, op string, length, most int, fill func(
 		parts := fill(&r, at, min(most, length-at))
 		if err := g.p.begin(ctx, parts, &r); err != nil {
 			failed = g.fail(op, Message{}, err)
-			if begun > 0 {
-				g.quit() // the others have begun what will not be ended
-			}
+			g.notBegun(g.midway || begun > 0)
 			break
 		}
 		under[begun%len(under)] = r.op

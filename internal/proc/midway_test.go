@@ -1,0 +1,76 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// grabbing completes what is posted, and lets another caller run when a context has become free.
+type grabbing struct {
+	toy    *toyProc
+	freed  func()
+	leaves int
+}
+
+func (w *grabbing) Wait(ctx context.Context, ready func() bool) error {
+	for !ready() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for c, ok := w.toy.nic.Next(); ok; c, ok = w.toy.nic.Next() {
+			must(w.toy.nic.Send(int(c.Context), new(vni.SendContext)))
+			must(w.toy.nic.Complete(false, int(c.Context), &vni.Completion{Status: vni.StatusOK}, true))
+			if c.Code == vni.CodeLeave {
+				w.leaves++
+			}
+		}
+	}
+	return nil
+}
+
+func (w *grabbing) Kick() {}
+
+func (w *grabbing) Wake() {
+	if f := w.freed; f != nil {
+		w.freed = nil
+		f()
+	}
+}
+
+// An operation of a group that is made of several steps needs a context for each. Other goroutines of the process may have taken them all in
+// between, and its context.Context end while it waits for one. The other members must not wait for it then.
+func TestAGroupIsLeftByAnOperationThatCannotGoOn(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		do   func(ctx context.Context, g *Group) error
+	}{
+		{"gather", func(ctx context.Context, g *Group) error { return g.Gather(ctx, 0, nil, nil) }},
+		{"scatter", func(ctx context.Context, g *Group) error { return g.Scatter(ctx, 0, nil, nil) }},
+	} {
+		w := &grabbing{}
+		p, _ := new(toy).join(t, vni.Geometry{Commands: 32, Contexts: 1, Descriptors: 4, PoolPages: 8}, true, func(_ *vni.Process, q *toyProc) Waiter { w.toy = q; return w }, Options{})
+		ctx, cancel := context.WithCancel(context.Background())
+		var other *Op
+		w.freed = func() {
+			var err error
+			if other, err = p.StartSend(app(t, "app/1"), 1, make([]byte, 1000)); err != nil {
+				t.Errorf("the other goroutine's send: %v", err)
+			}
+			cancel()
+		}
+		p.watched.Add(1) // it waits for a context
+		g := &Group{p: p, name: "g", number: 7, rank: 1, roster: make([]Dest, 2)}
+		if err := x.do(ctx, g); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v; expected %v", x.name, err, context.Canceled)
+		}
+		if w.leaves != 1 {
+			t.Errorf("%s: a process that went no further has left its group %d times; expected once", x.name, w.leaves)
+		}
+		if _, err := other.Wait(context.Background()); err != nil {
+			t.Errorf("the other goroutine's send: %v", err)
+		}
+	}
+}
