@@ -180,6 +180,9 @@ func (p *Process) startOp(o *Op, r *request, parts [][]byte) error {
 	if !o.free(p) {
 		return r.fail(errBusy)
 	}
+	if p.closed.Load() { // then Close may still look at o, as it was begun before
+		return r.fail(ErrClosed)
+	}
 	o.begin(p)
 	r.own = o
 	l, err := p.start(parts, r)
