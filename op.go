@@ -38,7 +38,7 @@ func (o *Op) Test() (m Message, done bool, err error) {
 	return m, done, err
 }
 
-// Ended reports whether the operation has ended, so that Wait returns at once. It only loads atomics: the ready of a
+// Ended reports whether the operation has ended, so that Wait returns at once. It takes no lock: the ready of a
 // [Process.WaitUntil] may ask it, as long as nothing begins the operation anew meanwhile. An Op that no start form has begun has ended.
 func (o *Op) Ended() bool { return !o.o.Begun() || o.o.Ended() }
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
+	"time"
 
 	weft "github.com/weftnet/weft"
 )
@@ -64,5 +66,33 @@ func TestAClosedProcessLeavesNoMemoryOfItsGroups(t *testing.T) {
 				t.Errorf("closing a group of a closed process: %v", err)
 			}
 		}()
+	}
+}
+
+// Ended takes no lock. Close lets the segment go that it looks at.
+func TestEndedCanBeAskedBesideClose(t *testing.T) {
+	c := configs(t, 1)
+	run(t, c...)
+	for range 20 {
+		p := mustAttach(t, c[0], "a/0")
+		o, err := p.StartRecv(weft.AnyProcess, 1, make([]byte, 8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asking sync.WaitGroup
+		for range 16 { // more than there are cores, so that some are held up in the middle
+			asking.Go(func() {
+				for !o.Ended() {
+				}
+			})
+		}
+		time.Sleep(2 * time.Millisecond)
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		asking.Wait()
+		if _, err := o.Wait(t.Context()); !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("the receive: %v; expected %v", err, weft.ErrClosed)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 
 	"github.com/weftnet/weft/internal/vni"
@@ -12,7 +13,7 @@ import (
 func (p *Process) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.released {
+	if p.released.Load() {
 		return false
 	}
 	p.inside.Add(1)
@@ -57,10 +58,15 @@ func (p *Process) allFree() bool {
 // letGo calls Options.Released if the time has come.
 func (p *Process) letGo() {
 	p.mu.Lock()
-	now := p.closed.Load() && !p.released && p.inside.Load() == 0 && !slices.ContainsFunc(p.regions, isOuter) && (p.direct || p.inboxes == 0) && p.allFree() && p.straightIdle()
-	p.released = p.released || now
+	now := p.closed.Load() && !p.released.Load() && p.inside.Load() == 0 && !slices.ContainsFunc(p.regions, isOuter) && (p.direct || p.inboxes == 0) && p.allFree() && p.straightIdle()
+	if now {
+		p.released.Store(true)
+	}
 	p.mu.Unlock()
 	if now && p.opts.Released != nil {
+		for p.looks.Load() > 0 { // it takes a few loads
+			runtime.Gosched()
+		}
 		p.opts.Released()
 	}
 }

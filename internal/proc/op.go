@@ -90,7 +90,7 @@ func (p *Process) cancel(o *Op, byUser bool) {
 	p.mu.Lock()
 	o.byUser = o.byUser || byUser && !p.closed.Load() // the process's end came first
 	p.postCancel(o)
-	kick := !p.released && p.vp.MustKick()
+	kick := !p.released.Load() && p.vp.MustKick()
 	p.mu.Unlock()
 	if kick {
 		p.w.Kick()
@@ -281,9 +281,15 @@ func (o *Op) Result(ctx context.Context) (*Message, error) {
 	return &o.msg, o.err
 }
 
-// Ended reports whether the operation of a start form, which has begun, has ended. It loads atomics alone, and leaves it to Wait or Test to settle
-// what has.
-func (o *Op) Ended() bool { return o.settled() }
+// Ended reports whether the operation of a start form, which has begun, has ended. It takes no lock, and leaves it to Wait or Test to settle
+// what has. Close may settle it meanwhile, and let the segment go, but not while Ended looks at that.
+func (o *Op) Ended() bool {
+	p := o.p
+	p.looks.Add(1)
+	ended := p.released.Load() || o.settled()
+	p.looks.Add(-1)
+	return ended
+}
 
 // Test reports whether the operation has ended, and how. It does not wait.
 func (o *Op) Test() (done bool, m Message, err error) {

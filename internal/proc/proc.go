@@ -112,6 +112,9 @@ type Process struct {
 	watched atomic.Int32 // how many wait for a context to become free
 	inside  atomic.Int32 // calls that look at the segment without owning a context; changed under mu
 
+	released atomic.Bool  // set under mu: no call looks at the segment any more
+	looks    atomic.Int32 // of Op.Ended, which takes no lock: looked at once released is set, as they look at released behind this
+
 	// What is waited for, made once.
 	idle func() bool
 	free [lacks]func() bool // by what was lacking
@@ -124,14 +127,13 @@ type Process struct {
 
 	registered atomic.Pointer[registered] // memory that may go away; nil: none
 
-	mu       sync.Mutex
-	uses     []uint16 // by send context: how often it was taken, for tokens
-	pool     pool
-	spare    []temporary // temporary regions that no operation uses
-	refills  []*refill   // that no operation has
-	regions  []*Region   // open ones, by address
-	inboxes  int         // that keep a context
-	released bool
+	mu      sync.Mutex
+	uses    []uint16 // by send context: how often it was taken, for tokens
+	pool    pool
+	spare   []temporary // temporary regions that no operation uses
+	refills []*refill   // that no operation has
+	regions []*Region   // open ones, by address
+	inboxes int         // that keep a context
 }
 
 // New makes the process half of a segment that is registered at a NIC. If seg is direct, messages go to and from the
