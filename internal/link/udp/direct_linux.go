@@ -198,6 +198,7 @@ func (d *Driver) restDirect() {
 	o.turned, o.lead = false, 0
 	o.first, o.strays, o.turn, o.vain = firstLooks, strayLooks, asideBusy, 0
 	if err := connect(o.fd, &d.sock.direct.own, o.size); err != nil {
+		d.stats.Overrun += dropped(o.fd)
 		unix.Close(o.fd) // frames in it are lost; but this address is no longer ours
 		*o = direct{fd: -1}
 		d.say(fmt.Sprintf("all frames leave by the listening socket from now on, which is slower, since the direct one cannot be connected to this NIC's own address: %v", err))

@@ -415,6 +415,29 @@ func failDirect(t *testing.T, next func(a, b *Driver)) {
 	}
 }
 
+func TestWhatTheDirectSocketHasOverrunStaysCountedWhenItIsGone(t *testing.T) {
+	a, b := awakePair(t)
+	say(t, a, b, 2*limits.DirectAfter)
+	turned(t, a, b)
+	if err := unix.SetsockoptInt(a.sock.direct.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4096); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		b.Reserve(a.Addr())
+		b.Commit(1000)
+		b.Flush(0)
+	}
+	before := a.Stats().Overrun
+	if before == 0 {
+		t.Fatal("100 frames fit into a buffer of 4 KiB")
+	}
+	a.sock.direct.size = 0 // so that it cannot be connected to its own address
+	a.restDirect()
+	if after := a.Stats().Overrun; a.sock.direct.fd >= 0 || after != before {
+		t.Errorf("%d frames are counted as overrun; %d were before the direct socket was closed", after, before)
+	}
+}
+
 func TestAPeerThatCannotBeConnectedToIsSentToByTheListeningSocket(t *testing.T) {
 	a, b := awakePair(t)
 	told := 0

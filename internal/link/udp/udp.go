@@ -103,7 +103,7 @@ type Driver struct {
 	out      stage
 	sock     socket // the system's part
 	counters link.Counters
-	stats    Stats
+	stats    Stats // Overrun: of sockets that are closed
 	closed   bool
 }
 
@@ -181,7 +181,7 @@ func (d *Driver) Properties() link.Properties { return link.Properties{} }
 // Stats returns UDP's own counts.
 func (d *Driver) Stats() Stats {
 	s := d.stats
-	s.Overrun = d.sock.overrun()
+	s.Overrun += d.sock.overrun()
 	return s
 }
 
@@ -276,7 +276,7 @@ func (d *Driver) Close() error {
 	if d.closed {
 		return nil
 	}
-	d.stats.Overrun = d.sock.overrun()
+	d.stats.Overrun += d.sock.overrun()
 	d.closed = true
 	if err := d.sock.close(); err != nil {
 		return fmt.Errorf("udp: close %v: %w", d.addr, err)

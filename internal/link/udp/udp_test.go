@@ -347,6 +347,11 @@ func TestNothingIsLostWithoutBeingCounted(t *testing.T) {
 	if c.FramesIn+c.DroppedIn != n || c.DroppedIn == 0 {
 		t.Errorf("%d of %d frames arrived, %d counted as dropped", c.FramesIn, n, c.DroppedIn)
 	}
+	b.Close()
+	var closed link.Counters
+	if b.Counters(&closed); closed.DroppedIn != c.DroppedIn {
+		t.Errorf("%d frames are counted as dropped; after Close %d", c.DroppedIn, closed.DroppedIn)
+	}
 }
 
 func TestListenNamesWhatIsWrong(t *testing.T) {
