@@ -225,7 +225,8 @@ func (d *Driver) accept() {
 	}
 }
 
-// readSocket reads what a connection brings: its hello, bytes that wake, or its end.
+// readSocket reads what a connection brings: its hello, bytes that wake, or its end. While one sleeps the bytes are left for it to see: it
+// may not have done so yet.
 func (d *Driver) readSocket(fd int) {
 	for i, h := range d.hellos {
 		if h == fd {
@@ -234,6 +235,11 @@ func (d *Driver) readSocket(fd int) {
 		}
 	}
 	var b [64]byte
+	if d.sleeping {
+		if n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT); err == nil && n > 0 {
+			return
+		}
+	}
 	for {
 		n, err := unix.Read(fd, b[:])
 		if err == unix.EAGAIN {

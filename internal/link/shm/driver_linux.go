@@ -215,7 +215,11 @@ func (d *Driver) Reserve(to link.Addr) []byte {
 	b := o.write.reserve(d.mtu)
 	if b == nil {
 		d.publish(o) // a reader that waits for the rest of a batch frees nothing
-		if d.look(); o.dead {
+		if !o.dead {
+			d.counters.SystemCalls++
+			d.readSocket(o.socket) // is there one?
+		}
+		if o.dead {
 			d.reserved = true
 			return d.nowhere()
 		}

@@ -127,6 +127,48 @@ func TestAPollDoesNotEndTheSleep(t *testing.T) {
 	}
 }
 
+// A poll looks at the sockets now and then. It may come upon the byte that is to wake the sleeper before the sleeper does.
+func TestAPollThatSeesTheWakeUpDoesNotEndTheSleep(t *testing.T) {
+	a, b := listen(t, Config{}), listen(t, Config{})
+	var in linktest.Inbox
+	linktest.Send(t, a, b.Addr(), []byte("connect"))
+	linktest.Collect(t, b, &in, 1)
+	b.Sleep()
+	for i := range 3 {
+		linktest.Send(t, a, b.Addr(), []byte("wake"))
+		if !readable(t, b.Fd()) {
+			t.Fatalf("frame %d, which came after a poll, has not woken the sleeper", i)
+		}
+		if b.Poll(b.looked.Add(lookAfter), &in); len(in.Frames) != i+2 {
+			t.Fatalf("%d frames have come; expected %d", len(in.Frames), i+2)
+		}
+	}
+	b.Awake()
+	if readable(t, b.Fd()) {
+		t.Error("the descriptor is readable though the wake-up has been seen")
+	}
+}
+
+// A full ring has its sender ask whether the reader lives. What others have sent meanwhile is for a poll to find, or the sleeper.
+func TestAFullRingDoesNotEndTheSleep(t *testing.T) {
+	a, b, c := listen(t, Config{}), listen(t, Config{}), listen(t, Config{})
+	linktest.Send(t, a, b.Addr(), []byte("connect"))
+	var in linktest.Inbox
+	linktest.Collect(t, b, &in, 1)
+	b.Sleep()
+	linktest.Send(t, a, b.Addr(), []byte("wake"))
+	for b.Reserve(c.Addr()) != nil {
+		b.Commit(b.MTU())
+	}
+	if !readable(t, b.Fd()) {
+		t.Error("a send that found no room has read the byte that was to wake the sleeper")
+	}
+	c.Close()
+	if b.Reserve(c.Addr()) == nil {
+		t.Error("a full ring whose reader has gone takes no more")
+	}
+}
+
 func TestAConnectionWakesWhoeverSleeps(t *testing.T) {
 	a, b := listen(t, Config{}), listen(t, Config{})
 	if b.Sleep() {
