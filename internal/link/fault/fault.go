@@ -129,6 +129,7 @@ type Driver struct {
 	to     link.Receiver // during a Poll: the receiver of frames
 	handed int           // during a Poll: how many it has got
 	bytes  uint64        // handed so far, in all
+	closed bool
 }
 
 var _ link.Driver = (*Driver)(nil)
@@ -215,6 +216,7 @@ func (f *Driver) Caps() link.Caps {
 
 // Close implements link.Driver. Held frames are lost.
 func (f *Driver) Close() error {
+	f.closed = true
 	f.held.clear()
 	f.shown = shown{}
 	f.pool = pool{}

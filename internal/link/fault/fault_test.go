@@ -431,6 +431,39 @@ func (d discard) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size 
 	link.Each(d, now, from, frames, size)
 }
 
+// closer closes the driver by the first frame that it receives.
+type closer struct {
+	d      link.Driver
+	frames int
+}
+
+func (c *closer) Receive(clock.Time, link.Addr, []byte) {
+	c.frames++
+	c.d.Close()
+}
+
+func (c *closer) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(c, now, from, frames, size)
+}
+
+func TestNoDuplicateComesOfAFrameThatClosesTheDriver(t *testing.T) {
+	for _, cfg := range []fault.Config{{Duplicate: 1}, {Duplicate: 1, Reorder: 0.5}} {
+		p := newPair(t, cfg)
+		for range 50 {
+			p.a.Reserve(p.b.Addr())
+			p.a.Commit(8)
+		}
+		c := &closer{d: p.b}
+		for range 10 {
+			p.b.Poll(p.now, c)
+			p.now = p.now.Add(time.Second)
+		}
+		if c.frames != 1 || p.b.Held() != 0 {
+			t.Errorf("%+v: %d frames have come, and %d are held, after one that closed the driver", cfg, c.frames, p.b.Held())
+		}
+	}
+}
+
 func TestCheckNamesWhatIsWrong(t *testing.T) {
 	for want, cfg := range map[string]fault.Config{
 		"loss rate of 1.5": {Loss: 1.5},

@@ -40,7 +40,11 @@ func (f *Driver) release(now clock.Time) {
 	}
 }
 
+// hand hands over a frame, unless one before it has closed the driver.
 func (f *Driver) hand(now clock.Time, from link.Addr, frame []byte) {
+	if f.closed {
+		return
+	}
 	f.count(1, len(frame))
 	f.handed++
 	f.to.Receive(now, from, frame)
@@ -79,7 +83,7 @@ func (t *tap) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int
 }
 
 func (f *Driver) handRun(now clock.Time, from link.Addr, frames []byte, size int) {
-	if n := (len(frames) + size - 1) / size; n > 0 {
+	if n := (len(frames) + size - 1) / size; n > 0 && !f.closed {
 		f.count(n, len(frames))
 		f.handed += n
 		f.to.ReceiveRun(now, from, frames, size)
@@ -135,6 +139,9 @@ func (f *Driver) deliver(now clock.Time, from link.Addr, x *fate) {
 
 // hold keeps a copy of a frame until its time has come.
 func (f *Driver) hold(due clock.Time, from link.Addr, frame []byte) {
+	if f.closed {
+		return
+	}
 	if f.held.bytes+sizeOf(len(frame)) > f.cfg.HeldBytes {
 		f.counts.Overflowed++
 		return

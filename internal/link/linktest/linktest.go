@@ -63,6 +63,7 @@ func Run(t *testing.T, s Suite) {
 		{"the counters count frames and bytes", testCounters},
 		{"a frame for an address without a driver is accepted and harms nothing", testNobody},
 		{"nothing arrives after Close, and Close may be repeated", testClose},
+		{"a driver that is closed by what it receives hands over nothing more", testCloseWithin},
 		{"the steady state allocates nothing", testAllocations},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
@@ -383,6 +384,48 @@ func testClose(t *testing.T, s Suite) {
 	b.Flush(now())
 	Send(t, a, b.Addr(), content(8, 50))
 	settle(t, a, "after the peer's Close")
+}
+
+// closer closes the driver by the first frame that it receives.
+type closer struct {
+	d            link.Driver
+	calls, after int // of Receive and ReceiveRun, and frames of those that came after Close
+}
+
+func (c *closer) Receive(clock.Time, link.Addr, []byte) { c.got(1) }
+
+func (c *closer) ReceiveRun(_ clock.Time, _ link.Addr, frames []byte, size int) {
+	c.got((len(frames) + size - 1) / size)
+}
+
+func (c *closer) got(frames int) {
+	if c.calls++; c.calls > 1 {
+		c.after += frames
+		return
+	}
+	c.d.Close()
+}
+
+func testCloseWithin(t *testing.T, s Suite) {
+	a, b := s.Make(t)
+	var in Inbox
+	Send(t, a, b.Addr(), content(10, 50)) // the way is open when the first has come
+	Collect(t, b, &in, 1)
+	for i := range 8 {
+		trySend(a, b.Addr(), content(uint64(i), 50+i))
+	}
+	trySend(b, b.Addr(), content(11, 50)) // which may come by another way than those
+	a.Flush(now())
+	b.Flush(now())
+	time.Sleep(time.Millisecond) // so that several have come by the first poll
+	c := &closer{d: b}
+	for end := time.Now().Add(patience); c.calls == 0 && time.Now().Before(end); {
+		b.Poll(now(), c)
+	}
+	settle(t, b, "after Close")
+	if c.calls == 0 || c.after > 0 {
+		t.Errorf("%d frames were handed over after Close, in %d calls", c.after, c.calls)
+	}
 }
 
 // counter is a Receiver that keeps nothing.

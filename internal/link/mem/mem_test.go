@@ -103,6 +103,39 @@ func TestMemoryFollowsFramesInFlightAndNotPorts(t *testing.T) {
 	}
 }
 
+// closer closes a port by the first frame that it receives.
+type closer struct{ p *mem.Port }
+
+func (c closer) Receive(clock.Time, link.Addr, []byte) { c.p.Close() }
+
+func (c closer) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
+	link.Each(c, now, from, frames, size)
+}
+
+func TestAPortThatIsClosedByWhatItReceivesKeepsNoMemory(t *testing.T) {
+	s := mem.NewSwitch(mem.Config{})
+	a := s.Port()
+	after := 0
+	for i := range 100 {
+		b := s.Port()
+		for range 10 {
+			a.Reserve(b.Addr())
+			a.Commit(8)
+		}
+		b.Poll(0, closer{b})
+		var c link.Counters
+		if b.Counters(&c); c.FramesIn != 1 || c.DroppedIn != 9 {
+			t.Fatalf("%+v; expected 1 frame in, and 9 dropped", c)
+		}
+		if i == 0 {
+			after = s.Buffers()
+		}
+	}
+	if n := s.Buffers(); n != after {
+		t.Errorf("the switch has %d buffers after 100 ports, and had %d after one", n, after)
+	}
+}
+
 func TestAPortThatOnlyPassesFramesKeepsNoneOfTheirMemory(t *testing.T) {
 	s := mem.NewSwitch(mem.Config{})
 	a, b := s.Port(), s.Port()

@@ -160,25 +160,35 @@ func (p *Port) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 		return 0, clock.Never
 	}
 	p.dequeue()
+	n := 0
 	for i, f := range p.batch {
-		p.counters.FramesIn++
-		p.counters.BytesIn += uint64(len(f.frame))
-		to.Receive(now, f.from.addr, f.frame)
+		if p.shut.Load() { // by what it has received
+			p.counters.DroppedIn++
+		} else {
+			n++
+			p.counters.FramesIn++
+			p.counters.BytesIn += uint64(len(f.frame))
+			to.Receive(now, f.from.addr, f.frame)
+		}
 		p.spare = append(p.spare, f.frame[:p.sw.mtu])
 		p.batch[i] = slot{}
 	}
-	n := len(p.batch)
 	p.batch = p.batch[:0]
 	p.giveSpare()
 	return n, clock.Never
 }
 
-// giveSpare gives the switch back what a port that mostly receives does not need.
+// giveSpare gives the switch back what a port that mostly receives does not need, and all that one has which is closed.
 func (p *Port) giveSpare() {
-	if len(p.spare) > p.sw.keep {
-		p.sw.give(p.spare[p.sw.keep/2:])
-		p.spare = p.spare[:p.sw.keep/2]
+	keep := p.sw.keep / 2
+	switch {
+	case p.shut.Load():
+		keep = 0
+	case len(p.spare) <= p.sw.keep:
+		return
 	}
+	p.sw.give(p.spare[keep:])
+	p.spare = p.spare[:keep]
 }
 
 // Peek implements link.Caps. It shows the frame at the head of the queue, which may be of another sender.

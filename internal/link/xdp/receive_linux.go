@@ -24,8 +24,8 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 		d.routes.look()
 		frames, _ = d.slow.Poll(now, to)
 	}
-	for _, q := range d.queues {
-		frames += d.receive(q, now, to, limits.PollBatch-frames)
+	for i := 0; i < len(d.queues); i++ { // there are none any more when what has come closes the driver
+		frames += d.receive(d.queues[i], now, to, limits.PollBatch-frames)
 	}
 	return frames, clock.Never
 }
