@@ -32,6 +32,9 @@ type Driver struct {
 	polls  int    // since the last look
 	now    clock.Time
 
+	slowNext clock.Time // when the ordinary socket wants to be asked
+	slowed   bool       // the last poll asked it
+
 	counters link.Counters
 	closed   bool
 	fetched  byte // of no meaning, but so that the processor has to

@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/udp"
 )
@@ -31,7 +32,7 @@ func listen(cfg Config) (d *Driver, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d = &Driver{epoll: -1}
+	d = &Driver{epoll: -1, slowNext: clock.Never}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("xdp: interface %s: %w", at.name, err), d.release())

@@ -207,6 +207,46 @@ func TestFramesComeByAllQueuesOfTheInterface(t *testing.T) {
 	}
 }
 
+// What this host sends itself comes by the ordinary socket, many frames by one call where the kernel coalesces them. Those that a poll has no
+// room for are announced by no descriptor.
+func TestAUserThatParksHasAllThatTheOrdinarySocketHasBrought(t *testing.T) {
+	bed := hosts(t, testbed.Config{})
+	x, u := listen(t, bed.Host(0), xdp.Config{}), plain(t, bed.Host(0), bed.Host(0).Addr())
+	parks := func(frames int, next clock.Time) bool {
+		fds := []unix.PollFd{{Fd: int32(x.Fd()), Events: unix.POLLIN}}
+		if frames > 0 || next != clock.Never || x.Sleep() {
+			return false
+		}
+		n, err := unix.Poll(fds, 0)
+		x.Awake()
+		return err == nil && n == 0
+	}
+	var in linktest.Inbox
+	sent := 0
+	for range 10 {
+		for range 400 {
+			linktest.Send(t, u, x.Addr(), make([]byte, 1000)) // each by itself, until the kernel coalesces what comes
+			sent++
+		}
+		for range 20 {
+			for range 40 {
+				u.Reserve(x.Addr())
+				u.Commit(1000)
+				sent++
+			}
+			u.Flush(0)
+		}
+		for end := time.Now().Add(time.Minute); len(in.Frames) < sent; {
+			if n, next := x.Poll(clock.Time(time.Hour), &in); parks(n, next) && len(in.Frames) < sent {
+				t.Fatalf("%d frames of %d have come when the user parks", len(in.Frames), sent)
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%d frames of %d have come", len(in.Frames), sent)
+			}
+		}
+	}
+}
+
 // listenVariable has the test binary listen at an address until it is killed.
 const listenVariable = "WEFT_XDP_TEST_LISTEN"
 

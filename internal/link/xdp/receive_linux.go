@@ -19,15 +19,28 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 	if d.closed {
 		return 0, clock.Never
 	}
-	if d.polls++; d.polls >= lookEvery {
-		d.polls = 0
-		d.routes.look()
-		frames, _ = d.slow.Poll(now, to)
-	}
+	frames = d.pollSlow(now, to)
 	for i := 0; i < len(d.queues); i++ { // there are none any more when what has come closes the driver
 		frames += d.receive(d.queues[i], now, to, limits.PollBatch-frames)
 	}
-	return frames, clock.Never
+	if d.closed {
+		return frames, clock.Never
+	}
+	return frames, d.slowNext
+}
+
+// pollSlow asks the ordinary socket now and then, and when it wants to be asked: it may have brought more frames than it has handed over, which
+// its descriptor does not tell. The queues have every other poll to themselves.
+func (d *Driver) pollSlow(now clock.Time, to link.Receiver) (frames int) {
+	look := false
+	if d.polls++; d.polls >= lookEvery {
+		look, d.polls = true, 0
+		d.routes.look()
+	}
+	if d.slowed = look || d.slowNext <= now && !d.slowed; d.slowed {
+		frames, d.slowNext = d.slow.Poll(now, to)
+	}
+	return frames
 }
 
 // Glance implements link.Caps: one load a queue. What the slow path brings it overlooks. It asks for the lines that the next frame will
