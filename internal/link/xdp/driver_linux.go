@@ -17,6 +17,7 @@ type Driver struct {
 	slow   *udp.Driver
 	steer  steering
 	queues []*queue
+	first  int // of the queues, where the next Poll begins
 	routes *routes
 
 	epoll   int

@@ -21,10 +21,17 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 	}
 	frames = d.pollSlow(now, to)
 	for i := 0; i < len(d.queues); i++ { // there are none any more when what has come closes the driver
-		frames += d.receive(d.queues[i], now, to, limits.PollBatch-frames)
+		at := d.first + i
+		if at >= len(d.queues) {
+			at -= len(d.queues)
+		}
+		frames += d.receive(d.queues[at], now, to, limits.PollBatch-frames)
 	}
 	if d.closed {
 		return frames, clock.Never
+	}
+	if frames >= limits.PollBatch { // whose turn did not come begins the next time
+		d.first = (d.first + 1) % len(d.queues)
 	}
 	return frames, d.slowNext
 }
