@@ -210,6 +210,41 @@ func TestARefusedBatchGoesFrameByFrame(t *testing.T) {
 	}
 }
 
+// Nothing can be sent to port 0, and the kernel says that by the same error as that batches cannot be had.
+func TestABatchWhoseFramesCannotBeSentSaysNothingOfBatches(t *testing.T) {
+	offloading(t)
+	a, b := pairOf(t, 1472)
+	a.log = func(text string) { t.Errorf("the log says %q", text) }
+	send := func(to link.Addr, last int) {
+		for i := range 5 {
+			a.Reserve(to)
+			if i == 4 {
+				a.Commit(last)
+			} else {
+				a.Commit(1000)
+			}
+		}
+	}
+	for i := range 2 * limits.PlainDestinations {
+		send(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i + 1)}), 0), 1000)
+		a.Flush(0)
+	}
+	if s := a.Stats(); s != (Stats{Unsendable: 10 * limits.PlainDestinations}) {
+		t.Errorf("%+v; want all frames unsendable", s)
+	}
+	send(b.Addr(), 100) // over an interface that has become narrow, on which the last frame still fits
+	if !a.account(5, unix.EINVAL) {
+		t.Fatal("sending does not go on")
+	}
+	for range 4 {
+		a.account(1, unix.EMSGSIZE)
+	}
+	a.Flush(0)
+	if !a.sock.offload.batches(b.Addr()) {
+		t.Error("frames that are too long are taken for a destination that batches do not get through to")
+	}
+}
+
 func TestManyDoubtfulDestinationsEndBatchesForAll(t *testing.T) {
 	offloading(t)
 	a, b := pairOf(t, 1472)

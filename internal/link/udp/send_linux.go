@@ -24,9 +24,10 @@ type outbound struct {
 	names    []sockaddr
 	nameSize uint32 // of each
 	segments []segmentControl
-	frames   []int // in each batch
-	refused  bool  // the last send said ECONNREFUSED
-	single   int   // so many frames go each by itself, since the kernel did not take them as a batch
+	frames   []int      // in each batch
+	refused  bool       // the last send said ECONNREFUSED
+	single   int        // so many frames go each by itself, since the kernel did not take them as a batch
+	doubt    unix.Errno // why it did not, until it is known of the first whether it can be sent at all
 }
 
 func newOutbound() outbound {
@@ -103,6 +104,9 @@ func (d *Driver) account(n int, errno unix.Errno) (goOn bool) {
 	}
 	switch errno {
 	case 0:
+		if out.doubt != 0 { // the frames are good, so that it was the batch
+			d.renounce(d.out.addr(&d.out.waiting()[0]), "the kernel said: "+out.doubt.Error())
+		}
 		d.gone(n)
 	case unix.EINTR:
 	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
@@ -129,17 +133,18 @@ func (d *Driver) account(n int, errno unix.Errno) (goOn bool) {
 
 // gone says that the next n frames are sent, or given up.
 func (d *Driver) gone(n int) {
-	d.sock.out.single = max(0, d.sock.out.single-n)
+	d.sock.out.single, d.sock.out.doubt = max(0, d.sock.out.single-n), 0
 	d.out.done(n)
 }
 
-// unbatch reports whether errno is about a batch of n frames as such, which then go each by itself. What says that
-// batches cannot be had on the way to that destination is remembered.
+// unbatch reports whether errno may be about a batch of n frames as such, which then go each by itself. If they can, what says that
+// batches cannot be had on the way to that destination is remembered. By EINVAL some kernels also refuse a batch of frames that are longer than the
+// interface carries by now.
 func (d *Driver) unbatch(n int, errno unix.Errno) bool {
 	switch errno {
 	case unix.EMSGSIZE: // perhaps the last one still fits, and each is to be counted
 	case unix.EIO, unix.EINVAL, unix.EOPNOTSUPP, unix.ENOPROTOOPT:
-		d.renounce(d.out.addr(&d.out.waiting()[0]), "the kernel said: "+errno.Error())
+		d.sock.out.doubt = errno
 	default:
 		return false
 	}
