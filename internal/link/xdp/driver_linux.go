@@ -167,7 +167,16 @@ func (d *Driver) Flush(now clock.Time) {
 // Counters implements link.Driver.
 func (d *Driver) Counters(c *link.Counters) {
 	c.Add(&d.counters)
+	c.DroppedIn += d.overrun()
 	d.slow.Counters(c)
+}
+
+// overrun is how many frames the kernel has dropped because a ring was full.
+func (d *Driver) overrun() (frames uint64) {
+	for _, q := range d.queues {
+		frames += q.overrun()
+	}
+	return frames
 }
 
 // Close implements link.Driver. The program goes first, so that the kernel gets the frames that come from now on.
@@ -175,6 +184,7 @@ func (d *Driver) Close() error {
 	if d.closed {
 		return nil
 	}
+	d.counters.DroppedIn += d.overrun()
 	d.closed = true
 	return d.release()
 }

@@ -11,6 +11,9 @@ import (
 // BindPatience is how long a queue that another has is waited for.
 const BindPatience = bindTries * bindPause
 
+// FillRing is how many frames wait in the ring of a queue.
+const FillRing = fillRing
+
 // NotAttached says why the kernel did not attach a program to an interface of that MTU.
 func NotAttached(err error, mtu int) error { return notAttached(err, place{mtu: mtu}) }
 

@@ -247,6 +247,40 @@ func TestAUserThatParksHasAllThatTheOrdinarySocketHasBrought(t *testing.T) {
 	}
 }
 
+// A ring holds so many frames, and the kernel drops those that come when it is full.
+func TestFramesThatTheRingHasNoRoomForAreCounted(t *testing.T) {
+	bed := hosts(t, testbed.Config{})
+	x, u := listen(t, bed.Host(0), xdp.Config{}), plain(t, bed.Host(1), bed.Host(1).Addr())
+	arrives(t, u, x, "the first frames")
+	x.Poll(0, &linktest.Inbox{})
+	count := func() (c link.Counters) {
+		x.Counters(&c)
+		return c
+	}
+	before := count()
+	const more = 3 * xdp.FillRing
+	for i := range more {
+		linktest.Send(t, u, x.Addr(), []byte{byte(i)})
+		if i%16 == 0 {
+			time.Sleep(time.Millisecond) // so that the cable, whose own ring is short, loses none
+		}
+	}
+	var c link.Counters
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		x.Poll(0, &linktest.Inbox{})
+		if c = count(); c.FramesIn+c.DroppedIn == before.FramesIn+more {
+			break
+		}
+	}
+	if c.DroppedIn != more-(c.FramesIn-before.FramesIn) || c.DroppedIn < more-xdp.FillRing-16 {
+		t.Errorf("%d frames of %d have come, and %d are counted as dropped", c.FramesIn-before.FramesIn, more, c.DroppedIn)
+	}
+	x.Close()
+	if closed := count(); closed.DroppedIn != c.DroppedIn {
+		t.Errorf("%d frames are counted as dropped; after Close %d", c.DroppedIn, closed.DroppedIn)
+	}
+}
+
 // listenVariable has the test binary listen at an address until it is killed.
 const listenVariable = "WEFT_XDP_TEST_LISTEN"
 

@@ -209,6 +209,17 @@ func (q *queue) giveBack() {
 	q.fill.show()
 }
 
+// overrun asks the kernel how many frames it had no chunk or no place in the rx ring for.
+func (q *queue) overrun() uint64 {
+	var s struct{ dropped, badRx, badTx uint64 } // as kernels have it that count both as one; later ones do, too, if asked for no more
+	n := uint32(unsafe.Sizeof(s))
+	if _, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(q.fd), unix.SOL_XDP, unix.XDP_STATISTICS,
+		uintptr(unsafe.Pointer(&s)), uintptr(unsafe.Pointer(&n)), 0); errno != 0 {
+		return 0
+	}
+	return s.dropped
+}
+
 func (q *queue) close() (err error) {
 	if q.fd >= 0 {
 		err = unix.Close(q.fd)
