@@ -3,6 +3,7 @@ package xdp_test
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"io"
 	"net"
 	"net/netip"
@@ -125,6 +126,56 @@ func TestANeighbourThatHasAnotherAddressIsFoundAgain(t *testing.T) {
 	arrives(t, x, u, "after the neighbour has got another address")
 	if !direct(t, x, u) {
 		t.Error("frames for a neighbour with another address go by the kernel's stack")
+	}
+}
+
+// Switches learn by the source address of frames where the interface is, and cards that guard against forgery drop those with another.
+func TestAnInterfaceThatHasAnotherAddressSendsFromThatOne(t *testing.T) {
+	bed := hosts(t, testbed.Config{})
+	x, u := listen(t, bed.Host(0), xdp.Config{}), plain(t, bed.Host(1), bed.Host(1).Addr())
+	arrives(t, x, u, "before")
+	hw, began := net.HardwareAddr{2, 0xaa, 0xbb, 0xcc, 0xdd, 0xef}, time.Now()
+	later := func() clock.Time { return clock.Time(time.Hour + time.Since(began)) } // than the time of what was sent before
+	on(t, bed.Host(0), func(eth netlink.Link) error { return netlink.LinkSetHardwareAddr(eth, hw) })
+	var in linktest.Inbox
+	for range 300 { // so that the driver looks at the news
+		x.Poll(later(), &in)
+	}
+	for alone := 0; alone < 500; alone++ { // the kernel has forgotten its neighbours, and tells when it finds them
+		if !direct(t, x, u) {
+			alone = 0
+		}
+		if x.Poll(later(), &in); time.Since(began) > time.Minute {
+			t.Fatal("frames go by the kernel's stack though the neighbour is known again")
+		}
+	}
+	tap := -1
+	on(t, bed.Host(1), func(eth netlink.Link) (err error) {
+		all := int(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})) // in the network's order
+		if tap, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, all); err != nil {
+			return err
+		}
+		return unix.Bind(tap, &unix.SockaddrLinklayer{Protocol: uint16(all), Ifindex: eth.Attrs().Index})
+	})
+	defer unix.Close(tap)
+	in = linktest.Inbox{}
+	last := []byte("from which address?")
+	linktest.Send(t, x, u.Addr(), last)
+	for len(in.Frames) == 0 || !bytes.Equal(in.Frames[len(in.Frames)-1], last) {
+		linktest.Collect(t, u, &in, len(in.Frames)+1)
+	}
+	b := make([]byte, 2000)
+	for {
+		n, _, err := unix.Recvfrom(tap, b, 0)
+		if err != nil {
+			t.Fatal("the frame has not been seen on the cable: ", err)
+		}
+		if bytes.HasSuffix(b[:n], last) {
+			break
+		}
+	}
+	if from := net.HardwareAddr(b[6:12]); !bytes.Equal(from, hw) {
+		t.Errorf("a frame of an interface with the address %v is from %v", hw, from)
 	}
 }
 

@@ -22,7 +22,7 @@ type routes struct {
 	news    *nl.NetlinkSocket
 	newsFd  int
 	ifindex int // where addresses and neighbours are: the VLAN's, if there is one
-	source  mac
+	source  mac // of ifindex, as of the last news
 	vlan    uint16
 	from    netip.AddrPort
 	known   map[link.Addr]*route
@@ -131,6 +131,9 @@ func (r *routes) look() {
 }
 
 func (r *routes) changed() {
+	if l, err := r.handle.LinkByIndex(r.ifindex); err == nil && len(l.Attrs().HardwareAddr) == len(r.source) {
+		copy(r.source[:], l.Attrs().HardwareAddr)
+	}
 	for _, w := range r.known {
 		w.check = true
 	}
