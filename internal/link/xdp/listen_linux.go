@@ -95,15 +95,24 @@ func find(ip netip.Addr) (at place, err error) {
 		}
 		copy(at.hw[:], a.HardwareAddr)
 		if v, ok := l.(*netlink.Vlan); ok {
-			lower, err := netlink.LinkByIndex(a.ParentIndex)
-			if err != nil {
-				return at, fmt.Errorf("xdp: interface below %s: %w", a.Name, err)
-			}
-			at.lower, at.vlan, at.rxQueue = a.ParentIndex, uint16(v.VlanId), max(lower.Attrs().NumRxQueues, 1)
+			err = at.tagged(v)
 		}
-		return at, nil
+		return at, err
 	}
 	return at, fmt.Errorf("%w: no interface of this host has the address %v", ErrUnavailable, ip)
+}
+
+// tagged finds the interface below a VLAN. In another network namespace its number means another interface than here.
+func (at *place) tagged(v *netlink.Vlan) error {
+	if v.NetNsID >= 0 {
+		return fmt.Errorf("%w: the interface below %s is in another network namespace", ErrUnavailable, v.Name)
+	}
+	lower, err := netlink.LinkByIndex(v.ParentIndex)
+	if err != nil {
+		return fmt.Errorf("xdp: interface below %s: %w", v.Name, err)
+	}
+	at.lower, at.vlan, at.rxQueue = v.ParentIndex, uint16(v.VlanId), max(lower.Attrs().NumRxQueues, 1)
+	return nil
 }
 
 // size decides how large a frame may be: what the interface carries, and what fits into a chunk.

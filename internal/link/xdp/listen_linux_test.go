@@ -1,0 +1,28 @@
+package xdp
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+)
+
+// A container may be given a VLAN of its host's interface. The number of that interface is then one of the host's, and any interface of the
+// container may have the same.
+func TestAVLANOfAnotherNamespacesInterfaceIsRefused(t *testing.T) {
+	all, err := netlink.LinkList()
+	if err != nil || len(all) == 0 {
+		t.Skip("no interfaces here:", err)
+	}
+	number := all[0].Attrs().Index
+	v := &netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Name: "vlan7", ParentIndex: number, NetNsID: -1}, VlanId: 7}
+	var at place
+	if err := at.tagged(v); err != nil || at.lower != number || at.vlan != 7 {
+		t.Errorf("a VLAN of interface %d: %+v, %v", number, at, err)
+	}
+	v.NetNsID, at = 0, place{}
+	if err := at.tagged(v); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "below vlan7 is in another network namespace") || at.lower != 0 {
+		t.Errorf("a VLAN of another namespace's interface %d: %+v, %v", number, at, err)
+	}
+}
