@@ -112,8 +112,11 @@ func (w *writer) reserve(n int) []byte {
 		need += rest
 	}
 	if w.limit-w.pos < need {
-		w.limit = atomic.LoadUint64(&w.read.consumed) + w.size
-		if w.limit-w.pos < need || w.limit-w.pos > w.size {
+		limit := atomic.LoadUint64(&w.read.consumed) + w.size
+		if limit-w.pos > w.size { // nonsense
+			return nil
+		}
+		if w.limit = limit; limit-w.pos < need {
 			return nil
 		}
 	}

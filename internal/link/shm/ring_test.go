@@ -147,6 +147,32 @@ func TestARecordBeyondTheRingIsAnError(t *testing.T) {
 	}
 }
 
+// What the reader says to have consumed is another process's word. Beyond what has been written, or before what it has said already, it makes no
+// room, however often it is asked.
+func TestAReaderThatHasConsumedWhatIsNotThereMakesNoRoom(t *testing.T) {
+	for _, nonsense := range []uint64{1 << 60, 1 << 13, 1<<64 - 4096} {
+		r := heapRing(4096)
+		w, rd := newWriter(r), newReader(r, 1000)
+		for w.send(1000, nil) {
+		}
+		w.publish()
+		told := r.read.consumed
+		r.read.consumed = nonsense
+		for range 3 {
+			if w.send(1000, nil) {
+				t.Errorf("a full ring whose reader has consumed %#x takes a frame", nonsense)
+			}
+		}
+		r.read.consumed = told
+		for f, _ := rd.next(); f != nil; f, _ = rd.next() {
+			rd.done(len(f))
+		}
+		if !w.send(1000, nil) {
+			t.Error("a ring that has been read takes no frame")
+		}
+	}
+}
+
 func TestOnlyTheFirstRecordForASleeperWakes(t *testing.T) {
 	r := heapRing(4096)
 	w, rd := newWriter(r), newReader(r, 100)
