@@ -72,11 +72,16 @@ type zones struct {
 	indexes map[string]uint32
 }
 
+// remember notes a zone. One that is known as the interface's name and as its number keeps the form that came first, our own address's if that has
+// a zone: frames are told apart by their senders, so that these must not come to be written otherwise.
 func (z *zones) remember(name string, index uint32) {
 	if z.names == nil {
 		z.names, z.indexes = make(map[uint32]string), make(map[string]uint32)
 	}
-	z.names[index], z.indexes[name] = name, index
+	z.indexes[name] = index
+	if _, known := z.names[index]; !known {
+		z.names[index] = name
+	}
 }
 
 // index is the number of a zone; 0 for none. It is not ok if there is no such interface.

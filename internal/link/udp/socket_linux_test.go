@@ -5,7 +5,9 @@ package udp
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -174,6 +176,26 @@ func TestAddressesSurviveTheKernelsForm(t *testing.T) {
 	}
 	if _, ok := s.set(netip.MustParseAddrPort("[fe80::1%no-such-interface]:1"), true, &z); ok {
 		t.Error("a zone that does not exist is accepted")
+	}
+}
+
+// A zone may be written as the interface's name and as its number. Whose a frame is is compared, so that it has to stay as it was.
+func TestAZoneKeepsItsSpellingWhateverOthersAreWrittenLater(t *testing.T) {
+	lo, err := net.InterfaceByName("lo")
+	if err != nil {
+		t.Skip(err)
+	}
+	number := strconv.Itoa(lo.Index)
+	for _, spelt := range [][2]string{{"lo", number}, {number, "lo"}} {
+		var z zones
+		for _, zone := range spelt {
+			if n, ok := z.index(zone); !ok || n != uint32(lo.Index) {
+				t.Errorf("zone %q has the number %d, %v; want %d", zone, n, ok, lo.Index)
+			}
+			if got := z.name(uint32(lo.Index)); got != spelt[0] {
+				t.Errorf("after zone %q, frames from zone %d are from %q; want %q", zone, lo.Index, got, spelt[0])
+			}
+		}
 	}
 }
 
