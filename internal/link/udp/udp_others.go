@@ -157,7 +157,7 @@ func (d *Driver) receive(now clock.Time, to link.Receiver) int {
 		return 0
 	}
 	frames := 0
-	for i := range n {
+	for i := 0; i < n && !d.closed; i++ {
 		slot := &s.slots[(s.head+i)%len(s.slots)] // only Poll moves head
 		if slot.size > s.mtu {
 			d.stats.Oversize++
