@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -86,7 +87,7 @@ func find(ip netip.Addr) (at place, err error) {
 		}
 		a := l.Attrs()
 		if !slices.ContainsFunc(addrs, func(b netlink.Addr) bool { return b.IP.Equal(net.IP(ip.WithZone("").AsSlice())) }) ||
-			ip.Zone() != "" && ip.Zone() != a.Name {
+			ip.Zone() != "" && ip.Zone() != a.Name && ip.Zone() != strconv.Itoa(a.Index) {
 			continue
 		}
 		at = place{name: a.Name, index: a.Index, lower: a.Index, mtu: a.MTU, rxQueue: max(a.NumRxQueues, 1)}

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -202,6 +204,46 @@ func TestFramesOnAVLANHaveItsTagAndTheKernelAsksForNeighbours(t *testing.T) {
 	for end := time.Now().Add(time.Minute); !direct(t, x, y); {
 		if time.Now().After(end) {
 			t.Fatal("frames on a VLAN go by the kernel's stack though the neighbour is known")
+		}
+	}
+}
+
+func TestALinkLocalAddressMayHaveItsZoneAsANumber(t *testing.T) {
+	bed := hosts(t, testbed.Config{})
+	for i := range 2 {
+		var at netip.Addr
+		on(t, bed.Host(i), func(eth netlink.Link) error {
+			all, err := netlink.AddrList(eth, netlink.FAMILY_V6)
+			for _, a := range all {
+				if ip, _ := netip.AddrFromSlice(a.IP); ip.IsLinkLocalUnicast() {
+					at = ip.WithZone([]string{testbed.Interface, strconv.Itoa(eth.Attrs().Index)}[i])
+				}
+			}
+			return err
+		})
+		if !at.IsValid() {
+			t.Skip("no link-local address here")
+		}
+		listenAt := func() error {
+			d, err := xdp.Listen(xdp.Config{Addr: netip.AddrPortFrom(at, 0)})
+			if err != nil {
+				return err
+			}
+			if d.Addr().Addr() != at {
+				t.Errorf("a driver at %v is at %v", at, d.Addr())
+			}
+			return d.Close()
+		}
+		err := bed.Host(i).Do(listenAt)
+		for end := time.Now().Add(time.Minute); errors.Is(err, unix.EADDRNOTAVAIL) && time.Now().Before(end); { // until the kernel has found it to be its own
+			time.Sleep(10 * time.Millisecond)
+			err = bed.Host(i).Do(listenAt)
+		}
+		if errors.Is(err, xdp.ErrUnavailable) && i == 0 {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Errorf("at %v: %v", at, err)
 		}
 	}
 }
