@@ -110,6 +110,54 @@ func TestNothingThatWasCoalescedIsLostWhenAStreamEnds(t *testing.T) {
 	}
 }
 
+// Bulk ends within a few polls. Frames may come between any two of them, by either socket.
+func TestNothingThatWasCoalescedIsLostWheneverItComes(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		for when := range 24 {
+			from, to, other := streaming(t)
+			if busy {
+				other = from
+			}
+			in := &collect{}
+			for i, since := 0, -1; i < 3*bulkPolls; i++ {
+				if since == when {
+					stream(other, to, 40)
+				}
+				to.Poll(clock.Time(i), in)
+				if since >= 0 || to.sock.in.quiet == bulkPolls-10 {
+					since++
+				}
+			}
+			if n := to.Stats().Oversize; len(in.frames) != 40 || n > 0 {
+				t.Errorf("sent by the busy peer, %v, %d polls later: of 40 frames %d came; %d were cut short", busy, when, len(in.frames), n)
+			}
+		}
+	}
+}
+
+// The kernel reports what a peer's host said before it gives out what the peer has sent.
+func TestASocketWithAnErrorIsNotTakenForEmpty(t *testing.T) {
+	from, to, _ := streaming(t)
+	in := &collect{}
+	for range 100 {
+		to.Poll(0, in)
+	}
+	stream(from, to, 40)
+	peer := from.Addr()
+	from.Close()
+	to.Reserve(peer)
+	to.Commit(5)
+	to.Flush(0) // which is refused
+	o := &to.sock.direct
+	to.sock.in.quiet, to.sock.in.empty, o.turn, o.first = bulkPolls, [2]bool{true, false}, asideBusy, 0
+	for range 100 {
+		to.Poll(0, in)
+	}
+	if s := to.Stats(); len(in.frames) != 40 || s.Oversize > 0 || s.Refused == 0 {
+		t.Errorf("of 40 frames of a peer that has gone %d came; %+v", len(in.frames), s)
+	}
+}
+
 // exchange sends messages of so many frames, one at a time, and polls a little after each, as one does that waits for the next.
 func exchange(t *testing.T, from, to *Driver, messages, frames int) {
 	t.Helper()

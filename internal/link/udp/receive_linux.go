@@ -197,6 +197,10 @@ func (d *Driver) receiveMany(fd int, aside bool) {
 	in.rack = &in.several
 	if in.mode == modeBulk {
 		in.rack = &in.bulk
+		if !in.told && d.waits(fd) { // since before the kernel was told not to coalesce
+			in.told, in.quiet = true, 0
+			d.sock.tell(1)
+		}
 	}
 	slots := len(in.rack.headers)
 	if in.full {
@@ -210,13 +214,22 @@ func (d *Driver) receiveMany(fd int, aside bool) {
 	}
 	in.next, in.end, in.at = 0, int(n), 0
 	if fd == d.sock.fd {
-		in.empty[0] = n == 0
+		in.empty[0] = errno == unix.EAGAIN
 	} else {
-		in.empty[1] = n == 0
+		in.empty[1] = errno == unix.EAGAIN
 	}
 	if n > 0 || !aside {
 		d.changeMode()
 	}
+}
+
+// waits reports whether a socket may have a frame, which it keeps.
+func (d *Driver) waits(fd int) bool {
+	d.counters.SystemCalls++
+	_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&d.sock.in.arena[0])), 0,
+		unix.MSG_DONTWAIT|unix.MSG_PEEK, 0, 0)
+	d.receiveError(errno)
+	return errno != unix.EAGAIN
 }
 
 // follows counts the frames of a call, if it is the first behind a lone frame, and reports whether it has become usual that some come.
@@ -230,8 +243,9 @@ func (in *inbound) follows(frames int) (usual bool) {
 	return in.runs >= bulkRuns
 }
 
-// changeMode draws the conclusions from how much the last call brought. Bulk ends when both sockets have been found empty: of a buffer that
-// has been coalesced the kernel does not say so any more once it has been told not to coalesce, and a lone look would cut it to a frame.
+// changeMode draws the conclusions from how much the last call brought. Bulk ends when both sockets have been found empty, and are still when the
+// kernel has been told not to coalesce: of a buffer that has been coalesced it does not say so any more then, and a lone look would cut it to a
+// frame.
 func (d *Driver) changeMode() {
 	in := &d.sock.in
 	in.full = in.mode == modeBulk && in.end > 0 && d.sock.told(in.bulk.message(0)).size > 0
@@ -249,18 +263,24 @@ func (d *Driver) changeMode() {
 		switch {
 		case in.quiet < bulkPolls:
 		case in.quiet == bulkPolls:
-			in.empty = [2]bool{}
-			d.sock.direct.turn = 0 // the other socket is asked next
+			d.askBoth()
 		case in.end > 0 || !in.empty[0] || !in.empty[1] && d.sock.direct.asked():
 		case in.told:
 			in.told = false
 			d.sock.tell(0)
+			d.askBoth()
 		default:
 			in.mode = modeLone
 		}
 	case in.end == 0:
 		in.mode = modeLone
 	}
+}
+
+// askBoth has both sockets be found empty anew.
+func (d *Driver) askBoth() {
+	d.sock.in.empty = [2]bool{}
+	d.sock.direct.turn = 0 // the other one is asked next
 }
 
 // message is what the ith header was told.
@@ -340,7 +360,7 @@ func (s *socket) more() bool { return s.in.next < s.in.end }
 // receiveError counts an error of a peer's host that the kernel reports on our socket. Nothing to receive is no error,
 // and a signal only means that the next poll tries again.
 func (d *Driver) receiveError(errno unix.Errno) {
-	if errno != unix.EAGAIN && errno != unix.EINTR {
+	if errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR {
 		d.stats.Refused++
 	}
 }
