@@ -51,12 +51,12 @@ func (d *Driver) Sleep() (ready bool) {
 	return false
 }
 
-// Awake implements link.Caps.
+// Awake implements link.Caps. What ended the sleep may be a frame of the ordinary socket, or news, so that the next poll looks there.
 func (d *Driver) Awake() {
 	if d.closed || !d.watched {
 		return
 	}
-	d.watched = false
+	d.watched, d.polls = false, lookEvery
 	for _, q := range d.queues {
 		_ = d.tell(unix.EPOLL_CTL_DEL, q.fd) // fails for those that Sleep did not come to
 	}

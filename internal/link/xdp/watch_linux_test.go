@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weftnet/weft/internal/link/linktest"
 	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/testbed"
@@ -51,5 +53,30 @@ func TestFramesAreAnnouncedOnlyToWhoSleeps(t *testing.T) {
 	b.Awake()
 	if b.Sleep() {
 		t.Error("a closed driver has frames")
+	}
+}
+
+// The ordinary socket is asked now and then. One that it has woken finds its frame by the next poll, or it would sleep and wake again and
+// again until then.
+func TestWhatWakesASleeperIsHandedOverByTheNextPoll(t *testing.T) {
+	bed := hosts(t, testbed.Config{})
+	x, u := listen(t, bed.Host(0), xdp.Config{}), plain(t, bed.Host(0), bed.Host(0).Addr())
+	for i := range 5 {
+		var in linktest.Inbox
+		for end := time.Now().Add(time.Minute); x.Sleep(); x.Poll(0, &in) {
+			if time.Now().After(end) {
+				t.Fatal("there are frames, and none has been sent")
+			}
+		}
+		linktest.Send(t, u, x.Addr(), []byte("from this host"))
+		fds := []unix.PollFd{{Fd: int32(x.Fd()), Events: unix.POLLIN}}
+		if n, err := unix.Poll(fds, 60_000); n != 1 {
+			t.Fatal("the descriptor has not become readable: ", err)
+		}
+		x.Awake()
+		if n, _ := x.Poll(0, &in); n != 1 {
+			t.Errorf("sleep %d: the first poll behind it brings %d frames; expected 1", i, n)
+			linktest.Collect(t, x, &in, 1)
+		}
 	}
 }
