@@ -246,7 +246,8 @@ func (d *Driver) Flush(clock.Time) {
 // gigabit link sends some ten frames.
 const retry = 100 * time.Microsecond
 
-// Poll implements link.Driver. It makes one system call, or none if the last one brought more than a batch. While sent frames wait for the kernel it wants to be polled,
+// Poll implements link.Driver. It makes one system call, two where coalescing ends, or none if the last one brought more than a batch. While sent
+// frames wait for the kernel it wants to be polled,
 // and flushed, again soon.
 func (d *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	if d.closed {
