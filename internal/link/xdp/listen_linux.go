@@ -76,12 +76,12 @@ func find(ip netip.Addr) (at place, err error) {
 	if !ip.IsValid() || ip.IsLoopback() {
 		return at, fmt.Errorf("%w: the address is %v; expected one of a network interface", ErrUnavailable, ip)
 	}
-	all, err := netlink.LinkList()
+	all, err := whole(netlink.LinkList)
 	if err != nil {
 		return at, fmt.Errorf("xdp: list the interfaces: %w", err)
 	}
 	for _, l := range all {
-		addrs, err := netlink.AddrList(l, netlink.FAMILY_ALL)
+		addrs, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(l, netlink.FAMILY_ALL) })
 		if err != nil {
 			return at, fmt.Errorf("xdp: addresses of %s: %w", l.Attrs().Name, err)
 		}
@@ -101,6 +101,19 @@ func find(ip netip.Addr) (at place, err error) {
 		return at, err
 	}
 	return at, fmt.Errorf("%w: no interface of this host has the address %v", ErrUnavailable, ip)
+}
+
+// listTries is how often a list is asked for that changes meanwhile.
+const listTries = 100
+
+// whole is a list of the kernel's. Where interfaces come and go, as on a host of containers, one may do so between two parts of the list.
+func whole[T any](list func() ([]T, error)) (all []T, err error) {
+	for range listTries {
+		if all, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return all, err
 }
 
 // tagged finds the interface below a VLAN. In another network namespace its number means another interface than here.

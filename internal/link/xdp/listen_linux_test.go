@@ -26,3 +26,21 @@ func TestAVLANOfAnotherNamespacesInterfaceIsRefused(t *testing.T) {
 		t.Errorf("a VLAN of another namespace's interface %d: %+v, %v", number, at, err)
 	}
 }
+
+func TestAListThatChangesMeanwhileIsAskedForAgain(t *testing.T) {
+	asked := 0
+	list := func() ([]int, error) {
+		if asked++; asked < 5 {
+			return []int{1}, netlink.ErrDumpInterrupted
+		}
+		return []int{1, 2}, nil
+	}
+	if all, err := whole(list); err != nil || len(all) != 2 {
+		t.Errorf("%v, %v, having asked %d times", all, err, asked)
+	}
+	other := errors.New("another error")
+	asked = 0
+	if _, err := whole(func() ([]int, error) { asked++; return nil, other }); err != other || asked != 1 {
+		t.Errorf("%v, having asked %d times; expected once", err, asked)
+	}
+}
