@@ -37,7 +37,7 @@ func interfaceMTU(ip netip.Addr) (mtu int, why string, err error) {
 	}
 	least := -1
 	for i, in := range interfaces {
-		if !suits(&in, ip) || in.MTU-headers < limits.LeastFrame {
+		if !suits(&in, ip) || ip.IsUnspecified() && in.MTU-headers < limits.LeastFrame {
 			continue
 		}
 		if least < 0 || in.MTU < interfaces[least].MTU {

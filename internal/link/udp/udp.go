@@ -146,6 +146,9 @@ func (d *Driver) chooseMTU(cfg Config) (why string, err error) {
 		return "", err
 	}
 	if cfg.MTU == 0 {
+		if carries < limits.LeastFrame {
+			return "", fmt.Errorf("MTU %d bytes: %s; expected %d or more", carries, why, limits.LeastFrame)
+		}
 		d.mtu = carries
 		return fmt.Sprintf("MTU %d bytes: %s", carries, why), nil
 	}
