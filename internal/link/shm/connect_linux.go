@@ -192,6 +192,10 @@ func sameUser(socket int) error {
 // look takes note of what has happened on the sockets: NICs that connect or have gone.
 func (d *Driver) look() {
 	d.polls = 0
+	if d.deaf {
+		d.counters.SystemCalls++
+		d.accept()
+	}
 	var events [64]unix.EpollEvent
 	d.counters.SystemCalls++
 	n, err := unix.EpollWait(d.epoll, events[:], 0)
@@ -212,6 +216,7 @@ func (d *Driver) accept() {
 	for {
 		fd, _, err := unix.Accept4(d.listen, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		if err != nil {
+			d.deafen(err == unix.EMFILE || err == unix.ENFILE)
 			return
 		}
 		if len(d.in)+len(d.hellos) >= limits.ShmPeers || sameUser(fd) != nil || d.watch(fd) != nil {
@@ -222,6 +227,19 @@ func (d *Driver) accept() {
 		// The hello was sent right behind the connect, but it may come a moment later.
 		d.hellos = append(d.hellos, fd)
 		d.readSocket(fd)
+	}
+}
+
+// deafen has epoll not watch the listening socket while no descriptor is left for those that connect: it would be readable all the time. Each look
+// tries again.
+func (d *Driver) deafen(deaf bool) {
+	if deaf == d.deaf {
+		return
+	}
+	if deaf {
+		d.deaf = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_DEL, d.listen, nil) == nil
+	} else {
+		d.deaf = d.watch(d.listen) != nil
 	}
 }
 

@@ -25,6 +25,7 @@ type Driver struct {
 	reserved bool
 	scratch  []byte // offered for frames that go nowhere
 
+	deaf     bool  // epoll does not watch listen
 	hellos   []int // connections whose hello has not come
 	in       []*incoming
 	first    int       // of in, where the next Poll begins
@@ -111,10 +112,10 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 	if frames >= limits.PollBatch && len(d.in) > 0 { // whose turn did not come begins the next time
 		d.first = (d.first + 1) % len(d.in)
 	}
-	if d.closed || !d.sweep() {
+	if d.closed || !d.sweep() && !d.deaf {
 		return frames, clock.Never
 	}
-	return frames, now.Add(time.Millisecond)
+	return frames, now.Add(lookAfter)
 }
 
 // glance implements link.Caps: one load a sender. The second line of the record is asked for with each look, so that it comes beside

@@ -361,6 +361,44 @@ func TestConnectionsThatSayNothingAreBoundedAndEndWithTheDriver(t *testing.T) {
 	}
 }
 
+// Without descriptors none can be accepted. What wants to connect stays in line, and must neither keep a sleeper awake nor be forgotten.
+func TestAConnectionThatNoDescriptorIsLeftForWaitsUntilThereIsOne(t *testing.T) {
+	a, b := listen(t, Config{}), listen(t, Config{})
+	linktest.Send(t, a, b.Addr(), []byte("the first frame"))
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := limit
+	none.Cur = 0
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) }()
+	var in linktest.Inbox
+	at := b.looked.Add(lookAfter)
+	_, next := b.Poll(at, &in)
+	fds := []unix.PollFd{{Fd: int32(b.Fd()), Events: unix.POLLIN}}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil { // poll knows it, too
+		t.Fatal(err)
+	}
+	if n, _ := unix.Poll(fds, 0); n != 0 {
+		t.Error("a connection that cannot be accepted keeps the descriptor readable")
+	}
+	if len(in.Frames) > 0 || next <= at || next > at.Add(time.Second) {
+		t.Errorf("%d frames have come, and the next poll is to be in %v; expected none, and soon", len(in.Frames), next.Sub(at))
+	}
+	if b.Poll(next, &in); len(in.Frames) != 1 {
+		t.Errorf("%d frames have come when there are descriptors again; expected 1", len(in.Frames))
+	}
+	c := listen(t, Config{})
+	linktest.Send(t, c, b.Addr(), []byte("of another"))
+	if !readable(t, b.Fd()) {
+		t.Error("a connection is not announced any more")
+	}
+	linktest.Collect(t, b, &in, 2)
+}
+
 // closer closes its driver after some frames.
 type closer struct {
 	d    *Driver
