@@ -198,3 +198,20 @@ func TestMessagesOfAFewFramesComeWholeAndLoneFramesAsTheyDid(t *testing.T) {
 		t.Error("lone frames are taken as batches when they come behind messages of several")
 	}
 }
+
+func TestLoneFramesOfSeveralPeersAreNoBatches(t *testing.T) {
+	offloading(t)
+	from, to := awakePair(t)
+	other, _ := awakePair(t)
+	for range 10 * bulkRuns {
+		stream(from, to, 1)
+		stream(other, to, 1)
+		drain(t, to, &collect{}, 2)
+		for range 5 {
+			to.Poll(0, &collect{})
+		}
+		if to.sock.in.mode == modeBulk {
+			t.Fatal("lone frames of two peers are taken as batches")
+		}
+	}
+}

@@ -31,7 +31,7 @@ type inbound struct {
 	full  bool    // the buffers of the last call were full of frames
 	quiet int     // polls in bulk that brought nothing much
 	lone  bool    // a lone frame has come, and no call since has asked for more
-	runs  int     // lone frames in a row that others came behind
+	runs  int     // lone frames in a row that others of their senders came behind
 	empty [2]bool // the listening and the direct socket, when they were looked at last
 
 	arena   []byte
@@ -45,6 +45,7 @@ type inbound struct {
 	length    int // of the frames in the first buffer
 
 	size uint32    // of the name, for recvfrom
+	sole link.Addr // the sender of the last lone frame
 	last sockaddr  // the sender of the last frame, as the kernel says it
 	from link.Addr // and as we say it; most frames come from where the last one came from
 }
@@ -64,7 +65,7 @@ const (
 	// bulkPolls is how many polls that brought less end it: half a millisecond, longer than a pause between two batches.
 	bulkPolls = 1024
 
-	// bulkRuns is how many lone frames in a row others have to come behind to make it.
+	// bulkRuns is how many lone frames in a row others of their senders have to come behind to make it.
 	bulkRuns = 8
 
 	// arenaBytes bounds the arena of slots for single frames: it fits the cache where they are small, and wastes little
@@ -186,6 +187,7 @@ func (d *Driver) receiveOne(fd int, now clock.Time, to link.Receiver) int {
 	if !known {
 		from = d.sender(name)
 	}
+	in.sole = from
 	d.hand(now, to, from, in.arena[:n])
 	return 1
 }
@@ -232,15 +234,28 @@ func (d *Driver) waits(fd int) bool {
 	return errno != unix.EAGAIN
 }
 
-// follows counts the frames of a call, if it is the first behind a lone frame, and reports whether it has become usual that some come.
-func (in *inbound) follows(frames int) (usual bool) {
+// follows looks at the frames of a call, if it is the first behind a lone frame, and reports whether it has become usual that some of the same sender come: the
+// kernel could have coalesced those.
+func (d *Driver) follows() (usual bool) {
+	in := &d.sock.in
 	if in.lone {
 		in.lone = false
-		if in.runs++; frames == 0 {
+		if in.runs++; !d.brought(in.sole) {
 			in.runs = 0
 		}
 	}
 	return in.runs >= bulkRuns
+}
+
+// brought reports whether the last call has brought a frame of a sender.
+func (d *Driver) brought(from link.Addr) bool {
+	in := &d.sock.in
+	for i := range in.end {
+		if d.sender(&in.rack.names[i]) == from {
+			return true
+		}
+	}
+	return false
 }
 
 // changeMode draws the conclusions from how much the last call brought. Bulk ends when both sockets have been found empty, and are still when the
@@ -249,7 +264,7 @@ func (in *inbound) follows(frames int) (usual bool) {
 func (d *Driver) changeMode() {
 	in := &d.sock.in
 	in.full = in.mode == modeBulk && in.end > 0 && d.sock.told(in.bulk.message(0)).size > 0
-	runs := in.follows(in.end) && d.sock.offload.receive
+	runs := d.follows() && d.sock.offload.receive
 	switch {
 	case in.full || in.end >= bulkFrames || runs && in.mode != modeBulk:
 		in.quiet, in.runs = 0, 0
