@@ -117,6 +117,8 @@ func (c *Config) driver() (d link.Driver, err error) {
 	switch {
 	case c.Switch != nil && c.Link != Link{}:
 		return nil, argument(errors.New("weft: Config has both Link and Switch; expected one"))
+	case c.Switch != nil && c.Switch.sw == nil:
+		return nil, argument(errors.New("weft: Config.Switch is not one of NewSwitch"))
 	case c.Switch != nil:
 		d = c.Switch.sw.Port()
 	case shm.IsName(c.Link.text):

@@ -88,3 +88,9 @@ func TestANodeThatCannotBeAddedIsRefusedWithAnErrorToTestFor(t *testing.T) {
 		t.Errorf("at a NIC that is closed: %v; expected %v", err, weft.ErrClosed)
 	}
 }
+
+func TestASwitchThatWasNotMadeIsABadArgument(t *testing.T) {
+	if _, err := weft.OpenNIC(t.Context(), weft.Config{Switch: new(weft.Switch)}); !errors.Is(err, weft.ErrBadArgument) {
+		t.Errorf("a NIC at a Switch that NewSwitch has not made: %v; expected %v", err, weft.ErrBadArgument)
+	}
+}
