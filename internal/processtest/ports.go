@@ -2,6 +2,7 @@ package processtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -56,9 +57,29 @@ const (
 // sizeOf is how long message i is.
 func sizeOf(i int) int { return [...]int{0, 8, 100, 900}[i%4] }
 
+// begun is the tag of the message by which a process says that it has begun to receive on the last port: before, messages that are to be
+// delivered there are refused, since it is a library's.
+const begun weft.Tag = 999
+
+// begin begins to receive on the last port, and says so.
+func begin(ctx context.Context, p *weft.Process, last *weft.Port, other weft.Name) error {
+	var op weft.Op
+	if err := last.StartRecvInto(&op, other, begun, nil); err != nil {
+		return err
+	}
+	op.Cancel()
+	if _, err := op.Wait(ctx); !errors.Is(err, weft.ErrCancelled) {
+		return fmt.Errorf("a receive that was withdrawn: %w; expected %w", err, weft.ErrCancelled)
+	}
+	return p.Send(ctx, other, begun)
+}
+
 // sendOnPorts sends messages on three ports in turn, by every way of sending.
 func sendOnPorts(ctx context.Context, p *weft.Process, other weft.Name) error {
 	all, err := threePorts(p)
+	if err == nil {
+		_, err = p.Recv(ctx, other, begun, nil)
+	}
 	if err != nil {
 		return err
 	}
@@ -101,6 +122,9 @@ func sendOnPorts(ctx context.Context, p *weft.Process, other weft.Name) error {
 // receiveOnPorts receives them port by port, the last port first, when all but the long ones have come.
 func receiveOnPorts(ctx context.Context, p *weft.Process, other weft.Name) error {
 	all, err := threePorts(p)
+	if err == nil {
+		err = begin(ctx, p, all[2].(*weft.Port), other)
+	}
 	if err != nil {
 		return err
 	}
