@@ -25,6 +25,21 @@ func numbered(c *Client, pages uint64) error {
 	return nil
 }
 
+// withNumbered has life use a client of some servers that keeps two copies of each of its pages, which are numbered.
+func withNumbered(f *sim.Fabric, servers []ServerRef, pages uint64, life func(sp *sim.Process, c *Client) error) {
+	f.Process(0, "client/0", func(sp *sim.Process) error {
+		c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: servers, Copies: 2})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if err := numbered(c, pages); err != nil {
+			return err
+		}
+		return life(sp, c)
+	})
+}
+
 // reader has ReadPages read random pages, of which one in a hundred is not there, and judges what comes.
 type reader struct {
 	sp           *sim.Process
@@ -77,15 +92,7 @@ func TestPagesAreReadManyAtATimeWhateverTheNetworkDoes(t *testing.T) {
 	for _, depth := range []int{1, 2, 32, 100} {
 		f := sim.New(sim.Config{Seed: uint64(depth), NICs: 3, Faults: sim.Faults{Loss: 0.02, Duplicate: 0.02, Reorder: 0.02, Corrupt: 0.005}})
 		servers := serving(f, 2)
-		f.Process(0, "client/0", func(sp *sim.Process) error {
-			c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: servers, Copies: 2})
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if err := numbered(c, pages); err != nil {
-				return err
-			}
+		withNumbered(f, servers, pages, func(sp *sim.Process, c *Client) error {
 			r := &reader{sp: sp, depth: depth, left: reads, pages: pages, under: map[*byte]uint64{}}
 			r.failed = errors.Join(c.ReadPages(context.Background(), depth, r.next, r.ended), r.failed)
 			if r.failed == nil && (r.ends != reads || len(r.under) > 0 || r.absent == 0 || depth > 10 && r.twice == 0) {
@@ -251,19 +258,11 @@ func TestPagesThatHaveComeWhileTheirReaderWasBusyAreNotAskedForAgain(t *testing.
 func TestAPageOfASilentServerIsAskedForElsewhereThoughItsReaderIsBusy(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1, NICs: 3})
 	servers := serving(f, 2)
-	f.Process(0, "client/0", func(sp *sim.Process) error {
-		c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: servers, Copies: 2})
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		if err := numbered(c, 16); err != nil {
-			return err
-		}
+	withNumbered(f, servers, 16, func(sp *sim.Process, c *Client) error {
 		f.StopNIC(1)
 		begun, longest := map[*byte]time.Duration{}, time.Duration(0)
 		i := 0
-		err = c.ReadPages(context.Background(), 4, func() (uint64, []byte, bool) {
+		err := c.ReadPages(context.Background(), 4, func() (uint64, []byte, bool) {
 			buf := make([]byte, 4096)
 			begun[&buf[0]] = f.Elapsed()
 			i++
