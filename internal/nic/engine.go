@@ -105,7 +105,7 @@ type Engine struct {
 	descs      [limits.Descriptors]vni.Descriptor
 	expiry     expiry // what waits for its time
 	groups     *coll.Table
-	transit    stagingPool // what is on its way to others by this NIC, and what waits for processes to ask for it
+	transit    transit // what is on its way to others by this NIC, and what waits for processes to ask for it
 	multicasts freeList[multicast]
 	copies     freeList[send] // of multicasts, not in use
 	relays     *relay.Table

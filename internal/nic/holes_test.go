@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"github.com/weftnet/weft/internal/clock"
 	"testing"
 	"time"
 
@@ -159,6 +160,16 @@ func TestMessagesInDoubtAreCounted(t *testing.T) {
 		if c := a.finish(false, failing); c.Status != vni.StatusUnreachable {
 			t.Errorf("%v", c.Status)
 		}
+	})
+	t.Run("those of several frames that the NIC had kept", func(t *testing.T) {
+		f, a, b := silent(t)
+		way := &rider{a, a.e.Straight(a.slot, a.gen, func() clock.Time { return f.now })}
+		for range 2 {
+			if !way.ride(b, 1, false, make([]byte, 5000)) {
+				t.Fatal("it is refused")
+			}
+		}
+		wantDoubt(t, f, a, 2)
 	})
 	t.Run("those behind one that fails by itself", func(t *testing.T) {
 		f, a, _ := silent(t)

@@ -34,6 +34,11 @@ func (h *handler) Lost(ep *rel.Endpoint, r wire.Record) {
 	case wire.TypeTable:
 		e.doubtClaim(pr, r.Payload())
 	}
+	e.doubt(pr, &env)
+}
+
+// doubt doubts the messages to a process from the one with this envelope on.
+func (e *Engine) doubt(pr *peer, env *wire.Envelope) {
 	p := e.process(env.SrcSlot)
 	if p == nil || p.gen != env.SrcGen {
 		return

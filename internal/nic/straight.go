@@ -26,6 +26,7 @@ type Straight struct {
 	active  int           // receives that are not finished
 	closing bool
 	idle    atomic.Bool // closing, and none is active
+	kept    *keptSend   // the Send that is open, if it is one of several frames
 	awaited awaited     // what Meet takes
 }
 
@@ -77,7 +78,7 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 	}
 	b := s.begin(d, spaceFor(m.Len), wire.FragLen+m.Len, ways)
 	if b == nil {
-		return nil
+		return s.keep(m, d)
 	}
 	env := d.envelope(s.p, d.leave(1, stagedCost(uint64(m.Len))), m.Tag)
 	wire.PutFrag(b, &env, m.Len)
@@ -94,6 +95,9 @@ func (s *Straight) begin(d *dest, space wire.Space, n int, ways rel.As) (b []byt
 
 // end ends what begin has begun, and returns when rel must be polled at the latest. What is in a segment stays there if hold.
 func (s *Straight) end(hold bool) (next clock.Time) {
+	if s.kept != nil {
+		return s.endKept()
+	}
 	s.e.now, next = s.ep.End(s.e.now, s.clock, hold, s.e.out)
 	return next
 }

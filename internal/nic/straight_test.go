@@ -146,10 +146,31 @@ func TestLongerMessagesTakeTheStraightWayInTheLinksOwnFrames(t *testing.T) {
 		}
 		f.noLeaks()
 	}
-	f := newWideFabric(t, 32<<10, 2, fault.Config{Seed: 1})
-	a, b := f.riders()
-	if a.ride(b.tester, 1, false, make([]byte, limits.CopiedMessage+1)) {
-		t.Error("a long message was copied into a segment")
+}
+
+func TestAMessageOfSeveralFramesTakesTheStraightWayOverALinkThatMayLoseIt(t *testing.T) {
+	for _, loss := range []float64{0, 0.3} {
+		f := newFabric(t, 2, fault.Config{Seed: 1, Loss: loss})
+		a, b := f.riders()
+		for i, n := range []int{limits.CopiedMessage + 1, 5000, limits.EagerMessage} {
+			data, buf := pattern(n, byte(i)), make([]byte, n)
+			w := b.want(nil, 1, buf)
+			if a.ride(b.tester, 1, true, data) {
+				t.Errorf("%d bytes that may wait are copied", n)
+			}
+			if !a.ride(b.tester, 1, false, data) {
+				t.Fatalf("%d bytes are refused", n)
+			}
+			clear(data) // its memory is the caller's again
+			b.got(w, pattern(n, byte(i)))
+		}
+		if kept := a.e.Ways()[WayKept]; kept != 3 {
+			t.Errorf("%d messages were kept", kept)
+		}
+		if a.ride(b.tester, 1, false, make([]byte, limits.EagerMessage+1)) {
+			t.Error("sent a message that needs permission")
+		}
+		f.noLeaks()
 	}
 }
 

@@ -216,6 +216,10 @@ func (e *Engine) settle(s *send) {
 // lost, in which case Down follows and ends the send.
 func (h *handler) Released(_ clock.Time, f *rel.Fragment) {
 	e := h.engine()
+	if k, ok := f.Owner.(*keptSend); ok {
+		e.dropKept(k)
+		return
+	}
 	s, ok := f.Owner.(*send)
 	if !ok || f.Err != nil || s.state == sendIdle { // its end was told when its peer went down
 		return

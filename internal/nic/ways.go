@@ -15,6 +15,7 @@ const (
 	WayFrame                 // out, by Send: in the link's own frame
 	WaySingle                // in a frame of its own, and kept when it had left
 	WaySegment               // in a segment
+	WayKept                  // in several frames, of a copy that was kept
 	WayRunFrame              // out, with others: in the link's own frame
 	WayRunSegment            // in a segment
 	WayRunAwaited            // runs that have waited for credit
@@ -27,7 +28,7 @@ const (
 )
 
 // WayNames are the ways, in their order.
-var WayNames = [wayCount]string{"posted", "posted_kept", "frame", "single", "segment", "run_frame", "run_segment", "run_awaited", "run_packed", "run_apart",
+var WayNames = [wayCount]string{"posted", "posted_kept", "frame", "single", "segment", "kept", "run_frame", "run_segment", "run_awaited", "run_packed", "run_apart",
 	"placed", "placed_run", "early"}
 
 // wayOf and runWayOf are the ways of messages that leave by themselves, and with others.

@@ -1,0 +1,36 @@
+package rel
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A fragment of a few frames whose owner does not wait for the next Progress is posted whole:
+//
+//	TakesWhole ─► the owner gets its memory ready ─► PostWhole: all its pieces are queued, and leave
+
+// TakesWhole reports whether a fragment of n bytes, with records of type t of which the segments are charged to a, may be queued whole now: the
+// window is open and there are credits and rooms for all its pieces. Over a Reliable link there are none to spare: such a link has room of its own.
+func (e *Endpoint) TakesWhole(t wire.Type, n int, a *Account) bool {
+	if e.live == nil || e.live.reliable || e.overrun || !e.m.Shares(a) {
+		return false
+	}
+	full := e.PieceLen(t)
+	pieces := (n + full - 1) / full
+	return e.readyFor(wire.Data, t.HeaderLen()+min(n, full), pieces) >= pieces
+}
+
+// PostWhole queues all of f, which e TakesWhole, and sends what is queued for the peer. It returns when
+// Progress wants to be called.
+func (e *Endpoint) PostWhole(now clock.Time, f *Fragment, a *Account, out Flusher) (next clock.Time) {
+	m := e.m
+	m.pool.account = a
+	for f.Next < f.Length {
+		if e.Post(now, f, limits.Window) == 0 {
+			panic("rel: PostWhole of a fragment that is not taken whole")
+		}
+	}
+	m.pool.account = nil
+	return m.push(now, e, out)
+}
