@@ -308,8 +308,8 @@ const (
 	// microsecond, as the index does.
 	SearchedMessages = 256
 
-	// CopiedMessage is the longest message that is copied into its segment, so that its memory is free at once. Copying
-	// more costs more than waiting for the acknowledgement.
+	// CopiedMessage is the longest message that is copied into its segment, with others, so that its memory is free at once. To copy
+	// more of what is under way with others costs more than to have it acknowledged first.
 	CopiedMessage = 2048
 
 	// LocalPiece is what one turn copies between two processes of one NIC: some 5 µs of work, about what a turn costs that

@@ -38,6 +38,35 @@ func TestAMessageIsAcceptedWhenThoseBeforeItHaveCome(t *testing.T) {
 	}
 }
 
+func TestNothingIsDeliveredBeforeAMessageThatCountsAsSentIsWhole(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		c := newCrafted(t)
+		env, id := c.env(2, wire.FlagWhole, 5), wire.FragmentID(4096+5)
+		c.eager(env, id, 1000, 2000, pattern(2000, 1)[1000:])
+		c.frag(c.env(3, 0, 5), []byte("behind"))
+		buf, short := make([]byte, 2000), make([]byte, 10)
+		first, second := c.b.recv("a/0", 5, 0, buf), c.b.recv("a/0", 5, 0, short)
+		c.f.run(100 * time.Millisecond)
+		if c.b.done(true, first) || c.b.done(true, second) {
+			t.Fatal("a receive has ended before the first message was there")
+		}
+		if whole {
+			c.eager(env, id, 0, 2000, pattern(2000, 1)[:1000])
+			c.b.wantReceived(first, buf, pattern(2000, 1))
+			c.b.wantReceived(second, short, []byte("behind"))
+			c.f.settle()
+			c.f.noLeaks()
+			continue
+		}
+		(*handler)(c.b.e).Down(c.f.now, c.pr.ep, rel.ErrUnreachable)
+		for _, r := range []int{first, second} {
+			if got := c.b.finish(true, r); got.Status != vni.StatusUnreachable {
+				t.Errorf("a receive ended with %v", got.Status)
+			}
+		}
+	}
+}
+
 func TestWhatIsParkedWhenTheSessionEndsIsDropped(t *testing.T) {
 	for _, test := range []struct {
 		name string

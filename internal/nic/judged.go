@@ -21,8 +21,7 @@ import (
 // time does, and the next when the process is within its quota again; so it takes no more than one short message beyond. If the receive has
 // gone when the message has been judged, it waits for another where it is.
 
-// awaitsBytes reports whether a message whose turn it is must wait for its bytes, so that its filter can judge it. It sees to it that they
-// come.
+// awaitsBytes reports whether a message whose turn it is must wait for its bytes. It sees to it that they come.
 func (e *Engine) awaitsBytes(inb *inbound) bool {
 	if !inb.lacksBytes() {
 		return false
@@ -36,11 +35,17 @@ func (e *Engine) awaitsBytes(inb *inbound) bool {
 	return !inb.done
 }
 
-// lacksBytes reports whether a message has yet to come that its filter judges by its bytes.
+// lacksBytes reports whether a message has yet to come that has its turn as a whole: its sender counts it as sent, or its filter judges it by its
+// bytes.
 func (inb *inbound) lacksBytes() bool {
+	if inb.done || inb.kind == inboundVoid {
+		return false
+	}
+	if inb.env.Flags&wire.FlagWhole != 0 {
+		return true
+	}
 	g := inb.src.p.guard
-	return g != nil && g.bytes && !inb.done && inb.kind != inboundVoid && inb.length <= limits.EagerMessage &&
-		(inb.local == nil || inb.local.refill == nil)
+	return g != nil && g.bytes && inb.length <= limits.EagerMessage && (inb.local == nil || inb.local.refill == nil)
 }
 
 // overdraws reports whether a message that waits for its bytes may take staging that is not there.
@@ -91,9 +96,9 @@ func (e *Engine) judgeLocal(inb *inbound) bool {
 	return true
 }
 
-// bytesCame notes that all bytes of a message have come which may have waited for them to be judged.
+// bytesCame notes that all bytes of a message have come which may have waited for them in its turn.
 func (e *Engine) bytesCame(inb *inbound) {
-	if g := inb.src.p.guard; g != nil && inb.parked() {
+	if inb.parked() {
 		e.release(inb.src)
 	}
 }

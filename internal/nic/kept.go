@@ -13,7 +13,8 @@ import (
 //	Send ─► room for the payload, in transit memory ─► Sent: its pieces leave as Eagers ─► Released: all are acknowledged, or the session is over
 //
 // To copy so much takes less than a tenth of the round trip that the caller would wait for the acknowledgement. Its process
-// may end meanwhile: the message has left.
+// may end meanwhile: the message has left. Since its send has succeeded, no message behind it may be delivered unless it is, too: each piece says
+// that the message has its turn as a whole (wire.FlagWhole).
 type keptSend struct {
 	frag rel.Fragment
 	mem  [1][]byte
@@ -41,7 +42,8 @@ func (s *Straight) keep(m *vni.StraightSend, d *dest) []byte {
 	f := &k.frag
 	f.Owner, f.Space, f.Type, f.ID, f.Parts = k, wire.Data, wire.TypeEager, id, k.mem[:]
 	f.Length, f.Limit, f.Next = uint64(m.Len), uint64(m.Len), 0
-	env := d.envelope(s.p, d.leave(1, stagedCost(f.Length)), m.Tag)
+	env := s.leave(m, d)
+	env.Flags |= wire.FlagWhole
 	wire.PutEager(f.HeaderBuf[:], id, 0, f.Length, &env, 0)
 	f.HeaderLen, f.Err = wire.EagerLen, nil
 	s.kept, s.ep, s.as = k, ep, rel.AsPart

@@ -128,12 +128,15 @@ func (e *Engine) inOrder(src *source, number uint32) bool {
 // arrive matches an envelope that has come, or parks it.
 func (e *Engine) arrive(inb *inbound) {
 	src := inb.src
-	if e.inOrder(src, inb.env.Number) && !e.awaitsBytes(inb) {
+	next := e.inOrder(src, inb.env.Number)
+	if next && !e.awaitsBytes(inb) {
 		e.offer(inb)
 		e.advance(src)
 		return
 	}
-	e.counts[vni.NICEarly]++
+	if !next {
+		e.counts[vni.NICEarly]++
+	}
 	src.early.insertAfter(&inb.node, src.behind(inb.env.Number))
 	if inb.done && e.cfg.Defect == mutate.AcceptedParked {
 		e.accept(inb, nil)

@@ -25,9 +25,10 @@ type Straight struct {
 	as      rel.As        // which leaves so
 	active  int           // receives that are not finished
 	closing bool
-	idle    atomic.Bool // closing, and none is active
-	kept    *keptSend   // the Send that is open, if it is one of several frames
-	awaited awaited     // what Meet takes
+	idle    atomic.Bool          // closing, and none is active
+	answer  *vni.StraightReceive // if it is a call: takes the reply
+	kept    *keptSend            // the Send that is open, if it is one of several frames
+	awaited awaited              // what Meet takes
 }
 
 // Straight returns the straight way of the process at slot; nil if there is no such process. now is read where the time since
@@ -80,10 +81,20 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 	if b == nil {
 		return s.keep(m, d)
 	}
-	env := d.envelope(s.p, d.leave(1, stagedCost(uint64(m.Len))), m.Tag)
+	env := s.leave(m, d)
 	wire.PutFrag(b, &env, m.Len)
 	s.e.countLeft(s.p, wayOf[s.as], 1, uint64(m.Len))
 	return b[wire.FragLen:]
+}
+
+// leave is the envelope of a message that leaves now.
+func (s *Straight) leave(m *vni.StraightSend, d *dest) wire.Envelope {
+	env := d.envelope(s.p, d.leave(1, stagedCost(uint64(m.Len))), m.Tag)
+	if env.Token = m.Token; m.Reply {
+		env.Flags = wire.FlagReply
+	}
+	s.answer = m.Answer
+	return env
 }
 
 // begin is room for a record of n bytes to d in one of several ways, nil if it has to wait; end must follow.
@@ -161,6 +172,12 @@ func (s *Straight) at(k vni.Address) *dest {
 func (s *Straight) Sent() (next clock.Time) {
 	e := s.e
 	next = s.end(false)
+	if w := s.answer; w != nil { // the call is on its way, and no frame is taken in before the caller has let the engine go
+		s.answer = nil
+		e.ways[WayCalled]++
+		s.enter(w)
+		next = clock.Min(next, s.lookAgain())
+	}
 	if s.as == rel.AsFrame { // on a link that needs no timers
 		return next
 	}
@@ -219,11 +236,26 @@ func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
 	if !s.ready() {
 		return clock.Never, false
 	}
+	s.enter(w)
+	if e := s.e; e.unfinished() || e.grants.waiting.n > 0 || !e.rel.Idle() {
+		return e.now, true
+	}
+	return s.lookAgain(), true
+}
+
+// lookAgain is when the engine must be polled though nothing comes for a receive: its sender may have gone, or be silent.
+func (s *Straight) lookAgain() clock.Time {
+	e := s.e
+	return clock.Min(e.expiry.next, e.now.Add(e.cfg.ProbeEvery))
+}
+
+// enter posts a receive.
+func (s *Straight) enter(w *vni.StraightReceive) {
 	e, p := s.e, s.p
 	r := p.takeStraight()
 	w.Begin()
 	w.Entry, r.wanted = r, w
-	r.notify, r.reply, r.tags = false, false, vni.TagsOf(w.Tag, w.AnyTag)
+	r.notify, r.reply, r.tags = false, w.Reply, vni.TagsOf(w.Tag, w.AnyTag)
 	r.sender, r.size = w.From, uint64(len(w.Buf))
 	r.exact, r.from = w.NIC != 0, vni.Address{NIC: w.NIC, Slot: w.Slot, Gen: w.Gen}
 	r.parts = r.space[:0]
@@ -236,10 +268,6 @@ func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
 		s.readClock()
 	}
 	e.enterReceive(r)
-	if e.unfinished() || e.grants.waiting.n > 0 || !e.rel.Idle() {
-		return e.now, true
-	}
-	return clock.Min(e.expiry.next, e.now.Add(e.cfg.ProbeEvery)), true // its sender may have gone, or be silent
 }
 
 // Cancel withdraws a receive, at most once for each time that it was posted.

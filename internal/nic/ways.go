@@ -21,6 +21,7 @@ const (
 	WayRunAwaited            // runs that have waited for credit
 	WayRunPacked             // in, with others: into a batch at one go
 	WayRunApart              // one by one
+	WayCalled                // calls, whose answer is awaited by a receive of the same step
 	WayPlaced                // in: a piece of a long message, to where it belongs
 	WayPlacedRun             // several at one go
 	WayEarly                 // in, by a poll that ended early
@@ -29,7 +30,7 @@ const (
 
 // WayNames are the ways, in their order.
 var WayNames = [wayCount]string{"posted", "posted_kept", "frame", "single", "segment", "kept", "run_frame", "run_segment", "run_awaited", "run_packed", "run_apart",
-	"placed", "placed_run", "early"}
+	"called", "placed", "placed_run", "early"}
 
 // wayOf and runWayOf are the ways of messages that leave by themselves, and with others.
 var (

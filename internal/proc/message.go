@@ -76,6 +76,15 @@ const (
 // firstCount is where the counts of a generation begin.
 func firstCount(gen uint32) uint16 { return uint16(gen * countStep & (1<<countBits - 1)) }
 
+// straightContexts is the first context of the tokens of calls by the straight way, which have none: no process has so many.
+const straightContexts = 0xf000
+
+// straightToken makes the token of such a call.
+func (p *Process) straightToken() uint32 {
+	n := p.straightCalls.Add(1)
+	return callBit | n&(1<<countBits-1)<<16 | (straightContexts + n>>countBits&0xfff)
+}
+
 // token makes the token of a send context that was just taken. Under mu.
 func (p *Process) token(i int, call bool) uint32 {
 	if p.uses[i]++; p.uses[i] == 1<<countBits {

@@ -127,13 +127,14 @@ type Process struct {
 
 	registered atomic.Pointer[registered] // memory that may go away; nil: none
 
-	mu      sync.Mutex
-	uses    []uint16 // by send context: how often it was taken, for tokens
-	pool    pool
-	spare   []temporary // temporary regions that no operation uses
-	refills []*refill   // that no operation has
-	regions []*Region   // open ones, by address
-	inboxes int         // that keep a context
+	mu            sync.Mutex
+	uses          []uint16      // by send context: how often it was taken, for tokens
+	straightCalls atomic.Uint32 // those without a context, for the same
+	pool          pool
+	spare         []temporary // temporary regions that no operation uses
+	refills       []*refill   // that no operation has
+	regions       []*Region   // open ones, by address
+	inboxes       int         // that keep a context
 }
 
 // New makes the process half of a segment that is registered at a NIC. If seg is direct, messages go to and from the

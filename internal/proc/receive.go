@@ -65,6 +65,9 @@ func (r *request) receiveRequest(match Match, flags uint32, buf []byte) {
 // As with Recv, a reply longer than that is ErrTruncated. The receive is posted before the message, so the reply
 // always finds it.
 func (p *Process) Call(ctx context.Context, to Dest, tag uint64, reply []byte, parts ...[]byte) (Message, error) {
+	if m, err, ok := p.callStraight(ctx, &to, tag, reply, parts); ok {
+		return m, err
+	}
 	s := request{what: "call", code: vni.CodeSend, with: to, call: true}
 	parts, err := p.sendRequest(&s, tag, vni.IsCall, parts)
 	if err != nil {

@@ -108,7 +108,7 @@ func (p *Process) Reply(ctx context.Context, m *Message, parts ...[]byte) error 
 var errNoCall = fmt.Errorf("%w: the sender awaits no reply", ErrBadArgument)
 
 func (p *Process) send(ctx context.Context, what string, to Dest, tag uint64, flags uint32, parts [][]byte) error {
-	if flags == 0 && p.sendStraight(to, tag, parts, false) {
+	if (flags == 0 || flags == vni.IsReply) && p.sendStraight(to, tag, parts, flags, false) {
 		return nil
 	}
 	r := request{what: what, code: vni.CodeSend, with: to, waits: true}
@@ -141,7 +141,7 @@ func (p *Process) StartSendInto(o *Op, to Dest, tag uint64, parts ...[]byte) err
 }
 
 func (p *Process) startSend(o *Op, to Dest, tag uint64, flags uint32, parts [][]byte) error {
-	if flags == 0 && o.free(p) && p.sendStraight(to, tag, parts, true) {
+	if flags == 0 && o.free(p) && p.sendStraight(to, tag, parts, flags, true) {
 		o.begin(p)
 		o.done.Store(true)
 		return nil

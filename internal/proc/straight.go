@@ -55,29 +55,57 @@ func (p *Process) Meet(from *vni.Name, match Match, buf []byte) vni.Met {
 	return way.Meet(from, match.Tag, match.Any, buf)
 }
 
-// sendStraight sends a message by the straight way, if it can go there. parts are copied, so they are free at once.
-func (p *Process) sendStraight(to Dest, tag uint64, parts [][]byte, hold bool) bool {
+// sendStraight sends a message, or a reply, by the straight way, if it can go there. parts are copied, so they are free at once.
+func (p *Process) sendStraight(to Dest, tag uint64, parts [][]byte, flags uint32, hold bool) bool {
 	way := p.opts.Straight
 	if way == nil || p.closed.Load() { // a name that cannot be is found out elsewhere: no process has it
 		return false
 	}
-	n := 0
+	m := vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Hold: hold, Reply: flags&vni.IsReply != 0}
+	return p.leaveStraight(way, &m, parts)
+}
+
+// leaveStraight has a message leave, if it can.
+func (p *Process) leaveStraight(way vni.Straight, m *vni.StraightSend, parts [][]byte) bool {
 	for _, b := range parts {
-		n += len(b)
+		m.Len += len(b)
 	}
-	if n > limits.EagerMessage {
+	if m.Len > limits.EagerMessage {
 		return false
 	}
 	if all := p.registered.Load(); all != nil && !all.readable(parts) {
 		return false
 	}
-	room := way.Send(vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Len: n, Hold: hold})
+	room := way.Send(*m)
 	if room == nil {
 		return false
 	}
 	copyParts(room, parts)
 	way.Sent()
 	return true
+}
+
+// callStraight is Call by the straight way, if it can go there: then the call has been made.
+func (p *Process) callStraight(ctx context.Context, to *Dest, tag uint64, reply []byte, parts [][]byte) (m Message, err error, ok bool) {
+	way := p.opts.Straight
+	if way == nil || p.closed.Load() {
+		return m, nil, false
+	}
+	if all := p.registered.Load(); all != nil && all.look(reply, true) != nil {
+		return m, nil, false
+	}
+	o := p.spareOp()
+	token := p.straightToken()
+	o.want("call", to, Tagged(uint64(token)), reply)
+	o.wanted.Reply = true
+	s := vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Token: token, Answer: &o.wanted}
+	if !p.leaveStraight(way, &s, parts) {
+		o.spare()
+		return m, nil, false
+	}
+	o.pooled = true
+	err = p.endStraight(ctx, o, &m)
+	return m, err, true
 }
 
 // datagramStraight sends a datagram by the straight way, if it can go there. parts are copied, so they are free at once.
@@ -122,18 +150,30 @@ func (p *Process) recvStraight(from *Dest, match Match, buf []byte) *Op {
 	if p.opts.Straight == nil || p.closed.Load() {
 		return nil
 	}
+	o := p.spareOp()
+	if !o.postStraight(from, match, buf) {
+		o.spare()
+		return nil
+	}
+	o.pooled = true
+	return o
+}
+
+// spareOp takes one of them for p.
+func (p *Process) spareOp() *Op {
 	o := spareOps.Get().(*Op)
 	if o.ready == nil {
 		o.ready = o.rungStraight
 	}
 	o.p = p
-	if !o.postStraight(from, match, buf) {
-		o.p = nil
-		spareOps.Put(o)
-		return nil
-	}
-	o.pooled = true
 	return o
+}
+
+// spare gives it back.
+func (o *Op) spare() {
+	o.wanted.Buf, o.p = nil, nil
+	o.pooled = false
+	spareOps.Put(o)
 }
 
 // rungStraight is rung for those.
@@ -145,9 +185,7 @@ func (p *Process) endStraight(ctx context.Context, o *Op, m *Message) error {
 		return p.endInto(ctx, o, m) // it looks again, at all of it
 	}
 	m.set(&o.wanted.Result)
-	o.wanted.Buf, o.p = nil, nil
-	o.pooled = false
-	spareOps.Put(o)
+	o.spare()
 	p.changed()
 	return nil
 }
@@ -169,16 +207,22 @@ func (o *Op) postStraight(from *Dest, match Match, buf []byte) bool {
 	if all := o.p.registered.Load(); all != nil && all.look(buf, true) != nil {
 		return false
 	}
-	o.straight, o.receive = true, true
-	o.what, o.peer, o.nic, o.to = "receive", from.Name, from.NIC, nil
-	o.byUser = false
-	w := &o.wanted
-	w.From, w.NIC, w.Slot, w.Gen, w.Tag, w.AnyTag, w.Buf = from.Name, from.NIC, from.Slot, from.Gen, match.Tag, match.Any, buf
-	if o.p.opts.Straight.Receive(w) {
+	o.want("receive", from, match, buf)
+	if o.p.opts.Straight.Receive(&o.wanted) {
 		return true
 	}
-	o.straight, w.Buf = false, nil
+	o.straight, o.wanted.Buf = false, nil
 	return false
+}
+
+// want gets o ready for a receive by the straight way.
+func (o *Op) want(what string, from *Dest, match Match, buf []byte) {
+	o.straight, o.receive = true, true
+	o.what, o.peer, o.nic, o.to = what, from.Name, from.NIC, nil
+	o.byUser = false
+	w := &o.wanted
+	w.From, w.NIC, w.Slot, w.Gen, w.Buf = from.Name, from.NIC, from.Slot, from.Gen, buf
+	w.Tag, w.AnyTag, w.Reply = match.Tag, match.Any, false
 }
 
 // cancelStraight asks the NIC to withdraw o.
@@ -210,9 +254,7 @@ func (o *Op) finishStraight(m *Message, why error) (err error) {
 func (o *Op) releaseStraight() {
 	p := o.p
 	if o.pooled && o.wanted.Done() {
-		o.wanted.Buf, o.p = nil, nil
-		o.pooled = false
-		spareOps.Put(o)
+		o.spare()
 	} else {
 		o.wanted.Buf = nil
 	}

@@ -29,7 +29,7 @@ type Straight interface {
 	Meet(from *Name, tag uint64, anyTag bool, buf []byte) Met
 
 	// Send returns room for the payload of a message, which is on its way when Sent has been called: at once, by the same
-	// goroutine, which must not call anything else of the NIC in between.
+	// goroutine, which must not call anything else of the NIC in between. If the message is a call, the receive of its reply is posted behind it.
 	Send(m StraightSend) []byte
 	// Datagram returns room for a datagram to a process of another NIC, which Sent ends likewise. nil: by the queue, which says why.
 	Datagram(m StraightSend) []byte
@@ -75,6 +75,10 @@ type StraightSend struct {
 	Tag  uint64
 	Len  int  // bytes
 	Hold bool // it may wait for others, or for the next poll
+
+	Token  uint32           // of a call: its name in the reply, whose tag it is
+	Answer *StraightReceive // of a call: takes the reply
+	Reply  bool             // it is the reply to a call
 }
 
 // StraightReceive is a receive, and what came of it.
@@ -85,6 +89,7 @@ type StraightReceive struct {
 	Gen    uint32
 	Tag    uint64
 	AnyTag bool
+	Reply  bool // it takes the reply to a call, whose token is Tag
 	Buf    []byte
 
 	Result Completion // once it is Done

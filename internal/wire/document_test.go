@@ -221,7 +221,7 @@ func TestDocumentNamesEveryFlag(t *testing.T) {
 	for under, want := range map[string]map[string]uint64{
 		"Outer header": {"tagged": u(wire.FlagTagged), "sealed": u(wire.FlagSealed), "key-phase": u(wire.FlagPhase)},
 		"Inner header": {"ack-command": u(wire.AckCommand), "ack-data": u(wire.AckData)},
-		"Flags of records": {"get": u(wire.FlagGet), "reply": u(wire.FlagReply), "accept": u(wire.FlagAccept),
+		"Flags of records": {"get": u(wire.FlagGet), "reply": u(wire.FlagReply), "accept": u(wire.FlagAccept), "whole": u(wire.FlagWhole),
 			"recall": u(wire.FlagRecall), "return": u(wire.FlagReturn), "none": u(wire.FlagNone)},
 		"Hello": {"reliable": wire.CapReliable},
 	} {

@@ -51,7 +51,9 @@ func drawRecord(t *rapid.T) sample {
 		payload := anyPayload.Draw(t, "payload")
 		n := uint64(len(payload))
 		length := rapid.Uint64Range(n, math.MaxInt64).Draw(t, "length")
-		return eagerSample(drawID(t), rapid.Uint64Range(0, length-n).Draw(t, "offset"), length, drawEnvelope(t), payload)
+		e := drawEnvelope(t)
+		e.Flags |= drawFlags(t, wire.FlagWhole)
+		return eagerSample(drawID(t), rapid.Uint64Range(0, length-n).Draw(t, "offset"), length, e, payload)
 	case wire.TypeChunk:
 		payload := anyPayload.Draw(t, "payload")
 		offset := rapid.Uint64Range(0, math.MaxInt64-uint64(len(payload))).Draw(t, "offset")

@@ -21,7 +21,7 @@ const EnvelopeLen = 28
 //
 // Flags travel in the flags of the record that carries the envelope.
 type Envelope struct {
-	Flags            uint8 // FlagReply, FlagAccept
+	Flags            uint8 // FlagReply, FlagAccept, FlagWhole
 	DstSlot, SrcSlot uint16
 	DstGen, SrcGen   uint32
 	Number           uint32
@@ -33,6 +33,7 @@ type Envelope struct {
 const (
 	FlagReply  uint8 = 1 << 1 // answers a message: the tag is that message's token, and only a receive of replies matches
 	FlagAccept uint8 = 1 << 2 // the sender wants an Accept (SendDelivered)
+	FlagWhole  uint8 = 1 << 3 // of an Eager: its process counts it as sent, so that no message behind it has its turn before all of it is there
 
 	envelopeFlags = FlagReply | FlagAccept
 )

@@ -54,7 +54,7 @@ type shape struct {
 var shapes = [typeEnd]shape{
 	TypeVoid:       {name: "void", header: RecordLen},
 	TypeFrag:       {name: "frag", header: FragLen, flags: envelopeFlags},
-	TypeEager:      {name: "eager", header: EagerLen, flags: envelopeFlags, ok: eagerOK},
+	TypeEager:      {name: "eager", header: EagerLen, flags: envelopeFlags | FlagWhole, ok: eagerOK},
 	TypeChunk:      {name: "chunk", header: ChunkLen, flags: FlagGet, ok: chunkOK},
 	TypeRequest:    {name: "request", header: RequestLen, fixed: true, flags: envelopeFlags, ok: requestOK},
 	TypePermission: {name: "permission", header: PermissionLen, fixed: true, flags: FlagGet, ok: permissionOK},

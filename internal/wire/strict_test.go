@@ -327,7 +327,7 @@ func recordGood(t wire.Type, means fields, flags byte, payload int) bool {
 	case wire.TypeFrag, wire.TypeWithdraw:
 		return flags&^6 == 0
 	case wire.TypeEager:
-		return flags&^6 == 0 && hasID() && number("length").Cmp(most) <= 0 && end().Cmp(number("length")) <= 0
+		return flags&^14 == 0 && hasID() && number("length").Cmp(most) <= 0 && end().Cmp(number("length")) <= 0
 	case wire.TypeChunk:
 		return flags&^1 == 0 && hasID() && end().Cmp(most) <= 0
 	case wire.TypeRequest:
