@@ -52,12 +52,12 @@ func (s *straight) Send(m vni.StraightSend) []byte {
 	return s.Direct.Send(m)
 }
 
-func (s *straight) Datagram(m vni.StraightSend) []byte {
+func (s *straight) Datagram(m vni.StraightSend, parts [][]byte) bool {
 	if s.refused() {
-		return nil
+		return false
 	}
 	m.Hold = m.Hold && s.rng.IntN(2) > 0
-	return s.Direct.Datagram(m)
+	return s.Direct.Datagram(m, parts)
 }
 
 func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {

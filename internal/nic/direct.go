@@ -44,8 +44,7 @@ type Direct struct {
 	way    *Straight
 	lone   bool // the link takes lone messages at one step
 	shows  bool // and shows what comes before it is taken
-	hold   bool // the Send or Datagram that is open may wait
-	bare   bool // it is a Datagram
+	hold   bool // the Send that is open may wait
 	inVain bool // SendMany has waited for room in vain, and nothing has left since: it does not wait again
 }
 
@@ -94,31 +93,30 @@ func (d *Direct) Send(m vni.StraightSend) []byte {
 	return b
 }
 
-// Datagram implements vni.Straight. The engine is the caller's until Sent.
-func (d *Direct) Datagram(m vni.StraightSend) []byte {
+// Datagram implements vni.Straight.
+func (d *Direct) Datagram(m vni.StraightSend, parts [][]byte) bool {
 	if !d.turns.Enter() {
-		return nil
+		return false
 	}
-	b, full := d.way.Datagram(&m)
+	sent, full := d.way.Datagram(&m, parts)
 	if full {
 		d.turns.Poll()
-		b, _ = d.way.Datagram(&m)
+		sent, _ = d.way.Datagram(&m, parts)
 	}
-	if d.hold, d.bare = m.Hold, b != nil; b == nil {
+	switch {
+	case !sent:
 		d.turns.Leave(clock.Never)
+	case m.Hold:
+		d.turns.Leave(0) // it leaves with the next poll
+	default:
+		d.turns.LeavePolling()
 	}
-	return b
+	return sent
 }
 
 // Sent implements vni.Straight.
 func (d *Direct) Sent() {
-	bare := d.bare
-	d.bare = false
 	switch {
-	case bare && d.hold:
-		d.turns.Leave(0) // it leaves with the next poll
-	case bare:
-		d.turns.LeavePolling()
 	case !d.hold:
 		d.turns.Leave(d.way.Sent())
 	case d.way.Hold(): // there are as many as are worth a poll, which takes in acknowledgements and credit as well

@@ -210,6 +210,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		e.wake()
 		return e.driver.executed, clock.Never
 	}
+	e.rel.SendDatagrams(now, e.out)                 //    what processes have posted to leave with this poll need not wait for the rest of it
 	e.drive()                                       // 1. driver.go: processes come and go, here and in 2, 3 and 5
 	left := e.runLeaving()                          //    leaving.go: those that go, a little at a time
 	e.expire()                                      //    nodes.go: what has waited long enough, or for a name

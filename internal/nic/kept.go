@@ -21,10 +21,11 @@ type keptSend struct {
 	peer *peer
 }
 
-// transit is the memory of what is on its way to others, and the messages that are kept there.
+// transit is what is on its way to others: memory, the messages that are kept there, and the datagram that leaves.
 type transit struct {
 	stagingPool
-	sends freeList[keptSend]
+	sends  freeList[keptSend]
+	letter letterOut
 }
 
 // keep returns room for the payload of a message that may leave so now; nil if it may not.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -11,7 +12,7 @@ import (
 // A process sends a datagram to another as it sends a message, but in one step, and may lose it: it has no number, takes no credit,
 // and waits for nothing. A receive of a datagram is posted, too, and matched by its tag alone. A datagram that finds none is gone.
 //
-//	SendDatagram ──► Endpoint.Datagram, or nothing if the pair is closed or too many wait: the send fails
+//	SendDatagram ──► Endpoint.SendDatagram, or nothing if the pair is closed or too many wait: the send fails
 //	                        ═══► Letter ──► its process? ──► filter ──► a receive with the tag? ──► copied, completed
 //	                                            └─ no           └─ dropped   └─ no: counted, forgotten
 //
@@ -51,9 +52,7 @@ func (e *Engine) sendLetter(s *send, to vni.Address) vni.Status {
 		e.counts[vni.NICDatagramsSent]++
 		return vni.StatusOK
 	}
-	b, status := e.letterRoom(&l, to.NIC, int(s.frag.Length))
-	copyOut(b, s.frag.Parts)
-	return status
+	return e.leaveLetter(&l, to.NIC, int(s.frag.Length), s.frag.Parts)
 }
 
 // letterTo is what is said of a datagram of p.
@@ -61,33 +60,43 @@ func letterTo(p *process, to vni.Address, tag uint64) wire.Letter {
 	return wire.Letter{Tag: tag, DstGen: to.Gen, SrcGen: p.gen, DstSlot: to.Slot, SrcSlot: p.slot}
 }
 
-// letterRoom is room for the n bytes of a datagram to a process of another NIC, to be written at once; nil if it cannot leave.
-func (e *Engine) letterRoom(l *wire.Letter, nic uint64, n int) ([]byte, vni.Status) {
-	pr := e.peerOf(nic)
-	if pr == nil || !pr.ep.Up() {
-		return nil, vni.StatusUnreachable
-	}
-	b := pr.ep.Datagram(wire.ServiceProcess, wire.LetterLen+n)
-	if b == nil {
-		return nil, vni.StatusNoMemory
-	}
-	l.Put(b)
-	e.counts[vni.NICDatagramsSent]++
-	return b[wire.LetterLen:], vni.StatusOK
+// letterOut is the header of a datagram that leaves, and all its bytes, in the parts in which they lie.
+type letterOut struct {
+	head  [wire.LetterLen]byte
+	parts [1 + limits.Descriptors][]byte
 }
 
-// Datagram is room for a datagram to a process of another NIC, which leaves with the next Poll; nil if it cannot: full says that a Poll may make
+// leaveLetter has a datagram of n bytes leave for a process of another NIC, and says why not if it cannot.
+func (e *Engine) leaveLetter(l *wire.Letter, nic uint64, n int, parts [][]byte) vni.Status {
+	pr := e.peerOf(nic)
+	if pr == nil || !pr.ep.Up() {
+		return vni.StatusUnreachable
+	}
+	o := &e.transit.letter
+	l.Put(o.head[:])
+	o.parts[0] = o.head[:]
+	all := o.parts[:1+copy(o.parts[1:], parts)]
+	sent := pr.ep.SendDatagram(wire.ServiceProcess, wire.LetterLen+n, all, e.out)
+	clear(all)
+	if !sent {
+		return vni.StatusNoMemory
+	}
+	e.counts[vni.NICDatagramsSent]++
+	return vni.StatusOK
+}
+
+// Datagram sends a datagram to a process of another NIC, which leaves with the next Poll, and reports whether it could. full says that a Poll may make
 // room. A datagram keeps no order, so commands may stand before it.
-func (s *Straight) Datagram(m *vni.StraightSend) (b []byte, full bool) {
+func (s *Straight) Datagram(m *vni.StraightSend, parts [][]byte) (sent, full bool) {
 	e := s.e
 	e.begin()
 	to, ok := e.letterAddress(&m.To, vni.Address{NIC: m.NIC, Slot: m.Slot, Gen: m.Gen})
-	if !ok || s.closing || e.closed || !s.p.served() || to.NIC == e.cfg.ID || m.Len > wire.MaxLetter {
-		return nil, false
+	if !ok || s.closing || e.closed || !s.p.served() || to.NIC == e.cfg.ID || m.Len > wire.MaxLetter || len(parts) > limits.Descriptors {
+		return false, false
 	}
 	l := letterTo(s.p, to, m.Tag)
-	b, status := e.letterRoom(&l, to.NIC, m.Len)
-	return b, status == vni.StatusNoMemory
+	status := e.leaveLetter(&l, to.NIC, m.Len, parts)
+	return status == vni.StatusOK, status == vni.StatusNoMemory
 }
 
 // letter takes a datagram of a peer for a process.

@@ -256,14 +256,21 @@ func (s *Straight) enter(w *vni.StraightReceive) {
 	w.Begin()
 	w.Entry, r.wanted = r, w
 	r.notify, r.reply, r.tags = false, w.Reply, vni.TagsOf(w.Tag, w.AnyTag)
-	r.sender, r.size = w.From, uint64(len(w.Buf))
+	r.sender, r.size = w.From, uint64(len(w.Buf)+len(w.Rest))
 	r.exact, r.from = w.NIC != 0, vni.Address{NIC: w.NIC, Slot: w.Slot, Gen: w.Gen}
 	r.parts = r.space[:0]
 	if len(w.Buf) > 0 {
 		r.parts = append(r.parts, w.Buf)
 	}
+	if len(w.Rest) > 0 {
+		r.parts = append(r.parts, w.Rest)
+	}
 	e.counts[vni.NICStraightReceives]++
 	s.active++
+	if w.Datagram {
+		e.postDatagram(r)
+		return
+	}
 	if p.stray.n+p.unstaged.n > 0 { // it may meet one, and much may follow from that
 		s.readClock()
 	}
@@ -313,7 +320,7 @@ func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 		w.Result = *c
 	}
 	w.Finish()
-	e.early.served = true
+	e.early.served = e.early.served || !w.Datagram
 	if p.wakeUp != nil {
 		e.ring(p)
 	}

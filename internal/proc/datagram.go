@@ -56,6 +56,9 @@ func (p *Process) RecvDatagram(ctx context.Context, match Match, parts ...[]byte
 // StartRecvDatagramInto begins what RecvDatagram does, with an Op that is new or done. Several parts must each lie in a region, unless
 // the NIC is in this process.
 func (p *Process) StartRecvDatagramInto(o *Op, match Match, parts ...[]byte) error {
+	if o.free(p) && p.startStraightDatagram(o, match, parts) {
+		return nil
+	}
 	r, parts, err := p.recvDatagram(match, parts)
 	if err != nil {
 		return r.fail(err)

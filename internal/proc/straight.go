@@ -117,18 +117,20 @@ func (p *Process) datagramStraight(to Dest, tag uint64, parts [][]byte, hold boo
 	if all := p.registered.Load(); all != nil && !all.readable(parts) {
 		return false
 	}
-	n := 0
-	for _, b := range parts {
-		n += len(b)
+	list := gatherLists.Get().(*[limits.Descriptors][]byte)
+	m := vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Hold: hold}
+	k := copy(list[:], parts)
+	for _, b := range list[:k] {
+		m.Len += len(b)
 	}
-	room := way.Datagram(vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Len: n, Hold: hold})
-	if room == nil {
-		return false
-	}
-	copyParts(room, parts)
-	way.Sent()
-	return true
+	sent := k == len(parts) && way.Datagram(m, list[:k])
+	clear(list[:k])
+	gatherLists.Put(list)
+	return sent
 }
+
+// gatherLists are the parts of datagrams on their way to the NIC: the caller's list would be moved to the heap.
+var gatherLists = sync.Pool{New: func() any { return new([limits.Descriptors][]byte) }}
 
 // sendManyStraight is the same for messages, of which it returns how many have gone.
 func (p *Process) sendManyStraight(to Dest, tag uint64, messages [][]byte) int {
@@ -171,7 +173,7 @@ func (p *Process) spareOp() *Op {
 
 // spare gives it back.
 func (o *Op) spare() {
-	o.wanted.Buf, o.p = nil, nil
+	o.wanted.Buf, o.wanted.Rest, o.p = nil, nil, nil
 	o.pooled = false
 	spareOps.Put(o)
 }
@@ -204,15 +206,43 @@ func (p *Process) startStraight(o *Op, from Dest, match Match, buf []byte) bool 
 }
 
 func (o *Op) postStraight(from *Dest, match Match, buf []byte) bool {
-	if all := o.p.registered.Load(); all != nil && all.look(buf, true) != nil {
-		return false
-	}
 	o.want("receive", from, match, buf)
-	if o.p.opts.Straight.Receive(&o.wanted) {
+	return o.postWanted()
+}
+
+// postWanted posts the receive that o is ready for.
+func (o *Op) postWanted() bool {
+	w := &o.wanted
+	all := o.p.registered.Load()
+	if (all == nil || all.look(w.Buf, true) == nil && all.look(w.Rest, true) == nil) && o.p.opts.Straight.Receive(w) {
 		return true
 	}
-	o.straight, o.wanted.Buf = false, nil
+	o.straight = false
+	w.Buf, w.Rest = nil, nil
 	return false
+}
+
+// startStraightDatagram begins to receive a datagram by the straight way.
+func (p *Process) startStraightDatagram(o *Op, match Match, parts [][]byte) bool {
+	if p.opts.Straight == nil || p.closed.Load() || len(parts) > 2 {
+		return false
+	}
+	o.begin(p)
+	o.want("receive datagram", &Dest{}, match, nil)
+	w := &o.wanted
+	w.Datagram = true
+	switch len(parts) {
+	case 2:
+		w.Rest = parts[1]
+		fallthrough
+	case 1:
+		w.Buf = parts[0]
+	}
+	if !o.postWanted() {
+		o.done.Store(true) // free again
+		return false
+	}
+	return true
 }
 
 // want gets o ready for a receive by the straight way.
@@ -222,7 +252,7 @@ func (o *Op) want(what string, from *Dest, match Match, buf []byte) {
 	o.byUser = false
 	w := &o.wanted
 	w.From, w.NIC, w.Slot, w.Gen, w.Buf = from.Name, from.NIC, from.Slot, from.Gen, buf
-	w.Tag, w.AnyTag, w.Reply = match.Tag, match.Any, false
+	w.Tag, w.AnyTag, w.Reply, w.Datagram, w.Rest = match.Tag, match.Any, false, false, nil
 }
 
 // cancelStraight asks the NIC to withdraw o.
@@ -256,7 +286,7 @@ func (o *Op) releaseStraight() {
 	if o.pooled && o.wanted.Done() {
 		o.spare()
 	} else {
-		o.wanted.Buf = nil
+		o.wanted.Buf, o.wanted.Rest = nil, nil
 	}
 	p.changed()
 }

@@ -13,9 +13,10 @@ import (
 // again. One that is longer than a frame of its path goes in pieces. The receiver puts them together, and gives the datagram up whole
 // when one is missing for too long:
 //
-//	Datagram ─► waiting ─► Progress: frames of the session ═══► whole in one frame ──────────► Handler.Datagram
-//	                                                       ═══► a piece: joining ─► whole ───►
-//	                                                                        └─ DatagramPatience: incomplete, forgotten
+//	SendDatagram ─────────────────────► frames of the session ═══► whole in one frame ──────────► Handler.Datagram
+//	   │ the driver takes no more          ▲                  ═══► a piece: joining ─► whole ───►
+//	   ▼                                   │                                   └─ DatagramPatience: incomplete, forgotten
+//	Datagram ─► waiting ─► SendDatagrams, Progress
 //
 // A datagram that arrives twice does not exist: each of its frames has a packet counter, which is taken once.
 
@@ -24,8 +25,9 @@ type waitingDatagram struct {
 	session *session
 	id      uint32
 	service uint8
-	buf     []byte
-	sent    int // bytes that have left in pieces
+	buf     [1][]byte
+	n       int // bytes
+	sent    int // of them that have left in pieces
 	piece   int // how long these are, once one has left
 }
 
@@ -33,21 +35,57 @@ type waitingDatagram struct {
 // Progress. Datagram returns nil if n is more than wire.MaxDatagram, if there is no session, which it does not open, or if too many wait
 // already; each is counted.
 func (e *Endpoint) Datagram(service uint8, n int) []byte {
+	if !e.mayDatagram(n) {
+		return nil
+	}
+	w := e.m.newDatagram(e.live, service, n)
+	return e.m.awaitDriver(&w)
+}
+
+// SendDatagram is Datagram for what lies in parts, n bytes together: it is put into the driver's frames at once, from where it lies, and leaves with
+// SendDatagrams or the next Progress. What the driver does not take waits in a copy. It reports whether the datagram leaves.
+func (e *Endpoint) SendDatagram(service uint8, n int, parts [][]byte, out Frames) bool {
+	if !e.mayDatagram(n) {
+		return false
+	}
+	m := e.m
+	w := m.newDatagram(e.live, service, n)
+	if len(m.waiting) > 0 || !m.sendDatagram(&w, parts, out) {
+		b := m.awaitDriver(&w)
+		for _, p := range parts {
+			b = b[copy(b, p):]
+		}
+	}
+	m.staged = true
+	return true
+}
+
+// mayDatagram reports whether a datagram of n bytes may leave, and counts why not.
+func (e *Endpoint) mayDatagram(n int) bool {
 	m := e.m
 	switch {
 	case n > wire.MaxDatagram:
-		e.m.stats.DatagramsTooLong++
-		return nil
+		m.stats.DatagramsTooLong++
 	case e.live == nil:
-		e.m.stats.DatagramsNoSession++
-		return nil
+		m.stats.DatagramsNoSession++
 	case m.waitingFor(e.live) >= limits.DatagramsWaiting || len(m.waiting) >= limits.DatagramsWaitingInAll:
-		e.m.stats.DatagramsUnsent++
-		return nil
+		m.stats.DatagramsUnsent++
+	default:
+		return true
 	}
+	return false
+}
+
+func (m *Module) newDatagram(s *session, service uint8, n int) waitingDatagram {
 	m.datagramID++
-	m.waiting = append(m.waiting, waitingDatagram{session: e.live, id: m.datagramID, service: service, buf: m.pool.buffer(n)[:n]})
-	return m.waiting[len(m.waiting)-1].buf
+	return waitingDatagram{session: s, id: m.datagramID, service: service, n: n}
+}
+
+// awaitDriver has a datagram wait until the driver takes it, and returns the room for its bytes.
+func (m *Module) awaitDriver(w *waitingDatagram) []byte {
+	w.buf[0] = m.pool.buffer(w.n)[:w.n]
+	m.waiting = append(m.waiting, *w)
+	return w.buf[0]
 }
 
 // waitingFor is how many datagrams wait for the peer of a session.
@@ -60,6 +98,15 @@ func (m *Module) waitingFor(s *session) (n int) {
 	return n
 }
 
+// SendDatagrams lets the datagrams leave that there are, with nothing else, as far as the driver takes them.
+func (m *Module) SendDatagrams(now clock.Time, out Flusher) {
+	if m.staged || len(m.waiting) > 0 {
+		m.staged = false
+		m.sendDatagrams(out)
+		out.Flush(now)
+	}
+}
+
 // sendDatagrams lets the datagrams leave that wait, as far as the driver takes them.
 func (m *Module) sendDatagrams(out Frames) {
 	left := m.waiting[:0]
@@ -68,47 +115,86 @@ func (m *Module) sendDatagrams(out Frames) {
 		switch {
 		case !d.session.open:
 			m.stats.DatagramsNoSession++
-		case !m.sendDatagram(d, out):
+		case !m.sendDatagram(d, d.buf[:], out):
 			m.choked = true
 			left = append(left, *d) // others may go on: perhaps only this peer's queue is full
 			continue
-		default:
-			m.stats.DatagramSends++
-			m.work++
 		}
-		m.pool.putBuffer(d.buf)
+		m.pool.putBuffer(d.buf[0])
 	}
 	clear(m.waiting[len(left):])
 	m.waiting = left
 }
 
-// sendDatagram sends what is left of a datagram, in as many frames as its path needs. It returns false if the driver takes no more.
-func (m *Module) sendDatagram(w *waitingDatagram, out Frames) bool {
+// sendDatagram sends what is left of a datagram, whose bytes lie in parts, in as many frames as its path needs. It returns false if the driver takes no
+// more.
+func (m *Module) sendDatagram(w *waitingDatagram, parts [][]byte, out Frames) bool {
 	s := w.session
 	most := (s.path.size - wire.OuterLen - wire.DatagramLen - s.packets.tagLen()) / wire.PartUnit * wire.PartUnit
-	piece := wire.DatagramPiece(len(w.buf), most)
+	piece := wire.DatagramPiece(w.n, most)
 	if w.sent > 0 {
 		piece = min(piece, w.piece) // the path may carry more by now: zeros make no piece longer than those before it
 	}
 	w.piece = piece
+	from := gatherer{parts: parts}
+	from.skip(w.sent)
 	for {
 		b := frame(out, s.addr)
 		if b == nil {
 			return false
 		}
-		n := min(piece, len(w.buf)-w.sent)
-		d := wire.Datagram{ID: w.id, Offset: uint32(w.sent), Length: uint32(len(w.buf)), Service: w.service}
+		n := min(piece, w.n-w.sent)
+		d := wire.Datagram{ID: w.id, Offset: uint32(w.sent), Length: uint32(w.n), Service: w.service}
 		d.Put(b[wire.OuterLen:], n)
-		at, payload := wire.OuterLen+wire.DatagramLen, w.buf[w.sent:w.sent+n]
+		at, payload := from.gather(b, wire.OuterLen+wire.DatagramLen, n)
 		if n < piece {
-			clear(b[at+copy(b[at:], payload) : at+piece])
-			at, payload = at+piece, nil
+			at += copy(b[at:], payload)
+			clear(b[at : at+piece-n])
+			at, payload = at+piece-n, nil
 		}
 		out.Commit(s.packets.seal(wire.KindDatagram, b, at, payload))
-		if w.sent += n; w.sent == len(w.buf) {
+		if w.sent += n; w.sent == w.n {
+			m.stats.DatagramSends++
+			m.work++
 			return true
 		}
 	}
+}
+
+// gatherer reads what lies in parts, one behind the other.
+type gatherer struct {
+	parts [][]byte
+	at    int // in the first
+}
+
+func (g *gatherer) skip(n int) {
+	for n > 0 {
+		n -= len(g.take(n))
+	}
+}
+
+// take returns at most n of the next bytes: those that lie in one part.
+func (g *gatherer) take(n int) []byte {
+	for g.at == len(g.parts[0]) {
+		g.parts, g.at = g.parts[1:], 0
+	}
+	b := g.parts[0][g.at:]
+	b = b[:min(n, len(b))]
+	g.at += len(b)
+	return b
+}
+
+// gather puts the next n bytes into b from at on, but for those that lie together in the end, which it returns: they are copied when their checksum is
+// made. end is where they belong.
+func (g *gatherer) gather(b []byte, at, n int) (end int, rest []byte) {
+	for n > 0 {
+		p := g.take(n)
+		if len(p) == n {
+			return at, p
+		}
+		at, n = at+copy(b[at:], p), n-len(p)
+	}
+	return at, nil
 }
 
 // joining is a datagram of which some pieces have come.

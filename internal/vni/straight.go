@@ -15,7 +15,7 @@ import "sync/atomic"
 //	copy the payload there
 //	Sent    ──────────────────────► what is held leaves
 //
-//	Datagram, Sent                  likewise, of a datagram
+//	Datagram ─────────────────────► into frames of the link
 //
 //	Receive ──────────────────────► match what has come, or post; false: by the queue
 //	Done?   ◄────────────────────── Finish
@@ -31,10 +31,11 @@ type Straight interface {
 	// Send returns room for the payload of a message, which is on its way when Sent has been called: at once, by the same
 	// goroutine, which must not call anything else of the NIC in between. If the message is a call, the receive of its reply is posted behind it.
 	Send(m StraightSend) []byte
-	// Datagram returns room for a datagram to a process of another NIC, which Sent ends likewise. nil: by the queue, which says why.
-	Datagram(m StraightSend) []byte
-	// Sent ends a Send, or a Datagram.
+	// Sent ends a Send.
 	Sent()
+	// Datagram sends a datagram, m.Len bytes in parts, to a process of another NIC. false: by the queue, which says why. The parts are the
+	// caller's again.
+	Datagram(m StraightSend, parts [][]byte) bool
 
 	// SendMany sends messages to one process, as Send and Sent do each, m.Len and m.Hold aside, and returns how many have gone. The
 	// others go by the queue, or later.
@@ -91,6 +92,9 @@ type StraightReceive struct {
 	AnyTag bool
 	Reply  bool // it takes the reply to a call, whose token is Tag
 	Buf    []byte
+
+	Datagram bool   // it takes a datagram: the sender is anyone's
+	Rest     []byte // of a datagram: what is behind Buf
 
 	Result Completion // once it is Done
 	Entry  any        // the NIC's own
