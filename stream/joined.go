@@ -16,9 +16,10 @@ import (
 // While drain runs it is the one that sends for the stream. A Close, or CloseWrite, leaves it to drain to tell the peer, behind the last byte.
 
 const (
-	copiedBytes = 2<<10 - headBytes // what the NIC copies, so that its memory is free at once
-	joinedBytes = 16 << 10          // the longest Write that is joined to others; longer ones wait
-	mostJoined  = 64 << 10          // bytes that wait, at most
+	copiedBytes = 2<<10 - headBytes  // what any NIC copies, so that its memory is free at once
+	keptBytes   = 16<<10 - headBytes // what an embedded one copies
+	joinedBytes = 16 << 10           // the longest Write that is joined to others; longer ones wait
+	mostJoined  = 64 << 10           // bytes that wait, at most
 )
 
 // Closed streams that have something left wait for their peers to take it: lingers is for how long in all, and closeWaits for how long Close does.

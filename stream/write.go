@@ -86,7 +86,7 @@ func (c *Conn) writeSome(b []byte, own *[]byte) (n int, err error) {
 			c.waitToWrite()
 		}
 		return n, nil
-	case len(b) <= copiedBytes && room == len(b) && !c.inRow():
+	case len(b) <= c.h.copied && room == len(b) && (len(b) <= copiedBytes || c.underWay() == 0) && !c.inRow():
 		n, err = c.send(ctx, b)
 	default:
 		n, err = c.launch(ctx, b, room, own)

@@ -39,6 +39,9 @@ func (p *Process) Post(to *vni.Name, tag uint64, parts [][]byte) bool {
 	return way.Post(to, tag, whole[:n])
 }
 
+// Straight reports whether the process has a straight way.
+func (p *Process) Straight() bool { return p.opts.Straight != nil }
+
 // gathers is where messages of several parts become one.
 var gathers = sync.Pool{New: func() any { return new([limits.TinyMessage]byte) }}
 
