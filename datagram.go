@@ -39,6 +39,10 @@ func (p *port) StartSendDatagramInto(o *Op, to Address, tag Tag, parts ...[]byte
 	return p.owns(o, p.p.StartSendDatagramInto(&o.o, d, p.base|uint64(tag), parts...))
 }
 
+// Flush has leave at once what start forms have left to go with others: short messages and datagrams, which an embedded NIC would send with its next
+// poll. A call that waits for anything has it leave as well.
+func (p *port) Flush() { p.p.Flush() }
+
 // letter is where a datagram goes, if it can be one.
 func (p *port) letter(to Address, tag Tag, parts [][]byte) (d proc.Dest, err error) {
 	const what = "send datagram"

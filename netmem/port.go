@@ -46,6 +46,7 @@ type port struct {
 	pump     pump
 	wakes    bool // a packet has brought what a call waits for
 	late     lateness
+	unsent   bool         // packets may not have left
 	drains   bool         // what was sent beside run is being seen off
 	lent     atomic.Int32 // how often memory of the pool is lent to a file: it stays until it is not
 	returned bool         // its memory was given back
@@ -233,7 +234,16 @@ func (d *datagrams) Send(slot int, to hsn.Host, data, headers []byte) bool {
 	at := weft.Address{NIC: weft.NICID(to.NIC), Slot: to.Slot, Generation: to.Gen}
 	err := d.own.StartSendDatagramInto(&d.sends[slot], at, pageTag, data, headers)
 	d.sent[slot] = d.sent[slot] || err == nil
+	d.unsent = true
 	return !errors.Is(err, weft.ErrQueueFull) // what fails otherwise is lost, as packets may be
+}
+
+// Flush implements hsn.Interface.
+func (d *datagrams) Flush() {
+	if d.unsent {
+		d.unsent = false
+		d.own.Flush()
+	}
 }
 
 // Done implements hsn.Interface.

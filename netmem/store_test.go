@@ -20,6 +20,7 @@ type nowhere struct{}
 func (nowhere) Send(int, hsn.Host, []byte, []byte) bool { return true }
 func (nowhere) Done(int) bool                           { return true }
 func (nowhere) Receive(*hsn.Buffer) bool                { return false }
+func (nowhere) Flush()                                  {}
 func (nowhere) Next() (b *hsn.Buffer, n int, h hsn.Host, ok bool) {
 	return nil, 0, h, false
 }

@@ -24,6 +24,9 @@ type Interface interface {
 	// Done reports whether a packet whose sending was begun has left its memory, or will never.
 	Done(slot int) bool
 
+	// Flush has what Send has begun leave now, if it has not.
+	Flush()
+
 	// Receive gives the interface a buffer, for the packet that comes behind those for which it has buffers. It reports whether
 	// it could take it.
 	Receive(b *Buffer) bool

@@ -85,6 +85,8 @@ func (n *node) left() {
 	}
 }
 
+func (n *node) Flush() {}
+
 func (n *node) Receive(b *Buffer) bool { n.buffers = append(n.buffers, b); return true }
 
 func (n *node) Next() (*Buffer, int, Host, bool) {
@@ -485,4 +487,5 @@ type silent struct{}
 func (silent) Send(int, Host, []byte, []byte) bool      { return true }
 func (silent) Done(int) bool                            { return true }
 func (silent) Receive(*Buffer) bool                     { return false }
+func (silent) Flush()                                   {}
 func (silent) Next() (b *Buffer, n int, h Host, o bool) { return }

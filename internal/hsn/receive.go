@@ -26,13 +26,16 @@ func (d *Driver) Interrupt(now clock.Time) (more bool) {
 		if !ok {
 			break
 		}
+		if took > 0 {
+			d.refill()
+		}
 		d.given--
 		d.count.PacketsIn++
 		d.receivePacket(now, from, b, n)
-		d.refill()
 	}
-	d.refill() // modules may have given pages back
 	d.Output()
+	d.nic.Flush() // an answer does not wait until there are buffers for what comes next
+	d.refill()
 	return took == d.cfg.Burst
 }
 

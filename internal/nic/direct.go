@@ -126,6 +126,18 @@ func (d *Direct) Sent() {
 	}
 }
 
+// Flush implements vni.Straight.
+func (d *Direct) Flush() {
+	if !d.turns.Enter() {
+		return
+	}
+	if d.way.Flush() {
+		d.turns.Leave(clock.Never)
+	} else {
+		d.turns.LeavePolling()
+	}
+}
+
 // SendMany implements vni.Straight.
 func (d *Direct) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	if !d.turns.Enter() {

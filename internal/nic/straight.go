@@ -195,6 +195,18 @@ func (s *Straight) Hold() (enough bool) {
 	return s.as == rel.AsPart && s.hold(1)
 }
 
+// Flush has the datagrams leave that wait for the next poll, and reports whether nothing else does.
+func (s *Straight) Flush() (all bool) {
+	e := s.e
+	e.begin()
+	if e.closed {
+		return true
+	}
+	s.readClock()
+	e.rel.SendDatagrams(e.now, e.out)
+	return e.holding.n == 0 && e.rel.Idle()
+}
+
 // hold counts so many messages more that wait in segments.
 func (s *Straight) hold(n int) (enough bool) {
 	held := s.e.holding.add(n, s.e.now)

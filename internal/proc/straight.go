@@ -39,6 +39,13 @@ func (p *Process) Post(to *vni.Name, tag uint64, parts [][]byte) bool {
 	return way.Post(to, tag, whole[:n])
 }
 
+// Flush has leave what start forms have left to the NIC's next poll. A daemon polls all the time.
+func (p *Process) Flush() {
+	if way := p.opts.Straight; way != nil && !p.closed.Load() {
+		way.Flush()
+	}
+}
+
 // Straight reports whether the process has a straight way.
 func (p *Process) Straight() bool { return p.opts.Straight != nil }
 

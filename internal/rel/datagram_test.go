@@ -1,6 +1,7 @@
 package rel
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
@@ -22,6 +24,7 @@ type grams struct {
 	got      map[uint64]int
 	number   uint32
 	over     bool // the session is
+	waits    bool // all wait for the next turn
 	err      error
 }
 
@@ -43,18 +46,74 @@ func fill(b []byte, k uint32, service uint8) {
 
 func gramKey(k uint32, service uint8) uint64 { return uint64(k)<<8 | uint64(service) }
 
-// send sends one of n bytes, 4 at least; false if it could not be.
+// send sends one of n bytes, 4 at least; false if it could not be. Every other one lies ready, in parts, unless all are to wait for the next turn.
 func (g *grams) send(n int) bool {
 	service := uint8(g.number % 7)
-	b := g.e.Datagram(service, n)
-	g.from.wake()
-	if b == nil {
-		return false
+	if g.number%2 > 0 && !g.waits {
+		b := make([]byte, n)
+		fill(b, g.number, service)
+		first, second := n/3, n/3+n/2
+		ok := g.e.SendDatagram(service, n, [][]byte{b[:first], nil, b[first:second], b[second:]}, g.from)
+		clear(b)
+		g.from.wake()
+		if !ok {
+			return false
+		}
+	} else {
+		b := g.e.Datagram(service, n)
+		g.from.wake()
+		if b == nil {
+			return false
+		}
+		fill(b, g.number, service)
 	}
-	fill(b, g.number, service)
 	g.sent[gramKey(g.number, service)] = n
 	g.number++
 	return true
+}
+
+// flushes counts those of a driver, which takes frames unless it is full.
+type flushes struct {
+	*node
+	n    int
+	full bool
+}
+
+func (f *flushes) Flush(clock.Time) { f.n++ }
+
+func (f *flushes) Reserve(to netip.AddrPort) []byte {
+	if f.full {
+		return nil
+	}
+	return f.node.Reserve(to)
+}
+
+func TestDatagramsThatLieReadyLeaveWithTheNextFlush(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	out := &flushes{node: a}
+	for i, full := range []bool{false, true} {
+		out.full = full
+		data := []byte{byte(i), 2, 3, 4, 5}
+		if !e.SendDatagram(1, 5, [][]byte{data[:2], data[2:]}, out) {
+			t.Fatal("it is refused")
+		}
+		if waits := len(a.m.waiting) == 1; waits != full || out.n != i {
+			t.Errorf("a driver that is full (%v): it waits (%v), behind %d flushes", full, waits, out.n)
+		}
+		clear(data)
+		out.full = false
+		a.m.SendDatagrams(w.now, out)
+		a.m.SendDatagrams(w.now, out)
+		if len(a.m.waiting) != 0 || out.n != i+1 {
+			t.Errorf("%d wait, behind %d flushes; expected none, behind %d", len(a.m.waiting), out.n, i+1)
+		}
+		var got []byte
+		b.onGram = func(_ *Endpoint, _ uint8, payload []byte) { got = bytes.Clone(payload) }
+		w.runUntil(time.Millisecond, "a datagram", func() bool { return got != nil })
+		if want := []byte{byte(i), 2, 3, 4, 5}; !bytes.Equal(got, want) {
+			t.Errorf("%v has come, expected %v", got, want)
+		}
+	}
 }
 
 func (g *grams) take(_ *Endpoint, service uint8, payload []byte) {
@@ -174,7 +233,8 @@ func TestADatagramEndsWithItsSession(t *testing.T) {
 	if len(b.m.joinings) != 1 || len(g.got) != 0 {
 		t.Fatalf("%d are under way and %d have come; want one under way", len(b.m.joinings), len(g.got))
 	}
-	g.send(100) // waits for the next turn
+	g.waits = true
+	g.send(100)
 	a.m.Close(w.now, a)
 	g.over = true
 	w.run(time.Second)

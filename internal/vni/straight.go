@@ -37,6 +37,9 @@ type Straight interface {
 	// caller's again.
 	Datagram(m StraightSend, parts [][]byte) bool
 
+	// Flush has leave what Hold has left to the next poll.
+	Flush()
+
 	// SendMany sends messages to one process, as Send and Sent do each, m.Len and m.Hold aside, and returns how many have gone. The
 	// others go by the queue, or later.
 	SendMany(m StraightSend, messages [][]byte) (sent int)
