@@ -236,7 +236,7 @@ const (
 	LentLeast = 32 << 10
 	LentBytes = SocketBuffer
 
-	// DirectAfter is how many lone frames more than all other sends together a peer must have had for UDP's direct socket to be
+	// DirectAfter is how many short batches more than all other sends together a peer must have had for UDP's direct socket to be
 	// turned to it, and how many others then have before it is turned away. Both together cost some 3 µs, what five frames gain.
 	DirectAfter = 64
 

@@ -15,7 +15,7 @@ import (
 
 // direct is the direct socket: a second one at the same address, which the kernel connects to one peer.
 //
-//	          of the last sends most were of a lone frame, or a large batch, for one peer
+//	          of the last sends most were of a few frames, or a large batch, for one peer
 //	at rest ─────────────────────────────────────────────────────────────► turned to that peer
 //	   ▲                                                                     │
 //	   └─────────────────────────────────────────────────────────────────────┘ they no longer are; sending fails; the
@@ -25,7 +25,7 @@ import (
 // come it gives the connected socket those of its peer, and the listening socket the rest. So both are to be asked for
 // frames while the direct socket is turned, and each look is a system call: the other one is asked now and then. That is
 // why there is one direct socket rather than one for each peer, and why it rests while peers are sent to by turns, and
-// where frames go in small batches, each of which needs but one route. Large ones are lent to the kernel
+// where frames go by dozens, which need but one route each. Large batches are lent to the kernel
 // (lend_linux.go), which takes them from a connected socket only. A receiver of a stream, which acknowledges it by lone frames, has it turned,
 // too: of what comes for a connected socket the kernel keeps the route, so that it costs the sender's core a twentieth less to bring it here.
 //
@@ -57,6 +57,9 @@ type direct struct {
 	vain   int // looks at the listening socket in a row, while turned, that found nothing
 	alone  int // looks at this socket while turned that have found nothing, up to strayLooks: since then it has the peer's frames only
 }
+
+// shortBatch is how many frames a call sends at most for which the look for a route is a good part of its time: those of a message of some kilobytes.
+const shortBatch = 12
 
 const (
 	// The other socket is asked after asideIdle polls that found nothing, so often that a frame of another peer waits for a
@@ -148,10 +151,10 @@ func connect(fd int, to *sockaddr, size uint32) error {
 	return nil
 }
 
-// sent notes that a call sends to a peer: a lone frame, a batch to be lent, or something else.
-func (o *direct) sent(to link.Addr, lone, lent bool) {
+// sent notes that a call sends to a peer: a few frames, a batch to be lent, or something else.
+func (o *direct) sent(to link.Addr, few, lent bool) {
 	switch {
-	case !lone && !lent:
+	case !few && !lent:
 		o.lead = max(o.lead-1, 0)
 	case to == o.most:
 		o.lead = min(o.lead+1, limits.DirectAfter)

@@ -173,7 +173,7 @@ func (d *Driver) sendSome() (int, unix.Errno) {
 		alike = alike && d.out.addr(&waiting[i]) == to
 		i += n
 	}
-	s.direct.sent(to, batches == 1 && out.frames[0] == 1, lend)
+	s.direct.sent(to, batches == 1 && out.frames[0] <= shortBatch, lend)
 	switch {
 	case batches == 0:
 		return 1, unix.EAFNOSUPPORT
