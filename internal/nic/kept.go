@@ -2,6 +2,7 @@ package nic
 
 import (
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -28,10 +29,12 @@ type transit struct {
 	letter letterOut
 }
 
-// keep returns room for the payload of a message that may leave so now; nil if it may not.
+// keep returns room for the payload of a message that may leave so now; nil if it may not. What fits a frame waits by a command: it is copied
+// there, too, when its turn comes, and one without bytes has no pieces that could leave.
 func (s *Straight) keep(m *vni.StraightSend, d *dest) []byte {
 	e, ep := s.e, d.peer.ep
-	if m.Hold || !ep.TakesWhole(wire.TypeEager, m.Len, &s.p.rooms) {
+	fits := m.Len <= limits.CopiedMessage && wire.FragLen+m.Len <= ep.MaxRecord(spaceFor(m.Len))
+	if m.Hold || fits || !ep.TakesWhole(wire.TypeEager, m.Len, &s.p.rooms) {
 		return nil
 	}
 	id, ok := ep.NewFragment()

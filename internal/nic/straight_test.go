@@ -148,6 +148,26 @@ func TestLongerMessagesTakeTheStraightWayInTheLinksOwnFrames(t *testing.T) {
 	}
 }
 
+func TestAShortMessageThatCannotLeaveIsNotKeptInItsPlace(t *testing.T) {
+	for _, n := range []int{0, 1, limits.TinyMessage, limits.TinyMessage + 1} {
+		f := newFabric(t, 2, fault.Config{Seed: 1})
+		a, b := f.riders()
+		data, left := pattern(n, 1), 0
+		for left < limits.Window && a.ride(b.tester, 1, false, data) {
+			left++
+		}
+		if kept := a.e.Ways()[WayKept]; left == limits.Window || kept > 0 {
+			t.Errorf("%d bytes: %d have left, and %d were kept", n, left, kept)
+		}
+		late := a.send("b/0", 1, 0, data)
+		for range left + 1 {
+			b.got(b.want(nil, 1, make([]byte, n)), data)
+		}
+		a.wantSent(late)
+		f.noLeaks()
+	}
+}
+
 func TestAMessageOfSeveralFramesTakesTheStraightWayOverALinkThatMayLoseIt(t *testing.T) {
 	for _, loss := range []float64{0, 0.3} {
 		f := newFabric(t, 2, fault.Config{Seed: 1, Loss: loss})
