@@ -273,3 +273,28 @@ func TestAFrameThatIsNotGoodInEveryRespectIsNeitherShownNorTaken(t *testing.T) {
 	w.run(time.Second)
 	w.quiet()
 }
+
+func TestAFragmentIsTakenWholeIfItsAccountMayBeginAllItsPieces(t *testing.T) {
+	const rooms, pieces = 31, 8 // none of them reserved
+	_, a, _, e := joined(t, func(c *Config) { c.Rooms = rooms })
+	n := pieces * e.PieceLen(wire.TypeEager)
+	var one, other Account
+	for id, test := range []struct {
+		a    *Account
+		left int // vacancies
+	}{{&one, 23}, {&other, 15}} {
+		if !e.TakesWhole(wire.TypeEager, n, test.a) {
+			t.Fatalf("with %d vacancies an account of %d segments is refused %d more", a.m.Vacancies(), test.a.Segments(), pieces)
+		}
+		f := chunks(wire.FragmentID(id+1), n)
+		e.PostWhole(a.w.now, f, test.a, a)
+		if a.m.Vacancies() != test.left {
+			t.Fatalf("%d vacancies are left, not %d", a.m.Vacancies(), test.left)
+		}
+		for _, b := range []*Account{&one, &other} {
+			if b.Segments()+pieces-1 >= a.m.Vacancies()-pieces+1 && e.TakesWhole(wire.TypeEager, n, b) {
+				t.Errorf("an account of %d segments may begin %d more, though there are %d vacancies", b.Segments(), pieces, a.m.Vacancies())
+			}
+		}
+	}
+}

@@ -13,12 +13,12 @@ import (
 // TakesWhole reports whether a fragment of n bytes, with records of type t of which the segments are charged to a, may be queued whole now: the
 // window is open and there are credits and rooms for all its pieces. Over a Reliable link there are none to spare: such a link has room of its own.
 func (e *Endpoint) TakesWhole(t wire.Type, n int, a *Account) bool {
-	if e.live == nil || e.live.reliable || e.overrun || !e.m.Shares(a) {
+	if e.live == nil || e.live.reliable || e.overrun {
 		return false
 	}
 	full := e.PieceLen(t)
 	pieces := (n + full - 1) / full
-	return e.readyFor(wire.Data, t.HeaderLen()+min(n, full), pieces) >= pieces
+	return e.m.sharesAll(a, pieces) && e.readyFor(wire.Data, t.HeaderLen()+min(n, full), pieces) >= pieces
 }
 
 // PostWhole queues all of f, which e TakesWhole, and sends what is queued for the peer. It returns when
