@@ -92,6 +92,9 @@ func (s *Straight) leave(m *vni.StraightSend, d *dest) wire.Envelope {
 	env := d.envelope(s.p, d.leave(1, stagedCost(uint64(m.Len))), m.Tag)
 	if env.Token = m.Token; m.Reply {
 		env.Flags = wire.FlagReply
+		s.e.counts[vni.NICReplies]++
+	} else if m.Answer != nil {
+		s.e.counts[vni.NICCalls]++
 	}
 	s.answer = m.Answer
 	return env

@@ -168,6 +168,40 @@ func TestAShortMessageThatCannotLeaveIsNotKeptInItsPlace(t *testing.T) {
 	}
 }
 
+func TestACallByTheStraightWayMeetsItsReply(t *testing.T) {
+	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
+		send := func(p *rider, m *vni.StraightSend, data []byte) {
+			m.Len = len(data)
+			f.until(10*time.Second, "the straight way", func() bool {
+				room := p.way.Send(m)
+				if room == nil {
+					return false
+				}
+				copy(room, data)
+				p.way.Sent()
+				return true
+			})
+		}
+		for i, n := range []int{1, 100, 1392} {
+			calls, replies := a.e.Count(vni.NICCalls), b.e.Count(vni.NICReplies)
+			token := callToken | uint32(i+1)<<16 | 0xf000
+			request, buf := pattern(n, byte(i)), make([]byte, n)
+			answer := &vni.StraightReceive{From: b.name, Tag: uint64(token), Reply: true, Buf: make([]byte, n)}
+			w := b.want(a.tester, 7, buf)
+			send(a, &vni.StraightSend{To: b.name, Tag: 7, Token: token, Answer: answer}, request)
+			b.got(w, request)
+			if w.Result.Token != token {
+				t.Errorf("the call has token %#x, not %#x", w.Result.Token, token)
+			}
+			send(b, &vni.StraightSend{NIC: w.Result.NIC, Slot: w.Result.Slot, Gen: w.Result.Gen, Tag: uint64(token), Reply: true}, request)
+			a.got(answer, request)
+			if c, r := a.e.Count(vni.NICCalls)-calls, b.e.Count(vni.NICReplies)-replies; c != 1 || r != 1 {
+				t.Errorf("%d calls and %d replies were counted", c, r)
+			}
+		}
+	})
+}
+
 func TestAMessageOfSeveralFramesTakesTheStraightWayOverALinkThatMayLoseIt(t *testing.T) {
 	for _, loss := range []float64{0, 0.3} {
 		f := newFabric(t, 2, fault.Config{Seed: 1, Loss: loss})
