@@ -61,8 +61,8 @@ func (s *Straight) ready() bool {
 }
 
 // Send returns room for the payload of a message that may leave now: its receiver is known and the pair open, nothing to
-// the same receiver waits, there is credit, and it fits into a segment, or into a frame of a link that needs none kept.
-// Otherwise nil. Sent must follow.
+// the same receiver waits, there is credit, and it fits into a segment, or into a frame of a link that needs none kept, or is copied to be sent in
+// several (kept.go). Otherwise nil. Sent must follow.
 func (s *Straight) Send(m *vni.StraightSend) []byte {
 	d := s.mayLeave(m, m.Len)
 	if d == nil {

@@ -62,8 +62,9 @@ func (r *request) receiveRequest(match Match, flags uint32, buf []byte) {
 }
 
 // Call sends a message and waits for the reply to it, which it receives into reply; the Message is about the reply.
-// As with Recv, a reply longer than that is ErrTruncated. The receive is posted before the message, so the reply
-// always finds it.
+// As with Recv, a reply longer than that is ErrTruncated. The receive is posted before the message, or, by the straight way, behind it but before
+// the NIC takes anything in, so the reply always finds it. A message that was refused after it counted as sent has no reply: then ctx ends the
+// Call, or the end of the process it was for.
 func (p *Process) Call(ctx context.Context, to Dest, tag uint64, reply []byte, parts ...[]byte) (Message, error) {
 	if m, err, ok := p.callStraight(ctx, &to, tag, reply, parts); ok {
 		return m, err

@@ -11,7 +11,7 @@ import "sync/atomic"
 //	Post    ──────────────────────► the message leaves in one step, where the link is memory; false: Send
 //	Meet    ──────────────────────► the message that comes now, out of the link into the caller's memory; false: Receive
 //
-//	Send    ──────────────────────► room in a segment, or in the link's own frame; nil: by the queue
+//	Send    ──────────────────────► room in a segment, in the link's own frame, or in what the NIC keeps; nil: by the queue
 //	copy the payload there
 //	Sent    ──────────────────────► what is held leaves
 //
@@ -70,7 +70,7 @@ type Sender struct {
 	Gen  uint32
 }
 
-// StraightSend is a short message.
+// StraightSend is a message of a few frames at most.
 type StraightSend struct {
 	To   Name   // the process to send to, unless NIC says
 	Gen  uint32 // of the receiver; 0 = whichever lives
