@@ -235,7 +235,8 @@ func (p *port) Call(ctx context.Context, to Name, tag Tag, request, reply []byte
 	return m, err
 }
 
-// Reply answers a message that was sent by Call. It goes to the very process that called: if that has ended, Reply fails.
+// Reply answers a message that was sent by Call. It goes to the very process that called: if that is known to have ended, Reply fails. As with Send,
+// a reply that has left may still be in vain.
 func (p *port) Reply(ctx context.Context, m Message, parts ...[]byte) error {
 	if err := ended(ctx, "reply"); err != nil {
 		return err

@@ -1,10 +1,10 @@
 package nic
 
 import (
-	"github.com/weftnet/weft/internal/clock"
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"

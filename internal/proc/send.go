@@ -96,8 +96,8 @@ func (p *Process) SendDelivered(ctx context.Context, to Dest, tag uint64, parts 
 	return p.send(ctx, "send", to, tag, vni.WantAccept, parts)
 }
 
-// Reply answers a message whose sender has used Call. It goes to the very process that called: if that has ended, or
-// another has its slot, Reply fails.
+// Reply answers a message whose sender has used Call. It goes to the very process that called: if that is known to have ended, or
+// another to have its slot, Reply fails. Of a short reply that has left nothing more is heard.
 func (p *Process) Reply(ctx context.Context, m *Message, parts ...[]byte) error {
 	if !m.IsCall() {
 		return &OpError{Op: "reply", Peer: m.From, NIC: m.NIC, Err: errNoCall}
