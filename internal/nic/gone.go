@@ -75,11 +75,32 @@ func (e *Engine) endDest(p *process, d *dest) {
 	e.forgetDest(p, d)
 }
 
-// bury ends the doomed receives whose time has come.
+// bury ends the doomed receives whose time has come. One whose message is coming in waits on, as if it had met it: the rest comes, or the session
+// ends.
 func (e *Engine) bury() {
 	for r := range over(&e.expiry, &e.expiry.doomed, e.now, func(r *receive) clock.Time { return r.endAt }) {
+		if r.p.comesFor(r) {
+			e.expiry.doom(r, e.now.Add(limits.GoneGrace))
+			continue
+		}
 		e.orphanReceive(r, vni.StatusProcessGone)
 	}
+}
+
+// comesFor reports whether a message that r wants is parked only since another, or the rest of it, is coming in.
+func (p *process) comesFor(r *receive) bool {
+	for _, src := range p.sources { // order does not matter
+		first := src.early.front()
+		if first == nil || first.env.Number != src.expected || !first.lacksBytes() {
+			continue
+		}
+		for inb := range src.early.all {
+			if inb.kind != inboundVoid && r.wants(src, &inb.env) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ended reports whether a process is known to have ended, and until when its last messages may still come.

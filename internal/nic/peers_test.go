@@ -247,6 +247,39 @@ func TestAReceiveFromAProcessThatHasGoneTakesItsLastMessage(t *testing.T) {
 	f.noLeaks()
 }
 
+func TestAReceiveFromAProcessThatHasGoneTakesWhatIsComingIn(t *testing.T) {
+	for _, comes := range []bool{true, false} {
+		c := newCrafted(t)
+		env, id, data := c.env(2, wire.FlagWhole, 5), wire.FragmentID(4096+5), pattern(2000, 1)
+		c.eager(env, id, 1000, 2000, data[1000:])
+		c.frag(c.env(3, 0, 6), []byte("last words"))
+		buf, short := make([]byte, 2000), make([]byte, 20)
+		first, second, vain := c.b.recv("a/0", 5, 0, buf), c.b.recv("a/0", 6, 0, short), c.b.recv("a/0", 7, 0, nil)
+		c.f.run(time.Millisecond)
+		c.a.exit()
+		c.f.run(time.Second)
+		if got := c.b.finish(true, vain); got.Status != vni.StatusProcessGone {
+			t.Errorf("a receive that nothing comes for ended with %v", got.Status)
+		}
+		if c.b.done(true, first) || c.b.done(true, second) {
+			t.Fatal("a receive has ended though its message is coming in")
+		}
+		if comes {
+			c.eager(env, id, 0, 2000, data[:1000])
+			c.b.wantReceived(first, buf, data)
+			c.b.wantReceived(second, short, []byte("last words"))
+			c.f.noLeaks()
+			continue
+		}
+		c.down()
+		for _, r := range []int{first, second} {
+			if got := c.b.finish(true, r); got.Status == vni.StatusOK {
+				t.Error("a receive has met a message whose session has ended")
+			}
+		}
+	}
+}
+
 func TestRefusedNICsAreRememberedAndBounded(t *testing.T) {
 	var n peerNews
 	at := clock.Time(0)
