@@ -170,6 +170,10 @@ const (
 
 // Messages (internal/nic, decision 8).
 const (
+	// KeptBytes bounds the copies that one NIC keeps of messages of several frames until they are acknowledged. Beyond it their callers wait for that, so
+	// that peers which acknowledge all of a message but its end cost no more. Thousands of messages may be under way below it.
+	KeptBytes = 64 << 20
+
 	// StagingBytes is the managed memory in which one process's unexpected messages wait. Credits handed out for a
 	// process never add up to more.
 	StagingBytes = 4 << 20

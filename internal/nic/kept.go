@@ -26,6 +26,7 @@ type keptSend struct {
 type transit struct {
 	stagingPool
 	sends  freeList[keptSend]
+	kept   int // bytes of these messages
 	letter letterOut
 }
 
@@ -34,7 +35,7 @@ type transit struct {
 func (s *Straight) keep(m *vni.StraightSend, d *dest) []byte {
 	e, ep := s.e, d.peer.ep
 	fits := m.Len <= limits.CopiedMessage && wire.FragLen+m.Len <= ep.MaxRecord(spaceFor(m.Len))
-	if m.Hold || fits || !ep.TakesWhole(wire.TypeEager, m.Len, &s.p.rooms) {
+	if m.Hold || fits || e.transit.kept+m.Len > limits.KeptBytes || !ep.TakesWhole(wire.TypeEager, m.Len, &s.p.rooms) {
 		return nil
 	}
 	id, ok := ep.NewFragment()
@@ -43,6 +44,7 @@ func (s *Straight) keep(m *vni.StraightSend, d *dest) []byte {
 	}
 	k := e.transit.sends.take()
 	k.peer, k.mem[0] = d.peer, e.transit.take(m.Len)
+	e.transit.kept += m.Len
 	f := &k.frag
 	f.Owner, f.Space, f.Type, f.ID, f.Parts = k, wire.Data, wire.TypeEager, id, k.mem[:]
 	f.Length, f.Limit, f.Next = uint64(m.Len), uint64(m.Len), 0
@@ -69,6 +71,7 @@ func (e *Engine) dropKept(k *keptSend) {
 		_, env := wire.Record(k.frag.HeaderBuf[:wire.EagerLen]).Eager()
 		e.doubt(k.peer, &env)
 	}
+	e.transit.kept -= len(k.mem[0])
 	e.transit.give(k.mem[0])
 	k.peer.ep.FreeFragment(k.frag.ID)
 	e.unblockOne(k.peer)

@@ -30,7 +30,7 @@ func (e *Engine) Leaks() []string {
 	l.unless(e.transit.inUse == 0, "%d bytes in transit", e.transit.inUse)
 	l.unless(e.multicasts.inUse == 0 && e.copies.inUse == 0 && e.resumed.n == 0, "%d multicasts with %d copies, %d of them to go on",
 		e.multicasts.inUse, e.copies.inUse, e.resumed.n)
-	l.unless(e.transit.sends.inUse == 0, "%d messages kept", e.transit.sends.inUse)
+	l.unless(e.transit.sends.inUse == 0 && e.transit.kept == 0, "%d messages kept, of %d bytes", e.transit.sends.inUse, e.transit.kept)
 	l.unless(e.refills.inUse == 0, "%d stretches of memory", e.refills.inUse)
 	l.unless(e.relays.Leaks() == nil, "%v", e.relays.Leaks())
 	l.unless(e.programs.Leaks() == nil, "%v", e.programs.Leaks())
