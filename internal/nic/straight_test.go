@@ -221,6 +221,11 @@ func TestAMessageOfSeveralFramesTakesTheStraightWayOverALinkThatMayLoseIt(t *tes
 		if kept := a.e.Ways()[WayKept]; kept != 3 {
 			t.Errorf("%d messages were kept", kept)
 		}
+		a.e.transit.kept += limits.KeptBytes - 4999
+		if a.ride(b.tester, 1, false, make([]byte, 5000)) {
+			t.Error("the NIC keeps more than it may")
+		}
+		a.e.transit.kept -= limits.KeptBytes - 4999
 		if a.ride(b.tester, 1, false, make([]byte, limits.EagerMessage+1)) {
 			t.Error("sent a message that needs permission")
 		}
