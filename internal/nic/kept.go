@@ -48,7 +48,10 @@ func (s *Straight) keep(m *vni.StraightSend, d *dest) []byte {
 	f := &k.frag
 	f.Owner, f.Space, f.Type, f.ID, f.Parts = k, wire.Data, wire.TypeEager, id, k.mem[:]
 	f.Length, f.Limit, f.Next = uint64(m.Len), uint64(m.Len), 0
-	env := s.leave(m, d)
+	env := d.envelope(s.p, d.leave(1, stagedCost(f.Length)), m.Tag)
+	if m.Token != 0 || m.Reply {
+		s.called(m, &env)
+	}
 	env.Flags |= wire.FlagWhole
 	wire.PutEager(f.HeaderBuf[:], id, 0, f.Length, &env, 0)
 	f.HeaderLen, f.Err = wire.EagerLen, nil

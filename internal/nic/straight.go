@@ -81,23 +81,24 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 	if b == nil {
 		return s.keep(m, d)
 	}
-	env := s.leave(m, d)
+	env := d.envelope(s.p, d.leave(1, stagedCost(uint64(m.Len))), m.Tag)
+	if m.Token != 0 || m.Reply {
+		s.called(m, &env)
+	}
 	wire.PutFrag(b, &env, m.Len)
 	s.e.countLeft(s.p, wayOf[s.as], 1, uint64(m.Len))
 	return b[wire.FragLen:]
 }
 
-// leave is the envelope of a message that leaves now.
-func (s *Straight) leave(m *vni.StraightSend, d *dest) wire.Envelope {
-	env := d.envelope(s.p, d.leave(1, stagedCost(uint64(m.Len))), m.Tag)
-	if env.Token = m.Token; m.Reply {
+// called puts into the envelope of a call, or of a reply, what says so.
+func (s *Straight) called(m *vni.StraightSend, env *wire.Envelope) {
+	if m.Reply {
 		env.Flags = wire.FlagReply
 		s.e.counts[vni.NICReplies]++
-	} else if m.Answer != nil {
-		s.e.counts[vni.NICCalls]++
+		return
 	}
-	s.answer = m.Answer
-	return env
+	env.Token, s.answer = m.Token, m.Answer
+	s.e.counts[vni.NICCalls]++
 }
 
 // begin is room for a record of n bytes to d in one of several ways, nil if it has to wait; end must follow.
@@ -270,19 +271,20 @@ func (s *Straight) enter(w *vni.StraightReceive) {
 	r := p.takeStraight()
 	w.Begin()
 	w.Entry, r.wanted = r, w
-	r.notify, r.reply, r.tags = false, w.Reply, vni.TagsOf(w.Tag, w.AnyTag)
-	r.sender, r.size = w.From, uint64(len(w.Buf)+len(w.Rest))
+	r.notify, r.reply, r.tags = false, w.Takes == vni.TakesReply, vni.TagsOf(w.Tag, w.AnyTag)
+	r.sender, r.size = w.From, uint64(len(w.Buf))
 	r.exact, r.from = w.NIC != 0, vni.Address{NIC: w.NIC, Slot: w.Slot, Gen: w.Gen}
 	r.parts = r.space[:0]
 	if len(w.Buf) > 0 {
 		r.parts = append(r.parts, w.Buf)
 	}
-	if len(w.Rest) > 0 {
-		r.parts = append(r.parts, w.Rest)
-	}
 	e.counts[vni.NICStraightReceives]++
 	s.active++
-	if w.Datagram {
+	if w.Takes == vni.TakesDatagram {
+		if len(w.Rest) > 0 {
+			r.parts = append(r.parts, w.Rest)
+			r.size += uint64(len(w.Rest))
+		}
 		e.postDatagram(r)
 		return
 	}
@@ -335,7 +337,7 @@ func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 		w.Result = *c
 	}
 	w.Finish()
-	e.early.served = e.early.served || !w.Datagram
+	e.early.served = e.early.served || w.Takes != vni.TakesDatagram
 	if p.wakeUp != nil {
 		e.ring(p)
 	}

@@ -186,7 +186,7 @@ func TestACallByTheStraightWayMeetsItsReply(t *testing.T) {
 			calls, replies := a.e.Count(vni.NICCalls), b.e.Count(vni.NICReplies)
 			token := callToken | uint32(i+1)<<16 | 0xf000
 			request, buf := pattern(n, byte(i)), make([]byte, n)
-			answer := &vni.StraightReceive{From: b.name, Tag: uint64(token), Reply: true, Buf: make([]byte, n)}
+			answer := &vni.StraightReceive{From: b.name, Tag: uint64(token), Takes: vni.TakesReply, Buf: make([]byte, n)}
 			w := b.want(a.tester, 7, buf)
 			send(a, &vni.StraightSend{To: b.name, Tag: 7, Token: token, Answer: answer}, request)
 			b.got(w, request)

@@ -71,28 +71,26 @@ func (p *Process) sendStraight(to Dest, tag uint64, parts [][]byte, flags uint32
 	if way == nil || p.closed.Load() { // a name that cannot be is found out elsewhere: no process has it
 		return false
 	}
-	m := vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Hold: hold, Reply: flags&vni.IsReply != 0}
-	return p.leaveStraight(way, &m, parts)
-}
-
-// leaveStraight has a message leave, if it can.
-func (p *Process) leaveStraight(way vni.Straight, m *vni.StraightSend, parts [][]byte) bool {
-	for _, b := range parts {
-		m.Len += len(b)
-	}
-	if m.Len > limits.EagerMessage {
+	n, ok := p.readable(parts)
+	if !ok {
 		return false
 	}
-	if all := p.registered.Load(); all != nil && !all.readable(parts) {
-		return false
-	}
-	room := way.Send(*m)
+	room := way.Send(vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Len: n, Hold: hold, Reply: flags&vni.IsReply != 0})
 	if room == nil {
 		return false
 	}
 	copyParts(room, parts)
 	way.Sent()
 	return true
+}
+
+// readable is how many bytes the parts of a message have; not ok if they are too many for the straight way, or cannot be read.
+func (p *Process) readable(parts [][]byte) (n int, ok bool) {
+	for _, b := range parts {
+		n += len(b)
+	}
+	all := p.registered.Load()
+	return n, n <= limits.EagerMessage && (all == nil || all.readable(parts))
 }
 
 // callStraight is Call by the straight way, if it can go there: then the call has been made.
@@ -104,15 +102,22 @@ func (p *Process) callStraight(ctx context.Context, to *Dest, tag uint64, reply 
 	if all := p.registered.Load(); all != nil && all.look(reply, true) != nil {
 		return m, nil, false
 	}
+	n, ok := p.readable(parts)
+	if !ok {
+		return m, nil, false
+	}
 	o := p.spareOp()
 	token := p.straightToken()
 	o.want("call", to, Tagged(uint64(token)), reply)
-	o.wanted.Reply = true
-	s := vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Token: token, Answer: &o.wanted}
-	if !p.leaveStraight(way, &s, parts) {
+	o.wanted.Takes = vni.TakesReply
+	s := vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Len: n, Token: token, Answer: &o.wanted}
+	room := way.Send(s)
+	if room == nil {
 		o.spare()
 		return m, nil, false
 	}
+	copyParts(room, parts)
+	way.Sent()
 	o.pooled = true
 	err = p.endStraight(ctx, o, &m)
 	return m, err, true
@@ -183,7 +188,7 @@ func (p *Process) spareOp() *Op {
 
 // spare gives it back.
 func (o *Op) spare() {
-	o.wanted.Buf, o.wanted.Rest, o.p = nil, nil, nil
+	o.wanted.Buf, o.p = nil, nil
 	o.pooled = false
 	spareOps.Put(o)
 }
@@ -223,12 +228,10 @@ func (o *Op) postStraight(from *Dest, match Match, buf []byte) bool {
 // postWanted posts the receive that o is ready for.
 func (o *Op) postWanted() bool {
 	w := &o.wanted
-	all := o.p.registered.Load()
-	if (all == nil || all.look(w.Buf, true) == nil && all.look(w.Rest, true) == nil) && o.p.opts.Straight.Receive(w) {
+	if all := o.p.registered.Load(); (all == nil || all.look(w.Buf, true) == nil) && o.p.opts.Straight.Receive(w) {
 		return true
 	}
-	o.straight = false
-	w.Buf, w.Rest = nil, nil
+	o.straight, w.Buf = false, nil
 	return false
 }
 
@@ -240,7 +243,7 @@ func (p *Process) startStraightDatagram(o *Op, match Match, parts [][]byte) bool
 	o.begin(p)
 	o.want("receive datagram", &Dest{}, match, nil)
 	w := &o.wanted
-	w.Datagram = true
+	w.Takes = vni.TakesDatagram
 	switch len(parts) {
 	case 2:
 		w.Rest = parts[1]
@@ -248,11 +251,12 @@ func (p *Process) startStraightDatagram(o *Op, match Match, parts [][]byte) bool
 	case 1:
 		w.Buf = parts[0]
 	}
-	if !o.postWanted() {
-		o.done.Store(true) // free again
-		return false
+	if all := p.registered.Load(); (all == nil || all.look(w.Rest, true) == nil) && o.postWanted() {
+		return true
 	}
-	return true
+	o.straight, w.Buf, w.Rest = false, nil, nil
+	o.done.Store(true) // free again
+	return false
 }
 
 // want gets o ready for a receive by the straight way.
@@ -262,7 +266,7 @@ func (o *Op) want(what string, from *Dest, match Match, buf []byte) {
 	o.byUser = false
 	w := &o.wanted
 	w.From, w.NIC, w.Slot, w.Gen, w.Buf = from.Name, from.NIC, from.Slot, from.Gen, buf
-	w.Tag, w.AnyTag, w.Reply, w.Datagram, w.Rest = match.Tag, match.Any, false, false, nil
+	w.Tag, w.AnyTag, w.Takes = match.Tag, match.Any, vni.TakesMessage
 }
 
 // cancelStraight asks the NIC to withdraw o.
@@ -296,7 +300,10 @@ func (o *Op) releaseStraight() {
 	if o.pooled && o.wanted.Done() {
 		o.spare()
 	} else {
-		o.wanted.Buf, o.wanted.Rest = nil, nil
+		o.wanted.Buf = nil
+		if o.wanted.Takes == vni.TakesDatagram {
+			o.wanted.Rest = nil
+		}
 	}
 	p.changed()
 }

@@ -100,11 +100,15 @@ func (m *Module) waitingFor(s *session) (n int) {
 
 // SendDatagrams lets the datagrams leave that there are, with nothing else, as far as the driver takes them.
 func (m *Module) SendDatagrams(now clock.Time, out Flusher) {
-	if m.staged || len(m.waiting) > 0 {
-		m.staged = false
-		m.sendDatagrams(out)
-		out.Flush(now)
+	if m.staged || len(m.waiting) > 0 { // mostly not: then it costs the caller no call
+		m.flushDatagrams(now, out)
 	}
+}
+
+func (m *Module) flushDatagrams(now clock.Time, out Flusher) {
+	m.staged = false
+	m.sendDatagrams(out)
+	out.Flush(now)
 }
 
 // sendDatagrams lets the datagrams leave that wait, as far as the driver takes them.

@@ -24,7 +24,9 @@ func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time
 	m.resendSome(now, out)
 	m.sendAll(now, out)
 	m.dischargeAll(now, out)
-	m.sendDatagrams(out)
+	if len(m.waiting) > 0 {
+		m.sendDatagrams(out)
+	}
 	m.tellFinished(now)
 	return m.work, m.nextPoll(now)
 }

@@ -72,17 +72,16 @@ type Sender struct {
 
 // StraightSend is a message of a few frames at most.
 type StraightSend struct {
-	To   Name   // the process to send to, unless NIC says
-	Gen  uint32 // of the receiver; 0 = whichever lives
-	NIC  uint64 // not 0: the receiver is Slot of this NIC
-	Slot uint16
-	Tag  uint64
-	Len  int  // bytes
-	Hold bool // it may wait for others, or for the next poll
-
-	Token  uint32           // of a call: its name in the reply, whose tag it is
+	To     Name   // the process to send to, unless NIC says
+	Gen    uint32 // of the receiver; 0 = whichever lives
+	Token  uint32 // of a call: its name in the reply, whose tag it is
+	NIC    uint64 // not 0: the receiver is Slot of this NIC
+	Tag    uint64
+	Len    int              // bytes
 	Answer *StraightReceive // of a call: takes the reply
-	Reply  bool             // it is the reply to a call
+	Slot   uint16
+	Hold   bool // it may wait for others, or for the next poll
+	Reply  bool // it is the reply to a call
 }
 
 // StraightReceive is a receive, and what came of it.
@@ -93,17 +92,24 @@ type StraightReceive struct {
 	Gen    uint32
 	Tag    uint64
 	AnyTag bool
-	Reply  bool // it takes the reply to a call, whose token is Tag
+	Takes  Taken
 	Buf    []byte
-
-	Datagram bool   // it takes a datagram: the sender is anyone's
-	Rest     []byte // of a datagram: what is behind Buf
 
 	Result Completion // once it is Done
 	Entry  any        // the NIC's own
 
 	done atomic.Bool
+	Rest []byte // of a datagram: for what is behind Buf
 }
+
+// Taken is what a receive takes.
+type Taken uint8
+
+const (
+	TakesMessage  Taken = iota
+	TakesReply          // to the call whose token is Tag
+	TakesDatagram       // of any sender
+)
 
 // Begin makes r one that is not done.
 func (r *StraightReceive) Begin() {
