@@ -105,7 +105,6 @@ type Engine struct {
 	descs      [limits.Descriptors]vni.Descriptor
 	expiry     expiry // what waits for its time
 	groups     *coll.Table
-	transit    transit // what is on its way to others by this NIC, and what waits for processes to ask for it
 	multicasts freeList[multicast]
 	copies     freeList[send] // of multicasts, not in use
 	relays     *relay.Table
@@ -124,6 +123,7 @@ type Engine struct {
 	ways      [wayCount]uint64
 	placing   int       // bytes of the piece that Place was asked about last
 	publisher publisher // of counts
+	transit   transit   // what is on its way to others by this NIC, and what waits for processes to ask for it
 }
 
 // New returns an engine that has neither processes nor peers. It sends nothing before its first Poll.

@@ -26,9 +26,9 @@ type Straight struct {
 	active  int           // receives that are not finished
 	closing bool
 	idle    atomic.Bool          // closing, and none is active
+	awaited awaited              // what Meet takes
 	answer  *vni.StraightReceive // if it is a call: takes the reply
 	kept    *keptSend            // the Send that is open, if it is one of several frames
-	awaited awaited              // what Meet takes
 }
 
 // Straight returns the straight way of the process at slot; nil if there is no such process. now is read where the time since

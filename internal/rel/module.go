@@ -153,10 +153,10 @@ type Module struct {
 	parts      []byte      // where a segment lies that is sent in parts
 
 	waiting       []waitingDatagram
-	staged        bool       // frames of datagrams may wait for a Flush
 	datagramID    uint32     // of the last datagram sent, to any peer
 	joinings      []*joining // datagrams of which some pieces have come, oldest first
 	spareJoinings []*joining
+	staged        bool // frames of datagrams may wait for a Flush
 
 	deferred deferred
 	row      row
