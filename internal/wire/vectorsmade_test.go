@@ -62,6 +62,8 @@ func goodFrames() []frame {
 		full.Selective[wire.Data][i] = 0xaaaaaaaaaaaaaaaa
 	}
 	hi := wire.Envelope{Flags: wire.FlagAccept, DstSlot: 3, SrcSlot: 5, DstGen: 1, SrcGen: 2, Number: 9, Token: 77, Tag: 0xdeadbeef}
+	sent := hi
+	sent.Flags, sent.Token = wire.FlagWhole, 0
 	command := innerSample(wire.Inner{Space: wire.Command, Flags: wire.AckCommand, Seq: 101, Ack: [wire.Spaces]wire.Seq{200, 0}})
 	data := innerSample(wire.Inner{Space: wire.Data, Flags: wire.AckCommand | wire.AckData, Seq: 0, Ack: [wire.Spaces]wire.Seq{0xffffffff, 0x80000000}})
 	of := func(k wire.Kind, counter uint64) wire.Outer { return wire.Outer{Kind: k, Index: 42, Counter: counter} }
@@ -73,6 +75,8 @@ func goodFrames() []frame {
 		{name: "data: one frag", note: "the message hello, taken apart in wire.md", outer: of(wire.KindData, 7), body: []sample{command, fragSample(hi, []byte("hello"))}},
 		{name: "data: no records", note: "holds its place in the sequence", outer: of(wire.KindData, 8), body: []sample{command}},
 		{name: "data: one record of each type", outer: of(wire.KindData, 9), body: append([]sample{data}, oneOfEach()...)},
+		{name: "data: a piece of a message that counts as sent", note: "the first 5 of 1405 bytes", outer: of(wire.KindData, 23),
+			body: []sample{data, eagerSample(4101, 0, 1405, sent, []byte("hello"))}},
 		{name: "data: untagged", note: "as on a link that is checked by itself", untagged: true, outer: of(wire.KindData, 10), body: []sample{data, acceptSample(3, 77)}},
 		{name: "ack: a gap in each space", outer: of(wire.KindAck, 11), body: []sample{ackSample(ack)},
 			note: "command: up to 100 arrived, and 102 and 105; data: up to 4294967295, and 64 and 65, beyond the wrap"},
