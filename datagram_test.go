@@ -46,6 +46,39 @@ func TestADatagramIsPutWhereItsReceiveWantsIt(t *testing.T) {
 	})
 }
 
+// What a start form has left to go with others leaves by a Flush, though its process calls nothing else.
+func TestAFlushHasADatagramLeave(t *testing.T) {
+	links(t, func(t *testing.T, n *network) {
+		ctx, p, q := pair(t, n)
+		if !p.Embedded() {
+			t.Error("a process with a NIC of its own does not call it, as it says")
+		}
+		for came := false; !came; {
+			var recv, send weft.Op
+			if err := errors.Join(q.StartRecvDatagramInto(&recv, 1, make([]byte, 5)), p.StartSendDatagramInto(&send, q.Address(), 1, []byte("hello"))); err != nil {
+				t.Fatal(err)
+			}
+			p.Flush()
+			within, cancel := context.WithTimeout(ctx, 20*time.Millisecond) // it may be lost
+			m, err := recv.Wait(within)
+			cancel()
+			if came = err == nil; came && m.Len != 5 {
+				t.Errorf("%d bytes have come", m.Len)
+			} else if !came {
+				recv.Cancel()
+				_, _ = recv.Wait(ctx)
+			}
+			if _, err := send.Wait(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		p.Flush() // of a closed process it does nothing
+	})
+}
+
 func TestADatagramThatCannotBeIsRefused(t *testing.T) {
 	ctx, p, q := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
 	var op weft.Op
