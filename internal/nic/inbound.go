@@ -339,15 +339,16 @@ func (e *Engine) abort(inb *inbound) {
 	e.loseInbound(inb)
 }
 
-// refuseInbound tells the sender of an inbound that it will not be taken.
+// refuseInbound tells the sender of an inbound that it will not be taken, if a send or a call can wait for that.
 func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
+	awaited := !inb.done || inb.env.Flags&wire.FlagAccept != 0 || inb.env.Flags&wire.FlagWhole != 0 && inb.env.Token != 0
 	switch {
 	case inb.kind == inboundLocal:
 		if s := inb.local; s != nil {
 			inb.local = nil
 			e.completeSend(s, statusOfReason(why))
 		}
-	case inb.peer != nil && inb.kind != inboundVoid && !inb.accepted && (!inb.done || inb.env.Flags&wire.FlagAccept != 0):
+	case inb.peer != nil && inb.kind != inboundVoid && !inb.accepted && awaited:
 		e.refuse(inb.peer, inb.id, inb.env.SrcSlot, inb.env.Token, why)
 	}
 }

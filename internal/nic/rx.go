@@ -353,5 +353,22 @@ func (e *Engine) refused(pr *peer, r wire.Record) {
 		}
 		e.stopFragment(s)
 		e.completeSend(s, statusOfReason(why))
+		return
+	}
+	e.refusedCall(pr, slot, token, why)
+}
+
+// refusedCall ends the receive of the reply to a call whose message is refused. Its send may have ended long ago, or have had no context. A NIC ends
+// calls to its own processes alone.
+func (e *Engine) refusedCall(pr *peer, slot uint16, token uint32, why wire.Reason) {
+	p := e.process(slot)
+	if p == nil {
+		return
+	}
+	for r := range p.posted.all {
+		if r.reply && r.watch == pr && r.tags.Take(uint64(token)) {
+			e.endReceive(r, statusOfReason(why))
+			return
+		}
 	}
 }

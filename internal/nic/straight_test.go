@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // rider is a tester that has a straight way, too.
@@ -200,6 +201,52 @@ func TestACallByTheStraightWayMeetsItsReply(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestACallEndsWhenItsMessageIsRefused(t *testing.T) {
+	const token = callToken | 1<<16 | 0xf000
+	for _, n := range []int{1, 5000} {
+		f := newFabric(t, 3, fault.Config{Seed: 1})
+		a, b := f.riders()
+		answer := &vni.StraightReceive{From: b.name, Tag: token, Takes: vni.TakesReply, Buf: make([]byte, 10)}
+		call := func() {
+			room := a.way.Send(&vni.StraightSend{To: b.name, Tag: 7, Token: token, Answer: answer, Len: n})
+			if room == nil {
+				t.Fatal("it is refused")
+			}
+			a.way.Sent()
+		}
+		refuse := func(by uint64, token uint32) {
+			rec := make([]byte, wire.RefuseLen)
+			wire.PutRefuse(rec, 0, 0, a.slot, token, wire.ReasonProcessGone)
+			(*handler)(a.e).Deliver(f.now, a.e.peerOf(by).ep, rec)
+		}
+		call()
+		refuse(2, token+1)
+		refuse(3, token)
+		if answer.Done() {
+			t.Error("a call ended that was not refused, or not by the NIC that it was for")
+		}
+		if refuse(2, token); !answer.Done() || answer.Result.Status != vni.StatusProcessGone {
+			t.Errorf("a refused call ended (%v), with %v", answer.Done(), answer.Result.Status)
+		}
+		if n > limits.CopiedMessage {
+			b.e.Guard(b.slot, b.gen, func(*Arrival) bool { return true })
+			call()
+			f.until(time.Second, "a call that a filter drops", answer.Done)
+			if got := answer.Result.Status; got != vni.StatusFiltered {
+				t.Errorf("a call that a filter has dropped ended with %v", got)
+			}
+			b.e.Guard(b.slot, b.gen, nil)
+		}
+		f.settle()
+		b.exit() // the call is on its way before its NIC can tell
+		call()
+		f.until(limits.GoneGrace/2, "a call to a process that has gone", answer.Done)
+		if got := answer.Result.Status; got != vni.StatusProcessGone {
+			t.Errorf("a call to a process that has gone ended with %v", got)
+		}
+	}
 }
 
 func TestAMessageOfSeveralFramesTakesTheStraightWayOverALinkThatMayLoseIt(t *testing.T) {
