@@ -120,6 +120,13 @@ func (p *port) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) erro
 	return p.p.Send(ctx, d, w, parts...)
 }
 
+// TrySend is Send that never waits: it reports whether the message is on its way, and the parts may be used again. An embedded NIC takes most messages
+// of up to 16 KiB so. If it is false nothing has been sent, and what Send or StartSend would say of the message is not known; at a daemon it always is.
+func (p *port) TrySend(to Name, tag Tag, parts ...[]byte) bool {
+	d, err := p.to("send", to, tag)
+	return err == nil && p.p.TrySend(d, p.base|uint64(tag), parts...)
+}
+
 // SendMany sends messages to the process called to, each as Send does, in their order. It is for streams of short ones: an
 // embedded NIC takes them in one visit, and they share its frames. It returns how many were sent: fewer than all with the
 // error of the next, which like one of Send's was delivered once or not at all.

@@ -23,8 +23,6 @@ type host struct {
 	owes *weft.Gate // something is owed
 	pump pump
 
-	copied int // the longest message, in bytes, that the NIC copies at once
-
 	mu        sync.Mutex // is taken before Conn.mu
 	conns     map[uint32]*Conn
 	accepted  map[peerKey]*Conn // those that a peer has dialled
@@ -86,9 +84,6 @@ func newHost(p *weft.Process) (*host, error) {
 		return nil, fmt.Errorf("stream: %w", err)
 	}
 	h := &host{p: p, last: uint32(p.Random()), port: own, owes: p.NewGate(), conns: map[uint32]*Conn{}, accepted: map[peerKey]*Conn{}, listeners: map[string]*Listener{}}
-	if h.copied = copiedBytes; p.Embedded() {
-		h.copied = keptBytes
-	}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.pump = pump{h: h, in: in, free: p.NewGate()}
 	h.pump.free.Open()

@@ -17,7 +17,7 @@ import (
 
 const (
 	copiedBytes = 2<<10 - headBytes  // what any NIC copies, so that its memory is free at once
-	keptBytes   = 16<<10 - headBytes // what an embedded one copies
+	keptBytes   = 16<<10 - headBytes // what an embedded one copies, if it can at once
 	joinedBytes = 16 << 10           // the longest Write that is joined to others; longer ones wait
 	mostJoined  = 64 << 10           // bytes that wait, at most
 )

@@ -182,3 +182,47 @@ func TestAnsweredWritesWaitForNothing(t *testing.T) {
 
 // pattern is byte i of stream k.
 func pattern(k, i int) byte { return byte(i*7 + i>>8 + k*31) }
+
+// A Write of some kilobytes waits for no acknowledgement while there is room for more: neither where the NIC copies it, nor where the NIC cannot just then.
+func TestWritesOfSomeKilobytesDoNotWaitForTheirPeer(t *testing.T) {
+	const writes, bytes, far = 20, 4 << 10, 10 * time.Millisecond // eight of them under way, and what may wait behind those
+	for seed := range uint64(seeds(t, 20)) {
+		f := sim.New(sim.Config{Seed: sim.Seed(seed), NICs: 2, Link: sim.Link{Latency: far}})
+		f.Serve(0, "a/0", func(p *sim.Process) error {
+			l, err := stream.Listen(p.Weft(), "far")
+			if err != nil {
+				return err
+			}
+			c, err := l.Accept()
+			if err != nil {
+				return err
+			}
+			n, err := io.Copy(io.Discard, c)
+			if err == nil && n != writes*bytes {
+				err = fmt.Errorf("%d bytes came of %d", n, writes*bytes)
+			}
+			return err
+		})
+		f.Process(1, "b/0", func(p *sim.Process) error {
+			c, err := (&stream.Dialer{Process: p.Weft(), Timeout: patient}).Dial(context.Background(), "a/0:far")
+			if err != nil {
+				return err
+			}
+			p.Sleep(10 * far)
+			for i := range writes {
+				p.Sleep(200 * time.Microsecond) // so that they are no row
+				begin := p.Now()
+				if _, err := c.Write(make([]byte, bytes)); err != nil {
+					return err
+				}
+				if took := p.Now().Sub(begin); took >= far {
+					t.Errorf("seed %d: Write %d took %v", seed, i, took)
+				}
+			}
+			return c.Close()
+		})
+		if err := f.Run(time.Minute); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 // stream, and so a later Write. One that fails tells how much of b it has taken; the stream may go on behind that if a deadline ended it.
 //
 //	a short message, and nothing before it waits   leaves at once, from where it lies; one of a row (row.go) does as those below
+//	else, one that the NIC copies at once          leaves, if nothing of the next kind is under way
 //	else, while there is room in what is under way is copied, and leaves at once (flights.go)
 //	else, if it is short                           is joined to what waits, which leaves when it can (joined.go)
 //	else                                           waits
@@ -86,8 +87,10 @@ func (c *Conn) writeSome(b []byte, own *[]byte) (n int, err error) {
 			c.waitToWrite()
 		}
 		return n, nil
-	case len(b) <= c.h.copied && room == len(b) && (len(b) <= copiedBytes || c.underWay() == 0) && !c.inRow():
+	case len(b) <= copiedBytes && room == len(b) && !c.inRow():
 		n, err = c.send(ctx, b)
+	case c.handOver(b, room):
+		n = len(b)
 	default:
 		n, err = c.launch(ctx, b, room, own)
 	}
@@ -204,6 +207,21 @@ func (c *Conn) send(ctx context.Context, b []byte) (taken int, err error) {
 		taken = c.resend(b)
 	}
 	return taken, err
+}
+
+// handOver sends the bytes of one message of some kilobytes, for which there is room, if the NIC takes a copy at once and no message of the stream's own
+// memory is under way, and reports whether it did. Where the NIC does not, a send would wait until the peer has acknowledged them all.
+func (c *Conn) handOver(b []byte, room int) bool {
+	if len(b) <= copiedBytes || len(b) > keptBytes || room < len(b) {
+		return false
+	}
+	if c.underWay() > 0 || c.inRow() || !c.h.port.TrySend(c.remote.Process, tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent += uint64(len(b))
+	return true
 }
 
 // wrote ends a step of a Write, and judges its error.

@@ -17,6 +17,11 @@ func (p *Process) Send(ctx context.Context, to Dest, tag uint64, parts ...[]byte
 	return p.send(ctx, "send", to, tag, 0, parts)
 }
 
+// TrySend sends a message that the NIC takes, or a copy of it, before TrySend returns, and reports whether it did. Where it did not nothing has left.
+func (p *Process) TrySend(to Dest, tag uint64, parts ...[]byte) bool {
+	return p.sendStraight(to, tag, parts, 0, false)
+}
+
 // SendMany sends messages to one process, each as Send does, in their order, and returns how many were sent: fewer than all
 // with the error of the next.
 func (p *Process) SendMany(ctx context.Context, to Dest, tag uint64, messages [][]byte) (sent int, err error) {

@@ -1,0 +1,68 @@
+package weft_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// A message that TrySend has taken is on its way and its memory the caller's again, also of several frames. What it has not taken has not left.
+func TestTrySendTakesAMessageAtOnceOrNotAtAll(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cfg := weft.Config{Link: weft.UDP("127.0.0.1:0")}
+	open := func(app string) *weft.Process {
+		cfg.Name = weft.Name{App: app}
+		p, err := weft.Open(ctx, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		cfg.Nodes = append(cfg.Nodes, weft.Node{ID: p.NIC().ID(), Addr: p.NIC().Addr()})
+		return p
+	}
+	a, b := open("a"), open("b")
+	if _, err := a.WaitName(ctx, b.Name()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.SendDelivered(ctx, b.Name(), 1); err != nil { // so that the pair is open
+		t.Fatal(err)
+	}
+	if _, err := b.Recv(ctx, weft.AnyProcess, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{0, 8, 4 << 10, 16 << 10} {
+		want := bytes.Repeat([]byte{byte(n>>8) + 1}, n)
+		data := bytes.Clone(want)
+		for !a.TrySend(b.Name(), 2, data[:n/3], data[n/3:]) { // the helper may have a command to read just then
+			time.Sleep(time.Millisecond)
+			if ctx.Err() != nil {
+				t.Fatalf("%d bytes are never taken", n)
+			}
+		}
+		clear(data)
+		got := make([]byte, n)
+		if m, err := b.Recv(ctx, weft.AnyProcess, 2, got); err != nil || m.Len != n || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes came as %d, or as others: %v", n, m.Len, err)
+		}
+	}
+	o, err := b.Port(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Close()
+	for what, taken := range map[string]bool{
+		"to a name that no process has": a.TrySend(weft.Name{App: "nobody"}, 2, nil),
+		"to any process":                a.TrySend(weft.AnyProcess, 2, nil),
+		"with a tag that is none":       a.TrySend(b.Name(), weft.AnyTag, nil),
+		"longer than the NIC copies":    a.TrySend(b.Name(), 2, make([]byte, 16<<10+1)),
+		"of a port that is closed":      o.TrySend(a.Name(), 2, nil),
+	} {
+		if taken {
+			t.Errorf("a message %s has been taken", what)
+		}
+	}
+}
