@@ -3,9 +3,11 @@ package stream
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -57,5 +59,34 @@ func TestAMessageThatTwoWaitForEndsOnce(t *testing.T) {
 		if err := f.Run(time.Minute); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
+	}
+}
+
+// A message of the stream's own memory that has left does not stand in the way of those that the NIC copies, though no Write has looked since.
+func TestTheNICCopiesAgainWhenALongWriteHasLeft(t *testing.T) {
+	server, client := linked(t, weft.Config{Link: weft.UDP("127.0.0.1:0")})
+	c, s := dialled(t, server, client, "again")
+	data := make([]byte, 64<<10)
+	write := func(n int) {
+		t.Helper()
+		if _, err := c.Write(data[:n]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(s, data[:n]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(len(data))
+	if _, err := c.ops.at(0).op.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := c.messages()
+	const writes = 20
+	for range writes {
+		time.Sleep(time.Millisecond) // so that they are no row
+		write(4 << 10)
+	}
+	if n := c.messages() - before; n > writes/2 { // another caller may have the engine just then
+		t.Errorf("%d of %d Writes were copied by the stream; expected that the NIC copies them", n, writes)
 	}
 }

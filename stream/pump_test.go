@@ -13,7 +13,12 @@ import (
 // onSwitch is two processes whose NICs share a switch.
 func onSwitch(t *testing.T) (a, b *weft.Process) {
 	t.Helper()
-	cfg := weft.Config{Switch: weft.NewSwitch()}
+	return linked(t, weft.Config{Switch: weft.NewSwitch()})
+}
+
+// linked is two processes, each with a NIC of its own.
+func linked(t *testing.T, cfg weft.Config) (a, b *weft.Process) {
+	t.Helper()
 	open := func(app string) *weft.Process {
 		cfg.Name = weft.Name{App: app}
 		p, err := weft.Open(t.Context(), cfg)

@@ -215,6 +215,7 @@ func (c *Conn) handOver(b []byte, room int) bool {
 	if len(b) <= copiedBytes || len(b) > keptBytes || room < len(b) {
 		return false
 	}
+	c.reap()
 	if c.underWay() > 0 || c.inRow() || !c.h.port.TrySend(c.remote.Process, tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b) {
 		return false
 	}
