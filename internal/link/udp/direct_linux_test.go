@@ -203,6 +203,47 @@ func TestTheDirectSocketFollowsWhoIsSentToMost(t *testing.T) {
 	say(t, b, a, 10)
 }
 
+// Messages of some kilobytes leave in a few frames each. The direct socket is turned to the peer that has most of them, as by lone frames, and rests where
+// peers have them by turns, or where frames go by dozens.
+func TestTheDirectSocketIsTurnedToAPeerThatMessagesOfAFewFramesGoTo(t *testing.T) {
+	offloading(t)
+	const size = 1000
+	for frames, turns := range map[int]bool{2: true, 3: true, shortBatch: true, shortBatch + 1: false} {
+		a, b := awakePair(t)
+		a.sock.lent.able = false
+		_, c := pairOf(t, 1472)
+		batches := func(n int, peers ...*Driver) {
+			t.Helper()
+			for range n {
+				for _, to := range peers {
+					in := &collect{}
+					for i := range frames {
+						f := a.Reserve(to.Addr())
+						f[0] = byte(i)
+						a.Commit(size)
+					}
+					a.Flush(0)
+					drain(t, to, in, frames)
+					for i, f := range in.frames {
+						if len(f) != size || f[0] != byte(i) {
+							t.Fatalf("batches of %d: frame %d has %d bytes and says %d", frames, i, len(f), f[0])
+						}
+					}
+				}
+			}
+		}
+		if batches(3*limits.DirectAfter, b, c); a.Stats().Turned != 0 {
+			t.Errorf("batches of %d to two peers by turns: turned %d times", frames, a.Stats().Turned)
+		}
+		if batches(2*limits.DirectAfter, b); a.sock.direct.turned != turns {
+			t.Errorf("batches of %d to one peer: turned is %v, want %v", frames, !turns, turns)
+		}
+		if batches(3*limits.DirectAfter, c); turns {
+			turned(t, a, c)
+		}
+	}
+}
+
 // The kernel is not asked whose a frame is where it can only be the peer's.
 func TestWhoseAFrameIsIsRightHoweverTheDirectSocketTurns(t *testing.T) {
 	a, b := awakePair(t)
