@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,5 +98,53 @@ func TestADatagramThatCannotBeIsRefused(t *testing.T) {
 	}
 	if err := p.SendDatagram(ctx, weft.Address{NIC: 99, Slot: 1, Generation: 1}, 1); !errors.Is(err, weft.ErrUnreachable) {
 		t.Errorf("a datagram to a NIC that is not there: %v, want ErrUnreachable", err)
+	}
+}
+
+// The NIC lets go of a receive when it says that it has ended: whichever goroutine polls, the Op may be used again at once. The race detector says whether that is so.
+func TestReceivesOfDatagramsAreBegunAgainAtOnceWhicheverGoroutinePolls(t *testing.T) {
+	ctx, p, q := pair(t, on(weft.Config{Link: weft.UDP("127.0.0.1:0")}))
+	const receivers, posted, each = 4, 16, 400
+	var left atomic.Int32
+	left.Store(receivers)
+	for tag := range weft.Tag(receivers) {
+		go func() {
+			defer left.Add(-1)
+			var ops [posted]weft.Op
+			page := make([]byte, 4096)
+			begin := func(i int) bool {
+				err := q.StartRecvDatagramInto(&ops[i], tag, page[256*i:][:256])
+				if err != nil {
+					t.Error(err)
+				}
+				return err == nil
+			}
+			for i := range ops {
+				if !begin(i) {
+					return
+				}
+			}
+			for got := 0; got < each && ctx.Err() == nil; {
+				for i := range ops {
+					m, done, err := ops[i].Test()
+					if !done {
+						continue
+					}
+					if got++; err != nil || m.Len != 200 || page[256*i] != byte(tag)+1 || page[256*i+199] != byte(tag)+1 {
+						t.Errorf("a datagram came as %+v, %v", m, err)
+						return
+					}
+					if !begin(i) {
+						return
+					}
+				}
+			}
+		}()
+	}
+	for i := 0; left.Load() > 0; i++ {
+		tag := weft.Tag(i % receivers)
+		if err := p.SendDatagram(ctx, q.Address(), tag, bytes.Repeat([]byte{byte(tag) + 1}, 200)); err != nil && !errors.Is(err, weft.ErrNoMemory) {
+			t.Fatal(err)
+		}
 	}
 }

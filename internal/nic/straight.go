@@ -336,8 +336,8 @@ func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 	if c != &w.Result { // where completeReceive has put it
 		w.Result = *c
 	}
-	w.Finish()
 	e.early.served = e.early.served || w.Takes != vni.TakesDatagram
+	w.Finish() // it is the process's again
 	if p.wakeUp != nil {
 		e.ring(p)
 	}
