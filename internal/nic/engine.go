@@ -210,7 +210,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		e.wake()
 		return e.driver.executed, clock.Never
 	}
-	e.rel.SendDatagrams(now, e.out)                 //    what processes have posted to leave with this poll need not wait for the rest of it
+	datagrams := e.rel.SendDatagrams(now, e.out)    //    what processes have posted to leave with this poll need not wait for the rest of it
 	e.drive()                                       // 1. driver.go: processes come and go, here and in 2, 3 and 5
 	left := e.runLeaving()                          //    leaving.go: those that go, a little at a time
 	e.expire()                                      //    nodes.go: what has waited long enough, or for a name
@@ -219,7 +219,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	e.early.served = false                          //    what else ended, here or in a poll before, was not brought by a frame
 	frames, linkNext := e.cfg.Link.Poll(now, e.rel) // 3. frames in, which so find the receives: rel, then rx.go
 	if e.returnEarly(frames, commands+held) {
-		return frames + e.driver.executed + left, e.soon()
+		return frames + e.driver.executed + left + datagrams, e.soon()
 	}
 	e.drive()
 	e.groups.Run()        //    internal/coll: what members of groups here tell one another
@@ -232,7 +232,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	segments, relNext := e.rel.Progress(now, e.out) // 6. segments, acknowledgements, retransmissions out
 	e.cfg.Link.Flush(now)                           // 7. frames out
 	e.wake()                                        // 8. doorbells have been rung: wake the sleepers
-	work = e.driver.executed + left + frames + commands + turns + programs + segments
+	work = datagrams + e.driver.executed + left + frames + commands + turns + programs + segments
 	e.counts[vni.NICPolls]++
 	if work == 0 {
 		e.counts[vni.NICIdlePolls]++

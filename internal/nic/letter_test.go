@@ -212,6 +212,31 @@ func TestADatagramByTheStraightWayLeavesWithTheNextPoll(t *testing.T) {
 	}
 }
 
+// A datagram that leaves is counted as work once, by the poll with which it does.
+func TestAPollWithWhichADatagramLeavesIsNotIdle(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.riders()
+	poll := func() int {
+		f.now = f.now.Add(time.Microsecond)
+		work, _ := a.e.Poll(f.now)
+		return work
+	}
+	for what, send := range map[string]func(){
+		"by the straight way": func() { a.way.Datagram(&vni.StraightSend{To: b.name, Tag: 7}, nil) },
+		"of a service":        func() { a.e.Datagram(b.e.ID(), 77, 5) },
+		"by a command":        func() { a.letter(b.tester, 7) },
+	} {
+		for poll() > 0 {
+		}
+		if send(); poll() == 0 {
+			t.Errorf("a datagram %s: the poll with which it leaves says that it did nothing", what)
+		}
+		if n := poll(); n > 0 {
+			t.Errorf("a datagram %s: the poll behind that says that it did %d things", what, n)
+		}
+	}
+}
+
 func TestTheStraightWayRefusesDatagramsThatCannotLeave(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()

@@ -31,8 +31,8 @@ type waitingDatagram struct {
 	piece   int // how long these are, once one has left
 }
 
-// Datagram returns room for a datagram of n bytes to a service of the peer, which the caller writes at once; it leaves with the next
-// Progress. Datagram returns nil if n is more than wire.MaxDatagram, if there is no session, which it does not open, or if too many wait
+// Datagram returns room for a datagram of n bytes to a service of the peer, which the caller writes at once; it leaves with
+// SendDatagrams or the next Progress. Datagram returns nil if n is more than wire.MaxDatagram, if there is no session, which it does not open, or if too many wait
 // already; each is counted.
 func (e *Endpoint) Datagram(service uint8, n int) []byte {
 	if !e.mayDatagram(n) {
@@ -55,8 +55,9 @@ func (e *Endpoint) SendDatagram(service uint8, n int, parts [][]byte, out Frames
 		for _, p := range parts {
 			b = b[copy(b, p):]
 		}
+		return true
 	}
-	m.staged = true
+	m.staged++
 	return true
 }
 
@@ -98,17 +99,20 @@ func (m *Module) waitingFor(s *session) (n int) {
 	return n
 }
 
-// SendDatagrams lets the datagrams leave that there are, with nothing else, as far as the driver takes them.
-func (m *Module) SendDatagrams(now clock.Time, out Flusher) {
-	if m.staged || len(m.waiting) > 0 { // mostly not: then it costs the caller no call
-		m.flushDatagrams(now, out)
+// SendDatagrams lets the datagrams leave that there are, with nothing else, as far as the driver takes them, and returns how many it has dealt with.
+func (m *Module) SendDatagrams(now clock.Time, out Flusher) (work int) {
+	if m.staged+len(m.waiting) == 0 { // mostly: then it costs the caller no call
+		return 0
 	}
+	return m.flushDatagrams(now, out)
 }
 
-func (m *Module) flushDatagrams(now clock.Time, out Flusher) {
-	m.staged = false
+func (m *Module) flushDatagrams(now clock.Time, out Flusher) (work int) {
+	work = m.staged + len(m.waiting)
+	m.staged = 0
 	m.sendDatagrams(out)
 	out.Flush(now)
+	return work - len(m.waiting)
 }
 
 // sendDatagrams lets the datagrams leave that wait, as far as the driver takes them.

@@ -156,7 +156,7 @@ type Module struct {
 	datagramID    uint32     // of the last datagram sent, to any peer
 	joinings      []*joining // datagrams of which some pieces have come, oldest first
 	spareJoinings []*joining
-	staged        bool // frames of datagrams may wait for a Flush
+	staged        int // datagrams whose frames wait for a Flush
 
 	deferred deferred
 	row      row

@@ -27,6 +27,7 @@ func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time
 	if len(m.waiting) > 0 {
 		m.sendDatagrams(out)
 	}
+	m.staged = 0 // they leave with the Flush that follows
 	m.tellFinished(now)
 	return m.work, m.nextPoll(now)
 }
