@@ -60,6 +60,12 @@ func (s *straight) Datagram(m vni.StraightSend, parts [][]byte) bool {
 	return s.Direct.Datagram(m, parts)
 }
 
+func (s *straight) Flush() {
+	if !s.turns.stalled() { // else what there is leaves when its host goes on
+		s.Direct.Flush()
+	}
+}
+
 func (s *straight) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	if s.refused() {
 		return 0

@@ -1,0 +1,52 @@
+package sim_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/simulated"
+	"github.com/weftnet/weft/sim"
+)
+
+// A NIC that stands still has no turn, also not by a Flush: what was left to it leaves when it goes on.
+func TestAFlushGivesNoTurnToANICThatStandsStill(t *testing.T) {
+	for seed := range uint64(20) {
+		frames := 0
+		f := sim.New(simulated.Hooked(sim.Config{Seed: sim.Seed(seed)}, simulated.Hooks{Tap: func(from, _ int, _ []byte) {
+			if from == 1 {
+				frames++
+			}
+		}}))
+		f.Process(0, "a/0", func(p *sim.Process) error {
+			_, err := p.Weft().RecvDatagram(context.Background(), 1)
+			return err
+		})
+		f.Process(1, "b/0", func(p *sim.Process) error {
+			ctx, w := context.Background(), p.Weft()
+			to, err := w.WaitName(ctx, weft.Name{App: "a"})
+			if err != nil {
+				return err
+			}
+			if err := w.SendDelivered(ctx, weft.Name{App: "a"}, 2); err != nil {
+				return err
+			}
+			p.Sleep(time.Millisecond)
+			var op weft.Op
+			if err := w.StartSendDatagramInto(&op, to, 1); err != nil {
+				return err
+			}
+			f.Stall(1, 10*time.Millisecond)
+			before := frames
+			if w.Flush(); frames != before {
+				t.Errorf("seed %d: a Flush has %d frames leave a NIC that stands still", seed, frames-before)
+			}
+			_, err = op.Wait(ctx)
+			return err
+		})
+		if err := f.Run(time.Minute); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
