@@ -237,6 +237,31 @@ func TestAPollWithWhichADatagramLeavesIsNotIdle(t *testing.T) {
 	}
 }
 
+// What a start form has begun by a command is left to the next poll as well, and so needs one: while the NIC listens to the queue nothing else rings for it.
+func TestAFlushIsFollowedByAPollIfSomethingWaitsForOne(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.riders()
+	for what, start := range map[string]func(){
+		"a datagram by a command":   func() { a.letter(b.tester, 7) },
+		"a message by a command":    func() { a.send(b.name.String(), 7, 0, make([]byte, 5000)) },
+		"a message that was held":   func() { a.ride(b.tester, 7, true, make([]byte, 10)) },
+		"a datagram of the service": nil, // it leaves with the Flush
+	} {
+		f.until(time.Second, "nothing waits", a.way.Flush)
+		if start == nil {
+			a.e.Datagram(b.e.ID(), 77, 5)
+			if !a.way.Flush() {
+				t.Errorf("%s: it has left, and a poll is to follow", what)
+			}
+			continue
+		}
+		if start(); a.way.Flush() {
+			t.Errorf("%s waits, and no poll is to follow", what)
+		}
+	}
+	f.run(time.Second)
+}
+
 func TestTheStraightWayRefusesDatagramsThatCannotLeave(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()

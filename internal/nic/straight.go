@@ -208,7 +208,7 @@ func (s *Straight) Flush() (all bool) {
 	}
 	s.readClock()
 	e.rel.SendDatagrams(e.now, e.out)
-	return e.holding.n == 0 && e.rel.Idle()
+	return e.holding.n == 0 && !s.Behind() && !e.unfinished() && e.rel.Idle()
 }
 
 // hold counts so many messages more that wait in segments.
