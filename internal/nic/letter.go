@@ -94,9 +94,11 @@ func (s *Straight) Datagram(m *vni.StraightSend, parts [][]byte) (sent, full boo
 	if !ok || s.closing || e.closed || !s.p.served() || to.NIC == e.cfg.ID || m.Len > wire.MaxLetter || len(parts) > limits.Descriptors {
 		return false, false
 	}
+	if pr := e.peerOf(to.NIC); pr != nil && pr.ep.Crowded() {
+		return false, true // it is not counted: it may leave behind a poll, or is refused as a command
+	}
 	l := letterTo(s.p, to, m.Tag)
-	status := e.leaveLetter(&l, to.NIC, m.Len, parts)
-	return status == vni.StatusOK, status == vni.StatusNoMemory
+	return e.leaveLetter(&l, to.NIC, m.Len, parts) == vni.StatusOK, false
 }
 
 // letter takes a datagram of a peer for a process.

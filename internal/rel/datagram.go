@@ -69,12 +69,18 @@ func (e *Endpoint) mayDatagram(n int) bool {
 		m.stats.DatagramsTooLong++
 	case e.live == nil:
 		m.stats.DatagramsNoSession++
-	case m.waitingFor(e.live) >= limits.DatagramsWaiting || len(m.waiting) >= limits.DatagramsWaitingInAll:
+	case e.Crowded():
 		m.stats.DatagramsUnsent++
 	default:
 		return true
 	}
 	return false
+}
+
+// Crowded reports whether so many datagrams wait that none more may, to this peer or to all: SendDatagrams or Progress may make room.
+func (e *Endpoint) Crowded() bool {
+	m := e.m
+	return e.live != nil && len(m.waiting) > 0 && (len(m.waiting) >= limits.DatagramsWaitingInAll || m.waitingFor(e.live) >= limits.DatagramsWaiting)
 }
 
 func (m *Module) newDatagram(s *session, service uint8, n int) waitingDatagram {
