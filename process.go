@@ -42,10 +42,6 @@ func (p *Process) Address() Address { return p.addr }
 // NIC is the NIC inside this program that the process is on; nil if its NIC is a daemon.
 func (p *Process) NIC() *NIC { return p.nic }
 
-// Embedded reports whether the process calls its NIC, which is in the same program, or simulated so: then a Send of up to 16 KiB mostly returns
-// when the NIC has a copy. At a daemon one of more than 2 KiB returns when all of it has been acknowledged.
-func (p *Process) Embedded() bool { return p.p.Straight() }
-
 // SystemCalls are those that a process attached to a daemon has made for its messages (NETSTAR-20…22). Where the NIC is in the same program there are
 // none between the two, and the NIC's own are its link's: link_system_calls of [NIC.Counters].
 type SystemCalls struct {

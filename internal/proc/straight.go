@@ -46,9 +46,6 @@ func (p *Process) Flush() {
 	}
 }
 
-// Straight reports whether the process has a straight way.
-func (p *Process) Straight() bool { return p.opts.Straight != nil }
-
 // gathers is where messages of several parts become one.
 var gathers = sync.Pool{New: func() any { return new([limits.TinyMessage]byte) }}
 
