@@ -194,12 +194,15 @@ func (n *conn) next(j *job) bool {
 // data reads what a write has.
 func (n *conn) data(b []byte) error {
 	if n.r.Buffered() < len(b) {
-		if err := n.c.SetReadDeadline(time.Now().Add(patience)); err != nil {
-			return err
+		if err := n.c.SetReadDeadline(time.Now().Add(patience)); err != nil { // it is closed
+			return fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
 		}
 		defer n.c.SetReadDeadline(time.Time{})
 	}
 	_, err := io.ReadFull(n.r, b)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF // a request has no end in between
+	}
 	return err
 }
 
