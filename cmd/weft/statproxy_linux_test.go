@@ -87,6 +87,15 @@ func TestAProxyTellsItsConnectionsAndDrainsOnATermSignal(t *testing.T) {
 		return s
 	}
 	s := said()
+	back := func() (n int64) {
+		for _, x := range s.Connections {
+			n += x.Back
+		}
+		return n
+	}
+	for deadline := time.Now().Add(patience); back() < 17 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		s = said() // an echo is counted when it has been written, and may have been read by then
+	}
 	if s.PID != c.Process.Pid || s.Listener != clients || s.Counts.Accepted != 2 || s.Counts.Open != 2 || s.Counts.There != 17 || len(s.Connections) != 2 {
 		t.Fatalf("the proxy tells %+v", s)
 	}
