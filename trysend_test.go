@@ -2,7 +2,6 @@ package weft_test
 
 import (
 	"bytes"
-	"context"
 	"testing"
 	"time"
 
@@ -11,23 +10,7 @@ import (
 
 // A message that TrySend has taken is on its way and its memory the caller's again, also of several frames. What it has not taken has not left.
 func TestTrySendTakesAMessageAtOnceOrNotAtAll(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	cfg := weft.Config{Link: weft.UDP("127.0.0.1:0")}
-	open := func(app string) *weft.Process {
-		cfg.Name = weft.Name{App: app}
-		p, err := weft.Open(ctx, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { p.Close() })
-		cfg.Nodes = append(cfg.Nodes, weft.Node{ID: p.NIC().ID(), Addr: p.NIC().Addr()})
-		return p
-	}
-	a, b := open("a"), open("b")
-	if _, err := a.WaitName(ctx, b.Name()); err != nil {
-		t.Fatal(err)
-	}
+	ctx, a, b := pair(t, on(weft.Config{Link: weft.UDP("127.0.0.1:0")}))
 	if err := a.SendDelivered(ctx, b.Name(), 1); err != nil { // so that the pair is open
 		t.Fatal(err)
 	}
