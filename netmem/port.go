@@ -289,6 +289,8 @@ func (d *datagrams) Next() (b *hsn.Buffer, n int, from hsn.Host, ok bool) {
 		clear(d.names)
 	}
 	d.names[from] = m.From
-	d.spare = append(d.spare, r)
+	if r != d.pump.watched {
+		d.spare = append(d.spare, r)
+	}
 	return r.b, m.Full, from, true
 }

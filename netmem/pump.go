@@ -29,6 +29,7 @@ type pump struct {
 	free    *weft.Gate // opened when run should look
 
 	dismissed atomic.Bool // run does not take in packets any more, and has yet to notice
+	watched   *receive    // by run, which may go on looking at it when it is dismissed: it is not begun again
 }
 
 // aloneFor is how many calls in a row have to be alone for run to rest. Of calls that are under way two at a time one is often alone.
@@ -143,10 +144,12 @@ func (o *port) wait(ctx context.Context, ready func() bool) error {
 func (o *port) takeIn(ctx context.Context, byCall bool, ready, enough func() bool) (err error) {
 	for {
 		o.mu.Lock()
-		if o.pump.dismissed.Load() && !byCall {
-			o.pump.dismissed.Store(false)
-			o.mu.Unlock()
-			return nil
+		if !byCall {
+			o.pump.watched = nil
+			if o.pump.dismissed.Swap(false) {
+				o.mu.Unlock()
+				return nil
+			}
 		}
 		more := o.err == nil && o.driver.Interrupt(o.now()) // the memory of one that has failed is given back
 		wake := o.wakes
@@ -163,6 +166,9 @@ func (o *port) takeIn(ctx context.Context, byCall bool, ready, enough func() boo
 		}
 		hands := ends && (o.pump.waiting > 0 || o.err != nil || !o.quiet())
 		w := o.awaits()
+		if !byCall && !ends && !more {
+			o.pump.watched = w.first
+		}
 		o.mu.Unlock()
 		if wake && (!ends || hands) { // else it is the caller's alone
 			o.p.Wake()
