@@ -133,9 +133,16 @@ func (p *Process) startNow(parts [][]byte, rs []*request) (lack, error) {
 		p.post(r)
 	}
 	kick := p.vp.MustKick()
+	stays := kick && !p.direct && rs[0].own != nil
+	if stays {
+		p.inside.Add(1) // the waiter looks at the segment, and Close may settle a start form by then, whose context is free so
+	}
 	p.mu.Unlock()
 	if kick {
 		p.w.Kick()
+	}
+	if stays {
+		p.leave()
 	}
 	return lackNothing, nil
 }

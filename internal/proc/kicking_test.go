@@ -1,0 +1,55 @@
+package proc
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// kicking is polling whose first Kick waits, as a goroutine does that has lost its processor just then.
+type kicking struct {
+	polling
+	began       atomic.Bool
+	enter, gate chan struct{}
+}
+
+func (w *kicking) Kick() {
+	if !w.began.Swap(true) {
+		w.enter <- struct{}{}
+		<-w.gate
+	}
+}
+
+// A process at a daemon looks at the segment once more when it kicks: whether the NIC listens. The operation may have ended by then, and Close may settle it.
+func TestTheSegmentStaysWhileAStartFormKicks(t *testing.T) {
+	n := &toy{}
+	w := &kicking{polling: polling{n: n}, enter: make(chan struct{}), gate: make(chan struct{})}
+	var released atomic.Int32
+	p, q := n.join(t, smallGeometry, false, func(*vni.Process, *toyProc) Waiter { return w }, Options{Released: func() { released.Add(1) }})
+	q.nic.StopListening()
+	started, closed := make(chan error, 1), make(chan error, 1)
+	var o Op
+	go func() { started <- p.StartRecvInto(&o, Dest{}, AnyTag, make([]byte, 100)) }()
+	<-w.enter
+	go func() { closed <- p.Close() }()
+	for !o.done.Load() { // Close settles it
+		time.Sleep(100 * time.Microsecond)
+	}
+	time.Sleep(time.Millisecond)
+	if released.Load() != 0 {
+		t.Error("released while a start form kicks")
+	}
+	close(w.gate)
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
+	if err := <-closed; err != nil || released.Load() != 1 {
+		t.Errorf("released %d times, %v", released.Load(), err)
+	}
+	if done, _, err := o.Test(); !done || !errors.Is(err, ErrClosed) {
+		t.Errorf("done %v, %v", done, err)
+	}
+}
