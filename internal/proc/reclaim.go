@@ -28,7 +28,7 @@ func (p *Process) reclaim(l lack) (any bool) {
 	}
 	defer p.leave()
 	for i := range p.started[list] {
-		if o := p.ended(list, i); o != nil && o.reclaim(i) {
+		if o := p.ended(list, i); o != nil && o.reclaim(list, i) {
 			any = true
 		}
 	}
@@ -45,13 +45,14 @@ func (p *Process) ended(list, i int) *Op {
 }
 
 // reclaim settles o if it has ended and still has the context, which its user may have freed and begun anew with meanwhile. One that is being
-// begun is not posted, and cannot be settled; one that is posted cannot be begun before it is settled, which takes o.mu.
-func (o *Op) reclaim(i int) bool {
+// begun is not posted, and cannot be settled; one that is posted cannot be begun before it is settled, which takes o.mu. What else o is may be written
+// without a lock meanwhile, where it begins by the straight way, and is looked at only if it has the context.
+func (o *Op) reclaim(list, i int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.p
 	p.mu.Lock()
-	has := o.ctx == i && p.started[o.list()][i].Load() == o && o.posted
+	has := p.started[list][i].Load() == o && o.posted
 	p.mu.Unlock()
 	return has && o.settleLocked()
 }
