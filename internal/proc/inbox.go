@@ -142,6 +142,7 @@ func (b *Inbox) post(ctx context.Context) error {
 	r.receiveRequest(b.match, 0, nil)
 	r.recv.Most = uint64(b.size)
 	r.inbox = b
+	b.op.free(p) // what has settled it may still give its context back
 	b.op.begin(p)
 	if err := p.begin(ctx, nil, &r); err != nil {
 		b.op.done.Store(true)

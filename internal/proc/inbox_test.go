@@ -3,6 +3,8 @@ package proc
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,5 +33,49 @@ func TestNextEndsWhenItsNICServesItNoMore(t *testing.T) {
 			t.Fatal("Next does not end")
 		}
 		b.Close()
+	}
+}
+
+// A goroutine that lacks a context settles the receive of an Inbox that has ended, and gives its context back behind that. Next, which finds the receive done, posts the
+// ring again: the race detector looks whether it waits for the other.
+func TestNextPostsARingAgainBehindWhatHasSettledIt(t *testing.T) {
+	for range 100 {
+		n := &toy{blind: true}
+		p, q := n.join(t, smallGeometry, true, func(*vni.Process, *toyProc) Waiter { return &polling{n: n} }, Options{})
+		over, cancel := context.WithCancel(bg)
+		cancel()
+		b := p.OpenInbox(Dest{}, AnyTag, 100, 0)
+		next := func(want error) {
+			t.Helper()
+			if _, _, err := b.Next(over); !errors.Is(err, want) {
+				t.Errorf("ended with %v, want %v", err, want)
+			}
+		}
+		end := func(status vni.Status) (ctx int) {
+			c, ok := q.nic.Next()
+			if !ok || c.Code != vni.CodeReceiveRing {
+				t.Fatalf("no ring is posted, but %+v", c)
+			}
+			ctx = int(c.Context)
+			must(q.nic.Receive(ctx, new(vni.ReceiveContext)))
+			must(q.nic.Complete(true, ctx, &vni.Completion{Status: status}, true))
+			return ctx
+		}
+		next(context.Canceled) // it is posted
+		ctx := end(vni.StatusProcessGone)
+		var other sync.WaitGroup
+		other.Go(func() { b.op.reclaim(receiveList, ctx) })
+		for !b.op.done.Load() {
+			runtime.Gosched()
+		}
+		next(ErrProcessGone)
+		next(context.Canceled)
+		other.Wait()
+		end(vni.StatusCancelled)
+		next(ErrClosed)
+		b.Close()
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
