@@ -103,18 +103,24 @@ func (n *conn) hire(ctx context.Context) {
 	n.wg.Go(func() { n.work(ctx) })
 }
 
-// pass gives the turn to another worker.
+// pass gives the turn to another worker. If one has to be hired for that, it is before the turn is given: the worker that had it may end with it, and be the last.
 func (n *conn) pass(ctx context.Context) {
-	n.leave()
+	n.goes()
 	n.hire(ctx)
+	n.turn <- struct{}{}
 }
 
 // leave gives the turn to one that waits for it, or comes to.
 func (n *conn) leave() {
+	n.goes()
+	n.turn <- struct{}{}
+}
+
+// goes notes that a worker is about to give its turn away.
+func (n *conn) goes() {
 	n.idle.Lock()
 	n.waiting--
 	n.idle.Unlock()
-	n.turn <- struct{}{}
 }
 
 // work is the life of a worker.
