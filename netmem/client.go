@@ -316,13 +316,13 @@ func (k *call) asked(r *record) bool {
 const mostEndPause = time.Millisecond
 
 // end forgets a request, and what came for it. The memory of a page that it has sent may be the driver's for a little longer: end waits for that, so that
-// the caller can reuse it: not long, unless the NIC stands still.
+// the caller can reuse it: not long, unless the NIC stands still. That is so when the client has been closed, too: what the NIC has been given it sends.
 func (c *Client) end(k *call) {
 	c.port.mu.Lock()
 	delete(c.calls, k.record.request)
 	c.leave(k)
 	c.port.driver.Free(&k.msg)
-	for pause := time.Microsecond; k.held > 0 && c.port.err == nil; pause = min(2*pause, mostEndPause) {
+	for pause := time.Microsecond; k.held > 0; pause = min(2*pause, mostEndPause) {
 		c.port.driver.Output()
 		if k.held > 0 && k.data == nil { // its header is its own: no caller waits for that
 			c.port.sentBeside()
