@@ -189,7 +189,7 @@ const releasing = time.Second
 // hold the lock while it waits.
 func (o *port) release() {
 	o.mu.Lock()
-	recvs := slices.Clone(o.recvs)
+	recvs, sent := slices.Clone(o.recvs), slices.Clone(o.sent)
 	o.mu.Unlock()
 	ctx, cancel := o.p.WithTimeout(context.Background(), releasing)
 	defer cancel()
@@ -199,7 +199,7 @@ func (o *port) release() {
 		return err == nil || ctx.Err() == nil
 	}
 	for i := range o.sends {
-		if o.sent[i] && !ended(&o.sends[i]) {
+		if sent[i] && !ended(&o.sends[i]) {
 			return
 		}
 	}
