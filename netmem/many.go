@@ -282,8 +282,8 @@ func (r *reading) wait() {
 	c.awaits(come) // all that are left are read alone
 }
 
-// awaits waits for reads that are alone. Their memory is theirs until they end, so that this wait is no shorter if the context ends, or if the process does:
-// each of them is.
+// awaits waits for calls that other goroutines make for a call, such as reads that are alone. Their memory is theirs until they end, so that this wait is no shorter if
+// the context ends, or if the process does: each of them is.
 func (c *Client) awaits(come func() bool) {
 	for !come() {
 		if c.p.WaitUntil(context.Background(), come) != nil {
@@ -292,7 +292,7 @@ func (c *Client) awaits(come func() bool) {
 	}
 }
 
-// alonePause is after what time it is looked again whether reads have ended whose process has.
+// alonePause is after what time it is looked again whether calls have ended whose process has.
 const alonePause = 100 * time.Microsecond
 
 // hasCome reports whether there is something to be taken.

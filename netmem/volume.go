@@ -462,10 +462,7 @@ func (v *Volume) parallel(ctx context.Context, n int, do func(ctx context.Contex
 		})
 	}
 	work()
-	// The caller's memory is the helpers' until they end, so this wait is no shorter if ctx ends: each of their calls does.
-	if err := v.c.p.WaitUntil(context.Background(), func() bool { return left.Load() == 0 }); err != nil {
-		return err
-	}
+	v.c.awaits(func() bool { return left.Load() == 0 }) // the caller's memory is theirs
 	mu.Lock()
 	defer mu.Unlock()
 	return failed
