@@ -330,6 +330,7 @@ func (n *NIC) shut() error {
 	if n.resident != nil {
 		errs = append(errs, n.resident.Close())
 	}
-	errs = append(errs, n.poller.Close(), n.link.Close())
+	errs = append(errs, n.poller.Close())
+	n.poller.Do(func(clock.Time) { errs = append(errs, n.link.Close()) }) // Counters looks at it whenever it is called
 	return errors.Join(errs...)
 }

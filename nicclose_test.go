@@ -110,3 +110,27 @@ func TestEveryCloseReturnsWhenTheNICHasEnded(t *testing.T) {
 		}
 	}
 }
+
+// What a NIC has counted can be asked for at any time. The race detector looks whether the link, which has counted some of it, is closed meanwhile.
+func TestTheCountersOfANICAreReadWhileItCloses(t *testing.T) {
+	for what, cfg := range map[string]Config{"memory": {Switch: NewSwitch()}, "UDP": {Link: UDP("127.0.0.1:0")}} {
+		for range 5 {
+			n, err := OpenNIC(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var over atomic.Bool
+			var reader sync.WaitGroup
+			reader.Go(func() {
+				for !over.Load() {
+					n.Counters()
+				}
+			})
+			if err := n.Close(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			over.Store(true)
+			reader.Wait()
+		}
+	}
+}
