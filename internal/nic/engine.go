@@ -229,6 +229,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	if e.programs.Pending() > 0 {
 		programs = e.programs.Run(frames + commands + held + turns) // internal/program: users' programs
 	}
+	e.throwOut()                                    //    process.go: processes that have done what they may not
 	segments, relNext := e.rel.Progress(now, e.out) // 6. segments, acknowledgements, retransmissions out
 	e.cfg.Link.Flush(now)                           // 7. frames out
 	e.wake()                                        // 8. doorbells have been rung: wake the sleepers
@@ -247,7 +248,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 
 // unfinished reports whether there is something for the next Poll to do at once.
 func (e *Engine) unfinished() bool {
-	return e.turns.ready.n > 0 || e.names.Changed() || e.resumed.n > 0 || e.leaving.n > 0 || e.groups.Unfinished() || e.programs.Pending() > 0
+	return e.turns.ready.n > 0 || e.names.Changed() || e.resumed.n > 0 || e.leaving.n > 0 || e.groups.Unfinished() || e.programs.Pending() > 0 || e.untold()
 }
 
 // earlyReturns lets polls return early (USNIC-38): all else waits for the next poll, which is due at once.
@@ -340,6 +341,7 @@ func (e *Engine) Ring(slot uint16) {
 	e.begin()
 	if p := e.process(slot); p != nil && p.served() {
 		e.rang(p)
+		e.throwOut()
 	}
 }
 

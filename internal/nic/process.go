@@ -204,7 +204,7 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	return p
 }
 
-// detach ends a process that has done what no working process half can do (decision 10). Its owner, the daemon, sees
+// detach ends a process that has done what no working process half can do (decision 10), which throwOut tells it. Its owner, the daemon, sees
 // the word and lets it go; until then it is served no more.
 func (e *Engine) detach(p *process, why error) {
 	if p.gone || p.detached {
@@ -212,10 +212,22 @@ func (e *Engine) detach(p *process, why error) {
 	}
 	p.detached = true
 	e.counts[vni.NICDetaches]++
-	p.vni.SetGone(vni.StatusDetached)
-	e.ring(p)
-	e.detached = append(e.detached, Detached{p.slot, p.gen, p.name, why})
+	e.detached = append(e.detached, Detached{p.slot, p.gen, p.name, why, false})
 	p.node.remove()
+}
+
+// throwOut tells processes that they have been detached, once nothing of theirs is under way any more: from then on each may use its memory for something else. What
+// detaches a process is in the middle of something.
+func (e *Engine) throwOut() {
+	for i := 0; i < len(e.detached); i++ { // others may come while it goes on
+		if d := &e.detached[i]; !d.told {
+			d.told = true
+			p := e.process(d.Slot)
+			e.stop(p)
+			p.vni.SetGone(vni.StatusDetached)
+			e.ring(p)
+		}
+	}
 }
 
 // Detached is a process that the engine refuses to serve any longer, and the reason.
@@ -224,15 +236,29 @@ type Detached struct {
 	Generation uint32
 	Name       vni.Name
 	Why        error
+
+	told bool // the process has been, which all before it have
 }
 
-// TakeDetached returns the processes detached since the last call, but not those that the driver has deleted meanwhile. The
+// TakeDetached returns the processes detached since the last call, but not those that the driver has deleted meanwhile, nor those that have yet to be told. The
 // caller has the driver delete them.
 func (e *Engine) TakeDetached() []Detached {
 	e.begin()
-	d := e.detached
-	e.detached = nil
+	n := 0
+	for n < len(e.detached) && e.detached[n].told {
+		n++
+	}
+	d := e.detached[:n:n]
+	if e.detached = e.detached[n:]; len(e.detached) == 0 {
+		e.detached = nil
+	}
 	return d
+}
+
+// untold reports whether throwOut has something to do.
+func (e *Engine) untold() bool {
+	n := len(e.detached)
+	return n > 0 && !e.detached[n-1].told
 }
 
 // listen puts p among the processes whose queues every poll looks at, until it has been idle for so many polls.
