@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,5 +38,27 @@ func TestTwoNICsGossipAsTheCommandLineSays(t *testing.T) {
 				t.Fatalf("weft nodes --socket %s: %d %q %q; want %s to be up", socket, status, out, stderr, other)
 			}
 		}
+	}
+}
+
+// The command that the help gives makes a key that the daemon takes, also where the user's files are readable for others.
+func TestTheKeyThatTheHelpMakesIsTaken(t *testing.T) {
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip(err)
+	}
+	_, help, _ := weft("nic", "--help")
+	var command string
+	for line := range strings.Lines(help) {
+		if strings.Contains(line, "openssl rand") {
+			command = strings.TrimSpace(line)
+		}
+	}
+	x := exec.CommandContext(t.Context(), "sh", "-ec", "umask 022; "+command)
+	x.Dir = t.TempDir()
+	if out, err := x.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v %s", command, err, out)
+	}
+	if status, _, stderr := weft("nic", "--gossip-key", filepath.Join(x.Dir, "fabric.key"), "--listen", "127.0.0.1:0", "--check"); status != 0 {
+		t.Errorf("after %s: %d %s", command, status, stderr)
 	}
 }

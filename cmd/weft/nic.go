@@ -42,7 +42,8 @@ Two hosts:
   host B (10.0.0.2):  weft nic --node 10.0.0.1
 
 A list of nodes may hold this NIC itself, so that all hosts can have the same. Or there is none, and NICs find one another by
-gossip, from any one that is there, with a key that all hosts have (openssl rand -base64 32 > fabric.key):
+gossip, from any one that is there, with a key that all hosts have and that only its owner can read:
+  (umask 077; openssl rand -base64 32 > fabric.key)
   host A:             weft nic --gossip-key fabric.key
   all others:         weft nic --gossip-key fabric.key --seed 10.0.0.1
 
