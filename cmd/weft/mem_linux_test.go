@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/userfault"
 	"github.com/weftnet/weft/netmem"
 )
 
@@ -181,6 +183,41 @@ func TestNetworkMemoryIsServedByNBD(t *testing.T) {
 	out, err := exec.Command("nbdinfo", "nbd://"+at+"/pages").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "export-size: 8388608") || !strings.Contains(string(out), "block_size_preferred: 8192") {
 		t.Errorf("nbdinfo: %v: %s", err, out)
+	}
+}
+
+// What was killed leaves its socket. Its successor listens there; the socket of one that lives, and a file that is none, stay.
+func TestNetworkMemoryIsServedWhereItsServerWasKilled(t *testing.T) {
+	flags := pages(t, 1, "16MiB")
+	killed := func(network string) (path string) {
+		path = filepath.Join(t.TempDir(), "a.sock")
+		left, err := net.ListenUnix(network, &net.UnixAddr{Name: path, Net: network})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left.SetUnlinkOnClose(false)
+		left.Close()
+		return path
+	}
+	path := killed("unix")
+	nbd := append([]string{"mem", "nbd", "--size", "1MiB", "--unix", path, "--name", "nbd/0"}, flags...)
+	runWeft(t, " serves 1MiB on 1 servers at "+path, nbd...)
+	nbd[7] = "nbd/1"
+	if status, _, stderr := weft(nbd...); status != exitFailed || stderr != "weft: listen unix: "+path+": address already in use\n" {
+		t.Errorf("where one serves: status %d, standard error %q", status, stderr)
+	}
+	nbd[5] = filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(nbd[5], []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := weft(nbd...); status != exitFailed || stderr != "weft: listen unix: "+nbd[5]+" is there and is not a socket\n" {
+		t.Errorf("where a file is: status %d, standard error %q", status, stderr)
+	}
+	if err := userfault.Check(); err != nil {
+		t.Skip(err)
+	}
+	if status, _, stderr := weft(append(append([]string{"mem", "map", "--size", "1MiB", "--resident", "256KiB", "--unix", killed("unixpacket")}, flags...), "--", "true")...); status != 0 {
+		t.Errorf("mem map: status %d, standard error %q", status, stderr)
 	}
 }
 

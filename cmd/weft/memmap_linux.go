@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/internal/paging"
+	"github.com/weftnet/weft/internal/proxy"
 	"github.com/weftnet/weft/internal/userfault"
 	"github.com/weftnet/weft/netmem"
 )
@@ -110,7 +112,7 @@ func (f *memMapFlags) run(c *cobra.Command, args []string) (err error) {
 		defer os.RemoveAll(dir)
 		f.unix = filepath.Join(dir, "memory.sock")
 	}
-	l, err := userfault.Listen(f.unix)
+	l, err := proxy.Listen(userfault.Network, f.unix)
 	if err != nil {
 		return err
 	}
@@ -120,7 +122,7 @@ func (f *memMapFlags) run(c *cobra.Command, args []string) (err error) {
 	serving, stop := f.serving(ctx, v, len(args) > 0)
 	told, served := make(chan struct{}), make(chan error, 1)
 	go func() { f.tell(serving, v, errs); close(told) }()
-	go func() { served <- pager.Serve(serving, l) }()
+	go func() { served <- pager.Serve(serving, l.(*net.UnixListener)) }()
 	defer func() { err = errors.Join(err, stop()); <-told }()
 	if len(args) == 0 {
 		return <-served

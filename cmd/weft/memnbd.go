@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/internal/nbd"
+	"github.com/weftnet/weft/internal/proxy"
 	"github.com/weftnet/weft/netmem"
 )
 
@@ -78,7 +78,7 @@ func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) 
 	if f.tcp != "" {
 		network, where = "tcp", f.tcp
 	}
-	l, err := net.Listen(network, where)
+	l, err := proxy.Listen(network, where)
 	if err != nil {
 		return err
 	}

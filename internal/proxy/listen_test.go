@@ -42,6 +42,8 @@ func TestAFileThatIsNoSocketDoesNotGiveWayToAProxy(t *testing.T) {
 	if l, err := proxy.Listen("unix", path); err == nil {
 		l.Close()
 		t.Error("a file that is no socket gave way")
+	} else if want := "listen unix: " + path + " is there and is not a socket"; err.Error() != want {
+		t.Errorf("a file that is no socket: %q; want %q", err, want)
 	}
 	if b, err := os.ReadFile(path); string(b) != "kept" {
 		t.Errorf("the file has %q, %v", b, err)

@@ -101,11 +101,11 @@ func (p *Proxy) Tell(path string) (stop func(), err error) {
 // listenStatus makes the socket under another name, and moves it to its place when it answers: one that looks for dead ones meanwhile would take it for
 // such.
 func listenStatus(path string) (net.Listener, error) {
-	if err := giveWay(path); err != nil {
+	if err := giveWay("unix", path); err != nil {
 		return nil, err
 	}
 	making := fmt.Sprintf("%s.%d", path, os.Getpid())
-	if err := giveWay(making); err != nil {
+	if err := giveWay("unix", making); err != nil {
 		return nil, err
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: making, Net: "unix"})
@@ -125,8 +125,8 @@ func listenStatus(path string) (net.Listener, error) {
 }
 
 // giveWay removes a socket at which nothing answers. It fails if something else is there.
-func giveWay(path string) error {
-	c, err := net.Dial("unix", path)
+func giveWay(network, path string) error {
+	c, err := net.Dial(network, path)
 	switch {
 	case err == nil:
 		c.Close()

@@ -83,11 +83,6 @@ func (p *Pager) Stats() paging.Stats {
 	return p.now.stats()
 }
 
-// Listen listens where programs will ask for memory.
-func Listen(path string) (*net.UnixListener, error) {
-	return net.ListenUnix(network, &net.UnixAddr{Name: path, Net: network})
-}
-
 // Serve gives memory to programs that ask for it, one after the other, until ctx ends; it closes the listener. Each begins with zeros. A
 // program that still has its memory when Serve ends is ended with it. While there are too few files or memory for another connection it waits.
 func (p *Pager) Serve(ctx context.Context, l *net.UnixListener) error {

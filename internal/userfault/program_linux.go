@@ -14,7 +14,7 @@ import (
 
 // Attach asks the pager at a socket for memory.
 func Attach(ctx context.Context, path string) (*Mapping, error) {
-	c, err := new(net.Dialer).DialContext(ctx, network, path)
+	c, err := new(net.Dialer).DialContext(ctx, Network, path)
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network keeps packets apart, and shows the end of the connection.
-const network = "unixpacket"
+// Network is that of the sockets at which programs ask for memory. It keeps packets apart, and shows the end of the connection.
+const Network = "unixpacket"
 
 // accepted is what the pager answers when all is well.
 const accepted = "ok"

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // play is what this test does as another process.
 func play(role, socket string) error {
 	if role == "pager" {
-		l, err := Listen(socket)
+		l, err := net.ListenUnix(Network, &net.UnixAddr{Name: socket, Net: Network})
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func serve(t *testing.T, cfg Config) (p *Pager, socket string) {
 		t.Fatal(err)
 	}
 	socket = filepath.Join(t.TempDir(), "s")
-	l, err := Listen(socket)
+	l, err := net.ListenUnix(Network, &net.UnixAddr{Name: socket, Net: Network})
 	if err != nil {
 		t.Fatal(err)
 	}
