@@ -262,7 +262,7 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench fairness --processes 1":                  `invalid argument "1" for "--processes" flag: expected a whole number from 2 to 1024`,
 		"bench fairness --size all":                     `invalid argument "all" for "--size" flag: expected a number of bytes from 1 to 67108864`,
 		"bench limits --only fast":                      `invalid argument "fast" for "--only" flag: expected some of line, copy, `,
-		"bench latency a b":                             "accepts at most 1 arg(s), received 2",
+		"bench latency a b":                             `arguments "a" "b": expected weft bench latency [flags] [HOST]`,
 	} {
 		status, stdout, stderr := weft(strings.Fields(line)...)
 		if status != exitUsage || !strings.HasPrefix(stderr, "weft: "+want) || stdout != "" {

@@ -22,7 +22,7 @@ func TestTheDemoSaysWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
 		"demo --loss 5":  `invalid argument "5" for "--loss" flag: expected a share such as 5% or 0.05`,
 		"demo --seed -1": `invalid argument "-1" for "--seed" flag: `,
-		"demo now":       `unknown command "now" for "weft demo"`,
+		"demo now":       `arguments "now": expected weft demo [flags]`,
 	} {
 		status, stdout, stderr := weft(strings.Fields(line)...)
 		if status != exitUsage || !strings.HasPrefix(stderr, "weft: "+want) || stdout != "" {

@@ -69,6 +69,7 @@ func newRoot(begun *bool) *cobra.Command {
 	for _, c := range constructors {
 		root.AddCommand(c())
 	}
+	sayArguments(root)
 	return root
 }
 
@@ -80,13 +81,7 @@ func newGroup(use, short string, sub ...*cobra.Command) *cobra.Command {
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var names []string
-			for _, sub := range c.Commands() {
-				if sub.IsAvailableCommand() {
-					names = append(names, sub.Name())
-				}
-			}
-			return usagef("%s needs a subcommand: %s", c.CommandPath(), strings.Join(names, ", "))
+			return usagef("%s needs a subcommand: %s", c.CommandPath(), strings.Join(subcommands(c), ", "))
 		},
 	}
 	c.AddCommand(sub...)

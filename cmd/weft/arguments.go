@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// sayArguments has a command, and those below it, say of arguments that it does not take which they are, and what it does take.
+func sayArguments(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		sayArguments(sub)
+	}
+	takes := c.Args
+	if takes == nil {
+		return
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		err := takes(c, args)
+		if e := (*exitError)(nil); err == nil || errors.As(err, &e) { // which says so in words of its own
+			return err
+		}
+		if names := subcommands(c); len(args) > 0 && len(names) > 0 {
+			return fmt.Errorf("unknown command %q for %q: expected one of %s", args[0], c.CommandPath(), strings.Join(names, ", "))
+		}
+		given := "no arguments"
+		if len(args) > 0 {
+			given = "arguments " + strings.Trim(fmt.Sprintf("%q", args), "[]")
+		}
+		return fmt.Errorf("%s: expected %s", given, c.UseLine())
+	}
+}
+
+// subcommands are the names of those that a user may ask for.
+func subcommands(c *cobra.Command) (names []string) {
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
+}
