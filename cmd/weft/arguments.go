@@ -42,3 +42,23 @@ func subcommands(c *cobra.Command) (names []string) {
 	}
 	return names
 }
+
+// atMostOne has a command refuse more than one of the flags at a time.
+func atMostOne(c *cobra.Command, names ...string) {
+	before := c.PreRunE
+	c.PreRunE = func(c *cobra.Command, args []string) error {
+		var given []string
+		for _, name := range names {
+			if c.Flags().Changed(name) {
+				given = append(given, "--"+name)
+			}
+		}
+		if len(given) > 1 {
+			return usagef("%s: expected one of them at most", strings.Join(given, " and "))
+		}
+		if before != nil {
+			return before(c, args)
+		}
+		return nil
+	}
+}

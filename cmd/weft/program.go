@@ -39,7 +39,7 @@ func (w *whichNICs) flags(c *cobra.Command, all string) {
 	socketFlag(c, &w.socket)
 	c.Flags().StringVar(&w.nic, "nic", "", "another NIC, its `ID` or name, by way of that of this host")
 	c.Flags().BoolVar(&w.all, "all", false, all)
-	c.MarkFlagsMutuallyExclusive("nic", "all")
+	atMostOne(c, "nic", "all")
 }
 
 // chosen are the NICs that are meant, of those that the one of this host knows; 0 is that itself. strange says which of them have no id yet.

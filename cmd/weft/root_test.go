@@ -171,8 +171,8 @@ func TestFlagsThatExcludeEachOtherAreAWrongUse(t *testing.T) {
 	for line, want := range map[string]string{
 		"ps --thrown-out --fabric":                   "--thrown-out with --fabric: ",
 		"ps --thrown-out --nic 1:2:3:4:5:6:7:8":      "--thrown-out with --nic: ",
-		"stat --proxy x --nic 1:2:3:4:5:6:7:8":       "if any flags in the group [proxy proxies nic] are set",
-		"program load x --nic 1:2:3:4:5:6:7:8 --all": "if any flags in the group [nic all] are set",
+		"stat --proxy x --nic 1:2:3:4:5:6:7:8":       "--proxy and --nic: expected one of them at most",
+		"program load x --nic 1:2:3:4:5:6:7:8 --all": "--nic and --all: expected one of them at most",
 	} {
 		status, stdout, stderr := weft(strings.Fields(line)...)
 		if status != exitUsage || !strings.HasPrefix(stderr, "weft: "+want) || !strings.Contains(stderr, " --help'.") || stdout != "" {

@@ -79,7 +79,7 @@ A last line for each tells what the proxies carry that this user runs; --proxies
 	f.BoolVar(&o.proxies, "proxies", false, "show the connections of each weft proxy that this user runs, in place of a NIC")
 	durationFlag(f, &o.watch, "watch", 0, 10*time.Millisecond, time.Hour, "read again and again at this interval, and print what changed")
 	for _, other := range []string{"socket", "nic", "watch"} {
-		c.MarkFlagsMutuallyExclusive("proxy", "proxies", other)
+		atMostOne(c, "proxy", "proxies", other)
 	}
 	return c
 }
