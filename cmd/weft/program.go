@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/deploy"
@@ -296,7 +297,10 @@ func newProgramSendCommand() *cobra.Command {
 		Long: `Send a trigger of a program a message of some words.
 
 A WORD is a number of 64 bits, signed or not, in decimal or 0x… as in PDL, or 0o… or 0b…. As with
-weft pdl run it may be text:WORDS, hex:BYTES, or zero:N, N zero bytes, too.`,
+weft pdl run it may be text:WORDS, hex:BYTES, or zero:N, N zero bytes, too. Where there is a negative
+one, the words stand behind --, and flags before it.`,
+		Example: `  weft program send counter 2 9 5
+  weft program send counter --nic host-3 2 -- 9 -5`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, name, err := programTarget(args[0])
@@ -318,6 +322,13 @@ weft pdl run it may be text:WORDS, hex:BYTES, or zero:N, N zero bytes, too.`,
 		},
 	}
 	w.flags(c, "send to the program on every NIC that this one knows")
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		var e *pflag.NotExistError
+		if errors.As(err, &e) && strings.Trim(e.GetSpecifiedShortnames(), "0123456789") == "" && e.GetSpecifiedShortnames() != "" {
+			return fmt.Errorf("-%[1]s is taken for flags: expected negative words behind --, as in %[2]s PROGRAM TRIGGER -- -%[1]s", e.GetSpecifiedShortnames(), c.CommandPath())
+		}
+		return err
+	})
 	return c
 }
 

@@ -130,8 +130,8 @@ func TestAProgramIsReplacedWithItsDataAndTakenOut(t *testing.T) {
 	if out := must(t, "program", "load", file, "--replace", "--socket", s); !strings.Contains(out, "with the data of the one before") {
 		t.Errorf("replacing said %q", out)
 	}
-	must(t, "program", "send", "1", "1", "7", "--socket", s)
-	eventually(t, "both messages are handled", func() bool { return must(t, "program", "log", "counter", "--socket", s) == "105\n112\n" })
+	must(t, "program", "send", "1", "1", "--socket", s, "--", "-7")
+	eventually(t, "both messages are handled", func() bool { return must(t, "program", "log", "counter", "--socket", s) == "105\n98\n" })
 	if status, _, stderr := weft("program", "load", file, "--id", "1", "--socket", s); status == 0 || !strings.Contains(stderr, "1 is counter") {
 		t.Errorf("loading onto another: %d %q", status, stderr)
 	}
