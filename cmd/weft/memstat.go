@@ -106,9 +106,12 @@ func (f *memStatFlags) run(ctx context.Context, out, errs io.Writer) (err error)
 }
 
 func (f *memStatFlags) ask(ctx context.Context, p *fabric.Process, name fabric.Name) (memReading, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("the server has not answered within %v", f.timeout))
 	defer cancel()
 	st, err := netmem.Stat(ctx, p, name)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+	}
 	return memReading{time.Now(), name, st}, err
 }
 
