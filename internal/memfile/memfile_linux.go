@@ -65,7 +65,7 @@ func New(dir string, cfg Config) (*Mount, error) {
 	case err != nil:
 		return nil, fmt.Errorf("memfile: %w", err)
 	case len(inside) > 0:
-		return nil, fmt.Errorf("memfile: %s has %s in it; expected an empty directory", dir, inside[0].Name())
+		return nil, fmt.Errorf("memfile: %s has %q in it; expected an empty directory", dir, inside[0].Name())
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 30 * time.Second

@@ -211,7 +211,7 @@ func TestOnlyAnEmptyDirectoryIsMountedOn(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for d, want := range map[string]string{dir: "has mine in it; expected an empty directory", dir + "/no": "no such file", dir + "/mine": "not a directory"} {
+	for d, want := range map[string]string{dir: `has "mine" in it; expected an empty directory`, dir + "/no": "no such file", dir + "/mine": "not a directory"} {
 		if _, err := New(d, Config{Device: &memory{}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", d, err, want)
 		}
