@@ -25,6 +25,9 @@ how fast it was. It takes a few seconds, and nothing is left behind.
 The status is 0 if all went well, and 1 with the reason if anything was wrong.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if o.Loss == 1 {
+				return usagef("--loss 100%%: expected less, since nothing would arrive")
+			}
 			o.Out, o.Terminal = c.OutOrStdout(), isTerminal(c.OutOrStdout())
 			if err := demo.Run(c.Context(), o); err != nil {
 				return fmt.Errorf("demo: %w", err)
