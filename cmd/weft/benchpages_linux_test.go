@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/weftnet/weft/internal/testbed"
@@ -41,6 +42,19 @@ func TestPagesInAndOutAreMeasuredBesideCalls(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 		wantPageFigures(t, r)
+	}
+}
+
+// Each column of the table has a name, and a time its unit.
+func TestTheTableOfPagesNamesEachColumn(t *testing.T) {
+	t.Setenv(asWeft, "1") // for the page server that it starts
+	status, out, stderr := weft("bench", "pagein", "--time", "20ms")
+	lines := strings.Split(out, "\n")
+	if status != 0 || len(lines) < 3 {
+		t.Fatalf("status %d: %s%s", status, out, stderr)
+	}
+	if got, want := strings.Join(strings.Fields(lines[1]), " "), "# p50 µs p99 µs pages/s call p50 µs ratio"; got != want {
+		t.Errorf("the columns are %q; want %q", got, want)
 	}
 }
 
