@@ -96,6 +96,7 @@ func (r *Report) Write(w io.Writer) {
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "seed %d:\n", f.Seed)
 		for _, v := range f.Violations {
+			v = strings.TrimSuffix(v, "\nreplay: "+f.Replay) // which comes once, for all of the seed
 			fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(v, "\n", "\n    "))
 		}
 		fmt.Fprintf(w, "    replay: %s\n", f.Replay)

@@ -22,3 +22,14 @@ func TestAReportIsInWordsThatFitItsNumbers(t *testing.T) {
 		t.Errorf("expected 2 seeds in\n%s", b.String())
 	}
 }
+
+// Violations of which some end in the command that replays them, as failures of a fabric do, have it once.
+func TestAReportHasTheReplayOfASeedOnce(t *testing.T) {
+	const again = "weft sim --seed 7"
+	r := &Report{Findings: []Finding{{7, []string{"team: seed 7, after 3m0s: none ends\nreplay: " + again, "a message is damaged:\n\tits last byte"}, again}}}
+	var out strings.Builder
+	r.Write(&out)
+	if want := "seed 7:\n    team: seed 7, after 3m0s: none ends\n    a message is damaged:\n    \tits last byte\n    replay: " + again + "\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("the report begins\n%swant\n%s", out.String(), want)
+	}
+}
