@@ -339,3 +339,43 @@ func TestAConfigurationIsCheckedWithoutBeingRun(t *testing.T) {
 		}
 	}
 }
+
+// The unit that the documents give is one that systemd takes, and a daemon ends as they say if its configuration is wrong.
+func TestTheServiceOfTheDocumentsIsAUnit(t *testing.T) {
+	text, err := os.ReadFile("../../docs/nic.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, unit, _ := strings.Cut(string(text), "```ini\n")
+	unit, _, found := strings.Cut(unit, "```\n")
+	_, command, _ := strings.Cut(unit, "ExecStart=/usr/local/bin/weft ")
+	command, _, _ = strings.Cut(command, "\n")
+	args := strings.Fields(command)
+	if !found || len(args) != 3 {
+		t.Fatalf("the unit is\n%s", unit)
+	}
+	dir := t.TempDir()
+	wrong := filepath.Join(dir, "nic.toml")
+	for _, text := range []string{"mtu = 99\n", "[[node]]\naddress = \"host.invalid\"\n"} {
+		if err := os.WriteFile(wrong, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if status, _, stderr := weft(args[0], args[1], wrong); status != exitUsage {
+			t.Errorf("weft %s with %q: status %d, %s; want %d", command, text, status, stderr, exitUsage)
+		}
+	}
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "weft-nic.service")
+	if err := os.WriteFile(file, []byte(strings.Replace(unit, "/usr/local/bin/weft", self, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", file).CombinedOutput(); err != nil || strings.Contains(string(out), file) {
+		t.Errorf("systemd-analyze verify: %v: %s", err, out)
+	}
+}
