@@ -1,6 +1,7 @@
 package netmem
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 
@@ -42,6 +43,8 @@ func (c Code) shardBytes(n int) int { return (n + c.Data - 1) / c.Data }
 func (cfg *ClientConfig) code() (Code, error) {
 	c, n := cfg.Coding, len(cfg.Servers)
 	switch {
+	case n == 0:
+		return c, errors.New("netmem: no servers; expected at least one")
 	case c == Code{}:
 		if cfg.Copies < 1 || cfg.Copies > n {
 			return c, fmt.Errorf("netmem: %d copies of a page on %d servers; expected 1 to %d", cfg.Copies, n, n)

@@ -295,6 +295,9 @@ func TestVolumesThatCannotBeAreRefusedWithTheNumbers(t *testing.T) {
 				return fmt.Errorf("%d bytes in %d copies: %v; want %q", c.bytes, c.copies, err, c.want)
 			}
 		}
+		if _, err := netmem.NewClient(ctx, sp.Weft(), netmem.ClientConfig{}); err == nil || err.Error() != "netmem: no servers; expected at least one" {
+			return fmt.Errorf("a client without servers: %v", err)
+		}
 		v, err := netmem.Open(ctx, sp.Weft(), netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: all}, Bytes: 8192})
 		if err != nil {
 			return err
