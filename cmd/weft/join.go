@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/link/shm"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
 )
@@ -21,7 +22,7 @@ type joinFlags struct {
 func (f *joinFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.socket, "socket", "", socketHelp)
 	fs.StringVar(&f.listen, "listen", "", "have a NIC of one's own with this `LINK`: HOST:PORT for UDP there, xdp:HOST:PORT, or shm:NAME")
-	fs.StringSliceVar(&f.named, "node", nil, "with --listen: another NIC, `[ID@]HOST[:PORT]`, an IP or a name that is looked up once; several by commas or by more flags")
+	fs.StringSliceVar(&f.named, "node", nil, "with --listen: another NIC, `[ID@]HOST[:PORT]`, an IP or a name that is looked up once, or shm:NAME; several by commas or by more flags")
 }
 
 // complete checks what no flag can check alone.
@@ -33,6 +34,16 @@ func (f *joinFlags) complete() error {
 		return usagef("--node without --listen: a NIC daemon has its nodes from its own configuration")
 	}
 	for _, s := range f.named {
+		switch own := shm.IsName(f.listen); {
+		case own && shm.IsName(s):
+			if _, err := shm.Parse(s); err != nil {
+				return usagef("--node: %w", err)
+			}
+			f.nodes = append(f.nodes, fabric.Node{Addr: s})
+			continue
+		case own || shm.IsName(s):
+			return usagef("--node %s with --listen %s: expected shm:NAME in both or in none, since shared memory joins its own NICs alone", s, f.listen)
+		}
 		n, err := file.EntryOf(s).Node(registry.Torus{})
 		if err != nil {
 			return usagef("--node: %w", err)

@@ -68,3 +68,22 @@ func TestGoodputUnderLossIsPrintedBesideThatWithout(t *testing.T) {
 		t.Errorf("output:\n%s", &e.stdout)
 	}
 }
+
+func TestSoakJoinsNICsInSharedMemory(t *testing.T) {
+	name := fmt.Sprintf("shm:%s-%d", t.Name(), os.Getpid())
+	for _, o := range soakBetween(t, name, name+"-peer", name, "--messages", "20") {
+		if !strings.Contains(o, "20 messages each way came once, in order and intact\n") {
+			t.Errorf("output:\n%s", o)
+		}
+	}
+	for line, want := range map[string]string{
+		"--listen shm:a --node 127.0.0.1:1": "--node 127.0.0.1:1 with --listen shm:a: expected shm:NAME in both or in none, ",
+		"--listen 127.0.0.1:0 --node shm:a": "--node shm:a with --listen 127.0.0.1:0: expected shm:NAME in both or in none, ",
+		"--listen shm:a --node shm:":        `--node: "shm:": not an address of shared memory; expected "shm:" and a name`,
+	} {
+		status, _, stderr := weft(append([]string{"soak", "--name", "soak/0", "--peer", "soak/1"}, strings.Fields(line)...)...)
+		if status != exitUsage || !strings.HasPrefix(stderr, "weft: "+want) {
+			t.Errorf("weft soak %s: status %d, %s; want %d and %q", line, status, stderr, exitUsage, want)
+		}
+	}
+}

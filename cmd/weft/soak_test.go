@@ -13,10 +13,16 @@ import (
 func soakPair(t *testing.T, flags ...string) (outputs [2]string) {
 	t.Helper()
 	addr := freeport.Loopback(t)
+	return soakBetween(t, addr, "127.0.0.1:0", strings.Replace(addr, "127.0.0.1", "localhost", 1), flags...) // as weft nic takes it
+}
+
+// soakBetween is soakPair over given links, of which the second side knows the first.
+func soakBetween(t *testing.T, first, second, node string, flags ...string) (outputs [2]string) {
+	t.Helper()
 	ended := make(chan struct{})
 	sides := [2][]string{
-		{"soak", "--name", "soak/0", "--peer", "soak/1", "--listen", addr},
-		{"soak", "--name", "soak/1", "--peer", "soak/0", "--listen", "127.0.0.1:0", "--node", strings.Replace(addr, "127.0.0.1", "localhost", 1)}, // as weft nic takes it
+		{"soak", "--name", "soak/0", "--peer", "soak/1", "--listen", first},
+		{"soak", "--name", "soak/1", "--peer", "soak/0", "--listen", second, "--node", node},
 	}
 	for i, args := range sides {
 		go func() {
