@@ -39,7 +39,8 @@ func newProxyCommand() *cobra.Command {
 		Short: "Carry connections of programs that know TCP or unix sockets over the fabric",
 		Long: `Accepts connections at one address and carries each to the other, until it is
 interrupted. One of the two is a service of a process of the fabric, as in app/0:http,
-and the other a TCP address, as in 127.0.0.1:8080, or the path of a unix socket.
+and the other a TCP address, as in 127.0.0.1:8080, or the path of a unix socket, in
+which there is a /.
 
 With --from on the fabric the proxy is that process, and what it carries goes to a
 server of this host. With --to on the fabric it serves the clients of this host. The end
@@ -145,7 +146,7 @@ func checkHostSide(address string, dialled bool) error {
 		err = errors.New("nothing can be dialled at port 0")
 	}
 	if err != nil {
-		return fmt.Errorf("%w; expected HOST:PORT, as in 127.0.0.1:8080, or the path of a unix socket", err)
+		return fmt.Errorf("%w; expected HOST:PORT, as in 127.0.0.1:8080, or the path of a unix socket, with a / in it, as in ./a.sock", err)
 	}
 	return nil
 }

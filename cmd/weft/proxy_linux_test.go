@@ -76,6 +76,7 @@ func TestAProxySaysWhatIsWrong(t *testing.T) {
 		{"proxy --from a/0:x --to b/0:y", exitUsage, "--from a/0:x and --to b/0:y: expected one on the fabric, such as app/0:http, and one of this host"},
 		{"proxy --from 127.0.0.1:1 --to /tmp/x", exitUsage, "--from 127.0.0.1:1 and --to /tmp/x: expected one on the fabric"},
 		{"proxy --from a/0:x --to 127.0.0.1", exitUsage, "--to 127.0.0.1: address 127.0.0.1: missing port in address; expected HOST:PORT, as in 127.0.0.1:8080, or the path of a unix socket"},
+		{"proxy --from a.sock --to a/0:x", exitUsage, "--from a.sock: address a.sock: missing port in address; expected HOST:PORT, as in 127.0.0.1:8080, or the path of a unix socket, with a / in it, as in ./a.sock"},
 		{"proxy --from a/0:x --to 127.0.0.1:80800", exitUsage, "--to 127.0.0.1:80800: "},
 		{"proxy --from a/0:x --to 127.0.0.1:0", exitUsage, "--to 127.0.0.1:0: nothing can be dialled at port 0; expected"},
 		{"proxy --from localhost:nothing --to a/0:x", exitUsage, "--from localhost:nothing: "},
