@@ -155,6 +155,9 @@ func Ask(ctx context.Context, path string) (s Status, err error) {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	if err := json.NewDecoder(c).Decode(&s); err != nil {
+		if ctx.Err() != nil { // which has closed the connection
+			err = fmt.Errorf("%w; expected the socket of a proxy's --status", ctx.Err())
+		}
 		return s, fmt.Errorf("proxy: the status at %s: %w", path, err)
 	}
 	return s, nil

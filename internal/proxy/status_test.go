@@ -58,3 +58,18 @@ func TestAStatusSocketTakesThePlaceOfADeadOneAlone(t *testing.T) {
 		t.Errorf("the file has %q, %v", b, err)
 	}
 }
+
+// What listens at the socket may be no proxy, and wait for a request.
+func TestAStatusThatDoesNotComeIsNoProxys(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := Ask(ctx, path); !errors.Is(err, context.DeadlineExceeded) || !strings.HasSuffix(err.Error(), "; expected the socket of a proxy's --status") {
+		t.Errorf("a socket that does not answer: %v", err)
+	}
+}
