@@ -223,7 +223,12 @@ func (p *port) recv(ctx context.Context, from *proc.Dest, match proc.Match, buf 
 
 var anyProcess proc.Dest
 
-// Call sends a request and waits for the reply, which it receives into reply.
+// Call sends a request and waits for the reply, which it receives into reply. What the called process receives is a message like any other, of which
+// [Message.IsCall] holds and which it answers by [Process.Reply].
+//
+// If Call fails, the request was delivered once or not at all. It fails with [ErrProcessGone] or [ErrUnreachable] if the called process ends, or its NIC is
+// silent, while the reply is waited for; with [ErrTruncated] if the reply is longer than the buffer, which has its beginning then; and with ctx's error if ctx
+// ends first. A reply that comes later is dropped. The Tag of a reply is not the caller's, and tells nothing.
 func (p *port) Call(ctx context.Context, to Name, tag Tag, request, reply []byte) (Message, error) {
 	if err := ended(ctx, "call"); err != nil {
 		return Message{}, err
