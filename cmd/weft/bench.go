@@ -108,7 +108,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	timeFlag(fs, &f.Time, 5*time.Second, "how long to measure each size")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object for each size")
 	fs.BoolVar(&f.serve, "serve", false, "be the other side for clients from other hosts, until interrupted")
-	fs.StringVar(&f.listen, "listen", ":"+strconv.Itoa(bench.DefaultPort), "address at which --serve waits, IP:PORT")
+	fs.StringVar(&f.listen, "listen", ":"+strconv.Itoa(bench.DefaultPort), "`IP:PORT` at which --serve waits")
 	choiceFlag(fs, &f.testbed, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
 	shareFlag(fs, &f.Loss, "loss", "packets that a testbed loses, each way")
 	mtuFlag(fs, &f.MTU)

@@ -65,7 +65,7 @@ func newPDLCheckCommand() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&target, "target", "vm", "vm, or xdp: also say why a program cannot reside in the kernel's driver")
+	c.Flags().StringVar(&target, "target", "vm", "`vm|xdp`: with xdp, also say why a program cannot reside in the kernel's driver")
 	return c
 }
 
@@ -145,7 +145,7 @@ func newPDLBuildCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "write the module to this file; by default the source's name with .pdlm")
+	c.Flags().StringVarP(&out, "output", "o", "", "write the module to this `FILE`; by default the source's name with .pdlm")
 	return c
 }
 

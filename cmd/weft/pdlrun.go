@@ -45,10 +45,10 @@ first file. A part is a number, which is a word of 64 bits, or text:…, hex:…
 			return show(c, r.run(files, c.InOrStdin()))
 		},
 	}
-	c.Flags().StringArrayVar(&f.send, "send", nil, "send this message; - reads messages from standard input, one a line")
-	c.Flags().StringArrayVar(&f.segments, "segment", nil, "have a segment: ID=BYTES, of zeros, or ID=text:… or ID=hex:…")
+	c.Flags().StringArrayVar(&f.send, "send", nil, "send this `MESSAGE`; - reads messages from standard input, one a line")
+	c.Flags().StringArrayVar(&f.segments, "segment", nil, "have a `SEGMENT`: ID=BYTES, of zeros, or ID=text:… or ID=hex:…")
 	locksFlag(c.Flags(), &f.locks, "lock", "have these locks set")
-	c.Flags().TextVar(&f.nic, "nic", f.nic, "the `id` of the NIC of programs that are given without one")
+	c.Flags().TextVar(&f.nic, "nic", f.nic, "the `ID` of the NIC of programs that are given without one")
 	intFlag(c.Flags(), &f.budget, "budget", 100_000, 1, 1<<30, "instructions that an activation may execute")
 	intFlag(c.Flags(), &f.messages, "messages", 10_000, 1, 1<<30, "handle at most so many messages")
 	c.Flags().BoolVar(&f.late, "late", false, "have DELIVER and GET end as late as they can")

@@ -67,7 +67,7 @@ the service web/0:80.`,
 	fs.StringVar(&f.from, "from", "", "`ADDRESS` at which to accept connections")
 	fs.StringVar(&f.to, "to", "", "`ADDRESS` to which they go")
 	nameFlag(fs, &f.name, "name", "with --to on the fabric: what the proxy is called there (default: proxy/ and its process id)")
-	fs.DurationVar(&f.drain, "drain", 10*time.Second, "how long open connections may go on after an interrupt")
+	fs.DurationVar(&f.drain, "drain", 10*time.Second, "after an interrupt, open connections may go on for `D`")
 	fs.StringVar(&f.tell, "status", "", "`PATH` of a unix socket at which weft stat --proxy finds the connections (default: where weft stat --proxies looks)")
 	f.at.define(fs)
 	return c

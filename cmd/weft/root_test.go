@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,6 +145,11 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		if c.Short == "" || c.RunE == nil && c.Run == nil {
 			t.Errorf("%s has no short text, or does nothing", c.CommandPath())
 		}
+		c.Flags().VisitAll(func(f *pflag.Flag) { // a value is called by what it is, not by its type
+			if kind, _ := pflag.UnquoteUsage(f); !f.Hidden && !c.Hidden && slices.Contains([]string{"string", "strings", "stringArray", "int", "uint", "float", "duration", "id"}, kind) {
+				t.Errorf("%s --%s: the help calls its value %s", c.CommandPath(), f.Name, kind)
+			}
+		})
 		for _, sub := range c.Commands() {
 			visit(sub)
 		}

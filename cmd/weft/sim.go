@@ -49,7 +49,7 @@ With --mutate, the fabric has a known defect, and success means that it was caug
 	c.AddCommand(newCollectivesCommand())
 	seedFlag(c.Flags(), &f.seed, "seed", 1, "run this one seed, or begin with it if --seeds is given")
 	intFlag(c.Flags(), &f.seeds, "seeds", 100, 1, 1<<30, "run so many seeds")
-	c.Flags().StringVar(&f.mutate, "mutate", "", "have this defect, and find it; see --list-mutations")
+	c.Flags().StringVar(&f.mutate, "mutate", "", "have the defect `NAME`, and find it; --list-mutations prints all")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	c.Flags().BoolVar(&f.log, "log", false, "with --seed: tell what is done to the fabric, and when")
 	c.Flags().BoolVar(&f.list, "list-mutations", false, "print the names of the defects and exit")
