@@ -104,6 +104,7 @@ func TestMemCommandsSayWhatIsWrong(t *testing.T) {
 		{"mem serve --size 8MiB", exitUsage, "no --name given: expected the name of a process, such as mem/0"},
 		{"mem serve --name mem/0", exitUsage, "no --size given: expected how much memory to lend"},
 		{"mem serve --name mem/0 --size 8193", exitUsage, `invalid argument "8193" for "--size" flag: expected a number of bytes such as 64MiB or 8GiB, a multiple of 8192`},
+		{"mem serve --name mem/0 --size 64MB", exitUsage, `invalid argument "64MB" for "--size" flag: expected a number of bytes such as 64MiB or 8GiB, a multiple of 8192 and more than 0; its unit may be KiB, MiB, GiB, TiB`},
 		{"mem serve --name mem/0 --size 9999999999TiB", exitUsage, `invalid argument "9999999999TiB" for "--size" flag`},
 		{"mem serve --name mem/0 --size 16KiB --quota 24KiB", exitUsage, "--quota is 24576 bytes, of 16384 that are lent: expected at most that"},
 		{"mem serve --name mem/0 --size 16KiB --admit A/b", exitUsage, `invalid argument "A/b" for "--admit" flag: expected a process, such as app/3`},
