@@ -174,7 +174,7 @@ func TestNetworkMemoryIsServedByNBD(t *testing.T) {
 	addr := freeport.Loopback(t)
 	runWeft(t, "mem/0 lends 64MiB at ", "mem", "serve", "--name", "mem/0", "--size", "64MiB", "--listen", addr)
 	at := freeport.Loopback(t)
-	said := runWeft(t, "nbd/0 serves 8MiB on 1 servers at "+at, "mem", "nbd", "--name", "nbd/0", "--server", "mem/0=2.5", "--size", "8MiB", "--page", "8KiB", "--tcp", at, "--export", "pages", "--report", "10ms",
+	said := runWeft(t, "nbd/0 serves 8MiB on 1 server at "+at, "mem", "nbd", "--name", "nbd/0", "--server", "mem/0=2.5", "--size", "8MiB", "--page", "8KiB", "--tcp", at, "--export", "pages", "--report", "10ms",
 		"--listen", "127.0.0.1:0", "--node", addr)
 	for deadline := time.Now().Add(patience); !strings.Contains(said.String(), `"client":"nbd/0","pages":0,"lacking":0,"servers_up":1,`); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -202,7 +202,7 @@ func TestNetworkMemoryIsServedWhereItsServerWasKilled(t *testing.T) {
 	}
 	path := killed("unix")
 	nbd := append([]string{"mem", "nbd", "--size", "1MiB", "--unix", path, "--name", "nbd/0"}, flags...)
-	runWeft(t, " serves 1MiB on 1 servers at "+path, nbd...)
+	runWeft(t, " serves 1MiB on 1 server at "+path, nbd...)
 	nbd[7] = "nbd/1"
 	if status, _, stderr := weft(nbd...); status != exitFailed || stderr != "weft: listen unix: "+path+": address already in use\n" {
 		t.Errorf("where one serves: status %d, standard error %q", status, stderr)
@@ -318,7 +318,7 @@ func TestNetworkMemoryIsAFile(t *testing.T) {
 	runWeft(t, "mem/0 lends 64MiB at ", "mem", "serve", "--name", "mem/0", "--size", "64MiB", "--listen", addr)
 	dir := t.TempDir()
 	own := []string{"--size", "8MiB", "--server", "mem/0", "--listen", "127.0.0.1:0", "--node", addr}
-	runWeft(t, "shows 8MiB on 1 servers as "+dir+"/memory", append([]string{"mem", "mount", dir}, own...)...)
+	runWeft(t, "shows 8MiB on 1 server as "+dir+"/memory", append([]string{"mem", "mount", dir}, own...)...)
 	image := make([]byte, 8<<20)
 	for i := range image {
 		image[i] = byte(i>>13 ^ i)

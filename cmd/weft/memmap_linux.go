@@ -17,6 +17,7 @@ import (
 
 	"github.com/weftnet/weft/internal/paging"
 	"github.com/weftnet/weft/internal/proxy"
+	"github.com/weftnet/weft/internal/sweep"
 	"github.com/weftnet/weft/internal/userfault"
 	"github.com/weftnet/weft/netmem"
 )
@@ -117,7 +118,7 @@ func (f *memMapFlags) run(c *cobra.Command, args []string) (err error) {
 		return err
 	}
 	// What the command prints is its own: all of this goes to where errors go.
-	fmt.Fprintf(errs, "%v gives %s on %d servers at %s, %s resident, %s\n", f.name, byteText(f.size), len(f.servers), f.unix, byteText(f.resident), keptAs(v))
+	fmt.Fprintf(errs, "%v gives %s on %s at %s, %s resident, %s\n", f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), f.unix, byteText(f.resident), keptAs(v))
 	f.more = func() any { return pager.Stats() }
 	serving, stop := f.serving(ctx, v, len(args) > 0)
 	told, served := make(chan struct{}), make(chan error, 1)

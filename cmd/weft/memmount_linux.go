@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftnet/weft/internal/memfile"
+	"github.com/weftnet/weft/internal/sweep"
 	"github.com/weftnet/weft/netmem"
 )
 
@@ -66,7 +67,7 @@ func (f *memMountFlags) run(ctx context.Context, dir string, out, errs io.Writer
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%v shows %s on %d servers as %s, %s\n", f.name, byteText(f.size), len(f.servers), filepath.Join(dir, memfile.Name), keptAs(v))
+	fmt.Fprintf(out, "%v shows %s on %s as %s, %s\n", f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), filepath.Join(dir, memfile.Name), keptAs(v))
 	ctx, stop := while(ctx, v)
 	told := make(chan struct{})
 	go func() { f.tell(ctx, v, out); close(told) }()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/internal/nbd"
 	"github.com/weftnet/weft/internal/proxy"
+	"github.com/weftnet/weft/internal/sweep"
 	"github.com/weftnet/weft/netmem"
 )
 
@@ -82,7 +83,7 @@ func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%v serves %s on %d servers at %s, %s\n", f.name, byteText(f.size), len(f.servers), l.Addr(), keptAs(v))
+	fmt.Fprintf(out, "%v serves %s on %s at %s, %s\n", f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), l.Addr(), keptAs(v))
 	ctx, stop := while(ctx, v)
 	told := make(chan struct{})
 	go func() { f.tell(ctx, v, out); close(told) }()

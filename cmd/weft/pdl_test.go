@@ -145,7 +145,7 @@ message 2 to echo (9), 12 bytes: await, 8 instructions
 PROGRAM   ACTIVATIONS  INSTRUCTIONS  REFUSED  ABORTED  STATE
 echo (9)  5            40            0        1        running
 `
-	if err == nil || err.Error() != "1 activations were aborted" || out.String() != want {
+	if err == nil || err.Error() != "aborted: 1 activation" || out.String() != want {
 		t.Errorf("%v\n%s%s\nwant\n%s", err, out.String(), errs.String(), want)
 	}
 }

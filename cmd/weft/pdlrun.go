@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/sweep"
 	"github.com/weftnet/weft/pdl/vm"
 	"github.com/weftnet/weft/pdl/vm/mem"
 )
@@ -106,7 +107,7 @@ func (r *pdlRun) run(args []string, in io.Reader) error {
 	}
 	r.profile()
 	if r.aborted > 0 {
-		return fmt.Errorf("%d activations were aborted", r.aborted)
+		return fmt.Errorf("aborted: %s", sweep.Plural(r.aborted, "activation"))
 	}
 	return nil
 }
