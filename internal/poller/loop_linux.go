@@ -136,8 +136,16 @@ func (l *Loop) Run(ctx context.Context) {
 	idle.PreciseTimers()
 	idle.Enter()
 	defer idle.Leave()
-	stop := context.AfterFunc(ctx, l.wake)
-	defer stop()
+	woken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(woken)
+		l.wake()
+	})
+	defer func() {
+		if !stop() {
+			<-woken // or it could signal a descriptor that is another file's by then
+		}
+	}()
 	l.open() // before the engine is ours: Do takes the two locks in this order
 	l.mu.Lock()
 	defer l.mu.Unlock()

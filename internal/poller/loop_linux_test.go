@@ -317,6 +317,34 @@ func TestDoMayMeetTheStartAndTheEndOfTheLoop(t *testing.T) {
 	}
 }
 
+// A loop that has ended is not told to poll by the end of its context any more: its descriptor may be another file's by then.
+func TestNothingWakesALoopThatHasEnded(t *testing.T) {
+	for range 300 {
+		l, err := NewLoop(&bellEngine{}, LoopConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			l.Run(ctx)
+			l.dirty.Store(false)
+		}()
+		cancel()
+		<-ended
+		for range 20 {
+			runtime.Gosched()
+		}
+		if l.dirty.Load() {
+			t.Fatal("a loop that has ended is told to poll")
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestALoopsTurnAllocatesNothing(t *testing.T) { // decision 16
 	l, err := NewLoop(&countingEngine{}, LoopConfig{})
 	if err != nil {
