@@ -50,8 +50,12 @@ func (b *bench) disagreement(src string, seed uint64) (difference string, ends [
 func TestTheKernelAndTheMachineAgree(t *testing.T) {
 	b := newBench(t)
 	count := make(map[vm.Outcome]int)
+	programs := 500
+	if testing.Short() {
+		programs = 100
+	}
 	tried, agreed := 0, 0
-	for seed := uint64(0); agreed < 500; seed++ {
+	for seed := uint64(0); agreed < programs; seed++ {
 		src := pdltest.Resident(rand.New(rand.NewPCG(seed, 0)))
 		m, err := pdl.Compile("random.pdl", []byte(src))
 		if err != nil {
