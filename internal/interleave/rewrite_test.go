@@ -55,7 +55,8 @@ var ground = []edit{
 		d = 0
 	}
 	if d == 0 { // returns at once`},
-	{"poller/loop_linux.go", "context.AfterFunc(ctx, l.wake)", "ctx.(interface{ AfterFunc(func()) func() bool }).AfterFunc(l.wake)"},
+	{"poller/loop_linux.go", "context.AfterFunc(ctx, ", "ctx.(interface{ AfterFunc(func()) func() bool }).AfterFunc("},
+	{"poller/loop_linux.go", "\t\t\t<-woken", strings.TrimSuffix(closed("woken"), "\n")},
 	{"poller/jobs_linux.go", "\t<-done\n", closed("done")},
 	{"ctl/attach.go", "\tgo w.listen()\n", "\tinterleave.Spawn(\"listener\", w.listen)\n"},
 	{"ctl/waiter.go", "clock.Time(time.Since(epoch))", "clock.Time(interleave.Now())"},
