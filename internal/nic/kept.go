@@ -47,7 +47,7 @@ func (s *Straight) keep(m *vni.StraightSend, d *dest) []byte {
 	e.transit.kept += m.Len
 	f := &k.frag
 	f.Owner, f.Space, f.Type, f.ID, f.Parts = k, wire.Data, wire.TypeEager, id, k.mem[:]
-	f.Length, f.Limit, f.Next = uint64(m.Len), uint64(m.Len), 0
+	f.Length, f.Limit, f.Next, f.Piece = uint64(m.Len), uint64(m.Len), 0, ep.EvenPieceLen(wire.TypeEager, m.Len)
 	env := d.envelope(s.p, d.leave(1, stagedCost(f.Length)), m.Tag)
 	if m.Token != 0 || m.Reply {
 		s.called(m, &env)

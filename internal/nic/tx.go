@@ -98,7 +98,9 @@ func (e *Engine) sendEager(s *send) {
 	}
 	wire.PutEager(s.frag.HeaderBuf[:], s.frag.ID, 0, s.frag.Length, &s.env, 0)
 	s.frag.Type, s.frag.HeaderLen, s.frag.Limit = wire.TypeEager, wire.EagerLen, s.frag.Length
-	s.frag.Confirm = !s.accept && s.frag.Length > uint64(s.dest.peer.ep.PieceLen(wire.TypeEager)) // in one frame it comes whole, or not at all
+	ep := s.dest.peer.ep
+	s.frag.Piece = ep.EvenPieceLen(wire.TypeEager, int(s.frag.Length))
+	s.frag.Confirm = !s.accept && s.frag.Length > uint64(ep.PieceLen(wire.TypeEager)) // in one frame it comes whole, or not at all
 	e.leftOnCredit(s)
 	e.postPiece(s, 1)
 }

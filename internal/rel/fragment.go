@@ -22,6 +22,7 @@ type Fragment struct {
 	Confirm bool     // Released only when the peer has all of it, over a Reliable link, too: nothing else tells the owner
 	Length  uint64   // bytes
 	Limit   uint64   // bytes that may be posted now: the permission; ≤ Length
+	Piece   int      // bytes of each piece where a frame has room for so many, and then all frames are of one length; 0: as many as there is room for
 	Next    uint64   // bytes posted so far
 	Err     error    // set before Released
 	Owner   any      // the owner's own
@@ -61,18 +62,22 @@ func (e *Endpoint) Post(now clock.Time, f *Fragment, most int) (segments int) {
 		return 0
 	}
 	left, full := allowed-f.Next, uint64(e.MaxRecord(f.Space)-f.HeaderLen)
+	if f.Piece > 0 {
+		full = min(full, uint64(f.Piece))
+	}
 	n := int(min(left, full))
-	frames := e.readyFor(f.Space, f.HeaderLen+n, min(most, max(int(left/full), 1)))
+	filler := f.filler(n, int(full))
+	frames := e.readyFor(f.Space, filler+f.HeaderLen+n, min(most, max(int(left/full), 1)))
 	if frames == 0 {
 		e.refuse(f.Space)
 		return 0
 	}
 	g := e.m.pool.get(e, f.Space, frames)
-	g.fragment, g.offset, g.length = f, f.Next, n
+	g.fragment, g.offset, g.length, g.filler = f, f.Next, n, filler
 	f.Next += uint64(n * frames)
 	f.pieces += frames
 	e.begins(f)
-	e.channels[f.Space].enqueue(g, f.HeaderLen+n)
+	e.channels[f.Space].enqueue(g, filler+f.HeaderLen+n)
 	e.toSend()
 	return frames
 }

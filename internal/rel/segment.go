@@ -48,6 +48,7 @@ type segment struct {
 	fragment   *Fragment  // whose piece it is
 	offset     uint64     // of the piece in the fragment
 	length     int        // of the piece, in bytes
+	filler     int        // bytes of the Void before it
 	frames     int        // packets: 1, or more if it is a run
 	cost       int        // bytes of the peer's receive capacity that each takes
 	counter    uint64     // packet counter of its last posting

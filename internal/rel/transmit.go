@@ -66,6 +66,10 @@ func (g *segment) put(b []byte, n int) (end int, rest []byte) {
 	switch {
 	case g.fragment != nil:
 		f := g.fragment
+		if g.filler > 0 {
+			wire.PutVoid(b[n:], g.filler)
+			n += g.filler
+		}
 		n += f.putHeader(b[n:], g.offset, g.length)
 		return f.payload(b, n, g.offset, g.length)
 	case g.buf != nil:

@@ -1,0 +1,37 @@
+package rel
+
+import "github.com/weftnet/weft/internal/wire"
+
+// A link that hands the kernel frames of one length together ends a batch with a shorter one. So a message of a few frames is cut evenly, and its last frame is
+// filled up:
+//
+//	cut as long as can be   ├header┤├─── payload ───┤ ├header┤├─── payload ───┤ ├header┤├─ payload ─┤          a batch ends here
+//	cut evenly              ├header┤├── payload ──┤   ├header┤├── payload ──┤   ├Void┤├header┤├ payload ┤      the next message goes along
+//
+// Of 4 KiB, each message was a batch of three frames before.
+
+// EvenPieceLen is how many payload bytes each piece of n carries behind the header of type t, the last perhaps fewer, where all frames are to be of one
+// length: see Fragment.Piece. They are as many pieces as there have to be.
+func (e *Endpoint) EvenPieceLen(t wire.Type, n int) int { return evenPiece(n, e.PieceLen(t)) }
+
+func evenPiece(n, most int) int {
+	pieces := (n + most - 1) / most
+	if pieces < 2 {
+		return most
+	}
+	piece := (n + pieces - 1) / pieces
+	for lacks := piece*pieces - n; lacks > 0 && lacks < wire.RecordLen; lacks += pieces { // a Void is no shorter
+		piece++
+	}
+	return min(piece, most)
+}
+
+// filler is how many bytes of a Void go before the next piece, of n bytes, so that its frame is as long as those of the pieces before it, which have so many
+// bytes each: none if it is not the last piece, or if too few are lacking.
+func (f *Fragment) filler(n, each int) int {
+	lacks := each - n
+	if each != f.Piece || f.Next == 0 || f.Next+uint64(n) < f.Length || lacks < wire.RecordLen {
+		return 0
+	}
+	return lacks
+}
