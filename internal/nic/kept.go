@@ -30,12 +30,12 @@ type transit struct {
 	letter letterOut
 }
 
-// keep returns room for the payload of a message that may leave so now; nil if it may not. What fits a frame waits by a command: it is copied
+// keep returns room for the payload of a message that may leave so now, which counts as having gone that way; nil if it may not. What fits a frame waits by a command: it is copied
 // there, too, when its turn comes, and one without bytes has no pieces that could leave.
-func (s *Straight) keep(m *vni.StraightSend, d *dest) []byte {
+func (s *Straight) keep(m *vni.StraightSend, d *dest, way Way) []byte {
 	e, ep := s.e, d.peer.ep
 	fits := m.Len <= limits.CopiedMessage && wire.FragLen+m.Len <= ep.MaxRecord(spaceFor(m.Len))
-	if m.Hold || fits || e.transit.kept+m.Len > limits.KeptBytes || !ep.TakesWhole(wire.TypeEager, m.Len, &s.p.rooms) {
+	if fits || e.transit.kept+m.Len > limits.KeptBytes || !ep.TakesWhole(wire.TypeEager, m.Len, &s.p.rooms) {
 		return nil
 	}
 	id, ok := ep.NewFragment()
@@ -56,14 +56,14 @@ func (s *Straight) keep(m *vni.StraightSend, d *dest) []byte {
 	wire.PutEager(f.HeaderBuf[:], id, 0, f.Length, &env, 0)
 	f.HeaderLen, f.Err = wire.EagerLen, nil
 	s.kept, s.ep, s.as = k, ep, rel.AsPart
-	e.countLeft(s.p, WayKept, 1, f.Length)
+	e.countLeft(s.p, way, 1, f.Length)
 	return k.mem[0]
 }
 
-// endKept lets the message of keep leave.
-func (s *Straight) endKept() (next clock.Time) {
+// endKept lets the message of keep leave, or leaves it queued if hold.
+func (s *Straight) endKept(hold bool) (next clock.Time) {
 	s.readClock()
-	next = s.ep.PostWhole(s.e.now, &s.kept.frag, &s.p.rooms, s.e.out)
+	next = s.ep.PostWhole(s.e.now, &s.kept.frag, &s.p.rooms, hold, s.e.out)
 	s.kept = nil
 	return next
 }

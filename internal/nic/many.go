@@ -10,8 +10,9 @@ import (
 // Many messages to one process go by frames or segments full of them, so that what can be judged once is judged once: which process
 // they are for, whether that may be sent to, how much credit there is. Each by itself would pass Send.
 //
-//	messages ──► batch: one channel, one room, one credit ──► a frame of a link that needs none kept; it leaves
-//	                                                     └──► a segment, held until there are enough
+//	messages ──┬─► batch: one channel, one room, one credit ──► a frame of a link that needs none kept; it leaves
+//	           │                                           └──► a segment, held until there are enough
+//	           └─► one of several frames ──► a copy that the NIC keeps; its frames are held, too
 
 // batch is messages that go together, by one record: a Run, or a Frag if there is one alone.
 type batch struct {
@@ -77,7 +78,7 @@ func (s *Straight) put(b *batch, to []byte, tag uint64, messages [][]byte) {
 func (s *Straight) SendSome(m *vni.StraightSend, messages [][]byte) (n int, held, enough bool) {
 	b := s.batch(m, messages)
 	if b.n == 0 {
-		return 0, false, false
+		return s.keepOne(m, messages[0])
 	}
 	ways := rel.AsFrame
 	if len(messages[0]) <= limits.CopiedMessage {
@@ -93,6 +94,26 @@ func (s *Straight) SendSome(m *vni.StraightSend, messages [][]byte) (n int, held
 	}
 	return b.n, true, s.hold(b.n)
 }
+
+// keepOne is SendSome for a message that goes in several frames: the NIC keeps a copy (kept.go), and its frames leave with those of the messages behind it.
+func (s *Straight) keepOne(m *vni.StraightSend, message []byte) (n int, held, enough bool) {
+	d := s.mayLeave(m, len(message))
+	if d == nil {
+		return 0, false, false
+	}
+	m.Len = len(message)
+	to := s.keep(m, d, WayRunKept)
+	if to == nil {
+		return 0, false, false
+	}
+	copy(to, message)
+	s.end(true)
+	return 1, true, s.hold(1 + len(message)/heldBytes)
+}
+
+// heldBytes is of how many bytes of a message in several frames each counts as one that is held: as many as are worth a flush are as long as what the
+// kernel takes together.
+const heldBytes = (64 << 10) / limits.HeldMessages
 
 // MaySoon reports whether a message of n bytes that could not leave can soon (runcredit.go).
 func (s *Straight) MaySoon(m *vni.StraightSend, n int) bool {

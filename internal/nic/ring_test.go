@@ -661,9 +661,13 @@ func TestManyMessagesShareSegmentsOfALinkThatMayLoseThem(t *testing.T) { // USNI
 	if n := int(a.e.Count(vni.RelSends) - posted); n == 0 || n > len(lots)+10 || len(lots) > 20 || a.e.Count(vni.NICStraightSends)-sends != 100 {
 		t.Errorf("%d segments, %v; %d messages were counted", n, lots, a.e.Count(vni.NICStraightSends)-sends)
 	}
-	if n, _, _ := a.way.SendSome(m, [][]byte{make([]byte, limits.CopiedMessage+1)}); n != 0 {
-		t.Error("a message went by a segment that is too long to copy")
+	long := pattern(limits.CopiedMessage+1, 9)
+	segments := a.e.Ways()[WayRunSegment]
+	if n, _, _ := a.way.SendSome(m, [][]byte{long}); n != 1 || a.e.Ways()[WayRunSegment] != segments || a.e.Ways()[WayRunKept] != 1 {
+		t.Errorf("%d messages that are too long to copy into a segment went; in segments: %d", n, a.e.Ways()[WayRunSegment]-segments)
 	}
+	a.way.Sent()
+	w.want(append(messages[:len(messages):len(messages)], long)...)
 	for lots = nil; ; {
 		n, _, enough := a.way.SendSome(m, messages[:60])
 		if lots = append(lots, n); n == 0 || enough {
@@ -678,7 +682,7 @@ func TestManyMessagesShareSegmentsOfALinkThatMayLoseThem(t *testing.T) { // USNI
 		t.Errorf("%v are held, and called enough; expected %d", lots, limits.HeldMessages)
 	}
 	a.way.Sent()
-	w.reads(len(messages) + total)
+	w.reads(len(messages) + 1 + total)
 	w.close()
 	f.noLeaks()
 }

@@ -78,8 +78,12 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 		ways |= rel.AsFrame
 	}
 	b := s.begin(d, spaceFor(m.Len), wire.FragLen+m.Len, ways)
-	if b == nil {
-		return s.keep(m, d)
+	switch {
+	case b != nil:
+	case m.Hold: // its caller goes on as it is, and its memory is free in time: a copy would cost more than it brings
+		return nil
+	default:
+		return s.keep(m, d, WayKept)
 	}
 	env := d.envelope(s.p, d.leave(1, stagedCost(uint64(m.Len))), m.Tag)
 	if m.Token != 0 || m.Reply {
@@ -111,7 +115,7 @@ func (s *Straight) begin(d *dest, space wire.Space, n int, ways rel.As) (b []byt
 // end ends what begin has begun, and returns when rel must be polled at the latest. What is in a segment stays there if hold.
 func (s *Straight) end(hold bool) (next clock.Time) {
 	if s.kept != nil {
-		return s.endKept()
+		return s.endKept(hold)
 	}
 	s.e.now, next = s.ep.End(s.e.now, s.clock, hold, s.e.out)
 	return next

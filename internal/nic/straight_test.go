@@ -280,6 +280,74 @@ func TestAMessageOfSeveralFramesTakesTheStraightWayOverALinkThatMayLoseIt(t *tes
 	}
 }
 
+// Each is a batch of its own for the kernel if it leaves by itself.
+func TestMessagesOfSeveralFramesThatAreSentTogetherLeaveTogether(t *testing.T) {
+	for _, loss := range []float64{0, 0.3} {
+		for _, n := range []int{1400, 5000, 12_000} {
+			f := newFabric(t, 2, fault.Config{Seed: 1, Loss: loss})
+			a, b := f.riders()
+			var messages [][]byte
+			var wanted []*vni.StraightReceive
+			for i := range 4 {
+				messages = append(messages, pattern(n, byte(i)), pattern(100, byte(i))) // short ones go in between, by segments
+				wanted = append(wanted, b.want(nil, 1, make([]byte, n)), b.want(nil, 1, make([]byte, 100)))
+			}
+			posted := a.e.Count(vni.RelSends)
+			m := &vni.StraightSend{To: b.name, Tag: 1}
+			for i := range messages {
+				sent, held, enough := a.way.SendSome(m, messages[i:i+1])
+				if sent != 1 || !held || enough {
+					t.Fatalf("message %d of %d bytes: %d went, held: %v, enough: %v", i, len(messages[i]), sent, held, enough)
+				}
+				clear(messages[i]) // its memory is the caller's again
+			}
+			if left := a.e.Count(vni.RelSends) - posted; left > 0 {
+				t.Errorf("of messages of %d bytes that are held %d frames have left", n, left)
+			}
+			if kept := a.e.Ways()[WayRunKept]; kept != 4 {
+				t.Errorf("%d messages of %d bytes were kept", kept, n)
+			}
+			a.way.Sent()
+			if left := a.e.Count(vni.RelSends) - posted; left == 0 {
+				t.Errorf("messages of %d bytes did not leave", n)
+			}
+			for i, w := range wanted {
+				if i%2 == 0 {
+					b.got(w, pattern(n, byte(i/2)))
+				} else {
+					b.got(w, pattern(100, byte(i/2)))
+				}
+			}
+			f.noLeaks()
+		}
+	}
+}
+
+func TestAMessageOfSeveralFramesCountsForSeveralThatAreHeld(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{Seed: 1})
+	a, b := f.riders()
+	m := &vni.StraightSend{To: b.name, Tag: 1}
+	const n = 1500 // as 6
+	for held := 1; held < limits.HeldMessages-6; held++ {
+		if sent, _, enough := a.way.SendSome(m, [][]byte{{1}}); sent != 1 || enough {
+			t.Fatalf("%d went behind %d that are held; enough: %v", sent, held-1, enough)
+		}
+	}
+	for i, want := range []bool{false, true} {
+		if sent, _, enough := a.way.SendSome(m, [][]byte{make([]byte, n)}); sent != 1 || enough != want {
+			t.Errorf("message %d of several frames: %d went; enough: %v", i, sent, enough)
+		}
+	}
+	a.way.Sent()
+	for range limits.HeldMessages - 7 {
+		b.got(b.want(nil, 1, make([]byte, 1)), []byte{1})
+	}
+	for range 2 {
+		b.got(b.want(nil, 1, make([]byte, n)), make([]byte, n))
+	}
+	f.noLeaks()
+}
+
 func TestTheStraightWayKeepsTheOrderOfCallsAndCommands(t *testing.T) { // decision 5
 	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
 		const n = 300

@@ -18,6 +18,7 @@ const (
 	WayKept                  // in several frames, of a copy that was kept
 	WayRunFrame              // out, with others: in the link's own frame
 	WayRunSegment            // in a segment
+	WayRunKept               // in several frames, of a copy that was kept
 	WayRunAwaited            // runs that have waited for credit
 	WayRunPacked             // in, with others: into a batch at one go
 	WayRunApart              // one by one
@@ -29,7 +30,7 @@ const (
 )
 
 // WayNames are the ways, in their order.
-var WayNames = [wayCount]string{"posted", "posted_kept", "frame", "single", "segment", "kept", "run_frame", "run_segment", "run_awaited", "run_packed", "run_apart",
+var WayNames = [wayCount]string{"posted", "posted_kept", "frame", "single", "segment", "kept", "run_frame", "run_segment", "run_kept", "run_awaited", "run_packed", "run_apart",
 	"called", "placed", "placed_run", "early"}
 
 // wayOf and runWayOf are the ways of messages that leave by themselves, and with others.
@@ -46,7 +47,7 @@ func (e *Engine) Ways() [wayCount]uint64 {
 
 // directSends is how many messages have left by direct calls.
 func (e *Engine) directSends() (n uint64) {
-	for _, k := range e.ways[WayPosted : WayRunSegment+1] {
+	for _, k := range e.ways[WayPosted : WayRunKept+1] {
 		n += k
 	}
 	return n

@@ -287,7 +287,7 @@ func TestAFragmentIsTakenWholeIfItsAccountMayBeginAllItsPieces(t *testing.T) {
 			t.Fatalf("with %d vacancies an account of %d segments is refused %d more", a.m.Vacancies(), test.a.Segments(), pieces)
 		}
 		f := chunks(wire.FragmentID(id+1), n)
-		e.PostWhole(a.w.now, f, test.a, a)
+		e.PostWhole(a.w.now, f, test.a, false, a)
 		if a.m.Vacancies() != test.left {
 			t.Fatalf("%d vacancies are left, not %d", a.m.Vacancies(), test.left)
 		}

@@ -21,9 +21,9 @@ func (e *Endpoint) TakesWhole(t wire.Type, n int, a *Account) bool {
 	return e.m.sharesAll(a, pieces) && e.readyFor(wire.Data, t.HeaderLen()+min(n, full), pieces) >= pieces
 }
 
-// PostWhole queues all of f, which e TakesWhole, and sends what is queued for the peer. It returns when
+// PostWhole queues all of f, which e TakesWhole, and sends what is queued for the peer, or leaves that to the next Progress if hold. It returns when
 // Progress wants to be called.
-func (e *Endpoint) PostWhole(now clock.Time, f *Fragment, a *Account, out Flusher) (next clock.Time) {
+func (e *Endpoint) PostWhole(now clock.Time, f *Fragment, a *Account, hold bool, out Flusher) (next clock.Time) {
 	m := e.m
 	m.pool.account = a
 	for f.Next < f.Length {
@@ -32,5 +32,8 @@ func (e *Endpoint) PostWhole(now clock.Time, f *Fragment, a *Account, out Flushe
 		}
 	}
 	m.pool.account = nil
+	if hold {
+		return clock.Never
+	}
 	return m.push(now, e, out)
 }

@@ -51,7 +51,7 @@ var ways = []way{
 
 // wayLinks are those of nic.WayNames and simulated.Uses that are taken over one kind of link alone.
 var wayLinks = map[string]links{
-	"posted": reliable, "posted_kept": lossy, "frame": reliable, "single": lossy, "kept": lossy, "run_frame": reliable,
+	"posted": reliable, "posted_kept": lossy, "frame": reliable, "single": lossy, "kept": lossy, "run_frame": reliable, "run_kept": lossy,
 	"placed": lossy, "placed_run": lossy, // over a reliable link there is no tag to be checked on the way
 	"link_post": lossy, "link_post_lone": reliable,
 }
