@@ -8,12 +8,12 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// keptSend is a message of several frames that has left by the straight way over a link that may lose it. The NIC keeps a copy until all of it is
-// acknowledged, so that the caller has its memory back at once:
+// keptSend is a message of several frames that has left over a link that may lose it, by the straight way or with others in a run. The NIC keeps a copy until
+// all of it is acknowledged, so that its process has the memory back at once:
 //
-//	Send ─► room for the payload, in transit memory ─► Sent: its pieces leave as Eagers ─► Released: all are acknowledged, or the session is over
+//	keep ─► room for the payload, in transit memory ─► PostWhole: its pieces leave as Eagers ─► Released: all are acknowledged, or the session is over
 //
-// To copy so much takes less than a tenth of the round trip that the caller would wait for the acknowledgement. Its process
+// To copy so much takes less than a tenth of the round trip that a caller would wait for the acknowledgement. The process
 // may end meanwhile: the message has left. Since its send has succeeded, no message behind it may be delivered unless it is, too: each piece says
 // that the message has its turn as a whole (wire.FlagWhole).
 type keptSend struct {
@@ -30,12 +30,12 @@ type transit struct {
 	letter letterOut
 }
 
-// keep returns room for the payload of a message that may leave so now, which counts as having gone that way; nil if it may not. What fits a frame waits by a command: it is copied
-// there, too, when its turn comes, and one without bytes has no pieces that could leave.
-func (s *Straight) keep(m *vni.StraightSend, d *dest, way Way) []byte {
-	e, ep := s.e, d.peer.ep
-	fits := m.Len <= limits.CopiedMessage && wire.FragLen+m.Len <= ep.MaxRecord(spaceFor(m.Len))
-	if fits || e.transit.kept+m.Len > limits.KeptBytes || !ep.TakesWhole(wire.TypeEager, m.Len, &s.p.rooms) {
+// keep begins the copy of a message of n bytes from p to d that may leave so now, and counts it as having gone that way; nil if it may not. The caller writes the
+// payload, and has it leave. What fits a frame does not: it waits by a command, and is copied when its turn comes. Nor does one without bytes, which has no pieces.
+func (e *Engine) keep(p *process, d *dest, n int, tag uint64, way Way) *keptSend {
+	ep := d.peer.ep
+	fits := n <= limits.CopiedMessage && wire.FragLen+n <= ep.MaxRecord(spaceFor(n))
+	if fits || e.transit.kept+n > limits.KeptBytes || !ep.TakesWhole(wire.TypeEager, n, &p.rooms) {
 		return nil
 	}
 	id, ok := ep.NewFragment()
@@ -43,20 +43,42 @@ func (s *Straight) keep(m *vni.StraightSend, d *dest, way Way) []byte {
 		return nil
 	}
 	k := e.transit.sends.take()
-	k.peer, k.mem[0] = d.peer, e.transit.take(m.Len)
-	e.transit.kept += m.Len
+	k.peer, k.mem[0] = d.peer, e.transit.take(n)
+	e.transit.kept += n
 	f := &k.frag
-	f.Owner, f.Space, f.Type, f.ID, f.Parts = k, wire.Data, wire.TypeEager, id, k.mem[:]
-	f.Length, f.Limit, f.Next, f.Piece = uint64(m.Len), uint64(m.Len), 0, ep.EvenPieceLen(wire.TypeEager, m.Len)
-	env := d.envelope(s.p, d.leave(1, stagedCost(f.Length)), m.Tag)
-	if m.Token != 0 || m.Reply {
-		s.called(m, &env)
-	}
+	f.Owner, f.Space, f.Type, f.ID, f.Parts, f.Err = k, wire.Data, wire.TypeEager, id, k.mem[:], nil
+	f.Length, f.Limit, f.Next, f.Piece = uint64(n), uint64(n), 0, ep.EvenPieceLen(wire.TypeEager, n)
+	env := d.envelope(p, d.leave(1, stagedCost(f.Length)), tag)
+	k.address(&env)
+	e.countLeft(p, way, 1, f.Length)
+	return k
+}
+
+// address gives all pieces of a message their envelope.
+func (k *keptSend) address(env *wire.Envelope) {
 	env.Flags |= wire.FlagWhole
-	wire.PutEager(f.HeaderBuf[:], id, 0, f.Length, &env, 0)
-	f.HeaderLen, f.Err = wire.EagerLen, nil
-	s.kept, s.ep, s.as = k, ep, rel.AsPart
-	e.countLeft(s.p, way, 1, f.Length)
+	wire.PutEager(k.frag.HeaderBuf[:], k.frag.ID, 0, k.frag.Length, env, 0)
+	k.frag.HeaderLen = wire.EagerLen
+}
+
+// envelope is that of all its pieces.
+func (k *keptSend) envelope() wire.Envelope {
+	_, env := wire.Record(k.frag.HeaderBuf[:wire.EagerLen]).Eager()
+	return env
+}
+
+// keep is Engine.keep for a message by the straight way; it returns the room for its payload.
+func (s *Straight) keep(m *vni.StraightSend, d *dest, way Way) []byte {
+	k := s.e.keep(s.p, d, m.Len, m.Tag, way)
+	if k == nil {
+		return nil
+	}
+	if m.Token != 0 || m.Reply {
+		env := k.envelope()
+		s.called(m, &env)
+		k.address(&env)
+	}
+	s.kept, s.ep, s.as = k, d.peer.ep, rel.AsPart
 	return k.mem[0]
 }
 
@@ -71,7 +93,7 @@ func (s *Straight) endKept(hold bool) (next clock.Time) {
 // dropKept gives back what a message was kept in. If the session has ended, it may not have been delivered.
 func (e *Engine) dropKept(k *keptSend) {
 	if k.frag.Err != nil {
-		_, env := wire.Record(k.frag.HeaderBuf[:wire.EagerLen]).Eager()
+		env := k.envelope()
 		e.doubt(k.peer, &env)
 	}
 	e.transit.kept -= len(k.mem[0])

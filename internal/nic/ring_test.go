@@ -778,6 +778,31 @@ func TestARunByOneCommandGoesIntoARing(t *testing.T) { // USNIC-28
 	}
 }
 
+func TestMessagesOfSeveralFramesGoInARunByOneCommand(t *testing.T) {
+	for _, loss := range []float64{0, 0.3} {
+		f := newFabric(t, 2, fault.Config{Seed: 1, Loss: loss})
+		a, b := f.riders()
+		w := b.gather(nil, 5, 4096, 1<<20)
+		var messages [][]byte
+		for i := range 6 {
+			messages = append(messages, pattern(100, byte(i)), pattern(1500+i*100, byte(i)))
+		}
+		asked := a.e.Count(vni.NICRequests)
+		for range 3 { // more than the credit that there is at first
+			c := a.finish(false, a.sendRun("b/0", 5, messages))
+			if c.Status != vni.StatusOK || c.Len != uint64(len(messages)) {
+				t.Fatalf("%d of %d messages have left, %v", c.Len, len(messages), c.Status)
+			}
+		}
+		w.want(slices.Concat(messages, messages, messages)...)
+		if kept, asked := a.e.Ways()[WayRunKept], a.e.Count(vni.NICRequests)-asked; kept != 18 || asked > 0 {
+			t.Errorf("%d messages were kept, and %d permissions asked for", kept, asked)
+		}
+		w.close()
+		f.noLeaks()
+	}
+}
+
 func TestARunThatCannotBeIsRefusedAndNothingOfItLeaves(t *testing.T) { // decision 10
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()

@@ -14,7 +14,7 @@ import (
 // (USNIC-28). Each turn writes as many as a segment and the credit have room for. Like any send it waits for a name, for the pair
 // to open, for the window, and behind older messages; while it waits it is the first of its line, so nothing of its process overtakes it.
 //
-//	command ─► lengths judged, and kept ─► turn: a segment ─► turn: a segment ─► … ─► all have left
+//	command ─► lengths judged, and kept ─► turn: a segment ─► turn: a segment, or the copy of one that takes several frames ─► … ─► all have left
 //	           │                                 └ no credit, though it has waited a little (runcredit.go): it ends with
 //	           └─ a process of this NIC: into its     as many as have left, and its process sends the next by itself,
 //	              ring, as many as have room          which waits as it has to
@@ -85,18 +85,50 @@ func (e *Engine) runTurn(s *send) {
 		e.completeSend(s, vni.StatusOK)
 		return
 	}
-	ep := d.peer.ep
 	first := r.lengths.At(r.sent)
-	space := spaceFor(first)
-	n, bytes := r.next(space, ep.Room(space, wire.FragLen+first), d.remote.credit())
-	if n == 0 { // a segment of its own, if it may have one
-		n, bytes = 1, first
-	}
-	if d.remote.credit() < stagedCosts(1, first) || recordBytes(n, bytes) > ep.MaxRecord(space) {
+	if d.remote.credit() < stagedCosts(1, first) {
 		if !e.awaitRoom(s, first) {
 			e.completeSend(s, vni.StatusOK)
 		}
 		return
+	}
+	space := spaceFor(first)
+	if recordBytes(1, first) > d.peer.ep.MaxRecord(space) {
+		e.keepTurn(s, first)
+	} else {
+		e.segmentTurn(s, space, first)
+	}
+}
+
+// leftTurn notes that so many more of the messages of a run have left, and ends it behind the last.
+func (e *Engine) leftTurn(s *send, n, bytes int) {
+	r := s.run
+	s.dest.inVain = false
+	r.sent += n
+	if r.at += bytes; r.sent == r.lengths.Count() {
+		e.completeSend(s, vni.StatusOK)
+	}
+}
+
+// keepTurn lets the next message of a run leave in several frames, of a copy. Where none can be kept its process sends the message by itself.
+func (e *Engine) keepTurn(s *send, bytes int) {
+	r := s.run
+	k := e.keep(s.p, s.dest, bytes, s.env.Tag, WayRunKept)
+	if k == nil {
+		e.completeSend(s, vni.StatusOK)
+		return
+	}
+	copy(k.mem[0], r.data[r.at:])
+	k.peer.ep.PostWhole(e.now, &k.frag, &s.p.rooms, true, e.out)
+	e.leftTurn(s, 1, bytes)
+}
+
+// segmentTurn lets as many of them leave as have room in a segment: in the one that is open, or one of their own.
+func (e *Engine) segmentTurn(s *send, space wire.Space, first int) {
+	d, r, ep := s.dest, s.run, s.dest.peer.ep
+	n, bytes := r.next(space, ep.Room(space, wire.FragLen+first), d.remote.credit())
+	if n == 0 {
+		n, bytes = 1, first
 	}
 	b := ep.Reserve(e.now, space, recordBytes(n, bytes))
 	if b == nil {
@@ -113,11 +145,7 @@ func (e *Engine) runTurn(s *send) {
 	e.countSent(s.p, uint64(n), uint64(bytes))
 	e.countSegment(uint64(bytes))
 	e.ways[WayRunSegment] += uint64(n)
-	d.inVain = false
-	r.sent += n
-	if r.at += bytes; r.sent == r.lengths.Count() {
-		e.completeSend(s, vni.StatusOK)
-	}
+	e.leftTurn(s, n, bytes)
 }
 
 // localRun puts the messages of a run into the ring of a process of this NIC, as many as have room there.
