@@ -4,6 +4,9 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/weftnet/weft"
 )
 
 // ahead reads pages before they are asked for, for readers that take one behind the other:
@@ -13,18 +16,28 @@ import (
 //
 // A page stays until its last byte was read, another takes its place, or it is written. A write forgets it while no other call works on
 // the page: what is fetched afterwards is fetched behind that write.
+//
+// What fetches is driven by one goroutine at a time. It is a reader that waits for such a page, so that nothing is handed from one goroutine to another. The
+// pages that no reader waits for are fetched by attend, since they are not free for other calls meanwhile.
 type ahead struct {
 	c      *Client
 	window int
 	pages  uint64 // of the volume
 
-	mu      sync.Mutex
-	streams [8]stream
-	turn    int
-	fetched map[uint64]*fetched
-	order   []uint64   // of fetched, oldest first; also some that are gone
-	queue   []*fetched // yet to be read
-	fetches bool       // a goroutine reads them
+	mu       sync.Mutex
+	streams  [8]stream
+	turn     int
+	fetched  map[uint64]*fetched
+	order    []uint64   // of fetched, oldest first; also some that are gone
+	queue    []*fetched // yet to be read
+	attended bool       // attend runs
+
+	fetching reading      // of the goroutine that drives
+	driven   atomic.Bool  // there is one
+	drives   atomic.Int64 // how often one has begun
+	open     atomic.Int64 // pages that have yet to come
+	waiting  atomic.Int32 // readers that wait beside the one that drives
+	wanted   *weft.Gate   // opened for attend: one waits that does not drive
 }
 
 // stream is one reader.
@@ -44,7 +57,11 @@ type fetched struct {
 const inOrder = 3
 
 func (a *ahead) init(c *Client, window int, pages uint64) {
-	a.c, a.window, a.pages, a.fetched = c, window, pages, map[uint64]*fetched{}
+	a.c, a.window, a.pages, a.fetched, a.wanted = c, window, pages, map[uint64]*fetched{}, c.p.NewGate()
+	ctx := c.port.ctx
+	a.fetching = reading{c: c, ctx: ctx, depth: allAtOnce, later: true, beside: true, next: a.next, ended: a.ended, pause: func() {},
+		fails:  func(*want) error { return c.unusable(ctx) },
+		slowly: func(w *want) error { return c.ReadPage(ctx, w.number, w.into) }}
 }
 
 // note takes notice of a read, and reads ahead of it.
@@ -52,17 +69,28 @@ func (a *ahead) note(offset, n, pageBytes int64) {
 	if a.window <= 0 || n == 0 {
 		return
 	}
+	if !a.plan(offset, n, pageBytes) {
+		return
+	}
+	if a.drive() { // else the one that drives begins them
+		a.fetching.begin()
+		a.rest()
+	}
+}
+
+// plan has pages be fetched if a read is one of a row, and reports whether there are any.
+func (a *ahead) plan(offset, n, pageBytes int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.stream(offset)
 	s.next, s.run = offset+n, s.run+1
 	if s.run < inOrder {
-		return
+		return false
 	}
 	first := uint64((offset + n + pageBytes - 1) / pageBytes)
 	end := min(first+uint64(a.window), a.pages)
 	if half := first + uint64(a.window/2); half < end && a.fetched[half] != nil {
-		return // enough for now: a longer run costs less
+		return false // enough for now: a longer run costs less
 	}
 	var run []uint64
 	for page := first; page < end; page++ {
@@ -73,6 +101,7 @@ func (a *ahead) note(offset, n, pageBytes int64) {
 	if len(run) > 0 {
 		a.fetch(run)
 	}
+	return len(run) > 0
 }
 
 // stream finds the reader that goes on at an offset, or begins with a new one. The lock is held.
@@ -87,7 +116,7 @@ func (a *ahead) stream(offset int64) *stream {
 	return &a.streams[a.turn]
 }
 
-// fetch has some pages be read, by a goroutine that goes on as long as there are any. The lock is held.
+// fetch has some pages be read. The lock is held.
 func (a *ahead) fetch(pages []uint64) {
 	size := a.c.cfg.PageBytes
 	run, mem := make([]fetched, len(pages)), make([]byte, len(pages)*size)
@@ -98,47 +127,96 @@ func (a *ahead) fetch(pages []uint64) {
 		a.order = append(a.order, page)
 		a.queue = append(a.queue, f)
 	}
+	a.open.Add(int64(len(run)))
 	for len(a.order) > len(a.streams)*a.window {
 		delete(a.fetched, a.order[0])
 		a.order = a.order[1:]
 	}
-	if !a.fetches {
-		a.fetches = true
-		a.c.p.Go(a.fetchAll)
+	if !a.attended {
+		a.attended = true
+		a.c.p.Go(a.attend)
 	}
 }
 
-// fetchAll reads all that there is to be read.
-func (a *ahead) fetchAll() {
-	ctx := a.c.port.ctx
-	r := reading{c: a.c, ctx: ctx, depth: allAtOnce, later: true, pause: a.c.p.Wake,
-		fails:  func(*want) error { return a.c.unusable(ctx) },
-		slowly: func(w *want) error { return a.c.ReadPage(ctx, w.number, w.into) }}
-	r.next = func() *want {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if len(a.queue) == 0 {
-			return nil
-		}
-		f := a.queue[0]
-		a.queue[0], a.queue = nil, a.queue[1:]
-		return &f.want
+// next is the page that is to be read next.
+func (a *ahead) next() *want {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.queue) == 0 {
+		return nil
 	}
-	r.ended = func(w *want, err error) {
-		f := w.of.(*fetched)
-		if err == nil {
-			f.data = w.into
-		}
-		f.done.Store(true)
+	f := a.queue[0]
+	a.queue[0], a.queue = nil, a.queue[1:]
+	return &f.want
+}
+
+// ended notes that a page has come, or cannot be read.
+func (a *ahead) ended(w *want, err error) {
+	f := w.of.(*fetched)
+	if err == nil {
+		f.data = w.into
 	}
-	for more := true; more; {
-		r.run()
+	f.done.Store(true)
+	a.open.Add(-1)
+}
+
+// drive reports whether the caller drives now. rest must follow.
+func (a *ahead) drive() bool {
+	if !a.driven.CompareAndSwap(false, true) {
+		return false
+	}
+	a.drives.Add(1)
+	return true
+}
+
+// rest has another go on that waits.
+func (a *ahead) rest() {
+	a.driven.Store(false)
+	if a.waiting.Load() > 0 {
 		a.c.p.Wake()
-		a.mu.Lock()
-		more = len(a.queue) > 0
-		a.fetches = more
-		a.mu.Unlock()
 	}
+}
+
+// await waits until a page has come, and drives meanwhile if no other does. It reports whether it has.
+func (a *ahead) await(ctx context.Context, f *fetched) bool {
+	var err error
+	for err == nil && !f.done.Load() {
+		if a.drive() {
+			err = a.fetching.until(ctx, f.done.Load)
+			a.rest()
+			continue
+		}
+		a.waiting.Add(1)
+		err = a.c.p.WaitUntil(ctx, func() bool { return f.done.Load() || !a.driven.Load() })
+		a.waiting.Add(-1)
+	}
+	return f.done.Load()
+}
+
+// attendAfter is for how long pages may be under way that no reader waits for.
+const attendAfter = 2 * time.Millisecond
+
+// attend drives where no reader has for a while, as long as pages are under way.
+func (a *ahead) attend() {
+	for a.attends() {
+		before := a.drives.Load()
+		ctx, cancel := a.c.p.WithTimeout(a.c.port.ctx, attendAfter)
+		late := a.wanted.Wait(ctx) != nil
+		cancel()
+		if late && a.c.port.ctx.Err() == nil && a.drives.Load() != before || !a.drive() {
+			continue
+		}
+		_ = a.fetching.until(a.c.port.ctx, func() bool { return a.open.Load() == 0 }) // it ends with all of them
+		a.rest()
+	}
+}
+
+// attends reports whether there is something to attend to; if not, attend ends.
+func (a *ahead) attends() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.attended = a.open.Load() > 0
+	return a.attended
 }
 
 // find is the page that was read ahead, or is being read; nil: it is not.
@@ -151,7 +229,7 @@ func (a *ahead) find(page uint64) *fetched {
 // read takes part of a page that was read ahead, and reports whether it could.
 func (a *ahead) read(ctx context.Context, page uint64, at int, part []byte) bool {
 	f := a.find(page)
-	if f == nil || !f.done.Load() && a.c.p.WaitUntil(ctx, f.done.Load) != nil {
+	if f == nil || !a.await(ctx, f) {
 		return false
 	}
 	return a.taken(f, &want{number: page, at: at, into: part})

@@ -31,6 +31,7 @@ type reading struct {
 	ended  func(*want, error) // called for each, by run; ErrMissing: there is no such page
 	ahead  *ahead             // for what awaits a page that is read ahead
 	pause  func()             // called before run waits, if some have ended since
+	beside bool               // what is read slowly is read by a goroutine of its own, also if there is nothing else to wait for
 
 	fresh  []*want // to be begun
 	behind []*want // to be begun when a page that they are of, too, has come
@@ -71,9 +72,26 @@ func (r *reading) run() {
 	for r.more || len(r.under)+len(r.behind) > 0 {
 		r.begin()
 		if len(r.under) > 0 && !r.take() && !r.asksNext() {
-			r.wait()
+			r.failed = r.wait(r.ctx) != nil || r.failed
 		}
 	}
+}
+
+// until is run until done, and no longer than ctx: it returns its error then. What is under way stays so.
+func (r *reading) until(ctx context.Context, done func() bool) error {
+	for !done() {
+		r.begin()
+		if len(r.under) == 0 || r.take() || r.asksNext() {
+			continue
+		}
+		if err := r.wait(ctx); err != nil {
+			if ctx != r.ctx && r.c.unusable(r.ctx) == nil {
+				return err
+			}
+			r.failed = true
+		}
+	}
+	return nil
 }
 
 // abandon lets go of what is under way: nothing is when run returns, but something may be when it panics.
@@ -229,7 +247,7 @@ func (r *reading) end(w *want, err error) {
 
 // readSlowly reads one slowly: beside the others if there are any, under way or to be begun.
 func (r *reading) readSlowly(w *want, others bool) {
-	if !others && len(r.under) == 0 && (!r.more || r.depth == 1) {
+	if !others && !r.beside && len(r.under) == 0 && (!r.more || r.depth == 1) {
 		r.rest()
 		r.end(w, r.slowly(w))
 		return
@@ -252,8 +270,8 @@ func (r *reading) rest() {
 	}
 }
 
-// wait waits until something has come, or is late.
-func (r *reading) wait() {
+// wait waits until something has come, or is late, and no longer than ctx.
+func (r *reading) wait(ctx context.Context) (err error) {
 	r.rest()
 	c, within, awaits := r.c, time.Duration(0), false
 	for _, w := range r.under {
@@ -264,22 +282,26 @@ func (r *reading) wait() {
 			}
 		}
 	}
+	if awaits {
+		r.ahead.wanted.Open()
+	}
 	come := func() bool { return slices.ContainsFunc(r.under, (*want).hasCome) }
 	switch {
 	case within > 0:
 		since := c.port.now()
-		err := c.waitUntil(r.ctx, within, come)
-		r.failed = r.failed || err != nil && !errors.Is(err, errLate)
+		if err = c.waitUntil(ctx, within, come); errors.Is(err, errLate) {
+			err = nil
+		}
 		took := c.port.now().Sub(since)
 		for _, w := range r.under {
 			w.waited += took
 		}
-		return
-	case awaits:
-		r.failed = r.failed || c.p.WaitUntil(r.ctx, come) != nil
-		return
+	case awaits || ctx != r.ctx && !r.failed:
+		err = c.p.WaitUntil(ctx, come)
+	default:
+		c.awaits(come) // all that are left are read alone
 	}
-	c.awaits(come) // all that are left are read alone
+	return err
 }
 
 // awaits waits for calls that other goroutines make for a call, such as reads that are alone. Their memory is theirs until they end, so that this wait is no shorter if

@@ -228,6 +228,135 @@ func TestReadsInOrderAreReadAhead(t *testing.T) {
 	}
 }
 
+// withRow is a volume of pages that were written and of which a reader has read three in a row, so that those behind them are being read ahead.
+func withRow(t *testing.T, life func(ctx context.Context, sp *sim.Process, v *netmem.Volume, read func(ctx context.Context, page int) error) error) {
+	t.Helper()
+	cfg := netmem.VolumeConfig{Bytes: 100 * 4096, ReadAhead: 16}
+	withVolume(t, 1, sim.Faults{}, cfg, 100, func(ctx context.Context, sp *sim.Process, v *netmem.Volume) error {
+		want, got := make([]byte, cfg.Bytes), make([]byte, 4096)
+		fill(want, 1, 1)
+		if _, err := v.WriteAtContext(ctx, want, 0); err != nil {
+			return err
+		}
+		read := func(ctx context.Context, page int) error {
+			at := int64(page) * 4096
+			_, err := v.ReadAtContext(ctx, got, at)
+			if err == nil && !bytes.Equal(got, want[at:at+4096]) {
+				err = errors.New("other bytes")
+			}
+			if err != nil {
+				return fmt.Errorf("page %d: %w", page, err)
+			}
+			return nil
+		}
+		for page := range 3 {
+			if err := read(ctx, page); err != nil {
+				return err
+			}
+		}
+		return life(ctx, sp, v, read)
+	})
+}
+
+// A page that is under way is free for no other call, and what is read ahead is taken in by readers, of which perhaps none comes.
+func TestPagesThatAreReadAheadInVainAreFreeSoon(t *testing.T) {
+	withRow(t, func(ctx context.Context, sp *sim.Process, v *netmem.Volume, _ func(context.Context, int) error) error {
+		ctx, cancel := sp.Weft().WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		_, err := v.WriteAtContext(ctx, make([]byte, 12*4096), 4*4096)
+		return err
+	})
+}
+
+func TestAReaderWaitsForAPageThatIsReadAheadNoLongerThanItsContext(t *testing.T) {
+	withRow(t, func(ctx context.Context, sp *sim.Process, v *netmem.Volume, read func(context.Context, int) error) error {
+		for page := 3; page < 100; page++ {
+			if err := read(ctx, page); err != nil {
+				return err
+			}
+			if page != 10 { // behind which the next pages are asked for
+				continue
+			}
+			short, cancel := sp.Weft().WithTimeout(ctx, time.Microsecond)
+			if err := read(short, 19); !errors.Is(err, context.DeadlineExceeded) {
+				return fmt.Errorf("a page that was asked for a microsecond ago: %v", err)
+			}
+			cancel()
+		}
+		if n := v.Stats().PageIns; n > 101 {
+			return fmt.Errorf("100 pages were fetched by %d reads", n)
+		}
+		return nil
+	})
+}
+
+// What was under way ends, and so does the goroutine that attends to it, though nothing can come any more.
+func TestAVolumeMayBeClosedWhilePagesAreReadAhead(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		withRow(t, func(ctx context.Context, sp *sim.Process, v *netmem.Volume, read func(context.Context, int) error) error {
+			for page := 3; page <= 10; page++ { // behind which the next pages are asked for
+				if err := read(ctx, page); err != nil {
+					return err
+				}
+			}
+			failed, ended := error(nil), !late
+			if late {
+				sp.Go("reader", func(*sim.Process) error {
+					failed = read(ctx, 19)
+					ended = true
+					sp.Weft().Wake()
+					return nil
+				})
+				if err := sp.Weft().Sleep(ctx, time.Microsecond); err != nil { // the reader waits
+					return err
+				}
+			}
+			v.Close()
+			if err := sp.Weft().WaitUntil(ctx, func() bool { return ended }); err != nil {
+				return err
+			}
+			if failed != nil && !errors.Is(failed, weft.ErrClosed) { // the page may have come meanwhile
+				return fmt.Errorf("a read of a volume that is closed: %w", failed)
+			}
+			return sp.Weft().Sleep(ctx, 10*time.Millisecond) // for those that have to end
+		})
+	}
+}
+
+// Parts of several pages take what is read ahead, and drive nothing: another goroutine does for them, at once.
+func TestPartsOfSeveralPagesWaitForPagesThatAreReadAhead(t *testing.T) {
+	withRow(t, func(ctx context.Context, sp *sim.Process, v *netmem.Volume, _ func(context.Context, int) error) error {
+		begun := sp.Weft().Now()
+		_, err := v.ReadAtContext(ctx, make([]byte, 8*4096), 4*4096)
+		if took := sp.Weft().Now().Sub(begun); took > time.Millisecond {
+			return fmt.Errorf("pages that are under way came after %v", took)
+		}
+		return err
+	})
+}
+
+// Each of several readers waits for pages that another has under way.
+func TestReadersInOrderAtOnceReadAhead(t *testing.T) {
+	withRow(t, func(ctx context.Context, sp *sim.Process, v *netmem.Volume, _ func(context.Context, int) error) error {
+		left, failed := 4, error(nil)
+		for k := range left {
+			sp.Go("reader", func(*sim.Process) error {
+				buf := make([]byte, 1000)
+				for at := int64(k) * 5000; at+1000 <= v.Size(); at += 1000 {
+					if _, err := v.ReadAtContext(ctx, buf, at); err != nil {
+						failed = fmt.Errorf("reader %d at %d: %w", k, at, err)
+						break
+					}
+				}
+				left--
+				sp.Weft().Wake()
+				return nil
+			})
+		}
+		return errors.Join(sp.Weft().WaitUntil(ctx, func() bool { return left == 0 }), failed)
+	})
+}
+
 func TestOfAVolumeOnlyWhatWasWrittenIsKept(t *testing.T) {
 	cfg := netmem.VolumeConfig{Bytes: 1 << 20}
 	withVolume(t, 1, sim.Faults{}, cfg, 100, func(ctx context.Context, sp *sim.Process, v *netmem.Volume) error {
