@@ -25,6 +25,7 @@ func TestAStreamIsReadToItsEndLongAfterItsPeerWasClosed(t *testing.T) {
 		"closed":                     {(*stream.Conn).Close, func(p *sim.Process) { p.Sleep(time.Hour) }, syscall.EPIPE},
 		"closed with its process":    {(*stream.Conn).Close, func(*sim.Process) {}, syscall.EPIPE},
 		"ended, and then aborted":    {(*stream.Conn).CloseWrite, nil, syscall.ECONNRESET},
+		"ended, and aborted at once": {func(c *stream.Conn) error { err := c.CloseWrite(); c.Abort(); return err }, func(p *sim.Process) { p.Sleep(time.Hour) }, syscall.ECONNRESET},
 		"ended, and gone since then": {(*stream.Conn).CloseWrite, func(*sim.Process) {}, syscall.ETIMEDOUT},
 	} {
 		f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 2})

@@ -157,7 +157,7 @@ func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
 		c.duties = 0
 	}
 	if c.duties&dutyReset != 0 {
-		c.duties &= dutyAccept | dutyReset // the rest is not so any more: an end of what was sent is none of what was written
+		c.duties &= dutyAccept | dutyFin | dutyReset // the rest is not so any more: a Close ends behind what was written, and that may be lost
 	}
 	if c.duties == 0 {
 		c.owed = false
