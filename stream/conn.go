@@ -124,7 +124,7 @@ func (c *Conn) opError(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
-	return &net.OpError{Op: op, Net: Addr{}.Network(), Source: c.local, Addr: c.remote, Err: err}
+	return netError(op, c.local, c.remote, err)
 }
 
 // look wakes all that waits. Under mu.

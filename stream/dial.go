@@ -61,7 +61,7 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 		err = fmt.Errorf("stream: the Dialer has no Process")
 	}
 	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: Addr{}.Network(), Err: err}
+		return nil, netError("dial", nil, nil, err)
 	}
 	if d.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -70,7 +70,7 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	}
 	c, err := d.dial(ctx, remote)
 	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: Addr{}.Network(), Addr: remote, Err: err}
+		return nil, netError("dial", nil, remote, err)
 	}
 	return c, nil
 }

@@ -1,5 +1,27 @@
 package stream
 
+import (
+	"errors"
+	"net"
+	"os"
+	"syscall"
+)
+
+// netError is an error as package net tells of it over TCP: what has a number of the kernel's is a failure of a system call.
+func netError(op string, source, addr net.Addr, err error) error {
+	if errors.As(err, new(syscall.Errno)) {
+		call := op
+		if name, ok := calls[op]; ok {
+			call = name
+		}
+		err = os.NewSyscallError(call, err)
+	}
+	return &net.OpError{Op: op, Net: Addr{}.Network(), Source: source, Addr: addr, Err: err}
+}
+
+// calls are the system calls of operations that are not called as these are.
+var calls = map[string]string{"dial": "connect", "listen": "bind", "close": "shutdown", "set": "setsockopt"}
+
 // fault is an error in the words of package net or syscall, and what is behind it. It is a net.Error.
 type fault struct{ as, why error }
 

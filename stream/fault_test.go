@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,5 +44,33 @@ func TestWhatALostHostFailsWithSaysSo(t *testing.T) {
 	})
 	if err := f.Run(10 * time.Minute); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Programs look for a failure of the kernel's in *os.SyscallError, where package net has it.
+func TestWhatTheKernelTellsOverTCPIsAFailureOfASystemCall(t *testing.T) {
+	a, b := pair(t, weft.Config{})
+	l, err := stream.Listen(a, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, err := joined(l, &stream.Dialer{Process: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.(*stream.Conn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	_, written := c.Write(make([]byte, 1))
+	_, dialled := stream.Dial(t.Context(), b, "a/0:nothing")
+	_, taken := stream.Listen(a, "x")
+	for call, err := range map[string]error{"write": written, "connect": dialled, "bind": taken} {
+		of, ok := err.(*net.OpError)
+		if !ok {
+			t.Fatalf("%T: %v; expected a *net.OpError", err, err)
+		}
+		if failed, ok := of.Err.(*os.SyscallError); !ok || failed.Syscall != call {
+			t.Errorf("%v, of which the error is a %T; expected a failure of the call %s", err, of.Err, call)
+		}
 	}
 }

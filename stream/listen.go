@@ -46,7 +46,7 @@ func Listen(p *weft.Process, service string) (*Listener, error) {
 func (lc *ListenConfig) Listen(service string) (*Listener, error) {
 	l, err := lc.listen(service)
 	if err != nil {
-		return nil, &net.OpError{Op: "listen", Net: Addr{}.Network(), Err: err}
+		return nil, netError("listen", nil, nil, err)
 	}
 	return l, nil
 }
@@ -100,7 +100,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		if err != nil {
 			l.came.Open() // whatever else waits here
-			return nil, &net.OpError{Op: "accept", Net: Addr{}.Network(), Addr: l.addr, Err: err}
+			return nil, netError("accept", nil, l.addr, err)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (l *Listener) Close() error {
 	l.h.mu.Lock()
 	if l.closed {
 		l.h.mu.Unlock()
-		return &net.OpError{Op: "close", Net: Addr{}.Network(), Addr: l.addr, Err: net.ErrClosed}
+		return netError("close", nil, l.addr, net.ErrClosed)
 	}
 	l.closed = true
 	queue := l.queue
