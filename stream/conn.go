@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -302,7 +301,10 @@ func (c *Conn) CloseWrite() error {
 
 // SetDeadline sets both deadlines.
 func (c *Conn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
 }
 
 // SetReadDeadline has each Read fail with [os.ErrDeadlineExceeded] from t on, also one that waits. The zero time is none.
@@ -310,7 +312,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == stateClosed {
-		return c.opError("set", net.ErrClosed)
+		return netError("set", nil, c.local, net.ErrClosed)
 	}
 	c.readEnd = t
 	c.stopReading()
@@ -323,7 +325,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == stateClosed {
-		return c.opError("set", net.ErrClosed)
+		return netError("set", nil, c.local, net.ErrClosed)
 	}
 	c.writeEnd = t
 	c.interrupt()
@@ -334,7 +336,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 // SetReadBuffer sets how many bytes of the peer may wait to be read, 4 KiB to 16 MiB. A peer that has been told of more may still send that.
 func (c *Conn) SetReadBuffer(bytes int) error {
 	if bytes <= 0 {
-		return c.opError("set", syscall.EINVAL)
+		return netError("set", nil, c.local, syscall.EINVAL)
 	}
 	defer c.tellGranted()
 	c.mu.Lock()
@@ -348,7 +350,7 @@ func (c *Conn) SetReadBuffer(bytes int) error {
 // matter how many wait at the peer to be read: those are its own to bound.
 func (c *Conn) SetWriteBuffer(bytes int) error {
 	if bytes <= 0 {
-		return c.opError("set", syscall.EINVAL)
+		return netError("set", nil, c.local, syscall.EINVAL)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
