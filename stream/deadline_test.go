@@ -1,7 +1,10 @@
 package stream_test
 
 import (
+	"errors"
 	"net"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +28,41 @@ func TestADeadlineBehindCloseFailsAsOfTCP(t *testing.T) {
 		err := set(time.Time{})
 		if of, ok := err.(*net.OpError); !ok || of.Err != net.ErrClosed || of.Op != "set" || of.Source != nil || of.Addr != c.LocalAddr() {
 			t.Errorf("%s: %T: %v; expected %v of this end", name, err, err, net.ErrClosed)
+		}
+	}
+}
+
+// A deadline that has passed fails each call that could wait, also one that would fail in another way, and none of nothing to read.
+func TestADeadlineThatHasPassedComesFirstAsOfTCP(t *testing.T) {
+	a, b := pair(t, weft.Config{})
+	l, err := stream.Listen(a, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, s, err := joined(l, &stream.Dialer{Process: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Read(nil); n != 0 || err != nil {
+		t.Errorf("a Read of nothing: %d, %v", n, err)
+	}
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	s.(*stream.Conn).Abort()
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatalf("a Read of a stream that was aborted: %v", err)
+	}
+	if err := c.SetDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range map[string]func([]byte) (int, error){"Read": c.Read, "Write": c.Write} {
+		if _, err := call(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a %s of a stream that has failed: %v; expected %v", name, err, os.ErrDeadlineExceeded)
 		}
 	}
 }

@@ -83,10 +83,11 @@ func (c *Conn) readNow(b []byte) (n int, err error) {
 	if c.state == stateClosed {
 		return 0, net.ErrClosed
 	}
-	if err := c.late(c.readEnd); err != nil || len(b) == 0 {
-		return 0, err
-	}
+	late := c.late(c.readEnd)
 	switch {
+	case len(b) == 0: // also behind a deadline, as of a TCP connection
+	case late != nil:
+		err = late
 	case c.waiting() > 0:
 		n = c.readWaiting(b)
 		c.took(n)

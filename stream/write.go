@@ -166,13 +166,15 @@ func (c *Conn) room() uint64 {
 func (c *Conn) mayWrite(n int) (ctx context.Context, room int, draining bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.usable(); err != nil {
-		return nil, 0, false, err
-	}
-	if err := c.late(c.writeEnd); err != nil {
-		return nil, 0, false, err
-	}
-	if c.ended || c.unread {
+	late := c.late(c.writeEnd)
+	switch {
+	case c.state == stateClosed:
+		return nil, 0, false, net.ErrClosed
+	case late != nil: // also of a stream that has failed, as of a TCP connection
+		return nil, 0, false, late
+	case c.state == stateFailed:
+		return nil, 0, false, c.err
+	case c.ended || c.unread:
 		return nil, 0, false, syscall.EPIPE
 	}
 	if c.draining || n == 0 {
