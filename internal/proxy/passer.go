@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -21,6 +22,8 @@ type passer struct {
 	to, from net.Conn
 	all, own *atomic.Int64 // bytes of the proxy, and of the connection
 
+	broken  atomic.Pointer[error] // the destination takes no more
+	over    chan struct{}         // closed when nothing more comes of this direction
 	writing atomic.Bool
 	timer   *time.Timer
 	why     atomic.Pointer[error] // the source has failed
@@ -30,10 +33,48 @@ type passer struct {
 const lookEvery = time.Second
 
 func newPasser(to, from net.Conn, all, own *atomic.Int64) *passer {
-	p := &passer{to: to, from: from, all: all, own: own}
+	p := &passer{to: to, from: from, all: all, own: own, over: make(chan struct{})}
 	p.timer = time.AfterFunc(time.Hour, p.look)
 	p.timer.Stop()
 	return p
+}
+
+// lastWords is how long a direction whose destination takes no more waits for what that has said before.
+const lastWords = time.Second
+
+// pass copies one direction, and passes its end on. A server may answer and be closed while its client goes on writing; over TCP the client reads the
+// answer nevertheless. So a direction that cannot write ends the other when that has come to its own end, or lastWords later.
+func (p *passer) pass(other *passer) error {
+	_, err := io.Copy(p, p.from)
+	if err == nil {
+		err = p.end(other)
+	}
+	close(p.over)
+	if p.broken.Load() != nil {
+		select {
+		case <-other.over:
+		case <-time.After(lastWords):
+		}
+	}
+	if err != nil {
+		reset(p.from)
+		reset(p.to)
+	}
+	return errors.Join(p.failure(), err)
+}
+
+// end passes on that the source has ended. The kernel tells of a reset once: one that a Write of the other direction was told of is an end to a Read.
+func (p *passer) end(other *passer) error {
+	if why := other.broken.Load(); why != nil && errors.Is(*why, syscall.ECONNRESET) {
+		if _, ok := p.from.(syscall.Conn); ok {
+			return *why
+		}
+	}
+	err := closeWrite(p.to)
+	if err != nil {
+		p.broken.Store(&err)
+	}
+	return err
 }
 
 func (p *passer) Write(b []byte) (int, error) {
@@ -44,6 +85,9 @@ func (p *passer) Write(b []byte) (int, error) {
 	p.timer.Stop()
 	p.all.Add(int64(n))
 	p.own.Add(int64(n))
+	if err != nil {
+		p.broken.Store(&err)
+	}
 	return n, err
 }
 

@@ -2,7 +2,7 @@
 // until both directions have ended.
 //
 //	accepted ──► dial ──► copy ──► the end of each direction is passed on by itself
-//	               │        └────► a direction that fails fails both ends
+//	               │        └────► a direction that fails fails both ends (passer.go)
 //	               └─ fails: the accepted one is reset, or told so in order if it has asked (ask.go)
 package proxy
 
@@ -131,8 +131,9 @@ func (p *Proxy) carry(ctx context.Context, from net.Conn) {
 	defer p.end(c)
 	var both sync.WaitGroup
 	errs := make([]error, 2)
-	both.Go(func() { errs[0] = pass(to, from, &p.counts.there, &c.there) })
-	both.Go(func() { errs[1] = pass(from, to, &p.counts.back, &c.back) })
+	there, back := newPasser(to, from, &p.counts.there, &c.there), newPasser(from, to, &p.counts.back, &c.back)
+	both.Go(func() { errs[0] = there.pass(back) })
+	both.Go(func() { errs[1] = back.pass(there) })
 	both.Wait()
 	if err := errors.Join(errs...); err != nil {
 		p.counts.reset.Add(1)
@@ -164,20 +165,6 @@ func (p *Proxy) dial(ctx context.Context, from net.Conn) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { reset(from) })
 	defer stop()
 	return p.Dial(ctx, from)
-}
-
-// pass copies one direction, and passes its end on.
-func pass(to, from net.Conn, all, own *atomic.Int64) error {
-	w := newPasser(to, from, all, own)
-	_, err := io.Copy(w, from)
-	if err == nil {
-		err = closeWrite(to)
-	}
-	if err != nil {
-		reset(from)
-		reset(to)
-	}
-	return errors.Join(w.failure(), err)
 }
 
 // closeWrite ends one direction of a connection: TCP, unix sockets and streams can.
