@@ -173,21 +173,19 @@ func askHTTP(c net.Conn, first byte) (host string, port uint16, answer func(erro
 	fail := func(status int, err error) (string, uint16, func(error) error, error) {
 		return "", 0, nil, errTold{errors.Join(err, say(status, err))}
 	}
-	head := []byte{first}
-	for one := make([]byte, 1); !bytes.HasSuffix(head, []byte("\r\n\r\n")); head = append(head, one[0]) { // what follows is not ours
-		if len(head) == mostAsked {
-			return fail(http.StatusRequestHeaderFieldsTooLarge, fmt.Errorf("a request with %d bytes of headers, and more", mostAsked))
-		}
-		if _, err := io.ReadFull(c, one); err != nil {
-			return "", 0, nil, fmt.Errorf("HTTP CONNECT: %w", err)
-		}
+	head, status, err := readHead(c, first)
+	switch {
+	case status != 0:
+		return fail(status, err)
+	case err != nil:
+		return "", 0, nil, fmt.Errorf("HTTP CONNECT: %w", err)
 	}
 	line, _, _ := strings.Cut(string(head), "\r\n")
 	method, rest, _ := strings.Cut(line, " ")
 	target, version, ok := strings.Cut(rest, " ")
 	switch {
 	case !ok || !strings.HasPrefix(version, "HTTP/1."):
-		return fail(http.StatusBadRequest, fmt.Errorf("%.40q is no request; expected CONNECT HOST:PORT HTTP/1.1, or SOCKS5", line))
+		return fail(http.StatusBadRequest, noRequest(line))
 	case method != http.MethodConnect:
 		return fail(http.StatusMethodNotAllowed, fmt.Errorf("%s of %s; expected CONNECT", method, target))
 	}
@@ -205,4 +203,25 @@ func askHTTP(c net.Conn, first byte) (host string, port uint16, answer func(erro
 		}
 		return say(http.StatusOK, nil)
 	}, nil
+}
+
+// readHead reads the line and the headers of a request, and nothing behind them: what follows is not the proxy's. One that is refused has a status.
+func readHead(c net.Conn, first byte) (head []byte, status int, err error) {
+	head = []byte{first}
+	for one := make([]byte, 1); !bytes.HasSuffix(head, []byte("\r\n\r\n")); head = append(head, one[0]) {
+		if last := head[len(head)-1]; last < ' ' && !strings.ContainsRune("\r\n\t", rune(last)) { // SOCKS4, TLS: no line would follow
+			return nil, http.StatusBadRequest, noRequest(string(head))
+		}
+		if len(head) == mostAsked {
+			return nil, http.StatusRequestHeaderFieldsTooLarge, fmt.Errorf("a request with %d bytes of headers, and more", mostAsked)
+		}
+		if _, err := io.ReadFull(c, one); err != nil {
+			return nil, 0, err
+		}
+	}
+	return head, 0, nil
+}
+
+func noRequest(said string) error {
+	return fmt.Errorf("%.40q is no request; expected CONNECT HOST:PORT HTTP/1.1, or SOCKS5", said)
 }

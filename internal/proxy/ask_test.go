@@ -67,6 +67,8 @@ func TestAClientSaysWhereItWantsToGo(t *testing.T) {
 		{"GET", "GET http://echo:7/ HTTP/1.1\r\n\r\n", "HTTP/1.1 405 Method Not Allowed\r\n"},
 		{"CONNECT without a port", "CONNECT echo HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
 		{"CONNECT to no number", "CONNECT echo:http HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
+		{"SOCKS4", "\x04\x01\x00\x07\x7f\x00\x00\x01\x00", "HTTP/1.1 400 Bad Request\r\n"},
+		{"TLS", "\x16\x03\x01\x02\x00", "HTTP/1.1 400 Bad Request\r\n"},
 		{"nonsense", "hello\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
 		{"more than a request has", "CONNECT echo:7 HTTP/1.1\r\nX: " + strings.Repeat("x", 8<<10-28), "HTTP/1.1 431 Request Header Fields Too Large\r\n"},
 	} {
