@@ -58,6 +58,12 @@ func run(t *testing.T, p *proxy.Proxy) (interrupt func()) {
 // tunnel leads from a TCP address over the fabric to a server: what is dialled at the address comes out at the server.
 func tunnel(t *testing.T, server net.Listener, drain time.Duration) (address string, in, out *proxy.Proxy, interrupt func()) {
 	t.Helper()
+	return tunnelFrom(t, listen(t), server, drain)
+}
+
+// tunnelFrom is tunnel from a listener that there is.
+func tunnelFrom(t *testing.T, first, server net.Listener, drain time.Duration) (address string, in, out *proxy.Proxy, interrupt func()) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	sw := weft.NewSwitch()
@@ -76,10 +82,9 @@ func tunnel(t *testing.T, server net.Listener, drain time.Duration) (address str
 		t.Fatal(err)
 	}
 	out = &proxy.Proxy{Listener: l, Drain: drain, Dial: func(ctx context.Context, _ net.Conn) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", server.Addr().String())
+		return (&net.Dialer{}).DialContext(ctx, server.Addr().Network(), server.Addr().String())
 	}}
 	run(t, out)
-	first := listen(t)
 	d := &stream.Dialer{Process: b, Timeout: patience}
 	in = &proxy.Proxy{Listener: first, Drain: drain, Dial: func(ctx context.Context, _ net.Conn) (net.Conn, error) { return d.DialContext(ctx, "", "a/0:svc") }}
 	return first.Addr().String(), in, out, run(t, in)
