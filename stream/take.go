@@ -39,6 +39,7 @@ func (c *Conn) take(from weft.Name, addr weft.Address, m *message) bool {
 	}
 	c.stirred = true
 	c.heardSum++
+	c.peerKnows() // it has the stream's number from the accept
 	switch m.kind {
 	case kindData:
 		c.takeData(m)
@@ -195,6 +196,11 @@ func (c *Conn) announced(o *weft.Op) {
 	if c.last = nil; c.state >= stateFailed {
 		c.last = o
 	}
+	c.peerKnows()
+}
+
+// peerKnows notes that the peer knows of the stream. Under mu.
+func (c *Conn) peerKnows() {
 	if !c.told {
 		c.told = true
 		c.maySend()

@@ -1,0 +1,32 @@
+package stream
+
+import (
+	"errors"
+	"io"
+	"syscall"
+	"testing"
+)
+
+// The accept of a stream leaves before it is noted that it has. A peer that writes by then knows of the stream: what answers it leaves at once, before a reset.
+func TestAnAnswerToAPeerThatWritesLeavesAtOnce(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client, "told")
+	s.mu.Lock()
+	s.told = false
+	s.mu.Unlock()
+	if _, err := c.Write([]byte("question")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(s, make([]byte, 7)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Write([]byte("answer")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil { // with a byte unread
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(c); string(got) != "answer" || !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%q was read, %v; expected the answer and a reset", got, err)
+	}
+}
