@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// DefaultBacklog is how many streams wait at a listener to be accepted.
-const DefaultBacklog = 128
+// DefaultBacklog is how many streams wait at a listener to be accepted: as many connections as at one of TCP, if Linux is not told otherwise.
+const DefaultBacklog = 4096
 
 // ListenConfig is how a process listens.
 type ListenConfig struct {

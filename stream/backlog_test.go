@@ -1,0 +1,28 @@
+package stream_test
+
+import (
+	"testing"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/stream"
+)
+
+// Clients that come at once are not refused because the goroutine that accepts them has had no turn yet.
+func TestManyClientsAtOnceAreNotRefused(t *testing.T) {
+	const many = 1000
+	a, b := pair(t, weft.Config{})
+	l, err := stream.Listen(a, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range many {
+		if _, err := stream.Dial(t.Context(), b, "a/0:x"); err != nil {
+			t.Fatalf("behind %d that wait to be accepted: %v", i, err)
+		}
+	}
+	for range many {
+		if _, err := l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
