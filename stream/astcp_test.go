@@ -151,7 +151,7 @@ func (g *simulatedGround) serve(side int) {
 // overSimulator runs a script over streams of simulated hosts.
 func overSimulator(t testing.TB, seed uint64, acts []act) (log []string) {
 	t.Helper()
-	f := sim.New(sim.Config{Seed: seed, NICs: 2})
+	f := sim.New(sim.Config{Seed: seed, NICs: 2, Faults: sim.Faults{Loss: 0.03 * float64(seed%2), Reorder: 0.02 * float64(seed%2)}})
 	g := new(simulatedGround)
 	var c twoEnds
 	f.Process(0, "a/0", func(p *sim.Process) error {
