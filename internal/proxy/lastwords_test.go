@@ -14,17 +14,31 @@ import (
 	"github.com/weftnet/weft/internal/proxy"
 )
 
-// spoken is a connection whose other end has answered and is closed. It takes nothing; the answer comes a moment later.
+// spoken is a socket whose other end has answered and is closed. It takes nothing; the answer comes a moment later.
 type spoken struct {
 	net.Conn
 	refused func()
 	wait    chan struct{}
+	why     error // of Writes
 	answer  string
 }
 
 func (c *spoken) Write([]byte) (int, error) {
 	c.refused()
-	return 0, syscall.EPIPE
+	return 0, c.why
+}
+
+func (*spoken) SyscallConn() (syscall.RawConn, error) { return nil, syscall.EINVAL }
+
+// halved is a connection that notes whether one of its directions was ended in order.
+type halved struct {
+	net.Conn
+	ended bool
+}
+
+func (c *halved) CloseWrite() error {
+	c.ended = true
+	return c.Close()
 }
 
 func (c *spoken) Read(b []byte) (int, error) {
@@ -51,28 +65,35 @@ func (l *single) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
+// The answer ends in order if the server did. A reset of which the kernel has told the Write is an end to the Read behind it, and no end of the answer.
 func TestAnAnswerComesToAClientThatGoesOnWriting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, from := net.Pipe()
-		_, to := net.Pipe()
-		wait := make(chan struct{})
-		s := &spoken{Conn: to, refused: sync.OnceFunc(func() { close(wait) }), wait: wait, answer: "answer"}
-		l := &single{c: make(chan net.Conn, 1)}
-		l.c <- from
-		close(l.c)
-		p := &proxy.Proxy{Listener: l, Drain: patience, Log: slog.New(slog.DiscardHandler), Dial: func(context.Context, net.Conn) (net.Conn, error) { return s, nil }}
-		go func() {
-			for err := error(nil); err == nil; {
-				_, err = client.Write([]byte("question"))
+	for _, why := range []error{syscall.EPIPE, syscall.ECONNRESET} {
+		synctest.Test(t, func(t *testing.T) {
+			client, end := net.Pipe()
+			from := &halved{Conn: end}
+			_, to := net.Pipe()
+			wait := make(chan struct{})
+			s := &spoken{Conn: to, refused: sync.OnceFunc(func() { close(wait) }), wait: wait, why: why, answer: "answer"}
+			l := &single{c: make(chan net.Conn, 1)}
+			l.c <- from
+			close(l.c)
+			p := &proxy.Proxy{Listener: l, Drain: patience, Log: slog.New(slog.DiscardHandler), Dial: func(context.Context, net.Conn) (net.Conn, error) { return s, nil }}
+			go func() {
+				for err := error(nil); err == nil; {
+					_, err = client.Write([]byte("question"))
+				}
+			}()
+			go p.Run(t.Context())
+			if got, err := io.ReadAll(client); string(got) != "answer" || err != nil {
+				t.Errorf("the client reads %q, %v; expected the answer", got, err)
 			}
-		}()
-		go p.Run(t.Context())
-		if got, err := io.ReadAll(client); string(got) != "answer" || err != nil {
-			t.Errorf("the client reads %q, %v; expected the answer", got, err)
-		}
-		synctest.Wait()
-		if c := p.Counts(); c.Open != 0 || c.Reset != 1 {
-			t.Errorf("%+v; expected none open, and one reset", c)
-		}
-	})
+			synctest.Wait()
+			if c := p.Counts(); c.Open != 0 || c.Reset != 1 {
+				t.Errorf("%+v; expected none open, and one reset", c)
+			}
+			if from.ended != (why == syscall.EPIPE) {
+				t.Errorf("behind %v the answer ended in order: %v", why, from.ended)
+			}
+		})
+	}
 }
