@@ -125,7 +125,7 @@ func TestPDLRunTellsWhatBecomesOfMessages(t *testing.T) {
 	var out, errs bytes.Buffer
 	root := newRoot(new(bool))
 	root.SetArgs([]string{"pdl", "run", file + "=9", "--send", "1:text:ab,hex:00ff,7", "--send", "-", "--segment", "5=3", "--lock", "3"})
-	root.SetIn(strings.NewReader("9/2:1\n\nEcho/2:zero:1\n4/1\n"))
+	root.SetIn(strings.NewReader("9/2:1\n\nEcho/2:zero:1\n"))
 	root.SetOut(&out)
 	root.SetErr(&errs)
 	err := root.ExecuteContext(context.Background())
@@ -138,7 +138,6 @@ message 2 to echo (9), 8 bytes: await, 12 instructions
   flags that are set: 4
 message 2 to echo (9), 1 bytes: aborted, 7 instructions: division by zero in line 3
   echo (9) displays 1
-message 1 to program 4, 0 bytes: no such program
 message 2 to echo (9), 12 bytes: await, 8 instructions
   echo (9) displays 1
 
@@ -155,6 +154,9 @@ func TestPDLRunRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--send x", `message "x": expected [PROGRAM[@NIC]/]TRIGGER[:PART,PART…], with a number for the trigger`},
 		{"--send other/1", `message "other/1": there is no program other`},
+		{"--send 4/1", `message "4/1": there is no program 4`},
+		{"--send 1 --send 3", `message "3": program echo has no trigger 3, expected one of 1, 2`},
+		{"--send ECHO/0:1", `message "ECHO/0:1": program echo has no trigger 0, expected one of 1, 2`},
 		{"--send 1:what", `message "1:what": "what": expected a number, text:…, hex:… or zero:N`},
 		{"--send 1:hex:0", `message "1:hex:0": "hex:0": expected a number`},
 		{"--send 1:zero:16384,1", `message "1:zero:16384,1": 16392 bytes, at most 16384 are allowed`},

@@ -159,7 +159,7 @@ func (r *pdlRun) find(nic string) *pdlNIC {
 // receiver finds the NIC and the program that a message is for.
 func (r *pdlRun) receiver(m givenMessage, first pdlFile) (*pdlNIC, vm.ID, error) {
 	if m.program == "" {
-		return first.nic, first.id, nil
+		return first.nic, first.id, handles(first.module, m)
 	}
 	among := r.nics
 	if m.nic != "" {
@@ -180,11 +180,24 @@ func (r *pdlRun) receiver(m givenMessage, first pdlFile) (*pdlNIC, vm.ID, error)
 			found, id = n, at
 		}
 	}
-	if found != nil {
-		return found, id, nil
+	if found == nil {
+		return nil, 0, usagef("message %q: there is no program %s", m.spec, m.program)
 	}
-	if number, err := strconv.ParseUint(program, 10, 32); err == nil { // to a program that is not there
-		return among[0], vm.ID(number), nil
+	info, _ := found.Machine.Info(id)
+	return found, id, handles(info.Module, m)
+}
+
+// handles refuses a message for a trigger that a program does not have.
+func handles(program *prog.Module, m givenMessage) error {
+	var have []string
+	for _, t := range program.Triggers {
+		if t.Number == m.trigger {
+			return nil
+		}
+		have = append(have, strconv.FormatUint(uint64(t.Number), 10))
 	}
-	return nil, 0, usagef("message %q: there is no program %s", m.spec, m.program)
+	if len(have) == 0 {
+		return usagef("message %q: program %s has no triggers", m.spec, program.Name)
+	}
+	return usagef("message %q: program %s has no trigger %d, expected one of %s", m.spec, program.Name, m.trigger, strings.Join(have, ", "))
 }
