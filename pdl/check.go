@@ -15,6 +15,7 @@ type checker struct {
 	names   map[string]any // *Var or *Const, by the name in small letters
 	symbols []prog.Symbol
 	init    bool // in the initialisation, where there is no message
+	misread bool // there are errors of syntax: what was read may lack the IF before an AWAIT
 }
 
 // fold is the form in which names are compared: case does not matter (PANIC-36).
@@ -22,7 +23,7 @@ func fold(name string) string { return strings.ToLower(name) }
 
 // check checks a program that may be incomplete. It returns the names of programs and nodes that occur.
 func check(p *Program, r *report) []prog.Symbol {
-	c := &checker{report: r, prog: p, names: make(map[string]any)}
+	c := &checker{report: r, prog: p, names: make(map[string]any), misread: len(r.all) > 0}
 	if len(p.Name) > prog.MaxName {
 		c.errorf(p.Pos, "the program's name has %d characters, at most %d are allowed", len(p.Name), prog.MaxName)
 	}
@@ -208,7 +209,9 @@ func (c *checker) block(b *Block) (ends bool) {
 
 // unreached warns of a statement behind one that ends the activation (PANIC-30).
 func (c *checker) unreached(s Stmt) {
-	c.warnf(s.Start(), "never reached: the activation has ended before")
+	if !c.misread {
+		c.warnf(s.Start(), "never reached: the activation has ended before")
+	}
 }
 
 // stmt checks a statement, nil if the parser could not read it. It reports whether the activation always ends in it.

@@ -19,12 +19,13 @@ type parser struct {
 	depth  int
 	deep   bool // too deep, as reported
 
-	misplaced bool // a declaration stands where none can: what it declares is no other mistake
+	misplaced bool          // a declaration stands where none can: what it declares is no other mistake
+	misnamed  map[kind]bool // keywords that were declared as names: their uses are no other mistakes
 }
 
 // parse reads a source. It returns what it understood, whatever is wrong.
 func parse(src []byte, r *report) *Program {
-	p := &parser{scan: newScanner(src, r), report: r}
+	p := &parser{scan: newScanner(src, r), report: r, misnamed: make(map[kind]bool)}
 	p.next()
 	p.last.end = Pos{1, 1}
 	prog := p.program()
@@ -97,6 +98,7 @@ func (p *parser) unexpected(wanted string) {
 		p.ended = true
 		pos = p.last.end
 	}
+	p.failed = p.failed || p.misnamed[p.tok.kind]
 	p.complain(pos, "%s: expected %s", p.tok.quoted(), wanted)
 }
 
@@ -140,7 +142,9 @@ func (p *parser) program() *Program {
 	} else if p.peek().kind == ":" { // a keyword: what is behind it can be read all the same
 		p.next()
 	}
-	p.expect(":", " behind the program's name")
+	if _, ok := p.expect(":", " behind the program's name"); !ok {
+		p.accept(";")
+	}
 	p.failed = false
 	p.declarations(prog)
 	if p.at("BEGIN") {
@@ -226,8 +230,17 @@ func (p *parser) declaration(prog *Program) {
 	}
 }
 
+// declared takes the name that is declared.
+func (p *parser) declared(where string) token {
+	t, ok := p.expect(kindIdent, where)
+	if !ok && isKeyword(string(t.kind)) {
+		p.misnamed[t.kind] = true
+	}
+	return t
+}
+
 func (p *parser) variable(prog *Program) {
-	t, _ := p.expect(kindIdent, " for a variable")
+	t := p.declared(" for a variable")
 	v := &Var{Name: t.text, Pos: t.pos}
 	if p.accept("[") {
 		v.Size = p.expr()
@@ -237,7 +250,7 @@ func (p *parser) variable(prog *Program) {
 }
 
 func (p *parser) constant(prog *Program) {
-	t, _ := p.expect(kindIdent, " for a constant")
+	t := p.declared(" for a constant")
 	p.expect("=", " behind the constant's name")
 	prog.Consts = append(prog.Consts, &Const{Name: t.text, Pos: t.pos, Value: p.expr()})
 }
