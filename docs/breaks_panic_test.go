@@ -23,7 +23,7 @@ var breaksOfPANIC = []lineBreak{
 	{"PANIC-12", "pdl/vm/place.go", "copy(m.data[data:], p.mem)", "", "pdl/vm TestProgramsAreMovedToMakeRoom"},
 	{"PANIC-13", "pdl/vm/serve.go", "b, cause = p.ofVariable(w.Range(), arg[0], arg[1])", "b, cause = p.ofVariable(w.Range(), arg[0], 8)", "pdl/vm TestProgramsOnTwoNICsPlayPingPong"},
 	{"PANIC-14", "pdl/prog/verify.go", "(to < 0 || to >= len(m.Code))", "to < 0", "pdl/prog TestTheVerifierRefusesWhatCouldDoHarm"},
-	{"PANIC-15", "internal/program/in.go", "l == nil || !l.spec.Resident ||", "l == nil ||", "internal/program TestADatagramActivatesAResidentProgramAlone"},
+	{"PANIC-15", "internal/program/in.go", "if !t.hasRoom(len(payload)) {", "if t.loaded[vm.ID(d.Program)] == nil || !t.hasRoom(len(payload)) {", "internal/program TestADatagramIsHandledByWhateverItIsFor"},
 	{"PANIC-16", "internal/wire/program.go", "const ProgramLen = 24", "const ProgramLen = 32", "internal/wire TestVectorsAreWhatTheCodeWrites"},
 	{"PANIC-17", "internal/wire/program.go", "le.PutUint32(b[8:], p.Trigger)", "le.PutUint32(b[8:], p.Program)", "internal/wire TestVectorsAreWhatTheCodeWrites"},
 	{"PANIC-18", "internal/program/queue.go", "l := t.loaded[m.Program]\n\tif l == nil {", "l := t.loaded[m.Program]\n\tif l != nil {", "internal/nic TestAProgramThatNeverEndsIsStopped"},

@@ -295,3 +295,36 @@ func TestASegmentThatIsTooLongForTheDriverIsSaidToBe(t *testing.T) { // PANIC-23
 	}
 	lacks(false)
 }
+
+// What has asked is a process, or a program that is not resident itself. Their numbers are all that the driver knows of them.
+func TestAProgramInTheDriverAnswersWhatHasAsked(t *testing.T) { // PANIC-4
+	sockets, _ := residentNICs(t)
+	here, there := sockets[0], sockets[1]
+	must(t, "program", "load", "../../examples/programs/directory.pdl", "--id", "20", "--resident", "xdp", "--socket", there)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	p, err := weftlib.Attach(ctx, weftlib.AttachConfig{Socket: here, Name: weftlib.Name{App: "asker"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	directory := weftlib.ProgramAddress{NIC: 0x0060dd7fff8c, ID: 20} // nicIDs[1]
+	if err := p.SendProgramHandled(ctx, directory, 1, binary.LittleEndian.AppendUint64(nil, 7), binary.LittleEndian.AppendUint64(nil, 49)); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := p.SendProgram(ctx, directory, 2, binary.LittleEndian.AppendUint64(nil, uint64(p.ProgramNumber())), binary.LittleEndian.AppendUint64(nil, 7)); err != nil {
+			t.Fatal(err)
+		}
+		var answer [16]byte
+		if _, err := p.Recv(ctx, weftlib.ProgramName(20), 2, answer[:]); err != nil || answer[0] != 1 || answer[8] != 49 {
+			t.Fatalf("the answer is %v, %v", answer, err)
+		}
+	}
+	ask := `PROGRAM ask: VAR q[2]; TRIGGERS 1, 2; BEGIN q[0] = 416; q[1] = 7 END;
+MESSAGE 1: BEGIN SEND q[0] LEN 16 AS 2 TO 20 AT PACKET[0] END;
+MESSAGE 2: BEGIN DISPLAY PACKET[1] END; END;`
+	must(t, "program", "load", sourceFile(t, "ask", ask), "--id", "416", "--socket", here)
+	must(t, "program", "send", "416", "1", fmt.Sprint(uint64(directory.NIC)), "--socket", here)
+	eventually(t, "the program has its answer", func() bool { return strings.TrimSpace(must(t, "program", "log", "416", "--socket", here)) == "49" })
+}

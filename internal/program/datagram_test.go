@@ -20,19 +20,27 @@ const shower = "PROGRAM p: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN n = n 
 
 func resident(s *Spec) { s.Resident = true }
 
-func TestADatagramActivatesAResidentProgramAlone(t *testing.T) {
+// What has asked a program in a driver is answered by a datagram, be it a program that is not resident or a process.
+func TestADatagramIsHandledByWhateverItIsFor(t *testing.T) {
 	n := newNIC(t)
 	n.put(5, shower, resident)
 	n.put(6, shower)
 	n.Datagram(9, datagram(5, 1, 1, 2, 3))
 	n.Datagram(9, datagram(6, 1, 1, 2))
+	n.Datagram(9, datagram(uint32(ProcessBit|4), 33, 1))
 	n.Datagram(9, datagram(77, 1))
-	n.run(2)
+	n.run(4)
 	if got := n.shown(5); len(got) != 1 || got[0] != 3 {
 		t.Errorf("the resident program displays %v", got)
 	}
-	if got := n.shown(6); len(got) != 0 || n.counts[vni.NICProgramDatagramsLost] != 2 {
-		t.Errorf("one that is not displays %v; %d are counted as lost, and should be 2", got, n.counts[vni.NICProgramDatagramsLost])
+	if got := n.shown(6); len(got) != 1 || got[0] != 2 {
+		t.Errorf("one that is not displays %v", got)
+	}
+	if got := n.engine.given; len(got) != 1 || got[0].NIC != 9 || got[0].From != 3 || got[0].Trigger != 33 || len(got[0].Payload) != 1 {
+		t.Errorf("the process is given %+v", got)
+	}
+	if n.counts[vni.NICProgramsUnknown] != 1 || n.counts[vni.NICProgramDatagramsLost] != 0 {
+		t.Errorf("of a datagram for no program %d are counted as such, and %d as lost", n.counts[vni.NICProgramsUnknown], n.counts[vni.NICProgramDatagramsLost])
 	}
 	n.Datagram(9, datagram(5, 1)[:wire.ProgramDatagramLen-1])
 	if n.counts[vni.DropFormat] != 1 {

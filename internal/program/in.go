@@ -64,15 +64,15 @@ func (t *Table) assemble(pr *Peer, id uint32, m *message) {
 	pr.assemblies[id] = m
 }
 
-// Datagram takes a message for a resident program. What finds no room is lost, as it might have been on its way.
+// Datagram takes a message for a resident program, or one of a program that resides in a driver: that answers by datagrams alone, whatever
+// has asked it. What finds no room is lost, as it might have been on its way.
 func (t *Table) Datagram(nic uint64, b []byte) {
 	d, payload, err := wire.ParseProgramDatagram(b)
 	if err != nil {
 		t.count(vni.DropFormat)
 		return
 	}
-	l := t.loaded[vm.ID(d.Program)]
-	if l == nil || !l.spec.Resident || !t.hasRoom(len(payload)) {
+	if !t.hasRoom(len(payload)) {
 		t.count(vni.NICProgramDatagramsLost)
 		return
 	}

@@ -169,7 +169,7 @@ const (
 	NICProgramsFiltered     // messages that programs have judged as filters
 	NICProgramsStopped      // programs stopped for messages that never end
 	NICProgramsLost         // messages to programs that were on their way when a session ended
-	NICProgramDatagramsLost // messages to resident programs that could not leave, or found none
+	NICProgramDatagramsLost // messages to resident programs that could not leave, or found no room
 	NICProgramsNoRoom       // messages of programs for processes that had no room for them
 	NICProgramsNow
 
