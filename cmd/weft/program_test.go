@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weftnet/weft/internal/ctl"
 )
 
 // A word of a message is written as in PDL and in weft pdl run.
@@ -66,6 +69,26 @@ func TestHelpOfLoadSaysWhatHappensOnManyNICs(t *testing.T) {
 	for _, want := range []string{"prepare  ", "commit  ", "roll back  ", "--replace --id N", "With --all each NIC goes by the name", "forgets within 30s"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the help does not say %q:\n%s", want, out)
+		}
+	}
+}
+
+// The time of what the driver has run is not known, so none is shown of one activation.
+func TestAProfileShowsNoTimeOfWhatTheDriverHasRun(t *testing.T) {
+	for where, want := range map[string][]string{
+		"":              {"time 3µs\n", "of one 5 instructions, 1µs\n"},
+		ctl.ResidentVM:  {"time 3µs\n", "of one 5 instructions, 1µs\n"},
+		ctl.ResidentXDP: {"time 3µs in the virtual machine; the driver takes no times\n", "of one 5 instructions\n"},
+	} {
+		var out bytes.Buffer
+		if err := printProfile(&out, &ctl.ProgramInfo{Resident: where, Activations: 3, Instructions: 15, Time: 3000}); err != nil {
+			t.Fatal(err)
+		}
+		lines := regexp.MustCompile(" +").ReplaceAllString(out.String(), " ")
+		for _, w := range want {
+			if !strings.Contains(lines, w) {
+				t.Errorf("resident %q: the profile is\n%s\nwithout %q", where, lines, w)
+			}
 		}
 	}
 }

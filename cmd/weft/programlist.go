@@ -109,6 +109,23 @@ func newProgramProfileCommand() *cobra.Command {
 	return c
 }
 
+// printTime says how long a program has run, and one of its activations. The driver takes no times, so of a program there the time is that of the
+// activations in the virtual machine, and of how many is not known.
+func printTime(w io.Writer, p *ctl.ProgramInfo) {
+	of, each := "", ""
+	if p.Resident == ctl.ResidentXDP {
+		of = " in the virtual machine; the driver takes no times"
+	}
+	fmt.Fprintf(w, "time\t%v%s\n", time.Duration(p.Time), of)
+	if p.Activations == 0 {
+		return
+	}
+	if p.Resident != ctl.ResidentXDP {
+		each = fmt.Sprintf(", %v", time.Duration(p.Time/int64(p.Activations)))
+	}
+	fmt.Fprintf(w, "of one\t%d instructions%s\n", p.Instructions/p.Activations, each)
+}
+
 func printProfile(out io.Writer, p *ctl.ProgramInfo) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "program\t%d, %s, %s\n", p.ID, p.Name, p.State)
@@ -123,10 +140,7 @@ func printProfile(out io.Writer, p *ctl.ProgramInfo) error {
 	fmt.Fprintf(w, "loaded by\tuser %d\n", p.Owner)
 	fmt.Fprintf(w, "activations\t%d\n", p.Activations)
 	fmt.Fprintf(w, "instructions\t%d\n", p.Instructions)
-	fmt.Fprintf(w, "time\t%v\n", time.Duration(p.Time))
-	if p.Activations > 0 {
-		fmt.Fprintf(w, "of one\t%d instructions, %v\n", p.Instructions/p.Activations, time.Duration(p.Time/int64(p.Activations)))
-	}
+	printTime(w, p)
 	fmt.Fprintf(w, "refused\t%d messages\n", p.Refused)
 	fmt.Fprintf(w, "displayed\t%d values\n", p.Shown)
 	for _, cause := range slices.Sorted(maps.Keys(p.Aborts)) {
