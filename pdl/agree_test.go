@@ -121,6 +121,9 @@ func compare(src string, seed uint64, late bool) (difference string, ends []endi
 		if endings[got] != want {
 			return fmt.Sprintf("activation %d: %v, and the evaluator says %v", n, got, want), ends, m
 		}
+		if info, _ := machine.Info(1); want == "ABORT" && (!slices.Contains(e.causes, info.LastAbort) || !late && info.Profile.LastLine != e.line) {
+			return fmt.Sprintf("activation %d: %v in line %d, and the evaluator says %v in line %d", n, info.LastAbort, info.Profile.LastLine, e.causes, e.line), ends, m
+		}
 		if d := host.differs(e, p, machine); d != "" {
 			return fmt.Sprintf("activation %d (%v): %s", n, want, d), ends, m
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
 )
 
 // An evaluator walks the tree of a program and does what it says: a second implementation of the language, as simple as can
@@ -18,6 +19,9 @@ type evaluator struct {
 	locks    map[int64]bool
 	trace    []string // what others see
 	ops      int      // operators, elements, assignments: the operations of the source
+
+	line   int        // of the statement at hand
+	causes []vm.Cause // for which it may be aborted: of an expression's operands any may be the first to be evaluated
 }
 
 // What ends an activation: a keyword, or an error.
@@ -33,7 +37,7 @@ func newEvaluator(p *Program) *evaluator {
 
 // run runs blocks with a message and returns how the activation ended.
 func (e *evaluator) run(packet []byte, source int64, blocks ...*Block) (end ending) {
-	e.packet, e.source = packet, source
+	e.packet, e.source, e.causes = packet, source, nil
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -59,14 +63,18 @@ func (e *evaluator) tell(format string, args ...any) {
 }
 
 func (e *evaluator) stmt(s Stmt) {
+	if s != nil {
+		e.line = s.Start().Line
+	}
 	switch s := s.(type) {
 	case *Block:
 		for _, s := range s.Stmts {
 			e.stmt(s)
 		}
 	case *Assign:
-		v := e.value(s.Value)
-		*e.word(s.Target.(*Ref)) = v
+		r := s.Target.(*Ref)
+		args := e.values(s.Value, r.Index)
+		*e.word(r, args[1]) = args[0]
 		e.ops++
 	case *If:
 		if e.value(s.Cond) != 0 {
@@ -77,6 +85,7 @@ func (e *evaluator) stmt(s Stmt) {
 	case *While:
 		for e.value(s.Cond) != 0 {
 			e.stmt(s.Body)
+			e.line = s.Pos.Line
 		}
 	case *Send:
 		e.send(s)
@@ -102,30 +111,51 @@ func (e *evaluator) act(s *Act) {
 	}
 }
 
-func abortIf(bad bool) {
+// abortIf ends the activation for a cause.
+func (e *evaluator) abortIf(bad bool, cause vm.Cause) {
 	if bad {
+		e.causes = append(e.causes, cause)
 		panic(ending("ABORT"))
 	}
 }
 
-// part returns n bytes of a variable or of the packet, and how to put bytes there.
-func (e *evaluator) part(what Expr, n int64) (b []byte, put func([]byte)) {
+// values evaluates expressions; those that are nil are 0. If some of them cannot be, each may be the one that aborts.
+func (e *evaluator) values(list ...Expr) []int64 {
+	values := make([]int64, len(list))
+	bad := false
+	for i, x := range list {
+		func() {
+			defer func() {
+				if r := recover(); r != nil && r != ending("ABORT") {
+					panic(r)
+				} else if r != nil {
+					bad = true
+				}
+			}()
+			if x != nil {
+				values[i] = e.value(x)
+			}
+		}()
+	}
+	if bad {
+		panic(ending("ABORT"))
+	}
+	return values
+}
+
+// part returns n bytes of a variable or of the packet, from an element on, and how to put bytes there.
+func (e *evaluator) part(what Expr, first, n int64) (b []byte, put func([]byte)) {
 	if p, ok := what.(*Packet); ok {
-		first := e.value(p.Index)
-		abortIf(first < 0 || first > int64(len(e.packet)))
+		e.abortIf(first < 0 || first > int64(len(e.packet)), vm.OutOfPacket)
 		if !p.Byte {
 			first *= 8
 		}
-		abortIf(n < 0 || first > int64(len(e.packet)) || n > int64(len(e.packet))-first)
+		e.abortIf(n < 0 || first > int64(len(e.packet)) || n > int64(len(e.packet))-first, vm.OutOfPacket)
 		return e.packet[first : first+n], nil
 	}
-	r := what.(*Ref)
-	first := int64(0)
-	if r.Index != nil {
-		first = e.value(r.Index)
-	}
-	words := e.vars[r.v]
-	abortIf(first < 0 || first >= int64(len(words)) || n < 0 || n > 8*(int64(len(words))-first))
+	words := e.vars[what.(*Ref).v]
+	e.abortIf(first < 0 || first >= int64(len(words)), vm.OutOfArray)
+	e.abortIf(n < 0 || n > 8*(int64(len(words))-first), vm.BadLength)
 	for i := range n {
 		b = append(b, byte(words[first+i/8]>>(i%8*8)))
 	}
@@ -141,35 +171,38 @@ func (e *evaluator) part(what Expr, n int64) (b []byte, put func([]byte)) {
 func numberAt(nic uint64) int64 { return 77 + int64(nic%3) }
 
 func (e *evaluator) send(s *Send) {
-	b, _ := e.part(s.What, e.value(s.Len))
-	as, to := e.value(s.As), int64(0)
-	at := int64(0)
-	if s.At != nil {
-		if at = 88; s.atSymbol < 0 {
-			at = e.value(s.At)
-		}
+	list := []Expr{indexOf(s.What), s.Len, s.As, s.To, s.At}
+	if s.toSymbol >= 0 {
+		list[3] = nil
+	}
+	if s.atSymbol >= 0 {
+		list[4] = nil
+	}
+	args := e.values(list...)
+	as, to, at := args[2], args[3], args[4]
+	if s.atSymbol >= 0 {
+		at = 88
 	}
 	if s.toSymbol >= 0 {
 		to = numberAt(uint64(at))
-	} else {
-		to = e.value(s.To)
 	}
-	abortIf(as < 0 || as > math.MaxUint32 || to < 1 || to > math.MaxUint32 || len(b) > prog.MaxMessage)
+	b, _ := e.part(s.What, args[0], args[1])
+	e.abortIf(as < 0 || as > math.MaxUint32 || to < 1 || to > math.MaxUint32, vm.BadAddress)
+	e.abortIf(len(b) > prog.MaxMessage, vm.BadLength)
 	e.tell("send %x as %d to %d at %d", b, as, to, at)
 }
 
 func (e *evaluator) move(s *Move) {
-	n, offset := e.value(s.Len), e.value(s.Offset)
+	args := e.values(indexOf(s.What), s.Offset, s.Segment, s.Len)
+	first, offset, n := args[0], args[1], args[3]
+	b, put := e.part(s.What, first, n)
 	if s.FromPacket {
-		_, put := e.part(s.What, n)
-		abortIf(offset < 0 || offset > int64(len(e.packet)) || n > int64(len(e.packet))-offset)
+		e.abortIf(offset < 0 || offset > int64(len(e.packet)) || n > int64(len(e.packet))-offset, vm.OutOfPacket)
 		put(e.packet[offset : offset+n])
 		return
 	}
-	segment := e.value(s.Segment)
-	b, put := e.part(s.What, n)
-	all := e.segments[segment]
-	abortIf(all == nil || offset < 0 || offset > int64(len(all)) || n > int64(len(all))-offset)
+	all := e.segments[args[2]]
+	e.abortIf(all == nil || offset < 0 || offset > int64(len(all)) || n > int64(len(all))-offset, vm.SegmentRefused)
 	if s.Get {
 		put(append([]byte(nil), all[offset:offset+n]...))
 		return
@@ -178,13 +211,11 @@ func (e *evaluator) move(s *Move) {
 }
 
 // word returns where a variable or element is.
-func (e *evaluator) word(r *Ref) *int64 {
-	if r.Index == nil {
-		return &e.vars[r.v][0]
+func (e *evaluator) word(r *Ref, i int64) *int64 {
+	if r.Index != nil {
+		e.ops++
 	}
-	e.ops++
-	i := e.value(r.Index)
-	abortIf(i < 0 || i >= int64(len(e.vars[r.v])))
+	e.abortIf(i < 0 || i >= int64(len(e.vars[r.v])), vm.OutOfArray)
 	return &e.vars[r.v][i]
 }
 
@@ -200,7 +231,11 @@ func (e *evaluator) value(x Expr) int64 {
 		if x.c != nil {
 			return x.c.value
 		}
-		return *e.word(x)
+		i := int64(0)
+		if x.Index != nil {
+			i = e.value(x.Index)
+		}
+		return *e.word(x, i)
 	case *Packet:
 		e.ops++
 		return e.inPacket(x)
@@ -225,12 +260,16 @@ func (e *evaluator) value(x Expr) int64 {
 }
 
 func (e *evaluator) binary(x *Binary) int64 {
-	l := e.value(x.X)
-	if x.Op == "AND" && l == 0 || x.Op == "OR" && l != 0 {
-		return truth(l != 0)
+	if x.Op == "AND" || x.Op == "OR" {
+		l := e.value(x.X)
+		if (l != 0) == (x.Op == "OR") {
+			return truth(l != 0)
+		}
+		return truth(e.value(x.Y) != 0)
 	}
-	v, ok := binary(x.Op, l, e.value(x.Y))
-	abortIf(!ok)
+	sides := e.values(x.X, x.Y)
+	v, ok := binary(x.Op, sides[0], sides[1])
+	e.abortIf(!ok, vm.DivideByZero)
 	return v
 }
 
@@ -240,7 +279,7 @@ func (e *evaluator) inPacket(x *Packet) (v int64) {
 	if x.Byte {
 		n = 1
 	}
-	abortIf(i < 0 || i >= int64(len(e.packet)) || i*n >= int64(len(e.packet)))
+	e.abortIf(i < 0 || i >= int64(len(e.packet)) || i*n >= int64(len(e.packet)), vm.OutOfPacket)
 	for k := range n {
 		if at := i*n + k; at < int64(len(e.packet)) {
 			v |= int64(e.packet[at]) << (8 * k)

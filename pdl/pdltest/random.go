@@ -26,6 +26,10 @@ var (
 	arrays  = map[string]int{"p": 4, "q": 7, "big": 250}
 )
 
+// bounds are numbers at the ends of words, of their halves, and of what instructions hold, and shifts at the width of a word.
+var bounds = []string{"0x8000000000000000", "0x7fffffffffffffff", "0xffffffffffffffff", "0xffffffff80000000", "0xffffffff7fffffff", "0x7fffffff", "0x80000000",
+	"0xffffffff", "0xffffffffffff8000", "0xffffffffffff7fff", "32767", "32768", "127", "128", "0xffffffffffffff80", "255", "256", "62", "63", "64", "65"}
+
 // Program writes a program with triggers 1 and 2.
 func Program(r *rand.Rand) string { return program(&writer{Rand: r}) }
 
@@ -99,7 +103,7 @@ func (w *writer) stmt() {
 		}
 		w.b.WriteString(w.pick("", " AT 1:2:3:4:5:6:7:8", " AT node", ` AT "no-de"`, " AT "+w.expr(1)))
 	case 8:
-		fmt.Fprintf(&w.b, "DELIVER %s OFFSET %s INTO %s LEN %s", w.place(), w.pick("0", "8", w.varying()), w.pick("1", "2", "mask"), w.length())
+		fmt.Fprintf(&w.b, "DELIVER %s OFFSET %s INTO %s LEN %s", w.place(), w.pick("0", "8", "0", "8", "60 + (a & 7)", w.varying()), w.pick("1", "2", "mask"), w.length())
 	case 9:
 		from := w.pick("1", "2", "1", "2", "1", "2", "1", "2", "a")
 		if !w.init && w.IntN(3) == 0 {
@@ -165,6 +169,11 @@ func (w *writer) while() {
 	i := fmt.Sprintf("i%d", w.loops)
 	w.loops++
 	turns := 1 + w.IntN(6)
+	if w.IntN(6) == 0 { // one that adds up an array, to its end or beyond
+		v, sum := w.pick("p", "q", "big"), w.pick(scalars...)
+		fmt.Fprintf(&w.b, "%s = %d; WHILE %s < %d DO BEGIN %s = %s + %s[%s]; %s = %s + 1 END", i, w.IntN(3), i, turns+3, sum, sum, v, i, i, i)
+		return
+	}
 	if w.IntN(5) == 0 {
 		limit := fmt.Sprintf("i%d", w.loops) // as good as any that nothing else assigns to
 		w.loops++
@@ -217,6 +226,8 @@ func (w *writer) arrayElement() string {
 	switch n := w.IntN(40); {
 	case n == 0:
 		return fmt.Sprintf("%s[%s]", name, w.varying())
+	case n == 1: // the last elements, and one beyond
+		return fmt.Sprintf("%s[(%s & 3) + %d]", name, w.pick(scalars...), size-3)
 	case n < 16:
 		return fmt.Sprintf("%s[%d]", name, w.IntN(size))
 	case n < 22:
@@ -243,6 +254,12 @@ func (w *writer) varying() string {
 }
 
 func (w *writer) length() string {
+	switch n := w.IntN(40); {
+	case n == 0:
+		return "30 + (a & 3)" // an array of four, and more
+	case n == 1 && !w.init:
+		return w.pick("PACKETLEN", "PACKETLEN - (a & 1)", "PACKETLEN + (a & 1) - 8")
+	}
 	return w.pick("0", "1", "7", "8", "a & 7", "8 - (b & 7)", "5", "6", "c & 9", w.pick(scalars...))
 }
 
@@ -256,6 +273,8 @@ func (w *writer) number() string {
 		return fmt.Sprint(w.Int64N(1 << 40))
 	case 3:
 		return fmt.Sprint(1 << w.IntN(62))
+	case 4:
+		return w.pick(bounds...)
 	}
 	return fmt.Sprint(w.IntN(12))
 }
@@ -275,9 +294,9 @@ func (w *writer) expr(depth int) string {
 	case 4, 5:
 		return "(" + w.expr(depth-1) + w.pick("<", "<=", ">", ">=", "==", "=", "<>", "!=") + w.expr(depth-1) + ")"
 	case 6:
-		return "(" + w.expr(depth-1) + w.pick("/", "%") + w.pick("3", "8", "0x80000000", "0x4000000000000000", "(a | 2)", "(b | 1)", "k", "(c & 15)") + ")"
+		return "(" + w.expr(depth-1) + w.pick("/", "%") + w.pick("3", "8", "0x80000000", "0x4000000000000000", "0xffffffffffffffff", "0x8000000000000000", "(a | 2)", "(b | 1)", "k", "(c & 15)") + ")"
 	case 7:
-		return "(" + w.expr(depth-1) + w.pick("<<", ">>", ">>>") + w.pick("1", "3", "63", "64", "a", "b & 7") + ")"
+		return "(" + w.expr(depth-1) + w.pick("<<", ">>", ">>>") + w.pick("1", "3", "63", "64", "a", "b & 7", "62 + (c & 3)", "far") + ")"
 	}
 	return "(" + w.expr(depth-1) + w.pick("+", "-", "*", "&", "|", "^", "+", "-") + w.expr(depth-1) + ")"
 }
