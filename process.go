@@ -23,7 +23,7 @@ type Process struct {
 	known      nameCache
 	ports      portsTaken
 	time       proc.Time
-	askProgram func(context.Context, NICID, *ctl.Program) (*ctl.ProgramReply, error) // nil: its NIC cannot be asked
+	askProgram func(context.Context, NICID, *ctl.Program) (*ctl.ProgramReply, error)
 
 	// share makes or finds a segment, and returns what lets it go; nil: the NIC has none.
 	share   func(id uint32, size int) (mem []byte, leave func() error, err error)

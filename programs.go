@@ -70,9 +70,6 @@ type Programs struct{ c deploy.Client }
 // Programs gives access to programs of NICs. Users that may change those of a daemon are its own, root, and those in its configuration.
 func (p *Process) Programs() *Programs {
 	return &Programs{deploy.Client{InTurn: true, Ask: func(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
-		if p.askProgram == nil {
-			return nil, errors.New("the NIC of this process loads no programs for it")
-		}
 		return p.askProgram(ctx, nic, r) // by the process's one connection, if its NIC is a daemon
 	}}}
 }

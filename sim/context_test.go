@@ -75,20 +75,6 @@ func TestAnOperationBelowARealDeadlineIsRefused(t *testing.T) {
 	}
 }
 
-func TestProgramsOfASimulatedProcessAreRefusedWithOnePrefix(t *testing.T) {
-	f := New(Config{Seed: Seed(1)})
-	f.Process(0, "self/0", func(p *Process) error {
-		_, err := p.Programs().List(context.Background(), 0)
-		if err == nil || strings.Count(err.Error(), "weft: ") != 1 {
-			return fmt.Errorf("it gives %q", err)
-		}
-		return nil
-	})
-	if err := f.Run(time.Minute); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestASimulatedProcessHasNoSegments(t *testing.T) {
 	f := New(Config{Seed: Seed(1)})
 	f.Process(0, "self/0", func(p *Process) error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/deploy"
 	"github.com/weftnet/weft/internal/nic"
 )
 
@@ -44,6 +45,8 @@ type node struct {
 	procs []*Process // registered here, or about to be, in order
 	asks  []*ask     // of the driver, in order; those of an earlier life are forgotten
 	wait  []*Process // start when the NIC does
+
+	site *deploy.Site // of programs
 }
 
 func newNode(f *Fabric, index int) *node {
@@ -51,7 +54,9 @@ func newNode(f *Fabric, index int) *node {
 	if ids := f.cfg.hooks.IDs; index < len(ids) {
 		id = ids[index]
 	}
-	return &node{f: f, index: index, id: id, port: f.net.ports[index], pollAt: clock.Never, rng: stream(f.cfg.Seed, 2<<32+uint64(index))}
+	n := &node{f: f, index: index, id: id, port: f.net.ports[index], pollAt: clock.Never, rng: stream(f.cfg.Seed, 2<<32+uint64(index))}
+	n.site = n.newSite()
+	return n
 }
 
 // position is the NIC's on the torus, if there is one.

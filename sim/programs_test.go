@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -183,6 +184,61 @@ END;`
 			m, err := p.Recv(ctx, weft.Name{App: "program", Index: 415}, 33, answer[:])
 			if err != nil || m.Len != 8 || answer[0] != byte(2*i) || uint64(m.Addr.NIC) != nic {
 				return fmt.Errorf("request %d: %v from %v, %v", i, answer, m.Addr, err)
+			}
+		}
+		return nil
+	})
+	if err := f.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A simulated process loads programs into its NIC by the calls that it has anywhere.
+func TestASimulatedProcessLoadsAProgramAndTalksToIt(t *testing.T) {
+	m, err := pdl.Compile("twice.pdl", []byte(`PROGRAM twice: VAR n; TRIGGERS 1; BEGIN END;
+MESSAGE 1: BEGIN n = PACKET[1] * 2; DISPLAY n; SEND n LEN 8 AS 33 TO PACKET[0] AT SOURCE END; END;`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := sim.New(sim.Config{Seed: sim.Seed(1), Faults: sim.Faults{Loss: 0.03, Duplicate: 0.03, Reorder: 0.03}})
+	twice := weft.ProgramAddress{NIC: weft.NICID(sim.NICID(1)), ID: 415}
+	loaded := false
+	f.Process(1, "app/1", func(p *sim.Process) error {
+		ctx := context.Background()
+		if _, err := p.Programs().Load(ctx, []weft.NICID{0}, m.Encode(), weft.ProgramOptions{ID: 415}); err != nil {
+			return err
+		}
+		if err := p.Programs().Start(ctx, weft.ProgramAddress{ID: 415}); err != nil {
+			return err
+		}
+		_, err := p.Programs().List(ctx, weft.NICID(sim.NICID(0)))
+		if !errors.Is(err, weft.ErrBadArgument) || strings.Count(err.Error(), "weft: ") != 1 {
+			return fmt.Errorf("programs of another NIC: %v", err)
+		}
+		loaded = true
+		p.Sleep(5 * time.Second)
+		values, _, err := p.Programs().Log(ctx, twice, 0)
+		if err != nil || len(values) != 20 || values[19] != 38 {
+			return fmt.Errorf("the log is %v, %v", values, err)
+		}
+		l, err := p.Programs().List(ctx, 0)
+		if err != nil || len(l) != 1 || l[0].Name != "twice" || l[0].Activations != 21 {
+			return fmt.Errorf("the programs are %+v, %v", l, err)
+		}
+		return p.Programs().Unload(ctx, twice)
+	})
+	f.Process(0, "app/0", func(p *sim.Process) error {
+		for !loaded {
+			p.Sleep(time.Millisecond)
+		}
+		for i := range uint64(20) {
+			question := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(p.ProgramNumber())), i)
+			if err := p.SendProgram(context.Background(), twice, 1, question); err != nil {
+				return err
+			}
+			var answer [8]byte
+			if _, err := p.Recv(context.Background(), weft.ProgramName(415), 33, answer[:]); err != nil || binary.LittleEndian.Uint64(answer[:]) != 2*i {
+				return fmt.Errorf("answer %d is %v, %v", i, answer, err)
 			}
 		}
 		return nil
