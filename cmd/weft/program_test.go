@@ -92,3 +92,10 @@ func TestAProfileShowsNoTimeOfWhatTheDriverHasRun(t *testing.T) {
 		}
 	}
 }
+
+func TestAProfileOfAGuardShowsWhatItHasDropped(t *testing.T) {
+	var out bytes.Buffer
+	if err := printProfile(&out, &ctl.ProgramInfo{Guards: "app/3", Dropped: 7}); err != nil || !strings.Contains(out.String(), "app/3, and has dropped 7 messages\n") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}

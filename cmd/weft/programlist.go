@@ -143,6 +143,9 @@ func printProfile(out io.Writer, p *ctl.ProgramInfo) error {
 	printTime(w, p)
 	fmt.Fprintf(w, "refused\t%d messages\n", p.Refused)
 	fmt.Fprintf(w, "displayed\t%d values\n", p.Shown)
+	if p.Guards != "" {
+		fmt.Fprintf(w, "guards\t%s, and has dropped %d messages\n", p.Guards, p.Dropped)
+	}
 	for _, cause := range slices.Sorted(maps.Keys(p.Aborts)) {
 		fmt.Fprintf(w, "aborted\t%d times: %s\n", p.Aborts[cause], cause)
 	}

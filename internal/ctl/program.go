@@ -88,6 +88,7 @@ type ProgramInfo struct {
 	Time         int64             `json:"time_ns"`
 	Refused      uint64            `json:"refused"` // messages for a trigger that it has not, or when it did not run
 	Shown        uint64            `json:"shown"`   // values displayed
+	Dropped      uint64            `json:"dropped"` // messages that it has kept from the process that it guards
 	Aborts       map[string]uint64 `json:"aborts,omitempty"`
 }
 

@@ -289,7 +289,7 @@ func describe(nic registry.NICID, programs ...program.Info) (l []ctl.ProgramInfo
 		m := p.Module
 		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: nic, State: p.State(), Owner: p.Spec.Owner, Resident: residence(&p), Lacks: p.Lacks,
 			Hash: fmt.Sprintf("%x", m.Hash())[:16], Code: len(m.Code), Data: m.DataWords, Activations: p.Profile.Activations,
-			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown}
+			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown, Dropped: p.Dropped}
 		if p.LastAbort != vm.None {
 			i.Why, i.Line = p.LastAbort.String(), p.Profile.LastLine
 		}

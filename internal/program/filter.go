@@ -92,10 +92,11 @@ func (t *Table) guard(id vm.ID, trigger uint32) GuardFunc {
 		o := t.machine.Dispatch(&m)
 		t.charge(l, o, timed)
 		t.credit = max(t.credit, -limits.ProgramPoll) // it cannot be made to wait, so others must not wait for ever
-		if t.cfg.Defect == mutate.FilterFailsOpen && o == vm.Aborted {
+		if passes(o) || t.cfg.Defect == mutate.FilterFailsOpen && o == vm.Aborted {
 			return false
 		}
-		return !passes(o)
+		l.dropped++
+		return true
 	}
 }
 

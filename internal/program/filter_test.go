@@ -226,3 +226,34 @@ func TestAGuardThatJudgesItsOwnMessagesForEverIsStopped(t *testing.T) { // PANIC
 		t.Errorf("the guard is %s for %v, and %d messages wait", info.State(), info.LastAbort, n.Pending())
 	}
 }
+
+// A filter's verdicts are counted: those of the version that it has replaced, too, and those of a version that is taken back.
+func TestWhatAGuardDropsIsCounted(t *testing.T) {
+	n := newNIC(t)
+	want := func(when string, dropped uint64) {
+		t.Helper()
+		if info, _ := n.Info(5); info.Dropped != dropped {
+			t.Errorf("%s: %d messages are dropped, want %d", when, info.Dropped, dropped)
+		}
+	}
+	n.put(5, oddSource, guarding(guardedName))
+	n.passed(guardedName)
+	want("of an odd and an even byte", 1)
+	n.engine.guards[guardedName](ownNIC, nil)
+	want("of one that is too short", 2)
+	key, _, err := n.Prepare(Spec{Module: module(t, evenSource), ID: 5, Start: true, Replace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := n.Commit(key); err != nil {
+		t.Fatal(err)
+	}
+	want("replaced", 2)
+	n.passed(guardedName)
+	want("by another", 3)
+	if err := n.Undo(key); err != nil {
+		t.Fatal(err)
+	}
+	n.passed(guardedName)
+	want("that was taken back", 4)
+}

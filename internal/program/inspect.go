@@ -46,6 +46,7 @@ type Info struct {
 	vm.Info
 	Spec     Spec
 	Shown    uint64 // values that it has displayed
+	Dropped  uint64 // messages that it has kept from the process that it guards
 	InDriver bool   // it resides in the driver of the link
 	Unbegun  bool   // its initialisation was aborted
 	Lacks    string // which segments it does not find there, and why
@@ -81,7 +82,7 @@ func (t *Table) Info(id vm.ID) (Info, bool) {
 	info, ok := t.machine.Info(id)
 	info.Profile.Add(&there)
 	info.LastAbort = info.Profile.LastCause
-	return Info{Info: info, Spec: l.spec, Shown: l.log.total, InDriver: l.inDriver, Unbegun: l.unbegun, Lacks: t.lacks(l)}, ok
+	return Info{Info: info, Spec: l.spec, Shown: l.log.total, Dropped: l.dropped, InDriver: l.inDriver, Unbegun: l.unbegun, Lacks: t.lacks(l)}, ok
 }
 
 // Find finds a program of this NIC by its name as its source may have it, where case does not matter; of several, the one with the lowest number.

@@ -60,6 +60,7 @@ type loaded struct {
 	inDriver     bool       // it has the variables
 	unbegun      bool       // its initialisation was aborted
 	merged       vm.Profile // what of its profile there the machine's has
+	dropped      uint64     // messages that it has kept from the process that it guards
 	stop         vm.Cause   // why it is to be stopped after its activation; None: it is not
 }
 
@@ -201,7 +202,7 @@ func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 	l := &loaded{id: id, spec: p.spec, resident: p.resident}
 	p.live, p.kept, p.resident, p.until = l, kept, nil, t.nic.Now().Add(limits.PrepareWithin)
 	if p.replaced != nil {
-		l.log = p.replaced.log
+		l.log, l.dropped = p.replaced.log, p.replaced.dropped
 		l.log.values = slices.Clone(l.log.values) // or Undo would find what it displays in the log of the one before
 	}
 	t.install(l, p.replaced)
@@ -263,6 +264,7 @@ func (t *Table) restore(p *prepared) error {
 	if _, err := t.machine.Exchange(id, p.hidden, keep); err != nil {
 		return joinAll(left, err)
 	}
+	p.replaced.dropped = p.live.dropped // as the rest of the profile
 	t.install(p.replaced, p.live)
 	return joinAll(left, joinAll(quit(p.live.resident), t.enter(p.replaced)))
 }
