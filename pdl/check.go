@@ -401,12 +401,22 @@ func (c *checker) expr(e Expr) {
 		if l, ok := e.(*LockTest); ok {
 			c.sync(l.X, "LOCK", "lock")
 		}
-		if b, ok := e.(*Binary); ok && (b.Op == "/" || b.Op == "%") {
-			if y, ok := constant(b.Y); ok && y == 0 {
-				c.errorf(b.OpPos, "division by zero")
-			}
+		if b, ok := e.(*Binary); ok {
+			c.rightSide(b)
 		}
 	})
+}
+
+// rightSide checks what is right of an operator, where it is constant.
+func (c *checker) rightSide(b *Binary) {
+	y, ok := constant(b.Y)
+	switch {
+	case !ok:
+	case (b.Op == "/" || b.Op == "%") && y == 0:
+		c.errorf(b.OpPos, "division by zero")
+	case (b.Op == "<<" || b.Op == ">>" || b.Op == ">>>") && y&63 != y:
+		c.warnf(b.Y.Start(), "a shift by %d is one by %d: its lowest six bits count", y, y&63)
+	}
 }
 
 func (c *checker) ref(r *Ref) {
