@@ -93,6 +93,14 @@ func TestAProfileShowsNoTimeOfWhatTheDriverHasRun(t *testing.T) {
 	}
 }
 
+func TestAProfileShowsWhatTheDriverHasLost(t *testing.T) {
+	var out bytes.Buffer
+	err := printProfile(&out, &ctl.ProgramInfo{Resident: ctl.ResidentXDP, Lost: map[string]uint64{"messages that found it busy": 2, "answers that could not leave": 9}})
+	if err != nil || !regexp.MustCompile(`(?m)^lost +9 answers that could not leave\nlost +2 messages that found it busy$`).MatchString(out.String()) {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
 func TestAProfileOfAGuardShowsWhatItHasDropped(t *testing.T) {
 	var out bytes.Buffer
 	if err := printProfile(&out, &ctl.ProgramInfo{Guards: "app/3", Dropped: 7}); err != nil || !strings.Contains(out.String(), "app/3, and has dropped 7 messages\n") {

@@ -149,6 +149,9 @@ func printProfile(out io.Writer, p *ctl.ProgramInfo) error {
 	for _, cause := range slices.Sorted(maps.Keys(p.Aborts)) {
 		fmt.Fprintf(w, "aborted\t%d times: %s\n", p.Aborts[cause], cause)
 	}
+	for _, cause := range slices.Sorted(maps.Keys(p.Lost)) {
+		fmt.Fprintf(w, "lost\t%d %s\n", p.Lost[cause], cause)
+	}
 	if p.Line > 0 {
 		fmt.Fprintf(w, "last aborted\tin line %d\n", p.Line)
 	}

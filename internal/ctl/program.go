@@ -90,6 +90,7 @@ type ProgramInfo struct {
 	Shown        uint64            `json:"shown"`   // values displayed
 	Dropped      uint64            `json:"dropped"` // messages that it has kept from the process that it guards
 	Aborts       map[string]uint64 `json:"aborts,omitempty"`
+	Lost         map[string]uint64 `json:"lost,omitempty"` // of one in the driver: what was lost there, by cause
 }
 
 // check says what is wrong with a request about programs.

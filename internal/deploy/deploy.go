@@ -11,6 +11,7 @@ package deploy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/weftnet/weft/internal/ctl"
@@ -289,7 +290,7 @@ func describe(nic registry.NICID, programs ...program.Info) (l []ctl.ProgramInfo
 		m := p.Module
 		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: nic, State: p.State(), Owner: p.Spec.Owner, Resident: residence(&p), Lacks: p.Lacks,
 			Hash: fmt.Sprintf("%x", m.Hash())[:16], Code: len(m.Code), Data: m.DataWords, Activations: p.Profile.Activations,
-			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown, Dropped: p.Dropped}
+			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown, Dropped: p.Dropped, Lost: lost(p.Lost)}
 		if p.LastAbort != vm.None {
 			i.Why, i.Line = p.LastAbort.String(), p.Profile.LastLine
 		}
@@ -310,6 +311,17 @@ func describe(nic registry.NICID, programs ...program.Info) (l []ctl.ProgramInfo
 		l = append(l, i)
 	}
 	return l
+}
+
+// lost names what was lost in the driver; nil is nothing.
+func lost(l program.Losses) map[string]uint64 {
+	if l == (program.Losses{}) {
+		return nil
+	}
+	all := map[string]uint64{"answers that could not leave": l.Answers, "displayed values without room": l.Displays,
+		"messages that found it busy": l.Busy, "messages that came twice, or behind a later one": l.Overtaken}
+	maps.DeleteFunc(all, func(_ string, n uint64) bool { return n == 0 })
+	return all
 }
 
 // residence says where a program resides; empty if it does not.

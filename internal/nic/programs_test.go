@@ -93,6 +93,7 @@ func (unreachable) Enter([]int64) error                                  { retur
 func (unreachable) Leave() ([]int64, bool, error)                        { return nil, false, errors.New("busy") }
 func (unreachable) Borrow([]int64, func(stopped bool) (stop bool)) error { return errors.New("busy") }
 func (unreachable) Profile() (vm.Profile, bool, error)                   { return vm.Profile{}, false, nil }
+func (unreachable) Lost() (program.Losses, error)                        { return program.Losses{}, nil }
 func (unreachable) Close() error                                         { return nil }
 
 // A message that is lost since the variables are in the driver, and stay there, was not handled: its sender does not hear that it was.

@@ -50,6 +50,7 @@ type Info struct {
 	InDriver bool   // it resides in the driver of the link
 	Unbegun  bool   // its initialisation was aborted
 	Lacks    string // which segments it does not find there, and why
+	Lost     Losses // there, since it came
 }
 
 // State is what may be done with the program, in a word.
@@ -82,7 +83,11 @@ func (t *Table) Info(id vm.ID) (Info, bool) {
 	info, ok := t.machine.Info(id)
 	info.Profile.Add(&there)
 	info.LastAbort = info.Profile.LastCause
-	return Info{Info: info, Spec: l.spec, Shown: l.log.total, Dropped: l.dropped, InDriver: l.inDriver, Unbegun: l.unbegun, Lacks: t.lacks(l)}, ok
+	i := Info{Info: info, Spec: l.spec, Shown: l.log.total, Dropped: l.dropped, InDriver: l.inDriver, Unbegun: l.unbegun, Lacks: t.lacks(l)}
+	if l.inDriver {
+		i.Lost, _ = l.resident.Lost() // as of the profile there, nothing is said of what cannot be read
+	}
+	return i, ok
 }
 
 // Find finds a program of this NIC by its name as its source may have it, where case does not matter; of several, the one with the lowest number.

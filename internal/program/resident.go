@@ -28,8 +28,18 @@ type Resident interface {
 	Borrow(data []int64, f func(stopped bool) (stop bool)) error
 	// Profile is what it has done in the driver.
 	Profile() (p vm.Profile, stopped bool, err error)
+	// Lost is what was lost there; of that the virtual machine, and so a profile, has nothing.
+	Lost() (Losses, error)
 	// Close takes it out of the driver for good.
 	Close() error
+}
+
+// Losses count what was lost in the driver.
+type Losses struct {
+	Answers   uint64 // that could not leave
+	Displays  uint64 // values for which there was no room
+	Busy      uint64 // messages: another processor was at the program for too long
+	Overtaken uint64 // messages: they had come before, or one that was sent later had
 }
 
 // A Driver is told which sessions there are: datagrams of others are not answered in it.

@@ -282,6 +282,12 @@ func (r *resident) Profile() (vm.Profile, bool, error) {
 	return p, counts.Stopped, err
 }
 
+// Lost implements program.Resident.
+func (r *resident) Lost() (program.Losses, error) {
+	_, c, err := r.r.Profile()
+	return program.Losses{Answers: c.SendsLost, Displays: c.DisplaysLost, Busy: c.Busy, Overtaken: c.Replays}, err
+}
+
 // Close implements program.Resident.
 func (r *resident) Close() error {
 	r.of.listing.Lock()

@@ -301,6 +301,33 @@ func TestAFlagRingsWhileDisplaysGather(t *testing.T) {
 	n.shows(7) // what was displayed since still gathers
 }
 
+// What is lost in the driver is said of the program: a message whose counter was taken, and values for which the ring has no room.
+func TestWhatIsLostInTheDriverIsSaid(t *testing.T) {
+	n := newNIC(t)
+	over := make(chan struct{})
+	n.programs.gather = func() { <-over }
+	defer close(over) // before the programs are closed
+	n.load(`PROGRAM shows: VAR n; TRIGGERS 1, 2; BEGIN END;
+MESSAGE 1: BEGIN n = 0; WHILE n < 6000 DO BEGIN DISPLAY n; n = n + 1 END END;
+MESSAGE 2: BEGIN n = n + 1 END;
+END;`, false)
+	n.meet(keys)
+	lost := func(what string, is func(program.Losses) bool) {
+		t.Helper()
+		n.eventually(what, func(table *program.Table) bool { info, _ := table.Info(programID); return is(info.Lost) })
+	}
+	n.send(1)
+	lost("values are lost", func(l program.Losses) bool { return l.Displays >= 6000-2*ebpf.MostTold-2 })
+	n.counter--
+	n.send(2)
+	lost("a message has come before", func(l program.Losses) bool { return l.Overtaken == 1 })
+	n.engine.do(func(table *program.Table) {
+		if info, _ := table.Info(programID); info.Lost.Answers+info.Lost.Busy != 0 || info.Profile.Activations != 2 {
+			t.Errorf("%+v is lost, and there were %d activations", info.Lost, info.Profile.Activations)
+		}
+	})
+}
+
 // A segment that is made when a program is in the driver is found, until it is taken away; the program goes on with its variables meanwhile, and another
 // that is made under the number is another.
 func TestAProgramInTheDriverFindsSegmentsThatComeLater(t *testing.T) {
