@@ -11,7 +11,7 @@ import (
 
 // A program may reside in the driver of the NIC's link (pdl/ebpf): then datagrams for it are answered there, and the engine never sees them. The
 // virtual machine keeps the program too. It runs the initialisation, and each message that comes to the engine all the same: from this NIC,
-// reliably, in pieces, or passed on. There is one set of variables, which is in the driver; the machine borrows it for one activation:
+// reliably, or in pieces. There is one set of variables, which is in the driver; the machine borrows it for one activation:
 //
 //	Commit, Start ── initialisation ─► Enter: variables go to the driver ──► datagrams there
 //	a message in the queue ──────────► Borrow: variables ─► machine ─► variables

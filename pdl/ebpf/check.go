@@ -120,16 +120,11 @@ func (c *checker) follow(from int) {
 		}
 		c.seen[at] = true
 		pc, sent := at[0], at[1]
-		switch c.code[pc].Op() {
-		case prog.Send, prog.Sendp:
+		if op := c.code[pc].Op(); op == prog.Send || op == prog.Sendp {
 			if sent > 0 {
 				c.say(c.m.LineAt(pc), "a second SEND in one activation; the frame of a message becomes one reply")
 			}
 			sent = 1
-		case prog.Pass:
-			if sent > 0 {
-				c.say(c.m.LineAt(pc), "PASS after SEND; the frame of a message has become the reply")
-			}
 		}
 		next, target := c.leads(pc)
 		for _, to := range []int{next, target} {

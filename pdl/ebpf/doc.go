@@ -4,11 +4,11 @@
 //	                   the NIC's own XDP program: our UDP?                    the engine
 //	frame ────────────► StepDispatch: for a program? ──── no ───► StepOn ───► (AF_XDP socket)
 //	                         │ yes                                  ▲
-//	                         ▼                                      │ not in order, or PASS
+//	                         ▼                                      │ not in order
 //	                    the program: tag, session, counter ─────────┤
 //	                         │ block of the trigger                 │
 //	reply ◄── XDP_TX ── SEND ┤                                      │
-//	                         └── AWAIT, DROP, error: XDP_DROP
+//	                         └── AWAIT, PASS, DROP, error: XDP_DROP
 //
 // Each arrow to the right is a tail call through the array Host.Steps. What a program has in the kernel is one array map, which is
 // mapped here too: its variables, as the virtual machine lays them out (pdl/vm), the frame, and its accounts. So a program begins in

@@ -116,11 +116,8 @@ func (w *writer) stmt() {
 		w.moves()
 	case 11:
 		ends := []string{"AWAIT", "STOP", "PASS", "DROP"}
-		switch {
-		case w.init:
+		if w.init {
 			ends = ends[:1]
-		case w.resident && w.sent:
-			ends = []string{"AWAIT", "STOP", "DROP"}
 		}
 		if w.IntN(4) == 0 {
 			w.b.WriteString(w.pick(ends...))
