@@ -185,6 +185,17 @@ func TestPDLRunRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	}
 }
 
+// What a NIC would stop is stopped here, too, unless it is given more.
+func TestPDLRunHasTheBudgetOfANIC(t *testing.T) {
+	file := source(t, "long.pdl", "PROGRAM long: VAR i, n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN WHILE i < 10000 DO BEGIN n = n + i; i = i + 1 END; DISPLAY n END; END")
+	if status, stdout, _ := weft("pdl", "run", file, "--send", "1"); status != exitFailed || !strings.Contains(stdout, "aborted, 20000 instructions: out of budget in line 1\n") {
+		t.Errorf("status %d, %s", status, stdout)
+	}
+	if status, stdout, stderr := weft("pdl", "run", file, "--send", "1", "--budget", "30000"); status != 0 || !strings.Contains(stdout, " displays 49995000\n") {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
+	}
+}
+
 func TestPDLRunMakesTheSegmentsThatAreGiven(t *testing.T) {
 	file := source(t, "last.pdl", "PROGRAM last: VAR n; BEGIN GET n OFFSET 4088 FROM 1 LEN 8; GET n OFFSET 0 FROM 2 LEN 5; DISPLAY n; GET n OFFSET 0 FROM 3 LEN 2; DISPLAY n; END; END")
 	status, stdout, stderr := weft("pdl", "run", file, "--segment", "1=4KiB", "--segment", "2=text:hello", "--segment", "3=hex:0102")

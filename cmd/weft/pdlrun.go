@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/sweep"
 	"github.com/weftnet/weft/pdl/vm"
@@ -50,7 +51,7 @@ first file. A part is a number, which is a word of 64 bits, or text:…, hex:…
 	c.Flags().StringArrayVar(&f.segments, "segment", nil, "have a `SEGMENT`: ID=BYTES, of zeros, or ID=text:… or ID=hex:…")
 	locksFlag(c.Flags(), &f.locks, "lock", "have these locks set")
 	c.Flags().TextVar(&f.nic, "nic", f.nic, "the `ID` of the NIC of programs that are given without one")
-	intFlag(c.Flags(), &f.budget, "budget", 100_000, 1, 1<<30, "instructions that an activation may execute")
+	intFlag(c.Flags(), &f.budget, "budget", limits.ProgramBudget, 1, 1<<30, "instructions that an activation may execute; by default as many as in a NIC")
 	intFlag(c.Flags(), &f.messages, "messages", 10_000, 1, 1<<30, "handle at most so many messages")
 	c.Flags().BoolVar(&f.late, "late", false, "have DELIVER and GET end as late as they can")
 	return c
