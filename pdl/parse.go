@@ -480,6 +480,9 @@ func (p *parser) act() Stmt {
 		p.misplaced = true
 		p.unexpected("a statement: declarations stand before the first BEGIN")
 		return nil
+	case "/", "*":
+		p.unexpected("a statement: # begins a comment")
+		return nil
 	default:
 		p.unexpected("a statement")
 		return nil
