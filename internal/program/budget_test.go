@@ -34,6 +34,9 @@ func TestProgramsThatWillNotEndAreStoppedAndCounted(t *testing.T) { // PANIC-5
 		if info.State() != "stopped" || info.LastAbort != c.why || n.counts[vni.NICProgramsStopped] != 1 {
 			t.Errorf("%s: the program is %s for %v, and %d are counted as stopped", c.name, info.State(), info.LastAbort, n.counts[vni.NICProgramsStopped])
 		}
+		if p := info.Profile; p.Aborts[c.why] != 1 || p.Aborted() != uint64(c.messages) {
+			t.Errorf("%s: %d aborts are counted, %v, of %d activations that were", c.name, p.Aborted(), p.Aborts, c.messages)
+		}
 		if n.Pending() > 0 {
 			t.Errorf("%s: %d messages still wait", c.name, n.Pending())
 		}

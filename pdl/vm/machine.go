@@ -196,13 +196,17 @@ func (m *Machine) Renumber(from, to ID) error {
 	return nil
 }
 
-// Stop stops a program for a reason of its NIC's, which is counted as if it had aborted an activation; None is not. The program must not be in one.
+// Stop stops a program for a reason of its NIC's, which is counted as if it had aborted an activation; None is not. Where the NIC has refused a
+// message for that reason, that is why its activation was aborted, and it is counted once. The program must not be in one.
 func (m *Machine) Stop(id ID, why Cause) {
 	p := m.find(id)
 	if p == nil || p.inUse() {
 		return
 	}
 	if p.state = stopped; why != None {
+		if p.profile.LastCause == SendRefused {
+			p.profile.Aborts[SendRefused]--
+		}
 		p.profile.LastCause = why
 		p.profile.Aborts[why]++
 	}
