@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -21,8 +19,8 @@ func us(ns int64) float64 { return float64(ns) / 1e3 }
 func lossBench() *cobra.Command {
 	o := bench.LossOptions{Loss: 0.01}
 	var on, hdr string
-	return benchOf[bench.LossRow]{
-		name: bench.KindLoss, short: "Measure what lost packets cost: goodput, and round trips",
+	return benchOf[bench.LossOptions, bench.LossRow]{
+		o: &o, name: bench.KindLoss, short: "Measure what lost packets cost: goodput, and round trips",
 		long: `Measures a stream between two hosts whose network loses packets, each way, beside the
 same stream between two hosts with the same programs attached that lose none; and
 round trips of 64 bytes with the loss. The hosts are made for it (needs root), and
@@ -39,7 +37,7 @@ each has half of the processors.`,
 			intFlag(fs, &o.Rounds, "rounds", 50, 1, 1000, "how often they take turns")
 			hdrFlag(fs, &hdr)
 		},
-		check: func(*pflag.FlagSet) (err error) {
+		check: func(*cobra.Command) (err error) {
 			if o.Loss == 1 {
 				return usagef("--loss 100%%: expected less, since nothing would arrive")
 			}
@@ -49,7 +47,7 @@ each has half of the processors.`,
 			o.HDR, err = writeHDR(hdr)
 			return err
 		},
-		run: single(func(ctx context.Context) (bench.LossRow, error) { return bench.RunLoss(ctx, o) }),
+		run: single(bench.RunLoss),
 		line: func(r bench.LossRow) string {
 			return fmt.Sprintf("# weft bench %s: link %s, %s, messages of %d bytes, %.2f %% lost each way\n# %10s %12s %14s %11s %11s %11s %11s\n%12.2f %12.2f %14.3f %11.2f %11.2f %11.2f %11.2f\n",
 				r.Bench, r.Link, r.Deployment, r.Size, 100*r.Lost, "MB/s", "at no loss", "goodput ratio", "p50 µs", "p90 µs", "p99 µs", "p99.9 µs",
@@ -60,35 +58,20 @@ each has half of the processors.`,
 
 func idleBench() *cobra.Command {
 	var o bench.IdleOptions
-	var child bool
-	var socket string
-	var first, count int
-	return benchOf[bench.IdleRow]{
-		name: bench.KindIdle, short: "Measure what a NIC daemon costs, and its processes, when nothing is to be done", self: &o.Self, spoilt: true,
+	return benchOf[bench.IdleOptions, bench.IdleRow]{
+		o: &o, name: bench.KindIdle, short: "Measure what a NIC daemon costs, and its processes, when nothing is to be done", self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			intFlag(fs, &o.Processes, "processes", 128, 1, 1024, "how many processes are attached")
 			intFlag(fs, &o.Programs, "programs", 4, 1, 128, "how many programs they are spread over; fewer if there are fewer processes")
 			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
-			fs.BoolVar(&child, "child", false, "be one of the programs")
-			fs.StringVar(&socket, "socket", "", "of the daemon that serves them")
-			fs.IntVar(&first, "first", 0, "index of the first process")
-			fs.IntVar(&count, "count", 0, "how many")
 		},
-		hidden: []string{"child", "socket", "first", "count"},
-		child: func(ctx context.Context, in io.Reader, out io.Writer) (bool, error) {
-			if !child {
-				return false, nil
-			}
-			return true, bench.BeIdle(ctx, socket, first, count, in, out)
-		},
-		check: func(fs *pflag.FlagSet) error { // a program without a process would end at once, and an ended program has no processor clock
-			if fs.Changed("programs") && o.Programs > o.Processes {
+		check: func(c *cobra.Command) error { // a program without a process would end at once, and an ended program has no processor clock
+			if c.Flags().Changed("programs") && o.Programs > o.Processes {
 				return usagef("--programs %d with --processes %d: expected at most as many programs as processes", o.Programs, o.Processes)
 			}
-			o.Programs = min(o.Programs, o.Processes)
 			return nil
 		},
-		run: single(func(ctx context.Context) (bench.IdleRow, error) { return bench.RunIdle(ctx, o) }),
+		run: single(bench.RunIdle),
 		line: func(r bench.IdleRow) string {
 			return fmt.Sprintf("# weft bench %s: %d processes that wait, %.1f s\n# %10s %12s %12s   %% of a core\n%12.4f %12.4f %12.4f\n",
 				r.Bench, r.Processes, r.Seconds, "daemon", "processes", "all", 100*r.Daemon, 100*r.Attached, 100*r.Core)
@@ -98,15 +81,13 @@ func idleBench() *cobra.Command {
 
 func pollBench() *cobra.Command {
 	o := bench.PollOptions{Processes: []int{1, 128, 1024}}
-	return benchOf[bench.PollRow]{
-		name: bench.KindPoll, short: "Measure a poll of an engine that serves idle processes", each: "number", spoilt: true,
+	return benchOf[bench.PollOptions, bench.PollRow]{
+		o: &o, name: bench.KindPoll, short: "Measure a poll of an engine that serves idle processes", each: "number", spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			numbersFlag(fs, &o.Processes, "processes", 1, 4096, "whole numbers", "how many processes are idle")
 			timeFlag(fs, &o.Time, time.Second, "how long to measure with each number")
 		},
-		run: func(ctx context.Context, _ io.Writer, row func(bench.PollRow) error) error {
-			return bench.RunPoll(ctx, o, row)
-		},
+		run: bench.RunPoll,
 		head: func() string {
 			return fmt.Sprintf("# weft bench %s: one poll, while all processes are idle; %v each\n# %8s %12s %12s\n", bench.KindPoll, o.Time, "idle", "polls", "ns a poll")
 		},
@@ -118,10 +99,8 @@ func pollBench() *cobra.Command {
 
 func fairnessBench() *cobra.Command {
 	var o bench.FairOptions
-	var crew bench.FairCrew
-	var child bool
-	return benchOf[bench.FairRow]{
-		name: bench.KindFairness, short: "Measure how evenly one NIC serves many processes",
+	return benchOf[bench.FairOptions, bench.FairRow]{
+		o: &o, name: bench.KindFairness, short: "Measure how evenly one NIC serves many processes",
 		long: `Measure how evenly one NIC serves many processes.
 
 Two NIC daemons are started on this host, and programs with so many attached processes in all. Each process sends to its
@@ -133,21 +112,8 @@ is compared is the bytes a second that each has sent and received, by Jain's ind
 			intFlag(fs, &o.Programs, "programs", 4, 1, 64, "how many programs they are spread over")
 			sizeFlag(fs, &o.Size, 256<<10, "length of a message in bytes")
 			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
-			fs.BoolVar(&child, "child", false, "be one of the programs")
-			fs.StringVar(&crew.Socket, "socket", "", "of the daemon that serves them")
-			fs.BoolVar(&crew.Sink, "sink", false, "only receive")
-			fs.IntVar(&crew.First, "first", 0, "index of the first process")
-			fs.IntVar(&crew.Count, "count", 0, "how many")
 		},
-		hidden: []string{"child", "socket", "sink", "first", "count"},
-		child: func(ctx context.Context, in io.Reader, out io.Writer) (bool, error) {
-			if !child {
-				return false, nil
-			}
-			crew.Processes, crew.Size, crew.Time = o.Processes, o.Size, o.Time
-			return true, crew.Run(ctx, in, out)
-		},
-		run: single(func(ctx context.Context) (bench.FairRow, error) { return bench.RunFairness(ctx, o) }),
+		run: single(bench.RunFairness),
 		line: func(r bench.FairRow) string {
 			return fmt.Sprintf("# weft bench %s: %d processes, messages of %d bytes, %v\n# %8s %12s %12s %12s %14s\n%10.4f %12.2f %12.2f %12.2f %14.2f\n",
 				r.Bench, r.Processes, r.Size, o.Time, "jain", "min MB/s", "median MB/s", "max MB/s", "all MB/s",
@@ -158,9 +124,8 @@ is compared is the bytes a second that each has sent and received, by Jain's ind
 
 func incastBench() *cobra.Command {
 	var o bench.IncastOptions
-	var child, to string
-	return benchOf[bench.IncastRow]{
-		name: bench.KindIncast, short: "Measure what many senders of long messages do to one receiver, and to its short messages",
+	return benchOf[bench.IncastOptions, bench.IncastRow]{
+		o: &o, name: bench.KindIncast, short: "Measure what many senders of long messages do to one receiver, and to its short messages",
 		long: `Measure what many senders of long messages do to one receiver, and to its short messages.
 
 Each sender has a NIC of its own; all are in one program, the receiver in another, and short messages come from a third.
@@ -170,20 +135,8 @@ All goes over UDP on loopback. Half of the time the senders rest, so that the sh
 			intFlag(fs, &o.Senders, "senders", 15, 1, 64, "how many send long messages")
 			sizeFlag(fs, &o.Size, 1<<20, "length of a long message in bytes")
 			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
-			fs.StringVar(&child, "child", "", "be one of the programs: receive or send")
-			fs.StringVar(&to, "to", "", "address of the receiver")
 		},
-		hidden: []string{"child", "to"},
-		child: func(ctx context.Context, in io.Reader, out io.Writer) (bool, error) {
-			switch child {
-			case "receive":
-				return true, bench.ReceiveIncast(ctx, o, in, out)
-			case "send":
-				return true, bench.SendIncast(ctx, o, to, in, out)
-			}
-			return false, nil
-		},
-		run: single(func(ctx context.Context) (bench.IncastRow, error) { return bench.RunIncast(ctx, o) }),
+		run: single(bench.RunIncast),
 		line: func(r bench.IncastRow) string {
 			return fmt.Sprintf("# weft bench %s: %d senders, messages of %d bytes, %v\n# %8s %12s %8s %11s %11s %11s %11s\n%10d %12.2f %8.4f %11.2f %11.2f %11.2f %11.2f\n",
 				r.Bench, r.Senders, r.Size, o.Time, "drops", "MB/s", "jain", "small p50", "small p99", "alone p50", "alone p99",
@@ -198,8 +151,8 @@ func groupBench(kind, short string) *cobra.Command {
 	if kind == bench.KindBarrier {
 		o.Sizes[0] = 0
 	}
-	return benchOf[bench.GroupRow]{
-		name: kind, short: short, long: short + `.
+	return benchOf[bench.GroupOptions, bench.GroupRow]{
+		o: &o, name: kind, short: short, long: short + `.
 
 The members are in one program, each with a NIC of its own. What is measured is how long the operation takes at
 rank 0. With --json, each size is one object on a line of its own.`, each: "size",
@@ -213,9 +166,7 @@ rank 0. With --json, each size is one object on a line of its own.`, each: "size
 			}
 			sizesFlag(fs, into, 0, bench.MaxSize, "length of the data in bytes, of which a barrier has none; all: 1 B to 4 MiB, in powers of four")
 		},
-		run: func(ctx context.Context, _ io.Writer, row func(bench.GroupRow) error) error {
-			return bench.RunGroup(ctx, o, row)
-		},
+		run: bench.RunGroup,
 		head: func() string {
 			return fmt.Sprintf("# weft bench %s: %d members, link %s, %v for each size\n# %8s %12s %11s %11s %11s\n", kind, o.Members, o.Link, o.Time, "bytes", "iterations", "p50 µs", "p99 µs", "p99.9 µs")
 		},
@@ -227,9 +178,8 @@ rank 0. With --json, each size is one object on a line of its own.`, each: "size
 
 func limitsBench() *cobra.Command {
 	var o bench.LimitsOptions
-	var child string
-	return benchOf[bench.LimitRow]{
-		name: bench.KindLimits, short: "Measure what this machine allows, with bare programs that do nothing else",
+	return benchOf[bench.LimitsOptions, bench.LimitRow]{
+		o: &o, name: bench.KindLimits, short: "Measure what this machine allows, with bare programs that do nothing else",
 		long: `Measures what this machine allows: for each way that Weft goes, the barest program
 that goes the same way. What goes over a network runs on two hosts that are made for
 the time of the measurement (needs root; left out without).
@@ -243,24 +193,15 @@ All are measured in each round; what is printed is the median of the rounds.
 			intFlag(fs, &o.Rounds, "rounds", 5, 1, 1000, "rounds in which that time is spent")
 			mtuFlag(fs, &o.MTU)
 			wordsFlag(fs, &o.Names, "only", "NAME,…", bench.LimitNames(), "only these limits")
-			fs.StringVar(&child, "child", "", "be one of the processes, and end with standard input")
 		},
-		hidden: []string{"child"},
-		child: func(_ context.Context, in io.Reader, out io.Writer) (bool, error) {
-			if child == "" {
-				return false, nil
-			}
-			return true, bench.LimitChild(child, in, out)
-		},
-		check: func(*pflag.FlagSet) error {
+		check: func(c *cobra.Command) error {
+			o.Missing = func(name string, why error) { fmt.Fprintf(c.ErrOrStderr(), "weft: left out: %s: %v\n", name, why) }
 			if err := bench.CheckRounds(o.Time, o.Rounds); err != nil {
 				return &exitError{exitUsage, err}
 			}
 			return nil
 		},
-		run: func(ctx context.Context, stderr io.Writer, row func(bench.LimitRow) error) error {
-			return bench.RunLimits(ctx, o, func(name string, why error) { fmt.Fprintf(stderr, "weft: left out: %s: %v\n", name, why) }, row)
-		},
+		run: bench.RunLimits,
 		head: func() string {
 			return fmt.Sprintf("# weft bench limits: medians of %d rounds, %v for each size\n# %16s %9s %17s\n", o.Rounds, o.Time, "limit", "bytes", "")
 		},
@@ -272,9 +213,8 @@ All are measured in each round; what is printed is the median of the rounds.
 
 func hostileBench() *cobra.Command {
 	var o bench.HostileOptions
-	var child, socket, others string
-	return benchOf[bench.HostileRow]{
-		name: "hostile", short: "Set hostile processes on a NIC daemon and measure what it costs the others",
+	return benchOf[bench.HostileOptions, bench.HostileRow]{
+		o: &o, name: "hostile", short: "Set hostile processes on a NIC daemon and measure what it costs the others",
 		long: `Starts a NIC daemon and processes that exchange messages by it, each of which is
 checked, and sets processes on them that misbehave in every way that a process can.
 The time of round trips is compared with that beside as many processes that only
@@ -289,20 +229,8 @@ have gone, or if a round trip took more than ` + fmt.Sprint(bench.HostileBound) 
 			intFlag(fs, &o.Each, "each", 2, 1, 64, "how many processes of one kind at a time")
 			seedFlag(fs, &o.Seed, "seed", 1, "what they draw from")
 			wordsFlag(fs, &o.Kinds, "kinds", "KIND,…", append(hostile.Kinds(), "all"), "only these ways to misbehave; all is all at once")
-			fs.StringVar(&child, "child", "", "be one of the processes, and end with standard input")
-			fs.StringVar(&socket, "socket", "", "with --child: the daemon to attach to")
-			fs.StringVar(&others, "others", "", "with --child: the names of others")
 		},
-		hidden: []string{"child", "socket", "others"},
-		child: func(ctx context.Context, in io.Reader, out io.Writer) (bool, error) {
-			if child == "" {
-				return false, nil
-			}
-			return true, bench.HostileChild(bench.EndWithInput(ctx, in), child, socket, o.Seed, strings.Split(others, ","), out)
-		},
-		run: func(ctx context.Context, _ io.Writer, row func(bench.HostileRow) error) error {
-			return bench.RunHostile(ctx, o, row)
-		},
+		run: bench.RunHostile,
 		head: func() string {
 			return fmt.Sprintf("# weft bench hostile: round trips beside hostile processes, and beside busy ones; %v in all\n# %10s %9s %10s %10s %10s %10s %6s %9s %9s %9s\n",
 				o.Time, "kind", "exchanges", "p50 µs", "p99 µs", "busy p50", "busy p99", "ratio", "attached", "refused", "thrown out")

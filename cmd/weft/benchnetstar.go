@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -17,8 +15,8 @@ import (
 func netstarBench() *cobra.Command {
 	var o bench.NetstarOptions
 	var where string
-	return benchOf[bench.NetstarRow]{
-		name: bench.KindNetstar, short: "Measure what Net*'s interface claims: system calls of a message, timers, recovery, and messages beside TCP",
+	return benchOf[bench.NetstarOptions, bench.NetstarRow]{
+		o: &o, name: bench.KindNetstar, short: "Measure what Net*'s interface claims: system calls of a message, timers, recovery, and messages beside TCP",
 		long: `Measures what the paper of Net* claims for an interface of shared queues
 (docs/netstar.md):
 
@@ -43,13 +41,11 @@ Those beside TCP go over loopback, or over two hosts that are made for it.`, eac
 			o.Sizes = []int{64, 4 << 10, 64 << 10, 1 << 20}
 			sizesFlag(fs, &o.Sizes, 1, 16<<20, "length of messages beside TCP in bytes")
 		},
-		check: func(*pflag.FlagSet) error {
+		check: func(*cobra.Command) error {
 			o.Veth = where == testbedVeth
 			return nil
 		},
-		run: func(ctx context.Context, _ io.Writer, row func(bench.NetstarRow) error) error {
-			return bench.RunNetstar(ctx, o, row)
-		},
+		run: bench.RunNetstar,
 		head: func() string {
 			return fmt.Sprintf("# weft bench %s: %v for each figure\n", bench.KindNetstar, o.Time)
 		},

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,46 +10,30 @@ import (
 	"github.com/weftnet/weft/internal/bench"
 )
 
-// pagesOf are what both measurements of pages have in common.
-type pagesOf struct {
-	bench.PagesOptions
-	serves bool // it is the program with the page server
-}
-
 const pagesLong = `.
 
 The page server is another program on this host, with a NIC of its own.`
 
-func (o *pagesOf) flags(fs *pflag.FlagSet) {
+func pagesLinkFlag(fs *pflag.FlagSet, o *bench.PagesOptions) {
 	choiceFlag(fs, &o.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkShm}, "what carries the frames")
-	fs.BoolVar(&o.serves, "child", false, "be the program with the page server")
-}
-
-func (o *pagesOf) child(ctx context.Context, in io.Reader, out io.Writer) (bool, error) {
-	if !o.serves {
-		return false, nil
-	}
-	return true, bench.ServePages(ctx, o.PagesOptions, in, out)
 }
 
 // pagesBench is weft bench pagein or pageout.
 func pagesBench(kind, short string) *cobra.Command {
-	o := pagesOf{PagesOptions: bench.PagesOptions{Kind: kind}}
+	o := bench.PagesOptions{Kind: kind}
 	var page int64
 	var where string
-	return benchOf[bench.PagesRow]{
-		name: kind, short: short, long: short + pagesLong + ` With --testbed veth,
-each of the two is on a host that is made for it (needs root).`, self: &o.Self, spoilt: true, hidden: []string{"child", "listen", "server"}, child: o.child,
+	return benchOf[bench.PagesOptions, bench.PagesRow]{
+		o: &o, name: kind, short: short, long: short + pagesLong + ` With --testbed veth,
+each of the two is on a host that is made for it (needs root).`, self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
-			o.flags(fs)
+			pagesLinkFlag(fs, &o)
 			bytesFlag(fs, &page, "page", 4096, 4096, "size of a page: 4KiB or 8KiB")
 			intFlag(fs, &o.Depth, "depth", 1, 1, 256, "how many pages are under way at a time")
 			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
 			choiceFlag(fs, &where, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
-			fs.StringVar(&o.Listen, "listen", "", "address of this side's NIC, for a program that another one starts")
-			fs.StringVar(&o.Server, "server", "", "address of the page server, likewise")
 		},
-		check: func(*pflag.FlagSet) error {
+		check: func(*cobra.Command) error {
 			o.Page, o.Veth = int(page), where == testbedVeth
 			switch {
 			case page > 8192:
@@ -61,7 +43,7 @@ each of the two is on a host that is made for it (needs root).`, self: &o.Self, 
 			}
 			return nil
 		},
-		run: single(func(ctx context.Context) (bench.PagesRow, error) { return bench.RunPages(ctx, o.PagesOptions) }),
+		run: single(bench.RunPages),
 		line: func(r bench.PagesRow) string {
 			return fmt.Sprintf("# weft bench %s: link %s, pages of %d bytes, %d at a time\n# %10s %12s %12s %15s %8s\n%12.2f %12.2f %12.0f %15.2f %8.2f\n",
 				r.Bench, r.Link, r.Page, r.Depth, "p50 µs", "p99 µs", "pages/s", "call p50 µs", "ratio", us(r.P50), us(r.P99), r.Rate, us(r.Call), r.Ratio)
@@ -72,17 +54,11 @@ each of the two is on a host that is made for it (needs root).`, self: &o.Self, 
 // copiesBench is weft bench pages.
 func copiesBench() *cobra.Command {
 	const short = "Count how often pages of network memory are copied"
-	o := pagesOf{PagesOptions: bench.PagesOptions{Kind: bench.KindPages}}
-	return benchOf[bench.CopiesRow]{
-		name: bench.KindPages, short: short, long: short + pagesLong, each: "scenario", self: &o.Self, spoilt: true, hidden: []string{"child"}, child: o.child,
-		flags: o.flags,
-		run: func(ctx context.Context, _ io.Writer, row func(bench.CopiesRow) error) error {
-			rows, err := bench.RunCopies(ctx, o.PagesOptions)
-			for i := 0; err == nil && i < len(rows); i++ {
-				err = row(rows[i])
-			}
-			return err
-		},
+	o := bench.PagesOptions{Kind: bench.KindPages}
+	return benchOf[bench.PagesOptions, bench.CopiesRow]{
+		o: &o, name: bench.KindPages, short: short, long: short + pagesLong, each: "scenario", self: &o.Self, spoilt: true,
+		flags: func(fs *pflag.FlagSet) { pagesLinkFlag(fs, &o) },
+		run:   bench.RunCopies,
 		head: func() string {
 			return fmt.Sprintf("# weft bench %s: link %s\n# %-12s %16s %12s\n", bench.KindPages, o.Link, "scenario", "copies of a page", "p50 µs")
 		},

@@ -9,28 +9,29 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/internal/bench"
 )
 
-// benchOf is a kind of measurement that has options of its own: `weft bench NAME`. R is its row, whose fields are those of JSON. All that
-// such commands have in common is in command; an entry says what is its own.
-type benchOf[R any] struct {
+// benchOf is a kind of measurement that has options of its own: `weft bench NAME`. O are its options, and R is its row, whose fields are those
+// of JSON. All that such commands have in common is in command; an entry says what is its own.
+type benchOf[O, R any] struct {
 	name, short, long string
 	each              string // what has a row of its own, in words; empty: there is one row
-	self              *string
+	o                 *O
+	self              *string // where the options have the path of this program; nil: it starts none
 	flags             func(fs *pflag.FlagSet)
-	hidden            []string                                                                    // of the flags: those by which it starts programs of its own,
-	child             func(ctx context.Context, in io.Reader, out io.Writer) (is bool, err error) // which is what they do; nil if there are none
-	check             func(fs *pflag.FlagSet) error                                               // what no flag can check alone; may be nil
-	spoilt            bool                                                                        // by what bench.Spoils finds
-	run               func(ctx context.Context, stderr io.Writer, row func(R) error) error
+	check             func(c *cobra.Command) error // what no flag can check alone; may be nil
+	spoilt            bool                         // by what bench.Spoils finds
+	run               func(ctx context.Context, o O, row func(R) error) error
 	head              func() string // above the rows, for people; of one row it is told with it
 	line              func(r R) string
 }
 
 // single has a measurement of one row hand it over.
-func single[R any](run func(ctx context.Context) (R, error)) func(context.Context, io.Writer, func(R) error) error {
-	return func(ctx context.Context, _ io.Writer, row func(R) error) error {
-		r, err := run(ctx)
+func single[O, R any](run func(ctx context.Context, o O) (R, error)) func(context.Context, O, func(R) error) error {
+	return func(ctx context.Context, o O, row func(R) error) error {
+		r, err := run(ctx, o)
 		if err != nil {
 			return err
 		}
@@ -52,8 +53,9 @@ func printer[R any](out io.Writer, asJSON bool, head string, line func(R) string
 }
 
 // command is the command of an entry.
-func (b benchOf[R]) command() *cobra.Command {
+func (b benchOf[O, R]) command() *cobra.Command {
 	var asJSON bool
+	var child string
 	c := &cobra.Command{
 		Use:   b.name + " [flags]",
 		Short: b.short,
@@ -61,13 +63,11 @@ func (b benchOf[R]) command() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			out := c.OutOrStdout()
-			if b.child != nil {
-				if is, err := b.child(c.Context(), c.InOrStdin(), out); is {
-					return err
-				}
+			if child != "" {
+				return bench.Child(c.Context(), b.name, child, c.InOrStdin(), out)
 			}
 			if b.check != nil {
-				if err := b.check(c.Flags()); err != nil {
+				if err := b.check(c); err != nil {
 					return err
 				}
 			}
@@ -83,7 +83,7 @@ func (b benchOf[R]) command() *cobra.Command {
 			if b.each != "" {
 				head = b.head()
 			}
-			return b.run(c.Context(), c.ErrOrStderr(), printer(out, asJSON, head, b.line))
+			return b.run(c.Context(), *b.o, printer(out, asJSON, head, b.line))
 		},
 	}
 	b.flags(c.Flags())
@@ -92,8 +92,7 @@ func (b benchOf[R]) command() *cobra.Command {
 		what += " for each " + b.each
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, what)
-	for _, name := range b.hidden {
-		c.Flags().Lookup(name).Hidden = true
-	}
+	c.Flags().StringVar(&child, "child", "", "be a process of a measurement that another weft makes: what this says")
+	c.Flags().Lookup("child").Hidden = true
 	return c
 }

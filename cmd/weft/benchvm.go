@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,16 +12,14 @@ import (
 
 func vmBench() *cobra.Command {
 	var o bench.VMOptions
-	return benchOf[bench.VMRow]{
-		name: bench.KindVM, short: "Measure the virtual machine that runs programs in the NIC",
+	return benchOf[bench.VMOptions, bench.VMRow]{
+		o: &o, name: bench.KindVM, short: "Measure the virtual machine that runs programs in the NIC",
 		long: `Measures four loops that programs in the NIC are made of, each in turns with the same
 loop in Go: the sum of an array, a checksum, a token bucket, and look-ups in a hash
 table. What is counted are operations of the source: operators, elements and bytes by
 index, assignments. The last row has the geometric means.`, each: "kernel", spoilt: true,
 		flags: func(fs *pflag.FlagSet) { timeFlag(fs, &o.Time, time.Second, "how long to measure each kernel") },
-		run: func(ctx context.Context, _ io.Writer, row func(bench.VMRow) error) error {
-			return bench.RunVM(ctx, o, row)
-		},
+		run:   bench.RunVM,
 		head: func() string {
 			return fmt.Sprintf("# weft bench %s: operations of the source; the best of rounds within %v for each kernel\n# %14s %12s %12s %12s %9s\n",
 				bench.KindVM, o.Time, "kernel", "activations", "ns each", "M/s", "x native")

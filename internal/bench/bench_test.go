@@ -16,15 +16,16 @@ import (
 // served opens a client's process with a server within its reach.
 func served(t *testing.T) *weft.Process {
 	t.Helper()
-	p, down, err := pair(t.Context(), &Options{Kind: KindLatency, Link: LinkMem, Deployment: DeployedEmbedded})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var down undo
 	t.Cleanup(func() {
-		if err := down(); err != nil {
+		if err := down.all(); err != nil {
 			t.Error(err)
 		}
 	})
+	p, err := down.pair(t.Context(), &Options{Kind: KindLatency, Link: LinkMem, Deployment: DeployedEmbedded})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return p
 }
 

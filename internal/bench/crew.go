@@ -4,9 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/weftnet/weft"
@@ -20,30 +20,34 @@ type crew struct {
 	out *bufio.Reader
 }
 
-// talk starts a child with pipes to and from it. It ends when its standard input does, so it does not outlive this process.
-func (u *undo) talk(of *child) (c *crew, err error) {
-	c = &crew{child: of}
-	if c.in, err = of.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := of.StdoutPipe()
+// talk starts a child with pipes to and from it. Its standard input ends when ctx does, and when this process does; it ends with that.
+func (u *undo) talk(ctx context.Context, of *child) (c *crew, err error) {
+	out, theirs, err := os.Pipe() // not StdoutPipe: that is closed as soon as the child ends, though its last words have not been read
 	if err != nil {
 		return nil, err
 	}
-	c.out = bufio.NewReader(out)
-	if err := of.start(); err != nil {
+	u.add(out.Close)
+	c = &crew{child: of, out: bufio.NewReader(out)}
+	of.Stdout = theirs
+	if c.in, err = of.StdinPipe(); err == nil {
+		err = of.start()
+	}
+	theirs.Close() // the child has its own
+	if err != nil {
 		return nil, err
 	}
+	hungUp := context.AfterFunc(ctx, func() { _ = c.in.Close() })
 	u.add(func() error {
+		hungUp()
 		_ = c.in.Close() // it may be closed already
 		return of.end()
 	})
 	return c, nil
 }
 
-// startCrew starts `weft bench KIND` with arguments and waits for its first line.
-func (u *undo) startCrew(self, kind string, args ...string) (c *crew, line string, err error) {
-	if c, err = u.talk(newChild(self, append([]string{"bench", kind}, args...)...)); err == nil {
+// startCrew starts a program of processes and waits for its first line.
+func (u *undo) startCrew(ctx context.Context, self, kind string, p crewPlan) (c *crew, line string, err error) {
+	if c, err = u.talk(ctx, newChild(self, childPlan{Crew: &p}.args(kind)...)); err == nil {
 		line, err = c.line()
 	}
 	if err != nil {
@@ -53,21 +57,15 @@ func (u *undo) startCrew(self, kind string, args ...string) (c *crew, line strin
 }
 
 // startServer starts the server of a pair, and returns its address.
-func (u *undo) startServer(of *child) (addr string, err error) {
-	c, err := u.talk(of)
-	if err != nil {
-		return "", err
+func (u *undo) startServer(ctx context.Context, of *child) (addr string, err error) {
+	c, err := u.talk(ctx, of)
+	if err == nil {
+		addr, err = c.line()
 	}
-	return c.line()
-}
-
-// hangUpWith ends c and others when ctx does, unless the function that it returns is called before.
-func (c *crew) hangUpWith(ctx context.Context, others ...*crew) (stop func() bool) {
-	return context.AfterFunc(ctx, func() {
-		for _, c := range append(others, c) {
-			_ = c.in.Close()
-		}
-	})
+	if err != nil {
+		err = fmt.Errorf("bench: starting a server: %w", err)
+	}
+	return addr, err
 }
 
 // line is the next line that the program says. One that ends instead has said why.
@@ -78,16 +76,14 @@ func (c *crew) line() (string, error) {
 		if why := c.end(); why != nil {
 			return "", why
 		}
-		return "", fmt.Errorf("it said nothing: %w", err)
+		return "", fmt.Errorf("bench: a process that was to answer has ended: %w", err)
 	}
 	return strings.TrimSpace(s), nil
 }
 
-// ask says a line, and reads the answer, if there is to be one.
-func (c *crew) ask(what string, answer any) error {
-	if _, err := fmt.Fprintln(c.in, what); err != nil || answer == nil {
-		return err
-	}
+// ask asks a question, and reads the answer. A program that cannot be asked any more has said why.
+func (c *crew) ask(question, answer any) error {
+	_ = json.NewEncoder(c.in).Encode(question) // what is wrong with it hear finds
 	return c.hear(answer)
 }
 
@@ -112,9 +108,6 @@ func (u *undo) attach(ctx context.Context, socket string, name weft.Name) (*weft
 	u.add(p.Close)
 	return p, nil
 }
-
-// errOver is what flow ends with when begin says that there is to be no more.
-var errOver = errors.New("bench: it is over")
 
 // flow keeps so many operations under way, until begin or one of them fails or ctx ends. Of each that has ended done is told.
 func flow(ctx context.Context, window int, begin func() (*weft.Op, error), done func()) error {

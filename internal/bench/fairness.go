@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/weftnet/weft"
@@ -52,6 +51,14 @@ const sinks = 16
 // fairWindow is how many messages each process has under way to each of its two receivers.
 const fairWindow = 16
 
+// mostTakes is how many receives a process has posted at the most.
+const mostTakes = 32
+
+const (
+	fairApp = "weft-fair"
+	sinkApp = "weft-sink"
+)
+
 // RunFairness sets all of it up, and measures.
 func RunFairness(ctx context.Context, o FairOptions) (r FairRow, err error) {
 	var down undo
@@ -65,40 +72,43 @@ func RunFairness(ctx context.Context, o FairOptions) (r FairRow, err error) {
 	if err != nil {
 		return r, err
 	}
-	if _, _, err := down.startCrew(o.Self, KindFairness, FairCrew{Socket: far, Sink: true, Count: sinks, Processes: o.Processes, Size: o.Size}.args()...); err != nil {
+	sinkPlan := crewPlan{Socket: far, App: sinkApp, Count: sinks, Size: o.Size, Takes: min(fairWindow*((o.Processes+sinks-1)/sinks), mostTakes)}
+	if _, _, err := down.startCrew(ctx, o.Self, KindFairness, sinkPlan); err != nil {
 		return r, err
 	}
-	var crews []*crew
-	for i := range o.Programs {
-		first, next := i*o.Processes/o.Programs, (i+1)*o.Processes/o.Programs
-		c, _, err := down.startCrew(o.Self, KindFairness, FairCrew{Socket: socket, First: first, Count: next - first, Processes: o.Processes,
-			Size: o.Size, Time: o.Time}.args()...)
-		if err != nil {
-			return r, err
-		}
-		crews = append(crews, c)
+	crews, err := down.spread(ctx, o.Self, KindFairness, o.Processes, o.Programs, crewPlan{Socket: socket, App: fairApp, Size: o.Size,
+		To: []crewTo{{sinkApp, 0, sinks}, {fairApp, 1, o.Processes}}, Window: fairWindow, Takes: min(2*fairWindow, mostTakes)})
+	if err != nil {
+		return r, err
 	}
-	rates, err := measureCrews(ctx, crews)
+	rates, err := measureCrews(ctx, crews, o.Time)
 	if err != nil {
 		return r, err
 	}
 	return fairRow(&o, rates), nil
 }
 
-// measureCrews lets all begin and returns the rate of each process.
-func measureCrews(ctx context.Context, crews []*crew) (rates []float64, err error) {
-	defer crews[0].hangUpWith(ctx, crews[1:]...)()
-	for _, c := range crews {
-		if _, err := fmt.Fprintln(c.in, "go"); err != nil {
+// measureCrews lets all begin and returns the rate of each process. None stops before all have been measured, so that all are under the same load.
+func measureCrews(ctx context.Context, crews []*crew, d time.Duration) (rates []float64, err error) {
+	before, after := make([]crewReport, len(crews)), make([]crewReport, len(crews))
+	for _, turn := range []struct {
+		what string
+		into []crewReport
+		then time.Duration
+	}{{"go", before, warmUp(d)}, {"report", before, d}, {"report", after, 0}, {"drop", make([]crewReport, len(crews)), 0}} {
+		for i, c := range crews {
+			if err := c.ask(turn.what, &turn.into[i]); err != nil {
+				return nil, err
+			}
+		}
+		if err := sleep(ctx, turn.then); err != nil {
 			return nil, err
 		}
 	}
-	for _, c := range crews {
-		var some []float64
-		if err := c.hear(&some); err != nil {
-			return nil, err
+	for i := range crews {
+		for k, bytes := range after[i].Bytes {
+			rates = append(rates, float64(bytes-before[i].Bytes[k])/(after[i].Seconds-before[i].Seconds))
 		}
-		rates = append(rates, some...)
 	}
 	return rates, nil
 }
@@ -125,11 +135,4 @@ func Jain(shares []float64) float64 {
 		return 0
 	}
 	return sum * sum / (float64(len(shares)) * squares)
-}
-
-// args are the arguments by which the program of a crew is started.
-func (f FairCrew) args() []string {
-	return []string{"--child", "--socket", f.Socket,
-		"--first", strconv.Itoa(f.First), "--count", strconv.Itoa(f.Count), "--processes", strconv.Itoa(f.Processes),
-		"--size", strconv.Itoa(f.Size), "--time", max(f.Time, time.Millisecond).String(), fmt.Sprintf("--sink=%v", f.Sink)}
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,13 +10,11 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/weftnet/weft/internal/hostile"
+	"github.com/weftnet/weft/internal/together"
 )
 
 // KindHostile is the measurement of what hostile processes cost the others.
@@ -47,12 +44,25 @@ type HostileRow struct {
 	BesideP50 int64   `json:"busy_p50_ns"`
 	BesideP99 int64   `json:"busy_p99_ns"`
 	Ratio     float64 `json:"ratio"` // of P50 to BesideP50
-	Attached  int64   `json:"attached"`
-	Refused   int64   `json:"refused"`
-	ThrownOut int64   `json:"thrown_out"`
-	Acts      int64   `json:"acts"`
-	Killed    int64   `json:"killed,omitempty"` // by another process, at any instruction
-	Named     string  `json:"named,omitempty"`  // a line of the daemon's log that names an offender
+	Misdeeds
+	Named string `json:"named,omitempty"` // a line of the daemon's log that names an offender
+}
+
+// Misdeeds are what hostile processes came to, in all their lives.
+type Misdeeds struct {
+	Attached  int64 `json:"attached"`
+	Refused   int64 `json:"refused"`
+	ThrownOut int64 `json:"thrown_out"`
+	Acts      int64 `json:"acts"`
+	Killed    int64 `json:"killed,omitempty"` // by another process, at any instruction
+}
+
+func (m *Misdeeds) add(b Misdeeds) {
+	m.Attached += b.Attached
+	m.Refused += b.Refused
+	m.ThrownOut += b.ThrownOut
+	m.Acts += b.Acts
+	m.Killed += b.Killed
 }
 
 // sliceTime is how long hostile and busy processes take turns.
@@ -144,10 +154,10 @@ func (r *hostileRun) measure(ctx context.Context) (rows []HostileRow, err error)
 	}
 	rounds := max(1, int(r.o.Time/(2*sliceTime))/len(r.o.Kinds))
 	slice := min(sliceTime, r.o.Time/time.Duration(2*rounds*len(r.o.Kinds)))
-	turns := make([]*turns, len(r.o.Kinds))
-	busy := make(map[int]*hdrhistogram.Histogram)
-	for i, kind := range r.o.Kinds {
-		turns[i] = r.turns(kind, busy)
+	var turns []*turns
+	busy := make(map[int]*times)
+	for _, kind := range r.o.Kinds {
+		turns = append(turns, r.turns(kind, busy))
 	}
 	for range rounds { // every kind has its turns all over the time, so that what the machine does besides falls upon all alike
 		for _, t := range turns {
@@ -162,15 +172,15 @@ func (r *hostileRun) measure(ctx context.Context) (rows []HostileRow, err error)
 	return rows, nil
 }
 
-// turns are those of one kind. // turns are those of one kind. Beside as many busy processes it does not matter whose turn follows: those round trips are
+// turns are those of one kind. Beside as many busy processes it does not matter whose turn follows: those round trips are
 // counted together, since they depend more on which processes share a core than on anything else.
 type turns struct {
 	row         HostileRow
 	kinds       []string // of the processes
-	among, busy *hdrhistogram.Histogram
+	among, busy *times
 }
 
-func (r *hostileRun) turns(kind string, busy map[int]*hdrhistogram.Histogram) *turns {
+func (r *hostileRun) turns(kind string, busy map[int]*times) *turns {
 	t := &turns{row: HostileRow{Bench: KindHostile, Kind: kind, What: hostile.What(kind)}, kinds: slices.Repeat([]string{kind}, r.o.Each)}
 	if kind == allKinds {
 		t.kinds, t.row.What = hostile.Kinds(), "all of these at once"
@@ -188,116 +198,85 @@ func (r *hostileRun) take(ctx context.Context, t *turns, slice time.Duration) er
 	if _, err := r.beside(ctx, slices.Repeat([]string{burn}, len(t.kinds)), slice, t.busy); err != nil {
 		return err
 	}
-	tallies, err := r.beside(ctx, t.kinds, slice, t.among)
+	all, err := r.beside(ctx, t.kinds, slice, t.among)
 	if err != nil {
 		return err
 	}
-	for _, said := range tallies {
-		t.row.Attached += said.Attached
-		t.row.Refused += said.Refused
-		t.row.ThrownOut += said.ThrownOut
-		t.row.Acts += said.Acts
-		t.row.Killed += said.killed
-		if said.Broken != "" {
-			return errors.New(said.Broken)
-		}
+	for _, one := range all {
+		t.row.add(one)
 	}
 	return r.daemon.alive()
 }
 
 // done is what the turns came to.
 func (t *turns) done() HostileRow {
-	row, l, b := t.row, latencyOf(t.among), latencyOf(t.busy)
+	row, l, b := t.row, t.among.latency(), t.busy.latency()
 	row.Exchanges, row.P50, row.P99, row.BesideP50, row.BesideP99 = t.among.TotalCount(), l.P50, l.P99, b.P50, b.P99
 	row.Ratio = float64(row.P50) / float64(max(row.BesideP50, 1))
 	return row
 }
 
 // beside works for a while beside processes of these kinds.
-func (r *hostileRun) beside(ctx context.Context, kinds []string, d time.Duration, h *hdrhistogram.Histogram) ([]tally, error) {
-	var wild sync.WaitGroup
-	tallies := make([]tally, len(kinds))
-	failed := make([]error, len(kinds))
+func (r *hostileRun) beside(ctx context.Context, kinds []string, d time.Duration, h *times) ([]Misdeeds, error) {
+	all := make([]Misdeeds, len(kinds))
 	stop := make(chan struct{})
-	for i, kind := range kinds {
-		wild.Go(func() { failed[i] = r.wild(kind, r.o.Seed+uint64(i)+rand.Uint64()>>32, stop, &tallies[i]) })
-	}
-	err := r.work.work(ctx, d/8, nil)
-	if err == nil {
-		err = r.work.work(ctx, d-d/8, h)
-	}
-	close(stop)
-	wild.Wait()
-	return tallies, errors.Join(append(failed, err)...)
-}
-
-// tally is what one hostile process came to, in all its lives.
-type tally struct {
-	hostile.Tally
-	killed int64
+	return all, together.Run(ctx, 1+len(kinds), func(ctx context.Context, i int) error {
+		if i > 0 {
+			return r.wild(ctx, kinds[i-1], r.o.Seed+uint64(i-1)+rand.Uint64()>>32, stop, &all[i-1])
+		}
+		defer close(stop)
+		if err := r.work.work(ctx, d/8, nil); err != nil {
+			return err
+		}
+		return r.work.work(ctx, d-d/8, h)
+	})
 }
 
 // burn is the kind of process that does nothing but burn the processor.
 const burn = "burn"
 
 // wild runs one process of a kind until stop is closed. One of the kind that is stopped is started again when killed.
-func (r *hostileRun) wild(kind string, seed uint64, stop <-chan struct{}, t *tally) error {
+func (r *hostileRun) wild(ctx context.Context, kind string, seed uint64, stop <-chan struct{}, m *Misdeeds) error {
 	for {
-		killed, err := r.life(kind, seed, stop, t)
+		killed, err := r.life(ctx, kind, seed, stop, m)
 		if err != nil || !killed {
 			return err
 		}
-		t.killed++
+		m.Killed++
 	}
 }
 
 // life is that of one process. It ends by stop, with a word on what it came to, or is killed.
-func (r *hostileRun) life(kind string, seed uint64, stop <-chan struct{}, t *tally) (killed bool, err error) {
-	var out bytes.Buffer
-	c := newChild(r.o.Self, "bench", KindHostile, "--child", kind, "--socket", r.socket, "--seed", fmt.Sprint(seed), "--others", strings.Join(workers, ","))
-	c.Env = append(os.Environ(), "GOMAXPROCS=1")
-	c.Stdout = &out
-	in, err := c.StdinPipe()
+func (r *hostileRun) life(ctx context.Context, kind string, seed uint64, stop <-chan struct{}, m *Misdeeds) (killed bool, err error) {
+	var down undo
+	defer func() { err = errors.Join(err, down.all()) }()
+	of := newChild(r.o.Self, childPlan{Hostile: &hostilePlan{kind, r.socket, seed}}.args(KindHostile)...)
+	of.Env = append(os.Environ(), "GOMAXPROCS=1")
+	c, err := down.talk(ctx, of)
 	if err != nil {
 		return false, err
 	}
-	if err := c.start(); err != nil {
-		return false, err
-	}
-	defer in.Close()
-	if kind == "stop" && harass(c, stop) {
-		<-c.ended
+	if kind == "stop" && harass(of, stop) {
+		<-of.ended
+		_ = of.failure() // by us
 		return true, nil
 	}
 	select {
 	case <-stop:
-	case <-c.ended:
+	case <-of.ended:
 	}
-	in.Close()
-	select {
-	case <-c.ended:
-	case <-time.After(2 * grace):
-		_ = c.Process.Kill()
-		<-c.ended
-	}
-	if err := c.failure(); err != nil || kind == burn {
+	_ = c.in.Close()
+	defer time.AfterFunc(2*grace, func() { _ = of.Process.Kill() }).Stop()
+	var one hostile.Tally
+	if err := c.hear(&one); err != nil {
 		return false, err
 	}
-	return false, t.add(out.Bytes())
-}
-
-// add reckons in what a process says of itself at its end.
-func (t *tally) add(said []byte) error {
-	var one hostile.Tally
-	if err := json.Unmarshal(said, &one); err != nil {
-		return fmt.Errorf("bench: what a hostile process says of itself: %w: %q", err, said)
+	<-of.ended
+	if one.Broken != "" {
+		return false, errors.New(one.Broken)
 	}
-	t.Attached += one.Attached
-	t.Refused += one.Refused
-	t.ThrownOut += one.ThrownOut
-	t.Acts += one.Acts
-	t.Broken = one.Broken
-	return nil
+	m.add(Misdeeds{Attached: one.Attached, Refused: one.Refused, ThrownOut: one.ThrownOut, Acts: one.Acts})
+	return false, nil
 }
 
 // harass stops a process at random instants and lets it go on, or kills it, until stop is closed. It reports whether it
@@ -325,21 +304,24 @@ func harass(c *child, stop <-chan struct{}) (killed bool) {
 	}
 }
 
-// HostileChild is what a process started by RunHostile does, until ctx ends.
-func HostileChild(ctx context.Context, kind, socket string, seed uint64, others []string, out io.Writer) error {
-	if kind != echo {
-		level()
-	}
-	switch kind {
-	case burn:
-		for ctx.Err() == nil {
-		}
-		return nil
-	case echo:
-		return runEcho(ctx, socket, others)
+// hostilePlan is a process of RunHostile: it does what those of its kind do, until ctx ends, and says what it came to.
+type hostilePlan struct {
+	Kind   string
+	Socket string
+	Seed   uint64
+}
+
+func (p *hostilePlan) run(ctx context.Context, out io.Writer) error {
+	level()
+	var others []string
+	for _, n := range workers {
+		others = append(others, n.String())
 	}
 	var t hostile.Tally
-	if err := hostile.Act(ctx, kind, socket, seed, others, &t); err != nil {
+	if p.Kind == burn {
+		for ctx.Err() == nil {
+		}
+	} else if err := hostile.Act(ctx, p.Kind, p.Socket, p.Seed, others, &t); err != nil {
 		return err
 	}
 	return json.NewEncoder(out).Encode(t)

@@ -4,21 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// workers are the names of the processes that work beside hostile ones. The first sends each of the others a message and
-// checks its echo.
-var workers = []string{"honest/0", "honest/1", "honest/2"}
+// workApp is the application that works beside hostile processes. Its first process sends each of the others a message and checks its echo.
+const workApp = "honest"
 
-// echo is the kind of process that answers the first worker.
-const echo = "echo"
+var workers = []weft.Name{{App: workApp}, {App: workApp, Index: 1}, {App: workApp, Index: 2}}
 
 // patienceAmongHostile is how long an echo may take before it counts as lost.
 const patienceAmongHostile = 20 * time.Second
@@ -37,36 +32,28 @@ type worker struct {
 
 // startWork starts the workers that echo, and attaches as the first one.
 func (u *undo) startWork(ctx context.Context, self, socket string, seed uint64) (*worker, error) {
-	w := &worker{seed: seed, to: make([]byte, longestEcho), fro: make([]byte, longestEcho)}
-	for _, name := range workers[1:] {
-		if _, err := u.talk(newChild(self, "bench", KindHostile, "--child", echo, "--socket", socket, "--others", name+","+workers[0])); err != nil {
+	for _, n := range workers[1:] {
+		echo := crewPlan{Socket: socket, App: n.App, First: int(n.Index), Count: 1, Echo: &crewEcho{From: &crewTo{workApp, 0, 1}, Tag: weft.AnyTag, Most: longestEcho}}
+		if _, _, err := u.startCrew(ctx, self, KindHostile, echo); err != nil {
 			return nil, err
 		}
 	}
-	name, err := weft.ParseName(workers[0])
+	p, err := u.attach(ctx, socket, workers[0])
 	if err != nil {
-		return nil, err
-	}
-	if w.p, err = u.attach(ctx, socket, name); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for _, s := range workers[1:] {
-		n, err := weft.ParseName(s)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := w.p.WaitName(ctx, n); err != nil {
+	for _, n := range workers[1:] {
+		if _, err := p.WaitName(ctx, n); err != nil {
 			return nil, fmt.Errorf("bench: waiting for %v: %w", n, err)
 		}
-		w.peers = append(w.peers, n)
 	}
-	return w, nil
+	return &worker{p: p, peers: workers[1:], seed: seed, to: make([]byte, longestEcho), fro: make([]byte, longestEcho)}, nil
 }
 
 // work exchanges messages for the time d and checks each. The round trips of short ones are recorded.
-func (w *worker) work(ctx context.Context, d time.Duration, h *hdrhistogram.Histogram) error {
+func (w *worker) work(ctx context.Context, d time.Duration, h *times) error {
 	for begin := time.Now(); time.Since(begin) < d; {
 		size := 64
 		switch {
@@ -80,7 +67,7 @@ func (w *worker) work(ctx context.Context, d time.Duration, h *hdrhistogram.Hist
 			return err
 		}
 		if size == 64 {
-			note(h, time.Since(start))
+			h.note(time.Since(start))
 		}
 	}
 	return nil
@@ -108,37 +95,4 @@ func (w *worker) exchange(ctx context.Context, size int) error {
 		return fmt.Errorf("echo of message %d from %v: %w", tag, peer, err)
 	}
 	return nil
-}
-
-// runEcho is a process, names[0], that sends back all that comes from names[1].
-func runEcho(ctx context.Context, socket string, names []string) (err error) {
-	if len(names) != 2 {
-		return fmt.Errorf("bench: %d names for an echo; expected its own and the other's", len(names))
-	}
-	own, err := weft.ParseName(names[0])
-	if err != nil {
-		return err
-	}
-	other, err := weft.ParseName(names[1])
-	if err != nil {
-		return err
-	}
-	p, err := weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: own})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	buf := make([]byte, longestEcho)
-	for {
-		m, err := p.Recv(ctx, other, weft.AnyTag, buf)
-		if err == nil {
-			err = p.Send(ctx, other, m.Tag, buf[:m.Len])
-		}
-		switch {
-		case ctx.Err() != nil, errors.Is(err, weft.ErrProcessGone), errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
 }

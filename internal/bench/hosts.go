@@ -8,119 +8,81 @@ import (
 	"io"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// onHosts makes two hosts, and has both sides of a measurement there, each as a weft of its own. The testbed ends with
-// this process, however that ends, and both sides with it.
-func (u *undo) onHosts(ctx context.Context, o *Options) (*hostSide, error) {
-	tb, err := testbed.New(testbed.Config{Hosts: 2, Loss: o.Loss, Lossy: o.Lossy, Apart: o.Apart, MTU: o.mtu()})
-	if err != nil {
-		return nil, err
+// apart has both sides of a measurement in processes of their own: on two hosts that are made for it, or else on this one, with processors of
+// their own; with a shared daemon, it is the daemon that has. The testbed ends with this process, however that ends, and both sides with it.
+func (u *undo) apart(ctx context.Context, o *Options) (client *crew, bed *testbed.Testbed, err error) {
+	var listen string
+	half := 1 // of the server
+	if o.Veth {
+		if bed, err = testbed.New(testbed.Config{Hosts: 2, Loss: o.Loss, Lossy: o.Lossy, Apart: o.Apart, MTU: o.mtu()}); err != nil {
+			return nil, nil, err
+		}
+		u.add(bed.Close)
+		listen = hostAddress(bed, 1)
+	} else {
+		if listen, err = u.meetingPlace(ctx, o); err != nil {
+			return nil, nil, err
+		}
+		if o.Deployment == DeployedShared {
+			half = 0
+		}
 	}
-	u.add(tb.Close)
-	listen := fmt.Sprintf("%v:%d", tb.Host(1).Addr(), DefaultPort)
-	addr, err := u.startServer(newChildOn(tb.Host(1), o.Self, o.arguments("--serve", "--listen", listen)...))
+	addr, err := u.startServer(ctx, childAt(bed, half, o.Self, o.arguments("--serve", "--listen", listen)...))
 	if err != nil {
-		return nil, fmt.Errorf("bench: starting a server on its host: %w", err)
+		return nil, nil, err
 	}
-	return u.startClient(ctx, tb, newChildOn(tb.Host(0), o.Self, o.arguments(addr)...))
+	client, err = u.talk(ctx, childAt(bed, 0, o.Self, o.arguments(addr)...))
+	if err != nil {
+		err = fmt.Errorf("bench: starting a client: %w", err)
+	}
+	return client, bed, err
 }
 
-// hostSide is a client in a process of its own.
-type hostSide struct {
-	bed   *testbed.Testbed
-	child *child
-	ask   *json.Encoder
-	told  *json.Decoder
+// hostAddress is where a NIC on a host of a testbed listens.
+func hostAddress(bed *testbed.Testbed, host int) string {
+	return fmt.Sprintf("%v:%d", bed.Host(host).Addr(), DefaultPort)
 }
 
-func (u *undo) startClient(ctx context.Context, tb *testbed.Testbed, of *child) (*hostSide, error) {
-	c, err := u.talk(of)
-	if err != nil {
-		return nil, fmt.Errorf("bench: starting a client on its host: %w", err)
-	}
-	stop := c.hangUpWith(ctx)
-	u.add(func() error { stop(); return nil })
-	return &hostSide{tb, of, json.NewEncoder(c.in), json.NewDecoder(c.out)}, nil
-}
-
-// question is what a client in a process of its own is asked, and told what it answers.
+// question is what a client in a process of its own is asked. It answers with a sample.
 type question struct {
-	Kind string        `json:"kind"`
-	Size int           `json:"size"`
-	Time time.Duration `json:"time"`
+	Kind string
+	Size int
+	Time time.Duration
 }
 
-type told struct {
-	Iterations int64    `json:"iterations"`
-	Rate       float64  `json:"rate"`
-	Bandwidth  float64  `json:"bandwidth"`
-	Lost       float64  `json:"lost"`
-	Times      []byte   `json:"times"` // a histogram, as HdrHistogram encodes it
-	Streams    *Streams `json:"streams,omitempty"`
-	Trips      []trips  `json:"trips,omitempty"`
-}
-
-func (s *hostSide) sample(ctx context.Context, kind string, size int, d time.Duration) (sample, error) {
-	var t told
-	err := s.ask.Encode(question{kind, size, d})
-	if err == nil {
-		err = s.told.Decode(&t)
-	}
-	if err != nil {
-		return sample{}, errors.Join(context.Cause(ctx), s.child.endedWhy(err))
-	}
-	r := sample{Iterations: t.Iterations, Rate: t.Rate, Bandwidth: t.Bandwidth, Lost: t.Lost, Streams: t.Streams, Trips: t.Trips}
-	if t.Times != nil {
-		r.Times, err = hdrhistogram.Decode(t.Times)
-	}
-	return r, err
-}
-
-// endedWhy says why a child no longer answers.
-func (c *child) endedWhy(err error) error {
-	select {
-	case <-c.ended:
-	case <-time.After(grace):
-		return fmt.Errorf("bench: a client says nothing: %w", err)
-	}
-	if why := c.failure(); why != nil {
-		return why
-	}
-	return fmt.Errorf("bench: a client ended: %w", err)
+func (c *crew) sample(_ context.Context, kind string, size int, d time.Duration) (s sample, err error) {
+	return s, c.ask(question{kind, size, d}, &s)
 }
 
 // Answer is what a client does in a process of its own: it makes the measurements that it is asked for, until in ends.
 func Answer(ctx context.Context, o Options, in io.Reader, out io.Writer) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	s, err := down.here(ctx, &o)
+	c, err := down.here(ctx, &o)
 	if err != nil {
 		return err
 	}
+	return answerAll(in, out, func(q question) (any, error) { return c.sample(ctx, q.Kind, q.Size, q.Time) })
+}
+
+// answerAll answers all questions that are asked, each with a line, until there are no more or one cannot be answered.
+func answerAll[Q any](in io.Reader, out io.Writer, answer func(q Q) (any, error)) error {
 	questions, answers := json.NewDecoder(in), json.NewEncoder(out)
 	for {
-		var q question
-		if err := questions.Decode(&q); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
+		var q Q
+		if err := questions.Decode(&q); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
 			return err
 		}
-		r, err := s.sample(ctx, q.Kind, q.Size, q.Time)
+		a, err := answer(q)
+		if err == nil {
+			err = answers.Encode(a)
+		}
 		if err != nil {
-			return err
-		}
-		t := told{Iterations: r.Iterations, Rate: r.Rate, Bandwidth: r.Bandwidth, Lost: r.Lost, Streams: r.Streams, Trips: r.Trips}
-		if r.Times != nil {
-			if t.Times, err = r.Times.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err != nil {
-				return err
-			}
-		}
-		if err := answers.Encode(t); err != nil {
 			return err
 		}
 	}

@@ -2,13 +2,8 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"time"
-
-	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/together"
 )
 
 // KindIdle is the measurement of what processes cost that do nothing.
@@ -44,13 +39,12 @@ func RunIdle(ctx context.Context, o IdleOptions) (r IdleRow, err error) {
 	if err != nil {
 		return r, fmt.Errorf("bench: starting a NIC daemon: %w", err)
 	}
+	crews, err := down.spread(ctx, o.Self, KindIdle, o.Processes, o.Programs, crewPlan{Socket: socket, App: "weft-idle", Size: 64, Takes: 1})
+	if err != nil {
+		return r, err
+	}
 	var pids []int
-	for i := range o.Programs {
-		first, next := i*o.Processes/o.Programs, (i+1)*o.Processes/o.Programs
-		c, _, err := down.startCrew(o.Self, KindIdle, "--child", "--socket", socket, "--first", fmt.Sprint(first), "--count", fmt.Sprint(next-first))
-		if err != nil {
-			return r, err
-		}
+	for _, c := range crews {
 		pids = append(pids, c.Process.Pid)
 	}
 	if err := sleep(ctx, settle); err != nil {
@@ -102,30 +96,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
-}
-
-// BeIdle is a program of idle processes. It says "ready" when all are attached, and ends with its input.
-func BeIdle(ctx context.Context, socket string, first, count int, in io.Reader, out io.Writer) (err error) {
-	ctx = EndWithInput(ctx, in)
-	var down undo
-	defer func() { err = errors.Join(err, down.all()) }()
-	var procs []*weft.Process
-	for i := range count {
-		p, err := down.attach(ctx, socket, weft.Name{App: "weft-idle", Index: uint32(first + i)})
-		if err != nil {
-			return err
-		}
-		procs = append(procs, p)
-	}
-	if _, err := fmt.Fprintln(out, "ready"); err != nil {
-		return err
-	}
-	err = together.Run(ctx, count, func(ctx context.Context, i int) error {
-		_, err := procs[i].Recv(ctx, weft.AnyProcess, weft.AnyTag, make([]byte, 64))
-		return err
-	})
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }

@@ -2,10 +2,7 @@ package bench
 
 import (
 	"context"
-	"strconv"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/weftnet/weft"
 )
@@ -43,16 +40,16 @@ type IncastRow struct {
 	Rate    float64 `json:"bytes_per_s"` // of long messages
 }
 
-// The processes of an incast.
-var incastReceiver = weft.Name{App: "weft-incast", Index: 1 << 20}
+// The processes of an incast: the receiver is the one that all send to.
+const incastApp = "weft-incast"
 
-func incastSender(i int) weft.Name { return weft.Name{App: "weft-incast", Index: uint32(i)} }
-
-// Tags of its messages.
-const (
-	tagLong weft.Tag = iota + 200
-	tagShort
+var (
+	incastTo       = crewTo{App: "weft-incast-receiver", Of: 1}
+	incastReceiver = incastTo.of(0)
 )
+
+// tagShort is the tag of the short messages.
+const tagShort weft.Tag = 201
 
 // incastRounds is how often times with and without long messages take turns.
 const incastRounds = 5
@@ -60,22 +57,19 @@ const incastRounds = 5
 // shortBytes is the length of the short messages.
 const shortBytes = 64
 
-// IncastReport is what one of the programs says when asked.
-type IncastReport struct {
-	Bytes   []int64 // of each sender, since the beginning
-	Seconds float64 // in which they were sent
-	Drops   uint64
-}
+// incastWindow is how many long messages each sender has under way.
+const incastWindow = 2
 
 // RunIncast sets all of it up, and measures.
 func RunIncast(ctx context.Context, o IncastOptions) (r IncastRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
-	receiver, addr, err := down.startCrew(o.Self, KindIncast, "--child", "receive", "--senders", strconv.Itoa(o.Senders), "--size", strconv.Itoa(o.Size))
+	receiver, addr, err := down.startCrew(ctx, o.Self, KindIncast, crewPlan{App: incastTo.App, Count: 1, Size: o.Size, Takes: min(incastWindow*o.Senders, 48),
+		Echo: &crewEcho{Tag: tagShort, Most: shortBytes}})
 	if err != nil {
 		return r, err
 	}
-	senders, _, err := down.startCrew(o.Self, KindIncast, "--child", "send", "--to", addr, "--senders", strconv.Itoa(o.Senders), "--size", strconv.Itoa(o.Size))
+	senders, _, err := down.startCrew(ctx, o.Self, KindIncast, crewPlan{Peer: addr, App: incastApp, Count: o.Senders, Size: o.Size, To: []crewTo{incastTo}, Window: incastWindow})
 	if err != nil {
 		return r, err
 	}
@@ -92,8 +86,7 @@ func RunIncast(ctx context.Context, o IncastOptions) (r IncastRow, err error) {
 }
 
 func (o *IncastOptions) measure(ctx context.Context, p *weft.Process, receiver, senders *crew) (r IncastRow, err error) {
-	defer senders.hangUpWith(ctx, receiver)()
-	var sent, received IncastReport
+	var sent, received crewReport
 	alone, among := newHistogram(), newHistogram()
 	phase := o.Time / (2 * incastRounds)
 	if err := ping(ctx, p, warmUp(o.Time), nil); err != nil {
@@ -103,7 +96,7 @@ func (o *IncastOptions) measure(ctx context.Context, p *weft.Process, receiver, 
 		if err := ping(ctx, p, phase, alone); err != nil {
 			return r, err
 		}
-		if err := senders.ask("go", nil); err != nil {
+		if err := senders.ask("go", &sent); err != nil {
 			return r, err
 		}
 		if err := ping(ctx, p, phase, among); err != nil {
@@ -117,7 +110,7 @@ func (o *IncastOptions) measure(ctx context.Context, p *weft.Process, receiver, 
 		return r, err
 	}
 	r = IncastRow{Bench: KindIncast, Senders: o.Senders, Size: o.Size, Drops: sent.Drops + received.Drops,
-		Small: among.ValueAtQuantile(50), Small99: among.ValueAtQuantile(99), Alone: alone.ValueAtQuantile(50), Alone99: alone.ValueAtQuantile(99)}
+		Small: among.p50(), Small99: among.ValueAtQuantile(99), Alone: alone.p50(), Alone99: alone.ValueAtQuantile(99)}
 	var shares []float64
 	for _, n := range sent.Bytes {
 		shares = append(shares, float64(n))
@@ -128,7 +121,7 @@ func (o *IncastOptions) measure(ctx context.Context, p *weft.Process, receiver, 
 }
 
 // ping sends short messages there and back, one by one, for the time d.
-func ping(ctx context.Context, p *weft.Process, d time.Duration, h *hdrhistogram.Histogram) error {
+func ping(ctx context.Context, p *weft.Process, d time.Duration, h *times) error {
 	buf := make([]byte, shortBytes)
 	for begin, last := time.Now(), time.Duration(0); ; {
 		if err := p.Send(ctx, incastReceiver, tagShort, buf); err != nil {
@@ -138,7 +131,7 @@ func ping(ctx context.Context, p *weft.Process, d time.Duration, h *hdrhistogram
 			return err
 		}
 		now := time.Since(begin)
-		note(h, now-last)
+		h.note(now - last)
 		if last = now; now >= d {
 			return nil
 		}

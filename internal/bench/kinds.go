@@ -59,7 +59,7 @@ var kinds = []Kind{
 			{"p99 µs", 11, 2, func(r *Row) float64 { return micros(r.P99) }}, {"p99.9 µs", 11, 2, func(r *Row) float64 { return micros(r.P999) }},
 		},
 		limit:   limitOfTrips,
-		compare: func(s sample, l limit.Result) float64 { return float64(s.Times.ValueAtQuantile(50)) / float64(l.P50) },
+		compare: func(s sample, l limit.Result) float64 { return float64(s.Times.p50()) / float64(l.P50) },
 		tell:    func(a *Against, l limit.Result) float64 { a.LimitP50 = l.P50; return micros(l.P50) },
 	},
 	{

@@ -5,25 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/payload"
 )
-
-// Latency is how long round trips took.
-type Latency struct {
-	P50  int64 `json:"p50_ns"`
-	P90  int64 `json:"p90_ns"`
-	P99  int64 `json:"p99_ns"`
-	P999 int64 `json:"p999_ns"`
-}
-
-// slowest is the longest round trip that the histogram tells from longer ones.
-const slowest = time.Minute
-
-// warmUp is how long a measurement of length d runs before it counts.
-func warmUp(d time.Duration) time.Duration { return min(d/10, 250*time.Millisecond) }
 
 // Latency sends messages of size bytes one by one for the time d, each after the echo of the one before, and returns how
 // long the round trips took and how many there were.
@@ -32,11 +16,11 @@ func (c *Client) Latency(ctx context.Context, size int, d time.Duration) (Latenc
 	if err != nil {
 		return Latency{}, 0, err
 	}
-	return latencyOf(h), h.TotalCount(), nil
+	return h.latency(), h.TotalCount(), nil
 }
 
 // roundTrips is Latency, with all of the times, in nanoseconds.
-func (c *Client) roundTrips(ctx context.Context, size int, d time.Duration) (*hdrhistogram.Histogram, error) {
+func (c *Client) roundTrips(ctx context.Context, size int, d time.Duration) (*times, error) {
 	h := newHistogram()
 	data, echo := payload.Written(size), make([]byte, size)
 	_, _, err := c.measure(ctx, plan{Echo: true, Size: size, Window: 1}, func(ctx context.Context) error {
@@ -51,11 +35,9 @@ func (c *Client) roundTrips(ctx context.Context, size int, d time.Duration) (*hd
 	return h, nil
 }
 
-func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(slowest), 3) }
-
 // bounce makes round trips for the time d, at least one. The clock is read once for each, when its message is on its way: a round trip
 // lasts from there to where the next one's is. How long one took is noted then, too, so that neither keeps a message from leaving.
-func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration, h *hdrhistogram.Histogram) error {
+func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration, h *times) error {
 	x := newExchange(c.p, c.server, c.at, tagData)
 	defer x.cancel()
 	begin := time.Now()
@@ -71,7 +53,7 @@ func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration,
 		}
 		now := time.Since(begin)
 		if n > 0 {
-			note(h, now-last)
+			h.note(now - last)
 		}
 		last = now
 		var m weft.Message
@@ -88,17 +70,10 @@ func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration,
 		}
 		if now >= d {
 			if n == 0 {
-				note(h, time.Since(begin)) // there is no other
+				h.note(time.Since(begin)) // there is no other
 			}
 			return nil
 		}
-	}
-}
-
-// note adds a round trip to h, if there is one of either.
-func note(h *hdrhistogram.Histogram, took time.Duration) {
-	if h != nil && took > 0 {
-		_ = h.RecordValue(int64(min(took, slowest))) // fails for what is longer than the histogram is wide, which the bound excludes
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +21,8 @@ type LimitsOptions struct {
 	Time   time.Duration // for each size
 	Rounds int           // in which that time is spent; what counts is their median
 	MTU    int           // of the cable between the two hosts
+
+	Missing func(name string, why error) // is told which limits cannot be had here
 }
 
 // LimitRow is one limit with one size.
@@ -41,8 +42,8 @@ func LimitNames() (names []string) {
 
 // RunLimits measures limits, all of them in each round, so that a machine that is slow for a while is slow for all; it
 // hands over their medians. Limits that cannot be had here are left out, and said to be missing, unless they were named.
-func RunLimits(ctx context.Context, o LimitsOptions, missing func(name string, why error), out func(LimitRow) error) (err error) {
-	r := limitsRun{o: &o, missing: missing, gone: map[string]bool{}}
+func RunLimits(ctx context.Context, o LimitsOptions, out func(LimitRow) error) (err error) {
+	r := limitsRun{o: &o, gone: map[string]bool{}}
 	for _, l := range limit.All() {
 		if len(o.Names) == 0 || slices.Contains(o.Names, l.Name) {
 			r.limits = append(r.limits, l)
@@ -81,7 +82,6 @@ type limitsRun struct {
 	here, between *limit.Ground
 	noHosts       error // why there is no between
 	results       map[LimitRow][]limit.Result
-	missing       func(name string, why error)
 	gone          map[string]bool // said to be missing
 }
 
@@ -100,7 +100,7 @@ func (r *limitsRun) round(ctx context.Context) error {
 				return err
 			default:
 				r.gone[l.Name] = true
-				r.missing(l.Name, err)
+				r.o.Missing(l.Name, err)
 			}
 		}
 	}
@@ -122,9 +122,6 @@ func (r *limitsRun) measure(ctx context.Context, l limit.Limit, size int) (limit
 func unavailable(err error) bool {
 	return errors.Is(err, limit.ErrUnavailable) || strings.Contains(err.Error(), limit.ErrUnavailable.Error())
 }
-
-// LimitChild is what a process that a limit has started does.
-func LimitChild(told string, in io.Reader, out io.Writer) error { return limit.RunChild(told, in, out) }
 
 // Figure is the row's figure, as people read it.
 func (r LimitRow) Figure() string {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/weftnet/weft/internal/testbed"
 )
 
 // KindLoss is the measurement of what lost packets cost.
@@ -55,14 +57,14 @@ const pingSize = 64
 func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
-	pair := func(loss float64) (*hostSide, error) {
-		return down.onHosts(ctx, &Options{Kind: KindLatency, Link: o.Link, Deployment: o.Deployment, Self: o.Self, Loss: loss, Lossy: true, Apart: true, MTU: o.MTU})
+	pair := func(loss float64) (*crew, *testbed.Testbed, error) {
+		return down.apart(ctx, &Options{Kind: KindLatency, Link: o.Link, Deployment: o.Deployment, Self: o.Self, Veth: true, Loss: loss, Lossy: true, Apart: true, MTU: o.MTU})
 	}
-	clean, err := pair(0)
+	clean, _, err := pair(0)
 	if err != nil {
 		return r, err
 	}
-	lossy, err := pair(o.Loss)
+	lossy, bed, err := pair(o.Loss)
 	if err != nil {
 		return r, err
 	}
@@ -74,14 +76,14 @@ func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 	}
 	h := merged(l.trips)
 	r = LossRow{Bench: KindLoss, Link: o.Link, Deployment: o.Deployment, Loss: o.Loss, Size: o.Size, Goodput: medianOf(l.with, sample.bandwidth),
-		Clean: medianOf(l.without, sample.bandwidth), RoundTrips: h.TotalCount(), Latency: latencyOf(h)}
+		Clean: medianOf(l.without, sample.bandwidth), RoundTrips: h.TotalCount(), Latency: h.latency()}
 	r.RoundRatios = l.ratios()
 	r.Ratio = median(r.RoundRatios)
-	if c, err := lossy.bed.Drops(); err == nil && c.Dropped+c.Passed > 0 {
+	if c, err := bed.Drops(); err == nil && c.Dropped+c.Passed > 0 {
 		r.Lost = float64(c.Dropped) / float64(c.Dropped+c.Passed)
 	}
 	if o.HDR != nil {
-		err = o.HDR(pingSize, h)
+		err = o.HDR(pingSize, h.Histogram)
 	}
 	return r, err
 }

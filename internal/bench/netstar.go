@@ -108,12 +108,7 @@ func (o *NetstarOptions) besideOn(ctx context.Context, link string, out func(Net
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
 	pair := Options{Kind: KindStream, Link: link, Deployment: DeployedEmbedded, Self: o.Self, Veth: o.Veth}
-	var s side
-	if o.Veth {
-		s, err = down.onHosts(ctx, &pair)
-	} else {
-		s, err = down.here(ctx, &pair)
-	}
+	s, err := down.side(ctx, &pair)
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/testbed"
 )
@@ -62,11 +60,9 @@ const (
 
 // trips are round trips, and what of them was sent again.
 type trips struct {
-	How   string `json:"how"`
-	Times []byte `json:"times"` // a histogram, as HdrHistogram encodes it
-	Again Again  `json:"again"`
-
-	times *hdrhistogram.Histogram
+	How   string
+	Times *times
+	Again Again
 }
 
 // kindRecovery is what clients on hosts are asked for: round trips of messages, and over TCP.
@@ -79,26 +75,20 @@ func (c *Client) recovery(ctx context.Context, size int, d time.Duration) (s sam
 		return s, err
 	}
 	tcp, err := c.tcpTrips(ctx, size, d)
-	s.Trips = []trips{messages, tcp}
-	for i := range s.Trips {
-		if err == nil {
-			s.Trips[i].Times, err = s.Trips[i].times.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-		}
-	}
-	return s, err
+	return sample{Trips: []trips{messages, tcp}}, err
 }
 
 func (c *Client) messageTrips(ctx context.Context, how string, size int, d time.Duration) (t trips, err error) {
 	t.How = how
 	before := nicAgain(c.p.NIC())
-	t.times, err = c.roundTrips(ctx, size, d)
+	t.Times, err = c.roundTrips(ctx, size, d)
 	t.Again = nicAgain(c.p.NIC()).since(before).plus(c.again)
 	return t, err
 }
 
 func (c *Client) tcpTrips(ctx context.Context, size int, d time.Duration) (t trips, err error) {
 	t.How = byTCP
-	t.times, t.Again, err = c.echoes(ctx, overTCP, size, d)
+	t.Times, t.Again, err = c.echoes(ctx, overTCP, size, d)
 	return t, err
 }
 
@@ -154,42 +144,36 @@ func (o *NetstarOptions) tripTime() time.Duration { return max(o.Time, 10*time.M
 func (o *NetstarOptions) recoveryOnHosts(ctx context.Context, link string, out func(NetstarRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	s, err := down.onHosts(ctx, &Options{Kind: KindLatency, Link: link, Deployment: DeployedEmbedded, Self: o.Self, Lossy: true})
+	s, bed, err := down.apart(ctx, &Options{Kind: KindLatency, Link: link, Deployment: DeployedEmbedded, Self: o.Self, Veth: true, Lossy: true})
 	if err != nil {
 		return err
 	}
 	clean, err := s.sample(ctx, kindRecovery, callSize, o.tripTime())
 	if err == nil {
-		err = s.bed.SetLoss(o.Loss)
+		err = bed.SetLoss(o.Loss)
 	}
 	if err != nil {
 		return err
 	}
 	lossy, err := s.sample(ctx, kindRecovery, callSize, o.tripTime())
 	if err == nil {
-		err = s.bed.SetLoss(0) // so that both sides part without waiting for each other
+		err = bed.SetLoss(0) // so that both sides part without waiting for each other
 	}
 	for i := 0; i < len(lossy.Trips) && err == nil; i++ {
-		a, b := &clean.Trips[i], &lossy.Trips[i]
-		if a.times, err = hdrhistogram.Decode(a.Times); err == nil {
-			b.times, err = hdrhistogram.Decode(b.Times)
-		}
-		if err == nil {
-			err = out(o.recoveryRow(link, *a, *b))
-		}
+		err = out(o.recoveryRow(link, clean.Trips[i], lossy.Trips[i]))
 	}
 	return err
 }
 
 // recoveryRow sets round trips with loss beside those without.
 func (o *NetstarOptions) recoveryRow(link string, clean, lossy trips) NetstarRow {
-	l := latencyOf(lossy.times)
-	r := &Recovery{Loss: o.Loss, RoundTrips: lossy.times.TotalCount(), CleanP50: clean.times.ValueAtQuantile(50), P50: l.P50, P99: l.P99, P999: l.P999,
+	l := lossy.Times.latency()
+	r := &Recovery{Loss: o.Loss, RoundTrips: lossy.Times.TotalCount(), CleanP50: clean.Times.p50(), P50: l.P50, P99: l.P99, P999: l.P999,
 		Sent: lossy.Again.sum(), Again: lossy.Again}
 	if r.Sent > 0 { // what is sent again is more than what was lost, of TCP twice as much
 		lost := 1 - (1-o.Loss)*(1-o.Loss) // of the round trips, which are two frames; they are the longest
 		middle := 100 * (1 - lost/2)
-		r.Delay, r.CleanDelay = lossy.times.ValueAtQuantile(middle)-r.CleanP50, clean.times.ValueAtQuantile(middle)-r.CleanP50
+		r.Delay, r.CleanDelay = lossy.Times.ValueAtQuantile(middle)-r.CleanP50, clean.Times.ValueAtQuantile(middle)-r.CleanP50
 	}
 	row := NetstarRow{How: lossy.How, Link: link, Size: callSize, Recovery: r}
 	if lossy.How != byTCP {

@@ -2,14 +2,13 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/together"
@@ -81,8 +80,23 @@ const (
 	pageCallBytes          = 8192     // the longest answer
 )
 
-// ServePages is the other program. It says its address, and ends with its standard input.
-func ServePages(ctx context.Context, o PagesOptions, in io.Reader, out io.Writer) error {
+// pagesPlan is one of the two programs, for one that has started it: that with the page server, or, if one is there, this one.
+type pagesPlan struct{ PagesOptions }
+
+func (p *pagesPlan) run(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx = EndWithInput(ctx, in)
+	if p.Server == "" {
+		return servePages(ctx, p.PagesOptions, out)
+	}
+	r, err := RunPages(ctx, p.PagesOptions)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(r)
+}
+
+// servePages is the other program. It says its address, and ends with ctx.
+func servePages(ctx context.Context, o PagesOptions, out io.Writer) error {
 	link, err := weft.ParseLink(o.listen())
 	if err != nil {
 		return err
@@ -100,17 +114,9 @@ func ServePages(ctx context.Context, o PagesOptions, in io.Reader, out io.Writer
 		_, err = fmt.Fprintln(out, p.NIC().Addr())
 	}
 	if err == nil {
-		ctx, cancel := context.WithCancel(ctx)
-		err = together.Run(ctx, 2, func(ctx context.Context, i int) error {
-			if i == 0 {
-				return answerCalls(ctx, calls)
-			}
-			defer cancel()
-			return eachLine(in, func(string) error { return nil })
-		})
-		cancel()
+		err = answerCalls(ctx, calls)
 	}
-	if errors.Is(err, context.Canceled) {
+	if ctx.Err() != nil {
 		err = nil
 	}
 	s.Close()
@@ -154,20 +160,12 @@ type pager struct {
 // with sets up both programs for measure, and takes them down again.
 func (o *PagesOptions) with(ctx context.Context, measure func(*pager) error) (err error) {
 	g := &pager{o: o}
-	defer func() {
-		err = errors.Join(err, g.u.all())
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-	}()
+	defer g.u.end(ctx, &err)
 	addr := o.Server
 	if addr == "" {
-		server, at, err := g.u.startCrew(o.Self, o.Kind, "--child", "--link", o.Link)
-		if err != nil {
+		if addr, err = g.u.startServer(ctx, newChild(o.Self, childPlan{Pages: &pagesPlan{*o}}.args(o.Kind)...)); err != nil {
 			return err
 		}
-		defer server.hangUpWith(ctx)()
-		addr = at
 	}
 	g.p, _, err = g.u.open(ctx, place{deployment: DeployedEmbedded, name: ClientName, listen: o.listen(), nodes: []weft.Node{{Addr: addr}}})
 	if err != nil {
@@ -200,16 +198,16 @@ func RunPages(ctx context.Context, o PagesOptions) (r PagesRow, err error) {
 		if o.Kind == KindPageOut {
 			do = pageOut(c, o.Page)
 		}
-		pages, calls := newTimes(), newTimes()
-		run := func(d time.Duration, into *hdrhistogram.Histogram) (time.Duration, error) {
+		pages, calls := newHistogram(), newHistogram()
+		run := func(d time.Duration, into *times) (time.Duration, error) {
 			return g.times(ctx, o.Depth, d, into, do)
 		}
 		if o.Kind == KindPageIn && o.Depth > 1 {
-			run = func(d time.Duration, into *hdrhistogram.Histogram) (time.Duration, error) {
+			run = func(d time.Duration, into *times) (time.Duration, error) {
 				return pagesIn(ctx, c, &o, d, into)
 			}
 		}
-		if _, err := run(warmUp(o.Time), newTimes()); err != nil {
+		if _, err := run(warmUp(o.Time), newHistogram()); err != nil {
 			return err
 		}
 		seconds := 0.0
@@ -223,7 +221,7 @@ func RunPages(ctx context.Context, o PagesOptions) (r PagesRow, err error) {
 				return err
 			}
 		}
-		r.P50, r.P99, r.Call = pages.ValueAtQuantile(50), pages.ValueAtQuantile(99), calls.ValueAtQuantile(50)
+		r.P50, r.P99, r.Call = pages.p50(), pages.ValueAtQuantile(99), calls.p50()
 		r.Rate = float64(pages.TotalCount()) / seconds
 		r.Ratio = float64(r.P50) / float64(max(r.Call, 1))
 		return nil
@@ -231,8 +229,8 @@ func RunPages(ctx context.Context, o PagesOptions) (r PagesRow, err error) {
 }
 
 // RunCopies measures the scenarios of the page driver's design, one page at a time.
-func RunCopies(ctx context.Context, o PagesOptions) (rows []CopiesRow, err error) {
-	return rows, o.with(ctx, func(g *pager) error {
+func RunCopies(ctx context.Context, o PagesOptions, out func(CopiesRow) error) error {
+	return o.with(ctx, func(g *pager) error {
 		for _, page := range []int{4096, 8192} {
 			for _, s := range []struct {
 				name string
@@ -247,7 +245,9 @@ func RunCopies(ctx context.Context, o PagesOptions) (rows []CopiesRow, err error
 					return err
 				}
 				row.Scenario = fmt.Sprintf("%dK %s", page/1024, s.name)
-				rows = append(rows, row)
+				if err := out(row); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -261,7 +261,7 @@ func (g *pager) scenario(ctx context.Context, page int, do func(*netmem.Client) 
 		return r, err
 	}
 	defer c.Close()
-	op, h := do(c), newTimes()
+	op, h := do(c), newHistogram()
 	if err := op(ctx, 0); errors.Is(err, netmem.ErrMissing) {
 		if err := fillPages(ctx, c, page); err != nil {
 			return r, err
@@ -278,7 +278,7 @@ func (g *pager) scenario(ctx context.Context, page int, do func(*netmem.Client) 
 			return r, err
 		}
 	}
-	return CopiesRow{Bench: KindPages, Link: g.o.Link, Copies: float64(bytes) / float64(pages*page), P50: h.ValueAtQuantile(50)}, nil
+	return CopiesRow{Bench: KindPages, Link: g.o.Link, Copies: float64(bytes) / float64(pages*page), P50: h.p50()}, nil
 }
 
 // counted is how many pages are counted together.
@@ -286,7 +286,7 @@ const counted = 64
 
 // copies does an operation with each page, and returns how many bytes were copied for how many pages. Batches in which a request was
 // repeated are left out, unless all are: a page that comes twice is copied twice.
-func (g *pager) copies(ctx context.Context, c *netmem.Client, h *hdrhistogram.Histogram, op operation) (bytes uint64, pages int, err error) {
+func (g *pager) copies(ctx context.Context, c *netmem.Client, h *times, op operation) (bytes uint64, pages int, err error) {
 	var allBytes uint64
 	for i := uint64(0); i < pagesUsed; i += counted {
 		before, err := g.copied(ctx, c)
@@ -299,7 +299,7 @@ func (g *pager) copies(ctx context.Context, c *netmem.Client, h *hdrhistogram.Hi
 			if err := op(ctx, 1+i+k); err != nil {
 				return 0, 0, err
 			}
-			_ = h.RecordValue(int64(min(time.Since(begun), slowest)))
+			h.note(time.Since(begun))
 		}
 		after, err := g.copied(ctx, c)
 		if err != nil {
@@ -355,7 +355,7 @@ func pageIn(c *netmem.Client, page int) operation {
 }
 
 // pagesIn reads random pages for the time d, so many at a time, as one goroutine can.
-func pagesIn(ctx context.Context, c *netmem.Client, o *PagesOptions, d time.Duration, into *hdrhistogram.Histogram) (time.Duration, error) {
+func pagesIn(ctx context.Context, c *netmem.Client, o *PagesOptions, d time.Duration, into *times) (time.Duration, error) {
 	var failed error
 	free, begun := make([][]byte, o.Depth), make(map[*byte]time.Duration, o.Depth)
 	for i := range free {
@@ -373,7 +373,7 @@ func pagesIn(ctx context.Context, c *netmem.Client, o *PagesOptions, d time.Dura
 		return r.Uint64N(pagesUsed), buf, true
 	}, func(_ uint64, buf []byte, err error) {
 		failed = errors.Join(failed, err)
-		_ = into.RecordValue(int64(min(time.Since(start)-begun[&buf[0]], slowest)))
+		into.note(time.Since(start) - begun[&buf[0]])
 		free = append(free, buf)
 	})
 	return time.Since(start), errors.Join(failed, err)
@@ -400,21 +400,19 @@ func (g *pager) call(page int) operation {
 	}
 }
 
-func newTimes() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(slowest), 3) }
-
 // times does an operation with random pages for the time d, so many at a time, and returns how long that took.
-func (g *pager) times(ctx context.Context, depth int, d time.Duration, into *hdrhistogram.Histogram, do operation) (time.Duration, error) {
-	all := make([]*hdrhistogram.Histogram, depth)
+func (g *pager) times(ctx context.Context, depth int, d time.Duration, into *times, do operation) (time.Duration, error) {
+	all := make([]*times, depth)
 	begun := time.Now()
 	err := together.Run(ctx, depth, func(ctx context.Context, i int) error {
-		all[i] = newTimes()
+		all[i] = newHistogram()
 		r := rand.New(rand.NewPCG(uint64(i), 1))
 		for last := time.Duration(0); last < d; {
 			if err := do(ctx, r.Uint64N(pagesUsed)); err != nil {
 				return err
 			}
 			now := time.Since(begun)
-			_ = all[i].RecordValue(int64(min(now-last, slowest)))
+			all[i].note(now - last)
 			last = now
 		}
 		return nil
@@ -422,7 +420,7 @@ func (g *pager) times(ctx context.Context, depth int, d time.Duration, into *hdr
 	took := time.Since(begun)
 	for _, h := range all {
 		if h != nil {
-			into.Merge(h)
+			into.Merge(h.Histogram)
 		}
 	}
 	return took, err

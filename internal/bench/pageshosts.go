@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"syscall"
 
 	"github.com/weftnet/weft/internal/testbed"
 )
@@ -19,19 +17,19 @@ func (o *PagesOptions) onHosts(ctx context.Context) (r PagesRow, err error) {
 		return r, err
 	}
 	u.add(tb.Close)
-	on := func(host int, more ...string) *child {
-		listen := fmt.Sprintf("%v:%d", tb.Host(host).Addr(), DefaultPort)
-		return newChildOn(tb.Host(host), o.Self, append([]string{"bench", o.Kind, "--link", o.Link, "--listen", listen}, more...)...)
+	on := func(host int, server string) *child {
+		p := *o
+		p.Veth, p.Listen, p.Server = false, hostAddress(tb, host), server
+		return newChildOn(tb.Host(host), o.Self, childPlan{Pages: &pagesPlan{p}}.args(o.Kind)...)
 	}
-	addr, err := u.startServer(on(1, "--child"))
+	addr, err := u.startServer(ctx, on(1, ""))
 	if err != nil {
-		return r, fmt.Errorf("bench: starting a page server on its host: %w", err)
+		return r, err
 	}
-	client, err := u.talk(on(0, "--server", addr, "--json", "--page", strconv.Itoa(o.Page), "--depth", strconv.Itoa(o.Depth), "--time", o.Time.String()))
+	client, err := u.talk(ctx, on(0, addr))
 	if err != nil {
 		return r, fmt.Errorf("bench: starting a client on its host: %w", err)
 	}
-	defer context.AfterFunc(ctx, func() { _ = client.Process.Signal(syscall.SIGTERM) })()
 	if err := client.hear(&r); err != nil {
 		return r, errors.Join(context.Cause(ctx), err)
 	}

@@ -188,6 +188,14 @@ func newChildOn(h *testbed.Host, self string, args ...string) *child {
 	return watched(cmd.Cmd, cmd.Start)
 }
 
+// childAt is a child on a host of a testbed; without one, on this host with that half of its processors.
+func childAt(bed *testbed.Testbed, half int, self string, args ...string) *child {
+	if bed != nil {
+		return newChildOn(bed.Host(half), self, args...)
+	}
+	return newChild(self, args...).with(half, 2)
+}
+
 func watched(cmd *exec.Cmd, launch func() error) *child {
 	c := &child{Cmd: cmd, launch: launch, ended: make(chan struct{})}
 	c.Stderr = &c.stderr

@@ -2,12 +2,9 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/weftnet/weft/internal/bench/limit"
 	"github.com/weftnet/weft/internal/ctl"
@@ -132,12 +129,7 @@ func (o *ProgramOptions) limit(v programVariant) string {
 // RunProgram measures the series, each in each round, and hands over row by row.
 func RunProgram(ctx context.Context, o ProgramOptions, out func(ProgramRow) error) (err error) {
 	var down undo
-	defer func() {
-		err = errors.Join(err, down.all())
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-	}()
+	defer down.end(ctx, &err)
 	r := programRun{o: &o}
 	if err := down.programSides(ctx, &r); err != nil {
 		return err
@@ -156,7 +148,7 @@ func RunProgram(ctx context.Context, o ProgramOptions, out func(ProgramRow) erro
 	}
 	for range o.Rounds {
 		for i, v := range all {
-			s, lost, err := r.sample(ctx, v, o.Time/time.Duration(o.Rounds))
+			s, lost, err := r.sample(v, o.Time/time.Duration(o.Rounds))
 			if err != nil {
 				return fmt.Errorf("bench: %s of %d bytes: %w", v.Series, v.Size, err)
 			}
@@ -204,7 +196,7 @@ func (r *ProgramRow) compare(name string, samples []sample, limits []limit.Resul
 // programRun is a measurement of programs.
 type programRun struct {
 	o              *ProgramOptions
-	client, server *hostSide
+	client, server *crew
 	peer           uint64 // the server's NIC
 	ground         *limit.Ground
 }
@@ -220,7 +212,7 @@ type programAsk struct {
 type programTold struct {
 	NIC   uint64 `json:"nic,omitempty"` // of a side that has begun,
 	Addr  string `json:"addr,omitempty"`
-	Times []byte `json:"times,omitempty"` // a histogram
+	Times *times `json:"times,omitempty"`
 	Lost  int64  `json:"lost,omitempty"`
 	Error string `json:"error,omitempty"`
 }
@@ -236,21 +228,15 @@ func (u *undo) programSides(ctx context.Context, r *programRun) (err error) {
 		}
 		u.add(bed.Close)
 		for i := range listen {
-			listen[i] = fmt.Sprintf("%v:%d", bed.Host(i).Addr(), DefaultPort)
+			listen[i] = hostAddress(bed, i)
 		}
 	}
-	start := func(host int, more ...string) (*hostSide, programTold, error) {
+	start := func(host int, more ...string) (c *crew, t programTold, err error) {
 		args := append([]string{"bench", KindProgram, "--child", "--link", o.Link, "--deployment", o.Deployment, "--listen", listen[host]}, more...)
-		c := newChild(o.Self, args...).with(host, 2)
-		if bed != nil {
-			c = newChildOn(bed.Host(host), o.Self, args...)
+		if c, err = u.talk(ctx, childAt(bed, host, o.Self, args...)); err == nil {
+			err = c.hear(&t)
 		}
-		s, err := u.startClient(ctx, bed, c)
-		if err != nil {
-			return nil, programTold{}, err
-		}
-		t, err := s.programTold(ctx)
-		return s, t, err
+		return c, t, err
 	}
 	var far programTold
 	if r.server, far, err = start(1); err != nil {
@@ -261,46 +247,24 @@ func (u *undo) programSides(ctx context.Context, r *programRun) (err error) {
 	return err
 }
 
-// programTold waits for an answer.
-func (s *hostSide) programTold(ctx context.Context) (t programTold, err error) {
-	if err = s.told.Decode(&t); err != nil {
-		return t, errors.Join(context.Cause(ctx), s.child.endedWhy(err))
-	}
-	if t.Error != "" {
+// program asks a side, which may answer that it cannot.
+func (c *crew) program(q programAsk) (t programTold, err error) {
+	if err = c.ask(q, &t); err == nil && t.Error != "" {
 		err = errors.New(t.Error)
 	}
 	return t, err
 }
 
-func (s *hostSide) programAsk(ctx context.Context, q programAsk) (programTold, error) {
-	if err := s.ask.Encode(q); err != nil {
-		return programTold{}, errors.Join(context.Cause(ctx), s.child.endedWhy(err))
-	}
-	return s.programTold(ctx)
-}
-
 // sample measures exchanges for the time d.
-func (r *programRun) sample(ctx context.Context, v programVariant, d time.Duration) (s sample, lost int64, err error) {
-	if _, err := r.server.programAsk(ctx, programAsk{programVariant: v}); err != nil {
+func (r *programRun) sample(v programVariant, d time.Duration) (s sample, lost int64, err error) {
+	if _, err := r.server.program(programAsk{programVariant: v}); err != nil {
 		return s, 0, fmt.Errorf("the server's side: %w", err)
 	}
-	t, err := r.client.programAsk(ctx, programAsk{v, r.peer, d})
+	t, err := r.client.program(programAsk{v, r.peer, d})
 	if err != nil {
 		return s, 0, err
 	}
-	if s.Times, err = hdrhistogram.Decode(t.Times); err != nil {
-		return s, 0, err
-	}
-	s.Iterations = s.Times.TotalCount()
-	return s, t.Lost, nil
-}
-
-// answerTold encodes an answer, or the error that there is in its place.
-func answerTold(out *json.Encoder, t programTold, err error) error {
-	if err != nil {
-		t = programTold{Error: err.Error()}
-	}
-	return out.Encode(t)
+	return sample{Iterations: t.Times.TotalCount(), Times: t.Times}, t.Lost, nil
 }
 
 // Deployed says in words where the NICs are.

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/payload"
 )
@@ -45,24 +43,18 @@ func BeProgramSide(ctx context.Context, o ProgramOptions, listen, server string,
 			return err
 		}
 	}
-	questions, answers := json.NewDecoder(in), json.NewEncoder(out)
-	if err := answers.Encode(programTold{NIC: uint64(p.Address().NIC), Addr: addr}); err != nil {
+	if err := json.NewEncoder(out).Encode(programTold{NIC: uint64(p.Address().NIC), Addr: addr}); err != nil {
 		return err
 	}
 	s := programSide{p: p}
 	defer func() { err = errors.Join(err, s.clear(context.WithoutCancel(ctx))) }()
-	for {
-		var q programAsk
-		if err := questions.Decode(&q); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
+	return answerAll(in, out, func(q programAsk) (any, error) {
 		t, err := s.answer(ctx, &q)
-		if err := answerTold(answers, t, err); err != nil {
-			return err
+		if err != nil {
+			t = programTold{Error: err.Error()}
 		}
-	}
+		return t, nil
+	})
 }
 
 // answer does what a side is asked.
@@ -80,12 +72,7 @@ func (s *programSide) answer(ctx context.Context, q *programAsk) (t programTold,
 	if q.Peer == 0 {
 		return t, s.serve(ctx, q)
 	}
-	h, lost, err := s.measure(ctx, q)
-	if err != nil {
-		return t, err
-	}
-	t.Lost = lost
-	t.Times, err = h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	t.Times, t.Lost, err = s.measure(ctx, q)
 	return t, err
 }
 
@@ -174,7 +161,7 @@ func (s *programSide) serve(ctx context.Context, q *programAsk) error {
 const lostAfter = 2 * time.Second
 
 // measure makes exchanges for a time, and as many before that do not count.
-func (s *programSide) measure(ctx context.Context, q *programAsk) (h *hdrhistogram.Histogram, lost int64, err error) {
+func (s *programSide) measure(ctx context.Context, q *programAsk) (h *times, lost int64, err error) {
 	one, many := s.exchange(q), 1
 	if q.Wait == WaitSpin && q.Series != SeriesAPI && q.Series != SeriesApp2App {
 		many = mostExchanges
@@ -201,7 +188,7 @@ func (s *programSide) measure(ctx context.Context, q *programAsk) (h *hdrhistogr
 			return nil, 0, err
 		case time.Since(begin) >= warm:
 			for _, ns := range took {
-				note(h, time.Duration(ns))
+				h.note(time.Duration(ns))
 			}
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/weftnet/weft/internal/bench/limit"
 )
 
@@ -19,7 +17,7 @@ type sample struct {
 	Rate       float64 // messages a second
 	Bandwidth  float64 // bytes a second
 	Lost       float64 // share of what left
-	Times      *hdrhistogram.Histogram
+	Times      *times
 	Streams    *Streams
 	Trips      []trips // of kindRecovery
 }
@@ -27,18 +25,15 @@ type sample struct {
 func (s sample) rate() float64      { return s.Rate }
 func (s sample) bandwidth() float64 { return s.Bandwidth }
 
-// side makes measurements.
+// side makes measurements: a client in this process, or one in another.
 type side interface {
 	sample(ctx context.Context, kind string, size int, d time.Duration) (sample, error)
 }
 
-// localSide is a client in this process.
-type localSide struct{ c *Client }
-
-func (s localSide) sample(ctx context.Context, kind string, size int, d time.Duration) (sample, error) {
-	r, err := kindOf(kind).work(s.c, ctx, size, d)
-	r.Far = s.c.far
-	return r, err
+func (c *Client) sample(ctx context.Context, kind string, size int, d time.Duration) (sample, error) {
+	s, err := kindOf(kind).work(c, ctx, size, d)
+	s.Far = c.far
+	return s, err
 }
 
 // leastRound is how long each side has in a round at least: in a shorter one little is measured but how the two sides begin.
@@ -100,7 +95,7 @@ func (r *rounds) row(ctx context.Context, size int) (Row, error) {
 		row.Against = kind.against(kind.limit(o, size), samples, limits)
 	}
 	if o.HDR != nil {
-		return row, o.HDR(size, merged(samples))
+		return row, o.HDR(size, merged(samples).Histogram)
 	}
 	return row, nil
 }
@@ -128,10 +123,10 @@ func median(of []float64) float64 {
 }
 
 // merged has the round trips of all samples.
-func merged(samples []sample) *hdrhistogram.Histogram {
+func merged(samples []sample) *times {
 	h := newHistogram()
 	for _, s := range samples {
-		h.Merge(s.Times)
+		h.Merge(s.Times.Histogram)
 	}
 	return h
 }

@@ -28,15 +28,7 @@ func Run(ctx context.Context, o Options, out Printer) (err error) {
 	var down undo
 	defer down.end(ctx, &err)
 	r := rounds{o: &o}
-	switch {
-	case o.Veth:
-		r.side, err = down.onHosts(ctx, &o)
-	case o.Apart && o.Link != LinkMem:
-		r.side, err = down.apart(ctx, &o)
-	default:
-		r.side, err = down.here(ctx, &o)
-	}
-	if err != nil {
+	if r.side, err = down.side(ctx, &o); err != nil {
 		return err
 	}
 	if o.Against {
@@ -57,47 +49,29 @@ func Run(ctx context.Context, o Options, out Printer) (err error) {
 	return nil
 }
 
-// apart is a pair of processes on this host that have processors of their own; with a shared daemon, it is the daemon that has.
-func (u *undo) apart(ctx context.Context, o *Options) (side, error) {
-	listen, err := u.meetingPlace(ctx, o)
-	if err != nil {
-		return nil, err
+// side is the side with the clock, with a server within its reach.
+func (u *undo) side(ctx context.Context, o *Options) (side, error) {
+	if o.Veth || o.Apart && o.Link != LinkMem {
+		c, _, err := u.apart(ctx, o)
+		return c, err
 	}
-	half := 1
-	if o.Deployment == DeployedShared {
-		half = 0
-	}
-	addr, err := u.startServer(newChild(o.Self, o.arguments("--serve", "--listen", listen)...).with(half, 2))
-	if err != nil {
-		return nil, fmt.Errorf("bench: starting a server: %w", err)
-	}
-	return u.startClient(ctx, nil, newChild(o.Self, o.arguments(addr)...).with(0, 2))
+	return u.here(ctx, o)
 }
 
 // here is a pair of processes on this host, of which we are one.
-func (u *undo) here(ctx context.Context, o *Options) (side, error) {
-	p, down, err := pair(ctx, o)
+func (u *undo) here(ctx context.Context, o *Options) (*Client, error) {
+	p, err := u.pair(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	u.add(down)
 	c := NewClient(p, ServerName)
 	if at, err := netip.ParseAddrPort(o.Host); err == nil { // else the server is on this host
 		c.host = at.Addr().String()
 	}
-	return localSide{c}, nil
+	return c, nil
 }
 
 // pair makes the client's process, with a server within its reach.
-func pair(ctx context.Context, o *Options) (*weft.Process, func() error, error) {
-	var down undo
-	p, err := down.pair(ctx, o)
-	if err != nil {
-		return nil, nil, errors.Join(err, down.all())
-	}
-	return p, down.all, nil
-}
-
 func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
 	if o.Link == LinkMem {
 		return u.inMemory(ctx)
@@ -108,8 +82,8 @@ func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
 		if err != nil {
 			return nil, err
 		}
-		if addr, err = u.startServer(newChild(o.Self, o.arguments("--serve", "--listen", at)...)); err != nil {
-			return nil, fmt.Errorf("bench: starting a server: %w", err)
+		if addr, err = u.startServer(ctx, newChild(o.Self, o.arguments("--serve", "--listen", at)...)); err != nil {
+			return nil, err
 		}
 	}
 	listen := o.anyAddress()

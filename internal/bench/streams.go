@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/payload"
 	"github.com/weftnet/weft/stream"
@@ -88,15 +86,15 @@ func (c *Client) streamRound(ctx context.Context, size int, d time.Duration) (r 
 	if err != nil {
 		return r, 0, err
 	}
-	r.MessageP50 = h.ValueAtQuantile(50)
+	r.MessageP50 = h.p50()
 	if h, _, err = c.echoes(ctx, overStream, size, d); err != nil {
 		return r, 0, err
 	}
-	r.StreamP50, n = h.ValueAtQuantile(50), h.TotalCount()
+	r.StreamP50, n = h.p50(), h.TotalCount()
 	if h, _, err = c.echoes(ctx, overTCP, size, d); err != nil {
 		return r, 0, err
 	}
-	r.TCPP50 = h.ValueAtQuantile(50)
+	r.TCPP50 = h.p50()
 	m, err := c.Stream(ctx, size, d)
 	if err != nil {
 		return r, 0, err
@@ -109,7 +107,7 @@ func (c *Client) streamRound(ctx context.Context, size int, d time.Duration) (r 
 }
 
 // echoes is how long writes of a size and their echoes take, and what both kernels have sent again of them.
-func (c *Client) echoes(ctx context.Context, over string, size int, d time.Duration) (*hdrhistogram.Histogram, Again, error) {
+func (c *Client) echoes(ctx context.Context, over string, size int, d time.Duration) (*times, Again, error) {
 	h := newHistogram()
 	var again Again
 	data, echo := payload.Written(size), make([]byte, size)
@@ -127,14 +125,14 @@ func (c *Client) echoes(ctx context.Context, over string, size int, d time.Durat
 }
 
 // bounceBytes writes and reads the echo for the time d, at least once.
-func bounceBytes(conn net.Conn, data, echo []byte, d time.Duration, h *hdrhistogram.Histogram) error {
+func bounceBytes(conn net.Conn, data, echo []byte, d time.Duration, h *times) error {
 	begin := time.Now()
 	for last := time.Duration(0); last < d || last == 0; {
 		if err := writeThenRead(conn, data, echo); err != nil {
 			return err
 		}
 		now := time.Since(begin)
-		note(h, now-last)
+		h.note(now - last)
 		last = now
 	}
 	return nil

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/weftnet/weft"
 )
 
@@ -57,7 +55,7 @@ func RunGroup(ctx context.Context, o GroupOptions, out func(GroupRow) error) (er
 		if err := eachMember(procs, func(i int, p *weft.Process) error { return o.member(ctx, p, size, h) }); err != nil {
 			return fmt.Errorf("%s of %d members, %d bytes: %w", o.Kind, o.Members, size, err)
 		}
-		r := GroupRow{Bench: o.Kind, Link: o.Link, Members: o.Members, Size: size, Iterations: h.TotalCount(), Latency: latencyOf(h)}
+		r := GroupRow{Bench: o.Kind, Link: o.Link, Members: o.Members, Size: size, Iterations: h.TotalCount(), Latency: h.latency()}
 		if err := out(r); err != nil {
 			return err
 		}
@@ -99,7 +97,7 @@ func eachMember(procs []*weft.Process, f func(i int, p *weft.Process) error) err
 }
 
 // member does its part of one measurement. Rank 0 has the clock.
-func (o *GroupOptions) member(ctx context.Context, p *weft.Process, size int, h *hdrhistogram.Histogram) error {
+func (o *GroupOptions) member(ctx context.Context, p *weft.Process, size int, h *times) error {
 	g, err := p.Join(ctx, groupName, o.Members)
 	if err != nil {
 		return err
@@ -122,7 +120,7 @@ func (o *GroupOptions) member(ctx context.Context, p *weft.Process, size int, h 
 				return err
 			}
 			if g.Rank() == 0 && start.After(warm) {
-				note(h, time.Since(start))
+				h.note(time.Since(start))
 			}
 		}
 		if time.Since(begin) >= o.Time+warmUp(o.Time) {
@@ -133,8 +131,4 @@ func (o *GroupOptions) member(ctx context.Context, p *weft.Process, size int, h 
 		}
 	}
 	return g.Close()
-}
-
-func latencyOf(h *hdrhistogram.Histogram) Latency {
-	return Latency{P50: h.ValueAtQuantile(50), P90: h.ValueAtQuantile(90), P99: h.ValueAtQuantile(99), P999: h.ValueAtQuantile(99.9)}
 }

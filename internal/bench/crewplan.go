@@ -1,0 +1,296 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/bench/limit"
+	"github.com/weftnet/weft/internal/together"
+)
+
+// crewPlan is a program of processes that send, receive or answer. It says its first NIC's address, or "ready" where its processes are a
+// daemon's, and does what it is told then:
+//
+//	"go"      begin to send, to all that each process has to
+//	"stop"    send no more, once the oldest send of each is done
+//	"drop"    send no more: where crews send to one another, those that go on would make it long until the oldest is done
+//	"report"  nothing
+//
+// Each is answered by a crewReport. The program ends with its input.
+type crewPlan struct {
+	Socket string // of the daemon that serves the processes; empty: each has a NIC of its own, by UDP on this host
+	Peer   string // address of a NIC that those know; empty: none
+	App    string // the processes are App/First and those that follow
+	First  int
+	Count  int
+	Size   int       // of a message that is sent or received, in bytes
+	To     []crewTo  // each process sends to all of them,
+	Window int       // so many messages to each at a time,
+	Takes  int       // and has so many receives posted
+	Echo   *crewEcho // what it sends back; nil: nothing
+}
+
+// crewTo is where process i sends: to App/(i+Step)%Of.
+type crewTo struct {
+	App      string
+	Step, Of int
+}
+
+func (t crewTo) of(i int) weft.Name {
+	return weft.Name{App: t.App, Index: uint32((i + t.Step) % t.Of)}
+}
+
+// crewEcho is what a process sends back: what comes with a tag and is not longer than so many bytes.
+type crewEcho struct {
+	From *crewTo // nil: any process
+	Tag  weft.Tag
+	Most int
+}
+
+// crewReport is what a program says when it is told something.
+type crewReport struct {
+	Bytes   []int64 // that each process has sent and received
+	Seconds float64 // in which they sent
+	Drops   uint64  // frames that the links of its own NICs had no room for
+}
+
+// tagLong is the tag of what crews send and receive by themselves.
+const tagLong weft.Tag = 200
+
+// member is one process of a crew.
+type member struct {
+	p       *weft.Process
+	index   int
+	out, in []byte       // of all messages: what is sent is the same, and what is received is not read
+	bytes   atomic.Int64 // of messages sent and received
+}
+
+// theCrew is a program of processes at work.
+type theCrew struct {
+	*crewPlan
+	members []*member
+	senders sync.WaitGroup
+	seconds float64     // that they were at it before
+	begun   time.Time   // if they are at it now
+	over    atomic.Bool // they shall begin no more
+	drop    func()      // withdraws what they have under way; nil: they are at nothing
+	errs    []error     // of each of them
+}
+
+// run is the whole program.
+func (p *crewPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
+	var down undo
+	defer func() { err = errors.Join(err, down.all()) }()
+	c := &theCrew{crewPlan: p}
+	if err := c.gather(ctx, &down); err != nil {
+		return err
+	}
+	hello := "ready"
+	if n := c.members[0].p.NIC(); n != nil {
+		hello = n.Addr()
+	}
+	if _, err := fmt.Fprintln(out, hello); err != nil {
+		return err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer c.senders.Wait()
+	defer end(nil)
+	go func() {
+		end(answerAll(in, out, func(what string) (any, error) { return c.obey(ctx, what) }))
+	}()
+	err = together.Run(ctx, 2*p.Count, func(ctx context.Context, i int) error {
+		switch m := c.members[i/2]; {
+		case i%2 == 0 && p.Takes > 0:
+			return m.drain(ctx, p.Takes)
+		case i%2 == 1 && p.Echo != nil:
+			return m.echo(ctx, p.Echo)
+		}
+		return nil
+	})
+	if err == nil {
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// gather makes the processes, and waits until each knows its receivers of other applications.
+func (c *theCrew) gather(ctx context.Context, down *undo) (err error) {
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var nodes []weft.Node
+	if c.Peer != "" {
+		nodes = []weft.Node{{Addr: c.Peer}}
+	}
+	out, in := make([]byte, c.Size), make([]byte, c.Size)
+	for i := range c.Count {
+		m := &member{index: c.First + i, out: out, in: in}
+		name := weft.Name{App: c.App, Index: uint32(m.index)}
+		if c.Socket != "" {
+			m.p, err = down.attach(wait, c.Socket, name)
+		} else {
+			m.p, _, err = down.open(wait, place{deployment: DeployedEmbedded, name: name, listen: "127.0.0.1:0", nodes: nodes})
+		}
+		if err != nil {
+			return err
+		}
+		if c.Socket != "" && c.Size > 0 {
+			region, err := m.p.Alloc(2 * c.Size) // which the daemon has, too: no program's own copying is what is measured
+			if err != nil {
+				return err
+			}
+			m.out, m.in = region.Bytes()[:c.Size], region.Bytes()[c.Size:]
+		}
+		for _, to := range c.To {
+			if to.App == c.App { // it may be in a program that is started later
+				continue
+			}
+			if _, err := m.p.WaitName(wait, to.of(m.index)); err != nil {
+				return err
+			}
+		}
+		c.members = append(c.members, m)
+	}
+	return nil
+}
+
+// obey does what the program is told.
+func (c *theCrew) obey(ctx context.Context, what string) (r crewReport, err error) {
+	switch {
+	case what == "go":
+		c.start(ctx)
+	case c.drop != nil && (what == "stop" || what == "drop"):
+		c.seconds += time.Since(c.begun).Seconds()
+		if c.over.Store(true); what == "drop" {
+			c.drop()
+		}
+		c.senders.Wait()
+		c.drop()
+		c.drop, err = nil, errors.Join(c.errs...)
+	}
+	if r.Seconds = c.seconds; c.drop != nil {
+		r.Seconds += time.Since(c.begun).Seconds()
+	}
+	for _, m := range c.members {
+		r.Bytes = append(r.Bytes, m.bytes.Load())
+		if n := m.p.NIC(); n != nil {
+			r.Drops += n.Counters()["link_dropped_in"] + n.Counters()["link_dropped_out"]
+		}
+	}
+	return r, err
+}
+
+// start has every process send.
+func (c *theCrew) start(ctx context.Context) {
+	ctx, c.drop = context.WithCancel(ctx)
+	c.errs = make([]error, len(c.members)*len(c.To))
+	c.over.Store(false)
+	c.begun = time.Now()
+	for i, m := range c.members {
+		for k, to := range c.To {
+			c.senders.Go(func() {
+				if err := c.pour(ctx, m, to.of(m.index)); ctx.Err() == nil && !errors.Is(err, errOver) {
+					c.errs[i*len(c.To)+k] = err
+				}
+			})
+		}
+	}
+}
+
+// errOver is what a sender ends with that shall begin no more.
+var errOver = errors.New("bench: it is over")
+
+// pour sends one message after the other.
+func (c *theCrew) pour(ctx context.Context, m *member, to weft.Name) error {
+	return flow(ctx, c.Window, func() (*weft.Op, error) {
+		if c.over.Load() {
+			return nil, errOver
+		}
+		return m.p.StartSend(to, tagLong, m.out)
+	}, func() { m.bytes.Add(int64(len(m.out))) })
+}
+
+// drain receives whatever comes, so many at a time.
+func (m *member) drain(ctx context.Context, window int) error {
+	return flow(ctx, window, func() (*weft.Op, error) { return m.p.StartRecv(weft.AnyProcess, tagLong, m.in) }, func() { m.bytes.Add(int64(len(m.in))) })
+}
+
+// echo sends back what comes.
+func (m *member) echo(ctx context.Context, e *crewEcho) error {
+	from, buf := weft.AnyProcess, make([]byte, e.Most)
+	if e.From != nil {
+		from = e.From.of(m.index)
+	}
+	for {
+		got, err := m.p.Recv(ctx, from, e.Tag, buf)
+		if err == nil {
+			err = m.p.Send(ctx, got.From, got.Tag, buf[:got.Len])
+		}
+		switch {
+		case errors.Is(err, weft.ErrProcessGone), errors.Is(err, io.EOF): // the measurement is over
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// spread starts so many processes of a plan, spread over some programs; over fewer if there are fewer processes.
+func (u *undo) spread(ctx context.Context, self, kind string, processes, programs int, p crewPlan) (crews []*crew, err error) {
+	programs = min(programs, processes)
+	for i := range programs {
+		p.First = i * processes / programs
+		p.Count = (i+1)*processes/programs - p.First
+		c, _, err := u.startCrew(ctx, self, kind, p)
+		if err != nil {
+			return nil, err
+		}
+		crews = append(crews, c)
+	}
+	return crews, nil
+}
+
+// childPlan is what a process is to be that a bench starts by --child: one of these.
+type childPlan struct {
+	Crew    *crewPlan    `json:",omitempty"`
+	Hostile *hostilePlan `json:",omitempty"`
+	Pages   *pagesPlan   `json:",omitempty"`
+}
+
+// args are the arguments of one, in the name of a kind of measurement.
+func (p childPlan) args(kind string) []string {
+	told, _ := json.Marshal(p) // which has nothing that JSON lacks
+	return []string{"bench", kind, "--child", string(told)}
+}
+
+// Child is what such a process does, until in ends.
+func Child(ctx context.Context, kind, told string, in io.Reader, out io.Writer) error {
+	if kind == KindLimits {
+		return limit.RunChild(told, in, out)
+	}
+	var p childPlan
+	if err := json.Unmarshal([]byte(told), &p); err != nil {
+		return fmt.Errorf("bench: what a process is told: %w", err)
+	}
+	switch {
+	case p.Crew != nil:
+		return p.Crew.run(ctx, in, out)
+	case p.Hostile != nil:
+		return p.Hostile.run(EndWithInput(ctx, in), out)
+	case p.Pages != nil:
+		return p.Pages.run(ctx, in, out)
+	}
+	return fmt.Errorf("bench: what a process is told: nothing to be in %s", told)
+}
