@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"strconv"
 	"time"
 
@@ -29,7 +26,6 @@ const (
 type benchFlags struct {
 	bench.Options
 	kind   bench.Kind
-	json   bool
 	serve  bool
 	child  bool
 	listen string
@@ -54,10 +50,8 @@ func newBenchCommand() *cobra.Command {
 
 func newBenchKind(k bench.Kind) *cobra.Command {
 	f := &benchFlags{Options: bench.Options{Kind: k.Name}, kind: k}
-	c := &cobra.Command{
-		Use:   k.Name + " [flags] [HOST]",
-		Short: k.Short,
-		Long: k.Short + `.
+	return benchOf[bench.Options, bench.Row]{
+		o: &f.Options, name: k.Name, short: k.Short, long: k.Short + `.
 
 Without HOST, the other process is started on this host; with --link mem, both are
 one process. With HOST, it is what --serve has started there: HOST is an address
@@ -76,28 +70,14 @@ With --deployment daemon, each side starts a NIC daemon of its own for the time
 of the measurement; with --deployment shared, there is one for both. What goes one
 way and is longer than ` + strconv.Itoa(limits.CopiedMessage) + ` bytes lies in regions (Process.Alloc), which a daemon reads
 and writes where they are, as a program has it that wants bandwidth. With --json, each size is one object on a line of its own.`,
-		Example: fmt.Sprintf(`  weft bench %[1]s --link udp
+		example: fmt.Sprintf(`  weft bench %[1]s --link udp
   weft bench %[1]s --size all --time 1s --json
   weft bench %[1]s --testbed veth --link xdp --against limit
   weft bench %[1]s --serve              # on one host, and on the other:
   weft bench %[1]s 10.0.0.1`, k.Name),
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.complete(c.Flags(), args); err != nil {
-				return err
-			}
-			switch {
-			case f.serve:
-				return f.runServer(c.Context(), c.InOrStdin(), c.OutOrStdout())
-			case f.child:
-				return bench.Answer(c.Context(), f.Options, c.InOrStdin(), c.OutOrStdout())
-			}
-			warn(c)
-			return f.run(c.Context(), c.OutOrStdout())
-		},
-	}
-	f.define(c.Flags())
-	return c
+		each: "size", self: &f.Self, use: " [HOST]", argument: cobra.MaximumNArgs(1), flags: f.define, check: f.complete, instead: f.side, spoilt: true,
+		run: bench.Run, head: f.Head, line: bench.Lines(k.Name),
+	}.command()
 }
 
 func (f *benchFlags) define(fs *pflag.FlagSet) {
@@ -106,7 +86,6 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	f.Sizes = []int{f.kind.Size}
 	sizesFlag(fs, &f.Sizes, f.kind.Least, f.kind.Most, "length of a message in bytes; all: 1 B to 4 MiB, in powers of four")
 	timeFlag(fs, &f.Time, 5*time.Second, "how long to measure each size")
-	fs.BoolVar(&f.json, "json", false, "print one JSON object for each size")
 	fs.BoolVar(&f.serve, "serve", false, "be the other side for clients from other hosts, until interrupted")
 	fs.StringVar(&f.listen, "listen", ":"+strconv.Itoa(bench.DefaultPort), "`IP:PORT` at which --serve waits")
 	choiceFlag(fs, &f.testbed, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
@@ -119,7 +98,6 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 		hdrFlag(fs, &f.hdr)
 	}
 	fs.BoolVar(&f.child, "child", false, "be a side of a measurement that another weft makes, and end with standard input")
-	fs.Lookup("child").Hidden = true
 }
 
 func mtuFlag(fs *pflag.FlagSet, p *int) {
@@ -127,8 +105,8 @@ func mtuFlag(fs *pflag.FlagSet, p *int) {
 }
 
 // complete takes the argument and checks what no flag can check alone.
-func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
-	shared := f.Deployment == bench.DeployedShared
+func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
+	fs, shared := c.Flags(), f.Deployment == bench.DeployedShared
 	switch {
 	case shared && fs.Changed("link"):
 		return usagef("--deployment shared with --link %s: expected no link, since both processes have the same NIC", f.Link)
@@ -158,7 +136,7 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 		return usagef("--loss 100%%: expected less, since nothing would arrive")
 	case f.hdr != "" && (f.serve || len(f.Sizes) > 1):
 		return usagef("--hdr with --serve or several sizes: expected a client, and one size")
-	case f.serve && (f.json || fs.Changed("size") || fs.Changed("time")):
+	case f.serve && (fs.Changed("json") || fs.Changed("size") || fs.Changed("time")):
 		return usagef("--serve with --json, --size or --time: expected none of them, since it is the client that says what is measured, and prints it")
 	case !f.serve && fs.Changed("listen"):
 		return usagef("--listen %s without --serve: only --serve waits at an address", f.listen)
@@ -172,9 +150,8 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 		f.Apart = f.Against // the limit's programs have, and two hosts do
 	}
 	if f.Started && bench.Reaches(f.Link) != "" {
-		f.Self, err = os.Executable()
 		f.Host = args[0]
-		return err
+		return nil
 	}
 	if len(args) > 0 {
 		if f.Host, err = hostPort(args[0]); err != nil {
@@ -184,10 +161,7 @@ func (f *benchFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
 	if err := f.Check(); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	if f.HDR, err = writeHDR(f.hdr); err != nil {
-		return err
-	}
-	f.Self, err = os.Executable()
+	f.HDR, err = writeHDR(f.hdr)
 	return err
 }
 
@@ -207,21 +181,18 @@ func hostPort(s string) (string, error) {
 	return a.String(), nil
 }
 
-func (f *benchFlags) run(ctx context.Context, out io.Writer) (err error) {
-	p := bench.NewJSON(out)
-	if !f.json {
-		if p, err = bench.NewTable(out, f.Options); err != nil {
-			return err
-		}
+// side is what the program does in place of measuring: it is the other side, or one that another weft has started.
+func (f *benchFlags) side(c *cobra.Command) (is bool, err error) {
+	ctx, out := c.Context(), c.OutOrStdout()
+	switch {
+	case !f.serve && f.child:
+		return true, bench.Answer(ctx, f.Options, c.InOrStdin(), out)
+	case !f.serve:
+		return false, nil
+	case f.child:
+		ctx = bench.EndWithInput(ctx, c.InOrStdin())
 	}
-	return bench.Run(ctx, f.Options, p)
-}
-
-func (f *benchFlags) runServer(ctx context.Context, in io.Reader, out io.Writer) error {
-	if f.child {
-		ctx = bench.EndWithInput(ctx, in)
-	}
-	return bench.ServeHost(ctx, f.Options, f.listen, func(addr string) (err error) {
+	return true, bench.ServeHost(ctx, f.Options, f.listen, func(addr string) (err error) {
 		if f.child {
 			_, err = fmt.Fprintln(out, addr)
 			return err

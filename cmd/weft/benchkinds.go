@@ -37,7 +37,7 @@ each has half of the processors.`,
 			intFlag(fs, &o.Rounds, "rounds", 50, 1, 1000, "how often they take turns")
 			hdrFlag(fs, &hdr)
 		},
-		check: func(*cobra.Command) (err error) {
+		check: func(*cobra.Command, []string) (err error) {
 			if o.Loss == 1 {
 				return usagef("--loss 100%%: expected less, since nothing would arrive")
 			}
@@ -65,7 +65,7 @@ func idleBench() *cobra.Command {
 			intFlag(fs, &o.Programs, "programs", 4, 1, 128, "how many programs they are spread over; fewer if there are fewer processes")
 			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
 		},
-		check: func(c *cobra.Command) error { // a program without a process would end at once, and an ended program has no processor clock
+		check: func(c *cobra.Command, _ []string) error { // a program without a process would end at once, and an ended program has no processor clock
 			if c.Flags().Changed("programs") && o.Programs > o.Processes {
 				return usagef("--programs %d with --processes %d: expected at most as many programs as processes", o.Programs, o.Processes)
 			}
@@ -194,7 +194,7 @@ All are measured in each round; what is printed is the median of the rounds.
 			mtuFlag(fs, &o.MTU)
 			wordsFlag(fs, &o.Names, "only", "NAME,…", bench.LimitNames(), "only these limits")
 		},
-		check: func(c *cobra.Command) error {
+		check: func(c *cobra.Command, _ []string) error {
 			o.Missing = func(name string, why error) { fmt.Fprintf(c.ErrOrStderr(), "weft: left out: %s: %v\n", name, why) }
 			if err := bench.CheckRounds(o.Time, o.Rounds); err != nil {
 				return &exitError{exitUsage, err}

@@ -41,7 +41,7 @@ Those beside TCP go over loopback, or over two hosts that are made for it.`, eac
 			o.Sizes = []int{64, 4 << 10, 64 << 10, 1 << 20}
 			sizesFlag(fs, &o.Sizes, 1, 16<<20, "length of messages beside TCP in bytes")
 		},
-		check: func(*cobra.Command) error {
+		check: func(*cobra.Command, []string) error {
 			o.Veth = where == testbedVeth
 			return nil
 		},

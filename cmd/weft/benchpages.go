@@ -33,7 +33,7 @@ each of the two is on a host that is made for it (needs root).`, self: &o.Self, 
 			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
 			choiceFlag(fs, &where, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
 		},
-		check: func(*cobra.Command) error {
+		check: func(*cobra.Command, []string) error {
 			o.Page, o.Veth = int(page), where == testbedVeth
 			switch {
 			case page > 8192:

@@ -2,10 +2,9 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,20 +18,16 @@ type benchProgramFlags struct {
 	bench.ProgramOptions
 	testbed  string
 	against  string
-	json     bool
 	internal bool
 	runaways bool
-	child    bool
-	listen   string
 }
 
 // newBenchProgram is weft bench program.
 func newBenchProgram() *cobra.Command {
 	f := &benchProgramFlags{ProgramOptions: bench.ProgramOptions{Sizes: []int{64}}}
-	c := &cobra.Command{
-		Use:   bench.KindProgram + " [flags]",
-		Short: "Measure exchanges between programs in NICs, beside those between processes",
-		Long: `Measures round trips between two NICs, in series that take turns:
+	return benchOf[bench.ProgramOptions, any]{
+		o: &f.ProgramOptions, name: bench.KindProgram, short: "Measure exchanges between programs in NICs, beside those between processes",
+		long: `Measures round trips between two NICs, in series that take turns:
 
   mcp2mcp     a program in one NIC and a program in the other; the program has the clock
   getdeliver  the same, from a segment of one host to one of the other and back
@@ -51,33 +46,13 @@ With --runaways, the rate of messages between two processes is measured in turns
 rate beside programs that will not end: one in an endless loop, one that sends to itself,
 and one that floods the network. They are stopped, and started again every 20 ms.
 Unless --time or --rounds say something else, each takes 3 s in 15 rounds.`,
-		Example: `  weft bench program --against limit
+		example: `  weft bench program --against limit
   weft bench program --series mcp2mcp,api --size 512 --json
   weft bench program --internal
   weft bench program --runaways`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if f.child {
-				if f.Self, err = os.Executable(); err != nil {
-					return err
-				}
-				return bench.BeProgramSide(c.Context(), f.ProgramOptions, f.listen, strings.Join(args, ""), c.InOrStdin(), c.OutOrStdout())
-			}
-			if err := f.complete(c.Flags(), args); err != nil {
-				return err
-			}
-			warn(c)
-			switch {
-			case f.internal:
-				return f.runInternal(c)
-			case f.runaways:
-				return f.runRunaways(c)
-			}
-			return f.run(c)
-		},
-	}
-	f.define(c.Flags())
-	return c
+		each: "series and size", self: &f.Self, argument: cobra.MaximumNArgs(1), flags: f.define, check: f.complete, spoilt: true,
+		run: f.run, head: f.head, line: programLine,
+	}.command()
 }
 
 func (f *benchProgramFlags) define(fs *pflag.FlagSet) {
@@ -94,14 +69,11 @@ func (f *benchProgramFlags) define(fs *pflag.FlagSet) {
 	intFlag(fs, &f.Rounds, "rounds", 5, 1, 1000, "rounds in which that time is spent; what is printed are medians")
 	fs.BoolVar(&f.internal, "internal", false, "measure the parts of a message's way through the virtual machine")
 	fs.BoolVar(&f.runaways, "runaways", false, "measure the rate of messages beside programs that will not end")
-	fs.BoolVar(&f.json, "json", false, "print one JSON object for each series and size")
-	fs.BoolVar(&f.child, "child", false, "be a side of a measurement that another weft makes, and end with standard input")
-	fs.StringVar(&f.listen, "listen", "", "address of such a side, IP:PORT")
-	fs.Lookup("child").Hidden, fs.Lookup("listen").Hidden = true, true
 }
 
 // complete checks what no flag can check alone.
-func (f *benchProgramFlags) complete(fs *pflag.FlagSet, args []string) (err error) {
+func (f *benchProgramFlags) complete(c *cobra.Command, args []string) error {
+	fs := c.Flags()
 	f.Veth, f.Against = f.testbed == testbedVeth, f.against != ""
 	if f.runaways && !fs.Changed("time") && !fs.Changed("rounds") {
 		f.Time, f.Rounds = bench.RunawayTime, bench.RunawayRounds
@@ -130,18 +102,41 @@ func (f *benchProgramFlags) complete(fs *pflag.FlagSet, args []string) (err erro
 			return &exitError{exitUsage, err}
 		}
 	}
-	f.Self, err = os.Executable()
-	return err
+	return nil
 }
 
-func (f *benchProgramFlags) run(c *cobra.Command) error {
-	head := fmt.Sprintf("# weft bench %s: round trips over %s, %s; medians of %d rounds, %v each\n# %10s %8s %6s %7s %10s %10s %10s %12s %7s\n", bench.KindProgram, f.Link, bench.Deployed(f.Deployment), f.Rounds, f.Time,
+// run hands over rows of whatever is measured.
+func (f *benchProgramFlags) run(ctx context.Context, o bench.ProgramOptions, row func(any) error) error {
+	switch {
+	case f.internal:
+		return bench.RunProgramInternal(ctx, o.Time, o.Sizes, func(r bench.InternalRow) error { return row(r) })
+	case f.runaways:
+		return bench.RunProgramRunaways(ctx, o.Time, o.Rounds, o.Sizes[0], func(r bench.RunawayRow) error { return row(r) })
+	}
+	return bench.RunProgram(ctx, o, func(r bench.ProgramRow) error { return row(r) })
+}
+
+func (f *benchProgramFlags) head() string {
+	switch {
+	case f.internal:
+		return fmt.Sprintf("# weft bench %s --internal: the best of rounds within %v for each part\n# %10s %7s %10s %7s\n", bench.KindProgram, f.Time, "part", "bytes", "ns", "allocs")
+	case f.runaways:
+		return fmt.Sprintf("# weft bench %s --runaways: messages of %d bytes a second; medians of %d rounds, %v each\n# %10s %12s %12s %7s %8s\n", bench.KindProgram, f.Sizes[0], f.Rounds, f.Time,
+			"runaway", "alone", "beside", "ratio", "stopped")
+	}
+	return fmt.Sprintf("# weft bench %s: round trips over %s, %s; medians of %d rounds, %v each\n# %10s %8s %6s %7s %10s %10s %10s %12s %7s\n", bench.KindProgram, f.Link, bench.Deployed(f.Deployment), f.Rounds, f.Time,
 		"series", "resident", "wait", "bytes", "exchanges", "p50 µs", "p99 µs", "limit p50", "ratio")
-	return bench.RunProgram(c.Context(), f.ProgramOptions, printer(c.OutOrStdout(), f.json, head, programLine))
 }
 
 // programLine is a row as people read it.
-func programLine(r bench.ProgramRow) string {
+func programLine(row any) string {
+	switch r := row.(type) {
+	case bench.InternalRow:
+		return fmt.Sprintf("%12s %7d %10.1f %7.0f\n", r.Internal, r.Size, r.Took, r.Allocs)
+	case bench.RunawayRow:
+		return fmt.Sprintf("%12s %12.0f %12.0f %7.2f %8d\n", r.Program, r.Alone, r.Beside, r.Ratio, r.Stopped)
+	}
+	r := row.(bench.ProgramRow)
 	s := fmt.Sprintf("%12s %8s %6s %7d %10d %10.2f %10.2f", r.Series, cmp.Or(r.Resident, "-"), r.Wait, r.Size, r.Iterations, us(r.P50), us(r.P99))
 	if a := r.Against; a != nil {
 		s += fmt.Sprintf(" %12.2f %7.2f  %s", us(a.LimitP50), a.Ratio, a.Limit)
@@ -150,19 +145,4 @@ func programLine(r bench.ProgramRow) string {
 		s += fmt.Sprintf("  %d lost", r.Lost)
 	}
 	return s + "\n"
-}
-
-func (f *benchProgramFlags) runInternal(c *cobra.Command) error {
-	head := fmt.Sprintf("# weft bench %s --internal: the best of rounds within %v for each part\n# %10s %7s %10s %7s\n", bench.KindProgram, f.Time, "part", "bytes", "ns", "allocs")
-	return bench.RunProgramInternal(c.Context(), f.Time, f.Sizes, printer(c.OutOrStdout(), f.json, head, func(r bench.InternalRow) string {
-		return fmt.Sprintf("%12s %7d %10.1f %7.0f\n", r.Internal, r.Size, r.Took, r.Allocs)
-	}))
-}
-
-func (f *benchProgramFlags) runRunaways(c *cobra.Command) error {
-	head := fmt.Sprintf("# weft bench %s --runaways: messages of %d bytes a second; medians of %d rounds, %v each\n# %10s %12s %12s %7s %8s\n", bench.KindProgram, f.Sizes[0], f.Rounds, f.Time,
-		"runaway", "alone", "beside", "ratio", "stopped")
-	return bench.RunProgramRunaways(c.Context(), f.Time, f.Rounds, f.Sizes[0], printer(c.OutOrStdout(), f.json, head, func(r bench.RunawayRow) string {
-		return fmt.Sprintf("%12s %12.0f %12.0f %7.2f %8d\n", r.Program, r.Alone, r.Beside, r.Ratio, r.Stopped)
-	}))
 }

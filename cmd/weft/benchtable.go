@@ -17,12 +17,16 @@ import (
 // of JSON. All that such commands have in common is in command; an entry says what is its own.
 type benchOf[O, R any] struct {
 	name, short, long string
-	each              string // what has a row of its own, in words; empty: there is one row
+	example           string
+	use               string               // its argument, in a word,
+	argument          cobra.PositionalArgs // and how many there may be; nil: none
+	each              string               // what has a row of its own, in words; empty: there is one row
 	o                 *O
 	self              *string // where the options have the path of this program; nil: it starts none
 	flags             func(fs *pflag.FlagSet)
-	check             func(c *cobra.Command) error // what no flag can check alone; may be nil
-	spoilt            bool                         // by what bench.Spoils finds
+	check             func(c *cobra.Command, args []string) error   // what no flag can check alone; may be nil
+	instead           func(c *cobra.Command) (done bool, err error) // what it may do in place of measuring; may be nil
+	spoilt            bool                                          // by what bench.Spoils finds
 	run               func(ctx context.Context, o O, row func(R) error) error
 	head              func() string // above the rows, for people; of one row it is told with it
 	line              func(r R) string
@@ -57,22 +61,28 @@ func (b benchOf[O, R]) command() *cobra.Command {
 	var asJSON bool
 	var child string
 	c := &cobra.Command{
-		Use:   b.name + " [flags]",
-		Short: b.short,
-		Long:  b.long,
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
+		Use:     b.name + " [flags]" + b.use,
+		Short:   b.short,
+		Long:    b.long,
+		Example: b.example,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, args []string) (err error) {
 			out := c.OutOrStdout()
 			if child != "" {
 				return bench.Child(c.Context(), b.name, child, c.InOrStdin(), out)
 			}
 			if b.check != nil {
-				if err := b.check(c); err != nil {
+				if err := b.check(c, args); err != nil {
 					return err
 				}
 			}
 			if b.self != nil {
 				if *b.self, err = os.Executable(); err != nil {
+					return err
+				}
+			}
+			if b.instead != nil {
+				if done, err := b.instead(c); done {
 					return err
 				}
 			}
@@ -86,13 +96,18 @@ func (b benchOf[O, R]) command() *cobra.Command {
 			return b.run(c.Context(), *b.o, printer(out, asJSON, head, b.line))
 		},
 	}
+	if b.argument != nil {
+		c.Args = b.argument
+	}
 	b.flags(c.Flags())
 	what := "print one JSON object"
 	if b.each != "" {
 		what += " for each " + b.each
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, what)
-	c.Flags().StringVar(&child, "child", "", "be a process of a measurement that another weft makes: what this says")
+	if c.Flags().Lookup("child") == nil {
+		c.Flags().StringVar(&child, "child", "", "be a process of a measurement that another weft makes: what this says")
+	}
 	c.Flags().Lookup("child").Hidden = true
 	return c
 }

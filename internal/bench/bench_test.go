@@ -168,17 +168,13 @@ func TestARowHasTheFieldsOfItsBench(t *testing.T) {
 func TestColumnsStandBelowTheirNames(t *testing.T) {
 	for _, kind := range Kinds() {
 		var out bytes.Buffer
-		p, err := NewTable(&out, Options{Kind: kind.Name, Link: LinkUDP, Deployment: DeployedDaemon, Time: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := Options{Kind: kind.Name, Link: LinkUDP, Deployment: DeployedDaemon, Time: time.Second}
+		out.WriteString(o.Head())
 		r := Row{Size: 64, Iterations: 1000}
 		h := newHistogram()
 		_ = h.RecordValue(1000)
 		kind.fill(&r, []sample{{Times: h, Rate: 5e6, Bandwidth: 6e9, Lost: 0.25, Streams: &Streams{StreamP50: 9000, StreamBytes: 1e9}}})
-		if err := p.Row(r); err != nil {
-			t.Fatal(err)
-		}
+		out.WriteString(Lines(kind.Name)(r))
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		if len(lines) != 4 || len([]rune(lines[2])) != len([]rune(lines[3])) {
 			t.Errorf("%s:\n%s", kind.Name, &out)
@@ -193,15 +189,11 @@ func TestColumnsStandBelowTheirNames(t *testing.T) {
 func TestTheTableSaysWhichLinkTheOtherSideHas(t *testing.T) {
 	for _, kind := range Kinds() {
 		var out strings.Builder
-		p, err := NewTable(&out, Options{Kind: kind.Name, Link: LinkXDP, Deployment: DeployedEmbedded, Host: "10.0.0.1:7710", Time: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := Options{Kind: kind.Name, Link: LinkXDP, Deployment: DeployedEmbedded, Host: "10.0.0.1:7710", Time: time.Second}
+		out.WriteString(o.Head())
 		r := Row{Far: &Setup{Link: LinkUDP, Deployment: DeployedEmbedded}}
 		kind.fill(&r, []sample{{Times: newHistogram(), Streams: &Streams{}}})
-		if err := p.Row(r); err != nil {
-			t.Fatal(err)
-		}
+		out.WriteString(Lines(kind.Name)(r))
 		for _, want := range []string{"\n# here link xdp, NIC embedded; the other side is 10.0.0.1:7710, ", "\n# the other side says: link udp, NIC embedded\n"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s lacks %q:\n%s", kind.Name, want, &out)
@@ -214,16 +206,14 @@ func TestTheTableSaysWhichLinkTheOtherSideHas(t *testing.T) {
 func TestTheTableSaysIfTheLimitHasNoDaemons(t *testing.T) {
 	for _, kind := range Kinds() {
 		for _, deployment := range Deployments() {
-			var out strings.Builder
-			if _, err := NewTable(&out, Options{Kind: kind.Name, Link: LinkUDP, Deployment: deployment, Time: time.Second, Against: true, Rounds: 9}); err != nil {
-				t.Fatal(err)
-			}
+			o := Options{Kind: kind.Name, Link: LinkUDP, Deployment: deployment, Time: time.Second, Against: true, Rounds: 9}
+			head := o.Head()
 			want := "medians of 9 rounds in turns with the limit\n"
 			if deployment != DeployedEmbedded && !kind.Trips {
 				want = "medians of 9 rounds in turns with the limit without daemons\n"
 			}
-			if !strings.Contains(out.String(), want) {
-				t.Errorf("%s, %s: %q does not say %q", kind.Name, deployment, out.String(), want)
+			if !strings.Contains(head, want) {
+				t.Errorf("%s, %s: %q does not say %q", kind.Name, deployment, head, want)
 			}
 		}
 	}

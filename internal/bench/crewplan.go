@@ -267,6 +267,7 @@ type childPlan struct {
 	Crew    *crewPlan    `json:",omitempty"`
 	Hostile *hostilePlan `json:",omitempty"`
 	Pages   *pagesPlan   `json:",omitempty"`
+	Program *programPlan `json:",omitempty"`
 }
 
 // args are the arguments of one, in the name of a kind of measurement.
@@ -291,6 +292,8 @@ func Child(ctx context.Context, kind, told string, in io.Reader, out io.Writer) 
 		return p.Hostile.run(EndWithInput(ctx, in), out)
 	case p.Pages != nil:
 		return p.Pages.run(ctx, in, out)
+	case p.Program != nil:
+		return p.Program.run(ctx, in, out)
 	}
 	return fmt.Errorf("bench: what a process is told: nothing to be in %s", told)
 }

@@ -231,15 +231,15 @@ func (u *undo) programSides(ctx context.Context, r *programRun) (err error) {
 			listen[i] = hostAddress(bed, i)
 		}
 	}
-	start := func(host int, more ...string) (c *crew, t programTold, err error) {
-		args := append([]string{"bench", KindProgram, "--child", "--link", o.Link, "--deployment", o.Deployment, "--listen", listen[host]}, more...)
-		if c, err = u.talk(ctx, childAt(bed, host, o.Self, args...)); err == nil {
+	start := func(host int, server string) (c *crew, t programTold, err error) {
+		plan := childPlan{Program: &programPlan{*o, listen[host], server}}
+		if c, err = u.talk(ctx, childAt(bed, host, o.Self, plan.args(KindProgram)...)); err == nil {
 			err = c.hear(&t)
 		}
 		return c, t, err
 	}
 	var far programTold
-	if r.server, far, err = start(1); err != nil {
+	if r.server, far, err = start(1, ""); err != nil {
 		return err
 	}
 	r.peer = far.NIC

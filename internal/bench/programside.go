@@ -23,23 +23,29 @@ type programSide struct {
 	stop    func()         // ends what the server does beside; nil: nothing
 }
 
-// BeProgramSide is one side of exchanges, in a process of its own: the server, or the client of the server that is at an address. It does what
-// it is asked until in ends.
-func BeProgramSide(ctx context.Context, o ProgramOptions, listen, server string, in io.Reader, out io.Writer) (err error) {
+// programPlan is one side of exchanges, in a process of its own: the server, or the client of the server that is at an address. It does what
+// it is asked until its input ends.
+type programPlan struct {
+	ProgramOptions
+	Listen string
+	Server string // empty: it is the server
+}
+
+func (o *programPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
 	defer cancel()
-	at := place{self: o.Self, deployment: o.Deployment, link: o.Link, name: ServerName, listen: listen}
-	if server != "" {
-		at.name, at.nodes = ClientName, []weft.Node{{Addr: server}}
+	at := place{self: o.Self, deployment: o.Deployment, link: o.Link, name: ServerName, listen: o.Listen}
+	if o.Server != "" {
+		at.name, at.nodes = ClientName, []weft.Node{{Addr: o.Server}}
 	}
 	p, addr, err := down.open(ctx, at)
 	if err != nil {
 		return err
 	}
-	if server != "" {
-		if err := (&Options{Kind: KindProgram}).meet(ctx, p, server); err != nil {
+	if o.Server != "" {
+		if err := (&Options{Kind: KindProgram}).meet(ctx, p, o.Server); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,6 @@
 package bench
 
-import (
-	"encoding/json"
-	"fmt"
-	"io"
-)
+import "fmt"
 
 // Row is one measurement. In JSON it is one object, with the fields of what was measured beside the common ones.
 type Row struct {
@@ -51,39 +47,24 @@ type Lost struct {
 	Share float64 `json:"lost"` // of those that left: it did not arrive, or found no receive
 }
 
-// Printer writes rows as they come.
-type Printer interface {
-	Row(Row) error
-}
-
-// NewJSON prints one JSON object a line.
-func NewJSON(out io.Writer) Printer { return jsonPrinter{json.NewEncoder(out)} }
-
-type jsonPrinter struct{ e *json.Encoder }
-
-func (p jsonPrinter) Row(r Row) error { return p.e.Encode(r) }
-
-// NewTable prints columns, as OSU's benchmarks do, below a few lines that say what is measured.
-func NewTable(out io.Writer, o Options) (Printer, error) {
+// Head says what is measured, above the columns, for people.
+func (o *Options) Head() string {
 	k := kindOf(o.Kind)
 	turns := ""
 	if o.Against {
 		turns = fmt.Sprintf(", medians of %d rounds in turns with the limit%s", o.Rounds, o.limitLacks())
 	}
-	_, err := fmt.Fprintf(out, "# weft bench %s: %s\n# %s, %v for each size%s\n# %s\n", o.Kind, k.what, o.setting(), o.Time, turns, k.head(o.Against))
-	return &table{out: out, kind: k}, err
+	return fmt.Sprintf("# weft bench %s: %s\n# %s, %v for each size%s\n# %s\n", o.Kind, k.what, o.setting(), o.Time, turns, k.head(o.Against))
 }
 
-type table struct {
-	out  io.Writer
-	kind *Kind
-	rows int
-}
-
-func (t *table) Row(r Row) error {
-	if t.rows++; t.rows == 1 && r.Far != nil {
-		fmt.Fprintf(t.out, "# the other side says: link %s, %s\n", r.Far.Link, deployed(r.Far.Deployment, 1))
+// Lines returns what makes the lines of rows, one after the other, for people.
+func Lines(kind string) func(r Row) string {
+	k, rows := kindOf(kind), 0
+	return func(r Row) string {
+		line := k.line(&r) + "\n"
+		if rows++; rows == 1 && r.Far != nil {
+			return fmt.Sprintf("# the other side says: link %s, %s\n%s", r.Far.Link, deployed(r.Far.Deployment, 1), line)
+		}
+		return line
 	}
-	_, err := fmt.Fprintln(t.out, t.kind.line(&r))
-	return err
 }

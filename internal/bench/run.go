@@ -20,8 +20,8 @@ const (
 	answerWithin = 5 * time.Second
 )
 
-// Run sets up two processes as o has it, makes the measurements, and prints them row by row.
-func Run(ctx context.Context, o Options, out Printer) (err error) {
+// Run sets up two processes as o has it, makes the measurements, and hands over row by row.
+func Run(ctx context.Context, o Options, out func(Row) error) (err error) {
 	if err := o.Check(); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func Run(ctx context.Context, o Options, out Printer) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := out.Row(row); err != nil {
+		if err := out(row); err != nil {
 			return err
 		}
 	}
