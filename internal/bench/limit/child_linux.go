@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -26,8 +27,8 @@ type job struct {
 
 // host is where a role reaches another over a network.
 type host struct {
-	Addr string `json:"addr"`          // IPv4
-	MAC  []byte `json:"mac,omitempty"` // of the interface; none on loopback
+	Addr netip.Addr `json:"addr"`          // IPv4
+	MAC  []byte     `json:"mac,omitempty"` // of the interface; none on loopback
 }
 
 // What the roles inherit.
@@ -101,6 +102,41 @@ func pin(p *program, role int) error {
 
 // here is the host that the role is on: the first half of the roles are on host 0.
 func (c *child) here() int { return c.Role * 2 / len(find(c.Limit).roles) }
+
+// at is the address of a host, with a port.
+func (c *child) at(host, port int) *unix.SockaddrInet4 {
+	return &unix.SockaddrInet4{Addr: c.Hosts[host].Addr.As4(), Port: port}
+}
+
+// accept makes a socket that waits at an address, has tell say where, and returns its first connection.
+func accept(domain, kind int, at unix.Sockaddr, tell func(at unix.Sockaddr) error) (conn int, err error) {
+	s, err := unix.Socket(domain, kind|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Bind(s, at)
+	}
+	if err == nil {
+		err = unix.Listen(s, 1)
+	}
+	if err == nil {
+		at, err = unix.Getsockname(s)
+	}
+	if err == nil {
+		err = tell(at)
+	}
+	if err != nil {
+		return -1, err
+	}
+	conn, _, err = unix.Accept(s)
+	return conn, err
+}
+
+// connect makes a socket that is connected to an address.
+func connect(domain, kind int, to unix.Sockaddr) (s int, err error) {
+	if s, err = unix.Socket(domain, kind|unix.SOCK_CLOEXEC, 0); err == nil {
+		err = unix.Connect(s, to)
+	}
+	return s, err
+}
 
 // ready tells the roles that are started next that this one serves, at a port if it has one.
 func (c *child) ready(port int) error {

@@ -55,11 +55,8 @@ func faultTake(c *child) error {
 	if err := ioctl(int(fd), uffdRegister, unsafe.Pointer(&reg)); err != nil {
 		return fmt.Errorf("registering memory: %w", err)
 	}
-	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	s, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET, handover(c.Port))
 	if err != nil {
-		return err
-	}
-	if err := unix.Connect(s, handover(c.Port)); err != nil {
 		return err
 	}
 	if err := unix.Sendmsg(s, []byte{0}, unix.UnixRights(int(fd)), nil, 0); err != nil {
@@ -112,20 +109,7 @@ func faultServe(spin bool) func(*child) error {
 
 // receiveFault gets the descriptor by which faults are told.
 func (c *child) receiveFault() (int, error) {
-	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	if err := unix.Bind(s, handover(os.Getpid())); err != nil {
-		return -1, err
-	}
-	if err := unix.Listen(s, 1); err != nil {
-		return -1, err
-	}
-	if err := c.ready(os.Getpid()); err != nil {
-		return -1, err
-	}
-	conn, _, err := unix.Accept(s)
+	conn, err := accept(unix.AF_UNIX, unix.SOCK_SEQPACKET, handover(os.Getpid()), func(unix.Sockaddr) error { return c.ready(os.Getpid()) })
 	if err != nil {
 		return -1, err
 	}

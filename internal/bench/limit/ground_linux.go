@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
@@ -33,10 +34,12 @@ type Ground struct {
 // loopbackMTU is what loopback carries.
 const loopbackMTU = 65536
 
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
 // NewGround prepares to measure with processes of the weft binary self: over a cable of that MTU between two hosts that
 // are made for it, or over loopback.
 func NewGround(self string, mtu int, veth bool) (g *Ground, err error) {
-	g = &Ground{self: self, mtu: loopbackMTU, hosts: [2]host{{Addr: "127.0.0.1"}, {Addr: "127.0.0.1"}}}
+	g = &Ground{self: self, mtu: loopbackMTU, hosts: [2]host{{Addr: loopback}, {Addr: loopback}}}
 	if !veth {
 		return g, nil
 	}
@@ -49,7 +52,7 @@ func NewGround(self string, mtu int, veth bool) (g *Ground, err error) {
 		err := h.Do(func() error {
 			l, err := net.InterfaceByName(testbed.Interface)
 			if err == nil {
-				g.hosts[i] = host{h.Addr().String(), l.HardwareAddr}
+				g.hosts[i] = host{h.Addr(), l.HardwareAddr}
 			}
 			return err
 		})

@@ -2,7 +2,6 @@ package limit
 
 import (
 	"fmt"
-	"net/netip"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -15,28 +14,7 @@ const tcpBytes = 256 << 10
 
 // tcpPut waits for a connection, and sends for ever.
 func tcpPut(c *child) error {
-	own, err := netip.ParseAddr(c.Hosts[1].Addr)
-	if err != nil {
-		return err
-	}
-	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	if err := unix.Bind(s, &unix.SockaddrInet4{Addr: own.As4()}); err != nil {
-		return err
-	}
-	if err := unix.Listen(s, 1); err != nil {
-		return err
-	}
-	sa, err := unix.Getsockname(s)
-	if err != nil {
-		return err
-	}
-	if err := c.ready(sa.(*unix.SockaddrInet4).Port); err != nil {
-		return err
-	}
-	conn, _, err := unix.Accept(s)
+	conn, err := accept(unix.AF_INET, unix.SOCK_STREAM, c.at(1, 0), func(at unix.Sockaddr) error { return c.ready(at.(*unix.SockaddrInet4).Port) })
 	if err != nil {
 		return err
 	}
@@ -50,15 +28,8 @@ func tcpPut(c *child) error {
 
 // tcpTake connects, and counts what comes.
 func tcpTake(c *child) error {
-	to, err := netip.ParseAddr(c.Hosts[1].Addr)
+	s, err := connect(unix.AF_INET, unix.SOCK_STREAM, c.at(1, c.Port))
 	if err != nil {
-		return err
-	}
-	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	if err := unix.Connect(s, &unix.SockaddrInet4{Addr: to.As4(), Port: c.Port}); err != nil {
 		return err
 	}
 	b := make([]byte, tcpBytes)

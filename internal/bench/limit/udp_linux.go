@@ -2,7 +2,6 @@ package limit
 
 import (
 	"fmt"
-	"net/netip"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -46,11 +45,7 @@ func (c *child) openUDPAt(how waiting, port int) (w *udpWire, err error) {
 			_ = unix.SetsockoptInt(w.socket, unix.SOL_SOCKET, o[1], udpBuffer) // as much as may be
 		}
 	}
-	own, err := netip.ParseAddr(c.Hosts[c.here()].Addr)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Bind(w.socket, &unix.SockaddrInet4{Addr: own.As4(), Port: port}); err != nil {
+	if err := unix.Bind(w.socket, c.at(c.here(), port)); err != nil {
 		return nil, err
 	}
 	if c.here() == 0 {
@@ -61,11 +56,7 @@ func (c *child) openUDPAt(how waiting, port int) (w *udpWire, err error) {
 
 // call connects to the role on host 1, and tells it where we are.
 func (w *udpWire) call(c *child) error {
-	to, err := netip.ParseAddr(c.Hosts[1].Addr)
-	if err != nil {
-		return err
-	}
-	if err := unix.Connect(w.socket, &unix.SockaddrInet4{Addr: to.As4(), Port: c.Port}); err != nil {
+	if err := unix.Connect(w.socket, c.at(1, c.Port)); err != nil {
 		return err
 	}
 	return w.send(make([]byte, numberBytes))
@@ -136,35 +127,17 @@ func (w *udpWire) join() error {
 	return nil
 }
 
-// openPing makes the wire of a ping-pong.
-func (c *child) openPing(how waiting) (*udpWire, error) {
-	w, err := c.openUDP(how)
-	if err == nil && c.Size > w.segment {
-		err = w.segments(w.segment)
-	}
-	if err == nil && how == blocking && c.Role == 0 {
-		t := unix.NsecToTimeval(int64(resend))
-		err = unix.SetsockoptTimeval(w.socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t)
-	}
-	return w, err
-}
-
-func udpPing(how waiting) func(*child) error {
-	return func(c *child) error {
-		w, err := c.openPing(how)
-		if err != nil {
-			return err
+// udpFor makes an end of the wire of a ping-pong whose ends wait so.
+func udpFor(how waiting) func(*child) (wire, error) {
+	return func(c *child) (wire, error) {
+		w, err := c.openUDP(how)
+		if err == nil && c.Size > w.segment {
+			err = w.segments(w.segment)
 		}
-		return c.ping(w, how)
-	}
-}
-
-func udpPong(how waiting) func(*child) error {
-	return func(c *child) error {
-		w, err := c.openPing(how)
-		if err != nil {
-			return err
+		if err == nil && how == blocking && c.Role == 0 {
+			t := unix.NsecToTimeval(int64(resend))
+			err = unix.SetsockoptTimeval(w.socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t)
 		}
-		return c.pong(w, how)
+		return w, err
 	}
 }

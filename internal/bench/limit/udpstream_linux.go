@@ -32,12 +32,19 @@ func headers(buf []byte, n int) []mmsghdr {
 	return hs
 }
 
-// udpTake counts what comes.
-func udpTake(c *child) error {
-	w, err := c.openUDP(busy)
-	if err != nil {
-		return err
+// byUDP is a role that has a socket.
+func byUDP(do func(*child, *udpWire) error) func(*child) error {
+	return func(c *child) error {
+		w, err := c.openUDP(busy)
+		if err != nil {
+			return err
+		}
+		return do(c, w)
 	}
+}
+
+// udpTake counts what comes.
+func udpTake(c *child, w *udpWire) error {
 	if err := w.join(); err != nil {
 		return err
 	}
@@ -66,28 +73,19 @@ func (c *child) datagram(w wire) int {
 }
 
 // udpGSO sends as many datagrams a call as fit.
-func udpGSO(c *child) error {
-	w, err := c.openUDP(busy)
-	if err != nil {
-		return err
-	}
+func udpGSO(c *child, w *udpWire) error {
 	if err := w.segments(c.datagram(w)); err != nil {
 		return err
 	}
-	for b := payload.Written(w.batch); ; {
-		if err := w.send(b); err != nil {
-			return err
-		}
-	}
+	return w.pour(w.batch)
 }
 
 // udpSingle sends one datagram a call.
-func udpSingle(c *child) error {
-	w, err := c.openUDP(busy)
-	if err != nil {
-		return err
-	}
-	for b := payload.Written(min(c.Size, w.segment)); ; {
+func udpSingle(c *child, w *udpWire) error { return w.pour(min(c.Size, w.segment)) }
+
+// pour sends so many bytes over and over.
+func (w *udpWire) pour(n int) error {
+	for b := payload.Written(n); ; {
 		if err := w.send(b); err != nil {
 			return err
 		}
@@ -95,11 +93,7 @@ func udpSingle(c *child) error {
 }
 
 // udpMany sends several datagrams a call, each by itself.
-func udpMany(c *child) error {
-	w, err := c.openUDP(busy)
-	if err != nil {
-		return err
-	}
+func udpMany(c *child, w *udpWire) error {
 	for hs := headers(payload.Written(mostPieces*c.datagram(w)), mostPieces); ; {
 		_, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])), uintptr(len(hs)), 0, 0, 0)
 		if errno != 0 && errno != unix.EINTR && errno != unix.ECONNREFUSED {

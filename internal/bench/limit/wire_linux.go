@@ -44,6 +44,27 @@ func number(b []byte, piece int, n uint64) {
 	}
 }
 
+// pings is a role that makes round trips over a wire, and pongs is the one at its other end.
+func pings(open func(*child) (wire, error), how waiting) func(*child) error {
+	return func(c *child) error {
+		w, err := open(c)
+		if err != nil {
+			return err
+		}
+		return c.ping(w, how)
+	}
+}
+
+func pongs(open func(*child) (wire, error), how waiting) func(*child) error {
+	return func(c *child) error {
+		w, err := open(c)
+		if err != nil {
+			return err
+		}
+		return c.pong(w, how)
+	}
+}
+
 // ping measures the round trips of messages over a wire.
 func (c *child) ping(w wire, how waiting) error {
 	out := c.message()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -64,9 +63,7 @@ func newXDP(c *child) (wire, error) {
 	if err := w.open(); err != nil {
 		return nil, err
 	}
-	if err := w.head(c.Hosts[here], c.Hosts[1-here]); err != nil {
-		return nil, err
-	}
+	w.head(c.Hosts[here], c.Hosts[1-here])
 	if here == 1 {
 		return w, c.ready(0)
 	}
@@ -232,25 +229,16 @@ func attachFor(index int, ins asm.Instructions, flags uint32) (*ebpf.Program, li
 }
 
 // head makes the headers. UDP over IPv4 may go without a checksum.
-func (w *xdpWire) head(from, to host) error {
-	src, err := netip.ParseAddr(from.Addr)
-	if err != nil {
-		return err
-	}
-	dst, err := netip.ParseAddr(to.Addr)
-	if err != nil {
-		return err
-	}
+func (w *xdpWire) head(from, to host) {
 	h := &w.header
 	copy(h[0:], to.MAC)
 	copy(h[6:], from.MAC)
 	binary.BigEndian.PutUint16(h[12:], 0x0800)
 	h[14], h[22], h[23] = 0x45, 64, unix.IPPROTO_UDP
-	copy(h[26:], src.AsSlice())
-	copy(h[30:], dst.AsSlice())
+	copy(h[26:], from.Addr.AsSlice())
+	copy(h[30:], to.Addr.AsSlice())
 	binary.BigEndian.PutUint16(h[34:], xdpPort)
 	binary.BigEndian.PutUint16(h[36:], xdpPort)
-	return nil
 }
 
 func (w *xdpWire) fd() int    { return w.socket }

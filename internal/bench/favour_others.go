@@ -1,6 +1,0 @@
-//go:build !linux
-
-package bench
-
-func favour(int) {}
-func level()     {}
