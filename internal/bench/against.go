@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -26,12 +27,7 @@ func (o *Options) checkAgainst() error {
 }
 
 // mtu is that of the cable.
-func (o *Options) mtu() int {
-	if o.MTU == 0 {
-		return testbed.DefaultMTU
-	}
-	return o.MTU
-}
+func (o *Options) mtu() int { return cmp.Or(o.MTU, testbed.DefaultMTU) }
 
 // limitLacks says what Weft has and its limit has not: rates and bandwidths have no limit whose messages pass relays.
 func (o *Options) limitLacks() string {

@@ -40,39 +40,35 @@ func (c *Client) datagrams(ctx context.Context, size int, d time.Duration) (s sa
 
 // pourDatagrams sends for the time d, and returns how many left. One that finds too many waiting for the link has not.
 func (c *Client) pourDatagrams(ctx context.Context, pl plan, data []byte, d time.Duration) (left int64, err error) {
-	ops := make([]weft.Op, pl.Window)
-	var begun, ended int
-	take := func(ctx context.Context) error {
-		_, err := ops[ended%len(ops)].Wait(ctx)
-		if err != nil && !errors.Is(err, weft.ErrNoMemory) {
+	ring := inflight.New(pl.Window)
+	defer ring.Cancel(nil)
+	take := func() error {
+		_, err := ring.Oldest(ctx)
+		switch {
+		case errors.Is(err, weft.ErrNoMemory):
+			ring.Skip()
+		case err != nil:
 			return err
-		}
-		if ended++; err == nil {
+		default:
 			left++
 		}
 		return nil
 	}
-	defer func() {
-		for ; ended < begun; ended++ { // with an error alone
-			ops[ended%len(ops)].Cancel()
-			_, _ = ops[ended%len(ops)].Wait(context.Background()) // a cancelled operation ends
-		}
-	}()
 	for begin := time.Now(); time.Since(begin) < d; {
-		for range ops {
-			if begun-ended == len(ops) {
-				if err := take(ctx); err != nil {
+		for range pl.Window {
+			if ring.Full() {
+				if err := take(); err != nil {
 					return left, err
 				}
 			}
-			if err := c.p.StartSendDatagramInto(&ops[begun%len(ops)], c.at, tagData, data); err != nil {
+			op := ring.Next()
+			if err := ring.Add(op, c.p.StartSendDatagramInto(op, c.at, tagData, data)); err != nil {
 				return left, err
 			}
-			begun++
 		}
 	}
-	for ended < begun {
-		if err := take(ctx); err != nil {
+	for ring.Len() > 0 {
+		if err := take(); err != nil {
 			return left, err
 		}
 	}

@@ -32,6 +32,14 @@ func (x *exchange) post(buf []byte) error {
 	return err
 }
 
+// send sends data. buf is where the next message goes, if its receive is posted ahead.
+func (x *exchange) send(ctx context.Context, data, buf []byte) error {
+	if x.ahead {
+		return x.sendAhead(ctx, data, buf)
+	}
+	return x.p.Send(ctx, x.peer, tagData, data)
+}
+
 // sendAhead sends data, and posts the receive of the next message, into buf. The message is on its way first.
 func (x *exchange) sendAhead(ctx context.Context, data, buf []byte) error {
 	if err := x.p.StartSendInto(&x.out, x.peer, tagData, data); err != nil {
@@ -46,8 +54,11 @@ func (x *exchange) sendAhead(ctx context.Context, data, buf []byte) error {
 	return posted
 }
 
-// wait waits for the message of the receive that is posted.
-func (x *exchange) wait(ctx context.Context) (weft.Message, error) {
+// recv waits for the next message: that of the receive that is posted, or else one into buf.
+func (x *exchange) recv(ctx context.Context, buf []byte) (weft.Message, error) {
+	if !x.posted {
+		return x.p.Recv(ctx, x.peer, x.tag, buf)
+	}
 	m, err := x.in.Wait(ctx)
 	if err == nil {
 		x.posted = false

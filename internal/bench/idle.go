@@ -61,30 +61,30 @@ func RunIdle(ctx context.Context, o IdleOptions) (r IdleRow, err error) {
 
 // coreFractions is how much of a core each group of programs uses in the time d, and how long that was indeed.
 func coreFractions(ctx context.Context, d time.Duration, groups ...[]int) (fractions []float64, took time.Duration, err error) {
-	var before, after []time.Duration
-	read := func(into *[]time.Duration) error {
-		for _, pids := range groups {
-			t, err := processorTime(pids)
+	used := make([]time.Duration, len(groups))
+	read := func() error {
+		for i, pids := range groups {
+			now, err := processorTime(pids)
 			if err != nil {
 				return err
 			}
-			*into = append(*into, t)
+			used[i] = now - used[i]
 		}
 		return nil
 	}
 	begin := time.Now()
-	if err := read(&before); err != nil {
+	if err := read(); err != nil {
 		return nil, 0, err
 	}
 	if err := sleep(ctx, d); err != nil {
 		return nil, 0, err
 	}
 	took = time.Since(begin)
-	if err := read(&after); err != nil {
+	if err := read(); err != nil {
 		return nil, 0, err
 	}
-	for i := range groups {
-		fractions = append(fractions, (after[i]-before[i]).Seconds()/took.Seconds())
+	for _, t := range used {
+		fractions = append(fractions, t.Seconds()/took.Seconds())
 	}
 	return fractions, took, nil
 }

@@ -42,13 +42,7 @@ func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration,
 	defer x.cancel()
 	begin := time.Now()
 	for last, n := time.Duration(0), 0; ; n++ {
-		var err error
-		if x.ahead {
-			err = x.sendAhead(ctx, data, echo)
-		} else {
-			err = c.p.Send(ctx, c.server, tagData, data)
-		}
-		if err != nil {
+		if err := x.send(ctx, data, echo); err != nil {
 			return err
 		}
 		now := time.Since(begin)
@@ -56,12 +50,7 @@ func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration,
 			h.note(now - last)
 		}
 		last = now
-		var m weft.Message
-		if x.posted {
-			m, err = x.wait(ctx)
-		} else {
-			m, err = c.p.Recv(ctx, c.server, tagData, echo)
-		}
+		m, err := x.recv(ctx, echo)
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/weftnet/weft"
@@ -111,9 +110,7 @@ func (m *callMeter) measure(ctx context.Context, d time.Duration, burst int, res
 	c.PerBurst = c.Output * float64(burst)
 	c.Input = float64(input) / float64(c.Messages)
 	c.Kicks, c.TakenKick = m.from.SystemCalls().Kicks, m.to.SystemCalls().Kicks
-	slices.Sort(took)
-	slices.Sort(calls)
-	c.P50, c.CallP50 = took[len(took)/2], calls[len(calls)/2]
+	c.P50, c.CallP50 = median(took), median(calls)
 	return c, nil
 }
 

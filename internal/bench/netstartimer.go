@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -191,6 +190,5 @@ func tickDelay(ctx context.Context, d time.Duration) (p50 int64, err error) {
 			return 0, context.Cause(ctx)
 		}
 	}
-	slices.Sort(delays)
-	return delays[len(delays)/2], nil
+	return median(delays), nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-	"unsafe"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -72,7 +71,9 @@ func newPollBench(ctx context.Context, processes int) (*pollBench, error) {
 		if err != nil {
 			return nil, err
 		}
-		seg, err := idleSegment()
+		g := vni.DefaultGeometry(true)
+		rw, ro := g.Sizes()
+		seg, err := vni.NewSegment(vni.AlignedBytes(rw), vni.AlignedBytes(ro), g) // of a process that never does anything
 		if err != nil {
 			return nil, err
 		}
@@ -85,17 +86,6 @@ func newPollBench(ctx context.Context, processes int) (*pollBench, error) {
 		}
 	}
 	return b, b.Wait(ctx, func() bool { return !e.Listening() })
-}
-
-// idleSegment is the memory of a process that never does anything.
-func idleSegment() (*vni.Segment, error) {
-	g := vni.DefaultGeometry(true)
-	rw, ro := g.Sizes()
-	words := func(n int) []byte {
-		w := make([]uint64, (n+7)/8)
-		return unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), n)
-	}
-	return vni.NewSegment(words(rw), words(ro), g)
 }
 
 func (b *pollBench) now() clock.Time { return clock.Time(time.Since(b.begin)) }

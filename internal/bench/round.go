@@ -103,21 +103,22 @@ func (r *rounds) row(ctx context.Context, size int) (Row, error) {
 // latencies are the medians of percentiles.
 func latencies(samples []sample) Latency {
 	at := func(q float64) int64 {
-		return int64(medianOf(samples, func(s sample) float64 { return float64(s.Times.ValueAtQuantile(q)) }))
+		return medianOf(samples, func(s sample) int64 { return s.Times.ValueAtQuantile(q) })
 	}
 	return Latency{P50: at(50), P90: at(90), P99: at(99), P999: at(99.9)}
 }
 
-func medianOf(samples []sample, figure func(sample) float64) float64 {
-	vs := make([]float64, len(samples))
-	for i, s := range samples {
+// medianOf is the median of a figure of each.
+func medianOf[T any, N int64 | float64](all []T, figure func(T) N) N {
+	vs := make([]N, len(all))
+	for i, s := range all {
 		vs[i] = figure(s)
 	}
 	return median(vs)
 }
 
 // median sorts a copy of the figures.
-func median(of []float64) float64 {
+func median[N int64 | float64](of []N) N {
 	vs := slices.Sorted(slices.Values(of))
 	return (vs[(len(vs)-1)/2] + vs[len(vs)/2]) / 2
 }

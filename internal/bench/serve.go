@@ -90,13 +90,7 @@ func (s *session) echo(ctx context.Context, asked weft.Message) error {
 		return err
 	}
 	for {
-		var m weft.Message
-		var err error
-		if x.posted {
-			m, err = x.wait(ctx)
-		} else {
-			m, err = s.p.Recv(ctx, s.client, weft.AnyTag, buf)
-		}
+		m, err := x.recv(ctx, buf)
 		if err != nil {
 			return err
 		}
@@ -107,14 +101,11 @@ func (s *session) echo(ctx context.Context, asked weft.Message) error {
 			return wrongSize(m, s.plan.Size)
 		}
 		s.count++
-		if x.ahead {
-			err = x.sendAhead(ctx, buf[:m.Len], next)
-			buf, next = next, buf
-		} else {
-			err = s.p.Send(ctx, s.client, tagData, buf[:m.Len])
-		}
-		if err != nil {
+		if err := x.send(ctx, buf[:m.Len], next); err != nil {
 			return err
+		}
+		if x.ahead {
+			buf, next = next, buf
 		}
 	}
 }
@@ -131,9 +122,12 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 	defer region.Close() // behind the receives; it fails if the NIC has gone, which they have said
 	ring := inflight.New(s.plan.Window)
 	defer ring.Cancel(nil)
-	for i := range bufs {
+	post := func(i int64) error {
 		op := ring.Next()
-		if err := ring.Add(op, s.p.StartRecvInto(op, s.client, weft.AnyTag, bufs[i])); err != nil {
+		return ring.Add(op, s.p.StartRecvInto(op, s.client, weft.AnyTag, bufs[int(i)%len(bufs)]))
+	}
+	for i := range bufs {
+		if err := post(int64(i)); err != nil {
 			return err
 		}
 	}
@@ -152,12 +146,10 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 		if m.Full != s.plan.Size {
 			return wrongSize(m, s.plan.Size)
 		}
-		at := int(s.count) % len(bufs)
-		s.count++
-		op := ring.Next()
-		if err := ring.Add(op, s.p.StartRecvInto(op, s.client, weft.AnyTag, bufs[at])); err != nil {
+		if err := post(s.count); err != nil {
 			return err
 		}
+		s.count++
 	}
 }
 

@@ -58,24 +58,17 @@ func (c *Client) streams(ctx context.Context, size int, d time.Duration) (s samp
 		s.Iterations += n
 		all = append(all, r)
 	}
-	of := func(figure func(r *Streams) float64) float64 {
-		var vs []float64
-		for i := range all {
-			vs = append(vs, figure(&all[i]))
-		}
-		return median(vs)
-	}
 	s.Streams = &Streams{
-		StreamP50:    int64(of(func(r *Streams) float64 { return float64(r.StreamP50) })),
-		MessageP50:   int64(of(func(r *Streams) float64 { return float64(r.MessageP50) })),
-		TCPP50:       int64(of(func(r *Streams) float64 { return float64(r.TCPP50) })),
-		ToMessage:    of(func(r *Streams) float64 { return float64(r.StreamP50) / float64(r.MessageP50) }),
-		ToTCP:        of(func(r *Streams) float64 { return float64(r.StreamP50) / float64(r.TCPP50) }),
-		StreamBytes:  of(func(r *Streams) float64 { return r.StreamBytes }),
-		MessageBytes: of(func(r *Streams) float64 { return r.MessageBytes }),
-		TCPBytes:     of(func(r *Streams) float64 { return r.TCPBytes }),
-		ByMessage:    of(func(r *Streams) float64 { return r.StreamBytes / r.MessageBytes }),
-		ByTCP:        of(func(r *Streams) float64 { return r.StreamBytes / r.TCPBytes }),
+		StreamP50:    medianOf(all, func(r Streams) int64 { return r.StreamP50 }),
+		MessageP50:   medianOf(all, func(r Streams) int64 { return r.MessageP50 }),
+		TCPP50:       medianOf(all, func(r Streams) int64 { return r.TCPP50 }),
+		ToMessage:    medianOf(all, func(r Streams) float64 { return float64(r.StreamP50) / float64(r.MessageP50) }),
+		ToTCP:        medianOf(all, func(r Streams) float64 { return float64(r.StreamP50) / float64(r.TCPP50) }),
+		StreamBytes:  medianOf(all, func(r Streams) float64 { return r.StreamBytes }),
+		MessageBytes: medianOf(all, func(r Streams) float64 { return r.MessageBytes }),
+		TCPBytes:     medianOf(all, func(r Streams) float64 { return r.TCPBytes }),
+		ByMessage:    medianOf(all, func(r Streams) float64 { return r.StreamBytes / r.MessageBytes }),
+		ByTCP:        medianOf(all, func(r Streams) float64 { return r.StreamBytes / r.TCPBytes }),
 	}
 	return s, nil
 }

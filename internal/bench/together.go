@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/together"
 )
 
 // What members of a group can be measured at.
@@ -52,7 +52,7 @@ func RunGroup(ctx context.Context, o GroupOptions, out func(GroupRow) error) (er
 	}
 	for _, size := range o.Sizes {
 		h := newHistogram()
-		if err := eachMember(procs, func(i int, p *weft.Process) error { return o.member(ctx, p, size, h) }); err != nil {
+		if err := together.Run(ctx, len(procs), func(ctx context.Context, i int) error { return o.member(ctx, procs[i], size, h) }); err != nil {
 			return fmt.Errorf("%s of %d members, %d bytes: %w", o.Kind, o.Members, size, err)
 		}
 		r := GroupRow{Bench: o.Kind, Link: o.Link, Members: o.Members, Size: size, Iterations: h.TotalCount(), Latency: h.latency()}
@@ -83,17 +83,6 @@ func (u *undo) openMembers(ctx context.Context, o GroupOptions) (procs []*weft.P
 		cfg.Nodes = append(cfg.Nodes, weft.Node{ID: p.NIC().ID(), Addr: p.NIC().Addr()})
 	}
 	return procs, nil
-}
-
-// eachMember runs one function for each process at a time.
-func eachMember(procs []*weft.Process, f func(i int, p *weft.Process) error) error {
-	errs := make([]error, len(procs))
-	var all sync.WaitGroup
-	for i, p := range procs {
-		all.Go(func() { errs[i] = f(i, p) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
 }
 
 // member does its part of one measurement. Rank 0 has the clock.

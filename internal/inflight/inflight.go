@@ -55,6 +55,9 @@ func (r *Ring) Oldest(ctx context.Context) (weft.Message, error) {
 	return m, err
 }
 
+// Skip takes out the operation that was added first, with whose error Oldest has returned.
+func (r *Ring) Skip() { r.ended++ }
+
 // Finish waits for all operations.
 func (r *Ring) Finish(ctx context.Context) error {
 	for r.Len() > 0 {
