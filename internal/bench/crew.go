@@ -99,16 +99,6 @@ func (c *crew) hear(answer any) error {
 	return nil
 }
 
-// attach makes a process of the daemon at socket.
-func (u *undo) attach(ctx context.Context, socket string, name weft.Name) (*weft.Process, error) {
-	p, err := weft.Attach(ctx, weft.AttachConfig{Socket: socket, Name: name})
-	if err != nil {
-		return nil, err
-	}
-	u.add(p.Close)
-	return p, nil
-}
-
 // flow keeps so many operations under way, until begin or one of them fails or ctx ends. Of each that has ended done is told.
 func flow(ctx context.Context, window int, begin func() (*weft.Op, error), done func()) error {
 	ring := inflight.New(window)

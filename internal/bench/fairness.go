@@ -64,19 +64,19 @@ func RunFairness(ctx context.Context, o FairOptions) (r FairRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
 	more := fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128))
-	far, addr, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: more})
+	far, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: more})
 	if err != nil {
 		return r, err
 	}
-	socket, _, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", nodes: []weft.Node{{Addr: addr}}, config: more})
+	near, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", nodes: []weft.Node{{Addr: far.addr}}, config: more})
 	if err != nil {
 		return r, err
 	}
-	sinkPlan := crewPlan{Socket: far, App: sinkApp, Count: sinks, Size: o.Size, Takes: min(fairWindow*((o.Processes+sinks-1)/sinks), mostTakes)}
+	sinkPlan := crewPlan{Socket: far.socket, App: sinkApp, Count: sinks, Size: o.Size, Takes: min(fairWindow*((o.Processes+sinks-1)/sinks), mostTakes)}
 	if _, _, err := down.startCrew(ctx, o.Self, KindFairness, sinkPlan); err != nil {
 		return r, err
 	}
-	crews, err := down.spread(ctx, o.Self, KindFairness, o.Processes, o.Programs, crewPlan{Socket: socket, App: fairApp, Size: o.Size,
+	crews, err := down.spread(ctx, o.Self, KindFairness, o.Processes, o.Programs, crewPlan{Socket: near.socket, App: fairApp, Size: o.Size,
 		To: []crewTo{{sinkApp, 0, sinks}, {fairApp, 1, o.Processes}}, Window: fairWindow, Takes: min(2*fairWindow, mostTakes)})
 	if err != nil {
 		return r, err

@@ -71,8 +71,7 @@ const sliceTime = 350 * time.Millisecond
 // hostileRun is one daemon and the processes that work with it.
 type hostileRun struct {
 	o      HostileOptions
-	socket string
-	daemon *child
+	daemon *daemon
 	work   *worker
 }
 
@@ -87,7 +86,7 @@ func RunHostile(ctx context.Context, o HostileOptions, out func(HostileRow) erro
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
 	r := &hostileRun{o: o}
-	if r.daemon, r.socket, _, err = down.runDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0"}); err != nil {
+	if r.daemon, err = down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0"}); err != nil {
 		return err
 	}
 	favour(r.daemon.Process.Pid)
@@ -149,7 +148,7 @@ const allKinds = "all"
 func (r *hostileRun) measure(ctx context.Context) (rows []HostileRow, err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	if r.work, err = down.startWork(ctx, r.o.Self, r.socket, r.o.Seed); err != nil {
+	if r.work, err = down.startWork(ctx, r.o.Self, r.daemon.socket, r.o.Seed); err != nil {
 		return nil, err
 	}
 	rounds := max(1, int(r.o.Time/(2*sliceTime))/len(r.o.Kinds))
@@ -250,7 +249,7 @@ func (r *hostileRun) wild(ctx context.Context, kind string, seed uint64, stop <-
 func (r *hostileRun) life(ctx context.Context, kind string, seed uint64, stop <-chan struct{}, m *Misdeeds) (killed bool, err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	of := newChild(r.o.Self, childPlan{Hostile: &hostilePlan{kind, r.socket, seed}}.args(KindHostile)...)
+	of := newChild(r.o.Self, childPlan{Hostile: &hostilePlan{kind, r.daemon.socket, seed}}.args(KindHostile)...)
 	of.Env = append(os.Environ(), "GOMAXPROCS=1")
 	c, err := down.talk(ctx, of)
 	if err != nil {

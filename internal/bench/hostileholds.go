@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -26,22 +25,12 @@ type holding struct {
 func (r *hostileRun) holds() (h holding, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	conn, err := ctl.Dial(ctx, r.socket)
-	if err != nil {
-		return h, err
-	}
-	defer conn.Close()
-	info, page, unmap, err := conn.Stat(ctx)
-	if err != nil {
-		return h, err
-	}
-	defer func() { err = errors.Join(err, unmap()) }()
-	counters, err := vni.OpenCounterPage(page)
+	info, counters, err := r.daemon.stat(ctx)
 	if err != nil {
 		return h, err
 	}
 	h.goroutines = info.Goroutines
-	h.processes, h.staged, h.groups = counters.Load(vni.NICProcessesNow), counters.Load(vni.NICStagedBytesNow), counters.Load(vni.NICGroupsNow)
+	h.processes, h.staged, h.groups = counters[vni.NICProcessesNow.String()], counters[vni.NICStagedBytesNow.String()], counters[vni.NICGroupsNow.String()]
 	proc := fmt.Sprintf("/proc/%d/", r.daemon.Process.Pid)
 	files, err := os.ReadDir(proc + "fd")
 	if err != nil {
@@ -65,46 +54,39 @@ const settledLooks = 5
 // settled waits until a new daemon holds what it holds at rest. It answers before the last of its goroutines has begun.
 func (r *hostileRun) settled() (h holding, err error) {
 	same := 0
-	for deadline := time.Now().Add(patience); same < settledLooks; time.Sleep(50 * time.Millisecond) {
-		now, err := r.holds()
-		if err != nil {
-			return h, errors.Join(err, r.daemon.alive())
+	h, ok, err := r.look(patience, func(now, last holding) bool {
+		if same++; now != last {
+			same = 1
 		}
-		if now == h {
-			same++
-		} else {
-			h, same = now, 1
-		}
-		if time.Now().After(deadline) {
-			return h, fmt.Errorf("bench: what a daemon without processes holds still changes after %v: %+v", patience, h)
-		}
+		return same == settledLooks
+	})
+	if err == nil && !ok {
+		err = fmt.Errorf("bench: what a daemon without processes holds still changes after %v: %+v", patience, h)
 	}
-	return h, nil
+	return h, err
 }
 
 // letGo waits until the daemon holds no more than before, now that all processes have gone.
 func (r *hostileRun) letGo(before holding) error {
-	var now holding
-	var err error
-	for deadline := time.Now().Add(patienceAmongHostile); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if now, err = r.holds(); err != nil {
-			return errors.Join(err, r.daemon.alive())
-		}
-		if now.within(before) {
-			return nil
-		}
+	now, ok, err := r.look(patienceAmongHostile, func(now, _ holding) bool { return now.within(before) })
+	if err == nil && !ok {
+		err = fmt.Errorf("bench: when all have gone the daemon holds %+v; before they came it held %+v", now, before)
 	}
-	return fmt.Errorf("bench: when all have gone the daemon holds %+v; before they came it held %+v", now, before)
+	return err
 }
 
-// alive is an error if the child has ended.
-func (c *child) alive() error {
-	select {
-	case <-c.ended:
-		return fmt.Errorf("the daemon has ended: %w", errors.Join(c.failure(), errors.New(c.stderr.String())))
-	default:
-		return nil
+// look looks at the daemon now and then, until what it holds is as it should be, which is told how it was the time before, or for the time d.
+func (r *hostileRun) look(d time.Duration, should func(now, last holding) bool) (now holding, ok bool, err error) {
+	for deadline := time.Now().Add(d); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		last := now
+		if now, err = r.holds(); err != nil {
+			return now, false, errors.Join(err, r.daemon.alive())
+		}
+		if should(now, last) {
+			return now, true, nil
+		}
 	}
+	return now, false, nil
 }
 
 // named finds the line in which the daemon names a process of a kind that it has thrown out. The daemon has ended.

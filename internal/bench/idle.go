@@ -35,11 +35,11 @@ const settle = time.Second
 func RunIdle(ctx context.Context, o IdleOptions) (r IdleRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
-	daemon, socket, _, err := down.runDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128))})
+	daemon, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128))})
 	if err != nil {
-		return r, fmt.Errorf("bench: starting a NIC daemon: %w", err)
+		return r, err
 	}
-	crews, err := down.spread(ctx, o.Self, KindIdle, o.Processes, o.Programs, crewPlan{Socket: socket, App: "weft-idle", Size: 64, Takes: 1})
+	crews, err := down.spread(ctx, o.Self, KindIdle, o.Processes, o.Programs, crewPlan{Socket: daemon.socket, App: "weft-idle", Size: 64, Takes: 1})
 	if err != nil {
 		return r, err
 	}

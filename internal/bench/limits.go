@@ -43,79 +43,66 @@ func LimitNames() (names []string) {
 // RunLimits measures limits, all of them in each round, so that a machine that is slow for a while is slow for all; it
 // hands over their medians. Limits that cannot be had here are left out, and said to be missing, unless they were named.
 func RunLimits(ctx context.Context, o LimitsOptions, out func(LimitRow) error) (err error) {
-	r := limitsRun{o: &o, gone: map[string]bool{}}
-	for _, l := range limit.All() {
-		if len(o.Names) == 0 || slices.Contains(o.Names, l.Name) {
-			r.limits = append(r.limits, l)
-		}
-	}
-	if r.here, err = limit.NewGround(o.Self, o.MTU, false); err != nil {
+	here, err := limit.NewGround(o.Self, o.MTU, false)
+	if err != nil {
 		return err
 	}
-	if r.between, r.noHosts = limit.NewGround(o.Self, o.MTU, true); r.noHosts == nil {
-		defer func() { err = errors.Join(err, r.between.Close()) }()
+	between, noHosts := limit.NewGround(o.Self, o.MTU, true)
+	if noHosts == nil {
+		defer func() { err = errors.Join(err, between.Close()) }()
 	}
-	r.results = make(map[LimitRow][]limit.Result)
+	measure := func(l limit.Limit, size int) (limit.Result, error) {
+		d := o.Time / time.Duration(o.Rounds)
+		switch {
+		case !l.Veth:
+			return here.Measure(ctx, l.Name, size, d)
+		case noHosts != nil:
+			return limit.Result{}, noHosts
+		}
+		return between.Measure(ctx, l.Name, size, d)
+	}
+	results, gone := make(map[LimitRow][]limit.Result), make(map[string]bool)
+	rows := o.rows()
 	for range o.Rounds {
-		if err := r.round(ctx); err != nil {
-			return err
-		}
-	}
-	for _, l := range r.limits {
-		for _, size := range l.Sizes {
-			row := LimitRow{Limit: l.Name, Size: size}
-			if rs := r.results[row]; len(rs) > 0 {
-				row.Result = limit.Median(rs).Only(l.Kind)
-				if err := out(row); err != nil {
-					return err
-				}
+		for _, row := range rows {
+			if gone[row.Limit] {
+				continue
 			}
-		}
-	}
-	return nil
-}
-
-// limitsRun is a measurement of several limits.
-type limitsRun struct {
-	o             *LimitsOptions
-	limits        []limit.Limit
-	here, between *limit.Ground
-	noHosts       error // why there is no between
-	results       map[LimitRow][]limit.Result
-	gone          map[string]bool // said to be missing
-}
-
-// round measures each limit once.
-func (r *limitsRun) round(ctx context.Context) error {
-	for _, l := range r.limits {
-		for _, size := range l.Sizes {
-			if r.gone[l.Name] {
-				break
-			}
-			switch res, err := r.measure(ctx, l, size); {
+			l, _ := limit.Find(row.Limit)
+			switch res, err := measure(l, row.Size); {
 			case err == nil:
-				key := LimitRow{Limit: l.Name, Size: size}
-				r.results[key] = append(r.results[key], res)
-			case len(r.o.Names) > 0 || ctx.Err() != nil || !unavailable(err):
+				results[row] = append(results[row], res)
+			case len(o.Names) > 0 || ctx.Err() != nil || !unavailable(err):
 				return err
 			default:
-				r.gone[l.Name] = true
-				r.o.Missing(l.Name, err)
+				gone[l.Name] = true
+				o.Missing(l.Name, err)
+			}
+		}
+	}
+	for _, row := range rows {
+		if rs := results[row]; len(rs) > 0 {
+			l, _ := limit.Find(row.Limit)
+			row.Result = limit.Median(rs).Only(l.Kind)
+			if err := out(row); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-func (r *limitsRun) measure(ctx context.Context, l limit.Limit, size int) (limit.Result, error) {
-	d := r.o.Time / time.Duration(r.o.Rounds)
-	if !l.Veth {
-		return r.here.Measure(ctx, l.Name, size, d)
+// rows are those of the limits that are asked for, without their results.
+func (o *LimitsOptions) rows() (all []LimitRow) {
+	for _, l := range limit.All() {
+		if len(o.Names) > 0 && !slices.Contains(o.Names, l.Name) {
+			continue
+		}
+		for _, size := range l.Sizes {
+			all = append(all, LimitRow{Limit: l.Name, Size: size})
+		}
 	}
-	if r.noHosts != nil {
-		return limit.Result{}, r.noHosts
-	}
-	return r.between.Measure(ctx, l.Name, size, d)
+	return all
 }
 
 // unavailable reports whether a limit cannot be had here, rather than being broken. The processes say it in words.

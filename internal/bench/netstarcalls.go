@@ -74,7 +74,7 @@ type callMeter struct {
 }
 
 func newCallMeter(ctx context.Context, u *undo, self string) (*callMeter, error) {
-	socket, _, err := u.startDaemon(ctx, place{self: self, listen: "127.0.0.1:0"})
+	d, err := u.startDaemon(ctx, place{self: self, listen: "127.0.0.1:0"})
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func newCallMeter(ctx context.Context, u *undo, self string) (*callMeter, error)
 		at   **weft.Process
 		name weft.Name
 	}{{&m.from, ClientName}, {&m.to, ServerName}} {
-		if *p.at, err = u.attach(ctx, socket, p.name); err != nil {
+		if *p.at, err = u.attach(ctx, d.socket, p.name); err != nil {
 			return nil, err
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/ctl"
-	"github.com/weftnet/weft/internal/vni"
 )
 
 // CopyCounts are how often the bytes of a message were copied on each side, as processes, NICs and links count that where they copy. What the kernel
@@ -103,6 +101,11 @@ type nicCopies struct {
 	frames         uint64 // of one message each, copied as a whole
 }
 
+func copiesIn(counters map[string]uint64) nicCopies {
+	return nicCopies{counters["nic_messages_sent"], counters["nic_messages_received"], counters["nic_copied_out"], counters["nic_copied_in"],
+		counters["rel_singles_copied"] + counters["link_frames_copied"]}
+}
+
 func (a nicCopies) since(b nicCopies) nicCopies {
 	return nicCopies{a.sent - b.sent, a.received - b.received, a.out - b.out, a.in - b.in, a.frames - b.frames}
 }
@@ -114,10 +117,7 @@ func (u *undo) copiesInside(ctx context.Context, link string) (*copyMeter, error
 		return nil, err
 	}
 	side := func(p *weft.Process) *copySide {
-		return &copySide{p, func() (nicCopies, error) {
-			c := p.NIC().Counters()
-			return nicCopies{c["nic_messages_sent"], c["nic_messages_received"], c["nic_copied_out"], c["nic_copied_in"], c["rel_singles_copied"] + c["link_frames_copied"]}, nil
-		}}
+		return &copySide{p, func() (nicCopies, error) { return copiesIn(p.NIC().Counters()), nil }}
 	}
 	return &copyMeter{side(p.client.p), side(p.server)}, nil
 }
@@ -126,45 +126,31 @@ func (u *undo) copiesInside(ctx context.Context, link string) (*copyMeter, error
 func (u *undo) copiesAtDaemons(ctx context.Context, self string, shared bool) (*copyMeter, error) {
 	m := new(copyMeter)
 	at := place{self: self, listen: "127.0.0.1:0"}
-	socket, addr, err := u.startDaemon(ctx, at)
+	d, err := u.startDaemon(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	if m.to, err = u.copySideAt(ctx, socket, ServerName); err != nil {
+	if m.to, err = u.copySideAt(ctx, d, ServerName); err != nil {
 		return nil, err
 	}
 	if !shared {
-		at.nodes = []weft.Node{{Addr: addr}}
-		if socket, _, err = u.startDaemon(ctx, at); err != nil {
+		at.nodes = []weft.Node{{Addr: d.addr}}
+		if d, err = u.startDaemon(ctx, at); err != nil {
 			return nil, err
 		}
 	}
-	if m.from, err = u.copySideAt(ctx, socket, ClientName); err != nil {
+	if m.from, err = u.copySideAt(ctx, d, ClientName); err != nil {
 		return nil, err
 	}
 	_, err = m.from.p.WaitName(ctx, ServerName)
 	return m, err
 }
 
-func (u *undo) copySideAt(ctx context.Context, socket string, name weft.Name) (*copySide, error) {
-	p, err := u.attach(ctx, socket, name)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := ctl.Dial(ctx, socket)
-	if err != nil {
-		return nil, err
-	}
-	u.add(conn.Close)
-	_, page, unmap, err := conn.Stat(ctx)
-	if err != nil {
-		return nil, err
-	}
-	u.add(unmap)
-	c, err := vni.OpenCounterPage(page)
+func (u *undo) copySideAt(ctx context.Context, d *daemon, name weft.Name) (*copySide, error) {
+	p, err := u.attach(ctx, d.socket, name)
 	return &copySide{p, func() (nicCopies, error) {
-		return nicCopies{c.Load(vni.NICMessagesSent), c.Load(vni.NICMessagesReceived), c.Load(vni.NICCopiedOut), c.Load(vni.NICCopiedIn),
-			c.Load(vni.RelSinglesCopied) + c.Load(vni.LinkFramesCopied)}, nil
+		_, c, err := d.stat(ctx)
+		return copiesIn(c), err
 	}}, err
 }
 
