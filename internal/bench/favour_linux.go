@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -12,21 +11,16 @@ const favoured = -10
 
 // favour has the kernel prefer a program, and what that starts, where it lets us: then what is compared is what the NIC
 // costs the processes that work, rather than how the kernel shares out its processors.
-func favour(pid int) {
-	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*")
-	for _, t := range tasks {
-		if tid, err := strconv.Atoi(filepath.Base(t)); err == nil {
-			_ = syscall.Setpriority(syscall.PRIO_PROCESS, tid, favoured)
-		}
-	}
-}
+func favour(pid int) { renice(strconv.Itoa(pid), favoured) }
 
 // level takes that back for a program that is not to be preferred, which inherits it otherwise.
-func level() {
-	tasks, _ := os.ReadDir("/proc/self/task")
+func level() { renice("self", 0) }
+
+func renice(process string, to int) {
+	tasks, _ := filepath.Glob("/proc/" + process + "/task/*")
 	for _, t := range tasks {
-		if tid, err := strconv.Atoi(t.Name()); err == nil {
-			_ = syscall.Setpriority(syscall.PRIO_PROCESS, tid, 0)
+		if tid, err := strconv.Atoi(filepath.Base(t)); err == nil {
+			_ = syscall.Setpriority(syscall.PRIO_PROCESS, tid, to)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/bench/limit"
 )
 
 // Kind is what can be measured between two processes. Where the two are, over what, and beside which limit, is the same for all (Options);
@@ -20,11 +19,9 @@ type Kind struct {
 
 	what    string // above the columns
 	work    func(c *Client, ctx context.Context, size int, d time.Duration) (sample, error)
-	fill    func(r *Row, of []sample) // its fields
-	columns []column
-	limit   func(o *Options, size int) string                // the name of the barest program that goes the same way; nil if there is none
-	compare func(s sample, l limit.Result) float64           // what was measured, by the limit
-	tell    func(a *Against, l limit.Result) (shown float64) // the limit's field, and its column
+	fill    func(r *Row, of []sample)         // its fields
+	columns []column                          // the first is what is compared with a limit
+	limit   func(o *Options, size int) string // the name of the barest program that goes the same way; nil if there is none
 }
 
 // column is a figure of a row as people read it.
@@ -58,9 +55,7 @@ var kinds = []Kind{
 			{"p50 µs", 11, 2, func(r *Row) float64 { return micros(r.P50) }}, {"p90 µs", 11, 2, func(r *Row) float64 { return micros(r.P90) }},
 			{"p99 µs", 11, 2, func(r *Row) float64 { return micros(r.P99) }}, {"p99.9 µs", 11, 2, func(r *Row) float64 { return micros(r.P999) }},
 		},
-		limit:   limitOfTrips,
-		compare: func(s sample, l limit.Result) float64 { return float64(s.Times.p50()) / float64(l.P50) },
-		tell:    func(a *Against, l limit.Result) float64 { a.LimitP50 = l.P50; return micros(l.P50) },
+		limit: limitOfTrips,
 	},
 	{
 		Name: KindRate, Short: "Measure messages a second from one process to another", Size: 64, Most: MaxSize,
@@ -68,11 +63,6 @@ var kinds = []Kind{
 		fill:    func(r *Row, of []sample) { r.Rate = &Rate{medianOf(of, sample.rate)} },
 		columns: []column{{"messages/s", 14, 0, func(r *Row) float64 { return r.MessagesPerSecond }}},
 		limit:   limitByLink(map[string]string{LinkShm: "ring", LinkNone: "ring", LinkUDP: "udp-rate", LinkXDP: "xdp-rate"}),
-		compare: func(s sample, l limit.Result) float64 { return s.Rate / l.MessagesPerSec },
-		tell: func(a *Against, l limit.Result) float64 {
-			a.LimitMessagesPerS = l.MessagesPerSec
-			return l.MessagesPerSec
-		},
 	},
 	{
 		Name: KindBandwidth, Short: "Measure bytes a second from one process to another", Size: 1 << 20, Least: 1, Most: MaxSize, // empty messages have none
@@ -80,8 +70,6 @@ var kinds = []Kind{
 		fill:    func(r *Row, of []sample) { r.Bandwidth = &Bandwidth{medianOf(of, sample.bandwidth)} },
 		columns: []column{{"MB/s", 14, 2, func(r *Row) float64 { return r.BytesPerSecond / 1e6 }}},
 		limit:   limitByLink(map[string]string{LinkShm: "stream", LinkNone: "stream", LinkUDP: "udp-bandwidth", LinkXDP: "xdp-bandwidth"}),
-		compare: func(s sample, l limit.Result) float64 { return s.Bandwidth / l.BytesPerSec },
-		tell:    func(a *Against, l limit.Result) float64 { a.LimitBytesPerS = l.BytesPerSec; return l.BytesPerSec / 1e6 },
 	},
 	{
 		Name: KindDatagrams, Short: "Measure datagrams from one process to another: how many arrive a second, and what share is lost", Size: 64, Most: weft.MaxDatagram,

@@ -135,11 +135,20 @@ func merged(samples []sample) *times {
 // against is the comparison. The ratio is the median of the rounds', not that of the medians: where the machine changes within
 // a run, those may be of different halves of it, and the two turns of a round are of the same one mostly.
 func (k *Kind) against(name string, samples []sample, limits []limit.Result) *Against {
-	a := &Against{Limit: name}
-	a.shown = k.tell(a, limit.Median(limits))
-	for i, s := range samples {
-		a.RoundRatios = append(a.RoundRatios, k.compare(s, limits[i]))
+	figure := k.columns[0].of
+	l := limit.Median(limits)
+	only := l.Only(limit.Kind(k.Name))
+	a := &Against{Limit: name, LimitP50: only.P50, LimitMessagesPerS: only.MessagesPerSec, LimitBytesPerS: only.BytesPerSec, shown: figure(asRow(l))}
+	for i := range samples {
+		var r Row
+		k.fill(&r, samples[i:i+1])
+		a.RoundRatios = append(a.RoundRatios, figure(&r)/figure(asRow(limits[i])))
 	}
 	a.Ratio = median(a.RoundRatios)
 	return a
+}
+
+// asRow is a limit's result with the fields that a row has for it.
+func asRow(l limit.Result) *Row {
+	return &Row{Latency: &Latency{P50: l.P50}, Rate: &Rate{l.MessagesPerSec}, Bandwidth: &Bandwidth{l.BytesPerSec}}
 }
