@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -240,6 +242,30 @@ func TestNoProcessOutlivesABenchThatIsKilled(t *testing.T) {
 	}
 	_ = c.Wait()
 	await(t, "no process", func() bool { return running() == 0 })
+}
+
+// The client, in a process of its own, was in the midst of what it had been asked for, and went on to the end of that.
+func TestABenchEndsWhenItIsInterruptedThoughItsClientIsInAnotherProcess(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	t.Setenv(asWeft, "1")
+	ctx, interrupt := context.WithCancel(t.Context())
+	var stderr strings.Builder
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, strings.Fields("bench latency --apart --time 10m"), io.Discard, &stderr)
+	}()
+	await(t, "a server and a client", func() bool { return len(processesWith(t, "TMPDIR="+tmp)) == 2 })
+	time.Sleep(500 * time.Millisecond) // until they have begun
+	interrupt()
+	select {
+	case status := <-ended:
+		if status != exitFailed {
+			t.Errorf("status %d: %s", status, &stderr)
+		}
+	case <-time.After(patience):
+		t.Error("it goes on")
+	}
 }
 
 // await waits for something that comes soon unless it is broken.

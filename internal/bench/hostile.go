@@ -84,7 +84,7 @@ func RunHostile(ctx context.Context, o HostileOptions, out func(HostileRow) erro
 		o.Kinds = append(hostile.Kinds(), allKinds)
 	}
 	var down undo
-	defer func() { err = errors.Join(err, down.all()) }()
+	defer down.end(ctx, &err)
 	r := &hostileRun{o: o}
 	if r.daemon, err = down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0"}); err != nil {
 		return err

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/testbed"
@@ -11,7 +10,7 @@ import (
 // onHosts measures page-ins or page-outs between two hosts that are made for it.
 func (o *PagesOptions) onHosts(ctx context.Context) (r PagesRow, err error) {
 	var u undo
-	defer func() { err = errors.Join(err, u.all()) }()
+	defer u.end(ctx, &err)
 	tb, err := testbed.New(testbed.Config{Hosts: 2})
 	if err != nil {
 		return r, err
@@ -30,8 +29,5 @@ func (o *PagesOptions) onHosts(ctx context.Context) (r PagesRow, err error) {
 	if err != nil {
 		return r, fmt.Errorf("bench: starting a client on its host: %w", err)
 	}
-	if err := client.hear(&r); err != nil {
-		return r, errors.Join(context.Cause(ctx), err)
-	}
-	return r, nil
+	return r, client.hear(&r)
 }
