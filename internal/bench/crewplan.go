@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/bench/limit"
 	"github.com/weftnet/weft/internal/together"
 )
 
@@ -99,13 +97,13 @@ func (p *crewPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err er
 	if _, err := fmt.Fprintln(out, hello); err != nil {
 		return err
 	}
-	ctx, end := context.WithCancelCause(ctx)
+	working, end := context.WithCancelCause(ctx)
 	defer c.senders.Wait()
 	defer end(nil)
 	go func() {
-		end(answerAll(in, out, func(what string) (any, error) { return c.obey(ctx, what) }))
+		end(answerAll(in, out, func(what string) (any, error) { return c.obey(working, what) }))
 	}()
-	err = together.Run(ctx, 2*p.Count, func(ctx context.Context, i int) error {
+	err = together.Run(working, 2*p.Count, func(ctx context.Context, i int) error {
 		switch m := c.members[i/2]; {
 		case i%2 == 0 && p.Takes > 0:
 			return m.drain(ctx, p.Takes)
@@ -115,12 +113,12 @@ func (p *crewPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err er
 		return nil
 	})
 	if err == nil {
-		<-ctx.Done()
+		<-working.Done()
 	}
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
+	if working.Err() != nil {
+		err = context.Cause(working)
 	}
-	if errors.Is(err, context.Canceled) {
+	if ctx.Err() != nil || errors.Is(err, context.Canceled) { // the measurement is over, or was called off
 		return nil
 	}
 	return err
@@ -260,40 +258,4 @@ func (u *undo) spread(ctx context.Context, self, kind string, processes, program
 		crews = append(crews, c)
 	}
 	return crews, nil
-}
-
-// childPlan is what a process is to be that a bench starts by --child: one of these.
-type childPlan struct {
-	Crew    *crewPlan    `json:",omitempty"`
-	Hostile *hostilePlan `json:",omitempty"`
-	Pages   *pagesPlan   `json:",omitempty"`
-	Program *programPlan `json:",omitempty"`
-}
-
-// args are the arguments of one, in the name of a kind of measurement.
-func (p childPlan) args(kind string) []string {
-	told, _ := json.Marshal(p) // which has nothing that JSON lacks
-	return []string{"bench", kind, "--child", string(told)}
-}
-
-// Child is what such a process does, until in ends.
-func Child(ctx context.Context, kind, told string, in io.Reader, out io.Writer) error {
-	if kind == KindLimits {
-		return limit.RunChild(told, in, out)
-	}
-	var p childPlan
-	if err := json.Unmarshal([]byte(told), &p); err != nil {
-		return fmt.Errorf("bench: what a process is told: %w", err)
-	}
-	switch {
-	case p.Crew != nil:
-		return p.Crew.run(ctx, in, out)
-	case p.Hostile != nil:
-		return p.Hostile.run(EndWithInput(ctx, in), out)
-	case p.Pages != nil:
-		return p.Pages.run(ctx, in, out)
-	case p.Program != nil:
-		return p.Program.run(ctx, in, out)
-	}
-	return fmt.Errorf("bench: what a process is told: nothing to be in %s", told)
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -66,24 +65,4 @@ func Answer(ctx context.Context, o Options, in io.Reader, out io.Writer) (err er
 		return err
 	}
 	return answerAll(in, out, func(q question) (any, error) { return c.sample(ctx, q.Kind, q.Size, q.Time) })
-}
-
-// answerAll answers all questions that are asked, each with a line, until there are no more or one cannot be answered.
-func answerAll[Q any](in io.Reader, out io.Writer, answer func(q Q) (any, error)) error {
-	questions, answers := json.NewDecoder(in), json.NewEncoder(out)
-	for {
-		var q Q
-		if err := questions.Decode(&q); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		a, err := answer(q)
-		if err == nil {
-			err = answers.Encode(a)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -118,14 +117,4 @@ func lastSaid(words string) string {
 		return ""
 	}
 	return words[at+len(name):]
-}
-
-// EndWithInput returns a context that ends when r does: how a child notices that its parent has died.
-func EndWithInput(ctx context.Context, r io.Reader) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		_, _ = io.Copy(io.Discard, r)
-		cancel()
-	}()
-	return ctx
 }
