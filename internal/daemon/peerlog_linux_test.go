@@ -1,6 +1,8 @@
 package daemon_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +88,33 @@ func TestARefusedNICIsLogged(t *testing.T) {
 	refused := run(t, c[1])
 	logs(t, refuses, "level=WARN", "a NIC is refused that is not in the configuration", "address="+c[1].Listen)
 	logs(t, refused, "a node does not answer", "address="+c[0].Listen, "refuses this NIC")
+}
+
+// A host's clock has gone back, and its state directory is lost. The other NICs kept it out without a word, and nodes sent it a hello for each answer.
+func TestANICWhoseIncarnationHasGoneBackIsLogged(t *testing.T) {
+	c := impatient(t, 2)
+	c[1].StateDir = filepath.Join(t.TempDir(), "state")
+	const before = "9000000000000000000"
+	if err := os.MkdirAll(c[1].StateDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	number := filepath.Join(c[1].StateDir, "incarnation")
+	if err := os.WriteFile(number, []byte("8999999999999999999\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := run(t, c[0])
+	far := child(t, "daemon", marshal(t, c[1]))
+	logs(t, log, "peer is up", "incarnation="+before)
+	if err := far.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	far.Wait()
+	if err := os.Remove(number); err != nil {
+		t.Fatal(err)
+	}
+	run(t, c[1])
+	logs(t, log, "level=WARN", "a NIC is refused, since its incarnation was larger before", "address="+c[1].Listen, "before="+before)
+	checked(t, c[0], "its incarnation was larger before")
 }
 
 func TestTheLogTellsWhyAPeerIsDown(t *testing.T) {

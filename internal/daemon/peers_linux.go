@@ -65,7 +65,8 @@ func (d *Daemon) watchPeers(ctx context.Context, tick <-chan time.Time) {
 			return
 		case <-d.peerNews:
 		case <-tick:
-			paths, hellos := d.page.Load(vni.RelPathsNarrowed)+d.page.Load(vni.RelPathsWidened), d.page.Load(vni.DropRefusedHello)
+			paths := d.page.Load(vni.RelPathsNarrowed) + d.page.Load(vni.RelPathsWidened)
+			hellos := d.page.Load(vni.DropRefusedHello) + d.page.Load(vni.DropStaleHello)
 			if paths == seen && hellos == refused {
 				continue
 			}
@@ -82,7 +83,7 @@ func (l *peerLog) look() {
 	l.d.loop.Do(func(clock.Time) { all, refused = l.d.engine.Nodes(), l.d.engine.Refusals() })
 	l.sessions(all)
 	l.silence(all)
-	l.refusals(refused, time.Now())
+	l.refusals(refused, all, time.Now())
 }
 
 // sessions logs how the peers that are up differ from those that were. A peer that restarted has another incarnation, and so went and came.
@@ -150,13 +151,13 @@ func (l *peerLog) silence(all []nic.NodeInfo) {
 }
 
 // refusals logs NICs that said hello and were not let in.
-func (l *peerLog) refusals(all []nic.Refusal, now time.Time) {
-	next := make(map[refusalKey]toldRefusal, len(all))
-	for _, r := range all {
+func (l *peerLog) refusals(refused []nic.Refusal, nodes []nic.NodeInfo, now time.Time) {
+	next := make(map[refusalKey]toldRefusal, len(refused))
+	for _, r := range refused {
 		k := refusalKey{r.NIC, r.Addr, r.Why}
 		told, old := l.refused[k]
 		if !old || r.Times > told.times && now.Sub(told.at) > repeatRefusalAfter {
-			l.tellRefusal(&r)
+			l.tellRefusal(&r, nodes)
 			told = toldRefusal{now, r.Times}
 		}
 		next[k] = told
@@ -164,7 +165,7 @@ func (l *peerLog) refusals(all []nic.Refusal, now time.Time) {
 	l.refused = next
 }
 
-func (l *peerLog) tellRefusal(r *nic.Refusal) {
+func (l *peerLog) tellRefusal(r *nic.Refusal, nodes []nic.NodeInfo) {
 	id := registry.NICID(r.NIC)
 	switch {
 	case errors.Is(r.Why, names.ErrOwnID):
@@ -172,6 +173,15 @@ func (l *peerLog) tellRefusal(r *nic.Refusal) {
 			"mend", "an id of its own for each: remove nic.key from the state directory of a copied host, or set id")
 	case errors.Is(r.Why, names.ErrUnknown):
 		l.d.log.Warn("a NIC is refused that is not in the configuration, which is static", "nic", id, "address", r.Addr)
+	case errors.Is(r.Why, rel.ErrOutdated):
+		var before uint64
+		for _, n := range nodes {
+			if n.ID == r.NIC {
+				before = n.Incarnation
+			}
+		}
+		l.d.log.Warn("a NIC is refused, since its incarnation was larger before", "nic", id, "address", r.Addr, "before", before,
+			"mend", "its state directory as it was, or the number before in the file incarnation there: its host's clock has gone back")
 	default:
 		l.d.log.Warn("a NIC is refused, since another one with its id is up", "nic", id, "address", r.Addr)
 	}
@@ -188,6 +198,8 @@ func refusedAt(all []nic.Refusal, addr link.Addr) string {
 			return "the NIC there has the id of this one, so neither lets the other in"
 		case errors.Is(r.Why, names.ErrUnknown):
 			return "the NIC there is refused: it is not in the configuration of this one, which is static"
+		case errors.Is(r.Why, rel.ErrOutdated):
+			return "the NIC there is refused: its incarnation was larger before"
 		}
 		return "the NIC there is refused: another one with its id is up"
 	}

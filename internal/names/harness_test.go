@@ -183,6 +183,7 @@ type handler struct{ n *node }
 func (h handler) Admit(_ clock.Time, nic uint64, from netip.AddrPort) error {
 	return h.n.Admit(nic, from)
 }
+func (h handler) Outdated(clock.Time, uint64, netip.AddrPort)       {}
 func (h handler) Datagram(clock.Time, *rel.Endpoint, uint8, []byte) {}
 func (h handler) Acknowledged(*rel.Fragment, uint64, uint64)        {}
 func (h handler) Released(clock.Time, *rel.Fragment)                {}

@@ -13,7 +13,7 @@ import (
 type Refusal struct {
 	NIC   uint64 // that it says it is
 	Addr  link.Addr
-	Why   error // one of package names
+	Why   error // rel.ErrOutdated, or one of package names
 	Times uint64
 	Last  clock.Time
 }

@@ -160,6 +160,11 @@ func (h *handler) Admit(now clock.Time, nic uint64, from link.Addr) error {
 	return err
 }
 
+// Outdated notes a NIC that is not let in, since it had a larger incarnation before.
+func (h *handler) Outdated(now clock.Time, nic uint64, from link.Addr) {
+	h.peers.news.refuse(now, nic, from, rel.ErrOutdated)
+}
+
 // Up begins a session with a peer: the tables go to it before anything else.
 func (h *handler) Up(_ clock.Time, ep *rel.Endpoint) {
 	e := h.engine()

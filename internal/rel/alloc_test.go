@@ -39,6 +39,7 @@ func (l *wireTo) drain(now clock.Time, m *Module) {
 type sink struct{ records, released, datagrams int }
 
 func (s *sink) Admit(clock.Time, uint64, netip.AddrPort) error { return nil }
+func (s *sink) Outdated(clock.Time, uint64, netip.AddrPort)    {}
 func (s *sink) Deliver(clock.Time, *Endpoint, wire.Record)     { s.records++ }
 func (s *sink) Datagram(_ clock.Time, _ *Endpoint, _ uint8, payload []byte) {
 	s.datagrams++

@@ -85,6 +85,7 @@ type node struct {
 	ups      int
 	downs    []error
 	writable int
+	outdated int // hellos of earlier lives that it was told of
 	refuse   func(nic uint64, from netip.AddrPort) error
 	deliver  func(e *Endpoint, r wire.Record)
 	places   func(offset uint64) bool // whether pieces are placed; nil if none
@@ -200,6 +201,8 @@ func (n *node) Admit(now clock.Time, nic uint64, from netip.AddrPort) error {
 	}
 	return nil
 }
+
+func (n *node) Outdated(_ clock.Time, nic uint64, from netip.AddrPort) { n.outdated++ }
 
 func (n *node) Deliver(now clock.Time, e *Endpoint, r wire.Record) {
 	if n.deliver != nil {

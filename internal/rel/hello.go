@@ -112,6 +112,7 @@ func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer,
 	e := m.hearsFrom(h.NIC, from)
 	if e != nil && e.stale(h.Incarnation, o.Counter) {
 		m.stats.StaleHellos++
+		m.tellOutdated(now, e, from, &h)
 		return
 	}
 	if m.handler.Admit(now, h.NIC, from) != nil {
@@ -155,6 +156,14 @@ func (m *Module) stranger(nic uint64, from netip.AddrPort) *Endpoint {
 // the Hello that opened it: packet counters of Hellos only grow.
 func (e *Endpoint) stale(incarnation, counter uint64) bool {
 	return incarnation < e.incarnation || incarnation == e.incarnation && counter <= e.helloSeen
+}
+
+// tellOutdated tells the handler if a Hello, or an answer to one, is of an earlier life than that of the last session, and there is none now:
+// a NIC whose incarnation has gone back goes on with such, and is kept out for good.
+func (m *Module) tellOutdated(now clock.Time, e *Endpoint, from netip.AddrPort, h *wire.Hello) {
+	if e.live == nil && h.Incarnation < e.incarnation {
+		m.handler.Outdated(now, h.NIC, from)
+	}
 }
 
 // answerHello binds a half-open session to what the peer said and has it answered.
@@ -291,7 +300,11 @@ func (m *Module) answered(now clock.Time, s *session, h *wire.Hello) {
 		m.ends(now, e, why)
 		return
 	}
-	if h.Incarnation < e.incarnation || s.bound && !s.names(h) {
+	if h.Incarnation < e.incarnation { // the next Hello is due in its time: one at once would have the same answer, and so on without end
+		m.tellOutdated(now, e, s.addr, h)
+		return
+	}
+	if s.bound && !s.names(h) {
 		m.setAside(e)
 		if e.attempt.wanted {
 			e.hello(now)

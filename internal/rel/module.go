@@ -25,6 +25,7 @@ var (
 	ErrVersion     = errors.New("rel: peer NIC speaks no version spoken here")
 	ErrOverrun     = errors.New("rel: peer NIC acknowledges nothing and keeps asking")
 	ErrRefused     = errors.New("rel: peer NIC is not admitted")
+	ErrOutdated    = errors.New("rel: peer NIC had a larger incarnation before")
 	ErrForgotten   = errors.New("rel: peer NIC was removed from the configuration")
 	ErrPeers       = errors.New("rel: too many peer NICs")
 	ErrAddress     = errors.New("rel: peer NIC is up at another address")
@@ -80,6 +81,10 @@ type Config struct {
 type Handler interface {
 	// Admit says whether this NIC may open a pair with us from that address; the error is only counted.
 	Admit(now clock.Time, nic uint64, from netip.AddrPort) error
+
+	// Outdated says that a NIC without a session has said hello, or answered one, as an earlier life than that of its last session. It is not
+	// let in.
+	Outdated(now clock.Time, nic uint64, from netip.AddrPort)
 
 	// Deliver hands over one record, exactly once, in order of arrival; it is valid during the call. Void never comes.
 	Deliver(now clock.Time, e *Endpoint, r wire.Record)

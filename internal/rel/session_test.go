@@ -340,6 +340,37 @@ func TestARestartAtAnotherAddressIsFollowed(t *testing.T) {
 	}
 }
 
+// A host's clock has gone back, and what the NIC keeps from one life to the next is lost.
+func TestANICWhoseIncarnationHasGoneBackIsTold(t *testing.T) {
+	w, a, b, _ := joined(t, nil)
+	a.dead = true
+	b.m.Endpoint(1).Connect(w.now)
+	b.frag(b.m.Endpoint(1), wire.Command, "something pending")
+	b.wake()
+	w.run(5 * time.Second)
+	if b.m.Endpoint(1).Up() || b.outdated != 0 {
+		t.Fatalf("up %v, told %d times", b.m.Endpoint(1).Up(), b.outdated)
+	}
+	a.cfg.Incarnation = 0 // less than it was
+	a.m, a.dead, a.next = New(a.cfg, a), false, w.now
+	a.open(b).Connect(w.now)
+	w.run(5 * time.Second)
+	if b.outdated == 0 {
+		t.Error("it says hello, and the owner is not told")
+	}
+	sent := w.sent
+	b.m.Endpoint(1).Connect(w.now)
+	b.wake()
+	w.run(time.Second)
+	if n := w.sent - sent; n > 10 { // four hellos and their answers
+		t.Errorf("%d frames in a second", n)
+	}
+	if b.m.Endpoint(1).Up() || b.m.Endpoint(1).Incarnation() != 1 {
+		t.Errorf("up %v, incarnation %d", b.m.Endpoint(1).Up(), b.m.Endpoint(1).Incarnation())
+	}
+	w.check()
+}
+
 // A peer that acknowledges nothing and keeps asking makes the control backlog grow; Control never says no, and the peer
 // is cut off.
 func TestControlIsNeverRefusedAndItsBacklogBounded(t *testing.T) {
