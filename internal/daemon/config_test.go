@@ -301,6 +301,21 @@ func TestANodeOnTheCommandLineMayLackItsIDAndPort(t *testing.T) {
 	}
 }
 
+// As where its disk is full, or read-only: the error spoke of another daemon.
+func TestAStateDirectoryWhoseLockCannotBeMadeIsNotAnotherDaemons(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "lock"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s, err := openState(dir)
+	if err == nil {
+		s.close()
+	}
+	if err == nil || strings.Contains(err.Error(), "another") || !strings.Contains(err.Error(), "is a directory") {
+		t.Errorf("openState says %v", err)
+	}
+}
+
 func TestTheNICIDComesFromTheKeyAndStays(t *testing.T) { // decision 1
 	dir := filepath.Join(t.TempDir(), "state")
 	s, err := openState(dir)

@@ -38,8 +38,11 @@ func openState(dir string) (*state, error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	lock, err := ctl.LockFile(filepath.Join(dir, "lock"))
-	if err != nil {
+	switch {
+	case errors.Is(err, ctl.ErrLocked):
 		return nil, fmt.Errorf("state directory %s is another daemon's: %w; choose one with --state-dir", dir, err)
+	case err != nil:
+		return nil, fmt.Errorf("lock of the state directory: %w", err)
 	}
 	return &state{dir, lock}, nil
 }
