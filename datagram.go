@@ -54,7 +54,7 @@ func (p *port) letter(to Address, tag Tag, parts [][]byte) (d proc.Dest, err err
 		n += len(b)
 	}
 	if n > MaxDatagram {
-		return d, &OpError{Op: what, NIC: uint64(to.NIC), Err: fmt.Errorf("%w: %d bytes; expected at most %d", ErrBadArgument, n, MaxDatagram)}
+		return d, &OpError{Op: what, NIC: uint64(to.NIC), Slot: to.Slot, Err: fmt.Errorf("%w: %d bytes; expected at most %d", ErrBadArgument, n, MaxDatagram)}
 	}
 	return d, nil
 }

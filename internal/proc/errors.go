@@ -45,6 +45,7 @@ type OpError struct {
 	Op   string   // "send", "receive", "put", "get", "call", "reply", "resolve", "alloc", "free", "event"
 	Peer vni.Name // zero if the peer was not named
 	NIC  uint64   // of the peer; 0 if not known
+	Slot uint16   // of the peer at its NIC; 0 if not known
 	Err  error
 }
 
@@ -53,7 +54,10 @@ func (e *OpError) Error() string {
 	if !e.Peer.IsZero() {
 		s += " " + preposition(e.Op) + e.Peer.String()
 	}
-	if e.NIC != 0 {
+	switch {
+	case e.NIC != 0 && e.Slot != 0 && e.Peer.IsZero():
+		s += fmt.Sprintf(" at slot %d of NIC %s", e.Slot, NICText(e.NIC))
+	case e.NIC != 0:
 		s += " at NIC " + NICText(e.NIC)
 	}
 	return s + ": " + e.Err.Error()

@@ -80,7 +80,7 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) (data []byte, other bo
 			b.ring.Other = true
 			return b.single[:m.Len], true, err
 		case err != nil:
-			return nil, false, &OpError{Op: "receive", Peer: b.from.Name, NIC: b.from.NIC, Err: err}
+			return nil, false, &OpError{Op: "receive", Peer: b.from.Name, NIC: b.from.NIC, Slot: b.from.Slot, Err: err}
 		}
 		data, ok = b.ring.Next()
 	}
@@ -92,7 +92,7 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) (data []byte, other bo
 	m.Tag, m.Len, m.Full, m.Token = r.Tag, len(data), uint64(len(data)), Token(r.Token)
 	if r.Full > m.Full {
 		m.Full = r.Full
-		err = &OpError{Op: "receive", Peer: r.From.Name, NIC: r.From.NIC, Err: ErrTruncated}
+		err = &OpError{Op: "receive", Peer: r.From.Name, NIC: r.From.NIC, Slot: r.From.Slot, Err: ErrTruncated}
 	}
 	return data, other, err
 }

@@ -25,6 +25,7 @@ type Op struct {
 	what string // for errors, with the peer
 	peer vni.Name
 	nic  uint64
+	slot uint16
 	to   []vni.Name // instead of peer, of a multicast
 
 	straight bool // it has gone the straight way, and has no context
@@ -146,7 +147,7 @@ func (o *Op) finish(m *Message, why error) (err error) {
 		err = o.unanswered(why)
 	}
 	if err != nil {
-		err = &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Err: err}
+		err = &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Slot: o.slot, Err: err}
 	}
 	return err
 }
@@ -272,7 +273,7 @@ func (o *Op) Result(ctx context.Context) (*Message, error) {
 		done := o.settle()
 		p.leave()
 		if err != nil && !done {
-			return nil, &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Err: err}
+			return nil, &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Slot: o.slot, Err: err}
 		}
 	}
 	if !o.receive {

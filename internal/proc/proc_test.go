@@ -104,7 +104,7 @@ func TestErrorsSayWhoAndWhat(t *testing.T) {
 		{app(t, "gone/0"), bg, ErrProcessGone, "weft: send to gone/0: process gone"},
 		{stale, bg, ErrStaleGeneration, "weft: send to app/1: process replaced by a later one"},
 		{app(t, "silent/0"), ended, context.Canceled, "weft: send to silent/0: context canceled"},
-		{Dest{NIC: toyNIC, Slot: 1, Gen: 9}, bg, ErrStaleGeneration, "weft: send at NIC 0:0:0:96:221:127:255:140: process replaced by a later one"},
+		{Dest{NIC: toyNIC, Slot: 1, Gen: 9}, bg, ErrStaleGeneration, "weft: send at slot 1 of NIC 0:0:0:96:221:127:255:140: process replaced by a later one"},
 		{Dest{}, bg, ErrBadArgument, "weft: send: invalid argument: the name is empty or malformed"},
 	} {
 		err := a.Send(x.ctx, x.to, 0, []byte("x"))

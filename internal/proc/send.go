@@ -28,7 +28,7 @@ func (p *Process) SendMany(ctx context.Context, to Dest, tag uint64, messages []
 	alone, inVain := 0, 0 // messages that go by themselves, since runs were tried in vain: each try costs a command
 	for sent < len(messages) {
 		if err := ctx.Err(); err != nil && sent > 0 {
-			return sent, &OpError{Op: "send", Peer: to.Name, NIC: to.NIC, Err: err}
+			return sent, &OpError{Op: "send", Peer: to.Name, NIC: to.NIC, Slot: to.Slot, Err: err}
 		}
 		n := p.sendManyStraight(to, tag, messages[sent:])
 		if sent += n; n > 0 {
@@ -105,7 +105,7 @@ func (p *Process) SendDelivered(ctx context.Context, to Dest, tag uint64, parts 
 // another to have its slot, Reply fails. Of a short reply that has left nothing more is heard.
 func (p *Process) Reply(ctx context.Context, m *Message, parts ...[]byte) error {
 	if !m.IsCall() {
-		return &OpError{Op: "reply", Peer: m.From, NIC: m.NIC, Err: errNoCall}
+		return &OpError{Op: "reply", Peer: m.From, NIC: m.NIC, Slot: m.Slot, Err: errNoCall}
 	}
 	return p.send(ctx, "reply", m.Source(), uint64(m.Token), vni.IsReply, parts)
 }
@@ -226,5 +226,5 @@ var errBusy = fmt.Errorf("%w: the Op is under way, or another process's", ErrBad
 
 // fail says what could not even begin.
 func (r *request) fail(err error) error {
-	return &OpError{Op: r.what, Peer: r.with.Name, NIC: r.with.NIC, Err: err}
+	return &OpError{Op: r.what, Peer: r.with.Name, NIC: r.with.NIC, Slot: r.with.Slot, Err: err}
 }
