@@ -4,6 +4,7 @@ import (
 	_ "embed" // the sample
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -209,6 +210,7 @@ func (c Config) check() (s settings, err error) {
 	if s.gossip, err = c.gossip(s.listen.Addr()); err != nil {
 		errs = append(errs, err)
 	}
+	c.checkUsers(wrong)
 	s.socket, s.stateDir = c.paths()
 	if ctl.Private(s.socket) && len(c.AllowUIDs)+len(c.AllowGIDs) > 0 {
 		wrong("allow_uids", "others cannot enter the directory of the socket %s, which is one user's own; expected `socket` with a place that they can reach", s.socket)
@@ -218,6 +220,20 @@ func (c Config) check() (s settings, err error) {
 	}
 	s.mtu, s.config = c.MTU, c
 	return s, errors.Join(errs...)
+}
+
+// checkUsers names users and groups that there cannot be. The largest number of 32 bits stands for none.
+func (c Config) checkUsers(wrong func(key, format string, args ...any)) {
+	for _, l := range []struct {
+		key string
+		ids []int
+	}{{"allow_uids", c.AllowUIDs}, {"allow_gids", c.AllowGIDs}, {"program_uids", c.ProgramUIDs}} {
+		for _, id := range l.ids {
+			if id < 0 || id >= math.MaxUint32 {
+				wrong(l.key, "%d; expected 0 to %d", id, uint32(math.MaxUint32-1))
+			}
+		}
+	}
 }
 
 // withoutOffload is whether the kill switch of segmentation offload is thrown, here or in the environment.
