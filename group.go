@@ -82,7 +82,8 @@ func (g *Group) Member(rank int) Name { return nameOf(g.g.Member(rank).Name) }
 func (g *Group) Barrier(ctx context.Context) error { return groupError(g.g.Barrier(ctx)) }
 
 // Broadcast copies buf of the member with rank root into that of every other; all are of the same length. It returns at
-// the root when the NIC of every member has the bytes, elsewhere when they are in buf.
+// the root when the NIC of every member has the bytes, elsewhere when they are in buf. A member whose buf is of another
+// length fails: with ErrTruncated if the root's is longer, and with ErrGroupMismatch if it is shorter.
 func (g *Group) Broadcast(ctx context.Context, root int, buf []byte) error {
 	return groupError(g.g.Broadcast(ctx, root, buf))
 }

@@ -145,6 +145,22 @@ func collectives(ctx context.Context, g *weft.Group, k int) error {
 	return nil
 }
 
+// A member with a longer buffer was told that all of it had come.
+func TestABroadcastOfAnotherLengthFails(t *testing.T) {
+	links(t, func(t *testing.T, net *network) {
+		ctx, groups, _ := crowd(t, net, 2, 3)
+		together(t, 3, func(i int) error {
+			want := []error{nil, weft.ErrGroupMismatch, weft.ErrTruncated}[i]
+			buf := bytes.Repeat([]byte{byte(i)}, []int{100, 101, 99}[i])
+			if err := groups[i].Broadcast(ctx, 0, buf); !errors.Is(err, want) {
+				t.Errorf("of %d bytes: %v, want %v", len(buf), err, want)
+			}
+			return groups[i].Barrier(ctx)
+		})
+		together(t, 3, func(i int) error { return groups[i].Broadcast(ctx, 1, nil) })
+	})
+}
+
 func TestAGroupThatLosesAMemberNamesItAndShrinks(t *testing.T) {
 	links(t, func(t *testing.T, net *network) {
 		const n, dead = 4, 2

@@ -214,7 +214,7 @@ func (g *Group) notBegun(others bool) {
 }
 
 // Broadcast copies buf of the member with rank root into buf of all others, which must be of the same length. It returns
-// at the root when every member's NIC has the bytes, elsewhere when they are in buf. ErrTruncated: the root's are more.
+// at the root when every member's NIC has the bytes, elsewhere when they are in buf. ErrTruncated: the root's are more; ErrGroupMismatch: they are fewer.
 func (g *Group) Broadcast(ctx context.Context, root int, buf []byte) error {
 	if err := g.begin(ctx, "broadcast"); err != nil {
 		return err
@@ -280,9 +280,13 @@ func (g *Group) cut(ctx context.Context, op string, length, most int, fill func(
 	var failed error
 	begun, ended := 0, 0
 	end := func() {
-		o := under[ended%len(under)]
+		o, n := under[ended%len(under)], min(most, length-ended*most)
 		ended++
-		if m, err := g.p.end(ctx, o); err != nil && failed == nil {
+		m, err := g.p.end(ctx, o)
+		if err == nil && m.Full != uint64(n) { // of a broadcast; what else is of different lengths fails
+			err = fmt.Errorf("%w: a broadcast of %d bytes, where this process expects %d", ErrGroupMismatch, m.Full, n)
+		}
+		if err != nil && failed == nil {
 			failed = g.fail(op, m, err)
 		}
 	}

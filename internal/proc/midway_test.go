@@ -22,7 +22,7 @@ func (w *grabbing) Wait(ctx context.Context, ready func() bool) error {
 		}
 		for c, ok := w.toy.nic.Next(); ok; c, ok = w.toy.nic.Next() {
 			must(w.toy.nic.Send(int(c.Context), new(vni.SendContext)))
-			must(w.toy.nic.Complete(false, int(c.Context), &vni.Completion{Status: vni.StatusOK}, true))
+			must(w.toy.nic.Complete(false, int(c.Context), &vni.Completion{Status: vni.StatusOK, Full: handleBytes}, true)) // as a broadcast of a handle has
 			if c.Code == vni.CodeLeave {
 				w.leaves++
 			}
