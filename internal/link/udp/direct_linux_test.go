@@ -481,16 +481,16 @@ func TestWhatTheDirectSocketHasOverrunStaysCountedWhenItIsGone(t *testing.T) {
 
 func TestAPeerThatCannotBeConnectedToIsSentToByTheListeningSocket(t *testing.T) {
 	a, b := awakePair(t)
-	told := 0
-	a.log = func(string) { told++ }
+	var told []string
+	a.log = func(text string) { told = append(told, text) }
 	for range 3 * limits.DirectAfter { // no host may send to it without asking for it
 		a.Reserve(netip.AddrPortFrom(netip.MustParseAddr("255.255.255.255"), 9))
 		a.Commit(10)
 		a.Flush(0)
 	}
 	resting(t, a)
-	if told != 1 {
-		t.Errorf("told %d times; want once", told)
+	if len(told) != 2 || !strings.Contains(told[0], "do not leave this host") || !strings.Contains(told[1], "leave by the listening socket") {
+		t.Errorf("told %q; want once that the frames do not leave, and once that they are not sent by the direct socket", told)
 	}
 	say(t, a, b, 3*limits.DirectAfter)
 	turned(t, a, b)

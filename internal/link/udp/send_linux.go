@@ -107,6 +107,9 @@ func (d *Driver) account(n int, errno unix.Errno) (goOn bool) {
 		if out.doubt != 0 { // the frames are good, so that it was the batch
 			d.renounce(d.out.addr(&d.out.waiting()[0]), "the kernel said: "+out.doubt.Error())
 		}
+		for i := 0; len(d.unsent) > 0 && i < n; i++ {
+			d.left(d.out.addr(&d.out.waiting()[i]))
+		}
 		d.gone(n)
 	case unix.EINTR:
 	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
@@ -126,6 +129,7 @@ func (d *Driver) account(n int, errno unix.Errno) (goOn bool) {
 		}
 	default:
 		d.stats.Unsendable += uint64(n)
+		d.refusedBySystem(d.out.addr(&d.out.waiting()[0]), errno)
 		d.gone(n)
 	}
 	return true

@@ -100,6 +100,7 @@ type Driver struct {
 	size     string // how the MTU came about
 	way      string // how the rest did
 	log      func(text string)
+	unsent   unsent
 	out      stage
 	sock     socket // the system's part
 	counters link.Counters

@@ -194,6 +194,12 @@ func (d *Driver) transmit() {
 			d.stats.Unsendable++
 		case err != nil:
 			d.stats.Unsendable++
+			var errno syscall.Errno
+			if errors.As(err, &errno) {
+				d.refusedBySystem(d.out.addr(f), errno)
+			}
+		case len(d.unsent) > 0:
+			d.left(d.out.addr(f))
 		}
 		d.out.done(1)
 	}
