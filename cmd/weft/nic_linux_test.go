@@ -65,7 +65,7 @@ link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fa
 		{"nic --capture-snap 64", "capture: no file is named"},
 		{"nic --config /no/such/file", "configuration: open /no/such/file"},
 		{"nic nope", `unknown command "nope" for "weft nic"`},
-		{"stat --nic 7", `invalid argument "7" for "--nic" flag: expected a NIC id, such as`},
+		{"stat --nic=", `invalid argument "" for "--nic" flag: expected the id of a NIC, such as`},
 		{"nodes --nic 0:0:0:0:0:0:0:7 --check", "--check with --nic: a NIC checks for the tools of its own host only"},
 		{"stat --watch soon", `invalid argument "soon" for "--watch" flag: expected a length of time`},
 	} {

@@ -25,7 +25,7 @@ type lister func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) err
 func newListCommand(use, short string, print lister) *cobra.Command {
 	var socket string
 	var asJSON bool
-	var id registry.NICID
+	var called string
 	c := &cobra.Command{
 		Use:   use,
 		Short: short,
@@ -38,11 +38,15 @@ func newListCommand(use, short string, print lister) *cobra.Command {
 				return err
 			}
 			defer conn.Close()
+			id, err := nicCalled(ctx, conn, called)
+			if err != nil {
+				return err
+			}
 			return print(ctx, conn.NIC(uint64(id)), c.OutOrStdout(), asJSON)
 		},
 	}
 	socketFlag(c, &socket)
-	nicFlag(c.Flags(), &id)
+	nicFlag(c.Flags(), &called)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line, and nothing for an empty list")
 	return c
 }

@@ -48,23 +48,18 @@ func (w *whichNICs) chosen(nodes []ctl.Node) (nics []registry.NICID, strange []e
 	if id, err := registry.ParseNICID(w.nic); err == nil && id != 0 {
 		return []registry.NICID{id}, nil, nil
 	}
+	if w.nic != "" {
+		id, err := nicNamed(nodes, w.nic)
+		return []registry.NICID{id}, nil, err
+	}
 	nics = []registry.NICID{0}
 	for _, n := range nodes {
 		switch {
-		case w.nic != "" && !strings.EqualFold(n.Name, w.nic):
 		case n.ID == 0:
-			strange = append(strange, fmt.Errorf("the NIC at %s has never answered, so that it cannot be asked; see weft nodes", n.Address))
-			if w.nic != "" {
-				return nil, nil, strange[0]
-			}
-		case w.nic != "":
-			return []registry.NICID{n.ID}, nil, nil
+			strange = append(strange, neverAnswered(n))
 		case w.all:
 			nics = append(nics, n.ID)
 		}
-	}
-	if w.nic != "" {
-		return nil, nil, usagef("--nic %q: expected the id of a NIC, such as 0:0:0:96:221:127:255:140, or the name of one that weft nodes lists", w.nic)
 	}
 	return nics, strange, nil
 }

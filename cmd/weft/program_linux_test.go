@@ -164,6 +164,16 @@ END;
 	if status, _, stderr := weft("program", "list", "--nic", "host-9", "--socket", sockets[0]); status != exitUsage || !strings.Contains(stderr, `"host-9": expected the id of a NIC`) {
 		t.Errorf("a NIC that is not there: %d %q", status, stderr)
 	}
+	for _, tool := range []string{"stat", "nodes", "ps", "groups", "nic info"} { // what looks at a NIC takes its name, too
+		args := append(strings.Fields(tool), "--json", "--socket", sockets[0], "--nic")
+		out := must(t, append(args, "host-2")...)
+		if own := strings.Contains(out, nicIDs[1]); (tool == "stat" || tool == "nic info") && !own {
+			t.Errorf("weft %s --nic host-2 says %q", tool, out)
+		}
+		if status, _, stderr := weft(append(args, "7")...); status != exitUsage || !strings.Contains(stderr, `--nic "7": expected the id of a NIC, such as`) {
+			t.Errorf("weft %s --nic 7: %d %q", tool, status, stderr)
+		}
+	}
 }
 
 // What no program would handle is refused, and the tool says why.

@@ -24,16 +24,51 @@ func init() {
 }
 
 // nicFlag adds the flag by which tools look at another NIC.
-func nicFlag(f *pflag.FlagSet, p *registry.NICID) {
+func nicFlag(f *pflag.FlagSet, p *string) {
 	f.Var(&checkedFlag{
 		kind: "ID",
-		want: "a NIC id, such as 0:0:0:96:221:127:255:140",
+		want: wantNIC,
 		set: func(s string) bool {
-			id, err := registry.ParseNICID(s)
-			*p = id
-			return err == nil && id != 0
+			*p = s
+			return s != ""
 		},
-	}, "nic", "look at another NIC, by way of that of this host")
+	}, "nic", "look at another NIC, its ID or name, by way of that of this host")
+}
+
+// wantNIC is what --nic takes.
+const wantNIC = "the id of a NIC, such as 0:0:0:96:221:127:255:140, or the name of one that weft nodes lists"
+
+// nicCalled is the NIC that --nic means; 0, if it is not given, is that of this host.
+func nicCalled(ctx context.Context, conn *ctl.Conn, called string) (registry.NICID, error) {
+	if called == "" {
+		return 0, nil
+	}
+	if id, err := registry.ParseNICID(called); err == nil && id != 0 {
+		return id, nil
+	}
+	nodes, err := conn.Nodes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return nicNamed(nodes, called)
+}
+
+// nicNamed is the one with a name of the NICs that that of this host knows.
+func nicNamed(nodes []ctl.Node, name string) (registry.NICID, error) {
+	for _, n := range nodes {
+		switch {
+		case !strings.EqualFold(n.Name, name):
+		case n.ID == 0:
+			return 0, neverAnswered(n)
+		default:
+			return n.ID, nil
+		}
+	}
+	return 0, usagef("--nic %q: expected %s", name, wantNIC)
+}
+
+func neverAnswered(n ctl.Node) error {
+	return fmt.Errorf("the NIC at %s has never answered, so that it cannot be asked; see weft nodes", n.Address)
 }
 
 // answerWithin is how long a daemon may take to answer a tool.
@@ -49,7 +84,7 @@ func socketFlag(c *cobra.Command, p *string) {
 
 type statOptions struct {
 	socket string
-	nic    registry.NICID
+	nic    string
 	json   bool
 	all    bool
 	watch  time.Duration
@@ -143,13 +178,17 @@ func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
 		return err
 	}
 	defer conn.Close()
-	source := farStat(conn.NIC(uint64(o.nic)))
-	if o.nic == 0 {
+	id, err := nicCalled(dialing, conn, o.nic)
+	if err != nil {
+		return err
+	}
+	source := farStat(conn.NIC(uint64(id)))
+	if id == 0 {
 		if source, err = ownStat(dialing, conn); err != nil {
 			return err
 		}
 	}
-	if err := watchStat(ctx, out, o, source); err != nil || o.json || o.nic != 0 || o.watch != 0 {
+	if err := watchStat(ctx, out, o, source); err != nil || o.json || id != 0 || o.watch != 0 {
 		return err
 	}
 	return statProxies(ctx, out, o)
