@@ -37,7 +37,7 @@ var (
 	ErrFull         = errors.New("the NIC has no room for another process") // of Attach: every slot has a process
 	ErrOtherVersion = errors.New("the daemon speaks another version")       // of Attach: daemon and program are of different releases
 
-	ErrGroupBroken   = proc.ErrGroupBroken   // a member of the group has gone
+	ErrGroupBroken   = proc.ErrGroupBroken   // a member of the group has left or ended
 	ErrGroupSize     = proc.ErrGroupSize     // the group has another size, or all its members; which, says the text
 	ErrGroupJoined   = proc.ErrGroupJoined   // this process is in the group already
 	ErrNoGroup       = proc.ErrNoGroup       // this process has left the group

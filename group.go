@@ -17,13 +17,13 @@ import (
 // The operations of a group are collective: every member calls the same ones in the same order, one at a time, with
 // arguments that fit. The NICs carry them out between them; no process in between is woken.
 //
-// If a member ends, the operations that it had not completed fail at every other with [ErrGroupBroken] and its name, and
-// so do all later ones; [Group.Shrink] makes the same group without it. A process that gives an operation up, because its
+// If a member leaves or ends, the operations that it had not completed fail at every other with [ErrGroupBroken] and its name,
+// and so do all later ones; [Group.Shrink] makes the same group without it. A process that gives an operation up, because its
 // context has ended, leaves the group: it has entered what the others wait for, and cannot take that back. An operation whose context
 // has ended before it begins is not entered: it fails, and the process is in the group as before.
 type Group struct{ g *proc.Group }
 
-// GroupError says which operation of which group failed, and why. If a member has gone, Dead is its name.
+// GroupError says which operation of which group failed, and why. If a member has left or ended, Dead is its name.
 type GroupError struct {
 	Op    string
 	Group string
@@ -34,7 +34,7 @@ type GroupError struct {
 func (e *GroupError) Error() string {
 	s := "weft: " + e.Op + " in group " + e.Group + ": "
 	if e.Dead != AnyProcess {
-		s += e.Dead.String() + " has gone: "
+		s += e.Dead.String() + " has left or ended: "
 	}
 	return s + e.Err.Error()
 }

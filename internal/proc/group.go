@@ -16,7 +16,7 @@ import (
 // in the same order, one at a time. The NICs do them; a process that waits is woken once.
 //
 //	Join ──► Barrier, Broadcast, Reduce, Gather … ──► Close
-//	              │ a member has gone
+//	              │ a member has left or ended
 //	              └──► every call fails with ErrGroupBroken ──► Shrink: the same group without it
 type Group struct {
 	p      *Process
@@ -31,7 +31,7 @@ type Group struct {
 	shared *Region // where others put what is gathered; kept for the next time
 }
 
-// GroupError says which operation of which group failed, and why. If a member has gone, Dead is its name.
+// GroupError says which operation of which group failed, and why. If a member has left or ended, Dead is its name.
 type GroupError struct {
 	Op    string // "join", "barrier", "broadcast", "reduce", "gather", "shrink", "leave" …
 	Group string
@@ -42,7 +42,7 @@ type GroupError struct {
 func (e *GroupError) Error() string {
 	s := "weft: " + e.Op + " in group " + e.Group + ": "
 	if !e.Dead.IsZero() {
-		s += e.Dead.String() + " has gone: "
+		s += e.Dead.String() + " has left or ended: "
 	}
 	return s + e.Err.Error()
 }
