@@ -52,6 +52,7 @@ func groupError(err error) error {
 
 // Join makes this process a member of a group of size members and waits until all have joined. A group's name has 1 to 24
 // bytes of a–z, 0–9, '.', '_' and '-'. By convention that of an application is the group of all its processes (QNIX-55).
+// Which processes are to come the group does not know: one that ends before it has joined is waited for until ctx ends.
 //
 // [ErrGroupSize] says that others expect another size, or that the group has all its members; [ErrGroupJoined] that this
 // process is in the group already, [ErrNoMemory] that it is in 64 groups. None disturbs the others.
