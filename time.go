@@ -71,28 +71,4 @@ func (realTime) Go(fn func()) { go fn() }
 
 func (realTime) Random() uint64 { return random() }
 
-func (realTime) NewGate() proc.Gate { return make(realGate, 1) }
-
-// realGate has an element if it is open.
-type realGate chan struct{}
-
-func (s realGate) Open() {
-	select {
-	case s <- struct{}{}:
-	default:
-	}
-}
-
-func (s realGate) Wait(ctx context.Context) error {
-	select {
-	case <-s: // also if ctx has ended
-		return nil
-	default:
-	}
-	select {
-	case <-s:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (realTime) NewGate() proc.Gate { return proc.NewGate() }

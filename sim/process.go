@@ -121,7 +121,7 @@ func (p *Process) taken(r driver.Result) {
 	}
 	p.gen = r.Gen
 	var err error
-	if p.half, err = proc.New(p.seg, waiter{p}, memory{p}, proc.Options{Names: p.liveNames, Straight: newStraight(p)}); err != nil {
+	if p.half, err = proc.New(p.seg, waiter{p}, memory{p}, proc.Options{Names: p.liveNames, Straight: newStraight(p), NewGate: virtual{p}.NewGate}); err != nil {
 		p.refused(err)
 		return
 	}

@@ -288,16 +288,39 @@ func (p *Process) abandon(rs []*request) {
 	}
 }
 
-// begin is start for blocking forms: what is lacking is waited for.
+// begin is start for blocking forms: what is lacking is waited for, by one at a time. Else each context that comes free would wake all that want one, and
+// have each of them look for it: of a thousand goroutines a hundredth would get done what a hundred do.
+//
+//	start ─► lacks a context ─► in line for that kind ─► the first ─► waits until one is free ─► start …
+//	           ▲                                                                                  └─► begun: the next is the first
+//	           └── others that begin now may be quicker
 func (p *Process) begin(ctx context.Context, parts [][]byte, rs ...*request) error {
+	first := lackNothing // of the line of those that lack this
+	defer func() { p.leaveLine(first) }()
 	for {
 		l, err := p.start(parts, rs...)
 		if l == lackNothing {
 			return err
 		}
-		if err := p.waitFor(ctx, l, rs[0].head); err != nil {
+		if l == first {
+			err = p.waitFor(ctx, l, rs[0].head)
+		} else { // what it lacked it would have now, and others that lack that need not wait any longer
+			p.leaveLine(first)
+			first = lackNothing
+			if err = p.lines[l].Wait(ctx); err == nil {
+				first = l
+			}
+		}
+		if err != nil {
 			return err
 		}
+	}
+}
+
+// leaveLine lets the next in line be the first.
+func (p *Process) leaveLine(l lack) {
+	if l != lackNothing {
+		p.lines[l].Open()
 	}
 }
 

@@ -77,6 +77,9 @@ type Options struct {
 	// Straight is the straight way to a NIC in this address space; nil if there is none.
 	Straight vni.Straight
 
+	// NewGate makes the gates of the process. Nil: those of the machine's time.
+	NewGate func() Gate
+
 	// Names lists the processes of the fabric that live, as the NIC knows them.
 	Names func(ctx context.Context) ([]vni.Name, error)
 }
@@ -118,6 +121,8 @@ type Process struct {
 	// What is waited for, made once.
 	idle func() bool
 	free [lacks]func() bool // by what was lacking
+
+	lines [lacks]Gate // by what is lacking: open for the first of those that wait for it
 
 	events *Watcher // of NextEvent
 
@@ -170,6 +175,13 @@ func New(seg *vni.Segment, w Waiter, mem Memory, opts Options) (*Process, error)
 	}
 	p.idle = p.isIdle
 	p.events = p.watcher(p.vp.Events())
+	if opts.NewGate == nil {
+		p.opts.NewGate = NewGate
+	}
+	for l := range p.lines {
+		p.lines[l] = p.opts.NewGate()
+		p.lines[l].Open()
+	}
 	p.free = [lacks]func() bool{
 		lackSend:    func() bool { return p.anyFree(sendList) || p.over() },
 		lackReceive: func() bool { return p.anyFree(receiveList) || p.over() },

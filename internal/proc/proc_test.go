@@ -218,6 +218,97 @@ func TestBlockingFormsWaitForAContextAndStartFormsSayFull(t *testing.T) {
 	})
 }
 
+// takeSends has all contexts for sends be taken by messages that never end by themselves.
+func takeSends(t *testing.T, p *Process) (ops []*Op) {
+	for range smallGeometry.Contexts {
+		op, err := p.StartSend(app(t, "silent/0"), 0, []byte("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+// Each that waited there would be woken by each context that comes free, and by much else.
+func TestOfManyGoroutinesThatLackAContextOneWaitsForTheNIC(t *testing.T) {
+	eachMode(t, func(t *testing.T, direct bool) {
+		_, a, b := parkedPair(t, smallGeometry, direct)
+		ops := takeSends(t, a)
+		const many = 100
+		ended, cancel := context.WithTimeout(bg, 10*time.Millisecond)
+		defer cancel()
+		sent := make(chan error, many)
+		for i := range many {
+			ctx := bg
+			if i%2 == 0 { // half of them give up in line
+				ctx = ended
+			}
+			go func() { sent <- a.Send(ctx, app(t, "app/1"), 7) }()
+		}
+		for range many / 2 {
+			if err := <-sent; !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("a send without a context: %v", err)
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+		if n := a.watched.Load(); n != 1 {
+			t.Errorf("%d of %d that lack a context wait for the NIC", n, many/2)
+		}
+		for _, op := range ops {
+			op.Cancel()
+		}
+		for range many / 2 {
+			if _, err := b.Recv(bg, Dest{}, AnyTag, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-sent; err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A call needs two contexts. While it lacks the one for its message, it keeps no other from the one for a receive.
+func TestACallThatLacksAContextForItsMessageKeepsNoReceiveWaiting(t *testing.T) {
+	eachMode(t, func(t *testing.T, direct bool) {
+		_, a, b := parkedPair(t, smallGeometry, direct)
+		ops := takeSends(t, a)
+		var recvs []*Op
+		for range smallGeometry.Contexts {
+			op, err := a.StartRecv(Dest{}, Tagged(1), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			recvs = append(recvs, op)
+		}
+		ctx, cancel := context.WithCancel(bg)
+		called, received := make(chan error, 1), make(chan error, 1)
+		go func() { _, err := a.Call(ctx, app(t, "app/1"), 7, nil); called <- err }()
+		time.Sleep(5 * time.Millisecond) // it is the first in line
+		within, end := context.WithTimeout(bg, 10*time.Second)
+		defer end()
+		go func() { _, err := a.Recv(within, Dest{}, Tagged(2), nil); received <- err }()
+		time.Sleep(5 * time.Millisecond)
+		for _, op := range recvs {
+			op.Cancel()
+		}
+		if err := b.Send(bg, app(t, "app/0"), 2); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-received; err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if err := <-called; !errors.Is(err, context.Canceled) {
+			t.Errorf("a call without a context for its message: %v", err)
+		}
+		for _, op := range ops {
+			op.Cancel()
+		}
+	})
+}
+
 func TestAProbeThatDoesNotWaitSaysFullWhenAllReceiveContextsAreTaken(t *testing.T) {
 	_, a, _ := parkedPair(t, smallGeometry, true)
 	for range smallGeometry.Contexts {

@@ -22,6 +22,33 @@ type Gate interface {
 	Wait(ctx context.Context) error
 }
 
+// NewGate is a Gate for the machine's time.
+func NewGate() Gate { return make(realGate, 1) }
+
+// realGate has an element if it is open.
+type realGate chan struct{}
+
+func (s realGate) Open() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+func (s realGate) Wait(ctx context.Context) error {
+	select {
+	case <-s: // also if ctx has ended
+		return nil
+	default:
+	}
+	select {
+	case <-s:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // WaitUntil waits until ready returns true, and then returns nil. ready only loads atomics, or takes a lock that is held for no longer
 // than that; any goroutine may call it, until WaitUntil returns. It is called again after each Wake, and whenever something of the
 // process's has ended. WaitUntil fails with ctx's error, or with that of a process that has come to its end.
