@@ -251,7 +251,7 @@ func shape(c net.Conn, err error) string {
 	if !ok {
 		return fmt.Sprintf("%T: %v, which is no net.Error", err, err)
 	}
-	of := fmt.Sprintf("%s, timeout %v, temporary %v", words(err), e.Timeout(), e.Temporary())
+	of := fmt.Sprintf("%s, timeout %v, temporary %v", words(err), e.Timeout(), e.(interface{ Temporary() bool }).Temporary()) // which programs still ask
 	o, ok := err.(*net.OpError)
 	if !ok {
 		return of

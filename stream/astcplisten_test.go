@@ -122,7 +122,7 @@ func listens(t *testing.T, on network) (log []string) {
 			failed <- err
 		}()
 	}
-	c = dial(t.Context())
+	defer dial(t.Context()).Close()
 	say("one Accept of two: %v", <-failed)
 	l.Close()
 	say("Accept that waits for Close: %s", toListener(at, <-failed))
