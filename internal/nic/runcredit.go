@@ -18,8 +18,8 @@ import (
 //	                                     └─ limits.RoomWait ───► ends with as many as have left; in vain until one leaves
 
 // soon reports whether a message of n bytes that could not leave can as soon as its receiver gives credit, or the link has room. One
-// that is too long for a frame of a link that loses none never can; and without any credit that is used up, none comes back: it has
-// to be asked for.
+// that is too long for a frame, or to be copied into a segment, asks for permission at once: it is worth more than the wait. And without any credit that is
+// used up, none comes back: it has to be asked for.
 func (d *dest) soon(e *Engine, n int) bool {
 	if rm := d.remote; n > limits.EagerMessage || rm.waiting.n > 0 || rm.admitted != nil || rm.granted == rm.returned {
 		return false
@@ -27,7 +27,7 @@ func (d *dest) soon(e *Engine, n int) bool {
 	if e.cfg.Defect == mutate.RoomAwaitedInVain {
 		return true
 	}
-	return !d.peer.ep.Reliable() || wire.FragLen+n <= d.peer.ep.MaxRecord(spaceFor(n))
+	return (d.peer.ep.Reliable() || n <= limits.CopiedMessage) && wire.FragLen+n <= d.peer.ep.MaxRecord(spaceFor(n))
 }
 
 // awaitRoom parks a run, whose next message has n bytes, until there is credit. It is false if that is not worth it.
