@@ -66,10 +66,7 @@ func (a *ahead) init(c *Client, window int, pages uint64) {
 
 // note takes notice of a read, and reads ahead of it.
 func (a *ahead) note(offset, n, pageBytes int64) {
-	if a.window <= 0 || n == 0 {
-		return
-	}
-	if !a.plan(offset, n, pageBytes) {
+	if a.window <= 0 || n == 0 || !a.plan(offset, n, pageBytes) {
 		return
 	}
 	if a.drive() { // else the one that drives begins them

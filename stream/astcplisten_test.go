@@ -18,7 +18,7 @@ type network struct {
 	dial   func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// What a listener and those who dial it return is what they return over TCP.
+// A listener, and a dial of its address, return over streams what they return over TCP.
 func TestListenersReturnWhatThoseOfTCPReturn(t *testing.T) {
 	a, b := pair(t, weft.Config{Link: weft.UDP("127.0.0.1:0")})
 	want := listens(t, network{
