@@ -33,6 +33,22 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
+// serveEach has serve have each connection that comes to a server, which is closed behind it.
+func serveEach(server net.Listener, serve func(net.Conn)) {
+	go func() {
+		for {
+			c, err := server.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				serve(c)
+			}()
+		}
+	}()
+}
+
 // run runs a proxy, and returns how to interrupt it, which waits for its end.
 func run(t *testing.T, p *proxy.Proxy) (interrupt func()) {
 	t.Helper()
@@ -103,19 +119,10 @@ func dial(t *testing.T, address string) *net.TCPConn {
 
 func TestConnectionsGoOverTheFabricWithEachEndByItself(t *testing.T) {
 	server := listen(t)
-	go func() {
-		for {
-			c, err := server.Accept()
-			if err != nil {
-				return
-			}
-			go func() { // answers when it has read all
-				defer c.Close()
-				b, _ := io.ReadAll(c)
-				c.Write(append(b, "answered"...))
-			}()
-		}
-	}()
+	serveEach(server, func(c net.Conn) { // answers when it has read all
+		b, _ := io.ReadAll(c)
+		c.Write(append(b, "answered"...))
+	})
 	address, in, out, _ := tunnel(t, server, patience)
 	var wg sync.WaitGroup
 	for k := range 10 {

@@ -12,26 +12,17 @@ import (
 func TestSlowAndSilentClientsHoldUpNoOther(t *testing.T) {
 	const slow, silent, quick, length = 3, 200, 8, 8 << 20
 	server := listen(t)
-	go func() {
-		for {
-			c, err := server.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				kind := make([]byte, 1)
-				if _, err := io.ReadFull(c, kind); err != nil {
-					return
-				}
-				if kind[0] == 's' {
-					c.Write(make([]byte, length))
-					return
-				}
-				io.Copy(c, c)
-			}()
+	serveEach(server, func(c net.Conn) {
+		kind := make([]byte, 1)
+		if _, err := io.ReadFull(c, kind); err != nil {
+			return
 		}
-	}()
+		if kind[0] == 's' {
+			c.Write(make([]byte, length))
+			return
+		}
+		io.Copy(c, c)
+	})
 	address, in, _, _ := tunnel(t, server, patience)
 	begin := func(kind string) *net.TCPConn {
 		c := dial(t, address)
