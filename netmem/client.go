@@ -105,16 +105,18 @@ type Client struct {
 	coder reedsolomon.Encoder
 
 	// All that follows is under port.mu.
-	servers  []*server
-	anew     map[weft.Name]uint64 // when it has left servers last: if it uses them again, it begins there then
-	pages    map[uint64]*page
-	calls    map[uint32]*call
-	request  uint32
-	sends    map[uint64]*call // by cookie: whose memory the driver has
-	cookie   uint64
-	pendings int    // pages with what a repair is to write
-	version  uint64 // the last that a page was given: a page that was discarded begins behind it
-	stats    ClientStats
+	servers   []*server
+	anew      map[weft.Name]uint64 // when it has left servers last: if it uses them again, it begins there then
+	pages     map[uint64]*page
+	calls     map[uint32]*call
+	request   uint32
+	sends     map[uint64]*call // by cookie: whose memory the driver has
+	cookie    uint64
+	collects  bool // requests for pages wait for depart
+	departing []*server
+	pendings  int    // pages with what a repair is to write
+	version   uint64 // the last that a page was given: a page that was discarded begins behind it
+	stats     ClientStats
 
 	repairing bool // new copies are being made
 	look      look // for pages that need it

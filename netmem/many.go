@@ -109,11 +109,16 @@ func (r *reading) abandon() {
 }
 
 // asksNext reports whether one more may be begun, and there may be one.
-func (r *reading) asksNext() bool { return r.more && len(r.under)+len(r.behind) < r.depth }
+func (r *reading) asksNext() bool {
+	return r.more && len(r.under) <= r.depth-r.depth/refill && len(r.under)+len(r.behind) < r.depth
+}
 
 // begin begins as many as may be under way.
 func (r *reading) begin() {
-	r.fresh, r.behind, r.more = append(r.fresh[:0], r.behind...), r.behind[:0], r.more || r.later
+	if r.more = r.more || r.later; len(r.under) > r.depth-r.depth/refill {
+		return // those that begin together are asked for by one packet
+	}
+	r.fresh, r.behind = append(r.fresh[:0], r.behind...), r.behind[:0]
 	for r.more && len(r.under)+len(r.fresh) < r.depth {
 		w := r.next()
 		if r.more = w != nil; !r.more {
@@ -129,9 +134,11 @@ func (r *reading) begin() {
 		return
 	}
 	r.c.port.mu.Lock()
+	r.c.collect()
 	for _, w := range r.fresh {
 		w.way = r.start(w)
 	}
+	r.c.depart()
 	r.c.port.mu.Unlock()
 	for i, w := range r.fresh {
 		switch w.way {

@@ -61,7 +61,7 @@ type receive struct {
 
 const (
 	portBuffers = 48 // in the receive queue
-	portSlots   = 16
+	portSlots   = 64 // as many answers as the requests of a bundle: they leave by one system call where the link can do that
 	portNames   = 4096
 )
 

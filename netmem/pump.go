@@ -68,20 +68,23 @@ func (o *port) served() bool {
 // quiet reports whether the driver has nothing to do but to wait for packets. The lock is held.
 func (o *port) quiet() bool { return o.driver.Idle() && o.driver.Next() == clock.Never }
 
-// run takes in packets wherever no call does, until the port is closed, or the process.
+// run takes in packets wherever no call does, until the port is closed, or the process. It defers nothing: a panic comes with the lock held, and would wait for it.
 func (o *port) run() {
-	defer o.release()
-	defer o.own.Close()
+	o.end(o.pumps())
+	_ = o.own.Close()
+	o.release()
+}
+
+// pumps does what run does, and returns why it ends.
+func (o *port) pumps() error {
 	for {
 		if o.begins() {
 			if err := o.takeIn(o.ctx, false, o.pump.dismissed.Load, o.rests); err != nil {
-				o.end(err)
-				return
+				return err
 			}
 		}
 		if err := o.pump.free.Wait(o.ctx); err != nil {
-			o.end(err)
-			return
+			return err
 		}
 	}
 }

@@ -219,7 +219,15 @@ func (s *Server) receive(_ clock.Time, m hsn.Message) {
 		s.port.driver.Free(&m)
 		return
 	}
-	s.handle(request{record: r, from: m.From, owner: owner, m: m})
+	q := request{record: r, from: m.From, owner: owner, m: m}
+	if r.op != opPageIns {
+		s.handle(q)
+		return
+	}
+	if !s.unbundle(q) {
+		s.stats.Damaged++
+	}
+	s.port.driver.Free(&m)
 }
 
 // handle serves a request, now or when a page has come back from the spill file that it needs.

@@ -37,6 +37,7 @@ type server struct {
 	pays bool   // it is being told
 
 	window        window
+	gathered      []*call       // see depart
 	usual, spread time.Duration // what it takes to answer, and by how much that differs
 }
 

@@ -6,7 +6,7 @@ import "github.com/weftnet/weft/internal/clock"
 // more requests than that the answers are lost, the requests are repeated, and with enough callers nothing else is done any more.
 //
 //	begin ──► with the server ──► its answer has come, or its call has ended
-//	      └─► waits ──► one of those before it is with the server no longer ─┘
+//	      └─► waits ──► a part of those before it are with the server no longer ─┘
 type window struct {
 	with  int     // how many are with the server
 	waits []*call // in the order in which they were begun; those of calls that have ended, too
@@ -14,6 +14,9 @@ type window struct {
 
 // leastWindow is how many requests a server may always have.
 const leastWindow = 4
+
+// refill is which part of its window a server has again at a time: the requests that waited for it leave together.
+const refill = 4
 
 // most is how many requests of this client each server may have at a time. The port's lock is held.
 func (c *Client) most() int {
@@ -30,15 +33,20 @@ func (c *Client) send(k *call) {
 	switch {
 	case k.record.op == opOpen:
 		c.transmit(k)
-	case w.with >= c.most():
+	case w.with >= c.most(), w.with > 0 && len(w.waits) > 0: // behind those
 		k.waits = true
 		c.stats.Waited++
 		w.waits = append(w.waits, k)
 	default:
-		w.with++
-		k.with = true
-		c.transmit(k)
+		c.admit(k)
 	}
+}
+
+// admit sends a request that is with its server from now on.
+func (c *Client) admit(k *call) {
+	k.to.window.with++
+	k.with = true
+	c.dispatch(k)
 }
 
 // leave notes that a call's request is no longer with its server, or never will be, and sends those that waited for that. The port's lock is held.
@@ -50,6 +58,11 @@ func (c *Client) leave(k *call) {
 	}
 	k.with = false
 	w.with--
+	if len(w.waits) == 0 || w.with > c.most()-max(c.most()/refill, 1) {
+		return
+	}
+	c.collect()
+	defer c.depart()
 	for len(w.waits) > 0 && w.with < c.most() {
 		next := w.waits[0]
 		w.waits[0] = nil
@@ -57,7 +70,7 @@ func (c *Client) leave(k *call) {
 		if next.waits {
 			next.waits = false
 			next.begun = c.port.now()
-			c.send(next)
+			c.admit(next)
 		}
 	}
 }

@@ -20,6 +20,7 @@ const (
 	opPageIn                // send the page
 	opDiscard               // forget the page
 	opLeave                 // forget the client and all its pages
+	opPageIns               // send each page of a bundle
 	ops
 )
 

@@ -98,6 +98,7 @@ type Driver struct {
 	pending   []message // HSN-6; the first at first
 	first     int
 	slots     []slot      // HSN-7
+	busy      int         // of them
 	outputs   bool        // HSN-35
 	given     int         // HSN-8: buffers that the interface has
 	pool      *Pool       // from which it gets more

@@ -35,27 +35,33 @@ func (d *Driver) Send(module ModuleID, to Host, data, header []byte, cookie uint
 	}
 	d.sequence++
 	d.pending = append(d.pending, message{module: module, to: to, data: data, header: header, cookie: cookie, sequence: d.sequence})
-	d.Output()
+	d.output(false)
 	return nil
 }
 
 // Output sends what waits as far as the interface takes it, and tells the modules of what has left (HSN-35 to HSN-39). A module that
 // sends from within Sent is served by the call that is going on.
-func (d *Driver) Output() {
+func (d *Driver) Output() { d.output(true) }
+
+// output is Output that walks over the send queue only if it has to, unless it is told to: each message of many does not need a walk of its own.
+func (d *Driver) output(walks bool) {
 	if d.outputs {
 		return
 	}
 	d.outputs = true
-	for again := true; again; {
-		free := d.sweep()
-		again = false
-		for d.first < len(d.pending) {
-			if free < 0 || !d.transmit(free, &d.pending[d.first]) {
-				d.count.Deferred++
-				break
-			}
-			free, again = d.sweep(), true
+	free := d.vacant(0)
+	if walks {
+		free = d.sweep()
+	}
+	for d.first < len(d.pending) {
+		if free < 0 {
+			free = d.sweep()
 		}
+		if free < 0 || !d.transmit(free, &d.pending[d.first]) {
+			d.count.Deferred++
+			break
+		}
+		free = d.vacant(free + 1)
 	}
 	if d.first == len(d.pending) {
 		d.pending, d.first = d.pending[:0], 0
@@ -67,22 +73,40 @@ func (d *Driver) Output() {
 	d.outputs = false
 }
 
+// depart has what waits leave now, as far as it can. Where more messages wait than there are slots, those behind leave in the slots of those before.
+func (d *Driver) depart() {
+	d.Output()
+	for d.nic.Flush(); d.first < len(d.pending); d.nic.Flush() {
+		before := d.count.PacketsOut
+		if d.Output(); d.count.PacketsOut == before {
+			return
+		}
+	}
+}
+
 // sweep walks the send queue: what has left becomes FREE, and its module is told. It returns a free slot, or -1.
-func (d *Driver) sweep() (free int) {
-	free = -1
+func (d *Driver) sweep() int {
 	for i := range d.slots {
 		s := &d.slots[i]
 		if s.busy && d.nic.Done(i) {
 			s.busy = false
+			d.busy--
 			if s.tells {
 				d.cfg.Modules[s.module].Sent(s.cookie)
 			}
 		}
-		if !s.busy && free < 0 {
-			free = i
+	}
+	return d.vacant(0)
+}
+
+// vacant is the first slot from some on that is known to be free, or -1.
+func (d *Driver) vacant(from int) int {
+	for i := from; i < len(d.slots); i++ {
+		if !d.slots[i].busy {
+			return i
 		}
 	}
-	return free
+	return -1
 }
 
 // transmit gives the interface the next packet of a message: data first, headers last (HSN-36).
@@ -109,6 +133,7 @@ func (d *Driver) transmit(i int, m *message) bool {
 		return false
 	}
 	d.count.PacketsOut++
+	d.busy++
 	*s = slot{busy: true, headers: s.headers, module: m.module, cookie: m.cookie, tells: h.Last}
 	if m.half = !h.Last; h.Last {
 		d.count.Sent++
@@ -119,11 +144,4 @@ func (d *Driver) transmit(i int, m *message) bool {
 }
 
 // Idle reports whether nothing waits and nothing is with the interface to be sent.
-func (d *Driver) Idle() bool {
-	for i := range d.slots {
-		if d.slots[i].busy {
-			return false
-		}
-	}
-	return d.first == len(d.pending)
-}
+func (d *Driver) Idle() bool { return d.busy == 0 && d.first == len(d.pending) }

@@ -33,8 +33,7 @@ func (d *Driver) Interrupt(now clock.Time) (more bool) {
 		d.count.PacketsIn++
 		d.receivePacket(now, from, b, n)
 	}
-	d.Output()
-	d.nic.Flush() // an answer does not wait until there are buffers for what comes next
+	d.depart() // an answer does not wait until there are buffers for what comes next
 	d.refill()
 	return took == d.cfg.Burst
 }

@@ -1,0 +1,89 @@
+package netmem
+
+import (
+	"encoding/binary"
+
+	"github.com/weftnet/weft/internal/hsn"
+)
+
+// Pages that are asked for one behind the other are asked for by one message to each server, a bundle. Each is a request of its own in all else: it has its number, and
+// is answered, repeated and given up by itself.
+//
+//	begin … begin ──► gathered, by server ──► depart: a bundle ──► the server: handle … handle ──► answer … answer
+//
+// The data of a bundle are its requests:
+//
+//	0  request  4   the client's number of it
+//	4  page     8
+const bundled = 12
+
+// mostBundled is how many requests one bundle has at most: one frame of a common size has room for them.
+const mostBundled = 64
+
+// collect has requests for pages wait from now on until depart. The port's lock is held.
+func (c *Client) collect() { c.collects = true }
+
+// dispatch sends a request, which may have to wait for others. The port's lock is held.
+func (c *Client) dispatch(k *call) {
+	if k.record.op != opPageIn || !c.collects {
+		c.transmit(k)
+		return
+	}
+	s := k.to
+	switch n := len(s.gathered); {
+	case n == 0:
+		c.departing = append(c.departing, s)
+	case n == mostBundled || s.gathered[0].record.epoch != k.record.epoch:
+		c.bundle(s)
+	}
+	s.gathered = append(s.gathered, k)
+}
+
+// depart sends what was gathered. The port's lock is held.
+func (c *Client) depart() {
+	c.collects = false
+	for _, s := range c.departing {
+		c.bundle(s)
+	}
+	clear(c.departing)
+	c.departing = c.departing[:0]
+}
+
+// bundle sends what was gathered for one server.
+func (c *Client) bundle(s *server) {
+	if len(s.gathered) == 1 {
+		c.transmit(s.gathered[0])
+	} else {
+		k := &call{to: s, record: s.gathered[0].record, data: make([]byte, 0, len(s.gathered)*bundled)}
+		k.record.op, k.record.page = opPageIns, 0
+		k.record.put(k.header[:])
+		for _, g := range s.gathered {
+			k.data = binary.LittleEndian.AppendUint32(k.data, g.record.request)
+			k.data = binary.LittleEndian.AppendUint64(k.data, g.record.page)
+		}
+		c.transmit(k)
+	}
+	clear(s.gathered)
+	s.gathered = s.gathered[:0]
+}
+
+// eachOf calls serve for each request of a bundle, and reports whether the data are those of one.
+func eachOf(data []byte, serve func(request uint32, page uint64)) bool {
+	if len(data) == 0 || len(data)%bundled != 0 || len(data) > mostBundled*bundled {
+		return false
+	}
+	for ; len(data) > 0; data = data[bundled:] {
+		serve(binary.LittleEndian.Uint32(data), binary.LittleEndian.Uint64(data[4:]))
+	}
+	return true
+}
+
+// unbundle serves each request of a bundle as if it had come by itself, and reports whether it is one.
+func (s *Server) unbundle(q request) bool {
+	data := q.m.Data
+	q.op, q.m = opPageIn, hsn.Message{From: q.m.From} // its buffers are the bundle's
+	return eachOf(data, func(request uint32, page uint64) {
+		q.record.request, q.record.page = request, page
+		s.handle(q)
+	})
+}
