@@ -22,18 +22,10 @@ func (e *Engine) cancel(p *process, ctx int, which uint32) {
 	case which == vni.CancelReceive && ctx < len(p.recvs) && p.recvs[ctx].state != recvIdle:
 		e.cancelReceive(&p.recvs[ctx])
 	case which == vni.CancelSend && ctx < len(p.sends) && p.sends[ctx].state != sendIdle:
-		s := &p.sends[ctx]
-		switch s.kind {
-		case kindCollective:
+		if s := &p.sends[ctx]; s.kind == kindCollective {
 			e.groups.Cancel(&p.groups, s)
-		case kindMulticast:
-			e.stopMulticast(s, wire.ReasonCancelled, vni.StatusCancelled)
-		case kindProgram:
-			e.programs.Forget(s)
-			e.completeSend(s, vni.StatusCancelled)
-		default:
-			e.giveUp(s, wire.ReasonCancelled)
-			e.completeSend(s, vni.StatusCancelled)
+		} else {
+			e.abandonSend(s, wire.ReasonCancelled, vni.StatusCancelled)
 		}
 	default:
 		e.counts[vni.NICCancelsLate]++
@@ -67,7 +59,6 @@ func (e *Engine) endRecalled() {
 		}
 		if inb := r.inb; inb != nil && !inb.done {
 			e.refuseInbound(inb, wire.ReasonCancelled)
-			e.freeInbound(inb)
 			e.repost(r)
 		}
 	}
@@ -131,18 +122,18 @@ func (e *Engine) stopFragment(s *send) {
 	}
 }
 
-// abandonSend ends a send of a process that goes.
-func (e *Engine) abandonSend(s *send) {
-	if s.kind == kindMulticast {
-		e.stopMulticast(s, wire.ReasonProcessGone, vni.StatusClosed)
+// abandonSend ends a send wherever it is: its peer is told why, and its process the status.
+func (e *Engine) abandonSend(s *send, why wire.Reason, status vni.Status) {
+	switch s.kind {
+	case kindMulticast:
+		e.stopMulticast(s, why, status)
 		return
-	}
-	if s.kind == kindProgram {
+	case kindProgram:
 		e.programs.Forget(s)
-	} else {
-		e.giveUp(s, wire.ReasonProcessGone)
+	default:
+		e.giveUp(s, why)
 	}
-	e.completeSend(s, vni.StatusClosed)
+	e.completeSend(s, status)
 }
 
 var _ rel.Handler = (*handler)(nil)

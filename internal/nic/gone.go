@@ -4,6 +4,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // Processes end. Sends to one that has gone end at once. Receives from it end too, but if it was another NIC's only after
@@ -66,8 +67,7 @@ func (e *Engine) tellGone(p *process, k vni.Address, d *dest, src *source) {
 func (e *Engine) endDest(p *process, d *dest) {
 	for s := range p.underWay {
 		if s.dest == d {
-			e.giveUp(s, 0)
-			e.completeSend(s, vni.StatusProcessGone)
+			e.abandonSend(s, wire.ReasonNone, vni.StatusProcessGone)
 		} else if s.kind == kindMulticast {
 			e.loseReceivers(s.multi, vni.StatusProcessGone, func(o *dest) bool { return o == d })
 		}

@@ -189,7 +189,6 @@ func (e *Engine) offer(inb *inbound) {
 	if !inb.passed {
 		if why := e.unwanted(inb.src, &inb.env, inb.length, inb.payload()); why != wire.ReasonNone {
 			e.refuseInbound(inb, why)
-			e.freeInbound(inb)
 			return
 		}
 	}
@@ -208,7 +207,6 @@ func (e *Engine) offer(inb *inbound) {
 	}
 	if inb.env.Flags&wire.FlagReply != 0 { // the call has been given up: no receive will ever ask for its reply
 		e.refuseInbound(inb, wire.ReasonCancelled)
-		e.freeInbound(inb)
 		return
 	}
 	if inb.done {
@@ -339,7 +337,7 @@ func (e *Engine) abort(inb *inbound) {
 	e.loseInbound(inb)
 }
 
-// refuseInbound tells the sender of an inbound that it will not be taken, if a send or a call can wait for that.
+// refuseInbound lets go of an inbound that will not be taken, and tells its sender so, if a send or a call can wait for that.
 func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
 	awaited := !inb.done || inb.env.Flags&wire.FlagAccept != 0 || inb.env.Flags&wire.FlagWhole != 0 && inb.env.Token != 0
 	switch {
@@ -351,6 +349,7 @@ func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
 	case inb.peer != nil && inb.kind != inboundVoid && !inb.accepted && awaited:
 		e.refuse(inb.peer, inb.id, inb.env.SrcSlot, inb.env.Token, why)
 	}
+	e.freeInbound(inb)
 }
 
 // stageRequest permits a message into staging although no receive waits for it (QNIX-47), if it is short and there is room:

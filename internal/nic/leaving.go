@@ -6,6 +6,7 @@ import (
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -42,7 +43,7 @@ func (e *Engine) stop(p *process) {
 	e.groups.Gone(&p.groups)
 	for i := range p.sends {
 		if s := &p.sends[i]; s.state != sendIdle {
-			e.abandonSend(s)
+			e.abandonSend(s, wire.ReasonProcessGone, vni.StatusClosed)
 		}
 	}
 	e.dropReceives(p)
@@ -91,7 +92,6 @@ func (e *Engine) dropArrived(p *process, atMost int) (all bool) {
 			break
 		}
 		e.refuseInbound(inb, wire.ReasonProcessGone)
-		e.freeInbound(inb)
 	}
 	if p.stray.n > 0 {
 		return false
@@ -99,7 +99,6 @@ func (e *Engine) dropArrived(p *process, atMost int) (all bool) {
 	for _, src := range sorted(p.sources) {
 		for inb := src.early.front(); inb != nil; inb = src.early.front() {
 			e.refuseInbound(inb, wire.ReasonProcessGone)
-			e.freeInbound(inb)
 		}
 	}
 	return true

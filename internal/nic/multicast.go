@@ -232,8 +232,7 @@ func (e *Engine) stopMulticast(s *send, why wire.Reason, status vni.Status) {
 	e.abandonRelay(mc)
 	for _, c := range p.copies {
 		if c != nil && c.multi == mc {
-			e.giveUp(c, why)
-			e.completeSend(c, status)
+			e.abandonSend(c, why, status)
 		}
 	}
 	for i := range mc.receivers {

@@ -394,9 +394,7 @@ func (e *Engine) dropReceives(p *process) {
 		if r.ring != nil {
 			e.dropComing(r.ring)
 		} else if r.state == recvMatched {
-			inb := r.inb
-			e.refuseInbound(inb, wire.ReasonProcessGone)
-			e.freeInbound(inb)
+			e.refuseInbound(r.inb, wire.ReasonProcessGone)
 		}
 		if r.state != recvIdle {
 			e.finishReceive(r, &vni.Completion{})

@@ -130,9 +130,7 @@ func (e *Engine) endStuck(r *receive) {
 		if pl == nil {
 			return
 		}
-		inb := pl.inb
-		e.refuseInbound(inb, wire.ReasonCancelled)
-		e.freeInbound(inb)
+		e.refuseInbound(pl.inb, wire.ReasonCancelled)
 		e.leaveEmpty(pl)
 	}
 }
@@ -141,6 +139,5 @@ func (e *Engine) endStuck(r *receive) {
 func (e *Engine) dropComing(rg *msgRing) {
 	for _, pl := range rg.coming {
 		e.refuseInbound(pl.inb, wire.ReasonProcessGone)
-		e.freeInbound(pl.inb)
 	}
 }
