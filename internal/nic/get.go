@@ -29,18 +29,10 @@ func (e *Engine) sendGet(s *send) {
 	e.enveloped(s)
 	e.countMemory(s)
 	e.settle(s)
-	s.watch(pr)
+	s.watch.on(pr.ep)
 	inb.limit = first
 	e.grants.count(e.now, inb, first)
 	e.grants.add(e, inb)
-}
-
-// watch has the peer probed until the send is over.
-func (s *send) watch(pr *peer) {
-	if !s.watched {
-		s.watched = true
-		pr.ep.Watch(1)
-	}
 }
 
 // finishGet completes a GET whose last byte has come.
@@ -83,7 +75,7 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 		return
 	}
 	reg.serving.pushBack(&s.queued)
-	s.watch(pr)
+	s.watch.on(pr.ep)
 	s.state = sendPermission
 	if s.frag.Limit > 0 {
 		e.ready(s)
@@ -94,10 +86,7 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 func (e *Engine) endServe(s *send) {
 	s.node.remove()
 	s.queued.remove()
-	if s.watched {
-		s.watched = false
-		s.peer.ep.Watch(-1)
-	}
+	s.watch.off()
 	s.peer.serving.remove(s.frag.ID)
 	s.state = sendIdle
 	s.frag.Parts = nil

@@ -32,7 +32,7 @@ type inbound struct {
 	piled    bool       // it is in piles of process.stray
 	accepted bool       // its sender has been told so, if it wants to know
 	passed   bool       // the filter of its receiver, if there is one
-	watched  bool       // its peer is probed while silent, since bytes are due
+	watch    watching   // its peer, since bytes are due
 
 	ticket uint64  // by which a probe has told of it; 0: none has
 	src    *source // nil for PUT and GET
@@ -88,7 +88,7 @@ func (e *Engine) enter(inb *inbound, pr *peer, id wire.FragmentID) bool {
 // void makes an inbound one that only passes over its number.
 func (e *Engine) void(inb *inbound) {
 	e.unstage(inb)
-	inb.unwatch()
+	inb.watch.off()
 	inb.kind, inb.id = inboundVoid, 0
 	if inb.peer != nil {
 		inb.src.credit.voids++
@@ -109,16 +109,8 @@ func (e *Engine) passOver(inb *inbound) {
 // expect has the peer probed until all bytes of an inbound are here: nothing else may be pending on it, and if it dies
 // the inbound must end (decision 7).
 func (e *Engine) expect(inb *inbound) {
-	if !inb.watched && !inb.done && inb.peer != nil {
-		inb.watched = true
-		inb.peer.ep.Watch(1)
-	}
-}
-
-func (inb *inbound) unwatch() {
-	if inb.watched {
-		inb.watched = false
-		inb.peer.ep.Watch(-1)
+	if !inb.done && inb.peer != nil {
+		inb.watch.on(inb.peer.ep)
 	}
 }
 
@@ -132,7 +124,7 @@ func (e *Engine) freeInbound(inb *inbound) {
 	e.unstage(inb)
 	e.leaveLine(inb)
 	e.grants.drop(e, inb)
-	inb.unwatch()
+	inb.watch.off()
 	if inb.kind == inboundVoid && inb.peer != nil {
 		inb.src.credit.voids--
 	}

@@ -161,21 +161,10 @@ func (e *Engine) awaitName(s *send) bool {
 	if !due && s.kind != kindResolve {
 		return false
 	}
-	if herald != nil {
-		s.herald = herald
-		herald.Watch(1)
-	}
+	s.watch.on(herald)
 	s.state = sendUnresolved
 	e.waiting.pushBack(&s.node)
 	return true
-}
-
-// heard ends what awaitName began.
-func (s *send) heard() {
-	if s.herald != nil {
-		s.herald.Watch(-1)
-		s.herald = nil
-	}
 }
 
 // resolveWaiting looks the names of waiting sends up again.

@@ -41,7 +41,7 @@ type receive struct {
 	sender    vni.Name // zero: any, unless exact
 	exact     bool     // from this very process in this very life
 	from      vni.Address
-	watch     *peer // on whose life it depends
+	watch     watching // the peer on whose life it depends
 	parts     [][]byte
 	refill    *refill    // its memory is a stretch
 	ring      *msgRing   // it goes on taking messages; ring.go
@@ -247,7 +247,7 @@ func (p *process) findPosted(src *source, env *wire.Envelope) *receive {
 func (e *Engine) takeMatch(r *receive) {
 	r.node.remove()
 	r.state = recvMatched
-	e.unwatchSender(r)
+	r.watch.off()
 }
 
 // watchSender has the peer probed on which a receive from a named source depends: if it dies, the receive must end
@@ -264,21 +264,10 @@ func (e *Engine) watchSender(r *receive) {
 		}
 		nic = n.NIC
 	}
-	pr := e.peerOf(nic) // nil for our own
-	if pr == r.watch {
-		return
-	}
-	e.unwatchSender(r)
-	if pr != nil {
-		r.watch = pr
-		pr.ep.Watch(1)
-	}
-}
-
-func (e *Engine) unwatchSender(r *receive) {
-	if r.watch != nil {
-		r.watch.ep.Watch(-1)
-		r.watch = nil
+	if pr := e.peerOf(nic); pr != nil {
+		r.watch.on(pr.ep)
+	} else { // our own
+		r.watch.off()
 	}
 }
 
@@ -324,7 +313,7 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	if r.recalled.in != nil {
 		r.recalled.remove()
 	}
-	e.unwatchSender(r)
+	r.watch.off()
 	forget(r.space[:])
 	if r.refill != nil {
 		e.freeRefill(r.refill)
@@ -372,7 +361,7 @@ func (p *process) unmatched(yield func(*receive) bool) {
 // failReceives ends the receives and probes of a process that depend on a peer.
 func (e *Engine) failReceives(p *process, status vni.Status, pr *peer) {
 	for r := range p.unmatched {
-		if r.watch == pr {
+		if r.watch.ep == pr.ep {
 			e.orphanReceive(r, status)
 		}
 	}

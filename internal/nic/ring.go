@@ -297,7 +297,7 @@ func (e *Engine) closeRing(r *receive) {
 	p, rg := r.p, r.ring
 	if rg.stuck() != nil { // it cannot begin again
 		r.node.remove()
-		e.unwatchSender(r)
+		r.watch.off()
 		r.state, r.recall = recvAside, true
 		e.expiry.recall(r, e.now)
 		return
@@ -445,7 +445,7 @@ func (e *Engine) meet(p *process) {
 		n = n.next
 		if p.stray.find(e, r) != nil {
 			r.node.remove()
-			e.unwatchSender(r)
+			r.watch.off()
 			e.post(r)
 		}
 	}
