@@ -29,7 +29,6 @@ type inbound struct {
 	onCredit bool       // it uses its sender's credit until it is matched
 	at       clock.Time // when it began to wait for a receive
 	done     bool       // all its bytes are here
-	piled    bool       // it is in piles of process.stray
 	accepted bool       // its sender has been told so, if it wants to know
 	passed   bool       // the filter of its receiver, if there is one
 	watch    watching   // its peer, since bytes are due
@@ -116,7 +115,7 @@ func (e *Engine) expect(inb *inbound) {
 
 // freeInbound lets go of all that an inbound holds.
 func (e *Engine) freeInbound(inb *inbound) {
-	if inb.piled {
+	if inb.piled() {
 		inb.src.p.stray.remove(inb)
 	} else {
 		inb.node.remove()

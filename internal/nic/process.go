@@ -47,13 +47,13 @@ type process struct {
 	probes         list[receive] // posted probes, oldest first
 	stray          strays        // receive table, second half: unexpected envelopes, oldest first
 	sources        map[sourceKey]*source
-	lastSource     *source    // that an envelope was from: likewise
-	straight       *Straight  // its straight way, if it has one
-	straights      []*receive // entries of the receive table that are not of a context
-	spareStraights []*receive // of those, not in use
-	tickets        uint64     // that probes have told
-	libraries      libraries  // that have posted receives
-	postSeq        uint64     // numbers posted receives, so that one can go back to its place
+	lastSource     *source           // that an envelope was from: likewise
+	straight       *Straight         // its straight way, if it has one
+	straights      []*receive        // entries of the receive table that are not of a context
+	spareStraights freeList[receive] // of those, not in use
+	tickets        uint64            // that probes have told
+	libraries      libraries         // that have posted receives
+	postSeq        uint64            // numbers posted receives, so that one can go back to its place
 
 	regions  []*region         // by id; 0 is the pool
 	rings    int               // bytes of rings that others cannot reach by mistake, and of what was put back from rings

@@ -30,7 +30,7 @@ type msgRing struct {
 	bytes  int          // of the process's quota
 	fresh  bool         // it is in process.fresh
 	coming []*ringPlace // of the messages that are on their way into it, in their order
-	spare  []*ringPlace
+	places freeList[ringPlace]
 	early  bool // test hook: all is shown, come or not
 }
 

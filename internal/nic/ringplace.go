@@ -32,7 +32,7 @@ type ringPlace struct {
 // reserve gives a message that r has met its place in r's ring.
 func (e *Engine) reserve(r *receive, inb *inbound) *receive {
 	rg, n := r.ring, min(inb.here(), r.size)
-	pl := rg.vacancy()
+	pl := rg.places.take()
 	need := rg.needs(inb.src, n, true)
 	b := rg.w.Place(need)
 	pl.from, pl.end, pl.of = rg.w.Position(), rg.w.Position()+uint64(need), r
@@ -46,17 +46,6 @@ func (e *Engine) reserve(r *receive, inb *inbound) *receive {
 		e.came(r)
 	}
 	return &pl.receive
-}
-
-// vacancy is memory for a place.
-func (rg *msgRing) vacancy() *ringPlace {
-	n := len(rg.spare)
-	if n == 0 {
-		return new(ringPlace)
-	}
-	pl := rg.spare[n-1]
-	rg.spare = rg.spare[:n-1]
-	return pl
 }
 
 // noteOf is where the note of a place is.
@@ -96,9 +85,9 @@ func (e *Engine) leavePlace(pl *ringPlace) {
 	r, rg := pl.of, pl.of.ring
 	i := slices.Index(rg.coming, pl)
 	rg.coming = slices.Delete(rg.coming, i, i+1)
-	rg.spare = append(rg.spare, pl)
 	pl.inb, pl.parts, pl.record = nil, nil, nil
 	forget(pl.space[:])
+	rg.places.give(pl)
 	if i == 0 {
 		e.came(r)
 	}

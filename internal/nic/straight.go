@@ -23,9 +23,8 @@ type Straight struct {
 	clock   func() clock.Time
 	ep      *rel.Endpoint // of the Send that is open,
 	as      rel.As        // which leaves so
-	active  int           // receives that are not finished
 	closing bool
-	idle    atomic.Bool          // closing, and none is active
+	idle    atomic.Bool          // closing, and every receive is finished
 	awaited awaited              // what Meet takes
 	answer  *vni.StraightReceive // if it is a call: takes the reply
 	kept    *keptSend            // the Send that is open, if it is one of several frames
@@ -283,7 +282,6 @@ func (s *Straight) enter(w *vni.StraightReceive) {
 		r.parts = append(r.parts, w.Buf)
 	}
 	e.counts[vni.NICStraightReceives]++
-	s.active++
 	if w.Takes == vni.TakesDatagram {
 		if len(w.Rest) > 0 {
 			r.parts = append(r.parts, w.Rest)
@@ -318,7 +316,7 @@ func (s *Straight) Close(now clock.Time) {
 			s.Cancel(now, r.wanted)
 		}
 	}
-	s.idle.Store(s.active == 0)
+	s.idle.Store(s.p.spareStraights.inUse == 0)
 }
 
 // Idle reports, after Close, whether no receive is posted or on its way any more. It may be asked at any time, by any goroutine.
@@ -328,11 +326,10 @@ func (s *Straight) Idle() bool { return s.idle.Load() }
 func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 	p, w := r.p, r.wanted
 	r.wanted, w.Entry = nil, nil
-	s := p.straight
-	if s.active--; s.closing && s.active == 0 {
+	p.spareStraights.give(r)
+	if s := p.straight; s.closing && p.spareStraights.inUse == 0 {
 		s.idle.Store(true)
 	}
-	p.spareStraights = append(p.spareStraights, r)
 	if !p.served() {
 		return
 	}
@@ -349,14 +346,11 @@ func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 
 // takeStraight takes an entry of the receive table for a receive that has no context.
 func (p *process) takeStraight() *receive {
-	if n := len(p.spareStraights); n > 0 {
-		r := p.spareStraights[n-1]
-		p.spareStraights = p.spareStraights[:n-1]
-		return r
+	r := p.spareStraights.take()
+	if r.p == nil {
+		r.init(p, -1)
+		p.straights = append(p.straights, r)
 	}
-	r := new(receive)
-	r.init(p, -1)
-	p.straights = append(p.straights, r)
 	return r
 }
 

@@ -15,9 +15,8 @@ import (
 //	any tag     pile of sender and port    pile of the port
 type strays struct {
 	list[inbound]
-	indexed bool
-	piles   map[pileKey]*list[inbound]
-	spare   []*list[inbound]
+	piles map[pileKey]*list[inbound] // nil: there is no index
+	lists freeList[list[inbound]]    // of piles
 }
 
 // pileKey names a pile. A pile of whatever sender's has no name; of that of a port tag is the port alone.
@@ -58,26 +57,21 @@ func keyOf(by pileKind, name vni.Name, tag uint64) pileKey {
 // add puts a message behind all others.
 func (s *strays) add(inb *inbound) {
 	s.pushBack(&inb.node)
-	if s.indexed {
+	switch {
+	case s.piles != nil:
 		s.pile(inb)
-		return
-	}
-	if s.n > limits.SearchedMessages {
-		s.indexed = true
-		if s.piles == nil {
-			s.piles = make(map[pileKey]*list[inbound])
-		}
-		for n := s.head; n != nil; n = n.next {
-			s.pile(n.v)
+	case s.n > limits.SearchedMessages:
+		s.piles = make(map[pileKey]*list[inbound])
+		for inb := range s.all {
+			s.pile(inb)
 		}
 	}
 }
 
 // pile puts a message on its piles. Those of a flood are mostly the ones of the message before it.
 func (s *strays) pile(inb *inbound) {
-	inb.piled = true
 	var before *inbound
-	if n := inb.node.prev; n != nil && n.v.piled {
+	if n := inb.node.prev; n != nil && n.v.piled() {
 		before = n.v
 	}
 	for by := range pileKinds {
@@ -95,32 +89,30 @@ func (s *strays) pile(inb *inbound) {
 func (s *strays) pileOf(k pileKey) *list[inbound] {
 	l := s.piles[k]
 	if l == nil {
-		if n := len(s.spare); n > 0 {
-			l, s.spare = s.spare[n-1], s.spare[:n-1]
-		} else {
-			l = new(list[inbound])
-		}
+		l = s.lists.take()
 		s.piles[k] = l
 	}
 	return l
 }
 
+// piled reports whether a message is on piles.
+func (inb *inbound) piled() bool { return inb.piles[byBoth].in != nil }
+
 // remove takes a message out.
 func (s *strays) remove(inb *inbound) {
 	inb.node.remove()
-	if inb.piled {
-		inb.piled = false
+	if inb.piled() {
 		for by := range pileKinds {
 			l := inb.piles[by].in
 			inb.piles[by].remove()
 			if l.n == 0 {
-				s.spare = append(s.spare, l)
+				s.lists.give(l)
 				delete(s.piles, keyOf(by, inb.src.name, inb.env.Tag))
 			}
 		}
 	}
 	if s.n == 0 {
-		s.indexed, s.piles, s.spare = false, nil, nil // a flood's memory goes with it
+		s.piles, s.lists = nil, freeList[list[inbound]]{} // a flood's memory goes with it
 	}
 }
 
@@ -132,23 +124,18 @@ func (s *strays) find(e *Engine, r *receive) *inbound {
 	if s.head != nil && r.takes(s.head.v) { // a process that falls behind takes them in their order
 		return s.head.v
 	}
-	for n := s.among(e, r); n != nil; n = n.next {
+	among := &s.list
+	if k, ok := s.key(e, r); ok {
+		if among = s.piles[k]; among == nil {
+			return nil
+		}
+	}
+	for n := among.head; n != nil; n = n.next {
 		if r.takes(n.v) {
 			return n.v
 		}
 	}
 	return nil
-}
-
-// among returns the oldest of the messages that must be searched for one that a receive wants.
-func (s *strays) among(e *Engine, r *receive) *node[inbound] {
-	if k, ok := s.key(e, r); ok {
-		if l := s.piles[k]; l != nil {
-			return l.head
-		}
-		return nil
-	}
-	return s.head
 }
 
 // key names the pile in which all is that a receive wants. There is none if little is there.
@@ -167,7 +154,7 @@ func (s *strays) key(e *Engine, r *receive) (k pileKey, ok bool) {
 	}
 	by := byBoth
 	switch anyTag := r.tags.Any(); {
-	case !s.indexed:
+	case s.piles == nil:
 		return k, false
 	case name.IsZero() && anyTag:
 		by = byPort
