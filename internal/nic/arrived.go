@@ -78,18 +78,10 @@ type guard struct {
 	seen   Arrival
 }
 
-// filtered reports whether the filter of its receiver drops a message whose turn it is. payload is nil if it has not come whole.
-func (e *Engine) filtered(src *source, env *wire.Envelope, length uint64, payload []byte) bool {
-	if src.p.guard == nil {
-		return false
-	}
-	return e.drops(src.p.guard, Arrival{From: src.name, Addr: vni.Address{NIC: src.nic, Slot: env.SrcSlot, Gen: env.SrcGen}, Tag: env.Tag, Length: length, Payload: payload})
-}
-
-// unwanted says why a message whose turn it is goes no further, if it does not.
+// unwanted says why a message whose turn it is goes no further, if it does not. payload is nil if it has not come whole.
 func (e *Engine) unwanted(src *source, env *wire.Envelope, length uint64, payload []byte) wire.Reason {
-	switch {
-	case e.filtered(src, env, length, payload):
+	switch g := src.p.guard; {
+	case g != nil && e.drops(g, Arrival{From: src.name, Addr: vni.Address{NIC: src.nic, Slot: env.SrcSlot, Gen: env.SrcGen}, Tag: env.Tag, Length: length, Payload: payload}):
 		return wire.ReasonFiltered
 	case env.Flags&wire.FlagAccept != 0 && src.p.libraries.lack(env.Tag):
 		return wire.ReasonNoReceiver

@@ -27,35 +27,6 @@ type driverQueue struct {
 	news     bool           // a doorbell has rung in this poll, or a command was read
 }
 
-func (q *driverQueue) init(processes int) {
-	queue := driver.NewQueue(processes)
-	q.NIC, q.other = queue.NIC(), queue.Driver()
-}
-
-// next takes a command out of the queue. If its doorbell does not ring now, there is room in the queue all the same, which is news
-// for the driver.
-func (q *driverQueue) next() (c driver.Command, at int, ok bool) {
-	if c, at, ok = q.Next(); ok {
-		q.executed++
-		q.news = true
-	}
-	return c, at, ok
-}
-
-// ring rings a doorbell. The driver is woken at the end of the poll.
-func (q *driverQueue) ring(at int, r driver.Result) {
-	q.Ring(at, r)
-	q.news = true
-}
-
-// wake wakes the driver, once for all the news of a poll.
-func (q *driverQueue) wake(rung func()) {
-	if q.news && rung != nil {
-		rung()
-	}
-	q.news = false
-}
-
 // Driver is the driver's half of the queue by which it tells the NIC of its processes. It may be used while the engine is
 // polled.
 func (e *Engine) Driver() *driver.Driver { return e.driver.other }
@@ -69,10 +40,12 @@ func (e *Engine) drive() {
 
 func (e *Engine) driveSome() {
 	for range limits.DriverCommands {
-		c, at, ok := e.driver.next()
+		c, at, ok := e.driver.Next()
 		if !ok {
 			return
 		}
+		e.driver.executed++
+		e.driver.news = true // if its doorbell does not ring now, there is room in the queue all the same
 		switch c.Code {
 		case driver.NewProcess:
 			e.newProcess(c, at)
@@ -84,12 +57,13 @@ func (e *Engine) driveSome() {
 	}
 }
 
-// answer rings a driver doorbell.
+// answer rings a driver doorbell. The driver is woken at the end of the poll.
 func (e *Engine) answer(at int, r driver.Result) {
 	if e.cfg.Defect == mutate.DriverBellLost && e.rng.IntN(20) == 0 {
 		return
 	}
-	e.driver.ring(at, r)
+	e.driver.Ring(at, r)
+	e.driver.news = true
 }
 
 // newProcess takes a process in (QNIX-62): its name is claimed, and its command queue is listened to. It is answered when

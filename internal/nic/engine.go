@@ -158,7 +158,8 @@ func New(cfg Config) (*Engine, error) {
 		cfg: cfg,
 		rng: rand.New(rand.NewPCG(cfg.Seed, cfg.ID^cfg.Incarnation*0x9e3779b97f4a7c15)),
 	}
-	e.driver.init(cfg.MaxProcesses)
+	queue := driver.NewQueue(cfg.MaxProcesses)
+	e.driver.NIC, e.driver.other = queue.NIC(), queue.Driver()
 	e.grants.bound = cfg.grantBound()
 	e.peers.init()
 	e.counts = make([]uint64, len(vni.Names()))
@@ -264,20 +265,14 @@ const mostEarly = 8
 // goes along with the answer, or the caller's next message with that of the one that has ended. A stream is acknowledged by each poll.
 const mostFramesEarly = 8
 
-// may reports whether a poll may return now that has finished what an embedded caller waits for, if it has. alone says that it had nothing else to do.
-func (h *earlyReturns) may(alone bool) bool {
-	yes := h.served && alone && h.inRow < mostEarly
-	if h.inRow++; !yes {
-		h.inRow = 0
-	}
-	return yes
-}
-
-// returnEarly reports whether Poll may return now: its few frames completed an embedded caller's receive, or its send.
+// returnEarly reports whether Poll may return now: its few frames completed an embedded caller's receive, or its send, and it had nothing else to do.
 func (e *Engine) returnEarly(frames, asked int) bool {
-	if !e.early.may(frames > 0 && frames <= mostFramesEarly && asked == 0 && e.turns.ready.n == 0) {
+	h := &e.early
+	if !h.served || frames == 0 || frames > mostFramesEarly || asked > 0 || e.turns.ready.n > 0 || h.inRow == mostEarly {
+		h.inRow = 0
 		return false
 	}
+	h.inRow++
 	e.counts[vni.NICPolls]++
 	e.ways[WayEarly]++
 	e.wake()
@@ -294,7 +289,10 @@ func (e *Engine) soon() clock.Time {
 
 // wake tells the sleeping among the processes that something has happened to them, once each, and the driver.
 func (e *Engine) wake() {
-	e.driver.wake(e.cfg.Rung)
+	if e.driver.news && e.cfg.Rung != nil {
+		e.cfg.Rung()
+	}
+	e.driver.news = false
 	e.told = len(e.rung) > 0
 	for i, p := range e.rung {
 		e.rung[i] = nil

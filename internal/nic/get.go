@@ -98,9 +98,3 @@ func (e *Engine) dropServe(s *send) {
 	e.stopFragment(s)
 	e.endServe(s)
 }
-
-// refuseServe stops answering a GET and tells its asker.
-func (e *Engine) refuseServe(s *send, why wire.Reason) {
-	e.refuse(s.peer, 0, s.remote.Asker, s.remote.Token, why)
-	e.dropServe(s)
-}

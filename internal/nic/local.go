@@ -153,15 +153,12 @@ func (e *Engine) localMemory(s *send) {
 		return
 	}
 	there := [1][]byte{mem}
-	to, from := there[:], s.frag.Parts
+	at, own := s.frag.Next, s.frag.Next-s.frag.Base
 	if s.kind == kindGet {
-		to, from = from, to
+		copyRange(s.frag.Parts, there[:], own, at, n)
+	} else {
+		copyRange(there[:], s.frag.Parts, at, own, n)
 	}
-	toAt, fromAt := s.frag.Next, s.frag.Next-s.frag.Base
-	if s.kind == kindGet {
-		toAt, fromAt = fromAt, toAt
-	}
-	copyRange(to, from, toAt, fromAt, n)
 	e.localCopied(s, n)
 	switch s.frag.Next {
 	case s.frag.Length:

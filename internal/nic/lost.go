@@ -1,6 +1,8 @@
 package nic
 
 import (
+	"slices"
+
 	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -114,10 +116,5 @@ func (p *process) numbered(pr *peer, visit func(d *dest, number uint32, unsent b
 
 // heardOf reports whether a peer has sent a process something in this session.
 func (p *process) heardOf(pr *peer) bool {
-	for _, c := range p.credits {
-		if c.pr == pr {
-			return c.heard
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.credits, func(c *credit) bool { return c.pr == pr && c.heard })
 }

@@ -122,7 +122,8 @@ func (e *Engine) closeRegion(r *region) {
 		e.freeInbound(inb)
 	}
 	for s := r.serving.front(); s != nil && e.cfg.Defect != mutate.RegionServedOn; s = r.serving.front() {
-		e.refuseServe(s, wire.ReasonRegion)
+		e.refuse(s.peer, 0, s.remote.Asker, s.remote.Token, wire.ReasonRegion)
+		e.dropServe(s)
 	}
 	r.owner.regions[r.id] = nil
 	for _, part := range r.owner.regions {

@@ -302,9 +302,7 @@ func (e *Engine) closeRing(r *receive) {
 		e.expiry.recall(r, e.now)
 		return
 	}
-	if r.recalled.in != nil { // it has waited for its message, which is here or will not come
-		r.recalled.remove()
-	}
+	r.recalled.remove() // if it has waited for its message, that is here or will not come
 	if err := rg.look(); err != nil {
 		e.detach(p, err)
 		return

@@ -531,10 +531,8 @@ func forget(parts [][]byte) {
 }
 
 // rejectSend ends a send whose arguments are wrong.
-func (e *Engine) rejectSend(s *send, err error) { e.reject(s, statusOf(err), err) }
-
-func (e *Engine) reject(s *send, status vni.Status, err error) {
+func (e *Engine) rejectSend(s *send, err error) {
 	p := s.p
-	e.completeSend(s, status)
+	e.completeSend(s, statusOf(err))
 	e.badArgument(p, err)
 }

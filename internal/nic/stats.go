@@ -14,41 +14,32 @@ import (
 // now and then costs the data path nothing.
 const publishEvery = time.Millisecond
 
-// publisher decides when counts are copied.
+// publisher says when counts are copied.
 type publisher struct {
 	changed bool       // the counts have, since they were copied
 	next    clock.Time // not before
 	rel     rel.Stats  // what of rel's statistics is in the counts
 }
 
-// due reports whether it is time to copy, and if not, when it will be. work is what a poll has done: after an idle one the counts
-// are as they were.
-func (p *publisher) due(now clock.Time, work int) (at clock.Time, due bool) {
-	p.changed = p.changed || work > 0
-	switch {
-	case !p.changed:
-		return clock.Never, false
-	case now < p.next:
-		return p.next, false
-	}
-	p.changed = false
-	p.next = now.Add(publishEvery)
-	return clock.Never, true
-}
-
-// publish copies the counts to the page that tools map (decision 17). It returns when it wants to do so next.
+// publish copies the counts to the page that tools map (decision 17), if it is time to. It returns when it will be. work is what a poll has
+// done: after an idle one the counts are as they were.
 func (e *Engine) publish(work int) clock.Time {
 	if e.cfg.Counters == (vni.CounterPage{}) {
 		return clock.Never
 	}
-	at, due := e.publisher.due(e.now, work)
-	if due {
-		e.collect()
-		for i, v := range e.counts {
-			e.cfg.Counters.Store(vni.Counter(i), v)
-		}
+	p := &e.publisher
+	switch p.changed = p.changed || work > 0; {
+	case !p.changed:
+		return clock.Never
+	case e.now < p.next:
+		return p.next
 	}
-	return at
+	p.changed, p.next = false, e.now.Add(publishEvery)
+	e.collect()
+	for i, v := range e.counts {
+		e.cfg.Counters.Store(vni.Counter(i), v)
+	}
+	return clock.Never
 }
 
 // collect brings the counts of the parts together.
