@@ -161,7 +161,6 @@ func New(cfg Config) (*Engine, error) {
 	queue := driver.NewQueue(cfg.MaxProcesses)
 	e.driver.NIC, e.driver.other = queue.NIC(), queue.Driver()
 	e.grants.bound = cfg.grantBound()
-	e.peers.init()
 	e.counts = make([]uint64, len(vni.Names()))
 	e.groups = coll.New(coll.Config{NIC: cfg.ID, Position: cfg.Position, MTU: cfg.Link.MTU(), Counts: e.counts, Defect: cfg.Defect}, forGroups{(*services)(e)})
 	e.relays = relay.New(cfg.ID, e.counts, forRelays{(*services)(e)})

@@ -35,7 +35,7 @@ func TestALateWithdrawDoesNotCostTheNextMessage(t *testing.T) {
 			f.known("a/0", "b/0")
 			buf := make([]byte, 100)
 			r := b.recv("", 0, vni.AnyTag, buf)
-			pr := b.e.peers.of(a.e.ID())
+			pr := b.e.peerOf(a.e.ID())
 			b.e.giveCredit(pr, b.e.procs.at(b.slot))
 			env := wire.Envelope{DstSlot: b.slot, DstGen: b.gen, SrcSlot: a.slot, SrcGen: a.gen}
 			var sent [3]int

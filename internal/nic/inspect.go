@@ -18,7 +18,7 @@ func (e *Engine) Transport() *rel.Stats {
 
 // Session names the open session with a NIC, as both ends do; 0 if there is none.
 func (e *Engine) Session(nic uint64) uint32 {
-	if pr := e.peers.of(nic); pr != nil {
+	if pr := e.peerOf(nic); pr != nil {
 		return pr.ep.Session()
 	}
 	return 0
@@ -47,7 +47,7 @@ func (e *Engine) CreditGiven() (l []CreditAccount) {
 // must agree: what the giver believes to be unspent and the holder does not know of is lost for ever.
 func (e *Engine) CreditHeld(nic uint64, slot uint16, gen uint32) uint64 {
 	e.begin()
-	if pr := e.peers.of(nic); pr != nil {
+	if pr := e.peerOf(nic); pr != nil {
 		if r := pr.remotes[remoteKey{slot, gen}]; r != nil {
 			return r.credit()
 		}
@@ -74,7 +74,7 @@ func (g *granter) limits(e *Engine) error {
 // Utter sends a peer a record as it is, right or wrong, so that simulated NICs can go bad. It reports whether it has gone.
 func (e *Engine) Utter(nic uint64, r wire.Record) bool {
 	e.begin()
-	pr := e.peers.of(nic)
+	pr := e.peerOf(nic)
 	if pr == nil || len(r) > pr.ep.MaxRecord(wire.Data) {
 		return false
 	}

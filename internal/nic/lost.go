@@ -19,7 +19,7 @@ import (
 // Lost notes what becomes doubtful with a record that the peer never acknowledged.
 func (h *handler) Lost(ep *rel.Endpoint, r wire.Record) {
 	e := h.engine()
-	pr := e.peers.at(ep)
+	pr := peerWith(ep)
 	if pr == nil {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -88,7 +89,7 @@ func (e *Engine) driverSegment() Segment {
 // internalSegment is the three tables of the fabric, and Driver Info with what the driver ties to the process table.
 func (e *Engine) internalSegment() Segment {
 	nodes := SegmentPart{Name: "NIC table", Entries: limits.Peers, Used: len(e.peers.list),
-		Bytes: int64(len(e.peers.list))*(size[peer]()+size[rel.Endpoint]()) + inMap[uint64, *peer](len(e.peers.byID)) + inMap[*rel.Endpoint, *peer](len(e.peers.byEndpoint))}
+		Bytes: int64(len(e.peers.list)) * (size[peer]() + size[rel.Endpoint]() + inMap[uint64, *rel.Endpoint](1) + inMap[link.Addr, *rel.Endpoint](1))}
 	entries, _ := e.names.Len()
 	table := SegmentPart{Name: "name table", Used: entries,
 		Bytes: int64(entries) * (size[names.Entry]() + inMap[vni.Name, *names.Entry](2) + inMap[vni.Address, *names.Entry](1))}

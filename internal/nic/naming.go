@@ -80,7 +80,7 @@ func (h forNames) Open(nic uint64, addr link.Addr) (*names.Peer, error) {
 // Forget drops a peer that no table knows any more.
 func (h forNames) Forget(p *names.Peer) {
 	h.rel.Forget(h.now, p.Endpoint)
-	h.peers.remove(h.peers.at(p.Endpoint))
+	h.peers.remove(peerWith(p.Endpoint))
 }
 
 // Confirmed answers a process's New_Process. Only the driver waits for that, so it may come in a later poll than the command.

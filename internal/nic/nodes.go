@@ -79,49 +79,15 @@ func (w *watching) off() {
 
 // peerTable is every NIC of the fabric that this one knows.
 type peerTable struct {
-	list       []*peer // in the order of learning
-	byEndpoint map[*rel.Endpoint]*peer
-	byID       map[uint64]*peer  // those that have said hello, or were added by their id
-	last       *peer             // the last record was from it: so will be the next, mostly. nil: not known
-	datagrams  []DatagramService // by service, as far as one is claimed
-	news       peerNews
+	list      []*peer           // in the order of learning. Each owns its endpoint, by which rel knows it
+	last      *peer             // the last record was from it: so will be the next, mostly. nil: not known
+	datagrams []DatagramService // by service, as far as one is claimed
+	news      peerNews
 }
 
-func (t *peerTable) init() {
-	t.byEndpoint, t.byID = make(map[*rel.Endpoint]*peer), make(map[uint64]*peer)
-}
-
-// at finds the peer with an endpoint; nil if there is none.
-func (t *peerTable) at(ep *rel.Endpoint) *peer { return t.byEndpoint[ep] }
-
-// of finds the peer with an id; nil if there is none.
-func (t *peerTable) of(nic uint64) *peer {
-	if pr := t.last; pr != nil && pr.nic == nic && nic != 0 { // mostly
-		return pr
-	}
-	return t.byID[nic]
-}
-
-// add enters a peer.
-func (t *peerTable) add(pr *peer) {
-	t.byEndpoint[pr.ep] = pr
-	t.list = append(t.list, pr)
-	t.identify(pr)
-}
-
-// identify notes the id of a peer, if it is known by now.
-func (t *peerTable) identify(pr *peer) {
-	if pr.nic = pr.ep.NIC(); pr.nic != 0 {
-		t.byID[pr.nic], t.last = pr, nil
-	}
-}
-
-// remove undoes add.
+// remove undoes peerAt.
 func (t *peerTable) remove(pr *peer) {
-	delete(t.byEndpoint, pr.ep)
-	if t.byID[pr.nic] == pr {
-		delete(t.byID, pr.nic)
-	}
+	pr.ep.Owner = nil
 	t.list = slices.DeleteFunc(t.list, func(other *peer) bool { return other == pr })
 	t.last = nil
 }
@@ -157,20 +123,35 @@ func (e *Engine) Nodes() []NodeInfo {
 	return l
 }
 
+// peerWith finds the peer with an endpoint; nil if there is none.
+func peerWith(ep *rel.Endpoint) *peer {
+	pr, _ := ep.Owner.(*peer)
+	return pr
+}
+
 // peerAt finds the peer with an endpoint. There is none yet if a NIC is added, or says hello.
 func (e *Engine) peerAt(ep *rel.Endpoint) *peer {
-	pr := e.peers.at(ep)
+	pr := peerWith(ep)
 	if pr == nil {
-		pr = &peer{ep: ep, groups: coll.Peer{Endpoint: ep}, relays: relay.Peer{Endpoint: ep}, programs: program.Peer{Endpoint: ep}, remotes: make(map[remoteKey]*remote)}
+		pr = &peer{ep: ep, nic: ep.NIC(), groups: coll.Peer{Endpoint: ep}, relays: relay.Peer{Endpoint: ep}, programs: program.Peer{Endpoint: ep}, remotes: make(map[remoteKey]*remote)}
 		pr.holder.v = pr
-		e.peers.add(pr)
+		ep.Owner = pr
+		e.peers.list, e.peers.last = append(e.peers.list, pr), nil
 		e.names.Add(&pr.names, ep)
 	}
 	return pr
 }
 
 // peerOf finds the peer with an id; nil if there is none.
-func (e *Engine) peerOf(nic uint64) *peer { return e.peers.of(nic) }
+func (e *Engine) peerOf(nic uint64) *peer {
+	if pr := e.peers.last; pr != nil && pr.nic == nic && nic != 0 { // mostly
+		return pr
+	}
+	if ep := e.rel.Endpoint(nic); ep != nil {
+		return peerWith(ep)
+	}
+	return nil
+}
 
 // Admit says whether a NIC that says hello may open a pair with this one (decision 1).
 func (h *handler) Admit(now clock.Time, nic uint64, from link.Addr) error {
@@ -190,7 +171,7 @@ func (h *handler) Outdated(now clock.Time, nic uint64, from link.Addr) {
 func (h *handler) Up(_ clock.Time, ep *rel.Endpoint) {
 	e := h.engine()
 	pr := e.peerAt(ep)
-	e.peers.identify(pr)
+	pr.nic, e.peers.last = ep.NIC(), nil
 	e.peers.news.up(pr)
 	e.counts[vni.RelUpSessions]++
 	e.names.Up(&pr.names)
@@ -203,7 +184,7 @@ func (h *handler) Up(_ clock.Time, ep *rel.Endpoint) {
 // processes are told before anything of a next session can come.
 func (h *handler) Down(_ clock.Time, ep *rel.Endpoint, why error) {
 	e := h.engine()
-	pr := e.peers.at(ep)
+	pr := peerWith(ep)
 	if pr == nil {
 		return
 	}

@@ -13,7 +13,7 @@ func (h *handler) Deliver(_ clock.Time, ep *rel.Endpoint, r wire.Record) {
 	e := h.engine()
 	pr := e.peers.last
 	if pr == nil || pr.ep != ep {
-		if pr = e.peers.at(ep); pr == nil {
+		if pr = peerWith(ep); pr == nil {
 			return
 		}
 		e.peers.last = pr

@@ -233,7 +233,7 @@ func (h *handler) Released(_ clock.Time, f *rel.Fragment) {
 // Writable says that a peer which would take no more may do so again.
 func (h *handler) Writable(_ clock.Time, ep *rel.Endpoint) {
 	e := h.engine()
-	if pr := e.peers.at(ep); pr != nil {
+	if pr := peerWith(ep); pr != nil {
 		e.unblock(pr)
 		e.groups.Writable(&pr.groups)
 		e.relays.Writable(&pr.relays)

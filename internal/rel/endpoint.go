@@ -13,6 +13,8 @@ import (
 // Endpoint is a Module's end of the connection with one peer NIC. It lives as long as the Module and has one session
 // after another.
 type Endpoint struct {
+	Owner any // the owner's own
+
 	m    *Module
 	nic  uint64 // 0 until known
 	addr netip.AddrPort
