@@ -222,7 +222,7 @@ func (t *Table) legHeard(o *operation, from int, what uint8) {
 		there = t.pump(l)
 	case what == signalAck && l != nil && !l.acked:
 		l.acked = true
-		l.unwatch()
+		l.watched.Off()
 		o.acks++
 	}
 	if there {

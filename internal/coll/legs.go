@@ -17,12 +17,12 @@ type leg struct {
 	o       *operation
 	rank    int
 	what    uint8
-	next    int           // index in order, of the operation, of the next piece
-	blocked *Peer         // that takes no more just now
-	watched *rel.Endpoint // the other's NIC, which is probed until all below have it; nil if it is this one
-	granted bool          // the other has room for it
-	acked   bool          // all below have it
-	fetch   bool          // asked for later by a member whose NIC had no room
+	next    int          // index in order, of the operation, of the next piece
+	blocked *Peer        // that takes no more just now
+	watched rel.Watching // the other's NIC, until all below have it, if it is not this one
+	granted bool         // the other has room for it
+	acked   bool         // all below have it
+	fetch   bool         // asked for later by a member whose NIC had no room
 }
 
 func (t *Table) newLeg(o *operation, rank int, what uint8) *leg {
@@ -41,7 +41,7 @@ func (t *Table) newLeg(o *operation, rank int, what uint8) *leg {
 // dropLegs ends the legs of an operation.
 func (t *Table) dropLegs(o *operation) {
 	for _, l := range o.legs {
-		l.unwatch()
+		l.watched.Off()
 		if pr := l.blocked; pr != nil {
 			pr.blocked = slices.DeleteFunc(pr.blocked, func(other *leg) bool { return other == l })
 		}
@@ -55,15 +55,7 @@ func (t *Table) dropLegs(o *operation) {
 // by another member, whose NIC cannot tell that it has fallen silent.
 func (t *Table) watchLeg(l *leg) {
 	if pr := t.peerOf(l.o.m, l.rank); pr != nil {
-		l.watched = pr.Endpoint
-		pr.Watch(1)
-	}
-}
-
-func (l *leg) unwatch() {
-	if l.watched != nil {
-		l.watched.Watch(-1)
-		l.watched = nil
+		l.watched.On(pr.Endpoint)
 	}
 }
 

@@ -29,7 +29,7 @@ func (e *Engine) sendGet(s *send) {
 	e.enveloped(s)
 	e.countMemory(s)
 	e.settle(s)
-	s.watch.on(pr.ep)
+	s.watch.On(pr.ep)
 	inb.limit = first
 	e.grants.count(e.now, inb, first)
 	e.grants.add(e, inb)
@@ -75,7 +75,7 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 		return
 	}
 	reg.serving.pushBack(&s.queued)
-	s.watch.on(pr.ep)
+	s.watch.On(pr.ep)
 	s.state = sendPermission
 	if s.frag.Limit > 0 {
 		e.ready(s)
@@ -86,7 +86,7 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 func (e *Engine) endServe(s *send) {
 	s.node.remove()
 	s.queued.remove()
-	s.watch.off()
+	s.watch.Off()
 	s.peer.serving.remove(s.frag.ID)
 	s.state = sendIdle
 	s.frag.Parts = nil

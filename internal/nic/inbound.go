@@ -4,6 +4,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -25,13 +26,13 @@ type inbound struct {
 	node     node[inbound] // in process.stray or source.early
 	grant    node[inbound] // in granter.waiting or process.unstaged
 	kind     inboundKind
-	charged  int        // bytes of its receiver's staging that it uses, if not on credit
-	onCredit bool       // it uses its sender's credit until it is matched
-	at       clock.Time // when it began to wait for a receive
-	done     bool       // all its bytes are here
-	accepted bool       // its sender has been told so, if it wants to know
-	passed   bool       // the filter of its receiver, if there is one
-	watch    watching   // its peer, since bytes are due
+	charged  int          // bytes of its receiver's staging that it uses, if not on credit
+	onCredit bool         // it uses its sender's credit until it is matched
+	at       clock.Time   // when it began to wait for a receive
+	done     bool         // all its bytes are here
+	accepted bool         // its sender has been told so, if it wants to know
+	passed   bool         // the filter of its receiver, if there is one
+	watch    rel.Watching // its peer, since bytes are due
 
 	ticket uint64  // by which a probe has told of it; 0: none has
 	src    *source // nil for PUT and GET
@@ -87,7 +88,7 @@ func (e *Engine) enter(inb *inbound, pr *peer, id wire.FragmentID) bool {
 // void makes an inbound one that only passes over its number.
 func (e *Engine) void(inb *inbound) {
 	e.unstage(inb)
-	inb.watch.off()
+	inb.watch.Off()
 	inb.kind, inb.id = inboundVoid, 0
 	if inb.peer != nil {
 		inb.src.credit.voids++
@@ -109,7 +110,7 @@ func (e *Engine) passOver(inb *inbound) {
 // the inbound must end (decision 7).
 func (e *Engine) expect(inb *inbound) {
 	if !inb.done && inb.peer != nil {
-		inb.watch.on(inb.peer.ep)
+		inb.watch.On(inb.peer.ep)
 	}
 }
 
@@ -123,7 +124,7 @@ func (e *Engine) freeInbound(inb *inbound) {
 	e.unstage(inb)
 	e.leaveLine(inb)
 	e.grants.drop(e, inb)
-	inb.watch.off()
+	inb.watch.Off()
 	if inb.kind == inboundVoid && inb.peer != nil {
 		inb.src.credit.voids--
 	}

@@ -161,7 +161,7 @@ func (e *Engine) awaitName(s *send) bool {
 	if !due && s.kind != kindResolve {
 		return false
 	}
-	s.watch.on(herald)
+	s.watch.On(herald)
 	s.state = sendUnresolved
 	e.waiting.pushBack(&s.node)
 	return true

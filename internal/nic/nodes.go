@@ -56,27 +56,6 @@ func (pr *peer) remote(k remoteKey) *remote {
 	return r
 }
 
-// watching has a peer probed while it is silent, since something waits for it (decision 7). The zero value is of none.
-type watching struct{ ep *rel.Endpoint }
-
-// on begins to watch a peer, in place of another if there was one; nil is none.
-func (w *watching) on(ep *rel.Endpoint) {
-	if w.ep == ep {
-		return
-	}
-	if w.off(); ep != nil {
-		w.ep = ep
-		ep.Watch(1)
-	}
-}
-
-func (w *watching) off() {
-	if w.ep != nil {
-		w.ep.Watch(-1)
-		w.ep = nil
-	}
-}
-
 // peerTable is every NIC of the fabric that this one knows.
 type peerTable struct {
 	list      []*peer           // in the order of learning. Each owns its endpoint, by which rel knows it

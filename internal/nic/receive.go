@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -41,7 +42,7 @@ type receive struct {
 	sender    vni.Name // zero: any, unless exact
 	exact     bool     // from this very process in this very life
 	from      vni.Address
-	watch     watching // the peer on whose life it depends
+	watch     rel.Watching // the peer on whose life it depends
 	parts     [][]byte
 	refill    *refill    // its memory is a stretch
 	ring      *msgRing   // it goes on taking messages; ring.go
@@ -247,7 +248,7 @@ func (p *process) findPosted(src *source, env *wire.Envelope) *receive {
 func (e *Engine) takeMatch(r *receive) {
 	r.node.remove()
 	r.state = recvMatched
-	r.watch.off()
+	r.watch.Off()
 }
 
 // watchSender has the peer probed on which a receive from a named source depends: if it dies, the receive must end
@@ -265,9 +266,9 @@ func (e *Engine) watchSender(r *receive) {
 		nic = n.NIC
 	}
 	if pr := e.peerOf(nic); pr != nil {
-		r.watch.on(pr.ep)
+		r.watch.On(pr.ep)
 	} else { // our own
-		r.watch.off()
+		r.watch.Off()
 	}
 }
 
@@ -313,7 +314,7 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	if r.recalled.in != nil {
 		r.recalled.remove()
 	}
-	r.watch.off()
+	r.watch.Off()
 	forget(r.space[:])
 	if r.refill != nil {
 		e.freeRefill(r.refill)
@@ -361,7 +362,7 @@ func (p *process) unmatched(yield func(*receive) bool) {
 // failReceives ends the receives and probes of a process that depend on a peer.
 func (e *Engine) failReceives(p *process, status vni.Status, pr *peer) {
 	for r := range p.unmatched {
-		if r.watch.ep == pr.ep {
+		if r.watch.Of(pr.ep) {
 			e.orphanReceive(r, status)
 		}
 	}

@@ -297,7 +297,7 @@ func (e *Engine) closeRing(r *receive) {
 	p, rg := r.p, r.ring
 	if rg.stuck() != nil { // it cannot begin again
 		r.node.remove()
-		r.watch.off()
+		r.watch.Off()
 		r.state, r.recall = recvAside, true
 		e.expiry.recall(r, e.now)
 		return
@@ -443,7 +443,7 @@ func (e *Engine) meet(p *process) {
 		n = n.next
 		if p.stray.find(e, r) != nil {
 			r.node.remove()
-			r.watch.off()
+			r.watch.Off()
 			e.post(r)
 		}
 	}

@@ -366,7 +366,7 @@ func (e *Engine) refusedCall(pr *peer, slot uint16, token uint32, why wire.Reaso
 		return
 	}
 	for r := range p.posted.all {
-		if r.reply && r.watch.ep == pr.ep && r.tags.Take(uint64(token)) {
+		if r.reply && r.watch.Of(pr.ep) && r.tags.Take(uint64(token)) {
 			e.endReceive(r, statusOfReason(why))
 			return
 		}

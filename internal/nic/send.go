@@ -79,15 +79,15 @@ type send struct {
 	remote    wire.Remote // of a PUT or GET
 	frag      rel.Fragment
 	parts     [limits.Descriptors][]byte
-	inb       *inbound   // the other half of a local message, or where a GET arrives
-	watch     watching   // the NIC whose claim to the receiver's name is awaited, or the peer whose answer is
-	multi     *multicast // that it is, or is a copy of
-	place     int        // of a copy: its receiver's in the list
-	refill    *refill    // its memory is a stretch
-	run       *sendRun   // of a kindRun
-	again     bool       // a relay has missed its receiver: it has its number, and its credit is spent
-	requested bool       // a permission request of it stands open at the peer
-	peer      *peer      // whose fragment id this send holds
+	inb       *inbound     // the other half of a local message, or where a GET arrives
+	watch     rel.Watching // the NIC whose claim to the receiver's name is awaited, or the peer whose answer is
+	multi     *multicast   // that it is, or is a copy of
+	place     int          // of a copy: its receiver's in the list
+	refill    *refill      // its memory is a stretch
+	run       *sendRun     // of a kindRun
+	again     bool         // a relay has missed its receiver: it has its number, and its credit is spent
+	requested bool         // a permission request of it stands open at the peer
+	peer      *peer        // whose fragment id this send holds
 }
 
 func (s *send) init(p *process, ctx int) {
@@ -289,7 +289,7 @@ func clip(parts, from [][]byte, n uint64) ([][]byte, error) {
 // resolve looks the receiver's name up (QNIX-14). A name that is not known yet is waited for as long as it may come: there
 // are NICs whose tables have not come, or it has been heard of.
 func (e *Engine) resolve(s *send) {
-	s.watch.off()
+	s.watch.Off()
 	n := e.names.Find(&s.name)
 	if n == nil || !n.Live() {
 		if !e.awaitName(s) {
@@ -507,7 +507,7 @@ func (e *Engine) clearSend(s *send) {
 		s.peer.ep.FreeFragment(s.frag.ID)
 		e.unblockOne(s.peer)
 	}
-	s.watch.off()
+	s.watch.Off()
 	e.requestClosed(s)
 	if d != nil {
 		e.leaveDest(s.p, d)

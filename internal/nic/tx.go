@@ -142,7 +142,7 @@ func (e *Engine) awaitCredit(s *send) {
 // awaitPermission takes a send out of the turns until its peer permits more.
 func (e *Engine) awaitPermission(s *send) {
 	s.wait(sendPermission, nil)
-	s.watch.on(s.dest.peer.ep)
+	s.watch.On(s.dest.peer.ep)
 }
 
 // takeFragment gives a send a fragment id, or parks it until one is free (USNIC-23).
@@ -210,7 +210,7 @@ func (e *Engine) settle(s *send) {
 	}
 	s.wait(sendPosted, nil)
 	if s.released && s.dest.peer != nil { // nothing but an Accept is awaited
-		s.watch.on(s.dest.peer.ep)
+		s.watch.On(s.dest.peer.ep)
 	}
 }
 

@@ -223,6 +223,31 @@ func (e *Endpoint) Watch(n int) {
 	}
 }
 
+// Watching is one thing that waits for a peer, or for none (decision 7). The zero value waits for none.
+type Watching struct{ peer *Endpoint }
+
+// On waits for a peer, and no longer for another; nil is none.
+func (w *Watching) On(e *Endpoint) {
+	if w.peer == e {
+		return
+	}
+	if w.Off(); e != nil {
+		w.peer = e
+		e.Watch(1)
+	}
+}
+
+// Off waits for none.
+func (w *Watching) Off() {
+	if w.peer != nil {
+		w.peer.Watch(-1)
+		w.peer = nil
+	}
+}
+
+// Of reports whether it waits for that peer.
+func (w *Watching) Of(e *Endpoint) bool { return w.peer == e }
+
 // writable tells the owner, once, that what was refused may be tried again.
 func (e *Endpoint) writable(now clock.Time) {
 	if e.blocked && e.live != nil && (e.ready(wire.Command, 0) || e.ready(wire.Data, 0)) {
