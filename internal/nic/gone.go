@@ -38,13 +38,8 @@ func (e *Engine) processGone(k vni.Address, name vni.Name, named bool) {
 	e.bury()
 }
 
-// destOver notes that a process which p has sent to has gone, and tells p, whether the news comes by the tables or by the
-// refusal of a send, which may be first.
-func (e *Engine) destOver(p *process, d *dest) {
-	e.tellGone(p, d.key, d, p.sources[sourceKey{d.peer, d.key.Slot, d.key.Gen}])
-}
-
-// tellGone tells p once that a process has gone which it has sent to (d), or received from (src), or both.
+// tellGone tells p once that a process has gone which it has sent to (d), or received from (src), or both, whether the news comes by the
+// tables or by the refusal of a send, which may be first.
 func (e *Engine) tellGone(p *process, k vni.Address, d *dest, src *source) {
 	told := d != nil && d.over || src != nil && src.over
 	if d != nil {

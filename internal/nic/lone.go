@@ -55,10 +55,6 @@ func (s *Straight) Post(to *vni.Name, tag uint64, payload []byte) (next clock.Ti
 		return clock.Never, false
 	}
 	e, p := s.e, s.p
-	if !d.loneMade {
-		d.loneMade = true
-		d.lone = wire.LoneOf(&wire.Envelope{DstSlot: d.key.Slot, DstGen: d.key.Gen, SrcSlot: p.slot, SrcGen: p.gen})
-	}
 	d.lone.SetMessage(d.number, tag, n)
 	way := WayPosted
 	if d.peer.ep.Reliable() {

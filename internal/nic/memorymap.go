@@ -105,8 +105,8 @@ func (e *Engine) internalSegment() Segment {
 
 // managedSegment is what operations take and give back.
 func (e *Engine) managedSegment() Segment {
-	sends := SegmentPart{Name: "scheduling queue entries", Bytes: made(size[send](), len(e.serves.free), e.serves.inUse), Used: e.serves.inUse}
-	receives := SegmentPart{Name: "receive table entries", Bytes: made(size[inbound](), len(e.inbounds.free), e.inbounds.inUse)}
+	sends := SegmentPart{Name: "scheduling queue entries", Bytes: int64(len(e.serves.free)+e.serves.inUse) * size[send](), Used: e.serves.inUse}
+	receives := SegmentPart{Name: "receive table entries", Bytes: int64(len(e.inbounds.free)+e.inbounds.inUse) * size[inbound]()}
 	maps := SegmentPart{Name: "descriptor maps"}
 	var r receive
 	mapBytes := int64(unsafe.Sizeof(r.space))
@@ -127,9 +127,6 @@ func (e *Engine) managedSegment() Segment {
 	seats.InUse = int64(seats.Used) * g.SeatBytes
 	return Segment{SegmentManaged, []SegmentPart{sends, receives, maps, staging, transit, seats}}
 }
-
-// made is what entries of a free list take, used or not.
-func made(each int64, free, inUse int) int64 { return each * int64(free+inUse) }
 
 // add counts so many more entries of a size.
 func (s *SegmentPart) add(entries, used int, each int64) {

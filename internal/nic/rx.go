@@ -349,7 +349,8 @@ func (e *Engine) refused(pr *peer, r wire.Record) {
 	}
 	if s := e.sendOf(pr, slot, token); s != nil {
 		if why == wire.ReasonProcessGone || why == wire.ReasonStaleGeneration {
-			e.destOver(s.p, s.dest)
+			k := s.dest.key
+			e.tellGone(s.p, k, s.dest, s.p.sources[sourceKey{pr, k.Slot, k.Gen}])
 		}
 		e.stopFragment(s)
 		e.completeSend(s, statusOfReason(why))

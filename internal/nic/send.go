@@ -99,19 +99,18 @@ func (s *send) init(p *process, ctx int) {
 // those whose envelope has not left. They leave in the order of their commands, so that the receiver's parking place
 // for early envelopes has to make up only for what the network does.
 type dest struct {
-	node     node[dest] // in process.blanks
-	key      vni.Address
-	peer     *peer     // nil: a process of this NIC
-	remote   *remote   // nil: a process of this NIC
-	number   uint32    // of the next envelope
-	sends    int       // under way to it
-	over     bool      // the process has gone: to be forgotten with its last send
-	inVain   bool      // a run to it has waited for credit in vain, and nothing of one has left since: it does not wait again
-	doubted  bool      // when the session ends: messages to it may not have been delivered,
-	doubt    uint32    // from this number on
-	lone     wire.Lone // of messages to it,
-	loneMade bool      // since one was sent so
-	queue    list[send]
+	node    node[dest] // in process.blanks
+	key     vni.Address
+	peer    *peer     // nil: a process of this NIC
+	remote  *remote   // nil: a process of this NIC
+	number  uint32    // of the next envelope
+	sends   int       // under way to it
+	over    bool      // the process has gone: to be forgotten with its last send
+	inVain  bool      // a run to it has waited for credit in vain, and nothing of one has left since: it does not wait again
+	doubted bool      // when the session ends: messages to it may not have been delivered,
+	doubt   uint32    // from this number on
+	lone    wire.Lone // of messages to it
+	queue   list[send]
 }
 
 // sendCommand takes a command on a send context: it loads the context, finds the memory, and begins.
@@ -357,6 +356,7 @@ func (e *Engine) newDest(p *process, k vni.Address) (*dest, vni.Status) {
 		}
 		d.peer, d.remote = pr, pr.remote(remoteKey{k.Slot, k.Gen})
 		d.remote.users++
+		d.lone = wire.LoneOf(&wire.Envelope{DstSlot: k.Slot, DstGen: k.Gen, SrcSlot: p.slot, SrcGen: p.gen})
 	}
 	p.dests[k] = d
 	return d, vni.StatusOK

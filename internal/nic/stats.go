@@ -53,7 +53,7 @@ func (e *Engine) collect() {
 	c[vni.LinkDroppedIn], c[vni.LinkDroppedOut] = l.DroppedIn, l.DroppedOut
 	c[vni.LinkFramesBatched], c[vni.LinkFramesCopied], c[vni.LinkECNMarked] = l.FramesBatched, l.FramesCopied, l.ECNMarked
 	e.collectRel()
-	e.collectWays()
+	c[vni.NICStraightSends] = e.directSends()
 	c[vni.RelPeersNow] = uint64(len(e.rel.Endpoints()))
 	c[vni.RelInFlightNow] = uint64(e.rel.InFlight())
 	c[vni.NICProcessesNow] = uint64(e.procs.registered)

@@ -77,11 +77,10 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 		ways |= rel.AsFrame
 	}
 	b := s.begin(d, spaceFor(m.Len), wire.FragLen+m.Len, ways)
-	switch {
-	case b != nil:
-	case m.Hold: // its caller goes on as it is, and its memory is free in time: a copy would cost more than it brings
-		return nil
-	default:
+	if b == nil {
+		if m.Hold { // its caller goes on as it is, and its memory is free in time: a copy would cost more than it brings
+			return nil
+		}
 		return s.keep(m, d, WayKept)
 	}
 	env := d.envelope(s.p, d.leave(1, stagedCost(uint64(m.Len))), m.Tag)
@@ -216,11 +215,12 @@ func (s *Straight) Flush() (all bool) {
 
 // hold counts so many messages more that wait in segments.
 func (s *Straight) hold(n int) (enough bool) {
-	held := s.e.holding.add(n, s.e.now)
+	h := &s.e.holding
+	h.n, h.at = h.n+n, s.e.now
 	if s.ep.Reliable() {
-		return held >= limits.HeldMessages/4
+		return h.n >= limits.HeldMessages/4
 	}
-	return held >= limits.HeldMessages
+	return h.n >= limits.HeldMessages
 }
 
 // holding is the messages that wait in open segments until there are more of them.
@@ -231,12 +231,6 @@ type holding struct {
 
 // heldLong is for how long after a message was held the engine wants to be looked at often: a caller that holds one holds more.
 const heldLong = 2 * time.Millisecond
-
-func (h *holding) add(n int, now clock.Time) (held int) {
-	h.n += n
-	h.at = now
-	return h.n
-}
 
 // end notes that all that were held leave now, and returns how many they are.
 func (h *holding) end() (held int) {

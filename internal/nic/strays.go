@@ -79,20 +79,15 @@ func (s *strays) pile(inb *inbound) {
 		if before != nil && (before.src == inb.src || !by.named()) && by.tag(before.env.Tag) == by.tag(inb.env.Tag) {
 			l = before.piles[by].in
 		} else {
-			l = s.pileOf(keyOf(by, inb.src.name, inb.env.Tag))
+			k := keyOf(by, inb.src.name, inb.env.Tag)
+			if l = s.piles[k]; l == nil {
+				l = s.lists.take()
+				s.piles[k] = l
+			}
 		}
 		inb.piles[by].v = inb
 		l.pushBack(&inb.piles[by])
 	}
-}
-
-func (s *strays) pileOf(k pileKey) *list[inbound] {
-	l := s.piles[k]
-	if l == nil {
-		l = s.lists.take()
-		s.piles[k] = l
-	}
-	return l
 }
 
 // piled reports whether a message is on piles.

@@ -62,6 +62,3 @@ func (e *Engine) countLeft(p *process, way Way, messages, bytes uint64) {
 		e.counts[vni.NICCopiedOut] += bytes
 	}
 }
-
-// collectWays brings the counts of the ways into a counter.
-func (e *Engine) collectWays() { e.counts[vni.NICStraightSends] = e.directSends() }
