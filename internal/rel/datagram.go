@@ -150,8 +150,7 @@ func (m *Module) sendDatagram(w *waitingDatagram, parts [][]byte, out Frames) bo
 		piece = min(piece, w.piece) // the path may carry more by now: zeros make no piece longer than those before it
 	}
 	w.piece = piece
-	from := gatherer{parts: parts}
-	from.skip(w.sent)
+	from := Fragment{Parts: parts}
 	for {
 		b := frame(out, s.addr)
 		if b == nil {
@@ -160,7 +159,7 @@ func (m *Module) sendDatagram(w *waitingDatagram, parts [][]byte, out Frames) bo
 		n := min(piece, w.n-w.sent)
 		d := wire.Datagram{ID: w.id, Offset: uint32(w.sent), Length: uint32(w.n), Service: w.service}
 		d.Put(b[wire.OuterLen:], n)
-		at, payload := from.gather(b, wire.OuterLen+wire.DatagramLen, n)
+		at, payload := from.payload(b, wire.OuterLen+wire.DatagramLen, uint64(w.sent), n)
 		if n < piece {
 			at += copy(b[at:], payload)
 			clear(b[at : at+piece-n])
@@ -173,42 +172,6 @@ func (m *Module) sendDatagram(w *waitingDatagram, parts [][]byte, out Frames) bo
 			return true
 		}
 	}
-}
-
-// gatherer reads what lies in parts, one behind the other.
-type gatherer struct {
-	parts [][]byte
-	at    int // in the first
-}
-
-func (g *gatherer) skip(n int) {
-	for n > 0 {
-		n -= len(g.take(n))
-	}
-}
-
-// take returns at most n of the next bytes: those that lie in one part.
-func (g *gatherer) take(n int) []byte {
-	for g.at == len(g.parts[0]) {
-		g.parts, g.at = g.parts[1:], 0
-	}
-	b := g.parts[0][g.at:]
-	b = b[:min(n, len(b))]
-	g.at += len(b)
-	return b
-}
-
-// gather puts the next n bytes into b from at on, but for those that lie together in the end, which it returns: they are copied when their checksum is
-// made. end is where they belong.
-func (g *gatherer) gather(b []byte, at, n int) (end int, rest []byte) {
-	for n > 0 {
-		p := g.take(n)
-		if len(p) == n {
-			return at, p
-		}
-		at, n = at+copy(b[at:], p), n-len(p)
-	}
-	return at, nil
 }
 
 // joining is a datagram of which some pieces have come.

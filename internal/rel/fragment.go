@@ -140,17 +140,15 @@ func (f *Fragment) putHeader(b []byte, offset uint64, n int) int {
 	return f.HeaderLen
 }
 
-// payload returns the n bytes from offset on, which belong to b[at:]. Where they do not lie in one piece they are
-// written there, and rest is nil. end is where rest begins.
+// payload gathers the n bytes from offset on, which belong to b[at:]. It writes them there, but for those in the end that lie together: these
+// are rest, and are copied when their checksum is made. end is where rest begins.
 func (f *Fragment) payload(b []byte, at int, offset uint64, n int) (end int, rest []byte) {
-	if n == 0 {
-		return at, nil
-	}
-	if p := f.from(offset); len(p) >= n {
-		return at, p[:n]
-	}
 	for n > 0 {
-		k := copy(b[at:at+n], f.from(offset))
+		p := f.from(offset)
+		if len(p) >= n {
+			return at, p[:n]
+		}
+		k := copy(b[at:], p)
 		at, offset, n = at+k, offset+uint64(k), n-k
 	}
 	return at, nil
