@@ -23,40 +23,27 @@ func (e *Engine) drainCommands() (commands int, more bool) {
 		p := e.active.front()
 		e.counts[vni.NICVisits]++
 		e.active.rotate() // not a walk along the list: what one process asks for may detach the next
-		got := 0
-		for got < batch {
-			c, ok := p.vni.Next()
-			if !ok {
-				break
-			}
-			got++
-			e.command(p, c)
-			if p.node.in == nil { // detached by what it asked
-				break
-			}
-		}
+		got := e.takeCommands(p, batch)
 		commands += got
-		if got > 0 {
-			p.idle, p.silent = 0, 0
-			p.account.Commands += uint64(got)
-			more = more || got == batch
-		} else if p.idle++; p.idle > e.cfg.IdlePolls && p.node.in != nil {
+		if more = more || got == batch; got > 0 {
+			continue
+		}
+		if p.idle++; p.idle > e.cfg.IdlePolls && p.node.in != nil {
 			e.stopListening(p)
 		}
 	}
-	e.counts[vni.NICCommands] += uint64(commands)
 	return commands, more
 }
 
-// takeQueued starts what the commands in a process's queue ask for, at most a queue's length of them: what they name is then known to be
-// in use. The next Poll does the rest.
-func (e *Engine) takeQueued(p *process) {
-	got := 0
-	for most := p.vni.Segment().Geometry().Commands; got < most && p.served(); got++ {
+// takeCommands starts what the next commands in a process's queue ask for, at most so many, and returns how many there were. One of them may have it
+// detached.
+func (e *Engine) takeCommands(p *process, most int) (got int) {
+	for got < most && p.served() {
 		c, ok := p.vni.Next()
 		if !ok {
 			break
 		}
+		got++
 		e.command(p, c)
 	}
 	if got > 0 {
@@ -64,6 +51,7 @@ func (e *Engine) takeQueued(p *process) {
 		p.account.Commands += uint64(got)
 		e.counts[vni.NICCommands] += uint64(got)
 	}
+	return got
 }
 
 // stopListening takes p from the active list, unless a command has come just now (decision 11).

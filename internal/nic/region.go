@@ -100,13 +100,10 @@ func (e *Engine) openRegion(r *region) error {
 func (e *Engine) RemoveRegion(now clock.Time, slot uint16, gen, id uint32) error {
 	e.beginAt(now)
 	p := e.process(slot)
-	if p != nil && p.gen != gen {
-		p = nil
+	if p != nil && p.gen == gen {
+		e.takeCommands(p, p.vni.Segment().Geometry().Commands) // what all in the queue name is then known to be in use; the next Poll does the rest
 	}
-	if p != nil {
-		e.takeQueued(p)
-	}
-	if p == nil || id == 0 || int(id) >= len(p.regions) || p.regions[id] == nil {
+	if p == nil || p.gen != gen || id == 0 || int(id) >= len(p.regions) || p.regions[id] == nil {
 		return fmt.Errorf("%w: region %d of slot %d", ErrNoRegion, id, slot)
 	}
 	if p.regions[id].whole == nil && p.uses(p.regions[id].mem) {
