@@ -197,7 +197,7 @@ func (m *Module) learn(now clock.Time, s *session, n *news) {
 		return
 	}
 	s.recovery.progress(now, s)
-	if e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 {
+	if !e.clear() {
 		e.toSend()
 	}
 	m.tellFinished(now)

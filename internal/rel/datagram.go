@@ -195,16 +195,14 @@ func (m *Module) receiveDatagram(now clock.Time, s *session, body []byte) {
 		return
 	}
 	j := m.joiningOf(now, s, &d)
-	switch {
-	case j == nil:
-		m.stats.DatagramFrames++
-		m.stats.DatagramsNoRoom++
-		return
-	case len(j.buf) != int(d.Length) || j.service != d.Service:
+	if j != nil && (len(j.buf) != int(d.Length) || j.service != d.Service) {
 		m.stats.Malformed++ // a datagram has one length, and one service
 		return
 	}
-	m.stats.DatagramFrames++
+	if m.stats.DatagramFrames++; j == nil {
+		m.stats.DatagramsNoRoom++
+		return
+	}
 	if j.take(int(d.Offset), payload); j.units > 0 && m.cfg.Defect != mutate.DatagramUnfinished {
 		return
 	}

@@ -90,7 +90,7 @@ func (m *Module) receivePart(now clock.Time, s *session, body []byte, length int
 		m.stats.PartReceives++
 		return
 	}
-	m.forgetAssembly(a)
+	m.assemblies = slices.DeleteFunc(m.assemblies, func(other *assembly) bool { return other == a })
 	if wire.CheckRecords(a.buf) != nil {
 		m.stats.Malformed++
 		return
@@ -136,12 +136,6 @@ func (m *Module) assemblyOf(s *session, p *wire.Part) *assembly {
 	a.begin(s, make([]byte, p.Length))
 	m.assemblies = append(m.assemblies, a)
 	return a
-}
-
-func (m *Module) forgetAssembly(a *assembly) {
-	if i := slices.Index(m.assemblies, a); i >= 0 {
-		m.assemblies = slices.Delete(m.assemblies, i, i+1)
-	}
 }
 
 // forgetParts forgets all parts of a session's segments.

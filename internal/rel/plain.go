@@ -18,7 +18,7 @@ func (e *Endpoint) PostLone(now clock.Time, l *wire.Lone, payload []byte) bool {
 	if s == nil || !s.bareFrames() || m.cfg.PostLone == nil {
 		return false
 	}
-	if e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 || s.send[wire.Command].room() <= 0 {
+	if !e.clear() || s.send[wire.Command].room() <= 0 {
 		return false
 	}
 	if wire.LoneLen+len(payload) > e.channels[wire.Data].mtu { // the longest frame that both ends take

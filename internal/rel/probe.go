@@ -15,8 +15,7 @@ const keepalive = 0
 // pending reports whether anything depends on the peer.
 func (e *Endpoint) pending() bool {
 	s := e.live
-	return e.watch > 0 || !s.confirmed || s.confirming.waits() || e.check.running() || s.path.trying > 0 ||
-		e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n > 0 ||
+	return e.watch > 0 || !s.confirmed || s.confirming.waits() || e.check.running() || s.path.trying > 0 || !e.clear() ||
 		s.send[wire.Command].used()+s.send[wire.Data].used() > 0
 }
 

@@ -136,13 +136,7 @@ func (m *Module) opens(now clock.Time, s *session) {
 	if m.sessions.find(s.index) != s { // the owner forgot the endpoint when it heard
 		return
 	}
-	if e.next == s {
-		e.next = nil
-	}
-	if e.answering == s {
-		e.answering = nil
-	}
-	m.unpend(s)
+	m.endHalfOpen(s)
 	if e.next != nil && e.attempt.wanted { // it has lived for the attempt
 		m.setAside(e)
 	}
@@ -301,16 +295,22 @@ func (m *Module) know(e *Endpoint) {
 func (m *Module) drop(s *session) {
 	e := s.endpoint
 	m.sessions.remove(s)
-	m.unpend(s)
+	m.endHalfOpen(s)
+	if !e.known && m.strangers[e.nic] == e && !slices.ContainsFunc(m.pending, e.has) {
+		delete(m.strangers, e.nic)
+	}
+}
+
+// endHalfOpen takes a session out of all that refers to half-open ones.
+func (m *Module) endHalfOpen(s *session) {
+	e := s.endpoint
 	if e.next == s {
 		e.next = nil
 	}
 	if e.answering == s {
 		e.answering = nil
 	}
-	if !e.known && m.strangers[e.nic] == e && !slices.ContainsFunc(m.pending, e.has) {
-		delete(m.strangers, e.nic)
-	}
+	m.unpend(s)
 }
 
 // has reports whether s is e's.

@@ -114,22 +114,19 @@ func (s *Stats) sent(w *sendWindow) { s.LargestSendWindow = max(s.LargestSendWin
 // countSend counts a segment that was posted, with n bytes of records, or all segments of a run.
 func (e *Endpoint) countSend(g *segment, n int) {
 	st, frames := &e.m.stats, uint64(g.frames)
-	if g.sends > 1 {
-		st.ResentBytes += uint64(n)
-	} else {
-		st.SentBytes += uint64(n)
-	}
 	if g.fragment != nil {
 		st.PieceBytes += frames * uint64(g.length)
 	}
-	switch {
-	case g.sends > 1:
+	if g.sends > 1 {
 		st.Resends++
-	case g.fragment != nil:
-		st.TotalSends += frames
+		st.ResentBytes += uint64(n)
+		return
+	}
+	st.TotalSends += frames
+	st.SentBytes += uint64(n)
+	if g.fragment != nil {
 		st.ChunkSends += frames
-	default:
-		st.TotalSends++
+	} else {
 		st.FragSends++
 	}
 }
