@@ -86,14 +86,6 @@ func (e *Engine) first(rm *remote) *send {
 	return nil
 }
 
-// admittedNo notes that a send, if it was admitted, has had its turn, or needs it no more.
-func (e *Engine) admittedNo(rm *remote, s *send) {
-	if rm.admitted == s {
-		rm.admitted = nil
-		e.admit(rm)
-	}
-}
-
 // mayAsk reports whether one more permission request may stand open there.
 func (e *Engine) mayAsk(rm *remote) bool { return rm.requests < e.cfg.Requests }
 

@@ -189,7 +189,8 @@ func (e *Engine) offer(inb *inbound) {
 			return
 		}
 		if r.ring == nil { // which stays posted
-			e.takeMatch(r)
+			r.node.remove()
+			r.watch.Off()
 		}
 		if inb.done {
 			e.accept(inb, r)

@@ -215,7 +215,11 @@ func (e *Engine) dropPeer(p *process, pr *peer, end sessionEnd) {
 			inb.leaveCredit(pr)
 		}
 	}
-	e.failReceives(p, end.status, pr)
+	for r := range p.unmatched {
+		if r.watch.Of(pr.ep) { // it depends on the peer
+			e.orphanReceive(r, end.status)
+		}
+	}
 	if knew {
 		e.tell(p, vni.Event{Kind: end.event, NIC: pr.nic, Count: doubtful})
 	}

@@ -244,13 +244,6 @@ func (p *process) findPosted(src *source, env *wire.Envelope) *receive {
 	return nil
 }
 
-// takeMatch takes a receive off the posted list: it has found its message.
-func (e *Engine) takeMatch(r *receive) {
-	r.node.remove()
-	r.state = recvMatched
-	r.watch.Off()
-}
-
 // watchSender has the peer probed on which a receive from a named source depends: if it dies, the receive must end
 // (decision 7). The name may have passed to a process of another NIC since it was last looked up.
 func (e *Engine) watchSender(r *receive) {
@@ -355,15 +348,6 @@ func (p *process) unmatched(yield func(*receive) bool) {
 			if !yield(r) {
 				return
 			}
-		}
-	}
-}
-
-// failReceives ends the receives and probes of a process that depend on a peer.
-func (e *Engine) failReceives(p *process, status vni.Status, pr *peer) {
-	for r := range p.unmatched {
-		if r.watch.Of(pr.ep) {
-			e.orphanReceive(r, status)
 		}
 	}
 }

@@ -311,11 +311,7 @@ func (e *Engine) resolve(s *send) {
 
 // toAddress puts a send in line for a process.
 func (e *Engine) toAddress(s *send, k vni.Address) {
-	d := s.p.lastDest
-	if d == nil || d.key != k {
-		d = s.p.dests[k]
-		s.p.lastDest = d
-	}
+	d := s.p.destAt(k)
 	if d == nil {
 		var err vni.Status
 		if d, err = e.newDest(s.p, k); err != vni.StatusOK {
@@ -332,6 +328,18 @@ func (e *Engine) toAddress(s *send, k vni.Address) {
 		return
 	}
 	e.ready(s)
+}
+
+// destAt finds a process that p has sent to before; nil if it has not.
+func (p *process) destAt(k vni.Address) *dest {
+	if d := p.lastDest; d != nil && d.key == k {
+		return d
+	}
+	d := p.dests[k]
+	if d != nil {
+		p.lastDest = d
+	}
+	return d
 }
 
 // newDest begins p's correspondence with a process.
@@ -433,7 +441,7 @@ func (e *Engine) ready(s *send) {
 	e.turns.join(s.p)
 }
 
-// enveloped notes that the envelope of s has left: the next message to the same process may follow.
+// enveloped notes that the envelope of s has left, or will not: the next message to the same process may follow.
 func (e *Engine) enveloped(s *send) {
 	d := s.dest
 	s.queued.remove()
@@ -491,16 +499,11 @@ func (e *Engine) endSend(s *send, c *vni.Completion) {
 func (e *Engine) clearSend(s *send) {
 	s.node.remove()
 	d := s.dest
-	wasQueued := s.queued.in != nil
-	s.queued.remove()
-	if wasQueued && d != nil {
-		if n := d.queue.front(); n != nil && n.state == sendQueued {
-			e.ready(n)
+	if s.queued.in != nil { // its envelope has not left, and need not
+		if d.remote != nil && d.remote.admitted == s {
+			d.remote.admitted = nil
 		}
-		if d.remote != nil {
-			e.admittedNo(d.remote, s)
-			e.admit(d.remote)
-		}
+		e.enveloped(s)
 	}
 	if s.frag.ID != 0 && s.peer != nil {
 		s.peer.out.remove(s.frag.ID)

@@ -146,7 +146,7 @@ func (s *Straight) dest(m *vni.StraightSend) *dest {
 	if m.NIC == 0 {
 		return s.named(&m.To, m.Gen)
 	}
-	return s.at(vni.Address{NIC: m.NIC, Slot: m.Slot, Gen: m.Gen})
+	return s.p.destAt(vni.Address{NIC: m.NIC, Slot: m.Slot, Gen: m.Gen})
 }
 
 // named finds a process by its name, and by its generation unless that is 0.
@@ -158,19 +158,7 @@ func (s *Straight) named(to *vni.Name, gen uint32) *dest {
 	if n == nil || !n.Live() || gen != 0 && gen != n.Gen {
 		return nil
 	}
-	return s.at(n.Address)
-}
-
-// at finds a process that something has been sent to before.
-func (s *Straight) at(k vni.Address) *dest {
-	if d := s.p.lastDest; d != nil && d.key == k {
-		return d
-	}
-	d := s.p.dests[k]
-	if d != nil {
-		s.p.lastDest = d
-	}
-	return d
+	return s.p.destAt(n.Address)
 }
 
 // Sent lets the message of Send leave at once, with all that was held before it, and returns when the engine must be polled

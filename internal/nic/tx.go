@@ -43,7 +43,10 @@ func (e *Engine) sendEnvelope(s *send) {
 		return
 	}
 	e.tryEnvelope(s)
-	e.admittedNo(rm, s)
+	if rm.admitted == s { // it has had its turn
+		rm.admitted = nil
+		e.admit(rm)
+	}
 }
 
 // tryEnvelope lets a message leave, on credit if it is short and there is some, else by asking for permission.
