@@ -3,7 +3,6 @@ package coll
 import (
 	"slices"
 
-	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -106,11 +105,7 @@ func (t *Table) pump(l *leg) (there bool) {
 			}
 			continue
 		}
-		space := wire.Data
-		if n <= limits.TinyMessage {
-			space = wire.Command
-		}
-		b := pr.Reserve(t.nic.Now(), space, wire.PieceLen+n)
+		b := pr.Reserve(t.nic.Now(), wire.SpaceFor(n), wire.PieceLen+n)
 		if b == nil {
 			l.blocked = pr
 			pr.blocked = append(pr.blocked, l)

@@ -78,7 +78,7 @@ func (e *Engine) Utter(nic uint64, r wire.Record) bool {
 	if pr == nil || len(r) > pr.ep.MaxRecord(wire.Data) {
 		return false
 	}
-	b := pr.ep.Reserve(e.now, spaceFor(len(r)), len(r))
+	b := pr.ep.Reserve(e.now, wire.SpaceFor(len(r)), len(r))
 	return b != nil && copy(b, r) > 0
 }
 

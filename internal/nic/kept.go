@@ -34,7 +34,7 @@ type transit struct {
 // payload, and has it leave. What fits a frame does not: it waits by a command, and is copied when its turn comes. Nor does one without bytes, which has no pieces.
 func (e *Engine) keep(p *process, d *dest, n int, tag uint64, way Way) *keptSend {
 	ep := d.peer.ep
-	fits := n <= limits.CopiedMessage && wire.FragLen+n <= ep.MaxRecord(spaceFor(n))
+	fits := n <= limits.CopiedMessage && wire.FragLen+n <= ep.MaxRecord(wire.SpaceFor(n))
 	if fits || e.transit.kept+n > limits.KeptBytes || !ep.TakesWhole(wire.TypeEager, n, &p.rooms) {
 		return nil
 	}

@@ -40,7 +40,7 @@ func stagedCosts(n, data int) uint64 { return uint64(data + n*limits.StagedOverh
 // batch is the first of the messages, as many as have room in one frame or segment.
 func (s *Straight) batch(m *vni.StraightSend, messages [][]byte) (b batch) {
 	first := len(messages[0])
-	b.d, b.space = s.mayLeave(m, first), spaceFor(first)
+	b.d, b.space = s.mayLeave(m, first), wire.SpaceFor(first)
 	if b.d == nil {
 		return b
 	}
@@ -51,7 +51,7 @@ func (s *Straight) batch(m *vni.StraightSend, messages [][]byte) (b batch) {
 	}
 	for _, m := range messages[:min(len(messages), wire.MaxRun)] {
 		n, data := b.n+1, b.data+len(m)
-		if recordBytes(n, data) > room || stagedCosts(n, data) > credit || spaceFor(len(m)) != b.space {
+		if recordBytes(n, data) > room || stagedCosts(n, data) > credit || wire.SpaceFor(len(m)) != b.space {
 			break
 		}
 		b.n, b.data = n, data

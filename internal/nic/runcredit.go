@@ -27,7 +27,7 @@ func (d *dest) soon(e *Engine, n int) bool {
 	if e.cfg.Defect == mutate.RoomAwaitedInVain {
 		return true
 	}
-	return (d.peer.ep.Reliable() || n <= limits.CopiedMessage) && wire.FragLen+n <= d.peer.ep.MaxRecord(spaceFor(n))
+	return (d.peer.ep.Reliable() || n <= limits.CopiedMessage) && wire.FragLen+n <= d.peer.ep.MaxRecord(wire.SpaceFor(n))
 }
 
 // awaitRoom parks a run, whose next message has n bytes, until there is credit. It is false if that is not worth it.

@@ -92,7 +92,7 @@ func (e *Engine) runTurn(s *send) {
 		}
 		return
 	}
-	space := spaceFor(first)
+	space := wire.SpaceFor(first)
 	if recordBytes(1, first) > d.peer.ep.MaxRecord(space) {
 		e.keepTurn(s, first)
 	} else {
@@ -175,7 +175,7 @@ func (e *Engine) localRun(s *send) {
 func (r *sendRun) next(space wire.Space, room int, credit uint64) (n, bytes int) {
 	for i := r.sent; i < r.lengths.Count(); i++ {
 		k := r.lengths.At(i)
-		if recordBytes(n+1, bytes+k) > room || stagedCosts(n+1, bytes+k) > credit || spaceFor(k) != space {
+		if recordBytes(n+1, bytes+k) > room || stagedCosts(n+1, bytes+k) > credit || wire.SpaceFor(k) != space {
 			break
 		}
 		n, bytes = n+1, bytes+k

@@ -71,12 +71,12 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 	switch {
 	case m.Len > limits.CopiedMessage: // the segment's copy would cost more than to wait does
 		ways = rel.AsFrame
-	case !m.Hold && spaceFor(m.Len) == wire.Command:
+	case !m.Hold && wire.SpaceFor(m.Len) == wire.Command:
 		ways |= rel.AsFrame | rel.AsSingle
 	case !m.Hold:
 		ways |= rel.AsFrame
 	}
-	b := s.begin(d, spaceFor(m.Len), wire.FragLen+m.Len, ways)
+	b := s.begin(d, wire.SpaceFor(m.Len), wire.FragLen+m.Len, ways)
 	if b == nil {
 		if m.Hold { // its caller goes on as it is, and its memory is free in time: a copy would cost more than it brings
 			return nil
@@ -128,14 +128,6 @@ func (s *Straight) mayLeave(m *vni.StraightSend, n int) *dest {
 		return d
 	}
 	return nil
-}
-
-// spaceFor is where a message of n bytes belongs that goes in one piece.
-func spaceFor(n int) wire.Space {
-	if n > limits.TinyMessage {
-		return wire.Data
-	}
-	return wire.Command
 }
 
 // readClock brings the engine's time up to date: the last Poll may be long ago.

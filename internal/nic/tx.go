@@ -59,7 +59,7 @@ func (e *Engine) tryEnvelope(s *send) {
 			return
 		}
 	}
-	space := spaceFor(int(s.frag.Length))
+	space := wire.SpaceFor(int(s.frag.Length))
 	if n := wire.FragLen + int(s.frag.Length); s.frag.Length <= limits.CopiedMessage && n <= d.peer.ep.MaxRecord(space) {
 		e.sendFrag(s, space, n)
 		return

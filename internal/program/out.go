@@ -44,7 +44,7 @@ func (t *Table) sendTo(pr *Peer, from vm.ID, to vm.Destination, payload []byte) 
 
 // sendAtOnce sends what one record carries to a peer for which nothing waits, and so without a copy that waits. It reports whether it could.
 func (t *Table) sendAtOnce(pr *Peer, from vm.ID, to vm.Destination, payload []byte) bool {
-	n, space := len(payload), spaceOf(len(payload))
+	n, space := len(payload), wire.SpaceFor(len(payload))
 	if len(pr.out) > 0 || pr.blocked || !pr.Up() || pr.inFlight+cost(n) > limits.ProgramWindow || wire.ProgramLen+n > pr.MaxRecord(space) {
 		return false
 	}
@@ -57,14 +57,6 @@ func (t *Table) sendAtOnce(pr *Peer, from vm.ID, to vm.Destination, payload []by
 	copy(b[wire.ProgramLen:], payload)
 	pr.inFlight += cost(n)
 	return true
-}
-
-// spaceOf is the space in which a message of so many bytes goes.
-func spaceOf(length int) wire.Space {
-	if length <= limits.TinyMessage {
-		return wire.Command
-	}
-	return wire.Data
 }
 
 // nextID is a number for a message that no answer is owed for.
@@ -120,7 +112,7 @@ func (t *Table) pump(pr *Peer) {
 
 // sendPieces sends what is left of a message; false means that rel takes no more.
 func (t *Table) sendPieces(pr *Peer, o *outgoing) bool {
-	space := spaceOf(len(o.body))
+	space := wire.SpaceFor(len(o.body))
 	for !o.left {
 		n := min(len(o.body)-o.sent, pr.MaxRecord(space)-wire.ProgramLen)
 		b := pr.Reserve(t.nic.Now(), space, wire.ProgramLen+n)

@@ -138,10 +138,7 @@ func (t *Table) pump(l *leg) {
 
 // piece sends a record's worth of a leg; false means that the peer takes no more.
 func (t *Table) piece(l *leg) bool {
-	space := wire.Data
-	if l.length <= limits.TinyMessage {
-		space = wire.Command
-	}
+	space := wire.SpaceFor(l.length)
 	n := min(l.length-l.sent, l.pr.MaxRecord(space)-wire.RelayLen)
 	b := l.pr.Reserve(t.nic.Now(), space, wire.RelayLen+n)
 	if b == nil {

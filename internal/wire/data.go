@@ -1,6 +1,10 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/weftnet/weft/internal/limits"
+)
 
 // Space is the sequence to which a segment belongs, for life (decision 4). Each has its own window, so that a burst of
 // small messages that overtakes a large one causes no needless retransmission (the notes' own complaint, USNIC-52).
@@ -11,6 +15,14 @@ const (
 	Data    Space = 1 // everything else
 	Spaces        = 2
 )
+
+// SpaceFor is where a message, or a piece of one, of n bytes belongs that goes in one record.
+func SpaceFor(n int) Space {
+	if n > limits.TinyMessage {
+		return Data
+	}
+	return Command
+}
 
 func (s Space) String() string {
 	if s == Command {
