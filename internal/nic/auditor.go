@@ -2,6 +2,7 @@ package nic
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -80,7 +81,7 @@ func (a *Auditor) rings(p *process, step time.Duration) error {
 			if a.aside[rg] += step; a.aside[rg] > asidePatience {
 				return fmt.Errorf("%v: a ring of it that was read has stood aside for %v", p, a.aside[rg])
 			}
-		case len(a.aside) > 0:
+		default:
 			delete(a.aside, rg)
 		}
 	}
@@ -91,9 +92,7 @@ func (a *Auditor) rings(p *process, step time.Duration) error {
 func (a *Auditor) line(p *process) error {
 	first := p.unstaged.front()
 	if first == nil {
-		if len(a.lines) > 0 {
-			delete(a.lines, p)
-		}
+		delete(a.lines, p)
 		return nil
 	}
 	now := line{first: first, number: first.env.Number, lenders: len(p.credits)}
@@ -112,9 +111,7 @@ func (a *Auditor) line(p *process) error {
 func (a *Auditor) credits(p *process, step time.Duration) error {
 	for _, c := range p.credits {
 		if !c.recalled || c.handed == c.spent || !c.pr.ep.Up() {
-			if len(a.lent) > 0 {
-				delete(a.lent, c)
-			}
+			delete(a.lent, c)
 			continue
 		}
 		if a.lent[c] += step; a.lent[c] > a.patience {
@@ -135,7 +132,6 @@ func (a *Auditor) remotes() error {
 		for _, rm := range pr.remotes {
 			first := rm.waiting.front()
 			if first == nil {
-				delete(a.waits, rm)
 				continue
 			}
 			now := wait{first, first.env.Token, rm.used - rm.returned}
@@ -150,11 +146,7 @@ func (a *Auditor) remotes() error {
 			}
 		}
 	}
-	for rm := range a.waits {
-		if rm.waiting.n == 0 {
-			delete(a.waits, rm)
-		}
-	}
+	maps.DeleteFunc(a.waits, func(rm *remote, _ wait) bool { return rm.waiting.n == 0 })
 	return nil
 }
 

@@ -56,12 +56,7 @@ func (e *Engine) credited(pr *peer, k wire.Credit) *remote {
 	return pr.remote(key)
 }
 
-func (r *remote) credit() uint64 {
-	if r.used >= r.granted {
-		return 0
-	}
-	return r.granted - r.used
-}
+func (r *remote) credit() uint64 { return r.granted - min(r.used, r.granted) }
 
 // admit lets the first send that has waited for credit, or for room for a request, and has it now, take its turn: before all newer
 // ones, to which only what is left belongs. Whatever leaves calls it too, so that all go on that can. One that cannot does not hold up
@@ -127,10 +122,8 @@ func (p *process) creditOf(pr *peer) *credit {
 func (e *Engine) giveCredit(pr *peer, p *process) {
 	c := p.creditOf(pr)
 	c.lastUse = e.now
-	want := uint64(0)
-	if target := uint64(max(e.cfg.InitialCreditBytes, 0)); c.out < target {
-		want = target - c.out
-	}
+	target := uint64(max(e.cfg.InitialCreditBytes, 0))
+	want := target - min(c.out, target)
 	room := uint64(e.stagingLeft(p))
 	if p.unstaged.n > 0 && e.cfg.Defect != mutate.LineJumped { // they were first
 		room = 0
@@ -293,13 +286,10 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 // forgetPeerCredits drops what a peer had of the staging of our processes: its session is over.
 func (e *Engine) forgetPeerCredits(pr *peer) {
 	for p := range e.procs.all {
-		for i, c := range p.credits {
-			if c.pr == pr {
-				p.credited -= int(c.out)
-				p.credits = slices.Delete(p.credits, i, i+1)
-				e.restage(p)
-				break
-			}
+		if i := slices.IndexFunc(p.credits, func(c *credit) bool { return c.pr == pr }); i >= 0 {
+			p.credited -= int(p.credits[i].out)
+			p.credits = slices.Delete(p.credits, i, i+1)
+			e.restage(p)
 		}
 	}
 }
