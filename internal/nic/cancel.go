@@ -5,7 +5,6 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/mutate"
-	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -135,5 +134,3 @@ func (e *Engine) abandonSend(s *send, why wire.Reason, status vni.Status) {
 	}
 	e.completeSend(s, status)
 }
-
-var _ rel.Handler = (*handler)(nil)

@@ -60,13 +60,8 @@ func (e *Engine) RemoveNode(id uint64, addr link.Addr) {
 // forNames is the engine as internal/names sees it.
 type forNames struct{ *services }
 
-var _ names.Engine = forNames{}
-
 func (h forNames) Peer(nic uint64) *names.Peer {
-	if pr := h.engine().peerOf(nic); pr != nil {
-		return &pr.names
-	}
-	return nil
+	return part(h.services, nic, func(pr *peer) *names.Peer { return &pr.names })
 }
 
 func (h forNames) Open(nic uint64, addr link.Addr) (*names.Peer, error) {

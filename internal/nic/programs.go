@@ -20,8 +20,6 @@ type ProgramFilter = program.GuardFunc
 // forPrograms is the engine as internal/program sees it.
 type forPrograms struct{ *services }
 
-var _ program.Engine = forPrograms{}
-
 // Programs are the programs of this NIC. After a change there the engine must be polled soon.
 func (e *Engine) Programs() *program.Table {
 	e.begin()
@@ -36,10 +34,7 @@ func (h forPrograms) Clock() clock.Time {
 }
 
 func (h forPrograms) Peer(nic uint64) *program.Peer {
-	if pr := h.engine().peerOf(nic); pr != nil {
-		return &pr.programs
-	}
-	return nil
+	return part(h.services, nic, func(pr *peer) *program.Peer { return &pr.programs })
 }
 
 func (h forPrograms) Peers(yield func(*program.Peer) bool) {

@@ -10,14 +10,9 @@ import (
 // forRelays is the engine as internal/relay sees it.
 type forRelays struct{ *services }
 
-var _ relay.Engine = forRelays{}
-
 // Peer finds a NIC.
 func (h forRelays) Peer(nic uint64) *relay.Peer {
-	if pr := h.engine().peerOf(nic); pr != nil {
-		return &pr.relays
-	}
-	return nil
+	return part(h.services, nic, func(pr *peer) *relay.Peer { return &pr.relays })
 }
 
 // Deliver gives a message to a process, and reports whether that has it, or had it already.

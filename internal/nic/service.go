@@ -18,6 +18,14 @@ type services Engine
 
 func (s *services) engine() *Engine { return (*Engine)(s) }
 
+// part finds the part of a NIC's entry that a service has; nil if there is no such NIC.
+func part[P any](s *services, nic uint64, of func(*peer) *P) *P {
+	if pr := s.engine().peerOf(nic); pr != nil {
+		return of(pr)
+	}
+	return nil
+}
+
 // Now is the time of this poll.
 func (s *services) Now() clock.Time { return s.now }
 
@@ -66,17 +74,9 @@ func (s *send) Write(at uint64, b []byte) { scatter(s.frag.Parts, at, b) }
 type forGroups struct{ *services }
 
 // Peer finds a NIC.
-func (g forGroups) Peer(nic uint64) *coll.Peer {
-	if pr := g.engine().peerOf(nic); pr != nil {
-		return &pr.groups
-	}
-	return nil
+func (h forGroups) Peer(nic uint64) *coll.Peer {
+	return part(h.services, nic, func(pr *peer) *coll.Peer { return &pr.groups })
 }
 
 // Groups is the Group Table (QNIX-54).
 func (e *Engine) Groups() *coll.Table { return e.groups }
-
-var (
-	_ coll.Engine  = forGroups{}
-	_ coll.Request = (*send)(nil)
-)
