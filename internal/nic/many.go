@@ -14,19 +14,7 @@ import (
 //	           │                                           └──► a segment, held until there are enough
 //	           └─► one of several frames ──► a copy that the NIC keeps; its frames are held, too
 
-// batch is messages that go together, by one record: a Run, or a Frag if there is one alone.
-type batch struct {
-	d     *dest
-	space wire.Space
-	n     int // of them
-	data  int // bytes of them
-}
-
-// bytes is the length of their record, and cost the credit that they use.
-func (b *batch) bytes() int   { return recordBytes(b.n, b.data) }
-func (b *batch) cost() uint64 { return stagedCosts(b.n, b.data) }
-
-// recordBytes is the length of the record of n messages with so many bytes.
+// recordBytes is the length of the record of n messages with so many bytes: a Run, or a Frag if there is one alone.
 func recordBytes(n, data int) int {
 	if n == 1 {
 		return wire.FragLen + data
@@ -37,62 +25,60 @@ func recordBytes(n, data int) int {
 // stagedCosts is stagedCost of n messages with so many bytes.
 func stagedCosts(n, data int) uint64 { return uint64(data + n*limits.StagedOverhead) }
 
-// batch is the first of the messages, as many as have room in one frame or segment.
-func (s *Straight) batch(m *vni.StraightSend, messages [][]byte) (b batch) {
+// batch is the first of the messages, as many as have room in one frame or segment: so many, with so many bytes, to d.
+func (s *Straight) batch(m *vni.StraightSend, messages [][]byte) (d *dest, n, data int) {
 	first := len(messages[0])
-	b.d, b.space = s.mayLeave(m, first), wire.SpaceFor(first)
-	if b.d == nil {
-		return b
+	if d = s.mayLeave(m, first); d == nil {
+		return nil, 0, 0
 	}
-	ep, credit := b.d.peer.ep, b.d.remote.credit()
-	room := ep.MaxRecord(b.space)
+	ep, space, credit := d.peer.ep, wire.SpaceFor(first), d.remote.credit()
+	room := ep.MaxRecord(space)
 	if !ep.Reliable() {
-		room = ep.Room(b.space, wire.FragLen+first)
+		room = ep.Room(space, wire.FragLen+first)
 	}
 	for _, m := range messages[:min(len(messages), wire.MaxRun)] {
-		n, data := b.n+1, b.data+len(m)
-		if recordBytes(n, data) > room || stagedCosts(n, data) > credit || wire.SpaceFor(len(m)) != b.space {
+		if k := len(m); recordBytes(n+1, data+k) > room || stagedCosts(n+1, data+k) > credit || wire.SpaceFor(k) != space {
 			break
 		}
-		b.n, b.data = n, data
+		n, data = n+1, data+len(m)
 	}
-	return b
+	return d, n, data
 }
 
-// put writes them where they go, which uses up their numbers and their credit.
-func (s *Straight) put(b *batch, to []byte, tag uint64, messages [][]byte) {
-	d := b.d
-	env := d.envelope(s.p, d.leave(b.n, b.cost()), tag)
-	if b.n == 1 {
-		wire.PutFrag(to, &env, b.data)
+// put writes messages with so many bytes where they go, which uses up their numbers and their credit.
+func (s *Straight) put(d *dest, to []byte, tag uint64, messages [][]byte, data int) {
+	n := len(messages)
+	env := d.envelope(s.p, d.leave(n, stagedCosts(n, data)), tag)
+	if n == 1 {
+		wire.PutFrag(to, &env, data)
 		copy(to[wire.FragLen:], messages[0])
 	} else {
-		wire.PutRun(to, &env, messages[:b.n])
+		wire.PutRun(to, &env, messages)
 	}
-	s.e.countLeft(s.p, runWayOf[s.as], uint64(b.n), uint64(b.data))
+	s.e.countLeft(s.p, runWayOf[s.as], uint64(n), uint64(data))
 }
 
 // SendSome writes as many of the messages as have room, from the first on, into one frame of a link that needs none kept, and lets it
 // go (USNIC-28): one copy, and no segment. Else it writes them into the segment that is open, or a new one, and holds them as Hold does.
 // It returns how many; 0 where none may leave now; whether they are held, and what Hold would.
 func (s *Straight) SendSome(m *vni.StraightSend, messages [][]byte) (n int, held, enough bool) {
-	b := s.batch(m, messages)
-	if b.n == 0 {
+	d, n, data := s.batch(m, messages)
+	if n == 0 {
 		return s.keepOne(m, messages[0])
 	}
 	ways := rel.AsFrame
 	if len(messages[0]) <= limits.CopiedMessage {
 		ways |= rel.AsPart
 	}
-	to := s.begin(b.d, b.space, b.bytes(), ways)
+	to := s.begin(d, wire.SpaceFor(len(messages[0])), recordBytes(n, data), ways)
 	if to == nil {
 		return 0, false, false
 	}
-	s.put(&b, to, m.Tag, messages)
+	s.put(d, to, m.Tag, messages[:n], data)
 	if s.end(true); s.as == rel.AsFrame {
-		return b.n, false, false
+		return n, false, false
 	}
-	return b.n, true, s.hold(b.n)
+	return n, true, s.hold(n)
 }
 
 // keepOne is SendSome for a message that goes in several frames: the NIC keeps a copy (kept.go), and its frames leave with those of the messages behind it.
