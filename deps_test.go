@@ -23,7 +23,7 @@ import (
 const importRules = `
 NONE < limits, mutate, testbed, version    limits < all but clock    NONE < target < clock, nicid
 NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
-NONE < nbd, memfile
+NONE < nbd, memfile      NONE < freelist < rel
 NONE < interleave < interleave/{atomic,sync}
 clock < wire, link, registry      nicid < vni, rel, registry      crc < wire       copier < link/{udp,shm}
 mutate < rel, vni, names, coll, program, nic, proc      nic, proc < simulated < sim

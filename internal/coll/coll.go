@@ -15,6 +15,7 @@ package coll
 
 import (
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/freelist"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -79,10 +80,9 @@ type Table struct {
 	number  uint32              // given to the latest
 	up      []*Peer             // those with an open pair
 
-	here     []hereSignal // signals between members of this NIC
-	spare    []*operation // not in use
-	underWay int          // operations in use
-	legs     int          // of those
+	here       []hereSignal // signals between members of this NIC
+	operations freelist.List[operation]
+	legs       int // of those
 }
 
 // New returns a table without groups.

@@ -97,10 +97,10 @@ func (t *Table) Audit() error {
 
 // Leaks says what is left of operations; nothing may be when no process has one under way.
 func (t *Table) Leaks() error {
-	if t.underWay == 0 && t.legs == 0 && len(t.here) == 0 {
+	if t.operations.InUse() == 0 && t.legs == 0 && len(t.here) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d collective operations, %d legs of them, %d signals", t.underWay, t.legs, len(t.here))
+	return fmt.Errorf("%d collective operations, %d legs of them, %d signals", t.operations.InUse(), t.legs, len(t.here))
 }
 
 // Above is the parent of this NIC's member of a group in the tree of a root, by which its data goes; ok is false if this

@@ -82,12 +82,7 @@ func (t *Table) operation(m *member, number uint32) *operation {
 	if o != nil {
 		return o
 	}
-	if n := len(t.spare); n > 0 {
-		o, t.spare = t.spare[n-1], t.spare[:n-1]
-	} else {
-		o = new(operation)
-	}
-	t.underWay++
+	o = t.operations.Take()
 	*o = operation{m: m, number: number, offered: -1, order: o.order[:0], legs: o.legs[:0], watched: o.watched[:0], parts: o.parts[:0]}
 	m.ops[number] = o
 	return o
@@ -106,8 +101,7 @@ func (t *Table) free(o *operation) {
 		o.parts[i] = nil
 	}
 	o.m, o.req = nil, nil
-	t.spare = append(t.spare, o)
-	t.underWay--
+	t.operations.Give(o)
 	t.retryWaiting(m)
 	if m.left {
 		t.retire(m)

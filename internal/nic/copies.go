@@ -50,7 +50,7 @@ func (e *Engine) newCopy(mc *multicast, place int) *send {
 		p.copies = append(p.copies, nil)
 	}
 	p.lastCopy = p.lastCopy%tokenCounts + 1
-	s := e.copies.take()
+	s := e.copies.Take()
 	*s = send{p: p, ctx: len(p.sends) + i, kind: kindMessage, name: mc.receivers[place].name, multi: mc, place: place}
 	s.node.v, s.queued.v = s, s
 	s.env = wire.Envelope{SrcSlot: p.slot, SrcGen: p.gen, Token: p.lastCopy<<16 | uint32(s.ctx), Tag: mc.tag}
@@ -84,7 +84,7 @@ func (e *Engine) copyEnded(s *send, status vni.Status) {
 	p.copies[i] = nil
 	p.free = append(p.free, i)
 	s.multi = nil
-	e.copies.give(s)
+	e.copies.Give(s)
 	if p.held.n > 0 {
 		e.resumeSoon(p)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/driver"
+	"github.com/weftnet/weft/internal/freelist"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/mutate"
@@ -90,27 +91,27 @@ type Engine struct {
 
 	procs      processTable
 	driver     driverQueue
-	active     list[process]     // first level of the round robin (QNIX-35); idle processes are not in it
-	rung       []*process        // processes with a new doorbell or event in this poll
-	waiting    list[send]        // sends whose receiver's name is not known yet
-	names      names.Table       // every process of the fabric that we know
-	peers      peerTable         // every other NIC of the fabric that we know
-	inbounds   freeList[inbound] // receive-table entries not in use
-	serves     freeList[send]    // sends that answer GETs, not in use
-	staging    stagingPool       // managed memory (QNIX-57)
-	grants     granter           // permissions waiting for room
-	turns      turns             // processes that have something to send
+	active     list[process]          // first level of the round robin (QNIX-35); idle processes are not in it
+	rung       []*process             // processes with a new doorbell or event in this poll
+	waiting    list[send]             // sends whose receiver's name is not known yet
+	names      names.Table            // every process of the fabric that we know
+	peers      peerTable              // every other NIC of the fabric that we know
+	inbounds   freelist.List[inbound] // receive-table entries not in use
+	serves     freelist.List[send]    // sends that answer GETs, not in use
+	staging    stagingPool            // managed memory (QNIX-57)
+	grants     granter                // permissions waiting for room
+	turns      turns                  // processes that have something to send
 	detached   []Detached
 	leaving    list[process] // of which something is left
 	descs      [limits.Descriptors]vni.Descriptor
 	expiry     expiry // what waits for its time
 	groups     *coll.Table
-	multicasts freeList[multicast]
-	copies     freeList[send] // of multicasts, not in use
+	multicasts freelist.List[multicast]
+	copies     freelist.List[send] // of multicasts, not in use
 	relays     *relay.Table
 	programs   *program.Table
 	resumed    list[process] // whose multicasts have copies to begin
-	refills    freeList[refill]
+	refills    freelist.List[refill]
 	completion vni.Completion // under way to a process
 
 	caps      link.Caps   // of the Link

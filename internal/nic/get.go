@@ -60,7 +60,7 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 		e.acceptToken(pr, m.Asker, m.Token)
 		return
 	}
-	s := e.serves.take()
+	s := e.serves.Take()
 	*s = send{p: p, ctx: -1, kind: kindServe, remote: m, peer: pr}
 	s.node.v, s.queued.v = s, s
 	s.parts[0] = mem
@@ -71,7 +71,7 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 		e.dropServe(old)
 	}
 	if !pr.serving.set(id, s) { // it is this one that has been given up
-		e.serves.give(s)
+		e.serves.Give(s)
 		return
 	}
 	reg.serving.pushBack(&s.queued)
@@ -90,7 +90,7 @@ func (e *Engine) endServe(s *send) {
 	s.peer.serving.remove(s.frag.ID)
 	s.state = sendIdle
 	s.frag.Parts = nil
-	e.serves.give(s)
+	e.serves.Give(s)
 }
 
 // dropServe stops answering a GET.

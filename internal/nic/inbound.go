@@ -61,7 +61,7 @@ type inbound struct {
 }
 
 func (e *Engine) newInbound(src *source, env *wire.Envelope, kind inboundKind, length uint64) *inbound {
-	inb := e.inbounds.take()
+	inb := e.inbounds.Take()
 	*inb = inbound{}
 	inb.kind, inb.src, inb.env, inb.length, inb.ready = kind, src, *env, length, length
 	inb.node.v, inb.grant.v = inb, inb
@@ -135,7 +135,7 @@ func (e *Engine) freeInbound(inb *inbound) {
 			inb.peer.in.remove(inb.id)
 		}
 	}
-	e.inbounds.give(inb)
+	e.inbounds.Give(inb)
 }
 
 // unstage gives back the staging memory of an inbound and what it was charged to.

@@ -2,6 +2,7 @@ package nic
 
 import (
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/freelist"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -25,7 +26,7 @@ type keptSend struct {
 // transit is what is on its way to others: memory, the messages that are kept there, and the datagram that leaves.
 type transit struct {
 	stagingPool
-	sends  freeList[keptSend]
+	sends  freelist.List[keptSend]
 	kept   int // bytes of these messages
 	letter letterOut
 }
@@ -42,7 +43,7 @@ func (e *Engine) keep(p *process, d *dest, n int, tag uint64, way Way) *keptSend
 	if !ok {
 		return nil
 	}
-	k := e.transit.sends.take()
+	k := e.transit.sends.Take()
 	k.peer, k.mem[0] = d.peer, e.transit.take(n)
 	e.transit.kept += n
 	f := &k.frag
@@ -101,5 +102,5 @@ func (e *Engine) dropKept(k *keptSend) {
 	k.peer.ep.FreeFragment(k.frag.ID)
 	e.unblockOne(k.peer)
 	k.mem[0], k.peer = nil, nil
-	e.transit.sends.give(k)
+	e.transit.sends.Give(k)
 }

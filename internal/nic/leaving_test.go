@@ -32,21 +32,21 @@ func TestWhoLeavesThousandsOfMessagesBehindKeepsNobodyWaiting(t *testing.T) {
 		flooded(f, a, b, messages)
 
 		e := b.e
-		before := e.inbounds.inUse
+		before := e.inbounds.InUse()
 		at := post(e, driver.Command{Code: driver.DeleteProcess, Index: b.slot})
 		answered := func() bool { _, ok := e.Driver().Answered(at); return ok }
 		buf := make([]byte, 1)
 		r, served := c.recv("a/0", 5, 0, buf), false
 		s := a.send("c/0", 5, 0, []byte{7})
-		for e.inbounds.inUse > 0 {
+		for e.inbounds.InUse() > 0 {
 			if answered() {
-				t.Fatalf("Delete_Process is answered, and %d messages are left", e.inbounds.inUse)
+				t.Fatalf("Delete_Process is answered, and %d messages are left", e.inbounds.InUse())
 			}
 			f.step()
-			if dropped := before - e.inbounds.inUse; dropped > 2*limits.DropsPerPoll {
+			if dropped := before - e.inbounds.InUse(); dropped > 2*limits.DropsPerPoll {
 				t.Fatalf("%d messages dropped between two polls; expected %d at most", dropped, limits.DropsPerPoll)
 			}
-			before = e.inbounds.inUse
+			before = e.inbounds.InUse()
 			served = served || c.done(true, r)
 		}
 		if !served {
@@ -74,10 +74,10 @@ func TestHoweverManyLeaveAtOnceAPollLetsGoOfAFewMessages(t *testing.T) {
 	for _, b := range all {
 		at[b.slot] = post(e, driver.Command{Code: driver.DeleteProcess, Index: b.slot})
 	}
-	for e.inbounds.inUse > 0 {
-		before := e.inbounds.inUse
+	for e.inbounds.InUse() > 0 {
+		before := e.inbounds.InUse()
 		f.step()
-		if dropped := before - e.inbounds.inUse; dropped == 0 || dropped > limits.DropsPerPoll {
+		if dropped := before - e.inbounds.InUse(); dropped == 0 || dropped > limits.DropsPerPoll {
 			t.Fatalf("a poll drops %d of %d messages; expected some, and %d at most", dropped, before, limits.DropsPerPoll)
 		}
 	}
@@ -117,8 +117,8 @@ func TestAClosedNICLetsGoOfAllThatIsLeftBehind(t *testing.T) {
 	f, _, b, at := floodedAndGoing(t)
 	b.e.Close(f.now)
 	b.e.Poll(f.now)
-	if _, ok := b.e.Driver().Answered(at); !ok || b.e.inbounds.inUse != 0 {
-		t.Errorf("answered %v, and %d messages are left", ok, b.e.inbounds.inUse)
+	if _, ok := b.e.Driver().Answered(at); !ok || b.e.inbounds.InUse() != 0 {
+		t.Errorf("answered %v, and %d messages are left", ok, b.e.inbounds.InUse())
 	}
 }
 

@@ -105,8 +105,8 @@ func (e *Engine) internalSegment() Segment {
 
 // managedSegment is what operations take and give back.
 func (e *Engine) managedSegment() Segment {
-	sends := SegmentPart{Name: "scheduling queue entries", Bytes: int64(len(e.serves.free)+e.serves.inUse) * size[send](), Used: e.serves.inUse}
-	receives := SegmentPart{Name: "receive table entries", Bytes: int64(len(e.inbounds.free)+e.inbounds.inUse) * size[inbound]()}
+	sends := SegmentPart{Name: "scheduling queue entries", Bytes: int64(e.serves.Made()) * size[send](), Used: e.serves.InUse()}
+	receives := SegmentPart{Name: "receive table entries", Bytes: int64(e.inbounds.Made()) * size[inbound]()}
 	maps := SegmentPart{Name: "descriptor maps"}
 	var r receive
 	mapBytes := int64(unsafe.Sizeof(r.space))

@@ -75,7 +75,7 @@ func (e *Engine) startMulticast(s *send, size uint32) {
 		e.rejectSend(s, errMulticast)
 		return
 	}
-	mc := e.multicasts.take()
+	mc := e.multicasts.Take()
 	*mc = multicast{s: s, receivers: mc.receivers[:0], todo: mc.todo[:0], relayed: mc.relayed[:0], left: int(size),
 		length: s.frag.Length - list, tag: s.env.Tag}
 	mc.node.v = mc
@@ -86,7 +86,7 @@ func (e *Engine) startMulticast(s *send, size uint32) {
 		copy(n.App[:], b[:])
 		n.Index = binary.LittleEndian.Uint32(b[24:])
 		if !n.Valid() {
-			e.multicasts.give(mc)
+			e.multicasts.Give(mc)
 			e.rejectSend(s, errMulticast)
 			return
 		}
@@ -205,7 +205,7 @@ func (e *Engine) endReceiver(mc *multicast, place int, status vni.Status) {
 	mc.node.remove()
 	s.multi = nil
 	clear(mc.parts[:])
-	e.multicasts.give(mc)
+	e.multicasts.Give(mc)
 	e.endSend(s, &c)
 }
 

@@ -76,7 +76,7 @@ func TestMulticastsWaitForOneAnotherRatherThanTakeMoreMemory(t *testing.T) {
 	}
 	f.run(100 * time.Millisecond)
 	p := a.e.process(a.slot)
-	if n, held := a.e.copies.inUse, p.held.n; n != limits.MulticastCopies || held != 3 {
+	if n, held := a.e.copies.InUse(), p.held.n; n != limits.MulticastCopies || held != 3 {
 		t.Fatalf("%d copies under way, %d multicasts wait", n, held)
 	}
 	cancel := func(tag int) {
@@ -88,7 +88,7 @@ func TestMulticastsWaitForOneAnotherRatherThanTakeMoreMemory(t *testing.T) {
 	cancel(3) // which has no copies yet
 	cancel(0)
 	f.run(100 * time.Millisecond)
-	if n, held := a.e.copies.inUse, p.held.n; n != limits.MulticastCopies || held != 1 {
+	if n, held := a.e.copies.InUse(), p.held.n; n != limits.MulticastCopies || held != 1 {
 		t.Fatalf("then %d copies under way, %d multicasts wait", n, held)
 	}
 	for _, tag := range []int{1, 2, 4} {

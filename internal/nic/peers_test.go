@@ -188,7 +188,7 @@ func TestNumbersOfMessagesThatWereGivenUpAreParkedWithinABound(t *testing.T) {
 		q.Put(rec[:])
 		b.e.request(pr, rec[:]) // all but the first have the fragment id of another
 	}
-	if n := b.e.inbounds.inUse; n > limits.VoidsPerPeer+2 {
+	if n := b.e.inbounds.InUse(); n > limits.VoidsPerPeer+2 {
 		t.Errorf("%d messages are kept", n)
 	}
 }

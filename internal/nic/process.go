@@ -7,6 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/driver"
+	"github.com/weftnet/weft/internal/freelist"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -47,23 +48,23 @@ type process struct {
 	probes         list[receive] // posted probes, oldest first
 	stray          strays        // receive table, second half: unexpected envelopes, oldest first
 	sources        map[sourceKey]*source
-	lastSource     *source           // that an envelope was from: likewise
-	straight       *Straight         // its straight way, if it has one
-	straights      []*receive        // entries of the receive table that are not of a context
-	spareStraights freeList[receive] // of those, not in use
-	tickets        uint64            // that probes have told
-	libraries      libraries         // that have posted receives
-	postSeq        uint64            // numbers posted receives, so that one can go back to its place
+	lastSource     *source                // that an envelope was from: likewise
+	straight       *Straight              // its straight way, if it has one
+	straights      []*receive             // entries of the receive table that are not of a context
+	spareStraights freelist.List[receive] // of those, not in use
+	tickets        uint64                 // that probes have told
+	libraries      libraries              // that have posted receives
+	postSeq        uint64                 // numbers posted receives, so that one can go back to its place
 
-	regions  []*region         // by id; 0 is the pool
-	rings    int               // bytes of rings that others cannot reach by mistake, and of what was put back from rings
-	runs     freeList[sendRun] // of its sends
-	ringed   []*receive        // that have rings
-	fresh    []*msgRing        // with something that the process has not been shown
-	staged   int               // bytes of staging in use by messages that came with permission or locally
-	credited int               // bytes of staging promised to sending NICs as credit
-	credits  []*credit         // by holder
-	unstaged list[inbound]     // short messages among stray that staging had no room for; oldest first
+	regions  []*region              // by id; 0 is the pool
+	rings    int                    // bytes of rings that others cannot reach by mistake, and of what was put back from rings
+	runs     freelist.List[sendRun] // of its sends
+	ringed   []*receive             // that have rings
+	fresh    []*msgRing             // with something that the process has not been shown
+	staged   int                    // bytes of staging in use by messages that came with permission or locally
+	credited int                    // bytes of staging promised to sending NICs as credit
+	credits  []*credit              // by holder
+	unstaged list[inbound]          // short messages among stray that staging had no room for; oldest first
 
 	groups coll.Process
 

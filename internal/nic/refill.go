@@ -45,7 +45,7 @@ type refill struct {
 // newRefill begins the stretch of an operation of size bytes. It must have something to begin with: a GET asks for at
 // least a byte.
 func (e *Engine) newRefill(p *process, receive, writes bool, ctx int, size uint64) (*refill, error) {
-	rf := e.refills.take()
+	rf := e.refills.Take()
 	k := p.vni.Segment().Geometry().Descriptors
 	if len(rf.space) < k {
 		rf.space, rf.left = make([][]byte, k), make([]uint64, k)
@@ -65,7 +65,7 @@ func (e *Engine) newRefill(p *process, receive, writes bool, ctx int, size uint6
 func (e *Engine) freeRefill(rf *refill) {
 	if rf != nil {
 		clear(rf.space)
-		e.refills.give(rf)
+		e.refills.Give(rf)
 	}
 }
 

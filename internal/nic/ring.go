@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weftnet/weft/internal/freelist"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
@@ -30,7 +31,7 @@ type msgRing struct {
 	bytes  int          // of the process's quota
 	fresh  bool         // it is in process.fresh
 	coming []*ringPlace // of the messages that are on their way into it, in their order
-	places freeList[ringPlace]
+	places freelist.List[ringPlace]
 	early  bool // test hook: all is shown, come or not
 }
 

@@ -32,7 +32,7 @@ type ringPlace struct {
 // reserve gives a message that r has met its place in r's ring.
 func (e *Engine) reserve(r *receive, inb *inbound) *receive {
 	rg, n := r.ring, min(inb.here(), r.size)
-	pl := rg.places.take()
+	pl := rg.places.Take()
 	need := rg.needs(inb.src, n, true)
 	b := rg.w.Place(need)
 	pl.from, pl.end, pl.of = rg.w.Position(), rg.w.Position()+uint64(need), r
@@ -87,7 +87,7 @@ func (e *Engine) leavePlace(pl *ringPlace) {
 	rg.coming = slices.Delete(rg.coming, i, i+1)
 	pl.inb, pl.parts, pl.record = nil, nil, nil
 	forget(pl.space[:])
-	rg.places.give(pl)
+	rg.places.Give(pl)
 	if i == 0 {
 		e.came(r)
 	}

@@ -47,7 +47,7 @@ func (e *Engine) loadRun(s *send, c *vni.SendContext, count uint32) error {
 	if len(s.frag.Parts) != 1 {
 		return fmt.Errorf("a run in %d pieces", len(s.frag.Parts))
 	}
-	r := s.p.runs.take()
+	r := s.p.runs.Take()
 	mem := s.frag.Parts[0]
 	r.lengths = append(r.lengths[:0], mem[:2*count]...)
 	r.data, r.sent, r.at = mem[2*count:], 0, 0
@@ -69,7 +69,7 @@ func (e *Engine) loadRun(s *send, c *vni.SendContext, count uint32) error {
 func (s *send) freeRun() {
 	if r := s.run; r != nil {
 		r.data = nil
-		s.p.runs.give(r)
+		s.p.runs.Give(r)
 		s.run = nil
 	}
 }

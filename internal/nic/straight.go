@@ -290,7 +290,7 @@ func (s *Straight) Close(now clock.Time) {
 			s.Cancel(now, r.wanted)
 		}
 	}
-	s.idle.Store(s.p.spareStraights.inUse == 0)
+	s.idle.Store(s.p.spareStraights.InUse() == 0)
 }
 
 // Idle reports, after Close, whether no receive is posted or on its way any more. It may be asked at any time, by any goroutine.
@@ -300,8 +300,8 @@ func (s *Straight) Idle() bool { return s.idle.Load() }
 func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 	p, w := r.p, r.wanted
 	r.wanted, w.Entry = nil, nil
-	p.spareStraights.give(r)
-	if s := p.straight; s.closing && p.spareStraights.inUse == 0 {
+	p.spareStraights.Give(r)
+	if s := p.straight; s.closing && p.spareStraights.InUse() == 0 {
 		s.idle.Store(true)
 	}
 	if !p.served() {
@@ -320,7 +320,7 @@ func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 
 // takeStraight takes an entry of the receive table for a receive that has no context.
 func (p *process) takeStraight() *receive {
-	r := p.spareStraights.take()
+	r := p.spareStraights.Take()
 	if r.p == nil {
 		r.init(p, -1)
 		p.straights = append(p.straights, r)

@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"github.com/weftnet/weft/internal/freelist"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -15,8 +16,8 @@ import (
 //	any tag     pile of sender and port    pile of the port
 type strays struct {
 	list[inbound]
-	piles map[pileKey]*list[inbound] // nil: there is no index
-	lists freeList[list[inbound]]    // of piles
+	piles map[pileKey]*list[inbound]   // nil: there is no index
+	lists freelist.List[list[inbound]] // of piles
 }
 
 // pileKey names a pile. A pile of whatever sender's has no name; of that of a port tag is the port alone.
@@ -81,7 +82,7 @@ func (s *strays) pile(inb *inbound) {
 		} else {
 			k := keyOf(by, inb.src.name, inb.env.Tag)
 			if l = s.piles[k]; l == nil {
-				l = s.lists.take()
+				l = s.lists.Take()
 				s.piles[k] = l
 			}
 		}
@@ -101,13 +102,13 @@ func (s *strays) remove(inb *inbound) {
 			l := inb.piles[by].in
 			inb.piles[by].remove()
 			if l.n == 0 {
-				s.lists.give(l)
+				s.lists.Give(l)
 				delete(s.piles, keyOf(by, inb.src.name, inb.env.Tag))
 			}
 		}
 	}
 	if s.n == 0 {
-		s.piles, s.lists = nil, freeList[list[inbound]]{} // a flood's memory goes with it
+		s.piles, s.lists = nil, freelist.List[list[inbound]]{} // a flood's memory goes with it
 	}
 }
 

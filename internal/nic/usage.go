@@ -24,17 +24,17 @@ func (e *Engine) Leaks() []string {
 	_, open := e.names.Len()
 	l.unless(open == 0, "%d claims are open", open)
 	l.unless(e.waiting.n == 0, "%d sends wait for names", e.waiting.n)
-	l.unless(e.inbounds.inUse == kept, "%d inbounds in use, %d messages waiting", e.inbounds.inUse, kept)
+	l.unless(e.inbounds.InUse() == kept, "%d inbounds in use, %d messages waiting", e.inbounds.InUse(), kept)
 	l.unless(kept > 0 || e.staging.inUse == 0, "%d bytes of staging in use", e.staging.inUse)
 	l.unless(e.groups.Leaks() == nil, "%v", e.groups.Leaks())
 	l.unless(e.transit.inUse == 0, "%d bytes in transit", e.transit.inUse)
-	l.unless(e.multicasts.inUse == 0 && e.copies.inUse == 0 && e.resumed.n == 0, "%d multicasts with %d copies, %d of them to go on",
-		e.multicasts.inUse, e.copies.inUse, e.resumed.n)
-	l.unless(e.transit.sends.inUse == 0 && e.transit.kept == 0, "%d messages kept, of %d bytes", e.transit.sends.inUse, e.transit.kept)
-	l.unless(e.refills.inUse == 0, "%d stretches of memory", e.refills.inUse)
+	l.unless(e.multicasts.InUse() == 0 && e.copies.InUse() == 0 && e.resumed.n == 0, "%d multicasts with %d copies, %d of them to go on",
+		e.multicasts.InUse(), e.copies.InUse(), e.resumed.n)
+	l.unless(e.transit.sends.InUse() == 0 && e.transit.kept == 0, "%d messages kept, of %d bytes", e.transit.sends.InUse(), e.transit.kept)
+	l.unless(e.refills.InUse() == 0, "%d stretches of memory", e.refills.InUse())
 	l.unless(e.relays.Leaks() == nil, "%v", e.relays.Leaks())
 	l.unless(e.programs.Leaks() == nil, "%v", e.programs.Leaks())
-	l.unless(e.serves.inUse == 0, "%d GETs being answered", e.serves.inUse)
+	l.unless(e.serves.InUse() == 0, "%d GETs being answered", e.serves.InUse())
 	l.unless(e.expiry.doomed.n == 0, "%d receives from processes that have gone", e.expiry.doomed.n)
 	l.unless(e.grants.outstanding == 0 && e.grants.waiting.n == 0, "permissions for %d bytes outstanding, %d waiting", e.grants.outstanding, e.grants.waiting.n)
 	return l.found

@@ -14,6 +14,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/freelist"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/rel"
@@ -108,7 +109,7 @@ type Table struct {
 	head    int
 	local   int    // what the queue has of this NIC's own
 	held    []held // commands that wait for room in it
-	spare   []*message
+	spare   freelist.List[message]
 	credit  int      // instructions that may still be executed in this poll
 	current *message // that is being handled; nil in an initialisation or filter
 	sends   int      // of the activation

@@ -28,12 +28,7 @@ func cost(length int) int { return length + limits.ProgramOverhead }
 // newMessage returns one with room for n bytes, which are zero if they come in pieces: of pieces that lie on one another, what another
 // message has left there must not show.
 func (t *Table) newMessage(n int) *message {
-	if len(t.spare) == 0 {
-		t.spare = append(t.spare, new(message))
-	}
-	last := len(t.spare) - 1
-	m := t.spare[last]
-	t.spare = t.spare[:last]
+	m := t.spare.Take()
 	*m = message{cost: cost(n)}
 	m.Payload = t.nic.TakeBuffer(n)
 	return m
@@ -42,7 +37,7 @@ func (t *Table) newMessage(n int) *message {
 func (t *Table) freeMessage(m *message) {
 	t.nic.GiveBuffer(m.Payload)
 	*m = message{}
-	t.spare = append(t.spare, m)
+	t.spare.Give(m)
 }
 
 // push puts a message into the queue.

@@ -209,7 +209,7 @@ func (m *Module) receiveDatagram(now clock.Time, s *session, body []byte) {
 	m.forgetJoining(slices.Index(m.joinings, j))
 	m.handOver(now, s, j.service, j.buf)
 	m.pool.putBuffer(j.buf)
-	m.spareJoinings = append(m.spareJoinings, j)
+	m.spareJoinings.Give(j)
 }
 
 // handOver gives the owner a datagram.
@@ -243,12 +243,7 @@ func (m *Module) joiningOf(now clock.Time, s *session, d *wire.Datagram) *joinin
 		}
 		m.giveUpJoining(most)
 	}
-	var j *joining
-	if n := len(m.spareJoinings); n > 0 {
-		j, m.spareJoinings = m.spareJoinings[n-1], m.spareJoinings[:n-1]
-	} else {
-		j = new(joining)
-	}
+	j := m.spareJoinings.Take()
 	*j = joining{id: d.ID, service: d.Service, until: now.Add(limits.DatagramPatience)}
 	j.begin(s, m.pool.buffer(int(d.Length))[:d.Length])
 	m.joinings = append(m.joinings, j)
@@ -272,7 +267,7 @@ func (m *Module) giveUpJoining(i int) {
 	m.forgetJoining(i)
 	m.stats.DatagramsIncomplete++
 	m.pool.putBuffer(j.buf)
-	m.spareJoinings = append(m.spareJoinings, j)
+	m.spareJoinings.Give(j)
 }
 
 func (m *Module) forgetJoining(i int) {

@@ -252,7 +252,7 @@ func (v *gramVandal) check() {
 	if v.deepest = max(v.deepest, kept); kept != len(v.model.open) || kept > limits.DatagramsJoining || held > 2*limits.DatagramsJoining*wire.MaxDatagram {
 		v.t.Fatalf("%d datagrams are put together, in %d bytes; expected %d", kept, held, len(v.model.open))
 	}
-	if spare := len(v.to.m.spareJoinings); spare > limits.DatagramsJoiningInAll {
+	if spare := v.to.m.spareJoinings.Made(); spare > limits.DatagramsJoiningInAll {
 		v.t.Fatalf("%d places for datagrams are spare", spare)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/freelist"
 	"github.com/weftnet/weft/internal/hotel"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
@@ -160,7 +161,7 @@ type Module struct {
 	waiting       []waitingDatagram
 	datagramID    uint32     // of the last datagram sent, to any peer
 	joinings      []*joining // datagrams of which some pieces have come, oldest first
-	spareJoinings []*joining
+	spareJoinings freelist.List[joining]
 	staged        int // datagrams whose frames wait for a Flush
 
 	deferred deferred

@@ -112,12 +112,7 @@ func (t *Table) beginLeg(r *Relay, from, to int) {
 
 // newLeg enters a leg by the next id.
 func (t *Table) newLeg() *leg {
-	if len(t.spare) == 0 {
-		t.spare = append(t.spare, new(leg))
-	}
-	last := len(t.spare) - 1
-	l := t.spare[last]
-	t.spare = t.spare[:last]
+	l := t.spare.Take()
 	for t.last++; t.last == 0 || t.legs[t.last] != nil; t.last++ {
 	}
 	t.legs[t.last] = l
@@ -213,7 +208,7 @@ func (t *Table) end(l *leg) {
 	pr.Watch(-1)
 	r.legs = slices.DeleteFunc(r.legs, is)
 	*l = leg{}
-	t.spare = append(t.spare, l)
+	t.spare.Give(l)
 	if r.source != nil {
 		t.nic.LegEnded(r.source)
 	}

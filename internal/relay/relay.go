@@ -22,6 +22,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/freelist"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/rel"
@@ -93,7 +94,7 @@ type Table struct {
 	last     uint32          // id
 	underWay int             // relays
 	relays   []*Relay        // not in use
-	spare    []*leg
+	spare    freelist.List[leg]
 }
 
 // New returns an empty table of the NIC with an id.
