@@ -48,10 +48,7 @@ func (e *Engine) finishGet(inb *inbound) {
 func (e *Engine) getRecord(pr *peer, r wire.Record) {
 	id, limit, m := r.Get()
 	p := e.process(m.Slot)
-	mem, reg, why := e.remoteMemory(p, &m, false)
-	if why == wire.ReasonNone {
-		why = reg.reachable(mem, false)
-	}
+	mem, reg, why := e.remoteMemory(p, &m, false, 0, m.Length)
 	if why != wire.ReasonNone {
 		e.refuse(pr, 0, m.Asker, m.Token, why)
 		return

@@ -143,11 +143,8 @@ func (e *Engine) localMemory(s *send) {
 		e.enveloped(s)
 	}
 	q := e.process(s.remote.Slot)
-	mem, reg, why := e.remoteMemory(q, &s.remote, s.kind != kindGet)
 	n := min(s.described()-s.frag.Next, limits.LocalPiece)
-	if why == wire.ReasonNone {
-		why = reg.reachable(mem[s.frag.Next:s.frag.Next+n], s.kind != kindGet)
-	}
+	mem, _, why := e.remoteMemory(q, &s.remote, s.kind != kindGet, s.frag.Next, n)
 	if why != wire.ReasonNone {
 		e.completeSend(s, statusOfReason(why))
 		return

@@ -61,10 +61,7 @@ func (e *Engine) putRecord(pr *peer, r wire.Record) {
 		e.readier(inb, r.PutReady())
 		return
 	}
-	mem, reg, why := e.remoteMemory(e.process(m.Slot), &m, true)
-	if why == wire.ReasonNone {
-		why = reg.reachable(mem, true)
-	}
+	mem, reg, why := e.remoteMemory(e.process(m.Slot), &m, true, 0, m.Length)
 	if why != wire.ReasonNone {
 		e.refuse(pr, id, m.Asker, m.Token, why)
 		return

@@ -145,16 +145,8 @@ func (p *process) region(id uint32, offset, n uint64, writes bool) ([]byte, erro
 	return mem[offset : offset+n : offset+n], nil
 }
 
-// reachable is the reason why a part of a region cannot be read, or written, if it cannot.
-func (r *region) reachable(part []byte, writes bool) wire.Reason {
-	if r.reach != nil && !r.reach(part, writes) {
-		return wire.ReasonRegion
-	}
-	return wire.ReasonNone
-}
-
-// remoteMemory finds the bytes that a PUT, which writes, or a GET means, or the reason why not.
-func (e *Engine) remoteMemory(p *process, m *wire.Remote, writes bool) ([]byte, *region, wire.Reason) {
+// remoteMemory finds the bytes that a PUT, which writes, or a GET means, or the reason why not. n of them, from at on, are about to be written, or read.
+func (e *Engine) remoteMemory(p *process, m *wire.Remote, writes bool, at, n uint64) ([]byte, *region, wire.Reason) {
 	switch {
 	case p == nil || !p.served():
 		return nil, nil, wire.ReasonProcessGone
@@ -173,5 +165,9 @@ func (e *Engine) remoteMemory(p *process, m *wire.Remote, writes bool) ([]byte, 
 	if (m.Offset > uint64(len(r.mem)) || m.Length > uint64(len(r.mem))-m.Offset) && (e.cfg.Defect != mutate.RangeWraps || m.Offset+m.Length > uint64(len(r.mem))) {
 		return nil, nil, wire.ReasonRange
 	}
-	return r.mem[m.Offset : m.Offset+m.Length : m.Offset+m.Length], r, wire.ReasonNone
+	mem := r.mem[m.Offset : m.Offset+m.Length : m.Offset+m.Length]
+	if r.reach != nil && !r.reach(mem[at:at+n], writes) {
+		return nil, nil, wire.ReasonRegion
+	}
+	return mem, r, wire.ReasonNone
 }
