@@ -16,8 +16,15 @@ import (
 )
 
 func main() {
-	// The first SIGINT or SIGTERM cancels the context and so asks for an orderly end; the next one kills.
+	// The first SIGINT, SIGTERM or SIGHUP cancels the context and so asks for an orderly end; the next SIGINT or SIGTERM kills. The next SIGHUP does not:
+	// of one terminal that has gone both the shell and the kernel may tell.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	if hangsUp() {
+		ctx, _ = signal.NotifyContext(ctx, syscall.SIGHUP)
+	}
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
+
+// hangsUp reports whether SIGHUP ends a command: not one that is to ignore it, as by nohup.
+func hangsUp() bool { return !signal.Ignored(syscall.SIGHUP) }

@@ -2,8 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,5 +45,30 @@ func TestWhatServesNetworkMemoryEndsWithItsDaemon(t *testing.T) {
 		if status := <-ended; ctx.Err() != nil || status != exitFailed || !strings.Contains(errs.String(), "the network memory is gone: ") {
 			t.Errorf("weft mem %s, whose daemon has ended: status %d, in time: %v: %s", what, status, ctx.Err() == nil, errs.String())
 		}
+	}
+}
+
+// Of a terminal that has gone the shell tells those that it has started, and so does the kernel. What they have made is not left behind.
+func TestWhatServesNetworkMemoryEndsInOrderWhenItsTerminalHangsUp(t *testing.T) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // so that a program that is started does not ignore it, though the tests are run by nohup
+	defer signal.Reset(syscall.SIGHUP)
+	at := filepath.Join(t.TempDir(), "nbd.sock")
+	c := exec.Command("/proc/self/exe", append([]string{"mem", "nbd", "--size", "1MiB", "--unix", at}, pages(t, 1, "16MiB")...)...)
+	var said lockedBuffer
+	c.Env, c.Stdout, c.Stderr = append(os.Environ(), asWeft+"=1"), &said, &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Process.Kill()
+	await(t, "what serves", func() bool { return strings.Contains(said.String(), " serves 1MiB ") })
+	for range 2 {
+		_ = c.Process.Signal(syscall.SIGHUP) // fails if it has ended by the first
+		time.Sleep(time.Millisecond)         // two that come at once are one
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("it ended with %v: %s", err, said.String())
+	}
+	if _, err := os.Stat(at); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
 	}
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"io"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,7 +33,7 @@ func newNICCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nic [flags]",
 		Short: "Run this host's NIC: processes attach to it",
-		Long: `Runs a NIC until SIGINT, SIGTERM, SIGHUP or 'weft nic stop'; a second signal kills it. Processes attach to it over its socket.
+		Long: `Runs a NIC until SIGINT, SIGTERM, SIGHUP or 'weft nic stop'; a second SIGINT or SIGTERM kills it. Processes attach to it over its socket.
 
 Two hosts:
   host A (10.0.0.1):  weft nic --node 10.0.0.2
@@ -177,14 +175,7 @@ func runNIC(c *cobra.Command, o *nicOptions) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.Context() // which main ends on a signal; the next one kills
-
-	if !signal.Ignored(syscall.SIGHUP) { // as by nohup
-		hung, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
-		context.AfterFunc(hung, stop)
-		ctx = hung
-	}
-	return d.Run(ctx)
+	return d.Run(c.Context()) // which main ends on a signal
 }
 
 // endWithin is how long a NIC may take to end: it says goodbye to its peers, and to those that gossip.

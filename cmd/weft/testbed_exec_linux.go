@@ -72,7 +72,7 @@ func runTestbedExec(c *cobra.Command, o *execOptions) error {
 	defer ours.Close()
 	inner := supervisor(c, o, theirs)
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
+	notifyOfEnd(signals)
 	defer signal.Stop(signals)
 	err = inner.Start()
 	theirs.Close()
@@ -90,6 +90,14 @@ func runTestbedExec(c *cobra.Command, o *execOptions) error {
 		case err := <-ended:
 			return passOn(err)
 		}
+	}
+}
+
+// notifyOfEnd has a channel told of the signals that end a command.
+func notifyOfEnd(signals chan<- os.Signal) {
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
+	if hangsUp() {
+		signal.Notify(signals, unix.SIGHUP)
 	}
 }
 

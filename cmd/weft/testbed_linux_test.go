@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -225,13 +226,15 @@ func (r *execRun) end(t *testing.T) int {
 }
 
 func TestExecPassesSignalsOn(t *testing.T) {
-	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM} {
-		r := testbedExec(t, "--grace", "1m", "--", "sh", "-c", "trap 'exit 40' INT; trap 'exit 41' TERM; echo ready; while :; do sleep 0.01; done")
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // so that a program that is started does not ignore it, though the tests are run by nohup
+	defer signal.Reset(unix.SIGHUP)
+	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		r := testbedExec(t, "--grace", "1m", "--", "sh", "-c", "trap 'exit 40' INT; trap 'exit 41' TERM; trap 'exit 42' HUP; echo ready; while :; do sleep 0.01; done")
 		r.begin(t, 2)
 		if err := r.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		want := map[syscall.Signal]int{unix.SIGINT: 40, unix.SIGTERM: 41}[sig]
+		want := map[syscall.Signal]int{unix.SIGINT: 40, unix.SIGTERM: 41, unix.SIGHUP: 42}[sig]
 		if got := r.end(t); got != want {
 			t.Errorf("%v: status %d, want %d; %s", sig, got, want, &r.stderr)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -33,7 +32,7 @@ func runTestbedSupervise(c *cobra.Command, o *execOptions) error {
 		return errors.New("testbed supervise is for weft testbed exec to start")
 	}
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
+	notifyOfEnd(signals)
 	abandoned := holdLifeline()
 	defer os.RemoveAll(o.dir)
 	ownProc()
