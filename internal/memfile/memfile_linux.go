@@ -62,6 +62,8 @@ type Mount struct {
 // New mounts a filesystem on an empty directory.
 func New(dir string, cfg Config) (*Mount, error) {
 	switch inside, err := os.ReadDir(dir); {
+	case errors.Is(err, unix.ENOTCONN):
+		return nil, fmt.Errorf("memfile: %w: the process that has mounted it was killed; expected it to be unmounted (umount %s)", err, dir)
 	case err != nil:
 		return nil, fmt.Errorf("memfile: %w", err)
 	case len(inside) > 0:
@@ -92,13 +94,16 @@ func New(dir string, cfg Config) (*Mount, error) {
 // Wait waits until the filesystem is unmounted, by whatever program.
 func (m *Mount) Wait() { m.server.Wait() }
 
-// Close unmounts the filesystem. It fails while its file is in use.
+// Close unmounts the filesystem. If it is in use, it leaves the directory, too, so that no mount is left that nothing serves: what uses it can go on until this
+// process ends, and Close fails.
 func (m *Mount) Close() error {
-	err := m.server.Unmount()
-	if err != nil {
+	if m.server.Unmount() == nil {
+		return nil
+	}
+	if err := unix.Unmount(m.dir, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("memfile: unmount %s: %w", m.dir, err)
 	}
-	return nil
+	return fmt.Errorf("memfile: unmount %s: %w; it has left the directory, and what uses it fails when this process has ended", m.dir, unix.EBUSY)
 }
 
 // root is the directory.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -68,8 +69,22 @@ func (m *memory) Discard(_ context.Context, offset, n int64) error {
 
 var errFull = errors.New("no room")
 
-// mounted mounts a device, or skips the test where that is not permitted, and opens its file.
+// mounted mounts a device for the time of the test, and opens its file.
 func mounted(t *testing.T, m *memory) *os.File {
+	t.Helper()
+	mount, f := mountOf(t, m)
+	t.Cleanup(func() {
+		f.Close()
+		if err := mount.Close(); err != nil {
+			t.Error(err)
+		}
+		mount.Wait()
+	})
+	return f
+}
+
+// mountOf mounts a device, or skips the test where that is not permitted, and opens its file.
+func mountOf(t *testing.T, m *memory) (*Mount, *os.File) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("to mount needs root")
@@ -89,14 +104,7 @@ func mounted(t *testing.T, m *memory) *os.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		f.Close()
-		if err := mount.Close(); err != nil {
-			t.Error(err)
-		}
-		mount.Wait()
-	})
-	return f
+	return mount, f
 }
 
 func TestAFileIsReadAndWritten(t *testing.T) {
@@ -203,6 +211,41 @@ func TestErrorsOfTheDeviceAreTheFiles(t *testing.T) {
 	m.mu.Unlock()
 	if _, err := f.ReadAt(make([]byte, 1), 1<<19); !errors.Is(err, unix.EIO) {
 		t.Errorf("a device that fails: %v", err)
+	}
+}
+
+func TestNoMountIsLeftThoughTheFileIsInUse(t *testing.T) {
+	mount, f := mountOf(t, &memory{b: make([]byte, 1<<20)})
+	defer mount.Wait()
+	defer f.Close()
+	if err := mount.Close(); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("unmounting what is in use: %v; expected %v", err, unix.EBUSY)
+	}
+	if left, err := os.ReadDir(filepath.Dir(f.Name())); err != nil || len(left) > 0 {
+		t.Errorf("the directory has %v, %v; expected what was there before the mount: nothing", left, err)
+	}
+	if _, err := f.WriteAt([]byte("x"), 0); err != nil {
+		t.Errorf("the file that is open: %v", err)
+	}
+}
+
+func TestADirectoryThatAKilledProcessHasMountedIsRefusedWithTheCure(t *testing.T) {
+	dir := t.TempDir()
+	fuse, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	err = unix.Mount("test", dir, "fuse.weft", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse))
+	unix.Close(fuse)
+	if errors.Is(err, unix.EPERM) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(dir, 0)
+	if _, err := New(dir, Config{Device: &memory{}}); !errors.Is(err, unix.ENOTCONN) || !strings.Contains(err.Error(), "(umount "+dir+")") {
+		t.Error(err)
 	}
 }
 
