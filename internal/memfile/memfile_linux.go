@@ -112,12 +112,18 @@ type root struct {
 	file *file
 }
 
-var _ fs.NodeOnAdder = (*root)(nil)
+var (
+	_ fs.NodeOnAdder  = (*root)(nil)
+	_ fs.NodeUnlinker = (*root)(nil)
+)
 
 // OnAdd puts the file into it.
 func (r *root) OnAdd(ctx context.Context) {
 	r.AddChild(Name, r.NewPersistentInode(ctx, r.file, fs.StableAttr{Mode: fuse.S_IFREG}), false)
 }
+
+// Unlink keeps the file: there is no other way to what it has.
+func (r *root) Unlink(context.Context, string) syscall.Errno { return syscall.EPERM }
 
 // file is the file.
 type file struct {

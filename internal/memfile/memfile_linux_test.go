@@ -145,6 +145,17 @@ func TestAFileIsReadAndWritten(t *testing.T) {
 	}
 }
 
+// A file that was removed would be missing until it is mounted anew, with all that it has.
+func TestTheFileCannotBeRemoved(t *testing.T) {
+	f := mounted(t, &memory{b: make([]byte, 4096)})
+	if err := os.Remove(f.Name()); !errors.Is(err, unix.EPERM) {
+		t.Errorf("removing the file: %v; expected %v", err, unix.EPERM)
+	}
+	if _, err := os.Stat(f.Name()); err != nil {
+		t.Error(err)
+	}
+}
+
 // The file keeps its size: what would be zeros beyond its end is refused, before anything is changed, unless it shall not grow by that.
 func TestZerosBeyondTheEndMakeTheFileNoLonger(t *testing.T) {
 	const size = 1 << 20
