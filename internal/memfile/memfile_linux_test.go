@@ -113,6 +113,10 @@ func TestAFileIsReadAndWritten(t *testing.T) {
 	if info, err := f.Stat(); err != nil || info.Size() != 1<<20+100 {
 		t.Fatalf("%v, %v", info, err)
 	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Blocks != 2049 { // of 512 bytes; with none, tar --sparse takes the file for a hole
+		t.Errorf("the file has %d blocks, %v; expected 2049", st.Blocks, err)
+	}
 	data := bytes.Repeat([]byte("weft"), 50_000)
 	if n, err := f.WriteAt(data, 3333); n != len(data) || err != nil {
 		t.Fatal(n, err)
