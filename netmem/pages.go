@@ -187,7 +187,7 @@ func (c *Client) spread(ctx context.Context, p *page, r record, f *form) error {
 			return c.fullAt(tried)
 		default: // too few are up: one may come back
 			if err := c.p.Sleep(ctx, attendEvery); err != nil {
-				return errors.Join(ErrFew, err)
+				return fmt.Errorf("%w: %w", ErrFew, err)
 			}
 			clear(tried)
 			full = false

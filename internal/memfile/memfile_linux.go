@@ -229,6 +229,8 @@ func (f *file) do(ctx context.Context, what string, offset, n int64, op func(con
 		return 0
 	case f.cfg.Full(err):
 		return syscall.ENOSPC
+	case ctx.Err() != nil:
+		err = fmt.Errorf("not done within %v: %w", f.cfg.Timeout, err)
 	}
 	f.cfg.Log(fmt.Sprintf("%s of %d bytes at %d fails: %v", what, n, offset, err))
 	return syscall.EIO

@@ -12,15 +12,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // memory is a device in memory.
 type memory struct {
-	mu   sync.Mutex
-	b    []byte
-	fail error
+	mu    sync.Mutex
+	b     []byte
+	fail  error
+	stuck bool // reads wait for their context
 }
 
 // at is a copy of what the device has.
@@ -32,9 +34,13 @@ func (m *memory) at(offset, n int) []byte {
 
 func (m *memory) Size() int64 { return int64(len(m.b)) }
 
-func (m *memory) ReadAtContext(_ context.Context, b []byte, offset int64) (int, error) {
+func (m *memory) ReadAtContext(ctx context.Context, b []byte, offset int64) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.stuck {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
 	if m.fail != nil {
 		return 0, m.fail
 	}
@@ -70,9 +76,9 @@ func (m *memory) Discard(_ context.Context, offset, n int64) error {
 var errFull = errors.New("no room")
 
 // mounted mounts a device for the time of the test, and opens its file.
-func mounted(t *testing.T, m *memory) *os.File {
+func mounted(t *testing.T, cfg Config) *os.File {
 	t.Helper()
-	mount, f := mountOf(t, m)
+	mount, f := mountOf(t, cfg)
 	t.Cleanup(func() {
 		f.Close()
 		if err := mount.Close(); err != nil {
@@ -84,7 +90,7 @@ func mounted(t *testing.T, m *memory) *os.File {
 }
 
 // mountOf mounts a device, or skips the test where that is not permitted, and opens its file.
-func mountOf(t *testing.T, m *memory) (*Mount, *os.File) {
+func mountOf(t *testing.T, cfg Config) (*Mount, *os.File) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("to mount needs root")
@@ -93,7 +99,8 @@ func mountOf(t *testing.T, m *memory) (*Mount, *os.File) {
 		t.Skip(err)
 	}
 	dir := t.TempDir()
-	mount, err := New(dir, Config{Device: m, Source: "test", Full: func(err error) bool { return errors.Is(err, errFull) }})
+	cfg.Source, cfg.Full = "test", func(err error) bool { return errors.Is(err, errFull) }
+	mount, err := New(dir, cfg)
 	if err != nil {
 		if errors.Is(err, unix.EPERM) {
 			t.Skip(err)
@@ -109,7 +116,7 @@ func mountOf(t *testing.T, m *memory) (*Mount, *os.File) {
 
 func TestAFileIsReadAndWritten(t *testing.T) {
 	m := &memory{b: make([]byte, 1<<20+100)}
-	f := mounted(t, m)
+	f := mounted(t, Config{Device: m})
 	if info, err := f.Stat(); err != nil || info.Size() != 1<<20+100 {
 		t.Fatalf("%v, %v", info, err)
 	}
@@ -151,7 +158,7 @@ func TestAFileIsReadAndWritten(t *testing.T) {
 
 // A file that was removed would be missing until it is mounted anew, with all that it has.
 func TestTheFileCannotBeRemoved(t *testing.T) {
-	f := mounted(t, &memory{b: make([]byte, 4096)})
+	f := mounted(t, Config{Device: &memory{b: make([]byte, 4096)}})
 	if err := os.Remove(f.Name()); !errors.Is(err, unix.EPERM) {
 		t.Errorf("removing the file: %v; expected %v", err, unix.EPERM)
 	}
@@ -164,7 +171,7 @@ func TestTheFileCannotBeRemoved(t *testing.T) {
 func TestZerosBeyondTheEndMakeTheFileNoLonger(t *testing.T) {
 	const size = 1 << 20
 	m := &memory{b: bytes.Repeat([]byte("x"), size)}
-	f := mounted(t, m)
+	f := mounted(t, Config{Device: m})
 	for _, at := range []int64{0, size - 4096, size, 2 * size} {
 		if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_ZERO_RANGE, at, size+4096); !errors.Is(err, unix.EFBIG) {
 			t.Errorf("zeros from %d on, beyond the end: %v; expected %v", at, err, unix.EFBIG)
@@ -191,7 +198,7 @@ func TestAMappingOfTheFileIsMemory(t *testing.T) {
 	// a page, and the goroutine that is to bring the page would wait for the collection.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	m := &memory{b: make([]byte, 1<<20)}
-	f := mounted(t, m)
+	f := mounted(t, Config{Device: m})
 	mem, err := unix.Mmap(int(f.Fd()), 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +221,7 @@ func TestAMappingOfTheFileIsMemory(t *testing.T) {
 
 func TestErrorsOfTheDeviceAreTheFiles(t *testing.T) {
 	m := &memory{b: make([]byte, 1<<20)}
-	f := mounted(t, m)
+	f := mounted(t, Config{Device: m})
 	m.mu.Lock()
 	m.fail = errFull
 	m.mu.Unlock()
@@ -229,8 +236,19 @@ func TestErrorsOfTheDeviceAreTheFiles(t *testing.T) {
 	}
 }
 
+func TestAnOperationThatTakesTooLongIsLoggedWithItsTime(t *testing.T) {
+	said := make(chan string, 100)
+	f := mounted(t, Config{Device: &memory{b: make([]byte, 4096), stuck: true}, Timeout: 10 * time.Millisecond, Log: func(text string) { said <- text }})
+	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, unix.EIO) {
+		t.Errorf("a device that does nothing: %v", err)
+	}
+	if got, want := <-said, "read of 4096 bytes at 0 fails: not done within 10ms: context deadline exceeded"; got != want {
+		t.Errorf("%q is logged; expected %q", got, want)
+	}
+}
+
 func TestNoMountIsLeftThoughTheFileIsInUse(t *testing.T) {
-	mount, f := mountOf(t, &memory{b: make([]byte, 1<<20)})
+	mount, f := mountOf(t, Config{Device: &memory{b: make([]byte, 1<<20)}})
 	defer mount.Wait()
 	defer f.Close()
 	if err := mount.Close(); !errors.Is(err, unix.EBUSY) {
