@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -48,4 +50,21 @@ func TestAFileThatIsNoSocketDoesNotGiveWayToAProxy(t *testing.T) {
 	if b, err := os.ReadFile(path); string(b) != "kept" {
 		t.Errorf("the file has %q, %v", b, err)
 	}
+}
+
+func TestAPathThatIsTooLongForASocketIsRefusedWithTheNumbers(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, strings.Repeat("x", 107-len(dir)))
+	want := "listen unix: " + path + " is a path of 108 bytes; expected at most 107"
+	if runtime.GOOS != "linux" {
+		t.Skip("the number is that of Linux")
+	}
+	if l, err := proxy.Listen("unix", path); err == nil || err.Error() != want {
+		t.Errorf("%v, %v; want %q", l, err, want)
+	}
+	l, err := proxy.Listen("unix", path[:107])
+	if err != nil {
+		t.Fatalf("a path of 107 bytes: %v", err)
+	}
+	l.Close()
 }
