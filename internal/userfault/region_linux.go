@@ -110,7 +110,10 @@ func (r *region) agree(c *net.UnixConn) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.probe(0), r.probe(size-uint64(r.page)))
+	if err := r.probe(0); err != nil {
+		return err
+	}
+	return r.probe(size - uint64(r.page))
 }
 
 // probe looks whether what is put into the program's memory is in the memfd: a program that has mapped something else would get pages, and
@@ -118,6 +121,9 @@ func (r *region) agree(c *net.UnixConn) error {
 func (r *region) probe(offset uint64) error {
 	mark, got := bytes.Repeat([]byte("weft"), int(r.page)/4), make([]byte, r.page)
 	err := r.mem.put(offset, mark, true)
+	if errors.Is(err, unix.EEXIST) {
+		err = fmt.Errorf("something is in the memory at %d already; expected that nothing has touched it, nor locked it (mlockall)", offset)
+	}
 	if err == nil {
 		_, err = unix.Pread(r.memfd, got, int64(offset))
 	}

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -395,6 +396,37 @@ func TestOneProgramHasTheMemoryAtATime(t *testing.T) {
 	_ = c.Wait()
 	if out, err := program(t, "use", socket).CombinedOutput(); err != nil {
 		t.Errorf("after the first has ended: %v: %s", err, out)
+	}
+}
+
+// A page that is there before the pager hears of faults would be one more than it counts.
+func TestMemoryThatHasBeenTouchedIsRefused(t *testing.T) {
+	const size = 1 << 20
+	_, socket := serve(t, Config{Device: &device{b: make([]byte, size)}, Page: 4096, Resident: 256 << 10})
+	conn, err := net.DialUnix(Network, nil, &net.UnixAddr{Name: socket, Net: Network})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	memfd, err := receive(conn, make([]byte, 16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(memfd)
+	mem, err := unix.Mmap(memfd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(mem)
+	mem[0] = 1
+	fd, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	const want = `the answer is "something is in the memory at 0 already; expected that nothing has touched it, nor locked it (mlockall)"`
+	if err := hand(conn, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))), fd); err == nil || err.Error() != want {
+		t.Errorf("%v; expected %s", err, want)
 	}
 }
 
