@@ -149,6 +149,41 @@ func TestAProgramWhosePageServersDieIsTold(t *testing.T) {
 	}
 }
 
+// Of two programs that ask at once one has the memory, and the other says why it has none: the one in C as netmem.Map does.
+func TestAProgramInCSaysWhyItHasNoMemory(t *testing.T) {
+	if err := userfault.Check(); err != nil {
+		t.Skip(err)
+	}
+	binary := pagedInC(t)
+	at := filepath.Join(t.TempDir(), "map.sock")
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	var said lockedBuffer
+	args := append([]string{"mem", "map", "--size", "1MiB", "--resident", "256KiB", "--unix", at}, pages(t, 1, "16MiB")...)
+	go func() { ended <- run(ctx, args, &said, &said) }()
+	await(t, "the memory", func() bool { return strings.Contains(said.String(), "gives 1MiB") })
+	t.Setenv(netmem.MapVariable, at)
+	first, err := netmem.Map(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "network memory: another program has the memory; expected one at a time\n"
+	if out, err := exec.Command(binary).CombinedOutput(); err == nil || string(out) != want {
+		t.Errorf("%v: %q; want %q", err, out, want)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	end()
+	if status := <-ended; status != 0 {
+		t.Errorf("status %d: %s", status, said.String())
+	}
+	const gone = "network memory: No such file or directory\n"
+	if out, err := exec.Command(binary).CombinedOutput(); err == nil || string(out) != gone {
+		t.Errorf("%v: %q; want %q", err, out, gone)
+	}
+}
+
 func TestMappedMemorySaysWhatIsWrong(t *testing.T) {
 	if err := userfault.Check(); err != nil {
 		t.Skip(err)

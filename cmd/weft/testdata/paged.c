@@ -24,36 +24,36 @@
 #include <time.h>
 #include <unistd.h>
 
-/* network_memory asks the pager at a socket for memory, and says how much it is. It returns NULL if there is none. The connection and
+/* network_memory asks the pager at a socket for memory, and says how much it is. It returns NULL, and says why, if there is none. The connection and
  * the userfaultfd stay open: their end is the end of the memory. */
 static void *network_memory(const char *path, uint64_t *bytes) {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	strncpy(at.sun_path, path, sizeof at.sun_path - 1);
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (s < 0 || connect(s, (struct sockaddr *)&at, sizeof at)) return NULL;
+	if (s < 0 || connect(s, (struct sockaddr *)&at, sizeof at)) return perror("network memory"), NULL;
 
-	/* The pager sends how many bytes there are, and the memory as a descriptor. */
-	uint64_t hello[2], address;
+	/* The pager sends how many bytes there are, and the memory as a descriptor, or what is wrong. */
+	uint64_t address;
+	char answer[256] = "";
 	_Alignas(struct cmsghdr) char rights[CMSG_SPACE(sizeof(int))] = {0};
-	struct iovec part = {hello, sizeof hello};
+	struct iovec part = {answer, sizeof answer - 1};
 	struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = rights, .msg_controllen = sizeof rights};
-	if (recvmsg(s, &m, MSG_CMSG_CLOEXEC) != sizeof hello || !CMSG_FIRSTHDR(&m)) return NULL;
+	if (recvmsg(s, &m, MSG_CMSG_CLOEXEC) < 0) return perror("network memory"), NULL;
+	if (!CMSG_FIRSTHDR(&m)) return fprintf(stderr, "network memory: %s\n", answer), NULL;
 	int memory = *(int *)CMSG_DATA(CMSG_FIRSTHDR(&m));
-	*bytes = hello[0];
+	memcpy(bytes, answer, sizeof *bytes);
 	void *mem = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory, 0);
 	close(memory);
-	if (mem == MAP_FAILED || madvise(mem, *bytes, MADV_DONTFORK)) return NULL;
+	if (mem == MAP_FAILED || madvise(mem, *bytes, MADV_DONTFORK)) return perror("network memory"), NULL;
 	madvise(mem, *bytes, MADV_NOHUGEPAGE);
 
 	/* It wants to know where that was mapped, and a userfaultfd to hear of its faults. */
 	*(int *)CMSG_DATA(CMSG_FIRSTHDR(&m)) = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	address = (uint64_t)(uintptr_t)mem;
 	part = (struct iovec){&address, sizeof address};
-	char answer[256] = "";
-	if (sendmsg(s, &m, MSG_NOSIGNAL) != sizeof address || read(s, answer, sizeof answer - 1) < 0 || strcmp(answer, "ok")) {
-		fprintf(stderr, "network memory: %s\n", answer);
-		return NULL;
-	}
+	memset(answer, 0, sizeof answer);
+	if (sendmsg(s, &m, MSG_NOSIGNAL) != sizeof address || read(s, answer, sizeof answer - 1) < 0) return perror("network memory"), NULL;
+	if (strcmp(answer, "ok")) return fprintf(stderr, "network memory: %s\n", answer), NULL;
 	/* When the pager ends, end this program, which would wait for its memory for ever. */
 	fcntl(s, F_SETOWN, getpid());
 	fcntl(s, F_SETSIG, SIGKILL);
@@ -123,8 +123,8 @@ int main(int argc, char **argv) {
 	if (path)
 		mem = network_memory(path, &bytes);
 	else if ((mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) == MAP_FAILED)
-		mem = NULL;
-	if (!mem) return perror("memory"), 1;
+		return perror("memory"), 1;
+	if (!mem) return 1;
 	pages = bytes / 4096;
 	version = calloc(pages, sizeof *version);
 	took("");
