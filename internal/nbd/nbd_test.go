@@ -208,6 +208,16 @@ func TestARequestForContextsTakesThePlaceOfTheOneBefore(t *testing.T) {
 	}
 }
 
+func TestANameThatNoClientCanAskForIsRefused(t *testing.T) {
+	const want = "nbd: the name of an export has 4097 bytes; expected at most 4096, which clients can ask for"
+	if _, err := New(Config{Device: newMemory(4096), Export: strings.Repeat("x", 4097)}); err == nil || err.Error() != want {
+		t.Errorf("%v; want %q", err, want)
+	}
+	if _, err := New(Config{Device: newMemory(4096), Export: strings.Repeat("x", 4096)}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTheHandshakeEndsWithWhatBreaksIt(t *testing.T) {
 	for name, talk := range map[string]func(*client){
 		"its flags are 0x5":           func(c *client) { c.greet(5) },

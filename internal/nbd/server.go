@@ -64,6 +64,7 @@ const (
 	maxUnderWay    = 256 << 20 // bytes of all reads and writes that are under way
 	maxWorkers     = 32        // requests of a connection that are under way
 	maxConnections = 64
+	maxName        = 4096             // bytes of the name of an export, by the protocol
 	patience       = 30 * time.Second // how long a client may take for the handshake, the data of a write, or to take a reply
 )
 
@@ -82,6 +83,9 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	if n := cfg.Device.Size(); n <= 0 {
 		return nil, fmt.Errorf("nbd: a device of %d bytes; expected more than 0", n)
+	}
+	if len(cfg.Export) > maxName {
+		return nil, fmt.Errorf("nbd: the name of an export has %d bytes; expected at most %d, which clients can ask for", len(cfg.Export), maxName)
 	}
 	if cfg.Block == 0 {
 		cfg.Block = 4096
