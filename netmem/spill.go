@@ -64,7 +64,7 @@ func claim(f *os.File, n int64) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("it is a %v; expected an ordinary file", info.Mode().Type())
+		return errors.New("it is a device, a pipe or a socket; expected an ordinary file")
 	case info.Size() > 0:
 		return fmt.Errorf("%w: %d bytes", errNotEmpty, info.Size())
 	}

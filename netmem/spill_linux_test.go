@@ -81,7 +81,7 @@ func TestSpillFilesThatCannotBeUsedAreRefusedAndStay(t *testing.T) {
 		}{
 			{full, 8192, "spill file " + full + ": it has something in it; expected a new file, or an empty one: 8 bytes"},
 			{dir, 8192, "spill file " + dir + ": open " + dir + ": is a directory"},
-			{"/dev/null", 8192, "expected an ordinary file"},
+			{"/dev/null", 8192, "it is a device, a pipe or a socket; expected an ordinary file"},
 			{filepath.Join(dir, "no/such"), 8192, "no such file or directory"},
 			{"/proc/version", 8192, "spill file /proc/version: "},
 			{empty, 1 << 60, "spill file " + empty + ": 1152921504606846976 bytes; the filesystem has "},
