@@ -207,8 +207,8 @@ func (v *Volume) readPart(ctx context.Context, page uint64, at int, part []byte)
 }
 
 // ReadMany is ReadAtContext for several parts of the volume, all at once, which must lie within it. The caller asks for all of them and takes in what comes
-// by itself, so they cost less than as many calls. ended is called for each part as it ends, and pause before ReadMany waits when some have
-// ended; both by the caller.
+// by itself, so they cost less than as many calls. ended is called for each part as it ends, and pause, unless it is nil, before ReadMany waits when
+// some have ended; both by the caller.
 func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, ended func(i int, err error), pause func()) {
 	i := -1
 	v.ReadEach(ctx, func() ([]byte, int64, bool) {
@@ -227,6 +227,9 @@ func (v *Volume) ReadEach(ctx context.Context, next func() (b []byte, offset int
 
 // readEach is ReadEach that has so many pages under way at a time.
 func (v *Volume) readEach(ctx context.Context, depth int, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func()) {
+	if pause == nil {
+		pause = func() {}
+	}
 	m := many{v: v, next: next, ended: ended}
 	r := reading{c: v.c, ctx: ctx, depth: depth, later: true, next: m.piece, ended: m.pieceEnded, pause: pause, ahead: &v.ahead,
 		fails: func(w *want) error {

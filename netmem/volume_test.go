@@ -198,6 +198,11 @@ func TestPartsThatAreReadTogetherAreWaitedForTogether(t *testing.T) {
 		if ends != parts+1 || pauses >= ends {
 			t.Errorf("%d parts have ended, with %d pauses; expected %d, and fewer pauses", ends, pauses, parts+1)
 		}
+		again := 0
+		v.ReadMany(ctx, bufs, offsets, func(int, error) { again++ }, nil) // without a pause
+		if again != ends {
+			t.Errorf("%d parts have ended; expected %d", again, ends)
+		}
 		return nil
 	})
 }
