@@ -43,7 +43,7 @@ type ClientConfig struct {
 	// PageBytes is the size of a page: 4096, the default, or 8192.
 	PageBytes int
 
-	// Volume tells what the process keeps under it from what it keeps under others.
+	// Volume is a number under which servers keep, and count, what the client has: see [VolumeUse].
 	Volume uint64
 
 	// Retry is after what time a request is repeated at the soonest, twice as long each time up to a quarter of Dead; zero: 2 ms. It is not
@@ -93,7 +93,7 @@ type ClientStats struct {
 	HandedBytes uint64 `json:"handed_bytes"` // of pages, copied to where callers want them
 }
 
-// Client keeps pages on page servers. Any number of goroutines may use it at once.
+// Client keeps pages on page servers. Any number of goroutines may use it at once. Calls fail with [weft.ErrClosed] after Close, and when the process has ended.
 type Client struct {
 	p    *weft.Process
 	cfg  ClientConfig
@@ -143,7 +143,8 @@ type call struct {
 	failed error
 }
 
-// NewClient makes a client of page servers on a process. It waits until each has answered, or is taken for dead.
+// NewClient makes a client of page servers on a process, which may have one Client or one [Server] at a time. It waits until each server has answered, or until
+// ctx ends, which has no say afterwards. A server that does not answer is an error.
 func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,9 @@ func TestCallsThatWaitEndWithTheirClient(t *testing.T) {
 					if !errors.Is(err, weft.ErrClosed) {
 						return fmt.Errorf("a call (%s) under way when its client was closed: %w; expected %w", what, err, weft.ErrClosed)
 					}
+				}
+				if err := call(c, 3); !errors.Is(err, weft.ErrClosed) || !strings.HasPrefix(err.Error(), "netmem: "+what+" page 3: ") {
+					return fmt.Errorf("a call (%s) of page 3 after its client was closed: %w; expected %w, and what was wanted", what, err, weft.ErrClosed)
 				}
 				return nil
 			})

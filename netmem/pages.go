@@ -68,7 +68,7 @@ func (c *Client) WritePage(ctx context.Context, number uint64, data []byte) erro
 func (c *Client) patch(ctx context.Context, number uint64, offset int, data []byte, begun func()) error {
 	p, err := c.take(ctx, number, true)
 	if err != nil {
-		return err
+		return fmt.Errorf("netmem: write page %d: %w", number, err)
 	}
 	defer c.give(number, p)
 	begun()
@@ -303,7 +303,7 @@ func (c *Client) shardThere(k *call, t target) uint8 {
 	return k.answer.shard
 }
 
-// DiscardPage forgets a page. Servers that do not hear of it are told when they are back.
+// DiscardPage forgets a page; one that is not there is no error. Servers that do not hear of it are told when they are back.
 func (c *Client) DiscardPage(ctx context.Context, number uint64) error {
 	return c.discard(ctx, number, func() {})
 }
