@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	fabric "github.com/weftnet/weft"
@@ -108,6 +109,8 @@ func TestMemCommandsSayWhatIsWrong(t *testing.T) {
 		{"mem serve --name mem/0 --size 9999999999TiB", exitUsage, `invalid argument "9999999999TiB" for "--size" flag`},
 		{"mem serve --name mem/0 --size 16KiB --quota 24KiB", exitUsage, "--quota is 24576 bytes, of 16384 that are lent: expected at most that"},
 		{"mem serve --name mem/0 --size 16KiB --admit A/b", exitUsage, `invalid argument "A/b" for "--admit" flag: expected a process, such as app/3`},
+		{"mem serve --name mem/0 --size 16KiB --admit A", exitUsage, `invalid argument "A" for "--admit" flag: expected a process, such as app/3`},
+		{"mem serve --name mem/0 --size 16KiB --admit app/", exitUsage, `invalid argument "app/" for "--admit" flag: expected a process, such as app/3`},
 		{"mem serve --name mem/0 --size 16KiB --node 127.0.0.1:1", exitUsage, "--node without --listen"},
 		{"mem serve --name mem/0 --size 1024TiB" + alone, exitFailed, "netmem: 137438953616 pages of 8192 bytes: 1145691117351168 bytes of memory; this host has "},
 		{"mem serve --name mem/0 --size 2GiB --socket " + socket, exitFailed, "netmem: 262288 pages of 8192 bytes: "},
@@ -131,7 +134,12 @@ func TestMemCommandsSayWhatIsWrong(t *testing.T) {
 }
 
 func TestAServerAdmitsTheClientsThatItNames(t *testing.T) {
-	f := memServeFlags{admit: []string{"app", "other/3"}}
+	var f memServeFlags
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.define(flags)
+	if err := flags.Parse([]string{"--admit", "app", "--admit", "other/3"}); err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]bool{"app/0": true, "app/7": true, "other/3": true, "other/2": false, "apple/0": false} {
 		n, err := fabric.ParseName(name)
 		if err != nil || f.admits(n) != want {

@@ -66,8 +66,11 @@ func (f *memServeFlags) define(fs *pflag.FlagSet) {
 		kind: "NAME",
 		want: "a process, such as app/3, or an application, such as app",
 		set: func(s string) bool {
-			_, err := fabric.ParseName(s)
 			f.admit = append(f.admit, s)
+			if !strings.Contains(s, "/") {
+				s += "/0" // of an application, any process
+			}
+			_, err := fabric.ParseName(s)
 			return err == nil
 		},
 	}, "admit", "a process, or an application, that may use the server; may be repeated (default: all)")
