@@ -28,3 +28,6 @@ func main() {
 
 // hangsUp reports whether SIGHUP ends a command: not one that is to ignore it, as by nohup.
 func hangsUp() bool { return !signal.Ignored(syscall.SIGHUP) }
+
+// outlivesReaders has a command go on when nothing reads any more what it prints, as behind head: others use it. What it runs is ended by that as ever.
+func outlivesReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

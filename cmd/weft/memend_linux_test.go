@@ -72,3 +72,36 @@ func TestWhatServesNetworkMemoryEndsInOrderWhenItsTerminalHangsUp(t *testing.T) 
 		t.Errorf("the socket is left: %v", err)
 	}
 }
+
+// What reads the log of a NIC, or the report of a block device, may end before it does: others use it, and it ends in order.
+func TestWhatOthersUseOutlivesTheReadersOfItsOutput(t *testing.T) {
+	nbd, nic := filepath.Join(t.TempDir(), "nbd.sock"), filepath.Join(t.TempDir(), "nic.sock")
+	for at, args := range map[string][]string{
+		nbd: append([]string{"mem", "nbd", "--size", "1MiB", "--unix", nbd}, pages(t, 1, "16MiB")...),
+		nic: {"nic", "--listen", "127.0.0.1:0", "--socket", nic},
+	} {
+		c := exec.Command("/proc/self/exe", args...)
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader.Close()
+		c.Env, c.Stdout, c.Stderr = append(os.Environ(), asWeft+"=1"), writer, writer
+		err = c.Start()
+		writer.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Process.Kill()
+		await(t, "its socket", func() bool { _, err := os.Stat(at); return err == nil })
+		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Wait(); err != nil {
+			t.Errorf("weft %s ended with %v", args[0], err)
+		}
+		if _, err := os.Stat(at); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("weft %s has left its socket: %v", args[0], err)
+		}
+	}
+}

@@ -101,6 +101,7 @@ func (f *volumeFlags) complete(fs *pflag.FlagSet, tool string) error {
 
 // open makes the process and the volume.
 func (f *volumeFlags) open(ctx context.Context) (*fabric.Process, *netmem.Volume, error) {
+	outlivesReaders()
 	ctx, cancel := context.WithTimeoutCause(ctx, f.opening, fmt.Errorf("the servers have not answered within %v", f.opening))
 	defer cancel()
 	p, err := f.at.join(ctx, f.name)

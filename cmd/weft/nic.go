@@ -171,6 +171,7 @@ func runNIC(c *cobra.Command, o *nicOptions) error {
 	if err != nil || o.check {
 		return err
 	}
+	outlivesReaders()
 	d, err := daemon.New(conf, c.ErrOrStderr())
 	if err != nil {
 		return err
