@@ -47,7 +47,7 @@ that ask at --unix, one after the other, until it is interrupted.
 
 A page that no server has any more, or that none brings within --io-timeout, is a SIGBUS
 for what touches it. A program whose pager ends is killed.`,
-		Example: `  weft mem map --server mem/0 --server mem/1 --copies 2 --size 8GiB --resident 1GiB -- ./program`,
+		Example: `  weft mem map --server mem/0 --server mem/1 --server mem/2 --copies 2 --size 8GiB --resident 1GiB -- ./program`,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.complete(c.Flags(), args); err != nil {

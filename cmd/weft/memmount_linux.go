@@ -33,7 +33,7 @@ on the empty directory DIR that has it as its one file, ` + memfile.Name + `, un
 interrupted or the directory is unmounted. Programs read, write and map the file; the
 parts in use are in the page cache of this host, and the rest on the page servers.
 It needs root, and the kernel's FUSE.`,
-		Example: `  weft mem mount --server mem/0 --server mem/1 --copies 2 --size 4GiB /mnt/far
+		Example: `  weft mem mount --server mem/0 --server mem/1 --server mem/2 --copies 2 --size 4GiB /mnt/far
   mkfs.ext4 /mnt/far/memory && mount -o loop /mnt/far/memory /srv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

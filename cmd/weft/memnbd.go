@@ -33,7 +33,7 @@ func newMemNBD() *cobra.Command {
 Block Device protocol until it is interrupted: to the kernel's nbd-client, qemu, libnbd,
 fio. What is written is on as many page servers as there are copies when the client is
 told so. What is trimmed, or written with zeros, takes no room.`,
-		Example: `  weft mem nbd --server mem/0 --server mem/1 --copies 2 --size 4GiB --unix /tmp/mem.sock
+		Example: `  weft mem nbd --server mem/0 --server mem/1 --server mem/2 --copies 2 --size 4GiB --unix /tmp/mem.sock
   nbdinfo 'nbd+unix:///?socket=/tmp/mem.sock'
   qemu-img convert image.qcow2 -n -O raw 'nbd+unix:///?socket=/tmp/mem.sock'`,
 		Args: cobra.NoArgs,

@@ -44,7 +44,7 @@ func (f *volumeFlags) define(fs *pflag.FlagSet) {
 			return ok
 		},
 	}, "server", "a page server; may be repeated")
-	intFlag(fs, &f.copies, "copies", 1, 1, 16, "on how many servers each page is")
+	intFlag(fs, &f.copies, "copies", 1, 1, 16, "on how many servers each page is; while fewer are up, writes wait")
 	fs.Var(&checkedFlag{
 		kind: "K+M",
 		want: "how many shards a page is cut into and how many more there are, such as 4+2",
