@@ -105,3 +105,22 @@ func TestWhatOthersUseOutlivesTheReadersOfItsOutput(t *testing.T) {
 		}
 	}
 }
+
+// Root of a user namespace that is not the mounts' own may not mount. It is told that, and nothing of programs that help others than root.
+func TestAMountThatIsNotPermittedSaysSo(t *testing.T) {
+	if _, err := os.Stat("/dev/fuse"); err != nil || os.Getuid() != 0 {
+		t.Skip("there is no FUSE here that this test may open: ", err)
+	}
+	root := []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+	dir := t.TempDir()
+	c := exec.Command("/proc/self/exe", append([]string{"mem", "mount", "--size", "1MiB", dir}, pages(t, 1, "16MiB")...)...)
+	c.Env = append(os.Environ(), asWeft+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: root, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
+	out, err := c.CombinedOutput()
+	if c.Process == nil {
+		t.Skip(err)
+	}
+	if want := "weft: memfile: mount " + dir + ": operation not permitted\n"; c.ProcessState.ExitCode() != exitFailed || string(out) != want {
+		t.Errorf("%v: %s; want %s", err, out, want)
+	}
+}

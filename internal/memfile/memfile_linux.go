@@ -78,10 +78,14 @@ func New(dir string, cfg Config) (*Mount, error) {
 	if cfg.Log == nil {
 		cfg.Log = func(string) {}
 	}
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		return nil, fmt.Errorf("memfile: mount %s: %w; expected a kernel with FUSE", dir, err)
+	}
 	f := &file{cfg: cfg, since: time.Now()}
 	always := time.Hour
 	server, err := fs.Mount(dir, &root{file: f}, &fs.Options{
-		MountOptions: fuse.MountOptions{FsName: cfg.Source, Name: "weft", DirectMount: true, MaxWrite: maxTransfer, MaxReadAhead: maxTransfer, DisableXAttrs: true},
+		// Only others than root try fusermount: for root its absence would take the place of the reason.
+		MountOptions: fuse.MountOptions{FsName: cfg.Source, Name: "weft", DirectMount: true, DirectMountStrict: os.Geteuid() == 0, MaxWrite: maxTransfer, MaxReadAhead: maxTransfer, DisableXAttrs: true},
 		EntryTimeout: &always,
 		AttrTimeout:  &always,
 	})
