@@ -372,18 +372,26 @@ func (v *Volume) Written(offset, n int64, yield func(offset, n int64, written bo
 		return err
 	}
 	at, end := offset, offset+n
-	for _, page := range v.c.among(uint64(offset/v.page), uint64((end+v.page-1)/v.page)) {
-		from, to := max(int64(page)*v.page, offset), min(int64(page+1)*v.page, end)
-		if from > at && !yield(at, from-at, false) || !yield(from, to-from, true) {
-			return nil
+	last := uint64((end + v.page - 1) / v.page)
+	for first, look := uint64(offset/v.page), uint64(firstLook); first < last; look *= 2 {
+		next := first + min(look, last-first)
+		for _, page := range v.c.among(first, next) {
+			from, to := max(int64(page)*v.page, offset), min(int64(page+1)*v.page, end)
+			if from > at && !yield(at, from-at, false) || !yield(from, to-from, true) {
+				return nil
+			}
+			at = to
 		}
-		at = to
+		first = next
 	}
 	if at < end {
 		yield(at, end-at, false)
 	}
 	return nil
 }
+
+// firstLook is at how many pages Written looks first, and at twice as many each time: its caller may have enough of a few, and ask again for the rest.
+const firstLook = 64
 
 // among are the pages from first to before end that were written, in order.
 func (c *Client) among(first, end uint64) (l []uint64) {
