@@ -216,10 +216,17 @@ func (f *file) Allocate(ctx context.Context, _ fs.FileHandle, offset, n uint64, 
 	if offset >= size {
 		return 0
 	}
-	n = min(n, size-offset)
-	return f.do(ctx, "discard", int64(offset), int64(n), func(ctx context.Context) error {
-		return f.cfg.Device.Discard(ctx, int64(offset), int64(n))
-	})
+	for end := offset + min(n, size-offset); offset < end; { // a hole may be of gigabytes: each part has its own time
+		part := min(end-offset, maxTransfer-offset%maxTransfer)
+		errno := f.do(ctx, "discard", int64(offset), int64(part), func(ctx context.Context) error {
+			return f.cfg.Device.Discard(ctx, int64(offset), int64(part))
+		})
+		if errno != 0 {
+			return errno
+		}
+		offset += part
+	}
+	return 0
 }
 
 // do has the device do something, within the time that it may take.

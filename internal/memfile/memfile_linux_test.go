@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 type memory struct {
 	mu    sync.Mutex
 	b     []byte
+	holes [][2]int64 // offset and length
 	fail  error
 	stuck bool // reads wait for their context
 }
@@ -69,6 +71,7 @@ func (m *memory) Flush(context.Context) error {
 func (m *memory) Discard(_ context.Context, offset, n int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.holes = append(m.holes, [2]int64{offset, n})
 	clear(m.b[offset : offset+n])
 	return nil
 }
@@ -233,6 +236,19 @@ func TestErrorsOfTheDeviceAreTheFiles(t *testing.T) {
 	m.mu.Unlock()
 	if _, err := f.ReadAt(make([]byte, 1), 1<<19); !errors.Is(err, unix.EIO) {
 		t.Errorf("a device that fails: %v", err)
+	}
+}
+
+func TestALargeHoleIsMadeInParts(t *testing.T) {
+	m := &memory{b: make([]byte, 3<<20)}
+	f := mounted(t, Config{Device: m})
+	if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 4096, 2<<20); err != nil {
+		t.Fatal(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if want := [][2]int64{{4096, 1<<20 - 4096}, {1 << 20, 1 << 20}, {2 << 20, 4096}}; !slices.Equal(m.holes, want) {
+		t.Errorf("%v; expected %v, each with its own time", m.holes, want)
 	}
 }
 

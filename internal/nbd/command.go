@@ -67,8 +67,13 @@ func (j *job) do(ctx context.Context) error {
 		return j.refuse(f)
 	}
 	whole := ctx
-	ctx, cancel := context.WithTimeout(ctx, j.n.s.cfg.Timeout)
-	defer cancel()
+	ctx, cancel := context.WithTimeout(whole, j.n.s.cfg.Timeout)
+	defer func() { cancel() }()
+	again := func() context.Context { // the time of the request begins anew: part of it is done
+		cancel()
+		ctx, cancel = context.WithTimeout(whole, j.n.s.cfg.Timeout)
+		return ctx
+	}
 	offset, n := int64(j.offset), int64(j.length)
 	dev := j.n.s.cfg.Device
 	var err error
@@ -84,9 +89,9 @@ func (j *job) do(ctx context.Context) error {
 	case cmdFlush:
 		err = dev.Flush(ctx)
 	case cmdTrim:
-		err = dev.Discard(ctx, offset, n)
+		err = inParts(offset, n, func(offset, n int64) error { return dev.Discard(again(), offset, n) })
 	case cmdWriteZeroes:
-		err = j.writeZeroes(ctx, offset, n)
+		err = j.writeZeroes(again, offset, n)
 	case cmdBlockStatus:
 		var pieces []byte
 		if pieces, err = j.blockStatus(offset, n); err == nil {
@@ -156,19 +161,27 @@ func (j *job) check() *fault {
 // zeros is what WRITE_ZEROES writes at a time if its client wants no holes.
 var zeros [1 << 20]byte
 
-// writeZeroes leaves a hole, which takes no time, unless the client wants room that no other can take.
-func (j *job) writeZeroes(ctx context.Context, offset, n int64) error {
-	if j.flags&cmdNoHole == 0 {
-		return j.n.s.cfg.Device.Discard(ctx, offset, n)
-	}
+// inParts calls do for what lies in each part of the device that is as long as zeros. A request may be for gigabytes: each part has its own time.
+func inParts(offset, n int64, do func(offset, n int64) error) error {
 	for n > 0 {
-		part := min(n, int64(len(zeros)))
-		if _, err := j.n.s.cfg.Device.WriteAtContext(ctx, zeros[:part], offset); err != nil {
+		part := min(n, int64(len(zeros))-offset%int64(len(zeros)))
+		if err := do(offset, part); err != nil {
 			return err
 		}
 		offset, n = offset+part, n-part
 	}
 	return nil
+}
+
+// writeZeroes leaves a hole, which takes no time, unless the client wants room that no other can take.
+func (j *job) writeZeroes(again func() context.Context, offset, n int64) error {
+	return inParts(offset, n, func(offset, n int64) error {
+		if j.flags&cmdNoHole == 0 {
+			return j.n.s.cfg.Device.Discard(again(), offset, n)
+		}
+		_, err := j.n.s.cfg.Device.WriteAtContext(again(), zeros[:n], offset)
+		return err
+	})
 }
 
 // maxPieces is how many pieces a reply to BLOCK_STATUS has at most. The client asks again for the rest.

@@ -303,6 +303,55 @@ func TestADeviceMaySayWhereItEnds(t *testing.T) {
 	c.finish()
 }
 
+// timed is a device that notes each part that it discards or writes, and the context that has its time.
+type timed struct {
+	*memory
+	offsets, lengths []int64
+	contexts         []context.Context
+}
+
+func (d *timed) note(ctx context.Context, offset, n int64) {
+	d.offsets, d.lengths, d.contexts = append(d.offsets, offset), append(d.lengths, n), append(d.contexts, ctx)
+}
+
+func (d *timed) Discard(ctx context.Context, offset, n int64) error {
+	d.note(ctx, offset, n)
+	return d.memory.Discard(ctx, offset, n)
+}
+
+func (d *timed) WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error) {
+	d.note(ctx, offset, int64(len(b)))
+	return d.memory.WriteAtContext(ctx, b, offset)
+}
+
+// To discard gigabytes takes longer than a request may that no server answers. As long as the device gets on with it, it does not fail.
+func TestTheTimeOfALongRequestIsThatOfItsParts(t *testing.T) {
+	const size = 8 << 20
+	for _, flags := range []uint16{0, cmdNoHole} {
+		for _, cmd := range []command{cmdTrim, cmdWriteZeroes} {
+			if cmd == cmdTrim && flags != 0 {
+				continue
+			}
+			d := &timed{memory: newMemory(size)}
+			c := serveOne(t, Config{Device: d})
+			c.begin(false)
+			c.request(flags, cmd, 1, 4096, size-8192)
+			c.simple("a long request", 0, 1)
+			c.finish()
+			at := int64(4096)
+			for i, offset := range d.offsets {
+				if offset != at || d.lengths[i] > 1<<20 || i > 0 && d.contexts[i] == d.contexts[i-1] {
+					t.Fatalf("command %d, part %d: %d bytes at %d; expected 1 MiB at most at %d, and time of its own", cmd, i, d.lengths[i], offset, at)
+				}
+				at += d.lengths[i]
+			}
+			if at != size-4096 {
+				t.Errorf("command %d: its parts end at %d; expected %d", cmd, at, size-4096)
+			}
+		}
+	}
+}
+
 func TestStructuredRepliesSayMore(t *testing.T) {
 	dev := newMemory(64 << 10)
 	c := serveOne(t, Config{Device: dev, ReadOnly: true, Timeout: 10 * time.Millisecond})
