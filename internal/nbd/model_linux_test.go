@@ -34,9 +34,9 @@ func TestAVolumeIsItsModelWhateverIsUnderWayAtOnce(t *testing.T) {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	rounds := 40
+	rounds := 20
 	if testing.Short() {
-		rounds = 8
+		rounds = 5
 	}
 	for _, cfg := range []netmem.VolumeConfig{{}, {ReadAhead: -1, ClientConfig: netmem.ClientConfig{PageBytes: 8192, Compress: true}}} {
 		t.Logf("-model.seed=%d, pages of %d bytes", seed, max(4096, cfg.PageBytes))
