@@ -22,7 +22,7 @@ var (
 	ErrBadArgument     = proc.ErrBadArgument   // what, says the text
 	ErrRegion          = proc.ErrRegion        // the handle is not, or no longer, a region's, or does not let write
 	ErrRange           = proc.ErrRange         // beyond the region's end
-	ErrCancelled       = proc.ErrCancelled     // withdrawn by Cancel
+	ErrCancelled       = proc.ErrCancelled     // withdrawn by Cancel; of Reply: the caller has given up
 	ErrNoProgram       = proc.ErrNoProgram     // no such program or trigger in the NIC, or it takes no messages
 	ErrProgramFailed   = proc.ErrProgramFailed // the program was activated, and aborted, or was busy for too long
 	ErrFiltered        = proc.ErrFiltered      // a filter in front of the receiver dropped the message

@@ -243,8 +243,9 @@ func (p *port) Call(ctx context.Context, to Name, tag Tag, request, reply []byte
 	return m, err
 }
 
-// Reply answers a message that was sent by Call. It goes to the very process that called: if that is known to have ended, Reply fails. As with Send,
-// a reply that has left may still be in vain.
+// Reply answers a message that was sent by Call. It goes to the very process that called. Where it fails, that is of no concern to other callers:
+// [ErrCancelled] says that this one has given up, [ErrProcessGone] that it has ended, [ErrUnreachable] that its NIC is silent, [ErrBadArgument] that
+// the message is no call. As with Send, a reply that has left may still be in vain.
 func (p *port) Reply(ctx context.Context, m Message, parts ...[]byte) error {
 	if err := ended(ctx, "reply"); err != nil {
 		return err

@@ -66,25 +66,27 @@ func run(ctx context.Context) error {
 	return errors.Join(server.Close(), <-served)
 }
 
-// serve answers until the process is closed. An empty reply says that the server cannot do what was asked.
+// serve answers until the process is closed. An empty reply says that the server cannot do what was asked. No caller ends it: neither one
+// that asks too much, nor one that has given up, or is gone, when the reply is there.
 func serve(ctx context.Context, p *weft.Process) error {
 	buf := make([]byte, 64)
 	for {
 		m, err := p.Recv(ctx, weft.AnyProcess, weft.AnyTag, buf)
 		if errors.Is(err, weft.ErrClosed) {
 			return nil
-		} else if err != nil {
+		} else if err != nil && !errors.Is(err, weft.ErrTruncated) {
 			return err
 		}
 		var answer []byte
-		switch m.Tag {
-		case upper:
+		switch {
+		case err != nil: // only the beginning is in buf
+		case m.Tag == upper:
 			answer = bytes.ToUpper(buf[:m.Len])
-		case lower:
+		case m.Tag == lower:
 			answer = bytes.ToLower(buf[:m.Len])
 		}
 		if err := p.Reply(ctx, m, answer); err != nil {
-			return err
+			log.Print(err)
 		}
 	}
 }
