@@ -1,6 +1,8 @@
 package names
 
 import (
+	"slices"
+
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
@@ -71,11 +73,27 @@ func (t *Table) checkRetry(p *Peer) {
 		return
 	}
 	if now := t.nic.Now(); p.retryAt <= now {
+		if p.pause > 0 {
+			t.turn(p)
+		}
 		p.Connect(now)
 		p.pause = min(max(2*p.pause, limits.HelloEvery), limits.RetryAtMost)
 		p.retryAt = now.Add(t.cfg.UnreachableAfter + p.pause) // Down comes first
 	}
 	t.nic.CheckAt(p.retryAt)
+}
+
+// turn has a peer that was named at one place and was up since at another looked for at the other one of the two, unless another NIC is
+// there. It begins where it was up. What was elsewhere for a while, or seemed to be, may be back, and know no NIC that it could call.
+func (t *Table) turn(p *Peer) {
+	to := p.namedAt
+	if p.Addr() == to {
+		to = p.lastAt
+	}
+	if !p.named || to == p.Addr() || slices.ContainsFunc(t.peers, func(other *Peer) bool { return other.Addr() == to }) {
+		return
+	}
+	_, _ = t.nic.Open(p.NIC(), to) // it is known, and not up, so that this cannot fail
 }
 
 // checkForget forgets a peer that has been down for long, unless the owner of this NIC has named it.

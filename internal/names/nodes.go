@@ -26,6 +26,8 @@ type Peer struct {
 	removed bool // by RemoveNode; forgotten when its pair is down
 	failed  bool // it could not be reached, or was lost, and has not come back
 
+	namedAt, lastAt netip.AddrPort // where AddNode said that it is, and where it was up since: it is looked for at both
+
 	retryAt  clock.Time    // when a pair that is down is opened again
 	pause    time.Duration // before that, after an attempt that failed
 	forgetAt clock.Time    // unless it has come back, or is named
@@ -63,7 +65,7 @@ func (p *Peer) probe(why *bool, on bool) {
 func (t *Table) AddNode(id uint64, addr netip.AddrPort) error {
 	p, err := t.add(id, addr)
 	if err == nil {
-		p.named = true
+		p.named, p.namedAt, p.lastAt = true, addr, addr
 	}
 	return err
 }
@@ -121,6 +123,7 @@ func (t *Table) Up(p *Peer) {
 			n.near.comes(p)
 		}
 	}
+	p.lastAt = p.Addr()
 	p.failed, p.told, p.synced = false, false, false
 	p.first, p.firstDue, p.promised, p.promisedDue = 0, -1, 0, 0
 	p.retryAt, p.pause = clock.Never, 0

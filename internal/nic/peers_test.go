@@ -51,6 +51,53 @@ func TestASecondNICWithAKnownIDIsRefusedWhileTheFirstLives(t *testing.T) { // de
 	f.noLeaks() // nothing is probed any more
 }
 
+func TestANICIsLookedForWhereItWasNamedThoughItWasElsewhere(t *testing.T) {
+	f := emptyFabric(t)
+	one := f.addNIC(1, 1, fault.Config{})
+	home := f.sw.Port()
+	atHome := func(c *Config) { c.Link = home }
+	f.addNIC(2, 1, fault.Config{}, atHome)
+	if err := one.AddNode(0, mem.Address(2)); err != nil {
+		t.Fatal(err)
+	}
+	isUp := func(incarnation uint64, at int) func() bool {
+		return func() bool {
+			pr := one.peerOf(2)
+			return pr != nil && pr.ep.Up() && pr.ep.Incarnation() == incarnation && pr.ep.Addr() == mem.Address(at)
+		}
+	}
+	f.until(time.Second, "the NIC where it was named", isUp(1, 2))
+	f.kill(1)
+	away := f.addNIC(2, 2, fault.Config{})
+	if err := away.AddNode(1, mem.Address(1)); err != nil {
+		t.Fatal(err)
+	}
+	f.until(20*time.Second, "the NIC elsewhere", isUp(2, 4))
+	f.kill(1)
+	f.wait(2 * limits.FailureTimeout)
+	f.addNIC(2, 3, fault.Config{}, atHome) // it knows no other
+	f.until(2*limits.RetryAtMost+2*limits.UnreachableAfter, "the NIC where it was named, again", isUp(3, 2))
+}
+
+func TestANICThatIsNamedElsewhereIsNotLookedForWhereItWas(t *testing.T) {
+	f := emptyFabric(t)
+	one := f.addNIC(1, 1, fault.Config{})
+	f.addNIC(2, 1, fault.Config{})
+	if err := one.AddNode(2, mem.Address(2)); err != nil {
+		t.Fatal(err)
+	}
+	isUp := func() bool { pr := one.peerOf(2); return pr != nil && pr.ep.Up() }
+	f.until(time.Second, "the NIC where it was named", isUp)
+	f.kill(1)
+	f.until(2*limits.FailureTimeout, "its end", func() bool { return !isUp() })
+	f.wait(limits.FailureTimeout)
+	f.addNIC(2, 2, fault.Config{}) // it knows no other
+	if err := one.AddNode(2, mem.Address(3)); err != nil {
+		t.Fatal(err)
+	}
+	f.until(limits.RetryAtMost+limits.UnreachableAfter, "the NIC where it is named now", isUp)
+}
+
 func TestAStaticNICTalksOnlyToThoseItWasToldOf(t *testing.T) {
 	f := emptyFabric(t)
 	e, err := New(Config{ID: 1, Incarnation: 1, Seed: 1, Link: f.sw.Port(), Static: true})
