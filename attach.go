@@ -48,7 +48,7 @@ type Geometry struct {
 //
 // [ErrNoDaemon] says that nothing listens at the socket, [ErrNotTrusted] that something does which may be a stranger's, [ErrNotPermitted]
 // that this user may not attach, [ErrFull] that the NIC has as many processes as it can have, [ErrOtherVersion] that daemon and program do
-// not fit, [ErrNameTaken] that a process of the host has the name.
+// not fit, [ErrNameTaken] that another process of the fabric has the name, as of [Open].
 func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	if err := ended(ctx, "attach"); err != nil {
 		return nil, err

@@ -31,7 +31,8 @@ type Config struct {
 	// Groups that the process is a member of from the start. Open waits until they have all their members.
 	Groups []Membership
 
-	// ID of the NIC; 0 takes a random one.
+	// ID of the NIC, which no other NIC of the fabric has; 0 takes a random one. A program that comes back with the ID that it had is
+	// known at once to have begun anew: its peers are told by [EventRestarted], and its name is free for it.
 	ID NICID
 
 	// Link is what carries the frames, and where the NIC listens: UDP("10.0.0.1:7000"), XDP(…), SharedMemory(…). The zero value is
@@ -41,7 +42,8 @@ type Config struct {
 	// Switch joins the NIC to others of this program instead.
 	Switch *Switch
 
-	// Nodes are NICs to know from the start. One is enough to join a fabric: NICs tell one another of the rest.
+	// Nodes are NICs to know from the start. One is enough to join a fabric: NICs tell one another of the rest. One that is not there is
+	// called again until it is.
 	Nodes []Node
 
 	// Position of the NIC on the torus of the fabric, if it is one.

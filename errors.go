@@ -14,7 +14,7 @@ var (
 	ErrStaleGeneration = proc.ErrStaleGeneration // the address is that of an earlier process
 	ErrNameUnknown     = proc.ErrNameUnknown     // no live NIC knows the name
 	ErrNameLost        = proc.ErrNameLost        // another process has this one's name by an older claim
-	ErrNameTaken       = errors.New("name is taken")
+	ErrPortInUse       = errors.New("the port is in use")
 	ErrTruncated       = proc.ErrTruncated     // the message is longer than the buffer
 	ErrQueueFull       = proc.ErrQueueFull     // too many operations under way
 	ErrClosed          = proc.ErrClosed        // this process, or its NIC, has been closed
@@ -29,8 +29,8 @@ var (
 	ErrNoReceiver      = proc.ErrNoReceiver    // of SendDelivered to a library's port, on which its receiver has never received
 	ErrNoMemory        = proc.ErrNoMemory      // the NIC has no memory left for this, or no place for another region, share, or process to send to
 	ErrRegionInUse     = proc.ErrRegionInUse   // of Region.Close: an operation of this process under way uses it
-	ErrPortInUse       = errors.New("the port is in use")
 
+	ErrNameTaken    = errors.New("name is taken")                           // of Attach and Open: another process of the fabric has the name; which, says the text
 	ErrNoDaemon     = errors.New("no NIC daemon")                           // of Attach: nothing listens at the socket
 	ErrNotTrusted   = errors.New("the daemon is not trusted")               // of Attach: neither root nor this user has started it, nor the owner of its socket's place
 	ErrNotPermitted = errors.New("not permitted")                           // of Attach: the socket or the daemon refuses this user

@@ -18,7 +18,8 @@ type NICID = registry.NICID
 func ParseNICID(s string) (NICID, error) { return registry.ParseNICID(s) }
 
 // Name is what a process is called: its application, 1 to 24 bytes of a–z, 0–9, '.', '_' and '-', and its index there
-// (QNIX-55). A name belongs to one process of the fabric at a time. The zero Name is [AnyProcess].
+// (QNIX-55). A name belongs to one process of the fabric at a time. The applications nic and program are the NICs' own. The zero Name is
+// [AnyProcess].
 type Name struct {
 	App   string
 	Index uint32

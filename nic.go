@@ -49,6 +49,12 @@ type NIC struct {
 }
 
 // Open makes a NIC inside this process with one process on it. Closing the process closes the NIC.
+//
+// For nodes that are not there it waits half a second at most. [ErrNameTaken] says which process of the fabric has the name. A program
+// that was killed and is started again can be told so until the NIC of its earlier life is missed, which takes ten seconds at most,
+// or twice Config.UnreachableAfter if that is more. With the Config.ID of that NIC it has its name at once.
+// [ErrBadArgument] says what is wrong with the configuration, and a [GroupError] what kept the process from a group. Other errors are the
+// system's, such as that an address is in use.
 func Open(ctx context.Context, cfg Config) (*Process, error) {
 	n, err := OpenNIC(ctx, cfg)
 	if err != nil {
@@ -62,7 +68,8 @@ func Open(ctx context.Context, cfg Config) (*Process, error) {
 	return p, nil
 }
 
-// OpenNIC makes a NIC inside this process, with no process on it yet.
+// OpenNIC makes a NIC inside this process, with no process on it yet. It fails as [Open] does where the configuration is wrong, and with
+// what the system says.
 func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -199,7 +206,7 @@ func (n *NIC) Counters() map[string]uint64 {
 }
 
 // Attach gives this program one more process on the NIC. It returns when the process is in all the groups; if it cannot be
-// in one of them, it is closed again, with a [GroupError].
+// in one of them, it is closed again, with a [GroupError]. [ErrNameTaken] is as of [Open].
 func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
