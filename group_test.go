@@ -374,8 +374,8 @@ func TestAProcessInAsManyGroupsAsItMayBeInCanShrinkEach(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := p.Join(ctx, "more", 1); !errors.Is(err, weft.ErrNoMemory) {
-		t.Errorf("one more: %v; expected %v", err, weft.ErrNoMemory)
+	if _, err := p.Join(ctx, "more", 1); !errors.Is(err, weft.ErrNoMemory) || !strings.Contains(err.Error(), fmt.Sprintf("in %d groups", limits.Groups)) {
+		t.Errorf("one more: %v; expected %v, and how many groups are too many", err, weft.ErrNoMemory)
 	}
 	if g, err = g.Shrink(ctx); err != nil || g.Epoch() != 1 {
 		t.Fatalf("shrinking one of them: %v", err)

@@ -64,7 +64,9 @@ func (p *Process) Join(ctx context.Context, name string, size int) (*Group, erro
 		return nil, &GroupError{Op: "join", Group: name, Err: fmt.Errorf("%w: a group's name has 1 to %d bytes of a-z, 0-9, '.', '_' or '-'", ErrBadArgument, limits.NameBytes)}
 	}
 	g, err := p.join(ctx, key, size, 0, size)
-	if err != nil {
+	if errors.Is(err, ErrNoMemory) {
+		return nil, &GroupError{Op: "join", Group: name, Err: fmt.Errorf("%w: the process is in %d groups, which is the most", ErrNoMemory, limits.Groups)}
+	} else if err != nil {
 		return nil, &GroupError{Op: "join", Group: name, Err: reason(err)}
 	}
 	g.name = name
