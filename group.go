@@ -21,6 +21,13 @@ import (
 // and so do all later ones; [Group.Shrink] makes the same group without it. A process that gives an operation up, because its
 // context has ended, leaves the group: it has entered what the others wait for, and cannot take that back. An operation whose context
 // has ended before it begins is not entered: it fails, and the process is in the group as before.
+//
+// Members that call different operations, broadcasts with different roots, or reductions of different lengths, types or operators, fail with
+// [ErrGroupMismatch], and so do all later operations of the group, until Shrink makes it anew. A member whose parts have another length
+// than those of others fails with [ErrBadArgument], and leaves the group.
+//
+// A group takes no member in later. To replace one that has ended, the others close the group, and all join it again; a process that
+// joins before that waits for them.
 type Group struct{ g *proc.Group }
 
 // GroupError says which operation of which group failed, and why. If a member has left or ended, Dead is its name.
@@ -131,7 +138,7 @@ type Element interface{ int64 | float64 }
 type Operator int
 
 // The operators. And, Or and Xor are for int64 alone. Sums of float64 are added up in the same order in every run, which
-// is not that of the ranks.
+// is not that of the ranks. Those of int64 wrap around. A NaN among the elements makes the result NaN.
 const (
 	Sum Operator = iota
 	Min

@@ -100,6 +100,9 @@ func (m *Message) set(names *nameCache, pm *proc.Message) {
 // not, and the session with the receiver's NIC ends before the message has arrived, the message is lost with all behind it; an
 // [Event] says how many those may be.
 //
+// A message has any length, 0 included. One of more than 16 KiB waits at the sender, and Send with it, until a receive has met it. A shorter one
+// waits for its receive at the receiver's NIC, where 4 MiB of them have room unless its daemon is configured otherwise; Send waits while there is none.
+//
 // A message to a name that no live NIC knows fails with [ErrNameUnknown]; see [Process.WaitName].
 func (p *port) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, "send"); err != nil {
