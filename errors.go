@@ -44,7 +44,12 @@ var (
 	ErrGroupMismatch = proc.ErrGroupMismatch // the members do different things
 )
 
-// OpError says which operation failed, with which peer, and why. Unwrap gives the why.
+// OpError says which operation failed, with which peer, and why.
+//
+//	Op         what failed, such as "send", "receive" or "call"
+//	Peer       the other process's name, as Name.String writes it when it is printed; "any" if the operation did not name it
+//	NIC, Slot  where that process is; 0 if that is not known
+//	Err        the why, which Unwrap gives, too
 type OpError = proc.OpError
 
 // argument makes err, which says what is wrong with an argument, ErrBadArgument too.

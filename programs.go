@@ -56,12 +56,40 @@ func (p *Process) ProgramNumber() ProgramID {
 func ProgramName(id ProgramID) Name { return Name{App: "program", Index: uint32(id)} }
 
 // ProgramOptions say how a program is to be loaded. The zero value loads it under a number that is free, and does not start it.
+//
+//	ID        its number; 0: one that is free, the same on all NICs
+//	Replace   in the place of the program of that number or, if ID is 0, of the one of its name on each NIC
+//	Start     run its initialisation
+//	Resident  messages of other NICs come as datagrams: to the virtual machine ("vm"), to the driver of the link ("xdp"), or to the
+//	          driver if that can be ("auto"); empty: they come reliably
+//	Guards    the process that it filters messages for, such as "app/3"; empty: none
+//	Trigger   by which it sees these
 type ProgramOptions = deploy.Options
 
-// ProgramInfo describes a program that is loaded, and what it has cost.
+// ProgramInfo describes a program that is loaded, and what it has cost. `weft program list --json` prints it; the words in brackets are its keys there.
+//
+//	ID, Name, NIC          which it is, and where [id, name, nic]
+//	State                  "running", "loaded" or "stopped" [state]
+//	Why, Line              of its last abort, and where that was in the source [why, line]
+//	Owner                  the user that has loaded it [owner]
+//	Resident, Lacks        "vm" or "xdp", empty if it is not resident; which segments it does not find in the driver, and why [resident, lacks]
+//	Guards, Dropped        the process that it filters messages for, and how many it has dropped [guards, dropped]
+//	Triggers, Hash         those that it has, and the hash of its module [triggers, hash]
+//	Code, Data             its length in instructions, and that of its data in words of 64 bits [code, data]
+//	Activations            [activations]
+//	Instructions, Time     that it has executed, and took, in nanoseconds [instructions, time_ns]
+//	Refused                messages for a trigger that it has not, or while it did not run [refused]
+//	Shown                  values that it has displayed [shown]
+//	Aborts, Lost           how many activations were aborted, and how much was lost in the driver, by cause [aborts, lost]
 type ProgramInfo = ctl.ProgramInfo
 
 // PlacedProgram is where a program has been put.
+//
+//	NIC, ID   the NIC, and the program's number there
+//	Kept      it goes on with the data of the one that it has replaced
+//	Resident  where a resident program is, "vm" or "xdp"
+//	Why       why it is not in the driver, where that was left to the NIC
+//	Aborted   why its initialisation was, after which it is stopped; empty: it was not
 type PlacedProgram = deploy.Placed
 
 // Programs are those of NICs: of this process's own, and, if that is a daemon, of the others that it knows.
