@@ -194,7 +194,7 @@ func (n *NIC) Nodes() (l []NodeState, err error) {
 	return l, nil
 }
 
-// Counters returns what the NIC has counted since it was opened, by name.
+// Counters returns what the NIC has counted since it was opened, by the names that `weft stat` has. Those that end in _now are levels.
 func (n *NIC) Counters() map[string]uint64 {
 	m := make(map[string]uint64)
 	n.poller.Do(func(clock.Time) {

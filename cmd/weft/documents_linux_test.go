@@ -3,9 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/vni"
 )
 
 // Every command line that README and the documents show has a command and flags that there are.
@@ -54,5 +59,40 @@ func checkLine(t *testing.T, where, line string) {
 		if isFlag && c.Flags().Lookup(name) == nil {
 			t.Errorf("%s: weft %s: %s has no flag --%s", where, line, c.CommandPath(), name)
 		}
+	}
+}
+
+// What the tools print as JSON, and each counter that a document names, is what it says there.
+func TestKeysAndCountersAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/nic.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []any{ctl.Node{}, ctl.Check{}, ctl.Name{}, ctl.Member{}, ctl.Process{}, ctl.Thrown{}} {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(value)) {
+			if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); !strings.Contains(string(text), "`"+key+"`") {
+				t.Errorf("docs/nic.md does not name %q, the key of %T.%s", key, value, f.Name)
+			}
+		}
+	}
+	names, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("`((?:rel|drop|nic|link)_[a-z_]+)`").FindAllStringSubmatch(string(text), -1) {
+			found++
+			if !slices.Contains(vni.Names(), m[1]) {
+				t.Errorf("%s: there is no counter %s", filepath.Base(name), m[1])
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("found %d counters; the search must be broken", found)
 	}
 }
