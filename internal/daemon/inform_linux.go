@@ -171,7 +171,9 @@ func (d *Daemon) check(begin bool) (l []ctl.Check) {
 		}
 	}
 	var refused []nic.Refusal
-	d.loop.Do(func(clock.Time) { refused = d.engine.Refusals() })
+	d.loop.Do(func(now clock.Time) {
+		refused = refusedSince(d.engine.Refusals(), now.Add(-d.settings.refusedAgainWithin()))
+	})
 	for _, n := range d.known() {
 		c := ctl.Check{ID: registry.NICID(n.ID), Address: n.Addr.String(), OK: n.Check == rel.CheckOK, Text: n.CheckText}
 		if n.Check == rel.CheckRunning {

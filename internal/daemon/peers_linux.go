@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -185,6 +186,16 @@ func (l *peerLog) tellRefusal(r *nic.Refusal, nodes []nic.NodeInfo) {
 	default:
 		l.d.log.Warn("a NIC is refused, since another one with its id is up", "nic", id, "address", r.Addr)
 	}
+}
+
+// refusedAgainWithin is for how long a refusal tells of now: a NIC that is still refused has said hello again by then.
+func (s *settings) refusedAgainWithin() time.Duration {
+	return 2*s.unreachableAfter() + limits.RetryAtMost
+}
+
+// refusedSince leaves out the refusals of NICs that have not said hello since then: they have ended, or been let in.
+func refusedSince(all []nic.Refusal, then clock.Time) []nic.Refusal {
+	return slices.DeleteFunc(all, func(r nic.Refusal) bool { return r.Last < then })
 }
 
 // refusedAt says why the NIC at an address is not let in; empty: it is not refused.
