@@ -179,7 +179,7 @@ func (d *Daemon) check(begin bool) (l []ctl.Check) {
 		if n.Check == rel.CheckRunning {
 			c.Text = fmt.Sprintf("no answer within %v", checkWithin)
 		}
-		if why := refusedAt(refused, n.Addr); why != "" && !c.OK {
+		if why := refusedAt(refused, n.ID, n.Addr); why != "" && !c.OK {
 			c.Text = why
 		}
 		l = append(l, c)

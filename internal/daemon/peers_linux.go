@@ -198,13 +198,13 @@ func refusedSince(all []nic.Refusal, then clock.Time) []nic.Refusal {
 	return slices.DeleteFunc(all, func(r nic.Refusal) bool { return r.Last < then })
 }
 
-// refusedAt says why the NIC at an address is not let in; empty: it is not refused.
-func refusedAt(all []nic.Refusal, addr link.Addr) string {
+// refusedAt says why a NIC is not let in; empty: it is not refused. One that is back from elsewhere may be refused at another address than
+// that at which it is looked for at the moment.
+func refusedAt(all []nic.Refusal, id uint64, addr link.Addr) string {
 	for _, r := range all {
-		if r.Addr != addr {
-			continue
-		}
 		switch {
+		case r.Addr != addr && !(r.NIC == id && errors.Is(r.Why, rel.ErrOutdated)):
+			continue
 		case errors.Is(r.Why, names.ErrOwnID):
 			return "the NIC there has the id of this one, so neither lets the other in"
 		case errors.Is(r.Why, names.ErrUnknown):

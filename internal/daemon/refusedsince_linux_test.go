@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/rel"
 )
 
 // A check of a node that is not there does not answer with the refusal of a NIC that was there once.
@@ -19,8 +20,18 @@ func TestARefusalOfLongAgoIsNoReasonOfACheck(t *testing.T) {
 		told bool
 	}{{0, true}, {within, true}, {within + 1, false}} {
 		all := []nic.Refusal{{NIC: 2, Addr: mem.Address(2), Why: names.ErrKnownID, Times: 1, Last: now.Add(-c.ago)}}
-		if why := refusedAt(refusedSince(all, now.Add(-within)), mem.Address(2)); why != "" != c.told {
+		if why := refusedAt(refusedSince(all, now.Add(-within)), 0, mem.Address(2)); why != "" != c.told {
 			t.Errorf("a refusal %v ago is told as %q; expected a reason: %v", c.ago, why, c.told)
+		}
+	}
+}
+
+// A NIC that is refused where it was named is said to be, also while it is looked for where it was last. Another one with its id is not meant.
+func TestACheckNamesARefusalAtAnotherAddress(t *testing.T) {
+	for why, told := range map[error]bool{rel.ErrOutdated: true, names.ErrKnownID: false} {
+		all := []nic.Refusal{{NIC: 2, Addr: mem.Address(2), Why: why, Times: 1}}
+		if got := refusedAt(all, 2, mem.Address(3)); got != "" != told {
+			t.Errorf("the refusal for %v is told as %q; expected a reason: %v", why, got, told)
 		}
 	}
 }
