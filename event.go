@@ -24,7 +24,7 @@ const (
 // Event tells of something that belongs to no operation: the end of a NIC or process that this one has sent to or received from.
 type Event struct {
 	Kind    EventKind
-	Name    Name    // of the process that is meant, if one is
+	Name    Name    // of the process that is meant, if one is and its name is known
 	Addr    Address // of it, or of the NIC alone
 	InDoubt uint64  // at most so many sends to the NIC that had completed were not delivered
 	Missed  uint64  // events before this one that were not fetched in time

@@ -35,6 +35,9 @@ func (e Event) String() string {
 	case EventClosed:
 		return fmt.Sprintf("NIC %v closed, %d sends in doubt", nicid.ID(e.NIC), e.Count)
 	case EventProcessGone:
+		if e.Name.IsZero() {
+			return fmt.Sprintf("process gone (NIC %v, slot %d)", nicid.ID(e.NIC), e.Slot)
+		}
 		return fmt.Sprintf("process %v gone (NIC %v, slot %d)", e.Name, nicid.ID(e.NIC), e.Slot)
 	case EventNameLost:
 		return fmt.Sprintf("name %v lost to NIC %v, slot %d", e.Name, nicid.ID(e.NIC), e.Slot)
