@@ -52,6 +52,11 @@ func usagef(format string, args ...any) error {
 // newRoot builds the command tree. begun is set once the command line has been understood and a command starts.
 func newRoot(begun *bool) *cobra.Command {
 	root := newGroup("weft", "A reliable fabric between processes, by a NIC in software")
+	root.Long = root.Short + `.
+
+The exit status is 0 if all went well, 1 if the work itself failed, and 2 if the command was called wrongly: an unknown
+subcommand or flag, a value that is not what it takes, or a configuration that is wrong. A subcommand that runs another
+program passes on what that ends with.`
 	root.SilenceErrors, root.SilenceUsage = true, true // run prints them, in one form
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.Version = version.Text()

@@ -98,6 +98,15 @@ func TestFailedWorkExits1(t *testing.T) {
 	}
 }
 
+func TestTheHelpTellsTheExitStatuses(t *testing.T) {
+	status, out, _ := weft("--help")
+	for _, word := range []string{"exit status is 0", "1 if", "2 if"} {
+		if status != 0 || !strings.Contains(out, word) {
+			t.Errorf("weft --help ends with %d, and does not say %q", status, word)
+		}
+	}
+}
+
 func TestSharesAreWrittenInTwoWays(t *testing.T) {
 	for s, want := range map[string]float64{"5%": 0.05, "0.05": 0.05, "100%": 1, "1": 1, "0": 0, "0%": 0, "0.5%": 0.005} {
 		if got, ok := parseShare(s); !ok || got != want {
