@@ -30,7 +30,7 @@ func TestEachNICGoesByItsOwnProgramUIDs(t *testing.T) { // PANIC-22
 		may bool
 	}{{0, 0, false}, {1, 0, true}, {0, nics[1], true}, {1, nics[0], false}} {
 		out := outsiderSays(t, fmt.Sprintf("loader=%d at %s", load.nic, c[load.by].Socket))
-		if load.may && out != "ready\n" || !load.may && !strings.Contains(out, "user 65534 may not put programs of NIC") {
+		if load.may && out != "ready\n" || !load.may && !strings.Contains(out, "user 65534 may neither change programs of NIC") {
 			t.Errorf("by daemon %d into NIC %d: %q; it may: %v", load.by, load.nic, out, load.may)
 		}
 	}

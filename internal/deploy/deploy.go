@@ -52,7 +52,7 @@ type upload struct {
 func (s *Site) Answer(r *ctl.Program) (reply *ctl.ProgramReply, err error) {
 	changes := r.Do != ctl.ProgramList && r.Do != ctl.ProgramLog
 	if changes && !s.May(r.UID) {
-		return nil, &refusal{fmt.Errorf("user %d may not %s programs of NIC %v; expected the daemon's user, root, or one of program_uids", r.UID, r.Do, s.NIC), ctl.ErrRefused}
+		return nil, &refusal{fmt.Errorf("user %d may neither change programs of NIC %v nor send to them; expected the daemon's user, root, or one of program_uids", r.UID, s.NIC), ctl.ErrRefused}
 	}
 	switch r.Do {
 	case ctl.ProgramPut:
