@@ -14,7 +14,7 @@ import (
 )
 
 func newNICInfoCommand() *cobra.Command {
-	return newListCommand("info", "Print the memory map of the NIC of this host, or another one",
+	c := newListCommand("info", "Print the memory map of the NIC of this host, or another one",
 		func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
 			m, err := n.Memory(ctx)
 			if err != nil {
@@ -25,6 +25,8 @@ func newNICInfoCommand() *cobra.Command {
 			}
 			return printMemory(out, m)
 		})
+	c.Flags().Lookup("json").Usage = "print one JSON object"
+	return c
 }
 
 // printMemoryJSON prints the map as one object; the id as everywhere.

@@ -107,6 +107,13 @@ func TestTheHelpTellsTheExitStatuses(t *testing.T) {
 	}
 }
 
+// weft nic info is no list, so that its --json is not that of one.
+func TestTheHelpOfNICInfoPromisesOneObject(t *testing.T) {
+	if status, out, _ := weft("nic", "info", "--help"); status != 0 || !strings.Contains(out, "print one JSON object\n") {
+		t.Errorf("weft nic info --help ends with %d:\n%s", status, out)
+	}
+}
+
 func TestSharesAreWrittenInTwoWays(t *testing.T) {
 	for s, want := range map[string]float64{"5%": 0.05, "0.05": 0.05, "100%": 1, "1": 1, "0": 0, "0%": 0, "0.5%": 0.005} {
 		if got, ok := parseShare(s); !ok || got != want {
