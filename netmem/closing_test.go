@@ -42,3 +42,16 @@ func TestCallsThatWaitEndWithTheirClient(t *testing.T) {
 		}
 	}
 }
+
+func TestAClientThatIsClosedNeitherTakesAServerNorLeavesOne(t *testing.T) {
+	withClient(t, ClientConfig{}, func(_ *sim.Process, _ *sim.Fabric, c *Client) error {
+		c.Close()
+		for _, name := range []weft.Name{{App: "memory"}, {App: "other"}} {
+			add, remove := c.AddServer(context.Background(), ServerRef{Name: name}), c.RemoveServer(context.Background(), name)
+			if !errors.Is(add, weft.ErrClosed) || !errors.Is(remove, weft.ErrClosed) {
+				return fmt.Errorf("%v: adding says %v, removing %v; want that the client is closed", name, add, remove)
+			}
+		}
+		return nil
+	})
+}

@@ -2,7 +2,7 @@ package netmem
 
 import "context"
 
-// ReadPages reads pages for one goroutine, as many at a time as depth says: it asks for the next as soon as it has one. That costs less than a
+// ReadPages reads pages for one goroutine, as many at a time as depth says, one if that is 0 or less: it asks for the next as soon as it has one. That costs less than a
 // goroutine for each that calls ReadPage, since all that have come are taken in at once. next says which page is to be read, and into which
 // PageBytes bytes, which are the client's until ended; it returns false when there are no more. ended is called for each page as it ends, in any
 // order, with what ReadPage would have returned. ReadPages calls both, one at a time. While they run, the pages that are under way are not free for other

@@ -100,7 +100,7 @@ type answer struct {
 	frame  *frame
 }
 
-// Serve makes a process a page server. It serves until Close, or until the process ends.
+// Serve makes a process a page server. It serves until Close, or until the process ends. A process is one server or one client at a time.
 func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if cfg.Bytes <= 0 || cfg.Bytes%hsn.MaxPage != 0 {
 		return nil, fmt.Errorf("netmem: a server of %d bytes; expected a multiple of %d", cfg.Bytes, hsn.MaxPage)

@@ -71,6 +71,9 @@ func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	if !(ref.Weight > 0) || math.IsInf(ref.Weight, 1) { // not a number is not more than 0 either
 		return fmt.Errorf("netmem: server %v has a weight of %v; expected a number above 0, or 0 for 1", ref.Name, ref.Weight)
 	}
+	if err := c.Err(); err != nil {
+		return fmt.Errorf("netmem: server %v: %w", ref.Name, err)
+	}
 	h := fnv.New64a()
 	fmt.Fprint(h, ref.Name)
 	s := &server{ServerRef: ref, seed: h.Sum64()}
@@ -129,6 +132,9 @@ func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 func (c *Client) removing(name weft.Name) (*server, error) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
+	if c.port.err != nil {
+		return nil, c.port.err
+	}
 	i := slices.IndexFunc(c.servers, func(s *server) bool { return s.Name == name })
 	if i < 0 {
 		return nil, errors.New("it is not used")
