@@ -171,6 +171,9 @@ func Reduce[T Element](ctx context.Context, g *Group, root int, o Operator, vect
 }
 
 // AllReduce is Reduce that leaves the result in the vector of every member.
+//
+// Both reduce vectors of 64 KiB and more for each member in parts, for which each member has a region of twice the length of the vector until the group is closed.
+// A member that may have no more regions has all of them reduce as short vectors are, which takes longer.
 func AllReduce[T Element](ctx context.Context, g *Group, o Operator, vector []T) error {
 	return reduce(ctx, g, proc.All, o, vector)
 }

@@ -99,7 +99,7 @@ func collectives(ctx context.Context, g *weft.Group, k int) error {
 	if err := g.Broadcast(ctx, k%n, buf); err != nil || !bytes.Equal(buf, want) {
 		return fmt.Errorf("broadcast of %d bytes: equal %v, %w", size, bytes.Equal(buf, want), err)
 	}
-	v := make([]int64, 1+size/64)
+	v := make([]int64, 1+size/16) // the longest goes in parts
 	f := make([]float64, 3)
 	sum := int64(0)
 	for i := range v {

@@ -66,7 +66,7 @@ func (t *Table) tryReduce(o *operation) {
 	o.req.Read(o.buf, 0)
 	for i, rank := range b.Children {
 		if t.cfg.Defect != mutate.ContributionLost || i+1 < len(b.Children) {
-			combine(o.operator&^wantedByAll, o.buf, o.parts[i])
+			(o.operator &^ wantedByAll).Combine(o.buf, o.parts[i])
 		}
 		t.nic.GiveBuffer(o.parts[i])
 		o.parts[i] = nil

@@ -34,7 +34,7 @@ func (g *Group) region(n int) (*Region, error) {
 		if len(r.mem) >= n {
 			return r, nil
 		}
-		g.shared = nil
+		g.shared, g.handles = nil, nil
 		if err := r.Close(); err != nil {
 			return nil, err
 		}

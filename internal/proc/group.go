@@ -29,6 +29,8 @@ type Group struct {
 	busy   atomic.Bool
 	midway bool    // of the operation under way: the others wait for the rest of it
 	shared *Region // where others put what is gathered; kept for the next time
+
+	handles []byte // of the regions of all members, as they were told last, while shared stays; else nil
 }
 
 // GroupError says which operation of which group failed, and why. If a member has left or ended, Dead is its name.
@@ -237,34 +239,6 @@ func (g *Group) broadcast(ctx context.Context, op string, root int, buf []byte) 
 		}
 		r.length = uint64(n)
 		return [][]byte{buf[at : at+n]}
-	})
-}
-
-// All, as the root of a Reduce, gives the result to every member.
-const All = -1
-
-// Reduce combines the vectors of all members element by element, with the operator, and leaves the result in that of the
-// member with rank root, or of every member if root is All. The vector has 64-bit little-endian elements, equally many at
-// each member.
-func (g *Group) Reduce(ctx context.Context, root int, o vni.Operator, vector []byte) error {
-	if err := g.begin(ctx, "reduce"); err != nil {
-		return err
-	}
-	defer g.done()
-	tag := uint64(vni.AllRanks)
-	if root != All {
-		if err := g.checkRoot("reduce", root); err != nil {
-			return err
-		}
-		tag = uint64(root)
-	}
-	if !o.Valid() || len(vector)%8 != 0 {
-		return g.fail("reduce", Message{}, fmt.Errorf("%w: operator %d on %d bytes", ErrBadArgument, o, len(vector)))
-	}
-	return g.cut(ctx, "reduce", len(vector), g.piece, func(r *request, at, n int) [][]byte {
-		r.code, r.send.Tag, r.both = vni.CodeReduce, tag|uint64(o)<<32, true
-		r.to(vector[at : at+n])
-		return nil
 	})
 }
 
