@@ -279,6 +279,20 @@ func wait(t *testing.T, p *weft.Process, other string) {
 	}
 }
 
+// heeded waits until p's NIC has read all that p has asked of it: a message to itself stands behind that in the queue.
+func heeded(t *testing.T, p *weft.Process) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const tag = 1 << 40
+	if err := p.Send(ctx, p.Name(), tag, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Recv(ctx, p.Name(), tag, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // payload is n bytes that no other seed gives.
 func payload(seed uint64, n int) []byte {
 	b := make([]byte, n)
