@@ -21,6 +21,7 @@ type node struct {
 	pool *Pool
 
 	gives bool // the interface takes packets
+	quick bool // what it has taken leaves with the next Flush
 	out   []packet
 	lay   []*byte      // where the data of each began
 	done  map[int]bool // slots whose packets have left
@@ -85,7 +86,11 @@ func (n *node) left() {
 	}
 }
 
-func (n *node) Flush() {}
+func (n *node) Flush() {
+	if n.quick {
+		n.left()
+	}
+}
 
 func (n *node) Receive(b *Buffer) bool { n.buffers = append(n.buffers, b); return true }
 
@@ -309,6 +314,23 @@ func TestAFullSendQueueLeavesMessagesPendingAndSendTellsWhenThereAreTooMany(t *t
 	}
 	if fmt.Sprint(a.sent) != "[0 1 2 3 4 5]" {
 		t.Errorf("%v were told of, want 0 to 5", a.sent)
+	}
+}
+
+// Answers for which there are not enough slots leave by the interrupt that they are made in, as far as the interface is quick enough.
+func TestMoreMessagesThanSlotsLeaveByOneInterrupt(t *testing.T) {
+	for _, quick := range []bool{true, false} {
+		a := newNode(t, 1, 4096, 20, func(c *Config) { c.Slots = 2 })
+		a.quick = quick
+		for i := range uint64(7) {
+			if err := a.Driver.Send(Client, Host{NIC: 2}, nil, []byte{byte(i)}, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.Interrupt(0)
+		if want := map[bool]int{true: 7, false: 2}[quick]; len(a.out) != want {
+			t.Errorf("quick %v: %d packets of 7 have left in 2 slots, want %d", quick, len(a.out), want)
+		}
 	}
 }
 
