@@ -109,14 +109,15 @@ func (r *reading) abandon() {
 }
 
 // asksNext reports whether one more may be begun, and there may be one.
-func (r *reading) asksNext() bool {
-	return r.more && len(r.under) <= r.depth-r.depth/refill && len(r.under)+len(r.behind) < r.depth
-}
+func (r *reading) asksNext() bool { return r.more && !r.busy() && len(r.under)+len(r.behind) < r.depth }
+
+// busy reports whether so many are under way that the next ones wait for some to end: those that begin together are asked for by one packet.
+func (r *reading) busy() bool { return len(r.under) > r.depth-r.depth/refill }
 
 // begin begins as many as may be under way.
 func (r *reading) begin() {
-	if r.more = r.more || r.later; len(r.under) > r.depth-r.depth/refill {
-		return // those that begin together are asked for by one packet
+	if r.more = r.more || r.later; r.busy() {
+		return
 	}
 	r.fresh, r.behind = append(r.fresh[:0], r.behind...), r.behind[:0]
 	for r.more && len(r.under)+len(r.fresh) < r.depth {
