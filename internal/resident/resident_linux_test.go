@@ -273,6 +273,19 @@ func TestAFlagOfASegmentRings(t *testing.T) {
 	n.shows(1, 0)
 }
 
+// gathers has what programs display gather until over is closed. gathering tells when it begins to, and its ring is read no more.
+func (n *nicTest) gathers() (gathering <-chan struct{}, over chan struct{}) {
+	began, over := make(chan struct{}), make(chan struct{})
+	n.programs.gather = func() {
+		select {
+		case began <- struct{}{}:
+		case <-over:
+		}
+		<-over
+	}
+	return began, over
+}
+
 // While what programs display gathers, before it is carried to their logs, a flag that one of them sets rings all the same.
 func TestAFlagRingsWhileDisplaysGather(t *testing.T) {
 	n := newNIC(t)
@@ -281,14 +294,7 @@ func TestAFlagRingsWhileDisplaysGather(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	gathering, over := make(chan struct{}), make(chan struct{})
-	n.programs.gather = func() {
-		select {
-		case gathering <- struct{}{}:
-		case <-over:
-		}
-		<-over
-	}
+	gathering, over := n.gathers()
 	defer close(over) // before the segment and the programs are closed
 	n.load(takeSource, false)
 	n.meet(keys)
@@ -304,14 +310,7 @@ func TestAFlagRingsWhileDisplaysGather(t *testing.T) {
 // What is lost in the driver is said of the program: a message whose counter was taken, and values for which the ring has no room.
 func TestWhatIsLostInTheDriverIsSaid(t *testing.T) {
 	n := newNIC(t)
-	gathering, over := make(chan struct{}), make(chan struct{})
-	n.programs.gather = func() {
-		select {
-		case gathering <- struct{}{}:
-		case <-over:
-		}
-		<-over
-	}
+	gathering, over := n.gathers()
 	defer close(over) // before the programs are closed
 	n.load(`PROGRAM shows: VAR n; TRIGGERS 1, 2; BEGIN END;
 MESSAGE 1: BEGIN n = 0; WHILE n < 6000 DO BEGIN DISPLAY n; n = n + 1 END END;
