@@ -378,12 +378,18 @@ func TestAModuleMaySendFromWithinSent(t *testing.T) { // HSN-35
 // What Sent sends is left to the call that is going on: that one has found a free slot already.
 func TestOutputDoesNotEnterItself(t *testing.T) { // HSN-35
 	var a *node
+	inside := 0
 	a = newNode(t, 1, 4096, 20, func(c *Config) {
 		c.Slots = 2
 		c.Modules[Client].Sent = func(cookie uint64) {
+			if inside++; inside > 1 {
+				t.Errorf("%d is told of within the call that tells of another", cookie)
+			}
 			if a.sent = append(a.sent, cookie); cookie == 1 {
 				_ = a.Driver.Send(Client, Host{NIC: 2}, nil, nil, 4)
+				a.Output()
 			}
+			inside--
 		}
 	})
 	for i := range uint64(4) {
