@@ -2,6 +2,7 @@ package netmem
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,7 @@ type ahead struct {
 	fetched  map[uint64]*fetched
 	order    []uint64   // of fetched, oldest first; also some that are gone
 	queue    []*fetched // yet to be read
+	spare    [][]byte   // memory of runs
 	attended bool       // attend runs
 
 	fetching reading      // of the goroutine that drives
@@ -50,8 +52,19 @@ type stream struct {
 type fetched struct {
 	want want
 	done atomic.Bool
-	data []byte // once done; nil: it could not be read
+	data []byte // once done, under the lock; nil: it could not be read, or has gone
+	gone bool   // no read finds it any more; under the lock
+	run  *run
 }
+
+// run is some pages that are fetched together. Their memory is used for others when none of them is left: a reader in order would else keep the collector at work.
+type run struct {
+	mem  []byte
+	left int // pages that are here or under way
+}
+
+// spareRuns is for how many runs memory is kept: one reader has two.
+const spareRuns = 4
 
 // inOrder is the read of a stream from which on pages are read ahead of it.
 const inOrder = 3
@@ -95,8 +108,8 @@ func (a *ahead) plan(offset, n, pageBytes int64) bool {
 			run = append(run, page)
 		}
 	}
-	if len(run) > 0 {
-		a.fetch(run)
+	for part := range slices.Chunk(run, a.runPages()) {
+		a.fetch(part)
 	}
 	return len(run) > 0
 }
@@ -116,22 +129,57 @@ func (a *ahead) stream(offset int64) *stream {
 // fetch has some pages be read. The lock is held.
 func (a *ahead) fetch(pages []uint64) {
 	size := a.c.cfg.PageBytes
-	run, mem := make([]fetched, len(pages)), make([]byte, len(pages)*size)
+	r, l := a.newRun(len(pages)), make([]fetched, len(pages))
 	for i, page := range pages {
-		f := &run[i]
-		f.want = want{number: page, into: mem[i*size:][:size:size], of: f}
+		f := &l[i]
+		f.run = r
+		f.want = want{number: page, into: r.mem[i*size:][:size:size], of: f}
 		a.fetched[page] = f
 		a.order = append(a.order, page)
 		a.queue = append(a.queue, f)
 	}
-	a.open.Add(int64(len(run)))
+	a.open.Add(int64(len(pages)))
 	for len(a.order) > len(a.streams)*a.window {
-		delete(a.fetched, a.order[0])
+		a.leave(a.order[0], a.fetched[a.order[0]])
 		a.order = a.order[1:]
 	}
 	if !a.attended {
 		a.attended = true
 		a.c.p.Go(a.attend)
+	}
+}
+
+// runPages is how many pages are fetched together, at most: the reader has come to the middle of what was read ahead when others are.
+func (a *ahead) runPages() int { return max(a.window/2, 1) }
+
+// newRun is a run of some pages. The lock is held.
+func (a *ahead) newRun(pages int) *run {
+	r := &run{left: pages}
+	if n := len(a.spare); n > 0 {
+		r.mem, a.spare = a.spare[n-1], a.spare[:n-1]
+	} else {
+		r.mem = make([]byte, a.runPages()*a.c.cfg.PageBytes)
+	}
+	return r
+}
+
+// leave forgets a page, unless it has been fetched anew. The lock is held.
+func (a *ahead) leave(page uint64, f *fetched) {
+	if f == nil || a.fetched[page] != f {
+		return
+	}
+	delete(a.fetched, page)
+	f.gone = true
+	if f.done.Load() {
+		a.release(f)
+	}
+}
+
+// release lets go of the memory of a page that no read finds any more. The lock is held.
+func (a *ahead) release(f *fetched) {
+	f.data = nil
+	if f.run.left--; f.run.left == 0 && len(a.spare) < spareRuns {
+		a.spare = append(a.spare, f.run.mem)
 	}
 }
 
@@ -150,10 +198,15 @@ func (a *ahead) next() *want {
 // ended notes that a page has come, or cannot be read.
 func (a *ahead) ended(w *want, err error) {
 	f := w.of.(*fetched)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if err == nil {
 		f.data = w.into
 	}
 	f.done.Store(true)
+	if f.gone {
+		a.release(f)
+	}
 	a.open.Add(-1)
 }
 
@@ -234,24 +287,19 @@ func (a *ahead) read(ctx context.Context, page uint64, at int, part []byte) bool
 
 // taken takes part of a page that is here, and reports whether it could be read.
 func (a *ahead) taken(f *fetched, w *want) bool {
-	if f.data == nil || w.at+len(w.into) == len(f.data) {
-		a.drop(w.number, f)
-	}
-	return f.data != nil && copy(w.into, f.data[w.at:]) == len(w.into)
-}
-
-// drop forgets a page, unless it has been fetched anew.
-func (a *ahead) drop(page uint64, f *fetched) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.fetched[page] == f {
-		delete(a.fetched, page)
+	data := f.data
+	took := data != nil && copy(w.into, data[w.at:]) == len(w.into)
+	if data == nil || w.at+len(w.into) == len(data) {
+		a.leave(w.number, f)
 	}
+	return took
 }
 
 // forget drops a page that is about to be written.
 func (a *ahead) forget(page uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.fetched, page)
+	a.leave(page, a.fetched[page])
 }

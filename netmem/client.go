@@ -114,8 +114,9 @@ type Client struct {
 	cookie    uint64
 	collects  bool // requests for pages wait for depart
 	departing []*server
-	pendings  int    // pages with what a repair is to write
-	version   uint64 // the last that a page was given: a page that was discarded begins behind it
+	found     []*server // memory for those that a page may be read from
+	pendings  int       // pages with what a repair is to write
+	version   uint64    // the last that a page was given: a page that was discarded begins behind it
 	stats     ClientStats
 
 	repairing bool // new copies are being made
@@ -322,22 +323,28 @@ const mostEndPause = time.Millisecond
 // the caller can reuse it: not long, unless the NIC stands still. That is so when the client has been closed, too: what the NIC has been given it sends.
 func (c *Client) end(k *call) {
 	c.port.mu.Lock()
-	delete(c.calls, k.record.request)
-	c.leave(k)
-	c.port.driver.Free(&k.msg)
-	for pause := time.Microsecond; k.held > 0; pause = min(2*pause, mostEndPause) {
-		c.port.driver.Output()
-		if k.held > 0 && k.data == nil { // its header is its own: no caller waits for that
-			c.port.sentBeside()
-			break
-		}
-		if k.held > 0 {
+	c.forget(k)
+	for pause := time.Microsecond; k.held > 0 && k.data != nil; pause = min(2*pause, mostEndPause) {
+		if c.port.driver.Output(); k.held > 0 {
 			c.port.mu.Unlock()
 			_ = c.p.Sleep(context.Background(), pause)
 			c.port.mu.Lock()
 		}
 	}
 	c.port.mu.Unlock()
+}
+
+// forget is end for a request without data: its header is its own, so that no caller waits until the driver lets go of that. The port's lock is held.
+func (c *Client) forget(k *call) {
+	delete(c.calls, k.record.request)
+	c.leave(k)
+	c.port.driver.Free(&k.msg)
+	if k.held == 0 || k.data != nil {
+		return
+	}
+	if c.port.driver.Output(); k.held > 0 {
+		c.port.sentBeside()
+	}
 }
 
 // ask sends a request to a server and waits for the answer: it repeats the request until the server is taken for dead, or ctx ends.

@@ -18,6 +18,7 @@ type page struct {
 	issued  uint64 // the highest that was sent: another than version if a write has failed
 	crc     uint32 // of version
 	anew    bool   // more copies need a version of their own: a server has been told to drop this one, or has damaged it
+	stirred bool   // the call that has taken it may have changed something: a repair is to look at it
 	copies  []copyOf
 
 	// pending is what the page should have become by a write of shards that has failed: some of them have taken the place of the last
@@ -56,8 +57,10 @@ func (p *page) has(s *server, epoch, version uint64, shard uint8) {
 	now := copyOf{server: s, epoch: epoch, version: version, shard: shard}
 	switch k := p.on(s); {
 	case k != nil: // in its place: what a read has come from last is no reason to ask another server next
+		p.stirred = p.stirred || *k != now
 		*k = now
 	case !s.left:
+		p.stirred = true
 		p.copies = append(p.copies, now)
 	}
 }
@@ -65,7 +68,7 @@ func (p *page) has(s *server, epoch, version uint64, shard uint8) {
 // doubt notes that a server did not answer with the page as it should have it.
 func (p *page) doubt(s *server, d mutate.PageDefect) {
 	if k := p.on(s); k != nil && d != mutate.PagesDoubtForgotten {
-		k.doubted, p.anew = true, true
+		k.doubted, p.anew, p.stirred = true, true, true
 	}
 }
 
@@ -84,8 +87,8 @@ func (c *Client) isDoubtful(p *page) bool {
 	return p.pending == nil && c.count(p, func(k *copyOf) bool { return c.stands(k) && c.suits(p, k) && !(k.server.up && k.doubted) }) < c.code.Data
 }
 
-// good are the servers that have good copies. The port's lock is held.
-func (c *Client) good(p *page) (l []*server) {
+// good adds the servers that have good copies to some. The port's lock is held.
+func (c *Client) good(p *page, l []*server) []*server {
 	for i := range p.copies {
 		if k := &p.copies[i]; c.isGood(p, k) {
 			l = append(l, k.server)
@@ -121,7 +124,7 @@ func nearest(l []*server) {
 // too often. If there are none, a server that is down may have it. It is one look at the servers, which come and go: were it two, a server
 // that comes back between them would be in neither. The port's lock is held.
 func (c *Client) sources(p *page, asked map[*server]int) (l []*server, away bool) {
-	l = slices.DeleteFunc(c.good(p), func(s *server) bool { return asked[s] >= maxDoubts })
+	l = slices.DeleteFunc(c.good(p, nil), func(s *server) bool { return asked[s] >= maxDoubts })
 	if len(l) > 0 {
 		nearest(l)
 		return l, false

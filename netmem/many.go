@@ -188,11 +188,18 @@ func (c *Client) beginRead(w *want) bool {
 	if c.closed.Load() || p.version == 0 || p.issued != p.version || p.pending != nil || c.code.cuts() {
 		return false
 	}
-	from, _ := c.sources(p, nil)
+	from := c.good(p, c.found[:0])
+	if c.found = from[:0]; len(from) > 0 {
+		nearest(from)
+	} else {
+		from, _ = c.sources(p, nil)
+	}
 	if len(from) == 0 || !p.busy.CompareAndSwap(false, true) {
 		return false
 	}
-	w.p, w.call, w.begun, w.waited = p, c.begin(from[0], record{op: opPageIn, page: w.number}, nil), c.port.now(), 0
+	p.stirred = false
+	w.p, w.call, w.waited = p, c.begin(from[0], record{op: opPageIn, page: w.number}, nil), 0
+	w.begun = w.call.begun
 	w.late = from[0].patience(c.cfg.Retry, max(c.cfg.Retry, c.cfg.Dead/4))
 	if len(from) > 1 {
 		w.late = from[0].patience(c.cfg.Hedge, max(c.cfg.Hedge, c.cfg.Dead/8))
@@ -365,7 +372,9 @@ func (c *Client) receives(w *want) bool {
 
 // letGo ends a call for a page. The caller has to wake the calls that wait for the page.
 func (c *Client) letGo(w *want) {
-	c.end(w.call)
+	c.port.mu.Lock()
+	defer c.port.mu.Unlock()
+	c.forget(w.call)
 	c.letOthers(w.number, w.p)
 	w.call, w.p = nil, nil
 }

@@ -27,6 +27,9 @@ func (c *Client) take(ctx context.Context, number uint64, make bool) (*page, err
 			c.pages[number] = p
 		}
 		mine := p.busy.CompareAndSwap(false, true)
+		if mine {
+			p.stirred = true
+		}
 		c.port.mu.Unlock()
 		if mine {
 			return p, nil
@@ -38,20 +41,22 @@ func (c *Client) take(ctx context.Context, number uint64, make bool) (*page, err
 }
 
 func (c *Client) give(number uint64, p *page) {
+	c.port.mu.Lock()
 	c.letOthers(number, p)
+	c.port.mu.Unlock()
 	c.p.Wake()
 }
 
-// letOthers is give that wakes no call which waits for the page.
+// letOthers is give that wakes no call which waits for the page. The port's lock is held.
 func (c *Client) letOthers(number uint64, p *page) {
-	c.port.mu.Lock()
 	p.busy.Store(false)
 	if p.version == 0 && c.pages[number] == p {
 		delete(c.pages, number)
 		c.oweAll(number, p)
 	}
-	c.look.note(number)
-	c.port.mu.Unlock()
+	if p.stirred {
+		c.look.note(number)
+	}
 }
 
 // WritePage writes a page, which has PageBytes. It returns when as many servers have it as a page has copies. It fails with ErrFull if

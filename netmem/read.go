@@ -37,6 +37,7 @@ func (c *Client) read(ctx context.Context, number uint64, use func(page []byte))
 	}
 	defer c.give(number, p)
 	if p.issued == p.version || p.pending != nil || c.code.cuts() || c.cfg.defect == mutate.PagesUndecided {
+		p.stirred = false
 		err = c.fetch(ctx, number, p, use)
 	} else {
 		// A write has failed, and some servers may have what it wrote. What has been read once is written as a version of its own, by a repair

@@ -400,7 +400,7 @@ func (w *world) settled(sp *sim.Process) error {
 	}
 	if w.pages == 100 {
 		for number, p := range c.pages {
-			if n := len(c.good(p)); p.version > 0 && p.issued == p.version && (n != w.code().servers() || n != c.kept(p)) {
+			if n := len(c.good(p, nil)); p.version > 0 && p.issued == p.version && (n != w.code().servers() || n != c.kept(p)) {
 				return fmt.Errorf("page %d is on %d servers: %+v", number, n, p.copies)
 			}
 		}

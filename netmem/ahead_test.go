@@ -1,0 +1,129 @@
+package netmem
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/weftnet/weft/sim"
+)
+
+// aheadOf is what reads ahead for a client of short pages, that has so many pages under way or here.
+func aheadOf(window int) *ahead {
+	return &ahead{c: &Client{cfg: ClientConfig{PageBytes: 8}}, window: window, pages: 1000, fetched: map[uint64]*fetched{}, attended: true}
+}
+
+// fetches begins a run, and returns its pages.
+func (a *ahead) fetches(pages ...uint64) (l []*fetched) {
+	a.fetch(pages)
+	for _, page := range pages {
+		l = append(l, a.fetched[page])
+	}
+	return l
+}
+
+// come has a page come that is all of one byte.
+func (a *ahead) come(f *fetched, b byte) {
+	copy(f.want.into, bytes.Repeat([]byte{b}, len(f.want.into)))
+	a.ended(&f.want, nil)
+}
+
+// take takes all of a page.
+func (a *ahead) take(f *fetched) (b [8]byte, ok bool) {
+	ok = a.taken(f, &want{number: f.want.number, into: b[:]})
+	return b, ok
+}
+
+func TestMemoryOfWhatWasReadAheadIsUsedAgainWhenAllOfItHasGone(t *testing.T) {
+	a := aheadOf(4)
+	first := a.fetches(1, 2)
+	for i, f := range first {
+		a.come(f, byte(i))
+	}
+	a.take(first[0])
+	if second := a.fetches(3, 4); &second[0].want.into[0] == &first[0].want.into[0] {
+		t.Error("the memory of a page that is here has been given to another")
+	}
+	if b, ok := a.take(first[1]); !ok || b[0] != 1 {
+		t.Errorf("a page that is here reads as %v, %v", b, ok)
+	}
+	if third := a.fetches(5, 6); &third[0].want.into[0] != &first[0].want.into[0] {
+		t.Error("the memory of pages that have been taken is not used again")
+	}
+}
+
+func TestAPageThatHasGoneIsNotReadFromWhereAnotherLies(t *testing.T) {
+	a := aheadOf(4)
+	l := a.fetches(1, 2)
+	found := a.find(1) // as by a read that is slower than the next
+	a.come(l[0], 1)
+	a.come(l[1], 2)
+	a.take(l[0])
+	a.take(l[1])
+	for _, f := range a.fetches(3, 4) {
+		a.come(f, 3)
+	}
+	if b, ok := a.take(found); ok {
+		t.Errorf("page 1 has gone, and reads as %v", b)
+	}
+}
+
+func TestMemoryOfAPageThatIsUnderWayIsNoOthers(t *testing.T) {
+	a := aheadOf(4)
+	l := a.fetches(1, 2)
+	a.forget(1)
+	a.come(l[1], 2)
+	a.take(l[1])
+	if len(a.spare) != 0 {
+		t.Error("the memory of a page that was forgotten is given to others while the page is under way")
+	}
+	a.come(l[0], 1)
+	if len(a.spare) != 1 {
+		t.Error("the memory of a page that was forgotten is lost when the page has come")
+	}
+}
+
+func TestAReaderInOrderNeedsLittleMemory(t *testing.T) {
+	const pages, window = 512, 32
+	withVolumeOf(t, pages, window, func(v *Volume) error {
+		used := map[*byte]bool{}
+		ended := v.ahead.fetching.ended
+		v.ahead.fetching.ended = func(w *want, err error) {
+			used[&w.into[0]] = true
+			ended(w, err)
+		}
+		got := make([]byte, 4096)
+		for i := range uint64(pages) {
+			if _, err := v.ReadAt(got, int64(i)*4096); err != nil || !bytes.Equal(got, pageOf(i)) {
+				return errors.Join(fmt.Errorf("page %d has other bytes", i), err)
+			}
+		}
+		if len(used) == 0 || len(used) > 3*window {
+			t.Errorf("%d pages that were read ahead were in the memory of %d; want %d at most", pages, len(used), 3*window)
+		}
+		return nil
+	})
+}
+
+// withVolumeOf has life use a volume whose pages are written, and which reads so many ahead.
+func withVolumeOf(t *testing.T, pages uint64, window int, life func(v *Volume) error) {
+	t.Helper()
+	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
+		servers := slices.Clone(c.cfg.Servers)
+		c.Close()
+		v, err := Open(context.Background(), sp.Weft(), VolumeConfig{ClientConfig: ClientConfig{Servers: servers}, Bytes: int64(pages) * 4096, ReadAhead: window})
+		if err != nil {
+			return err
+		}
+		defer v.Close()
+		for i := range pages {
+			if _, err := v.WriteAt(pageOf(i), int64(i)*4096); err != nil {
+				return err
+			}
+		}
+		return life(v)
+	})
+}
