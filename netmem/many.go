@@ -32,6 +32,7 @@ type reading struct {
 	ahead  *ahead             // for what awaits a page that is read ahead
 	pause  func()             // called before run waits, if some have ended since
 	beside bool               // what is read slowly is read by a goroutine of its own, also if there is nothing else to wait for
+	taken  func(page uint64)  // what is wanted is written, not read: called for each page that no other call works on any more, with the port's lock
 
 	fresh  []*want // to be begun
 	behind []*want // to be begun when a page that they are of, too, has come
@@ -53,6 +54,7 @@ type want struct {
 	way    way
 	p      *page // the reader's, while its call is under way
 	call   *call
+	out    *outgoing // it is written; nil: it is read
 	begun  clock.Time
 	waited time.Duration // for how long the reader has waited since: what has come while it did something else has yet to be taken in
 	late   time.Duration // after which its answer is
@@ -99,10 +101,10 @@ func (r *reading) abandon() {
 	for len(r.under) > 0 {
 		w := r.under[0]
 		switch {
-		case w.call != nil:
-			r.c.letGo(w)
 		case w.alone != nil:
 			r.c.awaits(w.hasCome)
+		case w.call != nil:
+			r.c.letGo(w)
 		}
 		r.leave(0)
 	}
@@ -134,6 +136,11 @@ func (r *reading) begin() {
 	if len(r.fresh) == 0 {
 		return
 	}
+	for _, w := range r.fresh {
+		if r.taken != nil && !w.aside {
+			w.out = &outgoing{form: r.c.form(w.into)}
+		}
+	}
 	r.c.port.mu.Lock()
 	r.c.collect()
 	for _, w := range r.fresh {
@@ -146,6 +153,10 @@ func (r *reading) begin() {
 		case wayNone:
 			r.end(w, ErrMissing)
 		case waySlow:
+			if w.out != nil {
+				r.c.giveBack(w.out.mem)
+				w.out = nil
+			}
 			r.readSlowly(w, i+1 < len(r.fresh))
 		}
 	}
@@ -167,6 +178,13 @@ func (r *reading) start(w *want) way {
 	switch p := r.c.pages[w.number]; {
 	case w.aside:
 		return waySlow
+	case w.out != nil:
+		if !r.c.beginWrite(w) {
+			return waySlow
+		}
+		r.taken(w.number)
+		r.under = append(r.under, w)
+		return wayAsked
 	case w.awaits != nil:
 		r.under = append(r.under, w)
 		return wayAhead
@@ -213,7 +231,10 @@ func (r *reading) take() (took bool) {
 	for i := 0; i < len(r.under); {
 		w := r.under[i]
 		switch {
-		case w.alone != nil && w.alone.done.Load():
+		case w.alone != nil && !w.alone.done.Load():
+			i++
+			continue
+		case w.alone != nil:
 			r.leave(i)
 			r.end(w, w.alone.err)
 		case w.awaits != nil && (w.awaits.done.Load() || r.failed):
@@ -224,7 +245,7 @@ func (r *reading) take() (took bool) {
 			} else {
 				r.behind = append(r.behind, w) // it is asked for
 			}
-		case w.call != nil && w.call.done.Load():
+		case w.call != nil && w.answered():
 			r.leave(i)
 			if r.c.receives(w) {
 				r.end(w, nil)
@@ -233,7 +254,9 @@ func (r *reading) take() (took bool) {
 			}
 		case w.call != nil && (r.failed || r.c.isLate(w, now)):
 			r.leave(i)
-			r.c.letGo(w)
+			if w.out == nil { // what is written goes on
+				r.c.letGo(w)
+			}
 			r.readSlowly(w, false)
 		default:
 			i++
@@ -291,7 +314,7 @@ func (r *reading) wait(ctx context.Context) (err error) {
 	c, within, awaits := r.c, time.Duration(0), false
 	for _, w := range r.under {
 		awaits = awaits || w.awaits != nil
-		if w.call != nil {
+		if w.call != nil && w.alone == nil {
 			if left := max(w.late-w.waited, 1); within == 0 || left < within {
 				within = left
 			}
@@ -337,10 +360,10 @@ func (w *want) hasCome() bool {
 	switch {
 	case w.awaits != nil:
 		return w.awaits.done.Load()
-	case w.call != nil:
-		return w.call.done.Load()
+	case w.alone != nil:
+		return w.alone.done.Load()
 	}
-	return w.alone.done.Load()
+	return w.answered()
 }
 
 // isLate reports whether an answer is late that has not come: the reader has waited for it for long enough, or hardly waits any more. One whose request had
@@ -351,15 +374,18 @@ func (c *Client) isLate(w *want, now clock.Time) bool {
 	}
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
-	if early([]*call{w.call}, now.Add(-w.late)) {
+	if early(w.calls(), now.Add(-w.late)) {
 		w.begun, w.waited = now, 0
 		return false
 	}
 	return true
 }
 
-// receives takes what has come for a page, and reports whether it was that.
+// receives takes what has come for a page, and reports whether it was that. A write that goes on keeps the page.
 func (c *Client) receives(w *want) bool {
+	if w.out != nil {
+		return c.wrote(w)
+	}
 	got, _ := c.judge(w.p, w.call, func(page []byte) { c.handed.Add(uint64(copy(w.into, page[w.at:]))) })
 	c.letGo(w)
 	if got {
@@ -372,6 +398,10 @@ func (c *Client) receives(w *want) bool {
 
 // letGo ends a call for a page. The caller has to wake the calls that wait for the page.
 func (c *Client) letGo(w *want) {
+	if w.out != nil {
+		c.letWriteGo(w, w.calls())
+		return
+	}
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	c.forget(w.call)

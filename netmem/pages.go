@@ -100,7 +100,7 @@ func (c *Client) patch(ctx context.Context, number uint64, offset int, data []by
 // maxPending is how many pages a client keeps that a repair is to write, if no more than that fail at once.
 const maxPending = 1024
 
-// write gives a page its next version. It is the only place where what was acknowledged moves on.
+// write gives a page its next version.
 func (c *Client) write(ctx context.Context, number uint64, p *page, data []byte) error {
 	c.port.mu.Lock()
 	crowded := c.code.cuts() && p.version > 0 && p.pending == nil && c.pendings >= maxPending
@@ -118,7 +118,7 @@ func (c *Client) write(ctx context.Context, number uint64, p *page, data []byte)
 		p.issued = c.version
 		r.version = p.issued
 		c.port.mu.Unlock()
-		err = c.spread(ctx, p, r, f)
+		err = c.spread(ctx, p, r, f, map[*server]bool{}, false)
 	}
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -126,11 +126,16 @@ func (c *Client) write(ctx context.Context, number uint64, p *page, data []byte)
 		c.keep(p, data)
 		return err
 	}
-	p.version, p.crc, p.keptSum, p.anew = r.version, f.crc, f.keptSum, false
+	c.moveOn(p, r.version, f)
+	return nil
+}
+
+// moveOn has a version of a page be what was acknowledged. The port's lock is held.
+func (c *Client) moveOn(p *page, version uint64, f *form) {
+	p.version, p.crc, p.keptSum, p.anew = version, f.crc, f.keptSum, false
 	c.keep(p, nil)
 	c.stats.PlainBytes += uint64(f.size)
 	c.stats.KeptBytes += uint64(f.kept)
-	return nil
 }
 
 // keep has a page of shards become by a repair what a write has failed to make of it. One of copies becomes what it would have become without that
@@ -163,9 +168,9 @@ func (c *Client) decide(p *page, found []byte) bool {
 // errTwice is what spread fails with when a server has a shard that another has, too, and can have no other of this version.
 var errTwice = errors.New("netmem: two servers have the same shard")
 
-// spread sends a page to as many servers as it has copies, each by a unicast (HSN-28), those that have it first.
-func (c *Client) spread(ctx context.Context, p *page, r record, f *form) error {
-	tried, full := map[*server]bool{}, false
+// spread sends a page to as many servers as it has copies, each by a unicast (HSN-28), those that have it first. Some may have been tried, and have said that they are
+// full.
+func (c *Client) spread(ctx context.Context, p *page, r record, f *form, tried map[*server]bool, full bool) error {
 	for {
 		c.port.mu.Lock()
 		have, missing := c.placed(p, r.version)
@@ -268,22 +273,29 @@ func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []t
 			c.finish(ctx, k)
 		}
 		c.suspect(k)
-		if k.answered() == nil {
-			c.port.mu.Lock()
-			switch k.answer.status {
-			case statusOK:
-				if k.answer.version == r.version {
-					p.has(k.to, k.answer.epoch, r.version, c.shardThere(k, to[i]))
-				}
-			case statusFull, statusQuota:
-				full = true
-				k.to.quota = k.answer.status == statusQuota
-			case statusBad:
-				c.stats.Damaged++
-			}
-			c.port.mu.Unlock()
-		}
+		c.port.mu.Lock()
+		full = c.tookOut(p, k, r.version, to[i]) || full
+		c.port.mu.Unlock()
 		c.end(k)
+	}
+	return full
+}
+
+// tookOut notes what a server has answered to a version of a page, and reports whether it is full. The port's lock is held.
+func (c *Client) tookOut(p *page, k *call, version uint64, t target) (full bool) {
+	if k.answered() != nil {
+		return false
+	}
+	switch k.answer.status {
+	case statusOK:
+		if k.answer.version == version {
+			p.has(k.to, k.answer.epoch, version, c.shardThere(k, t))
+		}
+	case statusFull, statusQuota:
+		full = true
+		k.to.quota = k.answer.status == statusQuota
+	case statusBad:
+		c.stats.Damaged++
 	}
 	return full
 }

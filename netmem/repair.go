@@ -129,7 +129,7 @@ func (c *Client) mend(ctx context.Context, number uint64, p *page, buf []byte) e
 	c.port.mu.Unlock()
 	err := errTwice
 	if !anew {
-		err = c.spread(ctx, p, r, f)
+		err = c.spread(ctx, p, r, f, map[*server]bool{}, false)
 	}
 	if errors.Is(err, errTwice) {
 		err = c.write(ctx, number, p, buf)

@@ -1,6 +1,7 @@
 package netmem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -322,13 +323,41 @@ func (v *Volume) WriteAtContext(ctx context.Context, b []byte, offset int64) (in
 	if err := v.within("write", offset, int64(len(b))); err != nil {
 		return 0, err
 	}
-	err := v.each(ctx, offset, b, func(ctx context.Context, page uint64, at int, part []byte) error {
-		return v.c.patch(ctx, page, at, part, func() { v.ahead.forget(page) })
-	})
-	if err != nil {
+	if err := v.write(ctx, offset, b); err != nil {
 		return 0, err
 	}
 	return len(b), nil
+}
+
+// write writes what lies in each page. When one has failed no others begin.
+func (v *Volume) write(ctx context.Context, offset int64, b []byte) (failed error) {
+	if len(b) == 0 {
+		return ctx.Err()
+	}
+	patch := func(w *want) error {
+		if w.out != nil {
+			return v.c.finishWrite(ctx, w)
+		}
+		return v.c.patch(ctx, w.number, w.at, w.into, func() { v.ahead.forget(w.number) })
+	}
+	next := func() *want {
+		if len(b) == 0 {
+			return nil
+		}
+		at := offset % v.page
+		n := min(v.page-at, int64(len(b)))
+		w := &want{number: uint64(offset / v.page), at: int(at), into: b[:n], aside: n < v.page || v.c.code.cuts()}
+		offset, b = offset+n, b[n:]
+		return w
+	}
+	if offset%v.page+int64(len(b)) <= v.page {
+		return patch(next())
+	}
+	r := reading{c: v.c, ctx: ctx, depth: v.depth, next: next, slowly: patch, taken: v.ahead.forget, pause: func() {},
+		fails: func(*want) error { return cmp.Or(failed, v.c.unusable(ctx)) },
+		ended: func(_ *want, err error) { failed = cmp.Or(failed, err) }}
+	r.run()
+	return failed
 }
 
 // Flush returns when all writes that have returned are on their servers. They are before it is called, so it only fails if the volume
@@ -419,20 +448,6 @@ func (v *Volume) within(what string, offset, n int64) error {
 		return fmt.Errorf("netmem: %s %d bytes at %d; the volume has %d", what, n, offset, v.bytes)
 	}
 	return nil
-}
-
-// each calls do for the part of b that lies in each page.
-func (v *Volume) each(ctx context.Context, offset int64, b []byte, do func(ctx context.Context, page uint64, at int, part []byte) error) error {
-	first := offset / v.page
-	n := int((offset+int64(len(b))+v.page-1)/v.page - first)
-	if len(b) == 0 {
-		n = 0
-	}
-	return v.parallel(ctx, n, func(ctx context.Context, i int) error {
-		page := first + int64(i)
-		from, to := max(page*v.page, offset), min((page+1)*v.page, offset+int64(len(b)))
-		return do(ctx, uint64(page), int(from-page*v.page), b[from-offset:to-offset])
-	})
 }
 
 // parallel calls do with 0 to n-1, some at a time. The first error ends it: what has begun ends first.

@@ -202,9 +202,13 @@ func RunPages(ctx context.Context, o PagesOptions) (r PagesRow, err error) {
 		run := func(d time.Duration, into *times) (time.Duration, error) {
 			return g.times(ctx, o.Depth, d, into, do)
 		}
-		if o.Kind == KindPageIn && o.Depth > 1 {
+		if o.Depth > 1 {
+			many := c.ReadPages
+			if o.Kind == KindPageOut {
+				many = c.WritePages
+			}
 			run = func(d time.Duration, into *times) (time.Duration, error) {
-				return pagesIn(ctx, c, &o, d, into)
+				return manyPages(ctx, many, &o, d, into)
 			}
 		}
 		if _, err := run(warmUp(o.Time), newHistogram()); err != nil {
@@ -354,8 +358,8 @@ func pageIn(c *netmem.Client, page int) operation {
 	}
 }
 
-// pagesIn reads random pages for the time d, so many at a time, as one goroutine can.
-func pagesIn(ctx context.Context, c *netmem.Client, o *PagesOptions, d time.Duration, into *times) (time.Duration, error) {
+// manyPages reads or writes random pages for the time d, so many at a time, as one goroutine can.
+func manyPages(ctx context.Context, many func(context.Context, int, func() (uint64, []byte, bool), func(uint64, []byte, error)) error, o *PagesOptions, d time.Duration, into *times) (time.Duration, error) {
 	var failed error
 	free, begun := make([][]byte, o.Depth), make(map[*byte]time.Duration, o.Depth)
 	for i := range free {
@@ -363,7 +367,7 @@ func pagesIn(ctx context.Context, c *netmem.Client, o *PagesOptions, d time.Dura
 	}
 	r, start := rand.New(rand.NewPCG(1, 1)), time.Now()
 	now := time.Duration(0)
-	err := c.ReadPages(ctx, o.Depth, func() (uint64, []byte, bool) {
+	err := many(ctx, o.Depth, func() (uint64, []byte, bool) {
 		if now = time.Since(start); now >= d || failed != nil {
 			return 0, nil, false
 		}

@@ -9,12 +9,30 @@ import "context"
 // calls: they must not wait for a page of the client, and calls of other goroutines for these pages wait for them. When ctx ends, or the client is
 // closed or can be used no more, it does not ask next for more, and returns why when all that it has asked for have ended.
 func (c *Client) ReadPages(ctx context.Context, depth int, next func() (number uint64, buf []byte, ok bool), ended func(number uint64, buf []byte, err error)) (why error) {
+	r := reading{c: c, ctx: ctx, depth: max(depth, 1), slowly: func(w *want) error { return c.ReadPage(ctx, w.number, w.into) }}
+	return r.each(next, ended)
+}
+
+// WritePages is ReadPages that writes: next says which page is to be written, and of which bytes, which stay as they are until ended. That is called with what
+// WritePage would have returned.
+func (c *Client) WritePages(ctx context.Context, depth int, next func() (number uint64, data []byte, ok bool), ended func(number uint64, data []byte, err error)) (why error) {
+	r := reading{c: c, ctx: ctx, depth: max(depth, 1), taken: func(uint64) {},
+		slowly: func(w *want) error {
+			if w.out != nil {
+				return c.finishWrite(ctx, w)
+			}
+			return c.WritePage(ctx, w.number, w.into)
+		}}
+	return r.each(next, ended)
+}
+
+// each reads or writes whole pages.
+func (r *reading) each(next func() (number uint64, buf []byte, ok bool), ended func(number uint64, buf []byte, err error)) (why error) {
 	var free []*want
-	r := reading{c: c, ctx: ctx, depth: max(depth, 1), pause: func() {},
-		fails:  func(*want) error { return nil }, // none that next has given
-		slowly: func(w *want) error { return c.ReadPage(ctx, w.number, w.into) }}
+	r.pause = func() {}
+	r.fails = func(*want) error { return nil } // none that next has given
 	r.next = func() *want {
-		if why = c.unusable(ctx); why != nil {
+		if why = r.c.unusable(r.ctx); why != nil {
 			return nil
 		}
 		number, buf, ok := next()
@@ -25,7 +43,7 @@ func (c *Client) ReadPages(ctx context.Context, depth int, next func() (number u
 		if n := len(free); n > 0 {
 			w, free = free[n-1], free[:n-1]
 		}
-		w.number, w.into, w.aside = number, buf, len(buf) != c.cfg.PageBytes
+		*w = want{number: number, into: buf, aside: len(buf) != r.c.cfg.PageBytes || r.taken != nil && r.c.code.cuts()}
 		return w
 	}
 	r.ended = func(w *want, err error) {
