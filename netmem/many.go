@@ -314,7 +314,7 @@ func (r *reading) wait(ctx context.Context) (err error) {
 	c, within, awaits := r.c, time.Duration(0), false
 	for _, w := range r.under {
 		awaits = awaits || w.awaits != nil
-		if w.call != nil && w.alone == nil {
+		if w.alone == nil && w.call != nil { // the call of one that is alone is its goroutine's
 			if left := max(w.late-w.waited, 1); within == 0 || left < within {
 				within = left
 			}
@@ -354,60 +354,6 @@ func (c *Client) awaits(come func() bool) {
 
 // alonePause is after what time it is looked again whether calls have ended whose process has.
 const alonePause = 100 * time.Microsecond
-
-// hasCome reports whether there is something to be taken.
-func (w *want) hasCome() bool {
-	switch {
-	case w.awaits != nil:
-		return w.awaits.done.Load()
-	case w.alone != nil:
-		return w.alone.done.Load()
-	}
-	return w.answered()
-}
-
-// isLate reports whether an answer is late that has not come: the reader has waited for it for long enough, or hardly waits any more. One whose request had
-// to wait is looked at again.
-func (c *Client) isLate(w *want, now clock.Time) bool {
-	if w.waited < w.late && now.Sub(w.begun) < c.cfg.Dead {
-		return false
-	}
-	c.port.mu.Lock()
-	defer c.port.mu.Unlock()
-	if early(w.calls(), now.Add(-w.late)) {
-		w.begun, w.waited = now, 0
-		return false
-	}
-	return true
-}
-
-// receives takes what has come for a page, and reports whether it was that. A write that goes on keeps the page.
-func (c *Client) receives(w *want) bool {
-	if w.out != nil {
-		return c.wrote(w)
-	}
-	got, _ := c.judge(w.p, w.call, func(page []byte) { c.handed.Add(uint64(copy(w.into, page[w.at:]))) })
-	c.letGo(w)
-	if got {
-		c.port.mu.Lock()
-		c.stats.PageIns++
-		c.port.mu.Unlock()
-	}
-	return got
-}
-
-// letGo ends a call for a page. The caller has to wake the calls that wait for the page.
-func (c *Client) letGo(w *want) {
-	if w.out != nil {
-		c.letWriteGo(w, w.calls())
-		return
-	}
-	c.port.mu.Lock()
-	defer c.port.mu.Unlock()
-	c.forget(w.call)
-	c.letOthers(w.number, w.p)
-	w.call, w.p = nil, nil
-}
 
 // unusable is why the client can be used no more, or not within ctx.
 func (c *Client) unusable(ctx context.Context) error {
