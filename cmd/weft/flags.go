@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -69,10 +70,11 @@ func seedFlag(fs *pflag.FlagSet, p *uint64, name string, value uint64, usage str
 // durationFlag defines a flag that takes a length of time from least to most.
 func durationFlag(fs *pflag.FlagSet, p *time.Duration, name string, value, least, most time.Duration, usage string) {
 	*p = value
+	such := cmp.Or(value, min(max(time.Second, least), most)) // itself one that is taken
 	fs.Var(&checkedFlag{
 		kind: "D",
 		text: value.String(),
-		want: fmt.Sprintf("a length of time such as 5s or 200ms, from %v to %v", least, most),
+		want: fmt.Sprintf("a length of time such as %v, from %v to %v", such, least, most),
 		set: func(s string) bool {
 			d, err := time.ParseDuration(s)
 			if err != nil || d < least || d > most {
