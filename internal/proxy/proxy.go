@@ -84,12 +84,17 @@ const (
 // accept accepts one connection. A failure that passes, such as a lack of descriptors, ends no proxy: it tries again after a pause, which
 // grows while failures follow one another.
 func (p *Proxy) accept(ctx context.Context) (net.Conn, error) {
+	return acceptFrom(ctx, p.Listener, func(err error, pause time.Duration) { p.Log.Warn("not accepted", "err", err, "again", pause) })
+}
+
+// acceptFrom is accept of any listener. again is told of each failure that passes, and of the pause behind it.
+func acceptFrom(ctx context.Context, l net.Listener, again func(err error, pause time.Duration)) (net.Conn, error) {
 	for pause := leastPause; ; pause = min(2*pause, mostPause) {
-		c, err := p.Listener.Accept()
+		c, err := l.Accept()
 		if err == nil || !passes(err) {
 			return c, err
 		}
-		p.Log.Warn("not accepted", "err", err, "again", pause)
+		again(err, pause)
 		select {
 		case <-ctx.Done():
 			return nil, err

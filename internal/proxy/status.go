@@ -85,17 +85,26 @@ func (p *Proxy) Tell(path string) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: status socket: %w", err)
 	}
-	go func() {
-		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
-			_ = c.SetDeadline(time.Now().Add(tellWithin))
-			_ = json.NewEncoder(c).Encode(p.Status())
-			c.Close()
-		}
-	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	go p.tellAll(ctx, l)
 	return sync.OnceFunc(func() {
+		cancel()
 		os.Remove(path)
 		l.Close()
 	}), nil
+}
+
+// tellAll answers each connection to a listener with the Status, until that is closed. A lack of descriptors does not end it.
+func (p *Proxy) tellAll(ctx context.Context, l net.Listener) {
+	for {
+		c, err := acceptFrom(ctx, l, func(error, time.Duration) {})
+		if err != nil {
+			return
+		}
+		_ = c.SetDeadline(time.Now().Add(tellWithin))
+		_ = json.NewEncoder(c).Encode(p.Status())
+		c.Close()
+	}
 }
 
 // listenStatus makes the socket under another name, and moves it to its place when it answers: one that looks for dead ones meanwhile would take it for

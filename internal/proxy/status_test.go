@@ -73,3 +73,39 @@ func TestAStatusThatDoesNotComeIsNoProxys(t *testing.T) {
 		t.Errorf("a socket that does not answer: %v", err)
 	}
 }
+
+// lacking is a listener whose first Accepts fail for want of descriptors.
+type lacking struct {
+	net.Listener
+	times int
+}
+
+func (l *lacking) Accept() (net.Conn, error) {
+	if l.times > 0 {
+		l.times--
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return l.Listener.Accept()
+}
+
+func TestAProxyTellsItsStatusBehindALackOfDescriptors(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	path := filepath.Join(t.TempDir(), "a.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, ended := &Proxy{Listener: tcp}, make(chan bool)
+	go func() { defer close(ended); p.tellAll(ctx, &lacking{l, 3}) }()
+	if s, err := Ask(ctx, path); err != nil || s.PID != os.Getpid() {
+		t.Errorf("%+v, %v", s, err)
+	}
+	l.Close()
+	<-ended
+}
