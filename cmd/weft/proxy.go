@@ -158,26 +158,7 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	x := &proxy.Proxy{Drain: f.drain, Log: slog.New(slog.NewTextHandler(log, nil))}
-	if f.service != "" {
-		x.Listener, err = stream.Listen(p, f.service)
-		x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, hostNetwork(f.to), f.to)
-		}
-	} else {
-		x.Listener, err = proxy.Listen(hostNetwork(f.from), f.from)
-		d := &stream.Dialer{Process: p, Timeout: proxyDial}
-		x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) { return d.DialContext(ctx, "weft", f.to) }
-		if f.to == toFabric {
-			x.Dial = proxy.Asked(func(ctx context.Context, host string, port uint16) (net.Conn, error) {
-				to, err := proxyService(host, port)
-				if err != nil {
-					return nil, err
-				}
-				return d.DialContext(ctx, "weft", to)
-			})
-		}
-	}
-	if err != nil {
+	if err := f.join(p, x); err != nil {
 		return err
 	}
 	stop, err := f.tellStatus(x)
@@ -191,9 +172,49 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 		where = ", with a NIC at " + n.Addr()
 	}
 	fmt.Fprintf(out, "%v carries connections from %v to %s%s\n", f.name, x.Listener.Addr(), f.to, where)
-	err = x.Run(ctx)
+	err = whileItsNICIs(ctx, p, x.Run)
 	c := x.Counts()
 	fmt.Fprintf(out, "%d connections, of which %d could not be dialled and %d were reset; %d bytes there, %d back\n", c.Accepted, c.Refused, c.Reset, c.There, c.Back)
+	return err
+}
+
+// join gives the proxy its two ends.
+func (f *proxyFlags) join(p *fabric.Process, x *proxy.Proxy) (err error) {
+	if f.service != "" {
+		x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, hostNetwork(f.to), f.to)
+		}
+		x.Listener, err = stream.Listen(p, f.service)
+		return err
+	}
+	d := &stream.Dialer{Process: p, Timeout: proxyDial}
+	x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) { return d.DialContext(ctx, "weft", f.to) }
+	if f.to == toFabric {
+		x.Dial = proxy.Asked(func(ctx context.Context, host string, port uint16) (net.Conn, error) {
+			to, err := proxyService(host, port)
+			if err != nil {
+				return nil, err
+			}
+			return d.DialContext(ctx, "weft", to)
+		})
+	}
+	x.Listener, err = proxy.Listen(hostNetwork(f.from), f.from)
+	return err
+}
+
+// whileItsNICIs runs a command until it ends, or the daemon that its process is at does: every dial would fail from then on, so what starts commands
+// anew has to learn of it. A NIC of the process's own does not end before it.
+func whileItsNICIs(ctx context.Context, p *fabric.Process, run func(context.Context) error) error {
+	if p.NIC() != nil {
+		return run(ctx)
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() { end(p.WaitUntil(ctx, func() bool { return false })) }()
+	err := run(ctx)
+	if why := context.Cause(ctx); err == nil && errors.Is(why, fabric.ErrNICGone) {
+		err = fmt.Errorf("the proxy ends with its NIC: %w", why)
+	}
 	return err
 }
 

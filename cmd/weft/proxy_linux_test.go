@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/internal/freeport"
 )
@@ -58,6 +59,36 @@ func TestAProxyCarriesTCP(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 		transport.CloseIdleConnections()
+	}
+}
+
+// What starts commands anew does so when they end. A proxy that stayed would accept connections, and fail each.
+func TestAProxyEndsWithTheDaemonThatItIsAProcessOf(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "a.sock")
+	for end, args := range map[string][]string{
+		"clients": {"--from", freeport.Loopback(t), "--to", "web/0:http"},
+		"server":  {"--from", "web/0:http", "--to", "127.0.0.1:1"},
+	} {
+		nic, _ := startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0")
+		var out, errs lockedBuffer
+		ended := make(chan int, 1)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() { ended <- run(ctx, append([]string{"proxy", "--socket", socket}, args...), &out, &errs) }()
+		for deadline := time.Now().Add(patience); !strings.Contains(out.String(), "carries connections"); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: no proxy: %s", end, errs.String())
+			}
+		}
+		nic.Process.Kill()
+		select {
+		case status := <-ended:
+			if status != exitFailed || !strings.Contains(errs.String(), "own NIC gone") {
+				t.Errorf("%s: status %d, standard error %q; want %d and that its NIC is gone", end, status, errs.String(), exitFailed)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s: the proxy goes on without its daemon", end)
+		}
 	}
 }
 
