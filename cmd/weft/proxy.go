@@ -132,10 +132,10 @@ func hostNetwork(address string) string {
 	return "tcp"
 }
 
-// checkHostSide says what is wrong with an address of this host that is one of TCP. Else a proxy that dials it would fail each connection.
+// checkHostSide says what is wrong with an address of this host. Else a proxy that dials it would fail each connection.
 func checkHostSide(address string, dialled bool) error {
 	if hostNetwork(address) != "tcp" {
-		return nil
+		return proxy.CheckPath(address)
 	}
 	_, port, err := net.SplitHostPort(address)
 	n := 0

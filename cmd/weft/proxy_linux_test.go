@@ -98,6 +98,7 @@ func TestAProxySaysWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	long := "/" + strings.Repeat("x", 107)
 	for _, c := range []struct {
 		line   string
 		status int
@@ -110,6 +111,8 @@ func TestAProxySaysWhatIsWrong(t *testing.T) {
 		{"proxy --from a.sock --to a/0:x", exitUsage, "--from a.sock: address a.sock: missing port in address; expected HOST:PORT, as in 127.0.0.1:8080, or the path of a unix socket, with a / in it, as in ./a.sock"},
 		{"proxy --from a/0:x --to 127.0.0.1:80800", exitUsage, "--to 127.0.0.1:80800: "},
 		{"proxy --from a/0:x --to 127.0.0.1:0", exitUsage, "--to 127.0.0.1:0: nothing can be dialled at port 0; expected"},
+		{"proxy --from a/0:x --to " + long, exitUsage, "--to " + long + ": " + long + " is a path of 108 bytes; expected at most 107"},
+		{"proxy --from a/0:x --to 127.0.0.1:1 --listen 127.0.0.1:0 --status " + long, exitFailed, "proxy: status socket: " + long + "."},
 		{"proxy --from localhost:nothing --to a/0:x", exitUsage, "--from localhost:nothing: "},
 		{"proxy --from fabric --to 127.0.0.1:1", exitUsage, "--from fabric: expected a service of a process, such as app/0:http"},
 		{"proxy --from a/0 --to 127.0.0.1:1", exitUsage, `stream: address "a/0" has no service`},

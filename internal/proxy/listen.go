@@ -11,8 +11,10 @@ import (
 // Listen listens as [net.Listen] does. A unix socket of any network at which nothing answers, which a process that was killed has left, gives way.
 func Listen(network, address string) (net.Listener, error) {
 	unix := strings.HasPrefix(network, "unix")
-	if unix && len(address) > longestPath {
-		return nil, fmt.Errorf("listen %s: %s is a path of %d bytes; expected at most %d", network, address, len(address), longestPath)
+	if unix {
+		if err := CheckPath(address); err != nil {
+			return nil, fmt.Errorf("listen %s: %w", network, err)
+		}
 	}
 	l, err := net.Listen(network, address)
 	if !unix || !errors.Is(err, syscall.EADDRINUSE) {
@@ -26,3 +28,11 @@ func Listen(network, address string) (net.Listener, error) {
 
 // longestPath is how many bytes the path of a unix socket has at most: a zero is behind it.
 const longestPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+
+// CheckPath returns an error for a path that is too long for a unix socket, of which the system says no more than "invalid argument".
+func CheckPath(path string) error {
+	if len(path) > longestPath {
+		return fmt.Errorf("%s is a path of %d bytes; expected at most %d", path, len(path), longestPath)
+	}
+	return nil
+}

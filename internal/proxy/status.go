@@ -110,10 +110,13 @@ func (p *Proxy) tellAll(ctx context.Context, l net.Listener) {
 // listenStatus makes the socket under another name, and moves it to its place when it answers: one that looks for dead ones meanwhile would take it for
 // such.
 func listenStatus(path string) (net.Listener, error) {
+	making := fmt.Sprintf("%s.%d", path, os.Getpid())
+	if err := CheckPath(making); err != nil {
+		return nil, err
+	}
 	if err := giveWay("unix", path); err != nil {
 		return nil, err
 	}
-	making := fmt.Sprintf("%s.%d", path, os.Getpid())
 	if err := giveWay("unix", making); err != nil {
 		return nil, err
 	}
@@ -156,6 +159,9 @@ func giveWay(network, path string) error {
 
 // Ask reads the Status of the proxy that tells it at a socket.
 func Ask(ctx context.Context, path string) (s Status, err error) {
+	if err := CheckPath(path); err != nil {
+		return s, fmt.Errorf("proxy: status socket: %w", err)
+	}
 	c, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if err != nil {
 		return s, err

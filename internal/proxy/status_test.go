@@ -59,6 +59,18 @@ func TestAStatusSocketTakesThePlaceOfADeadOneAlone(t *testing.T) {
 	}
 }
 
+// Of a path that is too long the system says no more than "invalid argument", and of a file there that it does not exist.
+func TestAStatusSocketOfTooLongAPathIsRefusedWithTheNumbers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("x", 108))
+	want := " bytes; expected at most "
+	if _, err := (&Proxy{}).Tell(path); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a proxy that is to tell there: %v; want %q", err, want)
+	}
+	if _, err := Ask(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("one that asks there: %v; want %q", err, want)
+	}
+}
+
 // What listens at the socket may be no proxy, and wait for a request.
 func TestAStatusThatDoesNotComeIsNoProxys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.sock")
