@@ -180,7 +180,8 @@ func askHTTP(c net.Conn, first byte) (host string, port uint16, answer func(erro
 	case err != nil:
 		return "", 0, nil, fmt.Errorf("HTTP CONNECT: %w", err)
 	}
-	line, _, _ := strings.Cut(string(head), "\r\n")
+	line, _, _ := strings.Cut(string(head), "\n")
+	line = strings.TrimSuffix(line, "\r")
 	method, rest, _ := strings.Cut(line, " ")
 	target, version, ok := strings.Cut(rest, " ")
 	switch {
@@ -206,9 +207,10 @@ func askHTTP(c net.Conn, first byte) (host string, port uint16, answer func(erro
 }
 
 // readHead reads the line and the headers of a request, and nothing behind them: what follows is not the proxy's. One that is refused has a status.
+// A line may end without a return, as in requests that are typed (RFC 9112, 2.2).
 func readHead(c net.Conn, first byte) (head []byte, status int, err error) {
 	head = []byte{first}
-	for one := make([]byte, 1); !bytes.HasSuffix(head, []byte("\r\n\r\n")); head = append(head, one[0]) {
+	for one := make([]byte, 1); !bytes.HasSuffix(head, []byte("\n\r\n")) && !bytes.HasSuffix(head, []byte("\n\n")); head = append(head, one[0]) {
 		if last := head[len(head)-1]; last < ' ' && !strings.ContainsRune("\r\n\t", rune(last)) { // SOCKS4, TLS: no line would follow
 			return nil, http.StatusBadRequest, noRequest(string(head))
 		}

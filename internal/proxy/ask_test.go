@@ -64,6 +64,8 @@ func TestAClientSaysWhereItWantsToGo(t *testing.T) {
 		{"SOCKS5 with a password", "\x05\x01\x02", "\x05\xff"},
 		{"CONNECT to a service", "CONNECT echo:7 HTTP/1.1\r\nHost: echo:7\r\n\r\nbytes", "HTTP/1.1 200 OK\r\n\r\nbytes"},
 		{"CONNECT to none", "CONNECT none:7 HTTP/1.1\r\n\r\n", "HTTP/1.1 502 Bad Gateway\r\n"},
+		{"CONNECT by hand, whose lines end without a return", "CONNECT echo:7 HTTP/1.1\nHost: echo:7\n\nbytes", "HTTP/1.1 200 OK\r\n\r\nbytes"},
+		{"a line without a return, and no more", "CONNECT none:7 HTTP/1.1\n\n", "HTTP/1.1 502 Bad Gateway\r\n"},
 		{"GET", "GET http://echo:7/ HTTP/1.1\r\n\r\n", "HTTP/1.1 405 Method Not Allowed\r\n"},
 		{"CONNECT without a port", "CONNECT echo HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
 		{"CONNECT to no number", "CONNECT echo:http HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
