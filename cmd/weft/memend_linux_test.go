@@ -73,12 +73,13 @@ func TestWhatServesNetworkMemoryEndsInOrderWhenItsTerminalHangsUp(t *testing.T) 
 	}
 }
 
-// What reads the log of a NIC, or the report of a block device, may end before it does: others use it, and it ends in order.
+// What reads the log of a NIC or of a proxy, or the report of a block device, may end before it does: others use it, and it ends in order.
 func TestWhatOthersUseOutlivesTheReadersOfItsOutput(t *testing.T) {
-	nbd, nic := filepath.Join(t.TempDir(), "nbd.sock"), filepath.Join(t.TempDir(), "nic.sock")
+	nbd, nic, clients := filepath.Join(t.TempDir(), "nbd.sock"), filepath.Join(t.TempDir(), "nic.sock"), filepath.Join(t.TempDir(), "clients.sock")
 	for at, args := range map[string][]string{
-		nbd: append([]string{"mem", "nbd", "--size", "1MiB", "--unix", nbd}, pages(t, 1, "16MiB")...),
-		nic: {"nic", "--listen", "127.0.0.1:0", "--socket", nic},
+		nbd:     append([]string{"mem", "nbd", "--size", "1MiB", "--unix", nbd}, pages(t, 1, "16MiB")...),
+		nic:     {"nic", "--listen", "127.0.0.1:0", "--socket", nic},
+		clients: {"proxy", "--listen", "127.0.0.1:0", "--from", clients, "--to", "web/0:http"},
 	} {
 		c := exec.Command("/proc/self/exe", args...)
 		reader, writer, err := os.Pipe()

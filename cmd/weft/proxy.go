@@ -152,6 +152,7 @@ func checkHostSide(address string, dialled bool) error {
 }
 
 func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
+	outlivesReaders()
 	p, err := f.at.join(ctx, f.name)
 	if err != nil {
 		return err
