@@ -38,6 +38,10 @@ func (c *Conn) Read(b []byte) (int, error) {
 // waitToRead waits for something to come, by taking it in itself if no other call waits.
 func (c *Conn) waitToRead() {
 	c.mu.Lock()
+	if c.state != stateOpen { // it has ended since the Read looked, so that nothing would end the context
+		c.mu.Unlock()
+		return
+	}
 	if c.leadCtx == nil {
 		c.leadCtx, c.stopLead = c.within(c.readEnd)
 	}
