@@ -42,11 +42,8 @@ func (m *Machine) Start(id ID) Outcome {
 	case p.state != loaded:
 		return Inactive
 	}
-	o := m.activate(p, p.module.Init, 0, nil)
-	if o == Aborted && p.state == idle {
-		p.state = stopped // what was not initialised cannot work
-	}
-	return o
+	p.starting = true
+	return m.activate(p, p.module.Init, 0, nil)
 }
 
 // Dispatch activates the trigger that a message is for: program, then trigger, then the code there (PANIC-20, PANIC-38).
@@ -148,7 +145,7 @@ func (m *Machine) charge(p *program) {
 // end finishes an activation that came to its end.
 func (m *Machine) end(p *program, by prog.Op) Outcome {
 	m.charge(p)
-	p.packet = nil
+	p.packet, p.starting = nil, false
 	p.state = idle
 	switch by {
 	case prog.Stop:
@@ -173,13 +170,14 @@ func (m *Machine) abort(p *program, cause Cause) Outcome {
 	p.profile.LastLine, p.profile.LastCause = p.module.LineAt(at), cause
 	p.packet, p.broken = nil, false
 	switch {
-	case cause == OutOfBudget:
+	case cause == OutOfBudget, p.starting: // what was not initialised cannot work
 		p.state = stopped
 	case p.pending > 0:
 		p.state = ending
 	default:
 		p.state = idle
 	}
+	p.starting = false
 	return Aborted
 }
 

@@ -22,14 +22,15 @@ type program struct {
 	codeBase int
 	dataBase int
 
-	state   state
-	pc      int
-	limit   int
-	cause   Cause  // why run has returned failed
-	packet  []byte // that is handled
-	pending int    // transfers that have begun and not ended
-	broken  bool   // one of them was refused
-	profile Profile
+	state    state
+	starting bool // the activation is the initialisation
+	pc       int
+	limit    int
+	cause    Cause  // why run has returned failed
+	packet   []byte // that is handled
+	pending  int    // transfers that have begun and not ended
+	broken   bool   // one of them was refused
+	profile  Profile
 }
 
 // A state is what may be done with a program.

@@ -231,6 +231,26 @@ func TestAnErrorInTheInitialisationStopsTheProgram(t *testing.T) {
 	}
 }
 
+// So does one that comes behind a wait, or while a transfer is under way.
+func TestAnErrorInAnInitialisationThatWaitsStopsTheProgram(t *testing.T) {
+	for _, init := range []string{"GET v OFFSET 0 FROM 1 LEN 8; x = 1 / v", "GET v OFFSET 0 FROM 1 LEN 8; x = 1 / x"} {
+		f, n := one(t)
+		f.Late = true
+		n.Segment(1, 8)
+		if _, err := n.Machine.Load(1, compile(t, "PROGRAM test: VAR v, x; TRIGGERS 1; BEGIN "+init+" END; MESSAGE 1: BEGIN END; END;")); err != nil {
+			t.Fatal(err)
+		}
+		n.Machine.Start(1)
+		f.Run(10)
+		if info, _ := n.Machine.Info(1); info.Running || info.LastAbort != vm.DivideByZero {
+			t.Errorf("%s: running %v, %v", init, info.Running, info.LastAbort)
+		}
+		if o := n.Machine.Dispatch(&vm.Message{Program: 1, Trigger: 1}); o != vm.Inactive {
+			t.Errorf("%s: a message: %v", init, o)
+		}
+	}
+}
+
 // The budget is exact: with as many instructions as an activation needs it ends, with one less it does not, and no more are
 // ever executed.
 func TestTheBudgetIsExact(t *testing.T) {
