@@ -207,6 +207,27 @@ func TestPDLRunMakesTheSegmentsThatAreGiven(t *testing.T) {
 	}
 }
 
+// An activation that waits for a transfer ends later: then it is told how, and an error is one of the command.
+func TestPDLRunTellsWhatBecomesOfActivationsThatWait(t *testing.T) {
+	file := source(t, "late.pdl", "PROGRAM late: VAR n; TRIGGERS 1; BEGIN GET n OFFSET 0 FROM 1 LEN 8; DISPLAY n END;\nMESSAGE 1: BEGIN GET n OFFSET 0 FROM 1 LEN 8; DISPLAY 7 / (n - PACKETLEN) END; END")
+	const want = `start of late (1): waiting
+late (1) has waited: await, 8 instructions
+  late (1) displays 8
+message 1 to late (1), 0 bytes: waiting
+late (1) has waited: await, 11 instructions
+  late (1) displays 0
+message 1 to late (1), 8 bytes: waiting
+late (1) has waited: aborted, 9 instructions: division by zero in line 2
+
+PROGRAM   ACTIVATIONS  INSTRUCTIONS  REFUSED  ABORTED  STATE
+late (1)  3            28            0        1        running
+`
+	status, stdout, stderr := weft("pdl", "run", file, "--late", "--segment", "1=hex:0800000000000000", "--send", "1", "--send", "1:1")
+	if status != exitFailed || stdout != want || stderr != "weft: aborted: 1 activation\n" {
+		t.Errorf("status %d, %s%s\nwant\n%s", status, stdout, stderr, want)
+	}
+}
+
 func TestPDLRunHasProgramsOnSeveralNICs(t *testing.T) {
 	ping, pong := "../../examples/programs/ping.pdl", "../../examples/programs/pong.pdl"
 	for _, args := range [][]string{

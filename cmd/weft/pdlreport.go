@@ -14,6 +14,11 @@ func (r *pdlRun) observe(n *pdlNIC, m vm.Message, o vm.Outcome) {
 	r.tell(n, fmt.Sprintf("message %d to %s, %d bytes", m.Trigger, r.name(n, m.Program), len(m.Payload)), m.Program, o, n.before[m.Program])
 }
 
+// ended prints what has become of an activation that was said to be waiting.
+func (r *pdlRun) ended(n *pdlNIC, id vm.ID, o vm.Outcome) {
+	r.tell(n, r.name(n, id)+" has waited", id, o, n.before[id])
+}
+
 // tell prints an activation and what came of it.
 func (r *pdlRun) tell(n *pdlNIC, what string, id vm.ID, o vm.Outcome, before uint64) {
 	now := n.instructions(id)

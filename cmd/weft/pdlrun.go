@@ -84,6 +84,7 @@ func (r *pdlRun) run(args []string, in io.Reader) error {
 	r.fabric = mem.NewFabric()
 	r.fabric.Late = r.late
 	r.fabric.Observe = func(n *mem.NIC, m vm.Message, o vm.Outcome) { r.observe(r.at(n.ID), m, o) }
+	r.fabric.Ended = func(n *mem.NIC, id vm.ID, o vm.Outcome) { r.ended(r.at(n.ID), id, o) }
 	if err := r.build(files, cfg); err != nil {
 		return err
 	}

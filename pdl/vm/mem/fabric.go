@@ -22,6 +22,8 @@ type Fabric struct {
 	Late bool
 	// Observe, if it is not nil, is told what becomes of each message.
 	Observe func(*NIC, vm.Message, vm.Outcome)
+	// Ended, if it is not nil, is told how an activation ends that Observe, or the caller of Start, was told is waiting.
+	Ended func(*NIC, vm.ID, vm.Outcome)
 
 	now       int64
 	nics      []*NIC
@@ -210,9 +212,20 @@ func (n *NIC) move(t vm.Transfer, do func()) vm.Status {
 	}
 	n.fabric.transfers = append(n.fabric.transfers, func() {
 		do()
-		n.Machine.Finish(t.Program, true)
+		n.finish(t.Program)
 	})
 	return vm.Begun
+}
+
+// finish has a program go on that has waited for the transfer.
+func (n *NIC) finish(id vm.ID) {
+	o := n.Machine.Finish(id, true)
+	if o == vm.Busy || o == vm.Waiting || o == vm.Inactive || o == vm.NoProgram {
+		return // no activation has ended by it
+	}
+	if n.fabric.Ended != nil {
+		n.fabric.Ended(n, id, o)
+	}
 }
 
 // Lock implements vm.Host.
