@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // source writes a source into a file of its own.
@@ -193,6 +196,23 @@ func TestPDLRunHasTheBudgetOfANIC(t *testing.T) {
 	}
 	if status, stdout, stderr := weft("pdl", "run", file, "--send", "1", "--budget", "30000"); status != 0 || !strings.Contains(stdout, " displays 49995000\n") {
 		t.Errorf("status %d, %s%s", status, stdout, stderr)
+	}
+}
+
+func TestPDLRunHasAnActivationSendNoMoreThanANICDoes(t *testing.T) {
+	const body = "BEGIN i = 0; WHILE i < PACKET[0] DO BEGIN SEND i LEN 8 AS 2 TO 1; i = i + 1 END END"
+	file := source(t, "many.pdl", "PROGRAM many: VAR i, got; TRIGGERS 1, 2; BEGIN SEND got LEN 8 AS 2 TO 1 END; MESSAGE 1: "+body+"; MESSAGE 2: BEGIN got = got + 1; DISPLAY got END; END")
+	run := func(args ...string) (status int, stdout string) {
+		status, stdout, _ = weft(append([]string{"pdl", "run", file}, args...)...)
+		return status, stdout
+	}
+	most := fmt.Sprint(limits.ProgramSends)
+	if status, stdout := run("--send", "1:"+most, "--send", "1:"+most); status != 0 || !strings.Contains(stdout, fmt.Sprintf(" displays %d\n", 1+2*limits.ProgramSends)) {
+		t.Errorf("twice as many as may be: status %d, %.300s", status, stdout)
+	}
+	status, stdout := run("--send", fmt.Sprint("1:", limits.ProgramSends+1))
+	if status != exitFailed || !strings.Contains(stdout, ": send refused in line 1\n") || !strings.Contains(stdout, fmt.Sprintf(" displays %d\n", 1+limits.ProgramSends)) {
+		t.Errorf("one more than may be: status %d, %.300s", status, stdout)
 	}
 }
 

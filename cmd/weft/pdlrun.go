@@ -82,7 +82,7 @@ func (r *pdlRun) run(args []string, in io.Reader) error {
 		return err
 	}
 	r.fabric = mem.NewFabric()
-	r.fabric.Late = r.late
+	r.fabric.Late, r.fabric.Sends = r.late, limits.ProgramSends
 	r.fabric.Observe = func(n *mem.NIC, m vm.Message, o vm.Outcome) { r.observe(r.at(n.ID), m, o) }
 	r.fabric.Ended = func(n *mem.NIC, id vm.ID, o vm.Outcome) { r.ended(r.at(n.ID), id, o) }
 	if err := r.build(files, cfg); err != nil {
@@ -98,7 +98,7 @@ func (r *pdlRun) run(args []string, in io.Reader) error {
 	}
 	for _, f := range files {
 		before := f.nic.instructions(f.id)
-		o := f.nic.Machine.Start(f.id)
+		o := f.nic.Start(f.id)
 		r.tell(f.nic, fmt.Sprintf("start of %s", r.name(f.nic, f.id)), f.id, o, before)
 	}
 	for _, post := range posts {

@@ -20,6 +20,8 @@ type Fabric struct {
 	Step int64
 	// Late has transfers end only when there is no message to handle, as if the memory were far away.
 	Late bool
+	// Sends is how many messages an activation may send; 0 is any number.
+	Sends int
 	// Observe, if it is not nil, is told what becomes of each message.
 	Observe func(*NIC, vm.Message, vm.Outcome)
 	// Ended, if it is not nil, is told how an activation ends that Observe, or the caller of Start, was told is waiting.
@@ -67,6 +69,7 @@ type NIC struct {
 	Lost      []Sent // to NICs that there are not
 
 	fabric   *Fabric
+	sends    map[vm.ID]int // of a program's activation
 	segments map[int64][]byte
 	locks    map[int64]bool
 	flags    map[int64]bool
@@ -79,7 +82,7 @@ func NewFabric() *Fabric { return &Fabric{Step: 1000} }
 
 // Add adds a NIC. cfg.Host is set by it.
 func (f *Fabric) Add(id uint64, name string, cfg vm.Config) (*NIC, error) {
-	n := &NIC{ID: id, Name: name, fabric: f, segments: make(map[int64][]byte), locks: make(map[int64]bool), flags: make(map[int64]bool)}
+	n := &NIC{ID: id, Name: name, fabric: f, sends: make(map[vm.ID]int), segments: make(map[int64][]byte), locks: make(map[int64]bool), flags: make(map[int64]bool)}
 	cfg.Host = n
 	var err error
 	if n.Machine, err = vm.New(cfg); err != nil {
@@ -107,7 +110,7 @@ func (f *Fabric) Run(most int) (handled int) {
 		}
 		p := f.queue[0]
 		f.queue = f.queue[1:]
-		o := p.to.Machine.Dispatch(&p.msg)
+		o := p.to.dispatch(&p.msg)
 		if o == vm.Busy {
 			f.queue = append(f.queue, p)
 			busy++
@@ -120,6 +123,23 @@ func (f *Fabric) Run(most int) (handled int) {
 		}
 	}
 	return handled
+}
+
+// Start runs the initialisation of a program.
+func (n *NIC) Start(id vm.ID) vm.Outcome {
+	n.sends[id] = 0
+	return n.Machine.Start(id)
+}
+
+// dispatch has the machine handle a message.
+func (n *NIC) dispatch(m *vm.Message) vm.Outcome {
+	sent := n.sends[m.Program]
+	n.sends[m.Program] = 0
+	o := n.Machine.Dispatch(m)
+	if o == vm.Busy {
+		n.sends[m.Program] = sent // the one under way goes on
+	}
+	return o
 }
 
 // Segment makes a segment of n bytes, of zeros, and returns it. One that was there is replaced.
@@ -163,6 +183,9 @@ func (n *NIC) Lookup(of prog.SymbolKind, name string, nic uint64) (int64, bool) 
 
 // Send implements vm.Host.
 func (n *NIC) Send(from vm.ID, to vm.Destination, payload []byte) bool {
+	if n.sends[from]++; n.fabric.Sends > 0 && n.sends[from] > n.fabric.Sends {
+		return false
+	}
 	s := Sent{from, to, slices.Clone(payload)}
 	n.Sent = append(n.Sent, s)
 	for _, o := range n.fabric.nics {
