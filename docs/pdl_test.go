@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weftnet/weft/pdl"
 )
 
 // The reference of the language leaves none of its words out.
@@ -17,5 +19,21 @@ func TestReferenceOfPDLNamesAllItsWords(t *testing.T) {
 		if w := strings.ReplaceAll(m[1], "|", `\|`); !strings.Contains(text, w) {
 			t.Errorf("docs/pdl.md does not mention %s", m[1])
 		}
+	}
+}
+
+// The error that the reference shows is the one that its first program has with a slip in it.
+func TestReferenceOfPDLShowsTheErrorThatItsProgramHas(t *testing.T) {
+	text := read(t, "docs/pdl.md")
+	first := regexp.MustCompile("(?s)```\n(PROGRAM counter:.*?)```").FindStringSubmatch(text)
+	if first == nil {
+		t.Fatal("found no program in docs/pdl.md; the search must be broken")
+	}
+	if _, err := pdl.Compile("counter.pdl", []byte(first[1])); err != nil {
+		t.Error(err)
+	}
+	_, err := pdl.Compile("counter.pdl", []byte(strings.Replace(first[1], "count + 1", "cuont + 1", 1)))
+	if err == nil || !strings.Contains(text, "```\n"+err.Error()+"\n```\n") {
+		t.Errorf("docs/pdl.md does not show this error:\n%v", err)
 	}
 }

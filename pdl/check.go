@@ -460,7 +460,7 @@ func (c *checker) index(r *Ref, v *Var) {
 	}
 }
 
-// similar suggests a declared name that differs in one character.
+// similar suggests a declared name that differs by one slip.
 func (c *checker) similar(name string) string {
 	for _, v := range c.prog.Vars {
 		if near(fold(v.Name), fold(name)) {
@@ -475,7 +475,7 @@ func (c *checker) similar(name string) string {
 	return ""
 }
 
-// near reports whether two different names differ by one character changed, added or left out.
+// near reports whether two different names differ by one slip: a character changed, added or left out, or two exchanged.
 func near(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
@@ -488,7 +488,8 @@ func near(a, b string) bool {
 		i++
 	}
 	if len(a) == len(b) {
-		return i < len(a) && a[i+1:] == b[i+1:]
+		exchanged := i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+		return exchanged || i < len(a) && a[i+1:] == b[i+1:]
 	}
 	return a[i:] == b[i+1:]
 }
