@@ -272,11 +272,6 @@ func (p *parser) message() *Message {
 
 func (p *parser) block() *Block {
 	b := &Block{Pos: p.next().pos}
-	defer func() { p.depth-- }()
-	if !p.deeper() {
-		p.skipTo("MESSAGE", kindEOF)
-		return b
-	}
 	for {
 		p.failed = p.at(kindBad) // as reported by the scanner
 		if p.at("ELSE") {
@@ -323,10 +318,13 @@ func statementBegins(k kind) bool {
 	return false
 }
 
-// statement reads one statement; nil if there is none.
+// statement reads one statement; nil if there is none. One that is too deep is passed over with all of its handler: the blocks
+// around it could not go on behind it.
 func (p *parser) statement() Stmt {
 	defer func() { p.depth-- }()
 	if !p.deeper() {
+		p.skipTo("MESSAGE", kindEOF)
+		p.failed = true
 		return nil
 	}
 	switch p.tok.kind {

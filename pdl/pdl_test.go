@@ -152,17 +152,21 @@ func TestManyErrorsAreCountedAndNotShown(t *testing.T) {
 // What would be too much for what walks the tree, or for a module, is an error and no more.
 func TestTooMuchIsAnError(t *testing.T) {
 	for src, want := range map[string]string{
-		"x = " + strings.Repeat("(", 5000) + "1" + strings.Repeat(")", 5000):       "nested more than 100 deep",
-		"x = " + strings.Repeat("-", 5000) + "1":                                   "nested more than 100 deep",
-		"x = " + strings.Repeat("NOT ", 5000) + "1":                                "nested more than 100 deep",
-		strings.Repeat("IF x THEN ", 5000) + "x = 1":                               "nested more than 100 deep",
-		strings.Repeat("BEGIN ", 5000) + strings.Repeat("END ", 5000):              "nested more than 100 deep",
-		"x = 1" + strings.Repeat(" + x", 5000):                                     "more than 1000 operators in a row",
-		strings.Repeat("x = x * x - 3;", 20000):                                    "the program has more than 32768 instructions",
-		"x = " + strings.Repeat("(x * y - (", 45) + "x" + strings.Repeat("))", 45): "",
-		"x = " + strings.Repeat("(x | x) * ", 900) + "x":                           "",
-		strings.Repeat("x = x;", 300000):                                           "the source has 1800043 bytes, at most 1048576 are allowed",
-		"x = " + strings.Repeat("(a[x] - ", 90) + "x" + strings.Repeat(")", 90):    "the expression needs more than 64 temporaries: split it",
+		"x = " + strings.Repeat("(", 5000) + "1" + strings.Repeat(")", 5000):          "nested more than 100 deep",
+		"x = " + strings.Repeat("-", 5000) + "1":                                      "nested more than 100 deep",
+		"x = " + strings.Repeat("NOT ", 5000) + "1":                                   "nested more than 100 deep",
+		strings.Repeat("IF x THEN ", 5000) + "x = 1":                                  "nested more than 100 deep",
+		strings.Repeat("BEGIN ", 5000) + strings.Repeat("END ", 5000):                 "nested more than 100 deep",
+		strings.Repeat("IF x THEN BEGIN ", 5000) + strings.Repeat("END ", 5000):       "nested more than 100 deep",
+		strings.Repeat("WHILE x DO BEGIN ", 50) + "x = 1":                             "nested more than 100 deep",
+		strings.Repeat("IF x THEN BEGIN ", 49) + "x = 1" + strings.Repeat(" END", 49): "",
+		strings.Repeat("BEGIN ", 98) + "x = 1" + strings.Repeat(" END", 98):           "",
+		"x = 1" + strings.Repeat(" + x", 5000):                                        "more than 1000 operators in a row",
+		strings.Repeat("x = x * x - 3;", 20000):                                       "the program has more than 32768 instructions",
+		"x = " + strings.Repeat("(x * y - (", 45) + "x" + strings.Repeat("))", 45):    "",
+		"x = " + strings.Repeat("(x | x) * ", 900) + "x":                              "",
+		strings.Repeat("x = x;", 300000):                                              "the source has 1800043 bytes, at most 1048576 are allowed",
+		"x = " + strings.Repeat("(a[x] - ", 90) + "x" + strings.Repeat(")", 90):       "the expression needs more than 64 temporaries: split it",
 	} {
 		_, err := Compile("x.pdl", []byte("PROGRAM x: VAR x, y, a[4]; BEGIN "+src+" END; END;"))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
