@@ -261,6 +261,10 @@ func (p *parser) message() *Message {
 	if !p.at("BEGIN") {
 		p.unexpected("BEGIN of the message's block")
 		p.skipTo("BEGIN", "MESSAGE", "END")
+		if p.accept("END") { // the block's, unless nothing follows: then there is no other
+			p.accept(";")
+			p.ended = p.ended || p.at(kindEOF)
+		}
 	}
 	p.failed = false
 	for p.at("BEGIN") {
