@@ -102,9 +102,13 @@ func (pr *Peer) learn(id vm.ID, a announced) bool {
 		return false
 	}
 	if pr.programs == nil {
-		pr.programs = make(map[vm.ID]announced)
+		pr.programs, pr.names = make(map[vm.ID]announced), make(directory)
 	}
 	pr.programs[id] = a
+	if last.name != a.name {
+		pr.refer(last.name)
+		pr.refer(a.name)
+	}
 	return true
 }
 
@@ -122,6 +126,7 @@ func (pr *Peer) forgetGone() bool {
 
 func (t *Table) forgetAnnounced(pr *Peer) {
 	clear(pr.programs)
+	clear(pr.names)
 	pr.told = false
 }
 
@@ -135,10 +140,6 @@ func (t *Table) namedAt(nic uint64, name string) (id vm.ID, ok bool) {
 	if pr == nil {
 		return 0, false
 	}
-	for at, a := range pr.programs {
-		if a.name == name && (!ok || at < id) {
-			id, ok = at, true
-		}
-	}
+	id, ok = pr.names[name]
 	return id, ok
 }

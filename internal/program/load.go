@@ -218,6 +218,9 @@ func (t *Table) install(l, before *loaded) {
 		t.unguard(before)
 	}
 	t.loaded[l.id] = l
+	if t.refer(l.spec.Module.Name); before != nil {
+		t.refer(before.spec.Module.Name)
+	}
 	t.setGuard(l)
 	t.announce(l, false)
 }
@@ -329,6 +332,7 @@ func (t *Table) Unload(id vm.ID) error {
 		t.unguard(l)
 	}
 	delete(t.loaded, id)
+	t.refer(l.spec.Module.Name)
 	t.announce(l, true)
 	return err
 }
@@ -366,10 +370,6 @@ func (t *Table) ids() []vm.ID { return slices.Sorted(maps.Keys(t.loaded)) }
 
 // named finds a program of this NIC by its name; of several, the one with the lowest number.
 func (t *Table) named(name string) (vm.ID, bool) {
-	for _, id := range t.ids() {
-		if t.loaded[id].spec.Module.Name == name {
-			return id, true
-		}
-	}
-	return 0, false
+	id, ok := t.names[name]
+	return id, ok
 }

@@ -85,6 +85,7 @@ type Peer struct {
 	owed       int // what has been handled, and the peer has yet to be told
 	assemblies map[uint32]*message
 	programs   map[vm.ID]announced // that it has told of
+	names      directory           // theirs
 	told       bool                // it has been told of those here in this session
 }
 
@@ -102,6 +103,7 @@ type Table struct {
 	nic     Engine
 	machine *vm.Machine // nil until the first program is loaded
 	loaded  map[vm.ID]*loaded
+	names   directory          // theirs
 	guards  map[vni.Name]vm.ID // which of them guards a process
 	nodes   map[string]node    // NICs by their names
 
@@ -126,7 +128,7 @@ type Table struct {
 
 // New returns a table without programs.
 func New(cfg Config, nic Engine) *Table {
-	t := &Table{cfg: cfg, nic: nic, loaded: make(map[vm.ID]*loaded), guards: make(map[vni.Name]vm.ID), nodes: make(map[string]node), asked: make(map[uint32]asked),
+	t := &Table{cfg: cfg, nic: nic, loaded: make(map[vm.ID]*loaded), names: make(directory), guards: make(map[vni.Name]vm.ID), nodes: make(map[string]node), asked: make(map[uint32]asked),
 		segments: make(map[uint32]*segment), lastKey: cfg.Incarnation * 0x9e3779b97f4a7c15} // a tool must not take another's preparation for its own after a restart
 	t.borrowed.handle = t.handleBorrowed
 	return t
