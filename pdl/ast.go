@@ -203,6 +203,14 @@ func (e *Address) Start() Pos  { return e.Pos }
 func (e *Str) Start() Pos      { return e.Pos }
 func (e *Bad) Start() Pos      { return e.Pos }
 
+// unit is how many bytes the index counts in.
+func (e *Packet) unit() int64 {
+	if e.Byte {
+		return 1
+	}
+	return 8
+}
+
 // unparen returns an expression without the parentheses around it.
 func unparen(e Expr) Expr {
 	for {

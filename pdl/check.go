@@ -251,6 +251,14 @@ func (c *checker) target(e Expr) {
 
 // place checks a variable or packet from which n bytes are sent, or to which they are got. n may be nil.
 func (c *checker) place(e Expr, n Expr) {
+	if p, ok := e.(*Packet); ok {
+		c.expr(p.Index)
+		c.packet(p, 0)
+		if first, _ := constant(p.Index); first <= prog.MaxMessage {
+			c.within(first*p.unit(), n)
+		}
+		return
+	}
 	c.expr(e)
 	r, ok := e.(*Ref)
 	if !ok || r.v == nil {
@@ -277,7 +285,8 @@ func (c *checker) place(e Expr, n Expr) {
 func (c *checker) send(s *Send) {
 	c.expr(s.Len)
 	c.place(s.What, s.Len)
-	if n, ok := constant(s.Len); ok && n > prog.MaxMessage {
+	_, part := s.What.(*Packet)
+	if n, ok := constant(s.Len); ok && n > prog.MaxMessage && !part {
 		c.errorf(s.Len.Start(), "LEN is %d bytes, and a message has at most %d", n, prog.MaxMessage)
 	}
 	c.expr(s.As)
@@ -343,8 +352,8 @@ func (c *checker) move(s *Move) {
 		}
 		c.errorf(s.Segment.Start(), "%s %d: a segment is a number from 0 to %d", word, n, uint32(math.MaxUint32))
 	}
-	if s.FromPacket && c.init {
-		c.noMessage(s.Offset.Start(), "GET … FROM PACKET")
+	if s.FromPacket {
+		c.fromPacket(s)
 	}
 }
 
@@ -384,13 +393,6 @@ func (c *checker) expr(e Expr) {
 		switch e := e.(type) {
 		case *Ref:
 			c.ref(e)
-		case *Packet:
-			if c.init {
-				c.noMessage(e.Pos, "PACKET")
-			}
-			if i, ok := constant(e.Index); ok && (i < 0 || i > prog.MaxMessage) {
-				c.errorf(e.Index.Start(), "index %d: a message has at most %d bytes", i, prog.MaxMessage)
-			}
 		case *Builtin:
 			if c.init && e.Name != "CLOCK" {
 				c.noMessage(e.Pos, e.Name)
@@ -398,11 +400,13 @@ func (c *checker) expr(e Expr) {
 		}
 	})
 	walk(e, func(e Expr) { // once the names are bound
-		if l, ok := e.(*LockTest); ok {
-			c.sync(l.X, "LOCK", "lock")
-		}
-		if b, ok := e.(*Binary); ok {
-			c.rightSide(b)
+		switch e := e.(type) {
+		case *Packet:
+			c.packet(e, 1)
+		case *LockTest:
+			c.sync(e.X, "LOCK", "lock")
+		case *Binary:
+			c.rightSide(e)
 		}
 	})
 }
