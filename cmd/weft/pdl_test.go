@@ -162,6 +162,7 @@ func TestPDLRunRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"--send ECHO/0:1", `message "ECHO/0:1": program echo has no trigger 0, expected one of 1, 2`},
 		{"--send 1:what", `message "1:what": "what": expected a number, text:…, hex:… or zero:N`},
 		{"--send 1:hex:0", `message "1:hex:0": "hex:0": expected a number`},
+		{"--send 1:zero:16385", `message "1:zero:16385": "zero:16385": a message has at most 16384 bytes`},
 		{"--send 1:zero:16384,1", `message "1:zero:16384,1": 16392 bytes, at most 16384 are allowed`},
 		{"--send /1", `message "/1": expected [PROGRAM[@NIC]/]TRIGGER`},
 		{"--send 1 --send 2:1:2", `message "2:1:2": "1:2": expected a number`},

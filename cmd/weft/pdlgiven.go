@@ -151,7 +151,11 @@ func part(s string) ([]byte, error) {
 			return b, nil
 		}
 	case kind == "zero":
-		if n, err := strconv.Atoi(rest); err == nil && n >= 0 && n <= prog.MaxMessage {
+		switch n, err := strconv.Atoi(rest); {
+		case err != nil || n < 0:
+		case n > prog.MaxMessage:
+			return nil, fmt.Errorf("%q: a message has at most %d bytes", s, prog.MaxMessage)
+		default:
 			return make([]byte, n), nil
 		}
 	}
