@@ -91,7 +91,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		}, shareRefusal(err)
 	}
 	release := func() { p.ended.add(a.Close(), a.Unmap()) }
-	options := proc.Options{Released: release, Names: attachedNames(conn), Patience: daemonPatience}
+	options := proc.Options{Released: release, Names: attachedNames(conn), Patience: daemonPatience, GivenUp: a.GiveUp}
 	whole, err := proc.New(seg, w, &attachedMemory{a}, options)
 	if err != nil {
 		return nil, errors.Join(err, a.Close(), a.Unmap())
@@ -114,6 +114,8 @@ func severed(err error) error {
 	switch {
 	case errors.Is(err, ctl.ErrClosed):
 		return ErrClosed
+	case errors.Is(err, ctl.ErrNICGone) && errors.Is(err, context.DeadlineExceeded): // it has not answered for so long
+		return fmt.Errorf("%w: %w", ErrNICGone, err)
 	case errors.Is(err, ctl.ErrNICGone):
 		return ErrNICGone
 	}

@@ -25,6 +25,9 @@ type Attachment struct {
 
 	closing atomic.Bool // by us
 
+	shutting sync.Once
+	shutErr  error // of what shut closed
+
 	mu       sync.Mutex
 	regions  map[uint32][]byte
 	unmapped bool
@@ -42,6 +45,7 @@ func (c *Conn) Attach(ctx context.Context, name string, geometry *Geometry) (*At
 		return nil, errors.New("ctl: the daemon's reply to \"attach\" lacks what was attached")
 	}
 	a := &Attachment{Attached: *r.Attached, conn: c, regions: make(map[uint32][]byte)}
+	c.lost = a.GiveUp
 	a.kick = fds[2]
 	a.wake = os.NewFile(uintptr(fds[3]), "weft wake") // non-blocking already, so the runtime waits for it
 	defer closeAll(fds[:2])
@@ -102,7 +106,7 @@ func (a *Attachment) Part(ctx context.Context, of uint32, offset, n int, sealed 
 }
 
 // Free gives a region back and unmaps it; its memory may not be used any more. While operations of the process are in it,
-// Free fails with ErrRegionBusy and the region stays. When the daemon is gone the memory is unmapped all the same.
+// Free fails with ErrRegionBusy and the region stays. When the daemon is gone, or does not answer before ctx ends, the memory is unmapped all the same.
 func (a *Attachment) Free(ctx context.Context, id uint32) error {
 	// Out of the table first: as soon as the daemon has agreed, another Alloc may get the same id.
 	a.mu.Lock()
@@ -110,7 +114,8 @@ func (a *Attachment) Free(ctx context.Context, id uint32) error {
 	delete(a.regions, id)
 	a.mu.Unlock()
 	_, _, err := a.conn.call(ctx, &Request{Op: OpFree, Free: &Free{Region: id}}, 0)
-	if err != nil && !errors.Is(err, ErrNICGone) && !errors.Is(err, ErrClosed) {
+	silent := errors.Is(err, context.DeadlineExceeded) && (a.conn.abandoned.Load() || a.closing.Load())
+	if err != nil && !silent && !errors.Is(err, ErrNICGone) && !errors.Is(err, ErrClosed) {
 		if mem != nil {
 			a.mu.Lock()
 			a.regions[id] = mem
@@ -124,12 +129,38 @@ func (a *Attachment) Free(ctx context.Context, id uint32) error {
 	return unmapMemory(mem)
 }
 
-// explain prefers "gone" to whatever the socket said.
+// explain prefers "gone" to whatever the socket said, but for how long a daemon has not answered.
 func (a *Attachment) explain(err error) error {
-	if a.gone.Load() && !errors.Is(err, ErrClosed) {
-		return ErrNICGone
+	switch {
+	case !a.gone.Load(), errors.Is(err, ErrClosed):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return &silentError{err}
 	}
-	return err
+	return ErrNICGone
+}
+
+// silentError is of the request by which a daemon counts as gone, since it has not answered it.
+type silentError struct{ err error }
+
+func (e *silentError) Error() string   { return e.err.Error() }
+func (e *silentError) Unwrap() []error { return []error{ErrNICGone, e.err} }
+
+// GiveUp has the daemon count as gone, as one does that is stopped or hangs: every Wait ends with ErrNICGone, and every request, those under way
+// among them. A daemon that goes on later finds the connection at its end, and the process gone. After Close it does nothing.
+func (a *Attachment) GiveUp() {
+	if a.closing.Load() {
+		return
+	}
+	a.gone.Store(true)
+	a.conn.abandoned.Store(true)
+	_ = a.shut()
+}
+
+// shut closes the connection, and the wake socket, whose end listen finds.
+func (a *Attachment) shut() error {
+	a.shutting.Do(func() { a.shutErr = errors.Join(a.conn.Close(), a.wake.Close()) })
+	return a.shutErr
 }
 
 // leaveWithin bounds how long Close waits for the daemon.
@@ -144,7 +175,7 @@ func (a *Attachment) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
 	defer cancel()
 	_, _, _ = a.conn.call(ctx, &Request{Op: OpLeave}, 0) // a daemon that does not answer sees the end of the connection
-	return errors.Join(a.conn.Close(), a.wake.Close())
+	return a.shut()
 }
 
 // Unmap unmaps the VNI and what regions are left, and closes the rest. No goroutine may be inside a call any more.

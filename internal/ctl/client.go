@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -25,6 +26,9 @@ type Conn struct {
 	p      *packets
 	owed   *Request // whose caller has given up: its reply comes before any other
 	broken error    // why the connection can be used no more
+
+	abandoned atomic.Bool // by GiveUp of the attachment
+	lost      func()      // GiveUp, if a process has attached by it
 }
 
 // Dial connects to the daemon that listens at socket, or, if that is empty, at the first of Sockets that has one. The error is ErrNoDaemon
@@ -106,11 +110,13 @@ func (c *Conn) Close() error { return c.c.Close() }
 
 // call sends r, with descriptors that stay the caller's, and receives the reply, with wanted descriptors, which are then the caller's. If ctx ends
 // first, the reply to a request that forgoes it is left for the next call to read; another one leaves the connection unusable, since what the
-// daemon has given or taken by it would not be known.
+// daemon has given or taken by it would not be known. To a process that has attached by the connection the daemon is gone then.
 func (c *Conn) call(ctx context.Context, r *Request, wanted int, given ...int) (*Reply, []int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.broken != nil {
+	if c.abandoned.Load() {
+		return nil, nil, ErrNICGone
+	} else if c.broken != nil {
 		return nil, nil, c.broken
 	}
 	if err := ctx.Err(); err != nil {
@@ -128,6 +134,9 @@ func (c *Conn) call(ctx context.Context, r *Request, wanted int, given ...int) (
 		why := c.explain(ctx, began, err)
 		if !errors.Is(err, os.ErrDeadlineExceeded) || c.owed == r && !r.forgoes() {
 			c.broken = why
+			if c.lost != nil {
+				c.lost()
+			}
 		}
 		return nil, nil, why
 	case len(fds) != wanted:
@@ -191,9 +200,9 @@ func (c *Conn) explain(ctx context.Context, began time.Time, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("ctl: the daemon at %s (process %d) has not answered for %v: %w", c.socket, c.daemon.PID,
 			time.Since(began).Round(time.Millisecond), ctx.Err())
-	case errors.Is(err, net.ErrClosed):
+	case errors.Is(err, net.ErrClosed) && !c.abandoned.Load():
 		return ErrClosed
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		return ErrNICGone
 	}
 	return err

@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"context"
 	"errors"
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -23,12 +24,7 @@ func TestAStoppedDaemonHoldsNobodyBeyondItsPatience(t *testing.T) {
 	p, q := mustAttach(t, c[0], "p/0"), mustAttach(t, c[0], "q/0")
 	wait(t, p, "q/0")
 	exchange(t, p, q, 1)
-	if err := d.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Waitid(unix.P_PID, d.Process.Pid, nil, unix.WSTOPPED, nil); err != nil { // one thread is told, and stops the others
-		t.Fatal(err)
-	}
+	stop(t, d)
 	watch := startWatch(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -59,4 +55,75 @@ func TestAStoppedDaemonHoldsNobodyBeyondItsPatience(t *testing.T) {
 	r, s := mustAttach(t, c[0], "r/0"), mustAttach(t, c[0], "s/0") // it has survived its processes
 	wait(t, r, "s/0")
 	exchange(t, r, s, 2)
+}
+
+// A request that has not been answered leaves open what the daemon has given or taken: to its process the daemon is gone. Before, messages went on, and
+// no region could be made any more, or closed.
+func TestADaemonThatAnswersNoRequestIsGoneToItsProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as patience with a daemon does")
+	}
+	c := configs(t, 1)
+	d := child(t, "daemon", marshal(t, c[0]))
+	p := mustAttach(t, c[0], "p/0")
+	g, err := p.Join(t.Context(), "g", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Gather(t.Context(), 0, make([]byte, 100), make([]byte, 100)); err != nil { // it keeps a region
+		t.Fatal(err)
+	}
+	var regions []*weft.Region
+	for range 3 {
+		r, err := p.Alloc(100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		regions = append(regions, r)
+	}
+	stop(t, d)
+	receive := start(func() error { _, err := p.Recv(t.Context(), weft.AnyProcess, 7, nil); return err })
+	_, err = p.Alloc(100)
+	if !errors.Is(err, weft.ErrNICGone) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a region of a stopped daemon: %v; expected %v, and for how long it has not answered", err, weft.ErrNICGone)
+	}
+	if err := ends(t, "a receive under way", receive); !errors.Is(err, weft.ErrNICGone) {
+		t.Errorf("a receive under way: %v; expected %v", err, weft.ErrNICGone)
+	}
+	for what, call := range controlCalls(t, p) {
+		if err := call(); !errors.Is(err, weft.ErrNICGone) {
+			t.Errorf("%s afterwards: %v; expected %v", what, err, weft.ErrNICGone)
+		}
+	}
+	for i, r := range regions {
+		if err := r.Close(); err != nil {
+			t.Errorf("closing region %d: %v", i, err)
+		}
+	}
+	if err := errors.Join(g.Close(), p.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := d.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for { // as soon as the daemon has found its process gone
+		_, err := attach(t.Context(), c[0].Socket, "p/0")
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, weft.ErrNameTaken) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// stop stops a child, all its threads.
+func stop(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WSTOPPED, nil); err != nil { // one thread is told, and stops the others
+		t.Fatal(err)
+	}
 }

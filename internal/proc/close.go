@@ -94,7 +94,7 @@ func (p *Process) Close() error {
 	ctx, cancel := p.patience()
 	defer cancel()
 	for _, o := range started {
-		_ = p.wait(ctx, o)
+		_ = p.promptly(ctx, o)
 		o.settle()
 	}
 	why := p.w.Wait(ctx, p.idle)

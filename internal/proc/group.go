@@ -295,7 +295,8 @@ func (g *Group) quit() {
 	ctx, cancel := g.p.patience()
 	defer cancel()
 	if err := g.p.begin(ctx, nil, &r); err == nil {
-		_, _ = g.p.end(ctx, r.op) // it has left already, or the NIC is gone
+		_ = r.op.finish(new(Message), g.p.promptly(ctx, r.op)) // it has left already, or the NIC is gone
+		r.op.release()
 	}
 }
 

@@ -70,15 +70,24 @@ func (p *Process) wait(ctx context.Context, o *Op) (why error) {
 	if why == nil {
 		return nil
 	}
-	if !errors.Is(why, ErrNICGone) {
-		p.cancel(o, false)
-		ctx, cancel := p.patience()
-		defer cancel()
-		if p.attend(ctx, o) == nil {
-			return why
-		}
+	if errors.Is(why, ErrNICGone) {
+		p.fail()
+		return why
 	}
-	p.fail()
+	p.cancel(o, false)
+	ctx, cancel := p.patience()
+	defer cancel()
+	_ = p.promptly(ctx, o)
+	return why
+}
+
+// promptly waits for o, which the NIC ends at once, as it has been asked to withdraw o, or o waits for no other process. ctx is its patience: one
+// that does not answer is as good as gone, and nothing is waited for again.
+func (p *Process) promptly(ctx context.Context, o *Op) error {
+	why := p.attend(ctx, o)
+	if why != nil {
+		p.fail()
+	}
 	return why
 }
 

@@ -74,6 +74,9 @@ type Options struct {
 	// while this process runs.
 	Patience func() (context.Context, context.CancelFunc)
 
+	// GivenUp is called when the NIC counts as gone. It may be called again.
+	GivenUp func()
+
 	// Straight is the straight way to a NIC in this address space; nil if there is none.
 	Straight vni.Straight
 
@@ -227,5 +230,8 @@ func (p *Process) over() bool {
 // fail notes that a Wait has found the NIC gone. Every operation under way ends.
 func (p *Process) fail() {
 	p.dead.Store(true)
+	if p.opts.GivenUp != nil {
+		p.opts.GivenUp()
+	}
 	p.w.Wake()
 }
