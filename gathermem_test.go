@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Members that bring memory which the operation may not write, or cannot read, are told before they enter it: the group goes on.
+// Memory that an operation may not write, or cannot read, is found before the operation is entered: the member leaves the group instead.
 func TestGatheringLooksAtRegisteredMemoryFirst(t *testing.T) {
 	const size = 64
 	ctx, groups, procs := crowd(t, on(weft.Config{}), 2, 2)
@@ -22,42 +22,8 @@ func TestGatheringLooksAtRegisteredMemoryFirst(t *testing.T) {
 	if err := unix.Mprotect(gone, unix.PROT_NONE); err != nil {
 		t.Fatal(err)
 	}
-	own, two := make([]byte, size), make([]byte, 2*size)
-	for what, bad := range map[string][]byte{"that is registered as ReadOnly": sealed, "that is not mapped": gone} {
-		for i, g := range groups {
-			sent := sends(procs[i].NIC())
-			errs := map[string]error{
-				"an all-gather into memory ": g.AllGather(ctx, own, bad[:2*size]),
-				"a scatter into memory ":     g.Scatter(ctx, 0, two, bad[:size]),
-				"an all-to-all into memory ": g.AllToAll(ctx, two, bad[:2*size]),
-			}
-			if i == 0 {
-				errs["a gather into memory "] = g.Gather(ctx, 0, own, bad[:2*size])
-			}
-			for how, err := range errs {
-				if !errors.Is(err, weft.ErrBadArgument) {
-					t.Errorf("%s%s, by member %d: %v", how, what, i, err)
-				}
-			}
-			if n := sends(procs[i].NIC()) - sent; n != 0 {
-				t.Errorf("%d operations left nevertheless", n)
-			}
-		}
-	}
-	for i, g := range groups {
-		errs := map[string]error{
-			"a gather": g.Gather(ctx, 0, gone[:size], two), "an all-gather": g.AllGather(ctx, gone[:size], two), "an all-to-all": g.AllToAll(ctx, gone[:2*size], two),
-		}
-		if i == 0 {
-			errs["a scatter"] = g.Scatter(ctx, 0, gone[:2*size], own)
-		}
-		for how, err := range errs {
-			if !errors.Is(err, weft.ErrBadArgument) {
-				t.Errorf("%s of memory that is not mapped, by member %d: %v", how, i, err)
-			}
-		}
-	}
 	// What is read may be ReadOnly, and what is not looked at may be anything.
+	own, two := make([]byte, size), make([]byte, 2*size)
 	together(t, 2, func(i int) error {
 		g, out := groups[i], make([]byte, 2*size)
 		all, from := gone[:2*size], gone[:2*size]
@@ -67,4 +33,38 @@ func TestGatheringLooksAtRegisteredMemoryFirst(t *testing.T) {
 		return errors.Join(g.Gather(ctx, 0, sealed[:size], all), g.Scatter(ctx, 0, from, make([]byte, size)),
 			g.AllGather(ctx, sealed[:size], out), g.AllToAll(ctx, sealed[:2*size], out))
 	})
+	type call func(g *weft.Group) error
+	calls := map[string]call{
+		"a gather of memory that is not mapped":      func(g *weft.Group) error { return g.Gather(ctx, 0, gone[:size], two) },
+		"an all-gather of memory that is not mapped": func(g *weft.Group) error { return g.AllGather(ctx, gone[:size], two) },
+		"an all-to-all of memory that is not mapped": func(g *weft.Group) error { return g.AllToAll(ctx, gone[:2*size], two) },
+		"a scatter of memory that is not mapped":     func(g *weft.Group) error { return g.Scatter(ctx, 0, gone[:2*size], own) },
+	}
+	for what, bad := range map[string][]byte{"that is registered as ReadOnly": sealed, "that is not mapped": gone} {
+		calls["a gather into memory "+what] = func(g *weft.Group) error { return g.Gather(ctx, 0, own, bad[:2*size]) }
+		calls["an all-gather into memory "+what] = func(g *weft.Group) error { return g.AllGather(ctx, own, bad[:2*size]) }
+		calls["a scatter into memory "+what] = func(g *weft.Group) error { return g.Scatter(ctx, 0, two, bad[:size]) }
+		calls["an all-to-all into memory "+what] = func(g *weft.Group) error { return g.AllToAll(ctx, two, bad[:2*size]) }
+	}
+	for what, call := range calls {
+		var again [2]*weft.Group
+		together(t, 2, func(i int) error {
+			if err := groups[i].Close(); err != nil {
+				return err
+			}
+			var err error
+			again[i], err = procs[i].Join(ctx, "w", 2)
+			return err
+		})
+		copy(groups, again[:])
+		if err := call(groups[0]); !errors.Is(err, weft.ErrBadArgument) {
+			t.Errorf("%s: %v; expected %v", what, err, weft.ErrBadArgument)
+		}
+		if err := groups[0].Barrier(ctx); !errors.Is(err, weft.ErrNoGroup) {
+			t.Errorf("a barrier after %s: %v; expected %v", what, err, weft.ErrNoGroup)
+		}
+		if err := groups[1].Barrier(ctx); !errors.Is(err, weft.ErrGroupBroken) {
+			t.Errorf("a barrier of the other member beside %s: %v; expected %v", what, err, weft.ErrGroupBroken)
+		}
+	}
 }

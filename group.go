@@ -24,7 +24,9 @@ import (
 //
 // Members that call different operations, broadcasts with different roots, or reductions of different lengths, types or operators, fail with
 // [ErrGroupMismatch], and so do all later operations of the group, until Shrink makes it anew. A member whose parts have another length
-// than those of others fails with [ErrBadArgument], and leaves the group.
+// than those of others fails with [ErrBadArgument], and leaves the group. So does one whose own arguments do not fit one another, name no
+// member or bring memory that cannot be used, and, with [ErrNoMemory], one that lacks memory: the others would wait for it. A call beside
+// another one of the same group and process fails with ErrBadArgument, too, and does nothing.
 //
 // A group takes no member in later. To replace one that has ended, the others close the group, and all join it again; a process that
 // joins before that waits for them.
@@ -165,7 +167,7 @@ var operators = map[Operator][2]vni.Operator{ // of int64, of float64
 // root. All vectors are of the same length. The others' stay as they are.
 func Reduce[T Element](ctx context.Context, g *Group, root int, o Operator, vector []T) error {
 	if root < 0 || root >= g.Size() {
-		return g.bad("reduce", fmt.Sprintf("root %d; expected 0 to %d", root, g.Size()-1))
+		return g.bad(ctx, "reduce", fmt.Sprintf("root %d; expected 0 to %d", root, g.Size()-1))
 	}
 	return reduce(ctx, g, root, o, vector)
 }
@@ -185,7 +187,7 @@ func reduce[T Element](ctx context.Context, g *Group, root int, o Operator, vect
 	}
 	op := operators[o][kind]
 	if !op.Valid() {
-		return g.bad("reduce", fmt.Sprintf("operator %v on %T", o, vector))
+		return g.bad(ctx, "reduce", fmt.Sprintf("operator %v on %T", o, vector))
 	}
 	b, own := bytesOf(vector)
 	err := groupError(g.g.Reduce(ctx, root, op, b))
@@ -195,8 +197,8 @@ func reduce[T Element](ctx context.Context, g *Group, root int, o Operator, vect
 	return err
 }
 
-func (g *Group) bad(op, what string) error {
-	return &GroupError{Op: op, Group: g.Name(), Err: fmt.Errorf("%w: %s", ErrBadArgument, what)}
+func (g *Group) bad(ctx context.Context, op, what string) error {
+	return groupError(g.g.Refuse(ctx, op, fmt.Errorf("%w: %s", ErrBadArgument, what)))
 }
 
 // littleEndian says whether vectors here look as they do on the wire.

@@ -270,9 +270,6 @@ func TestErrorsOfGroupsNameTheGroup(t *testing.T) {
 			{"a second join", again, weft.ErrGroupJoined},
 			{"a long name", long, weft.ErrBadArgument},
 			{"no size", none, weft.ErrBadArgument},
-			{"a root that is not", groups[0].Broadcast(ctx, 2, nil), weft.ErrBadArgument},
-			{"an operator of ints on floats", weft.AllReduce(ctx, groups[0], weft.Xor, []float64{1}), weft.ErrBadArgument},
-			{"a gather into too little", groups[0].Gather(ctx, 0, make([]byte, 3), make([]byte, 5)), weft.ErrBadArgument},
 		} {
 			var ge *weft.GroupError
 			if !errors.Is(c.err, c.is) || !errors.As(c.err, &ge) || ge.Group == "" {
@@ -280,6 +277,54 @@ func TestErrorsOfGroupsNameTheGroup(t *testing.T) {
 			}
 		}
 		together(t, 2, func(i int) error { return groups[i].Barrier(ctx) }) // and nothing of this has harmed the group
+	})
+}
+
+// The member alone knows of it, and the others have entered what it cannot: they were left waiting.
+func TestAMemberWithAWrongArgumentDoesNotKeepTheOthersWaiting(t *testing.T) {
+	links(t, func(t *testing.T, n *network) {
+		ctx, groups, procs := crowd(t, n, 2, 3)
+		one, all := make([]byte, 1), make([]byte, 3)
+		for i, c := range []struct {
+			what       string
+			wrong, fit func(g *weft.Group) error
+		}{
+			{"a broadcast from no member", func(g *weft.Group) error { return g.Broadcast(ctx, 3, one) }, func(g *weft.Group) error { return g.Broadcast(ctx, 1, one) }},
+			{"a gather into too little", func(g *weft.Group) error { return g.Gather(ctx, 0, one, all[:2]) }, func(g *weft.Group) error { return g.Gather(ctx, 0, one, all) }},
+			{"a gather at no member", func(g *weft.Group) error { return g.Gather(ctx, -1, one, all) }, func(g *weft.Group) error { return g.Gather(ctx, 0, one, all) }},
+			{"an all-gather into too much", func(g *weft.Group) error { return g.AllGather(ctx, one, make([]byte, 4)) }, func(g *weft.Group) error { return g.AllGather(ctx, one, all) }},
+			{"a scatter of too little", func(g *weft.Group) error { return g.Scatter(ctx, 0, all[:2], one) }, func(g *weft.Group) error { return g.Scatter(ctx, 0, all, one) }},
+			{"an all-to-all of uneven parts", func(g *weft.Group) error { return g.AllToAll(ctx, all[:2], all[:2]) }, func(g *weft.Group) error { return g.AllToAll(ctx, all, all) }},
+			{"a reduction of floats by bits", func(g *weft.Group) error { return weft.AllReduce(ctx, g, weft.Xor, []float64{1}) },
+				func(g *weft.Group) error { return weft.AllReduce(ctx, g, weft.Sum, []float64{1}) }},
+			{"a reduction at no member", func(g *weft.Group) error { return weft.Reduce(ctx, g, 3, weft.Sum, []int64{1}) },
+				func(g *weft.Group) error { return weft.Reduce(ctx, g, 1, weft.Sum, []int64{1}) }},
+		} {
+			if i > 0 {
+				together(t, 3, func(k int) (err error) {
+					groups[k], err = procs[k].Join(ctx, fmt.Sprint("again.", i), 3)
+					return err
+				})
+			}
+			together(t, 3, func(k int) error {
+				g := groups[k]
+				var ge *weft.GroupError
+				if k == 0 {
+					if err := c.wrong(g); !errors.Is(err, weft.ErrBadArgument) || !errors.As(err, &ge) || ge.Group != g.Name() {
+						return fmt.Errorf("%s: %w; expected a GroupError with %v", c.what, err, weft.ErrBadArgument)
+					}
+					return nil
+				}
+				err := c.fit(g)
+				if err == nil { // a root of a broadcast does not wait for it
+					err = g.Barrier(ctx)
+				}
+				if !errors.Is(err, weft.ErrGroupBroken) || !errors.As(err, &ge) || ge.Dead != procs[0].Name() {
+					return fmt.Errorf("beside %s: %w; expected %v, and the name of the member", c.what, err, weft.ErrGroupBroken)
+				}
+				return nil
+			})
+		}
 	})
 }
 

@@ -51,7 +51,7 @@ func (g *Group) show(ctx context.Context, op string, root, n, part int) (h Handl
 	if g.rank == root {
 		r, err := g.region(n)
 		if err != nil {
-			return h, nil, g.fail(op, Message{}, err)
+			return h, nil, g.unfit(op, err)
 		}
 		h, mem = r.Handle(), r.mem[:n]
 		h.put(b[:])
@@ -102,7 +102,7 @@ func (g *Group) look(op string, read, written []byte) error {
 		err = l.look(written, true)
 	}
 	if err != nil {
-		return g.fail(op, Message{}, err)
+		return g.unfit(op, err)
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (g *Group) gather(ctx context.Context, op string, root int, part, all []byt
 }
 
 func (g *Group) badLength(op string, all, part int) error {
-	return g.fail(op, Message{}, fmt.Errorf("%w: %d bytes for %d members of %d bytes each", ErrBadArgument, all, len(g.roster), part))
+	return g.unfit(op, fmt.Errorf("%w: %d bytes for %d members of %d bytes each", ErrBadArgument, all, len(g.roster), part))
 }
 
 // AllGather is Gather that gives all to every member.
@@ -177,7 +177,7 @@ func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 	if g.rank == root {
 		r, err := g.region(len(all))
 		if err != nil {
-			return g.fail(op, Message{}, err)
+			return g.unfit(op, err)
 		}
 		copy(r.mem, all)
 	}
@@ -213,7 +213,7 @@ func (g *Group) AllToAll(ctx context.Context, from, to []byte) error {
 	// Not the region that gathers use: theirs is told and used up in between.
 	r, err := g.p.allocInner(max(len(to), 1))
 	if err != nil {
-		return g.fail(op, Message{}, err)
+		return g.unfit(op, err)
 	}
 	err = g.exchange(ctx, op, r, from, len(to)/n)
 	if err == nil {

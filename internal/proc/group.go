@@ -201,7 +201,7 @@ func (g *Group) Barrier(ctx context.Context) error {
 func (g *Group) barrier(ctx context.Context, op string) error {
 	r := request{what: op, code: vni.CodeBarrier, group: g.number, size: uint32(len(g.roster))}
 	if err := g.p.begin(ctx, nil, &r); err != nil {
-		g.notBegun(g.midway)
+		g.notBegun(ctx, g.midway)
 		return g.fail(op, Message{}, err)
 	}
 	if m, err := g.p.end(ctx, r.op); err != nil {
@@ -210,11 +210,28 @@ func (g *Group) barrier(ctx context.Context, op string) error {
 	return nil
 }
 
-// notBegun leaves the group if others have begun what will not be ended: a step of an operation could not begin, and it was not the first.
-func (g *Group) notBegun(others bool) {
-	if others {
+// notBegun leaves the group if others may have begun what will not be ended: a step of an operation could not begin, and either it was not the first, or
+// its arguments or memory are why, of which the others do not know. ctx alone, at the first step, leaves the process in the group.
+func (g *Group) notBegun(ctx context.Context, others bool) {
+	if others || ctx.Err() == nil {
 		g.quit()
 	}
+}
+
+// unfit fails an operation that this process cannot enter with its arguments, or for want of memory. The others may have entered it, and would wait for
+// good: the process leaves the group.
+func (g *Group) unfit(op string, why error) error {
+	g.quit()
+	return g.fail(op, Message{}, why)
+}
+
+// Refuse is unfit of a caller that has looked at arguments itself.
+func (g *Group) Refuse(ctx context.Context, op string, why error) error {
+	if err := g.begin(ctx, op); err != nil {
+		return err
+	}
+	defer g.done()
+	return g.unfit(op, why)
 }
 
 // Broadcast copies buf of the member with rank root into buf of all others, which must be of the same length. It returns
@@ -244,7 +261,7 @@ func (g *Group) broadcast(ctx context.Context, op string, root int, buf []byte) 
 
 func (g *Group) checkRoot(op string, root int) error {
 	if root < 0 || root >= len(g.roster) {
-		return g.fail(op, Message{}, fmt.Errorf("%w: root %d, want 0 to %d", ErrBadArgument, root, len(g.roster)-1))
+		return g.unfit(op, fmt.Errorf("%w: root %d, want 0 to %d", ErrBadArgument, root, len(g.roster)-1))
 	}
 	return nil
 }
@@ -277,7 +294,7 @@ func (g *Group) cut(ctx context.Context, op string, length, most int, fill func(
 		parts := fill(&r, at, min(most, length-at))
 		if err := g.p.begin(ctx, parts, &r); err != nil {
 			failed = g.fail(op, Message{}, err)
-			g.notBegun(g.midway || begun > 0)
+			g.notBegun(ctx, g.midway || begun > 0)
 			break
 		}
 		under[begun%len(under)] = r.op

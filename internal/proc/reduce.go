@@ -42,7 +42,7 @@ func (g *Group) Reduce(ctx context.Context, root int, o vni.Operator, vector []b
 		}
 	}
 	if !o.Valid() || len(vector)%8 != 0 {
-		return g.fail(opReduce, Message{}, fmt.Errorf("%w: operator %d on %d bytes", ErrBadArgument, o, len(vector)))
+		return g.unfit(opReduce, fmt.Errorf("%w: operator %d on %d bytes", ErrBadArgument, o, len(vector)))
 	}
 	if n := len(g.roster); n > 1 && len(vector) >= n*reducedPart {
 		return g.reduceParts(ctx, root, o, vector)
