@@ -59,13 +59,9 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	if _, err := cfg.Name.vni(); err != nil {
 		return nil, argument(fmt.Errorf("weft: AttachConfig.Name: %w", err))
 	}
-	conn, err := ctl.Dial(ctx, cfg.Socket)
+	conn, a, err := ask(ctx, &cfg)
 	if err != nil {
 		return nil, refusal(cfg.Name, err)
-	}
-	a, err := conn.Attach(ctx, cfg.Name.String(), cfg.Geometry.ctl())
-	if err != nil {
-		return nil, refusal(cfg.Name, errors.Join(err, conn.Close()))
 	}
 	seg, err := vni.OpenSegment(a.RW, a.RO)
 	if err != nil {
@@ -98,6 +94,29 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	}
 	p.init(whole)
 	return p.joined(ctx, cfg.Groups)
+}
+
+// asking has a token for each connection of this program by which it asks a daemon to attach it. A daemon refuses more than
+// limits.StrangersPerProcess that have not attached, and tools have some of them; a program with hundreds of processes attaches all at once.
+var asking = make(chan struct{}, limits.StrangersPerProcess/2)
+
+// ask connects to the daemon and is attached, when it is its turn.
+func ask(ctx context.Context, cfg *AttachConfig) (*ctl.Conn, *ctl.Attachment, error) {
+	select {
+	case asking <- struct{}{}:
+		defer func() { <-asking }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	conn, err := ctl.Dial(ctx, cfg.Socket)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := conn.Attach(ctx, cfg.Name.String(), cfg.Geometry.ctl())
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return conn, a, nil
 }
 
 // refusals are the reasons of a daemon, or of its absence, as users test for them.

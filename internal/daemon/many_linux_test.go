@@ -89,6 +89,26 @@ func TestAThousandProcessesAttachToOneDaemon(t *testing.T) {
 	last.Close()
 }
 
+// A daemon refuses a program with more than 64 connections that have not attached, which so many goroutines would all have at once.
+func TestAProgramAttachesHundredsOfProcessesAtOnce(t *testing.T) {
+	const many = 5 * limits.StrangersPerProcess
+	c := configs(t, 1)[0]
+	c.Log = "warn"
+	run(t, c)
+	procs := make([]*weft.Process, many)
+	if err := atOnce(many, many, func(i int) (err error) {
+		procs[i], err = attach(t.Context(), c.Socket, fmt.Sprintf("many/%d", i))
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	for _, p := range procs {
+		if p != nil {
+			p.Close()
+		}
+	}
+}
+
 // heldBytes is what this program holds of heap and stacks.
 func heldBytes() int64 {
 	runtime.GC()
