@@ -3,6 +3,7 @@ package weft_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log"
@@ -324,6 +325,48 @@ func TestAMemberWithAWrongArgumentDoesNotKeepTheOthersWaiting(t *testing.T) {
 				}
 				return nil
 			})
+		}
+	})
+}
+
+// The others find the root's region closed, or the root gone, before they know that the group is broken. They left it then, each by itself, and none could shrink it.
+func TestARootThatEndsWhileOthersReachItsRegionIsNamedAndTheGroupShrinks(t *testing.T) {
+	links(t, func(t *testing.T, n *network) {
+		const part = 40_000
+		for what, do := range map[string]func(ctx context.Context, g *weft.Group) error{
+			"a gather":  func(ctx context.Context, g *weft.Group) error { return g.Gather(ctx, 0, make([]byte, part), nil) },
+			"a scatter": func(ctx context.Context, g *weft.Group) error { return g.Scatter(ctx, 0, nil, make([]byte, part)) },
+		} {
+			ctx, groups, procs := crowd(t, n, 2, 4)
+			r, err := procs[0].Alloc(4 * part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			region, err := r.Handle().MarshalBinary() // what a root shows all, but for the length of a part
+			if err != nil {
+				t.Fatal(err)
+			}
+			binary.LittleEndian.PutUint64(region[32:], part)
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			together(t, 4, func(i int) error {
+				if i == 0 {
+					return errors.Join(groups[0].Broadcast(ctx, 0, region), procs[0].Close())
+				}
+				var ge *weft.GroupError
+				if err := do(ctx, groups[i]); !errors.Is(err, weft.ErrGroupBroken) || !errors.As(err, &ge) || ge.Dead != procs[0].Name() {
+					return fmt.Errorf("%s: %w; expected %v, and the name of the root", what, err, weft.ErrGroupBroken)
+				}
+				g, err := groups[i].Shrink(ctx)
+				if err != nil {
+					return err
+				}
+				return g.Barrier(ctx)
+			})
+			for _, p := range procs {
+				p.Close()
+			}
 		}
 	})
 }

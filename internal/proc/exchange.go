@@ -3,6 +3,7 @@ package proc
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -116,8 +117,7 @@ func (g *Group) gather(ctx context.Context, op string, root int, part, all []byt
 		copy(mem[root*len(part):], part)
 	} else if len(part) > 0 {
 		if err := g.p.Put(ctx, h, uint64(g.rank*len(part)), part); err != nil {
-			g.quit()
-			return g.fail(op, Message{}, err)
+			return g.missed(ctx, op, err)
 		}
 	}
 	if err := g.barrier(ctx, op); err != nil {
@@ -189,8 +189,7 @@ func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 		copy(part, mem[root*len(part):])
 	} else if len(part) > 0 {
 		if err := g.p.Get(ctx, h, uint64(g.rank*len(part)), part); err != nil {
-			g.quit()
-			return g.fail(op, Message{}, err)
+			return g.missed(ctx, op, err)
 		}
 	}
 	return g.barrier(ctx, op)
@@ -251,9 +250,24 @@ func (g *Group) exchange(ctx context.Context, op string, r *Region, from []byte,
 			err = g.p.Put(ctx, h, uint64(g.rank*part), bytes)
 		}
 		if err != nil {
-			g.quit()
-			return g.fail(op, Message{}, err)
+			return g.missed(ctx, op, err)
 		}
 	}
 	return g.barrier(ctx, op)
+}
+
+// missed fails an operation whose bytes could not be put into the region of another member, or got from it. A member whose region is not reached has left
+// or ended, or is about to: it does not enter the barrier, which so says of all that the group is broken, and by which member. Whatever else went wrong
+// is this process's own, which leaves the group.
+func (g *Group) missed(ctx context.Context, op string, why error) error {
+	for _, gone := range []error{ErrRegion, ErrProcessGone, ErrStaleGeneration, ErrUnreachable, ErrSessionLost} {
+		if errors.Is(why, gone) {
+			if err := g.barrier(ctx, op); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	g.quit()
+	return g.fail(op, Message{}, why)
 }
