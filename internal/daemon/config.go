@@ -186,8 +186,8 @@ func (c Config) check() (s settings, err error) {
 	if c.RegionBytes < 0 || c.RegionBytes > limits.MaxRegion {
 		wrong("region_bytes", "%d; expected up to %d", c.RegionBytes, int64(limits.MaxRegion))
 	}
-	if c.StagingBytes < 0 || c.StagingBytes > 1<<30 {
-		wrong("staging_bytes", "%d; expected up to %d", c.StagingBytes, 1<<30)
+	if c.StagingBytes != 0 && (c.StagingBytes < limits.LeastStagingBytes || c.StagingBytes > 1<<30) {
+		wrong("staging_bytes", "%d; expected %d to %d", c.StagingBytes, limits.LeastStagingBytes, 1<<30)
 	}
 	if _, err := logLevel(c.Log); err != nil {
 		wrong("log", "%w", err)

@@ -189,6 +189,10 @@ const (
 	// StagedOverhead is what a staged message costs beside its bytes, so that empty messages use up credit too.
 	StagedOverhead = 64
 
+	// LeastStagingBytes is the smallest staging that a process may be configured to have: room for the longest message that waits there. With less,
+	// such a message would find no room ever, and its sender wait for a receive, which programs do not reckon with.
+	LeastStagingBytes = EagerMessage + StagedOverhead
+
 	// RequestsPerSource bounds the permission requests of one NIC that may stand open at one process; the rest wait in
 	// order at the sender.
 	RequestsPerSource = 64
