@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -248,6 +249,30 @@ func TestNICsFindTheirPositionsInTheSharedFile(t *testing.T) {
 	for _, j := range joins {
 		if err := ends(t, "a member", j); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A long collective has several pieces under way, each of which has a context until the process that waits has ended it.
+func TestALongCollectiveNeedsNoMoreContextsThanThereAre(t *testing.T) {
+	c := configs(t, 1)[0]
+	run(t, c)
+	const members = 3
+	for contexts := 1; contexts <= 2; contexts++ {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := atOnce(members, members, func(i int) error {
+			p, err := weft.Attach(ctx, weft.AttachConfig{Socket: c.Socket, Name: weft.Name{App: fmt.Sprint("few.", contexts), Index: uint32(i)},
+				Geometry: weft.Geometry{Commands: 32, Contexts: contexts, PoolPages: 1}, Groups: []weft.Membership{{Size: members}}})
+			if err != nil {
+				return err
+			}
+			defer p.Close()
+			g := p.Group("")
+			short, long := make([]int64, 20_000), make([]int64, 40_000) // in pieces, and in parts
+			return errors.Join(g.Broadcast(ctx, 1, make([]byte, 1<<20)), weft.AllReduce(ctx, g, weft.Sum, short), weft.AllReduce(ctx, g, weft.Sum, long), g.Barrier(ctx))
+		}); err != nil {
+			t.Errorf("with %d contexts: %v", contexts, err)
 		}
 	}
 }

@@ -272,7 +272,10 @@ func (g *Group) cut(ctx context.Context, op string, length, most int, fill func(
 	var under [limits.CollectivesUnderWay]*Op
 	var failed error
 	begun, ended := 0, 0
-	end := func() {
+	end := func() (bool, error) {
+		if ended == begun {
+			return false, nil
+		}
 		o, n := under[ended%len(under)], min(most, length-ended*most)
 		ended++
 		m, err := g.p.end(ctx, o)
@@ -282,26 +285,28 @@ func (g *Group) cut(ctx context.Context, op string, length, most int, fill func(
 		if err != nil && failed == nil {
 			failed = g.fail(op, m, err)
 		}
+		return true, failed
 	}
 	for at := 0; failed == nil && (at < length || begun == 0); at += most {
 		if begun-ended == len(under) {
-			end()
-			if failed != nil {
+			if _, err := end(); err != nil {
 				break
 			}
 		}
 		r := request{what: op, group: g.number}
 		parts := fill(&r, at, min(most, length-at))
-		if err := g.p.begin(ctx, parts, &r); err != nil {
-			failed = g.fail(op, Message{}, err)
-			g.notBegun(ctx, g.midway || begun > 0)
+		if err := g.p.beginBeside(ctx, parts, &r, end); err != nil {
+			if failed == nil {
+				failed = g.fail(op, Message{}, err)
+				g.notBegun(ctx, g.midway || begun > 0)
+			}
 			break
 		}
 		under[begun%len(under)] = r.op
 		begun++
 	}
 	for ended < begun {
-		end()
+		_, _ = end()
 	}
 	return failed
 }

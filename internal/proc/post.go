@@ -317,6 +317,23 @@ func (p *Process) begin(ctx context.Context, parts [][]byte, rs ...*request) err
 	}
 }
 
+// beginBeside is begin of a caller that has operations under way which it ends itself: what is lacking those may keep, and would keep for good while the
+// caller waits for it. endOne ends one of them, and says whether there was any; by its error nothing more is begun.
+func (p *Process) beginBeside(ctx context.Context, parts [][]byte, r *request, endOne func() (ended bool, err error)) error {
+	for {
+		l, err := p.start(parts, r)
+		if l == lackNothing || err != nil {
+			return err
+		}
+		switch ended, err := endOne(); {
+		case err != nil:
+			return err
+		case !ended:
+			return p.begin(ctx, parts, r)
+		}
+	}
+}
+
 // leaveLine lets the next in line be the first.
 func (p *Process) leaveLine(l lack) {
 	if l != lackNothing {

@@ -213,11 +213,15 @@ func (g *Group) putAll(ctx context.Context, what func(to int) (offset uint64, b 
 // putEach does what putAll does of this member, as much of it at a time as the process may have under way.
 func (g *Group) putEach(ctx context.Context, what func(to int) (offset uint64, b []byte)) (failed error) {
 	var under []*Op
-	end := func() {
+	end := func() (bool, error) {
+		if len(under) == 0 {
+			return false, nil
+		}
 		if _, err := g.p.end(ctx, under[0]); failed == nil {
 			failed = err
 		}
 		under = under[1:]
+		return true, nil
 	}
 	for i := 1; i < len(g.roster) && failed == nil; i++ {
 		to := (g.rank + i) % len(g.roster) // not all to the same one first
@@ -229,16 +233,8 @@ func (g *Group) putEach(ctx context.Context, what func(to int) (offset uint64, b
 		h.get(g.handles[to*handleBytes:])
 		r := request{waits: true}
 		parts, err := g.p.putRequest(&r, h, offset, [][]byte{b})
-		l := lackNothing
 		if err == nil {
-			l, err = g.p.start(parts, &r)
-		}
-		for l != lackNothing && err == nil && len(under) > 0 { // what it lacks those have that are under way
-			end()
-			l, err = g.p.start(parts, &r)
-		}
-		if l != lackNothing && err == nil {
-			err = g.p.begin(ctx, parts, &r)
+			err = g.p.beginBeside(ctx, parts, &r, end)
 		}
 		if err != nil {
 			failed = cmp.Or(failed, r.fail(err))
@@ -247,7 +243,7 @@ func (g *Group) putEach(ctx context.Context, what func(to int) (offset uint64, b
 		under = append(under, r.op)
 	}
 	for len(under) > 0 {
-		end()
+		_, _ = end()
 	}
 	return failed
 }
