@@ -203,6 +203,12 @@ func (f *proxyFlags) join(p *fabric.Process, x *proxy.Proxy) (err error) {
 	return err
 }
 
+// A proxy looks at its NIC every lookAtNIC, for lookFor. One that waited all the time would have what comes for its streams handed on by one more goroutine.
+const (
+	lookAtNIC = time.Second
+	lookFor   = time.Millisecond
+)
+
 // whileItsNICIs runs a command until it ends, or the daemon that its process is at does: every dial would fail from then on, so what starts commands
 // anew has to learn of it. A NIC of the process's own does not end before it.
 func whileItsNICIs(ctx context.Context, p *fabric.Process, run func(context.Context) error) error {
@@ -211,7 +217,15 @@ func whileItsNICIs(ctx context.Context, p *fabric.Process, run func(context.Cont
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	go func() { end(p.WaitUntil(ctx, func() bool { return false })) }()
+	go func() {
+		for p.Sleep(ctx, lookAtNIC) == nil {
+			within, cancel := p.WithTimeout(ctx, lookFor)
+			if err := p.WaitUntil(within, func() bool { return false }); errors.Is(err, fabric.ErrNICGone) {
+				end(err)
+			}
+			cancel()
+		}
+	}()
 	err := run(ctx)
 	if why := context.Cause(ctx); err == nil && errors.Is(why, fabric.ErrNICGone) {
 		err = fmt.Errorf("the proxy ends with its NIC: %w", why)
