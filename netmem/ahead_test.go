@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/weftnet/weft/sim"
@@ -87,8 +86,11 @@ func TestMemoryOfAPageThatIsUnderWayIsNoOthers(t *testing.T) {
 }
 
 func TestAReaderInOrderNeedsLittleMemory(t *testing.T) {
-	const pages, window = 512, 32
-	withVolumeOf(t, pages, window, func(v *Volume) error {
+	const pages, window = 512, 32 // as many as are read ahead unless a volume says otherwise
+	onServer(t, pages, sim.Faults{}, func(_ context.Context, _ *sim.Fabric, v *Volume) error {
+		if _, err := v.WriteAt(pagesOf(pages), 0); err != nil {
+			return err
+		}
 		used := map[*byte]bool{}
 		ended := v.ahead.fetching.ended
 		v.ahead.fetching.ended = func(w *want, err error) {
@@ -105,25 +107,5 @@ func TestAReaderInOrderNeedsLittleMemory(t *testing.T) {
 			t.Errorf("%d pages that were read ahead were in the memory of %d; want %d at most", pages, len(used), 3*window)
 		}
 		return nil
-	})
-}
-
-// withVolumeOf has life use a volume whose pages are written, and which reads so many ahead.
-func withVolumeOf(t *testing.T, pages uint64, window int, life func(v *Volume) error) {
-	t.Helper()
-	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
-		servers := slices.Clone(c.cfg.Servers)
-		c.Close()
-		v, err := Open(context.Background(), sp.Weft(), VolumeConfig{ClientConfig: ClientConfig{Servers: servers}, Bytes: int64(pages) * 4096, ReadAhead: window})
-		if err != nil {
-			return err
-		}
-		defer v.Close()
-		for i := range pages {
-			if _, err := v.WriteAt(pageOf(i), int64(i)*4096); err != nil {
-				return err
-			}
-		}
-		return life(v)
 	})
 }

@@ -283,18 +283,26 @@ func (r *reading) end(w *want, err error) {
 	r.ended(w, err)
 }
 
+// finish reads one slowly, or writes it; a write that is under way it goes on with.
+func (r *reading) finish(w *want) error {
+	if w.out != nil {
+		return r.c.finishWrite(r.ctx, w)
+	}
+	return r.slowly(w)
+}
+
 // readSlowly reads one slowly: beside the others if there are any, under way or to be begun.
 func (r *reading) readSlowly(w *want, others bool) {
 	if !others && !r.beside && len(r.under) == 0 && (!r.more || r.depth == 1) {
 		r.rest()
-		r.end(w, r.slowly(w))
+		r.end(w, r.finish(w))
 		return
 	}
 	a := new(alone)
 	w.alone = a
 	r.under = append(r.under, w)
 	r.c.p.Go(func() {
-		a.err = r.slowly(w)
+		a.err = r.finish(w)
 		a.done.Store(true)
 		r.c.p.Wake()
 	})

@@ -16,13 +16,7 @@ func (c *Client) ReadPages(ctx context.Context, depth int, next func() (number u
 // WritePages is ReadPages that writes: next says which page is to be written, and of which bytes, which stay as they are until ended. That is called with what
 // WritePage would have returned.
 func (c *Client) WritePages(ctx context.Context, depth int, next func() (number uint64, data []byte, ok bool), ended func(number uint64, data []byte, err error)) (why error) {
-	r := reading{c: c, ctx: ctx, depth: max(depth, 1), taken: func(uint64) {},
-		slowly: func(w *want) error {
-			if w.out != nil {
-				return c.finishWrite(ctx, w)
-			}
-			return c.WritePage(ctx, w.number, w.into)
-		}}
+	r := reading{c: c, ctx: ctx, depth: max(depth, 1), taken: func(uint64) {}, slowly: func(w *want) error { return c.WritePage(ctx, w.number, w.into) }}
 	return r.each(next, ended)
 }
 

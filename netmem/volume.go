@@ -335,9 +335,6 @@ func (v *Volume) write(ctx context.Context, offset int64, b []byte) (failed erro
 		return ctx.Err()
 	}
 	patch := func(w *want) error {
-		if w.out != nil {
-			return v.c.finishWrite(ctx, w)
-		}
 		return v.c.patch(ctx, w.number, w.at, w.into, func() { v.ahead.forget(w.number) })
 	}
 	next := func() *want {

@@ -10,7 +10,7 @@ import (
 // answered that they have it. What takes more than that a goroutine of its own goes on with.
 //
 //	next ──► begin ──► under way ──► all have it: ended ──► next …
-//	           │           └─ an answer is late, or another one ────► slowly: finishWrite ──► ended
+//	           │           └─ an answer is late, or another one ────► finishWrite ──► ended
 //	           └─ a part of a page, or shards; another works on it, few are up ► slowly: patch ──► ended
 
 // outgoing is what a page that is written becomes.
