@@ -285,17 +285,17 @@ func TestErrorsOfGroupsNameTheGroup(t *testing.T) {
 func TestAMemberWithAWrongArgumentDoesNotKeepTheOthersWaiting(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, groups, procs := crowd(t, n, 2, 3)
-		one, all := make([]byte, 1), make([]byte, 3)
+		one, all := func() []byte { return make([]byte, 1) }, func() []byte { return make([]byte, 3) } // for each member of its own
 		for i, c := range []struct {
 			what       string
 			wrong, fit func(g *weft.Group) error
 		}{
-			{"a broadcast from no member", func(g *weft.Group) error { return g.Broadcast(ctx, 3, one) }, func(g *weft.Group) error { return g.Broadcast(ctx, 1, one) }},
-			{"a gather into too little", func(g *weft.Group) error { return g.Gather(ctx, 0, one, all[:2]) }, func(g *weft.Group) error { return g.Gather(ctx, 0, one, all) }},
-			{"a gather at no member", func(g *weft.Group) error { return g.Gather(ctx, -1, one, all) }, func(g *weft.Group) error { return g.Gather(ctx, 0, one, all) }},
-			{"an all-gather into too much", func(g *weft.Group) error { return g.AllGather(ctx, one, make([]byte, 4)) }, func(g *weft.Group) error { return g.AllGather(ctx, one, all) }},
-			{"a scatter of too little", func(g *weft.Group) error { return g.Scatter(ctx, 0, all[:2], one) }, func(g *weft.Group) error { return g.Scatter(ctx, 0, all, one) }},
-			{"an all-to-all of uneven parts", func(g *weft.Group) error { return g.AllToAll(ctx, all[:2], all[:2]) }, func(g *weft.Group) error { return g.AllToAll(ctx, all, all) }},
+			{"a broadcast from no member", func(g *weft.Group) error { return g.Broadcast(ctx, 3, one()) }, func(g *weft.Group) error { return g.Broadcast(ctx, 1, one()) }},
+			{"a gather into too little", func(g *weft.Group) error { return g.Gather(ctx, 0, one(), all()[:2]) }, func(g *weft.Group) error { return g.Gather(ctx, 0, one(), all()) }},
+			{"a gather at no member", func(g *weft.Group) error { return g.Gather(ctx, -1, one(), all()) }, func(g *weft.Group) error { return g.Gather(ctx, 0, one(), all()) }},
+			{"an all-gather into too much", func(g *weft.Group) error { return g.AllGather(ctx, one(), make([]byte, 4)) }, func(g *weft.Group) error { return g.AllGather(ctx, one(), all()) }},
+			{"a scatter of too little", func(g *weft.Group) error { return g.Scatter(ctx, 0, all()[:2], one()) }, func(g *weft.Group) error { return g.Scatter(ctx, 0, all(), one()) }},
+			{"an all-to-all of uneven parts", func(g *weft.Group) error { return g.AllToAll(ctx, all()[:2], all()[:2]) }, func(g *weft.Group) error { return g.AllToAll(ctx, all(), all()) }},
 			{"a reduction of floats by bits", func(g *weft.Group) error { return weft.AllReduce(ctx, g, weft.Xor, []float64{1}) },
 				func(g *weft.Group) error { return weft.AllReduce(ctx, g, weft.Sum, []float64{1}) }},
 			{"a reduction at no member", func(g *weft.Group) error { return weft.Reduce(ctx, g, 3, weft.Sum, []int64{1}) },
