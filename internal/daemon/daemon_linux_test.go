@@ -20,6 +20,7 @@ import (
 	weft "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 	"golang.org/x/sys/unix"
 )
@@ -314,7 +315,7 @@ func TestAKilledDaemonIsGoneForItsProcessesAndUnreachableForOthersAndComesBack(t
 			if err := ends(t, what, errs); !errors.Is(err, weft.ErrNICGone) {
 				t.Errorf("%s at the killed daemon ended with %v, want NIC gone", what, err)
 			}
-			watch.within(t, what+" at the killed daemon has ended", time.Second)
+			watch.within(t, what+" at the killed daemon has ended", limits.DaemonPatience) // its socket tells, not its silence
 		}
 		for what, errs := range map[string]<-chan error{"a receive": receiving, "a send": toward} {
 			if err := ends(t, what, errs); !errors.Is(err, weft.ErrUnreachable) {
