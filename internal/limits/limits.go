@@ -182,16 +182,20 @@ const (
 	// messages, and one batch must fit.
 	CreditBytes = 256 << 10
 
-	// EagerMessage is the longest message that may go without permission, on credit. Longer ones gain nothing: the
-	// round trip of the request is small beside their transfer.
-	EagerMessage = 16 << 10
+	// EagerMessage is the longest message that may go without permission, on credit: 64 KiB, and the head that its user has put before it.
+	// Longer ones gain little: the round trip of the request is small beside their transfer.
+	EagerMessage = 65 << 10
+
+	// StagedMessage is the longest message that is copied as a whole in one step: judged by its bytes, relayed, or brought to a process of the same NIC
+	// with its command. So long is what waits in staging though it had to ask, and it is the least that one permission adds.
+	StagedMessage = 16 << 10
 
 	// StagedOverhead is what a staged message costs beside its bytes, so that empty messages use up credit too.
 	StagedOverhead = 64
 
 	// LeastStagingBytes is the smallest staging that a process may be configured to have: room for the longest message that waits there. With less,
 	// such a message would find no room ever, and its sender wait for a receive, which programs do not reckon with.
-	LeastStagingBytes = EagerMessage + StagedOverhead
+	LeastStagingBytes = StagedMessage + StagedOverhead
 
 	// RequestsPerSource bounds the permission requests of one NIC that may stand open at one process; the rest wait in
 	// order at the sender.
@@ -465,7 +469,7 @@ const (
 
 	// RelayBody is the longest relay, in bytes: the longest eager message, behind a list of as many NICs as a multicast
 	// has receivers, with one receiver each: 32 + 512·(16 + 12).
-	RelayBody = EagerMessage + 32 + MulticastReceivers*28
+	RelayBody = StagedMessage + 32 + MulticastReceivers*28
 
 	// RelayBytes is what one NIC may have under way through another, that has not been answered: four of the longest
 	// relays, and hundreds of short ones. That is also what a NIC may have to keep of each other until the rest of a relay

@@ -56,7 +56,7 @@ func TestTheSteadyDataPathAllocatesNothing(t *testing.T) { // decision 16
 	sizes := []struct {
 		name string
 		n    int
-	}{{"empty", 0}, {"short", 64}, {"copied", limits.CopiedMessage}, {"eager", limits.EagerMessage}, {"long", 300_000}}
+	}{{"empty", 0}, {"short", 64}, {"copied", limits.CopiedMessage}, {"eager", limits.StagedMessage}, {"long", 300_000}}
 	for _, pl := range places {
 		f := newFabric(t, pl.nics, pl.bad)
 		a, b := f.process(0, "a/0"), f.process(pl.nics-1, "b/0")

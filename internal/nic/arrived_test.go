@@ -118,7 +118,7 @@ func TestAFilterSeesEachMessageByWhicheverWayItComes(t *testing.T) {
 							continue
 						}
 						c := a.finish(false, ctx)
-						asked := way.length > limits.EagerMessage || place == 0 || way.name == "eager" || way.name == "awaited fragment"
+						asked := way.length > limits.StagedMessage || place == 0 || way.name == "eager" || way.name == "awaited fragment"
 						want := vni.StatusOK
 						if tag%2 == 1 && asked {
 							want = vni.StatusFiltered

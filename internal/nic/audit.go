@@ -22,7 +22,7 @@ func (e *Engine) auditQuotas() error {
 	for p := range e.procs.all {
 		quota := e.cfg.StagingBytes
 		if p.judged {
-			quota += int(stagedCost(limits.EagerMessage))
+			quota += int(stagedCost(limits.StagedMessage))
 		}
 		if p.staged < 0 || p.credited < 0 || p.staged+p.credited > quota {
 			return fmt.Errorf("%v has %d bytes of staging and %d of credit in a quota of %d", p, p.staged, p.credited, quota)

@@ -113,7 +113,7 @@ func TestADriverCommandIsExecutedWithinThePollInWhichItComes(t *testing.T) {
 
 // QNIX-49: nor does it wait for the commands that processes have posted, or for the turns that their sends are in line for.
 func TestADriverCommandIsExecutedBetweenTwoOperations(t *testing.T) {
-	for what, length := range map[string]int{"commands": 100, "turns": limits.EagerMessage + 1} {
+	for what, length := range map[string]int{"commands": 100, "turns": limits.StagedMessage + 1} {
 		f := newFabric(t, 1, fault.Config{})
 		to, senders := f.process(0, "to/0"), []*tester{f.process(0, "sends/0"), f.process(0, "sends/1")}
 		e, at := to.e, noCommand

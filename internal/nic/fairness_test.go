@@ -117,7 +117,7 @@ func TestSendsHaveTheirFirstTurnsInTheOrderOfTheirCommands(t *testing.T) {
 		})
 	}
 	for _, name := range []string{"x/1", "x/0", "x/2"} {
-		a.send(name, 1, 0, make([]byte, limits.EagerMessage+1)) // too long to be copied with its command
+		a.send(name, 1, 0, make([]byte, limits.StagedMessage+1)) // too long to be copied with its command
 	}
 	f.until(time.Millisecond, "all have had a turn", func() bool { return len(turns) == 3 })
 	if want := []string{"x/1", "x/0", "x/2"}; !slices.Equal(turns, want) {

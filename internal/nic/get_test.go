@@ -15,7 +15,7 @@ func TestManyGETsAtOnceEndThoughRecordsOvertakeOneAnother(t *testing.T) { // USN
 	const n, many = 50_000, 32
 	f := newFabric(t, 0, fault.Config{})
 	for id := range uint64(2) {
-		f.addNIC(id+1, 1, fault.Config{Seed: 3, Loss: 0.1, Reorder: 0.2}, func(c *Config) { c.ReceiveCapacity = 32 * limits.EagerMessage })
+		f.addNIC(id+1, 1, fault.Config{Seed: 3, Loss: 0.1, Reorder: 0.2}, func(c *Config) { c.ReceiveCapacity = 32 * limits.StagedMessage })
 	}
 	if err := f.engines[1].AddNode(1, f.engines[0].cfg.Link.Addr()); err != nil {
 		t.Fatal(err)

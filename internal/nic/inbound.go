@@ -267,6 +267,7 @@ func (e *Engine) bind(inb *inbound, r *receive) {
 // finish ends an inbound whose last byte has come.
 func (e *Engine) finish(inb *inbound) {
 	inb.done = true
+	inb.watch.Off()
 	if inb.peer != nil {
 		inb.peer.ep.AckNow() // its sender waits for this to have its memory back
 	}
@@ -348,7 +349,7 @@ func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
 // stageRequest permits a message into staging although no receive waits for it (QNIX-47), if it is short and there is room:
 // its sender has merely run out of credit. A long one waits; its round trip is little beside its transfer.
 func (e *Engine) stageRequest(inb *inbound) {
-	if inb.length > limits.EagerMessage || !e.charge(inb, int(stagedCost(inb.length))) {
+	if inb.length > limits.StagedMessage || !e.charge(inb, int(stagedCost(inb.length))) {
 		return
 	}
 	if inb.length == 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // A filter that judges by the bytes, as programs do, must have them before the message is matched, and they must be those that the
-// receiver gets. So in front of such a filter a message of up to EagerMessage bytes has its turn when all of it is in the NIC's
+// receiver gets. So in front of such a filter a message of up to StagedMessage bytes has its turn when all of it is in the NIC's
 // own memory:
 //
 //	in one piece from another NIC ─────────────────────────────► filter ─► matched
@@ -45,7 +45,7 @@ func (inb *inbound) lacksBytes() bool {
 		return true
 	}
 	g := inb.src.p.guard
-	return g != nil && g.bytes && inb.length <= limits.EagerMessage && (inb.local == nil || inb.local.refill == nil)
+	return g != nil && g.bytes && inb.length <= limits.StagedMessage && (inb.local == nil || inb.local.refill == nil)
 }
 
 // overdraws reports whether a message that waits for its bytes may take staging that is not there.

@@ -31,7 +31,7 @@ func TestAProgramsFilterSeesTheBytesByWhicheverWayTheyCome(t *testing.T) {
 				for tag := range uint64(3) {
 					way.send(f, a, b, tag, pattern(way.length, byte(tag)))
 					f.run(20 * time.Millisecond)
-					if tag != 1 || way.length > limits.EagerMessage {
+					if tag != 1 || way.length > limits.StagedMessage {
 						b.wantReceived(b.recv("", tag, 0, buf), buf, pattern(way.length, byte(tag)))
 					}
 				}
@@ -41,7 +41,7 @@ func TestAProgramsFilterSeesTheBytesByWhicheverWayTheyCome(t *testing.T) {
 				}
 				for i, got := range saw {
 					want := pattern(way.length, byte(i))
-					if way.length > limits.EagerMessage {
+					if way.length > limits.StagedMessage {
 						want = nil
 					}
 					if !bytes.Equal(got, want) {
@@ -75,7 +75,7 @@ func TestAProgramsFilterStandsBeforeARing(t *testing.T) { // PANIC-7
 				seen := 0
 				b.e.process(b.slot).guardBy(func(_ uint64, payload []byte) bool {
 					seen++
-					if long := way.length > limits.EagerMessage; long != (payload == nil) || !long && payload[0] != pattern(1, byte(seen-1))[0] {
+					if long := way.length > limits.StagedMessage; long != (payload == nil) || !long && payload[0] != pattern(1, byte(seen-1))[0] {
 						t.Errorf("of message %d the filter sees %d bytes, or those of another", seen-1, len(payload))
 					}
 					return seen%2 == 0
@@ -154,9 +154,9 @@ func TestAFloodBehindAProgramsFilterKeepsOutNothingThatIsAskedFor(t *testing.T) 
 			a.send("b/0", 1, 0, pattern(4000, 1))
 		}
 		f.run(10 * time.Millisecond)
-		buf := make([]byte, limits.EagerMessage)
+		buf := make([]byte, limits.StagedMessage)
 		for i := range 20 {
-			data, r := pattern(1+i*(limits.EagerMessage-1)/19, byte(i)), -1
+			data, r := pattern(1+i*(limits.StagedMessage-1)/19, byte(i)), -1
 			if i%2 == 0 {
 				r = b.recv("c/0", 2, 0, buf)
 			}

@@ -13,7 +13,7 @@ import (
 func TestAMessageForALibraryThatIsNotInUseIsRefused(t *testing.T) {
 	const port = vni.LibraryPorts + 0x41
 	for place, name := range map[int]string{0: "one NIC", 1: "two NICs"} {
-		for _, length := range []int{0, 100, 5000, limits.EagerMessage, 100_000} {
+		for _, length := range []int{0, 100, 5000, limits.StagedMessage, 100_000} {
 			t.Run(name, func(t *testing.T) {
 				f := newFabricOf(t, 2, false)
 				a, b := f.rider(0, "a/0"), f.rider(place, "b/0")

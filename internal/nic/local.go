@@ -25,7 +25,7 @@ func (e *Engine) localTurn(s *send) {
 // nothing of its sender's waiting for turns. Its receiver does not wait for the link to be asked then. What is longer waits for its turns, as in
 // resumeLocal.
 func (e *Engine) localAtOnce(s *send) {
-	if s.kind != kindMessage || s.frag.Length > limits.EagerMessage || s.p.sched.n != 1 || s.p.sendNode.in != &e.turns.ready {
+	if s.kind != kindMessage || s.frag.Length > limits.StagedMessage || s.p.sched.n != 1 || s.p.sendNode.in != &e.turns.ready {
 		return
 	}
 	s.p.account.Turns++
@@ -58,7 +58,7 @@ func (e *Engine) stageLocal(inb *inbound) {
 		return
 	}
 	s, cost := inb.local, int(stagedCost(inb.length))
-	if inb.length > limits.EagerMessage || s.refill != nil || !e.charge(inb, cost) {
+	if inb.length > limits.StagedMessage || s.refill != nil || !e.charge(inb, cost) {
 		return
 	}
 	inb.staging = e.staging.take(int(inb.length))
@@ -71,7 +71,7 @@ func (e *Engine) stageLocal(inb *inbound) {
 // resumeLocal starts the copy of a message that has found its receive. What is longer than a command should take waits for
 // its turns, or a process that posts receives would get copies made between all turns.
 func (e *Engine) resumeLocal(inb *inbound) {
-	if inb.length > limits.EagerMessage {
+	if inb.length > limits.StagedMessage {
 		e.ready(inb.local)
 		return
 	}

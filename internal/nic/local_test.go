@@ -31,14 +31,14 @@ func TestAShortMessageOnOneNICIsThereBeforeTheLinkIsAsked(t *testing.T) {
 		c.Link = w
 	})
 	a, b := f.process(0, "a/0"), f.process(0, "b/0")
-	for _, n := range []int{0, 64, limits.EagerMessage, limits.EagerMessage + 1} {
+	for _, n := range []int{0, 64, limits.StagedMessage, limits.StagedMessage + 1} {
 		data, buf := pattern(n, 1), make([]byte, n)
 		r := b.recv("a/0", 1, 0, buf)
 		f.step()
 		s := a.send("b/0", 1, 0, data)
 		asked := 0
 		w.asked = func() {
-			if done, want := b.done(true, r) && a.done(false, s), n <= limits.EagerMessage; asked == 0 && done != want {
+			if done, want := b.done(true, r) && a.done(false, s), n <= limits.StagedMessage; asked == 0 && done != want {
 				t.Errorf("%d bytes: delivered and sent before the link is asked: %v, expected %v", n, done, want)
 			}
 			asked++

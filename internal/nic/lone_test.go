@@ -45,13 +45,13 @@ func TestALoneMessageIsPostedInOneStepAndMetOnTheLink(t *testing.T) { // USNIC-2
 	f := newWideFabric(t, 32<<10, 2, fault.Config{})
 	a, b := f.riders()
 	polls := b.e.Count(vni.NICPolls)
-	for i, n := range []int{0, 1, 64, 65, limits.TinyMessage, limits.EagerMessage} {
+	for i, n := range []int{0, 1, 64, 65, limits.TinyMessage, limits.StagedMessage} {
 		a.postAndMeet(b, pattern(n, byte(i)))
 	}
 	if n := b.e.Count(vni.NICMet); n != 6 || b.e.Count(vni.NICPolls) != polls {
 		t.Errorf("%d of 6 were counted, in %d polls", n, b.e.Count(vni.NICPolls)-polls)
 	}
-	if a.post(b.name, 9, make([]byte, limits.EagerMessage+1)) {
+	if a.post(b.name, 9, make([]byte, limits.StagedMessage+1)) {
 		t.Error("posted what needs permission")
 	}
 	for range 3 * limits.CreditBytes / 700 { // credit comes back

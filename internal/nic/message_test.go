@@ -11,7 +11,7 @@ import (
 )
 
 var sizes = []int{0, 1, 64, limits.TinyMessage, limits.TinyMessage + 1, 1392, 1393, limits.CopiedMessage, limits.CopiedMessage + 1,
-	limits.EagerMessage, limits.EagerMessage + 1, 100_000, 1 << 20}
+	limits.StagedMessage, limits.StagedMessage + 1, limits.EagerMessage, limits.EagerMessage + 1, 100_000, 1 << 20}
 
 // places are where two processes can be to one another, and how the network between them is.
 var places = []struct {
@@ -65,6 +65,21 @@ func TestAMessageOfAnySizeWaitsForItsReceive(t *testing.T) { // QNIX-47, QNIX-48
 			a.wantSent(s)
 		}
 	})
+}
+
+// It has come, so that nothing depends on its sender any more. Its NIC went on to probe that.
+func TestTheSenderOfAMessageThatWaitsWholeIsNotProbed(t *testing.T) { // decision 7
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	for i, n := range []int{64, 10_000, limits.EagerMessage} { // the first brings credit
+		a.wantSent(a.send("b/0", uint64(i), 0, pattern(n, byte(i))))
+	}
+	f.noLeaks()
+	for i, n := range []int{64, 10_000, limits.EagerMessage} {
+		buf := make([]byte, n)
+		b.wantReceived(b.recv("a/0", uint64(i), 0, buf), buf, pattern(n, byte(i)))
+	}
 }
 
 func TestMessagesOfMixedSizesAreMatchedInTheOrderOfTheirSending(t *testing.T) { // decision 5

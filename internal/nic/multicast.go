@@ -23,7 +23,7 @@ import (
 //	              else
 //
 // A relay (internal/relay) takes the message down a tree of NICs and costs the source the logarithm of their number. It can be
-// had for what may leave without asking: a message of EagerMessage bytes at most for whose receiver there is credit, and
+// had for what may leave without asking: a message of StagedMessage bytes at most for whose receiver there is credit, and
 // none before it that waits. Of longer ones receivers take as much as each has room for, so each gets a copy by itself.
 //
 // A copy (copies.go) is a send like that of a context, by all the rules of a message. All are begun with the command, so
@@ -123,7 +123,7 @@ func (mc *multicast) cut(parts [][]byte, list uint64) {
 // pickRelayed chooses the receivers that a relay can be for, and orders them by NIC. It reports whether a relay saves this
 // NIC enough; if so, the message has its number for each of them and has used its credit.
 func (e *Engine) pickRelayed(mc *multicast) bool {
-	if mc.length > limits.EagerMessage {
+	if mc.length > limits.StagedMessage {
 		return false
 	}
 	cost := stagedCost(mc.length)

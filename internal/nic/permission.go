@@ -33,7 +33,7 @@ func (cfg *Config) grantBound() uint64 {
 	if cfg.Link.Properties().Reliable {
 		return max(limits.GrantedBytes, cfg.ReceiveCapacity)
 	}
-	return max(min(limits.GrantedBytes, cfg.ReceiveCapacity*3/4), limits.EagerMessage)
+	return max(min(limits.GrantedBytes, cfg.ReceiveCapacity*3/4), limits.StagedMessage)
 }
 
 // add begins to permit an inbound, as far as there is a place for its bytes. The answer to a GET must have begun, which
@@ -63,7 +63,7 @@ func (g *granter) run(e *Engine) {
 		if e.cfg.Defect == mutate.GrantBeyond {
 			room = g.most()
 		}
-		if room < min(n, max(limits.EagerMessage, share)) { // in crumbs, each would be a frame of its own
+		if room < min(n, max(limits.StagedMessage, share)) { // in crumbs, each would be a frame of its own
 			return
 		}
 		if n = min(n, room); inb.limit+n < reach {
@@ -248,7 +248,7 @@ func (e *Engine) request(pr *peer, r wire.Record) {
 	if src == nil || e.arrived(src, &q.Envelope, 0) != goesOn {
 		return
 	}
-	if q.Length <= limits.EagerMessage { // a short message asks only because its NIC lacks credit
+	if q.Length <= limits.EagerMessage { // it asks only because its NIC lacks credit
 		e.giveCredit(pr, src.p)
 	}
 	inb := e.newInbound(src, &q.Envelope, inboundRequest, q.Length)

@@ -323,7 +323,7 @@ func TestAMessageThatWaitsForItsPlaceOutlivesTheCreditThatItCameOn(t *testing.T)
 // that very memory, as long as it is not acknowledged.
 func TestASendFromARegionOrThePoolIsGatheredFromThere(t *testing.T) {
 	const n = 60_000
-	f := newFabric(t, 2, fault.Config{})
+	f := newWideFabric(t, 1472, 2, fault.Config{}, func(c *Config) { c.InitialCreditBytes = -1 }) // so that each asks, and waits
 	a, b := f.describer(0, "a/0", n), f.process(1, "b/0")
 	f.known("a/0", "b/0")
 	within := func(b, mem []byte) bool {
@@ -386,7 +386,7 @@ func TestAMatchedMessageIsWrittenOnce(t *testing.T) {
 
 // QNIX-48: the pieces that have come are delivered and staging is dismissed; later ones go to their place.
 func TestAReceivePostedInTheMiddleOfAMessageEndsItsStaging(t *testing.T) {
-	const n = limits.EagerMessage
+	const n = limits.StagedMessage
 	f := newFabric(t, 2, fault.Config{Seed: 1, Jitter: 100 * time.Microsecond})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
 	f.known("a/0", "b/0")

@@ -67,7 +67,7 @@ func (x *audience) count(c vni.Counter) (n uint64) {
 // NICs do the rest, by one copy to each.
 func TestAMulticastCostsTheSourceTheLogarithmOfTheNICs(t *testing.T) {
 	for _, nics := range []int{4, 8, 13, 16} {
-		for _, size := range []int{0, 10, 700, 5000, limits.EagerMessage} {
+		for _, size := range []int{0, 10, 700, 5000, limits.StagedMessage} {
 			x := newAudience(t, nics, 2, fault.Config{})
 			want := pattern(size, 3)
 			received := x.receive(1, want)
@@ -93,7 +93,7 @@ func TestARelayMustSaveItsSourceEnough(t *testing.T) {
 	for _, c := range []struct {
 		size   int
 		relays bool
-	}{{64, false}, {limits.RelaySaves/saved - wire.FragLen, false}, {limits.RelaySaves/saved - wire.FragLen + 1, true}, {limits.EagerMessage, true}} {
+	}{{64, false}, {limits.RelaySaves/saved - wire.FragLen, false}, {limits.RelaySaves/saved - wire.FragLen + 1, true}, {limits.StagedMessage, true}} {
 		x := newAudience(t, 8, 1, fault.Config{})
 		x.a.e.cfg.RelaySaves = limits.RelaySaves
 		x.to, x.names = append(x.to, x.to[0]), append(x.names, x.names[0])

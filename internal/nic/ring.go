@@ -271,7 +271,7 @@ func (e *Engine) packInbound(r *receive, inb *inbound) bool {
 
 // whole reports whether all bytes of a message are at hand: here, or short and with a process of this NIC.
 func (inb *inbound) whole() bool {
-	return inb.done && !inb.cut() || inb.kind == inboundLocal && inb.length <= limits.EagerMessage && inb.local != nil && inb.local.refill == nil
+	return inb.done && !inb.cut() || inb.kind == inboundLocal && inb.length <= limits.StagedMessage && inb.local != nil && inb.local.refill == nil
 }
 
 // again posts a ring that has stood aside.

@@ -211,7 +211,7 @@ func TestARingTakesWhatWaitedAndWhatComesFromItsOwnNIC(t *testing.T) {
 	w := b.gather(nil, 1, 1<<20, 0)
 	c.wantSent(c.send("b/0", 1, 0, []byte("third")))
 	c.wantSent(c.send("b/0", 1, vni.WantAccept, []byte("fourth")))
-	long := pattern(limits.EagerMessage+1, 1)
+	long := pattern(limits.StagedMessage+1, 1)
 	s := c.send("b/0", 1, 0, long)
 	w.want([]byte("first"), []byte("second"), []byte("third"), []byte("fourth"), long)
 	c.wantSent(s)
@@ -319,7 +319,7 @@ func TestAMessageThatIsWithdrawnOnItsWayIntoARingIsPassedOver(t *testing.T) {
 	a, b := f.riders()
 	w := b.gather(nil, anything, 1<<20, 0)
 	for i, at := range []int{0, 1} { // the first of those on their way, and one behind another
-		messages := [][]byte{pattern(600_000, byte(i)), pattern(500_000, byte(i+10)), pattern(20_000, byte(i+20))}
+		messages := [][]byte{pattern(600_000, byte(i)), pattern(500_000, byte(i+10)), pattern(70_000, byte(i+20))}
 		var sends []int
 		for _, m := range messages {
 			sends = append(sends, a.send("b/0", 1, 0, m))
@@ -620,7 +620,7 @@ func TestManyMessagesShareFramesOfALinkThatKeepsNone(t *testing.T) { // USNIC-28
 	if n := int(a.e.Count(vni.LinkFramesOut) - frames); n < len(lots) || n > len(lots)+10 || len(lots) > 20 || a.e.Count(vni.NICStraightSends)-sends != 100 {
 		t.Errorf("%d frames, %v; %d were counted", n, lots, a.e.Count(vni.NICStraightSends)-sends)
 	}
-	for _, bad := range [][]byte{make([]byte, limits.EagerMessage+1), make([]byte, 1473)} {
+	for _, bad := range [][]byte{make([]byte, limits.StagedMessage+1), make([]byte, 1473)} {
 		if n, _, _ := a.way.SendSome(m, [][]byte{bad}); n != 0 {
 			t.Errorf("%d bytes went in a frame of 1,472", len(bad))
 		}
@@ -724,7 +724,7 @@ func TestAMessageComesToItsPlaceInARingThatIsReadMeanwhile(t *testing.T) {
 	}
 	a.wantSent(a.send("b/0", 1, 0, pattern(100, 9)))
 	f.until(time.Second, "a short message lies in the ring", func() bool { return w.entry().ring.unread > 0 })
-	long := pattern(40_000, 3)
+	long := pattern(70_000, 3)
 	s := a.send("b/0", 1, 0, long)
 	f.until(time.Second, "a long one has its place", func() bool { return w.entry().coming() })
 	w.reads(3)

@@ -21,7 +21,7 @@ import (
 // that is too long for a frame, or to be copied into a segment, asks for permission at once: it is worth more than the wait. And without any credit that is
 // used up, none comes back: it has to be asked for.
 func (d *dest) soon(e *Engine, n int) bool {
-	if rm := d.remote; n > limits.EagerMessage || rm.waiting.n > 0 || rm.admitted != nil || rm.granted == rm.returned {
+	if rm := d.remote; n > limits.StagedMessage || rm.waiting.n > 0 || rm.admitted != nil || rm.granted == rm.returned {
 		return false
 	}
 	if e.cfg.Defect == mutate.RoomAwaitedInVain {

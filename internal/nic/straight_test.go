@@ -134,7 +134,7 @@ func TestLongerMessagesTakeTheStraightWayInTheLinksOwnFrames(t *testing.T) {
 	for _, hold := range []bool{false, true} {
 		f := newWideFabric(t, 32<<10, 2, fault.Config{})
 		a, b := f.riders()
-		for i, n := range []int{limits.CopiedMessage, limits.CopiedMessage + 1, limits.EagerMessage} {
+		for i, n := range []int{limits.CopiedMessage, limits.CopiedMessage + 1, limits.StagedMessage} {
 			data, buf := pattern(n, byte(i)), make([]byte, n)
 			w := b.want(nil, 1, buf)
 			if !a.ride(b.tester, 1, hold, data) {
@@ -142,7 +142,7 @@ func TestLongerMessagesTakeTheStraightWayInTheLinksOwnFrames(t *testing.T) {
 			}
 			b.got(w, data)
 		}
-		if a.ride(b.tester, 1, hold, make([]byte, limits.EagerMessage+1)) {
+		if a.ride(b.tester, 1, hold, make([]byte, limits.StagedMessage+1)) {
 			t.Error("sent a message that needs permission")
 		}
 		f.noLeaks()
@@ -253,7 +253,7 @@ func TestAMessageOfSeveralFramesTakesTheStraightWayOverALinkThatMayLoseIt(t *tes
 	for _, loss := range []float64{0, 0.3} {
 		f := newFabric(t, 2, fault.Config{Seed: 1, Loss: loss})
 		a, b := f.riders()
-		for i, n := range []int{limits.CopiedMessage + 1, 5000, limits.EagerMessage} {
+		for i, n := range []int{limits.CopiedMessage + 1, 5000, limits.StagedMessage} {
 			data, buf := pattern(n, byte(i)), make([]byte, n)
 			w := b.want(nil, 1, buf)
 			if a.ride(b.tester, 1, true, data) {
@@ -273,7 +273,7 @@ func TestAMessageOfSeveralFramesTakesTheStraightWayOverALinkThatMayLoseIt(t *tes
 			t.Error("the NIC keeps more than it may")
 		}
 		a.e.transit.kept -= limits.KeptBytes - 4999
-		if a.ride(b.tester, 1, false, make([]byte, limits.EagerMessage+1)) {
+		if a.ride(b.tester, 1, false, make([]byte, limits.StagedMessage+1)) {
 			t.Error("sent a message that needs permission")
 		}
 		f.noLeaks()
@@ -847,8 +847,8 @@ func TestAPollThatEndsNothingOfACallersDoesNotEndEarly(t *testing.T) {
 	a, b := f.riders()
 	for range 5 {
 		f.until(time.Second, "the straight way", func() bool { return !b.way.Behind() })
-		got := a.recv(a.name.String(), 1, 0, make([]byte, limits.EagerMessage+1))
-		sent := a.send(a.name.String(), 1, 0, make([]byte, limits.EagerMessage+1))
+		got := a.recv(a.name.String(), 1, 0, make([]byte, limits.StagedMessage+1))
+		sent := a.send(a.name.String(), 1, 0, make([]byte, limits.StagedMessage+1))
 		a.e.Poll(f.now)
 		if !b.ride(a.tester, 2, false, make([]byte, 8)) {
 			t.Fatal("refused")

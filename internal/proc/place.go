@@ -42,7 +42,7 @@ func (p *Process) put(r *request, parts [][]byte) error {
 	if r.receive && r.into == nil {
 		return errScattered
 	}
-	if r.waits && r.length > limits.EagerMessage {
+	if r.waits && r.length > limits.StagedMessage {
 		if len(parts) > p.pieces && p.refillRegions(r, parts) {
 			return nil
 		}

@@ -87,7 +87,7 @@ func (p *Process) readable(parts [][]byte) (n int, ok bool) {
 		n += len(b)
 	}
 	all := p.registered.Load()
-	return n, n <= limits.EagerMessage && (all == nil || all.readable(parts))
+	return n, n <= limits.StagedMessage && (all == nil || all.readable(parts))
 }
 
 // callStraight is Call by the straight way, if it can go there: then the call has been made.

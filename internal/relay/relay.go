@@ -207,7 +207,7 @@ func (r *Relay) parse() bool {
 	}
 	r.message = len(r.body) - len(rest)
 	r.nics = append(r.nics, place{0, r.message, receivers})
-	return receivers <= limits.MulticastReceivers && len(rest) <= limits.EagerMessage
+	return receivers <= limits.MulticastReceivers && len(rest) <= limits.StagedMessage
 }
 
 // deliver gives the message to the processes here that it is for.

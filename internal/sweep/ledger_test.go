@@ -224,7 +224,7 @@ func TestAHoleIsFound(t *testing.T) {
 }
 
 func TestAMessageInSeveralFramesOfWhoseLossNobodyWasToldIsFoundOverAReliableLink(t *testing.T) {
-	for size, want := range map[int][]string{1452: nil, 1453: {"lost after their sends"}, limits.EagerMessage: {"lost after their sends"}, limits.EagerMessage + 1: {"lost after their sends"}} {
+	for size, want := range map[int][]string{1452: nil, 1453: {"lost after their sends"}, limits.StagedMessage: {"lost after their sends"}, limits.StagedMessage + 1: {"lost after their sends"}} {
 		b := newBook()
 		b.trusting, b.frame = true, 1452
 		b.send(size, succeeded)
