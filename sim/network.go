@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/simulated"
 )
@@ -99,6 +100,12 @@ type port struct {
 }
 
 const framesPerPoll = 64
+
+// capacity is how many bytes the port's NIC says may be under way to it: half of what the port holds, as that of a socket. It says no less than one whose
+// driver knows no better, though a port may hold less.
+func (p *port) capacity() uint64 {
+	return uint64(max(p.net.link.RecvQueue/2, limits.ReceiveCapacityBytes))
+}
 
 // Addresses are made up: fd57::(index+1), port 1.
 func portAddr(index int) link.Addr {

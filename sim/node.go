@@ -74,7 +74,7 @@ func (n *node) start() error {
 	h := &n.f.cfg.hooks
 	n.life++
 	e, err := nic.New(nic.Config{
-		ID: n.id, Incarnation: n.life, Seed: n.f.seeds.Uint64(), Link: n.port,
+		ID: n.id, Incarnation: n.life, Seed: n.f.seeds.Uint64(), Link: n.port, ReceiveCapacity: n.port.capacity(),
 		UnreachableAfter: n.f.cfg.UnreachableAfter, Static: true,
 		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, Requests: h.Requests, IdlePolls: h.IdlePolls, RelaySaves: h.RelaySaves, MaxProcesses: h.MaxProcesses,
 		Faults: h.Faults, Defect: h.Defect, Position: n.position(),

@@ -49,7 +49,8 @@ func TestLimitsFitOneAnother(t *testing.T) {
 		{limits.PoolPages*limits.PageBytes == 1<<20, "the pool is the MiB that its comment says"},
 
 		{limits.TinyMessage < limits.StagedMessage && limits.StagedMessage <= limits.EagerMessage, "credit carries more than tiny messages"},
-		{2*(limits.EagerMessage+limits.StagedOverhead) <= limits.CreditBytes, "one of the longest messages without permission can come while another is read"},
+		{3*(limits.EagerMessage+limits.StagedOverhead) <= limits.CreditBytes, "one of the longest messages without permission can leave while another is read, and as much is left"},
+		{8*limits.EagerMessage <= limits.RoomyCapacity, "a NIC that takes them has room for several of several others"},
 		{limits.CreditBytes <= limits.StagingBytes, "credit is backed by staging memory"},
 		{700*limits.StagedOverhead+64<<10 <= limits.CreditBytes, "a GRO batch, 64 KiB of 700 messages, fits the credit of one NIC"},
 		{limits.RequestsPerSource <= limits.ActiveFragments, "every open request has a fragment"},

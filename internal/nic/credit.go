@@ -84,10 +84,24 @@ func (e *Engine) first(rm *remote) *send {
 // mayAsk reports whether one more permission request may stand open there.
 func (e *Engine) mayAsk(rm *remote) bool { return rm.requests < e.cfg.Requests }
 
-// goesOnCredit reports whether a message may leave without permission, of so much credit. What is refilled asks in any case: its process may take its time to
-// describe the rest, which must not lie half come in a receiver's staging.
+// goesOnCredit reports whether a message may leave without permission, of so much credit. One that is not short leaves as much as it takes to those that are:
+// they would have to ask, and wait behind it. What is refilled asks in any case: its process may take its time to describe the rest, which must not lie
+// half come in a receiver's staging.
 func (s *send) goesOnCredit(credit uint64) bool {
-	return s.frag.Length <= limits.EagerMessage && s.refill == nil && credit >= stagedCost(s.frag.Length)
+	need := stagedCost(s.frag.Length)
+	if s.frag.Length > limits.StagedMessage {
+		need *= 2
+	}
+	return credit >= need && s.refill == nil && s.frag.Length <= eagerMost(s.dest.peer.ep.Capacity())
+}
+
+// eagerMost is the longest message, in bytes, that may leave on credit to a NIC to which so many bytes may be under way. One that has room for a few
+// of the longest alone permits them one by one: what several NICs send at a time would not fit.
+func eagerMost(capacity uint64) uint64 {
+	if capacity < limits.RoomyCapacity {
+		return limits.StagedMessage
+	}
+	return limits.EagerMessage
 }
 
 // credit is what one NIC has been handed of the staging of a process of ours, and what else it takes of its memory.

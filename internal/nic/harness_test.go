@@ -30,6 +30,9 @@ func newFabric(t testing.TB, nics int, faults fault.Config) *fabric {
 	return newWideFabric(t, 1472, nics, faults)
 }
 
+// roomy has a NIC say that it takes much at a time.
+func roomy(c *Config) { c.ReceiveCapacity = limits.RoomyCapacity }
+
 // newWideFabric is newFabric with frames of another length.
 func newWideFabric(t testing.TB, mtu, nics int, faults fault.Config, change ...func(*Config)) *fabric {
 	f := &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: mtu})}

@@ -15,19 +15,24 @@ var sizes = []int{0, 1, 64, limits.TinyMessage, limits.TinyMessage + 1, 1392, 13
 
 // places are where two processes can be to one another, and how the network between them is.
 var places = []struct {
-	name   string
-	nics   int
-	faults fault.Config
+	name     string
+	nics     int
+	capacity uint64 // of each
+	faults   fault.Config
 }{
-	{"one NIC", 1, fault.Config{}},
-	{"two NICs", 2, fault.Config{}},
-	{"two NICs and a bad network", 2, fault.Config{Seed: 7, Loss: 0.1, Duplicate: 0.05, Reorder: 0.1, Corrupt: 0.02}},
+	{"one NIC", 1, 0, fault.Config{}},
+	{"two NICs", 2, 0, fault.Config{}},
+	{"two NICs and a bad network", 2, 0, badNetwork},
+	{"two NICs with much room", 2, limits.RoomyCapacity, fault.Config{}},
+	{"two NICs with much room and a bad network", 2, limits.RoomyCapacity, badNetwork},
 }
+
+var badNetwork = fault.Config{Seed: 7, Loss: 0.1, Duplicate: 0.05, Reorder: 0.1, Corrupt: 0.02}
 
 func eachPlace(t *testing.T, test func(t *testing.T, f *fabric, a, b *tester)) {
 	for _, pl := range places {
 		t.Run(pl.name, func(t *testing.T) {
-			f := newFabric(t, pl.nics, pl.faults)
+			f := newWideFabric(t, 1472, pl.nics, pl.faults, func(c *Config) { c.ReceiveCapacity = pl.capacity })
 			a, b := f.process(0, "a/0"), f.process(pl.nics-1, "b/0")
 			f.known("a/0", "b/0")
 			test(t, f, a, b)
@@ -67,9 +72,69 @@ func TestAMessageOfAnySizeWaitsForItsReceive(t *testing.T) { // QNIX-47, QNIX-48
 	})
 }
 
+// A request and its answer would cost both ends as much as so few bytes do. A NIC with little room permits them one by one.
+func TestAMessageOfSomeFramesAsksNothingOfANICWithRoom(t *testing.T) { // QNIX-42
+	for _, c := range []struct {
+		capacity uint64
+		length   int
+		asks     bool
+	}{
+		{limits.RoomyCapacity, limits.StagedMessage + 1, false},
+		{limits.RoomyCapacity, limits.EagerMessage, false},
+		{limits.RoomyCapacity, limits.EagerMessage + 1, true},
+		{limits.RoomyCapacity - 1, limits.StagedMessage, false},
+		{limits.RoomyCapacity - 1, limits.StagedMessage + 1, true},
+	} {
+		f := newWideFabric(t, 1472, 2, fault.Config{}, func(cfg *Config) { cfg.ReceiveCapacity = c.capacity })
+		a, b := f.process(0, "a/0"), f.process(1, "b/0")
+		f.known("a/0", "b/0")
+		buf := make([]byte, c.length)
+		b.recv("a/0", 1, 0, buf)
+		a.wantSent(a.send("b/0", 1, 0, []byte("brings credit")))
+		asked := a.e.Count(vni.NICRequests)
+		r := b.recv("a/0", 2, 0, buf)
+		a.wantSent(a.send("b/0", 2, 0, pattern(c.length, 1)))
+		b.wantReceived(r, buf, pattern(c.length, 1))
+		if asks := a.e.Count(vni.NICRequests) > asked; asks != c.asks {
+			t.Errorf("%d bytes to a NIC of %d: asks for permission: %v, expected %v", c.length, c.capacity, asks, c.asks)
+		}
+		f.noLeaks()
+	}
+}
+
+// Else a short one behind them would have to ask, and wait for its answer.
+func TestMessagesOfSomeFramesLeaveCreditToShortOnes(t *testing.T) {
+	f := newWideFabric(t, 1472, 2, fault.Config{}, roomy)
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	a.wantSent(a.send("b/0", 1, 0, []byte("brings credit")))
+	asked := a.e.Count(vni.NICRequests)
+	const fit = limits.CreditBytes/limits.EagerMessage - 1
+	data, buf := pattern(limits.EagerMessage, 1), make([]byte, limits.EagerMessage)
+	for range fit {
+		a.wantSent(a.send("b/0", 2, 0, data)) // no receive asks for it
+	}
+	last := a.send("b/0", 2, 0, data)
+	f.settle()
+	if n := a.e.Count(vni.NICRequests) - asked; n != 1 || a.done(false, last) {
+		t.Errorf("%d have asked, the last one has left: %v; expected %d to leave and the last one to ask", n, a.done(false, last), fit)
+	}
+	a.wantSent(a.send("b/0", 3, 0, []byte("short")))
+	if n := a.e.Count(vni.NICRequests) - asked; n != 1 {
+		t.Error("a short message behind them has asked for permission")
+	}
+	b.wantReceived(b.recv("a/0", 1, 0, buf), buf, []byte("brings credit"))
+	for range fit + 1 {
+		b.wantReceived(b.recv("a/0", 2, 0, buf), buf, data)
+	}
+	b.wantReceived(b.recv("a/0", 3, 0, buf), buf, []byte("short"))
+	a.wantSent(last)
+	f.noLeaks()
+}
+
 // It has come, so that nothing depends on its sender any more. Its NIC went on to probe that.
 func TestTheSenderOfAMessageThatWaitsWholeIsNotProbed(t *testing.T) { // decision 7
-	f := newFabric(t, 2, fault.Config{})
+	f := newWideFabric(t, 1472, 2, fault.Config{}, roomy)
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
 	f.known("a/0", "b/0")
 	for i, n := range []int{64, 10_000, limits.EagerMessage} { // the first brings credit

@@ -75,6 +75,14 @@ func (e *Endpoint) RTT() time.Duration {
 	return e.live.rtt.smooth
 }
 
+// Capacity is how many bytes of frames may be under way to the peer's NIC, over all that send to it, as that says; 0 without a session.
+func (e *Endpoint) Capacity() uint64 {
+	if e.live == nil {
+		return 0
+	}
+	return e.live.peer.ReceiveCapacity
+}
+
 // MaxRecord is the longest record, in bytes, that a segment of s takes in one frame. It changes with what is known of the
 // path.
 func (e *Endpoint) MaxRecord(s wire.Space) int {

@@ -96,7 +96,7 @@ func newPlan(seed uint64) *plan {
 		Jitter:    pick(rng, time.Microsecond, 20*time.Microsecond),
 		Bandwidth: pick[int64](rng, 12_500_000, 125_000_000, 1_250_000_000),
 		SendQueue: pick(rng, 32<<10, 256<<10),
-		RecvQueue: pick(rng, 64<<10, 208<<10),
+		RecvQueue: pick(rng, 64<<10, 208<<10, 4<<20),
 		Reliable:  rng.IntN(16) == 0,
 	}
 	p.hooks = simulated.Hooks{
