@@ -46,7 +46,7 @@ func newList(ctx context.Context, f *flags, dir string) (*list, error) {
 	l.addGo()
 	l.addPages()
 	if len(l.contestants) == 0 {
-		return nil, errors.Join(fmt.Errorf("--only %s: nobody is there of that name", f.only), l.why(), l.close())
+		return nil, errors.Join(fmt.Errorf("--only %s: no contestant has such a name", f.only), l.why(), l.close())
 	}
 	return l, nil
 }

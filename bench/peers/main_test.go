@@ -97,7 +97,7 @@ func TestWhoIsMissingIsSaid(t *testing.T) {
 			t.Errorf("%s is missing, and that is not said: %s\n%s", who, &said, &out)
 		}
 	}
-	for only, want := range map[string]string{"sockperf": "sockperf is skipped: no sockperf: apt-get install sockperf", "Carrier pigeon": "--only Carrier pigeon: nobody is there"} {
+	for only, want := range map[string]string{"sockperf": "sockperf is skipped: no sockperf: apt-get install sockperf", "Carrier pigeon": "--only Carrier pigeon: no contestant has such a name"} {
 		if err := run(t.Context(), short(t, "--only", only), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--only %s: %v; expected %q", only, err, want)
 		}

@@ -36,7 +36,7 @@ against what the ground allows, and what is left.
 | when | %s, %.0f s, %d rounds |
 `, m.CPU, m.Cores, m.Kernel, m.OS, m.Go, m.Others, m.Load, r.Commit, r.Date, r.Seconds, r.Rounds)
 	if busy(r) {
-		b.WriteString("\n**Others worked on this machine meanwhile.** Whoever lets them, by yielding or sleeping while it waits, looks slow here, and whoever spins looks fast, " +
+		b.WriteString("\n**Others worked on this machine meanwhile.** What lets them, by yielding or sleeping while it waits, looks slow here, and what spins looks fast, " +
 			"or is not done in time. A run on a quiet machine says more.\n")
 	}
 	b.WriteString(`
@@ -59,7 +59,7 @@ var pictures = map[string][]string{
 var words = map[string]string{
 	contest.Host: "Weft's NICs are embedded in the two processes and joined by shared memory (`weft bench … --link shm`). Others use shared memory if they can, and else loopback.",
 	contest.Veth: "Two network namespaces with a veth pair between them. Weft is `weft bench … --testbed veth --link udp` and `--link xdp`; with daemons there are four processes on two cores.",
-	contest.Loss: "Between the hosts stands a program that draws for each packet whether it is lost, each way. It takes segmentation offload from everybody, also at 0 %. " +
+	contest.Loss: "Between the hosts stands a program that draws for each packet whether it is lost, each way. It takes segmentation offload from all of them, also at 0 %. " +
 		"A round trip with 1 % loses a packet in two of a hundred cases, so the 99th percentile is how long repair takes.",
 
 	contest.Pages: "Two network namespaces with a veth pair between them. One host keeps pages of 4 KiB for the other, which reads them at random: one at a time, and with 32 under way. Weft is a client of package " +
@@ -105,9 +105,9 @@ func table(b *strings.Builder, r *contest.Result, ground string) {
 func notes(b *strings.Builder, r *contest.Result) {
 	b.WriteString("\n## What differs\n\n")
 	b.WriteString("- Messages to Weft have a tag and are matched; those of UCX, Open MPI and libfabric as well. Sockets, ZeroMQ, NATS, gRPC and QUIC match nothing.\n" +
-		"- Each message over Go's TCP, and each over QUIC, is one write. Who gathers messages in a buffer first sends more a second, and makes the first wait for the last. " +
+		"- Each message over Go's TCP, and each over QUIC, is one write. A program that gathers messages in a buffer first sends more a second, and makes the first wait for the last. " +
 		"ZeroMQ, NATS, gRPC and Weft gather by themselves.\n" +
-		"- QUIC encrypts, and nobody else does.\n" +
+		"- QUIC alone encrypts.\n" +
 		"- UCX, Open MPI and libfabric spin while they wait; Weft spins where there are processors enough, and else yields and sleeps; all others sleep in the kernel.\n" +
 		"- NATS carries each message by way of its server.\n")
 	var of []string // contestants with their notes
