@@ -23,6 +23,7 @@ type Peer struct {
 
 	added   bool // by AddNode or the word of another NIC, so that it may stay away and come back
 	named   bool // by AddNode, so that it is not forgotten however long it stays away
+	anyID   bool // without its id, so that another NIC may be there in its place
 	removed bool // by RemoveNode; forgotten when its pair is down
 	failed  bool // it could not be reached, or was lost, and has not come back
 
@@ -65,9 +66,22 @@ func (p *Peer) probe(why *bool, on bool) {
 func (t *Table) AddNode(id uint64, addr netip.AddrPort) error {
 	p, err := t.add(id, addr)
 	if err == nil {
-		p.named, p.namedAt, p.lastAt = true, addr, addr
+		p.named, p.anyID, p.namedAt, p.lastAt = true, id == 0, addr, addr
 	}
 	return err
+}
+
+// Other says that another NIC has answered where a peer was called. If the peer was named by that address alone, the other one is meant from now on: a program
+// that is started anew has a new id. The peer is forgotten in its time, unless it is up again by then.
+func (t *Table) Other(p *Peer, nic uint64) {
+	at := p.Addr()
+	if !p.named || !p.anyID || at != p.namedAt {
+		return
+	}
+	if other, err := t.add(nic, at); err == nil { // else it is up elsewhere, or there are NICs enough
+		other.named, other.anyID, other.namedAt, other.lastAt = true, true, at, at
+		p.named = false
+	}
 }
 
 func (t *Table) add(id uint64, addr netip.AddrPort) (*Peer, error) {

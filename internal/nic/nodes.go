@@ -180,6 +180,9 @@ func (h *handler) Down(_ clock.Time, ep *rel.Endpoint, why error) {
 	clear(pr.remotes)
 	e.forgetPeerCredits(pr)
 	e.names.Down(&pr.names, end.status == vni.StatusProcessGone)
+	if other := (*rel.OtherNICError)(nil); errors.As(why, &other) {
+		e.names.Other(&pr.names, other.NIC)
+	}
 	e.groups.Down(&pr.groups, errors.Is(why, rel.ErrGoodbye))
 }
 

@@ -98,6 +98,56 @@ func TestANICThatIsNamedElsewhereIsNotLookedForWhereItWas(t *testing.T) {
 	f.until(limits.RetryAtMost+limits.UnreachableAfter, "the NIC where it is named now", isUp)
 }
 
+func TestANICThatIsNamedByItsAddressIsWhicheverIsThere(t *testing.T) {
+	for _, c := range []struct {
+		how  string
+		ends func(f *fabric)
+	}{
+		{"killed", func(f *fabric) { f.kill(1) }},
+		{"closed", func(f *fabric) { f.engines[1].Close(f.now); f.wait(time.Second); f.kill(1) }},
+	} {
+		f := emptyFabric(t)
+		one := f.addNIC(1, 1, fault.Config{})
+		home := f.sw.Port()
+		atHome := func(c *Config) { c.Link = home }
+		f.addNIC(2, 1, fault.Config{}, atHome)
+		if err := one.AddNode(0, mem.Address(2)); err != nil {
+			t.Fatal(err)
+		}
+		isUp := func(id uint64) func() bool {
+			return func() bool { pr := one.peerOf(id); return pr != nil && pr.ep.Up() }
+		}
+		f.until(time.Second, "the NIC that is there first", isUp(2))
+		for id := uint64(3); id < 5; id++ { // and what comes in its place is named like it
+			c.ends(f)
+			f.addNIC(id, 1, fault.Config{}, atHome) // it knows no other
+			f.until(limits.FailureTimeout+limits.RetryAtMost+limits.UnreachableAfter, "the NIC that is there after one was "+c.how, isUp(id))
+		}
+		f.wait(2 * limits.FailureTimeout)
+		if n := one.Nodes(); len(n) != 1 || n[0].ID != 4 || !n[0].Up {
+			t.Errorf("after each was %s: %+v", c.how, n)
+		}
+	}
+}
+
+func TestANICThatIsNamedByItsIDIsNoOther(t *testing.T) {
+	f := emptyFabric(t)
+	one := f.addNIC(1, 1, fault.Config{})
+	home := f.sw.Port()
+	atHome := func(c *Config) { c.Link = home }
+	f.addNIC(2, 1, fault.Config{}, atHome)
+	if err := one.AddNode(2, mem.Address(2)); err != nil {
+		t.Fatal(err)
+	}
+	f.until(time.Second, "the NIC that was named", func() bool { pr := one.peerOf(2); return pr != nil && pr.ep.Up() })
+	f.kill(1)
+	f.addNIC(3, 1, fault.Config{}, atHome)
+	f.wait(2 * limits.FailureTimeout)
+	if n := one.Nodes(); len(n) != 1 || n[0].ID != 2 || n[0].Up {
+		t.Errorf("%+v", n)
+	}
+}
+
 func TestAStaticNICTalksOnlyToThoseItWasToldOf(t *testing.T) {
 	f := emptyFabric(t)
 	e, err := New(Config{ID: 1, Incarnation: 1, Seed: 1, Link: f.sw.Port(), Static: true})

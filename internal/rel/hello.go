@@ -324,8 +324,10 @@ func (m *Module) unfit(now clock.Time, s *session, h *wire.Hello) error {
 	switch {
 	case h.MinVersion > wire.Version || h.MaxVersion < wire.Version:
 		return ErrVersion
-	case h.NIC == m.cfg.NIC || e.nic != 0 && h.NIC != e.nic || tooSmall(h):
+	case h.NIC == m.cfg.NIC || tooSmall(h):
 		return ErrRefused
+	case e.nic != 0 && h.NIC != e.nic:
+		return &OtherNICError{h.NIC}
 	case e.nic == 0 && m.byNIC[h.NIC] != nil:
 		return ErrRefused // that NIC has an endpoint already
 	case e.nic == 0 && m.handler.Admit(now, h.NIC, s.addr) != nil:

@@ -32,6 +32,17 @@ var (
 	ErrAddress     = errors.New("rel: peer NIC is up at another address")
 )
 
+// OtherNICError is an ErrRefused: another NIC than the peer has answered where the peer was called.
+type OtherNICError struct{ NIC uint64 }
+
+// Error implements error.
+func (e *OtherNICError) Error() string {
+	return fmt.Sprintf("%v: NIC %v is where it was", ErrRefused, nicid.ID(e.NIC))
+}
+
+// Unwrap has it be an ErrRefused.
+func (e *OtherNICError) Unwrap() error { return ErrRefused }
+
 // Frames is where a Module puts its frames; a link.Driver is one.
 type Frames interface {
 	MTU() int                         // largest frame in bytes
