@@ -186,6 +186,8 @@ func (c *Client) spread(ctx context.Context, p *page, r record, f *form, tried m
 			return nil
 		case ended != nil:
 			return ended
+		case ctx.Err() != nil && live >= c.code.servers():
+			return ctx.Err()
 		case len(next) > 0:
 			full = c.pageOut(ctx, p, r, f, next, tried) || full
 			if err := ctx.Err(); err != nil {
@@ -195,9 +197,12 @@ func (c *Client) spread(ctx context.Context, p *page, r record, f *form, tried m
 			return errTwice
 		case full && live >= c.code.servers():
 			return c.fullAt(tried)
-		default: // too few are up: one may come back
-			if err := c.p.Sleep(ctx, attendEvery); err != nil {
+		default: // too few are up, or have answered: one may come back
+			switch err := c.p.Sleep(ctx, attendEvery); {
+			case err != nil && live < c.code.servers():
 				return fmt.Errorf("%w: %w", ErrFew, err)
+			case err != nil:
+				return err
 			}
 			clear(tried)
 			full = false

@@ -118,6 +118,9 @@ func TestAWriteOfManyPagesEndsWithItsContext(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("a write whose server is away ends with %w", err)
 		}
+		if errors.Is(err, ErrFew) || v.Stats().ServersUp != 1 {
+			return fmt.Errorf("%d servers are up, and the write ends with %w", v.Stats().ServersUp, err)
+		}
 		for n, p := range v.c.pages {
 			if p.busy.Load() {
 				return fmt.Errorf("page %d is still taken", n)
