@@ -25,7 +25,7 @@ const kept = 256 << 10
 
 // reserve makes room for n bytes of data.
 func (j *job) reserve(n int) {
-	j.n.s.budget.take(n)
+	j.n.s.budget.take(j.n, n)
 	j.room(n)
 }
 
@@ -43,7 +43,7 @@ func (j *job) data() []byte { return j.buf[headroom:] }
 // release gives back the memory that reserve took.
 func (j *job) release() {
 	if j.reserved > 0 {
-		j.n.s.budget.give(j.reserved)
+		j.n.s.budget.give(j.n, j.reserved)
 		j.reserved = 0
 	}
 	if cap(j.buf) > kept {

@@ -41,6 +41,8 @@ type conn struct {
 	standIn standIn
 
 	writing sync.Mutex
+
+	held int // bytes of the server's budget, under its lock
 }
 
 // source is where a connection's requests come from.

@@ -28,6 +28,11 @@ func serveOne(t *testing.T, cfg Config) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return connect(t, s)
+}
+
+func connect(t *testing.T, s *Server) *client {
+	t.Helper()
 	here, there := net.Pipe()
 	c := &client{t, here, make(chan error, 1)}
 	go func() { c.ended <- s.ServeConn(context.Background(), there) }()
@@ -456,6 +461,36 @@ func TestAnotherWorkerReadsWhileAShortReadTakesLong(t *testing.T) {
 	close(dev.hold)
 	c.simple("the read that waited", 0, 1, "\x00")
 	c.finish()
+}
+
+// Clients that leave their replies unread, and so have all the memory that requests may have, keep none from going on.
+func TestAClientGoesOnBesideOthersThatHaveAllMemory(t *testing.T) {
+	dev := newMemory(maxAlone)
+	data := strings.Repeat("weft", maxAlone/4)
+	for _, d := range []Device{dev, &together{memory: dev}} {
+		s, err := New(Config{Device: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow := new(conn)
+		s.budget.take(slow, maxUnderWay)
+		c := connect(t, s)
+		c.begin(false)
+		for i := range uint64(3) {
+			c.request(0, cmdWrite, i, 0, maxAlone, data)
+			c.simple("write", 0, i)
+			c.request(0, cmdRead, i, 0, maxAlone)
+			c.simple("read", 0, i, data)
+			c.send(string(wire(0, cmdRead, i, 0, 4)), string(wire(0, cmdRead, i, 4, 4)))
+			c.simple("the first of two", 0, i, "weft")
+			c.simple("the second", 0, i, "weft")
+		}
+		c.finish()
+		s.budget.give(slow, maxUnderWay)
+		if s.budget.left != maxUnderWay {
+			t.Errorf("%d bytes of the budget are left, of %d", s.budget.left, maxUnderWay)
+		}
+	}
 }
 
 // wire is a request as it is sent.

@@ -61,7 +61,8 @@ type Config struct {
 // Bounds of a server.
 const (
 	maxRequest     = 32 << 20  // bytes of a read or a write, which clients take for granted
-	maxUnderWay    = 256 << 20 // bytes of all reads and writes that are under way
+	maxUnderWay    = 256 << 20 // bytes of all reads and writes that are under way, but for the next
+	maxAlone       = 2 << 20   // bytes that the only request of a connection may have beside those: others may be slow to take theirs
 	maxWorkers     = 32        // requests of a connection that are under way
 	maxConnections = 64
 	maxName        = 4096             // bytes of the name of an export, by the protocol
@@ -203,35 +204,39 @@ func (s *Server) end() {
 type budget struct {
 	mu    sync.Mutex
 	freed sync.Cond
-	left  int
+	left  int // less than none, if connections have what they may have alone
 }
 
 func (b *budget) init(n int) { b.left, b.freed.L = n, &b.mu }
 
-// take waits until there is room. What a request has it gives back within the patience of its connection, and the device's.
-func (b *budget) take(n int) {
+// take waits until there is room for what a connection wants. What a request has it gives back within the patience of its connection, and the device's. A
+// connection that has nothing has room for a little, so that it goes on, though others have all: they may leave their replies unread for all that time.
+func (b *budget) take(c *conn, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.left < n {
+	for b.left < n && (c.held > 0 || n > maxAlone) {
 		b.freed.Wait()
 	}
 	b.left -= n
+	c.held += n
 }
 
 // try is take that does not wait. It reports whether there was room.
-func (b *budget) try(n int) bool {
+func (b *budget) try(c *conn, n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.left < n {
 		return false
 	}
 	b.left -= n
+	c.held += n
 	return true
 }
 
-func (b *budget) give(n int) {
+func (b *budget) give(c *conn, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.left += n
+	c.held -= n
 	b.freed.Broadcast()
 }

@@ -78,7 +78,7 @@ func (w *worker) addShort() bool {
 	}
 	j, n := w.add(), w.n
 	b, err := n.r.Peek(requestLen)
-	if err == nil && j.parse(b) == nil && j.isShort() && (!w.reads || n.s.budget.try(int(j.length))) {
+	if err == nil && j.parse(b) == nil && j.isShort() && (!w.reads || n.s.budget.try(n, int(j.length))) {
 		_, _ = n.r.Discard(requestLen) // which is here
 		return true
 	}
@@ -145,7 +145,7 @@ func (w *worker) reserve() {
 	for _, j := range w.jobs {
 		sum += int(j.length)
 	}
-	w.n.s.budget.take(sum)
+	w.n.s.budget.take(w.n, sum)
 	for _, j := range w.jobs {
 		j.room(int(j.length))
 	}
