@@ -43,6 +43,59 @@ func TestCallsThatWaitEndWithTheirClient(t *testing.T) {
 	}
 }
 
+// What was never written needs no server. Its client is asked all the same whether there is one.
+func TestCallsForWhatWasNeverWrittenEndWithTheirClient(t *testing.T) {
+	for how, end := range map[string]func(sp *sim.Process, v *Volume) error{
+		"closed":            func(_ *sim.Process, v *Volume) error { v.Close(); return nil },
+		"without a process": func(sp *sim.Process, _ *Volume) error { return sp.Weft().Close() },
+	} {
+		f := sim.New(sim.Config{Seed: 1, NICs: 2})
+		name := weft.Name{App: "memory"}
+		f.Serve(1, name.String(), func(sp *sim.Process) error {
+			if _, err := Serve(sp.Weft(), ServerConfig{Bytes: 64 * 4096}); err != nil {
+				return err
+			}
+			return sp.Weft().Sleep(context.Background(), time.Hour)
+		})
+		f.Process(0, "client/0", func(sp *sim.Process) error {
+			ctx := context.Background()
+			v, err := Open(ctx, sp.Weft(), VolumeConfig{ClientConfig: ClientConfig{Servers: []ServerRef{{Name: name}}}, Bytes: 64 * 4096})
+			if err != nil {
+				return err
+			}
+			b := make([]byte, 3*4096)
+			calls := map[string]func() error{
+				"a read":                  func() error { _, err := v.ReadAt(b[:4096], 0); return err },
+				"a read of several pages": func() error { _, err := v.ReadAt(b, 0); return err },
+				"a discard":               func() error { return v.Discard(ctx, 0, 3*4096) },
+				"a discard in a page":     func() error { return v.Discard(ctx, 1, 2) },
+				"a look":                  func() error { return v.Written(0, 4096, func(int64, int64, bool) bool { return true }) },
+				"DiscardPage":             func() error { return v.c.DiscardPage(ctx, 5) },
+			}
+			for what, call := range calls {
+				if err := call(); err != nil {
+					return fmt.Errorf("%s: %w", what, err)
+				}
+			}
+			if err := end(sp, v); err != nil {
+				return err
+			}
+			for v.c.Err() == nil {
+				sp.Sleep(time.Millisecond)
+			}
+			for what, call := range calls {
+				if err := call(); !errors.Is(err, weft.ErrClosed) {
+					return fmt.Errorf("%s of a volume that is %s: %w; expected %w", what, how, err, weft.ErrClosed)
+				}
+			}
+			return nil
+		})
+		if err := f.Run(time.Minute); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestAClientThatIsClosedNeitherTakesAServerNorLeavesOne(t *testing.T) {
 	withClient(t, ClientConfig{}, func(_ *sim.Process, _ *sim.Fabric, c *Client) error {
 		c.Close()

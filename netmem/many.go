@@ -188,7 +188,7 @@ func (r *reading) start(w *want) way {
 	case w.awaits != nil:
 		r.under = append(r.under, w)
 		return wayAhead
-	case p == nil && !r.c.closed.Load():
+	case p == nil && !r.c.closed.Load() && r.c.port.err == nil:
 		return wayNone
 	case p != nil && p.busy.Load() && slices.ContainsFunc(r.under, func(o *want) bool { return o.p == p }):
 		r.behind = append(r.behind, w)

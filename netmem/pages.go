@@ -19,6 +19,10 @@ func (c *Client) take(ctx context.Context, number uint64, make bool) (*page, err
 		case c.closed.Load():
 			c.port.mu.Unlock()
 			return nil, weft.ErrClosed
+		case p == nil && c.port.err != nil:
+			err := c.port.err
+			c.port.mu.Unlock()
+			return nil, err
 		case p == nil && !make:
 			c.port.mu.Unlock()
 			return nil, ErrMissing

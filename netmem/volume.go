@@ -363,7 +363,7 @@ func (v *Volume) Flush(context.Context) error { return v.c.Err() }
 
 // Discard makes n bytes read as zeros. The servers get back the pages that lie wholly in them.
 func (v *Volume) Discard(ctx context.Context, offset, n int64) error {
-	if err := v.within("discard", offset, n); err != nil {
+	if err := cmp.Or(v.within("discard", offset, n), v.c.unusable(ctx)); err != nil {
 		return err
 	}
 	first, end := (offset+v.page-1)/v.page, (offset+n)/v.page
@@ -394,7 +394,7 @@ func (v *Volume) zero(ctx context.Context, offset, n int64) error {
 // Written calls yield for the parts of n bytes from offset on, in order: parts that were written, and parts that read as zeros since
 // they never were. It ends when yield returns false.
 func (v *Volume) Written(offset, n int64, yield func(offset, n int64, written bool) bool) error {
-	if err := v.within("look at", offset, n); err != nil {
+	if err := cmp.Or(v.within("look at", offset, n), v.c.unusable(context.Background())); err != nil {
 		return err
 	}
 	at, end := offset, offset+n
