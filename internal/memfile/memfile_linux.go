@@ -146,18 +146,26 @@ var (
 	_ fs.NodeAllocater = (*file)(nil)
 )
 
+// mode is who may use the file: its owner.
+const mode = 0o600
+
 // Getattr says how large the file is, and whose. It has blocks for all of its size: programs take one without blocks for a hole, and do not read it.
 func (f *file) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	out.Mode, out.Nlink, out.Size, out.Blksize = fuse.S_IFREG|0o600, 1, uint64(f.cfg.Device.Size()), 4096
+	out.Mode, out.Nlink, out.Size, out.Blksize = fuse.S_IFREG|mode, 1, uint64(f.cfg.Device.Size()), 4096
 	out.Blocks = (out.Size + 511) / 512
 	out.Uid, out.Gid = uint32(os.Getuid()), uint32(os.Getgid())
 	out.SetTimes(&f.since, &f.since, &f.since)
 	return 0
 }
 
-// Setattr takes what changes nothing that is kept: the size stays.
+// Setattr takes what changes nothing that is kept: the size stays, and so do the owner and the mode.
 func (f *file) Setattr(ctx context.Context, h fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
-	if size, ok := in.GetSize(); ok && size != uint64(f.cfg.Device.Size()) {
+	size, sized := in.GetSize()
+	perm, permitted := in.GetMode()
+	uid, owned := in.GetUID()
+	gid, grouped := in.GetGID()
+	switch {
+	case sized && size != uint64(f.cfg.Device.Size()), permitted && perm&0o7777 != mode, owned && int(uid) != os.Getuid(), grouped && int(gid) != os.Getgid():
 		return syscall.EPERM
 	}
 	return f.Getattr(ctx, h, out)

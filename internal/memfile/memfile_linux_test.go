@@ -159,6 +159,18 @@ func TestAFileIsReadAndWritten(t *testing.T) {
 	}
 }
 
+func TestTheFileKeepsItsOwnerAndMode(t *testing.T) {
+	f := mounted(t, Config{Device: &memory{b: make([]byte, 4096)}})
+	for what, err := range map[string]error{"another mode": f.Chmod(0o666), "another owner": f.Chown(os.Getuid()+1, -1), "another group": f.Chown(-1, os.Getgid()+1)} {
+		if !errors.Is(err, unix.EPERM) {
+			t.Errorf("%s: %v; expected %v", what, err, unix.EPERM)
+		}
+	}
+	if err := errors.Join(f.Chmod(0o600), f.Chown(os.Getuid(), os.Getgid()), os.Chtimes(f.Name(), time.Now(), time.Now()), f.Truncate(4096)); err != nil {
+		t.Errorf("what it has: %v", err)
+	}
+}
+
 // A file that was removed would be missing until it is mounted anew, with all that it has.
 func TestTheFileCannotBeRemoved(t *testing.T) {
 	f := mounted(t, Config{Device: &memory{b: make([]byte, 4096)}})
