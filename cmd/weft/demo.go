@@ -42,7 +42,7 @@ The status is 0 if all went well, and 1 with the reason if anything was wrong.`,
 
 // isTerminal reports whether what is written can be drawn over.
 func isTerminal(out io.Writer) bool {
-	f, ok := out.(*os.File)
+	f, ok := unprinted(out).(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" || os.Getenv("NO_COLOR") != "" {
 		return false
 	}

@@ -148,7 +148,7 @@ const graceOfCommand = 10 * time.Second
 // runWithMemory runs a command that asks for memory at a socket, and passes on how it ends. When ctx ends, it is told to end.
 func runWithMemory(ctx context.Context, c *cobra.Command, socket string, args []string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, c.OutOrStdout(), c.ErrOrStderr()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, stdoutOf(c), c.ErrOrStderr()
 	cmd.Env = append(os.Environ(), netmem.MapVariable+"="+socket)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = graceOfCommand

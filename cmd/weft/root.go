@@ -98,9 +98,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var begun bool
 	root := newRoot(&begun)
 	root.SetArgs(args)
-	root.SetOut(stdout)
+	out := &printed{to: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	c, err := root.ExecuteContextC(ctx)
+	if lost := out.lost(); err == nil || lost != nil && errors.Is(err, lost) {
+		err, begun = lost, true
+	}
 	if err == nil {
 		return 0
 	}

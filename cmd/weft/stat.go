@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -235,28 +236,30 @@ func printStat(out io.Writer, o *statOptions, last, now *reading) error {
 	if o.json {
 		return printStatJSON(out, now)
 	}
+	var text bytes.Buffer
 	if last != nil && last.info.Incarnation != info.Incarnation {
 		last = nil
 	}
 	if last == nil {
-		fmt.Fprintf(out, "NIC %v at %s over %s, incarnation %d, up %v, weft %s, commit %s\n", registry.NICID(info.NIC), info.Address, info.Link, info.Incarnation,
+		fmt.Fprintf(&text, "NIC %v at %s over %s, incarnation %d, up %v, weft %s, commit %s\n", registry.NICID(info.NIC), info.Address, info.Link, info.Incarnation,
 			time.Since(time.Unix(0, info.Started)).Round(time.Second), info.Version, info.Commit)
 	} else {
-		fmt.Fprintf(out, "%s\n", now.at.Format("15:04:05.000"))
+		fmt.Fprintf(&text, "%s\n", now.at.Format("15:04:05.000"))
 	}
 	for i, name := range vni.Names() {
 		v := now.values[i]
 		switch {
 		case last == nil && (v != 0 || o.all):
-			fmt.Fprintf(out, "%14d  %s\n", v, name)
+			fmt.Fprintf(&text, "%14d  %s\n", v, name)
 		case last != nil && strings.HasSuffix(name, "_now") && (v != 0 || o.all):
-			fmt.Fprintf(out, "%14d  %14s  %s\n", v, "", name)
+			fmt.Fprintf(&text, "%14d  %14s  %s\n", v, "", name)
 		case last != nil && (v != last.values[i] || o.all):
 			grown := v - last.values[i]
-			fmt.Fprintf(out, "%+14d  %12.0f/s  %s\n", grown, float64(grown)/now.at.Sub(last.at).Seconds(), name)
+			fmt.Fprintf(&text, "%+14d  %12.0f/s  %s\n", grown, float64(grown)/now.at.Sub(last.at).Seconds(), name)
 		}
 	}
-	return nil
+	_, err := out.Write(text.Bytes())
+	return err
 }
 
 // printStatJSON prints one object on one line: time, NIC, and the counters by name.

@@ -107,7 +107,7 @@ func supervisor(c *cobra.Command, o *execOptions, lifeline *os.File) *exec.Cmd {
 	args = append(append(args, "--"), o.argv...)
 	inner := exec.Command("/proc/self/exe", args...)
 	inner.Args[0] = "weft"
-	inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, c.OutOrStdout(), c.ErrOrStderr()
+	inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, stdoutOf(c), c.ErrOrStderr()
 	inner.ExtraFiles = []*os.File{lifeline}
 	inner.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS,

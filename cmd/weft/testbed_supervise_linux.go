@@ -100,7 +100,7 @@ func (s *supervision) start() error {
 
 func (s *supervision) startOne(cmd *testbed.Cmd, host int) error {
 	if s.o.on >= 0 {
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, s.out.stdout, s.out.stderr
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, unprinted(s.out.stdout), s.out.stderr
 		cmd.SysProcAttr.Foreground = s.o.foreground // standard input is the terminal
 		return cmd.Start()
 	}
