@@ -186,6 +186,7 @@ func (d *Daemon) answerAttach(k *client, into **session, a *ctl.Attach) error {
 	}
 	s, err := d.attach(k.conn, a)
 	if err != nil {
+		d.notAttached(k.conn, a, err)
 		return err
 	}
 	*into = s // so that it ends with the connection, whatever comes now
@@ -196,6 +197,13 @@ func (d *Daemon) answerAttach(k *client, into **session, a *ctl.Attach) error {
 	}
 	d.log.Info("process attached", "process", s.name, "slot", s.slot, "pid", s.pid)
 	return s.tell(k.conn)
+}
+
+// notAttached logs that a process could not attach: its program may say so nowhere, and what is short may be the daemon's. Its end is in the log already.
+func (d *Daemon) notAttached(c *ctl.Client, a *ctl.Attach, why error) {
+	if d.ctx.Err() == nil {
+		d.log.Warn("process not attached", "process", a.Name, "pid", c.Peer.PID, "uid", c.Peer.UID, "error", why)
+	}
 }
 
 // answerProcess does what only a process may ask for.
