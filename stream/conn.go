@@ -78,6 +78,7 @@ type Conn struct {
 
 	heard, learned, asked time.Time // when something came last, when a state of the peer, and when it was asked for one; see keepAlive
 	stirred, stated       bool      // something has come since, and a state
+	doubted               time.Time // when an event said that the peer has ended; zero: none did, or the peer has answered since
 	heardSum              uint32    // messages that have come
 }
 

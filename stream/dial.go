@@ -35,7 +35,7 @@ type Dialer struct {
 	// Timeout bounds a dial; zero: its context alone does.
 	Timeout time.Duration
 
-	// KeepAlive takes the place of DefaultKeepAlive; negative: peers are not asked, and what a lost session of the NICs takes along of the room or
+	// KeepAlive takes the place of DefaultKeepAlive; negative: peers are not asked unless the NIC tells that they have ended, and what a lost session of the NICs takes along of the room or
 	// the end that a peer tells of is missed for good.
 	KeepAlive time.Duration
 }

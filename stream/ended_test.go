@@ -26,7 +26,7 @@ func TestAStreamIsReadToItsEndLongAfterItsPeerWasClosed(t *testing.T) {
 		"closed with its process":    {(*stream.Conn).Close, func(*sim.Process) {}, syscall.EPIPE},
 		"ended, and then aborted":    {(*stream.Conn).CloseWrite, nil, syscall.ECONNRESET},
 		"ended, and aborted at once": {func(c *stream.Conn) error { err := c.CloseWrite(); c.Abort(); return err }, func(p *sim.Process) { p.Sleep(time.Hour) }, syscall.ECONNRESET},
-		"ended, and gone since then": {(*stream.Conn).CloseWrite, func(*sim.Process) {}, syscall.ETIMEDOUT},
+		"ended, and gone since then": {(*stream.Conn).CloseWrite, func(*sim.Process) {}, syscall.ECONNRESET},
 	} {
 		f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 2})
 		f.Serve(0, "a/0", func(p *sim.Process) error {

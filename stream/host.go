@@ -14,7 +14,7 @@ import (
 )
 
 // host is all streams of a process. What takes in what comes for any of them never waits for one (pump.go); a goroutine sends what they owe
-// their peers beside data, and another asks silent peers whether they are there.
+// their peers beside data, another asks silent peers whether they are there, and one asks those of which the NIC tells that they have ended.
 type host struct {
 	p    *weft.Process
 	port *weft.Port
@@ -87,9 +87,11 @@ func newHost(p *weft.Process) (*host, error) {
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.pump = pump{h: h, in: in, free: p.NewGate()}
 	h.pump.free.Open()
+	events := p.Watch() // from before the first message
 	p.Go(h.run)
 	p.Go(h.serve)
 	p.Go(h.keep)
+	p.Go(func() { h.heed(events) })
 	return h, nil
 }
 
@@ -259,5 +261,30 @@ func (h *host) keep() {
 		for _, c := range conns {
 			c.keepAlive(now)
 		}
+	}
+}
+
+// heed asks the peers that have ended, as an event of the process or of its NIC says. Where events were missed those may be any.
+func (h *host) heed(events *weft.Watcher) {
+	defer events.Close()
+	for {
+		e, err := events.Next(h.ctx)
+		if err != nil {
+			return
+		}
+		ended := e.Kind == weft.EventProcessGone || e.Kind == weft.EventClosed || e.Kind == weft.EventRestarted
+		if missed := e.Missed > 0; ended || missed {
+			h.doubt(e.Addr, missed)
+		}
+	}
+}
+
+// doubt has the streams of a process asked for, or those of all processes of a NIC, or all.
+func (h *host) doubt(ended weft.Address, all bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.p.Now()
+	for _, c := range h.conns {
+		c.doubt(ended, all, now)
 	}
 }

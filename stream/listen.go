@@ -20,7 +20,7 @@ type ListenConfig struct {
 	// Backlog takes the place of DefaultBacklog. A dial that finds it full is refused.
 	Backlog int
 
-	// KeepAlive takes the place of DefaultKeepAlive; negative: peers are not asked, and what a lost session of the NICs takes along of the room or
+	// KeepAlive takes the place of DefaultKeepAlive; negative: peers are not asked unless the NIC tells that they have ended, and what a lost session of the NICs takes along of the room or
 	// the end that a peer tells of is missed for good.
 	KeepAlive time.Duration
 }

@@ -276,7 +276,7 @@ func TestStreamsThatLoseBytesFailAtBothEnds(t *testing.T) {
 // With the default times sessions end in which streams are silent. No stream waits for good for room, or an end, that was lost with one.
 func TestStreamsOutliveSessionsOrFailWithThem(t *testing.T) {
 	sum, lost := 0, 0
-	for seed := range uint64(seeds(t, 24)) {
+	for seed := range uint64(seeds(t, 48)) {
 		long := silence
 		if seed%4 == 3 {
 			long = longSilence

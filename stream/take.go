@@ -15,6 +15,7 @@ var (
 	errBeyond  = errors.New("stream: the peer has sent more than it may")
 	errSilence = errors.New("stream: the peer is silent")
 	errAnother = errors.New("stream: another process has the peer's name")
+	errEnded   = errors.New("stream: the peer's process has ended")
 )
 
 // opened notes what the peer's open, or its accept, says.
@@ -43,7 +44,10 @@ func (c *Conn) take(from weft.Name, addr weft.Address, m *message) bool {
 	switch m.kind {
 	case kindData:
 		c.takeData(m)
-	case kindWindow, kindPong:
+	case kindWindow:
+		c.takeState(m)
+	case kindPong:
+		c.doubted = time.Time{}
 		c.takeState(m)
 	case kindFin:
 		c.takeEnd(m.offset, endsOwn)
@@ -210,6 +214,22 @@ func (c *Conn) peerKnows() {
 // keepEvery is how often streams are looked at.
 const keepEvery = time.Second
 
+// doubt asks a peer that is said to have ended whether it has: it is a process with an address, any of a NIC, whose address has no slot, or any at all.
+// The event may have come before what the peer had sent, and, that of a NIC, behind the first of its next life.
+func (c *Conn) doubt(ended weft.Address, all bool, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == stateOpen && (all || c.peer == ended || c.peer.NIC == ended.NIC && ended.Slot == 0) {
+		c.doubted = now
+		c.oweLocked(dutyPing)
+	}
+}
+
+// ceased reports whether a peer that is said to have ended has told nothing since. Under mu.
+func (c *Conn) ceased(now time.Time) bool {
+	return !c.doubted.IsZero() && now.Sub(c.doubted) >= keepEvery && now.Sub(c.heard) >= keepEvery
+}
+
 // keepAlive asks a peer whose state has not come for a while for it, and fails the stream if nothing at all comes then. Bytes that come do not spare the
 // question: room or an end may have been told of and lost, and the stream would wait for that for good.
 func (c *Conn) keepAlive(now time.Time) {
@@ -227,6 +247,8 @@ func (c *Conn) keepAlive(now time.Time) {
 	c.trim()
 	after := c.cfg.keepAlive
 	switch {
+	case c.state == stateOpen && c.ceased(now):
+		c.failLocked(c.unlessEnded(because(syscall.ECONNRESET, errEnded)), true)
 	case c.state != stateOpen || after < 0 || now.Sub(c.learned) < after || !c.asked.IsZero() && now.Sub(c.asked) < after:
 	case !c.asked.IsZero() && now.Sub(c.heard) >= after:
 		c.failLocked(c.unlessEnded(because(syscall.ETIMEDOUT, errSilence)), true)
