@@ -310,7 +310,7 @@ func listenAddr(s string, port uint16) (netip.AddrPort, error) {
 	switch {
 	case s == "":
 		return netip.AddrPortFrom(netip.IPv6Unspecified(), port), nil
-	case strings.HasPrefix(s, ":"):
+	case strings.HasPrefix(s, ":") && !strings.HasPrefix(s, "::"): // which begins an IP
 		s = "[::]" + s
 	}
 	return file.Resolve(s, port)

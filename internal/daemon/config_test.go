@@ -429,3 +429,12 @@ func TestAPortMayBeLeftOutWhereverItHasADefault(t *testing.T) {
 		t.Errorf("listen %v, gossip %v, nodes %v", s.listen, s.gossip.Listen, n)
 	}
 }
+
+func TestAnIPOfVersion6IsAPlaceToListenAlsoWithoutAPort(t *testing.T) {
+	for listen, want := range map[string]string{"::1": "[::1]:7700", "[::1]": "[::1]:7700", "::": "[::]:7700", "[::1]:9": "[::1]:9", ":9": "[::]:9", "fe80::3": "[fe80::3]:7700"} {
+		s, err := Config{Listen: listen}.check()
+		if err != nil || s.listen.String() != want {
+			t.Errorf("listen %q: %v; expected %s", listen, err, want)
+		}
+	}
+}

@@ -18,7 +18,7 @@ const lookUpFor = 5 * time.Second
 // Resolve reads an address: an IP or the name of a host, and a port, which may be left out. A name is looked up here and now, and the address
 // stays what it was then: a fabric binds the ids of NICs to their addresses.
 func Resolve(s string, port uint16) (netip.AddrPort, error) {
-	if a, err := netip.ParseAddr(s); err == nil {
+	if a, err := netip.ParseAddr(unbracketed(s)); err == nil {
 		return netip.AddrPortFrom(a.Unmap(), port), nil
 	}
 	at, err := registry.ParseAddr(s)
@@ -51,6 +51,16 @@ func Resolve(s string, port uint16) (netip.AddrPort, error) {
 		}
 	}
 	return netip.AddrPortFrom(best.Unmap(), port), nil
+}
+
+// unbracketed is an IP of version 6 without the brackets in which a port makes it stand.
+func unbracketed(s string) string {
+	if in, ok := strings.CutPrefix(s, "["); ok && strings.Contains(in, ":") {
+		if in, ok = strings.CutSuffix(in, "]"); ok {
+			return in
+		}
+	}
+	return s
 }
 
 // isHostName reports whether s can be the name of a host: an IP that is not well written is none.

@@ -7,7 +7,7 @@ import (
 
 func TestAnAddressMayNameItsHostAndLackItsPort(t *testing.T) {
 	for s, want := range map[string]string{
-		"10.0.0.2": "10.0.0.2:7700", "10.0.0.2:1": "10.0.0.2:1", "fe80::2": "[fe80::2]:7700", "[fe80::2]:1": "[fe80::2]:1",
+		"10.0.0.2": "10.0.0.2:7700", "10.0.0.2:1": "10.0.0.2:1", "fe80::2": "[fe80::2]:7700", "[fe80::2]": "[fe80::2]:7700", "[fe80::2]:1": "[fe80::2]:1",
 		"localhost": "127.0.0.1:7700", "localhost:1": "127.0.0.1:1",
 	} {
 		if at, err := Resolve(s, 7700); err != nil || at.String() != want {
