@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,20 @@ func (p *crewPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err er
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
 	c := &theCrew{crewPlan: p}
-	if err := c.gather(ctx, &down); err != nil {
+	questions := bufio.NewReader(in)
+	gathering, cancel := context.WithCancel(ctx)
+	defer cancel()
+	asked := make(chan struct{})
+	go func() { // until the first question: the measurement may be called off before that
+		defer close(asked)
+		if _, err := questions.Peek(1); err != nil {
+			cancel()
+		}
+	}()
+	switch err := c.gather(gathering, &down); {
+	case gathering.Err() != nil:
+		return nil
+	case err != nil:
 		return err
 	}
 	hello := "ready"
@@ -101,7 +115,8 @@ func (p *crewPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err er
 	defer c.senders.Wait()
 	defer end(nil)
 	go func() {
-		end(answerAll(in, out, func(what string) (any, error) { return c.obey(working, what) }))
+		<-asked
+		end(answerAll(questions, out, func(what string) (any, error) { return c.obey(working, what) }))
 	}()
 	err = together.Run(working, 2*p.Count, func(ctx context.Context, i int) error {
 		switch m := c.members[i/2]; {
