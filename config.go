@@ -86,7 +86,7 @@ func (p Position) nic() (nic.Position, error) {
 
 // Node is a NIC to know: where it listens, as [NIC.Addr] of it says, and its id if that is known.
 type Node struct {
-	ID   NICID // 0: whichever is there
+	ID   NICID // 0: whichever is there, also one that takes the place of another
 	Addr string
 	Name string // by which programs may call it in AT; empty: none
 }
