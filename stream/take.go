@@ -214,12 +214,12 @@ func (c *Conn) peerKnows() {
 // keepEvery is how often streams are looked at.
 const keepEvery = time.Second
 
-// doubt asks a peer that is said to have ended whether it has: it is a process with an address, any of a NIC, whose address has no slot, or any at all.
+// doubt asks a peer that is said to have ended whether it has: it is a process with an address, or any of a NIC, whose address has no slot.
 // The event may have come before what the peer had sent, and, that of a NIC, behind the first of its next life.
-func (c *Conn) doubt(ended weft.Address, all bool, now time.Time) {
+func (c *Conn) doubt(ended weft.Address, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.state == stateOpen && (all || c.peer == ended || c.peer.NIC == ended.NIC && ended.Slot == 0) {
+	if c.state == stateOpen && (c.peer == ended || ended == weft.Address{NIC: c.peer.NIC}) {
 		c.doubted = now
 		c.oweLocked(dutyPing)
 	}
