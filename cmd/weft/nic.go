@@ -82,6 +82,9 @@ Everything may stand in a TOML file, too (--config); where both say something th
 // merged is the file's configuration with the given flags over it. Nodes of both count.
 func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 	var conf daemon.Config
+	if c.Flags().Changed("config") && o.file == "" { // as of a variable that is not set
+		return conf, usagef("--config: no file is named; expected one")
+	}
 	if o.file != "" {
 		var err error
 		if conf, err = daemon.Load(o.file); err != nil {

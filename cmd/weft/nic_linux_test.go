@@ -338,6 +338,9 @@ func TestAConfigurationIsCheckedWithoutBeingRun(t *testing.T) {
 			t.Errorf("%q: %d %q; expected %q", text, status, stderr, want)
 		}
 	}
+	if status, _, stderr := weft("nic", "--check", "--config", ""); status != exitUsage || !strings.Contains(stderr, "--config: no file is named") {
+		t.Errorf("a variable that is not set, in place of a file: %d %q", status, stderr)
+	}
 }
 
 // The unit that the documents give is one that systemd takes, and a daemon ends as they say if its configuration is wrong.
