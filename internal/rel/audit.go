@@ -3,6 +3,7 @@ package rel
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
@@ -18,7 +19,7 @@ func (m *Module) Audit(now clock.Time) error {
 	for _, e := range m.owing {
 		owing[e] = true
 	}
-	lodged := 0
+	lodged, queued := 0, 0
 	for _, e := range m.endpoints {
 		if e.duties != 0 && !owing[e] {
 			return fmt.Errorf("rel: NIC %v is owed frames %b, and is not on the list", nicid.ID(e.nic), e.duties)
@@ -28,6 +29,7 @@ func (m *Module) Audit(now clock.Time) error {
 			continue
 		}
 		lodged += s.flight.n
+		queued += e.channels[wire.Command].queue.n + e.channels[wire.Data].queue.n
 		for _, err := range []error{m.auditFlight(s), m.auditWindows(s), m.auditDesk(s), m.auditQueues(e), m.auditSilence(now, e), s.confirming.audit(e), s.auditGaps(), s.auditPath()} {
 			if err != nil {
 				return fmt.Errorf("rel: NIC %v: %w", nicid.ID(e.nic), err)
@@ -37,8 +39,30 @@ func (m *Module) Audit(now clock.Time) error {
 	if lodged != m.lodged {
 		return fmt.Errorf("rel: %d packets are in flight, counted as %d", lodged, m.lodged)
 	}
+	if n := queued + lodged + m.resends.n; n != m.pool.inUse {
+		return fmt.Errorf("rel: %d packets are queued or not acknowledged, counted as %d", n, m.pool.inUse)
+	}
+	if err := m.auditSessions(); err != nil {
+		return err
+	}
 	if m.resends.n > 0 && m.heldInRow >= m.resends.n && m.heldUntil == clock.Never && m.vacancies() > 0 {
 		return fmt.Errorf("rel: %d packets are to be sent again, all are held back, and nothing lets them go", m.resends.n)
+	}
+	return nil
+}
+
+// auditSessions looks whether each session is one that its endpoint knows, or that is forgotten if it is not confirmed in time.
+func (m *Module) auditSessions() error {
+	for _, s := range m.sessions.slots {
+		if s == nil || s == s.endpoint.live || s == s.endpoint.next || s.retired || slices.Contains(m.pending, s) {
+			continue
+		}
+		return fmt.Errorf("rel: session %#x with NIC %v, made at %d, is kept, and nothing ends it", s.index, nicid.ID(s.endpoint.nic), s.made)
+	}
+	for _, e := range m.endpoints {
+		if e.next != nil && !e.attempt.wanted && !slices.Contains(m.pending, e.next) {
+			return fmt.Errorf("rel: NIC %v: a session is half open, and nothing ends it", nicid.ID(e.nic))
+		}
 	}
 	return nil
 }

@@ -59,6 +59,18 @@ func TestASingleRecordLeavesAtOnceAndIsSentAgainIfItIsLost(t *testing.T) {
 	}
 }
 
+// The peer of a record that is held is looked after, though nothing was under way to it for long.
+func TestThePeerOfAHeldRecordIsGivenUpIfItIsSilent(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	w.run(time.Minute)
+	b.dead = true
+	rec, _ := e.Begin(wire.Command, wire.FragLen, AsPart, &Account{}, a)
+	wire.PutFrag(rec, &wire.Envelope{}, 0)
+	a.end(e, true)
+	a.wake()
+	w.runUntil(10*time.Second, "the end of the session", func() bool { return len(a.downs) == 1 })
+}
+
 func TestARecordIsSingleOnlyWhereNothingHasToWait(t *testing.T) {
 	w, a, b, e := joined(t, func(c *Config) { c.ReceiveCapacity = 20_000 })
 	if singleRoom(e, singleRecord+1, a) != nil {

@@ -1,6 +1,7 @@
 package rel
 
 import (
+	"container/heap"
 	"fmt"
 	"testing"
 	"time"
@@ -103,8 +104,9 @@ func TestAFragmentIsAskedAboutThoughThatOfTheProbeUnderWayWasWithdrawn(t *testin
 		t.Fatalf("%d fragments were released", len(a.released))
 	}
 	w.runUntil(time.Second, "the second release", func() bool { return len(a.released) == 2 })
-	if second.Err != nil || len(a.downs) > 0 {
-		t.Errorf("released with %v, sessions ended: %v", second.Err, a.downs)
+	w.run(time.Second)
+	if len(a.released) != 2 || a.released[1] != second || second.Err != nil || len(a.downs) > 0 {
+		t.Errorf("%d were released, the second with %v; sessions ended: %v", len(a.released), second.Err, a.downs)
 	}
 	w.quiet()
 }
@@ -135,4 +137,25 @@ func TestAFragmentIsAskedAboutAgainThoughThePeerIsHeard(t *testing.T) {
 		t.Errorf("%d answers were lost, and sessions ended: %v", missing, a.downs)
 	}
 	w.quiet()
+}
+
+// The probes of each session that ask about fragments have the same ids: an answer of an earlier session would confirm what has yet to come.
+func TestAnAnswerThatIsOwedEndsWithItsSession(t *testing.T) {
+	w, a, b, e := newReliable(t, mutate.None)
+	back := b.m.Endpoint(1)
+	b.bytesOf()
+	a.postAll(e, confirmed(1, 5000))
+	a.poll()
+	for len(w.air) > 0 { // the probe is behind all pieces, and b has no poll behind it
+		f := heap.Pop(&w.air).(*flying)
+		b.m.Receive(w.now, f.from, f.frame)
+	}
+	if back.owed != 1 {
+		t.Fatalf("%d answers are owed", back.owed)
+	}
+	b.m.ends(w.now, back, ErrSessionLost)
+	w.runUntil(5*time.Second, "another session", func() bool { return b.ups == 2 })
+	if back.owed != 0 {
+		t.Errorf("%d answers are owed in a session in which nothing was asked", back.owed)
+	}
 }

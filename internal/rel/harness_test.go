@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -272,7 +273,7 @@ func (n *node) Down(now clock.Time, e *Endpoint, why error) {
 	}
 }
 
-// poll lets n work: frames that are there, then Progress.
+// poll lets n work: frames that are there, then Progress, behind which nothing may be forgotten.
 func (n *node) poll() {
 	if n.dead {
 		n.next = clock.Never
@@ -292,6 +293,11 @@ func (n *node) poll() {
 	}
 	n.inbox, n.held = n.inbox[:0], 0
 	_, n.next = n.m.Progress(n.w.now, n)
+	if n.cfg.Defect == mutate.None {
+		if err := n.m.Audit(n.w.now); err != nil {
+			n.w.t.Fatalf("NIC %d at %d: %v", n.cfg.NIC, n.w.now, err)
+		}
+	}
 	n.w.polls++
 	if n.next <= n.w.now {
 		n.next = n.w.now + 100 // a turn of the poller takes its time

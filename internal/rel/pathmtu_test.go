@@ -2,6 +2,7 @@ package rel
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -218,4 +219,51 @@ func TestPartsThatNeverMakeAWholeAreBounded(t *testing.T) {
 		t.Errorf("%d segments are kept in parts beyond the end of their session", n)
 	}
 	w.check()
+}
+
+// A peer that begins too many segments in parts loses its own oldest one, and none of another peer's.
+func TestPartsOfOnePeerTakeNoRoomOfAnothers(t *testing.T) {
+	w, a, b, _ := joined(t, nil)
+	c := w.add(3, nil)
+	c.open(b).Connect(w.now)
+	c.wake()
+	w.runUntil(time.Second, "a session with the other", func() bool { return b.ups == 2 })
+	first := b.m.assemblyOf(b.m.Endpoint(c.cfg.NIC).live, &wire.Part{Length: 640})
+	for i := range limits.PartedSegments + 1 {
+		b.m.assemblyOf(b.m.Endpoint(a.cfg.NIC).live, &wire.Part{Seq: wire.Seq(i), Length: 640})
+	}
+	if !slices.Contains(b.m.assemblies, first) || len(b.m.assemblies) != 1+limits.PartedSegments {
+		t.Errorf("%d segments are kept in parts, that of the other peer among them: %v", len(b.m.assemblies), slices.Contains(b.m.assemblies, first))
+	}
+}
+
+// A piece that has come in parts may come once more in one frame, when its path has become wide again. It is not taken for a new one, though it is
+// what was expected before the parts came.
+func TestAPieceThatHasComeInPartsIsNotTakenAgainWhole(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	b.places = func(uint64) bool { return true }
+	got := b.bytesOf()
+	const first, second = 1000, 640
+	f := chunks(1, first+second)
+	f.Limit = first
+	a.postAll(e, f)
+	w.runUntil(time.Second, "the first piece", func() bool { return *got == first })
+	w.run(time.Second)
+	s := e.live
+	seq := s.send[wire.Data].next
+	piece := make([]byte, wire.ChunkLen+second)
+	wire.PutChunk(piece, 0, 1, first, second)
+	frame := a.Reserve(b.addr)
+	(&wire.Part{Space: wire.Data, Seq: seq, Length: uint32(len(piece))}).Put(frame[wire.OuterLen:], len(piece))
+	a.Commit(s.packets.seal(wire.KindPart, frame, wire.OuterLen+wire.PartLen, piece))
+	w.run(time.Millisecond)
+	frame = a.Reserve(b.addr)
+	h := wire.Inner{Space: wire.Data, Seq: seq}
+	s.piggyback(&h)
+	h.Put(frame[wire.OuterLen:])
+	a.Commit(s.packets.seal(wire.KindData, frame, dataHead, piece))
+	w.run(time.Millisecond)
+	if n := b.m.Endpoint(1).live.receive[wire.Data].next; *got != first+second || n != seq.Add(1) {
+		t.Errorf("%d of %d bytes have come, and segments up to %d of %d", *got, first+second, n.Add(-1), seq)
+	}
 }

@@ -38,6 +38,24 @@ func TestOwnAbsenceIsNotThePeersSilence(t *testing.T) {
 	w.quiet()
 }
 
+// Nor does an attempt at a session end by it: no Hello went out meanwhile.
+func TestAnAttemptOutlastsOwnAbsence(t *testing.T) {
+	w := newWorld(t, 5, weather{})
+	a, b := w.add(1, nil), w.add(2, nil)
+	b.dead = true
+	e := a.open(b)
+	e.Connect(w.now)
+	a.wake()
+	w.run(time.Millisecond)
+	a.asleep = w.now.Add(5 * time.Second)
+	w.run(4 * time.Second)
+	b.dead = false
+	w.run(2 * time.Second)
+	if len(a.downs) != 0 || !e.Up() {
+		t.Errorf("told %v, up %v", a.downs, e.Up())
+	}
+}
+
 func TestAShortPatienceStillTriesSeveralTimes(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	short := func(c *Config) { c.UnreachableAfter = 40 * time.Millisecond }
@@ -59,6 +77,26 @@ func TestAShortPatienceStillTriesSeveralTimes(t *testing.T) {
 	if took := w.now.Sub(start); took > 50*time.Millisecond {
 		t.Errorf("unreachable after %v, want about 40 ms", took)
 	}
+}
+
+// What ends with one peer may have the owner wait for another, in the middle of a Progress, behind the look at what is newly watched.
+func TestAPeerThatIsWatchedWithinAProgressIsLookedAfter(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	c := w.add(3, nil)
+	other := a.open(c)
+	other.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "a session with the other", func() bool { return other.Up() && c.ups == 1 })
+	w.run(time.Second)
+	a.onDown = func(ended *Endpoint, _ error) {
+		if ended == e {
+			other.Watch(1)
+		}
+	}
+	b.dead, c.dead = true, true
+	e.Watch(1)
+	a.wake()
+	w.runUntil(10*time.Second, "the end of both", func() bool { return len(a.downs) == 2 })
 }
 
 // The hotel's last rooms are for control and retransmissions; a sender that finds none free waits and goes on.

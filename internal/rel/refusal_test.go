@@ -57,6 +57,21 @@ func TestARefusalIsHeardBeforeTheRestOfItsFragmentIsAcknowledged(t *testing.T) {
 	w.quiet()
 }
 
+// What was not acknowledged because of a refusal is acknowledged as soon as the peer has that: it need not send anything again to find out.
+func TestWhatCameBehindARefusalIsAcknowledgedOnceThatIs(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	b.bytesOf()
+	f := chunks(1, 1000)
+	b.givesUp(b.m.Endpoint(1), "no")
+	a.postAll(e, f)
+	w.runUntil(time.Second, "the release", func() bool { return len(a.released) == 1 })
+	if n := a.m.Stats().Resends; n != 0 {
+		t.Errorf("%d segments were sent again, though none was lost", n)
+	}
+	w.run(time.Second)
+	w.quiet()
+}
+
 // Over a reliable link the answer to the probe waits until the refusal has left.
 func TestARefusalLeavesBeforeTheRestOfItsFragmentIsConfirmed(t *testing.T) {
 	w, a, b, e := newReliable(t, mutate.None)

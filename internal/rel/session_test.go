@@ -204,6 +204,24 @@ func TestANICIsFoundWhereItSaysHello(t *testing.T) {
 	w.check()
 }
 
+// … also if it is named elsewhere while its first Hello has no answer.
+func TestAnAttemptGoesOnWhereTheNICIsNow(t *testing.T) {
+	w := newWorld(t, 5, weather{})
+	a, b := w.add(1, nil), w.add(2, nil)
+	e, err := a.m.Open(2, address(9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Connect(w.now)
+	a.wake()
+	w.run(100 * time.Millisecond)
+	a.open(b)
+	w.runUntil(2*limits.HelloEvery, "a session", e.Up)
+	if len(a.downs) > 0 {
+		t.Errorf("told %v", a.downs)
+	}
+}
+
 func TestOnlyAdmittedNICsGetAnAnswer(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	a, b := w.add(1, nil), w.add(2, nil)
@@ -488,6 +506,46 @@ func TestGoodbyeEndsBothSides(t *testing.T) {
 	w.run(time.Second)
 	if e.Up() {
 		t.Error("a closed module opened a session")
+	}
+}
+
+// A frame of a peer that has said goodbye may come late. It is no reason to set about a session with it.
+func TestALateFrameOfAPeerThatHasSaidGoodbyeIsNotAnswered(t *testing.T) {
+	w, a, b, _ := joined(t, nil)
+	var late []byte
+	w.filter = func(from, _ *node, frame []byte) bool {
+		if from == b && late == nil {
+			late = frame
+			return false
+		}
+		return true
+	}
+	b.frag(b.m.Endpoint(1), wire.Command, "late")
+	b.poll()
+	b.m.Close(w.now, b)
+	w.run(time.Second)
+	hellos := a.m.Stats().HelloSends
+	a.m.Receive(w.now, b.addr, late)
+	a.wake()
+	w.run(5 * time.Second)
+	if n := a.m.Stats().HelloSends - hellos; late == nil || n != 0 || len(a.downs) != 1 {
+		t.Errorf("%d Hellos went to it, told %v", n, a.downs)
+	}
+}
+
+// An attempt of rel's own, to call a peer back, ends without a word. Once the owner wants the session too, it is told.
+func TestAnAttemptThatTheOwnerJoinsEndsWithAWord(t *testing.T) {
+	w := newWorld(t, 5, weather{})
+	a, b := w.add(1, nil), w.add(2, nil)
+	b.dead = true
+	e := a.open(b)
+	a.m.callBack(w.now, b.addr)
+	a.wake()
+	w.run(time.Second)
+	e.Connect(w.now)
+	w.run(5 * time.Second)
+	if len(a.downs) != 1 || !errors.Is(a.downs[0], ErrUnreachable) {
+		t.Errorf("told %v", a.downs)
 	}
 }
 
